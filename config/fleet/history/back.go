@@ -9,9 +9,9 @@ import (
 	"edgespan/config/stateloop/peer"
 )
 
-// Restore returns the change that restores layers to their content at a revision: the named ones, or all. With the
-// topology, or all layers, the nodes that were renamed since get their names back, together with their join records and
-// open join tokens.
+// Restore returns the change that restores layers, or all of them, to their content at a revision. With the topology,
+// or all layers, the nodes that were renamed since get their names back, together with their join records and open join
+// tokens.
 func (s State) Restore(number uint64, desired ...Layer) (Change, error) {
 	if number > s.Number {
 		return Change{}, &NoRevisionError{number}
@@ -20,7 +20,7 @@ func (s State) Restore(number uint64, desired ...Layer) (Change, error) {
 	if err != nil {
 		return Change{}, err
 	}
-	diffs, err := Diff(s, then.Anyway()) // it repairs layers that are damaged now
+	diffs, err := Diff(s, then.Anyway()) // a restore repairs layers that are damaged now
 	if err != nil {
 		return Change{}, err
 	}
@@ -45,8 +45,8 @@ func (s State) Restore(number uint64, desired ...Layer) (Change, error) {
 }
 
 // Revert returns the change that undoes one revision in all the layers that it wrote and keeps later changes. It
-// renames back the nodes that the revision renamed, which keep later writes. Faults (config.Faults) name the values
-// that were changed again: the first segment of their paths is the layer.
+// renames back the nodes that the revision renamed; writes to them since are kept. Faults (config.Faults) name the
+// values that were changed again: the first segment of their paths is the layer.
 func (s State) Revert(number uint64) (Change, error) {
 	if number > s.Number { // later than this state
 		return Change{}, &NoRevisionError{number}
@@ -103,7 +103,8 @@ func (s State) Revert(number uint64) (Change, error) {
 	return s.namesBack(c, []Record{record}, true)
 }
 
-// notSince refuses a layer that was written since, if the changes of the revision to it are unknown.
+// notSince returns the damage of a layer that was written since the revision, because the changes of the revision to it
+// are then unknown.
 func (s State) notSince(d LayerDiff) error {
 	have, err := s.objects().find(s.tree, []Layer{d.Layer})
 	if err == nil && have[d.Layer].Revision != d.After.Revision {
@@ -126,8 +127,8 @@ func (s State) changedAgain(l Layer, paths [][]string) (config.Faults, error) {
 	return faults, nil
 }
 
-// namesBack adds to a change the renames that undo those of some revisions, the newest first; with layers, the layers
-// that the change does not write follow their nodes.
+// namesBack adds to a change the renames that undo those of some revisions, the newest first; with withLayers, the
+// layers that the change does not write are renamed too.
 func (s State) namesBack(c Change, records []Record, withLayers bool) (Change, error) {
 	was := namesBefore(records)
 	maps.DeleteFunc(was, func(now, then string) bool { return now == then })
@@ -148,7 +149,7 @@ func (s State) namesBack(c Change, records []Record, withLayers bool) (Change, e
 }
 
 // namesBefore maps the names that nodes have after some revisions to those before them. It omits a node that took a
-// name that its previous owner had given up.
+// name that another node had given up.
 func namesBefore(records []Record) map[string]string {
 	was, younger := map[string]string{}, map[string]bool{}
 	for _, record := range records {
@@ -263,7 +264,7 @@ type reverter struct {
 	changed [][]string // paths that were changed since
 }
 
-// revert returns the present value without the change from before to after.
+// revert returns the current value without the change from before to after.
 func (r *reverter) revert(path []string, before, after, now value) (any, bool) {
 	old, wasObject := before.v.(config.Object)
 	mid, isObject := after.v.(config.Object)

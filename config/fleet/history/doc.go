@@ -2,7 +2,7 @@
 // what, when and why, how two revisions differ, and how an earlier one is restored.
 //
 // It never talks to a store: it reads through a Reader, and a write becomes transactions that the caller commits in
-// order. It never validates a config (config/layers/override does, before), never masks a secret and has no clock.
+// order. It never validates a config (config/layers/override does that first), never masks a secret and has no clock.
 //
 // # The keys of one fleet
 //
@@ -44,8 +44,8 @@
 // and deployment/<name>, which config/stateloop/peer owns. A fleet of ten thousand nodes has twenty thousand of them,
 // far more than the keys of one transaction. So a layer's head is not a key: it is an entry of a tree whose pieces are
 // objects, and head names the root. A reader of head has an immutable state; a write stores the new pieces (four or so
-// for one layer) and moves head. The entry of a deleted layer stays, without a document: it records when and by whom it
-// was deleted. The tree has the same form for the same entries, whatever the order in which they came.
+// for one layer) and moves head. The entry of a deleted layer is kept, without a document: it records when and by whom
+// it was deleted. The form of a tree depends only on its entries, not on the order of the writes.
 //
 // # Writes
 //
@@ -56,8 +56,8 @@
 // remains of the first case; each of its transactions writes head again, unchanged, so that no write in progress relies
 // on an object that it removes.
 //
-// If the comparison fails, another write came first: the caller validates and plans its write again on the new head. It
-// fails for good (Conflict) only if it was bound to the revision of a layer (Change.IfMatch) and that layer has been
+// If the comparison fails, another write came first: the caller validates and plans its write again on the new head.
+// The write fails (Conflict) only if it was bound to the revision of a layer (Change.IfMatch) and that layer has been
 // written since.
 //
 // Read layer.go first, then write.go.

@@ -19,9 +19,9 @@ type Files struct {
 }
 
 // Import returns the change that replaces the layers by the content of files: a node that a file lacks loses its layer,
-// and a missing file changes nothing. It accepts deprecated and read-only values, as from a file that was present at
-// the start. Faults (config.Faults, with the layer as the first segment of the path) are a node's layer that is not an
-// object, and the faults of a topology.
+// and a missing file changes nothing. Deprecated and read-only values are allowed, because a file may have been in
+// place when the controller first started. Faults (config.Faults, with the layer as the first segment of the path) are
+// a node's layer that is not an object, and the faults of a topology.
 func (s State) Import(f Files) (Change, error) {
 	c := Change{Message: "import files", Layers: map[Layer]config.Object{}}
 	var faults config.Faults
@@ -73,8 +73,8 @@ func below(faults config.Faults, k Kind, more config.Faults) config.Faults {
 	return faults
 }
 
-// Export returns the state as files, without the own parts of single replicas. If no node has a layer, the node file is
-// {}.
+// Export returns the state as files, without the parts that belong to single replicas. If no node has a layer, the node
+// file is {}.
 func (s State) Export() (Files, error) {
 	all, err := s.All()
 	if err != nil {

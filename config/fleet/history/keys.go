@@ -169,7 +169,7 @@ func key(folder string, names ...string) kv.Key {
 const hexDigits = "0123456789ABCDEF"
 
 // Escape turns any text into one segment of a key: ASCII letters, digits, '-', '_' and a '.' that is not the first byte
-// stay, every other byte becomes %XX, and the empty text becomes "%". Equal segments are equal texts.
+// are kept, every other byte becomes %XX, and the empty text becomes "%". Equal segments are equal texts.
 func Escape(text string) string {
 	if text == "" {
 		return "%"

@@ -32,7 +32,7 @@ func (k Kind) String() string { return kindNames[k] }
 func (k Kind) named() bool { return k != Network && k != Topology && k != Metadata }
 
 // Layer identifies one layer. Name is that of a node (Node, Auto and Peer), of a cluster (Cluster and Deployment), or
-// of a file of the controller: "controller", "aggregator", and "controller/<replica>" for a replica's own part. The
+// of a file of the controller: "controller", "aggregator", and "controller/<replica>" for the part of one replica. The
 // other kinds have no name.
 type Layer struct {
 	Kind Kind

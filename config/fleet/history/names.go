@@ -30,8 +30,8 @@ type Member struct {
 }
 
 // Rename returns the change that renames a node everywhere at once: in the topology with its links, in its layers, in
-// the clusters that it is a member of, in the record of the joined node and in its open join token. Faults
-// (config.Faults) are an unknown name, and a name that is in use.
+// the clusters that it is a member of, in the record of the joined node and in its open join token. It returns
+// config.Faults for an unknown name, and for a new name that is in use.
 func (s State) Rename(from, to string) (Change, error) {
 	if to == "" || from == to {
 		return Change{}, config.Faults{{Path: []string{"name"}, Problem: config.Invalid(to),
@@ -40,7 +40,7 @@ func (s State) Rename(from, to string) (Change, error) {
 	return s.rename(from, to)
 }
 
-// rename is Rename, but also allows a node that came from a file without a name to get that back.
+// rename is Rename, but also allows a node that came from a file without a name to get the empty name back.
 func (s State) rename(from, to string) (Change, error) {
 	if err := NameKey(to).Check(); err != nil {
 		return Change{}, fmt.Errorf("rename: %w", err)
@@ -175,7 +175,7 @@ type mover struct {
 	faults   config.Faults
 }
 
-// move moves the node and the token of a name. The new name must be free.
+// move renames the node and the token of a name. The new name must be free.
 func (m *mover) move(from, to string) error {
 	entries, err := m.state.reader.Get(NameKey(from), TokenKey(from))
 	if err != nil {

@@ -16,7 +16,7 @@ type Edition struct {
 // PathChange is one change of one value of a layer.
 type PathChange struct {
 	By             Record
-	Layer          Layer // under its name at that time
+	Layer          Layer // with its name at that time
 	Old, New       any
 	HadOld, HasNew bool
 }

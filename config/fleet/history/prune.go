@@ -9,7 +9,8 @@ import (
 	"edgespan/config/kv"
 )
 
-// leastRevisions are kept regardless of age: replicas that lag read them, and people revert them.
+// leastRevisions is the number of newest revisions kept regardless of age: replicas that lag read them, and operators
+// revert them.
 const leastRevisions = 20
 
 // Edge is the beginning of a pruned history: the first revision that can be read.

@@ -63,11 +63,11 @@ type Version struct {
 // DamagedError is the error of a layer whose stored document differs from the written one.
 type DamagedError struct {
 	Layer    Layer
-	Revision uint64 // that wrote it
+	Revision uint64 // the revision that wrote it
 	Err      error  // names the object
 }
 
-// Error tells how to restore the layer.
+// Error says how to restore the layer.
 func (e *DamagedError) Error() string {
 	return fmt.Sprintf("%s: is damaged in the store since revision %d wrote it (%v): must be replaced by a write, by a "+
 		"restore of an earlier revision or of a backup",
@@ -77,7 +77,7 @@ func (e *DamagedError) Error() string {
 // Unwrap returns the error of the object.
 func (e *DamagedError) Unwrap() error { return e.Err }
 
-// Anyway returns the same state for callers that can tell a damaged layer from a missing one: such a layer has
+// Anyway returns the same state for callers that distinguish a damaged layer from a missing one: such a layer has
 // Version.Damaged and no document. For all other callers it is an error.
 func (s State) Anyway() State {
 	s.anyway = true

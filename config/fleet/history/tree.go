@@ -93,7 +93,7 @@ func (o *objects) find(root string, desired []Layer) (map[Layer]entry, error) {
 	return out, nil
 }
 
-// update returns a tree with changed entries for some layers. Entries are never removed, so that an inner piece stays
+// update returns a tree with changed entries for some layers. Entries are never removed, so that an inner piece remains
 // one, and the form of a tree depends only on its entries.
 func (o *objects) update(root string, depth int, changed []entry) (string, error) {
 	var p piece
@@ -178,7 +178,7 @@ func (o *objects) differing(a, b string) (map[Layer][2]entry, error) {
 	return out, nil
 }
 
-// entries reads a whole tree, sorted by layer.
+// entries reads all entries of a tree, sorted by layer.
 func (o *objects) entries(root string) ([]entry, error) {
 	both, err := o.differing("", root)
 	if err != nil {

@@ -16,24 +16,24 @@ import (
 	"edgespan/config/layers/override"
 )
 
-// Change is one write of any number of layers. It takes effect as a whole or not at all.
+// Change is one write of any number of layers. It takes effect completely or not at all.
 type Change struct {
 	Author  string
 	Time    time.Time
 	Message string
 	// Layers holds the documents to write; nil deletes a layer.
 	Layers map[Layer]config.Object
-	// IfMatch binds the write to the revision that wrote a layer last, 0 for one that was never written. The layer need
-	// not be among the written ones.
+	// IfMatch binds the write to the revision that wrote a layer last, 0 for one that was never written. The layer may be
+	// one that the write does not change.
 	IfMatch map[Layer]uint64
-	// Compares must hold too, in each transaction: a leader's fence.
+	// Compares are further conditions of each transaction, such as a leader's fence.
 	Compares []kv.Compare
 	// Then is executed together with the revision, in its last transaction; a write that changes nothing skips it.
 	Then []kv.Op
 	// Renamed lists the renamed nodes; Rename and Restore set it.
 	Renamed []Rename
 
-	names kv.Txn // compares and operations of a rename beside the layers
+	names kv.Txn // conditions and operations of a rename outside the layers
 }
 
 // FromEdit converts a write that config/layers/override has accepted to the layers of a Change.
@@ -51,7 +51,7 @@ func FromEdit(l layers.Layer, r override.Result) map[Layer]config.Object {
 	return out
 }
 
-// Conflict is a layer that was written after the revision that a write was bound to.
+// Conflict reports a layer that was written after the revision that a write was bound to.
 type Conflict struct {
 	Layer    Layer
 	Expected uint64
@@ -69,7 +69,7 @@ func (c Conflict) Error() string {
 // Conflicts holds all conflicting layers of a write.
 type Conflicts []Conflict
 
-// Is reports that the error is of the class Conflict.
+// Is reports whether target is config.Conflict.
 func (cs Conflicts) Is(target error) bool { return target == config.Conflict }
 
 // Error returns one line per conflict.
@@ -82,8 +82,8 @@ func (cs Conflicts) Error() string {
 }
 
 // Plan is a write as transactions, to be executed in order until one does not succeed: then head has moved, or one of
-// Change.Compares does not hold. The first operation of Else reads head. If head has moved, the caller validates and
-// plans the write again on the new head.
+// Change.Compares fails. The first operation of Else reads head. If head has moved, the caller validates and plans the
+// write again on the new head.
 type Plan struct {
 	Txns   []kv.Txn // none: the layers do not change
 	Record Record   // the new revision, or the number of the head where there are no Txns
@@ -92,8 +92,8 @@ type Plan struct {
 // errNotHead reports a bug of the caller.
 var errNotHead = errors.New("plan: the state is not the newest: must be one that Head has read")
 
-// Plan returns the transactions of a write that was validated on this state, which Head has read. Its error is
-// Conflicts if IfMatch does not hold.
+// Plan returns the transactions of a write that was validated on this state, which Head has read. It returns Conflicts
+// if a layer of IfMatch was written since.
 func (s State) Plan(c Change) (Plan, error) {
 	if s.head == nil {
 		return Plan{}, errNotHead
@@ -145,7 +145,7 @@ func (s State) Bound(to map[Layer]uint64) error {
 	return err
 }
 
-// conflicts compares the present entries with the revisions that a write is bound to.
+// conflicts compares the current entries with the revisions that a write is bound to.
 func (s State) conflicts(have map[Layer]entry, bound []Layer, c Change) (err error) {
 	var conflicts Conflicts
 	for _, l := range bound {
@@ -174,7 +174,7 @@ func changedEntries(o *objects, c Change, have map[Layer]entry, number uint64) (
 	}
 	var changed []entry
 	var faults config.Faults
-	var same []entry // whose content does not change
+	var same []entry // content does not change
 	for _, l := range layersOf(c.Layers) {
 		e := entry{Layer: l, Revision: number}
 		if doc := c.Layers[l]; doc != nil {

@@ -28,7 +28,7 @@ const (
 // check runs one operation. It reads each layer and each kind once.
 type check struct {
 	*World
-	metadata *metadata.Metadata // that applies to this operation
+	metadata *metadata.Metadata // applies to this operation
 	kinds    map[layers.Versions]fleet.Kind
 	sets     map[string]layers.Set
 	broken   map[string]error // kinds whose files can't be read
@@ -107,7 +107,7 @@ func (j *check) layersOf(desired ...history.Layer) error {
 	return refused(faults)
 }
 
-// layersAnyway is layersOf for callers that can tell a damaged layer from a missing one.
+// layersAnyway is layersOf for callers that distinguish a damaged layer from a missing one.
 func (j *check) layersAnyway(desired ...history.Layer) error {
 	var missing []history.Layer
 	for _, l := range desired {
@@ -142,7 +142,7 @@ func Sections() override.Sections {
 	return override.Sections{Keys: nodeconf.Sections(), Present: nodeconf.Present, Check: nodeconf.Check}
 }
 
-// world returns the present state of nodes for config/layers/override. Broken files are faults. It leaves out nodes
+// world returns the current state of nodes for config/layers/override. Broken files are faults. It leaves out nodes
 // with a damaged layer that the write does not replace.
 func (j *check) world(nodes []string, written ...history.Layer) (override.World, error) {
 	desired := []history.Layer{networkLayer}

@@ -10,7 +10,7 @@ import (
 )
 
 // damaged reports whether one of a node's own layers is damaged, so that its config is unknown. The node gets no config
-// until the layer is repaired, and does not hold up other nodes.
+// until the layer is repaired, and does not delay other nodes.
 func (j *check) damaged(node string) bool {
 	return j.read[autoLayer(node)].Damaged != nil || j.read[nodeLayer(node)].Damaged != nil
 }
@@ -26,7 +26,7 @@ func damagedFault(bad error) override.Fault {
 	return f
 }
 
-// replaces returns the layers that a write replaces as a whole, whatever their content. The other layers of the nodes
+// replaces returns the layers that a write replaces completely, whatever their content. The other layers of the nodes
 // that it names must be readable.
 func (j *check) replaces(c override.Change, named []string) (whole []history.Layer, err error) {
 	var needs []history.Layer

@@ -12,8 +12,8 @@ import (
 )
 
 // The configuration files of the controller and the aggregator are layers without layering: e2e/<file> holds the values
-// that all replicas share, and those of replicas that have no own part; e2e/<file>/<replica> is a replica's own part. A
-// replica with an own part takes all values that are not shared from it alone.
+// that all replicas share, and the other values of replicas without a part of their own; e2e/<file>/<replica> is the
+// part of one replica, which then takes all values that are not shared from it alone.
 
 // controllerFile is the file of the program that validates.
 const controllerFile = "controller"
@@ -31,7 +31,7 @@ func fileOf(l history.Layer) (file, replica string) {
 	return file, replica
 }
 
-// whole returns a replica's file: the shared values and its own part.
+// whole returns a replica's file: the shared values and the replica's part.
 func whole(m *metadata.Metadata, shared, own config.Object) config.Object {
 	if own == nil {
 		return shared
@@ -51,7 +51,7 @@ func (w *World) file(name string) (*metadata.Metadata, error) {
 }
 
 // File returns the file of the controller or the aggregator as a replica sees it; with replica "" it returns the file
-// without any replica's own part.
+// without the part of any replica.
 func (w *World) File(file, replica string, reveal bool) (Document, error) {
 	m, err := w.file(file)
 	if err != nil {
@@ -160,7 +160,7 @@ func (j *check) setE2E(q SetE2E) (Outcome, error) {
 	return o, nil
 }
 
-// ofProgram returns the program's own faults and notes about a change of its file that has passed the metadata.
+// ofProgram returns the program's faults and notes about a change of its file that the metadata accepts.
 func (j *check) ofProgram(file string, before, after config.Object, asked bool) (config.Faults, []string) {
 	if file != controllerFile || j.Own == nil || after == nil {
 		return nil, nil
@@ -205,7 +205,7 @@ func leaves(v any, at []string) [][]string {
 	return out
 }
 
-// ownGivesWay removes this replica's own part of an imported file: the file contains it.
+// ownGivesWay deletes this replica's part of an imported file: the file contains it.
 func (j *check) ownGivesWay(c history.Change, f history.Files) error {
 	for file, doc := range f.E2E {
 		l := fileLayer(file, j.Replica)
@@ -236,8 +236,8 @@ func nextStart(file string, c controllerconf.Change, notes []string) []string {
 	return out
 }
 
-// share splits a file between the layers, and updates the other replicas' own parts: removing an entry of a map removes
-// their parts of it too. It returns the faults that this causes in their files.
+// share splits a file between the layers, and updates the parts of the other replicas: removing an entry of a map
+// removes their values in it too. It returns the faults that this causes in their files.
 func (j *check) share(c history.Change, m *metadata.Metadata, q SetE2E, shared, own,
 	file config.Object) (override.Faults, error) {
 	if q.Replica == "" {
@@ -320,7 +320,7 @@ func (j *check) filesChange(c history.Change) (filesChange, error) {
 		for _, path := range unknown {
 			out.unknown = append(out.unknown, config.Sub([]string{l.Name}, path...))
 		}
-		if replica == "" { // each replica derives the effects of its own part itself
+		if replica == "" { // each replica derives the effects on its own part itself
 			change := controllerconf.Changes(m, normal(before), checked)
 			out.actions, out.flags = append(out.actions, change.Actions...), append(out.flags, change.Flags...)
 			out.notes = append(out.notes, nextStart(file, change, notes)...)

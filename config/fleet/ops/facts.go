@@ -21,8 +21,8 @@ const (
 const colours = 4
 
 // Facts returns the write that updates topologyInfo, the auto layer's description of the topology, on all nodes; ok is
-// false if nothing differs. Writes to the topology and optimisations include this update; after an import or a restore
-// of files, and after users' writes to radios and links, the caller validates this write.
+// false if nothing differs. Writes to the topology and optimisations include this update. After an import or a restore
+// of files, and after users' writes to radios and links, the caller has to make this write.
 func (w *World) Facts() (write SetAuto, ok bool, err error) {
 	c, err := w.newCheck().chart()
 	if err != nil {
@@ -113,8 +113,8 @@ func (s surveyor) site(name string) config.Object {
 	return out
 }
 
-// neighbours returns the MACs of the neighbours that a DN may ignite: over wireless links that are not a client node's
-// second path.
+// neighbours returns the MACs of the neighbours that a DN may ignite: over wireless links that are not the backup link
+// of a client node.
 func (s surveyor) neighbours(n topology.Node) config.Object {
 	out := config.Object{}
 	for _, l := range s.links[n.Name] {

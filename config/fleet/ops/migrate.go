@@ -21,7 +21,7 @@ const maxMoved = 5
 // Moved is one key that a migration moved or removed, and the affected layers.
 type Moved struct {
 	Version, From, To string // To is "" if the value was removed
-	Kept              bool   // the new key already had another value, which stays
+	Kept              bool   // the new key already had another value, which is kept
 	Layers            []string
 }
 

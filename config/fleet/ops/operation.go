@@ -55,8 +55,8 @@ type (
 		Overrides config.Object
 		Modify    bool
 	}
-	// SetNodes replaces the overrides of the nodes that it names, {node: {…}}, or merges into them. Either all of it
-	// passes or none.
+	// SetNodes replaces the overrides of the nodes that it names, {node: {…}}, or merges into them. It is accepted
+	// completely or not at all.
 	SetNodes struct {
 		Overrides config.Object
 		Modify    bool
@@ -76,7 +76,7 @@ type (
 		File    string // "controller" or "aggregator"
 		Config  config.Object
 		Modify  bool
-		Replica string // whose own part to write
+		Replica string // whose part to write
 	}
 	// Optimize assigns the settings of its kinds.
 	Optimize struct {
@@ -85,8 +85,8 @@ type (
 	}
 	// SetTopology replaces the topology by a file in the seed's format.
 	SetTopology struct{ Document config.Object }
-	// EditTopology adds, edits, deletes or renames one node, link or site. The document is one entry in the file's
-	// format; an edit merges it into the present entry.
+	// EditTopology adds, edits, deletes or renames one node, link or site. The document is one entry in the file's format;
+	// an edit merges it into the current entry.
 	EditTopology struct {
 		Object   string // "node", "link", "site"
 		Op       string // "add", "edit", "delete", "rename"
@@ -124,7 +124,7 @@ func (Import) write()       {}
 func (SetAuto) write()      {}
 func (Migrate) write()      {}
 
-// Outcome is a validated write: the change, not yet stored, and its effects.
+// Outcome is a validated write: the change, which is not stored yet, and its effects.
 type Outcome struct {
 	Change   history.Change // without author, time and message; without layers nothing changes
 	Message  string         // for people: "Success. 3 nodes change."
@@ -146,7 +146,7 @@ type Refused struct{ Faults override.Faults }
 // Error returns one line per fault.
 func (r *Refused) Error() string { return r.Faults.Error() }
 
-// Is reports that the error is of the class Rejected.
+// Is reports whether target is config.Rejected.
 func (r *Refused) Is(target error) bool { return target == config.Rejected }
 
 // NotFoundError names a node, file, layer or object that does not exist.
@@ -163,5 +163,5 @@ func (e *NotFoundError) Error() string {
 	return e.What + " does not exist: " + e.Allowed
 }
 
-// Is reports that the error is of the class NotFound.
+// Is reports whether target is config.NotFound.
 func (e *NotFoundError) Is(target error) bool { return target == config.NotFound }

@@ -26,7 +26,7 @@ func (j *check) outcome(c history.Change, effects []override.Effect, warnings ov
 			o.Warnings = append(o.Warnings, f.Error())
 		case f.Layer == layers.Network.String():
 			o.Unknown = append(o.Unknown, config.Sub([]string{f.Layer}, f.Path...))
-		case f.Layer != layers.Auto.String(): // users can't repair the auto layer: it is the controller's
+		case f.Layer != layers.Auto.String(): // the controller maintains the auto layer: users can't repair it
 			for _, node := range f.Nodes {
 				o.Unknown = append(o.Unknown, config.Sub([]string{node}, f.Path...))
 			}

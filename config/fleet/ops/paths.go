@@ -35,7 +35,7 @@ func (j *check) choose(doc config.Object, paths [][]string) (config.Object, erro
 	return chosen, nil
 }
 
-// pick is v with only what lies at a path of it.
+// pick returns the part of v at a path.
 func pick(v any, path []string) (any, bool) {
 	if len(path) == 0 {
 		return v, true

@@ -15,7 +15,7 @@ import (
 // The writes of peers and clusters (docs/adr/0020). They include the consequences for deployed clusters: a removed
 // tunnel returns its number, and a new one gets one.
 type (
-	// Describe writes whole descriptors: kind, metadata and spec. All pass or none does.
+	// Describe writes complete descriptors: kind, metadata and spec. All are accepted, or none.
 	Describe struct{ Documents []config.Object }
 	// Undescribe removes descriptors, except those that a deployed cluster needs.
 	Undescribe struct {
@@ -39,7 +39,7 @@ type described struct {
 }
 
 // described reads the layers once per operation; a caller that changes the result must copy it. A damaged layer could
-// concern any node, so all layers except those being written must be sound.
+// concern any node, so all layers must be readable, except those being written.
 func (j *check) described(written ...history.Layer) (described, error) {
 	if j.peers != nil {
 		return *j.peers, nil
@@ -255,8 +255,8 @@ func (j *check) deploy(names []string, desired bool) (Outcome, error) {
 	return j.layersChange(c, notes)
 }
 
-// peersChange adds to a change of layers its consequences for peers: the numbers of tunnels follow their clusters, and
-// every deployed cluster must be deployable.
+// peersChange adds to a change of layers its consequences for peers: tunnel numbers are allocated and released with
+// their clusters, and every deployed cluster must be deployable.
 func (j *check) peersChange(c history.Change) (touched []string, faults override.Faults, err error) {
 	if !slices.ContainsFunc(slices.Collect(maps.Keys(c.Layers)), func(l history.Layer) bool {
 		return l.Kind == history.Peer || l.Kind == history.Cluster || l.Kind == history.Deployment

@@ -49,7 +49,7 @@ func ownMetadata(v any) (*metadata.Metadata, config.Faults) {
 	return metadata.Parse(doc, metadata.Options{UnknownActions: true})
 }
 
-// maskValues masks every value of the configs at a depth of keys; the top-level keys of a config stay.
+// maskValues masks every value of the configs at a depth of keys; the top-level keys of a config remain visible.
 func maskValues(v any, depth int) (any, bool) {
 	o, is := v.(config.Object)
 	switch {

@@ -164,7 +164,7 @@ func (w *World) Describe(of string) (Document, error) {
 	return w.document(nil, m.Document(), 0, true), nil
 }
 
-// Topology returns the topology in the format of its file, with the present liveness: a node is ONLINE if a replica has
+// Topology returns the topology in the format of its file, with the current liveness: a node is ONLINE if a replica has
 // its stream, and a link is alive while both its nodes are.
 func (w *World) Topology() (Document, error) {
 	v, err := w.newCheck().layer(topologyLayer)
@@ -234,7 +234,7 @@ func (w *World) Explain(node string, path []string) ([]history.Explanation, erro
 		x := &all[i]
 		at := x.Path
 		x.Value, _ = override.Mask(w.Metadata, at, x.Value)
-		// A shadow may lie on the way to the value; a value that hides a secret is masked too.
+		// A shadow may be above the value's path; a value that contains a secret is masked too.
 		hide := func(s layers.Shadow) layers.Shadow {
 			if _, secret := override.Mask(w.Metadata, at, ""); secret {
 				s.Value, _ = override.Mask(w.Metadata, at, s.Value)

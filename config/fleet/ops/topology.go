@@ -24,7 +24,7 @@ type chart struct {
 	network  config.Object
 	auto     map[string]config.Object
 	own      map[string]config.Object
-	damaged  map[string]bool // nodes of which one layer here can't be read
+	damaged  map[string]bool // nodes with an unreadable layer
 }
 
 // chart reads the chart. A future topology may be given, whose nodes are included.
@@ -91,8 +91,8 @@ func apart(doc config.Object) map[string]config.Object {
 	return out
 }
 
-// written adds the layers that differ to a change. It keeps the layers of nodes with a damaged layer: derived values
-// would replace values that could not be read.
+// written adds the layers that differ to a change. It skips nodes with a damaged layer: derived values would replace
+// values that could not be read.
 func (j *check) written(c history.Change, kind history.Kind, before, after map[string]config.Object) {
 	for name := range before {
 		if _, stays := after[name]; !stays && !j.damaged(name) {
@@ -118,7 +118,7 @@ func (j *check) charted(was, is chart, notes []string) (Outcome, error) {
 	return j.layersChange(c, notes)
 }
 
-// setTopology replaces the topology. Nodes that the new one lacks keep their own layer, and the outcome reports them.
+// setTopology replaces the topology. Nodes that the new one lacks keep their node layer, and the outcome reports them.
 func (j *check) setTopology(q SetTopology) (Outcome, error) {
 	t, faults := topologyOf(q.Document)
 	if len(faults) > 0 {
@@ -243,7 +243,7 @@ func (c chart) index(q EditTopology) int {
 func (c chart) with(list string, at int, entry config.Object) (*topology.Topology, config.Faults) {
 	doc := c.topology.Document()
 	entries, _ := doc[list].([]any)
-	if list == "sites" && entries == nil { // the sites that nodes name
+	if list == "sites" && entries == nil { // a file without a list: the sites that nodes name
 		for _, s := range c.topology.Sites {
 			entries = append(entries, config.Object{"name": s.Name})
 		}

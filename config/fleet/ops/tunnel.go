@@ -15,8 +15,8 @@ const (
 )
 
 // tunnels updates the auto layer of a node from its node layer: each tunnel that names a node with an address gets that
-// address; a tunnel that is gone, or whose node has no address, loses the one that the controller set (reference
-// §1.16). A modify without tunnels changes none: the original removed all.
+// address; for a tunnel that was removed, or whose node has no address, the address that the controller set is removed
+// (reference §1.16). A modify without tunnels changes none: the original removed all.
 func (w *World) tunnels(n override.Node, node string, own config.Object, always bool) (auto config.Object,
 	notes []string) {
 	was, had := n.Own[tunnelKey]
@@ -63,8 +63,8 @@ func (w *World) tunnels(n override.Node, node string, own config.Object, always 
 	return orGone(auto), notes
 }
 
-// takes reports whether there is an address and the metadata accepts it: the seed's accepts only IPv6, and a refused
-// address must not block the others.
+// takes reports whether there is an address and the metadata accepts it: the seed's metadata accepts only IPv6, and a
+// rejected address must not block the others.
 func (w *World) takes(path []string, address string) bool {
 	if address == "" {
 		return false
@@ -81,8 +81,8 @@ func destination(tunnel any) (string, bool) {
 }
 
 // TunnelAddresses returns the write that puts the addresses of some nodes, of all if none is named, into the tunnels to
-// them; ok is false if the tunnels are up to date. Whoever learns an address validates this write. A node without an
-// address keeps its entries: it may only be offline.
+// them; ok is false if the tunnels are up to date. The caller makes this write when it learns an address. A node
+// without an address keeps its entries: it may only be offline.
 func (w *World) TunnelAddresses(changed ...string) (write SetAuto, ok bool, err error) {
 	versions, err := w.State.Anyway().Of(history.Node)
 	if err != nil {

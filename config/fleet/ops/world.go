@@ -26,7 +26,7 @@ type World struct {
 	Metadata *metadata.Metadata
 	// Rules holds the metadata of boards with accepted metadata of their own, and Base that of all others: one board's
 	// metadata does not apply to another. Metadata merges all of it, so that a value that is secret anywhere is masked
-	// everywhere. Base nil: Metadata applies to all.
+	// everywhere. If Base is nil, Metadata applies to all.
 	Rules map[string]*metadata.Metadata
 	Base  *metadata.Metadata
 	// E2E holds the metadata of the files "controller" and "aggregator".
@@ -42,11 +42,11 @@ type World struct {
 	// MaskKey keys the digest of documents with masked secrets, so that a reader can't verify guesses. It is the
 	// fleet's key, so that digests agree between replicas.
 	MaskKey []byte
-	// Ended returns an error if a computation should stop early because its caller has gone. nil: it runs to its end.
+	// Ended returns an error if a computation should stop because its caller has gone. nil: computations run to their end.
 	Ended func() error
 }
 
-// NodeFact holds the facts about a node beside its layers.
+// NodeFact holds the facts about a node that are not in its layers.
 type NodeFact struct {
 	Versions layers.Versions // as reported last
 	Reported bool            // it has reported since it became known

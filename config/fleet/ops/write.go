@@ -14,9 +14,9 @@ import (
 	"edgespan/config/layers/override"
 )
 
-// Validate returns the effects of a write, or why it is refused: *Refused with all its faults, or a *NotFoundError of
-// an object that it names. It passes as a whole or not at all, and stores nothing: the caller plans the change on
-// World.State.
+// Validate returns the effects of a write, or why it is refused: *Refused with all its faults, or a *NotFoundError for
+// an object that it names. A write is accepted completely or not at all. Validate stores nothing: the caller plans the
+// change on World.State.
 func (w *World) Validate(write Write) (Outcome, error) {
 	j := w.newCheck()
 	switch q := write.(type) {
@@ -330,8 +330,8 @@ func (j *check) layersChange(c history.Change, notes []string) (Outcome, error) 
 	return o, nil
 }
 
-// dropSame removes unchanged layers from a change. If nodes are renamed, everything stays: a layer may belong to
-// another node now.
+// dropSame removes unchanged layers from a change. If nodes are renamed, it keeps them: a layer may belong to another
+// node now.
 func (j *check) dropSame(c history.Change) error {
 	if err := j.layersAnyway(slices.Collect(maps.Keys(c.Layers))...); err != nil {
 		return err
@@ -352,7 +352,7 @@ func (j *check) dropSame(c history.Change) error {
 // worlds returns the nodes that a change of layers affects, before and after it.
 func (j *check) worlds(c history.Change) (before, after override.World, err error) {
 	var names []string
-	left := map[string]bool{} // names that no node has any more
+	left := map[string]bool{} // names that no node has afterwards
 	for _, r := range c.Renamed {
 		left[r.From] = true
 	}
