@@ -106,7 +106,7 @@ type (
 	// Recalled is the node's memory as another replica stored it. It does not follow this replica's own writes.
 	Recalled struct{ Memory }
 	// Unread reports that the stored memory can't be read, as a newer version may have written it. Until Recalled comes,
-	// the node is in ConfigError, and nothing is pushed or stored.
+	// nothing is pushed or stored.
 	Unread struct{ Why string }
 	// TooLarge reports that the store rejects the memory for its size: the older half of its failures is dropped.
 	TooLarge struct{}

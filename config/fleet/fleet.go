@@ -128,6 +128,7 @@ func (f *Fleet) Counted(node string) (Counted, bool) {
 	return Counted{}, false
 }
 
+// Layers returns the layers of a node.
 func (f *Fleet) Layers(node string) (layers.Set, bool) { return f.layers.Layers(node) }
 
 func (f *Fleet) touched(names []string) ([]Touched, error) { return f.touch(names, false) }

@@ -71,6 +71,7 @@ func Ports(all map[string]netinst.PortStatus) []nodeproto.Port {
 	return out
 }
 
+// SamePort reports whether two ports have equal values.
 func SamePort(a, b nodeproto.Port) bool {
 	return a.Label == b.Label && a.MTU == b.MTU && slices.Equal(a.Addresses, b.Addresses)
 }

@@ -107,7 +107,7 @@ func Handler(b Backend, opts ...Option) http.Handler {
 	a := &api{Frame: rest.NewFrame(DefaultLimits), backend: b, rows: table, limiter: rest.NewAuthLimiter(),
 		warnings: func() []string { return nil }}
 	a.TooMany = tooMany
-	a.Ending, a.end = context.WithCancel(context.Background()) //nolint:gosec // the server's shutdown calls it, or nobody
+	a.Ending, a.end = context.WithCancel(context.Background()) //nolint:gosec // called by the server's shutdown
 	for _, o := range opts {
 		o(a)
 	}
@@ -119,7 +119,8 @@ func Handler(b Backend, opts ...Option) http.Handler {
 }
 
 // Limits on an HTTP/2 connection. maxStreams bounds its concurrent requests, each of which may wait for its reader. A
-// frame is small because its buffer is allocated when it is announced.
+// frame is small because its buffer is allocated when it is announced. A connection that reads nothing is closed
+// (WriteByteTimeout).
 const (
 	maxStreams = 16
 	maxFrame   = 16 << 10 // bytes: the minimum of the protocol

@@ -80,7 +80,7 @@ func (c *Client) Send(ctx context.Context, r Request) (*http.Response, error) {
 			req.Header.Set(name, value)
 		}
 		c.Authorize(req)
-		resp, err := ask.Do(req) //nolint:bodyclose // closed by read, or by who sends
+		resp, err := ask.Do(req) //nolint:bodyclose // closed by read, or by the caller of Send
 		if err != nil {
 			return nil, c.Failed(err)
 		}

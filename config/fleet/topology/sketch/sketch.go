@@ -78,9 +78,9 @@ type drawing struct {
 }
 
 // Make generates sites and links for nodes of these names: two or three distribution nodes on a site, joined by
-// ethernet, with wireless links to the neighbouring sites; and for every five nodes one client node on its own site,
-// behind one distribution node. The first node of some sites, spread evenly, is a point of presence. The ends of a
-// wireless link have different polarities. The same seed and names give the same topology.
+// ethernet, with wireless links to the neighbouring sites. One of five nodes is a client node on its own site, behind
+// one distribution node. The first node of some sites, spread evenly, is a point of presence. The ends of a wireless
+// link have different polarities. The same seed and names give the same topology.
 func (p Plan) Make(names []string, seed uint64) *topology.Topology {
 	d := &drawing{t: &topology.Topology{Name: fmt.Sprintf("%s of %d nodes", p.Kind, len(names))}, seed: seed}
 	relays := len(names) - len(names)/clients
@@ -161,7 +161,7 @@ func place(k Kind, s, sites int) (column, row float64) {
 	return 0, 0
 }
 
-// Coordinates of the sites: around the site in the original's files, at its distance.
+// Coordinates of the sites: around the site in the original's files, with its step.
 const (
 	latitude, longitude, altitude = 37.484946, -122.1475237, 3.87
 	step                          = 0.0003
