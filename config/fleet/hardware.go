@@ -42,7 +42,7 @@ func (h Hardware) KindOf(v layers.Versions) Kind {
 		parts = append(parts, v.Board)
 	}
 	if k.Unknown {
-		parts = append(parts, "", "") // two parts more than any other kind: names can't collide
+		parts = append(parts, "", "") // six parts, as no other kind has: names can't collide
 	}
 	k.Name = strings.Join(parts, "\x00")
 	return k

@@ -14,7 +14,7 @@ const (
 	PhaseRevocations  Phase = "revocations"     // the list of revocations changed
 	PhaseTell         Phase = "tell"            // sends each node actor its desired config if it changed
 	PhaseCounts       Phase = "counts"          // reads the generations that other replicas counted
-	PhaseAdmit        Phase = "admit"           // admits connections that wait for a node
+	PhaseAdmit        Phase = "admit"           // admits requests that wait for their node to become known
 	PhaseServe        Phase = "serve"           // readers see the revision
 	PhaseConsequences Phase = "consequences"    // everything else that follows: files, facts, tunnels
 	PhaseRollouts     Phase = "staged rollouts" // rollouts learn the desired configs

@@ -18,8 +18,8 @@ type painting struct {
 	*run
 	name    Kind
 	colours []int64
-	user    []int64 // by group, 0 if no user sets it
-	before  []int64 // by group, 0 if unset, or different colours
+	user    []int64 // users' colour by group, 0 if no user sets it
+	before  []int64 // the previous colour by group, 0 if unset or mixed
 	disturb []map[int]float64
 	total   []float64 // by group
 }
