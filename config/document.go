@@ -62,8 +62,8 @@ func Set(o Object, path []string, v any) Object {
 	return out
 }
 
-// Unset returns o without the value at a path, or o itself if there is no such value. An object that becomes empty
-// stays: {} is a value.
+// Unset returns o without the value at a path, or o itself if there is no such value. It keeps objects that become
+// empty: {} is a value.
 func Unset(o Object, path []string) Object {
 	if _, found := Lookup(o, path); !found || len(path) == 0 {
 		return o
@@ -98,7 +98,7 @@ func Prune(o Object, path []string) Object {
 	return o
 }
 
-// Equal compares two values as the original does: 1 equals 1.0, and arrays are compared as a whole.
+// Equal compares two values as the original does: 1 equals 1.0, and an array is one value.
 func Equal(a, b any) bool {
 	switch a := a.(type) {
 	case Object:
@@ -177,7 +177,8 @@ func AddMissing(a, b Object) Object {
 	return out
 }
 
-// Clean returns o without the objects that are empty or become empty by cleaning. All other values stay, null included.
+// Clean returns o without the objects that are empty or become empty by cleaning. It keeps all other values, null
+// included.
 func Clean(o Object) Object {
 	out := make(Object, len(o))
 	for key, v := range o {

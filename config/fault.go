@@ -127,8 +127,8 @@ func needsQuotes(r rune) bool {
 	return strings.ContainsRune(`."*=\ `, r) || !unicode.IsPrint(r)
 }
 
-// Printable returns s as a JSON string with every unprintable character escaped, so that it stays on one line of a
-// terminal.
+// Printable returns s as a JSON string with every unprintable character escaped, so that a terminal shows it on one
+// line.
 func Printable(s string) string {
 	var b strings.Builder
 	b.WriteByte('"')

@@ -11,9 +11,9 @@ type Clash struct {
 	Below, Above any // the object, and the value to lay over it
 }
 
-// Merge lays above over below: it merges objects and replaces all other values. Where above has another type for an
-// object of below, the object stays and Merge reports the clash, in the order of the paths. Apart from that and from
-// null, which is a value here, it is RFC 7396.
+// Merge lays above over below: it merges objects and replaces all other values. If above has another type where below
+// has an object, Merge keeps the object and reports a clash; clashes are sorted by path. Apart from that, and from
+// null, which is a value here, it implements RFC 7396.
 func Merge(below, above Object) (Object, []Clash) {
 	var m merger
 	out, _ := m.merge(below, above)

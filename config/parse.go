@@ -187,8 +187,8 @@ func (p *parser) array() (any, error) {
 	return a, nil
 }
 
-// string reads the quoted string at the current position. It copies the string: a name that is kept must not hold the
-// whole document in memory.
+// string reads the quoted string at the current position. It copies the string: a retained name must not keep the whole
+// document in memory.
 func (p *parser) string() string {
 	from, escaped := p.at, false
 	for p.at++; p.text[p.at] != '"'; p.at++ {

@@ -44,8 +44,8 @@ func (d Document) Unfit() Faults {
 
 const explicitMapping = "must be an explicit mapping; {} removes everything"
 
-// ReadDocument reads a document that is one mapping of YAML or JSON in UTF-8, with at most 4 MiB and 32 levels.
-// Duplicate keys are faults, and the first of them counts; with any other fault it returns no object.
+// ReadDocument reads a document that is one mapping of YAML or JSON in UTF-8, with at most 4 MiB and 32 levels. It
+// reports duplicate keys as faults and uses the first of them; with any other fault it returns no object.
 func ReadDocument(text []byte) (Document, Faults) {
 	var faults Faults
 	switch {

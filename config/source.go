@@ -2,8 +2,8 @@ package config
 
 import "net/netip"
 
-// Source returns the client that an address, with or without a port, stands for: in IPv6 it is the /64, since one
-// machine can use all of it. A text that is not an address is returned unchanged.
+// Source returns the client behind an address with or without a port: the address itself for IPv4, its /64 for IPv6,
+// since one machine can use all addresses of a /64. It returns a text that is not an address unchanged.
 func Source(address string) string {
 	ip, err := netip.ParseAddr(address)
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 type Unknown map[string]json.RawMessage
 
 // ReadRecord decodes an object into a struct and returns the fields that the struct does not have. The struct's type
-// must not have its own JSON decoding. null is an error. On an error the struct stays unchanged.
+// must not have its own JSON decoding. null is an error. On an error ReadRecord does not change the struct.
 func ReadRecord[T any](text []byte, into *T) (Unknown, error) {
 	var read T
 	if err := json.Unmarshal(text, &read); err != nil {

@@ -6,41 +6,40 @@ import (
 	"time"
 )
 
-// Candidate is one who wants to lead: the half of an election that knows no store and no
-// clock. Its driver tells it what time it is and what the store answered, and does what each
-// Turn says. Turns may be late by a margin of an eighth of the time to live without two who
-// both believe that they lead; the fence of the leadership holds even if they are later.
+// Candidate is one participant of an election, without a store and without a clock. Its driver passes in the time and
+// the store's answers and carries out each Turn. Turns may come up to an eighth of the time to live late before two
+// candidates both believe that they lead; the fence of the leadership protects writes even if they come later.
 //
-// It never has a lease for longer than it needs one: what it lets go of is revoked.
+// A candidate revokes every lease that it no longer needs.
 type Candidate struct {
 	key         Key
 	ttl, every  time.Duration
 	lease       LeaseID    // 0: none
-	sure        time.Time  // until when the lease holds, as far as we can know
-	lead        Leadership // zero: another leads, or nobody
-	call        Call       // that is under way; zero: none
+	sure        time.Time  // the earliest time at which the store may end the lease
+	lead        Leadership // zero: this candidate does not lead
+	call        Call       // in flight; zero: none
 	calls       uint64
-	next        time.Time // of the next try
-	ended       LeaseID   // to be revoked
-	campaigning bool      // the lease holds: campaign next
+	next        time.Time // time of the next attempt
+	ended       LeaseID   // the lease to revoke next; 0: none
+	campaigning bool      // the lease is alive and the next call is the campaign
 	leaving     bool
 }
 
-// errUnsure ends a leadership whose lease may be over.
+// errUnsure ends a leadership whose lease may have expired.
 var errUnsure = errors.New("leadership is lost")
 
-// errSilent is a call that was not answered in its time.
+// errSilent reports a call that was not answered before its deadline.
 var errSilent = errors.New("the store gives no answer")
 
-// CallKind says what a candidate asks of the store.
+// CallKind is the kind of a candidate's call to the store.
 type CallKind uint8
 
 // The kinds of calls.
 const (
-	CallGrant     CallKind = iota + 1 // a lease of the election's time to live
-	CallKeepAlive                     // of Lease
-	CallCampaign                      // Campaign under Lease
-	CallRevoke                        // of Lease
+	CallGrant     CallKind = iota + 1 // grant a lease for the election's time to live
+	CallKeepAlive                     // keep Lease alive
+	CallCampaign                      // commit Campaign under Lease
+	CallRevoke                        // revoke Lease
 )
 
 func (k CallKind) String() string {
@@ -48,7 +47,7 @@ func (k CallKind) String() string {
 		CallRevoke: "revoke the lease"}[k]
 }
 
-// Call is one question to the store. An answer after Until is none.
+// Call is one request to the store. Answers after Until are ignored.
 type Call struct {
 	Number uint64
 	Kind   CallKind
@@ -57,33 +56,33 @@ type Call struct {
 	Until  time.Time
 }
 
-// Answer is the store's to a Call.
+// Answer is the store's answer to a Call.
 type Answer struct {
-	Call    uint64  // its number
-	Lease   LeaseID // that was granted
-	Outcome Outcome // of a campaign
+	Call    uint64  // Call.Number
+	Lease   LeaseID // the lease that CallGrant returned
+	Outcome Outcome // the outcome of CallCampaign
 	Err     error
 }
 
-// Turn is what the driver has to do, in this order.
+// Turn lists what the driver must do, in this order.
 type Turn struct {
-	Failed error       // for the log: what the store could not do; it is tried again
-	Lost   error       // not nil: whoever works as the leader stops at once
-	Won    *Leadership // not nil: lead
-	Call   *Call       // not nil: ask the store
-	Wake   time.Time   // the latest time of the next Advance
-	Over   bool        // after Resign: there is nothing left to do
+	Failed error       // for the log: the call that failed; the candidate tries again
+	Lost   error       // not nil: the leadership is lost, stop leading at once
+	Won    *Leadership // not nil: start leading
+	Call   *Call       // not nil: send this call to the store
+	Wake   time.Time   // the latest time for the next Advance
+	Over   bool        // after Resign: nothing is left to do
 }
 
-// NewCandidate makes a candidate that tries four times in the time to live of its leases.
+// NewCandidate returns a candidate that tries four times per time to live of its leases.
 func NewCandidate(election Key, ttl time.Duration) *Candidate {
 	return &Candidate{key: election, ttl: ttl, every: ttl / 4}
 }
 
-// Advance says that time has passed.
+// Advance returns the turn at the time now.
 func (c *Candidate) Advance(now time.Time) Turn { return c.turn(now, Turn{}) }
 
-// Resign ends the candidacy, and the leadership without a Lost. Turns go on until one is Over.
+// Resign ends the candidacy, and the leadership without a Lost. Call Advance and Answered until a turn is Over.
 func (c *Candidate) Resign(now time.Time) Turn {
 	if !c.leaving {
 		c.leaving = true
@@ -92,7 +91,7 @@ func (c *Candidate) Resign(now time.Time) Turn {
 	return c.turn(now, Turn{})
 }
 
-// Answered takes an answer. One to a call that is given up already is none.
+// Answered processes an answer. It ignores the answer to a call that has timed out or was abandoned.
 func (c *Candidate) Answered(now time.Time, a Answer) Turn {
 	call := c.call
 	if a.Call != call.Number || !now.Before(call.Until) {
@@ -101,14 +100,14 @@ func (c *Candidate) Answered(now time.Time, a Answer) Turn {
 	c.call = Call{}
 	var t Turn
 	switch {
-	case call.Kind == CallRevoke: // it ends by itself otherwise
+	case call.Kind == CallRevoke: // an unrevoked lease expires by itself
 	case errors.Is(a.Err, ErrNoLease):
 		t.Failed = fmt.Errorf("%s: %w", call.Kind, a.Err)
 		if c.lead != (Leadership{}) {
 			t.Lost = a.Err
 		}
 		c.letGo(call.Asked.Add(c.every))
-		c.ended = 0 // there is nothing to be revoked
+		c.ended = 0 // the store no longer has the lease, so there is nothing to revoke
 	case a.Err != nil:
 		t.Failed = fmt.Errorf("%s: %w", call.Kind, a.Err)
 	case call.Kind == CallGrant:
@@ -121,8 +120,8 @@ func (c *Candidate) Answered(now time.Time, a Answer) Turn {
 	return c.turn(now, t)
 }
 
-// won reads what became of a campaign. One that was won by an earlier call, whose answer was
-// lost, counts, too; a win under a lease that may be over by now does not before it was kept.
+// won evaluates the outcome of a campaign. A campaign also counts as won if an earlier call, whose answer was lost, won
+// it. If the lease may have expired by now, the candidate keeps it alive first and campaigns again.
 func (c *Candidate) won(now time.Time, o Outcome) *Leadership {
 	lead, who, won := Won(c.key, o)
 	if !won && who.Lease == c.lease && who.Exists() {
@@ -139,15 +138,15 @@ func (c *Candidate) won(now time.Time, o Outcome) *Leadership {
 	return &lead
 }
 
-// holds is until when a leader may believe that it leads.
+// holds returns the time until which a leader may believe that it leads.
 func (c *Candidate) holds() time.Time { return c.sure.Add(-c.ttl / 8) }
 
-// letGo gives the lease up, and what hangs on it.
+// letGo gives up the lease and the leadership that depends on it.
 func (c *Candidate) letGo(next time.Time) {
 	c.ended, c.lease, c.lead, c.call, c.campaigning, c.next = c.lease, 0, Leadership{}, Call{}, false, next
 }
 
-// turn adds what time tells.
+// turn adds to t what follows from the time: a lost leadership, a call that timed out, the next call and the next wake.
 func (c *Candidate) turn(now time.Time, t Turn) Turn {
 	leads := c.lead != (Leadership{})
 	if leads && !now.Before(c.holds()) {
@@ -181,7 +180,7 @@ func (c *Candidate) turn(now time.Time, t Turn) Turn {
 	return t
 }
 
-// due is the call that is to be made now.
+// due returns the call to send now; its zero value means none.
 func (c *Candidate) due(now time.Time) Call {
 	switch {
 	case c.call.Kind != 0:

@@ -2,33 +2,32 @@ package kv
 
 import "errors"
 
-// Revision is a store's counter of transactions that changed something. 0 is
-// before the first and stands for "absent" in an entry and for "now" in a read.
+// Revision is a store's counter of transactions that changed something. 0 is the revision of an empty store; it means
+// "absent" in an entry and "now" in a read.
 type Revision uint64
 
-// Entry is one key as a read found it. An absent key has ModRevision 0.
+// Entry is one key as a read returned it. An absent key has ModRevision 0.
 type Entry struct {
 	Key         Key
 	Value       []byte
-	ModRevision Revision // of the transaction that wrote it last
-	Version     uint64   // writes since it was last absent; 1 is the first
+	ModRevision Revision // of the transaction that last wrote the key
+	Version     uint64   // writes since the key was last absent; the first is 1
 	Lease       LeaseID  // 0: none
 }
 
-// Exists says whether the key was there.
+// Exists reports whether the key was present.
 func (e Entry) Exists() bool { return e.ModRevision != 0 }
 
-// ListOptions say which part of a prefix to read. The zero value reads all of
-// it as it is now.
+// ListOptions select a part of a prefix. The zero value selects all of it at the current revision.
 type ListOptions struct {
 	After Key      // only keys after this one; empty: from the first
-	Limit int      // entries at most; 0: all
-	At    Revision // as of this revision; 0: now
-	Keys  bool     // entries without their values
+	Limit int      // maximum number of entries; 0: all
+	At    Revision // read at this revision; 0: the current one
+	Keys  bool     // omit the values
 }
 
-// Page is the answer to a list: entries in the order of their keys, all as of one
-// revision. To read on, list again After the last key, At this revision.
+// Page is the result of a list: entries in the order of their keys, all at one revision. To get the next page, list
+// again with After set to the last key and At to Revision.
 type Page struct {
 	Entries  []Entry
 	Revision Revision
@@ -54,46 +53,45 @@ func (k EventKind) String() string {
 	return "unknown"
 }
 
-// Event is one change of one key. Of a delete, the entry has the key and the
-// revision of the delete only.
+// Event is one change of one key. The entry of a delete has only the key and the revision of the delete.
 type Event struct {
 	Kind  EventKind
 	Entry Entry
 }
 
-// Batch is what one transaction changed below a watched prefix, in the order of
-// its operations; a delete of a prefix, and the end of a lease, in that of keys.
+// Batch holds the changes of one transaction below a watched prefix, in the order of its operations. The keys that the
+// delete of a prefix or the end of a lease removed are sorted.
 type Batch struct {
 	Revision Revision
 	Events   []Event
 }
 
-// What a store answers instead of a result. Any other error of a write, such as
-// that of a deadline, leaves open whether it took place: read again.
+// Errors of a store. After any other error of a write, such as a deadline, the write may have been done or not: read
+// the key again.
 var (
-	// ErrInvalid is a request that no store would take.
+	// ErrInvalid reports a request that no store accepts.
 	ErrInvalid = errors.New("invalid")
-	// ErrTooLarge is a transaction above MaxOps or MaxSize.
+	// ErrTooLarge reports a transaction above MaxOps or MaxSize.
 	ErrTooLarge = errors.New("too large")
-	// ErrCompacted is a read at or a watch from a revision that the store forgot:
-	// list again and watch from there.
+	// ErrCompacted reports a read at, or a watch from, a revision that the store has dropped: list again and watch from
+	// there.
 	ErrCompacted = errors.New("revision is compacted")
-	// ErrFuture is a revision that the store has not reached.
+	// ErrFuture reports a revision that the store has not reached.
 	ErrFuture = errors.New("revision is not reached")
-	// ErrNoLease is a lease that was never granted, ran out or was revoked.
+	// ErrNoLease reports a lease that was never granted, has expired or was revoked.
 	ErrNoLease = errors.New("no such lease")
-	// ErrClosed is a store that was closed.
+	// ErrClosed reports a store that is closed.
 	ErrClosed = errors.New("store is closed")
 
-	// ErrUnwritten is a write that certainly changed nothing, as the store has no room for it
-	// or its disk refuses: it may be done again once that is over.
+	// ErrUnwritten reports a write that certainly changed nothing, because the store is out of space or its disk fails.
+	// Retry it once that is fixed.
 	ErrUnwritten = errors.New("nothing was written")
 
-	// ErrFull is a store that has no room. The write may have been done: etcd gives this answer to
-	// what it has applied too, if that is what took it beyond its quota (etcdserver/apply/quota.go).
+	// ErrFull reports a store that is out of space. The write may have been done: etcd also returns this error for a write
+	// that it applied if that write exceeded its quota (etcdserver/apply/quota.go).
 	ErrFull = errors.New("the store has no room")
 
-	// ErrBroken is a store whose disk failed so that nobody knows what it holds: it takes no
-	// write until it is opened anew. The write that found out may have been done or not.
+	// ErrBroken reports a store whose disk failed, so that its content is unknown: it accepts no write until it is
+	// reopened. The write that got the disk's error may have been done or not.
 	ErrBroken = errors.New("the store takes no more writes until it is opened again")
 )

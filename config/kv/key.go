@@ -6,20 +6,18 @@ import (
 	"unicode/utf8"
 )
 
-// MaxKey is the most bytes that a key may have.
+// MaxKey is the maximum length of a key in bytes.
 const MaxKey = 1024
 
-// Key names one value of the store: segments joined by slashes, as in
-// "layers/node/ulm-1". Keys are ordered by their bytes.
+// Key names one value of the store: segments joined by slashes, as in "layers/node/ulm-1". Keys are ordered by their
+// bytes.
 type Key string
 
-// Prefix names all keys of a folder, in any depth: a key and a slash, as in
-// "layers/node/". The empty prefix names all keys. It never names a part of a
-// segment: "node/1/" has nothing of node/10.
+// Prefix names all keys of a folder at any depth: a key and a slash, as in "layers/node/". The empty prefix names all
+// keys. A prefix always ends at a segment: "node/1/" does not contain node/10.
 type Prefix string
 
-// Check says what is wrong with the form of a key: it is UTF-8 of at most MaxKey
-// bytes, has no control character, and no empty segment.
+// Check returns an error unless the key is UTF-8 of at most MaxKey bytes without control characters and empty segments.
 func (k Key) Check() error {
 	if fault := faultOf(string(k)); fault != "" {
 		return fmt.Errorf("key %.80q: %s: %w: must be segments of printable UTF-8 joined by single slashes, of at most %d "+
@@ -29,7 +27,7 @@ func (k Key) Check() error {
 	return nil
 }
 
-// Check says what is wrong with the form of a prefix.
+// Check returns an error if the prefix is malformed.
 func (p Prefix) Check() error {
 	if p == "" {
 		return nil
@@ -62,8 +60,8 @@ func faultOf(text string) string {
 	return ""
 }
 
-// Has says whether a key lies below a prefix.
+// Has reports whether a key is below the prefix.
 func (p Prefix) Has(k Key) bool { return strings.HasPrefix(string(k), string(p)) }
 
-// Below is the prefix of the keys that lie below this one.
+// Below returns the prefix of the keys below k.
 func (k Key) Below() Prefix { return Prefix(k + "/") }

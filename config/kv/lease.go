@@ -5,17 +5,17 @@ import (
 	"time"
 )
 
-// The bounds of a lease's time to live: etcd grants nothing shorter than one and
-// a half election timeouts, which are 1.5 s, and counts whole seconds.
+// Limits of a lease's time to live: etcd grants no less than one and a half election timeouts, which are 1.5 s, and
+// counts in whole seconds.
 const (
 	MinTTL = 2 * time.Second
 	MaxTTL = 365 * 24 * time.Hour
 )
 
-// LeaseID names a lease. 0 is none.
+// LeaseID identifies a lease. 0 means none.
 type LeaseID int64
 
-// CheckTTL says what is wrong with the time to live of a lease.
+// CheckTTL returns an error for an invalid time to live of a lease.
 func CheckTTL(ttl time.Duration) error {
 	if ttl < MinTTL || ttl > MaxTTL || ttl%time.Second != 0 {
 		return fmt.Errorf("time to live %s: %w: must be whole seconds from %s to %s", ttl, ErrInvalid, MinTTL, MaxTTL)
@@ -23,20 +23,18 @@ func CheckTTL(ttl time.Duration) error {
 	return nil
 }
 
-// Leadership is an election that was won: the key of the election as the winner
-// wrote it.
+// Leadership is a won election: its key, and the revision at which the winner wrote it.
 type Leadership struct {
 	Key      Key
 	Revision Revision
 }
 
-// Fence holds while nobody else has won since. Every write of a leader compares
-// it, so that one who was replaced without knowing it writes nothing.
+// Fence returns the compare that holds until another candidate wins. Every write of a leader includes it, so that a
+// leader that was replaced without noticing writes nothing.
 func (l Leadership) Fence() Compare { return At(l.Key, l.Revision) }
 
-// Campaign is the transaction that wins an election if nobody leads: the key of
-// the election under the candidate's lease, with what the candidate says of
-// itself. Where somebody leads it answers with who.
+// Campaign returns the transaction that wins an election if there is no leader: it writes the election's key, with the
+// candidate's description as its value, under the candidate's lease. If there is a leader, it reads the leader's entry.
 func Campaign(election Key, candidate []byte, lease LeaseID) Txn {
 	return Txn{
 		Compares: []Compare{Absent(election)},
@@ -45,7 +43,7 @@ func Campaign(election Key, candidate []byte, lease LeaseID) Txn {
 	}
 }
 
-// Won reads the outcome of Campaign: the leadership, or the entry of who leads.
+// Won evaluates the outcome of Campaign: it returns the leadership, or the entry of the present leader.
 func Won(election Key, o Outcome) (Leadership, Entry, bool) {
 	if o.Succeeded {
 		return Leadership{Key: election, Revision: o.Revision}, Entry{}, true

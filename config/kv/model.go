@@ -7,13 +7,12 @@ import (
 	"time"
 )
 
-// Model is a store in memory that does what this package says, as plainly as
-// possible. Tests compare the real stores with it, and cores that speak in
-// transactions run against it. Its revisions rise by one.
+// Model is a store in memory that implements the guarantees of this package as plainly as possible. Tests compare the
+// real stores with it, and tests of cores that use transactions run against it. Its revisions increase by one.
 type Model struct {
 	revision  Revision
 	compacted Revision
-	versions  map[Key][]Entry // what each became, by revision; a Version of 0 is a delete
+	versions  map[Key][]Entry // all versions of a key, by revision; a Version of 0 is a delete
 	log       []Batch         // by revision
 	leases    map[LeaseID]modelLease
 	lastLease LeaseID
@@ -29,7 +28,7 @@ func NewModel() *Model {
 	return &Model{versions: map[Key][]Entry{}, leases: map[LeaseID]modelLease{}}
 }
 
-// Get reads a key, and says as of which revision.
+// Get returns a key and the revision at which it was read.
 func (m *Model) Get(k Key) (Entry, Revision, error) {
 	if err := k.Check(); err != nil {
 		return Entry{}, 0, err
@@ -37,7 +36,7 @@ func (m *Model) Get(k Key) (Entry, Revision, error) {
 	return m.at(k, m.revision), m.revision, nil
 }
 
-// at is a key as of a revision.
+// at returns a key as of a revision.
 func (m *Model) at(k Key, r Revision) Entry {
 	for _, v := range slices.Backward(m.versions[k]) {
 		if v.ModRevision > r {
@@ -52,7 +51,7 @@ func (m *Model) at(k Key, r Revision) Entry {
 	return Entry{Key: k}
 }
 
-// List reads what is below a prefix.
+// List returns the entries below a prefix.
 func (m *Model) List(p Prefix, o ListOptions) (Page, error) {
 	if err := o.Check(p); err != nil {
 		return Page{}, err
@@ -81,7 +80,7 @@ func (m *Model) List(p Prefix, o ListOptions) (Page, error) {
 	return page, nil
 }
 
-// Check says what is wrong with a list of a prefix.
+// Check returns an error if a list of the prefix with these options is invalid.
 func (o ListOptions) Check(p Prefix) error {
 	if err := p.Check(); err != nil {
 		return err
@@ -98,7 +97,7 @@ func (o ListOptions) Check(p Prefix) error {
 	return o.After.Check()
 }
 
-// reads says whether the state at a revision can be read.
+// reads returns an error if the state at a revision can't be read.
 func (m *Model) reads(r Revision) error {
 	switch {
 	case r > m.revision:
@@ -109,7 +108,7 @@ func (m *Model) reads(r Revision) error {
 	return nil
 }
 
-// below are the keys below a prefix that ever were, in order.
+// below returns the keys below a prefix that have a version, deleted ones included, sorted.
 func (m *Model) below(p Prefix) []Key {
 	var keys []Key
 	for k := range m.versions {
@@ -121,7 +120,7 @@ func (m *Model) below(p Prefix) []Key {
 	return keys
 }
 
-// Since is what a watch of a prefix gets that began after a revision.
+// Since returns the batches that a watch of a prefix gets if it starts after a revision.
 func (m *Model) Since(p Prefix, after Revision) ([]Batch, error) {
 	if err := p.Check(); err != nil {
 		return nil, err
@@ -150,7 +149,7 @@ func (m *Model) Since(p Prefix, after Revision) ([]Batch, error) {
 	return out, nil
 }
 
-// Compact forgets what was before a revision. What was forgotten before stays so.
+// Compact drops the history before a revision. It does nothing if that history has been dropped already.
 func (m *Model) Compact(r Revision) error {
 	if r > m.revision {
 		return fmt.Errorf("compact: %w: %d, the store is at %d", ErrFuture, r, m.revision)
@@ -178,7 +177,7 @@ func (m *Model) Compact(r Revision) error {
 	return nil
 }
 
-// Commit does a transaction.
+// Commit executes a transaction.
 func (m *Model) Commit(t Txn) (Outcome, error) {
 	if err := t.Check(); err != nil {
 		return Outcome{}, err
@@ -241,7 +240,7 @@ func (m *Model) remove(op Op, r Revision) []Event {
 	return gone
 }
 
-// record makes a revision of the events of a transaction, if there are any.
+// record stores the events of a transaction under a new revision, if there are any.
 func (m *Model) record(events []Event) {
 	if len(events) == 0 {
 		return
@@ -250,7 +249,7 @@ func (m *Model) record(events []Event) {
 	m.log = append(m.log, Batch{Revision: m.revision, Events: events})
 }
 
-// Grant gives a lease that ends a time to live from now.
+// Grant returns a new lease that ends at now plus ttl.
 func (m *Model) Grant(now time.Time, ttl time.Duration) (LeaseID, error) {
 	if err := CheckTTL(ttl); err != nil {
 		return 0, err
@@ -260,7 +259,7 @@ func (m *Model) Grant(now time.Time, ttl time.Duration) (LeaseID, error) {
 	return m.lastLease, nil
 }
 
-// KeepAlive lets a lease end a time to live from now, and says how long that is.
+// KeepAlive extends a lease to now plus its time to live, and returns that time to live.
 func (m *Model) KeepAlive(now time.Time, id LeaseID) (time.Duration, error) {
 	l, granted := m.leases[id]
 	if !granted {
@@ -271,7 +270,7 @@ func (m *Model) KeepAlive(now time.Time, id LeaseID) (time.Duration, error) {
 	return l.ttl, nil
 }
 
-// Revoke ends a lease and removes the keys that hang on it, in one transaction.
+// Revoke ends a lease and removes the keys attached to it, in one transaction.
 func (m *Model) Revoke(id LeaseID) error {
 	if _, granted := m.leases[id]; !granted {
 		return fmt.Errorf("revoke lease %d: %w", id, ErrNoLease)
@@ -285,7 +284,7 @@ func (m *Model) Revoke(id LeaseID) error {
 	return nil
 }
 
-// Keys are those that hang on a lease, in order.
+// Keys returns the keys attached to a lease, sorted.
 func (m *Model) Keys(id LeaseID) ([]Key, error) {
 	if _, granted := m.leases[id]; !granted {
 		return nil, fmt.Errorf("look at lease %d: %w", id, ErrNoLease)
@@ -303,8 +302,8 @@ func (m *Model) keysOf(id LeaseID) []Key {
 	return keys
 }
 
-// Expire ends the leases whose time is over, the oldest grant first, each by a
-// transaction of its own, and says which.
+// Expire revokes the leases that have ended, the oldest grant first, each in a transaction of its own, and returns
+// them.
 func (m *Model) Expire(now time.Time) []LeaseID {
 	var ended []LeaseID
 	for id, l := range m.leases {
@@ -314,7 +313,7 @@ func (m *Model) Expire(now time.Time) []LeaseID {
 	}
 	slices.Sort(ended)
 	for _, id := range ended {
-		_ = m.Revoke(id) // never an error: it is there
+		_ = m.Revoke(id) // never an error: the lease exists
 	}
 	return ended
 }

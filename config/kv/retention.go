@@ -2,26 +2,25 @@ package kv
 
 import "time"
 
-// Retention says how much of its own history a store keeps: what is younger than Age, and the
-// last Revisions. Once the store has grown by Bytes since it was compacted last, only what is
-// younger than Least is kept: large values fill a store long before they are many. Who follows
-// the store more slowly reads all keys again.
+// Retention limits the history that a store keeps: everything younger than Age, and the last Revisions. Once the store
+// has grown by Bytes since the last compaction, it keeps only what is younger than Least, since a few large values can
+// fill a store. A watcher that falls further behind must read all keys again.
 type Retention struct {
 	Age       time.Duration
 	Revisions Revision
-	Bytes     int64 // 0: any number
+	Bytes     int64 // 0: no limit
 	Least     time.Duration
 }
 
-// Mark is that a store had reached a revision by a time.
+// Mark records that a store had reached a revision by a time.
 type Mark struct {
 	Revision Revision
 	At       time.Time
 }
 
-// CompactTo is the revision that a store at a revision may be compacted to, 0 for none; it has
-// grown by so many bytes since it was compacted last. The marks are in their order; a time before
-// them says nothing, so whoever begins to mark keeps all for Age.
+// CompactTo returns the revision up to which the store may be compacted, 0 for none. at is the store's revision, and
+// grown the bytes by which it has grown since the last compaction. The marks are in order of time; without a mark as
+// old as Age nothing is compacted, so a process keeps everything for Age after it starts to mark.
 func (r Retention) CompactTo(marks []Mark, now time.Time, at Revision, grown int64) Revision {
 	age, revisions := r.Age, r.Revisions
 	if r.Bytes > 0 && grown >= r.Bytes {
@@ -39,8 +38,7 @@ func (r Retention) CompactTo(marks []Mark, now time.Time, at Revision, grown int
 	return min(old, at-revisions)
 }
 
-// Needed are the marks that later calls of CompactTo go by: of those that are old enough, the
-// last.
+// Needed drops the marks that later calls of CompactTo don't need: of the marks older than Age it keeps only the last.
 func (r Retention) Needed(marks []Mark, now time.Time) []Mark {
 	for len(marks) > 1 && now.Sub(marks[1].At) >= r.Age {
 		marks = marks[1:]

@@ -2,8 +2,8 @@ package kv
 
 import "errors"
 
-// Conclusive says whether an error of a write is the store's last word: asking once more would not
-// tell more. After any other one nobody knows yet whether the write took place.
+// Conclusive reports whether an error of a write is the store's final answer, so that a retry brings no new
+// information. After any other error the write may have been done or not.
 func Conclusive(err error) bool {
 	for _, last := range []error{ErrInvalid, ErrTooLarge, ErrNoLease, ErrClosed, ErrUnwritten, ErrFull, ErrBroken} {
 		if errors.Is(err, last) {
@@ -13,9 +13,9 @@ func Conclusive(err error) bool {
 	return false
 }
 
-// CommitSurely does a transaction until the store has said what became of it. commit does it once; again is
-// asked after an answer that was lost: it waits, and says whether to go on. unsure is that the transaction may have
-// been done although the outcome does not say so: an answer was lost, or the store filled up by it.
+// CommitSurely repeats a transaction until the store has given a conclusive answer. commit executes it once; again is
+// called after a lost answer: it waits, and reports whether to retry. unsure reports that the transaction may have been
+// done although the outcome does not say so: an answer was lost, or the transaction filled the store.
 func CommitSurely(commit func() (Outcome, error), again func(lost error) bool) (o Outcome, unsure bool, err error) {
 	for {
 		o, err = commit()

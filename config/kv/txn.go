@@ -5,19 +5,18 @@ import (
 	"strings"
 )
 
-// The limits of one transaction, etcd's, and the same in all backends.
+// Limits of one transaction. They are etcd's and apply to all backends.
 const (
-	// MaxOps is the most compares, the most Then and the most Else operations.
+	// MaxOps is the maximum number of compares, of Then operations and of Else operations.
 	MaxOps = 128
-	// MaxSize is the most bytes of a transaction as Txn.Size counts them.
+	// MaxSize is the maximum size of a transaction in bytes, as Txn.Size counts them.
 	MaxSize = 3 << 19
-	// itemSize is what one compare or operation costs beside key and value. On the
-	// wire of etcd that is 40 bytes of framing at most and a fleet's prefix of at
-	// most 128 bytes, twice for a range.
+	// itemSize is the cost of one compare or operation in addition to its key and value. On the wire of etcd that is at
+	// most 40 bytes of framing and a fleet's prefix of at most 128 bytes, twice for a range.
 	itemSize = 320
 )
 
-// CompareKind says what a compare looks at.
+// CompareKind is the property of a key that a compare checks.
 type CompareKind uint8
 
 // The kinds of compares.
@@ -27,28 +26,28 @@ const (
 	CompareExists
 )
 
-// Compare is one condition of a transaction. At, Holds, Exists and Absent make them.
+// Compare is one condition of a transaction. Create it with At, Holds, Exists or Absent.
 type Compare struct {
 	Kind     CompareKind
 	Key      Key
-	Revision Revision // of CompareRevision
-	Value    []byte   // of CompareValue
-	Exists   bool     // of CompareExists
+	Revision Revision // for CompareRevision
+	Value    []byte   // for CompareValue
+	Exists   bool     // for CompareExists
 }
 
-// At holds if the key was last written by this revision; by 0, if it is absent.
+// At holds if revision r was the last to write the key; for r 0, if the key is absent.
 func At(k Key, r Revision) Compare { return Compare{Kind: CompareRevision, Key: k, Revision: r} }
 
-// Holds holds if the key is there with this value.
+// Holds holds if the key exists with this value.
 func Holds(k Key, value []byte) Compare { return Compare{Kind: CompareValue, Key: k, Value: value} }
 
-// Exists holds if the key is there.
+// Exists holds if the key exists.
 func Exists(k Key) Compare { return Compare{Kind: CompareExists, Key: k, Exists: true} }
 
-// Absent holds if the key is not there.
+// Absent holds if the key does not exist.
 func Absent(k Key) Compare { return Compare{Kind: CompareExists, Key: k} }
 
-// Met says whether the compare holds for what its key has now.
+// Met reports whether the compare holds for the present entry of its key.
 func (c Compare) Met(now Entry) bool {
 	switch c.Kind {
 	case CompareRevision:
@@ -61,7 +60,7 @@ func (c Compare) Met(now Entry) bool {
 	return false
 }
 
-// OpKind says what an operation does.
+// OpKind is the kind of an operation.
 type OpKind uint8
 
 // The kinds of operations.
@@ -72,57 +71,55 @@ const (
 	OpDeletePrefix
 )
 
-// Op is one operation of a transaction. Get, Put, PutLeased, Delete and
-// DeletePrefix make them.
+// Op is one operation of a transaction. Create it with Get, Put, PutLeased, Delete or DeletePrefix.
 type Op struct {
 	Kind   OpKind
-	Key    Key     // of all but OpDeletePrefix
-	Prefix Prefix  // of OpDeletePrefix
-	Value  []byte  // of OpPut
-	Lease  LeaseID // of OpPut; 0: the key lasts
+	Key    Key     // for all kinds but OpDeletePrefix
+	Prefix Prefix  // for OpDeletePrefix
+	Value  []byte  // for OpPut
+	Lease  LeaseID // for OpPut; 0: the key has no lease
 }
 
-// Get reads a key and sees what earlier operations of its transaction wrote.
+// Get reads a key, including the writes of earlier operations of its transaction.
 func Get(k Key) Op { return Op{Kind: OpGet, Key: k} }
 
-// Put writes a key. A lease that it hung on before lets go of it.
+// Put writes a key without a lease and detaches the key from any lease that it had.
 func Put(k Key, value []byte) Op { return Op{Kind: OpPut, Key: k, Value: value} }
 
-// PutLeased writes a key that goes away with a lease.
+// PutLeased writes a key that the store removes when the lease ends.
 func PutLeased(k Key, value []byte, id LeaseID) Op {
 	return Op{Kind: OpPut, Key: k, Value: value, Lease: id}
 }
 
-// Delete removes a key. An absent one is no error.
+// Delete removes a key. Deleting an absent key is no error.
 func Delete(k Key) Op { return Op{Kind: OpDelete, Key: k} }
 
 // DeletePrefix removes all keys below a prefix.
 func DeletePrefix(p Prefix) Op { return Op{Kind: OpDeletePrefix, Prefix: p} }
 
-// Txn does all of Then if all compares hold, and all of Else if one does not.
-// Neither may write a key twice: not by two puts, nor by a put and a delete,
-// nor inside of a prefix that it deletes.
+// Txn executes all of Then if all compares hold, and otherwise all of Else. Neither may write a key twice: not by two
+// puts, not by a put and a delete, and not below a prefix that it deletes.
 type Txn struct {
 	Compares []Compare
 	Then     []Op
 	Else     []Op
 }
 
-// Outcome is what a transaction did.
+// Outcome is the result of a transaction.
 type Outcome struct {
 	Succeeded bool     // all compares held
-	Revision  Revision // of the store after it; its own, if it changed something
-	Results   []Result // of Then or of Else, one for each operation
+	Revision  Revision // the store's revision after the transaction; the transaction's own if it changed something
+	Results   []Result // one for each operation of Then or of Else
 }
 
-// Result is what one operation did.
+// Result is the result of one operation.
 type Result struct {
 	Entry   Entry // of a get
-	Deleted int   // keys that a delete removed
+	Deleted int   // number of keys that a delete removed
 }
 
-// Size is what counts against MaxSize: keys twice, since a range has two ends,
-// values, and a fixed sum for each compare and operation.
+// Size returns the size that MaxSize limits: values, keys twice, since a range has two ends, and itemSize for each
+// compare and operation.
 func (t Txn) Size() int {
 	size := 0
 	for _, c := range t.Compares {
@@ -136,8 +133,7 @@ func (t Txn) Size() int {
 	return size
 }
 
-// Check says what is wrong with a transaction: the form of a key, an unknown
-// kind, a limit, or a key that is written twice.
+// Check returns an error for a malformed key, an unknown kind, an exceeded limit, or a key that is written twice.
 func (t Txn) Check() error {
 	for _, part := range []struct {
 		name string
@@ -220,7 +216,7 @@ func (op Op) check() error {
 		op.Kind, ErrInvalid)
 }
 
-// Writes says whether a branch of the transaction has an operation that writes.
+// Writes reports whether a branch of the transaction has a writing operation.
 func (t Txn) Writes() bool {
 	for _, ops := range [][]Op{t.Then, t.Else} {
 		for _, op := range ops {
@@ -232,7 +228,7 @@ func (t Txn) Writes() bool {
 	return false
 }
 
-// String is the transaction for people, values by their length only: they may be secrets.
+// String formats the transaction for people, with only the lengths of values: they may be secrets.
 func (t Txn) String() string {
 	var b strings.Builder
 	for _, c := range t.Compares {
