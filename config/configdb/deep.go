@@ -5,16 +5,15 @@ import (
 	"strings"
 )
 
-// deep merges values as Puppet's deep strategy does, quirks included (reference §4.4): {} over
-// something else leaves it, null leaves what is below it, false and null are
-// replaced by anything, and what is new goes through the same rules as if it stood over itself.
+// deep merges values as Puppet's deep strategy does, quirks included (reference §4.4): {} and null over another value
+// leave that value, any value replaces null and false, and a value without a counterpart below is merged with itself.
 type deep struct {
 	MergeOptions
-	key string // that is looked up, for messages
+	key string // the key of the lookup, for messages
 	m   *Meter
 }
 
-// merge goes from the highest to the lowest.
+// merge merges values, given from the highest to the lowest.
 func (d deep) merge(values []JSON) (JSON, error) {
 	if len(values) == 1 {
 		return values[0], nil
@@ -29,7 +28,7 @@ func (d deep) merge(values []JSON) (JSON, error) {
 	return out.json(), nil
 }
 
-// over puts high over low.
+// over merges high over low.
 func (d deep) over(high, low *node) (*node, error) {
 	high.expand()
 	low.expand()
@@ -74,13 +73,13 @@ func (d deep) objects(high, low *node) (*node, error) {
 	return out, nil
 }
 
-// like is an object with the keys of another, and room for other values.
+// like returns a copy of an object whose values can be replaced.
 func (d deep) like(n *node) *node {
 	d.m.make(nodeCost + 8*len(n.subs))
 	return &node{kind: '{', keys: n.keys, subs: slices.Clone(n.subs), first: n.firstKey(), m: d.m}
 }
 
-// replace is an object that takes the place of something else. All keys but its first are
+// replace returns an object that replaces a value of another type. All its values except that of its first key are
 // merged with themselves.
 func (d deep) replace(high *node) (*node, error) {
 	out := d.like(high)
@@ -97,8 +96,8 @@ func (d deep) replace(high *node) (*node, error) {
 	return out, nil
 }
 
-// self is a value over itself: same says that the original merges it with the very same list rather than
-// with a copy, which is then changed under its hands.
+// self merges a value with itself. same is set where the original merges a list with the identical list instead of a
+// copy, so that it changes the list while iterating over it.
 func (d deep) self(n *node, same bool) (*node, error) {
 	n.expand()
 	switch n.kind {
@@ -127,7 +126,7 @@ func (d deep) self(n *node, same bool) (*node, error) {
 	return d.scalar(n), nil
 }
 
-// lists joins two lists, the elements of the lower first.
+// lists joins two lists, with the elements of the lower one first.
 func (d deep) lists(high, low *node) (*node, error) {
 	own, theirs := high.subs, low.subs
 	if d.KnockoutPrefix != "" {
@@ -136,7 +135,7 @@ func (d deep) lists(high, low *node) (*node, error) {
 	return d.join(own, theirs, false)
 }
 
-// join is what is left of two lists in one; self says that they have the same elements.
+// join joins two lists after knockout; self reports that both come from the same list.
 func (d deep) join(own, theirs []*node, self bool) (*node, error) {
 	d.m.make(nodeCost + 24*(len(own)+len(theirs)))
 	out := &node{kind: '[', m: d.m}
@@ -181,8 +180,8 @@ func allObjects(ns []*node) bool {
 	return true
 }
 
-// knockOut takes the elements out of theirs that ours names behind the prefix, and those names
-// out of ours; the prefix alone takes all.
+// knockOut removes from theirs the elements that own names with the prefix, and removes those names from own. The
+// prefix alone removes all elements of theirs.
 func (d deep) knockOut(own, theirs []*node) (left, rest []*node) {
 	gone := map[string]bool{}
 	d.m.make(8 * (len(own) + len(theirs)))
@@ -206,8 +205,8 @@ func (d deep) knockOut(own, theirs []*node) (left, rest []*node) {
 	return left, rest
 }
 
-// knockOutSame is knockOut of a list from itself, as it comes out where elements are taken from
-// the list that is being gone through: those behind one that was taken are passed over.
+// knockOutSame is knockOut of a list from itself with the original's result: the original deletes elements while it
+// iterates over the list, so it skips the element after each deleted one.
 func (d deep) knockOutSame(list []*node) []*node {
 	if d.KnockoutPrefix == "" {
 		return list
@@ -234,7 +233,7 @@ func (d deep) knockOutSame(list []*node) []*node {
 		e := all[i]
 		item := d.unprefixed(e.text)
 		if !e.is || item == e.text {
-			if all[kept].is { // it is overwritten
+			if all[kept].is { // all[kept] is overwritten
 				times[all[kept].text]--
 			}
 			if e.is {
@@ -245,7 +244,7 @@ func (d deep) knockOutSame(list []*node) []*node {
 			continue
 		}
 		goes := func(o element) bool { return o.is && (o.text == item || o.text == e.text) }
-		if times[item] == 0 && times[e.text] == 1 { // it alone
+		if times[item] == 0 && times[e.text] == 1 { // only the element itself goes
 			d.m.count(16 * (len(all) - i))
 			all = slices.Delete(all, i, i+1)
 		} else {
@@ -261,7 +260,7 @@ func (d deep) knockOutSame(list []*node) []*node {
 	return out
 }
 
-// without is a list without what would knock out.
+// without returns a list without its knockout elements.
 func (d deep) without(list *node) *node {
 	if d.KnockoutPrefix == "" {
 		return list
@@ -270,7 +269,7 @@ func (d deep) without(list *node) *node {
 	return &node{kind: '[', subs: left, m: d.m}
 }
 
-// scalar is a scalar that takes the place of something else.
+// scalar returns a scalar that replaces another value; one with the knockout prefix becomes "".
 func (d deep) scalar(high *node) *node {
 	if text, is := high.text(); is && d.KnockoutPrefix != "" && d.unprefixed(text) != text {
 		return &node{raw: JSON(`""`), m: d.m}
@@ -278,7 +277,7 @@ func (d deep) scalar(high *node) *node {
 	return high
 }
 
-// unprefixed is a text without the prefix, which may begin any of its lines.
+// unprefixed removes the prefix from the start of each line of a text.
 func (d deep) unprefixed(text string) string {
 	if d.m.count(len(text)); !strings.Contains(text, d.KnockoutPrefix) {
 		return text
@@ -290,7 +289,7 @@ func (d deep) unprefixed(text string) string {
 	return strings.Join(lines, "\n")
 }
 
-// firstKey is the key of an object that was there first.
+// firstKey returns the key that the object had before any merge added others.
 func (n *node) firstKey() string {
 	if n.first == "" && len(n.keys) > 0 {
 		return n.keys[0]

@@ -16,20 +16,20 @@ const (
 // Difference is one step from one document to another. Its JSON is an operation of a JSON Patch.
 type Difference struct {
 	Op       string
-	Path     []string // keys and indices of lists; none: the whole document
-	Old, New JSON     // nil where there is none
+	Path     []string // keys and list indices; none: the whole document
+	Old, New JSON     // nil: none
 }
 
-// Diff are the steps that make b of a, in their order: objects are compared key by key, lists element by
-// element between what is equal at their beginnings and ends, anything else by its bytes: 1.0 is not 1. Secrets
-// are to be masked before; one that has changed then shows no difference.
+// Diff returns the steps that change a into b, in order. It compares objects key by key, lists element by element after
+// their common beginning and end are removed, and other values by their bytes: 1.0 differs from 1. Mask secrets before
+// the comparison; a changed secret then shows no difference.
 func Diff(a, b JSON) []Difference {
 	var d differ
 	d.value(nil, a, b)
 	return d.out
 }
 
-// Diff is the function of that name within a bound.
+// Diff is the function Diff, limited by the meter.
 func (m *Meter) Diff(a, b JSON) (out []Difference, err error) {
 	defer m.catch(&err)
 	d := differ{m: m}
@@ -40,7 +40,7 @@ func (m *Meter) Diff(a, b JSON) (out []Difference, err error) {
 type differ struct {
 	m    *Meter
 	out  []Difference
-	size int // of the answer
+	size int // of the answer, in bytes
 }
 
 func (d *differ) add(op string, path []string, older, newer JSON) {
@@ -99,7 +99,7 @@ func (d *differ) lists(path []string, a, b []JSON) {
 	for i := first; i < both; i++ {
 		d.value(d.sub(path, strconv.Itoa(i)), a[i], b[i])
 	}
-	for i := len(a) - 1; i >= both; i-- { // from the end, so that no index moves
+	for i := len(a) - 1; i >= both; i-- { // from the end, so that the indices of the remaining steps stay valid
 		d.add(OpRemove, d.sub(path, strconv.Itoa(i)), a[i], nil)
 	}
 	for i := both; i < len(b); i++ {
@@ -114,7 +114,7 @@ func (d *differ) sub(path []string, key string) []string {
 
 var pointers = strings.NewReplacer("~", "~0", "/", "~1")
 
-// Pointer is the path as a JSON Pointer (RFC 6901).
+// Pointer returns the path as a JSON Pointer (RFC 6901).
 func (d Difference) Pointer() string {
 	var b strings.Builder
 	for _, key := range d.Path {
@@ -124,7 +124,7 @@ func (d Difference) Pointer() string {
 	return b.String()
 }
 
-// MarshalJSON is the step as an operation of a JSON Patch.
+// MarshalJSON returns the step as an operation of a JSON Patch.
 func (d Difference) MarshalJSON() ([]byte, error) { return d.append(nil), nil }
 
 func (d Difference) append(b []byte) []byte {
@@ -136,7 +136,7 @@ func (d Difference) append(b []byte) []byte {
 	return append(b, '}')
 }
 
-// Patch is a JSON Patch of steps, as an answer.
+// Patch returns the steps as a JSON Patch. Its size is limited like that of an answer.
 func (m *Meter) Patch(ds []Difference) (out JSON, err error) {
 	defer m.catch(&err)
 	size := 2
@@ -163,7 +163,7 @@ func (d Difference) pointerSize() int {
 	return size
 }
 
-// String is the step in one line for a person: "+ path: new", "- path: old", "~ path: old -> new".
+// String formats the step in one line: "+ path: new", "- path: old" or "~ path: old -> new".
 func (d Difference) String() string {
 	switch d.Op {
 	case OpAdd:

@@ -4,21 +4,21 @@
 //
 // It never knows where a document is stored or who requests it: config/configdb/model owns records and versions,
 // config/httpapi/configdbapi the wire. It never converts a number to one of Go's types, so that 1.0 stays 1.0 and a
-// number of forty digits stays whole.
+// number of forty digits keeps them all.
 //
 // Read object.go first, then documents.go and hiera.go.
 package configdb
 
-// JSON is one JSON value in canonical form: the keys of objects in the order of their bytes,
-// each once (of equal keys the last counts, RFC 8259 §4) with only those characters escaped that must be,
-// no white space, the literals of numbers and strings as they were given: "\u00e9" is another document
-// than "é" with the same value. Parse makes it. nil is no value; "null" is one.
+// JSON is one JSON value in canonical form, as Parse returns it: no white space, and the keys of each object sorted by
+// their bytes and unique (the last of equal keys counts, RFC 8259 §4), with only the required escapes. Numbers and
+// string values keep their literals: "\u00e9" is another document than "é" with the same value. nil means no value;
+// "null" is a value.
 type JSON []byte
 
-// String is the text of the value.
+// String returns the JSON text.
 func (j JSON) String() string { return string(j) }
 
-// MarshalJSON is the text as it stands; that of no value is null.
+// MarshalJSON returns the text unchanged, and null for no value.
 func (j JSON) MarshalJSON() ([]byte, error) {
 	if j == nil {
 		return []byte("null"), nil
@@ -26,7 +26,7 @@ func (j JSON) MarshalJSON() ([]byte, error) {
 	return j, nil
 }
 
-// UnmarshalJSON is Parse.
+// UnmarshalJSON parses the text with Parse.
 func (j *JSON) UnmarshalJSON(text []byte) error {
 	v, err := Parse(text)
 	*j = v

@@ -11,22 +11,20 @@ import (
 	"edgespan/config"
 )
 
-// MaxDepth is how deep a document may be nested: far deeper than facts are (12 in the
-// largest known), and what common readers of JSON still take.
+// MaxDepth limits the nesting of a document. It is far above the depth of facts (12 in the largest known) and within
+// what common JSON readers accept.
 const MaxDepth = 1000
 
-// MaxSize is how large a document may be that Parse reads, in bytes; what comes in is bounded
-// far below that by those who take it in.
+// MaxSize limits the bytes of a document that Parse reads. The packages that receive documents set far lower limits.
 const MaxSize = 1 << 30
 
-// Parse reads one JSON value (RFC 8259) in UTF-8, and nothing after it, into its canonical form.
-// A key with half of a surrogate pair, which RFC 8259 §8.2 lets stand, has the escape that it was
-// given as (\ud800): no UTF-8 could hold it, and another character in its place would be a
-// change. The error says line and column and what is allowed. It takes one pass, and
-// a second over the text if some keys were not in order.
+// Parse parses one JSON value (RFC 8259) in UTF-8 into its canonical form; nothing may follow the value. RFC 8259 §8.2
+// permits half of a surrogate pair in a key; such a key keeps its escape (\ud800), since UTF-8 can't encode it and
+// another character would change it. An error has line, column and expectation. Parse makes one pass over the text, and
+// a second one if some keys are not sorted.
 func Parse(text []byte) (JSON, error) { return parseUpTo(text, MaxSize) }
 
-// ParseBody is Parse of what a stranger has sent: more than MaxBodyValues members and elements are refused.
+// ParseBody is Parse for untrusted text: it refuses more than MaxBodyValues members and elements.
 func ParseBody(text []byte) (JSON, error) { return parseUpTo(text, MaxBodyValues) }
 
 func parseUpTo(text []byte, values int) (JSON, error) {
@@ -64,7 +62,7 @@ func parseUpTo(text []byte, values int) (JSON, error) {
 	return w.out, nil
 }
 
-// ParseObject reads a document that must be one JSON object.
+// ParseObject parses a document that must be one JSON object.
 func ParseObject(text []byte) (Object, error) {
 	v, err := Parse(text)
 	if err != nil {
@@ -73,42 +71,41 @@ func ParseObject(text []byte) (Object, error) {
 	return ObjectOf(v)
 }
 
-// parser reads a document and writes each token in its canonical spelling, in the order of
-// the document. Which objects are to be written in another order it notes beside.
+// parser reads a document and writes each token in canonical spelling, in the order of the document. It records the
+// objects whose members must be reordered.
 type parser struct {
 	text    []byte
 	at      int
-	values  int // that it may have still
+	values  int // number of values that may still follow
 	out     []byte
-	open    []member // of the objects that are being read, the innermost last
-	objects []order  // in the order in which they begin
-	sorted  []member // of the objects that came in another order
+	open    []member // members of the unfinished objects, the innermost object last
+	objects []order  // in the order of their opening brackets
+	sorted  []member // members of the objects that are not in order
 }
 
-// member is one "key":value of an object, in parser.out.
+// member is one "key":value of an object; its fields are offsets in parser.out.
 type member struct {
 	from, colon, to int
-	objects         int  // how many objects had begun before it
-	escaped         bool // the key is not spelled by its own bytes
+	objects         int  // number of objects that began before it
+	escaped         bool // the key has an escape
 }
 
-// key is the spelling of a member's key, without its quotes.
+// key returns the spelling of a member's key without its quotes.
 func (m member) key(out []byte) []byte { return out[m.from+1 : m.colon-1] }
 
-// keyed is a member with the text of its key.
+// keyed is a member with the decoded text of its key.
 type keyed struct {
 	text string
 	member
 }
 
-// earlier has the text of the key before, if that was read.
+// earlier caches the decoded text of the previous key.
 type earlier struct {
 	text string
 	is   bool
 }
 
-// less says whether two members are in the order of their keys, the first of which is the one before. Each key is read
-// once.
+// less reports whether b sorts after a, the member before it. It decodes each key once.
 func (e *earlier) less(out []byte, a, b member) bool {
 	if !a.escaped && !b.escaped {
 		e.is = false
@@ -122,18 +119,18 @@ func (e *earlier) less(out []byte, a, b member) bool {
 	return before < e.text
 }
 
-// order says how the members of an object are to be written: as they stand if moved is false.
+// order describes how to write the members of an object; if moved is false, they keep their order.
 type order struct {
 	from, to    int // in parser.out
 	first, last int // in parser.sorted
-	after       int // how many objects have begun when it ends
+	after       int // number of objects that had begun when it ended
 	moved       bool
 }
 
-// errTooMany ends a parser; who began says more.
+// errTooMany stops a parser; its caller returns the detailed error.
 var errTooMany = errors.New("too many values")
 
-// value reads one value, inside of depth others.
+// value reads one value at a nesting depth.
 func (p *parser) value(depth int) error {
 	if p.values--; p.values < 0 {
 		return errTooMany
@@ -228,13 +225,13 @@ func (p *parser) member(depth int) (m member, err error) {
 	return m, err
 }
 
-// sort notes the members of an object in their order, the last of each key.
+// sort records the members of an object in the order of their keys, and of equal keys only the last.
 func (p *parser) sort(ms []member) {
 	if cap(p.sorted)-len(p.sorted) < len(ms) {
 		p.sorted = slices.Grow(p.sorted, max(len(ms), len(p.sorted)))
 	}
 	if slices.ContainsFunc(ms, func(m member) bool { return m.escaped }) {
-		all := make([]keyed, len(ms)) // with the text of each key, read once
+		all := make([]keyed, len(ms)) // decodes each key once
 		for i, m := range ms {
 			all[i] = keyed{unquote(m.key(p.out)), m}
 		}
@@ -286,7 +283,7 @@ func (p *parser) word(w string) error {
 	return nil
 }
 
-// number reads a number and keeps it as it stands.
+// number reads a number and keeps its literal.
 func (p *parser) number() error {
 	from := p.at
 	if p.is('-') {
@@ -320,7 +317,7 @@ func (p *parser) number() error {
 	return nil
 }
 
-// digits takes one digit or more.
+// digits reads a run of digits and reports whether there is at least one.
 func (p *parser) digits() bool {
 	from := p.at
 	for p.at < len(p.text) && isDigit(p.text[p.at]) {
@@ -333,7 +330,7 @@ func isDigit(c byte) bool { return c >= '0' && c <= '9' }
 
 func (p *parser) is(c byte) bool { return p.at < len(p.text) && p.text[p.at] == c }
 
-// next takes over one character.
+// next copies one character to the output.
 func (p *parser) next() {
 	p.out = append(p.out, p.text[p.at])
 	p.at++
@@ -354,7 +351,7 @@ func (p *parser) tooDeep() error {
 	return p.fault("it is nested too deep", fmt.Sprintf("must be at most %d levels", MaxDepth))
 }
 
-// fault is what is wrong where the parser stands.
+// fault returns an error with the current position of the parser.
 func (p *parser) fault(what, allowed string) error {
 	before := p.text[:p.at]
 	line := bytes.Count(before, []byte("\n")) + 1
@@ -365,15 +362,15 @@ func (p *parser) fault(what, allowed string) error {
 	return malformed("invalid JSON: %s: line %d column %d (byte %d): %s", what, line, column, p.at, allowed)
 }
 
-// rewriter writes what a parser has read with the members of each object in their order.
-// Every byte is written once, however deep it lies.
+// rewriter writes the parser's output with the members of each object in the order of their keys. It writes every byte
+// once, at any depth.
 type rewriter struct {
 	p    *parser
-	next int // of p.objects
+	next int // index into p.objects
 	out  []byte
 }
 
-// span writes what stands between two places; w.next is the first object that begins there.
+// span writes the output between two offsets; w.next is the first object that begins there.
 func (w *rewriter) span(from, to int) {
 	for w.next < len(w.p.objects) {
 		o := w.p.objects[w.next]

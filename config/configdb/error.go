@@ -6,31 +6,31 @@ import (
 	"edgespan/config"
 )
 
-// Kind says whose fault an Error is.
+// Kind is the cause of an Error.
 type Kind uint8
 
 // The kinds of errors, and the status that the API gives each.
 const (
 	Malformed Kind = iota + 1 // 400: the request itself is wrong
-	Conflict                  // 409: it does not fit the documents
-	TooLarge                  // 413: it would cost more than one may
+	Conflict                  // 409: the request does not fit the documents
+	TooLarge                  // 413: the request would exceed a limit
 )
 
-// Error is why something can't be done with a document. Every error of this package is one,
-// or wraps what a function that was handed in has said.
+// Error reports why an operation on a document is impossible. Every error of this package is an Error, or wraps an
+// error of a function that the caller passed in.
 type Error struct {
 	Kind Kind
 	Text string
 
-	path []string // to leaf
-	leaf JSON     // a value that Text shows; nil for none
-	hide string   // Text without it
+	path []string // path of leaf
+	leaf JSON     // a value that Text shows; nil: none
+	hide string   // Text without leaf
 }
 
 func (e *Error) Error() string { return e.Text }
 
-// Hide is the error without a value that lies at one of the secrets or below: the texts of
-// keys operations show the value that stood in the way, to a writer who may not see it.
+// Hide returns the error without the value in it if that value is at or below one of the secrets. Errors of keys
+// operations show the value that blocked a path, which the writer may not be permitted to see.
 func (e *Error) Hide(secrets []Secret) *Error {
 	if e.leaf == nil || !touches(secrets, e.path) {
 		return e
@@ -50,7 +50,7 @@ func tooLarge(format string, args ...any) *Error {
 	return &Error{Kind: TooLarge, Text: config.Sprintf(format, args...)}
 }
 
-// spell is a path of keys for a message.
+// spell formats a path for a message.
 func spell(path []string) string {
 	if len(path) == 0 {
 		return "the document"
@@ -78,7 +78,7 @@ func kindOf(v JSON) string {
 	return "a number"
 }
 
-// shown is a value for a message, on one line and not too long.
+// shown formats a value for a message, shortened.
 func shown(v JSON) string {
 	return strings.ToValidUTF8(config.Shorten(string(v)), "")
 }

@@ -6,10 +6,10 @@ import (
 	"strings"
 )
 
-// MergeStrategy says how the values that several sources have of one key become one.
+// MergeStrategy names how the values of one key from several sources are merged.
 type MergeStrategy string
 
-// The strategies, as Puppet does them (reference fuel-configdb §4.4).
+// The strategies of Puppet (reference fuel-configdb §4.4).
 const (
 	MergeFirst  MergeStrategy = "first"
 	MergeUnique MergeStrategy = "unique"
@@ -17,7 +17,7 @@ const (
 	MergeDeep   MergeStrategy = "deep"
 )
 
-// MergeOptions are a strategy and, for MergeDeep, what changes it. The zero value is MergeFirst.
+// MergeOptions are a strategy and, for MergeDeep, its options. The zero value is MergeFirst.
 type MergeOptions struct {
 	Strategy         MergeStrategy
 	KnockoutPrefix   string // "": none
@@ -33,10 +33,10 @@ func (o MergeOptions) check() error {
 	return malformed("merge: invalid value %s: must be first, unique, hash or deep", shown(JSON(o.Strategy)))
 }
 
-// optionsKey is the key that Puppet reads its rules of merging from. No lookup finds it.
+// optionsKey is the key from which Puppet reads its merge rules. Lookups never find it.
 const optionsKey = "lookup_options"
 
-// Lookups finds keys in the same sources, each root merged once.
+// Lookups finds keys in the same sources and merges each root once.
 type Lookups struct {
 	m       *Meter
 	o       MergeOptions
@@ -50,22 +50,23 @@ type root struct {
 	err   error
 }
 
-// LookupKeys begins lookups in sources from the highest to the lowest.
+// LookupKeys starts lookups in sources, given from the highest to the lowest.
 func (m *Meter) LookupKeys(o MergeOptions, sources []Object) *Lookups {
 	return &Lookups{m: m, o: o, sources: sources, roots: map[string]root{}}
 }
 
-// Find finds a key as Puppet's lookup does: what each source has at the root of the key is merged, and what the rest of
-// the key names is taken from the result. The merge is the caller's: lookup_options in the data are the client's to
-// obey. Each source counts as an entry of hiera.yaml of its own. A key that is not there is no error; one that can't be
-// merged, or leads through a value that has no keys, is of kind Conflict, and one that is misspelt of kind Malformed.
+// Find finds a key as Puppet's lookup does: it merges the values that the sources have at the root of the key, then
+// follows the rest of the key into the result. The caller chooses the merge; lookup_options in the data are left to the
+// client. Each source counts as a separate entry of hiera.yaml. A missing key is no error. A key whose values can't be
+// merged, or that leads through a value without keys, is an error of kind Conflict; a misspelt key is of kind
+// Malformed.
 func (l *Lookups) Find(key string) (v JSON, found bool, err error) {
 	defer l.m.catch(&err)
 	o := l.o
 	if err := o.check(); err != nil {
 		return nil, false, err
 	}
-	l.m.make((1 + strings.Count(key, ".")) * segmentCost) // a key may have hundreds of thousands
+	l.m.make((1 + strings.Count(key, ".")) * segmentCost) // a key may have hundreds of thousands of segments
 	path, err := splitKey(key)
 	if err != nil || key == optionsKey || strings.HasPrefix(key, optionsKey+".") {
 		return nil, false, err
@@ -109,8 +110,8 @@ func (m *Meter) lookupRoot(o MergeOptions, sources []Object, root string) (v JSO
 	return v, err == nil, err
 }
 
-// dig goes into a value as Puppet does: an index is for a list, and a number is no key of an object
-// unless it is quoted.
+// dig follows a path into a value as Puppet does: an index applies to lists only, and an unquoted number is not a key
+// of an object.
 func (m *Meter) dig(key string, v JSON, path []segment) (JSON, bool, error) {
 	for _, s := range path {
 		switch {
@@ -135,10 +136,9 @@ func (m *Meter) dig(key string, v JSON, path []segment) (JSON, bool, error) {
 	return v, true, nil
 }
 
-// MergeData is all data of the sources in one object: each key has what Find finds for
-// it, where one value can't be merged with another that of the highest source. lookup_options
-// are merged as hashes, as Puppet itself would over the sources. MergeUnique, which no
-// object has a meaning for, is of kind Malformed.
+// MergeData merges the data of all sources into one object. Each key has the value that Find returns, or the value of
+// the highest source if the values can't be merged. lookup_options are merged as hashes, as Puppet does. MergeUnique is
+// an error of kind Malformed: it has no meaning for objects.
 func (m *Meter) MergeData(o MergeOptions, sources []Object) (out Object, err error) {
 	defer m.catch(&err)
 	if err := o.check(); err != nil {
@@ -167,8 +167,8 @@ func (m *Meter) MergeData(o MergeOptions, sources []Object) (out Object, err err
 	return Object{members: members}, nil
 }
 
-// unique is the union of lists and scalars, the highest first. Puppet makes a list of whatever the highest
-// source has before it looks what can be merged, so that this may be anything.
+// unique returns the union of lists and scalars, the highest first. The highest source may have a value of any type,
+// since Puppet turns that value into a list before it checks types.
 func (m *Meter) unique(key string, values []JSON) (JSON, error) {
 	var all []JSON
 	for i, v := range values {
@@ -203,7 +203,7 @@ func (m *Meter) flatten(out []JSON, v JSON) []JSON {
 	return out
 }
 
-// distinct are values without those that equal an earlier one.
+// distinct returns the values without those that equal an earlier one.
 func (m *Meter) distinct(vs []JSON) []JSON {
 	m.make(64 * len(vs))
 	seen := make(map[string]bool, len(vs))
@@ -217,7 +217,7 @@ func (m *Meter) distinct(vs []JSON) []JSON {
 	return out
 }
 
-// mergeHashes is one object of the keys of all, of each key the highest.
+// mergeHashes merges objects; each key has the value of the highest object with that key.
 func (m *Meter) mergeHashes(key string, values []JSON) (JSON, error) {
 	if len(values) == 1 {
 		return values[0], nil
@@ -234,23 +234,23 @@ func (m *Meter) mergeHashes(key string, values []JSON) (JSON, error) {
 	return m.json(merged), nil
 }
 
-// segment is one part of a key as Puppet spells it.
+// segment is one part of a key in Puppet's spelling.
 type segment struct {
 	text   string
-	index  int // of a list; noIndex, badIndex
+	index  int // of a list; or noIndex, badIndex
 	quoted bool
 }
 
-// segmentCost is what a segment takes.
+// segmentCost is the memory of a segment in bytes.
 const segmentCost = 40
 
 const (
-	noIndex  = -1 // is no number
-	badIndex = -2 // is a number, and below 0
+	noIndex  = -1 // not a number
+	badIndex = -2 // a number below 0 or too large
 )
 
-// splitKey reads a key as Puppet spells it: segments joined by dots, ” or "" around one that has
-// a dot or a quote in it, blanks around a segment ignored. A number is an index.
+// splitKey parses a key in Puppet's spelling: segments joined by dots, a segment that contains a dot or a quote in
+// single or double quotes, blanks around a segment ignored. A number is an index.
 func splitKey(key string) ([]segment, error) {
 	if key != "" && !strings.ContainsAny(key, `'".`) {
 		return []segment{{text: key, index: noIndex}}, nil

@@ -7,7 +7,7 @@ import (
 	"edgespan/config"
 )
 
-// KeysOp is what a keys operation does.
+// KeysOp is the kind of a keys operation.
 type KeysOp string
 
 // The keys operations (seed's reference §1.5).
@@ -17,17 +17,17 @@ const (
 	KeysDelete KeysOp = "delete"
 )
 
-// KeysEdit is a batch of one operation: all or nothing, one after the other. Each item is
-// a path, of keys and of indices of lists; that of set ends with the value.
+// KeysEdit is a batch of one operation. Its items are applied in order, all or none. Each item is a path of keys and
+// list indices; with set, the value follows the path.
 type KeysEdit struct {
 	Op    KeysOp
 	Items [][]JSON
 }
 
-// MaxPaths is the most paths of a keys operation.
+// MaxPaths is the maximum number of paths of a keys operation.
 const MaxPaths = 10_000
 
-// KeysEditOf reads the body of a keys operation: a list of paths.
+// KeysEditOf parses the body of a keys operation: a list of paths.
 func KeysEditOf(op KeysOp, v JSON) (KeysEdit, error) {
 	if op != KeysGet && op != KeysSet && op != KeysDelete {
 		return KeysEdit{}, malformed("Unknown operation: %s: must be get, set or delete", shown(JSON(op)))
@@ -57,7 +57,7 @@ func KeysEditOf(op KeysOp, v JSON) (KeysEdit, error) {
 	return e, nil
 }
 
-// keyTexts are keys as strings; an integer is the index of a list or a key of that spelling.
+// keyTexts returns keys as strings; an integer is a list index or a key of that spelling.
 func keyTexts(keys []JSON) ([]string, error) {
 	out := make([]string, len(keys))
 	for i, k := range keys {
@@ -74,12 +74,11 @@ func keyTexts(keys []JSON) ([]string, error) {
 	return out, nil
 }
 
-// Apply is doc after the operation; no document (nil, or null) is one without keys. Any
-// error leaves doc as it was, and no other error than of kind Conflict comes of paths that
-// KeysEditOf has read. Get changes nothing.
+// Apply returns doc after the operation. A missing document (nil or null) counts as {}. On an error doc is unchanged;
+// for an edit from KeysEditOf the error is always of kind Conflict. Get changes nothing.
 func (e KeysEdit) Apply(doc JSON) (JSON, error) { return (*Meter)(nil).Apply(e, doc) }
 
-// Apply is KeysEdit.Apply within a bound.
+// Apply is KeysEdit.Apply, limited by the meter.
 func (m *Meter) Apply(e KeysEdit, doc JSON) (out JSON, err error) {
 	defer m.catch(&err)
 	if e.Op == KeysGet || len(e.Items) == 0 {
@@ -122,7 +121,7 @@ func (m *Meter) Apply(e KeysEdit, doc JSON) (out JSON, err error) {
 	return out, nil
 }
 
-// edit puts a value at a path, or takes away what is there if value is nil.
+// edit sets the value at a path, or removes it if value is nil.
 func (n *node) edit(path []string, value JSON) error {
 	for i, key := range path[:len(path)-1] {
 		next, err := n.step(path, i, key)
@@ -144,7 +143,7 @@ func (n *node) edit(path []string, value JSON) error {
 	return nil
 }
 
-// step goes from a node that stands at path[:i] to what it has at key.
+// step returns the child at key of the node at path[:i].
 func (n *node) step(path []string, i int, key string) (*node, error) {
 	n.expand()
 	if n.kind != '{' && n.kind != '[' && len(n.raw) > 0 {
@@ -156,10 +155,11 @@ func (n *node) step(path []string, i int, key string) (*node, error) {
 	return nil, notExisting(path, key)
 }
 
-// Get are the values at the paths of a get; a path without keys is the whole.
+// Get returns the values at the paths of a get; an empty path selects the whole document.
 func (e KeysEdit) Get(doc JSON) ([]JSON, error) { return (*Meter)(nil).Get(e, doc) }
 
-// Get is KeysEdit.Get within a bound, of what it answers with too: a path may be there any number of times.
+// Get is KeysEdit.Get, limited by the meter. The limit includes the size of the answer, since a request may repeat a
+// path.
 func (m *Meter) Get(e KeysEdit, doc JSON) (out []JSON, err error) {
 	defer m.catch(&err)
 	out = make([]JSON, len(e.Items))
@@ -187,15 +187,15 @@ func (m *Meter) Get(e KeysEdit, doc JSON) (out []JSON, err error) {
 	return out, nil
 }
 
-// ParseKey is the path that a dotted key spells. Lists are indexed by digits; a key with a dot in
-// it can't be spelled (seed's reference §1.2).
+// ParseKey splits a dotted key into a path. Digits index a list; a key that contains a dot can't be written (seed's
+// reference §1.2).
 func ParseKey(key string) []string { return strings.Split(key, ".") }
 
-// At is the value at a path of a document: keys of objects, indices of lists in digits. The error, of
-// kind Conflict, names the path and the key on which it failed.
+// At returns the value at a path of keys and list indices. The error is of kind Conflict and names the path and the key
+// that failed.
 func At(doc JSON, path []string) (JSON, error) { return (*Meter)(nil).At(doc, path) }
 
-// At is the function of that name within a bound.
+// At is the function At, limited by the meter.
 func (m *Meter) At(doc JSON, path []string) (v JSON, err error) {
 	defer m.catch(&err)
 	v = doc
@@ -212,7 +212,7 @@ func (m *Meter) At(doc JSON, path []string) (v JSON, err error) {
 	return v, nil
 }
 
-// child is what an object has at a key, or a list at an index.
+// child returns the value at a key of an object or at an index of a list.
 func (m *Meter) child(v JSON, key string) (JSON, bool) {
 	if len(v) == 0 {
 		return nil, false
@@ -240,7 +240,7 @@ func (m *Meter) child(v JSON, key string) (JSON, bool) {
 	return nil, false
 }
 
-// listIndex reads an index of a list that has n elements.
+// listIndex parses an index of a list with n elements.
 func listIndex(key string, n int) (int, bool) {
 	i, err := strconv.Atoi(key)
 	if err != nil || i < 0 || i >= n || !isDigit(key[0]) {
@@ -265,13 +265,13 @@ func unreachable(path []string, i int, leaf JSON) *Error {
 	return err
 }
 
-// shownPath is about how many bytes of a path a message shows.
+// shownPath is the approximate number of bytes of a path that a message shows.
 const shownPath = 512
 
-// pathText is a path as the list that a client sends.
+// pathText formats a path as the list that a client sends.
 func pathText(path []string) string {
 	var keys []JSON
-	for size, i := 0, 0; i < len(path) && size < shownPath; i++ { // what comes of a request may have megabytes
+	for size, i := 0, 0; i < len(path) && size < shownPath; i++ { // a path from a request may have megabytes
 		key := Quote(config.Cut(path[i], shownPath))
 		keys, size = append(keys, key), size+len(key)
 	}

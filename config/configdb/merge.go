@@ -2,15 +2,15 @@ package configdb
 
 import "cmp"
 
-// Merge is the effective value of layers, the lowest first: each top-level key has the
-// value of the last layer that has it, whole (seed's reference §1.4). null is a value.
+// Merge returns the effective value of layers, given from the lowest: each top-level key has the complete value of the
+// last layer that has the key (seed's reference §1.4). null is a value.
 func (m *Meter) Merge(layers ...Object) (out Object, err error) {
 	defer m.catch(&err)
 	out, _ = m.merge(layers, false)
 	return out, nil
 }
 
-// Lookup is Merge that also tells, for each member of the result, the index of the layer that won.
+// Lookup is Merge that also returns, for each member of the result, the index of the layer that won.
 func (m *Meter) Lookup(layers ...Object) (out Object, won []int, err error) {
 	defer m.catch(&err)
 	out, won = m.merge(layers, true)
@@ -20,7 +20,7 @@ func (m *Meter) Lookup(layers ...Object) (out Object, won []int, err error) {
 func (m *Meter) merge(layers []Object, winners bool) (Object, []int) {
 	heads := make([][]Member, 0, len(layers))
 	index := make([]int, 0, len(layers))
-	limit, only, all := 0, 0, 0 // members of the largest; of all
+	limit, only, all := 0, 0, 0 // members of the largest layer; of all layers
 	for i, l := range layers {
 		if len(l.members) > 0 {
 			heads, index = append(heads, l.members), append(index, i)
@@ -31,7 +31,7 @@ func (m *Meter) merge(layers []Object, winners bool) (Object, []int) {
 	if len(heads) == 1 && !winners {
 		return layers[only], nil
 	}
-	if all > limit { // it may grow, by doubling at most
+	if all > limit { // out may grow, at most by doubling
 		m.make(2 * memberCost * all)
 	}
 	m.make(memberCost * limit)
@@ -54,8 +54,8 @@ func (m *Meter) merge(layers []Object, winners bool) (Object, []int) {
 	}
 }
 
-// leastKey is the last list that begins with the least key of all, with that member; -1 if
-// all are empty.
+// leastKey returns the smallest first member of the lists and the index of the last list that begins with its key; -1
+// if all lists are empty.
 func leastKey(heads [][]Member) (last int, least Member) {
 	last = -1
 	for i, h := range heads {
@@ -66,8 +66,8 @@ func leastKey(heads [][]Member) (last int, least Member) {
 	return last, least
 }
 
-// MergeNested is Merge in which objects that two layers have at one place become one object, at
-// any depth. Everything else, lists too, is the last layer's whole.
+// MergeNested is Merge that also merges objects at the same path, at any depth. Other values, lists included, are the
+// complete values of the last layer.
 func (m *Meter) MergeNested(layers ...Object) (out Object, err error) {
 	defer m.catch(&err)
 	return m.mergeNested(layers), nil

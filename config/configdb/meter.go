@@ -5,34 +5,33 @@ import (
 	"errors"
 )
 
-// What one computation may cost, whatever it is asked for. A document within its own bounds is read, masked and merged
-// with another far below them.
+// Limits of one computation. Reading, masking and merging documents within their own limits costs far less.
 const (
-	MaxMade   = 48 << 20  // bytes that it makes, all together
-	MaxLooked = 256 << 20 // bytes that it looks at, each as often as it does
-	MaxAnswer = 8 << 20   // bytes of what comes of it
+	MaxMade   = 48 << 20  // bytes allocated in total
+	MaxLooked = 256 << 20 // bytes read, counted each time
+	MaxAnswer = 8 << 20   // bytes of the result
 	MaxValues = 100_000   // members and elements of one document, at any depth
-	// MaxBodyValues are those of what comes in, with what stands around a document.
+	// MaxBodyValues is the limit of values for a request body: a document and its envelope.
 	MaxBodyValues = MaxValues + 100
 )
 
-// stopEach is after how many bytes looked at a Meter asks whether it is to stop: some milliseconds.
+// stopEach is the number of bytes read between two calls of Meter.stop, which is some milliseconds of work.
 const stopEach = 2 << 20
 
-// Meter bounds what a computation costs before the cost has come up: what would take more than is left ends
-// with an *Error of kind TooLarge, and what nobody waits for any more with the reason. Nobody uses one twice at a time.
-// nil bounds nothing.
+// Meter limits the cost of a computation before the cost arises. A computation that would exceed the limit ends with an
+// *Error of kind TooLarge; one that stop ends, with the error of stop. A Meter is not safe for concurrent use. A nil
+// Meter has no limit.
 type Meter struct {
 	stop   func() error
 	made   int
 	looked int
-	asked  int // of looked, when stop was asked last
+	asked  int // value of looked at the last call of stop
 }
 
-// NewMeter is a meter of which nothing is used. stop says why a computation is to end; nil: nothing does.
+// NewMeter returns an unused meter. stop returns an error to end a computation; it may be nil.
 func NewMeter(stop func() error) *Meter { return &Meter{stop: stop} }
 
-// Fresh is a meter of which nothing is used, with the same end, and with that of stop where it is not nil.
+// Fresh returns an unused meter with the same stop, and with the additional stop if it is not nil.
 func (m *Meter) Fresh(stop func() error) *Meter {
 	if m == nil {
 		return nil
@@ -47,7 +46,7 @@ func (m *Meter) Fresh(stop func() error) *Meter {
 	return NewMeter(stop)
 }
 
-// Used are the bytes that were made and looked at.
+// Used returns the bytes allocated and read.
 func (m *Meter) Used() (made, looked int) {
 	if m == nil {
 		return 0, 0
@@ -55,7 +54,7 @@ func (m *Meter) Used() (made, looked int) {
 	return m.made, m.looked
 }
 
-// Spend takes bytes that are made and looked at beside the computations of this package.
+// Spend charges bytes that the caller itself allocates and reads.
 func (m *Meter) Spend(made, looked int) (err error) {
 	defer m.catch(&err)
 	m.make(made)
@@ -63,10 +62,10 @@ func (m *Meter) Spend(made, looked int) (err error) {
 	return nil
 }
 
-// ended is why a computation ends, on its way through it.
+// ended is the panic value that ends a computation.
 type ended struct{ err error }
 
-// catch makes an error of the end of a computation. It is deferred by all that begin one.
+// catch converts the panic that ends a computation to an error. Every function that starts a computation defers it.
 func (m *Meter) catch(err *error) {
 	if m == nil {
 		return
@@ -105,7 +104,7 @@ func (m *Meter) count(n int) {
 	}
 }
 
-// answer takes the bytes of a part of an answer that is about to be made.
+// answer charges a part of an answer before it is allocated.
 func (m *Meter) answer(size int) {
 	if m != nil && size > MaxAnswer {
 		panic(ended{tooLarge("the answer: has more than %d MiB: ask for less at once", MaxAnswer>>20)})
@@ -114,7 +113,7 @@ func (m *Meter) answer(size int) {
 	m.count(size)
 }
 
-// IsTooLarge says whether an error is that a computation would cost too much.
+// IsTooLarge reports whether an error is of kind TooLarge.
 func IsTooLarge(err error) bool {
 	var e *Error
 	return errors.As(err, &e) && e.Kind == TooLarge

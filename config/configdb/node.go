@@ -5,21 +5,21 @@ import (
 	"strconv"
 )
 
-// node is a value that is being changed. What nobody looks into stays bytes.
+// node is a value under change. Values that no operation enters remain bytes.
 type node struct {
-	raw  JSON // until it is expanded
-	kind byte // '{', '[' or another's first byte; 0: not looked at yet
+	raw  JSON // valid until the node is expanded
+	kind byte // '{', '[' or the first byte of a scalar; 0: not expanded
 	keys []string
 	subs []*node
 
-	first string // of deep: the key that was there first; "" is keys[0]
-	m     *Meter // of the computation
+	first string // for deep: the key that was there before any merge; "" means keys[0]
+	m     *Meter // the meter of the computation
 }
 
-// nodeCost is about what a node takes, with its place in the one above.
+// nodeCost is the approximate memory of a node in bytes, including its entry in the parent.
 const nodeCost = 144
 
-// expand makes the members or elements of a node, as nodes of their own.
+// expand creates the child nodes of an object or a list.
 func (n *node) expand() {
 	if n.kind != 0 {
 		return
@@ -46,7 +46,7 @@ func (n *node) expand() {
 	}
 }
 
-// hold makes the values of a node, all at once.
+// hold allocates the child nodes in one block.
 func (n *node) hold(count int) {
 	n.m.make(count * nodeCost)
 	all := make([]node, count)
@@ -57,10 +57,10 @@ func (n *node) hold(count int) {
 	}
 }
 
-// takes says whether a key that is not there may be set.
+// takes reports whether a new key may be set in the node.
 func (n *node) takes() bool { return n.kind == '{' }
 
-// get is what an expanded node has at a key or index; nil for nothing.
+// get returns the child at a key or index of an expanded node, or nil.
 func (n *node) get(key string) *node {
 	if i, found := n.find(key); found {
 		return n.subs[i]
@@ -78,7 +78,7 @@ func (n *node) find(key string) (int, bool) {
 	return 0, false
 }
 
-// keyOf is the key, or the index, of the i-th value of an expanded node.
+// keyOf returns the key or index of the i-th child of an expanded node.
 func (n *node) keyOf(i int) string {
 	if n.kind == '[' {
 		return strconv.Itoa(i)
@@ -99,8 +99,8 @@ func (n *node) set(key string, v *node) {
 	n.keys, n.subs = slices.Insert(n.keys, i, key), slices.Insert(n.subs, i, v)
 }
 
-// moves counts what is moved behind a value that comes or goes, in words of the machine: a pointer each, and the key
-// of a member. To move eight bytes costs no more than to look at one.
+// moves counts the machine words that an insertion or removal at an index moves: one pointer per child, and two words
+// for the key of a member. Moving eight bytes costs no more than reading one.
 func (n *node) moves(from int) {
 	words := 1
 	if n.kind == '{' {
@@ -121,7 +121,7 @@ func (n *node) remove(key string) {
 	}
 }
 
-// json is the value. What nobody looked into is not copied.
+// json returns the value. It does not copy bytes that were never expanded.
 func (n *node) json() JSON {
 	if n.kind != '{' && n.kind != '[' {
 		return n.raw[:len(n.raw):len(n.raw)]
@@ -131,7 +131,7 @@ func (n *node) json() JSON {
 	return n.append(make([]byte, 0, size))
 }
 
-// size is how long the value is at least: escapes in keys come on top.
+// size returns a lower bound of the length of the value: it ignores escapes in keys.
 func (n *node) size() int {
 	if n.kind != '{' && n.kind != '[' {
 		n.m.count(len(n.raw))
@@ -148,7 +148,7 @@ func (n *node) size() int {
 	return size
 }
 
-// append writes the value.
+// append appends the value to b.
 func (n *node) append(b []byte) []byte {
 	if n.kind != '{' && n.kind != '[' {
 		return append(b, n.raw...)
@@ -163,10 +163,10 @@ func (n *node) append(b []byte) []byte {
 		}
 		b = sub.append(b)
 	}
-	return append(b, n.kind+2) // } and ] stand two after { and [
+	return append(b, n.kind+2) // in ASCII, } and ] come two after { and [
 }
 
-// nesting is how deep a canonical value is nested.
+// nesting returns the nesting depth of a canonical value.
 func nesting(v JSON) int {
 	limit, depth := 0, 0
 	for at := 0; at < len(v); {

@@ -6,36 +6,36 @@ import (
 	"slices"
 )
 
-// Member is one key of an object with its value. The key is spelled as a Go string, half of
-// a surrogate pair in it as the three bytes that its number would have in UTF-8.
+// Member is one key of an object with its value. The key is a decoded Go string; half of a surrogate pair in it has the
+// three bytes that UTF-8 would give its number.
 type Member struct {
 	Key   string
 	Value JSON
 
-	text JSON // "key":value, where it lies in a document
+	text JSON // the bytes "key":value within the document; nil for a new member
 }
 
-// Object is a JSON object with its top-level members at hand; what is below them is bytes.
-// The zero value has none. Nobody changes one: it shares with what it was made of.
+// Object is a JSON object with decoded top-level keys; the values remain bytes. The zero value has no members. An
+// Object is immutable and shares memory with its source.
 type Object struct {
-	text    JSON // nil: made when it is asked for
+	text    JSON // nil: JSON builds it
 	members []Member
 }
 
-// ObjectOf is a value as an object. The value is canonical (Parse, or what this package made): only
-// its top level is looked at.
+// ObjectOf converts a canonical value, from Parse or another function of this package, to an object. It reads only the
+// top level.
 func ObjectOf(v JSON) (Object, error) { return (*Meter)(nil).object(v) }
 
-// Object is ObjectOf within a bound.
+// Object is ObjectOf, limited by the meter.
 func (m *Meter) Object(v JSON) (o Object, err error) {
 	defer m.catch(&err)
 	return m.object(v)
 }
 
-// memberCost is what a member takes beside its key.
+// memberCost is the memory of a member in bytes without its key.
 const memberCost = 64
 
-// countFrom is from what length on the values of a document are counted before there is made a place for them.
+// countFrom is the document size from which members are counted before memory for them is allocated.
 const countFrom = 4 << 10
 
 func (m *Meter) object(v JSON) (Object, error) {
@@ -63,7 +63,7 @@ func (m *Meter) object(v JSON) (Object, error) {
 	for _, m := range o.members {
 		keys = append(keys, m.text[1:len(m.text)-len(m.Value)-2]...)
 	}
-	all := string(keys) // one string for all keys
+	all := string(keys) // one allocation for all keys
 	for i := range o.members {
 		one := &o.members[i]
 		size := len(one.text) - len(one.Value) - len(`"":`)
@@ -76,7 +76,7 @@ func (m *Meter) object(v JSON) (Object, error) {
 	return o, nil
 }
 
-// NewObject is an object of these members, in any order; of equal keys the last counts.
+// NewObject returns an object with these members, in any order; of equal keys the last counts.
 func NewObject(ms []Member) Object {
 	ms = slices.Clone(ms)
 	slices.SortStableFunc(ms, byKey)
@@ -91,14 +91,12 @@ func NewObject(ms []Member) Object {
 
 func byKey(a, b Member) int { return cmp.Compare(a.Key, b.Key) }
 
-// Len is how many members the object has.
 func (o Object) Len() int { return len(o.members) }
 
-// Members are those of the object, in the order of the bytes of their keys. They are not to be
-// changed.
+// Members returns the members sorted by the bytes of their keys. The caller must not change them.
 func (o Object) Members() []Member { return o.members }
 
-// Get is the value of a key.
+// Get returns the value of a key.
 func (o Object) Get(key string) (JSON, bool) {
 	i, found := o.index(key)
 	if !found {
@@ -111,7 +109,7 @@ func (o Object) index(key string) (int, bool) {
 	return slices.BinarySearchFunc(o.members, key, func(m Member, key string) int { return cmp.Compare(m.Key, key) })
 }
 
-// JSON is the object in canonical form.
+// JSON returns the object in canonical form.
 func (o Object) JSON() JSON {
 	if o.text != nil {
 		return o.text
@@ -126,7 +124,7 @@ func (o Object) JSON() JSON {
 	return append(b, '}')
 }
 
-// size is about how long the object is.
+// size returns the approximate length of the object's JSON.
 func (o Object) size() int {
 	if o.text != nil {
 		return len(o.text)
@@ -141,7 +139,7 @@ func (o Object) size() int {
 	return size
 }
 
-// JSON is the object in canonical form, as an answer.
+// JSON returns the object in canonical form, limited like an answer.
 func (m *Meter) JSON(o Object) (text JSON, err error) {
 	defer m.catch(&err)
 	return m.json(o), nil
@@ -161,11 +159,10 @@ func (m Member) append(b []byte) []byte {
 	return append(append(appendQuoted(b, m.Key), ':'), m.Value...)
 }
 
-// span is where one member of an object lies in it, or one element of a list (then from is
-// value).
+// span holds the offsets of one member of an object, or of one element of a list, where from equals value.
 type span struct{ from, value, to int }
 
-// spans are those of the members of a canonical object.
+// spans iterates over the members of a canonical object.
 func spans(v JSON) func(yield func(span) bool) {
 	return func(yield func(span) bool) {
 		for at := 1; v[at] != '}'; {
@@ -183,7 +180,7 @@ func spans(v JSON) func(yield func(span) bool) {
 	}
 }
 
-// parts are the spans of the members of an object, or of the elements of a list.
+// parts iterates over the members of an object or the elements of a list.
 func parts(v JSON) func(yield func(span) bool) {
 	if v[0] == '{' {
 		return spans(v)
@@ -202,7 +199,7 @@ func parts(v JSON) func(yield func(span) bool) {
 	}
 }
 
-// Elements are those of a canonical list, none of any other value.
+// Elements returns the elements of a canonical list, and nil for any other value.
 func (j JSON) Elements() []JSON { return (*Meter)(nil).elements(j) }
 
 func (m *Meter) elements(j JSON) []JSON {
@@ -225,7 +222,7 @@ func (m *Meter) elements(j JSON) []JSON {
 	return out
 }
 
-// items are the elements of a canonical list.
+// items iterates over the elements of a canonical list.
 func items(j JSON) func(yield func(JSON) bool) {
 	return func(yield func(JSON) bool) {
 		for s := range parts(j) {
@@ -236,7 +233,7 @@ func items(j JSON) func(yield func(JSON) bool) {
 	}
 }
 
-// Values counts the members and elements of a canonical value, at any depth.
+// Values returns the number of members and elements of a canonical value, at any depth.
 func Values(v JSON) int {
 	n := 0
 	for at := 0; at < len(v); {
@@ -265,7 +262,7 @@ func (m *Meter) listOf(vs []JSON) JSON {
 	return listOf(vs)
 }
 
-// listOf is a list of these values.
+// listOf returns a list of these values.
 func listOf(vs []JSON) JSON {
 	size := len("[]")
 	for _, v := range vs {
@@ -281,7 +278,7 @@ func listOf(vs []JSON) JSON {
 	return append(b, ']')
 }
 
-// skip is where the value ends that begins at a place of a canonical document.
+// skip returns the end of the value that begins at an offset of a canonical document.
 func skip(v JSON, at int) int {
 	switch v[at] {
 	case '"':
@@ -295,8 +292,7 @@ func skip(v JSON, at int) int {
 	return at
 }
 
-// skipString looks for the quote that ends a string: one before which stands an even number of
-// backslashes.
+// skipString returns the end of a string. Its closing quote follows an even number of backslashes.
 func skipString(v JSON, at int) int {
 	for from := at + 1; ; {
 		quote := from + bytes.IndexByte(v[from:], '"')
@@ -311,7 +307,7 @@ func skipString(v JSON, at int) int {
 	}
 }
 
-// nests says which bytes matter to skipNested.
+// nests maps the bytes that affect nesting: 2 is a quote, 1 and -1 are brackets.
 var nests = [256]int8{'"': 2, '{': 1, '[': 1, '}': -1, ']': -1}
 
 func skipNested(v JSON, at int) int {

@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// sort puts elements into their order, if they have one. Each is read once.
+// sort sorts elements, and returns an error if they have no order. It decodes each element once.
 func (d deep) sort(ns []*node) error {
 	all := make([]sortable, len(ns))
 	for i, n := range ns {
@@ -32,11 +32,11 @@ func (d deep) sort(ns []*node) error {
 	return fault
 }
 
-// sortable is a value as it is compared: what it costs to read it is paid once.
+// sortable is a value decoded for comparison, so that the cost of decoding arises once.
 type sortable struct {
 	node  *node
 	raw   JSON
-	kind  byte // '"', '0' of any number, '[', 0 of all else
+	kind  byte // '"', '0' for any number, '[', 0 for all other values
 	text  string
 	float float64
 	subs  []sortable
@@ -53,7 +53,7 @@ func (m *Meter) sortable(v JSON) sortable {
 		s.text, _ = v.Text()
 	case isNumber(v):
 		s.kind = '0'
-		s.float, _ = strconv.ParseFloat(string(v), 64) // beyond the range it is infinite, in Ruby too
+		s.float, _ = strconv.ParseFloat(string(v), 64) // infinite beyond the range, as in Ruby
 	case v[0] == '[':
 		s.kind = '['
 		for _, e := range m.elements(v) {
@@ -63,7 +63,7 @@ func (m *Meter) sortable(v JSON) sortable {
 	return s
 }
 
-// compare says which of two values is the larger, and false if that has no meaning.
+// compare compares two values; it returns false if they have no order.
 func (m *Meter) compare(a, b *sortable) (int, bool) {
 	m.count(32)
 	switch {
@@ -84,8 +84,8 @@ func (m *Meter) compare(a, b *sortable) (int, bool) {
 	return len(a.subs) - len(b.subs), true
 }
 
-// compareNumbers compares two numbers as Ruby holds them: floats, and integers of any size, which are never made
-// numbers of for it: that takes the square of their digits.
+// compareNumbers compares two numbers as Ruby does: floats, and integers of any size. It never parses an integer, since
+// that takes time quadratic in its digits.
 func (m *Meter) compareNumbers(a, b *sortable) int {
 	m.count(min(len(a.raw), len(b.raw)))
 	switch af, bf := isFloat(a.raw), isFloat(b.raw); {
@@ -99,7 +99,7 @@ func (m *Meter) compareNumbers(a, b *sortable) int {
 	return compareInts(a.raw, b.raw)
 }
 
-// compareInts compares two integers by their digits: none begins with a 0 but 0 itself.
+// compareInts compares two integers by their digits; canonical integers have no leading zeros.
 func compareInts(a, b JSON) int {
 	x, xs := digitsOf(a)
 	y, ys := digitsOf(b)
@@ -113,7 +113,7 @@ func compareInts(a, b JSON) int {
 	return c * xs
 }
 
-// digitsOf are the digits of an integer, and its sign.
+// digitsOf returns the digits and the sign of an integer.
 func digitsOf(v JSON) ([]byte, int) {
 	switch {
 	case string(v) == "0" || string(v) == "-0":
@@ -124,11 +124,11 @@ func digitsOf(v JSON) ([]byte, int) {
 	return v, 1
 }
 
-// maxDigits is one more than any finite float has before its point.
+// maxDigits is one more than the digits that a finite float can have before its point.
 const maxDigits = 310
 
-// compareIntFloat compares an integer with a float by the float that is next to it: what is less than a float as such
-// is less. Only where they are equal it is made a number of.
+// compareIntFloat compares an integer with a float. It compares the float nearest to the integer first, and parses the
+// integer only if both are equal.
 func (m *Meter) compareIntFloat(i *sortable, f float64) int {
 	digits, sign := digitsOf(i.raw)
 	switch {
@@ -146,10 +146,10 @@ func (m *Meter) compareIntFloat(i *sortable, f float64) int {
 
 func isNumber(v JSON) bool { return v[0] == '-' || isDigit(v[0]) }
 
-// isFloat tells the literals that Ruby reads as floats from its integers of any size.
+// isFloat reports whether Ruby reads a number literal as a float rather than as an integer.
 func isFloat(v JSON) bool { return bytes.ContainsAny(v, ".eE") }
 
-// identity is equal for two values that Ruby's eql? holds to be equal: 1.0 and 1.00, but not 1.
+// identity returns the same text for values that are equal by Ruby's eql?: 1.0 and 1.00, but not 1.
 func (m *Meter) identity(v JSON) string {
 	m.count(4 * len(v))
 	m.make(3*len(v) + 64)

@@ -2,11 +2,11 @@ package configdb
 
 import "slices"
 
-// MaxReferences is how many resources one content may refer to.
+// MaxReferences is the maximum number of resources that one content may refer to.
 const MaxReferences = 256
 
-// References are the resources that the content of a definition refers to, sorted, each once, and what
-// is misspelt in it.
+// References returns the resources that the content of a definition refers to, sorted and unique, or an error for a
+// misspelt reference.
 func (m *Meter) References(content JSON) (out []string, err error) {
 	defer m.catch(&err)
 	if err := m.checkTemplate(content); err != nil {
@@ -27,7 +27,7 @@ func (m *Meter) appendReferences(out []string, v JSON) []string {
 	if text, is := v.Text(); is {
 		parts, err := m.parseText(text)
 		if err != nil {
-			return out // checkTemplate has said so
+			return out // checkTemplate has reported it
 		}
 		for _, p := range parts {
 			if p.reference != nil {

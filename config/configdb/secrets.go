@@ -5,15 +5,15 @@ import (
 	"strings"
 )
 
-// Secret is where documents of a resource have a secret.
+// Secret is the path of a secret in the documents of a resource.
 type Secret struct{ steps []segment }
 
-// any says whether a step is any key or index.
+// any reports whether a step matches every key and index.
 func (s segment) any() bool { return s.text == "*" && !s.quoted }
 
-// ParseSecret reads where a secret is: keys and indices joined by dots, "*" for any of them, a
-// key with a dot or a star in it in quotes (users.*.password, 'settings:x.y'.key). An index of a
-// list is any of it: what is at it moves where another element goes.
+// ParseSecret parses the path of a secret: keys and indices joined by dots, "*" for any of them, and a key that
+// contains a dot or a star in quotes (users.*.password, 'settings:x.y'.key). An index matches every element of a list,
+// since edits move elements.
 func ParseSecret(path string) (Secret, error) {
 	steps, err := splitKey(path)
 	if err != nil {
@@ -22,12 +22,12 @@ func ParseSecret(path string) (Secret, error) {
 	return Secret{steps}, nil
 }
 
-// Below is the secret where the document is what another has at a key.
+// Below returns the secret's path in a document that contains the original one at a key.
 func (s Secret) Below(key string) Secret {
 	return Secret{append([]segment{{text: key, index: noIndex, quoted: true}}, s.steps...)}
 }
 
-// ParseSecrets reads several.
+// ParseSecrets parses several paths.
 func ParseSecrets(paths []string) ([]Secret, error) {
 	out := make([]Secret, len(paths))
 	for i, p := range paths {
@@ -39,16 +39,16 @@ func ParseSecrets(paths []string) ([]Secret, error) {
 	return out, nil
 }
 
-// masked is what stands in the place of a secret for those who may not see it.
+// masked replaces a secret for readers without permission to see it.
 const masked = `{"$masked":true}`
 
-// isMasked says whether a value is a mask.
+// isMasked reports whether a value is a mask.
 func isMasked(v JSON) bool { return string(v) == masked }
 
-// Mask is the document with {"$masked":true} in the place of each secret that it has, whatever its value.
+// Mask returns the document with {"$masked":true} in place of every secret, whatever its value.
 func Mask(doc JSON, secrets []Secret) JSON { return (*Meter)(nil).mask(doc, secrets) }
 
-// Mask is the function of that name within a bound.
+// Mask is the function Mask, limited by the meter.
 func (m *Meter) Mask(doc JSON, secrets []Secret) (out JSON, err error) {
 	defer m.catch(&err)
 	return m.mask(doc, secrets), nil
@@ -67,9 +67,9 @@ func (m *Meter) mask(doc JSON, secrets []Secret) JSON {
 	return append(k.out, doc[k.from:]...)
 }
 
-// secretTree has the steps of secrets, those that begin alike together.
+// secretTree is the prefix tree of the steps of secrets.
 type secretTree struct {
-	ends bool // a secret lies here
+	ends bool // a secret ends here
 	any  *secretTree
 	keys map[string]*secretTree
 }
@@ -99,16 +99,16 @@ func treeOf(secrets []Secret) *secretTree {
 	return root
 }
 
-// masker copies a document and leaves out what lies at paths. What has none of them on its way is not looked into.
+// masker copies a document and masks secrets. It reads only values that contain the path of a secret.
 type masker struct {
 	m     *Meter
 	doc   JSON
 	out   []byte
-	from  int // what is not copied yet
-	found int // secrets
+	from  int // offset of the first byte not copied yet
+	found int // number of secrets
 }
 
-// value goes through a value at which secrets may lie.
+// value processes a value that may contain secrets.
 func (k *masker) value(from, to int, at []*secretTree) {
 	v := k.doc[from:to]
 	for _, t := range at {
@@ -140,7 +140,7 @@ func (k *masker) value(from, to int, at []*secretTree) {
 	}
 }
 
-// members are the secrets below a key of an object.
+// members returns the subtrees for a key of an object.
 func members(at []*secretTree, key string) (below []*secretTree) {
 	for _, t := range at {
 		if t.any != nil {
@@ -153,7 +153,7 @@ func members(at []*secretTree, key string) (below []*secretTree) {
 	return below
 }
 
-// elements are the secrets below any element of a list.
+// elements returns the subtrees for the elements of a list.
 func (k *masker) elements(at []*secretTree) (below []*secretTree) {
 	for _, t := range at {
 		if t.any != nil {
@@ -169,18 +169,18 @@ func (k *masker) elements(at []*secretTree) (below []*secretTree) {
 	return below
 }
 
-// isIndex says whether a step is an index where it comes to a list.
+// isIndex reports whether a step is an index of a list.
 func isIndex(text string) bool {
 	return text != "" && strings.Trim(text, "0123456789") == ""
 }
 
-// MayMask says whether a document may have a mask in it: only then what is stored counts for Unmask.
+// MayMask reports whether a document may contain a mask. Without one, Unmask does not need the stored document.
 func MayMask(doc JSON) bool { return bytes.Contains(doc, []byte(masked)) }
 
-// Unmask is a new document with each mask that stands in the place of a secret replaced by what old has
-// there: who may not see a secret can write what is around it. An element of a list is the stored
-// one that says the same but for its secrets, wherever that was; in a list of the same length also
-// the one at its index. A mask for which old has nothing is an error of kind Malformed.
+// Unmask returns a new document with each mask in place of a secret replaced by the value that old has there, so that a
+// writer who may not see a secret can change the values around it. An element of a list corresponds to the stored
+// element that is equal apart from its secrets, at any index; in a list of the same length, otherwise to the element at
+// its index. A mask without a stored value is an error of kind Malformed.
 func (m *Meter) Unmask(doc, old JSON, secrets []Secret) (out JSON, err error) {
 	defer m.catch(&err)
 	if !MayMask(doc) {
@@ -214,8 +214,7 @@ func (m *Meter) Unmask(doc, old JSON, secrets []Secret) (out JSON, err error) {
 	return root.json(), nil
 }
 
-// visit calls f with each value at the steps below a node that stands at a path. What lies in a
-// mask is not visited.
+// visit calls f for each value that matches the steps below a node at a path. It skips the content of masks.
 func (n *node) visit(path []string, steps []segment, f func(path []string, n *node) error) error {
 	if len(steps) == 0 {
 		return f(path, n)
@@ -238,7 +237,7 @@ func (n *node) visit(path []string, steps []segment, f func(path []string, n *no
 	return nil
 }
 
-// touches says whether a path leads to one of the secrets, or below it.
+// touches reports whether a path is at or below one of the secrets.
 func touches(secrets []Secret, path []string) bool {
 	for _, s := range secrets {
 		if len(s.steps) > len(path) {

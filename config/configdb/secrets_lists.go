@@ -6,25 +6,25 @@ import (
 	"strings"
 )
 
-// before finds what a document had before it was written anew by somebody who may not see its
-// secrets. Elements of lists go and come: which of the old ones a new one is says all of it that
-// is no secret. Taken by its index alone the secret of one would become another's.
+// before finds the old values of a document that a writer without permission to see its secrets has rewritten. List
+// elements may have moved: everything in an element that is not secret identifies the old one. By index alone, the
+// secret of one element could move to another.
 type before struct {
 	m        *Meter
 	doc, old JSON
-	masked   JSON                 // old as the writer was shown it
-	lists    map[string]*followed // by their path
+	masked   JSON                 // old as the writer saw it
+	lists    map[string]*followed // by path
 }
 
-// followed is a list and what it was.
+// followed maps the elements of a list to their old indices.
 type followed struct {
 	now, shown, old []JSON
-	was             []int // the old index of each element; -1: it is new, or may be one of several
+	was             []int // old index of each element; -1: new or ambiguous
 }
 
 var errNew = errors.New("an element that was not there before")
 
-// at is what the old document has at a path of the new one.
+// at returns the old value for a path of the new document.
 func (b *before) at(path []string) (v JSON, err error) {
 	now, shown := b.doc, b.masked
 	v = b.old
@@ -45,14 +45,14 @@ func (b *before) at(path []string) (v JSON, err error) {
 		if v, err = b.m.At(v, path[i:i+1]); err != nil {
 			return nil, err
 		}
-		if shown, err = b.m.At(shown, path[i:i+1]); err != nil { // below a mask: nothing of it was shown
+		if shown, err = b.m.At(shown, path[i:i+1]); err != nil { // below a mask, the writer saw nothing
 			shown = nil
 		}
 	}
 	return v, nil
 }
 
-// list follows the elements of a list.
+// list maps the elements of a list and caches the result.
 func (b *before) list(path []string, now, shown, old JSON) *followed {
 	at := strings.Join(path, "\x00")
 	if l, known := b.lists[at]; known {
@@ -64,13 +64,13 @@ func (b *before) list(path []string, now, shown, old JSON) *followed {
 	return l
 }
 
-// follow finds the elements that say what they said at their place, then those that moved, and
-// last, in a list of the same length, those that were changed where they are.
+// follow first matches elements that are equal at the same index, then equal elements that moved, and last, in a list
+// of the same length, changed elements at the same index.
 func (l *followed) follow() {
 	l.was = make([]int, len(l.now))
 	taken := make([]bool, len(l.shown))
 	here := len(l.now) == len(l.shown)
-	left, gone := map[string][]int{}, map[string][]int{} // of the new and the old ones
+	left, gone := map[string][]int{}, map[string][]int{} // indices of the unmatched new and old elements, by text
 	for i, e := range l.now {
 		l.was[i] = -1
 		if here && string(l.shown[i]) == string(e) {
@@ -89,7 +89,7 @@ func (l *followed) follow() {
 		switch had := gone[text]; {
 		case len(had) == 0:
 			changed = append(changed, is...)
-		case len(had) == len(is): // else nobody knows which of them went
+		case len(had) == len(is): // otherwise it is ambiguous which of them were removed
 			for n, i := range is {
 				l.was[i], taken[had[n]] = had[n], true
 			}
@@ -102,7 +102,7 @@ func (l *followed) follow() {
 	}
 }
 
-// elements are those of a list; none of anything else.
+// elements returns the elements of a list, and nil for any other value.
 func (b *before) elements(v JSON) (out []JSON) {
 	if len(v) == 0 || v[0] != '[' {
 		return nil

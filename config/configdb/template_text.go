@@ -2,13 +2,13 @@ package configdb
 
 import "strings"
 
-// part is one part of a string: text, or a reference.
+// part is a piece of a string: text or a reference.
 type part struct {
 	text      string
 	reference *reference
 }
 
-// parseText finds the references in a string.
+// parseText splits a string into text and references.
 func (m *Meter) parseText(s string) ([]part, error) {
 	var out []part
 	m.count(4 * len(s))
@@ -49,7 +49,7 @@ func (m *Meter) parseText(s string) ([]part, error) {
 	return out, nil
 }
 
-// closing is where the } stands that ends a reference, outside of quotes; -1: nowhere.
+// closing returns the offset of the } that ends a reference, outside of quotes, or -1.
 func closing(s string) int {
 	var quote byte
 	for i := range len(s) {
@@ -67,8 +67,8 @@ func closing(s string) int {
 	return -1
 }
 
-// refersTo says whether what stands between %{ and } is meant as a reference. What names no resource is
-// somebody else's, as Puppet's %{::fqdn}, %{facts.os} and %{lookup('a::b')} are: the original took any content.
+// refersTo reports whether the text between %{ and } is a reference. Text that names no resource belongs to another
+// program, as Puppet's %{::fqdn}, %{facts.os} and %{lookup('a::b')} do: the original accepted any content.
 func refersTo(s string) bool {
 	resource, key, is := strings.Cut(s, ":")
 	return is && strings.TrimSpace(resource) != "" && !strings.ContainsAny(resource, `'"()`) &&

@@ -9,40 +9,39 @@ import (
 	"strings"
 )
 
-// What an effective value may grow to by its references.
+// Limits of the references of an effective value.
 const (
-	maxChain     = 100      // references that lead from one to the next
-	maxResolved  = 16 << 20 // bytes that all references of one lookup stand for
-	maxReference = 4 << 10  // bytes of a reference; what is longer is none
+	maxChain     = 100      // references in a chain
+	maxResolved  = 16 << 20 // bytes that all references of one lookup expand to
+	maxReference = 4 << 10  // bytes of a reference; a longer text is not a reference
 )
 
-// Source is what the effective value of a resource at one place is made of. For one who may not
-// see secrets both are masked: what refers to a mask is masked too.
+// Source holds the inputs of a resource's effective value at one place. For readers who may not see secrets, both
+// inputs are masked; a reference to a mask becomes a mask.
 type Source struct {
-	Defaults JSON     // the content of its definition, lowest of all; counts if it is an object
+	Defaults JSON     // content of its definition, the lowest layer; ignored unless it is an object
 	Layers   []Object // values and overrides, the lowest first
-	Deep     bool     // merged by MergeNested
+	Deep     bool     // merge with MergeNested
 }
 
-// Load finds what a resource is made of, at the place that is asked about. That there is no such
-// resource is an *Error; what else it returns stays the cause of what Effective returns.
+// Load returns the source of a resource at the place of the lookup. It returns an *Error if the resource does not
+// exist; Effective wraps its other errors.
 type Load func(resource string) (Source, error)
 
-// Effective is the effective value of a resource, and for each of its members the index of the layer that won, -1 for
-// the defaults. In strings of the defaults, and nowhere else, %{resource:key.path} stands for a value that another
-// resource (or this one) has there; its path is spelled as Puppet's keys are. A string that is nothing but one
-// reference becomes that value, with its type; in longer text a string, number or boolean stands as its text and null
-// as nothing; an object or a list there is an error. %%{ is a literal %{ (in a run of % before a { each two are one
-// %), and a %{ that names no resource stays as it is. Only what is asked for is resolved: a default that a layer
-// replaces may refer to nothing. A reference to what is not there, or in a circle, is of kind Conflict and names all
-// of its way.
+// Effective returns the effective value of a resource and, for each of its members, the index of the layer that won; -1
+// means the defaults. In strings of the defaults, and nowhere else, %{resource:key.path} refers to a value of a
+// resource; its path is in Puppet's spelling of keys. A string that consists of one reference becomes that value, with
+// its type. In longer text a string, number or boolean is inserted as text and null as nothing; an object or a list is
+// an error. %%{ is a literal %{ (in a run of % before a {, each pair becomes one %), and a %{ that names no resource is
+// kept. Effective resolves only what the result needs: a default that a layer replaces may have a broken reference. A
+// reference to a missing value, or in a cycle, is an error of kind Conflict that names the chain of references.
 func (m *Meter) Effective(resource string, load Load) (out Object, won []int, err error) {
 	defer m.catch(&err)
 	r := resolver{m: m, load: load, made: map[string]*made{}, known: map[string]JSON{}}
 	return r.effective(resource)
 }
 
-// checkTemplate says what is misspelt in the references of a definition's content.
+// checkTemplate returns an error for a misspelt reference in a definition's content.
 func (m *Meter) checkTemplate(content JSON) error {
 	if !m.refers(content) {
 		return nil
@@ -65,14 +64,14 @@ func (m *Meter) checkTemplate(content JSON) error {
 	return nil
 }
 
-// refers says whether a value may have a reference in it.
+// refers reports whether a value may contain a reference.
 func (m *Meter) refers(v JSON) bool {
 	m.count(len(v))
-	// % and {, escaped
+	// % and { may be escaped
 	return bytes.Contains(v, []byte("%{")) || bytes.Contains(v, []byte(`\u0025`)) || bytes.Contains(v, []byte(`\u007`))
 }
 
-// made is a source with its layers merged.
+// made is a source with its merged layers.
 type made struct {
 	Source
 	layers   Object
@@ -85,7 +84,7 @@ type resolver struct {
 	load  Load
 	made  map[string]*made
 	known map[string]JSON // by reference
-	chain []string        // of references that are being resolved
+	chain []string        // references under resolution
 	size  int
 }
 
@@ -156,14 +155,14 @@ func (m *made) orNothing(err error) (Object, []int, error) {
 	return m.layers, m.won, nil
 }
 
-// joins says whether what the defaults and the layers have at a key becomes one object.
+// joins reports whether the defaults and the layers both have an object at a key, so that the two are merged.
 func (m *made) joins(key string) bool {
 	low, _ := m.defaults.Get(key)
 	high, _ := m.layers.Get(key)
 	return m.Deep && len(low) > 0 && low[0] == '{' && len(high) > 0 && high[0] == '{'
 }
 
-// reference is a value of another resource.
+// reference is the path of a value in a resource.
 type reference struct {
 	resource string
 	path     []string
@@ -171,7 +170,7 @@ type reference struct {
 
 func (f reference) String() string { return f.resource + ":" + spell(f.path) }
 
-// resolve is a value of the defaults, which stands at a reference, with its own references resolved.
+// resolve resolves the references in a value of the defaults; at is the position of that value.
 func (r *resolver) resolve(at reference, v JSON) (JSON, error) {
 	name := at.String()
 	if i := slices.Index(r.chain, name); i >= 0 {
@@ -210,7 +209,7 @@ func (r *resolver) value(v JSON) (JSON, error) {
 	return n.json(), nil
 }
 
-// text is what a string with references becomes.
+// text resolves a string with references.
 func (r *resolver) text(text string) (JSON, error) {
 	parts, err := r.m.parseText(text)
 	if err != nil {
@@ -246,7 +245,7 @@ func (r *resolver) text(text string) (JSON, error) {
 		if err := r.grow(len(s)); err != nil {
 			return nil, err
 		}
-		r.m.make(5 * len(s)) // it grows, and is quoted
+		r.m.make(5 * len(s)) // the buffer grows, and the text is quoted
 		b.WriteString(s)
 	}
 	return Quote(b.String()), nil
@@ -259,10 +258,10 @@ func (r *resolver) grow(n int) error {
 	return nil
 }
 
-// way are the references that lead to what is being resolved.
+// way formats the chain of references under resolution.
 func (r *resolver) way() string { return strings.Join(r.chain, " -> ") }
 
-// find is the value that a reference stands for.
+// find returns the value of a reference.
 func (r *resolver) find(f reference) (JSON, error) {
 	r.m.count(256)
 	r.m.make(256)
@@ -283,7 +282,7 @@ func (r *resolver) find(f reference) (JSON, error) {
 	return v, err
 }
 
-// below goes from a resource to the value at the path of a reference.
+// below follows the path of a reference within its resource.
 func (r *resolver) below(m *made, f reference) (JSON, error) {
 	head := f.path[0]
 	v, done := m.layers.Get(head)

@@ -8,10 +8,10 @@ import (
 	"edgespan/config"
 )
 
-// Strings are held in Go as UTF-8, in which a half of a surrogate pair is the three bytes
-// that its number would have (WTF-8): so each string of JSON is one of Go, and back.
+// Go strings hold the text of JSON strings in UTF-8, with half of a surrogate pair as the three bytes that UTF-8 would
+// give its number (WTF-8). So every JSON string converts to a Go string and back.
 
-// plain are the bytes of a string that stand for themselves. The rest ends it, or is escaped.
+// plain are the bytes that a JSON string contains unescaped.
 var plain = func() (t [256]bool) {
 	for c := range t {
 		t[c] = c >= ' ' && c != '"' && c != '\\'
@@ -19,24 +19,24 @@ var plain = func() (t [256]bool) {
 	return t
 }()
 
-// literal reads a string and keeps it as it stands.
+// literal reads a string and keeps its spelling.
 func (p *parser) literal() error {
 	from, start := p.at, len(p.out)
 	escaped, err := p.string()
-	if escaped || len(p.out)-start < p.at-from { // it has escapes: without, it is there as it stands
+	if escaped || len(p.out)-start < p.at-from { // the string has escapes: restore its own spelling
 		p.out = append(p.out[:start], p.text[from:p.at]...)
 	}
 	return err
 }
 
-// string reads a string and writes its canonical spelling. It says whether that has an escape.
+// string reads a string and writes its canonical spelling. It reports whether the canonical spelling has an escape.
 func (p *parser) string() (escaped bool, err error) {
 	from := p.at
 	i := from + 1
 	for i < len(p.text) && plain[p.text[i]] {
 		i++
 	}
-	if i < len(p.text) && p.text[i] == '"' { // as most are
+	if i < len(p.text) && p.text[i] == '"' { // no escape: the common case
 		p.at = i + 1
 		p.out = append(p.out, p.text[from:p.at]...)
 		return false, nil
@@ -66,7 +66,7 @@ func (p *parser) string() (escaped bool, err error) {
 	return false, p.fault("a string has no end", `must be " here`)
 }
 
-// escape reads what begins with a backslash.
+// escape reads an escape sequence.
 func (p *parser) escape() error {
 	if p.at+1 == len(p.text) {
 		p.at++
@@ -87,7 +87,7 @@ func (p *parser) escape() error {
 	return nil
 }
 
-// unicode reads \u and four digits, or two of them that are a surrogate pair.
+// unicode reads \uXXXX, or two of them that are a surrogate pair.
 func (p *parser) unicode() error {
 	r, is := hex4(p.text[p.at+2:])
 	if !is {
@@ -107,10 +107,10 @@ func (p *parser) unicode() error {
 func isHigh(r rune) bool { return r >= 0xd800 && r < 0xdc00 }
 func isLow(r rune) bool  { return r >= 0xdc00 && r < 0xe000 }
 
-// join is the character that a surrogate pair stands for.
+// join returns the character of a surrogate pair.
 func join(high, low rune) rune { return (high-0xd800)<<10 + (low - 0xdc00) + 0x10000 }
 
-// hex4 reads four hex digits.
+// hex4 parses four hex digits.
 func hex4(text []byte) (r rune, is bool) {
 	if len(text) < 4 {
 		return 0, false
@@ -133,7 +133,7 @@ func hex4(text []byte) (r rune, is bool) {
 
 const hexDigits = "0123456789abcdef"
 
-// appendRune writes one character of a string as the canonical form spells it.
+// appendRune appends one character of a string in canonical spelling.
 func appendRune(b []byte, r rune) []byte {
 	switch {
 	case r >= 0x80 && !isHigh(r) && !isLow(r):
@@ -147,7 +147,7 @@ func appendRune(b []byte, r rune) []byte {
 	return append(b, text[1:len(text)-1]...)
 }
 
-// Quote is a string as JSON.
+// Quote returns a string as JSON.
 func Quote(s string) JSON { return appendQuoted(make([]byte, 0, len(s)+2), s) }
 
 func appendQuoted(b []byte, s string) []byte {
@@ -158,7 +158,7 @@ func appendQuoted(b []byte, s string) []byte {
 	for len(s) > 0 {
 		r, n := decodeRune(s)
 		if isHigh(r) {
-			if low, more := decodeRune(s[n:]); isLow(low) { // two halves that met
+			if low, more := decodeRune(s[n:]); isLow(low) { // two adjacent halves of a pair
 				r, n = join(r, low), n+more
 			}
 		}
@@ -167,7 +167,7 @@ func appendQuoted(b []byte, s string) []byte {
 	return append(b, '"')
 }
 
-// decodeRune is utf8.DecodeRuneInString that knows the halves of surrogate pairs.
+// decodeRune is utf8.DecodeRuneInString that also decodes halves of surrogate pairs.
 func decodeRune(s string) (rune, int) {
 	if len(s) >= 3 && s[0] == 0xed && s[1] >= 0xa0 && s[1] <= 0xbf && s[2] >= 0x80 && s[2] <= 0xbf {
 		return 0xd000 | rune(s[1]&0x3f)<<6 | rune(s[2]&0x3f), 3
@@ -175,7 +175,7 @@ func decodeRune(s string) (rune, int) {
 	return utf8.DecodeRuneInString(s)
 }
 
-// Text is the string that a JSON string stands for, and false for any other value.
+// Text returns the decoded text of a JSON string, and false for any other value.
 func (j JSON) Text() (string, bool) {
 	if len(j) < 2 || j[0] != '"' {
 		return "", false
@@ -183,7 +183,7 @@ func (j JSON) Text() (string, bool) {
 	return unquote(j[1 : len(j)-1]), true
 }
 
-// unquote is what stands between the quotes of a string.
+// unquote decodes the text between the quotes of a JSON string.
 func unquote(text []byte) string {
 	i := bytes.IndexByte(text, '\\')
 	if i < 0 {
@@ -219,7 +219,7 @@ func unquote(text []byte) string {
 	return b.String()
 }
 
-// respelled is a value with the one spelling of each string that Quote gives.
+// respelled returns the value with each string in the spelling of Quote.
 func (j JSON) respelled() JSON {
 	if bytes.IndexByte(j, '\\') < 0 {
 		return j
@@ -238,7 +238,7 @@ func (j JSON) respelled() JSON {
 	return b
 }
 
-// same says whether two values are equal but for the spelling of their strings.
+// same reports whether two values are equal apart from the spelling of their strings.
 func same(a, b JSON) bool { return (*Meter)(nil).same(a, b) }
 
 func (m *Meter) same(a, b JSON) bool {

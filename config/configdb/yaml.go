@@ -11,26 +11,25 @@ import (
 	"edgespan/config"
 )
 
-// What a document in YAML may have. JSON may be larger, and is YAML.
+// Limits of a YAML document. JSON is YAML too, and may be larger.
 const (
 	maxYAMLDepth = 250      // levels
-	maxAliases   = 16 << 20 // bytes that all aliases of a document stand for
+	maxAliases   = 16 << 20 // bytes that all aliases of a document expand to
 )
 
-// FromYAML reads the first document of a YAML stream, and says whether there are more. It takes
-// what files below /etc/hiera have in them, as Ruby's Psych reads them for Puppet:
-//   - plain scalars are what Psych makes of them: yes, no, on and off are booleans, 0777 is octal, 0x1F
-//     and 0b11 are numbers, 1_000 and 1,000 are 1000, 12:30 is 45000 (base 60, as Psych has
-//     it), 09 is a string. So is any date: JSON has none, and what a date is to mean the reader of the
-//     string may say;
-//   - what Psych takes for a string and YAML 1.2's core schema for a number (1e400, 0o17) is a number;
-//   - a number that JSON can spell keeps its literal (1.0, 12345678901234567890);
-//   - keys are strings; numbers and booleans become strings as they are shown in JSON, null, lists and
-//     mappings are refused as keys, and so are two that are equal then;
-//   - << merges over the keys before it, and is overridden by those after it;
-//   - aliases may stand for 16 MiB in all;
-//   - !!binary stays the text that it is, !!str, !!int, !!float, !!bool, !!null, !!seq and !!map are obeyed, other
-//     tags refused. .inf and .nan are refused, with their path: JSON has no such number.
+// FromYAML reads the first document of a YAML stream and reports whether there are more. It reads what files below
+// /etc/hiera contain as Ruby's Psych reads it for Puppet:
+//   - plain scalars have Psych's meaning: yes, no, on and off are booleans, 0777 is octal, 0x1F and 0b11 are numbers,
+//     1_000 and 1,000 are 1000, 12:30 is 45000 (base 60, as Psych computes it), 09 is a string. A date is a string as
+//     well, since JSON has no dates;
+//   - a number of YAML 1.2's core schema that Psych reads as a string (1e400, 0o17) is a number;
+//   - a number that is valid JSON keeps its literal (1.0, 12345678901234567890);
+//   - keys are strings: numbers and booleans become strings in their JSON form; null, lists and mappings are refused as
+//     keys, and so are two keys that are then equal;
+//   - << merges over the keys before it, and the keys after it override it;
+//   - all aliases together may expand to 16 MiB;
+//   - !!binary keeps its text; !!str, !!int, !!float, !!bool, !!null, !!seq and !!map apply; other tags are refused.
+//     .inf and .nan are refused with their path: JSON has no such numbers.
 //
 // A stream without a document is null. Every error is of kind Malformed.
 func FromYAML(text []byte) (v JSON, more bool, err error) {
@@ -71,15 +70,15 @@ func syntaxOf(err error) error {
 	return malformed("invalid YAML: %s: line %d", e.What, e.Line)
 }
 
-// yamlReader makes JSON of the nodes of one document.
+// yamlReader converts the nodes of one document to JSON.
 type yamlReader struct {
 	y       config.YAML
 	path    []string
-	anchors map[*yaml.Node]JSON // of those that have ended
-	aliases int                 // bytes
+	anchors map[*yaml.Node]JSON // values of the anchors that are complete
+	aliases int                 // bytes they expand to
 }
 
-// fault is what is wrong at a node.
+// fault returns an error with the position of a node.
 func (r *yamlReader) fault(n *yaml.Node, what, allowed string) error {
 	text := fmt.Sprintf("invalid YAML: %s: line %d column %d", what, n.Line, n.Column)
 	if len(r.path) > 0 {
@@ -167,7 +166,7 @@ func (r *yamlReader) mapping(n *yaml.Node, depth int) (JSON, error) {
 
 func isMerge(key *yaml.Node) bool { return key.Value == "<<" && config.IsPlain(key) }
 
-// mergeInto puts what << names over the keys before it, of several objects the first over the others.
+// mergeInto adds the members of the mappings that << names; of several mappings the first wins.
 func (r *yamlReader) mergeInto(m *mapping, key *yaml.Node, v JSON) error {
 	objects := []JSON{v}
 	if v[0] == '[' {
@@ -183,7 +182,7 @@ func (r *yamlReader) mergeInto(m *mapping, key *yaml.Node, v JSON) error {
 	return nil
 }
 
-// keyText is a key as a string.
+// keyText returns a key as a string.
 func (r *yamlReader) keyText(n *yaml.Node) (string, error) {
 	switch {
 	case n.Kind != yaml.ScalarNode:
@@ -209,10 +208,10 @@ func (r *yamlReader) keyText(n *yaml.Node) (string, error) {
 // mapping collects the members of an object.
 type mapping struct {
 	members []Member
-	own     map[string]bool // keys that stand in it themselves, rather than in what << names
+	own     map[string]bool // keys written in the mapping itself, not through <<
 }
 
-// set adds a member, if the mapping has none of its name itself.
+// set adds a member and reports false if the mapping itself already has the key.
 func (m *mapping) set(key string, v JSON) bool {
 	if m.own == nil {
 		m.own = map[string]bool{}

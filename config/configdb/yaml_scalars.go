@@ -11,7 +11,7 @@ import (
 	"edgespan/config"
 )
 
-// The plain scalars that are no strings. What Ruby's Psych 4 makes of them was seen by asking it.
+// Patterns of the plain scalars that are not strings, verified against Ruby's Psych 4.
 var (
 	isNull     = regexp.MustCompile(`^(?:~|(?i:null))?$`)
 	isTrue     = regexp.MustCompile(`^(?i:yes|true|on)$`)
@@ -28,7 +28,7 @@ var (
 
 const tagsAllowed = "must be !!str, !!int, !!float, !!bool, !!null, !!binary, !!seq or !!map, each before its kind"
 
-// scalar is a scalar as JSON.
+// scalar converts a scalar to JSON.
 func (r *yamlReader) scalar(n *yaml.Node, tag string) (JSON, error) {
 	text := n.Value
 	switch tag {
@@ -64,7 +64,7 @@ func tagFits(tag string, v JSON) bool {
 	return v[0] == 'n'
 }
 
-// plainScalar is what a scalar without quotes stands for; .inf and .nan are strings here.
+// plainScalar converts an unquoted scalar; here .inf and .nan are strings.
 func plainScalar(text string) JSON {
 	switch {
 	case isNull.MatchString(text):
@@ -93,7 +93,7 @@ func plainScalar(text string) JSON {
 
 func noSeparators(text string) string { return strings.NewReplacer("_", "", ",", "").Replace(text) }
 
-// plainFloat is a decimal with a digit on both sides of its point and no zeros before.
+// plainFloat returns a decimal with a digit on both sides of its point and without leading zeros.
 func plainFloat(text string) string {
 	sign := ""
 	if strings.HasPrefix(text, "-") {
@@ -106,7 +106,7 @@ func plainFloat(text string) string {
 	}
 	whole, fraction, point := strings.Cut(text, ".")
 	if whole+fraction == "" {
-		return "" // a point alone
+		return "" // only a point
 	}
 	if whole = strings.TrimLeft(whole, "0"); whole == "" {
 		whole = "0"
@@ -120,8 +120,8 @@ func plainFloat(text string) string {
 	return sign + whole + fraction + exponent
 }
 
-// baseSixty is a number of YAML 1.1 like 12:30 as Psych computes it: of three places, the
-// last of which may be missing, only the first with the sign.
+// baseSixty computes a number of YAML 1.1 such as 12:30 as Psych does: of three places the last may be missing, and
+// only the first has the sign.
 func baseSixty(text string) string {
 	sum := new(big.Int)
 	weight := int64(3600)
@@ -133,8 +133,7 @@ func baseSixty(text string) string {
 	return sum.String()
 }
 
-// readsBack says whether a string may stand without quotes in YAML: every reader of it makes the
-// same string of it.
+// readsBack reports whether every YAML reader reads an unquoted string as the same string.
 func readsBack(s string) bool {
 	if !isPlainWord.MatchString(s) || isInfinite.MatchString(s) || dateLike.MatchString(s) {
 		return false
@@ -146,11 +145,11 @@ func readsBack(s string) bool {
 
 var (
 	isPlainWord  = regexp.MustCompile(`^[A-Za-z_/][A-Za-z0-9_./@+-]*(?: [A-Za-z0-9_./@+-]+)*$`)
-	isSingleRune = regexp.MustCompile(`^[yYnN]$`) // YAML 1.1 has them for booleans
+	isSingleRune = regexp.MustCompile(`^[yYnN]$`) // booleans in YAML 1.1
 	dateLike     = regexp.MustCompile(`^[0-9]`)
 )
 
-// rubyReads says whether Psych reads a number of JSON as one.
+// rubyReads reports whether Psych reads a JSON number as a number.
 func rubyReads(v JSON) bool {
 	s := string(v)
 	if !isFloat(v) {

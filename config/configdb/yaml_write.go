@@ -7,14 +7,14 @@ import (
 	"unicode/utf8"
 )
 
-// ToYAML is a document as YAML in block style, which Psych and readers of YAML 1.2 read alike: a string
-// that could be taken for anything else stands in "", and a number that Psych would take for a string
-// (1e5) has the tag !!float. FromYAML reads the same document back.
+// ToYAML formats a document as YAML in block style that Psych and YAML 1.2 readers read alike: it quotes strings that
+// could be read as another type and tags numbers that Psych would read as strings (1e5) with !!float. FromYAML reads
+// the same document back.
 func ToYAML(v JSON) []byte {
 	return yamlValue(nil, v, 0)
 }
 
-// yamlValue writes a value from where the line stands, with all further lines indented.
+// yamlValue writes a value at the current column and indents all further lines.
 func yamlValue(b []byte, v JSON, indent int) []byte {
 	switch {
 	case len(v) > 2 && v[0] == '{':
@@ -48,7 +48,7 @@ func yamlValue(b []byte, v JSON, indent int) []byte {
 	return append(b, '\n')
 }
 
-// yamlBelow writes what belongs to a key or a dash.
+// yamlBelow writes the value of a key or a dash.
 func yamlBelow(b []byte, v JSON, indent int, ofKey bool) []byte {
 	if ofKey && len(v) > 2 && (v[0] == '{' || v[0] == '[') {
 		b = append(b, '\n')
@@ -57,7 +57,7 @@ func yamlBelow(b []byte, v JSON, indent int, ofKey bool) []byte {
 	return yamlValue(append(b, ' '), v, indent)
 }
 
-// yamlText writes a string, in "" if it needs them.
+// yamlText writes a string, quoted if needed.
 func yamlText(b []byte, s string) []byte {
 	if readsBack(s) {
 		return append(b, s...)
