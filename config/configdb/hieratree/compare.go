@@ -7,19 +7,19 @@ import (
 	"edgespan/config/configdb"
 )
 
-// Comparison is what one resource is on a node and in ConfigDB.
+// Comparison is the comparison of one resource on a node with ConfigDB.
 type Comparison struct {
 	Name string
-	// Lines are what would make the node's files what ConfigDB has, a line each, without secrets; none: they are the same.
+	// Lines are the changes that turn the node's files into ConfigDB's content, without secrets; none: they are equal.
 	Lines []string
-	// Hidden says that ConfigDB shows some of its secrets to nobody of this role: those were not compared.
+	// Hidden reports that ConfigDB masks secrets for this role; those were not compared.
 	Hidden bool
 }
 
-// Mask stands in the place of a secret (docs/adr/0022).
+// mask replaces a secret (docs/adr/0022).
 const mask = `{"$masked":true}`
 
-// Masked says whether a document has a secret that was not shown.
+// Masked reports whether a document contains a masked secret.
 func Masked(doc configdb.JSON) bool {
 	if doc.String() == mask {
 		return true
@@ -30,8 +30,8 @@ func Masked(doc configdb.JSON) bool {
 	return slices.ContainsFunc(doc.Elements(), Masked)
 }
 
-// Compare compares resources of files with those of ConfigDB. What neither has, or only as one without keys, is the
-// same. The secrets are by the names of resources.
+// Compare compares the resources in files with those of ConfigDB. A missing resource equals one without keys. secrets
+// are by resource name.
 func Compare(local, remote []Resource, secrets map[string][]configdb.Secret) []Comparison {
 	have, want := byName(local), byName(remote)
 	names := slices.Sorted(maps.Keys(have))
@@ -65,19 +65,19 @@ func orEmpty(v configdb.JSON) configdb.JSON {
 	return v
 }
 
-// lines are the differences. A secret that differs is named by its place and not shown.
+// lines formats the differences. It names the path of a secret that differs, not its value.
 func lines(a, b configdb.JSON, secrets []configdb.Secret) []string {
 	maskedA, maskedB := configdb.Mask(a, secrets), configdb.Mask(b, secrets)
 	var out []string
 	for _, d := range configdb.Diff(maskedA, maskedB) {
-		if d.New.String() != mask || d.Old == nil { // else ConfigDB has something there that it does not show
+		if d.New.String() != mask || d.Old == nil { // otherwise ConfigDB has a value there that it masks
 			out = append(out, d.String())
 		}
 	}
 	if Masked(b) {
 		return out
 	}
-	// Secrets make no difference between the masked documents, and one between the others.
+	// A secret that differs shows no difference in the masked documents, but one in the originals.
 	for _, d := range configdb.Diff(a, b) {
 		for n := range len(d.Path) + 1 {
 			if at, err := configdb.At(maskedB, d.Path[:n]); err != nil || at.String() != mask {

@@ -11,16 +11,16 @@ import (
 	"edgespan/config/configdb"
 )
 
-// File is one file as it is to be.
+// File is the desired content of one file.
 type File struct {
-	Path string // below the folder, with slashes
+	Path string // below the folder, separated by slashes
 	Text []byte
-	New  bool // there was none
+	New  bool // the file does not exist yet
 }
 
-// Files are the files that differ from what resources are, in the order of their paths; have are those that are
-// there. A file that holds the same already, whatever its spelling, is not among them, and none is ever to be
-// removed. The error joins all faults: what can't be a file.
+// Files returns the files to write so that they match the resources, sorted by path. have are the existing files. Files
+// with equal content, whatever its spelling, are left out, and no file is ever removed. The error joins all faults:
+// resources that can't be written as files.
 func Files(resources []Resource, have map[string][]byte, n Naming) ([]File, error) {
 	var out []File
 	var faults []error
@@ -53,7 +53,7 @@ func Files(resources []Resource, have map[string][]byte, n Naming) ([]File, erro
 	return out, errors.Join(faults...)
 }
 
-// parts are the files of a resource and what each holds.
+// parts returns the files of a resource with their content.
 func (n Naming) parts(r Resource, have map[string][]byte) (map[string]configdb.JSON, error) {
 	o, err := configdb.ObjectOf(r.Values)
 	if err != nil {
@@ -80,7 +80,7 @@ func (n Naming) parts(r Resource, have map[string][]byte) (map[string]configdb.J
 	return out, errors.Join(faults...)
 }
 
-// isFolder says whether the keys of a resource are files: where files tell, they do.
+// isFolder reports whether a resource is a folder whose keys are files. Existing files decide, if there are any.
 func (n Naming) isFolder(name string, have map[string][]byte) bool {
 	if n != LCM {
 		return false
@@ -96,7 +96,7 @@ func (n Naming) isFolder(name string, have map[string][]byte) bool {
 	return strings.Contains(name, "/") || slices.Contains(folders, name)
 }
 
-// checkPath keeps what comes from elsewhere below the folder.
+// checkPath returns an error unless a path from ConfigDB stays below the folder.
 func checkPath(file string) error {
 	for part := range strings.SplitSeq(file, "/") {
 		if part == "" || strings.HasPrefix(part, ".") || strings.ContainsRune(part, 0) || len(part) > 200 {

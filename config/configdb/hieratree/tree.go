@@ -14,25 +14,25 @@ import (
 	"edgespan/config/configdb/model"
 )
 
-// Extension is what the names of data files end with. Hiera reads no other.
+// Extension is the extension of data files. Hiera reads no others.
 const Extension = ".yaml"
 
-// Naming says which resource a file is.
+// Naming maps files to resources.
 type Naming string
 
 // The namings.
 const (
 	// Seed: the path without its extension is the resource: override/plugins.yaml is override/plugins.
 	Seed Naming = "seed"
-	// LCM: so it is beside the root; files in a folder are keys of one resource, which has the folder's name:
+	// LCM: as Seed for files in the root. A file in a folder is a key of the resource with the folder's name:
 	// override/node/a.b.yaml is the key a.b of override/node.
 	LCM Naming = "lcm"
 )
 
-// Namings are all.
+// Namings lists all namings.
 var Namings = []Naming{Seed, LCM}
 
-// known are the resources that either naming has from the start: the seed's data sources, and those of the original's
+// known lists the resources that each naming creates at the start: the seed's data sources, and those of the original's
 // task.
 var known = map[Naming][]string{
 	Seed: {
@@ -47,24 +47,24 @@ var known = map[Naming][]string{
 	},
 }
 
-// folders are the resources of the original's task that are folders without a slash in their names.
+// folders are the resources of the original's task that are folders although their names have no slash.
 var folders = []string{"class", "module", "override", "plugins"}
 
-// Resources are the names that a component of data sources has from the start.
+// Resources returns the names of the resources that a component of data sources starts with.
 func (n Naming) Resources() []string { return slices.Clone(known[n]) }
 
-// Resource is what ConfigDB is to have of some files.
+// Resource is a resource with the values that some files have for it.
 type Resource struct {
 	Name   string
 	Values configdb.JSON // an object
 }
 
-// Read makes resources of files, by their paths below the folder, with slashes. They are in the order of their names.
-// The error joins all faults, each with its file; those of YAML name the line, too. A file whose name ends otherwise,
-// or that is hidden, is none of Hiera's.
+// Read converts files, by their slash-separated paths below the folder, to resources, sorted by name. The error joins
+// all faults, each with its file and, for YAML, the line. Read ignores hidden files and other extensions, as Hiera
+// does.
 func Read(files map[string][]byte, n Naming) ([]Resource, error) {
-	members := map[string][]configdb.Member{} // of folders
-	from := map[string]string{}               // the file or folder that a resource is
+	members := map[string][]configdb.Member{} // by folder
+	from := map[string]string{}               // the file or folder of each resource
 	var out []Resource
 	var faults []error
 	take := func(name, source string) bool {
@@ -108,13 +108,13 @@ func Read(files map[string][]byte, n Naming) ([]Resource, error) {
 	return out, errors.Join(faults...)
 }
 
-// Reads says whether a path is that of a file which Read reads.
+// Reads reports whether Read reads the file at a path.
 func Reads(file string) bool {
 	base := path.Base(file)
 	return strings.HasSuffix(base, Extension) && !strings.HasPrefix(base, ".")
 }
 
-// place is the resource of a file, and its key in it; "" if it is all of it.
+// place returns the resource of a file and the key of the file in it, or "" if the file is the complete resource.
 func (n Naming) place(file string) (name, key string) {
 	name = strings.TrimSuffix(file, Extension)
 	if dir, base := path.Split(name); n == LCM && dir != "" {
@@ -123,7 +123,7 @@ func (n Naming) place(file string) (name, key string) {
 	return name, ""
 }
 
-// document is the mapping that a file holds. A file without a document is one without keys, as it is to Hiera.
+// document returns the mapping in a file. A file without a document is an empty mapping, as in Hiera.
 func document(text []byte) (configdb.JSON, error) {
 	doc, more, err := configdb.FromYAML(text)
 	switch {
@@ -139,7 +139,7 @@ func document(text []byte) (configdb.JSON, error) {
 	return doc, nil
 }
 
-// checkName says why a resource can't be called so. ConfigDB takes a name of digits for an id.
+// checkName returns an error for an invalid resource name. ConfigDB reads a name of digits as an id.
 func checkName(name string) error {
 	switch {
 	case strings.Trim(name, "0123456789") == "":

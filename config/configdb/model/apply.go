@@ -27,7 +27,7 @@ func (d *draft) applyComponent(k kv.Key, value []byte) error {
 	return err
 }
 
-// withoutComponent takes out of sight what a component had.
+// withoutComponent hides the definitions of a component that no longer exists and removes it from environments.
 func (d *draft) withoutComponent(serial uint64) error {
 	for _, def := range d.s.definitions {
 		if def.Component == serial {
@@ -67,13 +67,13 @@ func (d *draft) applyDefinition(k kv.Key, value []byte) error {
 		def.masks = shaOf(encode(def.Secrets))
 	}
 	if def.serial = serial; def.Component != 0 && d.s.components[def.Component] == nil {
-		return nil // out of sight
+		return nil // invisible without its component
 	}
 	d.s.definitions[serial], d.s.byID.definitions[def.ID] = &def, serial
 	return nil
 }
 
-// withoutDefinition takes a definition and its records out of sight.
+// withoutDefinition hides a definition and its records.
 func (d *draft) withoutDefinition(def *definition) {
 	delete(d.s.definitions, def.serial)
 	delete(d.s.byID.definitions, def.ID)
@@ -122,7 +122,7 @@ func (d *draft) applyEnvironment(k kv.Key, value []byte) error {
 	return nil
 }
 
-// withoutLevels takes out of sight what lies at levels that an environment no longer has.
+// withoutLevels hides the records and paths at levels that an environment no longer has.
 func (d *draft) withoutLevels(e *environment) {
 	have := map[string]bool{hex16(0): true}
 	for _, l := range e.Levels {
@@ -141,7 +141,7 @@ func (d *draft) withoutLevels(e *environment) {
 	}
 }
 
-// applyPath notes a value of a level below which something was written.
+// applyPath records a level value below which something was written.
 func (d *draft) applyPath(k kv.Key, value []byte) error {
 	s := segments(k, folderPaths, 3)
 	if s == nil {
@@ -157,7 +157,7 @@ func (d *draft) applyPath(k kv.Key, value []byte) error {
 	}
 	e := d.environment(serial)
 	switch name := s[1] + "/" + s[2]; {
-	case e == nil || e.level(level) == nil: // out of sight
+	case e == nil || e.level(level) == nil: // invisible
 	case value == nil:
 		e.paths.remove(d.by, name)
 	default:
@@ -223,7 +223,7 @@ func (d *draft) applyNow(k kv.Key, value []byte) error {
 	}
 	e := d.environment(environment)
 	if e == nil || d.s.definitions[definition] == nil || level != 0 && e.level(level) == nil {
-		return nil // out of sight
+		return nil // invisible
 	}
 	name := s[1] + "/" + s[2]
 	if value == nil {
@@ -235,7 +235,7 @@ func (d *draft) applyNow(k kv.Key, value []byte) error {
 	return err
 }
 
-// putRecord writes a record of an environment that the draft may change; nil takes it away.
+// putRecord writes a record of an environment that the draft may change; nil removes the record.
 func (d *draft) putRecord(e *environment, name string, definition uint64, n *now) {
 	rs, there := e.places.get(name)
 	if !there {
@@ -261,7 +261,7 @@ func (d *draft) putRecord(e *environment, name string, definition uint64, n *now
 	}
 }
 
-// level is the one of a serial.
+// level returns the level with a serial, or nil.
 func (e *environment) level(serial uint64) *level {
 	for i := range e.Levels {
 		if e.Levels[i].Serial == serial {

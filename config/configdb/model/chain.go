@@ -9,37 +9,37 @@ import (
 	"edgespan/config/configdb"
 )
 
-// Chain is what one answer is made of: contents in their order, and how they become one.
+// Chain holds the inputs of one answer: the contents in their order, and how to merge them.
 type Chain struct {
 	q        Query
-	revision uint64 // that it is as of
-	version  uint64 // of the values at the level that is asked for
+	revision uint64 // at which the answer is computed
+	version  uint64 // of the values at the requested level
 	own      *stack
 	key      Key
 	etag     string
 }
 
-// stack is what one resource has at the places of a target, the lowest first.
+// stack holds the contents of one resource at the places of a target, the lowest first.
 type stack struct {
 	name    string
 	layers  []layered
-	content content           // of its definition, below all
-	secrets []string          // that are declared
-	masks   string            // their digest
-	others  map[string]*stack // the resources that templates name, by name; all stacks of a chain share it
-	missing map[string]*Fault // those that are not there
+	content content           // of the definition, the lowest layer
+	secrets []string          // declared secrets
+	masks   string            // digest of secrets
+	others  map[string]*stack // resources that templates name, by name; all stacks of a chain share it
+	missing map[string]*Fault // resources that templates name and that don't exist
 }
 
 // layered is one content at one place.
 type layered struct {
-	path string // as show_lookup has it
+	path string // in the form of show_lookup
 	kind Kind
 	half half
 }
 
-// Chain finds what an answer to a query is made of. It reads the store only for a version or a
-// revision that is not the newest. What an environment has, its levels and its nodes are those of now;
-// content of definitions is as of the revision.
+// Chain collects the inputs of the answer to a query. It reads the store only for an older version or revision. The
+// components, levels and nodes of an environment are the present ones; contents of definitions are those of the
+// revision.
 func (s *State) Chain(q Query, r Source) (*Chain, error) {
 	if q.Kind != Values && (q.Kind != Overrides || q.Effective) {
 		return nil, invalid("kind: invalid value %q: must be %q or %q, and of effective ones %q", q.Kind, Values, Overrides,
@@ -84,25 +84,25 @@ func (s *State) Chain(q Query, r Source) (*Chain, error) {
 	return c, err
 }
 
-// view is a site as of a revision.
+// view is a site at a revision.
 type view struct {
 	s    *State
-	r    Source // of a version or a revision that is not the newest
+	r    Source // of older versions and revisions
 	m    *configdb.Meter
 	site *site
 	at   uint64
-	// found is the half that was asked for by its version: it counts then, and need not be looked for.
+	// found is the half that the query names by version; half returns it without a search.
 	found foundHalf
 }
 
 type foundHalf struct {
 	p      place
-	serial uint64 // of the definition
+	serial uint64 // serial of the definition
 	k      Kind
 	half
 }
 
-// half is the version of a half that counts then.
+// half returns the version of a half at the view's revision.
 func (v *view) half(p place, d *definition, k Kind) (half, error) {
 	if f := v.found; f.N != 0 && f.p == p && f.serial == d.serial && f.k == k {
 		return f.half, nil
@@ -111,7 +111,7 @@ func (v *view) half(p place, d *definition, k Kind) (half, error) {
 	return v.s.halfAt(v.r, p, d, k, v.at, *n.half(k))
 }
 
-// asked is the half that a query is about. A version of it takes the view back to when it was written.
+// asked returns the half that a query names. If the query has a version, the view moves to the revision that wrote it.
 func (v *view) asked(q Query) (half, error) {
 	p, d := v.site.place(), v.site.definition
 	if q.Version == 0 {
@@ -126,10 +126,10 @@ func (v *view) asked(q Query) (half, error) {
 	return h, err
 }
 
-// maxStacks is how many resources one answer is made of.
+// maxStacks limits the resources that one answer uses.
 const maxStacks = 256
 
-// stack is what one resource has, and those that its templates name.
+// stack returns the contents of one resource and of the resources that its templates name.
 func (v *view) stack(d *definition, others map[string]*stack, missing map[string]*Fault) (*stack, error) {
 	if len(others) > maxStacks {
 		return nil, tooLarge("template: it leads to too many resources: must be at most %d", maxStacks)
@@ -178,7 +178,7 @@ func (v *view) stack(d *definition, others map[string]*stack, missing map[string
 	return out, nil
 }
 
-// mark is the ETag.
+// mark computes the ETag.
 func (c *Chain) mark(m *configdb.Meter) (string, error) {
 	q := c.q
 	if !q.Effective && q.Key == nil {
@@ -187,7 +187,7 @@ func (c *Chain) mark(m *configdb.Meter) (string, error) {
 	var b strings.Builder
 	key, err := json.Marshal(q.Key)
 	if err != nil {
-		key = nil // of texts: never
+		key = nil // impossible: they are texts
 	}
 	fmt.Fprintf(&b, "%s effective=%t lookup=%t deep=%t key=%s\n", q.Kind, q.Effective, q.Lookup, q.Deep, key)
 	if err := c.own.mark(m, &b, q.Reveal); err != nil {
@@ -196,7 +196,7 @@ func (c *Chain) mark(m *configdb.Meter) (string, error) {
 	return c.key.quoted(b.String()), nil
 }
 
-// secret says whether secrets are declared of what a stack is made of.
+// secret reports whether any resource of the stack declares secrets.
 func (t *stack) secret() bool {
 	for _, other := range t.others {
 		if len(other.secrets) > 0 {
@@ -206,7 +206,7 @@ func (t *stack) secret() bool {
 	return len(t.secrets) > 0
 }
 
-// hidden are the secrets that count for a caller.
+// hidden returns the secrets to mask for a caller.
 func (t *stack) hidden(reveal bool) []string {
 	if reveal {
 		return nil
@@ -214,7 +214,7 @@ func (t *stack) hidden(reveal bool) []string {
 	return t.secrets
 }
 
-// mark writes what a stack is made of.
+// mark writes the identities of the stack's inputs.
 func (t *stack) mark(m *configdb.Meter, b *strings.Builder, reveal bool) error {
 	one := func(t *stack) {
 		without := t.masks
@@ -241,19 +241,18 @@ func (t *stack) mark(m *configdb.Meter, b *strings.Builder, reveal bool) error {
 	return nil
 }
 
-// markCost is about what one resource takes in a mark.
+// markCost is the approximate memory of one resource in a mark.
 const markCost = 1 << 10
 
-// ETag names what the answer is made of, with quotes: the same on each replica and after a restart.
+// ETag identifies the inputs of the answer, with quotes: it is the same on each replica and after a restart.
 func (c *Chain) ETag() string { return c.etag }
 
-// Unmodified is the answer without a body.
+// Unmodified returns the answer without a body.
 func (c *Chain) Unmodified() Answer {
 	return Answer{Secret: c.own.secret(), ETag: c.etag, Version: c.version, Revision: c.revision}
 }
 
-// Answer computes the answer. Its faults are of kind Conflict: a key that is missing, a template
-// with a cycle.
+// Answer computes the answer. Its faults are of kind Conflict, such as a missing key or a template with a cycle.
 func (c *Chain) Answer(b Blobs) (Answer, error) {
 	doc, paths, err := c.document(b)
 	if err != nil {
@@ -264,7 +263,7 @@ func (c *Chain) Answer(b Blobs) (Answer, error) {
 	return out, err
 }
 
-// Keys is keys/get on what the chain answers: a list of values, in the order of the paths.
+// Keys applies keys/get to the chain's answer: it returns a list of values in the order of the paths.
 func (c *Chain) Keys(b Blobs, edit configdb.KeysEdit) (Answer, error) {
 	doc, _, err := c.document(b)
 	if err != nil {
@@ -277,7 +276,7 @@ func (c *Chain) Keys(b Blobs, edit configdb.KeysEdit) (Answer, error) {
 	}
 	found, err := m.Get(edit, text)
 	if err != nil {
-		return Answer{}, ofDocument(err, nil) // what it could show is masked already
+		return Answer{}, ofDocument(err, nil) // the text has masks already
 	}
 	out := c.Unmodified()
 	out.ETag = c.key.quoted(c.etag + string(encode(edit)))
@@ -285,13 +284,13 @@ func (c *Chain) Keys(b Blobs, edit configdb.KeysEdit) (Answer, error) {
 	return out, err
 }
 
-// listed is a list within a bound.
+// listed returns a list, limited by the meter.
 func listed(m *configdb.Meter, values ...configdb.JSON) (configdb.JSON, error) {
 	size := len("[]")
 	for _, v := range values {
 		size += len(v) + 1
 	}
-	if err := m.Spend(3*size, size); err != nil { // it grows
+	if err := m.Spend(3*size, size); err != nil { // the buffer grows
 		return nil, ofDocument(err, nil)
 	}
 	return list(values...), nil
@@ -308,7 +307,7 @@ func list(values ...configdb.JSON) configdb.JSON {
 	return append(out, ']')
 }
 
-// document is the whole answer, and the paths of the levels that won, in the order of its members.
+// document returns the complete document, and the paths of the levels that won in the order of its members.
 func (c *Chain) document(b Blobs) (configdb.Object, []string, error) {
 	if c.q.Effective {
 		return c.own.effective(b, c.q)
@@ -327,7 +326,7 @@ func (c *Chain) document(b Blobs) (configdb.Object, []string, error) {
 
 func object(b Blobs, h half) (configdb.Object, error) {
 	m := b.Meter()
-	if err := m.Spend(2*h.Size, h.Size); err != nil { // packed too
+	if err := m.Spend(2*h.Size, h.Size); err != nil { // the packed form as well
 		return configdb.Object{}, ofDocument(err, nil)
 	}
 	v, err := b.Blob(h.SHA)
@@ -344,7 +343,7 @@ func object(b Blobs, h half) (configdb.Object, error) {
 	return o, nil
 }
 
-// shown is the body of a document.
+// shown formats the document, or the requested key of it, as the body.
 func (c *Chain) shown(m *configdb.Meter, doc configdb.Object, paths []string) ([]byte, error) {
 	if c.q.Key != nil {
 		text, err := m.JSON(doc)
@@ -353,7 +352,7 @@ func (c *Chain) shown(m *configdb.Meter, doc configdb.Object, paths []string) ([
 		}
 		v, err := m.At(text, c.q.Key)
 		if err != nil {
-			return nil, ofDocument(err, nil) // what it could show is masked already
+			return nil, ofDocument(err, nil) // the text has masks already
 		}
 		if !c.q.Lookup {
 			return v, nil

@@ -9,8 +9,9 @@ import (
 	"slices"
 )
 
-// Key makes digests that nobody can guess a content by who has not the key: ETags and digests are shown to those who
-// may not see the secrets in it. All replicas have the same. Without one digests are those of the content.
+// Key is the secret key of digests and ETags. Callers who may not see the secrets in a content can see its digest;
+// without the key they can't confirm a guess of the content with it. All replicas have the same key. Without one,
+// digests are those of the content.
 type Key []byte
 
 func (k Key) hash() hash.Hash {
@@ -20,7 +21,7 @@ func (k Key) hash() hash.Hash {
 	return hmac.New(sha256.New, k)
 }
 
-// digest is what is shown for the SHA-256 of a content.
+// digest returns the digest to show for the SHA-256 of a content.
 func (k Key) digest(sha string) string {
 	if sha == "" || len(k) == 0 {
 		return sha
@@ -30,14 +31,14 @@ func (k Key) digest(sha string) string {
 	return hex.EncodeToString(h.Sum(nil))
 }
 
-// quoted is an ETag of what an answer is made of.
+// quoted returns an ETag for the description of an answer's inputs.
 func (k Key) quoted(text string) string {
 	h := k.hash()
 	h.Write([]byte(text))
 	return `"` + hex.EncodeToString(h.Sum(nil)[:16]) + `"`
 }
 
-// rawETag names one version of a half, for one who may not see the secrets.
+// rawETag returns the ETag of one version of a half, for a caller for whom secrets are masked.
 func (k Key) rawETag(kind Kind, h half, secrets []string) string {
 	text := fmt.Sprintf("raw %s %d %s", kind, h.N, h.SHA)
 	if len(secrets) > 0 {
@@ -46,13 +47,13 @@ func (k Key) rawETag(kind Kind, h half, secrets []string) string {
 	return k.quoted(text)
 }
 
-// Show is a record as others see it.
+// Show returns a record with digests in place of the SHA-256 of contents.
 func (k Key) Show(r Record) Record {
 	r.Changes = k.Changes(r.Changes)
 	return r
 }
 
-// Changes are changes as others see them.
+// Changes returns changes with digests in place of the SHA-256 of contents.
 func (k Key) Changes(changes []Change) []Change {
 	if len(k) == 0 {
 		return changes
@@ -64,7 +65,7 @@ func (k Key) Changes(changes []Change) []Change {
 	return changes
 }
 
-// Keyed is the state with the key of its digests, as are all that follow from it.
+// Keyed returns the state with the key of its digests; all later states inherit the key.
 func (s *State) Keyed(k Key) *State {
 	next := *s
 	next.key = k

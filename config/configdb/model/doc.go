@@ -1,5 +1,5 @@
 // Package model owns the objects of ConfigDB: components, resource definitions, environments with their levels and
-// nodes, and records with their versions; the changes of a write and the reasons to refuse it; and the keys of all
+// nodes, and records with their versions; the validation of a write and the changes that it makes; and the keys of all
 // these in the controller's store (docs/adr/0022).
 //
 // It never talks to a store: it names the keys to read and gets them through a Reader, and a write becomes transactions
@@ -17,53 +17,51 @@ import (
 // Ref names a component, a resource definition or a level, by its id or by its name.
 type Ref struct {
 	ID   int64
-	Name string // "": by its id
+	Name string // "": the reference is by ID
 }
 
-// Kind says which half of a record is meant.
+// Kind is one of the two halves of a record.
 type Kind string
 
-// The halves of a record. An override is merged over the values of its level, and stays when
-// those are uploaded anew.
+// The halves of a record. Overrides are merged over the values of their level and survive new uploads of values.
 const (
 	Values    Kind = "values"
 	Overrides Kind = "overrides"
 )
 
-// LevelValue is one pair of a path: the name of a level, and a value of it ("nodes", "1").
+// LevelValue is one pair of a path: the name of a level and one of its values ("nodes", "1").
 type LevelValue struct {
 	Level string `json:"level"`
 	Value string `json:"value"`
 }
 
-// Target is one resource at one place of an environment. Levels are a prefix of those
-// that the environment has, in their order; none is the root, which is all of the environment. The value of
-// the level "nodes" (or "node") may be any name of a registered node.
+// Target is one resource at one place of an environment. Levels are a prefix of the environment's levels, in their
+// order; none means the root, which applies to the complete environment. The value of the level "nodes" (or "node") may
+// be any name of a registered node.
 type Target struct {
 	Environment int64
 	Levels      []LevelValue
 	Resource    Ref
 }
 
-// Component is a component as the API shows it.
+// Component is a component in the form of the API.
 type Component struct {
 	ID          int64        `json:"id"`
 	Name        string       `json:"name"`
 	Definitions []Definition `json:"resource_definitions"`
 }
 
-// Definition is a resource definition as the API shows it. Component is nil for one that no
-// component has, Content is null where there is none.
+// Definition is a resource definition in the form of the API. Component is nil if it belongs to no component; Content
+// is null if it has none.
 type Definition struct {
 	ID        int64         `json:"id"`
 	Name      string        `json:"name"`
 	Component *int64        `json:"component_id"`
 	Content   configdb.JSON `json:"content"`
-	Secret    bool          `json:"-"` // secrets are declared of it
+	Secret    bool          `json:"-"` // it declares secrets
 }
 
-// Environment is an environment as the API shows it, its levels from the least to the most
-// narrow.
+// Environment is an environment in the form of the API. Its levels go from the broadest to the narrowest.
 type Environment struct {
 	ID         int64    `json:"id"`
 	Components []int64  `json:"components"`
@@ -71,16 +69,15 @@ type Environment struct {
 	Nodes
 }
 
-// Nodes is what an environment has to do with nodes that nobody has registered.
+// Nodes holds an environment's rules for unregistered nodes.
 type Nodes struct {
-	// SelfRegistration lets a node register itself by its first upload, under the name of its certificate.
+	// SelfRegistration lets a node register itself, by its first upload, under the name of its certificate.
 	SelfRegistration bool `json:"self_registration,omitempty"`
-	// StrictNodes are known: what is asked of a node that is not registered is not found, and nothing is written there.
+	// StrictNodes requires registration: reads and writes of an unregistered node return NotFound.
 	StrictNodes bool `json:"strict_nodes,omitempty"`
 }
 
-// Level is a hierarchy level as the API shows it. Values are those that have a record or are registered,
-// sorted.
+// Level is a hierarchy level in the form of the API. Values are those with a record or a registration, sorted.
 type Level struct {
 	ID          int64    `json:"id"`
 	Name        string   `json:"name"`
@@ -89,78 +86,76 @@ type Level struct {
 	Values      []string `json:"values"`
 }
 
-// Node is a node that is registered in an environment: whichever of its names is used reaches
-// the same data. FQDN and Certname are "" if unknown. Levels are the values that it has of other levels than
-// that of nodes, by their names ("role": "compute"), as somebody has declared them: the node itself may read
-// what is there. What a level has is known by its id, so that it stays when the level gets another name.
+// Node is a node registered in an environment; all its names lead to the same data. FQDN and Certname are "" if
+// unknown. Levels are the declared values of the node at other levels ("role": "compute"); the node may read the data
+// there. They are stored by level id and so survive the renaming of a level.
 type Node struct {
 	ID       string            `json:"id"`
 	FQDN     string            `json:"fqdn,omitempty"`
 	Certname string            `json:"certname,omitempty"`
 	Levels   map[string]string `json:"levels,omitempty"`
-	// Undeclared is a node that no admin has registered, but an upload: it may have been its own.
+	// Undeclared reports that an upload, possibly the node's own, registered the node instead of an admin.
 	Undeclared bool `json:"undeclared,omitempty"`
-	// Former is a node of which only an earlier release knew whether an admin or the node itself gave
-	// it its names. It counts as declared; a write of it by an admin settles that.
+	// Former reports that an earlier release registered the node without recording whether an admin or the node itself
+	// chose its names. It counts as declared; a write by an admin resolves it.
 	Former bool `json:"former,omitempty"`
 }
 
-// Write is one write, as a whole or not at all. Its kinds are those below.
+// Write is one atomic write. Its implementations follow below.
 type Write interface{ write() }
 
-// The writes of the model. A nil pointer leaves as it is what it stands for.
+// The writes of the model. A nil pointer leaves its field unchanged.
 type (
-	// CreateComponent keeps a given id; Content of a definition may be nil.
+	// CreateComponent uses the given ID, if any; Content of a definition may be nil.
 	CreateComponent struct {
 		ID          *int64
 		Name        string
-		Definitions []Definition // Name and Content count
+		Definitions []Definition // only Name and Content are used
 	}
-	// EditComponent with Definitions replaces its membership: those left out are deleted.
+	// EditComponent with Definitions replaces its members and deletes those left out.
 	EditComponent struct {
 		ID          int64
 		Name        *string
 		Definitions *[]int64
 	}
-	// DeleteComponent takes its definitions along.
+	// DeleteComponent also deletes its definitions.
 	DeleteComponent struct{ ID int64 }
 
-	// CreateDefinition keeps a given id.
+	// CreateDefinition uses the given ID, if any.
 	CreateDefinition struct {
 		ID        *int64
 		Name      string
 		Component *int64
 		Content   configdb.JSON
 	}
-	// EditDefinition with a Component that points to nil detaches.
+	// EditDefinition with a Component that points to nil detaches the definition.
 	EditDefinition struct {
 		ID        int64
 		Name      *string
 		Component **int64
 		Content   *configdb.JSON
 	}
-	// EditContent is a keys operation on the content of a definition.
+	// EditContent applies a keys operation to the content of a definition.
 	EditContent struct {
 		ID   int64
 		Edit configdb.KeysEdit
 	}
-	// DeleteDefinition takes its records along.
+	// DeleteDefinition also deletes its records.
 	DeleteDefinition struct{ ID int64 }
-	// DeclareSecrets replaces which keys of a resource are secret (configdb.ParseSecret).
+	// DeclareSecrets replaces the secret keys of a resource (configdb.ParseSecret).
 	DeclareSecrets struct {
 		ID   int64
 		Keys []string
 	}
 
-	// CreateEnvironment keeps a given id.
+	// CreateEnvironment uses the given ID, if any.
 	CreateEnvironment struct {
 		ID         *int64
 		Components []Ref
 		Levels     []string
 		Nodes
 	}
-	// EditEnvironment with Levels keeps the records of names that stay, whatever their order, and deletes the
-	// others.
+	// EditEnvironment with Levels keeps the records of levels whose names remain, in any order, and deletes the others.
 	EditEnvironment struct {
 		ID         int64
 		Components *[]Ref
@@ -169,33 +164,32 @@ type (
 		SelfRegistration *bool `json:",omitempty"`
 		StrictNodes      *bool `json:",omitempty"`
 	}
-	// DeleteEnvironment takes its levels, nodes and records along.
+	// DeleteEnvironment also deletes its levels, nodes and records.
 	DeleteEnvironment struct{ ID int64 }
-	// RenameLevel keeps the records of the level.
+	// RenameLevel renames a level, which keeps its records.
 	RenameLevel struct {
 		Environment int64
 		Level       Ref
 		Name        string
 	}
 
-	// PutNode registers a node, or changes its other names. Levels that are nil leave those that it has. One that is
-	// Undeclared takes no declaration back.
+	// PutNode registers a node or changes its other names. Nil Levels keep the present ones. An Undeclared node never
+	// revokes a declaration.
 	PutNode struct {
 		Environment int64
 		Node        Node
 	}
-	// DeleteNode forgets that a node is registered; its records stay.
+	// DeleteNode removes a node's registration, not its records.
 	DeleteNode struct {
 		Environment int64
 		ID          string // any of its names
 	}
 )
 
-// The writes of records. IfMatch, if not empty, are the ETags one of which the half must have
-// now ("*": it must be there).
+// The writes of records. If IfMatch is not empty, one of its ETags must match the present half ("*": the half must
+// exist).
 type (
-	// Put replaces a half of a record. Register makes the node of its level value known
-	// if it is not.
+	// Put replaces a half of a record. Register registers the node of its level value if needed.
 	Put struct {
 		Target
 		Kind     Kind
@@ -203,7 +197,7 @@ type (
 		IfMatch  []string
 		Register bool
 	}
-	// EditKeys is a keys operation on a half of a record.
+	// EditKeys applies a keys operation to a half of a record.
 	EditKeys struct {
 		Target
 		Kind     Kind
@@ -211,48 +205,48 @@ type (
 		IfMatch  []string
 		Register bool
 	}
-	// Remove takes a half of a record away; its versions stay, and it makes none: they count uploads.
+	// Remove removes a half of a record. Its versions remain, and the removal gets no version number: those count uploads.
 	Remove struct {
 		Target
 		Kind    Kind
 		IfMatch []string
 	}
-	// Rollback writes again what a half had at a revision, as a new version. With no
-	// resource in the target (the zero Ref) it is all resources of that place, both halves.
+	// Rollback writes an old state of a half as a new version. Without a resource (the zero Ref) it applies to both halves
+	// of all resources of the place.
 	Rollback struct {
 		Target
 		Kind     Kind
-		Version  uint64 // of the half; 0: Revision says
+		Version  uint64 // of the half; 0: use Revision
 		Revision uint64
 	}
-	// Bulk are several writes, in their order, as one revision.
+	// Bulk applies several writes, in order, as one revision.
 	Bulk struct{ Writes []Write }
 )
 
-// Record is one revision of the facts: who wrote what, when and why.
+// Record is one revision of ConfigDB: its author, time, message and changes.
 type Record struct {
 	Revision uint64    `json:"revision"`
 	Time     time.Time `json:"time"`
 	Author   string    `json:"author"`
 	Message  string    `json:"message,omitempty"`
 	Changes  []Change  `json:"changes"`
-	Own      bool      `json:"own,omitempty"` // a node's, of itself
+	Own      bool      `json:"own,omitempty"` // a node's write about itself
 }
 
-// Change is one thing that a revision changed, with the ids and names of then.
+// Change is one change of a revision, with the ids and names of that time.
 type Change struct {
 	What        string       `json:"what"` // component, definition, environment, level, node, values, overrides
 	Did         string       `json:"did"`  // created, changed, deleted
 	ID          int64        `json:"id,omitempty"`
 	Name        string       `json:"name,omitempty"`
 	Environment int64        `json:"environment,omitempty"`
-	Levels      []LevelValue `json:"levels,omitempty"` // the one level value of a record; none: the root
+	Levels      []LevelValue `json:"levels,omitempty"` // the level value of a record; none: the root
 	Resource    int64        `json:"resource,omitempty"`
-	Version     uint64       `json:"version,omitempty"` // that a half of a record has now; none: it was removed
-	SHA256      string       `json:"sha256,omitempty"`  // of the content that it has now
+	Version     uint64       `json:"version,omitempty"` // new version of a half of a record; none: it was removed
+	SHA256      string       `json:"sha256,omitempty"`  // of the new content
 }
 
-// FaultKind says what is wrong with a request.
+// FaultKind is the kind of a Fault.
 type FaultKind uint8
 
 // The kinds of faults, and the status that the API gives each.
@@ -261,73 +255,72 @@ const (
 	NotFound                      // 404
 	Conflict                      // 409
 	Stale                         // 412: If-Match
-	TooLarge                      // 413: beyond a quota
-	Busy                          // 503: it can not be known or done now; trying again may help
+	TooLarge                      // 413: a quota is exceeded
+	Busy                          // 503: not possible now; a retry may succeed
 )
 
-// Fault is why a request is refused.
+// Fault is the reason why a request is refused.
 type Fault struct {
 	Kind   FaultKind
 	Text   string
-	Unsure bool // of a write that is Busy: it may have taken place or not
+	Unsure bool // of a Busy write: its outcome is unknown
 }
 
 func (f *Fault) Error() string { return f.Text }
 
-// Query asks for one answer.
+// Query requests one answer.
 type Query struct {
 	Target
-	Kind      Kind // Values or Overrides; of Effective, Values
+	Kind      Kind // Values or Overrides; Values if Effective
 	Effective bool
 	Lookup    bool     // show_lookup: each top-level value with the level that won
-	Key       []string // dotted key; nil: the whole
+	Key       []string // dotted key; nil: the complete document
 	Version   uint64   // of the values at exactly that level; 0: the newest
-	Revision  uint64   // as of it; 0: now
+	Revision  uint64   // read at this revision; 0: the newest
 	Deep      bool     // merge hashes deeply rather than by their top-level keys
-	Reveal    bool     // secrets are shown
+	Reveal    bool     // show secrets
 }
 
-// Answer is what a query finds. Nobody changes a Body: others may be given the same.
+// Answer is the result of a query. Callers must not change Body, which may be shared.
 type Answer struct {
-	Body     []byte // nil where the caller knows the ETag
-	ETag     string // with its quotes
-	Version  uint64 // of the values at exactly that level, the last of those that were removed; 0: none was uploaded
-	Revision uint64 // of the facts, that it was read at
-	Secret   bool   // secrets are declared of what was asked for
+	Body     []byte // nil if the caller's ETag matches
+	ETag     string // with quotes
+	Version  uint64 // of the values at exactly that level, removed or not; 0: none was uploaded
+	Revision uint64 // revision of ConfigDB at which it was read
+	Secret   bool   // the requested resource declares secrets
 }
 
-// HieraQuery is a lookup of keys over resources of one place, from the highest to the lowest.
+// HieraQuery looks up keys in resources of one place, given from the highest to the lowest.
 type HieraQuery struct {
 	Environment int64
 	Levels      []LevelValue
 	Resources   []string
 	Merge       configdb.MergeOptions
-	Keys        []string // as Puppet spells them: a.b.0, quotes around a literal dot; nil: all of the data
+	Keys        []string // in Puppet's spelling: a.b.0, quotes around a literal dot; nil: all data
 	Reveal      bool
 }
 
-// Written is what came of a write. Revision is that of the facts, the one before if nothing
-// changed.
+// Written is the result of a write. Revision is that of ConfigDB, the previous one if nothing changed.
 type Written struct {
 	Revision   uint64
 	Changed    bool
-	ETag       string // of the half of a record that was written, raw
+	ETag       string // of the written half of a record, raw
 	Version    uint64 // of the values
-	ID         int64  // of what was created
+	ID         int64  // of a created object
 	Changes    []Change
 	Registered string // the node that the write registered
-	Stored     int    // bytes of the versions that the write made
+	Stored     int    // bytes of the versions that the write created
 }
 
-// VersionsQuery asks for the versions of a half of a record, the newest first.
+// VersionsQuery requests the versions of a half of a record, the newest first.
 type VersionsQuery struct {
 	Target
 	Kind   Kind
 	Before uint64 // only older ones; 0: all
-	Limit  int    // how many, beside which there may be their removals; 0: all
+	Limit  int    // number of versions, not counting removals; 0: all
 }
 
-// Version is one version of a half of a record, or the removal of the one before it, which has no number.
+// Version is one version of a half of a record, or the removal of the previous version, which has no number.
 type Version struct {
 	Number   uint64    `json:"version,omitempty"`
 	Revision uint64    `json:"revision"`
@@ -339,7 +332,7 @@ type Version struct {
 	Removed  bool      `json:"removed,omitempty"`
 }
 
-// RecordsQuery asks for revisions of the facts, the newest first.
+// RecordsQuery requests revisions of ConfigDB, the newest first.
 type RecordsQuery struct {
 	Environment int64  // 0: all
 	Before      uint64 // only older ones; 0: all

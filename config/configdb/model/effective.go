@@ -4,7 +4,7 @@ import (
 	"edgespan/config/configdb"
 )
 
-// objects are the contents of a stack, the lowest first.
+// objects returns the contents of a stack, the lowest first.
 func (t *stack) objects(b Blobs) ([]configdb.Object, error) {
 	out := make([]configdb.Object, len(t.layers))
 	for i, l := range t.layers {
@@ -16,8 +16,8 @@ func (t *stack) objects(b Blobs) ([]configdb.Object, error) {
 	return out, nil
 }
 
-// effective is the effective value of a stack, with the paths of the levels that won if they are
-// asked for. Defaults, which are those of all places, have the path of the root.
+// effective returns the effective value of a stack and, if the query requests them, the paths of the levels that won.
+// Defaults apply to all places and have the path of the root.
 func (t *stack) effective(b Blobs, q Query) (configdb.Object, []string, error) {
 	if t.content.SHA != "" {
 		return t.resolved(b, q)
@@ -42,8 +42,8 @@ func (t *stack) effective(b Blobs, q Query) (configdb.Object, []string, error) {
 	return o, t.paths(won), ofDocument(err, nil)
 }
 
-// resolved is the effective value over defaults, which may refer to other resources. What a caller may not see is
-// masked in each of them, before it can come into another.
+// resolved returns the effective value with defaults, which may refer to other resources. It masks the secrets of each
+// resource before a reference can copy them to another.
 func (t *stack) resolved(b Blobs, q Query) (configdb.Object, []string, error) {
 	load := func(name string) (configdb.Source, error) {
 		from := t.others[name]
@@ -58,12 +58,12 @@ func (t *stack) resolved(b Blobs, q Query) (configdb.Object, []string, error) {
 	}
 	o, won, err := b.Meter().Effective(t.name, load)
 	if err != nil {
-		return o, nil, ofDocument(err, nil) // it was masked before
+		return o, nil, ofDocument(err, nil) // the inputs have masks already
 	}
 	return o, t.paths(won), nil
 }
 
-// source is what a template finds of a resource.
+// source returns the inputs of a resource for templates.
 func (t *stack) source(b Blobs, q Query) (configdb.Source, error) {
 	layers, err := t.objects(b)
 	if err != nil {
@@ -94,7 +94,7 @@ func (t *stack) source(b Blobs, q Query) (configdb.Source, error) {
 	return out, ofDocument(err, nil)
 }
 
-// paths are those of the layers that won.
+// paths returns the paths of the layers that won.
 func (t *stack) paths(won []int) []string {
 	out := make([]string, len(won))
 	for i, w := range won {
@@ -105,10 +105,10 @@ func (t *stack) paths(won []int) []string {
 	return out
 }
 
-// secretCost is about what the path of a secret takes, with its place among the others.
+// secretCost is the approximate memory of the path of a secret with its entry in the tree.
 const secretCost = 1 << 10
 
-// mask hides what a caller may not see.
+// mask masks secrets.
 func mask(m *configdb.Meter, o configdb.Object, secrets []string) (configdb.Object, error) {
 	if len(secrets) == 0 {
 		return o, nil

@@ -17,20 +17,20 @@ func notFound(format string, args ...any) *Fault { return fault(NotFound, format
 func conflict(format string, args ...any) *Fault { return fault(Conflict, format, args...) }
 func tooLarge(format string, args ...any) *Fault { return fault(TooLarge, format, args...) }
 
-// isTooLarge says that something would cost too much.
+// isTooLarge reports whether an error is a fault of kind TooLarge.
 func isTooLarge(err error) bool {
 	var f *Fault
 	return errors.As(err, &f) && f.Kind == TooLarge
 }
 
-// taken is the fault of a name or id that must be unique. The words are those of the database that
-// the original had, which its clients look for (seed's reference §1.8).
+// taken returns the fault for a name or id that must be unique. It contains the text of the original's database error,
+// which clients look for (seed's reference §1.8).
 func taken(what, which string, by int64) *Fault {
 	return conflict("%s %s: duplicate key value violates unique constraint: it is that of %s %d: must be another one",
 		what, which, what, by)
 }
 
-// ofDocument is an error of config/configdb as a fault; any other error stays what it is.
+// ofDocument converts an error of config/configdb to a fault and returns other errors unchanged.
 func ofDocument(err error, secrets []configdb.Secret) error {
 	var e *configdb.Error
 	if !errors.As(err, &e) {
@@ -46,7 +46,7 @@ func ofDocument(err error, secrets []configdb.Secret) error {
 	return conflict("%s", text)
 }
 
-// Python's way to write a list of texts, which the original's messages have.
+// pythonList formats a list of texts as Python does, as in the original's messages.
 func pythonList(texts []string) string {
 	quoted := make([]string, len(texts))
 	for i, t := range texts {

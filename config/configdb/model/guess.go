@@ -6,7 +6,7 @@ import (
 	"edgespan/config/configdb"
 )
 
-// guess notes that a document which a blind write brings has something else than a mask in the place of a secret.
+// guess records whether the document of a blind write has a value other than a mask in place of a secret.
 func (j *writeCheck) guess(to *subject, v configdb.JSON) error {
 	secrets := to.definition.secrets()
 	if !j.blind || j.guessed || len(secrets) == 0 {
@@ -17,8 +17,8 @@ func (j *writeCheck) guess(to *subject, v configdb.JSON) error {
 	return ofDocument(err, secrets)
 }
 
-// guessKeys is guess for a keys operation: done to what the caller may see of the document. One that fails there leads
-// into a secret.
+// guessKeys is guess for a keys operation, applied to the document as the caller may see it. An operation that fails
+// there has a path into a secret.
 func (j *writeCheck) guessKeys(to *subject, edit configdb.KeysEdit, doc configdb.JSON) error {
 	secrets := to.definition.secrets()
 	if !j.blind || len(secrets) == 0 {
@@ -39,7 +39,7 @@ func (j *writeCheck) guessKeys(to *subject, edit configdb.KeysEdit, doc configdb
 	return j.guess(to, next)
 }
 
-// hide leaves digests out of what a blind write is answered with: those of a history show to what they would be equal.
+// hide removes digests from the result of a blind write: equal digests in a history would reveal a correct guess.
 func (j *writeCheck) hide() {
 	j.written.ETag = ""
 	for i := range j.written.Changes {

@@ -8,15 +8,15 @@ import (
 	"edgespan/config/configdb"
 )
 
-// Hiera is what the answer to lookups over several resources is made of.
+// Hiera holds the inputs of lookups over several resources.
 type Hiera struct {
 	q        HieraQuery
 	revision uint64
-	stacks   []*stack // from the highest
+	stacks   []*stack // the highest first
 	etag     string
 }
 
-// Hiera finds what lookups are made of. Each resource counts as one source: its effective values.
+// Hiera collects the inputs of lookups. Each resource is one source: its effective values.
 func (s *State) Hiera(q HieraQuery, m *configdb.Meter) (*Hiera, error) {
 	if len(q.Resources) > MaxResources || len(q.Keys) > MaxKeys {
 		return nil, tooLarge("lookup: too large (%d keys in %d resources): must be at most %d and %d", len(q.Keys),
@@ -38,10 +38,10 @@ func (s *State) Hiera(q HieraQuery, m *configdb.Meter) (*Hiera, error) {
 		return nil, f
 	}
 	h := &Hiera{q: q, revision: s.head.Revision}
-	v := &view{s: s, m: m, site: at, at: s.head.Revision} // the newest: nothing is read
+	v := &view{s: s, m: m, site: at, at: s.head.Revision} // the newest revision needs no reads
 	var b strings.Builder
 	fmt.Fprintf(&b, "hiera %q %s\n", q.Keys, encode(q.Merge))
-	known := map[string]*stack{} // one may be there several times
+	known := map[string]*stack{} // a resource may be named several times
 	for _, name := range q.Resources {
 		if t := known[name]; t != nil {
 			h.stacks = append(h.stacks, t)
@@ -66,15 +66,15 @@ func (s *State) Hiera(q HieraQuery, m *configdb.Meter) (*Hiera, error) {
 	return h, nil
 }
 
-// ETag names what the answer is made of, with quotes.
+// ETag identifies the inputs of the answer, with quotes.
 func (h *Hiera) ETag() string { return h.etag }
 
-// Unmodified is the answer without a body.
+// Unmodified returns the answer without a body.
 func (h *Hiera) Unmodified() Answer {
 	return Answer{Secret: slices.ContainsFunc(h.stacks, (*stack).secret), ETag: h.etag, Revision: h.revision}
 }
 
-// Answer computes the answer: an object with those of the keys that were found; without keys, all of the data, merged.
+// Answer computes the answer: an object with the keys that were found or, without keys, all data merged.
 func (h *Hiera) Answer(b Blobs) (Answer, error) {
 	m := b.Meter()
 	sources := make([]configdb.Object, len(h.stacks))

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// attached are the serials of the components that an environment shall have.
+// attached returns the serials of the components to attach to an environment.
 func (j *writeCheck) attached(refs []Ref) ([]uint64, *Fault) {
 	if len(refs) > MaxLevels {
 		return nil, tooLarge("environment: too many components (%d): must be at most %d", len(refs), MaxLevels)
@@ -38,7 +38,7 @@ func (j *writeCheck) componentOf(r Ref) (*component, *Fault) {
 	return nil, notFound("component %q: is not there", r.Name)
 }
 
-// levels are those of the names, the ones that an environment has already with their records.
+// levels returns levels with the given names; it reuses existing levels with their records.
 func (j *writeCheck) levels(have []level, names []string) ([]level, *Fault) {
 	if len(names) > MaxLevels {
 		return nil, tooLarge("environment: too many levels (%d): must be at most %d", len(names), MaxLevels)
@@ -182,7 +182,7 @@ func (j *writeCheck) putNode(w PutNode) error {
 	if n.Undeclared {
 		next.By = byUpload
 		if known && was.declared(n.ID) {
-			next.By = was.By // an earlier release did not keep whose word it was: the node's own does not settle it
+			next.By = was.By // an earlier release did not record who registered it, and an upload does not decide it
 		}
 	}
 	if n.Levels != nil {
@@ -204,7 +204,7 @@ func (j *writeCheck) putNode(w PutNode) error {
 	return j.put(nodeKey(e.serial, n.ID), next)
 }
 
-// declared are the values of levels that a node shall have, by the serials of the levels.
+// declared returns the level values to declare for a node, by the serials of the levels.
 func (e *environment) declared(levels map[string]string) (map[uint64]string, *Fault) {
 	out := make(map[uint64]string, len(levels))
 	for _, name := range sortedKeys(levels) {
@@ -225,7 +225,7 @@ func (e *environment) declared(levels map[string]string) (map[uint64]string, *Fa
 	return out, nil
 }
 
-// hasRecords says whether something was written below a node's name.
+// hasRecords reports whether records exist under a node's name.
 func (e *environment) hasRecords(node string) bool {
 	for _, l := range e.Levels {
 		if _, there := e.places.get(placeOf(e.serial, l.Serial, node).name()); there && ofNodes(l.Name) {
@@ -235,7 +235,7 @@ func (e *environment) hasRecords(node string) bool {
 	return false
 }
 
-// deleteNode forgets that a node is registered. Its records stay, for the day on which it is again.
+// deleteNode removes a node's registration. Its records remain in case it is registered again.
 func (j *writeCheck) deleteNode(w DeleteNode) error {
 	e, f := j.s.environment(w.Environment)
 	if f != nil {

@@ -6,7 +6,7 @@ import (
 	"edgespan/config/configdb"
 )
 
-// freeName says that a component's name is not another's.
+// freeName returns a fault if a component's name is invalid or in use by a component other than but.
 func (j *writeCheck) freeName(name string, but uint64) *Fault {
 	if f := checkName("component", name); f != nil {
 		return f
@@ -67,7 +67,7 @@ func (j *writeCheck) editComponent(w EditComponent) error {
 	return j.members(c, *w.Definitions)
 }
 
-// members makes definitions those of a component; those that are left out are deleted.
+// members assigns definitions to a component and deletes its definitions that are left out.
 func (j *writeCheck) members(c *component, ids []int64) error {
 	if len(ids) > MaxMembers {
 		return tooLarge("component %d: too many resource_definitions (%d): must be at most %d", c.ID, len(ids), MaxMembers)
@@ -97,7 +97,7 @@ func (j *writeCheck) members(c *component, ids []int64) error {
 	return nil
 }
 
-// deleteComponent takes its definitions out of sight with it.
+// deleteComponent deletes a component, which hides its definitions.
 func (j *writeCheck) deleteComponent(w DeleteComponent) error {
 	c, f := j.s.component(w.ID)
 	if f != nil {
@@ -141,7 +141,7 @@ func (j *writeCheck) createDefinition(w CreateDefinition) error {
 	return j.putDefinition(d, "created")
 }
 
-// setContent gives a definition another content.
+// setContent sets the content of a definition.
 func (j *writeCheck) setContent(d *definition, v configdb.JSON, edited bool) error {
 	if len(v) > MaxDocument {
 		return tooLarge("content of resource_definition %q: too long (%d bytes): must be at most %d", d.Name, len(v),
@@ -171,8 +171,8 @@ func (j *writeCheck) setContent(d *definition, v configdb.JSON, edited bool) err
 	return nil
 }
 
-// formOfContent is what a new content is to effective values, and what of it is: what is marked. The keys of one that
-// an earlier release wrote are edited as it was.
+// formOfContent returns the form of a new content and the part of it that is a template: the object below the marker.
+// An edit of keys keeps the form of a content from an earlier release.
 func formOfContent(d *definition, v configdb.JSON, edited bool) (configdb.JSON, form) {
 	if inner, is := templateOf(v); is {
 		return inner, formTemplate
@@ -185,7 +185,7 @@ func formOfContent(d *definition, v configdb.JSON, edited bool) (configdb.JSON, 
 
 func (j *writeCheck) editDefinition(w EditDefinition) error { return j.changeDefinition(w, false) }
 
-// changeDefinition is an edit; edited says that its content is the former one with other keys.
+// changeDefinition applies an edit; edited reports that the new content is the previous one with other keys.
 func (j *writeCheck) changeDefinition(w EditDefinition, edited bool) error {
 	was, f := j.s.definition(w.ID)
 	if f != nil {
@@ -273,10 +273,10 @@ func (j *writeCheck) declareSecrets(w DeclareSecrets) error {
 	return j.putDefinition(next, "changed")
 }
 
-// secrets are those that a definition declares.
+// secrets returns the declared secrets of a definition.
 func (d *definition) secrets() []configdb.Secret { return parsed(d.Secrets) }
 
-// parsed reads declared keys, all of which were read when they were declared.
+// parsed parses declared keys, which declareSecrets has validated.
 func parsed(keys []string) []configdb.Secret {
 	var out []configdb.Secret
 	for _, k := range keys {

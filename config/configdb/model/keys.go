@@ -8,7 +8,7 @@ import (
 	"edgespan/config/kv"
 )
 
-// Below is what Follow wants to see of the store: watch it after Seen.
+// Below is the prefix that Follow needs: watch it after State.LastRevision.
 const Below kv.Prefix = "facts/"
 
 const (
@@ -23,10 +23,10 @@ const (
 	folderSets         = "facts/sets/"
 )
 
-// rootValue stands in keys for the value of the root, which has none; no text is spelt like it.
+// rootValue replaces the value of the root in keys, since the root has none; escape never produces it.
 const rootValue = "%"
 
-// HeadKey is where all writes of the facts meet.
+// HeadKey returns the key that every write of ConfigDB compares and updates.
 func HeadKey() kv.Key { return "facts/head" }
 
 func hex16(n uint64) string { return fmt.Sprintf("%016x", n) }
@@ -45,7 +45,7 @@ func nodeKey(environment uint64, id string) kv.Key {
 type place struct {
 	environment uint64
 	level       uint64
-	value       string // as in the key: escaped
+	value       string // escaped, as in the key
 }
 
 func placeOf(environment, level uint64, value string) place {
@@ -55,12 +55,12 @@ func placeOf(environment, level uint64, value string) place {
 	return place{environment, level, escape(value)}
 }
 
-// name is the place inside of its environment.
+// name identifies the place within its environment.
 func (p place) name() string { return hex16(p.level) + "/" + p.value }
 
 func (p place) path() string { return hex16(p.environment) + "/" + p.name() }
 
-// pathKey notes that something was written below a place.
+// pathKey returns the key that records a write below the place.
 func (p place) pathKey() kv.Key { return kv.Key(folderPaths + p.path()) }
 
 func (p place) nowKey(definition uint64) kv.Key {
@@ -79,7 +79,7 @@ func setKey(id string, part int) kv.Key {
 	return kv.Key(fmt.Sprintf("%s%s/%08x", folderSets, id, part))
 }
 
-// segments are the parts of a key behind its folder, nil if they are not as many as wanted.
+// segments returns the segments of a key after its folder, or nil if their number differs from desired.
 func segments(k kv.Key, folder string, desired int) []string {
 	s := strings.Split(strings.TrimPrefix(string(k), folder), "/")
 	if len(s) != desired {
@@ -98,8 +98,8 @@ func parseHex(s string) (uint64, error) {
 
 const hexDigits = "0123456789ABCDEF"
 
-// escape makes any text that is not empty one segment of a key: letters of ASCII, digits, '-', '_' and '.' stay,
-// every other byte becomes %XX.
+// escape encodes a non-empty text as one segment of a key: it keeps ASCII letters, digits, '-', '_' and '.', and writes
+// every other byte as %XX.
 func escape(text string) string {
 	var b strings.Builder
 	for i := range len(text) {
@@ -115,7 +115,7 @@ func escape(text string) string {
 	return b.String()
 }
 
-// unescape reads what escape spells.
+// unescape decodes the output of escape.
 func unescape(segment string) (string, error) {
 	var b strings.Builder
 	for i := 0; i < len(segment); i++ {

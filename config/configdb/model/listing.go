@@ -9,7 +9,7 @@ import (
 	"edgespan/config/configdb"
 )
 
-// Components are all, by their ids.
+// Components returns all components, sorted by id.
 func (s *State) Components(b Blobs, reveal bool) ([]Component, error) {
 	members := map[uint64][]*definition{}
 	for _, d := range s.definitions {
@@ -26,7 +26,7 @@ func (s *State) Components(b Blobs, reveal bool) ([]Component, error) {
 	return out, nil
 }
 
-// Component is the one of an id.
+// Component returns the component with an id.
 func (s *State) Component(id int64, b Blobs, reveal bool) (Component, error) {
 	c, f := s.component(id)
 	if f != nil {
@@ -35,7 +35,7 @@ func (s *State) Component(id int64, b Blobs, reveal bool) (Component, error) {
 	return s.showComponent(c, s.members(c.serial), b, reveal)
 }
 
-// members are the definitions of a component, 0 those of none.
+// members returns the definitions of a component; 0 means those without a component.
 func (s *State) members(component uint64) (out []*definition) {
 	for _, d := range s.definitions {
 		if d.Component == component {
@@ -62,7 +62,7 @@ func (s *State) showDefinitions(ds []*definition, b Blobs, reveal bool) ([]Defin
 	return out, nil
 }
 
-// showDefinition is a definition, with masks for who may not see what is secret of its resource.
+// showDefinition returns a definition, with secrets masked unless reveal is set.
 func (s *State) showDefinition(d *definition, b Blobs, reveal bool) (Definition, error) {
 	out := Definition{ID: d.ID, Name: d.Name, Content: configdb.JSON("null")}
 	if err := b.Meter().Spend(512, 1024); err != nil {
@@ -74,14 +74,14 @@ func (s *State) showDefinition(d *definition, b Blobs, reveal bool) (Definition,
 	}
 	if sha := d.content(0).SHA; sha != "" {
 		size := d.content(0).Size
-		if err := b.Meter().Spend(4*size, 4*size); err != nil { // it is packed, and written
+		if err := b.Meter().Spend(4*size, 4*size); err != nil { // the content is unpacked and written
 			return out, ofDocument(err, nil)
 		}
 		var err error
 		if out.Content, err = b.Blob(sha); err != nil {
 			return out, fmt.Errorf("content of resource_definition %d: %w", d.ID, err)
 		}
-		if size == 0 { // an earlier release did not write it down
+		if size == 0 { // an earlier release did not record the size
 			err = b.Meter().Spend(4*len(out.Content), 4*len(out.Content))
 		}
 		out.Secret = len(d.Secrets) > 0
@@ -97,7 +97,7 @@ func (s *State) showDefinition(d *definition, b Blobs, reveal bool) (Definition,
 	return out, nil
 }
 
-// Definitions are all by their ids, or those of one component (*component nil: of none).
+// Definitions returns all definitions sorted by id, or those of one component (*component nil: without a component).
 func (s *State) Definitions(component **int64, b Blobs, reveal bool) ([]Definition, error) {
 	switch {
 	case component == nil:
@@ -112,7 +112,7 @@ func (s *State) Definitions(component **int64, b Blobs, reveal bool) ([]Definiti
 	return s.showDefinitions(s.members(serial), b, reveal)
 }
 
-// Definition is the one of an id.
+// Definition returns the definition with an id.
 func (s *State) Definition(id int64, b Blobs, reveal bool) (Definition, error) {
 	d, f := s.definition(id)
 	if f != nil {
@@ -121,7 +121,7 @@ func (s *State) Definition(id int64, b Blobs, reveal bool) (Definition, error) {
 	return s.showDefinition(d, b, reveal)
 }
 
-// ResolveResource is the id and the name of the definition that a name or an id means in an environment.
+// ResolveResource returns the id and name of the definition that a reference names in an environment.
 func (s *State) ResolveResource(environment int64, r Ref) (Definition, error) {
 	e, f := s.environment(environment)
 	if f != nil {
@@ -134,7 +134,7 @@ func (s *State) ResolveResource(environment int64, r Ref) (Definition, error) {
 	return Definition{ID: d.ID, Name: d.Name}, nil
 }
 
-// Secrets are the declared keys of a definition.
+// Secrets returns the declared secret keys of a definition.
 func (s *State) Secrets(id int64) ([]string, error) {
 	d, f := s.definition(id)
 	if f != nil {
@@ -143,7 +143,7 @@ func (s *State) Secrets(id int64) ([]string, error) {
 	return append([]string{}, d.Secrets...), nil
 }
 
-// Environments are all, by their ids.
+// Environments returns all environments, sorted by id.
 func (s *State) Environments() []Environment {
 	out := make([]Environment, 0, len(s.environments))
 	for _, e := range sorted(s.environments, func(a, b *environment) int { return cmp.Compare(a.ID, b.ID) }) {
@@ -152,7 +152,7 @@ func (s *State) Environments() []Environment {
 	return out
 }
 
-// Environment is the one of an id.
+// Environment returns the environment with an id.
 func (s *State) Environment(id int64) (Environment, error) {
 	e, f := s.environment(id)
 	if f != nil {
@@ -169,7 +169,7 @@ func (s *State) showEnvironment(e *environment) Environment {
 	return out
 }
 
-// Levels are those of an environment, in their order.
+// Levels returns the levels of an environment, in their order.
 func (s *State) Levels(environment int64, m *configdb.Meter) ([]Level, error) {
 	e, f := s.environment(environment)
 	if f != nil {
@@ -178,7 +178,7 @@ func (s *State) Levels(environment int64, m *configdb.Meter) ([]Level, error) {
 	return e.showLevels(m, e.Levels)
 }
 
-// Level is one of an environment's.
+// Level returns one level of an environment.
 func (s *State) Level(environment int64, r Ref, m *configdb.Meter) (Level, error) {
 	e, f := s.environment(environment)
 	if f != nil {
@@ -195,10 +195,10 @@ func (s *State) Level(environment int64, r Ref, m *configdb.Meter) (Level, error
 	return out[0], nil
 }
 
-// prefixOfPlace is how long the level is in the name of a place.
+// prefixOfPlace is the length of the level in the name of a place.
 const prefixOfPlace = 16
 
-// showLevels are some of the levels, found in one pass over the places.
+// showLevels returns some levels with their values, collected in one pass over the places.
 func (e *environment) showLevels(m *configdb.Meter, levels []level) ([]Level, error) {
 	out := make([]Level, len(levels))
 	desired := map[string]int{}
@@ -248,7 +248,7 @@ func (e *environment) showLevels(m *configdb.Meter, levels []level) ([]Level, er
 	return out, nil
 }
 
-// Nodes are those registered in an environment, by their ids.
+// Nodes returns the nodes registered in an environment, sorted by id.
 func (s *State) Nodes(environment int64, m *configdb.Meter) ([]Node, error) {
 	e, f := s.environment(environment)
 	if f != nil {
@@ -269,7 +269,7 @@ func (s *State) Nodes(environment int64, m *configdb.Meter) ([]Node, error) {
 	return out, nil
 }
 
-// Node finds a node by any of its names.
+// Node returns a node by any of its names.
 func (s *State) Node(environment int64, name string) (Node, error) {
 	e, f := s.environment(environment)
 	if f != nil {

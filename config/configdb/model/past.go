@@ -8,7 +8,7 @@ import (
 	"edgespan/config/kv"
 )
 
-// get reads keys, those of a write that is not in its place yet as they will be.
+// get reads keys. For an unfinished write it returns the values that the write will store.
 func (s *State) get(r Source, keys []kv.Key) ([]kv.Entry, error) {
 	out := make([]kv.Entry, 0, len(keys))
 	for batch := range slices.Chunk(keys, kv.MaxOps) {
@@ -26,7 +26,7 @@ func (s *State) get(r Source, keys []kv.Key) ([]kv.Entry, error) {
 	return out, nil
 }
 
-// versions reads versions of a half; one that is no longer kept has the zero half.
+// versions reads versions of a half; a pruned version is the zero half.
 func (s *State) versions(r Source, p place, d *definition, k Kind, numbers []uint64) ([]half, error) {
 	keys := make([]kv.Key, len(numbers))
 	for i, n := range numbers {
@@ -50,8 +50,8 @@ func (s *State) versions(r Source, p place, d *definition, k Kind, numbers []uin
 	return out, nil
 }
 
-// version is one version of a half, whose newest is given. Removals have no number: the key of a version is as many
-// behind its number as there were before it.
+// version returns one version of a half, given the newest. Removals have no number, so the N in the key of a version
+// exceeds its number by the removals before it.
 func (s *State) version(r Source, p place, d *definition, k Kind, n uint64, newest half) (half, error) {
 	if n > newest.version() {
 		return half{}, notFound("version %d of the %s of %q: is not there: %d is the newest", n, k, d.Name, newest.version())
@@ -64,23 +64,24 @@ func (s *State) version(r Source, p place, d *definition, k Kind, n uint64, newe
 	return h, err
 }
 
-// halfAt is what a half was as of a revision, the zero one if there was none; the newest is given.
+// halfAt returns a half at a revision, given the newest; the zero half if it did not exist.
 func (s *State) halfAt(r Source, p place, d *definition, k Kind, at uint64, newest half) (half, error) {
 	return s.last(r, p, d, k, 1, newest.N, newest, func(h half) bool { return h.Revision <= at })
 }
 
-// probes is how many versions are read at once: of ten thousand, two rounds find one.
+// probes is the number of versions read at once: two rounds find one of ten thousand.
 const probes = 100
 
-// last is the newest of which something is true, which is so of all before it: the newest of all, which is given, or
-// one with an N from low on, below high; the zero one if there is none.
+// last returns the newest version for which is returns true, given that it does so for all versions before that one
+// too. It tries the newest and then the versions with N from low to below high; it returns the zero half if there is
+// none.
 func (s *State) last(r Source, p place, d *definition, k Kind, low, high uint64, newest half, is func(half) bool) (half,
 	error) {
 	if is(newest) {
 		return newest, nil
 	}
 	var best half
-	for low < high { // it is below high, and not below low unless there is none
+	for low < high { // the result has low <= N < high, or does not exist
 		step := (high - low + probes - 1) / probes
 		var numbers []uint64
 		for n := low; n < high; n += step {
@@ -95,8 +96,8 @@ func (s *State) last(r Source, p place, d *definition, k Kind, low, high uint64,
 	return best, nil
 }
 
-// narrow is the range that is left: behind the last of which something is true, below the one after it. What is no
-// longer kept is older than what is.
+// narrow returns the remaining range: after the last probe for which is returned true and before the next probe. Pruned
+// versions are older than all others.
 func narrow(numbers []uint64, found []half, high uint64, is func(half) bool, best *half) (uint64, uint64) {
 	for i := len(numbers) - 1; i >= 0; i-- {
 		if !is(found[i]) {
@@ -111,8 +112,8 @@ func narrow(numbers []uint64, found []half, high uint64, is func(half) bool, bes
 	return high, high
 }
 
-// Versions are those of a half of a record, the newest first, and before each its removal, if it was removed: fewer
-// than the limit if their records are large.
+// Versions returns the versions and removals of a half of a record, the newest first: fewer than the limit if their
+// records are large.
 func (s *State) Versions(q VersionsQuery, r Source) ([]Version, error) {
 	if q.Kind != Values && q.Kind != Overrides {
 		return nil, invalid("kind: invalid value %q: must be %q or %q", q.Kind, Values, Overrides)
@@ -158,13 +159,13 @@ func (s *State) Versions(q VersionsQuery, r Source) ([]Version, error) {
 			}
 		}
 		if out = append(out, more...); len(found) < len(numbers) || enough(r) {
-			break // those before are no longer kept, or another answer's
+			break // the older ones are pruned, or belong to the next answer
 		}
 	}
 	return out, nil
 }
 
-// signed says who wrote versions, and when.
+// signed adds author, time and message to versions.
 func (s *State) signed(r Source, hs []half) ([]Version, error) {
 	numbers := make([]uint64, len(hs))
 	for i, h := range hs {
@@ -185,7 +186,7 @@ func (s *State) signed(r Source, hs []half) ([]Version, error) {
 	return out, nil
 }
 
-// readRecords reads the records of revisions; one that is no longer kept has no revision.
+// readRecords reads the records of revisions; a pruned record has no revision.
 func (s *State) readRecords(r Source, numbers []uint64) ([]Record, error) {
 	keys := make([]kv.Key, len(numbers))
 	for i, n := range numbers {
@@ -198,7 +199,7 @@ func (s *State) readRecords(r Source, numbers []uint64) ([]Record, error) {
 	out := make([]Record, len(numbers))
 	for i := range numbers {
 		e := entries[i]
-		if e.Value == nil { // it was pruned
+		if e.Value == nil { // pruned
 			if err := r.Meter().Spend(256, 4096); err != nil {
 				return nil, ofDocument(err, nil)
 			}
@@ -223,7 +224,7 @@ func decodeRecord(m *configdb.Meter, k kv.Key, value []byte) (Record, error) {
 	return decode[Record](k, text)
 }
 
-// RecordOf is the record of a revision that an event of the store wrote, if it is one.
+// RecordOf returns the revision's record that an event of the store wrote, and false for any other event.
 func RecordOf(e kv.Event) (Record, bool, error) {
 	if e.Kind != kv.EventPut || !kv.Prefix(folderRevisions).Has(e.Entry.Key) {
 		return Record{}, false, nil
@@ -232,16 +233,16 @@ func RecordOf(e kv.Event) (Record, bool, error) {
 	return r, err == nil, err
 }
 
-// pageOfRecords is how many records are read at once: few, since one may be large.
+// pageOfRecords is the number of records read at once: few, since one may be large.
 const pageOfRecords = 16
 
-// enough says that an answer has become long: whoever wants more asks for what is before.
+// enough reports whether an answer has become so long that the caller must request the rest separately.
 func enough(r Source) bool {
 	made, looked := r.Meter().Used()
 	return made > configdb.MaxMade/4 || looked > configdb.MaxLooked/4
 }
 
-// Records are revisions of the facts, the newest first: fewer than the limit if they are large.
+// Records returns revisions of ConfigDB, the newest first: fewer than the limit if they are large.
 func (s *State) Records(q RecordsQuery, r Source) ([]Record, error) {
 	next := s.head.Revision
 	if q.Before != 0 {

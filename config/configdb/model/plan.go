@@ -8,65 +8,65 @@ import (
 	"edgespan/config/kv"
 )
 
-// Pending is a write that waits.
+// Pending is a queued write.
 type Pending struct {
 	Write   Write
 	Author  string
 	Time    time.Time
 	Message string
-	// Own is a node's write of itself: it is held to quotas, and what it makes is kept for a time (Keep). Quota is the
-	// most bytes that all nodes of an environment may have of themselves; 0: no bound.
+	// Own marks a node's write about itself: quotas apply, and its versions are kept for a limited time (Keep). Quota
+	// limits the bytes of such uploads of all nodes of an environment; 0: no limit.
 	Own   bool
 	Quota int64
-	// Stop says why nobody waits for it any more, and its judgement ends; nil: somebody does.
+	// Stop returns an error once the caller no longer waits; validation then ends. nil: the caller always waits.
 	Stop func() error
-	// Blind is a write that is only tried, by one who may not see secrets: its Result does not tell whether a secret that
-	// it brings is the stored one.
+	// Blind marks a dry run by a caller who may not see secrets: its Result does not reveal whether a secret in it equals
+	// the stored one.
 	Blind bool
 }
 
-// What the judgement of one plan's writes may cost together until the others wait for the next plan, so that one
-// caller's costly writes are in the way of another's only one at a time.
+// Limits of validating the writes of one plan; the remaining writes wait for the next plan. So one caller's expensive
+// writes delay another caller's by only one write at a time.
 const (
-	planMade   = 32 << 20 // bytes made
-	planLooked = 64 << 20 // bytes looked at
+	planMade   = 32 << 20 // bytes allocated
+	planLooked = 64 << 20 // bytes read
 )
 
-// Result is what came of one write: Fault is nil if Written says it.
+// Result is the outcome of one write: Written is valid if Fault is nil.
 type Result struct {
 	Written Written
 	Fault   *Fault
 }
 
-// Plan is what is to be done for the first writes of a queue: transactions, to be carried out in
-// their order until one does not succeed. The last operation of Else gets HeadKey. Then nothing of this plan's
-// writes took place: follow the store and plan them again. An error of the store leaves open whether the
-// last one took place: so says RevisionKey of the results' revisions, if the record there is that of the writer.
+// Plan holds the transactions for the first writes of a queue. Commit them in order until one does not succeed; the
+// last operation of its Else reads HeadKey. If one does not succeed, no write of this plan took place: follow the store
+// and plan them again. After an error of the store the last transaction may have been committed or not: it was if the
+// record of a result's revision is that of the writer.
 type Plan struct {
-	// Results are those of the first of the entries, at least of one unless Forward is to be done
-	// before; the others wait for the next plan.
+	// Results are those of the first entries, of at least one unless Forward comes first; the other entries wait for the
+	// next plan.
 	Results []Result
-	// Txns are none if no write changes anything: the results hold for the state that was asked.
+	// Txns is empty if no write changes anything; the results then hold for the state that planned them.
 	Txns []kv.Txn
-	// Records are the revisions that the plan makes.
+	// Records are the revisions that the plan creates.
 	Records []Record
 
 	next *State
 }
 
-// Next is the state once all transactions are done; at is the revision of the last one's outcome.
+// Next returns the state after all transactions; at is the store's revision of the last one.
 func (p Plan) Next(at kv.Revision) *State {
 	next := *p.next
 	next.at = at
 	return &next
 }
 
-// Unfinished says that the newest write is too large for a transaction and not in its place yet. It
-// counts already for all who read; Plan plans nothing but Forward before it is.
+// Unfinished reports that the newest write was too large for one transaction and not all of its keys are written yet.
+// Readers already see it; until it is finished, Plan returns only the transactions of Forward.
 func (s *State) Unfinished() bool { return s.head.Set != "" }
 
-// Forward are the transactions that bring the newest write into its place, if Unfinished, to be carried out in
-// their order. Where one does not succeed, somebody else was faster: follow the store.
+// Forward returns the transactions that finish an Unfinished write, to be committed in order. If one does not succeed,
+// another replica was faster: follow the store.
 func (s *State) Forward() []kv.Txn { return s.forward().Txns }
 
 func (s *State) forward() Plan {
@@ -81,7 +81,7 @@ func (s *State) forward() Plan {
 	for i := range s.head.Parts {
 		part, there := s.sets[id][i]
 		if !there {
-			continue // in its place
+			continue // already written
 		}
 		txn := moving(s.at)
 		txn.Then = append(txn.Then, kv.Delete(setKey(id, i)))
@@ -101,12 +101,12 @@ func (s *State) forward() Plan {
 	return plan
 }
 
-// moving is a transaction that takes place while the head is what it was.
+// moving returns a transaction that succeeds only while the head is unchanged.
 func moving(at kv.Revision) kv.Txn {
 	return kv.Txn{Compares: []kv.Compare{kv.At(HeadKey(), at)}, Else: []kv.Op{kv.Get(HeadKey())}}
 }
 
-// planner puts writes together.
+// planner combines writes into transactions.
 type planner struct {
 	s       *State // after the writes so far
 	src     Source
@@ -117,13 +117,13 @@ type planner struct {
 	order  []kv.Key
 	ops    map[kv.Key][]byte
 	blobs  []kv.Op
-	stored map[string]bool // contents that are in the store, or that the plan stores; false if not
+	stored map[string]bool // whether the store has a content or the plan stores it
 
 	made, looked int // by the writes so far
 }
 
-// Plan judges writes one after the other, each on what those before it leave behind, each a revision of its
-// own; one that is refused takes no part. An error is of the source, or of Stop, for the first of them.
+// Plan validates writes in order, each against the state after the writes before it, and gives each a revision of its
+// own; refused writes are left out. Plan returns an error of the source or of Stop only if it concerns the first write.
 func (s *State) Plan(entries []Pending, src Source) (Plan, error) {
 	if s.Unfinished() {
 		return s.forward(), nil
@@ -139,7 +139,7 @@ func (s *State) Plan(entries []Pending, src Source) (Plan, error) {
 			return Plan{}, err
 		}
 		if err != nil || !more || p.made > planMade || p.looked > planLooked {
-			break // the others are the next plan's
+			break // the others belong to the next plan
 		}
 	}
 	if p.plan.next = p.s; len(p.plan.Records) > 0 && p.plan.Txns == nil {
@@ -148,7 +148,7 @@ func (s *State) Plan(entries []Pending, src Source) (Plan, error) {
 	return p.plan, nil
 }
 
-// add judges one write. It says whether more may come.
+// add validates one write and reports whether the plan can take more.
 func (p *planner) add(e Pending) (bool, error) {
 	j := p.s.newWriteCheck(p.src, p, e)
 	err := j.signed(e)
@@ -193,7 +193,7 @@ func (p *planner) add(e Pending) (bool, error) {
 	}
 	if !p.addWrite(j, text, blobs) {
 		if len(p.plan.Records) > 0 {
-			return false, nil // the next plan's
+			return false, nil // it belongs to the next plan
 		}
 		p.large(j, text, blobs)
 	}
@@ -207,7 +207,7 @@ func (p *planner) add(e Pending) (bool, error) {
 	return p.plan.Txns == nil, nil
 }
 
-// signed says what is wrong with how a write is signed.
+// signed returns an error if the author or the message of a write is invalid.
 func (j *writeCheck) signed(e Pending) error {
 	if e.Author == "" {
 		return invalid("author: required")

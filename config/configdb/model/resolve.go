@@ -27,8 +27,8 @@ func (s *State) definition(id int64) (*definition, *Fault) {
 	return nil, notFound("resource_definition %d: is not there", id)
 }
 
-// resource is the definition that is meant in an environment: only those of its components count. Two of one name
-// need their ids: which of the components goes before the other is said nowhere.
+// resource returns the definition that a reference names in an environment; only definitions of its components count. A
+// name with two definitions is ambiguous and needs an id, since components have no order of precedence.
 func (s *State) resource(e *environment, r Ref) (*definition, *Fault) {
 	if r.Name == "" {
 		d, f := s.definition(r.ID)
@@ -58,7 +58,7 @@ func (s *State) resource(e *environment, r Ref) (*definition, *Fault) {
 		strings.Join(ids, " and of "))
 }
 
-// has says whether a definition is one of an environment's components.
+// has reports whether a definition belongs to one of the environment's components.
 func (e *environment) has(d *definition) bool {
 	return d.Component != 0 && slices.Contains(e.Components, d.Component)
 }
@@ -84,10 +84,10 @@ func (e *environment) levelOf(r Ref) (*level, *Fault) {
 	return nil, notFound("level %d: is not one of environment %d", r.ID, e.ID)
 }
 
-// ofNodes says whether the values of a level are nodes.
+// ofNodes reports whether the values of a level are nodes.
 func ofNodes(name string) bool { return name == "nodes" || name == "node" }
 
-// node is the id of a node of any name.
+// node returns the id of a node from any of its names.
 func (e *environment) node(name string) (string, bool) {
 	if _, there := e.nodes.get(name); there {
 		return name, true
@@ -95,19 +95,19 @@ func (e *environment) node(name string) (string, bool) {
 	return e.aliases.get(name)
 }
 
-// site is a target as the state has it.
+// site is a target resolved in a state.
 type site struct {
 	environment *environment
-	levels      []LevelValue // with the ids of nodes
+	levels      []LevelValue // with node ids in place of other names
 	places      []place      // the root first
 	definition  *definition
-	unknownNode string // the node that is not known there though it must be
-	unknown     string // the node that is not known there
+	unknownNode string // the unregistered node of the path, if StrictNodes requires registration
+	unknown     string // the unregistered node of the path
 }
 
 func (t *site) place() place { return t.places[len(t.places)-1] }
 
-// at finds the places of a target.
+// site resolves the places of a target.
 func (s *State) site(environment int64, levels []LevelValue) (*site, *Fault) {
 	e, f := s.environment(environment)
 	if f != nil {
@@ -145,7 +145,7 @@ func (s *State) site(environment int64, levels []LevelValue) (*site, *Fault) {
 	return t, nil
 }
 
-// elsewhere is an environment that knows a node.
+// elsewhere returns the lowest id of an environment that knows a node, or 0.
 func (s *State) elsewhere(node string) int64 {
 	var at int64
 	for _, e := range s.environments {
@@ -156,7 +156,7 @@ func (s *State) elsewhere(node string) int64 {
 	return at
 }
 
-// known is the fault of a target below a node that must be registered and is not.
+// known returns a fault if the target is below a node that must be registered and is not.
 func (s *State) known(t *site) *Fault {
 	if t.unknownNode == "" {
 		return nil
@@ -167,7 +167,7 @@ func (s *State) known(t *site) *Fault {
 	return notFound("node %q: is not registered in environment %d", t.unknownNode, t.environment.ID)
 }
 
-// target finds one resource at one place.
+// target resolves one resource at one place.
 func (s *State) target(t Target) (*site, *Fault) {
 	at, f := s.site(t.Environment, t.Levels)
 	if f != nil {
@@ -177,7 +177,7 @@ func (s *State) target(t Target) (*site, *Fault) {
 	return at, f
 }
 
-// record is what a place has of a definition now.
+// record returns the present record of a definition at a place.
 func (e *environment) record(p place, definition uint64) now {
 	if rs, there := e.places.get(p.name()); there {
 		return rs.m[definition]

@@ -8,13 +8,12 @@ import (
 	"edgespan/config/kv"
 )
 
-// State is all that the facts are at one revision of them, but for content and older versions: which
-// components, definitions, environments, levels and nodes there are, and the newest version of
-// each record. Nobody changes it, however long it is kept; the next one shares with it what did not
-// change.
+// State is ConfigDB at one revision, without contents and older versions: its components, definitions, environments,
+// levels and nodes, and the newest version of each record. A State is immutable; successive states share unchanged
+// data.
 type State struct {
 	head headValue
-	at   kv.Revision // of the store, that wrote the head
+	at   kv.Revision // the store's revision that wrote the head
 	seen kv.Revision
 
 	components   map[uint64]*component // by serial
@@ -23,11 +22,11 @@ type State struct {
 	byID         *index
 	key          Key // of digests
 
-	sets    map[string]map[int]setPart // that lie in the store
-	overlay map[kv.Key][]byte          // what the set that the head names puts
+	sets    map[string]map[int]setPart // in the store
+	overlay map[kv.Key][]byte          // keys that the set named by the head writes
 }
 
-// index has the serials of what a caller names by id.
+// index maps ids to serials.
 type index struct{ components, definitions, environments map[int64]uint64 }
 
 func newState() *State {
@@ -37,17 +36,17 @@ func newState() *State {
 	}
 }
 
-// LastRevision is the revision of the store up to which the state has seen everything.
+// LastRevision returns the revision of the store up to which the state is complete.
 func (s *State) LastRevision() kv.Revision { return s.seen }
 
-// Head is the revision of the store that wrote HeadKey as the state knows it; 0: never written. A
-// state is as new as every acknowledged write if the store says the same of the key now.
+// Head returns the store's revision that wrote HeadKey, as far as the state knows; 0: never written. The state includes
+// every acknowledged write if HeadKey still has this revision in the store.
 func (s *State) Head() kv.Revision { return s.at }
 
-// Revision is that of the facts: it counts their writes.
+// Revision returns the revision of ConfigDB, which counts its writes.
 func (s *State) Revision() uint64 { return s.head.Revision }
 
-// OfNodes are the bytes that nodes have uploaded of themselves, their newest versions alone.
+// OfNodes returns the bytes of the newest versions that nodes uploaded about themselves.
 func (s *State) OfNodes() (size int64) {
 	for _, e := range s.environments {
 		size += e.own
@@ -55,14 +54,14 @@ func (s *State) OfNodes() (size int64) {
 	return size
 }
 
-// pageSize is how many keys are read at once.
+// pageSize is the number of keys read at once.
 const pageSize = 1000
 
-// Load reads the state from the store: what it needs, all as of one revision of the store. A store
-// that was compacted meanwhile answers kv.ErrCompacted: load again.
+// Load reads the state from the store at one revision of the store. If the store is compacted meanwhile, Load returns
+// kv.ErrCompacted: load again.
 func Load(r Reader) (*State, error) {
 	d := newState().draft()
-	// In this order: what lies in something that is not there is out of sight.
+	// In this order, since an object is invisible without its parent.
 	for _, below := range []kv.Prefix{folderSets, folderComponents, folderDefinitions, folderEnvironments, folderNodes,
 		folderPaths, folderNow} {
 		for o := (kv.ListOptions{Limit: pageSize, At: d.s.seen}); ; {
@@ -71,7 +70,7 @@ func Load(r Reader) (*State, error) {
 				return nil, fmt.Errorf("load the facts: %w", err)
 			}
 			if d.s.seen, o.At = page.Revision, page.Revision; page.Revision == 0 {
-				return d.s, nil // nothing was ever written
+				return d.s, nil // the store is empty
 			}
 			for _, e := range page.Entries {
 				if err := d.apply(e.Key, e.Value); err != nil {
@@ -99,12 +98,12 @@ func Load(r Reader) (*State, error) {
 	return d.s, nil
 }
 
-// Follow is the state after what one transaction of the store changed below Below, whoever wrote it.
-// Batches come in their order; one that a state has from its own Plan already does no harm.
+// Follow returns the state after one transaction of the store below Below, by any writer. Batches arrive in order; a
+// batch that the state already has from its own Plan changes nothing.
 func (s *State) Follow(b kv.Batch) (*State, error) {
 	d := s.draft()
 	for _, e := range b.Events {
-		// What is older than the head is in the state, but for what others prepare.
+		// The state includes everything up to the head, except sets that other replicas prepare.
 		if b.Revision <= s.at && !kv.Prefix(folderSets).Has(e.Entry.Key) {
 			continue
 		}
@@ -119,7 +118,7 @@ func (s *State) Follow(b kv.Batch) (*State, error) {
 			return nil, fmt.Errorf("follow the facts: %w", err)
 		}
 	}
-	for _, e := range b.Events { // the last, since it may name a set
+	for _, e := range b.Events { // last, since it may name a set
 		if e.Entry.Key == HeadKey() && e.Kind == kv.EventPut && b.Revision > s.at {
 			if err := d.apply(HeadKey(), e.Entry.Value); err != nil {
 				return nil, fmt.Errorf("follow the facts: %w", err)
@@ -144,7 +143,7 @@ func (s *State) draft() *draft {
 	return &draft{s: &next, by: &token{}}
 }
 
-// model makes the maps of the model ones that the draft may change.
+// model clones the maps of the model so that the draft may change them.
 func (d *draft) model() {
 	if d.ownModel {
 		return
@@ -156,7 +155,7 @@ func (d *draft) model() {
 	s.byID = &index{maps.Clone(s.byID.components), maps.Clone(s.byID.definitions), maps.Clone(s.byID.environments)}
 }
 
-// environment is one that the draft may change, nil if it is not there.
+// environment returns an environment that the draft may change, or nil if it does not exist.
 func (d *draft) environment(serial uint64) *environment {
 	e := d.s.environments[serial]
 	if e == nil || e.by == d.by {
@@ -169,8 +168,8 @@ func (d *draft) environment(serial uint64) *environment {
 	return &next
 }
 
-// apply brings into the state what a key has now; no value is a key that is gone. Keys that a state
-// doesn't have, and what lies in something that is not there, change nothing.
+// apply updates the state with the present value of a key; nil means deleted. It ignores unknown keys and keys whose
+// parent does not exist.
 func (d *draft) apply(k kv.Key, value []byte) error {
 	switch {
 	case k == HeadKey():
@@ -207,7 +206,7 @@ func (d *draft) applyHead(value []byte) error {
 	}
 	d.s.overlay = map[kv.Key][]byte{}
 	for i := range head.Parts {
-		for _, op := range d.s.sets[head.Set][i].Ops { // a part that is not there is in its place already
+		for _, op := range d.s.sets[head.Set][i].Ops { // a missing part is written already
 			d.s.overlay[op.Key] = op.Value
 			if err := d.apply(op.Key, op.Value); err != nil {
 				return err

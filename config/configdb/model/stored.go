@@ -8,17 +8,17 @@ import (
 	"edgespan/config/kv"
 )
 
-// headValue is what HeadKey holds.
+// headValue is the value of HeadKey.
 type headValue struct {
 	Revision uint64 `json:"revision"`
-	Serial   uint64 `json:"serial"` // the last that was given
-	// Set names the write that is not in its place yet, of so many parts.
+	Serial   uint64 `json:"serial"` // the last one assigned
+	// Set names the unfinished write, and Parts is the number of its parts.
 	Set   string `json:"set,omitempty"`
 	Parts int    `json:"parts,omitempty"`
 	IDs   ids    `json:"ids"`
 }
 
-// ids are the last of those that were given where the caller gave none.
+// ids are the last automatically assigned ids.
 type ids struct {
 	Component   int64 `json:"component,omitempty"`
 	Definition  int64 `json:"definition,omitempty"`
@@ -26,24 +26,23 @@ type ids struct {
 	Level       int64 `json:"level,omitempty"`
 }
 
-// component is what the key of a component holds, and its serial.
+// component is the value of a component's key, with its serial.
 type component struct {
 	serial uint64
 	ID     int64  `json:"id"`
 	Name   string `json:"name"`
 }
 
-// definition is what the key of a definition holds, and its serial. Component is the serial of one, 0 for
-// none: a definition whose component is not there is out of sight.
+// definition is the value of a definition's key, with its serial. Component is a serial, 0 for none; a definition whose
+// component does not exist is invisible.
 type definition struct {
 	serial    uint64
-	masks     string   // the digest of its secrets; "" without any
+	masks     string   // digest of Secrets; "" without any
 	ID        int64    `json:"id"`
 	Name      string   `json:"name"`
 	Component uint64   `json:"component,omitempty"`
 	Secrets   []string `json:"secrets,omitempty"`
-	// Contents are what the content was, the newest last; older ones than keptContents are
-	// forgotten.
+	// Contents are the present content, last, and up to keptContents in total with its predecessors.
 	Contents []content `json:"contents,omitempty"`
 }
 
@@ -53,25 +52,25 @@ const keptContents = 256
 type content struct {
 	Revision   uint64   `json:"revision"`
 	SHA        string   `json:"sha,omitempty"`
-	Size       int      `json:"size,omitempty"` // 0 of one that an earlier release wrote
+	Size       int      `json:"size,omitempty"` // 0 if an earlier release wrote it
 	Form       form     `json:"form,omitempty"`
-	References []string `json:"references,omitempty"` // the resources that it names, if it is a template
+	References []string `json:"references,omitempty"` // resources that a template names
 }
 
-// form says what a content is to effective values.
+// form is the role of a content in effective values.
 type form string
 
-// The forms. An object that an earlier release wrote is part of them by itself, also after keys of it were edited.
+// The forms. An object from an earlier release always takes part in effective values, even after an edit of its keys.
 const (
 	formOld      form = ""
 	formOpaque   form = "opaque"
 	formTemplate form = "template" // {"$template": {…}}
 )
 
-// templateKey is the only key of a content that is part of effective values.
+// templateKey is the only key of a content that takes part in effective values.
 const templateKey = "$template"
 
-// templateOf is the object below the marker, if a content is marked.
+// templateOf returns the object below the marker if a content is a template.
 func templateOf(v configdb.JSON) (configdb.JSON, bool) {
 	o, err := configdb.ObjectOf(v)
 	if err != nil || o.Len() != 1 {
@@ -81,7 +80,7 @@ func templateOf(v configdb.JSON) (configdb.JSON, bool) {
 	return inner, is && isObject(inner)
 }
 
-// content is the newest one, or that as of a revision.
+// content returns the newest content, or the one at a revision.
 func (d *definition) content(at uint64) content {
 	for i := len(d.Contents) - 1; i >= 0; i-- {
 		if at == 0 || d.Contents[i].Revision <= at {
@@ -91,21 +90,21 @@ func (d *definition) content(at uint64) content {
 	return content{}
 }
 
-// environment is what the key of an environment holds, its serial, and what is below it.
+// environment is the value of an environment's key, with its serial and the data below it.
 type environment struct {
 	serial     uint64
 	ID         int64    `json:"id"`
-	Components []uint64 `json:"components"` // serials; one that is not there is out of sight
+	Components []uint64 `json:"components"` // serials; a component that does not exist is invisible
 	Levels     []level  `json:"levels"`
 	Nodes
 
 	by      *token
 	records int
-	own     int64            // bytes of what nodes have of themselves, the newest versions alone
+	own     int64            // bytes of the newest versions that nodes uploaded about themselves
 	places  table[*records]  // by place.name
-	paths   table[struct{}]  // those below which something was written, by place.name
+	paths   table[struct{}]  // places below which something was written, by place.name
 	nodes   table[nodeValue] // by id
-	aliases table[string]    // an fqdn or certname: the id
+	aliases table[string]    // fqdn or certname to id
 }
 
 type level struct {
@@ -127,7 +126,7 @@ func (rs *records) count() int {
 	return len(rs.m)
 }
 
-// own is how many bytes of a place's newest versions a node uploaded of itself.
+// own returns the bytes of the place's newest versions that a node uploaded about itself.
 func (rs *records) own() (size int64) {
 	if rs == nil {
 		return 0
@@ -138,13 +137,13 @@ func (rs *records) own() (size int64) {
 	return size
 }
 
-// now is the newest versions of a record, as its key has them.
+// now holds the newest versions of a record, the value of its key.
 type now struct {
 	Values    half `json:"values,omitzero"`
 	Overrides half `json:"overrides,omitzero"`
 }
 
-// own is how many bytes the newest versions have that a node uploaded of itself.
+// own returns the bytes of the newest versions that a node uploaded about itself.
 func (n now) own() (size int64) {
 	for _, h := range []half{n.Values, n.Overrides} {
 		if h.Own {
@@ -161,27 +160,26 @@ func (n *now) half(k Kind) *half {
 	return &n.Values
 }
 
-// half is what one write made of a half of a record: a version, or, where SHA is "", its removal, which has no number
-// among the versions. N counts both, from 1, and names the key; it is 0 where there never was any.
+// half is the result of one write to a half of a record: a version, or, if SHA is "", a removal, which has no version
+// number. N counts both from 1 and is part of the key; 0 means that the half was never written.
 type half struct {
 	N        uint64 `json:"n"`
-	Removals uint64 `json:"removals,omitempty"` // how many of the N are removals, this one included
+	Removals uint64 `json:"removals,omitempty"` // number of removals among the N, including this one
 	Revision uint64 `json:"revision"`
 	SHA      string `json:"sha,omitempty"`
 	Size     int    `json:"size,omitempty"`
-	// Own is a version that a node uploaded of itself; OwnCount and OwnBytes are how many such versions there were so
-	// far, and their bytes, this one included. An earlier release wrote none of them, and makes them begin anew where it
-	// writes beside this one.
+	// Own marks a version that a node uploaded about itself. OwnCount and OwnBytes are the number and bytes of such
+	// versions so far, including this one. An earlier release does not write these fields, so the counts restart after its
+	// writes.
 	Own      bool   `json:"own,omitempty"`
 	OwnCount uint64 `json:"ownCount,omitempty"`
 	OwnBytes uint64 `json:"ownBytes,omitempty"`
 }
 
-// version is how many versions there are with this: its own number, if it is one.
+// version returns the number of versions so far, which is the half's own number unless it is a removal.
 func (h half) version() uint64 { return h.N - h.Removals }
 
-// nodeValue is what the key of a node holds. Levels are by the serials of levels; one that is not there
-// is out of sight.
+// nodeValue is the value of a node's key. Levels are by level serial; a level that does not exist is invisible.
 type nodeValue struct {
 	FQDN     string            `json:"fqdn,omitempty"`
 	Certname string            `json:"certname,omitempty"`
@@ -194,8 +192,8 @@ const (
 	byUpload = "upload"
 )
 
-// declared says whether an admin has registered the node. Where an earlier release did not write that down, what no
-// upload gives a node counts: levels, and other names than that of its certificate.
+// declared reports whether an admin registered the node. If an earlier release did not record it, a node counts as
+// declared if it has data that no upload sets: levels, or names other than that of its certificate.
 func (n nodeValue) declared(id string) bool {
 	if n.By == "" {
 		return len(n.Levels) > 0 || n.FQDN != "" || n.Certname != "" && n.Certname != id
@@ -203,12 +201,12 @@ func (n nodeValue) declared(id string) bool {
 	return n.By == byAdmin
 }
 
-// setPart is what a part of a write that is too large for one transaction holds.
+// setPart is one part of a write that is too large for one transaction.
 type setPart struct {
 	Ops []setOp `json:"ops"`
 }
 
-// setOp writes a key; without a value it deletes it.
+// setOp writes a key, or deletes it if Value is empty.
 type setOp struct {
 	Key   kv.Key          `json:"key"`
 	Value json.RawMessage `json:"value,omitempty"`
@@ -217,7 +215,7 @@ type setOp struct {
 func encode(v any) []byte {
 	text, err := json.Marshal(v)
 	if err != nil {
-		panic(fmt.Sprintf("encode %T: %v", v, err)) // none of these types can fail
+		panic(fmt.Sprintf("encode %T: %v", v, err)) // impossible for these types
 	}
 	return text
 }

@@ -7,38 +7,38 @@ import (
 	"edgespan/config/kv"
 )
 
-// Sweeper removes, in bounded steps, what nothing refers to: records out of sight, contents that no version
-// has, what is left of large writes that never came to their end, and versions beyond those that are to be
-// kept, with the records of revisions that no version names then. What one sweep misses, the next one finds.
+// Sweeper removes unreferenced data in bounded steps: invisible records, contents without a version, remains of
+// unfinished large writes, and versions beyond those to keep, with the records of revisions that no version names any
+// more. The next sweep finds what one misses.
 type Sweeper struct {
 	keep     Keep
-	upTo     uint64          // the revision up to which named has all that were brought since the sweep began
-	named    map[string]bool // contents
-	reported map[uint64]bool // revisions that kept versions name, of those that may go
-	freed    map[uint64]bool // revisions that versions named which go
-	old      uint64          // how many revisions there were when it began, but for the newest, all of which stay
-	reads    bool            // the records of revisions, and not only their keys
+	upTo     uint64          // named includes all contents written from the start of the sweep up to this revision
+	named    map[string]bool // contents in use
+	reported map[uint64]bool // revisions that kept versions name
+	freed    map[uint64]bool // revisions of nodes' own versions that are removed
+	old      uint64          // revisions up to this one may be removed; the newer ones are kept
+	reads    bool            // read the records of revisions, not only their keys
 	phase    int
 	after    kv.Key
 	todo     []kv.Key
 }
 
-// Keep is what a sweep leaves.
+// Keep limits what a sweep keeps.
 type Keep struct {
-	// Versions is how many versions each half of a record keeps, with their removals; 0: all.
+	// Versions is the number of versions to keep of each half of a record, with their removals; 0: all.
 	Versions uint64
-	// Own is how many a node has uploaded of itself when a version goes that is older than these, whoever wrote that; it
-	// goes too once these have more than MaxOwnPast bytes. 0: none goes for what a node uploads.
+	// Own removes a version, of any author, that is older than this number of uploads by a node about itself, or older
+	// than MaxOwnPast bytes of them. 0: such uploads remove nothing.
 	Own uint64
-	// Seen are the revisions that an earlier sweep has looked at (Sweeper.Seen).
+	// Seen is the revision up to which an earlier sweep has read the records (Sweeper.Revision).
 	Seen uint64
 }
 
-// sweepOrder: contents are the last, since only then it is known which are named.
+// sweepOrder has contents last: only then is it known which of them are in use.
 var sweepOrder = []kv.Prefix{folderSets, folderDefinitions, folderNodes, folderPaths, folderNow, "facts/values/",
 	"facts/overrides/", folderRevisions, folderBlobs}
 
-// Sweep begins a sweep.
+// Sweep starts a sweep.
 func (s *State) Sweep(keep Keep) *Sweeper {
 	w := &Sweeper{keep: keep, upTo: s.head.Revision, named: map[string]bool{}, reported: map[uint64]bool{},
 		freed: map[uint64]bool{}}
@@ -46,25 +46,25 @@ func (s *State) Sweep(keep Keep) *Sweeper {
 	return w
 }
 
-// keepNewest says how many of the newest records of revisions stay.
+// keepNewest keeps the newest n records of revisions.
 func (w *Sweeper) keepNewest(n uint64) { w.old = w.upTo - min(w.upTo, n) }
 
-// Revision is up to which revision the records of revisions were looked at.
+// Revision returns the revision up to which the sweep reads the records of revisions.
 func (w *Sweeper) Revision() uint64 { return w.old }
 
-// keptRevisions are the newest records of revisions that stay though no version names them.
+// keptRevisions is the number of the newest records of revisions that are kept even if no version names them.
 const keptRevisions = 10_000
 
 // sweepOps leaves room for the head.
 const sweepOps = kv.MaxOps - 8
 
-// A page of contents goes in one transaction: none waits while it may be brought again.
+// A page of contents fits into one transaction, so that no content waits for removal while a write may need it again.
 const _ = uint(sweepOps - getBatch)
 
-// Next reads a part of the store and answers with a transaction for it, which may have nothing to do (no Then), or
-// for a step of Forward if the state is Unfinished. It is nil at the end. State is the newest. Each transaction
-// writes the head anew, as it is: a write that was planned before is planned anew, so that none counts on what is
-// swept. One that does not succeed is left to the next sweep.
+// Next reads a part of the store and returns a transaction for it, which may be empty (no Then), or a step of Forward
+// if the state is Unfinished. It returns nil at the end. s must be the newest state. Each transaction rewrites the head
+// unchanged, so that a write planned earlier must be planned again and can't rely on removed data. If a transaction
+// does not succeed, the next sweep repeats it.
 func (w *Sweeper) Next(s *State, r Source) (*kv.Txn, error) {
 	if s.Unfinished() {
 		return &s.Forward()[0], nil
@@ -93,8 +93,7 @@ func (w *Sweeper) Next(s *State, r Source) (*kv.Txn, error) {
 	return &txn, nil
 }
 
-// absorb notes the contents that were brought since the sweep began, also those that were
-// replaced since.
+// absorb adds the contents written since the sweep began, including those replaced since.
 func (w *Sweeper) absorb(s *State, r Source) error {
 	for w.upTo < s.head.Revision {
 		var numbers []uint64
@@ -120,14 +119,14 @@ func (w *Sweeper) absorb(s *State, r Source) error {
 	return nil
 }
 
-// page reads some keys and notes which of them are to go.
+// page reads some keys and collects those to remove.
 func (w *Sweeper) page(s *State, r Reader) error {
 	folder := sweepOrder[w.phase]
 	limit := pageSize
 	if folder == folderBlobs {
 		limit = getBatch
 	}
-	// Of a version it counts what it is; of a revision that no sweep has seen whether a node wrote it.
+	// Versions are decided by their values, and revisions that no sweep has read by their author.
 	keys := folder != "facts/values/" && folder != "facts/overrides/" && (folder != folderRevisions || !w.reads)
 	page, err := r.List(folder, kv.ListOptions{After: w.after, Limit: limit, Keys: keys})
 	if err != nil {
@@ -152,9 +151,9 @@ func (w *Sweeper) page(s *State, r Reader) error {
 	return nil
 }
 
-// readsFrom says whether the records of revisions are to be read from a key on: no sweep has looked at them, as they
-// were young, and those of nodes which no version names are to go now. Where versions are kept for a time all go that
-// none names, whoever wrote them.
+// readsFrom reports whether to read the records of revisions, not only their keys, from a key on: earlier sweeps
+// skipped them as too new, and those of nodes that no version names can go now. With Keep.Versions all unnamed ones go,
+// whoever wrote them, so their values don't matter.
 func (w *Sweeper) readsFrom(folder kv.Prefix, k kv.Key) bool {
 	if folder != folderRevisions || w.reads || w.keep.Versions != 0 {
 		return false
@@ -164,8 +163,8 @@ func (w *Sweeper) readsFrom(folder kv.Prefix, k kv.Key) bool {
 	return w.reads
 }
 
-// revisionGoes says whether the record of a revision is to go: the newest stay, and those that kept versions name. Of
-// the others those of nodes go, and all of them where versions are kept for a time.
+// revisionGoes reports whether to remove the record of a revision. The newest are kept, and those that kept versions
+// name. Of the others those of nodes go; with Keep.Versions all go.
 func (w *Sweeper) revisionGoes(number uint64, e kv.Entry) (bool, error) {
 	if number > w.old || w.reported[number] {
 		return false, nil
@@ -177,8 +176,8 @@ func (w *Sweeper) revisionGoes(number uint64, e kv.Entry) (bool, error) {
 	return r.Own, err
 }
 
-// versionGoes says whether a version is to go; the newest one never does. All that go are older than those that stay,
-// as reading an old one counts on.
+// versionGoes reports whether to remove a version; the newest is always kept. Removed versions are older than all kept
+// ones, which State.last relies on.
 func (w *Sweeper) versionGoes(h, newest half, records int) bool {
 	if h.N >= newest.N {
 		return false
@@ -190,7 +189,7 @@ func (w *Sweeper) versionGoes(h, newest half, records int) bool {
 	return w.keep.Own != 0 && (newest.OwnCount >= h.OwnCount+w.keep.Own || newest.OwnBytes > h.OwnBytes+past)
 }
 
-// goes says whether a key is to go.
+// goes reports whether to remove a key.
 func (w *Sweeper) goes(s *State, e kv.Entry) (bool, error) {
 	parts := strings.Split(string(e.Key), "/")[1:]
 	folder, parts := parts[0], parts[1:]

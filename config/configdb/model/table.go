@@ -5,12 +5,12 @@ import (
 	"slices"
 )
 
-// token says who may change something in place: the one draft that made it.
+// token identifies the one draft that may change an object in place.
 type token struct{ _ byte }
 
 const shardsOfTable = 64
 
-// table is a map that shares with the one it was made from what did not change.
+// table is a map that shares unchanged shards with the map from which it was copied.
 type table[V any] struct {
 	shards [shardsOfTable]shard[V]
 }
@@ -33,7 +33,7 @@ func (t *table[V]) get(key string) (V, bool) {
 	return v, ok
 }
 
-// own makes a shard one that the draft may change.
+// own makes a shard private to the draft.
 func (t *table[V]) own(by *token, key string) *shard[V] {
 	s := &t.shards[shardOf(key)]
 	if s.by != by {
@@ -53,7 +53,7 @@ func (t *table[V]) remove(by *token, key string) {
 	}
 }
 
-// all are the entries, in no order.
+// all iterates over the entries, in no order.
 func (t *table[V]) all(yield func(string, V) bool) {
 	for i := range t.shards {
 		for k, v := range t.shards[i].m {

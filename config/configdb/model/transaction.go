@@ -11,12 +11,12 @@ import (
 	"edgespan/config/kv"
 )
 
-// lookUp finds out which contents of writes the store has already, with few questions.
+// lookUp finds the contents of writes that the store already has, in few reads.
 func (p *planner) lookUp(entries []Pending) error {
 	var names []string
 	for _, e := range entries {
 		if len(names) > kv.MaxOps && len(e.names()) > 1 {
-			break // it will be another plan's
+			break // it belongs to another plan
 		}
 		names = append(names, e.names()...)
 	}
@@ -24,7 +24,7 @@ func (p *planner) lookUp(entries []Pending) error {
 	return p.lookUpKeys(slices.Compact(names))
 }
 
-// names are those of the contents that a write brings.
+// names returns the names of the contents in a write.
 func (e Pending) names() []string { return namesOf(e.Write) }
 
 func namesOf(w Write) (out []string) {
@@ -43,7 +43,7 @@ func namesOf(w Write) (out []string) {
 	return out
 }
 
-// lookUpKeys asks the store whether it has contents.
+// lookUpKeys looks up contents in the store.
 func (p *planner) lookUpKeys(names []string) error {
 	keys := make([]kv.Key, len(names))
 	for i, sha := range names {
@@ -62,10 +62,10 @@ func (p *planner) lookUpKeys(names []string) error {
 	return nil
 }
 
-// getBatch is how many chunks of contents are read at once: 100 of 10 KB.
+// getBatch is the number of chunks of contents read at once: 100 of 10 KB.
 const getBatch = 100
 
-// missing are the operations that store what is not stored.
+// missing returns the operations that store the contents that are not stored.
 func (p *planner) missing(names []string) ([]kv.Op, error) {
 	var unknown []string
 	for _, sha := range names {
@@ -85,7 +85,7 @@ func (p *planner) missing(names []string) ([]kv.Op, error) {
 	return ops, nil
 }
 
-// addWrite puts a write into the transaction, if it fits.
+// addWrite adds a write to the transaction if it fits.
 func (p *planner) addWrite(j *writeCheck, record []byte, blobs []kv.Op) bool {
 	request, ops := slices.Clone(p.order), maps.Clone(p.ops)
 	for _, k := range append(slices.Clone(j.order), revisionKey(j.revision)) {
@@ -106,7 +106,7 @@ func (p *planner) addWrite(j *writeCheck, record []byte, blobs []kv.Op) bool {
 
 func fits(t kv.Txn) bool { return len(t.Then) <= kv.MaxOps && t.Size() <= kv.MaxSize }
 
-// last is the transaction that moves the head.
+// last returns the transaction that moves the head.
 func (p *planner) last(at kv.Revision, head headValue) kv.Txn {
 	txn := moving(at)
 	txn.Then = append(txn.Then, p.blobs...)
@@ -121,14 +121,14 @@ func (p *planner) last(at kv.Revision, head headValue) kv.Txn {
 	return txn
 }
 
-// partSize leaves room in a transaction for a part, or for what is in it.
+// partSize and partOps leave room in a transaction for a part, or for its operations.
 const (
 	partSize = kv.MaxSize / 2
 	partOps  = kv.MaxOps - 8
 )
 
-// large plans a write that does not fit into one transaction: contents first, where nobody sees them; then, if
-// its other keys are too many, these as parts of a set; and the head, which makes it visible.
+// large plans a write that does not fit into one transaction: first the contents, which are not visible yet; then, if
+// the other keys are too many, these as parts of a set; and last the head, which makes the write visible.
 func (p *planner) large(j *writeCheck, record []byte, blobs []kv.Op) {
 	p.plan.Txns = grouped(blobs)
 	small := *p
@@ -161,7 +161,7 @@ func (p *planner) large(j *writeCheck, record []byte, blobs []kv.Op) {
 	p.plan.Txns = append(p.plan.Txns, txn)
 }
 
-// grouped are transactions that nobody sees anything of, and that need no order.
+// grouped combines operations into transactions that are invisible to readers and need no order.
 func grouped(ops []kv.Op) []kv.Txn {
 	var out []kv.Txn
 	for _, op := range ops {

@@ -7,23 +7,23 @@ import (
 	"edgespan/config/kv"
 )
 
-// writeCheck judges one write, or the writes of a Bulk, and notes what they put.
+// writeCheck validates one write, or the writes of a Bulk, and collects the keys that they write.
 type writeCheck struct {
 	*draft
 	src Source
 	m   *configdb.Meter // of this write
 
-	revision uint64 // that the write gets
+	revision uint64 // the revision of the write
 	order    []kv.Key
 	ops      map[kv.Key][]byte        // nil: delete
-	fresh    map[string]configdb.JSON // contents that this write and those before it in the plan bring, by their names
-	used     []string                 // of those, the ones that this write brings
-	planned  map[uint64]Record        // the revisions before it in the plan
+	fresh    map[string]configdb.JSON // new contents of this write and of those before it in the plan, by name
+	used     []string                 // names of the contents of this write
+	planned  map[uint64]Record        // revisions of the writes before it in the plan
 	written  Written
-	own      bool  // a node's write of itself
-	quota    int64 // of the environment's nodes
+	own      bool  // Pending.Own
+	quota    int64 // Pending.Quota
 	blind    bool  // Pending.Blind
-	guessed  bool  // a blind write brings a secret: from there on all counts as changed
+	guessed  bool  // a blind write contains a secret: from here on every write counts as a change
 }
 
 func (s *State) newWriteCheck(src Source, p *planner, e Pending) *writeCheck {
@@ -34,7 +34,7 @@ func (s *State) newWriteCheck(src Source, p *planner, e Pending) *writeCheck {
 	return j
 }
 
-// metered is a source for one write among several.
+// metered is a source with the meter of one write.
 type metered struct {
 	Source
 	m *configdb.Meter
@@ -42,7 +42,7 @@ type metered struct {
 
 func (m metered) Meter() *configdb.Meter { return m.m }
 
-// put writes a key, here and in the store.
+// put writes a key in the draft and in the transaction.
 func (j *writeCheck) put(k kv.Key, v any) error { return j.note(k, encode(v)) }
 
 func (j *writeCheck) remove(k kv.Key) error { return j.note(k, nil) }
@@ -55,16 +55,16 @@ func (j *writeCheck) note(k kv.Key, value []byte) error {
 	return j.apply(k, value)
 }
 
-// changed notes a change for the record.
+// changed adds a change to the record.
 func (j *writeCheck) changed(c Change) { j.written.Changes = append(j.written.Changes, c) }
 
-// serial is one that was never given.
+// serial returns an unused serial.
 func (j *writeCheck) serial() uint64 {
 	j.s.head.Serial++
 	return j.s.head.Serial
 }
 
-// id is the one that the caller wants, if it is free, or the next.
+// id returns the desired id if it is free or, without one, the next free id.
 func (j *writeCheck) id(what string, desired *int64, last *int64, have map[int64]uint64) (int64, *Fault) {
 	if desired != nil {
 		if f := checkID(what, *desired); f != nil {
@@ -84,7 +84,7 @@ func (j *writeCheck) id(what string, desired *int64, last *int64, have map[int64
 	return 0, tooLarge("%s: no id is left", what)
 }
 
-// blob is a content, new ones included.
+// blob returns a content, including new ones.
 func (j *writeCheck) blob(sha string) (configdb.JSON, error) {
 	if v, is := j.fresh[sha]; is {
 		return v, nil
@@ -96,14 +96,14 @@ func (j *writeCheck) blob(sha string) (configdb.JSON, error) {
 	return v, ofDocument(err, nil)
 }
 
-// storeContent makes sure that a content is stored, and names it.
+// storeContent adds a content to the write and returns its name.
 func (j *writeCheck) storeContent(v configdb.JSON) string {
 	sha := shaOf(v)
 	j.fresh[sha], j.used = v, append(j.used, sha)
 	return sha
 }
 
-// write judges one write.
+// write validates one write.
 func (j *writeCheck) write(w Write) error {
 	switch w := w.(type) {
 	case CreateComponent:
@@ -155,7 +155,7 @@ func (j *writeCheck) writeRecords(w Write) error {
 	return invalid("write: unknown type %T: must be one that the ledger knows", w)
 }
 
-// bulk judges several writes as one; the first that is refused is named.
+// bulk validates several writes as one; the error names the first that is refused.
 func (j *writeCheck) bulk(b Bulk) error {
 	if len(b.Writes) > MaxBulk {
 		return tooLarge("bulk: too many writes (%d): must be at most %d", len(b.Writes), MaxBulk)

@@ -9,14 +9,14 @@ import (
 	"edgespan/config/configdb"
 )
 
-// subject is a half of a record that a write is about.
+// subject is the half of a record that a write changes.
 type subject struct {
 	*site
 	kind Kind
 	now  now
 }
 
-// find finds what a write of a record is about, and judges whether it may be written.
+// find resolves the half of a record that a write changes and checks the write's preconditions.
 func (j *writeCheck) find(t Target, k Kind, register bool, ifMatch []string) (*subject, error) {
 	if k != Values && k != Overrides {
 		return nil, invalid("kind: invalid value %q: must be %q or %q", k, Values, Overrides)
@@ -32,7 +32,7 @@ func (j *writeCheck) find(t Target, k Kind, register bool, ifMatch []string) (*s
 	return w, j.matches(w, ifMatch)
 }
 
-// matches says that a half is still what the caller has seen.
+// matches returns an error unless a half has one of the caller's ETags.
 func (j *writeCheck) matches(w *subject, etags []string) error {
 	if len(etags) == 0 {
 		return nil
@@ -62,7 +62,7 @@ func (j *writeCheck) matches(w *subject, etags []string) error {
 		w.kind, w.definition.Name, r.Author, r.Time.Format(time.RFC3339), h.Revision, h.version())
 }
 
-// record is that of a revision, which may be one that is planned together with this.
+// record returns the record of a revision, which may be part of the same plan.
 func (j *writeCheck) record(n uint64) (Record, error) {
 	if r, planned := j.planned[n]; planned {
 		return r, nil
@@ -74,7 +74,7 @@ func (j *writeCheck) record(n uint64) (Record, error) {
 	return rs[0], nil
 }
 
-// isObject says whether a canonical value is an object.
+// isObject reports whether a canonical value is an object.
 func isObject(v configdb.JSON) bool { return bytes.HasPrefix(v, []byte("{")) }
 
 func (j *writeCheck) putRecords(w Put) error {
@@ -88,7 +88,7 @@ func (j *writeCheck) putRecords(w Put) error {
 	return j.store(to, w.Value, w.Register)
 }
 
-// store makes a document the newest version of a half.
+// store writes a document as the newest version of a half.
 func (j *writeCheck) store(to *subject, v configdb.JSON, register bool) error {
 	if !isObject(v) {
 		return invalid("%s: not a JSON object: must be {…}", to.kind)
@@ -124,13 +124,12 @@ func (j *writeCheck) store(to *subject, v configdb.JSON, register bool) error {
 	return j.version(to, half{SHA: j.storeContent(v), Size: len(v)}, "changed")
 }
 
-// ownRoom says whether a node may have so many bytes of itself in a half: there are quotas for it, and for all nodes of
-// its environment.
+// ownRoom returns an error if a node's upload about itself exceeds the quota of the node or of its environment.
 func (j *writeCheck) ownRoom(to *subject, size int) error {
 	if !j.own {
 		return nil
 	}
-	e := j.s.environments[to.environment.serial] // the newest: a bulk may have written some
+	e := j.s.environments[to.environment.serial] // the newest: a bulk may have changed it
 	p := to.place()
 	more := int64(size) - e.record(p, to.definition.serial).own()
 	rs, _ := e.places.get(p.name())
@@ -148,7 +147,7 @@ func (j *writeCheck) ownRoom(to *subject, size int) error {
 	return nil
 }
 
-// stored is the document of a half, {} if there is none.
+// stored returns the document of a half, or {}.
 func (j *writeCheck) stored(h half) (configdb.JSON, error) {
 	if h.SHA == "" {
 		return configdb.JSON("{}"), nil
@@ -156,7 +155,7 @@ func (j *writeCheck) stored(h half) (configdb.JSON, error) {
 	return j.blob(h.SHA)
 }
 
-// register makes the node of an upload known.
+// register registers the node of an upload.
 func (j *writeCheck) register(to *subject, register bool) error {
 	if !register || to.unknown == "" || to.kind != Values {
 		return nil
@@ -164,7 +163,7 @@ func (j *writeCheck) register(to *subject, register bool) error {
 	return j.putNode(PutNode{to.environment.ID, Node{ID: to.unknown, Undeclared: true}})
 }
 
-// unchanged answers a write that says what is there already.
+// unchanged sets the result of a write that changes nothing.
 func (j *writeCheck) unchanged(to *subject, h half) error {
 	j.written.ETag, j.written.Version = j.s.key.rawETag(to.kind, h, nil), to.now.Values.version()
 	return nil
@@ -209,9 +208,9 @@ func (j *writeCheck) version(to *subject, h half, did string) error {
 	return j.unchanged(to, h)
 }
 
-// paths notes the values of the levels above a place: they are there from now on, though they have nothing themselves.
+// paths records the level values above a place, which exist from now on even without records.
 func (j *writeCheck) paths(to *subject) error {
-	e := j.s.environments[to.environment.serial] // the newest: a bulk may have noted some
+	e := j.s.environments[to.environment.serial] // the newest: a bulk may have changed it
 	for _, p := range to.places[1:max(1, len(to.places)-1)] {
 		if _, there := e.paths.get(p.name()); there {
 			continue
@@ -252,7 +251,7 @@ func (j *writeCheck) editKeys(w EditKeys) error {
 		return ofDocument(err, to.definition.secrets())
 	}
 	if h.SHA == "" && bytes.Equal(doc, next) {
-		return j.unchanged(to, h) // nothing, still
+		return j.unchanged(to, h) // still without a document
 	}
 	return j.store(to, next, w.Register)
 }
@@ -268,7 +267,7 @@ func (j *writeCheck) removeRecord(w Remove) error {
 	return j.version(to, half{}, "deleted")
 }
 
-// rollback writes again what was.
+// rollback restores an earlier state.
 func (j *writeCheck) rollback(w Rollback) error {
 	if (w.Version == 0) == (w.Revision == 0) {
 		return invalid("rollback: must be a version or a revision, from 1, and not both")
@@ -312,7 +311,7 @@ func (j *writeCheck) rollback(w Rollback) error {
 	return nil
 }
 
-// back writes again what one half was.
+// back restores an earlier state of one half.
 func (j *writeCheck) back(to *subject, w Rollback) error {
 	h := *to.now.half(to.kind)
 	var was half
