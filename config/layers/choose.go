@@ -28,7 +28,7 @@ type Choice struct {
 	Base, Firmware, Hardware string
 	Type                     string // of the board
 
-	LatestBase, LatestHardware bool // nothing matched: it is the latest one
+	LatestBase, LatestHardware bool // the latest, since no name matched
 	UnknownBoard               bool // no type has the given board
 }
 

@@ -17,7 +17,7 @@ type Explanation struct {
 // Shadow is a layer's value at a path, or on the way to it, that a higher layer hides.
 type Shadow struct {
 	Layer Layer
-	Path  []string // shorter than the explained path if a scalar stood on the way
+	Path  []string // shorter than the explained path if the layer has a scalar on the way to it
 	Value any
 }
 
@@ -33,7 +33,7 @@ func (s Set) Origins() map[string]Layer {
 }
 
 // Explain returns the origin of each value at or below a path, or nothing if there is none. The empty path explains the
-// whole config.
+// complete config.
 func (s Set) Explain(path []string) []Explanation {
 	effective, _ := s.Effective()
 	v, found := config.Lookup(effective, path)

@@ -28,7 +28,7 @@ func (u *union) objects(layers *Set) config.Object {
 		}
 		for key := range o {
 			if hasAny(layers[first+1:l], key) {
-				continue // done with all layers when the first of them was
+				continue // the first layer with the key merged it from all layers
 			}
 			if !copied {
 				out, copied = maps.Clone(out), true
@@ -51,8 +51,7 @@ func hasAny(layers []config.Object, key string) bool {
 	return false
 }
 
-// value merges the layers' values of one key: the last value wins, but an object stays and is merged with later
-// objects.
+// value merges the layers' values of one key: the last value wins, but an object is kept and merged with later objects.
 func (u *union) value(layers *Set, key string) (out any, found bool) {
 	var objects Set
 	n := 0

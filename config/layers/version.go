@@ -121,8 +121,8 @@ func ParseFirmware(s string) FirmwareVersion {
 	return FirmwareVersion{Major: s}
 }
 
-// SortNatural sorts names of files, given without ".json", by the numbers in them, a missing one counting as 0, and
-// then as text: RELEASE_M2, RELEASE_M2_1, RELEASE_M11 (§1.8).
+// SortNatural sorts file names, given without ".json", by the numbers in them, with a missing number as 0, and then as
+// text: RELEASE_M2, RELEASE_M2_1, RELEASE_M11 (§1.8).
 func SortNatural(names []string) { slices.SortFunc(names, CompareNatural) }
 
 // CompareNatural is the order of SortNatural.

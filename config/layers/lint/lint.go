@@ -10,42 +10,42 @@ import (
 	"edgespan/config/layers/metadata"
 )
 
-// The rules.
+// The rules of findings.
 const (
 	RuleUnknown = "unknown" // a field of a file has no metadata
 	RuleDefault = "default" // a field of the metadata has no default
-	RuleBase    = "base"    // a hardware file is there, and no base file of its version
+	RuleBase    = "base"    // a hardware file has no base file of its version
 	RuleBoard   = "board"   // a board id is in two types, or hw_types.json has another fault
-	RuleInvalid = "invalid" // a default is not what its metadata allows
+	RuleInvalid = "invalid" // a default violates its metadata
 )
 
-// Finding is one thing that is wrong.
+// Finding is one problem.
 type Finding struct {
 	Rule        string
-	Path        []string // in the configuration; empty where it is about a whole file
-	Files       []string // the files that it is about, in natural order; none for the metadata
+	Path        []string // in the configuration; empty for a problem of a complete file
+	Files       []string // the affected files, in natural order; none for the metadata
 	Problem     string
 	Expectation string
 }
 
-// Input is what is checked. Files are named as below the base folder, without ".json".
+// Input holds the data to check. The names of files are relative to the base folder, without ".json".
 type Input struct {
 	Metadata *metadata.Metadata
 	Base     map[string]config.Object
 	Firmware map[string]config.Object
 	Hardware map[string]map[string]config.Object // by type and version
-	Types    config.Faults                       // those of hw_types.json
+	Types    config.Faults                       // faults of hw_types.json
 }
 
-// Where the files of a base folder lie, for the names in findings.
+// Folders of a base folder, for the file names in findings.
 const (
 	firmwareDir = "fw_versions/"
 	hardwareDir = "hw_versions/"
 	typesFile   = "hw_versions/hw_types"
 )
 
-// Check finds everything. What is wrong at the same place in several files is one finding.
-// The order is that of the rules above, then that of paths and files.
+// Check returns all findings. The same problem at the same path of several files is one finding. Findings are sorted by
+// the order of the rules above, then by path and files.
 func Check(in Input) []Finding {
 	l := linter{in: in, found: map[string]*Finding{}}
 	for _, version := range natural(in.Base) {
@@ -66,7 +66,7 @@ func Check(in Input) []Finding {
 
 type linter struct {
 	in    Input
-	found map[string]*Finding // by rule, path and what
+	found map[string]*Finding // by rule, path and problem
 }
 
 func natural[V any](m map[string]V) []string {
@@ -106,7 +106,7 @@ func (l *linter) sorted() []Finding {
 	return out
 }
 
-// file checks a file that stands by itself, or, with a base, one that is laid over it.
+// file checks a file by itself or, if base is not nil, merged over base. Faults of base itself are not reported again.
 func (l *linter) file(name string, o, base config.Object) {
 	for _, path := range l.in.Metadata.Validate(o).Unknown {
 		l.unknown(name, path)
@@ -138,7 +138,7 @@ func (l *linter) unknown(name string, path []string) {
 	l.add(Finding{RuleUnknown, path, []string{name}, "no metadata", "every field must have an entry"})
 }
 
-// hardware checks the files of one type, each laid over the base that a node gets with it.
+// hardware checks the files of one type, each merged over the base layer that a node gets with it.
 func (l *linter) hardware(kind string) {
 	library := layers.Library{Base: natural(l.in.Base)}
 	for _, version := range natural(l.in.Hardware[kind]) {
@@ -155,9 +155,9 @@ func (l *linter) hardware(kind string) {
 	}
 }
 
-// defaults finds the fields of metadata without a default: in no file, or, below the free
-// keys of a map, without one in the metadata. No default is due where the absence has a
-// meaning: the field is required, optional, read-only, deprecated, or nothing of it is built.
+// defaults finds the fields of metadata without a default: fields that no file sets and, below the free keys of a map,
+// those without a default in the metadata. A field needs no default if its absence has a meaning: it is required,
+// optional, read-only, deprecated or unsupported.
 func (l *linter) defaults(doc config.Object, path []string, free bool) {
 	if _, isEntry := doc["type"].(string); !isEntry {
 		for _, key := range config.Keys(doc) {
@@ -187,7 +187,7 @@ func (l *linter) defaults(doc config.Object, path []string, free bool) {
 		}
 	}
 	value := objectAt(doc, "mapVal")
-	if value["type"] == "MAP" || value["type"] == "OBJECT" { // one that is there has its value; its properties need theirs
+	if value["type"] == "MAP" || value["type"] == "OBJECT" { // its properties need defaults
 		l.defaults(value, config.Sub(path, metadata.AnyKey), true)
 	}
 }
@@ -202,7 +202,7 @@ func excused(doc config.Object) bool {
 	return when
 }
 
-// somewhere says whether any file has a value at a path.
+// somewhere reports whether any file has a value at a path.
 func (l *linter) somewhere(path []string) bool {
 	has := func(files map[string]config.Object) bool {
 		for _, o := range files {

@@ -7,11 +7,11 @@ import (
 	"edgespan/config"
 )
 
-// Action is one thing that a node does after a change.
+// Action is one action of a node after a change.
 type Action struct {
 	Name string
-	// Keys are the entries and properties that ask for it, sorted: those that carry the
-	// action, not the leaves below them that changed.
+	// Keys are the entries and properties that require the action, sorted: those that declare it, not the changed leaves
+	// below them.
 	Keys [][]string
 }
 
@@ -21,10 +21,9 @@ const (
 	reboot        = "REBOOT"
 )
 
-// order is every action there is, in the order in which a node carries them out: first
-// what takes effect in place, then the radios, then the ways of packets from the firewall
-// down to routing, then services that others don't stand on, last what stops them all.
-// RESTART_MINION is after the others; REBOOT replaces it and is last.
+// order lists all actions in the order of execution: first those that take effect in place, then the radios, then
+// packet processing from the firewall down to routing, then services on which no others depend. RESTART_MINION follows
+// all of them; REBOOT replaces it and is last.
 var order = []string{
 	"UPDATE_GLOG_LEVEL", "UPDATE_GFLAG", "SYMLINK_TIMEZONE", "RELOAD_NTP_CONFIG", "RELOAD_DNS_SERVERS",
 	"RELOAD_RSYSLOG_CONFIG",
@@ -42,27 +41,26 @@ var order = []string{
 	"RELOAD_FIRMWARE", restartMinion, reboot,
 }
 
-// e2eOnly are the actions of the controller and the aggregator.
+// e2eOnly lists the actions that only the controller and the aggregator have.
 var e2eOnly = []string{"UPDATE_GFLAG", "UPDATE_SCAN_CONFIG", "UPDATE_PREFIX_ALLOC_PARAMS"}
 
-// propertyOnly are the actions that take effect on a property of an object, not on an entry.
+// propertyOnly lists the actions that take effect on a property of an object, not on an entry.
 var propertyOnly = []string{"SET_FW_PARAMS", "SET_FW_PARAMS_SYNC_OR_RELOAD_FIRMWARE", "SET_FW_STATS_CONFIG"}
 
 func (c *compiler) known(name string) bool {
 	return name == noAction || slices.Contains(order, name) && (c.opts.E2E || !slices.Contains(e2eOnly, name))
 }
 
-// actions are the names that are known, sorted.
+// actions returns the known names, sorted.
 func (c *compiler) actions() []string {
 	names := slices.DeleteFunc(append(slices.Clone(order), noAction), func(n string) bool { return !c.known(n) })
 	slices.Sort(names)
 	return names
 }
 
-// Actions are what a node does after a change, in the order of execution. The change is
-// the full difference of both configs (config.FullDiff). The action of an entry counts
-// however deep below it something changed, and so does that of each property on the way:
-// none replaces another. What is unknown asks for nothing, NO_ACTION is never listed.
+// Actions returns the actions of a node after a change, in the order of execution. fullDiff is the full difference of
+// both configs (config.FullDiff). The action of an entry applies at any depth of change below it, and so does that of
+// each property on the path; none replaces another. Unknown keys require no action; NO_ACTION is never listed.
 func (m *Metadata) Actions(fullDiff config.Object) []Action {
 	keys := map[string][][]string{}
 	collect(m.root, fullDiff, nil, keys)
@@ -100,8 +98,8 @@ func collect(p *param, diff any, path []string, keys map[string][][]string) {
 
 func sorted(m map[string]*param) []string { return slices.Sorted(maps.Keys(m)) }
 
-// ActionNames are the names of the actions that a node has, in the order of execution;
-// NO_ACTION and those of the controller and the aggregator are none.
+// ActionNames returns the names of a node's actions in the order of execution, without NO_ACTION and the actions of the
+// controller and the aggregator.
 func ActionNames() []string {
 	return slices.DeleteFunc(slices.Clone(order), func(n string) bool { return slices.Contains(e2eOnly, n) })
 }

@@ -10,7 +10,7 @@ import (
 // Kind is the type of a parameter.
 type Kind int
 
-// The types of the seed, and the levels above the entries.
+// The types of the seed, and the type of the levels above entries.
 const (
 	Level Kind = iota
 	Integer
@@ -24,7 +24,7 @@ const (
 var kinds = map[string]Kind{"INTEGER": Integer, "FLOAT": Float, "STRING": String, "BOOLEAN": Boolean, "MAP": Map,
 	"OBJECT": ObjectKind}
 
-// String is the type as the file spells it.
+// String returns the type in the spelling of the file.
 func (k Kind) String() string {
 	for name, kind := range kinds {
 		if k == kind {
@@ -34,33 +34,33 @@ func (k Kind) String() string {
 	return ""
 }
 
-// param is one place of a config that is described: a level, an entry, a property of an
-// object or the value of a map.
+// param is the compiled description of one place of a config: a level, an entry, a property of an object or the value
+// of a map.
 type param struct {
 	kind                                   Kind
-	entry                                  bool // a root entry, no property
+	entry                                  bool // a root entry, not a property
 	desc, action, tag                      string
 	acts                                   bool // the action takes effect
 	required, readOnly, deprecated, secret bool
 	strict                                 bool
-	sync                                   *bool // nil: as what is around it
+	sync                                   *bool // nil: as the enclosing param
 	flag                                   bool  // a command-line flag: the value is a string
 	def                                    any
 	hasDefault                             bool
 
-	known    map[string]*param // of a level, and of an object that describes its properties
+	known    map[string]*param // for a level and for an object with described properties
 	needs    []string          // required properties, sorted
-	each     *param            // of a map that describes its values
+	each     *param            // for a map with described values
 	ints     *numbers[int64]
 	floats   *numbers[float64]
 	text     *texts
-	sentence string // what is allowed, for messages
+	sentence string // the permitted values, for messages
 }
 
-// inherited is what a place has from what is around it.
+// inherited holds the settings that a place inherits.
 type inherited struct {
 	strict bool
-	flag   bool // below flags
+	flag   bool // below the key flags
 }
 
 type compiler struct {
@@ -85,7 +85,7 @@ func (c *compiler) faultOf(key, problem, expectation string) {
 
 func wrongType(v any) string { return config.InvalidType(config.KindOf(v)) }
 
-// level compiles what is above the entries: objects, and our strict.
+// level compiles an object above the entries. Its key strict is edgespan's extension.
 func (c *compiler) level(o config.Object, from inherited) *param {
 	p := &param{kind: Level, known: make(map[string]*param, len(o)), sentence: "an object"}
 	if strict, is := o["strict"].(bool); is {
@@ -108,8 +108,8 @@ func (c *compiler) level(o config.Object, from inherited) *param {
 	return p
 }
 
-// child is a level or an entry. An entry is known by desc, type and action; what has
-// some of them, as no level can, is one that lacks the rest.
+// child compiles a level or an entry. An entry has desc, type and action; an object with only some of them is an
+// incomplete entry, since a level has none.
 func (c *compiler) child(v any, from inherited) *param {
 	o, is := v.(config.Object)
 	if !is {
@@ -145,7 +145,7 @@ func (c *compiler) entry(o config.Object, from inherited) *param {
 	return p
 }
 
-// param compiles what entries, properties and values of maps have in common.
+// param compiles the common part of entries, properties and values of maps.
 func (c *compiler) param(o config.Object, from inherited) *param {
 	p := &param{desc: c.string(o, "desc"), tag: c.string(o, "tag"), strict: from.strict, flag: from.flag}
 	c.action(p, o)
@@ -178,7 +178,7 @@ func (c *compiler) param(o config.Object, from inherited) *param {
 	return p
 }
 
-// byDefault checks that the default is allowed.
+// byDefault validates the default.
 func (c *compiler) byDefault(p *param) {
 	v := validator{}
 	v.value(p, p.def)
@@ -206,7 +206,7 @@ func (c *compiler) action(p *param, o config.Object) {
 	}
 }
 
-// constraints reads the sub-structure of the type; those of other types are nobody's.
+// constraints reads the constraints of the type and ignores those of other types.
 func (c *compiler) constraints(p *param, o config.Object) {
 	sub := func(key string, read func(config.Object)) {
 		v, given := o[key]
@@ -232,7 +232,7 @@ func (c *compiler) constraints(p *param, o config.Object) {
 	case Map:
 		sub("mapVal", func(o config.Object) {
 			p.each = c.param(o, below)
-			// The seed: the value of a map has a type and its constraints, nothing else.
+			// By the seed, the value of a map has a type and its constraints, nothing else.
 			p.each.acts, p.each.required, p.each.readOnly, p.each.deprecated = false, false, false, false
 			p.each.sync = nil
 		})
@@ -270,7 +270,7 @@ func (c *compiler) properties(p *param, o config.Object, from inherited) {
 	}
 }
 
-// string reads an optional text.
+// string reads an optional string.
 func (c *compiler) string(o config.Object, key string) string {
 	v, given := o[key]
 	s, is := v.(string)

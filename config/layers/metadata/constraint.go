@@ -10,8 +10,8 @@ import (
 	"edgespan/config"
 )
 
-// numbers are the values allowed: each of the single ones, and all of each range with its
-// ends. Where there are neither, none is.
+// numbers are the permitted numbers: single values, and ranges with both ends included. Without either, none is
+// permitted.
 type numbers[T int64 | float64] struct {
 	values []T
 	ranges [][2]T
@@ -22,7 +22,7 @@ func (n *numbers[T]) has(v T) bool {
 		slices.ContainsFunc(n.ranges, func(r [2]T) bool { return r[0] <= v && v <= r[1] })
 }
 
-// rule is the word of what a number that is not allowed breaks.
+// rule returns the rule that a number outside of n violates.
 func (n *numbers[T]) rule() string {
 	if len(n.ranges) > 0 {
 		return RuleRange
@@ -30,7 +30,7 @@ func (n *numbers[T]) rule() string {
 	return RuleValue
 }
 
-// describe is "from 1 to 12 or 35".
+// describe formats the numbers, as in "from 1 to 12 or 35".
 func (n *numbers[T]) describe(limit int, show func(T) string) string {
 	var parts []string
 	for _, r := range n.ranges {
@@ -42,8 +42,8 @@ func (n *numbers[T]) describe(limit int, show func(T) string) string {
 	return alternatives(parts, limit)
 }
 
-// texts are the strings allowed: those listed, those that match, and numbers in ranges.
-// Where nothing is said, all are.
+// texts are the permitted strings: listed ones, matches of a pattern, and numbers in ranges. Without any of these, all
+// strings are permitted.
 type texts struct {
 	values  []string
 	listed  bool
@@ -51,11 +51,11 @@ type texts struct {
 	regex   *regexp.Regexp
 	ints    *numbers[int64]
 	floats  *numbers[float64]
-	// orInteger is ours: an integer stands for its digits, such as the port 80.
+	// orInteger is edgespan's extension: an integer counts as its digits, such as the port 80.
 	orInteger bool
 }
 
-// of is a value as the string that it says.
+// of returns a value as a string.
 func (t *texts) of(value any) (string, bool) {
 	if i, is := value.(int64); is && t != nil && t.orInteger {
 		return strconv.FormatInt(i, 10), true
@@ -94,7 +94,7 @@ func (t *texts) rule() string {
 
 const space = " \t\n\v\f\r"
 
-// parseInt reads a decimal integer as the original does: blanks around it, a sign before it.
+// parseInt parses a decimal integer as the original does: with surrounding blanks and a sign.
 func parseInt(s string) (int64, bool) {
 	i, err := strconv.ParseInt(strings.Trim(s, space), 10, 64)
 	return i, err == nil
@@ -102,14 +102,14 @@ func parseInt(s string) (int64, bool) {
 
 func parseFloat(s string) (float64, bool) {
 	s = strings.Trim(s, space)
-	if strings.Trim(s, "0123456789+-.eE") != "" { // neither hex nor Inf
+	if strings.Trim(s, "0123456789+-.eE") != "" { // excludes hex and Inf
 		return 0, false
 	}
 	f, err := strconv.ParseFloat(s, 64)
 	return f, err == nil
 }
 
-// parseFlagInt reads what the flags of the original take: decimal, or hex after 0x.
+// parseFlagInt parses an integer flag of the original: decimal, or hex after 0x.
 func parseFlagInt(s string) (int64, bool) {
 	digits, base := strings.TrimLeft(s, "+-"), 10
 	if len(digits) > 2 && (digits[:2] == "0x" || digits[:2] == "0X") {
@@ -119,10 +119,10 @@ func parseFlagInt(s string) (int64, bool) {
 	return i, err == nil
 }
 
-// flagBooleans are the words of the original's flags, in any case.
+// flagBooleans are the boolean words of the original's flags; case does not matter.
 var flagBooleans = []string{"true", "false", "1", "0", "yes", "no", "t", "f", "y", "n"}
 
-// asInt and asFloat read a bound.
+// asInt converts a bound to an integer.
 func asInt(v any) (int64, bool) {
 	switch v := v.(type) {
 	case int64:
@@ -143,8 +143,7 @@ func asFloat(v any) (float64, bool) {
 	return 0, false
 }
 
-// constraint reads the ranges at a key and, if asked for, allowedValues; nil where there
-// are neither.
+// constraint reads the ranges at a key and, if values is set, allowedValues. It returns nil without either.
 func constraint[T int64 | float64](c *compiler, o config.Object, key string, as func(any) (T, bool),
 	values bool) *numbers[T] {
 	var n numbers[T]

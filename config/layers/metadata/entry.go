@@ -11,15 +11,14 @@ import (
 	"edgespan/config"
 )
 
-// AnyKey stands in the path of an entry for the free keys of a map.
+// AnyKey replaces the free keys of maps in the path of an entry.
 const AnyKey = "*"
 
-// Entry is what the metadata says of one place: an entry, a property of an object or the
-// value of a map.
+// Entry is the description of one place: an entry, a property of an object or the value of a map.
 type Entry struct {
-	Path                                   []string // AnyKey for the free keys of maps
-	free                                   []bool   // which of Path are
-	Root                                   bool     // an entry; else something below one
+	Path                                   []string // AnyKey for free keys of maps
+	free                                   []bool   // whether each key of Path is a free key
+	Root                                   bool     // an entry, rather than a place below one
 	Kind                                   Kind
 	Desc, Action, Tag                      string
 	Required, ReadOnly, Deprecated, Secret bool
@@ -31,7 +30,7 @@ type Entry struct {
 	Allowed                                string // "an integer from 1 to 12 or 35"
 }
 
-// Name is the path for a person: as config.FormatPath, with a bare * for a free key.
+// Name formats the path as config.FormatPath does, with a bare * for a free key.
 func (e Entry) Name() string {
 	parts := make([]string, len(e.Path))
 	for i, key := range e.Path {
@@ -44,7 +43,7 @@ func (e Entry) Name() string {
 	return strings.Join(parts, ".")
 }
 
-// Entry finds what is said of a place in a config. Levels and what is unknown have none.
+// Entry returns the description of a place in a config. Levels and unknown keys have none.
 func (m *Metadata) Entry(path []string) (Entry, bool) {
 	p, at := m.root, walk{}
 	for _, key := range path {
@@ -65,8 +64,7 @@ func (m *Metadata) Entry(path []string) (Entry, bool) {
 	return at.entry(p), true
 }
 
-// All are the entries and everything below them, each before what is below it, keys in the
-// order of their bytes.
+// All iterates over the entries and everything below them, parents first, keys sorted by their bytes.
 func (m *Metadata) All() iter.Seq[Entry] {
 	return func(yield func(Entry) bool) { visit(m.root, walk{}, yield) }
 }
@@ -86,7 +84,7 @@ func visit(p *param, at walk, yield func(Entry) bool) bool {
 	return true
 }
 
-// walk is a place, and what it inherits.
+// walk is a place with its inherited settings.
 type walk struct {
 	path []string
 	free []bool
@@ -105,10 +103,10 @@ func (w walk) entry(p *param) Entry {
 	}
 }
 
-// limit is how many alternatives a message shows; Entry.Allowed shows them all.
+// limit is the number of alternatives that a message shows; Entry.Allowed shows all of them.
 const limit = 12
 
-// describe is what is allowed, as a person says it, with so many alternatives at most.
+// describe formats the permitted values, with at most limit alternatives.
 func (p *param) describe(limit int) string {
 	switch p.kind {
 	case Integer:
@@ -174,7 +172,7 @@ func (t *texts) describe(limit int) string {
 	return alternatives(parts, limit)
 }
 
-// alternatives is "a, b or c", or "a, b or 7 others".
+// alternatives formats "a, b or c", or "a, b or 7 others".
 func alternatives(parts []string, limit int) string {
 	if len(parts) > limit {
 		parts = append(slices.Clone(parts[:limit-1]), fmt.Sprintf("%d others", len(parts)-limit+1))
@@ -182,7 +180,7 @@ func alternatives(parts []string, limit int) string {
 	return config.OrList(parts)
 }
 
-// names are the keys that an object may have, as a message says them.
+// names formats the permitted keys of an object for a message.
 func (p *param) names() string {
 	if len(p.known) == 0 {
 		return "must be empty"
@@ -202,7 +200,7 @@ func showFloat(f float64) string {
 	return s
 }
 
-// plain shows a value in a message: short, on one line, with its type to be seen.
+// plain formats a value for a message: short, on one line, with a visible type.
 func plain(v any) string {
 	switch v := v.(type) {
 	case nil:

@@ -11,21 +11,20 @@ import (
 
 const (
 	copyBlock = "__copy_block__"
-	// maxValues and deepest end an expansion that blocks within blocks make too large: what
-	// is copied counts with what it makes. The seed's own file has about 4000 values, 15 deep.
+	// maxValues and deepest limit an expansion with nested blocks; a copied source counts with its expansion. The seed's
+	// own file has about 4000 values at a depth of up to 15.
 	maxValues = 200_000
 	deepest   = 100
 )
 
-// Expand puts the source of each copy-block in its place, as a deep copy that shares what
-// is equal; the other properties of the block override whole properties of its source.
-// Sources are looked up in the document as it is written, in any order, and may be or have
-// blocks themselves. A block that would copy itself, directly or by way of others, an
-// unknown source and one that is no object are faults, all of them at once.
+// Expand replaces each copy-block by a deep copy of its source, which shares equal parts; the other properties of the
+// block override complete properties of the source. Sources are paths in the unexpanded document, in any order, and may
+// be or contain blocks. A block that copies itself, directly or through others, an unknown source and a source that is
+// not an object are faults; Expand reports all of them.
 func Expand(doc config.Object) (config.Object, config.Faults) {
 	e := expansion{doc: doc, around: map[string]int{}, circles: map[string]bool{}}
 	out := make(config.Object, len(doc))
-	for _, key := range config.Keys(doc) { // the document itself is no block
+	for _, key := range config.Keys(doc) { // the document itself is not a block
 		out[key] = e.value(key, doc[key])
 	}
 	if len(e.faults) > 0 {
@@ -38,23 +37,23 @@ func Expand(doc config.Object) (config.Object, config.Faults) {
 type expansion struct {
 	doc     config.Object
 	path    []string
-	blocks  []block        // those around this place
-	around  map[string]int // where in blocks a source is
+	blocks  []block        // enclosing blocks
+	around  map[string]int // index in blocks by source
 	values  int
-	circles map[string]bool // those that were told
+	circles map[string]bool // already reported
 	faults  config.Faults
 }
 
-// block is a copy-block that is being expanded: its source, and how deep it stands.
+// block is a copy-block under expansion: its source and its depth.
 type block struct {
 	source string
 	depth  int
 }
 
-// value expands what stands at a key. Arrays have no blocks.
+// value expands the value at a key. Arrays contain no blocks.
 func (e *expansion) value(key string, v any) any {
 	o, is := v.(config.Object)
-	if !is || e.values > maxValues { // then there is no result, and all work is in vain
+	if !is || e.values > maxValues { // over the limit there is no result
 		return v
 	}
 	e.path = append(e.path, key)
@@ -71,7 +70,7 @@ func (e *expansion) value(key string, v any) any {
 			return o
 		}
 		merged := make(config.Object, len(source)+len(o))
-		maps.Copy(merged, source) // with the block that the source may be
+		maps.Copy(merged, source) // may include the source's own block
 		for k, v := range o {
 			if k != copyBlock {
 				merged[k] = v
@@ -89,7 +88,7 @@ func (e *expansion) value(key string, v any) any {
 	return out
 }
 
-// tooLarge ends an expansion that grows without measure, with one fault.
+// tooLarge reports whether an expansion exceeds the limits; the first excess is a fault.
 func (e *expansion) tooLarge(more int) bool {
 	if len(e.path) >= deepest {
 		e.fault(fmt.Sprintf("nested deeper than %d", deepest), "")
@@ -103,7 +102,7 @@ func (e *expansion) tooLarge(more int) bool {
 	return e.values > maxValues
 }
 
-// source is the object that a macro names; the macro is then on the stack.
+// source returns the object that a macro names and pushes the macro on the stack of blocks.
 func (e *expansion) source(macro any) (config.Object, bool) {
 	name, is := macro.(string)
 	if !is {
@@ -136,7 +135,7 @@ func (e *expansion) source(macro any) (config.Object, bool) {
 	return o, true
 }
 
-// leave takes the blocks from the stack that were not there outside.
+// leave pops the blocks above index external from the stack.
 func (e *expansion) leave(external int) {
 	for _, b := range e.blocks[external:] {
 		delete(e.around, b.source)
@@ -144,8 +143,7 @@ func (e *expansion) leave(external int) {
 	e.blocks = e.blocks[:external]
 }
 
-// circle tells of blocks that lead back to the first of them: once, with all of them, at
-// the block that can't be expanded.
+// circle reports a cycle of blocks once, with all of its blocks, at the block that can't be expanded.
 func (e *expansion) circle(blocks []block) {
 	var names []string
 	for _, b := range blocks {

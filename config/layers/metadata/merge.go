@@ -7,10 +7,10 @@ import (
 	"edgespan/config"
 )
 
-// Merge adds a vendor's metadata. What is described already stays as it is: an entry of the vendor's that describes
-// it otherwise is dropped as a whole, and is one of the conflicts; one that says the same is none. What either calls
-// secret is secret, whoever was first. Its actions may be unknown at any depth; they are NO_ACTION then. With faults
-// of the vendor's document there is no metadata.
+// Merge adds a vendor's metadata. It keeps existing entries: a vendor's entry with a different description is dropped
+// completely and reported as a conflict; an equal one is no conflict. A place that either of them marks secret is
+// secret. A vendor's unknown actions count as NO_ACTION, at any depth. If the vendor's document has faults, Merge
+// returns no metadata.
 func (m *Metadata) Merge(vendor config.Object) (merged *Metadata, conflicts, faults config.Faults) {
 	opts := m.opts
 	opts.UnknownActions = true
@@ -31,7 +31,7 @@ type merger struct {
 	conflicts config.Faults
 }
 
-// level merges two levels, and changes neither.
+// level merges two levels without changing them.
 func (g *merger) level(doc, theirDoc config.Object, p, theirs *param) (config.Object, *param) {
 	out, level := maps.Clone(doc), *p
 	level.known = maps.Clone(p.known)
@@ -40,7 +40,7 @@ func (g *merger) level(doc, theirDoc config.Object, p, theirs *param) (config.Ob
 		here, have := doc[key]
 		switch below, their := p.known[key], theirs.known[key]; {
 		case !have && their != nil:
-			// Compiled again: whether it is strict is for our levels to say.
+			// The vendor's entry is compiled again, since it inherits strict from this level.
 			c := compiler{opts: g.opts}
 			out[key], level.known[key] = theirDoc[key], c.child(theirDoc[key], inherited{strict: p.strict, flag: their.flag})
 		case below != nil && their != nil && below.kind == Level && their.kind == Level:
@@ -63,8 +63,8 @@ func (g *merger) levels(doc, theirDoc any, p, theirs *param) (config.Object, *pa
 	return g.level(own, other, p, theirs)
 }
 
-// hide is a description with what another of the same place calls secret. Where they are of different kinds, the whole
-// place is secret if anything in it is.
+// hide returns a description with the secret marks of another description of the same place. If their kinds differ, the
+// complete place becomes secret if anything in it is.
 func hide(doc any, p, theirs *param) (any, *param) {
 	switch {
 	case p.kind != theirs.kind && (p.hides() || theirs.hides()), theirs.secret:
@@ -96,7 +96,7 @@ func hide(doc any, p, theirs *param) (any, *param) {
 	return o, &out
 }
 
-// hides says whether a description calls anything secret.
+// hides reports whether anything in a description is secret.
 func (p *param) hides() bool {
 	if p.secret || p.each != nil && p.each.hides() {
 		return true
@@ -109,7 +109,7 @@ func (p *param) hides() bool {
 	return false
 }
 
-// conceal makes a whole place secret: a level by all its entries.
+// conceal marks a complete place as secret, a level by marking all its entries.
 func conceal(doc any, p *param) (any, *param) {
 	o, _ := doc.(config.Object)
 	out := *p

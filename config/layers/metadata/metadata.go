@@ -6,16 +6,16 @@ import (
 	"edgespan/config"
 )
 
-// Options are how a document is read.
+// Options control how a document is parsed.
 type Options struct {
-	// UnknownActions takes a vendor's actions, at every depth, for NO_ACTION.
+	// UnknownActions accepts a vendor's unknown actions, at any depth, as NO_ACTION.
 	UnknownActions bool
-	// E2E is metadata of the controller or the aggregator: their actions are known too, and
-	// what is below flags describes command-line flags, whose values are strings.
+	// E2E marks metadata of the controller or the aggregator: their actions are known as well, and the top-level key flags
+	// describes command-line flags, whose values are strings.
 	E2E bool
 }
 
-// Metadata is one document, compiled. It never changes; Merge makes another one.
+// Metadata is one compiled document. It is immutable; Merge returns a new one.
 type Metadata struct {
 	doc      config.Object // expanded
 	root     *param        // a level
@@ -23,7 +23,7 @@ type Metadata struct {
 	warnings config.Faults
 }
 
-// Parse expands and compiles a document. With faults there is no metadata.
+// Parse expands and compiles a document. If there are faults, it returns no metadata.
 func Parse(doc config.Object, opts Options) (*Metadata, config.Faults) {
 	expanded, faults := Expand(doc)
 	if faults != nil {
@@ -38,21 +38,20 @@ func Parse(doc config.Object, opts Options) (*Metadata, config.Faults) {
 	return &Metadata{doc: expanded, root: root, opts: opts, warnings: c.warnings}, nil
 }
 
-// Document is the document with its copy-blocks expanded, and what was merged into it.
+// Document returns the document with expanded copy-blocks and merged vendor metadata.
 func (m *Metadata) Document() config.Object { return m.doc }
 
-// Warnings are the places that mean less than they say: an action that takes effect on an
-// object property only, on an entry. Those of what was merged are last.
+// Warnings returns the places with an action that has no effect there: an entry with an action that works on object
+// properties only. Those of merged metadata come last.
 func (m *Metadata) Warnings() config.Faults { return slices.Clone(m.warnings) }
 
-// e2eFields are the top-level fields that only the controller's and the aggregator's
-// configs have (reference terragraph-config §5).
+// e2eFields are the top-level fields that only configs of the controller and the aggregator have (reference
+// terragraph-config §5).
 var e2eFields = []string{
 	"flags", "scanParams", "prefixAllocParams", "ignitionParams", "topologyParams", "upgradeParams", "dataEndpoints",
 }
 
-// IsE2E says whether a document describes the controller's or the aggregator's config: it
-// has a field that only these have.
+// IsE2E reports whether a document describes the config of the controller or the aggregator.
 func IsE2E(doc config.Object) bool {
 	return slices.ContainsFunc(e2eFields, func(field string) bool {
 		_, has := doc[field]

@@ -7,14 +7,12 @@ import (
 	"strings"
 )
 
-// Patterns are ECMAScript's, matched against the whole string byte by byte, as the
-// original's library does: ".{8,63}" are 8 to 63 bytes, which is what a passphrase of WPA
-// or the path of a socket is measured in. Go's expressions work on characters, so pattern
-// and text are widened: each byte becomes the character of its number. What ECMAScript
-// spells otherwise than Go is translated; what Go can't (look-ahead, back references,
-// counts beyond 1000) is a fault of the metadata.
+// Patterns are ECMAScript's and match the complete string byte by byte, as in the original's library: ".{8,63}" means 8
+// to 63 bytes, the unit of a WPA passphrase or a socket's path. Go's expressions match characters, so pattern and text
+// are widened: each byte becomes the character with its number. Syntax that differs between ECMAScript and Go is
+// translated; syntax that Go lacks (look-ahead, back references, counts beyond 1000) is a fault of the metadata.
 
-// widened makes a character of each byte; nothing of an ASCII text.
+// widened turns each byte into a character. ASCII text is unchanged.
 func widened(s string) string {
 	for i := range len(s) {
 		if s[i] >= 0x80 {
@@ -31,10 +29,10 @@ func widened(s string) string {
 const (
 	anyByte   = `\x00-\x{10FFFF}`
 	blankSet  = `\t\n\v\f\r `
-	printable = `\x00-\x08\x0e-\x1f\x21-\x{10FFFF}` // what is no blank
+	printable = `\x00-\x08\x0e-\x1f\x21-\x{10FFFF}` // everything but blanks
 )
 
-// compileRegex is a pattern for whole texts.
+// compileRegex compiles a pattern that must match a complete text.
 func compileRegex(pattern string) (*regexp.Regexp, error) {
 	t := translation{in: widened(pattern)}
 	if err := t.run(); err != nil {
@@ -53,7 +51,7 @@ type translation struct {
 	out strings.Builder
 }
 
-// run translates what is outside of classes: "." leaves out line ends of both kinds.
+// run translates a pattern. "." excludes both kinds of line ends.
 func (t *translation) run() error {
 	depth := 0
 	for t.at < len(t.in) {
@@ -70,7 +68,7 @@ func (t *translation) run() error {
 			depth++
 			t.out.WriteByte(c)
 		case ')':
-			if depth--; depth < 0 { // it would end the group that is put around the whole
+			if depth--; depth < 0 { // it would close the group around the complete pattern
 				return fmt.Errorf("a ')' too many at %d", t.at+1)
 			}
 			t.out.WriteByte(c)
@@ -82,8 +80,7 @@ func (t *translation) run() error {
 	return nil
 }
 
-// class translates [...]. In ECMAScript a ']' at its start ends it: [] matches nothing,
-// and [^] anything.
+// class translates [...]. In ECMAScript a ']' at the start ends the class: [] matches nothing, and [^] anything.
 func (t *translation) class() {
 	rest := t.in[t.at:]
 	switch {
@@ -121,8 +118,8 @@ func (t *translation) class() {
 	}
 }
 
-// escape translates what follows a backslash: blanks with the vertical tab, \uXXXX and
-// \cX; the rest is spelled alike.
+// escape translates an escape: the blank classes, which include the vertical tab, \uXXXX and \cX. The others are equal
+// in Go.
 func (t *translation) escape(inClass bool) {
 	rest := t.in[t.at:]
 	take := func(n int, text string) {

@@ -2,10 +2,9 @@ package metadata
 
 import "edgespan/config"
 
-// synced says whether a place is shared with the peer controller: the nearest statement
-// counts, its own or that of what is around it. So a synced object takes all its
-// properties along, unless one says "sync": false (in the original each property had to
-// say so again, and an object arrived without what it requires).
+// synced reports whether a place is shared with the peer controller: its own setting applies, or else that of the
+// nearest enclosing place. So all properties of a synced object are shared unless they have "sync": false. (In the
+// original each property had to repeat the setting, and objects arrived without required properties.)
 func (p *param) synced(around bool) bool {
 	if p.sync != nil {
 		return *p.sync
@@ -13,9 +12,8 @@ func (p *param) synced(around bool) bool {
 	return around
 }
 
-// Split parts a config into what is shared with the peer controller and what stays. What
-// nobody described is shared, as in the original: it follows the sender. Laid over each
-// other the two are the config.
+// Split splits a config into the part shared with the peer controller and the rest; merging both gives the config.
+// Unknown keys are shared, as in the original: they follow the sender.
 func (m *Metadata) Split(o config.Object) (shared, own config.Object) {
 	shared, own = split(m.root, o, false)
 	if shared == nil {
@@ -27,7 +25,7 @@ func (m *Metadata) Split(o config.Object) (shared, own config.Object) {
 	return shared, own
 }
 
-// split answers with nil for a side that has nothing.
+// split returns nil for an empty part.
 func split(p *param, o config.Object, around bool) (shared, own config.Object) {
 	put := func(side *config.Object, key string, v any) {
 		if *side == nil {

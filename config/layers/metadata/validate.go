@@ -7,37 +7,35 @@ import (
 	"edgespan/config"
 )
 
-// The rules that a value can break.
+// The rules that a value can violate.
 const (
-	RuleType     = "type"     // of another type than described
-	RuleRange    = "range"    // a number, or the number in a string, outside of all ranges
-	RuleValue    = "value"    // none of those listed
-	RuleRegex    = "regex"    // the expression does not match
-	RuleRequired = "required" // a property that must be there
-	RuleUnknown  = "unknown"  // a key below strict that nobody described
+	RuleType     = "type"     // the value has another type than described
+	RuleRange    = "range"    // a number, or the number in a string, is outside of all ranges
+	RuleValue    = "value"    // the value is not one of those listed
+	RuleRegex    = "regex"    // the value does not match the expression
+	RuleRequired = "required" // a required property is missing
+	RuleUnknown  = "unknown"  // a key below strict is not described
 )
 
-// Fault is one value that breaks a rule.
+// Fault is one value that violates a rule.
 type Fault struct {
 	Path        []string
-	Value       any    // nil where something is missing, and {"$masked": true} for a secret
+	Value       any    // nil for a missing value, {"$masked": true} for a secret
 	Rule        string // one of the above
 	Problem     string // "invalid value 70000"
 	Expectation string // "must be an integer from 1 to 65535"
 }
 
-// Report is all that is to be said about a config, each list in the order of the paths.
+// Report holds the results of validating a config, each list sorted by path.
 type Report struct {
 	Faults []Fault
-	// Unknown are keys that nobody described, the shallowest only; those below strict are
-	// faults instead.
+	// Unknown are the keys without description, only the topmost ones; those below strict are faults instead.
 	Unknown [][]string
-	// Deprecated and ReadOnly are the places so marked that the config has. They are no
-	// faults of a config at rest.
+	// Deprecated and ReadOnly are the places in the config with these marks. By themselves they are no faults.
 	Deprecated, ReadOnly [][]string
 }
 
-// Err are the faults as those of a document; nil when there are none.
+// Err converts the faults to those of a document; nil if there are none.
 func (r Report) Err() config.Faults {
 	var out config.Faults
 	for _, f := range r.Faults {
@@ -46,7 +44,7 @@ func (r Report) Err() config.Faults {
 	return out
 }
 
-// Validate checks a whole config, and collects everything.
+// Validate checks a complete config and collects all results.
 func (m *Metadata) Validate(o config.Object) Report {
 	v := validator{}
 	v.value(m.root, o)
@@ -79,7 +77,7 @@ func (v *validator) fault(p *param, value any, rule string) {
 	v.report.Faults = append(v.report.Faults, f)
 }
 
-// problem says what is wrong with a value. That of a flag is always a string, so its text matters and not its type.
+// problem formats the problem of a value. A flag's value is always a string, so its text matters and not its type.
 func problem(p *param, value any, rule string) string {
 	if _, text := value.(string); rule == RuleType && !(p.flag && text) {
 		return wrongType(value)
@@ -87,7 +85,7 @@ func problem(p *param, value any, rule string) string {
 	return shown(value)
 }
 
-// value checks what stands at the path.
+// value validates the value at the current path.
 func (v *validator) value(p *param, value any) {
 	if p.deprecated {
 		v.report.Deprecated = append(v.report.Deprecated, v.here())
@@ -117,7 +115,7 @@ func (v *validator) mapping(each *param, o config.Object) {
 	}
 }
 
-// object checks a level, or an object whose properties are described.
+// object validates a level, or an object with described properties.
 func (v *validator) object(p *param, o config.Object) {
 	for key, value := range o {
 		v.path = append(v.path, key)
@@ -139,7 +137,7 @@ func (v *validator) object(p *param, o config.Object) {
 	}
 }
 
-// breaks is the rule that a value breaks by itself, "" for none.
+// breaks returns the rule that a value itself violates, or "".
 func (p *param) breaks(value any) string {
 	if p.flag && p.kind != Level {
 		return p.breaksAsFlag(value)
@@ -175,8 +173,8 @@ func (p *param) breaks(value any) string {
 	return ""
 }
 
-// breaksAsFlag: the value of a command-line flag is always a string, and one of another
-// type is described by what that string says.
+// breaksAsFlag is breaks for a command-line flag: its value is always a string, which must contain a value of the
+// described type.
 func (p *param) breaksAsFlag(value any) string {
 	s, is := value.(string)
 	if !is {

@@ -8,11 +8,11 @@ import (
 	"edgespan/config"
 )
 
-// all are the migrations, older versions first. A new one is added behind those of its
-// version's family, with a test of what it makes of a real file.
+// all lists the migrations, older versions first. Add a new one after the others of its version's family, with a test
+// on a real file.
 //
-// Those of RELEASE_M follow what the base files of these releases show: a key that went in
-// the release in which the same value turned up at another place.
+// Those of RELEASE_M follow from the base files of these releases: a key disappeared in the release in which the same
+// value appeared at another path.
 var all = []Migration{
 	{
 		Version: "RELEASE_M46", Kind: Node,
@@ -51,7 +51,7 @@ var all = []Migration{
 	},
 }
 
-// prefixesToRegex makes "terra.*" of "terra" and "(terra|nic1).*" of "terra,nic1".
+// prefixesToRegex converts "terra" to "terra.*" and "terra,nic1" to "(terra|nic1).*".
 func prefixesToRegex(v any) (any, error) {
 	s, is := v.(string)
 	if !is {

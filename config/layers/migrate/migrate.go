@@ -7,7 +7,7 @@ import (
 	"edgespan/config/layers"
 )
 
-// Kind is what a document is the configuration of.
+// Kind is the kind of configuration in a document.
 type Kind string
 
 // The kinds: a layer of nodes, and the files of the seed's E2E configuration.
@@ -19,31 +19,31 @@ const (
 
 // Migration is one step to a version.
 type Migration struct {
-	Version string // that has the new keys: RELEASE_M78
+	Version string // the first with the new keys: RELEASE_M78
 	Kind    Kind
 	What    string // one sentence for people
 	do      func(*work)
 }
 
-// Change is one key that a migration moved or took out.
+// Change is one key that a migration moved or removed.
 type Change struct {
 	Version  string
-	From, To []string // To is nil where the value is of no use any more
-	// Kept: the new key was set already, otherwise than the old one. It stays, and the old
-	// value is gone with its key.
+	From, To []string // To is nil if the value is obsolete
+	// Kept reports that the new key already had a different value. That value is kept, and the old one is removed with its
+	// key.
 	Kept bool
 }
 
-// All are the migrations in the order in which they run: by version, the older first.
+// All returns the migrations in the order in which they run, older versions first.
 func All() []Migration { return slices.Clone(all) }
 
-// Range is from which version to which a document goes; "" is from the first and to the
-// newest. With either, only migrations of that version's family run.
+// Range limits the migrations of a document to those after From and up to To. An empty From means the first version, an
+// empty To the newest. If either is set, only migrations of its family run.
 type Range struct{ From, To string }
 
-// Run takes one document, bare (of one node, not {node: …}), through all migrations of its
-// kind after From and up to To. It answers with the new document and what was changed; with
-// faults there is none. What is migrated already stays, the document itself even.
+// Run applies all migrations of a kind after From and up to To to one document (of one node, not {node: …}). It returns
+// the new document and the changes; with faults it returns no document. Parts that are already migrated do not change;
+// if all are, Run returns the document itself.
 func Run(kind Kind, doc config.Object, r Range) (config.Object, []Change, config.Faults) {
 	return run(all, kind, doc, r)
 }
@@ -63,7 +63,7 @@ func run(all []Migration, kind Kind, doc config.Object, r Range) (config.Object,
 	return w.doc, w.changes, nil
 }
 
-// has says whether the migration to a version lies in the range.
+// has reports whether the migration to a version is in the range.
 func (r Range) has(version string) bool {
 	v := layers.ParseSoftware(version)
 	if r.From != "" {
@@ -81,6 +81,6 @@ func (r Range) has(version string) bool {
 	return true
 }
 
-// Check says what is wrong with a range: a version that no number is in, of a family that
-// has no migration, or a From that is newer than To.
+// Check returns an error for an invalid range: a version without a number, a family without migrations, or a From that
+// is newer than To.
 func (r Range) Check() error { return r.check(all) }

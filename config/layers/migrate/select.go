@@ -8,18 +8,18 @@ import (
 	"edgespan/config/layers"
 )
 
-// Done is up to which version the layers of a fleet were migrated, by the family of the versions.
+// Done maps each family of versions to the version up to which the layers of a fleet are migrated.
 type Done map[string]string
 
-// Selection is the migrations that are due for a fleet, in the order in which they run.
+// Selection is a list of migrations for a fleet, in the order in which they run.
 type Selection struct {
 	steps []Migration
-	// Held are those that wait, since some node runs a version without the new keys.
+	// Held are the migrations that must wait, since a node runs a version that does not know the new keys.
 	Held []Migration
 }
 
-// Due selects what a fleet's layers need: the migrations after done, up to the oldest version of
-// their family that a node runs. To such a node the new keys say nothing, and the old ones do.
+// Due selects the migrations for a fleet's layers: those after done and up to the oldest version of their family that a
+// node runs. Such a node knows the old keys and not the new ones.
 func Due(done Done, nodes []string) Selection { return due(all, done, nodes) }
 
 func due(all []Migration, done Done, nodes []string) Selection {
@@ -38,8 +38,8 @@ func due(all []Migration, done Done, nodes []string) Selection {
 	return s
 }
 
-// Level selects what brings documents from elsewhere to where the layers of a fleet are, or will
-// be after Due: old keys of what was done before too.
+// Level selects the migrations that bring imported documents to the version of a fleet's layers after Due, including
+// those in done.
 func Level(done Done, nodes []string) Selection { return level(all, done, nodes) }
 
 func level(all []Migration, done Done, nodes []string) Selection {
@@ -53,7 +53,7 @@ func level(all []Migration, done Done, nodes []string) Selection {
 	return s
 }
 
-// oldestOf is the oldest version of each family.
+// oldestOf returns the oldest version of each family.
 func oldestOf(versions []string) map[string]layers.Software {
 	out := map[string]layers.Software{}
 	for _, text := range versions {
@@ -70,15 +70,15 @@ func (d Done) has(v layers.Software) bool {
 	return is && v.Compare(layers.ParseSoftware(to)) <= 0
 }
 
-// Steps are the migrations of the selection.
+// Steps returns the migrations of the selection.
 func (s Selection) Steps() []Migration { return slices.Clone(s.steps) }
 
-// Run takes one document through the selection, as the function Run does.
+// Run applies the selection to one document, as the function Run does.
 func (s Selection) Run(kind Kind, doc config.Object) (config.Object, []Change, config.Faults) {
 	return run(s.steps, kind, doc, Range{})
 }
 
-// After is what is done once the selection has run. Nothing that was done is taken back.
+// After returns done after the selection has run. It never lowers a version.
 func (s Selection) After(done Done) Done {
 	out := maps.Clone(done)
 	if out == nil {
@@ -92,7 +92,7 @@ func (s Selection) After(done Done) Done {
 	return out
 }
 
-// Newer says whether a migration is to a newer version of the family than the given one is.
+// Newer reports whether a migration's version is newer than another version of its family.
 func (m Migration) Newer(than string) bool {
 	v, w := layers.ParseSoftware(m.Version), layers.ParseSoftware(than)
 	return len(w.Numbers) > 0 && v.Family == w.Family && v.Compare(w) > 0

@@ -10,7 +10,7 @@ import (
 	"edgespan/config/layers"
 )
 
-// work is a document on its way, and what was done to it.
+// work is a document under migration, with the changes so far.
 type work struct {
 	doc     config.Object
 	version string
@@ -18,11 +18,11 @@ type work struct {
 	faults  config.Faults
 }
 
-// move renames a key. What is at the new one already wins, key by key where both are
-// objects; an object and something else can't both stand there and are a fault.
+// move renames a key. A value at the new key wins, key by key if both are objects; an object and a value of another
+// type are a fault.
 func (w *work) move(from, to string) { w.convert(from, to, func(v any) (any, error) { return v, nil }) }
 
-// convert moves a value and makes another one of it.
+// convert moves a value and converts it.
 func (w *work) convert(from, to string, how func(any) (any, error)) {
 	source, target := strings.Split(from, "."), strings.Split(to, ".")
 	v, has := config.Lookup(w.doc, source)
@@ -38,7 +38,7 @@ func (w *work) convert(from, to string, how func(any) (any, error)) {
 	w.doc = config.Prune(w.doc, source)
 }
 
-// drop takes out a key that is of no use any more.
+// drop removes an obsolete key.
 func (w *work) drop(from string) {
 	source := strings.Split(from, ".")
 	if _, has := config.Lookup(w.doc, source); has {
@@ -47,7 +47,7 @@ func (w *work) drop(from string) {
 	}
 }
 
-// place puts a value at a path, below what is there.
+// place sets a value at a path unless the path already has one.
 func (w *work) place(v any, from, to []string) {
 	if at, kind := blocked(w.doc, to); at != nil {
 		w.faults.Add(from, fmt.Sprintf("can't move to %s: %s has the invalid type %s", config.FormatPath(to),
@@ -77,7 +77,7 @@ func (w *work) place(v any, from, to []string) {
 	}
 }
 
-// blocked is the place above a path that is no object.
+// blocked returns the first value on the way to a path that is not an object.
 func blocked(doc config.Object, path []string) (at []string, kind string) {
 	for n := 1; n < len(path); n++ {
 		v, has := config.Lookup(doc, path[:n])

@@ -6,18 +6,18 @@ import (
 	"edgespan/config/layers/metadata"
 )
 
-// Between judges what makes another world of one: any layers of any nodes at once, whoever
-// wrote them. It makes the checks of groups 5 and 6 and says what changes on the nodes of
-// the second, whose kinds and metadata count for both.
+// Between validates the step from one world to another, which may differ in any layers of any nodes. It makes the
+// checks of groups 5 and 6 and returns the changes on the nodes of the second world, whose kinds and metadata apply to
+// both.
 func Between(was, is World) (effects []Effect, warnings, faults Faults) {
 	e := editor{world: is, verdicts: map[string]*verdict{}}
 	e.between(was, is)
 	return e.effects(), e.warnings.Together(), e.faults.Together()
 }
 
-// File makes the new document of a configuration that has no layers: set replaces it,
-// modify merges into it, and a secret that is masked keeps the stored value. What is
-// read-only or deprecated may not be added or changed. Nothing else is checked.
+// File applies a write to a configuration without layers: set replaces the document, modify merges into it, and a
+// masked secret keeps the stored value. It refuses new and changed values of read-only and deprecated entries and makes
+// no other checks.
 func File(m *metadata.Metadata, op Op, old, request config.Object) (config.Object, Faults) {
 	e := editor{world: World{Metadata: m}, change: Change{Layer: layers.Network, Op: op}, file: true}
 	w := e.put("", old, request)
@@ -28,7 +28,7 @@ func File(m *metadata.Metadata, op Op, old, request config.Object) (config.Objec
 	return w.new, nil
 }
 
-// layerName is that of the layer that is written, for a fault; "" of a file without layers.
+// layerName returns the name of the written layer for a fault; "" for a file without layers.
 func (e *editor) layerName() string {
 	if e.file {
 		return ""
@@ -36,7 +36,7 @@ func (e *editor) layerName() string {
 	return e.change.Layer.String()
 }
 
-// place names in a sentence what is written to.
+// place names the target of the write within a sentence.
 func (e *editor) place() string {
 	if e.file {
 		return "the file"

@@ -9,11 +9,11 @@ import (
 	"edgespan/config/layers/metadata"
 )
 
-// Op is what a write does.
+// Op is the kind of a write.
 type Op int
 
-// What a write does. Set replaces the whole network layer, or the whole layer of each node
-// that is named; the others stay.
+// The kinds of writes. Set replaces the complete network layer, or the complete layer of each named node; other nodes
+// keep theirs.
 const (
 	Set Op = iota
 	Modify
@@ -24,40 +24,40 @@ var opNames = [...]string{"set", "modify", "unset"}
 
 func (o Op) String() string { return opNames[o] }
 
-// Change is one write. To the node layer it is written as {node: {…}}: a node's name comes
-// first in the overrides and in each key.
+// Change is one write. A write to the node layer has the form {node: {…}}: the overrides and each key begin with a
+// node's name.
 type Change struct {
-	Layer     layers.Layer  // Network or Node; every other one is refused
+	Layer     layers.Layer  // Network or Node; any other is refused
 	Op        Op            //
-	Overrides config.Object // Set and Modify
-	// Keys are removed by Unset, all of them or none. A node's name alone removes its whole
-	// layer. An object that becomes empty by it goes too, as it would add {} to the config.
+	Overrides config.Object // for Set and Modify
+	// Keys are removed by Unset, all or none. A node's name alone removes its layer. An object that becomes empty is
+	// removed too, since it would add {} to the config.
 	Keys [][]string
-	// Auto is what the auto layer of a node becomes by what its node layer becomes, for what
-	// the controller derives from that; nil: it stays. Nil of it is a layer that is gone.
+	// Auto returns the auto layer of a node, which the controller derives from its new node layer; nil: auto layers do not
+	// change. A nil result removes the layer.
 	Auto func(node string, own config.Object) config.Object
 }
 
-// World is what a write is checked in. Nobody changes it.
+// World is the state of a fleet in which a write is checked. It is immutable.
 type World struct {
-	Kinds    map[string]layers.Set // base, firmware and hardware of a kind of nodes
+	Kinds    map[string]layers.Set // base, firmware and hardware layer of each kind of nodes
 	Network  config.Object
-	Nodes    map[string]Node    // every node that is known, with or without overrides
-	Metadata *metadata.Metadata // nil: no rules, nothing is read-only or deprecated
-	// Rules are those of kinds whose board has rules of its own, and Base those of all others;
-	// without it they go by Metadata, which says what is secret in any case.
+	Nodes    map[string]Node    // all known nodes, with or without overrides
+	Metadata *metadata.Metadata // nil: no rules, and nothing is read-only or deprecated
+	// Rules are the rules of kinds whose board has its own, and Base applies to all other kinds. Without Base those use
+	// Metadata, which always defines the secrets.
 	Rules      map[string]*metadata.Metadata
 	Base       *metadata.Metadata
-	InTopology map[string]bool // the nodes that may be named; nil: every node
+	InTopology map[string]bool // the nodes that a write may name; nil: all
 	Sections   Sections
 }
 
-// Sections is what is known of the top-level keys whose entries refer to each other: a node's
-// ports, networks and apps, as config/nodeconf has them. The zero value knows none.
+// Sections describes the top-level keys whose entries refer to each other: a node's ports, networks and apps, as in
+// config/nodeconf. The zero value describes none.
 type Sections struct {
 	Keys    []string                                                       // sorted
-	Present func(effective config.Object) config.Object                    // without the entries that a layer made absent
-	Check   func(effective config.Object) (warnings, faults config.Faults) // between fields; in the order of the paths
+	Present func(effective config.Object) config.Object                    // removes the entries marked absent
+	Check   func(effective config.Object) (warnings, faults config.Faults) // checks between fields; sorted by path
 }
 
 func (s Sections) present(effective config.Object) config.Object {
@@ -74,35 +74,35 @@ func (s Sections) check(effective config.Object) (warnings, faults config.Faults
 	return s.Check(effective)
 }
 
-// Node is one node of a world.
+// Node is one node of a World.
 type Node struct {
-	Kind      string // of World.Kinds; "" as well
+	Kind      string // of World.Kinds, "" included
 	Auto, Own config.Object
 }
 
-// Result is what an accepted write does.
+// Result is the effect of an accepted write.
 type Result struct {
-	Changed bool // whether the layer says anything else than before
+	Changed bool // whether the layer differs from before
 	Network config.Object
-	// Nodes are the new node layers of those nodes whose layer changes; nil: it is gone.
+	// Nodes are the node layers that change; nil: removed.
 	Nodes map[string]config.Object
-	// Autos are the same of the auto layer, by Change.Auto.
+	// Autos are the auto layers that change by Change.Auto; nil: removed.
 	Autos map[string]config.Object
-	// Effects is what changes on the nodes, those with equal changes together, in the order
-	// of their first node. A node whose config stays the same is in none.
+	// Effects are the changes on the nodes, grouped by equal changes and sorted by their first node. Nodes without changes
+	// are in none.
 	Effects  []Effect
-	Warnings Faults // keys that nobody described, and those of the sections
+	Warnings Faults // undescribed keys, and warnings of the sections
 }
 
-// Effect is what a write changes in the effective config of some nodes.
+// Effect is the change of a write to the effective config of some nodes.
 type Effect struct {
-	Nodes   []string      // sorted; none: what any node of a kind without known nodes would see
-	Diff    config.Object // config.FullDiff of the first node's configs, secrets as they are
+	Nodes   []string      // sorted; none: any node of a kind without known nodes
+	Diff    config.Object // config.FullDiff of the first node's configs, secrets not masked
 	Values  []Value
 	Actions []metadata.Action // in the order of execution
 }
 
-// Value is one value of the effective config that changes; a secret is masked.
+// Value is one changed value of the effective config; secrets are masked.
 type Value struct {
 	Path           []string
 	Old, New       any
@@ -110,7 +110,7 @@ type Value struct {
 	Origin         layers.Layer // of the new value
 }
 
-// Apply checks a write and makes it. With faults there is no result.
+// Apply checks a write and returns its result. With faults there is no result.
 func Apply(w World, c Change) (Result, Faults) {
 	e := editor{world: w, change: c, verdicts: map[string]*verdict{}}
 	if c.Layer != layers.Network && c.Layer != layers.Node {
@@ -133,7 +133,7 @@ func Apply(w World, c Change) (Result, Faults) {
 	return e.result(writes), nil
 }
 
-// rules are those that count for the nodes of a kind.
+// rules returns the rules for the nodes of a kind.
 func (w World) rules(kind string) *metadata.Metadata {
 	switch {
 	case w.Rules[kind] != nil:
@@ -149,14 +149,14 @@ type editor struct {
 	change   Change
 	faults   Faults
 	warnings Faults
-	verdicts map[string]*verdict // of nodes whose layers are equal where it matters
+	verdicts map[string]*verdict // by the digests of nodes' layers within the scope, so that equal nodes share one
 	judged   []judged
 	hasher   config.Hasher
 	autos    map[string]config.Object
 	file     bool // the write is to a file without layers
 }
 
-// judged are the nodes of one verdict.
+// judged are the nodes that share one verdict.
 type judged struct {
 	nodes []string
 	*verdict
@@ -164,7 +164,7 @@ type judged struct {
 
 func (e *editor) add(f Fault) { e.faults = append(e.faults, f) }
 
-// write is one layer before and after; with broken nobody knows what comes after.
+// write is one layer before and after; with broken set, the new layer is unknown.
 type write struct {
 	node     string // "" for the network layer
 	old, new config.Object
@@ -198,12 +198,12 @@ func (e *editor) result(writes []write) Result {
 	return r
 }
 
-// same says whether a layer stays as it is. An empty one is not the same as none.
+// same reports whether a layer is unchanged. An empty layer differs from a missing one.
 func same(old, after config.Object) bool {
 	return (old == nil) == (after == nil) && config.Equal(old, after)
 }
 
-// effects brings nodes with equal changes together.
+// effects groups nodes with equal changes.
 func (e *editor) effects() []Effect {
 	var out []Effect
 	at := map[string]int{}

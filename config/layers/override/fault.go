@@ -10,7 +10,7 @@ import (
 	"edgespan/config"
 )
 
-// The rules of a write, beside those of the metadata.
+// The rules of a write, in addition to those of the metadata.
 const (
 	RuleReadOnly   = "readOnly"
 	RuleDeprecated = "deprecated"
@@ -20,25 +20,24 @@ const (
 	RuleTogether   = "together"
 )
 
-// groups is the order in which faults are told. All rules of the metadata are one group,
-// after these, and RuleTogether belongs to it.
+// groups is the order of faults. All rules of the metadata, and RuleTogether, form one last group.
 var groups = []string{RuleReadOnly, RuleDeprecated, RuleTopology, RuleRequest, RuleClash}
 
-// Fault is one reason to refuse a write, or one warning, and the nodes that have it.
+// Fault is one reason to refuse a write, or one warning, with the nodes that have it.
 type Fault struct {
 	Nodes       []string // sorted; none for a fault of the network layer itself
 	Path        []string
-	Value       any // that would stand there; nil where there is none, {"$masked": true} for a secret
+	Value       any // the refused value; nil for none, {"$masked": true} for a secret
 	Rule        string
-	Layer       string // that the value is of: "base" … "node"; "" where nothing is
-	Problem     string // "is 5"
+	Layer       string // layer of the value: "base" … "node"; "" for none
+	Problem     string // "invalid type int64"
 	Expectation string
 }
 
-// shownNodes is how many nodes a line names.
+// shownNodes is the number of nodes that a line names.
 const shownNodes = 100
 
-// Error is the fault in one line: "n1, n2: path.to.key: invalid type int64: must be a string (type, node layer)".
+// Error returns the fault in one line: "n1, n2: path.to.key: invalid type int64: must be a string (type, node layer)".
 func (f Fault) Error() string {
 	line := config.Fault{Path: f.Path, Problem: f.Problem, Expectation: f.Expectation}.Error()
 	if len(f.Nodes) > 0 {
@@ -68,17 +67,17 @@ func nodeList(nodes []string) string {
 // Faults are all reasons to refuse one write.
 type Faults []Fault
 
-// Is says that the write is rejected.
+// Is reports that faults are errors of the class Rejected.
 func (fs Faults) Is(target error) bool { return target == config.Rejected }
 
-// Error is one line for each fault, and few of the same kind (config.Few).
+// Error returns one line per fault; config.Few limits the faults of one kind.
 func (fs Faults) Error() string { return strings.Join(config.Few(fs, Fault.kind, Fault.Error), "\n") }
 
 func (f Fault) kind() string {
 	return config.Fault{Problem: f.Problem, Expectation: f.Expectation}.Kind() + " (" + f.Rule + ")"
 }
 
-// Nodes are all nodes that a fault names, sorted.
+// Nodes returns all nodes that the faults name, sorted.
 func (fs Faults) Nodes() []string {
 	var out []string
 	for _, f := range fs {
@@ -88,7 +87,7 @@ func (fs Faults) Nodes() []string {
 	return slices.Compact(out)
 }
 
-// same says whether two faults differ in their nodes only.
+// same reports whether two faults differ only in their nodes.
 func (f Fault) same(g Fault) bool { return f.compare(g) == 0 }
 
 func (f Fault) group() int {
@@ -106,7 +105,7 @@ func (f Fault) compare(g Fault) int {
 	)
 }
 
-// Together are faults in their order, each once with all its nodes.
+// Together sorts faults and merges those that differ only in their nodes.
 func (fs Faults) Together() Faults {
 	slices.SortStableFunc(fs, Fault.compare)
 	var out Faults
@@ -115,7 +114,7 @@ func (fs Faults) Together() Faults {
 			out[last].Nodes = append(out[last].Nodes, f.Nodes...)
 			continue
 		}
-		f.Nodes = slices.Clip(f.Nodes) // thousands of faults share one list of all nodes: nobody writes to it
+		f.Nodes = slices.Clip(f.Nodes) // thousands of faults share one list of all nodes, so an append must copy it
 		out = append(out, f)
 	}
 	for i, f := range out {
@@ -128,7 +127,7 @@ func (fs Faults) Together() Faults {
 	return out
 }
 
-// inOrder says whether names are sorted, each once.
+// inOrder reports whether names are sorted and unique.
 func inOrder(names []string) bool {
 	for i := 1; i < len(names); i++ {
 		if names[i-1] >= names[i] {

@@ -7,9 +7,8 @@ import (
 	"edgespan/config/layers/metadata"
 )
 
-// marks notes what a write adds or changes at or below entries that are read-only or
-// deprecated, each of these once. A path is a list of keys, so that a key with a dot in it
-// hides nothing.
+// marks adds a fault for each read-only or deprecated entry at or below which a write adds or changes a value. Paths
+// are lists of keys, so a key with a dot in it can't evade the check.
 func (e *editor) marks(w write) {
 	rules := e.world.rules(e.world.Nodes[w.node].Kind)
 	for path := range changes(w.old, w.new) {
@@ -39,7 +38,7 @@ func (e *editor) mark(w write, entry []string, rule string) {
 	})
 }
 
-// marked is how many keys of a path lead to the first entry that is marked so; 0: none is.
+// marked returns the length of the path to the first entry on a path that has a mark, or 0.
 func marked(meta *metadata.Metadata, path []string, is func(metadata.Entry) bool) int {
 	if meta == nil {
 		return 0
@@ -52,8 +51,8 @@ func marked(meta *metadata.Metadata, path []string, is func(metadata.Entry) bool
 	return 0
 }
 
-// changes calls for the path of each value of new that old has not: a scalar, an array or
-// an empty object. The path is valid during the call.
+// changes iterates over the paths of values in new that differ from old: scalars, arrays and empty objects. A path is
+// valid only until the next one.
 func changes(old, after config.Object) func(func([]string) bool) {
 	return func(yield func([]string) bool) { changed(old, after, nil, yield) }
 }

@@ -5,22 +5,22 @@ import (
 	"edgespan/config/layers/metadata"
 )
 
-// maskKey stands in place of a secret where one is shown; who writes it back keeps it.
+// maskKey marks an object that replaces a secret; a write that contains it keeps the stored secret.
 const maskKey = "$masked"
 
 func masked(o config.Object) bool { return len(o) == 1 && o[maskKey] == true }
 
-// IsMasked says whether a value stands in place of a secret.
+// IsMasked reports whether a value is a mask.
 func IsMasked(v any) bool {
 	o, is := v.(config.Object)
 	return is && masked(o)
 }
 
-// Hidden is what stands in place of a secret.
+// Hidden returns a mask.
 func Hidden() config.Object { return config.Object{maskKey: true} }
 
-// Mask is a value at a path of a config with {"$masked": true} in the place of each secret
-// in it, and whether there was any. Null is no secret.
+// Mask returns the value at a path of a config with {"$masked": true} in place of each secret, and whether there was
+// one. Null is not a secret.
 func Mask(m *metadata.Metadata, path []string, v any) (shown any, hidden bool) {
 	if m == nil {
 		return v, false
@@ -31,13 +31,13 @@ func Mask(m *metadata.Metadata, path []string, v any) (shown any, hidden bool) {
 	return maskBelow(m, append(make([]string, 0, len(path)+8), path...), v)
 }
 
-// maskBelow is Mask for what is no secret itself, nor in one. It writes to what path has room for.
+// maskBelow is Mask for a value that is neither secret nor inside a secret. It writes to the spare capacity of path.
 func maskBelow(m *metadata.Metadata, path []string, v any) (any, bool) {
 	o, is := v.(config.Object)
 	if !is {
 		return v, false
 	}
-	var out config.Object // once it differs
+	var out config.Object // allocated once it differs
 	for key, below := range o {
 		at := append(path, key)
 		shown, hidden := any(Hidden()), below != nil
@@ -61,7 +61,7 @@ func maskBelow(m *metadata.Metadata, path []string, v any) (any, bool) {
 	return out, true
 }
 
-// secret says whether a place, or what it is in, is a secret.
+// secret reports whether a place is secret or inside a secret.
 func secret(m *metadata.Metadata, path []string) bool {
 	return marked(m, path, func(e metadata.Entry) bool { return e.Secret }) > 0
 }

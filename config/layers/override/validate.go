@@ -10,7 +10,7 @@ import (
 	"edgespan/config/layers/metadata"
 )
 
-// verdict is what a write does to one effective config.
+// verdict is the effect of a write on one effective config.
 type verdict struct {
 	faults, warnings []Fault // without nodes
 	diff             config.Object
@@ -19,7 +19,7 @@ type verdict struct {
 	name             string // equal for equal values
 }
 
-// validateNodes judges writes to the node layer, each on its node.
+// validateNodes validates writes to the node layer, each on its node.
 func (e *editor) validateNodes(writes []write) {
 	for _, w := range writes {
 		if w.broken {
@@ -37,7 +37,7 @@ func (e *editor) validateNodes(writes []write) {
 	}
 }
 
-// follows notes an auto layer that changes by the write.
+// follows records an auto layer that changes with the write.
 func (e *editor) follows(node string, old, after config.Object) scope {
 	if same(old, after) {
 		return nil
@@ -49,7 +49,7 @@ func (e *editor) follows(node string, old, after config.Object) scope {
 	return e.scopeOf(old, after)
 }
 
-// validateNetwork judges a write to the network layer on every node.
+// validateNetwork validates a write to the network layer on every node.
 func (e *editor) validateNetwork(writes []write) {
 	if w := writes[0]; !w.broken {
 		is := e.world
@@ -58,9 +58,8 @@ func (e *editor) validateNetwork(writes []write) {
 	}
 }
 
-// between judges every node whose layers differ in two worlds. What can change lies below
-// the top-level keys that differ, so nodes of one kind with equal overrides there are judged
-// once.
+// between validates every node whose layers differ between two worlds. Changes are limited to the top-level keys that
+// differ, so nodes of one kind with equal overrides at these keys share one validation.
 func (e *editor) between(was, is World) {
 	network := e.scopeOf(was.Network, is.Network)
 	used, by := map[string]bool{}, map[*verdict]int{}
@@ -76,7 +75,7 @@ func (e *editor) between(was, is World) {
 		before[layers.Auto], before[layers.Network], before[layers.Node] = scope.cut(old.Auto), cutWas, scope.cut(old.Own)
 		after[layers.Auto], after[layers.Network], after[layers.Node] = scope.cut(now.Auto), cutIs, scope.cut(now.Own)
 		key := strconv.Quote(now.Kind) + "="
-		if len(scope) != len(network) { // the node's own changes reach farther than the network's
+		if len(scope) != len(network) { // the node's own changes affect more keys than the network's
 			before[layers.Network], after[layers.Network] = scope.cut(was.Network), scope.cut(is.Network)
 			key = strconv.Quote(now.Kind) + strings.Join(scope, "\x00")
 		}
@@ -100,7 +99,7 @@ func (e *editor) between(was, is World) {
 	}
 }
 
-// validateKinds judges a write to the network layer by itself, on nodes without overrides.
+// validateKinds validates a write to the network layer by itself, on nodes without overrides.
 func (e *editor) validateKinds(scope scope, w write, used map[string]bool) {
 	kinds := sortedKeys(e.world.Kinds)
 	if len(kinds) == 0 {
@@ -123,7 +122,7 @@ func (e *editor) validateKinds(scope scope, w write, used map[string]bool) {
 	}
 }
 
-// byItself says whether a fault of the network layer is one whatever a node's layers say.
+// byItself reports whether a fault of the network layer does not depend on a node's layers.
 func byItself(f Fault) bool {
 	return f.Layer == layers.Network.String() && f.Rule != metadata.RuleRequired && f.Rule != RuleTogether
 }
@@ -151,7 +150,7 @@ func (e *editor) layersOf(node string) layers.Set {
 	return s
 }
 
-// digest names what one layer of a node has; most have nothing.
+// digest identifies the content of one layer of a node; most are empty.
 func (e *editor) digest(o config.Object) string {
 	if o == nil {
 		return "-"
@@ -159,10 +158,11 @@ func (e *editor) digest(o config.Object) string {
 	return e.hasher.MD5(o)
 }
 
-// scope are the top-level keys that a write can have an effect on.
+// scope lists the top-level keys that a write can affect, sorted.
 type scope []string
 
-// scopeOf are the keys that differ; with one section they are all of them, since they refer to each other.
+// scopeOf returns the keys that differ. If one of the sections differs, all are included, since they refer to each
+// other.
 func (e *editor) scopeOf(old, after config.Object) scope {
 	var out scope
 	for key, v := range after {
@@ -183,7 +183,7 @@ func (e *editor) scopeOf(old, after config.Object) scope {
 	return slices.Compact(out)
 }
 
-// and is what is in one of two scopes.
+// and returns the union of two scopes.
 func (s scope) and(other scope) scope {
 	if len(other) == 0 {
 		return s
@@ -193,10 +193,10 @@ func (s scope) and(other scope) scope {
 	return slices.Compact(out)
 }
 
-// cut is what a layer has in scope; nil for nothing.
+// cut returns the part of a layer in the scope; nil if it is empty.
 func (s scope) cut(o config.Object) config.Object {
 	var out config.Object
-	if len(o) < len(s) { // most nodes have little of their own, whatever is written
+	if len(o) < len(s) { // most nodes have few overrides
 		for key, v := range o {
 			if _, in := slices.BinarySearch(s, key); in {
 				if out == nil {
@@ -225,7 +225,7 @@ func (s scope) of(set layers.Set) layers.Set {
 	return set
 }
 
-// validate compares the effective configs of two sets of layers, by the rules of a kind.
+// validate compares the effective configs of two sets of layers by the rules of a kind.
 func (e *editor) validate(kind string, before, after layers.Set) *verdict {
 	rules := e.world.rules(kind)
 	was, oldClashes := before.Effective()
@@ -267,14 +267,14 @@ func clashFault(s layers.Set, c layers.Clash, e *editor) Fault {
 	}
 }
 
-// reported is a fault or a warning of a whole config.
+// reported is a fault or a warning of a complete config.
 type reported struct {
 	Fault
 	warning bool
 }
 
-// report is all that is wrong with one effective config, by what makes two faults the same
-// one. What the sections say of a path that the metadata refuses too is left out.
+// report returns all faults and warnings of one effective config, by a key that identifies equal ones. It omits faults
+// of the sections at a path that the metadata refuses.
 func (e *editor) report(rules *metadata.Metadata, s layers.Set, effective config.Object) map[string]reported {
 	out := map[string]reported{}
 	add := func(f Fault, warning bool) {
@@ -313,7 +313,7 @@ func (e *editor) report(rules *metadata.Metadata, s layers.Set, effective config
 	return out
 }
 
-// layerOf is the highest layer that has something at a path, or else at what is above it.
+// layerOf returns the highest layer with a value at a path, or else at its nearest parent.
 func layerOf(s layers.Set, path []string) string {
 	for n := len(path); n > 0; n-- {
 		for l := layers.Node; l >= layers.Base; l-- {

@@ -8,8 +8,7 @@ import (
 	"edgespan/config/layers"
 )
 
-// values notes each value that differs between two effective configs, in the order of the
-// paths.
+// values collects the values that differ between two effective configs, sorted by path.
 func (e *editor) values(v *verdict, after layers.Set, was, is config.Object, path []string) {
 	for _, key := range keysOf(was, is) {
 		old, had := was[key]
@@ -35,7 +34,7 @@ func (e *editor) values(v *verdict, after layers.Set, was, is config.Object, pat
 	}
 }
 
-// keysOf are the keys of two objects, sorted.
+// keysOf returns the keys of two objects, sorted.
 func keysOf(a, b config.Object) []string {
 	keys := config.Keys(a)
 	for key := range b {
@@ -47,7 +46,7 @@ func keysOf(a, b config.Object) []string {
 	return keys
 }
 
-// name is a text that is equal for equal values.
+// name returns a digest of values.
 func name(values []Value) string {
 	h := sha256.New()
 	var text []byte

@@ -7,8 +7,7 @@ import (
 	"edgespan/config/layers"
 )
 
-// writes makes the new layers, and notes what is wrong with the request. Those of the node
-// layer are in the order of the nodes.
+// writes returns the new layers and adds faults of the request. Writes to the node layer are sorted by node.
 func (e *editor) writes() []write {
 	if len(e.change.Overrides) == 0 && e.change.Op != Unset && e.change.Layer == layers.Node {
 		e.add(Fault{Rule: RuleRequest, Problem: "the write names no node", Expectation: "must be {node: {…}}"})
@@ -30,7 +29,7 @@ func (e *editor) writes() []write {
 	return out
 }
 
-// member notes a node that is not in the topology, or has no name.
+// member adds a fault for a node that is not in the topology or has no name.
 func (e *editor) member(node string) {
 	if node == "" {
 		e.add(Fault{Rule: RuleRequest, Problem: "the name of a node is empty", Expectation: "must be {node: {…}}"})
@@ -41,7 +40,7 @@ func (e *editor) member(node string) {
 	}
 }
 
-// put is set or modify of one layer.
+// put sets or modifies one layer.
 func (e *editor) put(node string, old config.Object, request any) write {
 	w := write{node: node, old: old}
 	o, is := request.(config.Object)
@@ -70,7 +69,7 @@ func (e *editor) put(node string, old config.Object, request any) write {
 	return w
 }
 
-// unmask puts the stored value of a secret in the place of its mask.
+// unmask replaces masks by the stored secrets.
 func (e *editor) unmask(w write, path []string, old, request any) any {
 	o, is := request.(config.Object)
 	if !is {
@@ -93,12 +92,12 @@ func (e *editor) unmask(w write, path []string, old, request any) any {
 	return out
 }
 
-// secret says whether a place, or what it is in, is a secret.
+// secret reports whether a place is secret or inside a secret.
 func (e *editor) secret(path []string) bool {
 	return secret(e.world.Metadata, path)
 }
 
-// show is a value for a message.
+// show returns a value for a message; secrets are masked.
 func (e *editor) show(path []string, v any) any {
 	if e.secret(path) {
 		return config.Object{maskKey: true}
@@ -106,7 +105,7 @@ func (e *editor) show(path []string, v any) any {
 	return v
 }
 
-// unsets removes keys; each is looked for in the layer as it was.
+// unsets removes keys, each of which must be in the old layer.
 func (e *editor) unsets() []write {
 	if e.change.Layer == layers.Network {
 		return []write{e.unset("", e.world.Network, e.change.Keys)}
