@@ -17,7 +17,7 @@ func (r ipRange) contains(a netip.Addr) bool {
 
 func (r ipRange) String() string { return r.first.String() + "-" + r.last.String() }
 
-// noHosts are the prefixes in which no host of a network can be (RFC 6890).
+// noHosts are the prefixes that contain no host of a network (RFC 6890).
 var noHosts = []netip.Prefix{
 	netip.MustParsePrefix("0.0.0.0/8"),
 	netip.MustParsePrefix("127.0.0.0/8"),
@@ -25,7 +25,7 @@ var noHosts = []netip.Prefix{
 	netip.MustParsePrefix("224.0.0.0/3"), // multicast, reserved, broadcast
 }
 
-// parseIP takes neither a zone nor an IPv4 address in IPv6 clothes.
+// parseIP refuses zones and IPv4-mapped IPv6 addresses.
 func parseIP(s string) (netip.Addr, bool) {
 	a, err := netip.ParseAddr(s)
 	return a, err == nil && a.Zone() == "" && !a.Is4In6()
@@ -86,8 +86,7 @@ func parseRange(s string) (ipRange, bool) {
 	return ipRange{a, b}, okA && okB && a.Compare(b) <= 0
 }
 
-// protocolNames are the protocols that have names in a rule (IANA numbers).
-// 0 is any protocol, as for iptables.
+// protocolNames maps the protocols that have names in a rule (IANA numbers); 0 is any protocol, as in iptables.
 var protocolNames = map[string]string{
 	"0": "", "1": "icmp", "6": "tcp", "17": "udp", "tcp": "tcp", "udp": "udp", "icmp": "icmp",
 }
@@ -100,7 +99,7 @@ func parseProtocol(s string) (string, bool) {
 	return s, ok && n >= 0 && n <= 255
 }
 
-// maxPorts is what one multiport match holds (Linux XT_MULTI_PORTS).
+// maxPorts is the limit of one multiport match (Linux XT_MULTI_PORTS).
 const maxPorts = 15
 
 func parsePorts(s string) ([]netinst.PortRange, bool) {
@@ -129,7 +128,7 @@ func parsePort(s string) (uint16, bool) {
 	return uint16(n), ok && n >= 1 && n <= 65535
 }
 
-// firstHost and broadcast are of a subnet of at most /30.
+// firstHost and broadcast expect a subnet of /30 or larger.
 func firstHost(p netip.Prefix) netip.Addr { return p.Masked().Addr().Next() }
 
 func broadcast(p netip.Prefix) netip.Addr {
@@ -140,7 +139,7 @@ func broadcast(p netip.Prefix) netip.Addr {
 	return netip.AddrFrom4(b)
 }
 
-// upperHalf is the second half of a subnet without its broadcast address.
+// upperHalf returns the second half of a subnet without its broadcast address.
 func upperHalf(p netip.Prefix) ipRange {
 	b := p.Masked().Addr().As4()
 	b[p.Bits()/8] |= 0x80 >> (p.Bits() % 8)

@@ -17,10 +17,10 @@ import (
 	"edgespan/netinst"
 )
 
-// firstPaths remembers for each value the path that had it first.
+// firstPaths maps each value to the first path with it.
 type firstPaths[K comparable] map[K][]string
 
-// before returns the path that had v already, or notes path as the first.
+// before returns the earlier path with the value v, or records path as the first.
 func (s firstPaths[K]) before(v K, path []string) ([]string, bool) {
 	first, again := s[v]
 	if !again {
@@ -39,13 +39,13 @@ type attachPoint struct {
 	ifName netinst.IfName
 }
 
-// uniques are the values that no two adapters of the node may share.
+// uniques are the values that adapters of the node must not share.
 type uniques struct {
 	ips  firstPaths[onNetwork[netip.Addr]]
 	macs firstPaths[string]
 	at   firstPaths[attachPoint]
 	host firstPaths[netinst.IfName]
-	made map[string]string // MACs that we give to links, with whose they are
+	made map[string]string // generated MACs of links, with their owners
 }
 
 func (c *checker) checkApps() {
@@ -66,7 +66,7 @@ func (c *checker) checkApps() {
 		name := hostname(app)
 		adapters := o.in("adapters")
 		for _, index := range adapters.keys() {
-			i, _ := strconv.Atoi(index) // the walk took it for an index
+			i, _ := strconv.Atoi(index) // the walk has validated the index
 			a := c.adapter(adapters.in(index), index)
 			a.Hostname = name
 			app.Adapters[i] = a
@@ -85,8 +85,8 @@ func (c *checker) checkApps() {
 	c.checkBridgePorts()
 }
 
-// checkBridgePorts warns of a network with more adapters than its bridge has room for. It is no
-// fault: a node of an earlier version may have such a config, and runs those that fit.
+// checkBridgePorts warns of a network with more adapters than its bridge has ports. This is not a fault: a node of an
+// earlier version may have such a config and runs the adapters that fit.
 func (c *checker) checkBridgePorts() {
 	active := map[uuid.UUID]int{}
 	for _, a := range c.cfg.Apps {
@@ -106,8 +106,8 @@ func (c *checker) checkBridgePorts() {
 	}
 }
 
-// checkMadeMACs refuses a configured MAC that we give to another link: generated ones
-// are for ever, and stay what they are when a config names one of them.
+// checkMadeMACs refuses a configured MAC that another link generates: generated MACs never change, even if a config
+// uses one of them.
 func (c *checker) checkMadeMACs(u uniques) {
 	for mac, path := range u.macs {
 		if whose, is := u.made[mac]; is {
@@ -117,8 +117,7 @@ func (c *checker) checkMadeMACs(u uniques) {
 	}
 }
 
-// hostname is the app's name in DNS: its display name where that is a host
-// name, else its uuid.
+// hostname returns the app's name in DNS: its display name if that is a valid host name, else its UUID.
 func hostname(app appnet.AppNetworkConfig) netinst.Hostname {
 	if h, err := netinst.ParseHostname(app.DisplayName); err == nil {
 		return h
@@ -141,7 +140,7 @@ func (c *checker) adapter(o *object, index string) netinst.UnderlayNetworkConfig
 		MaxFlows:        value[int](o, "maxFlows"),
 	}
 	if a.MaxFlows == netinst.DefaultMaxFlows {
-		a.MaxFlows = 0 // written or not, it is the same bound
+		a.MaxFlows = 0 // the default, written or not, is the same limit
 	}
 	if a.Kind == netinst.Veth && !attach.given("ifName") {
 		a.IfName = netinst.IfName("eth" + index)
@@ -173,7 +172,7 @@ func (c *checker) checkAdapter(o *object, a netinst.UnderlayNetworkConfig, u uni
 		return
 	}
 	attach := o.in("attach")
-	if strings.HasPrefix(a.Netns, "/proc/") { // no fault: such a config may stand
+	if strings.HasPrefix(a.Netns, "/proc/") { // no fault: existing configs may have it
 		c.cfg.Warnings = append(c.cfg.Warnings, config.Fault{
 			Path: attach.at("netns"), Problem: "invalid value " + config.Quote(a.Netns) + ", which another process can get",
 			Expectation: "the adapter fails until it is a name below /run/netns (ip netns attach NAME PID)",
@@ -190,8 +189,8 @@ func (c *checker) checkAdapter(o *object, a netinst.UnderlayNetworkConfig, u uni
 	}
 }
 
-// checkDHCPServer finds a server where the node is that, and on a switch network rules that
-// let an app serve, which without dhcpServer serves nobody any more.
+// checkDHCPServer refuses a server on a local network, where the node is the server. It warns of rules on a switch
+// network that let an app serve DHCP, since its answers are dropped without dhcpServer.
 func (c *checker) checkDHCPServer(o *object, a netinst.UnderlayNetworkConfig, ni netinst.NetworkInstanceConfig) {
 	if a.DHCPServer && ni.Type == netinst.Local {
 		c.fault(o.at("dhcpServer"), "invalid value true on a local network",
@@ -214,8 +213,8 @@ func (c *checker) checkDHCPServer(o *object, a netinst.UnderlayNetworkConfig, ni
 	}
 }
 
-// sameNetns spells the two folders in which iproute2 keeps named namespaces as
-// the name, so that both are found to be the same.
+// sameNetns shortens a path in one of iproute2's two folders of named namespaces to the name, so that all spellings
+// compare equal.
 func sameNetns(s string) string {
 	for _, dir := range []string{"/run/netns/", "/var/run/netns/"} {
 		if name, ok := strings.CutPrefix(s, dir); ok {
@@ -248,8 +247,8 @@ func (c *checker) checkIP(o *object, a netinst.UnderlayNetworkConfig, v4 netinst
 	}
 }
 
-// checkNames finds apps that would answer to one name on one network. One fault
-// is enough for two apps that share several networks.
+// checkNames refuses apps with the same DNS name on one network. It reports one fault for two apps that share several
+// networks.
 func (c *checker) checkNames() {
 	names := firstPaths[onNetwork[netinst.Hostname]]{}
 	for _, key := range c.apps.keys() {
@@ -297,7 +296,7 @@ func (c *checker) acl(all *object) []netinst.ACLRule {
 				LocalPort: value[[]netinst.PortRange](match, "localPort"),
 				PortLabel: value[string](match, "portLabel"),
 			},
-			order: 1 << 16, // after every order that is given
+			order: 1 << 16, // after every explicit order
 		}
 		if n, given := lookup[int](o, "order"); given {
 			p.order = n
@@ -312,7 +311,7 @@ func (c *checker) acl(all *object) []netinst.ACLRule {
 		c.checkLabel(match, "portLabel", p.rule.PortLabel)
 		rules = append(rules, p)
 	}
-	slices.SortStableFunc(rules, func(a, b placed) int { // all.keys are by name already
+	slices.SortStableFunc(rules, func(a, b placed) int { // all.keys is sorted by name, and the sort is stable
 		return cmp.Compare(a.order, b.order)
 	})
 	if len(rules) == 0 {
@@ -325,10 +324,9 @@ func (c *checker) acl(all *object) []netinst.ACLRule {
 	return out
 }
 
-// narrow reads a rule that allows both directions by a port of the remote end alone as one
-// of egress: the other end chooses the port that it sends from, so the rule would let in
-// whoever sends from that port, to every port of the app. A rule that drops stays as it is:
-// reading less into it would let more pass (docs/adr/0027).
+// narrow restricts a rule that allows both directions by only the port of the remote end to egress. The remote end
+// chooses its source port, so the rule would otherwise admit packets from anyone with that source port to every port of
+// the app. A dropping rule is not narrowed, since that would let more pass (docs/adr/0027).
 func (c *checker) narrow(o *object, r *netinst.ACLRule) {
 	if r.Action != netinst.Allow || r.Direction != netinst.Both || len(r.Ports) == 0 || len(r.LocalPort) > 0 {
 		return
@@ -342,7 +340,7 @@ func (c *checker) narrow(o *object, r *netinst.ACLRule) {
 	}
 }
 
-// checkPortMatch refuses ports of a protocol that has none.
+// checkPortMatch refuses ports with a protocol that has none.
 func (c *checker) checkPortMatch(match *object, r netinst.ACLRule) {
 	if r.Protocol == "tcp" || r.Protocol == "udp" || match.wrong("protocol") {
 		return

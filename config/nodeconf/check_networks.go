@@ -51,7 +51,7 @@ type placedSubnet struct {
 	path   []string
 }
 
-// checkOverlaps compares all pairs: 999 networks are 500 000, a few ms.
+// checkOverlaps compares all pairs: 500,000 for 999 networks, which takes a few ms.
 func (c *checker) checkOverlaps(all []placedSubnet) {
 	for i, a := range all {
 		for _, b := range all[:i] {
@@ -64,8 +64,8 @@ func (c *checker) checkOverlaps(all []placedSubnet) {
 	}
 }
 
-// Clashes are the faults of networks whose subnet is the host's own, by uuid. Parse can't find
-// them: they are of one host, and of a moment.
+// Clashes returns the faults of networks whose subnet overlaps one of the host, by UUID. Parse can't find them, since
+// they depend on the host's present addresses.
 func Clashes(overlaps map[uuid.UUID]overlap.Overlap) config.Faults {
 	var fs config.Faults
 	for id, o := range overlaps {
@@ -78,7 +78,7 @@ func Clashes(overlaps map[uuid.UUID]overlap.Overlap) config.Faults {
 	return fs
 }
 
-// ipv4 fills in the defaults of a subnet and checks what hangs on it.
+// ipv4 fills in the defaults of a subnet and checks the fields that depend on it.
 func (c *checker) ipv4(o *object) netinst.IPv4Config {
 	subnet := value[netip.Prefix](o, "subnet")
 	if !subnet.IsValid() {
@@ -168,8 +168,7 @@ func (c *checker) routes(all *object, own netip.Prefix) []netinst.StaticRoute {
 	return out
 }
 
-// checkMTU compares with what the ports are configured to; what they really
-// have is not known here.
+// checkMTU compares a network's MTU with the configured MTUs of its ports; the actual ones are unknown here.
 func (c *checker) checkMTU(o *object, ni netinst.NetworkInstanceConfig) {
 	ports, _ := c.portsOf(ni.Port)
 	for _, p := range ports {

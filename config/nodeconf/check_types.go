@@ -9,7 +9,7 @@ import (
 	"edgespan/netinst"
 )
 
-// checkAirGap finds what a network without a port can't have: a way out.
+// checkAirGap refuses fields of a network without a port that would need one.
 func (c *checker) checkAirGap(o *object, ni netinst.NetworkInstanceConfig) {
 	if ni.Port != "" || !o.given("port") || o.wrong("port") {
 		return
@@ -31,12 +31,11 @@ func (c *checker) checkAirGap(o *object, ni netinst.NetworkInstanceConfig) {
 	}
 }
 
-// ofLocal are the fields that only a local network has.
+// ofLocal lists the fields that only a local network has.
 var ofLocal = []string{"dns", "ipv4", "ntpServers", "routes"}
 
-// checkSwitch finds what a switch network doesn't have, and holds its port to be
-// one interface that nobody else leads packets out of: the bridge takes all that
-// comes in by it.
+// checkSwitch refuses fields that a switch network does not have. Its port must be a single interface, since the bridge
+// receives everything that arrives there.
 func (c *checker) checkSwitch(o *object, ni netinst.NetworkInstanceConfig) {
 	if ni.Type != netinst.Switch {
 		return
@@ -51,7 +50,7 @@ func (c *checker) checkSwitch(o *object, ni netinst.NetworkInstanceConfig) {
 	}
 }
 
-// checkSwitchPorts finds ports that a switch network would take from another.
+// checkSwitchPorts refuses the port of a switch network if another network uses it too.
 func (c *checker) checkSwitchPorts() {
 	for _, key := range c.networks.keys() {
 		o := c.networks.in(key)
@@ -66,7 +65,7 @@ func (c *checker) checkSwitchPorts() {
 	}
 }
 
-// userOf is where the first network but one says that it may use a port.
+// userOf returns the path at which a network other than but refers to a port, or nil.
 func (c *checker) userOf(label, but string) []string {
 	stands := func(word string) bool {
 		found, _ := c.portsOf(word)
@@ -89,8 +88,8 @@ func (c *checker) userOf(label, but string) []string {
 	return nil
 }
 
-// checkAttach finds what an adapter's kind doesn't have, and holds the name of its
-// link on the host apart from everybody else's.
+// checkAttach refuses fields that an adapter's kind does not have, and a host interface name that another adapter or a
+// port uses.
 func (c *checker) checkAttach(attach *object, a netinst.UnderlayNetworkConfig, u uniques) {
 	if attach.wrong("kind") || a.Kind == "" {
 		return

@@ -8,24 +8,22 @@ import (
 	"edgespan/config"
 )
 
-// Sections are the top-level keys whose entries refer to each other, sorted: ports,
-// networks and apps.
+// Sections returns the top-level keys whose entries refer to each other, sorted: ports, networks and apps.
 func Sections() []string {
 	return slices.DeleteFunc(slices.Clone(schema.keys), func(key string) bool { return schema.below[key].wild == nil })
 }
 
-// Check makes every check of Parse on the sections of an effective config, which may have
-// another vendor's keys beside them. Groups of parameters such as sysParams, which all
-// vendors share, are left to the metadata. Entries that a layer made absent are no part of
-// it. Both lists are in the order of the paths.
+// Check makes the checks of Parse on the sections of an effective config, which may also have another vendor's keys.
+// The metadata checks groups of parameters that all vendors share, such as sysParams. Entries that a layer marked
+// absent are ignored. Both lists are sorted by path.
 func Check(effective config.Object) (warnings, faults config.Faults) {
 	cfg, err := Effective(effective)
 	errors.As(err, &faults)
 	return cfg.Warnings, faults
 }
 
-// Effective is what the sections of an effective config say, with Check's checks: its error
-// is of type config.Faults. MD5 is of the sections alone.
+// Effective returns the Config of an effective config's sections, with the checks of Check: its error is of type
+// config.Faults. MD5 covers only the sections.
 func Effective(effective config.Object) (Config, error) {
 	own := config.Object{}
 	for _, key := range Sections() {
@@ -39,9 +37,8 @@ func Effective(effective config.Object) (Config, error) {
 	return Parse(own)
 }
 
-// Present is an effective config without the entries that a layer made absent, and without
-// the "$absent": false of others. What has none is not copied. Only entries of our own free
-// keys can be made absent.
+// Present returns an effective config without the entries that a layer marked absent, and without the "$absent": false
+// of others. It copies only what changes. Only entries of maps in edgespan's schema can be absent.
 func Present(effective config.Object) config.Object {
 	out, _ := schema.present(effective)
 	return out

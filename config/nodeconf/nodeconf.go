@@ -40,8 +40,8 @@ type Config struct {
 	MD5      string         // of the document's canonical form
 }
 
-// Read parses a whole YAML or JSON document as docs/configuration.md describes it and returns the document and its
-// Config. Its error is of type config.Faults and holds all faults of the document.
+// Read parses a YAML or JSON document as docs/configuration.md describes it and returns the document and its Config.
+// Its error is of type config.Faults and holds all faults of the document.
 func Read(text []byte) (config.Object, Config, error) {
 	doc, faults := config.ReadDocument(text)
 	if doc.Object == nil {
@@ -49,7 +49,7 @@ func Read(text []byte) (config.Object, Config, error) {
 	}
 	cfg, err := parse(doc, faults)
 	if err == nil {
-		if faults = doc.Unfit(); len(faults) > 0 { // entries that are absent may have it
+		if faults = doc.Unfit(); len(faults) > 0 { // absent entries may contain such values
 			return nil, Config{}, faults
 		}
 	}
@@ -61,7 +61,7 @@ func Parse(document config.Object) (Config, error) {
 	return parse(config.Document{Object: document}, nil)
 }
 
-// parse is Parse for a document that was read with the faults fs, which it reports with its own.
+// parse is Parse for a document that was read with the faults fs, which it reports together with those that it finds.
 func parse(doc config.Document, fs config.Faults) (Config, error) {
 	top := walker{doc, &fs}.mapping(schema, doc.Object, nil)
 	c := &checker{
@@ -132,7 +132,7 @@ func sysParams(o *object) SysParams {
 type checker struct {
 	faults                *config.Faults
 	ports, networks, apps *object
-	noPorts               bool // ports are wrong as a whole: no label is known
+	noPorts               bool // the complete mapping of ports is wrong, so no label is known
 	cfg                   Config
 }
 

@@ -6,29 +6,28 @@ import (
 	"edgespan/config"
 )
 
-// object is a mapping of the document after the walk: what of it is right, in
-// the types of the words, with defaults.
+// object is a mapping of the document after the walk: its valid values with the types of their words, and defaults.
 type object struct {
 	path  []string
 	slots []slot
-	index map[string]int // of slots by key, once they are many
+	index map[string]int // index in slots by key; nil for few keys
 }
 
-// slot is what is known of one key of an object.
+// slot is one key of an object with the walk's results.
 type slot struct {
 	key   string
 	value any
 	below *object
-	given bool // in the document, right or wrong
+	given bool // present in the document, valid or not
 	wrong bool
 }
 
 func newObject(path []string) *object { return &object{path: path} }
 
-// few are so many keys that to compare them is cheaper than to make a map of them.
+// few is the number of keys up to which a linear search is faster than a map.
 const few = 8
 
-// find is the slot of a key, nil for none. It moves when another key comes.
+// find returns the slot of a key, or nil. Adding a key may move slots.
 func (o *object) find(key string) *slot {
 	if o.index != nil {
 		if i, is := o.index[key]; is {
@@ -44,7 +43,7 @@ func (o *object) find(key string) *slot {
 	return nil
 }
 
-// slot is the slot of a key, which is made if there is none.
+// slot returns the slot of a key and adds it if needed.
 func (o *object) slot(key string) *slot {
 	if s := o.find(key); s != nil {
 		return s
@@ -70,8 +69,7 @@ func (o *object) reserve(n int) {
 	}
 }
 
-// rename moves what was found under a key as written to its canonical spelling;
-// its paths stay as written.
+// rename changes a key from its spelling in the document to the canonical one; the paths below it keep the former.
 func (o *object) rename(from, to string) {
 	s := o.find(from)
 	if s == nil || from == to {
@@ -84,13 +82,13 @@ func (o *object) rename(from, to string) {
 	}
 }
 
-// given says whether a key is in the document, right or wrong.
+// given reports whether a key is in the document, valid or not.
 func (o *object) given(key string) bool { s := o.find(key); return s != nil && s.given }
 
-// wrong says whether the value of a key is.
+// wrong reports whether the value of a key is invalid.
 func (o *object) wrong(key string) bool { s := o.find(key); return s != nil && s.wrong }
 
-// below is the object of a key, nil if there is none.
+// below returns the object at a key, or nil.
 func (o *object) below(key string) *object {
 	if s := o.find(key); s != nil {
 		return s.below
@@ -98,7 +96,7 @@ func (o *object) below(key string) *object {
 	return nil
 }
 
-// in is the object below o, empty if there is none.
+// in returns the object at a key, or an empty one.
 func (o *object) in(key string) *object {
 	if c := o.below(key); c != nil {
 		return c
@@ -106,15 +104,15 @@ func (o *object) in(key string) *object {
 	return newObject(config.Sub(o.path, key))
 }
 
-// at is the path of one of o's keys.
+// at returns the path of a key of o.
 func (o *object) at(key string) []string { return config.Sub(o.path, key) }
 
-// keys are those of the objects below o, sorted.
+// keys returns the keys of the objects below o, sorted.
 func (o *object) keys() []string {
 	return o.sorted(func(s slot) bool { return s.below != nil })
 }
 
-// sorted are the keys of those slots that want wants.
+// sorted returns the keys of the slots for which want returns true, sorted.
 func (o *object) sorted(want func(slot) bool) []string {
 	keys := make([]string, 0, len(o.slots))
 	for _, s := range o.slots {
@@ -126,7 +124,7 @@ func (o *object) sorted(want func(slot) bool) []string {
 	return keys
 }
 
-// lookup is o's value of a key; ok is false where it is absent, wrong, or no T.
+// lookup returns the value of a key; ok is false if it is absent, invalid or not a T.
 func lookup[T any](o *object, key string) (v T, ok bool) {
 	if s := o.find(key); s != nil {
 		v, ok = s.value.(T)
@@ -134,13 +132,13 @@ func lookup[T any](o *object, key string) (v T, ok bool) {
 	return v, ok
 }
 
-// value is o's value of a key, or the zero value where it is absent or wrong.
+// value returns the value of a key, or the zero value if it is absent or invalid.
 func value[T any](o *object, key string) T {
 	v, _ := lookup[T](o, key)
 	return v
 }
 
-// items is o's list of a key.
+// items returns the list at a key.
 func items[T any](o *object, key string) []T {
 	vs := value[[]any](o, key)
 	if len(vs) == 0 {

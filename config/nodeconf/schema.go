@@ -10,8 +10,8 @@ import (
 // Type is the form of an entry's value in a document.
 type Type string
 
-// The types. There are no lists: what is many is a mapping by name or a
-// comma-separated string (docs/configuration.md).
+// The types. There are no lists: several values are a mapping by name or a comma-separated string
+// (docs/configuration.md).
 const (
 	Mapping        Type = "mapping"
 	String         Type = "string"
@@ -20,36 +20,35 @@ const (
 	Integer        Type = "integer"
 	Boolean        Type = "boolean"
 	notYet              = "not supported yet"
-	anyOther            = "*" // in Unsupported: every value but the default
+	anyOther            = "*" // in Unsupported: every value except the default
 	absentKey           = "$absent"
 	maxInList           = 16 // items of a StringList
 	maxNetworks         = 999
-	maxBridgePorts      = 1023 // BR_MAX_PORTS of the kernel is 1,024, counted from 0, which is none
+	maxBridgePorts      = 1023 // the kernel's BR_MAX_PORTS is 1,024, but port 0 is unused
 )
 
-// Entry is one line of the schema: everything that is known of one field.
+// Entry is one row of the schema: the description of one field.
 type Entry struct {
-	// Path is the field's place, segments joined by '.'; a segment in <> stands
-	// for any key of that kind.
+	// Path is the path of the field, its segments joined by '.'; a segment in <> matches any key of that kind.
 	Path        string
 	Type        Type
-	Word        Word   // what a string, or each item of a list, must be
+	Word        Word   // the form of a string, or of each item of a list
 	Default     string // as text; "" for none
 	Enum        []string
-	Min, Max    int64    // of an Integer
-	Unsupported []string // values that are known and refused; "*": all but the default
+	Min, Max    int64    // for an Integer
+	Unsupported []string // known values that are refused; "*": all except the default
 	Required    bool
-	When        string // "attach.kind=veth": Required only then, relative to the nearest <> above
-	Optional    bool   // has no default: its absence means what the description says
+	When        string // "attach.kind=veth": Required only under this condition, relative to the nearest parent in <>
+	Optional    bool   // has no default: Description says what its absence means
 	Description string
 }
 
-// Supported lists the values of Enum that are not refused.
+// Supported returns the values of Enum that are not refused.
 func (e Entry) Supported() []string {
 	return slices.DeleteFunc(slices.Clone(e.Enum), func(v string) bool { return slices.Contains(e.Unsupported, v) })
 }
 
-// Allowed says in words which values the entry takes.
+// Allowed describes the values that the entry accepts.
 func (e Entry) Allowed() string {
 	switch {
 	case len(e.Enum) > 0:
@@ -66,7 +65,7 @@ func (e Entry) Allowed() string {
 	return words[e.Word].allowed
 }
 
-// Schema lists every field, each parent before what is below it.
+// Schema returns every field, parents first.
 func Schema() []Entry { return schema.list(nil) }
 
 func (r *rule) list(out []Entry) []Entry {
@@ -82,12 +81,12 @@ func (r *rule) list(out []Entry) []Entry {
 	return out
 }
 
-// rule is an Entry with those below it.
+// rule is an Entry with the entries below it.
 type rule struct {
 	Entry
 	below   map[string]*rule
 	keys    []string // of below, sorted
 	wild    *rule
-	kind    string // of wild: "<uuid>"
-	keyWord Word   // what a key of wild must be
+	kind    string // of wild, as in "<uuid>"
+	keyWord Word   // form of the keys of wild
 }

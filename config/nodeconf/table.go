@@ -8,15 +8,15 @@ import (
 	own "edgespan/config/layers/schema"
 )
 
-// schema are the rules of our own metadata. A field that is not built yet stands there
-// too, with what of it is refused, so that no one takes it for a typing error.
+// schema holds the rules of edgespan's metadata. It includes fields that are not implemented yet, with their refused
+// values, so that they are not reported as unknown fields.
 var schema = compiler{own.NodeBase()}.level(own.NodeMetadata(), nil)
 
-// compiler makes rules of a metadata document in which no copy-block is left. Defaults
-// stand in the base layer, and below free keys in the metadata.
+// compiler converts a metadata document with expanded copy-blocks to rules. Defaults come from the base layer and,
+// below free keys, from the metadata.
 type compiler struct{ base config.Object }
 
-// level is an object of entries and further levels.
+// level compiles an object of entries and further levels.
 func (c compiler) level(doc config.Object, path []string) *rule {
 	r := newRule(path, Entry{Type: Mapping, Description: "A group of parameters."})
 	for _, key := range config.Keys(doc) {
@@ -40,7 +40,7 @@ func (r *rule) add(key string, below *rule) {
 	r.keys = append(r.keys, key)
 }
 
-// entry is what one entry, property or kind of map values says.
+// entry compiles one entry, property or description of map values.
 func (c compiler) entry(m config.Object, path []string) *rule {
 	e := Entry{
 		Description: str(m, "desc"), When: str(m, "requiredWhen"), Optional: yes(m, "optional"),
@@ -74,7 +74,7 @@ func (c compiler) entry(m config.Object, path []string) *rule {
 	return newRule(path, e)
 }
 
-// mapRule is a mapping with free keys; all that is in it follows one rule.
+// mapRule compiles a mapping with free keys, all of whose values follow one rule.
 func (c compiler) mapRule(m config.Object, e Entry, path []string) *rule {
 	e.Type = Mapping
 	r := newRule(path, e)
@@ -97,8 +97,7 @@ func stringType(spec config.Object) Type {
 	return String
 }
 
-// unsupported lists the values that are known and refused; true stands for all but the
-// default.
+// unsupported returns the known values that are refused; true means all except the default.
 func unsupported(m config.Object) []string {
 	if yes(m, "unsupported") {
 		return []string{anyOther}
@@ -106,7 +105,7 @@ func unsupported(m config.Object) []string {
 	return texts(m["unsupported"])
 }
 
-// span is the one range that an integer of ours has.
+// span returns the range of an integer; edgespan's metadata has at most one.
 func span(intVal config.Object) (low, high int64) {
 	ranges, _ := intVal["allowedRanges"].([]any)
 	if len(ranges) == 1 {

@@ -10,16 +10,15 @@ import (
 	"edgespan/netinst"
 )
 
-// TapMTUs are the faults of networks whose mtu is above what a tap device takes and that have
-// one, by uuid. They are no faults of Parse, since such a config may stand: its links get what a
-// tap takes then, and it is warned of.
+// TapMTUs returns the faults of networks with a tap whose MTU is above the limit of a tap device, by UUID. Parse
+// reports them as warnings, since existing configs may have them; the links then get the limit.
 func TapMTUs(cfg Config) map[uuid.UUID]config.Fault {
 	found := map[uuid.UUID]config.Fault{}
-	first := map[uuid.UUID]string{} // whichever comes first in the order of their paths
+	first := map[uuid.UUID]string{} // the first path in sort order
 	for id, app := range cfg.Apps {
 		for i, a := range app.Adapters {
 			ni := a.NetworkInstance
-			if a.Kind != netinst.Tap || cfg.Networks[ni].MTU <= netinst.MaxTapMTU { // 0 of one without config
+			if a.Kind != netinst.Tap || cfg.Networks[ni].MTU <= netinst.MaxTapMTU { // 0 for a network without config
 				continue
 			}
 			path := config.FormatPath([]string{"appNetworks", id.String(), "adapters", strconv.Itoa(i), "attach"})

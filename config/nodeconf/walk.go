@@ -9,7 +9,7 @@ import (
 	"edgespan/config"
 )
 
-// walker checks a document against the rules, one value after another.
+// walker checks a document against the rules, value by value.
 type walker struct {
 	doc    config.Document
 	faults *config.Faults
@@ -33,9 +33,9 @@ func (w walker) mapping(r *rule, v any, path []string) *object {
 	return o
 }
 
-// fields walks a mapping whose keys the schema names.
+// fields walks a mapping with keys named by the schema.
 func (w walker) fields(r *rule, n config.Object, o *object) {
-	o.reserve(min(len(n), len(r.keys)) + 1) // one default, for most
+	o.reserve(min(len(n), len(r.keys)) + 1) // most mappings get one default
 	for key, v := range n {
 		below := r.below[key]
 		if below == nil {
@@ -58,7 +58,7 @@ func (w walker) fields(r *rule, n config.Object, o *object) {
 	}
 }
 
-// requires says whether an absent mapping would leave a required field out.
+// requires reports whether an absent mapping would omit a required field.
 func (r *rule) requires() bool {
 	for _, b := range r.below {
 		if b.Required || b.Type == Mapping && b.wild == nil && b.requires() {
@@ -85,16 +85,15 @@ func (w walker) field(r *rule, given any, o *object, key string) {
 	case v != nil:
 		o.slot(key).value = v
 	default:
-		o.slot(key).given = false // an empty string where nothing is the default
+		o.slot(key).given = false // an empty string for a field without default counts as absent
 	}
 }
 
-// entries walks a mapping with free keys. Entries that a later layer made
-// absent are dropped unseen.
+// entries walks a mapping with free keys. It skips entries that a later layer marked absent, without checking them.
 func (w walker) entries(r *rule, n config.Object, o *object) {
 	word := words[r.keyWord]
 	o.reserve(len(n))
-	names := make(map[string]string, len(n)) // canonical key → as first written
+	names := make(map[string]string, len(n)) // canonical key to its first spelling
 	for _, key := range config.Keys(n) {
 		entry := n[key]
 		if isAbsent(entry) {
@@ -113,7 +112,7 @@ func (w walker) entries(r *rule, n config.Object, o *object) {
 		}
 		names[name] = key
 		into := o
-		if !ok || again { // its fields are checked all the same
+		if !ok || again { // still check the fields of a refused entry
 			into = newObject(o.path)
 		}
 		into.slot(key).given = true
@@ -132,7 +131,7 @@ func isAbsent(v any) bool {
 	return entry[absentKey] == true
 }
 
-// withoutAbsent is an entry without its "$absent": false, which says nothing.
+// withoutAbsent removes a redundant "$absent": false from an entry.
 func (w walker) withoutAbsent(v any, o *object, key string) any {
 	entry, _ := v.(config.Object)
 	absent, has := entry[absentKey]
@@ -145,8 +144,7 @@ func (w walker) withoutAbsent(v any, o *object, key string) any {
 	return config.Unset(entry, []string{absentKey})
 }
 
-// leaf checks the value of one of o's keys. It is nil where an empty string says the same as no
-// entry at all.
+// leaf checks the value of a key of o. It returns nil for an empty string that means the same as no value.
 func (w walker) leaf(e Entry, given any, o *object, key string) (any, bool) {
 	text, isNumber := "", false
 	switch v := given.(type) {
@@ -208,11 +206,10 @@ func (w walker) wrongType(e Entry, v any, path []string) {
 	w.faults.Add(path, config.InvalidType(config.InYAML(v)), typeAllowed[e.Type])
 }
 
-// badItems is what is wrong with a list, in place of its value.
+// badItems describes the problem of a list, in place of its value.
 type badItems string
 
-// parse reads a value's text. Where it is wrong, allowed says what would be right, or is
-// "" if the entry says that.
+// parse parses a value's text. If it is invalid, allowed is the expectation, or "" if the entry's own applies.
 func (w walker) parse(e Entry, s string) (v any, allowed string, ok bool) {
 	switch {
 	case e.Type == Boolean:
@@ -261,8 +258,8 @@ func parseList(e Entry, s string) (any, string, bool) {
 	return vs, "", true
 }
 
-// lacking reports the required fields that an entry of a map lacks. It looks at
-// the whole entry, as whether a field is required can hang on another.
+// lacking reports the missing required fields of an entry of a map. entry is the complete entry, since a condition
+// (When) may refer to another part of it.
 func (w walker) lacking(r *rule, o, entry *object) {
 	for _, key := range r.keys {
 		below := r.below[key]
@@ -278,7 +275,7 @@ func (w walker) lacking(r *rule, o, entry *object) {
 	}
 }
 
-// holds reads a condition such as "attach.kind=veth" below an entry.
+// holds evaluates a condition such as "attach.kind=veth" for an entry.
 func holds(when string, o *object) bool {
 	if when == "" {
 		return true

@@ -14,7 +14,7 @@ import (
 	"edgespan/netinst"
 )
 
-// Word is a kind of string that a field takes.
+// Word is the form of a string field.
 type Word string
 
 // The words.
@@ -43,8 +43,8 @@ const (
 	wordURL        Word = "https URL"
 )
 
-// word is how a Word is read. parse returns false where s is none; where it
-// knows what was meant it also returns a hint for the message.
+// word is the implementation of a Word. parse returns false for an invalid string, with a hint for the message if the
+// intention is recognisable.
 type word struct {
 	parse   func(s string) (v any, hint string, ok bool)
 	allowed string
@@ -86,7 +86,7 @@ var words = map[Word]word{
 	wordURL: {parse: plain(parseURL), allowed: `https://HOST:PORT, or ""`},
 }
 
-// plain makes a parse function without hints.
+// plain wraps a parse function that has no hints.
 func plain[T any](f func(string) (T, bool)) func(string) (any, string, bool) {
 	return func(s string) (any, string, bool) {
 		v, ok := f(s)
@@ -110,7 +110,7 @@ func parseName(s string) (string, bool) {
 	return s, s != "" && len(s) <= 64 && s != "." && s != ".." && plainWord(s)
 }
 
-// parseNetPort takes "" too: a network without a port.
+// parseNetPort also accepts "": a network without a port.
 func parseNetPort(s string) (string, bool) {
 	if s == "" {
 		return s, true
@@ -118,7 +118,7 @@ func parseNetPort(s string) (string, bool) {
 	return parseName(s)
 }
 
-// reserved words stand for sets of ports.
+// reserved labels select sets of ports.
 var reserved = []string{"uplink", "freeuplink", "all"}
 
 func parseLabel(s string) (string, bool) {
@@ -141,7 +141,7 @@ func parseIndex(s string) (string, bool) {
 	return s, ok && n >= 0 && n <= maxIndex
 }
 
-// canonicalInt reads a decimal number that is written the one usual way.
+// canonicalInt parses a decimal number in canonical spelling.
 func canonicalInt(s string) (int64, bool) {
 	n, err := strconv.ParseInt(s, 10, 64)
 	return n, err == nil && strconv.FormatInt(n, 10) == s
@@ -160,8 +160,8 @@ func parseNetns(s string) (string, bool) {
 	return s, s != "" && len(s) <= 255 && s != "." && s != ".." && plainWord(s)
 }
 
-// parseMAC reads six pairs of hexadecimal digits; the lowest bit of the first
-// octet marks a group address (IEEE 802), which no host may have.
+// parseMAC parses six pairs of hexadecimal digits. The lowest bit of the first octet marks a group address (IEEE 802),
+// which no host may have.
 func parseMAC(s string) (string, bool) {
 	parts := strings.Split(s, ":")
 	if len(parts) != 6 {
@@ -181,7 +181,7 @@ func parseMAC(s string) (string, bool) {
 	return strings.ToLower(s), first&1 == 0 && sum > 0
 }
 
-// parseURL takes where a service is: its path may be left out, and who asks is not part of it.
+// parseURL accepts the address of a service: the path is optional; user, query and fragment are refused.
 func parseURL(s string) (string, bool) {
 	u, err := url.Parse(s)
 	ok := err == nil && u.Scheme == "https" && u.Hostname() != "" && u.User == nil && u.RawQuery == "" && !u.ForceQuery &&

@@ -10,23 +10,23 @@ import (
 	"edgespan/config/layers/metadata"
 )
 
-// Kind is what a step is done by.
+// Kind is the way in which a step is executed.
 type Kind string
 
-// Those from Reconcile to Reboot are built in.
+// Reconcile to Reboot are built in.
 const (
-	Unsupported  Kind = "unsupported" // nothing: the node has nothing for the action
-	Reconcile    Kind = "reconcile"   // every network is compared with the host in full, and repaired
-	Nameservers  Kind = "nameservers" // the same, and the DNS servers of the host are read anew
-	LogLevel     Kind = "log-level"   // sysParams.logLevel is taken
-	Tunnel       Kind = "tunnel"      // every network with a tunnel is compared in full, and repaired
+	Unsupported  Kind = "unsupported" // nothing: the node has no mapping for the action
+	Reconcile    Kind = "reconcile"   // compare all networks with the host and repair them
+	Nameservers  Kind = "nameservers" // the same, and read the host's DNS servers again
+	LogLevel     Kind = "log-level"   // apply sysParams.logLevel
+	Tunnel       Kind = "tunnel"      // compare the networks with a tunnel and repair them
 	RestartAgent Kind = "restart-agent"
 	Reboot       Kind = "reboot"
 	Unit         Kind = "unit"    // systemctl Verb Unit
 	Command      Kind = "command" // Argv, without a shell
 )
 
-// The actions that stop the agent, and so come last.
+// The actions that stop the agent and therefore run last.
 const (
 	NameRestart = "RESTART_MINION"
 	NameReboot  = "REBOOT"
@@ -41,12 +41,12 @@ var builtins = map[string]Do{
 	NameReboot:             {Kind: Reboot},
 }
 
-// Do is how one action is done on this node.
+// Do is the execution of one action on this node.
 type Do struct {
 	Kind    Kind
-	Unit    string   // of a Unit, with its suffix
-	Verb    string   // of a Unit: "restart" or "reload"
-	Argv    []string // of a Command; the first is an absolute path
+	Unit    string   // for Unit, with its suffix
+	Verb    string   // for Unit: "restart" or "reload"
+	Argv    []string // for Command; the first is an absolute path
 	Timeout time.Duration
 }
 
@@ -55,7 +55,7 @@ func (d Do) equal(o Do) bool {
 		slices.Equal(d.Argv, o.Argv)
 }
 
-// String says what is done, as a person would type it.
+// String formats the execution as a person would type it.
 func (d Do) String() string {
 	switch d.Kind {
 	case Unit:
@@ -67,10 +67,10 @@ func (d Do) String() string {
 	}
 }
 
-// Table is what this node has for actions by name, beside the built-ins.
+// Table maps the names of actions to their executions on this node, in addition to the built-ins.
 type Table map[string]Do
 
-// Of is how an action is done. A name without a mapping, known or not, is Unsupported.
+// Of returns the execution of an action: Unsupported for a name without a mapping, known or not.
 func (t Table) Of(name string) Do {
 	if d, is := builtins[name]; is {
 		return d
@@ -81,27 +81,26 @@ func (t Table) Of(name string) Do {
 	return Do{Kind: Unsupported}
 }
 
-// Step is one thing to do for all the actions that come to it.
+// Step is one execution for all actions that share it.
 type Step struct {
 	Do      Do
 	Actions []metadata.Action
-	// Skip is why it is not done, "" where it is.
+	// Skip is the reason why the step is not executed; "" if it is.
 	Skip string
 }
 
-// Plan are the steps for a full difference of two configs (config.FullDiff).
+// Plan returns the steps for a full difference of two configs (config.FullDiff).
 func Plan(m *metadata.Metadata, diff config.Object, t Table) []Step { return t.Steps(m.Actions(diff)) }
 
-// Steps are what actions come to, in the order of execution, whatever theirs is. Actions
-// that come to the same are one step, at the place of the first. RESTART_MINION or REBOOT
-// is last, and where both are asked for a reboot is enough.
+// Steps returns the steps for actions, given in any order, in the order of execution. Actions with equal executions
+// share one step, at the place of the first. RESTART_MINION or REBOOT is last; a reboot replaces a restart.
 func (t Table) Steps(actions []metadata.Action) []Step {
 	names := metadata.ActionNames()
 	place := func(a metadata.Action) int {
 		if i := slices.Index(names, a.Name); i >= 0 {
 			return i
 		}
-		return -1 // unknown: never done
+		return -1 // unknown: first, but unsupported
 	}
 	actions = slices.Clone(actions)
 	slices.SortStableFunc(actions, func(a, b metadata.Action) int { return place(a) - place(b) })
@@ -123,10 +122,10 @@ func (t Table) Steps(actions []metadata.Action) []Step {
 	return out
 }
 
-// State is how an action ended.
+// State is the outcome of an action.
 type State string
 
-// Every action that was asked for has one of them.
+// The outcomes of a requested action.
 const (
 	Done      State = "done"
 	Failed    State = "failed"
@@ -134,14 +133,14 @@ const (
 	Skipped   State = "skipped"
 )
 
-// Result is what became of one action.
+// Result is the outcome of one action, with its cause.
 type Result struct {
 	Action string
 	State  State
-	Cause  string // "" when it is done
+	Cause  string // "" for Done
 }
 
-// String is the result in one line.
+// String formats the result in one line.
 func (r Result) String() string {
 	if r.Cause == "" {
 		return fmt.Sprintf("%s: %s", r.Action, r.State)
@@ -149,8 +148,8 @@ func (r Result) String() string {
 	return fmt.Sprintf("%s: %s: %s", r.Action, r.State, r.Cause)
 }
 
-// Results are those of a step's actions, for what running it said: "" for well. A step that
-// is skipped or unsupported was not run, and says so whatever is given.
+// Results returns the results of a step's actions. cause is the error of its execution, "" for success; it is ignored
+// for a step that was skipped or unsupported and so never executed.
 func (s Step) Results(cause string) []Result {
 	state := Done
 	switch {

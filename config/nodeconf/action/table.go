@@ -13,10 +13,10 @@ import (
 	"edgespan/config/layers/metadata"
 )
 
-// File is where a node finds its table.
+// File is the path of a node's table.
 const File = "/etc/edgespan/actions.yaml"
 
-// Bounds of one step. A step without a timeout of its own gets the default.
+// Limits of one step. A step without its own timeout gets the default.
 const (
 	DefaultTimeout = 30 * time.Second
 	maxTimeout     = 10 * time.Minute
@@ -24,7 +24,7 @@ const (
 	maxWord        = 4096 // bytes
 )
 
-// ownUnit is the agent itself: to restart it is for RESTART_MINION.
+// ownUnit is the agent's own unit, which only RESTART_MINION may restart.
 const ownUnit = "edgespan.service"
 
 var (
@@ -37,27 +37,26 @@ const (
 	oneOfBoth  = "must be either a unit or a command"
 )
 
-// Parse reads a table:
+// Parse parses a table:
 //
 //	RESTART_KEA:   {unit: kea-dhcp6, do: restart}
 //	RESTART_SNMP:  {command: [/usr/local/sbin/snmp, reload], timeout: 10s}
 //
-// A file of comments alone is an empty table. Faults are all there are, and then there is
-// no table.
+// A file that has only comments is an empty table. Parse returns all faults; if there are any, it returns no table.
 func Parse(text []byte) (Table, config.Faults) {
 	return parse(text, parser{names: metadata.ActionNames(),
 		own: func(name string) bool { _, built := builtins[name]; return built }})
 }
 
-// ofController are the actions of a controller's config that are somebody else's to do, and
-// those that it does itself.
+// ofController are the actions of a controller's config that a table may map; ownController are those that the
+// controller executes itself.
 var (
 	ofController  = []string{"UPDATE_SCAN_CONFIG", "UPDATE_PREFIX_ALLOC_PARAMS", "RESTART_STATS_AGENT"}
 	ownController = []string{NameReboot, "UPDATE_GLOG_LEVEL", "UPDATE_GFLAG", "UPDATE_CHANNEL_ASSIGNMENT"}
 )
 
-// ParseController reads the table of a controller: for what a change of its own config
-// entails and it does not do by itself. The form is that of Parse.
+// ParseController parses the table of a controller, for the actions of its own config that it does not execute itself.
+// The form is that of Parse.
 func ParseController(text []byte) (Table, config.Faults) {
 	return parse(text, parser{names: ofController,
 		own: func(name string) bool { return slices.Contains(ownController, name) }})
@@ -84,7 +83,7 @@ func parse(text []byte, p parser) (Table, config.Faults) {
 	return t, nil
 }
 
-// blank says whether there are but empty lines and comments.
+// blank reports whether a text has only empty lines and comments.
 func blank(text []byte) bool {
 	for line := range bytes.Lines(bytes.TrimPrefix(text, []byte("\ufeff"))) {
 		if line = bytes.TrimSpace(line); len(line) > 0 && line[0] != '#' {
@@ -95,8 +94,8 @@ func blank(text []byte) bool {
 }
 
 type parser struct {
-	names  []string               // all that there are
-	own    func(name string) bool // done by the program itself
+	names  []string               // all known names
+	own    func(name string) bool // reports whether the program executes the action itself
 	faults config.Faults
 }
 

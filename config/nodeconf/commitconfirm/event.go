@@ -33,7 +33,7 @@ type (
 		// machine calls it only if nothing else decides.
 		Validate func() config.Faults
 	}
-	// Stored answers each Write: the content is on the disk, or the write failed and the old content stays.
+	// Stored answers each Write: the content is on the disk, or the write failed and the old content remains.
 	Stored struct{ Why string } // "" for success
 	// Settled reports that the published config is observed on the host.
 	Settled struct {
@@ -52,11 +52,10 @@ type (
 	RestartFailed struct{ Why string }
 	// Confirmed is a person's confirmation.
 	Confirmed struct {
-		Generation Generation // of the config to confirm; the zero value stands for any pending config
+		Generation Generation // the config to confirm; the zero value means any pending config
 		DryRun     bool
 	}
-	// ControllerAnswered ends a round trip: the controller has the node's report and answers with the generation it
-	// desires.
+	// ControllerAnswered ends a round trip: the controller has the node's report and answers with its desired generation.
 	ControllerAnswered struct {
 		Nonce      Nonce // of the RequestVerdict that it answers
 		Generation Generation

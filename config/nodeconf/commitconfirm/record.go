@@ -100,7 +100,7 @@ type Clock struct {
 // Slot names one of the four files.
 type Slot string
 
-// The slots; each is replaced as a whole.
+// The slots; each is replaced atomically.
 const (
 	SlotConfirmed Slot = "confirmed"
 	SlotCopy      Slot = "copy"
