@@ -154,7 +154,7 @@ func ignore(r Reported, desired config.Generation) IgnoredParameter {
 	return i
 }
 
-// words returns the text of a report for people: the node's message, or the word if it is unknown.
+// words returns the text of a report for people: the node's message, preceded by the reported word if it is unknown.
 func words(r Reported) string {
 	known := r.State == "" || r.State == Creating || r.State == Removing || r.State == Unclaimed ||
 		slices.Contains(spoken, r.State)

@@ -75,8 +75,8 @@ func (g Graph) Make() []string {
 	return slices.DeleteFunc(slices.Clone(g.Order), func(id string) bool { return g.absent[id] })
 }
 
-// Remove returns the IDs to remove, dependents first: a dependency is needed as long as the dependent exists, whatever
-// its target.
+// Remove returns the IDs to remove, dependents first: while a dependent exists it needs its dependencies, whatever its
+// target.
 func (g Graph) Remove() []string {
 	out := slices.DeleteFunc(slices.Clone(g.Order), func(id string) bool { return !g.absent[id] })
 	slices.Reverse(out)

@@ -15,8 +15,8 @@ import (
 //
 //	{"generation": 7, "parameters": [{"id": "a", "target": "present", "dependencies": ["b"]}]}
 //
-// It reports all faults at once: those of the document, duplicate IDs, and those of the graph. Dependencies may be left
-// out, and null stands for an empty list.
+// It reports all faults at once: those of the document, duplicate IDs, and those of the graph. Dependencies are
+// optional, and null means an empty list.
 func ReadDesired(text []byte) (Config, config.Faults) {
 	var r reader
 	var out Config
@@ -50,13 +50,13 @@ func ReadDesired(text []byte) (Config, config.Faults) {
 	return out, nil
 }
 
-// ReadReported reads what a node reported:
+// ReadReported reads a node's report:
 //
-// {"generation": 7, "parameters": [{"id": "a", "state": "CreatingFailed", "timestamp": "2026-05-01T12:00:00Z",
-// "message": "why"}]}
+//	{"generation": 7, "parameters": [{"id": "a", "state": "CreatingFailed", "timestamp": "2026-05-01T12:00:00Z",
+//	  "message": "why"}]}
 //
-// The states are those that nodes report by the contract; all faults at once. Time and
-// message may be left out; an id may be there twice (Derive says which counts).
+// It accepts the states that nodes report by the contract and reports all faults at once. timestamp and message are
+// optional. An ID may occur twice; Derive decides which report counts.
 func ReadReported(text []byte) (EdgePeerConfigurationState, config.Faults) {
 	var r reader
 	var out EdgePeerConfigurationState

@@ -38,7 +38,7 @@ type HealthItem struct {
 	Detail string
 }
 
-// Peer holds the facts about a node beside its parameters.
+// Peer holds the facts about a node other than its parameters.
 type Peer struct {
 	Name       string
 	Online     bool

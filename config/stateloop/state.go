@@ -57,8 +57,8 @@ func (s State) Class() Class {
 	return Failed
 }
 
-// Review tells whether a user should look: no, since the state resolves itself; yes, since it does not; maybe, since
-// only a user can tell.
+// Review says whether a user should look: no if the state resolves itself, yes if it does not, maybe if only a user can
+// decide.
 type Review string
 
 // The values of Review.

@@ -19,7 +19,7 @@ type Row struct {
 	Generation string `json:"generation"` // same, other
 	State      State  `json:"state"`
 	Review     Review `json:"review"`
-	Stale      bool   `json:"stale"` // the reason tells that the report is from before
+	Stale      bool   `json:"stale"` // the reason states that the report is stale
 	Note       string `json:"note"`  // the row of the seed, or that edgespan defined it
 }
 
@@ -73,8 +73,8 @@ func orNothing(word string) string {
 	return word
 }
 
-// spoken lists the words that a report may have, the worst last. This list alone decides which of two failures is
-// worse: a failed check tells less.
+// spoken lists the words that a report may have, the worst last. It is the only order of failures: a failed check is
+// worst since it gives the least information.
 var spoken = []State{
 	Present, Absent, WaitingForDependencies, CreatingFailed, RemovingFailed, CheckPresentFailed, CheckAbsentFailed,
 }

@@ -1,6 +1,5 @@
-// Package arch holds the laws of the source tree as tests (docs/architecture.md, laws 1 and 2):
-// which room may import which, what a pure room may not touch, how long a file may be,
-// and that the documents name only what exists.
+// Package arch holds the laws of the source tree as tests (docs/architecture.md, laws 1 and 2): which package may
+// import which, what a pure package may not use, how long a file may be, and that documents name only what exists.
 //
-// It never looks at behaviour, and nothing imports it.
+// It never checks behaviour, and nothing imports it.
 package arch

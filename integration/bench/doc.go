@@ -1,10 +1,9 @@
-// Package bench measures the real daemon beside a floor: a program of ours that
-// asks the kernel, iptables-restore and dnsmasq for the same with nothing around it.
-// Both run in one benchmark, in turns, each in namespaces of its own, and the
+// Package bench compares the daemon with a floor: a minimal program that makes the same requests to the kernel,
+// iptables-restore and dnsmasq. Both run alternately in one benchmark, each in its own network namespaces, and the
 // result is their ratio.
 //
-// Beside its peers, other programs that make networks, it is measured where they are
-// installed; such a benchmark is skipped with its reason where they are not.
+// Other programs that create networks are measured as well if they are installed; otherwise their benchmarks are
+// skipped with the reason.
 //
-// It never judges: a benchmark fails only where the work was not done.
+// It never fails because of a result: a benchmark fails only if the work was not done.
 package bench

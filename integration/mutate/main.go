@@ -1,9 +1,8 @@
-// Command mutate counts what the tests of a pure core notice: it runs them once per mutant, a change of
-// one operator that go-gremlins names. All mutants of a package are compiled into one test program, which is
-// told by its environment which one to be; docs/adr/0031-which-mutants-count.md says why, and which count.
+// Command mutate measures how many mutants of a pure core its tests kill. A mutant is a change of one operator;
+// go-gremlins lists them. mutate compiles all mutants of a package into one test program, selects one by an environment
+// variable, and runs the tests once per mutant; docs/adr/0031-which-mutants-count.md says why, and which mutants count.
 //
-// It never changes a file of the tree: what it writes goes to a temporary folder and reaches the compiler as
-// an overlay.
+// It never changes a file of the tree: it writes to a temporary folder, and the compiler reads that as an overlay.
 package main
 
 import (
@@ -23,10 +22,10 @@ import (
 	"time"
 )
 
-// What the tests of a core must notice, in percent.
+// The limits for a core, in percent.
 const (
-	killedBar    = 97 // of the mutants that ran, at least
-	uncoveredBar = 5  // of all, at most
+	killedBar    = 97 // minimum of the mutants that ran
+	uncoveredBar = 5  // maximum of all mutants
 )
 
 var (
@@ -57,7 +56,7 @@ func main() {
 	}
 }
 
-// core judges one package.
+// core tests one package and reports whether it meets the limits.
 func core(pkg string) (bool, error) {
 	begin := time.Now()
 	out, err := exec.Command(*gremlins, "unleash", "--dry-run", "./"+pkg).CombinedOutput()
@@ -105,7 +104,7 @@ func core(pkg string) (bool, error) {
 	return s.Noticed() >= killedBar && s.Unreached() <= uncoveredBar && len(wrong) == 0, nil
 }
 
-// run is one package in a temporary folder.
+// run is the test of one package in a temporary folder.
 type run struct {
 	pkg, dir, tmp, program string
 	files                  []string
@@ -113,16 +112,16 @@ type run struct {
 	passes                 []pass
 }
 
-// pass is one way to run the tests: the quick ones first, as most mutants fall to these.
+// pass is one way to run the tests. The fast ones come first, since they kill most mutants.
 type pass struct {
 	args []string
-	cpu  int // that a mutant may take, in seconds: a busy machine is no reason to time out
+	cpu  int // limit of a mutant's CPU time in seconds: CPU time, so that a busy machine causes no timeout
 }
 
-// forever is when a test program that waits for nothing is given up.
+// forever limits the time of a test program that uses no CPU.
 const forever = 10 * time.Minute
 
-// newRun compiles the package with all its mutants, and sees that its tests pass while none is active.
+// newRun compiles the package with all its mutants and checks that its tests pass without an active one.
 func newRun(pkg string, ms []*Mutant) (*run, error) {
 	dir, err := filepath.Abs(pkg)
 	if err != nil {
@@ -165,8 +164,8 @@ func newRun(pkg string, ms []*Mutant) (*run, error) {
 
 var durations = regexp.MustCompile(`(?m)^--- PASS: (\w+) \((\d+\.\d\d)s\)$`)
 
-// measure runs the tests as the code, and makes the passes: without the tests that take more than a twentieth
-// of all their time, all with -short, and all.
+// measure runs the tests without a mutant and defines the passes: with -short and without the tests that take more than
+// a twentieth of the total time, all tests with -short, and all tests.
 func (r *run) measure() error {
 	limit := func(args ...string) (string, error) {
 		out, cpu, err := r.tests(r.program, 0, pass{args, int(forever.Seconds())})
@@ -199,7 +198,7 @@ func (r *run) measure() error {
 	return nil
 }
 
-// testMutants gives each mutant its verdict.
+// testMutants sets the verdict of each mutant.
 func (r *run) testMutants(ms []*Mutant) error {
 	reached, err := r.reached()
 	if err != nil {
@@ -210,15 +209,15 @@ func (r *run) testMutants(ms []*Mutant) error {
 		case *only != "" && !strings.Contains(m.Key(), *only):
 		case m.Text:
 			m.Verdict = NotViable
-		case m.Const: // last, as each needs a build of its own
+		case m.Const: // last, since each needs its own build
 		case !reached[m.ID]:
 			m.Verdict = Uncovered
 		default:
 			m.Verdict = Lived
 		}
 	}
-	for i, p := range r.passes { // all of them by the quick tests first
-		twin := map[string]Verdict{} // gremlins names the minus twice
+	for i, p := range r.passes { // all mutants by the fast tests first
+		twin := map[string]Verdict{} // gremlins lists the minus twice
 		for _, m := range ms {
 			if m.Verdict != Lived || m.Const {
 				continue
@@ -246,7 +245,7 @@ func (r *run) testMutants(ms []*Mutant) error {
 	return nil
 }
 
-// alone judges a mutant of a constant, which needs a test program of its own.
+// alone tests a mutant of a constant, which needs its own test program.
 func (r *run) alone(m *Mutant) error {
 	program := filepath.Join(r.tmp, "one.test")
 	if _, err := r.compile(program, map[string][]byte{m.File: r.sources[m.File].alone(m)}); err != nil {
@@ -275,7 +274,7 @@ func (r *run) verdict(program string, id int, p pass) Verdict {
 	return Killed
 }
 
-// reached is which mutants' operators the tests evaluate.
+// reached returns the mutants whose operators the tests evaluate.
 func (r *run) reached() (map[int]bool, error) {
 	file := filepath.Join(r.tmp, "reached")
 	os.Setenv("MUTANT_REACHED", file)
@@ -291,7 +290,7 @@ func (r *run) reached() (map[int]bool, error) {
 	return got, err
 }
 
-// compile builds the package's test program with some of its files changed.
+// compile builds the package's test program with replacements for some of its files.
 func (r *run) compile(program string, changed map[string][]byte) (string, error) {
 	replace := map[string]string{}
 	for name, text := range changed {
@@ -314,9 +313,9 @@ func (r *run) compile(program string, changed map[string][]byte) (string, error)
 	return string(out), err
 }
 
-// tests runs the test program as one mutant (0: as the code, -1: as the code, and records what is reached).
-// A mutant that grows or runs without end meets a limit. Properties draw the same each time and leave no file behind
-// that the next mutant would be tried with: a verdict repeats.
+// tests runs the test program with one mutant (0: none, -1: none, and record the operators reached). Limits stop a
+// mutant that grows or runs without end. Property tests use a fixed seed and write no failure files, so that verdicts
+// are reproducible and one mutant does not affect the next.
 func (r *run) tests(program string, id int, p pass) (string, time.Duration, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), forever)
 	defer cancel()

@@ -8,9 +8,9 @@ import (
 	"strings"
 )
 
-// Mutant is one change that gremlins names: another operator at a place.
+// Mutant is one change that gremlins lists: another operator at a position.
 type Mutant struct {
-	ID        int // from 1: what the environment selects
+	ID        int // from 1; the environment variable selects it
 	Kind      string
 	File      string // within the package
 	Line, Col int
@@ -22,10 +22,10 @@ type Mutant struct {
 	site        *site
 }
 
-// Verdict is what became of a mutant.
+// Verdict is the outcome of a mutant.
 type Verdict string
 
-// The verdicts. Reached tells those that lived from those that no test evaluated.
+// The verdicts. Uncovered mutants are those whose operator no test evaluates.
 const (
 	Killed     Verdict = "killed"
 	TimedOut   Verdict = "timed out"
@@ -35,7 +35,8 @@ const (
 	Equivalent Verdict = "equivalent"
 )
 
-// Key is how the list of equivalent mutants names it: no line number, which every change above would move.
+// Key names the mutant in the list of equivalent mutants. It has no line number, since every edit above would change
+// it.
 func (m *Mutant) Key() string {
 	return m.File + " " + m.Func + ": " + m.From + " -> " + m.Into
 }
@@ -46,7 +47,7 @@ func (m *Mutant) String() string {
 
 var listed = regexp.MustCompile(`^\s*(?:RUNNABLE|NOT COVERED) (\w+) at ([^:]+):(\d+):(\d+)$`)
 
-// parseList reads what gremlins found in one package; packages below it are their own cores.
+// parseList parses the list of gremlins for one package, without the packages below it, which are separate cores.
 func parseList(text string) []*Mutant {
 	var ms []*Mutant
 	lines := bufio.NewScanner(strings.NewReader(text))
@@ -62,7 +63,7 @@ func parseList(text string) []*Mutant {
 	return ms
 }
 
-// into is gremlins' table: what each kind of mutant makes of an operator.
+// into is gremlins' table of replacements by kind of mutant and operator.
 var into = map[string]map[string]string{
 	"ARITHMETIC_BASE":       {"+": "-", "-": "+", "*": "/", "/": "*", "%": "*"},
 	"INVERT_NEGATIVES":      {"-": "+"},
@@ -72,10 +73,10 @@ var into = map[string]map[string]string{
 	"INVERT_LOGICAL":        {"&&": "||", "||": "&&"},
 }
 
-// equivalents is the reviewed list of mutants that do what the code does: KEY, a bar, the reason.
+// equivalents is the reviewed list of mutants that do not change behaviour: KEY, a bar, the reason.
 type equivalents map[string]string
 
-// parseEquivalents reads the part of the list that is about one package.
+// parseEquivalents parses the entries of one package.
 func parseEquivalents(text, pkg string) (equivalents, error) {
 	list := equivalents{}
 	for n, line := range strings.Split(text, "\n") {
@@ -94,8 +95,8 @@ func parseEquivalents(text, pkg string) (equivalents, error) {
 	return list, nil
 }
 
-// apply takes the listed mutants out of those that lived, and returns the entries that are wrong: they name
-// no mutant, or one that a test kills.
+// apply marks the listed mutants as equivalent and returns the wrong entries: those that name no mutant, or one that a
+// test kills.
 func (list equivalents) apply(ms []*Mutant) []string {
 	var wrong []string
 	for key := range list {
@@ -118,7 +119,7 @@ func (list equivalents) apply(ms []*Mutant) []string {
 	return wrong
 }
 
-// Score is what is printed of one package.
+// Score counts the mutants of one package by verdict.
 type Score map[Verdict]int
 
 func scoreOf(ms []*Mutant) Score {
@@ -129,7 +130,7 @@ func scoreOf(ms []*Mutant) Score {
 	return s
 }
 
-// Noticed is the share of the mutants that ran which the tests noticed, in percent.
+// Noticed returns the share of the mutants that ran and were killed or timed out, in percent.
 func (s Score) Noticed() float64 {
 	ran := s[Killed] + s[TimedOut] + s[Lived]
 	if ran == 0 {
@@ -138,7 +139,7 @@ func (s Score) Noticed() float64 {
 	return 100 * float64(s[Killed]+s[TimedOut]) / float64(ran)
 }
 
-// Unreached is the share of all mutants that no test evaluates, in percent.
+// Unreached returns the share of all mutants whose operator no test evaluates, in percent.
 func (s Score) Unreached() float64 {
 	all := s[Killed] + s[TimedOut] + s[Lived] + s[Uncovered]
 	if all == 0 {

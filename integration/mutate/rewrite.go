@@ -16,7 +16,7 @@ import (
 	"strings"
 )
 
-// site is one operator with the mutants of it.
+// site is one operator with its mutants.
 type site struct {
 	node     ast.Node
 	op       token.Pos
@@ -24,7 +24,7 @@ type site struct {
 	mutants  []*Mutant
 }
 
-// source is one file of a core, with the sites in the order of their beginnings, outer ones first.
+// source is one file of a core, with its sites in the order of their starts, outer ones first.
 type source struct {
 	name  string
 	text  []byte
@@ -32,7 +32,7 @@ type source struct {
 	sites []*site
 }
 
-// prelude stands in the package beside its files: which mutant to be, and what was evaluated.
+// prelude is added to the package: it selects the active mutant and records evaluated operators.
 const prelude = `package %s
 
 import (
@@ -86,7 +86,7 @@ func mutantChoose[T mutantNumber](on bool, is, was func(x, y T) T, x, y T) T {
 }
 `
 
-// load reads a package and finds the site of each mutant.
+// load parses a package and finds the site of each mutant.
 func load(dir string, files []string, exports map[string]string, ms []*Mutant) (map[string]*source, string, error) {
 	fset := token.NewFileSet()
 	sources := map[string]*source{}
@@ -122,7 +122,7 @@ func load(dir string, files []string, exports map[string]string, ms []*Mutant) (
 	return sources, parsed[0].Name.Name, nil
 }
 
-// find gives each mutant of the file its site.
+// find sets the sites of the mutants in the file.
 func (src *source) find(fset *token.FileSet, f *ast.File, info *types.Info, ms []*Mutant) {
 	within := "package"
 	ast.Inspect(f, func(n ast.Node) bool {
@@ -182,18 +182,18 @@ func (src *source) slice(from, to token.Pos) string {
 	return string(src.text[from-src.base : to-src.base])
 }
 
-// all is the file with every mutant in it, each behind its number.
+// all returns the file with every mutant in it, each selected by its number.
 func (src *source) all() []byte {
 	return []byte(src.render(src.base, src.base+token.Pos(len(src.text)), nil))
 }
 
-// alone is the file with one mutant in place of its operator.
+// alone returns the file with one mutant in place of its operator.
 func (src *source) alone(m *Mutant) []byte {
 	at := m.site.op - src.base
 	return slices.Concat(src.text[:at], []byte(into[m.Kind][m.site.operator]), src.text[int(at)+len(m.site.operator):])
 }
 
-// render writes a part of the file, its outermost sites rewritten; outer is the site whose operand it is.
+// render returns a part of the file with its outermost sites rewritten, except outer, the site whose operand it is.
 func (src *source) render(from, to token.Pos, outer *site) string {
 	var out bytes.Buffer
 	at := from
@@ -211,7 +211,7 @@ func (src *source) render(from, to token.Pos, outer *site) string {
 var arithmetic = map[string]string{"+": "mutantAdd", "-": "mutantSub", "*": "mutantMul", "/": "mutantQuo",
 	"%": "mutantRem", "++": "mutantAdd", "--": "mutantSub"}
 
-// rewrite writes a site so that it does what it did, or what the active mutant does.
+// rewrite returns an expression that does what the site does, or what the active mutant does.
 func (src *source) rewrite(s *site) string {
 	var on []string
 	for _, m := range s.mutants {

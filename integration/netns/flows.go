@@ -8,9 +8,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// FillFlows has n UDP connections to port 7 or 8, half of them each, tracked in the namespace that it is
-// called in, the first of number from. The kernel evicts none of them: they are ASSURED
-// (ctnetlink, linux/netfilter/nfnetlink_conntrack.h).
+// FillFlows adds n tracked UDP connections to the current namespace, numbered from from, half of them to port 7 and
+// half to port 8. The kernel does not evict them, since they are ASSURED (ctnetlink,
+// linux/netfilter/nfnetlink_conntrack.h).
 func FillFlows(from, n int) error {
 	fd, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_CLOEXEC, unix.NETLINK_NETFILTER)
 	if err != nil {

@@ -1,8 +1,7 @@
-// Package netns holds the laws that platform keeps on a real kernel, each in
-// network namespaces of its own, and the means to make such namespaces.
+// Package netns holds the laws of platform as tests on a real kernel, each in its own network namespaces, and the
+// helpers that create such namespaces.
 //
-// It never touches the machine's own network namespace, and it ends only
-// processes that were started inside its own namespaces.
+// It never touches the machine's own network namespace, and it ends only processes inside its own namespaces.
 package netns
 
 import (
@@ -28,8 +27,7 @@ type NS struct {
 
 var counter atomic.Int64
 
-// New makes a namespace in which bridges are not filtered unless they ask for it,
-// or skips the test where that takes a root that it is not.
+// New creates a namespace in which bridges are not filtered unless they request it. It skips the test without root.
 func New(t testing.TB) *NS {
 	t.Helper()
 	if os.Getuid() != 0 {
@@ -39,7 +37,7 @@ func New(t testing.TB) *NS {
 	return Named(t, name)
 }
 
-// Named makes a namespace of a given name: one that comes back after it had gone.
+// Named creates a namespace with a given name, for one that reappears after it was deleted.
 func Named(t testing.TB, name string) *NS {
 	t.Helper()
 	run(t, "ip", "netns", "add", name)
@@ -58,7 +56,7 @@ func Named(t testing.TB, name string) *NS {
 	return n
 }
 
-// Delete ends what runs in the namespace and removes it; a second time does nothing.
+// Delete kills the processes in the namespace and removes it; a second call does nothing.
 func (n *NS) Delete(t testing.TB) {
 	if _, err := os.Stat(n.Path); err != nil {
 		return
@@ -100,12 +98,12 @@ func (n *NS) Try(argv ...string) (string, error) {
 	return string(out), err
 }
 
-// commandTimeout bounds one command, so that one that hangs is named.
+// commandTimeout limits one command, so that the error names a command that hangs.
 const commandTimeout = time.Minute
 
 func run(t testing.TB, argv ...string) string {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), commandTimeout) // the test's own ends before its cleanup
+	ctx, cancel := context.WithTimeout(context.Background(), commandTimeout) // the test's context ends before its cleanup
 	defer cancel()
 	out, err := exec.CommandContext(ctx, argv[0], argv[1:]...).CombinedOutput()
 	if err != nil {

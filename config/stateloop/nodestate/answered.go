@@ -10,7 +10,7 @@ import (
 	"edgespan/netinst"
 )
 
-// View is what is desired of a node, and what the owners of it say, by the keys of the topics.
+// View is the desired state of a node and the reports of its owners, by the keys of the topics.
 type View struct {
 	Ports         map[string]netinst.PortConfig
 	Networks      map[string]netinst.NetworkInstanceConfig
@@ -20,12 +20,12 @@ type View struct {
 	AppRecords    map[string]appnet.JournalRecord
 	Tasks         map[string]TaskConfig
 	TaskStatus    map[string]task.Status
-	Generation    uint64 // of the config that was published last
-	Swept         uint64 // the one up to which tasks that are to be absent are gone, or were tried
+	Generation    uint64 // of the config published last
+	Swept         uint64 // generation up to which the tasks to remove are gone or were tried
 	SweptKnown    bool
 }
 
-// Answered says whether every network, adapter, executor and check that is desired has answered its newest config.
+// Answered reports whether every desired network, adapter, executor and check has answered its newest config.
 func (v View) Answered() bool {
 	ports := slices.Collect(maps.Values(v.Ports))
 	for id, c := range v.Networks {
@@ -49,7 +49,7 @@ func (v View) Answered() bool {
 			return false
 		}
 	}
-	for id, c := range v.Apps { // last: it spells the whole config
+	for id, c := range v.Apps { // last, since it encodes the complete config
 		if v.AppRecords[id].Digest != appnet.Digest(c) {
 			return false
 		}
@@ -57,9 +57,8 @@ func (v View) Answered() bool {
 	return true
 }
 
-// spoken says whether all adapters of an app have answered: one that says why it can't be, as
-// that its namespace is not there yet, has answered too. Who waited for the world would
-// confirm no config with an app that starts after it.
+// spoken reports whether all adapters of an app have answered. An adapter that reports an error, such as a missing
+// network namespace, has answered too: otherwise no config with an app that starts later could be confirmed.
 func spoken(s appnet.AppNetworkStatus) bool {
 	return !s.Pending || len(s.Adapters) > 0 && !slices.ContainsFunc(s.Adapters, func(a appnet.AdapterStatus) bool {
 		return a.TargetVersion != s.TargetVersion || !a.Activated && a.Error == ""

@@ -16,7 +16,7 @@ import (
 	"edgespan/netinst"
 )
 
-// Parameter is one declared parameter of the node and what became of it.
+// Parameter is one declared parameter of the node with its reported state.
 type Parameter struct {
 	ID         string    `json:"id"` // "ni/<uuid>", "adapter/<app>/<index>", and those of config/stateloop/peer
 	Kind       string    `json:"kind"`
@@ -24,8 +24,8 @@ type Parameter struct {
 	State      string    `json:"state"`
 	Generation uint64    `json:"generation"`
 	Error      string    `json:"error"`
-	Since      time.Time `json:"since"`              // when it came to its state
-	Attempts   int       `json:"attempts,omitempty"` // that failed, one after the other
+	Since      time.Time `json:"since"`              // since when it has this state
+	Attempts   int       `json:"attempts,omitempty"` // consecutive failures
 	NextTry    time.Time `json:"nextTry,omitzero"`
 }
 
@@ -34,8 +34,8 @@ const (
 	absent  = string(stateloop.ToBeAbsent)
 )
 
-// After is the parameter as it follows what was reported of it before, if anything was: since when it is so, and
-// whether that is to be told.
+// After returns the parameter with the time since which it has its state, given the previous report of it, if known. It
+// also reports whether the parameter differs from that report and must be published.
 func (p Parameter) After(was Parameter, known bool, now time.Time) (Parameter, bool) {
 	p.Since = now
 	if known && was.State == p.State && was.Target == p.Target {
@@ -44,8 +44,9 @@ func (p Parameter) After(was Parameter, known bool, now time.Time) (Parameter, b
 	return p, !known || was != p
 }
 
-// Healthy says whether the parameter is as it is to be, and whether that is a matter of the node's health. What the
-// world beyond the node has a part in is not: no push is undone since another peer is away.
+// Healthy reports whether the parameter is in its desired state, and whether it counts for the node's health. Only
+// networks, adapters and executors count: the others depend on other nodes, and no push is undone because a peer is
+// away.
 func (p Parameter) Healthy() (is, counts bool) {
 	switch p.Kind {
 	case stateloop.KindNetwork, stateloop.KindAdapter, peer.KindExecutor:
@@ -54,7 +55,7 @@ func (p Parameter) Healthy() (is, counts bool) {
 	return false, false
 }
 
-// OfNetwork is a network as a parameter; desired says that the config has it.
+// OfNetwork returns a network as a parameter; desired reports whether the config has the network.
 func OfNetwork(id string, s netinst.NetworkInstanceStatus, desired bool) Parameter {
 	p := Parameter{ID: stateloop.NetworkID(id), Kind: stateloop.KindNetwork, Target: absent, State: string(s.State),
 		Generation: s.Generation, Error: s.Error}
@@ -64,8 +65,8 @@ func OfNetwork(id string, s netinst.NetworkInstanceStatus, desired bool) Paramet
 	return p
 }
 
-// OfAdapters are the adapters of an app as parameters: present is wanted of those that its config has and activates,
-// absent of all others.
+// OfAdapters returns the adapters of an app as parameters: the target is present for those that the config has and
+// activates, and absent for all others.
 func OfAdapters(s appnet.AppNetworkStatus, desired appnet.AppNetworkConfig) []Parameter {
 	var ps []Parameter
 	for _, a := range s.Adapters {
@@ -83,7 +84,7 @@ func OfAdapters(s appnet.AppNetworkStatus, desired appnet.AppNetworkConfig) []Pa
 	return ps
 }
 
-// OfTask is an executor or a check as a parameter.
+// OfTask returns an executor or a check as a parameter.
 func OfTask(s task.Status) Parameter {
 	kind := peer.KindExecutor
 	if strings.HasPrefix(s.ID, "check/") {
@@ -93,7 +94,7 @@ func OfTask(s task.Status) Parameter {
 		Error: s.Reason, Attempts: s.Attempts, NextTry: s.NextTry}
 }
 
-// OfParts are the parts of a cluster's network as parameters, as its bridge manager says they are.
+// OfParts returns the parts of a cluster's network as parameters, by the report of its bridge manager.
 func OfParts(id uuid.UUID, n peer.Network, s netinst.NetworkInstanceStatus) []Parameter {
 	var ps []Parameter
 	for _, part := range s.Parts {
@@ -109,7 +110,7 @@ func OfParts(id uuid.UUID, n peer.Network, s netinst.NetworkInstanceStatus) []Pa
 			p.ID, p.Kind = n.Members[part.Name], peer.KindInterface
 			joins = p.ID
 		}
-		if p.ID == "" { // of the config before
+		if p.ID == "" { // a part of the previous config
 			continue
 		}
 		ps = append(ps, p)
@@ -121,7 +122,7 @@ func OfParts(id uuid.UUID, n peer.Network, s netinst.NetworkInstanceStatus) []Pa
 	return ps
 }
 
-// NetworkIn is the network that a parameter is, or is part of, by the parameter's id; "" for one of another kind.
+// NetworkIn returns the network that a parameter is or belongs to, from the parameter's ID; "" for other kinds.
 func NetworkIn(kind, id string) string {
 	switch kind {
 	case peer.KindNetwork, peer.KindBridge, peer.KindTunnel, peer.KindJoined:
@@ -132,15 +133,15 @@ func NetworkIn(kind, id string) string {
 	return ""
 }
 
-// Network is what is known of one network: what is desired of it, and what its bridge manager says.
+// Network is the config of one network and the report of its bridge manager.
 type Network struct {
 	Status         netinst.NetworkInstanceStatus
 	Config         netinst.NetworkInstanceConfig
-	Known, Desired bool // there is a Status, and a Config
+	Known, Desired bool // whether Status and Config are set
 }
 
-// Left is how a parameter is that is to be absent and of which nothing is said. Which part of the network it was is not
-// known after a restart: while any of its kind is on its way out, it is not absent.
+// Left returns the state of a parameter with the target absent that no report names. After a restart its part of the
+// network is unknown, so it is not absent while any part of its kind is being removed.
 func Left(p peer.Parameter, n Network) Parameter {
 	is, why := left(p.Kind, n)
 	return Parameter{ID: p.ID, Kind: p.Kind, Target: absent, State: string(is), Error: why}
@@ -150,7 +151,7 @@ func left(kind string, n Network) (is stateloop.State, why string) {
 	kinds := map[string][]string{
 		peer.KindBridge: {}, peer.KindTunnel: {netinst.PartTunnel}, peer.KindJoined: {netinst.PartTunnel, netinst.PartMember},
 	}[kind]
-	if kinds == nil || !n.Known { // an interface is the host's: it is never removed
+	if kinds == nil || !n.Known { // an interface belongs to the host and is never removed
 		return stateloop.Absent, ""
 	}
 	s := n.Status

@@ -8,7 +8,7 @@ import (
 	"edgespan/config/stateloop/peer/task"
 )
 
-// TaskConfig is what is desired of one executor or check, by the id of its parameter.
+// TaskConfig is the desired state of one executor or check.
 type TaskConfig struct {
 	Kind       string
 	Executor   peer.ExecutorValue
@@ -16,7 +16,7 @@ type TaskConfig struct {
 	Generation uint64 // the generation in which it last changed
 }
 
-// TasksOf are the executors and checks of a configuration, by id.
+// TasksOf returns the executors and checks of a configuration, by ID.
 func TasksOf(c peer.Configuration) map[string]TaskConfig {
 	out := map[string]TaskConfig{}
 	for id, v := range c.Executors() {
@@ -28,26 +28,26 @@ func TasksOf(c peer.Configuration) map[string]TaskConfig {
 	return out
 }
 
-// How executors and checks are looked after.
+// Intervals of executors and checks.
 const (
-	executorEvery  = 10 * time.Second // its end is told at once; this is for what nobody tells
-	executorSettle = time.Second      // a process that ends sooner was never there
+	executorEvery  = 10 * time.Second // only a fallback: the end of a process is reported at once
+	executorSettle = time.Second      // a process that ends sooner counts as never started
 	executorStable = time.Minute
 	checkEvery     = 10 * time.Second
 )
 
-// TaskSet is which executors and checks a node is to have: those of its config, and of the others that may be on the
-// host their absence, once a config is known that says so. The zero value knows neither config nor host.
+// TaskSet decides which executors and checks a node has: those of its config, and the removal of other executors that
+// may be on the host, once the node has a config that may remove things. The zero value knows neither config nor host.
 type TaskSet struct {
 	configs  map[string]TaskConfig
-	known    map[string]bool // executors of which something may be on the host
-	listed   bool            // the host was asked
-	valid    bool            // a config is known that may remove things
+	known    map[string]bool // executors that may have left something on the host
+	listed   bool            // the host's executors are listed
+	valid    bool            // a config is published that may remove things
 	source   uint64          // its generation
-	removals map[string]bool // that were not tried yet
+	removals map[string]bool // removals that have not been tried yet
 }
 
-// Found is what the host has of executors.
+// Found records the executors that the host has.
 func (t *TaskSet) Found(ids []string) {
 	t.listed = true
 	for _, id := range ids {
@@ -62,7 +62,7 @@ func (t *TaskSet) mayBeThere(id string) {
 	t.known[id] = true
 }
 
-// Desire takes what is desired of a task.
+// Desire sets the desired state of a task.
 func (t *TaskSet) Desire(id string, c TaskConfig) {
 	if t.configs == nil {
 		t.configs = map[string]TaskConfig{}
@@ -73,19 +73,19 @@ func (t *TaskSet) Desire(id string, c TaskConfig) {
 	}
 }
 
-// Drop takes a task away that the config has no more.
+// Drop removes a task that the config no longer has.
 func (t *TaskSet) Drop(id string) { delete(t.configs, id) }
 
-// Published takes the generation of a config, whose tasks have come, and whether it may remove things.
+// Published records the generation of a config, after its tasks, and whether it may remove things.
 func (t *TaskSet) Published(generation uint64, removes bool) { t.source, t.valid = generation, removes }
 
-// Config is what is desired of a task.
+// Config returns the desired state of a task.
 func (t *TaskSet) Config(id string) TaskConfig { return t.configs[id] }
 
-// Ready says whether the host was asked: before, nothing is known of what is to go.
+// Ready reports whether the host's executors are listed; before that, the removals are unknown.
 func (t *TaskSet) Ready() bool { return t.listed }
 
-// All are the tasks as they are to be looked after from now on.
+// All returns the tasks to run from now on.
 func (t *TaskSet) All() []task.Task {
 	var tasks []task.Task
 	for id, c := range t.configs {
@@ -108,7 +108,7 @@ func (t *TaskSet) All() []task.Task {
 	return tasks
 }
 
-// Changed takes what has become of a task. One that is gone is not told of: its set is another from now on.
+// Changed processes the status of a task. It returns true for a task that is removed, which leaves the set.
 func (t *TaskSet) Changed(s task.Status) (gone bool) {
 	if s.State == stateloop.Absent && s.Target == stateloop.ToBeAbsent {
 		delete(t.known, s.ID)
@@ -116,12 +116,12 @@ func (t *TaskSet) Changed(s task.Status) (gone bool) {
 		return true
 	}
 	if t.removals[s.ID] && s.Attempts > 0 {
-		delete(t.removals, s.ID) // it was tried
+		delete(t.removals, s.ID) // tried
 	}
 	return false
 }
 
-// Swept is up to which config all that is to be absent is gone, or was tried.
+// Swept returns the generation of the config and reports whether all tasks to remove are gone or were tried.
 func (t *TaskSet) Swept() (generation uint64, is bool) {
 	return t.source, t.listed && len(t.removals) == 0
 }

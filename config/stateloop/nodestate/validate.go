@@ -17,14 +17,14 @@ import (
 	"edgespan/netinst"
 )
 
-// Desired is what a document and its PeerConfiguration come to on this node.
+// Desired is the content of a document and its PeerConfiguration on this node.
 type Desired struct {
-	nodeconf.Config // Networks are those of the clusters, too
+	nodeconf.Config // Networks include those of the clusters
 	Peer            peer.Configuration
 }
 
-// Validator validates what is offered to a node: a document of a person or a file is held to the node's own
-// schema; one that was pushed or merged to the metadata, which others may have added to.
+// Validator returns the validator of candidates. It checks a document from a person or a file against the node's own
+// schema, and a pushed or merged one against the metadata, which vendors may have extended.
 func Validator(m *metadata.Metadata) func(config.Object, string, commitconfirm.Source) commitconfirm.Verdict {
 	return func(document config.Object, peers string, from commitconfirm.Source) commitconfirm.Verdict {
 		if from == commitconfirm.File || from == commitconfirm.Apply {
@@ -41,7 +41,7 @@ func Validator(m *metadata.Metadata) func(config.Object, string, commitconfirm.S
 	}
 }
 
-// parse says what a document is; what is wrong with it already comes along, once.
+// parse parses a document. It adds the faults to those already known, without a second one at the same path.
 func parse(document config.Object, faults config.Faults) commitconfirm.Verdict {
 	cfg, err := nodeconf.Parse(document)
 	var own config.Faults
@@ -58,16 +58,16 @@ func parse(document config.Object, faults config.Faults) commitconfirm.Verdict {
 	return *Sound(cfg)
 }
 
-// Sound is the verdict on a config without faults.
+// Sound returns the verdict on a config without faults.
 func Sound(cfg nodeconf.Config) *commitconfirm.Verdict {
 	return &commitconfirm.Verdict{Config: Desired{Config: cfg}, Warnings: cfg.Warnings}
 }
 
-// peerRoot is where the faults of a PeerConfiguration stand beside those of the document.
+// peerRoot is the first segment of paths in a PeerConfiguration, to separate them from those of the document.
 const peerRoot = "peerConfiguration"
 
-// withPeer adds the PeerConfiguration to a verdict: the networks of its clusters are networks
-// of the node like any other, and all faults of both are told at once.
+// withPeer adds the PeerConfiguration to a verdict: the networks of its clusters become networks of the node, and the
+// faults of both are reported together.
 func withPeer(v commitconfirm.Verdict, text string) commitconfirm.Verdict {
 	if text == "" {
 		return v
@@ -91,12 +91,12 @@ func withPeer(v commitconfirm.Verdict, text string) commitconfirm.Verdict {
 	return v
 }
 
-const maxNetworks = 999 // as the numbers of networks go (docs/architecture.md, law 3)
+const maxNetworks = 999 // the numbers of networks end there (docs/architecture.md, law 3)
 
 // addClusters adds the networks of clusters to those of the layers.
 func (w *Desired) addClusters(networks map[uuid.UUID]peer.Network) config.Faults {
 	var faults config.Faults
-	users := map[netinst.IfName]string{} // of links of the host, who has them in a bridge
+	users := map[netinst.IfName]string{} // users of the host's links
 	for label, p := range w.Ports {
 		for _, n := range w.Networks {
 			if n.Port == label || slices.Contains(p.Labels, n.Port) {
@@ -139,8 +139,7 @@ func (w *Desired) addClusters(networks map[uuid.UUID]peer.Network) config.Faults
 	return faults
 }
 
-// OwnPart is what of a document is for this node's own hands: other vendors' keys beside it
-// are left out.
+// OwnPart returns the part of a document that this node applies itself, without other vendors' keys.
 func OwnPart(document config.Object) config.Object {
 	out := config.Object{}
 	for _, key := range nodeconf.Sections() {

@@ -19,8 +19,8 @@ type ObjectVersion struct {
 	Digest     string `json:"digest"`
 }
 
-// Versions are the generations of objects: the old one of each that did not change.
-// An apply that leaves an object alone does not touch it.
+// Versions returns the generations of objects: the given one for objects that changed, the old one for the others. So
+// an apply does not touch unchanged objects.
 func Versions[K comparable, V any](old map[string]ObjectVersion, objects map[K]V,
 	generation uint64) map[string]ObjectVersion {
 	vs := make(map[string]ObjectVersion, len(objects))
@@ -28,7 +28,7 @@ func Versions[K comparable, V any](old map[string]ObjectVersion, objects map[K]V
 		key := fmt.Sprint(k)
 		text, err := json.Marshal(o)
 		if err != nil {
-			panic(fmt.Errorf("spell object %s: %w", key, err)) // a type that no JSON can be made of
+			panic(fmt.Errorf("spell object %s: %w", key, err)) // a type that JSON can't encode
 		}
 		v := ObjectVersion{Generation: generation, Digest: Digest(text)}
 		if was, ok := old[key]; ok && was.Digest == v.Digest {
@@ -39,13 +39,13 @@ func Versions[K comparable, V any](old map[string]ObjectVersion, objects map[K]V
 	return vs
 }
 
-// Digest is how a text is known again.
+// Digest returns the SHA-256 of a text in hex.
 func Digest(text []byte) string {
 	s := sha256.Sum256(text)
 	return hex.EncodeToString(s[:])
 }
 
-// AppsOn are the apps that have an adapter on each network, in order: a bridge manager waits for them at its start.
+// AppsOn returns the apps with an adapter on each network, sorted. A bridge manager waits for them at its start.
 func AppsOn(apps map[uuid.UUID]appnet.AppNetworkConfig) map[string][]string {
 	on := map[string][]string{}
 	for id, a := range apps {
@@ -63,7 +63,7 @@ func AppsOn(apps map[uuid.UUID]appnet.AppNetworkConfig) map[string][]string {
 	return on
 }
 
-// Observed are networks whose drift is told and not mended.
+// Observed returns the networks; with observe set, their drift is reported and not repaired.
 func Observed(networks map[uuid.UUID]netinst.NetworkInstanceConfig,
 	observe bool) map[uuid.UUID]netinst.NetworkInstanceConfig {
 	if !observe {

@@ -13,7 +13,7 @@ import (
 	"edgespan/config/stateloop"
 )
 
-// Node holds the facts about a node beside its descriptor.
+// Node holds the facts about a node that its descriptor does not have.
 type Node struct {
 	ID    uuid.UUID       // nil: it has not joined
 	Ports map[string]Port // by label

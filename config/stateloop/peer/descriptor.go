@@ -30,11 +30,11 @@ type Interface struct {
 // InterfaceEthernet is the only supported kind of interface.
 const InterfaceEthernet = "ethernet"
 
-// Executor is a process or a systemd unit that runs as long as it is desired. Either Unit or Command is set.
+// Executor is a process or a systemd unit that runs while it is desired. Either Unit or Command is set.
 type Executor struct {
 	Unit    string            // a systemd unit to start and stop
 	Command []string          // a program by its absolute path, and its arguments
-	Env     map[string]string // of the command, beside PATH
+	Env     map[string]string // of the command, in addition to PATH
 	Dir     string            // of the command; "" for /
 	Restart string            // of the command: RestartAlways ("" too) or RestartNever
 }

@@ -289,7 +289,7 @@ func (m *Machine) present(i *item) {
 		}
 		i.status.NextTry = time.Time{}
 		m.changed(i)
-		return // the reason stays that of its last failure
+		return // keep the reason of the last failure
 	}
 	i.fails, i.flaps = 0, false
 	m.setStatus(i, stateloop.Present, "")
