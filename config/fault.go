@@ -14,7 +14,7 @@ import (
 type Fault struct {
 	Path        []string // from the root; empty for the document itself
 	Problem     string   // "invalid type string"
-	Expectation string   // "must be a boolean"; "" if the problem says it all
+	Expectation string   // "must be a boolean"; "" if the problem implies it
 }
 
 const (

@@ -7,8 +7,9 @@ import (
 )
 
 // Candidate is one participant of an election, without a store and without a clock. Its driver passes in the time and
-// the store's answers and carries out each Turn. Turns may come up to an eighth of the time to live late before two
-// candidates both believe that they lead; the fence of the leadership protects writes even if they come later.
+// the store's answers and carries out each Turn. While turns are less than an eighth of the time to live late, no two
+// candidates believe at the same time that they lead; the fence of the leadership protects writes even if turns are
+// later.
 //
 // A candidate revokes every lease that it no longer needs.
 type Candidate struct {

@@ -34,7 +34,7 @@ type Page struct {
 	More     bool
 }
 
-// EventKind says what happened to a key.
+// EventKind is the kind of a change.
 type EventKind uint8
 
 // The kinds of events.

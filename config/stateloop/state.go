@@ -15,8 +15,8 @@ const (
 	ToBeAbsent  Target = "absent"
 )
 
-// State is the state of a parameter. A node reports Present, Absent, a failure or
-// WaitingForDependencies; Creating and Removing follow from the target.
+// State is the state of a parameter. A node reports Present, Absent, a failure or WaitingForDependencies; Creating and
+// Removing follow from the target.
 type State string
 
 // The states, spelled as in the seed.

@@ -15,7 +15,7 @@
 //  3. topology: a named node is not in the topology. Without a topology every name is accepted.
 //  4. request: the layer of a node is not an object, a key to remove does not exist, the write is empty, or it would
 //     replace an object by another type.
-//  5. clash: an object of one layer would lie under another type in another layer.
+//  5. clash: a value of another type in one layer would replace an object of a lower layer.
 //  6. the rules of the metadata (metadata.RuleType, …) and RuleTogether, the faults that the sections (Sections) find
 //     between fields.
 //

@@ -29,8 +29,8 @@ type (
 		Attempt    uint64        // of a push: the controller's number for it
 		Confirm    time.Duration // time until it is undone; 0 for never, but DefaultConfirm for a push
 		DryRun     bool          // only report the effect
-		// Validate returns the faults of the document and of its PeerConfiguration by the node's own metadata. The
-		// machine calls it only if nothing else decides.
+		// Validate returns the faults of the document and of its PeerConfiguration by the node's own metadata. The machine
+		// calls it only if nothing else decides.
 		Validate func() config.Faults
 	}
 	// Stored answers each Write: the content is on the disk, or the write failed and the old content remains.
@@ -64,7 +64,7 @@ type (
 	Health struct{ Items map[string]bool }
 	// Tick reports how much time has passed since the last one, by the monotonic clock.
 	Tick struct{ Elapsed time.Duration }
-	// RollbackAsked undoes what is pending.
+	// RollbackAsked requests an undo of the pending config.
 	RollbackAsked struct{}
 	// Stopping reports that the agent ends by intention; the process ends after the effects of this event.
 	Stopping struct{}

@@ -24,7 +24,7 @@ type Parameter struct {
 	State      string    `json:"state"`
 	Generation uint64    `json:"generation"`
 	Error      string    `json:"error"`
-	Since      time.Time `json:"since"`              // since when it has this state
+	Since      time.Time `json:"since"`              // start of the present state
 	Attempts   int       `json:"attempts,omitempty"` // consecutive failures
 	NextTry    time.Time `json:"nextTry,omitzero"`
 }
@@ -44,9 +44,8 @@ func (p Parameter) After(was Parameter, known bool, now time.Time) (Parameter, b
 	return p, !known || was != p
 }
 
-// Healthy reports whether the parameter is in its desired state, and whether it counts for the node's health. Only
-// networks, adapters and executors count: the others depend on other nodes, and no push is undone because a peer is
-// away.
+// Healthy reports whether the parameter is in its desired state, and whether it counts for the node's health.
+// Parameters in which other nodes have a part do not count: no push is undone because a peer is away.
 func (p Parameter) Healthy() (is, counts bool) {
 	switch p.Kind {
 	case stateloop.KindNetwork, stateloop.KindAdapter, peer.KindExecutor:
