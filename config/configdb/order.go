@@ -84,8 +84,8 @@ func (m *Meter) compare(a, b *sortable) (int, bool) {
 	return len(a.subs) - len(b.subs), true
 }
 
-// compareNumbers compares two numbers as Ruby does: floats, and integers of any size. It never parses an integer, since
-// that takes time quadratic in its digits.
+// compareNumbers compares two numbers as Ruby does: floats, and integers of any size. It compares integers by their
+// digits, since parsing takes time quadratic in the number of digits.
 func (m *Meter) compareNumbers(a, b *sortable) int {
 	m.count(min(len(a.raw), len(b.raw)))
 	switch af, bf := isFloat(a.raw), isFloat(b.raw); {
@@ -128,7 +128,7 @@ func digitsOf(v JSON) ([]byte, int) {
 const maxDigits = 310
 
 // compareIntFloat compares an integer with a float. It compares the float nearest to the integer first, and parses the
-// integer only if both are equal.
+// integer only if both are equal, when it has fewer than maxDigits digits.
 func (m *Meter) compareIntFloat(i *sortable, f float64) int {
 	digits, sign := digitsOf(i.raw)
 	switch {

@@ -17,7 +17,7 @@ type Key string
 // keys. A prefix always ends at a segment: "node/1/" does not contain node/10.
 type Prefix string
 
-// Check returns an error unless the key is UTF-8 of at most MaxKey bytes without control characters and empty segments.
+// Check returns an error unless the key is UTF-8 of at most MaxKey bytes without control characters or empty segments.
 func (k Key) Check() error {
 	if fault := faultOf(string(k)); fault != "" {
 		return fmt.Errorf("key %.80q: %s: %w: must be segments of printable UTF-8 joined by single slashes, of at most %d "+
