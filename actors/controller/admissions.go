@@ -16,18 +16,17 @@ import (
 	"edgespan/config/kv"
 )
 
-// admissions is the part of the fleet that lets nodes have configs. While staged rollouts are on,
-// the gate of a node lets the config through that the store names, and no other: a node that no
-// rollout has come to gets nothing, whoever dies when.
+// admissions is what the fleet knows of admission. While staged rollouts are on, a node's gate admits the config that
+// the store names and no other: a node that no rollout has reached gets nothing, whichever replica fails.
 type admissions struct {
 	staged.Staging
 	open     map[string]staged.Admission // by id
 	rollouts map[kv.Key]bool
 	stands   map[string]bool
-	outbox   map[kv.Key]bool // in the mailboxes of the rollouts and of the leader
+	outbox   map[kv.Key]bool // keys of commands to the rollouts and to the leader
 	cause    staged.Cause    // the last revision that touched nodes
 	topology *topology.Topology
-	events   []kv.Event // for /rollout
+	events   []kv.Event // not yet sent to /rollout
 }
 
 func newAdmissions() admissions {
@@ -35,8 +34,8 @@ func newAdmissions() admissions {
 		outbox: map[kv.Key]bool{}}
 }
 
-// flagsAre takes over the flags of the controller's config. It is before any node hears what
-// it wants of the same revision.
+// flagsAre takes over the flags of the controller's config, before any node learns its desired config of the same
+// revision.
 func (a *fleetActor) flagsAre(c actor.Context, doc config.Object) {
 	was := a.gates.On
 	a.gates.Staging = staged.StagingOf(doc, a.d.Flags)
@@ -48,7 +47,7 @@ func (a *fleetActor) flagsAre(c actor.Context, doc config.Object) {
 	}
 }
 
-// gate brings the gate of a node in line with the store.
+// gate updates a node's gate from the store.
 func (a *fleetActor) gate(c actor.Context, id string, r *record) {
 	g := fleet.Admission{Staged: a.gates.On, Open: a.gates.open[id].Open}
 	if r.handle.Lets(g) {
@@ -56,7 +55,7 @@ func (a *fleetActor) gate(c actor.Context, id string, r *record) {
 	}
 }
 
-// ofRollouts takes over keys that rollouts go by, and gathers them for the leader.
+// ofRollouts takes over the keys that staged rollouts use, and collects the events for /rollout.
 func (a *fleetActor) ofRollouts(c actor.Context, e kv.Event, id string) {
 	k := e.Entry.Key
 	put := e.Kind == kv.EventPut
@@ -78,7 +77,7 @@ func (a *fleetActor) ofRollouts(c actor.Context, e kv.Event, id string) {
 		setKey(a.gates.outbox, k, put)
 	case history.InOutboxes.Has(k) && id == storage.LeaderOutbox:
 		setKey(a.gates.outbox, k, put)
-		return // they are /leader's
+		return // /leader gets them
 	case history.InNodes.Has(k), history.InGenerations.Has(k), history.InOwners.Has(k):
 	default:
 		return
@@ -94,7 +93,7 @@ func setKey[K comparable](in map[K]bool, k K, put bool) {
 	}
 }
 
-// goneOfRollouts are the keys that a listing may lack.
+// goneOfRollouts calls gone for each key of rollouts that is known: a listing may lack it.
 func (a *fleetActor) goneOfRollouts(gone func(kv.Key)) {
 	for id := range a.gates.open {
 		gone(history.AdmissionKey(id))
@@ -105,12 +104,12 @@ func (a *fleetActor) goneOfRollouts(gone func(kv.Key)) {
 	for k := range a.gates.rollouts {
 		gone(k)
 	}
-	for k := range a.gates.outbox { // or the next leader would do what nobody waits for any more
+	for k := range a.gates.outbox { // or the next leader would run a command that no caller waits for
 		gone(k)
 	}
 }
 
-// notifyRollout hands the news on, once the nodes have theirs.
+// notifyRollout sends /rollout the collected events, after the nodes have theirs.
 func (a *fleetActor) notifyRollout(c actor.Context, m headRead, first bool) {
 	touches := first || slices.ContainsFunc(m.diffs, func(d history.LayerDiff) bool {
 		return d.Layer.Kind == history.Network || d.Layer.Kind == history.Node || d.Layer.Kind == history.Auto

@@ -19,10 +19,9 @@ import (
 	"edgespan/config/layers/override"
 )
 
-// A controller is what the routes and the node link need.
 var _ fleetapi.Backend = (*Controller)(nil)
 
-// read does one read over the layers and all that is known now, in the turn of who asks. It ends with the question.
+// read calls f with the current layers and nodes, in the caller's turn. It stops when ctx ends.
 func read[T any](ctx context.Context, c *Controller, f func(*ops.World) (T, error)) (T, error) {
 	var none T
 	done, err := rest.Turn(ctx)
@@ -38,42 +37,42 @@ func read[T any](ctx context.Context, c *Controller, f func(*ops.World) (T, erro
 	return f(w)
 }
 
-// Config is the effective config of one node.
+// Config returns the effective config of one node.
 func (c *Controller) Config(ctx context.Context, q ops.ConfigQuery) (ops.Document, error) {
 	return read(ctx, c, func(w *ops.World) (ops.Document, error) { return w.Config(q) })
 }
 
-// Paths is parts of many nodes' configs.
+// Paths returns parts of the configs of many nodes.
 func (c *Controller) Paths(ctx context.Context, q ops.PathsQuery) (ops.Document, error) {
 	return read(ctx, c, func(w *ops.World) (ops.Document, error) { return w.Paths(q) })
 }
 
-// Layer is one layer.
+// Layer returns one layer.
 func (c *Controller) Layer(ctx context.Context, q ops.LayerQuery) (ops.Document, error) {
 	return read(ctx, c, func(w *ops.World) (ops.Document, error) { return w.Layer(q) })
 }
 
-// Metadata is that of "node", "controller" or "aggregator".
+// Metadata returns the metadata of "node", "controller" or "aggregator".
 func (c *Controller) Metadata(ctx context.Context, of string) (ops.Document, error) {
 	return read(ctx, c, func(w *ops.World) (ops.Document, error) { return w.Describe(of) })
 }
 
-// E2E is the config of the controller or the aggregator, as this replica has it.
+// E2E returns the config of the controller or the aggregator, as this replica has it.
 func (c *Controller) E2E(ctx context.Context, file string, reveal bool) (ops.Document, error) {
 	return read(ctx, c, func(w *ops.World) (ops.Document, error) { return w.File(file, c.d.Replica, reveal) })
 }
 
-// Topology is the file's form.
+// Topology returns the topology in the form of its file.
 func (c *Controller) Topology(ctx context.Context) (ops.Document, error) {
 	return read(ctx, c, func(w *ops.World) (ops.Document, error) { return w.Topology() })
 }
 
-// Explain says where the values of a node's config are from.
+// Explain reports which layer each value of a node's config comes from.
 func (c *Controller) Explain(ctx context.Context, node string, path []string) ([]history.Explanation, error) {
 	return read(ctx, c, func(w *ops.World) ([]history.Explanation, error) { return w.Explain(node, path) })
 }
 
-// Diff is what changed between two revisions.
+// Diff returns what changed between two revisions.
 func (c *Controller) Diff(ctx context.Context, from, to uint64) ([]history.LayerDiff, error) {
 	return read(ctx, c, func(w *ops.World) ([]history.LayerDiff, error) {
 		r := c.d.Reader(ctx)
@@ -93,10 +92,10 @@ func (c *Controller) Diff(ctx context.Context, from, to uint64) ([]history.Layer
 	})
 }
 
-// defaultEditions is how many revisions a history shows where nobody says.
+// defaultEditions is how many revisions History returns without a limit.
 const defaultEditions = 50
 
-// History is revisions, the newest first.
+// History lists revisions, newest first.
 func (c *Controller) History(ctx context.Context, q fleetapi.HistoryQuery) ([]fleetapi.Edition, error) {
 	return read(ctx, c, func(w *ops.World) ([]fleetapi.Edition, error) {
 		limit := q.Limit
@@ -133,7 +132,7 @@ func (c *Controller) editions(ctx context.Context, state history.State, layer *h
 	}
 	for _, record := range records {
 		changed, err := history.Changed(c.d.Reader(ctx), record.Number)
-		if err != nil && !errors.As(err, new(*history.NoRevisionError)) { // of the first one nobody knows what it changed
+		if err != nil && !errors.As(err, new(*history.NoRevisionError)) { // its predecessor was pruned
 			return nil, err
 		}
 		layers := []string{}
@@ -149,7 +148,7 @@ func editionOf(r history.Record, layers []string) fleetapi.Edition {
 	return fleetapi.Edition{Number: r.Number, Author: r.Author, Time: r.Time, Message: r.Message, Layers: layers}
 }
 
-// Nodes are all nodes that are known.
+// Nodes lists all known nodes.
 func (c *Controller) Nodes(ctx context.Context) ([]fleetapi.Node, error) {
 	if err := c.d.upToDate(ctx); err != nil {
 		return nil, err
@@ -157,7 +156,7 @@ func (c *Controller) Nodes(ctx context.Context) ([]fleetapi.Node, error) {
 	return c.d.dir.nodes(c.d.Now(), c.d.settings()), nil
 }
 
-// Node is all that is known of one node.
+// Node returns everything known of one node.
 func (c *Controller) Node(ctx context.Context, name string) (fleetapi.NodeDetail, error) {
 	if err := c.d.upToDate(ctx); err != nil {
 		return fleetapi.NodeDetail{}, err
@@ -182,7 +181,7 @@ func (c *Controller) Node(ctx context.Context, name string) (fleetapi.NodeDetail
 	return a.(fleetapi.NodeDetail), nil
 }
 
-// Rollouts are the last revisions on their way to the nodes of this replica.
+// Rollouts lists the last revisions on their way to the nodes of this replica, and staged rollouts.
 func (c *Controller) Rollouts(ctx context.Context) ([]fleetapi.Rollout, error) {
 	if err := c.d.upToDate(ctx); err != nil {
 		return nil, err
@@ -194,7 +193,7 @@ func (c *Controller) Rollouts(ctx context.Context) ([]fleetapi.Rollout, error) {
 	return c.withStaged(ctx, a.([]fleetapi.Rollout))
 }
 
-// Ready says why no request can be served.
+// Ready reports why no request can be served.
 func (c *Controller) Ready(ctx context.Context) error {
 	if err := c.d.upToDate(ctx); err != nil {
 		return err
@@ -205,8 +204,8 @@ func (c *Controller) Ready(ctx context.Context) error {
 	return nil
 }
 
-// upToDate says why what this replica has in memory can't be told: while the store is away
-// others may change what it holds, and an old answer looks like a new one.
+// upToDate reports why this replica must not answer from memory: while the store is away, other replicas may change it,
+// and a stale answer looks like a current one.
 func (d *deps) upToDate(ctx context.Context) error {
 	if !d.dir.ready.Load() {
 		return fmt.Errorf("%w: still reading the store", fleetapi.ErrBusy)
@@ -220,8 +219,8 @@ func (d *deps) upToDate(ctx context.Context) error {
 	return nil
 }
 
-// Alive asks the actors that all others need, and nobody else: not the store, which may be
-// away for an hour. An error is that one of them did not answer until ctx ended.
+// Alive pings the actors that all others need. It does not ask the store, which may be away for an hour. It returns an
+// error if one of them does not answer before ctx ends.
 func (c *Controller) Alive(ctx context.Context) error {
 	for _, who := range []*actor.PID{c.d.writes.Actor(), c.d.rollout, c.d.leader, c.d.fleet} {
 		if _, err := c.d.Request(ctx, who, storage.Ping{}); err != nil {
@@ -234,7 +233,7 @@ func (c *Controller) Alive(ctx context.Context) error {
 // Reload reads the base files again.
 func (c *Controller) Reload() { c.d.Send(c.d.fleet, reload{}) }
 
-// notThere is a revision that there is not, as the routes know it.
+// notThere turns a missing revision into the routes' error for it.
 func notThere(err error) error {
 	var none *history.NoRevisionError
 	if errors.As(err, &none) {
@@ -244,7 +243,7 @@ func notThere(err error) error {
 	return err
 }
 
-// actionsOf are actions as the routes show them.
+// actionsOf converts actions to their form in the API.
 func actionsOf(all []metadata.Action) []fleetapi.Action {
 	out := make([]fleetapi.Action, len(all))
 	for i, a := range all {
@@ -256,7 +255,7 @@ func actionsOf(all []metadata.Action) []fleetapi.Action {
 	return out
 }
 
-// Export is the seed's files as of now.
+// Export returns the current state as the seed's files.
 func (c *Controller) Export(ctx context.Context, reveal bool) (history.Files, uint64, error) {
 	w, err := c.d.world(ctx)
 	if err != nil {
@@ -278,8 +277,7 @@ func (c *Controller) Export(ctx context.Context, reveal bool) (history.Files, ui
 	return f, w.State.Number, nil
 }
 
-// ownParts makes the controller's files whole: what this replica keeps for itself is in a layer
-// of its own.
+// ownParts completes the controller's files with this replica's own parts, which are in a layer of its own.
 func (c *Controller) ownParts(w *ops.World, f *history.Files) error {
 	for file := range c.d.E2E {
 		own, err := w.State.Layer(history.Layer{Kind: history.E2E, Name: file + "/" + c.d.Replica})
@@ -302,7 +300,7 @@ func (c *Controller) ownParts(w *ops.World, f *history.Files) error {
 	return nil
 }
 
-// maskedNodes are documents by node with their secrets masked.
+// maskedNodes masks the secrets of documents by node.
 func maskedNodes(m *metadata.Metadata, nodes config.Object) config.Object {
 	nodes = maps.Clone(nodes)
 	for name, v := range nodes {
@@ -313,7 +311,7 @@ func maskedNodes(m *metadata.Metadata, nodes config.Object) config.Object {
 	return nodes
 }
 
-// masked is a document with its secrets masked.
+// masked masks the secrets of a document.
 func masked(m *metadata.Metadata, o config.Object) config.Object {
 	if o == nil {
 		return nil
@@ -323,7 +321,7 @@ func masked(m *metadata.Metadata, o config.Object) config.Object {
 	return out
 }
 
-// FactsEnvironment is the environment of ConfigDB that the config of a node names, by the node's id; 0: none.
+// FactsEnvironment returns the environment of ConfigDB that a node's config names, by the node's id; 0 for none.
 func (c *Controller) FactsEnvironment(ctx context.Context, id string) (int64, error) {
 	s := c.d.dir.node(id)
 	if s == nil {
@@ -331,7 +329,7 @@ func (c *Controller) FactsEnvironment(ctx context.Context, id string) (int64, er
 	}
 	name, _ := s.Called()
 	path := []string{"sysParams", "factsEnvironment"}
-	w, err := c.d.world(ctx) // without a turn: who asks may have that of the other API
+	w, err := c.d.world(ctx) // without a turn: the caller may hold one of the other API
 	if err != nil {
 		return 0, err
 	}
@@ -345,6 +343,6 @@ func (c *Controller) FactsEnvironment(ctx context.Context, id string) (int64, er
 		return 0, err
 	}
 	v, _ := config.Lookup(doc.Object, path)
-	n, _ := v.(int64) // no number names none
+	n, _ := v.(int64) // 0 if it is not a number
 	return n, nil
 }

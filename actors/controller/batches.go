@@ -19,10 +19,9 @@ import (
 	"edgespan/config/kv"
 )
 
-// proceed takes what the store has told. What was written together is taken together: a
-// rename moves layers and the name of a node, and no node may see one without the other. So
-// the changes wait while the layers of a revision are read, and those that came meanwhile are
-// read as one.
+// proceed applies queued changes of the store. Keys that were written together are applied together: a rename moves a
+// node's layers and its name, and no node may see one without the other. So changes wait while the layers of a revision
+// are read, and those that arrive meanwhile are read as one.
 func (a *fleetActor) proceed(c actor.Context) {
 	for !a.reading && len(a.queue) > 0 && a.library != nil {
 		number, last := uint64(0), -1
@@ -55,11 +54,10 @@ func headNumber(e kv.Entry) uint64 {
 	return head.Revision
 }
 
-// readHead is the leaf that reads the layers as of a revision: all of them at first, later
-// what changed.
+// readHead is the leaf that reads the layers as of a revision: all of them the first time, later what changed.
 //
-// Layers that are damaged in the store come without a document and hold nobody up but their nodes;
-// those that were are read again each time.
+// A damaged layer comes without a document and holds up only its own nodes; layers that were damaged are read again
+// each time.
 func (d *deps) readHead(number uint64, from history.State, began bool, damaged []history.Layer) (m headRead) {
 	r := d.Reader(d.Context)
 	if m.state, m.err = history.At(r, number); m.err != nil {
@@ -83,7 +81,6 @@ func (d *deps) readHead(number uint64, from history.State, began bool, damaged [
 	}
 	if m.diffs, m.err = history.Diff(from, m.state.Anyway()); m.err != nil {
 		if _, err := history.At(r, from.Number); errors.As(err, new(*history.NoRevisionError)) {
-			// it begins anew
 			d.Fail(fmt.Errorf("read the layers: the history was pruned while this replica was disconnected: %w", err))
 		}
 		return m
@@ -99,7 +96,7 @@ func (d *deps) readHead(number uint64, from history.State, began bool, damaged [
 	return m
 }
 
-// headIs takes the layers of a revision, and the changes that waited for them.
+// headIs takes over the layers of a revision and applies the changes that waited for them.
 func (a *fleetActor) headIs(c actor.Context, m headRead) {
 	if m.err != nil {
 		a.d.Log.Error("read the layers", zap.Error(m.err))
@@ -110,10 +107,10 @@ func (a *fleetActor) headIs(c actor.Context, m headRead) {
 	a.applyHead(c, m)
 }
 
-// again says that reading is to be tried again.
+// again retries a failed read of the layers.
 type again struct{}
 
-// applyHead makes the queued changes that belong to a state of the layers the fleet's.
+// applyHead applies the queued changes that belong to a state of the layers.
 func (a *fleetActor) applyHead(c actor.Context, m headRead) {
 	touched := map[string]fleet.Touched{}
 	first := !a.began
@@ -132,7 +129,7 @@ func (a *fleetActor) applyHead(c actor.Context, m headRead) {
 	}
 }
 
-// phase does what is due, in an order that is fleet.Phases' to say. Touched gathers what nodes are to be told.
+// phase runs one phase; fleet.Phases decides their order. Touched collects what nodes are sent.
 func (a *fleetActor) phase(c actor.Context, p fleet.Phase, m headRead, n *changes, touched map[string]fleet.Touched) {
 	gather := func(more []fleet.Touched, err error) {
 		if err != nil {
@@ -183,16 +180,16 @@ func (a *fleetActor) phase(c actor.Context, p fleet.Phase, m headRead, n *change
 	}
 }
 
-// changes is what changes of the store are about.
+// changes is what changed in the store.
 type changes struct {
-	first                         bool // the first that this replica takes over
+	first                         bool // the first that this replica applies
 	all, network, learnt, revoked bool
-	names                         map[string]bool // where they are known from may be another place
-	layers                        map[string]bool // names whose own layers, or whose node, are others
+	names                         map[string]bool // nodes that may be known from elsewhere
+	layers                        map[string]bool // nodes whose own layers or id changed
 	counted                       map[string]bool // ids whose generations another replica may have counted
 }
 
-// makeFleet begins with what the store had.
+// makeFleet creates the fleet from the state of the store.
 func (a *fleetActor) makeFleet() {
 	f, err := fleet.NewFleet(a.d.Store.ID(), fleet.Hardware{Library: *a.library}, a.network)
 	if err != nil {
@@ -204,10 +201,10 @@ func (a *fleetActor) makeFleet() {
 	a.setHardware()
 }
 
-// layersAre takes over the layers that are new.
+// layersAre takes over new layers.
 func (a *fleetActor) layersAre(c actor.Context, m headRead, n *changes) {
 	if !a.began {
-		a.flagsAre(c, nil) // those of the process
+		a.flagsAre(c, nil) // the flags of this process
 	}
 	for _, v := range m.all {
 		a.layerIs(c, v, n)
@@ -217,14 +214,14 @@ func (a *fleetActor) layersAre(c actor.Context, m headRead, n *changes) {
 	}
 	if m.peers != nil && !a.peers.read {
 		a.peers.read = true
-		n.damage(history.Layer{Kind: history.Network}, a.ids) // they waited for it
+		n.damage(history.Layer{Kind: history.Network}, a.ids) // nodes may wait for the peers
 	}
 	a.peersAre(m.peers)
 	a.state, a.began = m.state, true
 }
 
-// layerIs takes over a layer. One that is damaged says nothing of what it was: what was known of it
-// stays, and its nodes get nothing until it is mended.
+// layerIs takes over a layer. A damaged layer leaves its last good document in place, and its nodes get no new config
+// until it is repaired.
 func (a *fleetActor) layerIs(c actor.Context, v history.Version, n *changes) {
 	l, doc := v.Layer, v.Document
 	was := a.damaged[l]
@@ -265,7 +262,7 @@ func (a *fleetActor) layerIs(c actor.Context, v history.Version, n *changes) {
 	}
 }
 
-// damage notes the nodes that a layer concerns which became damaged, or was mended.
+// damage marks the nodes of a layer that was damaged or repaired.
 func (n *changes) damage(l history.Layer, ids map[string]string) {
 	switch l.Kind {
 	case history.Node, history.Auto:
@@ -278,7 +275,7 @@ func (n *changes) damage(l history.Layer, ids map[string]string) {
 	}
 }
 
-// damageOf is what is damaged of the layers that make a node's config.
+// damageOf returns the first damage among the layers of a node's config.
 func (a *fleetActor) damageOf(name string) error {
 	for _, l := range []history.Layer{{Kind: history.Network}, {Kind: history.Auto, Name: name},
 		{Kind: history.Node, Name: name}} {
@@ -286,7 +283,7 @@ func (a *fleetActor) damageOf(name string) error {
 			return bad
 		}
 	}
-	if !a.peers.read { // a node without its tunnels would lose them
+	if !a.peers.read { // without its tunnels a node would remove them
 		for l, bad := range a.damaged {
 			if isOfPeers(l) {
 				return bad
@@ -296,8 +293,8 @@ func (a *fleetActor) damageOf(name string) error {
 	return nil
 }
 
-// topologyIs takes over which nodes a topology has. One that can't be read has those of
-// before: nobody becomes a stranger by a typing error.
+// topologyIs takes over the nodes of a topology. An unreadable topology changes nothing, so that a typing error makes
+// no node unknown.
 func (a *fleetActor) topologyIs(doc config.Object) {
 	if doc == nil {
 		a.topology, a.gates.topology = map[string]bool{}, nil

@@ -19,10 +19,10 @@ import (
 	"edgespan/config/kv"
 )
 
-// mailTimeout is how long an answer of another replica is waited for.
+// mailTimeout is how long to wait for an answer of another replica.
 const mailTimeout = 10 * time.Second
 
-// Command does what an operator wants of one node.
+// Command runs an operator's command on one node, at the replica that has its stream.
 func (c *Controller) Command(ctx context.Context, by fleetapi.Caller, name string, what fleetapi.Command) error {
 	s := c.d.dir.named(name)
 	if s == nil {
@@ -47,12 +47,12 @@ func (c *Controller) Command(ctx context.Context, by fleetapi.Caller, name strin
 	}
 }
 
-// errElsewhere says that another replica has a node's stream than the one that was asked, or none.
+// errElsewhere reports that the replica that was asked no longer has the node's stream.
 var errElsewhere = errors.New("the node moved to another replica")
 
-// mailUnless asks the replica that has a node's stream, unless that has it no more: who died,
-// or has lost the stream while the letter was on its way, answers nothing. Then the command is
-// for whoever has it now; it is no harm if the first one has obeyed already.
+// mailUnless sends a command to the replica that has a node's stream, and returns errElsewhere if the stream moves
+// before an answer: a replica that died, or lost the stream meanwhile, does not answer. The caller then sends the
+// command to the new replica; it does no harm if the first one has already run it.
 func (d *deps) mailUnless(ctx context.Context, late time.Time, moved <-chan struct{}, id string,
 	l storage.RemoteCommand) error {
 	asks, cancel := context.WithDeadline(ctx, late)
@@ -78,7 +78,7 @@ func (d *deps) mailUnless(ctx context.Context, late time.Time, moved <-chan stru
 	}
 }
 
-// command is one for a node of this replica, or one that is offline.
+// command runs a command on a node whose stream is here, or that is offline.
 func (d *deps) command(ctx context.Context, by fleetapi.Caller, s *nodes.Handle, what fleetapi.Command) error {
 	if what == fleetapi.AdoptImport {
 		if err := d.adopt(ctx, by, s); err != nil {
@@ -92,7 +92,7 @@ func (d *deps) command(ctx context.Context, by fleetapi.Caller, s *nodes.Handle,
 	return a.(nodes.CommandDone).Err
 }
 
-// adopt takes the objects that a node runs, and its config has not, into its own layer.
+// adopt copies the objects that a node runs and its config lacks into the node's own layer.
 func (d *deps) adopt(ctx context.Context, by fleetapi.Caller, s *nodes.Handle) error {
 	a, err := d.Request(ctx, s.Process(), nodes.RequestRunning{})
 	if err != nil {
@@ -127,7 +127,7 @@ func (d *deps) adopt(ctx context.Context, by fleetapi.Caller, s *nodes.Handle) e
 	}}).Err
 }
 
-// mailTo asks the replica that has a node's stream, and waits for its answer.
+// mailTo sends a command to the replica that has a node's stream, and waits for its answer.
 func (d *deps) mailTo(ctx context.Context, id string, l storage.RemoteCommand) error {
 	lease := d.LeaseID()
 	if lease == 0 {
@@ -156,8 +156,8 @@ func (d *deps) mailTo(ctx context.Context, id string, l storage.RemoteCommand) e
 	}
 }
 
-// mailed takes a letter: an answer that somebody here waits for, or a command for a node of
-// ours.
+// mailed handles a command between replicas: an answer that a caller here waits for, or a command for a node whose
+// stream is here.
 func (a *fleetActor) mailed(_ actor.Context, e kv.Entry, id string) {
 	var l storage.RemoteCommand
 	if json.Unmarshal(e.Value, &l) != nil {

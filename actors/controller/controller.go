@@ -38,19 +38,19 @@ type deps struct {
 	operators  operators
 	joinTokens joinTokens
 	previews   previews
-	outbox     sync.Map // of those who wait for an answer in a mailbox: chan storage.RemoteCommand by key
-	streams    sync.Map // *nodes.Handle by the id of its stream
+	outbox     sync.Map // chan storage.RemoteCommand by key, of callers that wait for another replica
+	streams    sync.Map // *nodes.Handle by stream id
 	set        atomic.Pointer[fleet.Settings]
 	writes     *storage.Writer
 	fleet      *actor.PID
 	rollout    *actor.PID
 	leader     *actor.PID
 
-	waitFacts, waitTunnels rollouts.Wait // for the end of a staged rollout
+	waitFacts, waitTunnels rollouts.Wait // the waits of facts and tunnels for the end of a staged rollout
 }
 
-// Start makes the actor tree and starts it. It serves once it has read the store (Ready);
-// Done tells when it can't go on.
+// Start creates and starts the actor tree. The controller serves once it has read the store (Ready); Done reports why
+// it can't continue.
 func Start(o Options) (*Controller, error) {
 	if err := o.complete(); err != nil {
 		return nil, err
@@ -78,7 +78,7 @@ func Start(o Options) (*Controller, error) {
 	return c, nil
 }
 
-// newDeps joins the rooms: each gets what it works with.
+// newDeps creates the dependencies of the actors and passes each package its own.
 func newDeps(o Options, a *storage.Access) *deps {
 	d := &deps{Options: o, Access: a, Underway: rollouts.NewUnderway(o.Now), dir: newDirectory(o.Metadata)}
 	d.set.Store(&o.Settings)
@@ -91,7 +91,7 @@ func newDeps(o Options, a *storage.Access) *deps {
 	return d
 }
 
-// complete fills in defaults and says what is missing, all of it.
+// complete fills in defaults and reports every required option that is missing.
 func (o *Options) complete() error {
 	var faults []error
 	for what, missing := range map[string]bool{
@@ -118,14 +118,14 @@ func (o *Options) complete() error {
 	return errors.Join(faults...)
 }
 
-// Done gives the reason why the controller can't go on: the process has to end then.
+// Done reports why the controller can't continue: the process must then end.
 func (c *Controller) Done() <-chan error { return c.ended }
 
-// Stop ends the tree; no node notices. It waits until ctx ends; a second call does nothing.
+// Stop ends the tree; nodes keep what they run. It waits until ctx ends; a second call does nothing.
 func (c *Controller) Stop(ctx context.Context) error {
 	var err error
 	c.stop.Do(func() {
-		c.cancel() // what blocks ends now
+		c.cancel() // ends blocking calls
 		err = c.d.Stop(ctx, c.top)
 	})
 	return err
@@ -137,7 +137,6 @@ type top struct {
 	started chan error
 }
 
-// Receive starts the tree.
 func (t *top) Receive(c actor.Context) {
 	if _, is := c.Message().(*actor.Started); !is {
 		return

@@ -10,8 +10,8 @@ import (
 	"edgespan/config/kv"
 )
 
-// recount takes the store's count of a node's generations in place of ours. What the watch
-// told of later writes stays.
+// recount replaces this replica's count of a node's generations with the store's, unless the watch has already
+// delivered a later one.
 func (a *fleetActor) recount(c actor.Context, m nodes.Recount) {
 	if !m.Now.Exists() || m.Now.ModRevision > a.counted[m.ID].ModRevision {
 		a.counted[m.ID] = m.Now
@@ -25,15 +25,14 @@ func (a *fleetActor) countAnew(c actor.Context, id string) {
 		return
 	}
 	a.fleet.Remove(r.name)
-	r.reported, r.kind = false, "" // where its kind is being read, it comes back with that
+	r.reported, r.kind = false, "" // if its kind is being read, kindIs computes its config again
 	a.publishTouched(c, a.want(r), nil)
 }
 
-// countedAre takes over what other replicas counted, where that is more than was counted
-// here. Every replica that had a node counts for it, and one may see configs that another
-// skips because they were replaced while it read: both want the same in the end, and only one
-// has its number in the store. Where the store's count is of another config, the replica that
-// has the stream counts over it, and nobody else: two would go on for ever.
+// countedAre takes over generations that other replicas counted, where they are ahead of this replica's. Every replica
+// that has had a node counts for it, and one may see configs that another skips because they were replaced while it
+// read. Both compute the same config in the end, but only one has its number in the store. If the store's count is of
+// another config, only the replica that has the stream counts over it: two replicas would alternate forever.
 func (a *fleetActor) countedAre(c actor.Context, ids map[string]bool) {
 	for id := range ids {
 		r := a.nodes[id]
@@ -48,7 +47,7 @@ func (a *fleetActor) countedAre(c actor.Context, ids map[string]bool) {
 		}
 		g := stored.Generation
 		if g.Authority != own.Generation.Authority || g.Counter <= own.Generation.Counter {
-			continue // ours is on its way there, and finds out
+			continue // this replica's write is under way, and detects the conflict
 		}
 		if stored.Digest == own.Digest || a.owns(a.owners[id]) {
 			a.countAnew(c, id)
@@ -56,7 +55,7 @@ func (a *fleetActor) countedAre(c actor.Context, ids map[string]bool) {
 	}
 }
 
-// owns says whether a node's stream is here, by the key of its owner.
+// owns reports whether this replica has a node's stream, by the node's owner key.
 func (a *fleetActor) owns(e kv.Entry) bool {
 	var o nodes.Owner
 	return json.Unmarshal(e.Value, &o) == nil && o.Replica == a.d.Replica && o.Began == a.d.Began.UnixNano()

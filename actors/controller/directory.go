@@ -18,24 +18,24 @@ import (
 	"edgespan/config/stateloop/peer"
 )
 
-// directory is what is known of all nodes, for whoever asks: the fleet actor and the nodes'
-// own write it, and nobody has to ask ten thousand actors.
+// directory holds what is known of every node. The fleet actor and the nodes' actors write it; anybody reads it without
+// asking the actors.
 type directory struct {
-	marks nodes.Marks // of the nodes
-	ready atomic.Bool // the store was read
+	marks nodes.Marks // what changed on any node
+	ready atomic.Bool // the store has been read
 	seen  seen
 
 	mu       sync.RWMutex
 	byID     map[string]*nodes.Handle
 	byName   map[string]*nodes.Handle
-	facts    map[string]ops.NodeFact // nobody changes it
+	facts    map[string]ops.NodeFact // read-only; replaced when a node changes
 	hardware fleet.Hardware
 	kinds    map[string]layers.Set         // by name
-	learnt   map[string]*baseConfig        // by board
-	metadata *metadata.Metadata            // with the vendors'
-	rules    map[string]*metadata.Metadata // of boards that brought some
+	learnt   map[string]*baseConfig        // by board, once accepted
+	metadata *metadata.Metadata            // with that of the boards
+	rules    map[string]*metadata.Metadata // by board, for boards that bring their own
 
-	peers atomic.Pointer[peer.Fleet] // descriptors; nil before they were read
+	peers atomic.Pointer[peer.Fleet] // descriptors; nil until they are read
 }
 
 func newDirectory(m *metadata.Metadata) *directory {
@@ -43,21 +43,21 @@ func newDirectory(m *metadata.Metadata) *directory {
 		metadata: m}
 }
 
-// node finds a node that has joined.
+// node returns the node that joined with an id, nil for none.
 func (d *directory) node(id string) *nodes.Handle {
 	d.mu.RLock()
 	defer d.mu.RUnlock()
 	return d.byID[id]
 }
 
-// named finds a node that is known.
+// named returns the known node with a name, nil for none.
 func (d *directory) named(name string) *nodes.Handle {
 	d.mu.RLock()
 	defer d.mu.RUnlock()
 	return d.byName[name]
 }
 
-// spends is what is left of what may be written for a node; nil for one that is not known.
+// spends returns the budget of writes for a node; nil for an unknown node.
 func (d *directory) spends(id string) *pace.Budget {
 	if s := d.node(id); s != nil {
 		return s.Budget()
@@ -65,7 +65,7 @@ func (d *directory) spends(id string) *pace.Budget {
 	return nil
 }
 
-// handles are all nodes that are known.
+// handles returns all known nodes.
 func (d *directory) handles() []*nodes.Handle {
 	d.mu.RLock()
 	defer d.mu.RUnlock()
@@ -76,7 +76,7 @@ func (d *directory) handles() []*nodes.Handle {
 	return out
 }
 
-// nodeFacts is what is known of all nodes. Nobody changes it.
+// nodeFacts returns the facts of all nodes. The map is shared: callers must not change it.
 func (d *directory) nodeFacts() map[string]ops.NodeFact {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -89,7 +89,7 @@ func (d *directory) nodeFacts() map[string]ops.NodeFact {
 	return d.facts
 }
 
-// nodes are all nodes, by name.
+// nodes lists all nodes, by name.
 func (d *directory) nodes(now time.Time, set fleet.Settings) []fleetapi.Node {
 	handles := d.handles()
 	out := make([]fleetapi.Node, len(handles))
@@ -100,8 +100,7 @@ func (d *directory) nodes(now time.Time, set fleet.Settings) []fleetapi.Node {
 	return out
 }
 
-// know notes from where a node is known, under the name that it has now; from nowhere
-// forgets it.
+// know records from where a node is known, and its current name; a zero k without an id forgets the name.
 func (d *directory) know(name, id string, k fleet.Known) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -126,7 +125,7 @@ func (d *directory) know(name, id string, k fleet.Known) {
 	}
 }
 
-// leave forgets that a node has joined.
+// leave removes a node that is no longer a member.
 func (d *directory) leave(id string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -139,7 +138,7 @@ func (d *directory) leave(id string) {
 	}
 }
 
-// kindIs keeps the layers of a kind, for those who ask what a node's config is.
+// kindIs caches the layers of a kind for readers of effective configs.
 func (d *directory) kindIs(m kindRead) {
 	if m.err != nil {
 		return
@@ -149,7 +148,7 @@ func (d *directory) kindIs(m kindRead) {
 	d.kinds[m.kind.Name] = m.set
 }
 
-// hardwareIs takes over what is known of versions and boards.
+// hardwareIs stores the current versions and boards, and drops the cached kinds.
 func (d *directory) hardwareIs(h fleet.Hardware, learnt map[string]*baseConfig, m *metadata.Metadata,
 	rules map[string]*metadata.Metadata) {
 	d.mu.Lock()
@@ -158,7 +157,7 @@ func (d *directory) hardwareIs(h fleet.Hardware, learnt map[string]*baseConfig, 
 	d.kinds = map[string]layers.Set{}
 }
 
-// world is the part of a world that is no layer.
+// world returns a World without its layers.
 func (d *directory) world() *ops.World {
 	facts := d.nodeFacts()
 	d.mu.RLock()
@@ -166,7 +165,7 @@ func (d *directory) world() *ops.World {
 	return &ops.World{Hardware: d.hardware, Nodes: facts, Metadata: d.metadata, Rules: d.rules}
 }
 
-// kindLayers are the documents of a kind. Those that no node had yet are read now.
+// kindLayers returns the documents of a kind, and reads them if no node has needed them yet.
 func (d *deps) kindLayers(k fleet.Kind) (layers.Set, error) {
 	d.dir.mu.RLock()
 	set, has := d.dir.kinds[k.Name]

@@ -1,26 +1,25 @@
-// Package controller owns the actor tree of the controller: it joins the cores that judge
-// (config/fleet/ops, config/fleet/history, config/fleet) to the store and to the streams of the
-// nodes. It is the Backend of config/httpapi/fleetapi and the Handler of the node link.
+// Package controller owns the actor tree of the controller: it connects the cores (config/fleet, config/fleet/history,
+// config/fleet/ops) to the store and to the streams of the nodes. It implements the Backend of config/httpapi/fleetapi
+// and the Handler of the node link.
 //
-//	/controller                vital: its end is the end of the process
-//	  /store                   one write of this replica after the other (storage)
-//	  /fleet                   vital: what every node wants, by the store's keys
-//	    /node/<uuid>           one for each node that has joined: its machine, its stream (nodes)
-//	  /rollout                 vital: staged rollouts; on the replica that leads, the one that runs (rollouts)
-//	  /leader                  vital: who leads; on that replica, what one does for all:
-//	                           it optimises, and compacts and sweeps the store (storage)
+//	/controller                vital: the process ends when it ends
+//	  /store                   runs this replica's writes one at a time (storage)
+//	  /fleet                   vital: the desired config of every node, from the keys of the store
+//	    /node/<uuid>           one per joined node: its state machine and its stream (nodes)
+//	  /rollout                 vital: staged rollouts; the leading replica runs them (rollouts)
+//	  /leader                  vital: who leads; the leading replica optimizes layers, and
+//	                           compacts and sweeps the store (storage)
 //
-// The rooms: storage is the lowest, nodes and rollouts use it, and this package uses all three. It owns the top of the
-// tree, the fleet, the directory of nodes, which anybody may read without asking ten thousand actors, and what
-// answers the routes.
+// storage is the lowest of the packages below this one; nodes and rollouts use it. This package uses all three, and
+// owns the top of the tree, the fleet, the methods that answer the routes, and the directory of nodes, which callers
+// read without a message to ten thousand actors.
 //
-// What blocks is in leaves: the watcher (the store's keys, from a revision), the saver (many
-// nodes' writes in one transaction), the keeper of the lease, the readers of histories and of
-// base files, and the campaign for the lead.
+// Code that blocks runs in leaves: the watcher (keys of the store, from a revision on), the saver (writes of many nodes
+// in one transaction), the keeper of the lease, the readers of histories and base files, and the campaign for the lead.
 //
-// It never judges: when a node is pushed to is config/fleet's, what a write means is
-// config/fleet/ops's. It knows no network, no file and no certificate: what it needs of them
-// it declares (storage.Store, Base, Issuer), and platform fulfils it.
+// The package never decides when a node is pushed to (config/fleet does) or what a write means (config/fleet/ops does).
+// It knows no network, file or certificate: it declares what it needs (storage.Store, Base, Issuer), and platform
+// implements it.
 //
 // Read controller.go first, then fleet.go and batches.go.
 package controller

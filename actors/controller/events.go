@@ -16,7 +16,7 @@ import (
 	"edgespan/config/kv"
 )
 
-// listed takes all keys at once: those that are not there any more are deleted.
+// listed takes over a listing of all keys: known keys that it lacks become deletions.
 func (a *fleetActor) listed(l storage.Listing) {
 	c := kv.Batch{Revision: l.At, Events: l.Events}
 	if l.Head.Exists() {
@@ -55,10 +55,10 @@ func (a *fleetActor) listed(l storage.Listing) {
 		gone(k)
 	}
 	a.goneOfRollouts(gone)
-	a.queue, a.upTo = []kv.Batch{c}, 0 // it says all that those before it said
+	a.queue, a.upTo = []kv.Batch{c}, 0 // it covers all earlier batches
 }
 
-// event takes over one key.
+// event applies the event of one key.
 func (a *fleetActor) event(c actor.Context, e kv.Event, n *changes) {
 	k, put := e.Entry.Key, e.Kind == kv.EventPut
 	names := history.Names(k)
@@ -83,7 +83,7 @@ func (a *fleetActor) event(c actor.Context, e kv.Event, n *changes) {
 		n.counted[id] = true
 	case history.InOwners.Has(k):
 		setEntry(e, a.owners, id)
-		n.counted[id] = true // whose replica sees to what is counted
+		n.counted[id] = true // the owner counts the generations
 		if r := a.nodes[id]; r != nil {
 			c.Send(r.pid, nodes.Owned{Entry: e.Entry})
 		}
@@ -118,7 +118,7 @@ func (a *fleetActor) event(c actor.Context, e kv.Event, n *changes) {
 	}
 }
 
-// setEntry follows one key.
+// setEntry stores or deletes one entry.
 func setEntry(e kv.Event, in map[string]kv.Entry, id string) {
 	if e.Kind == kv.EventPut {
 		in[id] = e.Entry
@@ -127,7 +127,7 @@ func setEntry(e kv.Event, in map[string]kv.Entry, id string) {
 	}
 }
 
-// setValue follows the value of one key. One that can't be read is told and kept as before.
+// setValue stores or deletes one decoded value. It logs an unreadable value and keeps the previous one.
 func setValue[V any](a *fleetActor, e kv.Event, in map[string]V, id string) {
 	if e.Kind != kv.EventPut {
 		delete(in, id)
@@ -141,7 +141,7 @@ func setValue[V any](a *fleetActor, e kv.Event, in map[string]V, id string) {
 	in[id] = v
 }
 
-// memberIs takes over a node that has joined, has another name, or is forgotten.
+// memberIs takes over a node that joined, was renamed or was forgotten.
 func (a *fleetActor) memberIs(e kv.Event, id string, n *changes) {
 	was, before := a.members[id]
 	setValue(a, e, a.members, id)
@@ -162,7 +162,7 @@ func (a *fleetActor) memberIs(e kv.Event, id string, n *changes) {
 	}
 }
 
-// syncNodes brings the nodes that are known, their actors and the fleet in line with the keys.
+// syncNodes updates the known nodes, their actors and the fleet from the keys.
 func (a *fleetActor) syncNodes(c actor.Context, n *changes) {
 	if !n.all && len(n.names) == 0 {
 		return
@@ -203,7 +203,7 @@ func (a *fleetActor) allNames() map[string]bool {
 	return names
 }
 
-// leave ends the actor of a node that is no member any more.
+// leave stops the actor of a node that is no longer a member.
 func (a *fleetActor) leave(c actor.Context, id string, r *record) {
 	if a.fleet != nil {
 		a.fleet.Remove(r.name)
@@ -214,7 +214,7 @@ func (a *fleetActor) leave(c actor.Context, id string, r *record) {
 	c.Stop(r.pid)
 }
 
-// known tells a node from where it is known, and sees that each that has joined has an actor.
+// known records from where a node is known, tells its actor, and spawns the actor of a node that has joined.
 func (a *fleetActor) known(c actor.Context, name string) {
 	id, joined := a.ids[name]
 	out, revoked := a.revoked[id]
@@ -236,7 +236,7 @@ func (a *fleetActor) known(c actor.Context, name string) {
 	}
 }
 
-// revokedAre puts the list of revocations in force.
+// revokedAre applies the list of revocations.
 func (a *fleetActor) revokedAre() {
 	list := make([]Revocation, 0, len(a.revoked))
 	for _, r := range a.revoked {

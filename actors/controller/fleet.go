@@ -20,33 +20,33 @@ import (
 	"edgespan/config/stateloop/peer"
 )
 
-// Words to the fleet actor, beside those of the watcher and the keeper of the lease.
+// Messages to the fleet actor, in addition to those of the watcher and the keeper of the lease.
 type (
-	// kindRead is what the files of a kind say.
+	// kindRead is the result of reading the files of a kind.
 	kindRead struct {
 		kind fleet.Kind
 		set  layers.Set
 		err  error
 	}
-	// headRead is the layers as of a revision, and what changed since the one before.
+	// headRead is the layers as of a revision, and what changed since the previous one.
 	headRead struct {
 		state  history.State
 		record history.Record
-		all    []history.Version // the first time; later those that were damaged
+		all    []history.Version // every layer, on the first read; later only those that were damaged
 		diffs  []history.LayerDiff
-		own    controllerconf.Change // of the controller's config, in this replica
-		peers  *peer.Fleet           // nil where no descriptor is another
+		own    controllerconf.Change // of the controller's config, for this replica
+		peers  *peer.Fleet           // nil if no descriptor changed
 		err    error
 	}
-	// libraryRead is which base files there are.
+	// libraryRead is the list of base files.
 	libraryRead struct {
 		library layers.Library
 		err     error
 	}
 )
 
-// fleetActor is /fleet. It has what every node wants, by the keys of the store, and tells each
-// node what is new for it and nobody else.
+// fleetActor is /fleet. It computes the desired config of every node from the keys of the store, and sends a node what
+// changed for it.
 type fleetActor struct {
 	d    *deps
 	self *actor.PID
@@ -55,35 +55,35 @@ type fleetActor struct {
 	queries  *fleet.Queries
 	library  *layers.Library
 	kinds    map[string]*kind
-	nodes    map[string]*record // by id: those that have an actor
-	stopping map[string]bool    // actors on their way out
+	nodes    map[string]*record // by id; nodes that have an actor
+	stopping map[string]bool    // by id; actors that are stopping
 	layersKnown
 	keysKnown
 
 	queue    []kv.Batch
-	upTo     int  // so many of the queue belong to the layers that are being read
-	reading  bool // the layers
+	upTo     int  // how many batches of the queue belong to the layers being read
+	reading  bool // of the layers is under way
 	rollouts []*following
-	admits   []admission     // those who wait until a node is known
-	located  map[string]bool // nodes, by id, whose address tunnels may not have
+	admits   []admission     // callers that wait until a node is known
+	located  map[string]bool // by id; nodes whose address may be missing in the tunnels that lead to them
 
-	factsWait bool // until a rollout has ended
+	factsWait bool // a retry of the facts is scheduled, until a rollout ends
 	gates     admissions
 	peers     peering
 }
 
-// layersKnown is what the fleet goes by of the layers, as of a revision.
+// layersKnown is what the fleet uses of the layers, as of a revision.
 type layersKnown struct {
 	state    history.State
-	began    bool // the layers were read once
+	began    bool // the layers have been read once
 	network  config.Object
 	auto     map[string]config.Object
 	own      map[string]config.Object
 	topology map[string]bool
-	damaged  map[history.Layer]error // in the store
+	damaged  map[history.Layer]error // layers that are damaged in the store
 }
 
-// keysKnown is what it goes by of the other keys of the store.
+// keysKnown is what the fleet uses of the other keys of the store.
 type keysKnown struct {
 	members   map[string]history.Member // by id
 	ids       map[string]string         // by name
@@ -93,17 +93,17 @@ type keysKnown struct {
 	counted   map[string]kv.Entry
 	owners    map[string]kv.Entry
 	proposals map[string]proposal // by node
-	proposed  map[string][]byte   // by node, what those of this replica told
+	proposed  map[string][]byte   // by node id; encoded proposals of this replica's nodes
 	operators map[kv.Key]bool
 }
 
-// admission is told when a node has its place.
+// admission is a caller that waits until a node is known.
 type admission struct {
 	admit
 	reply func(any)
 }
 
-// admit tells those who wait for nodes that are known by now.
+// admit answers the callers whose nodes are known now.
 func (a *fleetActor) admit() {
 	a.admits = slices.DeleteFunc(a.admits, func(w admission) bool {
 		if a.nodes[w.id] == nil || w.joining != "" && a.revoked[w.id].Joining != w.joining {
@@ -113,24 +113,24 @@ func (a *fleetActor) admit() {
 		return true
 	})
 	if n := len(a.admits) - maxAdmits; n > 0 {
-		a.admits = slices.Delete(a.admits, 0, n) // they have given up long ago
+		a.admits = slices.Delete(a.admits, 0, n) // their callers gave up long ago
 	}
 }
 
-// maxAdmits is how many may wait for nodes that are not known yet.
+// maxAdmits bounds the callers that wait for nodes that are not known yet.
 const maxAdmits = 1000
 
-// record is what the fleet knows of one node beside its layers.
+// record is what the fleet knows of one node in addition to its layers.
 type record struct {
 	handle   *nodes.Handle
 	pid      *actor.PID
-	name     string // that it has in the fleet
+	name     string // in the fleet
 	known    nodes.Known
 	versions layers.Versions
-	kind     string // whose layers it has in the fleet, "" for none
-	asked    bool   // its actor wants to know what it wants
+	kind     string // whose layers it has in the fleet; "" for none
+	asked    bool   // its actor has asked for its desired config
 	sent     fleet.Desired
-	reported bool // sent is what its actor was told
+	reported bool // sent has gone to its actor
 }
 
 // kind is the layers that nodes of one kind share.
@@ -138,8 +138,8 @@ type kind struct {
 	set     layers.Set
 	err     error
 	reading bool
-	learnt  bool          // of a board
-	wait    time.Duration // until it is read again, where it could not be
+	learnt  bool          // from a board's proposal
+	wait    time.Duration // delay before the next attempt to read it, after a failure
 }
 
 func newFleetActor(d *deps) *fleetActor {
@@ -158,7 +158,6 @@ func newFleetActor(d *deps) *fleetActor {
 	}
 }
 
-// Receive turns messages into changes of the fleet.
 func (a *fleetActor) Receive(c actor.Context) {
 	switch m := c.Message().(type) {
 	case *actor.Started:
@@ -193,7 +192,7 @@ func (a *fleetActor) Receive(c actor.Context) {
 	a.proceed(c)
 }
 
-// ofNodes takes what the actors of nodes and the callers of the controller say.
+// ofNodes handles messages from the nodes' actors and from callers of the controller.
 func (a *fleetActor) ofNodes(c actor.Context) {
 	switch m := c.Message().(type) {
 	case nodes.Started:
@@ -206,7 +205,7 @@ func (a *fleetActor) ofNodes(c actor.Context) {
 	case nodes.Recount:
 		a.recount(c, m)
 	case nodes.RequestBaseConfig:
-		if a.hasProposals(m.ID, m.Board) { // it is an operator's turn
+		if a.hasProposals(m.ID, m.Board) { // the operator has to decide first
 			c.Send(m.To, fleet.Asked{Next: a.d.Now().Add(a.d.settings().Interval)})
 			return
 		}
@@ -244,24 +243,23 @@ func (a *fleetActor) ofNodes(c actor.Context) {
 	}
 }
 
-// begin starts what brings the fleet its news, once all of the tree can be found.
+// begin starts the leaves that feed the fleet, once every actor of the tree has been spawned.
 type begin struct{}
 
 // reload reads the base files again.
 type reload struct{}
 
-// readLibrary is the leaf that lists the base files.
 func (a *fleetActor) readLibrary() {
 	l, err := a.d.Base.Library()
 	a.d.Send(a.self, libraryRead{l, err})
 }
 
-// libraryIs takes the list of base files. Without any the nodes are told why.
+// libraryIs takes over the list of base files. If the first list can't be read, the fleet starts with an empty one.
 func (a *fleetActor) libraryIs(c actor.Context, m libraryRead) {
 	if m.err != nil {
 		a.d.Log.Error("list the base files", zap.Error(m.err))
 		if a.library != nil {
-			return // what was there before counts
+			return // keep the previous list
 		}
 		m.library = layers.Library{}
 		a.d.Fail(fmt.Errorf("list the base files: %w", m.err))
@@ -278,7 +276,7 @@ func (a *fleetActor) spawn(c actor.Context, id string) *record {
 	props := actor.PropsFromProducer(func() actor.Actor { return nodes.New(a.d.nodes, id, name, s) },
 		actor.WithReceiverMiddleware(supervise.Lifecycle(a.d.Log)))
 	pid, err := c.SpawnNamed(props, "node/"+id)
-	if err != nil { // the one before is on its way out: its end comes back here
+	if err != nil { // the previous actor is still stopping: terminated spawns the new one
 		a.stopping[id] = true
 		return nil
 	}
@@ -286,11 +284,11 @@ func (a *fleetActor) spawn(c actor.Context, id string) *record {
 	r := &record{handle: s, pid: pid, name: name}
 	a.nodes[id] = r
 	a.underlayHandle(id)
-	a.gate(c, id, r) // before it hears what it wants
+	a.gate(c, id, r) // before the node learns its desired config
 	return r
 }
 
-// terminated is the end of a node's actor; one that has joined again gets another.
+// terminated removes a node's actor that ended; if its node has joined again, it spawns a new one.
 func (a *fleetActor) terminated(c actor.Context, who *actor.PID) {
 	id := who.Id[max(0, len(who.Id)-uuidLength):]
 	if r := a.nodes[id]; r != nil && r.pid.Equal(who) {
@@ -307,7 +305,7 @@ func (a *fleetActor) terminated(c actor.Context, who *actor.PID) {
 
 const uuidLength = 36
 
-// Handle tells an actor that has started all that concerns it.
+// handle sends an actor that has started everything that concerns it.
 func (a *fleetActor) handle(c actor.Context, id string) {
 	r := a.nodes[id]
 	if r == nil {
@@ -323,7 +321,7 @@ func (a *fleetActor) handle(c actor.Context, id string) {
 	}
 }
 
-// leased tells the nodes to write what hung on the lease before.
+// leased makes the nodes write again what was attached to the previous lease.
 func (a *fleetActor) leased(c actor.Context, m storage.Leased) {
 	a.d.Holds(m.ID)
 	for _, r := range a.nodes {
@@ -334,8 +332,8 @@ func (a *fleetActor) leased(c actor.Context, m storage.Leased) {
 	}
 }
 
-// publishTouched gives nodes what they want now, and nobody hears what it has heard. Of a revision's
-// those count that want another config than before.
+// publishTouched sends nodes their desired config if it differs from what they were sent last. Nodes whose config
+// changed by a revision are followed in its rollout.
 func (a *fleetActor) publishTouched(c actor.Context, touched map[string]fleet.Touched, by *history.Record) {
 	var changed []string
 	names := make([]string, 0, len(touched))

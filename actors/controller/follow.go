@@ -14,24 +14,23 @@ import (
 	"edgespan/config/httpapi/fleetapi"
 )
 
-// ownFile is the file of the controller's own config.
+// ownFile names the file of the controller's own config.
 const ownFile = "controller"
 
-// topologyFacts is where the auto layer of a node has what the topology says of it.
+// topologyFacts is where a node's auto layer has the facts of the topology.
 const topologyFacts = "topologyInfo"
 
-// settings are those that count now.
+// settings returns the current settings.
 func (d *deps) settings() fleet.Settings { return *d.set.Load() }
 
-// Set changes the settings, for all nodes and from now on.
+// Set replaces the settings for all nodes, effective immediately.
 func (c *Controller) Set(s fleet.Settings) {
 	s = s.Whole(c.d.Replica)
 	c.d.set.Store(&s)
 	c.d.Send(c.d.fleet, fleet.Changed{Settings: s})
 }
 
-// ownChange is what a revision changes of the controller's config, as this replica has it.
-// Another replica may have written it.
+// ownChange returns what a revision, perhaps written by another replica, changes in this replica's controller config.
 func (d *deps) ownChange(before history.State, m headRead) (controllerconf.Change, error) {
 	layers := []history.Layer{{Kind: history.E2E, Name: ownFile}, {Kind: history.E2E, Name: ownFile + "/" + d.Replica}}
 	if d.Offline || d.E2E[ownFile] == nil || !slices.ContainsFunc(m.diffs,
@@ -41,7 +40,7 @@ func (d *deps) ownChange(before history.State, m headRead) (controllerconf.Chang
 	return d.worldAt(m.state).FileChange(ownFile, d.Replica, before)
 }
 
-// follow does what follows from the layers of a revision beside the nodes' configs.
+// follow does what a revision entails in addition to the nodes' configs.
 func (a *fleetActor) follow(m headRead, first bool) {
 	if a.d.Offline {
 		return
@@ -55,10 +54,10 @@ func (a *fleetActor) follow(m headRead, first bool) {
 	a.tunnelsMove(m.diffs)
 }
 
-// factsDue is to look again whether the facts of the topology can be written.
+// factsDue retries the update of the topology's facts.
 type factsDue struct{}
 
-// factsMove has the facts of the topology brought up to date, once no rollout is in the way.
+// factsMove updates the facts of the topology, or retries later while a rollout is under way.
 func (a *fleetActor) factsMove() {
 	switch {
 	case a.factsWait:
@@ -70,7 +69,7 @@ func (a *fleetActor) factsMove() {
 	}
 }
 
-// movesFacts says whether a layer that changed may leave the facts of the topology behind.
+// movesFacts reports whether a changed layer may make the facts of the topology stale.
 func movesFacts(d history.LayerDiff) bool {
 	return d.Layer.Kind == history.Topology || d.Layer.Kind == history.Auto &&
 		slices.ContainsFunc(d.Values, func(v history.ValueDiff) bool {
@@ -78,11 +77,11 @@ func movesFacts(d history.LayerDiff) bool {
 		})
 }
 
-// facts brings what the auto layer says of the topology up to date, and writes only if
-// something differs: writes of topologies bring it along, imports and restores don't.
+// facts updates the facts of the topology in the auto layer if they differ. Writes of topologies include them; imports
+// and restores don't.
 func (d *deps) facts() { d.setAuto("facts of the topology", (*ops.World).Facts) }
 
-// setAuto writes what a judgement over the layers of now finds to differ in the auto layer.
+// setAuto writes what find computes from the current layers into the auto layer, if it differs.
 func (d *deps) setAuto(message string, find func(*ops.World) (ops.SetAuto, bool, error)) {
 	w, err := d.world(d.Context)
 	if err == nil {

@@ -9,8 +9,8 @@ import (
 	"edgespan/config/fleet/nodeproto"
 )
 
-// Admit refuses a node that has not joined, or is forgotten or revoked. One that joined at
-// another replica a moment ago is waited for.
+// Admit refuses a node that has not joined, or is forgotten or revoked. It waits for a node that joined at another
+// replica a moment ago.
 func (c *Controller) Admit(ctx context.Context, h nodeproto.Hello) error {
 	s := c.d.dir.node(h.Node)
 	if s == nil {
@@ -29,7 +29,7 @@ func (c *Controller) Admit(ctx context.Context, h nodeproto.Hello) error {
 	return nil
 }
 
-// await waits until the fleet has heard of a node that the store has.
+// await waits until the fleet knows a node that is in the store.
 func (c *Controller) await(ctx context.Context, id string) error {
 	e, err := c.d.Reader(ctx).Get(history.NodeKey(id))
 	if err != nil {
@@ -42,10 +42,10 @@ func (c *Controller) await(ctx context.Context, id string) error {
 	return err
 }
 
-// Connected gives a node its stream.
+// Connected attaches a new stream to its node.
 func (c *Controller) Connected(s nodeproto.ToNode, h nodeproto.Hello) {
 	if handle := c.d.dir.node(h.Node); handle != nil {
-		c.d.streams.Store(s.ID(), handle) // before anybody can end it
+		c.d.streams.Store(s.ID(), handle) // before the stream can end
 		handle.Attach(s)
 		c.d.Send(handle.Process(), nodes.Connected{Stream: s, Hello: h})
 		return
@@ -53,14 +53,14 @@ func (c *Controller) Connected(s nodeproto.ToNode, h nodeproto.Hello) {
 	s.End("node removed from the fleet")
 }
 
-// Received hands on what a node says.
+// Received passes a message of a node to its actor.
 func (c *Controller) Received(s nodeproto.ToNode, m nodeproto.FromNode) {
 	if handle := c.handleOf(s); handle != nil {
 		c.d.Send(handle.Process(), nodes.Message{Stream: s, Word: m})
 	}
 }
 
-// Disconnected is the end of a stream.
+// Disconnected detaches a stream that ended.
 func (c *Controller) Disconnected(s nodeproto.ToNode, _ error) {
 	handle := c.handleOf(s)
 	if handle == nil {
@@ -78,5 +78,5 @@ func (c *Controller) handleOf(s nodeproto.ToNode) *nodes.Handle {
 	return nil
 }
 
-// admit asks the fleet to say when it has heard of a node, and of its join if that is told apart.
+// admit asks the fleet to answer once it knows a node and, if joining is set, that join.
 type admit struct{ id, joining string }

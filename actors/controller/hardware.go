@@ -17,8 +17,8 @@ import (
 	"edgespan/pubsub/backoff"
 )
 
-// want computes what a node wants, or says why there is nothing; without an answer the layers
-// of its kind are being read.
+// want computes a node's desired config, or the reason why there is none. It returns nil while the layers of its kind
+// are being read.
 func (a *fleetActor) want(r *record) map[string]fleet.Touched {
 	if a.fleet == nil || r.versions == (layers.Versions{}) && !r.asked {
 		return nil
@@ -62,25 +62,25 @@ func (a *fleetActor) want(r *record) map[string]fleet.Touched {
 	return out
 }
 
-// faulty is a node whose config nobody can tell: it keeps what it has.
+// faulty is the result for a node whose config can't be computed: it keeps the config it has.
 func (a *fleetActor) faulty(r *record, err error) map[string]fleet.Touched {
 	a.fleet.Remove(r.name)
 	r.kind = ""
 	return map[string]fleet.Touched{r.name: {Node: r.name, Desired: fleet.Desired{For: r.versions, Fault: err.Error()}}}
 }
 
-// kindAgain reads the layers of a kind once more, which could not be read.
+// kindAgain retries a failed read of a kind's layers.
 type kindAgain struct {
 	has   *kind
 	kind  fleet.Kind
 	board string
 }
 
-// kindWaits are those between two readings of layers that fail.
+// kindWaits are the delays between failed reads.
 var kindWaits = backoff.Backoff{First: storage.StoreBackoff, Max: time.Minute}
 
-// readKind has the layers of a kind read, unless the kind is another one by now. Files that can't be read at one moment
-// may be there the next: it is tried ever more seldom, for as long as there is the kind.
+// readKind starts to read the layers of a kind, unless the kind has been replaced. Failed reads are retried with
+// back-off as long as the kind exists.
 func (a *fleetActor) readKind(m kindAgain) {
 	if a.kinds[m.kind.Name] != m.has || m.has.reading {
 		return
@@ -112,8 +112,8 @@ func (d *deps) readKind(k fleet.Kind, learnt *baseConfig) (layers.Set, error) {
 	return set, nil
 }
 
-// kindIs gives a kind its layers, and its nodes what they want. Faults of its files are
-// theirs.
+// kindIs takes over the layers of a kind and computes the desired configs of its nodes. A fault in the kind's files
+// concerns those nodes only.
 func (a *fleetActor) kindIs(m kindRead) map[string]fleet.Touched {
 	has := a.kinds[m.kind.Name]
 	if has == nil || !has.reading {
@@ -144,8 +144,8 @@ func (a *fleetActor) kindIs(m kindRead) map[string]fleet.Touched {
 	return touched
 }
 
-// setHardware brings the fleet in line with the base files and what was learnt. Nodes that
-// are of another kind now, or whose kind had faults, are judged anew.
+// setHardware updates the fleet from the base files and the accepted boards. Nodes whose kind changed or had faults are
+// computed again.
 func (a *fleetActor) setHardware() map[string]fleet.Touched {
 	h := fleet.Hardware{Library: *a.library, Learnt: map[string]layers.Library{}}
 	merged, rules := a.d.Metadata, map[string]*metadata.Metadata{}
@@ -166,7 +166,7 @@ func (a *fleetActor) setHardware() map[string]fleet.Touched {
 		}
 	}
 	a.fleet.SetHardware(h)
-	maps.DeleteFunc(a.kinds, func(_ string, k *kind) bool { return k.learnt }) // it may be something else now
+	maps.DeleteFunc(a.kinds, func(_ string, k *kind) bool { return k.learnt }) // their content may have changed
 	a.d.dir.hardwareIs(h, maps.Clone(a.learnt), merged, rules)
 	touched := map[string]fleet.Touched{}
 	for _, r := range a.nodes {
@@ -181,8 +181,8 @@ func (a *fleetActor) setHardware() map[string]fleet.Touched {
 	return touched
 }
 
-// baseConfig is what a node told of its hardware, and an operator accepted.
+// baseConfig is what a node reported of its hardware and an operator accepted.
 type baseConfig struct {
 	*fleet.LearntBase
-	proposal proposal // that it was
+	proposal proposal // the accepted one
 }

@@ -20,13 +20,13 @@ import (
 	"edgespan/config/kv"
 )
 
-// maxTries is how often a transaction on a few keys is begun anew.
+// maxTries is how often a transaction on a few keys is tried.
 const maxTries = 10
 
-// errMoved says that somebody else wrote the keys of a transaction again and again.
+// errMoved reports that concurrent writers changed the keys of a transaction at every try.
 var errMoved = fmt.Errorf("%w: concurrent write to the same key: try again", fleetapi.ErrBusy)
 
-// Join spends a token and binds a node to its name in one transaction, or refuses.
+// Join spends a token and binds a node to its name, in one transaction.
 func (c *Controller) Join(ctx context.Context, j nodeproto.Join) (nodeproto.Joined, error) {
 	if j.Name == "" {
 		var err error
@@ -42,7 +42,7 @@ func (c *Controller) Join(ctx context.Context, j nodeproto.Join) (nodeproto.Join
 		if joined == nil {
 			continue
 		}
-		if joined.Joining != "" { // the list in force here must know it before the node comes
+		if joined.Joining != "" { // this replica's revocations must know the join before the node connects
 			_, err = c.d.Request(ctx, c.d.fleet, admit{j.Node, joined.Joining})
 		}
 		return *joined, err
@@ -50,7 +50,7 @@ func (c *Controller) Join(ctx context.Context, j nodeproto.Join) (nodeproto.Join
 	return nodeproto.Joined{}, errMoved
 }
 
-// joinKeys are what a join reads and may write: its token, its name, the node, its last push, its revocation.
+// joinKeys are the keys that a join reads and may write: token, name, node, last push, revocation.
 func joinKeys(j nodeproto.Join) []kv.Key {
 	return []kv.Key{
 		history.TokenKey(j.Name), history.NameKey(j.Name), history.NodeKey(j.Node), history.PushKey(j.Node),
@@ -58,11 +58,11 @@ func joinKeys(j nodeproto.Join) []kv.Key {
 	}
 }
 
-// join answers nil where somebody else was faster.
+// join tries once. It returns nil without an error if a concurrent write changed the keys.
 func (c *Controller) join(ctx context.Context, j nodeproto.Join) (*nodeproto.Joined, error) {
 	r, now := c.d.Reader(ctx), c.d.Now()
 	if j.Name == "" {
-		_, err := c.d.Issuer.Redeem(now, Token{}, j) // no token is known: it says so
+		_, err := c.d.Issuer.Redeem(now, Token{}, j) // Redeem returns the error for an unknown token
 		return nil, err
 	}
 	keys := joinKeys(j)
@@ -92,7 +92,7 @@ func (c *Controller) join(ctx context.Context, j nodeproto.Join) (*nodeproto.Joi
 		}
 		if t.Used != nil {
 			joined.Joining = was.Joining
-			return &joined, nil // said again: it is bound, and gets its certificate once more
+			return &joined, nil // a repeated request: already bound, it gets its certificate again
 		}
 	}
 	if !e[2].Exists() {
@@ -100,7 +100,7 @@ func (c *Controller) join(ctx context.Context, j nodeproto.Join) (*nodeproto.Joi
 	}
 	spent, member := kv.Put(keys[0], storage.Encode(used)), kv.Put(keys[2], storage.Encode(m))
 	txn := kv.Txn{Then: []kv.Op{spent, kv.Put(keys[1], []byte(j.Node)), member}}
-	if e[4].Exists() { // what was revoked stays so: keys of before may be in other hands
+	if e[4].Exists() { // older certificates stay revoked: their keys may be in other hands
 		was.Joining = uuid.NewString()
 		joined.Joining = was.Joining
 		txn.Then = append(txn.Then, kv.Put(keys[4], storage.Encode(was)))
@@ -120,7 +120,7 @@ func (c *Controller) join(ctx context.Context, j nodeproto.Join) (*nodeproto.Joi
 	return &joined, nil
 }
 
-// parsed reads the value of a key into v; a key that is not there leaves it as it is.
+// parsed decodes the value of a key into v; an absent key leaves v unchanged.
 func parsed(e kv.Entry, v any) error {
 	if !e.Exists() {
 		return nil
@@ -131,8 +131,8 @@ func parsed(e kv.Entry, v any) error {
 	return nil
 }
 
-// anew makes the memory of a node that was forgotten that of one which joins. What can't be read of
-// it is kept beside it.
+// anew resets the stored state of a forgotten node that joins again. If part of it is unreadable, the original is kept
+// under DamagedKey.
 func (d *deps) anew(id string, old kv.Entry, now time.Time) []kv.Op {
 	memory, whole := fleet.Anew(old.Value, now)
 	ops := []kv.Op{kv.Put(old.Key, storage.Encode(memory))}
@@ -144,11 +144,11 @@ func (d *deps) anew(id string, old kv.Entry, now time.Time) []kv.Op {
 	return ops
 }
 
-// inviteLife is how long a join token holds if nobody says it.
+// inviteLife is the default validity of a join token.
 const inviteLife = 24 * time.Hour
 
-// Invite opens a join token for one name; a life of 0 is a day. With replace, the node that
-// has the name is forgotten first.
+// Invite creates a join token for one name; a life of 0 means inviteLife. With replace, it first forgets the node that
+// has the name.
 func (c *Controller) Invite(ctx context.Context, by fleetapi.Caller, node string, life time.Duration,
 	replace bool) (fleetapi.Invitation, error) {
 	if node == "" || life < 0 {
@@ -198,8 +198,8 @@ func (c *Controller) Invite(ctx context.Context, by fleetapi.Caller, node string
 	return fleetapi.Invitation{}, errMoved
 }
 
-// forget are the operations that take a node's certificates out of use and free its name. Its
-// counters stay: no number of it repeats, should it come back.
+// forget returns the operations that revoke a node's certificates and free its name. Its counters remain, so that its
+// generations never repeat if it comes back.
 func forget(id, name, why string, now time.Time) []kv.Op {
 	return []kv.Op{
 		kv.Put(history.RevokedKey(id), storage.Encode(Revocation{Node: id, At: now.UTC(), Reason: why})),
@@ -207,7 +207,7 @@ func forget(id, name, why string, now time.Time) []kv.Op {
 	}
 }
 
-// forget is the command of that name.
+// forget forgets a node; its certificates are revoked.
 func (d *deps) forget(ctx context.Context, by fleetapi.Caller, s *nodes.Handle) error {
 	for range maxTries {
 		name, id := s.Called()
@@ -225,12 +225,12 @@ func (d *deps) forget(ctx context.Context, by fleetapi.Caller, s *nodes.Handle) 
 		if o.Succeeded {
 			return nil
 		}
-		d.Pause(10 * time.Millisecond) // it was renamed: the fleet will say how it is called
+		d.Pause(10 * time.Millisecond) // it was renamed: the fleet learns its new name
 	}
 	return errMoved
 }
 
-// quoted is a word for a shell.
+// quoted quotes a word for a shell.
 func quoted(s string) string {
 	for _, r := range s {
 		if !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '-' || r == '_' || r == '.') {

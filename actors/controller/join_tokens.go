@@ -11,19 +11,19 @@ import (
 	"edgespan/config/kv"
 )
 
-// joinTokens are the names of open join tokens by their hash, as the watch of the store tells
-// them: a join without a name is asked by anybody, so it must not read the store each time.
+// joinTokens are the names of open join tokens by hash, from the watch of the store. Anybody can ask to join without a
+// name, so a lookup must not read the store each time.
 type joinTokens struct {
 	mu     sync.Mutex
 	byHash map[string]string
 	hashes map[string]string // by name
-	listed time.Time         // when the store was read for a token that is not known
+	listed time.Time         // last read of the store for an unknown token
 }
 
-// listAgain is the least time between two reads of the store for tokens that are not known.
+// listAgain is the minimum time between two reads of the store for unknown tokens.
 const listAgain = time.Second
 
-// event takes over one key.
+// event applies the event of one key.
 func (o *joinTokens) event(e kv.Event, name string) {
 	var t Token
 	open := e.Kind == kv.EventPut && json.Unmarshal(e.Entry.Value, &t) == nil
@@ -36,12 +36,12 @@ func (o *joinTokens) event(e kv.Event, name string) {
 		delete(o.byHash, o.hashes[name])
 	}
 	delete(o.hashes, name)
-	if open { // a used one too: its node may ask again for an answer that was lost
+	if open { // a used one too: its node may ask again after a lost answer
 		o.byHash[t.Hash], o.hashes[name] = name, t.Hash
 	}
 }
 
-// find finds a name by the hash of its token; look is whether the store may be read for it.
+// find returns the name for a token's hash; look reports whether the caller may read the store for it.
 func (o *joinTokens) find(hash string, now time.Time) (name string, look bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -52,7 +52,7 @@ func (o *joinTokens) find(hash string, now time.Time) (name string, look bool) {
 	return "", true
 }
 
-// KnowsToken says whether an open join token has a hash, as far as this replica has heard.
+// KnowsToken reports whether this replica knows a join token with a hash.
 func (c *Controller) KnowsToken(hash string) bool {
 	o := &c.d.joinTokens
 	o.mu.Lock()
@@ -60,8 +60,8 @@ func (c *Controller) KnowsToken(hash string) bool {
 	return o.byHash[hash] != ""
 }
 
-// tokenName is the name that a token is for, "" for one that is not known. One that was made a
-// moment ago is looked for in the store.
+// tokenName returns the name that a token is for, "" for an unknown token. It looks in the store for a token that
+// another replica created a moment ago.
 func (c *Controller) tokenName(ctx context.Context, token string) (string, error) {
 	hash, err := c.d.Issuer.JoinTokenHash(token)
 	if err != nil {

@@ -12,11 +12,11 @@ import (
 	"edgespan/config/httpapi/fleetapi"
 )
 
-// pruneTries is how often a prune begins anew where somebody writes meanwhile.
+// pruneTries is how often a prune starts over because of concurrent writes.
 const pruneTries = 20
 
-// PruneHistory forgets the revisions of before a time, but the newest, those of staged rollouts that
-// go on or ended since then, and who wrote last what each layer is.
+// PruneHistory deletes the revisions before a time. It keeps the newest, those of staged rollouts that are under way or
+// ended since then, and the last author of each layer.
 func (c *Controller) PruneHistory(ctx context.Context, by fleetapi.Caller, before time.Time,
 	dryRun bool) (fleetapi.PrunedHistory, error) {
 	if err := c.d.upToDate(ctx); err != nil {
@@ -50,7 +50,7 @@ func (c *Controller) PruneHistory(ctx context.Context, by fleetapi.Caller, befor
 	return out, errMoved
 }
 
-// neededByRollouts is the first revision that a staged rollout may take back; 0: there is none.
+// neededByRollouts returns the oldest revision that a revert of a staged rollout needs; 0 for none.
 func (d *deps) neededByRollouts(ctx context.Context, before time.Time) (first uint64, err error) {
 	a, err := d.Request(ctx, d.rollout, rollouts.List{All: true})
 	if err != nil {
@@ -61,7 +61,7 @@ func (d *deps) neededByRollouts(ctx context.Context, before time.Time) (first ui
 			continue
 		}
 		for _, n := range append(s.Revisions[:len(s.Revisions):len(s.Revisions)], s.Revision) {
-			if n = n - min(n, 1); n > 0 && (first == 0 || n < first) { // with what was before it
+			if n = n - min(n, 1); n > 0 && (first == 0 || n < first) { // and the revision before it
 				first = n
 			}
 		}
@@ -69,7 +69,7 @@ func (d *deps) neededByRollouts(ctx context.Context, before time.Time) (first ui
 	return first, nil
 }
 
-// Backup streams all that the store has as of now.
+// Backup returns a function that streams the current content of the store.
 func (c *Controller) Backup(ctx context.Context, version string) (func(context.Context, io.Writer) error, error) {
 	return c.d.BackUp(ctx, version)
 }

@@ -17,20 +17,20 @@ import (
 	"edgespan/config/kv"
 )
 
-// operatorToken is what the store keeps of an operator's token, by its hash.
+// operatorToken is the record of an operator's token in the store, under the token's hash.
 type operatorToken struct {
 	Name    string        `json:"name"`
 	Role    fleetapi.Role `json:"role"`
 	Expires time.Time     `json:"expires,omitzero"` // zero: never
 }
 
-// operators are the tokens of operators, as the watch of the store tells them.
+// operators are the operators' tokens, from the watch of the store.
 type operators struct {
 	mu     sync.RWMutex
 	byHash map[string]operatorToken
 }
 
-// counts says whether a token has not expired.
+// counts reports whether a token has not expired.
 func (t operatorToken) counts(now time.Time) bool { return t.Expires.IsZero() || now.Before(t.Expires) }
 
 func (o *operators) find(hash string) (operatorToken, bool) {
@@ -40,7 +40,7 @@ func (o *operators) find(hash string) (operatorToken, bool) {
 	return t, known
 }
 
-// event takes over one key.
+// event applies the event of one key.
 func (o *operators) event(e kv.Event, hash string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -49,14 +49,14 @@ func (o *operators) event(e kv.Event, hash string) {
 	}
 	var t operatorToken
 	if e.Kind != kv.EventPut || json.Unmarshal(e.Entry.Value, &t) != nil {
-		delete(o.byHash, hash) // what can't be read opens nothing
+		delete(o.byHash, hash) // an unreadable token grants nothing
 		return
 	}
 	o.byHash[hash] = t
 }
 
-// Authenticate finds whose an operator token is, by its hash. One that another replica made a
-// moment ago is looked for in the store.
+// Authenticate returns the operator of a token, by its hash. It looks in the store for a token that another replica
+// created a moment ago.
 func (c *Controller) Authenticate(ctx context.Context, hash string) (fleetapi.Caller, error) {
 	t, known := c.d.operators.find(hash)
 	if !known {
@@ -74,7 +74,7 @@ func (c *Controller) Authenticate(ctx context.Context, hash string) (fleetapi.Ca
 	return fleetapi.Caller{Name: t.Name, Role: t.Role}, nil
 }
 
-// Known finds whose an operator token is, if the watch of the store has told it.
+// Known returns the operator of a token that this replica knows, without reading the store.
 func (c *Controller) Known(hash string) (fleetapi.Caller, bool) {
 	t, known := c.d.operators.find(hash)
 	if !known || !t.counts(c.d.Now()) {
@@ -83,7 +83,7 @@ func (c *Controller) Known(hash string) (fleetapi.Caller, bool) {
 	return fleetapi.Caller{Name: t.Name, Role: t.Role}, true
 }
 
-// tokens are all tokens of operators in the store.
+// tokens reads all operators' tokens from the store.
 func (c *Controller) tokens(ctx context.Context) (map[kv.Key]operatorToken, error) {
 	entries, err := c.d.Reader(ctx).All(history.InOperators, 0)
 	if err != nil {
@@ -100,7 +100,7 @@ func (c *Controller) tokens(ctx context.Context) (map[kv.Key]operatorToken, erro
 	return out, nil
 }
 
-// Operators lists whose tokens there are.
+// Operators lists the operators' tokens.
 func (c *Controller) Operators(ctx context.Context) ([]fleetapi.OperatorToken, error) {
 	tokens, err := c.tokens(ctx)
 	if err != nil {
@@ -119,7 +119,7 @@ func (c *Controller) Operators(ctx context.Context) ([]fleetapi.OperatorToken, e
 	return out, nil
 }
 
-// AddOperator makes a token and answers with its text, which is kept nowhere.
+// AddOperator creates a token and returns its text, which is stored nowhere.
 func (c *Controller) AddOperator(ctx context.Context, _ fleetapi.Caller, t fleetapi.OperatorToken) (string, error) {
 	switch {
 	case t.Name == "":
@@ -161,7 +161,7 @@ func (c *Controller) AddOperator(ctx context.Context, _ fleetapi.Caller, t fleet
 	return text, nil
 }
 
-// RemoveOperator takes all tokens of a name out of use.
+// RemoveOperator deletes all tokens of a name.
 func (c *Controller) RemoveOperator(ctx context.Context, by fleetapi.Caller, name string) error {
 	guard, err := c.guard(ctx)
 	if err != nil {
@@ -199,12 +199,11 @@ func (c *Controller) RemoveOperator(ctx context.Context, by fleetapi.Caller, nam
 	return nil
 }
 
-// reservedNames are those that the controller writes history by itself as, and who works offline.
+// reservedNames are the authors that the controller itself and offline administration write history as.
 var reservedNames = []string{"controller", "local", storage.Migration.Name}
 
-// operatorsGuard is a key that each change of the operators' tokens writes: of two at once, which
-// both looked at the same list, one has to look again. It lies in the folder of elections, which
-// no older replica follows.
+// operatorsGuard is a key that every change of the operators' tokens writes: of two concurrent changes based on the
+// same list, one fails. It lies in the folder of elections, which no older replica follows.
 type operatorsGuard struct {
 	same kv.Compare
 	move kv.Op

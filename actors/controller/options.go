@@ -17,82 +17,81 @@ import (
 	"edgespan/pubsub/ratelimit"
 )
 
-// Base is where the base, firmware and hardware layers are; a folder, by platform/confdir.
+// Base provides the base, firmware and hardware layers; platform/confdir implements it on a folder.
 type Base interface {
-	// Library lists what there is.
+	// Library lists what is available.
 	Library() (layers.Library, error)
-	// Read reads the layers of a choice. All that is wrong with them is told together.
+	// Read reads the layers of a choice. It reports all faults together.
 	Read(c layers.Choice) (layers.Set, error)
 }
 
-// Token is a join token as the store keeps it: never its text.
+// Token is a join token as the store keeps it: without its text.
 type Token struct {
 	history.Token
 	Used *TokenUse `json:"used,omitempty"`
 }
 
-// TokenUse says what a token was spent on.
+// TokenUse records what a token was spent on.
 type TokenUse struct {
 	Node string    `json:"node"` // UUID in lower case
-	Key  string    `json:"key"`  // fingerprint of the key that got the certificate
+	Key  string    `json:"key"`  // fingerprint of the certified key
 	At   time.Time `json:"at"`
 }
 
-// Revocation takes every certificate of a node out of use, but for those of one join.
+// Revocation revokes every certificate of a node, except those of one join.
 type Revocation struct {
 	Node    string    `json:"node"` // UUID in lower case
 	At      time.Time `json:"at"`
 	Reason  string    `json:"reason"`
-	Joining string    `json:"joining,omitempty"` // the join whose certificates count; "": none does
+	Joining string    `json:"joining,omitempty"` // the join whose certificates are valid; "" for none
 }
 
-// Issuer makes and checks what is secret; platform/pki does it. A Token, a TokenUse and a
-// Revocation have the JSON form of pki's.
+// Issuer creates and checks secrets; platform/pki implements it. Token, TokenUse and Revocation have the JSON form of
+// pki's types.
 type Issuer interface {
-	// Redeem spends a token on a node's wish, or says why not. The same node with the same
-	// key may come again.
+	// Redeem spends a token on a node's request to join, or refuses. The same node with the same key may repeat the
+	// request.
 	Redeem(now time.Time, t Token, j nodeproto.Join) (Token, error)
-	// JoinTokenHash is what is kept of a join token's text.
+	// JoinTokenHash returns the hash that is stored for a join token's text.
 	JoinTokenHash(text string) (string, error)
-	// NewJoinToken makes a token for one name: its text, shown once, and its hash.
+	// NewJoinToken creates a token for one name and returns its text, shown once, and its hash.
 	NewJoinToken(name string, expires time.Time) (text, hash string, err error)
-	// NewOperatorToken makes one for a person or a program. Expires zero is never.
+	// NewOperatorToken creates a token for a person or a program. It never expires if expires is zero.
 	NewOperatorToken(name, role string, expires time.Time) (text, hash string, err error)
-	// Pin is what a joining node gives as --ca-sha256.
+	// Pin returns what a joining node passes as --ca-sha256.
 	Pin() string
-	// Revoke puts the whole list of revocations in force.
+	// Revoke replaces the list of revocations.
 	Revoke(list []Revocation) error
 }
 
-// Options is what a controller is made of.
+// Options configure a controller.
 type Options struct {
 	Store    storage.Store
 	Elector  storage.Elector // not used offline
-	Replica  string          // its name, which no other replica has; kept over restarts
+	Replica  string          // unique among the replicas, and the same after a restart
 	Log      *zap.Logger
 	Base     Base
 	Metadata *metadata.Metadata            // of nodes
 	E2E      map[string]*metadata.Metadata // of "controller" and "aggregator"
-	// Own judges a change of the controller's own config (ops.World.Own). nil for nobody.
+	// Own validates a change of the controller's own config (ops.World.Own). nil: no check.
 	Own      func(before, after config.Object, asked bool) (config.Faults, []string)
 	Issuer   Issuer
-	Settings fleet.Settings // Replica is filled in; zero values stand for fleet.Defaults; Set changes them
-	Shared   bool           // other replicas may use the store: they are told how this one's nodes stand
-	// Flags are those of the controller's config that were given to this process, by name: they
-	// go before the file. All replicas must have been given the same.
+	Settings fleet.Settings // Replica is filled in; zero values mean fleet.Defaults; Set changes them
+	Shared   bool           // other replicas may use the store, and get the status of this one's nodes
+	// Flags are the controller's config flags of this process, by name. They override the file. All replicas must have the
+	// same.
 	Flags    map[string]string
-	Offline  bool   // nobody is served: layers are what they are told to be, and nothing follows from them
-	MaskKey  []byte // of the keyed revision that stands for an MD5 of masked output
-	NodeLink string // HOST:PORT that a node is told to join at
-	// Stored is what callers who are no admins may have stored still, shared with other doors. nil: a budget of its own.
+	Offline  bool   // no server: writes change layers and trigger nothing else
+	MaskKey  []byte // key of the revision that replaces the MD5 of masked output
+	NodeLink string // HOST:PORT at which nodes join
+	// Stored limits what callers who are not admins may store; other APIs share it. nil: a separate budget.
 	Stored *ratelimit.Buckets
-	// Backup writes all that the store has into a file beside it, before layers are migrated, and
-	// answers with its name. nil: no layer is migrated.
+	// Backup writes a backup of the store beside it before layers are migrated, and returns the file's name. nil: layers
+	// are not migrated.
 	Backup func(ctx context.Context) (file string, err error)
-	// Now is the wall clock: what stands in texts, and what lifetimes of tokens are held to.
-	// Nothing that replicas agree on follows from it. nil: the machine's.
+	// Now is the wall clock, for timestamps and the lifetimes of tokens. Nothing that replicas agree on depends on it.
+	// nil: time.Now.
 	Now func() time.Time
-	// Do carries out what a change of the controller's own config entails, in this replica.
-	// It does not block. nil for nobody.
+	// Do applies a change of the controller's own config in this replica. It must not block. nil: no action.
 	Do func(controllerconf.Change)
 }

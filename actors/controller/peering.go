@@ -19,18 +19,18 @@ import (
 	"edgespan/config/stateloop/peer"
 )
 
-// peering is what the fleet goes by of peers and clusters: every replica derives the same from
-// it. Nodes that are in neither cost two look-ups.
+// peering is what the fleet knows of peers and clusters; every replica derives the same configurations from it. A node
+// in neither costs two lookups.
 type peering struct {
 	fleet     *peer.Fleet
-	read      bool                // fleet is what the store says
-	underlays map[string]kv.Entry // by id of the node
+	read      bool                // fleet was read from the store
+	underlays map[string]kv.Entry // by node id
 	ports     map[string]map[string]peer.Port
-	made      map[string]madeFor // by name: what nodes have now
-	dirty     map[string]bool    // names whose configuration may be another
+	made      map[string]madeFor // by name; what nodes have now
+	dirty     map[string]bool    // names whose configuration may have changed
 }
 
-// madeFor is a node's PeerConfiguration, and what it was made for.
+// madeFor is a node's PeerConfiguration and the input it was derived from.
 type madeFor struct {
 	md5, digest string
 	with        *peer.Configuration
@@ -43,7 +43,7 @@ func newPeering() peering {
 	}
 }
 
-// peersOf reads the descriptors of a state of the layers. Those with faults are told and left out.
+// peersOf reads the descriptors of a state of the layers. It logs and omits those with faults.
 func (d *deps) peersOf(s history.State) (*peer.Fleet, error) {
 	f, err := (&ops.World{State: s}).Peers()
 	var faults config.Faults
@@ -54,7 +54,7 @@ func (d *deps) peersOf(s history.State) (*peer.Fleet, error) {
 	return f, err
 }
 
-// peersAnyway is peersOf that leaves what was read before as it is where one is damaged in the store: nil.
+// peersAnyway is peersOf, but returns nil, to keep the previous descriptors, if one is damaged in the store.
 func (d *deps) peersAnyway(s history.State) (*peer.Fleet, error) {
 	f, err := d.peersOf(s)
 	if errors.As(err, new(*ops.Refused)) {
@@ -64,7 +64,7 @@ func (d *deps) peersAnyway(s history.State) (*peer.Fleet, error) {
 	return f, err
 }
 
-// ofPeers says whether a layer is one of peers and clusters.
+// ofPeers reports whether a diff is of a layer of peers or clusters.
 func ofPeers(d history.LayerDiff) bool {
 	return isOfPeers(d.Layer)
 }
@@ -73,7 +73,7 @@ func isOfPeers(l history.Layer) bool {
 	return l.Kind == history.Peer || l.Kind == history.Cluster || l.Kind == history.Deployment
 }
 
-// peersAre takes over other descriptors.
+// peersAre takes over new descriptors.
 func (a *fleetActor) peersAre(f *peer.Fleet) {
 	if f == nil {
 		return
@@ -86,7 +86,7 @@ func (a *fleetActor) peersAre(f *peer.Fleet) {
 	a.d.dir.marks.Changes.Notify()
 }
 
-// around marks those that have a tunnel to a node, and the node.
+// around marks all members of a node's clusters as dirty, the node included.
 func (a *fleetActor) around(name string) {
 	for _, cluster := range a.peers.fleet.ClustersOf(name) {
 		for member := range a.peers.fleet.Clusters[cluster].Members {
@@ -95,7 +95,7 @@ func (a *fleetActor) around(name string) {
 	}
 }
 
-// underlayIs takes over the ports that a node has.
+// underlayIs takes over the ports that a node reports.
 func (a *fleetActor) underlayIs(e kv.Event, id string) {
 	setEntry(e, a.peers.underlays, id)
 	delete(a.peers.ports, id)
@@ -110,7 +110,7 @@ func (a *fleetActor) underlayIs(e kv.Event, id string) {
 	a.around(a.members[id].Name)
 }
 
-// underlayHandle lets the node's actor see what the store has of its ports.
+// underlayHandle passes the stored ports of a node to its handle.
 func (a *fleetActor) underlayHandle(id string) {
 	if s := a.d.dir.node(id); s != nil {
 		text := string(a.peers.underlays[id].Value)
@@ -118,7 +118,7 @@ func (a *fleetActor) underlayHandle(id string) {
 	}
 }
 
-// place is what is known of a node by its name.
+// place returns the id and ports of a node, by name.
 func (a *fleetActor) place(name string) peer.Node {
 	id, joined := a.ids[name]
 	if !joined {
@@ -126,12 +126,12 @@ func (a *fleetActor) place(name string) peer.Node {
 	}
 	parsed, err := uuid.Parse(id)
 	if err != nil {
-		return peer.Node{} // it has no part in any cluster
+		return peer.Node{} // no cluster includes it
 	}
 	return peer.Node{ID: parsed, Ports: a.peers.ports[id]}
 }
 
-// goesWith is the PeerConfiguration of a node: fleet.Peers.
+// goesWith derives the PeerConfiguration of a node; it implements fleet.Peers.
 func (a *fleetActor) goesWith(name string, set layers.Set, md5 string) (*peer.Configuration, string) {
 	f := a.peers.fleet
 	_, described := f.Peers[name]
@@ -155,7 +155,7 @@ func (a *fleetActor) goesWith(name string, set layers.Set, md5 string) (*peer.Co
 	return &with, digest
 }
 
-// rederive looks at the nodes again whose PeerConfiguration may be another, and at nobody else.
+// rederive recomputes the dirty nodes only.
 func (a *fleetActor) rederive() ([]fleet.Touched, error) {
 	if len(a.peers.dirty) == 0 {
 		return nil, nil

@@ -21,7 +21,7 @@ import (
 
 var _ fleetapi.Peers = (*Controller)(nil)
 
-// peers are the descriptors and deployments as the nodes get them.
+// peers returns the descriptors and deployments that the nodes get.
 func (c *Controller) peers(ctx context.Context) (*peer.Fleet, error) {
 	if err := c.d.upToDate(ctx); err != nil {
 		return nil, err
@@ -32,7 +32,7 @@ func (c *Controller) peers(ctx context.Context) (*peer.Fleet, error) {
 	return peer.NewFleet(nil, nil, nil), nil
 }
 
-// Peers are all nodes that have a descriptor or have joined.
+// Peers lists all nodes that have a descriptor or have joined.
 func (c *Controller) Peers(ctx context.Context) ([]fleetapi.Peer, error) {
 	f, err := c.peers(ctx)
 	if err != nil {
@@ -55,7 +55,7 @@ func (c *Controller) Peers(ctx context.Context) ([]fleetapi.Peer, error) {
 	return out, nil
 }
 
-// Peer is all that is known of one peer.
+// Peer returns everything known of one peer.
 func (c *Controller) Peer(ctx context.Context, name string) (fleetapi.PeerDetail, error) {
 	f, err := c.peers(ctx)
 	if err != nil {
@@ -89,7 +89,7 @@ func (c *Controller) Peer(ctx context.Context, name string) (fleetapi.PeerDetail
 	return d, nil
 }
 
-// Clusters are all that are described, by name.
+// Clusters lists all described clusters, by name.
 func (c *Controller) Clusters(ctx context.Context) ([]fleetapi.Cluster, error) {
 	f, err := c.peers(ctx)
 	if err != nil {
@@ -102,7 +102,7 @@ func (c *Controller) Clusters(ctx context.Context) ([]fleetapi.Cluster, error) {
 	return out, nil
 }
 
-// Cluster is all that is known of one cluster.
+// Cluster returns everything known of one cluster.
 func (c *Controller) Cluster(ctx context.Context, name string) (fleetapi.ClusterDetail, error) {
 	f, err := c.peers(ctx)
 	if err != nil {
@@ -138,7 +138,7 @@ func (c *Controller) Cluster(ctx context.Context, name string) (fleetapi.Cluster
 	return d, nil
 }
 
-// Changed waits until something of peers or clusters may be another than at a mark.
+// Changed waits until a peer or cluster may have changed since mark.
 func (c *Controller) Changed(ctx context.Context, mark uint64) (uint64, error) {
 	for {
 		next, moved := c.d.dir.marks.Changes.After()
@@ -155,13 +155,13 @@ func (c *Controller) Changed(ctx context.Context, mark uint64) (uint64, error) {
 	}
 }
 
-// described is the layer of a descriptor, without a document where there is none.
+// described returns the layer of a descriptor; without a descriptor its document is nil.
 func (c *Controller) described(ctx context.Context, l history.Layer) (history.Version, error) {
 	return read(ctx, c, func(w *ops.World) (history.Version, error) { return w.State.Layer(l) })
 }
 
-// peerReport is the report of a node by its name, as it is now: of a node without a stream its
-// last one holds, but neither its health nor that it is ready.
+// peerReport returns the current report of a node. For a node without a stream, it is the last one, without its health
+// and readiness.
 func (d *deps) peerReport(f *peer.Fleet, name string) (stateloop.PeerStatusReport, nodespkg.PeerView) {
 	r, v := stateloop.PeerStatusReport{Counts: map[stateloop.State]int{}}, nodespkg.PeerView{}
 	s := d.dir.named(name)
@@ -190,7 +190,7 @@ func (d *deps) peerReport(f *peer.Fleet, name string) (stateloop.PeerStatusRepor
 	return r, v
 }
 
-// peerOf is a report in short.
+// peerOf summarizes a report.
 func (d *deps) peerOf(f *peer.Fleet, r stateloop.PeerStatusReport) fleetapi.Peer {
 	_, described := f.Peers[r.Name]
 	p := fleetapi.Peer{
@@ -220,7 +220,7 @@ func (d *deps) peerOf(f *peer.Fleet, r stateloop.PeerStatusReport) fleetapi.Peer
 	return p
 }
 
-// clusterStatus puts together what the members of a cluster say.
+// clusterStatus combines the reports of a cluster's members.
 func (d *deps) clusterStatus(f *peer.Fleet, name string) stateloop.ClusterStatus {
 	nodes := map[string]peer.Node{}
 	c := f.Clusters[name]
@@ -247,7 +247,7 @@ func (d *deps) clusterStatus(f *peer.Fleet, name string) stateloop.ClusterStatus
 	return s
 }
 
-// only is a fleet in which one cluster is deployed.
+// only returns a fleet with a single deployed cluster.
 func only(f *peer.Fleet, cluster string) *peer.Fleet {
 	all := map[string]peer.Deployment{}
 	if one, is := f.Deployments[cluster]; is {
@@ -256,7 +256,7 @@ func only(f *peer.Fleet, cluster string) *peer.Fleet {
 	return peer.NewFleet(f.Peers, f.Clusters, all)
 }
 
-// idOf is the id of a node that has joined, nil of any other.
+// idOf returns the id of a node that has joined, uuid.Nil for any other.
 func (d *deps) idOf(name string) uuid.UUID {
 	s := d.dir.named(name)
 	if s == nil {
@@ -270,7 +270,7 @@ func (d *deps) idOf(name string) uuid.UUID {
 	return id
 }
 
-// clusterOf is a cluster in short.
+// clusterOf summarizes a cluster.
 func (d *deps) clusterOf(f *peer.Fleet, name string, s stateloop.ClusterStatus) fleetapi.Cluster {
 	c := f.Clusters[name]
 	_, deployed := f.Deployments[name]
@@ -293,7 +293,7 @@ func (d *deps) clusterOf(f *peer.Fleet, name string, s stateloop.ClusterStatus) 
 	return out
 }
 
-// stillThere says of which nodes nobody knows yet that what they had is gone.
+// stillThere names nodes that have not reported the removal of their part.
 func stillThere(late []string) string {
 	if more := len(late) - 1; more > 0 {
 		return fmt.Sprintf("%s and %d more have not yet reported that their parts are removed", late[0], more)
@@ -301,7 +301,7 @@ func stillThere(late []string) string {
 	return late[0] + " has not yet reported that its part is removed"
 }
 
-// holding are the nodes that may have something of a cluster that is not deployed, by name.
+// holding lists by name the nodes that may still have part of an undeployed cluster.
 func (d *deps) holding(cluster uuid.UUID) []string {
 	var out []string
 	for _, s := range d.dir.handles() {
@@ -323,7 +323,7 @@ func (d *deps) holding(cluster uuid.UUID) []string {
 	return out
 }
 
-// tunnelEnd is the state of a tunnel at one end, and why it is not there.
+// tunnelEnd returns the state of a tunnel at one end, and a reason unless it is Present.
 func (d *deps) tunnelEnd(c peer.Cluster, s stateloop.ClusterStatus, here, there string) (word, reason string) {
 	id := peer.TunnelID(peer.NetworkOf(c.ID, d.idOf(here)), d.idOf(there))
 	for _, m := range s.Members {

@@ -30,19 +30,19 @@ const (
 	previewUnknown   = "unknown-hardware"
 )
 
-// plan is what a preview asks, of all replicas: each asks the nodes whose streams it has.
+// plan is the request of a preview to all replicas: each asks the nodes whose streams it has.
 type plan struct {
 	Until     time.Time                       `json:"until"`
-	Overrides config.Object                   `json:"overrides"` // as they are shown
-	Nodes     map[string]fleetapi.NodePreview `json:"nodes"`     // by name: those that are not asked
-	IDs       map[string]string               `json:"ids"`       // of those that are asked
+	Overrides config.Object                   `json:"overrides"` // masked
+	Nodes     map[string]fleetapi.NodePreview `json:"nodes"`     // by name; nodes that are not asked
+	IDs       map[string]string               `json:"ids"`       // by name; nodes that are asked
 	Network   config.Object                   `json:"network,omitempty"`
-	Own       map[string]config.Object        `json:"own,omitempty"` // of nodes
+	Own       map[string]config.Object        `json:"own,omitempty"` // by node name
 	OfNetwork bool                            `json:"ofNetwork"`
 	Lease     kv.LeaseID                      `json:"lease"`
 }
 
-// Preview asks the nodes that a write would touch for the actions that it would entail there.
+// Preview asks the nodes that a write would touch which actions it would entail there.
 func (c *Controller) Preview(ctx context.Context, r fleetapi.WriteRequest) (fleetapi.Preview, error) {
 	w, err := c.d.world(ctx)
 	if err != nil {
@@ -91,7 +91,7 @@ func (c *Controller) Preview(ctx context.Context, r fleetapi.WriteRequest) (flee
 	return p.result(id, nil), nil
 }
 
-// validate judges a write in the turn of who asks.
+// validate validates a write in the caller's turn.
 func (c *Controller) validate(ctx context.Context, w *ops.World, q ops.Write) (ops.Outcome, error) {
 	done, err := rest.Turn(ctx)
 	if err != nil {
@@ -112,7 +112,7 @@ func (d *deps) previewLease(ctx context.Context) (kv.LeaseID, error) {
 	return id, nil
 }
 
-// addChange keeps the layers that the change would write.
+// addChange stores the layers that the change would write.
 func (p *plan) addChange(c history.Change) {
 	p.Own = map[string]config.Object{}
 	for l, doc := range c.Layers {
@@ -126,7 +126,7 @@ func (p *plan) addChange(c history.Change) {
 	}
 }
 
-// add says how it is with a node that the write touches.
+// add records a node that the write touches: its state, or its id if it is to be asked.
 func (p *plan) add(name string, d *deps) {
 	out := fleetapi.NodePreview{State: previewOffline, Actions: []fleetapi.Action{}}
 	if s := d.dir.named(name); s != nil {
@@ -147,7 +147,7 @@ func (p *plan) add(name string, d *deps) {
 	p.Nodes[name] = out
 }
 
-// result is the preview with the answers that there are, by node id.
+// result returns the preview with the answers so far, by node id.
 func (p *plan) result(id string, answers map[string]fleetapi.NodePreview) fleetapi.Preview {
 	out := fleetapi.Preview{ID: id, Until: p.Until, Overrides: p.Overrides, Nodes: maps.Clone(p.Nodes), Complete: true}
 	for name, node := range p.IDs {
@@ -160,7 +160,7 @@ func (p *plan) result(id string, answers map[string]fleetapi.NodePreview) fleeta
 	return out
 }
 
-// PreviewResult is a preview with what the nodes have answered until now.
+// PreviewResult returns a preview with the answers so far.
 func (c *Controller) PreviewResult(ctx context.Context, id string) (fleetapi.Preview, error) {
 	entries, err := c.d.Reader(ctx).All(history.PreviewsBelow(id), 0)
 	if err != nil {
@@ -189,7 +189,7 @@ func (c *Controller) PreviewResult(ctx context.Context, id string) (fleetapi.Pre
 	return p.result(id, answers), nil
 }
 
-// parse reads a plan; its documents as any document, so that numbers stay what they are.
+// parse reads a plan. It parses documents with package config, which preserves numbers exactly.
 func (p *plan) parse(text []byte) error {
 	o, faults := config.ParseObject(text)
 	if len(faults) > 0 {
@@ -207,7 +207,7 @@ func (p *plan) parse(text []byte) error {
 	return nil
 }
 
-// previewPlanned asks the nodes of this replica what a preview wants to know of them.
+// previewPlanned asks this replica's nodes for their answers to a preview.
 func (a *fleetActor) previewPlanned(e kv.Entry) {
 	var p plan
 	if err := p.parse(e.Value); err != nil {

@@ -9,13 +9,13 @@ import (
 	"edgespan/config/httpapi/fleetapi"
 )
 
-// What previews one caller may have open at a time, at each replica: a plan is stored until its lease ends.
+// Limits on the open previews of one caller, at each replica: a plan is stored until its lease ends.
 const (
 	maxPreviews     = 64
 	maxPreviewBytes = 32 << 20
 )
 
-// previews are the open ones of this replica, by caller.
+// previews are the open previews of this replica, by caller.
 type previews struct {
 	mu sync.Mutex
 	of map[string][]openPreview
@@ -27,14 +27,14 @@ type openPreview struct {
 	bytes int
 }
 
-// open counts a preview, or says how long it takes until there may be one more.
+// open counts a preview, or returns how long the caller has to wait for a free place.
 func (p *previews) open(who string, now time.Time, one openPreview) (wait time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.of == nil {
 		p.of = map[string][]openPreview{}
 	}
-	for caller, all := range p.of { // as many as there are names
+	for caller, all := range p.of { // one entry per name
 		if all = slices.DeleteFunc(all, func(o openPreview) bool { return !now.Before(o.until) }); len(all) == 0 {
 			delete(p.of, caller)
 		} else {
@@ -53,14 +53,14 @@ func (p *previews) open(who string, now time.Time, one openPreview) (wait time.D
 	return 0
 }
 
-// end forgets one that the store did not take.
+// end removes a preview that could not be stored.
 func (p *previews) end(who, id string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.of[who] = slices.DeleteFunc(p.of[who], func(o openPreview) bool { return o.id == id })
 }
 
-// mayOpen counts a preview of a caller, and what it stores. end undoes it.
+// mayOpen counts a caller's preview and the bytes that it stores; end undoes both.
 func (d *deps) mayOpen(by fleetapi.Caller, id string, p plan, bytes int) (end func(), err error) {
 	if wait := d.previews.open(by.Who(), d.Now(), openPreview{id, p.Until, bytes}); wait > 0 {
 		return nil, storage.TooMuch(wait, "preview: %s has too many open: at most %d, of %d MiB together", by.Name,

@@ -26,9 +26,9 @@ import (
 	"edgespan/config/kv"
 )
 
-// What a node tells of hardware that is not known here is a proposal: it would be the base of
-// all nodes of that board, so it counts once an operator has accepted it. A node has one
-// proposal at a time, a board few, and all together are bounded.
+// A proposal is what a node reports of hardware that is unknown here. It would be the base of all nodes of that board,
+// so it has no effect until an operator accepts it. A node has one proposal at a time; the proposals of a board and of
+// all boards together are bounded.
 const (
 	maxProposals     = 64
 	maxOfBoard       = 3
@@ -37,19 +37,20 @@ const (
 	longestBoard     = 200
 )
 
-// proposal is what a node told of its board, and accepted what an operator made of that.
+// proposal is what a node reported of its board; By is set once an operator has accepted it.
 type proposal struct {
 	Board string          `json:"board"`
 	Node  string          `json:"node"` // UUID
 	At    time.Time       `json:"at"`
-	By    string          `json:"by,omitempty"` // who has accepted it
+	By    string          `json:"by,omitempty"` // the operator who accepted it
 	Data  json.RawMessage `json:"data"`         // a nodeproto.BaseConfig
 }
 
-// savedProposal is what the saver is given a proposal as: what is stored of the fleet is nothing else.
+// savedProposal marks a proposal's writes for the saver; the fleet actor stores nothing else.
 const savedProposal = 0
 
-// hasProposals says whether an operator has enough to decide on: nobody is asked again then.
+// hasProposals reports whether an operator has enough proposals of a board to decide on, so that no node is asked
+// again.
 func (a *fleetActor) hasProposals(id, board string) bool {
 	n := 0
 	for other, p := range a.proposals {
@@ -63,7 +64,7 @@ func (a *fleetActor) hasProposals(id, board string) bool {
 	return n >= maxOfBoard
 }
 
-// learn keeps what a node told of its board, for as long as this replica lives.
+// learn keeps a node's proposal for the lifetime of this replica, and stores it.
 func (a *fleetActor) learn(m nodes.Learnt) {
 	if !a.queries.Answered(m.ID, m.Board) {
 		return
@@ -80,8 +81,8 @@ func (a *fleetActor) learn(m nodes.Learnt) {
 	a.propose(m.ID)
 }
 
-// propose stores what a node of this replica proposes; the watch tells the fleet of it. Without a
-// lease it waits for the next one.
+// propose stores the proposal of a node of this replica; the watch delivers it to the fleet. Without a lease it waits
+// for the next one.
 func (a *fleetActor) propose(id string) {
 	if lease := a.d.LeaseID(); lease != 0 {
 		a.d.Saver.Add(storage.Save{Op: kv.PutLeased(history.ProposedKey(id), a.proposed[id], lease), Of: a.d.dir.spends(id),
@@ -89,9 +90,9 @@ func (a *fleetActor) propose(id string) {
 	}
 }
 
-// proposalSaved forgets what the store did not take: the node is asked again.
+// proposalSaved drops a proposal that could not be stored: the node is asked again.
 func (a *fleetActor) proposalSaved(m storage.Saved) {
-	if m.Err == nil || errors.Is(m.Err, kv.ErrNoLease) { // it comes back with another lease
+	if m.Err == nil || errors.Is(m.Err, kv.ErrNoLease) { // the next lease stores it again
 		return
 	}
 	id := history.Names(m.Key)[0]
@@ -101,7 +102,7 @@ func (a *fleetActor) proposalSaved(m storage.Saved) {
 	}
 }
 
-// refusal says why a proposal is not kept.
+// refusal returns why a proposal is not kept.
 func (a *fleetActor) refusal(m nodes.Learnt) error {
 	if len(m.Board) > longestBoard {
 		return fmt.Errorf("board: has %d bytes: must have at most %d", len(m.Board), longestBoard)
@@ -115,7 +116,7 @@ func (a *fleetActor) refusal(m nodes.Learnt) error {
 			others, total = others+1, total+len(p.Data)
 		}
 	}
-	for id, value := range a.proposed { // on its way to the store
+	for id, value := range a.proposed { // those not stored yet
 		if _, stored := a.proposals[id]; !stored && id != m.ID {
 			others, total = others+1, total+len(value)
 		}
@@ -123,7 +124,7 @@ func (a *fleetActor) refusal(m nodes.Learnt) error {
 	if others >= maxProposals || total > allProposalBytes {
 		return fmt.Errorf("%d proposals are already pending: accept or reject them", others)
 	}
-	if _, err := fleet.ParseBase(m.Data); err != nil { // last: what is refused anyhow costs no parsing
+	if _, err := fleet.ParseBase(m.Data); err != nil { // last, so that a proposal that is refused anyway costs no parsing
 		return err
 	}
 	if !json.Valid(m.Data) {
@@ -132,7 +133,7 @@ func (a *fleetActor) refusal(m nodes.Learnt) error {
 	return nil
 }
 
-// proposedIs takes over a proposal.
+// proposedIs takes over a stored proposal.
 func (a *fleetActor) proposedIs(e kv.Event, id string) {
 	setValue(a, e, a.proposals, id)
 	if e.Kind != kv.EventPut {
@@ -140,7 +141,7 @@ func (a *fleetActor) proposedIs(e kv.Event, id string) {
 	}
 }
 
-// acceptedIs takes over what counts for a board.
+// acceptedIs takes over what was accepted for a board.
 func (a *fleetActor) acceptedIs(e kv.Event, board string) {
 	delete(a.learnt, board)
 	if e.Kind != kv.EventPut {
@@ -159,7 +160,7 @@ func (a *fleetActor) acceptedIs(e kv.Event, board string) {
 	}
 }
 
-// listHardware asks the fleet for all proposals, and what was accepted of them.
+// listHardware asks the fleet for all proposals and all accepted boards.
 type listHardware struct{}
 
 func (a *fleetActor) listHardware() []proposal {
@@ -181,7 +182,7 @@ func (c *Controller) hardware(ctx context.Context) ([]proposal, error) {
 	return a.([]proposal), nil
 }
 
-// nameOf is how a node is called, or its id once it is gone.
+// nameOf returns a node's name, or its id once it is gone.
 func (c *Controller) nameOf(id string) string {
 	if s := c.d.dir.node(id); s != nil {
 		name, _ := s.Called()
@@ -190,7 +191,7 @@ func (c *Controller) nameOf(id string) string {
 	return id
 }
 
-// Hardware lists what nodes proposed of boards that are not known, and what was accepted.
+// Hardware lists proposals for unknown boards, and accepted boards.
 func (c *Controller) Hardware(ctx context.Context) ([]fleetapi.Hardware, error) {
 	all, err := c.hardware(ctx)
 	if err != nil {
@@ -209,7 +210,7 @@ func (c *Controller) Hardware(ctx context.Context) ([]fleetapi.Hardware, error) 
 	return out, nil
 }
 
-// proposalOf is the one that a node made of a board; without a node it must be the only one.
+// proposalOf returns a node's proposal for a board; without a node it must be the only one.
 func (c *Controller) proposalOf(ctx context.Context, board, node string) (proposal, error) {
 	all, err := c.hardware(ctx)
 	if err != nil {
@@ -228,7 +229,7 @@ func (c *Controller) proposalOf(ctx context.Context, board, node string) (propos
 		fleetapi.ErrRefused, len(all))
 }
 
-// HardwareConfig is what was proposed, or accepted where no node is named and none proposes.
+// HardwareConfig returns a proposal, or, without a node and a proposal, what was accepted for the board.
 func (c *Controller) HardwareConfig(ctx context.Context, board, node string, reveal bool) (ops.Document, error) {
 	p, err := c.proposalOf(ctx, board, node)
 	if err != nil && node == "" {
@@ -252,8 +253,8 @@ func (c *Controller) HardwareConfig(ctx context.Context, board, node string, rev
 	})
 }
 
-// digestOf tells one proposal from all others, by all that a node told, masked or not. A node can't
-// make two that have the same, and none can be tried by guesses.
+// digestOf identifies a proposal by everything that the node reported, including masked values. It is keyed: no node
+// can construct two proposals with one digest, and no reader can guess a masked value from it.
 func (c *Controller) digestOf(p proposal) string {
 	mac := hmac.New(sha256.New, c.d.MaskKey)
 	mac.Write(fmt.Appendf(nil, "%q %q ", p.Board, p.Node))
@@ -261,8 +262,8 @@ func (c *Controller) digestOf(p proposal) string {
 	return hex.EncodeToString(mac.Sum(nil))
 }
 
-// AcceptHardware makes a proposal what all nodes of the board have, until it is forgotten. It is the
-// one with a digest: a node may have made another one since somebody looked.
+// AcceptHardware makes a proposal the base of all nodes of its board, until it is forgotten. The digest must match: the
+// node may have replaced its proposal since the operator looked.
 func (c *Controller) AcceptHardware(ctx context.Context, by fleetapi.Caller, board, node, digest string) error {
 	p, err := c.proposalOf(ctx, board, node)
 	if err != nil {
@@ -279,7 +280,7 @@ func (c *Controller) AcceptHardware(ctx context.Context, by fleetapi.Caller, boa
 		return err
 	}
 	key := history.ProposedKey(p.Node)
-	there := kv.Holds(key, storage.Encode(p)) // what was looked at, and nothing that came since
+	there := kv.Holds(key, storage.Encode(p)) // exactly the proposal that was checked
 	p.By, p.At = storage.Author(by), c.d.Now().UTC()
 	o, err := c.d.Commit(ctx, kv.Txn{Compares: []kv.Compare{there},
 		Then: []kv.Op{kv.Put(history.AcceptedKey(board), storage.Encode(p)), kv.Delete(key)}})
@@ -292,7 +293,7 @@ func (c *Controller) AcceptHardware(ctx context.Context, by fleetapi.Caller, boa
 	return nil
 }
 
-// RejectHardware drops what one node proposed, or all of a board. They are asked again.
+// RejectHardware drops one node's proposal for a board, or all of them. The nodes are asked again.
 func (c *Controller) RejectHardware(ctx context.Context, _ fleetapi.Caller, board, node string) error {
 	all, err := c.hardware(ctx)
 	if err != nil {
@@ -312,7 +313,7 @@ func (c *Controller) RejectHardware(ctx context.Context, _ fleetapi.Caller, boar
 	return err
 }
 
-// ForgetHardware takes back what was accepted for a board: its hardware is unknown again.
+// ForgetHardware withdraws what was accepted for a board: its hardware is unknown again.
 func (c *Controller) ForgetHardware(ctx context.Context, by fleetapi.Caller, board string) error {
 	key := history.AcceptedKey(board)
 	if err := key.Check(); err != nil {
@@ -328,8 +329,8 @@ func (c *Controller) ForgetHardware(ctx context.Context, by fleetapi.Caller, boa
 	return err
 }
 
-// unmasks says why a caller may not change what is accepted of a board: its metadata calls something secret that
-// would be shown to everybody then. An admin may.
+// unmasks refuses a caller that is not an admin if changing what is accepted for a board would reveal a value that the
+// board's metadata marks as secret.
 func (c *Controller) unmasks(ctx context.Context, by fleetapi.Caller, board string, next json.RawMessage) error {
 	if by.Role.May(fleetapi.Admin) {
 		return nil
@@ -343,7 +344,7 @@ func (c *Controller) unmasks(ctx context.Context, by fleetapi.Caller, board stri
 	}
 	var was proposal
 	if json.Unmarshal(e[0].Value, &was) != nil {
-		return nil // nothing of it counts
+		return nil // an unreadable one has no effect
 	}
 	still := secretsOf(next)
 	lost := slices.DeleteFunc(secretsOf(was.Data), func(path string) bool {

@@ -9,8 +9,8 @@ import (
 	"edgespan/config/httpapi/fleetapi"
 )
 
-// readable says why a caller may not accept what a board says of itself: its metadata has faults, so it describes
-// nothing, and what it may call secret would be shown to everybody. An admin may.
+// readable refuses a caller that is not an admin if a board's metadata has faults: faulty metadata masks nothing, so
+// secrets would be shown.
 func readable(by fleetapi.Caller, p proposal) error {
 	if by.Role.May(fleetapi.Admin) {
 		return nil
@@ -26,7 +26,7 @@ func readable(by fleetapi.Caller, p proposal) error {
 	return nil
 }
 
-// secretsOf are the places that the metadata of a board calls secret.
+// secretsOf returns the paths that the metadata of a board marks as secret.
 func secretsOf(data json.RawMessage) []string {
 	b, err := fleet.ParseBase(data)
 	if err != nil {

@@ -10,14 +10,14 @@ import (
 	"edgespan/config/httpapi/fleetapi"
 )
 
-// seen is up to which revision of the layers this replica knows all that follows.
+// seen is the newest revision of the layers that this replica has applied completely.
 type seen struct {
 	mu     sync.Mutex
 	number uint64
-	moved  chan struct{} // is closed by the next one; nil: nobody waits
+	moved  chan struct{} // closed by the next revision; nil: no waiter
 }
 
-// to moves it.
+// to advances it and wakes the waiters.
 func (s *seen) to(number uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -31,14 +31,14 @@ func (s *seen) to(number uint64) {
 	}
 }
 
-// knows says whether a revision has come.
+// knows reports whether a revision has been applied.
 func (s *seen) knows(number uint64) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.number >= number
 }
 
-// await waits for a revision, and says whether it came.
+// await waits for a revision and reports whether it was applied before ctx ended.
 func (s *seen) await(ctx context.Context, number uint64) bool {
 	for {
 		s.mu.Lock()
@@ -59,13 +59,13 @@ func (s *seen) await(ctx context.Context, number uint64) bool {
 	}
 }
 
-// How long a write waits until it can be read here, and a reader for what was written elsewhere.
+// How long a write waits until it is readable here, and a reader for a write of another replica.
 const (
 	ownWrite     = 2 * time.Second
 	othersWrites = 10 * time.Second
 )
 
-// shows waits until what was written here can be read here. It is stored in any case.
+// shows waits until this replica's write is readable here, at most ownWrite. The write is stored in any case.
 func (d *deps) shows(ctx context.Context, number uint64) {
 	if d.Offline {
 		return
@@ -75,8 +75,8 @@ func (d *deps) shows(ctx context.Context, number uint64) {
 	d.dir.seen.await(ctx, number)
 }
 
-// Await waits until this replica knows a revision, which another one may have written. One that is
-// not in the store is refused at once: who waited for it would hold a place that others need.
+// Await waits until this replica knows a revision, which another replica may have written. It refuses a revision that
+// is not in the store at once, so that a waiter for it holds no place that others need.
 func (c *Controller) Await(ctx context.Context, number uint64) error {
 	ctx, cancel := context.WithTimeout(ctx, othersWrites)
 	defer cancel()

@@ -13,7 +13,7 @@ import (
 const maxRollouts = 10
 
 type (
-	// listRollouts asks for the last revisions on their way.
+	// listRollouts asks for the last revisions on their way to the nodes.
 	listRollouts struct{}
 )
 
@@ -24,11 +24,11 @@ type following struct {
 	ended      time.Time
 	nodes      int
 	acked      int
-	superseded int                     // nodes that want something newer before they had this
-	left       map[string]fleet.Digest // what the others want
+	superseded int                     // nodes that got a newer config before they reached this one
+	left       map[string]fleet.Digest // by name: the configs that nodes have not reached yet
 }
 
-// rollOut follows a revision that some nodes want another config by.
+// rollOut starts to follow a revision that changed the configs of the named nodes.
 func (a *fleetActor) rollOut(by *history.Record, names []string) {
 	if by == nil {
 		return
@@ -59,7 +59,7 @@ func (r *following) done(name string, now time.Time) {
 	}
 }
 
-// reached notes that a node has what it wants.
+// reached records that a node runs its desired config.
 func (a *fleetActor) reached(m nodes.Reached) {
 	for _, r := range a.rollouts {
 		if d, waits := r.left[m.Name]; waits && d == m.Digest {
@@ -69,7 +69,7 @@ func (a *fleetActor) reached(m nodes.Reached) {
 	}
 }
 
-// listRollouts are the last revisions, the newest first.
+// listRollouts lists the followed revisions, newest first.
 func (a *fleetActor) listRollouts() []fleetapi.Rollout {
 	out := make([]fleetapi.Rollout, 0, len(a.rollouts))
 	for i := len(a.rollouts) - 1; i >= 0; i-- {

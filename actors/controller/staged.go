@@ -14,8 +14,8 @@ import (
 	"edgespan/config/httpapi/fleetapi"
 )
 
-// CommandRollout does what an operator wants of a staged rollout. A revert aborts it, and takes
-// back what its revisions have changed: that goes out in batches itself.
+// CommandRollout runs an operator's command on a staged rollout. A revert aborts the rollout and reverts its revisions;
+// the reverts go out in batches too.
 func (c *Controller) CommandRollout(ctx context.Context, by fleetapi.Caller, number uint64,
 	what fleetapi.RolloutCommand) error {
 	s, err := c.staged(ctx, number)
@@ -49,7 +49,7 @@ func (c *Controller) CommandRollout(ctx context.Context, by fleetapi.Caller, num
 		return fmt.Errorf("revert rollout %d: %w: it is %s: run 'edgespan history revert' to revert single revisions", number,
 			fleetapi.ErrRefused, s.End)
 	}
-	if s, err = c.staged(ctx, number); err != nil { // with the nodes that it has come to
+	if s, err = c.staged(ctx, number); err != nil { // now with all nodes that it reached
 		return fmt.Errorf("rollout aborted, nothing reverted: %w", err)
 	}
 	slices.Reverse(revisions)
@@ -65,8 +65,8 @@ func (c *Controller) CommandRollout(ctx context.Context, by fleetapi.Caller, num
 	return nil
 }
 
-// mayRevert finds out whether a caller may take revisions back, before anything is aborted for it.
-// What else is in the way of one is told by the revert itself.
+// mayRevert checks that the caller may revert the revisions, before the rollout is aborted for it. Other errors of a
+// revert come from the revert itself.
 func (c *Controller) mayRevert(ctx context.Context, by fleetapi.Caller, revisions []uint64) error {
 	for _, n := range revisions {
 		_, err := c.Write(ctx, fleetapi.WriteRequest{Caller: by, Write: ops.Revert{Revision: n}, DryRun: true})
@@ -77,15 +77,15 @@ func (c *Controller) mayRevert(ctx context.Context, by fleetapi.Caller, revision
 	return nil
 }
 
-// brought says whether a rollout brings what a revision changed to any node: the last revision
-// does, and of those before that no rollout took up the ones that count for a node of it.
+// brought reports whether a rollout brings the changes of a revision to any node. The last revision does; an earlier
+// one that no rollout carried does if it affects one of the rollout's nodes.
 func (c *Controller) brought(ctx context.Context, by fleetapi.Caller, s rollouts.Listed, n uint64) bool {
 	if n == s.Revision {
 		return true
 	}
 	w, err := c.Write(ctx, fleetapi.WriteRequest{Caller: by, Write: ops.Revert{Revision: n}, DryRun: true})
 	if err != nil {
-		return true // the revert tells it
+		return true // the revert itself reports the error
 	}
 	has := map[string]bool{}
 	for _, g := range s.Machine.Nodes {
@@ -98,7 +98,7 @@ func (c *Controller) brought(ctx context.Context, by fleetapi.Caller, s rollouts
 		slices.ContainsFunc(w.Effects, func(e fleetapi.Effect) bool { return slices.ContainsFunc(e.Nodes, touches) })
 }
 
-// staged is a rollout that is kept.
+// staged returns one of the stored rollouts.
 func (c *Controller) staged(ctx context.Context, number uint64) (rollouts.Listed, error) {
 	a, err := c.d.Request(ctx, c.d.rollout, rollouts.List{Number: number})
 	if err != nil {
@@ -111,7 +111,7 @@ func (c *Controller) staged(ctx context.Context, number uint64) (rollouts.Listed
 		Allowed: "'edgespan rollout list' lists the last ones"}
 }
 
-// ExplainRollout is what was decided of a staged rollout, and why.
+// ExplainRollout returns the decisions of a staged rollout, with their reasons.
 func (c *Controller) ExplainRollout(ctx context.Context, number uint64) (fleetapi.RolloutDetail, error) {
 	if err := c.d.upToDate(ctx); err != nil {
 		return fleetapi.RolloutDetail{}, err
@@ -127,7 +127,7 @@ func (c *Controller) ExplainRollout(ctx context.Context, number uint64) (fleetap
 	return d, nil
 }
 
-// withStaged are the rollouts that this replica follows and those that are staged.
+// withStaged merges the rollouts that this replica follows with the staged ones.
 func (c *Controller) withStaged(ctx context.Context, all []fleetapi.Rollout) ([]fleetapi.Rollout, error) {
 	answer, err := c.d.Request(ctx, c.d.rollout, rollouts.List{All: true})
 	if err != nil {
@@ -136,8 +136,8 @@ func (c *Controller) withStaged(ctx context.Context, all []fleetapi.Rollout) ([]
 	return lastRollouts(all, answer.([]rollouts.Listed)), nil
 }
 
-// lastRollouts are the last ones of both kinds, the newest first: of one revision the staged one
-// says more. A staged one that has not ended is among them, however many came after it.
+// lastRollouts returns the last rollouts of both kinds, newest first. For the same revision the staged one is shown, as
+// it says more. Staged rollouts that have not ended are always included.
 func lastRollouts(all []fleetapi.Rollout, staged []rollouts.Listed) []fleetapi.Rollout {
 	by := map[uint64]fleetapi.Rollout{}
 	for _, r := range all {

@@ -11,19 +11,19 @@ import (
 	"edgespan/config/fleet/ops"
 )
 
-// tunnelGather is how long addresses of nodes are gathered before the tunnels that lead there
-// are written: after a restart all nodes come within seconds.
+// tunnelGather is how long the fleet collects changed node addresses before it writes them to the tunnels that lead
+// there: after a restart all nodes connect within seconds.
 const tunnelGather = time.Second
 
 // tunnelConfig is where a node's layer has its tunnels.
 const tunnelConfig = "tunnelConfig"
 
 type (
-	// tunnelsDue ends the gathering.
+	// tunnelsDue ends the collection.
 	tunnelsDue struct{}
 )
 
-// locate gathers nodes that have another address.
+// locate collects nodes whose address changed.
 func (a *fleetActor) locate(ids ...string) {
 	if a.d.Offline {
 		return
@@ -37,7 +37,7 @@ func (a *fleetActor) locate(ids ...string) {
 	}
 }
 
-// tunnels has the addresses of gathered nodes written where tunnels lead to them.
+// tunnels writes the addresses of the collected nodes into the tunnels that lead to them.
 func (a *fleetActor) tunnels() {
 	names := map[string]bool{}
 	for id := range a.located {
@@ -69,8 +69,8 @@ func (a *fleetActor) tunnels() {
 	}
 }
 
-// tunnelsMove gathers the nodes that tunnels of a layer lead to, where a write that was no
-// write of overrides (an import, a restore) brought them.
+// tunnelsMove collects the destinations of changed tunnels: imports and restores do not update their addresses as
+// writes of overrides do.
 func (a *fleetActor) tunnelsMove(diffs []history.LayerDiff) {
 	for _, d := range diffs {
 		if d.Layer.Kind != history.Node || !slices.ContainsFunc(d.Values,

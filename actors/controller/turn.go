@@ -13,16 +13,16 @@ import (
 	"edgespan/config/kv"
 )
 
-// A change of the controller's config may have all replicas restart. They do so one after the
-// other: who holds turnWord restarts, and lets go of it when it serves again. One that does not
-// come back holds the others up for turnTTL.
+// A change of the controller's config may require all replicas to restart. They restart one at a time: a replica
+// restarts while it holds turnWord, and releases it once it serves again. A replica that does not come back delays the
+// others by turnTTL.
 const (
 	turnWord = "restart"
 	turnTTL  = 2 * time.Minute
 	turnPoll = time.Second
 )
 
-// Turn waits until this replica may restart. One that is alone may at once.
+// Turn waits until this replica may restart. A replica that is alone may restart at once.
 func (c *Controller) Turn(ctx context.Context) error {
 	if !c.d.Shared {
 		return nil
@@ -44,7 +44,7 @@ func (c *Controller) Turn(ctx context.Context) error {
 	}
 }
 
-// acquireTurn takes the turn if no other replica has it.
+// acquireTurn takes the turn unless another replica has it.
 func (d *deps) acquireTurn(ctx context.Context, key kv.Key) (bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, storage.StoreTimeout)
 	defer cancel()
@@ -58,12 +58,12 @@ func (d *deps) acquireTurn(ctx context.Context, key kv.Key) (bool, error) {
 	}
 	o, err := d.Commit(ctx, kv.Campaign(key, []byte(d.Replica), lease))
 	if err == nil && o.Succeeded {
-		return true, nil // nobody keeps the lease alive
+		return true, nil // not kept alive: it expires after turnTTL
 	}
 	return false, errors.Join(err, d.Store.Revoke(ctx, lease))
 }
 
-// Returned says that this replica serves: if it had the turn to restart, the next one has it.
+// Returned releases the turn, once this replica serves again.
 func (c *Controller) Returned(ctx context.Context) {
 	if !c.d.Shared {
 		return

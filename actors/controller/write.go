@@ -10,7 +10,7 @@ import (
 	"edgespan/config/httpapi/fleetapi"
 )
 
-// Write judges, plans and stores one write. Optimisations are the leader's.
+// Write validates, plans and stores one write. The leader runs optimizations.
 func (c *Controller) Write(asked context.Context, r fleetapi.WriteRequest) (fleetapi.Written, error) {
 	ctx, cancel := context.WithTimeout(asked, storage.WriteTimeout)
 	defer cancel()
@@ -60,17 +60,17 @@ func writtenOf(a storage.WriteResult, dry bool) fleetapi.Written {
 	return out
 }
 
-// dryRun judges a write and stores nothing. It holds up no write.
+// dryRun validates a write without storing it. It delays no write.
 func (c *Controller) dryRun(ctx context.Context, r fleetapi.WriteRequest) storage.WriteResult {
 	w, err := read(ctx, c, func(w *ops.World) (storage.WriteResult, error) { return c.d.writes.Try(ctx, r, w) })
 	w.Err = err
 	return w
 }
 
-// world is what an operation is judged in now.
+// world returns the current World, in which operations are validated.
 func (d *deps) world(ctx context.Context) (*ops.World, error) { return d.writes.World(ctx) }
 
-// worldAt is what an operation is judged in on a state of the layers.
+// worldAt returns a World on a state of the layers.
 func (d *deps) worldAt(state history.State) *ops.World {
 	w := d.dir.world()
 	w.State, w.E2E, w.MaskKey, w.Replica, w.Own = state, d.E2E, d.MaskKey, d.Replica, d.Own
