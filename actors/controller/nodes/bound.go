@@ -14,23 +14,23 @@ import (
 	"edgespan/config/stateloop"
 )
 
-// What a node can make the store, the log and the other replicas spend. Nobody stops it from
-// saying something else each second.
+// Bounds on what a node can make the store, the log and the other replicas spend, even if it reports something new
+// every second.
 const (
-	MaxReported = 64 << 10          // bytes of the key that tells the other replicas where it stands
-	ReportPace  = storage.BytesPace // bytes of it a second, on average
-	MaxLines    = 20                // of the log, in a minute
+	MaxReported = 64 << 10          // bytes of the key that reports its state to the other replicas
+	ReportPace  = storage.BytesPace // bytes of that key a second, on average
+	MaxLines    = 20                // of the log, a minute
 )
 
-// fit encodes what the other replicas are told. Of what would be too much for a key the parameters
-// go that are as they should be, then those that somebody looks at; how many is told.
+// fit encodes what the other replicas get. If it is too large for a key, it leaves out parameters, first those that are
+// as they should be and last those that need review, and reports how many in Left.
 func fit(o Owner) []byte {
 	text := storage.Encode(o)
 	if o.Node == nil {
 		return text
 	}
 	for limit := o.Node.longest(); len(text) > MaxReported && limit > 0; {
-		limit = min(limit/2, limit*MaxReported/len(text)) // the first guess is near, as most entries are alike
+		limit = min(limit/2, limit*MaxReported/len(text)) // a good first guess, as most entries are alike
 		less := *o.Node
 		less.Left, less.Parameters = first(o.Node.Parameters, limit, byInterest)
 		if o.Node.Peer != nil {
@@ -43,7 +43,7 @@ func fit(o Owner) []byte {
 	return text
 }
 
-// longest is how many entries the longest list has that fit may cut.
+// longest returns the length of the longest list that fit may cut.
 func (r *reported) longest() int {
 	n := len(r.Parameters)
 	if r.Peer != nil {
@@ -52,8 +52,7 @@ func (r *reported) longest() int {
 	return n
 }
 
-// first are so many of a list, those that matter most, in the order of the list; and how many
-// that leaves out.
+// first returns the limit most important entries of a list, in the order of the list, and how many it leaves out.
 func first[T any](list []T, limit int, request func(a, b T) int) (left int, kept []T) {
 	if len(list) <= limit {
 		return 0, list
@@ -69,7 +68,7 @@ func first[T any](list []T, limit int, request func(a, b T) int) (left int, kept
 	return len(list) - limit, kept
 }
 
-// first is a view with so many of each of its lists.
+// first returns a view with at most limit entries in each list, and how many entries it leaves out.
 func (v *PeerView) first(limit int) (*PeerView, int) {
 	less := *v
 	left, ignored, items := 0, 0, 0
@@ -100,7 +99,7 @@ func byInterest(a, b fleetapi.Parameter) int {
 		stateloop.State(b.State))
 }
 
-// interest is in what order parameters are told, the lower the earlier.
+// interest ranks parameters; lower ranks are kept first.
 func interest(r stateloop.Review, s stateloop.State) int {
 	switch {
 	case r == stateloop.Yes:
@@ -113,15 +112,14 @@ func interest(r stateloop.Review, s stateloop.State) int {
 	return 3
 }
 
-// pause is how long the other replicas are not told: changes of a second are gathered, and a
-// node of which there is much to say is told of more rarely.
+// pause returns when to update the other replicas: changes of a second are collected, and the more there is to report
+// of a node, the more rarely.
 func (n *node) pause() time.Duration {
 	next := n.reported.Add(time.Duration(len(n.announced)) * time.Second / ReportPace)
 	return max(showAfter, next.Sub(n.d.Now()))
 }
 
-// hopeless says whether the store will never take what was to be stored, and tells it: trying
-// again changes nothing.
+// hopeless reports whether the store will never accept a value, so that a retry is pointless, and logs it.
 func (n *node) hopeless(what string, err error) bool {
 	if !errors.Is(err, kv.ErrTooLarge) && !errors.Is(err, kv.ErrInvalid) {
 		return false
@@ -131,14 +129,14 @@ func (n *node) hopeless(what string, err error) bool {
 	return true
 }
 
-// lines bound what a node has logged.
+// lines limits what is logged on behalf of a node.
 type lines struct {
-	from time.Time // of the minute
-	n    int       // in it
-	left int       // that were left out since the last line that was not
+	from time.Time // start of the minute
+	n    int       // lines in it
+	left int       // lines omitted since the last one that was logged
 }
 
-// log logs a line that a node's own words bring about, unless it had many in this minute.
+// log logs a line that a node's messages cause, at most MaxLines a minute.
 func (n *node) log(text string, fields ...zap.Field) { n.logAt(zap.InfoLevel, text, fields...) }
 
 func (n *node) logAt(level zapcore.Level, text string, fields ...zap.Field) {

@@ -13,9 +13,8 @@ import (
 	"edgespan/config/fleet/pace"
 )
 
-// plan puts an effect behind those that wait for the store. Of each kind only the last one has to be
-// done, and all of them follow the newest memory: however long the store or the node's pace takes,
-// no more than a handful waits.
+// plan queues an effect behind those that wait for the store. Only the last effect of each kind is kept, and effects
+// use the newest memory: so no more than a handful waits, however long the store or the node's rate limit takes.
 func (n *node) plan(effect any) {
 	if save, is := effect.(fleet.Save); is {
 		for i, t := range n.todo {
@@ -33,16 +32,16 @@ func (n *node) plan(effect any) {
 		if _, is := n.todo[i].effect.(ack); !is {
 			continue
 		}
-		if acks++; acks > maxSaid { // the node says it again
+		if acks++; acks > maxSaid { // the node repeats it
 			n.todo = slices.Delete(n.todo, i, i+1)
 		}
 	}
 }
 
-// maxSaid is how many words of a node wait for the store.
+// maxSaid bounds the messages of a node that wait for the store.
 const maxSaid = 16
 
-// instead says whether an effect that is new makes one void that waits.
+// instead reports whether a new effect replaces a waiting one.
 func instead(effect, waits any) bool {
 	switch e := effect.(type) {
 	case ack:
@@ -54,8 +53,8 @@ func instead(effect, waits any) bool {
 	return reflect.TypeOf(effect) == reflect.TypeOf(waits)
 }
 
-// early keeps what comes before the memory of the store was read. Of what the node says the last
-// report and some others count; it says all that matters again.
+// early keeps messages that arrive before the memory is read. Of the node's own it keeps the last report and a few
+// others; the node repeats what matters.
 func (n *node) early(m any) {
 	if new, is := m.(Message); is {
 		says := 0
@@ -74,7 +73,7 @@ func (n *node) early(m any) {
 	n.before = append(n.before, m)
 }
 
-// work does the effects in their order. What comes after a Save waits for the store.
+// work runs the effects in order. Effects after a Save wait for the store.
 func (n *node) work() {
 	for len(n.todo) > 0 && n.saving == nil && !n.holding {
 		t := n.todo[0]
@@ -104,7 +103,7 @@ func (n *node) do(t todo) {
 		return
 	}
 	if n.stream == nil || t.on != n.on {
-		return // for a stream that is no more
+		return // for a stream that has ended
 	}
 	switch e := t.effect.(type) {
 	case fleet.Push:
@@ -121,14 +120,13 @@ func (n *node) do(t todo) {
 		n.d.Tell(RequestBaseConfig{To: n.self, ID: n.id, Board: e.Board})
 	case ack:
 		if n.machine.Unread() {
-			return // it was not stored: the node says it again
+			return // not stored: the node repeats it
 		}
 		n.send(nodeproto.Ack{Attempt: e.attempt})
 	}
 }
 
-// send says something to the node. One whose stream takes no more is gone, and will be told
-// all when it is back.
+// send sends a message to the node. If the stream rejects it, the node is gone and gets everything when it reconnects.
 func (n *node) send(m nodeproto.FromController) {
 	if n.stream == nil {
 		return
@@ -138,8 +136,8 @@ func (n *node) send(m nodeproto.FromController) {
 	}
 }
 
-// push sends the config that the machine means, unless there is a newer one already: the
-// machine hears of that and pushes anew.
+// push sends the config of a Push. It does nothing if the desired config is newer: the machine gets that one and pushes
+// again.
 func (n *node) push(p fleet.Push) {
 	if !p.Whole {
 		n.send(nodeproto.Number{Generation: p.Generation})
@@ -165,14 +163,14 @@ func (n *node) push(p fleet.Push) {
 	})
 }
 
-// versionsRule is how often a node may have what it wants computed for other versions: a node that
-// was upgraded at once, one that says so again and again ever later.
+// versionsRule limits how often a node's config is computed for other versions: at once for a node that was upgraded,
+// ever later for one whose versions keep changing.
 var versionsRule = pace.Rule{First: 15 * time.Second, Max: 10 * time.Minute, Quiet: time.Hour}
 
-// computeDue ends the wait for that.
+// computeDue ends that delay.
 type computeDue struct{}
 
-// compute has the fleet make the config of the versions that the node says.
+// compute asks the fleet for the config of the reported versions.
 func (n *node) compute() {
 	v, wait := n.versions.Value(n.d.Now(), versionsRule)
 	if wait == 0 {
@@ -182,7 +180,7 @@ func (n *node) compute() {
 	n.dueIn(&n.versionsDue, wait, computeDue{})
 }
 
-// dueIn has the node look again after a while, if it does not already; 0: it need not.
+// dueIn sends m after wait, unless that is already scheduled; 0: nothing is to be scheduled.
 func (n *node) dueIn(due *bool, wait time.Duration, m any) {
 	if wait == 0 || *due {
 		return
@@ -192,37 +190,37 @@ func (n *node) dueIn(due *bool, wait time.Duration, m any) {
 	n.d.After(wait, func() { n.d.Send(self, m) })
 }
 
-// compareAgain asks a node for what it runs, if that is to be compared and it was not asked
-// on this stream; and again after a while, if it has not said.
+// compareAgain asks the node for its running config if a comparison waits for it, and again if the node has not
+// answered within Resend.
 func (n *node) compareAgain() {
 	if n.compare == nil || n.stream == nil || n.report == nil {
 		return
 	}
 	if n.compare.Running.Config != n.report.MD5 || n.compare.Desired != n.want.Digest {
-		return // it is out of date: there will be another
+		return // out of date: another comparison follows
 	}
 	now := n.d.Now()
 	if a, open := n.asks[n.asking]; open && a.kind == nodeproto.RequestConfig &&
 		now.Before(a.at.Add(n.d.Settings().Resend)) {
 		return
 	}
-	// A report and an answer may stand on the two sides of a change; an answer that never fits is another matter.
+	// A report and its answer may come from before and after a change, but an answer that never matches is a fault.
 	if n.misfits >= maxMisfits && now.Before(n.misfit.Add(n.d.Settings().Resend)) {
-		return // with a later report
+		return // until a later report
 	}
 	n.asking = n.request(request{kind: nodeproto.RequestConfig, at: now}, nil)
 }
 
-// maxMisfits is how many answers in a row may be another config than the node reports, until the next has to wait.
+// maxMisfits is how many successive answers may differ from the reported config before the next request is delayed.
 const maxMisfits = 3
 
-// compared is what the node runs: what the wanted config would remove of it.
+// compared steps the machine with what the desired config would remove from the node's running config.
 func (n *node) compared(data []byte) {
 	c := n.compare
 	if c == nil || c.Desired != n.want.Digest {
 		return
 	}
-	n.d.running.one.Lock() // what a node says may take 60 MB to read: one after the other
+	n.d.running.one.Lock() // one at a time: reading an answer may take 60 MB
 	defer n.d.running.one.Unlock()
 	running, faults := config.ParseFew(data)
 	if got := config.MD5(running); len(faults) > 0 || got != c.Running.Config {

@@ -7,11 +7,10 @@ import (
 	"edgespan/config/layers"
 )
 
-// maxDocuments is how many documents are kept for nodes that want the same.
+// maxDocuments is how many documents are cached for nodes with the same config.
 const maxDocuments = 8
 
-// documents makes the canonical documents of configs. Nodes that want the same config get the
-// same bytes.
+// documents caches the canonical documents of configs. Nodes with the same config share the same bytes.
 type documents struct {
 	mu   sync.Mutex
 	last [maxDocuments]document
@@ -23,7 +22,7 @@ type document struct {
 	text []byte
 }
 
-// of is the document of layers, by its MD5.
+// of returns the document of layers, by the MD5 of their config.
 func (d *documents) of(md5 string, set layers.Set) ([]byte, error) {
 	d.mu.Lock()
 	for _, one := range d.last {

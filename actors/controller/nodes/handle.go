@@ -15,42 +15,42 @@ import (
 	"edgespan/config/layers"
 )
 
-// Marks say what is new of any node.
+// Marks report changes of any node.
 type Marks struct {
-	Changed atomic.Bool // of what is known of them, since somebody took it
+	Changed atomic.Bool // a node's facts changed since they were read last
 	Changes notices     // of peers and clusters
 }
 
-// Handle is the place of one node: what outlives a crash of its actor, and what others see.
+// Handle is one node's state that outlives a crash of its actor, and that others read.
 type Handle struct {
 	all       *Marks        // of all nodes
-	asks      atomic.Uint64 // counts what the node was asked
-	heard     atomic.Int64  // its last report, Unix nanoseconds; 0: none
+	asks      atomic.Uint64 // counts the requests to the node
+	heard     atomic.Int64  // time of the last report, Unix nanoseconds; 0: none
 	row       atomic.Pointer[Row]
-	underlay  atomic.Pointer[string]          // what the store has of its ports; nil: the fleet has not said
-	peer      atomic.Pointer[PeerView]        // what is shown of it as a peer; nil: nothing is known
-	admission atomic.Pointer[fleet.Admission] // which config a staged rollout lets it have; nil: the fleet has not said
-	spends    pace.Budget                     // of what is written for it: the saver's
+	underlay  atomic.Pointer[string]          // the node's ports in the store; nil: not read yet
+	peer      atomic.Pointer[PeerView]        // how it is shown as a peer; nil: unknown
+	admission atomic.Pointer[fleet.Admission] // the config that a staged rollout admits; nil: not read yet
+	spends    pace.Budget                     // of writes for the node; the saver spends it
 
 	mu       sync.Mutex
-	id, name string     // no id: it has not joined
-	pid      *actor.PID // nil: it has not joined
+	id, name string     // id is empty until it has joined
+	pid      *actor.PID // nil until it has joined
 	known    fleet.Known
-	stream   nodeproto.ToNode // nil: it has none here
+	stream   nodeproto.ToNode // nil: not connected to this replica
 	versions layers.Versions
 	reported bool
-	replica  string        // that has its stream, "" for none
-	moved    chan struct{} // is closed when another has it; nil: nobody waits for that
-	address  string        // that it connected from last, "" for none that others could reach
+	replica  string        // that has its stream; "" for none
+	moved    chan struct{} // closed when replica changes; nil: no waiter
+	address  string        // of its last connection; "" if others can't reach it
 }
 
-// Row is a node in a list, as its actor said last.
+// Row is a node's entry in a list, as its actor published it.
 type Row struct {
 	Key rowKey
 	Why string
 }
 
-// rowKey is what makes a row another one.
+// rowKey is the part of a row whose change is a transition.
 type rowKey struct {
 	State            fleet.State
 	managed, ready   bool
@@ -59,10 +59,10 @@ type rowKey struct {
 	Wants, Runs      fleet.Generation
 }
 
-// NewHandle is the place of a node that nothing is known of.
+// NewHandle returns the handle of an unknown node.
 func NewHandle(all *Marks) *Handle { return &Handle{all: all} }
 
-// MoveTo notes from where a node is known and what its name is now, and says which it was.
+// MoveTo sets from where a node is known and its name, and returns its previous name.
 func (s *Handle) MoveTo(id, name string, k fleet.Known) (before string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -71,36 +71,36 @@ func (s *Handle) MoveTo(id, name string, k fleet.Known) (before string) {
 	return before
 }
 
-// Started gives it the actor that a node which has joined gets.
+// Started sets the node's actor.
 func (s *Handle) Started(pid *actor.PID) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.pid = pid
 }
 
-// Joined says whether the node has joined and its certificates count.
+// Joined reports whether the node has joined and its certificates are valid.
 func (s *Handle) Joined() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.known.Joined
 }
 
-// Lets takes over which config a staged rollout lets the node have, and says whether that is another than before.
+// Lets sets which config a staged rollout admits for the node, and reports whether that changed.
 func (s *Handle) Lets(g fleet.Admission) bool {
 	old := s.admission.Swap(&g)
 	return old == nil || *old != g
 }
 
-// Keeps takes over what the store has of the node's ports.
+// Keeps sets the node's ports as the store has them.
 func (s *Handle) Keeps(underlay string) { s.underlay.Store(&underlay) }
 
-// Row is the node in a list, as its actor said last; nil before it said anything.
+// Row returns the node's entry in a list, nil until its actor has published one.
 func (s *Handle) Row() *Row { return s.row.Load() }
 
-// View is what is shown of it as a peer; nil: nothing is known.
+// View returns how the node is shown as a peer; nil: unknown.
 func (s *Handle) View() *PeerView { return s.peer.Load() }
 
-// LastReport is when the node reported last, zero for never.
+// LastReport returns when the node reported last, zero for never.
 func (s *Handle) LastReport() time.Time {
 	if at := s.heard.Load(); at != 0 {
 		return time.Unix(0, at)
@@ -108,29 +108,29 @@ func (s *Handle) LastReport() time.Time {
 	return time.Time{}
 }
 
-// Budget is what may be written for it.
+// Budget returns the budget of writes for the node.
 func (s *Handle) Budget() *pace.Budget { return &s.spends }
 
-// Connection is the stream that the node has here, nil for none, and the versions that it says.
+// Connection returns the node's stream to this replica, nil for none, and its reported versions.
 func (s *Handle) Connection() (nodeproto.ToNode, layers.Versions) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.stream, s.versions
 }
 
-// Fact is what is known of it where layers are judged.
+// Fact returns what validation of layers uses of the node.
 func (s *Handle) Fact() ops.NodeFact {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return ops.NodeFact{Versions: s.versions, Reported: s.reported, Alive: s.replica != "", ID: s.id, Address: s.address}
 }
 
-// is notes what a node says of itself.
+// is records the reported versions of a node and the replica that has its stream.
 func (s *Handle) is(v layers.Versions, replica string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if v == (layers.Versions{}) {
-		v = s.versions // nothing is said of it
+		v = s.versions // not reported
 	} else {
 		s.reported = true
 	}
@@ -144,8 +144,7 @@ func (s *Handle) is(v layers.Versions, replica string) {
 	}
 }
 
-// At is the node's id and the replica that has its stream, and a channel that is closed when
-// another has it, or none.
+// At returns the node's id, the replica that has its stream, and a channel that is closed when that replica changes.
 func (s *Handle) At() (id, replica string, moved <-chan struct{}) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -155,7 +154,7 @@ func (s *Handle) At() (id, replica string, moved <-chan struct{}) {
 	return s.id, s.replica, s.moved
 }
 
-// from notes where a node connected from, and says whether that is news.
+// from records the address that a node connected from, and reports whether it changed.
 func (s *Handle) from(address string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -167,14 +166,14 @@ func (s *Handle) from(address string) bool {
 	return true
 }
 
-// Whereabouts is where the node connected from last, "" for nowhere that others could reach.
+// Whereabouts returns the address of the node's last connection, "" if others can't reach it.
 func (s *Handle) Whereabouts() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.address
 }
 
-// Attach gives a node its stream; of two the newer stays.
+// Attach sets the node's stream, unless it has a newer one.
 func (s *Handle) Attach(stream nodeproto.ToNode) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -183,7 +182,7 @@ func (s *Handle) Attach(stream nodeproto.ToNode) {
 	}
 }
 
-// Detach takes it away.
+// Detach removes a stream, unless the node has another one by now.
 func (s *Handle) Detach(stream nodeproto.ToNode) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -192,14 +191,14 @@ func (s *Handle) Detach(stream nodeproto.ToNode) {
 	}
 }
 
-// Process is its actor, nil for none.
+// Process returns the node's actor, nil for none.
 func (s *Handle) Process() *actor.PID {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.pid
 }
 
-// List is a node in a list.
+// List returns the node's entry in a list.
 func (s *Handle) List(now time.Time, set fleet.Settings) fleetapi.Node {
 	s.mu.Lock()
 	n := fleetapi.Node{Name: s.name, ID: s.id, Online: s.replica != "", Software: s.versions.Software,
@@ -226,7 +225,7 @@ func (s *Handle) List(now time.Time, set fleet.Settings) fleetapi.Node {
 	return n
 }
 
-// Called is the node's name, and its id once it has joined.
+// Called returns the node's name, and its id once it has joined.
 func (s *Handle) Called() (name, id string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

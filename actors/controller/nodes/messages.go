@@ -8,35 +8,35 @@ import (
 	"edgespan/config/layers"
 )
 
-// What a node tells the fleet.
+// Messages from a node's actor to the fleet.
 type (
-	// Started is an actor of a node that has started: it is told all that concerns it.
+	// Started reports that a node's actor has started: the fleet sends it everything that concerns it.
 	Started struct{ ID string }
-	// Compute asks for the wanted config of versions that a node reports.
+	// Compute asks for the desired config for a node's reported versions.
 	Compute struct {
 		ID       string
 		Versions layers.Versions
 	}
-	// Recount says that another replica counted a node's generations meanwhile.
+	// Recount reports that another replica counted a node's generations concurrently.
 	Recount struct {
 		ID  string
 		Now kv.Entry
 	}
-	// RequestBaseConfig asks whether a node may be asked for its base config.
+	// RequestBaseConfig asks for permission to request a node's base config.
 	RequestBaseConfig struct {
 		To        *actor.PID
 		ID, Board string
 	}
-	// Learnt is what a node of unknown hardware told of it.
+	// Learnt is what a node of unknown hardware reported of it.
 	Learnt struct {
 		ID, Board string
 		Data      []byte
 	}
-	// Reached says that a node runs a config that it wants.
+	// Reached reports that a node runs its desired config.
 	Reached struct {
 		Name   string
 		Digest fleet.Digest
 	}
-	// Located says that a node's address is another than before.
+	// Located reports that a node's address changed.
 	Located struct{ ID string }
 )

@@ -18,20 +18,20 @@ import (
 	"edgespan/config/stateloop"
 )
 
-// Words to the actor of a node.
+// Messages to a node's actor.
 type (
-	// Desired is what the node shall have, and the layers that make it.
+	// Desired is the desired config of the node, and the layers that it is merged from.
 	Desired struct {
 		fleet.Desired
 		Set     layers.Set
 		Counted fleet.Counted
-		Stored  kv.Entry // what the store has of its generations, as far as the fleet knows
+		Stored  kv.Entry // the generations in the store, as far as the fleet knows
 	}
-	// Owned is who has the node's stream, by the store; a key that does not exist is nobody.
+	// Owned is the key that names the replica with the node's stream; if it does not exist, no replica has it.
 	Owned struct{ Entry kv.Entry }
-	// Remembered is what a replica wrote of the node's memory.
+	// Remembered is a replica's write of the node's memory.
 	Remembered struct{ Entry kv.Entry }
-	// Connected, Said and Disconnected are what the node link tells.
+	// Connected, Message and Disconnected come from the node link.
 	Connected struct {
 		Stream nodeproto.ToNode
 		Hello  nodeproto.Hello
@@ -41,35 +41,34 @@ type (
 		Word   nodeproto.FromNode
 	}
 	Disconnected struct{ Stream nodeproto.ToNode }
-	// Known is from where the node is known, and the name that it has now.
+	// Known is from where the node is known, and its current name.
 	Known struct {
 		fleet.Known
 		Name string
 	}
-	// tick is the machine's timer; one that was set anew meanwhile is no news.
+	// tick is the machine's timer; a tick of a replaced timer is ignored.
 	tick struct{ number uint64 }
-	// retry is to try again what the store could not do.
+	// retry repeats writes that failed.
 	retry struct{}
 )
 
-// node is /fleet/node/<uuid>: the machine of one node, its stream, and what of it is on its
-// way to the store.
+// node is /fleet/node/<uuid>: the machine of one node, its stream, and its pending writes to the store.
 type node struct {
 	d      *Deps
 	id     string
-	name   string // as the fleet told it last: the seat's is the fleet's to change
+	name   string // from the fleet's last message; the fleet changes the handle's own
 	handle *Handle
 	self   *actor.PID
 
-	machine *fleet.Node // nil until its memory was read
-	before  []any       // what came until then: of what the node says little
+	machine *fleet.Node // nil until its memory is read
+	before  []any       // messages that arrived until then; few of the node's own
 	status  string
 	timer   *time.Timer
 	timers  uint64
 
-	stream  nodeproto.ToNode // nil: none here
-	on      string           // the stream's name in the machine, also another replica's
-	replica string           // that has it
+	stream  nodeproto.ToNode // nil: not connected to this replica
+	on      string           // the stream's name in the machine, also for a stream of another replica
+	replica string           // that has the stream
 	report  *nodeproto.Report
 
 	unstored
@@ -78,44 +77,44 @@ type node struct {
 	questions
 	standings
 	places
-	versions    pace.Steady[layers.Versions] // that it says
-	versionsDue bool                         // a look at them is under way
+	versions    pace.Steady[layers.Versions] // reported
+	versionsDue bool                         // a computeDue is scheduled
 
 	views
-	lines lines // that it has had logged
+	lines lines // logged on its behalf
 }
 
-// Deps is what the actors of nodes work with.
+// Deps are the dependencies of the nodes' actors.
 type Deps struct {
 	*storage.Access
 	Shared       bool                  // other replicas use the store
-	Settings     func() fleet.Settings // those that count now
-	Tell         func(any)             // tells the fleet
+	Settings     func() fleet.Settings // the current settings
+	Tell         func(any)             // sends a message to the fleet
 	documents    documents
 	declarations declarations
 	running      runningConfigs
 }
 
-// Declared is what layers declare, by the MD5 of their config.
+// Declared returns what layers declare, by the MD5 of their config.
 func (d *Deps) Declared(md5 string, set layers.Set) []stateloop.Desired {
 	return d.declarations.of(md5, set).parameters
 }
 
-// New is the actor of a node, by its id and the name that the fleet has for it.
+// New returns the actor of a node, by its id and its name in the fleet.
 func New(d *Deps, id, name string, s *Handle) actor.Actor {
 	return &node{d: d, id: id, name: name, handle: s}
 }
 
-// todo is an effect, and the stream that it is for.
+// todo is an effect and the stream that it is for.
 type todo struct {
 	effect any
 	on     string
 }
 
-// ack is told to the node once what it said is stored.
+// ack acknowledges a message of the node, once its effect is stored.
 type ack struct{ attempt uint64 }
 
-// Receive gives the machine what happened.
+// Receive turns messages into events of the machine.
 func (n *node) Receive(c actor.Context) {
 	switch m := c.Message().(type) {
 	case *actor.Started:
@@ -176,7 +175,7 @@ func (n *node) receive(m any) {
 		n.portsDue = false
 		n.underlay()
 	case whereDue:
-		if n.whereDue = false; n.stream != nil { // else it may come from elsewhere, at another replica
+		if n.whereDue = false; n.stream != nil { // otherwise it may connect from another address, at another replica
 			n.locate()
 		}
 	case fleet.Changed:
@@ -192,12 +191,12 @@ func (n *node) receive(m any) {
 	}
 }
 
-// read asks for the memory of the store.
+// read reads the memory from the store.
 func (n *node) read() {
 	n.d.Saver.Add(storage.Save{Op: kv.Get(history.PushKey(n.id)), To: n.self, What: savedRead, Of: &n.handle.spends})
 }
 
-// wake begins with the memory of the store: after a crash like after a start.
+// wake creates the machine from the stored memory, after a start as after a crash.
 func (n *node) wake(m storage.Saved) {
 	if m.Err != nil {
 		n.d.Log.Warn("read the stored state of a node", zap.String("node", n.id), zap.Error(m.Err))
@@ -211,7 +210,7 @@ func (n *node) wake(m storage.Saved) {
 		n.step(fleet.Unread{Why: err.Error()})
 	}
 	if g := n.handle.admission.Load(); g != nil {
-		n.step(*g) // before it hears what it wants
+		n.step(*g) // before it gets its desired config
 	}
 	n.d.Tell(Started{n.id})
 	stream, versions := n.handle.Connection()
@@ -228,7 +227,7 @@ func (n *node) wake(m storage.Saved) {
 	}
 }
 
-// parse reads a memory of the store; one that can't be read is told.
+// parse decodes a stored memory, and logs an error.
 func (n *node) parse(e kv.Entry) (fleet.Memory, error) {
 	if !e.Exists() {
 		return fleet.Memory{}, nil
@@ -240,7 +239,7 @@ func (n *node) parse(e kv.Entry) (fleet.Memory, error) {
 	return m, err
 }
 
-// connect begins a stream. It is announced to the other replicas.
+// connect starts a stream and announces it to the other replicas.
 func (n *node) connect(s nodeproto.ToNode, software, firmware, board string) {
 	if n.stream != nil && n.stream.ID() >= s.ID() {
 		return
@@ -252,7 +251,7 @@ func (n *node) connect(s nodeproto.ToNode, software, firmware, board string) {
 	n.own()
 }
 
-// disconnect is the end of a stream.
+// disconnect handles the end of a stream.
 func (n *node) disconnect(s nodeproto.ToNode) {
 	if n.stream == nil || n.stream.ID() != s.ID() {
 		return
@@ -264,7 +263,7 @@ func (n *node) disconnect(s nodeproto.ToNode) {
 	n.disown()
 }
 
-// disown says that the node's stream is not here any more, unless the key says something else.
+// disown deletes the owner's key, if it still has the value of the ended stream.
 func (n *node) disown() {
 	if n.stream != nil || n.leaving == nil {
 		return
@@ -274,7 +273,7 @@ func (n *node) disown() {
 		Of: &n.handle.spends})
 }
 
-// away says that no replica has the node's stream.
+// away records that no replica has the node's stream.
 func (n *node) away() {
 	n.handle.is(layers.Versions{}, "")
 	on := n.on
@@ -282,7 +281,7 @@ func (n *node) away() {
 	n.step(fleet.Disconnected{Stream: on})
 }
 
-// end ends the stream from here.
+// end closes the node's stream.
 func (n *node) end(why string) {
 	if n.stream != nil {
 		n.stream.End(why)
@@ -290,7 +289,7 @@ func (n *node) end(why string) {
 	}
 }
 
-// handleMessage gives the machine what the node says.
+// handleMessage turns a message of the node into an event of the machine.
 func (n *node) handleMessage(m Message) {
 	if n.stream == nil || m.Stream.ID() != n.stream.ID() {
 		return
@@ -321,7 +320,7 @@ func (n *node) handleMessage(m Message) {
 	}
 }
 
-// result takes what became of a push. What ends the matter is acknowledged once it is stored.
+// result handles the result of a push. Final results are acknowledged once they are stored.
 func (n *node) result(r nodeproto.Result) {
 	digest := fleet.Digest{Config: r.Pushed()}
 	switch r.Outcome {
@@ -343,7 +342,7 @@ func (n *node) result(r nodeproto.Result) {
 	}
 }
 
-// step gives the machine an event and does what follows.
+// step steps the machine and runs the effects.
 func (n *node) step(e fleet.Event) { n.steps(e, nil) }
 
 func (n *node) steps(e fleet.Event, then any) {

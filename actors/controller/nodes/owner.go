@@ -18,27 +18,27 @@ import (
 	"edgespan/config/stateloop"
 )
 
-// Owner is what the key of a node's owner holds.
+// Owner is the value of a node's owner key.
 type Owner struct {
 	Replica  string          `json:"replica"`
-	Began    int64           `json:"began"` // which run of it
+	Began    int64           `json:"began"` // when the replica started
 	Stream   string          `json:"stream"`
 	Versions layers.Versions `json:"versions"`
 	Address  string          `json:"address,omitempty"`
 	Node     *reported       `json:"node,omitempty"`
 }
 
-// ownership is the key that says who has the node's stream.
+// ownership tracks the key that names the replica with the node's stream.
 type ownership struct {
-	owner     kv.Revision // that wrote the owner's key last
-	announced []byte      // what we wrote there
-	leaving   []byte      // what we take away there
-	instead   []byte      // what the key held before a text that is on its way; nil: none is
-	showing   bool        // the others will be told
-	reported  time.Time   // when they were told last
-	theirs    *reported   // of the replica that has it
-	ownings   int         // so many of ours are on their way
-	deposed   *kv.Entry   // another's, meanwhile
+	owner     kv.Revision // that wrote the key last
+	announced []byte      // the value that this replica wrote
+	leaving   []byte      // the value that this replica deletes
+	instead   []byte      // the value that a write in flight replaces; nil: no write in flight
+	showing   bool        // an update for the other replicas is scheduled
+	reported  time.Time   // time of the last update
+	theirs    *reported   // the state from the replica that has the stream
+	ownings   int         // this replica's writes in flight
+	deposed   *kv.Entry   // another replica's write meanwhile
 }
 
 func (n *node) ownerValue() []byte {
@@ -47,29 +47,29 @@ func (n *node) ownerValue() []byte {
 	}
 	n.handle.mu.Lock()
 	versions, address := n.handle.versions, n.handle.address
-	n.handle.mu.Unlock() // what follows may take a while
+	n.handle.mu.Unlock() // fit may take a while
 	n.announced = fit(Owner{n.d.Replica, n.d.Began.UnixNano(), n.on, versions, address, n.tells()})
 	return n.announced
 }
 
-// own says to the other replicas that the node's stream is here.
+// own announces to the other replicas that the node's stream is here.
 func (n *node) own() {
 	lease := n.d.LeaseID()
 	if n.stream == nil || lease == 0 {
-		return // with the next lease
+		return // the next lease announces it
 	}
 	n.announced, n.instead = nil, nil
 	if !n.d.Saver.Add(storage.Save{Op: kv.PutLeased(history.OwnerKey(n.id), n.ownerValue(), lease), To: n.self,
 		What: savedOwner, Of: &n.handle.spends}) {
-		n.ownings++ // else one of them waits no more
+		n.ownings++ // otherwise it replaced a waiting one
 	}
 }
 
-// ownerSaved is the answer of the store to that.
+// ownerSaved handles the result of that write.
 func (n *node) ownerSaved(m storage.Saved) {
 	n.ownings--
 	if m.Err != nil && n.hopeless("streams of this replica", m.Err) {
-		// It shows as offline there; the next change is tried again.
+		// The other replicas show the node as offline until its next change is stored.
 	} else if m.Err != nil {
 		n.d.Log.Warn("publish the replica of a node's stream", zap.String("node", n.id), zap.Error(m.Err))
 		n.later(savedOwner)
@@ -82,7 +82,7 @@ func (n *node) ownerSaved(m storage.Saved) {
 	}
 }
 
-// owned is what the store says of who has the node's stream.
+// owned handles a change of the node's owner key.
 func (n *node) owned(e kv.Entry) {
 	if n.ownings > 0 {
 		if n.deposed == nil || n.deposed.ModRevision < e.ModRevision {
@@ -100,11 +100,11 @@ func (n *node) owned(e kv.Entry) {
 	}
 	switch {
 	case len(e.Value) == 0 && n.stream != nil:
-		n.own() // the lease ended before another one was there
+		n.own() // the lease expired before there was a new one
 	case len(e.Value) == 0:
 		n.away()
 	case o.Replica == n.d.Replica:
-		// Ours, or of a run of this replica that has ended: that stream is gone.
+		// Written by this replica, or by an earlier run of it whose stream is gone.
 	default:
 		n.end("the node is connected to replica " + o.Replica)
 		n.handle.is(o.Versions, o.Replica)
@@ -119,9 +119,9 @@ func (n *node) owned(e kv.Entry) {
 	}
 }
 
-// reported is where a node stands, as its replica tells it to the others.
+// reported is a node's state, as its replica publishes it to the others.
 type reported struct {
-	State      string               `json:"state"` // in the words of the previous release
+	State      string               `json:"state"` // in the previous release's spelling
 	Why        string               `json:"why"`
 	Managed    bool                 `json:"managed,omitempty"`
 	Ready      bool                 `json:"ready,omitempty"`
@@ -130,19 +130,19 @@ type reported struct {
 	Wants      fleet.Generation     `json:"wants"`
 	Runs       fleet.Generation     `json:"runs"`
 	Parameters []fleetapi.Parameter `json:"parameters,omitempty"`
-	Health     stateloop.Health     `json:"health,omitempty"` // "" where it was not derived
-	Peer       *PeerView            `json:"peer,omitempty"`   // of one with a PeerConfiguration: Parameters are in it
-	Left       int                  `json:"left,omitempty"`   // parameters and other entries that would not fit
+	Health     stateloop.Health     `json:"health,omitempty"` // "" if not derived
+	Peer       *PeerView            `json:"peer,omitempty"`   // if it has a PeerConfiguration; contains the parameters
+	Left       int                  `json:"left,omitempty"`   // how many parameters and other entries did not fit
 }
 
-// showAfter is how long changes are gathered before the other replicas are told: a push is
-// five states within a second.
+// showAfter is how long changes are collected before the other replicas are updated: a push is five states within a
+// second.
 const showAfter = time.Second
 
-// showDue ends the gathering.
+// showDue ends the collection.
 type showDue struct{}
 
-// tells is where the node stands, for the other replicas; nil where there are none.
+// tells returns the node's state for the other replicas; nil if there are none.
 func (n *node) tells() *reported {
 	r := n.handle.row.Load()
 	if !n.d.Shared || r == nil || n.report == nil {
@@ -162,7 +162,7 @@ func (n *node) tells() *reported {
 	return out
 }
 
-// notifyReplicas has the other replicas told soon that something is new of the node.
+// notifyReplicas schedules an update for the other replicas.
 func (n *node) notifyReplicas() {
 	if !n.d.Shared || n.stream == nil || n.showing {
 		return
@@ -172,14 +172,14 @@ func (n *node) notifyReplicas() {
 	n.d.After(n.pause(), func() { n.d.Send(self, showDue{}) })
 }
 
-// showDue writes what is new to the key of the node's owner, as long as it is still ours.
+// showDue writes the changed state to the owner's key, if this replica still owns it.
 func (n *node) showDue() {
 	n.showing = false
 	if n.stream == nil || n.announced == nil {
 		return
 	}
 	if n.instead != nil || n.ownings > 0 || n.d.LeaseID() == 0 {
-		n.notifyReplicas() // after what is on its way
+		n.notifyReplicas() // after the writes in flight
 		return
 	}
 	before := n.announced
@@ -200,24 +200,23 @@ func (n *node) showAgain() {
 		What: savedShown, Of: &n.handle.spends})
 }
 
-// shownSaved is the answer of the store to that. Where the key is another's by now, the watch
-// tells of it.
+// shownSaved handles the result of that write. If another replica owns the key by now, the watch delivers it.
 func (n *node) shownSaved(m storage.Saved) {
 	switch {
-	case n.instead == nil: // it was announced anew meanwhile
+	case n.instead == nil: // the stream was announced again meanwhile
 	case m.Err == nil && !m.Done && !m.Now.Exists() && n.stream != nil:
-		n.own() // its lease has ended
-	case m.Err == nil, n.stream == nil: // gone sees to what is there
+		n.own() // its lease has expired
+	case m.Err == nil, n.stream == nil: // gone handles what is left
 		n.instead = nil
 	case n.hopeless("state of the node", m.Err):
-		n.announced, n.instead = n.instead, nil // with the next change
+		n.announced, n.instead = n.instead, nil // the next change retries
 	default:
 		n.later(savedShown)
 	}
 }
 
-// gone is the answer of the store to the end of our stream. What is left of it there, of
-// before or after a text whose fate was not known, is taken away too.
+// gone handles the result of deleting the owner's key. If the key still names the ended stream with another value, as
+// after a write with unknown outcome, gone deletes that.
 func (n *node) gone(m storage.Saved) {
 	if m.Err != nil {
 		n.later(savedGone)

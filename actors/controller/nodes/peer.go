@@ -16,25 +16,25 @@ import (
 	peerpkg "edgespan/config/stateloop/peer"
 )
 
-// places is where others find the node.
+// places is where other nodes find this one.
 type places struct {
-	placing bool   // its ports are on their way to the store
-	placed  string // as which they were sent there
+	placing bool   // a write of its ports is in flight
+	placed  string // the ports that were written
 	ports   underlay.Paces
-	where   pace.Steady[string] // the address that it comes from
+	where   pace.Steady[string] // the address that it connects from
 
-	portsDue, whereDue bool // a look at them is under way
+	portsDue, whereDue bool // a check is scheduled
 }
 
-// configuration is the PeerConfiguration of what the node wants, with all that is to be absent;
-// nil where there is neither.
+// configuration returns the node's PeerConfiguration, including everything that must be absent; nil if there is
+// neither.
 func (n *node) configuration() *peerpkg.Configuration {
 	return peerpkg.Complete(n.name, n.want.With, n.machine.Memory().Left(n.want.With), func() []stateloop.Desired {
 		return n.d.Declared(n.want.Config, n.want.Set)
 	})
 }
 
-// partsOf are the parameters that a report answers, where somebody asks.
+// partsOf returns which reported parameters are absent, if the machine needs it.
 func (n *node) partsOf(r *nodeproto.Report) map[string]bool {
 	if !n.machine.Parting() {
 		return nil
@@ -46,15 +46,15 @@ func (n *node) partsOf(r *nodeproto.Report) map[string]bool {
 	return out
 }
 
-// underlay writes where tunnels of others find the node, when that is news and the node is a
-// peer. What a port had last stays until it has another address: a tunnel to one that is down
-// is down, and one that is made anew for every cable that is pulled is no better.
+// underlay stores the ports at which tunnels of other nodes find this one, if it is a peer and they changed. A port
+// keeps its last address until it has another one: a tunnel to a port that is down is down anyway, and recreating it
+// for every unplugged cable would not help.
 func (n *node) underlay() {
 	if n.stream == nil || n.report == nil || n.want.With == nil || len(n.report.Ports) == 0 {
 		return
 	}
 	if n.placing {
-		return // that is looked at again when it is stored
+		return // a write is in flight: the next report checks again
 	}
 	has := n.handle.underlay.Load()
 	var before underlay.Ports
@@ -76,11 +76,11 @@ func (n *node) place() {
 		Of: &n.handle.spends})
 }
 
-// placeAgain is to store ports again that the store did not take.
+// placeAgain retries a failed write of the ports.
 type placeAgain struct{}
 
-// underlaySaved is the answer of the store. What it did not take is not looked at anew, which would count as another
-// change, but stored again.
+// underlaySaved handles the result of the write. A failed write is repeated without looking at the ports again, which
+// would count as another change.
 func (n *node) underlaySaved(m storage.Saved) {
 	if m.Err != nil && n.stream != nil {
 		n.d.Log.Warn("store the ports of a node", zap.String("node", n.id), zap.Error(m.Err))
@@ -91,13 +91,13 @@ func (n *node) underlaySaved(m storage.Saved) {
 	n.placing = false
 }
 
-// portsDue is to look at the ports again.
+// portsDue checks the ports again.
 type portsDue struct{}
 
-// digestOf is what a report says the node runs.
+// digestOf returns the digest of a reported config.
 func digestOf(md5, peer string) fleet.Digest { return fleet.Digest{Config: md5, Peer: peer} }
 
-// encoded is the configuration as it is pushed, nil for none.
+// encoded returns the configuration in its pushed form, nil for none.
 func (n *node) encoded() ([]byte, error) {
 	c := n.configuration()
 	if c == nil {

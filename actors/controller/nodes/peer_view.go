@@ -10,18 +10,18 @@ import (
 	"edgespan/config/stateloop/peer"
 )
 
-// PeerView is what is shown of a node as a peer: its own replica derives it, and tells it to the
-// others with its key. Nobody changes it.
+// PeerView is how a node is shown as a peer. The replica that has its stream derives it and publishes it to the others.
+// It is read-only.
 type PeerView struct {
 	Report stateloop.PeerStatusReport `json:"report"`
 	More   map[string]partView        `json:"more,omitempty"` // by id
-	has    []peer.Gone                // what may be on it, by its memory
+	has    []peer.Gone                // what may be on the node, by its memory
 }
 
-// Gone is what may be on the node, by its memory.
+// Gone returns what may be on the node, by its memory.
 func (v *PeerView) Gone() []peer.Gone { return v.has }
 
-// partView is what is shown of a parameter beside its state.
+// partView is what is shown of a parameter in addition to its state.
 type partView struct {
 	Dependencies []string  `json:"dependencies,omitempty"`
 	Reported     string    `json:"reported,omitempty"` // what the node said
@@ -30,14 +30,14 @@ type partView struct {
 	Describes    string    `json:"describes,omitempty"`
 }
 
-// notices tell those who wait that something that is shown is another.
+// notices notifies waiters of changes to what is shown.
 type notices struct {
 	mu     sync.Mutex
 	number uint64
-	moved  chan struct{} // is closed by the next; nil: nobody waits
+	moved  chan struct{} // closed by the next change; nil: no waiter
 }
 
-// Notify tells.
+// Notify wakes the waiters.
 func (n *notices) Notify() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -48,17 +48,17 @@ func (n *notices) Notify() {
 	}
 }
 
-// After is the number of now, and a channel that is closed by the next one.
+// After returns the current number, and a channel that the next change closes.
 func (n *notices) After() (uint64, <-chan struct{}) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.moved == nil {
 		n.moved = make(chan struct{})
 	}
-	return n.number + 1, n.moved // 0 is before all of them
+	return n.number + 1, n.moved // 0 precedes all of them
 }
 
-// view publishes what is new of the node as a peer.
+// view publishes changes of the node as a peer.
 func (n *node) view() {
 	key := viewKey{n.theirs, n.stream != nil, n.report != nil, n.want.Generation, n.derived(), sameList(n.machine.Has())}
 	if n.viewOf == key {
@@ -72,7 +72,7 @@ func (n *node) view() {
 	}
 }
 
-// viewKey says what a view was made of.
+// viewKey is the input that a view was derived from.
 type viewKey struct {
 	theirs         *reported
 	here, reported bool
@@ -81,8 +81,8 @@ type viewKey struct {
 	has            listKey
 }
 
-// derived is the number of the derivation of now, 0 for none: of a node that is in sync or has
-// a PeerConfiguration. What others are on their way to is told by their state.
+// derived returns the number of the current summary, 0 for none. Only nodes that are in sync or have a
+// PeerConfiguration are summarized; for the others their state says what they wait for.
 func (n *node) derived() uint64 {
 	if n.theirs != nil || n.report == nil && n.want.With == nil || !n.peers() && !n.synced() {
 		return 0
@@ -91,10 +91,10 @@ func (n *node) derived() uint64 {
 	return n.summary.number
 }
 
-// peers says whether the node has, or may have, more than its config declares.
+// peers reports whether the node has, or may have, more than its config declares.
 func (n *node) peers() bool { return n.want.With != nil || len(n.machine.Has()) > 0 }
 
-// viewed is the view of now; nil of a node that nothing is known of.
+// viewed returns the current view; nil for an unknown node.
 func (n *node) viewed() *PeerView {
 	has := n.machine.Has()
 	if t := n.theirs; t != nil && t.Peer != nil {
@@ -115,7 +115,7 @@ func (n *node) viewed() *PeerView {
 	return &v
 }
 
-// view is the view of a node without a PeerConfiguration, as its replica tells it.
+// view returns the view of a node without a PeerConfiguration, from what its replica published.
 func (t *reported) view(has []peer.Gone) *PeerView {
 	v := PeerView{has: has, Report: stateloop.PeerStatusReport{Health: t.Health,
 		Ready: t.Ready, Desired: t.Wants, Applied: t.Runs, Counts: map[stateloop.State]int{}}}
@@ -133,7 +133,7 @@ func (t *reported) view(has []peer.Gone) *PeerView {
 	return &v
 }
 
-// listKey is the identity of a list that nobody changes.
+// listKey identifies a read-only list.
 type listKey struct {
 	first *peer.Gone
 	size  int
@@ -146,7 +146,7 @@ func sameList(l []peer.Gone) listKey {
 	return listKey{&l[0], len(l)}
 }
 
-// ShownParameter is a parameter as people get it.
+// ShownParameter returns a parameter in its form of the API.
 func ShownParameter(p stateloop.Parameter, more partView) fleetapi.PeerParameter {
 	return fleetapi.PeerParameter{
 		ID: p.ID, Kind: p.Kind, Target: string(p.Target), State: string(p.State), Reported: more.Reported,
@@ -156,7 +156,7 @@ func ShownParameter(p stateloop.Parameter, more partView) fleetapi.PeerParameter
 	}
 }
 
-// Moment is a time, nil for none.
+// Moment returns a pointer to a time, nil for the zero time.
 func Moment(t time.Time) *time.Time {
 	if t.IsZero() {
 		return nil

@@ -19,31 +19,31 @@ import (
 )
 
 type (
-	// request is a question that the node has not answered.
+	// request is a request that the node has not answered.
 	request struct {
 		kind    string
-		board   string // of AskBaseConfig
-		preview string // of AskPreview: which one
+		board   string // of RequestBaseConfig
+		preview string // of RequestPreview: the preview's id
 		at      time.Time
 	}
-	// Command is an operator's.
+	// Command is an operator's command.
 	Command struct {
 		By   fleetapi.Caller
 		What fleetapi.Command
 	}
-	// CommandDone is its answer.
+	// CommandDone is its result.
 	CommandDone struct{ Err error }
-	// RequestRunning asks for what a node runs beyond its wanted config.
+	// RequestRunning asks for what a node runs in addition to its desired config.
 	RequestRunning struct{}
-	// Running is its answer: the objects that the wanted config would remove.
+	// Running is its answer: the objects that the desired config would remove.
 	Running struct {
 		Document config.Object
 		Removes  []string
 		Err      error
 	}
-	// Describe asks for all that is known of a node; the answer is a fleetapi.NodeDetail.
+	// Describe asks for everything known of a node; the answer is a fleetapi.NodeDetail.
 	Describe struct{}
-	// Preview asks a node for the actions of a document.
+	// Preview asks a node which actions a document entails.
 	Preview struct {
 		ID       string
 		Document []byte
@@ -51,21 +51,21 @@ type (
 	}
 )
 
-// maxAsks is how many questions a node may have open: older ones are dropped.
+// maxAsks bounds the open requests to a node: older ones are dropped.
 const maxAsks = 16
 
-// questions are those that the node was asked.
+// questions are the requests to the node.
 type questions struct {
 	asks     map[uint64]request
-	asking   uint64                // the last question for what it runs
-	ran      []byte                // what it said it runs, until it is adopted
+	asking   uint64                // the last request for its running config
+	ran      []byte                // its running config as it answered, until it is adopted
 	compare  *fleet.Compare        // waits for the node's answer
-	misfit   time.Time             // when its last answer was another config than it reports
-	misfits  int                   // how many such answers there were in a row
-	previews map[string]kv.LeaseID // that it was asked for
+	misfit   time.Time             // when its last answer differed from the reported config
+	misfits  int                   // how many successive answers differed
+	previews map[string]kv.LeaseID // requested previews, by id
 }
 
-// request asks the node something, and says as which number.
+// request sends the node a request and returns its number.
 func (n *node) request(a request, data []byte) uint64 {
 	if n.asks == nil {
 		n.asks = map[uint64]request{}
@@ -81,7 +81,7 @@ func (n *node) request(a request, data []byte) uint64 {
 	return id
 }
 
-// asked says whether the node may be asked for its base config, and asks.
+// asked requests the node's base config if the fleet permits it.
 func (n *node) asked(m fleet.Asked) {
 	if m.Granted && n.report != nil {
 		n.request(request{kind: nodeproto.RequestBaseConfig, board: n.report.Board}, nil)
@@ -89,7 +89,7 @@ func (n *node) asked(m fleet.Asked) {
 	n.step(m)
 }
 
-// answered takes the answer to a question; what was not asked is dropped.
+// answered handles the answer to a request; unrequested answers are dropped.
 func (n *node) answered(w nodeproto.Answer) {
 	a, open := n.asks[w.ID]
 	if !open {
@@ -111,7 +111,7 @@ func (n *node) answered(w nodeproto.Answer) {
 	}
 }
 
-// ofOperators takes what people ask of the node.
+// ofOperators handles requests of operators.
 func (n *node) ofOperators(m any) {
 	switch m := m.(type) {
 	case storage.Question:
@@ -134,7 +134,7 @@ func (n *node) ofOperators(m any) {
 	}
 }
 
-// command does what an operator wants, or says why not.
+// command runs an operator's command, or refuses it.
 func (n *node) command(reply func(any), c Command) {
 	if why := n.machine.WhyUnread(); why != "" && c.What != fleetapi.Confirm {
 		reply(CommandDone{fmt.Errorf("%s: %w: cannot read the stored state of its pushes: %s: use a controller of the "+
@@ -165,7 +165,7 @@ func (n *node) command(reply func(any), c Command) {
 	reply(CommandDone{})
 }
 
-// confirm makes what the node has pending the confirmed config, by hand.
+// confirm confirms the node's pending config by hand.
 func (n *node) confirm() error {
 	switch {
 	case n.stream == nil:
@@ -176,8 +176,8 @@ func (n *node) confirm() error {
 	return n.stream.Send(nodeproto.Confirm{Generation: n.report.Pending.Generation})
 }
 
-// renew has the node renew its certificate now. Nothing is kept for a node that is offline: one
-// whose time has come renews by itself once it is back.
+// renew makes the node renew its certificate now. For an offline node nothing is queued: it renews by itself when it
+// reconnects, if it is due.
 func (n *node) renew() error {
 	if n.stream == nil {
 		return fmt.Errorf("renew: %w: node offline: try again when it is connected", fleetapi.ErrRefused)
@@ -185,17 +185,16 @@ func (n *node) renew() error {
 	return n.stream.Send(nodeproto.Renew{})
 }
 
-// runningConfigs is what nodes that wait to be adopted have answered.
+// runningConfigs bounds the running configs that nodes waiting for adoption have sent.
 type runningConfigs struct {
-	one  sync.Mutex // is read at a time
+	one  sync.Mutex // held while one is read
 	kept atomic.Int64
 }
 
-// maxAnswers is how many bytes of such answers are kept of all nodes together: 10 KB of a usual node, up to 8 MB of
-// a hostile one.
+// maxAnswers bounds the bytes of the kept answers of all nodes: 10 KB for a usual node, up to 8 MB for a hostile one.
 const maxAnswers = 128 << 20
 
-// storeRunning keeps what the node says it runs, if there is room; nil forgets it.
+// storeRunning keeps the node's running config if there is room; nil drops it.
 func (n *node) storeRunning(data []byte) {
 	n.d.running.kept.Add(-int64(len(n.ran)))
 	n.ran = nil
@@ -206,7 +205,7 @@ func (n *node) storeRunning(data []byte) {
 	n.ran = data
 }
 
-// runs is what the node runs and the wanted config would remove.
+// runs returns what the node runs and the desired config would remove.
 func (n *node) runs() Running {
 	if n.machine.State(n.d.Now()) != fleet.NeedsAdoption {
 		return Running{Err: fmt.Errorf("adopt: %w: the node does not need adoption", fleetapi.ErrRefused)}
@@ -228,7 +227,7 @@ func (n *node) runs() Running {
 	return Running{Document: o, Removes: fleet.Removes(o, effective)}
 }
 
-// describe is all that is known of the node.
+// describe returns everything known of the node.
 func (n *node) describe() fleetapi.NodeDetail {
 	now := n.d.Now()
 	d := fleetapi.NodeDetail{
@@ -275,13 +274,13 @@ func (n *node) describe() fleetapi.NodeDetail {
 	return d
 }
 
-// The states of a node that has answered a preview.
+// States of a node that has answered a preview.
 const (
 	previewAnswered = "answered"
 	previewFailed   = "failed"
 )
 
-// answeredPreview stores the node's answer to a preview, for whoever asks any replica.
+// answeredPreview stores the node's answer to a preview, for all replicas.
 func (n *node) answeredPreview(id string, w nodeproto.Answer) {
 	lease, is := n.previews[id]
 	if !is {

@@ -14,18 +14,18 @@ import (
 	"edgespan/config/kv"
 )
 
-// Gated tells the actor of a node to look at its gate.
+// Gated makes a node's actor read its admission again.
 type Gated struct{}
 
-// standings is what the rollout is told of it.
+// standings is what the node has published for the staged rollout.
 type standings struct {
-	earlier        *nodeproto.Report // the last one before its batch
-	standingSent   []byte            // what it said last of how it stands
-	standingSentOn string            // on this stream
+	earlier        *nodeproto.Report // the last report before its batch
+	standingSent   []byte            // the last published standing
+	standingSentOn string            // the stream on which it was published
 }
 
-// publishStanding says how the node stands to what it wants, for the rollout, where that is another
-// than it said on this stream.
+// publishStanding publishes how far the node is on the way to its desired config, for the rollout, if it differs from
+// the last standing on this stream.
 func (n *node) publishStanding(now time.Time) {
 	g := n.handle.admission.Load()
 	if g == nil || !g.Staged || n.stream == nil || n.report == nil || n.want.Digest == (fleet.Digest{}) {
@@ -48,8 +48,7 @@ func (n *node) publishStanding(now time.Time) {
 		Of: &n.handle.spends})
 }
 
-// vanished says for the rollout that the node's stream ends, where it has the config and has not done
-// with it.
+// vanished publishes that the node's stream ended after it got its desired config, before it confirmed or undid it.
 func (n *node) vanished() {
 	if g := n.handle.admission.Load(); g == nil || !g.Staged || !n.machine.AtWork(n.d.Now()) {
 		return
@@ -58,7 +57,7 @@ func (n *node) vanished() {
 	n.d.Saver.Add(storage.Save{Op: kv.Put(history.StandingKey(n.id), n.standingSent), To: n.self, What: savedStanding})
 }
 
-// standingSaved is the answer of the store: what was not stored is with the next report.
+// standingSaved handles the result of the write: the next report repeats a failed one.
 func (n *node) standingSaved(m storage.Saved) {
 	if m.Err != nil {
 		n.d.Log.Warn("publish the state of a node", zap.String("node", n.id), zap.Error(m.Err))

@@ -14,8 +14,7 @@ import (
 	"edgespan/config/stateloop"
 )
 
-// declarations are what configs declare. Nodes that want the same config share one list, which
-// nobody changes.
+// declarations caches what configs declare. Nodes with the same config share one list, which is read-only.
 type declarations struct {
 	mu   sync.Mutex
 	last [maxDocuments]declaration
@@ -25,10 +24,10 @@ type declarations struct {
 type declaration struct {
 	md5        string
 	parameters []stateloop.Desired
-	err        error // it declares nothing that could be read
+	err        error // why nothing could be read
 }
 
-// of is what the layers declare, by the MD5 of their config.
+// of returns what layers declare, by the MD5 of their config.
 func (d *declarations) of(md5 string, set layers.Set) declaration {
 	d.mu.Lock()
 	for _, one := range d.last {
@@ -51,8 +50,8 @@ func (d *declarations) of(md5 string, set layers.Set) declaration {
 	return out
 }
 
-// summary is the state report of the node: what follows for each parameter that it wants, or
-// that is to go, from what the node reported.
+// summary is the node's state report: the state of each parameter that is desired or must be removed, derived from what
+// the node reported.
 type summary struct {
 	of       fleet.Desired
 	has      listKey
@@ -62,17 +61,17 @@ type summary struct {
 	health   []nodeproto.Health
 	report   stateloop.PeerStatusReport
 	more     map[string]partView // by id
-	number   uint64              // of derivations
+	number   uint64              // counts derivations
 }
 
 // views is what is shown of the node.
 type views struct {
-	declared declaration // of the config that it wants
+	declared declaration // of its desired config
 	summary  summary
-	viewOf   viewKey // what it was made of
+	viewOf   viewKey // what the view was derived from
 }
 
-// summarize derives the report anew where something of it is another than before.
+// summarize derives the report if its input has changed.
 func (n *node) summarize() stateloop.PeerStatusReport {
 	s := &n.summary
 	r := n.report
@@ -102,8 +101,8 @@ func (n *node) summarize() stateloop.PeerStatusReport {
 	}
 	*s = summary{n.want.Desired, has, n.stream != nil, r.Generation, r.Parameters, r.Health,
 		stateloop.Summarize(about, want, said), more, s.number + 1}
-	// What nobody wants and is not there is as it should be: the node goes on to say so of what
-	// it has removed, until it is told something else.
+	// The node keeps reporting what it has removed until it gets another config: what is undesired and absent is as it
+	// should be.
 	s.report.Ignored = slices.DeleteFunc(s.report.Ignored, func(i stateloop.IgnoredParameter) bool {
 		return i.Reported == stateloop.Absent && i.Review == stateloop.No
 	})
@@ -115,7 +114,7 @@ func (n *node) summarize() stateloop.PeerStatusReport {
 	return s.report
 }
 
-// lastReport is when the node reported last, zero for never.
+// lastReport returns when the node reported last, zero for never.
 func (n *node) lastReport() time.Time {
 	if at := n.handle.heard.Load(); at != 0 {
 		return time.Unix(0, at)
@@ -123,10 +122,9 @@ func (n *node) lastReport() time.Time {
 	return time.Time{}
 }
 
-// desiredParameters are all that the node wants, what is to be absent among them: by its
-// PeerConfiguration, or where it has none by its config. Networks and adapters that it reports
-// and that neither has are to be absent too: they are from before the controller pushed to it.
-// More gets what is shown of them.
+// desiredParameters returns all parameters of the node, including those that must be absent: of its PeerConfiguration,
+// or without one of its config. Reported networks and adapters that neither has must be absent too: they are from
+// before the controller pushed to it. It adds what is shown of them to more.
 func (n *node) desiredParameters(more map[string]partView, reports []stateloop.Reported) []stateloop.Desired {
 	var out []stateloop.Desired
 	if c := n.configuration(); c != nil {
@@ -150,7 +148,7 @@ func (n *node) desiredParameters(more map[string]partView, reports []stateloop.R
 	return append(slices.Clip(n.declared.parameters), stateloop.Removed(n.declared.parameters, reports)...)
 }
 
-// parameters are those of the state report, for people.
+// parameters returns the parameters of the state report in their form of the API.
 func (n *node) parameters() []fleetapi.Parameter { return parametersOf(n.summarize()) }
 
 func parametersOf(r stateloop.PeerStatusReport) []fleetapi.Parameter {
@@ -163,18 +161,18 @@ func parametersOf(r stateloop.PeerStatusReport) []fleetapi.Parameter {
 	return out
 }
 
-// synced says whether the node was in sync when it was shown last.
+// synced reports whether the node was in sync in its last published row.
 func (n *node) synced() bool {
 	r := n.handle.row.Load()
 	return r != nil && r.Key.State == fleet.InSync
 }
 
-// show publishes what is new of the node for whoever lists nodes.
+// show publishes changes of the node for lists of nodes.
 func (n *node) show(now time.Time) {
 	n.publishStanding(now)
 	defer n.view()
 	if n.machine.Adopted() {
-		n.storeRunning(nil) // nobody imports it any more
+		n.storeRunning(nil) // no longer needed: the node is adopted
 	}
 	k := rowKey{
 		State: n.machine.State(now), managed: n.want.Managed, versions: n.want.For, desired: n.want.Digest,

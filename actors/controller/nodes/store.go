@@ -15,7 +15,7 @@ import (
 	"edgespan/config/kv"
 )
 
-// What an entry of the saver was for.
+// Purposes of the saver's entries.
 const (
 	savedRead = iota
 	savedMemory
@@ -28,27 +28,27 @@ const (
 	savedNothing
 )
 
-// unstored is what waits for the store, and what is on its way there.
+// unstored is what waits for the store or is in flight.
 type unstored struct {
 	todo    []todo
-	saving  []byte             // the memory on its way to the store
-	memory  kv.Revision        // that wrote it last
-	other   *kv.Entry          // another's write of it, while ours is under way
-	failed  [savedNothing]bool // what the store could not do
-	waiting bool               // to try it again
-	holding bool               // effects wait
+	saving  []byte             // the memory in flight
+	memory  kv.Revision        // that wrote the memory last
+	other   *kv.Entry          // another replica's write of it meanwhile
+	failed  [savedNothing]bool // writes that failed
+	waiting bool               // a retry is scheduled
+	holding bool               // effects must wait
 }
 
-// generations is what the node wants, which is counted in the store first.
+// generations is the node's desired config, whose generation is stored first.
 type generations struct {
 	want                 Desired  // as the machine has it
-	next                 *Desired // that is being counted
+	next                 *Desired // whose generation is being stored
 	counting, superseded bool
 	count                kv.Revision // that wrote the generation last
 }
 
-// wants takes what the node shall have. It is counted in the store before the machine hears
-// of it; what is newer goes before what is on its way.
+// wants takes over a desired config. Its generation is stored before the machine gets it; a newer config replaces one
+// whose generation is being stored.
 func (n *node) wants(w Desired) {
 	n.next = &w
 	n.superseded = n.counting
@@ -78,7 +78,7 @@ func (n *node) counts() {
 		What: savedCount, Of: &n.handle.spends})
 }
 
-// counted gives the machine what was counted.
+// counted steps the machine with the config whose generation is stored.
 func (n *node) counted() {
 	n.want, n.next = *n.next, nil
 	n.want.Stored = kv.Entry{}
@@ -87,7 +87,7 @@ func (n *node) counted() {
 	n.compareAgain()
 }
 
-// countSaved is the answer of the store to a count.
+// countSaved handles the result of storing a generation.
 func (n *node) countSaved(m storage.Saved) {
 	n.counting = false
 	own := n.next != nil && m.Now.Exists() && bytes.Equal(m.Now.Value, storage.Encode(n.next.Counted))
@@ -101,7 +101,7 @@ func (n *node) countSaved(m storage.Saved) {
 	case m.Done:
 		n.count, n.superseded = m.Rev, false
 		n.counts()
-	case own: // it was done, and the answer got lost
+	case own: // stored, but the answer was lost
 		n.count = m.Now.ModRevision
 		n.counted()
 	default:
@@ -111,7 +111,7 @@ func (n *node) countSaved(m storage.Saved) {
 	}
 }
 
-// saved takes an answer of the saver.
+// saved handles a result of the saver.
 func (n *node) saved(m storage.Saved) {
 	switch m.What {
 	case savedRead:
@@ -135,7 +135,7 @@ func (n *node) saved(m storage.Saved) {
 	}
 }
 
-// written is a memory as the store has it: whose write it was is known by its text.
+// save stores a memory. The result identifies its writer by the value.
 func (n *node) save(m fleet.Memory) {
 	n.saving = storage.Encode(m)
 	compare := kv.At(history.PushKey(n.id), n.memory)
@@ -143,9 +143,8 @@ func (n *node) save(m fleet.Memory) {
 		Of: &n.handle.spends})
 }
 
-// memorySaved goes on with what waited for the memory to be stored. Where another replica
-// wrote one meanwhile the two are merged, and a push that it knows of, or of its number, is
-// not made.
+// memorySaved continues with the effects that waited for the memory. If another replica wrote one meanwhile, both are
+// merged, and a push that the other one knows, or whose number it has, is dropped.
 func (n *node) memorySaved(m storage.Saved) {
 	text, other := n.saving, n.other
 	n.saving, n.other = nil, nil
@@ -153,12 +152,12 @@ func (n *node) memorySaved(m storage.Saved) {
 	case errors.Is(m.Err, kv.ErrTooLarge) && n.lighten():
 	case m.Err != nil:
 		n.logAt(zap.WarnLevel, "store the state of a node", zap.Error(m.Err))
-		n.saving, n.other = text, other // it is tried again
+		n.saving, n.other = text, other // later retries it
 		n.later(savedMemory)
 		return
 	case m.Done:
 		n.memory = m.Rev
-	case bytes.Equal(m.Now.Value, text): // it was done, and the answer got lost
+	case bytes.Equal(m.Now.Value, text): // stored, but the answer was lost
 		n.memory = m.Now.ModRevision
 	default:
 		n.recall(m.Now)
@@ -169,8 +168,7 @@ func (n *node) memorySaved(m storage.Saved) {
 	n.work()
 }
 
-// lighten plans a memory that the store may take in place of one that is too large for it, if there
-// is anything that it can do without.
+// lighten replaces a memory that is too large for the store by a smaller one, and reports whether that was possible.
 func (n *node) lighten() bool {
 	waiting := n.todo
 	n.todo, n.holding = nil, true
@@ -190,7 +188,7 @@ func (n *node) recall(e kv.Entry) {
 	theirs, err := n.parse(e)
 	n.memory = e.ModRevision
 	if err != nil {
-		n.todo = slices.DeleteFunc(n.todo, func(t todo) bool { // nothing goes out that is not stored
+		n.todo = slices.DeleteFunc(n.todo, func(t todo) bool { // nothing is sent that is not stored
 			switch t.effect.(type) {
 			case fleet.Save, fleet.Push, ack:
 				return true
@@ -210,13 +208,13 @@ func (n *node) recall(e kv.Entry) {
 			continue
 		}
 		if _, is := t.effect.(fleet.Save); is {
-			continue // the merged one has it
+			continue // the merged memory includes it
 		}
 		n.todo = append(n.todo, t)
 	}
 }
 
-// remembered is a write of the memory that the store tells of.
+// remembered handles another replica's write of the memory.
 func (n *node) remembered(e kv.Entry) {
 	switch {
 	case n.saving != nil:
@@ -229,7 +227,7 @@ func (n *node) remembered(e kv.Entry) {
 	}
 }
 
-// later tries again what the store could not do: what was to be saved for, by its number.
+// later schedules a retry of a failed write.
 func (n *node) later(what int) {
 	n.failed[what] = true
 	if n.waiting {
@@ -240,7 +238,7 @@ func (n *node) later(what int) {
 	n.d.After(storage.StoreBackoff, func() { n.d.Send(self, retry{}) })
 }
 
-// again does what the store could not do before.
+// again retries the failed writes.
 func (n *node) again() {
 	failed := n.failed
 	n.waiting, n.failed = false, [savedNothing]bool{}
@@ -266,7 +264,7 @@ func (n *node) again() {
 	}
 }
 
-// setTimer sets the machine's timer in place of the one before; zero is none.
+// setTimer replaces the machine's timer; a zero time removes it.
 func (n *node) setTimer(at time.Time) {
 	n.timers++
 	if n.timer != nil {

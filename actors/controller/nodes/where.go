@@ -7,14 +7,14 @@ import (
 	"edgespan/config/fleet/underlay"
 )
 
-// whereRule is how often the address of a node may change: where tunnels lead to it that is a
-// revision of the history, which stays for ever.
+// whereRule limits how often a node's address may change: if tunnels lead to the node, each change is a revision in the
+// history, which is permanent.
 var whereRule = pace.Rule{Still: 3 * time.Second, First: time.Minute, Max: time.Hour, Quiet: 6 * time.Hour}
 
-// whereDue is to look at the address again.
+// whereDue checks the address again.
 type whereDue struct{}
 
-// located notes where the node comes from.
+// located records the address that the node connects from.
 func (n *node) located(address string) {
 	if address = underlay.Reachable(address); address == "" {
 		return
@@ -26,14 +26,14 @@ func (n *node) located(address string) {
 	n.locate()
 }
 
-// locate tells where the node is, once that counts.
+// locate publishes the node's address once whereRule accepts it.
 func (n *node) locate() {
 	address, wait := n.where.Value(n.d.Now(), whereRule)
 	n.dueIn(&n.whereDue, wait, whereDue{})
 	if n.handle.from(address) {
 		n.d.Tell(Located{n.id})
 		if n.announced != nil {
-			n.own() // the others were told of another one
+			n.own() // publish the new address to the other replicas
 		}
 	}
 }

@@ -10,8 +10,8 @@ import (
 	"edgespan/config/kv"
 )
 
-// Store is what the controller uses of its store; platform/store/backend says what the methods
-// hold to, and every backend there fulfils them.
+// Store is the part of the store that the controller uses. platform/store/backend documents the contract of the
+// methods, and all its backends implement it.
 type Store interface {
 	ID() string
 	Get(ctx context.Context, key kv.Key) (kv.Entry, kv.Revision, error)
@@ -27,16 +27,16 @@ type Store interface {
 	Size(ctx context.Context) (int64, error)
 }
 
-// What a replica holds to. A dead replica's nodes are offline for the others after leaseTTL.
+// Limits of a replica. After leaseTTL the other replicas consider a dead replica's nodes offline.
 const (
 	LeaseTTL     = 10 * time.Second
 	StoreTimeout = 10 * time.Second // of one call of the store
-	WriteTimeout = 30 * time.Second // of one write, waiting for others among it
-	StoreBackoff = time.Second      // how long a leaf waits for a store that failed
+	WriteTimeout = 30 * time.Second // of one write, including its wait in the queue
+	StoreBackoff = time.Second      // pause of a leaf after an error of the store
 )
 
-// Access is the store as one replica uses it: each call has a time limit, and what hangs on
-// the replica's life hangs on its lease.
+// Access is one replica's access to the store: it gives each call a time limit, and keeps the lease to which keys that
+// must not outlive the replica are attached.
 type Access struct {
 	*Host
 
@@ -47,34 +47,34 @@ type Access struct {
 	lease   atomic.Int64
 }
 
-// NewAccess makes the access of a replica. Its saver works once its run is a leaf.
+// NewAccess creates the access of a replica. The saver works once its run method runs in a leaf.
 func NewAccess(h *Host, store Store, elector Elector) *Access {
 	a := &Access{Host: h, Began: h.Now(), store: store, elector: elector}
 	a.Saver = newSaver(a)
 	return a
 }
 
-// LeaseID is the lease of this replica, 0 while it has none.
+// LeaseID returns the lease of this replica, 0 for none.
 func (a *Access) LeaseID() kv.LeaseID { return kv.LeaseID(a.lease.Load()) }
 
-// Holds says which lease the replica has.
+// Holds sets the lease of this replica.
 func (a *Access) Holds(id kv.LeaseID) { a.lease.Store(int64(id)) }
 
-// Commit does one transaction with a time limit.
+// Commit runs a transaction with a time limit.
 func (a *Access) Commit(ctx context.Context, txn kv.Txn) (kv.Outcome, error) {
 	ctx, cancel := context.WithTimeout(ctx, StoreTimeout)
 	defer cancel()
 	return a.store.Commit(ctx, txn)
 }
 
-// Grant makes a lease that nobody keeps alive.
+// Grant creates a lease that is not kept alive.
 func (a *Access) Grant(ctx context.Context, ttl time.Duration) (kv.LeaseID, error) {
 	ctx, cancel := context.WithTimeout(ctx, StoreTimeout)
 	defer cancel()
 	return a.store.Grant(ctx, ttl)
 }
 
-// drop takes back a lease of grant's, with what hangs on it. It would go by itself.
+// drop revokes a lease and its keys, which would expire anyway.
 func (a *Access) drop(lease kv.LeaseID) {
 	ctx, cancel := context.WithTimeout(context.Background(), StoreTimeout)
 	defer cancel()
@@ -83,12 +83,12 @@ func (a *Access) drop(lease kv.LeaseID) {
 	}
 }
 
-// size is how many bytes the store takes, its own history among it.
+// size returns the size of the store in bytes, including its own history.
 func (a *Access) size(ctx context.Context) (int64, error) {
 	ctx, cancel := context.WithTimeout(ctx, StoreTimeout)
 	defer cancel()
 	return a.store.Size(ctx)
 }
 
-// Reader reads the store until ctx ends.
+// Reader returns a reader of the store that works until ctx ends.
 func (a *Access) Reader(ctx context.Context) Reader { return NewReader(ctx, a.store) }

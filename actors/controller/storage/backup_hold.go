@@ -15,15 +15,15 @@ import (
 	"edgespan/config/kv"
 )
 
-// A backup reads the store as of one revision for as long as its reader takes. Whoever makes one says so in a key
-// that ends with it, or with its lease: the leader compacts up to there only, while the store has room.
+// A backup reads the store at one revision, for as long as its client takes. It marks that revision with a leased key,
+// beyond which the leader does not compact while the store has room.
 const (
 	BackupHold  = time.Hour
-	backupWord  = "backup " // and an id
-	holdsBeyond = 8         // times retention.Bytes: then the store's room counts for more than a backup
+	backupWord  = "backup " // followed by an id
+	holdsBeyond = 8         // times Retention.Bytes: above that the leader compacts in spite of a backup
 )
 
-// BackUp streams all that the store has as of now. The revision of now is kept until that is written.
+// BackUp streams the current content of the store, and keeps its revision from being compacted until then.
 func (d *Access) BackUp(ctx context.Context, version string) (func(context.Context, io.Writer) error, error) {
 	release := d.hold(ctx)
 	s, err := backup.Open(d.Reader(ctx), backup.Header{Version: version, Store: d.store.ID(), Time: d.Now()})
@@ -37,7 +37,7 @@ func (d *Access) BackUp(ctx context.Context, version string) (func(context.Conte
 	}, nil
 }
 
-// hold keeps the revision of now. Without it a backup is made all the same, and may come to an early end.
+// hold marks the current revision. If that fails, the backup runs anyway, and may end early.
 func (d *Access) hold(ctx context.Context) (release func()) {
 	ctx, cancel := context.WithTimeout(ctx, StoreTimeout)
 	defer cancel()
@@ -60,7 +60,7 @@ func (d *Access) hold(ctx context.Context) (release func()) {
 	}
 }
 
-// held is the oldest revision that a backup reads, none where there is none.
+// held returns the oldest revision that a backup reads; some is false without a backup.
 func (d *Access) held(ctx context.Context) (oldest kv.Revision, some bool, err error) {
 	entries, err := d.Reader(ctx).All(history.InElections, 0)
 	for _, e := range entries {
@@ -76,7 +76,7 @@ func (d *Access) held(ctx context.Context) (oldest kv.Revision, some bool, err e
 	return oldest, some, err
 }
 
-// compactTo compacts the store, short of what a backup reads.
+// compactTo compacts the store, up to the oldest revision that a backup reads.
 func (d *Access) compactTo(ctx context.Context, to kv.Revision, grown int64) error {
 	ctx, cancel := context.WithTimeout(ctx, 2*StoreTimeout)
 	defer cancel()

@@ -13,11 +13,11 @@ import (
 	"edgespan/config/httpapi/fleetapi"
 )
 
-// Host is what the actors of a controller run on: their system, the clock, the log, and the leaves beside them.
+// Host is what the actors of a controller run on: the actor system, the clock, the log and the leaves.
 type Host struct {
 	Log     *zap.Logger
 	Now     func() time.Time // the wall clock
-	Replica string           // the name of this replica, which no other has
+	Replica string           // the name of this replica, unique among the replicas
 
 	Context  context.Context // ends with the controller
 	System   *actor.ActorSystem
@@ -26,23 +26,23 @@ type Host struct {
 	leaves   sync.WaitGroup
 }
 
-// registryBuckets is how many buckets find the actors of a controller: of ten thousand nodes
-// each has 160, in 32 maps.
+// registryBuckets is the number of buckets of the actor registry: with ten thousand nodes, each has 160 actors in 32
+// maps.
 const registryBuckets = 64
 
-// NewHost makes one that ends with ctx. Fail is told why the controller can't go on.
+// NewHost creates a host that ends with ctx. Host calls fail with the reason why the controller can't continue.
 func NewHost(ctx context.Context, replica string, log *zap.Logger, now func() time.Time, fail func(error)) *Host {
 	return &Host{Replica: replica, Log: log, Now: now, Context: ctx, System: supervise.System(log, registryBuckets),
 		strategy: &supervise.Backoff{Log: log}, Fail: fail}
 }
 
-// Question is a question to an actor. It replies once; nobody waits for a second answer.
+// Question is a request to an actor. Replies after the first are dropped.
 type Question struct {
 	Question any
 	Reply    func(any)
 }
 
-// Request asks an actor and waits for its answer until ctx or writeTimeout ends.
+// Request asks an actor and waits for its answer until ctx ends, at most WriteTimeout.
 func (h *Host) Request(ctx context.Context, who *actor.PID, question any) (any, error) {
 	ctx, cancel := context.WithTimeout(ctx, WriteTimeout)
 	defer cancel()
@@ -63,15 +63,14 @@ func (h *Host) Request(ctx context.Context, who *actor.PID, question any) (any, 
 	}
 }
 
-// Send sends an actor a message.
 func (h *Host) Send(who *actor.PID, message any) { h.System.Root.Send(who, message) }
 
-// Leaf runs what blocks beside the actors. Its panic ends the process.
+// Leaf runs code that blocks outside of the actors. A panic in it ends the process.
 func (h *Host) Leaf(name string, f func()) {
 	supervise.Leaf(h.Log, &h.leaves, name, f, func(reason any) { h.Fail(fmt.Errorf("leaf %s: %v", name, reason)) })
 }
 
-// After does something after a while, unless the controller has ended.
+// After calls f after t, unless the controller has ended.
 func (h *Host) After(t time.Duration, f func()) {
 	time.AfterFunc(t, func() {
 		if h.Context.Err() == nil {
@@ -80,7 +79,7 @@ func (h *Host) After(t time.Duration, f func()) {
 	})
 }
 
-// Pause waits, unless the controller ends.
+// Pause waits for t, or until the controller ends.
 func (h *Host) Pause(t time.Duration) {
 	select {
 	case <-time.After(t):
@@ -88,26 +87,26 @@ func (h *Host) Pause(t time.Duration) {
 	}
 }
 
-// Stop ends the actors below top, and waits for them and the leaves until ctx ends.
+// Stop stops the actors below top, and waits for them and the leaves until ctx ends.
 func (h *Host) Stop(ctx context.Context, top *actor.PID) error {
 	return supervise.Stop(ctx, h.System, top, &h.leaves, "actors")
 }
 
-// Spawn starts the top of the actors.
+// Spawn starts the top actor.
 func (h *Host) Spawn(make func() actor.Actor, name string) (*actor.PID, error) {
 	return h.System.Root.SpawnNamed(h.Vital(make), name)
 }
 
-// Vital makes the Props of an actor whose crash ends the process: a fresh one for each spawn.
+// Vital returns new Props for an actor whose crash ends the process. Use them for one spawn.
 func (h *Host) Vital(make func() actor.Actor) *actor.Props {
 	return actor.PropsFromProducer(make, actor.WithSupervisor(h.strategy),
 		actor.WithReceiverMiddleware(supervise.Lifecycle(h.Log), supervise.Vital(h.Fail), answering))
 }
 
-// Ping is a question to which every vital actor answers that it works off what it is sent.
+// Ping is a question that every vital actor answers, to show that it processes its messages.
 type Ping struct{}
 
-// answering is the middleware that does so.
+// answering is the middleware that answers Ping.
 func answering(next actor.ReceiverFunc) actor.ReceiverFunc {
 	return func(c actor.ReceiverContext, e *actor.MessageEnvelope) {
 		if a, is := e.Message.(Question); is && a.Question == (Ping{}) {

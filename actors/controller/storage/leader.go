@@ -11,24 +11,24 @@ import (
 	"edgespan/config/kv"
 )
 
-// The leader of all that one replica does for all. When it dies another one leads after
-// leaderTTL and a quarter of it, which is how often all others try.
+// The leader does the work that one replica does for all. If it dies, another one leads after LeaderTTL and a quarter
+// of it, the interval at which the others try.
 const (
 	LeaderTTL  = 2 * time.Second
 	LeaderWord = "leader" // the name of the election
 )
 
-// LeadAgain is how long a leader waits with what the store did not take.
+// LeadAgain is how long a leader waits before it retries after an error of the store.
 const LeadAgain = 200 * time.Millisecond
 
-// Elector runs elections on a store: platform/store/backend.Elector.
+// Elector creates an Elect on a store: platform/store/backend.Elector.
 type Elector func(Store) Elect
 
-// Elect campaigns for a key until ctx ends, and tells each turn that was won, lost or failed.
+// Elect campaigns for a key until ctx ends, and reports each turn that it wins, loses or fails.
 type Elect func(ctx context.Context, key kv.Key, ttl time.Duration, candidate []byte, tell func(kv.Turn))
 
-// campaign leads whenever nobody else does, and tells an actor when this replica leads (elected) and when it may not
-// any more (deposed).
+// campaign leads whenever no other replica does. It sends an actor Elected when this replica leads, and Deposed when it
+// must not lead any more.
 func (d *Access) campaign(tell *actor.PID) {
 	elect := d.elector(d.store)
 	elect(d.Context, history.ElectionKey(LeaderWord), LeaderTTL, []byte(d.Replica), func(turn kv.Turn) {

@@ -14,72 +14,71 @@ import (
 	"edgespan/config/kv"
 )
 
-// Words to /leader, and of it to /rollout.
+// Messages to /leader, and from it to /rollout.
 type (
-	// Elected says that this replica leads; deposed that it may not any more.
+	// Elected reports that this replica leads; Deposed that it must not lead any more.
 	Elected struct{ By kv.Leadership }
 	Deposed struct{}
 	// compactDue and sweepDue are timers of one leadership.
 	compactDue struct{ reign int }
 	sweepDue   struct{ reign int }
-	// Mail is a key of the leader's mailbox.
+	// Mail is an event of a key in the leader's outbox.
 	Mail struct{ Event kv.Event }
-	// carried says that an order is done, or is to be tried again.
+	// carried is the result of a leader request.
 	carried struct {
 		reign int
 		key   kv.Key
 		err   error
 	}
-	// carryDue is to try again.
+	// carryDue retries a leader request.
 	carryDue struct {
 		reign int
 		key   kv.Key
 	}
-	// marked is where the store was a moment ago.
+	// marked is the revision and size of the store a moment ago.
 	marked struct {
 		reign int
 		at    kv.Revision
-		size  int64 // of the store; 0 where it did not say
+		size  int64 // 0: unknown
 	}
 )
 
-// What the leader keeps of the store's own history, and how often it looks. What large writes
-// have left behind is swept at the begin of a leadership and then every sweepEvery, once it is
-// older than any write may take.
+// How often the leader compacts the store's own history and sweeps leftovers of large writes. It sweeps when it starts
+// to lead and then every sweepEvery, and removes what is older than any write can take.
 const (
 	CompactEvery = time.Minute
 	sweepEvery   = time.Hour
 	SweepAge     = 10 * time.Minute
 )
 
-// Retention is what the leader keeps of it.
+// Retention is how much of its history the store keeps.
 var Retention = kv.Retention{Age: 10 * time.Minute, Revisions: 10_000, Bytes: 64 << 20, Least: 10 * time.Minute}
 
-// leaderActor is /leader: what one replica does for all, and who that is.
+// leaderActor is /leader: who leads, and what the leader does for all replicas.
 type leaderActor struct {
 	d    *Writer
-	tell func(any) // tells /rollout who leads
+	tell func(any) // sends /rollout Elected and Deposed
 	self *actor.PID
 
 	leads *kv.Leadership
-	began time.Time          // when it began to
-	reign int                // counts leaderships: timers of another one are void
+	began time.Time          // when this leadership began
+	reign int                // counts leaderships: timers of an earlier one are ignored
 	ctx   context.Context    // of the reign
 	end   context.CancelFunc // of ctx
 	marks []kv.Mark
-	least int64     // size of the store before it grew; 0: not known
-	grew  time.Time // when it had grown by the bound of the retention; zero: it has not
+	least int64     // size of the store before it grew; 0: unknown
+	grew  time.Time // when it had grown by Retention.Bytes; zero: it has not
 
-	orders map[kv.Key]kv.Entry // that nobody has answered
-	doing  map[kv.Key]bool     // of them, in this reign
+	orders map[kv.Key]kv.Entry // requests without an answer
+	doing  map[kv.Key]bool     // those started in this reign
 }
 
-// NewLeader is /leader. It tells who leads: Elected and Deposed.
+// NewLeader returns the actor /leader. It reports Elected and Deposed through tell.
 func NewLeader(d *Writer, tell func(any)) actor.Actor {
 	return &leaderActor{d: d, tell: tell, orders: map[kv.Key]kv.Entry{}, doing: map[kv.Key]bool{}}
 }
 
-// Receive takes who leads, and the timers of the one that does.
+// Receive handles elections and the timers of the current leadership.
 func (a *leaderActor) Receive(c actor.Context) {
 	switch m := c.Message().(type) {
 	case *actor.Started:
@@ -122,7 +121,7 @@ func (a *leaderActor) Receive(c actor.Context) {
 	}
 }
 
-// begin takes up the work of the leader.
+// begin starts the work of the leader.
 func (a *leaderActor) begin(by kv.Leadership) {
 	a.d.Log.Info("this replica is the leader", zap.String("replica", a.d.Replica),
 		zap.Uint64("revision", uint64(by.Revision)))
@@ -138,8 +137,8 @@ func (a *leaderActor) begin(by kv.Leadership) {
 	}
 }
 
-// stepDown ends what is under way. What has gone to the store already is kept from being done
-// by the fence, once another leads.
+// stepDown cancels the work of the leader. The fence rejects transactions that are already on their way to the store
+// once another replica leads.
 func (a *leaderActor) stepDown() {
 	if a.leads != nil {
 		a.end()
@@ -149,7 +148,7 @@ func (a *leaderActor) stepDown() {
 	clear(a.doing)
 }
 
-// mailed takes over a key of the mailbox.
+// mailed takes over a key of the leader's outbox.
 func (a *leaderActor) mailed(e kv.Event) {
 	k := e.Entry.Key
 	if o := ValueOf[leaderRequest](e); o.Lease == 0 || o.Answered || o.Withdrawn {
@@ -160,7 +159,7 @@ func (a *leaderActor) mailed(e kv.Event) {
 	a.carry(k)
 }
 
-// carry does what an order says, by the writes of this replica.
+// carry runs a leader request as a write of this replica.
 func (a *leaderActor) carry(k kv.Key) {
 	e, is := a.orders[k]
 	if a.leads == nil || !is || a.doing[k] {
@@ -176,8 +175,8 @@ func (a *leaderActor) carry(k kv.Key) {
 	})
 }
 
-// carried goes on with an order that the store could not do, or whose fate is not known. One
-// that is answered has left the mailbox as far as we are concerned: the watch says so.
+// carried retries a request that the store could not run or whose outcome is unknown. An answered request leaves orders
+// when the watch delivers its answer.
 func (a *leaderActor) carried(m carried) {
 	delete(a.doing, m.key)
 	if m.err == nil || isRefusal(m.err) || errors.Is(m.err, errOvertaken) {
@@ -187,13 +186,13 @@ func (a *leaderActor) carried(m carried) {
 	a.later(LeadAgain, carryDue{a.reign, m.key})
 }
 
-// later sends a timer of this reign.
+// later sends a message after t, unless the controller has ended.
 func (a *leaderActor) later(t time.Duration, word any) {
 	self := a.self
 	a.d.After(t, func() { a.d.Send(self, word) })
 }
 
-// mark asks where the store is now.
+// mark reads the current revision and size of the store.
 func (a *leaderActor) mark() {
 	ctx, by, reign, self := a.ctx, *a.leads, a.reign, a.self
 	a.later(CompactEvery, compactDue{reign})
@@ -209,8 +208,8 @@ func (a *leaderActor) mark() {
 	})
 }
 
-// compact lets the store forget what nobody needs any more of its own history. The revisions
-// of layers are keys, and stay.
+// compact compacts the store's own history as far as Retention permits. The revisions of layers are keys, and are not
+// affected.
 func (a *leaderActor) compact(at kv.Revision, size int64) {
 	now := time.Now()
 	a.marks = append(a.marks, kv.Mark{Revision: at, At: now})
@@ -225,7 +224,7 @@ func (a *leaderActor) compact(at kv.Revision, size int64) {
 	if to == 0 {
 		return
 	}
-	if !a.grew.IsZero() && !a.marks[0].At.Before(a.grew) { // what the store grew by is gone, or is there to stay
+	if !a.grew.IsZero() && !a.marks[0].At.Before(a.grew) { // compaction has freed the growth, or never will
 		a.least, a.grew = 0, time.Time{}
 	}
 	ctx, grown := a.ctx, size-a.least
@@ -236,7 +235,7 @@ func (a *leaderActor) compact(at kv.Revision, size int64) {
 	})
 }
 
-// sweep takes away what large writes that did not come to their end have left.
+// sweep removes what unfinished large writes left behind.
 func (a *leaderActor) sweep() {
 	ctx, by := a.ctx, *a.leads
 	a.later(sweepEvery, sweepDue{a.reign})
@@ -251,15 +250,15 @@ func (a *leaderActor) sweep() {
 	})
 }
 
-// sweepTries is how often a sweep begins anew where somebody has written meanwhile.
+// sweepTries is how often a sweep starts over because of concurrent writes.
 const sweepTries = 20
 
-// errSwept ends a sweep that never found a moment between two writes. Another one comes.
+// errSwept ends a sweep that found no moment between two writes. The next one tries again.
 var errSwept = errors.New("too many concurrent writes")
 
-// sweep says how many parts it took away. It goes by the wall clocks of those who wrote, which
-// may be wrong: a write that it takes for dead while it is under way is planned anew, as each
-// transaction moves head.
+// sweep returns how many parts it removed. It relies on the writers' wall clocks, which may be wrong: if it takes a
+// running write for an abandoned one, that write is planned again, because each transaction of the sweep moves the
+// head.
 func (d *Access) sweep(ctx context.Context, by kv.Leadership) (swept int, err error) {
 	for range sweepTries {
 		s, err := history.NewSweep(d.Reader(ctx), d.Now().Add(-SweepAge))

@@ -11,11 +11,11 @@ import (
 	"edgespan/config/kv"
 )
 
-// Leased says that the replica has another lease: what hung on the one before is gone.
+// Leased reports that the replica has a new lease: the keys of the previous one are gone.
 type Leased struct{ ID kv.LeaseID }
 
-// KeepLease holds the one lease of this replica until the controller ends, then lets go of
-// it, so that its nodes are offline for the others at once.
+// KeepLease keeps a lease for this replica until the controller ends, then revokes it, so that the other replicas
+// consider its nodes offline at once.
 func (d *Access) KeepLease(tell *actor.PID) {
 	for d.Context.Err() == nil {
 		id, err := d.Grant(d.Context, LeaseTTL)
@@ -32,7 +32,7 @@ func (d *Access) KeepLease(tell *actor.PID) {
 	}
 }
 
-// holdLease keeps a lease alive for as long as it is.
+// holdLease keeps a lease alive until it expires or the controller ends.
 func (d *Access) holdLease(id kv.LeaseID) {
 	for {
 		d.Pause(LeaseTTL / 4)
@@ -52,7 +52,7 @@ func (d *Access) holdLease(id kv.LeaseID) {
 	}
 }
 
-// revoke lets go of a lease when the controller ends already.
+// revoke revokes a lease while the controller ends.
 func (d *Access) revoke(id kv.LeaseID) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()

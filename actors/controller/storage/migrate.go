@@ -19,12 +19,11 @@ import (
 	"edgespan/pubsub/backoff"
 )
 
-// Migration is the author of the revisions by which the leader brings layers to newer keys.
+// Migration is the author of the revisions in which the leader migrates layers.
 var Migration = fleetapi.Caller{Name: "migration", Role: fleetapi.Admin}
 
-// When the leader looks whether layers are to be migrated: at once, but not before it knows which
-// versions the nodes run, which it waits for as long as versionsKnown; and again where something
-// stood in the way.
+// When the leader checks whether to migrate layers: at once, but it waits up to versionsKnown until it knows which
+// versions the nodes run; and again after an obstacle.
 const (
 	migrateCheckEvery = time.Second
 	versionsKnown     = 30 * time.Second
@@ -33,28 +32,28 @@ const (
 	longestList       = 512 // bytes of a list of nodes, in the log
 )
 
-// migrationRecord is the value of the key that says up to where layers were migrated.
+// migrationRecord is the value of the key that records how far layers were migrated.
 type migrationRecord struct {
 	Done     migrate.Done `json:"done"`
-	Revision uint64       `json:"revision,omitempty"` // that migrated last; 0: there was nothing to migrate
+	Revision uint64       `json:"revision,omitempty"` // of the last migration; 0: nothing had to be migrated
 	At       time.Time    `json:"at"`
 	Replica  string       `json:"replica"`
 }
 
-// migrationNote is that key as a write has read it, and what is to stand in it.
+// migrationNote is that key as a write has read it, and its new value.
 type migrationNote struct {
 	same kv.Compare
-	put  *kv.Op // nil: nothing
+	put  *kv.Op // nil: unchanged
 }
 
-// bind makes a change hang on the note: what was done is noted with it, once.
+// bind stores the new value with a change, provided that the key has not changed.
 func (n migrationNote) bind(c *history.Change) {
 	if n.put != nil {
 		c.Compares, c.Then = append(c.Compares, n.same), append(c.Then, *n.put)
 	}
 }
 
-// readMigrations reads up to where the layers were migrated.
+// readMigrations reads how far the layers were migrated.
 func (d *Writer) readMigrations(ctx context.Context) (r migrationRecord, e kv.Entry, err error) {
 	entries, err := d.Reader(ctx).Get(history.MigratedKey())
 	if err != nil {
@@ -68,7 +67,7 @@ func (d *Writer) readMigrations(ctx context.Context) (r migrationRecord, e kv.En
 	return r, e, nil
 }
 
-// migrations gives the world of a write that goes by it what was migrated before.
+// migrations sets world.Migrated for a write that depends on it.
 func (d *Writer) migrations(w WriteRequest, world *ops.World) (migrationNote, error) {
 	_, all := w.Request.Write.(ops.Migrate)
 	if _, is := w.Request.Write.(ops.Import); !is && !all {
@@ -88,7 +87,7 @@ func (d *Writer) migrations(w WriteRequest, world *ops.World) (migrationNote, er
 	return note, nil
 }
 
-// note stores what was done where no layer had anything to migrate.
+// note stores a migration that changed no layer.
 func (d *Writer) note(w WriteRequest, world *ops.World, n migrationNote) error {
 	if n.put == nil {
 		return nil
@@ -100,13 +99,13 @@ func (d *Writer) note(w WriteRequest, world *ops.World, n migrationNote) error {
 }
 
 var (
-	// errBackupFirst is the answer to a write that migrates layers of which there is no backup yet.
+	// errBackupFirst is the result of a write that migrates layers before a backup was written.
 	errBackupFirst = errors.New("waiting for a backup")
 	errNoBackup    = errors.New("no migration without a backup")
 )
 
-// WriteBackedUp has the store actor do a write. Where that migrates layers a backup is written
-// before, beside the other writes, which don't wait for it.
+// WriteBackedUp runs a write in the store actor. If the write migrates layers, it first writes a backup, outside of the
+// store actor, so that other writes don't wait for it.
 func (d *Writer) WriteBackedUp(ctx context.Context, w WriteRequest) WriteResult {
 	a := d.writeQueued(ctx, w)
 	if !errors.Is(a.Err, errBackupFirst) {
@@ -130,13 +129,13 @@ func (d *Writer) writeQueued(ctx context.Context, w WriteRequest) WriteResult {
 	return d.Do(ctx, w)
 }
 
-// migrateDue is the leader's timer to look whether layers are to be migrated.
+// migrateDue is the leader's timer to check again whether to migrate layers.
 type migrateDue struct {
 	reign int
-	after time.Duration // that it waited
+	after time.Duration // how long the timer waited
 }
 
-// migrate brings the layers to the keys that this version knows, once.
+// migrate migrates the layers to the keys of this version, once.
 func (a *leaderActor) migrate(waited time.Duration) {
 	ctx, by, reign, self := a.ctx, *a.leads, a.reign, a.self
 	patient := a.d.Now().Sub(a.began) < versionsKnown
@@ -148,7 +147,7 @@ func (a *leaderActor) migrate(waited time.Duration) {
 	})
 }
 
-// migrateAll says after which time to look again; 0: never, all is done.
+// migrateAll returns after which time to check again; 0: never, all is done.
 func (d *Writer) migrateAll(ctx context.Context, by kv.Leadership, patient bool,
 	waited time.Duration) (again time.Duration) {
 	r, _, err := d.readMigrations(ctx)
@@ -169,7 +168,7 @@ func (d *Writer) migrateAll(ctx context.Context, by kv.Leadership, patient bool,
 		err = made.Err
 	}
 	if ctx.Err() != nil {
-		return 0 // another leads
+		return 0 // another replica leads
 	}
 	if err != nil {
 		d.Log.Error("layers have keys of an older version and are not migrated: they remain in use unchanged", zap.Error(err))
@@ -182,7 +181,7 @@ func (d *Writer) migrateAll(ctx context.Context, by kv.Leadership, patient bool,
 	return d.logHeldMigrations(ctx, waited)
 }
 
-// logHeldMigrations tells once which migrations wait for nodes, and says when to look again.
+// logHeldMigrations logs once which migrations wait for nodes, and returns when to check again.
 func (d *Writer) logHeldMigrations(ctx context.Context, waited time.Duration) time.Duration {
 	r, _, err := d.readMigrations(ctx)
 	if err != nil {
@@ -202,7 +201,7 @@ func (d *Writer) logHeldMigrations(ctx context.Context, waited time.Duration) ti
 	return migrateAgain
 }
 
-// unknownVersions says whether some node has joined of which it is not known yet what it runs.
+// unknownVersions reports whether a joined node has not yet reported its version.
 func (d *Writer) unknownVersions() bool {
 	for _, n := range d.WorldAt(history.State{}).Nodes {
 		if n.ID != "" && n.Versions.Software == "" {

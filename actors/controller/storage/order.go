@@ -15,31 +15,31 @@ import (
 	"edgespan/config/kv"
 )
 
-// LeaderOutbox is the mailbox of the leader, whoever that is.
+// LeaderOutbox is the outbox of requests to the current leader.
 const LeaderOutbox = "leader"
 
-// leaderRequest is an optimisation that the leader shall do, and what became of it. It is answered in
-// the transaction that makes its revision: so it is done once or not at all, whoever dies, and
-// whoever asked can find out which.
+// leaderRequest is a request to the leader to optimize layers, and its result. The transaction that stores the revision
+// also stores the answer: so the request runs once or not at all, whichever replica fails, and the caller can find out
+// which.
 type leaderRequest struct {
 	From      string                   `json:"from"` // replica
 	By        fleetapi.Caller          `json:"by"`
 	Optimize  ops.Optimize             `json:"optimize"`
 	Message   string                   `json:"message,omitempty"`
 	IfMatch   map[history.Layer]uint64 `json:"ifMatch,omitempty"`
-	Lease     kv.LeaseID               `json:"lease"` // of the order
+	Lease     kv.LeaseID               `json:"lease"` // of the request
 	Withdrawn bool                     `json:"withdrawn,omitempty"`
 	Answered  bool                     `json:"answered,omitempty"`
-	Leader    string                   `json:"leader,omitempty"`   // who answered
-	Judged    uint64                   `json:"judged,omitempty"`   // the revision of the layers that it was judged on
-	Revision  uint64                   `json:"revision,omitempty"` // that it made, 0 for none
+	Leader    string                   `json:"leader,omitempty"`   // the replica that answered
+	Judged    uint64                   `json:"judged,omitempty"`   // the revision of the layers that it was validated on
+	Revision  uint64                   `json:"revision,omitempty"` // the revision that it created; 0 for none
 	Refused   string                   `json:"refused,omitempty"`
 }
 
 const (
-	// orderLease is how long an order lies in the mailbox at most: longer than anybody waits.
+	// orderLease bounds how long a request lies in the outbox: longer than any caller waits.
 	orderLease = WriteTimeout + 3*StoreTimeout
-	// Leaderless is how long a command waits while nobody leads: another one leads long before.
+	// Leaderless is how long a command waits without a leader: normally another one leads long before.
 	Leaderless = 10 * time.Second
 )
 
@@ -47,7 +47,7 @@ func (o leaderRequest) request() fleetapi.WriteRequest {
 	return fleetapi.WriteRequest{Caller: o.By, Write: o.Optimize, Message: o.Message, IfMatch: o.IfMatch}
 }
 
-// Order has the leader do an optimisation, and waits for what becomes of it.
+// Order asks the leader to optimize layers, and waits for the result.
 func (d *Writer) Order(ctx context.Context, r fleetapi.WriteRequest) WriteResult {
 	o := leaderRequest{From: d.Replica, By: r.Caller, Optimize: r.Write.(ops.Optimize), Message: r.Message,
 		IfMatch: r.IfMatch}
@@ -63,7 +63,7 @@ func (d *Writer) Order(ctx context.Context, r fleetapi.WriteRequest) WriteResult
 	defer d.drop(lease)
 	_, err = d.Commit(ctx,
 		kv.Txn{Compares: []kv.Compare{kv.Absent(key)}, Then: []kv.Op{kv.PutLeased(key, Encode(o), lease)}})
-	if err != nil { // it may lie there all the same
+	if err != nil { // the request may be stored nevertheless
 		return d.withdraw(r, key, o, fmt.Errorf("%w: %w", fleetapi.ErrBusy, err))
 	}
 	wait := time.NewTimer(Leaderless)
@@ -86,7 +86,7 @@ func (d *Writer) Order(ctx context.Context, r fleetapi.WriteRequest) WriteResult
 	}
 }
 
-// Answered hands the answer to an order on to who waits for it here.
+// Answered passes an answer of the leader to the caller that waits for it here.
 func (d *Writer) Answered(e kv.Event) {
 	if waits, is := d.orders.Load(e.Entry.Key); is {
 		if o := ValueOf[leaderRequest](e); o.Answered {
@@ -98,9 +98,8 @@ func (d *Writer) Answered(e kv.Event) {
 	}
 }
 
-// withdraw takes an order back that nobody has answered. One that was answered meanwhile is
-// done, and the store says how. What it leaves in the mailbox keeps an order away that is still
-// on its way there.
+// withdraw cancels a request that has no answer. If it was answered meanwhile, withdraw returns that answer. The value
+// that it stores rejects a copy of the request that is still on its way to the store.
 func (d *Writer) withdraw(r fleetapi.WriteRequest, key kv.Key, o leaderRequest, why error) WriteResult {
 	ctx, cancel := context.WithTimeout(context.Background(), StoreTimeout)
 	defer cancel()
@@ -129,14 +128,14 @@ func (d *Writer) withdraw(r fleetapi.WriteRequest, key kv.Key, o leaderRequest, 
 			still = kv.Absent(key)
 		case json.Unmarshal(e.Value, &got) == nil && got.Answered:
 			return d.answerWaiters(r, got)
-		default: // ours, in the words of a text whose fate was not known
+		default: // this replica's request, from a write with unknown outcome
 			still = kv.Holds(key, e.Value)
 		}
 	}
 }
 
-// answerWaiters is the answer to an order in the words of a write: what the leader judged is judged
-// once more, on the same layers, for whoever asked.
+// answerWaiters turns the leader's answer into the result of a write: it validates the write again for the caller, on
+// the layers that the leader used.
 func (d *Writer) answerWaiters(r fleetapi.WriteRequest, o leaderRequest) WriteResult {
 	ctx, cancel := context.WithTimeout(context.Background(), WriteTimeout)
 	defer cancel()
@@ -146,7 +145,7 @@ func (d *Writer) answerWaiters(r fleetapi.WriteRequest, o leaderRequest) WriteRe
 		w.Record.Number, w.Record.Tree = o.Revision, "a new one"
 	}
 	state, err := history.At(back, o.Judged)
-	if err != nil && o.Refused == "" { // that it is done is what counts
+	if err != nil && o.Refused == "" { // what counts is that it is done
 		return w
 	} else if err != nil {
 		return WriteResult{Err: fmt.Errorf("optimize: %w: %s", fleetapi.ErrRefused, o.Refused)}
@@ -161,26 +160,26 @@ func (d *Writer) answerWaiters(r fleetapi.WriteRequest, o leaderRequest) WriteRe
 		}
 		return WriteResult{Err: judged}
 	}
-	if judged == nil { // or this replica knows other boards than the leader: what is stored counts
+	if judged == nil { // on an error this replica knows other boards than the leader: what is stored counts
 		w.Outcome = outcome
 	}
 	return w
 }
 
-// pendingWrite is an order on its way through a write of the leader.
+// pendingWrite is a leader request on its way through a write of the leader.
 type pendingWrite struct {
 	leaderRequest
 	key     kv.Key
-	at      kv.Revision // as which it lies in the mailbox
+	at      kv.Revision // the revision of the request's key
 	by      kv.Leadership
-	replica string // that leads
+	replica string // the leader
 }
 
-// errOvertaken ends an errand that is not ours any more: another leads, or nobody waits.
+// errOvertaken ends a pending write because another replica leads or the caller withdrew it.
 var errOvertaken = errors.New("another replica leads, or the command was cancelled")
 
-// bind makes a change hang on the errand: it is done while the order lies there as it was and
-// this replica leads, together with its answer.
+// bind adds the request's conditions and its answer to a change: it commits only if the request is unchanged and this
+// replica leads.
 func (e *pendingWrite) bind(c *history.Change, s history.State) {
 	if e == nil {
 		return
@@ -189,14 +188,14 @@ func (e *pendingWrite) bind(c *history.Change, s history.State) {
 	c.Then = append(c.Then, e.answer(s.Number, s.Number+1, ""))
 }
 
-// answer is what puts the answer into the mailbox.
+// answer returns the operation that stores the answer.
 func (e *pendingWrite) answer(judged, made uint64, refused string) kv.Op {
 	o := e.leaderRequest
 	o.Answered, o.Leader, o.Judged, o.Revision, o.Refused = true, e.replica, judged, made, refused
 	return kv.PutLeased(e.key, Encode(o), o.Lease)
 }
 
-// reply stores an answer without a revision of the layers.
+// reply stores an answer to a request that creates no revision.
 func (d *Writer) reply(ctx context.Context, e *pendingWrite, judged uint64, refused string) error {
 	o, err := d.Commit(ctx,
 		kv.Txn{Compares: []kv.Compare{e.by.Fence(), kv.At(e.key, e.at)}, Then: []kv.Op{e.answer(judged, 0, refused)}})
@@ -206,7 +205,7 @@ func (d *Writer) reply(ctx context.Context, e *pendingWrite, judged uint64, refu
 	return err
 }
 
-// checkPending says whether a write of the leader's is still to be done.
+// checkPending returns errOvertaken if a write of the leader must not run any more.
 func (d *Writer) checkPending(ctx context.Context, w WriteRequest) error {
 	same := w.fence
 	if e := w.pending; e != nil {
@@ -222,8 +221,8 @@ func (d *Writer) checkPending(ctx context.Context, w WriteRequest) error {
 	return err
 }
 
-// refuse answers an errand that can't be done on the layers as they are, and says why. What the
-// store could not do is no such answer: it is tried again.
+// refuse stores a refusal as the answer to a request. Other errors, as those of the store, are no answer: the request
+// is retried.
 func (d *Writer) refuse(w WriteRequest, judged uint64, why error) error {
 	if w.pending == nil || !isRefusal(why) {
 		return why
@@ -234,7 +233,7 @@ func (d *Writer) refuse(w WriteRequest, judged uint64, why error) error {
 	return why
 }
 
-// isRefusal says whether a write is refused by the layers as they are.
+// isRefusal reports whether err refuses a write because of the current layers.
 func isRefusal(err error) bool {
 	var conflicts history.Conflicts
 	return errors.As(err, new(*ops.Refused)) || errors.As(err, new(*ops.NotFoundError)) || errors.As(err, &conflicts) ||

@@ -6,7 +6,7 @@ import (
 	"edgespan/config/fleet/history"
 )
 
-// Prune takes away what a plan of history.Prune says, and says whether nobody wrote meanwhile.
+// Prune runs the transactions of a history.Prune. It returns false if a concurrent write interrupted it.
 func (d *Access) Prune(ctx context.Context, p history.Prune) (bool, error) {
 	at := p.Head()
 	for n := range p.Txns() {

@@ -9,16 +9,16 @@ import (
 	"edgespan/config/kv"
 )
 
-// Reader is a history.Reader over the store; each of its calls has a deadline.
+// Reader is a history.Reader over the store; each call has a time limit.
 type Reader struct {
 	ctx   context.Context
 	store Store
 }
 
-// NewReader reads a store until ctx ends.
+// NewReader returns a reader of a store that works until ctx ends.
 func NewReader(ctx context.Context, s Store) Reader { return Reader{ctx, s} }
 
-// Get reads keys at one moment.
+// Get reads keys in one transaction.
 func (r Reader) Get(keys ...kv.Key) ([]kv.Entry, error) {
 	ctx, cancel := context.WithTimeout(r.ctx, StoreTimeout)
 	defer cancel()
@@ -44,17 +44,17 @@ func (r Reader) Get(keys ...kv.Key) ([]kv.Entry, error) {
 	return out, nil
 }
 
-// List reads what is below a prefix.
+// List reads one page of the keys below a prefix.
 func (r Reader) List(below kv.Prefix, o kv.ListOptions) (kv.Page, error) {
 	ctx, cancel := context.WithTimeout(r.ctx, StoreTimeout)
 	defer cancel()
 	return r.store.List(ctx, below, o)
 }
 
-// listPage is how many keys are read at once.
+// listPage is how many keys one page has.
 const listPage = 1000
 
-// All reads a whole folder as of a revision.
+// All reads all keys below a prefix, as of a revision.
 func (r Reader) All(below kv.Prefix, at kv.Revision) (out []kv.Entry, err error) {
 	o := kv.ListOptions{At: at, Limit: listPage}
 	for {
@@ -70,7 +70,7 @@ func (r Reader) All(below kv.Prefix, at kv.Revision) (out []kv.Entry, err error)
 	}
 }
 
-// Listing is all keys that the fleet goes by, as of one revision.
+// Listing is all keys that the fleet uses, as of one revision.
 type Listing struct {
 	At     kv.Revision
 	Head   kv.Entry
@@ -78,7 +78,7 @@ type Listing struct {
 	Has    map[kv.Key]bool
 }
 
-// followed are the folders that every replica keeps up with.
+// followed are the folders that every replica follows.
 var followed = []kv.Prefix{
 	history.InNodes, history.InTokens, history.InGenerations, history.InOwners, history.InOutboxes, history.InProposed,
 	history.InAccepted,
@@ -86,8 +86,8 @@ var followed = []kv.Prefix{
 	history.InUnderlays,
 }
 
-// list reads what the fleet goes by. Again is for one that has been told before: it has nodes,
-// and these may have missed what other replicas keep of them. Each reads its own at its start.
+// list reads the keys that the fleet uses. A repeated listing includes the nodes' pushes, whose changes by other
+// replicas may have been missed; at first each node reads its own.
 func (d *Access) list(again bool) (l Listing, err error) {
 	r := d.Reader(d.Context)
 	ctx, cancel := context.WithTimeout(d.Context, StoreTimeout)

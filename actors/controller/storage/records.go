@@ -7,23 +7,23 @@ import (
 	"edgespan/config/kv"
 )
 
-// RemoteCommand is a command for the replica that has a node's stream, or that leads the rollouts, and its answer.
+// RemoteCommand is a command for the replica that has a node's stream or that leads the rollouts, and its answer.
 type RemoteCommand struct {
 	From     string           `json:"from"` // replica
 	By       fleetapi.Caller  `json:"by"`
 	What     fleetapi.Command `json:"what"`
-	Rollout  uint64           `json:"rollout,omitempty"` // that it is about, in the mailbox of rollouts
+	Rollout  uint64           `json:"rollout,omitempty"` // in the outbox of the rollouts: the rollout that it is for
 	Answered bool             `json:"answered,omitempty"`
 	Refused  string           `json:"refused,omitempty"`
 }
 
-// Itself is the controller as the author of what follows from others' writes.
+// Itself is the author of writes that the controller derives from other writes.
 var Itself = fleetapi.Caller{Name: "controller", Role: fleetapi.Admin}
 
-// ByItself says whether a revision is one that the controller wrote by itself.
+// ByItself reports whether the author of a revision is the controller itself.
 func ByItself(author string) bool { return author == Itself.Name || author == Migration.Name }
 
-// Encode is the JSON of a value that always has one.
+// Encode returns the JSON of a value that always has one.
 func Encode(v any) []byte {
 	text, err := json.Marshal(v)
 	if err != nil {
@@ -32,7 +32,7 @@ func Encode(v any) []byte {
 	return text
 }
 
-// ValueOf reads the value of a key; one that is absent or can't be read is the zero value.
+// ValueOf decodes the value of a key. It returns the zero value for an absent or unreadable one.
 func ValueOf[V any](e kv.Event) V {
 	var v, none V
 	if e.Kind != kv.EventPut || json.Unmarshal(e.Entry.Value, &v) != nil {

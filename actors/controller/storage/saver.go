@@ -11,73 +11,72 @@ import (
 	"edgespan/config/kv"
 )
 
-// Saver is the leaf that stores what nodes have to keep. What comes while one transaction is
-// on its way to the disk goes together in the next: a change that touches ten thousand nodes
-// costs a hundred transactions, and a single node waits for nobody. A transaction that is full
-// does not wait for those before it, unless it has a key of theirs: the disk syncs them together.
+// Saver is the leaf that stores the state of nodes. Entries that arrive while a transaction is on its way to the disk
+// share the next one: a change that touches ten thousand nodes costs a hundred transactions, and a single node does not
+// wait. A full transaction does not wait for earlier ones unless it shares a key with them: the disk syncs them
+// together.
 //
-// Keys take turns, so that no node can hold others back, and what is written for one node has a
-// pace: it can make the store spend no more, whatever it says (ADR 0050).
+// Keys take turns, so that no node can hold up others, and the writes of each node are rate-limited, whatever the node
+// sends (ADR 0050).
 type Saver struct {
 	d *Access
 
 	mu     sync.Mutex
-	lines  map[kv.Key]*line // that have something to do, or on its way
-	ready  []*line          // those whose turn comes, in their order
-	flying int              // transactions that are on their way
-	woken  chan struct{}    // has one when there is something new that is ready, or on its way
+	lines  map[kv.Key]*line // lines with waiting entries or one in flight
+	ready  []*line          // lines whose turn comes, in order
+	flying int              // transactions in flight
+	woken  chan struct{}    // holds a value if entries were added or a transaction ended
 }
 
-// line is what waits of one key.
+// line is the queue of one key.
 type line struct {
-	entries []Save // in the order in which they came
-	flying  bool   // one of the key is on its way
-	queued  bool   // it is among those that are ready, or a timer brings it there
+	entries []Save // in order of arrival
+	flying  bool   // an entry of the key is in flight
+	queued  bool   // in Saver.ready, or a timer will put it there
 }
 
 const (
-	maxFlying    = 4  // transactions are on their way at most
+	maxFlying    = 4  // transactions in flight
 	WritesAtOnce = 30 // of one node, and after that …
-	WritesPace   = 2  // … so many a second
+	WritesPace   = 2  // … this many a second
 	BytesAtOnce  = 256 << 10
-	BytesPace    = 8 << 10 // … so many a second
-	smallWrite   = 2 << 10 // a count, a standing in a rollout
+	BytesPace    = 8 << 10 // … this many a second
+	smallWrite   = 2 << 10 // such as a count or a standing in a rollout
 )
 
-// nodePace is what is written for one node, in all of its keys, on average. A push is four writes
-// of some hundred bytes each.
+// nodePace limits the writes for one node, over all its keys. A push is four writes of some hundred bytes each.
 var nodePace = pace.Limit{
 	Writes: pace.Rate{Burst: WritesAtOnce, PerSecond: WritesPace},
 	Bytes:  pace.Rate{Burst: BytesAtOnce, PerSecond: BytesPace},
 	Small:  smallWrite,
 }
 
-// Save is one key to be read or written for somebody.
+// Save is a read or write of one key.
 type Save struct {
 	Op      kv.Op
-	Compare *kv.Compare // nil: whatever is there
-	To      *actor.PID  // gets saved; nil: nobody
-	What    int         // told back
-	// of the node that it is for: of its entries of one key and what, only the last counts; nil: no node's
+	Compare *kv.Compare // nil: unconditional
+	To      *actor.PID  // gets Saved; nil: no actor
+	What    int         // copied to Saved
+	// the budget of the entry's node; of a node's entries with the same key and What only the last is kept; nil: no node
 	Of *pace.Budget
 }
 
-// Saved is what became of an entry.
+// Saved is the result of an entry.
 type Saved struct {
 	What int
 	Key  kv.Key
-	Done bool        // the compare held
-	Rev  kv.Revision // of the store then
-	Now  kv.Entry    // of a read, and of a key whose compare did not hold
-	Err  error       // it may have been done or not
+	Done bool        // the compare matched
+	Rev  kv.Revision // of the store after it
+	Now  kv.Entry    // of a read, and of a key whose compare failed
+	Err  error       // on an error the outcome is unknown
 }
 
 func newSaver(d *Access) *Saver {
 	return &Saver{d: d, lines: map[kv.Key]*line{}, woken: make(chan struct{}, 1)}
 }
 
-// Add queues an entry. Entries of one key are done in their order. One of a node takes the place of
-// the one that waits for the same, if there is one: that one is not done, and nobody is told of it.
+// Add queues an entry. Entries of one key run in order. An entry of a node replaces a waiting one of that node with the
+// same What, which is dropped without a Saved.
 func (s *Saver) Add(e Save) (replaced bool) {
 	s.mu.Lock()
 	l := s.lines[e.Op.Key]
@@ -97,7 +96,7 @@ func (s *Saver) Add(e Save) (replaced bool) {
 	return replaced
 }
 
-// queue gives a line its turn, if it has anything to do; s.mu is held.
+// queue gives a line its turn if it has waiting entries. The caller holds s.mu.
 func (s *Saver) queue(l *line) {
 	if !l.flying && !l.queued && len(l.entries) > 0 {
 		l.queued = true
@@ -112,7 +111,7 @@ func (s *Saver) wake() {
 	}
 }
 
-// run works until the controller ends.
+// run stores entries until the controller ends.
 func (s *Saver) run() {
 	for {
 		select {
@@ -129,8 +128,8 @@ func (s *Saver) run() {
 	}
 }
 
-// next is the entries of the next transaction: as many as fit, each of another key, and no key
-// that is on its way already. None, where others are on their way and it would not be full.
+// next returns the entries of the next transaction: as many as fit, each of another key, none of a key in flight. It
+// returns none if transactions are in flight and this one would not be full.
 func (s *Saver) next() []Save {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -157,7 +156,7 @@ func (s *Saver) next() []Save {
 		batch = append(batch, e)
 	}
 	if s.ready = s.ready[n:]; len(s.ready) == 0 {
-		s.ready = nil // a burst's memory is given back
+		s.ready = nil // frees the memory of a burst
 	}
 	if len(batch) > 0 {
 		s.flying++
@@ -165,7 +164,7 @@ func (s *Saver) next() []Save {
 	return batch
 }
 
-// early puts a line off whose node has had enough written for now.
+// early delays a line whose node has exceeded its rate.
 func (s *Saver) early(l *line, e Save) bool {
 	if e.Of == nil || e.Op.Kind == kv.OpGet {
 		return false
@@ -184,7 +183,7 @@ func (s *Saver) early(l *line, e Save) bool {
 	return true
 }
 
-// came is the end of a transaction.
+// came records the end of a transaction.
 func (s *Saver) came(batch []Save) {
 	s.mu.Lock()
 	for _, e := range batch {
@@ -199,7 +198,7 @@ func (s *Saver) came(batch []Save) {
 	s.wake()
 }
 
-// transaction does entries together; what is there is read where a compare does not hold.
+// transaction builds the transaction of a batch. For a single entry whose compare fails, it reads the current value.
 func transaction(batch []Save) kv.Txn {
 	var t kv.Txn
 	for _, e := range batch {
@@ -214,8 +213,8 @@ func transaction(batch []Save) kv.Txn {
 	return t
 }
 
-// store does a batch. Where one of many does not hold its halves are tried: the others of a batch
-// cost some transactions more, and not one each.
+// store runs a batch. If an entry of it fails, store retries both halves: the other entries then cost a few more
+// transactions, not one each.
 func (s *Saver) store(batch []Save) {
 	o, err := s.d.Commit(s.d.Context, transaction(batch))
 	alone := err == nil && !o.Succeeded || errors.Is(err, kv.ErrNoLease) || errors.Is(err, kv.ErrTooLarge) ||

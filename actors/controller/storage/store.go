@@ -20,26 +20,26 @@ import (
 	"edgespan/pubsub/ratelimit"
 )
 
-// What may wait for the write before it, in all and of one caller.
+// Bounds on waiting writes, in total and of one caller.
 const (
 	maxWrites   = 64
 	MaxOfCaller = maxWrites / 4
 )
 
-// Writer is how this replica writes layers: one write after the other, and those that the leader does for all.
+// Writer runs this replica's writes of layers one at a time, and as leader those of the other replicas.
 type Writer struct {
 	*Access
-	Offline bool                                  // nothing follows from layers
-	Backup  func(context.Context) (string, error) // of all that the store has, into a file; nil: no layer is migrated
-	WorldAt func(history.State) *ops.World        // what a write on a state of the layers is judged in
-	Ready   func() bool                           // the store was read
-	Stored  *ratelimit.Buckets                    // what callers who are no admins may have stored still
-	Waits   func() bool                           // migrations wait for the end of a staged rollout
+	Offline bool                                  // writes trigger nothing else
+	Backup  func(context.Context) (string, error) // see controller.Options
+	WorldAt func(history.State) *ops.World        // in which a write on a state of the layers is validated
+	Ready   func() bool                           // the store has been read
+	Stored  *ratelimit.Buckets                    // limits what callers who are not admins may store
+	Waits   func() bool                           // migrations must wait for a staged rollout to end
 	pid     *actor.PID                            // of /store
-	orders  sync.Map                              // of those who wait for the leader's answer: chan leaderRequest by key
+	orders  sync.Map                              // chan leaderRequest by key, for callers that wait for the leader
 }
 
-// Start starts /store below c, and the saver beside it.
+// Start starts /store below c, and the saver.
 func (d *Writer) Start(c actor.Context) (err error) {
 	if d.pid, err = c.SpawnNamed(d.Vital(func() actor.Actor { return &storeActor{d: d} }), "store"); err == nil {
 		d.Leaf("saver", d.Saver.run)
@@ -47,10 +47,10 @@ func (d *Writer) Start(c actor.Context) (err error) {
 	return err
 }
 
-// Actor is /store.
+// Actor returns the PID of /store.
 func (d *Writer) Actor() *actor.PID { return d.pid }
 
-// Do has /store do a write.
+// Do runs a write in /store.
 func (d *Writer) Do(ctx context.Context, w WriteRequest) WriteResult {
 	w.ctx = ctx
 	answer, err := d.Request(ctx, d.pid, w)
@@ -64,32 +64,32 @@ func (d *Writer) Do(ctx context.Context, w WriteRequest) WriteResult {
 type WriteRequest struct {
 	ctx     context.Context
 	Request fleetapi.WriteRequest
-	pending *pendingWrite // nil: for nobody but who asks
-	fence   []kv.Compare  // that hold too: of the leader
-	// backedUp: a backup was written, so layers may be migrated.
+	pending *pendingWrite // nil: not for another replica
+	fence   []kv.Compare  // conditions of the leader
+	// backedUp is set once a backup was written: layers may be migrated.
 	backedUp bool
 }
 
-// WriteResult is its answer.
+// WriteResult is the result of a write.
 type WriteResult struct {
 	Outcome ops.Outcome
 	Record  history.Record
 	Err     error
 }
 
-// writeDone ends the leaf that did it.
+// writeDone reports that the leaf of a write has ended.
 type writeDone struct{}
 
-// storeActor is /store: it does this replica's writes one after the other, so that they don't
-// lose against each other. Other replicas' are met at the head.
+// storeActor is /store. It runs this replica's writes one at a time, so that they don't conflict with each other.
+// Conflicts with writes of other replicas show in the head.
 type storeActor struct {
 	d     *Writer
 	queue []Question
-	last  string // who was served last: another who waits comes first
+	last  string // whose write ran last: others come first
 	busy  bool
 }
 
-// Receive queues writes and starts the next.
+// Receive queues writes and starts the next one.
 func (s *storeActor) Receive(c actor.Context) {
 	switch m := c.Message().(type) {
 	case Question:
@@ -120,7 +120,7 @@ func (s *storeActor) Receive(c actor.Context) {
 	})
 }
 
-// next takes the write that waits longest of a caller who was not served just now.
+// next removes the longest waiting write of another caller than the last one, if there is one.
 func (s *storeActor) next() Question {
 	i := max(slices.IndexFunc(s.queue, func(m Question) bool { return callerOf(m) != s.last }), 0)
 	m := s.queue[i]
@@ -128,7 +128,7 @@ func (s *storeActor) next() Question {
 	return m
 }
 
-// callerOf is in whose turn a write is done: the controller's own are in no operator's, whatever that one is called.
+// callerOf returns whose turn a write takes. No operator's name collides with the controller's own writes.
 func callerOf(m Question) string { return m.Question.(WriteRequest).Request.Caller.Who() }
 
 func count(queue []Question, caller string) int {
@@ -141,7 +141,7 @@ func count(queue []Question, caller string) int {
 	return n
 }
 
-// Try judges a write in a world and stores nothing.
+// Try validates a write without storing it.
 func (d *Writer) Try(ctx context.Context, r fleetapi.WriteRequest, world *ops.World) (WriteResult, error) {
 	w := WriteRequest{ctx: ctx, Request: r}
 	note, err := d.migrations(w, world)
@@ -155,8 +155,7 @@ func (d *Writer) Try(ctx context.Context, r fleetapi.WriteRequest, world *ops.Wo
 	return WriteResult{Outcome: outcome, Record: history.Record{Number: world.State.Number}}, nil
 }
 
-// WriteRequest judges a write on the newest layers and stores it; where somebody else was faster, it
-// is judged anew.
+// write validates a write on the newest layers and stores it. After a concurrent write it starts over.
 func (d *Writer) write(w WriteRequest) WriteResult {
 	for {
 		if err := w.ctx.Err(); err != nil {
@@ -194,7 +193,7 @@ func (d *Writer) write(w WriteRequest) WriteResult {
 		}
 		done, err := d.carryOut(w.ctx, plan)
 		if errors.Is(err, kv.ErrUnwritten) || err == nil && !done && len(plan.Txns) == 1 {
-			give() // of several the first are stored
+			give() // with several transactions, the first ones are stored
 		}
 		if err != nil {
 			return WriteResult{Err: err}
@@ -205,7 +204,7 @@ func (d *Writer) write(w WriteRequest) WriteResult {
 	}
 }
 
-// plan judges a write on a state of the layers.
+// plan validates a write on a state of the layers and plans its transactions.
 func (d *Writer) plan(world *ops.World, w WriteRequest, note migrationNote) (ops.Outcome, history.Plan, error) {
 	outcome, err := world.Validate(w.Request.Write)
 	if err != nil {
@@ -229,7 +228,7 @@ func (d *Writer) plan(world *ops.World, w WriteRequest, note migrationNote) (ops
 	return outcome, plan, err
 }
 
-// Author is a caller as the history names it.
+// Author returns a caller's name in the history.
 func Author(c fleetapi.Caller) string {
 	if c.Name == "" {
 		return "unknown"
@@ -237,9 +236,8 @@ func Author(c fleetapi.Caller) string {
 	return c.Name
 }
 
-// carryOut does a plan, and says whether the head had not moved. Where the store does not say
-// whether it did a transaction, it is asked once more: each compares the head, so that none
-// can be done twice.
+// carryOut runs a plan, and returns false if the head had moved. If the outcome of a transaction is unknown, it is run
+// again: each one compares the head, so none can take effect twice.
 func (d *Writer) carryOut(ctx context.Context, plan history.Plan) (bool, error) {
 	for _, txn := range plan.Txns {
 		o, unsure, err := d.commitSurely(ctx, txn)
@@ -262,7 +260,7 @@ func (d *Writer) carryOut(ctx context.Context, plan history.Plan) (bool, error) 
 	return true, nil
 }
 
-// commitSurely does a transaction until the store has said what became of it, as kv.CommitSurely has it.
+// commitSurely runs a transaction until its outcome is known, as kv.CommitSurely does.
 func (d *Writer) commitSurely(ctx context.Context, txn kv.Txn) (o kv.Outcome, unsure bool, err error) {
 	return kv.CommitSurely(func() (kv.Outcome, error) { return d.Commit(ctx, txn) }, func(lost error) bool {
 		d.Log.Warn("outcome of a write unknown: retrying", zap.Error(lost))
@@ -270,7 +268,7 @@ func (d *Writer) commitSurely(ctx context.Context, txn kv.Txn) (o kv.Outcome, un
 	})
 }
 
-// BusyError tells whoever asks that a store without room is to be asked again later.
+// BusyError marks errors of a full store, so that the caller tries again later.
 func BusyError(err error) error {
 	if errors.Is(err, kv.ErrUnwritten) || errors.Is(err, kv.ErrFull) {
 		return fmt.Errorf("%w: the store: %w", fleetapi.ErrBusy, err)
@@ -278,11 +276,11 @@ func BusyError(err error) error {
 	return err
 }
 
-// writeAgain is the pause before that.
+// writeAgain is the pause before a retry.
 const writeAgain = 50 * time.Millisecond
 
-// isOwn says whether the history has a revision as it was planned here: then a transaction
-// was done whose answer was lost.
+// isOwn reports whether a revision in the history is the planned one: then a transaction succeeded whose answer was
+// lost.
 func (d *Writer) isOwn(ctx context.Context, planned history.Record) (bool, error) {
 	state, err := history.Head(d.Reader(ctx))
 	if err != nil || state.Number < planned.Number {
@@ -295,7 +293,7 @@ func (d *Writer) isOwn(ctx context.Context, planned history.Record) (bool, error
 	return bytes.Equal(Encode(is), Encode(planned)), nil
 }
 
-// World is what an operation is judged in now.
+// World returns the current World, in which operations are validated.
 func (d *Writer) World(ctx context.Context) (*ops.World, error) {
 	if !d.Ready() {
 		return nil, fmt.Errorf("%w: still reading the store", fleetapi.ErrBusy)

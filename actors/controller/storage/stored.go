@@ -11,9 +11,9 @@ import (
 	"edgespan/config/kv"
 )
 
-// Spend takes what a write stores from what its caller may have stored. An admin has no bound: who forgets history,
-// brings a fleet back and removes operators must be able to, also where the store is nearly full. give undoes it, for
-// what the store has surely not kept.
+// Spend charges what a write stores to its caller's budget. Admins have no limit: they must be able to prune history,
+// restore a fleet and remove operators even if the store is nearly full. give refunds what the store surely did not
+// keep.
 func (d *Writer) Spend(by fleetapi.Caller, bytes int) (give func(), err error) {
 	if by.Role.May(fleetapi.Admin) {
 		return func() {}, nil
@@ -29,13 +29,13 @@ func (d *Writer) Spend(by fleetapi.Caller, bytes int) (give func(), err error) {
 	return func() { d.Stored.Spend(by.Who(), d.Now(), -bytes) }, nil
 }
 
-// TooMuch is the answer to a caller who has to wait before more is stored.
+// TooMuch is the error for a caller who has to wait before storing more.
 func TooMuch(wait time.Duration, format string, args ...any) error {
 	return &fleetapi.TooManyError{Text: fmt.Sprintf(format, args...) +
 		fmt.Sprintf(": try again in %d s", int(math.Ceil(wait.Seconds()))), Wait: wait}
 }
 
-// sizeOf is about what the store keeps of a plan.
+// sizeOf estimates how many bytes the store keeps of a plan.
 func sizeOf(p history.Plan) (n int) {
 	for _, txn := range p.Txns {
 		n += kv.Txn{Then: txn.Then}.Size()

@@ -11,8 +11,8 @@ import (
 	"edgespan/config/kv"
 )
 
-// Watch tells an actor all keys once and then each change, until the controller ends. Where
-// the store has forgotten what changed, all is told again.
+// Watch sends an actor a listing of all keys and then each change, until the controller ends. If the store has
+// compacted the changes since, it sends a new listing.
 func (d *Access) Watch(to *actor.PID) {
 	after, listed := kv.Revision(0), false
 	for d.Context.Err() == nil {
@@ -44,7 +44,7 @@ func (d *Access) Watch(to *actor.PID) {
 	}
 }
 
-// relevant is what of a batch the fleet goes by: not the objects, which are most of it.
+// relevant drops the events that the fleet does not use, above all objects.
 func relevant(b kv.Batch) kv.Batch {
 	c := kv.Batch{Revision: b.Revision}
 	for _, e := range b.Events {
@@ -60,10 +60,10 @@ func relevant(b kv.Batch) kv.Batch {
 	return c
 }
 
-// PreviewPlan is the name of what is asked, among the answers of the nodes.
+// PreviewPlan names a preview's plan, among the nodes' answers.
 const PreviewPlan = "plan"
 
-// IsPreview says whether a key begins a preview; answers to one are no news.
+// IsPreview reports whether a key is the plan of a preview; answers are read on request.
 func IsPreview(k kv.Key) bool {
 	return history.InPreviews.Has(k) && strings.HasSuffix(string(k), "/"+PreviewPlan)
 }
