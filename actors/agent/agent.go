@@ -12,8 +12,7 @@ import (
 	"edgespan/config/nodeconf/commitconfirm"
 )
 
-// Agent is the handle of one agent: who has it may ask and tell from any goroutine. It
-// listens to the node link.
+// Agent is the handle of one agent, for use from any goroutine. It receives the messages of the node link.
 type Agent struct {
 	o     Options
 	once  sync.Once
@@ -22,7 +21,7 @@ type Agent struct {
 	root  *actor.RootContext
 }
 
-// New makes an agent. It works once an actor that Producer makes was spawned.
+// New creates an agent. It works once an actor from Producer has been spawned.
 func New(o Options) *Agent {
 	if o.Log == nil {
 		o.Log = zap.NewNop()
@@ -36,16 +35,16 @@ func New(o Options) *Agent {
 	return &Agent{o: o, bound: make(chan struct{})}
 }
 
-// Producer makes the agent's actor, with each start of it. Whoever spawns it decides how it
-// is supervised; after a crash it goes on with what is on the disk, as after a start.
+// Producer returns the agent's actor, for each start of it. The caller's Props decide how it is supervised; after a
+// crash it continues from what is on the disk, as after a start.
 func (a *Agent) Producer() actor.Actor { return &shell{a: a, o: &a.o} }
 
-// The words of the handle.
+// Messages of the handle.
 type (
 	up     struct{ stream nodeproto.ToController }
 	down   struct{}
 	reload struct{}
-	ask    struct { // answered by what answer makes of the shell's standing
+	ask    struct { // answer runs in the actor's turn
 		answer func(s *shell)
 	}
 )
@@ -55,10 +54,10 @@ func (a *Agent) send(m any) {
 	a.root.Send(a.pid, m)
 }
 
-// Up begins a stream to the controller.
+// Up starts a stream to the controller.
 func (a *Agent) Up(s nodeproto.ToController) { a.send(up{s}) }
 
-// Received takes what the controller says.
+// Received handles a message of the controller.
 func (a *Agent) Received(m nodeproto.FromController) { a.send(m) }
 
 // Down ends the stream.
@@ -67,7 +66,7 @@ func (a *Agent) Down(error) { a.send(down{}) }
 // Reload reads the config file again.
 func (a *Agent) Reload() { a.send(reload{}) }
 
-// within hands a message over and waits for its answer until ctx ends.
+// within sends a message and waits for its answer until ctx ends.
 func within[T any](ctx context.Context, a *Agent, message func(reply chan<- T) any) (T, error) {
 	var none T
 	reply := make(chan T, 1)
@@ -85,7 +84,7 @@ func within[T any](ctx context.Context, a *Agent, message func(reply chan<- T) a
 	}
 }
 
-// Taken is the answer to a wish that is stored and published.
+// Taken is the answer to a config that is stored and published.
 type Taken struct {
 	Warnings []string
 	Seq      uint64
@@ -96,15 +95,15 @@ type taken struct {
 	err error
 }
 
-// Apply makes a wish the node's config. It returns when that is valid, stored and
-// published. Faults of the document are config.Faults; rest.ErrConflict says that a
-// controller rules the node, rest.ErrBusy that the disk does not come along.
+// Apply makes a document the node's config. It returns once the config is valid, stored and published. Faults of the
+// document are config.Faults; rest.ErrConflict says that a controller manages the node, rest.ErrBusy that the disk is
+// too slow.
 func (a *Agent) Apply(ctx context.Context, w Request) (Taken, error) {
 	if w.Verdict == nil {
 		v := a.o.Validator(w.Document, "", commitconfirm.Apply)
 		w.Verdict = &v
 	}
-	if len(w.Verdict.Faults) > 0 { // whatever the disk does
+	if len(w.Verdict.Faults) > 0 { // before the disk is involved
 		return Taken{}, w.Verdict.Faults
 	}
 	got, err := within(ctx, a, func(reply chan<- taken) any {
@@ -120,13 +119,12 @@ func (a *Agent) Apply(ctx context.Context, w Request) (Taken, error) {
 	return got.Taken, got.err
 }
 
-// Confirm makes the pending config the confirmed one: the word of a person. The zero
-// generation is whatever is pending.
+// Confirm confirms the pending config on behalf of an operator. The zero generation means whatever is pending.
 func (a *Agent) Confirm(ctx context.Context, g commitconfirm.Generation) error {
 	return a.command(ctx, commitconfirm.Confirmed{Generation: g}, commitconfirm.NowConfirmed)
 }
 
-// Rollback undoes the pending config; it returns when the undo has begun.
+// Rollback undoes the pending config; it returns once the undo has begun.
 func (a *Agent) Rollback(ctx context.Context) error {
 	return a.command(ctx, commitconfirm.RollbackAsked{}, undoBegan)
 }
@@ -139,24 +137,24 @@ func (a *Agent) command(ctx context.Context, e commitconfirm.Event, end commitco
 	return err
 }
 
-// Release ends a local hold. It says whether there was one.
+// Release ends a local hold, and reports whether there was one.
 func (a *Agent) Release(ctx context.Context) (held bool, err error) {
 	return within(ctx, a, func(reply chan<- bool) any {
 		return ask{func(s *shell) { reply <- s.release() }}
 	})
 }
 
-// Status is how the node stands.
+// Status returns the node's state.
 func (a *Agent) Status(ctx context.Context) (Status, error) {
 	return within(ctx, a, func(reply chan<- Status) any {
 		return ask{func(s *shell) { reply <- s.status() }}
 	})
 }
 
-// helloTimeout bounds Hello: a stream is worth more than a digest.
+// helloTimeout bounds Hello: a stream without a digest is better than none.
 const helloTimeout = 5 * time.Second
 
-// Hello is how the node presents itself on a stream.
+// Hello returns how the node introduces itself on a stream.
 func (a *Agent) Hello() nodeproto.Hello {
 	ctx, cancel := context.WithTimeout(context.Background(), helloTimeout)
 	defer cancel()
@@ -168,14 +166,13 @@ func (a *Agent) Hello() nodeproto.Hello {
 	return h
 }
 
-// Begun returns once the first config of this start was published, or ctx ends.
+// Begun returns once the first config of this start has been published, or ctx ends.
 func (a *Agent) Begun(ctx context.Context) error {
 	_, err := within(ctx, a, func(reply chan<- struct{}) any { return begun{reply} })
 	return err
 }
 
-// Stop notes that the end is intended, and returns once that is on the disk or ctx ends. It
-// does not stop the actor.
+// Stop records that the end is intended, and returns once that is on the disk or ctx ends. It does not stop the actor.
 func (a *Agent) Stop(ctx context.Context) error {
 	_, err := within(ctx, a, func(reply chan<- struct{}) any { return stopping{reply} })
 	return err

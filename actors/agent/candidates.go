@@ -17,42 +17,42 @@ import (
 	"edgespan/config/nodeconf/commitconfirm"
 )
 
-// diskTimeout is how long a disk may take to store a config before who waits for it is
-// told. The write goes on: a blocked one can't be called back.
+// diskTimeout is how long a write to the disk may take before its caller gets an error. The write continues: it can't
+// be cancelled.
 const diskTimeout = 10 * time.Second
 
-// undoBegan is the end of a wish to go back; the machine says it by an effect of its own.
+// undoBegan is the outcome that a rollback waits for; the machine reports it by an effect of its own.
 const undoBegan commitconfirm.What = "undo"
 
-// candidate is one config that somebody wants: the machine gets them one by one.
+// candidate is a config to be applied; the machine gets them one at a time.
 type candidate struct {
 	event   commitconfirm.Candidate
-	verdict *commitconfirm.Verdict // nil where it is still to be judged
+	verdict *commitconfirm.Verdict // nil: not validated yet
 	local   bool
 	by      string
-	reply   chan<- taken // nil for nobody
-	refusal string       // what could not be done then
+	reply   chan<- taken // nil: no caller waits
+	refusal string       // the prefix of its error
 	timeout *time.Timer
 }
 
-// command is a word of a person about what is pending.
+// command is an operator's command about the pending config.
 type command struct {
 	event commitconfirm.Event
 	end   commitconfirm.What
 	reply chan<- error
 }
 
-// candidates are the configs that somebody wants, in the order in which the machine gets them, and who waits for
-// the end of what is pending.
+// candidates are the configs to be applied, in the order in which the machine gets them, and the callers that wait for
+// the outcome of the pending one.
 type candidates struct {
 	queue    []*candidate
-	busy     *candidate             // the one that the machine has
-	judged   *commitconfirm.Verdict // of it
-	owed     func()                 // the answer to one that was accepted and is being published
+	busy     *candidate             // the machine's current one
+	judged   *commitconfirm.Verdict // of busy
+	owed     func()                 // sends the answer to one that was accepted and is being published
 	commands []*command
 }
 
-// supersede drops the pushes that wait: only the newest counts.
+// supersede drops waiting pushes: only the newest counts.
 func (q *candidates) supersede() {
 	q.queue = slices.DeleteFunc(q.queue, func(old *candidate) bool {
 		push := old.event.Source == commitconfirm.Push
@@ -90,7 +90,7 @@ type fileRead struct {
 	err     error
 }
 
-// fromFile is the offer of the config file; nil where it is nothing new, missing or faulty.
+// fromFile returns the candidate of the config file; nil if it is unchanged, missing or faulty.
 func (s *shell) fromFile(f fileRead) *candidate {
 	s.setFault("")
 	switch {
@@ -124,7 +124,7 @@ func (s *shell) fromFile(f fileRead) *candidate {
 
 // reload reads the config file again.
 func (s *shell) reload() {
-	if s.reading { // one look sees it all
+	if s.reading { // the read under way sees the change
 		return
 	}
 	s.reading = true
@@ -143,7 +143,7 @@ func (s *shell) reload() {
 	})
 }
 
-// submit queues an offer. Of pushes only the newest counts.
+// submit queues a candidate. Of pushes only the newest counts.
 func (s *shell) submit(o *candidate) {
 	if o.event.Source == commitconfirm.Push {
 		s.supersede()
@@ -157,8 +157,8 @@ func (s *shell) insert(at int, o *candidate) {
 	s.queue = slices.Insert(s.queue, at, o)
 }
 
-// next gives the machine its next offer, once it has none: with the health of this moment,
-// since what is bad now does not count against it.
+// next gives an idle machine its next candidate. It first observes the current health, so that what is bad already does
+// not count against the candidate.
 func (s *shell) next() {
 	for s.booted && s.busy == nil && len(s.queue) > 0 {
 		o := s.queue[0]
@@ -173,14 +173,14 @@ func (s *shell) next() {
 	}
 }
 
-// ruled says why an offer has no place here: a managed node takes its config from its
-// controller, one that is held locally does not.
+// ruled returns why a candidate is refused: a managed node takes its config from its controller; a locally held one
+// does not.
 func (s *shell) ruled(o *candidate) error {
 	managed := s.notes.Managed != nil && *s.notes.Managed
 	switch {
 	case o.event.Source == commitconfirm.Push:
 		if s.notes.Held != nil {
-			s.report() // it says who holds the node
+			s.report() // its Held tells the controller who holds the node
 			return fmt.Errorf("%w: the node is held by %s", rest.ErrConflict, s.notes.Held.By)
 		}
 	case managed && (o.event.Source == commitconfirm.File || !o.local && s.notes.Held == nil):
@@ -191,7 +191,7 @@ func (s *shell) ruled(o *candidate) error {
 	return nil
 }
 
-// validate judges the offer that the machine has.
+// validate validates the machine's current candidate.
 func (s *shell) validate() config.Faults {
 	if e := s.busy.event; s.judged == nil {
 		v := s.o.Validator(e.Document, e.Peer, e.Source)
@@ -200,7 +200,7 @@ func (s *shell) validate() config.Faults {
 	return s.judged.Faults
 }
 
-// handleReport takes a report of the machine's.
+// handleReport handles a report of the machine.
 func (s *shell) handleReport(r commitconfirm.Report) {
 	s.logReport(r)
 	s.changed()
@@ -228,7 +228,7 @@ func (s *shell) handleReport(r commitconfirm.Report) {
 	}
 }
 
-// logReport logs what happened.
+// logReport logs a report of the machine.
 func (s *shell) logReport(r commitconfirm.Report) {
 	fields := []zap.Field{zap.String("what", string(r.What)), zap.Stringer("gen", r.Echo.Generation),
 		zap.String("md5", r.Echo.MD5)}
@@ -249,15 +249,15 @@ func (s *shell) logReport(r commitconfirm.Report) {
 	s.o.Happened(Happening{r.What, r.Echo, why})
 }
 
-// accepted ends the offer that the machine had: it is stored, and published next; who waits
-// is answered after that, so that whoever asks then is told of the new one.
+// accepted ends the current candidate: it is stored, and published next. The caller is answered after that, so that it
+// then sees the new state.
 func (s *shell) accepted(r commitconfirm.Report) {
 	o := s.busy
 	if o == nil {
 		return
 	}
 	s.busy = nil
-	s.setFault("") // what was wrong with the file is no matter now
+	s.setFault("") // an earlier fault of the file no longer matters
 	if o.event.Source == commitconfirm.Push {
 		s.attempt, s.rejected = o.event.Attempt, nil
 		s.acceptedPush(o, r)
@@ -274,7 +274,7 @@ func (s *shell) accepted(r commitconfirm.Report) {
 	s.owed = func() { s.answer(o, t, nil) }
 }
 
-// notTaken ends the offer that the machine had, otherwise.
+// notTaken ends the current candidate with any other outcome.
 func (s *shell) notTaken(r commitconfirm.Report) {
 	o := s.busy
 	if o == nil {
@@ -298,7 +298,7 @@ func (s *shell) notTaken(r commitconfirm.Report) {
 	s.unhold()
 }
 
-// answer tells who waits for an offer what became of it.
+// answer answers the caller of a candidate.
 func (s *shell) answer(o *candidate, t Taken, err error) {
 	o.timeout.Stop()
 	switch {
@@ -318,7 +318,7 @@ func (s *shell) answer(o *candidate, t Taken, err error) {
 	}
 }
 
-// unhold publishes what ran last: the config file of this start did not take its place.
+// unhold publishes the config that ran last, because the config file of this start did not replace it.
 func (s *shell) unhold() {
 	p := s.held
 	if p == nil {
@@ -335,8 +335,8 @@ func lateDisk() error {
 		context.DeadlineExceeded)
 }
 
-// impatient answers who has waited for too long: what still waits for its turn is given up,
-// what the machine has takes effect once it can.
+// impatient answers a caller after diskTimeout. A queued candidate is dropped; the machine's current one takes effect
+// once it can.
 func (s *shell) impatient(o *candidate) {
 	if o == s.busy {
 		err := lateDisk()

@@ -14,17 +14,16 @@ import (
 	"edgespan/config/nodeconf/commitconfirm"
 )
 
-// link is the stream to the controller, and what has to be said on it.
+// link is the stream to the controller, and what must be sent on it.
 type link struct {
 	stream   nodeproto.ToController
 	reported time.Time
 	rejected *nodeproto.Result
-	acked    uint64 // the attempt whose undo the controller knows
-	attempt  uint64 // of the push that was taken last by this incarnation
+	acked    uint64 // the attempt whose undo the controller has acknowledged
+	attempt  uint64 // of the last push that this incarnation accepted
 }
 
-// up begins a stream: the node says how it is, and again what ended a push and was not
-// acknowledged.
+// up starts a stream: the node reports its state, and repeats unacknowledged results of pushes.
 func (s *shell) up(stream nodeproto.ToController) {
 	s.stream = stream
 	s.watch()
@@ -36,7 +35,7 @@ func (s *shell) up(stream nodeproto.ToController) {
 	s.pace()
 }
 
-// received takes what the controller says.
+// received handles a message of the controller.
 func (s *shell) received(m nodeproto.FromController) {
 	switch msg := m.(type) {
 	case nodeproto.Push:
@@ -67,7 +66,7 @@ func (s *shell) received(m nodeproto.FromController) {
 		s.release()
 	case nodeproto.Managed:
 		s.manage(msg.On)
-	case nodeproto.Renew: // of the link itself
+	case nodeproto.Renew: // handled by the link itself
 	}
 }
 
@@ -86,7 +85,7 @@ func (s *shell) release() (held bool) {
 	return held
 }
 
-// push offers what the controller wants the node to be.
+// push queues the controller's desired config as a candidate.
 func (s *shell) push(p nodeproto.Push) {
 	s.manage(p.Managed)
 	document, err := documentOf(p.Document)
@@ -120,7 +119,7 @@ func (s *shell) reject(r nodeproto.Result) {
 	s.send(r)
 }
 
-// acceptedPush says that a push is stored; how it ends follows.
+// acceptedPush reports that a push is stored; its result follows.
 func (s *shell) acceptedPush(o *candidate, r commitconfirm.Report) {
 	if o.event.Attempt > 0 {
 		s.send(nodeproto.Result{Attempt: o.event.Attempt, Generation: r.Echo.Generation, MD5: r.Echo.MD5,
@@ -128,11 +127,11 @@ func (s *shell) acceptedPush(o *candidate, r commitconfirm.Report) {
 	}
 }
 
-// endedPush says what became of a push that was not taken.
+// endedPush reports the result of a push that was not accepted.
 func (s *shell) endedPush(o *candidate, r commitconfirm.Report) {
 	result := nodeproto.Result{Attempt: o.event.Attempt, Generation: r.Echo.Generation, MD5: r.Echo.MD5}
 	switch {
-	case o.event.Attempt == 0: // a number
+	case o.event.Attempt == 0: // only a number
 	case r.What == commitconfirm.Rejected:
 		result.Outcome, result.Faults = nodeproto.Rejected, r.Faults
 		s.reject(result)
@@ -152,7 +151,7 @@ func (s *shell) endedPush(o *candidate, r commitconfirm.Report) {
 	s.report()
 }
 
-// appliedPush says that a push was applied to the end of its actions.
+// appliedPush reports that a push is applied and its actions have run.
 func (s *shell) appliedPush() {
 	st := s.state()
 	if st.Source != commitconfirm.Push || st.Attempt == 0 || !st.Pending && st.Attempt != s.attempt {
@@ -165,7 +164,7 @@ func (s *shell) appliedPush() {
 	s.report()
 }
 
-// undonePush says that a push was undone, until that is acknowledged.
+// undonePush reports that a push was undone, until the controller acknowledges it.
 func (s *shell) undonePush() {
 	st := s.state()
 	u := st.Undone
@@ -190,7 +189,7 @@ func (s *shell) acknowledged(attempt uint64) {
 	s.acked = max(s.acked, attempt)
 }
 
-// undo is the beginning of one.
+// undo handles the start of an undo.
 func (s *shell) undo(u commitconfirm.Undo) {
 	s.unhold()
 	s.log.Warn("config rolled back", zap.Stringer("gen", u.Generation), zap.String("reason", string(u.Reason)),
@@ -200,7 +199,7 @@ func (s *shell) undo(u commitconfirm.Undo) {
 	s.changed()
 }
 
-// answerTo answers what the controller asks.
+// answerTo answers a request of the controller.
 func (s *shell) answerTo(q nodeproto.Request) ([]byte, error) {
 	switch q.Kind {
 	case nodeproto.RequestConfig:

@@ -8,17 +8,16 @@ import (
 	"edgespan/config/nodeconf/commitconfirm"
 )
 
-// hostView is what was seen of the host last, and which publication it is asked about.
+// hostView is the last observation of the host, and the publication that the machine has asked about.
 type hostView struct {
 	look        Observation
 	lookedAt    time.Time
 	observeTook time.Duration
-	settlingID  int // the publish that has not settled yet, 0 for none
+	settlingID  int // the publication that has not settled yet; 0 for none
 	asked       commitconfirm.Nonce
 }
 
-// publish makes a config the host's. At the start it waits for the config file, if that is
-// new.
+// publish publishes a config to the host. At the start it first waits for the config file, if that is new.
 func (s *shell) publish(p commitconfirm.Publish, accepted bool) {
 	s.settlingID, s.asked = p.ID, commitconfirm.Nonce{}
 	if s.held != nil && !accepted {
@@ -32,7 +31,7 @@ func (s *shell) publish(p commitconfirm.Publish, accepted bool) {
 		again := s.o.Validator(p.Document, p.Peer, commitconfirm.Push)
 		v = &again
 	}
-	if len(v.Faults) > 0 { // of an earlier version's: nothing is touched
+	if len(v.Faults) > 0 { // stored by an earlier version: leave the host as it is
 		s.refuse("resume the last applied config", v.Faults)
 		return
 	}
@@ -42,7 +41,7 @@ func (s *shell) publish(p commitconfirm.Publish, accepted bool) {
 	s.watchSoon()
 }
 
-// woke looks at the host, and not again for a while.
+// woke observes the host soon, at a bounded rate.
 func (s *shell) woke() {
 	s.o.Host.Drain()
 	s.watchSoon()
@@ -54,7 +53,7 @@ func (s *shell) watchSoon() {
 	}
 }
 
-// watch takes a look at the host.
+// watch observes the host.
 func (s *shell) watch() {
 	s.cancel(observeTimer)
 	s.lookedAt = time.Now()
@@ -77,7 +76,7 @@ func (s *shell) watch() {
 	}
 }
 
-// items are what is good and what is not, by name.
+// items returns the health by name.
 func items(l Observation) map[string]bool {
 	out := make(map[string]bool, len(l.Health))
 	for _, h := range l.Health {

@@ -15,26 +15,26 @@ import (
 	"edgespan/config/nodeconf/commitconfirm"
 )
 
-// notesFile is the file beside the slots.
+// notesFile is the file of the notes, next to the slots.
 const notesFile = "notes"
 
-// restartTimeout bounds the beginning of a restart.
+// restartTimeout bounds the start of a restart.
 const restartTimeout = time.Minute
 
-// diskWork is what is being written, and what has to be.
+// diskWork is what is being written, and what remains to be written.
 type diskWork struct {
-	writing  int // slots under way: 0 or 1
+	writing  int // slots in flight: 0 or 1
 	writeErr error
-	unstored *commitconfirm.Write // of the running config, which came from the file and is not on the disk
+	unstored *commitconfirm.Write // the running config, if it came from the file and is not on the disk
 	storeErr error
-	storing  bool                  // it is being stored
-	delayed  []commitconfirm.Write // what is to be written then
+	storing  bool                  // unstored is being written
+	delayed  []commitconfirm.Write // writes to run after that
 	noting   bool                  // the notes are being written
 	unnoted  bool                  // they have changed since
-	stops    []chan<- struct{}     // who waits for the end of it
+	stops    []chan<- struct{}     // callers that wait for the end of all writes
 }
 
-// readDisk reads the slots and the notes. What can't be read is a fault, and no more.
+// readDisk reads the slots and the notes. What is unreadable becomes a fault.
 func readDisk(d Disk) (out commitconfirm.Disk, notes Notes, faults []error) {
 	out.Faults = map[commitconfirm.Slot]string{}
 	read := func(slot commitconfirm.Slot, decode func([]byte) error) {
@@ -46,7 +46,7 @@ func readDisk(d Disk) (out commitconfirm.Disk, notes Notes, faults []error) {
 		}
 		if err != nil {
 			if keeper, is := d.(interface{ SetAside(name string) }); is {
-				keeper.SetAside(string(slot)) // before anything takes its place
+				keeper.SetAside(string(slot)) // before a write replaces it
 			}
 			out.Faults[slot] = err.Error()
 			faults = append(faults, fmt.Errorf("slot %s: %w", slot, err))
@@ -71,14 +71,14 @@ func readDisk(d Disk) (out commitconfirm.Disk, notes Notes, faults []error) {
 	return out, notes, faults
 }
 
-// write puts a slot on the disk.
+// write writes a slot to the disk.
 func (s *shell) write(w commitconfirm.Write) {
-	if s.storing { // two writes of one slot would come in any order
+	if s.storing { // concurrent writes of one slot would have no order
 		s.delayed = append(s.delayed, w)
 		return
 	}
 	s.writing++
-	last := s.unstored == nil && !s.m.Live().Fallback // there is a stored one to stay with
+	last := s.unstored == nil && !s.m.Live().Fallback // a stored config remains as a fallback
 	s.startTask(func() func() {
 		err := writeSlot(s.o.Disk, w)
 		return func() {
@@ -89,7 +89,7 @@ func (s *shell) write(w commitconfirm.Write) {
 				s.owing(nil, nil)
 			case err != nil && !last && w.Record != nil && w.Record.Source == commitconfirm.File &&
 				w.Slot == commitconfirm.SlotConfirmed:
-				s.owing(&w, err) // the file is there to be read again: what it says is lost by no restart
+				s.owing(&w, err) // a restart reads the file again, so nothing is lost
 			case err != nil:
 				s.writeErr, why = err, err.Error()
 			}
@@ -100,10 +100,10 @@ func (s *shell) write(w commitconfirm.Write) {
 	})
 }
 
-// oweEvery is how often a config that could not be stored is tried to be.
+// oweEvery is how often a failed write of the config is retried.
 const oweEvery = 10 * time.Second
 
-// owing notes that the config of the file runs and is not stored, or, with nil, that what runs is.
+// owing records that the file's config runs but is not stored or, with nil, that the running config is stored.
 func (s *shell) owing(w *commitconfirm.Write, err error) {
 	if s.unstored != nil && w == nil {
 		s.setFault("")
@@ -113,14 +113,14 @@ func (s *shell) owing(w *commitconfirm.Write, err error) {
 	}
 }
 
-// sendOwedAnswer tells of it, after what else the step told.
+// sendOwedAnswer reports that, after the step's other reports.
 func (s *shell) sendOwedAnswer() {
 	if s.unstored != nil {
 		s.refuse("store the config of the config file, which is applied already", s.storeErr)
 	}
 }
 
-// storeOwed tries again, unless something else is written, which comes first.
+// storeOwed retries the write, after any other write.
 func (s *shell) storeOwed() {
 	switch {
 	case s.unstored == nil:
@@ -162,7 +162,7 @@ func writeSlot(d Disk, w commitconfirm.Write) error {
 	return d.Remove(string(w.Slot))
 }
 
-// note changes the notes, and has them written.
+// note changes the notes and writes them.
 func (s *shell) note(change func(*Notes)) {
 	change(&s.notes)
 	s.unnoted = true
@@ -191,7 +191,7 @@ func (s *shell) writeNotes() {
 	})
 }
 
-// stopped answers who waits for the disk before the end.
+// stopped answers the callers that wait for the end of all writes.
 func (d *diskWork) stopped() {
 	if d.writing > 0 || d.noting {
 		return
@@ -202,7 +202,7 @@ func (d *diskWork) stopped() {
 	d.stops = nil
 }
 
-// run does what a difference entails, one step after the other, in their order.
+// run runs the actions that a difference entails, one after the other.
 func (s *shell) run(e commitconfirm.RunActions) {
 	steps := action.Plan(s.o.Facts.Metadata, e.Diff, s.o.Facts.Actions)
 	document := s.live.Document
@@ -243,10 +243,10 @@ func runSteps(steps []action.Step, log *zap.Logger, run func(action.Do) error) (
 	return results, restart
 }
 
-// restart ends the agent or the machine. What stands on the disk knows of it.
+// restart restarts the agent or the machine. The slots on the disk record it already.
 func (s *shell) restart(e commitconfirm.Restart) {
 	s.log.Warn("restart", zap.String("action", e.Action))
-	s.report() // the last one for a while
+	s.report() // the last one before the restart
 	s.startTask(func() func() {
 		ctx, cancel := context.WithTimeout(context.Background(), restartTimeout)
 		defer cancel()
@@ -259,5 +259,5 @@ func (s *shell) restart(e commitconfirm.Restart) {
 	})
 }
 
-// heldBy begins a local hold.
+// heldBy starts a local hold.
 func heldBy(who string) *nodeproto.Held { return &nodeproto.Held{By: who, Since: time.Now().UTC()} }

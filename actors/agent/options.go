@@ -13,75 +13,71 @@ import (
 	"edgespan/config/nodeconf/commitconfirm"
 )
 
-// Options are what an agent stands on. Disk, Judge, Host and Runner are required.
+// Options configure an agent. Disk, Validator, Host and Runner are required.
 type Options struct {
 	Disk      Disk
 	Validator Validator
 	Host      Host
 	Runner    Runner
-	File      File   // nil for a node without a config file
+	File      File   // nil: no config file
 	Machine   string // the machine's boot id
 	Facts     Facts
-	Log       *zap.Logger // none
-	// ReportEvery is how often the controller hears how the node is, beside each change; 5 s.
+	Log       *zap.Logger // nil: no log
+	// ReportEvery is the interval of reports to the controller, in addition to those of changes. 0: 5 s.
 	ReportEvery time.Duration
-	// Happened is told what people may want to know of: offers, confirms and undos. Nil
-	// for nobody. It must not block.
+	// Happened receives what people may want to know: candidates, confirmations and undos. It must not block. nil: no
+	// receiver.
 	Happened func(Happening)
 }
 
-// Disk keeps small files by name. Its methods may block; at most one is called at a time
-// for one name.
+// Disk stores small files by name. Its methods may block; at most one call at a time is made for each name.
 type Disk interface {
-	// Read gives a file's content, or an error that wraps fs.ErrNotExist.
+	// Read returns a file's content, or an error that wraps fs.ErrNotExist.
 	Read(name string) ([]byte, error)
-	// Write replaces a file: after an error or a power cut its old or new content is there,
-	// or the one before, if it was removed meanwhile.
+	// Write replaces a file. After an error or a power cut the file has its old or new content, or, if it was removed
+	// meanwhile, the content before.
 	Write(name string, content []byte) error
-	// WriteSpare replaces a file that is there for the case that another one is spoilt: a power
-	// cut soon after may leave it old, new or spoilt itself.
+	// WriteSpare replaces the copy of another file. A power cut soon after may leave it old, new or damaged.
 	WriteSpare(name string, content []byte) error
-	// Remove takes a file away; it need not wait for the disk. A missing one is no error.
+	// Remove removes a file without waiting for the disk. A missing file is no error.
 	Remove(name string) error
 }
 
-// File reads the config file. It may block. The name is "" where there is none.
+// File reads the config file. It may block. The name is "" if there is none.
 type File func() (content []byte, name string, err error)
 
-// Validator reads what a document means, by the node's own metadata, and the PeerConfiguration
-// that goes with it ("" for none). It is pure, and called from several goroutines. A File or an
-// Apply is held to more than a push: it may have no key that nobody knows.
+// Validator validates a document by the node's own metadata, with its PeerConfiguration ("" for none). It is pure, and
+// called from several goroutines. A File or an Apply is checked more strictly than a push: unknown keys are faults.
 type Validator func(document config.Object, peer string, from commitconfirm.Source) commitconfirm.Verdict
 
-// Host is what a config is published to. Its methods are called in the actor's turn and
-// never block.
+// Host is where a config is published. Its methods are called in the actor's turn and never block.
 type Host interface {
-	// Start begins with each start of the actor; wake says, from any goroutine, that there
-	// may be something new: Drain follows at once, Look soon.
+	// Start is called at each start of the actor. The host calls wake, from any goroutine, when something may have
+	// changed: the agent then calls Drain at once and Observe soon.
 	Start(wake func())
 	Drain()
 	Publish(p commitconfirm.Publish)
-	// Trouble says what keeps a wish from being what runs, "" for nothing.
+	// Trouble reports why the desired config does not run, "" for no reason.
 	Trouble(text string)
 	Observe() Observation
 	Stop()
 }
 
-// Observation is what there is to be seen of the host.
+// Observation is the observed state of the host.
 type Observation struct {
-	// Settled says that everything wanted by the last publication has answered it.
+	// Settled reports whether everything that the last publication desires has answered it.
 	Settled    bool
 	Health     []nodeproto.Health // by name
 	Parameters []nodeproto.Parameter
 	Ports      []nodeproto.Port // by label
 }
 
-// Runner does what a difference entails.
+// Runner runs the actions that a difference entails.
 type Runner interface {
-	// Do does one step, until ctx ends. document is what the node runs.
+	// Do runs one step, until ctx ends. document is the node's current config.
 	Do(ctx context.Context, do action.Do, document config.Object) error
-	// Restart begins the end of the agent (action.NameRestart) or of the machine
-	// (action.NameReboot); without an error the end follows.
+	// Restart starts the end of the agent (action.NameRestart) or of the machine (action.NameReboot), which follows unless
+	// it returns an error.
 	Restart(ctx context.Context, name string) error
 }
 
@@ -91,39 +87,39 @@ type Facts struct {
 	Software   string // version string
 	Firmware   string // "" for none
 	Board      string // "" for unknown
-	Controller string // HOST:PORT of the one that it joined, "" for none
+	Controller string // HOST:PORT of the controller that it joined, "" for none
 	Bases      map[string]config.Object
-	Hardware   map[string]config.Object // of its board; nil where it has no type for it
+	Hardware   map[string]config.Object // of its board; nil if the board has no hardware type
 	Metadata   *metadata.Metadata
 	Actions    action.Table
 }
 
-// Notes are what is kept beside the configs.
+// Notes are stored in addition to the configs.
 type Notes struct {
-	Managed *bool           `json:"managed,omitempty"` // what the node was told last; nil for never
+	Managed *bool           `json:"managed,omitempty"` // the controller's last word; nil: none yet
 	Held    *nodeproto.Held `json:"held,omitempty"`
 }
 
-// Happening is one thing that people may want to know of.
+// Happening is an event that people may want to know of.
 type Happening struct {
 	What  commitconfirm.What
 	About commitconfirm.Echo
 	Why   string
 }
 
-// Request is a config that a person or a file wants.
+// Request is a config that a person or a program applies.
 type Request struct {
 	Document config.Object
-	Verdict  *commitconfirm.Verdict // nil: the agent asks the Judge
-	Local    bool                   // against the controller, until Release
-	By       string                 // who wants it
+	Verdict  *commitconfirm.Verdict // nil: the agent calls the Validator
+	Local    bool                   // overrides the controller, until Release
+	By       string                 // who applies it
 	Confirm  time.Duration
 }
 
-// Status is how a node stands.
+// Status is the state of a node.
 type Status struct {
 	commitconfirm.State
-	Settled    bool // the pending config was applied, and its actions have run
+	Settled    bool // the pending config is applied, and its actions have run
 	Managed    *bool
 	Held       *nodeproto.Held
 	Controller string

@@ -12,7 +12,7 @@ import (
 	"edgespan/config/stateloop/peer"
 )
 
-// changed has a report sent soon.
+// changed schedules a report.
 func (s *shell) changed() {
 	s.dirty = true
 	if s.stream != nil && !s.runs(reportTimer) {
@@ -20,8 +20,7 @@ func (s *shell) changed() {
 	}
 }
 
-// state is where the machine stands; it is asked only after something happened, since it
-// spells the digests of its documents.
+// state returns the machine's state. It is cached until something happens, because it computes digests of documents.
 func (s *shell) state() commitconfirm.State {
 	if s.dirty || s.pending() {
 		s.known, s.dirty = s.m.State(), false
@@ -29,8 +28,8 @@ func (s *shell) state() commitconfirm.State {
 	return s.known
 }
 
-// settled says that what is pending was applied to the end of its actions: the machine asks
-// for a round trip then, and not before.
+// settled reports whether the pending config is applied and its actions have run: only then the machine asks for a
+// round trip.
 func (s *shell) settled() bool { return s.asked != commitconfirm.Nonce{} }
 
 func (s *shell) status() Status {
@@ -40,7 +39,7 @@ func (s *shell) status() Status {
 	}
 }
 
-// report says how the node is now, to its controller.
+// report sends the node's state to its controller.
 func (s *shell) report() {
 	if s.stream == nil {
 		return
@@ -56,7 +55,7 @@ func (s *shell) report() {
 		Peer: s.peer(st.Echo),
 	}
 	switch {
-	case st.Undoing: // what is given up is in force to the end of the undo: it must not look as if it was confirmed
+	case st.Undoing: // the abandoned config runs until the undo ends; it must not look confirmed
 		r.Pending = &nodeproto.Pending{Generation: st.Undone.Generation}
 	case st.Pending:
 		r.Settled = s.settled()
@@ -66,8 +65,8 @@ func (s *shell) report() {
 	s.send(r)
 }
 
-// peer is the digest of the PeerConfiguration that goes with what is said to be in force. While
-// that is the config before the one of now it is not said: what is in force is another then.
+// peer returns the digest of the PeerConfiguration of a reported config. While that is the previous config it is
+// omitted: the host has the one of the new config by then.
 func (s *shell) peer(e commitconfirm.Echo) string {
 	live := s.m.Live()
 	if live.Peer == "" || live.Echo() != e {
@@ -76,8 +75,8 @@ func (s *shell) peer(e commitconfirm.Echo) string {
 	return peer.DigestOf(live.Peer)
 }
 
-// parameters are those of the host. What answers the config that was published answers the
-// number that it has been given since.
+// parameters returns the parameters of the host. If the published config has got a new generation since, they are
+// reported with that one.
 func (s *shell) parameters() []nodeproto.Parameter {
 	live := s.m.Live()
 	if live.Seq != s.live.Seq || live.Generation == s.live.Generation {
@@ -92,8 +91,7 @@ func (s *shell) parameters() []nodeproto.Parameter {
 	return out
 }
 
-// send says something to the controller, if there is one. What got lost is said again on
-// the next stream, where it matters.
+// send sends a message to the controller, if it is connected. What matters is sent again on the next stream.
 func (s *shell) send(m nodeproto.FromNode) {
 	if s.stream == nil {
 		return

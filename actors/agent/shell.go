@@ -16,12 +16,12 @@ import (
 const (
 	reportEvery  = 5 * time.Second
 	tickEvery    = time.Second            // while a config is pending
-	gather       = 100 * time.Millisecond // looks and reports that come closer are one
-	observeShare = 20                     // a look at very much takes at most one part of the time in so many
+	gather       = 100 * time.Millisecond // closer observations and reports are combined
+	observeShare = 20                     // an expensive observation takes at most 1/observeShare of the time
 )
 
-// shell is one incarnation of the agent's actor. It turns messages into events of the
-// machine and effects into messages.
+// shell is one incarnation of the agent's actor. It turns messages into events of the machine, and effects into
+// messages.
 type shell struct {
 	a    *Agent
 	o    *Options
@@ -31,12 +31,12 @@ type shell struct {
 
 	m      commitconfirm.Machine
 	booted bool
-	early  []any // what came before
+	early  []any // messages that arrived before boot
 	notes  Notes
-	live   commitconfirm.Publish // what was published last
+	live   commitconfirm.Publish // the last publication
 	held   *commitconfirm.Publish
-	fault  string            // why a wish is not what runs
-	begins []chan<- struct{} // who waits for the first publication
+	fault  string            // why the desired config does not run
+	begins []chan<- struct{} // callers that wait for the first publication
 
 	candidates
 	diskWork
@@ -48,17 +48,17 @@ type shell struct {
 	ended   bool
 }
 
-// standing is where the machine stands, as it was spelled last.
+// standing caches the machine's state.
 type standing struct {
-	dirty bool // something happened since known was asked for
+	dirty bool // something happened since known was computed
 	known commitconfirm.State
 }
 
-// timers are those of one incarnation, one of each kind, and what the ticks are counted by.
+// timers are the timers of one incarnation, one of each kind, and the state of the ticks.
 type timers struct {
 	running  [timerKinds]*time.Timer
 	lastTick time.Time
-	every    time.Duration // between ticks, 0 for none
+	every    time.Duration // interval of ticks, 0 for none
 }
 
 func (t *timers) set(kind timerKind, after time.Duration, f func()) {
@@ -93,13 +93,13 @@ const (
 )
 
 type (
-	due struct { // a timer's end
+	due struct { // a timer fired
 		of   *shell
 		kind timerKind
 		id   int
 	}
-	woken struct{ of *shell } // the host has something new
-	done  struct {            // an errand's end
+	woken struct{ of *shell } // the host may have changed
+	done  struct {            // a task ended
 		of   *shell
 		then func()
 	}
@@ -107,7 +107,6 @@ type (
 	begun    struct{ reply chan<- struct{} }
 )
 
-// Receive is the actor.
 func (s *shell) Receive(c actor.Context) {
 	switch msg := c.Message().(type) {
 	case *actor.Started:
@@ -139,7 +138,7 @@ func (s *shell) Receive(c actor.Context) {
 	}
 }
 
-// handleReady takes what needs the node's config to be known.
+// handleReady handles messages that need the node's config.
 func (s *shell) handleReady(m any) {
 	switch msg := m.(type) {
 	case up:
@@ -184,7 +183,7 @@ func (s *shell) end() {
 	s.o.Host.Stop()
 }
 
-// startTask runs f, which may block, beside the actor; then runs in the actor's turn.
+// startTask runs f, which may block, in a goroutine; its result runs in the actor's turn.
 func (s *shell) startTask(f func() (then func())) {
 	go func() {
 		then := f()
@@ -192,7 +191,7 @@ func (s *shell) startTask(f func() (then func())) {
 	}()
 }
 
-// timer asks for a due after d; it takes the place of an earlier one of its kind.
+// timer sends a due after d; it replaces an earlier timer of its kind.
 func (s *shell) timer(kind timerKind, id int, d time.Duration) {
 	s.set(kind, d, func() { s.root.Send(s.self, due{s, kind, id}) })
 }
@@ -210,11 +209,11 @@ func (s *shell) due(d due) {
 		s.step(commitconfirm.TimedOut{ID: d.id})
 	case storeTimer:
 		s.storeOwed()
-	default: // timerKinds is none
+	default: // timerKinds is no kind
 	}
 }
 
-// load reads what is on the disk and the config file.
+// load reads the disk and the config file.
 func (s *shell) load() {
 	s.startTask(func() func() {
 		disk, notes, faults := readDisk(s.o.Disk)
@@ -230,14 +229,14 @@ func (s *shell) readFile() (content []byte, name string, err error) {
 	return s.o.File()
 }
 
-// boot starts the machine. A config file that is new is judged first: what ran before is
-// published only if the file can't be.
+// boot starts the machine. A new config file is validated first: the config that ran before is published only if the
+// file's is refused.
 func (s *shell) boot(d commitconfirm.Disk, n Notes, faults []error, f fileRead) {
 	for _, err := range faults {
 		s.log.Error("read the stored state", zap.Error(err))
 	}
 	s.notes, s.booted, s.lastTick = n, true, time.Now()
-	s.held = &commitconfirm.Publish{} // until the file is judged
+	s.held = &commitconfirm.Publish{} // until the file is validated
 	s.step(commitconfirm.Boot{Start: uuid.NewString(), Machine: s.o.Machine, Disk: d, Bases: s.o.Facts.Bases})
 	if o := s.fromFile(f); o != nil && !s.m.State().Undoing {
 		s.insert(0, o)
@@ -255,9 +254,9 @@ func (s *shell) boot(d commitconfirm.Disk, n Notes, faults []error, f fileRead) 
 	s.next()
 }
 
-// step gives the machine an event and carries out its effects, in order.
+// step steps the machine and runs its effects, in order.
 func (s *shell) step(event commitconfirm.Event) {
-	accepted := false // the offer that the machine has, in this step: what is published is its document
+	accepted := false // the current candidate, in this step: what is published is its document
 	for _, effect := range s.m.Step(event) {
 		switch e := effect.(type) {
 		case commitconfirm.Write:
@@ -289,7 +288,7 @@ func (s *shell) step(event commitconfirm.Event) {
 	s.next()
 }
 
-// answerStart answers who waits for the first publication.
+// answerStart answers the callers that wait for the first publication.
 func (s *shell) answerStart() {
 	if s.held != nil || s.live.Document == nil {
 		return
@@ -300,8 +299,7 @@ func (s *shell) answerStart() {
 	s.begins = nil
 }
 
-// pace keeps the ticks as fast as there is something to count: each second while a config
-// is pending, else for the reports, else not at all.
+// pace sets the interval of ticks: a second while a config is pending, otherwise that of the reports, otherwise none.
 func (s *shell) pace() {
 	every := time.Duration(0)
 	switch {
@@ -319,13 +317,13 @@ func (s *shell) pace() {
 		s.cancel(tickTimer)
 		return
 	}
-	s.lastTick = time.Now() // what passed before is nobody's
+	s.lastTick = time.Now() // earlier time does not count
 	s.timer(tickTimer, 0, every)
 }
 
-// tick counts the time, and reports when it is due.
+// tick advances the machine's clock, and reports if due.
 func (s *shell) tick() {
-	if s.every == 0 { // it was under way when nothing was left to count
+	if s.every == 0 { // a tick that was under way when ticks were stopped
 		return
 	}
 	now := time.Now()
@@ -333,7 +331,7 @@ func (s *shell) tick() {
 	s.lastTick = now
 	s.timer(tickTimer, 0, s.every)
 	if s.pending() {
-		s.watch() // what decides is how it is now
+		s.watch() // the current health decides
 	}
 	s.step(commitconfirm.Tick{Elapsed: elapsed})
 	if now.Sub(s.reported)+tickEvery/2 >= s.o.ReportEvery {
@@ -343,7 +341,7 @@ func (s *shell) tick() {
 
 func (s *shell) pending() bool { return s.m.Pending() }
 
-// refuse tells why something is not what runs.
+// refuse records why something does not run.
 func (s *shell) refuse(what string, err error) {
 	s.log.Error(what, zap.Error(err))
 	s.setFault(what + ": " + err.Error())

@@ -12,21 +12,21 @@ import (
 	"edgespan/config/kv"
 )
 
-// cached is an answer that was computed. It is right for the state that had seen a revision of the
-// store, and for each that gives the query the same ETag.
+// cached is a computed answer. It is valid for the state that had seen a revision of the store, and for every state in
+// which the query has the same ETag.
 type cached struct {
 	model.Answer
 	seen kv.Revision
 }
 
-// made is what an answer is made of, before it is computed.
+// made is what an answer is computed from.
 type made interface {
 	ETag() string
 	Unmodified() model.Answer
 	Answer(b model.Blobs) (model.Answer, error)
 }
 
-// answer answers a query that has a name in the cache.
+// answer answers a query, from the cache if possible.
 func (d *deps) answer(ctx context.Context, name string, known []string,
 	find func(*model.State, source) (made, error)) (model.Answer, error) {
 	state, err := d.now(ctx)
@@ -65,7 +65,7 @@ func (d *deps) answer(ctx context.Context, name string, known []string,
 	return unlessKnown(a, known), nil
 }
 
-// unlessKnown is an answer, without its body for one who has it.
+// unlessKnown drops the body of an answer that the caller has.
 func unlessKnown(a model.Answer, known []string) model.Answer {
 	if knows(known, a.ETag) {
 		a.Body = nil
@@ -73,19 +73,19 @@ func unlessKnown(a model.Answer, known []string) model.Answer {
 	return a
 }
 
-// knows says whether an ETag is among those that are known, "*" being any.
+// knows reports whether an ETag is among the known ones; "*" matches any.
 func knows(known []string, etag string) bool {
 	return slices.ContainsFunc(known, func(k string) bool { return k == "*" || strings.TrimPrefix(k, "W/") == etag })
 }
 
-// Answer answers a query; with an ETag among known that it has now, without a body.
+// Answer answers a query. If its current ETag is among the known ones, the answer has no body.
 func (k *Keeper) Answer(ctx context.Context, q model.Query, known []string) (model.Answer, error) {
 	return k.d.answer(ctx, nameOf(q), known, func(s *model.State, src source) (made, error) {
 		return s.Chain(q, src)
 	})
 }
 
-// Hiera answers lookups over several resources of one place.
+// Hiera looks keys up in several resources, at one place in the hierarchy.
 func (k *Keeper) Hiera(ctx context.Context, q model.HieraQuery, known []string) (model.Answer, error) {
 	return k.d.answer(ctx, nameOfHiera(q), known, func(s *model.State, src source) (made, error) {
 		return s.Hiera(q, src.Meter())
@@ -103,7 +103,7 @@ func (k *Keeper) Keys(ctx context.Context, q model.Query, edit configdb.KeysEdit
 	})
 }
 
-// name is the name of a query in the cache: its parts, none of which can be taken for another.
+// name is the unambiguous encoding of a query's parts, as its key in the cache.
 type name []byte
 
 func (n name) text(parts ...string) name {

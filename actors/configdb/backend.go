@@ -9,7 +9,7 @@ import (
 	"edgespan/config/kv"
 )
 
-// read answers from a state that is as new as every acknowledged write.
+// read calls find with a state that includes every acknowledged write.
 func read[T any](ctx context.Context, k *Keeper, find func(*model.State, source) (T, error)) (T, error) {
 	state, err := k.d.now(ctx)
 	if err != nil {
@@ -27,62 +27,62 @@ func read[T any](ctx context.Context, k *Keeper, find func(*model.State, source)
 	return find(state, k.d.of(ctx))
 }
 
-// Components are all, by their ids.
+// Components lists all components, by id.
 func (k *Keeper) Components(ctx context.Context, reveal bool) ([]model.Component, error) {
 	return read(ctx, k, func(s *model.State, src source) ([]model.Component, error) { return s.Components(src, reveal) })
 }
 
-// Component is one of them.
+// Component returns one component.
 func (k *Keeper) Component(ctx context.Context, id int64, reveal bool) (model.Component, error) {
 	return read(ctx, k, func(s *model.State, src source) (model.Component, error) {
 		return s.Component(id, src, reveal)
 	})
 }
 
-// Definitions are all, or those of one component; *component nil is those of none.
+// Definitions lists all definitions, or those of one component; with *component nil, those without a component.
 func (k *Keeper) Definitions(ctx context.Context, component **int64, reveal bool) ([]model.Definition, error) {
 	return read(ctx, k, func(s *model.State, src source) ([]model.Definition, error) {
 		return s.Definitions(component, src, reveal)
 	})
 }
 
-// Definition is one of them.
+// Definition returns one definition.
 func (k *Keeper) Definition(ctx context.Context, id int64, reveal bool) (model.Definition, error) {
 	return read(ctx, k, func(s *model.State, src source) (model.Definition, error) {
 		return s.Definition(id, src, reveal)
 	})
 }
 
-// Secrets are the declared keys of a definition.
+// Secrets returns the declared secret keys of a definition.
 func (k *Keeper) Secrets(ctx context.Context, id int64) ([]string, error) {
 	return read(ctx, k, func(s *model.State, _ source) ([]string, error) { return s.Secrets(id) })
 }
 
-// Environments are all, by their ids.
+// Environments lists all environments, by id.
 func (k *Keeper) Environments(ctx context.Context) ([]model.Environment, error) {
 	return read(ctx, k, func(s *model.State, _ source) ([]model.Environment, error) { return s.Environments(), nil })
 }
 
-// Environment is one of them.
+// Environment returns one environment.
 func (k *Keeper) Environment(ctx context.Context, id int64) (model.Environment, error) {
 	return read(ctx, k, func(s *model.State, _ source) (model.Environment, error) { return s.Environment(id) })
 }
 
-// Levels are those of an environment, from the least to the most narrow.
+// Levels lists the levels of an environment, from the broadest to the narrowest.
 func (k *Keeper) Levels(ctx context.Context, environment int64) ([]model.Level, error) {
 	return read(ctx, k, func(s *model.State, src source) ([]model.Level, error) {
 		return s.Levels(environment, src.Meter())
 	})
 }
 
-// Level is one of them.
+// Level returns one level.
 func (k *Keeper) Level(ctx context.Context, environment int64, level model.Ref) (model.Level, error) {
 	return read(ctx, k, func(s *model.State, src source) (model.Level, error) {
 		return s.Level(environment, level, src.Meter())
 	})
 }
 
-// Nodes are those that are registered in an environment.
+// Nodes lists the nodes that are registered in an environment.
 func (k *Keeper) Nodes(ctx context.Context, environment int64) ([]model.Node, error) {
 	return read(ctx, k, func(s *model.State, src source) ([]model.Node, error) {
 		return s.Nodes(environment, src.Meter())
@@ -94,33 +94,33 @@ func (k *Keeper) Node(ctx context.Context, environment int64, name string) (mode
 	return read(ctx, k, func(s *model.State, _ source) (model.Node, error) { return s.Node(environment, name) })
 }
 
-// ResolveResource is the definition that a name or an id means in an environment.
+// ResolveResource returns the definition that a name or an id refers to in an environment.
 func (k *Keeper) ResolveResource(ctx context.Context, environment int64, r model.Ref) (model.Definition, error) {
 	return read(ctx, k, func(s *model.State, _ source) (model.Definition, error) {
 		return s.ResolveResource(environment, r)
 	})
 }
 
-// Versions are those of a half of a record, the newest first.
+// Versions lists the versions of a half of a record, newest first.
 func (k *Keeper) Versions(ctx context.Context, q model.VersionsQuery) ([]model.Version, error) {
 	return read(ctx, k, func(s *model.State, src source) ([]model.Version, error) { return s.Versions(q, src) })
 }
 
-// Records are the revisions of the facts, the newest first.
+// Records lists the revisions of the facts, newest first.
 func (k *Keeper) Records(ctx context.Context, q model.RecordsQuery) ([]model.Record, error) {
 	return read(ctx, k, func(s *model.State, src source) ([]model.Record, error) { return s.Records(q, src) })
 }
 
-// inRevisions is where the records lie (docs/adr/0022).
+// inRevisions is the prefix of the records (docs/adr/0022).
 const inRevisions kv.Prefix = "facts/revisions/"
 
 func recordKey(n uint64) kv.Key { return kv.Key(fmt.Sprintf("%s%016x", inRevisions, n)) }
 
 // watchPage is how many records a watch that is behind reads at once.
-const watchPage = 16 // one may be a megabyte, packed
+const watchPage = 16 // one may be a megabyte, compressed
 
-// Watch delivers each record after a revision, in order, until the context ends, which is no
-// error, or deliver answers with one, which is returned. How long deliver takes is nobody else's matter.
+// Watch delivers each record after a revision, in order. It returns nil when the context ends, or the error of deliver.
+// A slow deliver delays no other caller.
 func (k *Keeper) Watch(ctx context.Context, after uint64, deliver func(model.Record) error) error {
 	state, err := k.d.now(ctx)
 	if err != nil {
@@ -159,7 +159,7 @@ func (k *Keeper) Watch(ctx context.Context, after uint64, deliver func(model.Rec
 	}
 }
 
-// older reads the records after a revision from the store, a page of them.
+// older reads a page of the records after a revision from the store.
 func (k *Keeper) older(ctx context.Context, after uint64) (records []model.Record, err error) {
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()

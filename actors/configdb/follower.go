@@ -12,10 +12,10 @@ import (
 	"edgespan/config/kv"
 )
 
-// followerActor is /follower: it keeps its leaf at work.
+// followerActor is /follower: it runs its leaf.
 type followerActor struct{ d *deps }
 
-// Receive starts the leaf, and crashes with it.
+// Receive starts the leaf, and crashes if the leaf does.
 func (a *followerActor) Receive(c actor.Context) {
 	switch m := c.Message().(type) {
 	case *actor.Started:
@@ -25,11 +25,10 @@ func (a *followerActor) Receive(c actor.Context) {
 	}
 }
 
-// errBroken is a store that has something which can't be followed: it is read again.
+// errBroken reports content of the store that can't be followed: the state is read again.
 var errBroken = errors.New("cannot follow the store")
 
-// follow keeps up with the store until the end. Where the store has forgotten what changed,
-// all is read again.
+// follow follows the store until the end. If the store has compacted the changes since, it reads the state again.
 func (d *deps) follow() {
 	var state *model.State // nil: it has to be read
 	for d.ctx.Err() == nil {
@@ -61,7 +60,7 @@ func (d *deps) follow() {
 		if errors.Is(err, kv.ErrCompacted) || errors.Is(err, kv.ErrFuture) || errors.Is(err, errBroken) {
 			state = nil
 		}
-		if errors.Is(err, kv.ErrFuture) { // a backup came back: revisions begin anew
+		if errors.Is(err, kv.ErrFuture) { // a backup was restored: revisions start over
 			d.answers.clear()
 		}
 		d.Log.Warn("follow the facts", zap.Error(err))

@@ -8,19 +8,19 @@ import (
 	"edgespan/config/kv"
 )
 
-// freshness asks the store how new its facts are, one question at a time for all who want to
-// know. Whoever comes while one is under way gets the answer of the next: the store may have
-// answered already, from before a write that this one has been told of.
+// freshness asks the store how new its facts are, one query at a time for all callers. A caller that arrives during a
+// query gets the result of the next one: the store may have answered the current one before a write that this caller
+// knows to be acknowledged.
 type freshness struct {
 	ask   func() (kv.Revision, error)
-	woken chan struct{}   // has one when somebody waits
-	ended <-chan struct{} // nobody is answered any more
+	woken chan struct{}   // holds a value if a caller waits
+	ended <-chan struct{} // no more answers
 
 	mu   sync.Mutex
-	next *question // the one that is asked next; nil: nobody waits
+	next *question // the next query; nil: no caller waits
 }
 
-// question is one question to the store.
+// question is one query to the store.
 type question struct {
 	done chan struct{}
 	head kv.Revision // of the transaction that wrote facts/head last
@@ -31,8 +31,7 @@ func newFreshness(ended <-chan struct{}, ask func() (kv.Revision, error)) *fresh
 	return &freshness{ask: ask, woken: make(chan struct{}, 1), ended: ended}
 }
 
-// newest is the store's revision of facts/head, as of a moment after the call. It takes as long
-// as two questions at most.
+// newest returns the store's revision of facts/head, as of a moment after the call. It takes at most two queries.
 func (f *freshness) newest(ctx context.Context) (kv.Revision, error) {
 	q := f.join()
 	select {
@@ -58,8 +57,8 @@ func (f *freshness) join() *question {
 	return f.next
 }
 
-// run asks whenever somebody waits, until the end. It is one goroutine that stays: thousands of questions a second
-// would each pay for the stack of a new one.
+// run answers queries until the end. It is one long-lived goroutine: at thousands of queries a second, each new one
+// would pay for its stack.
 func (f *freshness) run() {
 	for {
 		select {
@@ -77,7 +76,7 @@ func (f *freshness) run() {
 	}
 }
 
-// answer asks one question. A panic of the store is the error of those who asked.
+// answer runs one query. A panic of the store becomes the error of its callers.
 func (f *freshness) answer(q *question) {
 	defer close(q.done)
 	defer func() {

@@ -17,8 +17,8 @@ import (
 	"edgespan/config/kv"
 )
 
-// Store is what the facts use of the controller's store; platform/store/backend says what the
-// methods hold to.
+// Store is the part of the controller's store that the facts use; platform/store/backend documents the contract of the
+// methods.
 type Store interface {
 	Get(ctx context.Context, key kv.Key) (kv.Entry, kv.Revision, error)
 	List(ctx context.Context, prefix kv.Prefix, o kv.ListOptions) (kv.Page, error)
@@ -26,37 +26,37 @@ type Store interface {
 	Watch(ctx context.Context, prefix kv.Prefix, after kv.Revision, deliver func(kv.Batch) error) error
 }
 
-// Options is what the keeping of facts is made of.
+// Options configure a Keeper.
 type Options struct {
 	Store Store
 	Log   *zap.Logger // nil: silent
-	// Now is the wall clock, of the times in the history. nil: the machine's.
+	// Now is the wall clock, for timestamps in the history. nil: time.Now.
 	Now func() time.Time
-	// Memory bounds what is kept of answers and of documents, together, in bytes. What the
-	// facts themselves need (docs/configdb.md) comes on top. 0: DefaultMemory.
+	// Memory bounds the caches of answers and documents together, in bytes. The facts themselves (docs/configdb.md) need
+	// additional memory. 0: DefaultMemory.
 	Memory int
-	// Key is of the digests that are shown, the same at all replicas. nil: digests are those of the contents.
+	// Key is the key of shown digests, the same at all replicas. nil: digests of the plain contents.
 	Key model.Key
-	// Keep is how many versions each half of a record keeps, KeepOwn how many of those that a node uploaded of itself. 0:
-	// all.
+	// Keep is how many versions each half of a record keeps, and KeepOwn how many of those that a node uploaded about
+	// itself. 0: all.
 	Keep, KeepOwn uint64
-	// Quota is the most bytes that the nodes of one environment may upload of themselves, their newest versions alone; 0:
-	// no bound.
+	// Quota is how many bytes the nodes of one environment may upload about themselves, counting newest versions only.
+	// 0: unlimited.
 	Quota int64
 
-	sweepAfter int64 // other than sweepAfter, of a test
+	sweepAfter int64 // overrides sweepAfter in tests
 }
 
-// DefaultMemory is the bound of Options.Memory: the answers of some hundred nodes.
+// DefaultMemory is the default of Options.Memory: the answers of some hundred nodes.
 const DefaultMemory = 64 << 20
 
-// What the facts hold to.
+// Timeouts of the facts.
 const (
 	storeTimeout = 10 * time.Second // of one call of the store
-	headTimeout  = 5 * time.Second  // of the question how new the facts are
-	readTimeout  = 10 * time.Second // of one read, waiting for the store and the state among it
-	writeTimeout = 30 * time.Second // of one write, waiting for others among it
-	storeBackoff = time.Second      // of the follower, after a store that failed
+	headTimeout  = 5 * time.Second  // of the query for the head
+	readTimeout  = 10 * time.Second // of one read, including waits for the store and the state
+	writeTimeout = 30 * time.Second // of one write, including its wait in the queue
+	storeBackoff = time.Second      // pause of the follower after an error of the store
 )
 
 // Keeper keeps the facts of one replica.
@@ -84,10 +84,10 @@ type deps struct {
 	writer   atomic.Pointer[actor.PID]
 }
 
-// registryBuckets is how many buckets find the few actors.
+// registryBuckets is the number of buckets of the registry of the few actors.
 const registryBuckets = 2
 
-// Start makes the tree and starts it. It serves once it has read the store (Ready).
+// Start creates and starts the tree. It serves once it has read the store (Ready).
 func Start(o Options) (*Keeper, error) {
 	if o.Store == nil {
 		return nil, errors.New("start the facts: store: required")
@@ -127,33 +127,32 @@ func Start(o Options) (*Keeper, error) {
 	return k, nil
 }
 
-// Stop ends the tree and waits for it until ctx ends; a second call does nothing.
+// Stop stops the tree and waits for it until ctx ends; a second call does nothing.
 func (k *Keeper) Stop(ctx context.Context) error {
 	var err error
 	k.stop.Do(func() {
-		k.cancel() // what blocks ends now
+		k.cancel() // ends blocking calls
 		err = supervise.Stop(ctx, k.d.system, k.top, &k.d.leaves, "facts")
 	})
 	return err
 }
 
-// Ready says why no request can be served.
+// Ready reports why no request can be served.
 func (k *Keeper) Ready(ctx context.Context) error {
 	_, err := k.d.now(ctx)
 	return err
 }
 
-// props makes the Props of an actor that starts again after a crash: a fresh one for each
-// spawn.
+// props returns new Props for an actor that restarts after a crash. Use them for one spawn.
 func (d *deps) props(make func() actor.Actor) *actor.Props {
 	return actor.PropsFromProducer(make, actor.WithSupervisor(d.strategy),
 		actor.WithReceiverMiddleware(supervise.Lifecycle(d.Log)))
 }
 
-// crashed tells an actor that its leaf panicked: the actor does so too, and starts again.
+// crashed tells an actor that its leaf panicked: the actor then panics too, and restarts.
 type crashed struct{ reason any }
 
-// leaf runs what blocks beside an actor.
+// leaf runs code that blocks on behalf of an actor.
 func (d *deps) leaf(of *actor.PID, f func()) {
 	supervise.Leaf(d.Log, &d.leaves, of.Id, f, func(reason any) { d.system.Root.Send(of, crashed{reason}) })
 }
@@ -164,7 +163,6 @@ type top struct {
 	started chan error
 }
 
-// Receive starts the tree.
 func (t *top) Receive(c actor.Context) {
 	if _, is := c.Message().(*actor.Started); !is {
 		return
@@ -179,18 +177,18 @@ func (t *top) Receive(c actor.Context) {
 	t.started <- err
 }
 
-// busy is why a caller has to come again.
+// busy is the error for a caller that should retry later.
 func busy(format string, args ...any) error {
 	return &model.Fault{Kind: model.Busy, Text: fmt.Sprintf(format, args...)}
 }
 
-// maybeDone is busy of a write that may have taken place or not.
+// maybeDone is the error for a write whose outcome is unknown.
 func maybeDone(format string, args ...any) error {
 	return &model.Fault{Kind: model.Busy, Text: "write outcome unknown: " + fmt.Sprintf(format, args...),
 		Unsure: true}
 }
 
-// head asks the store which of its revisions wrote facts/head last.
+// head returns the revision of the store that wrote facts/head last.
 func (d *deps) head() (kv.Revision, error) {
 	ctx, cancel := context.WithTimeout(d.ctx, headTimeout)
 	defer cancel()
@@ -201,7 +199,7 @@ func (d *deps) head() (kv.Revision, error) {
 	return e.ModRevision, nil
 }
 
-// now is the state as every acknowledged write left it.
+// now returns the state after every acknowledged write.
 func (d *deps) now(ctx context.Context) (*model.State, error) {
 	head, err := d.fresh.newest(ctx)
 	if err != nil {
@@ -216,7 +214,7 @@ func (d *deps) now(ctx context.Context) (*model.State, error) {
 	return state, late(err)
 }
 
-// late is what a caller is told whose time is over.
+// late replaces a timeout by the error for the caller.
 func late(err error) error {
 	if errors.Is(err, context.DeadlineExceeded) {
 		return busy("facts: timed out reading the newest ones")

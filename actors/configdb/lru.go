@@ -5,7 +5,7 @@ import (
 	"sync"
 )
 
-// lru keeps what was used last, within a bound of bytes. All methods may be called at once.
+// lru caches the most recently used values within a bound of bytes. It is safe for concurrent use.
 type lru[V any] struct {
 	limit int // bytes
 
@@ -21,8 +21,8 @@ type item[V any] struct {
 	size  int
 }
 
-// overhead is about what an entry costs beside its key and its value: the element, the item,
-// its place in the map. Bytes.
+// overhead estimates the cost of an entry in addition to its key and value, in bytes: the element, the item and its
+// place in the map.
 const overhead = 256
 
 func newLRU[V any](limit int) *lru[V] {
@@ -41,8 +41,8 @@ func (l *lru[V]) get(key string) (V, bool) {
 	return e.Value.(*item[V]).value, true
 }
 
-// put keeps a value of so many bytes. What is larger than an eighth of the bound is not kept: it would
-// drive out too much.
+// put caches a value of the given size in bytes. It skips values above an eighth of the bound, which would evict too
+// much.
 func (l *lru[V]) put(key string, value V, size int) {
 	size += len(key) + overhead
 	l.mu.Lock()

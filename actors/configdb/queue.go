@@ -6,41 +6,41 @@ import (
 	"slices"
 )
 
-// What may wait for the writes before it, of all callers; a quarter of it of one.
+// Bounds on waiting writes of all callers; one caller may use a quarter.
 const (
 	maxWrites     = 1024
 	maxWriteBytes = 64 << 20
 	ofOneCaller   = 4
 )
 
-// What is planned at once: about what one transaction has room for.
+// Bounds on a batch: about what fits into one transaction.
 const (
 	maxBatch      = 128
 	maxBatchBytes = 4 << 20
 )
 
-// errQueued is why no more writes may wait.
+// errQueued reports that the queue is full.
 var errQueued = errors.New("too many pending writes")
 
-// queue is the writes that wait, served in turn: one of each caller, then the next of each. However many one has,
-// those of another wait for one of them. The zero value is empty.
+// queue is the waiting writes, served round-robin by caller: however many one caller has, those of another wait for one
+// of them. The zero value is an empty queue.
 type queue struct {
-	lines []*line // by whose turn it is; none is empty
+	lines []*line // in the order of their turn; none is empty
 	count int
 	bytes int
 }
 
-// caller is in whose turn a write is done.
+// caller returns whose turn a write takes.
 func (w *pendingWrite) caller() string { return cmp.Or(w.request.Caller, w.request.Author) }
 
-// line is the writes of one caller, in the order in which they came.
+// line is the writes of one caller, in order of arrival.
 type line struct {
 	caller string
 	writes []*pendingWrite
 	bytes  int
 }
 
-// add lets a write wait, if there is room for it.
+// add queues a write if there is room.
 func (q *queue) add(w *pendingWrite) error {
 	i := slices.IndexFunc(q.lines, func(l *line) bool { return l.caller == w.caller() })
 	if q.count >= maxWrites || q.bytes+w.size > maxWriteBytes && q.count > 0 {
@@ -59,7 +59,7 @@ func (q *queue) add(w *pendingWrite) error {
 	return nil
 }
 
-// next is what is to be planned next. It waits on until it is taken.
+// next returns the next batch. Its writes remain queued until remove.
 func (q *queue) next() (batch []*pendingWrite) {
 	size := 0
 	for round := 0; len(batch) < maxBatch; round++ {
@@ -81,7 +81,7 @@ func (q *queue) next() (batch []*pendingWrite) {
 	return batch
 }
 
-// remove takes out a write that is done with. It was its caller's turn, so that now it is that of all others.
+// remove removes a finished write. Its caller's turn then comes last.
 func (q *queue) remove(w *pendingWrite) {
 	for i, l := range q.lines {
 		at := slices.Index(l.writes, w)
@@ -98,7 +98,7 @@ func (q *queue) remove(w *pendingWrite) {
 	}
 }
 
-// expired takes out the writes for which nobody waits any more.
+// expired removes and returns the writes whose callers no longer wait.
 func (q *queue) expired() (out []*pendingWrite) {
 	for _, l := range q.lines {
 		for _, w := range l.writes {
@@ -113,7 +113,7 @@ func (q *queue) expired() (out []*pendingWrite) {
 	return out
 }
 
-// all are the writes that wait.
+// all returns the waiting writes.
 func (q *queue) all() (out []*pendingWrite) {
 	for _, l := range q.lines {
 		out = append(out, l.writes...)

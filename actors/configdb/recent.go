@@ -7,18 +7,17 @@ import (
 	"edgespan/config/kv"
 )
 
-// Bounds of the newest records that are kept for those who watch; older ones are read from
-// the store.
+// Bounds of the newest records that are kept for watches; older ones are read from the store.
 const (
 	maxRecent      = 1024
 	maxRecentBytes = 4 << 20
 )
 
-// recent holds the newest records, in their order and without a gap, and tells of new ones.
+// recent holds the newest records, in order and without gaps, and notifies waiters of new ones.
 type recent struct {
 	mu      sync.Mutex
 	records []model.Record
-	sizes   []int // of them, in the store
+	sizes   []int // of the records, in the store
 	size    int
 	last    uint64 // the newest revision whose record is in the store
 	moved   chan struct{}
@@ -26,7 +25,7 @@ type recent struct {
 
 func (r *recent) init() { r.moved = make(chan struct{}) }
 
-// skip says that the store has records up to a revision, which are not told.
+// skip records that the store has records up to a revision, which are not kept here.
 func (r *recent) skip(to uint64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -41,7 +40,7 @@ func (r *recent) wakeWaiters() {
 	r.moved = make(chan struct{})
 }
 
-// add takes the records of a transaction.
+// add adds the records of a transaction.
 func (r *recent) add(b kv.Batch) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -70,8 +69,8 @@ func (r *recent) add(b kv.Batch) error {
 	return nil
 }
 
-// since are the records after a revision. With kept false they have to be read from the
-// store; moved is closed when there are more.
+// since returns the records after a revision. If kept is false they must be read from the store; moved is closed when
+// there are more.
 func (r *recent) since(after uint64) (records []model.Record, kept bool, moved chan struct{}) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

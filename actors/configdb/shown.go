@@ -8,28 +8,28 @@ import (
 	"edgespan/config/kv"
 )
 
-// view is the newest state that is known here.
+// view is the newest known state.
 type view struct {
-	*model.State               // nil: nothing is known yet
-	next         chan struct{} // is closed when there is a newer view
+	*model.State               // nil: not read yet
+	next         chan struct{} // closed when there is a newer view
 }
 
-// has says whether the state has seen what a revision of the store wrote to the head.
+// has reports whether the state includes the head as of a revision of the store.
 func (v *view) has(head kv.Revision) bool { return v.State != nil && v.Head() >= head }
 
-// shown holds the newest view. The follower alone shows; also what this replica wrote comes back
-// by the store's watch, so that there is one way to a state and no race between two.
+// shown holds the newest view. Only the follower sets it; this replica's own writes come back through the store's watch
+// too, so that states arrive on one path, without races.
 type shown struct{ now atomic.Pointer[view] }
 
 func (s *shown) init() { s.now.Store(&view{next: make(chan struct{})}) }
 
-// show puts a state in the place of the one before.
+// show replaces the state.
 func (s *shown) show(state *model.State) {
 	old := s.now.Swap(&view{state, make(chan struct{})})
 	close(old.next)
 }
 
-// wait is the newest state once it has seen what a revision of the store wrote to the head.
+// wait returns the newest state once it includes the head as of a revision of the store.
 func (s *shown) wait(ctx context.Context, head kv.Revision) (*model.State, error) {
 	for {
 		v := s.now.Load()

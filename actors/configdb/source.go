@@ -10,23 +10,23 @@ import (
 	"edgespan/config/kv"
 )
 
-// source reads the store for the ledger until its context ends; each call has a deadline.
-// Documents come from those that are kept, where they are.
+// source reads the store for the model until its context ends; each call has a time limit. Documents come from the
+// cache if possible.
 type source struct {
 	ctx context.Context
 	d   *deps
-	m   *configdb.Meter // of one request; nil: of the replica itself
+	m   *configdb.Meter // of one request; nil: the replica itself
 }
 
-// of is a source for one request, that ends with it.
+// of returns a source for one request, which ends with its context.
 func (d *deps) of(ctx context.Context) source { return source{ctx, d, configdbapi.Meter(ctx)} }
 
-// Meter is what the request may cost still.
+// Meter returns the remaining budget of the request.
 func (s source) Meter() *configdb.Meter { return s.m }
 
 var _ model.Source = source{}
 
-// Get reads keys at one moment.
+// Get reads keys in one transaction.
 func (s source) Get(keys ...kv.Key) ([]kv.Entry, error) {
 	ctx, cancel := context.WithTimeout(s.ctx, storeTimeout)
 	defer cancel()
@@ -51,7 +51,7 @@ func (s source) Get(keys ...kv.Key) ([]kv.Entry, error) {
 	return out, nil
 }
 
-// List reads what is below a prefix.
+// List reads one page of the keys below a prefix.
 func (s source) List(below kv.Prefix, o kv.ListOptions) (kv.Page, error) {
 	ctx, cancel := context.WithTimeout(s.ctx, storeTimeout)
 	defer cancel()
@@ -59,7 +59,7 @@ func (s source) List(below kv.Prefix, o kv.ListOptions) (kv.Page, error) {
 	return page, away(err)
 }
 
-// Blob is the content of a document.
+// Blob returns the content of a document.
 func (s source) Blob(sha string) (configdb.JSON, error) {
 	if text, is := s.d.blobs.get(sha); is {
 		return text, nil
@@ -72,8 +72,7 @@ func (s source) Blob(sha string) (configdb.JSON, error) {
 	return text, nil
 }
 
-// away is a call of the store that failed. What it said for itself stays: a listing that was
-// compacted is begun again.
+// away turns an error of the store into a busy error. A compacted listing keeps its error: the caller starts over.
 func away(err error) error {
 	if err == nil || errors.Is(err, kv.ErrCompacted) {
 		return err

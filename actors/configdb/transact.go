@@ -16,13 +16,13 @@ import (
 	"edgespan/config/kv"
 )
 
-// writeAgain is the pause before the store is asked once more whose answer was lost.
+// writeAgain is the pause before a transaction whose answer was lost is retried.
 const writeAgain = 50 * time.Millisecond
 
-// errOvertaken is a transaction that was not done, since somebody else was faster.
+// errOvertaken reports that a transaction failed because of a concurrent write.
 var errOvertaken = errors.New("lost the race to another replica")
 
-// validate says what would come of a write.
+// validate returns what a write would do.
 func (d *deps) validate(ctx context.Context, r configdbapi.WriteRequest) (model.Written, error) {
 	state, err := d.now(ctx)
 	if err != nil {
@@ -46,13 +46,13 @@ func (d *deps) validate(ctx context.Context, r configdbapi.WriteRequest) (model.
 	return a.written, a.err
 }
 
-// pending is a write as the ledger judges it, while somebody waits for it.
+// pending returns a write in the model's form, which ends when its caller stops waiting.
 func (d *deps) pending(ctx context.Context, r configdbapi.WriteRequest) model.Pending {
 	return model.Pending{Write: r.Write, Author: r.Author, Message: r.Message, Time: d.Now().UTC(), Own: r.Own,
 		Quota: d.Quota, Stop: ctx.Err}
 }
 
-// came is what came of a write.
+// came converts the model's result of a write.
 func (d *deps) came(r model.Result) writeResult {
 	if r.Fault != nil {
 		return writeResult{err: r.Fault}
@@ -61,17 +61,17 @@ func (d *deps) came(r model.Result) writeResult {
 	return writeResult{written: r.Written}
 }
 
-// writeSome does the first writes of a batch, as many at once as one transaction takes, and answers with those that
-// have their answer: one at least.
+// writeSome runs the first writes of a batch, as many as one transaction takes, and returns those that have an answer:
+// at least one.
 func (d *deps) writeSome(batch []*pendingWrite) []*pendingWrite {
 	ctx, cancel := context.WithTimeout(d.ctx, writeTimeout)
 	defer cancel()
 	for {
 		n, err := d.tryToWrite(ctx, batch)
 		if err == nil && n == 0 && ctx.Err() == nil {
-			continue // somebody else was faster, or a large write had to be finished first
+			continue // a concurrent write, or a large write had to be finished first
 		}
-		if n == 0 { // the first one can't be judged; those behind it are in no other's way
+		if n == 0 { // the first one can't be validated; the writes behind it are not affected
 			n, err = 1, cmp.Or(err, batch[0].ctx.Err(), ctx.Err())
 		}
 		if err != nil {
@@ -83,8 +83,8 @@ func (d *deps) writeSome(batch []*pendingWrite) []*pendingWrite {
 	}
 }
 
-// tryToWrite does the first writes of a batch, n of them. 0 without an error is to try again. An error with n 0 is of
-// the judgement of the first, and nothing was tried; with another n it is not known what became of any.
+// tryToWrite runs the first n writes of a batch. 0 without an error means: try again. If n is 0, err is of the
+// validation of the first one, and nothing was written; otherwise the outcome of the n writes is unknown.
 func (d *deps) tryToWrite(ctx context.Context, batch []*pendingWrite) (n int, err error) {
 	state, err := d.now(ctx)
 	if err != nil {
@@ -116,8 +116,8 @@ func (d *deps) tryToWrite(ctx context.Context, batch []*pendingWrite) (n int, er
 	return len(plan.Results), nil
 }
 
-// finish brings a write into its place that was too large for one transaction. It is
-// done and acknowledged already; where this fails the next write's plan begins with it.
+// finish publishes a write that was too large for one transaction. The write is done and acknowledged already; if this
+// fails, the next write's plan begins with it.
 func (d *deps) finish(ctx context.Context) {
 	state, err := d.now(ctx)
 	if err == nil && state.Unfinished() {
@@ -128,9 +128,8 @@ func (d *deps) finish(ctx context.Context) {
 	}
 }
 
-// carryOut does the transactions of a plan. Where the store does not say whether it did one, it is
-// asked once more: each compares the head, so that none can be done twice, and one that was done before is
-// known by the records of its revisions.
+// carryOut runs the transactions of a plan. If the outcome of one is unknown, it is run again: each compares the head,
+// so none can take effect twice, and the records of its revisions show whether it had succeeded before.
 func (d *deps) carryOut(ctx context.Context, txns []kv.Txn, records []model.Record) error {
 	for _, txn := range txns {
 		o, unsure, err := d.commitSurely(ctx, txn)
@@ -159,7 +158,7 @@ func (d *deps) carryOut(ctx context.Context, txns []kv.Txn, records []model.Reco
 	return nil
 }
 
-// commitSurely does a transaction until the store has said what became of it, as kv.CommitSurely has it.
+// commitSurely runs a transaction until its outcome is known, as kv.CommitSurely does.
 func (d *deps) commitSurely(ctx context.Context, txn kv.Txn) (o kv.Outcome, unsure bool, err error) {
 	return kv.CommitSurely(func() (kv.Outcome, error) { return d.commit(ctx, txn) }, func(lost error) bool {
 		d.Log.Warn("outcome of a write unknown: retrying", zap.Error(lost))
@@ -167,15 +166,15 @@ func (d *deps) commitSurely(ctx context.Context, txn kv.Txn) (o kv.Outcome, unsu
 	})
 }
 
-// commit does one transaction with a deadline.
+// commit runs one transaction with a time limit.
 func (d *deps) commit(ctx context.Context, txn kv.Txn) (kv.Outcome, error) {
 	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
 	defer cancel()
 	return d.Store.Commit(ctx, txn)
 }
 
-// areOwn says whether the history has the revisions that were planned here: then the transaction
-// was done whose answer was lost. A record that is equal to ours in all, its time among it, has the effect of ours.
+// areOwn reports whether the history has the planned revisions: then a transaction succeeded whose answer was lost. A
+// record that is equal in everything, including its time, has the same effect.
 func (d *deps) areOwn(ctx context.Context, planned []model.Record) (bool, error) {
 	for _, own := range planned {
 		entries, err := source{ctx: ctx, d: d}.Get(recordKey(own.Revision))
@@ -193,15 +192,15 @@ func (d *deps) areOwn(ctx context.Context, planned []model.Record) (bool, error)
 	return len(planned) > 0, nil
 }
 
-// same says whether two records are one in the store.
+// same reports whether two records are equal in the store.
 func same(a, b model.Record) bool {
 	one, err1 := json.Marshal(a)
 	other, err2 := json.Marshal(b)
 	return err1 == nil && err2 == nil && string(one) == string(other)
 }
 
-// sweepStep does one step of a sweep, and says whether there are more, or it has come to its end; neither: it is broken
-// off.
+// sweepStep runs one step of a sweep. It returns more if there are further steps, ended if it is complete, and neither
+// if it was interrupted.
 func (d *deps) sweepStep(sweep *model.Sweeper) (more, ended bool) {
 	ctx, cancel := context.WithTimeout(d.ctx, writeTimeout)
 	defer cancel()

@@ -10,22 +10,22 @@ import (
 	"edgespan/config/httpapi/configdbapi"
 )
 
-// pendingWrite is one write that somebody waits for.
+// pendingWrite is a write with a waiting caller.
 type pendingWrite struct {
 	ctx     context.Context
 	request configdbapi.WriteRequest
-	size    int // bytes, about
+	size    int // estimated, in bytes
 	answer  chan writeResult
-	grown   int64 // bytes that it stored of a node itself; the leaf's, until it has ended
+	grown   int64 // bytes that a node uploaded about itself; set by the leaf, read after it has ended
 }
 
-// writeResult is its answer.
+// writeResult is its result.
 type writeResult struct {
 	written model.Written
 	err     error
 }
 
-// reply answers once; nobody waits for a second answer.
+// reply answers once; later answers are dropped.
 func (w *pendingWrite) reply(a writeResult) {
 	select {
 	case w.answer <- a:
@@ -33,32 +33,31 @@ func (w *pendingWrite) reply(a writeResult) {
 	}
 }
 
-// Words to the writer.
+// Messages to the writer.
 type (
-	worked   struct{ done []*pendingWrite } // the leaf has ended, and has answered these
-	swept    struct{ to uint64 }            // the sweep has, and has seen all revisions up to there; 0: it was broken off
+	worked   struct{ done []*pendingWrite } // the leaf has ended and answered these
+	swept    struct{ to uint64 }            // the sweep has ended and seen all revisions up to this one; 0: interrupted
 	sweepDue struct{}
 )
 
-// How often each replica sweeps what nothing refers to. Two that do it at once are in each other's way
-// and nobody else's.
+// sweepEvery is how often each replica sweeps unreferenced objects. Two concurrent sweeps disturb only each other.
 const sweepEvery = time.Hour
 
-// sweepAfter is after how many bytes that nodes uploaded of themselves a sweep begins before its time, if these are
-// more than all that they have.
+// sweepAfter is after how many bytes that nodes uploaded about themselves a sweep starts early, if that is more than
+// all that they have stored.
 const sweepAfter = 256 << 20
 
-// writerActor is /writer: what waits while a transaction is on its way goes together into the
-// next, in the turn of the callers. Other replicas' writes are met at the head.
+// writerActor is /writer. Writes that arrive during a transaction share the next one, round-robin by caller. Conflicts
+// with writes of other replicas show in the head.
 type writerActor struct {
 	d     *deps
 	queue queue
-	batch []*pendingWrite // of the queue, that the leaf has
+	batch []*pendingWrite // the part of the queue that the leaf has
 	busy  bool
-	sweep *model.Sweeper // nil: none is under way
-	turn  bool           // of the sweep, which goes on step by step between batches
-	seen  uint64         // by the sweeps so far
-	grown int64          // bytes that nodes uploaded of themselves since the last sweep began
+	sweep *model.Sweeper // nil: none is running
+	turn  bool           // alternates between steps of the sweep and batches
+	seen  uint64         // revision up to which sweeps have seen all
+	grown int64          // bytes that nodes uploaded about themselves since the last sweep began
 }
 
 // Receive queues writes and starts the leaf.
@@ -87,7 +86,7 @@ func (w *writerActor) Receive(c actor.Context) {
 	case *actor.Restarting, *actor.Stopping:
 		_, again := c.Message().(*actor.Restarting)
 		for _, m := range w.batch {
-			if again { // who hears of it writes to the next one; at the end the leaf answers
+			if again { // the caller can write to the next incarnation; at the end the leaf answers
 				m.reply(writeResult{err: maybeDone("writer of this replica crashed")})
 			}
 			w.queue.remove(m)
@@ -101,14 +100,14 @@ func (w *writerActor) Receive(c actor.Context) {
 	w.work(c.Self())
 }
 
-// beginSweep begins a sweep, unless one is under way.
+// beginSweep starts a sweep unless one is running.
 func (w *writerActor) beginSweep() {
 	if s := w.d.shown.now.Load(); s.State != nil && w.sweep == nil {
 		w.sweep, w.grown = s.Sweep(model.Keep{Versions: w.d.Keep, Own: w.d.KeepOwn, Seen: w.seen}), 0
 	}
 }
 
-// clock says when it is time to sweep, until the end.
+// clock sends sweepDue at intervals, until the end.
 func (d *deps) clock(writer *actor.PID) {
 	t := time.NewTicker(sweepEvery)
 	defer t.Stop()
@@ -122,7 +121,7 @@ func (d *deps) clock(writer *actor.PID) {
 	}
 }
 
-// work starts the leaf if there is something to do.
+// work starts the leaf if there is work.
 func (w *writerActor) work(self *actor.PID) {
 	d := w.d
 	if w.busy {
@@ -151,7 +150,7 @@ func (w *writerActor) work(self *actor.PID) {
 	d.leaf(self, func() { d.system.Root.Send(self, worked{d.writeSome(batch)}) })
 }
 
-// Write judges one write and stores it.
+// Write validates one write and stores it.
 func (k *Keeper) Write(ctx context.Context, r configdbapi.WriteRequest) (model.Written, error) {
 	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
 	defer cancel()
@@ -170,7 +169,7 @@ func (k *Keeper) Write(ctx context.Context, r configdbapi.WriteRequest) (model.W
 	}
 }
 
-// sizeOf is about how many bytes wait with a write.
+// sizeOf estimates the bytes of a waiting write.
 func sizeOf(w model.Write) int {
 	const least = 512
 	switch w := w.(type) {

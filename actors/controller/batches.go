@@ -184,7 +184,7 @@ func (a *fleetActor) phase(c actor.Context, p fleet.Phase, m headRead, n *change
 type changes struct {
 	first                         bool // the first that this replica applies
 	all, network, learnt, revoked bool
-	names                         map[string]bool // nodes that may be known from elsewhere
+	names                         map[string]bool // nodes whose nodes.Known may have changed
 	layers                        map[string]bool // nodes whose own layers or id changed
 	counted                       map[string]bool // ids whose generations another replica may have counted
 }

@@ -20,69 +20,67 @@ import (
 	"edgespan/config/layers"
 )
 
-// Words to /rollout.
+// Messages to /rollout.
 type (
-	// Changes is what the fleet goes by now, and the keys that changed.
+	// Changes is what the fleet currently knows, and the keys that changed.
 	Changes struct {
 		Cause    staged.Cause
 		Topology *topology.Topology
 		Staging  staged.Staging
 		Events   []kv.Event
 	}
-	// recheckNow is to see whether nodes wait that no rollout covers.
+	// recheckNow looks for nodes that wait for a config that no rollout covers.
 	recheckNow struct{}
-	// due is a timer of the machine. One that another was set in place of is void, whichever
-	// machine either is of.
+	// due is a timer of the machine. It is ignored once another timer has been set, whichever machine set it.
 	due struct {
 		timer  int
 		number uint64
 	}
-	// leadOn is to begin anew with what the store has.
+	// leadOn starts over with what the store has.
 	leadOn struct{}
-	// saveNow stores what can wait a little.
+	// saveNow stores what was delayed.
 	saveNow struct{}
-	// List asks for the rollouts that are kept, or for that of one revision.
+	// List asks for the stored rollouts, or for the one of a revision.
 	List struct {
 		All    bool
-		Number uint64 // 0 is one, too: that of a base which changed before any write
+		Number uint64 // 0 is valid: the rollout of base files that changed before any write
 	}
 )
 
-// gather is how long /rollout waits for more nodes of one change; it has come to all of them
-// when there is quiet for so long, or after mostGather.
+// gather is how long /rollout waits for further nodes of one change: until nothing has arrived for that long, or
+// maxGather has passed.
 const (
 	gather    = 100 * time.Millisecond
 	maxGather = time.Second
-	saveLater = time.Second // what can be learnt again from the nodes
+	saveLater = time.Second // delay for what the nodes would report again
 )
 
-// rolloutActor is /rollout. On every replica it keeps up with the keys; on the one that leads
-// it has the machine of the rollout that runs.
+// rolloutActor is /rollout. Every replica follows the keys; the leader also has the machine of the running rollout.
 type rolloutActor struct {
 	d    *Deps
 	self *actor.PID
 
 	staging  staged.Staging
 	cause    staged.Cause
-	causes   []uint64 // since the last rollout began
+	causes   []uint64 // revisions since the last rollout began
 	topology *topology.Topology
 	nodes    map[string]*staged.Node          // by id
 	ids      map[string]string                // by name
 	kept     map[uint64]*staged.Record        // by revision, as stored
-	at       map[uint64]kv.Revision           // of kept
-	touched  map[string]bool                  // names that want something else since the last rollout began
-	taken    map[string]bool                  // those of touched that the save under way is about
-	letters  map[kv.Key]storage.RemoteCommand // commands that nobody has answered
+	at       map[uint64]kv.Revision           // revisions of kept
+	touched  map[string]bool                  // names whose desired config changed since the last rollout began
+	taken    map[string]bool                  // the part of touched that the save in flight covers
+	letters  map[kv.Key]storage.RemoteCommand // commands without an answer
 
 	leads   *kv.Leadership
-	mandate *kv.Leadership // that is taken up in a moment
-	knows   bool           // the keys of the store, as of the start at least
+	mandate *kv.Leadership // a leadership that is about to begin
+	knows   bool           // the first Changes has arrived
 	machine *rollout.Rollout
-	now     *staged.Record // that the machine is of, or the last one
-	timers  uint64         // that were set
-	epoch   int            // of the leadership: answers of the store to another one are void
-	behind  bool           // the leader before has stored more than what this one began with
-	recheck []string       // names to be observed
+	now     *staged.Record // the machine's record, or the last one
+	timers  uint64         // counts the timers that were set
+	epoch   int            // counts leaderships: results of writes of another one are ignored
+	behind  bool           // the previous leader stored more than this one started from
+	recheck []string       // names to observe again
 
 	gathering
 	records
@@ -90,32 +88,32 @@ type rolloutActor struct {
 
 // gathering is the wait for all nodes of one change.
 type gathering struct {
-	gathers time.Time // since when; zero: it doesn't
-	stirred bool      // something came since lookNow was set
+	gathers time.Time // its start; zero: none
+	stirred bool      // something arrived since recheckSoon
 }
 
-// records is what the store is to have, and what is on its way there.
+// records is what has to be stored, and what is in flight.
 type records struct {
 	dirty, saving, later bool
-	opening              int              // transactions that open gates, on their way
-	ended                []*staged.Record // to be stored with the next save
-	answers              []answer         // once what they tell of is stored
+	opening              int              // transactions in flight that open gates
+	ended                []*staged.Record // stored with the next save
+	answers              []answer         // sent once their effect is stored
 }
 
-// Deps is what /rollout works with.
+// Deps are the dependencies of /rollout.
 type Deps struct {
 	*storage.Access
 	Under *Underway
 }
 
-// answer is what became of a command.
+// answer is the result of a command.
 type answer struct {
 	key     kv.Key
 	message storage.RemoteCommand
 	refused string
 }
 
-// New is /rollout.
+// New returns the actor /rollout.
 func New(d *Deps) actor.Actor {
 	return &rolloutActor{
 		d: d, nodes: map[string]*staged.Node{}, ids: map[string]string{},
@@ -124,7 +122,7 @@ func New(d *Deps) actor.Actor {
 	}
 }
 
-// Receive takes news, what the leadership is, and what the store has done.
+// Receive handles changes, elections and the results of writes.
 func (a *rolloutActor) Receive(c actor.Context) {
 	switch m := c.Message().(type) {
 	case *actor.Started:
@@ -159,10 +157,10 @@ func (a *rolloutActor) Receive(c actor.Context) {
 	a.d.Under.is.Store(a.rolls())
 }
 
-// named is the node of a name, nil for none.
+// named returns the node with a name, nil for none.
 func (a *rolloutActor) named(name string) *staged.Node { return a.nodes[a.ids[name]] }
 
-// joined are the nodes that have a name.
+// joined iterates over the nodes that have a name.
 func (a *rolloutActor) joined(yield func(*staged.Node) bool) {
 	for _, id := range a.ids {
 		if !yield(a.nodes[id]) {
@@ -171,7 +169,7 @@ func (a *rolloutActor) joined(yield func(*staged.Node) bool) {
 	}
 }
 
-// beginLeading begins to lead, once it is known what there is to be led.
+// beginLeading starts to lead, once this replica knows the keys.
 func (a *rolloutActor) beginLeading() {
 	if a.mandate == nil || !a.knows {
 		return
@@ -180,7 +178,7 @@ func (a *rolloutActor) beginLeading() {
 	a.begin()
 }
 
-// runPending does what follows until nothing does.
+// runPending runs what is pending until nothing is left.
 func (a *rolloutActor) runPending() {
 	if a.leads == nil {
 		return
@@ -196,11 +194,11 @@ func (a *rolloutActor) runPending() {
 	a.openGates()
 }
 
-// applyChanges takes what the fleet has told.
+// applyChanges takes over changes from the fleet.
 func (a *rolloutActor) applyChanges(m Changes) {
 	switch {
 	case !m.Staging.On, a.cause.Number == 0:
-		a.causes = nil // what is there already is no rollout's to take back
+		a.causes = nil // earlier revisions belong to no rollout
 	case m.Cause.Number > a.cause.Number:
 		a.causes = append(a.causes, m.Cause.Number)
 	}
@@ -232,7 +230,7 @@ func (a *rolloutActor) applyChanges(m Changes) {
 	}
 }
 
-// event takes over one key.
+// event applies the event of one key.
 func (a *rolloutActor) event(e kv.Event) {
 	k, put := e.Entry.Key, e.Kind == kv.EventPut
 	id := history.Names(k)[0]
@@ -280,7 +278,7 @@ func (a *rolloutActor) event(e kv.Event) {
 	}
 }
 
-// memberIs takes over a node that has joined, has another name, or is forgotten.
+// memberIs takes over a node that joined, was renamed or was forgotten.
 func (a *rolloutActor) memberIs(w *staged.Node, name string) {
 	if w.Name == name {
 		return
@@ -296,7 +294,7 @@ func (a *rolloutActor) memberIs(w *staged.Node, name string) {
 	}
 }
 
-// rolloutIs takes over a rollout as the store has it. What the leader stored itself it knows.
+// rolloutIs takes over a stored rollout. It skips what this leader stored itself.
 func (a *rolloutActor) rolloutIs(e kv.Event, id string) {
 	number, is := staged.NumberOf(id)
 	if !is || e.Entry.ModRevision <= a.at[number] {
@@ -310,14 +308,14 @@ func (a *rolloutActor) rolloutIs(e kv.Event, id string) {
 	a.at[number] = e.Entry.ModRevision
 	var s staged.Record
 	if err := json.Unmarshal(e.Entry.Value, &s); err != nil {
-		// The leader begins another record in its place: what nodes have is in their gates and standings.
+		// The leader starts a new record in its place; the nodes' state is in their gates and standings.
 		a.d.Log.Error("read a rollout: starting it again", zap.Uint64("revision", number), zap.Error(err))
 		delete(a.kept, number)
 		a.behind = a.behind || a.leads != nil && !a.saving
 		return
 	}
 	a.kept[number] = &s
-	// While a save is on its way it may be that one; if it is not, the save is refused.
+	// A save in flight may be the author; otherwise the compare rejects that save.
 	a.behind = a.behind || a.leads != nil && !a.saving
 	if a.leads == nil && number >= a.cause.Number {
 		clear(a.touched)
@@ -325,7 +323,7 @@ func (a *rolloutActor) rolloutIs(e kv.Event, id string) {
 	}
 }
 
-// last is the newest rollout that the store has.
+// last returns the newest stored rollout.
 func (a *rolloutActor) last() *staged.Record {
 	if len(a.kept) == 0 {
 		return nil

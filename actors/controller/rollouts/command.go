@@ -8,12 +8,11 @@ import (
 	"edgespan/config/kv"
 )
 
-// Outbox is the mailbox of the leader, whoever that is.
+// Outbox is the outbox of requests to the current leader of the rollouts.
 const Outbox = "rollout"
 
-// command takes a command of an operator, on the replica that leads. One that is done is not
-// done again where the letter is still there: the leader may have died before it answered, or
-// the store lost its answer to the leader.
+// command runs an operator's command on the leader. A command in Obeyed is not repeated if its key is still there: the
+// previous leader may have died before it answered, or the store's answer to it was lost.
 func (a *rolloutActor) command(k kv.Key, l storage.RemoteCommand) {
 	if a.leads == nil {
 		return
@@ -30,7 +29,7 @@ func (a *rolloutActor) command(k kv.Key, l storage.RemoteCommand) {
 	a.answers = append(a.answers, answer{key: k, message: l})
 }
 
-// rollout is the one of a revision, nil for none.
+// rollout returns the rollout of a revision, nil for none.
 func (a *rolloutActor) rollout(number uint64) *staged.Record {
 	if a.now != nil && a.now.Revision == number {
 		return a.now
@@ -38,7 +37,7 @@ func (a *rolloutActor) rollout(number uint64) *staged.Record {
 	return a.kept[number]
 }
 
-// obey does what an operator wants, or says why not.
+// obey runs a command, or returns why it is refused.
 func (a *rolloutActor) obey(l storage.RemoteCommand) (refused string) {
 	s := a.rollout(l.Rollout)
 	if s == nil {
@@ -59,13 +58,13 @@ func (a *rolloutActor) obey(l storage.RemoteCommand) (refused string) {
 	return refused
 }
 
-// answer tells the replica that asked.
+// answer sends the result to the replica that asked.
 func (a *rolloutActor) answer(one answer) {
 	l := one.message
 	l.Answered, l.Refused = true, one.refused
 	lease := a.d.LeaseID()
 	if lease == 0 {
-		return // who asked gives up
+		return // the caller gives up
 	}
 	there := kv.Exists(one.key)
 	a.d.Saver.Add(storage.Save{Op: kv.PutLeased(one.key, storage.Encode(l), lease), Compare: &there})

@@ -14,7 +14,7 @@ import (
 	"edgespan/config/kv"
 )
 
-// stored is the answer of the store to what the leader wanted to keep.
+// stored is the result of a save.
 type stored struct {
 	epoch   int
 	done    bool
@@ -25,17 +25,17 @@ type stored struct {
 	err     error
 }
 
-// opened is the answer of the store to gates that were opened.
+// opened is the result of opening gates.
 type opened struct {
 	epoch   int
 	rollout uint64
-	at      kv.Revision // of the rollout's record that decided so
+	at      kv.Revision // of the rollout's record with that decision
 	gates   map[string]staged.Admission
 	done    bool
 	err     error
 }
 
-// stir says that what is kept has changed. What can be learnt again waits a little.
+// stir marks the record as changed. Unless now is set, the save is delayed by saveLater.
 func (a *rolloutActor) stir(now bool) {
 	a.dirty = true
 	if now {
@@ -47,8 +47,8 @@ func (a *rolloutActor) stir(now bool) {
 	}
 }
 
-// save stores the rollout, and those that it ended. What it decided is carried out after that
-// only: whoever leads next decides the same.
+// save stores the current rollout and those that ended. Decisions are carried out only after that, so that the next
+// leader makes the same ones.
 func (a *rolloutActor) save() {
 	if !a.dirty || a.saving || a.later || a.now == nil {
 		return
@@ -76,8 +76,8 @@ func (a *rolloutActor) save() {
 	})
 }
 
-// stored goes on with what is stored. What another leader has written since, or may have, is
-// read again.
+// stored continues after a save. If it failed, or another leader may have written, the leader starts over from the
+// store.
 func (a *rolloutActor) stored(m stored) {
 	if m.epoch != a.epoch {
 		return
@@ -88,7 +88,7 @@ func (a *rolloutActor) stored(m stored) {
 			a.d.Log.Warn("store a rollout", zap.Error(m.err))
 		}
 		for _, one := range m.answers {
-			a.letters[one.key] = one.message // they are judged anew
+			a.letters[one.key] = one.message // they are validated again
 		}
 		a.retryLater()
 		return
@@ -108,29 +108,27 @@ func (a *rolloutActor) stored(m stored) {
 	}
 }
 
-// retryLater begins anew with what the store has, after a while: whether the last transaction
-// was done is known then.
+// retryLater starts over with the stored state after a while, when the outcome of the last transaction is known.
 func (a *rolloutActor) retryLater() {
 	for _, one := range a.answers {
 		a.letters[one.key] = one.message
 	}
-	maps.Copy(a.touched, a.taken) // nothing came of it
+	maps.Copy(a.touched, a.taken) // the save had no effect
 	self, by := a.self, *a.leads
 	a.stepDown()
 	a.mandate = &by
 	a.d.After(storage.LeadAgain, func() { a.d.Send(self, leadOn{}) })
 }
 
-// Bounds of what is opened at once: the gates of one transaction, and the transactions that the
-// store may sync together.
+// Bounds on opening gates: the gates of one transaction, and the transactions that the store may sync together.
 const (
 	gatesAtOnce = kv.MaxOps
 	maxOpening  = 8
 )
 
-// openGates lets the nodes of the batch that is out have what they want, once the batch is stored, and takes that
-// back from those that wait again. It goes by how things are, not by what was decided a moment ago: it does what a
-// leader that died left, and nothing twice. What a node wants since the rollout was stored is not of that rollout.
+// openGates opens the gates of the nodes in the current batch once the batch is stored, and closes those of nodes that
+// wait again. It compares the stored state with the gates, not decisions: so it completes what a dead leader left
+// undone and repeats nothing. A config that a node got after the rollout was stored is not part of that rollout.
 func (a *rolloutActor) openGates() {
 	if a.now == nil || a.saving || a.opening > 0 || a.dirty && !a.later {
 		return
@@ -138,7 +136,7 @@ func (a *rolloutActor) openGates() {
 	gates := a.gatesToSet()
 	for ids := range slices.Chunk(slices.Sorted(maps.Keys(gates)), gatesAtOnce) {
 		m := opened{epoch: a.epoch, rollout: a.now.Revision, at: a.at[a.now.Revision], gates: map[string]staged.Admission{}}
-		// The record too: what comes late, when somebody has aborted meanwhile, opens nothing.
+		// Compare the record too: a late transaction must not open gates after an abort.
 		txn := kv.Txn{Compares: []kv.Compare{a.leads.Fence(), kv.At(staged.Key(m.rollout), m.at)}}
 		for _, id := range ids {
 			m.gates[id] = gates[id]
@@ -154,7 +152,7 @@ func (a *rolloutActor) openGates() {
 	}
 }
 
-// gatesToSet are the gates that are not as the stored rollout has them.
+// gatesToSet returns the gates that differ from the stored rollout.
 func (a *rolloutActor) gatesToSet() map[string]staged.Admission {
 	durable := a.kept[a.now.Revision]
 	if durable == nil {
@@ -170,7 +168,7 @@ func (a *rolloutActor) opened(m opened) {
 	a.opening--
 	if !m.done {
 		if m.err == nil && (a.saving || a.now.Revision != m.rollout || a.at[m.rollout] != m.at) {
-			return // a save of ours was faster: once that is known, settle opens what is still to be opened
+			return // a save of this leader was faster: openGates runs again once it is stored
 		}
 		if m.err != nil {
 			a.d.Log.Warn("admit the nodes of a batch", zap.Error(m.err))
@@ -185,7 +183,7 @@ func (a *rolloutActor) opened(m opened) {
 	}
 }
 
-// begin takes up what the leader before has stored.
+// begin continues what the previous leader stored.
 func (a *rolloutActor) begin() {
 	a.epoch++
 	a.machine, a.now, a.dirty, a.saving, a.opening, a.later, a.recheck = nil, nil, false, false, 0, false, nil
@@ -209,10 +207,10 @@ func (a *rolloutActor) begin() {
 	a.recheckLater()
 }
 
-// stepDown forgets what only a leader knows.
+// stepDown drops the state that only a leader has.
 func (a *rolloutActor) stepDown() {
 	a.epoch++
-	a.timers++ // those that run are void
+	a.timers++ // running timers are ignored
 	a.leads, a.mandate, a.machine, a.now, a.gathers = nil, nil, nil, nil, time.Time{}
 	a.dirty, a.saving, a.opening, a.later = false, false, 0, false
 	a.recheck, a.ended, a.answers = nil, nil, nil

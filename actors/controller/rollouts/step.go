@@ -10,7 +10,7 @@ import (
 	"edgespan/config/fleet/topology"
 )
 
-// loadRecord makes the machine of a rollout that was stored.
+// loadRecord creates the machine of a stored rollout.
 func (a *rolloutActor) loadRecord(s *staged.Record) {
 	t, groups := a.network()
 	a.machine = rollout.FromMemory(s.Machine, t, groups)
@@ -24,7 +24,7 @@ func (a *rolloutActor) loadRecord(s *staged.Record) {
 	a.stir(true)
 }
 
-// network is the topology with the nodes online that have a stream, and the kinds of nodes.
+// network returns the topology, with the connected nodes online, and the kinds of nodes.
 func (a *rolloutActor) network() (*topology.Topology, map[string]string) {
 	groups := make(map[string]string, len(a.ids))
 	for name, id := range a.ids {
@@ -47,7 +47,7 @@ func (a *rolloutActor) network() (*topology.Topology, map[string]string) {
 	return &t, groups
 }
 
-// chart gives the machine what is known of the network now.
+// chart updates the machine's view of the network.
 func (a *rolloutActor) chart() {
 	t, groups := a.network()
 	a.step(rollout.Grouped{Groups: groups})
@@ -59,14 +59,14 @@ func (a *rolloutActor) chart() {
 	}
 }
 
-// arm sets the timer of the machine.
+// arm sets the machine's timer.
 func (a *rolloutActor) arm(t rollout.SetTimer) {
 	a.timers++
 	m, self := due{t.Timer, a.timers}, a.self
 	a.d.After(t.After, func() { a.d.Send(self, m) })
 }
 
-// step gives the machine an event, and keeps what it decides.
+// step steps the machine, and records its decisions.
 func (a *rolloutActor) step(e rollout.Event) {
 	if a.machine == nil || a.leads == nil {
 		return
@@ -83,7 +83,7 @@ func (a *rolloutActor) step(e rollout.Event) {
 	}
 }
 
-// observe tells the machine how a node stands.
+// observe steps the machine with a node's state.
 func (a *rolloutActor) observe(n *staged.Node) {
 	if n == nil || a.machine == nil || a.now.End != "" {
 		return
@@ -100,12 +100,12 @@ func (a *rolloutActor) observe(n *staged.Node) {
 	if failed, is := e.(rollout.NodeFailed); is {
 		a.now.Decide(a.d.Now(), "", n.Name+" failed", failed.Why)
 	}
-	_, again := e.(rollout.NodeConfirmed) // it can be learnt again
+	_, again := e.(rollout.NodeConfirmed) // the node would report it again
 	a.stir(!again)
 	a.step(e)
 }
 
-// recheckLater looks for nodes that no rollout covers, as soon as there is quiet.
+// recheckLater looks for uncovered nodes once changes have settled.
 func (a *rolloutActor) recheckLater() {
 	a.stirred = true
 	if a.gathers.IsZero() {
@@ -134,8 +134,8 @@ func (a *rolloutActor) lookedAt() {
 	}
 }
 
-// findUncovered begins a rollout for nodes that want something which no rollout has brought them, or
-// takes them into the one that runs. A revision later than that one's supersedes it.
+// findUncovered starts a rollout for nodes whose desired config no rollout has brought them, or adds them to the
+// running one. A later revision supersedes the running rollout.
 func (a *rolloutActor) findUncovered() {
 	l := staged.FindUncovered(a.joined, a.cause.Number, a.now, a.machine, a.touched)
 	switch {
@@ -147,7 +147,7 @@ func (a *rolloutActor) findUncovered() {
 	}
 }
 
-// roll takes nodes into the rollout that runs, or begins another one.
+// roll adds nodes to the running rollout, or starts a new one.
 func (a *rolloutActor) roll(names []string, fresh bool) {
 	now := a.d.Now()
 	running := a.now != nil && a.now.End == "" && a.machine != nil
@@ -173,13 +173,13 @@ func (a *rolloutActor) roll(names []string, fresh bool) {
 		t, groups := a.network()
 		a.machine = rollout.FromMemory(memory, t, groups)
 		a.chart()
-		// What halted waits for a person, whatever the controller writes by itself.
+		// A halted rollout waits for an operator, even if the controller itself writes.
 		kept := fresh && storage.ByItself(a.cause.Author) && a.machine.IsHalted()
 		a.step(rollout.Changed{Nodes: names, Fresh: fresh && !kept})
 	}
 }
 
-// supersede begins the record of another rollout, and ends the one before.
+// supersede starts the record of a new rollout, and ends the previous one.
 func (a *rolloutActor) supersede(now time.Time) {
 	next, ended := staged.Supersede(now, a.now, a.cause, a.causes, a.machine)
 	if ended {
@@ -188,7 +188,7 @@ func (a *rolloutActor) supersede(now time.Time) {
 	a.now, a.causes = next, nil
 }
 
-// hold keeps up with what an aborted rollout holds back: what nodes want by its revision.
+// hold extends the barrier of an aborted rollout to what its revision gives to nodes.
 func (a *rolloutActor) hold() {
 	for name := range a.touched {
 		if w := a.nodes[a.ids[name]]; w != nil && w.Since > a.now.Barrier {
@@ -199,7 +199,7 @@ func (a *rolloutActor) hold() {
 	clear(a.touched)
 }
 
-// release ends the rollout as staged rollouts are off: all nodes have got it at once.
+// release ends the rollout because staged rollouts are off: all nodes get the change at once.
 func (a *rolloutActor) release() {
 	if a.now == nil || a.now.End != "" || a.machine == nil {
 		return

@@ -8,14 +8,13 @@ import (
 	"edgespan/config/httpapi/fleetapi"
 )
 
-// Listed is a rollout and how people see it.
+// Listed is a rollout, and its form in the API.
 type Listed struct {
 	*staged.Record
 	Shown fleetapi.Rollout
 }
 
-// list are the rollouts that are kept, the newest first, or the one of a revision. Nobody
-// changes them.
+// list returns the stored rollouts, newest first, or the one of a revision. They are read-only.
 func (a *rolloutActor) list(q List) []Listed {
 	out := []Listed{}
 	for _, number := range slices.Backward(slices.Sorted(maps.Keys(a.kept))) {
@@ -28,7 +27,7 @@ func (a *rolloutActor) list(q List) []Listed {
 	return out
 }
 
-// shown is a rollout as people see it.
+// shown returns a rollout in its form of the API.
 func (a *rolloutActor) shown(s *staged.Record) fleetapi.Rollout {
 	c := s.Counts(func(name string) bool {
 		n := a.named(name)

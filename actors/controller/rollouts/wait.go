@@ -5,27 +5,27 @@ import (
 	"time"
 )
 
-// What the controller writes by itself waits while a staged rollout is under way: as another revision that touches
-// nodes it would supersede it, with a canary and a budget of its own. It does not wait for ever: a rollout may be
-// paused for days, and the address of a tunnel is wrong until it is written.
+// Writes of the controller itself wait while a staged rollout is under way: as another revision that touches nodes,
+// they would supersede it, with a canary and a budget of their own. They do not wait forever: a rollout may be paused
+// for days, and the address of a tunnel is wrong until it is written.
 const (
 	maxWait   = time.Hour
 	WaitCheck = time.Second
 )
 
-// Wait is one thing that waits for a rollout to end.
+// Wait is one write that waits for a rollout to end.
 type Wait struct{ since atomic.Int64 }
 
-// Underway says whether a staged rollout is under way.
+// Underway reports whether a staged rollout is under way.
 type Underway struct {
 	clock func() time.Time
 	is    atomic.Bool
 }
 
-// NewUnderway goes by a clock.
+// NewUnderway uses clock as the current time.
 func NewUnderway(clock func() time.Time) *Underway { return &Underway{clock: clock} }
 
-// Waits says whether it is to be looked at again after WaitLook.
+// Waits reports whether w must wait; the caller asks again after WaitCheck.
 func (d *Underway) Waits(w *Wait) bool {
 	if !d.is.Load() {
 		w.since.Store(0)
@@ -43,8 +43,8 @@ func (d *Underway) Waits(w *Wait) bool {
 	return false
 }
 
-// rolls says whether a staged rollout is under way, as the store has it or the leader is about to store it. Until
-// it is known one may be.
+// rolls reports whether a staged rollout is under way: stored, or about to be stored by this leader. It is true until
+// the state is known.
 func (a *rolloutActor) rolls() bool {
 	if !a.knows {
 		return true
