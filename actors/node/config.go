@@ -269,7 +269,7 @@ func (h *configHost) publishApps(apps map[uuid.UUID]appnet.AppNetworkConfig) {
 	}
 }
 
-// must turns an error of a topic into a crash: the journal cannot be written, or a second owner uses the same key.
+// must turns an error of a topic into a crash: the journal can't be written, or a second owner uses the same key.
 func must(err error) {
 	if err != nil {
 		panic(err)

@@ -50,7 +50,7 @@ func (v *events) started(c actor.Context) {
 	t := v.d.topics
 	v.pub = t.Events.Publisher(api.OwnerEvents)
 	v.next, v.oldest = 1, 1
-	if kept := v.pub.AdoptAll(""); len(kept) > 0 { // of an earlier incarnation
+	if kept := v.pub.AdoptAll(""); len(kept) > 0 { // from an earlier incarnation
 		v.oldest, v.next = eventSeq(kept[0].Key), eventSeq(kept[len(kept)-1].Key)+1
 	}
 	v.subs = subscriptions{wake: waker(c)}
@@ -78,7 +78,7 @@ func eventSeq(key string) uint64 {
 	return n
 }
 
-// drain makes events from changes of topics. All other events arrive as messages from actors that know more than a
+// drain creates events from changes of topics. All other events arrive as messages from actors that know more than a
 // topic says.
 func (v *events) drain() {
 	for _, ch := range v.sources.Drain() {

@@ -108,7 +108,7 @@ func (x *exec) started(c actor.Context) {
 	x.hands, x.waiting, x.open = map[string]*actor.PID{}, map[string]task.Do{}, map[string]task.Do{}
 	x.out, x.ack = t.TaskStatus.Publisher(api.OwnerExec), t.TasksSwept.Publisher(api.OwnerExec)
 	x.ack.Adopt("", "node")
-	for _, ref := range x.out.AdoptAll("") { // of an earlier incarnation: their state is checked again
+	for _, ref := range x.out.AdoptAll("") { // from an earlier incarnation: their state is checked again
 		must(x.out.Unpublish("", ref.Key))
 	}
 	self, root := c.Self(), c.ActorSystem().Root

@@ -41,7 +41,7 @@ func firstFailure(r applyResult) string {
 // hostApplied passes the result of an apply of the host state to the registry, and publishes what is wrong with it and
 // when it is retried.
 func (r *router) hostApplied(c actor.Context, msg applyResult) {
-	want := r.want // the step may ask for another state
+	want := r.want // the step may change it
 	retry := r.step(c, registry.HostApplied{Seq: msg.seq.N, Failed: firstFailure(msg)})
 	a := r.ledger.Record(want,
 		manager.Outcome{Failures: msg.failures, Err: msg.err, Done: msg.done, At: time.Now(), Retry: retry})

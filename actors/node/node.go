@@ -54,7 +54,7 @@ type Node struct {
 	stop   sync.Once
 }
 
-// Start makes and starts the actor tree. The node works from then on; Done reports when it cannot go on.
+// Start creates and starts the actor tree. The node works from then on; Done reports why it can't continue.
 func Start(o Options) (*Node, error) {
 	if o.About.Metadata == nil {
 		return nil, errors.New("start a node: no metadata")
@@ -83,7 +83,7 @@ func Start(o Options) (*Node, error) {
 		fail: func(err error) {
 			select {
 			case n.ended <- err:
-			default: // the first reason counts
+			default: // only the first reason counts
 			}
 		},
 	}
@@ -119,7 +119,7 @@ func Start(o Options) (*Node, error) {
 // pidBuckets is the number of buckets of the process registry.
 const pidBuckets = 8
 
-// Done delivers the reason why the node cannot go on; the process must then end.
+// Done delivers the reason why the node can't continue; the process must then end.
 func (n *Node) Done() <-chan error { return n.ended }
 
 // Topics returns the node's topics, for reading.
@@ -128,14 +128,14 @@ func (n *Node) Topics() *api.Topics { return n.d.topics }
 // Reload reads the config file again.
 func (n *Node) Reload() { n.d.agent.Reload() }
 
-// Stop ends the tree and leaves the host unchanged. It waits until ctx ends; a second call does nothing.
+// Stop stops the tree and leaves the host unchanged. It waits until ctx ends; a second call does nothing.
 func (n *Node) Stop(ctx context.Context) error {
 	var err error
 	n.stop.Do(func() {
 		soon, cancel := context.WithTimeout(ctx, stopTimeout)
 		_ = n.d.agent.Stop(soon) // a disk that hangs must not delay the shutdown
 		cancel()
-		n.cancel() // blocking calls end now
+		n.cancel() // ends blocking calls
 		stopped := make(chan error, 1)
 		go func() { stopped <- n.system.Root.StopFuture(n.router).Wait() }()
 		select {
@@ -151,7 +151,7 @@ func (n *Node) Stop(ctx context.Context) error {
 // stopTimeout limits the time to record on disk that the shutdown is intended.
 const stopTimeout = 2 * time.Second
 
-// newReader makes the reader that answers the control socket.
+// newReader creates the reader that answers the control socket.
 func (n *Node) newReader(o Options) *api.Reader {
 	d := n.d
 	return &api.Reader{
@@ -162,7 +162,7 @@ func (n *Node) newReader(o Options) *api.Reader {
 	}
 }
 
-// newAgent makes the config actor's handle.
+// newAgent creates the config actor's handle.
 func (n *Node) newAgent(o Options) *agent.Agent {
 	record, _ := n.d.topics.NodeRecord.Get("", "node")
 	return agent.New(agent.Options{

@@ -24,7 +24,7 @@ import (
 // observeTimeout limits an observation of the whole host, including the wait for others.
 const observeTimeout = 10 * time.Second
 
-// observeRequest asks the planner to observe the host; the planner answers with lookAnswer.
+// observeRequest asks the planner to observe the host; the planner answers with observeAnswer.
 type observeRequest struct {
 	ctx   context.Context // ends when the caller gives up
 	look  func(context.Context) (any, error)
@@ -174,7 +174,7 @@ func (d *deps) networkState(ctx context.Context, o netstate.Owner, cfg nodeconf.
 		Owner: o, Config: cfg.Networks[id], Ports: ports, MaxTracked: int(d.maxTracked.Load()), RunDir: d.runDir,
 		Overlap: clash,
 	}
-	in.MTU, _ = d.host.BridgeMTU(ctx, o) // the manager too goes without an MTU it cannot read
+	in.MTU, _ = d.host.BridgeMTU(ctx, o) // like the manager, go without an MTU that can't be read
 	for _, a := range adapters {
 		if l, ok := alloc.Leases[a.Key()]; ok {
 			in.Adapters = append(in.Adapters, netinst.Adapter{Config: a, Lease: l})

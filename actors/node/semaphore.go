@@ -31,8 +31,8 @@ const (
 	// helperTimeout is how long a helper op yields to waiting ops of the other classes and to networks under
 	// construction.
 	helperTimeout = 30 * time.Second
-	// fewMade is the number of networks under construction up to which helpers start: so few wake few processes, and
-	// one that hangs delays no other.
+	// fewMade is the number of networks under construction up to which helpers start: that few wake few processes, and one
+	// that hangs delays no other.
 	fewMade = 8
 )
 
@@ -41,7 +41,7 @@ type semaphore struct {
 	mu      sync.Mutex
 	running [opClasses]int
 	waiting [opClasses][]*waiter
-	made    map[int]*time.Timer // by number: networks under construction; the timer ends that state
+	made    map[int]*time.Timer // by number: networks under construction, and the timer that ends that state
 }
 
 type waiter struct {
@@ -60,7 +60,7 @@ func (g *semaphore) making(number int) {
 	}
 }
 
-// isMade records that the network has its address, or will not have it soon.
+// isMade records that the network has its address, or will not get it soon.
 func (g *semaphore) isMade(number int) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -133,7 +133,7 @@ func (g *semaphore) admit() {
 	}
 }
 
-// turn reports whether the first waiter of a class need not wait for other classes.
+// turn reports whether the first waiter of a class may run without waiting for other classes.
 func (g *semaphore) turn(class int) bool {
 	return class != helperOps || len(g.made) <= fewMade && len(g.waiting[chainOps])+len(g.waiting[buildOps]) == 0 ||
 		time.Since(g.waiting[class][0].since) >= helperTimeout

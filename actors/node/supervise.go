@@ -60,15 +60,15 @@ func (d *deps) crashed(id string, times int, why string, restarts time.Duration)
 	d.tell(e)
 }
 
-// props makes the Props of one actor: new ones for each spawn, with the middleware that every actor has.
+// props returns the Props of one actor: new ones for each spawn, with the middleware that every actor has.
 func (d *deps) props(make func() actor.Actor) *actor.Props {
 	return actor.PropsFromProducer(make,
 		actor.WithSupervisor(d.strategy),
 		actor.WithReceiverMiddleware(supervise.Lifecycle(d.log), d.count))
 }
 
-// vital makes the Props of an actor without which the node cannot go on: its crash ends the process, systemd restarts
-// it, and traffic continues unaffected.
+// vital returns the Props of an actor that the node can't run without: its crash ends the process, systemd restarts it,
+// and traffic continues unaffected.
 func (d *deps) vital(make func() actor.Actor, more ...actor.ReceiverMiddleware) *actor.Props {
 	return actor.PropsFromProducer(make,
 		actor.WithSupervisor(d.strategy),

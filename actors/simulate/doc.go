@@ -1,10 +1,9 @@
-// Package simulate owns a fleet of simulated nodes: many of the node's real config actors
-// (actors/agent) in one process, each with a stream of its own, on a host that takes every
-// config; what goes wrong on purpose; and the judgement whether the fleet is where it should
-// be.
+// Package simulate owns a fleet of simulated nodes: many of the node's real config actors (actors/agent) in one
+// process, each with its own stream, on a host that accepts every config. It also owns fault injection, and the check
+// whether the fleet is where it should be.
 //
-// It opens no stream, asks no controller and writes no file by itself: it declares what it
-// needs of them. It never changes a node's answers but as a fault that was asked for.
+// It opens no stream, queries no controller and writes no file: it declares what it needs for that. It changes a node's
+// answers only for a requested fault.
 //
-// Read first: fleet.go, then node.go.
+// Read fleet.go first, then node.go.
 package simulate

@@ -7,7 +7,7 @@ import (
 	"edgespan/config/nodeconf/commitconfirm"
 )
 
-// bad says whether something is bad under a config that was good before.
+// bad reports whether the node's health is bad under a config.
 func (n *node) bad(p commitconfirm.Publish) bool {
 	if n.fault != Unhealthy || !pushed(p) {
 		return false
@@ -17,8 +17,7 @@ func (n *node) bad(p commitconfirm.Publish) bool {
 	return n.struck[p.Generation]
 }
 
-// meets counts the configs of a node and says whether its fault is to come now, for the first
-// time. The agent does not know the config yet.
+// meets counts the node's configs, and reports whether its fault begins now. The agent does not have the config yet.
 func (n *node) meets(g config.Generation) (first bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -40,20 +39,20 @@ func (n *node) meets(g config.Generation) (first bool) {
 			n.hung = g
 		case Rollback:
 			n.deaf = g
-		default: // comes later
+		default: // they begin later
 		}
 	}
 	return first
 }
 
-// hangs says whether the node says nothing.
+// hangs reports whether the node sends nothing.
 func (n *node) hangs() bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return n.hung != config.Generation{} && n.hung == n.latest
 }
 
-// hears says whether a confirm comes through.
+// hears reports whether a confirmation reaches the node.
 func (n *node) hears(g config.Generation) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -67,14 +66,14 @@ func (n *node) rolledBack() {
 	n.deaf = config.Generation{}
 }
 
-// isAway is until when the node has no links; nil while it has them.
+// isAway returns a channel that is closed when the node has links again; nil while it has links.
 func (n *node) isAway() chan struct{} {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return n.away
 }
 
-// linked gives the node its links, or takes them.
+// linked gives the node its links or takes them away.
 func (n *node) linked(yes bool) {
 	n.mu.Lock()
 	l, was := n.life, n.away == nil
@@ -91,7 +90,7 @@ func (n *node) linked(yes bool) {
 	}
 }
 
-// hangUp ends the stream that stands.
+// hangUp ends the current stream.
 func (l *life) hangUp() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -100,8 +99,8 @@ func (l *life) hangUp() {
 	}
 }
 
-// injectFault lets the fault of the node come. The push is in the agent's mailbox: what it says
-// and writes comes after this or hardly before it.
+// injectFault starts the node's fault. The push is in the agent's mailbox: what the agent sends and writes for it
+// almost always comes after this.
 func (l *life) injectFault() {
 	switch l.node.fault {
 	case Silent:
@@ -112,6 +111,6 @@ func (l *life) injectFault() {
 		l.hangUp()
 	case LinkLoss:
 		l.node.fleet.loses(l.node.index)
-	default: // the judge's and the host's, or known before
+	default: // the validator or the host injects them, or meets has
 	}
 }

@@ -11,45 +11,43 @@ import (
 	"time"
 )
 
-// Fault is what goes wrong with a node, once it is pushed a config: the first one, or the one
-// that Options.FaultsAt says.
+// Fault is a node's fault, which begins when it is pushed its first config, or the one of Options.FaultsAt.
 type Fault string
 
-// The faults. Of the first two a node does not recover while nobody changes its config, of a
-// hang not before it is sent another one: they are what its controller has to show.
+// The faults. A node does not recover from the first two while its config stays the same, and from a hang only when it
+// gets another config: its controller has to report them.
 const (
-	Reject     Fault = "reject"     // it finds every pushed config faulty
-	Unhealthy  Fault = "unhealthy"  // something that was good is bad under every pushed config
-	Silent     Fault = "silent"     // it takes the config and says nothing for SilentFor
-	Crash      Fault = "crash"      // it ends in the middle of taking it, and boots again
-	Disconnect Fault = "disconnect" // its stream breaks before it has answered
-	Hang       Fault = "hang"       // it takes the config and says nothing until it is sent another one
-	Rollback   Fault = "rollback"   // it does not hear that the config may stay, and undoes it once its time is over
-	LinkLoss   Fault = "linkloss"   // it has no link for LinkLossFor, and nobody behind it a stream
+	Reject     Fault = "reject"     // it rejects every pushed config
+	Unhealthy  Fault = "unhealthy"  // its health turns bad under every pushed config
+	Silent     Fault = "silent"     // it accepts the config and sends nothing for SilentFor
+	Crash      Fault = "crash"      // it ends while it accepts the config, and boots again
+	Disconnect Fault = "disconnect" // its stream ends before it has answered
+	Hang       Fault = "hang"       // it accepts the config and sends nothing until it gets another one
+	Rollback   Fault = "rollback"   // it misses the confirmation, and undoes the config at the timeout
+	LinkLoss   Fault = "linkloss"   // it has no links for LinkLossFor; no node behind it has a stream
 )
 
-// SilentFor is how long a silent node says nothing, BootAfter how long a crashed one is away,
-// and LinkLossFor how long one is without its links.
+// SilentFor is how long a silent node sends nothing, BootAfter how long a crashed one is down, and LinkLossFor how long
+// a node has no links.
 const (
 	SilentFor   = 12 * time.Second
 	BootAfter   = 500 * time.Millisecond
 	LinkLossFor = 10 * time.Second
 )
 
-// AllFaults are the faults in the order in which they are told.
+// AllFaults lists the faults in the order of the output.
 var AllFaults = []Fault{Reject, Unhealthy, Silent, Crash, Disconnect, Hang, Rollback, LinkLoss}
 
-// Fails says that a node with this fault never runs what is wanted of it, as it was asked to.
+// Fails reports whether a node with this fault never runs its desired config, as requested.
 func (f Fault) Fails() bool { return f == Reject || f == Unhealthy || f == Hang }
 
-// Halts says that such a node counts as failed in a staged rollout: it fails, or undoes the
-// config before it takes it.
+// Halts reports whether such a node counts as failed in a staged rollout: it fails, or undoes the config first.
 func (f Fault) Halts() bool { return f.Fails() || f == Rollback }
 
-// Faults are the shares of a fleet that have each fault, from 0 to 1.
+// Faults are the fractions of a fleet that have each fault, from 0 to 1.
 type Faults map[Fault]float64
 
-// ParseFaults reads "reject=1%,crash=0.5%". All that is wrong is told at once.
+// ParseFaults parses "reject=1%,crash=0.5%". It reports all errors together.
 func ParseFaults(text string) (Faults, error) {
 	out := Faults{}
 	if text == "" {
@@ -85,7 +83,7 @@ func ParseFaults(text string) (Faults, error) {
 	return out, nil
 }
 
-// FaultWords are the faults, for people.
+// FaultWords lists the faults, for help texts.
 func FaultWords() string { return words(AllFaults) }
 
 func words(faults []Fault) string {
@@ -96,8 +94,7 @@ func words(faults []Fault) string {
 	return strings.Join(list, ", ")
 }
 
-// Plan is each node's fault, "" for most. A share above nothing is one node at least. The
-// same seed gives the same plan.
+// Plan returns each node's fault, "" for most. A share above 0 is at least one node. The same seed gives the same plan.
 func (f Faults) Plan(nodes int, seed uint64) []Fault {
 	plan := make([]Fault, nodes)
 	request := rand.New(rand.NewPCG(seed, 1)).Perm(nodes)

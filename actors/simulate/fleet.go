@@ -21,46 +21,46 @@ import (
 
 // Stream is a node's link to its controller.
 type Stream interface {
-	// Run holds a stream, and opens the next one whenever it ends, until ctx is over.
+	// Run keeps a stream open until ctx ends, and opens a new one whenever it ends.
 	Run(ctx context.Context, hello func() nodeproto.Hello, l Listener) error
 }
 
-// Listener is told what the controller does. Up and Down come in turns.
+// Listener gets the controller's messages. Calls of Up and Down alternate.
 type Listener interface {
 	Up(s nodeproto.ToController)
 	Received(m nodeproto.FromController)
 	Down(cause error)
 }
 
-// Controller is asked how the nodes stand.
+// Controller reports the state of the nodes.
 type Controller interface {
 	Nodes(ctx context.Context) ([]fleetapi.Node, error)
 }
 
-// Options are what a fleet is made of.
+// Options configure a fleet.
 type Options struct {
 	Names     []string
 	Plan      []Fault                       // of each node
-	Disk      func(node int) agent.Disk     // of each node; it lasts over the node's boots
+	Disk      func(node int) agent.Disk     // of each node; it survives the node's boots
 	Stream    func(node int) Stream         // of each node
-	Validator agent.Validator               // of all
+	Validator agent.Validator               // of all nodes
 	Facts     func(name string) agent.Facts // of each node
-	Log       *zap.Logger                   // of all nodes, who say much; none
-	Failed    func(node string, err error)  // told of a node that can't go on; nil for nobody
-	// ReportEvery is how often a node reports; 5 s.
+	Log       *zap.Logger                   // of all nodes, verbose; nil: no log
+	Failed    func(node string, err error)  // called for a node that can't continue; nil: ignored
+	// ReportEvery is the interval of a node's reports. 0: 5 s.
 	ReportEvery time.Duration
-	// ApplyTime is how long a node's own work for a config takes: so long it is down.
+	// ApplyTime is how long a node takes to apply a config; it is down for that time.
 	ApplyTime time.Duration
-	// FaultsAt is the config with which faults come, counted by node over those that it is
-	// pushed; 1, the first one.
+	// FaultsAt is the number of the config with which a node's fault begins, counting the configs it is pushed. 0: 1, the
+	// first one.
 	FaultsAt int
-	// Unarmed says that no fault comes before Arm, which begins the counting.
+	// Unarmed delays faults until Arm, which starts the count.
 	Unarmed bool
-	// Topology says who is behind whom, by the same names; nil where nobody is.
+	// Topology says which nodes are behind which, by the names in Names. nil: none.
 	Topology *topology.Topology
 }
 
-// registryBuckets is how many buckets find the actors of ten thousand nodes.
+// registryBuckets is the number of buckets of the registry for ten thousand nodes' actors.
 const registryBuckets = 64
 
 // Fleet is a running fleet of simulated nodes.
@@ -82,7 +82,6 @@ type Fleet struct {
 	armed  atomic.Bool
 }
 
-// Start boots all nodes.
 func Start(o Options) (*Fleet, error) {
 	if len(o.Plan) != len(o.Names) {
 		return nil, fmt.Errorf("simulate: a plan of %d nodes for %d names", len(o.Plan), len(o.Names))
@@ -107,7 +106,7 @@ func Start(o Options) (*Fleet, error) {
 		n := &node{fleet: f, index: i, fault: o.Plan[i], disk: o.Disk(i), struck: map[config.Generation]bool{}}
 		f.nodes = append(f.nodes, n)
 	}
-	for _, n := range f.nodes { // one that runs may cut the links of all
+	for _, n := range f.nodes { // only now: a running node may cut the links of all
 		if err := n.boot("1"); err != nil {
 			f.Stop()
 			return nil, err
@@ -116,7 +115,7 @@ func Start(o Options) (*Fleet, error) {
 	return f, nil
 }
 
-// run runs a part of a node beside the others, unless the fleet has ended.
+// run runs f in a goroutine, unless the fleet has ended.
 func (f *Fleet) run(part func()) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -125,7 +124,7 @@ func (f *Fleet) run(part func()) {
 	}
 }
 
-// Stop ends all nodes. Their disks and their certificates stay.
+// Stop stops all nodes. Their disks and certificates remain.
 func (f *Fleet) Stop() {
 	f.mu.Lock()
 	f.ended = true
@@ -138,21 +137,21 @@ func (f *Fleet) Stop() {
 	f.system.Shutdown()
 }
 
-// Round begins the measuring of a change: what nodes do from now on counts for it.
+// Round starts to measure a change: what nodes do from now on counts for it.
 func (f *Fleet) Round() { f.round.Store(newRound(time.Now())) }
 
-// Times are those of the round that was begun last, as far as it has come.
+// Times returns the times of the current round so far.
 func (f *Fleet) Times() Round { return f.round.Load().times() }
 
-// Progress is how far the round has come: nodes that were pushed to, whose config is on
-// their disk, and whose config stands.
+// Progress returns the progress of the current round: how many nodes were pushed to, stored the config, and confirmed
+// it.
 func (f *Fleet) Progress() (pushed, acked, confirmed int) { return f.round.Load().progress() }
 
-// Undone is how often nodes undid a push that they were not asked to undo.
+// Undone returns how often nodes undid a push without such a fault.
 func (f *Fleet) Undone() int { return int(f.undone.Load()) }
 
-// Await asks the controller how the nodes stand, until all are where they should be or ctx
-// is over. The error is the last one of the controller, nil where it answered.
+// Await polls the controller until all nodes are where they should be or ctx ends. It returns the controller's last
+// error, nil if it answered.
 func (f *Fleet) Await(ctx context.Context, c Controller, every time.Duration, progress func(Progress)) (Progress,
 	error) {
 	last := Progress{Nodes: len(f.nodes), FailedAsAsked: map[Fault]int{}, Waiting: []Waiting{}}
@@ -170,7 +169,7 @@ func (f *Fleet) Await(ctx context.Context, c Controller, every time.Duration, pr
 		case <-ctx.Done():
 			t.Stop()
 			if errors.Is(err, ctx.Err()) {
-				err = nil // the question was cut off, not refused
+				err = nil // the query was cancelled
 			}
 			return last, err
 		case <-t.C:
@@ -178,10 +177,10 @@ func (f *Fleet) Await(ctx context.Context, c Controller, every time.Duration, pr
 	}
 }
 
-// Arm lets faults come, of a fleet that was Unarmed.
+// Arm starts the faults of a fleet that was Unarmed.
 func (f *Fleet) Arm() { f.armed.Store(true) }
 
-// struck are the faults that have come, by node: until then a node is to be as all others.
+// struck returns the faults that have begun, by node: a node without one has to converge.
 func (f *Fleet) struck() []Fault {
 	out := make([]Fault, len(f.nodes))
 	for i, n := range f.nodes {
@@ -192,14 +191,14 @@ func (f *Fleet) struck() []Fault {
 	return out
 }
 
-// Watch begins to look, each time a node takes a config, whether all others still have a path
-// to a point of presence. Before, and without a topology, nobody looks.
+// Watch starts to check, each time a node applies a config, whether all others still have a path to a point of
+// presence. Without a topology nothing is checked.
 func (f *Fleet) Watch() { f.paths.watch() }
 
-// Paths are what was seen since Watch.
+// Paths returns what was observed since Watch.
 func (f *Fleet) Paths() Paths { return f.paths.observed() }
 
-// loses takes a node's links away for a while, and the streams of all that are behind it.
+// loses cuts a node's links for a while, and the streams of all nodes behind it.
 func (f *Fleet) loses(node int) {
 	f.cutOff(f.paths.lose(node))
 	f.run(func() {
@@ -213,14 +212,14 @@ func (f *Fleet) loses(node int) {
 	})
 }
 
-// cutOff holds and gives back streams, by node.
+// cutOff cuts and restores streams, by node.
 func (f *Fleet) cutOff(reached []bool) {
 	for i, n := range f.nodes {
 		n.linked(reached[i])
 	}
 }
 
-// props make a node's agent; after a panic it goes on with what is on its disk.
+// props returns Props for a node's agent; after a panic it continues from what is on its disk.
 func (f *Fleet) props(a *agent.Agent) *actor.Props {
 	return actor.PropsFromProducer(a.Producer, actor.WithReceiverMiddleware(supervise.Lifecycle(f.o.Log)))
 }

@@ -9,7 +9,7 @@ import (
 	"edgespan/config/nodeconf/commitconfirm"
 )
 
-// host takes every config, in the time that a node's work takes.
+// host accepts every config, and takes ApplyTime to apply it.
 type host struct {
 	life *life
 
@@ -17,7 +17,7 @@ type host struct {
 	wake  func()
 	now   commitconfirm.Publish
 	has   bool
-	ready bool // all of it is applied
+	ready bool // the config is applied
 	work  *time.Timer
 }
 
@@ -27,11 +27,11 @@ func (h *host) Start(wake func()) {
 	h.wake = wake
 }
 
-// Publish takes the node down until its work is done.
+// Publish takes the node down until the config is applied.
 func (h *host) Publish(p commitconfirm.Publish) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	p.Document, p.Config = nil, nil // the agent has them
+	p.Document, p.Config = nil, nil // the agent keeps them
 	h.now, h.has, h.ready = p, true, false
 	h.idle()
 	n := h.life.node
@@ -52,7 +52,7 @@ func (h *host) Publish(p commitconfirm.Publish) {
 	h.work = work
 }
 
-// idle ends the work that goes on. The caller has the lock.
+// idle cancels the work in progress. The caller holds the lock.
 func (h *host) idle() {
 	if h.work != nil {
 		h.work.Stop()
@@ -60,7 +60,7 @@ func (h *host) idle() {
 	}
 }
 
-// applied ends the work as done. The caller has the lock.
+// applied completes the work. The caller holds the lock.
 func (h *host) applied() {
 	h.work, h.ready = nil, true
 	if n := h.life.node; !h.life.dead.Load() {
@@ -69,7 +69,7 @@ func (h *host) applied() {
 	h.wake()
 }
 
-// Drain has nothing to bring: what there is shows in Look.
+// Drain does nothing: Observe has everything.
 func (h *host) Drain() {}
 
 func (h *host) Observe() agent.Observation {
@@ -85,12 +85,12 @@ func (h *host) Observe() agent.Observation {
 
 func (h *host) Trouble(string) {}
 
-// Stop leaves the node down if it was: its next life brings it up.
+// Stop leaves a node that is down down: its next life brings it up.
 func (h *host) Stop() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.idle()
 }
 
-// pushed says whether a config came from the controller and not from the node itself.
+// pushed reports whether a config came from the controller.
 func pushed(p commitconfirm.Publish) bool { return p.Source == commitconfirm.Push }

@@ -18,27 +18,27 @@ import (
 	"edgespan/config/nodeconf/commitconfirm"
 )
 
-// node is one simulated node over all of its boots.
+// node is one simulated node over all its boots.
 type node struct {
 	fleet *Fleet
 	index int
 	fault Fault
 	disk  agent.Disk
 
-	strikes atomic.Bool // configs that come are to meet the fault
+	strikes atomic.Bool // the fault has begun
 
 	mu      sync.Mutex
 	boots   int
-	life    *life // nil while it is away
-	configs int   // that it was pushed, each counted once
+	life    *life // nil while it is down
+	configs int   // how many it was pushed, each counted once
 	latest  config.Generation
-	struck  map[config.Generation]bool // that met the fault
-	hung    config.Generation          // it says nothing while this is the latest
-	deaf    config.Generation          // it does not hear that this one may stay
-	away    chan struct{}              // closed when it has its links again; nil while it has them
+	struck  map[config.Generation]bool // configs that met the fault
+	hung    config.Generation          // it sends nothing while this is the latest
+	deaf    config.Generation          // its confirmation does not reach the node
+	away    chan struct{}              // closed when it has links again; nil while it has links
 }
 
-// life is a node from one boot to its end.
+// life is a node from a boot to its end.
 type life struct {
 	node  *node
 	agent *agent.Agent
@@ -46,15 +46,15 @@ type life struct {
 	stop  context.CancelFunc
 
 	machine string
-	dead    atomic.Bool  // whatever it still does is not done any more
-	armed   atomic.Bool  // it ends with the next write
-	muted   atomic.Int64 // until then it says nothing, Unix nanoseconds
+	dead    atomic.Bool  // its remaining actions have no effect
+	armed   atomic.Bool  // it ends with its next write
+	muted   atomic.Int64 // sends nothing until then, Unix nanoseconds
 
 	mu     sync.Mutex
-	hangup context.CancelFunc // ends the stream that stands
+	hangup context.CancelFunc // ends the current stream
 }
 
-// boot starts the node with what is on its disk.
+// boot starts the node from its disk.
 func (n *node) boot(machine string) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -84,8 +84,7 @@ func (n *node) boot(machine string) error {
 	return nil
 }
 
-// connect holds streams until the end of the life; each begins where a disconnect ended the
-// one before.
+// connect keeps a stream open until the life ends, and opens a new one after each disconnect.
 func (l *life) connect(ctx context.Context) {
 	stream := l.node.fleet.o.Stream(l.node.index)
 	for ctx.Err() == nil {
@@ -103,14 +102,14 @@ func (l *life) connect(ctx context.Context) {
 		}
 		err := stream.Run(one, l.agent.Hello, l)
 		hangup()
-		if err != nil { // such a stream will never stand
+		if err != nil { // no stream is possible
 			l.node.fleet.o.Failed(l.node.fleet.o.Names[l.node.index], err)
 			return
 		}
 	}
 }
 
-// end ends the node without a word.
+// end ends the node without notice.
 func (n *node) end() {
 	n.mu.Lock()
 	l := n.life
@@ -124,9 +123,9 @@ func (n *node) end() {
 	n.fleet.system.Root.Stop(l.pid)
 }
 
-// again ends the node and boots it after a while.
+// again ends the node and boots it after BootAfter.
 func (n *node) again(machine string) {
-	n.fleet.paths.takes(n.index) // it is down until its next life has applied what it has
+	n.fleet.paths.takes(n.index) // down until its next life has applied its config
 	n.end()
 	t := time.NewTimer(BootAfter)
 	defer t.Stop()
@@ -140,7 +139,7 @@ func (n *node) again(machine string) {
 	}
 }
 
-// validate is the fleet's, but for a node that rejects.
+// validate is the fleet's Validator, except for a node that rejects.
 func (n *node) validate(document config.Object, peer string, from commitconfirm.Source) commitconfirm.Verdict {
 	if n.fault == Reject && from == commitconfirm.Push && n.strikes.Load() {
 		return commitconfirm.Verdict{Faults: config.Faults{{Problem: "rejected by the simulation"}}}
@@ -148,13 +147,13 @@ func (n *node) validate(document config.Object, peer string, from commitconfirm.
 	return n.fleet.o.Validator(document, peer, from)
 }
 
-// Up begins a stream.
+// Up starts a stream.
 func (l *life) Up(s nodeproto.ToController) { l.agent.Up(&voice{l, s}) }
 
-// Down ends it.
+// Down ends the stream.
 func (l *life) Down(cause error) { l.agent.Down(cause) }
 
-// Received hands on what the controller says; the fault of the node comes with a push.
+// Received passes a message of the controller to the agent; a push starts the node's fault.
 func (l *life) Received(m nodeproto.FromController) {
 	if l.dead.Load() {
 		return
@@ -182,7 +181,7 @@ func (n *node) mark(of func(*round) map[int]time.Time) {
 	n.fleet.round.Load().mark(of, n.index, time.Now())
 }
 
-// voice is a stream as the agent has it.
+// voice is a stream as the agent sees it.
 type voice struct {
 	life   *life
 	stream nodeproto.ToController
@@ -190,7 +189,7 @@ type voice struct {
 
 var errAway = errors.New("node unreachable")
 
-// Send passes on what the node says, unless it is to be silent.
+// Send sends a message of the node, unless its fault suppresses it.
 func (v *voice) Send(m nodeproto.FromNode) error {
 	if v.life.dead.Load() {
 		return errAway
@@ -215,7 +214,7 @@ func (v *voice) Send(m nodeproto.FromNode) error {
 	return v.stream.Send(m)
 }
 
-// powered is the disk of a node that can be cut off.
+// powered is the disk of a node that can lose its power.
 type powered struct{ life *life }
 
 func (d *powered) Read(name string) ([]byte, error) { return d.life.node.disk.Read(name) }
@@ -236,7 +235,7 @@ func (d *powered) write(name string, content []byte, write func(string, []byte) 
 	if err == nil && d.life.armed.Load() && !d.life.dead.Swap(true) {
 		n := d.life.node
 		n.fleet.run(func() { n.again(d.life.machine) })
-		return errAway // nobody is left to hear that it was written
+		return errAway // the node is down: it never learns that the write succeeded
 	}
 	return err
 }
@@ -248,7 +247,7 @@ func (d *powered) Remove(name string) error {
 	return d.life.node.disk.Remove(name)
 }
 
-// runner has done every action at once; a restart is a boot.
+// runner runs every action in no time; a restart is a boot.
 type runner struct{ life *life }
 
 func (*runner) Do(context.Context, action.Do, config.Object) error { return nil }

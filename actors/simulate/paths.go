@@ -8,36 +8,36 @@ import (
 	"edgespan/config/fleet/topology"
 )
 
-// Paths are what became of the nodes' paths to points of presence while others took a config.
+// Paths is what happened to nodes' paths to points of presence while others applied configs.
 type Paths struct {
-	Looks  int      `json:"looks"`  // so often a site went down
-	Broken int      `json:"broken"` // nodes that lost their last path by sites that need not have been down at one time
+	Looks  int      `json:"looks"`  // how often a site went down
+	Broken int      `json:"broken"` // nodes without a path because of sites that need not have been down together
 	Named  []Broken `json:"named"`  // some of them, the first ones
-	// nodes that were without one as they are behind one site that was down: so they are in every plan
+	// nodes cut off by a single site that was down: no plan avoids that
 	Behind int `json:"behind"`
 }
 
-// Broken is a node that lost its last path, and some of the nodes that took a config then.
+// Broken is a node that lost its last path, and some of the nodes that were applying a config then.
 type Broken struct {
 	Node string   `json:"node"`
 	By   []string `json:"by"`
 }
 
-// paths look who has a path to a point of presence. A site is down while one of its nodes
-// takes a config, as in plans of rollouts. What is lost is lost by a fault, and no plan's.
+// paths tracks which nodes have a path to a point of presence. A site is down while one of its nodes applies a config,
+// as in plans of rollouts. Lost nodes are those without links because of a fault, for which no plan is to blame.
 type paths struct {
-	names []string // as the fleet has them
+	names []string // in the fleet's order
 	ways  *topology.Ways
 	order []int // by node of the fleet: its number in the topology
-	back  []int // the other way round
+	back  []int // the inverse of order
 
 	mu       sync.Mutex
 	watching bool
 	taking   []bool // by number in the topology
-	sites    []int  // how many of a site's nodes are taking
+	sites    []int  // how many nodes of a site are taking
 	lost     []bool
-	alone    map[int][]int // by site: the nodes that it cuts off when it goes alone; for these losses
-	linked   []bool        // who has a path while nobody takes anything; for these losses
+	alone    map[int][]int // by site: the nodes that it alone cuts off, given lost
+	linked   []bool        // nodes with a path while no node applies a config, given lost
 	out      Paths
 	broken   map[int]bool
 	behind   map[int]bool
@@ -90,7 +90,7 @@ func (p *paths) observed() Paths {
 	return out
 }
 
-// takes takes a node of the fleet down, and looks who is cut off.
+// takes marks a node as down, and checks which nodes are cut off.
 func (p *paths) takes(node int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -106,7 +106,7 @@ func (p *paths) takes(node int) {
 	}
 }
 
-// done brings it up.
+// done marks a node as up.
 func (p *paths) done(node int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -116,8 +116,8 @@ func (p *paths) done(node int) {
 	}
 }
 
-// check notes who has lost the last path, and whether one site alone is to blame: that can't be
-// helped, since each site has its turn at some time.
+// check records which nodes lost their last path, and whether one site alone is the cause: that is unavoidable, as each
+// site has its turn at some time.
 func (p *paths) check() {
 	p.out.Looks++
 	down := func(at int) bool { return p.lost[at] || p.sites[p.ways.Site(at)] > 0 }
@@ -150,7 +150,7 @@ func (p *paths) check() {
 	}
 }
 
-// cutBy are the nodes that have no path without a site.
+// cutBy returns the nodes that have no path without a site.
 func (p *paths) cutBy(site int) []int {
 	if list, known := p.alone[site]; known {
 		return list
@@ -175,10 +175,10 @@ func (p *paths) someTaking() []string {
 	return out
 }
 
-// lose takes a node's links, and says which nodes of the fleet have a path.
+// lose cuts a node's links, and returns which nodes of the fleet have a path.
 func (p *paths) lose(node int) []bool { return p.setLost(node, true) }
 
-// regain gives them back.
+// regain restores them.
 func (p *paths) regain(node int) []bool { return p.setLost(node, false) }
 
 func (p *paths) setLost(node int, lost bool) []bool {

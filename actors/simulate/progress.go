@@ -9,18 +9,18 @@ import (
 	"edgespan/config/httpapi/fleetapi"
 )
 
-// Progress is where a fleet stands.
+// Progress is the state of a fleet.
 type Progress struct {
 	Nodes         int           `json:"nodes"`
-	Converged     int           `json:"converged"` // those that failed as asked included
+	Converged     int           `json:"converged"` // including nodes that failed as requested
 	FailedAsAsked map[Fault]int `json:"failedAsAsked"`
-	Waiting       []Waiting     `json:"waiting"` // the rest, the most first
+	Waiting       []Waiting     `json:"waiting"` // the rest, largest group first
 }
 
-// Waiting are nodes that are not where they should be, for one reason.
+// Waiting is a group of nodes that are not where they should be, for one reason.
 type Waiting struct {
 	State string   `json:"state"`
-	Why   string   `json:"why"` // of the first one
+	Why   string   `json:"why"` // of the first node
 	Nodes int      `json:"nodes"`
 	Names []string `json:"names"` // some of them
 }
@@ -28,8 +28,8 @@ type Waiting struct {
 // someNames is how many nodes are named for each reason.
 const someNames = 5
 
-// Count judges the nodes of a plan by what their controller says of them: one that runs the
-// wanted generation, confirmed, has converged, and so has one that failed as it was asked to.
+// Count checks the nodes of a plan against their controller's report: a node that runs its desired generation,
+// confirmed, has converged, and so has one that failed as requested.
 func Count(names []string, plan []Fault, seen []fleetapi.Node) Progress {
 	t := Progress{Nodes: len(names), FailedAsAsked: map[Fault]int{}, Waiting: []Waiting{}}
 	byName := make(map[string]*fleetapi.Node, len(seen))
@@ -69,7 +69,7 @@ func Count(names []string, plan []Fault, seen []fleetapi.Node) Progress {
 	return t
 }
 
-// stand is the state that a node waits in, "" for one that is where it should be.
+// stand returns the state in which a node waits, "" for one that is where it should be.
 func stand(fault Fault, n *fleetapi.Node) (state, why string) {
 	switch {
 	case n == nil:
@@ -89,10 +89,10 @@ func stand(fault Fault, n *fleetapi.Node) (state, why string) {
 	return "", ""
 }
 
-// Done says whether every node is where it should be.
+// Done reports whether every node is where it should be.
 func (t Progress) Done() bool { return t.Converged == t.Nodes }
 
-// String is the last line of a simulation.
+// String returns the last line of a simulation.
 func (t Progress) String() string {
 	line := fmt.Sprintf("converged %d of %d", t.Converged, t.Nodes)
 	var failed []string

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Times are how long nodes took, of those that came.
+// Times are statistics of how long nodes took, over those that finished.
 type Times struct {
 	Nodes int     `json:"nodes"`
 	P50   float64 `json:"p50Ms"`
@@ -14,7 +14,7 @@ type Times struct {
 	Max   float64 `json:"mostMs"`
 }
 
-// NewTimes sums durations up.
+// NewTimes summarizes durations.
 func NewTimes(took []time.Duration) Times {
 	if len(took) == 0 {
 		return Times{}
@@ -26,14 +26,14 @@ func NewTimes(took []time.Duration) Times {
 	return Times{Nodes: len(took), P50: at(50), P99: at(99), Max: ms(took[len(took)-1])}
 }
 
-// round is what became of one change, node by node.
+// round is the progress of one change, by node.
 type round struct {
 	mu      sync.Mutex
 	begun   time.Time
 	pushed  map[int]time.Time
 	acked   map[int]time.Time
 	applied map[int]time.Time
-	stands  map[int]time.Time // confirmed
+	stands  map[int]time.Time // when it was confirmed
 }
 
 func newRound(now time.Time) *round {
@@ -41,8 +41,8 @@ func newRound(now time.Time) *round {
 		stands: map[int]time.Time{}}
 }
 
-// Round is how long the nodes took from the beginning of a change until the push came, its
-// config was on their disk (acked), it was applied and it was confirmed.
+// Round is how long nodes took, from the start of a change, until they got the push, stored its config (acked), applied
+// it and had it confirmed.
 type Round struct {
 	Pushed    Times `json:"pushed"`
 	Acked     Times `json:"acked"`
@@ -50,7 +50,7 @@ type Round struct {
 	Confirmed Times `json:"confirmed"`
 }
 
-// mark keeps the first time of a node.
+// mark records the time of a node, unless it has one.
 func (r *round) mark(of func(*round) map[int]time.Time, node int, now time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -1,9 +1,8 @@
-// Package supervise owns how actors of every tree are kept running: the actor system that they
-// live in, what happens when one of them crashes, and the middleware without which a panic
-// hangs or hides (protoactor's pitfalls, docs/architecture.md).
+// Package supervise owns how the actors of every tree are kept running: the actor system, what happens when an actor
+// crashes, and the middleware without which a panic hangs or is hidden (protoactor's pitfalls, docs/architecture.md).
 //
-// It never knows what an actor does, and counts nothing of one that has not crashed: a
-// controller has ten thousand of them.
+// It never knows what an actor does, and keeps no state for an actor that has not crashed: a controller has ten
+// thousand.
 //
-// Read first: supervise.go.
+// Read supervise.go first.
 package supervise

@@ -17,27 +17,27 @@ import (
 	"edgespan/pubsub/backoff"
 )
 
-// Stable is how long after a crash the next one is a first one.
+// Stable is how long after a crash the next one counts as the first.
 const Stable = 2 * time.Minute
 
-// Restarts are the waits of an actor that crashed.
+// Restarts are the delays before an actor that crashed restarts.
 var Restarts = backoff.Backoff{First: 100 * time.Millisecond, Max: time.Minute}
 
-// Wait is the back-off after so many crashes in a row, 1 being the first: that of Restarts, with up to a fifth more.
+// Wait returns the delay after a number of crashes in a row, 1 being the first: that of Restarts, plus up to a fifth.
 func Wait(crashes int) time.Duration {
 	return backoff.Jitter(Restarts.After(crashes), 1, 1.2, rand.Float64())
 }
 
-// Backoff is the supervision of children that start again after a delay, for ever. Nothing is
-// escalated, and nobody is stopped for good (the stock strategies stop a child at the 11th panic, or are linear).
+// Backoff is a supervisor strategy that restarts children after a delay, forever. It escalates nothing and never stops
+// a child for good (the stock strategies stop a child at the 11th panic, or are linear).
 type Backoff struct {
 	Log *zap.Logger
-	// Crashed is told of each crash: how many in a row that makes, why, and after how long the child starts again. Nil
-	// for nobody.
+	// Crashed is called for each crash: with the number of crashes in a row, the reason, and the delay before the restart.
+	// nil: not called.
 	Crashed func(id string, times int, why string, restarts time.Duration)
 
 	mu      sync.Mutex
-	crashed map[string]*crash // those that crashed within Stable
+	crashed map[string]*crash // crashes within Stable
 }
 
 type crash struct {
@@ -45,10 +45,10 @@ type crash struct {
 	at    time.Time
 }
 
-// HandleFailure restarts the child after its back-off.
+// HandleFailure restarts the child after its delay.
 func (b *Backoff) HandleFailure(_ *actor.ActorSystem, sup actor.Supervisor, child *actor.PID,
 	rs *actor.RestartStatistics, reason, _ any) {
-	rs.Reset() // never pruned by the library
+	rs.Reset() // so that the library never prunes it
 	times, why := b.count(child.Id, time.Now()), fmt.Sprint(reason)
 	wait := Wait(times)
 	b.Log.Error("actor crashed", zap.String("actor", child.Id), zap.String("err", why), zap.Duration("restart_in", wait))
@@ -58,14 +58,14 @@ func (b *Backoff) HandleFailure(_ *actor.ActorSystem, sup actor.Supervisor, chil
 	time.AfterFunc(wait, func() { sup.RestartChildren(child) })
 }
 
-// Forget forgets the crashes of a child that has ended: another one of its name is another.
+// Forget forgets the crashes of a child that has ended: a new one of the same name starts from zero.
 func (b *Backoff) Forget(id string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	delete(b.crashed, id)
 }
 
-// count notes a crash and says how many in a row that makes.
+// count records a crash and returns how many in a row that makes.
 func (b *Backoff) count(id string, now time.Time) int {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -87,8 +87,8 @@ func (b *Backoff) count(id string, now time.Time) int {
 	return c.times
 }
 
-// Lifecycle is the middleware that logs the stack of a panic, and keeps one in Stopping,
-// Stopped or Restarting from hanging the parent's stop.
+// Lifecycle is the middleware that logs the stack of a panic. It also prevents a panic in Stopping, Stopped or
+// Restarting from hanging the parent's stop.
 func Lifecycle(log *zap.Logger) actor.ReceiverMiddleware {
 	return func(next actor.ReceiverFunc) actor.ReceiverFunc {
 		return func(c actor.ReceiverContext, e *actor.MessageEnvelope) {
@@ -109,8 +109,7 @@ func Lifecycle(log *zap.Logger) actor.ReceiverMiddleware {
 	}
 }
 
-// Vital is the middleware of an actor without which the process can't go on: its crash is
-// told to fail.
+// Vital is the middleware of an actor that the process can't run without: it calls fail when the actor crashes.
 func Vital(fail func(error)) actor.ReceiverMiddleware {
 	return func(next actor.ReceiverFunc) actor.ReceiverFunc {
 		return func(c actor.ReceiverContext, e *actor.MessageEnvelope) {
@@ -125,7 +124,7 @@ func Vital(fail func(error)) actor.ReceiverMiddleware {
 	}
 }
 
-// Pause waits, and says whether ctx goes on. It is for leaves: an actor waits for nothing.
+// Pause waits for d and reports whether ctx is still valid. It is for leaves only: an actor never waits.
 func Pause(ctx context.Context, d time.Duration) bool {
 	t := time.NewTimer(d)
 	defer t.Stop()
@@ -137,7 +136,7 @@ func Pause(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// Leaf runs what blocks beside the actors. A panic is logged, and then told to panicked.
+// Leaf runs code that blocks outside of the actors. It logs a panic, and then calls panicked.
 func Leaf(log *zap.Logger, leaves *sync.WaitGroup, name string, f func(), panicked func(reason any)) {
 	leaves.Add(1)
 	go func() {
@@ -152,8 +151,8 @@ func Leaf(log *zap.Logger, leaves *sync.WaitGroup, name string, f func(), panick
 	}()
 }
 
-// Stop ends a tree and its system. It waits for the actors and then for the leaves, which the caller has told
-// to end, until ctx ends: that error says what was to stop.
+// Stop stops a tree and its system. It waits until ctx ends for the actors and then for the leaves, which the caller
+// has told to end; the error names what was to stop.
 func Stop(ctx context.Context, system *actor.ActorSystem, top *actor.PID, leaves *sync.WaitGroup, what string) error {
 	defer system.Shutdown()
 	stopped := make(chan error, 1)
@@ -170,7 +169,7 @@ func Stop(ctx context.Context, system *actor.ActorSystem, top *actor.PID, leaves
 	}
 }
 
-// System makes an actor system that logs warnings and errors to log.
+// System creates an actor system that logs warnings and errors to log.
 func System(log *zap.Logger, buckets int) *actor.ActorSystem {
 	quiet := log.WithOptions(zap.IncreaseLevel(zap.WarnLevel))
 	s := actor.NewActorSystem(actor.WithLoggerFactory(func(*actor.ActorSystem) *slog.Logger {
@@ -180,9 +179,8 @@ func System(log *zap.Logger, buckets int) *actor.ActorSystem {
 	return s
 }
 
-// fewBuckets makes a new system's registry small: the library has 1024 buckets of 32 maps
-// each, for millions of actors on many cores, which is 2.5 MB. Nobody else may use the
-// system yet.
+// fewBuckets shrinks a new system's registry: the library allocates 1024 buckets of 32 maps each, for millions of
+// actors on many cores, which is 2.5 MB. The system must not be in use yet.
 func fewBuckets(m *actor.SliceMap, buckets int) {
 	all := m.LocalPIDs
 	m.LocalPIDs = slices.Clone(all[:buckets])
