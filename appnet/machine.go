@@ -39,8 +39,8 @@ type resend struct {
 	tries int
 }
 
-// NewMachine makes the app network of an app from the journal and from the configs that an earlier incarnation left in
-// the topics. It has no effects before Synchronized.
+// NewMachine creates the app network of an app from the journal and from the configs that an earlier incarnation left
+// in the topics. It has no effects before Synchronized.
 func NewMachine(app uuid.UUID, journal JournalRecord, published []PublishedConfig) *Machine {
 	m := &Machine{
 		app:     app,
@@ -75,7 +75,7 @@ func (m *Machine) Step(e Event) []Effect {
 	status := m.status()
 	show := m.show(status)
 	if status.Pending {
-		fx = slices.Concat(fx, show, moves) // no reader sees a new config beside an old "not pending"
+		fx = slices.Concat(fx, show, moves) // no reader sees a new config together with an old "not pending"
 	} else {
 		fx = slices.Concat(fx, moves, show)
 	}
@@ -126,8 +126,7 @@ func (m *Machine) count() []Effect {
 	next := m.journal
 	switch {
 	case m.view.Config == nil:
-		// The version stays: its last value outlives the app, so that an old status never matches when the same UUID
-		// returns.
+		// The version is kept: it outlives the app, so that an old status never matches when the same UUID returns.
 		if next.TargetVersion > 0 && !next.Deleted {
 			next.Deleted, next.Order = true, m.order
 		}
@@ -141,7 +140,7 @@ func (m *Machine) count() []Effect {
 	return []Effect{Record{next}}
 }
 
-// move brings every config to its place: first it leaves places that are no longer desired, then it enters the desired
+// move moves every config to its place: first it leaves places that are no longer desired, then it enters the desired
 // ones.
 func (m *Machine) move() []Effect {
 	var fx []Effect
@@ -159,11 +158,11 @@ func (m *Machine) move() []Effect {
 	return fx
 }
 
-// leave takes an adapter from a network on which it is not desired: deactivated, answered, unpublished.
+// leave removes an adapter from a network on which it is not desired: deactivated, answered, unpublished.
 func (m *Machine) leave(p Place) []Effect {
 	c, is := m.view.Published[p]
 	if !is {
-		return nil // only its status is left, which the network withdraws
+		return nil // only its status is left; the network withdraws it
 	}
 	s, answered := m.view.Statuses[p]
 	inactive := answered && s.TargetVersion == m.view.Want && !s.Activated
@@ -178,8 +177,8 @@ func (m *Machine) leave(p Place) []Effect {
 	return m.publish(p, c)
 }
 
-// enter puts an adapter on its desired network, online or not. It waits while something of the adapter is left on
-// another one, unless it is already active here.
+// enter publishes an adapter on its desired network, online or not. It waits while part of the adapter is left on
+// another network, unless it is already active here.
 func (m *Machine) enter(p Place) []Effect {
 	old, is := m.view.Published[p]
 	activate := m.view.Config.Activate
@@ -195,7 +194,7 @@ func (m *Machine) enter(p Place) []Effect {
 	})
 }
 
-// elsewhere reports whether something of a place's adapter is left on another network.
+// elsewhere reports whether part of a place's adapter is left on another network.
 func (m *Machine) elsewhere(p Place) bool {
 	return slices.ContainsFunc(m.view.left(), func(q Place) bool { return q.Key == p.Key })
 }
@@ -213,7 +212,7 @@ func (m *Machine) publish(p Place, c netinst.AppAdapterConfig) []Effect {
 }
 
 // resend resends, with back-off, a config to an online network that reports its version but not its Activate. due is
-// the token whose time is over, 0 for none. Any other event finds the wait running and changes nothing.
+// the token of the expired delay, 0 for none; without it the running delay continues.
 func (m *Machine) resend(due uint64) []Effect {
 	var fx []Effect
 	for _, p := range slices.SortedFunc(maps.Keys(m.view.Published), inOrder) {

@@ -50,7 +50,7 @@ type AdapterStatusGone struct {
 // does not exist. Before it a Machine only listens, so that a slow replay is never taken for a removal.
 type Synchronized struct{}
 
-// ResendDue reports that the time requested by a ResendAfter is over.
+// ResendDue reports that the delay of a ResendAfter is over.
 type ResendDue struct {
 	Key   netinst.AdapterKey
 	Token uint64
@@ -90,15 +90,14 @@ type ResendAdapterConfig struct {
 // PublishStatus publishes the status of the app network.
 type PublishStatus struct{ Status AppNetworkStatus }
 
-// WithdrawStatus withdraws the app's status: nothing of the app is left.
+// WithdrawStatus withdraws the app's status, as nothing of the app is left.
 type WithdrawStatus struct{}
 
 // Record writes the journal's record, synced before the next effect: a version is never published before it would
 // survive a crash.
 type Record struct{ Journal JournalRecord }
 
-// ResendAfter asks for a ResendDue with the same token after a time. A token that is not the newest of its adapter has
-// no effect.
+// ResendAfter asks for a ResendDue with the same token after a delay. Only the newest token of an adapter counts.
 type ResendAfter struct {
 	Key   netinst.AdapterKey
 	Token uint64
@@ -106,7 +105,7 @@ type ResendAfter struct {
 }
 
 // Done reports that nothing of the app is left: the actor may stop. A Machine that receives a new config nevertheless
-// goes on.
+// continues.
 type Done struct{}
 
 func (PublishAdapterConfig) effect()   {}
@@ -118,7 +117,7 @@ func (Record) effect()                 {}
 func (ResendAfter) effect()            {}
 func (Done) effect()                   {}
 
-// JournalRecord is what the disk remembers of one app, also after its deletion: the last version and the digest of its
+// JournalRecord is what the journal keeps of one app, also after its deletion: the last version and the digest of its
 // config (docs/architecture.md, law 3). The zero value is an unknown app.
 type JournalRecord struct {
 	TargetVersion uint64 `json:"targetVersion"`
@@ -127,7 +126,7 @@ type JournalRecord struct {
 	Order         uint64 `json:"order,omitempty"` // of the deletion, see ConfigDeleted
 }
 
-// Above returns the record from which an app continues to count if numbers up to floor may have been given out and not
+// Above returns the record from which an app continues to count if numbers up to floor may have been assigned and not
 // written: no config gets one of them again.
 func (r JournalRecord) Above(floor uint64) JournalRecord {
 	if r.TargetVersion >= floor {

@@ -17,12 +17,12 @@ type Place struct {
 	Key   netinst.AdapterKey
 }
 
-// Network is what an app network knows of a network instance. Its name stays known after it went offline, so that an
-// error can name it.
+// Network is what an app network knows of a network instance. Its name is kept when it goes offline, for error
+// messages.
 type Network struct {
 	DisplayName string
 	Online      bool
-	Unwanted    bool // it is in no config
+	Unwanted    bool // it is not in the config
 }
 
 // View is everything that decides whether an app is pending.

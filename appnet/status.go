@@ -26,8 +26,8 @@ func (m *Machine) status() AppNetworkStatus {
 	return st
 }
 
-// activated reports whether the app is to be active and every adapter has reported so, on its desired network and at
-// the desired version.
+// activated reports whether the app is to be active and every adapter has reported that it is, on its desired network
+// and at the desired version.
 func (m *Machine) activated() bool {
 	v := m.view
 	if v.Config == nil || !v.Config.Activate {
@@ -77,7 +77,7 @@ func (m *Machine) adapter(index int) AdapterStatus {
 // show publishes a status if it differs from the one shown.
 func (m *Machine) show(st AppNetworkStatus) []Effect {
 	if m.view.Config == nil && len(m.view.left()) == 0 {
-		return nil // it is withdrawn at the end of this step
+		return nil // withdrawn at the end of this step
 	}
 	if m.shown != nil && equal(*m.shown, st) {
 		return nil

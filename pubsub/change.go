@@ -5,11 +5,11 @@ import (
 	"fmt"
 )
 
-// Kind says what a Change tells its reader.
+// Kind is the kind of a Change.
 type Kind uint8
 
-// The kinds of change. Synchronized comes exactly once in the life of a
-// subscription, after the values that were retained when it began.
+// The kinds of change. Synchronized comes exactly once in the life of a subscription, after the values that were
+// retained at its start.
 const (
 	Created Kind = iota + 1
 	Modified
@@ -17,7 +17,7 @@ const (
 	Synchronized
 )
 
-// String spells the kind as its constant.
+// String returns the name of the kind's constant.
 func (k Kind) String() string {
 	switch k {
 	case Created:
@@ -32,10 +32,9 @@ func (k Kind) String() string {
 	return fmt.Sprintf("Kind(%d)", uint8(k))
 }
 
-// Change is one step of a reader's view. Old is what this reader was last given
-// for the key, whatever happened meanwhile; it is zero on Created, and New is
-// zero on Deleted. After a Resend it is Modified with Old equal to New unless
-// the value changed too. Synchronized has neither scope, key nor values.
+// Change is one step of a reader's view. Old is the value that this reader got last for the key, regardless of changes
+// in between; it is zero on Created, and New is zero on Deleted. After a Resend the kind is Modified, with Old equal to
+// New unless the value changed too. Synchronized has no scope, key or values.
 type Change[V any] struct {
 	Kind       Kind
 	Scope, Key string
@@ -45,7 +44,7 @@ type Change[V any] struct {
 // Ref names one value of a topic.
 type Ref struct{ Scope, Key string }
 
-// String spells the ref as scope/key, or as the key alone in the empty scope.
+// String returns scope/key, or the key alone in the empty scope.
 func (r Ref) String() string {
 	if r.Scope == "" {
 		return r.Key
@@ -57,20 +56,20 @@ func compareRefs(a, b Ref) int {
 	return cmp.Or(cmp.Compare(a.Scope, b.Scope), cmp.Compare(a.Key, b.Key))
 }
 
-// Entry is one retained value and its owner; Owner is empty for a value that
-// was restored from the journal and that nobody has claimed yet.
+// Entry is one retained value and its owner. Owner is empty for a value restored from the journal that no owner has
+// claimed yet.
 type Entry[V any] struct {
 	Scope, Key string
 	Owner      string
 	Value      V
 }
 
-// OwnedError refuses a change of a key that somebody else owns (docs/architecture.md, law 8).
+// OwnedError refuses a change of a key that another owner has (docs/architecture.md, law 8).
 type OwnedError struct {
 	Topic      string
 	Scope, Key string
-	Owner      string // who has the key
-	By         string // who wanted to change it
+	Owner      string // of the key
+	By         string // who tried to change it
 }
 
 func (e *OwnedError) Error() string {

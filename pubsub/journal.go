@@ -10,23 +10,21 @@ import (
 	"sync"
 )
 
-// Journal keeps what must last over a restart and a power cut. Implementations
-// are safe for concurrent use; changes of one key come one after the other,
-// those of different keys at the same time, so that they may share one sync.
+// Journal stores values that must survive a restart and a power cut. Implementations are safe for concurrent use;
+// changes of one key come one at a time, those of different keys concurrently, so that they may share one sync.
 type Journal interface {
-	// Load returns every value of a topic by the key that Put was given.
+	// Load returns every value of a topic, by the key that was passed to Put.
 	Load(topic string) (map[string][]byte, error)
-	// Put returns after the value is on disk. After an error the old or the new
-	// value is there.
+	// Put returns once the value is on disk. After an error the key has its old or its new value.
 	Put(topic, key string, value []byte) error
-	// Delete returns after the removal is on disk. An absent key is no error.
+	// Delete returns once the removal is on disk. An absent key is no error.
 	Delete(topic, key string) error
 }
 
 var errForeignKey = errors.New("key is not of the form <length>:<scope>/<key>")
 
-// journalKey folds a ref into one key. The length of the scope stands first, so
-// that no scope or key, whatever bytes it has, can read as another ref.
+// journalKey encodes a ref as one key. The length of the scope comes first, so that no two refs have the same key,
+// whatever bytes they contain.
 func journalKey(r Ref) string {
 	return strconv.Itoa(len(r.Scope)) + ":" + r.Scope + "/" + r.Key
 }
@@ -40,11 +38,10 @@ func parseJournalKey(s string) (Ref, error) {
 	return Ref{Scope: rest[:n], Key: rest[n+1:]}, nil
 }
 
-// Restore loads the journal of the topic. Its values are retained without an
-// owner until a publisher claims them by changing or taking them. It is called
-// before the first publish; a key that is retained already keeps its value. An
-// error names every value that cannot be decoded, and nothing is restored then
-// (docs/architecture.md, law 14). A topic without a journal has nothing to restore.
+// Restore loads the topic's journal. Its values are retained without an owner until a publisher claims them by changing
+// or adopting them. Call it before the first publish; a key that is already retained keeps its value. If values can't
+// be decoded, the error names all of them and nothing is restored (docs/architecture.md, law 14). Without a journal
+// Restore does nothing.
 func (t *Topic[V]) Restore() error {
 	values, bad, err := t.read()
 	if err != nil || len(bad) > 0 {
@@ -54,9 +51,9 @@ func (t *Topic[V]) Restore() error {
 	return nil
 }
 
-// Salvage is Restore for who has to go on: it retains what can be decoded. What can't is
-// named, and kept in the journal as it is, under the topic's name with Aside: a release that
-// knows its form may have written it.
+// Salvage is Restore for a caller that must continue: it retains what can be decoded. It names the other values, and
+// keeps them in the journal unchanged, under the topic's name with the suffix Aside: a release that knows their form
+// may have written them.
 func (t *Topic[V]) Salvage() (lost []error, err error) {
 	values, bad, err := t.read()
 	if err != nil {
@@ -74,10 +71,10 @@ func (t *Topic[V]) Salvage() (lost []error, err error) {
 	return faultsOf(bad), nil
 }
 
-// Aside ends the name under which the journal keeps values that could not be decoded.
+// Aside is the suffix of the name under which the journal keeps undecodable values.
 const Aside = ".unreadable"
 
-// undecoded is a journalled value that is not of its topic's form.
+// undecoded is a journalled value that could not be decoded.
 type undecoded struct {
 	key   string
 	data  []byte
@@ -92,7 +89,7 @@ func faultsOf(bad []undecoded) []error {
 	return faults
 }
 
-// read decodes what the journal has of the topic; bad is what can't be, by key.
+// read decodes the topic's journal; bad is the undecodable values, by key.
 func (t *Topic[V]) read() (values map[Ref]V, bad []undecoded, err error) {
 	if t.journal == nil {
 		return nil, nil, nil
@@ -134,8 +131,7 @@ func (t *Topic[V]) adopt(values map[Ref]V) []*Subscription[V] {
 	return due
 }
 
-// holds lets one change of a key be on its way to the disk at a time, without
-// keeping other keys or any reader waiting.
+// holds serializes the writes of one key to the journal, without delaying other keys or readers.
 type holds struct {
 	mu   sync.Mutex
 	held map[Ref]*hold

@@ -7,19 +7,17 @@ import (
 	"slices"
 )
 
-// ErrNotRetained is the answer to Resend of a key that has no value.
+// ErrNotRetained reports a Resend of a key without a value.
 var ErrNotRetained = errors.New("no value is retained")
 
-// Publisher changes the keys of one owner. It holds no state beside the owner's
-// name: an actor that crashed and came back with the same name just goes on.
-// It is safe for concurrent use.
+// Publisher changes the keys of one owner. Its only state is the owner's name: an actor that crashed and restarted with
+// the same name simply continues. It is safe for concurrent use.
 type Publisher[V any] struct {
 	topic *Topic[V]
 	owner string
 }
 
-// Publisher returns the publisher of an owner. An empty name is a bug of the
-// caller and panics, since it would own what nobody owns.
+// Publisher returns the publisher of an owner. It panics on an empty name, which would own keys without an owner.
 func (t *Topic[V]) Publisher(owner string) *Publisher[V] {
 	if owner == "" {
 		panic("pubsub: publisher of " + t.name + " without an owner")
@@ -27,43 +25,40 @@ func (t *Topic[V]) Publisher(owner string) *Publisher[V] {
 	return &Publisher[V]{topic: t, owner: owner}
 }
 
-// Publish retains a value and tells the readers of its key. A value equal to
-// the retained one is no event, but claims a key that has no owner. With a
-// journal the value is on disk before any reader sees it; if that fails, topic
-// and readers stay as they were. *OwnedError: another owner has the key.
+// Publish retains a value and notifies the readers of its key. A value equal to the retained one causes no event, but
+// claims a key without an owner. With a journal the value is on disk before any reader sees it; if that fails, topic
+// and readers are unchanged. *OwnedError: another owner has the key.
 func (p *Publisher[V]) Publish(scope, key string, v V) error {
 	due, err := p.topic.put(p.owner, Ref{scope, key}, v)
 	ring(due)
 	return err
 }
 
-// Unpublish withdraws a value. An absent key is no error and no event.
-// *OwnedError: another owner has the key; one without an owner may go.
+// Unpublish withdraws a value. An absent key is no error and causes no event. *OwnedError: another owner has the key; a
+// key without an owner may be withdrawn.
 func (p *Publisher[V]) Unpublish(scope, key string) error {
 	due, err := p.topic.drop(p.owner, Ref{scope, key})
 	ring(due)
 	return err
 }
 
-// Resend tells the readers of a key its retained value once more, for the
-// handshake of docs/protocol.md where an equal publish would be no event.
-// ErrNotRetained: the key has no value; *OwnedError: another owner has it.
+// Resend delivers a key's retained value to its readers again, for the handshake of docs/protocol.md, where an equal
+// publish would cause no event. ErrNotRetained: the key has no value; *OwnedError: another owner has it.
 func (p *Publisher[V]) Resend(scope, key string) error {
 	due, err := p.topic.repeat(p.owner, Ref{scope, key})
 	ring(due)
 	return err
 }
 
-// Adopt makes this owner that of a retained key, whoever had it. It is for keys
-// whose owner has gone: the router takes the status keys of a dead bridge
-// manager, and a new one takes its own back. It is no event, and an
-// absent key stays absent.
+// Adopt makes this owner that of a retained key, regardless of its current owner. It is for keys whose owner has gone:
+// the router adopts the status keys of a dead bridge manager, and a new manager adopts its own again. It causes no
+// event, and an absent key remains absent.
 func (p *Publisher[V]) Adopt(scope, key string) {
 	p.topic.pass(Ref{scope, key}, p.owner)
 }
 
-// AdoptAll makes this owner that of every key of a scope, those without an owner
-// included, and returns the refs of all keys there by key.
+// AdoptAll makes this owner that of every key of a scope, including keys without an owner, and returns their refs in
+// the order of their keys.
 func (p *Publisher[V]) AdoptAll(scope string) []Ref {
 	var taken []Ref
 	p.topic.mu.RLock()
@@ -77,9 +72,8 @@ func (p *Publisher[V]) AdoptAll(scope string) []Ref {
 	return taken
 }
 
-// pass gives a key to another owner and says whether it is there. It waits for a
-// change that is on its way to the disk, so that no old owner's change lands
-// after the key has passed.
+// pass gives a key to another owner and reports whether it exists. It waits for a write of the key in flight, so that
+// no change of the old owner takes effect afterwards.
 func (t *Topic[V]) pass(r Ref, to string) bool {
 	if t.journal != nil {
 		t.holds.acquire(r)
@@ -118,8 +112,8 @@ func (t *Topic[V]) put(owner string, r Ref, v V) ([]*Subscription[V], error) {
 	return t.deliver(nil, r, maybe[V]{was, s.value}, some(v), false), nil
 }
 
-// store brings a value to the journal if it changes anything. The hold of the
-// key keeps what is checked here true until the value is retained.
+// store writes a value to the journal if it changes anything. The key's hold ensures that the checks are still valid
+// when the value is retained.
 func (t *Topic[V]) store(owner string, r Ref, v V) error {
 	t.mu.RLock()
 	s, was := t.slot(r)
@@ -158,8 +152,8 @@ func (t *Topic[V]) drop(owner string, r Ref) ([]*Subscription[V], error) {
 	return t.deliver(nil, r, some(s.value), none[V](), false), nil
 }
 
-// erase takes a value out of the journal before readers hear of it: the other
-// way round a power cut would bring back what they saw go.
+// erase removes a value from the journal before readers are notified: in the other order, a power cut would restore
+// what they saw removed.
 func (t *Topic[V]) erase(owner string, r Ref) error {
 	t.mu.RLock()
 	s, was := t.slot(r)
@@ -174,7 +168,7 @@ func (t *Topic[V]) erase(owner string, r Ref) error {
 }
 
 func (t *Topic[V]) repeat(owner string, r Ref) ([]*Subscription[V], error) {
-	if t.journal != nil { // it may claim the key, so nobody else's change is on its way
+	if t.journal != nil { // it may claim the key, so no other change may be in flight
 		t.holds.acquire(r)
 		defer t.holds.release(r)
 	}
@@ -191,7 +185,7 @@ func (t *Topic[V]) repeat(owner string, r Ref) ([]*Subscription[V], error) {
 	return t.deliver(nil, r, some(s.value), some(s.value), true), nil
 }
 
-// refuse answers who may not change a slot: anybody but its owner, if it has one.
+// refuse returns an error if owner may not change a slot that another owner has.
 func (t *Topic[V]) refuse(owner string, r Ref, s slot[V]) error {
 	if s.owner == "" || s.owner == owner {
 		return nil

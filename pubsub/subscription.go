@@ -6,13 +6,12 @@ import (
 	"sync/atomic"
 )
 
-// Selector picks the keys of a subscription: those of one scope or of all, and
-// of them those that Match accepts. A nil Match accepts every key. Match is
-// called under the topic's lock: it is pure, quick, and leaves topics alone.
+// Selector selects the keys of a subscription: those of one scope or of all scopes, filtered by Match. A nil Match
+// accepts every key. Match is called under the topic's lock: it must be pure and fast, and must not use topics.
 //
-// Every change asks each Match of its scope, and each of all scopes. Where there is a
-// subscription for each network or app, Key picks one key of a scope, and Stem the keys of
-// all scopes that have it before their "#", for what nobody else is asked (WithStems).
+// Every change calls each Match of its scope, and each Match for all scopes. If there is a subscription per network or
+// app, use Key, which selects one key of a scope, or Stem, which selects the keys of all scopes that have it before
+// their "#": they are looked up without calling other subscriptions (WithStems).
 type Selector struct {
 	Scope     string
 	AllScopes bool
@@ -26,17 +25,16 @@ func (s Selector) picks(r Ref) bool {
 		(s.Stem == "" || s.Stem == stem(r.Key)) && (s.Match == nil || s.Match(r.Scope, r.Key))
 }
 
-// The states of a subscription's signal. Between two Drains it goes from quiet
-// to due with the first change and from due to rung by whoever calls wake, so
-// wake is called once however many publishers raced.
+// The states of a subscription's signal. Between two Drains it goes from quiet to due with the first change, and from
+// due to rung by whichever publisher calls wake, so that wake is called once, however many publishers race.
 const (
 	signalQuiet int32 = iota
 	signalDue
 	signalRung
 )
 
-// Subscription is one reader's view of a topic. It holds at most one pending
-// entry for each key, however slow the reader is, and no value otherwise.
+// Subscription is one reader's view of a topic. It holds at most one pending entry per key, however slow the reader is,
+// and no other values.
 type Subscription[V any] struct {
 	topic  *Topic[V]
 	sel    Selector
@@ -48,8 +46,8 @@ type Subscription[V any] struct {
 	first, last *entry[V] // by first touch
 }
 
-// entry is what a reader has not been told yet about one key: the value that it
-// was last given and the one that is retained now.
+// entry is what a reader has not received yet about one key: the value that it got last, and the value that is retained
+// now.
 type entry[V any] struct {
 	ref        Ref
 	mark       bool // the end of the replay, not a key
@@ -58,13 +56,12 @@ type entry[V any] struct {
 	prev, next *entry[V]
 }
 
-// Subscribe begins a view of what a selector picks. The values retained now are
-// its first changes, Created by scope and then by key; Synchronized follows.
+// Subscribe starts a view of the selected keys. The retained values are its first changes, Created by scope and then by
+// key; Synchronized follows.
 //
-// wake tells that Drain has something to give. It is called at most once
-// between two Drains, from the goroutine of the publisher and with no lock
-// held, and once for the replay, as a rule before Subscribe returns. It must be
-// cheap and never block. A nil wake is for a reader that polls.
+// wake signals that Drain has something to return. It is called at most once between two Drains, in the publisher's
+// goroutine without a lock held, and once for the replay, usually before Subscribe returns. It must be cheap and never
+// block. A nil wake is for a reader that polls.
 func (t *Topic[V]) Subscribe(sel Selector, wake func()) *Subscription[V] {
 	s := &Subscription[V]{topic: t, sel: sel, wake: wake}
 	t.attach(s)
@@ -84,7 +81,7 @@ func (t *Topic[V]) attach(s *Subscription[V]) {
 	t.readers(s.sel, func(readers []*Subscription[V]) []*Subscription[V] { return append(readers, s) })
 }
 
-// picked are the values that a selector picks.
+// picked returns the selected values.
 func (t *Topic[V]) picked(sel Selector) map[Ref]V {
 	found := map[Ref]V{}
 	of := func(scope, key string, v slot[V]) {
@@ -115,7 +112,7 @@ func (t *Topic[V]) picked(sel Selector) map[Ref]V {
 	return found
 }
 
-// readers changes the list that a selector's subscription stands in.
+// readers changes the list that holds a selector's subscription.
 func (t *Topic[V]) readers(sel Selector, change func([]*Subscription[V]) []*Subscription[V]) {
 	switch {
 	case sel.Stem != "":
@@ -136,9 +133,8 @@ func changeList[K comparable, V any](lists map[K][]*Subscription[V], k K,
 	}
 }
 
-// Drain returns what changed since the last Drain, at most one change a key,
-// the key that was touched first at the head. It is nil if all of it came to
-// nothing: a key created and deleted, or a value changed there and back.
+// Drain returns the changes since the last Drain, at most one per key, in the order in which keys were first changed.
+// It returns nil if the changes cancel out: a key created and deleted, or a value changed and changed back.
 func (s *Subscription[V]) Drain() []Change[V] {
 	first, n := s.drain()
 	if first == nil {
@@ -156,8 +152,8 @@ func (s *Subscription[V]) Drain() []Change[V] {
 	return changes
 }
 
-// Close ends the view: Drain returns nothing from now on. A wake that was on
-// its way when Close was called may still come. Close may be called again.
+// Close ends the view: Drain then returns nothing. A wake in flight when Close is called may still come. Close may be
+// called repeatedly.
 func (s *Subscription[V]) Close() {
 	s.topic.detach(s)
 	s.mu.Lock()
@@ -166,7 +162,7 @@ func (s *Subscription[V]) Close() {
 	s.signal.Store(signalQuiet)
 }
 
-// detach keeps later changes from a reader: they are noted under the same lock.
+// detach removes a reader; note runs under the same lock.
 func (t *Topic[V]) detach(s *Subscription[V]) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -175,15 +171,14 @@ func (t *Topic[V]) detach(s *Subscription[V]) {
 	})
 }
 
-// note folds one step of a key into the view and answers whether the reader
-// must be woken. The topic's lock is held, so steps come in their order.
+// note merges one step of a key into the view and reports whether the reader must be woken. The caller holds the
+// topic's lock, so that steps come in order.
 func (s *Subscription[V]) note(r Ref, from, to maybe[V], resent bool) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	e := s.pending[r]
 	if e == nil {
-		// The reader was up to date on this key: what it was last given is what
-		// was retained until now.
+		// The reader was up to date on this key: it got last what was retained until now.
 		e = &entry[V]{ref: r, from: from}
 		if s.pending == nil {
 			s.pending = map[Ref]*entry[V]{}
@@ -193,8 +188,7 @@ func (s *Subscription[V]) note(r Ref, from, to maybe[V], resent bool) bool {
 	}
 	e.to, e.resent = to, e.resent || resent
 	if !e.from.ok && !e.to.ok {
-		// Forgotten at once, so that keys that come and go do not pile up with a
-		// reader that does not drain.
+		// Drop it at once, so that keys that come and go do not accumulate for a reader that does not drain.
 		delete(s.pending, r)
 		s.cut(e)
 	}
@@ -205,8 +199,8 @@ func (s *Subscription[V]) note(r Ref, from, to maybe[V], resent bool) bool {
 	return s.signal.Load() == signalDue
 }
 
-// roomToKeep is the number of entries whose map is worth keeping for the next
-// round; clearing one that a burst made large would cost each later Drain.
+// roomToKeep is the number of entries up to which the map is reused: clearing one that a burst enlarged would slow down
+// every later Drain.
 const roomToKeep = 64
 
 func (s *Subscription[V]) drain() (first *entry[V], n int) {
@@ -246,7 +240,7 @@ func (s *Subscription[V]) cut(e *entry[V]) {
 	}
 }
 
-// change is what an entry comes to, if it comes to anything.
+// change returns the change of an entry, if there is one.
 func (e *entry[V]) change() (Change[V], bool) {
 	c := Change[V]{Scope: e.ref.Scope, Key: e.ref.Key, Old: e.from.value, New: e.to.value}
 	switch {
@@ -264,8 +258,7 @@ func (e *entry[V]) change() (Change[V], bool) {
 	return c, true
 }
 
-// ring wakes readers; no lock is held. A reader that drained meanwhile, or that
-// another publisher woke first, is left alone.
+// ring wakes readers; no lock is held. It skips a reader that drained meanwhile, or that another publisher has woken.
 func ring[V any](readers []*Subscription[V]) {
 	for _, s := range readers {
 		if s.signal.CompareAndSwap(signalDue, signalRung) && s.wake != nil {

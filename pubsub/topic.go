@@ -8,15 +8,14 @@ import (
 	"sync"
 )
 
-// Topic is a set of retained values, each under a scope and a key. It is safe
-// for concurrent use.
+// Topic is a set of retained values, each under a scope and a key. It is safe for concurrent use.
 type Topic[V any] struct {
 	name    string
-	journal Journal // nil: nothing lasts
+	journal Journal // nil: nothing is persisted
 	encode  func(V) ([]byte, error)
 	decode  func([]byte) (V, error)
 
-	// holds is taken before mu, and only where there is a journal.
+	// holds is taken before mu, and only with a journal.
 	holds holds
 
 	mu       sync.RWMutex
@@ -28,7 +27,7 @@ type Topic[V any] struct {
 	stems    map[string]map[Ref]bool       // the retained refs by stem; nil without WithStems
 }
 
-// slot is one retained value; an empty owner means that nobody claimed it yet.
+// slot is one retained value; an empty owner means that it is unclaimed.
 type slot[V any] struct {
 	owner string
 	value V
@@ -40,8 +39,7 @@ type maybe[V any] struct {
 	value V
 }
 
-// equal says whether a publish changes nothing. Of two equal values the first
-// published stays.
+// equal reports whether a publish changes nothing. The value published first is kept.
 func equal[V any](a, b V) bool { return reflect.DeepEqual(a, b) }
 
 func some[V any](v V) maybe[V] { return maybe[V]{ok: true, value: v} }
@@ -50,26 +48,26 @@ func none[V any]() maybe[V]    { return maybe[V]{} }
 // Option sets up a Topic.
 type Option[V any] func(*Topic[V])
 
-// WithJournal makes the topic last: each change is on disk before any reader
-// sees it (docs/architecture.md, law 3). See Restore.
+// WithJournal makes the topic persistent: each change is on disk before any reader sees it (docs/architecture.md, law
+// 3). See Restore.
 func WithJournal[V any](j Journal, encode func(V) ([]byte, error), decode func([]byte) (V, error)) Option[V] {
 	return func(t *Topic[V]) { t.journal, t.encode, t.decode = j, encode, decode }
 }
 
-// WithStems has the topic find its values by the stem of their keys, what is before "#",
-// so that who reads one stem costs nothing for the others.
+// WithStems indexes the values by the stem of their keys, the part before "#", so that a reader of one stem costs
+// nothing for the others.
 func WithStems[V any]() Option[V] {
 	return func(t *Topic[V]) { t.stems = map[string]map[Ref]bool{} }
 }
 
-// stem is what is before "#" in a key.
+// stem returns the part of a key before "#".
 func stem(key string) string {
 	s, _, _ := strings.Cut(key, "#")
 	return s
 }
 
-// NewTopic returns an empty topic. The name is that of the table in docs/protocol.md;
-// it names the topic in errors and in the journal.
+// NewTopic returns an empty topic. The name is that in the table of docs/protocol.md; it identifies the topic in errors
+// and in the journal.
 func NewTopic[V any](name string, opts ...Option[V]) *Topic[V] {
 	t := &Topic[V]{
 		name:     name,
@@ -84,7 +82,7 @@ func NewTopic[V any](name string, opts ...Option[V]) *Topic[V] {
 	return t
 }
 
-// Name returns the name that NewTopic was given.
+// Name returns the topic's name.
 func (t *Topic[V]) Name() string { return t.name }
 
 // Get returns the retained value of a key.
@@ -95,7 +93,7 @@ func (t *Topic[V]) Get(scope, key string) (V, bool) {
 	return s.value, ok
 }
 
-// List returns the retained values of one scope by key, in a map of its own.
+// List returns the retained values of one scope by key, in a new map.
 func (t *Topic[V]) List(scope string) map[string]V {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
@@ -126,8 +124,7 @@ func (t *Topic[V]) All() []Entry[V] {
 	return entries
 }
 
-// OfStem returns the retained values of one stem in all scopes, by scope and then by key. The
-// topic needs WithStems.
+// OfStem returns the retained values of one stem in all scopes, by scope and then by key. The topic needs WithStems.
 func (t *Topic[V]) OfStem(name string) []Entry[V] {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
@@ -166,7 +163,7 @@ func (t *Topic[V]) set(r Ref, s slot[V]) {
 func (t *Topic[V]) unset(r Ref) {
 	delete(t.retained[r.Scope], r.Key)
 	if len(t.retained[r.Scope]) == 0 {
-		delete(t.retained, r.Scope) // scopes are uuids: they come and go for ever
+		delete(t.retained, r.Scope) // scopes are UUIDs: they come and go forever
 	}
 	if of := t.stems[stem(r.Key)]; of != nil {
 		if delete(of, r); len(of) == 0 {
@@ -175,8 +172,7 @@ func (t *Topic[V]) unset(r Ref) {
 	}
 }
 
-// deliver notes a step from one value to the next with every reader of the ref
-// and appends those that must be woken to due.
+// deliver notes a step with every reader of the ref, and appends those that must be woken to due.
 func (t *Topic[V]) deliver(due []*Subscription[V], r Ref, from, to maybe[V], resent bool) []*Subscription[V] {
 	for _, readers := range [...][]*Subscription[V]{t.scoped[r.Scope], t.keyed[r], t.stemmed[stem(r.Key)], t.global} {
 		for _, s := range readers {

@@ -40,8 +40,8 @@ type Options struct {
 	// Keep is how many versions each half of a record keeps, and KeepOwn how many of those that a node uploaded about
 	// itself. 0: all.
 	Keep, KeepOwn uint64
-	// Quota is how many bytes the nodes of one environment may upload about themselves, counting newest versions only.
-	// 0: unlimited.
+	// Quota is how many bytes the nodes of one environment may upload about themselves, counting newest versions only. 0:
+	// unlimited.
 	Quota int64
 
 	sweepAfter int64 // overrides sweepAfter in tests

@@ -163,8 +163,8 @@ func (b *bridge) started(c actor.Context) {
 	b.bridgeInputs = newBridgeInputs(&b.subs, t, b.key, number)
 	b.drain(c)
 	// Statuses of an earlier manager that no config matches any more: they are withdrawn after the first reconcile,
-	// because until then the adapter may be on the host. The configs were drained before, so a config deleted from now
-	// on is reported as deleted.
+	// because until then the adapter may be on the host. The configs were drained before, so a config deleted from now on
+	// is reported as deleted.
 	for _, ref := range b.adapterPub.AdoptAll(b.key) {
 		if _, desired := t.AdapterConfig.Get(b.key, ref.Key); desired {
 			continue

@@ -21,11 +21,10 @@ import (
 // Host is the machine as the appliers see it: platform/host or platform/fake. Every method returns by its context's
 // deadline.
 type Host interface {
-	// Observe reads the objects of an owner on the host. With full it dumps everything; otherwise it takes what the
-	// kernel reports slowly from the last write.
+	// Observe reads the objects of an owner on the host. With full it dumps everything; otherwise it takes what the kernel
+	// reports slowly from the last write.
 	Observe(ctx context.Context, o netstate.Owner, full bool) (netstate.State, error)
-	// Do carries out one op. Its error wraps netstate.ErrWaiting when the op depends on something that is not there
-	// yet.
+	// Do carries out one op. Its error wraps netstate.ErrWaiting when the op depends on something that is not there yet.
 	Do(ctx context.Context, o netstate.Owner, op netstate.Op) error
 	// BridgeMTU returns the MTU of an owner's bridge, 0 if it has none.
 	BridgeMTU(ctx context.Context, o netstate.Owner) (int, error)
@@ -36,8 +35,8 @@ type Host interface {
 	ForgetFlows(ctx context.Context, match func(netstate.Flow) bool) (answer func() (int, error))
 	// Test checks which objects of want exist and work, and names each promise that does not hold.
 	Test(ctx context.Context, o netstate.Owner, want netstate.State) []netstate.Failure
-	// Dropped counts the packets that each of these chains has dropped since it was written, 0 for a chain that does
-	// not exist.
+	// Dropped counts the packets that each of these chains has dropped since it was written, 0 for a chain that does not
+	// exist.
 	Dropped(ctx context.Context, o netstate.Owner, chains []netstate.ID) (map[netstate.ID]uint64, error)
 	// Snoop starts reporting the addresses that the app behind a link uses, until ctx ends; it returns at once.
 	Snoop(ctx context.Context, link string, emit func(netstate.ObservedAddress))

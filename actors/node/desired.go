@@ -20,8 +20,8 @@ import (
 
 // Files reads and stores the documents of the config actor.
 type Files interface {
-	// ReadConfig reads the file named by --config, or an error that wraps
-	// fs.ErrNotExist. The name is "" when there is none.
+	// ReadConfig reads the file named by --config, or an error that wraps fs.ErrNotExist. The name is "" when there is
+	// none.
 	ReadConfig() (data []byte, name string, err error)
 	// Disk has the slots of the agent, by name.
 	agent.Disk

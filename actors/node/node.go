@@ -38,8 +38,7 @@ type Options struct {
 	Boot      uint64      // differs at each start of the process
 	Log       *zap.Logger
 	Notify    func(string) // notifies systemd; nil for no notification
-	// SetLevel changes the minimum level of Log: debug, info, warn or error. It is nil if the level of the log is
-	// fixed.
+	// SetLevel changes the minimum level of Log: debug, info, warn or error. It is nil if the level of the log is fixed.
 	SetLevel func(string)
 }
 

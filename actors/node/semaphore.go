@@ -28,8 +28,7 @@ var semaphoreTimeout = [opClasses]time.Duration{chainOps: 5 * time.Second, build
 	helperOps: time.Second}
 
 const (
-	// helperTimeout is how long a helper op yields to waiting ops of the other classes and to networks under
-	// construction.
+	// helperTimeout is how long a helper op yields to waiting ops of the other classes and to networks under construction.
 	helperTimeout = 30 * time.Second
 	// fewMade is the number of networks under construction up to which helpers start: that few wake few processes, and one
 	// that hangs delays no other.

@@ -9,14 +9,14 @@ import (
 	"edgespan/netinst/netstate"
 )
 
-// HostPrefix is an IPv4 prefix that belongs to the host itself: an address of a foreign
-// interface with its prefix length, or a route of the main table.
+// HostPrefix is an IPv4 prefix that belongs to the host itself: an address of a foreign interface with its prefix
+// length, or a route of the main table.
 type HostPrefix struct {
-	Prefix  netip.Prefix // of an address with its host bits
+	Prefix  netip.Prefix // for an address including its host bits
 	Link    string
 	Address bool
-	Via     netip.Addr // of a route by a gateway
-	// Wide: a connected route on a link without neighbours, as 10.0.0.0/8 into a VPN.
+	Via     netip.Addr // gateway of a route, if it has one
+	// Wide marks a connected route on a link without neighbours, such as 10.0.0.0/8 into a VPN.
 	Wide bool
 }
 
@@ -30,9 +30,9 @@ func (p HostPrefix) String() string {
 	return fmt.Sprintf("route %s on %s", p.Prefix, p.Link)
 }
 
-// HostPrefixes lists what a subnet may overlap. Left out are what no network can have
-// (loopback, link-local), what stands for the whole world (a default route, also one in
-// halves, as VPNs add them), and the connected route that an address brings with it.
+// HostPrefixes lists what a subnet may overlap. It omits prefixes that no network can have (loopback, link-local),
+// those that mean every address (a default route, also in two halves, as VPNs add it), and the connected route of an
+// address.
 func HostPrefixes(seen []netstate.Interface) []HostPrefix {
 	var out []HostPrefix
 	for _, i := range seen {
@@ -40,7 +40,7 @@ func HostPrefixes(seen []netstate.Interface) []HostPrefix {
 		for _, a := range i.Addresses {
 			if a.Addr().Is4() && !a.Addr().IsLoopback() && !a.Addr().IsLinkLocalUnicast() {
 				own[a.Masked()] = true
-				if a.Bits() < minSubnetBits { // the whole world, by mistake: the address itself is the host's all the same
+				if a.Bits() < minSubnetBits { // a prefix this short is a mistake, but the address itself is the host's
 					a = netip.PrefixFrom(a.Addr(), a.Addr().BitLen())
 				}
 				out = append(out, HostPrefix{Prefix: a, Link: i.Name, Address: true})
@@ -58,20 +58,20 @@ func HostPrefixes(seen []netstate.Interface) []HostPrefix {
 	return out
 }
 
-// minSubnetBits is the length of the largest subnet that a network may have (docs/configuration.md).
+// minSubnetBits is the prefix length of the largest subnet that a network may have (docs/configuration.md).
 const minSubnetBits = 8
 
 // Overlap is what the host has in the subnet of one network.
 type Overlap struct {
-	Subnet netip.Prefix // that was compared; invalid for a network without one
-	// Clash names addresses and connected routes of the host that overlap the subnet: while
-	// there are any, an address has two owners. "" for none.
+	Subnet netip.Prefix // the compared subnet; invalid for a network without one
+	// Clash names addresses and connected routes of the host that overlap the subnet: each of these addresses has two
+	// owners. "" for none.
 	Clash string
-	// Hidden names routes by a gateway that the subnet takes a part of. "" for none.
+	// Hidden names routes through a gateway of which the subnet covers a part. "" for none.
 	Hidden string
 }
 
-// Withdrawn is why a network with this overlap is not on the host, "" if it may be.
+// Withdrawn returns why a network with this overlap is kept off the host, "" if it is not.
 func (o Overlap) Withdrawn() string {
 	if o.Clash == "" {
 		return ""
@@ -79,7 +79,7 @@ func (o Overlap) Withdrawn() string {
 	return fmt.Sprintf("subnet %s overlaps %s", o.Subnet, o.Clash)
 }
 
-// Warning is what the network works in spite of.
+// Warning returns the overlap that the network works in spite of.
 func (o Overlap) Warning() string {
 	if o.Hidden == "" {
 		return ""
@@ -87,12 +87,12 @@ func (o Overlap) Warning() string {
 	return fmt.Sprintf("subnet %s hides a part of %s", o.Subnet, o.Hidden)
 }
 
-// maxNamed is how many prefixes a SubnetOverlap names; the rest is a number.
+// maxNamed is how many prefixes an Overlap names; it counts the others.
 const maxNamed = 4
 
-// With compares a subnet with what the host has. A connected route is a clash, for
-// its destinations are neighbours of the host; one on a link without neighbours, wider than
-// the subnet, leads to the rest of its destinations as before, as a route by a gateway does.
+// With compares a subnet with the host's prefixes. A connected route is a clash, as its destinations are neighbours of
+// the host. A route on a link without neighbours that is wider than the subnet still leads to its other destinations,
+// as a route through a gateway does.
 func With(subnet netip.Prefix, host []HostPrefix) Overlap {
 	o := Overlap{Subnet: subnet}
 	if !subnet.IsValid() {
@@ -139,8 +139,8 @@ func listed(ps []HostPrefix) string {
 	return s
 }
 
-// Of compares many subnets, in their order. What the host has is looked through once
-// for each prefix length, so that hundreds of networks and of interfaces take milliseconds.
+// Of compares many subnets, in their order. It searches the host's prefixes once per prefix length, so that hundreds of
+// networks and interfaces take milliseconds.
 func Of(subnets []netip.Prefix, host []HostPrefix) []Overlap {
 	wide := map[netip.Prefix][]HostPrefix{} // by the prefix itself
 	sorted := slices.Clone(host)
@@ -152,18 +152,18 @@ func Of(subnets []netip.Prefix, host []HostPrefix) []Overlap {
 	out := make([]Overlap, len(subnets))
 	for i, s := range subnets {
 		var near []HostPrefix
-		for bits := range max(s.Bits(), 0) { // those that contain it
+		for bits := range max(s.Bits(), 0) { // prefixes that contain it
 			above, _ := s.Addr().Prefix(bits)
 			near = append(near, wide[above]...)
 		}
-		if s.IsValid() { // those that begin in it
+		if s.IsValid() { // prefixes that begin in it
 			from, _ := slices.BinarySearchFunc(sorted, s.Addr(),
 				func(p HostPrefix, a netip.Addr) int { return p.Prefix.Masked().Addr().Compare(a) })
 			for _, p := range sorted[from:] {
 				if !s.Contains(p.Prefix.Masked().Addr()) {
 					break
 				}
-				if p.Prefix.Bits() >= s.Bits() { // else it was found above
+				if p.Prefix.Bits() >= s.Bits() { // shorter ones were found above
 					near = append(near, p)
 				}
 			}

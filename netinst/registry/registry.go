@@ -25,12 +25,12 @@ type (
 	NetworkDesired struct{ Config netinst.NetworkInstanceConfig }
 	// NetworkUnwanted reports the deletion of a network's config.
 	NetworkUnwanted struct{ NI uuid.UUID }
-	// NetworkWithdrawn reports that a network's subnet is now the host's own, or no longer is.
+	// NetworkWithdrawn reports that a network's subnet now belongs to the host itself, or no longer does.
 	NetworkWithdrawn struct {
 		NI        uuid.UUID
 		Withdrawn bool
 	}
-	// ConfigKnown reports that a valid config was published, after the networks in it: before it the host state is left
+	// ConfigKnown reports that a valid config was published, after the networks in it. Until then the host state is left
 	// as it is.
 	ConfigKnown struct{}
 	// HostApplied is the end of an ApplyHost; Failed is why the host state is not as desired.
@@ -44,8 +44,8 @@ type (
 	ManagerEnded struct{ NI uuid.UUID }
 	// HostRetryDue reports the end of a HostRetry.
 	HostRetryDue struct{ Token uint64 }
-	// HostChanged reports that others have changed the host state, and with it objects of the networks of these
-	// numbers; with Full, that an operator requests an observation of everything.
+	// HostChanged reports that others have changed the host state, and with it objects of the networks of these numbers;
+	// with Full, that an operator requests an observation of everything.
 	HostChanged struct {
 		Networks []int
 		Full     bool
@@ -103,7 +103,7 @@ func (HostProblem) registryEffect()  {}
 type member struct {
 	number  int
 	subnet  netip.Prefix
-	clash   bool // the subnet is the host's own
+	clash   bool // the subnet belongs to the host itself
 	config  netinst.NetworkInstanceConfig
 	desired bool
 	spawned bool
@@ -148,7 +148,7 @@ func (r *Registry) Step(e Event) []Effect {
 	case NetworkUnwanted:
 		if m := r.members[e.NI]; m != nil {
 			m.desired = false
-			if !m.spawned { // none of its objects was ever made
+			if !m.spawned { // none of its objects was ever created
 				return r.drop(e.NI)
 			}
 		}
@@ -183,8 +183,8 @@ func (r *Registry) Step(e Event) []Effect {
 	return nil
 }
 
-// owners takes over the networks found on the host: the alias wins over the journal, and a number of an unknown owner
-// is managed as an orphan under a name made from it.
+// owners takes over the networks found on the host. The alias wins over the journal; a number of an unknown owner is
+// managed as an orphan under a UUID derived from it.
 func (r *Registry) owners(os []netstate.Owner) []Effect {
 	r.searching = false
 	if r.found {
@@ -214,7 +214,7 @@ func (r *Registry) owners(os []netstate.Owner) []Effect {
 		}
 		m.number, m.unmarked = o.Number, o.Unmarked
 		out = append(out, r.record(id, o.Number)...)
-		if !m.spawned { // the host state has included it since it was made
+		if !m.spawned { // the host state has included it since it was created
 			m.spawned = true
 			out = append(out, SpawnManager{netstate.Owner{Name: id.String(), Number: o.Number}})
 		}
@@ -266,7 +266,7 @@ func (r *Registry) networkDesired(c netinst.NetworkInstanceConfig) []Effect {
 	return append(r.number(c.UUID), r.next()...)
 }
 
-// number gives a network its journalled number, else the lowest free one.
+// number gives a network its journalled number, otherwise the lowest free one.
 func (r *Registry) number(id uuid.UUID) []Effect {
 	m := r.members[id]
 	if m.number != 0 {
@@ -285,7 +285,7 @@ func (r *Registry) number(id uuid.UUID) []Effect {
 		}
 		n = lowestFree(used)
 	}
-	if n > netinst.MaxNumber { // the maximum: it gets the first number that is freed
+	if n > netinst.MaxNumber { // no number is free: it gets the first one that is freed
 		return nil
 	}
 	m.number = n
@@ -336,7 +336,7 @@ func (r *Registry) hostApplied(e HostApplied) []Effect {
 	}
 	r.backoff = 0
 	out := []Effect{HostProblem{}}
-	if len(r.members) > 0 { // changes by others to the host state are not reported: observe again
+	if len(r.members) > 0 { // changes of the host state by others are not reported: observe again
 		r.token++
 		out = append(out, HostRetry{r.token, netinst.CheckEvery, true})
 	}

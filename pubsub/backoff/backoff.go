@@ -1,14 +1,14 @@
-// Package backoff says how long to wait before something is tried again: ever longer, up to a bound. It is pure: the
-// caller keeps the count or the last wait, has the clock and draws the random numbers. What is tried, and what counts
-// as a failure, it never knows.
+// Package backoff computes how long to wait before a retry: ever longer, up to a bound. It is pure: the caller keeps
+// the count or the last delay, reads the clock and draws the random numbers. It never knows what is retried, or what
+// counts as a failure.
 package backoff
 
 import "time"
 
-// Backoff is a series of waits: First, doubled each time, up to Max.
+// Backoff is a series of delays: First, doubled each time, up to Max.
 type Backoff struct{ First, Max time.Duration }
 
-// After is the wait after so many failures in a row, none before the first.
+// After returns the delay after a number of failures in a row, 0 for none.
 func (b Backoff) After(failures int) time.Duration {
 	var wait time.Duration
 	for ; failures > 0 && wait < b.Max; failures-- {
@@ -17,11 +17,11 @@ func (b Backoff) After(failures int) time.Duration {
 	return wait
 }
 
-// Next is the wait that follows one of the series, or one that another reason has shortened; the first follows 0.
+// Next returns the delay that follows one of the series, or one that was shortened; First follows 0.
 func (b Backoff) Next(wait time.Duration) time.Duration { return min(max(2*wait, b.First), b.Max) }
 
-// Jitter is a random part of a wait, so that what failed together is not tried again together: from the share least to
-// the share most of it, by a random number from 0 to 1.
+// Jitter returns a random fraction of a delay, so that operations that failed together are not retried together: from
+// least to limit times the delay, by a random number from 0 to 1.
 func Jitter(wait time.Duration, least, limit, random float64) time.Duration {
 	return time.Duration((least + (limit-least)*random) * float64(wait))
 }

@@ -1,5 +1,6 @@
-// Package ratelimit owns the token buckets of many callers: one golang.org/x/time/rate.Limiter for each name, as many
-// as it may remember. A caller that needs one bucket takes a rate.Limiter itself. It never waits, and reads no clock.
+// Package ratelimit owns the token buckets of many callers: one golang.org/x/time/rate.Limiter per name, up to a
+// maximum number of names. A caller that needs a single bucket uses a rate.Limiter directly. It never waits, and reads
+// no clock.
 package ratelimit
 
 import (
@@ -9,37 +10,37 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// maxNames bounds what is remembered of callers: the tokens are as many as an admin makes, addresses are not.
+// maxNames bounds the remembered names: an admin limits the number of tokens, but not that of addresses.
 const maxNames = 4096
 
-// Buckets are one token bucket for each name: burst tokens at first, rate more a second.
+// Buckets are one token bucket per name: burst tokens at first, refilled at rate tokens a second.
 type Buckets struct {
 	rate  float64
 	burst int
-	limit int // that are remembered
+	limit int // how many names are remembered
 
 	mu   sync.Mutex
 	have map[string]*rate.Limiter
 }
 
-// NewBuckets are full ones. A bucket holds one token at least.
+// NewBuckets returns full buckets. A bucket holds at least one token.
 func NewBuckets(rate float64, burst int) *Buckets {
 	return &Buckets{rate: rate, burst: max(1, burst), limit: maxNames, have: empty()}
 }
 
 func empty() map[string]*rate.Limiter { return map[string]*rate.Limiter{} }
 
-// Of says how many names are remembered at most.
+// Of sets how many names are remembered.
 func (b *Buckets) Of(limit int) *Buckets {
 	b.limit = limit
 	return b
 }
 
-// Take takes one token, or says how long to wait for one.
+// Take takes one token, or returns how long to wait for one.
 func (b *Buckets) Take(name string, now time.Time) (wait time.Duration) { return b.Spend(name, now, 1) }
 
-// Spend takes any number of tokens if there is one at least: what is not there is owed, and nothing is to be had
-// before it has come back. Less than none gives tokens back.
+// Spend takes any number of tokens if there is at least one: it may leave a debt, and nothing more is available until
+// that is refilled. A negative number returns tokens.
 func (b *Buckets) Spend(name string, now time.Time, tokens int) (wait time.Duration) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -47,14 +48,14 @@ func (b *Buckets) Spend(name string, now time.Time, tokens int) (wait time.Durat
 	if wait := b.wait(l, now); wait > 0 && tokens > 0 {
 		return wait
 	}
-	for ; tokens > b.burst; tokens -= b.burst { // a limiter lends no more at a time
+	for ; tokens > b.burst; tokens -= b.burst { // a limiter reserves at most burst tokens at once
 		l.ReserveN(now, b.burst)
 	}
 	l.ReserveN(now, tokens)
 	return 0
 }
 
-// Left is Take that takes none.
+// Left returns how long to wait for a token, without taking one.
 func (b *Buckets) Left(name string, now time.Time) (wait time.Duration) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -64,7 +65,7 @@ func (b *Buckets) Left(name string, now time.Time) (wait time.Duration) {
 	return 0
 }
 
-// Owe takes one token that need not be there, up to a debt.
+// Owe takes one token, even if there is none, up to a debt of limit tokens.
 func (b *Buckets) Owe(name string, now time.Time, limit int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -73,7 +74,7 @@ func (b *Buckets) Owe(name string, now time.Time, limit int) {
 	}
 }
 
-// wait is how long it takes until there is a token: never 0 where there is none.
+// wait returns how long it takes until there is a token: never 0 if there is none.
 func (b *Buckets) wait(l *rate.Limiter, now time.Time) time.Duration {
 	tokens := l.TokensAt(now)
 	if tokens >= 1 {
@@ -82,7 +83,7 @@ func (b *Buckets) wait(l *rate.Limiter, now time.Time) time.Duration {
 	return max(time.Duration((1-tokens)/b.rate*float64(time.Second)), 1)
 }
 
-// of is the limiter of a name.
+// of returns the limiter of a name.
 func (b *Buckets) of(name string, now time.Time) *rate.Limiter {
 	l, known := b.have[name]
 	if !known {
@@ -95,8 +96,8 @@ func (b *Buckets) of(name string, now time.Time) *rate.Limiter {
 	return l
 }
 
-// forget drops the full ones, which say nothing, and all of them where none is full: that
-// forgives somebody, and costs no memory.
+// forget drops full buckets, which carry no information. If none is full, it drops all: that forgives some callers, and
+// costs no memory.
 func (b *Buckets) forget(now time.Time) {
 	for name, l := range b.have {
 		if l.TokensAt(now) >= float64(b.burst) {

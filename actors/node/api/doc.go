@@ -1,7 +1,7 @@
-// Package api answers the questions that the control socket is asked: what there is, whether it
-// is ready and why not, what happened, what is in the way (design, "Debugging"; docs/rest.md). It
-// owns the topics of a node, which it reads, and the forms of its answers.
+// Package api answers the control socket: which resources there are, whether they are ready and why not, what happened,
+// and what is wrong with the node (design, "Debugging"; docs/rest.md). It owns the node's topics, which it reads, and
+// the forms of its answers.
 //
-// It never tells an actor anything and never looks at the host, save for the facts that Doctor
-// is given. Read topics.go first, then resources.go.
+// It never sends an actor a message and never reads the host, except for the facts that Doctor is given. Read topics.go
+// first, then resources.go.
 package api

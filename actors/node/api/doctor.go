@@ -20,17 +20,15 @@ import (
 	"edgespan/netinst/registry"
 )
 
-// Facts reads what of the machine can be in the way of the node: platform/facts. It
-// returns by its context's deadline.
+// Facts reads what can go wrong with the machine: platform/facts. It returns by its context's deadline.
 type Facts interface {
 	Read(ctx context.Context) (netstate.Facts, error)
 }
 
-// examineTimeout is how long the machine may take to be read.
+// examineTimeout limits the time to read the machine.
 const examineTimeout = 30 * time.Second
 
-// Doctor looks for what is in the way of the node, from its own network namespace and
-// with its own rights.
+// Doctor lists the problems of the node, as seen from its own network namespace and with its own rights.
 func (n *Reader) Doctor(ctx context.Context) ([]nodeapi.Finding, error) {
 	ctx, cancel := context.WithTimeout(ctx, examineTimeout)
 	defer cancel()
@@ -49,7 +47,7 @@ func (n *Reader) Doctor(ctx context.Context) ([]nodeapi.Finding, error) {
 	return out, nil
 }
 
-// patient is the node as the doctor sees it.
+// patient returns the node as the doctor examines it.
 func (n *Reader) patient() (doctor.Node, error) {
 	t := n.Topics
 	s, _ := t.Source.Get("", "node")
@@ -69,7 +67,7 @@ func (n *Reader) patient() (doctor.Node, error) {
 	p.File = name
 	switch {
 	case name == "" || errors.Is(err, fs.ErrNotExist):
-		return p, nil // a node that lives by apply alone
+		return p, nil // a node that is configured by apply only
 	case err != nil:
 		return p, err
 	}

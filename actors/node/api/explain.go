@@ -15,8 +15,7 @@ import (
 	"edgespan/netinst/netstate"
 )
 
-// Explain says why a network, an app or an adapter is ready or not. It says ready
-// exactly when Ready does.
+// Explain reports why a network, an app or an adapter is ready or not. Its verdict is always that of Ready.
 func (n *Reader) Explain(_ context.Context, kind, id string) (nodeapi.Explanation, error) {
 	id = strings.ToLower(id)
 	app, index, adapter := strings.Cut(id, "/")
@@ -66,7 +65,7 @@ func (n *Reader) explainNetwork(id string) (nodeapi.Explanation, error) {
 	return x, nil
 }
 
-// wayOut says by which port a network leads out, and why by none that is cheaper.
+// wayOut reports the uplink port of a network, and why a cheaper one is not used.
 func (n *Reader) wayOut(c netinst.NetworkInstanceConfig, s netinst.NetworkInstanceStatus) string {
 	if c.Inactive {
 		return ", not activated"
@@ -87,7 +86,7 @@ func (n *Reader) wayOut(c netinst.NetworkInstanceConfig, s netinst.NetworkInstan
 	return text
 }
 
-// networkCauses are why a network is not ready; why is what Ready says.
+// networkCauses returns why a network is not ready; why is the reason from Ready.
 func (n *Reader) networkCauses(id, why string) []nodeapi.Cause {
 	t := n.Topics
 	c, desired := t.NetworkConfig.Get("", id)
@@ -124,7 +123,7 @@ func (n *Reader) networkCauses(id, why string) []nodeapi.Cause {
 	return out
 }
 
-// sourceCauses say why the newest config was refused, if it was.
+// sourceCauses returns why the newest config was refused, if it was.
 func (n *Reader) sourceCauses() []nodeapi.Cause {
 	if s, _ := n.Topics.Source.Get("", "node"); s.Error != "" {
 		return []nodeapi.Cause{{Text: s.Error}}
@@ -132,8 +131,8 @@ func (n *Reader) sourceCauses() []nodeapi.Cause {
 	return nil
 }
 
-// opCauses are the ops of an owner that fail, those of one adapter or with "" those of
-// none, the ones that only wait for another behind them in one line.
+// opCauses returns the failing ops of one adapter of an owner or, with "", those of no adapter. Ops that only wait for
+// another op are in one line.
 func (n *Reader) opCauses(owner, adapter string) []nodeapi.Cause {
 	t, _ := n.Topics.Trouble.Get("", owner)
 	var out []nodeapi.Cause
@@ -190,7 +189,7 @@ func (n *Reader) explainApp(id string) (nodeapi.Explanation, error) {
 	for _, i := range indices(c, s) {
 		a, err := n.explainAdapter(id, i)
 		if err != nil || a.Ready {
-			continue // it went meanwhile, or is not what the app waits for
+			continue // removed meanwhile, or not what the app waits for
 		}
 		x.Causes = append(x.Causes, nodeapi.Cause{Object: a.Object, Text: a.Summary, Causes: a.Causes})
 	}
@@ -200,7 +199,7 @@ func (n *Reader) explainApp(id string) (nodeapi.Explanation, error) {
 	return x, nil
 }
 
-// indices are those of an app's adapters, wanted or left.
+// indices returns the indices of an app's adapters, configured or still there.
 func indices(c appnet.AppNetworkConfig, s appnet.AppNetworkStatus) []int {
 	set := map[int]bool{}
 	for i := range c.Adapters {

@@ -13,7 +13,7 @@ import (
 	"edgespan/netinst"
 )
 
-// adapterView is all that is known of one adapter of an app.
+// adapterView is everything known of one adapter of an app.
 type adapterView struct {
 	app, id    string // id is <app>/<index>
 	index      int
@@ -80,13 +80,13 @@ func (n *Reader) networkName(ni uuid.UUID) string {
 	return ni.String()
 }
 
-// adapterCauses go from what the adapter stands on to the adapter itself.
+// adapterCauses returns the causes in the order of dependency, the adapter itself last.
 func (n *Reader) adapterCauses(v adapterView) []nodeapi.Cause {
 	t := n.Topics
 	key := netinst.AdapterKey{AppUUID: uuid.Nil, UnderlayIndex: v.index}
 	key.AppUUID, _ = uuid.Parse(v.app)
 	var out []nodeapi.Cause
-	for _, e := range t.AdapterStatus.All() { // what holds it elsewhere
+	for _, e := range t.AdapterStatus.All() { // networks that still have it
 		if e.Key == key.String() && (!v.configured || e.Scope != v.desired.NetworkInstance.String()) {
 			out = append(out, nodeapi.Cause{
 				Object: "ni/" + e.Scope, Text: "has not released it yet" + n.askedSince(e.Scope, key),
@@ -128,7 +128,7 @@ func (n *Reader) adapterCauses(v adapterView) []nodeapi.Cause {
 	return out
 }
 
-// askedSince says since when a network owes an answer.
+// askedSince reports since when a network has not answered.
 func (n *Reader) askedSince(scope string, key netinst.AdapterKey) string {
 	at, ok := n.Asked(scope + "/" + key.String())
 	if !ok {

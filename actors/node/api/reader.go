@@ -9,27 +9,27 @@ import (
 	"edgespan/netinst/registry"
 )
 
-// ActorState is what is known of one actor, for `get actor`.
+// ActorState is the state of one actor, for `get actor`.
 type ActorState = nodeapi.ActorStatus
 
-// Counted is what is known of the actors.
+// Counted reports the state of the actors.
 type Counted interface {
 	List() []ActorState
-	Down(id string) (ActorState, bool) // of one that waits for its restart
+	Down(id string) (ActorState, bool) // of an actor that waits for its restart
 }
 
-// Reader answers the questions of the control socket from topics. It tells no actor anything.
+// Reader answers the requests of the control socket from topics. It sends no actor a message.
 type Reader struct {
 	Topics     *Topics
 	Actors     Counted
 	Done       <-chan struct{} // closed when the node stops
 	Asked      func(adapter string) (time.Time, bool)
-	Host       func() string // why the host's own chains are not as they must be
+	Host       func() string // why the host's own chains are not as desired
 	Settled    func() bool   // whether they are
 	Pending    func(context.Context) (nodeapi.Pending, error)
 	Facts      Facts
 	File       func() (data []byte, name string, err error)
 	Forwarding func() registry.ForwardingChanged
 	Interfaces func() []netstate.Interface
-	Warning    string // of the start
+	Warning    string // of startup
 }

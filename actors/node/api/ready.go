@@ -13,8 +13,8 @@ import (
 	"edgespan/netinst"
 )
 
-// Ready says whether a network or an app is as its config wants it, and whether nothing of it is left. What is named by
-// a display name is none that is listed: it is absent unless something is left that has no name any more.
+// Ready reports whether a network or an app is in its desired state, and whether it is absent. An object that is named
+// by a display name is in no list: it counts as absent unless the host has a remainder whose name is unknown.
 func (n *Reader) Ready(_ context.Context, kind, id string) (nodeapi.Readiness, error) {
 	named := !nodeapi.IsUUID(id)
 	switch kind {
@@ -30,7 +30,7 @@ func (n *Reader) Ready(_ context.Context, kind, id string) (nodeapi.Readiness, e
 	return nodeapi.Readiness{}, fmt.Errorf("wait for %q: %w: must be ni or app", kind, rest.ErrNotFound)
 }
 
-// namelessNetwork says whether a network is left on the host of which only the number is known.
+// namelessNetwork reports whether a network of which only the number is known is still on the host.
 func (n *Reader) namelessNetwork() bool {
 	for _, e := range n.Topics.Numbers.All() {
 		_, desired := n.Topics.NetworkConfig.Get("", e.Key)
@@ -42,7 +42,7 @@ func (n *Reader) namelessNetwork() bool {
 	return false
 }
 
-// namelessAdapter says whether an adapter is left of an app that is not known any more.
+// namelessAdapter reports whether an adapter of an unknown app is still there.
 func (n *Reader) namelessAdapter() bool {
 	known := union(n.Topics.AppConfig.List(""), n.Topics.AppStatus.List(""))
 	return n.anyAdapter(func(key string) bool {
@@ -53,7 +53,7 @@ func (n *Reader) namelessAdapter() bool {
 
 func (n *Reader) networkReady(id string) nodeapi.Readiness {
 	t := n.Topics
-	settled := n.Settled() // before the rest: it is cleared before a number goes
+	settled := n.Settled() // first: it is cleared before a number is removed
 	c, desired := t.NetworkConfig.Get("", id)
 	s, seen := t.NetworkStatus.Get("", id)
 	_, numbered := t.Numbers.Get("", id)
@@ -64,12 +64,12 @@ func (n *Reader) networkReady(id string) nodeapi.Readiness {
 	case !seen:
 		r.Why = n.whyNotYet()
 	case n.networkCrashed(id) != "":
-		r.Why = n.networkCrashed(id) // its status is of the time before
+		r.Why = n.networkCrashed(id) // its status is from before the crash
 	case s.Error != "":
 		r.Why = fmt.Sprintf("%s: %s", s.State, s.Error)
 	case s.State != netinst.Present:
 		r.Why = string(s.State)
-	case n.hostFault() != "": // its chains are asked only where the host's lead into them
+	case n.hostFault() != "": // its chains only work if the host's chains lead to them
 		r.Why = n.hostFault()
 	default:
 		if r.Why = n.behind(c, s); r.Why == "" && !n.Settled() {
@@ -80,7 +80,7 @@ func (n *Reader) networkReady(id string) nodeapi.Readiness {
 	return r
 }
 
-// hostFault says why the host's own chains are not as they must be, "" if they are.
+// hostFault returns why the host's own chains are not as desired, "" if they are.
 func (n *Reader) hostFault() string {
 	if why := n.Host(); why != "" {
 		return "host: " + why
@@ -88,8 +88,8 @@ func (n *Reader) hostFault() string {
 	return ""
 }
 
-// behind says which of a network's newest configs its status does not answer yet:
-// its own, and those of the ports that it may use.
+// behind returns which of a network's newest configs its status does not answer yet: its own, or those of the ports
+// that it may use.
 func (n *Reader) behind(c netinst.NetworkInstanceConfig, s netinst.NetworkInstanceStatus) string {
 	if s.Generation != c.Generation {
 		return fmt.Sprintf("generation %d is applied, %d is desired", s.Generation, c.Generation)
@@ -124,7 +124,7 @@ func (n *Reader) appReady(id string) nodeapi.Readiness {
 		r.Why = "pending"
 	case s.Activated != c.Activate:
 		r.Why = fmt.Sprintf("activated is %v, desired is %v", s.Activated, c.Activate)
-	case rec.Digest != appnet.Digest(c): // last: it spells the whole config, at each question
+	case rec.Digest != appnet.Digest(c): // last, as it encodes the whole config each time
 		r.Why = notTakenUp
 	default:
 		r.Why = n.networkBehind(c)
@@ -133,8 +133,8 @@ func (n *Reader) appReady(id string) nodeapi.Readiness {
 	return r
 }
 
-// networkBehind names a network of an app that has not applied its newest config
-// yet: what its adapters say is of the config before.
+// networkBehind returns which network of an app has not applied its newest config yet: its adapters' statuses are still
+// those of the previous config.
 func (n *Reader) networkBehind(c appnet.AppNetworkConfig) string {
 	for _, u := range c.Adapters {
 		id := u.NetworkInstance.String()
@@ -154,7 +154,7 @@ func (n *Reader) adapterLeft(app string) bool {
 	return n.anyAdapter(func(key string) bool { return strings.HasPrefix(key, app+"#") })
 }
 
-// anyAdapter says whether a config or a status of an adapter has such a key, APP#INDEX.
+// anyAdapter reports whether an adapter's config or status has a key that matches; keys are APP#INDEX.
 func (n *Reader) anyAdapter(is func(key string) bool) bool {
 	for _, e := range n.Topics.AdapterStatus.All() {
 		if is(e.Key) {

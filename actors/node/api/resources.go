@@ -14,7 +14,7 @@ import (
 	"edgespan/netinst"
 )
 
-// List answers every resource of a kind, by id.
+// List returns every resource of a kind, by id.
 func (n *Reader) List(ctx context.Context, kind string) ([]nodeapi.Resource, error) {
 	var rs []nodeapi.Resource
 	switch kind {
@@ -90,12 +90,12 @@ func (n *Reader) networks() []nodeapi.Resource {
 	return rs
 }
 
-// whyNotYet says what a network waits for that has no manager yet.
+// whyNotYet returns what a network without a manager waits for.
 func (n *Reader) whyNotYet() string {
 	if fault := n.hostFault(); fault != "" {
 		return "waits for the " + fault
 	}
-	for _, a := range n.Actors.List() { // it can't even see what is there
+	for _, a := range n.Actors.List() { // it can't even read the host
 		if a.ID == "router/ground" && a.Last != "" {
 			return "waits for the host: " + a.Last
 		}
@@ -103,7 +103,7 @@ func (n *Reader) whyNotYet() string {
 	return "waits for the host"
 }
 
-// networkCrashed says that one of a network's actors is down for its back-off, and why.
+// networkCrashed reports that one of a network's actors waits for its restart, and why.
 func (n *Reader) networkCrashed(id string) string {
 	if why := n.crashed("bridge manager", "router/ni/"+id); why != "" {
 		return why
@@ -132,7 +132,7 @@ func tunnelSpecs(ts []netinst.Tunnel) []nodeapi.TunnelSpec {
 func networkSpec(c netinst.NetworkInstanceConfig) nodeapi.NetworkSpec {
 	spec := nodeapi.NetworkSpec{DisplayName: c.DisplayName, Type: string(c.Type), Activate: !c.Inactive, Port: c.Port,
 		MTU: c.MTU, SpoofGuard: c.SpoofGuard, Generation: c.Generation}
-	if c.Type == netinst.Switch { // it has nothing of what follows
+	if c.Type == netinst.Switch { // the other fields are not for a switch
 		if len(c.Tunnels)+len(c.Members) > 0 {
 			spec.Tunnels, spec.Members = tunnelSpecs(c.Tunnels), make([]string, len(c.Members))
 			for i, m := range c.Members {
@@ -230,7 +230,7 @@ func aclSpecs(rules []netinst.ACLRule) []nodeapi.ACLSpec {
 	return out
 }
 
-// AdapterID is the id of an adapter: its app and its place in it.
+// AdapterID returns the id of an adapter: its app and its index.
 func AdapterID(app string, index int) string { return app + "/" + strconv.Itoa(index) }
 
 func (n *Reader) adapters() []nodeapi.Resource {
@@ -276,7 +276,7 @@ func (n *Reader) ports() []nodeapi.Resource {
 	return rs
 }
 
-// Joined are values with a comma between them.
+// Joined joins values with commas.
 func Joined[T fmt.Stringer](xs []T) string {
 	out := make([]string, len(xs))
 	for i, x := range xs {

@@ -4,8 +4,8 @@ import (
 	"edgespan/config/httpapi/nodeapi"
 )
 
-// source is the one resource of kind config: where the running config came from, and
-// what is wrong with the file that is not it.
+// source returns the one resource of kind config: where the current config came from, and what is wrong with the config
+// file if that was refused.
 func (n *Reader) source() []nodeapi.Resource {
 	s, _ := n.Topics.Source.Get("", "node")
 	h, _ := n.Topics.Storage.Get("", "node")

@@ -5,27 +5,26 @@ import (
 	"time"
 )
 
-// Storage is the state folder as a node sees it that goes on without it: platform/store.Buffered.
-// What the journal is given then is kept, and written once the disk takes it.
+// Storage is the state folder, without which a node continues to run: platform/store.Buffered. Changes of the journal
+// are then kept in memory, and written once the disk accepts them.
 type Storage interface {
-	// Watch tells how it fares now, and each change of that, in order, from any goroutine; f
-	// must not block.
+	// Watch calls f with the current health, and then with each change, in order, from any goroutine; f must not block.
 	Watch(f func(StorageHealth))
-	// Floor is a number above all that may have been given out and not written.
+	// Floor returns a number above every one that may have been assigned and not written.
 	Floor() uint64
-	// Lost notes that something of the journal can't be used, and raises the floor.
+	// Lost records that part of the journal is unusable, and raises the floor.
 	Lost(what string)
-	// Incomplete says that this start may lack something that the journal had, or was to have.
+	// Incomplete reports whether this start may lack something that the journal had or should have had.
 	Incomplete() bool
 }
 
-// StorageHealth says how the state folder fares.
+// StorageHealth is the health of the state folder.
 type StorageHealth struct {
-	Fault   string    // why changes are not on the disk; "" where all are
+	Fault   string    // why changes are not on the disk; "" if all are
 	Since   time.Time // of Fault
 	Unsaved int       // how many changes are in memory only
-	Tight   bool      // there is no room for the space that is reserved for a full disk
-	Notes   []string  // what this start found and had to do
+	Tight   bool      // too little space for the reserve against a full disk
+	Notes   []string  // what this start found and did about it
 }
 
 // The states of a journal, for `get config`.
@@ -34,8 +33,7 @@ const (
 	NotJournalled = "not journalled"
 )
 
-// restore loads what the journal kept. With a Storage what can't be decoded is lost, and no
-// more than that; without one it is an error.
+// restore loads the journal. With a Storage, only undecodable values are lost; without one they are an error.
 func (t *Records) restore(s Storage) error {
 	for _, topic := range []interface {
 		Restore() error
@@ -62,5 +60,5 @@ func (t *Records) restore(s Storage) error {
 	return nil
 }
 
-// maxLostNames is how many values of one topic are named that can't be decoded.
+// maxLostNames is how many undecodable values of one topic are named.
 const maxLostNames = 5

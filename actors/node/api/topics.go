@@ -16,52 +16,52 @@ import (
 	"edgespan/pubsub"
 )
 
-// Source says where the running config came from.
+// Source is where the running config came from.
 type Source struct {
 	Source     string // file, apply, controller, rollback or base; "" before the first was published
 	Generation uint64 // the journal number of its record; 0 for a base
-	MD5        string // of its canonical form
-	FileDigest string // SHA-256 of the config file that was applied last, "" for none
-	Error      string // why the file, or an apply that was not answered in time, is not what runs
-	Keep       bool   // nothing may be removed from the host by it
-	Valid      bool   // a config that came from a file, an apply or a push was published; orphans may go
+	MD5        string // of the config's canonical form
+	FileDigest string // SHA-256 of the config file that was applied last; "" for none
+	Error      string // why the file, or an apply that timed out, does not run
+	Keep       bool   // this config must not remove anything from the host
+	Valid      bool   // a config from a file, an apply or a push was published: orphans may be removed
 }
 
-// NodeRecord is what the config actor journals beside its configs.
+// NodeRecord is what the config actor journals in addition to its configs.
 type NodeRecord struct {
 	Source     string                             `json:"source"`
 	Generation uint64                             `json:"generation"`
 	FileDigest string                             `json:"fileDigest"`
 	MD5        string                             `json:"md5"`
-	DocDigest  string                             `json:"docDigest,omitempty"` // of what earlier versions kept
+	DocDigest  string                             `json:"docDigest,omitempty"` // as earlier versions stored it
 	Networks   map[string]nodestate.ObjectVersion `json:"networks"`            // by uuid
 	Ports      map[string]nodestate.ObjectVersion `json:"ports"`               // by label
 	Tasks      map[string]nodestate.ObjectVersion `json:"tasks,omitempty"`     // executors, checks
 }
 
-// HostChange counts what happened to the objects of one network, or to the link of one of
-// its adapters. A reader that missed values in between still sees which count has risen.
+// HostChange counts events of the objects of one network, or of the link of one of its adapters. A reader that missed
+// values sees which counter has increased.
 type HostChange struct {
 	Touched uint64    // changes
-	At      time.Time // of the last of them
-	Asked   uint64    // looks that somebody asked for
-	Lost    uint64    // changes that nothing is known of, since events were lost
-	Ended   uint64    // processes that ended by themselves
+	At      time.Time // of the last change
+	Asked   uint64    // requested observations
+	Lost    uint64    // times when events, and so perhaps changes, were lost
+	Ended   uint64    // processes that exited by themselves
 	// Underlay counts changes of the host's addresses and routes, for networks with tunnels.
 	Underlay uint64
 }
 
-// Trouble is what of one owner is not as wanted: of a network, or of the host ground.
+// Trouble is what differs from the desired state of one owner: of a network, or of the host state.
 type Trouble struct {
 	Failing []manager.FailedOp
-	Retry   time.Time // when it is tried again
+	Retry   time.Time // when it is retried
 }
 
 // Leases are the journalled addresses, MACs and numbers of one network.
 type Leases = map[netinst.AdapterKey]netinst.Lease
 
-// AppliedMark says for which wish all of a network was made whose drift is only observed. After
-// another boot of the machine nothing of it is left to look at.
+// AppliedMark records the desired state that a network has fully applied while its drift is only observed. It is void
+// after a reboot of the machine.
 type AppliedMark struct {
 	Machine string `json:"machine"` // boot id
 	Mark    string `json:"mark"`    // "" for none
@@ -76,16 +76,14 @@ const (
 	OwnerExec    = "exec"
 )
 
-// The keys of host-changed that name no adapter's link. Every bridge manager learns under
-// NamespacesKey, in the scope "", that a network namespace came or went; the other scopes
-// are numbers of networks.
+// The keys of host-changed that are not the link of an adapter. Under NamespacesKey, in the scope "", every bridge
+// manager learns that a network namespace was created or removed; the other scopes are numbers of networks.
 const (
 	NamespacesKey = "namespaces"
 	NetworkKey    = "network"
 )
 
-// Topics is who says what to whom. The table in docs/protocol.md is
-// written from this file.
+// Topics are all topics of a node, with the owner of each key. The table in docs/protocol.md follows this file.
 type Topics struct {
 	NetworkConfig *pubsub.Topic[netinst.NetworkInstanceConfig] // key NI uuid; owner config
 	AppConfig     *pubsub.Topic[appnet.AppNetworkConfig]       // key app uuid; owner config
@@ -118,7 +116,7 @@ type Topics struct {
 	Records
 }
 
-// Records are the topics of what must last: each has a journal.
+// Records are the topics with a journal, which survive a restart.
 type Records struct {
 	Numbers    *pubsub.Topic[int]                  // key NI uuid; owner router
 	Leases     *pubsub.Topic[Leases]               // key NI uuid; owner the bridge manager
@@ -127,8 +125,7 @@ type Records struct {
 	NodeRecord *pubsub.Topic[NodeRecord]           // key "node"; owner config
 }
 
-// NewTopics makes the node's topics and loads what the journal kept. s may be nil: then a
-// value that can't be decoded is an error.
+// NewTopics creates the node's topics and loads the journal. If s is nil, an undecodable value is an error.
 func NewTopics(j pubsub.Journal, s Storage) (*Topics, error) {
 	t := &Topics{
 		NetworkConfig: pubsub.NewTopic[netinst.NetworkInstanceConfig]("network-instance-config"),

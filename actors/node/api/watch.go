@@ -12,12 +12,11 @@ import (
 	"edgespan/pubsub"
 )
 
-// watchPace is how long a watcher gathers changes before it looks: a burst is one look.
+// watchPace is how long a watcher collects changes before it compares: a burst is one comparison.
 const watchPace = 20 * time.Millisecond
 
-// Watch gives what there is and then every change of it. Topics only say that there is
-// something to see; what is told is what List shows, compared with what was told
-// before, so that both never differ.
+// Watch emits the current resources and then every change. Topics only signal that something changed; what is emitted
+// is List's output, compared with what was emitted before, so that the two never differ.
 func (n *Reader) Watch(ctx context.Context, kinds []string, emit func(nodeapi.Observed) error) error {
 	wake := make(chan struct{}, 1)
 	defer n.wakeOn(func() {
@@ -47,8 +46,7 @@ func (n *Reader) Watch(ctx context.Context, kinds []string, emit func(nodeapi.Ob
 	}
 }
 
-// wakeOn calls f when something that List shows may have changed, until the function
-// that it gives back is called.
+// wakeOn calls f when something that List shows may have changed, until stop is called.
 func (n *Reader) wakeOn(f func()) (stop func()) {
 	t := n.Topics
 	stops := []func(){
@@ -62,8 +60,7 @@ func (n *Reader) wakeOn(f func()) (stop func()) {
 	}
 }
 
-// signal calls f at each change of a topic. It drains at once, so that the next change
-// wakes it again.
+// signal calls f at each change of a topic. It drains the subscription at once, so that the next change wakes it again.
 func signal[V any](t *pubsub.Topic[V], f func()) (stop func()) {
 	var sub *pubsub.Subscription[V]
 	ready := make(chan struct{})
@@ -117,7 +114,7 @@ func (n *Reader) sendChanges(ctx context.Context, kinds []string, reported map[s
 	return nil
 }
 
-// Events gives what happened, oldest first, and with Follow what will.
+// Events emits the stored events, oldest first, and with Follow the new ones.
 func (n *Reader) Events(ctx context.Context, q nodeapi.EventQuery, emit func(nodeapi.Event) error) error {
 	wake := make(chan struct{}, 1)
 	sub := n.Topics.Events.Subscribe(pubsub.Selector{}, func() {
@@ -127,7 +124,7 @@ func (n *Reader) Events(ctx context.Context, q nodeapi.EventQuery, emit func(nod
 		}
 	})
 	defer sub.Close()
-	kept := true // the first drain is what is kept
+	kept := true // the first drain has the stored events
 	for {
 		var pending []nodeapi.Event
 		for _, ch := range sub.Drain() {
@@ -157,7 +154,7 @@ func (n *Reader) Events(ctx context.Context, q nodeapi.EventQuery, emit func(nod
 	}
 }
 
-// concerns says whether an event is about an object, or about an adapter of it.
+// concerns reports whether an event is about an object or an adapter of it.
 func concerns(e nodeapi.Event, of string) bool {
 	kind, id, _ := strings.Cut(strings.ToLower(of), "/")
 	return of == "" || e.Object == of || e.Object == kind+"/"+id || kind == "app" &&
