@@ -15,10 +15,9 @@ const (
 	protoUDP  = 17
 )
 
-// protocols are the protocol numbers that a rule matches; any is true when it
-// names none. Ports without a protocol mean those of tcp and udp; ports of
-// another protocol, an unknown word and 0 (which iptables takes as "all")
-// match nothing.
+// protocols returns the protocol numbers that a rule matches; any is true if it names none. Ports without a protocol
+// mean those of tcp and udp. Ports of another protocol, an unknown word and 0 (which iptables takes for "all") match
+// nothing.
 func (r ACLRule) protocols() (nums []uint8, any bool) {
 	ports := len(r.Ports) > 0 || len(r.LocalPort) > 0
 	switch r.Protocol {
@@ -185,8 +184,7 @@ func (p PortRange) String() string {
 	return fmt.Sprintf("%d:%d", p.First, p.Last)
 }
 
-// maxMultiport is how many ports one multiport match takes; a range counts
-// twice (XT_MULTI_PORTS).
+// maxMultiport is how many ports one multiport match takes; a range counts twice (XT_MULTI_PORTS).
 const maxMultiport = 15
 
 // chunks splits a list of ports into parts that fit one match; an empty list is one part that matches all.

@@ -24,8 +24,7 @@ func (nw network) bridgeTable() netstate.Chain {
 		c.Rules = append(c.Rules, openFrames("port")...)
 	}
 	// One rule for each port, and no set in the table: nf_tables evaluates a rule by the generation in which the walk
-	// began, but a set element by that of the lookup, so a walk during a commit could miss its port and drop the
-	// packet.
+	// began, but a set element by that of the lookup, so a walk during a commit could miss its port and drop the packet.
 	c.Rules = append(c.Rules, "chain frames {", "type filter hook prerouting priority -300; policy accept;")
 	for _, a := range nw.Adapters {
 		c.Rules = append(c.Rules, fmt.Sprintf("iifname %q goto a%d", nw.hostIfName(a), a.Lease.Number))
@@ -57,8 +56,8 @@ func (nw network) frameChain(a Adapter) []string {
 		arp := "ether type arp arp htype 1 arp ptype ip arp hlen 6 arp plen 4 arp saddr ether " + mac + " arp saddr ip "
 		pass = []string{
 			"ether type ip ip saddr " + ip + " accept",
-			// An ARP request from 0.0.0.0 probes whether an address is taken (RFC 5227 §2.1.1). For an address that is
-			// not the adapter's own, the probe would be the conflict that makes another host's probe fail.
+			// An ARP request from 0.0.0.0 probes whether an address is taken (RFC 5227 §2.1.1). For an address that is not the
+			// adapter's own, the probe would be the conflict that makes another host's probe fail.
 			arp + "0.0.0.0 arp daddr ip " + ip + " accept",
 			arp + ip + " accept",
 		}

@@ -10,7 +10,7 @@ import (
 )
 
 // On a node, a cluster's network is a switch network whose bridge has more open ports: tunnels to the other nodes,
-// which are links that edgespan makes, and members, which are links of the host that edgespan enslaves and releases.
+// which are links that edgespan creates, and members, which are links of the host that edgespan enslaves and releases.
 // Together with the bridges of the other nodes it is one layer-2 network: any frame that enters by one open port may
 // leave by another, including IPv6 and tagged frames.
 //

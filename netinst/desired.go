@@ -57,8 +57,8 @@ type network struct {
 	port   *PortStatus  // nil without one
 	ports  []PortStatus // in use: port and those that static routes name, by label
 	mtu    int
-	// withdrawn is why nothing of the network may be visible outside its bridge: no address, route, rule or process,
-	// and no chain that filters or changes packets of others.
+	// withdrawn is why nothing of the network may be visible outside its bridge: no address, route, rule or process, and
+	// no chain that filters or changes packets of others.
 	withdrawn string
 }
 

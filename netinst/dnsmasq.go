@@ -222,8 +222,8 @@ func (nw network) files() []netstate.Object {
 	return append(objs, nw.dhcpHosts()...)
 }
 
-// names maps each name that the network's DNS answers to its addresses: static
-// hosts first, then adapters, all of an app's adapters under one name.
+// names maps each name that the network's DNS answers to its addresses: static hosts first, then adapters, with all of
+// an app's adapters under one name.
 func (nw network) names() map[string][]netip.Addr {
 	names := map[string][]netip.Addr{}
 	add := func(name string, ip netip.Addr) {

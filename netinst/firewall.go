@@ -6,9 +6,8 @@ import (
 	"edgespan/netinst/netstate"
 )
 
-// The chains of network n with adapters k, and where the host's ground holds
-// them. A jump that stands higher is tried first; "RETURN" leads back to the rule
-// after the jump into EGR.
+// The chains of network n with adapters k, and the chains of the host that lead to them. A jump higher in the map is
+// tried first; "RETURN" leads back to the rule after the jump into EGR.
 //
 //	filter FORWARD                 filter INPUT               filter OUTPUT
 //	  ES-FORWARD (host)              ES-INPUT (host)            ES-OUTPUT (host)
@@ -35,14 +34,14 @@ import (
 //	   |           else ACCEPT        |                          |
 //	   '- last: ES-BASE (host): -i es<n>, -o es<n> -> DROP, in all three
 //
-// Where all that is allowed is named, N asks E and accepts what that returns, and M is I.
-// What an adapter's chain allows is counted on the way, by its ES<n>-<k>L (flows.go).
+// If the rules name everything that they allow, N calls E and accepts what returns from it, and M is I. Packets that an
+// adapter's chain allows are counted by its ES<n>-<k>L (flows.go).
 //
 //	nat POSTROUTING: ES-POSTROUTING (host): -s <subnet> -> ES<n>-POST: -o port -> MASQUERADE
 //	bridge table es<n>, before br_netfilter: each adapter's MAC, IP, ARP and ethertypes
 //
-// A packet is accepted only where this map says ACCEPT, which is written as a jump to
-// ES-PASS (guard.go): what no rule took falls out of the network's chains into ES-BASE.
+// A packet is accepted only where this map says ACCEPT, which is written as a jump to ES-PASS (guard.go). Packets that
+// no rule matched leave the network's chains and reach ES-BASE.
 
 // Built-in chains and tables.
 const (
@@ -65,8 +64,8 @@ func (nw network) forged() string {
 	return "-s " + nw.Config.IPv4.Subnet.Masked().String() + " ! -i " + string(nw.bridge) + " -j DROP"
 }
 
-// chainName is a chain of network n: one of the shared parts FWD, EGR, ING, INP,
-// OUT, POST, or an adapter's number with E, I, N or M.
+// chainName is a chain of network n: one of the shared parts FWD, EGR, ING, INP, OUT, POST, or an adapter's number with
+// E, I, N or M.
 func chainName(n int, part string) string { return fmt.Sprintf("%s%d-%s", chainPrefix, n, part) }
 
 func (nw network) chainName(part string) string { return chainName(nw.n, part) }
@@ -173,8 +172,8 @@ func (nw network) ingress() netstate.Chain {
 		host := string(nw.hostIfName(a))
 		rules = append(rules, "-m physdev --physdev-out "+host+" --physdev-is-bridged -g "+to)
 	}
-	// A bridged packet that matched no rule above is for a port of no adapter: its address must not lead it into the
-	// chain of another adapter.
+	// A bridged packet that matched no rule above is for a port of no adapter: its address must not lead it into the chain
+	// of another adapter.
 	rules = append(rules, "-m physdev --physdev-is-bridged -j DROP")
 	for _, a := range nw.Adapters {
 		rules = append(rules, "-d "+a.Lease.IP.String()+"/32 -g "+nw.adapterChain(a, "I"))

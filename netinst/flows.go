@@ -34,9 +34,8 @@ func Sharers(n int) int {
 }
 
 // FlowShare is the maximum that each adapter of a node may use of a table of maxTracked flows, 0 if that is unknown:
-// half of the table for all of them together. A counter that is written anew starts at 0 while the flows live on, so
-// there may be twice as many for a while; the node's own requests on behalf of apps, such as DNS questions, use the
-// other half too.
+// half of the table for all of them together. A rewritten counter starts at 0 while its flows live on, so there may be
+// twice as many for a while; the node's own requests on behalf of apps, such as DNS queries, use the other half too.
 func FlowShare(maxTracked, sharers int) int {
 	return maxTracked / 2 / max(sharers, fewAdapters)
 }
@@ -86,7 +85,7 @@ func (nw network) flowChains(a Adapter) []netstate.Chain {
 }
 
 // allowing returns the target of an allow in the chains of an adapter: the counter, then RETURN in those that return,
-// else ACCEPT.
+// otherwise ACCEPT.
 func (nw network) allowing(a Adapter, verdict string) string {
 	if verdict == "RETURN" {
 		return "-g " + nw.adapterChain(a, "L")

@@ -102,8 +102,8 @@ func HostPorts(c NetworkInstanceConfig, ports []PortConfig, f netstate.Forwardin
 func beside(f netstate.Forwarding) []string {
 	var out []string
 	for _, l := range f.On {
-		// The kernel accepts almost any name, and other programs chose it: "x+" would be a pattern in a rule, and a
-		// quotation mark its end.
+		// The kernel accepts almost any name, and other programs chose it: "x+" would be a pattern in a rule, and a quotation
+		// mark its end.
 		if _, err := ParseIfName(l); err == nil && !slices.Contains(f.Opened, l) {
 			out = append(out, l)
 		}

@@ -9,27 +9,25 @@ import (
 	"edgespan/netinst/netstate"
 )
 
-// The guard is a table of nftables that host owns alone. What others do to the tables of
-// iptables (`iptables -F`, a restore, `nft flush ruleset`) does not reach it, so that it
-// opens nothing: an IPv4 packet from or to a link of ours passes only with the mark that
-// PassChain gives to what a network's chains have accepted.
+// The guard is an nftables table that only the host state owns. Operations of other programs on iptables' tables
+// (`iptables -F`, a restore, `nft flush ruleset`) do not affect it, so they open nothing: an IPv4 packet from or to a
+// link of ours passes only with the mark that PassChain sets on packets that a network's chains have accepted.
 //
-//	forward, input, output, before filter: the mark is taken away, whoever gave it
+//	forward, input, output, before filter: the mark is removed, whoever set it
 //	filter (iptables):                     ES<n>-... -> ES-PASS: mark, ACCEPT
 //	forward, input, output, after filter:  without the mark: DROP
 //
-// A packet that an app sends out of the node leaves with the node's address or not at all:
-// behind the translation of sources, one that began its flow and was not translated is
-// dropped, also where others have flushed the rules that translate.
+// A packet that an app sends out of the node leaves with the node's address or not at all: after source NAT, the guard
+// drops a packet that began its flow and was not translated, even if others have flushed the rules that translate.
 //
-// What comes in by a port that we opened for networks, and is neither from nor to one, is not
-// forwarded here either (forward.go). A packet with an address of a network by another link than
-// one of ours is dropped before it is tracked. What the node asks its own helpers is not tracked:
-// it proves that they work, also where the machine can track no more flows.
+// A packet that arrives by a port that we opened for networks, and is neither from nor to a network, is not forwarded
+// (forward.go). A packet with an address of a network that arrives by a foreign link is dropped before it is tracked.
+// The node's own queries to its helpers are not tracked: so it can check them even if the machine can't track more
+// flows.
 //
-// What it costs a packet does not grow with the number of networks, of which it names subnets
-// alone, in a set; bridged packets come by here, too (br_netfilter). Networks whose chains were
-// made by a release that did not mark are left alone until they have been made anew.
+// The cost per packet does not grow with the number of networks: the guard names only their subnets, in a set. Bridged
+// packets pass it too (br_netfilter). Networks whose chains were written by a release that did not mark packets are
+// spared until their chains have been rewritten.
 
 // PassMark is the bit of a packet's mark that means that a chain of edgespan has accepted it.
 const PassMark = 0x10000000

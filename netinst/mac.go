@@ -13,9 +13,8 @@ import (
 // adapters only.
 const macVersion = "edgespan mac 1"
 
-// First octets: both say locally administered unicast (IEEE 802 §8.4). A host
-// side starts with 0xfe, so that it is never the lowest of a bridge's ports and
-// never equal to a generated MAC of an app.
+// First octets: both mean locally administered unicast (IEEE 802 §8.4). The host's side starts with 0xfe, so that it is
+// never the lowest MAC among a bridge's ports and never equals a generated MAC of an app.
 const (
 	macOwn  = 0x02
 	macHost = 0xfe
@@ -32,8 +31,7 @@ func adapterMAC(k AdapterKey, network uuid.UUID, attempt int) string {
 	return generatedMAC(macOwn, "adapter", k.String(), network.String(), fmt.Sprint(attempt))
 }
 
-// LinkMACs are the MACs that the links of an adapter get by default: the app's side
-// (unless one is configured) and the host's.
+// LinkMACs returns the default MACs of an adapter's links: the app's side (unless one is configured) and the host's.
 func LinkMACs(k AdapterKey, network uuid.UUID) (app, host string) {
 	return adapterMAC(k, network, 0), hostSideMAC(k, network)
 }

@@ -6,8 +6,8 @@ import (
 	"edgespan/netinst/netstate"
 )
 
-// The names of objects that edgespan makes on a host (docs/architecture.md, law 3). n is the network instance's number
-// of 1 to MaxNumber, k the adapter's number on that network.
+// The names of objects that edgespan creates on a host (docs/architecture.md, law 3). n is the number of the network
+// instance, from 1 to MaxNumber; k is the adapter's number on that network.
 const (
 	MaxNumber      = 999
 	tableBase      = 20000

@@ -10,8 +10,8 @@ import (
 	"edgespan/netinst/netstate"
 )
 
-// unreachableMetric is the highest metric: the route that ends a network's table
-// when no other matches, so that a packet never falls through to the main table.
+// unreachableMetric is the highest metric: it is of the route that ends a network's table when no other matches, so
+// that a packet never falls through to the main table.
 const unreachableMetric = 4294967295
 
 var anywhere = netip.PrefixFrom(netip.IPv4Unspecified(), 0)

@@ -6,10 +6,9 @@ import (
 	"edgespan/netinst/netstate"
 )
 
-// A switch network is a bridge of its own, with or without open ports in it: a port of
-// the host, and the tunnels and members of a cluster. It has no address, no DHCP, no DNS
-// and no routes: what its apps send is bridged, and judged by the same rules as on a
-// local network. What comes by one open port and leaves by another is judged by nobody.
+// A switch network is a bridge of its own, with or without open ports: a port of the host, and the tunnels and members
+// of a cluster. It has no address, DHCP, DNS or routes: packets of its apps are bridged, and filtered by the same rules
+// as on a local network. Packets from one open port to another are not filtered.
 //
 //	raw PREROUTING: ES-PREROUTING (host): -i es<n> -> ES<n>-RAW: CT --zone 20000+n
 //
@@ -22,13 +21,12 @@ import (
 //	   |    -o es<n>   -> ES<n>-ING: by port of bridge -> ES<n>-<k>I; open port ACCEPT
 //	   '- last: ES-BASE (host): DROP, also what would be routed into or out of a switch
 //
-// Its flows are tracked in a zone of their own: the addresses on a switch are
-// somebody else's and may be those of another network of the node, whose entries
-// neither their replies nor their translation may meet.
+// Its flows are tracked in a separate conntrack zone: the addresses on a switch are assigned by others and may be those
+// of another network of the node, and neither replies nor NAT may match the entries of that network.
 //
-// The rules judge every packet of a flow's first direction again. On a local network
-// the spoof guard knows who may send from an address; here it knows only the MAC,
-// so an entry of one app must not carry another's packets.
+// The rules check every packet of a flow's first direction again. On a local network the spoof guard knows which
+// adapter may send from an address; here it knows only the MAC, so an entry of one app must not let another's packets
+// pass.
 
 const switchReplies = "-m conntrack --ctstate RELATED,ESTABLISHED --ctdir REPLY -j ACCEPT"
 

@@ -21,8 +21,8 @@ type Type string
 
 // The types. (The configuration knows vpn, and refuses it until it is implemented.)
 const (
-	Local  Type = "local"  // NAT, with DHCP and DNS of its own
-	Switch Type = "switch" // a bridge alone, or with a port of the host in it
+	Local  Type = "local"  // NAT, with its own DHCP and DNS
+	Switch Type = "switch" // only a bridge, or a bridge with a port of the host in it
 )
 
 // IPv4Config is the IPv4 side of a network, with every default filled in.
@@ -62,8 +62,8 @@ type NetworkInstanceConfig struct {
 	MTU         int // bytes; 0: the port's, else 1500
 	SpoofGuard  bool
 	Routes      []StaticRoute // by name
-	// Tunnels and Members are further ports of a switch network's bridge: those of a cluster. (omitempty: the digests
-	// of configs without them do not change.)
+	// Tunnels and Members are further ports of a switch network's bridge: those of a cluster. (omitempty: the digests of
+	// configs without them do not change.)
 	Tunnels []Tunnel `json:",omitempty"` // by Name
 	Members []IfName `json:",omitempty"` // links of the host, sorted
 	// Sharers is the result of Sharers for all adapters of the node.
@@ -172,8 +172,8 @@ type UnderlayNetworkConfig struct {
 	HostIfName      IfName     // external: the link; tap: its name, "" for a generated one
 	Hostname        Hostname   // the app's DNS label on this network
 	ACL             []ACLRule
-	// DHCPServer lets the app of a switch network answer other apps' DHCP. (omitempty: the digests of configs without
-	// it do not change.)
+	// DHCPServer lets the app of a switch network answer other apps' DHCP. (omitempty: the digests of configs without it
+	// do not change.)
 	DHCPServer bool `json:",omitempty"`
 	MaxFlows   int  `json:",omitempty"` // 0: DefaultMaxFlows
 }
@@ -220,8 +220,7 @@ type AppAdapterStatus struct {
 // Key is the topic key.
 func (s AppAdapterStatus) Key() AdapterKey { return AdapterKey{s.AppUUID, s.UnderlayIndex} }
 
-// NIState is the state of a network instance, spelled as in seed
-// opendut-configuration-state-loop.
+// NIState is the state of a network instance, spelled as in the seed opendut-configuration-state-loop.
 type NIState string
 
 // The states.

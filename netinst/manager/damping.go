@@ -20,7 +20,7 @@ const (
 	TouchRules   = "rules"   // chains and tables: only a full observation reads them
 	TouchLost    = "lost"    // events were lost: anything may have changed
 	TouchAsked   = "asked"   // an operator asked for a full observation: never delayed
-	touchWorld   = "world"   // namespaces and links of other programs that came or went
+	touchWorld   = "world"   // namespaces and links of other programs that appeared or disappeared
 	touchUnder   = "beneath" // the host's addresses and routes
 )
 
@@ -31,8 +31,8 @@ const (
 	touchRest  = 10 * time.Second
 	touchBurst = 10
 	touchCalm  = time.Minute
-	// echoTime is how long after an apply a touch may still come from the apply itself: the kernel reports it before
-	// the op returns, and events are read and collected for 20 ms.
+	// echoTime is how long after an apply a touch may still come from the apply itself: the kernel reports it before the
+	// op returns, and events are read and collected for 20 ms.
 	echoTime = 250 * time.Millisecond
 	// contestAfter repairs within contestTime count as a contest: another program keeps changing the same objects.
 	contestAfter = 3

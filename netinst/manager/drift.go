@@ -13,7 +13,7 @@ import (
 
 // Drift is a change by another program to a network that was applied. It is repaired as soon as it is observed. With
 // NetworkInstanceConfig.Observe it is reported and left, until the desired state changes or the host matches it again.
-// Objects that were never applied are made in either case.
+// Objects that were never applied are created in either case.
 
 // Leave computes the target of an apply that leaves drift: everything that differs from want keeps its form in have and
 // is listed in drift, except objects that come and go by themselves.
@@ -36,10 +36,10 @@ func Leave(have, want netstate.State) (target netstate.State, drift []netstate.F
 	return target, drift
 }
 
-// comes reports whether a difference is no change by another program but comes and goes with guests, with the links and
-// routes of the host, or with a process that ends: these are made, added and removed as always. A foreign link that was
-// made anew cannot be told from one that was taken out of the bridge, nor a link that was set down from one whose
-// creation was interrupted.
+// comes reports whether a difference is not a change by another program but comes and goes with guests, with the links
+// and routes of the host, or with a process that ends: these objects are always created, added and removed. A foreign
+// link that was recreated can't be told from one that was taken out of the bridge, nor a link that was set down from
+// one whose creation was interrupted.
 func comes(have, want netstate.State, id netstate.ID) bool {
 	switch w := want[id].(type) {
 	case netstate.Link:

@@ -17,13 +17,13 @@ const droppedReportEvery = 10 * time.Minute
 // dropped counts what the limit of one adapter has dropped.
 type dropped struct {
 	counter uint64 // as last read
-	known   bool   // it was read once
+	known   bool   // it has been read at least once
 	packets uint64 // since the manager began, or since drops were last reported
 	last    time.Time
 	limit   int // the bound
 }
 
-// countDropped adds the increase of the counters since the last reading. A counter that is lower was written anew.
+// countDropped adds the increase of the counters since the last reading. A counter that is lower was written again.
 // Drops from before this process are ignored, because their time is unknown.
 func (m *Manager) countDropped(f *flight, e Applied) {
 	made := map[netstate.ID]bool{}

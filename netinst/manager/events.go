@@ -28,8 +28,8 @@ type (
 	OverlapChanged struct{ Overlap overlap.Overlap }
 	// FlowsCapped carries Input.MaxTracked.
 	FlowsCapped struct{ MaxTracked int }
-	// Synchronized reports that every retained input was delivered: before it, an absent config has not arrived yet;
-	// after it, an absent config is deleted.
+	// Synchronized reports that every retained input was delivered: before it, an absent config has not arrived yet; after
+	// it, an absent config is deleted.
 	Synchronized struct{}
 	// AdaptersKnown reports that the app networks of every app on this network have published their adapters.
 	AdaptersKnown struct{}
@@ -37,13 +37,13 @@ type (
 	// itself (docs/architecture.md, law 5).
 	Claimed struct{}
 	// HostTouched reports that an object of the network changed on the host; with Namespaces alone, that a network
-	// namespace came or went; with Underlay alone, that the host's addresses or routes may have changed.
+	// namespace was created or removed; with Underlay alone, that the host's addresses or routes may have changed.
 	HostTouched struct {
 		Namespaces, Underlay bool
 		What                 string    // the link of an adapter by name, or one of the Touch constants
 		At                   time.Time // when the event was received
 	}
-	// ProcessEnded reports that a process of the network has ended by itself.
+	// ProcessEnded reports that a process of the network exited unexpectedly.
 	ProcessEnded struct{ At time.Time }
 	// ApplierReady announces an applier that has just started and is idle. MTU is the MTU of the network's bridge, 0
 	// without one.
@@ -63,11 +63,9 @@ type (
 		Had      netstate.State
 		Err      string
 		Done     []netstate.Op // ops that took effect
-		// Dropped are the packets that each of CountingChains has dropped since it was written; nil if they were not
-		// read.
+		// Dropped are the packets that each of CountingChains has dropped since it was written; nil if they were not read.
 		Dropped map[netstate.ID]uint64
-		// Began is when the apply began, Looked when its last observation of the host began: earlier changes are
-		// included.
+		// Began is when the apply began, Looked when its last observation of the host began: earlier changes are included.
 		Began, Looked, At time.Time
 	}
 	// TimerDue reports the end of a Timer.
@@ -118,20 +116,19 @@ type (
 	// AppliedMark writes to the journal, on disk before the next effect, the mark of the desired state that was applied
 	// completely: "" for none.
 	AppliedMark struct{ Mark string }
-	// Apply asks the applier to make the host equal to Want. Full asks it to dump everything instead of relying on what
-	// is known to be there.
+	// Apply asks the applier to make the host equal to Want. Full asks it to dump everything instead of relying on what is
+	// known to be there.
 	Apply struct {
 		Seq  ApplySeq
 		Want netstate.State
 		Full bool
-		// Look leaves changes by other programs in place: Leave computes what is made nevertheless.
+		// Look leaves changes by other programs in place: Leave computes what is applied nevertheless.
 		Look bool
 		// Forget selects the tracked flows that the desired rules deny; nil for none.
 		Forget func(netstate.Flow) bool
 	}
-	// Timer asks for a TimerDue with the token. A new timer does not replace an older one. A Shared timer ends at the
-	// next multiple of After, together with those of all other networks, so that one listing of the host serves them
-	// all.
+	// Timer asks for a TimerDue with the token. A new timer does not replace an older one. A Shared timer ends at the next
+	// multiple of After, together with those of all other networks, so that one listing of the host serves them all.
 	Timer struct {
 		Token  uint64
 		After  time.Duration

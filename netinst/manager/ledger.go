@@ -73,7 +73,7 @@ func (l *Ledger) Record(want netstate.State, o Outcome) ApplyReport {
 		maps.Copy(settled, want)
 		for _, f := range o.Failures {
 			if complete := same(l.settled[f.ID], want[f.ID]); f.Op == "" && complete {
-				continue // made and already different: another program changes it faster than we observe
+				continue // applied and already different: another program changes it faster than we observe
 			}
 			delete(settled, f.ID)
 		}
@@ -110,7 +110,7 @@ func (l *Ledger) failures(o Outcome) []FailedOp {
 	var out []FailedOp
 	for _, x := range o.Failures {
 		f := FailedOp{Op: x.Op, Command: x.Command, Error: x.Cause, Waiting: x.Waiting, Blocked: x.Blocked}
-		if f.Op == "" { // it was found wrong after the apply
+		if f.Op == "" { // found different after the apply
 			f.Op = "check " + x.ID.String()
 		}
 		if f.Error == "" {

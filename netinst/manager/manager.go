@@ -86,8 +86,8 @@ type Manager struct {
 	ports      []netinst.PortStatus
 	maxTracked int
 	mtu        int // of the network's links as last desired or found; 0: none yet
-	// A manager that has just started applies nothing before it knows its ports and its adapters: it would remove
-	// routes and adapters of a running network.
+	// A manager that has just started applies nothing before it knows its ports and its adapters: it would remove routes
+	// and adapters of a running network.
 	portsKnown, adaptersKnown bool
 	held                      map[netinst.AdapterKey]netinst.Lease
 	adopted                   bool // held differs from the journal
@@ -125,8 +125,8 @@ type Manager struct {
 	ledger      Ledger
 }
 
-// New makes the manager of one network. held are its journalled leases; epoch must differ in every incarnation of every
-// process.
+// New returns the manager of one network. held are its journalled leases; epoch must differ in every incarnation of
+// every process.
 func New(owner netstate.Owner, runDir string, epoch uint64, held map[netinst.AdapterKey]netinst.Lease) *Manager {
 	m := &Manager{
 		owner: owner, runDir: runDir, epoch: epoch, full: true,
@@ -139,7 +139,7 @@ func New(owner netstate.Owner, runDir string, epoch uint64, held map[netinst.Ada
 	return m
 }
 
-// Step takes one event and returns the effects. An event without a return of its own has changed the desired state.
+// Step takes one event and returns the effects. An event that does not return here has changed the desired state.
 func (m *Manager) Step(e Event) []Effect {
 	if m.done {
 		return nil
@@ -307,7 +307,7 @@ func (m *Manager) desire(f *flight, eff *Apply) []Effect {
 	eff.Want = f.desired.State
 	eff.Forget = netinst.Validate(in)
 
-	// The objects of an adapter that is being removed come from the same function, as if it stayed: a failed removal
+	// The objects of an adapter that is being removed come from the same function, as if it were kept: a failed removal
 	// must find its adapter.
 	staying := len(in.Adapters)
 	in.Config.Inactive, in.Adapters = false, m.inputAdapters(alloc, true)

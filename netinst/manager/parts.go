@@ -21,13 +21,13 @@ type partState struct {
 	desired string
 	waits   string // why no object of it can be desired yet
 	ids     []netstate.ID
-	leaving bool // it is no longer desired
+	leaving bool // no longer desired
 	present bool // it was fully applied once
 }
 
 func (p partState) key() partKey { return partKey{p.Kind, p.Name} }
 
-// expect shows the coming changes of the parts: new ones are made, those no longer desired are removed.
+// expect shows the coming changes of the parts: new ones are created, those no longer desired are removed.
 func (m *Manager) expect(parts []netinst.Part) {
 	old := map[partKey]partState{}
 	for _, p := range m.parts {
@@ -89,7 +89,7 @@ func (m *Manager) partsApplied(f *flight, fs []netstate.Failure, had netstate.St
 		}
 		now = append(now, p)
 	}
-	var strays []partState // made by an earlier incarnation
+	var strays []partState // created by an earlier incarnation
 	for k, owned := range by {
 		strays = append(strays,
 			partState{PartStatus: netinst.PartStatus{Kind: k.kind, Name: k.name, State: removalState(owned),

@@ -70,7 +70,7 @@ func (m *Manager) applied(e Applied) []Effect {
 	return append(out, m.checkTouched(e.At)...)
 }
 
-// after returns the next step after an apply: a retry if something failed or waits, else the next apply.
+// after returns the next step after an apply: a retry if something failed or waits, otherwise the next apply.
 func (m *Manager) after(failed, waits bool) []Effect {
 	switch {
 	case failed:
@@ -177,14 +177,14 @@ func (m *Manager) underlay(a *adapterState, l netinst.Lease,
 	return u
 }
 
-// answer publishes the result of one adapter in this apply. network means that something of the network failed, had is
-// the host's state before.
+// answer publishes the result of one adapter in this apply. network means that part of the network failed; had is the
+// host's state before the apply.
 func (m *Manager) answer(f *flight, k netinst.AdapterKey, fs []netstate.Failure, network bool,
 	had netstate.State) []Effect {
 	a := m.adapters[k]
 	c, took := f.versions[k]
 	if !took {
-		return nil // it came after the start of the apply
+		return nil // it arrived after the start of the apply
 	}
 	removeFailed := slices.ContainsFunc(fs, func(x netstate.Failure) bool { return x.Remove })
 	if a.gone && !c.Activate && !removeFailed {
@@ -192,7 +192,7 @@ func (m *Manager) answer(f *flight, k netinst.AdapterKey, fs []netstate.Failure,
 		return []Effect{WithdrawAdapter{k}} // also a status published by an earlier incarnation
 	}
 	if c.TargetVersion == 0 {
-		return nil // of an earlier incarnation, whose last status remains
+		return nil // from an earlier incarnation, whose last status remains
 	}
 	s := netinst.AppAdapterStatus{AppUUID: k.AppUUID, UnderlayIndex: k.UnderlayIndex, TargetVersion: c.TargetVersion}
 	if l, ok := f.leases[k]; ok && c.Activate && !f.inactive {
@@ -207,8 +207,8 @@ func (m *Manager) answer(f *flight, k netinst.AdapterKey, fs []netstate.Failure,
 	case f.refused[k] != "":
 		s.Error = f.refused[k]
 	case network && len(fs) == 0:
-		// The failed object may be one that the adapter needs; if the adapter was up, it still is. After a restart it
-		// has no status yet: then the observed state counts.
+		// The failed object may be one that the adapter needs; if the adapter was up, it still is. After a restart it has no
+		// status yet: then the observed state counts.
 		s.Activated = f.complete(k, had)
 		if a.published != nil {
 			s.Activated = a.published.Activated
@@ -312,7 +312,7 @@ func (m *Manager) grow() time.Duration {
 	return m.backoff
 }
 
-// retryOr starts the next apply at once if the desired state has changed meanwhile, else after d.
+// retryOr starts the next apply at once if the desired state has changed meanwhile, otherwise after d.
 func (m *Manager) retryOr(d time.Duration) []Effect {
 	if m.dirty {
 		m.retryTok = 0

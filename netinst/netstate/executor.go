@@ -1,22 +1,22 @@
 package netstate
 
-// Executor is a process or a systemd unit that is to run on the host.
+// Executor is a process or a systemd unit that must run on the host.
 type Executor struct {
-	ID   string // of the parameter
-	Unit string // a unit of systemd; then nothing of the rest is set
+	ID   string // the parameter's id
+	Unit string // a systemd unit; the other fields are then empty
 	Argv []string
-	Env  map[string]string // beside PATH
+	Env  map[string]string // in addition to PATH
 	Dir  string            // "" for /
-	Once bool              // it is to end with 0, and is not started again
+	Once bool              // it must exit with 0, and is not restarted
 }
 
-// Condition is how an executor is.
+// Condition is the observed state of an executor.
 type Condition int
 
 // The conditions.
 const (
-	Missing Condition = iota // it does not run, or something else runs in its place
-	Running                  // a process of Once runs still
-	Right                    // it is as it is wanted
-	Spoilt                   // a process of Once ended otherwise than with 0
+	Missing Condition = iota // it does not run, or another process runs in its place
+	Running                  // a process of Once is still running
+	Right                    // it is as desired
+	Spoilt                   // a process of Once has failed
 )

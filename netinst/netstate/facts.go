@@ -2,68 +2,68 @@ package netstate
 
 import "net/netip"
 
-// Facts are what of a machine, seen from our network namespace, can be in the way of a
-// node. Unknown names what could not be read: who judges must not take it for fine.
+// Facts are the properties of a machine, seen from our network namespace, that can cause problems for a node. Unknown
+// names what could not be read and so must not be taken for fine.
 type Facts struct {
-	Commands  map[string]bool // helper programs: found through PATH
-	Features  map[string]bool // kernel modules: built in, loaded, or there to be loaded
-	Listeners []Listener      // who listens on port 53
+	Commands  map[string]bool // helper programs: whether PATH has them
+	Features  map[string]bool // kernel modules: whether built in, loaded or loadable
+	Listeners []Listener      // sockets on port 53
 	Networkd  bool            // systemd-networkd runs in our namespace
-	Foreign   map[string]bool // its settings Manage…, as they are set
+	Foreign   map[string]bool // its Manage… settings
 	RPFilter  map[string]int  // by interface, "all" included
-	Flows     FlowTable       // the zero value where nothing is tracked
+	Flows     FlowTable       // zero if nothing is tracked
 	Daemons   []Daemon
-	Outdated  []int    // pids of our dnsmasqs whose program was replaced on the disk since they began
-	Iptables  Iptables // the zero value where nobody asked
-	// Flushable says that tables of ours go with a flush of the ruleset by others: the kernel knows
-	// no table that is its owner's alone and stays without it (Linux before 6.9).
+	Outdated  []int    // PIDs of our dnsmasqs whose program has been replaced since they started
+	Iptables  Iptables // zero if it was not examined
+	// Flushable means that a flush of the ruleset by others removes our tables: the kernel has no tables that only their
+	// owner can change (Linux before 6.9).
 	Flushable bool
-	// Helpers are the dnsmasqs of our node, HelperUser says that the machine has a user for them.
+	// Helpers are the dnsmasqs of our node; HelperUser reports whether the machine has a user for them.
 	Helpers    []Helper
 	HelperUser bool
 	Unknown    []string
 }
 
-// HelperUser is the user that dnsmasq runs as, and nothing else does.
+// HelperUser is the user that only dnsmasq runs as.
 const HelperUser = "edgespan-dns"
 
-// Helper is a running helper process, by what it may do.
+// Helper is a running helper process and its privileges.
 type Helper struct {
 	PID        int
-	OwnUser    bool // it runs as the user that is made for it
+	OwnUser    bool // it runs as HelperUser
 	NoNewPrivs bool
 }
 
-// FlowTable is how many flows are tracked (net.netfilter.nf_conntrack_*): Max of the machine,
-// Count in our network namespace, and for how many seconds one of TCP stays without a packet.
+// FlowTable is the number of tracked flows (net.netfilter.nf_conntrack_*): Max of the machine, Count in our network
+// namespace, and Established, the seconds for which an idle TCP flow is kept.
 type FlowTable struct{ Max, Count, Established int }
 
-// Iptables is the iptables of the machine and what it can do.
+// Iptables is the machine's iptables and its features.
 type Iptables struct {
-	Version     string // as "1.8.9"
+	Version     string // such as "1.8.9"
 	Mode        string // "nf_tables" or "legacy"
 	Wait        bool   // it can wait for the lock of the tables (-w)
 	RandomFully bool   // MASQUERADE knows --random-fully
-	Fault       string // why it could not be asked
+	Fault       string // why it could not be examined
 }
 
-// Listener is a socket that takes DNS questions.
+// Listener is a socket that receives DNS queries.
 type Listener struct {
 	Proto string // "udp", "tcp"
 	Addr  netip.Addr
-	Who   string // process as "name (pid)", "" if not known
-	Own   bool   // a dnsmasq of ours
+	Who   string // process as "name (pid)", "" if unknown
+	Own   bool   // one of our dnsmasqs
 }
 
-// HostRoute is an IPv4 route of the main table. Via is invalid for a connected one, whose
-// destinations are neighbours on the link.
+// HostRoute is an IPv4 route of the main table. Via is invalid for a connected route, whose destinations are neighbours
+// on the link.
 type HostRoute struct {
 	Dst netip.Prefix
 	Dev string
 	Via netip.Addr
 }
 
-// Daemon is a process that is an edgespan node.
+// Daemon is a process of an edgespan node.
 type Daemon struct {
 	PID    int
 	RunDir string // "" for the default

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// LinkType is what a link is made as.
+// LinkType is the type with which a link is created.
 type LinkType string
 
 // The link types.
@@ -19,9 +19,8 @@ const (
 	VXLAN  LinkType = "vxlan" // one end of a tunnel
 )
 
-// Peer is the application's side of a veth. Its namespace and its name are given at
-// creation alone; its MAC and MTU also later, in place, when the desired ones change.
-// What the application itself changes of it is no drift.
+// Peer is the app's side of a veth. Its namespace and name are set only at creation; its MAC and MTU are also changed
+// in place when the desired ones change. What the app itself changes is not drift.
 type Peer struct {
 	Netns string // a name below /run/netns, or an absolute path
 	Name  string
@@ -29,23 +28,21 @@ type Peer struct {
 	MTU   int
 }
 
-// Link is a network link: it exists, with these attributes, whether up or not.
-// Every link of ours has addr_gen_mode none. The Alias carries the owner's mark
-// and, for a veth, what its peer was last given (VethMark), so that a change of the
-// desired peer is seen on the host side alone.
+// Link is a network link: it exists, with these attributes, up or not. Every link of ours has addr_gen_mode none. The
+// Alias holds the owner's mark and, for a veth, the values last set on its peer (VethMark), so that a change of the
+// desired peer shows on the host side alone.
 type Link struct {
 	Name  string
 	Type  LinkType
 	MAC   string
 	MTU   int
 	Alias string
-	Peer  *Peer   // desired veth only; not compared, the Alias says what it was given
+	Peer  *Peer   // only of a desired veth; not compared, as the Alias has the values last set
 	Vxlan *Tunnel // VXLAN only
-	// Attrs are observed of a bridge: the attributes whose value is not the one in
-	// BridgeAttrs. A desired bridge has none.
+	// Attrs are observed of a bridge: attributes that differ from BridgeAttrs. A desired bridge has none.
 	Attrs map[string]uint64
-	// Replaced is observed of a veth: the namespace where the peer was made is no longer
-	// the one that the desired name leads to.
+	// Replaced is observed of a veth: the desired name leads to another namespace than the one in which the peer was
+	// created.
 	Replaced bool
 }
 
@@ -54,7 +51,7 @@ func (l Link) Needs() []ID { return nil }
 func (l Link) Text() string {
 	alias := l.Alias
 	if m, ok := l.mark(); ok {
-		alias = m.String() // two spellings of one mark are the same mark
+		alias = m.String() // two spellings of one mark are equal
 	}
 	s := fmt.Sprintf("%s mac %s mtu %d alias %q", l.Type, l.MAC, l.MTU, alias) + l.Vxlan.text()
 	for _, name := range slices.Sorted(maps.Keys(l.Attrs)) {
@@ -66,11 +63,10 @@ func (l Link) Text() string {
 	return s
 }
 
-// Recreate says whether going from old to l needs a new link. Everything that the kernel
-// changes in place is changed in place; a new link it takes for another type, other ends
-// of a tunnel, another adapter, and a peer in another namespace or of another configured
-// name. inUse says that the old one is up: one without a readable mark is then whole, and
-// somebody has taken its alias, while one that is down may be half made.
+// Recreate reports whether going from old to l needs a new link. Everything that the kernel can change in place is
+// changed in place. A new link is needed for another type, other ends of a tunnel, another adapter, and a peer in
+// another namespace or with another configured name. inUse means that the old link is up: without a readable mark such
+// a link is complete and lost its alias, while one that is down may be half created.
 func (l Link) Recreate(old Link, inUse bool) bool {
 	if l.Type != old.Type || l.Vxlan.text() != old.Vxlan.text() {
 		return true
@@ -90,10 +86,9 @@ func (l Link) mark() (VethMark, bool) {
 	return ParseVethMark(l.Alias)
 }
 
-// BridgeAttrs are the attributes that every bridge of ours has, by the names that ip-link(8)
-// has for them. The nf_call ones hand bridged packets to the adapters' chains; the others are
-// what the kernel gives a new bridge, and what the data path rests on: with an ageing time of
-// 0 every frame is flooded, with stp or vlan_filtering ports stop to forward.
+// BridgeAttrs are the attributes of every bridge of ours, by their names in ip-link(8). The nf_call ones pass bridged
+// packets to the adapters' chains. The others are the kernel's defaults, on which the data path relies: with an ageing
+// time of 0 every frame is flooded; with stp or vlan_filtering ports stop forwarding.
 func BridgeAttrs() map[string]uint64 {
 	return map[string]uint64{
 		"nf_call_iptables": 1, "nf_call_ip6tables": 1, "nf_call_arptables": 0,
@@ -102,27 +97,27 @@ func BridgeAttrs() map[string]uint64 {
 	}
 }
 
-// VethMark is the mark of ownership on an adapter's link, and what its peer was last given.
-// It is kept in the link's alias as
+// VethMark is the mark of ownership on an adapter's link, with the values last set on its peer. The link's alias holds
+// it as
 //
 //	edgespan ni <uuid> adapter <app>#<index> netns=<name> peer=<name> mac=<mac> mtu=<octets>
 //
-// and always parsed, never compared as text. Words that a reader does not know are passed
-// over. A release that gives a word another meaning writes form=<n>, with n > 1, first: a
-// release that does not know that form takes the link for what its name and its adapter say.
+// and it is always parsed, never compared as text. Readers skip unknown words. A release that changes the meaning of a
+// word writes form=<n>, with n > 1, first: a release that does not know that form uses only the link's name and
+// adapter.
 type VethMark struct {
 	NI, Adapter string
-	Netns       string // as in Peer, or "sha256:" and the digest of a path too long for an alias
-	Peer        string // the name that the peer was made with
+	Netns       string // as in Peer, or "sha256:" and the digest of a path that is too long for an alias
+	Peer        string // the name with which the peer was created
 	MAC         string
 	MTU         int
-	Unknown     bool // of a form that this release does not know: only NI and Adapter are read
+	Unknown     bool // of an unknown form: only NI and Adapter are read
 }
 
 const markWords = "edgespan ni "
 
-// ParseVethMark reads an alias; false if it is no mark of an adapter's veth. A path of a
-// namespace may hold spaces, the name of a link can't: the last peer= ends the path.
+// ParseVethMark parses an alias; false if it is not the mark of an adapter's veth. The path of a namespace may contain
+// spaces, the name of a link can't: the last peer= ends the path.
 func ParseVethMark(alias string) (VethMark, bool) {
 	rest, own := strings.CutPrefix(alias, markWords)
 	head, tail, _ := strings.Cut(rest, " netns=")
@@ -149,13 +144,13 @@ func ParseVethMark(alias string) (VethMark, bool) {
 		case "mac":
 			m.MAC = value
 		case "mtu":
-			m.MTU, _ = strconv.Atoi(value) // 0 where it is none: the peer is given its MTU again
+			m.MTU, _ = strconv.Atoi(value) // 0 if it is invalid: the MTU is set again
 		}
 	}
 	return m, true
 }
 
-// String is the alias.
+// String returns the alias.
 func (m VethMark) String() string {
 	if m.Unknown {
 		return markWords + m.NI + " adapter " + m.Adapter + " form=?"
@@ -164,8 +159,8 @@ func (m VethMark) String() string {
 		m.MAC, m.MTU)
 }
 
-// sameLink says whether the link of mark old serves for m. The MAC and the MTU of the peer
-// are changed in place.
+// sameLink reports whether a link with the mark old can be used for m. The MAC and the MTU of the peer are changed in
+// place.
 func (m VethMark) sameLink(old VethMark) bool {
 	if m.NI != old.NI || m.Adapter != old.Adapter {
 		return false

@@ -22,8 +22,8 @@ const (
 	KindRoute   Kind = "route"
 	KindRule    Kind = "rule"
 	KindProcess Kind = "process"
-	// KindFlow is of tracked connections. They are no objects of a State: a failure to end
-	// those that the rules deny is told under this kind.
+	// KindFlow is the kind of tracked connections. They are not objects of a State: it is used for a failure to delete
+	// those that the rules deny.
 	KindFlow Kind = "flow"
 )
 
@@ -35,37 +35,37 @@ type ID struct {
 
 func (id ID) String() string { return string(id.Kind) + " " + id.Name }
 
-// Object is one thing on the host, wanted or observed. Two objects with the
-// same ID are the same thing exactly when their Text is equal.
+// Object is one thing on the host, desired or observed. Two objects with the same ID are equal exactly when their Text
+// is.
 type Object interface {
 	ID() ID
-	// Needs lists what must be there before this object can be.
+	// Needs lists the objects that must exist before this one.
 	Needs() []ID
-	// Text is the canonical spelling, one or more lines, without a final newline.
+	// Text is the canonical form, one or more lines, without a final newline.
 	Text() string
 }
 
-// HostOwner is the Name of the owner of the ground that belongs to no network
-// instance: root chains, the base drop chain, ip_forward.
+// HostOwner is the Name of the owner of the host state, which belongs to no network instance: root chains, the base
+// drop chain, ip_forward.
 const HostOwner = "host"
 
-// Owner is who an object belongs to: the host ground (Number 0) or one network
-// instance by its uuid and its number of 1 to 999.
+// Owner is the owner of an object: the host state (Number 0), or one network instance by its UUID and its number from 1
+// to 999.
 type Owner struct {
 	Name   string
 	Number int
-	// Unmarked says, of one that was found on the host, that its chains were made by a
-	// release whose chains don't mark what they accept.
+	// Unmarked is set for an owner found on the host whose chains were made by a release that does not mark accepted
+	// packets.
 	Unmarked bool
 }
 
 // RouteProtocol marks our routes and rules (docs/architecture.md, law 3).
 const RouteProtocol = 101
 
-// File is a file below the run directory, or a folder when Dir is set. Files
-// are 0644 and folders 0755: dnsmasq reads them as nobody.
+// File is a file below the run directory, or a folder if Dir is set. Files have mode 0644 and folders 0755, as dnsmasq
+// reads them without privileges.
 type File struct {
-	Path    string // relative to the run directory, as "ni/1/conf/dnsmasq.conf"
+	Path    string // relative to the run directory, such as "ni/1/conf/dnsmasq.conf"
 	Content string
 	Dir     bool
 }
@@ -82,8 +82,8 @@ func (f File) Text() string {
 	return f.Content
 }
 
-// Address is an IPv4 or IPv6 address on a link, always without a prefix route:
-// the connected route is a Route in the network's own table.
+// Address is an IPv4 or IPv6 address on a link, always without a prefix route: the connected route is a Route in the
+// network's own table.
 type Address struct {
 	Link   string
 	Prefix string // "10.1.0.1/24"
@@ -93,7 +93,7 @@ func (a Address) ID() ID       { return ID{KindAddress, a.Link + " " + a.Prefix}
 func (a Address) Needs() []ID  { return []ID{{KindLink, a.Link}} }
 func (a Address) Text() string { return "noprefixroute" }
 
-// sameSubnet says whether two addresses are of one subnet of one link.
+// sameSubnet reports whether two addresses are in one subnet of one link.
 func (a Address) sameSubnet(b Address) bool {
 	p, _ := netip.ParsePrefix(a.Prefix)
 	q, _ := netip.ParsePrefix(b.Prefix)
@@ -109,14 +109,14 @@ const (
 	Unreachable RouteType = "unreachable"
 )
 
-// Route is one route of protocol RouteProtocol in a table of ours.
+// Route is one route of protocol RouteProtocol in one of our tables.
 type Route struct {
 	Table  int
 	Dst    string // "0.0.0.0/0" for the default route
 	Type   RouteType
 	Dev    string
 	Via    string
-	OnLink bool // Via is a neighbour on Dev, whatever subnets Dev has (RTNH_F_ONLINK)
+	OnLink bool // Via is a neighbour on Dev, regardless of the subnets of Dev (RTNH_F_ONLINK)
 	Src    string
 	Metric int
 	After  ID // the address that it needs; zero for none
@@ -130,7 +130,7 @@ func (r Route) Needs() []ID {
 	if r.Dev == "" {
 		return nil
 	}
-	n := []ID{{KindPort, r.Dev}} // only met by links of ours; others are external
+	n := []ID{{KindPort, r.Dev}} // fails only for links of ours; others are external
 	if r.After != (ID{}) {
 		n = append(n, r.After)
 	}
@@ -158,8 +158,8 @@ func (r Route) Text() string {
 type Rule struct {
 	Priority int
 	From, To string // prefixes, "" for any
-	// OIF is the interface that a socket of the host is bound to (SO_BINDTODEVICE,
-	// IP_UNICAST_IF), "" for any; what is forwarded is never bound to one.
+	// OIF is the interface that a socket of the host is bound to (SO_BINDTODEVICE, IP_UNICAST_IF), "" for any; forwarded
+	// packets are never bound to one.
 	OIF   string
 	DPort int // of UDP or TCP; 0 for any
 	Table int
@@ -197,31 +197,31 @@ type Family string
 // The families.
 const (
 	IPv4 Family = "ipv4"
-	// BridgeFamily is nftables' bridge family: such a Chain is one whole table
-	// named Name, its Rules the lines of the table's body as nft takes them.
+	// BridgeFamily is nftables' bridge family: such a Chain is a whole table named Name, and its Rules are the lines of
+	// the table's body in nft's syntax.
 	BridgeFamily Family = "bridge"
-	// InetFamily is nftables' inet family: a Chain of it is a whole table, too.
+	// InetFamily is nftables' inet family, also with whole tables.
 	InetFamily Family = "inet"
-	// ARPFamily is nftables' arp family, with whole tables, too.
+	// ARPFamily is nftables' arp family, also with whole tables.
 	ARPFamily Family = "arp"
 )
 
-// Whole says whether a Chain of the family is a whole table of nftables.
+// Whole reports whether a Chain of the family is a whole nftables table.
 func (f Family) Whole() bool { return f == BridgeFamily || f == InetFamily || f == ARPFamily }
 
-// Hook is one rule that leads into a chain, inserted first in (or, when Last,
-// appended to) Parent: a built-in chain or a chain of host's.
+// Hook is one rule that leads into a chain. It is inserted first in Parent or, if Last is set, appended to it; Parent
+// is a built-in chain or a chain of the host.
 type Hook struct {
 	Parent string
-	Match  string // as "-i es1"; "" matches every packet
+	Match  string // such as "-i es1"; "" matches every packet
 	Last   bool
 }
 
-// Chain is a whole iptables chain with the rules that lead into it, each
-// complete and in order, so that a chain is only ever replaced as a whole.
+// Chain is an iptables chain with the rules that lead into it, each complete and in order, because a chain is always
+// replaced as a whole.
 type Chain struct {
 	Family Family
-	Table  string // "filter", "nat"; of a whole table: ""
+	Table  string // "filter", "nat"; "" for a whole table
 	Name   string
 	Rules  []string // after "-A NAME "
 	Hooks  []Hook
@@ -234,7 +234,7 @@ func (c Chain) ID() ID {
 	return ID{KindChain, string(c.Family) + "/" + c.Table + "/" + c.Name}
 }
 
-func (c Chain) Needs() []ID { return nil } // chains go in one restore: all or none
+func (c Chain) Needs() []ID { return nil } // all chains are written in one restore: all or none
 
 func (c Chain) Text() string {
 	var b []string
@@ -248,47 +248,46 @@ func (c Chain) Text() string {
 	return strings.Join(append(b, c.Rules...), "\n")
 }
 
-// AskingAddr is the address of the loopback link from which the node asks its own helpers: packets
-// between it and them can be told from all others of the host.
+// AskingAddr is the loopback address from which the node queries its own helpers, so that these packets can be told
+// from all others of the host.
 const AskingAddr = "127.101.115.1"
 
-// Probe is how a process proves that it works: it answers a DNS question.
+// Probe is how a process shows that it works: it answers a DNS query.
 type Probe struct {
 	Addr string // "10.1.0.1:53"
-	Name string // the question, as "gateway.edge."
-	IP   string // the address that Name has; "" accepts any answer, as a record of a former release does
+	Name string // the queried name, such as "gateway.edge."
+	IP   string // the expected address; "" accepts any answer, for records of an earlier release
 }
 
-// Process is a long-running helper in a session of its own that outlives us.
-// Present means that its Probe was answered. Digest changes when it must be
-// replaced, Reload when SIGHUP is enough. Its command line says how the next one is
-// started: one that was started by another goes on.
+// Process is a long-running helper in a session of its own that outlives us. It counts as present if it answered its
+// Probe. A change of Digest requires a replacement, a change of Reload only a SIGHUP. The command line is used for the
+// next start: a process that was started with another one keeps running.
 type Process struct {
-	Name   string   // unique per owner, as "ni/1/dnsmasq": also its folder for pid, log, leases
-	Argv   []string // Argv[0] is found through PATH
+	Name   string   // unique per owner, such as "ni/1/dnsmasq"; also its folder for pid, log and leases
+	Argv   []string // Argv[0] is searched in PATH
 	Digest string
 	Reload string
 	Probe  Probe
-	Leases *Leases // nil: it hands out none; not compared, Reload holds the reservations
+	Leases *Leases // nil: it has none; not compared, as Reload covers the reservations
 	After  []ID
 }
 
-// Leases is what the DHCP leases of a Process must agree with after its start and
-// after each Reload: one for another client than the one that its address is reserved
-// for is dropped, since its server would refuse the address to everyone else.
+// Leases are the DHCP leases with which a Process must agree after its start and after each Reload. A lease of an
+// address that is reserved for another client is dropped, as the server would refuse the address to its rightful
+// client.
 type Leases struct {
-	File     string            // relative to the Process's folder, as dnsmasq writes it
+	File     string            // relative to the Process's folder, in dnsmasq's format
 	Link     string            // the link that it serves
 	Server   string            // its address there
 	Reserved map[string]string // MAC by IPv4 address
-	Clients  []Client          // that it must answer
+	Clients  []Client          // clients that it must answer
 }
 
-// Client is one whose reservation the DHCP server of a Process must know.
+// Client is a DHCP client whose reservation a Process must know.
 type Client struct {
-	Of   ID // the object that says so to the server: its owner is told when it does not
+	Of   ID // the object that configures it; its owner gets the failure
 	MAC  string
-	Name string // the host name that it is given (RFC 2132 option 12), "" for none
+	Name string // the host name that it gets (RFC 2132 option 12), "" for none
 }
 
 func (p Process) ID() ID      { return ID{KindProcess, p.Name} }
@@ -300,21 +299,21 @@ func (p Process) Text() string {
 // State is a set of host objects of one owner.
 type State map[ID]Object
 
-// NewState makes a State of objects; a later one of the same ID wins.
+// NewState returns a State of objects; a later one with the same ID wins.
 func NewState(objs ...Object) State {
 	s := State{}
 	s.Add(objs...)
 	return s
 }
 
-// Add puts objects into s.
+// Add adds objects to s.
 func (s State) Add(objs ...Object) {
 	for _, o := range objs {
 		s[o.ID()] = o
 	}
 }
 
-// IDs lists the objects' names in the order of String.
+// IDs returns the objects' IDs in the order of String.
 func (s State) IDs() []ID {
 	ids := make([]ID, 0, len(s))
 	for id := range s {
@@ -326,7 +325,7 @@ func (s State) IDs() []ID {
 	return ids
 }
 
-// String prints s as text for golden files: one object a paragraph.
+// String formats s for golden files, one paragraph per object.
 func (s State) String() string {
 	var b strings.Builder
 	for _, id := range s.IDs() {

@@ -2,12 +2,12 @@ package netstate
 
 import "net/netip"
 
-// ObservedAddress is an address that the app behind a link was seen to use: it said so by ARP,
-// or a DHCP server gave it.
+// ObservedAddress is an address that the app behind a link was observed to use: it announced it by ARP, or got it from
+// a DHCP server.
 type ObservedAddress struct {
 	Link string // the host's side
-	MAC  string // as net.HardwareAddr prints it
+	MAC  string // in the form of net.HardwareAddr
 	IP   netip.Addr
-	// Leased says that a DHCP server gave it: the app has no other from DHCP any more.
+	// Leased means that a DHCP server assigned it: the app has no other address from DHCP any more.
 	Leased bool
 }

@@ -10,9 +10,8 @@ import (
 // Verb is what an Op does.
 type Verb string
 
-// The verbs. Change brings an object from Have to Want in place, or by the
-// platform's one atomic step for its kind; Reload tells a running process to
-// read its files again.
+// The verbs. Change takes an object from Have to Want in place, or by the platform's atomic step for its kind; Reload
+// makes a running process read its files again.
 const (
 	Add    Verb = "add"
 	Change Verb = "change"
@@ -25,7 +24,7 @@ type Item struct {
 	Want, Have Object
 }
 
-// ID is the name of the item's object.
+// ID returns the ID of the item's object.
 func (it Item) ID() ID {
 	if it.Want != nil {
 		return it.Want.ID()
@@ -33,9 +32,8 @@ func (it Item) ID() ID {
 	return it.Have.ID()
 }
 
-// Op is one step of a Plan. It has one item, except that all chains that are
-// added or changed are one Op, all that are removed another, and all links that are
-// removed for good a third.
+// Op is one step of a Plan. It has one item, with three exceptions: all chains that are added or changed are one Op,
+// all that are removed another, and all links that are removed for good a third.
 type Op struct {
 	Verb  Verb
 	Kind  Kind
@@ -50,14 +48,13 @@ func (o Op) String() string {
 	return string(o.Verb) + " " + string(o.Kind) + " " + strings.Join(names, ", ")
 }
 
-// Deadline is how long the op may take, the one place that says so (design §2).
+// Deadline returns how long the op may take; no other code decides that (design §2).
 func (o Op) Deadline() time.Duration {
 	switch {
 	case o.Kind == KindProcess:
 		return 3 * time.Second
 	case o.Kind == KindLink && o.Verb == Remove:
-		// Removals that come together go together, and a thousand bridges take the
-		// kernel 17 s.
+		// Removals of links at the same time run together, and a thousand bridges take the kernel 17 s.
 		return 30 * time.Second
 	}
 	return 5 * time.Second // a restore waits for the lock of the tables
@@ -66,12 +63,11 @@ func (o Op) Deadline() time.Duration {
 // Plan is the ordered steps from one State to another.
 type Plan []Op
 
-// phase is where an object that is added or changed stands in a plan. The order
-// is make before break.
+// phase returns the place in a plan of an object that is added or changed. The order is make before break.
 func phase(o Object) int {
 	switch o := o.(type) {
 	case Sysctl:
-		return 6 // a link forwards once the chains stand
+		return 6 // a link forwards only once the chains are in place
 	case File:
 		if o.Dir {
 			return 1
@@ -93,7 +89,7 @@ func phase(o Object) int {
 		return 11
 	case Route:
 		if o.Via != "" {
-			return 9 // the kernel refuses a gateway that no route leads to yet
+			return 9 // the kernel refuses a gateway without a route to it
 		}
 		return 8
 	case Rule:
@@ -104,7 +100,7 @@ func phase(o Object) int {
 	return 99
 }
 
-// removal is where an object that is removed stands among the removals.
+// removal returns the place of a removed object among the removals.
 func removal(o Object) int {
 	switch o := o.(type) {
 	case Port:
@@ -133,33 +129,31 @@ func removal(o Object) int {
 		}
 		return 10
 	case Sysctl:
-		return 4 // before the chains go
+		return 4 // before the chains are removed
 	}
 	return 99
 }
 
-// step is an op and its place among the makes or the breaks of a plan.
+// step is an op and its place in the first or the second half of a plan.
 type step struct {
 	op    Op
 	phase int
 }
 
-// released is the place, among the makes, of a foreign link that leaves: before the
-// chains, since once these don't name it any more nothing holds its frames back.
+// released is the place, in the first half, of a foreign link that leaves: before the chains, because once these no
+// longer name the link, nothing blocks its frames.
 const released = 2
 
-// processChange is where a changed process stands among the removals: just after
-// the files.
+// processChange is the place of a changed process among the removals: just after the files.
 const processChange = 8
 
-// Diff is the Plan that leads from have to want. A link that can't be changed in
-// place is removed just before it is added. A changed process is replaced after files
-// have gone, so that it forgets what was in them.
+// Diff returns the Plan that leads from have to want. A link that can't be changed in place is removed just before it
+// is added. A changed process is replaced after files have been removed, so that it forgets their content.
 func Diff(have, want State) Plan {
 	var makes, breaks []step
 	var chains []Item
 	recreated := map[ID]bool{} // ports of new links: down, whatever was observed
-	early := map[ID]bool{}     // removed among the makes
+	early := map[ID]bool{}     // removed in the first half
 	come, gone := files(have, want)
 	for _, id := range want.IDs() {
 		w, h := want[id], have[id]
@@ -200,8 +194,8 @@ func Diff(have, want State) Plan {
 	return append(inOrder(append(makes, first...)), inOrder(append(breaks, rest...))...)
 }
 
-// removals take away what is not wanted: links of others among the makes, what leaves a
-// subnet that is withdrawn before them, all else after them.
+// removals removes what is not desired: foreign links in the first half, objects in a withdrawn subnet before
+// everything else, and all others in the second half.
 func removals(have, want State, early map[ID]bool) (first, rest []step) {
 	var chains, links []Item
 	atOnce := withdraws(have, want)
@@ -230,16 +224,15 @@ func removals(have, want State, early map[ID]bool) (first, rest []step) {
 	if len(chains) > 0 {
 		rest = append(rest, step{Op{Remove, KindChain, chains}, removal(Chain{})})
 	}
-	if len(links) > 0 { // the kernel waits once for all that go together
+	if len(links) > 0 { // the kernel waits only once for all links of one removal
 		slices.SortStableFunc(links, func(a, b Item) int { return removal(a.Have) - removal(b.Have) })
 		rest = append(rest, step{Op{Remove, KindLink, links}, removal(links[0].Have)})
 	}
 	return first, rest
 }
 
-// displaced removes, and notes in early, the addresses that have to go before w is
-// added: to the kernel an address is a secondary of one of its subnet that came
-// before, and goes with it.
+// displaced removes, and records in early, the addresses that must go before w is added: for the kernel, a later
+// address of the same subnet is a secondary of the first, and is removed with it.
 func displaced(w Object, have, want State, early map[ID]bool) []step {
 	a, is := w.(Address)
 	if !is {
@@ -255,7 +248,7 @@ func displaced(w Object, have, want State, early map[ID]bool) []step {
 	return steps
 }
 
-// inOrder are the ops of steps by phase; within one they keep their order.
+// inOrder returns the ops of steps by phase; within a phase they keep their order.
 func inOrder(steps []step) Plan {
 	slices.SortStableFunc(steps, func(a, b step) int { return a.phase - b.phase })
 	plan := make(Plan, len(steps))
@@ -265,14 +258,14 @@ func inOrder(steps []step) Plan {
 	return plan
 }
 
-// ErrWaiting marks an error of an op whose object waits for something outside
-// us, such as a network namespace that does not exist yet: no failure.
+// ErrWaiting marks the error of an op whose object waits for something outside of edgespan, such as a network namespace
+// that does not exist yet. That is not a failure.
 var ErrWaiting = errors.New("waiting for a dependency")
 
-// OpError is why an op failed: the command if one was run, and its words.
+// OpError is why an op failed: the command, if one was run, and its output.
 type OpError struct {
 	Op      string
-	Command string // "" where the kernel was asked directly
+	Command string // "" for a direct request to the kernel
 	Err     error
 }
 
@@ -286,21 +279,21 @@ func (e *OpError) Error() string {
 
 func (e *OpError) Unwrap() error { return e.Err }
 
-// Failure is an object that is not as wanted, and why.
+// Failure is an object that is not as desired, and why.
 type Failure struct {
 	ID      ID
-	Waiting bool // waits for a dependency: the world's, or an object that failed
-	Remove  bool // it should have gone
-	Observe bool // it looked right when applied and was found wrong later
-	Blocked bool // it was not tried: it needs an object that failed
+	Waiting bool // it waits for a dependency: an external one, or an object that failed
+	Remove  bool // it should have been removed
+	Observe bool // it was applied successfully and observed different later
+	Blocked bool // not tried: it needs an object that failed
 	Err     string
 
-	// The parts of Err, for who shows them apart: the op, the command that it ran if
-	// it ran one, and what that said. Op is "" of what was found wrong.
+	// The parts of Err, to show them separately: the op, the command that it ran, if any, and its output. Op is "" for an
+	// object that was observed different.
 	Op, Command, Cause string
 }
 
-// Run walks a Plan: a failed op stops only what needs its objects.
+// Run runs a Plan: a failed op stops only the ops that need its objects.
 type Run struct {
 	plan   Plan
 	failed map[ID]Failure
@@ -308,11 +301,11 @@ type Run struct {
 	stuck  *ID // a port that is still in its bridge, or a chain that did not change
 }
 
-// NewRun starts the walk of a plan.
+// NewRun starts the run of a plan.
 func NewRun(p Plan) *Run { return &Run{plan: p, failed: map[ID]Failure{}} }
 
-// Next is the next op to do, or false at the end. Ops whose needs have failed
-// are passed over and their objects become failures that wait.
+// Next returns the next op to run, or false at the end. Ops whose needs have failed are skipped, and their objects
+// become failures that wait.
 func (r *Run) Next() (Op, bool) {
 	for len(r.plan) > 0 {
 		op := r.plan[0]
@@ -330,10 +323,10 @@ func (r *Run) Next() (Op, bool) {
 func (r *Run) blocked(op Op) (ID, bool) {
 	for _, it := range op.Items {
 		if f, bad := r.failed[it.ID()]; bad && op.Verb != Remove {
-			return f.ID, true // its own removal failed before it could be added anew
+			return f.ID, true // its own removal failed, so it can't be added again
 		}
-		// A chain stays as it is while a port that it judges may still carry packets, and
-		// while another that did not change may lead to it.
+		// A chain is left unchanged while a port that it filters may still carry packets, and while another chain that did
+		// not change may lead to it.
 		if r.stuck != nil && op.Kind == KindChain {
 			return *r.stuck, true
 		}
@@ -349,7 +342,7 @@ func (r *Run) blocked(op Op) (ID, bool) {
 	return ID{}, false
 }
 
-// Done tells the result of the op that Next gave last.
+// Done records the result of the op that Next returned last.
 func (r *Run) Done(op Op, err error) {
 	if err == nil {
 		return
@@ -370,19 +363,19 @@ func (r *Run) fail(op Op, f Failure) {
 			id := f.ID
 			r.stuck = &id
 		}
-		if op.Kind == KindChain && !f.Remove && r.stuck == nil { // what leads to others may be left
+		if op.Kind == KindChain && !f.Remove && r.stuck == nil { // chains that lead to others may be left
 			id := f.ID
 			r.stuck = &id
 		}
 		if _, again := r.failed[f.ID]; again {
-			continue // its removal failed before it could be added anew: that is the cause
+			continue // its removal failed before it could be added again: that is the cause
 		}
 		r.order = append(r.order, f.ID)
 		r.failed[f.ID] = f
 	}
 }
 
-// Failures lists what is not as wanted, in the order in which it failed.
+// Failures returns what is not as desired, in the order of failure.
 func (r *Run) Failures() []Failure {
 	fs := make([]Failure, len(r.order))
 	for i, id := range r.order {

@@ -1,21 +1,19 @@
 package netstate
 
-// Port is the running state of a link: up and, when Master is set, enslaved to
-// that bridge. Its absence is the link down and in no bridge. It is an object of
-// its own because a link joins its bridge only after its chains stand.
+// Port is the running state of a link: up and, if Master is set, enslaved to that bridge. Without it the link is down
+// and in no bridge. It is an object of its own because a link joins its bridge only after its chains are in place.
 //
-// A Foreign one is of a link that something else has made and that we only borrow:
-// its absence is the link in no bridge, and nothing else of it is ever changed.
-// Which link that is, the kernel tells each time by whom it has in the bridge: one
-// that was deleted and made again under the same name is not there.
+// A Foreign port is of a link that another program created and that we only enslave: without it the link is in no
+// bridge; nothing else of the link is ever changed. The kernel's list of the bridge's links identifies it: a link that
+// was deleted and recreated under the same name is not in the bridge.
 type Port struct {
 	Link    string
 	Master  string // "" for the bridge itself
 	Foreign bool
 	Down    bool // observed only: a foreign link in the bridge that is not up
-	// Isolated: no frame of another isolated port of the bridge leaves by it.
+	// Isolated ports of a bridge exchange no frames with each other.
 	Isolated bool
-	After    []ID // what must stand before a packet may pass
+	After    []ID // objects that must exist before a packet may pass
 }
 
 func (p Port) ID() ID { return ID{KindPort, p.Link} }

@@ -1,6 +1,6 @@
 package netstate
 
-// files says whether any come or change, and whether any go.
+// files reports whether files are added or changed, and whether files are removed.
 func files(have, want State) (come, gone bool) {
 	for id, o := range want {
 		f, is := o.(File)
@@ -13,10 +13,9 @@ func files(have, want State) (come, gone bool) {
 	return come, gone
 }
 
-// reloads tell a process to read its files again: before adapter links come up where files have
-// come or changed, so that it knows whoever asks, and after files have gone, so that it forgets
-// what was in them. Where both are so, the first leaves on record what was read before: a plan
-// that is cut short between them has the second done by the next one.
+// reloads returns the reloads of a process: before adapter links come up if files were added or changed, so that it
+// knows every client, and after files were removed, so that it forgets their content. If both apply, the first one
+// keeps the recorded Reload: if the plan is interrupted between them, the next one repeats the second.
 func reloads(h, w Process, come, gone bool) (first, last []step) {
 	reload := func(w Process) Op { return Op{Reload, KindProcess, []Item{{w, h}}} }
 	if !gone {

@@ -5,14 +5,14 @@ import (
 	"net/netip"
 )
 
-// Tunnel is what a VXLAN link is made with (RFC 7348): one remote end, nothing learnt
-// from what comes in. Any change of it makes the link anew.
+// Tunnel is the configuration of a VXLAN link (RFC 7348): one remote end, without learning. Any change of it recreates
+// the link.
 type Tunnel struct {
 	VNI           uint32 // 24 bits
 	Local, Remote netip.Addr
 	Port          uint16 // UDP
-	// Lost is observed only: why the tunnel leads nowhere now, "" if it leads to Remote.
-	// It makes the link differ from every wish.
+	// Lost is observed only: why the tunnel leads nowhere now, "" if it leads to Remote. It makes the link differ from
+	// every desired one.
 	Lost string
 }
 
@@ -27,12 +27,12 @@ func (t *Tunnel) text() string {
 	return s
 }
 
-// NoAddress says that a tunnel's own address is on no interface of the host.
+// NoAddress returns the error for a tunnel whose local address is on no interface of the host.
 func (t *Tunnel) NoAddress() string {
 	return fmt.Sprintf("the local address %s is on no interface of the host", t.Local)
 }
 
-// NoRoute says that no route of the host leads to a tunnel's other end.
+// NoRoute returns the error for a tunnel to whose other end the host has no route.
 func (t *Tunnel) NoRoute() string {
 	return fmt.Sprintf("no route leads from %s to the remote address %s", t.Local, t.Remote)
 }

@@ -1,14 +1,13 @@
 package netstate
 
-// withdrawn is the place, before all makes, of the i-th kind that goes with the addresses.
+// withdrawn is the place, before everything else, of the i-th kind that is removed with the addresses.
 func withdrawn(i int) int { return i - len(leaving) }
 
-// leaving are the kinds by which a network that is withdrawn is met by others, in the order
-// in which they go.
+// leaving are the kinds through which others reach a withdrawn network, in the order of their removal.
 var leaving = []Kind{KindRule, KindRoute, KindAddress, KindSysctl}
 
-// withdraws says whether a network stays on the host and leaves its subnet: the subnet may be
-// somebody's already, so no restore, no file and no process is waited for.
+// withdraws reports whether a network remains on the host and gives up its subnet: the subnet may belong to others
+// already, so the removal must not wait for a restore, a file or a process.
 func withdraws(have, want State) bool {
 	isAddress := func(o Object) bool { _, is := o.(Address); return is }
 	return len(want) > 0 && anyObject(have, isAddress) && !anyObject(want, isAddress)
@@ -23,9 +22,9 @@ func anyObject(s State, is func(Object) bool) bool {
 	return false
 }
 
-// closing is the place, among the makes, of a setting that is given up while others stay: before
-// the chains, which may hold back what it lets pass until it is gone. ForwardAll closes every
-// link, those too that are opened one by one in its stead: it goes just before they open.
+// closing is the place, in the first half, of a setting that is given up while others are kept: before the chains,
+// which may filter what it lets pass until it is removed. ForwardAll closes every link, including those that are opened
+// one by one instead: it is removed just before they are opened.
 func closing(id ID) int {
 	if id.Name == ForwardAll {
 		return phase(Sysctl{}) - 1
