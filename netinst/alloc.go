@@ -41,7 +41,7 @@ type Allocation struct {
 // adapters ever share one of them, and the order of adapters does not matter.
 //
 // A configured IP wins. A configured MAC wins too, except over a MAC that was generated for another adapter and is in
-// use: that one stays, and the new adapter gets an error. (Config refuses the generated MACs that it can foresee.) A
+// use: that one is kept, and the new adapter gets an error. (Config refuses the generated MACs that it can foresee.) A
 // new address is the lowest free one of the DHCP range; if none is free, that of the adapter removed longest ago, which
 // gets another address if it returns. The number of an adapter removed in this call is not reused in the same call,
 // because its link may still exist behind the chains of that number.

@@ -139,7 +139,7 @@ func newNetwork(in Input) (network, string) {
 	if nw.withdrawn != "" { // traffic leaves by no port; the links keep their MTU
 		nw.port, nw.ports = nil, nil
 	}
-	if in.Config.Inactive { // its DNS server still asks through the port
+	if in.Config.Inactive { // its DNS server still sends queries through the port
 		nw.ports = nil
 	}
 	return nw, why
@@ -210,7 +210,7 @@ func (nw network) links() []netstate.Object {
 	return objs
 }
 
-// link returns an adapter's link on the host; foreign means that another program makes it.
+// link returns an adapter's link on the host; foreign means that another program creates it.
 func (nw network) link(a Adapter) (l netstate.Link, foreign bool) {
 	k, u := a.Config.Key(), a.Config.UnderlayConfig
 	l = netstate.Link{Name: string(nw.hostIfName(a)), MAC: hostSideMAC(k, nw.Config.UUID), MTU: nw.mtu}

@@ -48,14 +48,14 @@ func (nw network) dnsmasqConf() string {
 	return strings.Join(lines, "\n") + "\n"
 }
 
-// forwardMax is the limit of open questions in dnsmasq, for all apps together. With its default of 150, one app that
-// asks for names no server answers has all others refused. The value is higher than what an app with the default
-// maxFlows can have open (dnsFrames), and takes 4 MB of memory.
+// forwardMax is the limit of open queries in dnsmasq, for all apps together. With its default of 150, one app that
+// queries names that no server answers makes dnsmasq refuse the queries of all others. The value is higher than what an
+// app with the default maxFlows can have open (dnsFrames), and takes 4 MB of memory.
 const forwardMax = 8192
 
 // dnsmasqForm is raised when a process started by a former release must not continue under this one: each raise
 // replaces every dnsmasq of a node in the first minute after the upgrade, and costs every network some answers. A
-// different or better wording of dnsmasq.conf is no reason: it takes effect at the next start.
+// different wording of dnsmasq.conf is no reason: it takes effect at the next start.
 const dnsmasqForm = 1
 
 // dnsmasqDigest covers the parameters that require a new dnsmasq when they change. It is computed over the text that

@@ -60,8 +60,8 @@ func FlowBound(u UnderlayNetworkConfig, c NetworkInstanceConfig, maxTracked int)
 // packets that the rules accept pass through A.
 //
 // Only the first packet of a flow reaches the counter (its entry is not CONFIRMED yet): the counter walks the list of
-// its flows, and a flow without answers is NEW with each packet. L is a chain of its own because a rewritten chain
-// counts from 0: changed rules do not touch it.
+// its flows, and a flow without answers is NEW with each packet. L is a separate chain because a rewritten chain counts
+// from 0: changed rules do not touch it.
 //
 // The counter leaves out closed TCP flows (nf_conncount.c, already_closed), which stay in the table for 120 s
 // (nf_conntrack_tcp_timeout_time_wait): an app that keeps opening and closing would fill it. So the TCP flows that an
@@ -93,10 +93,10 @@ func (nw network) allowing(a Adapter, verdict string) string {
 	return "-g " + nw.adapterChain(a, "A")
 }
 
-// dnsFrames limits an adapter's questions to its gateway's DNS: dnsmasq forwards those it cannot answer from a new port
+// dnsFrames limits an adapter's queries to its gateway's DNS: dnsmasq forwards those it cannot answer from a new port
 // each, and each is a flow of the node for 30 s (nf_conntrack_udp_timeout): 15,360 flows by default. An unanswered
-// question stays open for 10 s, and dnsmasq accepts no more than forwardMax: an adapter has fewer open than that.
-// Questions over TCP are counted where they are allowed (essentials).
+// query stays open for 10 s, and dnsmasq accepts no more than forwardMax: an adapter has fewer open than that. Queries
+// over TCP are counted where they are allowed (essentials).
 func (nw network) dnsFrames(a Adapter) string {
 	n := nw.flowBound(a)
 	return fmt.Sprintf("ether type ip ip daddr %s udp dport 53 limit rate over %d/second burst %d packets drop",

@@ -10,20 +10,20 @@ import (
 )
 
 // The guard is an nftables table that only the host state owns. Operations of other programs on iptables' tables
-// (`iptables -F`, a restore, `nft flush ruleset`) do not affect it, so they open nothing: an IPv4 packet from or to a
-// link of ours passes only with the mark that PassChain sets on packets that a network's chains have accepted.
+// (`iptables -F`, a restore, `nft flush ruleset`) do not affect it, so they open nothing: an IPv4 packet from or to
+// edgespan's links passes only with the mark that PassChain sets on packets that a network's chains have accepted.
 //
-//	forward, input, output, before filter: the mark is removed, whoever set it
+//	forward, input, output, before filter: the mark is removed
 //	filter (iptables):                     ES<n>-... -> ES-PASS: mark, ACCEPT
 //	forward, input, output, after filter:  without the mark: DROP
 //
 // A packet that an app sends out of the node leaves with the node's address or not at all: after source NAT, the guard
 // drops a packet that began its flow and was not translated, even if others have flushed the rules that translate.
 //
-// A packet that arrives by a port that we opened for networks, and is neither from nor to a network, is not forwarded
-// (forward.go). A packet with an address of a network that arrives by a foreign link is dropped before it is tracked.
-// The node's own queries to its helpers are not tracked: so it can check them even if the machine can't track more
-// flows.
+// A packet that arrives by a port that edgespan opened for networks, and is neither from nor to a network, is not
+// forwarded (forward.go). A packet with an address of a network that arrives by a foreign link is dropped before it is
+// tracked. The node's own queries to its helpers are not tracked: so it can check them even if the machine can't track
+// more flows.
 //
 // The cost per packet does not grow with the number of networks: the guard names only their subnets, in a set. Bridged
 // packets pass it too (br_netfilter). Networks whose chains were written by a release that did not mark packets are
@@ -46,7 +46,7 @@ func passChain() netstate.Chain {
 	}
 }
 
-// passing makes every chain of filter accept by PassChain alone.
+// passing changes the filter chains so that they accept packets only through PassChain.
 func passing(cs []netstate.Chain) []netstate.Chain {
 	for _, c := range cs {
 		if c.Family != netstate.IPv4 || c.Table != tableFilter {

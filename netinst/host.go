@@ -23,7 +23,7 @@ type HostNetwork struct {
 // edgespan is removed.
 //
 // The rules that lead packets from the root chains into networks are the Hooks of the networks' own chains and not part
-// of it. Unmarked are the numbers of networks whose chains were made by a release that set no mark: the guard spares
+// of it. Unmarked are the numbers of networks whose chains were written by a release that set no mark: the guard spares
 // them.
 func HostState(ns []HostNetwork, unmarked ...int) netstate.State {
 	s := netstate.State{}

@@ -172,9 +172,9 @@ func (nw network) rules() []netstate.Object {
 	return objs
 }
 
-// asksByOwnTable reports whether the network's DNS server needs the network's table: it asks from the node's own
-// address, by the main table, where the port may have another route than the configured one, or none. Only questions
-// from sockets bound to the port use it: no other traffic of the host may change its route.
+// asksByOwnTable reports whether the network's DNS server needs the network's table: it queries from the node's own
+// address, by the main table, where the port may have another route than the configured one, or none. Only queries from
+// sockets bound to the port use it: no other traffic of the host may change its route.
 func (nw network) asksByOwnTable() bool {
 	if nw.port == nil || len(nw.upstreamServers()) == 0 {
 		return false

@@ -6,9 +6,9 @@ import (
 	"edgespan/netinst/netstate"
 )
 
-// A switch network is a bridge of its own, with or without open ports: a port of the host, and the tunnels and members
-// of a cluster. It has no address, DHCP, DNS or routes: packets of its apps are bridged, and filtered by the same rules
-// as on a local network. Packets from one open port to another are not filtered.
+// A switch network is a separate bridge, with or without open ports: a port of the host, and the tunnels and members of
+// a cluster. It has no address, DHCP, DNS or routes: packets of its apps are bridged, and filtered by the same rules as
+// on a local network. Packets from one open port to another are not filtered.
 //
 //	raw PREROUTING: ES-PREROUTING (host): -i es<n> -> ES<n>-RAW: CT --zone 20000+n
 //

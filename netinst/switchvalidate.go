@@ -8,8 +8,8 @@ import (
 )
 
 // validateSwitch is Validate for a switch network. Its addresses are learnt and not assigned, so an end of a flow with
-// an unknown owner may be any adapter whose addresses are unknown: the entry stays only if each of them would allow it.
-// An entry removed without need is made again by the next packet of its first direction, if the rules allow that.
+// an unknown owner may be any adapter whose addresses are unknown: the entry is kept only if each of them would allow
+// it. An entry removed without need is recreated by the next packet of its first direction, if the rules allow that.
 func validateSwitch(nw network) func(netstate.Flow) bool {
 	return func(f netstate.Flow) bool {
 		if f.Zone != Zone(nw.n) || dhcpAsked(f) {

@@ -158,7 +158,7 @@ type AttachKind string
 const (
 	Veth     AttachKind = "veth"     // a pair of links, one of them in the app's network namespace
 	Tap      AttachKind = "tap"      // a tap device, for a virtual machine
-	External AttachKind = "external" // a link that another program makes and deletes
+	External AttachKind = "external" // a link that another program creates and deletes
 )
 
 // UnderlayNetworkConfig is the config of one adapter's connection.

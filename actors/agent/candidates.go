@@ -21,7 +21,7 @@ import (
 // be cancelled.
 const diskTimeout = 10 * time.Second
 
-// undoBegan is the outcome that a rollback waits for; the machine reports it by an effect of its own.
+// undoBegan is the outcome that a rollback waits for; the machine reports it by a separate effect.
 const undoBegan commitconfirm.What = "undo"
 
 // candidate is a config to be applied; the machine gets them one at a time.

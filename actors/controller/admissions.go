@@ -34,7 +34,7 @@ func newAdmissions() admissions {
 		outbox: map[kv.Key]bool{}}
 }
 
-// flagsAre takes over the flags of the controller's config, before any node learns its desired config of the same
+// flagsAre applies the flags of the controller's config, before any node learns its desired config of the same
 // revision.
 func (a *fleetActor) flagsAre(c actor.Context, doc config.Object) {
 	was := a.gates.On
@@ -55,7 +55,7 @@ func (a *fleetActor) gate(c actor.Context, id string, r *record) {
 	}
 }
 
-// ofRollouts takes over the keys that staged rollouts use, and collects the events for /rollout.
+// ofRollouts stores the keys that staged rollouts use, and collects the events for /rollout.
 func (a *fleetActor) ofRollouts(c actor.Context, e kv.Event, id string) {
 	k := e.Entry.Key
 	put := e.Kind == kv.EventPut

@@ -277,7 +277,7 @@ func (c *Controller) Export(ctx context.Context, reveal bool) (history.Files, ui
 	return f, w.State.Number, nil
 }
 
-// ownParts completes the controller's files with this replica's own parts, which are in a layer of its own.
+// ownParts completes the controller's files with this replica's own parts, which are in a separate layer.
 func (c *Controller) ownParts(w *ops.World, f *history.Files) error {
 	for file := range c.d.E2E {
 		own, err := w.State.Layer(history.Layer{Kind: history.E2E, Name: file + "/" + c.d.Replica})

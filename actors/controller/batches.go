@@ -96,7 +96,7 @@ func (d *deps) readHead(number uint64, from history.State, began bool, damaged [
 	return m
 }
 
-// headIs takes over the layers of a revision and applies the changes that waited for them.
+// headIs stores the layers of a revision and applies the changes that waited for them.
 func (a *fleetActor) headIs(c actor.Context, m headRead) {
 	if m.err != nil {
 		a.d.Log.Error("read the layers", zap.Error(m.err))
@@ -201,7 +201,7 @@ func (a *fleetActor) makeFleet() {
 	a.setHardware()
 }
 
-// layersAre takes over new layers.
+// layersAre applies new layers.
 func (a *fleetActor) layersAre(c actor.Context, m headRead, n *changes) {
 	if !a.began {
 		a.flagsAre(c, nil) // the flags of this process
@@ -220,7 +220,7 @@ func (a *fleetActor) layersAre(c actor.Context, m headRead, n *changes) {
 	a.state, a.began = m.state, true
 }
 
-// layerIs takes over a layer. A damaged layer leaves its last good document in place, and its nodes get no new config
+// layerIs applies a layer. A damaged layer leaves its last good document in place, and its nodes get no new config
 // until it is repaired.
 func (a *fleetActor) layerIs(c actor.Context, v history.Version, n *changes) {
 	l, doc := v.Layer, v.Document
@@ -293,8 +293,8 @@ func (a *fleetActor) damageOf(name string) error {
 	return nil
 }
 
-// topologyIs takes over the nodes of a topology. An unreadable topology changes nothing, so that a typing error makes
-// no node unknown.
+// topologyIs stores the nodes of a topology. An unreadable topology changes nothing, so that a typing error makes no
+// node unknown.
 func (a *fleetActor) topologyIs(doc config.Object) {
 	if doc == nil {
 		a.topology, a.gates.topology = map[string]bool{}, nil

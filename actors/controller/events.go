@@ -16,7 +16,7 @@ import (
 	"edgespan/config/kv"
 )
 
-// listed takes over a listing of all keys: known keys that it lacks become deletions.
+// listed queues a listing of all keys: known keys that it lacks become deletions.
 func (a *fleetActor) listed(l storage.Listing) {
 	c := kv.Batch{Revision: l.At, Events: l.Events}
 	if l.Head.Exists() {
@@ -141,7 +141,7 @@ func setValue[V any](a *fleetActor, e kv.Event, in map[string]V, id string) {
 	in[id] = v
 }
 
-// memberIs takes over a node that joined, was renamed or was forgotten.
+// memberIs records a node that joined, was renamed or was forgotten.
 func (a *fleetActor) memberIs(e kv.Event, id string, n *changes) {
 	was, before := a.members[id]
 	setValue(a, e, a.members, id)

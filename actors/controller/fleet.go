@@ -254,7 +254,7 @@ func (a *fleetActor) readLibrary() {
 	a.d.Send(a.self, libraryRead{l, err})
 }
 
-// libraryIs takes over the list of base files. If the first list can't be read, the fleet starts with an empty one.
+// libraryIs stores the list of base files. If the first list can't be read, the fleet starts with an empty one.
 func (a *fleetActor) libraryIs(c actor.Context, m libraryRead) {
 	if m.err != nil {
 		a.d.Log.Error("list the base files", zap.Error(m.err))

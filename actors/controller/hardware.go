@@ -112,7 +112,7 @@ func (d *deps) readKind(k fleet.Kind, learnt *baseConfig) (layers.Set, error) {
 	return set, nil
 }
 
-// kindIs takes over the layers of a kind and computes the desired configs of its nodes. A fault in the kind's files
+// kindIs stores the layers of a kind and computes the desired configs of its nodes. A fault in the kind's files
 // concerns those nodes only.
 func (a *fleetActor) kindIs(m kindRead) map[string]fleet.Touched {
 	has := a.kinds[m.kind.Name]

@@ -73,7 +73,7 @@ func isOfPeers(l history.Layer) bool {
 	return l.Kind == history.Peer || l.Kind == history.Cluster || l.Kind == history.Deployment
 }
 
-// peersAre takes over new descriptors.
+// peersAre stores new descriptors.
 func (a *fleetActor) peersAre(f *peer.Fleet) {
 	if f == nil {
 		return
@@ -95,7 +95,7 @@ func (a *fleetActor) around(name string) {
 	}
 }
 
-// underlayIs takes over the ports that a node reports.
+// underlayIs stores the ports that a node reports.
 func (a *fleetActor) underlayIs(e kv.Event, id string) {
 	setEntry(e, a.peers.underlays, id)
 	delete(a.peers.ports, id)

@@ -133,7 +133,7 @@ func (a *fleetActor) refusal(m nodes.Learnt) error {
 	return nil
 }
 
-// proposedIs takes over a stored proposal.
+// proposedIs records a stored proposal.
 func (a *fleetActor) proposedIs(e kv.Event, id string) {
 	setValue(a, e, a.proposals, id)
 	if e.Kind != kv.EventPut {
@@ -141,7 +141,7 @@ func (a *fleetActor) proposedIs(e kv.Event, id string) {
 	}
 }
 
-// acceptedIs takes over what was accepted for a board.
+// acceptedIs records what was accepted for a board.
 func (a *fleetActor) acceptedIs(e kv.Event, board string) {
 	delete(a.learnt, board)
 	if e.Kind != kv.EventPut {

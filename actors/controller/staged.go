@@ -22,7 +22,7 @@ func (c *Controller) CommandRollout(ctx context.Context, by fleetapi.Caller, num
 	if err != nil {
 		return err
 	}
-	revisions := slices.DeleteFunc(slices.Clone(s.Revisions), func(n uint64) bool { return n == 0 }) // which nobody wrote
+	revisions := slices.DeleteFunc(slices.Clone(s.Revisions), func(n uint64) bool { return n == 0 }) // not made by a write
 	if what == fleetapi.RevertRollout && len(revisions) == 0 {
 		const allowed = "restore its previous base files, or run 'edgespan rollout abort' without --revert"
 		return fmt.Errorf("revert rollout %d: %w: not made by a write: %s", number, fleetapi.ErrRefused, allowed)

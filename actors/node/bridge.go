@@ -107,7 +107,7 @@ func newBridgeOutputs(t *api.Topics, key string) bridgeOutputs {
 	return o
 }
 
-// newBridge makes the bridge manager of one network. Its UUID is its only argument (seed "Bridge manager").
+// newBridge returns the bridge manager of one network. Its UUID is its only argument (seed "Bridge manager").
 func (d *deps) newBridge(ni uuid.UUID) actor.Actor { return &bridge{d: d, id: ni, key: ni.String()} }
 
 func (b *bridge) Receive(c actor.Context) {

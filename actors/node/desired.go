@@ -69,7 +69,7 @@ func (m *migratedDisk) Read(name string) ([]byte, error) {
 	for _, slot := range []commitconfirm.Slot{commitconfirm.SlotConfirmed, commitconfirm.SlotCopy} {
 		if err := m.Write(string(slot), content); err != nil {
 			m.log.Error("migrate the last good config of an earlier version", zap.Error(err))
-			return content, nil // the file stays, so that the next start can read it again
+			return content, nil // the file is kept for the next start
 		}
 	}
 	m.log.Info("using the last good config of an earlier version as the confirmed one", zap.Uint64("gen", record.Seq))

@@ -20,8 +20,8 @@ const eventsKept = 1000
 // eventsID is the id of the events actor below the router; other actors send it their events.
 const eventsID = "router/events"
 
-// events keeps the newest eventsKept events on a topic of its own. A reader gets the stored events and then the new
-// ones; a slow reader delays no one.
+// events keeps the newest eventsKept events on its own topic. A reader gets the stored events and then the new ones; a
+// slow reader delays no one.
 type events struct {
 	d       *deps
 	pub     *pubsub.Publisher[nodeapi.Event]

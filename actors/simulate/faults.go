@@ -14,7 +14,7 @@ import (
 // Fault is a node's fault, which begins when it is pushed its first config, or the one of Options.FaultsAt.
 type Fault string
 
-// The faults. A node does not recover from the first two while its config stays the same, and from a hang only when it
+// The faults. A node does not recover from the first two while its config is unchanged, and from a hang only when it
 // gets another config: its controller has to report them.
 const (
 	Reject     Fault = "reject"     // it rejects every pushed config

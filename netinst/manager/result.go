@@ -38,7 +38,7 @@ func (m *Manager) applied(e Applied) []Effect {
 	for _, k := range m.keys() {
 		fs := byAdapter[k]
 		if m.adapters[k].lease.Number == 0 {
-			// An adapter never made by this incarnation: an object that cannot be removed may be its, from an earlier
+			// An adapter that this incarnation never applied: an object that can't be removed may be its own, from an earlier
 			// incarnation. It must not be reported as removed.
 			fs = append(slices.Clone(fs), byAdapter[netinst.AdapterKey{}]...)
 		}

@@ -28,9 +28,9 @@ type Peer struct {
 	MTU   int
 }
 
-// Link is a network link: it exists, with these attributes, up or not. Every link of ours has addr_gen_mode none. The
-// Alias holds the owner's mark and, for a veth, the values last set on its peer (VethMark), so that a change of the
-// desired peer shows on the host side alone.
+// Link is a network link: it exists, with these attributes, up or not. Every link that edgespan creates has
+// addr_gen_mode none. The Alias holds the owner's mark and, for a veth, the values last set on its peer (VethMark), so
+// that a change of the desired peer shows on the host side alone.
 type Link struct {
 	Name  string
 	Type  LinkType
@@ -86,9 +86,9 @@ func (l Link) mark() (VethMark, bool) {
 	return ParseVethMark(l.Alias)
 }
 
-// BridgeAttrs are the attributes of every bridge of ours, by their names in ip-link(8). The nf_call ones pass bridged
-// packets to the adapters' chains. The others are the kernel's defaults, on which the data path relies: with an ageing
-// time of 0 every frame is flooded; with stp or vlan_filtering ports stop forwarding.
+// BridgeAttrs are the attributes of every bridge that edgespan creates, by their names in ip-link(8). The nf_call ones
+// pass bridged packets to the adapters' chains. The others are the kernel's defaults, on which the data path relies:
+// with an ageing time of 0 every frame is flooded; with stp or vlan_filtering ports stop forwarding.
 func BridgeAttrs() map[string]uint64 {
 	return map[string]uint64{
 		"nf_call_iptables": 1, "nf_call_ip6tables": 1, "nf_call_arptables": 0,

@@ -130,7 +130,7 @@ func (r Route) Needs() []ID {
 	if r.Dev == "" {
 		return nil
 	}
-	n := []ID{{KindPort, r.Dev}} // fails only for links of ours; others are external
+	n := []ID{{KindPort, r.Dev}} // fails only for edgespan's links; others are external
 	if r.After != (ID{}) {
 		n = append(n, r.After)
 	}
@@ -259,9 +259,9 @@ type Probe struct {
 	IP   string // the expected address; "" accepts any answer, for records of an earlier release
 }
 
-// Process is a long-running helper in a session of its own that outlives us. It counts as present if it answered its
-// Probe. A change of Digest requires a replacement, a change of Reload only a SIGHUP. The command line is used for the
-// next start: a process that was started with another one keeps running.
+// Process is a long-running helper in its own session, which outlives the daemon. It counts as present if it answered
+// its Probe. A change of Digest requires a replacement, a change of Reload only a SIGHUP. The command line is used for
+// the next start: a process that was started with another one keeps running.
 type Process struct {
 	Name   string   // unique per owner, such as "ni/1/dnsmasq"; also its folder for pid, log and leases
 	Argv   []string // Argv[0] is searched in PATH

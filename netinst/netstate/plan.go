@@ -134,7 +134,7 @@ func removal(o Object) int {
 	return 99
 }
 
-// step is an op and its place in the first or the second half of a plan.
+// step is an op and its place in the first half (makes) or the second half (breaks) of a plan.
 type step struct {
 	op    Op
 	phase int

@@ -1,7 +1,7 @@
 package netstate
 
 // Port is the running state of a link: up and, if Master is set, enslaved to that bridge. Without it the link is down
-// and in no bridge. It is an object of its own because a link joins its bridge only after its chains are in place.
+// and in no bridge. It is a separate object because a link joins its bridge only after its chains are in place.
 //
 // A Foreign port is of a link that another program created and that we only enslave: without it the link is in no
 // bridge; nothing else of the link is ever changed. The kernel's list of the bridge's links identifies it: a link that

@@ -3,11 +3,11 @@ package netstate
 import "slices"
 
 // Sysctl is one kernel setting below /proc/sys of our network namespace. Its removal restores the previous value, if
-// our value is still set and no other program has come to rely on it.
+// edgespan's value is still set and no other program has come to rely on it.
 type Sysctl struct {
 	Key   string // such as "net/ipv4/conf/eth0/forwarding"
 	Value string
-	Link  string // the link of ours whose setting it is; "" for none
+	Link  string // edgespan's link whose setting it is; "" for none
 }
 
 func (s Sysctl) ID() ID { return ID{KindSysctl, s.Key} }
@@ -29,7 +29,7 @@ const ForwardAll = "net/ipv4/ip_forward"
 type Forwarding struct {
 	All     bool     // ForwardAll: the host forwards by itself
 	On, Off []string // foreign links, sorted
-	Opened  []string // those of On or Off that were off before we opened them
+	Opened  []string // those of On or Off that were off before edgespan opened them
 }
 
 // Equal reports whether two values are equal.

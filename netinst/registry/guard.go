@@ -60,7 +60,7 @@ var (
 	searches    = backoff.Backoff{First: time.Second, Max: netinst.CheckEvery}
 )
 
-// FindOwners asks for an OwnersFound after a while: the guard spares networks whose chains were made by a former
+// FindOwners asks for an OwnersFound after a while: the guard spares networks whose chains were written by a former
 // release, until their managers have rewritten them.
 type FindOwners struct{ After time.Duration }
 

@@ -108,7 +108,7 @@ type member struct {
 	desired bool
 	spawned bool
 	since   uint64 // the first host apply that included it
-	// unmarked means that its chains were made by a former release, and the guard spares it.
+	// unmarked means that its chains were written by a former release, and the guard spares it.
 	unmarked bool
 }
 

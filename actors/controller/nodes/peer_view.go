@@ -24,7 +24,7 @@ func (v *PeerView) Gone() []peer.Gone { return v.has }
 // partView is what is shown of a parameter in addition to its state.
 type partView struct {
 	Dependencies []string  `json:"dependencies,omitempty"`
-	Reported     string    `json:"reported,omitempty"` // what the node said
+	Reported     string    `json:"reported,omitempty"` // as the node reported it
 	Attempts     int       `json:"attempts,omitempty"`
 	NextTry      time.Time `json:"nextTry,omitzero"`
 	Describes    string    `json:"describes,omitempty"`

@@ -47,7 +47,7 @@ type generations struct {
 	count                kv.Revision // that wrote the generation last
 }
 
-// wants takes over a desired config. Its generation is stored before the machine gets it; a newer config replaces one
+// wants handles a desired config. Its generation is stored before the machine gets it; a newer config replaces one
 // whose generation is being stored.
 func (n *node) wants(w Desired) {
 	n.next = &w

@@ -194,7 +194,7 @@ func (a *rolloutActor) runPending() {
 	a.openGates()
 }
 
-// applyChanges takes over changes from the fleet.
+// applyChanges applies changes from the fleet.
 func (a *rolloutActor) applyChanges(m Changes) {
 	switch {
 	case !m.Staging.On, a.cause.Number == 0:
@@ -278,7 +278,7 @@ func (a *rolloutActor) event(e kv.Event) {
 	}
 }
 
-// memberIs takes over a node that joined, was renamed or was forgotten.
+// memberIs records a node that joined, was renamed or was forgotten.
 func (a *rolloutActor) memberIs(w *staged.Node, name string) {
 	if w.Name == name {
 		return
@@ -294,7 +294,7 @@ func (a *rolloutActor) memberIs(w *staged.Node, name string) {
 	}
 }
 
-// rolloutIs takes over a stored rollout. It skips what this leader stored itself.
+// rolloutIs records a stored rollout. It skips what this leader stored itself.
 func (a *rolloutActor) rolloutIs(e kv.Event, id string) {
 	number, is := staged.NumberOf(id)
 	if !is || e.Entry.ModRevision <= a.at[number] {

@@ -137,8 +137,8 @@ func (a *leaderActor) begin(by kv.Leadership) {
 	}
 }
 
-// stepDown cancels the work of the leader. The fence rejects transactions that are already on their way to the store
-// once another replica leads.
+// stepDown cancels the work of the leader. Once another replica leads, the fence rejects transactions that are still in
+// flight.
 func (a *leaderActor) stepDown() {
 	if a.leads != nil {
 		a.end()
@@ -148,7 +148,7 @@ func (a *leaderActor) stepDown() {
 	clear(a.doing)
 }
 
-// mailed takes over a key of the leader's outbox.
+// mailed records a request in the leader's outbox.
 func (a *leaderActor) mailed(e kv.Event) {
 	k := e.Entry.Key
 	if o := ValueOf[leaderRequest](e); o.Lease == 0 || o.Answered || o.Withdrawn {
