@@ -14,7 +14,7 @@ import (
 type freshness struct {
 	ask   func() (kv.Revision, error)
 	woken chan struct{}   // holds a value if a caller waits
-	ended <-chan struct{} // no more answers
+	ended <-chan struct{} // closed at the end of the replica
 
 	mu   sync.Mutex
 	next *question // the next query; nil: no caller waits

@@ -62,7 +62,7 @@ type fleetActor struct {
 
 	queue    []kv.Batch
 	upTo     int  // how many batches of the queue belong to the layers being read
-	reading  bool // of the layers is under way
+	reading  bool // a read of the layers is in progress
 	rollouts []*following
 	admits   []admission     // callers that wait until a node is known
 	located  map[string]bool // by id; nodes whose address may be missing in the tunnels that lead to them
@@ -254,7 +254,7 @@ func (a *fleetActor) readLibrary() {
 	a.d.Send(a.self, libraryRead{l, err})
 }
 
-// libraryIs stores the list of base files. If the first list can't be read, the fleet starts with an empty one.
+// libraryIs stores the list of base files. If the first list can't be read, the controller ends.
 func (a *fleetActor) libraryIs(c actor.Context, m libraryRead) {
 	if m.err != nil {
 		a.d.Log.Error("list the base files", zap.Error(m.err))

@@ -112,8 +112,8 @@ func interest(r stateloop.Review, s stateloop.State) int {
 	return 3
 }
 
-// pause returns when to update the other replicas: changes of a second are collected, and the more there is to report
-// of a node, the more rarely.
+// pause returns the delay of the next update of the other replicas: changes of a second are collected, and the more
+// there is to report of a node, the more rarely.
 func (n *node) pause() time.Duration {
 	next := n.reported.Add(time.Duration(len(n.announced)) * time.Second / ReportPace)
 	return max(showAfter, next.Sub(n.d.Now()))

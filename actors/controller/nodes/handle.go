@@ -50,7 +50,7 @@ type Row struct {
 	Why string
 }
 
-// rowKey is the part of a row whose change is a transition.
+// rowKey is the state in a row, without its reason.
 type rowKey struct {
 	State            fleet.State
 	managed, ready   bool

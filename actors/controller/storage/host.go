@@ -63,6 +63,7 @@ func (h *Host) Request(ctx context.Context, who *actor.PID, question any) (any, 
 	}
 }
 
+// Send sends an actor a message.
 func (h *Host) Send(who *actor.PID, message any) { h.System.Root.Send(who, message) }
 
 // Leaf runs code that blocks outside of the actors. A panic in it ends the process.
