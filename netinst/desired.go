@@ -175,6 +175,7 @@ func (nw network) hostIfName(a Adapter) IfName {
 	return HostSide(nw.n, a.Lease.Number, a.Config.UnderlayConfig)
 }
 
+// HostSide returns the name of the host's side of an adapter: the configured one, or that of the adapter's number.
 func HostSide(n, number int, u UnderlayNetworkConfig) IfName {
 	if u.HostIfName != "" && u.Kind != Veth {
 		return u.HostIfName

@@ -39,7 +39,7 @@ type Disk interface {
 	Write(name string, content []byte) error
 	// WriteSpare replaces the copy of another file. A power cut soon after may leave it old, new or damaged.
 	WriteSpare(name string, content []byte) error
-	// Remove removes a file without waiting for the disk. A missing file is no error.
+	// Remove removes a file; it need not wait until the removal is on disk. A missing file is no error.
 	Remove(name string) error
 }
 

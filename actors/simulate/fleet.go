@@ -82,6 +82,7 @@ type Fleet struct {
 	armed  atomic.Bool
 }
 
+// Start boots all nodes.
 func Start(o Options) (*Fleet, error) {
 	if len(o.Plan) != len(o.Names) {
 		return nil, fmt.Errorf("simulate: a plan of %d nodes for %d names", len(o.Plan), len(o.Names))
