@@ -16,7 +16,7 @@ type Facts struct {
 	Outdated  []int    // PIDs of our dnsmasqs whose program has been replaced since they started
 	Iptables  Iptables // zero if it was not examined
 	// Flushable means that a flush of the ruleset by others removes our tables: the kernel has no tables that only their
-	// owner can change (Linux before 6.9).
+	// owner can change and that persist without it (Linux before 6.9).
 	Flushable bool
 	// Helpers are the dnsmasqs of our node; HelperUser reports whether the machine has a user for them.
 	Helpers    []Helper

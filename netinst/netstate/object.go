@@ -109,7 +109,7 @@ const (
 	Unreachable RouteType = "unreachable"
 )
 
-// Route is one route of protocol RouteProtocol in one of our tables.
+// Route is one route of protocol RouteProtocol in one of edgespan's tables.
 type Route struct {
 	Table  int
 	Dst    string // "0.0.0.0/0" for the default route

@@ -23,7 +23,8 @@ const (
 	holdsBeyond = 8         // times Retention.Bytes: above that the leader compacts in spite of a backup
 )
 
-// BackUp streams the current content of the store, and keeps its revision from being compacted until then.
+// BackUp streams the current content of the store, and keeps its revision from being compacted until the stream is
+// complete.
 func (d *Access) BackUp(ctx context.Context, version string) (func(context.Context, io.Writer) error, error) {
 	release := d.hold(ctx)
 	s, err := backup.Open(d.Reader(ctx), backup.Header{Version: version, Store: d.store.ID(), Time: d.Now()})
