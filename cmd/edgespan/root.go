@@ -18,8 +18,7 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// run executes the command line and returns its exit code; what went wrong is said on
-// Err, one line each.
+// run executes the command line and returns its exit code. It prints errors on Err, one line each.
 func run(ctx context.Context, s term.Streams, args []string) int {
 	a := &reach.App{Streams: s}
 	return a.Run(ctx, newRoot(a), args)
@@ -37,7 +36,6 @@ EDGESPAN_STATE_DIR, EDGESPAN_CONFIG; for a controller EDGESPAN_CONTROLLER,
 EDGESPAN_TOKEN_FILE, EDGESPAN_CA_FILE, EDGESPAN_CA_SHA256, EDGESPAN_CONTEXT and
 EDGESPAN_CONTEXTS. NO_COLOR switches colours off.`
 
-// newRoot builds the command tree.
 func newRoot(a *reach.App) *cobra.Command {
 	root := a.NewRoot("edgespan", "Run and control the network daemon of an edge node, and its fleet controller",
 		aboutProgram)
@@ -59,8 +57,8 @@ func newRoot(a *reach.App) *cobra.Command {
 	return root
 }
 
-// oldRollback lets `rollback` of a node take a REVISION, by which it was the rollback of layers before these had a
-// command of their own; it says what to type now.
+// oldRollback makes `rollback` of a node accept a REVISION and roll back layers, as it did before layers had a
+// rollback command of their own. It prints the new command.
 func oldRollback(node, layers *cobra.Command) {
 	layers.Flags().VisitAll(func(f *pflag.Flag) {
 		hidden := *f
@@ -93,7 +91,7 @@ func oldRollback(node, layers *cobra.Command) {
 	}
 }
 
-// below is a command by the words that name it.
+// below returns the command that the words name.
 func below(root *cobra.Command, words ...string) *cobra.Command {
 	for _, word := range words {
 		root = root.Commands()[slices.IndexFunc(root.Commands(), func(c *cobra.Command) bool { return c.Name() == word })]
@@ -101,7 +99,7 @@ func below(root *cobra.Command, words ...string) *cobra.Command {
 	return root
 }
 
-// inGroup puts commands under one heading of the help.
+// inGroup lists commands under one heading of the help.
 func inGroup(id string, commands []*cobra.Command) {
 	for _, c := range commands {
 		c.GroupID = id

@@ -22,14 +22,15 @@ import (
 	"edgespan/platform/confdir"
 )
 
-// Where the seed has what a node is; read where no flag names another file and they are there.
+// Default files that describe a node (the seed names them). They are read if they exist and no flag names another
+// file.
 const (
 	versionFile  = "/etc/tgversion"
 	nodeInfoFile = "/var/run/node_info"
 )
 
-// withDefaults fills in the files that are there by convention, below root: "" but for tests. One
-// that says nothing is left: it keeps no node from starting.
+// withDefaults fills in the default files that exist below root, which is "" except in tests. It ignores a file
+// without content: such a file must not stop a node from starting.
 func (f aboutFiles) withDefaults(root string) aboutFiles {
 	if _, err := firstLine(root + versionFile); f.Version == "" && err == nil {
 		f.Version = root + versionFile
@@ -40,11 +41,11 @@ func (f aboutFiles) withDefaults(root string) aboutFiles {
 	return f
 }
 
-// boardKey is the line of the node's info file that tells the board.
+// boardKey is the key of the board's line in the node's info file.
 const boardKey = "HW_BOARD_ID"
 
-// about reads what a node is. What is named and can't be read is an error: a node that took
-// itself for another one would get another one's config.
+// about reads the node's name, versions, board, metadata and base layers. If a named file can't be read, it returns an
+// error: a node with the wrong identity would get the config of another node.
 func about(o nodeOptions, log *zap.Logger) (agent.Facts, error) {
 	var f agent.Facts
 	var errs [5]error
@@ -62,11 +63,11 @@ func about(o nodeOptions, log *zap.Logger) (agent.Facts, error) {
 	f.Actions, errs[4] = actionTable(o.About.Actions)
 	bases, err := nodeBases(&f, o.About.BaseDir)
 	f.Bases = bases
-	f.Name, _ = os.Hostname() // for people
+	f.Name, _ = os.Hostname() // for display only
 	return f, errors.Join(append(errs[:], err)...)
 }
 
-// softwareVersion is our version string for what git describe said.
+// softwareVersion converts the output of git describe into a version string.
 func softwareVersion(described string) string {
 	plain := strings.TrimPrefix(described, "v")
 	plain, _, _ = strings.Cut(plain, "-")
@@ -88,7 +89,7 @@ func firstLine(file string) (string, error) {
 	return string(line), nil
 }
 
-// board reads the line HW_BOARD_ID of an info file; without one the board is unknown.
+// board returns the value of HW_BOARD_ID in an info file, or "" if the file has no such line.
 func board(file string) (string, error) {
 	text, err := os.ReadFile(file)
 	if err != nil {
@@ -103,7 +104,7 @@ func board(file string) (string, error) {
 	return "", nil
 }
 
-// nodeMetadata is the embedded metadata, with a vendor's laid beside it.
+// nodeMetadata returns the embedded metadata, merged with a vendor's.
 func nodeMetadata(file string, log *zap.Logger) (*metadata.Metadata, error) {
 	m, faults := metadata.Parse(schema.NodeMetadata(), metadata.Options{})
 	if faults != nil {
@@ -145,8 +146,8 @@ func actionTable(file string) (action.Table, error) {
 	return t, nil
 }
 
-// nodeBases are the embedded base layers and those of a folder, whose hardware layers for
-// the node's board come along.
+// nodeBases returns the embedded base layers and those of a folder, including the folder's hardware layers for the
+// node's board.
 func nodeBases(f *agent.Facts, folder string) (map[string]config.Object, error) {
 	bases := schema.NodeBases()
 	if folder == "" {
@@ -162,7 +163,7 @@ func nodeBases(f *agent.Facts, folder string) (map[string]config.Object, error) 
 			return nil, err
 		}
 	}
-	maps.Copy(named, bases) // embedded first: what both have is ours
+	maps.Copy(named, bases) // the embedded layer wins
 	c := dir.Library.Choose(layers.Versions{Software: f.Software, Firmware: f.Firmware, Board: f.Board})
 	if c.Hardware == "" {
 		return named, nil

@@ -21,12 +21,12 @@ import (
 	"edgespan/platform/store"
 )
 
-// controllerFile is the file of the state folder that says which controller a node joined.
+// controllerFile is the file of the state folder that names the controller that the node joined.
 const controllerFile = "controller.json"
 
-// membership is what a node knows of its fleet, beside its credentials.
+// membership is what a node stores about its fleet, apart from its credentials.
 type membership struct {
-	Controller string `json:"controller"` // HOST:PORT, or several joined by commas
+	Controller string `json:"controller"` // HOST:PORT, or several separated by commas
 	Name       string `json:"name"`
 }
 
@@ -35,7 +35,7 @@ type joinOptions struct {
 	token, pin, stateDir string
 }
 
-// NewJoin is the command `join`.
+// NewJoin returns the command `join`.
 func NewJoin(a *reach.App) *cobra.Command {
 	var o joinOptions
 	cmd := &cobra.Command{
@@ -110,12 +110,12 @@ func join(ctx context.Context, s term.Streams, o joinOptions) error {
 	return nil
 }
 
-// nodeID is the id of the node; runs says that a daemon holds the state folder.
+// nodeID returns the node's ID. runs reports whether a daemon holds the state folder.
 func nodeID(stateDir string) (id uuid.UUID, runs bool, err error) {
 	journal, err := store.OpenJournal(stateDir)
 	switch {
 	case errors.Is(err, store.ErrLocked):
-		runs = true // it made the id at its start
+		runs = true // the daemon created the ID when it started
 	case err != nil:
 		return id, false, fmt.Errorf("open journal: %w", err)
 	default:
@@ -127,7 +127,7 @@ func nodeID(stateDir string) (id uuid.UUID, runs bool, err error) {
 	return id, runs, nil
 }
 
-// fleetOf reads which fleet a node is part of; without one the credentials are nil.
+// fleetOf reads which fleet the node is part of. The credentials are nil if it has joined none.
 func fleetOf(stateDir string, id uuid.UUID) (membership, *pki.Credentials, error) {
 	var m membership
 	text, err := os.ReadFile(filepath.Join(stateDir, controllerFile))

@@ -22,63 +22,63 @@ import (
 	"edgespan/platform/daemon"
 )
 
-// The one daemon of a network namespace holds a file of the lock folder, and the abstract
-// socket by which releases before that know one another (docs/architecture.md, law 5).
+// Two locks allow one daemon per network namespace: a file of the lock folder, and the abstract socket that older
+// releases used (docs/architecture.md, law 5).
 const (
 	nodeLock    = "@edgespan-node"
 	nodeLockDir = "/run/edgespan"
 )
 
-// nodeOptions is where a daemon finds and keeps its things.
+// nodeOptions are the paths and settings of a daemon.
 type nodeOptions struct {
-	Config   string // node config file
-	StateDir string // what must last: journal, last good config
-	RunDir   string // what a reboot may take: conf files, control socket
+	Config   string // the node's config file
+	StateDir string // survives a reboot: journal, last good config
+	RunDir   string // may be lost at a reboot: conf files, control socket
 	Socket   string
 	Version  string
 	Level    zap.AtomicLevel // of the log
 	About    aboutFiles
-	Strict   bool   // what is damaged in the state folder is an error
-	Warning  string // what the start met before this, "" for nothing
-	// ResolverRoot is for tests and the demo: the folder that stands for "/" where the files of
-	// other programs are read for DNS servers.
+	Strict   bool   // damage in the state folder is an error
+	Warning  string // a warning from before the start, or ""
+	// ResolverRoot replaces "/" in tests and in the demo: the daemon looks for DNS servers in other programs' files below
+	// it.
 	ResolverRoot string
 }
 
-// aboutFiles are the files that say what the node is and can do; "" for none.
+// aboutFiles are the files that describe the node; "" is none.
 type aboutFiles struct {
-	Version, Firmware string // the version string is the first line
+	Version, Firmware string // the first line is the version string
 	Info              string // KEY=value lines: HW_BOARD_ID
-	Metadata          string // of a vendor, beside the embedded
-	BaseDir           string // of a vendor, beside the embedded
-	Actions           string // what is done for post-config actions
+	Metadata          string // a vendor's, merged with the embedded
+	BaseDir           string // a vendor's, in addition to the embedded
+	Actions           string // the commands of post-config actions
 }
 
-// runningNode is a started node: what `node` needs of the actor tree.
+// runningNode is a started node, as `node` needs it.
 type runningNode interface {
 	nodeapi.Backend
-	// Reload re-reads the config file (SIGHUP).
+	// Reload rereads the config file (SIGHUP).
 	Reload()
-	// Done gives the cause once the top actor has ended by itself.
+	// Done receives the cause once the top actor has ended by itself.
 	Done() <-chan error
-	// Stop ends the actors and leaves the data plane as it is.
+	// Stop ends the actors and leaves the data plane running.
 	Stop(ctx context.Context) error
 }
 
-// startFunc puts platform and actors together and starts them.
+// startFunc connects platform and actors and starts them.
 type startFunc func(ctx context.Context, o nodeOptions, log *zap.Logger) (runningNode, error)
 
-// program is the program of `node`.
+// program runs the command `node`.
 type program struct {
 	*reach.App
-	start   startFunc    // makes the daemon
-	again   func() error // starts it in its own place once more
-	lock    string       // the abstract socket that keeps a second daemon away
-	lockDir string       // where the file is that does, too
+	start   startFunc    // starts the node
+	again   func() error // executes the program again in this process
+	lock    string       // the abstract socket that excludes a second daemon
+	lockDir string       // the folder of the lock file
 	version string
 }
 
-// New is the command `node` of this process.
+// New returns the command `node`.
 func New(a *reach.App, version string) *cobra.Command {
 	return newNode(a, program{start: startNode, again: startAgain, lock: nodeLock, lockDir: nodeLockDir, version: version})
 }
@@ -134,12 +134,12 @@ The commands below it ask a controller for the config of single nodes.`,
 	cmd.Flags().StringVar(&o.Config, "config", "", "node config file (default "+reach.DefaultConfig+")")
 	f.StringVar(&o.ResolverRoot, "resolver-root", "",
 		"root folder of the files with the DNS servers that other programs learnt")
-	_ = f.MarkHidden("resolver-root") // it exists
+	_ = f.MarkHidden("resolver-root") // the flag exists
 	cmd.Flags().StringVar(&o.StateDir, "state-dir", "", "state folder (default "+reach.DefaultStateDir+")")
 	return cmd
 }
 
-// clean makes every path absolute: the daemon's children run in /.
+// clean makes every path absolute, since the daemon's children run in /.
 func (o *nodeOptions) clean() error {
 	for _, p := range []*string{
 		&o.Config, &o.StateDir, &o.RunDir, &o.Socket,
@@ -157,10 +157,10 @@ func (o *nodeOptions) clean() error {
 	return nil
 }
 
-// runNode runs one daemon until ctx ends or its top actor does.
+// runNode runs one daemon until ctx or its top actor ends.
 func (a program) runNode(ctx context.Context, o nodeOptions, hup <-chan os.Signal) error {
 	if a.Env("GOGC") == "" {
-		debug.SetGCPercent(50) // an edge node has little memory, and its daemon little to do
+		debug.SetGCPercent(50) // an edge node has little memory, and its daemon has little work
 	}
 	go daemon.ReturnMemory(ctx, daemon.NodeMemory)
 	lock, warning, err := a.lockNamespace(ctx)
@@ -168,15 +168,15 @@ func (a program) runNode(ctx context.Context, o nodeOptions, hup <-chan os.Signa
 		return err
 	}
 	o.Warning = warning
-	defer func() { _ = lock.Close() }() // the kernel does it too
-	// The state folder is made with the journal, which goes on without. dnsmasq is no root's and
-	// must reach its files below the run folder.
+	defer func() { _ = lock.Close() }() // the kernel would release it too
+	// Opening the journal creates the state folder, and the daemon also runs without it. dnsmasq is unprivileged and must
+	// reach its files below the run folder.
 	if err := os.MkdirAll(o.RunDir, 0o755); err != nil {
 		return fmt.Errorf("make folder: %w", err)
 	}
-	o.Level = zap.NewAtomicLevel() // info, until the config says otherwise
+	o.Level = zap.NewAtomicLevel() // info, until the config sets another level
 	log := term.NewLogger(a.Err, o.Level)
-	defer func() { _ = log.Sync() }() // stderr can not be synced on a terminal
+	defer func() { _ = log.Sync() }() // a terminal can't be synced
 	d, err := a.start(ctx, o, log)
 	if err != nil {
 		return fmt.Errorf("start node: %w", err)
@@ -200,14 +200,13 @@ func (a program) runNode(ctx context.Context, o nodeOptions, hup <-chan os.Signa
 	}
 	log.Info("node stopped; its networks keep running", zap.Error(cause))
 	if errors.Is(cause, errRestart) {
-		_ = log.Sync() // nothing is deferred past this
+		_ = log.Sync() // exec runs no deferred calls
 		return a.again()
 	}
 	return cause
 }
 
-// startAgain puts a new program in the place of this one: systemd sees one that goes on, and
-// what was installed meanwhile runs.
+// startAgain executes the installed program in this process, so that systemd sees no exit and an upgrade takes effect.
 func startAgain() error {
 	self, err := os.Executable()
 	if err != nil {
@@ -219,7 +218,7 @@ func startAgain() error {
 	return nil
 }
 
-// attend waits for the end and says whether the socket is still being served.
+// attend waits for the end and reports whether the socket is still served.
 func attend(ctx context.Context, d runningNode, hup <-chan os.Signal, served <-chan error) (cause error, serving bool) {
 	for {
 		select {
@@ -238,8 +237,8 @@ func attend(ctx context.Context, d runningNode, hup <-chan os.Signal, served <-c
 	}
 }
 
-// lockNamespace takes the node's lock, or says that a daemon lives here already. warning is
-// what somebody should know of it.
+// lockNamespace takes the node's lock, or returns ErrConflict if another daemon runs in the namespace. warning is for
+// the operator.
 func (a program) lockNamespace(ctx context.Context) (lock *daemon.NamespaceLock, warning string, err error) {
 	lock, warnings, err := daemon.LockNamespace(ctx, a.lockDir, a.lock)
 	if errors.Is(err, daemon.ErrTaken) {

@@ -27,14 +27,14 @@ import (
 	"edgespan/platform/store"
 )
 
-// node is a started node with what it was put together from.
+// node is a started node and its parts.
 type node struct {
 	*tree.Node
 	host    *host.Host
 	journal *store.Buffered
 	notify  func(string)
-	again   atomic.Bool   // the end is that of a restart
-	ends    chan error    // what Done gives
+	again   atomic.Bool   // the end is a restart
+	ends    chan error    // what Done returns
 	linked  chan struct{} // closed when the link to the controller has ended
 	unlink  context.CancelFunc
 	stopped chan struct{}
@@ -42,39 +42,37 @@ type node struct {
 	uninform func(context.Context) error // ends the upload of facts
 }
 
-// errRestart is the cause of an end after which the daemon starts again.
+// errRestart is the cause of an end after which the daemon restarts.
 var errRestart = errors.New("restart requested by the config")
 
-// commands are what the node has others do, in its own network namespace.
+// commands runs the node's commands in its own network namespace.
 type commands struct {
 	*proc.Runner
 	n *node
 }
 
-// Run runs a command until ctx ends.
 func (c commands) Run(ctx context.Context, argv ...string) error {
 	_, err := c.Runner.Run(ctx, "", argv...)
 	return err
 }
 
-// RestartAgent ends this process's work; its successor has the same process.
+// RestartAgent ends the daemon so that runNode executes the program again in the same process.
 func (c commands) RestartAgent() error {
 	c.n.again.Store(true)
 	select {
 	case c.n.ends <- errRestart:
-	default: // it ends already
+	default: // it is already ending
 	}
 	return nil
 }
 
-// backendDeadline bounds the question which iptables the host has: an answer is for
-// the log only.
+// backendDeadline bounds the query for the host's iptables version, which is only logged.
 const backendDeadline = 500 * time.Millisecond
 
-// beginTimeout is how long a start waits for its config.
+// beginTimeout bounds how long a start waits until the config is published.
 const beginTimeout = 2 * time.Second
 
-// startNode wires platform and actors.
+// startNode connects platform and actors and starts the node.
 func startNode(ctx context.Context, o nodeOptions, log *zap.Logger) (runningNode, error) {
 	journal, err := store.OpenBuffered(o.StateDir, store.BufferedOptions{Strict: o.Strict, RunDir: o.RunDir})
 	if err != nil {
@@ -90,7 +88,7 @@ func startNode(ctx context.Context, o nodeOptions, log *zap.Logger) (runningNode
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("read node ID: %w", err), n.close())
 	}
-	// A host without iptables still starts: its networks say what they lack.
+	// A host without iptables still starts: its networks report what is missing.
 	ask, cancel := context.WithTimeout(ctx, backendDeadline)
 	backend, err := n.host.Backend(ask)
 	cancel()
@@ -122,8 +120,8 @@ func startNode(ctx context.Context, o nodeOptions, log *zap.Logger) (runningNode
 	}()
 	n.link(creds, facts.Controller, log)
 	n.uninform = informer{id.String(), facts, reader, n.Topics(), creds, log.Named("facts")}.start()
-	// Who asks a daemon that is ready is told of the networks that it is to have; a disk that
-	// hangs does not hold it up for long.
+	// Once the daemon is ready, clients see the networks of its config. A disk that hangs delays the start by no more
+	// than beginTimeout.
 	begin, cancel := context.WithTimeout(ctx, beginTimeout)
 	if err := n.Begun(begin); err != nil {
 		log.Warn("config not published yet", zap.Error(err))
@@ -133,7 +131,7 @@ func startNode(ctx context.Context, o nodeOptions, log *zap.Logger) (runningNode
 	return n, nil
 }
 
-// storage is the state folder as the actors see it; nil for one that has to be whole.
+// storage returns the state folder for the actors, or nil with --strict, where damage is an error.
 func (n *node) storage(o nodeOptions) api.Storage {
 	if o.Strict {
 		return nil
@@ -147,8 +145,8 @@ func (s storage) Watch(f func(api.StorageHealth)) {
 	s.Buffered.Watch(func(h store.Health) { f(api.StorageHealth(h)) })
 }
 
-// who says what the node is and which fleet it is part of. A node that can't read its
-// credentials works on without its controller.
+// who reads what the node is and which fleet it is part of. A node that can't read its credentials runs without its
+// controller.
 func (n *node) who(o nodeOptions, id uuid.UUID, log *zap.Logger) (agent.Facts, *pki.Credentials, error) {
 	facts, err := about(o, log)
 	if err != nil {
@@ -165,7 +163,7 @@ func (n *node) who(o nodeOptions, id uuid.UUID, log *zap.Logger) (agent.Facts, *
 	return facts, creds, nil
 }
 
-// link keeps a stream to the controller beside the tree, which never waits for it.
+// link runs the stream to the controller. The actor tree never waits for it.
 func (n *node) link(creds *pki.Credentials, controller string, log *zap.Logger) {
 	n.linked, n.unlink = make(chan struct{}), func() {}
 	if creds == nil {
@@ -185,10 +183,10 @@ func (n *node) link(creds *pki.Credentials, controller string, log *zap.Logger) 
 	}()
 }
 
-// Done gives the cause of an end that nobody asked for from outside.
+// Done receives the cause of an end that did not come from outside.
 func (n *node) Done() <-chan error { return n.ends }
 
-// iptables is what the host says of its iptables, for the doctor.
+// iptables returns the host's iptables version for the doctor.
 func (n *node) iptables(ctx context.Context) netstate.Iptables {
 	b, err := n.host.Backend(ctx)
 	if err != nil {
@@ -197,9 +195,9 @@ func (n *node) iptables(ctx context.Context) netstate.Iptables {
 	return netstate.Iptables{Version: b.Version, Mode: b.Mode, Wait: b.Wait, RandomFully: b.RandomFully}
 }
 
-// Stop ends the actors, then what they stand on.
+// Stop ends the actors, then the resources they use.
 func (n *node) Stop(ctx context.Context) error {
-	if !n.again.Load() { // else systemd waits for the end of a process that goes on
+	if !n.again.Load() { // else systemd would wait for a process that keeps running
 		n.notify("STOPPING=1")
 	}
 	n.unlink()
@@ -220,10 +218,10 @@ func (n *node) close() error {
 	return errors.Join(err, n.journal.Close())
 }
 
-// setLevel sets a log's least level by the config's word for it.
+// setLevel returns a function that sets a log's level to the config's word for it.
 func setLevel(l zap.AtomicLevel) func(string) {
 	return func(word string) {
-		if to, err := zapcore.ParseLevel(word); err == nil { // the config allows no other word
+		if to, err := zapcore.ParseLevel(word); err == nil { // the config permits no other word
 			l.SetLevel(to)
 		}
 	}

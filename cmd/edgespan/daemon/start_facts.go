@@ -26,16 +26,16 @@ import (
 	"edgespan/pubsub"
 )
 
-// The data sources that a node uploads of itself: what it is, and what its config makes of it.
+// The data sources that a node uploads: its own facts, and what its config results in.
 const (
 	nodeFacts   = "node/facts"
 	nodeGlobals = "node/globals"
 )
 
-// apiPort is where a controller's API listens, if the config does not say so.
+// apiPort is the default port of a controller's API.
 const apiPort = "8443"
 
-// informer keeps the node's facts in ConfigDB up to date, by the node's certificate.
+// informer keeps the node's facts in ConfigDB up to date. It authenticates with the node's certificate.
 type informer struct {
 	id      string
 	about   agent.Facts
@@ -45,7 +45,7 @@ type informer struct {
 	log     *zap.Logger
 }
 
-// start begins to upload whenever the config says so. Nothing waits for it; stop ends it.
+// start uploads the facts in the background whenever the config requests it; stop ends that.
 func (i informer) start() (stop func(context.Context) error) {
 	sender := factlink.New(factlink.Options{Node: i.id, Log: i.log, Collect: i.collect, Open: i.open})
 	ctx, cancel := context.WithCancel(context.Background())
@@ -53,7 +53,7 @@ func (i informer) start() (stop func(context.Context) error) {
 	ring := func() {
 		select {
 		case wake <- struct{}{}:
-		default: // it is due already
+		default: // an upload is already due
 		}
 	}
 	params := i.topics.SysParams.Subscribe(pubsub.Selector{}, ring)
@@ -90,7 +90,7 @@ func (i informer) start() (stop func(context.Context) error) {
 	}
 }
 
-// settings are what the running config says of facts.
+// settings returns the settings for facts in the running config.
 func (i informer) settings() factlink.Settings {
 	sys, _ := i.topics.SysParams.Get("", "node")
 	source, _ := i.topics.Source.Get("", "node")
@@ -107,7 +107,7 @@ func (i informer) settings() factlink.Settings {
 	}
 }
 
-// factURLs are where ConfigDB is: where the config says, or beside what the node has joined.
+// factURLs returns the URLs of ConfigDB: the configured one, or else one for each controller that the node joined.
 func factURLs(said, controllers string) []string {
 	if said != "" {
 		return []string{said}
@@ -125,7 +125,7 @@ func factURLs(said, controllers string) []string {
 	return out
 }
 
-// open is a client that shows the node's certificate, the newest one that it has.
+// open returns a client that presents the node's newest certificate.
 func (i informer) open(where string) (factlink.Door, error) {
 	u, err := url.Parse(where)
 	if err != nil {
@@ -135,13 +135,13 @@ func (i informer) open(where string) (factlink.Door, error) {
 	if err != nil {
 		return nil, err
 	}
-	// No proxy: a controller stands near, and the link to it has none.
+	// No proxy: the controller is nearby, and the link to it uses none either.
 	return configdbapi.NewClient(configdbapi.Options{URL: where,
 		Transport: &http.Transport{TLSClientConfig: settings, ForceAttemptHTTP2: true}})
 }
 
-// collect is what is uploaded. It holds nothing that changes by itself, such as a process id or a counter, so that an
-// upload of what is the same makes no version; and no secret.
+// collect returns the facts to upload. They contain no secret, and nothing that changes by itself, such as a process
+// ID or a counter: unchanged facts create no new version.
 func (i informer) collect(ctx context.Context) (configdbapi.BulkBody, error) {
 	read, err := i.machine.Read(ctx)
 	if err != nil {
@@ -167,12 +167,12 @@ func (i informer) collect(ctx context.Context) (configdbapi.BulkBody, error) {
 	return body, nil
 }
 
-// object is one of JSON.
+// object is a JSON object.
 type object = map[string]any
 
-// factsOf is what the node is.
+// factsOf returns the facts about the node itself.
 func factsOf(about agent.Facts, m netstate.Facts, id string, t *api.Topics) object {
-	host, _ := os.Hostname() // "" where the kernel has none
+	host, _ := os.Hostname() // "" if the kernel has none
 	ports := object{}
 	for label, p := range t.PortStatus.List("") {
 		ports[label] = object{"ifName": p.IfName, "exists": p.Exists, "mtu": p.LinkMTU, "addresses": textsOf(p.Addresses),
@@ -194,7 +194,7 @@ func textsOf[T fmt.Stringer](all []T) []string {
 	return out
 }
 
-// globalsOf is what the config makes of the node, as it was published last.
+// globalsOf returns what the config last published results in on the node.
 func globalsOf(t *api.Topics) object {
 	source, _ := t.Source.Get("", "node")
 	networks, apps := object{}, object{}

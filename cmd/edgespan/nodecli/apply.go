@@ -132,7 +132,7 @@ func (a commands) plan(ctx context.Context, doc []byte, output string) error {
 
 func showChanges(changes []nodeapi.Change) term.Shown {
 	if changes == nil {
-		changes = []nodeapi.Change{} // an empty list in JSON, not null
+		changes = []nodeapi.Change{} // an empty JSON list, not null
 	}
 	s := term.Shown{Data: map[string]any{"changes": changes}, Empty: "no changes"}
 	for _, c := range changes {
@@ -148,7 +148,7 @@ func showChanges(changes []nodeapi.Change) term.Shown {
 	return s
 }
 
-// document reads FILE; "-" is stdin.
+// document reads FILE, or stdin for "-".
 func (a commands) document(file string) ([]byte, error) {
 	if file == "" {
 		return nil, term.Required("-f", "a file, or - for stdin")
@@ -159,10 +159,10 @@ func (a commands) document(file string) ([]byte, error) {
 		if err != nil {
 			return nil, fmt.Errorf("read config: %w", err)
 		}
-		defer func() { _ = f.Close() }() // only read from
+		defer func() { _ = f.Close() }() // only read
 		in = f
 	}
-	// One octet more than is allowed: enough for the client to refuse it by its size.
+	// One byte above the limit, so that the client refuses the document by its size.
 	doc, err := io.ReadAll(io.LimitReader(in, nodeapi.MaxDocument+1))
 	if err != nil {
 		return nil, fmt.Errorf("read config %s: %w", file, err)

@@ -20,14 +20,13 @@ import (
 
 // piece is one document of a file.
 type piece struct {
-	number, line int // from 1 on
+	number, line int // starting at 1
 	text         []byte
 	object       config.Object
 	faults       config.Faults
 }
 
-// says is whether the document has a kind, and then goes to the controller: also one that
-// can't be read.
+// says reports whether the document has a kind. Such a document goes to the controller, even if it can't be parsed.
 func (p piece) says() bool {
 	_, has := p.object["kind"]
 	return has || p.object == nil && kindLine.Match(p.text)
@@ -35,7 +34,7 @@ func (p piece) says() bool {
 
 var kindLine = regexp.MustCompile(`(?m)^\s*\{?\s*"?kind"?\s*:`)
 
-// name is a document for people.
+// name returns the name of the document for messages.
 func (p piece) name() string {
 	text := fmt.Sprintf("document %d (line %d)", p.number, p.line)
 	kind, _ := p.object["kind"].(string)
@@ -45,11 +44,10 @@ func (p piece) name() string {
 	return text
 }
 
-// separator is a line that ends a document of YAML (YAML 1.2 §9.1.2): none can stand inside one.
+// separator matches a line that ends a YAML document (YAML 1.2 §9.1.2). No such line can occur inside a document.
 var separator = regexp.MustCompile(`(?m)^(---|\.\.\.)([ \t].*)?\r?$`)
 
-// pieces takes a file apart: documents of YAML, or objects of JSON one behind the other. What
-// has nothing in it is left out.
+// pieces splits a file into YAML documents, or into consecutive JSON objects. It leaves out empty documents.
 func pieces(text []byte) []piece {
 	if all := jsonPieces(text); all != nil {
 		return all
@@ -76,7 +74,7 @@ func pieces(text []byte) []piece {
 
 var commentLine = regexp.MustCompile(`(?m)^[ \t]*#.*$`)
 
-// jsonPieces are the objects of a file of JSON, nil for a file of anything else.
+// jsonPieces returns the objects of a JSON file, or nil if the file is not JSON.
 func jsonPieces(text []byte) []piece {
 	var out []piece
 	dec := json.NewDecoder(bytes.NewReader(text))
@@ -93,8 +91,8 @@ func jsonPieces(text []byte) []piece {
 	return out
 }
 
-// hasNoKind says whether a file is surely the config of a node, without reading it, which the node does: objects of
-// JSON without a kind, or YAML whose keys begin their lines and are none.
+// hasNoKind reports whether a file is certainly the config of a node: JSON objects without a kind, or YAML without a
+// top-level key kind. It does not parse the file; the node does.
 func hasNoKind(text []byte) bool {
 	if start := bytes.TrimLeft(text, " \t\r\n"); len(start) > 0 && start[0] == '{' {
 		for dec := json.NewDecoder(bytes.NewReader(text)); dec.More(); {
@@ -123,8 +121,8 @@ func hasNoKind(text []byte) bool {
 
 var plainKey = regexp.MustCompile(`^[A-Za-z0-9_$.-]+:( |$)`)
 
-// descriptors are the documents of a file that go to the controller; none for a node's config.
-// A file that has both is refused.
+// descriptors returns the documents of a file that go to the controller, or none for a node's config. It refuses a
+// file that contains both.
 func descriptors(file string, text []byte) ([]config.Object, error) {
 	if hasNoKind(text) {
 		return nil, nil
@@ -163,13 +161,13 @@ func pieceNames(all []piece) []string {
 	return out
 }
 
-// nodeFlags are of a node's config, controllerFlags of descriptors.
+// nodeFlags apply to a node's config, controllerFlags to descriptors.
 var (
 	nodeFlags       = []string{"local", "confirm", "socket", "run-dir"}
 	controllerFlags = append([]string{"message"}, reach.FlagNames...)
 )
 
-// applied is the file of apply: the config of a node, or descriptors.
+// applied reads the file of apply and returns its text and, unless it is a node's config, its descriptors.
 func (a commands) applied(cmd *cobra.Command, file string) ([]byte, []config.Object, error) {
 	text, err := a.document(file)
 	if err != nil {
@@ -197,7 +195,7 @@ func flagsFor(cmd *cobra.Command, file string, docs []config.Object) error {
 	return errors.Join(faults...)
 }
 
-// applyDocuments writes descriptors, all of a file as one revision.
+// applyDocuments writes all descriptors of a file as one revision.
 func (a commands) applyDocuments(cmd *cobra.Command, docs []config.Object, message, output string, dry bool) error {
 	if err := term.CheckOutput(output); err != nil {
 		return err

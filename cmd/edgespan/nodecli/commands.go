@@ -9,7 +9,7 @@ import (
 // commands is one run of a command that asks a node's daemon.
 type commands struct{ *reach.App }
 
-// Commands are the commands that ask a node's daemon.
+// Commands returns the commands that ask a node's daemon.
 func Commands(with *reach.App) []*cobra.Command {
 	a := commands{with}
 	return []*cobra.Command{

@@ -11,7 +11,7 @@ import (
 	"edgespan/config/httpapi/nodeapi"
 )
 
-// differs is the exit code of diff where something differs, as diff(1) has it.
+// differs is the exit code of diff if something differs, as in diff(1).
 const differs = term.StatusError(term.ExitError)
 
 func newDiff(a commands) *cobra.Command {
@@ -81,7 +81,7 @@ func (a commands) diff(ctx context.Context, of, output string) error {
 	return nil
 }
 
-// onlyIn are the lines of a that b lacks.
+// onlyIn returns the lines of a that b lacks.
 func onlyIn(a, b string) string {
 	theirs := strings.Split(b, "\n")
 	own := slices.DeleteFunc(strings.Split(a, "\n"), func(l string) bool { return slices.Contains(theirs, l) })

@@ -1,8 +1,8 @@
-// Package nodecli is the commands that ask the daemon of a node by its control socket: apply,
-// plan, confirm, rollback, release, get, wait, explain, events, diff, watch and doctor. Of apply,
-// get and wait what names peers, clusters or descriptors goes to a controller, by fleetcli.
+// Package nodecli implements the commands that ask the daemon of a node through its control socket: apply, plan,
+// confirm, rollback, release, get, wait, explain, events, diff, watch and doctor. For peers, clusters and descriptors,
+// apply, get and wait ask a controller, through fleetcli.
 //
-// It never judges a config or a network: the daemon does, and this package shows what it said.
+// It never validates a config or a network: the daemon does, and this package prints the result.
 //
 // Read first: commands.go, then apply.go, target.go and resources.go.
 package nodecli

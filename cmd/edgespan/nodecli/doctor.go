@@ -60,7 +60,7 @@ func (a commands) doctor(ctx context.Context, output string) error {
 		}
 	}
 	s.Table = func(bool) *term.Table {
-		t := &term.Table{Head: []string{"CHECK", "LEVEL", "WHAT", "FIX"}, Wide: true} // a command that is cut mends nothing
+		t := &term.Table{Head: []string{"CHECK", "LEVEL", "WHAT", "FIX"}, Wide: true} // a truncated command is useless
 		for _, f := range found {
 			t.Add(f.Check, f.Level, f.Text, f.Fix)
 		}
@@ -75,7 +75,7 @@ func (a commands) doctor(ctx context.Context, output string) error {
 	return nil
 }
 
-// examine looks from here, since no daemon does.
+// examine checks the host itself if no daemon answers.
 func (a commands) examine(ctx context.Context, why error) ([]nodeapi.Finding, error) {
 	out := []nodeapi.Finding{{
 		Check: "daemon", Level: nodeapi.Problem, Text: strings.TrimSuffix(why.Error(), nodeapi.DoctorHint),

@@ -10,7 +10,7 @@ import (
 	"edgespan/config/httpapi/nodeapi"
 )
 
-// eventKinds are what can be asked for the events of.
+// eventKinds are the kinds of objects that have events.
 var eventKinds = []string{"ni", "app", "adapter", "port", "host", "config", "actor"}
 
 const eventTargets = "ni/ID|app/ID|adapter/ID/INDEX|port/LABEL|host|config or none"

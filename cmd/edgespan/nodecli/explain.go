@@ -12,7 +12,7 @@ import (
 	"edgespan/config/httpapi/nodeapi"
 )
 
-// explainTargets is what explain takes.
+// explainTargets are the forms of explain's argument.
 const explainTargets = "ni/ID|app/ID[/INDEX]|adapter/ID/INDEX"
 
 func newExplain(a commands) *cobra.Command {
@@ -62,8 +62,7 @@ func (a commands) explain(ctx context.Context, kind, id, output string) error {
 	return a.Show(term.Shown{Data: x, Names: append([]string{x.Object}, objectsOf(x.Causes)...)}, output)
 }
 
-// explained is an explanation for a person: each cause is indented below what it is
-// the cause of.
+// explained formats an explanation: each cause is indented below its consequence.
 func explained(x nodeapi.Explanation, now time.Time) string {
 	var b strings.Builder
 	b.WriteString(x.Object)

@@ -50,7 +50,8 @@ app has stands for its UUID. An object may also be named as -o name prints it: n
 	return cmd
 }
 
-// liveIDs are the ids that the daemon knows now and the names that stand for them, for completion: no daemon, no ids.
+// liveIDs returns the IDs that the daemon knows now, and their display names, for completion. Without a daemon it
+// returns none.
 func (a commands) liveIDs(ctx context.Context, kind, prefix string) []string {
 	if fleetcli.Waits[kind] != nil {
 		names := fleetcli.LiveObjects(ctx, a.App, kind)
@@ -60,7 +61,7 @@ func (a commands) liveIDs(ctx context.Context, kind, prefix string) []string {
 		return names
 	}
 	if ctx == nil {
-		ctx = context.Background() // cobra's completion runs without one
+		ctx = context.Background() // cobra completes without a context
 	}
 	ctx, cancel := context.WithTimeout(ctx, reach.CompletionTimeout)
 	defer cancel()
@@ -114,7 +115,7 @@ func (a commands) getAll(ctx context.Context, kind, output string) error {
 		return err
 	}
 	s := showResources(kind, items)
-	if err == nil { // else there may be some among what is missing
+	if err == nil { // else the missing answer may contain some
 		s.Empty = "no " + kind
 	}
 	return errors.Join(a.Show(s, output), err)
@@ -122,7 +123,7 @@ func (a commands) getAll(ctx context.Context, kind, output string) error {
 
 func showResources(kind string, items []nodeapi.Resource) term.Shown {
 	if items == nil {
-		items = []nodeapi.Resource{} // an empty list in JSON, not null
+		items = []nodeapi.Resource{} // an empty JSON list, not null
 	}
 	s := term.Shown{Data: items, Table: func(wide bool) *term.Table { return resourceTable(kind, items, wide) }}
 	for _, it := range items {

@@ -13,7 +13,7 @@ import (
 	"edgespan/config/httpapi/nodeapi"
 )
 
-// follow reads a stream until the caller interrupts it, which is no error.
+// follow reads a stream until an interrupt, which is no error.
 func (a commands) follow(ctx context.Context, f func(context.Context, *nodeapi.Client) error) error {
 	c := a.Client()
 	defer c.Close()
@@ -24,11 +24,11 @@ func (a commands) follow(ctx context.Context, f func(context.Context, *nodeapi.C
 	return err
 }
 
-// getWatch shows what there is and a line for each change of it.
+// getWatch prints the present objects, then a line for each change.
 func (a commands) getWatch(ctx context.Context, kind, id, output string) error {
 	t := resourceTable(kind, nil, output == "wide")
 	l := a.NewLive(output, append([]string{"CHANGE"}, t.Head...), nil)
-	var first []nodeapi.Resource // until all that there was is known: their widths are the table's
+	var first []nodeapi.Resource // until all present objects have arrived: they set the column widths
 	known := false
 	tell := func(s nodeapi.Observed, change string) error {
 		row := resourceTable(kind, []nodeapi.Resource{*s.Object}, output == "wide").Rows[0]
@@ -61,13 +61,13 @@ func (a commands) getWatch(ctx context.Context, kind, id, output string) error {
 	})
 }
 
-// widths are those of a table's columns but the last, with room for what may come.
+// widths returns the widths of all columns but the last, with room for later values.
 func widths(t *term.Table) []int {
 	var out []int
 	for i := range t.Head[:len(t.Head)-1] {
 		n := utf8.RuneCountInString(t.Head[i])
 		if t.Head[i] == "STATE" {
-			n = len("WaitingForDependencies") // the longest that may come
+			n = len("WaitingForDependencies") // the longest state
 		}
 		for _, row := range t.Rows {
 			n = max(n, utf8.RuneCountInString(row[i]))
@@ -77,7 +77,7 @@ func widths(t *term.Table) []int {
 	return out
 }
 
-// changesOf says in words what of a status changed, state first, the error last.
+// changesOf lists which fields of a status changed, the state first, the error last.
 func changesOf(old, now nodeapi.Resource) (what, failure string) {
 	before, _ := old.Status.(map[string]any)
 	after, _ := now.Status.(map[string]any)
@@ -112,14 +112,14 @@ func sortedKeys(maps ...map[string]any) []string {
 	return slices.Compact(out)
 }
 
-// text is any value of a status.
+// text formats a value of a status.
 func text(v any) string {
 	switch v := v.(type) {
 	case nil:
 		return ""
 	case string:
 		return v
-	case float64: // JSON has no other number; ours are whole
+	case float64: // JSON has no other number; all of these are integers
 		return strconv.FormatFloat(v, 'f', -1, 64)
 	case []any:
 		parts := make([]string, len(v))

@@ -12,7 +12,7 @@ import (
 	"edgespan/config/httpapi/nodeapi"
 )
 
-// userName is who types, for those who ask who holds a node.
+// userName returns the name of the user, which is recorded as the holder of the node.
 func userName() string {
 	u, err := user.Current()
 	if err != nil {
@@ -46,7 +46,7 @@ func newRelease(a commands) *cobra.Command {
 		})
 }
 
-// word is a command that says one thing to the daemon.
+// word returns a command that sends one request to the daemon.
 func (a commands) word(name, short string, say func(context.Context, *nodeapi.Client) (string, error)) *cobra.Command {
 	return &cobra.Command{
 		Use: name, Short: short, Args: term.ExactArgs(0, ""),

@@ -10,13 +10,13 @@ import (
 	"edgespan/config/httpapi/nodeapi"
 )
 
-// cell is what a table has of a resource below one head.
+// cell is a resource's value in one column.
 type cell struct {
 	head, text string
 	wide       bool // only with -o wide
 }
 
-// cellsOf are the cells of a resource by its kind, in their order.
+// cellsOf returns the function that makes the cells of a resource of a kind, in order.
 func cellsOf(kind string) func(nodeapi.Resource) []cell {
 	switch kind {
 	case "ni":
@@ -70,7 +70,7 @@ func displayName(r nodeapi.Resource) string {
 
 func number(n uint64) string { return strconv.FormatUint(n, 10) }
 
-// known spells an address or a subnet, "" where it is none.
+// known formats an address or a subnet, or returns "" if it is invalid.
 func known[T interface {
 	IsValid() bool
 	String() string
@@ -83,11 +83,11 @@ func known[T interface {
 
 func networkCells(r nodeapi.Resource) []cell {
 	s := nodeapi.As(r.Status, nodeapi.NetworkStatus{})
-	// a switch has neither
+	// A switch has neither.
 	c := nodeapi.As(r.Spec, nodeapi.NetworkSpec{IPv4: &nodeapi.IPv4Spec{}, DNS: &nodeapi.DNSSpec{}})
 	fault := s.Error
 	if fault == "" && s.Warning != "" {
-		fault = "warning: " + s.Warning // it says so of itself: a network with one is Present
+		fault = "warning: " + s.Warning // a network with a warning is Present
 	}
 	return []cell{
 		{head: "NAME", text: cmp.Or(s.DisplayName, c.DisplayName)},
@@ -103,7 +103,7 @@ func networkCells(r nodeapi.Resource) []cell {
 	}
 }
 
-// unknownApp waits for its networks, also before there is a status.
+// unknownApp is the status of an app that has none yet: it waits for its networks.
 var unknownApp = nodeapi.AppStatus{Pending: true}
 
 func appCells(r nodeapi.Resource) []cell {
@@ -169,7 +169,7 @@ func adapterState(s nodeapi.AdapterStatus) string {
 
 func portCells(r nodeapi.Resource) []cell {
 	c := nodeapi.As(r.Spec, nodeapi.PortSpec{})
-	s := nodeapi.As(r.Status, nodeapi.PortStatus{Exists: true}) // it is not missing before it was looked for
+	s := nodeapi.As(r.Status, nodeapi.PortStatus{Exists: true}) // not missing before the daemon has looked
 	state := "down"
 	switch {
 	case !s.Exists:

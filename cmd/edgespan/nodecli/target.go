@@ -13,9 +13,8 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// readTarget reads the object that a command line names: KIND/ID as one word, which is
-// what -o name prints, or KIND and ID as two. The id is "" where a kind stands alone.
-// allowed is what the error tells to type.
+// readTarget reads the object that a command line names: KIND/ID as one word, which -o name prints, or KIND and ID as
+// two. The ID is "" for a kind alone. allowed is the usage in the error.
 func readTarget(cmd string, kinds, args []string, allowed string) (kind, id string, err error) {
 	kind, id, joined := strings.Cut(args[0], "/")
 	switch {
@@ -33,7 +32,7 @@ func readTarget(cmd string, kinds, args []string, allowed string) (kind, id stri
 	return kind, id, nil
 }
 
-// checkWaited refuses an adapter where an app is to be named: no time and no daemon would change that.
+// checkWaited refuses an adapter where an app is required: waiting would not help.
 func checkWaited(kind, id string) error {
 	if app, _, adapter := nodeapi.SplitAdapter(id); adapter && kind == "app" && nodeapi.IsUUID(app) {
 		return term.Usagef("wait: invalid ID %s of app: must be an app: app/%s", config.Quote(id), app)
@@ -41,7 +40,7 @@ func checkWaited(kind, id string) error {
 	return nil
 }
 
-// idOf is the id of an object that may be named by its display name. It asks the daemon only where it is.
+// idOf returns the ID of an object that may be named by its display name. It asks the daemon only for a display name.
 func idOf(ctx context.Context, c *nodeapi.Client, kind, id string) (string, error) {
 	app := id
 	if kind == "adapter" {
@@ -54,7 +53,7 @@ func idOf(ctx context.Context, c *nodeapi.Client, kind, id string) (string, erro
 	return it.ID, err
 }
 
-// watched is the id of what is watched, "" for all of a kind.
+// watched returns the ID of the object to watch, or "" for all objects of a kind.
 func watched(ctx context.Context, c *nodeapi.Client, kind, id string) (string, error) {
 	if id == "" {
 		return "", nil
@@ -62,11 +61,11 @@ func watched(ctx context.Context, c *nodeapi.Client, kind, id string) (string, e
 	return idOf(ctx, c, kind, id)
 }
 
-// namedKinds are the kinds whose objects have display names, or are adapters of an app that has one.
+// namedKinds are the kinds whose objects have display names, or whose app has one.
 var namedKinds = []string{"ni", "app", "adapter"}
 
-// typedNames are the display names by id that can stand for a UUID as they are typed: those that one object has, and
-// that are one word to each shell.
+// typedNames returns, by ID, the display names that can replace a UUID on the command line: unique ones that every
+// shell reads as one word.
 func typedNames(items []nodeapi.Resource) map[string]string {
 	count := map[string]int{}
 	for _, it := range items {
@@ -81,7 +80,7 @@ func typedNames(items []nodeapi.Resource) map[string]string {
 	return out
 }
 
-// isWord says whether no shell, no completion script and no terminal takes a text for anything but a word.
+// isWord reports whether every shell, completion script and terminal reads the text as one word.
 func isWord(text string) bool {
 	return text != "" && len(text) <= maxWord && text[0] != '-' && text[0] != '.' &&
 		!strings.ContainsFunc(text, func(r rune) bool {
@@ -89,10 +88,10 @@ func isWord(text string) bool {
 		})
 }
 
-// maxWord is the longest display name that is offered, in bytes: a config's has at most 64 characters.
+// maxWord is the longest display name, in bytes, that completion offers: a config permits 64 characters.
 const maxWord = 256
 
-// completeTargets completes KIND/ID, or KIND and then ID, with what the daemon knows.
+// completeTargets completes KIND/ID, or KIND and then ID, with the daemon's objects.
 func (a commands) completeTargets(kinds []string, alone bool) cobra.CompletionFunc {
 	return func(cmd *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
 		const quiet = cobra.ShellCompDirectiveNoFileComp

@@ -16,19 +16,19 @@ import (
 	"edgespan/config/httpapi/rest"
 )
 
-// Bounds of askAfter.
+// Bounds of pollAfter.
 const (
 	pollMin = 50 * time.Millisecond
 	pollMax = time.Second
 )
 
-// pollAfter is when wait asks again, by how long it has waited: what it waits for is noticed within a
-// tenth of the time that it took, and what takes minutes does not cost twenty questions a second.
+// pollAfter returns the interval to the next poll: a tenth of the time waited so far. So a short wait ends promptly,
+// and a long one doesn't poll twenty times a second.
 func pollAfter(waited time.Duration) time.Duration {
 	return min(max(waited/10, pollMin), pollMax)
 }
 
-// waitTargets is what wait takes.
+// waitTargets are the forms of wait's argument.
 const waitTargets = "ni/ID|app/ID|peer/NAME|cluster/NAME"
 
 func newWait(a commands) *cobra.Command {
@@ -83,10 +83,10 @@ know exits 10 at once.`,
 	return reach.AsksController(cmd)
 }
 
-// waitKinds are the kinds of wait: the node's, then the controller's.
+// waitKinds returns the kinds of wait: the node's, then the controller's.
 func waitKinds() []string { return append(nodeapi.WaitKinds(), "peer", "cluster") }
 
-// waitsFor is what may be waited for.
+// waitsFor returns the conditions that wait knows for a kind.
 func waitsFor(kind string) []string {
 	if of := fleetcli.Waits[kind]; of != nil {
 		return of
@@ -103,7 +103,7 @@ func (a commands) wait(ctx context.Context, kind, id, desired string, timeout ti
 	last := errors.New("no answer yet")
 	named := id
 	for {
-		// A name goes with its object: from the first time that there is one, its UUID is asked for.
+		// A name disappears with its object: once an object has it, wait asks by the object's UUID.
 		if known, err := idOf(ctx, c, kind, id); err == nil {
 			id = known
 		} else if errors.Is(err, rest.ErrConflict) {
@@ -122,8 +122,8 @@ func (a commands) wait(ctx context.Context, kind, id, desired string, timeout ti
 			}
 			last = errors.New("not found")
 		case errors.Is(err, rest.ErrPermission):
-			return err // time does not change that
-		case ctx.Err() == nil: // the answer that our own deadline cut off says nothing new
+			return err // waiting would not help
+		case ctx.Err() == nil: // an error caused by our own deadline adds nothing
 			last = err
 		}
 		select {
