@@ -13,13 +13,13 @@ import (
 	"edgespan/platform/store"
 )
 
-// backupTime is how long a backup may take beyond any other question.
+// backupTime is the time that a backup may take in addition to reach.Timeout.
 const backupTime = 10 * time.Minute
 
-// backupMode is that of a backup: it has secrets and the hashes of tokens in it.
+// backupMode is the file mode of a backup, which contains secrets and hashes of tokens.
 const backupMode = 0o600
 
-// backupSpecs are the commands that keep a fleet from being lost.
+// backupSpecs are the commands for backups.
 var backupSpecs = []fleetSpec{{
 	use: "backup FILE", short: "Back up the controller's store into a file",
 	args: term.ExactArgs(1, "one FILE, or -"),

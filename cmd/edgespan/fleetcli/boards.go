@@ -9,7 +9,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// hardwareSpecs are the commands of what nodes tell of boards that are not known.
+// hardwareSpecs are the commands for unknown boards that nodes reported.
 var hardwareSpecs = []fleetSpec{{use: "boards",
 	short: "Manage the hardware boards that nodes reported: proposals and accepted ones",
 	sub: []fleetSpec{
@@ -70,7 +70,7 @@ func fromFlag(cmd *cobra.Command, c *fleetCall) {
 	cmd.Flags().StringVar(&c.from, "from", "", "node that made the proposal, if several did")
 }
 
-// explainBoard says what became of a board.
+// explainBoard prints what happened to a board, unless err is set.
 func (c *fleetCall) explainBoard(err error, what string) error {
 	if err == nil {
 		c.a.Printf("board %s: %s", term.Printable(c.args[0]), what)

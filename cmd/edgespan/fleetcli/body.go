@@ -7,9 +7,8 @@ import (
 	"edgespan/config/layers/metadata"
 )
 
-// overrides are what a command line says: the document of -f, or KEY=VALUE. The type of a
-// VALUE is the metadata's, which the controller is asked for: of the nodes ("node"), of the
-// controller's own file, or of the aggregator's.
+// overrides returns the overrides of a command line: the document of -f, or KEY=VALUE. The controller's metadata gives
+// each VALUE its type: that of the nodes ("node"), of the controller's own config, or of the aggregator's.
 func (c *fleetCall) overrides(of string, args []string) (config.Object, error) {
 	switch {
 	case c.file != "" && len(args) > 0:
@@ -30,14 +29,14 @@ func (c *fleetCall) overrides(of string, args []string) (config.Object, error) {
 	}
 	m, faults := metadata.Parse(doc.Object, metadata.Options{E2E: of != "node"})
 	if faults != nil {
-		// What the controller holds its writes to is its matter: here it only types values.
+		// The controller validates the write; the command only needs the types of the values.
 		c.a.Printf("cannot read the controller's metadata: values are read as JSON")
 		m = nil
 	}
 	return layerscli.Assignments(m, args)
 }
 
-// keys reads the paths of a command line.
+// keys parses the paths of a command line.
 func keys(args []string) ([][]string, error) {
 	var out [][]string
 	for _, arg := range args {
@@ -50,7 +49,7 @@ func keys(args []string) ([][]string, error) {
 	return out, nil
 }
 
-// splitPaths splits --paths at commas outside of parts in "".
+// splitPaths splits --paths at commas that are outside of double quotes.
 func splitPaths(words []string) ([][]string, error) {
 	var texts []string
 	for _, w := range words {

@@ -14,33 +14,32 @@ import (
 	"edgespan/config/httpapi/fleetapi"
 )
 
-// The forms of -o, the default first. A document is data to be written back, so it comes as
-// JSON; what is for people comes as a table.
+// The values of -o, the default first. A document, which can be written back, defaults to JSON; everything else
+// defaults to a table.
 var (
 	tableForms    = term.Outputs
 	documentForms = []string{"json", "yaml", "table", "wide", "name"}
 )
 
-// fleetSpec is one command that asks the controller. The commands stand in tables, one for
-// each group.
+// fleetSpec is one command that asks the controller. Each group of commands has a table of them.
 type fleetSpec struct {
 	use, short    string
 	long, example string
 	args          cobra.PositionalArgs
 	complete      completer
-	forms         []string // of -o; none: the command has no -o
-	body          bool     // takes -f
-	write         bool     // takes -m, --dry-run, --if-match
-	unbound       bool     // but no --if-match: the layers that it writes are many
+	forms         []string // values of -o; none: the command has no -o
+	body          bool     // has -f
+	write         bool     // has -m, --dry-run, --if-match
+	unbound       bool     // has no --if-match, since it writes many layers
 	flags         func(*cobra.Command, *fleetCall)
 	run           func(*fleetCall) error
 	sub           []fleetSpec
 }
 
-// fleetCall is one run of such a command.
+// fleetCall is one run of a command.
 type fleetCall struct {
 	a      *reach.App
-	ctx    context.Context //nolint:containedctx // lives as long as the command
+	ctx    context.Context //nolint:containedctx // the command's own
 	cmd    *cobra.Command
 	args   []string
 	client *fleetapi.Client
@@ -64,7 +63,7 @@ type fleetCall struct {
 	age                       string
 }
 
-// Commands are the commands that speak to a controller, but those below `node`.
+// Commands returns the commands that ask a controller, except those below `node`.
 func Commands(a *reach.App) []*cobra.Command {
 	var out []*cobra.Command
 	for _, specs := range [][]fleetSpec{layerSpecs, e2eSpecs, topologySpecs, nodesSpecs, peerSpecs, historySpecs,
@@ -76,7 +75,7 @@ func Commands(a *reach.App) []*cobra.Command {
 	return out
 }
 
-// NodeCommands are those below `node`: what a controller has of one.
+// NodeCommands returns the commands below `node`: what a controller stores about one node.
 func NodeCommands(a *reach.App) []*cobra.Command {
 	var out []*cobra.Command
 	for _, s := range nodeSpecs {
@@ -85,7 +84,7 @@ func NodeCommands(a *reach.App) []*cobra.Command {
 	return out
 }
 
-// command makes the cobra command of a spec and of those below it.
+// command returns the cobra command of a spec, with its subcommands.
 func (s fleetSpec) command(a *reach.App) *cobra.Command {
 	if s.run == nil {
 		cmd := reach.AsksController(term.Group(s.use, s.short))
@@ -115,12 +114,12 @@ func (s fleetSpec) command(a *reach.App) *cobra.Command {
 	return reach.AsksController(cmd)
 }
 
-// Bind defines the flags that many commands share, and those of the one.
+// bind defines the shared flags that the command has, and its own.
 func (s fleetSpec) bind(cmd *cobra.Command, call *fleetCall) {
 	flags := cmd.Flags()
 	if s.forms != nil {
 		flags.StringVarP(&call.output, "output", "o", s.forms[0], "form: "+strings.Join(s.forms, ", "))
-		// The flag was defined one line above: the only error there is can't be.
+		// The only possible error is an undefined flag, and the line above defines it.
 		_ = cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(s.forms, cobra.ShellCompDirectiveNoFileComp))
 	}
 	if s.body {
@@ -139,7 +138,7 @@ func (s fleetSpec) bind(cmd *cobra.Command, call *fleetCall) {
 	}
 }
 
-// Ask finds the controller and carries the command out, within fleetTimeout and what it waits.
+// get finds the controller and runs the command within reach.Timeout plus --wait.
 func (c *fleetCall) get(ctx context.Context, run func(*fleetCall) error) error {
 	if c.timeout < 0 {
 		return term.Invalid("--wait", c.timeout, "0s or more")
@@ -155,7 +154,7 @@ func (c *fleetCall) get(ctx context.Context, run func(*fleetCall) error) error {
 	return oneLineOf(run(c))
 }
 
-// lineError is an error in one line, whatever it quotes.
+// lineError is an error whose text is one line, even if it quotes several.
 type lineError struct {
 	text string
 	err  error
@@ -164,8 +163,8 @@ type lineError struct {
 func (e *lineError) Error() string { return e.text }
 func (e *lineError) Unwrap() error { return e.err }
 
-// oneLineOf makes what the controller said one line, unless it is a list of faults: a name
-// in it could begin a line of its own.
+// oneLineOf puts an error of the controller on one line, unless it is a list of faults: a name in it could contain a
+// newline.
 func oneLineOf(err error) error {
 	var p *fleetapi.Problem
 	if _, many := err.(interface{ Unwrap() []error }); many || !errors.As(err, &p) || len(p.Errors) > 0 {
@@ -174,10 +173,9 @@ func oneLineOf(err error) error {
 	return &lineError{term.Printable(err.Error()), err}
 }
 
-// completer completes an argument; it finds nothing where no controller answers.
+// completer completes an argument. It returns nothing if no controller answers.
 type completer func(a *reach.App, cmd *cobra.Command, args []string, typed string) []string
 
-// completeNodes completes the names of nodes.
 func completeNodes(a *reach.App, cmd *cobra.Command, args []string, _ string) []string {
 	return slices.DeleteFunc(liveNodes(cmd.Context(), a), func(n string) bool { return slices.Contains(args, n) })
 }
@@ -190,10 +188,10 @@ func firstNode(a *reach.App, cmd *cobra.Command, args []string, typed string) []
 	return completeNodes(a, cmd, args, typed)
 }
 
-// liveNodes are the names of the nodes that the controller knows now.
+// liveNodes returns the names of the nodes that the controller knows now.
 func liveNodes(ctx context.Context, a *reach.App) []string {
 	if ctx == nil {
-		ctx = context.Background() // cobra's completion runs without one
+		ctx = context.Background() // cobra completes without a context
 	}
 	ctx, cancel := context.WithTimeout(ctx, reach.CompletionTimeout)
 	defer cancel()

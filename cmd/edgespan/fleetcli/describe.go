@@ -20,13 +20,13 @@ func describeNode(c *fleetCall) error {
 	return writeNode(c.a.Out, n, c.output == "wide", c.a.Color)
 }
 
-// writeNode is a node for a person: what it is, why, and a table for each list.
+// writeNode describes a node: its fields, the reason for its state, and a table for each list.
 func writeNode(out io.Writer, n fleetapi.NodeDetail, wide, color bool) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s: %s: %s\n", term.Printable(n.Name), term.Printable(n.State), term.Printable(n.Why))
 	for i, line := range n.Explain {
 		if i == 0 && line == n.State+": "+n.Why {
-			continue // it stands above
+			continue // already printed above
 		}
 		fmt.Fprintf(&b, "  %s\n", term.Printable(line))
 	}
@@ -63,7 +63,7 @@ func writeNode(out io.Writer, n fleetapi.NodeDetail, wide, color bool) error {
 	return err
 }
 
-// nodeTables are the lists of a node; an empty one is not shown.
+// nodeTables returns a table for each list of a node; writeNode leaves out the empty ones.
 func nodeTables(n fleetapi.NodeDetail, wide bool) []*term.Table {
 	health := &term.Table{Head: []string{"HEALTH", "OK", "DETAIL"}, Wide: wide}
 	for _, h := range n.Health {

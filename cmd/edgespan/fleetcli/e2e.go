@@ -8,7 +8,7 @@ import (
 	"edgespan/config/fleet/ops"
 )
 
-// e2eSpecs are the commands of the controller's own config and of the aggregator's.
+// e2eSpecs are the commands for the controller's own config and the aggregator's.
 var e2eSpecs = []fleetSpec{e2eSpec("controller"), e2eSpec("aggregator")}
 
 func e2eSpec(file string) fleetSpec {

@@ -16,7 +16,7 @@ import (
 
 const layerNames = "network, topology, metadata, node/NAME, auto/NAME, e2e/FILE"
 
-// historySpecs are the commands of revisions.
+// historySpecs are the commands for revisions.
 var historySpecs = []fleetSpec{
 	{
 		use: "history [LAYER]", short: "List the revisions of the layers: who wrote what, when and why, the newest first",
@@ -82,7 +82,7 @@ func completeLayers(a *reach.App, cmd *cobra.Command, args []string, _ string) [
 	return out
 }
 
-// historyLayers reads the names of layers.
+// historyLayers parses names of layers.
 func historyLayers(args []string) ([]history.Layer, error) {
 	var out []history.Layer
 	for _, arg := range args {
@@ -121,7 +121,7 @@ func listHistory(c *fleetCall) error {
 	return c.a.Show(s, c.output)
 }
 
-// layerCell is the layers of a revision in one cell: an import writes thousands.
+// layerCell formats the layers of a revision for one cell, shortened unless wide: an import writes thousands.
 func layerCell(names []string, wide bool) string {
 	const few = 3
 	if wide || len(names) <= few {
@@ -169,7 +169,7 @@ func diffRevisions(c *fleetCall) error {
 	return c.showDiffs(diffs)
 }
 
-// showDiffs shows how layers differ, a row for each value.
+// showDiffs prints how layers differ, one row for each value.
 func (c *fleetCall) showDiffs(diffs []fleetapi.LayerDiff) error {
 	s := term.Shown{Data: term.OrEmpty(diffs), Empty: "no differences"}
 	t := &term.Table{Head: []string{"LAYER", "KEY", "BEFORE", "AFTER"}, Wide: c.output == "wide"}

@@ -20,7 +20,7 @@ The controller judges the write on every node that it touches: one fault refuses
 code 4, a line for each fault). What changes on which nodes, with the actions that they take, is
 printed on stdout, warnings and the new revision on stderr. --dry-run does all but writing.`
 
-// layerSpecs are the commands of layers that belong to no single node.
+// layerSpecs are the commands for layers that belong to no single node.
 var layerSpecs = []fleetSpec{
 	{use: "network", short: "Read and change the network overrides of the controller", sub: []fleetSpec{
 		{
@@ -121,7 +121,7 @@ func (c *fleetCall) layerOf(q ops.LayerQuery) error {
 	return c.versioned(d)
 }
 
-// versioned prints a document, and on stderr the revision that --if-match takes.
+// versioned prints a document, and on stderr the revision for --if-match.
 func (c *fleetCall) versioned(d ops.Document) error {
 	if err := c.document(d.Object); err != nil {
 		return err
@@ -185,13 +185,13 @@ func runOptimize(c *fleetCall) error {
 	return term.NotOneOf("optimize", c.args[0], optimizations)
 }
 
-// WriteDescriptors writes descriptors as one revision and shows what it did.
+// WriteDescriptors writes descriptors as one revision and prints the result.
 func WriteDescriptors(a *reach.App, cmd *cobra.Command, docs []config.Object, message, output string, dry bool) error {
 	call := &fleetCall{a: a, cmd: cmd, message: message, dryRun: dry, output: output}
 	return call.get(cmd.Context(), func(c *fleetCall) error { return c.put(ops.Describe{Documents: docs}) })
 }
 
-// put sends a write and shows what it did.
+// put sends a write and prints the result.
 func (c *fleetCall) put(w ops.Write) error {
 	o, err := c.writeOptions()
 	if err != nil {

@@ -13,12 +13,12 @@ import (
 	"edgespan/config/layers"
 )
 
-// nodeLayers are what `node get --layer` knows: what is kept of a node, the union of all, and
-// the layers of all nodes that stand below.
+// nodeLayers are the values of `node get --layer`: the node's own layers, the effective config, and the layers below
+// that nodes share.
 var nodeLayers = []string{"node", "auto", "full", "network", "base", "firmware", "hardware"}
 
-// nodeSpecs are the commands below `node`: what a controller has of single nodes. `node`
-// alone is the daemon.
+// nodeSpecs are the commands below `node`, about single nodes in the controller. `node` without a subcommand runs the
+// daemon.
 var nodeSpecs = []fleetSpec{
 	{
 		use: "get NODE...", short: "Print the overrides or the whole config of a node",
@@ -82,7 +82,7 @@ func bindNodeGet(cmd *cobra.Command, c *fleetCall) {
 	flags.StringVar(&c.firmware, "fw", "", "firmware version instead of the reported one")
 	flags.StringVar(&c.board, "board", "", "hardware board instead of the reported one")
 	bindReveal(cmd, c)
-	// The flag was defined above: the only error there is can't be.
+	// The only possible error is an undefined flag, and it is defined above.
 	_ = cmd.RegisterFlagCompletionFunc("layer", cobra.FixedCompletions(nodeLayers, cobra.ShellCompDirectiveNoFileComp))
 }
 
@@ -105,7 +105,7 @@ func getNodeConfig(c *fleetCall) error {
 		d, err = c.nodeLayer(versions)
 	case len(c.args) == 1:
 		d, err = c.client.Config(c.ctx, ops.ConfigQuery{Node: c.args[0], Paths: paths, Versions: versions, Reveal: c.reveal})
-		paths = nil // it is cut out already
+		paths = nil // the paths are applied already
 	case versions != (layers.Versions{}):
 		return term.Usagef("--sw, --fw and --board: given with %s: must be with one NODE", term.Many(len(c.args), "node"))
 	case len(paths) == 0:
@@ -123,7 +123,7 @@ func getNodeConfig(c *fleetCall) error {
 	return c.versioned(d)
 }
 
-// nodeLayer reads one layer of the nodes that are named.
+// nodeLayer reads one layer of the named nodes.
 func (c *fleetCall) nodeLayer(v layers.Versions) (ops.Document, error) {
 	q := ops.LayerQuery{Reveal: c.reveal}
 	switch c.layer {
@@ -148,7 +148,7 @@ func (c *fleetCall) nodeLayer(v layers.Versions) (ops.Document, error) {
 	return c.versionLayer(v)
 }
 
-// only takes the one node's layer out of {node: {…}}, where one was named.
+// only returns the layer of the one named node out of {node: {…}}.
 func (c *fleetCall) only(d ops.Document, err error) (ops.Document, error) {
 	if err != nil || len(c.args) != 1 {
 		return d, err
@@ -157,8 +157,8 @@ func (c *fleetCall) only(d ops.Document, err error) (ops.Document, error) {
 	return d, nil
 }
 
-// versionLayer is the base, firmware or hardware layer that a node gets: that of the versions
-// given, or else of those that it reported.
+// versionLayer reads the base, firmware or hardware layer that the node gets with the given versions, which default to
+// those that it reported.
 func (c *fleetCall) versionLayer(v layers.Versions) (ops.Document, error) {
 	node, err := c.client.Node(c.ctx, c.args[0])
 	if err != nil {
@@ -188,7 +188,7 @@ func (c *fleetCall) versionLayer(v layers.Versions) (ops.Document, error) {
 	return d, err
 }
 
-// below is an object of an object; empty where there is none.
+// below returns the object at a key, or an empty one.
 func below(o config.Object, key string) config.Object {
 	inner, _ := o[key].(config.Object)
 	if inner == nil {
@@ -197,8 +197,8 @@ func below(o config.Object, key string) config.Object {
 	return inner
 }
 
-// cut keeps of a document what is at or below the paths; a "*" is every key at its place. Of
-// several nodes' documents the paths are those within each.
+// cut keeps the parts of a document that are at or below the paths; "*" matches every key. In a document of several
+// nodes the paths are relative to each node.
 func (c *fleetCall) cut(o config.Object, paths [][]string) config.Object {
 	out := config.Object{}
 	for _, p := range paths {
@@ -213,7 +213,7 @@ func (c *fleetCall) cut(o config.Object, paths [][]string) config.Object {
 	return out
 }
 
-// matching are the paths in a document that a pattern stands for.
+// matching returns the paths in a document that match a pattern.
 func matching(v any, at, pattern []string) [][]string {
 	if len(pattern) == 0 {
 		return [][]string{at}
@@ -231,8 +231,8 @@ func matching(v any, at, pattern []string) [][]string {
 	return out
 }
 
-// nodeOverrides are the overrides of the command line as {node: {…}}: the first argument is
-// the node, unless it is a KEY=VALUE or there is none.
+// nodeOverrides returns the overrides of the command line as {node: {…}}. The first argument is the node, unless it is
+// missing or a KEY=VALUE.
 func (c *fleetCall) nodeOverrides() (config.Object, error) {
 	args := c.args
 	if len(args) == 0 {

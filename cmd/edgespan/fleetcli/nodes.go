@@ -15,7 +15,7 @@ import (
 	"edgespan/config/httpapi/fleetapi"
 )
 
-// nodesSpecs are the commands of the nodes that the controller knows.
+// nodesSpecs are the commands for the nodes that the controller knows.
 var nodesSpecs = []fleetSpec{{use: "nodes",
 	short: "Show and manage the nodes of the fleet", sub: []fleetSpec{
 		{use: "list", short: "List the nodes", args: term.ExactArgs(0, ""), forms: tableForms, run: listNodes},
@@ -56,7 +56,7 @@ not want may go.`,
 			"Create a join token for a replacement machine of this name; the certificate of the old one is revoked", true),
 	}}}
 
-// commandSpec is a command that does one thing with nodes, and has nothing to show.
+// commandSpec returns a command that does one thing with nodes and prints no result.
 func commandSpec(word string, command fleetapi.Command, short string) fleetSpec {
 	return fleetSpec{
 		use: word + " NODE...", short: short, args: term.AtLeast(1, "one NODE or more"), complete: completeNodes,
@@ -89,7 +89,7 @@ func inviteSpec(word, short string, replace bool) fleetSpec {
 				return err
 			}
 			if c.output == "table" || c.output == "wide" {
-				// The command alone is the data, so that it can be piped to the node.
+				// Only the command goes to stdout, so that it can be piped to the node.
 				if _, err := fmt.Fprintln(c.a.Out, term.Printable(i.Command)); err != nil {
 					return err
 				}
@@ -149,7 +149,7 @@ func nodeTable(nodes []fleetapi.Node, wide bool) *term.Table {
 	return t
 }
 
-// nodeCounts is `nodes status -o json`.
+// nodeCounts is the answer of `nodes status -o json`.
 type nodeCounts struct {
 	Nodes  int            `json:"nodes"`
 	Online int            `json:"online"`
@@ -244,7 +244,7 @@ func explainNode(c *fleetCall) error {
 	return err
 }
 
-// byline is which revision set a value; nothing for what has none.
+// byline names the revision that set a value, or returns "" without one.
 func byline(by *fleetapi.By) string {
 	if by == nil {
 		return ""

@@ -14,7 +14,7 @@ import (
 
 var roles = []string{string(fleetapi.Viewer), string(fleetapi.Operator), string(fleetapi.Admin)}
 
-// operatorSpecs are the commands of tokens.
+// operatorSpecs are the commands for operator tokens.
 var operatorSpecs = []fleetSpec{{use: "operators", short: "Manage the operators of the controller: tokens with roles",
 	sub: []fleetSpec{
 		{use: "list", short: "List the tokens, without their text", args: term.ExactArgs(0, ""), forms: tableForms,
@@ -27,7 +27,7 @@ var operatorSpecs = []fleetSpec{{use: "operators", short: "Manage the operators 
 			flags: func(cmd *cobra.Command, c *fleetCall) {
 				cmd.Flags().StringVar(&c.role, "role", "", "role of the token: "+term.Joined(roles)+"; required")
 				cmd.Flags().DurationVar(&c.life, "life", 0, "validity of the token, such as 720h (default: unlimited)")
-				// The flag was defined above: the only error there is can't be.
+				// The only possible error is an undefined flag, and it is defined above.
 				_ = cmd.RegisterFlagCompletionFunc("role", cobra.FixedCompletions(roles, cobra.ShellCompDirectiveNoFileComp))
 			},
 		},
@@ -77,7 +77,7 @@ func addOperator(c *fleetCall) error {
 	if c.output == "json" || c.output == "yaml" {
 		return c.a.Show(term.Shown{Data: made}, c.output)
 	}
-	// The token alone is the data, so that it can go into a file.
+	// Only the token goes to stdout, so that it can be redirected to a file.
 	if _, err := fmt.Fprintln(c.a.Out, term.Printable(strings.TrimSpace(made.Token))); err != nil {
 		return err
 	}

@@ -18,7 +18,7 @@ import (
 	"edgespan/config/stateloop/peer"
 )
 
-// peerSpecs are the commands of peers and clusters.
+// peerSpecs are the commands for peers and clusters.
 var peerSpecs = []fleetSpec{
 	{use: "peers", short: "Show and manage peers: nodes with their descriptors", sub: []fleetSpec{
 		{use: "list", short: "List the peers", args: term.ExactArgs(0, ""), forms: tableForms, run: listPeers},
@@ -87,7 +87,7 @@ is with everything that it depends on. Without ID: the same of each parameter th
 		}},
 }
 
-// descriptorForms are documentForms with the one first that people write.
+// descriptorForms are documentForms with YAML first, the form in which people write descriptors.
 var descriptorForms = []string{"yaml", "json", "table", "wide", "name"}
 
 const aboutWatch = `
@@ -153,7 +153,7 @@ func idsOf(ps []fleetapi.PeerParameter) []string {
 // livePeersRequest asks the controller for names.
 type livePeersRequest func(context.Context, *fleetapi.Client) ([]string, error)
 
-// LiveObjects are the peers or the clusters that the controller knows now.
+// LiveObjects returns the names of the peers or clusters that the controller knows now.
 func LiveObjects(ctx context.Context, a *reach.App, kind string) []string {
 	ask := peerNames
 	if kind == "cluster" {
@@ -162,10 +162,10 @@ func LiveObjects(ctx context.Context, a *reach.App, kind string) []string {
 	return liveNames(ctx, a, ask)
 }
 
-// liveNames are what the controller knows now, for completion: no controller, no names.
+// liveNames returns the names that the controller knows now, for completion. Without a controller it returns none.
 func liveNames(ctx context.Context, a *reach.App, ask livePeersRequest) []string {
 	if ctx == nil {
-		ctx = context.Background() // cobra's completion runs without one
+		ctx = context.Background() // cobra completes without a context
 	}
 	ctx, cancel := context.WithTimeout(ctx, reach.CompletionTimeout)
 	defer cancel()
@@ -212,7 +212,7 @@ func peerTable(all []fleetapi.Peer, wide bool) *term.Table {
 	return t
 }
 
-// Ended is how many parameters are in their final state, of how many.
+// done formats how many of all parameters are in their final state.
 func done(counts map[string]int) string {
 	final, all := 0, 0
 	for s, n := range counts {
@@ -226,7 +226,7 @@ func done(counts map[string]int) string {
 	return fmt.Sprintf("%d/%d", final, all)
 }
 
-// reportAge is how old the last report is.
+// reportAge returns the age of the last report.
 func reportAge(p fleetapi.Peer) string {
 	if p.AgeSeconds == nil {
 		return ""
@@ -288,7 +288,7 @@ func clusterTable(all []fleetapi.Cluster, wide bool) *term.Table {
 	return t
 }
 
-// count is `status -o json` of all peers, or of all clusters.
+// count is the answer of `status -o json` for all peers, or all clusters.
 type count struct {
 	Count  int            `json:"count"`
 	Ready  int            `json:"ready"`

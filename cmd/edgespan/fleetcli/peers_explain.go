@@ -18,31 +18,31 @@ import (
 	peerpkg "edgespan/config/stateloop/peer"
 )
 
-// explanation is one parameter with all that it follows from, as `peers explain -o json` has it.
+// explanation is one parameter with everything that it depends on, as `peers explain -o json` prints it.
 type explanation struct {
 	Peer string `json:"peer"`
 	fleetapi.PeerParameter
 	DesiredBy []string `json:"wantedBy"` // descriptors and clusters
-	Needs     []needed `json:"needs"`    // what it depends on
-	NeededBy  []needed `json:"neededBy"` // what depends on it
+	Needs     []needed `json:"needs"`    // its dependencies
+	NeededBy  []needed `json:"neededBy"` // the parameters that depend on it
 }
 
-// needed is a parameter on the path, with what it depends on itself.
+// needed is a parameter on the path of dependencies, with its own dependencies.
 type needed struct {
 	ID     string   `json:"id"`
 	Target string   `json:"target"`
 	State  string   `json:"state"`
 	Reason string   `json:"reason,omitempty"`
-	Needs  []needed `json:"needs,omitempty"` // not repeated where it is there twice
+	Needs  []needed `json:"needs,omitempty"` // given once if the parameter occurs twice
 }
 
-// noParameter is the error of an id that a peer does not have.
+// noParameter returns the error for an ID that the peer does not have.
 func noParameter(peer, id string) error {
 	return term.WithClass(term.ExitNotFound,
 		fmt.Errorf("parameter %s: not found on %s: 'edgespan peers status %s' lists its parameters", id, peer, peer))
 }
 
-// parameterOf is the one of an id, which may be spelled with short UUIDs.
+// parameterOf returns the parameter with an ID, which may contain short UUIDs.
 func parameterOf(d fleetapi.PeerDetail, id string) (fleetapi.PeerParameter, error) {
 	var short []fleetapi.PeerParameter
 	for _, p := range peerParameters(d) {
@@ -89,7 +89,7 @@ func explainPeer(c *fleetCall) error {
 	return nil
 }
 
-// explainCluster explains what of its members' parts of a cluster is not as it is wanted.
+// explainCluster explains which parts of the cluster's members are not in their desired state.
 func explainCluster(c *fleetCall) error {
 	d, err := c.client.Cluster(c.ctx, c.args[0])
 	if err != nil {
@@ -113,7 +113,7 @@ func explainCluster(c *fleetCall) error {
 	return nil
 }
 
-// clustersOf asks for clusters, to know what each wants.
+// clustersOf reads clusters, to find out what each desires.
 func (c *fleetCall) clustersOf(names []string) ([]fleetapi.ClusterDetail, error) {
 	var out []fleetapi.ClusterDetail
 	for _, name := range names {
@@ -126,13 +126,13 @@ func (c *fleetCall) clustersOf(names []string) ([]fleetapi.ClusterDetail, error)
 	return out, nil
 }
 
-// explainer knows a peer and the clusters that count for it.
+// explainer has a peer and the clusters that it is a member of.
 type explainer struct {
 	peer     fleetapi.PeerDetail
 	clusters []fleetapi.ClusterDetail
 }
 
-// unfinished explains what is not in its final state, or for review.
+// unfinished explains the parameters that are not in their final state or need a review.
 func (x explainer) unfinished(which func(fleetapi.PeerParameter) bool) []explanation {
 	out := []explanation{}
 	for _, p := range peerParameters(x.peer) {
@@ -142,12 +142,12 @@ func (x explainer) unfinished(which func(fleetapi.PeerParameter) bool) []explana
 			out = append(out, x.explain(p))
 		}
 	}
-	// What the others wait for comes first: it is what somebody may have to do something about.
+	// The parameters that others wait for come first: they are the cause.
 	slices.SortStableFunc(out, func(a, b explanation) int { return cmp.Compare(waits(a.Needs), waits(b.Needs)) })
 	return out
 }
 
-// waits is how long the longest path of what is not there yet is.
+// waits returns the length of the longest path of dependencies that are not in their final state.
 func waits(needs []needed) int {
 	longest := 0
 	for _, n := range needs {
@@ -170,7 +170,7 @@ func (x explainer) explain(p fleetapi.PeerParameter) explanation {
 	return out
 }
 
-// needs is what a parameter depends on, all the way, each with its own path once.
+// needs returns the dependencies of a parameter, recursively; each parameter's own dependencies appear once.
 func (x explainer) needs(p fleetapi.PeerParameter, reported map[string]bool) []needed {
 	out := []needed{}
 	for _, id := range p.Dependencies {
@@ -190,8 +190,8 @@ func (x explainer) needs(p fleetapi.PeerParameter, reported map[string]bool) []n
 	return out
 }
 
-// desiredBy is who wants a parameter. Its id says that: an executor is of the descriptor, what
-// carries the network of a cluster on this node is the cluster's, the rest the config's.
+// desiredBy returns who desires a parameter, which follows from its ID: the descriptor desires executors, a cluster
+// its network on this node, and the config everything else.
 func (x explainer) desiredBy(p fleetapi.PeerParameter) []string {
 	if p.State == string(stateloop.Ignored) || p.Target != string(stateloop.ToBePresent) {
 		return []string{}
@@ -200,7 +200,7 @@ func (x explainer) desiredBy(p fleetapi.PeerParameter) []string {
 	if kind == "executor" {
 		return []string{"descriptor of " + x.peer.Name}
 	}
-	node, _ := uuid.Parse(x.peer.ID) // of one that has not joined there are no parameters
+	node, _ := uuid.Parse(x.peer.ID) // a peer that has not joined has no parameters
 	out := []string{}
 	for _, d := range x.clusters {
 		id, err := uuid.Parse(d.ID)
@@ -209,7 +209,7 @@ func (x explainer) desiredBy(p fleetapi.PeerParameter) []string {
 		}
 		network, _, _ := strings.Cut(rest, "/")
 		if kind == "interface" {
-			is, _ := peerpkg.ParseCluster(d.Descriptor) // with faults it has no members
+			is, _ := peerpkg.ParseCluster(d.Descriptor) // a broken one has no members
 			if slices.Contains(is.Members[x.peer.Name].Interfaces, rest) {
 				out = append(out, "cluster "+d.Name)
 			}
@@ -275,7 +275,7 @@ func writeExplanation(b *strings.Builder, x explanation) {
 	writeNeeded(b, "  needed by ", "            ", x.NeededBy)
 }
 
-// idText is an id that stands above in short.
+// idText returns the full ID if the line above shows a short form of it, else "".
 func idText(id string) string {
 	if shortIDs(id) == id {
 		return ""
@@ -295,7 +295,7 @@ func reviewText(review string) string {
 	return review
 }
 
-// writeNeeded writes parameters below each other, what they need indented.
+// writeNeeded writes parameters, each with its dependencies indented below it.
 func writeNeeded(b *strings.Builder, first, rest string, all []needed) {
 	for i, n := range all {
 		lead := rest
@@ -311,7 +311,7 @@ func writeNeeded(b *strings.Builder, first, rest string, all []needed) {
 	}
 }
 
-// pause waits for a moment, false where ctx ends before.
+// pause waits for d. It returns false if ctx ends first.
 func pause(ctx context.Context, d time.Duration) bool {
 	select {
 	case <-time.After(d):

@@ -34,11 +34,11 @@ func statusOfPeer(c *fleetCall) error {
 
 var anID = regexp.MustCompile(`([0-9a-f]{8})-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}`)
 
-// shortIDs is a text for people, each UUID in it cut to its first octets; explain takes the ids of
-// parameters so too. -o wide, json and name have them whole.
+// shortIDs truncates each UUID in a text to its first octets, for people; explain accepts such IDs of parameters. -o
+// wide, json and name print full UUIDs.
 func shortIDs(text string) string { return anID.ReplaceAllString(text, "$1") }
 
-// peerLine is how a peer is, in one line.
+// peerLine describes the state of a peer in one line.
 func peerLine(p fleetapi.Peer) string {
 	word := "ready"
 	if !p.Ready {
@@ -51,7 +51,7 @@ func peerLine(p fleetapi.Peer) string {
 	return text
 }
 
-// clusterLine is the same of a cluster.
+// clusterLine describes the state of a cluster in one line.
 func clusterLine(x fleetapi.Cluster) string {
 	word := "ready"
 	if !x.Ready {
@@ -64,7 +64,7 @@ func clusterLine(x fleetapi.Cluster) string {
 	return text
 }
 
-// peerParameters are those that are wanted, then those that only the node has.
+// peerParameters returns the desired parameters, then those that only the node has.
 func peerParameters(d fleetapi.PeerDetail) []fleetapi.PeerParameter {
 	return slices.Concat(d.Parameters, d.Ignored)
 }
@@ -120,7 +120,7 @@ func describePeer(c *fleetCall) error {
 // fact is a line of a description.
 type fact struct{ what, text string }
 
-// describe writes a head, facts and tables; what is empty is left out.
+// describe prints a head, facts and tables, without the empty ones.
 func describe(c *fleetCall, head string, facts []fact, tables ...*term.Table) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s\n", term.Printable(head))
@@ -150,8 +150,8 @@ func countsText(counts map[string]int) string {
 	return strings.Join(out, ", ")
 }
 
-// descriptorTables are what a peer's descriptor has. One that another version of us wrote, and
-// that this one can't read, is shown by get alone.
+// descriptorTables returns the contents of a peer's descriptor as tables. A descriptor that another version wrote and
+// this one can't read is only printed by get.
 func descriptorTables(d fleetapi.PeerDetail) []*term.Table {
 	links := &term.Table{Head: []string{"INTERFACE", "LINK", "KIND"}}
 	underlays := &term.Table{Head: []string{"UNDERLAY", "PORT", "ADDRESS"}}
@@ -193,7 +193,7 @@ func statusOfCluster(c *fleetCall) error {
 	return nil
 }
 
-// memberTable is the members of a cluster: with what they join it by, where wide says so.
+// memberTable lists the members of a cluster; wide adds how each member joins it.
 func memberTable(d fleetapi.ClusterDetail, wide bool) *term.Table {
 	t := &term.Table{Head: []string{"MEMBER", "ROLE", "CONNECTED", "READY", "HEALTH", "PARAMETERS", "REPORT", "REASON"},
 		Wide: wide}

@@ -17,10 +17,10 @@ import (
 	"edgespan/config/httpapi/rest"
 )
 
-// again keeps a watch up until it fails for good or the command is interrupted, which is no
-// error: a watch ends after some minutes, and with its controller.
+// again repeats a watch until it fails permanently or the command is interrupted, which is no error. A single watch
+// ends after some minutes, or when its controller ends.
 func (c *fleetCall) again(watch func(context.Context) error) error {
-	ctx := c.cmd.Context() // without the time limit of one question
+	ctx := c.cmd.Context() // without the time limit of a request
 	lost := false
 	for seen := false; ; {
 		err := watch(ctx)
@@ -41,17 +41,17 @@ func (c *fleetCall) again(watch func(context.Context) error) error {
 	}
 }
 
-// passing says whether an error may be gone in a moment, without anybody doing something.
+// passing reports whether an error may go away by itself.
 func passing(err error) bool {
 	return errors.Is(err, rest.ErrUnreachable) || errors.Is(err, rest.ErrBusy) || errors.Is(err, rest.ErrTimeout)
 }
 
 var watchHead = []string{"TIME", "OBJECT", "STATE", "REVIEW", "REASON"}
 
-// watchedRow is what a line of a watch tells of.
+// watchedRow is a line of a watch.
 type watchedRow struct{ object, state, review, reason string }
 
-// teller prints what changed since the last time, a line each.
+// teller prints a line for each row that changed since the last time.
 type teller struct {
 	live *term.Live
 	last map[string]watchedRow
@@ -70,7 +70,7 @@ func (c *fleetCall) newTeller(first []watchedRow) *teller {
 		map[string]watchedRow{}}
 }
 
-// short is a text for a table that is not wide.
+// short returns a text with short IDs, except with -o wide.
 func (t *teller) short(text string) string {
 	if t.live.Output == "wide" {
 		return text
@@ -161,11 +161,10 @@ func peerRow(p fleetapi.Peer) watchedRow {
 	return watchedRow{"peer/" + p.Name, word, "", p.Why}
 }
 
-// Waits are what is waited for by asking the controller, by kind.
+// Waits are the conditions that wait checks by asking the controller, by kind.
 var Waits = map[string][]string{"peer": {"ready", "online"}, "cluster": {"ready", "undeployed"}}
 
-// Wait waits for a peer or a cluster. One that nobody knows is not waited for: no node
-// comes by that name alone.
+// Wait waits for a peer or a cluster. An unknown name is an error: waiting creates no peer and no cluster.
 func Wait(a *reach.App, cmd *cobra.Command, kind, name, desired string, timeout time.Duration) error {
 	client, err := a.FleetClient()
 	if err != nil {
@@ -202,7 +201,7 @@ func Wait(a *reach.App, cmd *cobra.Command, kind, name, desired string, timeout 
 
 var errMet = errors.New("the condition holds")
 
-// watchFor watches and says each time whether the condition holds, and why not.
+// watchFor watches an object and reports each time whether the condition holds, or why not.
 func watchFor(ctx context.Context, client *fleetapi.Client, kind, name, desired string,
 	hear func(met bool, why string) error) error {
 	if kind == "cluster" {
@@ -221,8 +220,8 @@ func watchFor(ctx context.Context, client *fleetapi.Client, kind, name, desired 
 	})
 }
 
-// Waited is the error of a wait that ended unmet: unreachable if that is the last that
-// was known of the daemon, else a timeout, else an interrupt.
+// Waited returns the error of a wait whose condition never held: unreachable if that was the daemon's last known
+// state, else a timeout, else an interrupt.
 func Waited(ctx context.Context, target, desired string, timeout time.Duration, last error) error {
 	if !errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		return fmt.Errorf("wait %s: interrupted: not %s: %s", target, desired, last.Error())

@@ -32,7 +32,7 @@ func bindPreview(cmd *cobra.Command, c *fleetCall) {
 	cmd.Flags().BoolVar(&c.set, "set", false, "replace the present overrides, as set does")
 }
 
-// previewOf asks for a preview and shows it.
+// previewOf requests a preview and prints it.
 func (c *fleetCall) previewOf(w ops.Write) error {
 	p, err := c.client.Preview(c.ctx, w)
 	if err != nil {
@@ -49,10 +49,10 @@ func showActionsOf(c *fleetCall) error {
 	return c.preview(p)
 }
 
-// previewPoll is how often the controller is asked for the answers of nodes.
+// previewPoll is the interval at which the command asks the controller for the nodes' answers.
 const previewPoll = 200 * time.Millisecond
 
-// preview shows what the nodes say they would do, once all have answered or patience ends.
+// preview prints what the nodes would do, once all have answered or --wait ends.
 func (c *fleetCall) preview(p fleetapi.Preview) error {
 	ctx, cancel := context.WithTimeout(c.ctx, c.timeout)
 	defer cancel()
@@ -107,7 +107,7 @@ func (c *fleetCall) showPreview(p fleetapi.Preview) error {
 	return nil
 }
 
-// previewClass is what a node's state in a preview means to who asked.
+// previewClass groups the states that a node has in a preview.
 func previewClass(state string) string {
 	switch state {
 	case "answered", "pending":
@@ -118,7 +118,7 @@ func previewClass(state string) string {
 	return "cannot"
 }
 
-// actionNames are actions in one cell; what the node has nothing to do for says so.
+// actionNames formats actions for one cell. It marks those that the node has no command for.
 func actionNames(actions []fleetapi.Action) string {
 	var out []string
 	for _, x := range actions {

@@ -14,7 +14,7 @@ import (
 	"edgespan/config/httpapi/rest"
 )
 
-// rolloutSpecs are the commands of changes on their way to the nodes.
+// rolloutSpecs are the commands for rollouts.
 var rolloutSpecs = []fleetSpec{{use: "rollout", short: "Show and control rollouts of changes to the nodes",
 	sub: []fleetSpec{
 		{use: "list", short: "List the last changes, the newest first", args: term.ExactArgs(0, ""), forms: tableForms,
@@ -125,13 +125,13 @@ func showRollout(c *fleetCall) error {
 	return nil
 }
 
-// batchLine is how far one batch is, in one line.
+// batchLine describes the progress of a batch in one line.
 func batchLine(b fleetapi.RolloutBatch) string {
 	return fmt.Sprintf("batch %d: %d of %s acked, %d failed, %d not answered", b.Number, b.Acked,
 		term.Many(b.Nodes, "node"), b.Failed, b.Out)
 }
 
-// rolloutLine is the same of a whole rollout.
+// rolloutLine describes the progress of a rollout in one line.
 func rolloutLine(r fleetapi.Rollout) string {
 	return term.Printable(fmt.Sprintf("revision %d, %s: %d of %s acked, %d failed, %d waiting",
 		r.Revision, r.State, r.Acked, term.Many(r.Nodes, "node"), len(r.Failed), len(r.Waiting)))
@@ -159,7 +159,7 @@ func explainRollout(c *fleetCall) error {
 	return nil
 }
 
-// rolloutPoll is how often the controller is asked for the progress of a rollout.
+// rolloutPoll is the interval at which the command asks the controller for a rollout's progress.
 const rolloutPoll = time.Second
 
 func watchRollout(c *fleetCall) error {
@@ -170,7 +170,7 @@ func watchRollout(c *fleetCall) error {
 	tick, over := time.NewTicker(rolloutPoll), time.NewTimer(c.timeout)
 	defer tick.Stop()
 	defer over.Stop()
-	var reported time.Time // of the last decision
+	var reported time.Time // time of the last decision
 	for line := ""; ; {
 		d, err := c.client.ExplainRollout(c.ctx, n)
 		if err != nil {
@@ -212,7 +212,7 @@ func (c *fleetCall) line(format string, args ...any) error {
 	return err
 }
 
-// endOf is no error where every node has the change.
+// endOf returns an error unless every node has the change.
 func endOf(r fleetapi.Rollout) error {
 	var missing []string
 	if n := len(r.Failed); n > 0 {

@@ -16,7 +16,7 @@ var topologyKinds = []string{"node", "link", "site"}
 
 const topologyNames = "node|link|site NAME"
 
-// topologySpecs are the commands of the topology.
+// topologySpecs are the commands for the topology.
 var topologySpecs = []fleetSpec{{use: "topology", short: "Show and change the topology: nodes, links and sites",
 	sub: []fleetSpec{
 		{
@@ -105,7 +105,7 @@ func importTopology(c *fleetCall) error {
 	return c.put(ops.SetTopology{Document: o})
 }
 
-// editTopology changes one entry; named is how many arguments name it.
+// editTopology changes one entry, which the first named arguments identify.
 func (c *fleetCall) editTopology(op string, named int) error {
 	w := ops.EditTopology{Object: c.args[0], Op: op}
 	if err := topologyKind(w.Object); err != nil {
@@ -129,8 +129,7 @@ func (c *fleetCall) editTopology(op string, named int) error {
 	return c.put(w)
 }
 
-// entry is an entry of the topology: of -f, or KEY=VALUE. No metadata describes it, and a
-// VALUE is JSON or else text.
+// entry reads an entry of the topology from -f or KEY=VALUE. It has no metadata: a VALUE is JSON, or else text.
 func (c *fleetCall) entry(args []string) (config.Object, error) {
 	if c.file != "" || len(args) == 0 {
 		return c.overrides("", args)

@@ -11,10 +11,10 @@ import (
 	"edgespan/config/httpapi/fleetapi"
 )
 
-// shownNodes is how many nodes of one effect a person is shown by name; -o wide shows all.
+// shownNodes is the number of nodes listed by name for one effect; -o wide lists all.
 const shownNodes = 5
 
-// written shows what a write did, or would do: what changes on stdout, the rest on stderr.
+// written prints the result of a write or a dry run: the changes on stdout, the rest on stderr.
 func (c *fleetCall) written(w fleetapi.Written) error {
 	for _, warning := range w.Warnings {
 		c.a.Printf("warning: %s", term.Printable(warning))
@@ -45,7 +45,7 @@ func (c *fleetCall) showWritten(w fleetapi.Written) error {
 	return err
 }
 
-// verdict is the write in one line: the revision, and how far it reaches.
+// verdict describes a write in one line: its revision and how many nodes it changes.
 func verdict(w fleetapi.Written) string {
 	switch {
 	case !w.Changed:
@@ -56,7 +56,7 @@ func verdict(w fleetapi.Written) string {
 	return fmt.Sprintf("revision %d: %s", w.Revision, reachOf(w))
 }
 
-// reachOf is how many nodes a write changes, in how many values, and what they will do.
+// reachOf describes how many nodes and values a write changes, and which actions follow.
 func reachOf(w fleetapi.Written) string {
 	nodes := touched(w)
 	if len(w.Effects) == 0 && len(w.Peers) > 0 {
@@ -88,7 +88,7 @@ func reachOf(w fleetapi.Written) string {
 	return text + ", actions " + strings.Join(slices.Sorted(maps.Keys(actions)), " ")
 }
 
-// touched are the nodes that a write changes.
+// touched returns the nodes that a write changes.
 func touched(w fleetapi.Written) []string {
 	var out []string
 	for _, e := range w.Effects {
@@ -98,7 +98,7 @@ func touched(w fleetapi.Written) []string {
 	return slices.Compact(out)
 }
 
-// fleetEffect is what changes on some nodes, for a person.
+// fleetEffect describes what changes on some nodes.
 func fleetEffect(e fleetapi.Effect, wide bool) string {
 	var b strings.Builder
 	who, more := e.Nodes, ""
@@ -145,7 +145,7 @@ func writeActions(b *strings.Builder, actions []fleetapi.Action) {
 	}
 }
 
-// document shows a config document; the default form is that which set takes.
+// document prints a config document. The default form is the one that set reads.
 func (c *fleetCall) document(o config.Object) error {
 	switch c.output {
 	case "json":
@@ -173,7 +173,7 @@ type leaf struct {
 	value any
 }
 
-// leavesOf are the values of a document by their paths; an empty object is one.
+// leavesOf returns the values of a document with their paths. An empty object is a value.
 func leavesOf(path []string, v any) []leaf {
 	o, is := v.(config.Object)
 	if !is || len(o) == 0 {
@@ -189,7 +189,7 @@ func leavesOf(path []string, v any) []leaf {
 	return out
 }
 
-// writeOptions are -m, --dry-run and --if-match.
+// writeOptions returns the options of -m, --dry-run and --if-match.
 func (c *fleetCall) writeOptions() (fleetapi.WriteOptions, error) {
 	o := fleetapi.WriteOptions{Message: c.message, DryRun: c.dryRun}
 	if c.ifMatch == "" {

@@ -11,7 +11,7 @@ import (
 	"edgespan/config/httpapi/nodeapi"
 )
 
-// Where a node has its things, unless a flag or the environment says otherwise.
+// The defaults of a node's folders; flags and the environment override them.
 const (
 	defaultRunDir   = "/run/edgespan"
 	DefaultStateDir = "/var/lib/edgespan"
@@ -19,7 +19,7 @@ const (
 	SocketName      = "edgespan.sock"
 )
 
-// App is one run of the command line: its streams, and how it reaches node and controller.
+// App is one run of the command line: its streams, and its way to the node and the controller.
 type App struct {
 	term.Streams
 	socket, runDir string
@@ -33,11 +33,10 @@ func (a *App) Bind(root *cobra.Command) {
 	a.bindFleet(root)
 }
 
-// RunFolder is the runtime folder of the node.
+// RunFolder returns the runtime folder of the node.
 func (a *App) RunFolder() string { return a.Setting(a.runDir, "EDGESPAN_RUN_DIR", defaultRunDir) }
 
-// SocketPath follows the precedence over both ways to name it: a --run-dir on the
-// command line beats EDGESPAN_SOCKET, since it is a flag.
+// SocketPath returns the control socket. A flag overrides the environment, so --run-dir overrides EDGESPAN_SOCKET too.
 func (a *App) SocketPath() string {
 	switch {
 	case a.socket != "":
@@ -48,20 +47,20 @@ func (a *App) SocketPath() string {
 	return a.Setting("", "EDGESPAN_SOCKET", filepath.Join(a.RunFolder(), SocketName))
 }
 
-// Client is a client of the node's daemon.
+// Client returns a client of the node's daemon.
 func (a *App) Client() *nodeapi.Client { return nodeapi.NewClient(a.SocketPath()) }
 
-// Connect gives a client of the node's daemon for one question, and a context that ends after RequestTimeout. done is
-// called once the question is answered.
+// Connect returns a client of the node's daemon for one request, and a context that ends after RequestTimeout. Call
+// done after the request.
 func (a *App) Connect(ctx context.Context) (_ context.Context, c *nodeapi.Client, done func()) {
 	c = a.Client()
 	ctx, cancel := context.WithTimeout(ctx, RequestTimeout)
 	return ctx, c, func() { c.Close(); cancel() }
 }
 
-// RequestTimeout bounds one question to the daemon: apply answers when the config is
-// stored, not when the host is changed.
+// RequestTimeout bounds one request to the daemon. apply answers when the config is stored, not when the host is
+// changed.
 const RequestTimeout = 30 * time.Second
 
-// CompletionTimeout bounds how long the TAB key may hang.
+// CompletionTimeout bounds a completion.
 const CompletionTimeout = time.Second

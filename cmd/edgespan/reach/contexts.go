@@ -18,19 +18,19 @@ import (
 	"edgespan/platform/store"
 )
 
-// contextFile is the file of contexts. It names files of tokens and never holds one.
+// contextFile is the file of contexts. It names files of tokens and never contains a token.
 type contextFile struct {
 	Current  string                 `yaml:"current,omitempty"`
 	Contexts map[string]term.Target `yaml:"contexts"`
 }
 
-// contextPath is where the contexts are: EDGESPAN_CONTEXTS, else in the user's folder.
+// contextPath returns the path of the file of contexts: EDGESPAN_CONTEXTS, or a file in the user's folder.
 func (a *App) contextPath() (string, error) {
 	if p := a.Env("EDGESPAN_CONTEXTS"); p != "" {
 		return p, nil
 	}
 	dir := a.Env("XDG_CONFIG_HOME")
-	if !filepath.IsAbs(dir) { // its specification: a relative one is to be ignored
+	if !filepath.IsAbs(dir) { // the specification says to ignore a relative path
 		home := a.Env("HOME")
 		if home == "" {
 			return "", term.Usagef("context: neither HOME nor EDGESPAN_CONTEXTS is set: set one of them")
@@ -40,7 +40,7 @@ func (a *App) contextPath() (string, error) {
 	return filepath.Join(dir, "edgespan", "contexts.yaml"), nil
 }
 
-// readContexts reads the file of contexts; one that is not there has none.
+// readContexts reads the file of contexts. A missing file has no contexts.
 func (a *App) readContexts() (contextFile, error) {
 	f := contextFile{Contexts: map[string]term.Target{}}
 	path, err := a.contextPath()
@@ -84,7 +84,7 @@ func (a *App) writeContexts(f contextFile) error {
 	return nil
 }
 
-// named is one context of the file.
+// named returns a context of the file by its name.
 func (f contextFile) named(name string) (term.Target, error) {
 	c, found := f.Contexts[name]
 	if !found {
@@ -93,7 +93,7 @@ func (f contextFile) named(name string) (term.Target, error) {
 	return c, nil
 }
 
-// noContext is the error of a context that is not in the file.
+// noContext returns the error for a context that is not in the file.
 func noContext(name string, known []string) error {
 	text := fmt.Sprintf("context %q: not found: must be one of %s", name, term.Joined(known))
 	if len(known) == 0 {
@@ -102,7 +102,7 @@ func noContext(name string, known []string) error {
 	return term.WithClass(term.ExitNotFound, errors.New(text))
 }
 
-// NewContext is the command that keeps the contexts.
+// NewContext returns the command `context`.
 func NewContext(a *App) *cobra.Command {
 	cmd := term.Group("context", "Manage contexts: named controllers with their addresses and tokens")
 	cmd.Long = cmd.Short + `.
@@ -193,7 +193,7 @@ func newContextRemove(a *App) *cobra.Command {
 	}
 }
 
-// namedContext is a context as -o json has it.
+// namedContext is a context as -o json prints it.
 type namedContext struct {
 	Name  string `json:"name"`
 	InUse bool   `json:"inUse"`

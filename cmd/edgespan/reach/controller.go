@@ -10,27 +10,27 @@ import (
 	"edgespan/config/httpapi/fleetapi"
 )
 
-// Flags are the flags that say which controller is asked, and how.
+// Flags are the flags that select the controller and the credentials.
 type Flags struct {
 	term.Target
 
-	Named string // the name of a context in the place of that in use
+	Named string // name of a context; overrides the current one
 }
 
 // FlagNames are the names of these flags.
 var FlagNames = []string{"controller", "token-file", "ca-file", "ca-sha256", "context"}
 
-// fleetMark marks the commands that take these flags.
+// fleetMark is the annotation of commands that have these flags.
 const fleetMark = "controller"
 
-// AsksController marks a command.
+// AsksController annotates a command with fleetMark.
 func AsksController(cmd *cobra.Command) *cobra.Command {
 	cmd.Annotations = map[string]string{fleetMark: "yes"}
 	return cmd
 }
 
-// bindFleet defines the flags on the root, so that they may stand before the command too.
-// What is said to a command that asks no controller is refused, not passed over.
+// bindFleet defines the flags on the root, so that they may also precede the command. A command that asks no
+// controller refuses them instead of ignoring them.
 func (a *App) bindFleet(root *cobra.Command) {
 	flags := root.PersistentFlags()
 	flags.StringVar(&a.Fleet.Controller, "controller", "", "URL of the controller: https://HOST:PORT")
@@ -39,7 +39,7 @@ func (a *App) bindFleet(root *cobra.Command) {
 	flags.StringVar(&a.Fleet.CASHA256, "ca-sha256", "",
 		"SHA-256 of the public key of the controller's CA, instead of --ca-file")
 	flags.StringVar(&a.Fleet.Named, "context", "", "context to use (see edgespan context)")
-	// The flag was defined one line above: the only error there is can't be.
+	// The only possible error is an undefined flag, and the line above defines it.
 	_ = root.RegisterFlagCompletionFunc("context", a.completeContexts)
 	root.PersistentPreRunE = func(cmd *cobra.Command, _ []string) error {
 		for _, name := range FlagNames {
@@ -52,15 +52,15 @@ func (a *App) bindFleet(root *cobra.Command) {
 	}
 }
 
-// askingGroups are the commands that ask a controller, or have such commands below them.
+// askingGroups are the commands that ask a controller or have subcommands that do.
 var askingGroups = []string{
 	"network", "node", "base", "firmware", "hardware", "metadata", "controller", "aggregator", "optimize", "topology",
 	"nodes", "peers", "clusters", "history", "rollout", "operators", "actions", "apply", "wait",
 	"config", "env", "comp", "def", "lvl",
 }
 
-// FleetTarget is the controller by the precedence flag > environment > context. A context's
-// token and CA belong to its controller: another one that a flag names gets neither.
+// FleetTarget returns the controller by the precedence flag > environment > context. The token and the CA of a context
+// belong to its controller: if a flag names another controller, that one gets neither.
 func (a *App) FleetTarget() (term.Target, error) {
 	t := term.Target{
 		Controller: a.Setting(a.Fleet.Controller, "EDGESPAN_CONTROLLER", ""),
@@ -69,7 +69,7 @@ func (a *App) FleetTarget() (term.Target, error) {
 		CASHA256:   a.Setting(a.Fleet.CASHA256, "EDGESPAN_CA_SHA256", ""),
 	}
 	if a.Fleet.CAFile != "" && a.Fleet.CASHA256 == "" {
-		t.CASHA256 = "" // a flag stands above the environment's other way to say it
+		t.CASHA256 = "" // the flag also overrides EDGESPAN_CA_SHA256
 	}
 	if a.Fleet.CASHA256 != "" && a.Fleet.CAFile == "" {
 		t.CAFile = ""
@@ -84,16 +84,16 @@ func (a *App) FleetTarget() (term.Target, error) {
 	return t, t.Check()
 }
 
-// fromContext fills what neither flag nor environment has said.
+// fromContext fills the fields that neither a flag nor the environment set.
 func (a *App) fromContext(t *term.Target) error {
 	name := a.Setting(a.Fleet.Named, "EDGESPAN_CONTEXT", "")
 	if name == "" && t.Controller != "" && t.TokenFile != "" && (t.CAFile != "" || t.CASHA256 != "") {
-		return nil // nothing is left to ask it for
+		return nil // everything is set already
 	}
 	f, err := a.readContexts()
 	switch {
 	case err != nil && t.Controller != "" && name == "":
-		return nil // without a home there are no contexts, and none is needed
+		return nil // without a home folder there are no contexts, and none is needed
 	case err != nil:
 		return err
 	case name == "" && f.Current == "":
@@ -120,7 +120,7 @@ func (a *App) fromContext(t *term.Target) error {
 	return nil
 }
 
-// FleetClient is a client of the controller that flags, environment or context name.
+// FleetClient returns a client of the controller that flags, environment or context name.
 func (a *App) FleetClient() (*fleetapi.Client, error) {
 	t, err := a.FleetTarget()
 	if err != nil {
@@ -129,9 +129,8 @@ func (a *App) FleetClient() (*fleetapi.Client, error) {
 	return t.Client()
 }
 
-// Timeout bounds one question to the controller: an override for ten thousand nodes is
-// judged on all of them before it is answered.
+// Timeout bounds one request to the controller: it validates an override on ten thousand nodes before it answers.
 const Timeout = 2 * time.Minute
 
-// RetryWatch is how long after the end of a watch the controller is asked again.
+// RetryWatch is the pause between two attempts of a watch.
 const RetryWatch = 500 * time.Millisecond
