@@ -10,12 +10,13 @@ import (
 	"edgespan/config/configdb"
 )
 
-// columnFlag chooses what of an answer is printed, as the original's commands have it.
+// columnFlag defines --column, which selects what of an answer is printed, as the original's commands do.
 func columnFlag(f *pflag.FlagSet, c *factsCall) {
 	f.StringArrayVarP(&c.columns, "column", "c", nil, "show only this column, by its key in JSON; repeatable")
 }
 
-// columnsOf are the members of an object, or of each of a list, that --column names, in the order of their keys.
+// columnsOf returns the members that --column names, of an object or of each object of a list, in the order of their
+// keys.
 func columnsOf(v configdb.JSON, columns []string) (configdb.JSON, error) {
 	if len(columns) == 0 {
 		return v, nil
@@ -33,7 +34,7 @@ func columnsOf(v configdb.JSON, columns []string) (configdb.JSON, error) {
 	}
 	o, err := configdb.ObjectOf(v)
 	if err != nil {
-		return v, nil //nolint:nilerr // a value alone has no columns
+		return v, nil //nolint:nilerr // a plain value has no columns
 	}
 	var kept []configdb.Member
 	for _, name := range columns {
@@ -54,7 +55,7 @@ func keysOf(o configdb.Object) string {
 	return strings.Join(names, ", ")
 }
 
-// valuesOf are an answer's values alone: a line for each of an object, and one for each object of a list.
+// valuesOf formats only the values of an answer: one line per value of an object, or per object of a list.
 func valuesOf(v configdb.JSON, columns []string) []byte {
 	bare := func(v configdb.JSON) string {
 		if text, is := v.Text(); is {
@@ -88,7 +89,7 @@ func valuesOf(v configdb.JSON, columns []string) []byte {
 	return []byte(out)
 }
 
-// inOrder are members in the order in which columns are named; without any, as they stand.
+// inOrder returns the members in the order of the named columns, or unchanged if none are named.
 func inOrder(ms []configdb.Member, columns []string) []configdb.Member {
 	if len(columns) == 0 {
 		return ms
@@ -99,7 +100,7 @@ func inOrder(ms []configdb.Member, columns []string) []configdb.Member {
 	return ms
 }
 
-// tableOf prints the columns of a table that --column names, by their titles or their keys.
+// tableOf prints the columns of a table that --column names, by title or key.
 func (c *factsCall) tableOf(head []string, rows [][]string) error {
 	kept := make([]int, 0, len(head))
 	for _, name := range c.columns {

@@ -17,28 +17,28 @@ import (
 	"edgespan/config/httpapi/configdbapi"
 )
 
-// factsSpec is one command that asks ConfigDB (seed fuel-configdb-serialized-facts-api, "Fuel
-// Client"). The commands stand in tables, one for each group.
+// factsSpec is one command that asks ConfigDB (seed fuel-configdb-serialized-facts-api, "Fuel Client"). Each group of
+// commands has a table of them.
 type factsSpec struct {
 	use, short    string
 	long, example string
 	args          cobra.PositionalArgs // nil: none
-	complete      factsCompleter       // of the first argument
-	needs         []string             // flags that have to be said
-	forms         []string             // of -f, the default first; none: the command has no -f
-	input         bool                 // -f is the form of stdin
+	complete      factsCompleter       // completes the first argument
+	needs         []string             // required flags
+	forms         []string             // values of -f, the default first; none: the command has no -f
+	input         bool                 // -f is the format of stdin
 	flags         []factsFlags
 	run           func(*factsCall) error
 	sub           []factsSpec
 }
 
-// factsFlags defines flags of a command.
+// factsFlags defines the flags of a command.
 type factsFlags func(*pflag.FlagSet, *factsCall)
 
-// factsCompleter finds what a word may be.
+// factsCompleter returns the words that can complete an argument or a flag.
 type factsCompleter func(context.Context, *configdbapi.Client, *factsCall) ([]string, error)
 
-// The forms of -f. The seed's default is JSON.
+// The values of -f. The seed's default is JSON.
 var (
 	valueForms  = []string{"json", "yaml", "plain", "value"}
 	inputForms  = []string{"json", "yaml"}
@@ -46,10 +46,10 @@ var (
 	lookupForms = []string{"table", "json", "yaml"}
 )
 
-// factsCall is one run of such a command.
+// factsCall is one run of a command.
 type factsCall struct {
 	a      *reach.App
-	ctx    context.Context //nolint:containedctx // lives as long as the command
+	ctx    context.Context //nolint:containedctx // the command's own
 	cmd    *cobra.Command
 	args   []string
 	client *configdbapi.Client
@@ -85,8 +85,8 @@ type factsCall struct {
 	effective    bool
 }
 
-// Commands are `config` with all groups below it, and the groups again beside it: the seed's
-// and its implementation's words for the same. Help shows them once.
+// Commands returns `config` with all groups as subcommands, and each group again at the top level: the seed and its
+// implementation use both forms. Help shows the groups once.
 func Commands(a *reach.App) []*cobra.Command {
 	cfg := factsSpec{
 		use: "config", short: "Read and change the facts of ConfigDB: values, overrides, models and history",
@@ -111,7 +111,7 @@ EDGESPAN_TOKEN_FILE, the context's token, and last the user of OS_USERNAME.
 
 The groups env, comp, def and lvl are commands of edgespan itself, too: edgespan env list.`
 
-// command makes the cobra command of a spec and of those below it.
+// command returns the cobra command of a spec, with its subcommands.
 func (s factsSpec) command(a *reach.App) *cobra.Command {
 	if s.run == nil {
 		cmd := reach.AsksController(term.Group(s.use, s.short))
@@ -142,7 +142,7 @@ func (s factsSpec) command(a *reach.App) *cobra.Command {
 	return reach.AsksController(cmd)
 }
 
-// Bind defines the flags of a command.
+// bind defines the flags of a command.
 func (s factsSpec) bind(cmd *cobra.Command, call *factsCall) {
 	flags := cmd.Flags()
 	call.door.bind(flags)
@@ -166,7 +166,7 @@ func (s factsSpec) bind(cmd *cobra.Command, call *factsCall) {
 		if flags.Lookup(name) == nil {
 			continue
 		}
-		// The flag is there: the only error there is can't be.
+		// The only possible error is an undefined flag, and the flag is defined.
 		_ = cmd.RegisterFlagCompletionFunc(name,
 			func(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
 				directive := cobra.ShellCompDirectiveNoFileComp
@@ -178,15 +178,15 @@ func (s factsSpec) bind(cmd *cobra.Command, call *factsCall) {
 	}
 }
 
-// complete gives the words that a flag allows, if the command has it.
+// complete completes a flag with fixed words, if the command has the flag.
 func complete(cmd *cobra.Command, flag string, words []string) {
 	if cmd.Flags().Lookup(flag) != nil {
-		// The flag is there: the only error there is can't be.
+		// The only possible error is an undefined flag, and the flag is defined.
 		_ = cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp))
 	}
 }
 
-// check finds what a command line lacks, all of it at once.
+// check returns all faults of a command line together.
 func (s factsSpec) check(cmd *cobra.Command, call *factsCall) error {
 	var faults []string
 	for _, name := range s.needs {
@@ -205,7 +205,7 @@ func (s factsSpec) check(cmd *cobra.Command, call *factsCall) error {
 	return nil
 }
 
-// Ask finds ConfigDB and carries the command out, within fleetTimeout.
+// get finds ConfigDB and runs the command within reach.Timeout.
 func (c *factsCall) get(ctx context.Context, run func(*factsCall) error) error {
 	ctx, cancel := context.WithTimeout(ctx, reach.Timeout)
 	defer cancel()
@@ -217,14 +217,14 @@ func (c *factsCall) get(ctx context.Context, run func(*factsCall) error) error {
 	c.ctx, c.client = ctx, client
 	err = run(c)
 	if err != nil && strings.Contains(err.Error(), "duplicate key value violates unique constraint") {
-		_, _ = fmt.Fprintln(c.a.Out, term.Printable(err.Error())) // where the original's clients look for it
+		_, _ = fmt.Fprintln(c.a.Out, term.Printable(err.Error())) // the original's clients look for it on stdout
 	}
 	return err
 }
 
 func (c *factsCall) changed(flag string) bool { return c.cmd.Flags().Changed(flag) }
 
-// The flags that commands share.
+// Flags that commands share.
 
 func envFlag(f *pflag.FlagSet, c *factsCall) {
 	f.Int64VarP(&c.env, "env", "e", 0, "ID of the environment")
@@ -262,7 +262,7 @@ func boundFlags(f *pflag.FlagSet, c *factsCall) {
 		"ETag of the version you have read (config get --etag): fail if it has changed since")
 }
 
-// writeOptions are what these flags say.
+// writeOptions returns the write options of the flags.
 func (c *factsCall) writeOptions() configdbapi.WriteOptions {
 	o := configdbapi.WriteOptions{Message: c.message, DryRun: c.dryRun, IfMatch: c.ifMatch}
 	if o.IfMatch != "" && o.IfMatch != "*" && !strings.HasSuffix(o.IfMatch, `"`) {
@@ -271,7 +271,7 @@ func (c *factsCall) writeOptions() configdbapi.WriteOptions {
 	return o
 }
 
-// kind is the half of a record that is meant.
+// kind returns the half of a record that the flags select.
 func (c *factsCall) kind() model.Kind {
 	if c.overrides {
 		return model.Overrides
@@ -279,7 +279,7 @@ func (c *factsCall) kind() model.Kind {
 	return model.Values
 }
 
-// place is where --env, --level and --resource point.
+// place returns the place that --env, --level and --resource select.
 func (c *factsCall) place() (configdbapi.Place, error) {
 	p := configdbapi.Place{Environment: c.env, Resource: c.resource}
 	if !c.changed("level") {
@@ -292,7 +292,7 @@ func (c *factsCall) place() (configdbapi.Place, error) {
 	return p, c.nameNodes(p.Levels)
 }
 
-// parseLevels reads l1=v1,l2=v2.
+// parseLevels parses l1=v1,l2=v2.
 func parseLevels(flag, text string) ([]model.LevelValue, error) {
 	var out []model.LevelValue
 	for pair := range strings.SplitSeq(text, ",") {
@@ -305,8 +305,8 @@ func parseLevels(flag, text string) ([]model.LevelValue, error) {
 	return out, nil
 }
 
-// nameNodes spells the level of nodes as the environment has it: the seed says nodes, and its examples
-// node.
+// nameNodes replaces node by nodes, or nodes by node, to match the environment: the seed's text says nodes, and its
+// examples node.
 func (c *factsCall) nameNodes(levels []model.LevelValue) error {
 	other := map[string]string{"node": "nodes", "nodes": "node"}
 	for i, l := range levels {
@@ -324,7 +324,7 @@ func (c *factsCall) nameNodes(levels []model.LevelValue) error {
 	return nil
 }
 
-// path is --key in its parts.
+// path splits --key into its parts.
 func (c *factsCall) path() ([]string, error) {
 	path, err := config.ParsePath(c.key)
 	if err != nil {
@@ -333,12 +333,12 @@ func (c *factsCall) path() ([]string, error) {
 	return path, nil
 }
 
-// notThere is the error of a name that ConfigDB has nothing for.
+// notThere returns the error for a name that ConfigDB doesn't have.
 func notThere(format string, args ...any) error {
 	return term.WithClass(term.ExitNotFound, fmt.Errorf(format, args...))
 }
 
-// idOf reads an id.
+// idOf parses an ID.
 func idOf(what, text string) (int64, error) {
 	id, err := strconv.ParseInt(text, 10, 64)
 	if err != nil || id < 0 {

@@ -44,7 +44,7 @@ func showDefinition(c *factsCall) error {
 	return c.definitionRows(d, d)
 }
 
-// definitionID is a resource definition by its id, or by a name that no other has.
+// definitionID returns the ID of a resource definition, which may be given as a unique name.
 func (c *factsCall) definitionID(text string) (int64, error) {
 	if id, err := strconv.ParseInt(text, 10, 64); err == nil {
 		return id, nil
@@ -69,8 +69,8 @@ func (c *factsCall) definitionID(text string) (int64, error) {
 		numbers(ids))
 }
 
-// contents is what --content or stdin says; nil if neither does. The original demands the form of
-// either, and so do we: what looks like JSON may be YAML.
+// contents returns the value of --content or stdin, or nil without either. Like the original, it requires the format
+// of either, since text that looks like JSON may be YAML.
 func (c *factsCall) contents() (configdb.JSON, error) {
 	given, piped := c.changed("content"), c.changed("data-format")
 	switch {

@@ -15,7 +15,7 @@ import (
 	"edgespan/config/httpapi/configdbapi"
 )
 
-// modelSpecs are the commands of what facts are kept in (reference fuel-configdb §2.2).
+// modelSpecs are the commands for environments, components, definitions and levels (reference fuel-configdb §2.2).
 var modelSpecs = []factsSpec{
 	{use: "env", short: "Manage environments: the components and levels of their facts", sub: []factsSpec{
 		{use: "list", short: "List the environments", forms: modelForms, run: listEnvironments},
@@ -106,7 +106,7 @@ var modelSpecs = []factsSpec{
 		}},
 }
 
-// noneOf is how the original spells an empty list.
+// noneOf is an empty list in the original's spelling.
 const noneOf = "[]"
 
 func idFlag(f *pflag.FlagSet, c *factsCall) {
@@ -136,7 +136,7 @@ func definitionFlags(f *pflag.FlagSet, c *factsCall) {
 	f.StringVarP(&c.data, "data-format", "d", "", "read the content from stdin, in this format: json, yaml")
 }
 
-// given is the id of --id.
+// given returns the ID of --id, or nil without the flag.
 func (c *factsCall) given() *int64 {
 	if !c.changed("id") {
 		return nil
@@ -144,7 +144,7 @@ func (c *factsCall) given() *int64 {
 	return &c.id
 }
 
-// textOf is a flag's text if it was said.
+// textOf returns a flag's text, or nil without the flag.
 func (c *factsCall) textOf(flag string, value *string) *string {
 	if !c.changed(flag) {
 		return nil
@@ -152,7 +152,7 @@ func (c *factsCall) textOf(flag string, value *string) *string {
 	return value
 }
 
-// words are what a flag lists.
+// words splits the list of a flag.
 func words(text string) []string {
 	if strings.TrimSpace(text) == noneOf {
 		return nil
@@ -160,7 +160,7 @@ func words(text string) []string {
 	return term.List([]string{text})
 }
 
-// refs are components by ids, which are numbers, or names.
+// refs parses a list of components, which are IDs (numbers) or names.
 func refs(text string) []configdb.JSON {
 	out := []configdb.JSON{}
 	for _, w := range words(text) {
@@ -173,7 +173,7 @@ func refs(text string) []configdb.JSON {
 	return out
 }
 
-// answer prints what ConfigDB has, in the form of --format.
+// answer prints an answer of ConfigDB in the format of --format.
 func (c *factsCall) answer(data any, head []string, rows [][]string) error {
 	if c.format == "table" {
 		return c.tableOf(head, rows)
@@ -182,7 +182,7 @@ func (c *factsCall) answer(data any, head []string, rows [][]string) error {
 	if err != nil {
 		return fmt.Errorf("print answer: %w", err)
 	}
-	v, err := configdb.Parse(text) // YAML and JSON have the same numbers and order of keys
+	v, err := configdb.Parse(text) // YAML and JSON keep the same numbers and order of keys
 	if err != nil {
 		return fmt.Errorf("print answer: %w", err)
 	}
@@ -304,7 +304,7 @@ func showComponent(c *factsCall) error {
 	return c.componentRows(one, one)
 }
 
-// componentID is a component by its id or name.
+// componentID returns the ID of a component, which may be given by its name.
 func (c *factsCall) componentID(text string) (int64, error) {
 	if id, err := strconv.ParseInt(text, 10, 64); err == nil {
 		return id, nil
@@ -362,7 +362,7 @@ func deleteComponent(c *factsCall) error {
 
 // Levels.
 
-// conflicting says that what was typed means more than one thing.
+// conflicting returns the error for an ambiguous argument.
 func conflicting(format string, args ...any) error {
 	return term.WithClass(term.ExitConflict, fmt.Errorf(format, args...))
 }

@@ -17,7 +17,7 @@ import (
 	"edgespan/config/httpapi/configdbapi"
 )
 
-// nodeFactSpecs are the commands of registered nodes and of secrets, which the original does not have.
+// nodeFactSpecs are the commands for registered nodes and for secrets. The original has none.
 var nodeFactSpecs = []factsSpec{
 	{use: "node", short: "Manage the nodes that are registered in an environment",
 		sub: []factsSpec{
@@ -83,7 +83,7 @@ func setFactNode(c *factsCall) error {
 		c.env)
 }
 
-// declared reads --levels; nil if it is not given.
+// declared parses --levels; it returns nil without the flag.
 func (c *factsCall) declared() (map[string]string, error) {
 	if !c.changed("levels") {
 		return nil, nil //nolint:nilnil // as the comment says
@@ -136,13 +136,13 @@ func setSecrets(c *factsCall) error {
 		"Secrets of resource_definition with id %d were set", id)
 }
 
-// Completions: they find nothing where ConfigDB does not answer.
+// Completions return nothing if ConfigDB does not answer.
 
-// completions asks ConfigDB, for as long as the TAB key may hang.
+// completions asks ConfigDB for at most reach.CompletionTimeout.
 func (c *factsCall) completions(cmd *cobra.Command, find factsCompleter) []string {
 	ctx := cmd.Context()
 	if ctx == nil {
-		ctx = context.Background() // cobra's completion runs without one
+		ctx = context.Background() // cobra completes without a context
 	}
 	ctx, cancel := context.WithTimeout(ctx, reach.CompletionTimeout)
 	defer cancel()
@@ -158,7 +158,7 @@ func (c *factsCall) completions(cmd *cobra.Command, find factsCompleter) []strin
 	return names
 }
 
-// named makes a completer of a list and what it is called.
+// named returns a completer that takes each name of a list.
 func named[T any](ask func(context.Context, *configdbapi.Client, *factsCall) ([]T, error),
 	name func(T) string) factsCompleter {
 	return func(ctx context.Context, client *configdbapi.Client, c *factsCall) ([]string, error) {

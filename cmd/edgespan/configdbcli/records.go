@@ -14,7 +14,7 @@ import (
 	"edgespan/config/httpapi/configdbapi"
 )
 
-// recordSpecs are the commands of versions and revisions, which the original does not have.
+// recordSpecs are the commands for versions and revisions. The original has none.
 var recordSpecs = []factsSpec{
 	{
 		use:   "history [--env ID [--level nodes=NODE] [--resource NAME]]",
@@ -61,7 +61,7 @@ newest and that before it; with one VERSION that and the newest. 0 is nothing at
 	},
 }
 
-// needsEnv holds a resource and a level to their environment.
+// needsEnv requires --env for a resource or a level.
 func (c *factsCall) needsEnv() error {
 	for _, flag := range []string{"level", "resource"} {
 		if c.changed(flag) && !c.changed("env") {
@@ -86,7 +86,7 @@ func listRecords(c *factsCall) error {
 	}
 	all, err := c.client.History(c.ctx, model.RecordsQuery{Environment: c.env, Before: c.before, Limit: c.limit})
 	if err == nil && len(all) == 0 {
-		err = c.reach() // one that was deleted has a history, one that never was has none
+		err = c.reach() // a deleted one has a history, one that never existed has none
 	}
 	if err != nil {
 		return err
@@ -126,7 +126,7 @@ func listVersions(c *factsCall) error {
 	return c.answer(term.OrEmpty(all), []string{"VERSION", "REVISION", "TIME", "AUTHOR", "SIZE", "MESSAGE"}, rows)
 }
 
-// changesCell is what a revision changed in one cell: an import writes thousands.
+// changesCell formats the changes of a revision for one cell, shortened: an import writes thousands.
 func (c *factsCall) changesCell(changes []model.Change) string {
 	const few = 2
 	var out []string
@@ -178,7 +178,7 @@ func diffFacts(c *factsCall) error {
 	return nil
 }
 
-// between are the two versions that are compared; the second 0 is the newest.
+// between returns the two versions to compare; to is 0 for the newest.
 func (c *factsCall) between(p configdbapi.Place) (from, to uint64, err error) {
 	if len(c.args) == 0 {
 		all, err := c.client.Versions(c.ctx, p, c.kind(), 0, 2)
@@ -231,7 +231,7 @@ func rollbackFacts(c *factsCall) error {
 	return c.did(stored, err, "%s rolled back to revision %d", nameOf(c.kind()), c.revision)
 }
 
-// reach asks for what a watch is of.
+// reach checks that ConfigDB answers, and that it has the environment of a watch.
 func (c *factsCall) reach() (err error) {
 	if c.changed("env") {
 		_, err = c.client.Environment(c.ctx, c.env)
@@ -249,7 +249,7 @@ func watchFacts(c *factsCall) error {
 	if err != nil {
 		return err
 	}
-	// What is wrong from the beginning ends the command; later it is waited for.
+	// An error in the first request ends the command; later errors are retried.
 	if err := c.reach(); err != nil {
 		return err
 	}
@@ -259,7 +259,7 @@ func watchFacts(c *factsCall) error {
 		o.Level = &p.Levels[n-1]
 	}
 	l := c.a.NewLive(c.format, []string{"TIME", "REVISION", "AUTHOR", "CHANGES", "MESSAGE"}, []int{20, 8, 12, 44})
-	ctx := c.cmd.Context() // without the time limit of one question
+	ctx := c.cmd.Context() // without the time limit of a request
 	err = c.client.Watch(ctx, o, reach.RetryWatch, func(r model.Record) error {
 		return l.Print(r, "",
 			[]string{term.Moment(&r.Time), fmt.Sprint(r.Revision), r.Author, c.changesCell(r.Changes), r.Message})

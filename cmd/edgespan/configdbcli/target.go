@@ -15,10 +15,10 @@ import (
 	"edgespan/platform/keystone"
 )
 
-// configService is the type of ConfigDB in Keystone's catalog (reference fuel-configdb §5).
+// configService is the service type of ConfigDB in Keystone's catalog (reference fuel-configdb §5).
 const configService = "config"
 
-// doorFlags say who asks, beside what all commands have that ask a controller.
+// doorFlags are the credentials of ConfigDB, in addition to those of all commands that ask a controller.
 type doorFlags struct {
 	user, passwordFile string
 	insecure           bool
@@ -31,7 +31,7 @@ func (d *doorFlags) bind(f *pflag.FlagSet) {
 		"do not verify ConfigDB's certificate: an attacker on the path can read and change everything")
 }
 
-// open is a client of the ConfigDB that flags, environment, Keystone's catalog or a context name.
+// open returns a client of the ConfigDB that flags, the environment, Keystone's catalog or a context name.
 func (c *factsCall) open(ctx context.Context) (*configdbapi.Client, error) {
 	where, cloud, err := c.where(ctx)
 	if err != nil {
@@ -47,7 +47,7 @@ func (c *factsCall) open(ctx context.Context) (*configdbapi.Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	if c.door.insecure { // a pin checks in a way of its own, and has set it
+	if c.door.insecure { // a pin has its own check and has set InsecureSkipVerify already
 		transport.TLSClientConfig.InsecureSkipVerify = true
 	}
 	o := configdbapi.Options{URL: where.Controller, Transport: transport}
@@ -67,8 +67,8 @@ func (c *factsCall) open(ctx context.Context) (*configdbapi.Client, error) {
 	return client, nil
 }
 
-// where says where ConfigDB is and what its certificate is checked by, and with which user of Keystone
-// it may be asked; nil: there is none.
+// where returns the address of ConfigDB, what its certificate is checked against, and the Keystone user to ask as; nil
+// is none.
 func (c *factsCall) where(ctx context.Context) (term.Target, *visitor, error) {
 	a := c.a
 	if a.Env("OS_AUTH_URL") == "" {
@@ -88,7 +88,7 @@ func (c *factsCall) where(ctx context.Context) (term.Target, *visitor, error) {
 	if err != nil {
 		return term.Target{}, nil, term.WithClass(term.ExitUsage, err)
 	}
-	// The catalog stands in the place of a flag: what a context has is of another controller.
+	// The catalog's address acts like a flag: the credentials of a context belong to another controller.
 	fleet := a.Fleet
 	defer func() { a.Fleet = fleet }()
 	a.Fleet.Controller = endpoint
@@ -99,7 +99,7 @@ func (c *factsCall) where(ctx context.Context) (term.Target, *visitor, error) {
 	return t, v, err
 }
 
-// who is what says who asks; nil if nobody has said it.
+// who returns the function that adds credentials to a request, or nil without credentials.
 func (c *factsCall) who(tokenFile string) (func(*http.Request), error) {
 	user := c.door.user
 	switch {
@@ -127,7 +127,7 @@ func (c *factsCall) who(tokenFile string) (func(*http.Request), error) {
 	return nil, nil
 }
 
-// password is that of --user. What is wrong with it never quotes it.
+// password returns the password of --user. Its errors never quote it.
 func (c *factsCall) password() (string, error) {
 	file := c.door.passwordFile
 	if file == "" {
@@ -147,18 +147,18 @@ func (c *factsCall) password() (string, error) {
 	return password, nil
 }
 
-// visitor asks with a token of Keystone, and logs in once more when the token is refused: it may have
-// expired in a long watch.
+// visitor sends requests with a Keystone token, and logs in again when the token is refused: it may have expired in a
+// long watch.
 type visitor struct {
 	env   keystone.Env
-	fault error // what the environment lacks to log in; it matters to who must
+	fault error // what the environment lacks for a login; only a login returns it
 	next  *http.Transport
 
 	mu      sync.Mutex
 	session keystone.Session
 }
 
-// enter logs in, if that is not done yet.
+// enter logs in unless there is a session.
 func (v *visitor) enter(ctx context.Context) error {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -175,7 +175,7 @@ func (v *visitor) enter(ctx context.Context) error {
 	return err
 }
 
-// again logs in once more, unless somebody has done so since a token was tried.
+// again logs in again, unless another request has done so since tried was read.
 func (v *visitor) again(ctx context.Context, tried string) (string, error) {
 	v.mu.Lock()
 	if v.session.Token == tried {
@@ -192,7 +192,7 @@ func (v *visitor) token() string {
 	return v.session.Token
 }
 
-// RoundTrip asks, and once more with a new token where the first is refused.
+// RoundTrip sends a request, and once more with a new token if the first is refused.
 func (v *visitor) RoundTrip(r *http.Request) (*http.Response, error) {
 	token := v.token()
 	resp, err := v.with(r, token)
@@ -201,23 +201,23 @@ func (v *visitor) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 	renewed, fault := v.again(r.Context(), token)
 	if fault != nil {
-		return resp, nil //nolint:nilerr // the refusal is the answer, with its reason
+		return resp, nil //nolint:nilerr // return the refusal, which has the reason
 	}
 	if r.GetBody != nil {
 		if r.Body, err = r.GetBody(); err != nil {
 			return resp, nil //nolint:nilerr // as above
 		}
 	}
-	_ = resp.Body.Close() // only read from
+	_ = resp.Body.Close() // only read
 	return v.with(r, renewed)
 }
 
-// with sends a request with a token: a RoundTripper changes no request that it was given.
+// with sends a copy of the request with a token: a RoundTripper must not change its request.
 func (v *visitor) with(r *http.Request, token string) (*http.Response, error) {
 	r = r.Clone(r.Context())
 	r.Header.Set("X-Auth-Token", token)
 	return v.next.RoundTrip(r)
 }
 
-// CloseIdleConnections drops those of the transport.
+// CloseIdleConnections closes the idle connections of the transport.
 func (v *visitor) CloseIdleConnections() { v.next.CloseIdleConnections() }

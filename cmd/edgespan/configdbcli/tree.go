@@ -21,7 +21,7 @@ import (
 	"edgespan/config/httpapi/rest"
 )
 
-// treeSpecs are the commands of a node's files below /etc/hiera: what the original's upload task did (seed
+// treeSpecs are the commands for a node's files below /etc/hiera; they do what the original's upload task did (seed
 // fuel-configdb-serialized-facts-api, "Deployment"; reference fuel-configdb §4.1).
 var treeSpecs = []factsSpec{
 	{use: "import", short: "Import the values of a node from files", sub: []factsSpec{{
@@ -76,7 +76,7 @@ func treeFlags(f *pflag.FlagSet, c *factsCall) {
 		"component of the data sources (default: fuel, or the environment's only one)")
 }
 
-// tree is a folder of files and what they are.
+// tree is a folder of files and their contents.
 type tree struct {
 	dir       string
 	naming    hieratree.Naming
@@ -84,7 +84,7 @@ type tree struct {
 	resources []hieratree.Resource
 }
 
-// readTree reads the folder of the command line. All that is wrong in it is told at once.
+// readTree reads the folder of the command line and returns all its faults together.
 func (c *factsCall) readTree() (tree, error) {
 	t := tree{dir: c.args[0], naming: hieratree.Naming(c.naming)}
 	if !slices.Contains(hieratree.Namings, t.naming) {
@@ -100,17 +100,17 @@ func (c *factsCall) readTree() (tree, error) {
 	return t, nil
 }
 
-// maxTreeFile bounds one file, in bytes: YAML may be longer than the JSON that comes of it.
+// maxTreeFile bounds one file, in bytes: YAML may be longer than the JSON that results from it.
 const maxTreeFile = 2 * model.MaxDocument
 
-// readFiles reads the files of a folder that are data. A file may be a link, as Fuel's astute.yaml is.
+// readFiles reads the data files of a folder. A file may be a symbolic link, as Fuel's astute.yaml is.
 func readFiles(dir string) (map[string][]byte, error) {
 	out := map[string][]byte{}
 	if _, err := os.Stat(dir); err != nil {
 		return nil, fmt.Errorf("read tree: %w", term.Unreadable(err))
 	}
 	var faults []error
-	// A folder that is a link itself is read with a slash behind its name.
+	// WalkDir follows a symbolic link to a folder only if its name ends in a slash.
 	_ = filepath.WalkDir(strings.TrimRight(dir, "/")+"/", func(name string, e fs.DirEntry, err error) error {
 		below, _ := filepath.Rel(dir, name)
 		below = filepath.ToSlash(below)
@@ -146,7 +146,7 @@ func readTreeFile(name string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer func() { _ = f.Close() }() // only read from
+	defer func() { _ = f.Close() }() // only read
 	text, err := io.ReadAll(io.LimitReader(f, maxTreeFile+1))
 	if err == nil && len(text) > maxTreeFile {
 		err = fmt.Errorf("%s: too long: must be at most %d bytes", name, maxTreeFile)
@@ -154,7 +154,7 @@ func readTreeFile(name string) ([]byte, error) {
 	return text, err
 }
 
-// stringOf is a string that astute.yaml says of the node; "" if it does not.
+// stringOf returns a string about the node from astute.yaml, or "".
 func (t tree) stringOf(key string) string {
 	i := slices.IndexFunc(t.resources, func(r hieratree.Resource) bool { return r.Name == "astute" })
 	if i < 0 {
@@ -171,7 +171,7 @@ func (t tree) stringOf(key string) string {
 	return text
 }
 
-// nodePlace is where the values of the node are. env is nil before there is one.
+// nodePlace returns the place of the node's values. env is nil if the environment does not exist yet.
 func (c *factsCall) nodePlace(t tree, env *model.Environment) (configdbapi.Place, error) {
 	p := configdbapi.Place{Environment: c.env}
 	if c.node == "" {
@@ -198,7 +198,7 @@ func (c *factsCall) nodePlace(t tree, env *model.Environment) (configdbapi.Place
 	return p, nil
 }
 
-// printTree prints one line of what was done.
+// printTree prints one line about a change.
 func (c *factsCall) printTree(format string, args ...any) error {
 	_, err := fmt.Fprintln(c.a.Out, term.Printable(fmt.Sprintf(format, args...)))
 	return err

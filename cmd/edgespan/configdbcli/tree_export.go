@@ -18,8 +18,8 @@ import (
 	"edgespan/platform/store"
 )
 
-// stock reads what ConfigDB has of a node: of the resources of the component, and of those that the files have. One
-// that has no key, and of which this node never had any, is not there.
+// stock reads a node's values from ConfigDB: of the component's resources and of those that the files have. It leaves
+// out a resource without keys that never had a value for this node.
 func (c *factsCall) stock(t tree, effective bool) ([]hieratree.Resource, known, error) {
 	g, err := c.readKnown()
 	if err != nil {
@@ -56,7 +56,7 @@ func (c *factsCall) stock(t tree, effective bool) ([]hieratree.Resource, known, 
 	return out, g, nil
 }
 
-// exportTree writes what differs.
+// exportTree writes the files that differ.
 func exportTree(c *factsCall) error {
 	if !c.dryRun {
 		if err := os.MkdirAll(c.args[0], 0o755); err != nil {
@@ -66,7 +66,7 @@ func exportTree(c *factsCall) error {
 	t, err := c.readTree()
 	var rejected *rest.Rejected
 	if errors.As(err, &rejected) && t.files != nil {
-		err = nil // a file that holds nothing good is what an export mends
+		err = nil // the export replaces a file that can't be parsed
 	}
 	if err != nil {
 		return err
@@ -105,7 +105,7 @@ func exportTree(c *factsCall) error {
 	return nil
 }
 
-// writeTreeFile replaces a file. A link is replaced in the folder where it stands: what it leads to is its maker's.
+// writeTreeFile replaces a file. It replaces a symbolic link itself, and leaves the link's target alone.
 func writeTreeFile(name string, text []byte) error {
 	err := os.MkdirAll(filepath.Dir(name), 0o755)
 	if err == nil {
@@ -117,7 +117,6 @@ func writeTreeFile(name string, text []byte) error {
 	return nil
 }
 
-// verifyTree compares.
 func verifyTree(c *factsCall) error {
 	t, err := c.readTree()
 	if err != nil {

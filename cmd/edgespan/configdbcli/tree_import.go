@@ -16,19 +16,19 @@ import (
 	"edgespan/config/httpapi/rest"
 )
 
-// fuel is the component of the data sources where nobody says otherwise.
+// fuel is the default component of data sources.
 const fuel = "fuel"
 
-// known is what an environment has of data sources.
+// known is what ConfigDB already has for an import.
 type known struct {
-	env       *model.Environment // nil: there is none yet
-	component *model.Component   // that new data sources go to; nil: there is none yet
-	name      string             // of it
+	env       *model.Environment // nil: it does not exist yet
+	component *model.Component   // gets new data sources; nil: it does not exist yet
+	name      string             // of the component
 	ids       map[string]int64   // of all resources of the environment
 }
 
-// readKnown finds what of an import is there already. The environment is asked for first: the components that it has
-// then are among those that are found.
+// readKnown reads what ConfigDB already has for an import. It reads the environment first: the components that the
+// environment then has are in the list that is read after it.
 func (c *factsCall) readKnown() (known, error) {
 	g := known{name: cmp.Or(c.component, fuel), ids: map[string]int64{}}
 	env, err := c.client.Environment(c.ctx, c.env)
@@ -48,7 +48,7 @@ func (c *factsCall) readKnown() (known, error) {
 	if i := slices.IndexFunc(all, func(one model.Component) bool { return one.Name == g.name }); i >= 0 {
 		g.component = &all[i]
 		if g.env == nil {
-			all = all[i : i+1] // the environment that is to be made
+			all = all[i : i+1] // of the new environment
 		}
 	} else if g.env == nil {
 		all = nil
@@ -63,8 +63,8 @@ func (c *factsCall) readKnown() (known, error) {
 	return g, nil
 }
 
-// choose finds the component of an environment that is there, and those that it has. A person attaches components:
-// which resources an environment has is no matter of one node's files.
+// choose selects the component of an existing environment and returns all its components. It attaches none: an
+// operator decides which resources an environment has, not the files of one node.
 func (g *known) choose(all []model.Component, desired string) ([]model.Component, error) {
 	all = slices.DeleteFunc(all, func(one model.Component) bool { return !slices.Contains(g.env.Components, one.ID) })
 	has := func(name string) bool {
@@ -85,8 +85,8 @@ func (g *known) choose(all []model.Component, desired string) ([]model.Component
 		g.env.ID, config.Quote(g.name), config.Quote(strings.Join(names, ",")), g.env.ID)
 }
 
-// missing are the resources of a tree that an environment lacks; of a component that is to be made, all that it has
-// from the start.
+// missing returns the resources of a tree that the environment lacks. A new component gets all resources of the
+// naming.
 func (g known) missing(t tree) []string {
 	var names []string
 	if g.component == nil {
@@ -99,7 +99,7 @@ func (g known) missing(t tree) []string {
 	return slices.DeleteFunc(slices.Compact(names), func(name string) bool { return g.ids[name] != 0 })
 }
 
-// importTree uploads a tree. Everything is judged before anything is made; the values are one revision.
+// importTree uploads a tree. It validates everything before it creates anything; the values are one revision.
 func importTree(c *factsCall) error {
 	t, err := c.readTree()
 	if err != nil {
@@ -143,13 +143,14 @@ func importTree(c *factsCall) error {
 	return c.imported(stored, made || named)
 }
 
-// body are the values of a tree, by the ids of resources: a name may stand for two while somebody else makes it, too.
+// body returns the values of a tree by the IDs of resources: two resources may have one name while another client
+// creates it too.
 func (g known) body(t tree) (configdbapi.BulkBody, error) {
 	out := configdbapi.BulkBody{Resources: map[string]configdbapi.BulkResource{}}
 	for _, r := range t.resources {
 		o, err := configdb.ObjectOf(r.Values)
 		if err != nil {
-			return out, err // Read makes objects only
+			return out, err // Read creates objects only
 		}
 		id, is := g.ids[r.Name]
 		if !is {
@@ -164,7 +165,7 @@ func (g known) body(t tree) (configdbapi.BulkBody, error) {
 	return out, nil
 }
 
-// imported says what an upload has done, or would.
+// imported prints what an upload did, or would do.
 func (c *factsCall) imported(stored configdbapi.Stored, more bool) error {
 	slices.SortStableFunc(stored.Changes, func(a, b model.Change) int {
 		return cmp.Or(cmp.Compare(a.What, b.What), cmp.Compare(a.Name, b.Name)) // a node comes before its values
@@ -188,7 +189,7 @@ func (c *factsCall) imported(stored configdbapi.Stored, more bool) error {
 	return nil
 }
 
-// wouldImport says what a first import would make: what is not there can't be tried.
+// wouldImport prints what a first import would create. The API can't try a write to objects that don't exist.
 func (c *factsCall) wouldImport(t tree, g known) error {
 	var lines []string
 	add := func(is bool, format string, args ...any) {
@@ -212,7 +213,8 @@ func (c *factsCall) wouldImport(t tree, g known) error {
 	return nil
 }
 
-// lay makes what an environment lacks for a tree. What somebody else makes at the same time is as good.
+// lay creates what an environment lacks for a tree. If another client creates the same at the same time, lay uses
+// that.
 func (c *factsCall) lay(t tree, g known, p configdbapi.Place) (made bool, err error) {
 	o := configdbapi.WriteOptions{Message: c.message}
 	missing := g.missing(t)
@@ -256,7 +258,8 @@ func (c *factsCall) lay(t tree, g known, p configdbapi.Place) (made bool, err er
 	return true, c.printTree("Environment with id %d was created", c.env)
 }
 
-// layAgain goes on with what somebody else has made meanwhile. It ends: each time there is more than before.
+// layAgain continues with what another client has created meanwhile. It ends, since each call finds more than the one
+// before.
 func (c *factsCall) layAgain(t tree, g known, p configdbapi.Place, cause error) (bool, error) {
 	now, err := c.readKnown()
 	if err != nil {
@@ -268,8 +271,8 @@ func (c *factsCall) layAgain(t tree, g known, p configdbapi.Place, cause error) 
 	return c.lay(t, now, p)
 }
 
-// define makes a data source. Their names are not unique: of two that are made at the same time that of the lower id
-// stays.
+// define creates a data source. Their names are not unique: if two clients create one at the same time, the lower ID
+// remains.
 func (c *factsCall) define(name string, component int64, o configdbapi.WriteOptions) error {
 	d, err := c.client.CreateDefinition(c.ctx, configdbapi.NewDefinition{Name: name, Component: &component}, o)
 	if err != nil {
@@ -288,8 +291,8 @@ func (c *factsCall) define(name string, component int64, o configdbapi.WriteOpti
 	return c.printTree("Resource_definition %s with id %d was created", name, d.ID)
 }
 
-// registerNode registers the node with the names that are known of it, where they are not known yet. Who may upload
-// and not register is told: the upload itself registers the id.
+// registerNode registers the node's known names that are not registered yet. If the caller may upload but not
+// register, it prints that; the upload itself registers the ID.
 func (c *factsCall) registerNode(t tree) (bool, error) {
 	n := model.Node{ID: c.node}
 	was, err := c.client.Node(c.ctx, c.env, c.node)
@@ -301,7 +304,7 @@ func (c *factsCall) registerNode(t tree) (bool, error) {
 	}
 	n.FQDN = cmp.Or(c.fqdn, n.FQDN, t.stringOf("fqdn"))
 	n.Certname = cmp.Or(c.certname, n.Certname)
-	n.Levels = nil // they stay
+	n.Levels = nil // they remain
 	if n.FQDN == was.FQDN && n.Certname == was.Certname {
 		return false, nil
 	}

@@ -17,7 +17,7 @@ import (
 	"edgespan/config/httpapi/rest"
 )
 
-// valueTypes are those of --type.
+// valueTypes are the values of --type.
 var valueTypes = []string{"null", "int", "str", "json", "yaml", "bool"}
 
 func valueFlags(f *pflag.FlagSet, c *factsCall) {
@@ -25,8 +25,8 @@ func valueFlags(f *pflag.FlagSet, c *factsCall) {
 	f.StringVarP(&c.typ, "type", "t", "", "type of --value: "+strings.Join(valueTypes, ", ")+" (default: a YAML scalar)")
 }
 
-// written is the value that a command line says: that of --value in the type of --type, or what
-// stdin has (reference fuel-configdb §2.2; a value without a type is the contract's).
+// written returns the value that a command line gives: --value in the type of --type, or stdin (reference
+// fuel-configdb §2.2; a value without a type follows the contract).
 func (c *factsCall) written() (configdb.JSON, error) {
 	given, formatted := c.changed("value"), c.changed("format")
 	switch {
@@ -51,7 +51,7 @@ func (c *factsCall) written() (configdb.JSON, error) {
 	return c.stdin(c.format)
 }
 
-// coerced is a text of the command line in a type.
+// coerced converts a text of the command line to a type.
 func coerced(typ, text string) (configdb.JSON, error) {
 	if !utf8.ValidString(text) {
 		return nil, term.Usagef("--value: invalid value: must be UTF-8")
@@ -95,7 +95,7 @@ func coerced(typ, text string) (configdb.JSON, error) {
 	return v, nil
 }
 
-// scalar is a text as the YAML scalar that it is.
+// scalar parses a text as a YAML scalar.
 func scalar(text string) (configdb.JSON, error) {
 	const hint = "must be a YAML scalar; use --type str for any text, --type json or yaml for lists and mappings"
 	v, more, err := configdb.FromYAML([]byte(text))
@@ -108,10 +108,10 @@ func scalar(text string) (configdb.JSON, error) {
 	return v, nil
 }
 
-// wholeNumber is what Python's int takes, which read --type int of the original.
+// wholeNumber matches what Python's int accepts, which parses --type int in the original.
 var wholeNumber = regexp.MustCompile(`^[+-]?[0-9]+(_[0-9]+)*$`)
 
-// integer is a whole number of any length in JSON.
+// integer returns a whole number of any length as JSON.
 func integer(text string) (string, bool) {
 	text = strings.TrimSpace(text)
 	if !wholeNumber.MatchString(text) {
@@ -121,7 +121,7 @@ func integer(text string) (string, bool) {
 	return n.String(), is
 }
 
-// stdin is the value that stdin has, in a form.
+// stdin parses the value on stdin in a format.
 func (c *factsCall) stdin(form string) (configdb.JSON, error) {
 	text, err := io.ReadAll(c.a.In)
 	if err != nil {

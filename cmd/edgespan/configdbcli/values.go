@@ -16,7 +16,7 @@ import (
 	"edgespan/config/httpapi/configdbapi"
 )
 
-// valueSpecs are the commands of values and overrides.
+// valueSpecs are the commands for values and overrides.
 var valueSpecs = []factsSpec{
 	{
 		use:   "get --env ID [--level nodes=NODE] --resource NAME [--key KEY]",
@@ -81,7 +81,7 @@ func allFlag(f *pflag.FlagSet, c *factsCall) {
 	f.BoolVar(&c.all, "all", false, "delete all of them instead of one --key; the versions stay in the history")
 }
 
-// nameOf is what the original calls a half of a record in its messages.
+// nameOf returns the original's word for a half of a record in messages.
 func nameOf(k model.Kind) string {
 	if k == model.Overrides {
 		return "ResourceOverride"
@@ -133,9 +133,9 @@ func getFacts(c *factsCall) error {
 	return c.print(configdb.NewObject([]configdb.Member{{Key: c.key, Value: v}}).JSON())
 }
 
-// valueAt is the value at a path. The whole is asked for, and not the value: so a key with a dot can be
-// found, and one that is missing is told from what else is a conflict. Of a lookup it is the value
-// with the level of the top-level key.
+// valueAt returns the value at a path of a complete answer. The command requests the complete document, so that it
+// finds a key that contains a dot and can tell a missing key from other conflicts. A lookup returns the value with the
+// level of its top-level key.
 func valueAt(doc configdb.JSON, path []string, lookup bool) (configdb.JSON, error) {
 	if !lookup {
 		return found(doc, path, path)
@@ -144,7 +144,7 @@ func valueAt(doc configdb.JSON, path []string, lookup bool) (configdb.JSON, erro
 	if err != nil {
 		return nil, err
 	}
-	both := pair.Elements() // a value and the level that it is of
+	both := pair.Elements() // a value and its level
 	v, err := found(both[0], path[1:], path)
 	if err != nil {
 		return nil, err
@@ -152,7 +152,7 @@ func valueAt(doc configdb.JSON, path []string, lookup bool) (configdb.JSON, erro
 	return configdb.JSON("[" + v.String() + "," + both[1].String() + "]"), nil
 }
 
-// found is the value at a path; whole is what messages name.
+// found returns the value at a path; messages name whole.
 func found(doc configdb.JSON, path, whole []string) (configdb.JSON, error) {
 	if len(path) == 0 {
 		return doc, nil
@@ -164,7 +164,7 @@ func found(doc configdb.JSON, path, whole []string) (configdb.JSON, error) {
 	return v, nil
 }
 
-// print prints a value in the form of --format.
+// print prints a value in the format of --format.
 func (c *factsCall) print(v configdb.JSON) error {
 	var out []byte
 	v, err := columnsOf(v, c.columns)
@@ -193,7 +193,7 @@ func (c *factsCall) print(v configdb.JSON) error {
 	return err
 }
 
-// setFacts replaces a half of a record, or sets one key of it.
+// setFacts replaces a half of a record, or sets one of its keys.
 func setFacts(c *factsCall, k model.Kind) error {
 	var path []string
 	var err error
@@ -219,7 +219,7 @@ func setFacts(c *factsCall, k model.Kind) error {
 	return c.did(stored, err, "%s for key %s was set", nameOf(k), c.key)
 }
 
-// deleteFacts deletes one key of a half of a record, or removes that half.
+// deleteFacts deletes one key of a half of a record, or the half.
 func deleteFacts(c *factsCall, k model.Kind) error {
 	if c.all == c.changed("key") {
 		return term.Usagef("%s: requires either --key or --all", c.cmd.Name())
@@ -240,7 +240,7 @@ func deleteFacts(c *factsCall, k model.Kind) error {
 		configdb.KeysEdit{Op: configdb.KeysDelete, Items: [][]configdb.JSON{quoted(path)}}, c.writeOptions())
 	var refused *configdbapi.Error
 	if errors.As(err, &refused) && refused.Status == http.StatusConflict {
-		// A key that is not there is a conflict to the API, and not found to who types it.
+		// The API reports a missing key as a conflict; the command reports it as not found.
 		if doc, fault := c.client.Read(c.ctx, p, k, configdbapi.Read{}); fault == nil {
 			if _, missing := configdb.At(doc.Body, path); missing != nil {
 				return notThere("%s", refused.Msg)
@@ -250,7 +250,7 @@ func deleteFacts(c *factsCall, k model.Kind) error {
 	return c.did(stored, err, "%s for key %s was deleted", nameOf(k), c.key)
 }
 
-// quoted is a path as the API takes it: indices of lists are digits there, too.
+// quoted converts a path for the API; there, too, indices of lists are digits.
 func quoted(path []string) []configdb.JSON {
 	out := make([]configdb.JSON, len(path))
 	for i, key := range path {
@@ -259,7 +259,7 @@ func quoted(path []string) []configdb.JSON {
 	return out
 }
 
-// did says what a write has done; of a dry run what it would do.
+// did prints what a write did, or what it would do in a dry run.
 func (c *factsCall) did(stored configdbapi.Stored, err error, format string, args ...any) error {
 	switch {
 	case err != nil:
@@ -279,12 +279,12 @@ func (c *factsCall) did(stored configdbapi.Stored, err error, format string, arg
 	return nil
 }
 
-// Ended says what a write has done that can't be tried.
+// done prints what a write did that has no dry run.
 func (c *factsCall) done(err error, format string, args ...any) error {
 	return c.did(configdbapi.Stored{}, err, format, args...)
 }
 
-// changeOf names what a change is of: where it is, too, and the environment if it is not the one that was asked for.
+// changeOf names the object of a change, its place, and its environment if that is not the requested one.
 func (c *factsCall) changeOf(ch model.Change) string {
 	words := []string{ch.What}
 	add := func(is bool, format string, args ...any) {

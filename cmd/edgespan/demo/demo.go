@@ -15,19 +15,19 @@ import (
 	"edgespan/platform/lab"
 )
 
-// The lab that `demo up` keeps; a plain `demo` has one of its own beside it.
+// The lab of `demo up`; a plain `demo` uses another one.
 const (
 	keptName = "edgespan-demo"
 	keptDir  = "/run/edgespan-demo"
 )
 
-// downTimeout bounds how long a lab is taken down that an interrupt ended.
+// downTimeout bounds the removal of a lab after an interrupt.
 const downTimeout = 30 * time.Second
 
 // demoProgram is one run of the demo.
 type demoProgram struct{ term.Streams }
 
-// Commands are the demo, and what runs inside of its world.
+// Commands returns `demo` and the command that runs in its lab.
 func Commands(s term.Streams) []*cobra.Command {
 	return []*cobra.Command{newDemo(demoProgram{s}), newDemoISP(demoProgram{s})}
 }
@@ -62,7 +62,7 @@ touched.`,
 	return cmd
 }
 
-// newDemoISP is the process of the provider's servers in the lab.
+// newDemoISP returns the command that runs the provider's servers in the lab.
 func newDemoISP(a demoProgram) *cobra.Command {
 	return &cobra.Command{
 		Use: lab.ChildCommand, Hidden: true, DisableFlagParsing: true,
@@ -76,7 +76,7 @@ func newDemoISP(a demoProgram) *cobra.Command {
 	}
 }
 
-// labUp builds the lab with the demo's config in it.
+// labUp builds a lab and starts the demo's config in it.
 func labUp(ctx context.Context, o lab.Options) (*lab.Lab, error) {
 	if missing := lab.MissingTools(); missing != nil {
 		return nil, fmt.Errorf("demo: commands not found: %s: run 'make setup' to install them", strings.Join(missing, " "))
@@ -96,14 +96,14 @@ func labUp(ctx context.Context, o lab.Options) (*lab.Lab, error) {
 	return l, nil
 }
 
-// demo runs all steps in a lab that goes with it.
+// demo runs all steps in a lab and removes the lab afterwards.
 func (a demoProgram) demo(ctx context.Context) (err error) {
 	l, err := labUp(ctx, lab.Options{})
 	if err != nil {
 		return err
 	}
 	defer func() {
-		// An interrupted demo cleans up too.
+		// Clean up after an interrupt too.
 		downCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), downTimeout)
 		defer cancel()
 		if downErr := l.Down(downCtx); downErr != nil {

@@ -14,8 +14,8 @@ import (
 	"edgespan/platform/lab"
 )
 
-// moved gives the client's adapter another network by one apply, and wants it to leave
-// nothing behind in the one where it was: not its name, not its address.
+// moved moves the client's adapter to another network by one apply, and checks that neither its name nor its address
+// remains in the old network.
 func (d *demoRun) moved(ctx context.Context) (string, error) {
 	doc, err := d.lab.Config(examples.Demo)
 	if err == nil {
@@ -50,7 +50,7 @@ func (d *demoRun) moved(ctx context.Context) (string, error) {
 	return fmt.Sprintf("%s became %s in %s; the old address is free", old, d.ip, millis(took)), nil
 }
 
-// asked is what the home network's DNS tells web, which stays there.
+// asked returns the answer of the home network's DNS to web, which remains there.
 func (d *demoRun) asked(ctx context.Context, question ...string) (string, error) {
 	argv := append([]string{"dig", "+short", "+tries=1", "+time=3", "@" + d.ex.home.gateway.String()}, question...)
 	r, err := d.lab.Exec(ctx, lab.AppWeb, argv...)
@@ -60,8 +60,8 @@ func (d *demoRun) asked(ctx context.Context, question ...string) (string, error)
 	return strings.TrimSpace(r.Out), err
 }
 
-// apart shows that a network of the same node is as far away as its rules say, and that
-// the way out of the new network works.
+// apart shows that the client reaches another network of the same node only as its rules permit, and that the new
+// network has a way out.
 func (d *demoRun) apart(ctx context.Context) (string, error) {
 	if _, err := d.fetch(ctx, "http://"+lab.WebName+"/", "you are "+lab.NodeAt+":"); err != nil {
 		return "", err
@@ -72,7 +72,7 @@ func (d *demoRun) apart(ctx context.Context) (string, error) {
 	return "no answer from " + d.webIP.String() + " in 2 s, and " + lab.WebName + " answers", nil
 }
 
-// onNetwork is a config in which all adapters of an app are on one network.
+// onNetwork returns a config in which all adapters of an app are on one network.
 func onNetwork(doc []byte, app, network string) ([]byte, error) {
 	tree, faults := config.ParseObject(doc)
 	if faults != nil {
@@ -93,8 +93,8 @@ func onNetwork(doc []byte, app, network string) ([]byte, error) {
 	return json.Marshal(tree)
 }
 
-// example is what the steps need to know of examples/demo.yaml: the network of both
-// apps, the one that the client moves to, and the apps' uuids.
+// example is what the steps need of examples/demo.yaml: the network of both apps, the network that the client moves
+// to, and the apps' UUIDs.
 type example struct {
 	home, guest exampleNetwork
 	web, client string
@@ -106,7 +106,7 @@ type exampleNetwork struct {
 	gateway    netip.Addr
 }
 
-// targets are all that can be waited for.
+// targets returns all objects that `wait` can wait for.
 func (e example) targets() []string {
 	return []string{"ni/" + e.home.id, "ni/" + e.guest.id, "app/" + e.web, "app/" + e.client}
 }

@@ -16,8 +16,8 @@ import (
 
 const (
 	stepDeadline = 30 * time.Second
-	// trafficEvery is the pace of the ping and of the DNS questions while the daemon is
-	// away: an outage of this length is seen.
+	// trafficEvery is the interval of pings and DNS queries while the daemon is down; the demo sees an outage of this
+	// length.
 	trafficEvery = 5 * time.Millisecond
 	// outOfControl is how long a restarted daemon may take to answer (issue "edge daemon").
 	outOfControl = time.Second
@@ -26,7 +26,7 @@ const (
 // step is one thing that the demo shows.
 type step struct {
 	name  string
-	vital bool // without it the rest makes no sense
+	vital bool // the next steps need it
 	do    func(ctx context.Context) (seen string, err error)
 }
 
@@ -51,7 +51,7 @@ func newDemoRun(a demoProgram, l *lab.Lab) (*demoRun, error) {
 	return &demoRun{a: a, lab: l, ex: ex}, nil
 }
 
-// runStep runs one step and says at once what was seen.
+// runStep runs one step and prints its result at once.
 func (d *demoRun) runStep(ctx context.Context, s step) {
 	if d.over {
 		d.rows = append(d.rows, []string{s.name, "skipped", "-"})
@@ -73,7 +73,7 @@ func (d *demoRun) runStep(ctx context.Context, s step) {
 	d.rows = append(d.rows, []string{s.name, seen, mark})
 }
 
-// setup is what makes the apps reachable.
+// setup returns the steps that make the apps reachable.
 func (d *demoRun) setup() []step {
 	return []step{
 		{"daemon answers", true, d.startDaemon},
@@ -131,7 +131,7 @@ func (d *demoRun) waitReady(ctx context.Context) (string, error) {
 		millis(time.Since(began))), nil
 }
 
-// lease gets one by DHCP and compares it with what the daemon says of the adapter.
+// lease gets a DHCP lease and compares it with the status of the adapter.
 func (d *demoRun) lease(ctx context.Context, short, app string) (string, error) {
 	text, err := d.cli(ctx, "get", "adapter", app+"/0", "-o", "json")
 	if err != nil {
@@ -204,8 +204,7 @@ func (d *demoRun) fetch(ctx context.Context, url, want string) (string, error) {
 	return out, nil
 }
 
-// denied shows that a flow is dropped, and that it is the ACL that drops it: the same
-// server answers the node itself.
+// denied shows that a flow is dropped, and that the ACL drops it: the same server answers the node itself.
 func (d *demoRun) denied(ctx context.Context) (string, error) {
 	url := "http://" + lab.WebAddr + ":443/"
 	r, err := d.lab.Exec(ctx, "node", "curl", "-sS", "-m", "5", url)
@@ -221,9 +220,9 @@ func (d *demoRun) denied(ctx context.Context) (string, error) {
 	return "no answer in 2 s, and the node itself gets one", nil
 }
 
-// unanswered wants the client's packets dropped.
+// unanswered checks that the client's packets are dropped.
 func (d *demoRun) unanswered(ctx context.Context, url string) error {
-	const timedOut = 28 // curl(1): what a dropped packet, unlike a rejected one, ends in
+	const timedOut = 28 // curl(1) ends with this after a dropped packet, but not after a rejected one
 	r, err := d.lab.Exec(ctx, lab.AppClient, "curl", "-sS", "-m", "2", url)
 	switch {
 	case err != nil:
@@ -236,8 +235,8 @@ func (d *demoRun) unanswered(ctx context.Context, url string) error {
 	return nil
 }
 
-// killed ends the daemon with SIGKILL and starts it again while packets and questions
-// flow, and wants none of them lost.
+// killed kills the daemon with SIGKILL and restarts it while pings and DNS queries are sent, and checks that none is
+// lost.
 func (d *demoRun) killed(ctx context.Context) (string, error) {
 	pings, err := d.lab.PingLoop(lab.AppClient, netip.MustParseAddr(lab.WebAddr), trafficEvery)
 	if err != nil {
@@ -278,7 +277,7 @@ func (d *demoRun) restart(ctx context.Context, loops ...*lab.Loop) (time.Duratio
 	if err := d.node.Kill(); err != nil {
 		return 0, err
 	}
-	if err := flow(); err != nil { // it also flows while there is no daemon
+	if err := flow(); err != nil { // traffic also flows without a daemon
 		return 0, err
 	}
 	began := time.Now()
@@ -297,7 +296,7 @@ func (d *demoRun) restart(ctx context.Context, loops ...*lab.Loop) (time.Duratio
 	return took, flow()
 }
 
-// removed applies the empty config and looks for anything that stayed.
+// removed applies the empty config and looks for leftovers.
 func (d *demoRun) removed(ctx context.Context) (string, error) {
 	if err := d.apply(ctx, "{}"); err != nil {
 		return "", err
@@ -307,7 +306,7 @@ func (d *demoRun) removed(ctx context.Context) (string, error) {
 			return "", err
 		}
 	}
-	// The host's own ground goes after the last network, which no status tells.
+	// No status shows when the host's own chains and sysctls are removed, which happens after the last network.
 	tick := time.NewTicker(50 * time.Millisecond)
 	defer tick.Stop()
 	last := "not checked yet"
@@ -318,7 +317,7 @@ func (d *demoRun) removed(ctx context.Context) (string, error) {
 			return "no link, rule or process of edgespan is left", nil
 		case err == nil:
 			last = left
-		case ctx.Err() == nil: // else the deadline cut the look short
+		case ctx.Err() == nil: // else the deadline interrupted the search
 			return "", err
 		}
 		select {
@@ -329,7 +328,7 @@ func (d *demoRun) removed(ctx context.Context) (string, error) {
 	}
 }
 
-// leftovers names what of ours is in the node's namespace.
+// leftovers lists the objects of edgespan in the node's namespace.
 func (d *demoRun) leftovers(ctx context.Context) (string, error) {
 	const look = `ip -o link | grep -o ' es[0-9][a-z0-9]*' ; ip rule | grep -E '^2[0-2][0-9]{3}:' ;
 iptables-save | grep -E '^(:|-A )ES' ; nft list tables bridge | grep ' es[0-9]' ;

@@ -16,12 +16,12 @@ import (
 // offline is one run of a command on files of layers.
 type offline struct{ term.Streams }
 
-// Commands are `layers` and `state`.
+// Commands returns `layers` and `state`.
 func Commands(s term.Streams) []*cobra.Command {
 	return []*cobra.Command{newLayers(s), newState(s)}
 }
 
-// newLayers is the offline side of configuration: it reads files and needs no daemon.
+// newLayers returns the command `layers`, which works on files and needs no daemon.
 func newLayers(s term.Streams) *cobra.Command {
 	a := offline{s}
 	cmd := &cobra.Command{

@@ -20,7 +20,7 @@ type explainedKey struct {
 	Origin   layers.Layer `json:"origin"`
 	Shadowed []shadowed   `json:"shadowed"`
 
-	// With metadata.
+	// Set if there is metadata.
 	Description string   `json:"description,omitempty"`
 	Actions     []string `json:"actions,omitempty"`
 	asked       bool     // there is metadata
@@ -29,7 +29,7 @@ type explainedKey struct {
 
 type shadowed struct {
 	Layer layers.Layer `json:"layer"`
-	Key   string       `json:"key"` // shorter where a scalar stood on the way
+	Key   string       `json:"key"` // shorter if the layer has a scalar above the key
 	Value any          `json:"value"`
 }
 
@@ -100,7 +100,7 @@ func (a offline) explainKeys(f *selection, keys []string, output string) error {
 	return nil
 }
 
-// NoKey is the error of a key that no layer has.
+// NoKey returns the error for a key that no layer has.
 func NoKey(path []string) error {
 	return term.WithClass(term.ExitNotFound, errors.New(config.FormatPath(path)+": not set in any layer"))
 }
@@ -114,8 +114,8 @@ func newExplained(e layers.Explanation) explainedKey {
 	return out
 }
 
-// describe adds what metadata says of the key: the description that is nearest to it, and
-// the actions of all that it is part of, in the order in which a node carries them out.
+// describe adds the metadata of the key: the description nearest to it, and the actions of the key and everything it
+// is part of, in the order in which a node performs them.
 func (e *explainedKey) describe(m *metadata.Metadata) {
 	e.asked = true
 	if _, known := m.Entry(e.path); !known {
@@ -130,7 +130,7 @@ func (e *explainedKey) describe(m *metadata.Metadata) {
 	}
 }
 
-// text is the value and its layer, and below it, set in, what it hides.
+// text formats the value and its layer, and below it the values that it hides.
 func (e explainedKey) text() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s = %s from %s\n", e.Key, term.OneLine(e.Value), e.Origin)

@@ -67,7 +67,7 @@ schema of this program is checked.`,
 	return cmd
 }
 
-// lintOwn checks what is embedded in this program.
+// lintOwn checks the metadata and layers that are embedded in this program.
 func lintOwn() ([]lint.Finding, error) {
 	var out []lint.Finding
 	for _, x := range []struct {
@@ -87,7 +87,7 @@ func lintOwn() ([]lint.Finding, error) {
 	return out, nil
 }
 
-// lintFiles reads everything first, and tells together what can't be read.
+// lintFiles reads all files first and returns their errors together.
 func (a offline) lintFiles(files []string, path string) ([]lint.Finding, error) {
 	m, err := a.metadata(files)
 	if err != nil {
@@ -151,7 +151,7 @@ func (a offline) showFindings(findings []lint.Finding, output string) error {
 	return term.StatusError(term.ExitRejected)
 }
 
-// patternOf is a path with a bare * for the free keys of maps.
+// patternOf formats a path with an unquoted * for the free keys of maps.
 func patternOf(path []string) string {
 	parts := make([]string, len(path))
 	for i, key := range path {
@@ -164,7 +164,7 @@ func patternOf(path []string) string {
 
 const listedFiles = 3
 
-// text is "unknown: a.b: has no metadata: in RELEASE_M44.json and 2 more: an entry … is allowed".
+// text formats a finding as "unknown: a.b: has no metadata: in RELEASE_M44.json and 2 more: …".
 func (f lintFinding) text() string {
 	parts := []string{f.Rule}
 	if f.Path != "" {

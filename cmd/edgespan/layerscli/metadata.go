@@ -16,8 +16,8 @@ func bindMetadata(cmd *cobra.Command, files *[]string) {
 	cmd.Flags().StringArrayVar(files, "metadata", nil, metadataUsage)
 }
 
-// Meta reads metadata files: the first as it stands, each later one as a vendor's,
-// whose conflicting entries are dropped. Those and warnings are said on stderr.
+// metadata reads metadata files. Each file after the first is a vendor's: its conflicting entries are dropped.
+// Conflicts and warnings go to stderr.
 func (a offline) metadata(files []string) (*metadata.Metadata, error) {
 	if len(files) == 0 {
 		return nil, term.Required("--metadata", "at least one file")

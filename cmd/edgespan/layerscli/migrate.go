@@ -14,7 +14,7 @@ import (
 	"edgespan/platform/confdir"
 )
 
-// migration is what `layers migrate` was asked for.
+// migration are the flags of `layers migrate`.
 type migration struct {
 	migrate.Range
 	dryRun                 bool
@@ -29,8 +29,8 @@ type migrated struct {
 	Node    string  `json:"node,omitempty"`
 	Version string  `json:"version"`
 	From    string  `json:"from"`
-	To      *string `json:"to"`   // null: the key is gone
-	Kept    bool    `json:"kept"` // the new key was set already, and stays
+	To      *string `json:"to"`   // null: the key is removed
+	Kept    bool    `json:"kept"` // the new key was already set and is kept
 }
 
 func newLayersMigrate(a offline) *cobra.Command {
@@ -114,7 +114,7 @@ func (a offline) migrate(m *migration) error {
 	return a.showMigrated(all, m)
 }
 
-// migrateFile is the new document of one file, and what was changed in it.
+// migrateFile returns the new document of one file and its changes.
 func (a offline) migrateFile(name string, kind migrate.Kind, nodes bool, r migrate.Range) (config.Object, []migrated,
 	error) {
 	doc, err := ReadObject(a.Streams, name)
@@ -178,7 +178,7 @@ func (a offline) showMigrated(all []migrated, m *migration) error {
 	return nil
 }
 
-// text is "nodes.json: pop-1: RELEASE_M78: a.b -> c".
+// text formats a change as "nodes.json: pop-1: RELEASE_M78: a.b -> c".
 func (c migrated) text() string {
 	parts := []string{c.File}
 	if c.Node != "" {

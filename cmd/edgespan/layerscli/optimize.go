@@ -97,7 +97,7 @@ func (a offline) optimize(o optimizing, what string) error {
 	return a.printCanonical(out.Auto)
 }
 
-// kinds checks the command line.
+// kinds checks the command line and returns the kinds to optimize.
 func (o optimizing) kinds(what string) ([]optimize.Kind, error) {
 	kinds := []optimize.Kind{optimize.Kind(what)}
 	if what == "all" {
@@ -132,7 +132,7 @@ func (o optimizing) kinds(what string) ([]optimize.Kind, error) {
 	return kinds, nil
 }
 
-// optimizeInput reads all files and tells all that is wrong with them.
+// optimizeInput reads all files and returns all their faults together.
 func (a offline) optimizeInput(o optimizing) (optimize.Input, error) {
 	in := optimize.Input{Channels: o.channels, ClearUser: o.clearUser}
 	var errs []error
@@ -158,7 +158,7 @@ func (a offline) optimizeInput(o optimizing) (optimize.Input, error) {
 	return in, errors.Join(errs...)
 }
 
-// Explains names the file of each fault in place of the layer.
+// explain replaces the layer in each fault by the name of its file.
 func (o optimizing) explain(faults optimize.Faults) error {
 	files := map[string]string{"auto": o.auto, "network": o.network, "node": o.node, "links": o.topology}
 	var errs []error
@@ -172,7 +172,7 @@ func (o optimizing) explain(faults optimize.Faults) error {
 	return errors.Join(errs...)
 }
 
-// save writes the auto layer and, with --clear-user, the node layer, both or none.
+// save writes the auto layer and, with --clear-user, the node layer: both or neither.
 func (o optimizing) save(out optimize.Result) error {
 	files := []confdir.File{{Name: o.auto, Document: out.Auto}}
 	if o.clearUser && o.node != "" {
@@ -184,7 +184,7 @@ func (o optimizing) save(out optimize.Result) error {
 	return nil
 }
 
-// summarize says on stderr how much changed, and what a person should know.
+// summarize prints on stderr how much changed, and warnings.
 func (a offline) summarize(out optimize.Result) {
 	type line struct{ layer, name, verb string }
 	counts, nodes := map[line]int{}, map[line]map[string]bool{}

@@ -66,7 +66,7 @@ func (a offline) topologyFile(name string) (*topology.Topology, error) {
 	return t, nil
 }
 
-// showPlan prints a plan; the nodes that are in no batch are said on stderr too.
+// showPlan prints a plan, and on stderr the nodes that are in no batch.
 func (a offline) showPlan(t *topology.Topology, plan rollout.Result, output string) error {
 	site := map[string]string{}
 	for _, n := range t.Nodes {

@@ -15,18 +15,18 @@ import (
 	"edgespan/platform/confdir"
 )
 
-// selection is which layers a command works on, and what they are checked by: the flags
-// that all commands of `layers` share.
+// selection are the flags that all commands of `layers` share: the layers that a command works on, and the metadata
+// and topology that it checks them with.
 type selection struct {
 	baseDir             string
 	versions            layers.Versions
 	auto, network, node string
 	nodeName            string
-	metadata            []string // the first is ours, the others a vendor's
+	metadata            []string // the first is edgespan's, the others a vendor's
 	topology            string
 }
 
-// selected is what a selection led to.
+// selected is the result of a selection.
 type selected struct {
 	layers.Set
 	dir     *confdir.Dir // nil without --base-dir
@@ -36,7 +36,7 @@ type selected struct {
 	described *metadata.Metadata // nil without --metadata
 }
 
-// Bind defines the flags.
+// bind defines the flags.
 func (f *selection) bind(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.StringVar(&f.baseDir, "base-dir", "",
@@ -52,8 +52,8 @@ func (f *selection) bind(cmd *cobra.Command) {
 	flags.StringVar(&f.topology, "topology", "", "topology file; nodes must be in it")
 }
 
-// set reads the layers, and tells all that is wrong with them together. That the latest
-// base is used, or that no type has the board, is said on stderr.
+// set reads the layers and returns all their faults together. It prints on stderr that it uses the latest base layer,
+// or that no hardware type has the board.
 func (f *selection) set(a offline) (selected, error) {
 	if err := f.check(); err != nil {
 		return selected{}, err
@@ -77,7 +77,7 @@ func (f *selection) set(a offline) (selected, error) {
 	return s, errors.Join(faults[:]...)
 }
 
-// choose checks the flags and finds the names of the base layers, and reads none of them.
+// choose checks the flags and finds the names of the base layers. It reads no layer.
 func (f *selection) choose(a offline) (selected, error) {
 	if err := f.check(); err != nil {
 		return selected{}, err
@@ -90,7 +90,7 @@ func (f *selection) choose(a offline) (selected, error) {
 	return s, err
 }
 
-// checkedBy reads the metadata and the topology, and says if the topology lacks the node.
+// checkedBy reads the metadata and the topology, and fails if the topology lacks the node.
 func (f *selection) checkedBy(a offline) (*metadata.Metadata, error) {
 	var m *metadata.Metadata
 	var faults [2]error
@@ -122,7 +122,7 @@ func (f *selection) readTopology(a offline) (*topology.Topology, error) {
 	return t, nil
 }
 
-// base finds the names of the base layers without a look at the other flags.
+// base finds the names of the base layers and checks no other flag.
 func (f *selection) base(a offline) (selected, error) {
 	var s selected
 	if f.baseDir == "" {
@@ -157,7 +157,7 @@ func (f *selection) check() error {
 	return nil
 }
 
-// Tell says, in one line, that the latest was used.
+// printChoice prints, in one line, which latest versions are used.
 func (f *selection) printChoice(a offline, c layers.Choice) {
 	var latest []string
 	if c.LatestBase {
@@ -175,7 +175,7 @@ func (f *selection) printChoice(a offline, c layers.Choice) {
 	}
 }
 
-// ofNode is the node's layer in a file of all nodes; one that is not in it has none.
+// ofNode returns the node's layer from a file of all nodes. A node that is not in the file has none.
 func (f *selection) ofNode(a offline, file string) (config.Object, error) {
 	if file == "" {
 		return nil, nil
@@ -191,7 +191,7 @@ func (f *selection) ofNode(a offline, file string) (config.Object, error) {
 	return nodes[f.nodeName], nil
 }
 
-// effective is the effective config of the selected layers. Clashes are an error.
+// effective returns the effective config of the selected layers. Clashes are an error.
 func (s selected) effective() (config.Object, error) {
 	o, clashes := s.Effective()
 	if len(clashes) > 0 {

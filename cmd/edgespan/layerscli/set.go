@@ -41,7 +41,7 @@ What changes on which node is printed, with the actions that it takes; --dry-run
 writing. With --node-name the overrides are those of that node, without it they are
 {node: {…}}, and the name of a node comes first in a KEY.`
 
-// AboutKeys is what the help of a command says that takes KEY=VALUE.
+// AboutKeys is the help text about KEY=VALUE.
 const AboutKeys = `
 
 A KEY is a path such as sysParams.managedConfig; a part with a '.' or '=' in it stands in
@@ -130,7 +130,7 @@ func (w *writing) run(a offline, args []string) error {
 	return w.finish(a, world, result)
 }
 
-// target is the layer to write, whose file must be named.
+// target returns the layer to write, whose file must be named.
 func (w *writing) target() (layers.Layer, error) {
 	file := map[string]string{"network": w.network, "node": w.node}[w.layer]
 	switch {
@@ -153,8 +153,7 @@ func (w *writing) file() string {
 	return w.node
 }
 
-// world reads everything that the write is checked with, and tells all that is wrong with
-// the files together.
+// world reads everything that the write is checked with, and returns the faults of all files together.
 func (w *writing) world(a offline) (override.World, error) {
 	world := override.World{
 		Kinds: map[string]layers.Set{}, Nodes: map[string]override.Node{},
@@ -197,7 +196,7 @@ func (w *writing) world(a offline) (override.World, error) {
 	return world, errors.Join(faults[:]...)
 }
 
-// read reads the file of a layer. That which is to be written need not be there yet.
+// read reads the file of a layer. The layer to be written may be missing.
 func (w *writing) read(a offline, file string) (config.Object, error) {
 	if file == "" {
 		return nil, nil
@@ -222,7 +221,7 @@ func (w *writing) readNodes(a offline, file string) (map[string]config.Object, e
 	return nodes, nil
 }
 
-// finish writes the layer and says what has changed.
+// finish writes the layer and prints the changes.
 func (w *writing) finish(a offline, world override.World, r override.Result) error {
 	for _, f := range r.Warnings {
 		a.Printf("warning: %s", term.Printable(f.Error()))
@@ -270,7 +269,7 @@ func (w *writing) write(world override.World, r override.Result) error {
 	return confdir.WriteNodes(w.node, nodes)
 }
 
-// Show prints what changes on the nodes.
+// show prints what changes on the nodes.
 func (w *writing) show(a offline, r override.Result) error {
 	if w.output == "json" {
 		return a.PrintJSON(w.answer(r))

@@ -13,7 +13,7 @@ import (
 	"edgespan/config/layers/override"
 )
 
-// change is what the arguments ask for.
+// change returns the change that the arguments request.
 func (w *writing) change(a offline, m *metadata.Metadata, layer layers.Layer, args []string) (override.Change, error) {
 	c := override.Change{Layer: layer, Op: w.op}
 	var err error
@@ -37,7 +37,7 @@ func (w *writing) change(a offline, m *metadata.Metadata, layer layers.Layer, ar
 	return c, err
 }
 
-// below is a path in the document of the layer: {node: {…}} for the node layer.
+// below returns the path in the layer's document, which is {node: {…}} for the node layer.
 func (w *writing) below(path []string) []string {
 	if w.layer == "node" && w.nodeName != "" {
 		return config.Sub([]string{w.nodeName}, path...)
@@ -45,7 +45,7 @@ func (w *writing) below(path []string) []string {
 	return path
 }
 
-// requested are the overrides in a file.
+// requested reads the overrides from a file.
 func (w *writing) requested(a offline, file string) (config.Object, error) {
 	o, err := ReadObject(a.Streams, file)
 	if err != nil {
@@ -57,13 +57,13 @@ func (w *writing) requested(a offline, file string) (config.Object, error) {
 	return o, nil
 }
 
-// Assignments are the overrides of KEY=VALUE for the network layer, their types by m.
+// Assignments returns the overrides of KEY=VALUE arguments for the network layer, with types from m.
 func Assignments(m *metadata.Metadata, args []string) (config.Object, error) {
 	w := writing{op: override.Modify, layer: "network"}
 	return w.assigned(m, args)
 }
 
-// assigned are the overrides of KEY=VALUE.
+// assigned returns the overrides of KEY=VALUE arguments.
 func (w *writing) assigned(m *metadata.Metadata, args []string) (config.Object, error) {
 	out := config.Object{}
 	var faults config.Faults
@@ -95,7 +95,7 @@ func (w *writing) assigned(m *metadata.Metadata, args []string) (config.Object, 
 	return out, nil
 }
 
-// inTheWay is the path that was given before and is this one, or above or below it.
+// inTheWay returns an earlier path that equals this one, contains it or is below it.
 func inTheWay(o config.Object, path []string) []string {
 	for n := 1; n <= len(path); n++ {
 		v, found := config.Lookup(o, path[:n])
@@ -109,7 +109,7 @@ func inTheWay(o config.Object, path []string) []string {
 	return nil
 }
 
-// inConfig is the path in a config of a path in the layer's document.
+// inConfig converts a path of the layer's document to a path of the config.
 func (w *writing) inConfig(path []string) []string {
 	if w.layer == "node" {
 		return path[1:]
@@ -117,7 +117,7 @@ func (w *writing) inConfig(path []string) []string {
 	return path
 }
 
-// CutAssignment cuts KEY=VALUE at the first '=' outside of a part of the key in "".
+// CutAssignment cuts KEY=VALUE at the first '=' that is outside of double quotes in the key.
 func CutAssignment(arg string) (key, value string, found bool) {
 	quoted, start := false, true
 	for i := 0; i < len(arg); i++ {
@@ -134,8 +134,8 @@ func CutAssignment(arg string) (key, value string, found bool) {
 	return "", "", false
 }
 
-// value reads a VALUE: for a STRING of the metadata, and a command-line flag, the text as it
-// stands or in "", else JSON, else the text.
+// value parses a VALUE. If the metadata has a STRING or a command-line flag at the path, the value is the text, with or
+// without double quotes; otherwise it is JSON, or else the text.
 func value(m *metadata.Metadata, path []string, text string) (any, config.Faults) {
 	isText := false
 	if m != nil {
@@ -155,7 +155,7 @@ func value(m *metadata.Metadata, path []string, text string) (any, config.Faults
 	return config.Parse([]byte(text))
 }
 
-// answer is what `-o json` prints.
+// answer returns the answer of `-o json`.
 func (w *writing) answer(r override.Result) map[string]any {
 	effects, warnings := []any{}, []any{}
 	for _, x := range r.Effects {
@@ -185,7 +185,7 @@ func (w *writing) answer(r override.Result) map[string]any {
 	}
 }
 
-// effectText is what changes on some nodes, for a person.
+// effectText describes what changes on some nodes.
 func effectText(x override.Effect) string {
 	var b strings.Builder
 	who := "a node without overrides"

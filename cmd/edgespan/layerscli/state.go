@@ -11,7 +11,7 @@ import (
 	"edgespan/platform/confdir"
 )
 
-// newState is the offline side of the state loop: it reads files and asks nobody.
+// newState returns the command `state`, which works on files and needs no daemon.
 func newState(s term.Streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "state",
@@ -67,7 +67,7 @@ ids, ids that are wanted twice, unknown states, times and targets.`,
 	return cmd
 }
 
-// derive reads both files and derives; the faults of both are told at once.
+// derive reads both files and derives the state. It returns the faults of both files together.
 func (a offline) derive(desired, reported string) (stateloop.PeerConfigurationState, error) {
 	wantText, err := a.text(desired)
 	saidText, err2 := a.text(reported)
@@ -82,7 +82,7 @@ func (a offline) derive(desired, reported string) (stateloop.PeerConfigurationSt
 	return stateloop.Derive(want, said), nil
 }
 
-// brokenFile is nil without faults.
+// brokenFile returns an error for a file's faults, or nil if it has none.
 func brokenFile(name string, faults config.Faults) error {
 	if faults == nil {
 		return nil

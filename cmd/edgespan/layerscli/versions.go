@@ -7,7 +7,7 @@ import (
 	"edgespan/config/layers"
 )
 
-// versionsAnswer is `layers versions -o json`.
+// versionsAnswer is the answer of `layers versions -o json`.
 type versionsAnswer struct {
 	Base     []string            `json:"base"`
 	Firmware []string            `json:"firmware"`
@@ -15,7 +15,7 @@ type versionsAnswer struct {
 	Match    versionsMatch       `json:"match"`
 }
 
-// versionsMatch names what a node gets; "" is none.
+// versionsMatch names the layers that a node gets; "" is none.
 type versionsMatch struct {
 	Base     string `json:"base"`
 	Firmware string `json:"firmware"`
@@ -50,7 +50,7 @@ that are given: the closest that is not newer.`,
 }
 
 func showVersions(s selected) term.Shown {
-	list := func(names []string) []string { return append([]string{}, names...) } // never null
+	list := func(names []string) []string { return append([]string{}, names...) } // never null in JSON
 	answer := versionsAnswer{
 		Base: list(s.library.Base), Firmware: list(s.library.Firmware), Hardware: map[string][]string{},
 		Match: versionsMatch{s.choice.Base, s.choice.Firmware, s.choice.Hardware},
