@@ -10,7 +10,7 @@ import (
 	"edgespan/config"
 )
 
-// UnknownCommand is the fault of a word below cmd that is none of its commands.
+// UnknownCommand returns the error for a word that is no subcommand of cmd.
 func UnknownCommand(cmd *cobra.Command, word string) error {
 	var names []string
 	for _, c := range cmd.Commands() {
@@ -21,10 +21,10 @@ func UnknownCommand(cmd *cobra.Command, word string) error {
 	return Usagef("%s: unknown command %s: must be %s", cmd.CommandPath(), config.Quote(word), config.OrList(names))
 }
 
-// ExactArgs checks the number of arguments; what names them, "" for none.
+// ExactArgs checks that there are n arguments. what names them in the error; "" for none.
 func ExactArgs(n int, what string) cobra.PositionalArgs { return RangeArgs(n, n, what) }
 
-// RangeArgs checks that there are lo to hi arguments; what names them.
+// RangeArgs checks that there are lo to hi arguments. what names them in the error.
 func RangeArgs(lo, hi int, what string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		if len(args) < lo || len(args) > hi {
@@ -34,10 +34,10 @@ func RangeArgs(lo, hi int, what string) cobra.PositionalArgs {
 	}
 }
 
-// AtLeast checks that there are n arguments or more; what names them.
+// AtLeast checks that there are n arguments or more. what names them in the error.
 func AtLeast(n int, what string) cobra.PositionalArgs { return RangeArgs(n, math.MaxInt, what) }
 
-// wrongArgs is the fault of a wrong number of arguments.
+// wrongArgs returns the error for a wrong number of arguments.
 func wrongArgs(cmd *cobra.Command, n int, what string) error {
 	got := "no arguments"
 	if n > 0 {
@@ -50,7 +50,7 @@ func wrongArgs(cmd *cobra.Command, n int, what string) error {
 	return Usagef("%s: got %s: %s: see '%s --help'", cmd.Name(), got, must, cmd.CommandPath())
 }
 
-// Group is a command that only has others below it.
+// Group returns a command that only has subcommands.
 func Group(use, short string) *cobra.Command {
 	return &cobra.Command{
 		Use: use, Short: short, Args: cobra.ArbitraryArgs,
@@ -63,7 +63,7 @@ func Group(use, short string) *cobra.Command {
 	}
 }
 
-// FileArgs refuses a file that is named without -f, and says how to name it.
+// FileArgs refuses a file that is named without -f, and prints the correct form.
 func FileArgs(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil
@@ -75,7 +75,7 @@ func FileArgs(cmd *cobra.Command, args []string) error {
 	return wrongArgs(cmd, len(args), "")
 }
 
-// List splits what flags such as --nodes a,b took, and drops what is empty.
+// List splits the values of a flag such as --nodes a,b and drops empty ones.
 func List(words []string) []string {
 	var out []string
 	for _, w := range words {
@@ -88,7 +88,7 @@ func List(words []string) []string {
 	return out
 }
 
-// RevisionOf reads a revision; an ETag's quotes may stand around it.
+// RevisionOf parses a revision, with or without the quotes of an ETag.
 func RevisionOf(flag, text string) (uint64, error) {
 	if n := len(text); n > 2 && text[0] == '"' && text[n-1] == '"' {
 		text = text[1 : n-1]
@@ -100,10 +100,10 @@ func RevisionOf(flag, text string) (uint64, error) {
 	return n, nil
 }
 
-// OneOf is a flag -o that knows some forms only; the first is the default.
+// OneOf defines -o with these values; the first is the default.
 func OneOf(cmd *cobra.Command, output *string, forms ...string) {
 	cmd.Flags().StringVarP(output, "output", "o", forms[0], "output format: "+strings.Join(forms, ", "))
-	// The flag was defined one line above: the only error there is can't be.
+	// The only possible error is an undefined flag, and the line above defines it.
 	_ = cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(forms, cobra.ShellCompDirectiveNoFileComp))
 	inner := cmd.Args
 	cmd.Args = func(cmd *cobra.Command, args []string) error {

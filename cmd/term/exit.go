@@ -26,7 +26,7 @@ const (
 	ExitNotFound    = 10
 )
 
-// classed is an error that says itself how its command ends.
+// classed is an error with an exit code.
 type classed struct {
 	code int
 	err  error
@@ -35,26 +35,26 @@ type classed struct {
 func (e *classed) Error() string { return e.err.Error() }
 func (e *classed) Unwrap() error { return e.err }
 
-// Is makes errors.Is(err, exitClass(code)) ask for the class.
+// Is makes errors.Is(err, exitClass(code)) work.
 func (e *classed) Is(target error) bool {
 	c, is := target.(exitClass)
 	return is && int(c) == e.code
 }
 
-// exitClass is an exit code that errors.Is looks for.
+// exitClass is an exit code as a target of errors.Is.
 type exitClass int
 
 func (c exitClass) Error() string { return fmt.Sprintf("exit class %d", int(c)) }
 
-// WithClass is err, which ends its command with code.
+// WithClass returns err with an exit code.
 func WithClass(code int, err error) error { return &classed{code, err} }
 
-// Usagef is a command line that says nothing we understand.
+// Usagef returns an error with the exit code of a wrong command line.
 func Usagef(format string, args ...any) error {
 	return WithClass(ExitUsage, fmt.Errorf(format, args...))
 }
 
-// Unreadable is a file that was named and can't be read; one that is missing exits 10.
+// Unreadable returns the error for a named file that can't be read. The exit code of a missing file is ExitNotFound.
 func Unreadable(err error) error {
 	if errors.Is(err, os.ErrNotExist) {
 		return WithClass(ExitNotFound, err)
@@ -62,7 +62,7 @@ func Unreadable(err error) error {
 	return err
 }
 
-// Missing is a file that was named and can't be read; one that was read and is broken is rejected.
+// Missing is like Unreadable, but a file that can be read and is broken is rejected.
 func Missing(err error) error {
 	if errors.As(err, new(*confdir.Broken)) {
 		return err
@@ -70,13 +70,12 @@ func Missing(err error) error {
 	return WithClass(ExitNotFound, err)
 }
 
-// StatusError is another program's exit code, passed on without a word.
+// StatusError is the exit code of another program, which has already printed its error.
 type StatusError int
 
 func (e StatusError) Error() string { return fmt.Sprintf("status %d", int(e)) }
 
-// classes are those of errors with their exit codes, in the order in which they count: of all that an error holds the
-// first one here does.
+// classes lists the classes of errors with their exit codes. The first class that an error has counts.
 var classes = []struct {
 	is   error
 	code int
@@ -88,11 +87,11 @@ var classes = []struct {
 	{config.NotFound, ExitNotFound},
 	{config.Permission, ExitPermission}, {os.ErrPermission, ExitPermission},
 	{config.Timeout, ExitTimeout}, {context.DeadlineExceeded, ExitTimeout},
-	{config.Busy, ExitError}, // before what is partial: nothing at all was shown
+	{config.Busy, ExitError}, // before Partial: nothing was printed at all
 	{config.Partial, ExitPartial},
 }
 
-// ExitCode is the code of err.
+// ExitCode returns the exit code of err.
 func ExitCode(err error) int {
 	var status StatusError
 	switch {
@@ -109,7 +108,7 @@ func ExitCode(err error) int {
 	return ExitError
 }
 
-// report says err on stderr, a line for each fault, and returns its exit code.
+// report prints err on stderr, one line for each fault, and returns its exit code.
 func (s Streams) report(err error) int {
 	if err == nil {
 		return ExitOK
@@ -120,16 +119,16 @@ func (s Streams) report(err error) int {
 		lines = rejected.Faults
 	}
 	if errors.As(err, new(StatusError)) {
-		lines = nil // the other program has said it
+		lines = nil // the other program has printed it
 	}
 	for _, l := range lines {
-		// A fault quotes what was typed; a line stays one line and harmless to a terminal.
+		// A fault quotes user input, which must not break the line or control the terminal.
 		s.Printf("%s", Printable(l))
 	}
 	return ExitCode(err)
 }
 
-// Printable escapes what would move a terminal's cursor or end the line.
+// Printable escapes the characters that move a terminal's cursor or end the line.
 func Printable(s string) string {
 	return strings.Map(func(r rune) rune {
 		if r < 0x20 || r >= 0x7f && r < 0xa0 || r == '\u2028' || r == '\u2029' {

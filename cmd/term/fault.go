@@ -11,11 +11,11 @@ import (
 	"edgespan/config"
 )
 
-// The faults of flags and arguments, each in the form "name: problem: what is expected". A name is spelled as it is
-// typed: "--role", "-o", "NODE".
+// Errors of flags and arguments, each in the form "name: problem: what is expected". The name is spelled as the user
+// types it: "--role", "-o", "NODE".
 
-// Required is the fault of a flag or an argument that was left out; hint says what belongs there or where it comes
-// from, and may be empty.
+// Required returns the error for a missing flag or argument. hint says what belongs there or where it comes from, and
+// may be empty.
 func Required(name, hint string) error {
 	if hint == "" {
 		return Usagef("%s: required", name)
@@ -23,31 +23,31 @@ func Required(name, hint string) error {
 	return Usagef("%s: required: %s", name, hint)
 }
 
-// Invalid is the fault of a value; must completes "must be …".
+// Invalid returns the error for an invalid value; must completes "must be …".
 func Invalid(name string, value any, must string) error {
 	return Usagef("%s: invalid value %s: must be %s", name, shown(value), must)
 }
 
-// NotOneOf is the fault of a value that is none of the words allowed.
+// NotOneOf returns the error for a value that is none of the allowed words.
 func NotOneOf(name string, value any, allowed []string) error {
 	return Invalid(name, value, config.OrList(allowed))
 }
 
-// Exclusive is the fault of flags or arguments of which only one may be given.
+// Exclusive returns the error for flags or arguments of which only one may be given.
 func Exclusive(names ...string) error {
 	last := len(names) - 1
 	return Usagef("%s and %s: mutually exclusive", strings.Join(names[:last], ", "), names[last])
 }
 
-// Needs is the fault of a flag that has no meaning without another.
+// Needs returns the error for a flag that requires another.
 func Needs(name, other string) error { return Usagef("%s: requires %s", name, other) }
 
-// Together is the fault of two flags that are given both or not at all.
+// Together returns the error for two flags that must be given both or not at all.
 func Together(one, other string) error {
 	return Usagef("%s and %s: only one of them given: must be both or neither", one, other)
 }
 
-// flagFault is what cobra found wrong with a flag, in the same form.
+// flagFault converts cobra's error about a flag to the same form.
 func flagFault(cmd *cobra.Command, err error) error {
 	var (
 		missing *pflag.NotExistError
@@ -66,7 +66,7 @@ func flagFault(cmd *cobra.Command, err error) error {
 	return Usagef("%s: see '%s --help'", fault, cmd.CommandPath())
 }
 
-// dashed is a flag as it was typed: the first of several short ones is the one that counts.
+// dashed returns a flag with its dashes; short is not empty for a short flag.
 func dashed(name, short string) string {
 	if short != "" {
 		return "-" + name
@@ -74,7 +74,8 @@ func dashed(name, short string) string {
 	return "--" + name
 }
 
-// invalidFlag says what a flag's value must be: a flag of ours says so itself, of others the type tells.
+// invalidFlag returns the error for a flag's invalid value. The program's own flag types say what is expected; for the
+// others it depends on the type.
 func invalidFlag(err *pflag.InvalidValueError) string {
 	flag, name := err.GetFlag(), "--"+err.GetFlag().Name
 	if why := err.Unwrap().Error(); strings.HasPrefix(why, "invalid value") {
@@ -88,7 +89,7 @@ func invalidFlag(err *pflag.InvalidValueError) string {
 	return Invalid(name, err.GetValue(), must).Error()
 }
 
-// shown is a value in a message: a text in quotes and no longer than anyone reads, a number or a duration as it is.
+// shown formats a value for a message: text is quoted and shortened, a number or a duration is unchanged.
 func shown(v any) string {
 	switch v := v.(type) {
 	case string:

@@ -7,22 +7,21 @@ import (
 	"unicode/utf8"
 )
 
-// Live prints what comes one by one: a line of a table, an object a line in JSON, a
-// document in YAML, a name.
+// Live prints objects one by one: as a line of a table, a line of JSON, a YAML document, or a name.
 type Live struct {
 	s      Streams
 	Output string
 	head   []string
-	Width  []int // of the columns but the last; a longer cell moves its line
+	Width  []int // of the columns but the last; a longer cell shifts the rest of its line
 	begun  bool
 }
 
-// NewLive begins to print lines under head; width is that of the columns but the last.
+// NewLive starts output under head; width has the widths of all columns but the last.
 func (s Streams) NewLive(output string, head []string, width []int) *Live {
 	return &Live{s: s, Output: output, head: head, Width: width}
 }
 
-// Print prints the next one: v in JSON and YAML, name, or row in a table.
+// Print prints the next object: v in JSON and YAML, name, or row in a table.
 func (l *Live) Print(v any, name string, row []string) error {
 	switch l.Output {
 	case "json":

@@ -7,7 +7,7 @@ import (
 	"go.uber.org/zap/zapcore"
 )
 
-// NewLogger logs one JSON object a line to w.
+// NewLogger returns a logger that writes one JSON object per line to w.
 func NewLogger(w io.Writer, level zapcore.LevelEnabler) *zap.Logger {
 	enc := zap.NewProductionEncoderConfig()
 	enc.EncodeTime = zapcore.ISO8601TimeEncoder

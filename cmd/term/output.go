@@ -12,17 +12,17 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// Outputs are the forms of every command that shows something.
+// Outputs are the values of -o of every command that prints objects.
 var Outputs = []string{"table", "wide", "json", "yaml", "name"}
 
-// OutputFlag defines -o with all forms.
+// OutputFlag defines -o with all values.
 func OutputFlag(cmd *cobra.Command, output *string) {
 	cmd.Flags().StringVarP(output, "output", "o", Outputs[0], "output format: "+strings.Join(Outputs, ", "))
-	// The flag was defined one line above: the only error there is can't be.
+	// The only possible error is an undefined flag, and the line above defines it.
 	_ = cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(Outputs, cobra.ShellCompDirectiveNoFileComp))
 }
 
-// CheckOutput refuses a form that there is not.
+// CheckOutput refuses an unknown value of -o.
 func CheckOutput(output string) error {
 	if !slices.Contains(Outputs, output) {
 		return NotOneOf("-o", output, Outputs)
@@ -30,15 +30,15 @@ func CheckOutput(output string) error {
 	return nil
 }
 
-// Shown is an answer in every form of -o.
+// Shown is an answer in every format of -o.
 type Shown struct {
-	Data  any                    // of json and yaml
-	Names []string               // of name, a line each
-	Table func(wide bool) *Table // of table and wide
-	Empty string                 // said on stderr in place of a table without rows
+	Data  any                    // json and yaml
+	Names []string               // name: one per line
+	Table func(wide bool) *Table // table and wide
+	Empty string                 // printed on stderr instead of a table without rows
 }
 
-// Show prints an answer in the form that output names.
+// Show prints an answer in the format of output.
 func (s Streams) Show(what Shown, output string) error {
 	switch output {
 	case "json":
@@ -61,7 +61,7 @@ func (s Streams) Show(what Shown, output string) error {
 	return t.Write(s.Out, s.Color)
 }
 
-// PrintJSON prints v as JSON that is harmless to a terminal.
+// PrintJSON prints v as JSON, with control characters escaped.
 func (s Streams) PrintJSON(v any) error {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
@@ -74,8 +74,8 @@ func (s Streams) PrintJSON(v any) error {
 	return err
 }
 
-// EscapeJSON spells what JSON need not escape and a terminal may obey: DEL, the control
-// characters above it, and the ends of lines and paragraphs. All of these stand in strings.
+// EscapeJSON escapes characters that JSON permits and a terminal may interpret: DEL, the C1 control characters, and
+// the line and paragraph separators. They occur only in strings.
 func EscapeJSON(text []byte) []byte {
 	unsafe := func(r rune) bool { return r >= 0x7f && r < 0xa0 || r == '\u2028' || r == '\u2029' }
 	if !bytes.ContainsFunc(text, unsafe) {
@@ -92,9 +92,8 @@ func EscapeJSON(text []byte) []byte {
 	return out
 }
 
-// PrintYAML goes through JSON, so that both forms have the same names and order. Where the
-// library would write what a terminal obeys, or a key of several lines, which it writes in a
-// way that nobody can read, JSON takes its place: it is YAML too.
+// PrintYAML marshals to JSON first, so that both formats have the same names and order. It prints JSON, which is also
+// YAML, where the library would write a control character, or an unreadable form of a key with several lines.
 func (s Streams) PrintYAML(v any) error {
 	text, err := json.Marshal(v)
 	if err != nil {
@@ -116,7 +115,7 @@ func (s Streams) PrintYAML(v any) error {
 	return err
 }
 
-// plainKeys says whether each key is one line.
+// plainKeys reports whether each key is one line.
 func plainKeys(v any) bool {
 	switch v := v.(type) {
 	case map[string]any:

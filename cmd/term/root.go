@@ -10,8 +10,8 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// Main runs a program in its process until its end, or that of a signal. A second signal ends what hears none, as an
-// offline command that computes.
+// Main runs a program until it ends or is signaled. A second signal kills it, for code that ignores the context, such
+// as an offline command that computes.
 func Main(run func(ctx context.Context, s Streams, args []string) int) {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop)
@@ -20,8 +20,7 @@ func Main(run func(ctx context.Context, s Streams, args []string) int) {
 	os.Exit(code)
 }
 
-// NewRoot is the root of a program's commands. A word that is no command and a flag that is
-// none are errors of usage.
+// NewRoot returns the root of a program's commands. An unknown command or flag is a usage error.
 func (s Streams) NewRoot(name, short, long string) *cobra.Command {
 	root := Group(name, short)
 	root.Long, root.SilenceErrors, root.SilenceUsage = long, true, true
@@ -34,7 +33,7 @@ func (s Streams) NewRoot(name, short, long string) *cobra.Command {
 	return root
 }
 
-// NewVersion is the command that prints a program's version.
+// NewVersion returns the command that prints the program's version.
 func (s Streams) NewVersion(program, version string) *cobra.Command {
 	return &cobra.Command{
 		Use:   "version",
@@ -47,8 +46,7 @@ func (s Streams) NewVersion(program, version string) *cobra.Command {
 	}
 }
 
-// Run executes a command line and returns its exit code; what went wrong is said on Err, one
-// line each.
+// Run executes a command line and returns its exit code. It prints errors on Err, one line each.
 func (s Streams) Run(ctx context.Context, root *cobra.Command, args []string) int {
 	root.SetArgs(args)
 	return s.report(root.ExecuteContext(ctx))

@@ -6,16 +6,15 @@ import (
 	"os"
 )
 
-// Streams is all that the command line has of its surroundings, so that a test gives
-// it other ones.
+// Streams is the environment of a command line: tests replace it.
 type Streams struct {
 	In       io.Reader
 	Out, Err io.Writer
 	Env      func(string) string
-	Color    bool // Out is a terminal that wants colours
+	Color    bool // Out is a terminal that shows colours
 }
 
-// Setting is a value by the precedence flag > environment > default.
+// Setting returns a value by the precedence flag > environment > default.
 func (s Streams) Setting(flag, env, fallback string) string {
 	if flag != "" {
 		return flag
@@ -26,10 +25,10 @@ func (s Streams) Setting(flag, env, fallback string) string {
 	return fallback
 }
 
-// Printf writes one message for a person.
+// Printf prints a message for people on Err.
 func (s Streams) Printf(format string, args ...any) { fmt.Fprintf(s.Err, format+"\n", args...) }
 
-// OS is the process's own surroundings.
+// OS returns the streams of the process.
 func OS() Streams {
 	return Streams{
 		In: os.Stdin, Out: os.Stdout, Err: os.Stderr,
@@ -38,8 +37,7 @@ func OS() Streams {
 	}
 }
 
-// isTerminal is the test of a character device; /dev/null is one too, and nobody minds
-// colours there.
+// isTerminal reports whether f is a character device. That includes /dev/null, where colours do no harm.
 func isTerminal(f *os.File) bool {
 	info, err := f.Stat()
 	return err == nil && info.Mode()&os.ModeCharDevice != 0

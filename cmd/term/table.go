@@ -8,9 +8,8 @@ import (
 	"unicode/utf8"
 )
 
-// Where a cell is cut in a table, in characters; -o wide cuts nothing. An error is cut
-// in its middle: its start names what failed and its end the cause, and between them
-// stands a command line.
+// The widths, in characters, to which a table truncates cells; -o wide truncates nothing. An error is truncated in its
+// middle, where the command line is: its start says what failed and its end says why.
 const (
 	cellWidth  = 60
 	errorWidth = 110
@@ -24,7 +23,7 @@ type Table struct {
 	Wide bool
 }
 
-// Add appends a row: what could harm a terminal is escaped, what is too long cut.
+// Add appends a row. It escapes control characters and truncates long cells.
 func (t *Table) Add(cells ...string) {
 	row := make([]string, len(cells))
 	for i, c := range cells {
@@ -56,7 +55,7 @@ func cut(c, head string) string {
 	return c
 }
 
-// Write prints the table, its states in colours if color.
+// Write prints the table, with coloured states if color is set.
 func (t *Table) Write(w io.Writer, color bool) error {
 	width := make([]int, len(t.Head))
 	for _, row := range append([][]string{t.Head}, t.Rows...) {
@@ -74,7 +73,7 @@ func (t *Table) Write(w io.Writer, color bool) error {
 			if color && r > 0 {
 				c = paint(t.Head[i], c)
 			}
-			out.WriteString(c + pad) // an error stays in out until Flush
+			out.WriteString(c + pad) // out reports its error at Flush
 		}
 		out.WriteByte('\n')
 	}

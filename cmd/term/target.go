@@ -14,7 +14,7 @@ import (
 	"edgespan/platform/pki"
 )
 
-// Target is one controller and what it is asked with. Empty fields are not set.
+// Target is a controller with its credentials. Empty fields are not set.
 type Target struct {
 	Controller string `json:"controller"           yaml:"controller"`
 	TokenFile  string `json:"tokenFile,omitempty"  yaml:"tokenFile,omitempty"`
@@ -22,7 +22,7 @@ type Target struct {
 	CASHA256   string `json:"caSha256,omitempty"   yaml:"caSha256,omitempty"`
 }
 
-// Check refuses what can never work, and a token in plain text on a network.
+// Check refuses a target that can't work or would send the token unencrypted over a network.
 func (t Target) Check() error {
 	if t.Controller == "" {
 		return Required("--controller", "https://HOST:PORT")
@@ -51,7 +51,7 @@ func loopback(host string) bool {
 	return host == "localhost" || err == nil && addr.IsLoopback()
 }
 
-// Client is a client of it.
+// Client returns a client of the controller.
 func (t Target) Client() (*fleetapi.Client, error) {
 	if err := t.Check(); err != nil {
 		return nil, err
@@ -73,10 +73,10 @@ func (t Target) Client() (*fleetapi.Client, error) {
 	return c, nil
 }
 
-// Transport checks the controller's certificate by the file of its CA, by the pin of its CA,
-// or by the system's CAs.
+// Transport returns a transport that verifies the controller's certificate by the file of its CA, the pin of its CA,
+// or the system's CAs.
 func (t Target) Transport() (*http.Transport, error) {
-	// No proxy: the token is the controller's alone, and a controller stands near.
+	// No proxy: only the controller may see the token, and it is nearby.
 	out := &http.Transport{ForceAttemptHTTP2: true}
 	if t.CASHA256 != "" {
 		pin, err := pki.ParsePin(t.CASHA256)
@@ -96,7 +96,7 @@ func (t Target) Transport() (*http.Transport, error) {
 		if text, err = os.ReadFile(t.CAFile); err != nil {
 			return nil, fmt.Errorf("read CA: %w", Unreadable(err))
 		}
-		if len(text) == 0 { // or the system's would be trusted
+		if len(text) == 0 { // else the system's CAs would be trusted
 			return nil, Usagef("--ca-file: %s: empty file: must be PEM", t.CAFile)
 		}
 	}
@@ -106,7 +106,7 @@ func (t Target) Transport() (*http.Transport, error) {
 	return out, nil
 }
 
-// ReadToken reads the one line of a token's file. What is wrong with it never quotes it.
+// ReadToken reads the one line of a token file. Its errors never quote the file.
 func ReadToken(file string) (string, error) {
 	text, err := os.ReadFile(file)
 	if err != nil {
@@ -119,7 +119,7 @@ func ReadToken(file string) (string, error) {
 	return token, nil
 }
 
-// Absolute makes the files' names hold in each folder.
+// Absolute makes the file names absolute, so that they work in each folder.
 func (t *Target) Absolute() error {
 	for _, p := range []*string{&t.TokenFile, &t.CAFile} {
 		if *p == "" {

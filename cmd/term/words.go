@@ -8,10 +8,10 @@ import (
 	"edgespan/config"
 )
 
-// Joined are words with a blank between them.
+// Joined returns the words, separated by spaces.
 func Joined(words []string) string { return strings.Join(words, " ") }
 
-// YesNo is a truth in a table.
+// YesNo formats a boolean for a table.
 func YesNo(b bool) string {
 	if b {
 		return "yes"
@@ -19,7 +19,7 @@ func YesNo(b bool) string {
 	return "no"
 }
 
-// Many is a count and its noun: "1 node", "3 nodes".
+// Many formats a count with its noun: "1 node", "3 nodes".
 func Many(n int, noun string) string {
 	if n == 1 {
 		return "1 " + noun
@@ -27,7 +27,7 @@ func Many(n int, noun string) string {
 	return fmt.Sprintf("%d %ss", n, noun)
 }
 
-// Dash is what a table has, - for nothing.
+// Dash returns the text, or "-" if it is empty.
 func Dash(s string) string {
 	if s == "" {
 		return "-"
@@ -35,7 +35,7 @@ func Dash(s string) string {
 	return s
 }
 
-// OrEmpty makes an empty list of none, which JSON would show as null.
+// OrEmpty replaces a nil slice by an empty one, since JSON prints nil as null.
 func OrEmpty[T any](all []T) []T {
 	if all == nil {
 		return []T{}
@@ -43,7 +43,7 @@ func OrEmpty[T any](all []T) []T {
 	return all
 }
 
-// Moment is a time in a table.
+// Moment formats a time for a table.
 func Moment(t *time.Time) string {
 	if t == nil {
 		return ""
@@ -51,5 +51,5 @@ func Moment(t *time.Time) string {
 	return t.UTC().Format(time.RFC3339)
 }
 
-// OneLine is a value on one line that is harmless to a terminal.
+// OneLine formats a value on one line, with control characters escaped.
 func OneLine(v any) string { return Printable(config.OneLine(v)) }

@@ -13,7 +13,8 @@ import (
 	"edgespan/platform/store/bolt"
 )
 
-// FactsDoor knows a token of an admin and of a viewer, and olga's password; tokens, if it is there, knows more.
+// FactsDoor knows a token of an admin, a token of a viewer, and the password of the user olga. Tokens, if set, accepts
+// more tokens.
 type FactsDoor struct{ Tokens func(string) bool }
 
 func (d FactsDoor) Authenticate(r *http.Request) (configdbapi.Caller, error) {
@@ -34,7 +35,7 @@ func (d FactsDoor) Authenticate(r *http.Request) (configdbapi.Caller, error) {
 
 func (FactsDoor) Challenges() []string { return []string{`Basic realm="edgespan"`} }
 
-// FactsHandler is the real ConfigDB on a store of its own.
+// FactsHandler returns the real ConfigDB on a store of the test.
 func FactsHandler(t *testing.T, door configdbapi.Authenticator) http.Handler {
 	t.Helper()
 	store, err := bolt.Open(filepath.Join(t.TempDir(), "store"), bolt.Options{UnsafeNoSync: true})
@@ -57,7 +58,7 @@ func FactsHandler(t *testing.T, door configdbapi.Authenticator) http.Handler {
 	return configdbapi.Handler(k, door)
 }
 
-// ServeFacts serves it, and is the environment of one who asks it as an admin.
+// ServeFacts serves FactsHandler and returns the environment of a command that asks it as an admin.
 func ServeFacts(t *testing.T) map[string]string {
 	t.Helper()
 	s := httptest.NewServer(FactsHandler(t, FactsDoor{}))

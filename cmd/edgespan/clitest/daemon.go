@@ -14,7 +14,7 @@ import (
 	"edgespan/config/httpapi/rest"
 )
 
-// Daemon is a daemon without actors: it answers what a test tells it to.
+// Daemon is a daemon without actors: the test sets its answers.
 type Daemon struct {
 	looker
 	How      nodeapi.ApplyOptions // of the last apply
@@ -27,7 +27,7 @@ type Daemon struct {
 	ReadyAt  func(asked int) (nodeapi.Readiness, error)
 	ReadyN   int
 	Err      error
-	Block    bool // until the caller has gone
+	Block    bool // block until the client has disconnected
 
 	Reloads int
 	Ended   chan error
@@ -95,7 +95,7 @@ func (f *Daemon) Seen() []string {
 	return append([]string(nil), f.asked...)
 }
 
-// Scratch is a folder with a name short enough for a socket in it.
+// Scratch returns a folder whose path is short enough for a Unix socket.
 func Scratch(t *testing.T) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "es")
@@ -106,13 +106,13 @@ func Scratch(t *testing.T) string {
 	return dir
 }
 
-// ServeDaemon puts f behind a real socket until the test ends.
+// ServeDaemon serves f on a real socket until the test ends.
 func ServeDaemon(t *testing.T, f nodeapi.Backend) (socket string) {
 	t.Helper()
 	return ServeHandler(t, nodeapi.Handler(f))
 }
 
-// ServeHandler puts h behind a real socket until the test ends.
+// ServeHandler serves h on a real socket until the test ends.
 func ServeHandler(t *testing.T, h http.Handler) (socket string) {
 	t.Helper()
 	socket = filepath.Join(Scratch(t), "s")
@@ -120,7 +120,7 @@ func ServeHandler(t *testing.T, h http.Handler) (socket string) {
 	return socket
 }
 
-// ServeAt puts h behind this socket until the test ends.
+// ServeAt serves h on this socket until the test ends.
 func ServeAt(t *testing.T, socket string, h http.Handler) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
@@ -135,7 +135,7 @@ func ServeAt(t *testing.T, socket string, h http.Handler) {
 	AwaitSocket(t, socket)
 }
 
-// AwaitSocket waits until somebody answers at socket.
+// AwaitSocket waits until a server answers at socket.
 func AwaitSocket(t *testing.T, socket string) {
 	t.Helper()
 	c := nodeapi.NewClient(socket)
@@ -153,7 +153,7 @@ func AwaitSocket(t *testing.T, socket string) {
 	}
 }
 
-// At is the environment of a command that asks at socket.
+// At returns the environment of a command that uses socket.
 func At(socket string) map[string]string { return map[string]string{"EDGESPAN_SOCKET": socket} }
 
 func (f *Daemon) Confirm(ctx context.Context) error { return f.note(ctx, "confirm") }
@@ -167,10 +167,10 @@ const (
 	AppID = "a0000000-0000-4000-8000-000000000001"
 )
 
-// Obj is an object of JSON.
+// Obj is a JSON object.
 type Obj = map[string]any
 
-// Filled is a daemon with one network and one app.
+// Filled returns a daemon with one network and one app.
 func Filled() *Daemon {
 	adapter := Obj{
 		"index": 0, "networkInstance": NiID, "targetVersion": 2, "activated": true, "ip": "10.10.0.130",

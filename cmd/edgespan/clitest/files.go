@@ -13,7 +13,7 @@ import (
 	"edgespan/platform/pki"
 )
 
-// File is a file with this text.
+// File writes text to a temporary file and returns its path.
 func File(t *testing.T, text string) string {
 	t.Helper()
 	name := filepath.Join(t.TempDir(), "file")
@@ -23,7 +23,7 @@ func File(t *testing.T, text string) string {
 	return name
 }
 
-// ServeTLS serves as a controller does, and says where.
+// ServeTLS serves h over TLS, as a controller does, and returns the URL.
 func ServeTLS(t *testing.T, authority *pki.Authority, h http.Handler) string {
 	t.Helper()
 	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
@@ -32,7 +32,7 @@ func ServeTLS(t *testing.T, authority *pki.Authority, h http.Handler) string {
 	}
 	s := &http.Server{
 		Handler: h, TLSConfig: authority.OperatorTLS(), ReadHeaderTimeout: time.Minute,
-		ErrorLog: log.New(io.Discard, "", 0), // it would tell of each client that hangs up
+		ErrorLog: log.New(io.Discard, "", 0), // it would log each client that disconnects
 	}
 	ended := make(chan error, 1)
 	go func() { ended <- s.ServeTLS(l, "", "") }()
@@ -40,7 +40,7 @@ func ServeTLS(t *testing.T, authority *pki.Authority, h http.Handler) string {
 	return l.Addr().String()
 }
 
-// SecretFile is a file with this one line.
+// SecretFile writes a one-line file as a secret and returns its path.
 func SecretFile(t *testing.T, text string) string {
 	t.Helper()
 	name := filepath.Join(t.TempDir(), "secret")

@@ -18,20 +18,20 @@ import (
 	"edgespan/config/layers"
 )
 
-// Fleet is a controller without nodes: it answers what a test gives it and notes
-// what it is asked. What it is not told to answer is small and fixed.
+// Fleet is a controller without nodes. It returns the answers that the test sets, small constant ones by default, and
+// records the requests.
 type Fleet struct {
 	Mu    sync.Mutex
 	asked []string
-	Err   error // of every question but who asks
+	Err   error // of every request but authentication
 
-	Role        fleetapi.Role // of whoever has a token
+	Role        fleetapi.Role // of a caller with a token
 	Doc         ops.Document
 	Meta        config.Object
 	Written     fleetapi.Written
 	NodeList    []fleetapi.Node
 	Detail      fleetapi.NodeDetail
-	Previews    []fleetapi.Preview // one after the other; the last stays
+	Previews    []fleetapi.Preview // returned one after the other; the last repeats
 	Explains    []history.Explanation
 	Editions    []fleetapi.Edition
 	Diffs       []history.LayerDiff
@@ -43,11 +43,11 @@ type Fleet struct {
 	Decisions   []fleetapi.Verdict
 	Tokens      []fleetapi.OperatorToken
 	Invited     fleetapi.Invitation
-	OnWrite     func(ops.Write) // nil: nothing
+	OnWrite     func(ops.Write) // may be nil
 
 	PeerList    []fleetapi.PeerDetail
 	ClusterList []fleetapi.ClusterDetail
-	Changes     chan func(*Fleet) // with mu
+	Changes     chan func(*Fleet) // each runs while Mu is held
 }
 
 func (f *Fleet) note(format string, args ...any) error {
@@ -57,7 +57,7 @@ func (f *Fleet) note(format string, args ...any) error {
 	return f.Err
 }
 
-// Heard is what was asked since the last time.
+// Heard returns the requests since the last call.
 func (f *Fleet) Heard() []string {
 	f.Mu.Lock()
 	defer f.Mu.Unlock()
@@ -236,7 +236,7 @@ func (f *Fleet) Ready(context.Context) error { return f.note("ready") }
 
 var _ fleetapi.Backend = (*Fleet)(nil)
 
-// goodNode is one that runs what is wanted.
+// goodNode returns a node that runs its desired config.
 func goodNode(at time.Time) fleetapi.Node {
 	return fleetapi.Node{
 		Name: "pop-1", ID: "10000000-0000-4000-8000-000000000001", State: "InSync", Why: "runs what is wanted", Online: true,
@@ -247,7 +247,7 @@ func goodNode(at time.Time) fleetapi.Node {
 	}
 }
 
-// SmallFleet is a controller of two nodes, one of them in trouble.
+// SmallFleet returns a controller of two nodes, one of them degraded.
 func SmallFleet() *Fleet {
 	at := time.Date(2026, 11, 21, 13, 0, 0, 0, time.UTC)
 	pop := goodNode(at)
@@ -319,7 +319,7 @@ func testMetadata() config.Object {
 	}}
 }
 
-// ServeFleet serves the controller and gives the environment that reaches it.
+// ServeFleet serves the controller and returns the environment of a command that asks it.
 func ServeFleet(t *testing.T, f fleetapi.Backend) map[string]string {
 	t.Helper()
 	hash := func(text string) (string, error) { return "hash of " + text, nil }
@@ -332,7 +332,7 @@ func ServeFleet(t *testing.T, f fleetapi.Backend) map[string]string {
 	return map[string]string{"EDGESPAN_CONTROLLER": s.URL, "EDGESPAN_TOKEN_FILE": token, "HOME": t.TempDir()}
 }
 
-// smallWrite is the answer to a write that changes both nodes.
+// smallWrite returns the result of a write that changes both nodes.
 func smallWrite() fleetapi.Written {
 	return fleetapi.Written{
 		Revision: 13, Changed: true, Warnings: []string{"a warning"}, Unknown: []string{"mine"},

@@ -8,11 +8,11 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// noImperative are words with which no command says what it does.
+// noImperative matches a summary whose first word is no imperative.
 var noImperative = regexp.MustCompile(`^(The|A|An|What|Which|Who|Where|How|All|Another|[a-z])\b`)
 
-// CheckHelp fails where a command's summary is no imperative on one line, or where an example of its help names a
-// command, a flag or arguments that do not exist. Each example is parsed by a tree of its own, and not run.
+// CheckHelp fails if a command's summary is not an imperative on one line, or if an example in its help names a
+// command, a flag or arguments that do not exist. It parses each example with a new tree of commands, and runs none.
 func CheckHelp(t *testing.T, tree func() *cobra.Command) {
 	t.Helper()
 	for _, c := range allCommands(tree()) {
@@ -50,8 +50,8 @@ func allCommands(c *cobra.Command) []*cobra.Command {
 	return all
 }
 
-// typedCommands are the words of each command of a line as a shell reads it: quotes, pipes, && and a comment. What a
-// command reads or writes by < and > is left out.
+// typedCommands splits a line like a shell, at quotes, pipes, && and a comment, and returns the words of each command.
+// It leaves out redirections with < and >.
 func typedCommands(line string) [][]string {
 	var all [][]string
 	var words []string

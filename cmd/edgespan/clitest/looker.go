@@ -6,14 +6,14 @@ import (
 	"edgespan/config/httpapi/nodeapi"
 )
 
-// looker is the part of a fake daemon that answers why; nil functions answer nothing.
+// looker is the part of a fake daemon that answers explain, events and doctor. A nil function returns an empty answer.
 type looker struct {
 	Explains func(kind, id string) (nodeapi.Explanation, error)
 	DiffOf   func(of string) ([]nodeapi.Difference, error)
-	Happens  []nodeapi.Event // told one by one; with Follow the stream then stays open
+	Happens  []nodeapi.Event // sent one by one; with Follow the stream then remains open
 	Stream   []nodeapi.Observed
 	Findings []nodeapi.Finding
-	Asks     chan nodeapi.EventQuery // what Events was asked, if there is room
+	Asks     chan nodeapi.EventQuery // receives the queries of Events, if there is room
 }
 
 func (l *looker) Explain(_ context.Context, kind, id string) (nodeapi.Explanation, error) {

@@ -7,8 +7,7 @@ import (
 
 type consoleExample struct{ Command, Output string }
 
-// ConsoleExamples are the commands of a document's console blocks, each with what stands
-// between it and the next.
+// ConsoleExamples returns the commands of a page's console blocks, each with the text up to the next one.
 func ConsoleExamples(text string) []consoleExample {
 	var out []consoleExample
 	inside := false
@@ -26,7 +25,7 @@ func ConsoleExamples(text string) []consoleExample {
 	return out
 }
 
-// SameButDots compares line by line; "..." in want is any number of lines.
+// SameButDots compares line by line; "..." in want matches any number of lines.
 func SameButDots(got, want string) bool {
 	var lines []string
 	for line := range strings.Lines(got) {
@@ -40,7 +39,7 @@ func SameButDots(got, want string) bool {
 		}
 		last := len(lines) - len(desired)
 		at := 0
-		if i > 0 { // behind dots: anywhere, the last part at the end
+		if i > 0 { // after dots: anywhere, but the last part at the end
 			if at = 0; i == len(parts)-1 {
 				at = max(last, 0)
 			}
@@ -56,7 +55,7 @@ func SameButDots(got, want string) bool {
 	return len(lines) == 0 || strings.HasSuffix(want, "...\n")
 }
 
-// ShellWords cuts a command line at blanks outside of single quotes.
+// ShellWords splits a command line at spaces outside of single quotes.
 func ShellWords(line string) []string {
 	var out []string
 	for i, part := range strings.Split(line, "'") {

@@ -63,7 +63,7 @@ func (f *Fleet) Cluster(_ context.Context, name string) (fleetapi.ClusterDetail,
 	return fleetapi.ClusterDetail{}, &ops.NotFoundError{What: fmt.Sprintf("cluster %q", name)}
 }
 
-// Changed makes the next change of the test, and tells of it.
+// Changed waits for the next function in Changes and runs it.
 func (f *Fleet) Changed(ctx context.Context, mark uint64) (uint64, error) {
 	if mark == 0 {
 		return 1, nil
@@ -85,13 +85,12 @@ const (
 	Edge2ID = "6f1c9f0e-0000-4000-8000-000000000002"
 )
 
-// Network is that of a cluster on a node.
+// Network returns the ID of a cluster's network on a node.
 func Network(cluster, node string) string {
 	return peer.NetworkOf(uuid.MustParse(cluster), uuid.MustParse(node)).String()
 }
 
-// smallPeers are two peers in a cluster, whose tunnel waits on one of them, and a node that
-// nobody has described.
+// smallPeers returns two peers in a cluster, whose tunnel waits on one of them, and a node without a descriptor.
 func smallPeers() ([]fleetapi.PeerDetail, []fleetapi.ClusterDetail) {
 	at := time.Date(2026, 11, 21, 13, 0, 0, 0, time.UTC)
 	next, age := at.Add(time.Minute), 2.5
@@ -145,7 +144,7 @@ func smallPeers() ([]fleetapi.PeerDetail, []fleetapi.ClusterDetail) {
 	return []fleetapi.PeerDetail{edge1, edge2, other}, []fleetapi.ClusterDetail{lab}
 }
 
-// smallCluster is the cluster of both, whose tunnel one of them waits for.
+// smallCluster returns the cluster of both peers; one of them waits for its tunnel.
 func smallCluster(edge1, edge2 fleetapi.Peer, tunnel string) fleetapi.ClusterDetail {
 	return fleetapi.ClusterDetail{
 		Cluster: fleetapi.Cluster{

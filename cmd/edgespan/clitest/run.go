@@ -14,14 +14,13 @@ import (
 	"edgespan/cmd/term"
 )
 
-// Said is what a command line left behind.
+// Said is the result of a command line.
 type Said struct {
 	Code     int
 	Out, Err string
 }
 
-// Run runs a command line of root's commands in this process, with nothing of its
-// surroundings.
+// Run runs a command line in this process, with the given environment and stdin only.
 func Run(t *testing.T, root func(*reach.App) *cobra.Command, env map[string]string, stdin string, args ...string) Said {
 	t.Helper()
 	var out, errOut bytes.Buffer
@@ -38,7 +37,7 @@ func RunStreams(ctx context.Context, root func(*reach.App) *cobra.Command, s ter
 	return a.Run(ctx, root(a), args)
 }
 
-// RootOf is a root that has these commands, and context.
+// RootOf returns a function that makes a root with these commands and `context`.
 func RootOf(commands ...func(*reach.App) []*cobra.Command) func(*reach.App) *cobra.Command {
 	return func(a *reach.App) *cobra.Command {
 		root := a.NewRoot("edgespan", "", "")

@@ -23,7 +23,7 @@ import (
 	"edgespan/platform/confdir"
 )
 
-// moduleRoot is the folder of go.mod above that of the test.
+// moduleRoot returns the folder of go.mod.
 func moduleRoot(t *testing.T) string {
 	t.Helper()
 	dir, err := os.Getwd()
@@ -39,20 +39,20 @@ func moduleRoot(t *testing.T) string {
 	return ""
 }
 
-// Terragraph is the folder of the seed's real files.
+// Terragraph returns the folder of the seed's real files.
 func Terragraph(t *testing.T) string {
 	t.Helper()
 	return filepath.Join(moduleRoot(t), "config/testdata/terragraph")
 }
 
-// World is a controller whose operations on layers are the real ones, on a store in
-// memory and the real metadata and base versions; only its nodes are made up.
+// World is a controller with the real operations on layers, a store in memory, and the real metadata and base
+// versions. Only its nodes are fake.
 type World struct {
 	*Fleet
 
 	turn       sync.Mutex
 	store      ModelReader
-	Operations ops.World // its State is that of the store, at each question
+	Operations ops.World // each request replaces State by the store's
 }
 
 var _ fleetapi.Backend = (*World)(nil)
@@ -72,16 +72,16 @@ func (s ModelReader) Get(keys ...kv.Key) ([]kv.Entry, error) {
 	return out, nil
 }
 
-// Backup is of what was really written.
+// Backup writes a real backup of the store.
 func (b *World) Backup(_ context.Context, version string) (func(context.Context, io.Writer) error, error) {
 	s, err := backup.Open(b.store, backup.Header{Version: version, Store: "6a0c0f2e-0000-4000-8000-000000000001"})
 	return func(_ context.Context, out io.Writer) error { return s.Write(b.store, out) }, err
 }
 
-// NewWorld knows the nodes of the real topology node-1 and node-2, which have reported.
+// NewWorld returns a world whose nodes are node-1 and node-2 of the real topology. Both have reported.
 func NewWorld(t *testing.T) *World {
 	t.Helper()
-	base, err := filepath.Abs(filepath.Join(Terragraph(t), "base_versions")) // the test may go to another folder
+	base, err := filepath.Abs(filepath.Join(Terragraph(t), "base_versions")) // the test may change its folder
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -122,7 +122,7 @@ func parsed(t *testing.T, doc config.Object, e2e bool) *metadata.Metadata {
 	return m
 }
 
-// now is the world over the newest revision.
+// now returns the world at the newest revision.
 func (b *World) now() (*ops.World, error) {
 	state, err := history.Head(b.store)
 	w := b.Operations
@@ -130,7 +130,7 @@ func (b *World) now() (*ops.World, error) {
 	return &w, err
 }
 
-// Read asks the world of now.
+// Read reads from the world at the newest revision.
 func Read[T any](b *World, f func(*ops.World) (T, error)) (T, error) {
 	b.turn.Lock()
 	defer b.turn.Unlock()
@@ -239,7 +239,7 @@ func (b *World) Write(_ context.Context, r fleetapi.WriteRequest) (fleetapi.Writ
 	})
 }
 
-// writtenOf is an outcome on the wire.
+// writtenOf converts an outcome to its form in the API.
 func writtenOf(o ops.Outcome) fleetapi.Written {
 	w := fleetapi.Written{Changed: len(o.Change.Layers) > 0, Warnings: o.Warnings, Actions: actionsOf(o.Actions),
 		Peers: o.Peers}
