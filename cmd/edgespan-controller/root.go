@@ -11,7 +11,7 @@ import (
 	"edgespan/cmd/term"
 )
 
-// run executes the command line and returns its exit code; what went wrong is said on Err, one line each.
+// run executes the command line and returns its exit code. It prints errors on Err, one line each.
 func run(ctx context.Context, s term.Streams, args []string) int {
 	a := serve.New(s, version)
 	return a.Run(ctx, newRoot(a), args)
@@ -33,7 +33,6 @@ for --data-dir), below that the flags of the controller's stored config, then th
 Data goes to stdout, messages to stderr. Exit codes: 0 ok, 1 error, 2 usage, 3 timeout,
 4 rejected, 5 conflict, 7 permission, 8 controller not reachable, 10 not found.`
 
-// newRoot builds the command tree.
 func newRoot(a *serve.App) *cobra.Command {
 	root := a.NewRoot("edgespan-controller", "Run the controller of a fleet of edge nodes", about)
 	root.Example = `  edgespan-controller --data-dir /var/lib/edgespan-controller --listen 127.0.0.1:8443 ` +

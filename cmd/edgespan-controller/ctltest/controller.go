@@ -14,19 +14,19 @@ import (
 	"edgespan/platform/pki"
 )
 
-// Controller is a controller of this process.
+// Controller is a controller in this process.
 type Controller struct {
 	t          testing.TB
 	Dir        string
 	Out, Err   *Output
 	HUP        chan os.Signal
 	Ended      chan struct{}
-	Code       int    // once it has ended
+	Code       int    // set once it has ended
 	API, Nodes string // addresses
 	stop       context.CancelFunc
 }
 
-// End ends it as SIGTERM does, and returns its exit code.
+// End ends the controller as SIGTERM does, and returns its exit code.
 func (c *Controller) End() int {
 	c.stop()
 	select {
@@ -37,7 +37,7 @@ func (c *Controller) End() int {
 	return c.Code
 }
 
-// Token is the administrator's.
+// Token returns the admin token.
 func (c *Controller) Token() string {
 	c.t.Helper()
 	text, err := os.ReadFile(filepath.Join(c.Dir, "admin.token"))
@@ -47,7 +47,7 @@ func (c *Controller) Token() string {
 	return strings.TrimSpace(string(text))
 }
 
-// Pin is the one that the first start printed.
+// Pin returns the pin that the first start printed.
 func (c *Controller) Pin() string {
 	c.t.Helper()
 	_, pin, found := strings.Cut(c.Err.Line(c.t, "CA sha256:", c.Ended), "CA sha256:")
@@ -57,7 +57,7 @@ func (c *Controller) Pin() string {
 	return strings.TrimSpace(pin)
 }
 
-// Client is the administrator's, by the pin.
+// Client returns a client that authenticates with a token and checks the controller's CA by the pin.
 func (c *Controller) Client(pin, token string) *fleetapi.Client {
 	c.t.Helper()
 	p, err := pki.ParsePin(pin)
@@ -73,14 +73,14 @@ func (c *Controller) Client(pin, token string) *fleetapi.Client {
 	return client
 }
 
-// Reported is what a request was answered with.
+// Reported is the response to a request.
 type Reported struct {
 	Status          int
-	Path, Tag, Text string // of the request that was answered in the end
+	Path, Tag, Text string // of the final request
 	Location        string
 }
 
-// Ask is one request to ConfigDB by HTTPS with the administrator's token; headers are NAME: VALUE.
+// Ask sends one HTTPS request to ConfigDB with the admin token; headers are NAME: VALUE.
 func (c *Controller) Ask(client *http.Client, method, path, body string, headers ...string) Reported {
 	c.t.Helper()
 	r, err := http.NewRequestWithContext(c.t.Context(), method, "https://"+c.API+path, strings.NewReader(body))
@@ -105,7 +105,7 @@ func (c *Controller) Ask(client *http.Client, method, path, body string, headers
 		w.Header.Get("Location")}
 }
 
-// Browser is a client that knows the controller by its pin.
+// Browser returns an HTTP client that checks the controller's CA by the pin.
 func (c *Controller) Browser(pin string) *http.Client {
 	c.t.Helper()
 	p, err := pki.ParsePin(pin)
@@ -115,7 +115,7 @@ func (c *Controller) Browser(pin string) *http.Client {
 	return &http.Client{Transport: &http.Transport{TLSClientConfig: pki.PinnedTLS(p, "127.0.0.1", time.Now)}}
 }
 
-// Put writes a file of a folder.
+// Put writes a file to a folder.
 func Put(t testing.TB, dir, name, text string) {
 	t.Helper()
 	if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {

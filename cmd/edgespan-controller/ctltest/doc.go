@@ -1,8 +1,8 @@
-// Package ctltest is what the tests of several rooms of the controller's program share: what runs a command line or a
-// controller in the process of the test, what runs one in a process of its own to be killed, and a node that takes
-// every push.
+// Package ctltest contains what the tests of several packages of the controller's program share: functions that run a
+// command line or a controller in the process of the test, or in a process that the test kills, and a node that
+// accepts every push.
 //
-// Only tests import it. It knows no room of the program: each test package gives it its own commands as a Program.
+// Only tests import it. It imports no package of the program: each test package passes its commands as a Program.
 //
 // Read first: run.go.
 package ctltest

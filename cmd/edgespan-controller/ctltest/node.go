@@ -17,7 +17,7 @@ import (
 	"edgespan/platform/pki"
 )
 
-// Node is a node that takes every push, does nothing, and says that all is well.
+// Node is a node that accepts every push, applies nothing, and reports good health.
 type Node struct {
 	t     testing.TB
 	creds *pki.Credentials
@@ -26,13 +26,12 @@ type Node struct {
 	mu       sync.Mutex
 	stream   nodeproto.ToController
 	state    nodeproto.Report
-	document []byte // that it runs
+	document []byte // current config
 	pushed   chan nodeproto.Push
 	Downs    chan error // why each of its streams ended
 }
 
-// Join lets a node join by a printed command and connects it, to the controller that the
-// command names or to those of a list.
+// Join joins a node by a printed command and connects it to the controller in the command, or to the given ones.
 func Join(t testing.TB, command string, controllers ...string) *Node {
 	t.Helper()
 	args := strings.Fields(command[strings.Index(command, "edgespan join"):])[2:]
@@ -69,7 +68,7 @@ func Join(t testing.TB, command string, controllers ...string) *Node {
 	return n
 }
 
-// connect holds a stream until the test ends.
+// connect keeps a stream open until the test ends.
 func (n *Node) connect(controller string) {
 	n.t.Helper()
 	client := nodelink.NewClient(nodelink.ClientOptions{
@@ -88,7 +87,7 @@ func (n *Node) connect(controller string) {
 	})
 }
 
-// Up is a new stream.
+// Up is called with a new stream.
 func (n *Node) Up(s nodeproto.ToController) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -96,7 +95,7 @@ func (n *Node) Up(s nodeproto.ToController) {
 	n.report()
 }
 
-// Down is its end.
+// Down is called when the stream ends.
 func (n *Node) Down(cause error) {
 	n.mu.Lock()
 	n.stream = nil
@@ -108,11 +107,11 @@ func (n *Node) report() { n.say(n.state) }
 
 func (n *Node) say(m nodeproto.FromNode) {
 	if n.stream != nil {
-		_ = n.stream.Send(m) // a stream that has ended is followed by another
+		_ = n.stream.Send(m) // if the stream has ended, another one follows
 	}
 }
 
-// Received answers as a node does to which nothing bad happens.
+// Received answers like a node without faults.
 func (n *Node) Received(m nodeproto.FromController) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -150,7 +149,7 @@ func (n *Node) Received(m nodeproto.FromController) {
 	}
 }
 
-// Push waits for a push that holds a value.
+// Push waits for a push that contains a value.
 func (n *Node) Push(path []string, want any) nodeproto.Push {
 	n.t.Helper()
 	late := time.After(Timeout)
@@ -170,7 +169,7 @@ func (n *Node) Push(path []string, want any) nodeproto.Push {
 	}
 }
 
-// Connected says whether it has a stream.
+// Connected reports whether the node has a stream.
 func (n *Node) Connected() bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -8,20 +8,19 @@ import (
 	"time"
 )
 
-// Timeout bounds every wait of a test; nothing takes that long but on a machine that is busy.
+// Timeout bounds every wait of a test; only a busy machine takes that long.
 const Timeout = 60 * time.Second
 
-// Output is output that a test waits for.
+// Output is output that a test can wait for.
 type Output struct {
 	mu   sync.Mutex
 	text bytes.Buffer
-	more chan struct{} // closed with each write
+	more chan struct{} // closed by each write
 }
 
-// NewOutput is one that nothing was written to.
+// NewOutput returns an empty Output.
 func NewOutput() *Output { return &Output{more: make(chan struct{})} }
 
-// Write adds to it.
 func (w *Output) Write(p []byte) (int, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -30,7 +29,6 @@ func (w *Output) Write(p []byte) (int, error) {
 	return w.text.Write(p)
 }
 
-// String is all of it.
 func (w *Output) String() string {
 	text, _ := w.now()
 	return text
@@ -42,7 +40,7 @@ func (w *Output) now() (string, <-chan struct{}) {
 	return w.text.String(), w.more
 }
 
-// Line waits for a line that has a text, and returns it; "" if ended is closed before.
+// Line waits for a line that contains part and returns it. It returns "" if ended is closed first.
 func (w *Output) Line(t testing.TB, part string, ended <-chan struct{}) string {
 	t.Helper()
 	late := time.After(Timeout)

@@ -9,7 +9,7 @@ import (
 	"edgespan/config/httpapi/fleetapi"
 )
 
-// Process is a controller that anybody may ask, in a process of its own.
+// Process is a controller without authentication in a process of its own.
 type Process struct {
 	Cmd        *exec.Cmd
 	Err        *Output
@@ -17,7 +17,7 @@ type Process struct {
 	Client     *fleetapi.Client
 }
 
-// StartProcess runs one until it says that it runs.
+// StartProcess starts one and waits until it is running.
 func StartProcess(t testing.TB, dir string, more ...string) *Process {
 	t.Helper()
 	v := &Process{Err: NewOutput()}

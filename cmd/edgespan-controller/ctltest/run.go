@@ -14,17 +14,17 @@ import (
 	"edgespan/cmd/term"
 )
 
-// Program runs a command line of a test's own commands until its end and returns the exit code. A controller ends when
-// ctx does, and hears of hup in the place of SIGHUP unless that is nil.
+// Program runs a command line to its end and returns the exit code. A controller ends when ctx does, and uses hup
+// instead of SIGHUP unless it is nil.
 type Program func(ctx context.Context, s term.Streams, hup <-chan os.Signal, args []string) int
 
 // asProgram makes the test binary the program itself, for tests that kill it.
 const asProgram = "EDGESPAN_TEST_AS_CONTROLLER"
 
-// Main is TestMain of a package whose tests start the program in a process of its own.
+// Main is TestMain of a package whose tests start the program as a process.
 func (p Program) Main(m *testing.M) {
 	if os.Getenv(asProgram) == "" {
-		if err := os.Setenv(asProgram, "1"); err != nil { // for all that they start: they may run side by side
+		if err := os.Setenv(asProgram, "1"); err != nil { // for all processes that the tests start: tests may run in parallel
 			panic(err)
 		}
 		os.Exit(m.Run())
@@ -54,7 +54,7 @@ func (p Program) Command(t testing.TB, args ...string) (code int, out, err strin
 	return p.Type(t.Context(), "", args...)
 }
 
-// Type runs a command that reads stdin until its end, or that of ctx.
+// Type runs a command with stdin until it or ctx ends.
 func (p Program) Type(ctx context.Context, stdin string, args ...string) (code int, out, err string) {
 	var o, e bytes.Buffer
 	s := term.Streams{In: strings.NewReader(stdin), Out: &o, Err: &e, Env: func(string) string { return "" }}
@@ -62,7 +62,7 @@ func (p Program) Type(ctx context.Context, stdin string, args ...string) (code i
 	return code, o.String(), e.String()
 }
 
-// Start runs a controller on a folder until it says that it runs.
+// Start starts a controller on a folder and waits until it is running.
 func (p Program) Start(t testing.TB, dir string, args ...string) *Controller {
 	t.Helper()
 	c := p.Launch(t, dir, nil, args...)
@@ -78,7 +78,7 @@ func (p Program) Start(t testing.TB, dir string, args ...string) *Controller {
 	return c
 }
 
-// Launch runs a controller on a folder.
+// Launch starts a controller on a folder.
 func (p Program) Launch(t testing.TB, dir string, env map[string]string, args ...string) *Controller {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())

@@ -13,11 +13,11 @@ import (
 	"edgespan/config/httpapi/fleetapi"
 )
 
-// adminTimeout bounds what a command asks of a controller.
+// adminTimeout bounds a command's requests to a controller.
 const adminTimeout = 5 * time.Minute
 
-// adminClient is what the commands beside the controller ask of a fleet: of a running controller
-// over REST, or of its store while none runs.
+// adminClient is the administration of a fleet: through the API of a running controller, or on its store while none
+// runs.
 type adminClient interface {
 	importFiles(ctx context.Context, f history.Files, message string, dryRun bool) (fleetapi.Written, error)
 	exportFiles(ctx context.Context) (history.Files, error)
@@ -26,13 +26,13 @@ type adminClient interface {
 	close() error
 }
 
-// reach are the flags that say which fleet is meant.
+// reach are the flags that select the fleet.
 type reach struct {
 	*serve.Options
 	term.Target
 }
 
-// bindReach gives a command the flags that say which fleet is meant.
+// bindReach adds the flags that select the fleet.
 func bindReach(cmd *cobra.Command) *reach {
 	r := &reach{Options: serve.NewOptions()}
 	f := cmd.Flags()
@@ -45,7 +45,7 @@ func bindReach(cmd *cobra.Command) *reach {
 	return r
 }
 
-// open opens what the flags name.
+// open opens the controller or the store that the flags name.
 func (r *reach) open(ctx context.Context, a *serve.App, cmd *cobra.Command) (adminClient, error) {
 	if err := r.resolve(a, cmd); err != nil {
 		return nil, err
@@ -64,21 +64,21 @@ func (r *reach) open(ctx context.Context, a *serve.App, cmd *cobra.Command) (adm
 	return offlineAdmin{f}, nil
 }
 
-// resolve finds out what the flags and the environment name: a controller, or a store.
+// resolve finds out whether the flags and the environment name a controller or a store.
 func (r *reach) resolve(a *serve.App, cmd *cobra.Command) error {
 	set := func(value *string, env string) {
 		if *value == "" {
 			*value = a.Env(env)
 		}
 	}
-	// A data folder on the command line is the store that is meant, whatever the environment names.
+	// A store on the command line overrides a controller in the environment.
 	if f := cmd.Flags(); !f.Changed("data-dir") && !f.Changed("etcd") {
 		set(&r.Controller, "EDGESPAN_CONTROLLER")
 	} else if r.Controller != "" {
 		return term.Exclusive("--controller", "--data-dir or --etcd")
 	}
 	set(&r.TokenFile, "EDGESPAN_TOKEN_FILE")
-	if r.CAFile == "" && r.CASHA256 == "" { // one of them on the command line is the one that is meant
+	if r.CAFile == "" && r.CASHA256 == "" { // a flag overrides both variables
 		set(&r.CASHA256, "EDGESPAN_CA_SHA256")
 		set(&r.CAFile, "EDGESPAN_CA_FILE")
 	}
@@ -112,10 +112,10 @@ func (r onlineAdmin) close() error {
 	return nil
 }
 
-// offlineAdmin asks the store itself.
+// offlineAdmin is the administration on the store.
 type offlineAdmin struct{ fleet *serve.Fleet }
 
-// operator is who writes offline: whoever may read the folder is an administrator.
+// operator is the author of offline writes: a user who can read the folder is an administrator.
 var operator = fleetapi.Caller{Name: "local", Role: fleetapi.Admin}
 
 func (l offlineAdmin) importFiles(ctx context.Context, f history.Files, message string, dryRun bool) (fleetapi.Written,

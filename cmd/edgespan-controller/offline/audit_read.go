@@ -41,7 +41,7 @@ in their folders.`,
 	return cmd
 }
 
-// printAudit prints the lines of files.
+// printAudit prints the lines of files that are at most since old; 0 is all lines.
 func printAudit(w io.Writer, paths []string, since time.Duration) error {
 	out, from := bufio.NewWriter(w), time.Now().Add(-since)
 	err := datadir.ReadAudit(paths, func(at time.Time, line []byte) error {

@@ -18,7 +18,7 @@ import (
 	"edgespan/platform/store/backend"
 )
 
-// backupTimeout bounds a backup and a restore as a whole.
+// backupTimeout bounds a backup or a restore.
 const backupTimeout = time.Hour
 
 const aboutBackup = `
@@ -60,7 +60,7 @@ An etcd can be read at any time.`,
 	return cmd
 }
 
-// backUp writes a backup of what the flags name.
+// backUp writes a backup of the controller or store that the flags name.
 func backUp(ctx context.Context, a *serve.App, r *reach, file string) (head backup.Header, err error) {
 	var write func(io.Writer) error
 	if r.Controller != "" {
@@ -97,8 +97,8 @@ func backUp(ctx context.Context, a *serve.App, r *reach, file string) (head back
 	return head, serve.WriteBackup(file, write)
 }
 
-// openBackedUp opens a store to read all of it. Of an etcd no data folder is needed, and one
-// that a controller runs on is left to it; a file that is not there is not made.
+// openBackedUp opens a store for reading. For etcd it does not lock the data folder, so a controller may be running. A
+// store file must exist, and no controller may be running on it.
 func openBackedUp(ctx context.Context, o *serve.Options) (backend.Store, func() error, error) {
 	if len(o.Etcd) > 0 {
 		s, err := o.OpenStore(ctx)

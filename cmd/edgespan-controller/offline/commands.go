@@ -6,7 +6,7 @@ import (
 	"edgespan/cmd/edgespan-controller/serve"
 )
 
-// Commands are all of this package.
+// Commands returns all commands of this package.
 func Commands(a *serve.App) []*cobra.Command {
 	return []*cobra.Command{newImport(a), newExport(a), newBackup(a), newRestore(a), newToken(a), newInvite(a), newCA(a),
 		newAudit(a)}

@@ -1,9 +1,9 @@
-// Package offline is the commands beside a controller: import and export of the original's files, backup and restore,
-// tokens and invitations, the rotation of a CA, and the reading of the audit log.
+// Package offline implements the commands that administer a fleet: import and export of the original's files, backup
+// and restore, tokens and invitations, the rotation of a CA, and reading the audit log.
 //
-// What they ask goes to a running controller over REST, or to the store itself while no controller holds it: then a
-// controller that speaks to nobody, serve.OpenFleet, judges it. Neither path knows more than the other; nothing here
-// judges a write.
+// A command asks a running controller through the API, or works on the store while no controller runs on it. In the
+// second case it starts a controller without APIs, serve.OpenFleet. Both ways have the same abilities; this package
+// never validates a write.
 //
-// Read first: office.go, then files.go and restore.go.
+// Read first: admin.go, then files.go and restore.go.
 package offline

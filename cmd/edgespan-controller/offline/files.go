@@ -25,7 +25,7 @@ type seedFile struct {
 	doc  *config.Object
 }
 
-// seedFiles are the files of a fleet; E2E has both of its documents after a read.
+// seedFiles returns the files of a fleet; after a read, controller and aggregator are the documents of E2E.
 func seedFiles(f *history.Files, controller, aggregator *config.Object) []seedFile {
 	return []seedFile{
 		{"network_config_overrides.json", &f.Network},
@@ -37,8 +37,7 @@ func seedFiles(f *history.Files, controller, aggregator *config.Object) []seedFi
 	}
 }
 
-// readFiles reads those files of a folder that there are, and tells all that is wrong with
-// them together.
+// readFiles reads the files that exist in a folder and returns all their faults together.
 func readFiles(dir string) (history.Files, []string, error) {
 	var f history.Files
 	var controller, aggregator config.Object
@@ -78,8 +77,8 @@ func readFiles(dir string) (history.Files, []string, error) {
 	return f, names, nil
 }
 
-// writeFiles writes what there is of a fleet into a folder, all or nothing, and says which
-// files of the folder it left alone though the fleet has nothing for them.
+// writeFiles writes the documents of a fleet into a folder, all or nothing. left are existing files for which the
+// fleet has no document; they are not changed.
 func writeFiles(dir string, f history.Files) (written, left []string, err error) {
 	controller, aggregator := f.E2E["controller"], f.E2E["aggregator"]
 	var files []confdir.File
@@ -162,7 +161,7 @@ func needs(flag, value, output string) error {
 	return nil
 }
 
-// printWritten says what a write did.
+// printWritten prints the result of a write.
 func printWritten(a *serve.App, w fleetapi.Written, output string) error {
 	for _, s := range w.Warnings {
 		a.Printf("%s", term.Printable(s))
@@ -223,7 +222,7 @@ among them; what they held is kept beside them as FILE.bak. A new file is for it
 	return cmd
 }
 
-// at opens the office that flags name, does something there, and closes it.
+// at opens the fleet that flags name, calls do, and closes it.
 func at(a *serve.App, cmd *cobra.Command, r *reach, do func(context.Context, adminClient) error) error {
 	ctx, cancel := context.WithTimeout(cmd.Context(), adminTimeout)
 	defer cancel()

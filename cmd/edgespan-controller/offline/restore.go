@@ -26,7 +26,7 @@ import (
 // stepTimeout bounds one step of a restore.
 const stepTimeout = time.Minute
 
-// inUse is a store that nothing can be restored into.
+// inUse returns the error for a store that is not free for a restore.
 func inUse(why string) error {
 	return term.WithClass(term.ExitConflict, errors.New("restore: "+why))
 }
@@ -74,7 +74,8 @@ taken out of use since.`,
 	return cmd
 }
 
-// readBackup reads a file, or stdin, and checks all of it. It is read again as it is restored, until done.
+// readBackup reads and checks a backup from a file or stdin. The copy reads the file again during the restore; call
+// done afterwards.
 func readBackup(stdin io.Reader, file string) (c *backup.Copy, done func(), err error) {
 	var f *os.File
 	if file == "-" {
@@ -85,7 +86,7 @@ func readBackup(stdin io.Reader, file string) (c *backup.Copy, done func(), err 
 	} else if f, err = os.Open(file); err != nil {
 		return nil, nil, term.WithClass(term.ExitNotFound, fmt.Errorf("restore: %w", err))
 	}
-	done = func() { _ = f.Close() } // only read from
+	done = func() { _ = f.Close() } // only read
 	c, err = backup.Read(f)
 	var faults config.Faults
 	switch {
@@ -100,7 +101,7 @@ func readBackup(stdin io.Reader, file string) (c *backup.Copy, done func(), err 
 	return nil, nil, err
 }
 
-// spooled is a stream as a file that has no name and goes when it is closed: a backup is read twice.
+// spooled copies a stream to an unnamed temporary file, since a backup is read twice.
 func spooled(in io.Reader) (*os.File, error) {
 	f, err := os.CreateTemp("", "edgespan-restore-*")
 	if err != nil {
@@ -118,7 +119,7 @@ func spooled(in io.Reader) (*os.File, error) {
 	return f, nil
 }
 
-// restore brings a backup into the store that the flags name.
+// restore restores a backup to the store that the flags name.
 func restore(ctx context.Context, a *serve.App, o *serve.Options, c *backup.Copy) (err error) {
 	dir, err := datadir.Open(string(o.DataDir))
 	if err != nil {
@@ -145,14 +146,13 @@ func restore(ctx context.Context, a *serve.App, o *serve.Options, c *backup.Copy
 	return nil
 }
 
-// bringing is a restore at work.
+// bringing is a restore in progress.
 type bringing struct {
 	store backend.Store
 	*backup.Restore
 }
 
-// bringBack writes a backup into a store that is empty, or has what an interrupted restore
-// has left.
+// bringBack writes a backup to a store that is empty or contains an interrupted restore.
 func bringBack(ctx context.Context, s backend.Store, c *backup.Copy, id string, now time.Time) error {
 	r, err := c.Restore(backup.Mark{ID: id, Time: now.UTC()})
 	if err != nil {
@@ -173,8 +173,7 @@ func bringBack(ctx context.Context, s backend.Store, c *backup.Copy, id string, 
 	if err != nil {
 		return err
 	}
-	// What is counted from here on must not be what a fleet of this id has counted before.
-	// A new file has a new id anyway.
+	// Counters must not repeat values that a fleet of this ID had before. A new store file has a new ID anyway.
 	if e, is := s.(*etcd.Store); is {
 		if err := e.Renew(ctx); err != nil {
 			return err
@@ -195,7 +194,7 @@ func bringBack(ctx context.Context, s backend.Store, c *backup.Copy, id string, 
 	}
 }
 
-// empty refuses a store in which there is something else than an interrupted restore.
+// empty refuses a store that contains anything else than an interrupted restore.
 func (b bringing) empty(ctx context.Context, restoring bool) error {
 	if restoring {
 		return nil
@@ -228,7 +227,7 @@ func (b bringing) clear(ctx context.Context, at kv.Revision) (kv.Revision, error
 	}
 }
 
-// do does one transaction.
+// do commits one transaction.
 func (b bringing) do(ctx context.Context, txn kv.Txn) (kv.Revision, error) {
 	ctx, cancel := context.WithTimeout(ctx, stepTimeout)
 	defer cancel()

@@ -26,16 +26,16 @@ import (
 	"edgespan/platform/pki"
 )
 
-// access finds out who asks ConfigDB: by a token of an operator or of Keystone, by a
-// password, or by a node's certificate. What a header says counts before a certificate, and
-// what is wrong is never made good by something else.
+// access authenticates callers of ConfigDB by a token of an operator or of Keystone, a password, or a node's
+// certificate. Credentials in a header take precedence over a certificate, and wrong credentials are final: no other
+// credentials of the request replace them.
 type access struct {
 	tokens   func(ctx context.Context, hash string) (fleetapi.Caller, error)
 	known    func(hash string) (fleetapi.Caller, bool)
 	callers  *pki.Callers
-	passwd   *passwd.File        // nil: no Basic
+	passwd   *passwd.File        // nil: no Basic authentication
 	keystone *keystone.Validator // nil: no Keystone
-	uri      string              // of Keystone, for those who have no token
+	uri      string              // of Keystone, for callers without a token
 	roles    map[string]configdbapi.Role
 	projects []string
 	limiter  *rest.AuthLimiter
@@ -49,7 +49,7 @@ func (anyoneAuth) Authenticate(*http.Request) (configdbapi.Caller, error) {
 }
 func (anyoneAuth) Challenges() []string { return nil }
 
-// factsAuth says who asks ConfigDB.
+// factsAuth returns the authenticator of ConfigDB.
 func (s *service) factsAuth() configdbapi.Authenticator {
 	if s.o.Auth == AuthNone {
 		return anyoneAuth{}
@@ -57,7 +57,7 @@ func (s *service) factsAuth() configdbapi.Authenticator {
 	return s.access
 }
 
-// openAccess reads the files that say who may ask. Keystone is not asked yet: it may be away.
+// openAccess reads the files of credentials and roles. It sends no request to Keystone, which may be down.
 func (s *service) openAccess() error {
 	a := &access{tokens: func(ctx context.Context, hash string) (fleetapi.Caller, error) {
 		return s.fleet.Authenticate(ctx, hash)
@@ -99,7 +99,7 @@ func (s *service) openAccess() error {
 	return errors.Join(faults...)
 }
 
-// inClear says whether what is said to an address crosses a network in clear.
+// inClear reports whether a request to a URL crosses a network unencrypted.
 func inClear(address string) bool {
 	u, err := url.Parse(address)
 	if err != nil || u.Scheme != "http" {
@@ -158,7 +158,7 @@ func (a *access) openKeystone(o *Options, log *zap.Logger) error {
 	return err
 }
 
-// reload reads all files again, and says what can't be read.
+// reload rereads all files and returns the errors of those that can't be read.
 func (a *access) reload() error {
 	err := a.callers.Reload()
 	if a.passwd != nil {
@@ -167,7 +167,7 @@ func (a *access) reload() error {
 	return err
 }
 
-// Challenges say by what a caller may say who it is.
+// Challenges returns the values of WWW-Authenticate.
 func (a *access) Challenges() []string {
 	var out []string
 	if a.keystone != nil {
@@ -179,11 +179,11 @@ func (a *access) Challenges() []string {
 	return append(out, `Bearer realm="edgespan"`)
 }
 
-// errGuess is a word of somebody who may be trying.
+// errGuess marks wrong credentials that count as a guess.
 var errGuess = errors.New("unknown")
 
-// Authenticate finds out who asks. One who says nothing is no guess: many clients ask for the
-// challenges first.
+// Authenticate returns the caller of a request. A request without credentials is not a guess: many clients first
+// request the challenges.
 func (a *access) Authenticate(r *http.Request) (configdbapi.Caller, error) {
 	token, word, secret, err := credentials(r)
 	if err != nil {
@@ -193,7 +193,7 @@ func (a *access) Authenticate(r *http.Request) (configdbapi.Caller, error) {
 		return a.certificate(r)
 	}
 	if caller, known := a.atOnce(r, token, word, secret); known {
-		return caller, nil // it does not wait for those at its address who guess
+		return caller, nil // known callers don't wait for guesses from their address
 	}
 	look, kind := func() (configdbapi.Caller, error) { return a.token(r.Context(), token) }, rest.TryToken
 	switch {
@@ -220,7 +220,7 @@ func (a *access) Authenticate(r *http.Request) (configdbapi.Caller, error) {
 	return caller, err
 }
 
-// atOnce is a caller whose token or password is known without a look anywhere.
+// atOnce returns a caller whose token or password is known without a query.
 func (a *access) atOnce(r *http.Request, token, word, secret string) (configdbapi.Caller, bool) {
 	if name, password, ok := r.BasicAuth(); ok && a.passwd != nil {
 		role, known := a.passwd.Known(name, password)
@@ -244,7 +244,7 @@ func (a *access) atOnce(r *http.Request, token, word, secret string) (configdbap
 	return caller, err == nil
 }
 
-// credentials is what the headers say: a token of X-Auth-Token, or the two words of Authorization.
+// credentials returns the credentials of the headers: the token of X-Auth-Token, or the two words of Authorization.
 func credentials(r *http.Request) (token, word, secret string, err error) {
 	all := slices.Concat(r.Header.Values("X-Auth-Token"), r.Header.Values("Authorization"))
 	all = slices.DeleteFunc(all, func(s string) bool { return s == "" })
@@ -256,7 +256,7 @@ func credentials(r *http.Request) (token, word, secret string, err error) {
 	return r.Header.Get("X-Auth-Token"), word, strings.TrimSpace(secret), nil
 }
 
-// unknown is 401, with the credentials that are accepted.
+// unknown returns a 401 that lists the accepted credentials.
 func (a *access) unknown(format string, args ...any) error {
 	allowed := []string{"X-Auth-Token or Authorization: Bearer with the token of an operator", "a node's certificate"}
 	if a.passwd != nil {
@@ -281,14 +281,14 @@ func (a *access) certificate(r *http.Request) (configdbapi.Caller, error) {
 	}
 	name := shown.Node
 	if name == "" {
-		name = "cert:" + shown.Certname // which another CA may make of any name, an operator's too
+		name = "cert:" + shown.Certname // prefixed: another CA may sign any name, even an operator's
 	}
 	return configdbapi.Caller{Name: name, Role: configdbapi.Operator, Via: rest.ViaCertificate, Node: shown.Node,
 		Certname: shown.Certname}, nil
 }
 
-// token is what X-Auth-Token has: the only header that clients of the original know. So it is
-// for operators' tokens too, which can be told by their form.
+// token authenticates the token of X-Auth-Token, the only header that the original's clients send. The header accepts
+// operators' tokens too; their format differs from Keystone's.
 func (a *access) token(ctx context.Context, text string) (configdbapi.Caller, error) {
 	if _, err := pki.OperatorTokenHash(text); err == nil || a.keystone == nil {
 		return a.operator(ctx, text)
@@ -307,7 +307,7 @@ func (a *access) token(ctx context.Context, text string) (configdbapi.Caller, er
 	return a.citizen(id)
 }
 
-// citizen is a user of Keystone: the highest of its roles counts, in a project that counts.
+// citizen returns the caller for a Keystone user, with the highest of its roles. The user's project must be permitted.
 func (a *access) citizen(id keystone.Identity) (configdbapi.Caller, error) {
 	own := a.keystone.Own()
 	c := configdbapi.Caller{Name: id.User, Via: rest.ViaKeystone}
@@ -354,7 +354,7 @@ func (a *access) operator(ctx context.Context, text string) (configdbapi.Caller,
 func (a *access) password(r *http.Request) (configdbapi.Caller, error) {
 	name, password, ok := r.BasicAuth()
 	if !ok {
-		// the name of a header
+		// The name of a header.
 		return configdbapi.Caller{}, fmt.Errorf("Authorization: Basic: %w", errGuess) //nolint:staticcheck
 	}
 	role, err := a.passwd.Check(r.Context(), name, password)

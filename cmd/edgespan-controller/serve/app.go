@@ -14,21 +14,21 @@ type App struct {
 	term.Streams
 	Host
 	Version string
-	HUP     <-chan os.Signal // nil: the process's own SIGHUP
+	HUP     <-chan os.Signal // nil: the SIGHUP of the process
 }
 
-// New is a run of a version of the program on this machine.
+// New returns a run of this version of the program on this machine.
 func New(s term.Streams, version string) *App {
 	return &App{Streams: s, Host: thisHost(), Version: version}
 }
 
-// Run executes a command line, in which flags may be spelled as the seed's are, and returns its exit code.
+// Run executes a command line, in which flags may have the seed's spelling, and returns its exit code.
 func (a *App) Run(ctx context.Context, root *cobra.Command, args []string) int {
 	args = seedForm(args, func(name string) bool { return knows(root, name) })
 	return a.Streams.Run(ctx, root, args)
 }
 
-// Bind makes the root of the commands run the controller where no command is named.
+// Bind makes the root command run the controller.
 func Bind(a *App, root *cobra.Command) {
 	o := NewOptions()
 	root.RunE = func(cmd *cobra.Command, args []string) error {
@@ -43,7 +43,7 @@ func Bind(a *App, root *cobra.Command) {
 	o.bindAll(root)
 }
 
-// knows says whether any command has a flag.
+// knows reports whether any command has a flag.
 func knows(cmd *cobra.Command, name string) bool {
 	if cmd.Flags().Lookup(name) != nil || name == "help" {
 		return true

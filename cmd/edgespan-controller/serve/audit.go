@@ -12,21 +12,21 @@ import (
 	"edgespan/platform/datadir"
 )
 
-// auditFiles is how many files each part of the audit log has at most: the newest, and those of before.
+// auditFiles is the maximum number of files of each part of the audit log: the current one and the rotated ones.
 const auditFiles = 8
 
-// auditParts are the files of the audit log, in the order of their names' roles: what admins do can't
-// be pushed out by others, nor what operators do by nodes and readers.
+// auditParts are the parts of the audit log. Each rotates separately, so that other callers can't push out the lines
+// of admins, nor nodes and readers those of operators.
 var auditParts = []struct {
 	file   string
-	eighth int64 // of all bytes
+	eighth int64 // share of all bytes
 }{
 	{"audit-admins.log", 2},
 	{"audit-operators.log", 2},
-	{"audit.log", 4}, // nodes, readers, and those who could not say who they are
+	{"audit.log", 4}, // nodes, readers, and unauthenticated callers
 }
 
-// AuditFiles are the files of the audit log in the data folder.
+// AuditFiles returns the paths of the audit log's files in the data folder.
 func (o *Options) AuditFiles() []string {
 	var paths []string
 	for _, p := range auditParts {
@@ -35,8 +35,7 @@ func (o *Options) AuditFiles() []string {
 	return paths
 }
 
-// auditLog is the audit log as both APIs use it: bounded in bytes, and with few lines for those
-// who are refused.
+// auditLog is the audit log of both APIs. It is bounded in bytes, and writes few lines for refused requests.
 type auditLog struct{ parts []*auditPart }
 
 // auditPart is the log of some callers.
@@ -45,10 +44,11 @@ type auditPart struct {
 	rotation *datadir.Rotation
 	refusals *rest.Refusals
 	say      *zap.Logger
-	broken   atomic.Bool // the last line could not be written
+	broken   atomic.Bool // the last line was not written
 }
 
-// openAuditLog opens the log whose files have some path each. Most is the bound of all its files; 0 is none.
+// openAuditLog opens the log's files; path returns the path of each. limit bounds the bytes of all files; 0 is no
+// limit.
 func openAuditLog(path func(file string) string, limit int64, say *zap.Logger) (*auditLog, error) {
 	a := &auditLog{}
 	for _, p := range auditParts {
@@ -65,10 +65,10 @@ func openAuditLog(path func(file string) string, limit int64, say *zap.Logger) (
 	return a, nil
 }
 
-// of is the part that has the lines of a caller.
+// of returns the part for a caller's lines.
 func (a *auditLog) of(e rest.Entry) *auditPart {
 	switch {
-	case e.Via == rest.ViaCertificate: // a node, whatever it may do
+	case e.Via == rest.ViaCertificate: // a node, whatever its role
 	case e.Role == rest.Admin:
 		return a.parts[0]
 	case e.Role == rest.Operator:
@@ -77,15 +77,16 @@ func (a *auditLog) of(e rest.Entry) *auditPart {
 	return a.parts[2]
 }
 
-// record writes a line of what was done or refused.
+// record writes a line about a request that was carried out or refused.
 func (a *auditLog) record(e rest.Entry) {
 	if p := a.of(e); p.refusals.Pass(&e) {
-		_ = p.write(e) // it is told; what is done can't be refused any more
+		_ = p.write(e) // write logs its error; the request can't be refused any more
 	}
 }
 
-// intent is asked before an act. One that must be seen has its line first; while the log can't be
-// written no other act is done either, or a full disk would be a cloak.
+// intent is called before a request is carried out. It writes the line of a request that must be logged, and fails if
+// it can't. While the log can't be written, it also refuses all other requests: otherwise a caller could hide them by
+// filling the disk.
 func (a *auditLog) intent(e rest.Entry, must bool) error {
 	p := a.of(e)
 	if !must && !p.broken.Load() {
@@ -94,7 +95,7 @@ func (a *auditLog) intent(e rest.Entry, must bool) error {
 	return p.write(e)
 }
 
-// reopen opens the files of the log's names anew: after a rotation these are others.
+// reopen opens the log's files by name again, after an external rotation.
 func (a *auditLog) reopen() error {
 	var faults []error
 	for _, p := range a.parts {

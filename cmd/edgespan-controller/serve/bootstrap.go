@@ -20,14 +20,13 @@ import (
 	"edgespan/platform/store/backend"
 )
 
-// bootstrap is what all controllers of a fleet must have alike. The first one writes it.
+// bootstrap is what all controllers of a fleet share. The first one writes it.
 type bootstrap struct {
 	CA   string `json:"caSha256"` // pin of the CA that the nodes trust
-	Mask string `json:"maskKey"`  // of keyed digests, hexadecimal: they are compared between replicas
+	Mask string `json:"maskKey"`  // of keyed digests, in hex: replicas compare these digests
 }
 
-// foreignFleetError is a controller with another CA than the fleet's: its nodes would not
-// know it.
+// foreignFleetError reports a controller whose CA differs from the fleet's: the nodes would not trust it.
 type foreignFleetError struct{ why string }
 
 func (e *foreignFleetError) Error() string { return "join the fleet: " + e.why }
@@ -36,8 +35,7 @@ func foreignFleet(why string) error {
 	return term.WithClass(term.ExitConflict, &foreignFleetError{why})
 }
 
-// found opens the CA and joins the fleet of the store, or founds it. Nothing is made that
-// the fleet would not know.
+// found opens the CA and joins the fleet of the store, or founds it. It creates no CA if the fleet already has one.
 func found(ctx context.Context, s backend.Store, dir *datadir.Dir, ca pki.Options) (*pki.Authority, []byte, error) {
 	have, entry, err := readBootstrap(ctx, s)
 	if err != nil {
@@ -74,8 +72,8 @@ func found(ctx context.Context, s backend.Store, dir *datadir.Dir, ca pki.Option
 	return authority, mask, nil
 }
 
-// fits refuses a CA that the fleet's nodes don't know. One that follows the fleet's, which
-// is still among its roots, becomes the fleet's.
+// fits refuses a CA that the fleet's nodes don't trust. A successor of the fleet's CA, which is still among its roots,
+// becomes the fleet's CA.
 func (f bootstrap) fits(ctx context.Context, s backend.Store, authority *pki.Authority, entry kv.Entry) error {
 	pin, err := pki.ParsePin(f.CA)
 	switch {
@@ -113,8 +111,7 @@ func parseBootstrap(e kv.Entry) (bootstrap, error) {
 	return f, nil
 }
 
-// writeBootstrap writes over what was read, and answers with what counts: another controller
-// may have been faster.
+// writeBootstrap replaces the entry over and returns the stored one, which may be another controller's.
 func writeBootstrap(ctx context.Context, s backend.Store, f bootstrap, over kv.Entry) (bootstrap, kv.Entry, error) {
 	text, err := json.Marshal(f)
 	if err != nil {
@@ -134,7 +131,7 @@ func writeBootstrap(ctx context.Context, s backend.Store, f bootstrap, over kv.E
 	return readBootstrap(ctx, s)
 }
 
-// whole refuses a store into which a restore is on its way, or was interrupted.
+// whole refuses a store with a running or interrupted restore.
 func whole(ctx context.Context, s backend.Store) error {
 	entry, _, err := s.Get(ctx, history.RestoringKey())
 	if err == nil && entry.Exists() {
@@ -146,8 +143,8 @@ func whole(ctx context.Context, s backend.Store) error {
 	return nil
 }
 
-// FitsBackup refuses to bring a backup's keys beside a CA that the fleet's nodes don't know, or keys that this version
-// would read wrongly, and says what is to be done where there is no CA.
+// FitsBackup refuses a backup whose fleet has another CA than this controller, or whose format this version can't
+// read. Without a CA here, note says what to do.
 func (o *Options) FitsBackup(c *backup.Copy, version string) (note string, err error) {
 	if _, err := formOf(c.Value(history.FormatKey()), version); err != nil {
 		return "", err
@@ -179,10 +176,10 @@ func (o *Options) FitsBackup(c *backup.Copy, version string) (note string, err e
 
 func (o *Options) caFile() string { return filepath.Join(string(o.DataDir), "ca.pem") }
 
-// ownCA is the CA of the data folder or of --ca-cert, nil where there is none yet.
+// ownCA returns the CA of the data folder or of --ca-cert, or nil if there is none yet.
 func (o *Options) ownCA() (*pki.Authority, error) {
 	opts := o.pki([]string{"localhost"}, nil)
-	opts.API = pki.Files{} // nobody is shown it
+	opts.API = pki.Files{} // this certificate is not presented
 	if _, err := os.Stat(o.caFile()); opts.External == (pki.ExternalCA{}) && os.IsNotExist(err) {
 		return nil, nil
 	}

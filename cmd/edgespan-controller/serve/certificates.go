@@ -8,14 +8,14 @@ import (
 	"edgespan/platform/pki"
 )
 
-// certificates are the settings of what the controller shows and issues.
+// certificates are the settings for the certificates that the controller presents and issues.
 type certificates struct {
 	APICert, APIKey      text
 	APITLS12             boolean
 	NodeDays, ServerDays number
 }
 
-// monthly are how long certificates hold by themselves.
+// monthly are the default lifetimes.
 var monthly = certificates{NodeDays: 30, ServerDays: 30}
 
 func (o *Options) certificateSettings() []setting {
@@ -34,7 +34,7 @@ func (o *Options) certificateSettings() []setting {
 	}
 }
 
-// longestDays is what a certificate may hold at most: ten years.
+// longestDays is the maximum lifetime of a certificate: ten years.
 const longestDays = 3650
 
 func (o *Options) checkCertificates(no func(error)) {
@@ -48,7 +48,7 @@ func (o *Options) checkCertificates(no func(error)) {
 	}
 }
 
-// pki are the options of the CA that o names.
+// pki returns the options for the CA that o names.
 func (o *Options) pki(names []string, revoked *pki.Revocations) pki.Options {
 	const day = 24 * time.Hour
 	return pki.Options{
@@ -59,7 +59,7 @@ func (o *Options) pki(names []string, revoked *pki.Revocations) pki.Options {
 	}
 }
 
-// warnings are what a person should look at though the controller serves. Anybody may read them.
+// warnings returns problems for the operator that don't stop the controller. Anybody may read them.
 func (s *service) warnings() (out []string) {
 	if s.issuer.authority.APIFault() != nil {
 		out = append(out, "--api-cert: certificate expired or unreadable: see the controller's log")

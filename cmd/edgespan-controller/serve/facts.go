@@ -13,8 +13,8 @@ import (
 	"edgespan/config/httpapi/rest"
 )
 
-// startFacts starts the actors of ConfigDB on the same store. They are a tree of their own: no
-// node notices what becomes of them.
+// startFacts starts the actors of ConfigDB on the same store. They are a separate tree: its failures don't affect the
+// nodes.
 func (s *service) startFacts(mask []byte) (err error) {
 	s.facts, err = configdb.Start(configdb.Options{
 		Store: s.foundation.store, Log: s.log.Named("facts"), Memory: int(s.o.FactsMemory) << 20, Key: mask,
@@ -23,8 +23,8 @@ func (s *service) startFacts(mask []byte) (err error) {
 	return err
 }
 
-// awaitFacts waits until facts can be served. Without them the controller serves its nodes all
-// the same, and ConfigDB answers 503 until they can.
+// awaitFacts waits until ConfigDB is ready. Without it the controller still serves its nodes, and ConfigDB answers
+// 503.
 func (s *service) awaitFacts(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, readyTimeout)
 	defer cancel()
@@ -33,13 +33,13 @@ func (s *service) awaitFacts(ctx context.Context) {
 	}
 }
 
-// both is ready once the fleet and the facts are.
+// both is ready once the fleet and ConfigDB are.
 type both struct {
 	running
 	facts *configdb.Keeper
 }
 
-// Ready says why no request can be served.
+// Ready returns the reason why no request can be served, or nil.
 func (b both) Ready(ctx context.Context) error {
 	if err := b.running.Ready(ctx); err != nil {
 		return err
@@ -49,7 +49,7 @@ func (b both) Ready(ctx context.Context) error {
 
 var _ fleetapi.Backend = both{}
 
-// serveFacts lets the API's server answer for ConfigDB too.
+// serveFacts makes the API's server also serve ConfigDB.
 func (s *service) serveFacts(bodies *rest.Bodies, answers *rest.Answers) {
 	ctx, end := context.WithCancel(context.Background())
 	s.api.RegisterOnShutdown(end)
@@ -74,7 +74,7 @@ func (s *service) serveFacts(bodies *rest.Bodies, answers *rest.Answers) {
 	s.api.Handler = routes(s.api.Handler, configdbapi.Handler(s.facts, s.factsAuth(), opts...))
 }
 
-// factsSettings are the flags of ConfigDB.
+// factsSettings returns the flags of ConfigDB.
 func (o *Options) factsSettings() []setting {
 	return []setting{
 		{"facts-memory-mb", &o.FactsMemory, "size of ConfigDB's cache of answers and documents, in megabytes",
@@ -94,7 +94,7 @@ func (o *Options) factsSettings() []setting {
 	}
 }
 
-// checkFacts refuses what can never work.
+// checkFacts refuses invalid values.
 func (o *Options) checkFacts(no func(error)) {
 	if o.FactsMemory < 1 {
 		no(term.Invalid("--facts-memory-mb", int(o.FactsMemory), "1 or more"))
@@ -107,7 +107,7 @@ func (o *Options) checkFacts(no func(error)) {
 	}
 }
 
-// routes gives each request to the API that it is of.
+// routes sends each request to its API.
 func routes(fleet, facts http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if configdbapi.Serves(r.URL.Path) {

@@ -13,14 +13,14 @@ import (
 	"edgespan/config/httpapi/fleetapi"
 )
 
-// firstNode is the name in the join command of a first start, and how long its token holds.
+// The name in the join command of a first start, and the lifetime of its token.
 const (
 	firstNode = "node-1"
 	firstLife = 24 * time.Hour
 )
 
-// printBootstrap waits until the controller can serve. At its first start it makes an
-// administrator's token, and says on stderr where that is and how a node joins.
+// printBootstrap waits until the controller is ready. At the first start it creates an admin token and prints on
+// stderr where the token is and how to join a node.
 func (s *service) printBootstrap(ctx context.Context) error {
 	if err := awaitReady(ctx, s.fleet); err != nil {
 		return err
@@ -33,7 +33,7 @@ func (s *service) printBootstrap(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("look for nodes: %w", err)
 	}
-	// else the fleet has a new replica, or the token's file was lost: another replica's invitation goes on to count
+	// With nodes, this is a new replica, or the token file was lost: do not replace an invitation of another replica.
 	if len(nodes) == 0 {
 		join, err := s.fleet.Invite(ctx, itself, firstNode, firstLife, false)
 		if err != nil {
@@ -50,8 +50,8 @@ func (s *service) printBootstrap(ctx context.Context) error {
 	return nil
 }
 
-// adminToken makes this replica's administrator and keeps the token in the folder. One that
-// was made before has lost its file, by a crash or by a hand: it is taken out of use.
+// adminToken creates this replica's admin token and writes it to the data folder. It then removes older ones, whose
+// file was lost.
 func (s *service) adminToken(ctx context.Context) error {
 	have, err := s.fleet.Operators(ctx)
 	if err != nil {
@@ -75,7 +75,7 @@ func (s *service) adminToken(ctx context.Context) error {
 	if err := s.foundation.dir.KeepToken(text); err != nil {
 		return err
 	}
-	for _, name := range old { // the last one: a fleet always has an administrator
+	for _, name := range old { // after the new one exists, since a fleet always has an admin
 		if err := s.fleet.RemoveOperator(ctx, itself, name); err != nil && !errors.As(err, new(*ops.NotFoundError)) {
 			return err
 		}

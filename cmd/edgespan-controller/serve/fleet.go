@@ -7,13 +7,13 @@ import (
 	"go.uber.org/zap/zapcore"
 )
 
-// Fleet is a controller on the store that speaks to nobody: what judges a write is the same as ever.
+// Fleet is a controller without APIs, on the store. It validates writes as every controller does.
 type Fleet struct {
 	running
 	foundation *foundation
 }
 
-// OpenFleet starts one, with the data folder and the store that o names; no other controller has them then.
+// OpenFleet starts a Fleet on the data folder and the store that o names. It excludes any other controller.
 func OpenFleet(ctx context.Context, a *App, o *Options) (*Fleet, error) {
 	g, err := openFoundation(ctx, o, a.Version, newLogger(a.Err, zapcore.WarnLevel))
 	if err != nil {
@@ -34,7 +34,7 @@ func OpenFleet(ctx context.Context, a *App, o *Options) (*Fleet, error) {
 	return f, nil
 }
 
-// Close ends it, and gives the data folder and the store back.
+// Close stops the actors and releases the data folder and the store.
 func (f *Fleet) Close() error {
 	ctx, cancel := context.WithTimeout(context.Background(), drainTimeout)
 	defer cancel()

@@ -14,25 +14,24 @@ import (
 	"edgespan/platform/store/backend"
 )
 
-// The form of what controllers keep in the store of their fleet, whatever the store is; a
-// version that changes the meaning of a key counts storeFormat on, and leastFormat too where
-// controllers before it would read it wrongly.
+// The format of what controllers keep in their fleet's store, whichever store it is. A version that changes the
+// meaning of a key increments storeFormat, and sets leastFormat to it if older controllers would misread the key.
 const (
-	storeFormat = 1 // that this version writes
-	leastFormat = 1 // that a controller must know to read it
+	storeFormat = 1 // the format that this version writes
+	leastFormat = 1 // the format that a controller must support to read it
 )
 
-// storeForm is the value of the key that says so.
+// storeForm is the value of the format key.
 type storeForm struct {
 	Format int    `json:"format"`
 	Least  int    `json:"least"`
 	By     string `json:"by"` // the version that wrote it
 }
 
-// newerStoreError is a store that this version would read wrongly.
+// newerStoreError reports a store that this version would misread.
 type newerStoreError struct {
 	form    storeForm
-	version string // this one
+	version string // this version
 }
 
 func (e *newerStoreError) Error() string {
@@ -41,7 +40,8 @@ func (e *newerStoreError) Error() string {
 		e.form.Format, e.form.By, e.form.Least, e.version, storeFormat)
 }
 
-// formOf reads the key's value, as this version of the program. A store without it is of the form before there was one.
+// formOf parses the value of the format key and checks that this version supports it. A store without the key has
+// format 1.
 func formOf(value []byte, version string) (storeForm, error) {
 	f := storeForm{Format: 1, Least: 1}
 	if len(value) == 0 {
@@ -60,7 +60,7 @@ func (f storeForm) fits(version string) error {
 	return nil
 }
 
-// readForm reads the form of a store, and refuses one that this version would read wrongly.
+// readForm reads the format of a store, and fails if this version would misread it.
 func readForm(ctx context.Context, s backend.Store, version string) (storeForm, kv.Entry, kv.Revision, error) {
 	e, at, err := s.Get(ctx, history.FormatKey())
 	if err != nil {
@@ -70,8 +70,7 @@ func readForm(ctx context.Context, s backend.Store, version string) (storeForm, 
 	return f, e, at, err
 }
 
-// keepForm notes in the store what this version writes, so that older ones know; one that is
-// newer is left as it is.
+// keepForm writes this version's format to the store. It does not replace a newer one.
 func keepForm(ctx context.Context, s backend.Store, version string) error {
 	for {
 		f, e, _, err := readForm(ctx, s, version)
@@ -88,7 +87,7 @@ func keepForm(ctx context.Context, s backend.Store, version string) error {
 		})
 		switch {
 		case errors.Is(err, kv.ErrUnwritten), errors.Is(err, kv.ErrFull):
-			return nil // a full disk; the next start notes it
+			return nil // a full disk; the next start tries again
 		case err != nil:
 			return fmt.Errorf("open store: %w", err)
 		case o.Succeeded:
@@ -100,11 +99,11 @@ func keepForm(ctx context.Context, s backend.Store, version string) error {
 	}
 }
 
-// formAgain is how long after a store that failed its form is looked at again.
+// formAgain is the pause after a failed read of the format.
 const formAgain = 10 * time.Second
 
-// watchForm waits until a newer version has written what this one would read wrongly, and answers
-// with that; or with nil when ctx ends.
+// watchForm waits until a newer version writes a format that this one can't read, and returns that error. It returns
+// nil when ctx ends.
 func watchForm(ctx context.Context, s backend.Store, version string, log *zap.Logger) error {
 	for {
 		_, _, at, err := readForm(ctx, s, version)

@@ -11,13 +11,13 @@ import (
 	"edgespan/platform/pki"
 )
 
-// issuer is platform/pki in the words of the actors.
+// issuer adapts platform/pki to the actors' interface.
 type issuer struct {
 	authority *pki.Authority
 	revoked   *pki.Revocations
 }
 
-// Redeem spends a token on a node's wish.
+// Redeem spends a join token and issues a certificate to the node.
 func (i issuer) Redeem(now time.Time, t controller.Token, j nodeproto.Join) (controller.Token, error) {
 	node, err := uuid.Parse(j.Node)
 	if err != nil {
@@ -39,16 +39,16 @@ func (i issuer) Redeem(now time.Time, t controller.Token, j nodeproto.Join) (con
 	return t, nil
 }
 
-// JoinTokenHash is what is kept of a join token's text.
+// JoinTokenHash returns the hash that is stored of a join token.
 func (issuer) JoinTokenHash(text string) (string, error) { return pki.JoinTokenHash(text) }
 
-// NewJoinToken makes a token for one name.
+// NewJoinToken creates a token for one name.
 func (issuer) NewJoinToken(name string, expires time.Time) (text, hash string, err error) {
 	text, kept, err := pki.NewJoinToken(name, expires)
 	return text, kept.Hash, err
 }
 
-// NewOperatorToken makes a token for a person or a program.
+// NewOperatorToken creates a token for a person or a program.
 func (issuer) NewOperatorToken(name, role string, expires time.Time) (text, hash string, err error) {
 	r, err := pki.ParseRole(role)
 	if err != nil {
@@ -58,10 +58,10 @@ func (issuer) NewOperatorToken(name, role string, expires time.Time) (text, hash
 	return text, kept.Hash, err
 }
 
-// Pin is what a joining node gives as --ca-sha256.
+// Pin returns the value of --ca-sha256 for joining nodes.
 func (i issuer) Pin() string { return i.authority.Pin().String() }
 
-// Revoke puts the whole list in force.
+// Revoke replaces the list of revoked certificates.
 func (i issuer) Revoke(list []controller.Revocation) error {
 	out := make([]pki.Revocation, len(list))
 	for n, r := range list {

@@ -11,28 +11,28 @@ import (
 	"go.uber.org/zap/zapcore"
 )
 
-// Bounds of the log: while a disk is full, or the store is away, ten thousand nodes have the same
-// to say each second.
+// Bounds of the log: while a disk is full or the store is down, ten thousand nodes cause the same line each second.
 const (
-	maxAlike   = 100 // lines of one text in a minute
+	maxAlike   = 100 // lines of one text per minute
 	maxTexts   = 1000
 	alikeSince = time.Minute
 )
 
-// newLogger logs to w; of many lines of one text those that are left out are counted in the next one.
+// newLogger returns a logger to w that limits repeated lines. Each line after an omission has the count of omitted
+// lines.
 func newLogger(w io.Writer, level zapcore.LevelEnabler) *zap.Logger {
 	return term.NewLogger(w, level).WithOptions(zap.WrapCore(func(c zapcore.Core) zapcore.Core {
 		return &fewAlike{Core: c, texts: &texts{by: map[string]*alike{}}}
 	}))
 }
 
-// fewAlike is a core that leaves out lines of one text.
+// fewAlike is a core that limits repeated lines.
 type fewAlike struct {
 	zapcore.Core
 	texts *texts
 }
 
-// texts are those of the last minute.
+// texts are the texts of recent lines.
 type texts struct {
 	mu sync.Mutex
 	by map[string]*alike
@@ -44,12 +44,12 @@ type alike struct {
 	n, left int
 }
 
-// With keeps the count.
+// With shares the counts with the new core.
 func (c *fewAlike) With(fields []zapcore.Field) zapcore.Core {
 	return &fewAlike{c.Core.With(fields), c.texts}
 }
 
-// Check asks for the level alone: what is left out is decided with each line.
+// Check only checks the level; Write decides about each line.
 func (c *fewAlike) Check(e zapcore.Entry, to *zapcore.CheckedEntry) *zapcore.CheckedEntry {
 	if c.Enabled(e.Level) {
 		return to.AddCore(e, c)
@@ -57,7 +57,7 @@ func (c *fewAlike) Check(e zapcore.Entry, to *zapcore.CheckedEntry) *zapcore.Che
 	return to
 }
 
-// Write writes a line, or counts it.
+// Write writes a line, or counts it as omitted.
 func (c *fewAlike) Write(e zapcore.Entry, fields []zapcore.Field) error {
 	left, take := c.texts.admit(e.Time, e.Message)
 	if !take {
@@ -69,7 +69,7 @@ func (c *fewAlike) Write(e zapcore.Entry, fields []zapcore.Field) error {
 	return c.Core.Write(e, fields)
 }
 
-// admit says whether a line is written, and how many of its text were not since the last one.
+// admit reports whether to write a line, and how many lines of its text were omitted since the last one.
 func (t *texts) admit(now time.Time, text string) (left int, take bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -16,13 +16,14 @@ import (
 	"edgespan/platform/store/backend"
 )
 
-// maxBackups of those before migrations are kept; the oldest goes once a new one is on the disk.
+// maxBackups is the number of backups before migrations that are kept. The oldest is deleted after a new one is
+// written.
 const maxBackups = 3
 
-// migrationBackups is what the names of these files look like. The time in them sorts.
+// migrationBackups matches the names of these files, which contain the time and sort by it.
 const migrationBackups = "migration-*.backup"
 
-// backUpBefore writes a backup of the store into the data folder, before layers are migrated.
+// backUpBefore writes a backup of the store into the data folder before a migration of layers.
 func (g *foundation) backUpBefore(ctx context.Context, now time.Time) (string, error) {
 	source, err := backup.Open(backend.NewReader(ctx, g.store),
 		backup.Header{Version: g.version, Store: g.store.ID(), Time: now})
@@ -47,10 +48,10 @@ func (g *foundation) backUpBefore(ctx context.Context, now time.Time) (string, e
 	return file, nil
 }
 
-// backupMode is that of a backup: it has secrets and the hashes of tokens in it.
+// backupMode is the file mode of a backup, which contains secrets and hashes of tokens.
 const backupMode = 0o600
 
-// WriteBackup writes a backup into a file, in whose place it is once it is whole and on the disk.
+// WriteBackup writes a backup to a file. It replaces the file once the backup is complete and on the disk.
 func WriteBackup(file string, write func(io.Writer) error) error {
 	return store.WriteStream(file, backupMode, func(w io.Writer) error {
 		out := bufio.NewWriterSize(w, 1<<20)

@@ -58,8 +58,8 @@ type Options struct {
 	Rest, BatchTime, FirmwareDelay, StatusInterval, TopologyGap seconds
 
 	table []setting
-	given map[string]bool // by the command line or the environment
-	base  *Options        // without the stored config; nil before that was read
+	given map[string]bool // set by the command line or the environment
+	base  *Options        // without the stored config; nil before it is read
 }
 
 // setting is one flag.
@@ -70,21 +70,21 @@ type setting struct {
 	whose audience
 }
 
-// audience says which commands have a flag.
+// audience is the set of commands that have a flag.
 type audience int
 
 const (
-	storing audience = iota // all that open the store
-	serving                 // the controller itself only
+	storing audience = iota // every command that opens the store
+	serving                 // only the controller itself
 )
 
-// Who may use the API.
+// Values of --auth.
 const (
 	authToken = "token"
 	AuthNone  = "none"
 )
 
-// rolloutSettings are the flags of staged rollouts.
+// rolloutSettings returns the flags of staged rollouts.
 func (o *Options) rolloutSettings() []setting {
 	return []setting{
 		{"config-batch-timeout-s", &o.BatchTime, "timeout of a batch in seconds", serving},
@@ -103,7 +103,7 @@ func (o *Options) rolloutSettings() []setting {
 	}
 }
 
-// NewOptions are the defaults: those of the controller's own config, where it has the flag.
+// NewOptions returns the defaults: those of the controller's own config, if it has the flag.
 func NewOptions() *Options {
 	o := &Options{Fleet: "default", Joins: 1, AuditMB: 512, PerAddress: 1024, FactsMemory: configdb.DefaultMemory >> 20,
 		FactsNodeVersions: 50, FactsNodesMB: 16 << 10, KeystoneWindow: number(keystone.DefaultWindow / time.Second),
@@ -150,7 +150,7 @@ func NewOptions() *Options {
 	return o
 }
 
-// find finds a flag by its name in either form.
+// find returns a flag by its name, with '-' or '_'.
 func (o *Options) find(name string) (setting, bool) {
 	name = dashes(name)
 	i := slices.IndexFunc(o.table, func(s setting) bool { return s.name == name })
@@ -162,17 +162,17 @@ func (o *Options) find(name string) (setting, bool) {
 
 func dashes(name string) string { return strings.ReplaceAll(name, "_", "-") }
 
-// BindStore gives a command the flags of all that open the store.
+// BindStore adds the flags of every command that opens the store.
 func (o *Options) BindStore(cmd *cobra.Command) {
 	o.bind(cmd, func(s setting) bool { return s.whose == storing })
 }
 
-// BindLayers gives a command the flags of the layers and the metadata beside the embedded ones.
+// BindLayers adds the flags for layers and metadata in addition to the embedded ones.
 func (o *Options) BindLayers(cmd *cobra.Command) {
 	o.bind(cmd, func(s setting) bool { return s.name == "base-dir" || s.name == "metadata" })
 }
 
-// bindAll gives the controller's own command all flags.
+// bindAll adds all flags.
 func (o *Options) bindAll(cmd *cobra.Command) {
 	o.bind(cmd, func(setting) bool { return true })
 	cmd.Flags().Var(new(text), "undefok", "names of flags to ignore if unknown, separated by commas")
@@ -191,7 +191,7 @@ func (o *Options) bind(cmd *cobra.Command, has func(setting) bool) {
 	}
 }
 
-// onCommandLine replaces a default list by the first value that is said.
+// onCommandLine is a list whose first value on the command line replaces the default.
 type onCommandLine struct {
 	value
 	said bool
@@ -205,7 +205,7 @@ func (v *onCommandLine) Set(s string) error {
 	return v.value.Set(s)
 }
 
-// Resolve takes the environment for what the command line did not say, and checks the rest.
+// Resolve reads the environment for flags that are not on the command line, and checks all values.
 func (o *Options) Resolve(cmd *cobra.Command, env func(string) string) error {
 	var faults []error
 	for _, s := range o.table {
@@ -235,7 +235,7 @@ func replace(v value, text string) error {
 	return v.Set(text)
 }
 
-// check refuses what can never work, all of it at once.
+// check returns all invalid values together.
 func (o *Options) check() error {
 	var faults []error
 	no := func(err error) { faults = append(faults, err) }
@@ -275,8 +275,8 @@ func (o *Options) check() error {
 	return errors.Join(faults...)
 }
 
-// loopback says whether an address is this machine's own in each case: a name that a
-// resolver could turn into another one is not.
+// loopback reports whether an address is certainly this machine's. A name is not, since a resolver could map it to
+// another address.
 func loopback(address string) bool {
 	host, _, err := net.SplitHostPort(address)
 	if err != nil {
@@ -286,9 +286,8 @@ func loopback(address string) bool {
 	return err == nil && ip.Unmap().IsLoopback() || host == "localhost"
 }
 
-// seedForm brings arguments into the form of this program: '-' for '_' in the names of
-// flags, and without those that are unknown here and that --undefok names. known says
-// whether there is such a flag.
+// seedForm converts arguments from the seed's form: it replaces '_' in the names of flags by '-', and drops unknown
+// flags that --undefok names. known reports whether a flag exists.
 func seedForm(args []string, known func(name string) bool) []string {
 	ignored := map[string]bool{}
 	for i, arg := range args {

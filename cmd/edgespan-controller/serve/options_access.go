@@ -10,10 +10,10 @@ import (
 	"edgespan/platform/keystone"
 )
 
-// factsRoles are the words for what a caller of ConfigDB may do, in the order of it.
+// factsRoles are the roles of ConfigDB's callers, in ascending order.
 var factsRoles = []configdbapi.Role{configdbapi.Viewer, configdbapi.Operator, configdbapi.Admin}
 
-// checkAccess refuses what can never say who a caller of ConfigDB is.
+// checkAccess refuses settings that can't authenticate callers of ConfigDB.
 func (o *Options) checkAccess(no func(error)) {
 	if o.Auth == AuthNone {
 		for _, f := range []struct{ name, value string }{
@@ -37,7 +37,7 @@ func (o *Options) checkAccess(no func(error)) {
 	o.checkKeystone(no)
 }
 
-// checkKeystone is for what belongs to one Keystone: all of it, or nothing.
+// checkKeystone checks that the flags of Keystone are given together.
 func (o *Options) checkKeystone(no func(error)) {
 	needed := []struct{ name, value string }{
 		{"keystone-user", string(o.KeystoneUser)}, {"keystone-password-file", string(o.KeystonePasswordFile)},
@@ -59,7 +59,7 @@ func (o *Options) checkKeystone(no func(error)) {
 	}
 }
 
-// keystoneRoles are our roles by those of Keystone.
+// keystoneRoles parses --keystone-roles: ConfigDB's role for each role of Keystone.
 func (o *Options) keystoneRoles() (map[string]configdbapi.Role, error) {
 	out := map[string]configdbapi.Role{}
 	for _, pair := range o.KeystoneRoles {
@@ -76,7 +76,7 @@ func (o *Options) keystoneRoles() (map[string]configdbapi.Role, error) {
 	return out, nil
 }
 
-// loginSettings are who may log in at ConfigDB, beside the tokens of operators.
+// loginSettings returns the flags for logins at ConfigDB, in addition to operators' tokens.
 func (o *Options) loginSettings() []setting {
 	return []setting{
 		{"passwd-file", &o.PasswdFile,
@@ -103,7 +103,7 @@ func (o *Options) loginSettings() []setting {
 	}
 }
 
-// seedSettings are those that the seed's controller had, under their names.
+// seedSettings returns the flags of the seed's controller, with its names.
 func (o *Options) seedSettings() []setting {
 	return []setting{
 		{"unknown-hw-queries-enabled", &o.UnknownHW, "ask nodes of unknown hardware for their base config", serving},

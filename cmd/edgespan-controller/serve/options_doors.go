@@ -11,7 +11,7 @@ import (
 	"edgespan/platform/conns"
 )
 
-// doorSettings are the flags of what callers may make the controller spend.
+// doorSettings returns the flags that bound what callers can make the controller spend.
 func (o *Options) doorSettings() []setting {
 	return []setting{
 		{"connections-per-address", &o.PerAddress,
@@ -23,19 +23,19 @@ func (o *Options) doorSettings() []setting {
 	}
 }
 
-// The API has so many connections of unknown clients at a time, and as many of known ones. Few of the
-// unknown are of one address once three quarters are taken. Each has the time to log in.
+// The API accepts this many connections of unknown clients, and as many of known ones. Once three quarters of those of
+// unknown clients are taken, it accepts few per address. A client has loginTime to log in.
 const (
 	apiConnections = 4096
 	crowded        = 16
 	loginTime      = 30 * time.Second
 	loginGrace     = 3 * time.Second
-	// loginBytes are read of one who has not logged in: a handshake, one largest header, and the 256 KiB of
-	// a body that net/http reads before it refuses a request.
+	// loginBytes is how much the API reads from a client before the login: a handshake, one header of maximum size, and
+	// the 256 KiB of a body that net/http reads before it refuses a request.
 	loginBytes = 384 << 10
 )
 
-// apiBounds are those of the connections of the API.
+// apiBounds returns the bounds of the API's connections.
 func apiBounds(perAddress int) conns.Bounds {
 	limit := max(apiConnections, 2*perAddress)
 	return conns.Bounds{
@@ -44,7 +44,7 @@ func apiBounds(perAddress int) conns.Bounds {
 	}
 }
 
-// placed has the requests of a connection of the API say who is at its other end.
+// placed lets the handlers of a connection report the authenticated caller to conns.
 func placed(ctx context.Context, c net.Conn) context.Context {
 	if over, is := c.(interface{ NetConn() net.Conn }); is { // TLS
 		c = over.NetConn()
@@ -57,13 +57,13 @@ func placed(ctx context.Context, c net.Conn) context.Context {
 	return ctx
 }
 
-// nodesPerAddress is how many nodes of one address may shake hands at a time: those of a fleet
-// behind one NAT join, and come back, together.
+// nodesPerAddress is how many nodes of one address may handshake at a time. The nodes of a fleet behind one NAT join,
+// and reconnect, together.
 func (o *Options) nodesPerAddress() int {
 	return max(int(o.PerAddress), 1024*min(int(o.Joins), 1000))
 }
 
-// checkDoors refuses what can never work.
+// checkDoors refuses invalid values.
 func (o *Options) checkDoors(no func(error)) {
 	if o.PerAddress < 1 {
 		no(term.Invalid("--connections-per-address", int(o.PerAddress), "1 or more"))

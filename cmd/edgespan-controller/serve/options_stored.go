@@ -10,7 +10,7 @@ import (
 	"edgespan/config"
 )
 
-// fileFlags are the flags of a controller's config in normal form, by name with '_'.
+// fileFlags returns the flags of a controller's config in normal form, by name with '_'.
 func fileFlags(doc config.Object) config.Object {
 	out := config.Object{}
 	flags, _ := doc["flags"].(config.Object)
@@ -22,9 +22,9 @@ func fileFlags(doc config.Object) config.Object {
 	return out
 }
 
-// fromStore are the flags that the stored config of the controller may set. Write access to the
-// store must not make anybody administrator of the machine: flags that decide on access, CA,
-// files, addresses or the store itself never belong here, and a new flag is left out by default.
+// fromStore are the flags that the controller's stored config may set. Write access to the store must not make anybody
+// an administrator of the machine: a flag that decides on access, the CA, files, addresses or the store itself never
+// belongs here, and a new flag is excluded by default.
 var fromStore = []string{
 	"config-actions-req-timeout-s", "config-batch-timeout-s", "config-confirm-timeout-s", "config-rollout-batch-limit",
 	"config-rollout-canary",
@@ -35,18 +35,17 @@ var fromStore = []string{
 	"topology-info-sync-interval", "unknown-hw-config-req-delay-s", "unknown-hw-queries-enabled", "v",
 }
 
-// isStored says whether a flag, by its name in either form, may come from the stored config.
+// isStored reports whether the stored config may set a flag. The name has '-' or '_'.
 func isStored(name string) bool { return slices.Contains(fromStore, dashes(name)) }
 
-// leftOut is a flag of the stored config that does not count, and why.
+// leftOut is an ignored flag of the stored config and the reason.
 type leftOut struct {
 	name string // with '_'
 	why  string
 }
 
-// fromConfig takes the flags of the stored config for what neither the command line nor the
-// environment said. What can't be taken is left out and told: nothing that is stored keeps a
-// controller, or a command beside it, from starting.
+// fromConfig sets the flags of the stored config that neither the command line nor the environment sets. It returns
+// the ignored ones: no stored value can stop a controller or an offline command from starting.
 func (o *Options) fromConfig(doc config.Object) []leftOut {
 	o.base = o.clone()
 	var out []leftOut
@@ -68,34 +67,34 @@ func (o *Options) fromConfig(doc config.Object) []leftOut {
 			err = o.check()
 		}
 		if err != nil {
-			_ = replace(s.value, was) // it was spelled by the same type
+			_ = replace(s.value, was) // the same type formatted it
 			out = append(out, leftOut{name, err.Error()})
 		}
 	}
 	return out
 }
 
-// What is said of a flag that the stored config may not set, and where it counts.
+// The error for a flag that the stored config can't set, and where to set it.
 const neverStored = "cannot be set in the stored config"
 
 func setBy(name string) string { return "must be set by --" + name + " or " + envName(name) }
 
 func instead(name string) string { return neverStored + ": " + setBy(name) }
 
-// envName is the variable of the environment that has a flag.
+// envName returns the environment variable of a flag.
 func envName(flag string) string {
 	return "EDGESPAN_CONTROLLER_" + strings.ToUpper(strings.ReplaceAll(flag, "-", "_"))
 }
 
-// logLeftOut logs what was left out.
+// logLeftOut logs the ignored flags.
 func logLeftOut(log *zap.Logger, left []leftOut) {
 	for _, l := range left {
 		log.Warn("ignoring a flag of the controller's config", zap.String("flag", l.name), zap.String("why", l.why))
 	}
 }
 
-// validateChange is ops.World.Own: what of a change of the stored config can never work here. What
-// stands there already is left alone, so that other changes of it pass.
+// validateChange implements ops.World.Own: it returns the faults of a change to the stored config. It ignores values
+// that were stored before, so that other changes pass.
 func (o *Options) validateChange(before, after config.Object, asked bool) (faults config.Faults, notes []string) {
 	base := o
 	if o.base != nil {
@@ -112,7 +111,7 @@ func (o *Options) validateChange(before, after config.Object, asked bool) (fault
 			if err := base.trial(s.name, now[name].(string)); err != nil {
 				faults.Add([]string{"flags", name}, err.Error(), "")
 			}
-		case now[name] == d.value.String(): // a whole file with all its defaults
+		case now[name] == d.value.String(): // a complete file, with its defaults
 		case asked:
 			faults.Add([]string{"flags", name}, neverStored, setBy(s.name))
 		default:
@@ -122,7 +121,7 @@ func (o *Options) validateChange(before, after config.Object, asked bool) (fault
 	return faults, notes
 }
 
-// trial says why a flag can't have a value beside all others, nil where it can.
+// trial returns the error of a flag's value together with all other flags, or nil.
 func (o *Options) trial(name, text string) error {
 	next := o.clone()
 	s, _ := next.find(name)

@@ -22,24 +22,24 @@ import (
 	"edgespan/platform/proc"
 )
 
-// defaultActions is where the table of what is done for a controller's actions is looked for.
+// defaultActions is the default file of commands for the controller's actions.
 const defaultActions = "/etc/edgespan/controller-actions.yaml"
 
-// rebootWait is how long a controller that ends itself waits, so that the answer to the
-// write that asked for it gets out (the seed's two seconds).
+// rebootWait is the delay before a controller ends itself, so that the response to the write gets out (the seed waits
+// two seconds).
 const rebootWait = 2 * time.Second
 
-// assignTimeout bounds one assignment of the channels of a fleet.
+// assignTimeout bounds one assignment of channels to a fleet's links.
 const assignTimeout = time.Minute
 
-// Host is what a controller does to the machine; tests give it another one.
+// Host is what a controller does to the machine; tests replace it.
 type Host struct {
-	Terminate func()                                         // SIGTERM to itself
-	Command   func(ctx context.Context, argv []string) error // runs one to its end
-	Reboot    time.Duration                                  // before Terminate
+	Terminate func()                                         // sends SIGTERM to the process
+	Command   func(ctx context.Context, argv []string) error // runs a command to its end
+	Reboot    time.Duration                                  // delay before Terminate
 }
 
-// thisHost is the machine that the program runs on.
+// thisHost returns the real machine.
 func thisHost() Host {
 	return Host{
 		Terminate: func() { _ = syscall.Kill(os.Getpid(), syscall.SIGTERM) },
@@ -51,15 +51,15 @@ func thisHost() Host {
 	}
 }
 
-// selfConfig carries out what a change of the controller's config entails, one change after the
-// other, in a goroutine of its own.
+// selfConfig performs the actions that changes of the controller's config entail, one change after the other, in a
+// goroutine.
 type selfConfig struct {
 	Host
 	log    *zap.Logger
 	level  zap.AtomicLevel
 	table  action.Table
-	assign func(context.Context) error // the channels of all links anew
-	flags  func(*Options)              // takes those that count from now on
+	assign func(context.Context) error // assigns the channels of all links again
+	flags  func(*Options)              // applies the new flags
 	turn   func(context.Context) error // waits until this replica may restart; nil: at once
 
 	mu      sync.Mutex
@@ -68,8 +68,7 @@ type selfConfig struct {
 	wake    chan struct{}
 }
 
-// readActions reads the table of a file; without a name it is that of the default, which
-// may be missing.
+// readActions reads the table of actions from a file, by default from defaultActions, which may be missing.
 func readActions(file string) (action.Table, error) {
 	name := file
 	if name == "" {
@@ -94,7 +93,7 @@ func newSelfConfig(h Host, o *Options, table action.Table, log *zap.Logger, leve
 	return &selfConfig{Host: h, options: o, table: table, log: log, level: level, wake: make(chan struct{}, 1)}
 }
 
-// do takes a change and returns at once.
+// do queues a change and returns at once.
 func (w *selfConfig) do(c controllerconf.Change) {
 	w.mu.Lock()
 	w.waiting = append(w.waiting, c)
@@ -105,7 +104,7 @@ func (w *selfConfig) do(c controllerconf.Change) {
 	}
 }
 
-// run carries out changes until ctx ends.
+// run performs changes until ctx ends.
 func (w *selfConfig) run(ctx context.Context) {
 	for {
 		select {
@@ -128,7 +127,7 @@ func (w *selfConfig) run(ctx context.Context) {
 	}
 }
 
-// logResults logs what became of a change: the API has answered before it is known.
+// logResults logs the results of a change, which are known only after the API has answered.
 func (w *selfConfig) logResults(results []action.Result, c controllerconf.Change) {
 	for _, r := range results {
 		say := w.log.Info
@@ -147,7 +146,7 @@ func (w *selfConfig) logResults(results []action.Result, c controllerconf.Change
 	}
 }
 
-// perform does the actions of a change in their order.
+// perform performs the actions of a change in order.
 func (w *selfConfig) perform(ctx context.Context, c controllerconf.Change) []action.Result {
 	var out []action.Result
 	end := false
@@ -183,10 +182,10 @@ func (w *selfConfig) perform(ctx context.Context, c controllerconf.Change) []act
 	return out
 }
 
-// countsAtStart says whether a start takes a key of the stored config.
+// countsAtStart reports whether a start reads a key of the stored config.
 func countsAtStart(key []string) bool { return len(key) != 2 || isStored(key[1]) }
 
-// restart ends this process once it is its turn: of several replicas one is away at a time.
+// restart ends this process when its turn comes: only one of several replicas is down at a time.
 func (w *selfConfig) restart(ctx context.Context) {
 	if w.turn != nil {
 		if err := w.turn(ctx); err != nil {
@@ -203,7 +202,7 @@ func (w *selfConfig) channels(ctx context.Context) error {
 	return w.assign(ctx)
 }
 
-// mapped runs what the table has for an action.
+// mapped runs the command that the table has for an action.
 func (w *selfConfig) mapped(ctx context.Context, do action.Do) error {
 	ctx, cancel := context.WithTimeout(ctx, do.Timeout)
 	defer cancel()
@@ -214,8 +213,8 @@ func (w *selfConfig) mapped(ctx context.Context, do action.Do) error {
 	return w.Command(ctx, argv)
 }
 
-// setFlags changes flags of the running controller. A change of its config counts now, also
-// where the command line has the flag: a seed's start script gives it all of the config's.
+// setFlags changes flags of the running controller. The change takes effect now, even if the command line sets the
+// flag: a seed's start script sets all flags of the config.
 func (w *selfConfig) setFlags(changes []controllerconf.FlagChange, level bool) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -258,11 +257,11 @@ func (w *selfConfig) setFlags(changes []controllerconf.FlagChange, level bool) e
 	return errors.Join(faults...)
 }
 
-// clone is a copy that shares nothing which a flag changes.
+// clone returns a deep copy.
 func (o *Options) clone() *Options {
 	c := NewOptions()
 	for i, s := range o.table {
-		_ = replace(c.table[i].value, s.value.String()) // it was spelled by the same type
+		_ = replace(c.table[i].value, s.value.String()) // the same type formatted it
 	}
 	for name, given := range o.given {
 		c.given[name] = given
@@ -270,7 +269,7 @@ func (o *Options) clone() *Options {
 	return c
 }
 
-// levelOf is the log's least level for a flag --v.
+// levelOf returns the log level for a value of --v.
 func levelOf(v number) zapcore.Level {
 	switch {
 	case v < 0:

@@ -30,21 +30,21 @@ import (
 	"edgespan/platform/pki"
 )
 
-// running is a started controller: what the wiring needs of the actor tree.
+// running is a started controller, as the wiring needs it.
 type running interface {
 	fleetapi.Backend
 	nodelink.Handler
-	Done() <-chan error // why it can't go on
+	Done() <-chan error // the reason why it can't continue
 	Alive(ctx context.Context) error
 	Stop(ctx context.Context) error
 	Set(s fleet.Settings)
 	Turn(ctx context.Context) error // waits until this replica may restart
-	Returned(ctx context.Context)   // it has restarted, and serves
+	Returned(ctx context.Context)   // reports that it has restarted and serves
 	FactsEnvironment(ctx context.Context, node string) (int64, error)
-	KnowsToken(hash string) bool // of a join
+	KnowsToken(hash string) bool // a join token
 }
 
-// service is a controller at work.
+// service is a running controller.
 type service struct {
 	app        *App
 	o          *Options
@@ -63,20 +63,20 @@ type service struct {
 	apiListener, nodeListener net.Listener
 }
 
-// serve runs a controller until ctx ends or it can't go on.
+// serve runs a controller until ctx ends or it can't continue.
 func (a *App) serve(ctx context.Context, o *Options) error {
 	level := zap.NewAtomicLevel()
 	level.SetLevel(levelOf(o.V))
 	s := &service{app: a, o: o, log: newLogger(a.Err, level), notify: daemon.Notifier(a.Env("NOTIFY_SOCKET"))}
-	defer func() { _ = s.log.Sync() }() // stderr can not be synced on a terminal
+	defer func() { _ = s.log.Sync() }() // a terminal can't be synced
 	if err := s.open(ctx, level); err != nil {
 		return errors.Join(err, s.close())
 	}
-	work, stop := context.WithCancel(context.WithoutCancel(ctx)) // it ends after what uses it
+	work, stop := context.WithCancel(context.WithoutCancel(ctx)) // ends after the components that use it
 	defer stop()
 	go s.own.run(work)
 	if s.app.Env("GOGC") == "" {
-		debug.SetGCPercent(50) // what it has is what its nodes have: much that stays, little that goes
+		debug.SetGCPercent(50) // most memory holds the nodes' data, which is long-lived
 	}
 	go daemon.ReturnMemory(work, 0)
 	failed := make(chan error, 3)
@@ -102,7 +102,7 @@ func (a *App) serve(ctx context.Context, o *Options) error {
 	return err
 }
 
-// open takes hold of all that the controller stands on, and starts its actors.
+// open opens all resources of the controller and starts its actors.
 func (s *service) open(ctx context.Context, level zap.AtomicLevel) error {
 	var err error
 	if s.foundation, err = openFoundation(ctx, s.o, s.app.Version, s.log); err != nil {
@@ -140,7 +140,7 @@ func (s *service) open(ctx context.Context, level zap.AtomicLevel) error {
 	return s.startFacts(mask)
 }
 
-// bind takes both addresses.
+// bind listens on both addresses.
 func (s *service) bind(ctx context.Context) error {
 	var lc net.ListenConfig
 	var err error
@@ -158,7 +158,7 @@ func (s *service) bind(ctx context.Context) error {
 	return nil
 }
 
-// listen begins to answer; what ends by itself is told.
+// listen starts both servers; failed gets the error of one that ends by itself.
 func (s *service) listen(failed chan<- error) {
 	bodies := rest.NewBodies(configdbapi.DefaultLimits.Bytes) // of both APIs together
 	answers := rest.NewAnswers(configdbapi.DefaultLimits.Answers)
@@ -242,7 +242,7 @@ func (s *service) attend(ctx context.Context, failed <-chan error) error {
 	}
 }
 
-// watchdog is how often systemd wants to hear of us: thrice in its time.
+// watchdog returns the interval of systemd's watchdog messages: a third of its timeout.
 func watchdog(usec string) time.Duration {
 	n, err := strconv.ParseInt(usec, 10, 64)
 	if err != nil || n <= 0 {
@@ -251,8 +251,8 @@ func watchdog(usec string) time.Duration {
 	return time.Duration(n) * time.Microsecond / 3
 }
 
-// beat feeds the watchdog if the actors answer within a time. The store is not asked: a restart
-// would not bring it back, and nodes are served without it.
+// beat notifies the watchdog if the actors answer in time. It does not query the store: a restart would not repair
+// that, and nodes are served without it.
 func (s *service) beat(ctx context.Context, within time.Duration) {
 	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
@@ -263,7 +263,7 @@ func (s *service) beat(ctx context.Context, within time.Duration) {
 	s.log.Error("actors do not answer: systemd will stop the process unless they recover", zap.Duration("within", within))
 }
 
-// end sends everybody away, then ends what they stood on.
+// end closes the connections, then stops what they used.
 func (s *service) end(stop context.CancelFunc) error {
 	ctx, cancel := context.WithTimeout(context.Background(), drainTimeout)
 	defer cancel()
@@ -276,7 +276,7 @@ func (s *service) end(stop context.CancelFunc) error {
 	return errors.Join(err, s.close())
 }
 
-// close lets go of what was opened, in the reverse order.
+// close closes all resources in reverse order.
 func (s *service) close() error {
 	var faults []error
 	ctx, cancel := context.WithTimeout(context.Background(), drainTimeout)
@@ -304,7 +304,7 @@ func (s *service) close() error {
 	return errors.Join(faults...)
 }
 
-// applyOptions hands flags that changed to the actors.
+// applyOptions passes changed flags to the actors.
 func (s *service) applyOptions(o *Options) {
 	s.fleet.Set(o.settings(s.foundation.replica))
 }
@@ -312,7 +312,7 @@ func (s *service) applyOptions(o *Options) {
 // itself is the controller as the author of a write.
 var itself = fleetapi.Caller{Name: "controller", Role: fleetapi.Admin}
 
-// assignChannels gives all links channels of those that are enabled now.
+// assignChannels assigns the channels that are enabled now to all links.
 func (s *service) assignChannels(ctx context.Context) error {
 	_, err := s.fleet.Write(ctx, fleetapi.WriteRequest{
 		Caller: itself, Write: ops.Optimize{Kinds: []optimize.Kind{optimize.Channel}}, Message: "UPDATE_CHANNEL_ASSIGNMENT",

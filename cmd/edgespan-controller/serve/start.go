@@ -32,26 +32,25 @@ import (
 	"edgespan/pubsub/ratelimit"
 )
 
-// Deadlines of a start and of an end.
+// Time limits of a start and an end.
 const (
 	storeTimeout = 20 * time.Second // until a cluster answers
 	readyTimeout = 60 * time.Second // until the controller has read the store
-	drainTimeout = 10 * time.Second // until the nodes are told, and requests answered
+	drainTimeout = 10 * time.Second // until nodes are informed and requests answered
 )
 
-// foundation is what a controller stands on: its folder, its store, its name.
+// foundation is a controller's data folder, store and name.
 type foundation struct {
 	log     *zap.Logger
 	dir     *datadir.Dir
 	store   backend.Store
-	broken  <-chan struct{} // is closed once the store has to be opened anew; nil: never
+	broken  <-chan struct{} // closed when the store must be reopened; nil: never
 	replica string
 	version string             // of this program
-	stored  *ratelimit.Buckets // what callers of both APIs may have stored
+	stored  *ratelimit.Buckets // limits how much callers of both APIs store
 }
 
-// openFoundation takes the data folder and opens the store, and takes the flags of the stored
-// config into o.
+// openFoundation opens the data folder and the store, and applies the flags of the stored config to o.
 func openFoundation(ctx context.Context, o *Options, version string, log *zap.Logger) (*foundation, error) {
 	g := &foundation{log: log, version: version, stored: rest.NewStored()}
 	var err error
@@ -86,21 +85,21 @@ func openFoundation(ctx context.Context, o *Options, version string, log *zap.Lo
 	return g, nil
 }
 
-// OpenStore opens the store as a command does, whose own error says what is wrong with it.
+// OpenStore opens the store for a command. The errors name the cause.
 func (o *Options) OpenStore(ctx context.Context) (backend.Store, error) {
 	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
 	defer cancel()
 	return o.openStore(ctx, nil)
 }
 
-// StoreFile is the embedded store.
+// StoreFile returns the path of the embedded store.
 func (o *Options) StoreFile() string { return filepath.Join(string(o.DataDir), "store.db") }
 
 func (o *Options) openStore(ctx context.Context, log *zap.Logger) (backend.Store, error) {
 	if len(o.Etcd) == 0 {
 		s, err := bolt.Open(o.StoreFile(), bolt.Options{Told: func(err error) { logStore(log, err) }})
 		if err != nil {
-			return nil, err // and no pointer to nothing inside of an interface
+			return nil, err // not a nil pointer in an interface
 		}
 		return s, nil
 	}
@@ -123,10 +122,10 @@ func (o *Options) openStore(ctx context.Context, log *zap.Logger) (backend.Store
 	return s, nil
 }
 
-// logStore logs that the store takes no writes, and that it takes them again.
+// logStore logs when the store refuses writes, and when it accepts them again.
 func logStore(log *zap.Logger, err error) {
 	switch {
-	case log == nil: // of a command: its own error says so
+	case log == nil: // a command returns the error itself
 	case err != nil:
 		log.Error("store refuses writes; nodes keep running and reads are served", zap.Error(err))
 	default:
@@ -134,7 +133,7 @@ func logStore(log *zap.Logger, err error) {
 	}
 }
 
-// config is the controller's config as this replica has it.
+// config returns the controller's config as this replica has it.
 func (g *foundation) config(ctx context.Context) (config.Object, error) {
 	state, err := history.Head(backend.NewReader(ctx, g.store))
 	if err != nil {
@@ -161,7 +160,7 @@ func (g *foundation) close() error {
 	return errors.Join(err, g.dir.Close())
 }
 
-// fleetCA is the CA of the fleet, and the key of its masked digests.
+// fleetCA returns the CA of the fleet, and the key of its masked digests.
 func (g *foundation) fleetCA(ctx context.Context, o *Options, names []string) (issuer, []byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
 	defer cancel()
@@ -181,8 +180,7 @@ func (g *foundation) fleetCA(ctx context.Context, o *Options, names []string) (i
 	return i, mask, err
 }
 
-// tree starts the actors on the ground. Without do they serve nobody, and nothing follows
-// from a write.
+// tree starts the actors on the foundation. If do is nil, they serve no nodes, and a write has no effects.
 func (g *foundation) tree(o *Options, i issuer, mask []byte, nodeLink string,
 	do func(controllerconf.Change)) (*controller.Controller, error) {
 	base := confdir.NewStack(schema.NodeBases(), string(o.BaseDir))
@@ -213,7 +211,7 @@ func (g *foundation) tree(o *Options, i issuer, mask []byte, nodeLink string,
 	})
 }
 
-// rolloutFlags are those of staged rollouts that were given to this process.
+// rolloutFlags returns the flags of staged rollouts that were given to this process.
 func (o *Options) rolloutFlags() map[string]string {
 	out := map[string]string{}
 	for _, s := range o.table {
@@ -225,7 +223,7 @@ func (o *Options) rolloutFlags() map[string]string {
 	return out
 }
 
-// ownMetadata is that of the controller's and the aggregator's config.
+// ownMetadata returns the metadata of the controller's and the aggregator's config.
 func ownMetadata() (map[string]*metadata.Metadata, error) {
 	own := map[string]*metadata.Metadata{}
 	for file, doc := range map[string]config.Object{controllerFile: schema.ControllerMetadata(),
@@ -239,7 +237,7 @@ func ownMetadata() (map[string]*metadata.Metadata, error) {
 	return own, nil
 }
 
-// settings are what the fleet's judgement goes by.
+// settings returns the options as settings of config/fleet.
 func (o *Options) settings(replica string) fleet.Settings {
 	s := fleet.Defaults(replica)
 	s.Interval, s.Confirm, s.Queries = max(o.ReconfigDelay.duration(), time.Millisecond),
@@ -248,11 +246,10 @@ func (o *Options) settings(replica string) fleet.Settings {
 	return s
 }
 
-// duration is as long as the number says.
 func (n seconds) duration() time.Duration { return time.Duration(n.number) * time.Second }
 
-// NodeMetadata is our own metadata of the nodes' config, and what files add to it. Entries
-// that contradict are dropped, and told.
+// NodeMetadata returns the embedded metadata of the nodes' config, extended by files. It drops and logs conflicting
+// entries.
 func NodeMetadata(files []string, log *zap.Logger) (*metadata.Metadata, error) {
 	m, faults := metadata.Parse(schema.NodeMetadata(), metadata.Options{})
 	if faults != nil {
@@ -276,8 +273,8 @@ func NodeMetadata(files []string, log *zap.Logger) (*metadata.Metadata, error) {
 	return m, nil
 }
 
-// serverNames are the names that the certificate of a controller has: those that were
-// given, those of its addresses, and the machine's.
+// serverNames returns the names in the certificate of a controller: the given ones, those of its addresses, and the
+// machine's.
 func serverNames(o *Options, listen, nodeListen net.Addr) []string {
 	names := append([]string{}, o.NodeHost...)
 	add := func(name string) {
@@ -312,7 +309,7 @@ func addressOf(a net.Addr) string {
 	return a.String()
 }
 
-// joinAddress is what nodes are told to connect to.
+// joinAddress returns the address that nodes connect to.
 func joinAddress(o *Options, nodeListen net.Addr) string {
 	host, port, err := net.SplitHostPort(addressOf(nodeListen))
 	if err != nil {
@@ -330,5 +327,5 @@ func joinAddress(o *Options, nodeListen net.Addr) string {
 	return net.JoinHostPort(host, port)
 }
 
-// elector runs the controller's elections.
+// elector returns the store's election for the controller.
 func elector(s storage.Store) storage.Elect { return backend.Elector(s) }

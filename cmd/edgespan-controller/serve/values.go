@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// value is a flag's, which text from anywhere sets: the command line, the environment, the
-// controller's config. The methods are pflag.Value's.
+// value is the value of a flag, set by text from the command line, the environment or the controller's config. It has
+// the methods of pflag.Value.
 type value interface {
 	String() string
 	Set(text string) error
@@ -26,7 +26,7 @@ func (t *text) Set(s string) error {
 	return nil
 }
 
-// list is texts joined by commas, or a flag that is said again and again.
+// list is a list of texts: separated by commas, or from a repeated flag.
 type list []string
 
 func (l *list) String() string { return strings.Join(*l, ",") }
@@ -41,7 +41,7 @@ func (l *list) Set(s string) error {
 	return nil
 }
 
-// number is a whole number, decimal or hexadecimal after 0x as in the seed's flags.
+// number is an integer, decimal or, as in the seed's flags, hexadecimal after 0x.
 type number int
 
 func (n *number) String() string { return strconv.Itoa(int(*n)) }
@@ -60,7 +60,7 @@ func (n *number) Set(s string) error {
 	return nil
 }
 
-// seconds are a number that is no less than zero.
+// seconds is a number that is not negative.
 type seconds struct{ number }
 
 func (n *seconds) Set(s string) error {
@@ -75,7 +75,7 @@ func (n *seconds) Set(s string) error {
 	return nil
 }
 
-// boolean is a truth value in the words of the seed's flags.
+// boolean is a boolean in the words of the seed's flags.
 type boolean bool
 
 var (

@@ -27,16 +27,16 @@ import (
 	"edgespan/pubsub/backoff"
 )
 
-// Where the simulated nodes keep what they keep.
+// Where the simulated nodes store their state.
 const (
 	diskFolder = "folder"
 	diskMemory = "memory"
 )
 
-// tokenLife is how long an invitation of a simulated node holds.
+// tokenLife is the lifetime of a simulated node's invitation.
 const tokenLife = time.Hour
 
-// joinAll gives each node its certificate; those of an earlier run have theirs.
+// joinAll gets a certificate for each node; nodes of an earlier run already have one.
 func (m *simulator) joinAll(ctx context.Context) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -77,7 +77,7 @@ func (m *simulator) joinAll(ctx context.Context) error {
 
 func (m *simulator) folder(name string) string { return filepath.Join(m.dir, "nodes", name) }
 
-// addressFile keeps where a node's controller is.
+// addressFile is the file with the address of a node's controller.
 const addressFile = "controller"
 
 func (m *simulator) credentials(name string) (*pki.Credentials, error) {
@@ -121,7 +121,7 @@ func (m *simulator) joinOne(ctx context.Context, name string) error {
 	return os.WriteFile(filepath.Join(m.folder(name), addressFile), []byte(address), 0o644)
 }
 
-// joinTarget is the address in a join command.
+// joinTarget returns the address in a join command.
 func joinTarget(command string) (string, error) {
 	words := strings.Fields(command)
 	i := slices.Index(words, "--controller")
@@ -131,8 +131,7 @@ func joinTarget(command string) (string, error) {
 	return words[i+1], nil
 }
 
-// patiently tries again what a controller has no time for now: ten thousand nodes do not
-// join at once.
+// patiently retries what a busy controller refuses: ten thousand nodes can't join at once.
 func patiently(ctx context.Context, do func() error) error {
 	waits := backoff.Backoff{First: 100 * time.Millisecond, Max: 2 * time.Second}
 	for wait := waits.First; ; wait = waits.Next(wait) {
@@ -158,7 +157,7 @@ type cord struct {
 
 func (m *simulator) streamOf(node int) simulate.Stream { return cord{m, m.names[node]} }
 
-// Run holds streams by the node's certificate.
+// Run connects with the node's certificate, and reconnects.
 func (c cord) Run(ctx context.Context, hello func() nodeproto.Hello, l simulate.Listener) error {
 	creds, err := c.m.credentials(c.name)
 	if err != nil {
@@ -173,11 +172,10 @@ func (c cord) Run(ctx context.Context, hello func() nodeproto.Hello, l simulate.
 	}).Run(ctx)
 }
 
-// writers is how many files of all nodes are written at the same time: more gain nothing,
-// and each takes a thread.
+// writers is the number of concurrent writes of all nodes' files. More are no faster, and each needs a thread.
 const writers = 8
 
-// slots is the disk of one node in a folder.
+// slots is one node's disk in a folder.
 type slots struct {
 	*store.Slots
 	turn chan struct{} // shared by all nodes
@@ -204,7 +202,7 @@ func (s slots) WriteSpare(name string, content []byte) error {
 	return s.Slots.WriteSpare(name, content)
 }
 
-// memorySlots is a disk that is none.
+// memorySlots is a disk in memory.
 type memorySlots struct {
 	mu    sync.Mutex
 	files map[string][]byte
@@ -235,7 +233,7 @@ func (s *memorySlots) Remove(name string) error {
 	return nil
 }
 
-// latestBase is what a node has that was given no config: the latest base layer, by name.
+// latestBase returns the base layers of a node without a config: the latest one, by name.
 func (m *simulator) latestBase() (map[string]config.Object, error) {
 	stack := confdir.NewStack(schema.NodeBases(), string(m.BaseDir))
 	lib, err := stack.Library()

@@ -15,8 +15,7 @@ import (
 	"edgespan/platform/proc"
 )
 
-// ownController is a controller in a process of its own, which a simulation starts and
-// ends.
+// ownController is a controller process that a simulation starts and ends.
 type ownController struct {
 	url     string
 	dataDir string
@@ -25,14 +24,14 @@ type ownController struct {
 	kill    context.CancelFunc
 }
 
-// Deadlines of the own controller.
+// Time limits of the own controller.
 const (
 	ownStart = 60 * time.Second
 	ownEnd   = 20 * time.Second
 )
 
-// startOwn starts this program as a controller on loopback, open to whoever is on this
-// machine, with the layers and the metadata of the simulation. It ends with us.
+// startOwn starts this program as a controller on loopback, without authentication, with the layers and the metadata
+// of the simulation. It ends with this process.
 func startOwn(ctx context.Context, s *simulation) (*ownController, error) {
 	self, err := os.Executable()
 	if err != nil {
@@ -54,7 +53,7 @@ func startOwn(ctx context.Context, s *simulation) (*ownController, error) {
 	for _, file := range s.Metadata {
 		argv = append(argv, "--metadata", file)
 	}
-	work, kill := context.WithCancel(context.WithoutCancel(ctx)) // it ends after its nodes
+	work, kill := context.WithCancel(context.WithoutCancel(ctx)) // ends after its nodes
 	o.kill = kill
 	go func() {
 		_, err := proc.New("").Run(work, "", argv...)
@@ -63,15 +62,14 @@ func startOwn(ctx context.Context, s *simulation) (*ownController, error) {
 	return o, nil
 }
 
-// ownConfirm is how long the nodes of an own controller keep a config that nobody confirms:
-// longer than a silent node is silent and a probe takes to be said again (15 s), and longer
-// for more nodes, since one machine does the work of all; an unhealthy one is waited for so
-// long. The standard time is the most.
+// ownConfirm is the confirm timeout for the nodes of an own controller. It is longer than a silent node's silence plus
+// the repetition of a probe (15 s), and grows with the number of nodes, since one machine does the work of all. A
+// rollout waits that long for an unhealthy node. The default timeout is the maximum.
 func ownConfirm(nodes int) time.Duration {
 	return min(2*time.Minute, 30*time.Second+time.Duration(nodes)*50*time.Millisecond)
 }
 
-// freeAddresses are two addresses of loopback that nobody listened on just now.
+// freeAddresses returns two unused loopback addresses.
 func freeAddresses(ctx context.Context) (api, nodes string, err error) {
 	var lc net.ListenConfig
 	var found []string
@@ -114,7 +112,7 @@ func (o *ownController) ready(ctx context.Context, c *fleetapi.Client) error {
 	return nil
 }
 
-// stop ends the controller, and waits for it.
+// stop ends the controller and waits for it.
 func (o *ownController) stop() error {
 	defer o.kill()
 	ctx, cancel := context.WithTimeout(context.Background(), ownEnd)

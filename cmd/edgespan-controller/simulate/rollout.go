@@ -19,7 +19,7 @@ import (
 	"edgespan/config/httpapi/rest"
 )
 
-// Flags of the controller's config that the simulator itself goes by.
+// Flags of the controller's config that the simulator uses itself.
 const (
 	flagStaged   = "config_staged_rollout_enabled"
 	flagFailures = "config_rollout_failures"
@@ -29,7 +29,7 @@ const (
 	flagLimit    = "config_rollout_batch_limit"
 )
 
-// rolloutEvery is how often the controller is asked how far the rollout has come.
+// rolloutEvery is the interval at which the simulator queries the rollout's progress.
 const rolloutEvery = 250 * time.Millisecond
 
 // States of a rollout, as the API names them.
@@ -39,7 +39,7 @@ const (
 	rolloutHalted = "halted"
 )
 
-// measuredRollout is what became of --rollout.
+// measuredRollout is the result of --rollout.
 type measuredRollout struct {
 	Revision uint64                  `json:"revision"`
 	State    string                  `json:"state"`
@@ -56,7 +56,7 @@ type measuredRollout struct {
 	budget int
 }
 
-// unexpectedEndError is a rollout that did not end as the faults say it must.
+// unexpectedEndError reports a rollout that ended in a state that the faults do not allow.
 type unexpectedEndError struct{ *measuredRollout }
 
 func (e *unexpectedEndError) Error() string {
@@ -69,10 +69,10 @@ func (e *unexpectedEndError) Error() string {
 	return text
 }
 
-// Unwrap gives it the exit code of a timeout.
+// Unwrap gives the error the exit code of a timeout.
 func (e *unexpectedEndError) Unwrap() error { return rest.ErrTimeout }
 
-// brokenPathsError is a rollout that cut off nodes which another one would have spared.
+// brokenPathsError reports a rollout that cut off nodes although another order would not have.
 type brokenPathsError struct{ simulate.Paths }
 
 func (e *brokenPathsError) Error() string {
@@ -84,7 +84,7 @@ func (e *brokenPathsError) Error() string {
 	return text
 }
 
-// rollOut makes the change of --rollout and watches it until it ends or halts.
+// rollOut makes the change of --rollout and watches the rollout until it ends or halts.
 func (m *simulator) rollOut(ctx context.Context) error {
 	if len(m.rollout) == 0 {
 		return nil
@@ -128,13 +128,12 @@ func (m *simulator) rollOut(ctx context.Context) error {
 	return err
 }
 
-// setFlags switches staged rollouts on in a controller of our own. Those of another are its
-// operator's.
+// setFlags enables staged rollouts in the simulation's own controller. Another controller keeps its operator's flags.
 func (m *simulator) setFlags(ctx context.Context) error {
 	if m.own == nil {
 		return nil
 	}
-	// What is expected of the faults counts nodes: percentages are those that were asked for.
+	// The expected result counts nodes, so percentages are 0 unless requested.
 	flags := config.Object{flagStaged: strconv.FormatBool(!m.atOnce), flagPercent: "0", flagOffline: "0"}
 	for name, value := range m.flags {
 		flags[name] = value
@@ -147,7 +146,7 @@ func (m *simulator) setFlags(ctx context.Context) error {
 	return nil
 }
 
-// flag is a number of the controller's flags, as far as we gave them.
+// flag returns a number that the simulation set as a flag of the controller, or otherwise.
 func (m *simulator) flag(name string, otherwise int) int {
 	if n, err := strconv.Atoi(m.flags[name]); err == nil {
 		return n
@@ -155,7 +154,7 @@ func (m *simulator) flag(name string, otherwise int) int {
 	return otherwise
 }
 
-// expect says how the rollout must end: more failing nodes than may fail halt a staged one.
+// expect sets the states in which the rollout may end: more failing nodes than permitted halt a staged one.
 func (r *measuredRollout) expect(plan []simulate.Fault, budget int, atOnce bool) {
 	failing := 0
 	for _, f := range plan {
@@ -169,13 +168,13 @@ func (r *measuredRollout) expect(plan []simulate.Fault, budget int, atOnce bool)
 		r.Expected = []string{rolloutDone}
 	case failing > budget && !atOnce:
 		r.Expected = []string{rolloutHalted}
-	default: // a node that undid it may take it after all
+	default: // a node that undid the change may apply it later
 		r.Expected = []string{rolloutDone, rolloutFailed}
 	}
 }
 
-// forgive says the same where a percentage may fail too: it is of the nodes tried so far, so fewer
-// may halt it early.
+// forgive is expect with a percentage of failures. It refers to the nodes tried so far, so fewer failures may halt the
+// rollout early.
 func (r *measuredRollout) forgive(budget int) {
 	if r.budget >= budget || !slices.Contains(r.Expected, rolloutHalted) {
 		return
@@ -184,7 +183,7 @@ func (r *measuredRollout) forgive(budget int) {
 	r.Expected = []string{rolloutHalted, rolloutDone, rolloutFailed}
 }
 
-// tooFar is the batch after which it should have halted and did not; 0 for none.
+// tooFar returns the number of the batch after which the rollout should have halted but did not, or 0.
 func (r *measuredRollout) tooFar() int {
 	failed := 0
 	for i, b := range r.Batches {
@@ -196,10 +195,10 @@ func (r *measuredRollout) tooFar() int {
 	return 0
 }
 
-// ended says whether all nodes have had their turn.
+// ended reports whether the rollout has tried all nodes.
 func (r *measuredRollout) ended() bool { return r.State == rolloutDone || r.State == rolloutFailed }
 
-// check says whether it ended as it must.
+// check returns an error unless the rollout ended as expected.
 func (r *measuredRollout) check() error {
 	var err error
 	if r.Paths != nil && r.Paths.Broken > 0 {
@@ -211,7 +210,7 @@ func (r *measuredRollout) check() error {
 	return err
 }
 
-// follow tells how far the rollout has come until it has ended, or halted.
+// follow prints the rollout's progress until it has ended or halted.
 func (m *simulator) follow(ctx context.Context, out *measuredRollout) error {
 	tick := time.NewTicker(rolloutEvery)
 	defer tick.Stop()
@@ -219,11 +218,11 @@ func (m *simulator) follow(ctx context.Context, out *measuredRollout) error {
 	for {
 		d, err := m.askRollout(ctx, out.Revision)
 		switch {
-		case errors.Is(err, rest.ErrNotFound): // its leader has not begun
+		case errors.Is(err, rest.ErrNotFound): // the leader has not begun it
 		case err != nil && ctx.Err() == nil:
 			return err
 		case err == nil:
-			if out.State == "" { // it is there now for whoever asks
+			if out.State == "" { // the rollout exists now
 				m.app.Printf("rollout of revision %d begins: edgespan --controller %s rollout watch %d", out.Revision, m.Controller,
 					out.Revision)
 			}
@@ -241,7 +240,7 @@ func (m *simulator) follow(ctx context.Context, out *measuredRollout) error {
 		}
 		select {
 		case <-ctx.Done():
-			return nil // the judgement says that it has not ended
+			return nil // check reports that it has not ended
 		case <-tick.C:
 		}
 	}
@@ -255,7 +254,7 @@ func (m *simulator) askRollout(ctx context.Context, revision uint64) (fleetapi.R
 	return fleetapi.RolloutDetail{Rollout: r}, err
 }
 
-// lastHalt is why it halted.
+// lastHalt returns the reason of the last halt.
 func lastHalt(all []fleetapi.Verdict) string {
 	for _, v := range slices.Backward(all) {
 		if v.What == rolloutHalted {
@@ -265,16 +264,16 @@ func lastHalt(all []fleetapi.Verdict) string {
 	return ""
 }
 
-// sameAfter is after how long the same is said again.
+// sameAfter is the interval at which an unchanged line is repeated.
 const sameAfter = 10 * time.Second
 
-// teller says each batch when it goes out, what changes of it now and then, and when all of it
-// have answered.
+// teller prints a line when a batch starts, its progress from time to time, and a line when all its nodes have
+// answered.
 type teller struct {
 	m       *simulator
 	planned int
-	out     int // the batch that was said to go out last
-	over    int // the one that was said to have answered
+	out     int // the last batch whose start was printed
+	over    int // the last batch whose end was printed
 	text    string
 	at      time.Time
 }
@@ -305,7 +304,7 @@ func (t *teller) print(r fleetapi.Rollout) {
 	}
 }
 
-// progress says what has changed, and the same after a while.
+// progress prints a line if it has changed, or after sameAfter.
 func (t *teller) progress(format string, args ...any) {
 	text, now := fmt.Sprintf(format, args...), time.Now()
 	if quiet := now.Sub(t.at); quiet >= sameAfter || quiet >= progressEvery && text != t.text {
@@ -314,7 +313,7 @@ func (t *teller) progress(format string, args ...any) {
 	}
 }
 
-// waitedFor are some of the nodes that are out.
+// waitedFor names some of the nodes that have not answered.
 func waitedFor(r fleetapi.Rollout) string {
 	var names []string
 	for name, why := range r.Waiting {
@@ -329,10 +328,10 @@ func waitedFor(r fleetapi.Rollout) string {
 	return strings.Join(names, " ")
 }
 
-// maxWaited is how many of them are named.
+// maxWaited is the number of nodes that waitedFor names.
 const maxWaited = 3
 
-// String is the last line of a rollout.
+// String returns the last line of a rollout.
 func (r *measuredRollout) String() string {
 	text := fmt.Sprintf("rollout %s", cmp.Or(r.State, "not begun"))
 	if n := len(r.Batches); n > 0 {

@@ -21,16 +21,16 @@ import (
 	"edgespan/platform/proc"
 )
 
-// How often the controller is asked how the nodes stand, and a line of progress is said.
+// The intervals at which the simulator queries the nodes' states and prints progress.
 const (
 	standEvery    = 500 * time.Millisecond
 	progressEvery = 2 * time.Second
-	// Until the controller has heard of what nodes did last: a node that gets worse under it keeps
-	// a config for the time that it has to be confirmed, which is two minutes at most.
+	// lastCheck is the time until the controller knows how the last pushes ended: a node whose health gets worse keeps a
+	// config for its confirm timeout, which is at most two minutes.
 	lastCheck = 150 * time.Second
 )
 
-// notConvergedError is the end of a simulation whose nodes are not all where they should be.
+// notConvergedError reports nodes that have not converged.
 type notConvergedError struct{ simulate.Progress }
 
 func (e *notConvergedError) Error() string {
@@ -44,22 +44,22 @@ func (e *notConvergedError) Error() string {
 	return text
 }
 
-// Unwrap gives it the exit code of a timeout.
+// Unwrap gives the error the exit code of a timeout.
 func (e *notConvergedError) Unwrap() error { return rest.ErrTimeout }
 
-// simulator is a simulation at work.
+// simulator is a running simulation.
 type simulator struct {
 	*simulation
 	app    *serve.App
 	client *fleetapi.Client
-	own    *ownController // nil for one that ran already
+	own    *ownController // nil for a controller that ran already
 	names  []string
 	plan   []simulate.Fault
 	fleet  *simulate.Fleet
 	out    measured
 	begun  time.Time
 	said   time.Time
-	last   string // that was said
+	last   string // last line printed
 }
 
 // simulateNodes runs a simulation.
@@ -87,7 +87,7 @@ func simulateNodes(ctx context.Context, a *serve.App, s *simulation) (err error)
 	if err := m.writeTopology(ctx); err != nil {
 		return m.unlessInterrupted(ctx, err)
 	}
-	// A duration that was asked for is that of all, joining among it.
+	// --duration includes joining.
 	limited, cancel := ctx, context.CancelFunc(func() {})
 	if m.bounded {
 		limited, cancel = context.WithDeadline(ctx, begun.Add(m.duration))
@@ -108,8 +108,7 @@ func simulateNodes(ctx context.Context, a *serve.App, s *simulation) (err error)
 	return m.printProgress()
 }
 
-// unlessInterrupted makes the end that a signal asked for the end of a simulation like any
-// other.
+// unlessInterrupted treats an interrupt as the ordinary end of a simulation.
 func (m *simulator) unlessInterrupted(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return m.printProgress()
@@ -117,7 +116,7 @@ func (m *simulator) unlessInterrupted(ctx context.Context, err error) error {
 	return err
 }
 
-// end ends the nodes, and the controller if it is ours.
+// end ends the nodes, and the simulation's own controller.
 func (m *simulator) end() error {
 	if m.fleet != nil {
 		m.fleet.Stop()
@@ -131,7 +130,7 @@ func (m *simulator) end() error {
 	return nil
 }
 
-// reachController finds the controller, or starts one.
+// reachController connects to the controller, or starts one.
 func (m *simulator) reachController(ctx context.Context) error {
 	if m.Controller == "" {
 		var err error
@@ -151,15 +150,14 @@ func (m *simulator) reachController(ctx context.Context) error {
 	if err := m.own.ready(ctx, m.client); err != nil {
 		return err
 	}
-	// Nobody else rules this fleet: its nodes are to be managed.
+	// The simulation is the only manager of this fleet: its nodes are managed.
 	_, err = m.client.Write(ctx,
 		ops.SetNetwork{Overrides: config.Object{"sysParams": config.Object{"managedConfig": true}}},
 		fleetapi.WriteOptions{Message: "simulate"})
 	return err
 }
 
-// converge starts the nodes and waits until they are where they should be, and does what was
-// asked for beyond.
+// converge starts the nodes, waits until they have converged, and then runs the requested measurements.
 func (m *simulator) converge(ctx context.Context) error {
 	facts, validate, err := m.nodeFacts()
 	if err != nil {
@@ -196,10 +194,10 @@ func (m *simulator) converge(ctx context.Context) error {
 	if err := m.rest(limited); err != nil {
 		return err
 	}
-	if r := m.out.Rollout; r != nil && !r.ended() { // nodes wait for what does not come
+	if r := m.out.Rollout; r != nil && !r.ended() { // nodes wait for a batch that does not come
 		return nil
 	}
-	if m.until == "" { // it was asked for a time, and not for a state
+	if m.until == "" { // the simulation runs for a duration, not until a state
 		<-limited.Done()
 	}
 	last, cancel := context.WithTimeout(ctx, lastCheck)
@@ -208,7 +206,7 @@ func (m *simulator) converge(ctx context.Context) error {
 	return err
 }
 
-// progress says how far the nodes are, the same only after a while.
+// progress prints how many nodes have converged; an unchanged line only after a while.
 func (m *simulator) progress(t simulate.Progress) {
 	pushed, acked, confirmed := m.fleet.Progress()
 	text, quiet := fmt.Sprintf("%s; pushed %d, acked %d, confirmed %d", t, pushed, acked, confirmed), time.Since(m.said)
@@ -218,8 +216,7 @@ func (m *simulator) progress(t simulate.Progress) {
 	}
 }
 
-// printProgress says how it ended: the line or the document on stdout, and what is waited for on
-// stderr.
+// printProgress prints the result: the line or the document on stdout, and the nodes that are missing on stderr.
 func (m *simulator) printProgress() error {
 	m.weigh()
 	if m.fleet != nil {
@@ -240,7 +237,7 @@ func (m *simulator) printProgress() error {
 	return err
 }
 
-// weigh notes what both processes took.
+// weigh records the resources that both processes used.
 func (m *simulator) weigh() {
 	m.out.goroutines()
 	if u, err := proc.UsageOf(os.Getpid()); err == nil {
@@ -254,12 +251,12 @@ func (m *simulator) weigh() {
 	}
 }
 
-// rest leaves the nodes alone for a while and measures the controller, if it is ours.
+// rest leaves the nodes idle for a while and measures the own controller.
 func (m *simulator) rest(ctx context.Context) error {
 	if m.idle <= 0 || m.own == nil {
 		return nil
 	}
-	if !sleep(ctx, 2*m.every) { // what they said last is dealt with
+	if !sleep(ctx, 2*m.every) { // their last reports are processed
 		return nil
 	}
 	begun := time.Now()
@@ -279,7 +276,7 @@ func (m *simulator) rest(ctx context.Context) error {
 	return nil
 }
 
-// sleep says whether the time has passed.
+// sleep waits for d and returns false if ctx ends first.
 func sleep(ctx context.Context, d time.Duration) bool {
 	t := time.NewTimer(d)
 	defer t.Stop()
@@ -291,7 +288,7 @@ func sleep(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// writes are the overrides that were asked for.
+// writes makes the requested overrides.
 func (m *simulator) writes(ctx context.Context) error {
 	failing := 0
 	for _, f := range m.plan {
@@ -317,7 +314,7 @@ func (m *simulator) writes(ctx context.Context) error {
 	return m.writeNodes(ctx)
 }
 
-// simulated is an override of a key that no node acts on; each has another value.
+// simulated returns an override of a key that no node uses, with a different value each time.
 func simulated(of string, k int) config.Object {
 	return config.Object{"simulated": config.Object{"write": fmt.Sprintf("%s %d", of, k+1)}}
 }
@@ -327,7 +324,7 @@ func (m *simulator) write(ctx context.Context, w ops.Write) error {
 	return err
 }
 
-// untilConfirmed waits until so many nodes have confirmed the round.
+// untilConfirmed waits until this many nodes have confirmed the round.
 func (m *simulator) untilConfirmed(ctx context.Context, nodes int) error {
 	look := time.NewTicker(2 * time.Millisecond)
 	defer look.Stop()
@@ -343,7 +340,7 @@ func (m *simulator) untilConfirmed(ctx context.Context, nodes int) error {
 	}
 }
 
-// writeNodes writes one node after the other, by chance.
+// writeNodes writes to one randomly chosen node after the other.
 func (m *simulator) writeNodes(ctx context.Context) error {
 	chance := rand.New(rand.NewPCG(m.seed, 2))
 	out := &measuredNodeWrites{}
@@ -373,9 +370,9 @@ func (m *simulator) writeNodes(ctx context.Context) error {
 	return nil
 }
 
-// nodeFacts are what the nodes know of themselves, and by what they judge.
+// nodeFacts returns the facts of each node and the validator of the nodes.
 func (m *simulator) nodeFacts() (func(name string) agent.Facts, agent.Validator, error) {
-	meta, err := serve.NodeMetadata(m.Metadata, zap.NewNop()) // the controller logs what it makes of them
+	meta, err := serve.NodeMetadata(m.Metadata, zap.NewNop()) // the controller logs their conflicts
 	if err != nil {
 		return nil, nil, err
 	}

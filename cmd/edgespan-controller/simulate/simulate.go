@@ -46,7 +46,7 @@ names the states that nodes wait in, and the exit code is 3, as it is for a roll
 not end as it must. One process can hold some 9,000
 nodes where it may have 20,000 descriptors (see 'ulimit -n'): run several with other --name.`
 
-// simulation is what a simulation was asked for.
+// simulation are the flags of a simulation.
 type simulation struct {
 	term.Target
 	*serve.Options
@@ -62,7 +62,7 @@ type simulation struct {
 	networkWrites, nodeWrites int
 	output                    string
 
-	bounded bool // --duration was said: it bounds the way to convergence as a whole
+	bounded bool // --duration was given: it includes joining
 	idle    time.Duration
 	planned simulate.Faults
 
@@ -70,20 +70,20 @@ type simulation struct {
 	applyTime time.Duration
 	topology  string
 	sketched  sketch.Plan        // of --topology KIND
-	chart     *topology.Topology // of --topology; nil without
+	chart     *topology.Topology // of --topology; may be nil
 	rollout   []string
 	change    config.Object // of --rollout
 	atOnce    bool
 	flags     map[string]string
 }
 
-// untilConverged is the one condition to wait for.
+// untilConverged is the only value of --until.
 const untilConverged = "converged"
 
-// longest is how long it is waited for where nothing is said.
+// longest is the default duration.
 const longest = 10 * time.Minute
 
-// New is the command.
+// New returns the command.
 func New(a *serve.App) *cobra.Command {
 	s := &simulation{Options: serve.NewOptions()}
 	cmd := &cobra.Command{
@@ -142,7 +142,7 @@ func New(a *serve.App) *cobra.Command {
 	return cmd
 }
 
-// check refuses what can never work, all of it at once.
+// check returns all faults of the command line together.
 func (s *simulation) check(cmd *cobra.Command) error {
 	var faults []error
 	no := func(err error) { faults = append(faults, err) }
@@ -185,7 +185,7 @@ func (s *simulation) check(cmd *cobra.Command) error {
 	return nil
 }
 
-// checkRollout is the part of check for the topology and what is rolled out on it.
+// checkRollout checks the flags for the topology and the rollout.
 func (s *simulation) checkRollout(cmd *cobra.Command, no func(error)) {
 	var err error
 	if s.topology != "" {
@@ -216,12 +216,12 @@ func (s *simulation) checkRollout(cmd *cobra.Command, no func(error)) {
 // measured is the document of -o json.
 type measured struct {
 	simulate.Progress
-	Undone  int                    `json:"undone"` // pushes that nodes undid and were not asked to
+	Undone  int                    `json:"undone"` // pushes that nodes undid without a fault that says so
 	Seed    uint64                 `json:"seed"`
-	Faults  map[simulate.Fault]int `json:"faults"` // that were asked for, in nodes
+	Faults  map[simulate.Fault]int `json:"faults"` // requested, as numbers of nodes
 	Disk    string                 `json:"disk"`   // folder, or memory: nothing was written
 	Seconds measuredSeconds        `json:"seconds"`
-	First   simulate.Round         `json:"first"` // of the first config, from the start of the nodes
+	First   simulate.Round         `json:"first"` // of the first config, since the start of the nodes
 	Network []simulate.Round       `json:"networkWrites"`
 	Rollout *measuredRollout       `json:"rollout,omitempty"`
 	Node    *measuredNodeWrites    `json:"nodeWrites,omitempty"`
@@ -232,7 +232,7 @@ type measured struct {
 
 type measuredSeconds struct {
 	Join     float64 `json:"join"`     // invitations and certificates of all nodes
-	Converge float64 `json:"converge"` // from the start of the nodes
+	Converge float64 `json:"converge"` // since the start of the nodes
 	Total    float64 `json:"total"`
 }
 
@@ -243,7 +243,7 @@ type measuredNodeWrites struct {
 	Others    int            `json:"othersTouched"` // pushes to nodes that were not written
 }
 
-// measuredIdle is what the controller took while its nodes did nothing but report.
+// measuredIdle is what the controller used while its nodes only sent reports.
 type measuredIdle struct {
 	Seconds float64 `json:"seconds"`
 	CPU     float64 `json:"cpuSeconds"`
@@ -251,7 +251,7 @@ type measuredIdle struct {
 	Written int64   `json:"bytesWritten"` // to its disk
 }
 
-// Resident octets, and processor time since the start; 0 for a controller elsewhere.
+// measuredMemory has resident bytes, and measuredCPU seconds since the start; both are 0 for another controller.
 type measuredMemory struct {
 	Controller int64 `json:"controller"`
 	Simulator  int64 `json:"simulator"`
@@ -263,7 +263,7 @@ type measuredCPU struct {
 	Simulator  float64 `json:"simulator"`
 }
 
-// lines are the end of a simulation.
+// lines formats the result of a simulation.
 func (m *measured) lines() string {
 	text := m.Progress.String() + "\n"
 	if r := m.Rollout; r != nil {
@@ -280,7 +280,7 @@ func (m *measured) lines() string {
 
 func (m *measured) goroutines() { m.Memory.Goroutines = runtime.NumGoroutine() }
 
-// bindMeasured binds the flags of what is measured once the nodes have what they want.
+// bindMeasured adds the flags of the measurements after convergence.
 func (s *simulation) bindMeasured(f *pflag.FlagSet) {
 	f.IntVar(&s.networkWrites, "network-writes", 0,
 		"number of network overrides of one key to write after that; each is measured")

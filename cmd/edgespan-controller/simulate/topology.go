@@ -15,8 +15,8 @@ import (
 	"edgespan/config/httpapi/fleetapi"
 )
 
-// readTopology takes --topology: a kind, whose topology is made when the names are known, or
-// a file, which says how many nodes there are. What is no kind is a file.
+// readTopology reads --topology: a kind, whose topology is generated once the names are known, or a file, which sets
+// the number of nodes. A value that is no kind is a file.
 func (s *simulation) readTopology(nodesGiven bool) error {
 	kind, _, _ := strings.Cut(s.topology, ":")
 	if slices.Contains(sketch.Kinds, sketch.Kind(kind)) {
@@ -40,7 +40,7 @@ func (s *simulation) readTopology(nodesGiven bool) error {
 	return nil
 }
 
-// nameNodes gives the nodes their names, and the topology if one was asked for.
+// nameNodes sets the nodes' names, and generates the topology if requested.
 func (m *simulator) nameNodes() {
 	if m.chart != nil {
 		for _, n := range m.chart.Nodes {
@@ -56,8 +56,7 @@ func (m *simulator) nameNodes() {
 	}
 }
 
-// writeTopology gives the controller the topology, as any client does. One that somebody
-// else has made is not replaced.
+// writeTopology writes the topology to the controller, as any client does. It does not replace an existing one.
 func (m *simulator) writeTopology(ctx context.Context) error {
 	if m.chart == nil {
 		return nil
@@ -91,7 +90,7 @@ func (m *simulator) writeTopology(ctx context.Context) error {
 	return nil
 }
 
-// assigned is a config of KEY=VALUE words, keys with dots; a VALUE is JSON or else text.
+// assigned returns a config of KEY=VALUE words. A key has dots; a VALUE is JSON, or else text.
 func assigned(words []string) (config.Object, error) {
 	out := config.Object{}
 	for _, w := range words {

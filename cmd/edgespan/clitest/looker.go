@@ -6,7 +6,7 @@ import (
 	"edgespan/config/httpapi/nodeapi"
 )
 
-// looker is the part of a fake daemon that answers explain, events and doctor. A nil function returns an empty answer.
+// looker is the part of a fake daemon that answers explain, diff, events and doctor.
 type looker struct {
 	Explains func(kind, id string) (nodeapi.Explanation, error)
 	DiffOf   func(of string) ([]nodeapi.Difference, error)
