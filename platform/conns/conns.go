@@ -1,9 +1,9 @@
-// Package conns bounds the connections of a listener: all, those of one address, and those whose
-// client has not said who it is by a certificate, a token or a password, which anybody can open.
-// What is beyond a bound is closed before it costs a handshake. Clients that are known have places
-// of their own, and addresses where one became known keep some for the next connection.
+// Package conns bounds the connections of a listener: in total, per address, and those of unknown clients, which
+// anybody can open because the client has not yet authenticated by a certificate, a token or a password. It closes a
+// connection beyond a bound before the handshake. Known clients have separate places, and some places are reserved for
+// addresses from which a client has authenticated.
 //
-// It never looks at what goes over a connection, and only counts the bytes of unknown clients.
+// It never interprets the data of a connection, and only counts the bytes of unknown clients.
 package conns
 
 import (
@@ -17,22 +17,22 @@ import (
 	"edgespan/config"
 )
 
-// Bounds are those of one listener; 0 is none.
+// Bounds are the bounds of one listener; 0 is no bound.
 type Bounds struct {
 	UnknownNodes int           // connections of unknown clients at a time
-	PerAddress   int           // of these from one address, in IPv6 from one /64
-	Crowded      int           // of these from one address once three quarters of Strangers are taken
-	Grace        time.Duration // after which one of these is closed where another needs its place; 0: never
-	Returning    int           // places beside Strangers for addresses where a client became known; one has Crowded
-	Known        int           // connections of known clients; an eighth of them is for staff
-	PerCaller    int           // of these of one that has a name
-	PerMachine   int           // of these of one that is a machine
-	Unknown      int           // bytes that are read of an unknown client
-	Timeout      time.Duration // after which a connection of an unknown client is closed
-	Left         func()        // is told of each connection that is closed for a bound
+	PerAddress   int           // of these per address (IPv6: per /64)
+	Crowded      int           // of these per address once three quarters of UnknownNodes are taken
+	Grace        time.Duration // age after which one of these is closed if another needs its place; 0: never
+	Returning    int           // extra places for addresses where a client became known; at most Crowded per address
+	Known        int           // connections of known clients; an eighth is for staff
+	PerCaller    int           // of these per named caller
+	PerMachine   int           // of these per machine
+	Unknown      int           // bytes that are read from an unknown client
+	Timeout      time.Duration // age at which a connection of an unknown client is closed
+	Left         func()        // called for each connection that is closed because of a bound
 }
 
-// maxRemembered bounds the addresses that are remembered as those of known clients.
+// maxRemembered bounds the remembered addresses of known clients.
 const maxRemembered = 16384
 
 // Listener is a net.Listener with bounds.
@@ -42,16 +42,16 @@ type Listener struct {
 
 	mu         sync.Mutex
 	waiting    *list.List     // connections of unknown clients, the oldest first
-	by         map[string]int // these by address
-	returning  map[string]int // those of Returning by address
-	back       int            // all of them
+	by         map[string]int // these, per address
+	returning  map[string]int // taken places of Returning, per address
+	back       int            // all of these
 	known      int
-	others     int                   // the known that are no staff
-	callers    map[string]*list.List // connections of the known by name, the oldest first
+	others     int                   // known clients that are not staff
+	callers    map[string]*list.List // connections of known clients by name, the oldest first
 	remembered map[string]struct{}
 }
 
-// Bound gives a listener bounds.
+// Bound returns a listener with bounds.
 func Bound(l net.Listener, b Bounds) *Listener {
 	return &Listener{
 		Listener: l, b: b, waiting: list.New(), by: map[string]int{}, returning: map[string]int{},
@@ -59,7 +59,7 @@ func Bound(l net.Listener, b Bounds) *Listener {
 	}
 }
 
-// Accept takes the next connection that is within the bounds.
+// Accept returns the next connection that is within the bounds.
 func (l *Listener) Accept() (net.Conn, error) {
 	for {
 		c, err := l.Listener.Accept()
@@ -79,8 +79,8 @@ func (l *Listener) Accept() (net.Conn, error) {
 	}
 }
 
-// enter finds a place for a connection, and says which one is to be closed: an older one that
-// gives its place up, or the new one.
+// enter finds a place for a connection. out is the connection to close: an older one that loses its place, or the new
+// one.
 func (l *Listener) enter(c net.Conn) (in *Conn, out net.Conn) {
 	who := config.Source(c.RemoteAddr().String())
 	l.mu.Lock()
@@ -110,8 +110,7 @@ func (l *Listener) enter(c net.Conn) (in *Conn, out net.Conn) {
 	return in, out
 }
 
-// full says whether there is no place for one more stranger, and whether that is because of its
-// own address.
+// full reports whether there is no place for another unknown client, and whether the reason is its own address.
 func (l *Listener) full(who string) (full, ofAddress bool) {
 	has, all := l.by[who], l.waiting.Len()
 	crowded := l.b.Crowded > 0 && has >= l.b.Crowded && all >= l.b.UnknownNodes*3/4
@@ -119,7 +118,7 @@ func (l *Listener) full(who string) (full, ofAddress bool) {
 	return ofAddress || l.b.UnknownNodes > 0 && all >= l.b.UnknownNodes, ofAddress
 }
 
-// oldest is the connection of an unknown client, of one address or of any, that has had its time.
+// oldest returns the oldest connection of an unknown client that is older than Grace, of one address or of any.
 func (l *Listener) oldest(who string, ofAddress bool, now time.Time) *Conn {
 	if l.b.Grace <= 0 {
 		return nil
@@ -136,7 +135,7 @@ func (l *Listener) oldest(who string, ofAddress bool, now time.Time) *Conn {
 	return nil
 }
 
-// Open is how many connections there are: those of unknown clients, and those of known ones.
+// Open returns the number of connections of unknown and of known clients.
 func (l *Listener) Open() (unknownNodes, known int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -151,21 +150,21 @@ type Conn struct {
 	since    time.Time
 	timer    *time.Timer
 	read     atomic.Int64  // bytes, while the client is unknown
-	reported chan struct{} // is closed once the client is known, or the connection is closed
+	reported chan struct{} // closed when the client is known or the connection is closed
 
-	// With of.mu: the place that it has, none once it is closed.
+	// Guarded by of.mu. place is nil once the connection is closed.
 	place   *list.Element
 	returns bool
 	known   *Caller
 }
 
-// knownWait is how long a connection that has sent what an unknown client may is not read from: what it has
-// sent may say who it is, and its body follows.
+// knownWait is how long Read waits when an unknown client has sent as much as it may: the data may authenticate it,
+// and the body of its request follows.
 const knownWait = 10 * time.Second
 
 var errUnknown = errors.New("too many bytes from an unauthenticated client")
 
-// Read reads what an unknown client may send, and then nothing more until it is known.
+// Read reads as much as an unknown client may send, and then waits until the client is known.
 func (c *Conn) Read(p []byte) (int, error) {
 	limit := int64(c.of.b.Unknown)
 	if limit <= 0 {
@@ -194,14 +193,14 @@ func (c *Conn) Read(p []byte) (int, error) {
 
 // Caller is a known client.
 type Caller struct {
-	Name    string // "": one of its own
-	Staff   bool   // it may change things for all: others can't take its places
+	Name    string // "": not counted with others
+	Staff   bool   // its changes affect everybody: other callers can't take its places
 	Machine bool
 }
 
-// Known says who the client is: the connection takes one of the places of known clients, and gives its
-// own to the next stranger. Where all of them are taken the caller with the most connections loses its
-// oldest, if it has more than the new one would have; false is that there is no place.
+// Known records who the client is: the connection moves to a place for known clients. If all are taken, the caller
+// with the most connections loses its oldest, provided it has more than this caller would have. Known returns false if
+// there is no place.
 func (c *Conn) Known(caller Caller) bool {
 	in, out := c.of.know(c, caller)
 	if out != nil {
@@ -241,7 +240,7 @@ func (l *Listener) know(c *Conn, caller Caller) (in bool, out *Conn) {
 	return true, out
 }
 
-// admit gives a connection a place of known clients.
+// admit gives a connection a place for known clients.
 func (l *Listener) admit(c *Conn, caller Caller) {
 	c.known = &caller
 	c.wake()
@@ -257,7 +256,7 @@ func (l *Listener) admit(c *Conn, caller Caller) {
 	}
 	if len(l.remembered) >= maxRemembered {
 		for who := range l.remembered {
-			delete(l.remembered, who) // any
+			delete(l.remembered, who) // any one
 			break
 		}
 	}
@@ -267,8 +266,8 @@ func (l *Listener) admit(c *Conn, caller Caller) {
 	}
 }
 
-// greediest is the oldest connection of the caller with the most, if these are more than some; staff
-// loses none to others.
+// greediest returns the oldest connection of the caller that has the most and more than than. Only staff can take the
+// places of staff.
 func (l *Listener) greediest(than int, staff bool) *Conn {
 	var out *Conn
 	for _, list := range l.callers {
@@ -279,7 +278,7 @@ func (l *Listener) greediest(than int, staff bool) *Conn {
 	return out
 }
 
-// leave gives the place of a connection back; l.mu is held.
+// leave releases the place of a connection; l.mu is held.
 func (l *Listener) leave(c *Conn) {
 	switch {
 	case c.known != nil:
@@ -311,7 +310,7 @@ func less(counts map[string]int, name string) {
 	}
 }
 
-// wake ends the wait of Read; of.mu is held.
+// wake ends the wait in Read; of.mu is held.
 func (c *Conn) wake() {
 	select {
 	case <-c.reported:
@@ -329,7 +328,7 @@ func (c *Conn) expire() {
 	}
 }
 
-// Close gives the place of the connection back.
+// Close closes the connection and releases its place.
 func (c *Conn) Close() error {
 	c.of.mu.Lock()
 	c.of.leave(c)

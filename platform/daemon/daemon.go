@@ -1,5 +1,5 @@
-// Package daemon is what a long-running process needs of its host: notification of
-// systemd, and the files of its configuration.
+// Package daemon provides what a long-running process needs from its host: notification of systemd, the lock of its
+// network namespace, and the files of its configuration.
 //
 // It never decides what a configuration means.
 package daemon
@@ -14,9 +14,9 @@ import (
 	"edgespan/platform/store"
 )
 
-// Notifier sends states to systemd's socket at addr, the value of NOTIFY_SOCKET
-// (sd_notify(3)); with "" it does nothing. A state that can't be sent is dropped:
-// the watchdog is systemd's to judge.
+// Notifier returns a function that sends states to systemd's socket at addr, the value of NOTIFY_SOCKET
+// (sd_notify(3)). With "" the function does nothing. It drops a state that can't be sent: systemd's watchdog then
+// decides.
 func Notifier(addr string) func(state string) {
 	if addr == "" {
 		return func(string) {}
@@ -34,8 +34,8 @@ func Notifier(addr string) func(state string) {
 	}
 }
 
-// MachineBoot is the id of this boot of the machine, "" where the kernel does not tell:
-// then every start of the agent may have been one.
+// MachineBoot returns the ID of the machine's current boot, or "" if the kernel has none: then every start of the
+// agent may follow a reboot.
 func MachineBoot() string {
 	text, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	if err != nil {
@@ -44,7 +44,7 @@ func MachineBoot() string {
 	return strings.TrimSpace(string(text))
 }
 
-// Files are the config file, and what the config actor keeps in the state folder.
+// Files are the config file and the config actor's files in the state folder.
 type Files struct {
 	*store.Slots // config-NAME
 	config       string
@@ -52,14 +52,14 @@ type Files struct {
 	spend        func(error) bool
 }
 
-// Spending are the files with space that is given up for a write that finds none: spend says
-// whether there was some, for an error that asks for it.
+// Spending returns files that retry a write after spend has released reserved space. spend reports whether it released
+// any for the error of the write.
 func (f Files) Spending(spend func(error) bool) Files {
 	f.spend = spend
 	return f
 }
 
-// Write replaces a value: a power cut leaves the old or the new one.
+// Write replaces a value: a power failure leaves the old or the new one.
 func (f Files) Write(name string, value []byte) error {
 	err := f.Slots.Write(name, value)
 	if err != nil && f.spend != nil && f.spend(err) {
@@ -68,18 +68,17 @@ func (f Files) Write(name string, value []byte) error {
 	return err
 }
 
-// SetAside keeps what stands in a slot that can't be read under other names, before it is
-// written again.
+// SetAside copies an unreadable slot to other names before it is written again.
 func (f Files) SetAside(name string) { store.CopyAside(filepath.Join(f.stateDir, "config-"+name)) }
 
-// NewFiles are those of a node; config is the path given by --config, "" for none.
+// NewFiles returns the files of a node. config is the path given by --config, or "".
 func NewFiles(config, stateDir string) Files {
 	return Files{Slots: store.NewSlots(filepath.Join(stateDir, "config")), config: config, stateDir: stateDir}
 }
 
 func (f Files) lastGood() string { return filepath.Join(f.stateDir, "last-good-config") }
 
-// ReadConfig reads the config file; its name is "" when there is none.
+// ReadConfig reads the config file. The name is "" if there is none.
 func (f Files) ReadConfig() ([]byte, string, error) {
 	if f.config == "" {
 		return nil, "", nil
@@ -91,8 +90,8 @@ func (f Files) ReadConfig() ([]byte, string, error) {
 	return b, f.config, nil
 }
 
-// ReadLastGood reads the last good config of earlier versions, or gives an error that
-// wraps fs.ErrNotExist.
+// ReadLastGood reads the last good config that earlier versions wrote. The error of a missing one wraps
+// fs.ErrNotExist.
 func (f Files) ReadLastGood() ([]byte, error) {
 	b, err := os.ReadFile(f.lastGood())
 	if err != nil {
@@ -101,5 +100,5 @@ func (f Files) ReadLastGood() ([]byte, error) {
 	return b, nil
 }
 
-// RemoveLastGood takes it away.
+// RemoveLastGood removes that file.
 func (f Files) RemoveLastGood() error { return os.Remove(f.lastGood()) }

@@ -13,27 +13,27 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ErrTaken says that a daemon lives in this network namespace.
+// ErrTaken reports that another daemon runs in this network namespace.
 var ErrTaken = errors.New("in use by another daemon")
 
-// lockTimeout is how long a daemon that was killed may take to be gone: the kernel frees what
-// it held some time after kill -9 has come back.
+// lockTimeout is how long a killed daemon may take to end: the kernel releases its locks some time after kill -9
+// returns.
 const lockTimeout = time.Second
 
-// NamespaceLock keeps a second daemon out of a network namespace (docs/architecture.md, law 5). It
-// goes with the process, however that ends.
+// NamespaceLock excludes a second daemon from a network namespace (docs/architecture.md, law 5). It is released when
+// the process ends, however that happens.
 type NamespaceLock struct {
-	file *os.File     // nil where there is none
-	path string       // of it
-	name net.Listener // nil where somebody else has the name
+	file *os.File     // nil without a file
+	path string       // of file
+	name net.Listener // nil if another process has the name
 }
 
-// LockNamespace takes the lock of the network namespace that the process is in: a file in a
-// folder that only root can write, named after the namespace, and the abstract socket that
-// releases without the file know. ErrTaken: a daemon of root's holds either.
+// LockNamespace acquires the lock of the process's network namespace: a file named after the namespace in a folder
+// that only root can write, and the abstract socket that older releases use. It returns ErrTaken if a daemon of root
+// holds either.
 //
-// Any program of the namespace can take an abstract name. One that is not root's and
-// has this one is named in warnings and keeps no daemon away.
+// Any program in the namespace can bind an abstract name. If a program that is not root's has bound this one, that is
+// a warning and not an error.
 func LockNamespace(ctx context.Context, folder, socket string) (l *NamespaceLock, warnings []string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, lockTimeout)
 	defer cancel()
@@ -41,7 +41,7 @@ func LockNamespace(ctx context.Context, folder, socket string) (l *NamespaceLock
 	switch err := l.acquireFile(ctx, folder); {
 	case errors.Is(err, ErrTaken) || errors.Is(err, context.Canceled):
 		return nil, nil, err
-	case err != nil: // the name is left to tell
+	case err != nil: // the abstract name remains as a lock
 		warnings = append(warnings, "cannot lock the network namespace: "+err.Error())
 	}
 	warning, err := l.acquireName(ctx, socket)
@@ -91,7 +91,7 @@ func (l *NamespaceLock) acquireFile(ctx context.Context, folder string) error {
 	}
 }
 
-// lockFile makes and locks a file. Whoever ends removes it, so one that was waited for may
+// lockFile creates and locks a file. A daemon removes its file when it ends, so a file that is locked after a wait may
 // have lost its name.
 func lockFile(path string) (*os.File, error) {
 	file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|unix.O_NOFOLLOW, 0o600)
@@ -108,7 +108,7 @@ func lockFile(path string) (*os.File, error) {
 	return nil, errors.Join(unix.EWOULDBLOCK, err, file.Close())
 }
 
-// sweepLocks removes what killed daemons of other namespaces left.
+// sweepLocks removes the lock files that killed daemons of other namespaces left.
 func sweepLocks(folder, owned string) {
 	left, _ := filepath.Glob(filepath.Join(folder, "netns-*.lock"))
 	for _, path := range left {
@@ -152,8 +152,8 @@ func (l *NamespaceLock) acquireName(ctx context.Context, socket string) (warning
 	}
 }
 
-// holder is the user who listens on a name (SO_PEERCRED: as of its listen(2)). One that is
-// bound and does not listen, or lets nobody in, is not known.
+// holder returns the user that listens on a name (SO_PEERCRED: as of its listen(2)). It is unknown if the socket is
+// only bound, or refuses connections.
 func holder(ctx context.Context, socket string) (uid int, known bool) {
 	var d net.Dialer
 	c, err := d.DialContext(ctx, "unix", socket)
@@ -173,7 +173,7 @@ func holder(ctx context.Context, socket string) (uid int, known bool) {
 	return uid, known
 }
 
-// Close gives the lock up.
+// Close releases the lock.
 func (l *NamespaceLock) Close() error {
 	var err error
 	if l.name != nil {

@@ -8,32 +8,30 @@ import (
 	"time"
 )
 
-// When memory goes back to the machine: soon after a burst of work, as an apply or a
-// push to ten thousand nodes is. A burst needs twice of what a process needs in between,
-// which is most of its life.
+// When memory is returned to the machine: soon after a burst of work, such as an apply or a push to ten thousand
+// nodes. A burst needs twice the memory that a process needs in between, which is most of its life.
 const (
 	burstCheckEvery = 5 * time.Second
-	burstQuiet      = 1 << 20 // octets allocated between two looks: the burst is over
-	burstWorth      = 4 << 20 // octets allocated since memory was given back: it is worth it
-	burstChecks     = 12      // after so many looks it is given back although work goes on
+	burstQuiet      = 1 << 20 // bytes allocated between two checks: below this the burst is over
+	burstWorth      = 4 << 20 // bytes allocated since the last return: below this a return is not worth it
+	burstChecks     = 12      // after this many checks memory is returned during work, too
 )
 
-// NodeMemory is how many octets Go may hold on a node before it collects sooner than its percentage
-// asks. Few nodes ever hold so much; one of a thousand networks holds a quarter less by it at its start.
+// NodeMemory is the number of bytes that Go may use on a node before it collects sooner than its percentage says. Few
+// nodes reach it; one with a thousand networks uses a quarter less by it at its start.
 const NodeMemory = 212 << 20
 
-// limit is how much Go may hold, of least octets, where so many live and so many are of stacks:
-// collections that free nothing only cost, so it goes up with them.
+// limit returns the memory limit, at least least, for so many live bytes and bytes of stacks. It grows with them,
+// since collections that free nothing are a waste.
 func limit(least int64, live, stacks uint64) int64 { return max(least, int64(live+live/5*2+stacks)) }
 
-// burst follows how much was allocated.
+// burst tracks allocations.
 type burst struct {
 	last, given uint64
-	looks       int // since the last one that was over
+	looks       int // checks since the last return
 }
 
-// over says that a burst has ended since memory was last given back, by the octets
-// allocated so far.
+// over reports whether a burst has ended since the last return. allocs is the number of bytes allocated so far.
 func (b *burst) over(allocs uint64) bool {
 	quiet := allocs-b.last < burstQuiet
 	b.last = allocs
@@ -45,8 +43,8 @@ func (b *burst) over(allocs uint64) bool {
 	return true
 }
 
-// ReturnMemory gives memory back to the machine after each burst of work until ctx ends. With least, in
-// octets, it bounds what a burst may take, unless GOMEMLIMIT does (https://go.dev/doc/gc-guide).
+// ReturnMemory returns memory to the machine after each burst of work until ctx ends. If least is not 0, it also sets
+// Go's memory limit to at least that many bytes, unless GOMEMLIMIT sets one (https://go.dev/doc/gc-guide).
 func ReturnMemory(ctx context.Context, least int64) {
 	var b burst
 	samples := []metrics.Sample{{Name: "/gc/heap/allocs:bytes"}, {Name: "/gc/heap/live:bytes"},

@@ -1,6 +1,6 @@
-// Package dnsmasq starts, reloads, replaces and stops the long-running helper of a
-// network instance, which is dnsmasq, and asks it whether it works.
+// Package dnsmasq starts, reloads, replaces and stops the helper process of a network instance, which is dnsmasq, and
+// checks that it works.
 //
-// It never writes a configuration and never knows what one means; it signals only
-// processes that it started itself, also in an earlier life.
+// It never writes or interprets a configuration. It signals only processes that it started itself, possibly in an
+// earlier run of the daemon.
 package dnsmasq

@@ -10,13 +10,12 @@ import (
 	"edgespan/platform/proc"
 )
 
-// guard knows at once that a helper has ended by itself. What nobody has asked for
-// yet is kept: a death between two watchers is told to the second.
+// guard notices at once when a helper ends by itself. It keeps the event until Watch delivers it.
 type guard struct {
 	mu      sync.Mutex
 	on      map[string]guarded // by process name
 	ended   map[int]bool       // by number of the network instance
-	pending chan struct{}      // holds one while ended is not empty
+	pending chan struct{}      // has one element while ended is not empty
 }
 
 type guarded struct {
@@ -28,8 +27,7 @@ func newGuard() *guard {
 	return &guard{on: map[string]guarded{}, ended: map[int]bool{}, pending: make(chan struct{}, 1)}
 }
 
-// watch watches the process of a name in place of any other. One that can't be
-// watched is found by the next look at the host.
+// watch watches the process of a name instead of any other. If that fails, the next observation finds the end.
 func (g *guard) watch(name string, number int, id proc.Ident) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -47,17 +45,17 @@ func (g *guard) died(name string, number int, id proc.Ident) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.on[name].Ident != id {
-		return // we have stopped it
+		return // the daemon stopped it
 	}
 	delete(g.on, name)
 	g.ended[number] = true
 	select {
 	case g.pending <- struct{}{}:
-	default: // told already
+	default: // already signaled
 	}
 }
 
-// leave forgets the process of a name: it is about to be stopped.
+// leave forgets the process of a name, which is about to be stopped.
 func (g *guard) leave(name string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -71,9 +69,8 @@ func (g *guard) drop(name string) {
 	}
 }
 
-// Watch tells the numbers of the network instances of which a helper has ended by
-// itself, until ctx ends. It knows every helper that was
-// observed, and each start is observed after it. Meanwhile it keeps their outputs short.
+// Watch emits the numbers of the network instances whose helper has ended by itself, until ctx ends. It knows every
+// helper that was observed, and each start is observed. It also truncates the helpers' outputs.
 func (h *Helpers) Watch(ctx context.Context, emit func(numbers []int)) {
 	round := time.NewTimer(outRound)
 	defer round.Stop()
@@ -94,7 +91,7 @@ func (h *Helpers) Watch(ctx context.Context, emit func(numbers []int)) {
 	}
 }
 
-// Close ends the watches; the helpers run on.
+// Close ends the watches; the helpers keep running.
 func (h *Helpers) Close() {
 	h.guard.mu.Lock()
 	defer h.guard.mu.Unlock()

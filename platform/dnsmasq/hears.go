@@ -14,16 +14,15 @@ import (
 	"edgespan/platform/proc"
 )
 
-// hears says whether a process that gave no answer has taken every question that reached
-// it: it listens at p's address and nothing waits in its socket. Then the question or the
-// answer was lost on the way, as where the machine can track no further flow, and another
-// process in its place would be heard as little. One that hangs lets questions wait.
+// hears reports whether a process that did not answer has read every query that reached it: it listens at p's address
+// and its socket has no unread data. Then the query or the answer was lost on the way, for example because the machine
+// can track no more flows, and a replacement would not help. A process that hangs leaves queries unread.
 func hears(id proc.Ident, p netstate.Probe) bool {
 	addr, err := netip.ParseAddrPort(p.Addr)
 	if err != nil || !id.Alive() {
 		return false
 	}
-	table, err := os.Open(fmt.Sprintf("/proc/%d/net/udp", id.Pid)) // of the namespace that it is in
+	table, err := os.Open(fmt.Sprintf("/proc/%d/net/udp", id.Pid)) // of the process's namespace
 	if err != nil {
 		return false
 	}
@@ -32,11 +31,10 @@ func hears(id proc.Ident, p netstate.Probe) bool {
 	return found && !waiting && holds(id.Pid, inode)
 }
 
-// socketAt finds the UDP socket of an address in /proc/net/udp (proc(5)), and says whether
-// octets wait in it.
+// socketAt finds the UDP socket of an address in /proc/net/udp (proc(5)), and reports whether it has unread data.
 func socketAt(table io.Reader, addr netip.AddrPort) (inode string, waiting, found bool) {
 	ip := addr.Addr().AsSlice()
-	slices.Reverse(ip) // a word of the host's order, which is little-endian wherever we run
+	slices.Reverse(ip) // in host order, which is little-endian on all supported machines
 	local := fmt.Sprintf("%s:%04X", strings.ToUpper(hex.EncodeToString(ip)), addr.Port())
 	for s := bufio.NewScanner(table); s.Scan(); {
 		// sl local_address rem_address st tx_queue:rx_queue tr:tm->when retrnsmt uid timeout inode …
@@ -50,7 +48,7 @@ func socketAt(table io.Reader, addr netip.AddrPort) (inode string, waiting, foun
 	return "", false, false
 }
 
-// holds says whether a process has a socket open.
+// holds reports whether a process has a socket open.
 func holds(pid int, inode string) bool {
 	folder := fmt.Sprintf("/proc/%d/fd", pid)
 	entries, _ := os.ReadDir(folder)

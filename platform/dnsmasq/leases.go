@@ -27,8 +27,7 @@ type lease struct {
 	line      string
 }
 
-// readLeases reads a lease file; lines that are no IPv4 lease of an Ethernet client
-// are left out.
+// readLeases parses a lease file. It leaves out lines that are not an IPv4 lease of an Ethernet client.
 func readLeases(text string) []lease {
 	var ls []lease
 	for _, line := range strings.Split(text, "\n") {
@@ -47,7 +46,7 @@ func readLeases(text string) []lease {
 	return ls
 }
 
-// stale are the leases of clients that their address is not reserved for.
+// stale returns the leases whose address is not reserved for their client.
 func stale(ls []lease, reserved map[string]string) []lease {
 	return slices.DeleteFunc(ls, func(l lease) bool { return reserved[l.addr] == l.mac })
 }
@@ -60,8 +59,8 @@ func leaseText(path string) (string, error) {
 	return string(b), nil
 }
 
-// pruneLeases takes stale leases out of the file of a helper that doesn't run: it
-// reads them at its start only.
+// pruneLeases removes stale leases from the file of a helper that is not running: a helper reads the file only at its
+// start.
 func pruneLeases(folder string, w *netstate.Leases) error {
 	if w == nil {
 		return nil
@@ -87,12 +86,11 @@ func pruneLeases(folder string, w *netstate.Leases) error {
 	return nil
 }
 
-// dropLeases makes a running helper give up stale leases, as a client does that is
-// done with its own: by a DHCPRELEASE (RFC 2131 §4.4.6) each. It returns once the
-// lease file has none; a datagram that got lost is sent again.
+// dropLeases makes a running helper drop stale leases with a DHCPRELEASE for each (RFC 2131 §4.4.6), as the client
+// would. It returns once the lease file has none, and repeats lost datagrams.
 //
-// dnsmasq empties the file and then writes it, and does one thing at a time: what
-// reads the same before and after it has answered a question is the whole file.
+// dnsmasq truncates the file and then writes it, in a single thread. So a text that is the same before and after
+// dnsmasq has answered a query is complete.
 func (h *Helpers) dropLeases(ctx context.Context, id proc.Ident, p netstate.Process) error {
 	w := p.Leases
 	if w == nil {
@@ -128,9 +126,8 @@ func (h *Helpers) dropLeases(ctx context.Context, id proc.Ident, p netstate.Proc
 	}
 }
 
-// release sends one DHCPRELEASE to the helper. It comes from the node itself, over a
-// socket bound to the helper's link, which the kernel then names as the one that it
-// came in by.
+// release sends one DHCPRELEASE to the helper from the node itself. The socket is bound to the helper's link, so that
+// the kernel reports that link as the incoming one.
 func (h *Helpers) release(ctx context.Context, w *netstate.Leases, l lease) error {
 	msg, err := releaseMessage(w.Server, l)
 	if err != nil {
@@ -147,8 +144,8 @@ func (h *Helpers) release(ctx context.Context, w *netstate.Leases, l lease) erro
 	})
 }
 
-// dialServer opens a socket to the helper's DHCP server, bound to its link. The calling
-// thread is in the helper's namespace.
+// dialServer opens a socket to the helper's DHCP server, bound to its link. The calling thread is in the helper's
+// namespace.
 func dialServer(ctx context.Context, w *netstate.Leases) (net.Conn, error) {
 	d := net.Dialer{Control: func(_, _ string, c syscall.RawConn) error {
 		var err error
@@ -185,7 +182,7 @@ const (
 
 var dhcpMagic = []byte{99, 130, 83, 99}
 
-// request begins a request of a client that has an address, up to its options.
+// request returns the start of a message from a client that has an address, up to the options.
 func request(mac net.HardwareAddr, addr netip.Addr) []byte {
 	m := make([]byte, offOptions, minBootp)
 	m[0], m[1], m[2] = bootRequest, hwEthernet, byte(len(mac))
@@ -194,7 +191,7 @@ func request(mac net.HardwareAddr, addr netip.Addr) []byte {
 	return append(m, dhcpMagic...)
 }
 
-// releaseMessage is the DHCPRELEASE of a lease, as its client would send it.
+// releaseMessage returns the DHCPRELEASE of a lease, as its client would send it.
 func releaseMessage(server string, l lease) ([]byte, error) {
 	mac, err := net.ParseMAC(l.mac)
 	if err != nil {

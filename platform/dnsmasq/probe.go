@@ -14,27 +14,25 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// tryTime is how long one question waits: a port that nobody listens on answers
-// at once, an address that is not there yet never does.
+// tryTime is the time limit of one query: a port without a listener answers at once, a missing address never.
 const tryTime = 200 * time.Millisecond
 
-// pause is the time between two questions to a server that is not up yet.
+// pause is the time between two queries to a server that is not up yet.
 const pause = 5 * time.Millisecond
 
-// answers asks p's question once from the namespace and says whether the answer has
-// the address that p wants; if it wants none, any answer will do, NXDOMAIN too
-// (RFC 1035 §4.1.1).
+// answers sends p's query once from the namespace and checks that the answer has the address that p expects. If it
+// expects none, any answer will do, even NXDOMAIN (RFC 1035 §4.1.1).
 func answers(ctx context.Context, netns string, p netstate.Probe) error {
 	ctx, cancel := context.WithTimeout(ctx, tryTime)
 	defer cancel()
 	q := new(dns.Msg)
 	q.SetQuestion(dns.Fqdn(p.Name), dns.TypeA)
-	q.RecursionDesired = false // only what it knows by itself, no server beyond
+	q.RecursionDesired = false // no upstream server
 	var conn net.Conn
 	err := proc.In(netns, func() error {
 		var err error
-		// From the address that the guard does not track: the answer comes also where the machine can
-		// track no more flows. A host without the whole of 127.0.0.0/8 on lo has no such address.
+		// The firewall does not track flows from this address, so the answer arrives even if the machine can track no more
+		// flows. A host without all of 127.0.0.0/8 on lo lacks the address.
 		conn, err = (&net.Dialer{LocalAddr: &net.UDPAddr{IP: net.ParseIP(netstate.AskingAddr)}}).DialContext(ctx, "udp4",
 			p.Addr)
 		if errors.Is(err, unix.EADDRNOTAVAIL) {
@@ -59,7 +57,7 @@ func answers(ctx context.Context, netns string, p netstate.Probe) error {
 		len(r.Answer), p.IP)
 }
 
-// await asks until a good answer comes, the process ends or ctx does.
+// await repeats the query until a good answer arrives, the process ends or ctx does.
 func await(ctx context.Context, netns string, p netstate.Probe, id proc.Ident) error {
 	for {
 		err := answers(ctx, netns, p)

@@ -23,27 +23,27 @@ const (
 	stateFile = "process.json"
 	outFile   = "out"
 	stopGrace = time.Second
-	lastWords = 2 << 10 // octets of output in an error
+	lastWords = 2 << 10 // bytes of output in an error
 	probeTime = 3 * time.Second
 	listTime  = 3 * time.Second // of a listing of all processes
-	// bornAtLeast is how many starts are remembered before it is asked which of them live.
+	// bornAtLeast is the number of new starts after which ended processes are dropped from born.
 	bornAtLeast = 64
 )
 
 // Helpers are the helper processes of one run directory.
 type Helpers struct {
 	run   *proc.Runner
-	netns string // where its questions are asked from, "" for the process's own
+	netns string // where queries are sent from; "" for the process's own
 	dir   string
 	procs *dump.Shared[[]proc.Process]
 
 	mu    sync.Mutex
 	born  []proc.Process // nil: not listed yet
-	lived int            // of these, when it was last asked who lives
+	lived int            // how many of these were alive at the last check
 	guard *guard
 }
 
-// New makes the Helpers whose folders lie below the run directory dir.
+// New returns the Helpers whose folders are below the run directory dir.
 func New(run *proc.Runner, netnsPath, dir string) *Helpers {
 	return &Helpers{
 		run: run, netns: netnsPath, dir: dir,
@@ -52,8 +52,8 @@ func New(run *proc.Runner, netnsPath, dir string) *Helpers {
 	}
 }
 
-// state is the memory of one process in its folder. It is written before the
-// start, without an identity, and after it.
+// state is the record of one process in its folder. It is written before the start, without an identity, and again
+// after it.
 type state struct {
 	proc.Ident
 	Argv   []string       `json:"argv"`
@@ -63,20 +63,19 @@ type state struct {
 	Bridge int            `json:"bridge"` // index of the link that it serves
 }
 
-// Environment is what a helper stands on: a bridge made anew has another index, and a
-// helper that was bound to the old one serves nobody. A question to an address
-// that is not there says nothing about the helper.
+// Environment is what a helper depends on. A recreated bridge has another index, and a helper bound to the old one
+// serves no clients. A query to a missing address says nothing about the helper.
 type Environment struct {
-	Bridge    int             // link index, 0: there is none
+	Bridge    int             // link index; 0 without a bridge
 	Addresses map[string]bool // of the network's links, without prefix length
-	Lost      bool            // the run folder of a network of which something is on the host
+	Lost      bool            // the run folder is missing although the network has objects on the host
 }
 
 func (h *Helpers) folder(name string) string { return filepath.Join(h.dir, name) }
 
-// Start starts p, or replaces what runs in its folder, and returns when its probe was answered, or when ctx ends for
-// a process that hears. If another's ctx ends before that the process is stopped and the error tells the end of its
-// output. bridge is the index of the link that it serves.
+// Start starts p, or replaces the process in its folder, and returns when its probe is answered, or when ctx ends for
+// a process that hears. For any other process whose ctx ends first, it stops the process and returns an error with the
+// end of its output. bridge is the index of the link that p serves.
 func (h *Helpers) Start(ctx context.Context, p netstate.Process, bridge int) error {
 	if len(p.Argv) == 0 {
 		return errors.New("no command")
@@ -85,7 +84,7 @@ func (h *Helpers) Start(ctx context.Context, p netstate.Process, bridge int) err
 	if err := h.stop(ctx, p.Name, p.Argv); err != nil {
 		return err
 	}
-	// dnsmasq reads as nobody and keeps its leases here.
+	// dnsmasq reads the folder as nobody and stores its leases there.
 	if err := errors.Join(os.MkdirAll(folder, 0o755), os.Chmod(folder, 0o755)); err != nil {
 		return fmt.Errorf("make folder: %w", err)
 	}
@@ -113,8 +112,8 @@ func (h *Helpers) Start(ctx context.Context, p netstate.Process, bridge int) err
 	return nil
 }
 
-// Reload makes p read its files again (SIGHUP) and drop the leases that don't agree
-// with them. It is recorded last, so that one that was cut short is done again.
+// Reload makes p read its files again (SIGHUP) and drop the leases that don't agree with them. It records the reload
+// last, so that an interrupted one is repeated.
 func (h *Helpers) Reload(ctx context.Context, p netstate.Process) error {
 	st, err := read(h.folder(p.Name))
 	if err != nil {
@@ -133,8 +132,7 @@ func (h *Helpers) Reload(ctx context.Context, p netstate.Process) error {
 	return write(h.folder(p.Name), st)
 }
 
-// Stop stops the process of a folder and removes the folder; what is not there
-// is no error.
+// Stop stops the process of a folder and removes the folder. A missing process is no error.
 func (h *Helpers) Stop(ctx context.Context, p netstate.Process) error {
 	if err := h.stop(ctx, p.Name, p.Argv); err != nil {
 		return err
@@ -145,13 +143,12 @@ func (h *Helpers) Stop(ctx context.Context, p netstate.Process) error {
 	return nil
 }
 
-// stop stops the recorded process, and any other with one of these command lines
-// that names a file of ours: a crash between a start and its record leaves one
-// that nobody knows by pid.
+// stop stops the recorded process, and any other that has one of these command lines and names a file of the run
+// folder: a crash between a start and its record leaves a process with an unknown pid.
 func (h *Helpers) stop(ctx context.Context, name string, argv []string) error {
 	st, err := read(h.folder(name))
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
-		st = state{} // unreadable: only the command line tells
+		st = state{} // unreadable: only the command line identifies it
 	}
 	h.guard.leave(name)
 	if running(st) {
@@ -174,9 +171,9 @@ func (h *Helpers) stop(ctx context.Context, name string, argv []string) error {
 	return nil
 }
 
-// births finds processes of this run folder: those that ran when it was first asked for, and
-// all that were started since. One that an earlier life left without a record is among the
-// former; a listing for each start would cost more than the start.
+// births returns matching processes of this run folder: those that ran at the first call, and all that were started
+// since. The former include those that an earlier daemon started and did not record. A listing for each start would
+// cost more than the start.
 func (h *Helpers) births(ctx context.Context, which func(proc.Process) bool) ([]proc.Process, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -201,7 +198,7 @@ func (h *Helpers) births(ctx context.Context, which func(proc.Process) bool) ([]
 	return found, nil
 }
 
-// bear notes a process that was just started.
+// bear records a process that was just started.
 func (h *Helpers) bear(id proc.Ident, argv []string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -209,13 +206,13 @@ func (h *Helpers) bear(id proc.Ident, argv []string) {
 		return
 	}
 	h.born = append(h.born, proc.Process{Ident: id, Argv: argv})
-	if len(h.born) > 2*h.lived+bornAtLeast { // what has ended goes now and then: to ask costs a look at each
+	if len(h.born) > 2*h.lived+bornAtLeast { // drop ended ones only now and then: that checks each process
 		h.born = slices.DeleteFunc(h.born, func(p proc.Process) bool { return !p.Alive() })
 		h.lived = len(h.born)
 	}
 }
 
-// names says whether a command line names a file of the run folder.
+// names reports whether a command line names a file of the run folder.
 func (h *Helpers) names(argv []string) bool {
 	return slices.ContainsFunc(argv, func(a string) bool { return strings.Contains(a, h.dir+"/") })
 }
@@ -235,7 +232,7 @@ func (h *Helpers) strays(ctx context.Context, lines ...[]string) ([]proc.Ident, 
 	}
 	var found []proc.Ident
 	for _, p := range all {
-		// Another may have taken the pid between the listing's two looks at it.
+		// Another process may have taken the pid since the listing.
 		if p.Alive() && slices.ContainsFunc(lines, func(argv []string) bool { return sameCommand(p.Cmdline(), argv) }) {
 			found = append(found, p.Ident)
 		}
@@ -243,8 +240,8 @@ func (h *Helpers) strays(ctx context.Context, lines ...[]string) ([]proc.Ident, 
 	return found, nil
 }
 
-// sameCommand says whether a command line is argv. The program's own name may
-// have been rewritten by an interpreter or a wrapper found through PATH.
+// sameCommand reports whether a command line is argv. An interpreter or a wrapper found through PATH may have changed
+// the program's own name.
 func sameCommand(have, argv []string) bool {
 	if len(argv) == 0 || len(have) < len(argv) {
 		return false
@@ -257,10 +254,9 @@ func sameCommand(have, argv []string) bool {
 
 func running(st state) bool { return sameCommand(st.Cmdline(), st.Argv) }
 
-// Observe lists the running processes of network instance n. When probe is set,
-// one that does not answer within 3 s, and does not hear, differs from anything desired, as does one that has
-// ended or whose bridge was made anew: each is to be replaced. A process of a network
-// that has lost its run folder is found by its command line.
+// Observe lists the running processes of network instance n. It marks a process as different from any desired one, so
+// that it is replaced, if it has ended, if its bridge was recreated, or, with probe, if it does not answer within 3 s
+// and does not hear. If the network has lost its run folder, Observe finds the processes by their command lines.
 func (h *Helpers) Observe(ctx context.Context, n int, on Environment, probe bool) (netstate.State, error) {
 	base := filepath.Join("ni", fmt.Sprint(n))
 	entries, err := os.ReadDir(h.folder(base))
@@ -277,12 +273,12 @@ func (h *Helpers) Observe(ctx context.Context, n int, on Environment, probe bool
 		name := filepath.Join(base, e.Name())
 		st, err := read(h.folder(name))
 		if errors.Is(err, os.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
-			continue // no helper's folder
+			continue // not the folder of a helper
 		}
 		p := netstate.Process{Name: name, Argv: st.Argv, Digest: st.Digest, Reload: st.Reload, Probe: st.Probe}
 		switch {
 		case err != nil:
-			p.Digest = "unreadable" // differs, so it is replaced
+			p.Digest = "unreadable" // different, so it is replaced
 		case !running(st):
 			p.Digest = "ended"
 		case st.Bridge != on.Bridge:
@@ -298,7 +294,7 @@ func (h *Helpers) Observe(ctx context.Context, n int, on Environment, probe bool
 	return s, ctx.Err()
 }
 
-// lost lists the processes that were started from a network's run folder, which is gone.
+// lost lists the processes that were started from a network's run folder, which is missing.
 func (h *Helpers) lost(ctx context.Context, base string) (netstate.State, error) {
 	all, err := h.procs.Get(ctx)
 	if err != nil {
@@ -352,7 +348,7 @@ func write(folder string, st state) error {
 	return nil
 }
 
-// tail is the end of a process's output in one line.
+// tail returns the end of a process's output on one line.
 func tail(path string) string {
 	b, err := os.ReadFile(path)
 	if err != nil {

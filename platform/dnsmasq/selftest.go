@@ -15,16 +15,13 @@ import (
 	"edgespan/platform/proc"
 )
 
-// testTime bounds the self-test of one helper. A reservation that was just written is
-// read by the helper within milliseconds, so a client that is not known yet is asked
-// for again until then.
+// testTime bounds the self-test of one helper. A helper reads a new reservation within milliseconds, so the test
+// repeats the query of an unknown client until then.
 const testTime = 2 * time.Second
 
-// Test asks a running helper what it promises, and names each promise that does not
-// hold: its DNS answers with the gateway's own name and address, and its DHCP server
-// answers each client with its reservation's name. It asks from the node itself, as
-// dropLeases does, with a DHCPINFORM (RFC 2131 §4.3.5): that leases nothing and sends
-// nothing to the apps.
+// Test checks a running helper and returns each failure: its DNS must answer with the gateway's name and address, and
+// its DHCP server must answer each client with the name of its reservation. Like dropLeases, it sends from the node
+// itself. It sends a DHCPINFORM (RFC 2131 §4.3.5), which creates no lease and sends nothing to the apps.
 func (h *Helpers) Test(ctx context.Context, p netstate.Process) []netstate.Failure {
 	ctx, cancel := context.WithTimeout(ctx, testTime)
 	defer cancel()
@@ -52,14 +49,14 @@ func (h *Helpers) Test(ctx context.Context, p netstate.Process) []netstate.Failu
 		switch {
 		case errors.As(err, &unknown):
 			fs = append(fs, fail(c.Of, "DHCP of the gateway: %v", err))
-		case err != nil: // no answer for one is none for any
+		case err != nil: // no answer for one client is none for any
 			return append(fs, fail(p.ID(), "DHCP of the gateway: %v", err))
 		}
 	}
 	return fs
 }
 
-// again asks until there is no error, and says the last one when ctx has ended.
+// again calls ask until it succeeds, and returns the last error when ctx has ended.
 func again(ctx context.Context, ask func() error) error {
 	for {
 		err := ask()
@@ -74,15 +71,14 @@ func again(ctx context.Context, ask func() error) error {
 	}
 }
 
-// unknownClient is the error of a client that the server answers, but not by its
-// reservation.
+// unknownClient is the error for a client that the server answers, but not by its reservation.
 type unknownClient struct{ mac, want, got string }
 
 func (u unknownClient) Error() string {
 	return fmt.Sprintf("%s is answered with the name %q: must be %q", u.mac, u.got, u.want)
 }
 
-// inform asks the DHCP server once for the parameters of a client.
+// inform sends one DHCPINFORM and checks the parameters for a client.
 func inform(conn net.Conn, w *netstate.Leases, c netstate.Client) error {
 	id := rand.Uint32()
 	msg, err := informMessage(w.Server, c.MAC, id)
@@ -103,7 +99,7 @@ func inform(conn net.Conn, w *netstate.Leases, c netstate.Client) error {
 		}
 		name, ok := informed(answer[:n], id)
 		if !ok {
-			continue // the answer to a question that was given up
+			continue // the answer to an abandoned query
 		}
 		if c.Name != "" && name != c.Name {
 			return unknownClient{c.MAC, c.Name, name}
@@ -112,8 +108,8 @@ func inform(conn net.Conn, w *netstate.Leases, c netstate.Client) error {
 	}
 }
 
-// informMessage is the DHCPINFORM of a client that asks for its host name. It names
-// the server's own address as the client's, so that the answer comes to who asks.
+// informMessage returns the DHCPINFORM of a client that requests its host name. Its client address is the server's
+// own, so that the answer comes back to this node.
 func informMessage(server, mac string, id uint32) ([]byte, error) {
 	hw, err := net.ParseMAC(mac)
 	if err != nil {
@@ -129,8 +125,7 @@ func informMessage(server, mac string, id uint32) ([]byte, error) {
 	return append(m, make([]byte, max(0, minBootp-len(m)))...), nil
 }
 
-// informed reads the host name out of the answer to request id; ok is false if it is
-// no such answer.
+// informed returns the host name in the answer to request id; ok is false if m is no such answer.
 func informed(m []byte, id uint32) (name string, ok bool) {
 	if len(m) < offOptions+len(dhcpMagic) || m[0] != bootReply || binary.BigEndian.Uint32(m[offXid:]) != id ||
 		!bytes.Equal(m[offOptions:offOptions+len(dhcpMagic)], dhcpMagic) {

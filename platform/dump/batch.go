@@ -5,23 +5,22 @@ import (
 	"sync"
 )
 
-// Batch does what many callers want in one turn where that costs the same as for one
-// of them. What comes while a turn is under way goes together in the next.
+// Batch runs a function once for the items of many callers, where that costs as much as for one item. Items that
+// arrive during a run are in the next one.
 type Batch[T any] struct {
 	do func([]T)
 
 	mu      sync.Mutex
 	waiting []T
-	done    chan struct{} // closed when what waits is done
+	done    chan struct{} // closed when the waiting items are done
 	running bool
 }
 
-// NewBatch makes a Batch of a function that does all that it is given. What became of
-// each it notes in the items themselves.
+// NewBatch returns a Batch of a function that processes all given items and stores the results in the items.
 func NewBatch[T any](do func([]T)) *Batch[T] { return &Batch[T]{do: do} }
 
-// Do gives an item to the next turn and returns when that has ended, or with the
-// context's error before: the item may still be done then, and belongs to the turn.
+// Do adds an item to the next run and returns when that run has ended, or with the context's error before it. After
+// that error the run may still process the item.
 func (b *Batch[T]) Do(ctx context.Context, item T) error {
 	select {
 	case <-b.Begin(item):
@@ -31,7 +30,7 @@ func (b *Batch[T]) Do(ctx context.Context, item T) error {
 	}
 }
 
-// Begin gives an item to the next turn, and returns what is closed when that has ended.
+// Begin adds an item to the next run and returns a channel that is closed when the run has ended.
 func (b *Batch[T]) Begin(item T) <-chan struct{} {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -46,7 +45,7 @@ func (b *Batch[T]) Begin(item T) <-chan struct{} {
 	return b.done
 }
 
-// loop takes turns until nothing waits.
+// loop runs until no item waits.
 func (b *Batch[T]) loop() {
 	for {
 		b.mu.Lock()

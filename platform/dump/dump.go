@@ -1,12 +1,11 @@
-// Package dump lets many callers share one listing of the host, because a
-// listing costs the same whether one network or all of them look at it.
+// Package dump lets many callers share one listing of the host, because a listing costs the same for one network as
+// for all.
 //
-// It never answers with a listing that began before the caller asked, so a
-// caller always sees its own last change.
+// It never returns a listing that began before the call, so a caller always sees its own last change.
 //
-// Callers who come in a crowd, as a thousand networks that start together, are gathered: after
-// a listing that many shared the next one rests for up to three times as long as that took, so
-// that listings which grow with the host take a bounded share of it and serve the more.
+// After a listing that many callers shared, the next one waits for up to three times as long as that took. So when a
+// thousand networks start together, listings that grow with the host take a bounded share of the time and serve more
+// callers.
 package dump
 
 import (
@@ -15,15 +14,15 @@ import (
 	"time"
 )
 
-// Shared is one kind of listing; at most one of it runs at a time.
+// Shared is one kind of listing. At most one listing runs at a time.
 type Shared[T any] struct {
 	read    func(context.Context) (T, error)
 	timeout time.Duration
 
 	mu      sync.Mutex
-	next    *call[T] // not begun yet: whoever asks now may join it
+	next    *call[T] // not begun yet: new callers join it
 	running bool
-	rest    time.Time // until when the next one waits for more to join it
+	rest    time.Time // until then the next one waits for more callers
 }
 
 type call[T any] struct {
@@ -34,17 +33,17 @@ type call[T any] struct {
 }
 
 const (
-	maxRests    = 3 // times the length of a listing
+	maxRests    = 3 // multiple of a listing's duration
 	longestRest = time.Second
 )
 
-// New makes a Shared of a function that lists; each call of it has timeout.
+// New returns a Shared of a function that lists. timeout bounds each call of the function.
 func New[T any](timeout time.Duration, read func(context.Context) (T, error)) *Shared[T] {
 	return &Shared[T]{read: read, timeout: timeout}
 }
 
-// Get returns a listing that began after Get was called, or the context's error.
-// Callers share the value and must not change it.
+// Get returns a listing that began after Get was called, or the context's error. Callers share the value and must not
+// change it.
 func (s *Shared[T]) Get(ctx context.Context) (T, error) {
 	s.mu.Lock()
 	if s.next == nil {
@@ -66,7 +65,7 @@ func (s *Shared[T]) Get(ctx context.Context) (T, error) {
 	}
 }
 
-// loop lists until nobody has asked since the last listing began.
+// loop lists until there was no call since the last listing began.
 func (s *Shared[T]) loop() {
 	for {
 		s.mu.Lock()
@@ -82,7 +81,7 @@ func (s *Shared[T]) loop() {
 	}
 }
 
-// list makes one listing for all that have asked by now.
+// list runs one listing for all present callers.
 func (s *Shared[T]) list() {
 	s.mu.Lock()
 	c := s.next

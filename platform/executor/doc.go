@@ -1,8 +1,7 @@
-// Package executor runs what peers are described to run: processes that outlive the daemon, and
-// units of systemd. What it started it knows again after any crash: by pid and start time, and by
-// a mark in the process's environment, so that nothing is started twice.
+// Package executor runs the executors that peers describe: processes that outlive the daemon, and systemd units. After
+// any crash it recognizes what it started by pid and start time, and by a mark in the process's environment, so that
+// it starts nothing twice.
 //
-// It never decides whether something shall run, when a start is tried again, or what an exit code
-// means to people (config/stateloop/peer/task does), and never touches a process or a unit that it did
-// not start.
+// It never decides whether an executor should run, when to retry a start, or what an exit code means
+// (config/stateloop/peer/task does), and never touches a process or a unit that it did not start.
 package executor

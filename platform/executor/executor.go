@@ -29,29 +29,29 @@ const (
 	mark       = "EDGESPAN_EXECUTOR" // its value is the folder
 	path       = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 	stopGrace  = 10 * time.Second
-	maxOutput  = 1 << 20 // octets of output that are kept between two checks
-	lastWords  = 512     // octets of output in a reason
+	maxOutput  = 1 << 20 // bytes of output kept between two checks
+	lastWords  = 512     // bytes of output in a reason
 	systemdDir = "/run/systemd/system"
 )
 
-// once runs a command and leaves its exit code, whoever lives then: the file is "$0".
+// once runs a command and writes its exit code to the file "$0", even if no daemon runs then.
 const once = `"$@"; c=$?; echo $c >"$0.new" && mv "$0.new" "$0"`
 
-// Executors are those of one run directory. One executor gets one call at a time.
+// Executors are the executors of one run directory. Each executor must have at most one call at a time.
 type Executors struct {
 	run     *proc.Runner
 	dir     string
-	systemd string        // there is one where this folder is
-	grace   time.Duration // from the request to end to the kill
+	systemd string        // folder that exists where systemd runs
+	grace   time.Duration // between SIGTERM and SIGKILL
 
 	mu      sync.Mutex
 	ended   func(id string)
 	watched map[string]proc.Ident // by id
-	codes   map[proc.Ident]int    // of our own children that have ended
-	kept    map[string]keptState  // by id: reading costs more than all the rest of a check
+	codes   map[proc.Ident]int    // of ended child processes
+	kept    map[string]keptState  // by ID: reading the file would cost more than the rest of a check
 }
 
-// New makes the Executors whose folders lie below the run directory dir.
+// New returns the Executors whose folders are below the run directory dir.
 func New(run *proc.Runner, dir string) *Executors {
 	return &Executors{
 		run: run, dir: filepath.Join(dir, folderName), systemd: systemdDir, grace: stopGrace,
@@ -59,14 +59,14 @@ func New(run *proc.Runner, dir string) *Executors {
 	}
 }
 
-// Ended has f called, from any goroutine, when a process has ended by itself.
+// Ended sets a function to call, from any goroutine, when a process has ended by itself.
 func (x *Executors) Ended(f func(id string)) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.ended = f
 }
 
-// normal is an executor as its folder spells it.
+// normal returns an executor in the form that its folder has.
 func normal(e netstate.Executor) netstate.Executor {
 	if len(e.Env) == 0 {
 		e.Env = nil
@@ -77,12 +77,12 @@ func normal(e netstate.Executor) netstate.Executor {
 	return e
 }
 
-// folder does not depend on what an id may hold.
+// folder returns the folder of an ID, whatever characters the ID contains.
 func (x *Executors) folder(id string) string {
 	return filepath.Join(x.dir, uuid.NewSHA1(uuid.NameSpaceOID, []byte(id)).String())
 }
 
-// List lists the executors of which anything is on the host.
+// List returns the IDs of the executors that have anything on the host.
 func (x *Executors) List(context.Context) ([]string, error) {
 	entries, err := os.ReadDir(x.dir)
 	if errors.Is(err, os.ErrNotExist) {
@@ -100,7 +100,7 @@ func (x *Executors) List(context.Context) ([]string, error) {
 	return ids, nil
 }
 
-// Has says whether anything of an executor is on the host.
+// Has reports whether an executor has anything on the host.
 func (x *Executors) Has(_ context.Context, id string) (bool, error) {
 	_, err := os.Stat(x.folder(id))
 	if errors.Is(err, os.ErrNotExist) {
@@ -109,7 +109,7 @@ func (x *Executors) Has(_ context.Context, id string) (bool, error) {
 	return err == nil, err
 }
 
-// Check says how an executor is, and why it is not otherwise.
+// Check returns the condition of an executor and the reason for it.
 func (x *Executors) Check(ctx context.Context, e netstate.Executor) (netstate.Condition, string, error) {
 	folder := x.folder(e.ID)
 	e = normal(e)
@@ -125,7 +125,7 @@ func (x *Executors) Check(ctx context.Context, e netstate.Executor) (netstate.Co
 		return x.unit(ctx, e.Unit)
 	}
 	cut(filepath.Join(folder, outFile))
-	if st.Pid == 0 { // a crash between the start and its record
+	if st.Pid == 0 { // crash between the start and its record
 		if st.Ident, err = x.adopt(folder, st); err != nil {
 			return netstate.Missing, "", err
 		}
@@ -156,8 +156,8 @@ func (x *Executors) Check(ctx context.Context, e netstate.Executor) (netstate.Co
 	return netstate.Spoilt, why, nil
 }
 
-// adopt finds a process by its mark: the oldest one is what was started. Anybody can give a
-// process of theirs such an environment; only one of our own user's is taken for what we started.
+// adopt finds a process by its mark; the oldest one is the process that was started. Any user can set the mark, so
+// only processes of this process's user count.
 func (x *Executors) adopt(folder string, st state) (proc.Ident, error) {
 	found, err := proc.Marked(mark + "=" + folder)
 	found = slices.DeleteFunc(found, func(id proc.Ident) bool { return !id.Own() })
@@ -173,7 +173,7 @@ func (x *Executors) adopt(folder string, st state) (proc.Ident, error) {
 	return st.Ident, write(folder, st)
 }
 
-// code is how a process has ended.
+// code returns how a process ended.
 func (x *Executors) code(folder string, st state) (int, bool) {
 	if text, err := os.ReadFile(filepath.Join(folder, exitFile)); err == nil {
 		code, err := strconv.Atoi(strings.TrimSpace(string(text)))
@@ -185,7 +185,7 @@ func (x *Executors) code(folder string, st state) (int, bool) {
 	return code, known
 }
 
-// watch has the end of a process told, once for each.
+// watch reports the end of a process, once.
 func (x *Executors) watch(id string, p proc.Ident) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -207,7 +207,7 @@ func (x *Executors) notify(id string, p proc.Ident) {
 	}
 }
 
-// Make starts an executor, in place of what runs under its id.
+// Make starts an executor and replaces what runs with its ID.
 func (x *Executors) Make(ctx context.Context, e netstate.Executor) error {
 	if err := x.Remove(ctx, e.ID); err != nil {
 		return err
@@ -231,7 +231,7 @@ func (x *Executors) Make(ctx context.Context, e netstate.Executor) error {
 	}
 	for _, key := range slices.Sorted(maps.Keys(e.Env)) {
 		if key != mark {
-			spec.Env = append(spec.Env, key+"="+e.Env[key]) // of a key twice the last one counts
+			spec.Env = append(spec.Env, key+"="+e.Env[key]) // the last one counts if a key repeats
 		}
 	}
 	if e.Once {
@@ -250,15 +250,14 @@ func (x *Executors) Make(ctx context.Context, e netstate.Executor) error {
 		return errors.Join(err, os.RemoveAll(folder))
 	}
 	x.mu.Lock()
-	x.watched[e.ID] = p // Ended tells of it
+	x.watched[e.ID] = p // reported by Ended
 	x.mu.Unlock()
 	started <- p
 	st.Ident = p
 	return write(folder, st)
 }
 
-// Remove ends an executor and all that it started, and removes its folder. What is not there is
-// no error.
+// Remove ends an executor with all its processes, and removes its folder. A missing executor is no error.
 func (x *Executors) Remove(ctx context.Context, id string) error {
 	folder := x.folder(id)
 	st, err := read(folder)
@@ -269,7 +268,7 @@ func (x *Executors) Remove(ctx context.Context, id string) error {
 		return nil
 	}
 	x.mu.Lock()
-	delete(x.watched, id) // its end is wanted
+	delete(x.watched, id) // its end is intended
 	delete(x.codes, st.Ident)
 	delete(x.kept, id)
 	x.mu.Unlock()
@@ -286,7 +285,7 @@ func (x *Executors) Remove(ctx context.Context, id string) error {
 	return nil
 }
 
-// end asks all processes of an executor to end, and kills what is left after a while.
+// end sends SIGTERM to all processes of an executor, and SIGKILL to those that remain after the grace period.
 func (x *Executors) end(ctx context.Context, folder string, first proc.Ident) error {
 	until := time.Now().Add(x.grace)
 	for sig := syscall.SIGTERM; ; {
@@ -294,7 +293,7 @@ func (x *Executors) end(ctx context.Context, folder string, first proc.Ident) er
 		if err != nil {
 			return err
 		}
-		if first.Alive() && !slices.Contains(left, first) { // it has given itself another environment
+		if first.Alive() && !slices.Contains(left, first) { // it has changed its environment
 			left = append(left, first)
 		}
 		if len(left) == 0 {

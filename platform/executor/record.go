@@ -13,22 +13,22 @@ import (
 	"edgespan/platform/store"
 )
 
-// state is the memory of one executor in its folder. It is written before the start, without
-// an identity, and after it.
+// state is the record of one executor in its folder. It is written before the start, without an identity, and again
+// after it.
 type state struct {
 	netstate.Executor
 	proc.Ident
 	Preexisting bool `json:"Stood"` // the unit was running before edgespan: never stop it
 }
 
-// keptState is what was read of a file as it was then.
+// keptState is a cached state with the file's attributes.
 type keptState struct {
 	state
 	at   time.Time
 	size int64
 }
 
-// recall reads a folder's state, or knows it still.
+// recall returns a folder's state, from the cache if the file is unchanged.
 func (x *Executors) recall(id, folder string) (state, error) {
 	info, err := os.Stat(filepath.Join(folder, stateFile))
 	if err != nil {
@@ -73,14 +73,14 @@ func write(folder string, st state) error {
 	return nil
 }
 
-// cut keeps a file of output from growing for ever: its writer appends.
+// cut truncates a file of output that has grown too large; its writer appends.
 func cut(file string) {
 	if info, err := os.Stat(file); err == nil && info.Size() > maxOutput {
 		_ = os.Truncate(file, 0) // or the next time
 	}
 }
 
-// tail is the end of a process's output in one line.
+// tail returns the end of a process's output on one line.
 func tail(file string) string {
 	f, err := os.Open(file)
 	if err != nil {

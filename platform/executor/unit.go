@@ -11,7 +11,7 @@ import (
 	"edgespan/platform/proc"
 )
 
-// systemctl asks systemd. Where there is none the error says so.
+// systemctl runs systemctl. The error says so if the host has no systemd.
 func (x *Executors) systemctl(ctx context.Context, words ...string) (string, error) {
 	if _, err := os.Stat(x.systemd); err != nil {
 		return "", fmt.Errorf("no systemd on this node (%s not found): use an executor with a command",
@@ -20,11 +20,11 @@ func (x *Executors) systemctl(ctx context.Context, words ...string) (string, err
 	return x.run.Run(ctx, "", append([]string{"systemctl"}, words...)...)
 }
 
-// unit says how a unit is, by the words of systemctl(1) is-active.
+// unit returns the condition of a unit by the output of systemctl is-active.
 func (x *Executors) unit(ctx context.Context, name string) (netstate.Condition, string, error) {
 	out, err := x.systemctl(ctx, "is-active", "--", name)
 	word := strings.TrimSpace(out)
-	if word == "" { // it exits 3 for all that is not active, and says which on stdout
+	if word == "" { // exit code 3 means not active; stdout has the state
 		var failed *proc.Error
 		if !errors.As(err, &failed) || ctx.Err() != nil {
 			return netstate.Missing, "", err
@@ -41,7 +41,7 @@ func (x *Executors) unit(ctx context.Context, name string) (netstate.Condition, 
 	return netstate.Missing, "unit " + name + " is " + word, nil
 }
 
-// start starts a unit, and remembers whether it ran before.
+// start starts a unit, and records whether it was running before.
 func (x *Executors) start(ctx context.Context, folder string, e netstate.Executor) error {
 	is, _, err := x.unit(ctx, e.Unit)
 	if err == nil {
@@ -53,7 +53,7 @@ func (x *Executors) start(ctx context.Context, folder string, e netstate.Executo
 	return err
 }
 
-// stop stops a unit that we have started.
+// stop stops a unit, unless it was running before edgespan.
 func (x *Executors) stop(ctx context.Context, st state) error {
 	if st.Preexisting {
 		return nil

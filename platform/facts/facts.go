@@ -1,7 +1,7 @@
-// Package facts reads what of a machine can be in the way of a node: /proc, settings of
-// others, programs. It owns the reading.
+// Package facts reads the facts about a machine that can prevent a node from working: /proc, settings of other
+// programs, installed programs.
 //
-// It never judges what it reads and never changes anything; what it can't read it names.
+// It never interprets what it reads and never changes anything. It reports what it can't read.
 package facts
 
 import (
@@ -28,17 +28,17 @@ var helpers = []string{"dnsmasq", "iptables", "iptables-save", "iptables-restore
 // features are the kernel modules that networks need.
 var features = []string{"bridge", "veth", "br_netfilter", "nf_tables", "nf_conntrack"}
 
-// Reader reads below Root, "/" on a machine; tests give it a folder.
+// Reader reads files below Root, which is "/" on a machine and a folder in tests.
 type Reader struct {
 	Root   string
-	RunDir string // of our node: its dnsmasqs are ours
-	// Iptables asks what iptables can do; nil where nobody knows it. It has a deadline.
+	RunDir string // the node's: dnsmasq processes with files there are its own
+	// Iptables returns the capabilities of iptables, within a time limit of its own. It may be nil.
 	Iptables func(context.Context) netstate.Iptables
-	// Flushable says whether others can flush our tables of nftables; nil where nobody knows it.
+	// Flushable reports whether other programs can flush edgespan's nftables tables. It may be nil.
 	Flushable func() bool
 }
 
-// Read reads everything. It fails only with ctx; what can't be read is in Unknown.
+// Read reads everything. It fails only if ctx ends; Unknown lists what could not be read.
 func (r Reader) Read(ctx context.Context) (netstate.Facts, error) {
 	f := netstate.Facts{Commands: map[string]bool{}, Features: map[string]bool{}, Foreign: map[string]bool{},
 		RPFilter: map[string]int{}}
@@ -74,8 +74,8 @@ func (r Reader) at(parts ...string) string {
 	return filepath.Join(append([]string{r.Root}, parts...)...)
 }
 
-// features: a module is there when it is loaded, built in, or known to modprobe. A
-// machine without a list of modules (a container) tells only of those that are loaded.
+// features reads which features exist. A module exists if it is loaded, built in, or known to modprobe. On a machine
+// without a list of modules (a container), only loaded modules are known.
 func (r Reader) features(f *netstate.Facts) error {
 	release, err := os.ReadFile(r.at("proc/sys/kernel/osrelease"))
 	if err != nil {
@@ -101,7 +101,7 @@ func (r Reader) features(f *netstate.Facts) error {
 	return nil
 }
 
-// listeners reads the socket tables of our namespace (proc_net(5)).
+// listeners reads the socket tables of the process's namespace (proc_net(5)).
 func (r Reader) listeners(f *netstate.Facts) error {
 	owners := map[string]int{} // inode -> index in Listeners
 	for _, table := range []string{"udp", "udp6", "tcp", "tcp6"} {
@@ -130,7 +130,7 @@ func (r Reader) listeners(f *netstate.Facts) error {
 		return nil
 	}
 	for _, pid := range r.pids() {
-		fds, _ := os.ReadDir(r.at("proc", pid, "fd")) // of others: root only
+		fds, _ := os.ReadDir(r.at("proc", pid, "fd")) // only root may read those of other users
 		for _, fd := range fds {
 			link, _ := os.Readlink(r.at("proc", pid, "fd", fd.Name()))
 			inode := strings.TrimSuffix(strings.TrimPrefix(link, "socket:["), "]")
@@ -144,12 +144,12 @@ func (r Reader) listeners(f *netstate.Facts) error {
 	return nil
 }
 
-// ours says whether a process is a dnsmasq of our node.
+// ours reports whether a process is a dnsmasq of this node.
 func (r Reader) ours(pid string, argv []string) bool {
 	return r.comm(pid) == "dnsmasq" && strings.Contains(strings.Join(argv, " "), r.RunDir+"/ni/")
 }
 
-// socketAddress reads "0100007F:0035": words of 32 bits in the order of the machine.
+// socketAddress parses "0100007F:0035": words of 32 bits in host order.
 func socketAddress(s string) (netip.Addr, uint16, error) {
 	a, p, _ := strings.Cut(s, ":")
 	raw, err := hex.DecodeString(a)
@@ -179,10 +179,10 @@ func (r Reader) processes(f *netstate.Facts) error {
 		here := err == nil && ns == own
 		argv := r.argv(pid)
 		switch {
-		case r.comm(pid) == "systemd-network" && here: // the kernel keeps 15 octets
+		case r.comm(pid) == "systemd-network" && here: // the kernel truncates names to 15 bytes
 			f.Networkd = true
 		case r.ours(pid, argv):
-			// proc(5): the link of a program that was unlinked says so at its end.
+			// proc(5): the link to a deleted program ends like this.
 			if exe, _ := os.Readlink(r.at("proc", pid, "exe")); strings.HasSuffix(exe, " (deleted)") {
 				n, _ := strconv.Atoi(pid)
 				f.Outdated = append(f.Outdated, n)
@@ -197,7 +197,7 @@ func (r Reader) processes(f *netstate.Facts) error {
 	return nil
 }
 
-// helper reads what a helper may do (proc_pid_status(5)).
+// helper reads the privileges of a helper (proc_pid_status(5)).
 func (r Reader) helper(pid string) netstate.Helper {
 	h := netstate.Helper{}
 	h.PID, _ = strconv.Atoi(pid)
@@ -214,7 +214,7 @@ func (r Reader) helper(pid string) netstate.Helper {
 	return h
 }
 
-// account is the uid of the helpers' own user, "" where the machine has none.
+// account returns the uid of the helpers' own user, or "" if the machine has none.
 func (r Reader) account() string {
 	text, _ := os.ReadFile(r.at("etc/passwd"))
 	for line := range strings.Lines(string(text)) {
@@ -237,8 +237,8 @@ func option(argv []string, name string) string {
 	return ""
 }
 
-// networkd reads its settings in the order in which they win: the file, then the
-// drop-ins by name, of which one in /etc hides one of its name elsewhere.
+// networkd reads networkd's settings: first the file, then the drop-ins by name, where later ones win. A drop-in in
+// /etc hides one of the same name elsewhere.
 func (r Reader) networkd(f *netstate.Facts) error {
 	files := []string{r.at("etc/systemd/networkd.conf")}
 	drops := map[string]string{}
@@ -281,14 +281,15 @@ func (r Reader) rpFilter(f *netstate.Facts) error {
 		return err
 	}
 	for _, p := range found {
-		if v, err := number(p); err == nil { // an interface may go meanwhile
+		if v, err := number(p); err == nil { // the interface may have been deleted
 			f.RPFilter[filepath.Base(filepath.Dir(p))] = v
 		}
 	}
 	return nil
 }
 
-// flows reads nothing where the kernel tracks none: that is told by the features.
+// flows reads the limits of connection tracking. It reads nothing if the kernel does not track connections, which the
+// features show.
 func (r Reader) flows(f *netstate.Facts) error {
 	const base = "proc/sys/net/netfilter/nf_conntrack_"
 	if _, err := os.Stat(r.at(base + "max")); errors.Is(err, os.ErrNotExist) {
@@ -313,7 +314,7 @@ func (r Reader) pids() []string {
 }
 
 func (r Reader) comm(pid string) string {
-	b, _ := os.ReadFile(r.at("proc", pid, "comm")) // "" of one that has gone
+	b, _ := os.ReadFile(r.at("proc", pid, "comm")) // "" if the process has ended
 	return strings.TrimSpace(string(b))
 }
 
@@ -330,13 +331,13 @@ func number(path string) (int, error) {
 	return strconv.Atoi(strings.TrimSpace(string(b)))
 }
 
-// readLines are the fields of each line of a file.
+// readLines returns the fields of each line of a file.
 func readLines(path string) ([][]string, error) {
 	file, err := os.Open(path)
 	if err != nil {
 		return nil, err
 	}
-	defer func() { _ = file.Close() }() // only read from
+	defer func() { _ = file.Close() }() // only read
 	var out [][]string
 	lines := bufio.NewScanner(file)
 	for lines.Scan() {

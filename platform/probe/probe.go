@@ -1,6 +1,6 @@
-// Package probe asks other hosts whether they answer, by ICMP echo (RFC 792, RFC 4443).
+// Package probe sends ICMP echo requests to other hosts (RFC 792, RFC 4443).
 //
-// It never decides what is asked, how often, or what silence means.
+// It never decides which hosts to probe, how often, or what a missing reply means.
 package probe
 
 import (
@@ -13,17 +13,17 @@ import (
 	"time"
 )
 
-// What is asked and answered, by family.
+// Types of requests and replies, by family.
 const (
 	echoRequest4, echoReply4 = 8, 0
 	echoRequest6, echoReply6 = 128, 129
 )
 
-// headLength is that of an ICMP echo header; a word of our own follows it.
+// headLength is the length of an ICMP echo header. A random word follows it.
 const headLength = 8
 
-// Echo sends one echo request from local to remote and returns how long the answer took. It
-// waits for it until ctx ends: the error wraps the context's then.
+// Echo sends one echo request from local to remote and returns the time until the reply. It waits until ctx ends; the
+// error then wraps the context's.
 func Echo(ctx context.Context, local, remote netip.Addr) (time.Duration, error) {
 	network, request, reply := "ip4:icmp", byte(echoRequest4), byte(echoReply4)
 	if remote.Is6() {
@@ -38,11 +38,11 @@ func Echo(ctx context.Context, local, remote netip.Addr) (time.Duration, error) 
 	stop := context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Unix(1, 0)) })
 	defer stop()
 	asked := make([]byte, headLength+16)
-	if _, err := rand.Read(asked[4:]); err != nil { // identifier, number and word: nobody else has them
+	if _, err := rand.Read(asked[4:]); err != nil { // identifier, number and word, which no other process sends
 		return 0, fmt.Errorf("ask %s: %w", remote, err)
 	}
 	asked[0] = request
-	if remote.Is4() { // of the other family the kernel does it
+	if remote.Is4() { // for IPv6 the kernel does it
 		binary.BigEndian.PutUint16(asked[2:], checksum(asked))
 	}
 	began := time.Now()
@@ -68,7 +68,7 @@ func Echo(ctx context.Context, local, remote netip.Addr) (time.Duration, error) 
 	}
 }
 
-// checksum is that of RFC 1071.
+// checksum returns the checksum of RFC 1071.
 func checksum(b []byte) uint16 {
 	var sum uint32
 	for i := 0; i+1 < len(b); i += 2 {

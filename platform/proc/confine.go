@@ -10,19 +10,18 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Confinement is what a helper that outlives us is held to: no new privileges, only these
-// capabilities, whatever it was started as, a list of system calls and sockets that it has no
-// business with (seccomp, where the architecture is known), and limits of memory and files.
+// Confinement restricts a helper that outlives the daemon: no new privileges, only these capabilities, a list of
+// forbidden system calls and sockets (seccomp, on known architectures), and limits of memory and files.
 //
-// All of it is put on the thread that forks, and so on nothing but the helper (prctl(2),
-// capabilities(7), seccomp(2)); that thread ends with it.
+// All of it is set on the thread that forks, so that only the helper inherits it (prctl(2), capabilities(7),
+// seccomp(2)). That thread ends afterwards.
 type Confinement struct {
-	Keep   []uintptr // capabilities, as unix.CAP_NET_ADMIN
-	Memory uint64    // octets of address space
-	Files  uint64    // open ones
+	Keep   []uintptr // capabilities, such as unix.CAP_NET_ADMIN
+	Memory uint64    // bytes of address space
+	Files  uint64    // open files
 }
 
-// start has f start a process that is held to c, in the network namespace at path.
+// start calls f, which starts a process, on a confined thread in the network namespace at path.
 func (c Confinement) start(path string, f func() error) error {
 	done := make(chan error, 1)
 	go spareThread(func() {
@@ -41,10 +40,10 @@ func (c Confinement) start(path string, f func() error) error {
 	return <-done
 }
 
-// spareThread calls f on a thread that ends after it. The process's first thread can't end,
-// and it is the one by which /proc tells of the process.
+// spareThread calls f on a thread that ends afterwards. It is never the process's first thread, which can't end and
+// represents the process in /proc.
 func spareThread(f func()) {
-	runtime.LockOSThread() // for ever: the runtime ends the thread with the goroutine
+	runtime.LockOSThread() // never unlocked: the runtime ends the thread with the goroutine
 	if unix.Gettid() != os.Getpid() {
 		f()
 		return
@@ -58,7 +57,7 @@ func spareThread(f func()) {
 	runtime.UnlockOSThread()
 }
 
-// thread puts on the calling thread what what it forks inherits.
+// thread confines the calling thread, and so what it forks.
 func (c Confinement) thread() error {
 	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
 		return fmt.Errorf("no new privileges: %w", err)
@@ -71,7 +70,7 @@ func (c Confinement) thread() error {
 		if has == 0 || contains(c.Keep, cp) {
 			continue
 		}
-		// Without CAP_SETPCAP nothing can be dropped; we have little to pass on then.
+		// Without CAP_SETPCAP the process can't drop anything, and has little to pass on.
 		if err := unix.Prctl(unix.PR_CAPBSET_DROP, cp, 0, 0, 0); err != nil && !errors.Is(err, unix.EPERM) {
 			return fmt.Errorf("drop capability %d: %w", cp, err)
 		}
@@ -97,7 +96,7 @@ func contains(all []uintptr, x uintptr) bool {
 	return false
 }
 
-// limit bounds what a started process can take.
+// limit sets the resource limits of a started process.
 func (c Confinement) limit(pid int) error {
 	for what, limit := range map[int]uint64{unix.RLIMIT_AS: c.Memory, unix.RLIMIT_NOFILE: c.Files} {
 		if limit > 0 {

@@ -15,30 +15,29 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Ident is one process and no other: a pid is used again, a pid with its start
-// time (clock ticks since boot, proc(5) stat field 22) is not.
+// Ident identifies one process: the kernel reuses a pid, but not a pid with its start time (clock ticks since boot,
+// proc(5) stat field 22).
 type Ident struct {
 	Pid   int    `json:"pid"`
 	Start uint64 `json:"start"`
 }
 
-// Start starts argv as a helper that outlives us: a session of its own, the root
-// folder as its place, no input, and its output in the file out, which is
-// emptied first. It is held to c.
+// Start starts argv as a helper that outlives the daemon: in a new session, in the root folder, without input,
+// confined by c. Its output goes to the file out, which is truncated first.
 func (r *Runner) Start(argv []string, out string, c Confinement) (Ident, error) {
 	file, err := os.OpenFile(out, os.O_WRONLY|os.O_CREATE|os.O_TRUNC|os.O_APPEND, 0o644)
 	if err != nil {
 		return Ident{}, fmt.Errorf("open output: %w", err)
 	}
 	defer file.Close()
-	cmd := exec.Command(argv[0], argv[1:]...) //nolint:noctx // it outlives us and every context
+	cmd := exec.Command(argv[0], argv[1:]...) //nolint:noctx // it outlives the daemon and every context
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	cmd.Dir = "/"
 	cmd.Stdout, cmd.Stderr = file, file
 	if err := c.start(r.netns, cmd.Start); err != nil {
 		return Ident{}, &Error{Argv: argv, Err: err}
 	}
-	// Until it is waited for, even an ended child keeps its pid.
+	// An ended child keeps its pid until it is waited for.
 	pid := cmd.Process.Pid
 	st, err := readStat(pid)
 	if err != nil {
@@ -46,16 +45,15 @@ func (r *Runner) Start(argv []string, out string, c Confinement) (Ident, error) 
 		_ = cmd.Wait()
 		return Ident{}, fmt.Errorf("identify %s: %w", argv[0], err)
 	}
-	_ = cmd.Process.Release() // its own pidfd: there is one in Watch
+	_ = cmd.Process.Release() // closes os.Process's own pidfd; Watch opens another
 	id := Ident{Pid: pid, Start: st.start}
-	_ = c.limit(pid) // it may have ended already
+	_ = c.limit(pid) // the process may have ended
 	id.reap()
 	return id, nil
 }
 
-// reap waits for a child that has ended, so that it does not stay a zombie while we
-// live. A wait(2) would hold a thread for each child, 48 KiB of stacks that the runtime
-// never gives back: only where no pidfd can be had it is that.
+// reap waits for an ended child, so that it does not remain a zombie. A wait(2) would hold a thread for each child,
+// with 48 KiB of stacks that the runtime never returns, so reap only uses it where pidfds are not available.
 func (id Ident) reap() {
 	wait := func() {
 		for {
@@ -69,14 +67,13 @@ func (id Ident) reap() {
 	}
 }
 
-// Alive says whether the process still runs; one that has ended but was not
-// waited for does not.
+// Alive reports whether the process is running. A zombie is not.
 func (id Ident) Alive() bool {
 	st, err := readStat(id.Pid)
 	return err == nil && id.Pid > 0 && st.start == id.Start && st.state != 'Z' && st.state != 'X'
 }
 
-// Cmdline is the process's command line, nil if it is gone.
+// Cmdline returns the process's command line, or nil if the process has ended.
 func (id Ident) Cmdline() []string {
 	words := cmdline(id.Pid)
 	if !id.Alive() {
@@ -93,7 +90,7 @@ func cmdline(pid int) []string {
 	return strings.Split(string(bytes.TrimSuffix(b, []byte{0})), "\x00")
 }
 
-// Signal sends sig to this process or, if it is gone, to none.
+// Signal sends sig to this process. It does nothing if the process has ended.
 func (id Ident) Signal(sig syscall.Signal) error {
 	fd, err := id.open()
 	if err != nil || fd < 0 {
@@ -103,8 +100,8 @@ func (id Ident) Signal(sig syscall.Signal) error {
 	return unix.PidfdSendSignal(fd, sig, nil, 0)
 }
 
-// Stop asks the process to end, kills it when grace is over or ctx ends, and
-// returns when it has ended. It is no error that it had ended before.
+// Stop sends SIGTERM, kills the process when grace is over or ctx ends, and returns when it has ended. A process that
+// had already ended is no error.
 func (id Ident) Stop(ctx context.Context, grace time.Duration) error {
 	fd, err := id.open()
 	if err != nil || fd < 0 {
@@ -130,10 +127,9 @@ func (id Ident) Stop(ctx context.Context, grace time.Duration) error {
 	return fmt.Errorf("process %d outlives SIGKILL", id.Pid)
 }
 
-// Watch calls ended once, from a goroutine of its own, when the process has ended:
-// at once if it is gone. After stop it is not called any more, unless it runs
-// already. The goroutine waits in the runtime's poller and holds no thread, so that
-// a thousand processes can be watched, those of an earlier life too.
+// Watch calls ended once, in a goroutine, when the process has ended; at once if it is gone. After stop, no new call
+// begins. The goroutine waits in the runtime's poller and holds no thread, so a thousand processes can be watched,
+// even those of an earlier daemon.
 func (id Ident) Watch(ended func()) (stop func(), err error) {
 	fd, err := id.open()
 	if err != nil {
@@ -143,7 +139,7 @@ func (id Ident) Watch(ended func()) (stop func(), err error) {
 		go ended()
 		return func() {}, nil
 	}
-	if err := unix.SetNonblock(fd, true); err != nil { // what the poller asks for
+	if err := unix.SetNonblock(fd, true); err != nil { // required by the poller
 		unix.Close(fd)
 		return nil, fmt.Errorf("watch process %d: %w", id.Pid, err)
 	}
@@ -154,7 +150,7 @@ func (id Ident) Watch(ended func()) (stop func(), err error) {
 	}
 	go func() {
 		err := conn.Read(func(fd uintptr) bool { return hasEnded(int(fd), 0) })
-		_ = f.Close() // again after stop, which is no harm
+		_ = f.Close() // closing twice after stop is harmless
 		if err == nil {
 			ended()
 		}
@@ -162,9 +158,8 @@ func (id Ident) Watch(ended func()) (stop func(), err error) {
 	return func() { _ = f.Close() }, nil
 }
 
-// open gives a pidfd of exactly this process, or -1 if it is gone. The start
-// time is compared after the pidfd holds the process, so no pid can be reused
-// in between.
+// open returns a pidfd of exactly this process, or -1 if it is gone. It compares the start time after the pidfd holds
+// the process, so that the pid can't be reused in between.
 func (id Ident) open() (int, error) {
 	if id.Pid <= 0 {
 		return -1, nil
@@ -182,8 +177,7 @@ func (id Ident) open() (int, error) {
 	return fd, nil
 }
 
-// hasEnded waits until the process behind a pidfd has ended: the pidfd is readable
-// from then on (pidfd_open(2)).
+// hasEnded waits until the process behind a pidfd has ended: the pidfd is then readable (pidfd_open(2)).
 func hasEnded(fd int, wait time.Duration) bool {
 	until := time.Now().Add(wait)
 	for {
@@ -218,7 +212,7 @@ func List() ([]Process, error) {
 		}
 		argv := cmdline(pid)
 		if argv == nil {
-			continue // a thread of the kernel, or gone
+			continue // a kernel thread, or ended
 		}
 		if st, err := readStat(pid); err == nil {
 			found = append(found, Process{Ident{pid, st.start}, argv})
@@ -240,8 +234,8 @@ func readStat(pid int) (stat, error) {
 	return parseStat(string(b))
 }
 
-// parseStat reads proc(5) stat: the command in parentheses may itself hold
-// spaces and parentheses, so fields are counted from the last one.
+// parseStat parses proc(5) stat. The command in parentheses may contain spaces and parentheses, so fields are counted
+// from the last parenthesis.
 func parseStat(s string) (stat, error) {
 	end := strings.LastIndexByte(s, ')')
 	fields := strings.Fields(s[end+1:])

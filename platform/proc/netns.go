@@ -8,9 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// In calls f with the calling thread in the network namespace at path, or where
-// it is if path is "". What f forks and what it opens below /proc/sys/net belong
-// to that namespace.
+// In calls f with the calling thread in the network namespace at path, or in the current one if path is "". Processes
+// that f forks and files that it opens below /proc/sys/net belong to that namespace.
 func In(path string, f func() error) error {
 	if path == "" {
 		return f()
@@ -30,8 +29,8 @@ func In(path string, f func() error) error {
 			return
 		}
 		err = f()
-		// A thread that can't go home stays locked, so the runtime ends it with
-		// this goroutine and no other code ever runs in the wrong namespace.
+		// A thread that can't return remains locked, so the runtime ends it with this goroutine and no other code runs in
+		// the wrong namespace.
 		if unix.Setns(int(home.Fd()), unix.CLONE_NEWNET) == nil {
 			runtime.UnlockOSThread()
 		}

@@ -17,10 +17,9 @@ import (
 )
 
 const (
-	maxOutput = 64 << 20 // octets of stdout: a dump of many thousand rules fits
-	maxWords  = 8 << 10  // octets of stderr that are kept
-	// waitDelay is how long a command's children may hold its pipes open after
-	// the command itself has ended or was killed.
+	maxOutput = 64 << 20 // bytes of stdout: enough for a dump of many thousand rules
+	maxWords  = 8 << 10  // bytes of stderr kept
+	// waitDelay is how long a command's children may keep its pipes open after it has ended.
 	waitDelay = 500 * time.Millisecond
 )
 
@@ -29,14 +28,13 @@ type Runner struct {
 	netns string
 
 	mu  sync.Mutex
-	ran map[int]time.Time // when a command ended, zero while it runs, by process id
+	ran map[int]time.Time // when a command ended, by process ID; zero while it runs
 }
 
-// remembered is how long a command that has ended is known by its process id: what it did may
-// be heard of a little later.
+// remembered is how long an ended command is known by its process ID: events that it caused may arrive a little later.
 const remembered = 2 * time.Second
 
-// Ran says whether a process is, or lately was, a command of ours.
+// Ran reports whether a process is, or was recently, a command of this Runner.
 func (r *Runner) Ran(pid int) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -47,7 +45,7 @@ func (r *Runner) Ran(pid int) bool {
 // In runs f in the Runner's network namespace.
 func (r *Runner) In(f func() error) error { return In(r.netns, f) }
 
-// note says that a command begins or has ended, and forgets those that ended long ago.
+// note records that a command begins or has ended, and forgets those that ended long ago.
 func (r *Runner) note(pid int, ended time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -58,13 +56,13 @@ func (r *Runner) note(pid int, ended time.Time) {
 	r.ran[pid] = ended
 }
 
-// New makes a Runner for the namespace at a path, "" for the process's own.
+// New returns a Runner for the namespace at a path, "" for the process's own.
 func New(netnsPath string) *Runner { return &Runner{netns: netnsPath} }
 
-// Error is why a command failed: what was run and its last words.
+// Error is the failure of a command, with the end of its stderr.
 type Error struct {
 	Argv  []string
-	Words string // the end of stderr, one line
+	Words string // the end of stderr, on one line
 	Err   error
 }
 
@@ -75,17 +73,16 @@ func (e *Error) Error() string {
 	return e.Err.Error() + ": " + e.Words
 }
 
-// Command is the command line as typed.
+// Command returns the command line as typed.
 func (e *Error) Command() string { return strings.Join(e.Argv, " ") }
 
 func (e *Error) Unwrap() error { return e.Err }
 
-// Run runs argv (argv[0] is found through PATH) with stdin as its input and
-// returns its stdout. When ctx ends, the command's whole process group is killed
-// and the error wraps the context's. Errors are *Error.
+// Run runs argv (argv[0] is found through PATH) with stdin as its input and returns its stdout. When ctx ends, it
+// kills the command's process group and the error wraps the context's. Errors are *Error.
 //
-// The command dies with us, too: a restore that hangs while we are killed would else
-// write its old rules under the eyes of the next daemon.
+// The command dies with this process: otherwise a restore that hangs while the daemon is killed could write its old
+// rules under the next daemon.
 func (r *Runner) Run(ctx context.Context, stdin string, argv ...string) (string, error) {
 	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: unix.SIGKILL}
@@ -97,8 +94,8 @@ func (r *Runner) Run(ctx context.Context, stdin string, argv ...string) (string,
 	fail := func(err error) (string, error) {
 		return "", &Error{Argv: argv, Words: oneLine(words.String()), Err: err}
 	}
-	// Pdeathsig is of the thread that forks, not of the process (prctl(2)), and threads end
-	// (Confinement): locked until the command has, no other goroutine can come to this one.
+	// Pdeathsig refers to the thread that forks, not to the process (prctl(2)), and threads end (Confinement). The
+	// goroutine is locked to its thread until the command has ended, so that no other goroutine can end it.
 	started := false
 	err := In(r.netns, func() error {
 		runtime.LockOSThread()
@@ -128,8 +125,8 @@ func (r *Runner) Run(ctx context.Context, stdin string, argv ...string) (string,
 	return out.String(), nil
 }
 
-// capped keeps the first octets of what is written to it, or with tail the last
-// ones, and drops the rest so that the writer never blocks.
+// capped keeps the first bytes that are written to it, or with tail the last ones. It discards the rest, so that the
+// writer never blocks.
 type capped struct {
 	bytes.Buffer
 	max  int
@@ -155,12 +152,12 @@ func (c *capped) Write(p []byte) (int, error) {
 	return n, nil
 }
 
-// oneLine joins the lines of a command's words for an error message.
+// oneLine joins the lines of a command's stderr for an error message.
 func oneLine(s string) string {
 	return strings.Join(strings.FieldsFunc(s, func(r rune) bool { return r == '\n' || r == '\r' }), "; ")
 }
 
-// Found says whether a program is found through PATH.
+// Found reports whether a program is in PATH.
 func Found(name string) bool {
 	_, err := exec.LookPath(name)
 	return err == nil

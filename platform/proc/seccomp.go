@@ -6,8 +6,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// auditArch is the architecture as seccomp_data has it (linux/audit.h); 0 where no
-// filter is known.
+// auditArch returns the architecture as in seccomp_data (linux/audit.h), or 0 if there is no filter for it.
 func auditArch() uint32 {
 	switch runtime.GOARCH {
 	case "amd64":
@@ -18,8 +17,8 @@ func auditArch() uint32 {
 	return 0
 }
 
-// forbidden are system calls with which a program that was taken over would go on: into
-// other namespaces, other processes, the kernel, its clock and its filesystems.
+// forbidden are system calls that a compromised program would use to reach other namespaces, other processes, the
+// kernel, its clock and its filesystems.
 var forbidden = []uint32{
 	unix.SYS_PTRACE, unix.SYS_PROCESS_VM_READV, unix.SYS_PROCESS_VM_WRITEV, unix.SYS_KCMP, unix.SYS_PIDFD_GETFD,
 	unix.SYS_MOUNT, unix.SYS_UMOUNT2, unix.SYS_PIVOT_ROOT, unix.SYS_CHROOT, unix.SYS_MOVE_MOUNT, unix.SYS_OPEN_TREE,
@@ -36,8 +35,7 @@ var forbidden = []uint32{
 	unix.SYS_EXECVEAT, unix.SYS_PERSONALITY,
 }
 
-// Where things are in struct seccomp_data (linux/seccomp.h); arguments are 64 bits wide, and
-// both architectures little endian.
+// Offsets in struct seccomp_data (linux/seccomp.h). Arguments have 64 bits, and both architectures are little endian.
 const (
 	dataNr   = 0
 	dataArch = 4
@@ -49,9 +47,8 @@ const (
 	x32Bit = 0x40000000
 )
 
-// seccompFilter refuses the forbidden calls with EPERM, clone3 as one that the kernel does not
-// have (its flags can't be read by a filter; libc then uses clone), new namespaces, and sockets
-// but those of IP, Unix and rtnetlink.
+// seccompFilter refuses the forbidden calls, new namespaces, and all sockets except IP, Unix and rtnetlink with EPERM,
+// and clone3 with ENOSYS (a filter can't read its flags; libc then uses clone).
 func seccompFilter() []unix.SockFilter {
 	arch := auditArch()
 	if arch == 0 {
@@ -82,7 +79,7 @@ func seccompFilter() []unix.SockFilter {
 
 func stmt(code uint16, k uint32) unix.SockFilter { return unix.SockFilter{Code: code, K: k} }
 
-// jump goes yes or no instructions beyond the next one.
+// jump returns a conditional jump that skips yes or no instructions.
 func jump(test uint16, k uint32, yes, no uint8) unix.SockFilter {
 	return unix.SockFilter{Code: unix.BPF_JMP | test | unix.BPF_K, Jt: yes, Jf: no, K: k}
 }

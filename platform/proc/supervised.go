@@ -13,33 +13,32 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Spec is a process that outlives us and is not one of our own helpers: it gets the
-// environment that is said here, and no other.
+// Spec is a process that outlives the daemon and is not one of its helpers. It gets this environment only.
 type Spec struct {
 	Argv []string
 	Env  []string // KEY=value
 	Dir  string
-	Out  string // file that its output is appended to
-	// Ended is told its exit code, or 128 and its signal, if it ends while we live. It is
-	// called from a goroutine of its own.
+	Out  string // file to which its output is appended
+	// Ended is called in a goroutine with the exit code, or 128 plus the signal, if the process ends while the daemon
+	// runs.
 	Ended func(code int)
 }
 
-// StartAs starts a process in a session of its own, without input.
+// StartAs starts a process in a new session, without input.
 func (r *Runner) StartAs(s Spec) (Ident, error) {
 	file, err := os.OpenFile(s.Out, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
 	if err != nil {
 		return Ident{}, fmt.Errorf("open output: %w", err)
 	}
 	defer file.Close()
-	cmd := exec.Command(s.Argv[0], s.Argv[1:]...) //nolint:noctx // it outlives us and every context
+	cmd := exec.Command(s.Argv[0], s.Argv[1:]...) //nolint:noctx // it outlives the daemon and every context
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	cmd.Dir, cmd.Env = s.Dir, s.Env
 	cmd.Stdout, cmd.Stderr = file, file
 	if err := In(r.netns, cmd.Start); err != nil {
 		return Ident{}, &Error{Argv: s.Argv, Err: err}
 	}
-	st, err := readStat(cmd.Process.Pid) // until it is waited for, even an ended child keeps its pid
+	st, err := readStat(cmd.Process.Pid) // an ended child keeps its pid until it is waited for
 	if err != nil {
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait()
@@ -60,21 +59,21 @@ func (r *Runner) StartAs(s Spec) (Ident, error) {
 		}
 		s.Ended(code)
 	}
-	if _, err := id.Watch(wait); err != nil { // as reap
+	if _, err := id.Watch(wait); err != nil { // like reap
 		go wait()
 	}
 	return id, nil
 }
 
-// Own says whether the process runs as our own user.
+// Own reports whether the process runs as the current user.
 func (id Ident) Own() bool {
 	var s unix.Stat_t
 	err := unix.Stat(fmt.Sprintf("/proc/%d", id.Pid), &s)
 	return err == nil && int(s.Uid) == os.Geteuid() && id.Alive()
 }
 
-// Marked lists the running processes whose environment at their start had word, KEY=value,
-// whoever their parents are by now.
+// Marked lists the running processes whose environment at their start contained word, KEY=value, whatever their
+// parents are now.
 func Marked(word string) ([]Ident, error) {
 	entries, err := os.ReadDir("/proc")
 	if err != nil {
@@ -86,7 +85,7 @@ func Marked(word string) ([]Ident, error) {
 		if err != nil {
 			continue
 		}
-		st, err := readStat(pid) // before: another may take the pid in between
+		st, err := readStat(pid) // read before: another process may take the pid in between
 		if err != nil {
 			continue
 		}

@@ -8,17 +8,17 @@ import (
 	"time"
 )
 
-// Usage is what a process takes of the machine.
+// Usage is the resource usage of a process.
 type Usage struct {
-	Resident int64         // octets of memory, those it shares with others included
+	Resident int64         // bytes of memory, including shared memory
 	CPU      time.Duration // since its start, in steps of 10 ms
-	Written  int64         // octets to disks since its start
+	Written  int64         // bytes to disks since its start
 }
 
 // tick is the unit of times in /proc: USER_HZ is 100 for every program.
 const tick = time.Second / 100
 
-// UsageOf reads what a process takes.
+// UsageOf reads the usage of a process.
 func UsageOf(pid int) (Usage, error) {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
@@ -39,7 +39,7 @@ func UsageOf(pid int) (Usage, error) {
 	return u, nil
 }
 
-// parseUsage reads proc(5) stat; as in parseStat fields count from the last parenthesis.
+// parseUsage parses proc(5) stat; as in parseStat, fields are counted from the last parenthesis.
 func parseUsage(s string, page int64) (Usage, error) {
 	fields := strings.Fields(s[strings.LastIndexByte(s, ')')+1:])
 	if len(fields) < 22 {
