@@ -19,16 +19,16 @@ const (
 	typesFile   = "hw_types.json"
 )
 
-// Broken is a file that was read and is not what it must be.
+// Broken reports a file that was read and is invalid.
 type Broken struct {
 	File   string
 	Faults config.Faults
 }
 
-// Is says that the file is rejected.
+// Is makes errors.Is(err, config.Rejected) true.
 func (e *Broken) Is(target error) bool { return target == config.Rejected }
 
-// Error is one line for each fault, each with the file's name.
+// Error returns one line for each fault, each with the name of the file.
 func (e *Broken) Error() string {
 	lines := make([]string, len(e.Faults))
 	for i, f := range e.Faults {
@@ -46,8 +46,8 @@ type Dir struct {
 	Library layers.Library
 }
 
-// Open reads which files there are and which boards belong to which type. Without firmware
-// or hardware folder, or without hw_types.json, there are no such layers.
+// Open lists the files and reads which boards belong to which type. Without a firmware or hardware folder, or without
+// hw_types.json, there are no such layers.
 func Open(path string) (*Dir, error) {
 	d, faults, err := List(path)
 	if err != nil {
@@ -59,8 +59,7 @@ func Open(path string) (*Dir, error) {
 	return d, nil
 }
 
-// List is Open for one who wants to know all that is wrong with a folder: the faults of
-// hw_types.json are told apart, and the types that are sound are there all the same.
+// List is like Open but returns the faults of hw_types.json separately, together with the valid types.
 func List(path string) (*Dir, config.Faults, error) {
 	d := &Dir{path: path, Library: layers.Library{Hardware: map[string][]string{}, Boards: map[string]string{}}}
 	var err error
@@ -88,8 +87,7 @@ func List(path string) (*Dir, config.Faults, error) {
 	return d, faults, nil
 }
 
-// Read reads the files of a choice, and no others. All that is wrong with them is told
-// together.
+// Read reads only the files of a choice, and returns all their faults together.
 func (d *Dir) Read(c layers.Choice) (layers.Set, error) {
 	var s layers.Set
 	var faults []error
@@ -128,7 +126,7 @@ func ReadObject(file string) (config.Object, error) {
 	return o, nil
 }
 
-// names are the versions in a folder, in natural order.
+// names returns the versions in a folder, in natural order.
 func names(folder string) ([]string, error) {
 	entries, err := os.ReadDir(folder)
 	if err != nil {
@@ -145,7 +143,7 @@ func names(folder string) ([]string, error) {
 	return out, nil
 }
 
-// optional takes a folder that is missing for an empty one.
+// optional treats a missing folder as an empty one.
 func optional(names []string, err error) ([]string, error) {
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil

@@ -8,17 +8,17 @@ import (
 	"edgespan/config/layers"
 )
 
-// Stack is the base layers that a program carries with it and the layers of a folder. Where
-// both have a base of one name the program's counts.
+// Stack combines the base layers embedded in a program with the layers of a folder. If both have a base layer of the
+// same name, the embedded one counts.
 type Stack struct {
 	carried map[string]config.Object
 	path    string
 }
 
-// NewStack makes a stack of base layers by name and a folder, "" for none.
+// NewStack returns a stack of base layers by name and a folder, "" for none.
 func NewStack(carried map[string]config.Object, path string) Stack { return Stack{carried, path} }
 
-// Library lists what there is now.
+// Library lists the present layers.
 func (s Stack) Library() (layers.Library, error) {
 	d, err := s.dir()
 	if err != nil {
@@ -35,7 +35,7 @@ func (s Stack) Library() (layers.Library, error) {
 	return l, nil
 }
 
-// Hidden are the base layers of the folder that the program has under the same name.
+// Hidden returns the folder's base layers that the program also has.
 func (s Stack) Hidden() ([]string, error) {
 	d, err := s.dir()
 	if err != nil {
@@ -46,8 +46,7 @@ func (s Stack) Hidden() ([]string, error) {
 	}), nil
 }
 
-// Read reads the layers of a choice, and no others. All that is wrong with them is told
-// together.
+// Read reads only the layers of a choice, and returns all their faults together.
 func (s Stack) Read(c layers.Choice) (layers.Set, error) {
 	base, carried := s.carried[c.Base]
 	if carried {
@@ -63,7 +62,7 @@ func (s Stack) Read(c layers.Choice) (layers.Set, error) {
 	return set, nil
 }
 
-// dir is the folder; without one it is empty.
+// dir opens the folder; without one it returns an empty Dir.
 func (s Stack) dir() (*Dir, error) {
 	if s.path == "" {
 		return &Dir{}, nil

@@ -12,15 +12,14 @@ import (
 	"edgespan/platform/store"
 )
 
-// File is a document and the file that it belongs into.
+// File is a document and the name of its file.
 type File struct {
 	Name     string
 	Document config.Object
 }
 
-// WriteAll writes several files as WriteObject does, all of them or none: an error puts
-// back those that were written. A power cut in between leaves each file whole, the old or
-// the new one; whoever writes must be able to do it again.
+// WriteAll writes several files like WriteObject, all or none: after an error it restores those that were written. A
+// power failure leaves each file complete, old or new; the caller must be able to repeat the write.
 func WriteAll(files []File) error {
 	var todo []pending
 	seen := map[string]string{}
@@ -37,7 +36,7 @@ func WriteAll(files []File) error {
 			todo = append(todo, p)
 		}
 	}
-	for _, p := range todo { // every backup is there before the first file changes
+	for _, p := range todo { // create every backup before changing the first file
 		if p.info != nil {
 			if err := store.WriteLike(p.target+backupSuffix, p.old, p.info); err != nil {
 				return fmt.Errorf("back up layer: %w", err)
@@ -56,11 +55,11 @@ func WriteAll(files []File) error {
 	return nil
 }
 
-// pending is a file that is about to be written.
+// pending is a file to be written.
 type pending struct {
-	target    string // behind symbolic links
+	target    string // after symbolic links
 	old, text []byte
-	info      fs.FileInfo // nil for a file that is new
+	info      fs.FileInfo // nil for a new file
 }
 
 func prepare(f File) (pending, error) {

@@ -10,8 +10,8 @@ import (
 	"strings"
 )
 
-// Credentials are a user, by name or id, with a password, and the project that a token is
-// asked for. A domain that is not said is Keystone's first one, whose id is "default".
+// Credentials are a user, by name or ID, with a password, and the project of the requested token. The default domain
+// is Keystone's first one, whose ID is "default".
 type Credentials struct {
 	User, UserID, UserDomain, UserDomainID             string
 	Password                                           string
@@ -28,7 +28,7 @@ func (c Credentials) document() loginDoc {
 	return d
 }
 
-// named is somebody by id, or by name in a domain.
+// named identifies a user or project by ID, or by name in a domain.
 func named(id, name, domainID, domain string) namedDoc {
 	switch {
 	case id != "":
@@ -41,20 +41,20 @@ func named(id, name, domainID, domain string) namedDoc {
 	return namedDoc{Name: name, Domain: &namedDoc{ID: "default"}}
 }
 
-// who is for messages.
+// who describes the credentials in messages.
 func (c Credentials) who() string {
 	return fmt.Sprintf("user %q in project %q", cmp.Or(c.User, c.UserID), cmp.Or(c.Project, c.ProjectID))
 }
 
-// Session is a token with the catalog that came with it.
+// Session is a token with its catalog.
 type Session struct {
 	Token string
 	Identity
 	catalog []service
 }
 
-// Endpoint is the address of a service of a type at an interface, such as public. Without a
-// region there has to be one endpoint only.
+// Endpoint returns the address of a service of a type at an interface, such as public. Without a region it must be
+// unique.
 func (s Session) Endpoint(kind, face, region string) (string, error) {
 	var types, found, regions []string
 	for _, svc := range s.catalog {
@@ -86,7 +86,7 @@ func (s Session) Endpoint(kind, face, region string) (string, error) {
 	return "", fmt.Errorf("%sthe catalog has %s", where, cmp.Or(strings.Join(types, ", "), "no services"))
 }
 
-// Env is what an environment says of how to log in (OpenStack's OS_… variables).
+// Env are the login settings of an environment (OpenStack's OS_… variables).
 type Env struct {
 	URL string
 	Credentials
@@ -95,7 +95,7 @@ type Env struct {
 	CAFile    string
 }
 
-// FromEnv reads the variables, or names all that are missing or wrong.
+// FromEnv reads the variables. Its error names all that are missing or invalid.
 func FromEnv(env func(string) string) (Env, error) {
 	first := func(names ...string) string {
 		for _, n := range names {

@@ -6,15 +6,15 @@ import (
 	"time"
 )
 
-// owner has the token of our own.
+// owner holds the controller's own token.
 type owner struct {
-	turn    chan struct{} // one logs in at a time; it guards what follows
+	turn    chan struct{} // one login at a time; guards the fields below
 	session Session
-	renew   time.Time // when a new one is fetched
+	renew   time.Time // when to get a new one
 }
 
-// ownToken is a token of the controller's own user that is not the spent one. It is renewed
-// after four fifths of its life; while that fails, the old one goes on.
+// ownToken returns a token of the controller's own user other than spent. It renews the token after four fifths of its
+// life; while that fails, it returns the old one.
 func (v *Validator) ownToken(ctx context.Context, spent string) (string, error) {
 	select {
 	case v.own.turn <- struct{}{}:
@@ -47,7 +47,7 @@ func (v *Validator) ownToken(ctx context.Context, spent string) (string, error) 
 	return next.Token, nil
 }
 
-// Own is who the controller is at Keystone since its last login; before one it is nobody.
+// Own returns the controller's identity in Keystone as of its last login; it is empty before the first one.
 func (v *Validator) Own() Identity {
 	v.mu.Lock()
 	defer v.mu.Unlock()

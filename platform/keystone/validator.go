@@ -13,33 +13,33 @@ import (
 	"edgespan/pubsub/backoff"
 )
 
-// DefaultWindow is how long an answer of Keystone counts where nobody says.
+// DefaultWindow is the default of Options.Window.
 const DefaultWindow = 60 * time.Second
 
 const (
-	flightTimeout = 10 * time.Second // for what is known of one token, our own login included
-	maxFlights    = 256              // tokens that are asked for at once
-	maxKnown      = 16384            // tokens that are remembered, some 1 KB each
-	longestToken  = 8192             // octets; Fernet's have some 200
+	flightTimeout = 10 * time.Second // for one token, including the controller's own login
+	maxFlights    = 256              // concurrent requests for tokens
+	maxKnown      = 16384            // remembered tokens, some 1 KB each
+	longestToken  = 8192             // bytes; Fernet tokens have some 200
 )
 
-// pauses bound the waits while it is away.
+// pauses bound the waits while Keystone is unreachable.
 var pauses = backoff.Backoff{First: 500 * time.Millisecond, Max: 30 * time.Second}
 
 // Options are the settings of a validator.
 type Options struct {
 	URL    string
-	Own    Credentials            // of a user who may validate tokens; its Password is not read
-	Secret func() (string, error) // its password, asked for at each login
-	// Window is how long an answer of Keystone counts: a token that was revoked is taken for
-	// so long at most. 0: DefaultWindow.
+	Own    Credentials            // a user who may validate tokens; its Password is not used
+	Secret func() (string, error) // returns the password, at each login
+	// Window is how long an answer of Keystone counts: a revoked token is accepted for at most that long. 0:
+	// DefaultWindow.
 	Window    time.Duration
 	Transport http.RoundTripper
-	// Changed hears that Keystone can't be asked, and nil once it can again.
+	// Changed is called with an error when Keystone becomes unreachable, and with nil when it answers again.
 	Changed func(error)
 }
 
-// Validator finds out what tokens stand for. It may be used from several goroutines.
+// Validator validates tokens. It is safe for concurrent use.
 type Validator struct {
 	opts Options
 	c    client
@@ -49,27 +49,27 @@ type Validator struct {
 	known   map[digest]answer
 	flights map[digest]*flight
 	pause   time.Duration // the last one; 0: Keystone answers
-	open    time.Time     // when the pause ends
+	open    time.Time     // end of the pause
 	away    error
 	ownID   Identity
 }
 
 type digest [sha256.Size]byte
 
-// answer is what Keystone said, until a time.
+// answer is Keystone's answer and the end of its validity.
 type answer struct {
 	id    Identity
 	until time.Time
 }
 
-// flight is one question that is under way.
+// flight is one request in progress.
 type flight struct {
 	done chan struct{}
 	id   Identity
 	err  error
 }
 
-// New makes a validator. It asks nothing yet.
+// New returns a validator. It sends no request.
 func New(opts Options) (*Validator, error) {
 	c, err := newClient(opts.URL, opts.Transport)
 	if err != nil {
@@ -87,8 +87,8 @@ func New(opts Options) (*Validator, error) {
 	}, nil
 }
 
-// Validate finds what a token stands for. ErrToken says that it stands for nothing, *Away
-// that it can't be known now.
+// Validate returns the identity of a token. It returns ErrToken for an invalid token, and *Away if Keystone can't
+// answer now.
 func (v *Validator) Validate(ctx context.Context, token string) (Identity, error) {
 	if !plausible(token) {
 		return Identity{}, ErrToken
@@ -118,7 +118,7 @@ func (v *Validator) Validate(ctx context.Context, token string) (Identity, error
 	}
 }
 
-// Known is what Validate has found out of a token a short while ago; it asks nobody.
+// Known returns the identity of a recently validated token. It sends no request.
 func (v *Validator) Known(token string) (Identity, bool) {
 	if !plausible(token) {
 		return Identity{}, false
@@ -129,7 +129,7 @@ func (v *Validator) Known(token string) (Identity, bool) {
 	return a.id, ok && time.Now().Before(a.until)
 }
 
-// refusal is why nothing is asked now; v.mu is held.
+// refusal returns the reason why no request is sent now; v.mu is held.
 func (v *Validator) refusal() error {
 	if wait := time.Until(v.open); wait > 0 {
 		return &Away{Why: v.away.Error(), Wait: wait, err: v.away}
@@ -140,7 +140,7 @@ func (v *Validator) refusal() error {
 	return nil
 }
 
-// fly asks for one token, on behalf of all who wait for it: none of them ends it.
+// fly requests one token for all waiting callers. A caller that gives up does not cancel it.
 func (v *Validator) fly(ctx context.Context, key digest, token string, f *flight) {
 	ctx, cancel := context.WithTimeout(ctx, flightTimeout)
 	defer cancel()
@@ -168,7 +168,7 @@ func (v *Validator) fly(ctx context.Context, key digest, token string, f *flight
 	close(f.done)
 }
 
-// applyAnswer opens or ends the pause after an answer; v.mu is held.
+// applyAnswer starts or ends the pause after an answer; v.mu is held.
 func (v *Validator) applyAnswer(f *flight) (changed bool, err error) {
 	if f.err == nil || errors.Is(f.err, ErrToken) {
 		changed = v.pause > 0
@@ -181,7 +181,7 @@ func (v *Validator) applyAnswer(f *flight) (changed bool, err error) {
 		f.err = a
 	}
 	if time.Now().Before(v.open) {
-		return false, nil // others have failed of the same cause
+		return false, nil // another request has failed for the same reason
 	}
 	changed = v.pause == 0
 	v.pause = pauses.Next(v.pause)
@@ -205,11 +205,11 @@ func (v *Validator) forget(now time.Time) {
 		if len(v.known) < maxKnown*3/4 {
 			return
 		}
-		delete(v.known, key) // any: it costs a question
+		delete(v.known, key) // any one: it costs one request
 	}
 }
 
-// find asks Keystone, and once more with a new token of our own if the old one is not taken.
+// find asks Keystone, and again with a new own token if Keystone refuses the old one.
 func (v *Validator) find(ctx context.Context, token string) (Identity, error) {
 	own, err := v.ownToken(ctx, "")
 	if err != nil {
@@ -225,7 +225,7 @@ func (v *Validator) find(ctx context.Context, token string) (Identity, error) {
 	return v.c.validate(ctx, own, token)
 }
 
-// plausible says whether a text could be a token, so that it fits a header.
+// plausible reports whether a text could be a token and fits into a header.
 func plausible(token string) bool {
 	return token != "" && len(token) <= longestToken &&
 		!strings.ContainsFunc(token, func(r rune) bool { return r <= ' ' || r > '~' })

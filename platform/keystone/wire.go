@@ -18,48 +18,48 @@ import (
 )
 
 const (
-	requestTimeout = 5 * time.Second // for one answer of Keystone
+	requestTimeout = 5 * time.Second // of one request
 	maxAtOnce      = 16              // connections
-	largestBody    = 4 << 20         // octets of an answer; a catalog of many regions has some 100 KB
+	largestBody    = 4 << 20         // bytes of an answer; a catalog of many regions has some 100 KB
 )
 
-// Why Keystone says no.
+// Refusals of Keystone.
 var (
-	// ErrToken says that there is no such token, or no longer.
+	// ErrToken reports that a token does not exist or has expired.
 	ErrToken = errors.New("validate token: unknown to Keystone, or expired")
-	// ErrRefused says that a user may not log in with this password, or not to this project.
+	// ErrRefused reports a wrong password, or a user without access to the project.
 	ErrRefused = config.Permission.NewError("Keystone refused the user, the password or the project")
-	// errOwn says that the token of our own is not taken.
+	// errOwn reports that Keystone refused the controller's own token.
 	errOwn = errors.New("Keystone refused the controller's own token")
 )
 
-// Away says that Keystone can't be asked now.
+// Away reports that Keystone is unreachable.
 type Away struct {
 	Why  string
-	Wait time.Duration // before the next try; 0: unknown
+	Wait time.Duration // until the next attempt; 0: unknown
 	err  error
 }
 
 func (a *Away) Error() string { return "ask Keystone: " + a.Why }
 func (a *Away) Unwrap() error { return a.err }
 
-// Is says that Keystone is not reachable.
+// Is makes errors.Is(err, config.Unreachable) true.
 func (a *Away) Is(target error) bool { return target == config.Unreachable }
 
-// Identity is what a token stands for.
+// Identity is the user and the project of a token.
 type Identity struct {
 	User, UserID, UserDomain       string
-	Project, ProjectID             string // "" for a token of no project
-	ProjectDomain, ProjectDomainID string // name and id
+	Project, ProjectID             string // "" for a token without a project
+	ProjectDomain, ProjectDomainID string // name and ID
 	Roles                          []string
 	Expires                        time.Time
 }
 
-// AnyProject in a list of projects stands for all of them, and for tokens of none.
+// AnyProject in a list of projects stands for all of them, and for tokens without a project.
 const AnyProject = "*"
 
-// In says whether the token is for one of some projects. Each is an id, DOMAIN/NAME, or a name
-// in the domain of the project that the controller logs in to.
+// In reports whether the token is for one of the projects. Each is an ID, DOMAIN/NAME, or a name in the domain of the
+// controller's own project.
 func (id Identity) In(projects []string, own Identity) bool {
 	return slices.ContainsFunc(projects, func(p string) bool {
 		domain, name, full := strings.Cut(p, "/")
@@ -75,7 +75,7 @@ func (id Identity) In(projects []string, own Identity) bool {
 	})
 }
 
-// The documents of Keystone's API v3, as far as they are read or written here.
+// The parts of Keystone's API v3 documents that this package uses.
 type (
 	tokenDoc struct {
 		Token struct {
@@ -124,7 +124,7 @@ type (
 	}
 )
 
-// identity is what a token's document says, or why it is none.
+// identity returns the identity in a token's document, or an error if it is invalid.
 func (d *tokenDoc) identity() (Identity, error) {
 	t := &d.Token
 	if t.User.ID == "" || t.Expires.IsZero() {
@@ -149,13 +149,13 @@ func (d namedDoc) domain() namedDoc {
 	return *d.Domain
 }
 
-// client is one Keystone.
+// client is the client of one Keystone.
 type client struct {
 	tokens string // URL of its tokens
 	http   *http.Client
 }
 
-// newClient takes the address of an identity API with or without its version.
+// newClient accepts the address of an identity API with or without its version.
 func newClient(address string, t http.RoundTripper) (client, error) {
 	base, err := Base(address)
 	if err != nil {
@@ -167,8 +167,7 @@ func newClient(address string, t http.RoundTripper) (client, error) {
 	}}, nil
 }
 
-// Base is the address of an identity API without its version: environments of old still
-// name v2.0.
+// Base returns the address of an identity API without its version; old environments still contain v2.0.
 func Base(address string) (string, error) {
 	u, err := url.Parse(address)
 	if err != nil || !slices.Contains([]string{"http", "https"}, u.Scheme) || u.Host == "" || u.User != nil ||
@@ -183,7 +182,7 @@ func Base(address string) (string, error) {
 	return strings.TrimRight(base, "/"), nil
 }
 
-// Transport trusts the authorities of a PEM file, or without one those of the machine.
+// Transport returns a transport that trusts the CAs of a PEM file, by default those of the machine.
 func Transport(caFile string) (*http.Transport, error) {
 	settings, err := pki.ClientFiles{CA: caFile}.TLS()
 	if err != nil {
@@ -198,8 +197,8 @@ func Transport(caFile string) (*http.Transport, error) {
 	return t, nil
 }
 
-// ask sends one request; the answer's body goes into out if the status is want. Every other
-// status is an error with what Keystone said. A status of 0: there was no answer.
+// ask sends one request and decodes the body of the answer into out if the status is want. Any other status is an
+// error with Keystone's message. The status is 0 if there was no answer.
 func (c client) ask(r *http.Request, want int, out any) (status int, head http.Header, err error) {
 	r.Header.Set("Accept", "application/json")
 	resp, err := c.http.Do(r)
@@ -222,7 +221,7 @@ func (c client) ask(r *http.Request, want int, out any) (status int, head http.H
 	return resp.StatusCode, resp.Header, nil
 }
 
-// bare is an error of net/http without method and URL.
+// bare returns an error of net/http without method and URL.
 func bare(err error) string {
 	if u := new(url.Error); errors.As(err, &u) {
 		err = u.Err
@@ -230,7 +229,7 @@ func bare(err error) string {
 	return err.Error()
 }
 
-// reason is the message in an error of Keystone, made fit for a line of a log.
+// reason returns the message in an error of Keystone, on one line for a log.
 func reason(body []byte) string {
 	var doc struct {
 		Error struct {
@@ -243,7 +242,7 @@ func reason(body []byte) string {
 	return fmt.Sprintf(": %.200q", doc.Error.Message)
 }
 
-// validate asks what a token stands for, with a token of our own.
+// validate asks for the identity of a token, authenticated by the controller's own token.
 func (c client) validate(ctx context.Context, own, token string) (Identity, error) {
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, c.tokens+"?nocatalog", nil)
 	if err != nil {

@@ -15,20 +15,20 @@ import (
 	"edgespan/netinst/netstate"
 )
 
-// compiled is a chain as the kernel takes it.
+// compiled is a chain in the kernel's form.
 type compiled struct {
 	name  string
-	hook  []byte // attributes of a base chain, nil for a plain one
+	hook  []byte // attributes of a base chain; nil for another chain
 	rules [][]byte
 }
 
-// body is what stands between the braces of a table.
+// body is the content of a table.
 type body struct {
 	sets   []compiledSet
 	chains []compiled
 }
 
-// compile reads the lines between the braces of a table:
+// compile compiles the lines between the braces of a table:
 //
 //	set NAME {
 //	type ipv4_addr; flags interval;
@@ -39,8 +39,8 @@ type body struct {
 //	MATCH … VERDICT
 //	}
 //
-// The matches are those of parser.match; a verdict is accept, drop, goto CHAIN or jump CHAIN.
-// In its place may stand "meta mark set meta mark & MASK" or "notrack".
+// parser.match has the matches; a verdict is accept, drop, goto CHAIN or jump CHAIN. "meta mark set meta mark & MASK"
+// or "notrack" may replace the verdict.
 func compile(family netstate.Family, lines []string) (body, error) {
 	const inChain, inSet = "chain", "set"
 	b, open := body{}, ""
@@ -80,8 +80,8 @@ func compile(family netstate.Family, lines []string) (body, error) {
 	return b, nil
 }
 
-// The hooks of families bridge (linux/netfilter_bridge.h) and inet, whose numbers are the same,
-// and of arp (linux/netfilter_arp.h).
+// The hooks of the families bridge (linux/netfilter_bridge.h) and inet, which have the same numbers, and of arp
+// (linux/netfilter_arp.h).
 var (
 	hooks    = map[string]uint32{"prerouting": 0, "input": 1, "forward": 2, "output": 3, "postrouting": 4}
 	arpHooks = map[string]uint32{"input": 0, "output": 1}
@@ -107,11 +107,11 @@ func baseChain(family netstate.Family, w []string) ([]byte, error) {
 	}), nil
 }
 
-// parser reads one rule.
+// parser compiles one rule.
 type parser struct {
 	words []string
 	out   []byte
-	ether string // the type that was matched: what other headers may be read
+	ether string // the matched ethertype: it decides which other headers may be read
 	udp   bool
 }
 
@@ -162,11 +162,10 @@ func (p *parser) next() string {
 	return w
 }
 
-// field is a part of a header: its base, offset and length in octets.
+// field is a part of a header: its base, offset and length in bytes.
 type field struct{ base, offset, length uint32 }
 
-// The fields by their words. Those of ARP and IPv4 are read only behind a match of
-// the ethertype.
+// The fields by their names. ARP and IPv4 fields require a match of the ethertype before them.
 var fields = map[string]field{
 	"ether saddr":     {unix.NFT_PAYLOAD_LL_HEADER, 6, 6},
 	"ether type":      {unix.NFT_PAYLOAD_LL_HEADER, 12, 2},
@@ -231,8 +230,8 @@ func (p *parser) match(w string) error {
 	return nil
 }
 
-// raw compares octets behind the UDP ports: "@th,OFFSET,LENGTH" in bits, and a number. They are
-// read only behind a match of a port, so that they are UDP's.
+// raw compares bytes after the UDP ports: "@th,OFFSET,LENGTH" in bits, and a number. It requires a match of a port
+// before it, which makes sure that the packet is UDP.
 func (p *parser) raw(word, v string) error {
 	var offset, length uint32
 	if n, err := fmt.Sscanf(word, "@th,%d,%d", &offset, &length); n != 2 || err != nil ||
@@ -251,7 +250,7 @@ func (p *parser) raw(word, v string) error {
 	return nil
 }
 
-// limit matches what is above a rate: "limit rate over N/second burst N packets".
+// limit matches packets above a rate: "limit rate over N/second burst N packets".
 func (p *parser) limit() error {
 	words := p.words[:min(len(p.words), 6)]
 	p.words = p.words[len(words):]
@@ -274,10 +273,10 @@ func (p *parser) payload(f field) {
 		attr(unix.NFTA_PAYLOAD_OFFSET, be32(f.offset)), attr(unix.NFTA_PAYLOAD_LEN, be32(f.length)))
 }
 
-// interfaces are the links that a frame comes by and leaves by.
+// interfaces are the matches of a packet's incoming and outgoing link.
 var interfaces = map[string]uint32{"iifname": unix.NFT_META_IIFNAME, "oifname": unix.NFT_META_OIFNAME}
 
-// operator reads what a match compares with, and whether it is to differ.
+// operator reads the value that a match compares with, and whether they must differ.
 func (p *parser) operator() (op uint32, v string) {
 	if v = p.next(); v == "!=" {
 		return unix.NFT_CMP_NEQ, p.next()
@@ -285,7 +284,7 @@ func (p *parser) operator() (op uint32, v string) {
 	return unix.NFT_CMP_EQ, v
 }
 
-// interfaceName compares the name whole, or what stands before a "*", or looks for it in a set.
+// interfaceName compares the complete name or the part before a "*", or looks the name up in a set.
 func (p *parser) interfaceName(key uint32) error {
 	op, quoted := p.operator()
 	load := func() {
@@ -309,7 +308,7 @@ func (p *parser) interfaceName(key uint32) error {
 	return nil
 }
 
-// value is what a field is compared with, in network order.
+// value returns the value that a field is compared with, in network order.
 func value(name, v string, f field) ([]byte, error) {
 	switch {
 	case name == "ether type" && etherTypes[v] != 0:
@@ -362,7 +361,7 @@ func (p *parser) load(name string, attrs ...[]byte) {
 	p.out = append(p.out, nest(unix.NFTA_LIST_ELEM, parts...)...)
 }
 
-// compare ends the rule unless register 1 holds, or does not hold, data.
+// compare ends the rule unless register 1 is equal, or not equal, to data.
 func (p *parser) compare(op uint32, data []byte) {
 	p.load("cmp", attr(unix.NFTA_CMP_SREG, be32(unix.NFT_REG_1)), attr(unix.NFTA_CMP_OP, be32(op)),
 		nest(unix.NFTA_CMP_DATA, attr(unix.NFTA_DATA_VALUE, data)))

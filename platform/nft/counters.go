@@ -7,9 +7,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Dropped counts what the rules of chains of family ip have dropped since they were written: the
-// sum of the counters, which iptables gives every rule, of those that drop. A chain that is not
-// there has dropped none.
+// Dropped returns how many packets the rules of each chain have dropped since they were written, for chains of family
+// ip: the sum of the counters of the rules that drop; iptables gives each rule a counter. A missing chain has dropped
+// none.
 func (c *Conn) Dropped(table string, chains []string) (map[string]uint64, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -31,7 +31,7 @@ func (c *Conn) Dropped(table string, chains []string) (map[string]uint64, error)
 	return counts, nil
 }
 
-// packetsOf is what the counters of a rule say if it drops.
+// packetsOf returns the counter of a rule if the rule drops.
 func packetsOf(expressions []byte) (n uint64) {
 	drops := false
 	eachAttribute(expressions, func(_ uint16, expression []byte) {

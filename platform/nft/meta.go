@@ -9,8 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// meta reads what follows "meta": a match of the family or of the mark, or the statement
-// that sets the mark, which ends the rule.
+// meta compiles the words after "meta": a match of the family or the mark, or the statement that sets the mark and
+// ends the rule.
 //
 //	meta nfproto ipv4
 //	meta iifkind "bridge"
@@ -35,8 +35,7 @@ func (p *parser) meta() (end bool, err error) {
 	}
 }
 
-// metaIIFKind is NFT_META_IIFKIND (linux/netfilter/nf_tables.h), which x/sys lacks: what a link is
-// made as, in 16 octets.
+// metaIIFKind is NFT_META_IIFKIND (linux/netfilter/nf_tables.h), which x/sys lacks: the kind of a link, in 16 bytes.
 const metaIIFKind = 26
 
 func (p *parser) linkKind() error {
@@ -86,13 +85,13 @@ func (p *parser) mark() (end bool, err error) {
 	return false, nil
 }
 
-// Parts of the kernel's entry of a connection (linux/netfilter/nf_conntrack_common.h).
+// Parts of the kernel's connection entry (linux/netfilter/nf_conntrack_common.h).
 const (
 	statusSrcNAT   = 1 << 4 // IPS_SRC_NAT
 	directionReply = 1      // IP_CT_DIR_REPLY
 )
 
-// ct reads what follows "ct", which matches no packet without an entry:
+// ct compiles the words after "ct", which match no packet without a connection entry:
 //
 //	ct status snat
 //	ct direction reply
@@ -119,7 +118,7 @@ func (p *parser) ct() error {
 	return nil
 }
 
-// number is the next word as a register holds it: in the host's order.
+// number reads the next word as a register value, in host order.
 func (p *parser) number() ([]byte, error) {
 	w := p.next()
 	n, err := strconv.ParseUint(w, 0, 32)

@@ -1,11 +1,10 @@
-// Package nft writes and reads tables of families bridge, inet and arp in the kernel's nf_tables,
-// removes chains of family ip, and tells of changes by others, by netlink. The nft command reads the whole ruleset of
-// the host before it changes anything, 50 ms with a hundred networks; this needs well
-// below one.
+// Package nft writes and reads tables of the families bridge, inet and arp in the kernel's nf_tables, removes chains
+// of the family ip, and reports changes by other programs, through netlink. The nft command reads the complete ruleset
+// of the host before it changes anything, which takes 50 ms with a hundred networks; this package takes well below
+// one.
 //
-// It knows the few words of nft's language that our tables are written in and
-// refuses any other. It never decides what a table holds and never touches a table or a
-// chain that it was not given the name of, but for jumps into chains that go.
+// It supports the part of nft's language that edgespan's tables use and refuses anything else. It never decides what a
+// table contains, and only changes tables and chains that the caller names, and jumps into chains that it removes.
 package nft
 
 import (
@@ -24,8 +23,7 @@ import (
 
 const (
 	timeout = 5 * time.Second
-	// buffer is of a batch on its way to the kernel: a table of a thousand adapters
-	// has some four megabytes.
+	// buffer is the size of the send buffer: the batch of a table of a thousand adapters has some four megabytes.
 	buffer   = 16 << 20
 	maxTries = 20 // of a dump that a change interrupts
 )
@@ -35,10 +33,10 @@ type Conn struct {
 	mu    sync.Mutex
 	netns string
 	fd    int
-	port  uint32 // of the socket: the kernel names it as the owner of tables and in events
+	port  uint32 // of the socket: names it as the owner of tables and in events
 	seq   uint32
-	keeps *bool         // the kernel keeps an owned table when its owner goes; nil: not asked yet
-	buf   [1 << 16]byte // of receive: netlink fills less of it at once
+	keeps *bool         // the kernel keeps an owned table after its owner closes; nil: not queried yet
+	buf   [1 << 16]byte // for receive: a netlink message is smaller
 }
 
 // Table names a table of nf_tables.
@@ -49,12 +47,12 @@ type Table struct {
 
 func (t Table) String() string { return string(t.Family) + " " + t.Name }
 
-// The numbers of the families that we write (linux/netfilter.h).
+// The numbers of the families (linux/netfilter.h).
 var families = map[netstate.Family]byte{netstate.BridgeFamily: unix.AF_BRIDGE, netstate.InetFamily: 1,
 	netstate.ARPFamily: 3}
 
-// Flags of a table (linux/netfilter/nf_tables.h). An owned one is changed and flushed by its
-// owner's socket alone, and one that persists lives on when that is closed (Linux 6.9).
+// Flags of a table (linux/netfilter/nf_tables.h). Only its owner's socket can change and flush an owned table. A
+// persistent one survives when that socket closes (Linux 6.9).
 const (
 	flagOwner   = 0x2
 	flagPersist = 0x4
@@ -90,7 +88,7 @@ func Open(netnsPath string) (*Conn, error) {
 	return c, nil
 }
 
-// Close closes the socket; the tables stay.
+// Close closes the socket. The tables remain.
 func (c *Conn) Close() {
 	if c.fd >= 0 {
 		unix.Close(c.fd)
@@ -98,9 +96,8 @@ func (c *Conn) Close() {
 	}
 }
 
-// Replace writes a table whole, in one transaction. Its text is that of
-// `table FAMILY NAME { … }` in nft(8), line by line. It is ours alone while this socket is
-// open, where the kernel can keep it afterwards.
+// Replace replaces a table in one transaction. lines is the content of `table FAMILY NAME { … }` in nft(8), line by
+// line. If the kernel can keep the table afterwards, this socket owns it while it is open.
 func (c *Conn) Replace(t Table, lines []string) error {
 	body, err := compile(t.Family, lines)
 	if err != nil {
@@ -111,8 +108,8 @@ func (c *Conn) Replace(t Table, lines []string) error {
 	family, name := families[t.Family], text(t.Name)
 	table := attr(unix.NFTA_TABLE_NAME, name)
 	b := batch{}
-	// A table that is not there can't be deleted, so it is made first. Without flags: those
-	// of one that is there can't be changed.
+	// Only an existing table can be deleted, so create it first. The first message has no flags, since the flags of an
+	// existing table can't be changed.
 	b.addTo(family, unix.NFT_MSG_NEWTABLE, unix.NLM_F_CREATE, table)
 	b.addTo(family, unix.NFT_MSG_DELTABLE, 0, table)
 	b.addTo(family, unix.NFT_MSG_NEWTABLE, unix.NLM_F_CREATE, table, c.flags())
@@ -136,7 +133,7 @@ func (c *Conn) Replace(t Table, lines []string) error {
 	return nil
 }
 
-// flags are those that our tables are made with.
+// flags returns the flags of edgespan's tables.
 func (c *Conn) flags() []byte {
 	if !c.keepsOwned() {
 		return nil
@@ -144,15 +141,15 @@ func (c *Conn) flags() []byte {
 	return attr(unix.NFTA_TABLE_FLAGS, be32(flagOwner|flagPersist))
 }
 
-// Keeps says whether the kernel keeps tables that are ours alone when we go; where it can't
-// (before Linux 6.9), they are anybody's.
+// Keeps reports whether the kernel keeps an owned table after its owner closes. If it does not (before Linux 6.9),
+// tables have no owner.
 func (c *Conn) Keeps() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.keepsOwned()
 }
 
-// keepsOwned asks by a batch without an end, which the kernel checks and takes back.
+// keepsOwned queries that with a batch without an end, which the kernel checks and rolls back.
 func (c *Conn) keepsOwned() bool {
 	if c.keeps == nil {
 		b := batch{open: true}
@@ -164,13 +161,13 @@ func (c *Conn) keepsOwned() bool {
 	return *c.keeps
 }
 
-// Delete removes a table; one that is not there is no error.
+// Delete removes a table. A missing table is no error.
 func (c *Conn) Delete(t Table) error { return c.Remove(Removal{Tables: []Table{t}}) }
 
 // batch is one transaction.
 type batch struct {
 	msgs []message
-	open bool // it has no end: nothing of it is done
+	open bool // without an end: the kernel rolls it back
 }
 
 type message struct {
@@ -184,8 +181,8 @@ func (b *batch) addTo(family byte, kind, flags int, attrs ...[]byte) {
 		message{unix.NFNL_SUBSYS_NFTABLES<<8 | uint16(kind), uint16(flags), join(genmsg(family, 0), attrs)})
 }
 
-// commit sends a batch. The kernel works through it before the send returns: first
-// each message, then, if none failed, all of them at once.
+// commit sends a batch. The kernel processes it before the send returns: first it checks each message, then, if none
+// failed, it commits all of them at once.
 func (c *Conn) commit(b batch) error {
 	var out []byte
 	c.seq++
@@ -236,7 +233,7 @@ func (c *Conn) send(b []byte) error {
 	return unix.Sendto(c.fd, b, 0, &unix.SockaddrNetlink{Family: unix.AF_NETLINK})
 }
 
-// receive gives the next messages, which hold good until it is called again.
+// receive returns the next messages, which are valid until the next call.
 func (c *Conn) receive(flags int) ([]syscall.NetlinkMessage, error) {
 	for {
 		n, _, err := unix.Recvfrom(c.fd, c.buf[:], flags)
@@ -250,7 +247,7 @@ func (c *Conn) receive(flags int) ([]syscall.NetlinkMessage, error) {
 	}
 }
 
-// answer is the error that a message of type NLMSG_ERROR tells, nil for an ack.
+// answer returns the error of an NLMSG_ERROR message, or nil for an ack.
 func answer(m syscall.NetlinkMessage) error {
 	if len(m.Data) < 4 {
 		return errors.New("truncated answer from the kernel")
@@ -261,7 +258,7 @@ func answer(m syscall.NetlinkMessage) error {
 	return nil
 }
 
-// genmsg is the nfgenmsg in front of the attributes.
+// genmsg returns the nfgenmsg that precedes the attributes.
 func genmsg(family byte, resource uint16) []byte {
 	return []byte{family, unix.NFNETLINK_V0, byte(resource >> 8), byte(resource)}
 }

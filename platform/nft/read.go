@@ -15,8 +15,8 @@ import (
 	"edgespan/netinst/netstate"
 )
 
-// Generation is a number that changes with every change of the ruleset of the
-// namespace, whoever makes it and in whatever family.
+// Generation returns a number that changes with every change of the namespace's ruleset, by any program and in any
+// family.
 func (c *Conn) Generation() (uint32, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -32,7 +32,7 @@ func (c *Conn) Generation() (uint32, error) {
 		}
 		for _, m := range msgs {
 			if m.Header.Seq != c.seq {
-				continue // of an earlier request that was given up
+				continue // of an earlier, abandoned request
 			}
 			if m.Header.Type == unix.NLMSG_ERROR {
 				return 0, fmt.Errorf("ask for the ruleset's generation: %w", answer(m))
@@ -44,15 +44,14 @@ func (c *Conn) Generation() (uint32, error) {
 	}
 }
 
-// Tables are our tables, each as a text that is the same exactly while
-// nobody changes the table: a line a chain, with how it is hooked, how many rules it has
-// and a digest of them, and a line a set. One that could be ours alone and is not says so.
-// Tables of others, which may be large, are not read.
+// Tables returns the tables that own accepts, each as a text that changes exactly when the table does: one line per
+// chain with its hook, the number of its rules and a digest of them, and one line per set. The text also says if the
+// table could have an owner but has none. Other tables, which may be large, are not read.
 func (c *Conn) Tables(own func(Table) bool) (map[Table]string, error) {
 	return whole(func() (map[Table]string, error) { return c.tables(own) })
 }
 
-// Claim makes the tables that an earlier process left ours alone again.
+// Claim makes this socket the owner of the tables that an earlier process left.
 func (c *Conn) Claim(own func(Table) bool) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -92,7 +91,7 @@ func flags(table map[uint16][]byte) uint32 {
 
 var errInterrupted = errors.New("the dump was interrupted by a change")
 
-// whole dumps again what a change has interrupted.
+// whole repeats a dump that a change has interrupted.
 func whole[T any](dump func() (T, error)) (T, error) {
 	for range maxTries - 1 {
 		if v, err := dump(); !errors.Is(err, errInterrupted) {
@@ -176,7 +175,7 @@ func (c *Conn) tablesOf(family netstate.Family, own func(Table) bool, tables map
 	return c.addSets(family, own, tables)
 }
 
-// addSets ends the texts of the tables of one family with their sets.
+// addSets appends the sets to the texts of one family's tables.
 func (c *Conn) addSets(family netstate.Family, own func(Table) bool, tables map[Table]string) error {
 	ofOwn := func(table string) bool { return own(Table{family, table}) }
 	err := c.setsOf(families[family], ofOwn, func(table, name, text string) {
@@ -193,7 +192,7 @@ func (c *Conn) addSets(family netstate.Family, own func(Table) bool, tables map[
 	return nil
 }
 
-// dump lists one kind of object of a family, with attributes that narrow the list.
+// dump lists one kind of object of a family; narrow are attributes that filter the list.
 func (c *Conn) dump(get uint16, family byte, add func(map[uint16][]byte), narrow ...[]byte) error {
 	c.seq++
 	if err := c.send(frame(nil, unix.NFNL_SUBSYS_NFTABLES<<8|get, unix.NLM_F_DUMP, c.seq,
@@ -225,7 +224,7 @@ func (c *Conn) dump(get uint16, family byte, add func(map[uint16][]byte), narrow
 	}
 }
 
-// attrs are the attributes of a message of nfnetlink.
+// attrs returns the attributes of an nfnetlink message.
 func attrs(m syscall.NetlinkMessage) map[uint16][]byte {
 	if len(m.Data) < 4 {
 		return nil
@@ -233,15 +232,14 @@ func attrs(m syscall.NetlinkMessage) map[uint16][]byte {
 	return attributes(m.Data[4:])
 }
 
-// attributes are attributes by type; of equal ones the last.
+// attributes returns attributes by type; the last one of a type counts.
 func attributes(b []byte) map[uint16][]byte {
 	found := map[uint16][]byte{}
 	eachAttribute(b, func(kind uint16, data []byte) { found[kind] = data })
 	return found
 }
 
-// eachAttribute goes through attributes that stand one after the other, and ends at
-// one that is cut short.
+// eachAttribute iterates over consecutive attributes and stops at a truncated one.
 func eachAttribute(b []byte, f func(kind uint16, data []byte)) {
 	for len(b) >= 4 {
 		n := int(binary.NativeEndian.Uint16(b))

@@ -8,10 +8,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Removal is what goes in one transaction.
+// Removal lists the objects to remove in one transaction.
 type Removal struct {
-	// Chains are the chains of tables of family ip that go with all of their rules, and
-	// Parents the chains in which rules that lead into them may stand.
+	// Chains are chains of tables of family ip, which are removed with all their rules. Parents are the chains that may
+	// have jumps into them.
 	Chains, Parents map[string][]string
 	Tables          []Table
 }
@@ -32,11 +32,11 @@ func merge(a, b map[string][]string) map[string][]string {
 	return a
 }
 
-// Remove removes chains with the jumps into them, and tables. What is not there is
-// no error. One that is still in use, by a rule that stands elsewhere, fails it all.
+// Remove removes chains, the jumps into them, and tables. Missing ones are no error. If one is still used by a rule
+// elsewhere, nothing is removed.
 //
-// The kernel waits for every packet on its way before it gives free what was removed,
-// 16 ms for each transaction, whatever its size.
+// The kernel waits for every packet in flight before it frees the removed objects: 16 ms per transaction, whatever its
+// size.
 func (c *Conn) Remove(r Removal) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -52,7 +52,7 @@ func (c *Conn) Remove(r Removal) error {
 	if err != nil {
 		return err
 	}
-	for _, t := range r.Tables { // made first, since one that is not there can't be deleted
+	for _, t := range r.Tables { // created first, since only an existing table can be deleted
 		b.addTo(families[t.Family], unix.NFT_MSG_NEWTABLE, unix.NLM_F_CREATE, attr(unix.NFTA_TABLE_NAME, text(t.Name)))
 		b.addTo(families[t.Family], unix.NFT_MSG_DELTABLE, 0, attr(unix.NFTA_TABLE_NAME, text(t.Name)))
 	}
@@ -65,8 +65,8 @@ func (c *Conn) Remove(r Removal) error {
 	return nil
 }
 
-// removeChains adds to b what removes chains of one table: the jumps into them, their
-// rules, then they themselves.
+// removeChains adds to b the messages that remove chains of one table: the jumps into them, their rules, then the
+// chains.
 func (c *Conn) removeChains(b *batch, table string, chains, parents []string) error {
 	going := map[string]bool{}
 	for _, ch := range chains {
@@ -113,7 +113,7 @@ func (c *Conn) removeChains(b *batch, table string, chains, parents []string) er
 	return nil
 }
 
-// jumpsTo is the chain that a rule's verdict leads into, "" for none.
+// jumpsTo returns the chain that a rule jumps or goes to, or "".
 func jumpsTo(expressions []byte) (chain string) {
 	eachAttribute(expressions, func(_ uint16, expression []byte) {
 		a := attributes(expression)

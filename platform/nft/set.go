@@ -13,7 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// compiledSet is a set of a table as the kernel takes it.
+// compiledSet is a set of a table in the kernel's form.
 type compiledSet struct {
 	name     string
 	kind     setKind
@@ -21,17 +21,17 @@ type compiledSet struct {
 	elements []element
 }
 
-// element is a key of a set; in one of intervals each key begins one, or ends the one before it.
+// element is a key of a set. In a set of intervals, a key begins an interval or ends the one before it.
 type element struct {
 	key []byte
 	end bool
 }
 
-// setKind is the type of a set's keys: its number in nft (datatype.h of its sources, by which it
-// lists a set; the kernel only keeps it) and its length.
+// setKind is the type of a set's keys: its number in nft (datatype.h of nft's sources; the kernel only stores it for
+// nft's listing) and its length.
 type setKind struct{ number, length, order uint32 }
 
-// Orders of octets, as nft keeps them beside a set for its listing (NFTNL_UDATA_SET_KEYBYTEORDER).
+// Byte orders, which nft stores with a set for its listing (NFTNL_UDATA_SET_KEYBYTEORDER).
 const (
 	hostOrder = 1
 	bigOrder  = 2
@@ -39,17 +39,16 @@ const (
 
 var setKinds = map[string]setKind{"ipv4_addr": {7, 4, bigOrder}, "ifname": {41, unix.IFNAMSIZ, hostOrder}}
 
-// elementsAtOnce bounds one message: an attribute has at most 65,535 octets, and an element 28.
+// elementsAtOnce bounds one message: an attribute has at most 65,535 bytes, and an element takes 28.
 const elementsAtOnce = 1000
 
-// setLine reads one line between the braces of a set:
+// setLine compiles one line between the braces of a set:
 //
 //	type ipv4_addr; flags interval;
 //	type ifname;
 //	elements = { ELEMENT, ELEMENT }
 //
-// The type comes first. An element is an address, in a set of intervals a prefix, or the quoted
-// name of a link.
+// The type comes first. An element is an address, a prefix in a set of intervals, or the quoted name of a link.
 func (s *compiledSet) setLine(line string) error {
 	if list, is := strings.CutPrefix(line, "elements = { "); is {
 		list, closed := strings.CutSuffix(list, " }")
@@ -97,13 +96,13 @@ func (s *compiledSet) element(w string) ([]element, error) {
 	}
 	first := binary.BigEndian.Uint32(p.Addr().AsSlice())
 	out := []element{{key: p.Addr().AsSlice()}}
-	if next := first + 1<<(32-p.Bits()); next != 0 { // nothing stands behind the last address
+	if next := first + 1<<(32-p.Bits()); next != 0 { // there is no address after the last one
 		out = append(out, element{be32(next), true})
 	}
 	return out, nil
 }
 
-// addSet adds to a batch what makes a set of a table.
+// addSet adds the messages that create a set of a table.
 func (b *batch) addSet(family byte, table []byte, id int, s compiledSet) {
 	flags := uint32(0)
 	if s.interval {
@@ -143,7 +142,7 @@ func (p *parser) lookup(op uint32, set string) error {
 	return nil
 }
 
-// setsOf gives every set of our tables of one family, with its elements in order.
+// setsOf calls add for every set of one family's tables that own accepts, with its elements in order.
 func (c *Conn) setsOf(family byte, own func(table string) bool, add func(table, name, text string)) error {
 	type set struct{ table, name, flags string }
 	var sets []set
@@ -165,7 +164,7 @@ func (c *Conn) setsOf(family byte, own func(table string) bool, add func(table, 
 			})
 		}, attr(unix.NFTA_SET_ELEM_LIST_TABLE, text(s.table)), attr(unix.NFTA_SET_ELEM_LIST_SET, text(s.name)))
 		switch {
-		case errors.Is(err, syscall.ENOENT): // it went meanwhile
+		case errors.Is(err, syscall.ENOENT): // deleted meanwhile
 			return errInterrupted
 		case err != nil:
 			return err

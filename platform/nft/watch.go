@@ -14,25 +14,25 @@ import (
 	"edgespan/platform/proc"
 )
 
-// Change is what somebody has changed in nf_tables.
+// Change is a change in nf_tables.
 type Change struct {
-	Port  uint32 // of the socket that did it; of a command usually its process id
+	Port  uint32 // of the socket that made it; usually the command's process ID
 	Table Table
-	Chain string // "" of a table
+	Chain string // "" for a table
 }
 
-// Own says whether a change came by this connection.
+// Own reports whether this connection made a change.
 func (c *Conn) Own(ch Change) bool { return ch.Port == c.port }
 
 const (
-	watchBuffer = 4 << 20 // octets: a ruleset of some ten thousand rules, flushed at once
-	// nfgenLen is the length of what stands before the attributes (struct nfgenmsg).
+	watchBuffer = 4 << 20 // bytes: a flushed ruleset of some ten thousand rules
+	// nfgenLen is the length of struct nfgenmsg, which precedes the attributes.
 	nfgenLen = 4
 )
 
-// Watch tells, until ctx ends (then it returns nil), of changes of chains and rules, of tables that go, and of
-// elements of sets in families whose tables we have whole, whoever makes them: of equal ones in a row once. lost says
-// that events were: anything may have changed. emit must be quick.
+// Watch emits changes by any program until ctx ends (then it returns nil): of chains and rules, removals of tables,
+// and, in the families that edgespan's tables use, changes of set elements. It emits equal consecutive changes once.
+// lost means that events were lost: anything may have changed. emit must be fast.
 func (c *Conn) Watch(ctx context.Context, emit func(changes []Change, lost bool)) error {
 	fd := -1
 	err := proc.In(c.netns, func() (err error) {
@@ -58,7 +58,7 @@ func (c *Conn) Watch(ctx context.Context, emit func(changes []Change, lost bool)
 		n, _, err := unix.Recvfrom(fd, buf, 0)
 		switch {
 		case errors.Is(err, unix.EINTR) || errors.Is(err, unix.EAGAIN):
-		case errors.Is(err, unix.ENOBUFS): // the socket goes on by itself
+		case errors.Is(err, unix.ENOBUFS): // the socket continues by itself
 			emit(nil, true)
 		case err != nil:
 			return fmt.Errorf("receive from nf_tables: %w", err)
@@ -71,7 +71,7 @@ func (c *Conn) Watch(ctx context.Context, emit func(changes []Change, lost bool)
 	return nil
 }
 
-// changesIn are the changes that messages tell of; of equal ones in a row the first.
+// changesIn returns the changes in messages, the first of equal consecutive ones.
 func changesIn(b []byte) []Change {
 	var list []Change
 	msgs, err := syscall.ParseNetlinkMessage(b)
@@ -110,20 +110,20 @@ func changeOf(m syscall.NetlinkMessage) (Change, bool) {
 		ch.Table.Family = netstate.ARPFamily
 	case unix.AF_INET:
 		if kind := m.Header.Type & 0xff; kind == unix.NFT_MSG_NEWSETELEM || kind == unix.NFT_MSG_DELSETELEM {
-			return Change{}, false // iptables has no sets of nf_tables: those are others'
+			return Change{}, false // edgespan has no sets of this family
 		}
 		ch.Table.Family = netstate.IPv4
 	default:
 		return Change{}, false
 	}
-	// The names come first: what a rule holds is not looked at.
+	// The names come first: the content of a rule is skipped.
 	for b := m.Data[nfgenLen:]; len(b) >= 4; {
 		n := int(binary.NativeEndian.Uint16(b))
 		if n < 4 || n > len(b) {
 			break
 		}
 		switch kind := binary.NativeEndian.Uint16(b[2:]) &^ (unix.NLA_F_NESTED | unix.NLA_F_NET_BYTEORDER); {
-		case kind == unix.NFTA_TABLE_NAME: // the same number in all of them
+		case kind == unix.NFTA_TABLE_NAME: // the same number in all messages
 			ch.Table.Name = str(b[4:n])
 		case chain != 0 && kind == chain:
 			ch.Chain = str(b[4:n])

@@ -1,13 +1,13 @@
-// Package passwd owns the file of users and passwords behind Basic authentication: its
-// reading, a line `user:hash:role` each with a hash of bcrypt as `htpasswd -B` makes it, its
-// being read anew when it changes, and the check of a password at a bounded cost.
+// Package passwd reads the password file behind Basic authentication and checks passwords. Each line is
+// `user:hash:role` with a bcrypt hash, as `htpasswd -B` creates it. The package rereads a changed file and bounds the
+// cost of checks.
 //
-// What it holds to:
-//   - A file that everybody may read is refused. One with faults leaves in force what was
-//     read before; at the start it ends the start.
-//   - A user who is not there costs the time of the dearest hash that is.
-//   - A password that was right is known again by an HMAC with a key of this process, which is
-//     cheap; everything else is computed by no more goroutines than may run at once.
+// Guarantees:
+//   - A file that everybody may read is refused. After a change with faults, the previous content remains valid; at
+//     the start, faults are an error.
+//   - An unknown user costs as much time as the most expensive hash in the file.
+//   - A correct password is recognized later by an HMAC with a key of this process, which is cheap. The number of
+//     concurrent hash computations is bounded.
 //
-// It never knows what a role may do, and does not count guesses: its caller does.
+// It never knows what a role may do, and does not count failed logins: its caller does.
 package passwd

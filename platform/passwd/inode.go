@@ -6,8 +6,8 @@ import (
 	"syscall"
 )
 
-// inode tells a file from the one that it replaced, and one state of it from the next where
-// both have one size and one time of writing.
+// inode distinguishes a file from the one that it replaced, and two states of a file that have the same size and
+// modification time.
 func inode(info os.FileInfo) string {
 	s, ok := info.Sys().(*syscall.Stat_t)
 	if !ok {

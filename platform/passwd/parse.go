@@ -15,11 +15,10 @@ import (
 	"golang.org/x/crypto/bcrypt"
 )
 
-// What a file may hold. A check at cost 14 takes about a second of one processor; htpasswd
-// makes cost 5 where nobody says which.
+// Limits of a file. A check at cost 14 takes about a second of one processor; htpasswd uses cost 5 by default.
 const (
 	longestName  = 64
-	largestFile  = 1 << 20 // octets
+	largestFile  = 1 << 20 // bytes
 	largestCost  = 14
 	smallestCost = bcrypt.MinCost
 )
@@ -29,10 +28,10 @@ type user struct {
 	role  string
 	hash  []byte
 	cost  int
-	right atomic.Pointer[[sha256.Size]byte] // File.sum of the password that was right last
+	right atomic.Pointer[[sha256.Size]byte] // File.sum of the last correct password
 }
 
-// parse reads a file's text, or says every fault with its line.
+// parse parses the text of a file. Its error has every fault with its line.
 func parse(name string, text []byte, roles []string) (map[string]*user, error) {
 	users := map[string]*user{}
 	lines := map[string]int{}
@@ -56,7 +55,7 @@ func parse(name string, text []byte, roles []string) (map[string]*user, error) {
 	return users, errors.Join(faults...)
 }
 
-// parseLine never shows the hash in an error.
+// parseLine parses one line. Its errors never contain the hash.
 func parseLine(line string, roles []string) (string, *user, error) {
 	words := strings.Split(line, ":")
 	if len(words) != 3 {
@@ -86,7 +85,7 @@ func checkName(name string) error {
 	return nil
 }
 
-// checkHash takes the spellings 2a, 2b and 2y, which are one function.
+// checkHash accepts the prefixes 2a, 2b and 2y, which are the same function.
 func checkHash(hash string) (cost int, err error) {
 	const allowed = "must be a bcrypt hash, as htpasswd -nB makes it"
 	if len(hash) != 60 || !slices.Contains([]string{"$2a$", "$2b$", "$2y$"}, hash[:4]) {

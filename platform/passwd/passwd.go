@@ -19,22 +19,22 @@ import (
 )
 
 const (
-	checkEvery      = time.Second     // at the file
-	timeout         = 5 * time.Second // for a turn to compute
-	longestPassword = 1024            // octets that are looked at; bcrypt itself counts the first 72
+	checkEvery      = time.Second     // interval of checks of the file
+	timeout         = 5 * time.Second // time limit of the wait for a computation
+	longestPassword = 1024            // bytes that are checked; bcrypt itself uses the first 72
 )
 
-// Why a password is not taken.
+// Errors of Check.
 var (
 	ErrDenied = errors.New("check password: wrong user or password")
 	ErrBusy   = errors.New("check password: too many checks in progress")
 )
 
-// File is a file of users in force. It may be used from several goroutines.
+// File is a file of users. It is safe for concurrent use.
 type File struct {
 	path  string
 	roles []string
-	fault func(error) // nil: nobody hears
+	fault func(error) // may be nil
 	key   [32]byte
 	turns chan struct{}
 	table atomic.Pointer[table]
@@ -50,8 +50,7 @@ type table struct {
 	stamp string
 }
 
-// Open reads the file. Roles are the words that may stand in it; fault hears, once for each
-// state of the file, why it can't be taken later on.
+// Open reads the file. roles are the permitted roles. fault is called once for each faulty state of the file later on.
 func Open(path string, roles []string, fault func(error)) (*File, error) {
 	f := &File{path: path, roles: roles, fault: fault, turns: make(chan struct{}, runtime.GOMAXPROCS(0))}
 	if _, err := rand.Read(f.key[:]); err != nil {
@@ -61,14 +60,14 @@ func Open(path string, roles []string, fault func(error)) (*File, error) {
 	return f, f.Reload()
 }
 
-// Reload reads the file. With an error what was read before stays in force.
+// Reload reads the file. After an error the previous content remains valid.
 func (f *File) Reload() error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.read("")
 }
 
-// read takes the file over unless it is in the state that is known.
+// read reads the file unless its stamp is known.
 func (f *File) read(known string) error {
 	f.looked.Store(time.Now().UnixNano())
 	have := f.table.Load()
@@ -81,7 +80,7 @@ func (f *File) read(known string) error {
 		users, err = parse(f.path, text, f.roles)
 	}
 	if err != nil {
-		// The stamp is kept, so that a fault is told once; what was in force stays.
+		// The new stamp makes sure that a fault is reported once; the previous users remain.
 		f.table.Store(&table{users: have.users, noUser: have.noUser, stamp: stamp})
 		return fmt.Errorf("read passwords: %w", err)
 	}
@@ -99,8 +98,7 @@ func (f *File) read(known string) error {
 	return nil
 }
 
-// text is the file's, unless its stamp is the known one. A file that can't be read has its
-// error as its stamp.
+// text returns the text of the file, unless its stamp is known. The stamp of an unreadable file is the error.
 func (f *File) text(known string) (stamp string, text []byte, err error) {
 	file, err := os.Open(f.path)
 	if err != nil {
@@ -127,8 +125,8 @@ func (f *File) text(known string) (stamp string, text []byte, err error) {
 	return stamp, text, err
 }
 
-// Check finds the role of a user with a password. ErrDenied says that there is none, ErrBusy
-// that nobody could look in time.
+// Check returns the role of a user with a password. It returns ErrDenied if they are wrong, and ErrBusy if no
+// computation was possible in time.
 func (f *File) Check(ctx context.Context, name, password string) (role string, err error) {
 	f.reload()
 	if len(password) > longestPassword {
@@ -150,7 +148,7 @@ func (f *File) Check(ctx context.Context, name, password string) (role string, e
 	case <-ctx.Done():
 		return "", ctx.Err()
 	}
-	if u.matches(sum) { // somebody computed it meanwhile
+	if u.matches(sum) { // another check has computed it meanwhile
 		return u.role, nil
 	}
 	hash := t.noUser
@@ -164,7 +162,7 @@ func (f *File) Check(ctx context.Context, name, password string) (role string, e
 	return u.role, nil
 }
 
-// Known is Check of a password that was right before: it computes no hash.
+// Known is Check for a password that was correct before. It computes no hash.
 func (f *File) Known(name, password string) (role string, known bool) {
 	f.reload()
 	u := f.table.Load().users[name]
@@ -174,10 +172,10 @@ func (f *File) Known(name, password string) (role string, known bool) {
 	return u.role, true
 }
 
-// sum is what is remembered of a password; no text of a password stays.
+// sum returns the HMAC of a name and a password; the password itself is not stored.
 func (f *File) sum(name, password string) (out [sha256.Size]byte) {
 	mac := hmac.New(sha256.New, f.key[:])
-	_, _ = io.WriteString(mac, strings.Join([]string{name, password}, "\x00")) // a hash takes all
+	_, _ = io.WriteString(mac, strings.Join([]string{name, password}, "\x00")) // a hash accepts any write
 	copy(out[:], mac.Sum(nil))
 	return out
 }
@@ -190,8 +188,8 @@ func (u *user) matches(sum [sha256.Size]byte) bool {
 	return was != nil && hmac.Equal(was[:], sum[:])
 }
 
-// reload reads the file anew if it changed, at most once in lookEvery, and by one caller while
-// the others go on with what is there.
+// reload rereads the file if it changed, at most once per checkEvery. One caller reads while the others use the
+// previous content.
 func (f *File) reload() {
 	if time.Now().UnixNano()-f.looked.Load() < int64(checkEvery) || !f.mu.TryLock() {
 		return

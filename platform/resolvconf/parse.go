@@ -9,13 +9,13 @@ import (
 // maxServers bounds the servers of one file. A DHCP option holds 63 (RFC 2132 §3.8).
 const maxServers = 16
 
-// found is what a file says.
+// found is the content of a file.
 type found struct {
 	servers []netip.Addr
 	skipped []string
 }
 
-// add takes one server as a file spells it.
+// add parses one server in the spelling of a file.
 func (f *found) add(word string) {
 	a, why := parseServer(word)
 	switch {
@@ -28,15 +28,15 @@ func (f *found) add(word string) {
 	}
 }
 
-// skip notes why something was left out; the first reasons are enough.
+// skip records why something was skipped, up to three reasons.
 func (f *found) skip(why string) {
 	if len(f.skipped) < 3 {
 		f.skipped = append(f.skipped, why)
 	}
 }
 
-// parseServer reads "ADDRESS", "[ADDRESS]:PORT", "ADDRESS:PORT", each with "%INTERFACE"
-// and "#NAME" after it (systemd's in_addr_full). Only port 53 is of use to us.
+// parseServer parses "ADDRESS", "[ADDRESS]:PORT" or "ADDRESS:PORT", each optionally followed by "%INTERFACE" and
+// "#NAME" (systemd's in_addr_full). It accepts only port 53.
 func parseServer(word string) (netip.Addr, string) {
 	bare, _, _ := strings.Cut(word, "#")
 	bare, _, _ = strings.Cut(bare, "%")
@@ -57,7 +57,7 @@ func parseServer(word string) (netip.Addr, string) {
 	return netip.Addr{}, fmt.Sprintf("not an IP address: %s", short(word))
 }
 
-// short quotes a word of a file, cut: it goes into a status.
+// short quotes a word of a file, shortened for a status.
 func short(word string) string {
 	const limit = 40
 	if len(word) > limit {
@@ -66,8 +66,7 @@ func short(word string) string {
 	return fmt.Sprintf("%q", word)
 }
 
-// parseAssignments reads the words of the last "KEY=…" of a file of assignments, as
-// systemd writes its state.
+// parseAssignments parses the words of the last "KEY=…" in a file of assignments, the format of systemd's state files.
 func parseAssignments(text, key string) found {
 	var value string
 	for line := range strings.Lines(text) {
@@ -82,7 +81,7 @@ func parseAssignments(text, key string) found {
 	return f
 }
 
-// parseResolvConf reads the lines "nameserver ADDRESS" of resolv.conf(5).
+// parseResolvConf parses the lines "nameserver ADDRESS" of resolv.conf(5).
 func parseResolvConf(text string) found {
 	var f found
 	for line := range strings.Lines(text) {
@@ -94,15 +93,15 @@ func parseResolvConf(text string) found {
 	return f
 }
 
-// lease is what a DHCP client was given for one interface.
+// lease is a DHCP client's lease for one interface.
 type lease struct {
 	found
 	link    string
 	address netip.Addr
 }
 
-// parseLeases reads dhclient.leases(5) and gives the last lease of each interface, in the
-// order in which they first appear. A text that begins within a lease begins with the next.
+// parseLeases parses dhclient.leases(5) and returns the last lease of each interface, in the order of their first
+// appearance. If the text begins within a lease, it skips that one.
 func parseLeases(text string) []lease {
 	var out []lease
 	var now *lease
@@ -114,13 +113,13 @@ func parseLeases(text string) []lease {
 				out = keep(out, *now)
 			}
 			now = nil
-		case len(words) >= 2 && words[len(words)-2] == "lease" && words[len(words)-1] == "{": // after what was cut
+		case len(words) >= 2 && words[len(words)-2] == "lease" && words[len(words)-1] == "{": // after a truncated part
 			now = &lease{}
 		case now == nil || len(words) < 2:
 		case words[0] == "interface":
 			now.link = strings.Trim(words[1], `"`)
 		case words[0] == "fixed-address":
-			now.address, _ = netip.ParseAddr(words[1]) // invalid: no lease that counts
+			now.address, _ = netip.ParseAddr(words[1]) // invalid: the lease doesn't count
 		case words[0] == "option" && words[1] == "domain-name-servers":
 			for _, w := range strings.FieldsFunc(strings.Join(words[2:], ","), func(r rune) bool { return r == ',' }) {
 				now.add(w)
@@ -146,8 +145,8 @@ func keep(all []lease, l lease) []lease {
 	return append(all, l)
 }
 
-// statements are the parts of a text that end with ";", "{" or "}" outside of quotes;
-// "{" stays at its statement's end, "}" is one by itself.
+// statements iterates over the parts of a text that end with ";", "{" or "}" outside of quotes. A part includes its
+// final "{"; "}" is a part by itself.
 func statements(text string) func(yield func(string) bool) {
 	return func(yield func(string) bool) {
 		begin, quoted := 0, false
@@ -156,7 +155,7 @@ func statements(text string) func(yield func(string) bool) {
 			switch {
 			case c == '\\' && quoted:
 				i++
-			case c == '\n': // no string goes on in the next line: one that was cut ends there
+			case c == '\n': // a string never spans lines: a truncated one ends here
 				quoted = false
 			case c == '"':
 				quoted = !quoted

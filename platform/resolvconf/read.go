@@ -16,25 +16,25 @@ import (
 	"edgespan/netinst/netstate"
 )
 
-// The bounds of what is read.
+// Bounds on the files.
 const (
-	maxFile  = 64 << 10 // octets of one file; of a lease file the last ones
-	maxFiles = 64       // of one folder
+	maxFile  = 64 << 10 // bytes of one file; of a lease file, the last ones
+	maxFiles = 64       // per folder
 	maxLinks = 1024
 )
 
-// Reader reads below Root, "/" on a machine; tests give it a folder.
+// Reader reads files below Root, which is "/" on a machine and a folder in tests.
 type Reader struct {
 	Root string
 }
 
-// Link is an interface to read of.
+// Link is an interface whose servers are read.
 type Link struct {
 	Name  string
 	Index int
 }
 
-// folders are where the files are, below the root.
+// The folders of the files, below the root.
 const (
 	resolvedLinks = "run/systemd/resolve/netif"
 	networkdLinks = "run/systemd/netif/links"
@@ -45,8 +45,8 @@ const (
 	etc           = "etc"
 )
 
-// byName are the folders whose files are resolv.confs named by interface: those of
-// Debian's resolvconf and of openresolv, and those of dhcpcd without either.
+// byName are the folders of resolv.conf files named by interface: Debian's resolvconf, openresolv, and dhcpcd without
+// either.
 var byName = []struct{ folder, program string }{
 	{"run/resolvconf/interface", "resolvconf"},
 	{"run/resolvconf/interfaces", "resolvconf"},
@@ -54,7 +54,7 @@ var byName = []struct{ folder, program string }{
 	{"run/dhcpcd/resolv.conf", "dhcpcd"},
 }
 
-// shared are the files of the host as a whole, the one that knows best first.
+// shared are the files of the host as a whole, the most authoritative first.
 var shared = []struct{ path, program string }{
 	{resolved + "/resolv.conf", "systemd-resolved"},
 	{manager + "/no-stub-resolv.conf", "NetworkManager"},
@@ -62,7 +62,7 @@ var shared = []struct{ path, program string }{
 	{etc + "/resolv.conf", "resolv.conf"},
 }
 
-// folders are all that is worth watching.
+// folders returns all folders to watch.
 func folders() []string {
 	all := []string{resolvedLinks, networkdLinks, resolved, manager, managerLeases, dhclient, etc}
 	for _, b := range byName {
@@ -71,9 +71,8 @@ func folders() []string {
 	return all
 }
 
-// Read gives what is known of each link, by name, the source that knows best first:
-// those of the link itself, then those of the whole host. A file that is not there is
-// no source.
+// Read returns the sources of each link, by name, the most authoritative first: those of the link itself, then those
+// of the whole host. A missing file is no source.
 func (r Reader) Read(links []Link) map[string][]netstate.DNSSource {
 	out := map[string][]netstate.DNSSource{}
 	add := func(link string, s netstate.DNSSource) { out[link] = append(out[link], s) }
@@ -108,7 +107,7 @@ func (r Reader) Read(links []Link) map[string][]netstate.DNSSource {
 	return out
 }
 
-// leases reads what dhclient has for the links.
+// leases reads dhclient's leases for the links.
 func (r Reader) leases(links []Link, add func(string, netstate.DNSSource)) {
 	for _, folder := range []string{dhclient, managerLeases} {
 		for _, name := range r.names(folder) {
@@ -138,8 +137,8 @@ func source(program, path string, link bool, f found, why string) netstate.DNSSo
 		Skipped: strings.Join(f.skipped, "; ")}
 }
 
-// linkOf is the link that a file "eth0.100.dhclient" is of: the one with the longest name
-// that it begins with, "" for none.
+// linkOf returns the link of a file such as "eth0.100.dhclient": the one with the longest name that is a prefix, or
+// "".
 func linkOf(file string, links []Link) string {
 	best := ""
 	for _, l := range links {
@@ -150,7 +149,7 @@ func linkOf(file string, links []Link) string {
 	return best
 }
 
-// open opens what is below the root without waiting, as for a FIFO nobody writes to.
+// open opens a file below the root without blocking, for example on a FIFO without a writer.
 func (r Reader) open(path string, flags int) (*os.File, error) {
 	root, err := unix.Open(r.root(), unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -174,8 +173,8 @@ func (r Reader) root() string {
 	return r.Root
 }
 
-// file reads a regular file, of a long one the end; why says why it is not used, and
-// there whether there is anything.
+// file reads a regular file, or the end of a long one. why is the reason if the file is not used; there reports
+// whether it exists.
 func (r Reader) file(path string, flags int) (text, why string, there bool) {
 	f, err := r.open(path, flags)
 	switch {
@@ -186,7 +185,7 @@ func (r Reader) file(path string, flags int) (text, why string, there bool) {
 	case err != nil:
 		return "", "can't be opened", true
 	}
-	defer func() { _ = f.Close() }() // only read from
+	defer func() { _ = f.Close() }() // only read
 	st, err := f.Stat()
 	if err != nil || !st.Mode().IsRegular() {
 		return "", "not a regular file", true
@@ -207,19 +206,19 @@ func (r Reader) file(path string, flags int) (text, why string, there bool) {
 	return string(b), "", true
 }
 
-// names are the files of a folder, sorted; of a full one not all.
+// names returns the files of a folder, sorted, at most maxFiles.
 func (r Reader) names(folder string) []string {
 	f, err := r.open(folder, unix.O_DIRECTORY)
 	if err != nil {
 		return nil
 	}
-	defer func() { _ = f.Close() }() // only read from
+	defer func() { _ = f.Close() }() // only read
 	names, _ := f.Readdirnames(maxFiles)
 	slices.Sort(names)
 	return names
 }
 
-// Own marks, in what Read gave, the servers that are addresses of the host itself.
+// Own marks the servers in Read's result that are addresses of the host itself.
 func Own(sources []netstate.DNSSource, own func(netip.Addr) bool) []netstate.DNSSource {
 	out := slices.Clone(sources)
 	for i, s := range out {

@@ -14,15 +14,15 @@ import (
 
 // The times of a Watch.
 const (
-	gather    = 100 * time.Millisecond // what changes together is read once
-	rest      = 400 * time.Millisecond // between two reads: others may write as often as they like
-	again     = time.Minute            // a change that was not told is found by then
-	checkPace = 5 * time.Second        // where there is no inotify
+	gather    = 100 * time.Millisecond // changes within this time are read once
+	rest      = 400 * time.Millisecond // between two reads, however often the files change
+	again     = time.Minute            // an unreported change is found after this time
+	checkPace = 5 * time.Second        // interval without inotify
 )
 
-// Watch reads at once, again where a file may have changed, links come or somebody asks, and tells
-// what differs from before, until ctx ends. A read that hangs, as on a dead network file system,
-// holds up nothing but the next one.
+// Watch reads at once, and again when a file may have changed, links are received or asked fires. It calls tell with
+// the differences, until ctx ends. A read that blocks, such as on a dead network file system, only delays the next
+// read.
 func (r Reader) Watch(ctx context.Context, links <-chan []Link, asked <-chan struct{},
 	tell func(map[string][]netstate.DNSSource)) {
 	touched := make(chan struct{}, 1)
@@ -47,7 +47,7 @@ func (r Reader) Watch(ctx context.Context, links <-chan []Link, asked <-chan str
 			return
 		}
 		if now == nil {
-			continue // what there is to read of is not known yet
+			continue // the links are not known yet
 		}
 		read := r.Read(now)
 		if ctx.Err() != nil {
@@ -76,18 +76,17 @@ func pause(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// watched is what of a folder is of interest.
+// watched are the inotify events that matter.
 const watched = unix.IN_CLOSE_WRITE | unix.IN_MOVED_TO | unix.IN_MOVED_FROM |
 	unix.IN_CREATE | unix.IN_DELETE | unix.IN_ONLYDIR
 
-// watchFolders signals when something in a folder of interest may have changed. One that
-// is not there yet is seen to come by the folders above it. A user has 128 inotify
-// instances, of which this takes one: where none is left, it signals at a pace.
+// watchFolders signals when a watched folder may have changed. The folders above a missing one report its creation. A
+// user has 128 inotify instances, of which this uses one; if none is left, it signals at an interval.
 func (r Reader) watchFolders(ctx context.Context, touched chan<- struct{}) {
 	signal := func() {
 		select {
 		case touched <- struct{}{}:
-		default: // it is due already
+		default: // already signaled
 		}
 	}
 	ino, err := unix.InotifyInit1(unix.IN_CLOEXEC | unix.IN_NONBLOCK)
@@ -100,7 +99,7 @@ func (r Reader) watchFolders(ctx context.Context, touched chan<- struct{}) {
 	defer func() { _ = unix.Close(ino) }()
 	var wake [2]int
 	if unix.Pipe2(wake[:], unix.O_CLOEXEC) != nil {
-		return // without descriptors the next minute's read has to do
+		return // no descriptors: the read after a minute must suffice
 	}
 	defer func() { _ = unix.Close(wake[0]) }()
 	stop := context.AfterFunc(ctx, func() { _ = unix.Close(wake[1]) })
@@ -111,7 +110,7 @@ func (r Reader) watchFolders(ctx context.Context, touched chan<- struct{}) {
 	}()
 	for {
 		for _, folder := range watchable() {
-			_, _ = unix.InotifyAddWatch(ino, filepath.Join(r.root(), folder), watched) // again is no error
+			_, _ = unix.InotifyAddWatch(ino, filepath.Join(r.root(), folder), watched) // adding again is no error
 		}
 		fds := []unix.PollFd{{Fd: int32(ino), Events: unix.POLLIN}, {Fd: int32(wake[0]), Events: unix.POLLIN}}
 		if _, err := unix.Poll(fds, -1); err != nil && err != unix.EINTR || fds[1].Revents != 0 {
@@ -119,13 +118,13 @@ func (r Reader) watchFolders(ctx context.Context, touched chan<- struct{}) {
 		}
 		drain(ino)
 		signal()
-		if !pause(ctx, gather) { // of a thousand events one is enough
+		if !pause(ctx, gather) { // one signal for a thousand events
 			return
 		}
 	}
 }
 
-// watchable are the folders of interest and all above them, below the root.
+// watchable returns the folders of interest and all folders above them, below the root.
 func watchable() []string {
 	var all []string
 	for _, f := range folders() {

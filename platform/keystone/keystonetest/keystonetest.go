@@ -1,8 +1,7 @@
-// Package keystonetest owns a Keystone for tests: it answers the requests for tokens of
-// Keystone's API v3 with the documents and codes that Keystone 22 gives (platform/keystone
-// holds it against a real one).
+// Package keystonetest is a Keystone for tests: it answers requests for tokens of Keystone's API v3 with the documents
+// and codes of Keystone 22 (platform/keystone compares it with a real one).
 //
-// It knows nothing of policies, keeps nothing, and is no part of a program.
+// It knows no policies, stores nothing, and is no part of a program.
 package keystonetest
 
 import (
@@ -13,19 +12,19 @@ import (
 	"time"
 )
 
-// User is somebody with a password, and with roles in projects by name, of the default domain.
+// User is a user of the default domain with a password, and roles by the name of the project.
 type User struct {
 	Password string
 	Roles    map[string][]string
 }
 
-// Keystone is an http.Handler. Its fields may be set before it serves.
+// Keystone is an http.Handler. Set its fields before it serves.
 type Keystone struct {
 	Users   map[string]User
 	Life    time.Duration     // of a token; 0: an hour
-	Catalog map[string]string // URL of the public endpoint in RegionOne, by type of service
+	Catalog map[string]string // URL of the public endpoint in RegionOne, by service type
 	URL     string            // for WWW-Authenticate
-	// Before sees every request before it is answered, and may answer in Keystone's place.
+	// Before is called with every request first, and may answer it instead of Keystone.
 	Before func(w http.ResponseWriter, r *http.Request) (answered bool)
 
 	mu     sync.Mutex
@@ -39,28 +38,28 @@ type token struct {
 	expires time.Time
 }
 
-// Asked is how often a method was asked for.
+// Asked returns how many requests with a method there were.
 func (k *Keystone) Asked(method string) int {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return k.asked[method]
 }
 
-// Revoke ends a token.
+// Revoke revokes a token.
 func (k *Keystone) Revoke(text string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	delete(k.tokens, text)
 }
 
-// RevokeAll ends all tokens, as a restart with new keys does.
+// RevokeAll revokes all tokens, as a restart with new keys does.
 func (k *Keystone) RevokeAll() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	clear(k.tokens)
 }
 
-// Issue makes a token as a login does; an empty project makes one of no project.
+// Issue creates a token as a login does; an empty project means no project.
 func (k *Keystone) Issue(user, project string) string {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -163,7 +162,7 @@ func (k *Keystone) login(w http.ResponseWriter, r *http.Request) {
 	k.answer(w, r, http.StatusCreated, text, t)
 }
 
-// ours says whether a domain is the only one that there is.
+// ours reports whether a domain is the only existing one.
 func ours(id, name string) bool { return id == "default" || id == "" && name == "Default" }
 
 func (k *Keystone) validate(w http.ResponseWriter, r *http.Request) {
@@ -214,5 +213,5 @@ func fault(w http.ResponseWriter, status int, title, message string) {
 func write(w http.ResponseWriter, status int, doc any) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
-	_ = json.NewEncoder(w).Encode(doc) // a caller who went away hears nothing
+	_ = json.NewEncoder(w).Encode(doc) // the client may have disconnected
 }
