@@ -10,36 +10,35 @@ import (
 	"sync"
 )
 
-// Audit is an audit log: one JSON object a line, for its owner alone, on disk before Write
-// returns. It may be used from several goroutines: those who write while the disk syncs share
-// the next sync.
+// Audit is an audit log: one JSON object per line, readable only by its owner, on disk before Write returns. It is
+// safe for concurrent use: writers that arrive during a sync share the next one.
 type Audit struct {
 	path string
 	sync func(*os.File) error
 
-	turn sync.Mutex // of who writes to the file; taken before mu
+	turn sync.Mutex // held while the file is written; acquired before mu
 	file *os.File
 
 	mu   sync.Mutex
-	next *batch // that waits for the disk
+	next *batch // waits for the next write
 }
 
-// batch is the lines that one sync brings to the disk.
+// batch is the lines of one sync.
 type batch struct {
 	text bytes.Buffer
 	done bool
 	err  error
 }
 
-// OpenAudit opens a log for appending, and makes it if it is missing. A line that a crash
-// cut off stays as it is and is ended, so that the next one stands by itself.
+// OpenAudit opens a log for appending, and creates it if it is missing. It appends a newline to a line that a crash
+// truncated, so that the next line is separate.
 func OpenAudit(path string) (*Audit, error) {
 	a := &Audit{path: path, sync: (*os.File).Sync, next: &batch{}}
 	return a, a.Reopen()
 }
 
-// Reopen opens the file of the log's name anew: after a rotation that is another one. If it
-// can't be opened, the old one serves on.
+// Reopen opens the file by its name again: after a rotation that is a new file. If that fails, the old file remains in
+// use.
 func (a *Audit) Reopen() error {
 	f, err := openLog(a.path)
 	if err != nil {
@@ -66,7 +65,7 @@ func openLog(path string) (*os.File, error) {
 	return f, nil
 }
 
-// endLine ends a last line that has no end.
+// endLine appends a newline if the last line has none.
 func endLine(f *os.File) error {
 	info, err := f.Stat()
 	if err != nil || info.Size() == 0 {
@@ -101,7 +100,7 @@ func (a *Audit) Write(entry any) error {
 	a.turn.Lock()
 	defer a.turn.Unlock()
 	if own.done {
-		return own.err // another one's turn took ours along
+		return own.err // another writer wrote this batch
 	}
 	a.mu.Lock()
 	a.next = &batch{}
@@ -110,10 +109,10 @@ func (a *Audit) Write(entry any) error {
 	return own.err
 }
 
-// append brings lines to the disk.
+// append writes lines and syncs them.
 func (a *Audit) append(text []byte) error {
 	if _, err := a.file.Write(text); err != nil {
-		// Whatever part of a line is there must not swallow the next one.
+		// A partial line must not swallow the next one.
 		return errors.Join(fmt.Errorf("write audit log %s: %w", a.path, err), endLine(a.file))
 	}
 	if err := a.sync(a.file); err != nil {
@@ -122,7 +121,7 @@ func (a *Audit) append(text []byte) error {
 	return nil
 }
 
-// Close ends the log.
+// Close closes the log.
 func (a *Audit) Close() error {
 	a.turn.Lock()
 	defer a.turn.Unlock()

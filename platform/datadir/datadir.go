@@ -1,9 +1,8 @@
-// Package datadir owns the folder of a controller: the lock that keeps a second controller
-// off it, the name of the replica, the key of masked digests, the file of the first
-// administrator's token, and the audit log.
+// Package datadir manages the data folder of a controller: the lock that excludes a second controller, the name of the
+// replica, the key of masked digests, the file of the first admin token, and the audit log.
 //
-// It never knows what a token may do, never decides what is audited, and holds neither the
-// store nor the certificates, which are other rooms' files in the same folder.
+// It never knows what a token may do and never decides what is audited. The store and the certificates are in the same
+// folder but belong to other packages.
 package datadir
 
 import (
@@ -23,10 +22,10 @@ import (
 	"edgespan/platform/store"
 )
 
-// ErrLocked says that another controller runs on the folder.
+// ErrLocked reports that another controller uses the folder.
 var ErrLocked = config.Conflict.NewError("in use by another controller: stop it first")
 
-// The files of the folder that are this room's.
+// The files of this package.
 const (
 	lockFile    = "lock"
 	replicaFile = "replica"
@@ -37,14 +36,14 @@ const (
 // MaskKey is the length of the key of masked digests, in bytes.
 const MaskKey = 32
 
-// Dir is the folder of one controller, held by it.
+// Dir is the locked data folder of one controller.
 type Dir struct {
 	path string
 	lock *os.File
 }
 
-// Open makes the folder if it is missing, takes its lock, and clears away what a crash left
-// of files half written. ErrLocked names the lock's file.
+// Open creates the folder if it is missing, locks it, and removes temporary files that a crash left. The error of a
+// locked folder wraps ErrLocked and names the lock file.
 func Open(path string) (*Dir, error) {
 	if err := os.MkdirAll(path, 0o700); err != nil {
 		return nil, fmt.Errorf("open data folder: %w", err)
@@ -53,7 +52,7 @@ func Open(path string) (*Dir, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open data folder: %w", err)
 	}
-	// A process that ends gives it up, however it ends.
+	// The kernel releases the lock when the process ends, however that happens.
 	if err := unix.Flock(int(lock.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
 		if errors.Is(err, unix.EWOULDBLOCK) {
 			err = ErrLocked
@@ -66,18 +65,17 @@ func Open(path string) (*Dir, error) {
 	return &Dir{path: path, lock: lock}, nil
 }
 
-// Close lets go of the folder.
+// Close releases the folder.
 func (d *Dir) Close() error { return d.lock.Close() }
 
-// Path is that of a file in the folder.
+// Path returns the path of a file in the folder.
 func (d *Dir) Path(file string) string { return filepath.Join(d.path, file) }
 
-// replicaName is what a name has to look like: it is a segment of keys and of layer names.
+// replicaName matches a valid name: it is a segment of keys and of layer names.
 var replicaName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$`)
 
-// Replica is the name of this controller among those of one fleet. It is made once, of the
-// machine's name and four random bytes, and kept. A wanted name is kept from then on; the
-// settings that belonged to the old name stay under that.
+// Replica returns the name of this controller in its fleet. At first it is the machine's name with four random bytes,
+// and it is stored. A desired name replaces the stored one; settings under the old name keep that name.
 func (d *Dir) Replica(desired string) (string, error) {
 	path := d.Path(replicaFile)
 	if desired != "" && !replicaName.MatchString(desired) {
@@ -119,8 +117,8 @@ func newReplica() (string, error) {
 	return host + "-" + hex.EncodeToString(random), nil
 }
 
-// Mask is the key of the digests that stand in the place of an MD5 where secrets are
-// masked. It is made once: a digest means the same after a restart.
+// Mask returns the key of the digests that replace MD5s where secrets are masked. It is created once, so that digests
+// remain comparable after a restart.
 func (d *Dir) Mask() ([]byte, error) {
 	path := d.Path(maskFile)
 	text, err := readSecret(path)
@@ -142,11 +140,10 @@ func (d *Dir) Mask() ([]byte, error) {
 	return key, nil
 }
 
-// TokenFile is where the first administrator's token is.
+// TokenFile returns the path of the first admin token.
 func (d *Dir) TokenFile() string { return d.Path(tokenFile) }
 
-// Token is the first administrator's token; an error that wraps fs.ErrNotExist before it
-// was made.
+// Token returns the first admin token. Before it is created, the error wraps fs.ErrNotExist.
 func (d *Dir) Token() (string, error) {
 	text, err := readSecret(d.TokenFile())
 	if err != nil {
@@ -155,7 +152,7 @@ func (d *Dir) Token() (string, error) {
 	return text, nil
 }
 
-// KeepToken writes the first administrator's token, for its owner alone.
+// KeepToken writes the first admin token, readable only by its owner.
 func (d *Dir) KeepToken(text string) error { return d.write(tokenFile, text) }
 
 func (d *Dir) write(file, text string) error {
@@ -165,7 +162,7 @@ func (d *Dir) write(file, text string) error {
 	return nil
 }
 
-// readSecret reads a file of one line that nobody but its owner may read.
+// readSecret reads a one-line file that only its owner may read.
 func readSecret(path string) (string, error) {
 	info, err := os.Stat(path)
 	if err != nil {

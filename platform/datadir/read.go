@@ -15,12 +15,11 @@ import (
 	"time"
 )
 
-// longestLine bounds what is taken for a line of an audit log, in bytes.
+// longestLine bounds a line of an audit log, in bytes.
 const longestLine = 1 << 20
 
-// ReadAudit reads the lines of some audit logs in the order of their times, with what is left of
-// before: their own older files, and those that logrotate has made of them and not compressed. A
-// log may be written and rotated meanwhile.
+// ReadAudit reads the lines of several audit logs in chronological order, including rotated files: those of Rotation,
+// and those of logrotate that are not compressed. The logs may be written and rotated meanwhile.
 func ReadAudit(paths []string, each func(at time.Time, line []byte) error) (err error) {
 	var all []*auditReader
 	defer func() {
@@ -60,7 +59,7 @@ func ReadAudit(paths []string, each func(at time.Time, line []byte) error) (err 
 	}
 }
 
-// olderFiles are those that were rotated, the newest first: by others, and by us.
+// olderFiles returns the rotated files, the newest first: those of logrotate and those of Rotation.
 func olderFiles(path string) (numbered, kept []string, err error) {
 	entries, err := os.ReadDir(filepath.Dir(path))
 	if err != nil {
@@ -82,16 +81,17 @@ func olderFiles(path string) (numbered, kept []string, err error) {
 	return numbered, kept, nil
 }
 
-// auditReader reads the files of one rotation, the oldest first.
+// auditReader reads the files of one log, the oldest first.
 type auditReader struct {
 	files []*os.File // the newest first
 	lines *bufio.Scanner
 
-	line []byte // the next one; nil: there is none
+	line []byte // the next one; nil at the end
 	at   time.Time
 }
 
-// openReader opens files from the newest on. One that was renamed meanwhile is there twice, and read once.
+// openReader opens files, the newest first. It skips a file that a rotation has renamed meanwhile and that is open
+// already.
 func openReader(paths []string) (*auditReader, error) {
 	r := &auditReader{}
 	var last fs.FileInfo
@@ -115,7 +115,7 @@ func openReader(paths []string) (*auditReader, error) {
 	return r, r.advance()
 }
 
-// advance goes to the next line. One that a crash cut off has the time of that before it.
+// advance reads the next line. A truncated line has the time of the line before it.
 func (r *auditReader) advance() error {
 	for {
 		for r.lines != nil && r.lines.Scan() {
@@ -146,7 +146,7 @@ func (r *auditReader) advance() error {
 	}
 }
 
-// drop ends the oldest file.
+// drop closes the oldest file.
 func (r *auditReader) drop() error {
 	last := len(r.files) - 1
 	err := r.files[last].Close()

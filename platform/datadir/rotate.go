@@ -10,22 +10,22 @@ import (
 	"time"
 )
 
-// Rotation bounds the bytes of a log: one that has reached its limit becomes PATH.kept.1, that of
-// before PATH.kept.2, and the oldest goes. PATH.1 and the like are left to logrotate, which would
-// overwrite them, and PATH.2 by PATH.1. It may be used from several goroutines.
+// Rotation bounds the size of a log: a file that has reached its limit becomes PATH.kept.1, the file before it
+// PATH.kept.2, and the oldest is deleted. The names differ from logrotate's PATH.1 and so on, which logrotate would
+// overwrite. Rotation is safe for concurrent use.
 type Rotation struct {
 	Path  string
-	Limit int64 // of one file; 0: it grows without a bound
-	Keep  int   // files beside the newest
+	Limit int64 // of one file; 0: no limit
+	Keep  int   // files in addition to the current one
 
 	mu     sync.Mutex
 	looked time.Time
 }
 
-// rotationCheckEvery is how often the size of a log is asked for.
+// rotationCheckEvery is the interval of checks of a log's size.
 const rotationCheckEvery = time.Second
 
-// Due moves the files if it is time, and says that the log has to be opened anew.
+// Due rotates the files if necessary, and reports whether the log must be reopened.
 func (r *Rotation) Due(now time.Time) (bool, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -36,7 +36,7 @@ func (r *Rotation) Due(now time.Time) (bool, error) {
 	info, err := os.Stat(r.Path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return true, nil // it was moved, and could not be opened anew then
+		return true, nil // an earlier rotation moved it, and the reopening failed
 	case err != nil:
 		return false, err
 	case info.Size() < r.Limit:
@@ -54,5 +54,5 @@ func (r *Rotation) Due(now time.Time) (bool, error) {
 	return true, syncFolder(filepath.Dir(r.Path))
 }
 
-// keptPath is where a log's n-th file of before is, the newest of them 1.
+// keptPath returns the path of a log's n-th rotated file; the newest is 1.
 func keptPath(path string, n int) string { return fmt.Sprintf("%s.kept.%d", path, n) }

@@ -1,8 +1,8 @@
-// Package factlink keeps what ConfigDB knows of this node as it is: when the node starts, when its config changes and
-// each period it uploads what it is given, as values of the node itself, all of it as one revision.
+// Package factlink keeps this node's facts in ConfigDB up to date: it uploads them, as values of the node in one
+// revision, when the node starts, when its config changes and once per period.
 //
-// It never judges what it uploads and never delays anybody: it has one goroutine, which alone waits for the network,
-// with a deadline. What can't be uploaded is tried again with a back-off; only the newest is ever sent.
+// It never interprets the facts and never delays a caller: only its own goroutine waits for the network, with a time
+// limit. It retries a failed upload with a back-off, and always sends the newest facts.
 package factlink
 
 import (
@@ -19,34 +19,34 @@ import (
 	"edgespan/pubsub/backoff"
 )
 
-// The times that nobody sets.
+// Fixed times.
 const (
 	timeout = 30 * time.Second // of one upload
-	spread  = 30 * time.Second // over which nodes upload that got one config at once
+	spread  = 30 * time.Second // nodes that get a config at once spread their uploads over this time
 )
 
-// failedWaits bound those after failures.
+// failedWaits bound the waits after failures.
 var failedWaits = backoff.Backoff{First: 5 * time.Second, Max: 10 * time.Minute}
 
-// Settings say where to upload, and how often.
+// Settings select where and how often to upload.
 type Settings struct {
-	Environment int64         // 0: nothing is uploaded
-	URLs        []string      // of one ConfigDB: the next one is tried where one fails
-	Every       time.Duration // between two uploads
-	Config      string        // names what is uploaded: another one is uploaded soon
+	Environment int64         // 0: no uploads
+	URLs        []string      // of one ConfigDB; a failed upload tries the next one
+	Every       time.Duration // period of uploads
+	Config      string        // identifies the facts: a new value causes an upload
 }
 
 func (s Settings) equal(o Settings) bool {
 	return s.Environment == o.Environment && slices.Equal(s.URLs, o.URLs) && s.Every == o.Every && s.Config == o.Config
 }
 
-// Door is a way to ConfigDB. *configdbapi.Client is one.
+// Door is a client of ConfigDB, such as *configdbapi.Client.
 type Door interface {
 	Bulk(context.Context, configdbapi.Place, configdbapi.BulkBody, configdbapi.WriteOptions) (configdbapi.Stored, error)
 	Close()
 }
 
-// Options are what a Sender is made of.
+// Options configure a Sender.
 type Options struct {
 	Node    string // the value of the level nodes
 	Collect func(context.Context) (configdbapi.BulkBody, error)
@@ -54,7 +54,7 @@ type Options struct {
 	Log     *zap.Logger
 }
 
-// Sender uploads.
+// Sender uploads facts.
 type Sender struct {
 	o       Options
 	pending chan struct{}
@@ -63,10 +63,10 @@ type Sender struct {
 	reported Settings
 }
 
-// New makes a Sender that uploads nothing yet.
+// New returns a Sender without settings, which uploads nothing yet.
 func New(o Options) *Sender { return &Sender{o: o, pending: make(chan struct{}, 1)} }
 
-// Set says what counts from now on. It never blocks.
+// Set replaces the settings. It never blocks.
 func (s *Sender) Set(to Settings) {
 	s.mu.Lock()
 	same := s.reported.equal(to)
@@ -77,14 +77,14 @@ func (s *Sender) Set(to Settings) {
 	}
 	select {
 	case s.pending <- struct{}{}:
-	default: // it is due already
+	default: // already signaled
 	}
 }
 
 // Run uploads until ctx ends.
 func (s *Sender) Run(ctx context.Context) {
 	timer := time.NewTimer(0)
-	timer.Stop() // nothing is due before Set
+	timer.Stop() // no upload before Set
 	defer timer.Stop()
 	var now Settings
 	var t try
@@ -107,14 +107,14 @@ func (s *Sender) Run(ctx context.Context) {
 	}
 }
 
-// try is how the uploads went.
+// try is the result of the latest uploads.
 type try struct {
 	url    int // index of the next one
-	failed int // times, one after the other
+	failed int // consecutive failures
 	why    string
 }
 
-// once uploads once and says how long to wait for the next.
+// once uploads once and returns the wait before the next upload.
 func (s *Sender) once(ctx context.Context, to Settings, t *try) time.Duration {
 	url := to.URLs[t.url%len(to.URLs)]
 	stored, err := s.upload(ctx, to, url)
@@ -152,5 +152,5 @@ func (s *Sender) upload(ctx context.Context, to Settings, url string) (configdba
 	return door.Bulk(ctx, p, body, configdbapi.WriteOptions{})
 }
 
-// part is a random part of a time.
+// part returns a random part of a duration.
 func part(d time.Duration) time.Duration { return rand.N(d + 1) }

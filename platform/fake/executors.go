@@ -13,20 +13,20 @@ import (
 	"edgespan/netinst/netstate"
 )
 
-// Executors are those of a host in memory. They live on when the node that started them ends.
+// Executors are the executors of a host in memory. They keep running when the node that started them ends.
 type Executors struct {
 	mu     sync.Mutex
 	runs   map[string]netstate.Executor
 	starts map[string]int
 	stops  map[string]int
-	broken map[string]error // of Make
+	broken map[string]error // error of Make
 	ended  func(id string)
 	panics map[string]bool
-	hung   map[string]bool // in Make
+	hung   map[string]bool // Make blocks
 	deaf   map[netip.Addr]bool
 }
 
-// NewExecutors makes a host on which nothing runs and everybody answers.
+// NewExecutors returns a host on which no executor runs and every address answers.
 func NewExecutors() *Executors {
 	return &Executors{
 		runs: map[string]netstate.Executor{}, starts: map[string]int{}, stops: map[string]int{}, broken: map[string]error{},
@@ -34,7 +34,7 @@ func NewExecutors() *Executors {
 	}
 }
 
-// Break makes each start of an executor fail, nil lets it succeed.
+// Break makes each start of an executor fail with err; nil lets it succeed.
 func (x *Executors) Break(id string, err error) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -48,21 +48,21 @@ func (x *Executors) Panic(id string) {
 	x.panics[id] = true
 }
 
-// Hang says whether each start of an executor takes as long as it is let.
+// Hang sets whether each start of an executor blocks until its context ends.
 func (x *Executors) Hang(id string, hung bool) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.hung[id] = hung
 }
 
-// Deafen says whether an address answers no echo.
+// Deafen sets whether an address ignores echo requests.
 func (x *Executors) Deafen(a netip.Addr, deaf bool) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.deaf[a] = deaf
 }
 
-// Kill ends an executor, as a process ends by itself.
+// Kill ends an executor, as if its process had ended by itself.
 func (x *Executors) Kill(id string) {
 	x.mu.Lock()
 	delete(x.runs, id)
@@ -71,28 +71,28 @@ func (x *Executors) Kill(id string) {
 	f(id)
 }
 
-// Starts is how often an executor was started.
+// Starts returns how often an executor was started.
 func (x *Executors) Starts(id string) int {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	return x.starts[id]
 }
 
-// Stops is how often an executor was stopped.
+// Stops returns how often an executor was stopped.
 func (x *Executors) Stops(id string) int {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	return x.stops[id]
 }
 
-// List lists what runs.
+// List returns the IDs of the running executors.
 func (x *Executors) List(context.Context) ([]string, error) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	return slices.Sorted(maps.Keys(x.runs)), nil
 }
 
-// Has says whether an executor runs.
+// Has reports whether an executor is running.
 func (x *Executors) Has(_ context.Context, id string) (bool, error) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -100,7 +100,7 @@ func (x *Executors) Has(_ context.Context, id string) (bool, error) {
 	return is, nil
 }
 
-// Check says how an executor is.
+// Check returns the condition of an executor.
 func (x *Executors) Check(_ context.Context, e netstate.Executor) (netstate.Condition, string, error) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -114,7 +114,7 @@ func (x *Executors) Check(_ context.Context, e netstate.Executor) (netstate.Cond
 	return netstate.Missing, "exited with unknown status", nil
 }
 
-// Make starts an executor, in place of what runs under its id.
+// Make starts an executor and replaces one with the same ID.
 func (x *Executors) Make(ctx context.Context, e netstate.Executor) error {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -141,14 +141,14 @@ func (x *Executors) Remove(_ context.Context, id string) error {
 	return nil
 }
 
-// Ended has f called when an executor was killed.
+// Ended sets a function to call when an executor is killed.
 func (x *Executors) Ended(f func(id string)) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.ended = f
 }
 
-// Echo is answered by who is not deaf.
+// Echo succeeds unless the address is deaf.
 func (x *Executors) Echo(ctx context.Context, _, remote netip.Addr) (time.Duration, error) {
 	x.mu.Lock()
 	deaf := x.deaf[remote]

@@ -6,8 +6,7 @@ import (
 	"edgespan/netinst/netstate"
 )
 
-// SetForwarding makes the host forward, or not, by all links, as net.ipv4.ip_forward does, and
-// tells the watchers.
+// SetForwarding turns forwarding on all links on or off, like net.ipv4.ip_forward, and notifies the watchers.
 func (h *Host) SetForwarding(all bool) {
 	h.mu.Lock()
 	h.forwardAll = all
@@ -29,7 +28,7 @@ func (h *Host) SetForwarding(all bool) {
 	h.send(netstate.HostEvent{Forwarding: h.forwarding()})
 }
 
-// forwarding is by which interfaces the host forwards.
+// forwarding returns the interfaces on which the host forwards.
 func (h *Host) forwarding() *netstate.Forwarding {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -1,6 +1,5 @@
-// Package fake is a host in memory for tests above the platform. It refuses ops
-// out of order as a kernel would, and injects faults: an op fails, hangs, or dies
-// half way.
+// Package fake is a host in memory for tests above the platform. It refuses ops that are out of order, as a kernel
+// would, and injects faults: an op fails, hangs, or dies half way.
 //
 // It never touches the real host, and it decides nothing.
 package fake
@@ -17,11 +16,11 @@ import (
 	"edgespan/netinst/netstate"
 )
 
-// Fault is what goes wrong with one op.
+// Fault is an injected fault of one op.
 type Fault struct {
-	Err   error // the op fails with it, without effect
-	Hang  bool  // it lasts until its deadline, then fails without effect
-	Half  bool  // it takes effect and fails all the same
+	Err   error // the op fails with this error, without effect
+	Hang  bool  // the op lasts until its deadline, then fails without effect
+	Half  bool  // the op takes effect and still fails
 	Panic bool  // the caller's goroutine panics after the op took effect
 }
 
@@ -37,41 +36,41 @@ type Host struct {
 	snoops     map[string]func(netstate.ObservedAddress)
 	done       []string
 	forgets    int
-	broken     map[int][]netstate.Failure // promises that do not hold
+	broken     map[int][]netstate.Failure // failures of the self-test
 	dropped    map[netstate.ID]uint64
 	violation  []string
-	links      map[string]bool // foreign links that ports may be of
+	links      map[string]bool // foreign links that exist
 	forwardAll bool
-	vanished   map[string]bool // links that went with their namespace: no op knew
+	vanished   map[string]bool // links that were removed with their namespace, not by an op
 	echo       bool
 	forgetErr  error
-	unseen     map[int]netstate.State // chains that were lost: only a full look sees that
-	unread     []netstate.Interface   // what a RereadDNS finds; nil for nothing new
+	unseen     map[int]netstate.State // lost chains, which only a full observation notices
+	unread     []netstate.Interface   // the result of a RereadDNS; nil: unchanged
 }
 
-// New is a host with nothing on it.
+// New returns an empty host.
 func New() *Host {
 	return &Host{state: map[int]netstate.State{}, unseen: map[int]netstate.State{}, netns: map[string]bool{},
 		links: map[string]bool{}, snoops: map[string]func(netstate.ObservedAddress){}, vanished: map[string]bool{},
 		emit: map[int]func(netstate.HostEvent){}, broken: map[int][]netstate.Failure{}}
 }
 
-// SetFault decides which ops go wrong from now on; nil for none.
+// SetFault sets the function that injects faults into ops; nil for none.
 func (h *Host) SetFault(f func(netstate.Owner, netstate.Op) *Fault) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.fault = f
 }
 
-// SetEcho has each op tell the watchers of what it does, those that fail too, as a kernel
-// does: a link that is made and then can't be set up comes and goes.
+// SetEcho makes each op notify the watchers of its effects, even a failing one, as a kernel does: a link that is
+// created and then can't be set up appears and disappears.
 func (h *Host) SetEcho(on bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.echo = on
 }
 
-// SetInterfaces replaces the foreign interfaces and tells the watchers.
+// SetInterfaces replaces the foreign interfaces and notifies the watchers.
 func (h *Host) SetInterfaces(is ...netstate.Interface) {
 	h.mu.Lock()
 	h.ifaces = is
@@ -79,8 +78,7 @@ func (h *Host) SetInterfaces(is ...netstate.Interface) {
 	h.send(netstate.HostEvent{Interfaces: is, Underlay: true, Forwarding: h.forwarding()})
 }
 
-// SetNetns makes a named network namespace exist or not. One that goes takes the
-// links with it whose peer is in it.
+// SetNetns creates or removes a named network namespace. Removing one removes the links whose peer is in it.
 func (h *Host) SetNetns(name string, exists bool) {
 	h.mu.Lock()
 	ev := netstate.HostEvent{Namespaces: true}
@@ -100,8 +98,7 @@ func (h *Host) SetNetns(name string, exists bool) {
 	h.send(ev)
 }
 
-// SetLink makes a foreign link exist or not. One that goes leaves the bridge that it
-// was in; one that is made anew is in none.
+// SetLink creates or removes a foreign link. A removed link leaves its bridge; a recreated one is in none.
 func (h *Host) SetLink(name string, exists bool) {
 	h.mu.Lock()
 	ev := netstate.HostEvent{Namespaces: true}
@@ -117,7 +114,7 @@ func (h *Host) SetLink(name string, exists bool) {
 	h.send(ev)
 }
 
-// Break removes an object behind everybody's back and tells the watchers.
+// Break removes an object without an op and notifies the watchers.
 func (h *Host) Break(n int, id netstate.ID) {
 	h.mu.Lock()
 	delete(h.state[n], id)
@@ -125,7 +122,7 @@ func (h *Host) Break(n int, id netstate.ID) {
 	h.send(netstate.HostEvent{Touched: []int{n}})
 }
 
-// Kill ends a process of an owner, which the watchers are told at once.
+// Kill ends a process of an owner and notifies the watchers at once.
 func (h *Host) Kill(n int, name string) {
 	h.mu.Lock()
 	delete(h.state[n], netstate.ID{Kind: netstate.KindProcess, Name: name})
@@ -133,7 +130,7 @@ func (h *Host) Kill(n int, name string) {
 	h.send(netstate.HostEvent{Ended: []int{n}})
 }
 
-// Resync tells the watchers that events were lost, as after an overflow.
+// Resync notifies the watchers that events were lost, as after an overflow.
 func (h *Host) Resync() {
 	h.mu.Lock()
 	ev := netstate.HostEvent{Resync: true, Interfaces: slices.Clone(h.ifaces)}
@@ -142,14 +139,14 @@ func (h *Host) Resync() {
 	h.send(ev)
 }
 
-// State is a copy of what owner number n has on the host.
+// State returns a copy of the state of owner number n.
 func (h *Host) State(n int) netstate.State {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return maps.Clone(h.state[n])
 }
 
-// Done lists the ops that took effect, as text, and forgets them.
+// Done returns the ops that took effect, as text, and clears the list.
 func (h *Host) Done() []string {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -158,14 +155,14 @@ func (h *Host) Done() []string {
 	return d
 }
 
-// Violations lists the ops that were refused because they came out of order.
+// Violations returns the ops that were refused because they were out of order.
 func (h *Host) Violations() []string {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return slices.Clone(h.violation)
 }
 
-// Observe answers what the owner has.
+// Observe returns the owner's state.
 func (h *Host) Observe(ctx context.Context, o netstate.Owner, full bool) (netstate.State, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -185,7 +182,7 @@ func (h *Host) Observe(ctx context.Context, o netstate.Owner, full bool) (netsta
 	return st, nil
 }
 
-// BridgeMTU is the MTU of an owner's bridge, 0 where there is none.
+// BridgeMTU returns the MTU of an owner's bridge, or 0 without a bridge.
 func (h *Host) BridgeMTU(_ context.Context, o netstate.Owner) (int, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -197,7 +194,7 @@ func (h *Host) BridgeMTU(_ context.Context, o netstate.Owner) (int, error) {
 	return 0, nil
 }
 
-// Owners lists every owner with anything on the host, the host ground left out.
+// Owners returns every owner that has objects on the host, except the host itself.
 func (h *Host) Owners(context.Context) ([]netstate.Owner, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -217,8 +214,8 @@ func (h *Host) Owners(context.Context) ([]netstate.Owner, error) {
 	return os, nil
 }
 
-// ForgetFlows finds no flows, since nothing passes a host in memory, counts, and fails as
-// FailForgets says.
+// ForgetFlows counts its calls and deletes no flows, since a host in memory has none. It returns the error that
+// FailForgets set.
 func (h *Host) ForgetFlows(context.Context, func(netstate.Flow) bool) (answer func() (int, error)) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -227,28 +224,28 @@ func (h *Host) ForgetFlows(context.Context, func(netstate.Flow) bool) (answer fu
 	return func() (int, error) { return 0, err }
 }
 
-// FailForgets has every ForgetFlows fail with err from now on; nil for none.
+// FailForgets makes every ForgetFlows fail with err; nil for none.
 func (h *Host) FailForgets(err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.forgetErr = err
 }
 
-// Test names the promises of the owner that SetBroken said do not hold.
+// Test returns the failures that SetBroken set for the owner.
 func (h *Host) Test(_ context.Context, o netstate.Owner, _ netstate.State) []netstate.Failure {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return slices.Clone(h.broken[o.Number])
 }
 
-// SetBroken says which promises of owner number n do not hold from now on; none without any.
+// SetBroken sets the failures of owner number n's self-test; without failures it passes.
 func (h *Host) SetBroken(n int, fs ...netstate.Failure) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.broken[n] = fs
 }
 
-// Forgets is how often ForgetFlows was called.
+// Forgets returns how often ForgetFlows was called.
 func (h *Host) Forgets() int {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -267,7 +264,7 @@ func (h *Host) Snoop(ctx context.Context, link string, emit func(netstate.Observ
 	})
 }
 
-// See tells whoever listens on the link; it says whether somebody does.
+// See notifies the listeners on the link, and reports whether there are any.
 func (h *Host) See(s netstate.ObservedAddress) bool {
 	h.mu.Lock()
 	emit := h.snoops[s.Link]
@@ -278,7 +275,7 @@ func (h *Host) See(s netstate.ObservedAddress) bool {
 	return emit != nil
 }
 
-// Watch tells the interfaces now and every change until ctx ends.
+// Watch emits the interfaces at once and every change until ctx ends.
 func (h *Host) Watch(ctx context.Context, emit func(netstate.HostEvent)) error {
 	h.mu.Lock()
 	h.watchers++
@@ -303,7 +300,7 @@ func (h *Host) send(ev netstate.HostEvent) {
 	}
 }
 
-// Do carries out one op.
+// Do performs one op.
 func (h *Host) Do(ctx context.Context, o netstate.Owner, op netstate.Op) error {
 	h.mu.Lock()
 	var fault *Fault
@@ -370,7 +367,7 @@ func (h *Host) do(o netstate.Owner, op netstate.Op) error {
 	return nil
 }
 
-// remove takes what a kernel takes along: a link its port, addresses and routes.
+// remove removes an object and what the kernel removes with it: a link's port, addresses and routes.
 func (h *Host) remove(st netstate.State, id netstate.ID) {
 	delete(st, id)
 	if id.Kind == netstate.KindLink {

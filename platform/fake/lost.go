@@ -2,8 +2,8 @@ package fake
 
 import "edgespan/netinst/netstate"
 
-// Lose removes an object and the event that would have told of it. That a chain is gone only a full
-// look sees, as on a real host.
+// Lose removes an object and drops the event. Only a full observation notices that a chain is missing, as on a real
+// host.
 func (h *Host) Lose(n int, id netstate.ID) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -16,14 +16,14 @@ func (h *Host) Lose(n int, id netstate.ID) {
 	delete(h.state[n], id)
 }
 
-// LearnDNS changes the interfaces as where a file has changed and nobody told: the next RereadDNS finds it.
+// LearnDNS changes the interfaces without an event, as if a file had changed unnoticed: the next RereadDNS finds it.
 func (h *Host) LearnDNS(is ...netstate.Interface) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.unread = is
 }
 
-// RereadDNS tells what LearnDNS has changed.
+// RereadDNS notifies the watchers of LearnDNS's change.
 func (h *Host) RereadDNS() {
 	h.mu.Lock()
 	is := h.unread

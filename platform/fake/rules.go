@@ -11,7 +11,7 @@ import (
 	"edgespan/netinst/netstate"
 )
 
-// allowed says why the kernel would refuse an item, or nil.
+// allowed returns the reason why the kernel would refuse an item, or nil.
 func (h *Host) allowed(st netstate.State, op netstate.Op, it netstate.Item) error {
 	id := it.ID()
 	has := st[id] != nil
@@ -19,7 +19,7 @@ func (h *Host) allowed(st netstate.State, op netstate.Op, it netstate.Item) erro
 	case op.Verb == netstate.Add && has && op.Kind != netstate.KindChain:
 		return errors.New("file exists")
 	case it.Want == nil && !has:
-		return nil // removing what is gone is no error
+		return nil // removing a missing object is no error
 	case it.Want == nil:
 		return h.mayGo(st, it.Have)
 	}
@@ -57,7 +57,7 @@ func (h *Host) allowed(st netstate.State, op netstate.Op, it netstate.Item) erro
 		}
 	case netstate.Route:
 		if w.Dev != "" && strings.HasPrefix(w.Dev, "es") {
-			return need(st, netstate.KindPort, w.Dev) // a route on a link that is down is refused
+			return need(st, netstate.KindPort, w.Dev) // the kernel refuses a route on a link that is down
 		}
 	case netstate.Process:
 		for _, n := range w.Needs() {
@@ -71,7 +71,7 @@ func (h *Host) allowed(st netstate.State, op netstate.Op, it netstate.Item) erro
 	return nil
 }
 
-// subnetFree refuses an address while another network has one of the same subnet.
+// subnetFree refuses an address if another network has one of the same subnet.
 func (h *Host) subnetFree(a netstate.Address) error {
 	own, err := netip.ParsePrefix(a.Prefix)
 	if err != nil {
@@ -88,13 +88,12 @@ func (h *Host) subnetFree(a netstate.Address) error {
 	return nil
 }
 
-// errTaken is what a kernel answers to an op that is not out of order: after a
-// restart the network that an adapter has left may be the last to know, and a
-// namespace takes its links along between two ops.
+// errTaken is the error of an op that is in order but that a kernel refuses: after a restart, the network that an
+// adapter has left may be the last to change, and a namespace may remove its links between two ops.
 var errTaken = errors.New("the world has changed")
 
-// peerFree refuses a name that another link has put into the namespace, as the
-// kernel does: an adapter is never on two networks.
+// peerFree refuses a name that another link already has in the namespace, as the kernel does: an adapter is never on
+// two networks.
 func (h *Host) peerFree(w netstate.Link) error {
 	for _, st := range h.state {
 		for _, o := range st {
@@ -107,7 +106,7 @@ func (h *Host) peerFree(w netstate.Link) error {
 	return nil
 }
 
-// hooks refuses a rule that leads from, or to, a chain that does not exist.
+// hooks refuses a rule that refers to a chain that does not exist.
 func (h *Host) hooks(st netstate.State, op netstate.Op, c netstate.Chain) error {
 	exists := func(name string) bool {
 		for _, s := range []netstate.State{st, h.state[0]} {
@@ -143,7 +142,7 @@ func (h *Host) hooks(st netstate.State, op netstate.Op, c netstate.Chain) error 
 	return nil
 }
 
-// mayGo refuses to take away what others still stand on.
+// mayGo refuses to remove a chain that an active port needs.
 func (h *Host) mayGo(st netstate.State, have netstate.Object) error {
 	if c, ok := have.(netstate.Chain); ok && !ofOtherType(st, c) {
 		for _, o := range st {
@@ -168,8 +167,8 @@ func need(st netstate.State, k netstate.Kind, name string) error {
 	return nil
 }
 
-// ofOtherType says whether a chain is left of a network that has become a switch, or
-// has been one: what its ports wait for now stands, though they were not touched.
+// ofOtherType reports whether a chain is left from before the network became a switch, or stopped being one. Its ports
+// are unchanged, but depend on other chains now.
 func ofOtherType(st netstate.State, c netstate.Chain) bool {
 	number, part, _ := strings.Cut(c.Name, "-")
 	has := func(table, part string) bool {
@@ -181,7 +180,7 @@ func ofOtherType(st netstate.State, c netstate.Chain) bool {
 	return has("raw", "RAW") && (part == "POST" || strings.HasSuffix(part, "N") || strings.HasSuffix(part, "M"))
 }
 
-// enslaved says whether a foreign link is in the bridge of another network.
+// enslaved reports whether a foreign link is in another network's bridge.
 func (h *Host) enslaved(p netstate.Port) bool {
 	for _, st := range h.state {
 		if o, ok := st[p.ID()].(netstate.Port); ok && o.Master != p.Master {
@@ -191,7 +190,7 @@ func (h *Host) enslaved(p netstate.Port) bool {
 	return false
 }
 
-// Dropped gives what SetDropped said of chains; others have dropped nothing.
+// Dropped returns the counts that SetDropped set; other chains have dropped no packets.
 func (h *Host) Dropped(_ context.Context, _ netstate.Owner, chains []netstate.ID) (map[netstate.ID]uint64, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -202,7 +201,7 @@ func (h *Host) Dropped(_ context.Context, _ netstate.Owner, chains []netstate.ID
 	return out, nil
 }
 
-// SetDropped says how many packets a chain has dropped.
+// SetDropped sets how many packets a chain has dropped.
 func (h *Host) SetDropped(id netstate.ID, n uint64) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

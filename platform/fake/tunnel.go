@@ -7,7 +7,7 @@ import (
 	"edgespan/netinst/netstate"
 )
 
-// leads refuses a tunnel that would lead nowhere, and one whose number is taken.
+// leads refuses a tunnel that has no local address or no route, or whose number is taken.
 func (h *Host) leads(l netstate.Link) error {
 	if why := h.lost(l.Vxlan); why != "" {
 		return fmt.Errorf("%s: %w", why, netstate.ErrWaiting)
@@ -23,8 +23,8 @@ func (h *Host) leads(l netstate.Link) error {
 	return nil
 }
 
-// lost says why a tunnel leads nowhere: the interfaces have no such address, or neither a
-// subnet nor a default gateway of any leads to its other end.
+// lost returns the reason why a tunnel does not work: no interface has its local address, or no subnet and no default
+// gateway of any interface leads to its remote end.
 func (h *Host) lost(t *netstate.Tunnel) string {
 	held, leads := false, false
 	for _, i := range h.ifaces {
@@ -44,7 +44,7 @@ func (h *Host) lost(t *netstate.Tunnel) string {
 	return ""
 }
 
-// shown is an object as it is observed.
+// shown returns an object as an observation shows it.
 func (h *Host) shown(o netstate.Object) netstate.Object {
 	l, ok := o.(netstate.Link)
 	if !ok || l.Vxlan == nil {

@@ -9,16 +9,15 @@ import (
 	"strings"
 )
 
-// Lease is what a DHCP server told an app. Routes is option 121 as busybox spells it,
-// "net/len gateway …".
+// Lease is an app's DHCP lease. Routes is option 121 as busybox formats it, "net/len gateway …".
 type Lease struct {
 	IP                                            netip.Addr
 	Mask, Router, DNS, Domain, Hostname, MTU, NTP string
 	Routes, Server                                string
 }
 
-// DHCP gets a lease for an interface of an app's namespace with udhcpc and sets it up:
-// address, MTU, routes, nameservers. The client does not stay.
+// DHCP gets a lease for an interface of an app's namespace with udhcpc and configures the interface: address, MTU,
+// routes, nameservers. The client does not keep running.
 func (l *Lab) DHCP(ctx context.Context, short, ifName string) (Lease, error) {
 	lease := filepath.Join(l.Dir, short+"."+ifName+".lease")
 	if err := os.Remove(lease); err != nil && !os.IsNotExist(err) {

@@ -13,22 +13,22 @@ import (
 	"sync/atomic"
 )
 
-// What a node sees of the provider (addresses of RFC 5737).
+// The provider as the node sees it (addresses of RFC 5737).
 const (
 	Uplink       = "uplink0"         // the node's interface
-	SilentDomain = "silent.example"  // nothing in it is answered
+	SilentDomain = "silent.example"  // queries for it get no answer
 	WebName      = "www.example.net" // resolves to WebAddr
-	NodeAt       = "192.0.2.2"       // the node on its uplink: what a server behind NAT sees
+	NodeAt       = "192.0.2.2"       // the node's address on its uplink, which servers see because of NAT
 	Gateway      = "192.0.2.1"       // the node's default gateway
 	DNSAddr      = "198.51.100.53"   // the provider's DNS server, UDP and TCP
 	WebAddr      = "198.51.100.80"   // its web server, on ports 80 and 443, both plain HTTP
 	webText      = "hello from " + WebName
-	// ProviderName resolves to the node's gateway at the provider that was asked.
+	// ProviderName resolves to the node's gateway at the provider whose DNS server was asked.
 	ProviderName = "provider.example.net"
 )
 
-// What a node sees of the second provider, which has servers of its own at DNSAddr and WebAddr: the
-// address that a server sees tells which way a request took.
+// The second provider as the node sees it. It has its own servers at DNSAddr and WebAddr: the client address that a
+// server sees shows which way a request took.
 const (
 	Uplink2   = "uplink1"
 	NodeAt2   = "203.0.113.2"
@@ -36,26 +36,25 @@ const (
 	isp2Short = "isp2"
 )
 
-// Options says what lab to build.
+// Options configure a lab.
 type Options struct {
-	// Name begins the name of every namespace; "" for one that no other lab has.
+	// Name is the prefix of every namespace's name; "" for a unique one.
 	Name string
-	// Dir keeps the lab's files; "" for a new folder below the temporary one. Everybody
-	// must be able to enter it, since dnsmasq runs as nobody.
+	// Dir contains the lab's files; "" for a new temporary folder. Every user must be able to enter it, since dnsmasq
+	// runs as nobody.
 	Dir string
 	// Binary is the edgespan program.
 	Binary string
-	// Child is the argv that runs ChildMain in another process, to which its own
-	// arguments are added; empty for Binary with ChildCommand.
+	// Child is the argv that runs ChildMain in another process; the child's own arguments are appended. Empty for Binary
+	// with ChildCommand.
 	Child []string
 	// Apps are the namespaces of apps, as configs name them; empty for AppWeb and AppClient.
 	Apps []string
-	// Bare leaves out the uplink and the provider: who builds the lab gives the node its links.
+	// Bare leaves out the uplink and the provider: the caller creates the node's links.
 	Bare bool
-	// Second adds Uplink2 and its provider, in the namespace "isp2". The node's default route by it
-	// has the metric 100.
+	// Second adds Uplink2 and its provider, in the namespace "isp2". The node's default route through it has metric 100.
 	Second bool
-	// MTU and MTU2 are those of both ends of Uplink and Uplink2; 0 is 1500.
+	// MTU and MTU2 are the MTUs of both ends of Uplink and Uplink2; 0 is 1500.
 	MTU, MTU2 int
 }
 
@@ -79,7 +78,7 @@ var udhcpcScript []byte
 
 var labs atomic.Int64
 
-// Open names a lab without building it: to use or remove one that stands.
+// Open returns a lab without building it, to use or remove an existing one.
 func Open(o Options) (*Lab, error) {
 	l := &Lab{Name: o.Name, Dir: o.Dir, Binary: o.Binary, child: o.Child, apps: o.Apps, bare: o.Bare}
 	if l.Name == "" {
@@ -104,8 +103,7 @@ func Open(o Options) (*Lab, error) {
 	return l, nil
 }
 
-// Up builds a lab; what an earlier one of the same name left goes first. On error
-// nothing stays.
+// Up builds a lab. It first removes leftovers of an earlier lab of the same name. After an error it leaves nothing.
 func Up(ctx context.Context, o Options) (*Lab, error) {
 	if os.Geteuid() != 0 {
 		return nil, fmt.Errorf("build lab: %w: network namespaces need root: run it as root", os.ErrPermission)
@@ -129,7 +127,7 @@ func (l *Lab) build(ctx context.Context) error {
 			return err
 		}
 	}
-	// os.MkdirTemp makes 0700, which would keep dnsmasq out.
+	// os.MkdirTemp creates the folder with mode 0700, which would exclude dnsmasq.
 	if err := os.Chmod(l.Dir, 0o755); err != nil {
 		return err
 	}
@@ -149,8 +147,8 @@ func (l *Lab) build(ctx context.Context) error {
 	return nil
 }
 
-// addNamespace makes one with lo up. Where br_netfilter is there, a new namespace
-// starts with its sysctls at 1, and every bridge would hand its frames to iptables.
+// addNamespace creates a namespace with lo up. If br_netfilter is loaded, its sysctls are 1 in a new namespace, and
+// every bridge would pass its frames to iptables; addNamespace resets them.
 func (l *Lab) addNamespace(ctx context.Context, ns string) error {
 	if err := command(ctx, "ip", "netns", "add", ns); err != nil {
 		return err
@@ -165,13 +163,13 @@ done`
 	return command(ctx, "ip", "-n", ns, "link", "set", "lo", "up")
 }
 
-// NS is the full name of a namespace of the lab: "node", "isp", "isp2" or an app's.
+// NS returns the full name of a namespace of the lab: "node", "isp", "isp2" or an app's.
 func (l *Lab) NS(short string) string { return l.Name + "-" + short }
 
-// tools are the commands that a lab and the daemon in it run.
+// tools are the commands that a lab and its daemon run.
 var tools = []string{"ip", "sysctl", "dnsmasq", "iptables", "nft", "udhcpc", "dig", "ping", "curl"}
 
-// MissingTools are the commands that a lab needs and PATH does not have.
+// MissingTools returns the commands that a lab needs and that are not in PATH.
 func MissingTools() []string {
 	var missing []string
 	for _, t := range tools {
@@ -182,7 +180,7 @@ func MissingTools() []string {
 	return missing
 }
 
-// Shorts are the short names of the lab's namespaces.
+// Shorts returns the short names of the lab's namespaces.
 func (l *Lab) Shorts() []string {
 	shorts := []string{"node"}
 	for _, p := range l.providers {
@@ -191,7 +189,7 @@ func (l *Lab) Shorts() []string {
 	return append(shorts, l.apps...)
 }
 
-// Stands says whether a namespace of the lab exists.
+// Stands reports whether a namespace of the lab exists.
 func (l *Lab) Stands(short string) bool {
 	_, err := os.Stat(filepath.Join("/run/netns", l.NS(short)))
 	return err == nil && slices.Contains(l.Shorts(), short)
@@ -205,29 +203,28 @@ func (l *Lab) namespaces() []string {
 	return names
 }
 
-// StateDir, RunDir, ConfigFile and Socket are where the lab's daemon has its things.
+// StateDir returns the daemon's state folder.
 func (l *Lab) StateDir() string { return filepath.Join(l.Dir, "state") }
 
-// RunDir is the daemon's runtime folder.
+// RunDir returns the daemon's runtime folder.
 func (l *Lab) RunDir() string { return filepath.Join(l.Dir, "run") }
 
-// ResolverRoot is where the daemon looks for DNS servers that other programs have learnt, as
-// below "/" on a machine.
+// ResolverRoot returns the folder that replaces "/" when the daemon looks for the DNS servers of other programs.
 func (l *Lab) ResolverRoot() string { return filepath.Join(l.Dir, "machine") }
 
-// ConfigFile is what WriteConfig writes and the daemon is started with.
+// ConfigFile returns the daemon's config file, which WriteConfig writes.
 func (l *Lab) ConfigFile() string { return filepath.Join(l.Dir, "node.json") }
 
-// Socket is the daemon's control socket.
+// Socket returns the daemon's control socket.
 func (l *Lab) Socket() string { return filepath.Join(l.RunDir(), "edgespan.sock") }
 
-// NodeLog is what the daemons of this lab said, all of them one after the other.
+// NodeLog returns the log of all daemons of this lab, one after the other.
 func (l *Lab) NodeLog() string { return filepath.Join(l.Dir, "node.log") }
 
 func (l *Lab) script() string { return filepath.Join(l.Dir, "udhcpc.sh") }
 
-// Down ends every process inside the lab's namespaces and removes these and the
-// folder. A lab that is not there is no error.
+// Down ends every process in the lab's namespaces and removes the namespaces and the folder. A missing lab is no
+// error.
 func (l *Lab) Down(ctx context.Context) error {
 	return errors.Join(l.removeHost(ctx), os.RemoveAll(l.Dir))
 }
@@ -249,7 +246,7 @@ func (l *Lab) removeHost(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// command runs argv and puts what it said into the error.
+// command runs argv and includes its output in the error.
 func command(ctx context.Context, argv ...string) error {
 	out, err := exec.CommandContext(ctx, argv[0], argv[1:]...).CombinedOutput()
 	if err != nil {

@@ -14,18 +14,17 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// endDeadline is how long a killed process may take to be gone.
+// endDeadline is how long a killed process may take to end.
 const endDeadline = 5 * time.Second
 
-// endProcesses kills what runs in the namespace at path, and comes back when it is
-// gone. A pid alone may be another process by the time of the kill, so it is held by
-// a pidfd and looked at again first.
+// endProcesses kills the processes in the namespace at path, and returns when they have ended. A pid may belong to
+// another process by the time of the kill, so a pidfd holds the process and its namespace is checked again first.
 func endProcesses(ctx context.Context, path string) error {
 	var want unix.Stat_t
 	if err := unix.Stat(path, &want); err != nil {
 		return fmt.Errorf("look at namespace %s: %w", path, err)
 	}
-	// What was forked while /proc was read is in the next listing: look until nobody is left.
+	// A process that was forked while /proc was read is in the next listing: repeat until the listing is empty.
 	for range passes {
 		ended, err := endListed(ctx, path, want)
 		if err != nil || ended == 0 {
@@ -35,10 +34,10 @@ func endProcesses(ctx context.Context, path string) error {
 	return fmt.Errorf("end processes of namespace %s: new ones come after %d rounds", filepath.Base(path), passes)
 }
 
-// passes is how often a namespace is looked through: those that fork are ended in the first.
+// passes is the maximum number of listings; processes that fork are ended in the first one.
 const passes = 10
 
-// endListed ends the processes that one listing shows and says how many they were.
+// endListed ends the processes of one listing and returns their number.
 func endListed(ctx context.Context, path string, want unix.Stat_t) (int, error) {
 	entries, err := os.ReadDir("/proc")
 	if err != nil {
@@ -93,14 +92,14 @@ func endProcess(ctx context.Context, pid int, ns unix.Stat_t) error {
 	}
 }
 
-// inside runs fn on a thread in a namespace of the lab. A socket that fn opens stays
-// in that namespace and may be used from anywhere after; the thread is thrown away.
+// inside runs fn on a thread in a namespace of the lab. A socket that fn opens remains in that namespace and can be
+// used from any thread afterwards; the thread is discarded.
 func (l *Lab) inside(short string, fn func() error) error {
 	ended := make(chan error, 1)
 	go func() {
 		runtime.LockOSThread() // never unlocked: the thread ends with this goroutine
-		// The main thread can not end, and /proc/self would show its namespace as ours:
-		// held here, it is not the one that the next goroutine gets.
+		// The main thread can't end, and /proc/self would show its namespace as the process's. While it is locked here, the
+		// next goroutine gets another thread.
 		if unix.Gettid() == unix.Getpid() {
 			err := l.inside(short, fn)
 			runtime.UnlockOSThread()
@@ -117,7 +116,7 @@ func enter(ns string, fn func() error) error {
 	if err != nil {
 		return fmt.Errorf("open namespace %s: %w", ns, err)
 	}
-	defer func() { _ = h.Close() }() // only read from
+	defer func() { _ = h.Close() }() // only read
 	if err := netns.Set(h); err != nil {
 		return fmt.Errorf("enter namespace %s: %w", ns, err)
 	}

@@ -6,13 +6,13 @@ import (
 	"strconv"
 )
 
-// provider is one uplink of the node and the world behind it.
+// provider is one uplink of the node and the network behind it.
 type provider struct {
 	short         string // of its namespace
 	dev, peer     string // the node's end of the link and the provider's
 	node, gateway string // their addresses, of one /24
 	mtu           int
-	metric        string // of the node's default route
+	metric        string // metric of the node's default route
 }
 
 func providers(o Options) []provider {
@@ -23,7 +23,7 @@ func providers(o Options) []provider {
 	return ps
 }
 
-// addProvider links the node to a provider and starts that one's servers.
+// addProvider links the node to a provider and starts the provider's servers.
 func (l *Lab) addProvider(ctx context.Context, p provider) error {
 	node, isp, mtu := l.NS("node"), l.NS(p.short), "1500"
 	if p.mtu != 0 {
@@ -32,7 +32,7 @@ func (l *Lab) addProvider(ctx context.Context, p provider) error {
 	for _, argv := range [][]string{
 		{"ip", "-n", node, "link", "add", p.dev, "mtu", mtu, "type", "veth", "peer", "name", p.peer, "mtu", mtu, "netns",
 			isp},
-		// Without duplicate address detection, at whose end, a second later, the host differs.
+		// Turn off duplicate address detection: a second later its end would change the host.
 		{"ip", "netns", "exec", node, "sh", "-c", "f=/proc/sys/net/ipv6/conf/" + p.dev +
 			"/accept_dad; [ ! -e $f ] || echo 0 >$f"},
 		{"ip", "-n", node, "addr", "add", p.node + "/24", "dev", p.dev},

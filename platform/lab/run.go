@@ -19,22 +19,20 @@ import (
 	"edgespan/config"
 )
 
-// Result is what a command said and how it ended; Code is -1 where a signal ended it.
+// Result is the output and the exit code of a command; Code is -1 if a signal ended it.
 type Result struct {
 	Out, Err string
 	Code     int
 }
 
-// Exec runs argv in a namespace ("node", "isp", "app-client") to its end or ctx's.
-// Names are resolved by the nameservers of that namespace's lease. An exit code other
-// than 0 is no error: it is in the Result.
+// Exec runs argv in a namespace ("node", "isp", "app-client") until it or ctx ends. Names are resolved by the
+// nameservers of that namespace's lease. An exit code other than 0 is no error: it is in the Result.
 func (l *Lab) Exec(ctx context.Context, short string, argv ...string) (Result, error) {
 	return runToEnd(l.Command(ctx, short, argv...))
 }
 
-// Command is argv in a namespace, not started, with the machine's resolv.conf covered by
-// the lease's: ip netns exec gives it a mount namespace of its own, so that nobody else
-// sees that.
+// Command returns argv as a command in a namespace, not started. The lease's resolv.conf covers the machine's in the
+// mount namespace that ip netns exec creates, so no other process sees it.
 func (l *Lab) Command(ctx context.Context, short string, argv ...string) *exec.Cmd {
 	const cover = `if [ -e "$0" ] && [ -e /etc/resolv.conf ]; then mount --bind "$0" /etc/resolv.conf; fi && exec "$@"`
 	all := append([]string{"netns", "exec", l.NS(short), "sh", "-c", cover, l.resolv(short)}, argv...)
@@ -43,7 +41,7 @@ func (l *Lab) Command(ctx context.Context, short string, argv ...string) *exec.C
 
 func (l *Lab) resolv(short string) string { return filepath.Join(l.Dir, short+".resolv.conf") }
 
-// Attach runs argv in a namespace with the caller's own streams and returns its exit code.
+// Attach runs argv in a namespace with the caller's streams and returns its exit code.
 func (l *Lab) Attach(ctx context.Context, in io.Reader, out, errOut io.Writer, short string, argv ...string) (int,
 	error) {
 	cmd := l.Command(ctx, short, argv...)
@@ -59,7 +57,7 @@ func (l *Lab) Attach(ctx context.Context, in io.Reader, out, errOut io.Writer, s
 func runToEnd(cmd *exec.Cmd) (Result, error) {
 	var out, errOut bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &errOut
-	cmd.WaitDelay = time.Second // a grandchild that keeps a pipe open does not keep us
+	cmd.WaitDelay = time.Second // a grandchild that keeps a pipe open does not block
 	err := cmd.Run()
 	r := Result{out.String(), errOut.String(), -1}
 	if cmd.ProcessState != nil {
@@ -77,7 +75,7 @@ func (l *Lab) CLI(ctx context.Context, args ...string) (Result, error) {
 	return l.CLIWith(ctx, "", args...)
 }
 
-// CLIWith is CLI with an input.
+// CLIWith is CLI with stdin.
 func (l *Lab) CLIWith(ctx context.Context, stdin string, args ...string) (Result, error) {
 	cmd := exec.CommandContext(ctx, l.Binary, args...)
 	cmd.Env = append(os.Environ(), "EDGESPAN_SOCKET="+l.Socket())
@@ -85,14 +83,14 @@ func (l *Lab) CLIWith(ctx context.Context, stdin string, args ...string) (Result
 	return runToEnd(cmd)
 }
 
-// NodeCmd is the daemon's command in the namespace "node", not started; extra
-// arguments come last. Nothing of the lab ends it but Down.
+// NodeCmd returns the daemon's command in the namespace "node", not started; extra arguments are appended. The lab
+// ends it only in Down.
 func (l *Lab) NodeCmd(extra ...string) *exec.Cmd {
 	argv := append([]string{
 		"netns", "exec", l.NS("node"), l.Binary, "node",
 		"--config", l.ConfigFile(), "--state-dir", l.StateDir(), "--run-dir", l.RunDir(), "--resolver-root", l.ResolverRoot(),
 	}, extra...)
-	cmd := exec.Command("ip", argv...) //nolint:noctx // our own argv; it outlives its starter
+	cmd := exec.Command("ip", argv...) //nolint:noctx // constant argv; it outlives its starter
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	return cmd
 }
@@ -104,8 +102,7 @@ type Node struct {
 	err   error
 }
 
-// StartNode starts cmd (NodeCmd's) with its output added to NodeLog. It does not wait
-// for an answer: that is WaitControl's.
+// StartNode starts a command of NodeCmd and appends its output to NodeLog. Use WaitControl to wait until it answers.
 func (l *Lab) StartNode(cmd *exec.Cmd) (*Node, error) {
 	said, err := os.OpenFile(l.NodeLog(), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
 	if err != nil {
@@ -124,16 +121,16 @@ func (l *Lab) StartNode(cmd *exec.Cmd) (*Node, error) {
 	return n, nil
 }
 
-// errEnded is a daemon that went away while it was waited for.
+// errEnded reports that a daemon ended while WaitControl waited for it.
 var errEnded = errors.New("process exited")
 
-// Ended is closed when the process is gone.
+// Ended returns a channel that is closed when the process has ended.
 func (n *Node) Ended() <-chan struct{} { return n.ended }
 
 // Signal sends one signal to the daemon's process.
 func (n *Node) Signal(s os.Signal) error { return n.cmd.Process.Signal(s) }
 
-// Kill is SIGKILL, and comes back when the process is gone.
+// Kill sends SIGKILL, and returns when the process has ended.
 func (n *Node) Kill() error {
 	if err := n.cmd.Process.Kill(); err != nil && !errors.Is(err, os.ErrProcessDone) {
 		return fmt.Errorf("kill node: %w", err)
@@ -142,7 +139,7 @@ func (n *Node) Kill() error {
 	return nil
 }
 
-// Stop is SIGTERM, and comes back with how the process ended; nil is status 0.
+// Stop sends SIGTERM, waits, and returns how the process ended; nil is status 0.
 func (n *Node) Stop(ctx context.Context) error {
 	if err := n.Signal(syscall.SIGTERM); err != nil && !errors.Is(err, os.ErrProcessDone) {
 		return fmt.Errorf("stop node: %w", err)
@@ -155,8 +152,8 @@ func (n *Node) Stop(ctx context.Context) error {
 	}
 }
 
-// WaitControl waits until n's daemon answers on its socket and says how long that took.
-// n may be nil for a daemon that somebody else started.
+// WaitControl waits until n's daemon answers on its socket and returns how long that took. n is nil for a daemon that
+// the caller did not start with StartNode.
 func (l *Lab) WaitControl(ctx context.Context, n *Node) (time.Duration, error) {
 	began := time.Now()
 	var gone <-chan struct{}
@@ -180,10 +177,10 @@ func (l *Lab) WaitControl(ctx context.Context, n *Node) (time.Duration, error) {
 	}
 }
 
-// maxLine is where LastWords cuts a line, in octets.
+// maxLine is where LastWords truncates a line, in bytes.
 const maxLine = 300
 
-// LastWords are the last n lines of NodeLog, long ones cut.
+// LastWords returns the last n lines of NodeLog, with long lines truncated.
 func (l *Lab) LastWords(n int) string { return lastLines(l.NodeLog(), n) }
 
 func lastLines(path string, n int) string {
@@ -201,7 +198,7 @@ func lastLines(path string, n int) string {
 	return strings.Join(lines, "\n")
 }
 
-// WriteConfig writes doc, with its namespaces as Config names them, to ConfigFile.
+// WriteConfig writes doc to ConfigFile, with the namespaces' names replaced as in Config.
 func (l *Lab) WriteConfig(doc []byte) error {
 	text, err := l.Config(doc)
 	if err != nil {
@@ -213,8 +210,8 @@ func (l *Lab) WriteConfig(doc []byte) error {
 	return nil
 }
 
-// Config is a node config (YAML or JSON) as JSON, in which the namespaces of the lab's
-// apps have the lab's own names: so that labs of one config do not meet.
+// Config returns a node config (YAML or JSON) as JSON in which the apps' namespaces have their names in this lab, so
+// that labs with the same config don't conflict.
 func (l *Lab) Config(doc []byte) ([]byte, error) {
 	tree, faults := config.ReadObject(doc)
 	if faults != nil {

@@ -22,34 +22,34 @@ import (
 	"github.com/miekg/dns"
 )
 
-// ChildCommand is the first argument of a process that shall run ChildMain.
+// ChildCommand is the first argument of a process that runs ChildMain.
 const ChildCommand = "demo-isp"
 
-// childReady is what a child says once it listens.
+// childReady is what a child prints once it listens.
 const childReady = "ready"
 
 // startDeadline bounds the start of a child or of the daemon's process.
 const startDeadline = 10 * time.Second
 
-// ServerOptions says what one child process serves.
+// ServerOptions configure the servers of one child process.
 type ServerOptions struct {
 	DNS   string                // host:port, UDP and TCP; "" for none
-	Names map[string]netip.Addr // what the DNS server knows; all else does not exist
+	Names map[string]netip.Addr // names of the DNS server; other names do not exist
 	HTTP  []string              // host:port each
-	Text  string                // begins the answer of the HTTP servers, which ends with whom they saw
+	Text  string                // begins the answer of the HTTP servers; the client's address follows
 }
 
-// HTTPServer starts an HTTP server in a namespace ("app-web"), as a process of its own
-// that lives until Down. It answers "text, you are IP:PORT".
+// HTTPServer starts an HTTP server in a namespace ("app-web"), as a process that lives until Down. It answers "text,
+// you are IP:PORT".
 func (l *Lab) HTTPServer(ctx context.Context, short, addr, text string) error {
 	return l.startServers(ctx, short, ServerOptions{HTTP: []string{addr}, Text: text})
 }
 
-// startServers runs a child in a namespace and comes back when it listens.
+// startServers runs a child in a namespace and returns when it listens.
 func (l *Lab) startServers(ctx context.Context, short string, o ServerOptions) error {
 	argv := append([]string{"netns", "exec", l.NS(short)}, l.child...)
 	argv = append(argv, o.args()...)
-	cmd := exec.Command("ip", argv...) //nolint:noctx // our own argv; it outlives ctx
+	cmd := exec.Command("ip", argv...) //nolint:noctx // constant argv; it outlives ctx
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	said, err := os.OpenFile(filepath.Join(l.Dir, "servers.log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
 	if err != nil {
@@ -68,7 +68,7 @@ func (l *Lab) startServers(ctx context.Context, short string, o ServerOptions) e
 	go func() {
 		line, _ := bufio.NewReader(out).ReadString('\n')
 		first <- strings.TrimSpace(line)
-		_ = cmd.Wait() // how it ends is Down's doing
+		_ = cmd.Wait() // Down ends it
 	}()
 	select {
 	case line := <-first:
@@ -99,8 +99,8 @@ func (o ServerOptions) args() []string {
 	return append(args, "--text", o.Text)
 }
 
-// ChildMain is the whole of a child process: it serves what args (those after
-// ChildCommand) say, writes "ready" to out once it listens, and returns an exit code.
+// ChildMain runs a child process: it serves as args (after ChildCommand) say, writes "ready" to out once it listens,
+// and returns an exit code.
 func ChildMain(args []string, out, errOut io.Writer) int {
 	o := ServerOptions{Names: map[string]netip.Addr{}}
 	fs := flag.NewFlagSet(ChildCommand, flag.ContinueOnError)
@@ -169,17 +169,17 @@ func Serve(ctx context.Context, o ServerOptions, ready func()) error {
 
 func (o ServerOptions) page() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Set("Connection", "close") // each request of a test is a flow of its own
+		w.Header().Set("Connection", "close") // each request of a test is a separate flow
 		_, _ = fmt.Fprintf(w, "%s, you are %s\n", o.Text, r.RemoteAddr)
 	})
 }
 
-// silent says whether a question gets no answer, as those for domains whose servers are gone.
+// silent reports whether a query gets no answer, like one for a domain whose servers are down.
 func silent(q *dns.Msg) bool {
 	return len(q.Question) == 1 && dns.IsSubDomain(SilentDomain+".", q.Question[0].Name)
 }
 
-// reply answers A questions from Names; any other name does not exist.
+// reply answers A queries from Names; other names do not exist.
 func (o ServerOptions) reply(q *dns.Msg) *dns.Msg {
 	m := new(dns.Msg)
 	m.SetReply(q)

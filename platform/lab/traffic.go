@@ -14,11 +14,10 @@ import (
 	"github.com/miekg/dns"
 )
 
-// lateAfter is how long an answer may take before it counts as lost.
+// lateAfter is the time after which an answer counts as lost.
 const lateAfter = 2 * time.Second
 
-// Loop asks one thing over and over and counts what is not answered. Each question is
-// sent once: nothing hides a loss.
+// Loop sends one query repeatedly and counts missing answers. It never retries, which would hide a loss.
 type Loop struct {
 	conn  net.PacketConn
 	to    net.Addr
@@ -27,28 +26,27 @@ type Loop struct {
 	every time.Duration
 
 	mu      sync.Mutex
-	waiting map[uint16]time.Time // asked, not yet answered
+	waiting map[uint16]time.Time // sent and unanswered
 	count   Count
 	stop    chan struct{}
 	asking  sync.WaitGroup // send
 	hearing sync.WaitGroup // receive
 }
 
-// Count is what a Loop has seen: Lost got no answer in time, Wrong got one that was not
-// what it should be.
+// Count is the result of a Loop. Lost queries got no answer in time, Wrong ones an unexpected answer.
 type Count struct {
 	Sent, Good, Lost, Wrong int
-	Slowest                 time.Duration // of the good ones
+	Slowest                 time.Duration // slowest good answer
 }
 
-// PingLoop sends an ICMP echo request from a namespace to dst each interval.
+// PingLoop sends an ICMP echo request from a namespace to dst at each interval.
 func (l *Lab) PingLoop(short string, dst netip.Addr, every time.Duration) (*Loop, error) {
 	loop := &Loop{every: every, to: &net.IPAddr{IP: dst.AsSlice()}}
 	id := uint16(os.Getpid()) ^ uint16(time.Now().UnixNano())
 	loop.ask = func(seq uint16) []byte { return echoRequest(id, seq) }
 	loop.check = func(p []byte, from net.Addr) (uint16, bool, bool) {
 		if len(p) < 8 || p[0] != 0 || binary.BigEndian.Uint16(p[4:]) != id {
-			return 0, false, false // echo replies (type 0) of ours only
+			return 0, false, false // only echo replies (type 0) to this loop
 		}
 		return binary.BigEndian.Uint16(p[6:]), true, from.String() == dst.String()
 	}
@@ -58,7 +56,7 @@ func (l *Lab) PingLoop(short string, dst netip.Addr, every time.Duration) (*Loop
 	return loop.run(), nil
 }
 
-// echoRequest is an ICMP echo request of 16 octets (RFC 792).
+// echoRequest returns an ICMP echo request of 16 bytes (RFC 792).
 func echoRequest(id, seq uint16) []byte {
 	p := make([]byte, 16)
 	p[0] = 8
@@ -73,8 +71,7 @@ func echoRequest(id, seq uint16) []byte {
 	return p
 }
 
-// DNSLoop asks server for the A record of name from a namespace each interval; a good
-// answer holds want.
+// DNSLoop asks server for the A record of name from a namespace at each interval. A good answer contains want.
 func (l *Lab) DNSLoop(short string, server netip.Addr, name string, want netip.Addr, every time.Duration) (*Loop,
 	error) {
 	loop := &Loop{every: every, to: net.UDPAddrFromAddrPort(netip.AddrPortFrom(server, 53))}
@@ -112,7 +109,7 @@ func holds(m *dns.Msg, want netip.Addr) bool {
 	return false
 }
 
-// listen opens the loop's socket in a namespace, where it stays.
+// listen opens the loop's socket in a namespace.
 func (l *Loop) listen(lab *Lab, short, network, addr string) error {
 	return lab.inside(short, func() (err error) {
 		var lc net.ListenConfig
@@ -134,13 +131,13 @@ func (l *Loop) send() {
 	for seq := uint16(1); ; seq++ {
 		l.mu.Lock()
 		l.count.Sent++
-		if _, old := l.waiting[seq]; old { // 65536 questions ago, and never answered
+		if _, old := l.waiting[seq]; old { // sent 65536 queries ago and never answered
 			l.count.Lost++
 		}
 		l.waiting[seq] = time.Now()
 		l.mu.Unlock()
-		// A refusal by the kernel (no route, EPERM of a rule) is a question that got lost;
-		// only a closed socket ends the loop, and that is Stop's doing.
+		// If the kernel refuses to send (no route, EPERM of a rule), the query is lost. Only a closed socket ends the loop,
+		// and only Stop closes it.
 		_, _ = l.conn.WriteTo(l.ask(seq), l.to)
 		select {
 		case <-tick.C:
@@ -157,7 +154,7 @@ func (l *Loop) receive() {
 		if errors.Is(err, net.ErrClosed) {
 			return
 		}
-		if err != nil { // an ICMP error that the socket reports: its question stays unanswered
+		if err != nil { // an ICMP error on the socket: its query remains unanswered
 			continue
 		}
 		if seq, own, good := l.check(buf[:n], from); own {
@@ -186,14 +183,14 @@ func (l *Loop) answered(seq uint16, good bool) {
 	}
 }
 
-// Count is what was seen so far; what is still under way is in neither.
+// Count returns the counts so far, without queries in flight.
 func (l *Loop) Count() Count {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.count
 }
 
-// WaitGood comes back when n more questions were answered well than at the call.
+// WaitGood returns after n more good answers.
 func (l *Loop) WaitGood(ctx context.Context, n int) error {
 	goal := l.Count().Good + n
 	tick := time.NewTicker(l.every)
@@ -211,10 +208,10 @@ func (l *Loop) WaitGood(ctx context.Context, n int) error {
 	}
 }
 
-// Stop asks no more, gives what is under way its time, and says what was seen.
+// Stop stops sending, waits for queries in flight, and returns the counts.
 func (l *Loop) Stop() Count {
 	close(l.stop)
-	l.asking.Wait() // or a last question would meet a closed socket
+	l.asking.Wait() // else a last query could meet a closed socket
 	deadline := time.Now().Add(lateAfter)
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
@@ -236,7 +233,6 @@ func (l *Loop) Stop() Count {
 	return l.count
 }
 
-// String is "N sent, N good, N lost, N wrong".
 func (c Count) String() string {
 	return fmt.Sprintf("%d sent, %d good, %d lost, %d wrong", c.Sent, c.Good, c.Lost, c.Wrong)
 }
