@@ -1,12 +1,11 @@
-// Package backend owns the contract of the controller's store, what its backends bolt
-// and etcd share, and the driver of elections on any of them (docs/adr/0016).
+// Package backend defines the contract of the controller's store, code that its backends bolt and etcd share, and the
+// driver of elections on a store (docs/adr/0016).
 //
-// The interface stands here, in a room of platform, and not in config/kv
-// that owns its words: every call takes a context, which no core may import. It
-// has only plain types of that core in it, so that actors, which may not import
-// platform, declare the methods that they use and every backend fits.
+// The interface is in platform, not in config/kv where its types are: every call has a context, which no core may
+// import. Apart from that it uses only types of config/kv, so that actors, which may not import platform, can declare
+// the methods that they use and every backend implements them.
 //
-// It never keeps a value and never decides what to write.
+// The package never stores a value and never decides what to write.
 package backend
 
 import (
@@ -16,72 +15,65 @@ import (
 	"edgespan/config/kv"
 )
 
-// Store is a store of revisioned keys. All methods may be called at once from
-// many goroutines. platform/store/conformance holds every backend to what stands
-// here and in config/kv.
+// Store is a store of revisioned keys. All methods are safe for concurrent use. platform/store/conformance tests this
+// contract and config/kv's on every backend.
 type Store interface {
-	// ID is the UUID that the store was given when it was first opened: the
-	// authority of the generations that it counts.
+	// ID returns the UUID that the store got when it was first opened. It identifies the authority of the generations
+	// that the store counts.
 	ID() string
 
-	// Get reads a key, and says as of which revision; a watch from there misses
-	// nothing. An absent key is an entry that does not exist, no error.
+	// Get reads a key and returns the revision of the read; a watch from there misses nothing. A missing key is an entry
+	// that does not exist, not an error.
 	Get(ctx context.Context, key kv.Key) (kv.Entry, kv.Revision, error)
 
-	// List reads what is below a prefix, as of one revision. Further pages of the
-	// same revision are whole until it is compacted.
+	// List reads the keys below a prefix at one revision. Later pages at the same revision are complete until it is
+	// compacted.
 	List(ctx context.Context, prefix kv.Prefix, o kv.ListOptions) (kv.Page, error)
 
-	// Commit does a transaction. It returns when the transaction is on disk.
-	// ErrInvalid, ErrTooLarge, ErrNoLease and ErrUnwritten changed nothing; after any other
-	// error, ErrFull among them, it may have taken place or not: read again.
+	// Commit commits a transaction and returns when it is on disk. ErrInvalid, ErrTooLarge, ErrNoLease and ErrUnwritten
+	// mean that nothing changed. After any other error, including ErrFull, the outcome is unknown: read again.
 	Commit(ctx context.Context, txn kv.Txn) (kv.Outcome, error)
 
-	// Watch delivers what each later transaction changed below a prefix, in order,
-	// until the context ends or deliver answers with an error; that error is
-	// returned. How long deliver takes is no writer's matter. A watch that falls
-	// behind a compaction ends with ErrCompacted, one from a revision that the store
-	// has not reached, as after a restored backup, with ErrFuture.
+	// Watch delivers the changes of each later transaction below a prefix, in order, until ctx ends or deliver returns an
+	// error, which Watch then returns. A slow deliver delays no writer. A watch that falls behind a compaction ends with
+	// ErrCompacted; one from a revision that the store has not reached, as after a restore, ends with ErrFuture.
 	Watch(ctx context.Context, prefix kv.Prefix, after kv.Revision, deliver func(kv.Batch) error) error
 
-	// Compact forgets what was before a revision. Doing it again is no error.
+	// Compact drops the history before a revision. Repeating it is no error.
 	Compact(ctx context.Context, at kv.Revision) error
 
-	// Grant makes a lease that ends its time to live after it was last kept alive,
-	// never earlier; with it go the keys that hang on it, in one transaction. It
-	// survives a restart of the store, which begins its time anew.
+	// Grant creates a lease. It ends, never early, when its time to live has passed since it was last kept alive; one
+	// transaction then deletes its keys. A lease survives a restart of the store, which starts its time again.
 	Grant(ctx context.Context, ttl time.Duration) (kv.LeaseID, error)
 
-	// KeepAlive lets the time of a lease begin anew, and says how long it is.
+	// KeepAlive starts the time of a lease again, and returns its time to live.
 	KeepAlive(ctx context.Context, id kv.LeaseID) (time.Duration, error)
 
 	// Revoke ends a lease now.
 	Revoke(ctx context.Context, id kv.LeaseID) error
 
-	// Keys are those that hang on a lease, in order.
+	// Keys returns the keys of a lease, in order.
 	Keys(ctx context.Context, id kv.LeaseID) ([]kv.Key, error)
 
-	// Sound says why the store takes no writes, as far as its last answers told; nil if it
-	// does. It asks nobody, and forgets a refused write only where the store takes one again or
-	// says that it would.
+	// Sound returns the reason why the store refuses writes, according to its last answers, or nil. It sends no request.
+	// A refused write counts until the store accepts a write or reports that it would.
 	Sound() error
 
-	// Scarce says that the store comes near the limit at which it refuses all writes, as far as it
-	// knows one and its last answers told: writes that can wait should. nil: it does not.
+	// Scarce returns an error if the store is close to the limit at which it refuses all writes, according to its last
+	// answers: writes that can wait should wait. It returns nil if there is no known limit.
 	Scarce() error
 
-	// Size is how many bytes the store takes, its own history among it, without what is free for
-	// use again.
+	// Size returns the bytes that the store uses, including its history, without reusable free space.
 	Size(ctx context.Context) (int64, error)
 
-	// Close ends all calls with ErrClosed and lets go of the store.
+	// Close ends all calls with ErrClosed and releases the store.
 	Close() error
 }
 
-// Clock is the time that leases and elections go by. Tests bring their own.
+// Clock is the clock of leases and elections. Tests replace it.
 type Clock interface {
 	Now() time.Time
-	// After sends once d has passed.
+	// After returns a channel that receives once d has passed.
 	After(d time.Duration) <-chan time.Time
 }
 
@@ -92,11 +84,11 @@ func (Wall) Now() time.Time { return time.Now() }
 
 func (Wall) After(d time.Duration) <-chan time.Time { return time.After(d) }
 
-// slip is by how much a timer of At may be late.
+// slip is how late a timer of At may be.
 const slip = time.Millisecond
 
-// At sends once the clock shows t. A timer counts from when it is made: if the clock moved on
-// between the look at it and that, as it does while the machine is suspended, it is made anew.
+// At returns a channel that receives once the clock shows t. A timer counts from its creation: if the clock advanced
+// between the reading and the creation, as when the machine is suspended, At creates another one.
 func At(c Clock, t time.Time) <-chan time.Time {
 	for {
 		now := c.Now()

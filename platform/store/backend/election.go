@@ -8,7 +8,7 @@ import (
 	"edgespan/config/kv"
 )
 
-// Voting is what an election uses of a store.
+// Voting are the methods of a store that an election uses.
 type Voting interface {
 	Commit(ctx context.Context, txn kv.Txn) (kv.Outcome, error)
 	Grant(ctx context.Context, ttl time.Duration) (kv.LeaseID, error)
@@ -16,18 +16,19 @@ type Voting interface {
 	Revoke(ctx context.Context, id kv.LeaseID) error
 }
 
-// Election is one key that its leader holds under a lease.
+// Election is one key that its leader holds with a lease.
 type Election struct {
 	Store Voting
 	Key   kv.Key
-	TTL   time.Duration // of the leader's lease: after it at the latest another leads
+	TTL   time.Duration // of the leader's lease: the longest time until another candidate leads
 	Clock Clock
 }
 
-// Run drives a candidate, who leads whenever nobody else does, until ctx ends, and then lets go of the lease, so that
-// nobody waits for its end. It tells each turn that was won or lost, the end of ctx as one that was lost, and what the
-// store can't do, once until it answers again. Lost comes before anyone else can win, as long as the clocks of this
-// machine and of the store run alike; the fence of the leadership holds even if they do not. tell does not block.
+// Run runs a candidate until ctx ends: the candidate leads whenever no other does. Then Run revokes the lease, so that
+// no other candidate must wait for its end. It calls tell, which must not block, for each turn won or lost, for the
+// end of ctx as a lost one, and for a failure of the store, once until the store answers again. A loss is reported
+// before another candidate can win, as long as the clocks of this machine and of the store run alike; the leadership's
+// fence holds even if they do not.
 func (e Election) Run(ctx context.Context, candidate []byte, tell func(kv.Turn)) {
 	answers, over := make(chan kv.Answer), make(chan struct{})
 	var calls sync.WaitGroup
@@ -37,7 +38,7 @@ func (e Election) Run(ctx context.Context, candidate []byte, tell func(kv.Turn))
 	turn := machine.Advance(e.Clock.Now())
 	for {
 		failed := turn.Failed != nil
-		if failing || ended == nil { // told once, not four times in each lease
+		if failing || ended == nil { // once, not four times per lease
 			turn.Failed = nil
 		}
 		failing = failing || failed
@@ -65,14 +66,14 @@ func (e Election) Run(ctx context.Context, candidate []byte, tell func(kv.Turn))
 	}
 }
 
-// Elector runs elections on a store by the clock of the machine.
+// Elector runs elections on a store with the clock of the machine.
 func Elector(s Voting) func(ctx context.Context, key kv.Key, ttl time.Duration, candidate []byte, tell func(kv.Turn)) {
 	return func(ctx context.Context, key kv.Key, ttl time.Duration, candidate []byte, tell func(kv.Turn)) {
 		Election{Store: s, Key: key, TTL: ttl, Clock: Wall{}}.Run(ctx, candidate, tell)
 	}
 }
 
-// ask asks the store. An answer that comes too late goes nowhere.
+// ask calls the store. It drops an answer that arrives after the end.
 func (e Election) ask(ctx context.Context, c kv.Call, candidate []byte, answers chan<- kv.Answer,
 	over <-chan struct{}) {
 	ctx, cancel := context.WithCancel(ctx)

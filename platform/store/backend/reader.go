@@ -6,17 +6,17 @@ import (
 	"edgespan/config/kv"
 )
 
-// Reader reads a store as config/fleet/history does, for as long as a context lasts: for one who
-// has no actors, such as a program at its start.
+// Reader reads a store with the interface of config/fleet/history and one context for all calls. It is for code
+// without actors, such as a program at its start.
 type Reader struct {
 	ctx   context.Context
 	store Store
 }
 
-// NewReader makes a reader whose calls end with ctx.
+// NewReader returns a reader whose calls end with ctx.
 func NewReader(ctx context.Context, s Store) Reader { return Reader{ctx, s} }
 
-// Get reads up to kv.MaxOps keys at one moment, in their order.
+// Get reads up to kv.MaxOps keys at one revision and returns them in the given order.
 func (r Reader) Get(keys ...kv.Key) ([]kv.Entry, error) {
 	ops := make([]kv.Op, len(keys))
 	for i, k := range keys {

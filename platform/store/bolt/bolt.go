@@ -18,21 +18,19 @@ import (
 	"edgespan/platform/store/backend"
 )
 
-// ErrLocked is a file that another process has open.
+// ErrLocked reports that another process has the file open.
 var ErrLocked = config.Conflict.NewError("in use by another controller: stop it first")
 
-// mapped is the address space that the file begins with. A file that outgrows it
-// is mapped anew, which waits for readers.
+// mapped is the initial size of the memory map. A file that outgrows it is mapped again, which waits for readers.
 const mapped = 256 << 20
 
-// Options are what a store is opened with. The zero value is for production.
+// Options are the options of Open. The zero value is for production.
 type Options struct {
-	Clock backend.Clock // of leases; nil: the machine's
-	// UnsafeNoSync acknowledges without a sync: for tests that write a lot and do
-	// not ask what a power cut leaves.
+	Clock backend.Clock // for leases; nil: the machine's
+	// UnsafeNoSync acknowledges without a sync, for tests that write a lot and don't test power failures.
 	UnsafeNoSync bool
-	// Told hears why the store begins to take no writes, and nil when it takes them again;
-	// nil: nobody. It must not call the store.
+	// Told is called with the reason when the store begins to refuse writes, and with nil when it accepts them again. It
+	// must not call the store, and may be nil.
 	Told func(err error)
 }
 
@@ -51,18 +49,18 @@ type Store struct {
 
 	mu       sync.Mutex
 	changed  chan struct{} // closed and replaced after each commit
-	broken   error         // a commit whose fate is unknown: nothing is written after it
-	breaking chan struct{} // closed then
-	full     error         // why the last commit left nothing on the disk
-	rest     time.Time     // until then none is tried after it
+	broken   error         // a commit whose outcome is unknown: no more writes
+	breaking chan struct{} // closed when broken is set
+	full     error         // why the last commit wrote nothing
+	rest     time.Time     // no commit is tried before this time
 	leases   map[kv.LeaseID]*lease
-	relisten chan struct{} // the end of some lease came nearer
+	relisten chan struct{} // the next end of a lease may be earlier now
 }
 
 var _ backend.Store = (*Store)(nil)
 
-// Open opens the store in a file, which it makes if it is missing. The folder is
-// there. Leases that were granted begin their time anew.
+// Open opens the store in a file, and creates the file if it is missing; the folder must exist. The time of existing
+// leases starts again.
 func Open(path string, o Options) (*Store, error) {
 	if o.Clock == nil {
 		o.Clock = backend.Wall{}
@@ -90,7 +88,7 @@ func Open(path string, o Options) (*Store, error) {
 	s.ended.Add(2)
 	go s.write()
 	go s.expire()
-	// On a full disk it is read all the same; the next compaction sweeps then.
+	// On a full disk the store still opens for reading; the next compaction sweeps.
 	if err := s.sweep(context.Background()); err != nil && !errors.Is(err, kv.ErrUnwritten) {
 		return nil, fmt.Errorf("open store %s: %w", path, errors.Join(err, s.Close()))
 	}
@@ -100,8 +98,7 @@ func Open(path string, o Options) (*Store, error) {
 func openFile(path string, noSync bool) (*bbolt.DB, error) {
 	db, err := bbolt.Open(path, 0o600, &bbolt.Options{
 		Timeout: 200 * time.Millisecond, InitialMmapSize: mapped, NoSync: noSync,
-		// The list of free pages is found again at the start and not synced with
-		// each commit, as in etcd.
+		// The list of free pages is rebuilt at the start instead of being synced with each commit, as in etcd.
 		NoFreelistSync: true, FreelistType: bbolt.FreelistMapType,
 	})
 	if errors.Is(err, bolterrors.ErrTimeout) {
@@ -110,9 +107,8 @@ func openFile(path string, noSync bool) (*bbolt.DB, error) {
 	return db, err
 }
 
-// create makes the file under another name and links it to its own once it is
-// whole, so that a power cut leaves a store or none; a link does not replace the
-// file of another controller that is as fast.
+// create writes the file under another name and links it to its own when it is complete, so that a power failure
+// leaves a complete store or none. Unlike a rename, a link does not replace the file of a concurrent controller.
 func create(path string) (err error) {
 	temp, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".tmp-*")
 	if err != nil {
@@ -170,7 +166,7 @@ func (s *Store) load() error {
 
 func (s *Store) ID() string { return s.id }
 
-// Close waits for the commit in flight and refuses the ones behind it.
+// Close waits for the commit in progress and refuses the ones after it.
 func (s *Store) Close() error {
 	s.close.Do(func() {
 		close(s.closing)
@@ -180,7 +176,7 @@ func (s *Store) Close() error {
 	return s.closed
 }
 
-// see reads the file. What read keeps must be a copy.
+// see reads the file. read must copy what it keeps.
 func (s *Store) see(ctx context.Context, read func(view) error) error {
 	if err := ctx.Err(); err != nil {
 		return err

@@ -8,7 +8,7 @@ import (
 	"edgespan/config/kv"
 )
 
-// Bounds of what is synced together: the first writer of a batch waits for the last.
+// Bounds of one sync: the first writer of a batch waits for the last.
 const (
 	batchJobs  = 512
 	batchBytes = 8 << 20
@@ -16,28 +16,28 @@ const (
 
 // job is one write that waits for its sync.
 type job struct {
-	size int // bytes, about
-	// do makes the changes; it answers with a refusal before it changed anything.
+	size int // bytes, approximately
+	// do makes the changes. If it returns a refusal, it has changed nothing.
 	do   func(*write) error
 	err  error
 	done chan struct{}
 }
 
-// refusal is an error that left the file as it is. Any other one is a damaged file
-// or a failed disk: it undoes the batch and ends the writing.
+// refusal is an error that left the file unchanged. Any other error means a damaged file or a failed disk: it rolls
+// back the batch and stops all writes.
 type refusal struct{ error }
 
 func (r refusal) Unwrap() error { return r.error }
 
-// write is one batch on its way to the disk.
+// write is one batch of writes.
 type write struct {
 	view
 	revision kv.Revision // of the last change so far
 	dirty    bool
-	after    []func() // what follows in memory once it is on disk
+	after    []func() // changes in memory after the sync
 }
 
-// submit hands a job to the writer and waits until it is on disk.
+// submit passes a job to the writer and waits until it is on disk.
 func (s *Store) submit(ctx context.Context, size int, do func(*write) error) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -58,8 +58,7 @@ func (s *Store) submit(ctx context.Context, size int, do func(*write) error) err
 	}
 }
 
-// write is the one goroutine that changes the file. All who wait when it is free
-// share one sync.
+// write is the goroutine that changes the file. All jobs that wait when it is free share one sync.
 func (s *Store) write() {
 	defer s.ended.Done()
 	for {
@@ -87,7 +86,7 @@ func (s *Store) gather(first *job) []*job {
 	return batch
 }
 
-// commit does a batch and tells everyone what came of it.
+// commit commits a batch and passes the result to each job.
 func (s *Store) commit(batch []*job) {
 	err := s.resting()
 	if err == nil {
@@ -156,7 +155,7 @@ func (s *Store) Commit(ctx context.Context, txn kv.Txn) (kv.Outcome, error) {
 	return out, nil
 }
 
-// txn does one transaction.
+// txn performs one transaction.
 func (w *write) txn(txn kv.Txn) (kv.Outcome, error) {
 	out := kv.Outcome{Succeeded: true}
 	for _, c := range txn.Compares {
@@ -190,7 +189,7 @@ func (w *write) txn(txn kv.Txn) (kv.Outcome, error) {
 	return out, nil
 }
 
-// read does one transaction that only reads: beside the writer, whose disk it does not wait for.
+// read performs a transaction that only reads. It runs concurrently with the writer and does not wait for its disk.
 func (v view) read(txn kv.Txn) (kv.Outcome, error) {
 	out := kv.Outcome{Succeeded: true, Revision: v.last()}
 	for _, c := range txn.Compares {
@@ -214,7 +213,7 @@ func (v view) read(txn kv.Txn) (kv.Outcome, error) {
 	return out, nil
 }
 
-// change is one transaction on its way into a batch.
+// change is one transaction of a batch.
 type change struct {
 	*write
 	revision kv.Revision
@@ -263,7 +262,7 @@ func (c *change) put(op kv.Op) error {
 	return c.versions.Put(versionKey(op.Key, c.revision), encode(e))
 }
 
-// remove deletes those of the keys that are there, and says how many.
+// remove deletes the keys that exist, and returns their number.
 func (c *change) remove(keys ...kv.Key) (int, error) {
 	n := 0
 	for _, k := range keys {
@@ -286,7 +285,7 @@ func (c *change) remove(keys ...kv.Key) (int, error) {
 	return n, nil
 }
 
-// letGo takes an entry off the lease that it hangs on.
+// letGo removes an entry from its lease.
 func (c *change) letGo(e kv.Entry) error {
 	if e.Lease == 0 {
 		return nil
@@ -294,7 +293,7 @@ func (c *change) letGo(e kv.Entry) error {
 	return c.leased.Delete(leasedKey(e.Lease, e.Key))
 }
 
-// record makes a revision of the change, if it changed anything.
+// record adds the change to the history as a revision, if it changed anything.
 func (c *change) record() error {
 	if len(c.keys) == 0 {
 		return nil

@@ -9,13 +9,11 @@ import (
 	"edgespan/config/kv"
 )
 
-// sweepRevisions is how many revisions one transaction of a compaction takes
-// away, so that writers get their turn in between.
+// sweepRevisions is how many revisions one transaction of a compaction deletes, so that other writes get their turn.
 const sweepRevisions = 256
 
-// Compact first makes the oldest revision known, so that nobody reads what is
-// about to go, and then takes it away bit by bit; Open goes on where a crash cut
-// that short.
+// Compact first publishes the oldest revision, so that no reader reads what it deletes, and then deletes in small
+// steps. Open continues an interrupted compaction.
 func (s *Store) Compact(ctx context.Context, at kv.Revision) error {
 	err := s.submit(ctx, 0, func(w *write) error {
 		if at > w.revision {
@@ -36,7 +34,7 @@ func (s *Store) Compact(ctx context.Context, at kv.Revision) error {
 	return nil
 }
 
-// sweep takes away what was compacted.
+// sweep deletes the compacted revisions.
 func (s *Store) sweep(ctx context.Context) error {
 	for {
 		done := false
@@ -50,8 +48,7 @@ func (s *Store) sweep(ctx context.Context) error {
 	}
 }
 
-// sweep takes away some of the revisions before the compacted one, and says
-// whether none is left.
+// sweep deletes some of the revisions before the compacted one, and reports whether none is left.
 func (w *write) sweep() (done bool, err error) {
 	oldest := w.compacted()
 	if kv.Revision(numberAt(w.meta, metaSwept)) >= oldest {
@@ -90,8 +87,8 @@ func (w *write) sweep() (done bool, err error) {
 	return true, w.meta.Put(metaSwept, number(uint64(oldest)))
 }
 
-// purge takes away the versions of a key that no read from a revision on can
-// see. A delete at that very revision stays: a watch from it needs it.
+// purge deletes the versions of a key that no read from oldest on can see. It keeps a delete at exactly that revision:
+// a watch from there needs it.
 func (w *write) purge(key kv.Key, oldest kv.Revision) error {
 	var gone [][]byte
 	head := versionKey(key, 0)[:len(key)+1]

@@ -11,7 +11,7 @@ import (
 	"edgespan/config/kv"
 )
 
-// format is the layout of the file that this package reads and writes.
+// format is the format of the file that this package reads and writes.
 const format = 1
 
 var (
@@ -29,7 +29,7 @@ var (
 	metaProbe     = []byte("probe")
 )
 
-// view is the file as one bbolt transaction sees it.
+// view is the file in one bbolt transaction.
 type view struct {
 	meta, versions, history, leases, leased *bbolt.Bucket
 }
@@ -43,7 +43,7 @@ func viewOf(tx *bbolt.Tx) view {
 
 func number(n uint64) []byte { return binary.BigEndian.AppendUint64(nil, n) }
 
-// numberAt is a number of meta; what was never written is 0.
+// numberAt returns a number of meta, 0 if it is missing.
 func numberAt(b *bbolt.Bucket, key []byte) uint64 {
 	if v := b.Get(key); len(v) == 8 {
 		return binary.BigEndian.Uint64(v)
@@ -51,8 +51,7 @@ func numberAt(b *bbolt.Bucket, key []byte) uint64 {
 	return 0
 }
 
-// last is the revision that the store is at. Compaction keeps the newest record
-// of the history.
+// last returns the current revision. Compaction keeps the newest record of the history.
 func (v view) last() kv.Revision {
 	k, _ := v.history.Cursor().Last()
 	if k == nil {
@@ -71,13 +70,13 @@ func versionKey(k kv.Key, r kv.Revision) []byte {
 	return binary.BigEndian.AppendUint64(out, uint64(r))
 }
 
-// splitVersionKey is the inverse of versionKey. The key is a part of k.
+// splitVersionKey is the inverse of versionKey. The key shares memory with k.
 func splitVersionKey(k []byte) (key []byte, r kv.Revision) {
 	at := len(k) - 9
 	return k[:at], kv.Revision(binary.BigEndian.Uint64(k[at+1:]))
 }
 
-// encode is what a version keeps of an entry beside its key and revision.
+// encode encodes the parts of an entry that are not in its key.
 func encode(e kv.Entry) []byte {
 	out := make([]byte, 0, len(e.Value)+2*binary.MaxVarintLen64)
 	out = binary.AppendUvarint(out, e.Version)
@@ -85,7 +84,7 @@ func encode(e kv.Entry) []byte {
 	return append(out, e.Value...)
 }
 
-// decode makes an entry that shares nothing with the file.
+// decode returns an entry that shares no memory with the file.
 func decode(key kv.Key, r kv.Revision, data []byte) (kv.Entry, error) {
 	version, n := binary.Uvarint(data)
 	if n <= 0 {
@@ -102,10 +101,10 @@ func decode(key kv.Key, r kv.Revision, data []byte) (kv.Entry, error) {
 	return e, nil
 }
 
-// deleted says whether a version is a delete.
+// deleted reports whether a version is a delete.
 func deleted(data []byte) bool { return len(data) > 0 && data[0] == 0 }
 
-// at is a key as of a revision.
+// at returns the entry of a key at a revision.
 func (v view) at(k kv.Key, r kv.Revision) (kv.Entry, error) {
 	c := v.versions.Cursor()
 	back := c.Prev
@@ -123,12 +122,12 @@ func (v view) at(k kv.Key, r kv.Revision) (kv.Entry, error) {
 	return decode(k, written, data)
 }
 
-// below calls tell for each entry below a prefix as of a revision, in order of
-// keys, from the first after a key, until tell says that it has enough.
+// below calls tell for each entry below a prefix at a revision, in the order of keys, starting after a key, until tell
+// reports that it has enough.
 func (v view) below(p kv.Prefix, after kv.Key, r kv.Revision, tell func(kv.Entry) bool) error {
 	from := []byte(p)
 	if after != "" {
-		from = append([]byte(after), 1) // behind all versions of it, before any other key
+		from = append([]byte(after), 1) // after all its versions, before any other key
 	}
 	c := v.versions.Cursor()
 	k, data := c.Seek(from)
@@ -154,7 +153,7 @@ func (v view) below(p kv.Prefix, after kv.Key, r kv.Revision, tell func(kv.Entry
 	return nil
 }
 
-// encodeKeys is a record of the history.
+// encodeKeys encodes a record of the history.
 func encodeKeys(keys []kv.Key) []byte {
 	var out []byte
 	for _, k := range keys {
@@ -182,7 +181,7 @@ func leasedKey(id kv.LeaseID, k kv.Key) []byte {
 	return append(number(uint64(id)), k...)
 }
 
-// keysOf are the keys that hang on a lease, in order.
+// keysOf returns the keys of a lease, in order.
 func (v view) keysOf(id kv.LeaseID) []kv.Key {
 	var keys []kv.Key
 	head := number(uint64(id))

@@ -12,8 +12,8 @@ import (
 	"edgespan/platform/store/backend"
 )
 
-// lease is when one ends. That is known in memory only: a restart begins it anew,
-// so that no lease ends early, and keeping it alive costs no sync.
+// lease is the time to live and the end of a lease. The end is only in memory: keeping a lease alive needs no sync,
+// and a restart starts its time again, so no lease ends early.
 type lease struct {
 	ttl  time.Duration
 	ends time.Time
@@ -42,8 +42,7 @@ func (s *Store) Grant(ctx context.Context, ttl time.Duration) (kv.LeaseID, error
 			return err
 		}
 		id, w.dirty = kv.LeaseID(n), true
-		// It runs before anybody is told of it: if nobody ever is, since the asker went
-		// away, it still ends.
+		// Runs before Grant returns: if the caller has gone away, the lease still ends.
 		w.after = append(w.after, func() {
 			s.mu.Lock()
 			s.leases[id] = &lease{ttl: ttl, ends: s.clock.Now().Add(ttl)}
@@ -54,7 +53,7 @@ func (s *Store) Grant(ctx context.Context, ttl time.Duration) (kv.LeaseID, error
 	if err != nil {
 		return 0, fmt.Errorf("grant lease: %w", err)
 	}
-	if _, err := s.KeepAlive(ctx, id); err != nil { // its time begins when it is told
+	if _, err := s.KeepAlive(ctx, id); err != nil { // its time starts when the caller knows it
 		return 0, err
 	}
 	s.listen()
@@ -121,7 +120,7 @@ func (s *Store) Keys(ctx context.Context, id kv.LeaseID) (keys []kv.Key, err err
 	return keys, nil
 }
 
-// listen lets expire look again at which lease ends next.
+// listen makes expire compute the next end again.
 func (s *Store) listen() {
 	select {
 	case s.relisten <- struct{}{}:
@@ -129,7 +128,7 @@ func (s *Store) listen() {
 	}
 }
 
-// idle is how long expire sleeps while no lease is granted.
+// idle is how long expire sleeps while there is no lease.
 const idle = time.Hour
 
 // expire is the goroutine that ends leases.
@@ -150,7 +149,7 @@ func (s *Store) expire() {
 			if s.Sound() == nil {
 				continue
 			}
-			next = min(next, leastRest) // they end once the store takes writes
+			next = min(next, leastRest) // they end once the store accepts writes
 		}
 		select {
 		case <-s.closing:
@@ -161,7 +160,7 @@ func (s *Store) expire() {
 	}
 }
 
-// over are the leases whose time is over, and how long until the next one's is.
+// over returns the leases whose time has ended, and the time until the next one ends.
 func (s *Store) over(now time.Time) (ids []kv.LeaseID, next time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -176,10 +175,9 @@ func (s *Store) over(now time.Time) (ids []kv.LeaseID, next time.Duration) {
 	return ids, next
 }
 
-// end revokes a lease, unless it was kept alive in the meantime.
+// end revokes a lease, unless it was kept alive meanwhile.
 func (s *Store) end(id kv.LeaseID) {
-	// A refusal is a lease that lives on or was revoked; any other error ends with
-	// the store.
+	// A refusal means that the lease is alive or was revoked; any other error stops the store.
 	_ = s.submit(context.Background(), 0, func(w *write) error {
 		s.mu.Lock()
 		l, granted := s.leases[id]

@@ -56,7 +56,7 @@ func (s *Store) List(ctx context.Context, p kv.Prefix, o kv.ListOptions) (page k
 	return page, nil
 }
 
-// reads says whether the state at a revision can be read.
+// reads returns an error if the state at a revision can't be read.
 func (v view) reads(r kv.Revision) error {
 	if last := v.last(); r > last {
 		return fmt.Errorf("%w: %d, the store is at %d", kv.ErrFuture, r, last)
@@ -67,7 +67,7 @@ func (v view) reads(r kv.Revision) error {
 	return nil
 }
 
-// Size is that of the pages in use. bbolt counts the free ones after each write.
+// Size returns the size of the pages in use. bbolt updates the number of free pages after each write.
 func (s *Store) Size(ctx context.Context) (size int64, err error) {
 	if err := ctx.Err(); err != nil {
 		return 0, err

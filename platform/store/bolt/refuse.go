@@ -8,17 +8,16 @@ import (
 	"edgespan/platform/store/backend"
 )
 
-// After a commit that left nothing on the disk the next one is tried after a while: bbolt looks
-// through the whole file after a failed one, and a disk stays full for longer.
+// After a commit that wrote nothing, the next one waits: bbolt reads the complete file after a failed commit, and a
+// full disk usually remains full for longer.
 const (
 	leastRest = time.Second
 	maxRest   = 10 * time.Second
-	restShare = 4 // times as long as the commit took
+	restShare = 4 // multiple of the commit's duration
 )
 
-// uncommitted is the end of a commit that bbolt could not do. What it writes first are pages that
-// nothing points to, then the page that points to them: as long as that one shows the state
-// before, nothing was written, and a power cut does not change that.
+// uncommitted handles a failed commit. bbolt first writes pages that nothing refers to, then the page that refers to
+// them. As long as that page has the old state, nothing was written, and a power failure does not change that.
 func (s *Store) uncommitted(id int, took time.Duration, err error) error {
 	tx, look := s.db.Begin(false)
 	if look != nil {
@@ -26,7 +25,7 @@ func (s *Store) uncommitted(id int, took time.Duration, err error) error {
 	}
 	shown := tx.ID()
 	if look := tx.Rollback(); look != nil || shown >= id {
-		// The disk may hold the batch or not, and what it says next may be either.
+		// The disk may have the batch or not, and its next answer may be wrong.
 		return s.fail(fmt.Errorf("commit: %w", err))
 	}
 	s.mu.Lock()
@@ -41,7 +40,7 @@ func (s *Store) uncommitted(id int, took time.Duration, err error) error {
 	return err
 }
 
-// committed is the end of one that bbolt did.
+// committed handles a successful commit.
 func (s *Store) committed() {
 	s.mu.Lock()
 	was := s.full
@@ -52,7 +51,7 @@ func (s *Store) committed() {
 	}
 }
 
-// resting says why no commit is tried now.
+// resting returns the reason why no commit is tried now.
 func (s *Store) resting() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -62,7 +61,7 @@ func (s *Store) resting() error {
 	return s.broken
 }
 
-// again sends when a commit is tried although nobody writes, so that Sound knows.
+// again returns a channel that fires when a commit is to be tried without a writer, so that Sound knows the state.
 func (s *Store) again() <-chan time.Time {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -72,7 +71,7 @@ func (s *Store) again() <-chan time.Time {
 	return backend.At(s.clock, s.rest)
 }
 
-// probe is a commit that changes nothing that anybody reads.
+// probe returns a job that changes only an unused number.
 func probe() *job {
 	return &job{done: make(chan struct{}), do: func(w *write) error {
 		w.dirty = true
@@ -80,7 +79,7 @@ func probe() *job {
 	}}
 }
 
-// Sound says why the store takes no writes, as far as it knows; nil if it does.
+// Sound returns the last known reason why the store refuses writes, or nil.
 func (s *Store) Sound() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -90,14 +89,14 @@ func (s *Store) Sound() error {
 	return s.full
 }
 
-// Scarce is nil: a file has no limit but its disk's.
+// Scarce returns nil: only the disk limits a file.
 func (s *Store) Scarce() error { return nil }
 
-// Broken is closed once the store takes no more writes until it is opened again.
+// Broken returns a channel that is closed once the store refuses writes until it is reopened.
 func (s *Store) Broken() <-chan struct{} { return s.breaking }
 
-// fail refuses all further writes: after a failed sync nobody knows what was kept
-// until the file is read anew by another start.
+// fail refuses all further writes: after a failed sync, the content of the disk is unknown until another start reads
+// the file.
 func (s *Store) fail(err error) error {
 	s.mu.Lock()
 	first := s.broken == nil

@@ -8,15 +8,13 @@ import (
 	"edgespan/config/kv"
 )
 
-// Bounds of what a watch reads at once: it holds the file open for reading while
-// it does, and only then.
+// Bounds of one read of a watch, which keeps a read transaction open only for that time.
 const (
 	watchRevisions = 512
 	watchBytes     = 4 << 20
 )
 
-// Watch reads the history from the file at the watcher's own pace. Commits only
-// wake it.
+// Watch reads the history from the file at the watcher's own pace. A commit only wakes it.
 func (s *Store) Watch(ctx context.Context, p kv.Prefix, after kv.Revision, deliver func(kv.Batch) error) error {
 	if err := p.Check(); err != nil {
 		return err
@@ -51,7 +49,7 @@ func (s *Store) Watch(ctx context.Context, p kv.Prefix, after kv.Revision, deliv
 	}
 }
 
-// since is a part of what came after a revision, and up to which revision it goes.
+// since returns some of the changes after a revision, and the revision up to which they are complete.
 func (s *Store) since(ctx context.Context, p kv.Prefix, after kv.Revision) (out []kv.Batch, upTo kv.Revision,
 	err error) {
 	upTo = after
@@ -82,7 +80,7 @@ func (s *Store) since(ctx context.Context, p kv.Prefix, after kv.Revision) (out 
 	return out, upTo, err
 }
 
-// batch is what one revision changed below a prefix, and about how large that is.
+// batch returns the changes of one revision below a prefix, and their approximate size.
 func (v view) batch(p kv.Prefix, r kv.Revision, record []byte) (kv.Batch, int, error) {
 	keys, err := decodeKeys(record)
 	if err != nil {

@@ -1,8 +1,7 @@
-// Package conformance owns the one suite that every backend of the controller's
-// store passes (docs/adr/0016): the contract of platform/store/backend, sentence by
-// sentence, and random histories beside the model of config/kv.
+// Package conformance is the test suite for every backend of the controller's store (docs/adr/0016): the contract of
+// platform/store/backend, sentence by sentence, and random histories that it compares with the model of config/kv.
 //
-// It never knows which backend it runs on; no program links it.
+// It never knows which backend it tests; no program links it.
 package conformance
 
 import (
@@ -17,22 +16,21 @@ import (
 	"edgespan/platform/store/backend"
 )
 
-// Fixture is an empty store and the clock that its leases go by.
+// Fixture is an empty store with the clock of its leases.
 type Fixture struct {
 	backend.Store
 	Clock backend.Clock
-	// Advance lets time pass on that clock: a fake one at once, a real one by waiting.
+	// Advance advances the clock: a fake one at once, a real one by waiting.
 	Advance func(time.Duration)
 }
 
-// Open makes an empty store. It is closed by the suite.
+// Open creates an empty store. The suite closes it.
 type Open func(t *testing.T) Fixture
 
-// timeout is how long the suite waits for what must come: nothing waits for it
-// to pass unless a test fails.
+// timeout bounds every wait of the suite. A passing test never waits for it to end.
 const timeout = 30 * time.Second
 
-// Run holds a backend to all of it, with so many random histories.
+// Run runs all tests on a backend, with this number of random histories.
 func Run(t *testing.T, open Open, histories int) {
 	tests := []struct {
 		name string
@@ -66,7 +64,7 @@ func Run(t *testing.T, open Open, histories int) {
 	t.Run("random-histories-agree-with-the-model", func(t *testing.T) { randomHistories(t, open, histories) })
 }
 
-// rig is a store in a test: every call has a deadline, every surprise ends it.
+// rig is a store in a test: every call has a deadline, and an unexpected error ends the test.
 type rig struct {
 	*testing.T
 	Fixture
@@ -125,7 +123,7 @@ func (r *rig) list(p kv.Prefix, o kv.ListOptions) kv.Page {
 	return page
 }
 
-// now is the revision of the store.
+// now returns the current revision of the store.
 func (r *rig) now() kv.Revision {
 	r.T.Helper()
 	return r.list("", kv.ListOptions{Limit: 1}).Revision
@@ -140,7 +138,7 @@ func (r *rig) grant(ttl time.Duration) kv.LeaseID {
 	return id
 }
 
-// is compares what was got with what is wanted, both as they print.
+// is compares two values by their printed form.
 func (r *rig) is(what string, got, want any) {
 	r.T.Helper()
 	if g, w := fmt.Sprint(got), fmt.Sprint(want); g != w {
@@ -148,7 +146,7 @@ func (r *rig) is(what string, got, want any) {
 	}
 }
 
-// fails wants a certain error.
+// fails requires a certain error.
 func (r *rig) fails(what string, err, want error) {
 	r.T.Helper()
 	if !errors.Is(err, want) {
@@ -156,7 +154,7 @@ func (r *rig) fails(what string, err, want error) {
 	}
 }
 
-// words are entries as key=value.
+// words formats entries as key=value.
 func words(es []kv.Entry) string {
 	var out []string
 	for _, e := range es {
@@ -165,7 +163,7 @@ func words(es []kv.Entry) string {
 	return strings.Join(out, " ")
 }
 
-// report is a batch in words, without its revision.
+// report formats a batch without its revision.
 func report(b kv.Batch) string {
 	var out []string
 	for _, ev := range b.Events {
@@ -181,7 +179,7 @@ func report(b kv.Batch) string {
 	return strings.Join(out, ", ")
 }
 
-// watched is a watch that runs beside the test.
+// watched is a watch that runs concurrently with the test.
 type watched struct {
 	batches chan kv.Batch
 	err     chan error

@@ -10,7 +10,7 @@ import (
 	"edgespan/config/kv"
 )
 
-// emptySees: of several members the one that answers may lag.
+// emptySees reads repeatedly, since in a cluster the member that answers may lag.
 func emptySees(r *rig) {
 	for i := range 100 {
 		at := r.put("empty", fmt.Sprint(i))
@@ -228,7 +228,7 @@ func closed(r *rig) {
 		r.Error("it has no id")
 	}
 	r.put("a", "2")
-	r.next(w) // it runs
+	r.next(w) // it is running
 	if err := r.Close(); err != nil {
 		r.Fatal(err)
 	}
@@ -250,7 +250,7 @@ func closed(r *rig) {
 	}
 }
 
-// weighs: what is written is part of the size, and what a compaction forgot is not.
+// weighs checks that written data counts as size, and compacted data does not.
 func weighs(r *rig) {
 	size := func() int64 {
 		n, err := r.Size(r.Context())
@@ -269,13 +269,13 @@ func weighs(r *rig) {
 		at = o.Revision
 	}
 	until := func(what string, is func(int64) bool) int64 {
-		for n := 0; !is(size()); n++ { // etcd counts, and compacts, beside
+		for n := 0; !is(size()); n++ { // etcd counts and compacts in the background
 			if n > 300 {
 				r.Fatalf("%s: it began with %d bytes and has %d", what, before, size())
 			}
 			r.Advance(100 * time.Millisecond)
 			if _, err := r.Commit(r.Context(), kv.Txn{Then: []kv.Op{kv.Put("light", nil)}}); err != nil {
-				r.Fatal(err) // bbolt frees pages by the writes after the one that left them
+				r.Fatal(err) // bbolt frees pages in the next writes
 			}
 		}
 		return size()

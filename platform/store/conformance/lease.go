@@ -51,7 +51,7 @@ func leaseEnds(r *rig) {
 	short, long := r.grant(kv.MinTTL), r.grant(4*kv.MinTTL)
 	r.then(kv.PutLeased("l/short", nil, short), kv.PutLeased("l/long", nil, long), kv.Put("l/lasts", nil))
 	w := r.watch("l/", r.now())
-	for range 4 { // longer than its time in all
+	for range 4 { // longer than its time to live in total
 		r.Advance(kv.MinTTL / 3)
 		if _, err := r.KeepAlive(r.ctx(), short); err != nil {
 			r.Fatal(err)
@@ -71,10 +71,10 @@ func (r *rig) election() backend.Election {
 	return backend.Election{Store: r.Store, Key: "elect/leader", TTL: kv.MinTTL, Clock: r.Clock}
 }
 
-// led is a candidate that runs beside the test until it loses or quits.
+// led is a candidate that runs concurrently with the test until it loses or resigns.
 type led struct {
 	won  chan kv.Leadership
-	lost chan error // why it leads no more, nil once its lease is let go of
+	lost chan error // why it lost, nil once its lease is revoked
 	quit context.CancelFunc
 }
 
@@ -96,7 +96,7 @@ func (r *rig) lead(e backend.Election, name string) *led {
 	return l
 }
 
-// ended waits until a candidate has let go of its lease, and says why it led no more.
+// ended waits until a candidate has revoked its lease, and returns why it lost.
 func (r *rig) ended(l *led) error {
 	r.Helper()
 	why := wait(r, "it to lose", l.lost)
@@ -131,7 +131,7 @@ func elections(r *rig) {
 	one.quit()
 	r.fails("why it ends", r.ended(one), context.Canceled)
 	r.is("nobody", report(r.next(seen)), "delete elect/leader")
-	r.Advance(kv.MinTTL / 4) // the other tries again
+	r.Advance(kv.MinTTL / 4) // the other candidate tries again
 	next := wait(r, "two", two.won)
 	r.is("then two", report(r.next(seen)), "put elect/leader=two")
 	r.is("the fence of one holds no more", r.commit(kv.Txn{Compares: []kv.Compare{lead.Fence()}}).Succeeded, false)
@@ -142,8 +142,7 @@ func elections(r *rig) {
 }
 
 func fencing(r *rig) {
-	// A leader that holds still, as a suspended machine does, learns nothing; its
-	// fence does.
+	// A leader that is stopped, like a suspended machine, learns nothing; its fence works.
 	id := r.grant(kv.MinTTL)
 	out := r.commit(kv.Campaign("elect/leader", []byte("asleep"), id))
 	lead, _, _ := kv.Won("elect/leader", out)
@@ -162,7 +161,7 @@ func fencing(r *rig) {
 func passesOn(r *rig) {
 	one := r.lead(r.election(), "one")
 	wait(r, "one", one.won)
-	// Its key goes by another's hand, as when the store took its lease for over.
+	// Another client deletes the key, as when the store considers the lease ended.
 	id := r.get("elect/leader").Lease
 	if err := r.Revoke(r.ctx(), id); err != nil {
 		r.Fatal(err)
@@ -177,7 +176,7 @@ func passesOn(r *rig) {
 	r.fails("its end", r.ended(two), context.Canceled)
 }
 
-// deaf is a store that a leader does not reach any more.
+// deaf is a store that a leader can't reach any more.
 type deaf struct{ backend.Store }
 
 func (deaf) KeepAlive(context.Context, kv.LeaseID) (time.Duration, error) {
@@ -189,7 +188,7 @@ func unreachable(r *rig) {
 	e.Store = deaf{r.Store}
 	one := r.lead(e, "one")
 	wait(r, "one", one.won)
-	for n := 0; ; n++ { // its clock alone tells it
+	for n := 0; ; n++ { // only its clock shows the end
 		r.Advance(kv.MinTTL / 4)
 		select {
 		case err := <-one.lost:

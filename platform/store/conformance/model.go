@@ -13,11 +13,11 @@ import (
 	"edgespan/config/kv"
 )
 
-// perCheck is how many histories rapid draws at once by default.
+// perCheck is how many histories rapid draws per check by default.
 const perCheck = 100
 
-// randomHistories runs histories on the store and on the model, and compares each
-// answer, and at the end everything that can be read.
+// randomHistories runs histories on the store and on the model, and compares each answer, and at the end everything
+// that can be read.
 func randomHistories(t *testing.T, open Open, n int) {
 	t.Helper()
 	for i := range (n + perCheck - 1) / perCheck {
@@ -38,15 +38,14 @@ func randomHistories(t *testing.T, open Open, n int) {
 	}
 }
 
-// history is one of them. A store's revisions and leases have other numbers than
-// the model's: both are kept side by side.
+// history is one history. Revisions and leases have different numbers in the store and the model: history maps them.
 type history struct {
 	*rapid.T
 	store     Fixture
 	model     *kv.Model
 	revisions []kv.Revision             // of the store, by the model's
 	leases    map[kv.LeaseID]kv.LeaseID // of the store, by the model's
-	granted   []kv.LeaseID              // of the model, also those that ended
+	granted   []kv.LeaseID              // of the model, including ended ones
 }
 
 var (
@@ -100,10 +99,10 @@ func (h *history) same(what, want, got string, wantErr, err error) {
 	}
 }
 
-// real is the store's number of a revision of the model.
+// real returns the store's number of a revision of the model.
 func (h *history) real(r kv.Revision) kv.Revision { return h.revisions[r] }
 
-// words are entries in the store's numbers.
+// words formats entries in the store's numbers.
 func (h *history) words(es []kv.Entry, ofModel bool) string {
 	var out []string
 	for _, e := range es {
@@ -120,14 +119,14 @@ func (h *history) commit() {
 	want, wantErr := h.model.Commit(ofModel)
 	got, err := h.store.Commit(context.Background(), ofStore)
 	h.learn(want.Revision, got.Revision, wantErr)
-	if wantErr != nil && err != nil { // refused whole, for the same reason
+	if wantErr != nil && err != nil { // both refused it for the same reason
 		h.same("commit "+ofStore.String(), "", "", wantErr, err)
 		return
 	}
 	h.same("commit "+ofStore.String(), h.outcome(want, true), h.outcome(got, false), wantErr, err)
 }
 
-// learn keeps the store's number of a revision that the model just made.
+// learn records the store's number of the model's newest revision.
 func (h *history) learn(model, store kv.Revision, err error) {
 	if err == nil && int(model) == len(h.revisions) {
 		h.revisions = append(h.revisions, store)
@@ -146,7 +145,7 @@ func (h *history) outcome(o kv.Outcome, ofModel bool) string {
 	return out
 }
 
-// draw makes a transaction, in the numbers of the model and in those of the store.
+// draw draws a transaction, in the numbers of the model and of the store.
 func (h *history) draw() (ofModel, ofStore kv.Txn) {
 	for range rapid.IntRange(0, 2).Draw(h.T, "compares") {
 		c := h.compare()
@@ -211,7 +210,7 @@ func (h *history) ops() (ops []kv.Op) {
 	return ops
 }
 
-// lease grants one, or revokes one, which may have ended.
+// lease grants a lease, or revokes one that may have ended.
 func (h *history) lease() {
 	if len(h.granted) == 0 || rapid.Bool().Draw(h.T, "grant") {
 		ofModel, wantErr := h.model.Grant(time.Unix(0, 0), time.Hour)
@@ -239,7 +238,7 @@ func (h *history) past() kv.Revision {
 
 func (h *history) compact() {
 	r := h.past()
-	if r == 0 { // the store may have revisions of its own before the model's first
+	if r == 0 { // the store may have revisions before the model's first
 		return
 	}
 	wantErr := h.model.Compact(r)
@@ -265,7 +264,7 @@ func (h *history) list() {
 		fmt.Sprint(h.words(got.Entries, false), got.Revision, got.More), wantErr, err)
 }
 
-// watch compares what watches from each revision on get.
+// watch compares the watches from each revision.
 func (h *history) watch(p kv.Prefix) {
 	after := h.past()
 	want, wantErr := h.model.Since(p, after)
@@ -273,7 +272,7 @@ func (h *history) watch(p kv.Prefix) {
 	ctx, cancel := context.WithTimeout(context.Background(), timeout)
 	defer cancel()
 	if wantErr == nil && len(want) == 0 {
-		return // a watch of nothing does not end
+		return // a watch without events does not end
 	}
 	err := h.store.Watch(ctx, p, h.real(after), func(b kv.Batch) error {
 		if got = append(got, b); len(got) == len(want) {
@@ -299,7 +298,7 @@ func (h *history) batches(bs []kv.Batch, ofModel bool) (out string) {
 	return out
 }
 
-// sentinel is which of the errors that the contract names an error is.
+// sentinel returns the error of the contract that an error wraps.
 func sentinel(err error) string {
 	for _, is := range []error{
 		kv.ErrInvalid, kv.ErrTooLarge, kv.ErrCompacted, kv.ErrFuture, kv.ErrNoLease, kv.ErrClosed,

@@ -30,7 +30,7 @@ func watchOrder(r *rig) {
 		after = b.Revision
 	}
 	r.is("the revision of a batch is its transaction's", after, last)
-	// What came before the watch comes again to one that begins at the first revision.
+	// A watch from the first revision delivers earlier changes.
 	again := r.watch("n/", last-1)
 	r.is("from a revision", report(r.next(again)), "put n/1=e")
 }
@@ -86,7 +86,7 @@ func watchSlow(r *rig) {
 		})
 	}()
 	r.put("n", "0")
-	<-reached // and stays there
+	<-reached // blocks
 	for i := 1; i < 300; i++ {
 		r.put("n", fmt.Sprint(i))
 	}
@@ -119,7 +119,7 @@ func watchEnds(r *rig) {
 		w.cancel()
 		r.fails("its context ends it", r.end(w), context.Canceled)
 	}
-	// The goroutines of the backend go too.
+	// The goroutines of the backend end too.
 	for deadline := time.Now().Add(timeout); runtime.NumGoroutine() > before+10; {
 		if time.Now().After(deadline) {
 			r.Fatalf("%d goroutines before, %d after 50 watches ended", before, runtime.NumGoroutine())
@@ -137,7 +137,7 @@ func watchEnds(r *rig) {
 func writersAtOnce(r *rig) {
 	const writers, each = 8, 25
 	start := r.now()
-	w := r.watch("count", start) // no prefix: ends at once, and must not hurt
+	w := r.watch("count", start) // no prefix: ends at once, without harm
 	r.fails("a key is no prefix", r.end(w), kv.ErrInvalid)
 	w = r.watch("", start)
 	var wg sync.WaitGroup
@@ -163,7 +163,7 @@ func writersAtOnce(r *rig) {
 	}
 }
 
-// count counts up a key so many times with compare-and-set, and writes beside it.
+// count increments a key with compare-and-set this many times, and writes another key.
 func (r *rig) count(writer, times int) error {
 	for done := 0; done < times; {
 		e, _, err := r.Get(r.Context(), "count")

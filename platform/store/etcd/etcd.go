@@ -20,38 +20,38 @@ import (
 	"edgespan/platform/store/backend"
 )
 
-// MaxFleet is the most bytes that the name of a fleet may have: the limits of a
-// transaction leave that much room in each key.
+// MaxFleet is the maximum length of a fleet's name in bytes: the limits of a transaction leave that much room in each
+// key.
 const MaxFleet = 100
 
-// Options say which cluster, and which fleet in it.
+// Options select a cluster and a fleet in it.
 type Options struct {
 	Endpoints []string // such as https://10.0.0.1:2379
-	Fleet     string   // names the keys of this fleet; one segment
+	Fleet     string   // prefix of this fleet's keys; one segment
 	TLS       *tls.Config
 	Username  string
 	Password  string
-	Log       *zap.Logger // nil: silent
+	Log       *zap.Logger // nil: no log
 }
 
 // Store is a fleet's part of a cluster.
 type Store struct {
 	client *clientv3.Client
 	guard  *guard
-	root   string // of all keys
+	root   string // prefix of all keys
 	id     string
 
 	mu      sync.Mutex
 	closed  bool
-	full    error     // why there is no room; nil: there is
-	refused time.Time // when that was noted last
+	full    error     // why there is no room; nil: there is room
+	refused time.Time // the last time that full was set
 	sizes   map[string]size
 }
 
 var _ backend.Store = (*Store)(nil)
 
-// Open connects to a cluster and gives the fleet its id, if it has none. Until the
-// context ends it waits for a cluster that does not answer.
+// Open connects to a cluster and creates the fleet's ID if it has none. It waits for a cluster that does not answer
+// until ctx ends.
 func Open(ctx context.Context, o Options) (*Store, error) {
 	if err := kv.Key(o.Fleet).Check(); err != nil || len(o.Fleet) > MaxFleet {
 		return nil, fmt.Errorf("open store: fleet %.120q: %w: must be a key of at most %d bytes", o.Fleet, kv.ErrInvalid,
@@ -77,7 +77,7 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	return s, nil
 }
 
-// keys is below what the keys of the store lie; its id lies beside them.
+// keys returns the prefix of the store's keys. The ID is not below it.
 func (s *Store) keys() string { return s.root + "k/" }
 
 func (s *Store) makeID(ctx context.Context) (string, error) {
@@ -88,7 +88,7 @@ func (s *Store) makeID(ctx context.Context) (string, error) {
 	at := s.root + "id"
 	txn := clientv3.OpTxn([]clientv3.Cmp{clientv3.Compare(clientv3.CreateRevision(at), "=", 0)},
 		[]clientv3.Op{clientv3.OpPut(at, id.String())}, []clientv3.Op{clientv3.OpGet(at)})
-	out, err := s.commit(ctx, txn, true) // as if: it makes one id, however often it is done
+	out, err := s.commit(ctx, txn, true) // idempotent: the fleet gets one ID, however often this is repeated
 	if err != nil {
 		return "", s.meaning(ctx, err)
 	}
@@ -104,8 +104,8 @@ func (s *Store) makeID(ctx context.Context) (string, error) {
 
 func (s *Store) ID() string { return s.id }
 
-// Renew gives the fleet another id, as a backup is about to come back into it: what a store
-// of this id counted before must not be counted again. Nobody else may have it open.
+// Renew gives the fleet another ID before a restore: the counters of a store with the old ID must not repeat values.
+// No other process may have the store open.
 func (s *Store) Renew(ctx context.Context) error {
 	id, err := uuid.NewRandom()
 	if err != nil {
@@ -136,7 +136,7 @@ func (s *Store) Close() error {
 	return nil
 }
 
-// ready says whether a call may begin: an error means that nothing took place.
+// ready returns an error if no call may begin; the call has then done nothing.
 func (s *Store) ready(ctx context.Context) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -146,8 +146,8 @@ func (s *Store) ready(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// noSpace notes that the cluster has no room: it takes no write until it is compacted,
-// defragmented, and its alarm is disarmed.
+// noSpace records that the cluster has no room: it refuses writes until it is compacted, defragmented, and its alarm
+// is disarmed.
 func (s *Store) noSpace(err error) error {
 	full := fmt.Errorf("%w: %w", kv.ErrFull, err)
 	s.mu.Lock()
@@ -156,19 +156,19 @@ func (s *Store) noSpace(err error) error {
 	return full
 }
 
-// noteRoom notes that the cluster has room.
+// noteRoom records that the cluster has room.
 func (s *Store) noteRoom() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.full = nil
 }
 
-// alarmed takes what a member said when it was asked for the alarms of the cluster. An answer to a
-// question of before the last refused write is old.
+// alarmed processes a member's answer about alarms. An answer to a query from before the last refused write is
+// outdated.
 func (s *Store) alarmed(asked time.Time, noSpace bool) {
 	switch {
 	case noSpace:
-		_ = s.noSpace(rpctypes.ErrNoSpace) // noted
+		_ = s.noSpace(rpctypes.ErrNoSpace) // noSpace records the error
 	default:
 		s.mu.Lock()
 		defer s.mu.Unlock()
@@ -178,25 +178,25 @@ func (s *Store) alarmed(asked time.Time, noSpace bool) {
 	}
 }
 
-// Sound says why the cluster takes no writes: the last write was refused for want of room, or a
-// member says so when it is asked (alarmEvery).
+// Sound returns the reason why the cluster refuses writes: it refused the last write for lack of room, or a member
+// reported the alarm (alarmEvery).
 func (s *Store) Sound() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.full
 }
 
-// size is that of a member's database.
+// size is the size of a member's database.
 type size struct {
 	used, file int64
-	limit      int64 // at which the member raises the alarm, by the size of the file; 0: it does not say (before etcd 3.6)
+	limit      int64 // file size at which the member raises the alarm; 0: unknown (before etcd 3.6)
 	at         time.Time
 }
 
-// sizeCounts is how long what a member said of its size counts: it may have left the cluster.
+// sizeCounts is how long a member's reported size is valid: the member may have left the cluster.
 const sizeCounts = time.Minute
 
-// weighed takes what a member said of its size.
+// weighed records a member's size.
 func (s *Store) weighed(member string, asked time.Time, of size) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -207,8 +207,8 @@ func (s *Store) weighed(member string, asked time.Time, of size) {
 	s.sizes[member] = of
 }
 
-// Scarce says that a member has three quarters of its limit in use, or that its file, which grows beyond that as pages
-// lie scattered, has reached 15/16 of it.
+// Scarce returns an error if a member uses three quarters of its limit, or if its file, which grows faster because of
+// fragmentation, has reached 15/16 of it.
 func (s *Store) Scarce() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -222,7 +222,7 @@ func (s *Store) Scarce() error {
 	return nil
 }
 
-// pause is that before a call is made once more.
+// pause waits before a call is repeated.
 func pause(ctx context.Context) {
 	select {
 	case <-time.After(50 * time.Millisecond):
@@ -230,8 +230,7 @@ func pause(ctx context.Context) {
 	}
 }
 
-// passes says whether an error is one of a cluster, or of the way to it, that may be well in a
-// moment.
+// passes reports whether an error of the cluster or the connection may be temporary.
 func passes(err error) bool {
 	var reported rpctypes.EtcdError
 	if errors.As(err, &reported) {
@@ -240,7 +239,7 @@ func passes(err error) bool {
 	return errors.Is(err, errLeader) || status.Code(err) == codes.Unavailable
 }
 
-// fate tells an error that the guard made from those of the cluster.
+// fate returns errLeader if the guard ended the call, and err otherwise.
 func (s *Store) fate(ctx context.Context, err error) error {
 	if err != nil && errors.Is(context.Cause(ctx), errLeader) {
 		return errLeader
@@ -248,7 +247,7 @@ func (s *Store) fate(ctx context.Context, err error) error {
 	return err
 }
 
-// meaning puts an error of etcd's in the words of the contract.
+// meaning converts an error of etcd to one of the contract.
 func (s *Store) meaning(ctx context.Context, err error) error {
 	var word error
 	switch {
@@ -257,7 +256,7 @@ func (s *Store) meaning(ctx context.Context, err error) error {
 	case errors.Is(s.ready(ctx), kv.ErrClosed):
 		return kv.ErrClosed
 	case errors.Is(ctx.Err(), context.DeadlineExceeded), errors.Is(err, rpctypes.ErrTimeout):
-		// A member goes by the deadline of the call too, and may be the one that says so.
+		// A member also applies the deadline of the call, and may report it first.
 		return fmt.Errorf("the cluster timed out; a majority of its members may be down: %w",
 			context.DeadlineExceeded)
 	case ctx.Err() != nil:

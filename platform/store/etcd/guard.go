@@ -16,23 +16,21 @@ import (
 	"google.golang.org/grpc/backoff"
 )
 
-// How fast a member is left that does not answer. gRPC alone needs 15 s and more to see that a
-// connection is dead on which bytes merely stop (its keepalive is 10 s at least), and a call to
-// a member that is cut off from the others hangs for the 7 s that etcd gives it.
+// How soon the store stops using a member that does not answer. gRPC alone needs 15 s or more to notice a connection
+// that silently drops packets (its keepalive is at least 10 s), and a call to a member that is cut off from the others
+// hangs for etcd's 7 s.
 const (
 	pollEvery  = 500 * time.Millisecond
-	alarmEvery = 10                      // questions: then the alarms are asked for too
-	silence    = 1500 * time.Millisecond // without an answer, while another member gives one
-	grace      = 100 * time.Millisecond  // that a write has after a change of the leader
+	alarmEvery = 10                      // polls between queries for alarms
+	silence    = 1500 * time.Millisecond // without an answer, while another member answers
+	grace      = 100 * time.Millisecond  // time for a write to finish after a change of leader
 )
 
-// errLeader ends a write that was on its way to a leader that leads no more. etcd itself would
-// let it wait for 7 s.
+// errLeader ends a write that was sent to a leader that has lost its leadership. etcd itself would wait for 7 s.
 var errLeader = errors.New("the cluster has a new leader: write outcome unknown")
 
-// guard asks each member, over a connection of its own, whether it takes part in the cluster,
-// and keeps the store away from one that does not while another one does. It decides nothing
-// about what is written.
+// guard polls each member, over a separate connection, whether it takes part in the cluster, and makes the store avoid
+// one that does not while another one does. It decides nothing about the data.
 type guard struct {
 	log     *zap.Logger
 	alarmed func(asked time.Time, noSpace bool)
@@ -41,11 +39,11 @@ type guard struct {
 	cancel  context.CancelFunc
 	asking  sync.WaitGroup
 
-	turn sync.Mutex // of one answer after the other; taken before mu
+	turn sync.Mutex // serializes answers; acquired before mu
 
 	mu      sync.Mutex
 	members []*member
-	term    uint64 // the newest that a member spoke of
+	term    uint64 // newest term in an answer
 	conns   map[net.Conn]string
 	calls   map[*call]bool
 }
@@ -53,11 +51,11 @@ type guard struct {
 // member is one endpoint.
 type member struct {
 	endpoint string
-	answers  bool // its last question
-	left     bool // it is kept away from
+	answers  bool // it answered the last poll
+	left     bool // the store avoids it
 }
 
-// call is one that the leader has to carry out.
+// call is a call that the leader must carry out.
 type call struct {
 	begun time.Time
 	end   context.CancelCauseFunc
@@ -71,13 +69,13 @@ func newGuard(o Options) *guard {
 	return g
 }
 
-// config is that of every client of a cluster.
+// config returns the configuration of every client of a cluster.
 func config(o Options) clientv3.Config {
 	return clientv3.Config{
 		Endpoints: o.Endpoints, TLS: o.TLS, Username: o.Username, Password: o.Password, Logger: o.Log,
-		DialKeepAliveTime: 10 * time.Second, DialKeepAliveTimeout: 5 * time.Second, // gRPC allows no less
-		// A member that comes back is found soon, and a connection that hangs while it is made
-		// is given up soon: gRPC's own bounds are two minutes and 20 s.
+		DialKeepAliveTime: 10 * time.Second, DialKeepAliveTimeout: 5 * time.Second, // gRPC's minimum
+		// Find a returning member soon, and give up a hanging connection attempt soon: gRPC's own limits are two minutes and
+		// 20 s.
 		DialOptions: []grpc.DialOption{grpc.WithConnectParams(grpc.ConnectParams{
 			Backoff: backoff.Config{BaseDelay: 100 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2,
 				MaxDelay: 2 * time.Second},
@@ -86,7 +84,7 @@ func config(o Options) clientv3.Config {
 	}
 }
 
-// dial makes a connection of the store's client, and remembers whose it is.
+// dial opens a connection for the store's client and records its endpoint.
 func (g *guard) dial(ctx context.Context, address string) (net.Conn, error) {
 	network, at := "tcp", address
 	if path, unix := strings.CutPrefix(address, "unix:"); unix {
@@ -102,7 +100,7 @@ func (g *guard) dial(ctx context.Context, address string) (net.Conn, error) {
 	return &guarded{conn, g}, nil
 }
 
-// guarded is a connection that is forgotten when it is closed.
+// guarded is a connection that removes its record when it is closed.
 type guarded struct {
 	net.Conn
 	g *guard
@@ -115,7 +113,7 @@ func (c *guarded) Close() error {
 	return c.Conn.Close()
 }
 
-// run asks all members until stop.
+// run polls all members until stop.
 func (g *guard) run(o Options, key string, client *clientv3.Client) {
 	ctx, cancel := context.WithCancel(context.Background())
 	g.client, g.cancel = client, cancel
@@ -129,12 +127,12 @@ func (g *guard) stop() {
 	g.asking.Wait()
 }
 
-// query asks one member again and again for a read that the leader must confirm.
+// query polls one member with a read that the leader must confirm.
 func (g *guard) query(ctx context.Context, o Options, key string, m *member) {
 	c := config(o)
-	c.Endpoints, c.Context, c.Logger = []string{m.endpoint}, ctx, zap.NewNop() // what is wrong with it is told below
+	c.Endpoints, c.Context, c.Logger = []string{m.endpoint}, ctx, zap.NewNop() // the guard logs the member's failures
 	client, err := clientv3.New(c)
-	if err != nil { // the store's own client has said so
+	if err != nil { // the store's own client has reported the error
 		return
 	}
 	defer client.Close()
@@ -150,7 +148,7 @@ func (g *guard) query(ctx context.Context, o Options, key string, m *member) {
 		if err == nil {
 			term = out.Header.RaftTerm
 		}
-		g.answered(m, !late, term) // an error that came in time is an answer
+		g.answered(m, !late, term) // an error that arrives in time is an answer
 		if err == nil && n%alarmEvery == 0 {
 			g.readAlarms(ctx, client, m.endpoint)
 		}
@@ -161,22 +159,22 @@ func (g *guard) query(ctx context.Context, o Options, key string, m *member) {
 	}
 }
 
-// readAlarms asks a member that takes part in the cluster which alarms there are. Each member knows
-// all of them, and tells whoever may read.
+// readAlarms asks a member that takes part in the cluster for alarms. Each member knows all alarms and reports them to
+// every reader.
 func (g *guard) readAlarms(ctx context.Context, client *clientv3.Client, endpoint string) {
 	ctx, cancel := context.WithTimeout(ctx, silence)
 	defer cancel()
 	asked := time.Now()
 	out, err := client.Status(ctx, endpoint)
 	if err != nil {
-		return // the next one that answers says it
+		return // the next member that answers reports them
 	}
 	g.weighed(endpoint, asked, size{used: out.DbSizeInUse, file: out.DbSize, limit: out.DbSizeQuota})
 	g.alarmed(asked, slices.ContainsFunc(out.Errors,
 		func(text string) bool { return strings.Contains(text, etcdserverpb.AlarmType_NOSPACE.String()) }))
 }
 
-// answered takes what came of a question.
+// answered processes the result of a poll.
 func (g *guard) answered(m *member, answers bool, term uint64) {
 	g.turn.Lock()
 	defer g.turn.Unlock()
@@ -185,14 +183,14 @@ func (g *guard) answered(m *member, answers bool, term uint64) {
 		return
 	}
 	g.log.Info("members of the store that are used", zap.Strings("endpoints", use))
-	g.client.SetEndpoints(use...) // not under mu: it closes connections, which takes it
-	for _, conn := range left {   // what waits on them goes elsewhere
+	g.client.SetEndpoints(use...) // without mu: it closes connections, which acquires mu
+	for _, conn := range left {   // their calls go to other members
 		_ = conn.Close()
 	}
 }
 
-// selectMembers notes an answer. Where other members are to be used from now on, it says which, and the
-// connections to those that are left.
+// selectMembers records the result of a poll. If the members to use have changed, it returns them and the connections
+// to the avoided ones.
 func (g *guard) selectMembers(m *member, answers bool, term uint64) (use []string, left []net.Conn) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -206,7 +204,7 @@ func (g *guard) selectMembers(m *member, answers bool, term uint64) (use []strin
 	return g.choose()
 }
 
-// elected ends, after a while, the calls that the leader before may have lost.
+// elected ends, after a while, the calls that the previous leader may have lost.
 func (g *guard) elected() {
 	now := time.Now()
 	time.AfterFunc(grace, func() {
@@ -220,8 +218,8 @@ func (g *guard) elected() {
 	})
 }
 
-// choose leaves the members that don't answer, if there is another one, and comes back to
-// those that do. Nothing is said where all stays as it is.
+// choose avoids the members that don't answer, if another one does, and uses those again that do. It returns nil if
+// nothing has changed.
 func (g *guard) choose() (use []string, left []net.Conn) {
 	none := !slices.ContainsFunc(g.members, func(m *member) bool { return m.answers })
 	moved := false
@@ -241,7 +239,7 @@ func (g *guard) choose() (use []string, left []net.Conn) {
 	return use, left
 }
 
-// connections are those to an endpoint.
+// connections returns the connections to an endpoint.
 func (g *guard) connections(endpoint string) (out []net.Conn) {
 	_, address, found := strings.Cut(endpoint, "://")
 	if !found {
@@ -255,7 +253,7 @@ func (g *guard) connections(endpoint string) (out []net.Conn) {
 	return out
 }
 
-// watch lets a call end when the leader changes. done is called after it.
+// watch returns a context that ends when the leader changes. Call done after the call.
 func (g *guard) watch(ctx context.Context) (inner context.Context, done func()) {
 	inner, end := context.WithCancelCause(clientv3.WithRequireLeader(ctx))
 	c := &call{time.Now(), end}

@@ -14,11 +14,11 @@ import (
 	"edgespan/config/kv"
 )
 
-// pageEntries is how many entries one answer of etcd holds: a long list is read in
-// several, as of one revision.
+// pageEntries is the number of entries in one answer of etcd: a long list is read in several pages, all at one
+// revision.
 const pageEntries = 500
 
-// attempts is how often a list of now begins again when a compaction overtook it.
+// attempts is how often a list at the current revision starts again after a compaction overtook it.
 const attempts = 3
 
 func (s *Store) path(k kv.Key) string { return s.keys() + string(k) }
@@ -115,8 +115,7 @@ func (s *Store) Commit(ctx context.Context, txn kv.Txn) (kv.Outcome, error) {
 	}
 	then, otherwise := s.ops(txn.Then), s.ops(txn.Else)
 	if len(then)+len(otherwise) == 0 {
-		// etcd lets a member answer by itself where no operation asks for more, also a member
-		// that lags: what it compares, and its revision, may be old.
+		// Without this, etcd lets any member answer, even one that lags: the compared values and the revision could be old.
 		then = []clientv3.Op{clientv3.OpGet(s.keys(), clientv3.WithCountOnly())}
 		otherwise = then
 	}
@@ -149,7 +148,7 @@ func (s *Store) Commit(ctx context.Context, txn kv.Txn) (kv.Outcome, error) {
 	return done, nil
 }
 
-// commit does a transaction.
+// commit commits a transaction.
 func (s *Store) commit(ctx context.Context, txn clientv3.Op, reads bool) (*clientv3.TxnResponse, error) {
 	var out clientv3.OpResponse
 	err := s.led(ctx, reads, func(ctx context.Context) (err error) {
@@ -162,9 +161,9 @@ func (s *Store) commit(ctx context.Context, txn clientv3.Op, reads bool) (*clien
 	return out.Txn(), nil
 }
 
-// led does what the leader has to carry out, and does it again where that can't be felt: it was
-// certainly not begun, as the member that was asked knows no leader, or it only reads. etcd's
-// client asks another member by itself for reads of one key only.
+// led performs a call that the leader must carry out. It repeats the call if that is safe: if the call has certainly
+// not begun, because the member knows no leader, or if it only reads. etcd's client itself retries only reads of one
+// key.
 func (s *Store) led(ctx context.Context, reads bool, do func(context.Context) error) error {
 	for {
 		within, done := s.guard.watch(ctx)
@@ -179,12 +178,12 @@ func (s *Store) led(ctx context.Context, reads bool, do func(context.Context) er
 	}
 }
 
-// onlyReads says whether operations change nothing.
+// onlyReads reports whether operations change nothing.
 func onlyReads(ops ...[]kv.Op) bool {
 	return !slices.ContainsFunc(slices.Concat(ops...), func(op kv.Op) bool { return op.Kind != kv.OpGet })
 }
 
-// puts says whether operations need room. A cluster without any reads and deletes all the same.
+// puts reports whether operations need room. A cluster without room still reads and deletes.
 func puts(ops []kv.Op) bool {
 	return slices.ContainsFunc(ops, func(op kv.Op) bool { return op.Kind == kv.OpPut })
 }
@@ -233,16 +232,16 @@ func (s *Store) Compact(ctx context.Context, at kv.Revision) error {
 		return nil
 	}
 	_, err := s.client.Compact(ctx, int64(at))
-	if err != nil && !errors.Is(err, rpctypes.ErrCompacted) { // done before
+	if err != nil && !errors.Is(err, rpctypes.ErrCompacted) { // it is compacted already
 		return fmt.Errorf("compact at %d: %w", at, s.meaning(ctx, err))
 	}
 	return nil
 }
 
-// weighing is how long one member may take to say its size: the next one is asked then.
+// weighing is the time limit for one member to report its size; then the next one is asked.
 const weighing = 2 * time.Second
 
-// Size is that of a member's database in use, of all fleets in it.
+// Size returns the part of a member's database that is in use, by all fleets.
 func (s *Store) Size(ctx context.Context) (int64, error) {
 	if err := s.ready(ctx); err != nil {
 		return 0, err

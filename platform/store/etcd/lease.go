@@ -58,7 +58,7 @@ func (s *Store) Keys(ctx context.Context, id kv.LeaseID) ([]kv.Key, error) {
 	if err != nil {
 		return nil, fmt.Errorf("look at lease %d: %w", id, s.meaning(ctx, err))
 	}
-	if out.TTL < 0 { // how etcd says that there is none
+	if out.TTL < 0 { // etcd's form of a missing lease
 		return nil, fmt.Errorf("look at lease %d: %w", id, kv.ErrNoLease)
 	}
 	var keys []kv.Key

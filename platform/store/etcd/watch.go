@@ -13,12 +13,11 @@ import (
 	"edgespan/config/kv"
 )
 
-// leaderless is how long a watch waits before it asks again in a part of the
-// cluster that has no leader: an election takes a second.
+// leaderless is the pause of a watch in a part of the cluster without a leader: an election takes a second.
 const leaderless = time.Second
 
-// Watch resumes by itself where a connection broke, and where its member of the
-// cluster lost the leader, so that it does not fall silent in a cut-off part.
+// Watch resumes by itself after a broken connection, and after its member has lost the leader, so that it does not
+// fall silent in a part that is cut off.
 func (s *Store) Watch(ctx context.Context, p kv.Prefix, after kv.Revision, deliver func(kv.Batch) error) error {
 	if err := p.Check(); err != nil {
 		return err
@@ -54,20 +53,19 @@ func (s *Store) Watch(ctx context.Context, p kv.Prefix, after kv.Revision, deliv
 	}
 }
 
-// errEnded is a watch that etcd's client ended without saying why: it was closed.
+// errEnded reports that etcd's client ended a watch without a reason: it was closed.
 var errEnded = errors.New("watch ended")
 
-// follow delivers until an error, and moves after along.
+// follow delivers events until an error, and advances after.
 func (s *Store) follow(ctx context.Context, p kv.Prefix, after *kv.Revision, deliver func(kv.Batch) error) error {
 	ctx, cancel := context.WithCancel(clientv3.WithRequireLeader(ctx))
-	defer cancel() // frees what the client holds for it
+	defer cancel() // frees the client's resources
 	from := clientv3.WithRev(int64(*after) + 1)
 	for answer := range s.client.Watch(ctx, s.keys()+string(p), clientv3.WithPrefix(), from) {
 		if err := answer.Err(); err != nil {
 			return err
 		}
-		// etcd sends the events of a revision in one answer, and may send several
-		// revisions in one.
+		// etcd sends the events of a revision in one answer, possibly several revisions in one.
 		for _, b := range s.batches(answer.Events) {
 			if err := ctx.Err(); err != nil {
 				return err

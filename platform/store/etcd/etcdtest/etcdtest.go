@@ -1,8 +1,6 @@
-// Package etcdtest owns the etcd server that tests run inside of their program (three processes are
-// integration/cluster's).
+// Package etcdtest runs an etcd server in the process of a test (integration/cluster runs three processes).
 //
-// No program links it. It never listens on anything but the loopback, on ports that the
-// kernel chooses.
+// No program links it. It only listens on loopback, on ports that the kernel chooses.
 package etcdtest
 
 import (
@@ -15,10 +13,10 @@ import (
 	"go.uber.org/zap"
 )
 
-// timeout is how long anything may take that must come.
+// timeout bounds every wait.
 const timeout = time.Minute
 
-// Server is a cluster of one member inside of this program.
+// Server is a cluster of one member in this process.
 type Server struct {
 	Endpoint string
 	etcd     *embed.Etcd
@@ -50,5 +48,5 @@ func Serve(dir string, noSync bool) (*Server, error) {
 	return nil, fmt.Errorf("serve etcd: %w", err)
 }
 
-// Close ends the server.
+// Close stops the server.
 func (s *Server) Close() { s.etcd.Close() }
