@@ -140,7 +140,7 @@ func (f *Firewall) drop(ctx context.Context, number int, gone []netstate.Chain) 
 		if ctx.Err() != nil {
 			return err
 		}
-		// Another jump leads into them: iptables says which.
+		// Another jump leads into them: iptables' error says which.
 	}
 	if _, err := f.write(ctx, number, nil, gone); err != nil {
 		return err

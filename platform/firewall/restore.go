@@ -113,8 +113,8 @@ func (e *edit) exchange(c netstate.Chain, have []string) (del, add []string) {
 	return del, add
 }
 
-// rehook lists the chains whose jumps must be written: the desired ones, and unchanged ones whose jump goes with a
-// flushed parent or must stay behind appended rules.
+// rehook lists the chains whose jumps must be written: the desired ones, and unchanged ones whose jump is removed
+// with a flushed parent or must remain after appended rules.
 func (e *edit) rehook(flushed map[string]bool) []netstate.Chain {
 	list := slices.Clone(e.want)
 	named := map[string]bool{}

@@ -145,7 +145,7 @@ func (s *store) unchangedAt(gen uint32) bool {
 	return s.sure && s.gen != 0 && s.gen == gen
 }
 
-// loadStore reads a store. An unreadable one is empty: then no kernel text matches and the chains are written anew.
+// loadStore reads a store. An unreadable one is empty: then no kernel text matches and the chains are written again.
 func loadStore(path string) *store {
 	s := &store{path: path, m: map[netstate.ID]entry{}}
 	b, err := os.ReadFile(path)

@@ -35,7 +35,8 @@ func (h *Host) observeForwarding(number int, s netstate.State) error {
 	return err
 }
 
-// forwardOwn switches the forwarding of a network's own bridge. It records nothing: the setting goes with its link.
+// forwardOwn switches the forwarding of a network's own bridge. It records nothing, since the setting is removed with
+// its link.
 func (h *Host) forwardOwn(o netstate.Owner, verb netstate.Verb, want netstate.Sysctl) error {
 	if want.Key != netstate.ForwardingOf(bridgeName(o.Number)) {
 		return fmt.Errorf("%s is not of owner %d", want.ID(), o.Number)

@@ -108,7 +108,7 @@ func (h *Host) tidy(ctx context.Context, o netstate.Owner) error {
 	if err := os.RemoveAll(h.folder(o.Number)); err != nil {
 		return fmt.Errorf("remove run folder: %w", err)
 	}
-	// The parent goes with the last network; a failure is no error.
+	// Remove the parent with the last network; a failure is no error.
 	_ = os.Remove(filepath.Join(h.dir, "ni"))
 	return nil
 }

@@ -64,7 +64,7 @@ func (s *sysctls) linkNames(m map[string]was) (map[int]string, error) {
 	return names, err
 }
 
-// followLinks updates a record to the current names of its links. The name of a deleted link stays: another link may
+// followLinks updates a record to the current names of its links. The name of a deleted link is kept: another link may
 // have that name now.
 func followLinks(m map[string]was, names map[int]string) map[string]was {
 	out := map[string]was{}

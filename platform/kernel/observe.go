@@ -85,7 +85,7 @@ func observeAddresses(s netstate.State, own map[int]string, addrs addrList) {
 				continue
 			}
 			if a.Flags&unix.IFA_F_NOPREFIXROUTE == 0 {
-				continue // differs from edgespan's addresses: report it absent, so that it is added anew
+				continue // differs from edgespan's addresses: report it absent, so that it is added again
 			}
 			s.Add(netstate.Address{Link: link, Prefix: p.String()})
 		}

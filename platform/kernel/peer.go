@@ -34,7 +34,7 @@ func (k *Kernel) changePeer(ctx context.Context, have netlink.Link, l netstate.L
 		}
 	}
 	if mtu := peer.Attrs().MTU; was.MTU != l.Peer.MTU && (mtu == was.MTU || mtu > l.Peer.MTU || was.MTU == 0) {
-		// An MTU chosen by the app stays if it fits.
+		// Keep an MTU that the app chose if it fits.
 		if err := h.LinkSetMTU(peer, l.Peer.MTU); err != nil {
 			return fmt.Errorf("set MTU %d of the app's side: %w", l.Peer.MTU, err)
 		}

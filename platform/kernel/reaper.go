@@ -103,7 +103,7 @@ func (r *reaper) harvest() {
 	close(h.done)
 }
 
-// doom sets a link down, frees its name and puts it into the doomed group. The alias stays as edgespan's mark.
+// doom sets a link down, frees its name and puts it into the doomed group. The alias remains as edgespan's mark.
 func (r *reaper) doom(l netlink.Link) error {
 	if l.Attrs().Flags&net.FlagUp != 0 {
 		if err := r.k.rest(l); err != nil {
@@ -124,7 +124,7 @@ func (r *reaper) doom(l netlink.Link) error {
 			nl.NewRtAttr(unix.IFLA_IFNAME, nl.ZeroTerminated(name)),
 			nl.NewRtAttr(unix.IFLA_GROUP, nl.Uint32Attr(doomedGroup)),
 		}
-		if !strings.HasPrefix(l.Attrs().Alias, aliasMark) { // half made
+		if !strings.HasPrefix(l.Attrs().Alias, aliasMark) { // half created
 			attrs = append(attrs, nl.NewRtAttr(unix.IFLA_IFALIAS, []byte(doomedAlias)))
 		}
 		err = r.k.rt.do(unix.RTM_SETLINK, 0, attrs...)

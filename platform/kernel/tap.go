@@ -91,7 +91,7 @@ func makeTap(name string) error {
 	if err := unix.IoctlIfreq(fd, unix.TUNSETIFF, req); err != nil {
 		return fmt.Errorf("make tap device: %w", err)
 	}
-	// Until it is persistent the device goes with its file.
+	// Until it is persistent, the device disappears when its file is closed.
 	if err := unix.IoctlSetInt(fd, unix.TUNSETOWNER, 0); err != nil {
 		return fmt.Errorf("give tap device to root: %w", err)
 	}

@@ -77,7 +77,7 @@ func (k *Kernel) unlearn(bridge string, index int) error {
 		return k.do(unix.RTM_NEWLINK, 0, msg, info)
 	}
 	for _, later := range unlearnAgain {
-		// The bridge or this process may be gone by then, which costs only one path that is learned anew.
+		// The bridge or this process may be gone by then, so one path must be learned again.
 		time.AfterFunc(later, func() { _ = flush() })
 	}
 	if err := flush(); err != nil {

@@ -210,7 +210,7 @@ func (l *listener) hear() changes {
 	n := changes{touched: map[int]bool{}, links: map[netstate.LinkTouch]bool{}, at: time.Now()}
 	switch {
 	case errors.Is(err, unix.ENOBUFS):
-		n.lost = true // the socket goes on; a listing recovers the lost messages
+		n.lost = true // the socket continues; a listing recovers the lost messages
 	case errors.Is(err, unix.EINTR) || errors.Is(err, unix.EAGAIN):
 	case err != nil:
 		n.err = fmt.Errorf("receive from netlink: %w", err)

@@ -120,11 +120,11 @@ func (c *Client) hold(ctx context.Context, all []string,
 	}
 }
 
-// ErrRejoin says that no stream is possible until the node joins again: it was off for longer than its certificate's
+// ErrRejoin reports that no stream is possible until the node joins again: it was off for longer than its certificate's
 // life, and only a stream renews the certificate.
 var ErrRejoin = errors.New("needs re-join")
 
-// errOtherCA says that the server's certificate has a CA that the node does not know. Another program may have
+// errOtherCA reports that the server's certificate has a CA that the node does not know. Another program may have
 // answered, so the node retries as after any other fault.
 var errOtherCA = errors.New("the controller's certificate is signed by an unknown CA")
 

@@ -15,7 +15,7 @@ import (
 
 // A node reports its whole state every few seconds and on each change. With a thousand parameters that is heavy, and
 // hardly any of them changes. So a large report is a base, and later ones contain the differences from it. Each
-// contains all differences, so it may replace an older one in the queue; a queued base stays. A stream begins with a
+// contains all differences, so it may replace an older one in the queue; a queued base is kept. A stream begins with a
 // whole report.
 
 // leastBase is the number of entries from which a report is a base.

@@ -183,7 +183,7 @@ type Refused struct{ Why string }
 // Error returns the controller's reason.
 func (r *Refused) Error() string { return "refused: " + r.Why }
 
-// ErrBusy says that the controller accepts no more for now; retry later.
+// ErrBusy reports that the controller accepts no more joins for now; retry later.
 var ErrBusy = errors.New("the controller is busy")
 
 // plain converts gRPC's errors for people and callers.

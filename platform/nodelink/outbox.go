@@ -28,7 +28,7 @@ const (
 	lasting class = iota // replaces nothing
 	desired              // Push, Number: only the newest is desired
 	state                // Report, Spread: only the newest state counts
-	delta                // the differences from the last whole Report: replaces an older one
+	delta                // the differences from the last complete Report: replaces an older one
 )
 
 // outbox holds the messages to be written to one stream. put never blocks; a goroutine writes while messages are queued
@@ -122,7 +122,7 @@ func (o *outbox) next() proto.Message {
 	return w.m
 }
 
-// close refuses further messages and drops the queued ones; the first cause stays.
+// close refuses further messages and drops the queued ones; the first cause is kept.
 func (o *outbox) close(cause error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -97,7 +97,7 @@ type joiner struct {
 	data   []byte
 }
 
-// errBusy says that too many messages are unfinished; the peer retries later.
+// errBusy reports that too many messages are unfinished; the peer retries later.
 var errBusy = errors.New("too many unfinished messages: try again")
 
 // add adds a piece; whole is the message once it is complete.

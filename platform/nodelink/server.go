@@ -55,7 +55,7 @@ type ServerOptions struct {
 	KnowsToken   func(hash string) bool
 	Unfinished   int64         // 256 MiB of unfinished messages of all nodes
 	HelloTimeout time.Duration // 10 s until a stream's first message
-	UnknownNodes int           // 4096 connections without a certificate yet, beside the nodes' …
+	UnknownNodes int           // 4096 connections without a certificate, in addition to the nodes' …
 	PerAddress   int           // … 1024 of them from one address, times Joins
 	// 2 per CPU: handshakes computed at once; the others wait for half of HelloTimeout at most
 	Handshakes int

@@ -27,7 +27,7 @@ const (
 
 // Options are an authority's settings.
 type Options struct {
-	Dir        string           // holds ca.pem of edgespan's own CA; made at the first start
+	Dir        string           // holds ca.pem of edgespan's own CA; created at the first start
 	External   ExternalCA       // files of another CA, in place of edgespan's own
 	API        Files            // certificate for operators, by its names, in place of the authority's
 	Names      []string         // host names and IP addresses of the node link's server certificate

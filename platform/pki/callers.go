@@ -18,7 +18,7 @@ const (
 	largestChain  = 16 << 10 // bytes
 	longestName   = 255      // octets of a certname
 	maxCallers    = 16384
-	certnameExtra = "-._" // beside letters and digits
+	certnameExtra = "-._" // in addition to letters and digits
 )
 
 // Shown is the identity in a client certificate. Neither field is set without a certificate.

@@ -24,7 +24,7 @@ const (
 	joinFile = "join.key" // key of a join without an answer yet
 )
 
-// ErrNotJoined says that a node has no certificate yet.
+// ErrNotJoined reports that a node has no certificate yet.
 var ErrNotJoined = errors.New("node not joined: run 'edgespan join' first")
 
 // Credentials hold a node's key, its certificate and its trusted roots. They are safe for concurrent use.

@@ -3,7 +3,7 @@
 // settings of both ends, join tokens and operator tokens.
 //
 // Rules:
-//   - TLS 1.3 only, no session tickets: each connection presents its certificate anew.
+//   - TLS 1.3 only, no session tickets: each connection presents its certificate again.
 //   - A node certificate has one name, `urn:edgespan:node:<uuid>`, as its only subject
 //     alternative name. Its subject is empty and never read.
 //   - The pin of `--ca-sha256` is the SHA-256 of the authority's public key (its DER

@@ -48,7 +48,7 @@ func pinError(text string) error {
 		text)
 }
 
-// ErrPin says that no certificate in a server's chain matches the pin.
+// ErrPin reports that no certificate in a server's chain matches the pin.
 var ErrPin = errors.New("the server's CA does not match --ca-sha256")
 
 // PinnedTLS returns the client's TLS config for the Join call: it trusts only the authority with the pin, which must be

@@ -9,24 +9,23 @@ import (
 	"slices"
 )
 
-// The log, all numbers little endian:
+// The format of the log, all numbers little endian:
 //
 //	header  "edgespan journal 1\n", base uint64, crc32c of both uint32
 //	frame   "\xe5JF1", length of the payload uint32, crc32c uint32, payload
 //	payload records: op byte, then topic, key and, for a put, value, each
 //	        after its length as uvarint
 //
-// Everything below base was synced before the file got its name, so a defect
-// there is never a torn write. A frame is all that is written between two
-// syncs; so a defect with a whole frame behind it is none either, and only what
-// stands after the last whole frame is cut. The checksum of a frame starts with
-// its offset, so that a frame inside a value is not taken for one of the log.
+// Everything below base was synced before the file got its name, so a defect there is never a torn write. A frame
+// contains everything that is written between two syncs. So a defect before a complete frame is not a torn write
+// either, and only the data after the last complete frame is cut. The checksum of a frame covers its offset, so that a
+// frame inside a value is not mistaken for one of the log.
 const (
 	magic       = "edgespan journal 1\n"
 	headerSize  = len(magic) + 8 + 4
 	frameMagic  = "\xe5JF1"
 	frameHead   = len(frameMagic) + 4 + 4
-	recordHead  = 1 + 3*binary.MaxVarintLen64 // at most, beside topic, key and value
+	recordHead  = 1 + 3*binary.MaxVarintLen64 // maximum, without topic, key and value
 	snapshotCut = 64 << 10                    // bytes of records in a frame of a snapshot
 )
 
@@ -73,7 +72,7 @@ func appendText[T string | []byte](b []byte, s T) []byte {
 	return append(b, s...)
 }
 
-// parseRecords parses a whole payload. With an error it returns the records before the fault.
+// parseRecords parses a complete payload. With an error it returns the records before the fault.
 func parseRecords(b []byte) ([]record, error) {
 	var records []record
 	for len(b) > 0 {
@@ -126,7 +125,7 @@ func appendFrame(b []byte, offset int64, payload []byte) []byte {
 	return append(b, payload...)
 }
 
-// cutFrame returns the payload of the whole frame at offset.
+// cutFrame returns the payload of the complete frame at offset.
 func cutFrame(log []byte, offset int) (payload []byte, ok bool) {
 	b := log[offset:]
 	if len(b) < frameHead || string(b[:len(frameMagic)]) != frameMagic {
@@ -154,7 +153,7 @@ func frameFollows(log []byte, offset int) bool {
 	}
 }
 
-// scan parses a log. Up to end it is whole; the rest is torn.
+// scan parses a log. It is intact up to end; the rest is torn.
 func scan(log []byte) (records []record, end int, err *CorruptError) {
 	base, err := scanHeader(log)
 	if err != nil {

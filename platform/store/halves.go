@@ -14,21 +14,21 @@ import (
 //
 //	"\xe5SL1", crc32c uint32 of all that follows, number uint64, length uint64, value
 //
-// A length of halfGone says that the slot is empty. What stands behind the value is of no
-// meaning: room that an earlier, longer one took, or that is kept for a longer one.
+// The length halfGone means that the slot is empty. The bytes after the value have no meaning: they belonged to an
+// earlier, longer value, or are room for one.
 const (
 	halfMagic = "\xe5SL1"
 	halfHead  = len(halfMagic) + 4 + 8 + 8
 	halfGone  = ^uint64(0)
-	halfPage  = 4096 // writes cover whole pages, so that none has to be read first
+	halfPage  = 4096 // writes cover complete pages, so that none has to be read first
 )
 
 // half is the content of one file of a slot, as read or written.
 type half struct {
 	head  [halfHead]byte // as in the file: a different one must be read again
 	size  int64          // of the file; -1 without one
-	fault error          // why it is not whole
-	n     uint64         // its number; 0 if it is not whole
+	fault error          // why it is incomplete
+	n     uint64         // its number; 0 if it is incomplete
 	gone  bool
 	value []byte // nil once the value was returned
 }
@@ -50,7 +50,7 @@ func appendHalf(to []byte, n uint64, value []byte, gone bool) []byte {
 	return to
 }
 
-// pages are so many octets in whole pages, withRoom those of a new or a longer file.
+// pages rounds a size up to complete pages; withRoom adds room, for a new or a longer file.
 func pages(octets int) int { return (octets + halfPage - 1) / halfPage * halfPage }
 
 func withRoom(octets int) int { return pages(octets + octets/4) }

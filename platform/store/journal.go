@@ -26,7 +26,7 @@ const (
 	slack = 64 << 10
 )
 
-// ErrLocked says that another daemon holds the journal.
+// ErrLocked reports that another daemon holds the journal.
 var ErrLocked = errors.New("in use by another process")
 
 // logFile is the part of *os.File that writes a log. Tests replace it to make the disk fail (docs/architecture.md, law
@@ -71,7 +71,7 @@ type Stats struct {
 	Live        int64 // bytes of current values
 	Torn        int64 // bytes of an unfinished write that were cut at opening
 	Compactions int   // since it was opened
-	CompactErr  error // why the last compaction failed; the old log stays in use
+	CompactErr  error // why the last compaction failed; the old log remains in use
 }
 
 // OpenJournal opens or creates the journal in a folder. It locks the journal for this process (ErrLocked), cuts a write

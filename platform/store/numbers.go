@@ -14,7 +14,7 @@ import (
 	"github.com/google/uuid"
 )
 
-// Where Buffered stores numbers that must never repeat, beside the boot number.
+// Where Buffered stores numbers that must never repeat, in addition to the boot number.
 const (
 	floorKey = "floor"   // in bootTopic
 	idTopic  = "node-id" // a second copy of the file
@@ -39,7 +39,7 @@ type mark struct {
 	Node  uuid.UUID `json:"node"` // uuid.Nil until it is known
 }
 
-// endedBehind is no damage: the note goes when the disk has all changes.
+// endedBehind is no damage: the note is removed when the disk has all changes.
 const endedBehind = "the last run ended while changes were not on the disk"
 
 const (

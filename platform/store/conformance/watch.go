@@ -86,7 +86,7 @@ func watchSlow(r *rig) {
 		})
 	}()
 	r.put("n", "0")
-	<-reached // blocks
+	<-reached // deliver remains blocked
 	for i := 1; i < 300; i++ {
 		r.put("n", fmt.Sprint(i))
 	}
