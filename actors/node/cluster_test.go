@@ -16,7 +16,7 @@ import (
 	"edgespan/netinst/netstate"
 )
 
-// shown is a network as the node's API shows it.
+// shown returns a network as the node's API shows it.
 func (r *rig) shown(id string) string {
 	r.Helper()
 	all, err := r.node.List(context.Background(), "ni")
@@ -35,8 +35,8 @@ func (r *rig) shown(id string) string {
 	return ""
 }
 
-// A tunnel comes when the underlay's address or the route to its other end does, and goes
-// with them; the rest of its network doesn't notice, and no other network is looked at.
+// A tunnel exists while the underlay's address and the route to its other end do. The rest of its network doesn't
+// notice, and no other network is observed.
 func TestATunnelComesAndGoesWithItsUnderlay(t *testing.T) {
 	onRig(t, func(r *rig) {
 		r.apply(doc(2, 0))

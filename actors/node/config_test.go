@@ -12,7 +12,7 @@ import (
 	"edgespan/config/stateloop/nodestate"
 )
 
-// applying applies a document in the background and gives where its answer comes.
+// applying applies a document in the background and returns a channel for the result.
 func (r *rig) applying(doc string) <-chan error {
 	answer := make(chan error, 1)
 	go func() {
@@ -23,7 +23,7 @@ func (r *rig) applying(doc string) <-chan error {
 	return answer
 }
 
-// waits fails the test if an answer has come already.
+// waits fails the test if the result has already arrived.
 func (r *rig) waits(answer <-chan error) {
 	r.Helper()
 	select {
@@ -93,7 +93,7 @@ func TestAConfigThatCanNotBeStoredChangesNothing(t *testing.T) {
 		if got := len(r.node.Topics().NetworkConfig.List("")); got != 1 {
 			t.Errorf("%d networks are published, want the one before", got)
 		}
-		// At a start on a new file too, and then what ran last runs.
+		// A start with the new file runs the previous config too: the new one can't be stored.
 		r.files.write(doc(2, 0))
 		r.stop()
 		r.start()
@@ -133,7 +133,7 @@ func TestAppliesAreStoredOneByOneInOrder(t *testing.T) {
 	})
 }
 
-// sourceIs fails the test unless `get config` says so.
+// sourceIs fails the test unless `get config` shows these values.
 func (r *rig) sourceIs(when, source string, generation uint64, fault string) nodeapi.SourceStatus {
 	r.Helper()
 	list, err := r.node.List(context.Background(), "config")

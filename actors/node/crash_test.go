@@ -18,7 +18,7 @@ import (
 	"edgespan/platform/fake"
 )
 
-// crew is the state of one actor, as `get actor` shows it.
+// crew returns the state of one actor, as `get actor` shows it.
 func (r *rig) crew(id string) api.ActorState {
 	r.Helper()
 	for _, a := range r.node.d.census.List() {
@@ -43,7 +43,7 @@ func (r *rig) network(n int) nodeapi.NetworkStatus {
 	return nodeapi.NetworkStatus{}
 }
 
-// state is what network n of the config has on the host, whatever its number.
+// state returns the objects of network n on the host, whatever its number.
 func (r *rig) state(n int) netstate.State { return r.host.State(r.network(n).Number) }
 
 func (r *rig) app(n int) nodeapi.AppStatus {
@@ -60,8 +60,8 @@ func (r *rig) app(n int) nodeapi.AppStatus {
 	return nodeapi.AppStatus{}
 }
 
-// stealLeases makes another the owner of what a bridge manager journals: its next
-// lease panics, as with a journal that can't be written. A new start takes it back.
+// stealLeases gives the journaled leases of a bridge manager another owner: its next lease panics, as with a journal
+// that can't be written. A new start takes ownership back.
 func (r *rig) stealLeases(n int) {
 	r.node.Topics().Leases.Publisher("thief").Adopt("", niID(n))
 }

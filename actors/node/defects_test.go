@@ -17,9 +17,9 @@ import (
 	"edgespan/netinst/netstate"
 )
 
-// The numbers are those of the defects of the original that would live on a node.
+// The numbers are those of the original's defects that could occur on a node.
 
-// deployed is a rig whose node has a cluster with all that it needs, and a steward.
+// deployed runs f on a rig whose node has a cluster with everything that it needs, and a steward.
 func deployed(t *testing.T, f func(r *rig, s *steward, network uuid.UUID, ps []peer.Parameter)) {
 	t.Helper()
 	onRig(t, func(r *rig) {

@@ -10,7 +10,7 @@ import (
 	"edgespan/platform/fake"
 )
 
-// levels are what the doctor says of each check that is not fine.
+// levels returns the doctor's level of each check that is not fine.
 func (r *rig) levels() map[string]string {
 	r.Helper()
 	got, err := r.node.Doctor(context.Background())

@@ -16,7 +16,7 @@ import (
 
 const observeDrift = "sysParams: {drift: observe}\n"
 
-// numbered is the number of network 1: which one the networks get goes by who asks first.
+// numbered returns the number of network 1; numbers depend on the order in which networks ask for one.
 func (r *rig) numbered() (n int) {
 	r.Helper()
 	if _, err := fmt.Sscanf(r.network(1).Bridge, "es%d", &n); err != nil {
@@ -25,7 +25,7 @@ func (r *rig) numbered() (n int) {
 	return n
 }
 
-// drifted breaks a chain and the bridge's address of network n, each on its own.
+// drifted removes a chain and, separately, the bridge's address of network n.
 func (r *rig) drifted(n int) (broken []netstate.ID) {
 	r.Helper()
 	for _, id := range r.host.State(n).IDs() {
@@ -41,7 +41,7 @@ func (r *rig) drifted(n int) (broken []netstate.ID) {
 	return broken
 }
 
-// left fails the test unless what is broken is told, and not touched, while d passes.
+// left fails the test unless the drift is reported and not repaired while d passes.
 func (r *rig) left(n int, when string, d time.Duration, broken []netstate.ID) {
 	r.Helper()
 	r.host.Done()
@@ -65,7 +65,7 @@ func (r *rig) left(n int, when string, d time.Duration, broken []netstate.ID) {
 	}
 }
 
-// whole fails the test unless all of it stands again.
+// whole fails the test unless everything is repaired.
 func (r *rig) whole(n int, when string, broken []netstate.ID) {
 	r.Helper()
 	r.ready(time.Second, "ni/"+niID(1))
@@ -86,7 +86,7 @@ func TestDriftIsOnlyToldWhereAConfigSaysSo(t *testing.T) {
 		broken := r.drifted(n)
 		r.left(n, "an hour later", time.Hour, broken)
 
-		// A guest goes and comes as ever, and its end is in the bridge again.
+		// An app's namespace disappears and returns as usual, and its link is in the bridge again.
 		r.host.SetNetns("ns1", false)
 		r.settle(time.Second)
 		if got, _ := r.node.Ready(context.Background(), "app", appID(1)); got.Ready {
@@ -96,7 +96,7 @@ func TestDriftIsOnlyToldWhereAConfigSaysSo(t *testing.T) {
 		r.ready(2*time.Second, "app/"+appID(1))
 		r.left(n, "after a guest came back", time.Minute, broken)
 
-		// What the config itself says is done, also where drift is.
+		// A change of the config itself is applied even if there is drift.
 		r.apply(observeDrift + strings.Replace(doc(2, 1), "displayName: net1", "mtu: 1400, displayName: net1", 1))
 		r.whole(n, "another config", broken)
 
@@ -113,9 +113,8 @@ func TestDriftIsOnlyToldWhereAConfigSaysSo(t *testing.T) {
 	})
 }
 
-// A restart of the daemon is no reason to take away what an
-// operator has changed, and no wish was carried out by half: after a boot of the machine, and
-// after an apply that was cut short, all is made.
+// A restart of the daemon does not undo an operator's changes. After a boot of the machine, or after an interrupted
+// apply, everything is repaired.
 func TestARestartLeavesDriftAsItIs(t *testing.T) {
 	onRig(t, func(r *rig) {
 		r.stop()
@@ -139,7 +138,7 @@ func TestARestartLeavesDriftAsItIs(t *testing.T) {
 		r.start()
 		r.whole(n, "after a boot of the machine", broken)
 
-		// The config is applied by half, and the daemon dies.
+		// The daemon dies in the middle of an apply.
 		r.host.SetFault(func(o netstate.Owner, op netstate.Op) *fake.Fault {
 			if o.Number == n && op.Kind == netstate.KindChain {
 				return &fake.Fault{Hang: true}

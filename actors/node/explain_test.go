@@ -22,7 +22,7 @@ func (r *rig) explain(kind, id string) nodeapi.Explanation {
 	return x
 }
 
-// leaf is the cause at the end of the first chain.
+// leaf returns the cause at the end of the first chain.
 func leaf(x nodeapi.Explanation) nodeapi.Cause {
 	last := nodeapi.Cause{Causes: x.Causes}
 	for len(last.Causes) > 0 {
@@ -183,7 +183,7 @@ func TestExplainOfWhatIsUnknownIsNotFound(t *testing.T) {
 	})
 }
 
-// Whatever a random node is in, explain and wait agree, and what is not ready has a cause.
+// In every random state of a node, explain and wait agree, and what is not ready has a cause.
 func TestExplainAgreesWithReady(t *testing.T) {
 	onRig(t, func(r *rig) {
 		r.netns("ns1", "ns3")
@@ -228,7 +228,7 @@ func (r *rig) agree(kind, id string) {
 	}
 }
 
-// A network that is not activated leads nowhere, and says so.
+// The explanation of a network that is not activated says so.
 func TestExplainOfANetworkThatIsNotActivated(t *testing.T) {
 	onRig(t, func(r *rig) {
 		r.apply(strings.Replace(doc(1, 0), "type: local", "type: local, activate: false", 1))

@@ -33,8 +33,8 @@ func (r *rig) journals(topic string, ids ...string) {
 	}
 }
 
-// A restore may have committed the chains that deny and be killed at its deadline all the same:
-// the flows that they deny are judged, although no chain is left to be changed.
+// A restore may have committed the denying chains although it was killed at its deadline. The flows that they deny are
+// deleted even though no chain remains to be changed.
 func TestFlowsAreJudgedAfterAChainOpThatFailedAndTookEffect(t *testing.T) {
 	onRig(t, func(r *rig) {
 		r.netns("ns1")
@@ -58,7 +58,7 @@ func TestFlowsAreJudgedAfterAChainOpThatFailedAndTookEffect(t *testing.T) {
 	})
 }
 
-// A deleted network leaves nothing in the journal; a deleted app its last version.
+// A deleted network leaves nothing in the journal; a deleted app leaves its last version.
 func TestTheJournalForgetsADeletedNetwork(t *testing.T) {
 	onRig(t, func(r *rig) {
 		r.netns("ns1", "ns2")
@@ -71,7 +71,7 @@ func TestTheJournalForgetsADeletedNetwork(t *testing.T) {
 		r.journals("network-instance-number", niID(1))
 		r.journals("app-record", appID(1), appID(2))
 
-		// What a crash left of a network that is neither wanted nor there.
+		// Leftovers of a crash: a network that is neither desired nor on the host.
 		r.stop()
 		for topic, v := range map[string]string{"network-instance-number": "3", "network-instance-leases": "{}"} {
 			if err := r.journal.Put(topic, "0:/"+niID(3), []byte(v)); err != nil {
@@ -85,7 +85,7 @@ func TestTheJournalForgetsADeletedNetwork(t *testing.T) {
 	})
 }
 
-// The versions of the apps that were deleted last are kept, and no more of them.
+// Only the versions of the most recently deleted apps are kept.
 func TestTheJournalForgetsAppsThatWereDeletedLongAgo(t *testing.T) {
 	onRig(t, func(r *rig) {
 		r.netns("ns1")

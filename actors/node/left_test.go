@@ -9,8 +9,8 @@ import (
 	"edgespan/netinst"
 )
 
-// A status that an earlier manager left, and whose config is gone, is withdrawn by
-// the next one: nobody else would, and its app would wait for ever.
+// The next bridge manager withdraws a status that an earlier one left and whose config is gone. Otherwise its app
+// would wait forever.
 func TestAStatusLeftByAnEarlierManagerIsWithdrawn(t *testing.T) {
 	onRig(t, func(r *rig) {
 		key := netinst.AdapterKey{AppUUID: uuid.MustParse(appID(9))}

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// crowd is a config of switch networks and of inactive apps, each with an adapter on one of them.
+// crowd returns a config of switch networks and inactive apps, each with an adapter on one of the networks.
 func crowd(networks, apps int) string {
 	var b strings.Builder
 	b.WriteString("networkInstances:\n")
@@ -23,8 +23,8 @@ func crowd(networks, apps int) string {
 	return b.String()
 }
 
-// What a node does for a config is linear in its networks and apps: four times of both cost four
-// times as much, counted in what is allocated, which no other work on the machine changes.
+// The cost of a config is linear in its networks and apps: four times as many cost four times as much. The test counts
+// allocations, which other load on the machine does not change.
 func TestAStartIsLinear(t *testing.T) {
 	cost := func(networks, apps int) (octets uint64) {
 		onRig(t, func(r *rig) {

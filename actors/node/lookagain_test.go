@@ -17,9 +17,9 @@ import (
 	"edgespan/netinst/netstate"
 )
 
-// What the built-in actions do to networks: UPDATE_FIREWALL rewrites what others removed, of host's
-// too; RELOAD_TUNNEL_CONFIG does so for networks with tunnels, and touches no other; RELOAD_DNS_SERVERS
-// reads the servers of the host anew. None waits for the full look of each minute.
+// The built-in actions repair networks: UPDATE_FIREWALL rewrites what other programs removed, including host's chains;
+// RELOAD_TUNNEL_CONFIG does the same for networks with tunnels only; RELOAD_DNS_SERVERS rereads the host's DNS
+// servers. None of them waits for the full observation of each minute.
 func TestActionsThatLookRepair(t *testing.T) {
 	onRig(t, func(r *rig) {
 		port := netstate.Interface{

@@ -16,7 +16,7 @@ import (
 	"edgespan/config/nodeconf/action"
 )
 
-// steward is a controller that confirms what has settled and is not worse.
+// steward is a controller that confirms a config that has settled and is not worse.
 type steward struct {
 	r    *rig
 	mu   sync.Mutex

@@ -58,7 +58,7 @@ func TestAnAppIsNotWokenByOtherNetworks(t *testing.T) {
 		if n := heard() - before; n > 0 {
 			t.Errorf("8 networks that came and went told the app %d messages", n)
 		}
-		// Its own is told.
+		// A change of the app's own network reaches it.
 		r.apply(app)
 		r.settle(time.Second)
 		if x, _ := r.node.Ready(context.Background(), "app", appID(1)); x.Ready ||
@@ -226,7 +226,7 @@ func TestDriftIsRepaired(t *testing.T) {
 			if id.Kind == netstate.KindFile || id.Kind == netstate.KindChain {
 				continue
 			}
-			r.settle(time.Minute) // each is the first for long
+			r.settle(time.Minute) // each is the first in a long time
 			r.host.Break(1, id)
 			r.settle(0)
 			if r.host.State(1)[id] == nil {
@@ -270,8 +270,8 @@ func TestAppBeforeItsNetwork(t *testing.T) {
 	})
 }
 
-// The crash sweep: whatever op of a create, a change and a removal the applier
-// dies in, or half does, everything converges and nothing is left.
+// The crash sweep: the applier dies or fails at each op of a create, a change and a removal. Everything converges and
+// nothing is left.
 func TestACrashAfterEveryOp(t *testing.T) {
 	for _, kind := range []string{"panic", "half", "error"} {
 		t.Run(kind, func(t *testing.T) {
@@ -337,7 +337,7 @@ func TestPlanTellsWhatApplyDoes(t *testing.T) {
 	})
 }
 
-// unseen is a host of which nobody can say whose networks are on it.
+// unseen is a host that can't list its networks.
 type unseen struct{ *fake.Host }
 
 func (unseen) Owners(context.Context) ([]netstate.Owner, error) {
@@ -368,8 +368,8 @@ func TestANetworkSaysThatTheHostCanNotBeSeen(t *testing.T) {
 	})
 }
 
-// Nobody tells of a rule that another program removes: a full look each minute
-// finds it, in the ground and in a network.
+// No event reports a rule that another program removes. The full observation of each minute finds it, in host's chains
+// and in a network.
 func TestLostChainsAreFoundWithinAMinute(t *testing.T) {
 	onRig(t, func(r *rig) {
 		r.netns("ns1")
@@ -390,8 +390,8 @@ func TestLostChainsAreFoundWithinAMinute(t *testing.T) {
 	})
 }
 
-// The daemon may have died between the chains and the flows that they deny: a
-// restart, which looks at everything, judges the flows again.
+// The daemon may have died between the chains and the flows that they deny. A restart, which observes everything,
+// deletes the flows again.
 func TestARestartJudgesTheFlowsAgain(t *testing.T) {
 	onRig(t, func(r *rig) {
 		r.apply(doc(1, 0))
@@ -406,8 +406,8 @@ func TestARestartJudgesTheFlowsAgain(t *testing.T) {
 	})
 }
 
-// A revocation is carried out when no flow that it denies is left: until then the network is
-// not as wanted, says why, and tries again ever more seldom, also where no chain changes.
+// A revocation is complete when no flow that it denies is left. Until then the network is not Present, gives the
+// reason, and retries with a growing back-off, even if no chain changes.
 func TestARevocationThatWasNotCarriedOutIsAFailure(t *testing.T) {
 	onRig(t, func(r *rig) {
 		r.netns("ns1")
@@ -438,8 +438,8 @@ func TestARevocationThatWasNotCarriedOutIsAFailure(t *testing.T) {
 	})
 }
 
-// What an earlier version kept as last good config runs on. If that crashed between storing
-// a config and counting it, the generation is not given to two configs.
+// The last good config that an earlier version stored still runs. If that version crashed between storing a config and
+// counting it, the generation is not given to two configs.
 func TestTheLastGoodConfigOfAnEarlierVersionIsTheConfirmedOne(t *testing.T) {
 	onRig(t, func(r *rig) {
 		r.apply(doc(1, 0))
@@ -481,7 +481,7 @@ func TestAParameterSaysWhatIsWantedOfAnAdapter(t *testing.T) {
 	})
 }
 
-// An app whose network has a new subnet is not ready on the old one's word.
+// An app whose network has a new subnet is not ready because of the old subnet's status.
 func TestAnAppIsNotReadyBeforeItsNetworkHasTheNewConfig(t *testing.T) {
 	onRig(t, func(r *rig) {
 		r.netns("ns1")

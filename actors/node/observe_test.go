@@ -16,7 +16,7 @@ import (
 	"edgespan/platform/fake"
 )
 
-// told are the events as lines "kind object text error".
+// told returns the events as lines "kind object text error".
 func (r *rig) told(q nodeapi.EventQuery) []string {
 	r.Helper()
 	var out []string
@@ -91,8 +91,7 @@ func TestEventsTellRepairsDeathsAndPorts(t *testing.T) {
 	})
 }
 
-// A failing network that goes on for a day, an app that flaps: what is remembered is
-// bounded, and it is the newest.
+// If a network fails for a day or an app flaps, the number of remembered events is bounded, and the newest are kept.
 func TestEventsAreBounded(t *testing.T) {
 	onRig(t, func(r *rig) {
 		for i := range 3 * eventsKept {
@@ -223,8 +222,7 @@ func TestWatchTellsWhatListShows(t *testing.T) {
 	})
 }
 
-// A reader that is slow holds up nobody, and the last thing it is told is the last
-// thing that happened.
+// A slow reader delays no other actor, and the last event that it gets is the newest.
 func TestASlowWatcherConflates(t *testing.T) {
 	onRig(t, func(r *rig) {
 		free := make(chan struct{})

@@ -28,7 +28,7 @@ func foreign(name string, addrs ...string) netstate.Interface {
 	return i
 }
 
-// number is the one that a network was given, whose order is of no account.
+// number returns the number of a network. The order of numbers has no meaning.
 func (r *rig) number(n int) int {
 	got, _ := r.node.d.topics.Numbers.Get("", niID(n))
 	return got
@@ -70,7 +70,7 @@ func TestAClashAtRunTimeWithdrawsOneNetworkAlone(t *testing.T) {
 			}
 		}
 		r.ready(time.Second, "ni/"+niID(2), "app/"+appID(2))
-		r.stop() // a restart finds it so, and leaves it so
+		r.stop() // a restart keeps it withdrawn
 		r.host.Done()
 		r.start()
 		r.settle(2 * time.Second)
@@ -116,8 +116,8 @@ func TestAConfigOfTheHostsOwnSubnetIsRefusedOnce(t *testing.T) {
 	})
 }
 
-// A config of an earlier release may have an MTU that no tap takes: it goes on with what a tap
-// does take, and what is applied beside it does not fail for it.
+// A config of an earlier release may have an MTU that no tap accepts. It runs with the largest MTU that a tap accepts,
+// and other changes in the same config are applied.
 func TestAnMTUThatNoTapTakesIsRefusedAndAStoredOneGoesOn(t *testing.T) {
 	onRig(t, func(r *rig) {
 		tap := func(nets, mtu int) string {
@@ -153,7 +153,7 @@ func TestAnMTUThatNoTapTakesIsRefusedAndAStoredOneGoesOn(t *testing.T) {
 	})
 }
 
-// Hundreds of interfaces of others come and go without a word to any bridge manager.
+// Hundreds of foreign interfaces appear and disappear without waking a bridge manager.
 func TestForeignAddressesWakeOnlyTheNetworkThatTheyAreIn(t *testing.T) {
 	onRig(t, func(r *rig) {
 		r.apply(doc(20, 0))

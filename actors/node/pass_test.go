@@ -14,7 +14,7 @@ import (
 	"edgespan/config/stateloop/peer"
 )
 
-// spent is the processor time of this process.
+// spent returns the processor time of this process.
 func spent(t *testing.T) time.Duration {
 	var u syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
@@ -23,8 +23,8 @@ func spent(t *testing.T) time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// The bar is 50 ms for 1,000 parameters (docs/benchmarks.md); what is asserted leaves room for a
-// busy machine and for the race detector.
+// The bar is 50 ms for 1,000 parameters (docs/benchmarks.md). The assertion leaves room for a busy machine and for the
+// race detector.
 func TestASecondPassOverAThousandParametersChangesNothingAndCostsLittle(t *testing.T) {
 	onRig(t, func(r *rig) {
 		s := &steward{r: r}

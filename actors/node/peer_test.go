@@ -20,7 +20,7 @@ import (
 	"edgespan/platform/fake"
 )
 
-// clusterOf are the parameters of a cluster's network on the node: one interface, one tunnel.
+// clusterOf returns the parameters of a cluster's network on the node: one interface, one tunnel.
 func clusterOf(network uuid.UUID, ifName string) []peer.Parameter {
 	far := uuid.MustParse("7f000000-0000-4000-8000-000000000002")
 	own := peer.InterfaceID(ifName)
@@ -73,7 +73,7 @@ func (r *rig) networks() []string {
 	return slices.Sorted(maps.Keys(r.node.Topics().NetworkConfig.List("")))
 }
 
-// One push publishes, confirms and undoes both, and a restart from disk brings both back.
+// One push publishes, confirms and undoes both, and a restart from disk restores both.
 func TestAPeerConfigurationIsPublishedConfirmedAndUndoneWithItsDocument(t *testing.T) {
 	onRig(t, func(r *rig) {
 		s := &steward{r: r}
@@ -111,7 +111,7 @@ func TestAPeerConfigurationIsPublishedConfirmedAndUndoneWithItsDocument(t *testi
 	})
 }
 
-// runs is an executor with a command.
+// runs returns an executor with a command.
 func runs(name string, command ...string) peer.Parameter {
 	return peer.Parameter{
 		ID: peer.ExecutorID(name), Kind: peer.KindExecutor, Target: stateloop.ToBePresent,
@@ -123,7 +123,7 @@ func absentOf(p peer.Parameter) peer.Parameter {
 	return peer.Parameter{ID: p.ID, Kind: p.Kind, Target: stateloop.ToBeAbsent}
 }
 
-// reported is one parameter of the last report, as "g2 Present: why x1".
+// reported returns one parameter of the last report, as "g2 Present: why x1".
 func reported(r nodeproto.Report, id string) string {
 	for _, p := range r.Parameters {
 		if p.ID != id {
@@ -295,8 +295,8 @@ func TestAConnectionIsCheckedAndHoldsUpNothing(t *testing.T) {
 	})
 }
 
-// Each part of a cluster's network is a parameter of its own, from what its bridge manager says;
-// what is to be absent is Absent once it is, and not while its removal fails.
+// Each part of a cluster's network is a separate parameter, derived from the bridge manager's status. A part that is
+// to be absent becomes Absent once it is removed, and not while its removal fails.
 func TestThePartsOfAClustersNetworkAreReported(t *testing.T) {
 	onRig(t, func(r *rig) {
 		s := &steward{r: r}

@@ -16,14 +16,14 @@ import (
 	"edgespan/platform/fake"
 )
 
-// stuck is a host on which a look at all of it hangs while it is armed, whatever its
-// deadline, until one value comes.
+// stuck is a host on which a full observation blocks while it is armed, regardless of its deadline, until it gets a
+// value.
 type stuck struct {
 	*fake.Host
 	armed      atomic.Bool
 	free       chan struct{}
 	mu         sync.Mutex
-	now, limit int // of looks under way
+	now, limit int // concurrent observations
 }
 
 func (s *stuck) Owners(ctx context.Context) ([]netstate.Owner, error) {

@@ -10,7 +10,7 @@ import (
 	"edgespan/netinst/netstate"
 )
 
-// A network follows the ports: it leaves one that is up and leads nowhere, and returns.
+// A network follows its ports: it leaves one that is up and leads nowhere, and returns later.
 func TestANetworkLeavesAPortThatLeadsNowhere(t *testing.T) {
 	onRig(t, func(r *rig) {
 		wan := netstate.Interface{Name: "uplink0", Up: true, MTU: 1500,

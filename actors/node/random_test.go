@@ -17,7 +17,7 @@ import (
 
 var seeds = flag.Int("seeds", 60, "random runs of TestRandomConfigsConverge")
 
-// world is a random config: for each app the network it is on, or none.
+// world is a random config: for each app its network, or none.
 type world struct {
 	nets map[int]bool
 	apps map[int]int // app -> network
@@ -27,20 +27,20 @@ type world struct {
 	link map[int]int // app -> one of attachments
 }
 
-// kinds are what a network may be, by its number; the last is not ready for apps.
+// kinds are the forms of a network, by number; the last is never ready for apps.
 var kinds = []string{
 	"type: local, port: wan, ipv4: {subnet: 10.%[1]d.0.0/24}", "type: local, port: \"\", ipv4: {subnet: 10.%[1]d.0.0/24}",
 	"type: switch, port: \"\"", "type: switch, port: lan%[1]d", "type: switch, port: lan%[1]d, activate: false",
 }
 
-// attachments are how an app is attached, by its number.
+// attachments are the forms of an app's attachment, by number.
 var attachments = []string{"kind: veth, netns: ns%[1]d", "kind: tap", "kind: tap, hostIfName: tap%[1]d",
 	"kind: external, hostIfName: vm%[1]d"}
 
 const randomPorts = "ports:\n  wan: {ifName: uplink0, uplink: true}\n  lan1: {ifName: lan1}\n  lan2: {ifName: " +
 	"lan2}\n  lan3: {ifName: lan3}\n"
 
-// spell fills the number in, where there is a place for it.
+// spell inserts the number if the form has a place for it.
 func spell(form string, n int) string {
 	if strings.Contains(form, "%") {
 		return fmt.Sprintf(form, n)
@@ -95,10 +95,9 @@ func (w *world) change(rng *rand.Rand) {
 	}
 }
 
-// Random configs in a row, with faults, drift, crashes and restarts between them:
-// once all networks are there and the host is healthy, every app gets ready, and
-// an empty config leaves nothing. The host in memory refuses an adapter on two
-// networks and every op out of order.
+// Random configs follow each other, with faults, drift, crashes and restarts in between. Once all networks exist and
+// the host is healthy, every app becomes ready, and an empty config leaves nothing. The fake host refuses an adapter
+// on two networks and every op out of order.
 func TestRandomConfigsConverge(t *testing.T) {
 	for seed := range uint64(*seeds) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {

@@ -24,7 +24,7 @@ import (
 	"edgespan/pubsub"
 )
 
-// managers are the bridge managers there are, by network.
+// managers returns the networks that have a bridge manager.
 func (r *rig) managers() []string {
 	var ids []string
 	for _, a := range r.node.d.census.List() {
@@ -37,7 +37,7 @@ func (r *rig) managers() []string {
 }
 
 func TestSeed_OneBridgeManagerPerNetworkInstance(t *testing.T) {
-	t.Run("EBM-6", func(t *testing.T) { // beside the main loop, which answers while it hangs
+	t.Run("EBM-6", func(t *testing.T) { // concurrently with the main loop, which answers while it hangs
 		onRig(t, func(r *rig) {
 			r.host.SetFault(func(netstate.Owner, netstate.Op) *fake.Fault { return &fake.Fault{Hang: true} })
 			r.apply(doc(1, 0))
@@ -65,7 +65,7 @@ func TestSeed_OneBridgeManagerPerNetworkInstance(t *testing.T) {
 			}
 		})
 	})
-	t.Run("EBM-49", func(t *testing.T) { // each does the chores of its network alone
+	t.Run("EBM-49", func(t *testing.T) { // each performs only its own network's periodic work
 		onRig(t, func(r *rig) {
 			r.apply(doc(2, 0))
 			r.ready(time.Second, "ni/"+niID(1), "ni/"+niID(2))
@@ -90,8 +90,8 @@ func TestSeed_OneBridgeManagerPerNetworkInstance(t *testing.T) {
 	})
 }
 
-// The appliers are apart: a network with a thousand rules on a node that is slow with
-// them stops neither a config that comes later nor another network.
+// Each network has its own applier: a network with a thousand rules on a slow node delays neither a later config nor
+// another network.
 func TestSeed_ManyRulesOnASlowNode(t *testing.T) {
 	onRigSlow := func(t *testing.T, validate func(r *rig)) {
 		onRig(t, func(r *rig) {
@@ -139,7 +139,7 @@ func TestSeed_ManyRulesOnASlowNode(t *testing.T) {
 	})
 }
 
-// Its uuid is all that it is told: the rest it reads by topic, in any order.
+// A bridge manager gets only its UUID. It reads everything else from topics, in any order.
 func TestSeed_BridgeManagerGetsOnlyItsUUIDAndReadsItsConfigByTopic(t *testing.T) {
 	f := reflect.TypeOf((&deps{}).newBridge)
 	if f.NumIn() != 1 || f.In(0) != reflect.TypeOf(uuid.UUID{}) {
@@ -201,7 +201,7 @@ func TestSeed_DeletedNetworkCleansUpAndEnds(t *testing.T) {
 	})
 }
 
-// What a local network with an app is made of, as one look at the host.
+// The objects of a local network with an app, in one observation of the host.
 func TestSeed_ANetworkHasWhatItsTypeNeeds(t *testing.T) {
 	var host string
 	onRig(t, func(r *rig) {
@@ -284,8 +284,8 @@ func TestSeed_BridgeManagerReadsOnlyItsScope(t *testing.T) {
 	})
 }
 
-// The network's own status comes before its first reconcile, so that one that
-// hangs can say so (ADR 0005); an adapter's comes after it.
+// A network has a status before its first reconcile, so that a reconcile that hangs is visible (ADR 0005). An adapter
+// has one afterwards.
 func TestSeed_AdapterStatusComesAfterTheFirstReconcile(t *testing.T) {
 	onRig(t, func(r *rig) {
 		r.netns("ns1")

@@ -12,9 +12,8 @@ import (
 	"edgespan/platform/fake"
 )
 
-// A network whose services do not answer is not Present and none of its apps is ready,
-// though every object is as it is wanted; it says which promise fails, and is Present
-// again as soon as it holds. Nothing is made anew for it.
+// A network whose services do not answer is not Present, and none of its apps is ready, although every object is as
+// desired. Its status names the failure, and it is Present again as soon as the test passes. Nothing is recreated.
 func TestAPromiseThatFailsKeepsANetworkFromBeingPresent(t *testing.T) {
 	onRig(t, func(r *rig) {
 		r.netns("ns1", "ns2")
@@ -48,7 +47,7 @@ func TestAPromiseThatFailsKeepsANetworkFromBeingPresent(t *testing.T) {
 		r.settle(checkPeriod)
 		r.ready(0, "ni/"+niID(1), "app/"+appID(1), "app/"+appID(2))
 
-		// What fails of one adapter is that adapter's.
+		// A failure of one adapter affects only that adapter.
 		key := r.adapterFile(1)
 		r.host.SetBroken(1, netstate.Failure{ID: key, Observe: true, Err: "self-test: DHCP of the gateway: no name"})
 		r.settle(checkPeriod)
@@ -66,8 +65,8 @@ func TestAPromiseThatFailsKeepsANetworkFromBeingPresent(t *testing.T) {
 	})
 }
 
-// A network's chains are asked only where the host's own lead into them: while these are
-// broken and can't be mended, no network is ready, whatever it says of itself.
+// Host's chains lead packets into a network's chains. While host's chains are broken and can't be repaired, no network
+// is ready, whatever its own status.
 func TestNoNetworkIsReadyWhileTheHostsOwnChainsAreBroken(t *testing.T) {
 	onRig(t, func(r *rig) {
 		r.apply(doc(1, 0))
@@ -94,8 +93,8 @@ func TestNoNetworkIsReadyWhileTheHostsOwnChainsAreBroken(t *testing.T) {
 	})
 }
 
-// A network that stands is not ready while the host's own rules and the forwarding of its ports
-// are still under way: what comes back for it would be dropped.
+// A complete network is not ready while host's rules and the forwarding of its ports are still being applied: packets
+// that return to it would be dropped.
 func TestNoNetworkIsReadyWhileTheHostIsUnderWay(t *testing.T) {
 	onRig(t, func(r *rig) {
 		r.apply(doc(1, 0))
@@ -121,10 +120,10 @@ func TestNoNetworkIsReadyWhileTheHostIsUnderWay(t *testing.T) {
 	})
 }
 
-// checkPeriod is after when the next full look at the host has ended.
+// checkPeriod is the time after which the next full observation of the host has ended.
 const checkPeriod = time.Minute + time.Second
 
-// adapterFile is the DHCP reservation of app a's first adapter.
+// adapterFile returns the ID of the DHCP reservation of app a's first adapter.
 func (r *rig) adapterFile(a int) netstate.ID {
 	r.Helper()
 	for id := range r.host.State(1) {

@@ -12,7 +12,7 @@ import (
 func TestTheGateIsNotHeldByWhatHangs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := newSemaphore()
-		for range semaphoreSlots[helperOps] { // nobody of these leaves
+		for range semaphoreSlots[helperOps] { // none of these leaves
 			g.enter(t.Context(), helperOps)
 		}
 		start := time.Now()
@@ -31,13 +31,13 @@ func TestTheGateIsNotHeldByWhatHangs(t *testing.T) {
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
 		defer cancel()
-		g.enter(ctx, helperOps)() // the node stops: nobody is kept
+		g.enter(ctx, helperOps)() // the node stops: nothing waits
 		time.Sleep(time.Second)
 	})
 }
 
-// A helper starts once no link of another network waits to be made: each address wakes every
-// helper that runs. It waits for what waits, not for what hangs, and not for ever.
+// A helper starts once no link of another network waits to be created, because each new address wakes every running
+// helper. It does not wait for a link that hangs, and not forever.
 func TestHelpersComeAfterTheLinksOfAll(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := newSemaphore()
@@ -96,7 +96,7 @@ func TestAHelperGivesWayForSoLong(t *testing.T) {
 	})
 }
 
-// Nor does it start while many networks are on their way that have not asked for anything yet.
+// A helper also waits for networks that have started but not asked for a slot yet.
 func TestHelpersComeAfterNetworksOnTheirWay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		wait := func(g *semaphore) time.Duration {

@@ -15,7 +15,7 @@ import (
 	"edgespan/netinst/netstate"
 )
 
-// memStorage is a state folder whose health a test sets.
+// memStorage is a state folder whose health the test sets.
 type memStorage struct {
 	health     api.StorageHealth
 	watch      []func(api.StorageHealth)
@@ -46,7 +46,7 @@ func (s *memStorage) set(h api.StorageHealth) {
 	}
 }
 
-// What becomes of the state folder is told by the config's status, the events and the doctor.
+// The config's status, the events and the doctor report the health of the state folder.
 func TestTheStateFolderIsTold(t *testing.T) {
 	s := &memStorage{}
 	onHost(t, func(r *rig) {
@@ -94,14 +94,14 @@ func TestTheStateFolderIsTold(t *testing.T) {
 	})
 }
 
-// A journal of which values can't be decoded keeps no node from starting: they stay aside, no
-// version of theirs is given out again, and what stands on the host is not made anew.
+// Values in the journal that can't be decoded don't stop a node from starting. They are set aside, their versions are
+// not reused, and no object on the host is recreated.
 func TestAJournalThatCanNotBeDecodedIsLostAndNoMore(t *testing.T) {
 	onRig(t, func(r *rig) {
 		r.host.SetNetns("ns2", true)
 		r.apply(doc(1, 2))
 		r.ready(time.Second, "ni/"+niID(1))
-		without := strings.Split(doc(1, 2), "\n") // the first: the other keeps what nobody would give it anew
+		without := strings.Split(doc(1, 2), "\n") // without app 1: app 2 keeps its number
 		r.apply(strings.Join(slices.DeleteFunc(without, func(line string) bool { return strings.Contains(line, appID(1)) }),
 			"\n"))
 		r.settle(time.Second)
@@ -120,7 +120,7 @@ func TestAJournalThatCanNotBeDecodedIsLostAndNoMore(t *testing.T) {
 		}
 		s := &memStorage{}
 		r.change = func(o *Options) { o.Storage = s }
-		r.host.Done() // what is told once
+		r.host.Done() // what was done once
 		r.start()
 		r.settle(2 * time.Second)
 		r.ready(time.Second, "ni/"+niID(1))
@@ -145,7 +145,7 @@ func TestAJournalThatCanNotBeDecodedIsLostAndNoMore(t *testing.T) {
 	})
 }
 
-// What stands in a slot of the config that can't be read is kept before anything takes its place.
+// An unreadable slot of the config is copied before it is overwritten.
 func TestAConfigThatCanNotBeReadIsSetAside(t *testing.T) {
 	onRig(t, func(r *rig) {
 		r.apply(doc(1, 0))
@@ -161,8 +161,8 @@ func TestAConfigThatCanNotBeReadIsSetAside(t *testing.T) {
 	})
 }
 
-// A disk that takes nothing keeps no node from what an earlier version kept as last good config;
-// that stays until it is written as the confirmed one.
+// On a disk that refuses writes, the node runs the last good config of an earlier version. The file is kept until the
+// config is stored as the confirmed one.
 func TestTheLastGoodConfigOfAnEarlierVersionRunsOnADiskThatTakesNothing(t *testing.T) {
 	onRig(t, func(r *rig) {
 		r.stop()
@@ -184,10 +184,10 @@ func TestTheLastGoodConfigOfAnEarlierVersionRunsOnADiskThatTakesNothing(t *testi
 	})
 }
 
-// blindHost is a host that can't be looked at for some time.
+// blindHost is a host whose observation fails for some time.
 type blindHost struct {
 	Host
-	left atomic.Int32 // looks at networks that fail
+	left atomic.Int32 // observations that fail
 }
 
 func (u *blindHost) Observe(ctx context.Context, o netstate.Owner, full bool) (netstate.State, error) {
@@ -197,8 +197,7 @@ func (u *blindHost) Observe(ctx context.Context, o netstate.Owner, full bool) (n
 	return u.Host.Observe(ctx, o, full)
 }
 
-// What the host knows of a network whose journal is lost is asked for until it is told, and
-// before anything is applied.
+// The node retries the observation of a network whose journal is lost until it succeeds, before it applies anything.
 func TestASurveyThatFailsIsTriedAgain(t *testing.T) {
 	onRig(t, func(r *rig) {
 		r.netns("ns1")

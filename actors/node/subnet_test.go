@@ -12,8 +12,8 @@ import (
 	"edgespan/platform/fake"
 )
 
-// A network whose subnet another one has not left yet waits for that one, and says so;
-// nothing of it is on the subnet before.
+// A network waits for another one that still has its subnet, and says so. Until then, none of its objects uses the
+// subnet.
 func TestANetworkWaitsForTheOneThatHasItsSubnet(t *testing.T) {
 	onRig(t, func(r *rig) {
 		r.apply(doc(1, 0))
@@ -52,7 +52,7 @@ func TestANetworkWaitsForTheOneThatHasItsSubnet(t *testing.T) {
 	})
 }
 
-// Neither waits for ever for what the other has.
+// Two networks that swap their subnets don't wait for each other forever.
 func TestTwoNetworksSwapTheirSubnets(t *testing.T) {
 	onRig(t, func(r *rig) {
 		r.netns("ns1", "ns2")

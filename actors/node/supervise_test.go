@@ -15,7 +15,7 @@ import (
 	"edgespan/config/httpapi/nodeapi"
 )
 
-// crasher panics on "crash", and in Stopping when asked.
+// crasher panics on "crash", and in Stopping when told to.
 type crasher struct {
 	mu       *sync.Mutex
 	started  *[]time.Time
@@ -37,7 +37,7 @@ func (k *crasher) Receive(c actor.Context) {
 	}
 }
 
-// parent is a bare supervisor with our strategy.
+// parent is a plain supervisor with the node's strategy.
 type parent struct {
 	d     *deps
 	child func() actor.Actor
@@ -53,7 +53,7 @@ func (p *parent) Receive(c actor.Context) {
 	}
 }
 
-// supervising is what actors are given that are only supervised.
+// supervising returns deps for actors that are only supervised.
 func supervising() *deps {
 	d := &deps{log: zap.NewNop(), census: &census{actors: map[string]*api.ActorState{}}, tell: func(nodeapi.Event) {}}
 	d.strategy = &supervise.Backoff{Log: d.log, Crashed: d.crashed}
@@ -87,7 +87,7 @@ func supervised(t *testing.T, stopping bool,
 
 func TestACrashedActorComesBackForEverWithAGrowingDelay(t *testing.T) {
 	supervised(t, false, func(sys *actor.ActorSystem, top *actor.PID, started func() []time.Time) {
-		for i := range 25 { // the stock strategy gives up at the 11th
+		for i := range 25 { // protoactor's own strategy gives up at the 11th
 			before := time.Now()
 			sys.Root.Send(top, "crash")
 			time.Sleep(2 * time.Minute)
@@ -102,7 +102,7 @@ func TestACrashedActorComesBackForEverWithAGrowingDelay(t *testing.T) {
 				t.Errorf("after crash %d it waited %v, want %v and a fifth of jitter at most", i+1, wait, least)
 			}
 		}
-		time.Sleep(10 * time.Minute) // quiet: the count starts anew
+		time.Sleep(10 * time.Minute) // quiet: the count starts again
 		before := time.Now()
 		sys.Root.Send(top, "crash")
 		time.Sleep(time.Second)

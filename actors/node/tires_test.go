@@ -14,8 +14,8 @@ import (
 	"edgespan/platform/fake"
 )
 
-// What an op does is told by the kernel as what others do is: one that fails again and again
-// waits for its retry all the same, and one that succeeds is no reason to look for long.
+// The kernel reports the effects of the node's own ops like those of other programs. A network whose op fails
+// repeatedly still waits for its retry, and one whose op succeeds is not observed in a loop.
 func TestAFailingOpBacksOffWhateverTheKernelTellsOfIt(t *testing.T) {
 	onRig(t, func(r *rig) {
 		r.netns("ns1", "ns2")

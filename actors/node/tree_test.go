@@ -10,10 +10,10 @@ import (
 	"time"
 )
 
-// branch is an actor of the tree that doc.go draws.
+// branch matches an actor of the tree in doc.go.
 var branch = regexp.MustCompile(`(?m)^//\t( *)/(\S+)`)
 
-// drawn are the paths of the tree in doc.go; <uuid> and <id> stand for any name.
+// drawn returns the paths of the tree in doc.go; <uuid> and <id> stand for any name.
 func drawn(t *testing.T) []string {
 	text, err := os.ReadFile("doc.go")
 	if err != nil {
@@ -27,7 +27,7 @@ func drawn(t *testing.T) []string {
 	return out
 }
 
-// shape is a path without the names of networks, apps and parameters.
+// shape returns a path without the names of networks, apps and parameters.
 func shape(id string) string {
 	parts := strings.Split(id, "/")
 	for i := 1; i < len(parts); i++ {
@@ -41,7 +41,7 @@ func shape(id string) string {
 	return strings.Join(parts, "/")
 }
 
-// The tree that doc.go draws is the one that runs.
+// The tree in doc.go is the tree that runs.
 func TestTheTreeIsAsItIsDrawn(t *testing.T) {
 	onRig(t, func(r *rig) {
 		r.netns("ns1")

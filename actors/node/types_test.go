@@ -11,7 +11,7 @@ import (
 	"edgespan/netinst/netstate"
 )
 
-// portsOf lists the links of a network that run, by name.
+// portsOf lists the running links of a network, by name.
 func (r *rig) portsOf(n int) string {
 	var names []string
 	for _, id := range r.host.State(n).IDs() {
@@ -66,7 +66,7 @@ func TestASwitchNetworkIsABridgeWithoutServices(t *testing.T) {
 			`type: switch, port: ""`, 1)
 		r.apply(local)
 		r.ready(time.Second, "app/"+appID(1), "app/"+appID(2))
-		// A network may become one under its apps, and a local one again.
+		// A network changes its type while it has apps, and becomes a local one again.
 		for _, d := range []string{sw, local, sw} {
 			r.apply(d)
 			r.settle(time.Second)
@@ -163,7 +163,7 @@ func TestASwitchTakesAPortOnlyWhileTheHostDoesNotUseIt(t *testing.T) {
 		if err != nil || got.Ready || !strings.Contains(got.Why, "lan0 holds the host's address 198.51.100.7/24,") {
 			t.Errorf("ready %v, %q, %v", got.Ready, got.Why, err)
 		}
-		lan.Up = false // without carrier it stays in: nobody else could use it
+		lan.Up = false // without carrier the host can't use its address: the port remains enslaved
 		r.host.SetInterfaces(up, lan)
 		r.settle(time.Second)
 		if got := r.portsOf(1); got != "es1 lan0" {
@@ -207,7 +207,7 @@ func TestTheAddressesOfASwitchAreReportedWhileTheyAreHeard(t *testing.T) {
 		r.settle(3 * time.Minute)
 		want("10.9.0.2", "10.9.0.2")
 		r.ready(time.Second, "app/"+appID(1))
-		// After a restart nothing is known and everything is heard anew.
+		// After a restart nothing is known, and all messages arrive again.
 		r.stop()
 		r.start()
 		r.settle(time.Second)

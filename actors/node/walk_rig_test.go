@@ -13,51 +13,50 @@ import (
 	"edgespan/pubsub"
 )
 
-// mains is the power supply of a node: everything that a life of the node does to the world
-// outside its memory, the host, its disk and its processes, is a step, and at one of them the
-// power may go. The world stays as that step found or left it.
+// mains is the power supply of a node. Everything that a life of the node does outside its memory, to the host, its
+// disk and its processes, is a step. The power may fail at a step; the world then remains as that step found or left
+// it.
 type mains struct {
 	mu    sync.Mutex
-	steps []string // of all lives, since it was armed
-	at    int      // of steps, from 1: where the power goes; 0: nowhere
-	after bool     // the step is done, and nobody hears of it
-	more  int      // steps until it goes again; 0: never
-	done  []string // what was done to the host and its processes, since it was armed
-	cuts  int      // how often it went
+	steps []string // of all lives, since arm
+	at    int      // step at which the power fails, from 1; 0: none
+	after bool     // the step is done, but its caller gets no answer
+	more  int      // steps until it fails again; 0: never
+	done  []string // changes of the host and its processes since arm
+	cuts  int      // how often the power failed
 	last  *life
 }
 
 var errNoPower = errors.New("the power is gone")
 
-// life is one run of the daemon. What it does once the power has gone does not happen.
+// life is one run of the daemon. After a power failure, its steps have no effect.
 type life struct {
 	*mains
 	off bool
 }
 
-// alive says whether this life has power.
+// alive reports whether this life has power.
 func (l *life) alive() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return !l.off
 }
 
-// arm has the power go at a step from now on, counted from 1, and again some steps later.
+// arm makes the power fail at a step, counted from 1 from now on, and again some steps later.
 func (m *mains) arm(at int, after bool, more int) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.at, m.after, m.more, m.steps, m.done = at, after, more, nil, nil
 }
 
-// did is what was done since it was armed, in no order: what is done beside something else may
-// come before or after it.
+// did returns what was done since arm, sorted, because concurrent steps have no order.
 func (m *mains) did() []string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return slices.Sorted(slices.Values(m.done))
 }
 
-// step does one step; of what it does to the host it leaves a note for each object.
+// step performs one step and adds a note for each object of the host that it changes.
 func (l *life) step(what string, notes []string, do func() error) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -86,8 +85,7 @@ func (l *life) step(what string, notes []string, do func() error) error {
 	return err
 }
 
-// poweredHost, poweredDisk, poweredJournal and poweredExecutors are the ways of a life to the
-// world.
+// poweredHost, poweredDisk, poweredJournal and poweredExecutors pass a life's steps to the world.
 type (
 	poweredHost struct {
 		Host
@@ -163,7 +161,7 @@ func (x poweredExecutors) Remove(ctx context.Context, id string) error {
 	return x.step("stop "+id, []string{"stop " + id}, func() error { return x.Executors.Remove(ctx, id) })
 }
 
-// plug has each further life of a rig's node live on these mains.
+// plug connects all further lives of a rig's node to these mains.
 func (m *mains) plug(r *rig) {
 	r.change = func(o *Options) {
 		l := &life{mains: m}
@@ -173,7 +171,7 @@ func (m *mains) plug(r *rig) {
 	}
 }
 
-// snapshot is all that is on the host, as text.
+// snapshot returns everything on the host, as text.
 func (r *rig) snapshot() string {
 	r.Helper()
 	var b strings.Builder
@@ -190,7 +188,7 @@ func (r *rig) snapshot() string {
 	return b.String()
 }
 
-// again is what was done though it was so already.
+// again returns what was done although it was done already.
 func again(did []string) (out []string) {
 	for _, d := range did {
 		if strings.Contains(d, "AGAIN") || strings.Contains(d, "ALIVE") {
@@ -200,7 +198,7 @@ func again(did []string) (out []string) {
 	return out
 }
 
-// added is what a has more often than b.
+// added returns what a has more often than b.
 func added(a, b []string) (more []string) {
 	left := map[string]int{}
 	for _, x := range b {

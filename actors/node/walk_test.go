@@ -17,7 +17,7 @@ import (
 	"edgespan/config/stateloop/peer"
 )
 
-// linked is a steward that hears nothing of a life without power.
+// linked is a steward that receives nothing from a life without power.
 type linked struct {
 	*steward
 	*life
@@ -30,14 +30,13 @@ func (l linked) Send(m nodeproto.FromNode) error {
 	return l.steward.Send(m)
 }
 
-// tour is a node that is brought through phases: a cluster is deployed on it, edited and taken
-// away again.
+// tour is a node that goes through phases: a cluster is deployed on it, edited and removed.
 type tour struct {
 	*rig
 	mains   *mains
 	steward *steward
 	attempt uint64
-	has     []peer.Gone // by what was pushed until now
+	has     []peer.Gone // from the pushes so far
 	desired struct {
 		generation core.Generation
 		document   core.Object
@@ -69,7 +68,7 @@ var guest = fmt.Sprintf("  %s: {displayName: app2, activate: true, adapters: {0:
 
 var labID = uuid.MustParse("7f000000-0000-4000-8000-000000000900")
 
-// tourNodes are the members of a tour's cluster; the node under test is a.
+// tourNodes returns the members of a tour's cluster; the node under test is a.
 func tourNodes() map[string]peer.Node {
 	nodes := map[string]peer.Node{}
 	for i, name := range []string{"a", "b", "c"} {
@@ -82,7 +81,7 @@ func tourNodes() map[string]peer.Node {
 	return nodes
 }
 
-// configuration is the PeerConfiguration of a phase, derived as a controller does.
+// configuration returns the PeerConfiguration of a phase, derived as a controller does.
 func (w *tour) configuration(p phase, document core.Object) peer.Configuration {
 	w.Helper()
 	peers, clusters := map[string]peer.Peer{}, map[string]peer.Cluster{}
@@ -122,7 +121,7 @@ func (w *tour) configuration(p phase, document core.Object) peer.Configuration {
 	return peer.Derive(peer.Input{Name: "a", Nodes: tourNodes(), Fleet: f, Declared: declared, Gone: w.has})
 }
 
-// want makes a phase what is wanted of the node.
+// want makes a phase the desired config of the node.
 func (w *tour) want(p phase) {
 	w.Helper()
 	o, faults := core.ReadObject([]byte(p.document))
@@ -158,8 +157,8 @@ func (w *tour) push() {
 	})
 }
 
-// converge has the node get what is wanted, as a controller does: what it does not run a while
-// after it came, or after it was pushed, is pushed. It begins a new life where the power goes.
+// converge pushes the desired config until the node runs it, as a controller does, and begins a new life after each
+// power failure.
 func (w *tour) converge() {
 	w.Helper()
 	w.push()
@@ -181,7 +180,7 @@ func (w *tour) converge() {
 	w.Errorf("it does not converge: %s, wanted generation %v: %+v", w.final(), w.desired.generation, w.steward.report())
 }
 
-// final says what is not as it is wanted, "" for nothing.
+// final describes the parameters that are not in their final state, or returns "".
 func (w *tour) final() string {
 	r := w.steward.report()
 	var wrong []string
@@ -197,14 +196,14 @@ func (w *tour) final() string {
 	return strings.Join(wrong, "; ")
 }
 
-// leg is what a phase of a tour came to.
+// leg is the result of a phase of a tour.
 type leg struct {
 	steps, did []string
 	host       string
 	cuts       int
 }
 
-// cut is a power cut of a tour: the one at a step of a phase, or right after it.
+// cut is a power failure of a tour: at a step of a phase, or right after it.
 type cut struct {
 	phase string
 	at    int
@@ -212,7 +211,7 @@ type cut struct {
 	more  int // steps to a second one, 0 for none
 }
 
-// until are the phases of a tour that is about one of them: what comes before it, and the end.
+// until returns the phases of a tour about one phase: those before it, and the end.
 func until(name string) (out []phase) {
 	for _, p := range phases {
 		if out = append(out, p); p.name == name {
@@ -225,7 +224,7 @@ func until(name string) (out []phase) {
 	return out
 }
 
-// run brings a node through the phases of a tour, with its power cut if it has one.
+// run takes a node through the phases of a tour, with its power failure if it has one.
 func run(t *testing.T, c cut) (legs map[string]leg) {
 	legs = map[string]leg{}
 	onHost(t, func(r *rig) {
@@ -242,7 +241,7 @@ func run(t *testing.T, c cut) (legs map[string]leg) {
 			}
 			w.converge()
 			if p.name == c.phase {
-				w.settle(65 * time.Second) // all is looked at once more
+				w.settle(65 * time.Second) // everything is observed once more
 			}
 			legs[p.name] = leg{w.mains.steps, w.mains.did(), r.snapshot(), w.mains.cuts}
 			if t.Failed() {
@@ -253,9 +252,8 @@ func run(t *testing.T, c cut) (legs map[string]leg) {
 	return legs
 }
 
-// The power goes before each step of a rollout and right after it, while a cluster is deployed,
-// edited and taken away: the node comes to what it would have come to, each parameter says so,
-// and nothing that was done to the host is done again.
+// The power fails before and after each step of a rollout, while a cluster is deployed, edited and removed. The node
+// reaches the same state as without a failure, reports each parameter, and repeats no change of the host.
 func TestAPowerCutAtEveryStepOfARolloutRepeatsNothing(t *testing.T) {
 	every := 1
 	if testing.Short() {
@@ -281,13 +279,13 @@ func TestAPowerCutAtEveryStepOfARolloutRepeatsNothing(t *testing.T) {
 				})
 		}
 	}
-	// a tour may have a step less than the clean one: changes of one chain that come together are one
+	// A tour may have one step less than the clean one: concurrent changes of one chain are merged.
 	if t.Logf("%d power cuts", cuts); cuts < tours*9/10 {
 		t.Errorf("in %d tours the power went %d times", tours, cuts)
 	}
 }
 
-// compare holds a tour with a power cut against the one without.
+// compare compares a tour with a power failure with the one without.
 func (c cut) compare(t *testing.T, clean, got map[string]leg) {
 	for _, p := range phases {
 		g, went := got[p.name]
@@ -310,9 +308,8 @@ func (c cut) compare(t *testing.T, clean, got map[string]leg) {
 	}
 }
 
-// A second cut in one rollout may have the node undo what it has not confirmed (config/nodeconf/commitconfirm):
-// then it is made again, once somebody has the controller push it again. The end is the same, and
-// nothing is done that is so already.
+// A second power failure in one rollout may make the node undo an unconfirmed config (config/nodeconf/commitconfirm).
+// The steward then pushes the config again. The final state is the same, and no change is repeated.
 func TestASecondPowerCutInARolloutConvergesToo(t *testing.T) {
 	tours := 10 // of each phase
 	if testing.Short() {

@@ -32,7 +32,7 @@ func TestAnAppOnANetworkThatWasRemovedSaysSo(t *testing.T) {
 		r.netns("ns1")
 		r.apply(doc(1, 1))
 		r.ready(time.Second, "app/"+appID(1))
-		r.apply(doc(1, 1)[:len(doc(0, 0))] + doc(1, 1)[len(doc(1, 0)):]) // the app stays, its network goes
+		r.apply(doc(1, 1)[:len(doc(0, 0))] + doc(1, 1)[len(doc(1, 0)):]) // the app remains, its network is removed
 		r.settle(time.Second)
 		a := r.adapter(appID(1) + "/0")
 		if a.Error != `network instance net1 is not in the config` || a.State != "WaitingForDependencies" {
@@ -67,11 +67,11 @@ func TestAMissingNamespaceIsWaitedFor(t *testing.T) {
 	})
 }
 
-// Nothing tells of the going of a network that never had a status.
+// No event reports the removal of a network that never had a status.
 func TestAnAppOnANetworkThatWasNeverOnlineSaysSo(t *testing.T) {
 	onRig(t, func(r *rig) {
 		r.host.SetFault(func(o netstate.Owner, _ netstate.Op) *fake.Fault {
-			if o.Name == netstate.HostOwner { // the ground of every network
+			if o.Name == netstate.HostOwner { // host's objects
 				return &fake.Fault{Err: errors.New("injected")}
 			}
 			return nil
