@@ -11,8 +11,8 @@ import (
 	"edgespan/platform/fake"
 )
 
-// An apply that changes only a port leaves the network's own generation alone: until
-// the network has taken the port's new config up, neither it nor its app is ready.
+// An apply that changes only a port does not change the network's generation. Until the network has applied the port's
+// new config, neither the network nor its app is ready.
 func TestReadyAnswersTheNewestConfigOfThePortsToo(t *testing.T) {
 	onRig(t, func(r *rig) {
 		r.netns("ns1")

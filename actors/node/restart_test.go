@@ -12,8 +12,8 @@ import (
 	"edgespan/platform/fake"
 )
 
-// After a restart nothing was said of an adapter yet: what is observed counts, also
-// when the first apply of its network fails at something else.
+// After a restart there is no status of an adapter. Its observed state counts, even if the first apply of its network
+// fails elsewhere.
 func TestAStandingAdapterIsActivatedThoughItsNetworkFailsAfterARestart(t *testing.T) {
 	onRig(t, func(r *rig) {
 		r.netns("ns1")
@@ -44,14 +44,14 @@ func TestAStandingAdapterIsActivatedThoughItsNetworkFailsAfterARestart(t *testin
 			t.Error("an app is ready on a network that is not")
 		}
 
-		// One that does not stand is not, beside it.
+		// Another adapter, which is incomplete, is not activated.
 		r.netns("ns2")
 		r.apply(doc(1, 2))
 		r.settle(time.Second)
 		if st := app(1); !st.Pending || st.Adapters[0].Activated || !strings.Contains(st.Adapters[0].Error, "injected") {
 			t.Errorf("the adapter whose link can't be made is %+v", st)
 		}
-		// Nor is one whose link went.
+		// Nor is one whose link is missing.
 		r.host.Lose(1, netstate.ID{Kind: netstate.KindLink, Name: "es1a1"})
 		r.stop()
 		r.start()

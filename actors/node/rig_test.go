@@ -58,7 +58,7 @@ func (j *memJournal) Delete(topic, key string) error {
 // memFiles are a config file and a state folder in memory.
 type memFiles struct {
 	mu         sync.Mutex
-	file, good []byte // good is of an earlier version
+	file, good []byte // good is an earlier version's last good config
 	slots      map[string][]byte
 	hasFile    bool
 	hang       <-chan struct{}
@@ -66,21 +66,21 @@ type memFiles struct {
 	aside      []string
 }
 
-// block makes the disk hang until free is closed.
+// block makes the disk block until free is closed.
 func (f *memFiles) block(free <-chan struct{}) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.hang = free
 }
 
-// fail makes every write fail, nil none.
+// fail makes every write fail with err; nil for none.
 func (f *memFiles) fail(err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.failing = err
 }
 
-// write makes the config file one with this text.
+// write replaces the text of the config file.
 func (f *memFiles) write(text string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -156,14 +156,14 @@ func (f *memFiles) change(by func()) error {
 	return f.failing
 }
 
-// lose takes away all that the node keeps of its configs.
+// lose removes everything that the node has stored about its configs.
 func (f *memFiles) lose() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	clear(f.slots)
 }
 
-// stored is the confirmed config, in its canonical form.
+// stored returns the confirmed config in its canonical form.
 func (f *memFiles) stored(t testing.TB) string {
 	t.Helper()
 	text, err := f.Read("confirmed")
@@ -177,7 +177,7 @@ func (f *memFiles) stored(t testing.TB) string {
 	return string(core.AppendCanonical(nil, r.Document))
 }
 
-// canonical is a document in its canonical form.
+// canonical returns a document in its canonical form.
 func canonical(t testing.TB, text string) string {
 	t.Helper()
 	o, faults := core.ReadObject([]byte(text))
@@ -187,7 +187,7 @@ func canonical(t testing.TB, text string) string {
 	return string(core.AppendCanonical(nil, o))
 }
 
-// commands are those that a node ran.
+// commands records the commands that a node ran.
 type commands struct {
 	mu     sync.Mutex
 	ran    []string
@@ -221,7 +221,7 @@ type rig struct {
 	ran     commands
 	node    *Node
 	boot    uint64
-	machine string                 // its boot id; "" for another one at each start
+	machine string                 // its boot ID; "" for another one at each start
 	level   atomic.Pointer[string] // of the log, as the config sets it
 	stick   atomic.Pointer[func()] // runs in the config actor, when it sets the level
 	mu      sync.Mutex
@@ -229,7 +229,7 @@ type rig struct {
 	change  func(*Options) // of each start; nil for none
 }
 
-// fed is how often the watchdog was.
+// fed returns how often the watchdog was notified.
 func (r *rig) fed() int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -261,7 +261,7 @@ func onHost(t *testing.T, f func(r *rig)) {
 			t.Fatal(faults)
 		}
 		r.about = agent.Facts{Name: "n", Software: "EDGESPAN-0-1-0", Metadata: m, Bases: schema.NodeBases()}
-		defer func() { r.stop() }() // also after a Fatal: the bubble ends only then
+		defer func() { r.stop() }() // after a Fatal too: the bubble ends only then
 		f(r)
 		if v := r.host.Violations(); len(v) > 0 {
 			t.Errorf("ops out of order:\n%s", strings.Join(v, "\n"))
@@ -310,19 +310,18 @@ func (r *rig) start() {
 
 func (r *rig) stop() {
 	r.Helper()
-	if r.node == nil { // it could not be started
+	if r.node == nil { // its start failed
 		return
 	}
 	if err := r.node.Stop(context.Background()); err != nil {
 		r.Errorf("stop the node: %v", err)
 	}
-	// The library counts dead letters for a second after the first, as when an op that
-	// hung until its deadline is told to an actor that is gone: the bubble must not end
-	// before that.
+	// The library counts dead letters for a second after the first one, such as the result of an op that hung until its
+	// deadline and whose actor has stopped. The bubble must not end before that.
 	r.settle(40 * time.Second)
 }
 
-// settle lets d pass on the fake clock and everything that it causes happen.
+// settle lets d pass on the fake clock and waits for everything that follows.
 func (r *rig) settle(d time.Duration) {
 	time.Sleep(d)
 	synctest.Wait()
@@ -336,7 +335,7 @@ func (r *rig) apply(doc string) {
 	r.settle(0)
 }
 
-// ready fails the test unless every id, as "ni/…" or "app/…", is ready within d.
+// ready fails the test unless every ID, as "ni/…" or "app/…", is ready within d.
 func (r *rig) ready(d time.Duration, ids ...string) {
 	r.Helper()
 	end := time.Now().Add(d)
@@ -361,8 +360,7 @@ func (r *rig) ready(d time.Duration, ids ...string) {
 func niID(n int) string  { return fmt.Sprintf("0a000000-0000-4000-8000-%012d", n) }
 func appID(n int) string { return fmt.Sprintf("1b000000-0000-4000-8000-%012d", n) }
 
-// doc is a config of networks 1..nets, and of apps 1..apps each with one adapter
-// on network 1 + (app-1) % nets.
+// doc returns a config of networks 1..nets and apps 1..apps, each with one adapter on network 1 + (app-1) % nets.
 func doc(nets, apps int) string {
 	var b strings.Builder
 	b.WriteString("ports:\n  wan: {ifName: uplink0, uplink: true, dnsServers: 198.51.100.53}\n")

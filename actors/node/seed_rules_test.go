@@ -15,7 +15,7 @@ import (
 	"edgespan/platform/fake"
 )
 
-// faultOf1 is what happens to every op of network 1.
+// faultOf1 injects a fault into every op of network 1.
 func (r *rig) faultOf1(f fake.Fault) {
 	r.host.SetFault(func(o netstate.Owner, _ netstate.Op) *fake.Fault {
 		if o.Name == niID(1) {
@@ -25,7 +25,7 @@ func (r *rig) faultOf1(f fake.Fault) {
 	})
 }
 
-// atOnce fails the test if any of its fake time passes in f.
+// atOnce fails the test if fake time passes during f.
 func (r *rig) atOnce(what string, f func()) {
 	r.Helper()
 	start := time.Now()
@@ -35,14 +35,13 @@ func (r *rig) atOnce(what string, f func()) {
 	}
 }
 
-// While every op of a network and of the app on it hangs, everything else that the node
-// is asked or told is done at once.
+// While every op of a network and its app hangs, the node does everything else at once.
 func TestSeed_MainLoopStaysFree(t *testing.T) {
 	for what, setup := range map[string]string{"network": doc(1, 0), "app": doc(1, 1)} {
 		t.Run(what, func(t *testing.T) {
 			onRig(t, func(r *rig) {
 				r.netns("ns1", "ns2")
-				if what == "app" { // the network stands: what hangs is the app's setup
+				if what == "app" { // the network is complete: the app's setup hangs
 					r.apply(doc(1, 0))
 					r.ready(time.Second, "ni/"+niID(1))
 				}
@@ -70,7 +69,7 @@ func TestSeed_AHungCommandStarvesNoWatchdog(t *testing.T) {
 	t.Run("EBM-2", func(t *testing.T) {
 		onRig(t, func(r *rig) {
 			r.netns("ns1")
-			// host's own ground, too
+			// Host's ops hang too.
 			r.host.SetFault(func(netstate.Owner, netstate.Op) *fake.Fault { return &fake.Fault{Hang: true} })
 			r.apply(doc(2, 1))
 			for minute := range 5 {
@@ -84,8 +83,8 @@ func TestSeed_AHungCommandStarvesNoWatchdog(t *testing.T) {
 	})
 }
 
-// Whatever goes wrong with one network, the events of another are acted on at once, and
-// its bridge manager knows nothing of it.
+// Whatever fails in one network, the events of another are processed at once, and its bridge manager gets no message
+// about the failure.
 func TestSeed_TroubleOfOneNetworkDoesNotTouchAnother(t *testing.T) {
 	for what, fault := range map[string]fake.Fault{
 		"hangs": {Hang: true}, "fails": {Err: errors.New("boom")}, "half": {Half: true}, "panics": {Panic: true},
@@ -121,8 +120,8 @@ func TestSeed_TroubleOfOneNetworkDoesNotTouchAnother(t *testing.T) {
 	}
 }
 
-// One bridge manager has its network and all adapters on it in hand: it makes, changes
-// and removes each of them, and nothing of another network.
+// A bridge manager manages its network and all adapters on it: it creates, changes and removes each of them, and
+// nothing of another network.
 func TestSeed_BridgeManagerManagesItsNetworkAndTheAppsOnIt(t *testing.T) {
 	t.Run("EBM-7", func(t *testing.T) {
 		onRig(t, func(r *rig) {
@@ -157,8 +156,8 @@ func TestSeed_BridgeManagerManagesItsNetworkAndTheAppsOnIt(t *testing.T) {
 	})
 }
 
-// The configs of the apps are there before their network: its bridge manager finds them
-// all when it starts, and its first apply makes them, at the version that they had.
+// If the configs of the apps arrive before their network, its bridge manager finds them when it starts, and its first
+// apply creates their adapters, at their versions.
 func TestSeed_LateBridgeManagerReceivesWhatWaitsForIt(t *testing.T) {
 	t.Run("EBM-58", func(t *testing.T) {
 		onRig(t, func(r *rig) {
@@ -184,8 +183,8 @@ func TestSeed_LateBridgeManagerReceivesWhatWaitsForIt(t *testing.T) {
 	})
 }
 
-// Any number of updates, however fast, and however the network answers: in the end the
-// app's status is that of the last config.
+// After any number of updates, however fast, and whatever the network's results, the app's status is that of the last
+// config.
 func TestSeed_StatusEndsConsistentWithTheLatestConfig(t *testing.T) {
 	t.Run("EBM-67", func(t *testing.T) {
 		onRig(t, func(r *rig) {

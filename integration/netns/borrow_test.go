@@ -15,7 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// tapLink is adapter 2 of network 1 as a tap device.
+// tapLink returns adapter 2 of network 1 as a tap device.
 func tapLink(name string) netstate.Link {
 	return netstate.Link{
 		Name: name, Type: netstate.Tap, MAC: "fe:16:3e:00:00:02", MTU: 1400,
@@ -23,14 +23,14 @@ func tapLink(name string) netstate.Link {
 	}
 }
 
-// ownTap is network 1 with one more adapter, whose link has a name.
+// ownTap returns network 1 with one more adapter, whose link has a name.
 func (l *lab) ownTap(name string) netstate.State {
 	s := l.network(1)
 	s.Add(tapLink(name), netstate.Port{Link: name, Master: "es1"})
 	return s
 }
 
-// borrowed is network 1 with a foreign link in its bridge.
+// borrowed returns network 1 with a foreign link in its bridge.
 func (l *lab) borrowed(name string) netstate.State {
 	s := l.network(1)
 	s.Add(netstate.Port{Link: name, Master: "es1", Foreign: true})
@@ -56,13 +56,13 @@ func TestATapDeviceComesBackAsItWasWantedAndGoes(t *testing.T) {
 			t.Errorf("%s is %s", name, d)
 		}
 		index := l.index(name)
-		l.open() // another process knows it by its alias alone, and keeps it
+		l.open() // another process recognizes the link by its alias alone, and keeps it
 		l.must(owner(1), l.ownTap(name))
 		if now := l.index(name); now != index {
 			t.Errorf("%s was made anew: index %s, was %s", name, now, index)
 		}
 	}
-	// What a crash leaves half named is removed by the next plan.
+	// The next plan removes a link that a crash left before its alias was set.
 	l.ns.Exec(t, "ip", "tuntap", "add", "dev", "es1a0", "mode", "tap")
 	l.must(owner(1), l.ownTap("vm1"))
 	l.equal(owner(1), l.ownTap("vm1"))
@@ -110,7 +110,7 @@ func TestALinkOfOthersIsBorrowedAndGivenBackAsItWas(t *testing.T) {
 		return !strings.Contains(l.ns.Exec(t, "ip", "-6", "addr", "show"), "tentative")
 	}
 	until(t, "every address stands", ready)
-	// The kernel gives our own bridge a multicast route with its first running port.
+	// The kernel gives edgespan's bridge a multicast route with its first running port.
 	rest := func() []string {
 		return slices.DeleteFunc(strings.Split(picture(t, l.ns), "\n"), func(line string) bool {
 			return strings.HasPrefix(line, "multicast ff00::/8 dev es1 ")
@@ -124,14 +124,14 @@ func TestALinkOfOthersIsBorrowedAndGivenBackAsItWas(t *testing.T) {
 		t.Errorf("host differs (-before +after):\n%s", d)
 	}
 	l.must(owner(1), l.borrowed("vm0"))
-	l.must(owner(1), netstate.State{}) // the whole network goes: the link stays
+	l.must(owner(1), netstate.State{}) // the network is removed: the foreign link remains
 	if out := l.ns.Exec(t, "ip", "-o", "link", "show", "dev", "vm0"); strings.Contains(out, "master") ||
 		!strings.Contains(out, "alias theirs") {
 		t.Errorf("vm0 is %s", out)
 	}
 }
 
-// One that was down is down again, also after another process gives it back.
+// A link that was down is down again, even if another process releases it.
 func TestALinkThatWasDownIsGivenBackDown(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
@@ -151,7 +151,7 @@ func TestALinkThatWasDownIsGivenBackDown(t *testing.T) {
 			t.Error("it is up, and was down")
 		}
 	}
-	// One that somebody has set up since stays up.
+	// A link that another program has set up meanwhile remains up.
 	l.ns.Exec(t, "ip", "link", "set", "vm0", "up")
 	l.must(owner(1), l.borrowed("vm0"))
 	l.must(owner(1), netstate.State{})
@@ -200,7 +200,7 @@ func TestALinkMadeAnewUnderItsNameIsNoticed(t *testing.T) {
 	done := make(chan error, 1)
 	go func() { done <- l.host.Watch(ctx, func(e netstate.HostEvent) { events <- e }) }()
 	defer func() { cancel(); <-done }()
-	<-events // the first says that everything may have changed
+	<-events // the first event means that anything may have changed
 	reported := func(what string, want func(netstate.HostEvent) bool) {
 		t.Helper()
 		late := time.After(5 * time.Second)
@@ -219,7 +219,7 @@ func TestALinkMadeAnewUnderItsNameIsNoticed(t *testing.T) {
 	}
 	l.ns.Exec(t, "sh", "-c", "ip tuntap del dev vm0 mode tap; ip tuntap add dev vm0 mode tap")
 	reported("a link that went out of our bridge", func(e netstate.HostEvent) bool {
-		// a lent link has no name of its own there
+		// An enslaved link has no name of its own in the event.
 		return slices.Contains(e.Touched, 1) || slices.Contains(e.Links, netstate.LinkTouch{Number: 1})
 	})
 	if _, there := l.observe(owner(1), false)[netstate.ID{Kind: netstate.KindPort, Name: "vm0"}]; there {
@@ -244,7 +244,7 @@ func TestAddressesAreHeardOnALinkAlsoWhenItIsMadeAnew(t *testing.T) {
 		l.app.Exec(t, "ip", "link", "set", "far", "address", "02:00:00:00:00:09", "up")
 		l.app.Exec(t, "ip", "addr", "add", ip+"/24", "dev", "far")
 		until(t, "it is heard", func() bool {
-			l.app.Exec(t, "sh", "-c", "ping -c1 -W1 198.51.100.99 >/dev/null; true") // nobody is there: it asks
+			l.app.Exec(t, "sh", "-c", "ping -c1 -W1 198.51.100.99 >/dev/null; true") // an ARP request
 			select {
 			case s := <-heard:
 				if s.Link != "vm0" || s.MAC != "02:00:00:00:00:09" || s.IP.String() != ip {

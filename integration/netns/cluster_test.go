@@ -14,8 +14,8 @@ import (
 	"github.com/google/uuid"
 )
 
-// clusterApp is an app of a cluster's network in a namespace of its own, with the address
-// 10.99.0.100, that answers the ping of one address alone.
+// clusterApp returns an app of a cluster's network in a namespace, with the address 10.99.0.100, that answers pings of
+// one address only.
 func clusterApp(t *testing.T, from string) (*netns.NS, netinst.Adapter) {
 	t.Helper()
 	ns := netns.New(t)
@@ -69,14 +69,14 @@ func TestAppsOfAClusterKeepTheirRules(t *testing.T) {
 	}
 }
 
-// notMember leaves out the member, which is in the bridge or not: it has to be as it was
-// once the bridge is gone.
+// notMember leaves out the member, whether it is in the bridge or not: once the bridge is removed, it must be as it
+// was.
 func notMember(lines []string) []string {
 	return slices.DeleteFunc(slices.Clone(lines), func(s string) bool { return strings.Contains(s, ": dev0@") })
 }
 
-// For each k: k ops of a change are done, then another process, which has only the run
-// folder and the kernel, does what it finds left.
+// For each k: after k ops of a change, another process, which only has the run folder and the kernel, completes the
+// change.
 func TestAStopAfterAnyOpOfAClusterConverges(t *testing.T) {
 	t.Parallel()
 	w := newTown(t, 3)
@@ -116,15 +116,14 @@ func TestAStopAfterAnyOpOfAClusterConverges(t *testing.T) {
 	}
 }
 
-// A device that has spoken is found by the way that is new, at once: the one that was learnt
-// before leads nowhere since.
+// After a change of topology, a known device is reached by its new path at once: the learned path leads nowhere.
 func TestAnotherTopologyFindsDevicesByTheirNewWay(t *testing.T) {
 	t.Parallel()
 	w := newTown(t, 3)
 	w.deploy(false)
 	until(t, "ping", func() bool { return w.pings(1, 2, 100) })
 	for _, mesh := range []bool{true, false} {
-		for _, i := range []int{2, 0, 1} { // the one that asks is the last
+		for _, i := range []int{2, 0, 1} { // the one that pings is the last
 			w.nodes[i].must(owner(1), w.nodes[i].desired(clusterOf(3, i, mesh)))
 		}
 		if !w.pings(1, 2, 100) {

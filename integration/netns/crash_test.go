@@ -18,7 +18,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// before is a config of three networks and three apps, one of them on two networks.
+// before returns a config of three networks and three apps, one of them on two networks.
 func (l *lab) before() string {
 	return "ports:\n" + wanDoc + "networkInstances:\n" +
 		netDoc(1, 1400, "10.1.0.0/24", "one.edge") + netDoc(2, 1400, "10.2.0.0/24", "two.edge") +
@@ -27,9 +27,9 @@ func (l *lab) before() string {
 		appDoc(2, webACL, l.attach(1, "eth20")) + appDoc(3, webACL, l.attach(2, "eth30"))
 }
 
-// after is the config that follows: other access rules for app 1, another dnsmasq for
-// network 1, app 2 moved from network 1 to 2 under its interface name, app 3 in another
-// network's new subnet, network 3 gone and its subnet given to network 4.
+// after returns the next config: other access rules for app 1, another dnsmasq for network 1, app 2 moved from network
+// 1 to 2 with the same interface name, app 3 in another network's new subnet, network 3 removed and its subnet given
+// to network 4.
 func (l *lab) after() string {
 	return "ports:\n" + wanDoc + "networkInstances:\n" +
 		netDoc(1, 1300, "10.1.0.0/24", "other.edge") + netDoc(2, 1400, "10.12.0.0/24", "two.edge") +
@@ -45,7 +45,7 @@ func (l *lab) attach(n int, ifName string) string {
 		ifName)
 }
 
-// turn changes the host from one config to another, and holds law 11 for each owner.
+// turn changes the host from one config to another, and checks law 11 for each owner.
 func (l *lab) turn(from, to desiredStates) {
 	l.t.Helper()
 	for _, u := range turns(from, to) {
@@ -56,7 +56,7 @@ func (l *lab) turn(from, to desiredStates) {
 	l.holds(from, to)
 }
 
-// holds checks that every owner of both configs has what the second wants.
+// holds checks that every owner of both configs has the state that the second desires.
 func (l *lab) holds(from, to desiredStates) {
 	l.t.Helper()
 	for _, u := range turns(from, to)[1:] {
@@ -66,7 +66,7 @@ func (l *lab) holds(from, to desiredStates) {
 	}
 }
 
-// someOps does the first ops of a change and says whether there were more.
+// someOps performs the first ops of a change and reports whether there were more.
 func (l *lab) someOps(from, to desiredStates, ops int) (did []string, more bool) {
 	l.t.Helper()
 	for _, u := range turns(from, to) {
@@ -83,7 +83,7 @@ func (l *lab) someOps(from, to desiredStates, ops int) (did []string, more bool)
 	return did, false
 }
 
-// crashWays are the changes of config that are broken off after each of their ops.
+// crashWays are the changes of config that are interrupted after each of their ops.
 var crashWays = map[string]func(*lab) (from, to string){
 	"a network comes and goes": func(l *lab) (string, string) { return "{}", l.networkDoc(1) },
 	"access rules change": func(l *lab) (string, string) {
@@ -107,8 +107,8 @@ var crashWays = map[string]func(*lab) (from, to string){
 	},
 }
 
-// For each k: k ops of a change are done, then another process, which has only the run
-// folder and the kernel, does what it finds left. There and back by turns.
+// For each k: after k ops of a change, another process, which only has the run folder and the kernel, completes the
+// change. Changes alternate with their reverse.
 func TestAStopAfterAnyOpConverges(t *testing.T) {
 	t.Parallel()
 	for name, docs := range crashWays {
@@ -145,7 +145,7 @@ func TestAStopAfterAnyOpConverges(t *testing.T) {
 	}
 }
 
-// An op that is told to stop says so in the one type of error.
+// An op that is canceled returns an OpError.
 func TestAnOpThatIsStoppedIsAnOpError(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
@@ -162,15 +162,15 @@ func TestAnOpThatIsStoppedIsAnOpError(t *testing.T) {
 	}
 }
 
-// kills is how many instants of each way a process is killed at.
+// kills is the number of times at which each change is killed.
 const kills = 5
 
-// childEnv tells a copy of this test program that it is the process to be killed: the
-// namespaces, the run folder, and which way to go.
+// childEnv makes a copy of this test program the process to be killed. It contains the namespaces, the run folder, and
+// the number of the change.
 const childEnv = "EDGESPAN_NETNS_CHILD"
 
-// A process that changes the host is killed (SIGKILL) at instants all over the change,
-// also in the middle of an op; the next one does what it finds left.
+// A process that changes the host is killed (SIGKILL) at times spread over the change, even in the middle of an op.
+// The next process completes the change.
 func TestAKillAtAnyInstantConverges(t *testing.T) {
 	if os.Getenv(childEnv) != "" {
 		child(t)
@@ -184,7 +184,7 @@ func TestAKillAtAnyInstantConverges(t *testing.T) {
 	l.turn(desiredStates{}, a)
 	cut := 0
 	for i, w := range [][2]desiredStates{{a, b}, {b, a}, {a, {}}, {{}, a}} {
-		whole := l.killed(i, time.Hour) // to its end: how long it takes
+		whole := l.killed(i, time.Hour) // to its end, to measure its duration
 		l.open()
 		l.holds(w[0], w[1])
 		for k := range kills {
@@ -203,8 +203,8 @@ func TestAKillAtAnyInstantConverges(t *testing.T) {
 	}
 }
 
-// killed runs a child that goes one way and kills it some time after its first op. It
-// returns how long the child took, or -1 if it was killed before its end.
+// killed runs a child that performs one change and kills it some time after its first op. It returns how long the
+// child took, or -1 if it was killed before its end.
 func (l *lab) killed(way int, after time.Duration) time.Duration {
 	l.t.Helper()
 	l.close()
@@ -256,8 +256,7 @@ func child(t *testing.T) {
 	fmt.Println("end")
 }
 
-// A kill between the mark of an owner and what was to follow leaves a folder of which
-// nothing is observed.
+// A kill right after an owner was marked leaves a folder without any object. The next start removes it.
 func TestAMarkWithNothingBehindItGoesAtTheNextStart(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
@@ -293,9 +292,9 @@ func TestAMarkWithNothingBehindItGoesAtTheNextStart(t *testing.T) {
 			t.Errorf("the mark of network %d is left", n)
 		}
 	}
-	mark(1, "owner") // of a network that is about to be made
+	mark(1, "owner") // of a network that is about to be created
 	found(owner(1), owner(3), owner(4))
-	// What a kill left beside a mark does not keep the folder.
+	// Other leftovers of a kill next to a mark do not keep the folder.
 	mark(3, ".new-123")
 	l.must(owner(3), netstate.State{})
 	if _, err := os.Stat(filepath.Join(l.dir, "ni", "3")); err == nil {

@@ -15,8 +15,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// Networks that write their chains at the same time write and read them together: four times
-// as many need hardly more commands.
+// Networks that write their chains at the same time write and read them together: four times as many networks need
+// hardly more commands.
 func TestNetworksThatStartTogetherShareCommands(t *testing.T) {
 	few, many := crowd(t, 8, false), crowd(t, 32, false)
 	t.Logf("%d commands for 8 networks, %d for 32", few, many)
@@ -25,11 +25,11 @@ func TestNetworksThatStartTogetherShareCommands(t *testing.T) {
 	}
 }
 
-// What iptables refuses of one network fails there alone.
+// If iptables refuses a chain of one network, only that network fails.
 func TestOneNetworkOfACrowdDoesNotFailForAnother(t *testing.T) { crowd(t, 12, true) }
 
-// crowd has networks write their chains, and where spoilt is set one more whose chain iptables
-// refuses; it checks that each stands as it was desired, and says how many commands that took.
+// crowd has networks write their chains concurrently, plus, with spoilt, one whose chain iptables refuses. It checks
+// the chains and returns how many commands that took.
 func crowd(t *testing.T, count int, spoilt bool) int {
 	t.Helper()
 	l := newLab(t)
@@ -51,7 +51,7 @@ func crowd(t *testing.T, count int, spoilt bool) int {
 		Rules: []string{"-j NOSUCHTARGET"}}
 	want[count+1].Add(refused)
 	for n := range want[1:] {
-		l.observe(owner(n+1), true) // as an applier does: then the store is sure of what stands
+		l.observe(owner(n+1), true) // like an applier, so that the store knows the state
 	}
 
 	ran := countCommands(t, l)
@@ -91,7 +91,7 @@ func crowd(t *testing.T, count int, spoilt bool) int {
 	return commands
 }
 
-// countCommands counts what runs of iptables from now on.
+// countCommands counts the runs of iptables from now on.
 func countCommands(t *testing.T, l *lab) (count func() int) {
 	t.Helper()
 	dir := t.TempDir()

@@ -13,16 +13,16 @@ import (
 	"edgespan/platform/kernel"
 )
 
-// desiredStates is what one node config wants of the host: the state of each network, computed
-// as the daemon computes it, and the networks that the ground must know.
+// desiredStates are the desired states of one node config, computed as the daemon does: the state of each network, and
+// the networks that host's chains must know.
 type desiredStates struct {
 	nets       map[int]netstate.State
 	foundation map[int]netinst.HostNetwork
 	held       map[int]map[netinst.AdapterKey]netinst.Lease
 }
 
-// desiredStates reads a node config and computes what it wants. The last group of a network's
-// UUID is its number. What the config before it gave to adapters stays with them.
+// desiredStates reads a node config and computes its desired states. The last group of a network's UUID is its number.
+// Adapters keep the leases of the config before.
 func (l *lab) desiredStates(doc string, before desiredStates) desiredStates {
 	l.t.Helper()
 	_, cfg, err := nodeconf.Read([]byte(doc))
@@ -78,10 +78,10 @@ func (l *lab) interfaces() []netstate.Interface {
 	return seen
 }
 
-// eth0 is the port of every network, which the host forwards by no other reason.
+// eth0 returns the port of every network, which the host forwards for edgespan only.
 func eth0() []netinst.HostPort { return []netinst.HostPort{{IfName: "eth0", Opened: true}} }
 
-// root is the ground of networks 1 and 2.
+// root returns host's state for networks 1 and 2.
 func root() netstate.State {
 	w := desiredStates{foundation: map[int]netinst.HostNetwork{}}
 	for n := 1; n <= 2; n++ {
@@ -90,20 +90,20 @@ func root() netstate.State {
 	return w.host()
 }
 
-// host is the state of the ground.
+// host returns the desired state of host.
 func (w desiredStates) host() netstate.State {
 	return netinst.HostState(slices.Collect(maps.Values(w.foundation)))
 }
 
-// turn is one owner's whole wish at its place in a change of config.
+// turn is one owner's desired state at its place in a change of config.
 type turn struct {
 	owner netstate.Owner
 	want  netstate.State
 }
 
-// turns is the order in which the daemon's owners do a change of config: the ground
-// learns of new networks first; what gives something up (a network that goes, an adapter
-// that leaves) comes before what takes it; the ground forgets last.
+// turns returns the order in which the daemon's owners apply a change of config: host learns of new networks first; an
+// owner that gives up something (a removed network, an adapter that leaves) comes before the one that gets it; host
+// forgets networks last.
 func turns(from, to desiredStates) []turn {
 	both := desiredStates{foundation: map[int]netinst.HostNetwork{}}
 	maps.Copy(both.foundation, from.foundation)
@@ -118,7 +118,7 @@ func turns(from, to desiredStates) []turn {
 	return append(out, turn{ground, to.host()})
 }
 
-// gives says how much of its links a network gives up: 2 all, 1 some, 0 none.
+// gives returns how many of its links a network gives up: 2 all, 1 some, 0 none.
 func gives(from, to netstate.State) int {
 	if to == nil {
 		return 2
@@ -131,8 +131,8 @@ func gives(from, to netstate.State) int {
 	return 0
 }
 
-// One network of every kind of object: two adapters, access rules of each form, static
-// names, options and a route by another gateway.
+// networkDoc returns a config with every kind of object: two adapters, access rules of each form, static names,
+// options and a route through another gateway.
 func (l *lab) networkDoc(n int) string {
 	return "ports:\n" + wanDoc + "networkInstances:\n" + netDoc(n, 1400, fmt.Sprintf("10.%d.0.0/24", n), "edge") +
 		"appNetworks:\n" + appDoc(n, webACL,
@@ -154,7 +154,7 @@ func netDoc(n, mtu int, subnet, domain string) string {
 `, owner(n).Name, mtu, subnet, domain, base)
 }
 
-// appDoc is an app whose adapters differ only in where they are attached.
+// appDoc returns an app whose adapters differ only in their attachments.
 func appDoc(n int, acl string, adapters ...string) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "  a0000000-0000-4000-8000-%012d:\n    displayName: app%d\n    adapters:\n", n, n)
@@ -166,7 +166,7 @@ func appDoc(n int, acl string, adapters ...string) string {
 	return b.String()
 }
 
-// network is what the daemon wants of one network instance, of every kind of object.
+// network returns the desired state of one network instance with every kind of object.
 func (l *lab) network(n int) netstate.State {
 	l.t.Helper()
 	return l.desiredStates(l.networkDoc(n), desiredStates{}).nets[n]

@@ -21,14 +21,14 @@ func TestTheSameOpTwiceLeavesTheSame(t *testing.T) {
 	l.must(ground, root())
 	l.must(owner(1), l.network(1))
 	before := picture(t, l.ns)
-	for _, o := range []netstate.Owner{ground, owner(1)} { // as before: tables are listed in the order of their making
+	for _, o := range []netstate.Owner{ground, owner(1)} { // same order as before
 		want := root()
 		if o != ground {
 			want = l.network(1)
 		}
 		for _, op := range netstate.Diff(netstate.State{}, want) {
 			if op.Kind == netstate.KindLink || op.Kind == netstate.KindProcess {
-				continue // made anew by their nature
+				continue // recreated by a reload
 			}
 			if err := l.do(t.Context(), o, op); err != nil {
 				t.Fatalf("again: %v", err)
@@ -41,7 +41,7 @@ func TestTheSameOpTwiceLeavesTheSame(t *testing.T) {
 	l.equal(owner(1), l.network(1))
 }
 
-// Each drift is found by a full observe and repaired by the plan alone.
+// A full observation finds each drift, and the plan repairs it.
 func TestWhatOthersChangeIsFoundAndRepaired(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
@@ -86,9 +86,9 @@ func TestWhatOthersChangeIsFoundAndRepaired(t *testing.T) {
 	} {
 		t.Run(cmd, func(t *testing.T) {
 			l.t = t
-			l.close() // nftables keeps our tables from others while we are there
+			l.close() // nftables protects our tables from others while our socket is open
 			l.ns.Exec(t, strings.Fields(cmd)...)
-			l.open() // it must not matter what was in memory
+			l.open() // the state in memory must not matter
 			l.must(ground, root())
 			for n := 1; n <= 2; n++ {
 				l.must(owner(n), l.network(n))
@@ -100,7 +100,7 @@ func TestWhatOthersChangeIsFoundAndRepaired(t *testing.T) {
 	}
 }
 
-// sorted forgets the order of networks in host's chain and of links made anew.
+// sorted removes the order of networks in host's chain, and of recreated links.
 func sorted(picture string) []string {
 	lines := strings.Split(picture, "\n")
 	for i, l := range lines {
@@ -142,18 +142,18 @@ func TestAnAdapterWaitsForItsNamespaceAndFollowsIt(t *testing.T) {
 	if !strings.Contains(first, "02:16:3e:01:00:01") {
 		t.Errorf("peer: %s", first)
 	}
-	// The application renames and configures its side: no drift.
+	// The app renames and configures its side: that is no drift.
 	app.Exec(t, "ip", "link", "set", "eth1", "name", "wan0")
 	app.Exec(t, "ip", "link", "set", "wan0", "up", "mtu", "1300")
 	l.equal(owner(1), want)
-	// The name means another namespace now, while a process keeps the old alive.
+	// The name now refers to another namespace, while a process keeps the old one alive.
 	old := app.Path + "-old"
 	run := func(argv ...string) { l.ns.Exec(t, argv...) }
 	run("touch", old)
 	run("mount", "--bind", app.Path, old)
 	defer func() { run("umount", old); run("rm", old) }()
 	app.Delete(t)
-	l.equal(owner(1), want) // the old one lives: nothing to do yet
+	l.equal(owner(1), want) // the old one is alive: no op yet
 	app = netns.Named(t, l.app.Name+"x")
 	if p := netstate.Diff(l.observe(owner(1), false), want); len(p) != 2 {
 		t.Errorf("plan after the namespace was replaced: %v", p)
@@ -185,7 +185,7 @@ func TestATakenNameIsAClearErrorAndLeavesNothing(t *testing.T) {
 	if d := cmp.Diff(before, picture(t, l.ns)); d != "" {
 		t.Errorf("host differs (-before +after):\n%s", d)
 	}
-	// A peer named like a link of the host's own namespace is none of its business.
+	// A link of the host's own namespace with the name of a peer is left alone.
 	v := l.veth(2, l.app.Name)
 	v.Peer.Name = "eth0"
 	if fs := l.apply(t.Context(), owner(2), netstate.NewState(v)); len(fs) > 0 {
@@ -231,7 +231,7 @@ func TestLinksThatGoTogetherGoInOneDeletion(t *testing.T) {
 			MAC: fmt.Sprintf("02:16:3e:00:00:%02x", n), MTU: 1500, Alias: "edgespan ni " + owner(n).Name,
 		}))
 	}
-	// One that a crash left doomed, and one that it left half doomed.
+	// One link that a crash left doomed, and one that it left half doomed.
 	l.ns.Exec(t, "ip", "link", "add", "es-doomedzz", "type", "bridge")
 	l.ns.Exec(t, "ip", "link", "set", "es-doomedzz", "alias", "edgespan ni x")
 	began := time.Now()
@@ -261,7 +261,7 @@ func TestDoomedLinksOfAnEarlierLifeAreReaped(t *testing.T) {
 	l := newLab(t)
 	l.ns.Exec(t, "ip", "link", "add", "es-doomed5k", "type", "bridge")
 	l.ns.Exec(t, "ip", "link", "set", "es-doomed5k", "alias", "edgespan ni x", "group", "20101")
-	l.ns.Exec(t, "ip", "link", "add", "es-doomed5l", "type", "bridge") // no mark: not ours
+	l.ns.Exec(t, "ip", "link", "add", "es-doomed5l", "type", "bridge") // no mark: not edgespan's
 	l.open()
 	out := l.ns.Exec(t, "ip", "link")
 	if strings.Contains(out, "es-doomed5k") || !strings.Contains(out, "es-doomed5l") {
@@ -269,7 +269,7 @@ func TestDoomedLinksOfAnEarlierLifeAreReaped(t *testing.T) {
 	}
 }
 
-// A wrapper found before the tools hangs, or kills them half way.
+// wrap puts a script before a tool in PATH; it hangs, or kills the tool half way.
 func wrap(t *testing.T, tool, script string) {
 	t.Helper()
 	dir := t.TempDir()

@@ -8,7 +8,7 @@ import (
 	"edgespan/netinst/netstate"
 )
 
-// What a chain has dropped is read as iptables shows it, of either backend.
+// The numbers of dropped packets are those that iptables shows, for both backends.
 func TestWhatAChainHasDroppedIsRead(t *testing.T) {
 	for _, backend := range []string{"nf_tables", "legacy"} {
 		t.Run(backend, func(t *testing.T) {
@@ -37,7 +37,7 @@ func TestWhatAChainHasDroppedIsRead(t *testing.T) {
 						return err
 					}
 					defer c.Close()
-					_, _ = c.Write([]byte("x")) // refused, as it is dropped
+					_, _ = c.Write([]byte("x")) // refused, as the packet is dropped
 					return nil
 				})
 			}

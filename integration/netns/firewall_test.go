@@ -18,7 +18,7 @@ import (
 	"edgespan/netinst/netstate"
 )
 
-// fwEnd is one end of a flow: where it lives and its address there.
+// fwEnd is one end of a flow: its namespace and its address.
 type fwEnd struct {
 	ns   string
 	addr netip.Addr
@@ -54,16 +54,15 @@ var fwPaths = [][2]fwEnd{
 
 var fwPorts = []uint16{53, 80, 443}
 
-const fwLocalPort = 4000 // the port that each flow is opened from
+const fwLocalPort = 4000 // local port of each flow
 
 type fwRules struct {
 	a, b  []netinst.ACLRule
-	flows int // how many a may have, 0 for the default
+	flows int // limit of flows of a, 0 for the default
 }
 
-// fwAllows is the sentence of the design about ACLs, written down once more and
-// without a look at the code: first match wins, in the order given; what the
-// node owns must be named; both ends must allow; networks don't meet.
+// fwAllows states the design's rule about ACLs again, independently of the code: the first match wins, in the given
+// order; destinations on the node must be named; both ends must allow; networks don't meet.
 func fwAllows(rules fwRules, src, dst fwEnd, proto string, port uint16) bool {
 	acls := map[string][]netinst.ACLRule{"a": rules.a, "b": rules.b, "c": fwAllowAll}
 	says := func(app string, dir netinst.Direction, remote fwEnd, remotePort, localPort uint16) bool {
@@ -100,8 +99,7 @@ func fwAllows(rules fwRules, src, dst fwEnd, proto string, port uint16) bool {
 	return !isApp(dst) || says(dst.ns, netinst.Ingress, src, fwLocalPort, port)
 }
 
-// fwWanLabels are the labels of the port that the world is behind; the lab's other
-// port leads nowhere.
+// fwWanLabels are the labels of the port that leads to the world; the lab's other port leads nowhere.
 var fwWanLabels = map[string]bool{"wan": true, "shared": true, "uplink": true}
 
 func fwHas(ranges []netinst.PortRange, port uint16) bool {
@@ -115,7 +113,7 @@ func fwHas(ranges []netinst.PortRange, port uint16) bool {
 
 var fwAllowAll = []netinst.ACLRule{{Direction: netinst.Both, Action: netinst.Allow}}
 
-// fwRuleSets are a few on purpose and many by a fixed seed.
+// fwRuleSets returns a few deliberate sets and many random ones with a fixed seed.
 func fwRuleSets() []fwRules {
 	named := netinst.ACLRule{Direction: netinst.Both, Action: netinst.Allow, IP: netip.MustParsePrefix("192.0.2.0/24")}
 	gate2 := netinst.ACLRule{Direction: netinst.Egress, Action: netinst.Allow, IP: netip.MustParsePrefix("10.2.0.0/24")}
@@ -127,7 +125,7 @@ func fwRuleSets() []fwRules {
 		sets = append(sets, fwRules{a: []netinst.ACLRule{allow}, b: fwAllowAll},
 			fwRules{a: append([]netinst.ACLRule{drop}, fwAllowAll...), b: fwAllowAll})
 	}
-	// Named all of them: the chains toward the node are those toward the world.
+	// All of them name the address: the chains toward the node are those toward the world.
 	named.IP = netip.MustParsePrefix("0.0.0.0/1")
 	for _, label := range []string{"", "wan", "shared", "lab", "nowhere"} {
 		net := netinst.ACLRule{Direction: netinst.Both, Action: netinst.Allow, IP: netip.MustParsePrefix("192.0.2.0/24"),
@@ -168,8 +166,8 @@ func fwRuleSets() []fwRules {
 	return sets
 }
 
-// fwTwoNetworks builds the lab's two networks and returns the function that
-// puts other rules on the first one's apps.
+// fwTwoNetworks builds the lab's two networks and returns the function that replaces the rules of the first one's
+// apps.
 func fwTwoNetworks(t *testing.T, guard bool) (*fwLab, func(fwRules) netinst.Input) {
 	l := newFwLab(t)
 	one := func(r fwRules) netinst.Input {
@@ -198,7 +196,7 @@ func fwTwoNetworks(t *testing.T, guard bool) (*fwLab, func(fwRules) netinst.Inpu
 	}
 }
 
-// fwInbox collects what arrived: "udp a>b:80".
+// fwInbox records what arrived: "udp a>b:80".
 type fwInbox struct {
 	mu  sync.Mutex
 	got map[string]bool
@@ -211,7 +209,7 @@ func (b *fwInbox) has(s string) bool {
 	return b.got[s]
 }
 
-// listen answers nothing and notes each UDP payload that arrives in a namespace.
+// listen records each UDP payload that arrives in a namespace, and answers none.
 func (b *fwInbox) listen(l *fwLab, ns string) {
 	l.do(ns, func() error {
 		for _, port := range fwPorts {
@@ -275,13 +273,13 @@ func (l *fwLab) sendFrom(src, dst fwEnd, local, port uint16, payload string) {
 		defer c.Close()
 		_, err = c.WriteTo([]byte(payload), net.UDPAddrFromAddrPort(netip.AddrPortFrom(dst.addr, port)))
 		if err != nil && strings.Contains(err.Error(), "operation not permitted") {
-			return nil // the node's own OUTPUT says no to the sender
+			return nil // the node's own OUTPUT chain refuses it
 		}
 		return err
 	})
 }
 
-// fwSettle is how long a packet that is not allowed gets to arrive all the same.
+// fwSettle is how long the test waits for a denied packet.
 const fwSettle = 60 * time.Millisecond
 
 func TestFirewallVerdictsOfRealPackets(t *testing.T) {
@@ -302,7 +300,7 @@ func TestFirewallVerdictsOfRealPackets(t *testing.T) {
 				l.send(p[0], p[1], port, name)
 				f := netstate.Flow{Proto: 17, Src: netip.AddrPortFrom(p[0].addr, fwLocalPort),
 					Dst: netip.AddrPortFrom(p[1].addr, port)}
-				// Judge doesn't see the other network: its apps and its gateway are remote ends to it.
+				// Judge doesn't know the other network: its apps and its gateway are remote ends.
 				if p[1] != fwC && p[0] != fwC && p[1] != fwGate2 && validate(f) == want[name] {
 					t.Errorf("%s: Judge denies %v; rules %+v", name, validate(f), rules)
 				}
@@ -314,7 +312,7 @@ func TestFirewallVerdictsOfRealPackets(t *testing.T) {
 				l.until("packet of "+name+fmt.Sprintf(" %+v", rules), func() bool { return inbox.has(name) })
 			}
 		}
-		time.Sleep(fwSettle) // the absence of a packet has no event to wait for
+		time.Sleep(fwSettle) // the absence of a packet has no event
 		for name, passes := range want {
 			if inbox.has(name) != passes {
 				t.Errorf("%s: arrived, with rules %+v", name, rules)
@@ -326,7 +324,7 @@ func TestFirewallVerdictsOfRealPackets(t *testing.T) {
 	}
 }
 
-// An allowed TCP connection needs its replies to pass, whichever side opened it.
+// The replies of an allowed TCP connection pass, whichever side opened it.
 func TestFirewallIsStateful(t *testing.T) {
 	t.Parallel()
 	l, set := fwTwoNetworks(t, true)
@@ -377,7 +375,7 @@ func TestFirewallIsStateful(t *testing.T) {
 	}
 }
 
-// What leaves a port bears the port's address; the world never sees an app's.
+// A packet that leaves a port has the port's address; the world never sees an app's.
 func TestFirewallMasquerades(t *testing.T) {
 	t.Parallel()
 	l, set := fwTwoNetworks(t, true)

@@ -16,14 +16,13 @@ import (
 	"edgespan/netinst/netstate"
 )
 
-// others is what belongs to others on the host of a lab, as it was found.
+// others are the foreign objects on a lab's host, as the test found them.
 type others struct {
 	l    *lab
 	then []string
 }
 
-// foreign puts things of others beside ours, some with names that are almost ours, and
-// remembers how they look.
+// foreign creates foreign objects next to edgespan's, some with similar names, and records them.
 func foreign(t *testing.T, l *lab) others {
 	t.Helper()
 	for _, chain := range []string{"ESX-FWD", "ES1000-FWD", "ES01-FWD", "DOCKER"} {
@@ -42,7 +41,7 @@ func foreign(t *testing.T, l *lab) others {
 		"nft add table inet es1",
 		"nft add chain inet es1 es1 { type filter hook forward priority 10; }",
 		"nft add rule inet es1 es1 ip saddr 198.51.100.8 drop",
-		"ip link set es1000 group 20101", // the number that we use for doomed links
+		"ip link set es1000 group 20101", // the group number of doomed links
 		"ip link set esx up",
 		"ip addr add 198.51.100.200/32 dev esx",
 		"ip rule add priority 20001 from 198.51.100.0/24 lookup main",
@@ -59,7 +58,7 @@ func foreign(t *testing.T, l *lab) others {
 		}
 		l.ns.Exec(t, strings.Fields(cmd)...)
 	}
-	// Beside the run folder, in it, and where only numbers are ours.
+	// Next to the run folder, in it, and where only numbers are edgespan's.
 	for _, file := range []string{"../state.db", "../run2/ni/1/conf/dnsmasq.conf", "notes", "ni/1000/conf/dnsmasq.conf",
 		"ni/01/owner"} {
 		path := filepath.Join(l.dir, file)
@@ -73,7 +72,7 @@ func foreign(t *testing.T, l *lab) others {
 	return others{l, theirs(t, l)}
 }
 
-// same checks that nothing of others differs: not a byte, a handle, an index or a time.
+// same checks that no foreign object differs: not a byte, a handle, an index or a time.
 func (o others) same(t *testing.T) {
 	t.Helper()
 	if d := o.differ(); d != "" {
@@ -86,11 +85,12 @@ func (o others) differ() string {
 	return cmp.Diff(o.then, theirs(o.l.t, o.l))
 }
 
-// ourNames are the marks of ownership in what tools print; the port's forwarding is ours to turn on.
+// ourNames matches the marks of edgespan's objects in the output of tools; edgespan also turns on the port's
+// forwarding.
 var ourNames = regexp.MustCompile(`\bES(-|[1-9]\d{0,2}-)|\bes[1-9]\d{0,2}([av]\d+)?\b|^2[012]\d{3}:.*proto ` +
 	`101|table 20\d{3} proto 101|unreachable default table 20|conf\.eth0\.forwarding`)
 
-// theirs is all that is on the host of a lab and has no mark of ours.
+// theirs returns everything on a lab's host without a mark of edgespan's.
 func theirs(t *testing.T, l *lab) []string {
 	t.Helper()
 	var out []string
@@ -101,7 +101,7 @@ func theirs(t *testing.T, l *lab) []string {
 			}
 		}
 	}
-	// ip says the latter on stderr while another test's namespace goes under its eyes.
+	// ip prints this error on stderr while another test's namespace is being deleted.
 	marked := func(line string) bool {
 		return ourNames.MatchString(line) || line == "Error: Peer netns reference is invalid."
 	}
@@ -112,14 +112,14 @@ func theirs(t *testing.T, l *lab) []string {
 		out = append(out, "$ "+cmd)
 		keep(l.ns.Exec(t, strings.Fields(cmd)...), marked)
 	}
-	for _, table := range []string{"bridge es1x", "inet es1"} { // whole, with handles
+	for _, table := range []string{"bridge es1x", "inet es1"} { // complete, with handles
 		out = append(out, "$ table "+table)
 		keep(l.ns.Exec(t, append([]string{"nft", "-a", "list", "table"}, strings.Fields(table)...)...),
 			func(string) bool { return false })
 	}
 	own := regexp.MustCompile(`^run/(host|ni/[1-9]\d{0,2})(/|$)`)
 	for _, line := range fileTree(t, filepath.Dir(l.dir)) {
-		// The folders in which ours come and go have new times.
+		// The modification times of folders change with edgespan's files in them.
 		if path, _, _ := strings.Cut(line, " "); !own.MatchString(path) && path != "run" && path != "run/ni" {
 			out = append(out, line)
 		}
@@ -127,8 +127,8 @@ func theirs(t *testing.T, l *lab) []string {
 	return out
 }
 
-// fileTree is every file below a folder with its mode, its inode, the time of its last
-// change and its content; of a folder only its mode, for files of ours come and go in it.
+// fileTree returns every file below a folder with its mode, inode, modification time and content; of a folder only the
+// mode, since edgespan's files change in it.
 func fileTree(t *testing.T, root string) []string {
 	t.Helper()
 	var out []string
@@ -160,7 +160,7 @@ func fileTree(t *testing.T, root string) []string {
 	return out
 }
 
-// The kernel replaces a route by destination, table and metric, whoever made it.
+// The kernel replaces a route by destination, table and metric, whoever created it.
 func TestARouteOfOthersInOurTableIsNotReplaced(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)

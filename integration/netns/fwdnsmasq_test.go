@@ -17,8 +17,7 @@ import (
 	"edgespan/netinst/netstate"
 )
 
-// lease asks for an address as an app does and returns what udhcpc was told, by
-// its names; nil without a lease.
+// lease requests an address as an app does and returns udhcpc's variables, or nil without a lease.
 func (l *fwLab) lease(ns string) map[string]string {
 	l.t.Helper()
 	script := filepath.Join(l.runDir, "udhcpc.sh")
@@ -50,7 +49,7 @@ func TestFirewallLabDHCPOptions(t *testing.T) {
 	l.apply(netstate.State{},
 		netinst.HostState([]netinst.HostNetwork{{Number: 1, Subnet: netip.MustParsePrefix("10.1.0.0/24")}}))
 	odd := l.fwAdapter("b", 2, "10.1.0.130")
-	odd.Config.UnderlayConfig.Hostname = "120" // a lease time to dnsmasq, were it written as a word
+	odd.Config.UnderlayConfig.Hostname = "120" // without quoting, dnsmasq would read it as a lease time
 	in := l.fwInput(1, true, l.fwAdapter("a", 1, "10.1.0.128"), odd)
 	in.Config.NTPServers = []netip.Addr{netip.MustParseAddr("192.0.2.123")}
 	in.Config.MTU = 1400
@@ -94,8 +93,7 @@ func TestFirewallLabAirGappedAppGetsNoRouter(t *testing.T) {
 	}
 }
 
-// askForever asks one name in a loop from a namespace and counts answers and
-// failures until stop is called.
+// askForever queries one name in a loop from a namespace and counts answers and failures until stop is called.
 func (l *fwLab) askForever(ns, server, name, want string) (answers *atomic.Int64, stop func() (failed int64)) {
 	var bad atomic.Int64
 	answers = &atomic.Int64{}
@@ -120,8 +118,7 @@ func (l *fwLab) askForever(ns, server, name, want string) (answers *atomic.Int64
 	return answers, func() int64 { cancel(); <-done; return bad.Load() }
 }
 
-// Apps that come and go cost another app's DNS no answer, and a reservation that
-// went is forgotten.
+// While apps come and go, another app's DNS loses no answer, and removed reservations are forgotten.
 func TestFirewallLabAppsComeAndGoUnderADNSLoop(t *testing.T) {
 	l := newFwLab(t)
 	l.apply(netstate.State{},
@@ -154,7 +151,7 @@ func TestFirewallLabAppsComeAndGoUnderADNSLoop(t *testing.T) {
 	if now := l.procs["ni/1/dnsmasq"].Process.Pid; now != pid {
 		t.Errorf("dnsmasq %d became %d", pid, now)
 	}
-	// The address is the second app's no more: the same MAC on another link is a stranger.
+	// The address is no longer the second app's: the same MAC on another link is unknown.
 	again := l.fwAdapter("b", 3, "10.1.0.140")
 	again.Lease.MAC = l.fwAdapter("b", 2, "10.1.0.129").Lease.MAC
 	l.apply(alone, netinst.DesiredState(l.fwInput(1, true, l.fwAdapter("a", 1, "10.1.0.128"), again)).State)

@@ -13,9 +13,8 @@ import (
 	"edgespan/netinst"
 )
 
-// flows opens one flow after the other, each from a port of its own, and says how many came
-// through. The receiver gets what was sent in order, so what came after the last honest
-// packet of another never comes.
+// flows opens n flows one after the other, each from another port, and returns how many came through. The receiver
+// gets packets in order, so packets that are missing before the final one of another app never arrive.
 func (l *fwLab) flows(inbox *fwInbox, what string, src, dst fwEnd, port uint16, n int, last func()) int {
 	l.t.Helper()
 	for i := range n {
@@ -31,8 +30,8 @@ func (l *fwLab) flows(inbox *fwInbox, what string, src, dst fwEnd, port uint16, 
 	return got
 }
 
-// An app has at most so many flows, those to it counted too; others open theirs, replies
-// and flows that are open pass, and a flow that has ended makes room.
+// The number of an app's flows is bounded, including those to it. Other apps can open flows, replies and open flows
+// pass, and a flow that has ended makes room.
 func TestFirewallBoundsTheFlowsOfAnAdapter(t *testing.T) {
 	t.Parallel()
 	const limit = 64
@@ -44,7 +43,7 @@ func TestFirewallBoundsTheFlowsOfAnAdapter(t *testing.T) {
 	node := netinst.ACLRule{Direction: netinst.Both, Action: netinst.Allow, IP: netip.MustParsePrefix("192.0.2.0/24")}
 	rules := fwRules{a: append([]netinst.ACLRule{node}, fwAllowAll...), b: fwAllowAll, flows: limit}
 	fence := 0
-	of := func(src, dst fwEnd) func() { // an honest packet of another flow
+	of := func(src, dst fwEnd) func() { // a valid packet of another flow
 		return func() {
 			fence++
 			mark := fmt.Sprintf("honest %d", fence)
@@ -64,30 +63,30 @@ func TestFirewallBoundsTheFlowsOfAnAdapter(t *testing.T) {
 		{"to the gateway's DNS", fwA, fwGate, 53, of(fwNext, fwNode)},
 		{"from the node", fwNode, fwA, 80, of(fwNode, fwNext)},
 	} {
-		set(fwRules{}) // the chains go, and with them what was counted
+		set(fwRules{}) // removes the chains and their counts
 		set(rules)
 		l.sendFrom(x.src, x.dst, 20000, x.port, "first")
 		if got := l.flows(inbox, x.what, x.src, x.dst, x.port, 3*limit, x.fence); got != limit {
 			t.Errorf("%s: %d flows of %d opened, want %d", x.what, got, 3*limit, limit)
 		}
-		// One that is open goes on.
+		// An open flow continues.
 		l.until("a packet of an open flow "+x.what, func() bool {
 			mark := x.what + " again"
 			l.sendFrom(x.src, x.dst, 20000, x.port, mark)
 			return inbox.has(mark)
 		})
 		out := l.try("node", "conntrack", "-L", "-s", x.src.addr.String(), "-d", x.dst.addr.String())
-		if n := strings.Count(out, "dport="+fmt.Sprint(x.port)+" "); n > 2*limit { // each line has it once a direction
+		if n := strings.Count(out, "dport="+fmt.Sprint(x.port)+" "); n > 2*limit { // each line has it once per direction
 			t.Errorf("%s: %d entries:\n%s", x.what, n, out)
 		}
 	}
-	l.in("node", "conntrack", "-F") // all have ended
+	l.in("node", "conntrack", "-F") // all flows have ended
 	if got := l.flows(inbox, "anew", fwNode, fwA, 80, 3*limit, of(fwNode, fwNext)); got != limit {
 		t.Errorf("%d flows after the others ended, want %d", got, limit)
 	}
 }
 
-// One flow of many packets that nobody answers is one flow, although each of them is NEW.
+// Many unanswered packets of one flow count as one flow, although each of them is NEW.
 func TestFirewallCountsAFlowWithoutAnswersOnce(t *testing.T) {
 	t.Parallel()
 	l, set := fwTwoNetworks(t, true)
@@ -118,8 +117,8 @@ func TestFirewallCountsAFlowWithoutAnswersOnce(t *testing.T) {
 	}
 }
 
-// Flows that were closed stay in the table for two minutes and are not counted any more: an app
-// that opens and closes without end leaves only so many behind.
+// Closed flows remain in the table for two minutes and no longer count. So an app that opens and closes flows in a
+// loop leaves a bounded number.
 func TestFirewallBoundsFlowsThatAreClosedAtOnce(t *testing.T) {
 	t.Parallel()
 	const limit, tries, rate, burst = 16, 150, 4, 64
@@ -163,8 +162,8 @@ func TestFirewallBoundsFlowsThatAreClosedAtOnce(t *testing.T) {
 	}
 }
 
-// What an app asks of its gateway's DNS becomes flows of the node's own, so that it may not
-// ask at any rate; others ask all the same.
+// An app's queries to its gateway's DNS create flows of the node, so their rate is bounded; other apps can still
+// query.
 func TestFirewallBoundsTheQuestionsOfAnAdapter(t *testing.T) {
 	t.Parallel()
 	l, set := fwTwoNetworks(t, true)

@@ -13,7 +13,7 @@ import (
 	"edgespan/netinst"
 )
 
-// fwTCP is an IPv4 packet with a TCP segment; the checksum is right, since conntrack looks at it.
+// fwTCP returns an IPv4 packet with a TCP segment and a valid checksum, which conntrack checks.
 func fwTCP(src, dst netip.AddrPort, flags byte, payload string) []byte {
 	p := fwUDP(src.Addr(), dst.Addr(), src.Port(), dst.Port(), strings.Repeat("\x00", 12)+payload)
 	p[9] = unix.IPPROTO_TCP
@@ -29,7 +29,7 @@ func fwTCP(src, dst netip.AddrPort, flags byte, payload string) []byte {
 	return p
 }
 
-// fwSum is the checksum of RFC 1071 over b, begun with sum.
+// fwSum returns the checksum of RFC 1071 over b, starting with sum.
 func fwSum(b []byte, sum uint32) uint16 {
 	for i := 0; i < len(b); i += 2 {
 		sum += uint32(b[i]) << 8
@@ -55,8 +55,8 @@ func (l *fwLab) mac(ns, link string) []byte {
 	return mac
 }
 
-// A neighbour on the uplink sends with an app's address: to an app that lets that app in, to
-// the gateway, and on a flow that the two apps have. rp_filter off and loose let it through.
+// A neighbour on the uplink sends packets with an app's address: to an app that allows that app, to the gateway, and
+// on a flow of the two apps. With rp_filter off or loose, the kernel accepts them.
 func TestFirewallDropsForgedSources(t *testing.T) {
 	t.Parallel()
 	l, set := fwTwoNetworks(t, true)
@@ -74,7 +74,7 @@ func TestFirewallDropsForgedSources(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	l.send(fwA, fwB, 80, "a flow") // what it rides on
+	l.send(fwA, fwB, 80, "a flow") // the flow that the forged packet uses
 	l.until("the flow of the two apps", func() bool { return inbox.has("a flow") })
 	for _, rp := range []string{"0", "2"} {
 		for _, link := range []string{"all", "eth0"} {
@@ -103,8 +103,8 @@ func TestFirewallDropsForgedSources(t *testing.T) {
 	}
 }
 
-// What conntrack has no entry for is not translated; nor is a flow whose entry was made
-// while no rule translated it. Neither leaves by the port, with the spoof guard or without.
+// A packet without a conntrack entry is not translated, and neither is a flow whose entry was created while no rule
+// translated it. Neither may leave by the port, with or without the spoof guard.
 func TestFirewallSendsNothingUntranslated(t *testing.T) {
 	t.Parallel()
 	for _, guard := range []bool{true, false} {
@@ -120,8 +120,7 @@ func TestFirewallSendsNothingUntranslated(t *testing.T) {
 			}
 			marks := []string{"#plain", "#fin", "#rst", "#older"}
 			from, to := netip.AddrPortFrom(fwA.addr, 3333), netip.AddrPortFrom(fwWorld.addr, 80)
-			// A flow that begins where others keep it from being translated, and one from before
-			// there was a masquerade.
+			// A flow that begins while a foreign rule prevents translation, and one from before the masquerade.
 			l.in("node", "iptables", "-t", "nat", "-I", "POSTROUTING", "-j", "ACCEPT")
 			send(fwUDP(fwA.addr, fwWorld.addr, 3332, 443, "#plain"))
 			l.in("node", "iptables", "-t", "nat", "-D", "POSTROUTING", "-j", "ACCEPT")
@@ -145,8 +144,8 @@ func TestFirewallSendsNothingUntranslated(t *testing.T) {
 	}
 }
 
-// A flow that the world has opened by the app's own address gets its replies, untranslated,
-// and an error of the app about it arrives.
+// A flow that the world opened to the app's own address gets its replies untranslated, and the app's ICMP errors about
+// it.
 func TestFirewallAnswersByTheAppsOwnAddress(t *testing.T) {
 	t.Parallel()
 	l, set := fwTwoNetworks(t, true)
@@ -158,7 +157,7 @@ func TestFirewallAnswersByTheAppsOwnAddress(t *testing.T) {
 			return err
 		}
 		defer c.Close()
-		l.until("port unreachable", func() bool { // ICMP becomes the error of a connected socket
+		l.until("port unreachable", func() bool { // ICMP becomes an error of a connected socket
 			_, err := c.Write([]byte("x"))
 			return err != nil
 		})

@@ -20,7 +20,7 @@ func fwMAC(t *testing.T, s string) []byte {
 	return m
 }
 
-// fwUDP is an IPv4 packet with a UDP datagram without checksum.
+// fwUDP returns an IPv4 packet with a UDP datagram without checksum.
 func fwUDP(src, dst netip.Addr, srcPort, dstPort uint16, payload string) []byte {
 	udp := binary.BigEndian.AppendUint16(nil, srcPort)
 	udp = binary.BigEndian.AppendUint16(udp, dstPort)
@@ -38,7 +38,7 @@ func fwUDP(src, dst netip.Addr, srcPort, dstPort uint16, payload string) []byte 
 	return append(h, udp...)
 }
 
-// fwARP asks for dst; the trailer is the mark by which it is found again.
+// fwARP returns a request for dst; the trailer is a mark to find it again.
 func fwARP(mac []byte, src, dst netip.Addr, mark string) []byte {
 	b := []byte{0, 1, 8, 0, 6, 4, 0, 1}
 	b = append(append(b, mac...), src.AsSlice()...)
@@ -49,19 +49,19 @@ func fwARP(mac []byte, src, dst netip.Addr, mark string) []byte {
 func fwFrame(dst, src []byte, etherType uint16, payload []byte) []byte {
 	f := append(append(bytes.Clone(dst), src...), byte(etherType>>8), byte(etherType))
 	f = append(f, payload...)
-	for len(f) < 60 { // the least length of a frame
+	for len(f) < 60 { // minimum length of a frame
 		f = append(f, 0)
 	}
 	return f
 }
 
-// fwTagged puts a VLAN tag into a frame.
+// fwTagged inserts a VLAN tag into a frame.
 func fwTagged(etherType uint16, f []byte) []byte {
 	return append(append(bytes.Clone(f[:12]), byte(etherType>>8), byte(etherType), 0, 5), f[12:]...)
 }
 
-// fwDHCP is a request to a DHCP server for the owner of chaddr (RFC 2131 §2), its mark in the
-// field sname; change may spoil it.
+// fwDHCP returns a request to a DHCP server for the owner of chaddr (RFC 2131 §2), with its mark in the field sname;
+// change may corrupt it.
 func fwDHCP(src, dst netip.Addr, port uint16, chaddr []byte, mark string, change func([]byte)) []byte {
 	p := make([]byte, 240)
 	copy(p, []byte{1, 1, 6})
@@ -73,7 +73,7 @@ func fwDHCP(src, dst netip.Addr, port uint16, chaddr []byte, mark string, change
 	return fwUDP(src, dst, port, 67, string(p))
 }
 
-// fwOptions puts four octets of options (NOP, RFC 791) into the header of an IPv4 packet.
+// fwOptions inserts four bytes of options (NOP, RFC 791) into the header of an IPv4 packet.
 func fwOptions(p []byte) []byte {
 	p = append(append(bytes.Clone(p[:20]), 1, 1, 1, 1), p[20:]...)
 	p[0] = 0x46
@@ -83,7 +83,7 @@ func fwOptions(p []byte) []byte {
 	return p
 }
 
-// fwRaw opens a socket for whole frames on a link of a namespace.
+// fwRaw opens a socket for complete frames on a link of a namespace.
 func (l *fwLab) fwRaw(ns, link string) int {
 	fd := -1
 	l.do(ns, func() error {
@@ -102,7 +102,7 @@ func (l *fwLab) fwRaw(ns, link string) int {
 	return fd
 }
 
-// fwHear reads frames until the mark end comes, and returns which marks came before.
+// fwHear reads frames until the mark end arrives, and returns which marks arrived before it.
 func fwHear(t *testing.T, fd int, marks []string, end string) map[string]bool {
 	t.Helper()
 	got := map[string]bool{}
@@ -130,9 +130,8 @@ func fwHear(t *testing.T, fd int, marks []string, end string) map[string]bool {
 	}
 }
 
-// TestFirewallOfFrames sends frames of every kind from one app to another, both
-// allowing everything. The last one is always let through, and a veth keeps
-// order, so what has not come before it never comes.
+// TestFirewallOfFrames sends frames of every kind from one app to another, which both allow everything. The last frame
+// always passes, and a veth keeps the order, so a frame that has not arrived before it never does.
 func TestFirewallOfFrames(t *testing.T) {
 	t.Parallel()
 	for _, guard := range []bool{true, false} {
@@ -193,7 +192,7 @@ func TestFirewallOfFrames(t *testing.T) {
 			}
 			from, to := l.fwRaw("a", "eth0"), l.fwRaw("b", "eth0")
 			var marks []string
-			mark := func(f []byte) string { // from '#' to the first octet that is no mark
+			mark := func(f []byte) string { // from '#' to the first byte that is not part of a mark
 				f = f[bytes.LastIndexByte(f, '#'):]
 				return string(bytes.TrimRight(f, "\x00"))
 			}
@@ -222,8 +221,8 @@ func TestFirewallOfFrames(t *testing.T) {
 	}
 }
 
-// An adapter that is in the bridge but in no chain passes nothing, and the
-// wildcard of one network doesn't hold for another's links.
+// An adapter that is in the bridge but in no chain passes nothing, and one network's wildcard doesn't match another's
+// links.
 func TestFirewallDropsFramesOfUnknownLinks(t *testing.T) {
 	t.Parallel()
 	l, set := fwTwoNetworks(t, true)

@@ -18,8 +18,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// lab is a host in a namespace of its own with an uplink and an application's
-// namespace.
+// lab is a host in a namespace with an uplink and an app's namespace.
 type lab struct {
 	t    *testing.T
 	ns   *netns.NS
@@ -33,7 +32,7 @@ var ground = netstate.Owner{Name: netstate.HostOwner}
 func newLab(t *testing.T) *lab {
 	t.Helper()
 	l := &lab{t: t, ns: netns.New(t), app: netns.New(t)}
-	// dnsmasq reads as nobody: every folder above must be open to it.
+	// dnsmasq reads as nobody: it must be able to enter every folder above.
 	dir, err := os.MkdirTemp("", "est")
 	if err != nil {
 		t.Fatal(err)
@@ -44,7 +43,7 @@ func newLab(t *testing.T) *lab {
 	}
 	l.dir = filepath.Join(dir, "run")
 	l.ns.Exec(t, "ip", "link", "add", "eth0", "type", "veth", "peer", "name", "far0")
-	for _, link := range []string{"eth0", "far0"} { // no addresses that come by themselves, later
+	for _, link := range []string{"eth0", "far0"} { // no automatic addresses later
 		l.ns.Exec(t, "ip", "link", "set", link, "addrgenmode", "none")
 	}
 	l.ns.Exec(t, "ip", "addr", "add", "192.0.2.2/24", "dev", "eth0")
@@ -58,8 +57,8 @@ func newLab(t *testing.T) *lab {
 	return l
 }
 
-// open is another process, as after the end of the one before: tables of nftables belong to
-// one at a time. It asks for the owners first, as the daemon does.
+// open starts another process, after the end of the one before: an nftables table has one owner. Like the daemon, it
+// first asks for the owners.
 func (l *lab) open() {
 	l.t.Helper()
 	l.close()
@@ -75,7 +74,7 @@ func (l *lab) open() {
 	}
 }
 
-// close is the end of the process.
+// close ends the process.
 func (l *lab) close() {
 	if l.host != nil {
 		_ = l.host.Close()
@@ -89,7 +88,7 @@ func owner(n int) netstate.Owner {
 
 func subnetOf(n int) netip.Prefix { return netip.MustParsePrefix(fmt.Sprintf("10.%d.0.0/24", n)) }
 
-// veth is an adapter of network n whose application lives in a namespace.
+// veth returns an adapter of network n whose app is in a namespace.
 func (l *lab) veth(n int, app string) netstate.Link {
 	peer := fmt.Sprintf("eth%d", n)
 	alias := fmt.Sprintf("edgespan ni %s adapter a/0 netns=%s peer=%s mac=02:16:3e:01:00:%02x mtu=1400", owner(n).Name,
@@ -101,7 +100,7 @@ func (l *lab) veth(n int, app string) netstate.Link {
 	}
 }
 
-// observePatience bounds one look at the host, as the applier's own bound does.
+// observePatience bounds one observation, as the applier does.
 const observePatience = 10 * time.Second
 
 func (l *lab) observe(o netstate.Owner, full bool) netstate.State {
@@ -115,16 +114,16 @@ func (l *lab) observe(o netstate.Owner, full bool) netstate.State {
 	return s
 }
 
-// do does one op by its deadline, as the applier does: one that hangs is an error that
-// names it, and not the end of all tests' time.
+// do performs one op within its deadline, as the applier does: an op that hangs is an error that names it, and does
+// not use up the time of all tests.
 func (l *lab) do(ctx context.Context, o netstate.Owner, op netstate.Op) error {
 	ctx, cancel := context.WithTimeout(ctx, op.Deadline())
 	defer cancel()
 	return l.host.Do(ctx, o, op)
 }
 
-// apply does the plan to the wish, reads back what was written as the applier does,
-// and returns the failures.
+// apply performs the plan for the desired state, reads back what was written as the applier does, and returns the
+// failures.
 func (l *lab) apply(ctx context.Context, o netstate.Owner, want netstate.State) []netstate.Failure {
 	l.t.Helper()
 	r := netstate.NewRun(netstate.Diff(l.observe(o, true), want))
@@ -135,7 +134,7 @@ func (l *lab) apply(ctx context.Context, o netstate.Owner, want netstate.State) 
 	return r.Failures()
 }
 
-// must applies a wish and holds law 11: what is observed is what was wanted.
+// must applies a desired state and checks law 11: the observed state is the desired one.
 func (l *lab) must(o netstate.Owner, want netstate.State) {
 	l.t.Helper()
 	if fs := l.apply(l.t.Context(), o, want); len(fs) > 0 {
@@ -154,17 +153,17 @@ func (l *lab) equal(o netstate.Owner, want netstate.State) {
 }
 
 var (
-	// A bridge's tso_max_size is that of the ports which it had last.
-	// ip complains of a peer's namespace while another test's goes under its eyes.
+	// A bridge's tso_max_size is that of its last ports. ip prints an error about a peer's namespace while another test's
+	// is being deleted.
 	counters = regexp.MustCompile(`tso_max_size \d+|state (UP|DOWN|UNKNOWN|LOWERLAYERDOWN)|\w+_timer ` +
 		`+[\d.]+|\[\d+:\d+\]|packets \d+ bytes \d+|valid_lft \S+ preferred_lft \S+|(?m)^#.*$|(?m)^Error: Peer netns ` +
 		`reference is invalid\.\n`)
 	indexes = regexp.MustCompile(`(?m)^\d+: |@if\d+| link-netnsid \d+`)
-	// nft prints this match in one of two ways, as it could load the extension of iptables or not.
+	// nft prints this match in one of two forms, depending on whether it could load the extension of iptables.
 	connlimit = regexp.MustCompile(`add @connlimit\d+ \{[^}]*\}`)
 )
 
-// picture is the whole network state of a namespace as its tools show it.
+// picture returns the complete network state of a namespace, as tools show it.
 func picture(t *testing.T, ns *netns.NS) string {
 	t.Helper()
 	var b strings.Builder

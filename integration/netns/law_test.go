@@ -37,10 +37,10 @@ func TestEveryKindOfObjectComesBackAsItWasWanted(t *testing.T) {
 	if d := cmp.Diff(owned, owners); err != nil || d != "" {
 		t.Errorf("owners: %v (-want +got):\n%s", err, d)
 	}
-	// Another process, which has only the run folder and the kernel.
+	// Another process, which only has the run folder and the kernel.
 	l.open()
 	l.turn(want, want)
-	// Every object changed, moved or gone, and back.
+	// Change, move or remove every object, and back.
 	after := l.desiredStates(l.after(), want)
 	for range 2 {
 		l.turn(want, after)

@@ -14,7 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// Where `iptables` is the legacy backend the same laws hold.
+// If `iptables` is the legacy backend, the same laws hold.
 func TestTheLegacyBackendKeepsTheSameLaws(t *testing.T) {
 	legacyTools(t)
 	l := newLab(t)
@@ -41,8 +41,8 @@ func TestTheLegacyBackendKeepsTheSameLaws(t *testing.T) {
 	}
 }
 
-// Nobody tells of the legacy tables: what others do to them is seen by a look each second,
-// and what we do ourselves is not taken for theirs.
+// The legacy tables have no events: a check each second finds changes by other programs, and does not mistake
+// edgespan's own changes for them.
 func TestWhatOthersDoToLegacyTablesIsSeenSoon(t *testing.T) {
 	legacyTools(t)
 	l := newLab(t)
@@ -64,7 +64,7 @@ func TestWhatOthersDoToLegacyTablesIsSeenSoon(t *testing.T) {
 			}
 		}
 	}
-	flushed(1500 * time.Millisecond) // a first look
+	flushed(1500 * time.Millisecond) // a first check
 	l.must(ground, root())
 	l.must(owner(1), l.network(1))
 	if flushed(2500 * time.Millisecond) {
@@ -87,7 +87,7 @@ func TestWhatOthersDoToLegacyTablesIsSeenSoon(t *testing.T) {
 	}
 }
 
-// legacyTools makes the legacy backend what iptables is.
+// legacyTools makes the legacy backend the default iptables.
 func legacyTools(t *testing.T) {
 	t.Helper()
 	multi, err := exec.LookPath("xtables-legacy-multi")

@@ -14,7 +14,7 @@ import (
 	"edgespan/netinst/netstate"
 )
 
-// given is the adapter's veth of network 1 with an MTU and with the MAC 02:16:3e:01:00:<mac> of its peer.
+// given returns network 1 whose adapter's veth has an MTU and the peer's MAC 02:16:3e:01:00:<mac>.
 func (l *lab) given(app string, mtu, mac int) netstate.State {
 	v := l.veth(1, app)
 	v.MTU, v.Peer.MTU, v.Peer.MAC = mtu, mtu, fmt.Sprintf("02:16:3e:01:00:%02x", mac)
@@ -28,7 +28,7 @@ func (l *lab) given(app string, mtu, mac int) netstate.State {
 
 var linkLine = regexp.MustCompile(`^(\d+): \S+?(@if\d+|@NONE)?: .* mtu (\d+) .*link/ether (\S+)`)
 
-// shown is what a link is: its number and its peer's, which a new link never has again, its MTU and its MAC.
+// shown returns a link's and its peer's index, which a recreated link would not have, its MTU and its MAC.
 func shown(t *testing.T, ns *netns.NS, link string) (index, mtu, mac string) {
 	t.Helper()
 	m := linkLine.FindStringSubmatch(ns.Exec(t, "ip", "-o", "link", "show", link))
@@ -48,7 +48,7 @@ func TestAnAdaptersLinkIsChangedInPlaceOnBothSides(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
 	l.must(owner(1), l.given(l.app.Name, 1500, 1))
-	// The app configures its side and calls it something else.
+	// The app configures its side and renames it.
 	l.app.Exec(t, "ip", "link", "set", "eth1", "name", "lan0")
 	l.app.Exec(t, "ip", "addr", "add", "10.1.0.9/24", "dev", "lan0")
 	l.app.Exec(t, "ip", "link", "set", "lan0", "up")
@@ -76,7 +76,7 @@ func TestAnAdaptersLinkIsChangedInPlaceOnBothSides(t *testing.T) {
 		l.must(owner(1), l.given(l.app.Name, c.mtu, c.mac))
 		side(c.want)
 	}
-	// An MTU that the app chose is the app's as long as it fits.
+	// An MTU that the app chose is kept as long as it fits.
 	l.app.Exec(t, "ip", "link", "set", "lan0", "mtu", "1300")
 	for _, mtu := range []int{1500, 1400} {
 		l.must(owner(1), l.given(l.app.Name, mtu, 3))
@@ -85,9 +85,9 @@ func TestAnAdaptersLinkIsChangedInPlaceOnBothSides(t *testing.T) {
 	l.app.Exec(t, "ip", "link", "set", "lan0", "mtu", "2000")
 	l.must(owner(1), l.given(l.app.Name, 1500, 3))
 	side("1500 02:16:3e:01:00:03")
-	// What others change of the host's side is mended in place, and the app's side left alone.
+	// Changes of the host's side by others are repaired in place, and the app's side is left alone.
 	for _, words := range []string{"mtu 1280", "address 02:00:00:00:00:77", "alias nobody"} {
-		l.must(owner(1), l.given(l.app.Name, 1500, 3)) // it is in no bridge, so it is put up by hand
+		l.must(owner(1), l.given(l.app.Name, 1500, 3)) // it is in no bridge, so the test sets it up
 		l.ns.Exec(t, append([]string{"ip", "link", "set", "es1a1", "up"}, strings.Fields(words)...)...)
 		want := l.given(l.app.Name, 1500, 3)
 		want.Add(netstate.Port{Link: "es1a1"})
@@ -96,8 +96,8 @@ func TestAnAdaptersLinkIsChangedInPlaceOnBothSides(t *testing.T) {
 	}
 }
 
-// While the namespace of an app has no name its side can't be reached: it stays, the host's side
-// with it, and only that adapter waits.
+// While an app's namespace has no name, its side can't be reached. The link is kept on both sides, and only that
+// adapter waits.
 func TestAnAppWithoutANamespaceKeepsItsMTU(t *testing.T) {
 	l := newLab(t)
 	app := netns.Named(t, l.app.Name+"x")
@@ -158,7 +158,7 @@ func TestAttributesOfABridgeAreMended(t *testing.T) {
 	}
 }
 
-// The namespace of an app is not the node's own, and not one by the number of a process.
+// The namespace of an app must not be the node's own, nor one given by a process ID.
 func TestANamespaceThatIsNoAppsIsRefused(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)

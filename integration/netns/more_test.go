@@ -54,7 +54,7 @@ func TestAHangingCommandMeetsItsDeadlineAndItsGroupDies(t *testing.T) {
 	})
 }
 
-// dnsLoop asks until stopped and counts questions and failures.
+// dnsLoop sends queries until it is stopped, and counts queries and failures.
 type dnsLoop struct {
 	asked, failed atomic.Int64
 	stop          func()
@@ -139,15 +139,14 @@ func TestNoAnswerIsLostWhileNamesAndHostsComeAndGo(t *testing.T) {
 	}
 }
 
-// readAgain has dnsmasq told that its files have changed.
+// readAgain makes dnsmasq reread its files.
 func readAgain(s netstate.State, why string) {
 	p := s[netstate.ID{Kind: netstate.KindProcess, Name: "ni/1/dnsmasq"}].(netstate.Process)
 	p.Reload = "reload " + why
 	s.Add(p)
 }
 
-// Names that are on their way to the folder of hosts are not read: a half written file
-// never becomes an answer.
+// dnsmasq does not read temporary names in the hosts folder: a half-written file never becomes an answer.
 func TestHostsIgnoreFilesOnTheirWay(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
@@ -215,7 +214,7 @@ func TestAHelperWhoseRunFolderIsGoneIsStopped(t *testing.T) {
 	if err := os.RemoveAll(filepath.Join(l.dir, "ni")); err != nil {
 		t.Fatal(err)
 	}
-	l.must(owner(1), want) // it is replaced by one that is known
+	l.must(owner(1), want) // replaced by a known one
 	if err := os.RemoveAll(filepath.Join(l.dir, "ni")); err != nil {
 		t.Fatal(err)
 	}
@@ -270,7 +269,7 @@ func TestASysctlThatSomeoneElseChangedStays(t *testing.T) {
 	}
 }
 
-// events gathers what Watch tells.
+// events collects Watch's events.
 type events struct {
 	mu   sync.Mutex
 	list []netstate.HostEvent
@@ -337,7 +336,7 @@ func TestWatchTellsOfEveryChange(t *testing.T) {
 		l.ns.Exec(t, strings.Fields(c.cmd)...)
 		until(t, c.cmd, func() bool { return e.any(c.what) })
 	}
-	// A change of ours alone is none of the foreign interfaces.
+	// A change of edgespan's own links does not change the foreign interfaces.
 	e.clear()
 	l.ns.Exec(t, "ip", "link", "add", "es7", "type", "bridge")
 	until(t, "es7", func() bool { return e.any(touches(7)) })
@@ -354,8 +353,8 @@ func touches(n int) func(netstate.HostEvent) bool {
 	return func(ev netstate.HostEvent) bool { return slices.Contains(ev.Touched, n) }
 }
 
-// Two hundred links come and go while nobody reads: the kernel drops messages,
-// and what was lost is told as a whole.
+// Two hundred links come and go while the reader is blocked: the kernel drops messages, and one event reports the
+// loss.
 func TestAnOverflowEndsInAResync(t *testing.T) {
 	l := newLab(t)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -393,12 +392,11 @@ func TestAnOverflowEndsInAResync(t *testing.T) {
 	}
 }
 
-// The table may have a million entries: a walk holds no more of it than one answer of the
-// kernel, and takes no time that would matter.
+// The table may have a million entries: a walk buffers only one answer of the kernel, and takes little time.
 func TestAWalkThroughManyFlowsHoldsFewOfThem(t *testing.T) {
 	const many = 50_000
 	l := newLab(t)
-	l.ns.Exec(t, "conntrack", "-L") // loads the tracker
+	l.ns.Exec(t, "conntrack", "-L") // loads the conntrack module
 	l.ns.Do(t, func() error { return netns.FillFlows(0, many) })
 	var before, now runtime.MemStats
 	runtime.GC()

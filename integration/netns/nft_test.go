@@ -17,7 +17,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// One rule of every form that our tables have.
+// bridgeWords has one rule of every form that edgespan's tables have.
 var bridgeWords = []string{
 	"chain a1 {",
 	"ether saddr != 02:16:3e:01:00:01 drop",
@@ -47,8 +47,8 @@ var (
 	arpTable    = nft.Table{Family: netstate.ARPFamily, Name: netinst.GuardTable}
 )
 
-// hostWords is a table of host's with two networks, whose subnets touch each other, and a port; the
-// guard spares network 7 where it is named.
+// hostWords returns a table of host with two adjacent networks and a port. The guard skips network 7 if it is in
+// unmarked.
 func hostWords(table nft.Table, unmarked ...int) []string {
 	st := netinst.HostState([]netinst.HostNetwork{
 		{
@@ -63,7 +63,7 @@ func hostWords(table nft.Table, unmarked ...int) []string {
 
 func guardWords(unmarked ...int) []string { return hostWords(guardTable, unmarked...) }
 
-// What netlink is told is what the nft command makes of the same words.
+// The package writes the same as the nft command for the same text.
 func TestATableIsWhatNftMakesOfIt(t *testing.T) {
 	for table, words := range map[nft.Table][]string{bridgeTable: bridgeWords, guardTable: guardWords(7),
 		arpTable: hostWords(arpTable)} {
@@ -80,7 +80,7 @@ func TestATableIsWhatNftMakesOfIt(t *testing.T) {
 		theirs.Exec(t, "nft", "-f", file)
 		list := strings.Fields("nft list table " + table.String())
 		got := own.Exec(t, list...)
-		for _, line := range []string{" # progname .*", "(?m)^\tflags owner.*\n\n?"} { // of one that is ours alone
+		for _, line := range []string{" # progname .*", "(?m)^\tflags owner.*\n\n?"} { // of an owned table
 			got = regexp.MustCompile(line).ReplaceAllString(got, "")
 		}
 		if d := cmp.Diff(theirs.Exec(t, list...), got); d != "" {
@@ -108,8 +108,8 @@ func tableText(t *testing.T, c *nft.Conn, table nft.Table) string {
 	return all[table]
 }
 
-// What others flush and delete does not reach our tables while our socket is open, nor are
-// they lost when it is closed, and the next process has them for itself again.
+// A flush or delete by another program does not affect edgespan's tables while the socket is open. They survive when
+// it is closed, and the next process owns them again.
 func TestAFlushByOthersDoesNotReachOurTables(t *testing.T) {
 	ns := netns.New(t)
 	c := openNft(t, ns)
@@ -151,7 +151,7 @@ func TestAFlushByOthersDoesNotReachOurTables(t *testing.T) {
 		t.Fatal(err)
 	}
 	hold("claimed", second)
-	for table, w := range words { // its owner writes and deletes it as ever
+	for table, w := range words { // its owner still writes and deletes it
 		before := tableText(t, second, table)
 		if err := second.Replace(table, w); err != nil || tableText(t, second, table) != before {
 			t.Errorf("written again: %v", err)
@@ -160,7 +160,7 @@ func TestAFlushByOthersDoesNotReachOurTables(t *testing.T) {
 			t.Errorf("deleted: %v", err)
 		}
 	}
-	// One that a former release left is anybody's, and is made ours by being written.
+	// A table of an earlier release has no owner until it is written.
 	ns.Exec(t, "nft", "add", "table", "bridge", "es1")
 	if err := second.Claim(func(nft.Table) bool { return true }); err != nil {
 		t.Fatal(err)
@@ -189,7 +189,7 @@ func TestABridgeTableIsReplacedAndReadBack(t *testing.T) {
 	if err := c.Delete(bridgeTable); err != nil {
 		t.Fatalf("delete what is not there: %v", err)
 	}
-	for i := range 2 { // twice leaves the same
+	for i := range 2 { // repeating changes nothing
 		if err := c.Replace(bridgeTable, bridgeWords); err != nil {
 			t.Fatal(err)
 		}
@@ -204,7 +204,7 @@ func TestABridgeTableIsReplacedAndReadBack(t *testing.T) {
 	if tables(); gen() != still {
 		t.Error("a look changes the generation")
 	}
-	// A batch that fails leaves what was there.
+	// A failed batch changes nothing.
 	before := tables()
 	if err := c.Replace(bridgeTable, []string{"chain a {", "goto nowhere", "}"}); err == nil || tables() != before {
 		t.Errorf("a jump to nowhere: err %v, table %q, want %q", err, tables(), before)
@@ -212,7 +212,7 @@ func TestABridgeTableIsReplacedAndReadBack(t *testing.T) {
 	if err := c.Delete(bridgeTable); err != nil || tables() != "" {
 		t.Errorf("delete: %v, left %q", err, tables())
 	}
-	// Each change by others reads differently, on a table that they can change.
+	// Each change by others gives another text, in a table that they can change.
 	ns.Exec(t, "nft", "add", "table", "bridge", "es1")
 	for _, argv := range []string{"add chain bridge es1 a1", "add rule bridge es1 a1 drop",
 		"add rule bridge es1 a1 accept", "add chain bridge es1 more", "flush chain bridge es1 a1",
@@ -224,7 +224,7 @@ func TestABridgeTableIsReplacedAndReadBack(t *testing.T) {
 			}
 		}
 	}
-	// The elements of a set are read in no order, and count.
+	// The elements of a set count, in any order.
 	for _, argv := range []string{"add set bridge es1 some { type ipv4_addr; }",
 		"add element bridge es1 some { 10.1.0.2, 10.1.0.1 }", "delete element bridge es1 some { 10.1.0.2 }"} {
 		before := tables()
@@ -235,7 +235,7 @@ func TestABridgeTableIsReplacedAndReadBack(t *testing.T) {
 	}
 }
 
-// Sets of a thousand networks are one transaction.
+// Sets for a thousand networks are one transaction.
 func TestABigSet(t *testing.T) {
 	ns := netns.New(t)
 	c := openNft(t, ns)

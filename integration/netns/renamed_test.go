@@ -8,8 +8,7 @@ import (
 	"edgespan/netinst/netstate"
 )
 
-// A port that others rename after it was opened is closed again, and one that takes its name is
-// opened by its own right.
+// If another program renames an opened port, it is closed again. A port that gets its name is opened separately.
 func TestAPortThatIsRenamedIsClosed(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)

@@ -12,7 +12,7 @@ import (
 	"edgespan/netinst/overlap"
 )
 
-// Two networks never have one subnet, not even for a moment: whoever comes waits.
+// Two networks never have the same subnet at the same time: the second one waits.
 func TestAnAddressWaitsForTheNetworkThatHasItsSubnet(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
@@ -24,7 +24,7 @@ func TestAnAddressWaitsForTheNetworkThatHasItsSubnet(t *testing.T) {
 			netstate.Port{Link: br}, netstate.Address{Link: br, Prefix: prefix},
 		)
 	}
-	l.ns.Exec(t, "ip", "addr", "add", "10.1.0.9/24", "dev", "eth0") // of others: none of ours to judge
+	l.ns.Exec(t, "ip", "addr", "add", "10.1.0.9/24", "dev", "eth0") // a foreign address does not matter here
 	l.must(owner(1), address(1, "10.1.0.1/24"))
 	for _, prefix := range []string{"10.1.0.1/24", "10.1.0.7/24", "10.1.0.129/25", "10.1.255.1/16"} {
 		fs := l.apply(t.Context(), owner(2), address(2, prefix))
@@ -33,7 +33,7 @@ func TestAnAddressWaitsForTheNetworkThatHasItsSubnet(t *testing.T) {
 		}
 	}
 	l.must(owner(3), address(3, "10.2.0.1/24"))
-	l.must(owner(1), address(1, "10.1.0.2/24")) // its own subnet is no obstacle
+	l.must(owner(1), address(1, "10.1.0.2/24")) // its own subnet does not block it
 	l.must(owner(1), netstate.State{})
 	l.must(owner(2), address(2, "10.1.0.1/24"))
 	l.must(owner(2), netstate.State{})
@@ -57,8 +57,8 @@ func TestAGatewayMovesWithinItsSubnet(t *testing.T) {
 	}
 }
 
-// What a subnet may overlap is read with all its shapes: addresses of lo, routes that somebody
-// added without a gateway, by one, by several, by an IPv6 one.
+// All forms of prefixes that a subnet may overlap are read: addresses of lo, and routes without a gateway, with one,
+// with several, and with an IPv6 one.
 func TestTheHostsOwnPrefixes(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)

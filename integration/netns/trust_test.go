@@ -7,8 +7,8 @@ import (
 	"edgespan/netinst/netstate"
 )
 
-// A write trusts what was left last and looks at nothing first. What others took
-// away meanwhile must make it look, not fail.
+// A write relies on the state of the last write without observing first. If others removed objects meanwhile, it must
+// observe and not fail.
 func TestAWriteFindsOutWhatOthersTookAway(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
@@ -34,8 +34,7 @@ func TestAWriteFindsOutWhatOthersTookAway(t *testing.T) {
 	l.must(owner(1), netstate.State{})
 }
 
-// A chain that was just written is told as wanted only if every rule of it and
-// every jump into it is there.
+// A chain that was just written is reported as desired only if every rule of it and every jump into it exists.
 func TestAChainThatOthersCutShortIsSeenAtOnce(t *testing.T) {
 	for _, cut := range []string{"-D ES1-INP 1", "-D ES-INPUT -i es1 -j ES1-INP", "-F ES1-INP"} {
 		l := newLab(t)

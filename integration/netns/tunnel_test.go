@@ -17,8 +17,8 @@ import (
 	"github.com/google/uuid"
 )
 
-// town is nodes on one underlay, 198.18.0.0/24, each with a device behind the interface
-// dev0 that is a member of its cluster's network, 10.99.0.0/24.
+// town is several nodes on one underlay, 198.18.0.0/24, each with a device behind the interface dev0, a member of its
+// cluster's network, 10.99.0.0/24.
 type town struct {
 	t     *testing.T
 	under *netns.NS
@@ -48,7 +48,7 @@ func newTown(t *testing.T, nodes int) *town {
 	return w
 }
 
-// tunnel is the one from node a to node b; both are counted from 0.
+// tunnel returns the tunnel from node a to node b; both are counted from 0.
 func tunnel(a, b int, isolated bool) netinst.Tunnel {
 	at := func(i int) netip.Addr { return netip.AddrFrom4([4]byte{198, 18, 0, byte(i + 1)}) }
 	return netinst.Tunnel{
@@ -57,7 +57,7 @@ func tunnel(a, b int, isolated bool) netinst.Tunnel {
 	}
 }
 
-// clusterOf is the network of a cluster on node i, 0 being the leader.
+// clusterOf returns the network of a cluster on node i; 0 is the leader.
 func clusterOf(nodes, i int, mesh bool) netinst.NetworkInstanceConfig {
 	c := netinst.NetworkInstanceConfig{
 		UUID: uuid.MustParse(owner(1).Name), DisplayName: "cluster", Type: netinst.Switch, MTU: 1450, SpoofGuard: true,
@@ -93,15 +93,15 @@ func (w *town) undeploy() {
 	}
 }
 
-// pings has the device of node a ping that of node b with one packet of a size in octets,
-// IP header included, that may not be broken up.
+// pings has the device of node a ping that of node b with one packet of a size in bytes, including the IP header, that
+// must not be fragmented.
 func (w *town) pings(a, b, size int) bool {
 	_, err := w.nodes[a].app.Try("ping", "-c1", "-W1", "-M", "do", "-s", strconv.Itoa(size-28),
 		fmt.Sprint("10.99.0.", b+1))
 	return err == nil
 }
 
-// frames is how many frames the device of a node has got.
+// frames returns how many frames the device of a node has received.
 func (w *town) frames(i int) int {
 	w.t.Helper()
 	out := w.nodes[i].app.Exec(w.t, "ip", "-s", "-j", "link", "show", "dev", "eth0")
@@ -115,7 +115,7 @@ func (w *town) frames(i int) int {
 	return n
 }
 
-// watch gathers what is told of the host until done.
+// watch collects the host's events until done.
 func (l *lab) watch(e *events) (done func()) {
 	ctx, cancel := context.WithCancel(l.t.Context())
 	ended := make(chan error, 1)
@@ -169,8 +169,7 @@ func TestAClusterIsOneLayer2NetworkOverItsTunnels(t *testing.T) {
 	}
 }
 
-// noLoop has one device ask for 20 addresses that nobody has: each other device gets each
-// question once.
+// noLoop has one device send ARP requests for 20 unused addresses: each other device gets each request once.
 func (w *town) noLoop() {
 	w.t.Helper()
 	const asked = 20
@@ -191,10 +190,10 @@ func TestNothingReachesTheNodeByItsCluster(t *testing.T) {
 	until(t, "ping", func() bool { return w.pings(0, 1, 100) })
 	w.nodes[1].ns.Exec(t, "ip", "-6", "addr", "add", "fd00:aa::2/128", "dev", "lo")
 	bridge := netinst.BridgeMAC(uuid.MustParse(owner(1).Name))
-	for _, i := range []int{0, 1} { // from beyond the tunnel, and from the member beside it
+	for _, i := range []int{0, 1} { // from beyond the tunnel, and from the member next to it
 		app := w.nodes[i].app
 		app.Exec(t, "ip", "route", "add", "198.18.0.0/24", "dev", "eth0")
-		_, _ = app.Try("ping", "-c1", "-W1", "198.18.0.2") // it asks who has it
+		_, _ = app.Try("ping", "-c1", "-W1", "198.18.0.2") // it sends an ARP request
 		if out := app.Exec(t, "ip", "neigh", "show", "198.18.0.2"); strings.Contains(out, "lladdr") {
 			t.Errorf("node %d's device learns where node 2 is: %s", i+1, out)
 		}
@@ -239,7 +238,7 @@ func TestTunnelsAndMembersComeBackAsTheyWereWanted(t *testing.T) {
 		}
 		l.must(owner(1), l.desired(mesh))
 	}
-	// Their like of others is neither ours nor in our way, but for one of our number.
+	// Foreign VXLAN links are left alone and don't conflict, except one with the same number.
 	l.ns.Exec(t, strings.Fields("ip link add theirs type vxlan id 300 remote 198.18.0.3 dstport 4789")...)
 	index := l.index("theirs")
 	more := clusterOf(3, 0, true)
@@ -297,12 +296,12 @@ func TestATunnelThatWouldLeadNowhereIsNotMade(t *testing.T) {
 		until(t, c.back+" is told",
 			func() bool { return reported.any(func(e netstate.HostEvent) bool { return e.Underlay }) })
 		l.must(owner(1), want)
-		l.ns.Exec(t, strings.Fields(c.away)...) // from a tunnel that stands
+		l.ns.Exec(t, strings.Fields(c.away)...) // from an existing tunnel
 		waits(c.why)
 		l.ns.Exec(t, strings.Fields(c.back)...)
 		l.must(owner(1), want)
 	}
-	// A member that is not there holds up nothing either.
+	// A missing member delays nothing either.
 	l.ns.Exec(t, "ip", "link", "del", "dev0")
 	fs := l.apply(t.Context(), owner(1), want)
 	if len(fs) != 1 || !fs[0].Waiting || !strings.Contains(fs[0].Err, "interface dev0 does not exist") {

@@ -10,9 +10,8 @@ import (
 	"edgespan/netinst/netstate"
 )
 
-// A dnsmasq whose answers are lost on the way, as where the machine can track no further
-// flow, is not replaced by another, which would be heard as little, and one may be started
-// then. One that hangs is replaced.
+// A dnsmasq whose answers are lost on the way, for example because the machine can track no more flows, is not
+// replaced, since another one could not be reached either; one can be started then. A dnsmasq that hangs is replaced.
 func TestADnsmasqThatIsNotHeardIsNotReplaced(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
@@ -40,7 +39,7 @@ func TestADnsmasqThatIsNotHeardIsNotReplaced(t *testing.T) {
 	if !same() {
 		t.Errorf("a dnsmasq that reads what reaches it is seen as %s", l.observe(owner(1), true)[id].Text())
 	}
-	// It has died, and another is started meanwhile.
+	// It has died, and another one is started meanwhile.
 	if err := syscall.Kill(first, syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}

@@ -9,10 +9,9 @@ import (
 	"edgespan/netinst/netstate"
 )
 
-// An underlay may be the address of a VPN that the host itself has: one on an interface that is
-// no port of ours, alone in its subnet, with a route to each other end and an MTU of 1420, as wg0
-// has them: the MTU of an address is not known, so the cluster has that over 1500, and what is
-// larger is sent in pieces, or its sender told what fits. The veth in its place carries what a VPN would.
+// An underlay may be the address of a VPN of the host: an interface that is no port, alone in its subnet, with a route
+// to each other end and an MTU of 1420, like wg0. The MTU of an address is unknown, so the cluster uses the one for
+// 1500; larger packets are fragmented, or their sender is informed. A veth replaces the VPN here.
 func TestATunnelGoesThroughAVPNOfTheHost(t *testing.T) {
 	t.Parallel()
 	w := newTown(t, 2)
@@ -56,7 +55,7 @@ func TestATunnelGoesThroughAVPNOfTheHost(t *testing.T) {
 	if out, err := w.nodes[0].app.Try(append(large, "dont")...); err != nil {
 		t.Errorf("one that may be broken up: %v\n%s", err, out)
 	}
-	// The VPN is stopped: the tunnel goes, says why, and comes back with it.
+	// The VPN is stopped: the tunnel is removed, gives the reason, and returns with the VPN.
 	l := w.nodes[1]
 	l.ns.Exec(t, "ip", "addr", "del", at(1).String()+"/32", "dev", "vpn0")
 	fs := l.apply(t.Context(), owner(1), desired(1))
@@ -65,7 +64,7 @@ func TestATunnelGoesThroughAVPNOfTheHost(t *testing.T) {
 		t.Errorf("without its VPN: %+v", fs)
 	}
 	l.ns.Exec(t, "ip", "addr", "add", at(1).String()+"/32", "dev", "vpn0")
-	l.ns.Exec(t, "ip", "route", "add", at(0).String()+"/32", "dev", "vpn0") // the kernel took it with the last address
+	l.ns.Exec(t, "ip", "route", "add", at(0).String()+"/32", "dev", "vpn0") // the kernel removed it with the last address
 	l.must(owner(1), desired(1))
 	until(t, "the VPN is back, and so is the tunnel", func() bool { return w.pings(0, 1, fits) })
 	for i, l := range w.nodes {

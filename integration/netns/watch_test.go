@@ -14,8 +14,8 @@ import (
 	"edgespan/netinst/netstate"
 )
 
-// An app sets its end of a link up and down as it likes, which takes the carrier of ours and
-// gives it back: nothing of ours has changed, and nothing is told. What others change is.
+// An app may set its end of a link up and down, which changes the carrier of the host's end. That is no change of
+// edgespan's objects and causes no event. A change by another program does.
 func TestTheCarrierOfAnAppsLinkIsNoChange(t *testing.T) {
 	t.Parallel()
 	l, app := newLab(t), netns.New(t)
@@ -52,14 +52,14 @@ func TestTheCarrierOfAnAppsLinkIsNoChange(t *testing.T) {
 		}
 	}
 	marks := 7
-	mark := func() { // what was told before it was read before it
+	mark := func() { // earlier events were read before it
 		t.Helper()
 		marks++
 		do(fmt.Sprintf("ip link add es%d type bridge", marks))
 		until(t, "mark", func() bool { return e.any(touches(marks)) })
 	}
 	reported := func(ev netstate.HostEvent) bool { return len(ev.Links) > 0 || touches(7)(ev) }
-	flap(1) // the first message about a link is always told
+	flap(1) // the first message about a link always passes
 	mark()
 	e.clear()
 	flap(3)
@@ -97,8 +97,8 @@ func TestTheCarrierOfAnAppsLinkIsNoChange(t *testing.T) {
 	}
 }
 
-// What an app's link says again and again is dropped in the kernel. A change of it comes later
-// then, one of another link does not, and neither does its end.
+// Repeated messages about an app's link are dropped in the kernel. A change of that link is then reported later; a
+// change of another link, or its removal, is not delayed.
 func TestALinkThatFlapsIsMutedAndItsChangesAreStillTold(t *testing.T) {
 	l, app := newLab(t), netns.New(t)
 	do := func(cmd string) { l.ns.Exec(t, strings.Fields(cmd)...) }
@@ -128,7 +128,7 @@ func TestALinkThatFlapsIsMutedAndItsChangesAreStillTold(t *testing.T) {
 		t.Fatal(err)
 	}
 	app.Exec(t, "ip", "-batch", flaps)
-	do("ip link set es7a2 mtu 1499") // the first message of a link is always told
+	do("ip link set es7a2 mtu 1499") // the first message of a link always passes
 	until(t, "es7a2", func() bool { return reported("es7a2") })
 	muted := false
 	for mtu := 1400; mtu < 1408 && !muted; mtu++ { // on a busy machine a mute may end just then

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// TestEachWayOutComesBackAsItWasWanted holds law 11 for default routes of every form, and
-// that one form takes the place of another.
+// TestEachWayOutComesBackAsItWasWanted checks law 11 for default routes of every form, and that one form replaces
+// another.
 func TestEachWayOutComesBackAsItWasWanted(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
@@ -40,7 +40,7 @@ func TestEachWayOutComesBackAsItWasWanted(t *testing.T) {
 	}
 }
 
-// TestTheRuleOfAPortsGatewayComesBackAsItWasWanted holds law 11 for the rule of an interface.
+// TestTheRuleOfAPortsGatewayComesBackAsItWasWanted checks law 11 for the rule of an interface.
 func TestTheRuleOfAPortsGatewayComesBackAsItWasWanted(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
@@ -53,7 +53,7 @@ func TestTheRuleOfAPortsGatewayComesBackAsItWasWanted(t *testing.T) {
 	if got := rules(); got != want {
 		t.Errorf("the rule is %q, want %q", got, want)
 	}
-	// A crash in the middle of a change, or somebody else, left others of the same priority.
+	// A crash in the middle of a change, or another program, left other rules of the same priority.
 	for _, more := range []string{"oif eth0 dport 53-54 lookup 20001", "oif eth1 dport 53 lookup 20001"} {
 		l.ns.Exec(t, strings.Fields("ip rule add priority 22001 protocol 101 "+more)...)
 		l.turn(by, by)
