@@ -155,7 +155,7 @@ func TestSeed_SoftwareVersionStrings(t *testing.T) {
 		}
 	})
 	// "the latest base configuration file present … is the one it should use locally"
-	t.Run("TCM-L11", func(t *testing.T) {
+	t.Run("TCM-X2", func(t *testing.T) {
 		if got, want := chosen(Versions{}), (Choice{Base: "RELEASE_M81", LatestBase: true}); got != want {
 			t.Errorf("%+v, want %+v", got, want)
 		}
@@ -163,7 +163,7 @@ func TestSeed_SoftwareVersionStrings(t *testing.T) {
 }
 
 func TestSeed_HardwareThatIsUnknown(t *testing.T) {
-	t.Run("TCM-I3", func(t *testing.T) { // "a node with an unrecognized hardware board ID and version"
+	t.Run("TCM-H1", func(t *testing.T) { // "a node with an unrecognized hardware board ID and version"
 		if got := chosen(Versions{Software: "RELEASE_M81", Board: "ACME_1"}); !got.UnknownBoard || got.Hardware != "" {
 			t.Errorf("%+v", got)
 		}

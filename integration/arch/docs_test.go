@@ -67,8 +67,11 @@ func TestSeedsNameTestsThatExist(t *testing.T) {
 // adrName is a decision as documents and comments name it.
 var adrName = regexp.MustCompile(`\bADR (\d{4})\b`)
 
-// judgeRows says which rows of the tables of requirements hold by nothing: a row names an
-// existing test or an existing decision. A row has three cells, the first an id of its own.
+// openRow is a requirement that is not built, with the issue that builds it.
+var openRow = regexp.MustCompile(`\bopen: (issue \d+|no issue)\b`)
+
+// judgeRows says which rows of the tables of requirements are held by nothing: a row names an existing test or an
+// existing decision, or says that it is open; an open row names no test. A row has three cells, the first a unique id.
 func judgeRows(text string, known map[string][]string, decisions []string) (rows int, wrong []string) {
 	seen := map[string]bool{}
 	for _, line := range strings.Split(text, "\n") {
@@ -85,7 +88,10 @@ func judgeRows(text string, known map[string][]string, decisions []string) (rows
 				bad = append(bad, "ADR "+m[1]+" does not exist")
 			}
 		}
-		if named+len(adrs) == 0 {
+		switch open := openRow.MatchString(last); {
+		case open && named > 0:
+			bad = append(bad, "is open and names a test")
+		case !open && named+len(adrs) == 0:
 			bad = append(bad, "neither a test nor an ADR is named")
 		}
 		if seen[id] {
@@ -113,9 +119,11 @@ func TestEveryRequirementHasItsTestOrDecision(t *testing.T) {
 	}
 	known := map[string][]string{"a": {"TestX"}}
 	_, wrong = judgeRows("| id | r | t |\n|---|---|---|\n| A | r | a.TestX |\n| B | r | ADR 0009 |\n| C | r | planned: "+
-		"a.TestY |\n| D | r | ADR 0001 |\n| A | r | ADR 0001 |\n", known, []string{"0001"})
+		"a.TestY |\n| D | r | ADR 0001 |\n| A | r | ADR 0001 |\n| E | r | open: issue 7 |\n| F | r | open: no issue |\n"+
+		"| G | r | open: soon |\n| H | r | a.TestX, open: issue 7 |\n", known, []string{"0001"})
 	if want := []string{"B: ADR 0009 does not exist", "C: neither a test nor an ADR is named",
-		"A: this id is another row's"}; !slices.Equal(wrong, want) {
+		"A: this id is another row's", "G: neither a test nor an ADR is named",
+		"H: is open and names a test"}; !slices.Equal(wrong, want) {
 		t.Errorf("got %q, want %q", wrong, want)
 	}
 }

@@ -132,12 +132,12 @@ func TestSeed_SwitchesOfTheController(t *testing.T) {
 			t.Error(faults)
 		}
 	})
-	t.Run("TCM-I4", func(t *testing.T) { // "if the unknown_hw_queries_enabled flag is set (default on)"
+	t.Run("TCM-H2", func(t *testing.T) { // "if the unknown_hw_queries_enabled flag is set (default on)"
 		if e, v := flag("unknown_hw_queries_enabled"); v != "true" || e.Kind != metadata.Boolean {
 			t.Errorf("%v: %+v", v, e)
 		}
 	})
-	t.Run("TCM-C11", func(t *testing.T) { // "a fixed interval between consecutive pushes to the same node"
+	t.Run("TCM-S2", func(t *testing.T) { // "a fixed interval between consecutive pushes to the same node"
 		if e, v := flag("consecutive_reconfig_delay_s"); v != "120" || e.Kind != metadata.Integer {
 			t.Errorf("%v: %+v", v, e)
 		}

@@ -4,7 +4,7 @@ import "testing"
 
 // The seed, "Operations": each sub-test is a row of docs/seeds.md.
 func TestSeed_EditNode(t *testing.T) {
-	t.Run("TCM-L9", func(t *testing.T) { // "migrate a node's configuration upon a node name change"
+	t.Run("TCM-X1", func(t *testing.T) { // "migrate a node's configuration upon a node name change"
 		s := street(t)
 		b, _ := s.Topology.Node("b")
 		b.Name = "z"

@@ -389,7 +389,7 @@ func TestSeed_InteroperabilityOfMetadata(t *testing.T) {
 }
 
 func TestSeed_ManagedConfig(t *testing.T) {
-	t.Run("TCM-C12", func(t *testing.T) { // "a special boolean configuration field sysParams.managedConfig"
+	t.Run("TCM-S4", func(t *testing.T) { // "a special boolean configuration field sysParams.managedConfig"
 		m, path := terragraph(t), []string{"sysParams", "managedConfig"}
 		v, _ := config.Lookup(full(t), path)
 		if e, _ := m.Entry(path); e.Kind != Boolean || e.Action != noAction || v != false {
