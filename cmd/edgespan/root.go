@@ -37,7 +37,7 @@ EDGESPAN_TOKEN_FILE, EDGESPAN_CA_FILE, EDGESPAN_CA_SHA256, EDGESPAN_CONTEXT and
 EDGESPAN_CONTEXTS. NO_COLOR switches colours off.`
 
 func newRoot(a *reach.App) *cobra.Command {
-	root := a.NewRoot("edgespan", "Run and control the network daemon of an edge node, and its fleet controller",
+	root := a.NewRoot("edgespan", "Run and control the network daemon of an edge node, and its fleet",
 		aboutProgram)
 	a.Bind(root)
 	root.AddGroup(&cobra.Group{ID: "node", Title: "On a node:"},
@@ -66,7 +66,7 @@ func oldRollback(node, layers *cobra.Command) {
 		node.Flags().AddFlag(&hidden)
 	})
 	reach.AsksController(node)
-	node.Long = node.Short + ".\n\nTo roll back the layers of a controller use " + layers.CommandPath() + "."
+	node.Long += "\n\nTo roll back the layers of a controller use " + layers.CommandPath() + "."
 	run := node.RunE
 	node.Args = cobra.ArbitraryArgs
 	node.RunE = func(cmd *cobra.Command, words []string) error {

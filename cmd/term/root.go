@@ -36,9 +36,10 @@ func (s Streams) NewRoot(name, short, long string) *cobra.Command {
 // NewVersion returns the command that prints the program's version.
 func (s Streams) NewVersion(program, version string) *cobra.Command {
 	return &cobra.Command{
-		Use:   "version",
-		Short: "Print the version of this program",
-		Args:  ExactArgs(0, ""),
+		Use:     "version",
+		Short:   "Print the version of this program",
+		Example: "  " + program + " version",
+		Args:    ExactArgs(0, ""),
 		RunE: func(*cobra.Command, []string) error {
 			_, err := fmt.Fprintln(s.Out, program, version)
 			return err

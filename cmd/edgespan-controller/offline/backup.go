@@ -23,21 +23,21 @@ const backupTimeout = time.Hour
 
 const aboutBackup = `
 
-The file has all that was ever written, secrets as they are and the hashes of tokens: it is
-for its owner alone. The CA of the fleet is not in it: copy ca.pem of the data folder once, after
-the first start, to where the backups are (nothing changes it), or restored nodes find a
-controller that they do not know.`
+The file contains everything ever written, secrets in clear text and hashes of tokens; only its
+owner can read it. The CA of the fleet is not in it: copy ca.pem of the data folder once, after the
+first start, to where the backups are (it does not change). Without it, nodes do not recognize the
+restored controller.`
 
 func newBackup(a *serve.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "backup FILE",
 		Short: "Back up the store of a fleet into a file",
-		Long: `Back up the store of a fleet into a file, as of one revision; - writes to stdout.
-Another file of that name is replaced once the new one is whole and on the disk.` + aboutBackup + `
+		Long: `Back up the store of a fleet into a file, as of one revision; - writes to stdout. An
+existing file is replaced once the new one is complete and on disk.` + aboutBackup + `
 
-With --controller a running controller is asked, as 'edgespan backup' does; without, the store
-of --data-dir or --etcd is read. A file that a controller runs on can't be: ask the controller.
-An etcd can be read at any time.`,
+With --controller a running controller writes the backup, as with 'edgespan backup'; without it, the
+store of --data-dir or --etcd is read. The file of a running controller can't be read directly: use
+--controller. An etcd can be read at any time.`,
 		Example: `  edgespan-controller backup --data-dir /var/lib/edgespan-controller fleet.backup
   edgespan-controller backup --etcd http://10.0.0.1:2379 fleet.backup
   edgespan-controller backup --controller https://127.0.0.1:8443 --token-file admin.token --ca-sha256 H fleet.backup`,

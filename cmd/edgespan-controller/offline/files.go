@@ -103,8 +103,8 @@ The files are those of the original controller's /data/cfg: network_config_overr
 node_config_overrides.json, auto_node_config_overrides.json, e2e_topology.conf,
 controller_config.json and aggregator_config.json.
 
-With --controller a running controller is asked; without it the store of --data-dir or
---etcd is opened, which no controller may hold then.`
+With --controller the command talks to a running controller; without it, it opens the store of
+--data-dir or --etcd, and no controller may run on that store.`
 
 func newImport(a *serve.App) *cobra.Command {
 	var dir, message, output string
@@ -112,10 +112,10 @@ func newImport(a *serve.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "import --cfg-dir DIR",
 		Short: "Import the layers of a fleet from the original controller's files",
-		Long: `Import the layers of a fleet from the original controller's files, as one revision. Values
-that are deprecated or read-only are taken, as at the original's start. Anything else that is
-wrong refuses the whole import: exit code 4, a line for each fault. A node that a file does
-not have loses its layer; a file that is not there changes nothing.` + aboutFiles,
+		Long: `Import the layers of a fleet from the original controller's files, as one revision.
+Values that are deprecated or read-only are taken, as at the original's start. Anything else that is
+wrong refuses the whole import: exit code 4, a line for each fault. A node that a file does not have
+loses its layer; a file that is not there changes nothing.` + aboutFiles,
 		Example: `  edgespan-controller import --cfg-dir /data/cfg --dry-run
   edgespan-controller import --cfg-dir /data/cfg --controller https://127.0.0.1:8443 --token-file admin.token ` +
 			`--ca-sha256 H`,
@@ -188,8 +188,9 @@ func newExport(a *serve.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "export --cfg-dir DIR",
 		Short: "Export the layers of a fleet as the original controller's files",
-		Long: `Export the layers of a fleet as the original controller's files, in canonical form, secrets
-among them; what they held is kept beside them as FILE.bak. A new file is for its owner alone.` + aboutFiles,
+		Long: `Export the layers of a fleet as the original controller's files, in canonical form,
+secrets among them; what they held is kept beside them as FILE.bak. A new file is for its owner
+alone.` + aboutFiles,
 		Example: "  edgespan-controller export --cfg-dir /data/cfg",
 		Args:    term.ExactArgs(0, ""),
 	}

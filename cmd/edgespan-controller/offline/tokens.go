@@ -15,8 +15,8 @@ import (
 
 const aboutAdmin = `
 
-With --controller a running controller is asked; without it the store of --data-dir or
---etcd is opened, which no controller may hold then.`
+With --controller the command talks to a running controller; without it, it opens the store of
+--data-dir or --etcd, and no controller may run on that store.`
 
 func newToken(a *serve.App) *cobra.Command {
 	cmd := &cobra.Command{

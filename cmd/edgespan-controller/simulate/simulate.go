@@ -88,7 +88,7 @@ func New(a *serve.App) *cobra.Command {
 	s := &simulation{Options: serve.NewOptions()}
 	cmd := &cobra.Command{
 		Use:   "simulate --nodes N",
-		Short: "Join simulated nodes to a controller and check that all of them converge",
+		Short: "Join simulated nodes to a controller and check that they converge",
 		Long:  aboutSimulate,
 		Example: `  edgespan-controller simulate --nodes 200
   edgespan-controller simulate --nodes 50 --faults reject=2%,crash=10%,disconnect=10% -o json

@@ -89,7 +89,7 @@ type factsCall struct {
 // implementation use both forms. Help shows the groups once.
 func Commands(a *reach.App) []*cobra.Command {
 	cfg := factsSpec{
-		use: "config", short: "Read and change the facts of ConfigDB: values, overrides, models and history",
+		use: "config", short: "Read and change the facts of ConfigDB",
 		sub: slices.Concat(valueSpecs, recordSpecs, modelSpecs, nodeFactSpecs, treeSpecs),
 	}.command(a)
 	cfg.Long = cfg.Short + aboutFacts

@@ -21,7 +21,9 @@ import (
 var nodeFactSpecs = []factsSpec{
 	{use: "node", short: "Manage the nodes that are registered in an environment",
 		sub: []factsSpec{
-			{use: "list --env ID", short: "List the registered nodes", needs: []string{"env"}, forms: modelForms,
+			{use: "list --env ID", short: "List the registered nodes",
+				example: "  edgespan config node list --env 1 -f table",
+				needs:   []string{"env"}, forms: modelForms,
 				run: listFactNodes, flags: []factsFlags{envFlag}},
 			{
 				use:   "set --env ID NODE [--fqdn NAME] [--certname NAME] [--levels LEVEL=VALUE,...]",
@@ -40,16 +42,21 @@ root, what is at the values that --levels declares of the levels above its own, 
 			},
 			{
 				use: "del --env ID NODE", short: "Remove a node from an environment, by any of its names",
+				example:  "  edgespan config node del --env 1 node-1.domain.tld",
 				args:     term.ExactArgs(1, "one ID or NAME"),
 				complete: factNodeNames, needs: []string{"env"}, run: deleteFactNode, flags: []factsFlags{envFlag, messageFlag},
 			},
 		}},
-	{use: "secrets", short: "Manage the secret keys of a resource, shown to admins only, and to a node its own",
+	{use: "secrets", short: "Manage the secret keys of a resource",
 		sub: []factsSpec{
-			{use: "show DEFINITION", short: "Show the secret keys", args: term.ExactArgs(1, "one ID or NAME"),
+			{use: "show DEFINITION", short: "Show the secret keys",
+				example:  "  edgespan config secrets show astute",
+				args:     term.ExactArgs(1, "one ID or NAME"),
 				complete: definitionNames, forms: modelForms, run: showSecrets},
 			{
-				use: "set DEFINITION PATH...", short: "Set the secret keys of a resource, all of them; * is any key, [] is none",
+				use: "set DEFINITION PATH...", short: "Set the secret keys of a resource",
+				long: `Set all secret keys of a resource; * is any key, [] is none. Their values are shown to admins only, and to a
+node its own.`,
 				example: "  edgespan config secrets set astute 'users.*.password' nova.db_password",
 				args:    term.AtLeast(2, "DEFINITION PATH..."), complete: definitionNames, run: setSecrets,
 				flags: []factsFlags{messageFlag},

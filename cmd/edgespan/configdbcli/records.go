@@ -18,7 +18,7 @@ import (
 var recordSpecs = []factsSpec{
 	{
 		use:   "history [--env ID [--level nodes=NODE] [--resource NAME]]",
-		short: "List the revisions of the facts, or the versions of one resource: who, when, what and why, the newest first",
+		short: "List the revisions of the facts, or the versions of one resource",
 		long: `List the revisions of the facts, the newest first; with --env those of one environment. With --resource ` +
 			`it is the
 versions of its values at exactly that level, or with --overrides of its overrides.`,
@@ -27,8 +27,9 @@ versions of its values at exactly that level, or with --overrides of its overrid
 		forms: lookupForms, run: listRecords, flags: []factsFlags{placeFlags, halfFlag, pageFlags},
 	},
 	{
-		use:   "diff --env ID [--level nodes=NODE] --resource NAME [VERSION [VERSION]]",
-		short: "Show the difference between two versions of a resource",
+		use:     "diff --env ID [--level nodes=NODE] --resource NAME [VERSION [VERSION]]",
+		short:   "Show the difference between two versions of a resource",
+		example: "  edgespan config diff --env 1 --level nodes=1 --resource astute 3 4",
 		long: `Show the difference between two versions of the values at exactly that level, or with --overrides of the ` +
 			`overrides: the
 newest and that before it; with one VERSION that and the newest. 0 is nothing at all. json and yaml are a JSON Patch.`,
@@ -38,7 +39,7 @@ newest and that before it; with one VERSION that and the newest. 0 is nothing at
 	},
 	{
 		use:   "rollback --env ID [--level nodes=NODE] [--resource NAME] {--version N|--revision N}",
-		short: "Roll a resource, or all resources of a level, back to an earlier version",
+		short: "Roll a resource or a level back to an earlier version",
 		long: `Make what the values had as a version, or at a revision of the facts, their newest version; with ` +
 			`--overrides those. Without
 --resource all resources of that place go back to a revision, values and overrides.`,

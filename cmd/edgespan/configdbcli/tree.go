@@ -26,7 +26,7 @@ import (
 var treeSpecs = []factsSpec{
 	{use: "import", short: "Import the values of a node from files", sub: []factsSpec{{
 		use:   "hiera DIR --env ID [--node ID]",
-		short: "Upload a tree of YAML files, such as /etc/hiera, as the values of one node, all or none",
+		short: "Upload a tree of YAML files as the values of one node",
 		long: `Upload a tree of YAML files, as /etc/hiera, as the values of one node: all of it is one revision, and ` +
 			`what is the same
 already makes no version. The first import makes the component with the data sources and the environment, and the ` +
@@ -44,7 +44,7 @@ resource that the folder is (override/node/a.b.yaml: key a.b of override/node).`
 	}}},
 	{use: "export", short: "Export the values of a node into files", sub: []factsSpec{{
 		use:   "hiera DIR --env ID [--node ID]",
-		short: "Write the resources of one node into a tree of YAML files, such as /etc/hiera, where they differ",
+		short: "Write the resources of one node into a tree of YAML files",
 		long: `Write the resources of one node into a tree of YAML files, as /etc/hiera, where they differ: its values, ` +
 			`or with --effective what
 they are with all overrides. Each file is replaced at once and is root's alone (0600); none is removed. Who may not see
@@ -57,11 +57,12 @@ secrets is refused.`,
 		}},
 	}}},
 	{
-		use:   "verify DIR --env ID [--node ID]",
-		short: "Compare a node's files with its effective values; exits 1 where they differ",
-		long: `Compare the YAML files of a tree, as /etc/hiera, with the effective values of a node, and print a line ` +
-			`for each difference: what
-would make the files what ConfigDB has. Values that are declared secret are not printed.`,
+		use:     "verify DIR --env ID [--node ID]",
+		short:   "Compare a node's files with its effective values",
+		example: "  edgespan config verify /etc/hiera --env 1 --node 1",
+		long: `Compare the YAML files of a tree, such as /etc/hiera, with the effective values of a node, and print a line
+for each difference: what would make the files what ConfigDB has. Values that are declared secret are not
+printed. It exits 1 if they differ.`,
 		args: term.ExactArgs(1, "one folder"), needs: []string{"env"}, run: verifyTree, flags: []factsFlags{treeFlags},
 	},
 }

@@ -39,14 +39,15 @@ type joinOptions struct {
 func NewJoin(a *reach.App) *cobra.Command {
 	var o joinOptions
 	cmd := &cobra.Command{
-		Use:   "join --controller HOST:PORT[,HOST:PORT...] --token T --ca-sha256 H",
-		Short: "Join this node to a controller's fleet",
-		Long: `join asks a controller for this node's certificate, with a token that counts once. The
-controller shows all three at its first start, and for each new node. The token
-can be left out of the command line: EDGESPAN_JOIN_TOKEN is read, too.
+		Use:     "join --controller HOST:PORT[,HOST:PORT...] --token T --ca-sha256 H",
+		Short:   "Join this node to a controller's fleet",
+		Example: "  edgespan join --controller fleet.example.org:8444 --token TOKEN --ca-sha256 HASH --name edge-1",
+		Long: `join requests this node's certificate from a controller, with a token that is valid
+once. The controller prints the whole command at its first start, and 'edgespan nodes invite' prints
+it for further nodes. The token can also be given in EDGESPAN_JOIN_TOKEN.
 
-Of a fleet with several controllers all addresses can be given, joined by commas. The
-node tries them in turn, and goes to the next one when its stream ends.`,
+If the fleet has several controllers, give all addresses, separated by commas. The node tries them
+in turn, and connects to the next one when its stream ends.`,
 		Args: term.ExactArgs(0, ""),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			o.stateDir = a.Setting(o.stateDir, "EDGESPAN_STATE_DIR", reach.DefaultStateDir)

@@ -87,18 +87,18 @@ func newNode(with *reach.App, a program) *cobra.Command {
 	a.App = with
 	var o nodeOptions
 	cmd := &cobra.Command{
-		Use:   "node",
-		Short: "Run the daemon in the foreground, in the current network namespace",
+		Use:     "node",
+		Short:   "Run the daemon in the foreground, in the current network namespace",
+		Example: "  edgespan node --config /etc/edgespan/node.yaml",
 		Long: `node runs the networks of this network namespace as the config describes them.
 
-Once edgespan join has made it part of a fleet, it keeps a stream to its
-controller, which rules its config if sysParams.managedConfig says so. Without a
-controller it works on for ever.
+Once edgespan join has made it part of a fleet, it keeps a stream to its controller, which manages
+its config if sysParams.managedConfig is true. Without a controller it keeps working.
 
-SIGHUP re-reads the config file. SIGTERM and SIGINT end the daemon and leave the
-networks running; only applying a config without them removes them.
+SIGHUP re-reads the config file. SIGTERM and SIGINT end the daemon and leave the networks running;
+only applying a config without them removes them.
 
-The commands below it ask a controller for the config of single nodes.`,
+The subcommands read and change the overrides of single nodes on a controller.`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 0 {
 				return term.UnknownCommand(cmd, args[0])

@@ -37,21 +37,22 @@ func newDemo(a demoProgram) *cobra.Command {
 		Use:   "demo",
 		Short: "Run a demo of a node in its own network namespaces",
 		Long: `demo builds a small world of network namespaces, runs the daemon in it on
-examples/demo.yaml and shows lease, name, ping, HTTP through NAT, a denied flow, the
-daemon killed and restarted under traffic, and an app that moves to another network. It
-exits 0 if all of it held. Root is needed; nothing of the machine's own network is
-touched.`,
+examples/demo.yaml and shows lease, name, ping, HTTP through NAT, a denied flow, the daemon killed
+and restarted under traffic, and an app that moves to another network. It exits 0 if every step
+succeeds. It needs root, and does not touch the machine's own network.`,
 		Args: term.ExactArgs(0, "up, down, exec or none"),
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.demo(cmd.Context()) },
 	}
 	cmd.AddCommand(&cobra.Command{
 		Use: "up", Short: "Build the demo lab, start the daemon in it, and keep both running",
-		Args: term.ExactArgs(0, ""),
-		RunE: func(cmd *cobra.Command, _ []string) error { return a.demoUp(cmd.Context()) },
+		Example: "  edgespan demo up",
+		Args:    term.ExactArgs(0, ""),
+		RunE:    func(cmd *cobra.Command, _ []string) error { return a.demoUp(cmd.Context()) },
 	}, &cobra.Command{
 		Use: "down", Short: "Remove the lab that demo up built",
-		Args: term.ExactArgs(0, ""),
-		RunE: func(cmd *cobra.Command, _ []string) error { return a.demoDown(cmd.Context()) },
+		Example: "  edgespan demo down",
+		Args:    term.ExactArgs(0, ""),
+		RunE:    func(cmd *cobra.Command, _ []string) error { return a.demoDown(cmd.Context()) },
 	}, &cobra.Command{
 		Use:     "exec node|isp|" + lab.AppWeb + "|" + lab.AppClient + " -- COMMAND…",
 		Short:   "Run a command in a namespace of the demo lab",

@@ -23,12 +23,12 @@ const backupMode = 0o600
 var backupSpecs = []fleetSpec{{
 	use: "backup FILE", short: "Back up the controller's store into a file",
 	args: term.ExactArgs(1, "one FILE, or -"),
-	long: `Back up the controller's store into a file, as of one revision; - writes to stdout.
-For admins. Another file of that name is replaced once the new one is whole and on the disk.
+	long: `Back up the controller's store into a file, as of one revision; - writes to stdout. For
+admins. An existing file is replaced once the new one is complete and on disk.
 
-The file has the history, secrets as they are and the hashes of tokens: it is for its owner
-alone. 'edgespan-controller restore FILE' brings it back. The CA of the fleet is not in it: copy
-ca.pem of a controller's data folder once.`,
+The file contains the history, secrets in clear text and hashes of tokens; only its owner can read
+it. 'edgespan-controller restore FILE' brings it back. The CA of the fleet is not in it: copy ca.pem
+of a controller's data folder once.`,
 	example: "  edgespan backup fleet.backup",
 	flags:   func(_ *cobra.Command, c *fleetCall) { c.timeout = backupTime },
 	run:     backUp,

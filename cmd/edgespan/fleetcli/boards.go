@@ -11,13 +11,17 @@ import (
 
 // hardwareSpecs are the commands for unknown boards that nodes reported.
 var hardwareSpecs = []fleetSpec{{use: "boards",
-	short: "Manage the hardware boards that nodes reported: proposals and accepted ones",
+	short: "Manage the hardware boards that nodes reported",
 	sub: []fleetSpec{
-		{use: "list", short: "List proposed and accepted boards", args: term.ExactArgs(0, ""), forms: tableForms,
+		{use: "list", short: "List proposed and accepted boards",
+			example: "  edgespan boards list",
+			args:    term.ExactArgs(0, ""), forms: tableForms,
 			run: listHardware},
 		{
-			use: "show BOARD", short: "Show a proposal, or the accepted config of a board", args: term.ExactArgs(1, "one BOARD"),
-			forms: documentForms,
+			use: "show BOARD", short: "Show a proposal, or the accepted config of a board",
+			example: "  edgespan boards show ACME_1\n  edgespan boards show ACME_1 --from edge-1 -o yaml",
+			args:    term.ExactArgs(1, "one BOARD"),
+			forms:   documentForms,
 			flags: func(cmd *cobra.Command, c *fleetCall) {
 				fromFlag(cmd, c)
 				bindReveal(cmd, c)
@@ -35,9 +39,10 @@ var hardwareSpecs = []fleetSpec{{use: "boards",
 			},
 		},
 		{
-			use:   "accept BOARD --digest DIGEST",
-			short: "Accept a proposal as the base config of all nodes of the board",
-			args:  term.ExactArgs(1, "one BOARD"),
+			use:     "accept BOARD --digest DIGEST",
+			short:   "Accept a proposal as the base config of all nodes of the board",
+			example: "  edgespan boards accept ACME_1 --digest 5c1f0a7e",
+			args:    term.ExactArgs(1, "one BOARD"),
 			flags: func(cmd *cobra.Command, c *fleetCall) {
 				fromFlag(cmd, c)
 				cmd.Flags().StringVar(&c.digest, "digest", "",
@@ -52,14 +57,18 @@ var hardwareSpecs = []fleetSpec{{use: "boards",
 			},
 		},
 		{
-			use: "reject BOARD", short: "Reject proposals; the nodes are asked again", args: term.ExactArgs(1, "one BOARD"),
-			flags: fromFlag,
+			use: "reject BOARD", short: "Reject proposals; the nodes are asked again",
+			example: "  edgespan boards reject ACME_1 --from edge-1",
+			args:    term.ExactArgs(1, "one BOARD"),
+			flags:   fromFlag,
 			run: func(c *fleetCall) error {
 				return c.explainBoard(c.client.RejectHardware(c.ctx, c.args[0], c.from), "rejected")
 			},
 		},
 		{
-			use: "forget BOARD", short: "Remove the accepted config of a board", args: term.ExactArgs(1, "one BOARD"),
+			use: "forget BOARD", short: "Remove the accepted config of a board",
+			example: "  edgespan boards forget ACME_1",
+			args:    term.ExactArgs(1, "one BOARD"),
 			run: func(c *fleetCall) error {
 				return c.explainBoard(c.client.ForgetHardware(c.ctx, c.args[0]), "removed")
 			},

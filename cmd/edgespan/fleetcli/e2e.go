@@ -14,7 +14,8 @@ var e2eSpecs = []fleetSpec{e2eSpec("controller"), e2eSpec("aggregator")}
 func e2eSpec(file string) fleetSpec {
 	return fleetSpec{use: file, short: "Read and change the config of the " + file + " itself", sub: []fleetSpec{
 		{
-			use: "get", short: "Print the config of the " + file, args: term.ExactArgs(0, ""), forms: documentForms,
+			use: "get", short: "Print the config of the " + file, example: "  edgespan " + file + " get -o yaml",
+			args: term.ExactArgs(0, ""), forms: documentForms,
 			flags: bindReveal,
 			run: func(c *fleetCall) error {
 				d, err := c.client.E2E(c.ctx, file, c.reveal)
@@ -25,7 +26,8 @@ func e2eSpec(file string) fleetSpec {
 			},
 		},
 		{
-			use: "set -f FILE|KEY=VALUE...", short: "Replace the config of the " + file, args: cobra.ArbitraryArgs,
+			use: "set -f FILE|KEY=VALUE...", short: "Replace the config of the " + file,
+			example: "  edgespan " + file + " set -f " + file + ".json --dry-run", args: cobra.ArbitraryArgs,
 			forms: tableForms, body: true, write: true,
 			long: "Replace the config of the " + file + ". It is validated against its metadata." + layerscli.AboutKeys,
 			run:  func(c *fleetCall) error { return c.setE2E(file, false) },
@@ -38,14 +40,16 @@ func e2eSpec(file string) fleetSpec {
 			run:     func(c *fleetCall) error { return c.setE2E(file, true) },
 		},
 		{
-			use: "metadata", short: "Print the metadata of the config of the " + file, args: term.ExactArgs(0, ""),
+			use: "metadata", short: "Print the metadata of the config of the " + file,
+			example: "  edgespan " + file + " metadata", args: term.ExactArgs(0, ""),
 			forms: documentForms,
 			run:   func(c *fleetCall) error { c.args = []string{file}; return getMetadata(c) },
 		},
 		{
-			use:   "actions -f FILE|KEY=VALUE...",
-			short: "Show which actions a change of the config would cause",
-			args:  cobra.ArbitraryArgs, forms: tableForms, body: true,
+			use:     "actions -f FILE|KEY=VALUE...",
+			short:   "Show which actions a change of the config would cause",
+			example: "  edgespan " + file + " actions flags.v=2",
+			args:    cobra.ArbitraryArgs, forms: tableForms, body: true,
 			flags: func(cmd *cobra.Command, c *fleetCall) {
 				cmd.Flags().BoolVar(&c.set, "set", false, "replace the present config, as set does")
 			},

@@ -19,7 +19,7 @@ const layerNames = "network, topology, metadata, node/NAME, auto/NAME, e2e/FILE"
 // historySpecs are the commands for revisions.
 var historySpecs = []fleetSpec{
 	{
-		use: "history [LAYER]", short: "List the revisions of the layers: who wrote what, when and why, the newest first",
+		use: "history [LAYER]", short: "List the revisions of the layers, the newest first",
 		long: "List the revisions of the layers, the newest first; of one LAYER only those that wrote it: " + layerNames +
 			".",
 		args: term.RangeArgs(0, 1, "one LAYER, or none"), forms: tableForms, complete: completeLayers, run: listHistory,
@@ -28,12 +28,16 @@ var historySpecs = []fleetSpec{
 			cmd.Flags().IntVar(&c.limit, "limit", 0, "maximum number of revisions (default 50)")
 		},
 		sub: []fleetSpec{
-			{use: "show REVISION", short: "Show a revision and its changes", args: term.ExactArgs(1, "one REVISION"),
-				forms: tableForms, run: showRevision},
+			{use: "show REVISION", short: "Show a revision and its changes",
+				example: "  edgespan history show 12",
+				args:    term.ExactArgs(1, "one REVISION"),
+				forms:   tableForms, run: showRevision},
 			{
-				use:   "diff REVISION [REVISION]",
-				short: "Show the difference between two revisions, the second the newest by default",
-				args:  term.RangeArgs(1, 2, "one REVISION or two"), forms: tableForms, run: diffRevisions,
+				use:     "diff REVISION [REVISION]",
+				short:   "Show the difference between two revisions",
+				long:    `Show the difference between two revisions; without a second one, between REVISION and the newest.`,
+				example: "  edgespan history diff 12\n  edgespan history diff 10 12 -o json",
+				args:    term.RangeArgs(1, 2, "one REVISION or two"), forms: tableForms, run: diffRevisions,
 			},
 			{
 				use: "prune --before TIME|AGE", short: "Delete the revisions before a time; admins only",
@@ -51,7 +55,8 @@ authors of the current layers stay. Only a backup can bring deleted revisions ba
 			},
 			{
 				use: "revert REVISION", short: "Revert the changes of one revision, and keep those of later ones",
-				args: term.ExactArgs(1, "one REVISION"), forms: tableForms, write: true, unbound: true, run: revertRevision,
+				example: "  edgespan history revert 12 --dry-run",
+				args:    term.ExactArgs(1, "one REVISION"), forms: tableForms, write: true, unbound: true, run: revertRevision,
 			},
 			{
 				use: "rollback REVISION [LAYER...]", short: "Roll layers back to a revision",

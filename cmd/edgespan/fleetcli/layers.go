@@ -16,15 +16,17 @@ import (
 
 const aboutFleetWrites = `
 
-The controller judges the write on every node that it touches: one fault refuses it all (exit
-code 4, a line for each fault). What changes on which nodes, with the actions that they take, is
-printed on stdout, warnings and the new revision on stderr. --dry-run does all but writing.`
+The controller validates the write for every node it affects; one fault rejects the whole write
+(exit code 4, a line for each fault). Changes and actions are printed per node on stdout, warnings
+and the new revision on stderr. --dry-run does everything but write.`
 
 // layerSpecs are the commands for layers that belong to no single node.
 var layerSpecs = []fleetSpec{
 	{use: "network", short: "Read and change the network overrides of the controller", sub: []fleetSpec{
 		{
-			use: "get", short: "Print the network overrides", args: term.ExactArgs(0, ""), forms: documentForms,
+			use: "get", short: "Print the network overrides",
+			example: "  edgespan network get -o yaml",
+			args:    term.ExactArgs(0, ""), forms: documentForms,
 			flags: bindReveal, run: getNetwork,
 		},
 		{
@@ -44,32 +46,43 @@ var layerSpecs = []fleetSpec{
 		},
 		{
 			use: "unset KEY...", short: "Remove keys from the network overrides",
-			long: "Remove keys, all of them or none." + aboutFleetWrites,
-			args: term.AtLeast(1, "one KEY or more"), forms: tableForms, write: true, run: unsetNetwork,
+			example: "  edgespan network unset sysParams.logLevel -m 'default log level again'",
+			long:    "Remove keys, all of them or none." + aboutFleetWrites,
+			args:    term.AtLeast(1, "one KEY or more"), forms: tableForms, write: true, run: unsetNetwork,
 		},
 		{
 			use: "actions -f FILE|KEY=VALUE...", short: "Ask the nodes which actions new network overrides would cause",
+			example: "  edgespan network actions sysParams.logLevel=debug\n  edgespan network actions -f network.json --set " +
+				"--wait 30s",
 			long: aboutPreview, args: cobra.ArbitraryArgs, forms: tableForms, body: true, flags: bindPreview,
 			run: previewNetwork,
 		},
 	}},
 	{use: "actions ID", short: "Show the nodes' answers to a preview of actions",
-		args: term.ExactArgs(1, "the ID of a preview"), forms: tableForms, flags: bindTimeout, run: showActionsOf},
+		example: "  edgespan actions 1b4e28ba-2fa1-4d7b-883f-0016d3cca427 --wait 10s",
+		args:    term.ExactArgs(1, "the ID of a preview"), forms: tableForms, flags: bindTimeout, run: showActionsOf},
 	{use: "base", short: "Print the base configs by software version", sub: []fleetSpec{{
-		use: "get [VERSION...]", short: "Print base configs, {version: {…}}; of a version the closest that is not newer",
-		args: cobra.ArbitraryArgs, forms: documentForms,
+		use: "get [VERSION...]", short: "Print the base configs, or those that versions get",
+		long: `Print the base configs as {version: {…}}: all of them, or for each VERSION the
+closest that is not newer.`,
+		example: "  edgespan base get\n  edgespan base get RELEASE_M81 -o yaml",
+		args:    cobra.ArbitraryArgs, forms: documentForms,
 		run: func(c *fleetCall) error { return c.layerOf(ops.LayerQuery{Layer: layers.Base, Versions: c.args}) },
 	}}},
 	{use: "firmware", short: "Print the base configs by firmware version", sub: []fleetSpec{{
-		use: "get [VERSION...]", short: "Print firmware configs, {version: {…}}", args: cobra.ArbitraryArgs,
-		forms: documentForms,
+		use: "get [VERSION...]", short: "Print firmware configs by version",
+		example: "  edgespan firmware get 10.11.0",
+		args:    cobra.ArbitraryArgs,
+		forms:   documentForms,
 		run: func(c *fleetCall) error {
 			return c.layerOf(ops.LayerQuery{Layer: layers.Firmware, Versions: c.args})
 		},
 	}}},
 	{use: "hardware", short: "Print the base configs by hardware board", sub: []fleetSpec{{
-		use: "get [BOARD...]", short: "Print hardware configs, {board: {version: {…}}}", args: cobra.ArbitraryArgs,
-		forms: documentForms,
+		use: "get [BOARD...]", short: "Print hardware configs by board and version",
+		example: "  edgespan hardware get NXP_LS1048A_PUMA",
+		args:    cobra.ArbitraryArgs,
+		forms:   documentForms,
 		flags: func(cmd *cobra.Command, c *fleetCall) {
 			cmd.Flags().StringSliceVar(&c.versions, "versions", nil, "software versions (default: all)")
 		},
@@ -77,15 +90,17 @@ var layerSpecs = []fleetSpec{
 			return c.layerOf(ops.LayerQuery{Layer: layers.Hardware, Boards: c.args, Versions: term.List(c.versions)})
 		},
 	}}},
-	{use: "metadata", short: "Print the metadata of the parameters of nodes, controller and aggregator",
+	{use: "metadata", short: "Print the metadata of nodes, controller and aggregator",
 		sub: []fleetSpec{{
-			use: "get [node|controller|aggregator]", short: "Print metadata, expanded",
-			args: term.RangeArgs(0, 1, "node, controller or aggregator"), forms: documentForms,
+			use: "get [node|controller|aggregator]", short: "Print metadata with its copy-blocks expanded",
+			example: "  edgespan metadata get node",
+			args:    term.RangeArgs(0, 1, "node, controller or aggregator"), forms: documentForms,
 			complete: firstOf("node", "controller", "aggregator"), run: getMetadata,
 		}}},
 	{
-		use:   "optimize polarity|golay|channel|control-superframe",
-		short: "Assign radio values to the nodes of the topology, into the auto layer",
+		use:     "optimize polarity|golay|channel|control-superframe",
+		short:   "Assign radio values to the nodes of the topology, into the auto layer",
+		example: "  edgespan optimize polarity --dry-run\n  edgespan optimize channel -m 'new sector'",
 		long: "Assign polarities, golay codes, channels or superframes for the topology, into the auto overrides." +
 			aboutFleetWrites,
 		args: term.ExactArgs(1, "polarity, golay, channel or control-superframe"), forms: tableForms, write: true,

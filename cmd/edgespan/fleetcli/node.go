@@ -50,12 +50,15 @@ for other versions than the node reported.`,
 	},
 	{
 		use: "unset NODE KEY...", short: "Remove keys from the overrides of a node",
-		long: "Remove keys, all of them or none." + aboutFleetWrites,
-		args: term.AtLeast(2, "NODE KEY..."), forms: tableForms, write: true, complete: firstNode, run: unsetNode,
+		example: "  edgespan node unset edge-1 ports.wan.cost sysParams.logLevel",
+		long:    "Remove keys, all of them or none." + aboutFleetWrites,
+		args:    term.AtLeast(2, "NODE KEY..."), forms: tableForms, write: true, complete: firstNode, run: unsetNode,
 	},
 	{
 		use: "actions [NODE] -f FILE|KEY=VALUE...", short: "Ask a node which actions new overrides would cause",
-		long: aboutPreview, args: cobra.ArbitraryArgs, forms: tableForms, body: true, complete: firstNode, flags: bindPreview,
+		example: "  edgespan node actions edge-1 sysParams.logLevel=debug",
+		long:    aboutPreview, args: cobra.ArbitraryArgs, forms: tableForms, body: true, complete: firstNode,
+		flags: bindPreview,
 		run: func(c *fleetCall) error {
 			o, err := c.nodeOverrides()
 			if err != nil {
@@ -66,8 +69,9 @@ for other versions than the node reported.`,
 	},
 	{
 		use: "clear-auto [NODE...] --paths PATH,...", short: "Remove the values that the controller assigned (auto layer)",
-		long: "Remove paths from the auto overrides of the nodes, or of all nodes; '*' is all of them." + aboutFleetWrites,
-		args: cobra.ArbitraryArgs, forms: tableForms, write: true, complete: completeNodes, run: clearAuto,
+		example: "  edgespan node clear-auto edge-1 --paths radioParamsOverride --dry-run",
+		long:    "Remove paths from the auto overrides of the nodes, or of all nodes; '*' is all of them." + aboutFleetWrites,
+		args:    cobra.ArbitraryArgs, forms: tableForms, write: true, complete: completeNodes, run: clearAuto,
 		flags: func(cmd *cobra.Command, c *fleetCall) {
 			cmd.Flags().StringArrayVar(&c.paths, "paths", nil, "paths to remove, separated by ','; required")
 		},

@@ -18,48 +18,54 @@ import (
 // nodesSpecs are the commands for the nodes that the controller knows.
 var nodesSpecs = []fleetSpec{{use: "nodes",
 	short: "Show and manage the nodes of the fleet", sub: []fleetSpec{
-		{use: "list", short: "List the nodes", args: term.ExactArgs(0, ""), forms: tableForms, run: listNodes},
+		{use: "list", short: "List the nodes",
+			example: "  edgespan nodes list -o wide",
+			args:    term.ExactArgs(0, ""), forms: tableForms, run: listNodes},
 		{
 			use: "describe NODE", short: "Show everything about a node: its state, why, and what happens next",
-			args: term.ExactArgs(1, "one NODE"), forms: tableForms, complete: firstNode, run: describeNode,
+			example: "  edgespan nodes describe edge-1",
+			args:    term.ExactArgs(1, "one NODE"), forms: tableForms, complete: firstNode, run: describeNode,
 		},
 		{
 			use: "status [NODE]", short: "Count the nodes by state, or show the parameters of one",
-			long: `Without NODE: how many nodes are in which state. With NODE: each declared parameter, its desired value, and
-its state as derived from the node's reports.`,
+			example: "  edgespan nodes status\n  edgespan nodes status edge-1",
+			long: `Without NODE: how many nodes are in which state. With NODE: each declared
+parameter, its desired value, and its state as derived from the node's reports.`,
 			args: term.RangeArgs(0, 1, "one NODE, or none"), forms: tableForms, complete: firstNode, run: statusOfNodes,
 		},
 		{
 			use:     "explain NODE PATH",
-			short:   "Explain which layer set the values of a node's config, when and by whom, and what they hide",
+			short:   "Explain which layer set a value of a node's config, and who did",
 			example: "  edgespan nodes explain pop-1 sysParams.managedConfig",
 			args:    term.ExactArgs(2, "NODE PATH"), forms: tableForms, complete: firstNode, run: explainNode,
 		},
 		commandSpec("retry", fleetapi.Retry, "Push a config again that failed before"),
-		commandSpec("release", fleetapi.Release, "End a local hold (apply --local): the controller manages the node again"),
+		commandSpec("release", fleetapi.Release, "End a local hold, so that the controller manages the node again"),
 		commandSpec("confirm", fleetapi.Confirm, "Confirm the config that waits for confirmation"),
-		commandSpec("renew", fleetapi.Renew, "Make a node renew its certificate now instead of after two thirds of its life"),
+		commandSpec("renew", fleetapi.Renew, "Make a node renew its certificate now, not when it is due"),
 		commandSpec("forget", fleetapi.Forget, "Revoke a node's certificate and remove the node from the fleet"),
 		{
 			use: "adopt NODE --import|--replace", short: "Adopt a node that has its own config",
-			long: `A node that joins with objects of its own is not touched until you say what becomes of them: with
---import its config becomes its node layer, with --replace the objects that the controller does
-not want may go.`,
+			example: "  edgespan nodes adopt edge-1 --import",
+			long: `A node that joins with a config of its own is left alone until you decide what
+happens to it: --import makes its config its node layer; --replace lets the controller remove
+objects that its layers do not contain.`,
 			args: term.ExactArgs(1, "one NODE"), complete: firstNode, run: adoptNode,
 			flags: func(cmd *cobra.Command, c *fleetCall) {
 				cmd.Flags().BoolVar(&c.adoptImport, "import", false, "import its config as its node layer")
 				cmd.Flags().BoolVar(&c.adoptReplace, "replace", false, "let the controller replace its config")
 			},
 		},
-		inviteSpec("invite", "Create a join token for a name, and print the command to run on the node", false),
+		inviteSpec("invite", "Create a join token, and print the command to run on the node", false),
 		inviteSpec("replace",
-			"Create a join token for a replacement machine of this name; the certificate of the old one is revoked", true),
+			"Create a join token for a new machine, and revoke the old one", true),
 	}}}
 
 // commandSpec returns a command that does one thing with nodes and prints no result.
 func commandSpec(word string, command fleetapi.Command, short string) fleetSpec {
 	return fleetSpec{
-		use: word + " NODE...", short: short, args: term.AtLeast(1, "one NODE or more"), complete: completeNodes,
+		use: word + " NODE...", short: short, example: "  edgespan nodes " + word + " edge-1",
+		args: term.AtLeast(1, "one NODE or more"), complete: completeNodes,
 		run: func(c *fleetCall) error {
 			var faults []error
 			for _, node := range c.args {
@@ -76,7 +82,8 @@ func commandSpec(word string, command fleetapi.Command, short string) fleetSpec 
 
 func inviteSpec(word, short string, replace bool) fleetSpec {
 	return fleetSpec{
-		use: word + " NAME", short: short, args: term.ExactArgs(1, "one NAME"), forms: tableForms, complete: firstNode,
+		use: word + " NAME", short: short, example: "  edgespan nodes " + word + " edge-1 --life 2h",
+		args: term.ExactArgs(1, "one NAME"), forms: tableForms, complete: firstNode,
 		flags: func(cmd *cobra.Command, c *fleetCall) {
 			cmd.Flags().DurationVar(&c.life, "life", 0, "validity of the token (default 24h)")
 		},

@@ -17,7 +17,9 @@ var roles = []string{string(fleetapi.Viewer), string(fleetapi.Operator), string(
 // operatorSpecs are the commands for operator tokens.
 var operatorSpecs = []fleetSpec{{use: "operators", short: "Manage the operators of the controller: tokens with roles",
 	sub: []fleetSpec{
-		{use: "list", short: "List the tokens, without their text", args: term.ExactArgs(0, ""), forms: tableForms,
+		{use: "list", short: "List the tokens, without their text",
+			example: "  edgespan operators list",
+			args:    term.ExactArgs(0, ""), forms: tableForms,
 			run: listOperators},
 		{
 			use: "add NAME --role ROLE", short: "Create a token and print its text once",
@@ -32,7 +34,9 @@ var operatorSpecs = []fleetSpec{{use: "operators", short: "Manage the operators 
 			},
 		},
 		{
-			use: "remove NAME", short: "Revoke a token", args: term.ExactArgs(1, "one NAME"),
+			use: "remove NAME", short: "Revoke a token",
+			example: "  edgespan operators remove anna",
+			args:    term.ExactArgs(1, "one NAME"),
 			run: func(c *fleetCall) error {
 				if err := c.client.RemoveOperator(c.ctx, c.args[0]); err != nil {
 					return err

@@ -21,41 +21,57 @@ import (
 // peerSpecs are the commands for peers and clusters.
 var peerSpecs = []fleetSpec{
 	{use: "peers", short: "Show and manage peers: nodes with their descriptors", sub: []fleetSpec{
-		{use: "list", short: "List the peers", args: term.ExactArgs(0, ""), forms: tableForms, run: listPeers},
-		{use: "get PEER", short: "Print the descriptor of a peer", args: term.ExactArgs(1, "one PEER"),
-			forms: descriptorForms, complete: firstPeer, run: getPeer},
-		{use: "describe PEER", short: "Show everything about a peer", args: term.ExactArgs(1, "one PEER"),
-			forms: tableForms, complete: firstPeer, run: describePeer},
+		{use: "list", short: "List the peers",
+			example: "  edgespan peers list",
+			args:    term.ExactArgs(0, ""), forms: tableForms, run: listPeers},
+		{use: "get PEER", short: "Print the descriptor of a peer",
+			example: "  edgespan peers get edge-1 -o yaml",
+			args:    term.ExactArgs(1, "one PEER"),
+			forms:   descriptorForms, complete: firstPeer, run: getPeer},
+		{use: "describe PEER", short: "Show everything about a peer",
+			example: "  edgespan peers describe edge-1",
+			args:    term.ExactArgs(1, "one PEER"),
+			forms:   tableForms, complete: firstPeer, run: describePeer},
 		{
 			use: "status [PEER]", short: "Count the peers by health, or show the parameters of one",
-			long: `Without PEER: how many peers have which health. With PEER: each parameter, its desired value, and its
-state as derived from the node's reports.` + aboutWatch, args: term.RangeArgs(0, 1, "one PEER, or none"),
+			example: "  edgespan peers status\n  edgespan peers status edge-1 -w",
+			long: `Without PEER: how many peers have which health. With PEER: each parameter, its
+desired value, and its state as derived from the node's reports.` + aboutWatch,
+			args:  term.RangeArgs(0, 1, "one PEER, or none"),
 			forms: tableForms, complete: firstPeer,
 			flags: watchFlag, run: statusOfPeers,
 		},
 		{
-			use:   "explain PEER [ID]",
-			short: "Explain the state of a peer's parameters: desired and reported value, dependencies, and who set it",
-			long: `Say of one parameter what is wanted and by whom, what the node reported, what follows from both, and how it
-is with everything that it depends on. Without ID: the same of each parameter that is not as it is wanted.`,
+			use:     "explain PEER [ID]",
+			short:   "Explain the state of a peer's parameters",
+			example: "  edgespan peers explain edge-1\n  edgespan peers explain edge-1 interface/lan0",
+			long: `Explain one parameter: its desired value and who set it, what the node reported, the state derived from
+both, and the state of its dependencies. Without ID: each parameter that is not in its desired state.`,
 			args: term.RangeArgs(1, 2, "PEER, or PEER ID"), forms: tableForms, complete: completeParameters, run: explainPeer,
 		},
 		{
 			use: "delete PEER", short: "Delete the descriptor of a peer that no deployed cluster needs",
-			args: term.ExactArgs(1, "one PEER"), forms: tableForms,
+			example: "  edgespan peers delete edge-1 -m 'decommissioned'",
+			args:    term.ExactArgs(1, "one PEER"), forms: tableForms,
 			write: true, complete: firstPeer,
 			run: func(c *fleetCall) error { return c.put(ops.Undescribe{Kind: peer.KindPeer, Names: c.args}) },
 		},
 	}},
 	{use: "clusters", short: "Deploy and undeploy clusters: layer-2 networks over peers",
 		sub: []fleetSpec{
-			{use: "list", short: "List the clusters", args: term.ExactArgs(0, ""), forms: tableForms, run: listClusters},
-			{use: "get CLUSTER", short: "Print the descriptor of a cluster", args: term.ExactArgs(1, "one CLUSTER"),
-				forms: descriptorForms, complete: firstCluster, run: getCluster},
+			{use: "list", short: "List the clusters",
+				example: "  edgespan clusters list",
+				args:    term.ExactArgs(0, ""), forms: tableForms, run: listClusters},
+			{use: "get CLUSTER", short: "Print the descriptor of a cluster",
+				example: "  edgespan clusters get lab -o yaml",
+				args:    term.ExactArgs(1, "one CLUSTER"),
+				forms:   descriptorForms, complete: firstCluster, run: getCluster},
 			{use: "describe CLUSTER", short: "Show everything about a cluster, its members and its tunnels",
-				args: term.ExactArgs(1, "one CLUSTER"), forms: tableForms, complete: firstCluster, run: describeCluster},
+				example: "  edgespan clusters describe lab",
+				args:    term.ExactArgs(1, "one CLUSTER"), forms: tableForms, complete: firstCluster, run: describeCluster},
 			{
 				use: "status [CLUSTER]", short: "Count the clusters by state, or show the members of one",
+				example: "  edgespan clusters status\n  edgespan clusters status lab -w",
 				long: "Without CLUSTER: how many clusters are in which state. With CLUSTER: the state of each member." +
 					aboutWatch,
 				args: term.RangeArgs(0, 1, "one CLUSTER, or none"), forms: tableForms, complete: firstCluster, flags: watchFlag,
@@ -63,8 +79,11 @@ is with everything that it depends on. Without ID: the same of each parameter th
 			},
 			{
 				use:   "explain CLUSTER",
-				short: "Explain the state of a cluster: each parameter of its members that is not in its desired state",
-				args:  term.ExactArgs(1, "one CLUSTER"), forms: tableForms, complete: firstCluster, run: explainCluster,
+				short: "Explain what keeps a cluster from being ready",
+				long: `Explain the state of a cluster: each parameter of its members that is not
+in its desired state.`,
+				example: "  edgespan clusters explain lab",
+				args:    term.ExactArgs(1, "one CLUSTER"), forms: tableForms, complete: firstCluster, run: explainCluster,
 			},
 			{
 				use: "deploy CLUSTER", short: "Deploy a cluster to its members",
@@ -80,7 +99,8 @@ is with everything that it depends on. Without ID: the same of each parameter th
 			},
 			{
 				use: "delete CLUSTER", short: "Delete the descriptor of a cluster that is not deployed",
-				args: term.ExactArgs(1, "one CLUSTER"), forms: tableForms,
+				example: "  edgespan clusters delete lab",
+				args:    term.ExactArgs(1, "one CLUSTER"), forms: tableForms,
 				write: true, complete: firstCluster,
 				run: func(c *fleetCall) error { return c.put(ops.Undescribe{Kind: peer.KindCluster, Names: c.args}) },
 			},

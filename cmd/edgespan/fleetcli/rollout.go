@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -17,16 +18,22 @@ import (
 // rolloutSpecs are the commands for rollouts.
 var rolloutSpecs = []fleetSpec{{use: "rollout", short: "Show and control rollouts of changes to the nodes",
 	sub: []fleetSpec{
-		{use: "list", short: "List the last changes, the newest first", args: term.ExactArgs(0, ""), forms: tableForms,
+		{use: "list", short: "List the last changes, the newest first",
+			example: "  edgespan rollout list",
+			args:    term.ExactArgs(0, ""), forms: tableForms,
 			run: listRollouts},
 		{
 			use:   "show REVISION",
-			short: "Show the progress of a rollout: which nodes have the change, which failed, and what the others wait for",
-			args:  term.ExactArgs(1, "one REVISION"), forms: tableForms, run: showRollout,
+			short: "Show the progress of a rollout, node by node",
+			long: `Show the progress of a rollout: which nodes have the change, which failed, and
+what the others wait for.`,
+			example: "  edgespan rollout show 12",
+			args:    term.ExactArgs(1, "one REVISION"), forms: tableForms, run: showRollout,
 		},
 		{
 			use: "explain REVISION", short: "Explain the decisions of a staged rollout, and what comes next",
-			args: term.ExactArgs(1, "one REVISION"), forms: tableForms, run: explainRollout,
+			example: "  edgespan rollout explain 12",
+			args:    term.ExactArgs(1, "one REVISION"), forms: tableForms, run: explainRollout,
 		},
 		rolloutSpec("pause REVISION", "Pause a staged rollout: the current batch continues, no other follows",
 			fleetapi.PauseRollout, "paused"),
@@ -35,10 +42,12 @@ var rolloutSpecs = []fleetSpec{{use: "rollout", short: "Show and control rollout
 			"resumed"),
 		{
 			use: "abort REVISION [--revert]", short: "Abort a staged rollout: no further node gets the change",
-			long: `End a staged rollout. Nodes that do not have the change keep what they have until the layers change.
+			example: "  edgespan rollout abort 12 --revert",
+			long: `End a staged rollout. Nodes without the change keep their config until the layers
+change.
 
---revert takes back what the rollout's revisions changed, as history revert does: a rollout of its
-own brings the nodes that have the change back, in batches too.`,
+--revert also reverts the rollout's revisions, as history revert does; a new staged rollout takes
+the change back on the nodes that have it.`,
 			args: term.ExactArgs(1, "one REVISION"),
 			flags: func(cmd *cobra.Command, c *fleetCall) {
 				cmd.Flags().BoolVar(&c.revert, "revert", false, "revert the change where it was applied")
@@ -52,8 +61,9 @@ own brings the nodes that have the change back, in batches too.`,
 		},
 		{
 			use: "watch REVISION", short: "Watch the decisions of a staged rollout until it ends",
-			long: `Print what is decided of a staged rollout and how far it has come, a line each, until it ends.
-It exits 6 where nodes failed or were not reached, and where it has not ended after --wait.`,
+			example: "  edgespan rollout watch 12 --wait 1h",
+			long: `Print the decisions and the progress of a staged rollout, a line each, until it
+ends. It exits 6 if nodes failed or were not reached, and if the rollout has not ended after --wait.`,
 			args: term.ExactArgs(1, "one REVISION"), run: watchRollout,
 			flags: func(cmd *cobra.Command, c *fleetCall) {
 				cmd.Flags().DurationVar(&c.timeout, "wait", 24*time.Hour, "how long to watch")
@@ -62,8 +72,10 @@ It exits 6 where nodes failed or were not reached, and where it has not ended af
 	}}}
 
 func rolloutSpec(use, short string, what fleetapi.RolloutCommand, done string) fleetSpec {
-	return fleetSpec{use: use, short: short, args: term.ExactArgs(1, "one REVISION"),
-		run: func(c *fleetCall) error { return c.commandRollout(what, done) }}
+	word, _, _ := strings.Cut(use, " ")
+	return fleetSpec{use: use, short: short, example: "  edgespan rollout " + word + " 12",
+		args: term.ExactArgs(1, "one REVISION"),
+		run:  func(c *fleetCall) error { return c.commandRollout(what, done) }}
 }
 
 func (c *fleetCall) commandRollout(what fleetapi.RolloutCommand, done string) error {

@@ -26,7 +26,7 @@ func newLayers(s term.Streams) *cobra.Command {
 	a := offline{s}
 	cmd := &cobra.Command{
 		Use:   "layers",
-		Short: "Compute, validate, compare and explain configuration layers in files, offline",
+		Short: "Compute, validate and explain layers in files, offline",
 		Args:  cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 0 {
@@ -78,9 +78,10 @@ func (a offline) printCanonical(v any) error {
 func newLayersDiff(a offline) *cobra.Command {
 	oneWay := false
 	cmd := &cobra.Command{
-		Use:   "diff A B",
-		Short: "Print the difference of two configs, with A's values where both have one",
-		Args:  term.ExactArgs(2, "two FILEs"),
+		Use:     "diff A B",
+		Short:   "Print the difference of two configs",
+		Example: "  edgespan layers diff old.json new.json",
+		Args:    term.ExactArgs(2, "two FILEs"),
 		RunE: func(_ *cobra.Command, args []string) error {
 			x, err := ReadObject(a.Streams, args[0])
 			if err != nil {

@@ -50,7 +50,7 @@ func newLayersMD5(a offline) *cobra.Command {
 	var f selection
 	cmd := &cobra.Command{
 		Use:     "md5",
-		Short:   "Print the MD5 of the effective config, which node and controller compare",
+		Short:   "Print the MD5 of the effective config",
 		Example: `  edgespan layers md5 --base-dir base_versions --sw-version RELEASE_M81 --network network.json`,
 		Args:    term.ExactArgs(0, ""),
 		RunE: func(*cobra.Command, []string) error {

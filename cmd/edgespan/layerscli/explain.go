@@ -38,10 +38,10 @@ func newLayersExplain(a offline) *cobra.Command {
 	output := ""
 	cmd := &cobra.Command{
 		Use:   "explain KEY…",
-		Short: "Explain which layer sets a value, and which values of lower layers it hides",
-		Long: `Say for each value at or below a key which layer it is from, and what lower layers
-have there. A key is a path joined by dots; a part with a dot in it stands in "".
-With --metadata also what the value means, and what a node does when it changes.`,
+		Short: "Explain which layer sets a value, and what it hides",
+		Long: `Print for each value at or below a key which layer sets it, and the values of lower
+layers that it hides. A key is a path joined by dots; quote a part that contains a dot with "". With
+--metadata also what the value means, and what a node does when it changes.`,
 		Example: `  edgespan layers explain popParams.POP_IFACE --base-dir base_versions --sw-version RELEASE_M81 \
     --node nodes.json --node-name pop-1`,
 		Args: term.AtLeast(1, "one KEY or more"),

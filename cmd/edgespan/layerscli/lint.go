@@ -30,7 +30,7 @@ func newLayersLint(a offline) *cobra.Command {
 	var dir, output string
 	cmd := &cobra.Command{
 		Use:   "lint",
-		Short: "Check that fields have metadata and defaults, and that the files of versions are consistent",
+		Short: "Check fields for metadata and defaults, and files for consistency",
 		Long: `Check metadata and a folder of base versions against each other, before they are shipped:
   unknown  a field of a file has no metadata
   default  a field of the metadata has no default: in a base, firmware or hardware file, or,

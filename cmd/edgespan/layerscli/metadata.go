@@ -50,7 +50,7 @@ func newLayersMetadata(a offline) *cobra.Command {
 	var files []string
 	cmd := &cobra.Command{
 		Use:   "metadata --metadata FILE...",
-		Short: "Print metadata with its copy-blocks expanded and vendors' metadata merged in",
+		Short: "Print metadata, expanded, with vendors' metadata merged in",
 		Long: `Print metadata in canonical form, with its copy-blocks expanded.
 
 Each file after the first is a vendor's: what it alone describes is added, with actions that

@@ -41,7 +41,7 @@ func newLayersMigrate(a offline) *cobra.Command {
 	}
 	cmd := &cobra.Command{
 		Use:   "migrate",
-		Short: "Migrate files of layers from the keys of one version to those of a newer one",
+		Short: "Migrate files of layers to the keys of a newer version",
 		Long: `Migrate files of layers from the keys of one version to those of a newer one. Every change
 is one line on stdout. All files are written or none, each with a backup beside it (.bak);
 one that has nothing to migrate is not touched. A key that is set at its new place already

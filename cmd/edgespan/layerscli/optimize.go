@@ -26,7 +26,7 @@ func newLayersOptimize(a offline) *cobra.Command {
 	var o optimizing
 	cmd := &cobra.Command{
 		Use:   "optimize polarity|channel|golay|superframe|all",
-		Short: "Assign polarities, channels, golay codes and control superframes into the auto layer",
+		Short: "Assign radio values into the auto layer",
 		Long: `Assign values to the radios and wireless links of a topology, and print the auto layer
 that has them; a summary goes to stderr. With --write it replaces the file of --auto
 instead, and keeps the old one beside it.

@@ -15,7 +15,7 @@ func newLayersRollout(a offline) *cobra.Command {
 	output, pending, assumeAlive := "", []string{}, false
 	cmd := &cobra.Command{
 		Use:   "rollout-plan TOPOLOGY",
-		Short: "Plan the batches in which a change is rolled out to the nodes of a topology",
+		Short: "Plan the batches of a rollout over a topology",
 		Long: `Plan in which batches a change goes out to the nodes of a topology, so that no node
 outside the running batch loses its last path to a point of presence. Whole sites go
 down together. A site goes with every pending site behind it; two sites that back each

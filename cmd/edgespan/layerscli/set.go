@@ -29,29 +29,28 @@ type writing struct {
 
 const aboutWrites = `
 
-The file of --network or of --node is written, whole or not at all, and what it held is kept
-beside it as FILE.bak. Before, the write is checked with all other layers that are named, for
-each node: what is read-only or deprecated may not be added or changed, nodes must be in the
---topology, the effective config must hold to the --metadata and make sense as a whole. One
-node that would become invalid refuses the whole write: exit code 4, one line for each fault,
-and the file stays as it is. Faults that were there before do not count. A write to the
-network layer is checked on each node that a file or the topology names.
+The file of --network or of --node is written, whole or not at all, and what it held is kept beside
+it as FILE.bak. Before, the write is checked with all other layers that are named, for each node:
+what is read-only or deprecated may not be added or changed, nodes must be in the --topology, the
+effective config must hold to the --metadata and make sense as a whole. One node that would become
+invalid refuses the whole write: exit code 4, one line for each fault, and the file stays as it is.
+Faults that were there before do not count. A write to the network layer is checked on each node
+that a file or the topology names.
 
 What changes on which node is printed, with the actions that it takes; --dry-run does all but
-writing. With --node-name the overrides are those of that node, without it they are
-{node: {…}}, and the name of a node comes first in a KEY.`
+writing. With --node-name the overrides are those of that node, without it they are {node: {…}}, and
+the name of a node comes first in a KEY.`
 
 // AboutKeys is the help text about KEY=VALUE.
 const AboutKeys = `
 
-A KEY is a path such as sysParams.managedConfig; a part with a '.' or '=' in it stands in
-"". A VALUE is a string where the metadata has a STRING, else JSON, and a string if it is no
-JSON.`
+A KEY is a path such as sysParams.managedConfig; quote a part that contains '.' or '=' with "". A
+VALUE is a string if the metadata says STRING, else JSON, or a string if it is not valid JSON.`
 
 func newLayersSet(a offline) *cobra.Command {
 	return newWrite(a, override.Set, &cobra.Command{
 		Use:   "set --layer network|node FILE|KEY=VALUE...",
-		Short: "Replace the network layer or the layers of nodes, with full validation",
+		Short: "Replace the network layer or the layers of nodes",
 		Long: "Replace the whole network layer, or the whole layer of each node that is named; {} clears it." + aboutWrites +
 			AboutKeys,
 		Example: `  edgespan layers set --layer node --node nodes.json --node-name pop-1 --metadata ` +
@@ -64,7 +63,7 @@ func newLayersSet(a offline) *cobra.Command {
 func newLayersModify(a offline) *cobra.Command {
 	return newWrite(a, override.Modify, &cobra.Command{
 		Use:   "modify --layer network|node FILE|KEY=VALUE...",
-		Short: "Merge values into the network layer or the layers of nodes, with full validation",
+		Short: "Merge values into the network layer or the layers of nodes",
 		Long: "Merge into the network layer, or into the layer of each node that is named. An object is\nmerged, " +
 			"everything else replaced; null is a value, and removes nothing (see unset)." +
 			aboutWrites + AboutKeys,
@@ -78,7 +77,7 @@ func newLayersModify(a offline) *cobra.Command {
 func newLayersUnset(a offline) *cobra.Command {
 	return newWrite(a, override.Unset, &cobra.Command{
 		Use:   "unset --layer network|node KEY...",
-		Short: "Remove keys from the network layer or the layers of nodes, with full validation",
+		Short: "Remove keys from the network layer or the layers of nodes",
 		Long: "Remove keys, all of them or none. An object that becomes empty by it goes too. A key that\nis not there is " +
 			"a fault. Without --node-name the name of a node alone removes its layer." +
 			aboutWrites,

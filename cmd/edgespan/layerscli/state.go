@@ -32,7 +32,7 @@ func newStateDerive(a offline) *cobra.Command {
 	output, desired, reported := "", "", ""
 	cmd := &cobra.Command{
 		Use:   "derive --wanted FILE --reported FILE",
-		Short: "Derive the state of each parameter from its desired and reported values",
+		Short: "Derive the state of parameters from desired and reported ones",
 		Long: `Derive the state of each parameter from its desired and reported values, as the
 controller does. "-" is stdin, for one of both.
 

@@ -27,7 +27,7 @@ func newLayersVersions(a offline) *cobra.Command {
 	output := ""
 	cmd := &cobra.Command{
 		Use:   "versions",
-		Short: "List the base, firmware and hardware layers, and which of them a node gets",
+		Short: "List the layers by version, and which of them a node gets",
 		Long: `List the base, firmware and hardware layers of --base-dir in natural order
 (RELEASE_M2, RELEASE_M2_1, RELEASE_M11), and which of them belong to the versions
 that are given: the closest that is not newer.`,

@@ -20,17 +20,18 @@ func newApply(a commands) *cobra.Command {
 	var how nodeapi.ApplyOptions
 	cmd := &cobra.Command{
 		Use:   "apply -f FILE|-",
-		Short: "Apply FILE as the whole config of the node, or send its descriptors to the controller",
-		Long: `apply replaces the whole config of the node by FILE, and returns when it is validated and stored.
+		Short: "Apply a config to the node, or descriptors to the controller",
+		Long: `apply replaces the whole config of the node by FILE, and returns when it is validated
+and stored.
 
-A node that a controller rules takes its config from there: apply exits 5. With
---local it takes FILE all the same, and keeps it until edgespan release.
-With --confirm the node goes back by itself to what it had before, unless
-edgespan confirm is said in time; edgespan rollback goes back at once.
+A node that a controller manages takes its config from there, and apply exits 5. With --local the
+node takes FILE anyway and keeps it until edgespan release. With --confirm the node returns to its
+previous config by itself unless edgespan confirm follows in time; edgespan rollback returns at
+once.
 
-A FILE whose documents have kind, metadata and spec (PeerDescriptor, ClusterDescriptor) goes to
-the controller (--controller, or edgespan context): several in YAML have --- between them, in
-JSON they stand one behind the other. All are written, as one revision, or none is.`,
+A FILE whose documents have kind, metadata and spec (PeerDescriptor, ClusterDescriptor) goes to the
+controller (--controller, or edgespan context): in YAML they are separated by ---, in JSON they
+follow one another. All are written as one revision, or none is.`,
 		Example: `  edgespan apply -f node.yaml && edgespan wait ni/6f1c… --for ready
   echo '{}' | edgespan apply -f -      # removes everything
   edgespan apply -f examples/fleet/cluster.yaml -m 'the lab' && edgespan clusters deploy lab
@@ -73,9 +74,10 @@ JSON they stand one behind the other. All are written, as one revision, or none 
 func newPlan(a commands) *cobra.Command {
 	var file, output string
 	cmd := &cobra.Command{
-		Use:   "plan -f FILE|-",
-		Short: "Show what applying FILE would change on the host",
-		Args:  term.FileArgs,
+		Use:     "plan -f FILE|-",
+		Short:   "Show what applying FILE would change on the host",
+		Example: "  edgespan plan -f node.yaml",
+		Args:    term.FileArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := term.CheckOutput(output); err != nil {
 				return err

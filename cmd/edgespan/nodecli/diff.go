@@ -17,15 +17,16 @@ const differs = term.StatusError(term.ExitError)
 func newDiff(a commands) *cobra.Command {
 	var output string
 	cmd := &cobra.Command{
-		Use:   "diff [ni/ID]",
-		Short: "Show how the host differs from the running config",
-		Long: `diff compares the host with the running config: what is missing,
-changed or unexpected, object by object, and why the daemon could not put it right.
-Objects that edgespan did not create are ignored. ID is a UUID, or a display name that only
-one network has. plan -f compares with another config.
+		Use:     "diff [ni/ID]",
+		Short:   "Show how the host differs from the running config",
+		Example: "  edgespan diff\n  edgespan diff ni/demo",
+		Long: `diff compares the host with the running config: what is missing, changed or
+unexpected, object by object, and why the daemon could not put it right. Objects that edgespan did
+not create are ignored. ID is a UUID, or a display name that only one network has. plan -f compares
+with another config.
 
-It exits 0 where nothing differs and 1 where something does, as diff(1) does. An error
-exits as everywhere, and says so on stderr; with 1 it leaves stdout empty.`,
+It exits 0 if nothing differs and 1 if something does, like diff(1). Errors have their usual exit
+codes and go to stderr; an error with exit code 1 leaves stdout empty.`,
 		Args: term.RangeArgs(0, 2, "ni/ID or none"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			of := ""

@@ -18,17 +18,18 @@ import (
 func newDoctor(a commands) *cobra.Command {
 	var output string
 	cmd := &cobra.Command{
-		Use:   "doctor",
-		Short: "List problems on this node, each with a command that fixes it",
+		Use:     "doctor",
+		Short:   "List problems on this node, each with a command that fixes it",
+		Example: "  edgespan doctor",
 		Long: `doctor looks for conflicts: a DNS server on an address that a network needs,
-systemd-networkd deleting our rules, strict reverse path filters, forwarding turned off,
-subnets that overlap, missing programs and kernel features, an iptables that can't do
-what rules need, two daemons, and a config file that is not the running config. Each has
-a command that mends it; doctor runs none.
+systemd-networkd deleting edgespan's rules, strict reverse path filters, forwarding turned off,
+subnets that overlap, missing programs and kernel features, an iptables that can't do what rules
+need, two daemons, and a config file that is not the running config. Each problem comes with a
+command that fixes it; doctor runs none of them.
 
-The daemon looks, from its own network namespace. Without one doctor looks from where it
-was started, and that there is no daemon is a problem too. It exits 0 where there is no
-problem (a warning is none) and 1 where there is one.`,
+The daemon runs the checks in its own network namespace. Without a daemon doctor runs them where it
+was started, and reports the missing daemon as a problem. It exits 0 if there is no problem (a
+warning is none), and 1 if there is one.`,
 		Args: term.ExactArgs(0, ""),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := term.CheckOutput(output); err != nil {

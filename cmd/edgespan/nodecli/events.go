@@ -19,8 +19,9 @@ func newEvents(a commands) *cobra.Command {
 	var output string
 	q := nodeapi.EventQuery{}
 	cmd := &cobra.Command{
-		Use:   "events [ni/ID|app/ID|adapter/ID/INDEX|port/LABEL|host|config]",
-		Short: "Show events of the node: state changes, applies, failures, repairs, ports, crashes",
+		Use:     "events [ni/ID|app/ID|adapter/ID/INDEX|port/LABEL|host|config]",
+		Short:   "Show events: state changes, failures, repairs, crashes",
+		Example: "  edgespan events --last 20\n  edgespan events ni/demo -w",
 		Long: `events shows the newest events since the daemon's start, oldest first: changed
 states, published and refused configs, applies with their number of changes, failed
 operations with their command and output, operations that succeed again, repairs of

@@ -19,14 +19,14 @@ func newExplain(a commands) *cobra.Command {
 	var output string
 	cmd := &cobra.Command{
 		Use:   "explain " + explainTargets,
-		Short: "Explain why a network, an app or an adapter is ready or not, down to the operation that failed",
-		Long: `explain follows the causes from an object to what is behind it: the network of an
-adapter, the port of a network, the op that failed with its command, what that said,
-how often it was tried and when it is tried again; or what is waited for.
+		Short: "Explain why a network, an app or an adapter is ready or not",
+		Long: `explain follows the causes of an object's state: the network of an adapter, the port
+of a network, the operation that failed with its command, output, number of tries and the time of
+the next one; or what the object waits for.
 
 ID is a UUID, or a display name that only one network or one app has: explain app/web/0.
 
-It exits 0 whether the object is ready or not; edgespan wait tells that.`,
+It exits 0 whether the object is ready or not; use edgespan wait for that.`,
 		Example: "  edgespan explain ni/demo\n  edgespan explain app/web/0 -o json",
 		Args:    term.RangeArgs(1, 2, explainTargets),
 		RunE: func(cmd *cobra.Command, args []string) error {

@@ -20,8 +20,9 @@ func newGet(a commands) *cobra.Command {
 	kinds := nodeapi.Kinds()
 	allowed := strings.Join(kinds, "|") + " [ID]"
 	cmd := &cobra.Command{
-		Use:   "get " + allowed,
-		Short: "Show the state of networks, apps, adapters, ports, parameters, actors, or the config",
+		Use:     "get " + allowed,
+		Short:   "Show the state of networks, apps, adapters, ports and more",
+		Example: "  edgespan get ni\n  edgespan get adapter web/0 -o yaml\n  edgespan get app --watch",
 		Long: `get shows the desired and the current state of objects. -o json prints an array of
 {id, kind, spec, status}, and with an ID one such object. The ID of an adapter is
 <app>/<index>, that of the config is node. A display name that only one network or one

@@ -22,21 +22,24 @@ func userName() string {
 }
 
 func newConfirm(a commands) *cobra.Command {
-	return a.word("confirm", "Confirm the config that waits for confirmation (apply --confirm); exits 5 if none does",
+	return a.word("confirm", "Confirm the config that waits for confirmation",
+		"It exits 5 if no config of apply --confirm waits for confirmation.",
 		func(ctx context.Context, c *nodeapi.Client) (string, error) {
 			return "confirmed", c.Confirm(ctx)
 		})
 }
 
 func newRollback(a commands) *cobra.Command {
-	return a.word("rollback", "Roll back the config that waits for confirmation; exits 5 if none does",
+	return a.word("rollback", "Roll back the config that waits for confirmation",
+		"It exits 5 if no config waits for confirmation.",
 		func(ctx context.Context, c *nodeapi.Client) (string, error) {
 			return "rolling back to the previous config", c.Rollback(ctx)
 		})
 }
 
 func newRelease(a commands) *cobra.Command {
-	return a.word("release", "End a local hold (apply --local): the controller manages the node again",
+	return a.word("release", "End a local hold, so that the controller manages the node again",
+		"A hold begins with apply --local.",
 		func(ctx context.Context, c *nodeapi.Client) (string, error) {
 			held, err := c.Release(ctx)
 			if held {
@@ -46,10 +49,11 @@ func newRelease(a commands) *cobra.Command {
 		})
 }
 
-// word returns a command that sends one request to the daemon.
-func (a commands) word(name, short string, say func(context.Context, *nodeapi.Client) (string, error)) *cobra.Command {
+// word returns a command that sends one request to the daemon; more is the end of its description.
+func (a commands) word(name, short, more string,
+	say func(context.Context, *nodeapi.Client) (string, error)) *cobra.Command {
 	return &cobra.Command{
-		Use: name, Short: short, Args: term.ExactArgs(0, ""),
+		Use: name, Short: short, Long: short + ".\n\n" + more, Example: "  edgespan " + name, Args: term.ExactArgs(0, ""),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			ctx, c, done := a.Connect(cmd.Context())
 			defer done()

@@ -37,19 +37,21 @@ func newWait(a commands) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "wait " + waitTargets + " --for ready|absent|online|undeployed [--timeout 30s]",
 		Short: "Wait until a network, an app, a peer or a cluster reaches a state",
+		Example: "  edgespan wait ni/demo --for ready --timeout 1m\n  edgespan wait app/web --for absent\n  edgespan wait " +
+			"cluster/lab",
 		Long: `wait asks until the condition holds. A network is ready when it is Present, without
-error and at its current generation; an app when it is not pending, without error and
-activated as wanted. absent means neither config nor host objects.
+error and at its current generation; an app when it is not pending, without error and activated as
+desired. absent means that neither config nor host objects exist.
 
-ID is a UUID, or a display name that only one network or one app has. An unknown one is
-waited for with --for ready and absent at once. A daemon that does not answer is waited
-for too.
+ID is a UUID, or a display name that only one network or one app has. wait waits for an unknown one
+with --for ready; with --for absent it is absent at once. wait also waits for a daemon that does not
+answer.
 
-peer/NAME and cluster/NAME are the controller's (--controller, or edgespan context). A peer is ready when
-it is online, runs what is wanted, and every parameter is final; --for online asks no more than
-that. A cluster is ready when each member is online and has its part; --for undeployed holds when no
-member has one any more. A controller that does not answer is waited for; a NAME that it does not
-know exits 10 at once.`,
+peer/NAME and cluster/NAME are the controller's (--controller, or edgespan context). A peer is ready
+when it is online, runs its desired config, and every parameter is final; --for online requires only
+the first. A cluster is ready when each member is online and has its part; --for undeployed holds
+when no member has a part any more. wait waits for a controller that does not answer, and exits 10
+at once if the controller does not know NAME.`,
 		Args: term.RangeArgs(1, 2, waitTargets),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			kind, id, err := readTarget("wait", waitKinds(), args, waitTargets)

@@ -15,13 +15,13 @@ func newWatch(a commands) *cobra.Command {
 	kinds := nodeapi.WatchKinds()
 	allowed := strings.Join(kinds, "|") + " [ID] or none"
 	cmd := &cobra.Command{
-		Use:   "watch [" + strings.Join(kinds, "|") + " [ID]]",
-		Short: "Watch changes of networks, apps, adapters and ports",
-		Long: `watch prints a line for each change from now on, until it is interrupted. One that
-reads slowly misses values in between, never the last one. ID may be the display name of a
-network or an app where only one has it. -o json prints an object a
-line: {time, change, object}; the first ones are what there is, up to the line whose
-change is "synchronized".`,
+		Use:     "watch [" + strings.Join(kinds, "|") + " [ID]]",
+		Short:   "Watch changes of networks, apps, adapters and ports",
+		Example: "  edgespan watch\n  edgespan watch ni demo",
+		Long: `watch prints a line for each change from now on, until it is interrupted. A slow
+reader misses intermediate values, never the last one. ID can be the display name of a network or an
+app if only one has it. -o json prints one object per line: {time, change, object}; the first ones
+are the present objects, up to the line whose change is "synchronized".`,
 		Args: term.RangeArgs(0, 2, allowed),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			want, id := kinds, ""

@@ -148,7 +148,9 @@ func newContextAdd(a *App) *cobra.Command {
 
 func newContextUse(a *App) *cobra.Command {
 	return &cobra.Command{
-		Use: "use NAME", Short: "Make a context the current one", Args: term.ExactArgs(1, "one NAME"),
+		Use: "use NAME", Short: "Make a context the current one",
+		Example:           "  edgespan context use lab",
+		Args:              term.ExactArgs(1, "one NAME"),
 		ValidArgsFunction: a.completeContexts,
 		RunE: func(_ *cobra.Command, args []string) error {
 			f, err := a.readContexts()
@@ -171,7 +173,9 @@ func newContextUse(a *App) *cobra.Command {
 
 func newContextRemove(a *App) *cobra.Command {
 	return &cobra.Command{
-		Use: "remove NAME", Short: "Remove a context; its token file stays", Args: term.ExactArgs(1, "one NAME"),
+		Use: "remove NAME", Short: "Remove a context; its token file stays",
+		Example:           "  edgespan context remove lab",
+		Args:              term.ExactArgs(1, "one NAME"),
 		ValidArgsFunction: a.completeContexts,
 		RunE: func(_ *cobra.Command, args []string) error {
 			f, err := a.readContexts()
@@ -203,7 +207,9 @@ type namedContext struct {
 func newContextList(a *App) *cobra.Command {
 	var output string
 	cmd := &cobra.Command{
-		Use: "list", Short: "List the contexts", Args: term.ExactArgs(0, ""),
+		Use: "list", Short: "List the contexts",
+		Example: "  edgespan context list",
+		Args:    term.ExactArgs(0, ""),
 		RunE: func(*cobra.Command, []string) error {
 			if err := term.CheckOutput(output); err != nil {
 				return err
@@ -222,7 +228,9 @@ func newContextList(a *App) *cobra.Command {
 func newContextShow(a *App) *cobra.Command {
 	var output string
 	cmd := &cobra.Command{
-		Use: "show [NAME]", Short: "Show a context, or the current one", Args: term.RangeArgs(0, 1, "one NAME, or none"),
+		Use: "show [NAME]", Short: "Show a context, or the current one",
+		Example:           "  edgespan context show lab",
+		Args:              term.RangeArgs(0, 1, "one NAME, or none"),
 		ValidArgsFunction: a.completeContexts,
 		RunE: func(_ *cobra.Command, args []string) error {
 			if err := term.CheckOutput(output); err != nil {
