@@ -18,9 +18,9 @@ func pageFleet(t *testing.T) *clitest.World {
 	b := clitest.NewWorld(t)
 	at := time.Date(2026, 11, 21, 13, 0, 0, 0, time.UTC)
 	now, before := fleetapi.Running{Generation: "1:7"}, fleetapi.Running{Generation: "1:6"}
-	const why = "it runs 1:6, wanted is 1:7; it was undone by the node as unhealthy: good before and bad now: port/wan"
+	const why = "it runs 1:6, desired is 1:7; it was undone by the node as unhealthy: good before and bad now: port/wan"
 	b.NodeList = []fleetapi.Node{
-		{Name: "node-1", State: "InSync", Why: "it runs the wanted config, generation 1:7", Online: true, Ready: true,
+		{Name: "node-1", State: "InSync", Why: "it runs the desired config, generation 1:7", Online: true, Ready: true,
 			Software: "RELEASE_M81", Desired: now, Running: now},
 		{Name: "node-2", State: "RolledBack", Why: why, Online: true, Software: "RELEASE_M81", Desired: now, Running: before},
 		{Name: "node-3", State: "NeedsAdoption", Why: "a first push would remove 2 networks", Online: true,

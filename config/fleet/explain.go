@@ -24,7 +24,7 @@ func (n *Node) Explain(now time.Time) []string {
 		}
 		if p := n.report.Pending; p != nil &&
 			(v.state == Unmanaged || v.state == HeldLocally || !n.hasIt() && v.state != stateApplying) {
-			out = append(out, fmt.Sprintf("pending: its config is not the wanted one and is not confirmed from here: the node "+
+			out = append(out, fmt.Sprintf("pending: its config is not the desired one and is not confirmed from here: the node "+
 				"undoes it %v after its report of %s",
 				p.Remaining.Round(time.Second), clock(n.heard)))
 		}
@@ -61,7 +61,7 @@ func (n *Node) why(now time.Time, v verdict) string {
 	case NoReport:
 		return fmt.Sprintf("it is connected since %s and has not reported on this stream", clock(n.since))
 	case stateComputing:
-		return fmt.Sprintf("its wanted config is not known for software %q, firmware %q, board %q", n.report.Software,
+		return fmt.Sprintf("its desired config is not known for software %q, firmware %q, board %q", n.report.Software,
 			n.report.Firmware, n.report.Board)
 	case ConfigError:
 		if n.unread != "" {
@@ -83,7 +83,7 @@ func (n *Node) why(now time.Time, v verdict) string {
 func (n *Node) whySame(v verdict) string {
 	switch v.state {
 	case stateRenumbering:
-		return fmt.Sprintf("it runs the wanted config as generation %s, wanted is %s", name(n.report.Generation),
+		return fmt.Sprintf("it runs the desired config as generation %s, desired is %s", name(n.report.Generation),
 			n.desired.Generation)
 	case stateSettling:
 		return fmt.Sprintf("it runs generation %s, and has not settled yet", n.desired.Generation)
@@ -93,7 +93,7 @@ func (n *Node) whySame(v verdict) string {
 	case stateConfirming:
 		return fmt.Sprintf("it runs generation %s, has settled and is not worse than before", n.desired.Generation)
 	default:
-		return fmt.Sprintf("it runs the wanted config, generation %s", n.desired.Generation)
+		return fmt.Sprintf("it runs the desired config, generation %s", n.desired.Generation)
 	}
 }
 
@@ -108,7 +108,7 @@ func (n *Node) whyOther(v verdict) string {
 		f := n.mem.failure(n.desired.Digest)
 		return fmt.Sprintf("%s; it was %s: %s", differs, failure(*f), f.Why)
 	case stateComparing:
-		return differs + "; it runs a config from before it joined, which is being compared with the wanted one"
+		return differs + "; it runs a config from before it joined, which is being compared with the desired one"
 	case NeedsAdoption:
 		return fmt.Sprintf("%s; a first push would remove %s", differs, some(n.removes))
 	case stateStaged:
@@ -146,9 +146,9 @@ func (n *Node) differs() string {
 	case has.Config == "":
 		return "it can't read its config"
 	case has.Config == want.Config:
-		return "its parameters differ from the wanted ones"
+		return "its parameters differ from the desired ones"
 	}
-	return fmt.Sprintf("it runs config %s, wanted is %s", short(has.Config), short(want.Config))
+	return fmt.Sprintf("it runs config %s, desired is %s", short(has.Config), short(want.Config))
 }
 
 // next says what happens next for a verdict, and when.
@@ -178,7 +178,7 @@ func (n *Node) next(v verdict) string {
 		return "nothing, until sysParams.managedConfig is true for it"
 	case HeldLocally:
 		if n.mem.Releasing != "" {
-			return "it is released; what is wanted is pushed when it reports so"
+			return "it is released; the desired config is pushed when it reports so"
 		}
 		return "nothing, until it is released, there or from here"
 	case stateRenumbering:

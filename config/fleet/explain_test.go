@@ -13,7 +13,7 @@ func TestExplain(t *testing.T) {
 			`2026-03-01T12:00:00Z`
 		synced = `runs: config A, generation s:1, software "EDGESPAN-1-0-0", firmware "", board "b1", reported at ` +
 			`2026-03-01T12:00:00Z`
-		differs = "it runs config B, wanted is A; "
+		differs = "it runs config B, desired is A; "
 	)
 	off := Defaults("me")
 	off.Queries = false
@@ -60,7 +60,7 @@ func TestExplain(t *testing.T) {
 			"it is connected since 2026-03-01T12:00:00Z and has not reported on this stream", "it is judged by its first report",
 		}},
 		{stateComputing, "", adopted, Settings{}, report(with(has(b, 0), func(r *Report) { r.Versions = v2 })), []string{
-			`its wanted config is not known for software "EDGESPAN-1-1-0", firmware "", board "b1"`,
+			`its desired config is not known for software "EDGESPAN-1-1-0", firmware "", board "b1"`,
 			"it is judged when its config is computed",
 			strings.Replace(sane, "1-0-0", "1-1-0", 1),
 		}},
@@ -73,7 +73,7 @@ func TestExplain(t *testing.T) {
 			"sysParams.managedConfig is false for it: nothing is pushed",
 			"nothing, until sysParams.managedConfig is true for it",
 			strings.Replace(sane, "none", "s:7", 1),
-			"pending: its config is not the wanted one and is not confirmed from here: the node undoes it 1m30s after its " +
+			"pending: its config is not the desired one and is not confirmed from here: the node undoes it 1m30s after its " +
 				"report of 2026-03-01T12:00:00Z",
 		}},
 		{HeldLocally, "", adopted, Settings{}, report(with(has(b, 0), func(r *Report) { r.Held = &Held{"eva", noon} })),
@@ -83,20 +83,20 @@ func TestExplain(t *testing.T) {
 		{HeldLocally, "released", Memory{Adopted: true, Releasing: "ben"}, Settings{},
 			report(with(has(b, 0), func(r *Report) { r.Held = &Held{"eva", noon} })), []string{
 				"by eva since 2026-03-01T12:00:00Z: nothing is pushed",
-				"it is released; what is wanted is pushed when it reports so", sane,
+				"it is released; the desired config is pushed when it reports so", sane,
 				"release: asked for by ben, sent once the node is connected and says that it is held",
 			}},
 		{InSync, "", adopted, Settings{}, report(with(has(a, 1), func(r *Report) {
 			r.Bad = []string{"dns", "uplink"}
 			r.Results = []Result{{"RELOAD_SSHD", "unsupported", ""}, {"RESTART_KEA", "failed", "exit 1"}}
 		})), []string{
-			"it runs the wanted config, generation s:1", "nothing, until something changes", synced,
+			"it runs the desired config, generation s:1", "nothing, until something changes", synced,
 			"bad: dns, uplink", "action: RELOAD_SSHD unsupported", "action: RESTART_KEA failed: exit 1",
 		}},
 		{stateRenumbering, "", adopted, Settings{},
 			report(with(has(a, 0),
 				func(r *Report) { r.Generation, r.Restores = Generation{Authority: "j", Counter: 4}, gen(9) })), []string{
-				"it runs the wanted config as generation j:4, wanted is s:1", "the number is sent at 2026-03-01T12:00:15Z",
+				"it runs the desired config as generation j:4, desired is s:1", "the number is sent at 2026-03-01T12:00:15Z",
 				strings.Replace(synced, "s:1", "j:4 (restores s:9)", 1),
 			}},
 		{stateSettling, "", adopted, Settings{}, report(runs(a, 1, PendingConfig{})), []string{
@@ -143,12 +143,12 @@ func TestExplain(t *testing.T) {
 		}},
 		{InSync, "after another config failed", failed(Unhealthy), Settings{},
 			joined(step{event: want(b, 2)}, step{event: has(b, 2)}), []string{
-				"it runs the wanted config, generation s:2", "nothing, until something changes",
+				"it runs the desired config, generation s:2", "nothing, until something changes",
 				strings.Replace(sane, "none", "s:2", 1),
 				"remembered: config A undone by the node as unhealthy at 2026-03-01T12:00:00Z: ports: is a string",
 			}},
 		{stateComparing, "", Memory{}, Settings{}, report(has(b, 0)), []string{
-			differs + "it runs a config from before it joined, which is being compared with the wanted one",
+			differs + "it runs a config from before it joined, which is being compared with the desired one",
 			"it is judged when that is done", sane,
 		}},
 		{NeedsAdoption, "", Memory{}, Settings{},
@@ -198,12 +198,12 @@ func TestExplain(t *testing.T) {
 		}},
 		{stateWaiting, "after one that arrived", adopted, Settings{},
 			joined(step{event: has(b, 0)}, step{event: Acked{1}}, step{event: want(Digest{Config: "C"}, 2)}), []string{
-				"it runs config B, wanted is C; it was pushed at 2026-03-01T12:00:00Z, and the node has not said that it arrived",
+				"it runs config B, desired is C; it was pushed at 2026-03-01T12:00:00Z, and the node has not said that it arrived",
 				"it is pushed again at 2026-03-01T12:02:00Z, and at once if its config changes", sane,
 			}},
 		{stateWaiting, "undone", adopted, Settings{},
 			joined(step{event: has(Digest{"A", "P"}, 0)}, step{event: Undone{1, a, Unconfirmed, ""}}), []string{
-				"its parameters differ from the wanted ones; it undid the config by itself at 2026-03-01T12:00:00Z: not " +
+				"its parameters differ from the desired ones; it undid the config by itself at 2026-03-01T12:00:00Z: not " +
 					"confirmed in time",
 				"it is pushed again at 2026-03-01T12:02:00Z, and at once if its config changes",
 				strings.Replace(sane, "config B", "config A", 1),
@@ -233,7 +233,7 @@ func TestExplainBeforeTheTimer(t *testing.T) {
 		n.Step(noon, s.event)
 	}
 	if got := n.Explain(noon.Add(time.Hour))[:2]; strings.Join(got,
-		"; ") != "Pushing: it runs config B, wanted is A; next: it is pushed now" {
+		"; ") != "Pushing: it runs config B, desired is A; next: it is pushed now" {
 		t.Errorf("%q", got)
 	}
 }

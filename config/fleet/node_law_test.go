@@ -180,7 +180,7 @@ func (w *watch) effect(e Event, effect Effect) {
 func (w *watch) push(p Push) {
 	r := w.report
 	for what, bad := range map[string]bool{
-		"it is not the wanted one":           p.Digest != w.desired.Digest || p.Generation != w.desired.Generation,
+		"it is not the desired one":          p.Digest != w.desired.Digest || p.Generation != w.desired.Generation,
 		"the node has not joined":            !w.known.Joined,
 		"its stream is not here":             !w.here,
 		"nothing was reported on it":         r == nil,

@@ -78,7 +78,7 @@ func TestWhatMayBeOnANodeIsForgottenOnItsWordOnly(t *testing.T) {
 func TestPropertyNothingOnANodeIsForgotten(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var saved Memory
-		var on, asked []string // on the node; of the wanted configuration
+		var on, asked []string // on the node; of the desired configuration
 		n := New("n", saved, Defaults("me"))
 		counter, now := uint64(0), noon
 		d, running := a, a

@@ -22,7 +22,7 @@ var (
 
 func gen(counter uint64) Generation { return Generation{Authority: "s", Counter: counter} }
 
-// want is a managed node's wanted config for v1.
+// want is a managed node's desired config for v1.
 func want(d Digest, counter uint64) Desired {
 	return Desired{Digest: d, Generation: gen(counter), For: v1, Managed: true}
 }

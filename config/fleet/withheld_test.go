@@ -66,7 +66,7 @@ func TestSeed_UnknownHardwareOfANode(t *testing.T) {
 			step{0, with(unknown, func(w *Desired) { w.Managed = false }), "tell managed=false"},
 			step{0, with(has(b, 0), func(r *Report) { r.Managed = &no }), "is Unmanaged"},
 		)},
-		{"nor one that runs what is wanted", Defaults("me"), joined(
+		{"nor one that runs the desired config", Defaults("me"), joined(
 			step{0, unknown, ""},
 			step{0, has(a, 1), "is InSync"},
 		)},
@@ -279,7 +279,7 @@ func TestWhoMayBePushed(t *testing.T) {
 			step{0, AdoptionDecided{Replace: false}, ""},
 			step{0, AdoptionDecided{Replace: true}, "save, " + pushA},
 		)},
-		{"adoption by import: the wanted config that comes of it removes nothing", Memory{}, joined(
+		{"adoption by import: the desired config that comes of it removes nothing", Memory{}, joined(
 			step{0, has(b, 0), "compare B with A, is comparing"},
 			step{0, Compared{a, b, []string{"ports.wan"}}, "is NeedsAdoption"},
 			step{0, want(Digest{Config: "C"}, 2), "compare B with C, is comparing"},
@@ -293,7 +293,7 @@ func TestWhoMayBePushed(t *testing.T) {
 			step{0, Compared{a, b, nil}, ""},
 			step{0, Compared{a, Digest{Config: "D"}, nil}, "save, push#1 A s:1, is waiting, timer 2m0s"},
 		)},
-		{"a node that has the wanted config is adopted", Memory{}, joined(
+		{"a node that has the desired config is adopted", Memory{}, joined(
 			step{0, has(a, 1), "save, is InSync"},
 			step{0, want(b, 2), "save, push#1 B s:2, is waiting, timer 2m0s"},
 		)},

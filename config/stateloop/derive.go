@@ -169,7 +169,7 @@ func words(r Reported) string {
 func stale(answers, desired config.Generation, word, message string) string {
 	which := ""
 	if answers != desired {
-		which = "generation " + orNone(answers) + ", wanted is " + orNone(desired)
+		which = "generation " + orNone(answers) + ", desired is " + orNone(desired)
 	}
 	return StaleReport + joined(which, word, message)
 }

@@ -16,7 +16,7 @@ func TestThePageHasTheTable(t *testing.T) {
 	}
 	page := string(text)
 	var want strings.Builder
-	want.WriteString("| wanted | reported | state | review | reason | by |\n|---|---|---|---|---|---|\n")
+	want.WriteString("| desired | reported | state | review | reason | by |\n|---|---|---|---|---|---|\n")
 	for _, r := range table.Rows {
 		reason := "the node's message"
 		switch {

@@ -39,10 +39,10 @@ func TestDeriveOffline(t *testing.T) {
 			`{"generation":1,"parameters":[{"id":"a","state":"CreatingFailed","message":"no ` +
 				`port"},{"id":"b","state":"Present"},{"id":"x","state":"Present","message":"m"}]}`,
 			`{"ready":false,"parameters":[{"id":"a","state":"CreatingFailed","review":"yes","reason":"stale report: ` +
-				`generation 1, wanted is 2: no port"},` +
-				`{"id":"b","state":"Present","review":"no","reason":"stale report: generation 1, wanted is 2"},` +
-				`{"id":"c","state":"Creating","review":"no","reason":"stale report: generation 1, wanted is 2"}],` +
-				`"ignored":[{"id":"x","state":"Ignored","review":"maybe","reason":"stale report: generation 1, wanted is 2: m"}]}`,
+				`generation 1, desired is 2: no port"},` +
+				`{"id":"b","state":"Present","review":"no","reason":"stale report: generation 1, desired is 2"},` +
+				`{"id":"c","state":"Creating","review":"no","reason":"stale report: generation 1, desired is 2"}],` +
+				`"ignored":[{"id":"x","state":"Ignored","review":"maybe","reason":"stale report: generation 1, desired is 2: m"}]}`,
 		},
 		{
 			"the newest, whatever the zone", `{"generation":1,"parameters":[{"id":"a","target":"present"}]}`,

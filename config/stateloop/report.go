@@ -132,9 +132,9 @@ func (r PeerStatusReport) why() string {
 	case !r.Online:
 		return "it is offline"
 	case r.Desired == config.Generation{}:
-		return "nothing is wanted of it yet"
+		return "it has no desired config yet"
 	case r.Applied != r.Desired:
-		return fmt.Sprintf("it runs %s, wanted is %s", orNone(r.Applied), r.Desired)
+		return fmt.Sprintf("it runs %s, desired is %s", orNone(r.Applied), r.Desired)
 	}
 	return unfinished(r.Parameters)
 }

@@ -46,14 +46,14 @@ func TestSummarize(t *testing.T) {
 	}{
 		{"as wanted", peer(true), want, good, "", "Present 3, review 0", Green},
 		{"offline", peer(false), want, good, "it is offline", "Present 3, review 0", Unknown},
-		{"another generation", peer(true), want, answering("old", good), "it runs store:6, wanted is store:7",
+		{"another generation", peer(true), want, answering("old", good), "it runs store:6, desired is store:7",
 			"Present 3, review 0", Green},
-		{"no generation", peer(true), want, answering("none", good), "it runs none, wanted is store:7", "Present 3, review 0",
+		{"no generation", peer(true), want, answering("none", good), "it runs none, desired is store:7", "Present 3, review 0",
 			Green},
-		{"nothing wanted", peer(true), Config{}, EdgePeerConfigurationState{}, "nothing is wanted of it yet", "review 0",
+		{"nothing wanted", peer(true), Config{}, EdgePeerConfigurationState{}, "it has no desired config yet", "review 0",
 			Green},
 		{"an empty config", peer(true), Config{Generation: now}, saidOf(), "", "review 0", Green},
-		{"no report", silent, want, EdgePeerConfigurationState{}, "it runs none, wanted is store:7", "Creating 3, review 0",
+		{"no report", silent, want, EdgePeerConfigurationState{}, "it runs none, desired is store:7", "Creating 3, review 0",
 			Unknown},
 		{
 			"a failure is told first", peer(true), want, saidOf(Absent, CreatingFailed, WaitingForDependencies),
@@ -223,7 +223,7 @@ func TestSummarizeCluster(t *testing.T) {
 		{"one was not told yet", []Member{member("n1", true, good, "a", "x")}, Yellow,
 			"n1: nothing is known of x; 1 of 1 members are not ready", "map[Present:1]"},
 		{"a stale report is not final", []Member{member("n1", true, late, "b")}, Green,
-			"n1: b is Present: stale report: generation store:6, wanted is store:7; 1 of 1 parameters are not in their final " +
+			"n1: b is Present: stale report: generation store:6, desired is store:7; 1 of 1 parameters are not in their final " +
 				"state; 1 of 1 members are not ready", "map[Present:1]"},
 		{"of none", nil, Unknown, "it has no members", "map[]"},
 	} {

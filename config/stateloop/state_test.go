@@ -238,7 +238,7 @@ func TestSeed_PeerConfigurationState(t *testing.T) {
 	})
 	t.Run("OSL-11", func(t *testing.T) {
 		is(t, one(ToBePresent, CreatingFailed, old, "no port"),
-			"CreatingFailed yes report stale report: generation store:6, wanted is store:7: no port")
+			"CreatingFailed yes report stale report: generation store:6, desired is store:7: no port")
 		is(t, one(ToBePresent, CreatingFailed, now, "no port"), "CreatingFailed yes report no port")
 	})
 	t.Run("OSL-12", func(t *testing.T) {
@@ -265,28 +265,28 @@ func TestAReportOfAnotherGenerationIsStale(t *testing.T) {
 		message  string
 		want     string
 	}{
-		{ToBePresent, Present, "", "Present no report stale report: generation store:6, wanted is store:7"},
-		{ToBePresent, Absent, "", "Creating no config stale report: generation store:6, wanted is store:7: Absent"},
+		{ToBePresent, Present, "", "Present no report stale report: generation store:6, desired is store:7"},
+		{ToBePresent, Absent, "", "Creating no config stale report: generation store:6, desired is store:7: Absent"},
 		{ToBePresent, RemovingFailed, "busy",
-			"Creating no config stale report: generation store:6, wanted is store:7: RemovingFailed: busy"},
-		{ToBePresent, "", "", "Creating no config stale report: generation store:6, wanted is store:7"},
+			"Creating no config stale report: generation store:6, desired is store:7: RemovingFailed: busy"},
+		{ToBePresent, "", "", "Creating no config stale report: generation store:6, desired is store:7"},
 		{ToBePresent, "Purple", "",
-			`CheckPresentFailed yes report stale report: generation store:6, wanted is store:7: the node says "Purple", ` +
+			`CheckPresentFailed yes report stale report: generation store:6, desired is store:7: the node says "Purple", ` +
 				`which is not a known state`},
-		{"", Present, "", "Ignored maybe stale report: generation store:6, wanted is store:7: Present"},
+		{"", Present, "", "Ignored maybe stale report: generation store:6, desired is store:7: Present"},
 	} {
 		if got := one(c.target, c.reported, old, c.message); got != c.want {
 			t.Errorf("target %q, reported %q: %s, want %s", c.target, c.reported, got, c.want)
 		}
 	}
 	if got := one(ToBePresent, Present, config.Generation{Authority: "journal", Counter: now.Counter},
-		""); got != "Present no report stale report: generation journal:7, wanted is store:7" {
+		""); got != "Present no report stale report: generation journal:7, desired is store:7" {
 		t.Errorf("another authority's number: %s", got)
 	}
 	want := Config{Generation: now, Parameters: []Desired{{ID: "p"}}}
 	said := []Reported{{ID: "p", State: Present}}
 	if d := Derive(want, EdgePeerConfigurationState{now, said}); d.Ready ||
-		d.Parameters[0].Reason != "stale report: generation none, wanted is store:7" {
+		d.Parameters[0].Reason != "stale report: generation none, desired is store:7" {
 		t.Errorf("one parameter that answers nothing: %+v", d)
 	}
 	said[0].Generation = now

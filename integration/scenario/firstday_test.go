@@ -82,7 +82,7 @@ func TestAFleetsFirstDay(t *testing.T) {
 	}
 
 	// What an operator looks at.
-	if list := o.ok("nodes", "list"); !strings.Contains(list, "it runs the wanted config") {
+	if list := o.ok("nodes", "list"); !strings.Contains(list, "it runs the desired config") {
 		t.Errorf("nodes list:\n%s", list)
 	}
 	if said := o.run("network", "actions", "sysParams.logLevel=debug"); !strings.Contains(said.Out, "answered") ||

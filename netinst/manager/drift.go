@@ -78,7 +78,7 @@ func howItDiffers(have, want netstate.Object) string {
 	case have == nil:
 		return "absent"
 	case want == nil:
-		return "not wanted"
+		return "unexpected"
 	}
 	return fmt.Sprintf("%q", have.Text())
 }

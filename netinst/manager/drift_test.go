@@ -228,7 +228,7 @@ func TestWhatTheWorldTakesAndBringsIsNoDrift(t *testing.T) {
 		{"the bridge is down", without(1), []string{"port es1: absent"}},
 		{"a guest's link that was changed", with(without(), slow), []string{`link es1a1: "veth mac  mtu 1300 alias \"\""`}},
 		{"a link too many", with(without(), netstate.Link{Name: "es1a7", Type: netstate.Veth}),
-			[]string{"link es1a7: not wanted"}},
+			[]string{"link es1a7: unexpected"}},
 		{"a guest's link and its chain", without(2, 3, 4),
 			[]string{"chain ipv4/filter/ES1-1E: absent", "port es1a1: absent"}},
 		{"the bridge", without(0, 1, 4, 6, 7, 9), []string{

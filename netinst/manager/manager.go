@@ -253,7 +253,7 @@ func (m *Manager) next() []Effect {
 		return nil
 	}
 	if m.intent == unclaimed {
-		return m.show(netinst.Unclaimed, "no config says whether it is still wanted")
+		return m.show(netinst.Unclaimed, "no config says whether it is still desired")
 	}
 	if !m.applier || m.flight != nil || !m.dirty || m.intent == desired &&
 		!(m.portsKnown && m.adaptersKnown && m.overlap.answers(m.config)) {

@@ -80,7 +80,7 @@ func TestManager(t *testing.T) {
 		"an orphan is shown and kept until a valid config is known": {
 			{ApplierReady{}, ""},
 			{PortsChanged{nil}, ""},
-			{Synchronized{}, "ni Unclaimed (no config says whether it is still wanted)"},
+			{Synchronized{}, "ni Unclaimed (no config says whether it is still desired)"},
 			{HostTouched{}, ""},
 			{Claimed{}, "ni Removing, apply#1 nothing full"},
 			{applied(1), "ni withdrawn, done"},
@@ -88,7 +88,7 @@ func TestManager(t *testing.T) {
 		"a config that comes late claims what would be an orphan": {
 			{ApplierReady{}, ""},
 			{PortsChanged{testPort()}, ""},
-			{Synchronized{}, "ni Unclaimed (no config says whether it is still wanted)"},
+			{Synchronized{}, "ni Unclaimed (no config says whether it is still desired)"},
 			{ConfigChanged{testNetwork(1)}, ""},
 			{AdaptersKnown{}, "apply#1 something full"},
 			{Claimed{}, ""},

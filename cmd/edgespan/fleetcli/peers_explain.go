@@ -264,7 +264,7 @@ func writeExplanation(b *strings.Builder, x explanation) {
 		}
 	}
 	for _, f := range []fact{
-		{"id", idText(x.ID)}, {"kind", x.Kind}, {"value", x.Describes}, {"wanted", desired}, {"reported", reported},
+		{"id", idText(x.ID)}, {"kind", x.Kind}, {"value", x.Describes}, {"desired", desired}, {"reported", reported},
 		{"reason", shortIDs(x.Reason)}, {"review", reviewText(x.Review)}, {"tries", tries},
 	} {
 		if f.text != "" {

@@ -1,6 +1,7 @@
 package layerscli
 
 import (
+	"cmp"
 	"errors"
 
 	"github.com/spf13/cobra"
@@ -29,30 +30,34 @@ func newState(s term.Streams) *cobra.Command {
 }
 
 func newStateDerive(a offline) *cobra.Command {
-	output, desired, reported := "", "", ""
+	output, desired, former, reported := "", "", "", ""
 	cmd := &cobra.Command{
-		Use:   "derive --wanted FILE --reported FILE",
+		Use:   "derive --desired FILE --reported FILE",
 		Short: "Derive the state of parameters from desired and reported ones",
 		Long: `Derive the state of each parameter from its desired and reported values, as the
 controller does. "-" is stdin, for one of both.
 
-  wanted    {"generation": 7, "parameters": [{"id", "target", "dependencies"}]}
+  desired   {"generation": 7, "parameters": [{"id", "target", "dependencies"}]}
   reported  {"generation": 7, "parameters": [{"id", "state", "timestamp", "message"}]}
 
 The exit code is 0 whenever a state was derived, ready or not. It is 4, with all faults
-of both files and no output, where they can't be judged: cycles, dependencies on unknown
-ids, ids that are wanted twice, unknown states, times and targets.`,
-		Example: `  edgespan state derive --wanted wanted.json --reported reported.json -o json`,
+of both files and no output, if they are invalid: cycles, dependencies on unknown
+ids, duplicate ids, unknown states, times and targets.`,
+		Example: `  edgespan state derive --desired desired.json --reported reported.json -o json`,
 		Args:    term.ExactArgs(0, ""),
 		RunE: func(*cobra.Command, []string) error {
 			if err := term.CheckOutput(output); err != nil {
 				return err
 			}
+			if former != "" {
+				a.Printf("deprecated: use '--desired' instead of '--wanted'")
+				desired = cmp.Or(desired, former)
+			}
 			switch {
 			case desired == "" || reported == "":
-				return term.Required("--wanted and --reported", "a file each; one of them can be - for stdin")
+				return term.Required("--desired and --reported", "a file each; one of them can be - for stdin")
 			case desired == "-" && reported == "-":
-				return term.Usagef("--wanted and --reported: both are -: only one of them can be stdin")
+				return term.Usagef("--desired and --reported: both are -: only one of them can be stdin")
 			}
 			d, err := a.derive(desired, reported)
 			if err != nil {
@@ -61,7 +66,10 @@ ids, ids that are wanted twice, unknown states, times and targets.`,
 			return a.showDerived(d, output)
 		},
 	}
-	cmd.Flags().StringVar(&desired, "wanted", "", "file with the desired parameters")
+	cmd.Flags().StringVar(&desired, "desired", "", "file with the desired parameters")
+	cmd.Flags().StringVar(&former, "wanted", "", "the former name of --desired")
+	cmd.MarkFlagsMutuallyExclusive("desired", "wanted")
+	cmd.Flags().Lookup("wanted").Hidden = true
 	cmd.Flags().StringVar(&reported, "reported", "", "file with the reported parameters")
 	term.OutputFlag(cmd, &output)
 	return cmd

@@ -13,7 +13,7 @@ import (
 func TestStateDerive(t *testing.T) {
 	t.Chdir(t.TempDir())
 	for name, text := range map[string]string{
-		"wanted.json":   `{"generation":7,"parameters":[{"id":"b","target":"present","dependencies":["a"]},{"id":"a","target":"present","dependencies":[]}]}`,
+		"desired.json":  `{"generation":7,"parameters":[{"id":"b","target":"present","dependencies":["a"]},{"id":"a","target":"present","dependencies":[]}]}`,
 		"reported.json": `{"generation":7,"parameters":[{"id":"b","state":"WaitingForDependencies","timestamp":"2026-05-01T12:00:00Z","message":""},{"id":"x","state":"RemovingFailed","timestamp":"2026-05-01T12:00:00Z","message":"it is busy"}]}`,
 		"cycle.json":    `{"generation":7,"parameters":[{"id":"a","target":"present","dependencies":["b"]},{"id":"b","target":"absent","dependencies":["a","c"]}]}`,
 		"purple.json":   `{"generation":7,"parameters":[{"id":"a","state":"Purple","timestamp":"2026-05-01T12:00:00Z","message":""}]}`,
@@ -48,7 +48,7 @@ func TestStateDerive(t *testing.T) {
   ]
 }
 `
-	desired, err := os.ReadFile("wanted.json")
+	desired, err := os.ReadFile("desired.json")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -56,16 +56,18 @@ func TestStateDerive(t *testing.T) {
 		args, in string
 		want     clitest.Said
 	}{
-		{"--wanted wanted.json --reported reported.json -o json", "", clitest.Said{Code: 0, Out: answer, Err: ""}},
-		{"--wanted - --reported reported.json -o json", string(desired), clitest.Said{Code: 0, Out: answer, Err: ""}},
-		{"--wanted wanted.json --reported reported.json -o name", "", clitest.Said{Code: 0, Out: "a\nb\nx\n", Err: ""}},
-		{"--wanted wanted.json --reported reported.json", "", clitest.Said{
+		{"--desired desired.json --reported reported.json -o json", "", clitest.Said{Code: 0, Out: answer, Err: ""}},
+		{"--desired - --reported reported.json -o json", string(desired), clitest.Said{Code: 0, Out: answer, Err: ""}},
+		{"--desired desired.json --reported reported.json -o name", "", clitest.Said{Code: 0, Out: "a\nb\nx\n", Err: ""}},
+		{"--wanted desired.json --reported reported.json -o name", "", clitest.Said{Code: 0, Out: "a\nb\nx\n",
+			Err: "deprecated: use '--desired' instead of '--wanted'\n"}},
+		{"--desired desired.json --reported reported.json", "", clitest.Said{
 			Code: 0, Out: "PARAMETER  STATE                   REVIEW  REASON\n" +
 				"a          Creating                no      -\n" +
 				"b          WaitingForDependencies  no      waits for a\n" +
 				"x          Ignored                 yes     it is busy\n", Err: "ready: no\n",
 		}},
-		{"--wanted cycle.json --reported purple.json -o json", "",
+		{"--desired cycle.json --reported purple.json -o json", "",
 			clitest.Said{Code: 4, Out: "",
 				Err: `cycle.json: parameters.0.dependencies: parameters wait for each other: "a" -> "b" -> "a": must be ` +
 					`without a cycle` + "\n" +
@@ -73,13 +75,13 @@ func TestStateDerive(t *testing.T) {
 					`parameter` + "\n" +
 					`purple.json: parameters.0.state: invalid value "Purple", which is not a reported state: must be Present, ` +
 					`Absent, WaitingForDependencies, CreatingFailed, RemovingFailed, CheckPresentFailed or CheckAbsentFailed` + "\n"}},
-		{"--wanted none.json --reported nil.json", "", clitest.Said{Code: 10,
+		{"--desired none.json --reported nil.json", "", clitest.Said{Code: 10,
 			Out: "", Err: "open none.json: no such file or directory\nopen nil.json: no such file or directory\n"}},
-		{"--wanted wanted.json", "", clitest.Said{Code: 2,
-			Out: "", Err: "--wanted and --reported: required: a file each; one of them can be - for stdin\n"}},
-		{"--wanted - --reported -", "", clitest.Said{Code: 2,
-			Out: "", Err: "--wanted and --reported: both are -: only one of them can be stdin\n"}},
-		{"--wanted wanted.json --reported reported.json -o xml", "",
+		{"--desired desired.json", "", clitest.Said{Code: 2,
+			Out: "", Err: "--desired and --reported: required: a file each; one of them can be - for stdin\n"}},
+		{"--desired - --reported -", "", clitest.Said{Code: 2,
+			Out: "", Err: "--desired and --reported: both are -: only one of them can be stdin\n"}},
+		{"--desired desired.json --reported reported.json -o xml", "",
 			clitest.Said{Code: 2, Out: "", Err: "-o: invalid value \"xml\": must be table, wide, json, yaml or name\n"}},
 	} {
 		if got := cli(t, nil, c.in, append([]string{"state", "derive"}, strings.Fields(c.args)...)...); got != c.want {
