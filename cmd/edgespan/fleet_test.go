@@ -30,6 +30,7 @@ func TestLiveNamesAreCompleted(t *testing.T) {
 		"clusters deploy ":      "lab",
 		"wait peer/":            "peer/edge-1 peer/edge-2 peer/other",
 		"wait cluster ":         "lab",
+		"wait node/":            "node/dn-2 node/pop-1",
 	} {
 		got := cli(t, env, "", append([]string{"__complete"}, strings.Split(line, " ")...)...)
 		words := strings.Fields(got.Out)
@@ -103,9 +104,13 @@ func TestExitCodesOfPeers(t *testing.T) {
 		"wait peer/edge-1 --for online --timeout 1h":                             "0 ",
 		"wait peer/other --for online --timeout 1s":                              "3 it is offline",
 		"wait peer/edge-2 --timeout 1h":                                          "0 ",
+		"wait node/pop-1 --timeout 1h":                                           "0 ",
+		"wait node/pop-1 --for online --timeout 1h":                              "0 ",
+		"wait node/nobody --timeout 1h":                                          "10 nobody",
+		"wait node/pop-1 --for undeployed":                                       "2 must be ready or online for node/",
 		"wait cluster/lab --timeout 1s":                                          "3 1 of 2 members are not ready",
 		"wait cluster/lab --for undeployed --timeout 1s":                         "3 not undeployed after 1s",
-		"wait ni/10000000-0000-4000-8000-000000000001 --controller http://[::1]": "2 peer/NAME or cluster/NAME",
+		"wait ni/10000000-0000-4000-8000-000000000001 --controller http://[::1]": "2 node/NAME, peer/NAME or cluster/NAME",
 		"wait peer/edge-2 --controller http://127.0.0.1:1 --timeout 1s":          "8 not ready after 1s",
 		"peers list -o xml":                                                      "2 xml",
 	} {
@@ -114,6 +119,18 @@ func TestExitCodesOfPeers(t *testing.T) {
 		if strconv.Itoa(got.Code) != code || !strings.Contains(got.Err, text) {
 			t.Errorf("edgespan %s: exit %d, want %s: %s", line, got.Code, want, got.Err)
 		}
+	}
+	f.Detail.Ready, f.Detail.Why = false, "it runs 1:6, desired is 1:7"
+	for condition, want := range map[string]int{"online": term.ExitOK, "ready": term.ExitTimeout} {
+		got := cli(t, env, "", "wait", "node/pop-1", "--for", condition, "--timeout", "1s")
+		if got.Code != want || want != term.ExitOK && !strings.Contains(got.Err, "not ready after 1s: it runs 1:6, desired") {
+			t.Errorf("wait for %s of a node that runs another config: %+v", condition, got)
+		}
+	}
+	f.Detail.Online, f.Detail.Why = false, "it has had no stream since 13:00"
+	if got := cli(t, env, "", "wait", "node/pop-1", "--for", "online", "--timeout", "1s"); got.Code != term.ExitTimeout ||
+		!strings.Contains(got.Err, "not online after 1s: it has had no stream") {
+		t.Errorf("wait for a node that is offline: %+v", got)
 	}
 	f.Role = "wizard"
 	if got := cli(t, env, "", "wait", "peer/edge-1", "--timeout", "1h"); got.Code != term.ExitPermission {

@@ -173,13 +173,15 @@ func idsOf(ps []fleetapi.PeerParameter) []string {
 // livePeersRequest asks the controller for names.
 type livePeersRequest func(context.Context, *fleetapi.Client) ([]string, error)
 
-// LiveObjects returns the names of the peers or clusters that the controller knows now.
+// LiveObjects returns the names of the nodes, peers or clusters that the controller knows now.
 func LiveObjects(ctx context.Context, a *reach.App, kind string) []string {
-	ask := peerNames
-	if kind == "cluster" {
-		ask = clusterNames
+	switch kind {
+	case "node":
+		return liveNodes(ctx, a)
+	case "cluster":
+		return liveNames(ctx, a, clusterNames)
 	}
-	return liveNames(ctx, a, ask)
+	return liveNames(ctx, a, peerNames)
 }
 
 // liveNames returns the names that the controller knows now, for completion. Without a controller it returns none.

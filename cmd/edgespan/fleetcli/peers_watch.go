@@ -162,9 +162,10 @@ func peerRow(p fleetapi.Peer) watchedRow {
 }
 
 // Waits are the conditions that wait checks by asking the controller, by kind.
-var Waits = map[string][]string{"peer": {"ready", "online"}, "cluster": {"ready", "undeployed"}}
+var Waits = map[string][]string{"node": {"ready", "online"}, "peer": {"ready", "online"},
+	"cluster": {"ready", "undeployed"}}
 
-// Wait waits for a peer or a cluster. An unknown name is an error: waiting creates no peer and no cluster.
+// Wait waits for a node of the fleet, a peer or a cluster. An unknown name is an error: waiting creates none of them.
 func Wait(a *reach.App, cmd *cobra.Command, kind, name, desired string, timeout time.Duration) error {
 	client, err := a.FleetClient()
 	if err != nil {
@@ -211,6 +212,13 @@ func watchFor(ctx context.Context, client *fleetapi.Client, kind, name, desired 
 			}
 			return hear(d.Ready, cmp.Or(d.Why, "it is "+d.State))
 		})
+	}
+	if kind == "node" { // the API has no watch of a node: Wait asks again
+		d, err := client.Node(ctx, name)
+		if err != nil {
+			return err
+		}
+		return hear(d.Online && (d.Ready || desired == "online"), d.Why)
 	}
 	return client.WatchPeer(ctx, name, func(d fleetapi.PeerDetail) error {
 		if desired == "online" {

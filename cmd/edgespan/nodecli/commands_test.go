@@ -205,7 +205,7 @@ func TestEveryExitCode(t *testing.T) {
 		{"too many arguments", ok, "get ni a b", 2, "got 3 arguments"},
 		{"a target without id", ok, "wait ni/ --for ready", 2, "ID required"},
 		{"a target without an id at all", ok, "wait ni", 2, "ni/ID|app/ID"},
-		{"a target without kind", ok, "wait " + clitest.NiID, 2, "must be ni, app, peer or cluster"},
+		{"a target without kind", ok, "wait " + clitest.NiID, 2, "must be ni, app, node, peer or cluster"},
 		{"a target twice", ok, "get ni/" + clitest.NiID + " " + clitest.NiID, 2, "got both"},
 		{"an app with an index to wait for", ok, "wait app/" + clitest.AppID + "/0 --timeout 1h", 2, "must be an app: app/"},
 		{"a file without -f", ok, "apply node.yaml", 2, "run 'edgespan apply -f node.yaml'"},

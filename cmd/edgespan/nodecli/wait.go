@@ -29,16 +29,16 @@ func pollAfter(waited time.Duration) time.Duration {
 }
 
 // waitTargets are the forms of wait's argument.
-const waitTargets = "ni/ID|app/ID|peer/NAME|cluster/NAME"
+const waitTargets = "ni/ID|app/ID|node/NAME|peer/NAME|cluster/NAME"
 
 func newWait(a commands) *cobra.Command {
 	var desired string
 	var timeout time.Duration
 	cmd := &cobra.Command{
 		Use:   "wait " + waitTargets + " --for ready|absent|online|undeployed [--timeout 30s]",
-		Short: "Wait until a network, an app, a peer or a cluster reaches a state",
+		Short: "Wait until a network, an app, a node or a cluster reaches a state",
 		Example: "  edgespan wait ni/demo --for ready --timeout 1m\n  edgespan wait app/web --for absent\n  edgespan wait " +
-			"cluster/lab",
+			"node/edge-1 --for online\n  edgespan wait cluster/lab",
 		Long: `wait asks until the condition holds. A network is ready when it is Present, without
 error and at its current generation; an app when it is not pending, without error and activated as
 desired. absent means that neither config nor host objects exist.
@@ -47,11 +47,11 @@ ID is a UUID, or a display name that only one network or one app has. wait waits
 with --for ready; with --for absent it is absent at once. wait also waits for a daemon that does not
 answer.
 
-peer/NAME and cluster/NAME are the controller's (--controller, or edgespan context). A peer is ready
-when it is online, runs its desired config, and every parameter is final; --for online requires only
-the first. A cluster is ready when each member is online and has its part; --for undeployed holds
-when no member has a part any more. wait waits for a controller that does not answer, and exits 10
-at once if the controller does not know NAME.`,
+node/NAME, peer/NAME and cluster/NAME are the controller's (--controller, or edgespan context). A
+node or a peer is ready when it is online, runs its desired config, and every parameter is final;
+--for online requires only the first. A cluster is ready when each member is online and has its
+part; --for undeployed holds when no member has a part any more. wait waits for a controller that
+does not answer, and exits 10 at once if the controller does not know NAME.`,
 		Args: term.RangeArgs(1, 2, waitTargets),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			kind, id, err := readTarget("wait", waitKinds(), args, waitTargets)
@@ -70,7 +70,7 @@ at once if the controller does not know NAME.`,
 			}
 			for _, name := range reach.FlagNames {
 				if cmd.Flags().Changed(name) {
-					return term.Needs("--"+name, "peer/NAME or cluster/NAME")
+					return term.Needs("--"+name, "node/NAME, peer/NAME or cluster/NAME")
 				}
 			}
 			if err := checkWaited(kind, id); err != nil {
@@ -86,7 +86,7 @@ at once if the controller does not know NAME.`,
 }
 
 // waitKinds returns the kinds of wait: the node's, then the controller's.
-func waitKinds() []string { return append(nodeapi.WaitKinds(), "peer", "cluster") }
+func waitKinds() []string { return append(nodeapi.WaitKinds(), "node", "peer", "cluster") }
 
 // waitsFor returns the conditions that wait knows for a kind.
 func waitsFor(kind string) []string {
