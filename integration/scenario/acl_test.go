@@ -9,11 +9,10 @@ import (
 	"edgespan/platform/lab"
 )
 
-// What curl says of a server that never answers (its exit codes 0 and 28); one that
-// refuses is 7.
+// Exit codes of curl: an answer, and a server that never answers. A refused connection is 7.
 const fetched, timedOut = 0, 28
 
-// fetch says how curl ends.
+// fetch returns curl's exit code.
 func (w *world) fetch(app, port string, within time.Duration) int {
 	w.Helper()
 	r, err := w.Exec(w.ctx, app, "curl", "-s", "-o", "/dev/null", "--max-time", fmt.Sprint(within.Seconds()), "http://"+
@@ -24,7 +23,7 @@ func (w *world) fetch(app, port string, within time.Duration) int {
 	return r.Code
 }
 
-// gets wants each of an app's ports of the provider's web server to be open or silent.
+// gets checks which ports of the provider's web server an app can reach, and which are silent.
 func (w *world) gets(why, app string, open, silent string) {
 	w.Helper()
 	if open != "" {
@@ -95,7 +94,7 @@ func TestADropBeforeAnAllowTakesOneHostAlone(t *testing.T) {
 	w.reaches("from another app", "client", "tcp4", "", webIP+":7")
 }
 
-// The frames of a switch never pass the node's own IP, and the rules hold all the same.
+// The frames of a switch never pass the node's IP layer; the rules apply all the same.
 func TestTheRulesOfASwitchHoldAddressAndPort(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, "lan", "a", "b", "c")
@@ -107,7 +106,7 @@ func TestTheRulesOfASwitchHoldAddressAndPort(t *testing.T) {
 	w.start(lanDoc(nets, a, onNet(2, 1, "b", ""), c))
 	w.wait("ready", "ni/"+ni(1), "app/"+app(1), "app/"+app(2), "app/"+app(3))
 	at := map[string]string{}
-	for _, who := range []string{"a", "b", "c"} { // also b, which has no rule
+	for _, who := range []string{"a", "b", "c"} { // including b, which has no rule
 		at[who] = w.lease(who).IP.String()
 		w.echo(who, "tcp4", "0.0.0.0:80")
 	}

@@ -15,14 +15,14 @@ import (
 	"edgespan/platform/lab"
 )
 
-// office is a controller's process at the provider, and an operator beside it.
+// office is a controller process at the provider, with its operator.
 type office struct {
 	w     *world
 	name  string
-	port  int    // of the API; nodes have the next one
+	port  int    // of the API; nodes use the next one
 	dir   string // data folder
 	extra []string
-	asked []string // all of its arguments, in the place of the others
+	asked []string // replaces all other arguments
 	cmd   *exec.Cmd
 	ended chan struct{}
 }
@@ -64,7 +64,7 @@ func (o *office) begin() {
 	cmd, ended := o.cmd, make(chan struct{})
 	o.ended = ended
 	go func() {
-		_ = cmd.Wait() // how it ends is in the log
+		_ = cmd.Wait() // the log shows how it ended
 		close(ended)
 	}()
 	o.w.eventually(o.name+" runs", func() bool {
@@ -84,7 +84,7 @@ func (o *office) signal(s os.Signal) {
 	}
 }
 
-// kill ends the process as a power cut does.
+// kill ends the process as a power failure does.
 func (o *office) kill() {
 	o.w.Helper()
 	o.signal(syscall.SIGKILL)
@@ -102,7 +102,7 @@ func (o *office) said() string {
 	return string(text)
 }
 
-// line is what stands behind a word on stderr.
+// line returns the text after a word on stderr.
 func (o *office) line(word string) string {
 	o.w.Helper()
 	for l := range strings.SplitSeq(o.said(), "\n") {
@@ -114,18 +114,18 @@ func (o *office) line(word string) string {
 	return ""
 }
 
-// run is a command of the operator.
+// run runs a command of the operator.
 func (o *office) run(args ...string) lab.Result {
 	o.w.Helper()
 	return o.shell(append([]string{o.w.Binary}, args...))
 }
 
-// argv is a command with the operator's context.
+// argv returns a command with the operator's context.
 func (o *office) argv(argv []string) []string {
 	return append([]string{"env", "EDGESPAN_CONTEXTS=" + o.w.contexts(), "EDGESPAN_CONTEXT=" + o.name}, argv...)
 }
 
-// shell runs a command beside the controller, as the operator is.
+// shell runs a command on the controller's machine.
 func (o *office) shell(argv []string) lab.Result {
 	o.w.Helper()
 	r, err := o.w.Exec(o.w.ctx, "isp", o.argv(argv)...)
@@ -135,7 +135,7 @@ func (o *office) shell(argv []string) lab.Result {
 	return r
 }
 
-// ok is a command that has to succeed.
+// ok runs a command that must succeed.
 func (o *office) ok(args ...string) string {
 	o.w.Helper()
 	r := o.run(args...)
@@ -145,7 +145,7 @@ func (o *office) ok(args ...string) string {
 	return r.Out + r.Err
 }
 
-// node is what the controller knows of a node.
+// node returns what the controller knows about a node.
 func (o *office) node(name string) (n nodeSeen) {
 	o.w.Helper()
 	if err := json.Unmarshal([]byte(o.run("nodes", "describe", name, "-o", "json").Out), &n); err != nil {
@@ -163,7 +163,7 @@ type nodeSeen struct {
 	Desired                   struct{ MD5, Generation string } `json:"wanted"`
 }
 
-// is waits for a node's state, and for more of it.
+// is waits until a node has a state and fulfils more conditions.
 func (o *office) is(name, state string, more ...func(nodeSeen) bool) (n nodeSeen) {
 	o.w.Helper()
 	defer func() {
@@ -185,7 +185,7 @@ func (o *office) is(name, state string, more ...func(nodeSeen) bool) (n nodeSeen
 
 func (w *world) contexts() string { return filepath.Join(w.Dir, "contexts.yaml") }
 
-// join types a printed join command on the node, with more flags.
+// join runs a printed join command on the node, with more flags.
 func (w *world) join(printed string, more ...string) lab.Result {
 	w.Helper()
 	words := strings.Fields(printed)
@@ -199,12 +199,12 @@ func (w *world) join(printed string, more ...string) lab.Result {
 	return r
 }
 
-// open makes a controller, starts it, and remembers it in a context of its name.
+// open creates a controller, starts it, and adds a context with its name.
 func (w *world) open(name string, port int, extra ...string) *office {
 	w.Helper()
 	o := &office{w: w, name: name, port: port, dir: filepath.Join(w.Dir, name), extra: extra}
 	o.begin()
-	w.Cleanup(func() { // before the lab goes, and its log
+	w.Cleanup(func() { // before the lab and its log are removed
 		if w.Failed() {
 			w.Logf("%s's last words:\n%s", name, lastOf(o.said(), 30))
 		}
@@ -223,7 +223,7 @@ func lastOf(text string, n int) string {
 	return strings.Join(lines[max(0, len(lines)-n):], "\n")
 }
 
-// with is run with an input.
+// with is run with stdin.
 func (o *office) with(stdin string, args ...string) lab.Result {
 	o.w.Helper()
 	path := filepath.Join(o.w.TempDir(), "stdin")

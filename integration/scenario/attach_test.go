@@ -15,7 +15,7 @@ import (
 // attackMark is in every frame of the floods.
 const attackMark = "let me through"
 
-// attack is what floods from app 1 to the world and to app 2.
+// attack returns the frames with which app 1 floods the world and app 2.
 func (w *world) attack(port uint16) [][]byte {
 	w.Helper()
 	from, src := w.mac("web", "eth0"), w.ip(app(1))
@@ -25,8 +25,7 @@ func (w *world) attack(port uint16) [][]byte {
 	return [][]byte{world, peer}
 }
 
-// countFrames counts the frames that come in by the adapters of network 1, before
-// anything of ours sees them.
+// countFrames counts the frames that the adapters of network 1 receive, before any rule sees them.
 func (w *world) countFrames() func() int {
 	w.Helper()
 	for _, c := range []string{
@@ -77,7 +76,7 @@ func TestNotOnePacketPassesAnAdapterBeforeItsChainStands(t *testing.T) {
 	if a, b := uplink.n.Load(), peer.count(attackMark); a+int64(b) > 0 {
 		t.Errorf("%d packets passed to the uplink and %d to the other app", a, b)
 	}
-	// The same frames of the same sender arrive as soon as they may.
+	// The same frames of the same sender arrive as soon as they are allowed.
 	w.apply(doc(nets, onNet(1, 1, "web", "all: {action: allow, direction: egress}"), other))
 	w.eventually("an allowed packet", func() bool { return uplink.n.Load() > 0 && peer.count(attackMark) > 0 })
 }
@@ -98,8 +97,7 @@ func TestNoChangeOfRulesLetsThroughWhatNeitherAllows(t *testing.T) {
 		"9002": w.countUDP("isp", lab.WebAddr+":9002")}
 	peer := w.sniff("client", "eth0", attackMark)
 	bad := w.attack(floodPort)
-	// What the old or the new rules allow goes to the uplink only: the other app's
-	// sniffer shall see nothing at all.
+	// Packets that the old or the new rules allow go only to the uplink: the other app's sniffer must see nothing.
 	f := w.flood("web", bad[0], bad[1], w.attack(9001)[0], bad[0], bad[1], w.attack(9002)[0])
 	for range 15 {
 		for _, port := range []string{"9002", "9001"} {

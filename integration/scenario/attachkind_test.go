@@ -13,13 +13,13 @@ import (
 	"edgespan/platform/lab"
 )
 
-// attached is one app of a config with an adapter on network n.
+// attached returns one app of a config with an adapter on network n.
 func attached(a, n int, attach, acl string) string {
 	return fmt.Sprintf("  %s:\n    displayName: app%d\n    adapters:\n      0: {networkInstance: %s, attach: {%s}, acl: "+
 		"{%s}}\n", app(a), a, ni(n), attach, acl)
 }
 
-// adapterStatus is one word of the only adapter of an app.
+// adapterStatus returns one field of the status of an app's only adapter.
 func (w *world) adapterStatus(a int, word string) string {
 	w.Helper()
 	adapters, _ := w.status("app", app(a))["adapters"].([]any)
@@ -28,7 +28,7 @@ func (w *world) adapterStatus(a int, word string) string {
 	return text
 }
 
-// hypervisor makes vm0 on the node with its other side as an app's eth0.
+// hypervisor creates vm0 on the node, whose other side is an app's eth0.
 func (w *world) hypervisor(ns, mac string) {
 	w.Helper()
 	w.in("node", "ip", "link", "add", "vm0", "type", "veth", "peer", "name", "eth0", "netns", w.NS(ns))
@@ -38,7 +38,7 @@ func (w *world) hypervisor(ns, mac string) {
 func TestALinkThatSomethingElseMakesIsTakenWheneverItIsThere(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, "vm", "web")
-	// A MAC that the app's maker knows beforehand.
+	// A MAC that the app's hypervisor knows in advance.
 	const mac = "02:00:00:00:00:77"
 	nets := []string{network(1, "")}
 	vm := strings.Replace(attached(1, 1, "kind: external, hostIfName: vm0", allowAll), "attach:", "mac: \""+mac+
@@ -54,7 +54,7 @@ func TestALinkThatSomethingElseMakesIsTakenWheneverItIsThere(t *testing.T) {
 	w.lease("web")
 	w.in("vm", "ping", "-c1", "-W2", lab.WebAddr)
 	w.in("vm", "ping", "-c1", "-W2", w.ip(app(2)).String())
-	// Made anew under its name at once, as a hypervisor does that restarts.
+	// Recreate it with the same name at once, like a hypervisor that restarts.
 	for range 3 {
 		w.in("node", "ip", "link", "del", "vm0")
 		w.hypervisor("vm", mac)
@@ -65,7 +65,7 @@ func TestALinkThatSomethingElseMakesIsTakenWheneverItIsThere(t *testing.T) {
 		w.lease("vm")
 		w.in("vm", "ping", "-c1", "-W2", lab.WebAddr)
 	}
-	// Its rules hold: what no rule allows is dropped.
+	// Its rules apply: packets that no rule allows are dropped.
 	w.apply(doc(nets, strings.Replace(vm, allowAll, "", 1), onNet(2, 1, "web", allowAll)))
 	w.wait("ready", "app/"+app(1))
 	w.fails("vm", "ping", "-c1", "-W1", w.ip(app(2)).String())
@@ -118,7 +118,7 @@ func (w *world) machine(name string) int {
 	return fd
 }
 
-// heard says whether a frame with the marks comes to a machine in time.
+// heard reports whether a machine receives a frame with the marks in time.
 func heard(fd int, within time.Duration, marks ...string) bool {
 	buf := make([]byte, 2048)
 	for end := time.Now().Add(within); time.Now().Before(end); {
@@ -179,13 +179,13 @@ func TestAVirtualMachineMeetsTheOthersOverItsTapDevice(t *testing.T) {
 	got := w.sniff("web", "eth0", "from the machine", "denied now")
 	w.eventually("a packet of the machine",
 		func() bool { say(packet("from the machine")); return got.count("from the machine") > 0 })
-	// The guard knows the machine's MAC and address, and its rules hold.
+	// The guard knows the machine's MAC and address, and its rules apply.
 	w.apply(doc(nets, apps("")...))
 	w.wait("ready", "app/"+app(1))
 	for range 20 {
 		say(packet("denied now"))
 	}
-	// The tap device stays the machine's over a restart of the daemon.
+	// The machine keeps its tap device when the daemon restarts.
 	if err := w.node.Stop(w.ctx); err != nil {
 		t.Fatal(err)
 	}

@@ -11,7 +11,7 @@ import (
 	"edgespan/platform/lab"
 )
 
-// A subnet that the host has already is refused while somebody is there to read it.
+// An apply that uses a subnet of the host is refused.
 func TestAnApplyOfTheHostsOwnSubnetIsRefused(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, "a")
@@ -21,7 +21,7 @@ func TestAnApplyOfTheHostsOwnSubnetIsRefused(t *testing.T) {
 		"10.3.0.0/24").Replace(doc([]string{network(1, ""), network(2, "")}))
 	for _, command := range []string{"plan", "apply"} {
 		var said string
-		w.eventually(command+" is refused", func() bool { // the address of lo may not have been heard of yet
+		w.eventually(command+" is refused", func() bool { // the address of lo may not be known yet
 			r, err := w.CLIWith(w.ctx, clash, command, "-f", "-")
 			said = r.Err
 			return err == nil && r.Code == 4 && strings.Contains(said, "10.3.0.5/32 on lo")
@@ -36,7 +36,7 @@ func TestAnApplyOfTheHostsOwnSubnetIsRefused(t *testing.T) {
 	if out := w.cli("get", "ni", "-o", "name"); strings.TrimSpace(out) != "" {
 		t.Errorf("there are networks: %s", out)
 	}
-	// A file is taken: the node must not be without its config, and may have no lease yet.
+	// A file is accepted: the node must not be without its config, and may have no lease yet.
 	if err := w.WriteConfig([]byte(clash)); err != nil {
 		t.Fatal(err)
 	}
@@ -46,12 +46,12 @@ func TestAnApplyOfTheHostsOwnSubnetIsRefused(t *testing.T) {
 	w.eventually("the networks of the file are withdrawn", func() bool {
 		return strings.Count(w.cli("get", "ni", "-o", "json"), `"state": "WaitingForDependencies"`) == 2
 	})
-	// What is withdrawn already does not keep anything else from being applied.
+	// A network that is withdrawn already does not prevent other changes.
 	w.apply(strings.Replace(clash, "displayName: net1", "displayName: first", 1))
 }
 
-// The uplink gets an address of a network's subnet, as by a DHCP lease: the neighbours of the
-// uplink must not notice the network, and the apps must not lose their links.
+// The uplink gets an address of a network's subnet, as by a DHCP lease. The uplink's neighbours must not notice the
+// network, and the apps must not lose their links.
 func TestAClashWithdrawsANetworkUntilItEnds(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, "a", "b")
@@ -68,10 +68,10 @@ func TestAClashWithdrawsANetworkUntilItEnds(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	w.noAnswerByARP("10.1.0.1") // also while the address is the node's
+	w.noAnswerByARP("10.1.0.1") // even while the node has the address
 	w.in("a", "ping", "-c", "1", "-W", "2", "10.1.0.1")
 
-	// A host of the LAN, which the node has not met yet, and the LAN's router on it.
+	// A host of the LAN that the node has not met yet, and the LAN's router on it.
 	w.in("isp", "ip", "addr", "add", "10.1.0.9/24", "dev", "node0")
 	neighbour, err := w.PingLoop("node", netip.MustParseAddr("10.1.0.9"), 20*time.Millisecond)
 	if err != nil {
@@ -108,7 +108,7 @@ func TestAClashWithdrawsANetworkUntilItEnds(t *testing.T) {
 			t.Errorf("%s: %v: %s", c, err, r.Out)
 		}
 	}
-	w.in("a", "ping", "-c", "1", "-W", "2", b.IP.String()) // by the bridge alone
+	w.in("a", "ping", "-c", "1", "-W", "2", b.IP.String()) // through the bridge only
 	if after := neighbour.Stop(); after.Lost > before.Lost+before.Wrong+int(took/(20*time.Millisecond))+1 {
 		t.Errorf("the neighbour is lost again: %v, before %v", after, before)
 	}
@@ -125,7 +125,7 @@ func TestAClashWithdrawsANetworkUntilItEnds(t *testing.T) {
 	}
 }
 
-// noAnswerByARP asks for an address from the uplink's neighbour.
+// noAnswerByARP requests an address from the uplink's neighbour and expects no answer.
 func (w *world) noAnswerByARP(ip string) {
 	w.Helper()
 	w.in("isp", "ip", "neigh", "flush", "dev", "node0")

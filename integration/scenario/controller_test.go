@@ -21,8 +21,8 @@ import (
 	"edgespan/platform/proc"
 )
 
-// fleet is a controller's end of the link at the provider: it confirms what has settled and
-// is not worse, as config/fleet does.
+// fleet is a controller's end of the link at the provider. Like config/fleet, it confirms a config that has settled
+// and is not worse.
 type fleet struct {
 	w       *world
 	ca      *pki.Authority
@@ -97,7 +97,7 @@ func (f *fleet) Received(s words.ToNode, m words.FromNode) {
 		f.report = m
 		if p := m.Pending; p != nil && p.Settled && len(p.Worse) == 0 {
 			f.probe++
-			_ = s.Send(words.Probe{Number: f.probe}) // a stream that ended is told by the next one
+			_ = s.Send(words.Probe{Number: f.probe}) // the next stream reports that this one has ended
 		}
 	case words.Probed:
 		if m.Number == f.probe && m.Generation.Authority == "test" && len(m.Worse) == 0 {
@@ -141,8 +141,8 @@ func (f *fleet) has(what string, ok func() bool) {
 	})
 }
 
-// A node joins a fleet, takes a push, refuses other masters, and comes back by itself from a
-// push that breaks its uplink, with the controller out of reach.
+// A node joins a fleet, applies a push, refuses local configs, and undoes by itself a push that breaks its uplink
+// while the controller is unreachable.
 func TestANodeJoinsTakesAPushAndComesBackFromOneThatBreaksItsUplink(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, "web")
@@ -169,7 +169,7 @@ func TestANodeJoinsTakesAPushAndComesBackFromOneThatBreaksItsUplink(t *testing.T
 	f.has("the push that breaks the uplink",
 		func() bool { return slices.Contains(f.results[min(2, len(f.results)):], "accepted") })
 	w.in("isp", "ip", "link", "set", "node0", "down")
-	w.wait("absent", "app/"+app(1)) // it is in force
+	w.wait("absent", "app/"+app(1)) // the push is applied
 	if p := w.status("pending", "node"); p["pending"] != true || p["generation"] != "test:2" {
 		t.Errorf("get pending says %v", p)
 	}
@@ -184,7 +184,7 @@ func TestANodeJoinsTakesAPushAndComesBackFromOneThatBreaksItsUplink(t *testing.T
 	f.has("the report of it", func() bool { return f.report.Source == "rollback" && f.report.Restores.Counter == 1 })
 	w.wait("ready", "app/"+app(1))
 
-	// By hand, against the controller.
+	// A local apply that overrides the controller.
 	local, err := w.Config([]byte(doc(nil)))
 	if err != nil {
 		t.Fatal(err)
@@ -207,8 +207,8 @@ func TestANodeJoinsTakesAPushAndComesBackFromOneThatBreaksItsUplink(t *testing.T
 	}
 }
 
-// RESTART_MINION puts a new program in the place of the daemon: it is the same process, the
-// networks stay, and the push that asked for it is confirmed by the new one.
+// RESTART_MINION executes the installed program in the daemon's process. The networks keep running, and the new
+// program confirms the push that requested it.
 func TestARestartThatAPushAsksForIsDoneAndThePushConfirmed(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, "web")

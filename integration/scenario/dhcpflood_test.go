@@ -9,14 +9,14 @@ import (
 	"time"
 )
 
-// folderSize is what the files below a folder hold, in octets.
+// folderSize returns the size of the files below a folder, in bytes.
 func (w *world) folderSize(folder string) (sum int64) {
 	w.Helper()
 	err := filepath.WalkDir(folder, func(_ string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
 			return err
 		}
-		if st, err := d.Info(); err == nil { // a file that goes meanwhile has none
+		if st, err := d.Info(); err == nil { // a file that is deleted meanwhile has none
 			sum += st.Size()
 		}
 		return nil
@@ -27,9 +27,8 @@ func (w *world) folderSize(folder string) (sum int64) {
 	return sum
 }
 
-// An app sends requests of DHCP as fast as it can, in its own name, each of which dnsmasq says a
-// line about. The network's run folder, which is memory of the machine, holds 1 MB at most, with a
-// daemon that empties it and without one.
+// An app sends DHCP requests as fast as it can, with its own MAC; dnsmasq logs a line for each. The network's run
+// folder, which is in memory, contains at most 1 MB, with a daemon that truncates the log and without one.
 func TestAFloodOfDHCPFillsNoRunFolder(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, "web", "client")
@@ -40,7 +39,7 @@ func TestAFloodOfDHCPFillsNoRunFolder(t *testing.T) {
 	web, own, other := w.raw("web"), w.mac("web", "eth0"), w.mac("client", "eth0")
 	w.in("web", "ip", "link", "set", "eth0", "up")
 	folder := filepath.Join(w.Dir, "run", "ni", "1")
-	request := func(chaddr net.HardwareAddr) []byte { // of an address that is not its own: refused by name
+	request := func(chaddr net.HardwareAddr) []byte { // for an address that is not its own: refused by name
 		return ether(everybody, own, etherIPv4,
 			ipv4(netip.IPv4Unspecified(), all, 17, dhcpAsk(chaddr, 53, 1, 3, 54, 4, 10, 1, 0, 1, 50, 4, 10, 1, 0, 99)))
 	}
@@ -62,19 +61,19 @@ func TestAFloodOfDHCPFillsNoRunFolder(t *testing.T) {
 		}
 		return peak
 	}
-	w.eventually("a line about a request", func() bool { // the flood is one that dnsmasq hears
+	w.eventually("a line about a request", func() bool { // dnsmasq receives the flood
 		before := w.folderSize(folder)
 		if err := web.send(request(own)); err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(50 * time.Millisecond) // until the next is due at the rate that passes
+		time.Sleep(50 * time.Millisecond) // until the rate limit permits the next one
 		return w.folderSize(folder) > before
 	})
 	flood("a daemon runs", 1<<20, request(own), request(other))
 	if err := w.node.Kill(); err != nil {
 		t.Fatal(err)
 	}
-	// Eight a second and 32 at once pass, of lines of some 80 octets.
+	// Eight per second and a burst of 32 pass, with lines of some 80 bytes.
 	flood("no daemon runs", 8<<10, request(own))
 	flood("no daemon runs, in the name of another", 8<<10, request(other))
 	w.lease("client")

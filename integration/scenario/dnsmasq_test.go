@@ -17,7 +17,7 @@ func TestADnsmasqThatDiesIsStartedAgainAtOnce(t *testing.T) {
 	w.killDnsmasq()
 	w.answersWithin(2 * time.Second)
 
-	// One that an earlier daemon has started is watched too.
+	// A dnsmasq that an earlier daemon started is watched too.
 	if err := w.node.Kill(); err != nil {
 		t.Fatal(err)
 	}
@@ -33,7 +33,7 @@ func TestADnsmasqThatDiesAgainAndAgainIsSaid(t *testing.T) {
 	w.start(doc([]string{network(1, "")}, onNet(1, 1, "web", allowAll)))
 	w.wait("ready", "ni/"+ni(1), "app/"+app(1))
 	w.lease("web")
-	for range 5 { // the fifth rests for 800 ms
+	for range 5 { // the fifth waits for 800 ms
 		w.killDnsmasq()
 		w.eventually("another dnsmasq", func() bool { return w.dnsmasq() != "" })
 		w.wait("ready", "ni/"+ni(1))
@@ -49,7 +49,7 @@ func TestADnsmasqThatDiesAgainAndAgainIsSaid(t *testing.T) {
 	w.answersWithin(2 * time.Second)
 }
 
-// killDnsmasq kills the lab's one dnsmasq and comes back when it is gone.
+// killDnsmasq kills the lab's only dnsmasq and returns when it has ended.
 func (w *world) killDnsmasq() {
 	w.Helper()
 	before := w.dnsmasq()

@@ -17,7 +17,7 @@ import (
 
 // example is a command line of a document, without its comment.
 type example struct {
-	at   string // "README.md:51"
+	at   string // such as "README.md:51"
 	argv []string
 }
 
@@ -25,8 +25,8 @@ func (e example) String() string { return e.at + ": " + strings.Join(e.argv, " "
 
 var codeSpan = regexp.MustCompile("`([^`]+)`")
 
-// examplesIn are the lines of a document's fenced blocks that begin with one of the
-// words, and what of its prose is such a line in backticks.
+// examplesIn returns the lines of a document's fenced blocks that begin with one of the words, and such lines in
+// backticks.
 func examplesIn(name, text string, words ...string) []example {
 	var out []example
 	fenced := false
@@ -52,7 +52,7 @@ func examplesIn(name, text string, words ...string) []example {
 	return out
 }
 
-// documented are the examples in the documents that a user reads.
+// documented returns the examples of the documents for users.
 func documented(t *testing.T, words ...string) []example {
 	t.Helper()
 	const root = "../.."
@@ -70,7 +70,7 @@ func documented(t *testing.T, words ...string) []example {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if name != "docs/quick-start.md" { // TestTheQuickStartRuns types that, in a shell
+		if name != "docs/quick-start.md" { // TestTheQuickStartRuns runs these in a shell
 			out = append(out, examplesIn(name, string(text), words...)...)
 		}
 	}
@@ -96,12 +96,11 @@ func TestExamplesOfADocumentAreFound(t *testing.T) {
 	}
 }
 
-// sick are the commands that also tell by exit code 1, without an error, what they found
-// on the machine: it is not this test's to be healthy.
+// sick are the commands that use exit code 1 for findings on the machine, which may be unhealthy.
 var sick = []string{"doctor"}
 
-// fleets are the commands that need a controller, or a config of one that is pending: those
-// are typed by the tests of cmd/edgespan, which has one, and by the stories of fleets here.
+// fleets are the commands that need a controller, or a pending config from one. The tests of cmd/edgespan, which has
+// one, and the fleet tests here run them.
 var fleets = []string{
 	"actions", "aggregator", "backup", "base", "boards", "clusters", "confirm", "context", "controller", "firmware",
 	"hardware", "history", "join", "metadata",
@@ -109,14 +108,14 @@ var fleets = []string{
 	"config", "env", "comp", "def", "lvl",
 }
 
-// ofAFleet says whether an example is one of those; node alone is the daemon.
+// ofAFleet reports whether an example is one of those; node alone is the daemon.
 func ofAFleet(e example) bool {
 	about := append(slices.Clone(e.argv[2:]), "")[0]
 	return slices.Contains(fleets, e.argv[1]) || e.argv[1] == "node" && about != "" && !strings.HasPrefix(about, "-") ||
 		e.argv[1] == "wait" && (strings.HasPrefix(about, "peer/") || strings.HasPrefix(about, "cluster/"))
 }
 
-// A reader types what the documents say, from the first example to the last.
+// All examples of the documents run, from the first to the last.
 func TestEveryExampleInTheDocumentsRuns(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -134,8 +133,8 @@ func TestEveryExampleInTheDocumentsRuns(t *testing.T) {
 	}
 }
 
-// example runs one with what its placeholders stand for: FILE and node.yaml for the
-// lab's config, UUID for the app web of examples/demo.yaml, NETWORK for its network.
+// example runs one example with its placeholders replaced: FILE and node.yaml by the lab's config, UUID by the app web
+// of examples/demo.yaml, NETWORK by its network.
 func (w *world) example(e example) {
 	w.Helper()
 	fill := strings.NewReplacer("UUID", app(1), "NETWORK", ni(1), "FILE", w.ConfigFile(), "node.yaml", w.ConfigFile())
@@ -167,8 +166,8 @@ func (w *world) example(e example) {
 	}
 }
 
-// goesOn starts a command that goes on until it is interrupted, and changes the name of
-// an app until the command has told of something.
+// goesOn starts a command that runs until it is interrupted, and renames an app until the command has printed
+// something.
 func (w *world) goesOn(e example, args []string) {
 	w.Helper()
 	said := w.stream(args...)
@@ -183,7 +182,7 @@ func (w *world) goesOn(e example, args []string) {
 	w.wait("ready", "app/"+app(1), "app/"+app(2))
 }
 
-// The lab of `demo up` has one name on a machine: one that stands already is somebody's.
+// The lab of `demo up` has one name per machine: an existing one belongs to somebody else.
 func TestTheExamplesOfTheKeptLabRun(t *testing.T) {
 	t.Parallel()
 	if _, err := os.Stat("/run/netns/edgespan-demo-node"); err == nil {
@@ -204,7 +203,7 @@ func TestTheExamplesOfTheKeptLabRun(t *testing.T) {
 		strings.Join(all[len(all)-1].argv[1:], " ") != "demo down" {
 		t.Fatalf("from demo up to demo down is expected: %v", all)
 	}
-	defer func() { _, _ = run("demo", "down") }() // where a failure left it; none is no error
+	defer func() { _, _ = run("demo", "down") }() // after a failure; a missing lab is no error
 	for _, e := range all {
 		if e.argv[0] == "export" {
 			env = append(env, e.argv[1:]...)

@@ -9,8 +9,8 @@ import (
 	"edgespan/platform/lab"
 )
 
-// With sysParams.drift: observe what an operator changes is told and stays, over a restart
-// and while guests come and go; no packet of the guests is lost. Enforced again it is mended.
+// With sysParams.drift: observe, an operator's changes are reported and kept, over a restart and while apps come and
+// go, and apps lose no packets. After a change to enforce, they are repaired.
 func TestDriftIsToldAndStaysWhileItIsOnlyObserved(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, "a", "b")

@@ -9,8 +9,8 @@ import (
 	"edgespan/platform/lab"
 )
 
-// town is a lab with two networks: web and client are on the first, guest is on the
-// second. Each echoes on port 7, and so do the provider and the node itself.
+// town is a lab with two networks: web and client are on the first, guest is on the second. Each of them, the provider
+// and the node echo on port 7.
 func town(t *testing.T, more ...string) (w *world, nets []string) {
 	t.Helper()
 	w = newWorld(t, append([]string{"web", "client", "guest"}, more...)...)
@@ -23,7 +23,7 @@ func town(t *testing.T, more ...string) (w *world, nets []string) {
 	for short, ip := range map[string]string{"web": webIP, "client": clientIP, "guest": guestIP, "isp": lab.WebAddr,
 		"node": lab.NodeAt} {
 		w.echo(short, "tcp4", "0.0.0.0:7")
-		w.echo(short, "udp4", ip+":7") // a socket of all addresses may answer from another one
+		w.echo(short, "udp4", ip+":7") // a socket for all addresses may answer from another one
 	}
 	return w, nets
 }
@@ -39,7 +39,7 @@ func TestNetworksDoNotReachEachOther(t *testing.T) {
 	w, nets := town(t)
 	w.obey(nets, onNet(1, 1, "web", everything), onNet(2, 1, "client", everything), onNet(3, 2, "guest", everything))
 	forbidden := map[string][]string{"web": {guestIP, "10.2.0.1", "10.2.0.77"}, "guest": {webIP, "10.1.0.1", "10.1.0.77"}}
-	// A packet keeps its destination on the way out, so the address is what marks it.
+	// A packet keeps its destination on the way out, so the address is its mark.
 	mark := func(ip string) string { return string(netip.MustParseAddr(ip).AsSlice()) }
 	marks := []string{mark(lab.WebAddr)}
 	for _, to := range forbidden {
@@ -54,7 +54,7 @@ func TestNetworksDoNotReachEachOther(t *testing.T) {
 			w.fails(from, "ping", "-c1", "-W0.4", ip)
 		}
 	}
-	// Nor does a rule that names the other network help.
+	// A rule that names the other network doesn't help.
 	named := acl("allow both ip: 10.0.0.0/8", "allow both ip: 10.1.0.0/24", "allow both ip: 10.2.0.0/24")
 	w.obey(nets, onNet(1, 1, "web", named), onNet(2, 1, "client", everything), onNet(3, 2, "guest", named))
 	w.misses("another network, named", "web", "udp4", "", guestIP+":7")
@@ -179,7 +179,7 @@ func TestBothEndsOfTwoAppsMustAllow(t *testing.T) {
 		{"", "", false},
 		{acl("allow egress"), "", false},
 		{"", acl("allow ingress"), false},
-		{acl("allow ingress"), acl("allow egress"), false}, // the other way round
+		{acl("allow ingress"), acl("allow egress"), false}, // in the wrong directions
 		{acl("allow egress"), acl("allow ingress"), true},  // and the replies pass
 		{acl("allow egress ip: 10.1.0.129"), acl("allow ingress ip: 10.1.0.128, protocol: tcp, localPort: 7"), true},
 		{acl("allow egress ip: 10.1.0.129"), acl("allow ingress ip: 10.1.0.128, protocol: tcp, localPort: 8"), false},
@@ -248,7 +248,7 @@ func TestARuleChangeEndsWhatItDeniesAndLosesNothingElse(t *testing.T) {
 				if err := say(c, timeout); err != nil {
 					t.Fatalf("round %d: %s to %s: %v", round, network, to, err)
 				}
-				with("drop egress ip: 198.51.100.81", "allow egress ip: 198.51.100.64/27") // .80 by another rule
+				with("drop egress ip: 198.51.100.81", "allow egress ip: 198.51.100.64/27") // .80 is covered by another rule
 				if err := say(c, denial); err == nil {
 					t.Errorf("round %d: the flow %s to %s goes on after its rule went", round, network, to)
 				}

@@ -10,10 +10,10 @@ import (
 	"edgespan/platform/lab"
 )
 
-// quick are flags of a controller that does not wait long between two pushes.
+// quick are flags of a controller with a short pause between two pushes.
 var quick = []string{"--consecutive-reconfig-delay-s", "1"}
 
-// overrides is a node config as `edgespan node set -f -` reads it.
+// overrides returns a node config in the form of `edgespan node set -f -`.
 func (w *world) overrides(doc string) string {
 	w.Helper()
 	b, err := w.Config([]byte(doc))
@@ -33,8 +33,8 @@ func (o *office) set(node, doc string, more ...string) string {
 	return r.Out + r.Err
 }
 
-// A fleet's first day, with what is printed typed as it stands: a controller, a node that
-// joins, a network and an app that it is given, and the way back.
+// A fleet's first day, with each printed command run as it is: a controller, a node that joins, a network and an app
+// for it, and their removal.
 func TestAFleetsFirstDay(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, "web", "client")
@@ -81,7 +81,7 @@ func TestAFleetsFirstDay(t *testing.T) {
 		t.Errorf("%s is %q", lab.WebName, got)
 	}
 
-	// What an operator looks at.
+	// The commands with which an operator checks the fleet.
 	if list := o.ok("nodes", "list"); !strings.Contains(list, "it runs the desired config") {
 		t.Errorf("nodes list:\n%s", list)
 	}
@@ -101,7 +101,7 @@ func TestAFleetsFirstDay(t *testing.T) {
 		t.Errorf("a value that can't be: %+v", r)
 	}
 
-	// And back.
+	// Roll back.
 	o.ok("node", "modify", "edge-1", "networkInstances."+ni(1)+".ipv4.subnet=10.9.0.0/24", "-m", "a wrong one")
 	o.is("edge-1", "InSync", func(n nodeSeen) bool { return n.Ready })
 	w.eventually("the lease in the new network", func() bool {

@@ -7,9 +7,8 @@ import (
 	"time"
 )
 
-// A controller that hangs and then dies takes nothing with it: the node works on, holds what
-// it was told, hears of what happened meanwhile, and a local config and its end are known to
-// the controller.
+// A controller hangs and then dies. The node continues, keeps its config, and later reports what happened meanwhile;
+// the controller learns of a local config and its end.
 func TestANodeWorksOnWhileItsControllerIsAway(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, "web", "client")
@@ -24,7 +23,7 @@ func TestANodeWorksOnWhileItsControllerIsAway(t *testing.T) {
 	confirmed := w.status("pending", "node")["generation"]
 	before := w.accepted()
 
-	// It hangs for longer than a config waits for its confirmation.
+	// It hangs for longer than a config's confirm timeout.
 	o.signal(syscall.SIGSTOP)
 	hung := time.Now()
 	w.applies(t, "refused, for the controller rules", 5, "{}")
@@ -36,7 +35,7 @@ func TestANodeWorksOnWhileItsControllerIsAway(t *testing.T) {
 	w.wait("ready", "ni/"+ni(1), "app/"+app(1))
 	o.kill()
 	w.eventually("the end of the stream", func() bool { return w.status("pending", "node")["linked"] == false })
-	// The daemon starts anew with nobody there.
+	// The daemon restarts without a controller.
 	if err := w.node.Kill(); err != nil {
 		t.Fatal(err)
 	}
@@ -76,7 +75,7 @@ func TestANodeWorksOnWhileItsControllerIsAway(t *testing.T) {
 	}
 }
 
-// applies applies a config and looks at the exit code; the answer is what was said.
+// applies applies a config, checks the exit code, and returns the output.
 func (w *world) applies(t *testing.T, what string, code int, doc string, more ...string) string {
 	t.Helper()
 	r, err := w.CLIWith(w.ctx, w.overrides(doc), append([]string{"apply", "-f", "-"}, more...)...)

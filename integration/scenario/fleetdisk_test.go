@@ -8,10 +8,9 @@ import (
 	"time"
 )
 
-// A full disk takes no node away from its controller, over a restart of the daemon too: a
-// config that fits into the reserve is taken, so that the operator can mend the node from afar;
-// one that does not is refused with the reason, which the operator reads; what runs goes on.
-// Once there is room the node takes it by itself.
+// A full disk does not disconnect a node from its controller, even over a restart of the daemon. A config that fits
+// into the reserve is applied, so that the operator can repair the node remotely. A larger one is refused with a
+// reason that the operator sees; the current config keeps running. Once there is room, the node applies it by itself.
 func TestAFullDiskKeepsTheController(t *testing.T) {
 	w := newWorld(t, "web", "client")
 	fill, room := w.smallDisk()
@@ -34,7 +33,7 @@ func TestAFullDiskKeepsTheController(t *testing.T) {
 	w.wait("ready", "ni/"+ni(2))
 
 	fill()
-	big := slices.Clone(apps) // 3 MB, which the reserve of 1 MB can't take
+	big := slices.Clone(apps) // 3 MB, more than the reserve of 1 MB
 	for a := 3; a < 20; a++ {
 		var rules []string
 		for r := range 1000 {

@@ -2,8 +2,8 @@ package scenario
 
 import "testing"
 
-// An app whose namespace comes later holds up nothing: its config is confirmed and stays, the
-// node is not ready until the app is there.
+// An app whose namespace appears later delays nothing: its config is confirmed and kept, and the node is not ready
+// until the app is there.
 func TestAnAppThatStartsLaterThanItsConfigHoldsUpNothing(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, "web")

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// member makes a fleet of one node that runs doc in sync, with a controller named lab.
+// member creates a fleet of one node that runs doc in sync, with a controller named lab.
 func (w *world) member(doc string, extra ...string) *office {
 	w.Helper()
 	o := w.open("lab", 8443, append(slices.Clone(quick), extra...)...)
@@ -25,7 +25,7 @@ func (w *world) member(doc string, extra ...string) *office {
 
 func ready(n nodeSeen) bool { return n.Ready }
 
-// accepted counts the configs that the node has taken so far.
+// accepted counts the configs that the node has accepted so far.
 func (w *world) accepted() int {
 	w.Helper()
 	text, err := os.ReadFile(w.NodeLog())
@@ -35,11 +35,11 @@ func (w *world) accepted() int {
 	return strings.Count(string(text), `"msg":"config","what":"accepted"`)
 }
 
-// islanded is a network without a way out.
+// islanded returns a network without a way out.
 func islanded(n int) string { return strings.Replace(network(n, ""), "port: wan", `port: ""`, 1) }
 
-// A push that takes the uplink away comes back by itself, is told to the operator with its
-// reason, and is not pushed again; what has nothing to do with it works on all the time.
+// A push that breaks the uplink is undone, reported to the operator with its reason, and not pushed again. Everything
+// else works all the time.
 func TestAPushThatBreaksTheUplinkComesBackAndTheControllerSaysSo(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, "web", "client")
@@ -79,7 +79,7 @@ func TestAPushThatBreaksTheUplinkComesBackAndTheControllerSaysSo(t *testing.T) {
 		t.Errorf("the route to the provider: %s", got)
 	}
 
-	// A new stream, which the controller judges from the start.
+	// A new stream, on which the controller starts from scratch.
 	if err := w.node.Kill(); err != nil {
 		t.Fatal(err)
 	}

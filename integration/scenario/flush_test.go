@@ -20,12 +20,12 @@ var (
 	flushOnly = flag.String("flush-only", "", "the one way in which it flushes, by name")
 )
 
-// soon is the bar: what others flush is back within it (issue 14).
+// soon is the bar: a flush by another program is repaired within it (issue 14).
 const soon = 2 * time.Second
 
 const anAccept = "an accept before all of ours"
 
-// flushes are what other programs of a host do to its packet filter.
+// flushes returns the commands with which other programs flush the packet filter.
 func (w *world) flushes() map[string][]string {
 	w.Helper()
 	file := func(name, text string) string {
@@ -56,7 +56,7 @@ func (w *world) flushes() map[string][]string {
 	}
 }
 
-// ours is what stands of ours in the tables of iptables, and how the built-in chains begin.
+// ours returns edgespan's rules in the iptables tables, and the first rules of the built-in chains.
 func (w *world) ours() string {
 	w.Helper()
 	var out []string
@@ -69,7 +69,7 @@ func (w *world) ours() string {
 				clear(seen)
 				out = append(out, strings.TrimSpace(line))
 			}
-		case strings.HasPrefix(fields[1], "ES") || !seen[fields[1]]: // of a built-in chain the first rule
+		case strings.HasPrefix(fields[1], "ES") || !seen[fields[1]]: // only the first rule of a built-in chain
 			out = append(out, strings.TrimSpace(line))
 		}
 		if len(fields) > 1 {
@@ -82,19 +82,19 @@ func (w *world) ours() string {
 			out = append(out, table)
 		}
 	}
-	slices.Sort(out) // a jump that was written anew stands before another of ours
+	slices.Sort(out) // a rewritten jump precedes edgespan's others
 	return strings.Join(out, "\n")
 }
 
-// Whatever others flush, no packet passes that is denied, at no instant; nor leaves one the
-// node untranslated; and what was flushed is back in time.
+// Whatever is flushed, no denied packet passes at any time, no packet leaves the node untranslated, and the flushed
+// rules are back in time.
 func TestWhatOthersFlushOpensNothingAndIsSoonBack(t *testing.T) {
 	t.Parallel()
 	w, nets := town(t, "lan")
 	w.obey(nets, onNet(1, 1, "web", everything), onNet(2, 1, "client", ""), onNet(3, 2, "guest", everything))
 	w.in("isp", "ip", "route", "add", "10.1.0.0/24", "via", lab.NodeAt)
 	uplink := w.sniff("isp", "node0", string(netip.MustParseAddr(webIP).AsSlice()))
-	// The uplink forwards for apps alone: what it sends to the LAN gets no answer either way, so it is listened for there.
+	// The uplink forwards for apps only. Packets to the LAN get no answer in either case, so the test listens there.
 	w.lanHost("lan")
 	const lanIP = "203.0.113.2"
 	transit := string(netip.MustParseAddr("192.0.2.1").AsSlice()) + string(netip.MustParseAddr(lanIP).AsSlice())
@@ -130,7 +130,7 @@ func TestWhatOthersFlushOpensNothingAndIsSoonBack(t *testing.T) {
 			passes("before " + name)
 			w.in("node", argv...)
 			begin := time.Now()
-			w.dials("web", lab.WebAddr+":9") // flows that begin now must not leave untranslated
+			w.dials("web", lab.WebAddr+":9") // new flows must not leave untranslated
 			w.eventually(name+": what is ours is back", func() bool { return w.ours() == before })
 			took = append(took, time.Since(begin))
 			passes("after " + name)
@@ -153,7 +153,7 @@ func TestWhatOthersFlushOpensNothingAndIsSoonBack(t *testing.T) {
 	if n := atLAN.count(transit); n > 0 {
 		t.Errorf("%d packets of the uplink were forwarded to the LAN", n)
 	}
-	// They would have been seen there:
+	// The sniffer would have seen them:
 	w.in("node", "sysctl", "-qw", "net.ipv4.ip_forward=1")
 	r, err := w.PingLoop("isp", netip.MustParseAddr(lanIP), 20*time.Millisecond)
 	if err != nil {
@@ -169,7 +169,7 @@ func TestWhatOthersFlushOpensNothingAndIsSoonBack(t *testing.T) {
 	}
 }
 
-// dials sends datagrams, each of a flow of its own.
+// dials sends datagrams, each of a new flow.
 func (w *world) dials(short, to string) {
 	w.Helper()
 	err := w.inside(short, func() error {
@@ -178,7 +178,7 @@ func (w *world) dials(short, to string) {
 			if err != nil {
 				return err
 			}
-			_, _ = c.Write([]byte("x")) // refused where a rule of the app's own host says so
+			_, _ = c.Write([]byte("x")) // refused if a rule of the app's host says so
 			c.Close()
 		}
 		return nil

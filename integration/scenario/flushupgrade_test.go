@@ -11,8 +11,7 @@ import (
 	"edgespan/platform/lab"
 )
 
-// A node whose chains were made by a release that marked nothing gets its guard without
-// losing a packet, and is guarded in the end.
+// A node whose chains come from a release without marks gets its guard without losing a packet.
 func TestTheGuardComesWithoutLosingAPacket(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, "web", "client")
@@ -24,7 +23,7 @@ func TestTheGuardComesWithoutLosingAPacket(t *testing.T) {
 	if err := w.node.Kill(); err != nil {
 		t.Fatal(err)
 	}
-	// What the last release left: chains that accept by themselves, and no guard.
+	// What the last release left: chains that accept themselves, and no guard.
 	old := strings.NewReplacer("-j ES-PASS", "-j ACCEPT", "-A ES-PASS -j MARK --set-xmark 0x10000000/0x10000000\n",
 		"").Replace(w.in("node", "iptables-save", "-t", "filter"))
 	file := filepath.Join(w.Dir, "old")

@@ -17,7 +17,7 @@ import (
 func (w *world) lanHost(short string) {
 	w.Helper()
 	w.in("node", "ip", "link", "add", "lan0", "type", "veth", "peer", "name", "eth0", "netns", w.NS(short))
-	w.in("node", "ip", "link", "set", "lan0", "addrgenmode", "none") // its end of duplicate detection would be a change
+	w.in("node", "ip", "link", "set", "lan0", "addrgenmode", "none") // duplicate detection would end with a change
 	w.in("node", "ip", "addr", "add", "203.0.113.1/24", "dev", "lan0")
 	w.in("node", "ip", "link", "set", "lan0", "up")
 	w.in(short, "ip", "addr", "add", "203.0.113.2/24", "dev", "eth0")
@@ -26,8 +26,8 @@ func (w *world) lanHost(short string) {
 	w.in("isp", "ip", "route", "add", "203.0.113.0/24", "via", lab.NodeAt)
 }
 
-// noTransit says that nothing passes between the LAN and the uplink. The third way is that of
-// answers and of floods: packets that nobody answers.
+// noTransit checks that no packet passes between the LAN and the uplink. The third direction has the packets of
+// answers and floods, which get no answer.
 func (w *world) noTransit(when string) {
 	w.Helper()
 	for _, way := range [][2]string{{"lan", "192.0.2.1"}, {"isp", "203.0.113.2"}} {
@@ -46,8 +46,7 @@ func (w *world) forwarding(links ...string) string {
 	return strings.Join(values, " ")
 }
 
-// What the host did not forward before, it does not forward with us, and what it forwards by
-// itself is nobody's but its own.
+// edgespan opens forwarding for apps only, and leaves the host's own forwarding alone.
 func TestForwardingIsOpenedForAppsAlone(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, "a", "lan")
@@ -101,7 +100,7 @@ func TestForwardingIsOpenedForAppsAlone(t *testing.T) {
 	}
 	w.noTransit("after ip_forward=0")
 
-	// The host opens its own links after we opened the port: that is its choice.
+	// The host opens its links after edgespan opened the port: that is its decision.
 	w.in("node", "sysctl", "-qw", "net.ipv4.conf.lan0.forwarding=1")
 	w.eventually("the LAN is forwarded", func() bool {
 		r, err := w.Exec(w.ctx, "lan", "ping", "-c", "1", "-W", "1", "192.0.2.1")
@@ -118,9 +117,9 @@ func TestForwardingIsOpenedForAppsAlone(t *testing.T) {
 	w.noTransit("after an empty config")
 }
 
-// A release that had the host forward as a whole leaves that behind, with a record. It stays while
-// networks stand, since to turn it off closes every link for a moment, and is taken back with
-// the last network, unless somebody has come to rely on it.
+// A release that turned on forwarding for the whole host leaves that, with a record. It is kept while networks exist,
+// since turning it off closes every link for a moment, and turned off with the last network unless another program
+// relies on it.
 func TestForwardingOfAFormerReleaseIsTakenBack(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, "a", "lan")

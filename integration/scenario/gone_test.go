@@ -20,7 +20,7 @@ func (w *world) pends(a int, words ...string) {
 	})
 }
 
-// without is the links of a namespace wanted to be gone.
+// without waits until the links of a namespace are gone.
 func (w *world) without(ns string, links ...string) {
 	w.Helper()
 	now := w.in(ns, "ip", "-o", "link")
@@ -49,7 +49,7 @@ func TestANetworkIsDeletedUnderItsAppsAndComesBack(t *testing.T) {
 	w.holds(doc([]string{n2}, one, two, other), 1)
 	w.wait("ready", "app/"+app(3))
 
-	// One of the apps changes meanwhile, and the other goes, both without their network.
+	// One of the apps changes meanwhile, and the other is removed, both without their network.
 	one = onNet(1, 1, "a", "web: {action: allow, direction: egress, match: {ip: "+lab.WebAddr+"}}")
 	w.apply(doc([]string{n2}, one, other))
 	w.wait("absent", "app/"+app(2))
@@ -61,9 +61,9 @@ func TestANetworkIsDeletedUnderItsAppsAndComesBack(t *testing.T) {
 	if got := w.ip(app(1)); got != before {
 		t.Errorf("app1 had %s and has %s", before, got)
 	}
-	w.fails("a", "ping", "-c1", "-W1", "192.0.2.1") // the rules are the new ones
+	w.fails("a", "ping", "-c1", "-W1", "192.0.2.1") // the new rules apply
 
-	// There and back at once, again and again, with a new subnet too.
+	// Remove and add it repeatedly without waiting, with a new subnet too.
 	for i := range 5 {
 		w.apply(doc([]string{n2}, one, other))
 		w.apply(doc([]string{onSubnet(1, 30+i), n2}, one, other))
@@ -71,7 +71,7 @@ func TestANetworkIsDeletedUnderItsAppsAndComesBack(t *testing.T) {
 	w.wait("ready", "ni/"+ni(1), "app/"+app(1))
 	w.serves(1, 1, 34, "a")
 
-	// It comes back as another kind of network, and as itself.
+	// It returns as another type of network, and as itself.
 	w.apply(doc([]string{switchNetwork(1, ""), n2}, one, other))
 	w.wait("ready", "ni/"+ni(1), "app/"+app(1))
 	w.holds(doc([]string{switchNetwork(1, ""), n2}, one, other), 1)
@@ -79,7 +79,7 @@ func TestANetworkIsDeletedUnderItsAppsAndComesBack(t *testing.T) {
 	w.wait("ready", "ni/"+ni(1), "app/"+app(1))
 	w.serves(1, 1, 1, "a")
 
-	// All apps of it go with it.
+	// Remove it with all its apps.
 	w.apply(doc([]string{n2}, other))
 	w.wait("absent", "ni/"+ni(1), "app/"+app(1))
 	w.without("a", "eth0")
@@ -107,7 +107,7 @@ func TestAnAppWaitsForItsNetwork(t *testing.T) {
 	w.wait("ready", "app/"+app(1))
 	w.serves(1, 1, 1, "a")
 	w.pends(2, ni(2), "not in the config")
-	// An app whose network never came goes, and takes nothing with it.
+	// An app whose network never existed is removed without side effects.
 	w.apply(doc([]string{network(1, "")}, early[0]))
 	w.wait("absent", "app/"+app(2))
 	w.apply(doc([]string{network(1, ""), network(2, "")}, early...))
@@ -149,7 +149,7 @@ func TestAnInvalidNetworkIsRefusedAndWorksOnceItIsMended(t *testing.T) {
 	if now := w.dump("node"); now != before {
 		t.Errorf("refused configs changed the host:\n%s", changed(before, now))
 	}
-	// Valid, but on a port that is not there: it waits, its app is served, and others too.
+	// A valid network on a missing port waits; its app gets services, and so do others.
 	lost := strings.Replace(network(1, ""), "port: wan", "port: lte", 1)
 	withLTE := func(nets []string, apps ...string) string {
 		return strings.Replace(doc(nets, apps...), wan, wan+"  lte: {ifName: wwan7, uplink: true}\n", 1)

@@ -26,15 +26,15 @@ func (o *office) logged(words ...string) {
 	})
 }
 
-// Bad guests are sent away with a reason that the guest and the log of the controller both
-// have, and nobody else notices.
+// Invalid joins and requests are refused with a reason, which the client and the controller's log show, and nobody
+// else notices.
 func TestBadGuestsAreSentAwayAndNobodyElseNotices(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, "web")
 	o := w.member(doc([]string{network(1, "")}, onNet(1, 1, "web", allowAll)))
 	accepted := w.accepted()
 
-	// A join token that was used, one that was never made, and no token at all.
+	// A used join token, a made-up one, and none at all.
 	printed := o.run("nodes", "invite", "edge-2").Out
 	if r := w.join(printed, "--state-dir", filepath.Join(w.Dir, "edge-2")); r.Code != 0 {
 		t.Fatalf("join: %+v", r)
@@ -53,7 +53,7 @@ func TestBadGuestsAreSentAwayAndNobodyElseNotices(t *testing.T) {
 		t.Error("who was refused thinks that it joined")
 	}
 
-	// A node of another fleet, which is told this controller's address.
+	// A node of another fleet with this controller's address.
 	foreign := w.open("foreign", 9443)
 	foreign.remember(foreign.line("CA sha256:"))
 	state := filepath.Join(w.Dir, "stranger")
@@ -75,7 +75,7 @@ func TestBadGuestsAreSentAwayAndNobodyElseNotices(t *testing.T) {
 	})
 	o.logged(`"msg":"connection refused"`, `"from":"192.0.2.1"`, "certificate")
 
-	// Too much, and nonsense.
+	// Too large, and nonsense.
 	big := `{"sysParams":{"note":"` + strings.Repeat("x", 17<<20) + `"}}`
 	if r := o.with(big, "node", "set", "edge-1", "-f", "-"); r.Code == 0 || !strings.Contains(r.Err, "16 MiB") {
 		t.Errorf("a document of 17 MiB: exit %d: %.300s", r.Code, r.Err)
@@ -109,7 +109,7 @@ func TestBadGuestsAreSentAwayAndNobodyElseNotices(t *testing.T) {
 	}
 }
 
-// daemon starts a node in a namespace on a state folder of its own; the answer is its log.
+// daemon starts a node in a namespace on a separate state folder, and returns the name of its log.
 func (w *world) daemon(short, state string) (log string) {
 	w.Helper()
 	log = state + ".log"

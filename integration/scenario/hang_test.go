@@ -19,18 +19,18 @@ import (
 	"edgespan/platform/lab"
 )
 
-// hangs puts scripts before the helper commands of a daemon. They hang while a flag
-// says so, for the commands of network number 1 or for all; else they are the real ones.
+// hangs puts scripts before the helper commands of a daemon in PATH. They hang while a flag says so, for the commands
+// of network number 1 or for all; otherwise they run the real ones.
 type hangs struct {
 	*world
 	dir string
 
 	mu      sync.Mutex
-	longest time.Duration // that a hung process was seen to live
+	longest time.Duration // of a hung process
 }
 
-// hangScript is the stand-in of one command: its folder, its name, the real one. What
-// hangs writes down its pid, which is also that of the sleep.
+// hangScript replaces one command: its folder, its name, the real one. A hanging one records its pid, which is also
+// that of its sleep.
 const hangScript = `#!/bin/sh
 dir='%s' name=%s real=%s
 hang() { if ! [ -e "$dir/sound" ]; then echo $$ >>"$dir/hung"; exec sleep 300; fi; }
@@ -47,10 +47,10 @@ if [ -z "$piped" ]; then exec $real "$@"; fi
 printf '%%s\n' "$in" | $real "$@"
 `
 
-// netCommands are those of which a network's own objects need each.
+// netCommands are the commands that every network needs for its own objects.
 var netCommands = []string{"iptables-restore", "dnsmasq"}
 
-// allIptables are those that the whole host needs for any chain.
+// allIptables are the commands that the host needs for any chain.
 var allIptables = []string{"iptables", "iptables-restore", "iptables-save"}
 
 func newHangs(w *world) *hangs {
@@ -73,7 +73,7 @@ func newHangs(w *world) *hangs {
 	return h
 }
 
-// env makes a daemon find the stand-ins.
+// env makes a daemon find the scripts.
 func (h *hangs) env() string { return "PATH=" + h.dir + ":" + os.Getenv("PATH") }
 
 // set makes commands hang, for "one" (network number 1) or "all".
@@ -86,7 +86,7 @@ func (h *hangs) set(whom string, names ...string) {
 	}
 }
 
-// heal undoes set; what hangs already goes on until it is killed.
+// heal undoes set; commands that hang already continue until they are killed.
 func (h *hangs) heal(whom string, names ...string) {
 	h.Helper()
 	for _, n := range names {
@@ -96,10 +96,9 @@ func (h *hangs) heal(whom string, names ...string) {
 	}
 }
 
-// alive are the pids that hang now. A pid that is another process by now has not our
-// folder in its PATH.
+// alive returns the pids that hang now. A reused pid doesn't have the scripts' folder in its PATH.
 func (h *hangs) alive() []int {
-	text, _ := os.ReadFile(filepath.Join(h.dir, "hung")) // none: nothing has hung yet
+	text, _ := os.ReadFile(filepath.Join(h.dir, "hung")) // a missing file: no command has hung yet
 	var pids []int
 	for _, word := range strings.Fields(string(text)) {
 		comm, _ := os.ReadFile("/proc/" + word + "/comm")
@@ -138,11 +137,11 @@ func (h *hangs) watch() {
 	}()
 }
 
-// noneLeft checks that every hung command was ended at about its deadline, which is 5 s
-// at most: twice that is the machine's share.
+// noneLeft checks that every hung command was killed at about its deadline, which is at most 5 s; a busy machine may
+// take twice that.
 func (h *hangs) noneLeft(detecting int) {
 	h.Helper()
-	// The library that detects iptables starts it without a deadline, one at most: ADR 0011.
+	// The library that detects iptables runs one command without a deadline: ADR 0011.
 	h.eventually("the end of the last hung command", func() bool { return len(h.alive()) <= detecting })
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -152,7 +151,7 @@ func (h *hangs) noneLeft(detecting int) {
 	}
 }
 
-// answers checks that `get ni` is answered while one and the same command hangs.
+// answers checks that `get ni` is answered while one command hangs.
 func (h *hangs) answers() {
 	h.Helper()
 	h.eventually("an answer within a hang", func() bool {
@@ -163,7 +162,7 @@ func (h *hangs) answers() {
 	})
 }
 
-// says waits until a network is in a state with every one of words in its error.
+// says waits until a network is in a state with all of words in its error.
 func (h *hangs) says(n int, state string, words ...string) {
 	h.Helper()
 	h.eventually(fmt.Sprintf("ni %d in state %q with %q in its error", n, state, words), func() bool {
@@ -174,7 +173,7 @@ func (h *hangs) says(n int, state string, words ...string) {
 	})
 }
 
-// heart hears what a daemon says to systemd.
+// heart receives a daemon's messages to systemd.
 type heart struct {
 	*world
 	path string
@@ -212,8 +211,8 @@ func newHeart(w *world) *heart {
 
 func (h *heart) env() string { return "NOTIFY_SOCKET=" + h.path }
 
-// steady checks that the watchdog was fed all the time since begin. It is fed each
-// second; a hang of five in its way would show.
+// steady checks that the watchdog was notified all the time since begin. The interval is one second; a hang of five
+// seconds would show.
 func (h *heart) steady(begin time.Time) {
 	h.Helper()
 	h.mu.Lock()
@@ -241,7 +240,7 @@ func TestACommandOfOneNetworkHangsAndNobodyElseWaits(t *testing.T) {
 	begin := time.Now()
 	nets, hung := []string{network(1, "")}, onNet(1, 1, "web", allowAll)
 	w.start(doc(nets, hung), h.env(), beat.env())
-	// In the order in which the network's apply comes to them.
+	// In the order in which the network's apply runs them.
 	stages := []struct{ name, op, command string }{
 		{"iptables-restore", "change chain ", "iptables-restore --noflush"},
 		{"dnsmasq", "process ni/1/dnsmasq", "dnsmasq --keep-in-foreground"},
@@ -274,19 +273,19 @@ func TestACommandOfOneNetworkHangsAndNobodyElseWaits(t *testing.T) {
 func TestANetworkIsCreatedAsFastBesideAHungOne(t *testing.T) {
 	a, b := besideAHungOne(t, 5)
 	t.Logf("a network beside a hung one: %v, beside a sound one: %v, ratio %.2f", a, b, float64(a)/float64(b))
-	// A command that it waits for costs the hung one's deadline, which is 5 s: what is
-	// between this bound and the benchmark's bar is the machine's share.
+	// Waiting for the hung command would cost its deadline of 5 s. The bound is above the benchmark's bar because of
+	// other load.
 	if a > 2*b+300*time.Millisecond {
 		t.Errorf("a network is created in %v beside a hung one, and in %v without", a, b)
 	}
 }
 
-// A network created while another's dnsmasq and iptables commands hang, beside the same
-// without the hang: medians of 10 interleaved pairs. The bar is 1.3 x + 15 ms.
+// Creating a network while another's dnsmasq and iptables commands hang, compared with no hang: medians of 10
+// interleaved pairs. The bar is 1.3 x + 15 ms.
 func BenchmarkANetworkBesideAHungOne(b *testing.B) {
 	for range b.N {
 		hung, sound := besideAHungOne(b, 10)
-		b.ReportMetric(0, "ns/op") // of the worlds with their daemons: says nothing
+		b.ReportMetric(0, "ns/op") // of the labs with their daemons: meaningless
 		b.ReportMetric(float64(hung.Milliseconds()), "ms/hung")
 		b.ReportMetric(float64(sound.Milliseconds()), "ms/sound")
 		b.ReportMetric(float64(hung)/float64(sound), "hung/sound")
@@ -294,14 +293,14 @@ func BenchmarkANetworkBesideAHungOne(b *testing.B) {
 	}
 }
 
-// besideAHungOne is how long a network takes until it is ready, beside one whose commands
-// hang and beside one that is sound: medians of interleaved pairs, in two worlds.
+// besideAHungOne returns how long a network takes to be ready while another one's commands hang, and while they don't:
+// medians of interleaved pairs, in two labs.
 func besideAHungOne(t testing.TB, pairs int) (hung, sound time.Duration) {
 	with, without := newWorld(t), newWorld(t)
 	h := newHangs(with)
 	h.set("one", netCommands...)
 	with.start(doc([]string{network(1, "")}), h.env())
-	// The same scripts go the same way, four more processes for a command, up to the hang.
+	// The same scripts run in both labs, with four more processes per command, up to the hang.
 	idle := newHangs(without)
 	idle.set("one", netCommands...)
 	if err := os.WriteFile(filepath.Join(idle.dir, "sound"), nil, 0o644); err != nil {
@@ -320,7 +319,7 @@ func besideAHungOne(t testing.TB, pairs int) (hung, sound time.Duration) {
 			slow = append(slow, with.create(nets, 2+i))
 		}
 		alone := func() { quick = append(quick, without.create(nets, 2+i)) }
-		if i%2 == 0 { // who comes first finds colder caches
+		if i%2 == 0 { // the first one finds colder caches
 			beside()
 			alone()
 		} else {
@@ -337,7 +336,7 @@ func besideAHungOne(t testing.TB, pairs int) (hung, sound time.Duration) {
 	return slow[pairs/2], quick[pairs/2]
 }
 
-// create adds the last network to the config and says how long it takes to be ready.
+// create adds the last network to the config and returns how long it takes to be ready.
 func (w *world) create(nets []string, n int) time.Duration {
 	w.Helper()
 	began := time.Now()
@@ -371,7 +370,7 @@ func TestIptablesHangsForEverybodyAndIsHealed(t *testing.T) {
 	beat.steady(begin)
 	w.fullOf(4)
 
-	// A daemon that is born into it answers too, and leaves alone what stands.
+	// A daemon that starts during the hang answers too, and leaves existing objects alone.
 	if err := w.node.Kill(); err != nil {
 		t.Fatal(err)
 	}
@@ -379,7 +378,7 @@ func TestIptablesHangsForEverybodyAndIsHealed(t *testing.T) {
 	begin = time.Now()
 	h.answers()
 	w.fullOf(4)
-	// Begun after the start, so that it is the new daemon's.
+	// Measured after the start, so that it is the new daemon's.
 	h.says(3, "WaitingForDependencies", "waits for the host: ", "iptables-save -t ")
 	beat.steady(begin)
 
@@ -392,7 +391,7 @@ func TestIptablesHangsForEverybodyAndIsHealed(t *testing.T) {
 	}
 }
 
-// fullOf checks that `get ni` lists so many networks.
+// fullOf checks that `get ni` lists n networks.
 func (w *world) fullOf(n int) {
 	w.Helper()
 	var all []json.RawMessage

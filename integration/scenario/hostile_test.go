@@ -13,8 +13,8 @@ import (
 	"edgespan/platform/lab"
 )
 
-// A host on the uplink knows an app's address, forges that of another app, and sends from the
-// port that the app's rule names; an app sends what belongs to no flow. None of it arrives.
+// A host on the uplink knows an app's address, forges that of another app, and sends from the port that the app's rule
+// names. An app sends packets that belong to no flow. None of them arrives.
 func TestAHostOnTheUplinkPassesByNoForgery(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, "web", "client")
@@ -52,7 +52,7 @@ func TestAHostOnTheUplinkPassesByNoForgery(t *testing.T) {
 	for range 3 {
 		send(web, 5000, forged)
 		send(netip.MustParseAddr("10.2.0.128"), 5000, forged)   // of another network, which the app's rule names
-		sendTo(web, netip.MustParseAddr(lab.NodeAt), 7, forged) // what the node answers would come to the app
+		sendTo(web, netip.MustParseAddr(lab.NodeAt), 7, forged) // the node's answer would go to the app
 	}
 	w.eventually("an honest packet", func() bool {
 		send(netip.MustParseAddr("192.0.2.1"), 5001, honest)
@@ -65,7 +65,7 @@ func TestAHostOnTheUplinkPassesByNoForgery(t *testing.T) {
 		t.Errorf("the node answered %d packets that came with an app's address from the uplink", n)
 	}
 
-	// of a header that is not translated
+	// A header that is not translated.
 	private := string(web.AsSlice()) + string(netip.MustParseAddr(lab.WebAddr).AsSlice())
 	out := w.sniff("isp", "node0", private, honest)
 	app := w.raw("web")
@@ -87,7 +87,7 @@ func TestAHostOnTheUplinkPassesByNoForgery(t *testing.T) {
 	}
 }
 
-// tcp is a header without a checksum: conntrack calls it INVALID, whatever its flags.
+// tcp returns a header without a checksum: conntrack calls it INVALID, whatever its flags.
 func tcp(src, dst uint16, flags byte) []byte {
 	h := udp(src, dst, make([]byte, 12))
 	h[4], h[5], h[6], h[7] = 0, 0, 1, 0
@@ -95,7 +95,7 @@ func tcp(src, dst uint16, flags byte) []byte {
 	return h
 }
 
-// dhcpAsk is a request of DHCP with options, for the owner of chaddr.
+// dhcpAsk returns a DHCP request with options, for the owner of chaddr.
 func dhcpAsk(chaddr net.HardwareAddr, options ...byte) []byte {
 	p := make([]byte, 236)
 	copy(p, []byte{1, 1, 6})
@@ -104,8 +104,8 @@ func dhcpAsk(chaddr net.HardwareAddr, options ...byte) []byte {
 	return udp(68, 67, append(p, 255))
 }
 
-// An app speaks DHCP in its neighbour's name, and answers its neighbour as a server would.
-// The neighbour gets its lease all the same, from the node.
+// An app sends DHCP requests with its neighbour's MAC, and answers its neighbour as a server would. The neighbour
+// still gets its lease from the node.
 func TestAnAppTakesNoAddressFromAnotherByDHCP(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, "web", "client")
@@ -146,7 +146,7 @@ func TestAnAppTakesNoAddressFromAnotherByDHCP(t *testing.T) {
 		t.Errorf("the lease is %+v, before it was %+v", after, before)
 	}
 
-	// Nor does one that asks for itself without end keep the server from its neighbour.
+	// An app that sends requests in a loop doesn't keep the server from its neighbour either.
 	ask := ether(everybody, own, etherIPv4, ipv4(netip.IPv4Unspecified(), all, 17, dhcpAsk(own, 53, 1, 1)))
 	stop, ended := make(chan struct{}), make(chan int)
 	go func() {
@@ -156,7 +156,7 @@ func TestAnAppTakesNoAddressFromAnotherByDHCP(t *testing.T) {
 				ended <- n
 				return
 			default:
-				_ = web.send(ask) // a full queue is part of it
+				_ = web.send(ask) // a full queue is part of the test
 			}
 		}
 	}()
@@ -167,7 +167,7 @@ func TestAnAppTakesNoAddressFromAnotherByDHCP(t *testing.T) {
 	}
 }
 
-// On a switch network an app serves DHCP only where its adapter says so.
+// On a switch network, an app serves DHCP only if its adapter permits it.
 func TestAnAppServesDHCPOnASwitchOnlyWithLeave(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, "lan", "guest")
@@ -188,8 +188,8 @@ func TestAnAppServesDHCPOnASwitchOnlyWithLeave(t *testing.T) {
 	}
 }
 
-// An app opens all the flows that it can. Others go on, the node's management too, and the
-// machine's table has room.
+// An app opens as many flows as it can. Other apps and the node's management continue, and the machine's table has
+// room.
 func TestAnAppThatOpensAllFlowsHurtsItselfAlone(t *testing.T) {
 	const limit, tries, pings = 8192, 12000, 300
 	w := newWorld(t, "web", "client")
@@ -214,11 +214,11 @@ func TestAnAppThatOpensAllFlowsHurtsItselfAlone(t *testing.T) {
 		lost <- ""
 	}
 	go ping("client", lab.WebAddr, 1)
-	go ping("isp", lab.NodeAt, 0) // who manages the node
+	go ping("isp", lab.NodeAt, 0) // a client of the node's management
 	began, sent := time.Now(), 0
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
-	for ended := 0; ended < 2 || sent < tries; { // all at once, and then 2,000 more a second
+	for ended := 0; ended < 2 || sent < tries; { // all at once, and then 2,000 more per second
 		frame := ether(node, own, etherIPv4,
 			ipv4(addr, webAddr, 17, udp(uint16(10000+sent%50000), uint16(1000+sent/50000), nil)))
 		if err := web.send(frame); err != nil {
@@ -249,7 +249,7 @@ func TestAnAppThatOpensAllFlowsHurtsItselfAlone(t *testing.T) {
 		t.Errorf("no drop is counted: %s", dropped)
 	}
 	w.fails("web", "curl", "-sf", "--max-time", "1", "http://"+lab.WebAddr+"/")
-	// A look that finds something reads the counters, as that of each minute does.
+	// An observation that finds something reads the counters, as each minute's does.
 	w.in("node", "iptables", "-F", "ES1-1E")
 	const told = "packets of new flows dropped: more than 8192 flows, or too many TCP connections a second (maxFlows)"
 	w.eventually("the drops are told", func() bool {

@@ -19,7 +19,7 @@ import (
 	"edgespan/platform/daemon"
 )
 
-// picky is a world whose daemon runs a good config, of which nothing may change.
+// picky is a lab whose daemon runs a good config that must not change.
 type picky struct {
 	*world
 	file, host, nis, apps string
@@ -40,7 +40,7 @@ func newPicky(t *testing.T) *picky {
 	return p
 }
 
-// stored is all that a daemon keeps and that a restart would read.
+// stored returns everything that a daemon stores and a restart would read.
 func (p *picky) stored() string {
 	p.Helper()
 	var all strings.Builder
@@ -69,8 +69,8 @@ func (p *picky) untouched() {
 	}
 }
 
-// refused applies a document and returns the lines of its refusal: exit 4, nothing on
-// stdout, and lines without control characters.
+// refused applies a document and returns the lines of its refusal: exit code 4, nothing on stdout, and no control
+// characters.
 func (p *picky) refused(name, doc string) []string {
 	p.Helper()
 	r, err := p.CLIWith(p.ctx, doc, "apply", "-f", "-")
@@ -91,8 +91,8 @@ func (p *picky) refused(name, doc string) []string {
 	return lines
 }
 
-// faults checks that a document is refused with one line for each of paths, no more.
-// A path may go on after ": " with what its line must hold.
+// faults checks that a document is refused with one line for each of paths and no more. After ": ", a path may have a
+// text that its line must contain.
 func (p *picky) faults(name, doc string, paths ...string) {
 	p.Helper()
 	lines := p.refused(name, doc)
@@ -113,7 +113,7 @@ func (p *picky) faults(name, doc string, paths ...string) {
 
 type tree = map[string]any
 
-// sound is a good config with a value on the way to each field of the schema.
+// sound returns a good config with a value on the way to each field of the schema.
 func sound() tree {
 	return tree{
 		"ports": tree{"wan": tree{"ifName": "uplink0", "uplink": true, "dnsServers": "198.51.100.53"}},
@@ -143,7 +143,7 @@ func text(t tree) string {
 // wildcards are the keys of sound.
 var wildcards = map[string]string{"<label>": "wan", "<host>": "printer", "<index>": "0"}
 
-// place is a path of the schema as a path in sound.
+// place converts a path of the schema to a path in sound.
 func place(e nodeconf.Entry) []string {
 	path := strings.Split(e.Path, ".")
 	for i, s := range path {
@@ -163,7 +163,7 @@ func place(e nodeconf.Entry) []string {
 	return path
 }
 
-// put sets the value at a path, making the mappings on the way.
+// put sets the value at a path and creates missing mappings.
 func put(t tree, path []string, v any) tree {
 	at := t
 	for _, s := range path[:len(path)-1] {
@@ -178,7 +178,7 @@ func put(t tree, path []string, v any) tree {
 	return t
 }
 
-// wrong are values of every other type than an entry's.
+// wrong returns values of every type other than an entry's.
 func wrong(e nodeconf.Entry) []any {
 	values := []any{nil, []any{"x"}}
 	if e.Type != nodeconf.Mapping {
@@ -223,7 +223,7 @@ func TestEveryFieldOfAWrongTypeIsRefused(t *testing.T) {
 	p.untouched()
 }
 
-// hostile is what must not get into a file, a rule or a command line.
+// hostile are texts that must not get into a file, a rule or a command line.
 var hostile = []string{
 	"a\nb", "a b", "a;b", `a"b`, "a'b", "a\x00b", "a\tb", "a`id`b", "$(id)", "a|b", "a\rb", "-\x1b[2J", "\u202eab", " ",
 	"\n",
@@ -271,20 +271,20 @@ func TestHostileStringsAreRefused(t *testing.T) {
 	p.untouched()
 }
 
-// hostileKey checks that the refusal names the key and says that it is none.
+// hostileKey checks that the refusal names the key as invalid.
 func (p *picky) hostileKey(name, doc string, path []string) {
 	p.Helper()
 	lines := p.refused(fmt.Sprintf("%s as %.20q", name, path[len(path)-1]), doc)
 	shown := slices.Clone(path)
 	if last := len(path) - 1; len(path[last]) > 256 {
-		shown[last] = path[last][:40] + "…" // messages shorten what can't be a key
+		shown[last] = path[last][:40] + "…" // messages shorten an invalid key
 	}
 	if want := config.FormatPath(shown) + ": invalid key: "; len(lines) != 1 || !strings.HasPrefix(lines[0], want) {
 		p.Errorf("%s: want one line of %q:\n%s", name, want, strings.Join(lines, "\n"))
 	}
 }
 
-// distinct takes out of a copied entry what may be on the node only once.
+// distinct removes from a copied entry what must be unique on the node.
 func distinct(entry any) any {
 	m, ok := entry.(tree)
 	if !ok {
@@ -309,7 +309,7 @@ func distinct(entry any) any {
 	return m
 }
 
-// at is the value at a path.
+// at returns the value at a path.
 func at(t tree, path []string) any {
 	var v any = t
 	for _, s := range path {
@@ -396,8 +396,8 @@ func TestFaultsBetweenFieldsAreToldAllAtOnce(t *testing.T) {
 	p.untouched()
 }
 
-// later are features that the schema knows and this version refuses: they must stay
-// named, so that nobody takes them for a typing error.
+// later are features that the schema knows and this version refuses. They remain listed, so that they don't look like
+// typing errors.
 var later = []string{
 	"networkInstances.<uuid>.type=vpn", "networkInstances.<uuid>.ipv6=*", "networkInstances.<uuid>.probe=*",
 	"networkInstances.<uuid>.vpn=*", "networkInstances.<uuid>.flowLog=true",
@@ -512,7 +512,7 @@ func TestTheCommandLineSaysByItsExitCodeWhatWasWrong(t *testing.T) {
 				r.Err)
 		}
 	}
-	// Met at once: with a timeout above the test's own deadline only that ends it.
+	// True at once: if the condition did not hold, the test would run into its own deadline.
 	for _, id := range []string{"ni/" + ni(9), "app/" + app(9)} {
 		p.cli("wait", id, "--for", "absent", "--timeout", "1h")
 	}

@@ -10,13 +10,13 @@ import (
 	"edgespan/platform/lab"
 )
 
-// fixedAt is onNet with more fields of the adapter, as "ip: 10.1.0.7".
+// fixedAt is onNet with more fields of the adapter, such as "ip: 10.1.0.7".
 func fixedAt(a, n int, ns, more string) string {
 	return strings.Replace(onNet(a, n, ns, allowAll), "attach:", more+", attach:", 1)
 }
 
-// atOnce gets a lease, and wants the server never to have refused its client: it asks
-// again after a second, which only looks like being slow.
+// atOnce gets a lease and checks that the server never refused its client: a client retries after a second, which
+// would only look slow.
 func (w *world) atOnce(app, want string) {
 	w.Helper()
 	l := w.lease(app)
@@ -37,7 +37,7 @@ func (w *world) atOnce(app, want string) {
 
 const oneAddress = "10.1.0.200"
 
-// narrow is network 1 with a range of one address.
+// narrow returns network 1 with a range of one address.
 func narrow() []string {
 	return []string{strings.Replace(network(1, ""), "subnet: 10.1.0.0/24", "subnet: 10.1.0.0/24, dhcpRange: "+oneAddress+
 		"-"+oneAddress, 1)}
@@ -61,10 +61,10 @@ func TestAnAppThatFindsNoFreeAddressGetsTheOneThatIsFreed(t *testing.T) {
 	}
 	w.in("web", "ping", "-c1", "-W2", lab.WebAddr)
 	pids := w.dnsmasq()
-	w.apply(doc(narrow(), second)) // nothing of the second app's changes
+	w.apply(doc(narrow(), second)) // the second app does not change
 	w.wait("ready", "app/"+app(2))
 	w.atOnce("client", oneAddress)
-	// One app for the other in one apply, there and back.
+	// Exchange the apps in one apply, and back.
 	w.apply(doc(narrow(), first))
 	w.wait("ready", "app/"+app(1))
 	w.atOnce("web", oneAddress)
@@ -73,7 +73,7 @@ func TestAnAppThatFindsNoFreeAddressGetsTheOneThatIsFreed(t *testing.T) {
 	}
 }
 
-// dnsmasq refuses an address while the lease of another client runs.
+// dnsmasq refuses an address while another client has a lease for it.
 func TestAnAddressPassesOnWithItsLease(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, "web", "client")
@@ -85,7 +85,7 @@ func TestAnAddressPassesOnWithItsLease(t *testing.T) {
 	w.atOnce("client", w.ip(app(2)).String())
 	pids := w.dnsmasq()
 
-	// To another app, while its holder lives on with another one.
+	// To another app, while its holder gets another address.
 	w.apply(doc(nets, onNet(1, 1, "web", allowAll), fixedAt(2, 1, "client", "ip: "+fixed)))
 	w.wait("ready", "app/"+app(1), "app/"+app(2))
 	w.atOnce("client", fixed)
@@ -102,7 +102,7 @@ func TestAnAddressPassesOnWithItsLease(t *testing.T) {
 		w.atOnce("client", fixed)
 	}
 
-	// A swap of two addresses.
+	// Two addresses are swapped.
 	w.apply(doc(nets, fixedAt(1, 1, "web", "ip: "+fixed), fixedAt(2, 1, "client", "ip: 10.1.0.8, mac: '"+macA+"'")))
 	w.wait("ready", "app/"+app(1), "app/"+app(2))
 	w.in("web", "ip", "addr", "flush", "dev", "eth0")
@@ -113,7 +113,7 @@ func TestAnAddressPassesOnWithItsLease(t *testing.T) {
 		t.Errorf("dnsmasq was %s and is %s", pids, now)
 	}
 
-	// The same with a dnsmasq that is replaced: it reads old leases at its start.
+	// The same with a replaced dnsmasq, which reads old leases at its start.
 	nets = []string{strings.Replace(network(1, ""), "n1.edge", "other.edge", 1)}
 	w.apply(doc(nets, fixedAt(1, 1, "web", "ip: 10.1.0.8"), fixedAt(2, 1, "client", "ip: "+fixed+", mac: '"+macA+"'")))
 	w.wait("ready", "ni/"+ni(1), "app/"+app(1), "app/"+app(2))
@@ -126,8 +126,8 @@ func TestAnAddressPassesOnWithItsLease(t *testing.T) {
 	}
 }
 
-// An app keeps its number, address and MAC over a restart of the daemon that
-// finds it away, and while it is away for longer.
+// An app keeps its number, address and MAC over a restart of the daemon during which the app is not in the config, and
+// while it is away longer.
 func TestAddressesAreSticky(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, "web", "client")
