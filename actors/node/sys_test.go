@@ -28,7 +28,7 @@ func TestTheWatchdogIsFedWhileTheVitalActorsAnswer(t *testing.T) {
 		timeout uint64
 		want    bool
 	}{
-		{1, nil, 60, true}, // nobody can have answered yet
+		{1, nil, 60, true}, // no answer can have arrived yet
 		{60, nil, 60, true},
 		{61, nil, 60, false},
 		{100, map[string]uint64{"config": 99, "monitor": 98}, 3, true},

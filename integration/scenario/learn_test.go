@@ -10,8 +10,7 @@ import (
 	"time"
 )
 
-// learnt waits until the status of an app's only adapter has these addresses, the one it
-// names alone first.
+// learnt waits until the status of an app's only adapter has these addresses, first the one that it shows alone.
 func (w *world) learnt(a int, ip string, others ...string) {
 	w.Helper()
 	all := append([]string{ip}, others...)
@@ -29,8 +28,7 @@ func (w *world) learnt(a int, ip string, others ...string) {
 	})
 }
 
-// inform asks a DHCP server for options in the name of a client that has its address, and
-// gives the answer.
+// inform sends a DHCPINFORM with a client's address to a DHCP server, and returns the answer.
 func (w *world) inform(app string, client netip.Addr, server string) []byte {
 	w.Helper()
 	p := make([]byte, 240)
@@ -39,7 +37,7 @@ func (w *world) inform(app string, client netip.Addr, server string) []byte {
 	copy(p[12:], client.AsSlice())
 	copy(p[28:], w.mac(app, "eth0"))
 	copy(p[236:], "\x63\x82\x53\x63")
-	p = append(p, 53, 1, 8, 55, 1, 6, 255) // DHCPINFORM, which asks for the DNS servers
+	p = append(p, 53, 1, 8, 55, 1, 6, 255) // DHCPINFORM with a request for the DNS servers
 	var conn *net.UDPConn
 	err := w.inside(app, func() (err error) {
 		conn, err = net.ListenUDP("udp4", &net.UDPAddr{IP: client.AsSlice(), Port: 68})
@@ -72,18 +70,18 @@ func TestTheAddressThatAnOutsideServerGivesIsLearntAndFollowed(t *testing.T) {
 	first := w.lease("a").IP
 	w.learnt(1, first.String())
 
-	// A client that has an address asks for options alone: the answer names no address.
+	// A client that has an address only requests options: the answer names no address.
 	answer := w.inform("a", first, "10.77.0.1")
 	if answer[0] != 2 || string(answer[16:20]) != "\x00\x00\x00\x00" || netip.AddrFrom4([4]byte(answer[12:16])) != first {
 		t.Errorf("the answer is no acknowledge of a DHCPINFORM: % x", answer[:20])
 	}
-	// What comes after it is learnt, so that the answer was heard, too.
+	// A later address is learnt, so the answer was received too.
 	w.in("a", "ip", "addr", "add", "10.77.0.20/24", "dev", "eth0")
 	w.in("a", "ip", "neigh", "flush", "dev", "eth0")
 	w.in("a", "ping", "-c1", "-W2", "-I", "10.77.0.20", "10.77.0.1")
 	w.learnt(1, first.String(), "10.77.0.20")
 
-	// The server gives others now, higher and lower ones: the old address is gone at once.
+	// The server now assigns other addresses, higher and lower ones: the old address disappears at once.
 	for _, addresses := range []string{"10.77.0.200,10.77.0.210", "10.77.0.30,10.77.0.40"} {
 		w.serveDHCP(addresses)
 		next := w.lease("a").IP

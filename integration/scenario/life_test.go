@@ -86,7 +86,7 @@ func TestAKilledDaemonLosesNoPacketAndNoAnswer(t *testing.T) {
 	}
 }
 
-// flow lets a good deal of traffic pass.
+// flow waits until much traffic has passed.
 func flow(t *testing.T, w *world, loops ...*lab.Loop) {
 	t.Helper()
 	for _, l := range loops {
@@ -132,7 +132,7 @@ func TestARestartChangesNothing(t *testing.T) {
 		if now := w.cli("get", "app", "-o", "json"); now != apps {
 			t.Errorf("the apps were\n%s\nand are\n%s", apps, now)
 		}
-		// The tables that are ours alone are claimed anew, which the monitor words as an addition.
+		// The owned tables are claimed again, which the monitor prints as an addition.
 		claims := regexp.MustCompile(`(?m)^add table (bridge es\d+|inet edgespan|arp edgespan).*\n?`)
 		if said := links() + claims.ReplaceAllString(rules(), ""); said != "" {
 			t.Errorf("the restart changed:\n%s", said)
@@ -140,9 +140,8 @@ func TestARestartChangesNothing(t *testing.T) {
 	}
 }
 
-// listen runs a monitor in the node's namespace until what it returns is called,
-// which gives what it said. The monitor hears before listen returns: it is shown
-// a change first.
+// listen runs a monitor in the node's namespace. The returned function stops it and returns its output. Before listen
+// returns, a test change makes sure that the monitor is running.
 func (w *world) listen(argv ...string) func() string {
 	w.Helper()
 	cmd := w.Command(w.ctx, "node", argv...)
@@ -213,7 +212,7 @@ func TestAppsComeAndGoAndNobodyElsesDNSFails(t *testing.T) {
 	w.wait("ready", "app/"+app(1))
 	w.lease("web")
 	pid := w.dnsmasq()
-	const every = 5 * time.Millisecond // both loops together stay below what an adapter may ask: 512 in a second
+	const every = 5 * time.Millisecond // both loops together remain below the limit of an adapter: 512 queries in a second
 	own, err := w.DNSLoop("web", netip.MustParseAddr("10.1.0.1"), "app1.n1.edge", netip.MustParseAddr("10.1.0.128"),
 		every)
 	if err != nil {
@@ -231,7 +230,7 @@ func TestAppsComeAndGoAndNobodyElsesDNSFails(t *testing.T) {
 		if ip := w.in("guest", "dig", "+short", "@10.1.0.1", "app2"); ip != "10.1.0.129" {
 			t.Errorf("app2 is %q", ip)
 		}
-		// DHCP answers the one who stays, too. The script would take its address away.
+		// DHCP answers the remaining app too. The script would remove its address.
 		w.in("web", "udhcpc", "-i", "eth0", "-n", "-q", "-s", "/bin/true")
 		w.apply(alone)
 		w.wait("absent", "app/"+app(2))
@@ -247,7 +246,7 @@ func TestAppsComeAndGoAndNobodyElsesDNSFails(t *testing.T) {
 	}
 }
 
-// dnsmasq are the pids of the dnsmasq in the lab's node.
+// dnsmasq returns the pids of dnsmasq on the lab's node.
 func (w *world) dnsmasq() string {
 	w.Helper()
 	return w.in("node", "sh", "-c",
@@ -267,7 +266,7 @@ func TestAnEmptyConfigLeavesTheHostAsItWas(t *testing.T) {
 	} {
 		w.in("node", strings.Fields(c)...)
 	}
-	// Files of others, below our folders and with names that are almost ours.
+	// Foreign files below edgespan's folders, with similar names.
 	others := map[string]string{
 		filepath.Join(w.RunDir(), "notes"):                       "of others\n",
 		filepath.Join(w.RunDir(), "ni", "1000x", "dnsmasq.conf"): "port=0\n",
@@ -284,7 +283,7 @@ func TestAnEmptyConfigLeavesTheHostAsItWas(t *testing.T) {
 	w.lease("web")
 	during := w.dump("node")
 	for _, line := range strings.Split(before, "\n") {
-		// The built-in chains gain our jump and forwarding is on; every other line stays.
+		// The built-in chains get edgespan's jumps and forwarding is on; every other line remains.
 		if !strings.Contains(during, line) && !strings.Contains(line, "conf.uplink0.forwarding") {
 			t.Errorf("while our networks run this line of others is gone: %s", line)
 		}
@@ -306,7 +305,7 @@ func TestAnEmptyConfigLeavesTheHostAsItWas(t *testing.T) {
 		}
 	}
 	left, err := os.ReadDir(w.RunDir())
-	if err != nil || len(left) != 3 { // the control socket and what others have
+	if err != nil || len(left) != 3 { // the control socket and the foreign files
 		t.Errorf("the run directory holds %v, %v", left, err)
 	}
 	if now := w.in("web", "ip", "-o", "link"); strings.Contains(now, "eth0") {
@@ -343,7 +342,7 @@ func TestSIGHUPReadsTheFileAgain(t *testing.T) {
 	if err := w.node.Kill(); err != nil {
 		t.Fatal(err)
 	}
-	w.restart() // the file is faulty now: the last good config runs
+	w.restart() // the file is invalid now: the last good config runs
 	w.wait("ready", "ni/"+ni(2))
 }
 

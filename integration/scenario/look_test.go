@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// says asks until the answer has all parts, and says what was missing at the end.
+// says repeats a query until the answer has all parts; it fails with the missing ones.
 func (w *world) says(ask func() string, parts ...string) {
 	w.Helper()
 	var got string
@@ -28,8 +28,7 @@ func (w *world) says(ask func() string, parts ...string) {
 	w.Fatalf("%q are not all in\n%s", parts, got)
 }
 
-// An operator whose app does not come up asks why, watches it come up, and sees what
-// was put right behind his back.
+// An operator whose app does not come up asks why, watches it come up, and sees what was repaired in the background.
 func TestAnOperatorAsksWhyAndSeesWhatHappens(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, "web")
@@ -47,7 +46,7 @@ func TestAnOperatorAsksWhyAndSeesWhatHappens(t *testing.T) {
 	follow := w.stream("events", "-w", "-o", "json")
 	w.says(watch.text, `"change":"synchronized"`)
 
-	// The namespace comes: what was waited for is told as over.
+	// The namespace appears: its wait is reported as over.
 	w.late()
 	w.wait("ready", "app/"+app(2))
 	w.says(explain, "ready: 10.1.0.")
@@ -55,7 +54,7 @@ func TestAnOperatorAsksWhyAndSeesWhatHappens(t *testing.T) {
 		t.Errorf("all is well: %s", got)
 	}
 
-	// Somebody deletes a rule of ours.
+	// Another program deletes one of edgespan's rules.
 	w.in("node", "ip", "rule", "del", "priority", "20001")
 	w.says(func() string { return w.cli("events", "ni/"+ni(1)) }, "repaired", "add rule 20001")
 	w.says(follow.text, `"kind":"repaired"`, `"kind":"recovered"`)
@@ -66,7 +65,7 @@ func TestAnOperatorAsksWhyAndSeesWhatHappens(t *testing.T) {
 		}
 	}
 
-	// Another config was applied since: the doctor says so, with what to type.
+	// Another config was applied since: the doctor reports it, with the command to run.
 	w.apply(doc([]string{network(1, "")}))
 	r, err := w.CLI(w.ctx, "doctor")
 	if err != nil || r.Code != 1 || !strings.Contains(r.Out, "edgespan apply -f "+w.ConfigFile()) ||
@@ -78,7 +77,7 @@ func TestAnOperatorAsksWhyAndSeesWhatHappens(t *testing.T) {
 	}
 }
 
-// late makes a namespace that no lab made, and removes it at the end.
+// late creates a namespace outside of the lab, and removes it at the end.
 func (w *world) late() {
 	w.Helper()
 	name := w.NS("late")
@@ -88,7 +87,7 @@ func (w *world) late() {
 	w.Cleanup(func() { _ = exec.Command("ip", "netns", "del", name).Run() })
 }
 
-// reader is a command that goes on, and what it has printed so far.
+// reader is a command that keeps running, with its output so far.
 type reader struct {
 	mu  sync.Mutex
 	out bytes.Buffer
@@ -106,7 +105,7 @@ func (r *reader) text() string {
 	return r.out.String()
 }
 
-// stream starts a command that is interrupted at the end, which has to be its end.
+// stream starts a command that keeps running until an interrupt at the end of the test ends it.
 func (w *world) stream(args ...string) *reader {
 	w.Helper()
 	r := &reader{}

@@ -20,8 +20,7 @@ import (
 	"edgespan/platform/lab"
 )
 
-// goroutines ends the daemon with SIGQUIT, on which it says what each of its goroutines
-// does, and counts them.
+// goroutines ends the daemon with SIGQUIT, which prints the stacks of its goroutines, and counts them.
 func (w *world) goroutines() int {
 	w.Helper()
 	before, err := os.ReadFile(w.NodeLog())
@@ -43,8 +42,7 @@ func (w *world) goroutines() int {
 	return n
 }
 
-// files is how many descriptors the daemon holds, and children how many processes it
-// has started that have not ended.
+// daemonHas returns the number of the daemon's open files and of its running child processes.
 func (w *world) daemonHas() (files, children int) {
 	w.Helper()
 	pid := w.in("node", "sh", "-c",
@@ -58,14 +56,14 @@ func (w *world) daemonHas() (files, children int) {
 		w.Fatal(err)
 	}
 	for _, k := range kids {
-		text, _ := os.ReadFile(k) // a thread that has ended
+		text, _ := os.ReadFile(k) // the thread may have ended
 		children += len(strings.Fields(string(text)))
 	}
 	return len(fds), children
 }
 
-// applyMany applies configs one after the other by one connection, one each time, and
-// says how long that took.
+// applyMany applies configs one after the other over one connection, each in the given interval, and returns how long
+// that took.
 func (w *world) applyMany(configs []string, each time.Duration) time.Duration {
 	w.Helper()
 	var docs [][]byte
@@ -93,8 +91,8 @@ func (w *world) applyMany(configs []string, each time.Duration) time.Duration {
 func TestFiftyAppliesInASecondEndInTheLastOne(t *testing.T) {
 	w := newWorld(t, "a", "b", "c", "d")
 	namespaces := []string{"a", "b", "c", "d"}
-	// Config i has three of six networks, with four subnets passed round, and its apps on
-	// them; each differs from the one before it in nearly everything.
+	// Config i has three of six networks, with four subnets in rotation, and its apps on them; it differs from the one
+	// before in nearly everything.
 	config := func(i int) string {
 		var nets, apps []string
 		for k := range 3 {
@@ -123,7 +121,7 @@ func TestFiftyAppliesInASecondEndInTheLastOne(t *testing.T) {
 	w.restart()
 	w.wait("ready", ready...)
 	files, _ := w.daemonHas()
-	// As fast as they come, and so that each has begun when the next one comes.
+	// As fast as possible, and with time for each to begin before the next one.
 	for _, each := range []time.Duration{time.Microsecond, 20 * time.Millisecond, 20 * time.Millisecond} {
 		var configs []string
 		for i := range last {
@@ -156,7 +154,7 @@ func TestFiftyAppliesInASecondEndInTheLastOne(t *testing.T) {
 	}
 	w.eventually("the daemon's files closed and its children gone", func() bool {
 		now, children := w.daemonHas()
-		return now <= files+4 && children <= 3 // a connection or two, and the dnsmasq that it started
+		return now <= files+4 && children <= 3 // a connection or two, and its dnsmasq
 	})
 	now := w.goroutines()
 	t.Logf("%d goroutines, %d in one that has just started", now, fresh)
@@ -201,7 +199,7 @@ func TestAppliesFromManySidesEndInOneOfThem(t *testing.T) {
 func TestTwoDaemonsInTwoNamespacesDoNotKnowOfEachOther(t *testing.T) {
 	t.Parallel()
 	here, there := newWorld(t, "a"), newWorld(t, "a")
-	// The same uuids, names, numbers and subnets on both.
+	// The same UUIDs, names, numbers and subnets on both.
 	config := doc([]string{network(1, ""), network(2, "")}, onNet(1, 1, "a", allowAll))
 	there.start(config)
 	there.wait("ready", "ni/"+ni(1), "ni/"+ni(2), "app/"+app(1))
@@ -298,7 +296,7 @@ func TestASecondDaemonInANamespaceIsRefusedAndHarmsNothing(t *testing.T) {
 	if now := w.folder(); now != folder {
 		t.Errorf("the run folder changed:\n%s", changed(folder, now))
 	}
-	w.cli("get", "ni") // the socket is still the first one's
+	w.cli("get", "ni") // the socket is still the first daemon's
 	flow(t, w, ping)
 	if c := ping.Stop(); c.Lost+c.Wrong > 0 {
 		t.Errorf("pings: %v", c)
@@ -308,7 +306,7 @@ func TestASecondDaemonInANamespaceIsRefusedAndHarmsNothing(t *testing.T) {
 	w.wait("absent", "ni/"+ni(1), "app/"+app(1))
 }
 
-// confirmed is the config that the node would go back to, as a document.
+// confirmed returns the confirmed config as a document.
 func (w *world) confirmed() string {
 	w.Helper()
 	text, err := daemon.NewFiles("", w.StateDir()).Read(string(commitconfirm.SlotConfirmed))

@@ -14,7 +14,7 @@ import (
 func TestAnAppThatMovesIsReachedWhereItIsAndLeavesItsAddress(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, "pong", "ping1", "ping2", "heir")
-	// Network 1 has one address beside that of its other app.
+	// Network 1 has one address besides that of its other app.
 	first := strings.Replace(network(1, ""), "subnet: 10.1.0.0/24",
 		"subnet: 10.1.0.0/24, dhcpRange: 10.1.0.200-10.1.0.201", 1)
 	nets := []string{first, network(2, "")}
@@ -38,7 +38,7 @@ func TestAnAppThatMovesIsReachedWhereItIsAndLeavesItsAddress(t *testing.T) {
 		}
 		now, away := w.ip(app(1)), 3-n
 		here, there := fmt.Sprintf("ping%d", n), fmt.Sprintf("ping%d", away)
-		w.in("pong", "ping", "-c1", "-W2", w.ip(app(n+1)).String()) // first: it tells of its MAC
+		w.in("pong", "ping", "-c1", "-W2", w.ip(app(n+1)).String()) // sent first: it announces its MAC
 		w.in(here, "ping", "-c1", "-W2", now.String())
 		w.fails(there, "ping", "-c1", "-W1", now.String())
 		if got := asks(here, n); got != now.String() {
@@ -47,16 +47,16 @@ func TestAnAppThatMovesIsReachedWhereItIsAndLeavesItsAddress(t *testing.T) {
 		if got := asks(there, away); got != "" {
 			t.Errorf("move %d: network %d still says app1 is %q", i, away, got)
 		}
-		if i == 1 { // the address is free: another app may have it
+		if i == 1 { // the address is free: another app may get it
 			w.apply(with(onNet(1, 2, "pong", allowAll), onNet(4, 1, "heir", allowAll)))
 			w.wait("ready", "app/"+app(4))
 			if got := w.ip(app(4)); got != old {
 				t.Errorf("the heir has %s, want %s", got, old)
 			}
 			w.lease("heir")
-			w.in("heir", "ping", "-c1", "-W2", w.ip(app(2)).String()) // which tells ping1 of the new MAC
+			w.in("heir", "ping", "-c1", "-W2", w.ip(app(2)).String()) // announces the new MAC to ping1
 			w.in("ping1", "ping", "-c1", "-W2", old.String())
-			// Nothing is left for one that returns, and the heir keeps what it has.
+			// No address is left for an app that returns, and the heir keeps its own.
 			w.apply(with(onNet(1, 1, "pong", allowAll), onNet(4, 1, "heir", allowAll)))
 			w.pends(1, "no free IP addresses")
 			w.in("ping1", "ping", "-c1", "-W2", old.String())
@@ -65,7 +65,7 @@ func TestAnAppThatMovesIsReachedWhereItIsAndLeavesItsAddress(t *testing.T) {
 		}
 		old = now
 	}
-	// Networks that have swapped their apps: both move in one apply.
+	// Two networks swap their apps: both move in one apply.
 	w.apply(doc(nets, onNet(2, 2, "ping1", allowAll), onNet(3, 1, "ping2", allowAll)))
 	w.wait("ready", "app/"+app(2), "app/"+app(3))
 	w.serves(2, 2, 2, "ping1")
@@ -73,7 +73,7 @@ func TestAnAppThatMovesIsReachedWhereItIsAndLeavesItsAddress(t *testing.T) {
 	w.holds(doc(nets, onNet(2, 2, "ping1", allowAll), onNet(3, 1, "ping2", allowAll)), 2)
 }
 
-// twice is an app with two adapters on network n, eth0 and eth1.
+// twice returns an app with two adapters on network n, eth0 and eth1.
 func twice(a, n int, ns string) string {
 	one := onNet(a, n, ns, allowAll)
 	_, adapter, _ := strings.Cut(one, "      0: ")
@@ -109,7 +109,7 @@ func TestAnAppHasTwoAdaptersOnOneNetwork(t *testing.T) {
 		if m0, m1 := w.mac("two", "eth0").String(), w.mac("two", "eth1").String(); m0 == m1 {
 			t.Errorf("round %d: both have the MAC %s", round, m0)
 		}
-		if round == 0 { // purged: gone, and there again
+		if round == 0 { // purged: removed and created again
 			w.apply(doc(nets, peer))
 			w.wait("absent", "app/"+app(1))
 			w.without("two", "eth0", "eth1")
@@ -120,7 +120,7 @@ func TestAnAppHasTwoAdaptersOnOneNetwork(t *testing.T) {
 			w.wait("ready", "app/"+app(1))
 		}
 	}
-	// One of them goes, the other stays as it is.
+	// One of them is removed, the other is unchanged.
 	stays := w.ip(app(1))
 	ping, err := w.PingLoop("peer", stays, 2*time.Millisecond)
 	if err != nil {
@@ -169,7 +169,7 @@ func TestAnAppIsReplacedAtOnceByOneOfTheSameName(t *testing.T) {
 		}
 		w.in("peer", "ping", "-c1", "-W2", l.IP.String())
 	}
-	// Again and again without waiting: the last one is what is there.
+	// Repeatedly without waiting: the last config counts.
 	for a := 10; a < 20; a++ {
 		w.apply(doc(nets, named(a, 1, "even", "shop"), peer))
 	}
@@ -224,7 +224,7 @@ func TestWhatIsWantedAgainBeforeItIsTornDownWorks(t *testing.T) {
 			t.Errorf("%s: the version fell from %v to %v", name, before, now)
 		}
 	}
-	// And the other way round: what is wanted last is that nothing is there.
+	// The reverse: the last config is empty.
 	for range 6 {
 		w.apply(on)
 		w.apply(doc([]string{quiet}, off))

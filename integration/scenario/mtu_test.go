@@ -12,8 +12,7 @@ import (
 	"edgespan/platform/lab"
 )
 
-// Apps keep their links, addresses and flows whatever an uplink does, and what they are told is
-// the MTU that the way out has.
+// Apps keep their links, addresses and flows whatever an uplink does, and DHCP announces the MTU of the way out.
 func TestAppsLiveOnWhenUplinksOfOtherMTUsComeAndGo(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ first, second int }{{1400, 0}, {1500, 1420}, {9000, 1492}} {
@@ -31,7 +30,7 @@ func TestAppsLiveOnWhenUplinksOfOtherMTUsComeAndGo(t *testing.T) {
 				t.Errorf("DHCP told an MTU of %s, want %d", got, c.first)
 			}
 			w.lease("db")
-			// An app may call its side what it likes.
+			// An app may rename its side.
 			w.in("db", "ip", "link", "set", "eth0", "name", "lan0")
 			links, helpers := w.links("db", "lan0")+w.links("web", "eth0"), w.dnsmasq()
 			ping, err := w.PingLoop("web", netip.MustParseAddr("10.1.0.129"), 5*time.Millisecond)
@@ -50,7 +49,7 @@ func TestAppsLiveOnWhenUplinksOfOtherMTUsComeAndGo(t *testing.T) {
 			last := cmp.Or(c.second, c.first)
 			w.mtus(last)
 			flow(t, w, ping)
-			// A daemon that starts while there is no uplink knows no better than the links.
+			// A daemon that starts while there is no uplink keeps the MTU of the links.
 			if err := w.node.Kill(); err != nil {
 				t.Fatal(err)
 			}
@@ -77,14 +76,15 @@ func TestAppsLiveOnWhenUplinksOfOtherMTUsComeAndGo(t *testing.T) {
 	}
 }
 
-// links is what an app's interface is but for its MTU: its number, which a new one never has, and its addresses.
+// links returns an app's interface without its MTU: its index, which a recreated one would not have, and its
+// addresses.
 func (w *world) links(app, dev string) string {
 	w.Helper()
 	number, _, _ := strings.Cut(w.in(app, "ip", "-o", "link", "show", dev), ":")
 	return number + " " + w.in(app, "ip", "-br", "-4", "addr", "show", dev) + "\n"
 }
 
-// mtus waits until the bridge, both adapters' links, the apps' sides and what DHCP tells are of one MTU.
+// mtus waits until the bridge, both adapters' links, the apps' sides and DHCP have the same MTU.
 func (w *world) mtus(want int) {
 	w.Helper()
 	mtu := func(ns, dev string) string {

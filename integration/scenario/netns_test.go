@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// A path that is no namespace of an app costs that app its link and nobody else anything: to open
-// it would last until somebody writes, or put the app's interface into the node.
+// A path that is no namespace of an app costs that app its link and affects no other app. Opening it could block until
+// another process writes, or the app's interface would end up in the node's namespace.
 func TestWhatIsNoNamespaceHoldsNobodyUp(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, "web")
@@ -38,7 +38,7 @@ func TestWhatIsNoNamespaceHoldsNobodyUp(t *testing.T) {
 			t.Errorf("app %d does not say %q: %s", a, why, s)
 		}
 	}
-	// What is changed of the others takes effect, also by a daemon that starts with it.
+	// Changes of the other apps take effect, even with a daemon that starts with such a config.
 	w.apply(config("", bad...))
 	w.eventually("the end of the rules", func() bool { return !reach() })
 	if err := w.node.Kill(); err != nil {

@@ -11,7 +11,7 @@ import (
 	"edgespan/platform/lab"
 )
 
-// settled is dump of the node once the kernel has found its own addresses to be unique.
+// settled returns the dump of the node once duplicate address detection has ended.
 func (w *world) settled() string {
 	w.Helper()
 	w.eventually("no tentative address",
@@ -19,8 +19,7 @@ func (w *world) settled() string {
 	return w.dump("node")
 }
 
-// forgets ends the daemon and takes away all that it has in its state folder and its
-// config file: of its networks only the host still knows.
+// forgets ends the daemon and removes its state folder and its config file: only the host still has its networks.
 func (w *world) forgets() {
 	w.Helper()
 	if err := w.node.Kill(); err != nil {
@@ -40,8 +39,7 @@ func (w *world) forgets() {
 	}
 }
 
-// unclaimed waits until a daemon without a config shows networks as found, and wants
-// the host to be as before.
+// unclaimed waits until a daemon without a config reports networks as found, and checks that the host is unchanged.
 func (w *world) unclaimed(before, pids string, ids ...string) {
 	w.Helper()
 	for _, id := range ids {
@@ -85,7 +83,7 @@ func TestNetworksOfALostStateStayUntilAConfigClaimsOrDeniesThem(t *testing.T) {
 		}
 	}
 	w.restart()
-	// What is refused claims nothing, and denies nothing.
+	// A refused config claims nothing and removes nothing.
 	for _, bad := range []string{"", "null", "networkInstances: {x: {}}"} {
 		if r, err := w.CLIWith(w.ctx, bad, "apply", "-f", "-"); err != nil || r.Code == 0 {
 			t.Fatalf("apply %q: exit %d, %v: %s", bad, r.Code, err, r.Err)
@@ -93,7 +91,7 @@ func TestNetworksOfALostStateStayUntilAConfigClaimsOrDeniesThem(t *testing.T) {
 	}
 	w.unclaimed(before, pids, ni(1), ni(2))
 
-	// The first is claimed with its app, the second denied; a third wants the subnet of
+	// The config claims the first network with its app and not the second, which is removed; a third uses the subnet of
 	// the second.
 	third := onNet(3, 3, "c", allowAll)
 	claim := doc([]string{network(1, ""), onSubnet(3, 2)}, one, third)
@@ -109,7 +107,7 @@ func TestNetworksOfALostStateStayUntilAConfigClaimsOrDeniesThem(t *testing.T) {
 			t.Errorf("of the claimed network: %s: %v", name, c)
 		}
 	}
-	// All of them denied.
+	// A config without any of them removes them all.
 	w.forgets()
 	w.restart()
 	w.unclaimed(w.dump("node"), w.dnsmasq(), ni(1), ni(3))
@@ -121,7 +119,7 @@ func TestNetworksOfALostStateStayUntilAConfigClaimsOrDeniesThem(t *testing.T) {
 	}
 }
 
-// What a crash or a careless hand left of a network, bit by bit, is found and removed.
+// Partial leftovers of a network after a crash or a careless deletion are found and removed.
 func TestRestsOfANetworkAreFoundWhateverIsLeftOfIt(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, "a")

@@ -12,8 +12,8 @@ import (
 	"edgespan/platform/lab"
 )
 
-// Three peers become one layer-2 network and are none again: what an operator types, what he
-// is told, and what the devices see; edits while it is deployed are part of a day's work.
+// Three peers become one layer-2 network and return to none: the operator's commands, their output, and the devices'
+// connectivity. The cluster is also edited while it is deployed.
 func TestThreePeersBecomeOneNetworkAndAreNoneAgain(t *testing.T) {
 	t.Parallel()
 	f := newField(t, 3)
@@ -65,18 +65,17 @@ func TestThreePeersBecomeOneNetworkAndAreNoneAgain(t *testing.T) {
 	}
 }
 
-// reconnected is connected after an edit: peers change one after the other, and a device that
-// was heard by the way of before is looked for there for a moment.
+// reconnected is connected after an edit: peers change one after the other, and for a moment a known device is looked
+// for on its old path.
 func (f *field) reconnected() {
 	f.w.Helper()
 	f.w.eventually("a ping between each two", func() bool { return len(f.cross(300*time.Millisecond)) == 0 })
 }
 
-// tellsTheTruth compares what the operator is told with what is so: each peer with its
-// number of tunnels.
+// tellsTheTruth compares what the operator sees with the hosts: each peer with its number of tunnels.
 func (f *field) tellsTheTruth(tunnels map[string]int) {
 	f.w.Helper()
-	for _, p := range f.peers { // a cluster is ready before what else its peers have
+	for _, p := range f.peers { // a cluster may be ready before its peers' other parameters
 		f.ok("wait", "peer/"+p.name, "--for", "ready", "--timeout", "20s")
 	}
 	c := f.cluster()
@@ -112,7 +111,7 @@ func (p *onePeer) tunnels() int {
 		func(c rune) bool { return c == '\n' }))
 }
 
-// numbers are the tunnels' numbers by pair.
+// numbers returns the tunnels' numbers by pair.
 func (f *field) numbers() map[string]uint32 {
 	f.w.Helper()
 	out := map[string]uint32{}
@@ -122,7 +121,7 @@ func (f *field) numbers() map[string]uint32 {
 	return out
 }
 
-// carries wants packets of mtu octets to go through whole, and no larger ones.
+// carries checks that packets of mtu bytes pass unfragmented, and no larger ones.
 func (f *field) carries(mtu int) {
 	f.w.Helper()
 	from, to := f.peers[1], f.peers[2]
@@ -136,7 +135,7 @@ func (f *field) carries(mtu int) {
 	}
 }
 
-// pingAll begins a ping between each two devices, by their names.
+// pingAll starts a ping between each two devices, by their names.
 func (f *field) pingAll() map[string]*lab.Loop {
 	f.w.Helper()
 	out := map[string]*lab.Loop{}
@@ -152,7 +151,7 @@ func (f *field) pingAll() map[string]*lab.Loop {
 	return out
 }
 
-// unharmed ends the pings, none of which may have been lost.
+// unharmed ends the pings and checks that none was lost.
 func (f *field) unharmed(what string, pings map[string]*lab.Loop) {
 	f.w.Helper()
 	for pair, l := range pings {
@@ -165,7 +164,7 @@ func (f *field) unharmed(what string, pings map[string]*lab.Loop) {
 	}
 }
 
-// calm wants one broadcast to come to each device once: nothing circles.
+// calm checks that a broadcast reaches each device once: there is no loop.
 func (f *field) calm() {
 	f.w.Helper()
 	count := func(p *onePeer) int {
@@ -179,7 +178,7 @@ func (f *field) calm() {
 	for _, p := range f.peers {
 		before[p.name] = count(p)
 	}
-	// An address that nobody has: three questions for it, which nobody answers.
+	// An unused address: three ARP requests for it, without an answer.
 	f.peers[0].fails("dev", "ping", "-n", "-c", "1", "-W", "3", "10.66.0.200")
 	for _, p := range f.peers[1:] {
 		if got := count(p) - before[p.name]; got < 3 || got > 60 {
@@ -188,13 +187,13 @@ func (f *field) calm() {
 	}
 }
 
-// What breaks is told with words for it, breaks nothing else, and is mended by itself.
+// Each fault is reported with its reason, breaks nothing else, and is repaired automatically.
 func TestAClusterTellsWhatBreaksAndMendsIt(t *testing.T) {
 	t.Parallel()
 	f := newField(t, 3)
 	a, b, c := f.peers[0], f.peers[1], f.peers[2]
 	before := f.pictures()
-	b.in("node", "ip", "link", "set", "lan0", "name", "lan9") // a card that is not there yet
+	b.in("node", "ip", "link", "set", "lan0", "name", "lan9") // an interface that does not exist yet
 
 	f.apply(f.describePeers() + "---\n" + f.describeCluster(a, "star"))
 	f.ok("clusters", "deploy", "yard")
@@ -212,7 +211,7 @@ func TestAClusterTellsWhatBreaksAndMendsIt(t *testing.T) {
 	f.untilReady()
 	f.connected()
 
-	// The underlay's route goes and comes.
+	// The underlay's route is removed and added.
 	b.in("node", "ip", "route", "del", "198.51.100.0/24", "dev", "under0")
 	f.has(b, "tunnel", "WaitingForDependencies", a.underlay())
 	if s := f.cluster(); s.Ready {
@@ -227,7 +226,7 @@ func TestAClusterTellsWhatBreaksAndMendsIt(t *testing.T) {
 	f.connected()
 	f.tellsTheTruth(map[string]int{"edge-1": 2, "edge-2": 1, "edge-3": 1})
 
-	// Each daemon is killed: all goes on, and nothing is made twice.
+	// Each daemon is killed: everything continues, and nothing is created twice.
 	f.w.eventually("the executor", func() bool { return len(c.pulses()) == 1 })
 	first := c.pulses()[0]
 	pings, links := f.pingAll(), map[string]string{}
@@ -253,7 +252,7 @@ func TestAClusterTellsWhatBreaksAndMendsIt(t *testing.T) {
 	}
 	f.tellsTheTruth(map[string]int{"edge-1": 2, "edge-2": 1, "edge-3": 1})
 
-	// The executor is killed: it comes again, and is watched for a minute before it is trusted.
+	// The executor is killed: it is restarted, and is Present only after it has run for a minute.
 	pid, err := strconv.Atoi(first)
 	if err != nil {
 		t.Fatal(err)
@@ -272,7 +271,7 @@ func TestAClusterTellsWhatBreaksAndMendsIt(t *testing.T) {
 	f.undeploy(before)
 }
 
-// isOffline waits until a peer is told as one that nothing is known of.
+// isOffline waits until a peer is reported as offline.
 func (f *field) isOffline(p *onePeer) {
 	f.w.Helper()
 	var s peerSeen
@@ -285,7 +284,7 @@ func (f *field) isOffline(p *onePeer) {
 		func() bool { s = f.peer(p); return !s.Online && s.Health == "unknown" && !s.Ready })
 }
 
-// without are the pairs that a peer of three takes part in, sorted.
+// without returns the pairs of three peers that include a peer, sorted.
 func without(name string) (out []string) {
 	for _, a := range []string{"edge-1", "edge-2", "edge-3"} {
 		for _, b := range []string{"edge-1", "edge-2", "edge-3"} {
@@ -297,7 +296,7 @@ func without(name string) (out []string) {
 	return out
 }
 
-// links are the node's bridges, tunnels and ports, with their numbers.
+// links returns the node's bridges, tunnels and ports, with their indices.
 func (p *onePeer) links() string {
 	p.Helper()
 	lines := strings.Split(p.in("node", "ip", "-o", "link"), "\n")
@@ -305,13 +304,13 @@ func (p *onePeer) links() string {
 	return strings.Join(lines, "\n")
 }
 
-// alive says whether a process is there that has not ended.
+// alive reports whether a process is running.
 func alive(pid string) bool {
 	stat, err := os.ReadFile("/proc/" + pid + "/stat")
 	return err == nil && !strings.Contains(string(stat), ") Z ")
 }
 
-// has waits until a peer's parameters of a kind are told in a state, with a word in the reason.
+// has waits until a peer's parameters of a kind are reported in a state, with a word in the reason.
 func (f *field) has(p *onePeer, kind, state, word string) {
 	f.w.Helper()
 	f.w.eventually(p.name+"'s "+kind+" is "+state+" for "+word, func() bool {

@@ -6,9 +6,9 @@ import (
 	"time"
 )
 
-// BenchmarkDeployACluster deploys a cluster of three peers, with a tunnel each to the leader
-// and a real controller, and measures from the start of the command until a ping has crossed
-// from each device to each other one. Each run begins from hosts without the cluster.
+// BenchmarkDeployACluster deploys a cluster of three peers, with a tunnel from each to the leader and a real
+// controller, and measures from the start of the command until each device has pinged each other one. Each run starts
+// on hosts without the cluster.
 func BenchmarkDeployACluster(b *testing.B) {
 	f := newField(b, 3)
 	f.apply(f.describePeers() + "---\n" + f.describeCluster(f.peers[0], "star"))
@@ -35,7 +35,7 @@ func BenchmarkDeployACluster(b *testing.B) {
 		f.ok("clusters", "undeploy", "yard")
 		f.w.eventually("the end of the cluster", func() bool { return f.cluster().State == "undeployed" })
 	}
-	b.ReportMetric(0, "ns/op") // all that the benchmark does beside
+	b.ReportMetric(0, "ns/op") // everything else that the benchmark does
 	for _, x := range []struct {
 		what string
 		took []time.Duration

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// What docs/peers.md has a person type works on nodes that are as examples/fleet/cluster.yaml
-// says: but for /usr/bin/collector, which no node here has, and that is told.
+// The commands of docs/peers.md work on nodes as in examples/fleet/cluster.yaml, except for /usr/bin/collector: no
+// node here has it, which is reported.
 func TestTheExampleOfAClusterRunsAsItIsTyped(t *testing.T) {
 	t.Parallel()
 	f := newField(t, 3)

@@ -8,8 +8,8 @@ import (
 	"edgespan/platform/lab"
 )
 
-// A controller that is killed at any moment of a deploy or its end, as by a power cut, leaves
-// nothing half: once it is back the hosts are what its documents say.
+// A controller that is killed at any moment of a deployment or its removal, as by a power failure, leaves nothing
+// incomplete: after its restart, the hosts match its documents.
 func TestADeployGoesOnWhenItsControllerIsKilledInTheMiddle(t *testing.T) {
 	t.Parallel()
 	f := newField(t, 3)
@@ -34,8 +34,8 @@ func TestADeployGoesOnWhenItsControllerIsKilledInTheMiddle(t *testing.T) {
 	}
 }
 
-// cut runs a command, kills the controller a moment after its start, and starts it again. It
-// says whether the command succeeded: then what it did has to hold.
+// cut runs a command, kills the controller a moment later, and restarts it. It reports whether the command succeeded:
+// then its effect must be stored.
 func (f *field) cut(after time.Duration, args ...string) bool {
 	f.w.Helper()
 	end := make(chan lab.Result, 1)
@@ -46,7 +46,7 @@ func (f *field) cut(after time.Duration, args ...string) bool {
 		}
 		end <- r
 	}()
-	time.Sleep(after) // the moment is random: there is nothing to wait for
+	time.Sleep(after) // the moment is random: there is no condition to wait for
 	f.kill()
 	f.begin()
 	return (<-end).Code == 0

@@ -17,9 +17,8 @@ import (
 	"edgespan/platform/lab"
 )
 
-// field is a fleet of peers in namespaces: a controller with an operator beside it, and for
-// each peer a node with a link to the controller, one to the segment that carries the
-// tunnels, and one to a device of its own.
+// field is a fleet of peers in namespaces: a controller with its operator, and for each peer a node with a link to the
+// controller, one to the segment of the tunnels, and one to its device.
 //
 //	controller          edge-1                      edge-2
 //	mgmt 192.0.2.1 ──── mgmt0 192.0.2.11            mgmt0 192.0.2.12
@@ -27,8 +26,8 @@ import (
 //	                    lan0 ── eth0 of a device    lan0 ── eth0 of a device
 //	                            10.66.0.11                  10.66.0.12
 //
-// Devices know each other's addresses of layer 2: the kernel asks only once a second for one
-// that does not answer, and a ping would wait for that.
+// Devices have static neighbour entries for each other: the kernel repeats an ARP request only once a second, and a
+// ping would wait for that.
 type field struct {
 	*office
 	peers []*onePeer
@@ -44,8 +43,7 @@ type onePeer struct {
 func (p *onePeer) device() netip.Addr { return netip.AddrFrom4([4]byte{10, 66, 0, byte(10 + p.n)}) }
 func (p *onePeer) underlay() string   { return fmt.Sprint("198.51.100.", 10+p.n) }
 
-// newField builds count peers, which have joined and run; each of them has a port `wan` on
-// its underlay, and is in sync.
+// newField builds count peers, which have joined and run; each has a port `wan` on its underlay, and is in sync.
 func newField(t testing.TB, count int, extra ...string) *field {
 	t.Helper()
 	hq := bareWorld(t, "isp")
@@ -75,7 +73,7 @@ func newField(t testing.TB, count int, extra ...string) *field {
 	return f
 }
 
-// bareWorld is a world of namespaces without links.
+// bareWorld returns a lab of namespaces without links.
 func bareWorld(t testing.TB, apps ...string) *world {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 4*time.Minute)
@@ -98,7 +96,7 @@ func bareWorld(t testing.TB, apps ...string) *world {
 	return w
 }
 
-// cable lays a peer's links.
+// cable creates a peer's links.
 func (f *field) cable(p *onePeer) {
 	f.w.Helper()
 	hq := f.w.NS("isp")
@@ -118,8 +116,8 @@ func (f *field) cable(p *onePeer) {
 	}
 }
 
-// describePeers is the descriptors of all peers. The first one's underlay is an address, the
-// others' a port of theirs; the last one has an executor.
+// describePeers returns the descriptors of all peers. The first one's underlay is an address, the others' a port; the
+// last one has an executor.
 func (f *field) describePeers() string {
 	var docs []string
 	for i, p := range f.peers {
@@ -137,10 +135,10 @@ func (f *field) describePeers() string {
 	return strings.Join(docs, "---\n")
 }
 
-// pulse is where the executor writes its pid each time that it starts.
+// pulse returns the file to which the executor writes its pid at each start.
 func (p *onePeer) pulse() string { return filepath.Join(p.Dir, "pulse") }
 
-// pulses are the pids that the executor has had.
+// pulses returns the pids that the executor has had.
 func (p *onePeer) pulses() []string {
 	p.Helper()
 	text, err := os.ReadFile(p.pulse())
@@ -150,7 +148,7 @@ func (p *onePeer) pulses() []string {
 	return strings.Fields(string(text))
 }
 
-// describeCluster is a cluster of all peers.
+// describeCluster returns the descriptor of a cluster of all peers.
 func (f *field) describeCluster(leader *onePeer, topology string) string {
 	text := fmt.Sprintf("kind: ClusterDescriptor\nmetadata: {name: yard}\nspec:\n  leader: %s\n  topology: %s\n  "+
 		"members:\n", leader.name, topology)
@@ -168,7 +166,7 @@ func (f *field) apply(docs string) {
 	}
 }
 
-// untilReady waits for the cluster by the command for it.
+// untilReady waits for the cluster with `wait`.
 func (f *field) untilReady() {
 	f.w.Helper()
 	if r := f.run("wait", "cluster/yard", "--for", "ready", "--timeout", "20s"); r.Code != 0 {
@@ -176,7 +174,7 @@ func (f *field) untilReady() {
 	}
 }
 
-// told is what the operator is told of everything.
+// told returns the output of all commands that show the cluster, for a failure message.
 func (f *field) told() string {
 	f.w.Helper()
 	out := f.run("clusters", "status", "yard").Out
@@ -186,7 +184,7 @@ func (f *field) told() string {
 	return out
 }
 
-// peerSeen and clusterSeen are what -o json says.
+// peerSeen and clusterSeen are parts of the output of -o json.
 type peerSeen struct {
 	Name, ID, Health, Why, Applied string
 	Desired                        string `json:"wanted"`
@@ -223,7 +221,7 @@ func (f *field) cluster() (s clusterSeen) {
 	return s
 }
 
-// json reads an answer; none leaves into as it is.
+// json parses an answer; without one, into is unchanged.
 func (f *field) json(into any, args ...string) {
 	f.w.Helper()
 	r := f.run(append(args, "-o", "json")...)
@@ -235,7 +233,7 @@ func (f *field) json(into any, args ...string) {
 	}
 }
 
-// of are the parameters of one kind.
+// of returns the parameters of one kind.
 func (s peerSeen) of(kind string) (out []parameterSeen) {
 	for _, p := range s.Parameters {
 		if p.Kind == kind {
@@ -245,7 +243,7 @@ func (s peerSeen) of(kind string) (out []parameterSeen) {
 	return out
 }
 
-// cross pings from each device to each other one, once, and says which pairs failed.
+// cross pings from each device to each other one, once, and returns the pairs that failed.
 func (f *field) cross(wait time.Duration) []string {
 	f.w.Helper()
 	var (
@@ -273,7 +271,7 @@ func (f *field) cross(wait time.Duration) []string {
 	return bad
 }
 
-// connected wants a ping between each two devices.
+// connected checks a ping between each two devices.
 func (f *field) connected() {
 	f.w.Helper()
 	if bad := f.cross(2 * time.Second); len(bad) > 0 {
@@ -281,7 +279,7 @@ func (f *field) connected() {
 	}
 }
 
-// pictures are the hosts as the kernel tells of them.
+// pictures returns the hosts' state as the kernel reports it.
 func (f *field) pictures() map[string]string {
 	f.w.Helper()
 	out := map[string]string{}
@@ -291,15 +289,15 @@ func (f *field) pictures() map[string]string {
 	return out
 }
 
-// undeploy ends the cluster, and wants the hosts to be as they were.
+// undeploy undeploys the cluster, and checks that the hosts are as they were.
 func (f *field) undeploy(before map[string]string) {
 	f.w.Helper()
 	f.ok("clusters", "undeploy", "yard")
 	f.isAsBefore(before)
 }
 
-// isAsBefore waits until the cluster is undeployed, and then until the hosts are as they were:
-// what all networks of a node share goes after the last of them.
+// isAsBefore waits until the cluster is undeployed, and then until the hosts are as they were: objects that all
+// networks of a node share are removed after the last network.
 func (f *field) isAsBefore(before map[string]string) {
 	f.w.Helper()
 	f.ok("wait", "cluster/yard", "--for", "undeployed", "--timeout", "20s")
@@ -317,7 +315,7 @@ func (f *field) isAsBefore(before map[string]string) {
 	})
 }
 
-// acquaint tells each device the others' addresses of layer 2.
+// acquaint gives each device the others' MAC addresses.
 func (f *field) acquaint() {
 	f.w.Helper()
 	for _, to := range f.peers {

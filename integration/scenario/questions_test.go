@@ -11,15 +11,15 @@ import (
 	"edgespan/platform/lab"
 )
 
-// An app that asks for what nobody answers, as fast as it is let, takes no answer from its
-// neighbour: dnsmasq has more questions open than one app may have.
+// An app sends queries that get no answer, as fast as its limit permits, and its neighbour loses no answer: dnsmasq
+// can have more queries open than one app may send.
 func TestAnAppThatAsksInVainTakesNoAnswerFromAnother(t *testing.T) {
 	w := newWorld(t, "web", "client")
 	w.start(doc([]string{network(1, "")}, onNet(1, 1, "web", allowAll), onNet(2, 1, "client", allowAll)))
 	w.wait("ready", "app/"+app(1), "app/"+app(2))
 	w.lease("web")
 	w.lease("client")
-	const questions = 6000 // 2,000 a second
+	const questions = 6000 // 2,000 per second
 	asked := make(chan error, 1)
 	go func() {
 		asked <- w.inside("web", func() error {
@@ -62,7 +62,7 @@ func TestAnAppThatAsksInVainTakesNoAnswerFromAnother(t *testing.T) {
 	}
 	t.Logf("%d answers meanwhile", answers)
 
-	// dnsmasq serves 20 connections of TCP at a time, one that is silent for 150 s.
+	// dnsmasq serves 20 TCP connections at a time, and a silent one for 150 s.
 	open := 0
 	if err := w.inside("web", func() error {
 		for range 30 {

@@ -8,11 +8,11 @@ import (
 	"strings"
 )
 
-// How many of each a drawn config may have. There are fewer places, names and addresses
-// than could be wished for: they change hands.
+// The maximum of each in a random config. There are fewer ports, names and addresses than apps could use: they change
+// hands.
 const (
 	maxNets, maxApps, maxAdapters = 6, 7, 3
-	lateNS                        = "late" // a namespace that comes and goes
+	lateNS                        = "late" // a namespace that appears and disappears
 )
 
 var (
@@ -24,15 +24,14 @@ var (
 	switchPorts = []string{"", "lan", "lan2"}
 	drawnNS     = []string{"a", "b", "c", "d", lateNS}
 	drawnTaps   = []string{"", "vm1", "vm2"}
-	drawnLinks  = []string{"ext1", "ext2"} // of something else, always there
+	drawnLinks  = []string{"ext1", "ext2"} // foreign links that always exist
 	drawnACLs   = []string{
 		"", allowAll, acl("allow egress"), acl("drop both ip: 198.51.100.80", "allow both"),
 		acl("allow egress ip: 198.51.100.80, protocol: tcp, port: 80-90", "allow ingress protocol: udp, localPort: 53"),
 	}
 )
 
-// wish is a config as the generator draws it: plain values, so that a copy is a
-// snapshot. What can't stand beside something else is settled by scene.
+// wish is a random config in plain values, so that a copy is a snapshot. scene resolves its conflicts.
 type wish struct {
 	nets [maxNets]wishedNet
 	apps [maxApps]wishedApp
@@ -71,7 +70,7 @@ func (w *wish) draw(r *rand.Rand) {
 	case 5:
 		n.subnet = r.IntN(len(drawnSubnets))
 	case 6:
-		*n, *m = *m, *n // but for its uuid each becomes the other
+		*n, *m = *m, *n // except for its UUID, each becomes the other
 	case 7:
 		n.port = r.IntN(3)
 	case 8:
@@ -123,7 +122,7 @@ func newWish(r *rand.Rand) wish {
 	return w
 }
 
-// scene is a config that is valid, and what the host has to be like under it.
+// scene is a valid config and the state of the host that it must lead to.
 type scene struct {
 	doc  string
 	nets map[int]sceneNet
@@ -134,7 +133,7 @@ type sceneNet struct {
 	local, off     bool
 	port           string
 	gateway        netip.Prefix // local only
-	free, hopeful  int          // addresses of the range, and adapters that want one
+	free, hopeful  int          // addresses of the range, and adapters that request one
 	subnet, domain string
 }
 
@@ -149,12 +148,12 @@ type sceneAdapter struct {
 	ns, ifName, host string
 	mac, ip          string
 	acl              string
-	off              bool   // it shall not be up
-	down             string // why it can't be as wished; "" if it can
-	pooled           bool   // it wants an address of its network's range
+	off              bool   // it must not be up
+	down             string // why it can't be as in the config; "" if it can
+	pooled           bool   // it gets an address of its network's range
 }
 
-// scene settles who gets what several want, in order of networks and apps.
+// scene resolves conflicts in the order of networks and apps.
 func (w wish) scene(late bool) scene {
 	s := scene{nets: map[int]sceneNet{}, apps: map[int]sceneApp{}}
 	d := drawing{scene: &s, late: late, taken: map[string]bool{}}
@@ -183,7 +182,7 @@ func (w wish) scene(late bool) scene {
 	return s
 }
 
-// drawing is a scene under way.
+// drawing is a scene under construction.
 type drawing struct {
 	*scene
 	late    bool
@@ -191,7 +190,7 @@ type drawing struct {
 	taken   map[string]bool
 }
 
-// take gives a thing to the first who wants it.
+// take gives a thing to the first that asks for it.
 func (d *drawing) take(what string) bool {
 	free := !d.taken[what]
 	d.taken[what] = true
@@ -233,7 +232,7 @@ func (d *drawing) net(i int, n wishedNet) string {
 	return text
 }
 
-// subnet is the wished one, or the next that overlaps nobody's.
+// subnet returns the drawn subnet, or the next one that overlaps no other.
 func (d *drawing) subnet(want int) netip.Prefix {
 	for i := range drawnSubnets {
 		p := netip.MustParsePrefix(drawnSubnets[(want+i)%len(drawnSubnets)])
@@ -259,7 +258,7 @@ func plus(a netip.Addr, n int) netip.Addr {
 func (d *drawing) app(i int, a wishedApp) string {
 	name := fmt.Sprintf("app%d", a.name)
 	if !d.take("name " + name) {
-		name = "" // its name in DNS is its uuid
+		name = "" // its name in DNS is its UUID
 	}
 	text := fmt.Sprintf("  %s:\n    displayName: %q\n    activate: %v\n    adapters:\n", app(i), name, !a.off)
 	s := sceneApp{name: cmp.Or(name, app(i)), adapters: map[int]*sceneAdapter{}}
@@ -287,7 +286,7 @@ func (d *drawing) app(i int, a wishedApp) string {
 	return strings.NewReplacer(`mac: "", `, "", `ip: "", `, "").Replace(text)
 }
 
-// adapter settles where and with what an adapter is attached.
+// adapter chooses how an adapter is attached.
 func (d *drawing) adapter(x wishedAdapter) *sceneAdapter {
 	c := &sceneAdapter{net: x.net + 1, kind: "tap", acl: drawnACLs[x.acl]}
 	n := d.nets[c.net]
@@ -318,7 +317,7 @@ func (d *drawing) adapter(x wishedAdapter) *sceneAdapter {
 	return c
 }
 
-// judge foretells what becomes of an adapter.
+// judge predicts the state of an adapter.
 func (d *drawing) judge(c *sceneAdapter) {
 	n, is := d.nets[c.net]
 	switch {

@@ -14,11 +14,11 @@ import (
 	"github.com/miekg/dns"
 )
 
-// noticeTime is how long dnsmasq may take to notice a file.
+// noticeTime is how long dnsmasq may take to read a changed file.
 const noticeTime = 2 * time.Second
 
-// seedForeign puts on the node what belongs to others, some of it with names, numbers
-// and marks that are almost ours, and what the daemon is to borrow.
+// seedForeign creates foreign objects on the node, some with names, numbers and marks similar to edgespan's, and the
+// links to enslave.
 func (r *random) seedForeign() {
 	script := `set -e
 for l in es1000 es01 esx es1b2; do ip link add $l type bridge; ip link set $l addrgenmode none; done
@@ -45,13 +45,13 @@ mkdir -p $1/ni/1000x $1/ni/01; echo of others >$1/notes; echo port=0 >$1/ni/1000
 	})
 }
 
-// ours are the marks of what the daemon makes or borrows in what tools print.
+// ours matches the marks of edgespan's objects and of enslaved links in the output of tools.
 var ours = regexp.MustCompile(`\bES(-|[1-9]\d{0,2}-)|\b(es[1-9]\d{0,2}(a\d+)?|lan[01]|ext[12]|vm[12])\b|` +
 	`^2[012]\d{3}:.*proto 101|table 20\d{3} proto 101|es-doomed|^(\*|COMMIT|:[A-Z]+ ACCEPT)`)
 
 var timers = regexp.MustCompile(`(hello_timer|tcn_timer|topology_change_timer|gc_timer) +[0-9.]+|\[\d+:\d+\]`)
 
-// others is all that is on the node and is not ours.
+// others returns everything on the node that is not edgespan's.
 func (r *random) others() []string {
 	const script = `ip -d -o link; ip -o addr; ip rule; ip route show table all; ip -6 route show table all
 iptables-save | grep -v '^#'; nft -a list table bridge es1x; nft -a -s list table inet es1
@@ -85,7 +85,7 @@ func (r *random) kernelLinks(args ...string) []link {
 
 var borrowable = regexp.MustCompile(`^(lan[01]|ext[12])$`)
 
-// borrowed are the indices of links of others that the daemon may borrow.
+// borrowed returns the indices of the foreign links that the daemon may enslave.
 func (r *random) borrowed() map[string]int {
 	found := map[string]int{}
 	for _, l := range r.kernelLinks() {
@@ -96,7 +96,7 @@ func (r *random) borrowed() map[string]int {
 	return found
 }
 
-// verify holds the kernel's facts against the config that runs.
+// verify compares the kernel's state with the current config.
 func (r *random) verify() {
 	r.Helper()
 	all, err := r.adapters()
@@ -113,7 +113,7 @@ func (r *random) verify() {
 	}
 }
 
-// bridges are the numbers of the networks.
+// bridges returns the numbers of the networks.
 func (r *random) bridges() map[int]int {
 	items, err := r.client.List(r.ctx, "ni")
 	if err != nil {
@@ -131,7 +131,7 @@ func (r *random) bridges() map[int]int {
 	return numbers
 }
 
-// verifyAddresses wants no address or MAC shared, and the fixed ones obeyed.
+// verifyAddresses checks that no address or MAC is shared, and that fixed ones are used.
 func (r *random) verifyAddresses(all map[string]adapterStatus) {
 	r.Helper()
 	holder := map[string]string{}
@@ -161,7 +161,7 @@ func (r *random) verifyAddresses(all map[string]adapterStatus) {
 	}
 }
 
-// verifyLinks wants the links that the config needs, where it needs them, and no other.
+// verifyLinks checks that the links are those that the config needs, in their places.
 func (r *random) verifyLinks(all map[string]adapterStatus, bridges map[int]int) {
 	r.Helper()
 	want := map[string]string{}  // link of the node to its bridge
@@ -230,7 +230,7 @@ func (r *random) verifyPeers(want map[string]string) {
 	}
 }
 
-// What carries the number of a network, by what prints it.
+// numbered matches objects with the number of a network, by tool.
 var numbered = map[string]*regexp.Regexp{
 	"chains":      regexp.MustCompile(`(?m)^:ES([1-9]\d{0,2})-`),
 	"tables":      regexp.MustCompile(`table 20(\d{3}) proto 101`),
@@ -241,7 +241,7 @@ var numbered = map[string]*regexp.Regexp{
 	"addresses":   regexp.MustCompile(`(?m) es(\d+) +inet (\S+)`),
 }
 
-// verifyMarks wants every mark of a network that is there, and none of one that is not.
+// verifyMarks checks that every existing network has all its marks, and no other network has any.
 func (r *random) verifyMarks(bridges map[int]int) {
 	r.Helper()
 	text := r.in("node", "sh", "-c", `iptables-save; ip rule; ip route show table all; nft list tables; ip -o -4 addr
@@ -270,7 +270,7 @@ for p in $(ip netns pids "$0"); do tr '\0' ' ' </proc/$p/cmdline; echo; done`, r
 		}
 		slices.Sort(got)
 		slices.Sort(pools[what])
-		if what != "dnsmasq" && what != "addresses" { // of these each has one
+		if what != "dnsmasq" && what != "addresses" { // each network has these
 			got = slices.Compact(got)
 		}
 		if !slices.Equal(got, pools[what]) {
@@ -279,8 +279,7 @@ for p in $(ip netns pids "$0"); do tr '\0' ' ' </proc/$p/cmdline; echo; done`, r
 	}
 }
 
-// verifyNames wants each network's DNS server to know its apps by the addresses that
-// they have, and no other.
+// verifyNames checks that each network's DNS server knows its apps with their addresses, and no others.
 func (r *random) verifyNames(all map[string]adapterStatus) {
 	r.Helper()
 	for n, net := range r.now.nets {
@@ -312,7 +311,7 @@ func (r *random) verifyNames(all map[string]adapterStatus) {
 	}
 }
 
-// ask are the addresses of a name by a network's DNS server, in order.
+// ask returns the addresses of a name from a network's DNS server, in order.
 func (r *random) ask(server netip.Addr, name string) []string {
 	found := []string{}
 	err := r.inside("node", func() error {

@@ -52,9 +52,9 @@ func TestDrawnConfigsAreValidAndTheSameForASeed(t *testing.T) {
 	}
 }
 
-// Whole configs in a row, in bursts, with kills of the daemon between them: the host
-// equals each that is waited for, nothing of others moves, no address is shared and
-// every error is a foretold one. The last config is the empty one.
+// Random configs follow each other, in bursts, and the daemon is killed in between. The host matches each config that
+// the test waits for, no foreign object changes, no address is shared, and every error is a predicted one. The last
+// config is empty.
 func TestRandomConfigs(t *testing.T) {
 	t.Parallel()
 	first := cmp.Or(*randomSeed, uint64(time.Now().UnixNano())%1e9)
@@ -71,9 +71,9 @@ type random struct {
 	client  *nodeapi.Client
 	desired wish
 	older   []wish
-	late    bool // whether the namespace lateNS is there
+	late    bool // whether the namespace lateNS exists
 	foreign []string
-	links   map[string]int // indices of those that the daemon may borrow
+	links   map[string]int // indices of the links that the daemon may enslave
 	log     []string
 	now     scene
 }
@@ -107,7 +107,7 @@ func (r *random) run() {
 	r.verify()
 }
 
-// fail ends the run with what led to it.
+// fail ends the run and prints what led to the failure.
 func (r *random) fail(format string, args ...any) {
 	r.Helper()
 	r.Logf("the adapters are\n%s\nthe links are\n%s\nthe run folder holds\n%s",
@@ -116,7 +116,7 @@ func (r *random) fail(format string, args ...any) {
 		strings.Join(r.log, "\n---\n"))
 }
 
-// burst applies one config or some in a row, and may kill the daemon.
+// burst applies one or several configs, and may kill the daemon.
 func (r *random) burst() int {
 	r.log = nil
 	n := 1
@@ -139,7 +139,7 @@ func (r *random) burst() int {
 		}
 		r.older = append(r.older, r.desired)
 		r.want(r.desired.scene(r.late))
-		time.Sleep(time.Duration(max(0, r.IntN(200)-100)) * time.Millisecond) // any moment of an apply
+		time.Sleep(time.Duration(max(0, r.IntN(200)-100)) * time.Millisecond) // at any moment of an apply
 	}
 	if r.IntN(7) == 0 {
 		r.log = append(r.log, "kill -9")
@@ -178,8 +178,7 @@ func (r *random) want(s scene) {
 	r.now.doc = string(text)
 }
 
-// settle waits until the node says that it is as wanted, and says what it lacks if it
-// never does.
+// settle waits until the node reports the desired state, and returns what is missing if it never does.
 func (r *random) settle() string {
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
@@ -191,7 +190,7 @@ func (r *random) settle() string {
 	}
 }
 
-// unsettled says what the node still lacks, by what it says itself.
+// unsettled returns what is missing according to the node.
 func (r *random) unsettled() string {
 	for i := 1; i <= maxNets; i++ {
 		_, is := r.now.nets[i]
@@ -224,10 +223,10 @@ func (r *random) unsettled() string {
 	return cmp.Or(r.refusals(all), r.planned(all))
 }
 
-// as says whether an adapter's status is as foretold.
+// as reports whether an adapter's status is the predicted one.
 func (c *sceneAdapter) as(s adapterStatus) bool {
 	switch {
-	case s.Error == "": // one whose app waits for another adapter may still be as it was before
+	case s.Error == "": // one whose app waits for another adapter may be unchanged
 		was := s.Activated && (c.ip != "" && s.IP != c.ip || c.mac != "" && s.MAC != c.mac)
 		return c.down == "" && s.Activated != c.off && !was
 	case c.pooled && strings.Contains(s.Error, noFree):
@@ -238,7 +237,7 @@ func (c *sceneAdapter) as(s adapterStatus) bool {
 
 const noFree = "no free IP addresses in DHCP range"
 
-// refusals says which network refused more or fewer addresses than it has to.
+// refusals returns a network that refused more or fewer addresses than predicted.
 func (r *random) refusals(all map[string]adapterStatus) string {
 	refused := map[int]int{}
 	for i, a := range r.now.apps {
@@ -256,8 +255,8 @@ func (r *random) refusals(all map[string]adapterStatus) string {
 	return ""
 }
 
-// planned says what a plan of the config that runs would change. The link of an adapter
-// whose namespace is away can't be there.
+// planned returns what a plan of the current config would change, except the links of adapters whose namespace is
+// missing.
 func (r *random) planned(all map[string]adapterStatus) string {
 	away := map[string]bool{}
 	for i, a := range r.now.apps {
@@ -280,7 +279,7 @@ func (r *random) planned(all map[string]adapterStatus) string {
 	return fmt.Sprintf("a plan of the config that runs would change %+v", changes)
 }
 
-// adapterStatus is what get says of an adapter.
+// adapterStatus is the status of an adapter in `get`.
 type adapterStatus struct {
 	Activated       bool
 	Error           string
@@ -307,7 +306,7 @@ func (r *random) adapters() (map[string]adapterStatus, error) {
 	return all, nil
 }
 
-// runFolders are the folders of networks in the run folder, by number.
+// runFolders returns the folders of networks in the run folder, by number.
 func (r *random) runFolders() []string {
 	found, err := os.ReadDir(filepath.Join(r.RunDir(), "ni"))
 	if err != nil && !os.IsNotExist(err) {

@@ -11,15 +11,14 @@ import (
 	"time"
 )
 
-// What a client meets.
+// Results of a client.
 const (
 	answered = "an answer"
 	silence  = "silence"
 	refused  = "a refusal"
 )
 
-// echo has a namespace answer with what it heard, on TCP or UDP, as long as the test
-// runs.
+// echo makes a namespace send back what it receives, on TCP or UDP, until the test ends.
 func (w *world) echo(short, network, addr string) {
 	w.Helper()
 	var stop func()
@@ -57,7 +56,7 @@ func echoPackets(pc net.PacketConn) {
 			return
 		}
 		if err == nil {
-			_, _ = pc.WriteTo(buf[:n], from) // an answer that can't go is one that got lost
+			_, _ = pc.WriteTo(buf[:n], from) // an answer that can't be sent is lost
 		}
 	}
 }
@@ -84,7 +83,7 @@ func echoStreams(l net.Listener, conns *connections, serving *sync.WaitGroup) {
 	}
 }
 
-// connections are those that a server has accepted.
+// connections are the connections that a server has accepted.
 type connections struct {
 	mu  sync.Mutex
 	all []net.Conn
@@ -104,8 +103,8 @@ func (c *connections) close() {
 	}
 }
 
-// dial opens a connection from a namespace; with network "udp4" that says nothing yet.
-// from is the local address or "".
+// dial opens a connection from a namespace; with network "udp4" this sends nothing yet. from is the local address or
+// "".
 func (w *world) dial(short, network, from, to string, within time.Duration) (net.Conn, error) {
 	var c net.Conn
 	err := w.inside(short, func() error {
@@ -128,7 +127,7 @@ func (w *world) dial(short, network, from, to string, within time.Duration) (net
 	return c, err
 }
 
-// meets says what a client in a namespace meets at an echo server.
+// meets returns the result of a client in a namespace at an echo server.
 func (w *world) meets(short, network, from, to string, within time.Duration) string {
 	c, err := w.dial(short, network, from, to, within)
 	if err == nil {
@@ -147,7 +146,7 @@ func (w *world) meets(short, network, from, to string, within time.Duration) str
 	return err.Error()
 }
 
-// say sends one line and waits for it to come back.
+// say sends one line and waits until it comes back.
 func say(c net.Conn, within time.Duration) error {
 	if err := c.SetDeadline(time.Now().Add(within)); err != nil {
 		return err
@@ -159,7 +158,7 @@ func say(c net.Conn, within time.Duration) error {
 	return err
 }
 
-// reaches wants an answer.
+// reaches requires an answer.
 func (w *world) reaches(why, short, network, from, to string) {
 	w.Helper()
 	if got := w.meets(short, network, from, to, timeout); got != answered {
@@ -167,7 +166,7 @@ func (w *world) reaches(why, short, network, from, to string) {
 	}
 }
 
-// misses wants silence: a denied packet is dropped, nobody says so.
+// misses requires silence: a denied packet is dropped without a reply.
 func (w *world) misses(why, short, network, from, to string) {
 	w.Helper()
 	if got := w.meets(short, network, from, to, denial); got != silence {
@@ -175,7 +174,7 @@ func (w *world) misses(why, short, network, from, to string) {
 	}
 }
 
-// missesAll wants silence from each of the addresses, over TCP and UDP, all at once.
+// missesAll requires silence from each of the addresses, over TCP and UDP, concurrently.
 func (w *world) missesAll(why, short string, to ...string) {
 	w.Helper()
 	var asking sync.WaitGroup
@@ -187,7 +186,7 @@ func (w *world) missesAll(why, short string, to ...string) {
 	asking.Wait()
 }
 
-// acl is the rules of one app, one a line, in order: "allow egress ip: 192.0.2.1, port: 80".
+// acl returns the rules of one app, one per line, in order: "allow egress ip: 192.0.2.1, port: 80".
 func acl(rules ...string) string {
 	names := "abcdefghij"
 	var out []string
@@ -202,7 +201,7 @@ func acl(rules ...string) string {
 	return strings.Join(out, ", ")
 }
 
-// obey gives the node a config and waits until the apps have it.
+// obey applies a config and waits until the apps have it.
 func (w *world) obey(nets []string, apps ...string) {
 	w.Helper()
 	w.apply(doc(nets, apps...))

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// What the README says of a fleet is typed as it stands, with the placeholders filled in.
+// The fleet commands of the README run as they are, with the placeholders replaced.
 func TestTheFleetOfTheReadmeRuns(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile("../../README.md")

@@ -26,15 +26,15 @@ const (
 	releaseDir  = "testdata/release"
 	releaseDoc  = "config.yaml"
 	releaseHost = "host.sh"
-	// The run folder and the names of namespaces stand in what a release leaves, and tests run beside
-	// each other: each has its own folder at this place, in a mount namespace of its own.
+	// The records contain the paths of the run folder and of namespaces, and tests run in parallel: each has its own
+	// folder at this path, in a mount namespace.
 	fixedPlace = "/mnt"
 )
 
 var releaseApps = []string{"web", "db"}
 
-// TestRecordARelease writes what the daemon leaves on a host, for TestAnUpgradeMakesNothingAnew of
-// the releases to come. It is run once for each release.
+// TestRecordARelease records what the daemon leaves on a host, for TestAnUpgradeMakesNothingAnew of later releases. It
+// is run once per release.
 func TestRecordARelease(t *testing.T) {
 	if *recordRelease == "" {
 		t.Skip("records a release with -record-release only: make release-testdata")
@@ -81,7 +81,8 @@ func (w *world) releaseReady() {
 	w.wait("ready", "ni/"+ni(1), "ni/"+ni(2), "app/"+app(1), "app/"+app(2))
 }
 
-// atFixedPlace is argv in the node's namespace, with the lab's folder at fixedPlace and the apps' namespaces below it.
+// atFixedPlace returns argv in the node's namespace, with the lab's folder at fixedPlace and the apps' namespaces
+// below it.
 func (w *world) atFixedPlace(argv ...string) *exec.Cmd {
 	script := `mount --bind "$LAB" ` + fixedPlace + "; mkdir -p " + fixedPlace + "/netns\n"
 	for _, a := range releaseApps {
@@ -111,8 +112,8 @@ func (w *world) startAtFixedPlace(doc string) {
 	}
 }
 
-// copyTree copies files and says, as commands, what modes they have. The lock, the socket and what
-// helpers said are of the life that is over.
+// copyTree copies files and returns commands that set their modes. It skips the lock, the socket and the helpers'
+// output, which belong to the ended daemon.
 func (w *world) copyTree(from, to string) (modes string) {
 	w.Helper()
 	err := filepath.WalkDir(from, func(path string, d fs.DirEntry, err error) error {
@@ -143,7 +144,7 @@ func (w *world) copyTree(from, to string) (modes string) {
 	return modes
 }
 
-// ipLink is what `ip -j -d link` says of a link.
+// ipLink is a link in the output of `ip -j -d link`.
 type ipLink struct {
 	IfName  string   `json:"ifname"`
 	Alias   string   `json:"ifalias"`
@@ -169,8 +170,8 @@ func (w *world) ipLinks(ns string) []ipLink {
 	return links
 }
 
-// recordHost says by which commands the links, addresses, routes, rules and sysctls of the daemon,
-// and its apps' sides, come to be again.
+// recordHost returns the commands that recreate the links, addresses, routes, rules and sysctls of the daemon, and its
+// apps' sides.
 func (w *world) recordHost() string {
 	w.Helper()
 	var b strings.Builder
@@ -228,14 +229,14 @@ func (w *world) recordHost() string {
 	return b.String()
 }
 
-// addresses are those of a link, with their lengths.
+// addresses returns the addresses of a link, with prefix lengths.
 func (w *world) addresses(ns, dev string) []string {
 	w.Helper()
-	words := strings.Fields(w.in(ns, "ip", "-br", "-4", "addr", "show", dev)) // nothing at all without one
+	words := strings.Fields(w.in(ns, "ip", "-br", "-4", "addr", "show", dev)) // empty without an address
 	return words[min(2, len(words)):]
 }
 
-// recordVeth finds the app's side of a veth, and what the app has made of it.
+// recordVeth records the app's side of a veth, with the app's changes.
 func (w *world) recordVeth(l ipLink) string {
 	w.Helper()
 	for _, a := range releaseApps {

@@ -19,10 +19,9 @@ import (
 	"edgespan/platform/lab"
 )
 
-// What every former release left on a host is taken over as it is: no link, no dnsmasq and no chain
-// is made anew, and no packet is lost. Rules may be others: a chain whose rules are replaced keeps
-// its handle, and one that goes and comes again does not. The tables of frames are replaced whole,
-// in one transaction, which is why they are not among the handles.
+// The daemon takes over what each earlier release left on a host: it recreates no link, no dnsmasq and no chain, and
+// loses no packet. Rules may differ: a chain whose rules are replaced keeps its handle, and a recreated one does not.
+// The tables of frames are replaced in one transaction, so their handles are not compared.
 func TestAnUpgradeMakesNothingAnew(t *testing.T) {
 	t.Parallel()
 	entries, err := os.ReadDir(releaseDir)
@@ -93,7 +92,7 @@ func upgrade(t *testing.T, from string) {
 	}
 }
 
-// recreate makes the host what a release left.
+// recreate makes the host as a release left it.
 func (w *world) recreate(from string) {
 	w.Helper()
 	for _, dir := range []string{"run", "state"} {
@@ -127,7 +126,7 @@ func (w *world) recreate(from string) {
 	}
 }
 
-// runAgain starts the process of a record and puts it, and the link that it serves, there.
+// runAgain starts the process of a record and writes it, and the link that it serves, into the record.
 func (w *world) runAgain(path string) {
 	w.Helper()
 	text, err := os.ReadFile(path)
@@ -148,7 +147,7 @@ func (w *world) runAgain(path string) {
 	}
 	ended := make(chan error, 1)
 	go func() { ended <- cmd.Wait() }()
-	w.Cleanup(func() { // before the lab goes
+	w.Cleanup(func() { // before the lab is removed
 		_ = cmd.Process.Kill()
 		<-ended
 	})
@@ -185,7 +184,7 @@ func (w *world) runAgain(path string) {
 	}
 }
 
-// linkNumbers are the numbers, addresses and names of the links of the daemon and of the apps.
+// linkNumbers returns the indices, addresses and names of the links of the daemon and of the apps.
 func (w *world) linkNumbers() string {
 	w.Helper()
 	var lines []string
@@ -201,8 +200,7 @@ func (w *world) linkNumbers() string {
 
 var chainLine = regexp.MustCompile(`^\s*chain (\S+) \{ # handle (\d+)`)
 
-// chainHandles are the handles of the chains of iptables, by table and name: the kernel gives none
-// twice.
+// chainHandles returns the handles of the iptables chains, by table and name; the kernel never reuses one.
 func (w *world) chainHandles() map[string]string {
 	w.Helper()
 	found := map[string]string{}

@@ -15,8 +15,8 @@ import (
 	"edgespan/platform/store/etcd/etcdtest"
 )
 
-// etcdCommand makes of the test's program an etcd of one member in a folder: it has to run in
-// the namespace of the controllers.
+// etcdCommand makes the test's program run an etcd of one member in a folder: it must run in the namespace of the
+// controllers.
 const etcdCommand = "etcd"
 
 func etcdMain(dir string) int {
@@ -29,7 +29,7 @@ func etcdMain(dir string) int {
 	select {} // until it is killed
 }
 
-// etcd starts a store for several controllers; the end of the lab ends it.
+// etcd starts a store for several controllers; it ends with the lab.
 func (w *world) etcd() (endpoint string) {
 	w.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
@@ -54,8 +54,8 @@ func (w *world) etcd() (endpoint string) {
 	return strings.TrimSpace(line)
 }
 
-// Two controllers on one store: a node whose controller is killed goes to the other one by
-// itself, gets what is written there, and comes back when that one sends it away.
+// Two controllers share a store. A node whose controller is killed connects to the other one, gets what is written
+// there, and returns when that one drains.
 func TestANodeGoesToTheOtherControllerOfItsFleet(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, "web", "client")

@@ -1,11 +1,9 @@
-// Package scenario holds user stories told to the real daemon in a lab of network
-// namespaces, with real clients.
+// Package scenario tests the real daemon in a lab of network namespaces, with real clients.
 //
-// It never looks inside the daemon: it asks the command line, the kernel and the
-// packets.
+// It never looks inside the daemon: it uses the command line, the kernel and packets.
 //
-// Stories that mostly wait, for packets that must not come or in one round after the other, and
-// hold no time are t.Parallel: two at a time, each in its lab, once those that measure are over.
+// Tests that mostly wait, for packets that must not arrive or in rounds, and that measure no time, are t.Parallel: two
+// at a time, each in its lab, after the tests that measure.
 package scenario
 
 import (
@@ -69,13 +67,13 @@ type world struct {
 	node *lab.Node
 }
 
-// newWorld builds a lab with the named apps' namespaces; no daemon runs yet.
+// newWorld builds a lab with the named apps' namespaces; no daemon is running yet.
 func newWorld(t testing.TB, apps ...string) *world {
 	t.Helper()
 	return newWorldOf(t, lab.Options{Apps: apps})
 }
 
-// newWorldOf is newWorld with more said of the lab: MTUs, a second uplink.
+// newWorldOf is newWorld with more options of the lab: MTUs, a second uplink.
 func newWorldOf(t testing.TB, o lab.Options) *world {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 4*time.Minute*time.Duration(max(1, *flushRuns/5)))
@@ -98,7 +96,7 @@ func newWorldOf(t testing.TB, o lab.Options) *world {
 	return w
 }
 
-// start writes the config file and starts the daemon on it.
+// start writes the config file and starts the daemon with it.
 func (w *world) start(doc string, env ...string) {
 	w.Helper()
 	if err := w.WriteConfig([]byte(doc)); err != nil {
@@ -107,7 +105,7 @@ func (w *world) start(doc string, env ...string) {
 	w.restart(env...)
 }
 
-// restart starts a daemon on what is there, and says how long it took to answer.
+// restart starts a daemon on the existing state, and returns how long it took to answer.
 func (w *world) restart(env ...string) time.Duration {
 	w.Helper()
 	cmd := w.NodeCmd()
@@ -146,7 +144,7 @@ func (w *world) wait(what string, targets ...string) {
 	}
 }
 
-// cli runs a command that has to succeed.
+// cli runs a command that must succeed.
 func (w *world) cli(args ...string) string {
 	w.Helper()
 	r, err := w.CLI(w.ctx, args...)
@@ -166,7 +164,7 @@ func (w *world) status(kind, id string) map[string]any {
 	return one.Status
 }
 
-// in runs a command in a namespace that has to succeed.
+// in runs a command in a namespace that must succeed.
 func (w *world) in(short string, argv ...string) string {
 	w.Helper()
 	r, err := w.Exec(w.ctx, short, argv...)
@@ -176,7 +174,7 @@ func (w *world) in(short string, argv ...string) string {
 	return strings.TrimSpace(r.Out)
 }
 
-// fails runs a command in a namespace that must not succeed.
+// fails runs a command in a namespace that must fail.
 func (w *world) fails(short string, argv ...string) {
 	w.Helper()
 	r, err := w.Exec(w.ctx, short, argv...)
@@ -198,8 +196,8 @@ func (w *world) lease(app string) lab.Lease {
 	return l
 }
 
-// folder is every file of the run folder with its mode, its inode, the time of its last
-// change and its content. Leases are dnsmasq's and the apps', the socket is the daemon's.
+// folder returns every file of the run folder with its mode, inode, modification time and content, without dnsmasq's
+// leases and the daemon's socket.
 func (w *world) folder() string {
 	w.Helper()
 	var b strings.Builder
@@ -217,7 +215,7 @@ func (w *world) folder() string {
 		}
 		at := st.ModTime().UnixNano()
 		if d.IsDir() {
-			if rel == "." { // the socket comes and goes in it
+			if rel == "." { // the socket is in it
 				at = 0
 			}
 			fmt.Fprintf(&b, "%s %s inode %d at %d\n", rel, st.Mode(), st.Sys().(*syscall.Stat_t).Ino, at)
@@ -233,13 +231,13 @@ func (w *world) folder() string {
 	return b.String()
 }
 
-// dump is everything that the kernel says of a namespace's network.
+// dump returns the complete network state of a namespace.
 func (w *world) dump(short string) string {
 	w.Helper()
 	var b bytes.Buffer
-	// A table of nftables that is ours alone names the process that has it.
+	// An owned nftables table names its owner.
 	has := regexp.MustCompile(`^\s*flags( owner)?.*$| # progname .*$`)
-	// nft prints this match in one of two ways, as it could load the extension of iptables or not.
+	// nft prints this match in one of two forms, depending on whether it could load the extension of iptables.
 	connlimit := regexp.MustCompile(`add @connlimit\d+ \{[^}]*\}`)
 	timer := regexp.MustCompile(`(hello_timer|tcn_timer|topology_change_timer|gc_timer|forward_delay_timer) +[0-9.]+`)
 	for _, c := range []string{
@@ -263,13 +261,13 @@ func (w *world) dump(short string) string {
 func ni(n int) string  { return fmt.Sprintf("10000000-0000-4000-8000-%012d", n) }
 func app(n int) string { return fmt.Sprintf("a0000000-0000-4000-8000-%012d", n) }
 
-// network is one network of a config: number n has 10.n.0.0/24 and domain n<n>.edge.
+// network returns one network of a config: number n has 10.n.0.0/24 and domain n<n>.edge.
 func network(n int, more string) string {
 	return fmt.Sprintf("  %s:\n    displayName: net%d\n    type: local\n    port: wan\n    ipv4: {subnet: "+
 		"10.%d.0.0/24}\n    dns: {domain: n%d.edge}\n%s", ni(n), n, n, n, more)
 }
 
-// onNet is one app of a config with an adapter on network n in namespace ns.
+// onNet returns one app of a config with an adapter on network n in namespace ns.
 func onNet(a, n int, ns, acl string) string {
 	return fmt.Sprintf("  %s:\n    displayName: app%d\n    activate: true\n    adapters:\n      0: {networkInstance: "+
 		"%s, attach: {kind: veth, netns: %s}, acl: {%s}}\n", app(a), a, ni(n), ns, acl)

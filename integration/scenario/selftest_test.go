@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// What the host's own firewall takes from a network's services is told, and by name:
-// Present means that the gateway's DNS and DHCP were asked and have answered.
+// If the host's own firewall blocks a network's services, the status names them: Present means that the gateway's DNS
+// and DHCP have answered.
 func TestPresentMeansThatTheServicesAnswer(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, "web")
@@ -43,8 +43,7 @@ func TestPresentMeansThatTheServicesAnswer(t *testing.T) {
 			return w.in("web", "dig", "+short", "+tries=1", "@10.1.0.1", name+".n1.edge") == want
 		})
 	}
-	// It has read what came and went by its files, and not by watching folders: the instances of
-	// inotify, 128 by default, are the whole machine's.
+	// dnsmasq rereads its files on a signal and does not use inotify: the whole machine has 128 instances by default.
 	if open := w.in("node", "sh", "-c", "ls -l /proc/"+pid+"/fd"); !strings.Contains(open, "leases") ||
 		strings.Contains(open, "inotify") {
 		t.Errorf("dnsmasq has an instance of inotify:\n%s", open)

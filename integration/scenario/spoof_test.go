@@ -19,11 +19,11 @@ type liars struct {
 	sees            map[string]*sniffer // by place
 }
 
-// goodMark is in the frames of which each place shall see its own.
+// goodMark is in the valid frames, which each place must see.
 const goodMark = "an honest frame"
 
-// newLiars has all that may be seen listen for marks, at the uplink where the provider
-// is, on the bridge as the node, and on the other app's interface.
+// newLiars listens for marks everywhere: at the provider's end of the uplink, on the bridge as the node, and on the
+// other app's interface.
 func newLiars(t *testing.T, more string, marks ...string) *liars {
 	t.Helper()
 	w := newWorld(t, "web", "client")
@@ -54,15 +54,15 @@ func (l *liars) tell(frame []byte) {
 	}
 }
 
-// packet is a datagram of web's to whom its rules allow, from any address.
+// packet returns a datagram of web to an address that its rules allow, with any source address.
 func (l *liars) packet(src, dst netip.Addr, mark string) []byte {
 	return ipv4(src, dst, 17, udp(7, floodPort, []byte(mark)))
 }
 
 var webAddr = netip.MustParseAddr(lab.WebAddr)
 
-// fence comes back when honest frames came everywhere: frames of one adapter keep their
-// order, so what was sent before has come, too, or never will.
+// fence returns when valid frames have arrived everywhere: frames of one adapter keep their order, so earlier frames
+// have arrived too, or never will.
 func (l *liars) fence() {
 	l.Helper()
 	before := map[string]int{}
@@ -81,7 +81,7 @@ func (l *liars) fence() {
 	})
 }
 
-// lies are frames that nobody may see, by what is wrong with them.
+// lies returns frames that must not arrive anywhere, by their fault.
 func (l *liars) lies() map[string][][]byte {
 	foreign := net.HardwareAddr{2, 0, 0, 0, 0, 9}
 	stranger := netip.MustParseAddr("10.1.0.77")
@@ -110,12 +110,12 @@ func (l *liars) lies() map[string][][]byte {
 	return lies
 }
 
-// untold adds frames that pass at no price, with the spoof guard or without it.
+// untold adds frames that never pass, with or without the spoof guard.
 func (l *liars) untold(lies map[string][][]byte) {
 	gateway := netip.MustParseAddr("10.1.0.1")
 	everybody := net.HardwareAddr{255, 255, 255, 255, 255, 255}
 	for _, tpid := range []uint16{etherVLAN, etherQinQ} {
-		for _, vid := range []uint16{0, 1, 5, 0xe005} { // 0 is a priority only; 0xe005 has one, too
+		for _, vid := range []uint16{0, 1, 5, 0xe005} { // 0 is only a priority; 0xe005 has one too
 			mark := fmt.Sprintf("tag %x %x.", tpid, vid)
 			for _, f := range [][]byte{
 				ether(l.peer, l.own, etherIPv4, l.packet(l.ip, l.other, mark)),
@@ -141,7 +141,7 @@ func (l *liars) untold(lies map[string][][]byte) {
 	}
 }
 
-// marksOf are the marks of the lies; they do not depend on a lab.
+// marksOf returns the marks of the lies; they do not depend on a lab.
 func marksOf(untoldOnly bool) []string {
 	l := &liars{}
 	l.ip, l.other = netip.IPv4Unspecified(), netip.IPv4Unspecified()
@@ -158,7 +158,7 @@ func marksOf(untoldOnly bool) []string {
 	return marks
 }
 
-// judge tells all lies and wants none seen anywhere.
+// judge sends all lies and checks that none arrives anywhere.
 func (l *liars) judge(lies map[string][][]byte) {
 	l.Helper()
 	l.fence()
@@ -181,8 +181,7 @@ func TestAnAppThatLiesIsHeardByNobody(t *testing.T) {
 	t.Parallel()
 	l := newLiars(t, "", marksOf(false)...)
 	l.judge(l.lies())
-	// A ping over IPv6 to everybody on the link gets no answer either; -L keeps who asks
-	// from answering itself, as it does once its own address is settled.
+	// A ping over IPv6 to all hosts on the link gets no answer either; -L keeps the sender from answering itself.
 	l.fails("web", "ping", "-6", "-L", "-c1", "-W1", "ff02::1%eth0")
 	l.fails("client", "ping", "-6", "-L", "-c1", "-W1", "ff02::1%eth0")
 }

@@ -16,8 +16,7 @@ import (
 	"edgespan/platform/lab"
 )
 
-// smallDisk puts a disk of its own below the state folder, and gives what fills it and what
-// makes room again.
+// smallDisk mounts a small disk below the state folder, and returns functions that fill it and make room again.
 func (w *world) smallDisk() (fill func(), room func()) { return w.smallDiskAt(w.StateDir()) }
 
 func (w *world) smallDiskAt(dir string) (fill func(), room func()) {
@@ -81,21 +80,21 @@ func (w *world) diagnosed(check, word string) {
 	}
 }
 
-// link is what is never to be made anew.
+// link returns the index of an app's link and the pids of dnsmasq, which must not change.
 func (w *world) link(app string) string {
 	w.Helper()
 	return w.in(app, "cat", "/sys/class/net/eth0/ifindex") + " " + w.dnsmasq()
 }
 
-// A full disk ends no daemon and keeps none from starting: what the config file says comes into
-// force, what can't be stored is refused and changes nothing, a helper that dies is started
-// again, and no version is repeated. Once there is room all of it is on the disk.
+// A full disk doesn't end a daemon or stop it from starting: the config file is applied, a config that can't be stored
+// is refused and changes nothing, a helper that dies is restarted, and no version is reused. Once there is room,
+// everything is written to the disk.
 func TestAFullDiskEndsNothing(t *testing.T) {
 	w := newWorld(t, "web", "db")
 	fill, room := w.smallDisk()
 	fill()
 	one := []string{network(1, ""), onNet(1, 1, "web", allowAll)}
-	w.start(doc([]string{one[0]}, one[1])) // the first start of all
+	w.start(doc([]string{one[0]}, one[1])) // the node's first start
 	w.wait("ready", "ni/"+ni(1), "app/"+app(1))
 	w.lease("web")
 	journal := func(want string) {
@@ -148,7 +147,7 @@ func TestAFullDiskEndsNothing(t *testing.T) {
 	w.apply(doc([]string{one[0]}, one[1], onNet(2, 1, "db", allowAll)))
 	w.wait("ready", "app/"+app(2))
 
-	// It fills again while the daemon works: what is stored in place is in force and lasts.
+	// The disk fills again while the daemon runs: an in-place write still succeeds.
 	fill()
 	w.apply(doc([]string{one[0]}, onNet(1, 1, "web", allowAll)))
 	w.wait("ready", "ni/"+ni(1))
@@ -162,11 +161,11 @@ func TestAFullDiskEndsNothing(t *testing.T) {
 	}
 }
 
-// boundOfARepair is how soon the network's DNS is back, with all that two cores do beside it.
+// boundOfARepair is the time limit until the network's DNS is back on a busy machine with two cores.
 const boundOfARepair = 5e9
 
-// A state folder in which nothing is whole keeps no daemon from starting either: nothing on the
-// host is made anew or removed, addresses stay, and what was damaged is kept.
+// A completely damaged state folder doesn't stop a daemon from starting either: nothing on the host is recreated or
+// removed, addresses are kept, and the damaged files are set aside.
 func TestADamagedStateFolderEndsNothing(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, "web", "db")
@@ -229,7 +228,7 @@ func TestADamagedStateFolderEndsNothing(t *testing.T) {
 		t.Errorf("kept are %v, %v", kept, err)
 	}
 
-	// Without a config that can be read, and without a file, nothing is decided.
+	// Without a readable config and without a config file, the host is not changed.
 	if err := w.node.Kill(); err != nil {
 		t.Fatal(err)
 	}
@@ -260,7 +259,7 @@ func TestADamagedStateFolderEndsNothing(t *testing.T) {
 		t.Errorf("after the apply links and dnsmasq are %s, were %s", now, complete)
 	}
 
-	// Who wants to know of it by the exit code can.
+	// With --strict, the exit code reports the damage.
 	if err := w.node.Kill(); err != nil {
 		t.Fatal(err)
 	}
@@ -277,7 +276,7 @@ func TestADamagedStateFolderEndsNothing(t *testing.T) {
 	}
 }
 
-// A program that is not root's keeps no daemon away by its name, and is told of.
+// A program that is not root's and has bound the lock's name doesn't stop a daemon, and is reported.
 func TestAForeignHolderOfTheLockIsToldAndIgnored(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, "web")
@@ -321,8 +320,8 @@ sys.stdin.read()
 	}
 }
 
-// What dnsmasq may do is what it needs: its own user, two capabilities, no new privileges, a
-// list of system calls; and it serves all the same.
+// dnsmasq has only the rights that it needs: its own user, two capabilities, no new privileges, a list of system
+// calls; and it serves clients.
 func TestDnsmasqHasNoRightsToSpare(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, "web")
@@ -378,8 +377,8 @@ func TestDnsmasqHasNoRightsToSpare(t *testing.T) {
 	}
 }
 
-// The capabilities that the unit leaves the daemon are enough for networks and their repair,
-// rules, flows, namespaces, the addresses that apps use, and helpers of another user.
+// The capabilities that the systemd unit leaves the daemon are enough for networks and their repair, rules, flows,
+// namespaces, the addresses that apps use, and helpers of another user.
 func TestTheUnitsCapabilitiesAreEnough(t *testing.T) {
 	t.Parallel()
 	if _, err := exec.LookPath("setpriv"); err != nil {

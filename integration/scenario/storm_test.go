@@ -12,14 +12,13 @@ import (
 	"edgespan/platform/lab"
 )
 
-// onSubnet is network n with the subnet of network s.
+// onSubnet returns network n with the subnet of network s.
 func onSubnet(n, s int) string {
 	return strings.Replace(network(n, ""), fmt.Sprintf("subnet: 10.%d.", n), fmt.Sprintf("subnet: 10.%d.", s), 1)
 }
 
-// serves lets app a in a namespace get a lease on network n, which has the subnet of
-// network s, and use all that a network gives: its DNS over UDP and TCP, from the
-// app and from the host, and the way out.
+// serves checks that app a in a namespace gets a lease on network n, which has the subnet of network s, and can use
+// the network: its DNS over UDP and TCP, from the app and from the host, and the way out.
 func (w *world) serves(a, n, s int, ns string) {
 	w.Helper()
 	w.in(ns, "ip", "addr", "flush", "dev", "eth0")
@@ -40,8 +39,8 @@ func (w *world) serves(a, n, s int, ns string) {
 	w.in(ns, "ping", "-c1", "-W2", lab.WebAddr)
 }
 
-// holds wants the host to have just what a config asks for: a plan of it is empty,
-// and there is one dnsmasq for each local network.
+// holds checks that the host has exactly what a config desires: its plan is empty, and there is one dnsmasq for each
+// local network.
 func (w *world) holds(config string, dnsmasqs int) {
 	w.Helper()
 	d, err := w.Config([]byte(config))
@@ -66,7 +65,7 @@ func (w *world) holds(config string, dnsmasqs int) {
 
 func TestAStormOfReplacedAndSwappedNetworksEndsAsTheLastConfigSays(t *testing.T) {
 	w := newWorld(t, "a", "b", "c", "bystander")
-	// on is which subnet each network has, and of which app (by namespace) it is home.
+	// on is the subnet of a network and its app, by namespace.
 	type on struct {
 		n, s int
 		ns   string
@@ -144,14 +143,14 @@ func TestANetworkIsSubnettedAnewUnderItsApps(t *testing.T) {
 		{"subnet: 10.1.0.0/24, gateway: 10.1.0.100", "10.1.0.100", "10.1.0.0/24"}, // another gateway
 		{"subnet: 10.1.0.0/16, gateway: 10.1.0.100", "10.1.0.100", "10.1.0.0/16"}, // wider, the same gateway
 		{"subnet: 10.1.0.0/25", "10.1.0.1", "10.1.0.0/25"},                        // narrower
-		{"subnet: 10.1.0.128/25", "10.1.0.129", "10.1.0.128/25"},                  // the half that it had left
+		{"subnet: 10.1.0.128/25", "10.1.0.129", "10.1.0.128/25"},                  // the other half
 		{"subnet: 10.9.0.0/24", "10.9.0.1", "10.9.0.0/24"},                        // somewhere else
 		{"subnet: 10.1.0.0/24", "10.1.0.1", "10.1.0.0/24"},
 	} {
 		began := time.Now()
 		w.apply(shaped(c.ipv4))
 		w.wait("ready", "ni/"+ni(1), "app/"+app(1), "app/"+app(2))
-		if took := time.Since(began); took > 2*time.Second { // it takes 0.1 s; a probe that finds nobody ends after 3 s
+		if took := time.Since(began); took > 2*time.Second { // it takes 0.1 s; an unanswered probe ends after 3 s
 			t.Errorf("%s took %v", c.ipv4, took)
 		}
 		for a, ns := range map[int]string{1: "a", 2: "b"} {

@@ -11,8 +11,7 @@ import (
 	"edgespan/platform/lab"
 )
 
-// segment gives the node an interface lan0 with a segment behind it, in namespace
-// "lan": 10.77.0.1, which serves DHCP.
+// segment gives the node an interface lan0 with a segment behind it, in namespace "lan": 10.77.0.1, which serves DHCP.
 func (w *world) segment() {
 	w.Helper()
 	w.in("node", "ip", "link", "add", "lan0", "type", "veth", "peer", "name", "eth0", "netns", w.NS("lan"))
@@ -21,8 +20,8 @@ func (w *world) segment() {
 	w.serveDHCP("10.77.0.100,10.77.0.150")
 }
 
-// serveDHCP starts the DHCP server of the segment with a range of addresses, in place of
-// any before. It knows no lease of that one.
+// serveDHCP starts the DHCP server of the segment with a range of addresses, and replaces the one before. It knows
+// none of its leases.
 func (w *world) serveDHCP(addresses string) {
 	w.Helper()
 	pid := filepath.Join(w.Dir, "lan.pid")
@@ -39,7 +38,7 @@ func (w *world) serveDHCP(addresses string) {
 			pid, "--log-facility=/dev/null")
 }
 
-// lanDoc is a config with ports wan and lan.
+// lanDoc returns a config with ports wan and lan.
 func lanDoc(nets []string, apps ...string) string {
 	return strings.Replace(doc(nets, apps...), wan, wan+"  lan: {ifName: lan0}\n", 1)
 }
@@ -68,13 +67,13 @@ func TestASwitchNetworkJoinsItsAppsToTheSegmentOfItsPort(t *testing.T) {
 	for _, c := range []struct{ from, to, want string }{
 		{"lan", b.IP.String() + ":80", answered},
 		{"lan", b.IP.String() + ":81", silence},
-		{"a", b.IP.String() + ":80", silence}, // the sender's egress names another
+		{"a", b.IP.String() + ":80", silence}, // the sender's egress rule names another
 	} {
 		if got := w.meets(c.from, "tcp4", "", c.to, denial); got != c.want {
 			t.Errorf("%s to %s meets %s, want %s", c.from, c.to, got, c.want)
 		}
 	}
-	// A flow that new rules deny ends, and one that they allow goes on.
+	// A flow that new rules deny ends, and one that they allow continues.
 	flow, err := w.dial("lan", "tcp4", "", b.IP.String()+":80", timeout)
 	if err != nil {
 		t.Fatal(err)
@@ -99,7 +98,7 @@ func TestASwitchNetworkJoinsItsAppsToTheSegmentOfItsPort(t *testing.T) {
 		t.Error("a flow that is denied goes on")
 	}
 	w.fails("a", "ping", "-c1", "-W1", b.IP.String())
-	// The network goes: the port is the host's again, as it was.
+	// The network is removed: the port is released, in its old state.
 	w.apply(lanDoc(nets[1:]))
 	w.eventually("lan0 given back", func() bool {
 		return !strings.Contains(w.in("node", "ip", "-o", "link", "show", "dev", "lan0"), "master")
@@ -124,7 +123,7 @@ func TestASwitchNetworkNeverTakesAPortThatTheHostUses(t *testing.T) {
 	w.in("node", "ip", "addr", "del", "10.77.0.9/24", "dev", "lan0")
 	w.wait("ready", "ni/"+ni(1))
 	w.lease("a")
-	// Whoever gives it an address again gets it back.
+	// When another program gives it an address, it is released.
 	w.in("node", "ip", "addr", "add", "10.77.0.9/24", "dev", "lan0")
 	w.eventually("lan0 given back", func() bool {
 		return !strings.Contains(w.in("node", "ip", "-o", "link", "show", "dev", "lan0"), "master")
@@ -188,7 +187,7 @@ func TestFlowsOfASwitchAndOfALocalNetworkWithTheSameAddressesAreApart(t *testing
 	w.static("a", own.String())
 	w.in("b", "ip", "link", "set", "eth0", "up")
 	dst := netip.MustParseAddr(lab.WebAddr)
-	untouched := string(own.AsSlice()) + string(dst.AsSlice()) // of the header: not translated
+	untouched := string(own.AsSlice()) + string(dst.AsSlice()) // part of an untranslated header
 	got := w.sniff("b", "eth0", untouched)
 	a := w.raw("a")
 	frame := ether(w.mac("b", "eth0"), w.mac("a", "eth0"), etherIPv4,
@@ -219,7 +218,7 @@ func TestThePortOfASwitchIsTakenAnewWhenItIsMadeAnew(t *testing.T) {
 		w.in("a", "ping", "-c1", "-W2", "10.77.0.1")
 		w.wait("ready", "ni/"+ni(1), "app/"+app(1))
 	}
-	// It goes for good: the network says so, and its apps stay.
+	// It is removed permanently: the network reports it, and its apps are kept.
 	w.in("node", "ip", "link", "del", "lan0")
 	w.eventually("the reason", func() bool {
 		text, _ := w.status("ni", ni(1))["error"].(string)

@@ -11,14 +11,14 @@ import (
 	"time"
 )
 
-// daemonPid is the daemon's process.
+// daemonPid returns the pid of the daemon.
 func (w *world) daemonPid() string {
 	w.Helper()
 	return w.in("node", "sh", "-c",
 		`for p in $(ip netns pids "$0"); do grep -qx edgespan /proc/$p/comm && echo $p; done; :`, w.NS("node"))
 }
 
-// ticks is the time that a process has used, in hundredths of a second (proc(5)).
+// ticks returns the processor time of a process, in hundredths of a second (proc(5)).
 func (w *world) ticks(pid string) int {
 	w.Helper()
 	text, err := os.ReadFile("/proc/" + pid + "/stat")
@@ -36,7 +36,7 @@ func (w *world) ticks(pid string) int {
 	return sum
 }
 
-// carrierChanges is how often a link of the node has lost and found its carrier.
+// carrierChanges returns how often the carrier of a node's link has changed.
 func (w *world) carrierChanges(link string) int {
 	w.Helper()
 	n, err := strconv.Atoi(w.in("node", "cat", "/sys/class/net/"+link+"/carrier_changes"))
@@ -46,7 +46,7 @@ func (w *world) carrierChanges(link string) int {
 	return n
 }
 
-// during runs a shell command in a namespace again and again while do runs.
+// during repeats a shell command in a namespace while do runs.
 func (w *world) during(short, command string, do func()) {
 	w.Helper()
 	ctx, cancel := context.WithTimeout(w.ctx, time.Minute)
@@ -62,7 +62,7 @@ func (w *world) during(short, command string, do func()) {
 	do()
 }
 
-// taps are apps with a tap device each, on network n.
+// taps returns apps with a tap device each, on network n.
 func taps(first, count, n int) (apps []string) {
 	for i := range count {
 		apps = append(apps, fmt.Sprintf("  %s:\n    displayName: tap%d\n    activate: true\n    adapters:\n      0: "+
@@ -71,8 +71,8 @@ func taps(first, count, n int) (apps []string) {
 	return apps
 }
 
-// An app that flaps its link, another agent that keeps a link down, and an op that can't
-// succeed, each cost next to nothing, are told, and hold no repair up.
+// An app that flaps its link, another agent that keeps a link down, and an op that can't succeed each cost little, are
+// reported, and delay no repair.
 func TestNothingThatOthersDoInALoopTiresTheNode(t *testing.T) {
 	w := newWorld(t, "a")
 	const many = 300
@@ -89,7 +89,7 @@ func TestNothingThatOthersDoInALoopTiresTheNode(t *testing.T) {
 	}
 	w.during("a", "ip -batch "+flaps, func() {
 		before, flapped, began := w.ticks(pid), w.carrierChanges("es1a1"), time.Now()
-		time.Sleep(watched) // what is measured is the time that passes
+		time.Sleep(watched) // the measurement is of this duration
 		share := float64(w.ticks(pid)-before) / time.Since(began).Seconds()
 		t.Logf("an app that flaps its link %d times: %.1f %% of a core", (w.carrierChanges("es1a1")-flapped)/2, share)
 		if share > 5 {

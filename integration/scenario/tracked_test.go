@@ -10,8 +10,8 @@ import (
 	"edgespan/platform/lab"
 )
 
-// While the machine can track no further flow, nobody opens one; but the node goes on asking its own
-// helpers, whose answers prove that nothing of the network is broken.
+// While the machine can track no more flows, no app can open one. The node's queries to its own helpers still work and
+// prove that the network is healthy.
 func TestAFullTableOfFlowsIsNoFaultOfANetwork(t *testing.T) {
 	w := newWorld(t, "web")
 	named := func(name string) string {
@@ -36,8 +36,8 @@ func TestAFullTableOfFlowsIsNoFaultOfANetwork(t *testing.T) {
 	fill(limit)
 	t.Logf("%d of %d flows after %v", w.number("/proc/sys/net/netfilter/nf_conntrack_count"), limit,
 		time.Since(began).Round(time.Millisecond))
-	for _, name := range []string{"second", "third"} { // each apply has the self-test ask
-		fill(500) // flows from before have ended
+	for _, name := range []string{"second", "third"} { // each apply runs the self-test
+		fill(500) // earlier flows have ended
 		w.apply(named(name))
 		w.wait("ready", "ni/"+ni(1), "app/"+app(1))
 		if s := w.status("ni", ni(1)); s["state"] != "Present" || s["error"] != "" {
@@ -52,7 +52,7 @@ func TestAFullTableOfFlowsIsNoFaultOfANetwork(t *testing.T) {
 	}
 }
 
-// number reads one from a file in the node.
+// number reads a number from a file on the node.
 func (w *world) number(path string) int {
 	w.Helper()
 	n, err := strconv.Atoi(strings.TrimSpace(w.in("node", "cat", path)))

@@ -29,14 +29,14 @@ func TestAnAirGappedNetworkServesItsAppsAndLeadsNowhere(t *testing.T) {
 	if got := w.in("web", "dig", "+short", "+tries=1", "+time=2", "@"+l.DNS, lab.WebName); got != "" {
 		t.Errorf("an air-gapped network knows %s: %s", lab.WebName, got)
 	}
-	// Also with a default route that the app gives itself: out, to the node's own side
-	// of the uplink, and to another network.
+	// Also with a default route that the app adds itself: out, to the node's own side of the uplink, and to another
+	// network.
 	w.in("web", "ip", "route", "add", "default", "via", l.DNS)
 	for _, to := range []string{lab.WebAddr, "192.0.2.2", w.ip(app(3)).String()} {
 		w.fails("web", "ping", "-c1", "-W1", to)
 	}
 	w.in("out", "ping", "-c1", "-W2", lab.WebAddr)
-	// The numbers in the chains' names are given in the order in which networks ask.
+	// The numbers in the chains' names depend on the order in which networks ask.
 	nat := w.in("node", "iptables-save", "-t", "nat")
 	for n, want := range map[string]bool{"10.1.0.0/24": false, "10.2.0.0/24": true} {
 		_, chain, _ := strings.Cut(nat, "-s "+n+" -j ")
@@ -47,12 +47,12 @@ func TestAnAirGappedNetworkServesItsAppsAndLeadsNowhere(t *testing.T) {
 	}
 }
 
-// switchNetwork is network n as a switch; port "" for none.
+// switchNetwork returns network n as a switch; port "" for none.
 func switchNetwork(n int, port string) string {
 	return fmt.Sprintf("  %s: {displayName: net%d, type: switch, port: %q}\n", ni(n), n, port)
 }
 
-// static gives an app's eth0 an address without asking anybody.
+// static gives an app's eth0 an address without DHCP.
 func (w *world) static(app string, addrs ...string) {
 	w.Helper()
 	w.in(app, "ip", "link", "set", "eth0", "up")
@@ -87,23 +87,23 @@ func TestAppsOfAnAirGappedSwitchMeetByTheirRulesAlone(t *testing.T) {
 		}
 	}
 	w.fails("c", "ping", "-c1", "-W1", "10.2.0.11")
-	// An address of the local network is somebody else's here: the app there is not met.
+	// An address of the local network belongs to another app here: the local one is not reached.
 	w.lease("local")
 	w.echo("local", "tcp4", "0.0.0.0:80")
 	if got := w.meets("a", "tcp4", "", "10.2.0.128:80", denial); got != answered {
 		t.Errorf("the address that a local network has too meets %s", got)
 	}
-	// Who has which addresses is learnt of ARP alone, several on one MAC too.
+	// The switch learns addresses from ARP only, even several on one MAC.
 	w.in("b", "ip", "addr", "add", "10.2.0.13/24", "dev", "eth0")
 	for _, from := range []string{"10.2.0.13", "10.2.0.128"} {
-		w.fails("b", "ping", "-c1", "-W1", "-I", from, "10.2.0.99") // nobody is there: it only asks
+		w.fails("b", "ping", "-c1", "-W1", "-I", from, "10.2.0.99") // an unused address: it only sends an ARP request
 	}
 	w.eventually("three addresses",
 		func() bool { return w.adapterStatus(2, "addresses") == "10.2.0.11,10.2.0.13,10.2.0.128" })
 	if got := w.adapterStatus(4, "addresses"); got != "" {
 		t.Errorf("an app of a local network is reported with %s", got)
 	}
-	// Nothing leads from a switch to the node, nor over it.
+	// There is no path from a switch network to the node or through it.
 	w.in("node", "ip", "addr", "add", "10.2.9.1/24", "dev", "es1")
 	w.in("a", "ip", "addr", "add", "10.2.9.2/24", "dev", "eth0")
 	w.in("a", "ip", "route", "add", "default", "via", "10.2.9.1")

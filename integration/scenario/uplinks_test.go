@@ -18,14 +18,14 @@ const (
 		"  lte: {ifName: uplink1, uplink: true, cost: 10, dnsServers: 198.51.100.53}\n"
 )
 
-// byUplinks is a config with network 1, which may use both uplinks, and app 1 on it.
+// byUplinks returns a config with network 1, which may use both uplinks, and app 1 on it.
 func byUplinks(ports string) string {
 	n := strings.Replace(network(1, ""), "port: wan", "port: uplink", 1)
 	return ports + "networkInstances:\n" + n + "appNetworks:\n" + onNet(1, 1, "web", allowAll)
 }
 
-// leaves waits until what app 1 sends leaves the node by an uplink with this address, and its DNS
-// questions go to the provider there.
+// leaves waits until app 1's packets leave the node by an uplink with this address, and its DNS queries go to the
+// provider there.
 func (w *world) leaves(why, label, at, provider string) {
 	w.Helper()
 	w.eventually(fmt.Sprintf("%s: out by %s", why, label), func() bool {
@@ -45,13 +45,13 @@ func (w *world) leaves(why, label, at, provider string) {
 func (w *world) byWan(why string) { w.Helper(); w.leaves(why, "wan", lab.NodeAt, lab.Gateway) }
 func (w *world) byLTE(why string) { w.Helper(); w.leaves(why, "lte", lab.NodeAt2, lab.Gateway2) }
 
-// sh runs a line of shell in the node.
+// sh runs a line of shell on the node.
 func (w *world) sh(line string) {
 	w.Helper()
 	w.in("node", "sh", "-ec", line)
 }
 
-// biggest checks that a packet of so many bytes, and none that is larger, leaves app 1 whole.
+// biggest checks that a packet of mtu bytes, and no larger one, leaves app 1 unfragmented.
 func (w *world) biggest(mtu int) {
 	w.Helper()
 	const headers = 28 // of IPv4 and ICMP
@@ -59,8 +59,7 @@ func (w *world) biggest(mtu int) {
 	w.fails("web", "ping", "-c1", "-W1", "-Mdo", fmt.Sprint("-s", mtu-headers+1), lab.WebAddr)
 }
 
-// An uplink that is up and leads nowhere gives way to one that leads out, and takes over
-// again when it does.
+// A network leaves an uplink that is up and leads nowhere for one that leads out, and returns when the first does.
 func TestANetworkLeavesAnUplinkThatLeadsNowhere(t *testing.T) {
 	t.Parallel()
 	for _, mtu := range [][2]int{{1500, 1420}, {1492, 1500}, {1420, 9000}, {9000, 1492}} {
@@ -123,8 +122,8 @@ func TestANetworkLeavesAnUplinkThatLeadsNowhere(t *testing.T) {
 	}
 }
 
-// pointToPoint gives the node a link without neighbours, as pppd makes one, whose other end is
-// the second provider's, and has every packet carried between both.
+// pointToPoint gives the node a link without neighbours, like one of pppd, whose other end is the second provider's,
+// and carries every packet between both.
 func (w *world) pointToPoint(name string) {
 	w.Helper()
 	ends := map[string]int{}
@@ -160,7 +159,7 @@ func (w *world) pointToPoint(name string) {
 	})
 }
 
-// carry hands the packets of two tun devices to each other until stop.
+// carry copies the packets of two tun devices to each other until stop.
 func carry(a, b int, stop <-chan struct{}) {
 	buf := make([]byte, 65536)
 	for {
@@ -179,7 +178,7 @@ func carry(a, b int, stop <-chan struct{}) {
 	}
 }
 
-// What comes in by a modem has neither a gateway nor a subnet.
+// The link of a modem has neither a gateway nor a subnet.
 func TestAPointToPointLinkLeadsOut(t *testing.T) {
 	t.Parallel()
 	w := newWorldOf(t, lab.Options{Apps: []string{"web"}, Second: true})
@@ -198,7 +197,7 @@ func TestAPointToPointLinkLeadsOut(t *testing.T) {
 	w.byWan("both")
 }
 
-// A port's gateway is the way out of its networks' DNS as well, and of nothing else of the host's.
+// A port's gateway is also the route of its networks' DNS, and of no other traffic of the host.
 func TestThePortsGatewayIsTheWayOfItsDNS(t *testing.T) {
 	t.Parallel()
 	w := newWorldOf(t, lab.Options{Apps: []string{"web", "two"}, Second: true})
@@ -221,12 +220,12 @@ func TestThePortsGatewayIsTheWayOfItsDNS(t *testing.T) {
 	}
 	asks("+notcp")
 	asks("+tcp")
-	// The host's own traffic goes as before, bound to the port or not.
+	// The host's own traffic takes its old route, whether it is bound to the port or not.
 	if got := w.in("node", "ip", "route", "get", lab.WebAddr); !strings.Contains(got, "via 192.0.2.1 dev uplink0") {
 		t.Errorf("the host's way is %s", got)
 	}
 	w.fails("node", "curl", "-sS", "-m", "1", "--interface", "uplink1", "http://"+lab.WebAddr+"/")
-	// Each network has a rule of its own: the second one's goes on without the first's.
+	// Each network has its own rule: the second one's is kept without the first.
 	w.apply(strings.Replace(ports+"networkInstances:\n"+second+"appNetworks:\n"+onNet(2, 2, "two", allowAll), "\n\n", "\n",
 		1))
 	w.wait("absent", "ni/"+ni(1))
@@ -237,8 +236,8 @@ func TestThePortsGatewayIsTheWayOfItsDNS(t *testing.T) {
 	}
 }
 
-// Without a typed server a network asks whom the host has learnt for the uplink, and says so
-// where nobody is known.
+// Without a configured server, a network uses the servers that the host has learnt for the uplink, and reports if
+// there are none.
 func TestANetworkAsksTheServersThatTheHostHasLearnt(t *testing.T) {
 	t.Parallel()
 	w := newWorldOf(t, lab.Options{Apps: []string{"web"}, Second: true})
@@ -274,7 +273,7 @@ func TestANetworkAsksTheServersThatTheHostHasLearnt(t *testing.T) {
 	if s := w.status("ni", ni(1)); s["warning"] != "" {
 		t.Errorf("with a server: %v", s)
 	}
-	// A restart takes no server away, not for a moment.
+	// A restart never removes a server, not even for a moment.
 	before := w.folder()
 	if err := w.node.Kill(); err != nil {
 		t.Fatal(err)
@@ -284,7 +283,7 @@ func TestANetworkAsksTheServersThatTheHostHasLearnt(t *testing.T) {
 	if now := w.folder(); now != before {
 		t.Errorf("the run folder was\n%s\nand is\n%s", before, now)
 	}
-	// The servers of the whole host go by the uplink that is its default.
+	// The servers of the whole host are used through the uplink of its default route.
 	if err := os.Remove(filepath.Join(w.ResolverRoot(), networkd)); err != nil {
 		t.Fatal(err)
 	}

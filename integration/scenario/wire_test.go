@@ -16,8 +16,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// inside runs fn on a thread of its own in a namespace of the lab. What fn opens stays
-// there and may be used from anywhere after; the thread is thrown away.
+// inside runs fn on a thread in a namespace of the lab. What fn opens remains there and can be used from any thread
+// afterwards; the thread is discarded.
 func (w *world) inside(short string, fn func() error) error {
 	ended := make(chan error, 1)
 	go func() {
@@ -67,7 +67,7 @@ func ipv4(src, dst netip.Addr, proto byte, payload []byte) []byte {
 	return append(h, payload...)
 }
 
-// udp leaves the checksum away, as IPv4 allows.
+// udp omits the checksum, as IPv4 permits.
 func udp(src, dst uint16, payload []byte) []byte {
 	h := wire.BigEndian.AppendUint16(nil, src)
 	h = wire.BigEndian.AppendUint16(h, dst)
@@ -75,21 +75,20 @@ func udp(src, dst uint16, payload []byte) []byte {
 	return append(append(h, 0, 0), payload...)
 }
 
-// arpAsk asks for dst in the name of src; more is carried as padding.
+// arpAsk returns an ARP request for dst from src; more is the padding.
 func arpAsk(srcMAC net.HardwareAddr, src, dst netip.Addr, more string) []byte {
 	p := []byte{0, 1, 8, 0, 6, 4, 0, 1}
 	return slices.Concat(p, srcMAC, src.AsSlice(), make([]byte, 6), dst.AsSlice(), []byte(more))
 }
 
-// ipv6 is a UDP packet between link-local addresses, with a wrong checksum: nobody but
-// a sniffer shall look at it.
+// ipv6 returns a UDP packet between link-local addresses, with a wrong checksum, since only a sniffer may receive it.
 func ipv6(dst string, payload []byte) []byte {
 	h := []byte{0x60, 0, 0, 0, 0, byte(8 + len(payload)), 17, 64}
 	from, to := netip.MustParseAddr("fe80::1:2:3"), netip.MustParseAddr(dst)
 	return slices.Concat(h, from.AsSlice(), to.AsSlice(), udp(7, floodPort, payload))
 }
 
-// tagged puts a VLAN tag into a frame.
+// tagged inserts a VLAN tag into a frame.
 func tagged(frame []byte, tpid, vid uint16) []byte {
 	tag := wire.BigEndian.AppendUint16(wire.BigEndian.AppendUint16(nil, tpid), vid)
 	return slices.Concat(frame[:12], tag, frame[12:])
@@ -97,14 +96,13 @@ func tagged(frame []byte, tpid, vid uint16) []byte {
 
 func htons(v uint16) uint16 { return v<<8 | v>>8 }
 
-// sniffer counts what an interface sees of frames with a mark in them.
+// sniffer counts the frames with a mark that an interface receives.
 type sniffer struct {
 	mu    sync.Mutex
 	marks map[string]int
 }
 
-// sniff listens on an interface for frames that hold one of the marks, as long as the
-// test runs.
+// sniff listens on an interface for frames that contain one of the marks, until the test ends.
 func (w *world) sniff(short, ifName string, marks ...string) *sniffer {
 	w.Helper()
 	s := &sniffer{marks: map[string]int{}}
@@ -117,7 +115,7 @@ func (w *world) sniff(short, ifName string, marks ...string) *sniffer {
 		if fd, err = unix.Socket(unix.AF_PACKET, unix.SOCK_RAW|unix.SOCK_CLOEXEC, 0); err != nil {
 			return err
 		}
-		// A read ends now and then, so that the reader sees the end of the test.
+		// A read times out regularly, so that the reader notices the end of the test.
 		if err := unix.SetsockoptTimeval(fd, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &unix.Timeval{Usec: 50_000}); err != nil {
 			return err
 		}
@@ -142,7 +140,7 @@ func (s *sniffer) read(fd int, stop <-chan struct{}, marks []string) {
 		default:
 		}
 		n, _, err := unix.Recvfrom(fd, buf, 0)
-		if err != nil { // the timeout, or the link is down for now
+		if err != nil { // the timeout, or the link is down at the moment
 			continue
 		}
 		for _, m := range marks {
@@ -166,7 +164,7 @@ type sender struct {
 	fd, index int
 }
 
-// raw opens a sender; eth0 has to be there and up.
+// raw opens a sender; eth0 must exist and be up.
 func (w *world) raw(short string) *sender {
 	w.Helper()
 	return w.rawOn(short, "eth0")
@@ -196,8 +194,7 @@ func (s *sender) send(frame []byte) error {
 	return unix.Sendto(s.fd, frame, 0, &unix.SockaddrLinklayer{Ifindex: s.index, Halen: 6})
 }
 
-// flood sends frames from eth0 of a namespace for as long as it is there, and from the
-// very moment on that it is: it sets it up itself.
+// flood sends frames from eth0 of a namespace from the moment that it exists: flood sets it up itself.
 type flood struct {
 	frames atomic.Pointer[[][]byte]
 	sent   atomic.Int64
@@ -232,14 +229,14 @@ func (f *flood) run(stop <-chan struct{}) error {
 		default:
 		}
 		index, err := upEth0(fd)
-		if errors.Is(err, unix.ENODEV) { // not there yet, or no more: at once again
+		if errors.Is(err, unix.ENODEV) { // it does not exist yet, or no more: retry at once
 			continue
 		}
 		if err != nil {
 			return err
 		}
 		for _, frame := range *f.frames.Load() {
-			// An error is an adapter that just went, or a full queue.
+			// An error means that the adapter was just removed, or a full queue.
 			if unix.Sendto(fd, frame, 0, &unix.SockaddrLinklayer{Ifindex: index, Halen: 6}) == nil {
 				f.sent.Add(1)
 			}
@@ -247,7 +244,7 @@ func (f *flood) run(stop <-chan struct{}) error {
 	}
 }
 
-// upEth0 is the index of eth0 of this thread's namespace, which is up then.
+// upEth0 sets up eth0 of this thread's namespace and returns its index.
 func upEth0(fd int) (int, error) {
 	r, err := unix.NewIfreq("eth0")
 	if err != nil {
@@ -268,7 +265,7 @@ func upEth0(fd int) (int, error) {
 	return int(r.Uint32()), nil
 }
 
-// hit waits until the flood goes on by n more frames.
+// hit waits until the flood has sent n more frames.
 func (f *flood) hit(w *world, n int64) {
 	w.Helper()
 	goal := f.sent.Load() + n
@@ -306,7 +303,7 @@ func (w *world) countUDP(short, addr string) *udpCounter {
 	return c
 }
 
-// mac reads the hardware address of a link.
+// mac returns the hardware address of a link.
 func (w *world) mac(short, ifName string) net.HardwareAddr {
 	w.Helper()
 	var mac net.HardwareAddr
@@ -323,7 +320,7 @@ func (w *world) mac(short, ifName string) net.HardwareAddr {
 	return mac
 }
 
-// ip is the sticky address of adapter 0 of an app.
+// ip returns the sticky address of adapter 0 of an app.
 func (w *world) ip(id string) netip.Addr {
 	w.Helper()
 	adapters, _ := w.status("app", id)["adapters"].([]any)
@@ -336,8 +333,7 @@ func (w *world) ip(id string) netip.Addr {
 	return ip
 }
 
-// timeout is how long a packet that shall pass may take, denial how long one that
-// shall not is waited for.
+// timeout is how long an allowed packet may take; denial is how long the test waits for a denied one.
 const (
 	timeout = 5 * time.Second
 	denial  = 400 * time.Millisecond

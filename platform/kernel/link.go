@@ -42,8 +42,8 @@ func (k *Kernel) AddLink(ctx context.Context, l netstate.Link) error {
 	if err != nil {
 		return fmt.Errorf("create link %s: %w", l.Name, err)
 	}
-	// Set the alias last: a link half made at a crash has no alias, so it differs from the desired link and is created
-	// anew.
+	// Set the alias last: after a crash, an incomplete link has no alias, so it differs from the desired link and is
+	// created again.
 	if err := k.finish(l); err != nil {
 		return fmt.Errorf("set up link %s: %w", l.Name, k.undo(l.Name, err))
 	}
