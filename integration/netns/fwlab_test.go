@@ -23,9 +23,8 @@ import (
 	"edgespan/platform/nft"
 )
 
-// fwLab is a node with two networks, an uplink and a world behind it, each part
-// in a network namespace of its own. It applies desired states with the plain
-// tools, so that what is tested is the text, not the platform.
+// fwLab is a node with two networks, an uplink and a world behind it, each in a separate network namespace. It applies
+// desired states with the plain tools, so that the test covers the rules' text, not the platform.
 type fwLab struct {
 	t      *testing.T
 	prefix string // of the namespaces' names
@@ -89,7 +88,7 @@ func (l *fwLab) in(ns string, argv ...string) string {
 	return l.cmd("", append([]string{"ip", "netns", "exec", l.ns(ns)}, argv...)...)
 }
 
-// do runs f on a thread inside a namespace.
+// do runs f on a thread inside a namespace and fails the test on an error.
 func (l *fwLab) do(ns string, f func() error) {
 	l.t.Helper()
 	if err := l.inside(ns, f); err != nil {
@@ -97,7 +96,7 @@ func (l *fwLab) do(ns string, f func() error) {
 	}
 }
 
-// inside is do without a verdict. The thread ends with it.
+// inside runs f on a thread inside a namespace; the thread ends afterwards.
 func (l *fwLab) inside(ns string, f func() error) error {
 	done := make(chan error)
 	go func() {
@@ -115,7 +114,7 @@ func (l *fwLab) inside(ns string, f func() error) error {
 	return <-done
 }
 
-// apply walks the plan from have to want.
+// apply performs the plan from have to want.
 func (l *fwLab) apply(have, want netstate.State) {
 	l.t.Helper()
 	for _, op := range netstate.Diff(have, want) {
@@ -242,7 +241,7 @@ func (l *fwLab) process(verb netstate.Verb, p netstate.Process) {
 	})
 }
 
-// try runs a command whose failure is an answer too.
+// try runs a command that may fail and returns its output.
 func (l *fwLab) try(ns string, argv ...string) string {
 	out, _ := exec.Command("ip", append([]string{"netns", "exec", l.ns(ns)}, argv...)...).Output()
 	return string(out)
@@ -265,7 +264,7 @@ func (l *fwLab) stop(name string) {
 	_ = c.Wait()
 }
 
-// bridge writes or removes a whole table of nftables.
+// bridge writes or removes a complete nftables table.
 func (l *fwLab) bridge(it netstate.Item) {
 	l.t.Helper()
 	conn, err := nft.Open("/run/netns/" + l.ns("node"))
@@ -288,8 +287,8 @@ func tableOf(o netstate.Object) nft.Table {
 	return nft.Table{Family: c.Family, Name: c.Name}
 }
 
-// chains applies one op of chains: declared, emptied, filled, hooked, in one
-// restore; chains that go lose their hooks first.
+// chains performs one op of chains in one restore: they are declared, emptied, filled and hooked. Removed chains lose
+// their hooks first.
 func (l *fwLab) chains(op netstate.Op) {
 	l.t.Helper()
 	decl, del, add := map[string][]string{}, map[string][]string{}, map[string][]string{}
@@ -329,7 +328,7 @@ func (l *fwLab) chains(op netstate.Op) {
 	l.cmd(text, "ip", "netns", "exec", l.ns("node"), "iptables-restore", "--noflush", "-w", "5")
 }
 
-// fwInput is network n of the lab, its subnet 10.<n>.0.0/24.
+// fwInput returns network n of the lab, with the subnet 10.<n>.0.0/24.
 func (l *fwLab) fwInput(n int, guard bool, adapters ...netinst.Adapter) netinst.Input {
 	id := uuid.MustParse(fmt.Sprintf("%08d-1111-4111-8111-111111111111", n))
 	at := func(last byte) netip.Addr { return netip.AddrFrom4([4]byte{10, byte(n), 0, last}) }
@@ -354,7 +353,7 @@ func (l *fwLab) fwInput(n int, guard bool, adapters ...netinst.Adapter) netinst.
 	}
 }
 
-// fwAdapter is the only adapter of an app whose namespace is ns.
+// fwAdapter returns the only adapter of an app whose namespace is ns.
 func (l *fwLab) fwAdapter(ns string, number int, addr string, acl ...netinst.ACLRule) netinst.Adapter {
 	return netinst.Adapter{
 		Config: netinst.AppAdapterConfig{
@@ -367,7 +366,7 @@ func (l *fwLab) fwAdapter(ns string, number int, addr string, acl ...netinst.ACL
 	}
 }
 
-// plug does what an app does with its side of a veth, without DHCP.
+// plug configures the app's side of a veth, without DHCP.
 func (l *fwLab) plug(ns, addr, gateway string) {
 	l.t.Helper()
 	l.in(ns, "ip", "addr", "add", addr+"/24", "dev", "eth0")
@@ -375,7 +374,7 @@ func (l *fwLab) plug(ns, addr, gateway string) {
 	l.in(ns, "ip", "route", "add", "default", "via", gateway)
 }
 
-// fwWithoutServices leaves out what a test of packets doesn't need.
+// fwWithoutServices removes what a test of packets doesn't need.
 func fwWithoutServices(s netstate.State) netstate.State {
 	out := netstate.State{}
 	for id, o := range s {
