@@ -62,7 +62,8 @@ func Unreadable(err error) error {
 	return err
 }
 
-// Missing is like Unreadable, but a file that can be read and is broken is rejected.
+// Missing returns the error for a named file that can't be read, with the exit code ExitNotFound. The error of an
+// invalid file (confdir.Broken) is unchanged, and means rejected.
 func Missing(err error) error {
 	if errors.As(err, new(*confdir.Broken)) {
 		return err

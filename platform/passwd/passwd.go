@@ -162,7 +162,7 @@ func (f *File) Check(ctx context.Context, name, password string) (role string, e
 	return u.role, nil
 }
 
-// Known is Check for a password that was correct before. It computes no hash.
+// Known is Check for a password that was correct before. It computes no bcrypt hash.
 func (f *File) Known(name, password string) (role string, known bool) {
 	f.reload()
 	u := f.table.Load().users[name]
