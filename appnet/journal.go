@@ -11,8 +11,8 @@ import (
 // limit.
 const maxDeleted = 1000
 
-// Forgotten returns the keys of the records to forget: those of deleted apps beyond the newest maxDeleted.
-func Forgotten(records map[string]JournalRecord) []string {
+// ToForget returns the keys of the records to forget: those of deleted apps beyond the newest maxDeleted.
+func ToForget(records map[string]JournalRecord) []string {
 	gone := slices.DeleteFunc(slices.Sorted(maps.Keys(records)), func(k string) bool { return !records[k].Deleted })
 	slices.SortStableFunc(gone, func(a, b string) int { return cmp.Compare(records[a].Order, records[b].Order) })
 	return gone[:max(0, len(gone)-maxDeleted)]

@@ -13,12 +13,12 @@ func TestTheOldestOfTooManyDeletedAppsAreForgotten(t *testing.T) {
 	for i := range 1002 {
 		records[fmt.Sprint("app", i)] = appnet.JournalRecord{TargetVersion: 1, Deleted: true, Order: uint64(5000 - i)}
 	}
-	if got := appnet.Forgotten(records); !slices.Equal(got, []string{"app1001", "app1000"}) {
+	if got := appnet.ToForget(records); !slices.Equal(got, []string{"app1001", "app1000"}) {
 		t.Errorf("forgotten are %v", got)
 	}
 	delete(records, "app0")
 	delete(records, "app1")
-	if got := appnet.Forgotten(records); len(got) > 0 {
+	if got := appnet.ToForget(records); len(got) > 0 {
 		t.Errorf("forgotten are %v of as many as may be", got)
 	}
 }

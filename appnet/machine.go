@@ -28,7 +28,7 @@ type Machine struct {
 	synced  bool
 	done    bool
 	shown   *AppNetworkStatus // as last published by this incarnation
-	resends map[Place]resend
+	resends map[AdapterScope]resend
 	token   uint64
 	order   uint64 // of the last ConfigDeleted
 }
@@ -45,15 +45,15 @@ func NewMachine(app uuid.UUID, journal JournalRecord, published []PublishedConfi
 	m := &Machine{
 		app:     app,
 		journal: journal,
-		resends: map[Place]resend{},
+		resends: map[AdapterScope]resend{},
 		view: View{
 			Networks:  map[uuid.UUID]Network{},
-			Statuses:  map[Place]netinst.AppAdapterStatus{},
-			Published: map[Place]netinst.AppAdapterConfig{},
+			Statuses:  map[AdapterScope]netinst.AppAdapterStatus{},
+			Published: map[AdapterScope]netinst.AppAdapterConfig{},
 		},
 	}
 	for _, p := range published {
-		m.view.Published[Place{p.Scope, p.Config.Key()}] = p.Config
+		m.view.Published[AdapterScope{p.Scope, p.Config.Key()}] = p.Config
 		// A journal behind the topics was lost: its digest does not count.
 		if p.Config.TargetVersion > m.journal.TargetVersion {
 			m.journal = JournalRecord{TargetVersion: p.Config.TargetVersion}
@@ -109,13 +109,13 @@ func (m *Machine) applyEvent(e Event) {
 		n.Unwanted = !e.Desired
 		v.Networks[e.NI] = n
 	case AdapterStatusChanged:
-		p := Place{e.Scope, e.Status.Key()}
+		p := AdapterScope{e.Scope, e.Status.Key()}
 		// Versions only rise: a status with a lower one is late.
 		if e.Status.AppUUID == m.app && e.Status.TargetVersion >= v.Statuses[p].TargetVersion {
 			v.Statuses[p] = e.Status
 		}
 	case AdapterStatusGone:
-		delete(v.Statuses, Place{e.Scope, e.Key})
+		delete(v.Statuses, AdapterScope{e.Scope, e.Key})
 	case Synchronized:
 		m.synced = true
 	}
@@ -151,7 +151,7 @@ func (m *Machine) move() []Effect {
 		return fx
 	}
 	for _, i := range m.view.indices() {
-		if m.view.wants(i) {
+		if m.view.wantsAdapter(i) {
 			fx = append(fx, m.enter(m.view.place(i))...)
 		}
 	}
@@ -159,7 +159,7 @@ func (m *Machine) move() []Effect {
 }
 
 // leave removes an adapter from a network on which it is not desired: deactivated, answered, unpublished.
-func (m *Machine) leave(p Place) []Effect {
+func (m *Machine) leave(p AdapterScope) []Effect {
 	c, is := m.view.Published[p]
 	if !is {
 		return nil // only its status is left; the network withdraws it
@@ -179,7 +179,7 @@ func (m *Machine) leave(p Place) []Effect {
 
 // enter publishes an adapter on its desired network, online or not. It waits while part of the adapter is left on
 // another network, unless it is already active here.
-func (m *Machine) enter(p Place) []Effect {
+func (m *Machine) enter(p AdapterScope) []Effect {
 	old, is := m.view.Published[p]
 	activate := m.view.Config.Activate
 	if m.elsewhere(p) && (!is || activate && !old.Activate) {
@@ -195,13 +195,13 @@ func (m *Machine) enter(p Place) []Effect {
 }
 
 // elsewhere reports whether part of a place's adapter is left on another network.
-func (m *Machine) elsewhere(p Place) bool {
-	return slices.ContainsFunc(m.view.left(), func(q Place) bool { return q.Key == p.Key })
+func (m *Machine) elsewhere(p AdapterScope) bool {
+	return slices.ContainsFunc(m.view.left(), func(q AdapterScope) bool { return q.Key == p.Key })
 }
 
 // publish publishes a config at a place. A version names one config, so version and Activate show whether it is already
 // published.
-func (m *Machine) publish(p Place, c netinst.AppAdapterConfig) []Effect {
+func (m *Machine) publish(p AdapterScope, c netinst.AppAdapterConfig) []Effect {
 	old, is := m.view.Published[p]
 	if is && old.TargetVersion == c.TargetVersion && old.Activate == c.Activate {
 		return nil

@@ -318,7 +318,7 @@ func (n *network) work() {
 		if len(fs) == 0 {
 			for _, op := range netstate.Diff(n.host, a.req.Want) { // as actors.applier verifies
 				for _, it := range op.Items {
-					fs = append(fs, netstate.Failure{ID: it.ID(), Observe: true, Remove: it.Want == nil, Err: "found different"})
+					fs = append(fs, netstate.OpFailure{ID: it.ID(), Observe: true, Remove: it.Want == nil, Err: "found different"})
 				}
 			}
 		}

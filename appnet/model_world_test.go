@@ -40,7 +40,7 @@ func (t *topic[V]) next(r *rand.Rand) *V {
 }
 
 type (
-	place  = appnet.Place
+	place  = appnet.AdapterScope
 	config = appnet.AppNetworkConfig
 	key    = netinst.AdapterKey
 )

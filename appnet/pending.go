@@ -11,8 +11,8 @@ import (
 	"edgespan/netinst"
 )
 
-// Place is one adapter in the scope of one network instance.
-type Place struct {
+// AdapterScope is one adapter in the scope of one network instance.
+type AdapterScope struct {
 	Scope uuid.UUID
 	Key   netinst.AdapterKey
 }
@@ -30,8 +30,8 @@ type View struct {
 	Config    *AppNetworkConfig // nil: no config
 	Want      uint64            // AppNetworkStatus.TargetVersion
 	Networks  map[uuid.UUID]Network
-	Statuses  map[Place]netinst.AppAdapterStatus
-	Published map[Place]netinst.AppAdapterConfig
+	Statuses  map[AdapterScope]netinst.AppAdapterStatus
+	Published map[AdapterScope]netinst.AppAdapterConfig
 }
 
 // Pending reports whether an app is pending and the first reason, "" if it is not (seed "Application network", the
@@ -43,7 +43,7 @@ func Pending(v View) (bool, string) {
 				return true, reason(i, "is still on network instance %s", v.name(p.Scope))
 			}
 		}
-		if !v.wants(i) {
+		if !v.wantsAdapter(i) {
 			continue
 		}
 		p := v.place(i)
@@ -69,8 +69,8 @@ func reason(index int, format string, args ...any) string {
 	return fmt.Sprintf("adapter %d: ", index) + fmt.Sprintf(format, args...)
 }
 
-// wants reports whether the config has an adapter with that index.
-func (v View) wants(index int) bool {
+// wantsAdapter reports whether the config has an adapter with that index.
+func (v View) wantsAdapter(index int) bool {
 	if v.Config == nil {
 		return false
 	}
@@ -79,21 +79,21 @@ func (v View) wants(index int) bool {
 }
 
 // place returns the place of an adapter in the config.
-func (v View) place(index int) Place {
+func (v View) place(index int) AdapterScope {
 	key := netinst.AdapterKey{AppUUID: v.Config.UUID, UnderlayIndex: index}
-	return Place{v.Config.Adapters[index].NetworkInstance, key}
+	return AdapterScope{v.Config.Adapters[index].NetworkInstance, key}
 }
 
 // left lists, in order, every place that is not desired and still has a config or a status.
-func (v View) left() []Place {
-	var out []Place
+func (v View) left() []AdapterScope {
+	var out []AdapterScope
 	for p := range v.Published {
-		if !v.wantsAt(p) {
+		if !v.wantsAdapterOn(p) {
 			out = append(out, p)
 		}
 	}
 	for p := range v.Statuses {
-		if _, listed := v.Published[p]; !listed && !v.wantsAt(p) {
+		if _, listed := v.Published[p]; !listed && !v.wantsAdapterOn(p) {
 			out = append(out, p)
 		}
 	}
@@ -101,9 +101,9 @@ func (v View) left() []Place {
 	return out
 }
 
-// wantsAt reports whether the config has a place's adapter on that network.
-func (v View) wantsAt(p Place) bool {
-	return v.wants(p.Key.UnderlayIndex) && v.place(p.Key.UnderlayIndex) == p
+// wantsAdapterOn reports whether the config has a place's adapter on that network.
+func (v View) wantsAdapterOn(p AdapterScope) bool {
+	return v.wantsAdapter(p.Key.UnderlayIndex) && v.place(p.Key.UnderlayIndex) == p
 }
 
 // indices lists every adapter that is desired or left.
@@ -133,7 +133,7 @@ func (v View) name(ni uuid.UUID) string {
 	return cmp.Or(v.Networks[ni].DisplayName, ni.String())
 }
 
-func inOrder(a, b Place) int {
+func inOrder(a, b AdapterScope) int {
 	return cmp.Or(
 		cmp.Compare(a.Key.UnderlayIndex, b.Key.UnderlayIndex),
 		slices.Compare(a.Scope[:], b.Scope[:]),

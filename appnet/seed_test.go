@@ -16,8 +16,8 @@ import (
 // of app networks; docs/seeds.md lists them by number.
 
 func TestSeed_PendingClearsOnlyUnderTheThreeConditions(t *testing.T) {
-	place := appnet.Place{Scope: blue, Key: adapter(0)}
-	other := appnet.Place{Scope: red, Key: adapter(0)}
+	place := appnet.AdapterScope{Scope: blue, Key: adapter(0)}
+	other := appnet.AdapterScope{Scope: red, Key: adapter(0)}
 	config := on(blue).Config
 	idle := off(blue).Config
 	type view struct {
@@ -26,8 +26,8 @@ func TestSeed_PendingClearsOnlyUnderTheThreeConditions(t *testing.T) {
 		active  bool
 		offline bool
 		silent  bool
-		left    *appnet.Place // a status that is left there
-		posted  *appnet.Place // a config that is left there
+		left    *appnet.AdapterScope // a status that is left there
+		posted  *appnet.AdapterScope // a config that is left there
 	}
 	for _, c := range []struct {
 		name string
@@ -60,8 +60,8 @@ func TestSeed_PendingClearsOnlyUnderTheThreeConditions(t *testing.T) {
 				Want:   2,
 				Networks: map[uuid.UUID]appnet.Network{blue: {DisplayName: "blue", Online: !c.view.offline},
 					red: {DisplayName: "red", Online: true}},
-				Statuses:  map[appnet.Place]netinst.AppAdapterStatus{},
-				Published: map[appnet.Place]netinst.AppAdapterConfig{},
+				Statuses:  map[appnet.AdapterScope]netinst.AppAdapterStatus{},
+				Published: map[appnet.AdapterScope]netinst.AppAdapterConfig{},
 			}
 			if !c.view.silent {
 				v.Statuses[place] = told(blue, 0, c.view.version, c.view.active).Status

@@ -45,13 +45,13 @@ func (m *Machine) activated() bool {
 // adapter returns the status of one adapter: on its desired network, or on the one that it has not left yet.
 func (m *Machine) adapter(index int) AdapterStatus {
 	v := m.view
-	var p Place
+	var p AdapterScope
 	for _, q := range v.left() {
 		if q.Key.UnderlayIndex == index {
 			p = q
 		}
 	}
-	if v.wants(index) {
+	if v.wantsAdapter(index) {
 		at := v.place(index)
 		if _, entered := v.Published[at]; entered || p.Key != at.Key {
 			p = at

@@ -16,11 +16,11 @@ func TestACutTextEndsBetweenCharacters(t *testing.T) {
 		"日本語":       "日…",
 		"\xbfabcde": "\xbfabc…",
 	} {
-		if got := Cut(text, 4); got != want {
+		if got := Truncate(text, 4); got != want {
 			t.Errorf("%q: %q, want %q", text, got, want)
 		}
 	}
-	if got := Cut(strings.Repeat("é", 5), 1); got != "…" {
+	if got := Truncate(strings.Repeat("é", 5), 1); got != "…" {
 		t.Errorf("no whole character: %q", got)
 	}
 }

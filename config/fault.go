@@ -169,8 +169,8 @@ func Shorten(s string) string {
 	return s
 }
 
-// Cut shortens s to at most limit bytes and appends an ellipsis if it removed anything.
-func Cut(s string, limit int) string {
+// Truncate shortens s to at most limit bytes and appends an ellipsis if it removed anything.
+func Truncate(s string, limit int) string {
 	if len(s) <= limit {
 		return s
 	}
@@ -188,7 +188,7 @@ func Sprintf(format string, args ...any) string {
 	for i, a := range args {
 		if s, is := a.(string); is && len(s) > maxArgument {
 			args = slices.Clone(args)
-			args[i] = Cut(s, maxArgument)
+			args[i] = Truncate(s, maxArgument)
 		}
 	}
 	return fmt.Sprintf(format, args...)

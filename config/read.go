@@ -34,9 +34,9 @@ func (d Document) Number(path []string, v any) string {
 	return string(AppendCanonical(nil, v))
 }
 
-// Unfit returns the values that no configuration may contain: lists, and numbers that JSON can't express.
-func (d Document) Unfit() Faults {
-	faults := d.spelled.bad()
+// Unsupported returns the values that no configuration may contain: lists, and numbers that JSON can't express.
+func (d Document) Unsupported() Faults {
+	faults := d.spelled.invalidKeys()
 	noLists(d.Object, nil, false, &faults)
 	faults.Sort()
 	return faults
@@ -112,7 +112,7 @@ func readObject(text []byte, lists bool) (Object, Faults) {
 	if d.Object == nil {
 		return nil, faults
 	}
-	faults = append(faults, d.spelled.bad()...)
+	faults = append(faults, d.spelled.invalidKeys()...)
 	noLists(d.Object, nil, lists, &faults)
 	if len(faults) > 0 {
 		faults.Sort()
@@ -179,7 +179,7 @@ func (s *spellings) at(path []string) (text string, is bool) {
 	return text, is
 }
 
-func (s *spellings) bad() (faults Faults) {
+func (s *spellings) invalidKeys() (faults Faults) {
 	if s != nil {
 		for _, one := range s.all {
 			if one.isBad {

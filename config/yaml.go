@@ -247,7 +247,7 @@ func yamlError(text string, err error) error {
 	}
 	grammar := strings.HasPrefix(what, "did not find expected ") && !strings.Contains(what, "alphabetic")
 	if !grammar && !strings.HasPrefix(what, "unknown anchor ") {
-		return &YAMLError{Line: line, What: inner(Cut(what, 200))}
+		return &YAMLError{Line: line, What: inner(Truncate(what, 200))}
 	}
 	// The position where the library stopped reading is the place of the error, unless it read to the end.
 	r := &slowReader{text: text}
@@ -257,7 +257,7 @@ func yamlError(text string, err error) error {
 	} else if grammar && line > 1 {
 		line++
 	}
-	return &YAMLError{Line: line, What: inner(Cut(what, 200))}
+	return &YAMLError{Line: line, What: inner(Truncate(what, 200))}
 }
 
 func countLines(text string) int {

@@ -171,7 +171,7 @@ func FuzzReadYAML(f *testing.F) {
 		if (d.Object == nil) && len(faults) == 0 {
 			t.Fatal("nothing is read, and nothing is wrong")
 		}
-		if len(faults) == 0 && len(d.Unfit()) == 0 {
+		if len(faults) == 0 && len(d.Unsupported()) == 0 {
 			again, faults := ReadObject(AppendCanonical(nil, d.Object))
 			if len(faults) > 0 && !strings.Contains(faults.Error(), "a number as JSON") || len(faults) == 0 &&
 				!Equal(again, d.Object) {

@@ -256,13 +256,13 @@ func allowed(acl []ACLRule, d Direction, p packet, keep func(ACLRule) bool) bool
 // always keeps every rule: for packets between an adapter and hosts outside the node.
 func always(ACLRule) bool { return true }
 
-// towardNode keeps the rules that apply between an adapter and the node's own addresses: those that drop, and those
+// appliesToNode keeps the rules that apply between an adapter and the node's own addresses: those that drop, and those
 // that name what they allow.
-func towardNode(r ACLRule) bool { return r.Action == Drop || r.names() }
+func appliesToNode(r ACLRule) bool { return r.Action == Drop || r.names() }
 
 // alike reports whether the rules of a direction have the same effect toward the node's own addresses as toward other
 // hosts: no rule allows without a name. A rule that names a port needs no exception: packets to and from the node
 // itself pass no port.
 func alike(acl []ACLRule, d Direction) bool {
-	return !slices.ContainsFunc(acl, func(r ACLRule) bool { return r.applies(d) && !towardNode(r) })
+	return !slices.ContainsFunc(acl, func(r ACLRule) bool { return r.applies(d) && !appliesToNode(r) })
 }

@@ -57,7 +57,7 @@ func Allocate(cfg NetworkInstanceConfig, adapters []AppAdapterConfig, held map[A
 		if cfg.Type != Switch { // other systems assign the addresses on a switch
 			a.claimIPs()
 		}
-		a.claimNumbers()
+		a.reserveNumbers()
 		if len(a.out.Errors) == 0 {
 			maps.Copy(a.out.Errors, a.macErrors)
 			maps.Copy(a.out.Errors, out)
@@ -290,7 +290,7 @@ func (a *allocator) remember() {
 	}
 }
 
-func (a *allocator) claimNumbers() {
+func (a *allocator) reserveNumbers() {
 	valid := func(n int) bool { return n >= 1 && n <= maxAdapterNums && !a.numbers[n] }
 	for _, k := range a.keys {
 		if n := a.held[k].Number; valid(n) {

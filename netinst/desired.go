@@ -118,7 +118,7 @@ func newNetwork(in Input) (network, string) {
 	}
 	used := map[string]PortStatus{}
 	if p.Label != "" {
-		nw.port, why = &p, p.LeadsNowhere()
+		nw.port, why = &p, p.UnusableReason()
 		used[p.Label] = p
 	}
 	for _, r := range in.Config.Routes {

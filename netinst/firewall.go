@@ -57,10 +57,10 @@ const replies = "-m conntrack --ctstate RELATED,ESTABLISHED -j ACCEPT"
 // (the entry of a first packet is not CONFIRMED yet). Replies to an incoming flow carry the app's own address.
 const untranslated = "-m conntrack ! --ctstate SNAT --ctstatus CONFIRMED --ctdir ORIGINAL -j DROP"
 
-// forged drops a packet that has a source address of the network and arrives by another link. It precedes the rule for
-// replies, which matches only addresses and ports: with rp_filter off or loose, no other check looks at the incoming
-// link.
-func (nw network) forged() string {
+// dropForged drops a packet that has a source address of the network and arrives by another link. It precedes the
+// rule for replies, which matches only addresses and ports: with rp_filter off or loose, no other check looks at the
+// incoming link.
+func (nw network) dropForged() string {
 	return "-s " + nw.Config.IPv4.Subnet.Masked().String() + " ! -i " + string(nw.bridge) + " -j DROP"
 }
 
@@ -132,7 +132,7 @@ func (nw network) forward() netstate.Chain {
 	br := string(nw.bridge)
 	egr, ing := nw.chainName("EGR"), nw.chainName("ING")
 	rules := []string{
-		nw.forged(),
+		nw.dropForged(),
 		"-i " + br + " ! -o " + br + " " + untranslated,
 		replies,
 		"-i " + br + " -j " + egr,
@@ -184,7 +184,7 @@ func (nw network) ingress() netstate.Chain {
 // input filters packets from adapters to the node. It also hides the gateway's address from the neighbours of other
 // interfaces, who could reach it by a route over the node; the node itself reaches it over lo.
 func (nw network) input() netstate.Chain {
-	rules := []string{"-i lo -j RETURN", nw.forged(), replies}
+	rules := []string{"-i lo -j RETURN", nw.dropForged(), replies}
 	for _, a := range nw.Adapters {
 		to := nw.adapterChain(a, "N")
 		rules = append(rules, nw.physdevIn(a)+" -g "+to)
@@ -228,19 +228,19 @@ func (nw network) postrouting() netstate.Chain {
 func (nw network) adapterChains(a Adapter) []netstate.Chain {
 	acl := a.Config.UnderlayConfig.ACL
 	part := func(p string) string { return fmt.Sprint(a.Lease.Number) + p }
-	returns, accepts := nw.allowing(a, "RETURN"), nw.allowing(a, "ACCEPT")
+	returns, accepts := nw.allowTarget(a, "RETURN"), nw.allowTarget(a, "ACCEPT")
 	node := []string{"-j " + nw.adapterChain(a, "E"), "-j ACCEPT"} // E returns what it allows
 	if !alike(acl, Egress) {
-		node = chain(acl, Egress, accepts, nil, towardNode)
+		node = chain(acl, Egress, accepts, nil, appliesToNode)
 	}
 	fromNode := []string{"-g " + nw.adapterChain(a, "I")}
 	if !alike(acl, Ingress) {
-		fromNode = chain(acl, Ingress, accepts, nil, towardNode)
+		fromNode = chain(acl, Ingress, accepts, nil, appliesToNode)
 	}
 	return append(nw.flowChains(a),
 		nw.filter(part("E"), nil, chain(acl, Egress, returns, nw.Ports, always)),
 		nw.filter(part("I"), nil, chain(acl, Ingress, accepts, nw.Ports, always)),
-		nw.filter(part("N"), nil, append(nw.essentials(accepts), node...)),
+		nw.filter(part("N"), nil, append(nw.gatewayServices(accepts), node...)),
 		nw.filter(part("M"), nil, fromNode),
 	)
 }
@@ -252,8 +252,8 @@ const (
 	maxDNSByTCP = 4
 )
 
-// essentials are the requests that every adapter may send to its gateway: DHCP, DNS and ping.
-func (nw network) essentials(accepts string) []string {
+// gatewayServices are the requests that every adapter may send to its gateway: DHCP, DNS and ping.
+func (nw network) gatewayServices(accepts string) []string {
 	gw := "-d " + nw.Config.IPv4.Gateway.String() + "/32 "
 	return []string{
 		"-d 255.255.255.255/32 -p udp -m udp --sport 68 --dport 67 " + accepts,

@@ -84,9 +84,9 @@ func (nw network) flowChains(a Adapter) []netstate.Chain {
 	}
 }
 
-// allowing returns the target of an allow in the chains of an adapter: the counter, then RETURN in those that return,
-// otherwise ACCEPT.
-func (nw network) allowing(a Adapter, verdict string) string {
+// allowTarget returns the target of an allow in the chains of an adapter: the counter, then RETURN in those that
+// return, otherwise ACCEPT.
+func (nw network) allowTarget(a Adapter, verdict string) string {
 	if verdict == "RETURN" {
 		return "-g " + nw.adapterChain(a, "L")
 	}

@@ -91,15 +91,15 @@ func HostPorts(c NetworkInstanceConfig, ports []PortConfig, f netstate.Forwardin
 		}
 		h := HostPort{IfName: name, Opened: !f.All && (off || slices.Contains(f.Opened, name))}
 		if h.Opened {
-			h.Beside = beside(f)
+			h.Beside = hostForwardingLinks(f)
 		}
 		out = append(out, h)
 	}
 	return out
 }
 
-// beside returns the links by which the host forwards by its own choice.
-func beside(f netstate.Forwarding) []string {
+// hostForwardingLinks returns the links by which the host forwards by its own choice.
+func hostForwardingLinks(f netstate.Forwarding) []string {
 	var out []string
 	for _, l := range f.On {
 		// The kernel accepts almost any name, and other programs chose it: "x+" would be a pattern in a rule, and a quotation

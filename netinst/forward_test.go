@@ -89,7 +89,7 @@ func TestForwardingIsNeverOpenerThanItsRules(t *testing.T) {
 // A link of others may have any name: one that a rule could not spell stays closed, and breaks none.
 func TestOddNamesOfLinksReachNoRule(t *testing.T) {
 	f := netstate.Forwarding{On: []string{"+", "a\"b", "lan+", "!", "lan0", "eth0.5"}, Off: []string{"eth0"}}
-	if got := beside(f); !slices.Equal(got, []string{"lan0", "eth0.5"}) {
+	if got := hostForwardingLinks(f); !slices.Equal(got, []string{"lan0", "eth0.5"}) {
 		t.Errorf("links beside: %q", got)
 	}
 }

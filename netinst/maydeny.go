@@ -16,7 +16,7 @@ func MayDeny(op netstate.Op) bool {
 		have, _ := it.Have.(netstate.Chain)
 		name := it.ID().Name
 		switch {
-		case want.Family.Whole() || have.Family.Whole():
+		case want.Family.IsTable() || have.Family.IsTable():
 			return false
 		case ofAdapter(name):
 			return true

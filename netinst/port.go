@@ -105,20 +105,20 @@ func (p PortStatus) mtu() int {
 	return min(max(mtu, minMTU), maxMTU)
 }
 
-// Trouble describes the problem of a port, "" for none.
-func (p PortStatus) Trouble() string {
+// Problem describes the problem of a port, "" for none.
+func (p PortStatus) Problem() string {
 	switch {
 	case !p.Exists:
 		return "no interface " + string(p.IfName)
 	case !p.Up:
 		return "interface " + string(p.IfName) + " is down"
 	}
-	return p.LeadsNowhere()
+	return p.UnusableReason()
 }
 
-// LeadsNowhere returns why an uplink that is up is not usable yet, "" if it is usable or p is no uplink: other ports
+// UnusableReason returns why an uplink that is up is not usable yet, "" if it is usable or p is no uplink: other ports
 // need no default route.
-func (p PortStatus) LeadsNowhere() string {
+func (p PortStatus) UnusableReason() string {
 	if !p.Uplink || p.rank() == 0 {
 		return ""
 	}

@@ -145,11 +145,11 @@ func TestWhyAPortLeadsNowhere(t *testing.T) {
 		"uplink wan (if-wan) has no default route":                  leads("wan", 0, []string{"192.0.2.2/24"}, "inet6"),
 		"uplink wan (if-wan): gateway 192.0.2.2 is its own address": own,
 	} {
-		if got := p.LeadsNowhere(); got != want {
+		if got := p.UnusableReason(); got != want {
 			t.Errorf("got %q, want %q", got, want)
 		}
 	}
-	if got := lan.LeadsNowhere(); got != "" {
+	if got := lan.UnusableReason(); got != "" {
 		t.Errorf("of a port that is no uplink: %q", got)
 	}
 }

@@ -121,7 +121,7 @@ func (p PortStatus) DNS() (servers []netip.Addr, source string) {
 
 // dnsFault is the network's warning that it has no DNS server, "" if it has one.
 func (nw network) dnsFault() string {
-	if nw.isSwitch() || nw.port == nil || len(nw.upstreamServers()) > 0 || nw.port.LeadsNowhere() != "" {
+	if nw.isSwitch() || nw.port == nil || len(nw.upstreamServers()) > 0 || nw.port.UnusableReason() != "" {
 		return ""
 	}
 	p := nw.port

@@ -56,7 +56,7 @@ func (nw network) switchChains() []netstate.Chain {
 		acl := a.Config.UnderlayConfig.ACL
 		k := fmt.Sprint(a.Lease.Number)
 		// Any station may serve DHCP on the segment: the client asks, the server answers.
-		returns, accepts := nw.allowing(a, "RETURN"), nw.allowing(a, "ACCEPT")
+		returns, accepts := nw.allowTarget(a, "RETURN"), nw.allowTarget(a, "ACCEPT")
 		ask, answer := "-p udp -m udp --sport 68 --dport 67 "+returns, "-p udp -m udp --sport 67 --dport 68 "+accepts
 		out = append(append(out, nw.flowChains(a)...),
 			nw.filter(k+"E", nil, append([]string{ask}, chain(acl, Egress, returns, nil, always)...)),

@@ -17,13 +17,13 @@ func validateSwitch(nw network) func(netstate.Flow) bool {
 		}
 		out := packet{proto: f.Proto, remote: f.Dst, local: f.Src}
 		in := packet{proto: f.Proto, remote: f.Src, local: f.Dst}
-		return !nw.allMay(f.Src.Addr(), Egress, out) || !nw.allMay(f.Dst.Addr(), Ingress, in)
+		return !nw.allAllow(f.Src.Addr(), Egress, out) || !nw.allAllow(f.Dst.Addr(), Ingress, in)
 	}
 }
 
-// allMay reports whether every adapter that may have an address allows a packet of one direction: those known to have
+// allAllow reports whether every adapter that may have an address allows a packet of one direction: those known to have
 // it, else all adapters whose addresses are unknown.
-func (nw network) allMay(addr netip.Addr, d Direction, p packet) bool {
+func (nw network) allAllow(addr netip.Addr, d Direction, p packet) bool {
 	known, ok := false, true
 	for _, a := range nw.Adapters {
 		if slices.Contains(a.Seen, addr) {

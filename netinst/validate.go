@@ -23,7 +23,7 @@ func Validate(in Input) func(netstate.Flow) bool {
 		return denyWithdrawn(nw)
 	}
 	j := validator{network: nw, byIP: map[netip.Addr]Adapter{}, own: map[netip.Addr]bool{in.Config.IPv4.Gateway: true},
-		ways: nw.ways()}
+		ways: nw.routeOrder()}
 	for _, a := range nw.Adapters {
 		j.byIP[a.Lease.IP] = a
 	}
@@ -48,8 +48,8 @@ type way struct {
 	port *PortStatus // nil: by no port
 }
 
-// ways returns the network's routes in the order in which the kernel tries them.
-func (nw network) ways() []way {
+// routeOrder returns the network's routes in the order in which the kernel tries them.
+func (nw network) routeOrder() []way {
 	byName := map[string]*PortStatus{}
 	for i, p := range nw.Ports {
 		byName[string(p.IfName)] = &nw.Ports[i]
@@ -101,7 +101,7 @@ func (j validator) maySend(a Adapter, f netstate.Flow) bool {
 	p := packet{proto: f.Proto, remote: f.Dst, local: f.Src}
 	dst := f.Dst.Addr()
 	outward := allowed(acl, Egress, p, always)
-	node := j.essential(f) || allowed(acl, Egress, p, towardNode)
+	node := j.essential(f) || allowed(acl, Egress, p, appliesToNode)
 	switch {
 	case j.own[dst]:
 		return node
@@ -122,7 +122,7 @@ func (j validator) mayReceive(a Adapter, f netstate.Flow) bool {
 		if f.Proto == protoUDP && f.Src.Port() == 67 && f.Dst.Port() == 68 {
 			return true
 		}
-		keep = towardNode
+		keep = appliesToNode
 	} else if !j.app(f.Src.Addr()) {
 		p.port = j.portOf(f.Src.Addr())
 	}

@@ -72,7 +72,7 @@ func (t *Topic[V]) Subscribe(sel Selector, wake func()) *Subscription[V] {
 func (t *Topic[V]) attach(s *Subscription[V]) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	replay := t.picked(s.sel)
+	replay := t.selectValues(s.sel)
 	for _, r := range sortedRefs(replay) {
 		s.note(r, none[V](), some(replay[r]), false)
 	}
@@ -81,8 +81,8 @@ func (t *Topic[V]) attach(s *Subscription[V]) {
 	t.readers(s.sel, func(readers []*Subscription[V]) []*Subscription[V] { return append(readers, s) })
 }
 
-// picked returns the selected values.
-func (t *Topic[V]) picked(sel Selector) map[Ref]V {
+// selectValues returns the selected values.
+func (t *Topic[V]) selectValues(sel Selector) map[Ref]V {
 	found := map[Ref]V{}
 	of := func(scope, key string, v slot[V]) {
 		if r := (Ref{scope, key}); sel.picks(r) {

@@ -15,11 +15,11 @@ import (
 )
 
 // mapped has a command for each action that a table may name.
-func mapped(t *testing.T) action.Table {
+func mapped(t *testing.T) action.ActionTable {
 	t.Helper()
-	table := action.Table{}
+	table := action.ActionTable{}
 	for _, name := range metadata.ActionNames() {
-		if (action.Table{}).Of(name).Kind == action.Unsupported {
+		if (action.ActionTable{}).Of(name).Kind == action.Unsupported {
 			table[name] = action.Do{Kind: action.Command, Argv: []string{"/do", name}, Timeout: time.Second}
 		}
 	}
@@ -30,7 +30,7 @@ func mapped(t *testing.T) action.Table {
 func TestEachActionIsDoneByABuiltInOrByItsMapping(t *testing.T) {
 	for _, name := range metadata.ActionNames() {
 		t.Run(name, func(t *testing.T) {
-			for _, table := range []action.Table{{}, mapped(t)} {
+			for _, table := range []action.ActionTable{{}, mapped(t)} {
 				onRig(t, func(r *rig) {
 					r.stop()
 					r.facts.Actions = table
@@ -139,7 +139,7 @@ func (r *rig) answerTo(kind, data string) nodeproto.Answer {
 func TestWhatTheControllerAsksIsAnswered(t *testing.T) {
 	onRig(t, func(r *rig) {
 		r.stop()
-		r.facts.Actions = action.Table{"RESTART_SNMP": {Kind: action.Command, Argv: []string{"/do"}}}
+		r.facts.Actions = action.ActionTable{"RESTART_SNMP": {Kind: action.Command, Argv: []string{"/do"}}}
 		r.start()
 		if err := r.apply(`{"a":1}`); err != nil {
 			t.Fatal(err)
@@ -151,7 +151,7 @@ func TestWhatTheControllerAsksIsAnswered(t *testing.T) {
 		got := r.answerTo(nodeproto.RequestPreview, `{"a":1,"x":{"REBOOT":1,"RESTART_SNMP":1,"RESTART_KEA":1}}`)
 		const want = `{"actions":[{"name":"RESTART_KEA","keys":["x.RESTART_KEA"],"supported":false},` +
 			`{"name":"RESTART_SNMP","keys":["x.RESTART_SNMP"],"supported":true},{"name":"REBOOT","keys":["x.REBOOT"],"supported":true}]}`
-		var a, b nodeproto.Preview
+		var a, b nodeproto.PreviewAnswer
 		if json.Unmarshal(got.Data, &a) != nil || json.Unmarshal([]byte(want), &b) != nil || len(a.Actions) != 3 {
 			t.Fatalf("the preview is %s", got.Data)
 		}

@@ -166,8 +166,8 @@ func (a *Agent) Hello() nodeproto.Hello {
 	return h
 }
 
-// Begun returns once the first config of this start has been published, or ctx ends.
-func (a *Agent) Begun(ctx context.Context) error {
+// WaitStarted returns once the first config of this start has been published, or ctx ends.
+func (a *Agent) WaitStarted(ctx context.Context) error {
 	_, err := within(ctx, a, func(reply chan<- struct{}) any { return begun{reply} })
 	return err
 }

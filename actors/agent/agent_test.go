@@ -477,11 +477,11 @@ func TestAStartHasBegunOnceItsConfigIsPublished(t *testing.T) {
 		r.start()
 		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 		defer cancel()
-		if err := r.agent.Begun(ctx); err == nil {
+		if err := r.agent.WaitStarted(ctx); err == nil {
 			t.Errorf("it has begun with %s", r.host.published())
 		}
 		close(free)
-		if err := r.agent.Begun(context.Background()); err != nil || r.host.published() != "{a:7}" {
+		if err := r.agent.WaitStarted(context.Background()); err != nil || r.host.published() != "{a:7}" {
 			t.Errorf("it has begun with %s: %v", r.host.published(), err)
 		}
 	})

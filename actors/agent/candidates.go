@@ -129,7 +129,7 @@ func (s *shell) reload() {
 	}
 	s.reading = true
 	late := time.AfterFunc(diskTimeout, func() {
-		s.root.Send(s.self, done{s, func() { s.refuse("read the config file", lateDisk()) }})
+		s.root.Send(s.self, done{s, func() { s.refuse("read the config file", errSlowDisk()) }})
 	})
 	s.startTask(func() func() {
 		content, name, err := s.readFile()
@@ -163,7 +163,7 @@ func (s *shell) next() {
 	for s.booted && s.busy == nil && len(s.queue) > 0 {
 		o := s.queue[0]
 		s.queue = slices.Delete(s.queue, 0, 1)
-		if err := s.ruled(o); err != nil {
+		if err := s.checkMayApply(o); err != nil {
 			s.answer(o, Taken{}, err)
 			continue
 		}
@@ -173,9 +173,9 @@ func (s *shell) next() {
 	}
 }
 
-// ruled returns why a candidate is refused: a managed node takes its config from its controller; a locally held one
-// does not.
-func (s *shell) ruled(o *candidate) error {
+// checkMayApply returns why a candidate is refused: a managed node takes its config from its controller; a locally
+// held one does not.
+func (s *shell) checkMayApply(o *candidate) error {
 	managed := s.notes.Managed != nil && *s.notes.Managed
 	switch {
 	case o.event.Source == commitconfirm.Push:
@@ -201,7 +201,7 @@ func (s *shell) validate() config.Faults {
 }
 
 // handleReport handles a report of the machine.
-func (s *shell) handleReport(r commitconfirm.Report) {
+func (s *shell) handleReport(r commitconfirm.Announce) {
 	s.logReport(r)
 	s.changed()
 	switch r.What {
@@ -209,7 +209,7 @@ func (s *shell) handleReport(r commitconfirm.Report) {
 		s.accepted(r)
 	case commitconfirm.Rejected, commitconfirm.Refused, commitconfirm.Superseded, commitconfirm.Renumbered,
 		commitconfirm.Unchanged, commitconfirm.WouldTake:
-		s.notTaken(r)
+		s.rejectCandidate(r)
 	case commitconfirm.NowConfirmed, commitconfirm.WouldConfirm:
 		s.answerCommands(r.What, nil)
 	case commitconfirm.Declined:
@@ -223,13 +223,13 @@ func (s *shell) handleReport(r commitconfirm.Report) {
 	case commitconfirm.Applied:
 		s.appliedPush()
 	case commitconfirm.GoneBack:
-		s.undonePush()
+		s.reportUndonePush()
 	case commitconfirm.OnFallback, commitconfirm.NotRun, commitconfirm.Unready:
 	}
 }
 
 // logReport logs a report of the machine.
-func (s *shell) logReport(r commitconfirm.Report) {
+func (s *shell) logReport(r commitconfirm.Announce) {
 	fields := []zap.Field{zap.String("what", string(r.What)), zap.Stringer("gen", r.Echo.Generation),
 		zap.String("md5", r.Echo.MD5)}
 	if r.Why != "" {
@@ -251,7 +251,7 @@ func (s *shell) logReport(r commitconfirm.Report) {
 
 // accepted ends the current candidate: it is stored, and published next. The caller is answered after that, so that it
 // then sees the new state.
-func (s *shell) accepted(r commitconfirm.Report) {
+func (s *shell) accepted(r commitconfirm.Announce) {
 	o := s.busy
 	if o == nil {
 		return
@@ -263,7 +263,7 @@ func (s *shell) accepted(r commitconfirm.Report) {
 		s.acceptedPush(o, r)
 	}
 	if o.local && s.notes.Managed != nil && *s.notes.Managed {
-		s.note(func(n *Notes) { n.Held = heldBy(o.by) })
+		s.note(func(n *Notes) { n.Held = newHold(o.by) })
 	}
 	t := Taken{Seq: s.m.Live().Seq}
 	if s.judged != nil {
@@ -274,8 +274,8 @@ func (s *shell) accepted(r commitconfirm.Report) {
 	s.owed = func() { s.answer(o, t, nil) }
 }
 
-// notTaken ends the current candidate with any other outcome.
-func (s *shell) notTaken(r commitconfirm.Report) {
+// rejectCandidate ends the current candidate with any other outcome.
+func (s *shell) rejectCandidate(r commitconfirm.Announce) {
 	o := s.busy
 	if o == nil {
 		return
@@ -295,7 +295,7 @@ func (s *shell) notTaken(r commitconfirm.Report) {
 		s.endedPush(o, r)
 	}
 	s.answer(o, Taken{Seq: s.m.Live().Seq}, err)
-	s.unhold()
+	s.publishLastRun()
 }
 
 // answer answers the caller of a candidate.
@@ -314,12 +314,12 @@ func (s *shell) answer(o *candidate, t Taken, err error) {
 		s.setFault(err.Error())
 	}
 	if err != nil {
-		s.unhold()
+		s.publishLastRun()
 	}
 }
 
-// unhold publishes the config that ran last, because the config file of this start did not replace it.
-func (s *shell) unhold() {
+// publishLastRun publishes the config that ran last, because the config file of this start did not replace it.
+func (s *shell) publishLastRun() {
 	p := s.held
 	if p == nil {
 		return
@@ -330,16 +330,16 @@ func (s *shell) unhold() {
 	}
 }
 
-func lateDisk() error {
+func errSlowDisk() error {
 	return fmt.Errorf("the disk has not answered for %v; the config takes effect when it does: %w", diskTimeout,
 		context.DeadlineExceeded)
 }
 
-// impatient answers a caller after diskTimeout. A queued candidate is dropped; the machine's current one takes effect
-// once it can.
-func (s *shell) impatient(o *candidate) {
+// giveUpWaiting answers a caller after diskTimeout. A queued candidate is dropped; the machine's current one takes
+// effect once it can.
+func (s *shell) giveUpWaiting(o *candidate) {
 	if o == s.busy {
-		err := lateDisk()
+		err := errSlowDisk()
 		if s.writing == 0 {
 			err = fmt.Errorf("the previous config is still being applied; this one follows: %w", context.DeadlineExceeded)
 		}

@@ -31,7 +31,7 @@ func (s *shell) up(stream nodeproto.ToController) {
 	if s.rejected != nil {
 		s.send(*s.rejected)
 	}
-	s.undonePush()
+	s.reportUndonePush()
 	s.pace()
 }
 
@@ -120,7 +120,7 @@ func (s *shell) reject(r nodeproto.Result) {
 }
 
 // acceptedPush reports that a push is stored; its result follows.
-func (s *shell) acceptedPush(o *candidate, r commitconfirm.Report) {
+func (s *shell) acceptedPush(o *candidate, r commitconfirm.Announce) {
 	if o.event.Attempt > 0 {
 		s.send(nodeproto.Result{Attempt: o.event.Attempt, Generation: r.Echo.Generation, MD5: r.Echo.MD5,
 			Outcome: nodeproto.Accepted})
@@ -128,7 +128,7 @@ func (s *shell) acceptedPush(o *candidate, r commitconfirm.Report) {
 }
 
 // endedPush reports the result of a push that was not accepted.
-func (s *shell) endedPush(o *candidate, r commitconfirm.Report) {
+func (s *shell) endedPush(o *candidate, r commitconfirm.Announce) {
 	result := nodeproto.Result{Attempt: o.event.Attempt, Generation: r.Echo.Generation, MD5: r.Echo.MD5}
 	switch {
 	case o.event.Attempt == 0: // only a number
@@ -164,8 +164,8 @@ func (s *shell) appliedPush() {
 	s.report()
 }
 
-// undonePush reports that a push was undone, until the controller acknowledges it.
-func (s *shell) undonePush() {
+// reportUndonePush reports that a push was undone, until the controller acknowledges it.
+func (s *shell) reportUndonePush() {
 	st := s.state()
 	u := st.Undone
 	if u == nil || st.Pending || u.Attempt == 0 || u.Attempt == s.acked {
@@ -191,7 +191,7 @@ func (s *shell) acknowledged(attempt uint64) {
 
 // undo handles the start of an undo.
 func (s *shell) undo(u commitconfirm.Undo) {
-	s.unhold()
+	s.publishLastRun()
 	s.log.Warn("config rolled back", zap.Stringer("gen", u.Generation), zap.String("reason", string(u.Reason)),
 		zap.String("why", u.Why))
 	s.o.Happened(Happening{undoBegan, u.Echo, string(u.Reason) + ": " + u.Why})

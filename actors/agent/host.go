@@ -41,8 +41,8 @@ func (s *shell) publish(p commitconfirm.Publish, accepted bool) {
 	s.watchSoon()
 }
 
-// woke observes the host soon, at a bounded rate.
-func (s *shell) woke() {
+// observeHost observes the host soon, at a bounded rate.
+func (s *shell) observeHost() {
 	s.o.Host.Drain()
 	s.watchSoon()
 }
@@ -68,7 +68,7 @@ func (s *shell) watch() {
 		!slices.EqualFunc(was.Ports, s.look.Ports, nodeside.SamePort) {
 		s.changed()
 	}
-	s.step(commitconfirm.Health{Items: items(s.look)})
+	s.step(commitconfirm.HealthChanged{Items: items(s.look)})
 	if s.look.Settled && s.settlingID > 0 && s.held == nil {
 		id := s.settlingID
 		s.settlingID = 0

@@ -52,7 +52,7 @@ func readDisk(d Disk) (out commitconfirm.Disk, notes Notes, faults []error) {
 			faults = append(faults, fmt.Errorf("slot %s: %w", slot, err))
 		}
 	}
-	for slot, to := range map[commitconfirm.Slot]**commitconfirm.Record{
+	for slot, to := range map[commitconfirm.Slot]**commitconfirm.ConfigRecord{
 		commitconfirm.SlotConfirmed: &out.Confirmed, commitconfirm.SlotCopy: &out.Copy,
 		commitconfirm.SlotPending: &out.Pending,
 	} {
@@ -86,10 +86,10 @@ func (s *shell) write(w commitconfirm.Write) {
 			why := ""
 			switch {
 			case err == nil && w.Slot == commitconfirm.SlotConfirmed:
-				s.owing(nil, nil)
+				s.noteUnstored(nil, nil)
 			case err != nil && !last && w.Record != nil && w.Record.Source == commitconfirm.File &&
 				w.Slot == commitconfirm.SlotConfirmed:
-				s.owing(&w, err) // a restart reads the file again, so nothing is lost
+				s.noteUnstored(&w, err) // a restart reads the file again, so nothing is lost
 			case err != nil:
 				s.writeErr, why = err, err.Error()
 			}
@@ -103,8 +103,8 @@ func (s *shell) write(w commitconfirm.Write) {
 // oweEvery is how often a failed write of the config is retried.
 const oweEvery = 10 * time.Second
 
-// owing records that the file's config runs but is not stored or, with nil, that the running config is stored.
-func (s *shell) owing(w *commitconfirm.Write, err error) {
+// noteUnstored records that the file's config runs but is not stored or, with nil, that the running config is stored.
+func (s *shell) noteUnstored(w *commitconfirm.Write, err error) {
 	if s.unstored != nil && w == nil {
 		s.setFault("")
 	}
@@ -140,7 +140,7 @@ func (s *shell) storeOwed() {
 				}
 				s.delayed = nil
 				if err == nil {
-					s.owing(nil, nil)
+					s.noteUnstored(nil, nil)
 				} else {
 					s.timer(storeTimer, 0, oweEvery)
 				}
@@ -259,5 +259,5 @@ func (s *shell) restart(e commitconfirm.Restart) {
 	})
 }
 
-// heldBy starts a local hold.
-func heldBy(who string) *nodeproto.Held { return &nodeproto.Held{By: who, Since: time.Now().UTC()} }
+// newHold starts a local hold.
+func newHold(who string) *nodeproto.Held { return &nodeproto.Held{By: who, Since: time.Now().UTC()} }

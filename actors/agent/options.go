@@ -21,7 +21,7 @@ type Options struct {
 	Runner    Runner
 	File      File   // nil: no config file
 	Machine   string // the machine's boot id
-	Facts     Facts
+	Facts     NodeFacts
 	Log       *zap.Logger // nil: no log
 	// ReportEvery is the interval of reports to the controller, in addition to those of changes. 0: 5 s.
 	ReportEvery time.Duration
@@ -57,8 +57,8 @@ type Host interface {
 	Start(wake func())
 	Drain()
 	Publish(p commitconfirm.Publish)
-	// Trouble reports why the desired config does not run, "" for no reason.
-	Trouble(text string)
+	// ReportProblem reports why the desired config does not run, "" for no reason.
+	ReportProblem(text string)
 	Observe() Observation
 	Stop()
 }
@@ -67,8 +67,8 @@ type Host interface {
 type Observation struct {
 	// Settled reports whether everything that the last publication desires has answered it.
 	Settled    bool
-	Health     []nodeproto.Health // by name
-	Parameters []nodeproto.Parameter
+	Health     []nodeproto.HealthReport // by name
+	Parameters []nodeproto.ParameterReport
 	Ports      []nodeproto.Port // by label
 }
 
@@ -81,8 +81,8 @@ type Runner interface {
 	Restart(ctx context.Context, name string) error
 }
 
-// Facts are what a node knows of itself.
-type Facts struct {
+// NodeFacts are what a node knows of itself.
+type NodeFacts struct {
 	Name       string
 	Software   string // version string
 	Firmware   string // "" for none
@@ -91,7 +91,7 @@ type Facts struct {
 	Bases      map[string]config.Object
 	Hardware   map[string]config.Object // of its board; nil if the board has no hardware type
 	Metadata   *metadata.Metadata
-	Actions    action.Table
+	Actions    action.ActionTable
 }
 
 // Notes are stored in addition to the configs.

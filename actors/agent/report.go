@@ -56,10 +56,10 @@ func (s *shell) report() {
 	}
 	switch {
 	case st.Undoing: // the abandoned config runs until the undo ends; it must not look confirmed
-		r.Pending = &nodeproto.Pending{Generation: st.Undone.Generation}
+		r.Pending = &nodeproto.PendingReport{Generation: st.Undone.Generation}
 	case st.Pending:
 		r.Settled = s.settled()
-		r.Pending = &nodeproto.Pending{Generation: st.Desired.Generation, Remaining: st.Remaining, Settled: s.settled(),
+		r.Pending = &nodeproto.PendingReport{Generation: st.Desired.Generation, Remaining: st.Remaining, Settled: s.settled(),
 			Worse: st.Bad}
 	}
 	s.send(r)
@@ -77,7 +77,7 @@ func (s *shell) peer(e commitconfirm.Echo) string {
 
 // parameters returns the parameters of the host. If the published config has got a new generation since, they are
 // reported with that one.
-func (s *shell) parameters() []nodeproto.Parameter {
+func (s *shell) parameters() []nodeproto.ParameterReport {
 	live := s.m.Live()
 	if live.Seq != s.live.Seq || live.Generation == s.live.Generation {
 		return s.look.Parameters

@@ -140,7 +140,7 @@ func (h *memHost) Stop() {
 		h.timer.Stop()
 	}
 }
-func (h *memHost) Trouble(text string) { h.trouble = text }
+func (h *memHost) ReportProblem(text string) { h.trouble = text }
 
 // settleAfter is how long a publication takes from now on.
 func (h *memHost) settleAfter(d time.Duration) {
@@ -178,10 +178,10 @@ func (h *memHost) Publish(p commitconfirm.Publish) {
 func (h *memHost) Observe() Observation {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return Observation{Settled: h.settled, Health: []nodeproto.Health{
+	return Observation{Settled: h.settled, Health: []nodeproto.HealthReport{
 		{Name: "app", Good: h.last.Document["app"] != "bad"},
 		{Name: "uplink", Good: h.last.Document["uplink"] != "bad"},
-	}, Parameters: []nodeproto.Parameter{{ID: "ni/1", Kind: "network-instance", State: "Present",
+	}, Parameters: []nodeproto.ParameterReport{{ID: "ni/1", Kind: "network-instance", State: "Present",
 		Generation: h.last.Generation}, {ID: "ni/2"}}}
 }
 
@@ -235,7 +235,7 @@ type rig struct {
 	pid     *actor.PID
 	starts  int
 	machine int
-	facts   Facts
+	facts   NodeFacts
 	file    []byte
 	hasFile bool
 	attempt uint64
@@ -259,9 +259,9 @@ func newRig(t testing.TB) *rig {
 		runner: &memRunner{fail: map[string]error{}}}
 	r.system = actor.NewActorSystem(actor.WithLoggerFactory(func(*actor.ActorSystem) *slog.Logger { return slog.New(slog.DiscardHandler) }))
 	r.host = &memHost{r: r, after: 50 * time.Millisecond}
-	r.facts = Facts{
+	r.facts = NodeFacts{
 		Name: "n", Software: "EDGESPAN-0-1-0", Board: "b1", Controller: "c.example:8444", Metadata: everyAction(t),
-		Actions: action.Table{},
+		Actions: action.ActionTable{},
 		Bases:   map[string]config.Object{"BASE_2": doc(t, `{"base":2}`), "BASE_10": doc(t, `{"base":10}`)},
 	}
 	return r

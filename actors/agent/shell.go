@@ -119,7 +119,7 @@ func (s *shell) Receive(c actor.Context) {
 		}
 	case woken:
 		if msg.of == s {
-			s.woke()
+			s.observeHost()
 		}
 	case done:
 		if msg.of == s {
@@ -128,7 +128,7 @@ func (s *shell) Receive(c actor.Context) {
 	case *candidate:
 		s.submit(msg)
 	case timeoutDue:
-		s.impatient(msg.of)
+		s.giveUpWaiting(msg.of)
 	case up, down, nodeproto.FromController, reload, ask, *command, stopping, begun:
 		if !s.booted {
 			s.early = append(s.early, msg)
@@ -241,7 +241,7 @@ func (s *shell) boot(d commitconfirm.Disk, n Notes, faults []error, f fileRead) 
 	if o := s.fromFile(f); o != nil && !s.m.State().Undoing {
 		s.insert(0, o)
 	} else {
-		s.unhold()
+		s.publishLastRun()
 		if o != nil {
 			s.submit(o)
 		}
@@ -274,7 +274,7 @@ func (s *shell) step(event commitconfirm.Event) {
 		case commitconfirm.RequestVerdict:
 			s.asked = e.Nonce
 			s.report()
-		case commitconfirm.Report:
+		case commitconfirm.Announce:
 			accepted = accepted || e.What == commitconfirm.Accepted
 			s.handleReport(e)
 		}
@@ -349,7 +349,7 @@ func (s *shell) refuse(what string, err error) {
 
 func (s *shell) setFault(text string) {
 	s.fault = text
-	s.o.Host.Trouble(text)
+	s.o.Host.ReportProblem(text)
 }
 
 var errNoDocument = errors.New("no document")

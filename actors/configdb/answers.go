@@ -36,11 +36,11 @@ func (d *deps) answer(ctx context.Context, name string, known []string,
 	seen := state.LastRevision()
 	have, is := d.answers.get(name)
 	if is && have.seen == seen {
-		return unlessKnown(have.Answer, known), nil
+		return omitKnownBody(have.Answer, known), nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
-	done, err := rest.Turn(ctx)
+	done, err := rest.AcquireTurn(ctx)
 	if err != nil {
 		return model.Answer{}, err
 	}
@@ -62,11 +62,11 @@ func (d *deps) answer(ctx context.Context, name string, known []string,
 		}
 	}
 	d.answers.put(name, cached{a, seen}, len(a.Body)+len(a.ETag))
-	return unlessKnown(a, known), nil
+	return omitKnownBody(a, known), nil
 }
 
-// unlessKnown drops the body of an answer that the caller has.
-func unlessKnown(a model.Answer, known []string) model.Answer {
+// omitKnownBody drops the body of an answer that the caller has.
+func omitKnownBody(a model.Answer, known []string) model.Answer {
 	if knows(known, a.ETag) {
 		a.Body = nil
 	}

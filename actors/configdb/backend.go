@@ -18,7 +18,7 @@ func read[T any](ctx context.Context, k *Keeper, find func(*model.State, source)
 	}
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
-	done, err := rest.Turn(ctx)
+	done, err := rest.AcquireTurn(ctx)
 	if err != nil {
 		var none T
 		return none, err
@@ -127,7 +127,7 @@ func (k *Keeper) Watch(ctx context.Context, after uint64, deliver func(model.Rec
 		return err
 	}
 	if newest := state.Revision(); after > newest {
-		return &model.Fault{Kind: model.Invalid,
+		return &model.RequestError{Kind: model.Invalid,
 			Text: fmt.Sprintf("watch: since: invalid value %d: must be at most %d, the newest revision", after, newest)}
 	}
 	for {

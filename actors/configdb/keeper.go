@@ -22,7 +22,7 @@ import (
 type Store interface {
 	Get(ctx context.Context, key kv.Key) (kv.Entry, kv.Revision, error)
 	List(ctx context.Context, prefix kv.Prefix, o kv.ListOptions) (kv.Page, error)
-	Commit(ctx context.Context, txn kv.Txn) (kv.Outcome, error)
+	Commit(ctx context.Context, txn kv.Txn) (kv.TxnResult, error)
 	Watch(ctx context.Context, prefix kv.Prefix, after kv.Revision, deliver func(kv.Batch) error) error
 }
 
@@ -179,12 +179,12 @@ func (t *top) Receive(c actor.Context) {
 
 // busy is the error for a caller that should retry later.
 func busy(format string, args ...any) error {
-	return &model.Fault{Kind: model.Busy, Text: fmt.Sprintf(format, args...)}
+	return &model.RequestError{Kind: model.Busy, Text: fmt.Sprintf(format, args...)}
 }
 
-// maybeDone is the error for a write whose outcome is unknown.
-func maybeDone(format string, args ...any) error {
-	return &model.Fault{Kind: model.Busy, Text: "write outcome unknown: " + fmt.Sprintf(format, args...),
+// outcomeUnknown is the error for a write whose outcome is unknown.
+func outcomeUnknown(format string, args ...any) error {
+	return &model.RequestError{Kind: model.Busy, Text: "write outcome unknown: " + fmt.Sprintf(format, args...),
 		Unsure: true}
 }
 
@@ -203,7 +203,7 @@ func (d *deps) head() (kv.Revision, error) {
 func (d *deps) now(ctx context.Context) (*model.State, error) {
 	head, err := d.fresh.newest(ctx)
 	if err != nil {
-		return nil, late(err)
+		return nil, timeoutError(err)
 	}
 	if v := d.shown.now.Load(); v.has(head) {
 		return v.State, nil
@@ -211,11 +211,11 @@ func (d *deps) now(ctx context.Context) (*model.State, error) {
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
 	state, err := d.shown.wait(ctx, head)
-	return state, late(err)
+	return state, timeoutError(err)
 }
 
-// late replaces a timeout by the error for the caller.
-func late(err error) error {
+// timeoutError replaces a timeout by the error for the caller.
+func timeoutError(err error) error {
 	if errors.Is(err, context.DeadlineExceeded) {
 		return busy("facts: timed out reading the newest ones")
 	}

@@ -53,7 +53,7 @@ func (m *memory) List(_ context.Context, p kv.Prefix, o kv.ListOptions) (kv.Page
 	return m.model.List(p, o)
 }
 
-func (m *memory) Commit(_ context.Context, t kv.Txn) (kv.Outcome, error) {
+func (m *memory) Commit(_ context.Context, t kv.Txn) (kv.TxnResult, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	o, err := m.model.Commit(t)
@@ -152,21 +152,21 @@ func (w *way) List(ctx context.Context, p kv.Prefix, o kv.ListOptions) (kv.Page,
 	return w.to().List(ctx, p, o)
 }
 
-func (w *way) Commit(ctx context.Context, t kv.Txn) (kv.Outcome, error) {
+func (w *way) Commit(ctx context.Context, t kv.Txn) (kv.TxnResult, error) {
 	cut, lose := w.state()
 	if cut {
-		return kv.Outcome{}, errSevered
+		return kv.TxnResult{}, errSevered
 	}
 	before, after := false, false
 	if lose != nil && t.Writes() {
 		before, after = lose(t)
 	}
 	if before {
-		return kv.Outcome{}, errSevered
+		return kv.TxnResult{}, errSevered
 	}
 	o, err := w.to().Commit(ctx, t)
 	if after {
-		return kv.Outcome{}, errSevered
+		return kv.TxnResult{}, errSevered
 	}
 	return o, err
 }
@@ -321,14 +321,14 @@ func get(t testing.TB, k *Keeper, q model.Query) model.Answer {
 }
 
 // isFault says whether an error is a fault of a kind.
-func isFault(err error, kind model.FaultKind) bool {
-	var f *model.Fault
+func isFault(err error, kind model.ErrorKind) bool {
+	var f *model.RequestError
 	return errors.As(err, &f) && f.Kind == kind
 }
 
 // isUnsure says whether an error is of a write that may have taken place.
 func isUnsure(err error) bool {
-	var f *model.Fault
+	var f *model.RequestError
 	return errors.As(err, &f) && f.Kind == model.Busy && f.Unsure
 }
 

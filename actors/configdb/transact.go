@@ -28,32 +28,32 @@ func (d *deps) validate(ctx context.Context, r configdbapi.WriteRequest) (model.
 	if err != nil {
 		return model.Written{}, err
 	}
-	done, err := rest.Turn(ctx)
+	done, err := rest.AcquireTurn(ctx)
 	if err != nil {
 		return model.Written{}, err
 	}
 	defer done()
 	tried := d.pending(ctx, r)
 	tried.Blind = !r.Reveal
-	plan, err := state.Plan([]model.Pending{tried}, d.of(ctx))
+	plan, err := state.Plan([]model.QueuedWrite{tried}, d.of(ctx))
 	if err != nil {
 		return model.Written{}, err
 	}
 	if len(plan.Results) == 0 {
 		return model.Written{}, busy("write: another one is in progress")
 	}
-	a := d.came(plan.Results[0])
+	a := d.resultOf(plan.Results[0])
 	return a.written, a.err
 }
 
 // pending returns a write in the model's form, which ends when its caller stops waiting.
-func (d *deps) pending(ctx context.Context, r configdbapi.WriteRequest) model.Pending {
-	return model.Pending{Write: r.Write, Author: r.Author, Message: r.Message, Time: d.Now().UTC(), Own: r.Own,
+func (d *deps) pending(ctx context.Context, r configdbapi.WriteRequest) model.QueuedWrite {
+	return model.QueuedWrite{Write: r.Write, Author: r.Author, Message: r.Message, Time: d.Now().UTC(), Own: r.Own,
 		Quota: d.Quota, Stop: ctx.Err}
 }
 
-// came converts the model's result of a write.
-func (d *deps) came(r model.Result) writeResult {
+// resultOf converts the model's result of a write.
+func (d *deps) resultOf(r model.Result) writeResult {
 	if r.Fault != nil {
 		return writeResult{err: r.Fault}
 	}
@@ -67,7 +67,7 @@ func (d *deps) writeSome(batch []*pendingWrite) []*pendingWrite {
 	ctx, cancel := context.WithTimeout(d.ctx, writeTimeout)
 	defer cancel()
 	for {
-		n, err := d.tryToWrite(ctx, batch)
+		n, err := d.writeBatch(ctx, batch)
 		if err == nil && n == 0 && ctx.Err() == nil {
 			continue // a concurrent write, or a large write had to be finished first
 		}
@@ -83,14 +83,14 @@ func (d *deps) writeSome(batch []*pendingWrite) []*pendingWrite {
 	}
 }
 
-// tryToWrite runs the first n writes of a batch. 0 without an error means: try again. If n is 0, err is of the
+// writeBatch runs the first n writes of a batch. 0 without an error means: try again. If n is 0, err is of the
 // validation of the first one, and nothing was written; otherwise the outcome of the n writes is unknown.
-func (d *deps) tryToWrite(ctx context.Context, batch []*pendingWrite) (n int, err error) {
+func (d *deps) writeBatch(ctx context.Context, batch []*pendingWrite) (n int, err error) {
 	state, err := d.now(ctx)
 	if err != nil {
 		return len(batch), err
 	}
-	entries := make([]model.Pending, len(batch))
+	entries := make([]model.QueuedWrite, len(batch))
 	for i, w := range batch {
 		entries[i] = d.pending(w.ctx, w.request)
 	}
@@ -98,7 +98,7 @@ func (d *deps) tryToWrite(ctx context.Context, batch []*pendingWrite) (n int, er
 	if err != nil {
 		return 0, err
 	}
-	switch err = d.carryOut(ctx, plan.Txns, plan.Records); {
+	switch err = d.runPlan(ctx, plan.Txns, plan.Records); {
 	case errors.Is(err, errOvertaken):
 		return 0, nil
 	case err != nil:
@@ -108,7 +108,7 @@ func (d *deps) tryToWrite(ctx context.Context, batch []*pendingWrite) (n int, er
 		if batch[i].request.Own {
 			batch[i].grown = int64(r.Written.Stored)
 		}
-		batch[i].reply(d.came(r))
+		batch[i].reply(d.resultOf(r))
 	}
 	if len(plan.Txns) > 1 {
 		d.finish(ctx)
@@ -121,33 +121,33 @@ func (d *deps) tryToWrite(ctx context.Context, batch []*pendingWrite) (n int, er
 func (d *deps) finish(ctx context.Context) {
 	state, err := d.now(ctx)
 	if err == nil && state.Unfinished() {
-		err = d.carryOut(ctx, state.Forward(), nil)
+		err = d.runPlan(ctx, state.Forward(), nil)
 	}
 	if err != nil && !errors.Is(err, errOvertaken) {
 		d.Log.Warn("publish a large write", zap.Error(err))
 	}
 }
 
-// carryOut runs the transactions of a plan. If the outcome of one is unknown, it is run again: each compares the head,
+// runPlan runs the transactions of a plan. If the outcome of one is unknown, it is run again: each compares the head,
 // so none can take effect twice, and the records of its revisions show whether it had succeeded before.
-func (d *deps) carryOut(ctx context.Context, txns []kv.Txn, records []model.Record) error {
+func (d *deps) runPlan(ctx context.Context, txns []kv.Txn, records []model.Record) error {
 	for _, txn := range txns {
 		o, unsure, err := d.commitSurely(ctx, txn)
 		if err != nil {
 			if unsure && len(records) > 0 {
-				if own, unread := d.areOwn(ctx, records); own && unread == nil {
+				if own, unread := d.alreadyCommitted(ctx, records); own && unread == nil {
 					return nil
 				}
 			}
-			return maybeDone("%v", err)
+			return outcomeUnknown("%v", err)
 		}
 		if o.Succeeded {
 			continue
 		}
 		if unsure {
-			own, err := d.areOwn(ctx, records)
+			own, err := d.alreadyCommitted(ctx, records)
 			if err != nil {
-				return maybeDone("%v", err)
+				return outcomeUnknown("%v", err)
 			}
 			if own {
 				return nil
@@ -159,23 +159,23 @@ func (d *deps) carryOut(ctx context.Context, txns []kv.Txn, records []model.Reco
 }
 
 // commitSurely runs a transaction until its outcome is known, as kv.CommitSurely does.
-func (d *deps) commitSurely(ctx context.Context, txn kv.Txn) (o kv.Outcome, unsure bool, err error) {
-	return kv.CommitSurely(func() (kv.Outcome, error) { return d.commit(ctx, txn) }, func(lost error) bool {
+func (d *deps) commitSurely(ctx context.Context, txn kv.Txn) (o kv.TxnResult, unsure bool, err error) {
+	return kv.CommitWithRetry(func() (kv.TxnResult, error) { return d.commit(ctx, txn) }, func(lost error) bool {
 		d.Log.Warn("outcome of a write unknown: retrying", zap.Error(lost))
 		return supervise.Pause(ctx, writeAgain)
 	})
 }
 
 // commit runs one transaction with a time limit.
-func (d *deps) commit(ctx context.Context, txn kv.Txn) (kv.Outcome, error) {
+func (d *deps) commit(ctx context.Context, txn kv.Txn) (kv.TxnResult, error) {
 	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
 	defer cancel()
 	return d.Store.Commit(ctx, txn)
 }
 
-// areOwn reports whether the history has the planned revisions: then a transaction succeeded whose answer was lost. A
-// record that is equal in everything, including its time, has the same effect.
-func (d *deps) areOwn(ctx context.Context, planned []model.Record) (bool, error) {
+// alreadyCommitted reports whether the history has the planned revisions: then a transaction succeeded whose answer
+// was lost. A record that is equal in everything, including its time, has the same effect.
+func (d *deps) alreadyCommitted(ctx context.Context, planned []model.Record) (bool, error) {
 	for _, own := range planned {
 		entries, err := source{ctx: ctx, d: d}.Get(recordKey(own.Revision))
 		if err != nil || !entries[0].Exists() {
@@ -209,7 +209,7 @@ func (d *deps) sweepStep(sweep *model.Sweeper) (more, ended bool) {
 	if err == nil {
 		txn, err = sweep.Next(state, source{ctx: ctx, d: d})
 	}
-	done := kv.Outcome{Succeeded: true}
+	done := kv.TxnResult{Succeeded: true}
 	if err == nil && txn != nil && len(txn.Then) > 0 {
 		done, err = d.commit(ctx, *txn)
 	}

@@ -87,7 +87,7 @@ func (w *writerActor) Receive(c actor.Context) {
 		_, again := c.Message().(*actor.Restarting)
 		for _, m := range w.batch {
 			if again { // the caller can write to the next incarnation; at the end the leaf answers
-				m.reply(writeResult{err: maybeDone("writer of this replica crashed")})
+				m.reply(writeResult{err: outcomeUnknown("writer of this replica crashed")})
 			}
 			w.queue.remove(m)
 		}
@@ -97,7 +97,7 @@ func (w *writerActor) Receive(c actor.Context) {
 		w.queue = queue{}
 		return
 	}
-	w.work(c.Self())
+	w.startLeaf(c.Self())
 }
 
 // beginSweep starts a sweep unless one is running.
@@ -121,8 +121,8 @@ func (d *deps) clock(writer *actor.PID) {
 	}
 }
 
-// work starts the leaf if there is work.
-func (w *writerActor) work(self *actor.PID) {
+// startLeaf starts the leaf if there is work.
+func (w *writerActor) startLeaf(self *actor.PID) {
 	d := w.d
 	if w.busy {
 		return
@@ -163,9 +163,9 @@ func (k *Keeper) Write(ctx context.Context, r configdbapi.WriteRequest) (model.W
 	case a := <-w.answer:
 		return a.written, a.err
 	case <-ctx.Done():
-		return model.Written{}, maybeDone("no answer in %v", writeTimeout)
+		return model.Written{}, outcomeUnknown("no answer in %v", writeTimeout)
 	case <-k.d.ctx.Done():
-		return model.Written{}, maybeDone("this replica is shutting down")
+		return model.Written{}, outcomeUnknown("this replica is shutting down")
 	}
 }
 

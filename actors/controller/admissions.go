@@ -50,7 +50,7 @@ func (a *fleetActor) flagsAre(c actor.Context, doc config.Object) {
 // gate updates a node's gate from the store.
 func (a *fleetActor) gate(c actor.Context, id string, r *record) {
 	g := fleet.Admission{Staged: a.gates.On, Open: a.gates.open[id].Open}
-	if r.handle.Lets(g) {
+	if r.handle.SetAdmission(g) {
 		c.Send(r.pid, nodes.Gated{})
 	}
 }

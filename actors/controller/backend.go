@@ -22,9 +22,9 @@ import (
 var _ fleetapi.Backend = (*Controller)(nil)
 
 // read calls f with the current layers and nodes, in the caller's turn. It stops when ctx ends.
-func read[T any](ctx context.Context, c *Controller, f func(*ops.World) (T, error)) (T, error) {
+func read[T any](ctx context.Context, c *Controller, f func(*ops.Snapshot) (T, error)) (T, error) {
 	var none T
-	done, err := rest.Turn(ctx)
+	done, err := rest.AcquireTurn(ctx)
 	if err != nil {
 		return none, err
 	}
@@ -38,51 +38,51 @@ func read[T any](ctx context.Context, c *Controller, f func(*ops.World) (T, erro
 }
 
 // Config returns the effective config of one node.
-func (c *Controller) Config(ctx context.Context, q ops.ConfigQuery) (ops.Document, error) {
-	return read(ctx, c, func(w *ops.World) (ops.Document, error) { return w.Config(q) })
+func (c *Controller) Config(ctx context.Context, q ops.ConfigQuery) (ops.DocumentAnswer, error) {
+	return read(ctx, c, func(w *ops.Snapshot) (ops.DocumentAnswer, error) { return w.Config(q) })
 }
 
 // Paths returns parts of the configs of many nodes.
-func (c *Controller) Paths(ctx context.Context, q ops.PathsQuery) (ops.Document, error) {
-	return read(ctx, c, func(w *ops.World) (ops.Document, error) { return w.Paths(q) })
+func (c *Controller) Paths(ctx context.Context, q ops.PathsQuery) (ops.DocumentAnswer, error) {
+	return read(ctx, c, func(w *ops.Snapshot) (ops.DocumentAnswer, error) { return w.Paths(q) })
 }
 
 // Layer returns one layer.
-func (c *Controller) Layer(ctx context.Context, q ops.LayerQuery) (ops.Document, error) {
-	return read(ctx, c, func(w *ops.World) (ops.Document, error) { return w.Layer(q) })
+func (c *Controller) Layer(ctx context.Context, q ops.LayerQuery) (ops.DocumentAnswer, error) {
+	return read(ctx, c, func(w *ops.Snapshot) (ops.DocumentAnswer, error) { return w.Layer(q) })
 }
 
 // Metadata returns the metadata of "node", "controller" or "aggregator".
-func (c *Controller) Metadata(ctx context.Context, of string) (ops.Document, error) {
-	return read(ctx, c, func(w *ops.World) (ops.Document, error) { return w.Describe(of) })
+func (c *Controller) Metadata(ctx context.Context, of string) (ops.DocumentAnswer, error) {
+	return read(ctx, c, func(w *ops.Snapshot) (ops.DocumentAnswer, error) { return w.Describe(of) })
 }
 
 // E2E returns the config of the controller or the aggregator, as this replica has it.
-func (c *Controller) E2E(ctx context.Context, file string, reveal bool) (ops.Document, error) {
-	return read(ctx, c, func(w *ops.World) (ops.Document, error) { return w.File(file, c.d.Replica, reveal) })
+func (c *Controller) E2E(ctx context.Context, file string, reveal bool) (ops.DocumentAnswer, error) {
+	return read(ctx, c, func(w *ops.Snapshot) (ops.DocumentAnswer, error) { return w.File(file, c.d.Replica, reveal) })
 }
 
 // Topology returns the topology in the form of its file.
-func (c *Controller) Topology(ctx context.Context) (ops.Document, error) {
-	return read(ctx, c, func(w *ops.World) (ops.Document, error) { return w.Topology() })
+func (c *Controller) Topology(ctx context.Context) (ops.DocumentAnswer, error) {
+	return read(ctx, c, func(w *ops.Snapshot) (ops.DocumentAnswer, error) { return w.Topology() })
 }
 
 // Explain reports which layer each value of a node's config comes from.
-func (c *Controller) Explain(ctx context.Context, node string, path []string) ([]history.Explanation, error) {
-	return read(ctx, c, func(w *ops.World) ([]history.Explanation, error) { return w.Explain(node, path) })
+func (c *Controller) Explain(ctx context.Context, node string, path []string) ([]history.ValueHistory, error) {
+	return read(ctx, c, func(w *ops.Snapshot) ([]history.ValueHistory, error) { return w.Explain(node, path) })
 }
 
 // Diff returns what changed between two revisions.
 func (c *Controller) Diff(ctx context.Context, from, to uint64) ([]history.LayerDiff, error) {
-	return read(ctx, c, func(w *ops.World) ([]history.LayerDiff, error) {
+	return read(ctx, c, func(w *ops.Snapshot) ([]history.LayerDiff, error) {
 		r := c.d.Reader(ctx)
 		a, err := history.At(r, from)
 		if err != nil {
-			return nil, notThere(err)
+			return nil, noRevision(err)
 		}
 		b, err := history.At(r, to)
 		if err != nil {
-			return nil, notThere(err)
+			return nil, noRevision(err)
 		}
 		diffs, err := history.Diff(a, b)
 		if err != nil {
@@ -97,7 +97,7 @@ const defaultEditions = 50
 
 // History lists revisions, newest first.
 func (c *Controller) History(ctx context.Context, q fleetapi.HistoryQuery) ([]fleetapi.Edition, error) {
-	return read(ctx, c, func(w *ops.World) ([]fleetapi.Edition, error) {
+	return read(ctx, c, func(w *ops.Snapshot) ([]fleetapi.Edition, error) {
 		limit := q.Limit
 		if limit <= 0 {
 			limit = defaultEditions
@@ -106,7 +106,7 @@ func (c *Controller) History(ctx context.Context, q fleetapi.HistoryQuery) ([]fl
 		if q.Before > 0 && q.Before <= state.Number {
 			var err error
 			if state, err = history.At(c.d.Reader(ctx), q.Before-1); err != nil {
-				return nil, notThere(err)
+				return nil, noRevision(err)
 			}
 		}
 		return c.editions(ctx, state, q.Layer, limit)
@@ -122,7 +122,7 @@ func (c *Controller) editions(ctx context.Context, state history.State, layer *h
 			return nil, err
 		}
 		for _, v := range versions {
-			out = append(out, editionOf(v.By, []string{v.Layer.String()}))
+			out = append(out, newEdition(v.By, []string{v.Layer.String()}))
 		}
 		return out, nil
 	}
@@ -139,12 +139,12 @@ func (c *Controller) editions(ctx context.Context, state history.State, layer *h
 		for _, l := range changed {
 			layers = append(layers, l.String())
 		}
-		out = append(out, editionOf(record, layers))
+		out = append(out, newEdition(record, layers))
 	}
 	return out, nil
 }
 
-func editionOf(r history.Record, layers []string) fleetapi.Edition {
+func newEdition(r history.RevisionRecord, layers []string) fleetapi.Edition {
 	return fleetapi.Edition{Number: r.Number, Author: r.Author, Time: r.Time, Message: r.Message, Layers: layers}
 }
 
@@ -198,7 +198,7 @@ func (c *Controller) Ready(ctx context.Context) error {
 	if err := c.d.upToDate(ctx); err != nil {
 		return err
 	}
-	if err := c.d.Store.Sound(); err != nil {
+	if err := c.d.Store.CheckWritable(); err != nil {
 		return fmt.Errorf("%w: read-only: the store: %w", fleetapi.ErrBusy, err)
 	}
 	return nil
@@ -233,8 +233,8 @@ func (c *Controller) Alive(ctx context.Context) error {
 // Reload reads the base files again.
 func (c *Controller) Reload() { c.d.Send(c.d.fleet, reload{}) }
 
-// notThere turns a missing revision into the routes' error for it.
-func notThere(err error) error {
+// noRevision turns a missing revision into the routes' error for it.
+func noRevision(err error) error {
 	var none *history.NoRevisionError
 	if errors.As(err, &none) {
 		return &ops.NotFoundError{What: fmt.Sprintf("revision %d", none.Number),
@@ -278,7 +278,7 @@ func (c *Controller) Export(ctx context.Context, reveal bool) (history.Files, ui
 }
 
 // ownParts completes the controller's files with this replica's own parts, which are in a separate layer.
-func (c *Controller) ownParts(w *ops.World, f *history.Files) error {
+func (c *Controller) ownParts(w *ops.Snapshot, f *history.Files) error {
 	for file := range c.d.E2E {
 		own, err := w.State.Layer(history.Layer{Kind: history.E2E, Name: file + "/" + c.d.Replica})
 		if err != nil {

@@ -36,7 +36,7 @@ func TestARestoreHoldsBackWhatWasAborted(t *testing.T) {
 	}
 	counted := fleet.Counted{Generation: fleet.Generation{Authority: "old", Counter: 3}}
 	barrier := put(history.GenerationKey("held"), counted)
-	record := staged.Record{Revision: 9, End: staged.EndAborted, Barrier: barrier, Message: "kept"}
+	record := staged.RolloutRecord{Revision: 9, End: staged.EndAborted, Barrier: barrier, Message: "kept"}
 	put(history.GenerationKey("free"), counted)
 	put(staged.Key(9), record)
 
@@ -73,7 +73,7 @@ func TestARestoreHoldsBackWhatWasAborted(t *testing.T) {
 		}
 		return e
 	}
-	var got staged.Record
+	var got staged.RolloutRecord
 	if err := json.Unmarshal(at(staged.Key(9)).Value, &got); err != nil || got.Message != "kept" ||
 		got.End != staged.EndAborted || got.Revision != 9 {
 		t.Errorf("%+v, %v", got, err)

@@ -69,17 +69,17 @@ func (d *deps) readHead(number uint64, from history.State, began bool, damaged [
 		}
 	}
 	if !began {
-		if m.all, m.err = m.state.Anyway().All(); m.err == nil {
-			m.peers, m.err = d.peersAnyway(m.state)
+		if m.all, m.err = m.state.WithDamaged().All(); m.err == nil {
+			m.peers, m.err = d.peersOrDamaged(m.state)
 		}
 		return m
 	}
 	if len(damaged) > 0 {
-		if m.all, m.err = m.state.Anyway().Layers(damaged...); m.err != nil {
+		if m.all, m.err = m.state.WithDamaged().Layers(damaged...); m.err != nil {
 			return m
 		}
 	}
-	if m.diffs, m.err = history.Diff(from, m.state.Anyway()); m.err != nil {
+	if m.diffs, m.err = history.Diff(from, m.state.WithDamaged()); m.err != nil {
 		if _, err := history.At(r, from.Number); errors.As(err, new(*history.NoRevisionError)) {
 			d.Fail(fmt.Errorf("read the layers: the history was pruned while this replica was disconnected: %w", err))
 		}
@@ -91,7 +91,7 @@ func (d *deps) readHead(number uint64, from history.State, began bool, damaged [
 		m.err = nil
 	}
 	if m.err == nil && (slices.ContainsFunc(m.diffs, ofPeers) || slices.ContainsFunc(damaged, isOfPeers)) {
-		m.peers, m.err = d.peersAnyway(m.state)
+		m.peers, m.err = d.peersOrDamaged(m.state)
 	}
 	return m
 }
@@ -125,12 +125,13 @@ func (a *fleetActor) applyHead(c actor.Context, m headRead) {
 		}
 	}
 	for _, p := range fleet.Phases(first, pending.network, pending.learnt, pending.revoked) {
-		a.phase(c, p, m, &pending, touched)
+		a.runPhase(c, p, m, &pending, touched)
 	}
 }
 
-// phase runs one phase; fleet.Phases decides their order. Touched collects what nodes are sent.
-func (a *fleetActor) phase(c actor.Context, p fleet.Phase, m headRead, n *changes, touched map[string]fleet.Touched) {
+// runPhase runs one phase; fleet.Phases decides their order. Touched collects what nodes are sent.
+func (a *fleetActor) runPhase(c actor.Context, p fleet.Phase, m headRead, n *changes,
+	touched map[string]fleet.Touched) {
 	gather := func(more []fleet.Touched, err error) {
 		if err != nil {
 			a.d.Fail(fmt.Errorf("number the nodes' desired configs: %w", err))
@@ -159,7 +160,7 @@ func (a *fleetActor) phase(c actor.Context, p fleet.Phase, m headRead, n *change
 	case fleet.PhaseBoards:
 		maps.Copy(touched, a.setHardware())
 	case fleet.PhaseRevocations:
-		a.revokedAre()
+		a.publishRevoked()
 	case fleet.PhaseTell:
 		by := &m.record
 		if n.first || m.record.Number == 0 {
@@ -167,7 +168,7 @@ func (a *fleetActor) phase(c actor.Context, p fleet.Phase, m headRead, n *change
 		}
 		a.publishTouched(c, touched, by)
 	case fleet.PhaseCounts:
-		a.countedAre(c, n.counted)
+		a.mergeCounts(c, n.counted)
 	case fleet.PhaseAdmit:
 		a.admit()
 	case fleet.PhaseServe:
@@ -197,7 +198,7 @@ func (a *fleetActor) makeFleet() {
 		return
 	}
 	a.fleet = f
-	f.SetPeers(a.goesWith)
+	f.SetPeers(a.peerConfigurationOf)
 	a.setHardware()
 }
 
@@ -214,7 +215,7 @@ func (a *fleetActor) layersAre(c actor.Context, m headRead, n *changes) {
 	}
 	if m.peers != nil && !a.peers.read {
 		a.peers.read = true
-		n.damage(history.Layer{Kind: history.Network}, a.ids) // nodes may wait for the peers
+		n.noteDamage(history.Layer{Kind: history.Network}, a.ids) // nodes may wait for the peers
 	}
 	a.peersAre(m.peers)
 	a.state, a.began = m.state, true
@@ -230,12 +231,12 @@ func (a *fleetActor) layerIs(c actor.Context, v history.Version, n *changes) {
 			a.d.Log.Error("damaged layer in the store: its nodes get no new config", zap.Error(v.Damaged))
 		}
 		a.damaged[l] = v.Damaged
-		n.damage(l, a.ids)
+		n.noteDamage(l, a.ids)
 		return
 	}
 	if was != nil {
 		delete(a.damaged, l)
-		n.damage(l, a.ids)
+		n.noteDamage(l, a.ids)
 	}
 	put := func(in map[string]config.Object) {
 		if n.layers[l.Name] = true; doc == nil {
@@ -262,8 +263,8 @@ func (a *fleetActor) layerIs(c actor.Context, v history.Version, n *changes) {
 	}
 }
 
-// damage marks the nodes of a layer that was damaged or repaired.
-func (n *changes) damage(l history.Layer, ids map[string]string) {
+// noteDamage marks the nodes of a layer that was damaged or repaired.
+func (n *changes) noteDamage(l history.Layer, ids map[string]string) {
 	switch l.Kind {
 	case history.Node, history.Auto:
 		n.layers[l.Name] = true

@@ -58,7 +58,7 @@ func (n *quickNode) report(pending bool) nodeproto.Report {
 	on := true
 	r := nodeproto.Report{MD5: n.md5, Generation: n.generation, Software: "RELEASE_M20", Managed: &on, Settled: true}
 	if pending {
-		r.Pending = &nodeproto.Pending{Generation: n.generation, Settled: true, Remaining: time.Minute}
+		r.Pending = &nodeproto.PendingReport{Generation: n.generation, Settled: true, Remaining: time.Minute}
 	}
 	return r
 }
@@ -104,7 +104,7 @@ func overrideOf(b *testing.B, own bool, touched int, change func(int) ops.Write)
 		id := fmt.Sprintf("00000000-0000-4000-8000-%012x", i)
 		name := fmt.Sprintf("n%05d", i)
 		if _, err := store.model.Commit(kv.Txn{Then: []kv.Op{
-			kv.Put(history.NodeKey(id), storage.Encode(history.Member{ID: id, Name: name})),
+			kv.Put(history.NodeKey(id), storage.Encode(history.JoinedNode{ID: id, Name: name})),
 			kv.Put(history.NameKey(name), []byte(id)),
 		}}); err != nil {
 			b.Fatal(err)
@@ -188,7 +188,7 @@ func BenchmarkReport(b *testing.B) {
 	store := newMemory()
 	id := "00000000-0000-4000-8000-000000000000"
 	if _, err := store.model.Commit(kv.Txn{Then: []kv.Op{
-		kv.Put(history.NodeKey(id), storage.Encode(history.Member{ID: id, Name: "n"})),
+		kv.Put(history.NodeKey(id), storage.Encode(history.JoinedNode{ID: id, Name: "n"})),
 		kv.Put(history.NameKey("n"), []byte(id)),
 	}}); err != nil {
 		b.Fatal(err)
@@ -231,7 +231,7 @@ func BenchmarkNoPeer(b *testing.B) {
 	for i := range 100 {
 		name := fmt.Sprintf("p%03d", i)
 		peers[name] = peer.Peer{Name: name}
-		clusters[name] = peer.Cluster{Name: name, Leader: name, Members: map[string]peer.Member{name: {}}}
+		clusters[name] = peer.Cluster{Name: name, Leader: name, Members: map[string]peer.MemberDescriptor{name: {}}}
 		deployments[name] = peer.Deployment{}
 	}
 	a := &fleetActor{peers: newPeering()}
@@ -244,7 +244,7 @@ func BenchmarkNoPeer(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		for _, name := range names {
-			if with, _ := a.goesWith(name, set, ""); with != nil {
+			if with, _ := a.peerConfigurationOf(name, set, ""); with != nil {
 				b.Fatal(name)
 			}
 		}

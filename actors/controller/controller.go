@@ -114,7 +114,7 @@ func (o *Options) complete() error {
 	if o.Stored == nil {
 		o.Stored = rest.NewStored()
 	}
-	o.Settings = o.Settings.Whole(o.Replica)
+	o.Settings = o.Settings.WithDefaults(o.Replica)
 	return errors.Join(faults...)
 }
 

@@ -29,11 +29,11 @@ func (a *fleetActor) countAnew(c actor.Context, id string) {
 	a.publishTouched(c, a.want(r), nil)
 }
 
-// countedAre adopts generations that other replicas counted, where they are ahead of this replica's. Every replica that
-// has had a node counts for it, and one may see configs that another skips because they were replaced while it read.
-// Both compute the same config in the end, but only one has its number in the store. If the store's count is of another
-// config, only the replica that has the stream counts over it: two replicas would alternate forever.
-func (a *fleetActor) countedAre(c actor.Context, ids map[string]bool) {
+// mergeCounts adopts generations that other replicas counted, where they are ahead of this replica's. Every replica
+// that has had a node counts for it, and one may see configs that another skips because they were replaced while it
+// read. Both compute the same config in the end, but only one has its number in the store. If the store's count is of
+// another config, only the replica that has the stream counts over it: two replicas would alternate forever.
+func (a *fleetActor) mergeCounts(c actor.Context, ids map[string]bool) {
 	for id := range ids {
 		r := a.nodes[id]
 		if r == nil || !r.asked || !r.reported || a.fleet == nil {

@@ -35,7 +35,7 @@ type directory struct {
 	metadata *metadata.Metadata            // with that of the boards
 	rules    map[string]*metadata.Metadata // by board, for boards that bring their own
 
-	peers atomic.Pointer[peer.Fleet] // descriptors; nil until they are read
+	peers atomic.Pointer[peer.Inventory] // descriptors; nil until they are read
 }
 
 func newDirectory(m *metadata.Metadata) *directory {
@@ -57,8 +57,8 @@ func (d *directory) named(name string) *nodes.Handle {
 	return d.byName[name]
 }
 
-// spends returns the budget of writes for a node; nil for an unknown node.
-func (d *directory) spends(id string) *pace.Budget {
+// budgetOf returns the budget of writes for a node; nil for an unknown node.
+func (d *directory) budgetOf(id string) *pace.Budget {
 	if s := d.node(id); s != nil {
 		return s.Budget()
 	}
@@ -158,11 +158,11 @@ func (d *directory) hardwareIs(h fleet.Hardware, learnt map[string]*baseConfig, 
 }
 
 // world returns a World without its layers.
-func (d *directory) world() *ops.World {
+func (d *directory) world() *ops.Snapshot {
 	facts := d.nodeFacts()
 	d.mu.RLock()
 	defer d.mu.RUnlock()
-	return &ops.World{Hardware: d.hardware, Nodes: facts, Metadata: d.metadata, Rules: d.rules}
+	return &ops.Snapshot{Hardware: d.hardware, Nodes: facts, Metadata: d.metadata, Rules: d.rules}
 }
 
 // kindLayers returns the documents of a kind, and reads them if no node has needed them yet.

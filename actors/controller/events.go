@@ -92,7 +92,7 @@ func (a *fleetActor) event(c actor.Context, e kv.Event, n *changes) {
 			c.Send(r.pid, nodes.Remembered{Entry: e.Entry})
 		}
 	case history.InOutboxes.Has(k) && id == storage.LeaderOutbox:
-		a.d.writes.Answered(e)
+		a.d.writes.DeliverAnswer(e)
 		c.Send(a.d.leader, storage.Mail{Event: e})
 	case history.InOutboxes.Has(k):
 		if put {
@@ -236,8 +236,8 @@ func (a *fleetActor) known(c actor.Context, name string) {
 	}
 }
 
-// revokedAre applies the list of revocations.
-func (a *fleetActor) revokedAre() {
+// publishRevoked applies the list of revocations.
+func (a *fleetActor) publishRevoked() {
 	list := make([]Revocation, 0, len(a.revoked))
 	for _, r := range a.revoked {
 		list = append(list, r)

@@ -29,7 +29,7 @@ type audit struct {
 	at       kv.Revision       // read so far
 	names    map[string]string // of nodes, by id
 	desired  map[string]map[fleet.Digest]bool
-	rollouts map[uint64]staged.Record
+	rollouts map[uint64]staged.RolloutRecord
 	leaders  map[kv.Leadership]string
 	now      string // who leads
 	flags    []flagged
@@ -52,7 +52,7 @@ const auditMark = kv.Key("audit/mark")
 func newAudit(s *common, limit int, given map[string]string) *audit {
 	return &audit{
 		s: s, limit: limit, given: given, names: map[string]string{}, desired: map[string]map[fleet.Digest]bool{},
-		rollouts: map[uint64]staged.Record{},
+		rollouts: map[uint64]staged.RolloutRecord{},
 		leaders:  map[kv.Leadership]string{}, decided: map[string]bool{},
 	}
 }
@@ -110,7 +110,7 @@ func (a *audit) event(ctx context.Context, e kv.Event) {
 			a.now = string(e.Entry.Value)
 		}
 	case history.InNodes.Has(k) && put:
-		a.names[id] = storage.ValueOf[history.Member](e).Name
+		a.names[id] = storage.ValueOf[history.JoinedNode](e).Name
 	case history.InGenerations.Has(k) && put:
 		if a.desired[id] == nil {
 			a.desired[id] = map[fleet.Digest]bool{}
@@ -163,7 +163,7 @@ func (a *audit) rollout(e kv.Event, id string, put bool) {
 		delete(a.rollouts, number)
 		return
 	}
-	s := storage.ValueOf[staged.Record](e)
+	s := storage.ValueOf[staged.RolloutRecord](e)
 	m := s.Machine
 	before, known := a.rollouts[number]
 	a.rollouts[number] = s

@@ -216,7 +216,7 @@ func (w *faulty) checkWrites() {
 
 // mayBe is how often a revision may be there: as often as its author wanted a rollout reverted, or
 // once.
-func (w *faulty) mayBe(rec history.Record) (n int) {
+func (w *faulty) mayBe(rec history.RevisionRecord) (n int) {
 	m := revertOfRollout.FindStringSubmatch(rec.Message)
 	if m == nil {
 		return 1
@@ -231,7 +231,7 @@ func (w *faulty) mayBe(rec history.Record) (n int) {
 }
 
 // checkRecord holds one revision against what its author sent.
-func (w *faulty) checkRecord(r storage.Reader, rec history.Record, changed []history.Layer, o *sent) {
+func (w *faulty) checkRecord(r storage.Reader, rec history.RevisionRecord, changed []history.Layer, o *sent) {
 	w.Helper()
 	if rec.Author == storage.Itself.Name {
 		for _, layer := range changed {

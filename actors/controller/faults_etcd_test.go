@@ -245,7 +245,7 @@ func (p patient) List(_ context.Context, below kv.Prefix, o kv.ListOptions) (pag
 	return page, err
 }
 
-func (p patient) Commit(_ context.Context, t kv.Txn) (o kv.Outcome, err error) {
+func (p patient) Commit(_ context.Context, t kv.Txn) (o kv.TxnResult, err error) {
 	err = p.within(func(ctx context.Context) error { o, err = p.Store.Commit(ctx, t); return err })
 	return o, err
 }

@@ -42,7 +42,7 @@ type fenced struct {
 func isElection(k kv.Key) bool { return strings.HasPrefix(string(k), "elections/") }
 
 // commit does a transaction of a replica.
-func (s *common) commit(ctx context.Context, by storage.Store, replica string, t kv.Txn) (kv.Outcome, error) {
+func (s *common) commit(ctx context.Context, by storage.Store, replica string, t kv.Txn) (kv.TxnResult, error) {
 	if !s.exact {
 		s.mu.Lock()
 		s.opens(t)
@@ -80,7 +80,7 @@ func (s *common) opens(t kv.Txn) {
 
 // note keeps what a transaction has done. Whoever writes a rollout or a gate compares the
 // election.
-func (s *common) note(replica string, t kv.Txn, o kv.Outcome, err error) {
+func (s *common) note(replica string, t kv.Txn, o kv.TxnResult, err error) {
 	leads := false
 	for _, op := range t.Then {
 		leads = leads || op.Kind != kv.OpGet && (history.InAdmissions.Has(op.Key) || history.InRollouts.Has(op.Key))
@@ -250,8 +250,8 @@ func (w *way) call(ctx context.Context, f func() error) error {
 
 func (w *way) ID() string { return w.s.ID() }
 
-func (w *way) Sound() error  { return nil }
-func (w *way) Scarce() error { return nil }
+func (w *way) CheckWritable() error  { return nil }
+func (w *way) CheckSpace() error { return nil }
 
 func (w *way) Size(ctx context.Context) (int64, error) { return w.s.Size(ctx) }
 
@@ -266,7 +266,7 @@ func (w *way) List(ctx context.Context, p kv.Prefix, o kv.ListOptions) (page kv.
 }
 
 // Commit may do it though nobody hears of it, then or a while later, or not do it at all.
-func (w *way) Commit(ctx context.Context, t kv.Txn) (o kv.Outcome, err error) {
+func (w *way) Commit(ctx context.Context, t kv.Txn) (o kv.TxnResult, err error) {
 	if w.how() == wayLossy && t.Writes() {
 		switch w.chance(6) {
 		case 0:
@@ -276,19 +276,19 @@ func (w *way) Commit(ctx context.Context, t kv.Txn) (o kv.Outcome, err error) {
 				_, _ = w.s.commit(context.WithoutCancel(ctx), w.store, w.replica, t)
 			})
 			<-ctx.Done()
-			return kv.Outcome{}, ctx.Err()
+			return kv.TxnResult{}, ctx.Err()
 		case 1:
 			if _, err := w.s.commit(ctx, w.store, w.replica, t); err != nil {
-				return kv.Outcome{}, err
+				return kv.TxnResult{}, err
 			}
-			return kv.Outcome{}, errLost
+			return kv.TxnResult{}, errLost
 		case 2:
-			return kv.Outcome{}, errLost
+			return kv.TxnResult{}, errLost
 		}
 	}
 	err = w.call(ctx, func() error { o, err = w.s.commit(ctx, w.store, w.replica, t); return err })
 	if err != nil {
-		return kv.Outcome{}, err
+		return kv.TxnResult{}, err
 	}
 	return o, nil
 }

@@ -31,11 +31,11 @@ type (
 	// headRead is the layers as of a revision, and what changed since the previous one.
 	headRead struct {
 		state  history.State
-		record history.Record
+		record history.RevisionRecord
 		all    []history.Version // every layer, on the first read; later only those that were damaged
 		diffs  []history.LayerDiff
 		own    controllerconf.Change // of the controller's config, for this replica
-		peers  *peer.Fleet           // nil if no descriptor changed
+		peers  *peer.Inventory           // nil if no descriptor changed
 		err    error
 	}
 	// libraryRead is the list of base files.
@@ -51,7 +51,7 @@ type fleetActor struct {
 	d    *deps
 	self *actor.PID
 
-	fleet    *fleet.Fleet
+	fleet    *fleet.DesiredConfigs
 	queries  *fleet.Queries
 	library  *layers.Library
 	kinds    map[string]*kind
@@ -85,7 +85,7 @@ type layersKnown struct {
 
 // keysKnown is what the fleet uses of the other keys of the store.
 type keysKnown struct {
-	members   map[string]history.Member // by id
+	members   map[string]history.JoinedNode // by id
 	ids       map[string]string         // by name
 	tokens    map[string]Token
 	revoked   map[string]Revocation
@@ -149,7 +149,7 @@ func newFleetActor(d *deps) *fleetActor {
 		layersKnown: layersKnown{auto: map[string]config.Object{}, own: map[string]config.Object{},
 			topology: map[string]bool{}, damaged: map[history.Layer]error{}},
 		keysKnown: keysKnown{
-			members: map[string]history.Member{}, ids: map[string]string{}, tokens: map[string]Token{},
+			members: map[string]history.JoinedNode{}, ids: map[string]string{}, tokens: map[string]Token{},
 			revoked: map[string]Revocation{},
 			learnt:  map[string]*baseConfig{}, counted: map[string]kv.Entry{}, owners: map[string]kv.Entry{},
 			proposals: map[string]proposal{}, proposed: map[string][]byte{}, operators: map[kv.Key]bool{},
@@ -221,7 +221,7 @@ func (a *fleetActor) ofNodes(c actor.Context) {
 	case nodes.Learnt:
 		a.learn(m)
 	case nodes.Reached:
-		a.reached(m)
+		a.noteReached(m)
 	case storage.Question:
 		switch q := m.Question.(type) {
 		case admit:
@@ -334,7 +334,7 @@ func (a *fleetActor) leased(c actor.Context, m storage.Leased) {
 
 // publishTouched sends nodes their desired config if it differs from what they were sent last. Nodes whose config
 // changed by a revision are followed in its rollout.
-func (a *fleetActor) publishTouched(c actor.Context, touched map[string]fleet.Touched, by *history.Record) {
+func (a *fleetActor) publishTouched(c actor.Context, touched map[string]fleet.Touched, by *history.RevisionRecord) {
 	var changed []string
 	names := make([]string, 0, len(touched))
 	for name := range touched {

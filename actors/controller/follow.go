@@ -25,7 +25,7 @@ func (d *deps) settings() fleet.Settings { return *d.set.Load() }
 
 // Set replaces the settings for all nodes, effective immediately.
 func (c *Controller) Set(s fleet.Settings) {
-	s = s.Whole(c.d.Replica)
+	s = s.WithDefaults(c.d.Replica)
 	c.d.set.Store(&s)
 	c.d.Send(c.d.fleet, fleet.Changed{Settings: s})
 }
@@ -48,7 +48,7 @@ func (a *fleetActor) follow(m headRead, first bool) {
 	if len(m.own.Actions)+len(m.own.NextStart) > 0 {
 		a.d.Do(m.own)
 	}
-	if first || slices.ContainsFunc(m.diffs, movesFacts) {
+	if first || slices.ContainsFunc(m.diffs, changesFacts) {
 		a.factsMove()
 	}
 	a.tunnelsMove(m.diffs)
@@ -69,8 +69,8 @@ func (a *fleetActor) factsMove() {
 	}
 }
 
-// movesFacts reports whether a changed layer may make the facts of the topology stale.
-func movesFacts(d history.LayerDiff) bool {
+// changesFacts reports whether a changed layer may make the facts of the topology stale.
+func changesFacts(d history.LayerDiff) bool {
 	return d.Layer.Kind == history.Topology || d.Layer.Kind == history.Auto &&
 		slices.ContainsFunc(d.Values, func(v history.ValueDiff) bool {
 			return len(v.Path) == 0 || v.Path[0] == topologyFacts
@@ -79,10 +79,10 @@ func movesFacts(d history.LayerDiff) bool {
 
 // facts updates the facts of the topology in the auto layer if they differ. Writes of topologies include them; imports
 // and restores don't.
-func (d *deps) facts() { d.setAuto("facts of the topology", (*ops.World).Facts) }
+func (d *deps) facts() { d.setAuto("facts of the topology", (*ops.Snapshot).Facts) }
 
 // setAuto writes what find computes from the current layers into the auto layer, if it differs.
-func (d *deps) setAuto(message string, find func(*ops.World) (ops.SetAuto, bool, error)) {
+func (d *deps) setAuto(message string, find func(*ops.Snapshot) (ops.SetAuto, bool, error)) {
 	w, err := d.world(d.Context)
 	if err == nil {
 		var facts ops.SetAuto

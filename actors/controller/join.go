@@ -71,7 +71,7 @@ func (c *Controller) join(ctx context.Context, j nodeproto.Join) (*nodeproto.Joi
 		return nil, fmt.Errorf("join: %w", err)
 	}
 	var t Token
-	var m history.Member
+	var m history.JoinedNode
 	var was Revocation
 	if err := errors.Join(parsed(e[0], &t), parsed(e[2], &m), parsed(e[4], &was)); err != nil {
 		return nil, fmt.Errorf("join %q as node %s: %w", j.Name, j.Node, err)
@@ -96,7 +96,7 @@ func (c *Controller) join(ctx context.Context, j nodeproto.Join) (*nodeproto.Joi
 		}
 	}
 	if !e[2].Exists() {
-		m = history.Member{ID: j.Node, Name: j.Name, Joined: now.UTC()}
+		m = history.JoinedNode{ID: j.Node, Name: j.Name, Joined: now.UTC()}
 	}
 	spent, member := kv.Put(keys[0], storage.Encode(used)), kv.Put(keys[2], storage.Encode(m))
 	txn := kv.Txn{Then: []kv.Op{spent, kv.Put(keys[1], []byte(j.Node)), member}}
@@ -106,7 +106,7 @@ func (c *Controller) join(ctx context.Context, j nodeproto.Join) (*nodeproto.Joi
 		txn.Then = append(txn.Then, kv.Put(keys[4], storage.Encode(was)))
 	}
 	if e[3].Exists() && !e[2].Exists() {
-		txn.Then = append(txn.Then, c.d.anew(j.Node, e[3], now)...)
+		txn.Then = append(txn.Then, c.d.rejoinOps(j.Node, e[3], now)...)
 	}
 	for i, k := range keys {
 		txn.Compares = append(txn.Compares, kv.At(k, e[i].ModRevision))
@@ -131,10 +131,10 @@ func parsed(e kv.Entry, v any) error {
 	return nil
 }
 
-// anew resets the stored state of a forgotten node that joins again. If part of it is unreadable, the original is kept
-// under DamagedKey.
-func (d *deps) anew(id string, old kv.Entry, now time.Time) []kv.Op {
-	memory, whole := fleet.Anew(old.Value, now)
+// rejoinOps resets the stored state of a forgotten node that joins again. If part of it is unreadable, the original
+// is kept under DamagedKey.
+func (d *deps) rejoinOps(id string, old kv.Entry, now time.Time) []kv.Op {
+	memory, whole := fleet.RejoinMemory(old.Value, now)
 	ops := []kv.Op{kv.Put(old.Key, storage.Encode(memory))}
 	if !whole {
 		d.Log.Error("cannot read all stored data of a node that joins again: keeping all of it, using what is readable",

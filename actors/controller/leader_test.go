@@ -321,7 +321,7 @@ func TestALetterThatWasTakenBackMeanwhileIsNotObeyed(t *testing.T) {
 }
 
 // leaves begins a large write, with so many of its transactions that it may be taken for dead.
-func (r *rig) leaves(author string, transactions int) history.Plan {
+func (r *rig) leaves(author string, transactions int) history.CommitPlan {
 	r.Helper()
 	state, err := history.Head(storage.NewReader(r.Context(), r.store))
 	if err != nil {

@@ -22,7 +22,7 @@ func (c *Controller) PruneHistory(ctx context.Context, by fleetapi.Caller, befor
 	if err := c.d.upToDate(ctx); err != nil {
 		return fleetapi.PrunedHistory{}, err
 	}
-	limit, err := c.d.neededByRollouts(ctx, before)
+	limit, err := c.d.firstNeededByRollouts(ctx, before)
 	if err != nil {
 		return fleetapi.PrunedHistory{}, err
 	}
@@ -50,8 +50,8 @@ func (c *Controller) PruneHistory(ctx context.Context, by fleetapi.Caller, befor
 	return out, errMoved
 }
 
-// neededByRollouts returns the oldest revision that a revert of a staged rollout needs; 0 for none.
-func (d *deps) neededByRollouts(ctx context.Context, before time.Time) (first uint64, err error) {
+// firstNeededByRollouts returns the oldest revision that a revert of a staged rollout needs; 0 for none.
+func (d *deps) firstNeededByRollouts(ctx context.Context, before time.Time) (first uint64, err error) {
 	a, err := d.Request(ctx, d.rollout, rollouts.List{All: true})
 	if err != nil {
 		return 0, err

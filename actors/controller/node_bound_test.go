@@ -50,7 +50,7 @@ func TestWhatANodeMakesTheControllerSpend(t *testing.T) {
 			n.parameters = nil
 			for p := range 900 {
 				n.parameters = append(n.parameters,
-					nodeproto.Parameter{ID: fmt.Sprintf("x/%d/%d", i%7, p), Kind: []string{"x", "network-instance"}[p%2],
+					nodeproto.ParameterReport{ID: fmt.Sprintf("x/%d/%d", i%7, p), Kind: []string{"x", "network-instance"}[p%2],
 						State: "CreatingFailed", Detail: strings.Repeat(fmt.Sprint(i), 800/len(fmt.Sprint(i)))})
 			}
 			n.mu.Unlock()

@@ -30,7 +30,7 @@ type fakeNode struct {
 	md5        string
 	generation nodeproto.Generation
 	confirmed  fakeConfig
-	pending    *nodeproto.Pending
+	pending    *nodeproto.PendingReport
 	deadline   time.Time
 	managed    *bool
 	held       *nodeproto.Held
@@ -42,7 +42,7 @@ type fakeNode struct {
 	sick              string // a text in the document that makes its health bad, though it keeps it
 	base              string // its answer to AskBaseConfig
 
-	parameters []nodeproto.Parameter // that it reports, of the config that it runs
+	parameters []nodeproto.ParameterReport // that it reports, of the config that it runs
 
 	peer   []byte            // the PeerConfiguration that it runs
 	ports  []nodeproto.Port  // that it reports
@@ -212,7 +212,7 @@ func (n *fakeNode) report() nodeproto.Report {
 		r.Parameters = append(r.Parameters, p)
 	}
 	if n.sick != "" {
-		r.Health = []nodeproto.Health{{Name: "uplink", Good: !contains(n.doc, n.sick)}, {Name: "fan"}}
+		r.Health = []nodeproto.HealthReport{{Name: "uplink", Good: !contains(n.doc, n.sick)}, {Name: "fan"}}
 	}
 	if n.pending != nil {
 		p := *n.pending
@@ -230,7 +230,7 @@ func (n *fakeNode) undo(say func(nodeproto.FromNode)) {
 	n.back(nodeproto.Unconfirmed, say)
 }
 
-func (n *fakeNode) back(o nodeproto.Outcome, say func(nodeproto.FromNode)) {
+func (n *fakeNode) back(o nodeproto.PushOutcome, say func(nodeproto.FromNode)) {
 	p := n.pushes[len(n.pushes)-1]
 	n.doc, n.peer, n.md5, n.generation = n.confirmed.doc, n.confirmed.peer, n.confirmed.md5, n.confirmed.generation
 	n.pending = nil
@@ -292,7 +292,7 @@ func (n *fakeNode) pushed(m nodeproto.Push, say func(nodeproto.FromNode)) {
 	}
 	say(nodeproto.Result{Attempt: m.Attempt, Generation: m.Generation, MD5: m.MD5, Outcome: nodeproto.Accepted})
 	n.doc, n.peer, n.md5, n.generation = m.Document, m.PeerConfiguration, m.MD5, m.Generation
-	n.pending = &nodeproto.Pending{Generation: m.Generation, Settled: true}
+	n.pending = &nodeproto.PendingReport{Generation: m.Generation, Settled: true}
 	n.deadline = time.Now().Add(m.Confirm)
 	if n.unhealthy != "" && contains(m.Document, n.unhealthy) {
 		n.back(nodeproto.Unhealthy, say)
@@ -332,7 +332,7 @@ func (n *fakeNode) got() (pushes int, md5 string) {
 
 // parts are the parameters of the PeerConfiguration that it runs: all as they shall be, but for
 // those that it is stuck with.
-func (n *fakeNode) parts() (out []nodeproto.Parameter) {
+func (n *fakeNode) parts() (out []nodeproto.ParameterReport) {
 	c, faults := peer.Decode(n.peer)
 	if len(faults) > 0 {
 		n.r.Errorf("node %s got a peer configuration with faults: %v", n.name, faults)
@@ -345,7 +345,7 @@ func (n *fakeNode) parts() (out []nodeproto.Parameter) {
 		if other := n.stuck[p.ID]; other != "" {
 			word = other
 		}
-		out = append(out, nodeproto.Parameter{ID: p.ID, Kind: p.Kind, State: word, Generation: n.generation})
+		out = append(out, nodeproto.ParameterReport{ID: p.ID, Kind: p.Kind, State: word, Generation: n.generation})
 	}
 	return out
 }

@@ -57,7 +57,7 @@ func TestEveryReplicaListsAllNodes(t *testing.T) {
 		r.pass(10 * time.Second)
 		same("a network is not reported yet")
 		n.mu.Lock()
-		n.parameters = []nodeproto.Parameter{{ID: "ni/" + aNetwork, Kind: "network-instance", State: "Present"}}
+		n.parameters = []nodeproto.ParameterReport{{ID: "ni/" + aNetwork, Kind: "network-instance", State: "Present"}}
 		n.mu.Unlock()
 		r.pass(10 * time.Second)
 		same("it is there")
@@ -106,7 +106,7 @@ func TestANodeThatLeavesWhileItsStateIsToldIsOffline(t *testing.T) {
 		}
 		n := r.nodes["n1"]
 		n.mu.Lock()
-		n.parameters = []nodeproto.Parameter{{ID: "x", Kind: "x", State: "Present"}}
+		n.parameters = []nodeproto.ParameterReport{{ID: "x", Kind: "x", State: "Present"}}
 		n.held = &nodeproto.Held{By: "eva", Since: time.Now()}
 		n.mu.Unlock()
 		r.pass(2500 * time.Millisecond) // it has reported, and is told in half a second

@@ -144,7 +144,7 @@ func TestAnAddressOfANodeThatWentOn(t *testing.T) {
 				t.Fatalf("it leads to %v", got)
 			}
 		}
-		if x, y := a.d.dir.named("zz").Whereabouts(), b.d.dir.named("zz").Whereabouts(); x != "2001:db8::3" || y != x {
+		if x, y := a.d.dir.named("zz").LastAddress(), b.d.dir.named("zz").LastAddress(); x != "2001:db8::3" || y != x {
 			t.Errorf("a has it at %s, b at %s", x, y)
 		}
 		if got := r.leadsTo(a, "n1"); got != "2001:db8::3" {

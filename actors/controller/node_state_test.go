@@ -22,13 +22,13 @@ func TestTheStateOfDeclaredParametersIsShown(t *testing.T) {
 		c := r.start("a")
 		r.synced(c, "n1", "n2")
 		n := r.nodes["n1"]
-		ni := func(state, detail string) []nodeproto.Parameter {
-			return []nodeproto.Parameter{{ID: "ni/" + aNetwork, Kind: "network-instance", State: state, Detail: detail}}
+		ni := func(state, detail string) []nodeproto.ParameterReport {
+			return []nodeproto.ParameterReport{{ID: "ni/" + aNetwork, Kind: "network-instance", State: state, Detail: detail}}
 		}
 		layer := `{"n1":{"networkInstances":{"` + aNetwork + `":{"type":"switch","port":""}}}}`
 		for _, step := range []struct {
 			name, layer string
-			says        []nodeproto.Parameter
+			says        []nodeproto.ParameterReport
 			want        string // parameters
 			ready       bool
 			why         string
@@ -41,7 +41,8 @@ func TestTheStateOfDeclaredParametersIsShown(t *testing.T) {
 			{"can't be removed", `{}`, ni("RemovingFailed", "busy"), "[absent RemovingFailed yes]", false,
 				"RemovingFailed: busy"},
 			{"gone", `{}`, nil, "[]", true, ""},
-			{"of a kind that no config declares", `{}`, []nodeproto.Parameter{{ID: "x", Kind: "x", State: "Present"}}, "[]",
+			{"of a kind that no config declares", `{}`, []nodeproto.ParameterReport{{ID: "x", Kind: "x", State: "Present"}},
+				"[]",
 				true, ""},
 		} {
 			n.mu.Lock()
@@ -97,15 +98,15 @@ func TestAnIgnoredParameterIsLoggedOnce(t *testing.T) {
 		}
 		first, second := []string{"x Present maybe"}, []string{"x Present maybe", "x CreatingFailed yes"}
 		for i, step := range []struct {
-			says []nodeproto.Parameter
+			says []nodeproto.ParameterReport
 			want []string
 		}{
-			{[]nodeproto.Parameter{{ID: "x", Kind: "x", State: "Present"}}, first},
-			{[]nodeproto.Parameter{{ID: "x", Kind: "x", State: "Present"}}, first},
-			{[]nodeproto.Parameter{{ID: "x", Kind: "x", State: "Present"},
+			{[]nodeproto.ParameterReport{{ID: "x", Kind: "x", State: "Present"}}, first},
+			{[]nodeproto.ParameterReport{{ID: "x", Kind: "x", State: "Present"}}, first},
+			{[]nodeproto.ParameterReport{{ID: "x", Kind: "x", State: "Present"},
 				{ID: "ni/" + aNetwork, Kind: "network-instance", State: "Removing"}}, first},
-			{[]nodeproto.Parameter{{ID: "x", Kind: "x", State: "CreatingFailed"}}, second},
-			{[]nodeproto.Parameter{{ID: "x", Kind: "x", State: "CreatingFailed"}}, second},
+			{[]nodeproto.ParameterReport{{ID: "x", Kind: "x", State: "CreatingFailed"}}, second},
+			{[]nodeproto.ParameterReport{{ID: "x", Kind: "x", State: "CreatingFailed"}}, second},
 		} {
 			n.mu.Lock()
 			n.parameters = step.says

@@ -44,17 +44,17 @@ func TestWhatEachWordOfANodeCosts(t *testing.T) {
 		"md5 on-off": report(func(i int, r *nodeproto.Report) { r.MD5 = []string{r.MD5, fmt.Sprintf("%032d", i)}[i%2] }),
 		"generation": report(func(i int, r *nodeproto.Report) { r.Generation.Counter = uint64(i) }),
 		"pending": report(func(i int, r *nodeproto.Report) {
-			r.Pending = map[bool]*nodeproto.Pending{true: {Generation: r.Generation, Settled: true}}[i%2 == 0]
+			r.Pending = map[bool]*nodeproto.PendingReport{true: {Generation: r.Generation, Settled: true}}[i%2 == 0]
 		}),
 		"managed": report(func(i int, r *nodeproto.Report) { on := i%2 == 0; r.Managed = &on }),
 		"health": report(func(i int, r *nodeproto.Report) {
-			r.Health = []nodeproto.Health{{Name: fmt.Sprint("h", i), Good: i%2 == 0, Detail: long}}
+			r.Health = []nodeproto.HealthReport{{Name: fmt.Sprint("h", i), Good: i%2 == 0, Detail: long}}
 		}),
 		"board": report(func(i int, r *nodeproto.Report) { r.Board = fmt.Sprint("board", i) }),
 		"parameters": report(func(i int, r *nodeproto.Report) {
 			for p := range 500 {
 				r.Parameters = append(r.Parameters,
-					nodeproto.Parameter{ID: fmt.Sprint("p", i, p), Kind: "x", State: "CreatingFailed"})
+					nodeproto.ParameterReport{ID: fmt.Sprint("p", i, p), Kind: "x", State: "CreatingFailed"})
 			}
 		}),
 		"not stored": result(func(int) nodeproto.Result {

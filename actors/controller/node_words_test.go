@@ -189,7 +189,7 @@ func TestAMemoryThatIsTooLargeGetsSmaller(t *testing.T) {
 		}
 		for i := range 8 { // as nodes could make it in releases before this one
 			m.Failures = append(m.Failures,
-				fleet.Failure{Digest: fleet.Digest{Config: fmt.Sprintf("%032d", i)}, Attempt: 1, For: m.Push.For})
+				fleet.ConfigFailure{Digest: fleet.Digest{Config: fmt.Sprintf("%032d", i)}, Attempt: 1, For: m.Push.For})
 		}
 		m.Failures[3].Why = strings.Repeat("w", kv.MaxSize-put().Size()-10)
 		if _, err := r.store.Commit(r.Context(), put()); err != nil {

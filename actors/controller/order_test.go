@@ -114,13 +114,13 @@ type mortal struct {
 	heads atomic.Int64 // revisions of the layers that were written this way
 }
 
-func (m *mortal) Commit(ctx context.Context, t kv.Txn) (kv.Outcome, error) {
+func (m *mortal) Commit(ctx context.Context, t kv.Txn) (kv.TxnResult, error) {
 	if m.left.Add(-1) == 0 {
 		if m.takes.Load() {
 			_, _ = m.severed.Commit(ctx, t)
 		}
 		if m.cut.Store(!m.once.Load()); m.once.Load() {
-			return kv.Outcome{}, errSevered
+			return kv.TxnResult{}, errSevered
 		}
 	}
 	if slices.ContainsFunc(t.Then, func(op kv.Op) bool { return op.Key == history.HeadKey() }) {

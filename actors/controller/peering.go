@@ -22,7 +22,7 @@ import (
 // peering is what the fleet knows of peers and clusters; every replica derives the same configurations from it. A node
 // in neither costs two lookups.
 type peering struct {
-	fleet     *peer.Fleet
+	fleet     *peer.Inventory
 	read      bool                // fleet was read from the store
 	underlays map[string]kv.Entry // by node id
 	ports     map[string]map[string]peer.Port
@@ -44,8 +44,8 @@ func newPeering() peering {
 }
 
 // peersOf reads the descriptors of a state of the layers. It logs and omits those with faults.
-func (d *deps) peersOf(s history.State) (*peer.Fleet, error) {
-	f, err := (&ops.World{State: s}).Peers()
+func (d *deps) peersOf(s history.State) (*peer.Inventory, error) {
+	f, err := (&ops.Snapshot{State: s}).Peers()
 	var faults config.Faults
 	if errors.As(err, &faults) {
 		d.Log.Error("read the descriptors of peers and clusters", zap.Error(faults))
@@ -54,8 +54,8 @@ func (d *deps) peersOf(s history.State) (*peer.Fleet, error) {
 	return f, err
 }
 
-// peersAnyway is peersOf, but returns nil, to keep the previous descriptors, if one is damaged in the store.
-func (d *deps) peersAnyway(s history.State) (*peer.Fleet, error) {
+// peersOrDamaged is peersOf, but returns nil, to keep the previous descriptors, if one is damaged in the store.
+func (d *deps) peersOrDamaged(s history.State) (*peer.Inventory, error) {
 	f, err := d.peersOf(s)
 	if errors.As(err, new(*ops.Refused)) {
 		d.Log.Error("read the descriptors of peers and clusters: keeping the previous ones", zap.Error(err))
@@ -74,11 +74,11 @@ func isOfPeers(l history.Layer) bool {
 }
 
 // peersAre stores new descriptors.
-func (a *fleetActor) peersAre(f *peer.Fleet) {
+func (a *fleetActor) peersAre(f *peer.Inventory) {
 	if f == nil {
 		return
 	}
-	for _, name := range peer.Touched(a.peers.fleet, f) {
+	for _, name := range peer.ChangedNodes(a.peers.fleet, f) {
 		a.peers.dirty[name] = true
 	}
 	a.peers.fleet = f
@@ -114,7 +114,7 @@ func (a *fleetActor) underlayIs(e kv.Event, id string) {
 func (a *fleetActor) underlayHandle(id string) {
 	if s := a.d.dir.node(id); s != nil {
 		text := string(a.peers.underlays[id].Value)
-		s.Keeps(text)
+		s.SetUnderlay(text)
 	}
 }
 
@@ -131,8 +131,8 @@ func (a *fleetActor) place(name string) peer.Node {
 	return peer.Node{ID: parsed, Ports: a.peers.ports[id]}
 }
 
-// goesWith derives the PeerConfiguration of a node; it implements fleet.Peers.
-func (a *fleetActor) goesWith(name string, set layers.Set, md5 string) (*peer.Configuration, string) {
+// peerConfigurationOf derives the PeerConfiguration of a node; it implements fleet.Peers.
+func (a *fleetActor) peerConfigurationOf(name string, set layers.Set, md5 string) (*peer.Configuration, string) {
 	f := a.peers.fleet
 	_, described := f.Peers[name]
 	clusters := f.ClustersOf(name)
@@ -162,5 +162,5 @@ func (a *fleetActor) rederive() ([]fleet.Touched, error) {
 	}
 	names := slices.Sorted(maps.Keys(a.peers.dirty))
 	clear(a.peers.dirty)
-	return a.fleet.Touch(names...)
+	return a.fleet.Recompute(names...)
 }

@@ -22,7 +22,7 @@ import (
 var _ fleetapi.Peers = (*Controller)(nil)
 
 // peers returns the descriptors and deployments that the nodes get.
-func (c *Controller) peers(ctx context.Context) (*peer.Fleet, error) {
+func (c *Controller) peers(ctx context.Context) (*peer.Inventory, error) {
 	if err := c.d.upToDate(ctx); err != nil {
 		return nil, err
 	}
@@ -157,12 +157,12 @@ func (c *Controller) Changed(ctx context.Context, mark uint64) (uint64, error) {
 
 // described returns the layer of a descriptor; without a descriptor its document is nil.
 func (c *Controller) described(ctx context.Context, l history.Layer) (history.Version, error) {
-	return read(ctx, c, func(w *ops.World) (history.Version, error) { return w.State.Layer(l) })
+	return read(ctx, c, func(w *ops.Snapshot) (history.Version, error) { return w.State.Layer(l) })
 }
 
 // peerReport returns the current report of a node. For a node without a stream, it is the last one, without its health
 // and readiness.
-func (d *deps) peerReport(f *peer.Fleet, name string) (stateloop.PeerStatusReport, nodespkg.PeerView) {
+func (d *deps) peerReport(f *peer.Inventory, name string) (stateloop.PeerStatusReport, nodespkg.PeerView) {
 	r, v := stateloop.PeerStatusReport{Counts: map[stateloop.State]int{}}, nodespkg.PeerView{}
 	s := d.dir.named(name)
 	if s != nil {
@@ -191,7 +191,7 @@ func (d *deps) peerReport(f *peer.Fleet, name string) (stateloop.PeerStatusRepor
 }
 
 // peerOf summarizes a report.
-func (d *deps) peerOf(f *peer.Fleet, r stateloop.PeerStatusReport) fleetapi.Peer {
+func (d *deps) peerOf(f *peer.Inventory, r stateloop.PeerStatusReport) fleetapi.Peer {
 	_, described := f.Peers[r.Name]
 	p := fleetapi.Peer{
 		Name: r.Name, Described: described, Clusters: append([]string{}, r.Clusters...), Online: r.Online,
@@ -221,16 +221,16 @@ func (d *deps) peerOf(f *peer.Fleet, r stateloop.PeerStatusReport) fleetapi.Peer
 }
 
 // clusterStatus combines the reports of a cluster's members.
-func (d *deps) clusterStatus(f *peer.Fleet, name string) stateloop.ClusterStatus {
+func (d *deps) clusterStatus(f *peer.Inventory, name string) stateloop.ClusterStatus {
 	nodes := map[string]peer.Node{}
 	c := f.Clusters[name]
 	for member := range c.Members {
 		nodes[member] = peer.Node{ID: d.idOf(member)}
 	}
-	var members []stateloop.Member
+	var members []stateloop.ClusterMember
 	for member := range c.Members {
 		r, _ := d.peerReport(f, member)
-		m := stateloop.Member{Report: r}
+		m := stateloop.ClusterMember{Report: r}
 		for _, p := range peer.Derive(peer.Input{Name: member, Nodes: nodes, Fleet: only(f, name)}).Parameters {
 			if p.Kind != peer.KindExecutor {
 				m.Parameters = append(m.Parameters, p.ID)
@@ -248,7 +248,7 @@ func (d *deps) clusterStatus(f *peer.Fleet, name string) stateloop.ClusterStatus
 }
 
 // only returns a fleet with a single deployed cluster.
-func only(f *peer.Fleet, cluster string) *peer.Fleet {
+func only(f *peer.Inventory, cluster string) *peer.Inventory {
 	all := map[string]peer.Deployment{}
 	if one, is := f.Deployments[cluster]; is {
 		all[cluster] = one
@@ -271,7 +271,7 @@ func (d *deps) idOf(name string) uuid.UUID {
 }
 
 // clusterOf summarizes a cluster.
-func (d *deps) clusterOf(f *peer.Fleet, name string, s stateloop.ClusterStatus) fleetapi.Cluster {
+func (d *deps) clusterOf(f *peer.Inventory, name string, s stateloop.ClusterStatus) fleetapi.Cluster {
 	c := f.Clusters[name]
 	_, deployed := f.Deployments[name]
 	out := fleetapi.Cluster{
@@ -288,13 +288,13 @@ func (d *deps) clusterOf(f *peer.Fleet, name string, s stateloop.ClusterStatus) 
 	}
 	out.Why = "not deployed"
 	if late := d.holding(c.ID); len(late) > 0 {
-		out.State, out.Why = "undeploying", stillThere(late)
+		out.State, out.Why = "undeploying", notRemovedText(late)
 	}
 	return out
 }
 
-// stillThere names nodes that have not reported the removal of their part.
-func stillThere(late []string) string {
+// notRemovedText names nodes that have not reported the removal of their part.
+func notRemovedText(late []string) string {
 	if more := len(late) - 1; more > 0 {
 		return fmt.Sprintf("%s and %d more have not yet reported that their parts are removed", late[0], more)
 	}

@@ -78,7 +78,7 @@ func (p *powered) step(what string, do func()) {
 	}
 }
 
-func (p *powered) Commit(ctx context.Context, t kv.Txn) (o kv.Outcome, err error) {
+func (p *powered) Commit(ctx context.Context, t kv.Txn) (o kv.TxnResult, err error) {
 	if !t.Writes() {
 		return p.severed.Commit(ctx, t)
 	}
@@ -88,7 +88,7 @@ func (p *powered) Commit(ctx context.Context, t kv.Txn) (o kv.Outcome, err error
 	}
 	p.step("commit "+strings.Join(keys, ", "), func() { o, err = p.severed.Commit(ctx, t) })
 	if p.cut.Load() {
-		return kv.Outcome{}, errSevered
+		return kv.TxnResult{}, errSevered
 	}
 	return o, err
 }

@@ -190,7 +190,7 @@ func (r *rig) derived(c *Controller) {
 		}
 		left := 0
 		for _, g := range r.has(name) {
-			if !slices.ContainsFunc(want.Parameters, func(p peer.Parameter) bool { return p.ID == g.ID }) &&
+			if !slices.ContainsFunc(want.Parameters, func(p peer.DeclaredParameter) bool { return p.ID == g.ID }) &&
 				n.stuck[g.ID] == "" {
 				left++
 			}
@@ -353,7 +353,7 @@ func TestADeployWaitsForNoPushBeforeIt(t *testing.T) {
 }
 
 func TestWhoIsStillToSayThatItIsGone(t *testing.T) {
-	if why := stillThere([]string{"a", "b",
+	if why := notRemovedText([]string{"a", "b",
 		"c"}); why != "a and 2 more have not yet reported that their parts are removed" {
 		t.Error(why)
 	}

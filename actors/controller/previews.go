@@ -92,10 +92,10 @@ func (c *Controller) Preview(ctx context.Context, r fleetapi.WriteRequest) (flee
 }
 
 // validate validates a write in the caller's turn.
-func (c *Controller) validate(ctx context.Context, w *ops.World, q ops.Write) (ops.Outcome, error) {
-	done, err := rest.Turn(ctx)
+func (c *Controller) validate(ctx context.Context, w *ops.Snapshot, q ops.Write) (ops.WriteOutcome, error) {
+	done, err := rest.AcquireTurn(ctx)
 	if err != nil {
-		return ops.Outcome{}, err
+		return ops.WriteOutcome{}, err
 	}
 	defer done()
 	w.Ended = ctx.Err
@@ -240,7 +240,7 @@ func (a *fleetActor) previewPlanned(e kv.Entry) {
 		for _, o := range own {
 			if effective, clashes := o.set.Effective(); clashes == nil && a.d.Context.Err() == nil {
 				a.d.Send(o.handle.Process(),
-					nodes.Preview{ID: id, Document: config.AppendCanonical(nil, effective), Lease: p.Lease})
+					nodes.PreviewRequest{ID: id, Document: config.AppendCanonical(nil, effective), Lease: p.Lease})
 			}
 		}
 	})

@@ -62,14 +62,14 @@ func (p *previews) end(who, id string) {
 
 // mayOpen counts a caller's preview and the bytes that it stores; end undoes both.
 func (d *deps) mayOpen(by fleetapi.Caller, id string, p plan, bytes int) (end func(), err error) {
-	if wait := d.previews.open(by.Who(), d.Now(), openPreview{id, p.Until, bytes}); wait > 0 {
-		return nil, storage.TooMuch(wait, "preview: %s has too many open: at most %d, of %d MiB together", by.Name,
+	if wait := d.previews.open(by.ShareKey(), d.Now(), openPreview{id, p.Until, bytes}); wait > 0 {
+		return nil, storage.RateLimited(wait, "preview: %s has too many open: at most %d, of %d MiB together", by.Name,
 			maxPreviews, maxPreviewBytes>>20)
 	}
-	give, err := d.writes.Spend(by, bytes)
+	give, err := d.writes.Reserve(by, bytes)
 	if err != nil {
-		d.previews.end(by.Who(), id)
+		d.previews.end(by.ShareKey(), id)
 		return nil, err
 	}
-	return func() { d.previews.end(by.Who(), id); give() }, nil
+	return func() { d.previews.end(by.ShareKey(), id); give() }, nil
 }

@@ -66,7 +66,7 @@ func (a *fleetActor) hasProposals(id, board string) bool {
 
 // learn keeps a node's proposal for the lifetime of this replica, and stores it.
 func (a *fleetActor) learn(m nodes.Learnt) {
-	if !a.queries.Answered(m.ID, m.Board) {
+	if !a.queries.TakeAnswer(m.ID, m.Board) {
 		return
 	}
 	if why := a.refusal(m); why != nil {
@@ -85,7 +85,7 @@ func (a *fleetActor) learn(m nodes.Learnt) {
 // for the next one.
 func (a *fleetActor) propose(id string) {
 	if lease := a.d.LeaseID(); lease != 0 {
-		a.d.Saver.Add(storage.Save{Op: kv.PutLeased(history.ProposedKey(id), a.proposed[id], lease), Of: a.d.dir.spends(id),
+		a.d.Saver.Add(storage.Save{Op: kv.PutLeased(history.ProposedKey(id), a.proposed[id], lease), Of: a.d.dir.budgetOf(id),
 			To: a.self, What: savedProposal})
 	}
 }
@@ -230,7 +230,7 @@ func (c *Controller) proposalOf(ctx context.Context, board, node string) (propos
 }
 
 // HardwareConfig returns a proposal, or, without a node and a proposal, what was accepted for the board.
-func (c *Controller) HardwareConfig(ctx context.Context, board, node string, reveal bool) (ops.Document, error) {
+func (c *Controller) HardwareConfig(ctx context.Context, board, node string, reveal bool) (ops.DocumentAnswer, error) {
 	p, err := c.proposalOf(ctx, board, node)
 	if err != nil && node == "" {
 		all, fault := c.hardware(ctx)
@@ -240,13 +240,13 @@ func (c *Controller) HardwareConfig(ctx context.Context, board, node string, rev
 		}
 	}
 	if err != nil {
-		return ops.Document{}, err
+		return ops.DocumentAnswer{}, err
 	}
 	doc, faults := config.ParseFew(p.Data)
 	if faults != nil {
-		return ops.Document{}, faults
+		return ops.DocumentAnswer{}, faults
 	}
-	return read(ctx, c, func(w *ops.World) (ops.Document, error) {
+	return read(ctx, c, func(w *ops.Snapshot) (ops.DocumentAnswer, error) {
 		d, err := w.Proposed(doc, reveal)
 		d.Digest = c.digestOf(p)
 		return d, err
@@ -332,7 +332,7 @@ func (c *Controller) ForgetHardware(ctx context.Context, by fleetapi.Caller, boa
 // unmasks refuses a caller that is not an admin if changing what is accepted for a board would reveal a value that the
 // board's metadata marks as secret.
 func (c *Controller) unmasks(ctx context.Context, by fleetapi.Caller, board string, next json.RawMessage) error {
-	if by.Role.May(fleetapi.Admin) {
+	if by.Role.Includes(fleetapi.Admin) {
 		return nil
 	}
 	e, err := c.d.Reader(ctx).Get(history.AcceptedKey(board))
@@ -362,5 +362,5 @@ func (c *Controller) unmasks(ctx context.Context, by fleetapi.Caller, board stri
 		return nil
 	}
 	return fmt.Errorf("board %s: %w %q: it calls %s secret, which would be shown: must be %s",
-		config.Quote(board), fleetapi.ErrRole, by.Role, config.Cut(strings.Join(lost, ", "), 200), fleetapi.Admin)
+		config.Quote(board), fleetapi.ErrRole, by.Role, config.Truncate(strings.Join(lost, ", "), 200), fleetapi.Admin)
 }

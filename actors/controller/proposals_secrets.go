@@ -12,7 +12,7 @@ import (
 // readable refuses a caller that is not an admin if a board's metadata has faults: faulty metadata masks nothing, so
 // secrets would be shown.
 func readable(by fleetapi.Caller, p proposal) error {
-	if by.Role.May(fleetapi.Admin) {
+	if by.Role.Includes(fleetapi.Admin) {
 		return nil
 	}
 	b, err := fleet.ParseBase(p.Data)
@@ -21,7 +21,7 @@ func readable(by fleetapi.Caller, p proposal) error {
 	}
 	if _, faults := b.Secrets(); len(faults) > 0 {
 		return fmt.Errorf("board %s: %w %q: its metadata has faults, so its secrets would be shown: must be %s: %s",
-			config.Quote(p.Board), fleetapi.ErrRole, by.Role, fleetapi.Admin, config.Cut(faults.Error(), 200))
+			config.Quote(p.Board), fleetapi.ErrRole, by.Role, fleetapi.Admin, config.Truncate(faults.Error(), 200))
 	}
 	return nil
 }

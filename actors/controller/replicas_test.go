@@ -267,11 +267,11 @@ type refusing struct {
 	err    atomic.Pointer[error]
 }
 
-func (s *refusing) Commit(ctx context.Context, t kv.Txn) (kv.Outcome, error) {
+func (s *refusing) Commit(ctx context.Context, t kv.Txn) (kv.TxnResult, error) {
 	if err := s.err.Load(); err != nil {
 		for _, op := range t.Then {
 			if op.Kind == kv.OpPut && strings.HasPrefix(string(op.Key), s.prefix) {
-				return kv.Outcome{}, *err
+				return kv.TxnResult{}, *err
 			}
 		}
 	}

@@ -47,11 +47,11 @@ func (m *memory) Size(context.Context) (size int64, err error) {
 	return size, err
 }
 
-// Sound never fails by itself.
-func (m *memory) Sound() error { return nil }
+// CheckWritable never fails by itself.
+func (m *memory) CheckWritable() error { return nil }
 
-// Scarce never is by itself.
-func (m *memory) Scarce() error { return nil }
+// CheckSpace never is by itself.
+func (m *memory) CheckSpace() error { return nil }
 
 func newMemory() *memory { return &memory{model: kv.NewModel(), moved: make(chan struct{})} }
 
@@ -85,7 +85,7 @@ func (m *memory) List(_ context.Context, p kv.Prefix, o kv.ListOptions) (page kv
 	return page, err
 }
 
-func (m *memory) Commit(_ context.Context, t kv.Txn) (o kv.Outcome, err error) {
+func (m *memory) Commit(_ context.Context, t kv.Txn) (o kv.TxnResult, err error) {
 	err = m.do(func() error {
 		if m.unled && len(t.Compares) == 1 && t.Compares[0].Key == history.ElectionKey(storage.LeaderWord) &&
 			!t.Compares[0].Exists && t.Compares[0].Kind == kv.CompareExists {

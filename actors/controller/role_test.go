@@ -87,7 +87,7 @@ func TestReplicasRestartOneAfterTheOther(t *testing.T) {
 		for _, name := range []string{"a", "b", "c"} {
 			c := r.start(name)
 			go func() {
-				if err := c.Turn(r.Context()); err != nil {
+				if err := c.WaitRestartTurn(r.Context()); err != nil {
 					t.Error(err)
 				}
 				turns <- name
@@ -112,7 +112,7 @@ func TestReplicasRestartOneAfterTheOther(t *testing.T) {
 		}
 		alone := r.start("d")
 		alone.d.Shared = false
-		if err := alone.Turn(r.Context()); err != nil {
+		if err := alone.WaitRestartTurn(r.Context()); err != nil {
 			t.Error(err)
 		}
 	})

@@ -40,9 +40,9 @@ func (s *severed) List(ctx context.Context, p kv.Prefix, o kv.ListOptions) (kv.P
 	return s.memory.List(ctx, p, o)
 }
 
-func (s *severed) Commit(ctx context.Context, t kv.Txn) (kv.Outcome, error) {
+func (s *severed) Commit(ctx context.Context, t kv.Txn) (kv.TxnResult, error) {
 	if s.cut.Load() {
-		return kv.Outcome{}, errSevered
+		return kv.TxnResult{}, errSevered
 	}
 	o, err := s.memory.Commit(ctx, t)
 	for _, op := range t.Then {

@@ -27,13 +27,13 @@ type belated struct {
 	kept  chan kv.Txn
 }
 
-func (s *belated) Commit(ctx context.Context, t kv.Txn) (kv.Outcome, error) {
+func (s *belated) Commit(ctx context.Context, t kv.Txn) (kv.TxnResult, error) {
 	opens := slices.ContainsFunc(t.Then,
 		func(op kv.Op) bool { return op.Kind == kv.OpPut && history.InAdmissions.Has(op.Key) })
 	if opens && s.armed.CompareAndSwap(true, false) {
 		s.kept <- t
 		<-ctx.Done()
-		return kv.Outcome{}, ctx.Err()
+		return kv.TxnResult{}, ctx.Err()
 	}
 	return s.memory.Commit(ctx, t)
 }
@@ -103,7 +103,7 @@ func TestALeaderGoesOnWithWhatItHeardLate(t *testing.T) {
 			if i < 0 {
 				t.Fatalf("as of %d there is no such rollout", at)
 			}
-			var s staged.Record
+			var s staged.RolloutRecord
 			if err := json.Unmarshal(page.Entries[i].Value, &s); err != nil {
 				t.Fatal(err)
 			}
@@ -128,16 +128,16 @@ type overtaken struct {
 	armed atomic.Bool
 }
 
-func (s *overtaken) Commit(ctx context.Context, t kv.Txn) (kv.Outcome, error) {
+func (s *overtaken) Commit(ctx context.Context, t kv.Txn) (kv.TxnResult, error) {
 	for _, op := range t.Then {
 		if op.Kind == kv.OpPut && history.InAdmissions.Has(op.Key) && s.armed.CompareAndSwap(true, false) {
 			page, err := s.List(ctx, history.InRollouts, kv.ListOptions{})
 			if err != nil {
-				return kv.Outcome{}, err
+				return kv.TxnResult{}, err
 			}
 			last := page.Entries[len(page.Entries)-1]
 			if _, err := s.memory.Commit(ctx, kv.Txn{Then: []kv.Op{kv.Put(last.Key, last.Value)}}); err != nil {
-				return kv.Outcome{}, err
+				return kv.TxnResult{}, err
 			}
 		}
 	}
@@ -150,12 +150,12 @@ type deaf struct {
 	armed atomic.Bool
 }
 
-func (s *deaf) Commit(ctx context.Context, t kv.Txn) (kv.Outcome, error) {
+func (s *deaf) Commit(ctx context.Context, t kv.Txn) (kv.TxnResult, error) {
 	o, err := s.memory.Commit(ctx, t)
 	saves := slices.ContainsFunc(t.Then,
 		func(op kv.Op) bool { return op.Kind == kv.OpPut && history.InRollouts.Has(op.Key) })
 	if saves && s.armed.CompareAndSwap(true, false) {
-		return kv.Outcome{}, errors.New("the answer is lost")
+		return kv.TxnResult{}, errors.New("the answer is lost")
 	}
 	return o, err
 }
@@ -239,7 +239,7 @@ func TestARolloutThatHasNotEndedIsListed(t *testing.T) {
 		all = append(all, fleetapi.Rollout{Revision: n + 2})
 	}
 	listed := func(n uint64, end string) rollouts.Listed {
-		out := rollouts.Listed{Record: &staged.Record{Revision: n, End: end},
+		out := rollouts.Listed{RolloutRecord: &staged.RolloutRecord{Revision: n, End: end},
 			Shown: fleetapi.Rollout{Revision: n, Staged: true}}
 		if end != "" {
 			out.Shown.Ended = new(time.Time)

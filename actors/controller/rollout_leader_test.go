@@ -199,7 +199,7 @@ func TestTheClockOfTheLeaderBeforeDoesNotMatter(t *testing.T) {
 				n := r.is(b, "running", "one", "n0").Revision
 				led.cut.Store(true)
 				e, _, _ := r.store.Get(r.Context(), staged.Key(n))
-				s := storage.ValueOf[staged.Record](kv.Event{Kind: kv.EventPut, Entry: e})
+				s := storage.ValueOf[staged.RolloutRecord](kv.Event{Kind: kv.EventPut, Entry: e})
 				s.Began = s.Began.Add(jump)
 				for i := range s.Decisions {
 					s.Decisions[i].At = s.Decisions[i].At.Add(jump)

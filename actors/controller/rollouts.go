@@ -19,7 +19,7 @@ type (
 
 // following is a revision on its way to the nodes that it touches.
 type following struct {
-	by         history.Record
+	by         history.RevisionRecord
 	began      time.Time
 	ended      time.Time
 	nodes      int
@@ -29,7 +29,7 @@ type following struct {
 }
 
 // rollOut starts to follow a revision that changed the configs of the named nodes.
-func (a *fleetActor) rollOut(by *history.Record, names []string) {
+func (a *fleetActor) rollOut(by *history.RevisionRecord, names []string) {
 	if by == nil {
 		return
 	}
@@ -59,8 +59,8 @@ func (r *following) done(name string, now time.Time) {
 	}
 }
 
-// reached records that a node runs its desired config.
-func (a *fleetActor) reached(m nodes.Reached) {
+// noteReached records that a node runs its desired config.
+func (a *fleetActor) noteReached(m nodes.Reached) {
 	for _, r := range a.rollouts {
 		if d, waits := r.left[m.Name]; waits && d == m.Digest {
 			r.acked++

@@ -54,7 +54,7 @@ func (c *Controller) CommandRollout(ctx context.Context, by fleetapi.Caller, num
 	}
 	slices.Reverse(revisions)
 	for _, n := range revisions {
-		if !c.brought(ctx, by, s, n) {
+		if !c.delivers(ctx, by, s, n) {
 			continue
 		}
 		if _, err := c.Write(ctx, fleetapi.WriteRequest{Caller: by, Write: ops.Revert{Revision: n},
@@ -77,9 +77,9 @@ func (c *Controller) mayRevert(ctx context.Context, by fleetapi.Caller, revision
 	return nil
 }
 
-// brought reports whether a rollout brings the changes of a revision to any node. The last revision does; an earlier
+// delivers reports whether a rollout brings the changes of a revision to any node. The last revision does; an earlier
 // one that no rollout carried does if it affects one of the rollout's nodes.
-func (c *Controller) brought(ctx context.Context, by fleetapi.Caller, s rollouts.Listed, n uint64) bool {
+func (c *Controller) delivers(ctx context.Context, by fleetapi.Caller, s rollouts.Listed, n uint64) bool {
 	if n == s.Revision {
 		return true
 	}

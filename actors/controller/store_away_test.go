@@ -38,22 +38,22 @@ func (a *ailing) Get(ctx context.Context, k kv.Key) (kv.Entry, kv.Revision, erro
 	return a.memory.Get(ctx, k)
 }
 
-func (a *ailing) Commit(ctx context.Context, t kv.Txn) (kv.Outcome, error) {
+func (a *ailing) Commit(ctx context.Context, t kv.Txn) (kv.TxnResult, error) {
 	if err := a.hung(ctx); err != nil {
-		return kv.Outcome{}, err
+		return kv.TxnResult{}, err
 	}
-	if err := a.Sound(); err != nil && t.Writes() {
+	if err := a.CheckWritable(); err != nil && t.Writes() {
 		a.tries.Add(1)
-		return kv.Outcome{}, err
+		return kv.TxnResult{}, err
 	}
 	o, err := a.memory.Commit(ctx, t)
 	if a.late.Load() && t.Writes() && err == nil {
-		return kv.Outcome{}, kv.ErrFull // as etcd does where this write took it beyond its quota
+		return kv.TxnResult{}, kv.ErrFull // as etcd does where this write took it beyond its quota
 	}
 	return o, err
 }
 
-func (a *ailing) Sound() error {
+func (a *ailing) CheckWritable() error {
 	switch {
 	case a.full.Load():
 		return kv.ErrUnwritten

@@ -24,7 +24,7 @@ type lossy struct {
 
 var errUnanswered = errors.New("the connection broke")
 
-func (l *lossy) Commit(ctx context.Context, t kv.Txn) (kv.Outcome, error) {
+func (l *lossy) Commit(ctx context.Context, t kv.Txn) (kv.TxnResult, error) {
 	writes := false
 	for _, op := range t.Then {
 		writes = writes || op.Kind == kv.OpPut && op.Key == history.HeadKey()
@@ -35,14 +35,14 @@ func (l *lossy) Commit(ctx context.Context, t kv.Txn) (kv.Outcome, error) {
 	l.lose--
 	if l.done {
 		if _, err := l.memory.Commit(ctx, t); err != nil {
-			return kv.Outcome{}, err
+			return kv.TxnResult{}, err
 		}
 	}
 	if f := l.after; f != nil {
 		l.after = nil
 		f()
 	}
-	return kv.Outcome{}, errUnanswered
+	return kv.TxnResult{}, errUnanswered
 }
 
 // A write whose answer the store lost is in the history once, whether it was done or not, and

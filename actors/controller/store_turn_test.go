@@ -24,13 +24,13 @@ type oneByOne struct {
 	pass chan struct{}
 }
 
-func (g *oneByOne) Commit(ctx context.Context, t kv.Txn) (kv.Outcome, error) {
+func (g *oneByOne) Commit(ctx context.Context, t kv.Txn) (kv.TxnResult, error) {
 	if g.shut.Load() && slices.ContainsFunc(t.Then,
 		func(o kv.Op) bool { return o.Kind == kv.OpPut && o.Key == history.HeadKey() }) {
 		select {
 		case <-g.pass:
 		case <-ctx.Done():
-			return kv.Outcome{}, ctx.Err()
+			return kv.TxnResult{}, ctx.Err()
 		}
 	}
 	return g.memory.Commit(ctx, t)

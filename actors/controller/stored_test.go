@@ -50,7 +50,7 @@ func TestWhatAnOperatorMayHaveStored(t *testing.T) {
 			if !errors.As(err, &many) || n < 8 || n > 12 || many.Wait <= 0 || many.Wait > time.Minute {
 				t.Fatalf("modify %v: write %d of 16 KB: %v; 160 KB are allowed at once", modify, n, err)
 			}
-			before := c.d.Stored.Left(carol.Who(), c.d.Now())
+			before := c.d.Stored.Left(carol.ShareKey(), c.d.Now())
 			if dry, err := c.Write(r.Context(), fleetapi.WriteRequest{Caller: carol,
 				DryRun: true, Write: ops.SetNetwork{Overrides: r.doc(`{}`)}}); err != nil || !dry.Changed {
 				t.Errorf("a dry run stores nothing: %+v %v", dry, err)
@@ -76,11 +76,11 @@ type scarce struct {
 	err, full error
 }
 
-func (s *scarce) Scarce() error { return s.err }
+func (s *scarce) CheckSpace() error { return s.err }
 
-func (s *scarce) Commit(ctx context.Context, t kv.Txn) (kv.Outcome, error) {
+func (s *scarce) Commit(ctx context.Context, t kv.Txn) (kv.TxnResult, error) {
 	if s.full != nil && t.Writes() {
-		return kv.Outcome{}, s.full
+		return kv.TxnResult{}, s.full
 	}
 	return s.memory.Commit(ctx, t)
 }

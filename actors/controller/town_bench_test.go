@@ -33,7 +33,7 @@ type metered struct {
 	took                []time.Duration // of writes
 }
 
-func (m *metered) Commit(ctx context.Context, t kv.Txn) (kv.Outcome, error) {
+func (m *metered) Commit(ctx context.Context, t kv.Txn) (kv.TxnResult, error) {
 	m.mu.Lock()
 	size := t.Size()
 	m.commits++

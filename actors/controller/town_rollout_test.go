@@ -19,7 +19,7 @@ type slowStore struct{ *memory }
 // syncTakes is what a sync of a middling disk takes.
 const syncTakes = 10 * time.Millisecond
 
-func (s slowStore) Commit(ctx context.Context, t kv.Txn) (kv.Outcome, error) {
+func (s slowStore) Commit(ctx context.Context, t kv.Txn) (kv.TxnResult, error) {
 	if slices.ContainsFunc(t.Then, func(o kv.Op) bool { return o.Kind != kv.OpGet }) {
 		time.Sleep(syncTakes)
 	}
@@ -86,7 +86,7 @@ func TestABadConfigStopsInItsFirstBatch(t *testing.T) {
 		r.takes = 500 * time.Millisecond
 		for i, bad := range []struct {
 			what    string
-			outcome nodeproto.Outcome
+			outcome nodeproto.PushOutcome
 			spared  func(int) bool
 		}{
 			{"every node rejects it", nodeproto.Rejected, nil},

@@ -31,7 +31,7 @@ type townRun struct {
 	takes time.Duration // from a push until the node has done it
 
 	bad     string // a text that makes a document one that no node can run …
-	outcome nodeproto.Outcome
+	outcome nodeproto.PushOutcome
 	spared  func(node int) bool // … but these
 
 	mu      sync.Mutex
@@ -61,7 +61,7 @@ func newTownRun(tb testing.TB, t *town, store storage.Store, flags map[string]st
 		var txn kv.Txn
 		for i := from; i < min(from+kv.MaxOps/2, len(t.names)); i++ {
 			txn.Then = append(txn.Then,
-				kv.Put(history.NodeKey(t.ids[i]), storage.Encode(history.Member{ID: t.ids[i], Name: t.names[i]})),
+				kv.Put(history.NodeKey(t.ids[i]), storage.Encode(history.JoinedNode{ID: t.ids[i], Name: t.names[i]})),
 				kv.Put(history.NameKey(t.names[i]), []byte(t.ids[i])))
 		}
 		if _, err := store.Commit(tb.Context(), txn); err != nil {
@@ -148,7 +148,7 @@ func (r *townRun) change(text string) uint64 {
 }
 
 // fails has nodes end a push of a config with a text like this, but those that are spared.
-func (r *townRun) fails(text string, outcome nodeproto.Outcome, spared func(node int) bool) {
+func (r *townRun) fails(text string, outcome nodeproto.PushOutcome, spared func(node int) bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.bad, r.outcome, r.spared, r.had = text, outcome, spared, map[int]bool{}
@@ -259,7 +259,7 @@ func (n *townNode) tell() {
 	m := nodeproto.Report{MD5: n.md5, Generation: n.generation, Software: "RELEASE_M20", Source: "controller",
 		Managed: &on, Settled: true}
 	if n.pending {
-		m.Pending = &nodeproto.Pending{Generation: n.generation, Settled: true, Remaining: time.Minute}
+		m.Pending = &nodeproto.PendingReport{Generation: n.generation, Settled: true, Remaining: time.Minute}
 	}
 	n.say(m)
 }

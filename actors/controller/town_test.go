@@ -26,8 +26,8 @@ func newTown(nodes int) *town {
 		t.names = append(t.names, fmt.Sprintf("n%05d", i))
 		t.ids = append(t.ids, fmt.Sprintf("00000000-0000-4000-8000-%012x", i))
 	}
-	t.topology = sketch.Plan{Kind: sketch.Grid, PerPop: 250}.Make(t.names, 1)
-	t.ways = t.topology.Ways()
+	t.topology = sketch.SketchPlan{Kind: sketch.Grid, PerPop: 250}.Make(t.names, 1)
+	t.ways = t.topology.NewPaths()
 	number := map[string]int{}
 	for i, name := range t.names {
 		number[name] = i

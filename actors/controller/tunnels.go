@@ -64,7 +64,7 @@ func (a *fleetActor) tunnels() {
 		changed := slices.Sorted(maps.Keys(ends))
 		a.d.Leaf("tunnels", func() {
 			a.d.setAuto("addresses of tunnels",
-				func(w *ops.World) (ops.SetAuto, bool, error) { return w.TunnelAddresses(changed...) })
+				func(w *ops.Snapshot) (ops.SetAuto, bool, error) { return w.TunnelAddresses(changed...) })
 		})
 	}
 }

@@ -22,8 +22,8 @@ const (
 	turnPoll = time.Second
 )
 
-// Turn waits until this replica may restart. A replica that is alone may restart at once.
-func (c *Controller) Turn(ctx context.Context) error {
+// WaitRestartTurn waits until this replica may restart. A replica that is alone may restart at once.
+func (c *Controller) WaitRestartTurn(ctx context.Context) error {
 	if !c.d.Shared {
 		return nil
 	}

@@ -62,16 +62,16 @@ func writtenOf(a storage.WriteResult, dry bool) fleetapi.Written {
 
 // dryRun validates a write without storing it. It delays no write.
 func (c *Controller) dryRun(ctx context.Context, r fleetapi.WriteRequest) storage.WriteResult {
-	w, err := read(ctx, c, func(w *ops.World) (storage.WriteResult, error) { return c.d.writes.Try(ctx, r, w) })
+	w, err := read(ctx, c, func(w *ops.Snapshot) (storage.WriteResult, error) { return c.d.writes.Try(ctx, r, w) })
 	w.Err = err
 	return w
 }
 
 // world returns the current World, in which operations are validated.
-func (d *deps) world(ctx context.Context) (*ops.World, error) { return d.writes.World(ctx) }
+func (d *deps) world(ctx context.Context) (*ops.Snapshot, error) { return d.writes.Snapshot(ctx) }
 
 // worldAt returns a World on a state of the layers.
-func (d *deps) worldAt(state history.State) *ops.World {
+func (d *deps) worldAt(state history.State) *ops.Snapshot {
 	w := d.dir.world()
 	w.State, w.E2E, w.MaskKey, w.Replica, w.Own = state, d.E2E, d.MaskKey, d.Replica, d.Own
 	w.Layers, w.Base = d.kindLayers, d.Metadata

@@ -43,8 +43,8 @@ type (
 	}
 	applyResult struct {
 		seq      manager.ApplySeq
-		failures []netstate.Failure
-		drift    []netstate.Failure // found but not repaired
+		failures []netstate.OpFailure
+		drift    []netstate.OpFailure // found but not repaired
 		had      netstate.State     // state before the apply
 		err      string
 		done     []netstate.Op // ops that took effect
@@ -74,7 +74,7 @@ func (a *applier) Receive(c actor.Context) {
 	case *actor.Stopping:
 		a.d.gate.isMade(a.owner.Number)
 	case surveyRequest:
-		c.Send(c.Parent(), a.survey())
+		c.Send(c.Parent(), a.observeOwned())
 	case applyRequest:
 		c.Send(c.Parent(), a.apply(msg, func(op netstate.Op) {
 			c.Send(c.Parent(), opStarted{msg.seq, op.String(), time.Now()})
@@ -92,7 +92,7 @@ func (a *applier) apply(r applyRequest, starting func(netstate.Op)) applyResult 
 	if err != nil {
 		return applyResult{seq: r.seq, err: err.Error()}
 	}
-	var drift []netstate.Failure
+	var drift []netstate.OpFailure
 	if r.look {
 		r.want, drift = manager.Leave(have, r.want)
 	}
@@ -109,9 +109,9 @@ func (a *applier) apply(r applyRequest, starting func(netstate.Op)) applyResult 
 	}
 	run := netstate.NewRun(plan)
 	var done []netstate.Op
-	none := func() []netstate.Failure { return nil }
+	none := func() []netstate.OpFailure { return nil }
 	forgotten := none
-	var left []netstate.Failure
+	var left []netstate.OpFailure
 	for op, ok := run.Next(); ok; op, ok = run.Next() {
 		left = append(left, forgotten()...) // ops after the chains find no flow that the chains deny
 		forgotten = none
@@ -206,13 +206,13 @@ func (a *applier) do(op netstate.Op, starting func(netstate.Op)) error {
 // forget starts deleting the tracked flows that the new chains deny, if validate is set; forgotten waits for the end. A
 // flow that could not be deleted may live for days, so the apply counts as failed and the next one validates the flows
 // again.
-func (a *applier) forget(validate bool, match func(netstate.Flow) bool) (forgotten func() []netstate.Failure) {
+func (a *applier) forget(validate bool, match func(netstate.Flow) bool) (forgotten func() []netstate.OpFailure) {
 	if !validate || match == nil {
-		return func() []netstate.Failure { return nil }
+		return func() []netstate.OpFailure { return nil }
 	}
 	ctx, cancel := context.WithTimeout(a.d.ctx, forgetDeadline)
 	answer := a.d.host.ForgetFlows(ctx, match)
-	return func() []netstate.Failure {
+	return func() []netstate.OpFailure {
 		defer cancel()
 		n, err := answer()
 		if n > 0 {
@@ -224,21 +224,21 @@ func (a *applier) forget(validate bool, match func(netstate.Flow) bool) (forgott
 		a.checked = false
 		const op = "delete conntrack entries of denied flows"
 		cause := fmt.Sprintf("%v; %d deleted, others may still pass", err, n)
-		return []netstate.Failure{{ID: netstate.ID{Kind: netstate.KindFlow, Name: "denied"}, Op: op, Cause: cause, Err: op +
+		return []netstate.OpFailure{{ID: netstate.ID{Kind: netstate.KindFlow, Name: "denied"}, Op: op, Cause: cause, Err: op +
 			": " + cause}}
 	}
 }
 
 // verify reads back the objects and names each that differs from what was just written.
-func (a *applier) verify(want netstate.State) []netstate.Failure {
+func (a *applier) verify(want netstate.State) []netstate.OpFailure {
 	have, err := a.observe(false)
 	if err != nil {
-		return []netstate.Failure{{Observe: true, Err: err.Error()}}
+		return []netstate.OpFailure{{Observe: true, Err: err.Error()}}
 	}
-	var fs []netstate.Failure
+	var fs []netstate.OpFailure
 	for _, op := range netstate.Diff(have, want) {
 		for _, it := range op.Items {
-			fs = append(fs, netstate.Failure{
+			fs = append(fs, netstate.OpFailure{
 				ID: it.ID(), Observe: true, Remove: it.Want == nil,
 				Err: fmt.Sprintf("%s: applied, but observed different: %s", it.ID(), difference(it)),
 			})
@@ -248,7 +248,7 @@ func (a *applier) verify(want netstate.State) []netstate.Failure {
 }
 
 // test checks whether the objects that match the desired state also work.
-func (a *applier) test(want netstate.State) []netstate.Failure {
+func (a *applier) test(want netstate.State) []netstate.OpFailure {
 	ctx, cancel := context.WithTimeout(a.d.ctx, testDeadline)
 	defer cancel()
 	fs := a.d.host.Test(ctx, a.owner, want)
@@ -258,7 +258,7 @@ func (a *applier) test(want netstate.State) []netstate.Failure {
 
 // testAgain tests the objects that match the desired state at each full observation, and at every observation while a
 // promise does not hold. Others may request an observation every second.
-func (a *applier) testAgain(r applyRequest) []netstate.Failure {
+func (a *applier) testAgain(r applyRequest) []netstate.OpFailure {
 	if !r.full && !a.broken {
 		return nil
 	}

@@ -121,7 +121,7 @@ func (b *bridge) Receive(c actor.Context) {
 		b.drain(c)
 	case applierReady:
 		b.mtu = msg.mtu
-		if b.applier = msg.pid; b.d.storage.Incomplete() && !b.adopted {
+		if b.applier = msg.pid; b.d.storage.MayLackChanges() && !b.adopted {
 			c.Send(b.applier, surveyRequest{})
 			return
 		}

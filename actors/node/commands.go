@@ -30,7 +30,8 @@ func (n *Node) Apply(ctx context.Context, doc []byte, how nodeapi.ApplyOptions) 
 	ctx, cancel := context.WithTimeout(ctx, applyDeadline)
 	defer cancel()
 	a, err := n.d.agent.Apply(ctx,
-		agent.Request{Document: document, Verdict: nodestate.Sound(cfg), Local: how.Local, By: how.By, Confirm: how.Confirm})
+		agent.Request{Document: document, Verdict: nodestate.Accepted(cfg), Local: how.Local, By: how.By,
+			Confirm: how.Confirm})
 	return a.Warnings, rejected(err)
 }
 

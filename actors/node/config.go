@@ -77,8 +77,8 @@ func (h *configHost) Start(wake func()) {
 // Stop ends the subscriptions.
 func (h *configHost) Stop() { h.subs.close() }
 
-// Trouble publishes what is wrong with the config source.
-func (h *configHost) Trouble(text string) {
+// ReportProblem publishes what is wrong with the config source.
+func (h *configHost) ReportProblem(text string) {
 	h.fault = text
 	s, _ := h.d.topics.Source.Get("", "node")
 	s.Error = text
@@ -88,7 +88,7 @@ func (h *configHost) Trouble(text string) {
 // Publish publishes a config to the topics: ports first, networks last, so that a reader of an app also sees what the
 // app depends on. Objects that left the config are withdrawn in reverse order.
 func (h *configHost) Publish(p commitconfirm.Publish) {
-	t, cfg := h.d.topics, p.Config.(nodestate.Desired)
+	t, cfg := h.d.topics, p.Config.(nodestate.ValidatedConfig)
 	h.last, h.settled = p, false
 	tasks := nodestate.TasksOf(cfg.Peer)
 	cfg.Networks = nodestate.Observed(cfg.Networks, cfg.Sys.Drift == nodeconf.DriftObserve)
@@ -167,14 +167,14 @@ func (h *configHost) Drain() {
 func (h *configHost) Observe() agent.Observation {
 	h.Drain()
 	t := h.d.topics
-	h.settled = h.settled || h.last.Config != nil && h.d.view().Answered()
+	h.settled = h.settled || h.last.Config != nil && h.d.view().AllAnswered()
 	l := agent.Observation{Settled: h.settled}
 	all := t.Reported.All()
-	l.Parameters, l.Health = make([]nodeproto.Parameter, 0, len(all)), make([]nodeproto.Health, 0, len(all))
+	l.Parameters, l.Health = make([]nodeproto.ParameterReport, 0, len(all)), make([]nodeproto.HealthReport, 0, len(all))
 	for _, e := range all {
 		p := e.Value
 		if good, counts := p.Healthy(); counts {
-			l.Health = append(l.Health, nodeproto.Health{Name: p.ID, Good: good, Detail: p.Error})
+			l.Health = append(l.Health, nodeproto.HealthReport{Name: p.ID, Good: good, Detail: p.Error})
 		}
 		l.Parameters = append(l.Parameters, parameter(p, h.answers(p)))
 	}
@@ -187,23 +187,23 @@ func (h *configHost) Observe() agent.Observation {
 	for label, c := range t.PortConfig.List("") {
 		s, _ := t.PortStatus.Get("", label)
 		s.IfName = c.IfName // it may have no status yet
-		why := s.Trouble()
-		l.Health = append(l.Health, nodeproto.Health{Name: "port/" + label, Good: why == "", Detail: why})
+		why := s.Problem()
+		l.Health = append(l.Health, nodeproto.HealthReport{Name: "port/" + label, Good: why == "", Detail: why})
 	}
-	slices.SortFunc(l.Health, func(a, b nodeproto.Health) int { return cmp.Compare(a.Name, b.Name) })
-	slices.SortFunc(l.Parameters, func(a, b nodeproto.Parameter) int { return cmp.Compare(a.ID, b.ID) })
+	slices.SortFunc(l.Health, func(a, b nodeproto.HealthReport) int { return cmp.Compare(a.Name, b.Name) })
+	slices.SortFunc(l.Parameters, func(a, b nodeproto.ParameterReport) int { return cmp.Compare(a.ID, b.ID) })
 	return l
 }
 
-func parameter(p nodestate.Parameter, answers commitconfirm.Generation) nodeproto.Parameter {
-	return nodeproto.Parameter{
+func parameter(p nodestate.ParameterStatus, answers commitconfirm.Generation) nodeproto.ParameterReport {
+	return nodeproto.ParameterReport{
 		ID: p.ID, Kind: p.Kind, State: p.State, Detail: p.Error, Generation: answers, Since: p.Since, Attempts: p.Attempts,
 		NextTry: p.NextTry,
 	}
 }
 
 // answers returns the generation of the running config if the parameter's state belongs to it.
-func (h *configHost) answers(p nodestate.Parameter) commitconfirm.Generation {
+func (h *configHost) answers(p nodestate.ParameterStatus) commitconfirm.Generation {
 	t := h.d.topics
 	if id := h.reporter.network(p); id != "" {
 		if c, desired := t.NetworkConfig.Get("", id); desired && c.Generation != p.Generation {

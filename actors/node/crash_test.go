@@ -133,9 +133,9 @@ func TestABridgeManagerThatCrashesAgainAndAgainWaitsLonger(t *testing.T) {
 
 func TestAnApplierThatCrashesShowsInItsNetwork(t *testing.T) {
 	onRig(t, func(r *rig) {
-		r.host.SetFault(func(o netstate.Owner, _ netstate.Op) *fake.Fault {
+		r.host.SetFault(func(o netstate.Owner, _ netstate.Op) *fake.OpFault {
 			if o.Name == niID(1) {
-				return &fake.Fault{Panic: true}
+				return &fake.OpFault{Panic: true}
 			}
 			return nil
 		})
@@ -232,7 +232,7 @@ func TestLostEventsMakeEveryNetworkReconcileOnce(t *testing.T) {
 		if r.host.State(number)[lost] == nil {
 			t.Fatalf("no %s to lose", lost)
 		}
-		r.host.Lose(number, lost)
+		r.host.RemoveSilently(number, lost)
 		r.settle(time.Second)
 		if r.host.State(number)[lost] != nil {
 			t.Fatal("what nobody told of was repaired: this test shows nothing")
@@ -252,9 +252,9 @@ func TestLostEventsMakeEveryNetworkReconcileOnce(t *testing.T) {
 
 func TestANetworkOnAGroundThatFailsSaysSo(t *testing.T) {
 	onRig(t, func(r *rig) {
-		r.host.SetFault(func(o netstate.Owner, op netstate.Op) *fake.Fault {
+		r.host.SetFault(func(o netstate.Owner, op netstate.Op) *fake.OpFault {
 			if o.Number == 0 && op.Kind == netstate.KindChain {
-				return &fake.Fault{Err: errors.New("iptables is not there")}
+				return &fake.OpFault{Err: errors.New("iptables is not there")}
 			}
 			return nil
 		})

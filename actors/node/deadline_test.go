@@ -13,9 +13,9 @@ func TestALinkHasTheTimeToGo(t *testing.T) {
 	onRig(t, func(r *rig) {
 		r.apply(doc(1, 0))
 		r.ready(time.Second, "ni/"+niID(1))
-		r.host.SetFault(func(_ netstate.Owner, op netstate.Op) *fake.Fault {
+		r.host.SetFault(func(_ netstate.Owner, op netstate.Op) *fake.OpFault {
 			if op.Kind == netstate.KindLink && op.Verb == netstate.Remove {
-				return &fake.Fault{Hang: true}
+				return &fake.OpFault{Hang: true}
 			}
 			return nil
 		})

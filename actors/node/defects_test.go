@@ -20,7 +20,7 @@ import (
 // The numbers are those of the original's defects that could occur on a node.
 
 // deployed runs f on a rig whose node has a cluster with everything that it needs, and a steward.
-func deployed(t *testing.T, f func(r *rig, s *steward, network uuid.UUID, ps []peer.Parameter)) {
+func deployed(t *testing.T, f func(r *rig, s *steward, network uuid.UUID, ps []peer.DeclaredParameter)) {
 	t.Helper()
 	onRig(t, func(r *rig) {
 		s := &steward{r: r}
@@ -33,7 +33,7 @@ func deployed(t *testing.T, f func(r *rig, s *steward, network uuid.UUID, ps []p
 	})
 }
 
-func ids(ps []nodeproto.Parameter) []string {
+func ids(ps []nodeproto.ParameterReport) []string {
 	var out []string
 	for _, p := range ps {
 		out = append(out, p.ID)
@@ -42,7 +42,7 @@ func ids(ps []nodeproto.Parameter) []string {
 }
 
 func TestDefect_03_ParametersOfTwoKindsWithOneNameAreTwo(t *testing.T) {
-	deployed(t, func(r *rig, s *steward, _ uuid.UUID, ps []peer.Parameter) {
+	deployed(t, func(r *rig, s *steward, _ uuid.UUID, ps []peer.DeclaredParameter) {
 		ps = append(ps, runs("dut0", "/bin/a"))
 		r.pushBoth(1, doc(0, 0), encoded(t, ps...))
 		r.settle(10 * time.Second)
@@ -54,7 +54,7 @@ func TestDefect_03_ParametersOfTwoKindsWithOneNameAreTwo(t *testing.T) {
 }
 
 func TestDefect_05_WhatNeedsAnotherIsRemovedBeforeIt(t *testing.T) {
-	deployed(t, func(r *rig, s *steward, network uuid.UUID, ps []peer.Parameter) {
+	deployed(t, func(r *rig, s *steward, network uuid.UUID, ps []peer.DeclaredParameter) {
 		r.pushBoth(1, doc(0, 0), encoded(t, ps...))
 		r.settle(10 * time.Second)
 		if got := reported(s.report(), peer.BridgeID(network)); got != "g1 Present" {
@@ -77,7 +77,7 @@ func TestDefect_05_WhatNeedsAnotherIsRemovedBeforeIt(t *testing.T) {
 func TestDefect_06_TheOrderIsThatOfTheGraphAndACycleIsAFault(t *testing.T) {
 	var first []string
 	for seed := range uint64(4) {
-		deployed(t, func(r *rig, s *steward, _ uuid.UUID, ps []peer.Parameter) {
+		deployed(t, func(r *rig, s *steward, _ uuid.UUID, ps []peer.DeclaredParameter) {
 			rand.New(rand.NewPCG(seed, 1)).Shuffle(len(ps), func(i, j int) { ps[i], ps[j] = ps[j], ps[i] })
 			r.pushBoth(1, doc(0, 0), encoded(t, ps...))
 			r.settle(10 * time.Second)
@@ -99,15 +99,15 @@ func TestDefect_06_TheOrderIsThatOfTheGraphAndACycleIsAFault(t *testing.T) {
 }
 
 func TestDefect_10_ExecutorsAndChecksAreWhatTheyAreAndNothingElseRestartsThem(t *testing.T) {
-	deployed(t, func(r *rig, s *steward, network uuid.UUID, ps []peer.Parameter) {
+	deployed(t, func(r *rig, s *steward, network uuid.UUID, ps []peer.DeclaredParameter) {
 		good, bad := runs("good", "/bin/good"), runs("bad", "/bin/bad")
-		check := peer.Parameter{
+		check := peer.DeclaredParameter{
 			ID: peer.CheckID(network, uuid.Nil), Kind: peer.KindCheck, Target: stateloop.ToBePresent,
 			Check: &peer.CheckValue{Network: network, Peer: "far", Local: netip.MustParseAddr("192.0.2.2"),
 				Remote: netip.MustParseAddr("198.51.100.8")},
 		}
 		r.execs.Break(bad.ID, errors.New("no such file"))
-		r.execs.Deafen(check.Check.Remote, true)
+		r.execs.SetDeaf(check.Check.Remote, true)
 		r.pushBoth(1, doc(0, 0), encoded(t, append(slices.Clone(ps), good, bad, check)...))
 		r.settle(10 * time.Second)
 		for id, want := range map[string]string{good.ID: "g1 Present", bad.ID: "g1 CreatingFailed: no such file",
@@ -130,9 +130,9 @@ func TestDefect_10_ExecutorsAndChecksAreWhatTheyAreAndNothingElseRestartsThem(t 
 }
 
 func TestDefect_11_EachParameterIsReportedOnceAndAnAbsentOneTouchesNoOther(t *testing.T) {
-	deployed(t, func(r *rig, s *steward, network uuid.UUID, ps []peer.Parameter) {
-		check := func(n int) peer.Parameter {
-			return peer.Parameter{
+	deployed(t, func(r *rig, s *steward, network uuid.UUID, ps []peer.DeclaredParameter) {
+		check := func(n int) peer.DeclaredParameter {
+			return peer.DeclaredParameter{
 				ID: peer.CheckID(network, uuid.MustParse(niID(n))), Kind: peer.KindCheck, Target: stateloop.ToBePresent,
 				Check: &peer.CheckValue{Network: network, Peer: "far", Local: netip.MustParseAddr("192.0.2.2"),
 					Remote: netip.MustParseAddr("198.51.100.8")},
@@ -154,7 +154,7 @@ func TestDefect_11_EachParameterIsReportedOnceAndAnAbsentOneTouchesNoOther(t *te
 }
 
 func TestDefect_13_AnInterfaceThatIsNotThereYetIsTakenUpWhenItComes(t *testing.T) {
-	deployed(t, func(r *rig, s *steward, network uuid.UUID, ps []peer.Parameter) {
+	deployed(t, func(r *rig, s *steward, network uuid.UUID, ps []peer.DeclaredParameter) {
 		r.host.SetLink("dut0", false)
 		r.pushBoth(1, doc(0, 0), encoded(t, ps...))
 		r.settle(10 * time.Second)
@@ -174,7 +174,7 @@ func TestDefect_13_AnInterfaceThatIsNotThereYetIsTakenUpWhenItComes(t *testing.T
 }
 
 func TestDefect_14_ATunnelIsComparedWholeAndMendedWhereItDiffers(t *testing.T) {
-	deployed(t, func(r *rig, s *steward, _ uuid.UUID, ps []peer.Parameter) {
+	deployed(t, func(r *rig, s *steward, _ uuid.UUID, ps []peer.DeclaredParameter) {
 		r.pushBoth(1, doc(0, 0), encoded(t, ps...))
 		r.settle(10 * time.Second)
 		n, _ := r.node.Topics().Numbers.Get("", niID(7))
@@ -195,7 +195,7 @@ func TestDefect_14_ATunnelIsComparedWholeAndMendedWhereItDiffers(t *testing.T) {
 }
 
 func TestDefect_17_AFailedRestartIsTriedAgainAndNoPushMakesASecondOne(t *testing.T) {
-	deployed(t, func(r *rig, s *steward, _ uuid.UUID, _ []peer.Parameter) {
+	deployed(t, func(r *rig, s *steward, _ uuid.UUID, _ []peer.DeclaredParameter) {
 		a := runs("a", "/bin/a")
 		r.pushBoth(1, doc(0, 0), encoded(t, a))
 		r.settle(10 * time.Second)
@@ -217,7 +217,7 @@ func TestDefect_17_AFailedRestartIsTriedAgainAndNoPushMakesASecondOne(t *testing
 }
 
 func TestDefect_20_OnlyTheNewestStreamIsToldHowTheNodeIs(t *testing.T) {
-	deployed(t, func(r *rig, s *steward, _ uuid.UUID, ps []peer.Parameter) {
+	deployed(t, func(r *rig, s *steward, _ uuid.UUID, ps []peer.DeclaredParameter) {
 		r.pushBoth(1, doc(0, 0), encoded(t, ps...))
 		r.settle(10 * time.Second)
 		newest := &steward{r: r}

@@ -34,7 +34,7 @@ type Host interface {
 	// the end and returns their number.
 	ForgetFlows(ctx context.Context, match func(netstate.Flow) bool) (answer func() (int, error))
 	// Test checks which objects of want exist and work, and names each promise that does not hold.
-	Test(ctx context.Context, o netstate.Owner, want netstate.State) []netstate.Failure
+	Test(ctx context.Context, o netstate.Owner, want netstate.State) []netstate.OpFailure
 	// Dropped counts the packets that each of these chains has dropped since it was written, 0 for a chain that does not
 	// exist.
 	Dropped(ctx context.Context, o netstate.Owner, chains []netstate.ID) (map[netstate.ID]uint64, error)
@@ -55,7 +55,7 @@ type deps struct {
 	executors Executors
 	echo      Echo
 	agent     *agent.Agent // the config actor
-	facts     api.Facts
+	facts     api.FactsReader
 	topics    *api.Topics
 	storage   api.Storage
 	warning   string // from the start
@@ -101,8 +101,8 @@ type hostView struct {
 	maxTracked  atomic.Int64                         // limit of tracked flows of the machine, 0 if unknown
 }
 
-// trouble returns why the host state is not as desired, "" if it is.
-func (v *hostView) trouble() string {
+// problem returns why the host state is not as desired, "" if it is.
+func (v *hostView) problem() string {
 	if why := v.hostProblem.Load(); why != nil {
 		return *why
 	}

@@ -81,8 +81,8 @@ func (m *migratedDisk) Read(name string) ([]byte, error) {
 
 // migrated continues the generation of the earlier version: the same number for the same config, unless that version
 // crashed between storing the config and counting it.
-func (m *migratedDisk) migrated(document core.Object, sum string) commitconfirm.Record {
-	r := commitconfirm.Record{
+func (m *migratedDisk) migrated(document core.Object, sum string) commitconfirm.ConfigRecord {
+	r := commitconfirm.ConfigRecord{
 		Seq: m.record.Generation, Authority: uuid.NewString(), Source: commitconfirm.Source(m.record.Source),
 		FileDigest: m.record.FileDigest, Document: document,
 	}
@@ -115,7 +115,7 @@ func (r *runner) Do(ctx context.Context, do action.Do, document core.Object) err
 	case action.Tunnel:
 		r.look(observeAgain{tunnels: true})
 	case action.LogLevel:
-		cfg, err := nodeconf.Parse(nodestate.OwnPart(nodeconf.Present(document)))
+		cfg, err := nodeconf.Parse(nodestate.EdgespanPart(nodeconf.Present(document)))
 		if err != nil {
 			return err
 		}

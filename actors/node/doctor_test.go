@@ -36,9 +36,9 @@ func TestTheDoctorKnowsTheNodesConfigAndItsFile(t *testing.T) {
 		if got := r.levels(); len(got) > 0 {
 			t.Errorf("a node at work: %v", got)
 		}
-		r.host.SetFault(func(o netstate.Owner, op netstate.Op) *fake.Fault {
+		r.host.SetFault(func(o netstate.Owner, op netstate.Op) *fake.OpFault {
 			if op.Kind == netstate.KindSysctl && o.Number == 0 {
-				return &fake.Fault{Err: errors.New("read-only file system")}
+				return &fake.OpFault{Err: errors.New("read-only file system")}
 			}
 			return nil
 		})

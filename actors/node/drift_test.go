@@ -132,16 +132,16 @@ func TestARestartLeavesDriftAsItIs(t *testing.T) {
 
 		r.stop()
 		for id := range r.host.State(n) {
-			r.host.Lose(n, id)
+			r.host.RemoveSilently(n, id)
 		}
 		r.machine = "another boot"
 		r.start()
 		r.whole(n, "after a boot of the machine", broken)
 
 		// The daemon dies in the middle of an apply.
-		r.host.SetFault(func(o netstate.Owner, op netstate.Op) *fake.Fault {
+		r.host.SetFault(func(o netstate.Owner, op netstate.Op) *fake.OpFault {
 			if o.Number == n && op.Kind == netstate.KindChain {
-				return &fake.Fault{Hang: true}
+				return &fake.OpFault{Hang: true}
 			}
 			return nil
 		})

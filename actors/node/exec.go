@@ -95,7 +95,7 @@ func (x *exec) Receive(c actor.Context) {
 			x.step(c, task.Tick{At: time.Now()})
 		}
 	case taskWorkerReady:
-		x.handReady(c, msg)
+		x.workerReady(c, msg)
 	case task.Answered:
 		delete(x.open, msg.ID)
 		x.step(c, msg)
@@ -146,9 +146,9 @@ func (x *exec) drain(c actor.Context) {
 	for _, ch := range x.desired.Drain() {
 		switch ch.Kind {
 		case pubsub.Created, pubsub.Modified:
-			x.set.Desire(ch.Key, ch.New)
+			x.set.SetDesired(ch.Key, ch.New)
 		case pubsub.Deleted:
-			x.set.Drop(ch.Key)
+			x.set.RemoveDesired(ch.Key)
 		}
 	}
 	for _, ch := range sources {
@@ -259,8 +259,8 @@ func (x *exec) spawn(c actor.Context, id string) {
 	}
 }
 
-// handReady sends a child its step. If the child has restarted after a crash, its step has failed.
-func (x *exec) handReady(c actor.Context, h taskWorkerReady) {
+// workerReady sends a child its step. If the child has restarted after a crash, its step has failed.
+func (x *exec) workerReady(c actor.Context, h taskWorkerReady) {
 	if h.pid == nil {
 		if _, waits := x.waiting[h.id]; waits && x.hands[h.id] == nil {
 			x.spawn(c, h.id)

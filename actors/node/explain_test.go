@@ -31,10 +31,10 @@ func leaf(x nodeapi.Explanation) nodeapi.Cause {
 	return last
 }
 
-func opFails(kind netstate.Kind, why string) func(netstate.Owner, netstate.Op) *fake.Fault {
-	return func(o netstate.Owner, op netstate.Op) *fake.Fault {
+func opFails(kind netstate.Kind, why string) func(netstate.Owner, netstate.Op) *fake.OpFault {
+	return func(o netstate.Owner, op netstate.Op) *fake.OpFault {
 		if o.Number > 0 && op.Kind == kind {
-			return &fake.Fault{Err: errors.New(why)}
+			return &fake.OpFault{Err: errors.New(why)}
 		}
 		return nil
 	}
@@ -96,9 +96,9 @@ func TestExplainNamesWhatAnAdapterWaitsFor(t *testing.T) {
 		},
 		"the host ground": {
 			before: func(r *rig) {
-				r.host.SetFault(func(o netstate.Owner, op netstate.Op) *fake.Fault {
+				r.host.SetFault(func(o netstate.Owner, op netstate.Op) *fake.OpFault {
 					if o.Number == 0 && op.Kind == netstate.KindChain {
-						return &fake.Fault{Err: errors.New("no iptables here")}
+						return &fake.OpFault{Err: errors.New("no iptables here")}
 					}
 					return nil
 				})
@@ -108,9 +108,9 @@ func TestExplainNamesWhatAnAdapterWaitsFor(t *testing.T) {
 		"an answer": {
 			before: func(r *rig) {
 				r.netns("ns1")
-				r.host.SetFault(func(o netstate.Owner, op netstate.Op) *fake.Fault {
+				r.host.SetFault(func(o netstate.Owner, op netstate.Op) *fake.OpFault {
 					if o.Number > 0 && op.Kind == netstate.KindProcess {
-						return &fake.Fault{Hang: true}
+						return &fake.OpFault{Hang: true}
 					}
 					return nil
 				})
@@ -187,9 +187,9 @@ func TestExplainOfWhatIsUnknownIsNotFound(t *testing.T) {
 func TestExplainAgreesWithReady(t *testing.T) {
 	onRig(t, func(r *rig) {
 		r.netns("ns1", "ns3")
-		r.host.SetFault(func(o netstate.Owner, op netstate.Op) *fake.Fault {
+		r.host.SetFault(func(o netstate.Owner, op netstate.Op) *fake.OpFault {
 			if o.Name == niID(2) && op.Kind == netstate.KindAddress {
-				return &fake.Fault{Err: errors.New("no")}
+				return &fake.OpFault{Err: errors.New("no")}
 			}
 			return nil
 		})

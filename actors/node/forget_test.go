@@ -41,19 +41,19 @@ func TestFlowsAreJudgedAfterAChainOpThatFailedAndTookEffect(t *testing.T) {
 		r.apply(doc(1, 1))
 		r.ready(time.Second, "app/"+appID(1))
 		failed := false
-		r.host.SetFault(func(o netstate.Owner, op netstate.Op) *fake.Fault {
+		r.host.SetFault(func(o netstate.Owner, op netstate.Op) *fake.OpFault {
 			if o.Name != niID(1) || op.Kind != netstate.KindChain || failed {
 				return nil
 			}
 			failed = true
-			return &fake.Fault{Half: true}
+			return &fake.OpFault{Half: true}
 		})
-		before := r.host.Forgets()
+		before := r.host.CountForgetFlows()
 		r.apply(strings.Replace(doc(1, 1), "allow", "drop", 1))
 		r.settle(time.Minute)
 		r.ready(0, "ni/"+niID(1), "app/"+appID(1))
-		if !failed || r.host.Forgets() == before {
-			t.Errorf("an op failed: %v; flows were judged %d times after it", failed, r.host.Forgets()-before)
+		if !failed || r.host.CountForgetFlows() == before {
+			t.Errorf("an op failed: %v; flows were judged %d times after it", failed, r.host.CountForgetFlows()-before)
 		}
 	})
 }

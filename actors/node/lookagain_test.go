@@ -68,11 +68,11 @@ func TestActionsThatLookRepair(t *testing.T) {
 				if r.host.State(o.owner)[o.id] == nil {
 					t.Fatalf("%s: there is no %v", c.name, o)
 				}
-				r.host.Lose(o.owner, o.id)
+				r.host.RemoveSilently(o.owner, o.id)
 			}
 			server := fmt.Sprint("198.51.100.", i+2)
 			r.host.LearnDNS(learnt(server))
-			if err := r.node.newRunner(&r.ran).Do(t.Context(), action.Table{}.Of(c.name), core.Object{}); err != nil {
+			if err := r.node.newRunner(&r.ran).Do(t.Context(), action.ActionTable{}.Of(c.name), core.Object{}); err != nil {
 				t.Errorf("%s: %v", c.name, err)
 			}
 			r.settle(time.Second)

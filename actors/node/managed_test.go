@@ -72,7 +72,7 @@ func (r *rig) push(attempt uint64, text string) {
 }
 
 func good(r nodeproto.Report, name string) bool {
-	return slices.ContainsFunc(r.Health, func(h nodeproto.Health) bool { return h.Name == name && h.Good })
+	return slices.ContainsFunc(r.Health, func(h nodeproto.HealthReport) bool { return h.Name == name && h.Good })
 }
 
 func TestAPushIsAppliedAndOneThatBreaksTheUplinkComesBack(t *testing.T) {

@@ -25,10 +25,10 @@ var _ nodeapi.Backend = (*Node)(nil)
 type Options struct {
 	Host      Host
 	Files     Files
-	Facts     api.Facts
+	Facts     api.FactsReader
 	Executors Executors
 	Echo      Echo
-	About     agent.Facts // facts about the node; its Metadata and Bases are required
+	About     agent.NodeFacts // facts about the node; its Metadata and Bases are required
 	Machine   string      // the machine's boot id
 	Commands  Commands
 	Journal   pubsub.Journal
@@ -157,7 +157,7 @@ func (n *Node) newReader(o Options) *api.Reader {
 		Topics: d.topics, Actors: d.census, Done: d.ctx.Done(), Asked: d.asked.get, Settled: d.settled.Load,
 		Pending: n.pending,
 		Facts:   o.Facts, File: o.Files.ReadConfig, Forwarding: d.forwardingChanged, Interfaces: d.interfaces,
-		Warning: o.Warning, Host: d.trouble,
+		Warning: o.Warning, Host: d.problem,
 	}
 }
 
@@ -179,8 +179,8 @@ func (n *Node) newRunner(commands Commands) *runner {
 
 func (n *Node) monitorPID() *actor.PID { return actor.NewPID(n.system.Address(), "router/monitor") }
 
-// Begun returns once the config of this start is published, or ctx ends.
-func (n *Node) Begun(ctx context.Context) error { return n.d.agent.Begun(ctx) }
+// WaitStarted returns once the config of this start is published, or ctx ends.
+func (n *Node) WaitStarted(ctx context.Context) error { return n.d.agent.WaitStarted(ctx) }
 
 // Agent returns the config actor, for the link to the controller.
 func (n *Node) Agent() *agent.Agent { return n.d.agent }

@@ -96,9 +96,9 @@ func TestAnEmptyConfigLeavesNothing(t *testing.T) {
 
 func TestAHungNetworkDelaysNoOther(t *testing.T) {
 	onRig(t, func(r *rig) {
-		r.host.SetFault(func(o netstate.Owner, op netstate.Op) *fake.Fault {
+		r.host.SetFault(func(o netstate.Owner, op netstate.Op) *fake.OpFault {
 			if o.Name == niID(1) && op.Kind == netstate.KindProcess {
-				return &fake.Fault{Hang: true}
+				return &fake.OpFault{Hang: true}
 			}
 			return nil
 		})
@@ -279,17 +279,17 @@ func TestACrashAfterEveryOp(t *testing.T) {
 				onRig(t, func(r *rig) {
 					r.netns("ns1", "ns2")
 					n := 0
-					r.host.SetFault(func(netstate.Owner, netstate.Op) *fake.Fault {
+					r.host.SetFault(func(netstate.Owner, netstate.Op) *fake.OpFault {
 						if n++; n != k {
 							return nil
 						}
 						switch kind {
 						case "panic":
-							return &fake.Fault{Panic: true}
+							return &fake.OpFault{Panic: true}
 						case "half":
-							return &fake.Fault{Half: true}
+							return &fake.OpFault{Half: true}
 						}
-						return &fake.Fault{Err: errors.New("injected")}
+						return &fake.OpFault{Err: errors.New("injected")}
 					})
 					r.apply(doc(1, 1))
 					r.ready(10*time.Second, "ni/"+niID(1), "app/"+appID(1))
@@ -380,7 +380,7 @@ func TestLostChainsAreFoundWithinAMinute(t *testing.T) {
 				if id.Kind != netstate.KindChain {
 					continue
 				}
-				r.host.Lose(n, id)
+				r.host.RemoveSilently(n, id)
 				r.settle(time.Minute + time.Minute/5) // with jitter
 				if r.host.State(n)[id] == nil {
 					t.Errorf("%s of owner %d was not repaired", id, n)
@@ -397,10 +397,10 @@ func TestARestartJudgesTheFlowsAgain(t *testing.T) {
 		r.apply(doc(1, 0))
 		r.ready(time.Second, "ni/"+niID(1))
 		r.stop()
-		before := r.host.Forgets()
+		before := r.host.CountForgetFlows()
 		r.start()
 		r.ready(time.Second, "ni/"+niID(1))
-		if r.host.Forgets() == before {
+		if r.host.CountForgetFlows() == before {
 			t.Error("no flow was judged")
 		}
 	})
@@ -417,7 +417,7 @@ func TestARevocationThatWasNotCarriedOutIsAFailure(t *testing.T) {
 			s, _ := r.node.Topics().NetworkStatus.Get("", niID(1))
 			return s
 		}
-		r.host.FailForgets(errors.New("table walked away"))
+		r.host.FailForgetFlows(errors.New("table walked away"))
 		r.apply(strings.Replace(doc(1, 1), "allow", "drop", 1))
 		r.settle(time.Second)
 		if s := status(); s.State != netinst.CreatingFailed && s.State != netinst.CheckPresentFailed ||
@@ -425,12 +425,12 @@ func TestARevocationThatWasNotCarriedOutIsAFailure(t *testing.T) {
 			!strings.Contains(s.Error, "may still pass") {
 			t.Fatalf("state %s, error %q", s.State, s.Error)
 		}
-		before := r.host.Forgets()
+		before := r.host.CountForgetFlows()
 		r.settle(time.Minute)
-		if n := r.host.Forgets() - before; n < 2 || n > 12 {
+		if n := r.host.CountForgetFlows() - before; n < 2 || n > 12 {
 			t.Errorf("tried %d times in a minute", n)
 		}
-		r.host.FailForgets(nil)
+		r.host.FailForgetFlows(nil)
 		r.ready(time.Minute, "ni/"+niID(1), "app/"+appID(1))
 		if s := status(); s.State != netinst.Present || s.Error != "" {
 			t.Errorf("state %s, error %q", s.State, s.Error)
@@ -487,8 +487,8 @@ func TestAnAppIsNotReadyBeforeItsNetworkHasTheNewConfig(t *testing.T) {
 		r.netns("ns1")
 		r.apply(doc(1, 1))
 		r.ready(time.Second, "app/"+appID(1))
-		r.host.SetFault(func(_ netstate.Owner, op netstate.Op) *fake.Fault {
-			return &fake.Fault{Hang: op.Kind == netstate.KindAddress}
+		r.host.SetFault(func(_ netstate.Owner, op netstate.Op) *fake.OpFault {
+			return &fake.OpFault{Hang: op.Kind == netstate.KindAddress}
 		})
 		r.apply(strings.Replace(doc(1, 1), "10.1.0.0/24", "10.9.0.0/24", 1))
 		if got, _ := r.node.Ready(context.Background(), "app", appID(1)); got.Ready ||

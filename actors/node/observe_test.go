@@ -111,9 +111,9 @@ func TestEventsAreBounded(t *testing.T) {
 func TestACrashIsAnEvent(t *testing.T) {
 	onRig(t, func(r *rig) {
 		var once sync.Once
-		r.host.SetFault(func(_ netstate.Owner, op netstate.Op) (f *fake.Fault) {
+		r.host.SetFault(func(_ netstate.Owner, op netstate.Op) (f *fake.OpFault) {
 			if op.Kind == netstate.KindRule {
-				once.Do(func() { f = &fake.Fault{Panic: true} })
+				once.Do(func() { f = &fake.OpFault{Panic: true} })
 			}
 			return f
 		})
@@ -278,9 +278,9 @@ func TestDiffTellsMissingChangedAndUnexpected(t *testing.T) {
 		if got := diff(""); got != "" {
 			t.Errorf("all is well: %s", got)
 		}
-		r.host.SetFault(func(netstate.Owner, netstate.Op) *fake.Fault { return &fake.Fault{Err: errors.New("no")} })
-		r.host.Lose(1, netstate.ID{Kind: netstate.KindRule, Name: "20001"})
-		r.host.Lose(0, netstate.ID{Kind: netstate.KindSysctl, Name: "net/ipv4/conf/uplink0/forwarding"})
+		r.host.SetFault(func(netstate.Owner, netstate.Op) *fake.OpFault { return &fake.OpFault{Err: errors.New("no")} })
+		r.host.RemoveSilently(1, netstate.ID{Kind: netstate.KindRule, Name: "20001"})
+		r.host.RemoveSilently(0, netstate.ID{Kind: netstate.KindSysctl, Name: "net/ipv4/conf/uplink0/forwarding"})
 		if got := diff("ni/" + niID(1)); got != "ni/0 missing rule/20001" {
 			t.Errorf("of the network: %s", got)
 		}

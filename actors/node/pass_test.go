@@ -37,7 +37,8 @@ func TestASecondPassOverAThousandParametersChangesNothingAndCostsLittle(t *testi
 		}
 		for n := range 200 - len(clusterOf(network, "")) {
 			far := uuid.MustParse(niID(100 + n))
-			ps = append(ps, peer.Parameter{ID: peer.CheckID(network, far), Kind: peer.KindCheck, Target: stateloop.ToBePresent,
+			ps = append(ps, peer.DeclaredParameter{ID: peer.CheckID(network, far), Kind: peer.KindCheck,
+				Target: stateloop.ToBePresent,
 				Check: &peer.CheckValue{
 					Network: network, Peer: "p", Local: netip.MustParseAddr("192.0.2.2"), Remote: netip.MustParseAddr("198.51.100.8"),
 				}})

@@ -21,11 +21,11 @@ import (
 )
 
 // clusterOf returns the parameters of a cluster's network on the node: one interface, one tunnel.
-func clusterOf(network uuid.UUID, ifName string) []peer.Parameter {
+func clusterOf(network uuid.UUID, ifName string) []peer.DeclaredParameter {
 	far := uuid.MustParse("7f000000-0000-4000-8000-000000000002")
 	own := peer.InterfaceID(ifName)
 	tunnel := peer.TunnelID(network, far)
-	ps := []peer.Parameter{
+	ps := []peer.DeclaredParameter{
 		{ID: own, Kind: peer.KindInterface, Interface: &peer.InterfaceValue{IfName: ifName}},
 		{ID: tunnel, Kind: peer.KindTunnel, Tunnel: &peer.TunnelValue{Network: network,
 			Peer: "far", Type: peer.TunnelVXLAN, VNI: 256, Port: peer.VXLANPort, MTU: 1450}},
@@ -34,7 +34,7 @@ func clusterOf(network uuid.UUID, ifName string) []peer.Parameter {
 		{ID: stateloop.NetworkID(network.String()), Kind: peer.KindNetwork, Dependencies: []string{peer.BridgeID(network)}},
 	}
 	for _, id := range []string{own, tunnel} {
-		ps = append(ps, peer.Parameter{
+		ps = append(ps, peer.DeclaredParameter{
 			ID: peer.JoinedID(network, id), Kind: peer.KindJoined, Dependencies: []string{peer.BridgeID(network), id},
 			Joined: &peer.JoinedValue{Network: network, Link: id},
 		})
@@ -45,7 +45,7 @@ func clusterOf(network uuid.UUID, ifName string) []peer.Parameter {
 	return ps
 }
 
-func encoded(t testing.TB, ps ...peer.Parameter) string {
+func encoded(t testing.TB, ps ...peer.DeclaredParameter) string {
 	t.Helper()
 	text, err := peer.Configuration{Parameters: ps}.Encode()
 	if err != nil {
@@ -112,15 +112,15 @@ func TestAPeerConfigurationIsPublishedConfirmedAndUndoneWithItsDocument(t *testi
 }
 
 // runs returns an executor with a command.
-func runs(name string, command ...string) peer.Parameter {
-	return peer.Parameter{
+func runs(name string, command ...string) peer.DeclaredParameter {
+	return peer.DeclaredParameter{
 		ID: peer.ExecutorID(name), Kind: peer.KindExecutor, Target: stateloop.ToBePresent,
 		Executor: &peer.ExecutorValue{Command: command},
 	}
 }
 
-func absentOf(p peer.Parameter) peer.Parameter {
-	return peer.Parameter{ID: p.ID, Kind: p.Kind, Target: stateloop.ToBeAbsent}
+func absentOf(p peer.DeclaredParameter) peer.DeclaredParameter {
+	return peer.DeclaredParameter{ID: p.ID, Kind: p.Kind, Target: stateloop.ToBeAbsent}
 }
 
 // reported returns one parameter of the last report, as "g2 Present: why x1".
@@ -253,8 +253,8 @@ func TestAConnectionIsCheckedAndHoldsUpNothing(t *testing.T) {
 		s := &steward{r: r}
 		r.node.Agent().Up(s)
 		far := netip.MustParseAddr("198.51.100.9")
-		check := func(name string, local, remote netip.Addr) peer.Parameter {
-			return peer.Parameter{
+		check := func(name string, local, remote netip.Addr) peer.DeclaredParameter {
+			return peer.DeclaredParameter{
 				ID: "check/" + niID(7) + "/" + name, Kind: peer.KindCheck, Target: stateloop.ToBePresent,
 				Check: &peer.CheckValue{Network: uuid.MustParse(niID(7)), Peer: name, Local: local, Remote: remote},
 			}
@@ -262,7 +262,7 @@ func TestAConnectionIsCheckedAndHoldsUpNothing(t *testing.T) {
 		local := netip.MustParseAddr("192.0.2.2")
 		near, deaf, unknown := check("near", local, netip.MustParseAddr("198.51.100.8")), check("deaf", local, far),
 			check("unknown", local, netip.Addr{})
-		r.execs.Deafen(far, true)
+		r.execs.SetDeaf(far, true)
 		r.pushBoth(1, doc(1, 0), encoded(t, near, deaf, unknown))
 		r.settle(20 * time.Second)
 		if got := s.outcomes(); !slices.Equal(got, []string{"accepted", "applied"}) || s.report().Pending != nil {
@@ -278,8 +278,8 @@ func TestAConnectionIsCheckedAndHoldsUpNothing(t *testing.T) {
 				t.Errorf("%s is %q, want %q", id, got, want)
 			}
 		}
-		r.execs.Deafen(far, false)
-		r.execs.Deafen(near.Check.Remote, true)
+		r.execs.SetDeaf(far, false)
+		r.execs.SetDeaf(near.Check.Remote, true)
 		r.settle(18 * time.Second) // one or two of the last three
 		if got := reported(s.report(), deaf.ID); got != "g1 Present" {
 			t.Errorf("one that answers again is %q", got)
@@ -338,16 +338,16 @@ func TestThePartsOfAClustersNetworkAreReported(t *testing.T) {
 			all[p.ID] = "g2 Present"
 		}
 		expect("with addresses", all)
-		var less []peer.Parameter
+		var less []peer.DeclaredParameter
 		for _, p := range ps {
 			if p.ID == far || p.ID == peer.JoinedID(network, far) {
 				p = absentOf(p)
 			}
 			less = append(less, p)
 		}
-		r.host.SetFault(func(_ netstate.Owner, op netstate.Op) *fake.Fault {
+		r.host.SetFault(func(_ netstate.Owner, op netstate.Op) *fake.OpFault {
 			if strings.Contains(op.String(), "v256") {
-				return &fake.Fault{Err: errors.New("it is stuck")}
+				return &fake.OpFault{Err: errors.New("it is stuck")}
 			}
 			return nil
 		})

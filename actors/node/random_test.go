@@ -134,7 +134,7 @@ func randomRun(r *rig, rng *rand.Rand) {
 			r.stop()
 			r.start()
 		case 1:
-			r.host.SetFault(func(netstate.Owner, netstate.Op) *fake.Fault {
+			r.host.SetFault(func(netstate.Owner, netstate.Op) *fake.OpFault {
 				mu.Lock()
 				defer mu.Unlock()
 				return randomFault(faults)
@@ -175,16 +175,16 @@ func randomRun(r *rig, rng *rand.Rand) {
 	}
 }
 
-func randomFault(rng *rand.Rand) *fake.Fault {
+func randomFault(rng *rand.Rand) *fake.OpFault {
 	switch rng.IntN(20) {
 	case 0:
-		return &fake.Fault{Err: errors.New("injected")}
+		return &fake.OpFault{Err: errors.New("injected")}
 	case 1:
-		return &fake.Fault{Half: true}
+		return &fake.OpFault{Half: true}
 	case 2:
-		return &fake.Fault{Panic: true}
+		return &fake.OpFault{Panic: true}
 	case 3:
-		return &fake.Fault{Hang: true}
+		return &fake.OpFault{Hang: true}
 	}
 	return nil
 }

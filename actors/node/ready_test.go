@@ -30,7 +30,7 @@ func TestReadyAnswersTheNewestConfigOfThePortsToo(t *testing.T) {
 		r.apply(both)
 		r.ready(time.Second, "ni/"+niID(1), "ni/"+niID(2), "app/"+appID(1))
 
-		r.host.SetFault(func(netstate.Owner, netstate.Op) *fake.Fault { return &fake.Fault{Hang: true} })
+		r.host.SetFault(func(netstate.Owner, netstate.Op) *fake.OpFault { return &fake.OpFault{Hang: true} })
 		r.apply(strings.Replace(both, "198.51.100.53", "198.51.100.54", 1))
 		for _, c := range []struct {
 			kind, id string

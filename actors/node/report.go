@@ -23,11 +23,11 @@ type reporter struct {
 	networks *pubsub.Subscription[netinst.NetworkInstanceStatus]
 	apps     *pubsub.Subscription[appnet.AppNetworkStatus]
 	tasks    *pubsub.Subscription[task.Status]
-	out      *pubsub.Publisher[nodestate.Parameter]
+	out      *pubsub.Publisher[nodestate.ParameterStatus]
 	adapters map[string][]string // ids by app
 	clusters map[uuid.UUID]peer.Network
 	parts    map[string][]string // ids by network
-	absent   []peer.Parameter    // parameters that must be absent
+	absent   []peer.DeclaredParameter    // parameters that must be absent
 }
 
 func (r *reporter) start(t *api.Topics, subs *subscriptions) {
@@ -85,7 +85,7 @@ func (r *reporter) drain() {
 }
 
 // publish publishes a parameter with the time since which it has this state.
-func (r *reporter) publish(p nodestate.Parameter) {
+func (r *reporter) publish(p nodestate.ParameterStatus) {
 	was, known := r.topics.Reported.Get("", p.ID)
 	if now, pending := p.After(was, known, time.Now()); pending {
 		must(r.out.Publish("", p.ID, now))
@@ -93,7 +93,7 @@ func (r *reporter) publish(p nodestate.Parameter) {
 }
 
 // replace publishes an object's parameters and withdraws those it no longer has.
-func (r *reporter) replace(of map[string][]string, key string, ps []nodestate.Parameter) {
+func (r *reporter) replace(of map[string][]string, key string, ps []nodestate.ParameterStatus) {
 	keep := map[string]bool{}
 	var ids []string
 	for _, p := range ps {
@@ -118,13 +118,13 @@ func (r *reporter) part(network string, s netinst.NetworkInstanceStatus, is bool
 		delete(r.parts, network)
 		return
 	}
-	r.replace(r.parts, network, nodestate.OfParts(id, n, s))
+	r.replace(r.parts, network, nodestate.PartStatuses(id, n, s))
 }
 
 // gone returns the parameters that must be absent and have no status: they are absent, except parts of a network that
 // has not yet applied the config.
-func (r *reporter) gone() []nodestate.Parameter {
-	var out []nodestate.Parameter
+func (r *reporter) gone() []nodestate.ParameterStatus {
+	var out []nodestate.ParameterStatus
 	for _, p := range r.absent {
 		if _, reported := r.topics.Reported.Get("", p.ID); reported {
 			continue
@@ -139,7 +139,7 @@ func (r *reporter) gone() []nodestate.Parameter {
 }
 
 // network returns the network that a parameter is or belongs to, "" for none.
-func (r *reporter) network(p nodestate.Parameter) string {
+func (r *reporter) network(p nodestate.ParameterStatus) string {
 	if p.Kind == peer.KindInterface { // its id names no network
 		for id := range r.parts {
 			if slices.Contains(r.parts[id], p.ID) {

@@ -20,10 +20,10 @@ func TestAStandingAdapterIsActivatedThoughItsNetworkFailsAfterARestart(t *testin
 		r.apply(doc(1, 1))
 		r.ready(time.Second, "app/"+appID(1))
 		r.stop()
-		r.host.Lose(1, netstate.ID{Kind: netstate.KindProcess, Name: "ni/1/dnsmasq"})
-		r.host.SetFault(func(_ netstate.Owner, op netstate.Op) *fake.Fault {
+		r.host.RemoveSilently(1, netstate.ID{Kind: netstate.KindProcess, Name: "ni/1/dnsmasq"})
+		r.host.SetFault(func(_ netstate.Owner, op netstate.Op) *fake.OpFault {
 			if op.Kind == netstate.KindProcess || op.Kind == netstate.KindLink {
-				return &fake.Fault{Err: errors.New("injected")}
+				return &fake.OpFault{Err: errors.New("injected")}
 			}
 			return nil
 		})
@@ -52,7 +52,7 @@ func TestAStandingAdapterIsActivatedThoughItsNetworkFailsAfterARestart(t *testin
 			t.Errorf("the adapter whose link can't be made is %+v", st)
 		}
 		// Nor is one whose link is missing.
-		r.host.Lose(1, netstate.ID{Kind: netstate.KindLink, Name: "es1a1"})
+		r.host.RemoveSilently(1, netstate.ID{Kind: netstate.KindLink, Name: "es1a1"})
 		r.stop()
 		r.start()
 		r.settle(time.Second)

@@ -217,7 +217,7 @@ type rig struct {
 	journal *memJournal
 	files   *memFiles
 	facts   memFacts
-	about   agent.Facts
+	about   agent.NodeFacts
 	ran     commands
 	node    *Node
 	boot    uint64
@@ -260,7 +260,7 @@ func onHost(t *testing.T, f func(r *rig)) {
 		if faults != nil {
 			t.Fatal(faults)
 		}
-		r.about = agent.Facts{Name: "n", Software: "EDGESPAN-0-1-0", Metadata: m, Bases: schema.NodeBases()}
+		r.about = agent.NodeFacts{Name: "n", Software: "EDGESPAN-0-1-0", Metadata: m, Bases: schema.NodeBases()}
 		defer func() { r.stop() }() // after a Fatal too: the bubble ends only then
 		f(r)
 		if v := r.host.Violations(); len(v) > 0 {

@@ -225,7 +225,7 @@ func (r *router) drain(c actor.Context) {
 // step carries out the effects of the registry, and returns after which time to retry the host state, 0 for never.
 func (r *router) step(c actor.Context, e registry.Event) (retry time.Duration) {
 	effs := r.reg.Step(e)
-	r.d.settled.Store(r.reg.Settled())
+	r.d.settled.Store(r.reg.IsSettled())
 	for _, eff := range effs {
 		switch e := eff.(type) {
 		case registry.RecordNumber:
@@ -324,7 +324,7 @@ func (r *router) appEnded(c actor.Context, id uuid.UUID) {
 	for live := range r.apps {
 		delete(records, live.String())
 	}
-	for _, old := range appnet.Forgotten(records) {
+	for _, old := range appnet.ToForget(records) {
 		forget(r.records, r.d.topics.AppRecords, old)
 	}
 	if _, again := r.d.topics.AppConfig.Get("", id.String()); again {

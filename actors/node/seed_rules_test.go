@@ -16,8 +16,8 @@ import (
 )
 
 // faultOf1 injects a fault into every op of network 1.
-func (r *rig) faultOf1(f fake.Fault) {
-	r.host.SetFault(func(o netstate.Owner, _ netstate.Op) *fake.Fault {
+func (r *rig) faultOf1(f fake.OpFault) {
+	r.host.SetFault(func(o netstate.Owner, _ netstate.Op) *fake.OpFault {
 		if o.Name == niID(1) {
 			return &f
 		}
@@ -45,7 +45,7 @@ func TestSeed_MainLoopStaysFree(t *testing.T) {
 					r.apply(doc(1, 0))
 					r.ready(time.Second, "ni/"+niID(1))
 				}
-				r.faultOf1(fake.Fault{Hang: true})
+				r.faultOf1(fake.OpFault{Hang: true})
 				r.atOnce("the config", func() { r.apply(setup) })
 				r.settle(500 * time.Millisecond) // in the middle of an op that hangs
 				r.atOnce("a question", func() {
@@ -70,7 +70,7 @@ func TestSeed_AHungCommandStarvesNoWatchdog(t *testing.T) {
 		onRig(t, func(r *rig) {
 			r.netns("ns1")
 			// Host's ops hang too.
-			r.host.SetFault(func(netstate.Owner, netstate.Op) *fake.Fault { return &fake.Fault{Hang: true} })
+			r.host.SetFault(func(netstate.Owner, netstate.Op) *fake.OpFault { return &fake.OpFault{Hang: true} })
 			r.apply(doc(2, 1))
 			for minute := range 5 {
 				before := r.fed()
@@ -86,7 +86,7 @@ func TestSeed_AHungCommandStarvesNoWatchdog(t *testing.T) {
 // Whatever fails in one network, the events of another are processed at once, and its bridge manager gets no message
 // about the failure.
 func TestSeed_TroubleOfOneNetworkDoesNotTouchAnother(t *testing.T) {
-	for what, fault := range map[string]fake.Fault{
+	for what, fault := range map[string]fake.OpFault{
 		"hangs": {Hang: true}, "fails": {Err: errors.New("boom")}, "half": {Half: true}, "panics": {Panic: true},
 	} {
 		t.Run(what, func(t *testing.T) {
@@ -190,9 +190,9 @@ func TestSeed_StatusEndsConsistentWithTheLatestConfig(t *testing.T) {
 		onRig(t, func(r *rig) {
 			r.netns("ns1", "ns2")
 			ops := 0
-			r.host.SetFault(func(netstate.Owner, netstate.Op) *fake.Fault {
+			r.host.SetFault(func(netstate.Owner, netstate.Op) *fake.OpFault {
 				if ops++; ops%7 == 0 {
-					return &fake.Fault{Hang: true}
+					return &fake.OpFault{Hang: true}
 				}
 				return nil
 			})

@@ -39,7 +39,7 @@ func (r *rig) managers() []string {
 func TestSeed_OneBridgeManagerPerNetworkInstance(t *testing.T) {
 	t.Run("EBM-6", func(t *testing.T) { // concurrently with the main loop, which answers while it hangs
 		onRig(t, func(r *rig) {
-			r.host.SetFault(func(netstate.Owner, netstate.Op) *fake.Fault { return &fake.Fault{Hang: true} })
+			r.host.SetFault(func(netstate.Owner, netstate.Op) *fake.OpFault { return &fake.OpFault{Hang: true} })
 			r.apply(doc(1, 0))
 			r.settle(time.Second)
 			start := time.Now()
@@ -100,9 +100,9 @@ func TestSeed_ManyRulesOnASlowNode(t *testing.T) {
 			for i := range 1000 {
 				fmt.Fprintf(&rules, "r%d: {match: {ip: 192.0.2.%d, protocol: tcp, port: %d}}, ", i, i%250+1, i+1)
 			}
-			r.host.SetFault(func(o netstate.Owner, op netstate.Op) *fake.Fault {
+			r.host.SetFault(func(o netstate.Owner, op netstate.Op) *fake.OpFault {
 				if o.Name == niID(1) && op.Kind == netstate.KindChain {
-					return &fake.Fault{Hang: true}
+					return &fake.OpFault{Hang: true}
 				}
 				return nil
 			})
@@ -289,9 +289,9 @@ func TestSeed_BridgeManagerReadsOnlyItsScope(t *testing.T) {
 func TestSeed_AdapterStatusComesAfterTheFirstReconcile(t *testing.T) {
 	onRig(t, func(r *rig) {
 		r.netns("ns1")
-		r.host.SetFault(func(o netstate.Owner, op netstate.Op) *fake.Fault {
+		r.host.SetFault(func(o netstate.Owner, op netstate.Op) *fake.OpFault {
 			if o.Number == 1 && op.Kind == netstate.KindProcess {
-				return &fake.Fault{Hang: true}
+				return &fake.OpFault{Hang: true}
 			}
 			return nil
 		})
@@ -366,9 +366,9 @@ func TestSeed_NewestWishWinsWhileAnApplyIsSlow(t *testing.T) {
 	onRig(t, func(r *rig) {
 		r.apply(doc(1, 0))
 		r.ready(time.Second, "ni/"+niID(1))
-		r.host.SetFault(func(_ netstate.Owner, op netstate.Op) *fake.Fault {
+		r.host.SetFault(func(_ netstate.Owner, op netstate.Op) *fake.OpFault {
 			if op.Kind == netstate.KindChain {
-				return &fake.Fault{Hang: true}
+				return &fake.OpFault{Hang: true}
 			}
 			return nil
 		})

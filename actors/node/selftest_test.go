@@ -33,7 +33,7 @@ func TestAPromiseThatFailsKeepsANetworkFromBeingPresent(t *testing.T) {
 			return st
 		}
 
-		dns := netstate.Failure{ID: netstate.ID{Kind: netstate.KindProcess, Name: dnsmasq1}, Observe: true,
+		dns := netstate.OpFailure{ID: netstate.ID{Kind: netstate.KindProcess, Name: dnsmasq1}, Observe: true,
 			Err: "self-test: DNS of the gateway: timeout"}
 		r.host.SetBroken(1, dns)
 		r.settle(checkPeriod)
@@ -49,7 +49,7 @@ func TestAPromiseThatFailsKeepsANetworkFromBeingPresent(t *testing.T) {
 
 		// A failure of one adapter affects only that adapter.
 		key := r.adapterFile(1)
-		r.host.SetBroken(1, netstate.Failure{ID: key, Observe: true, Err: "self-test: DHCP of the gateway: no name"})
+		r.host.SetBroken(1, netstate.OpFailure{ID: key, Observe: true, Err: "self-test: DHCP of the gateway: no name"})
 		r.settle(checkPeriod)
 		one, _ := r.node.Ready(context.Background(), "app", appID(1))
 		other, _ := r.node.Ready(context.Background(), "app", appID(2))
@@ -71,13 +71,13 @@ func TestNoNetworkIsReadyWhileTheHostsOwnChainsAreBroken(t *testing.T) {
 	onRig(t, func(r *rig) {
 		r.apply(doc(1, 0))
 		r.ready(time.Second, "ni/"+niID(1))
-		r.host.SetFault(func(o netstate.Owner, op netstate.Op) *fake.Fault {
+		r.host.SetFault(func(o netstate.Owner, op netstate.Op) *fake.OpFault {
 			if o.Number == 0 && op.Kind == netstate.KindChain {
-				return &fake.Fault{Err: errors.New("iptables is not there")}
+				return &fake.OpFault{Err: errors.New("iptables is not there")}
 			}
 			return nil
 		})
-		r.host.Lose(0, netstate.Chain{Family: netstate.IPv4, Table: "filter", Name: "ES-FORWARD"}.ID())
+		r.host.RemoveSilently(0, netstate.Chain{Family: netstate.IPv4, Table: "filter", Name: "ES-FORWARD"}.ID())
 		r.settle(checkPeriod)
 		if st := r.network(1); st.State != "CheckPresentFailed" || !strings.Contains(st.Error, "host: change chain") &&
 			!strings.Contains(st.Error, "host: add chain") {
@@ -99,9 +99,9 @@ func TestNoNetworkIsReadyWhileTheHostIsUnderWay(t *testing.T) {
 	onRig(t, func(r *rig) {
 		r.apply(doc(1, 0))
 		r.ready(time.Second, "ni/"+niID(1))
-		r.host.SetFault(func(o netstate.Owner, op netstate.Op) *fake.Fault {
+		r.host.SetFault(func(o netstate.Owner, op netstate.Op) *fake.OpFault {
 			if o.Number == 0 && op.Kind == netstate.KindChain {
-				return &fake.Fault{Hang: true}
+				return &fake.OpFault{Hang: true}
 			}
 			return nil
 		})

@@ -124,7 +124,7 @@ func (g *semaphore) left(class int) {
 // admit admits waiters in their order of arrival.
 func (g *semaphore) admit() {
 	for class := range opClasses {
-		for len(g.waiting[class]) > 0 && g.running[class] < semaphoreSlots[class] && g.turn(class) {
+		for len(g.waiting[class]) > 0 && g.running[class] < semaphoreSlots[class] && g.mayEnter(class) {
 			close(g.waiting[class][0].in)
 			g.waiting[class] = g.waiting[class][1:]
 			g.running[class]++
@@ -132,8 +132,8 @@ func (g *semaphore) admit() {
 	}
 }
 
-// turn reports whether the first waiter of a class may run without waiting for other classes.
-func (g *semaphore) turn(class int) bool {
+// mayEnter reports whether the first waiter of a class may run without waiting for other classes.
+func (g *semaphore) mayEnter(class int) bool {
 	return class != helperOps || len(g.made) <= fewMade && len(g.waiting[chainOps])+len(g.waiting[buildOps]) == 0 ||
 		time.Since(g.waiting[class][0].since) >= helperTimeout
 }

@@ -43,8 +43,8 @@ type surveyed struct {
 
 type surveyRequest struct{}
 
-// survey reads the owner's objects on the host.
-func (a *applier) survey() surveyed {
+// observeOwned reads the owner's objects on the host.
+func (a *applier) observeOwned() surveyed {
 	have, err := a.observe(true)
 	return surveyed{have, err}
 }
@@ -64,5 +64,5 @@ type certain struct{}
 
 func (certain) Watch(f func(api.StorageHealth)) { f(api.StorageHealth{}) }
 func (certain) Floor() uint64                   { return 0 }
-func (certain) Lost(string)                     {}
-func (certain) Incomplete() bool                { return false }
+func (certain) NoteLost(string)                     {}
+func (certain) MayLackChanges() bool                { return false }

@@ -31,9 +31,9 @@ func (s *memStorage) Watch(f func(api.StorageHealth)) {
 
 func (s *memStorage) Floor() uint64 { return s.floor }
 
-func (s *memStorage) Incomplete() bool { return s.incomplete }
+func (s *memStorage) MayLackChanges() bool { return s.incomplete }
 
-func (s *memStorage) Lost(what string) {
+func (s *memStorage) NoteLost(what string) {
 	s.lost, s.incomplete = append(s.lost, what), true
 	s.floor += 1000
 	s.health.Notes = append(s.health.Notes, what)

@@ -18,10 +18,10 @@ func TestANetworkWaitsForTheOneThatHasItsSubnet(t *testing.T) {
 	onRig(t, func(r *rig) {
 		r.apply(doc(1, 0))
 		r.ready(time.Second, "ni/"+niID(1))
-		r.host.SetFault(func(o netstate.Owner, op netstate.Op) *fake.Fault {
+		r.host.SetFault(func(o netstate.Owner, op netstate.Op) *fake.OpFault {
 			if o.Name == niID(1) && (op.Kind == netstate.KindAddress || op.Kind == netstate.KindLink) &&
 				op.Verb == netstate.Remove {
-				return &fake.Fault{Err: errors.New("device busy")}
+				return &fake.OpFault{Err: errors.New("device busy")}
 			}
 			return nil
 		})

@@ -35,7 +35,7 @@ func (h *taskWorker) Receive(c actor.Context) {
 	case *actor.Started:
 		c.Send(c.Parent(), taskWorkerReady{h.id, c.Self()})
 	case taskStep:
-		ctx, cancel := context.WithTimeout(h.d.ctx, msg.Step.Within())
+		ctx, cancel := context.WithTimeout(h.d.ctx, msg.Step.Timeout())
 		defer cancel()
 		a := task.Answered{ID: h.id, Seq: msg.Seq}
 		a.Found, a.Reason = h.step(ctx, msg)
@@ -79,7 +79,7 @@ func did(step task.Step, err error) (task.Found, string) {
 	case err == nil:
 		return task.Well, ""
 	case errors.Is(err, context.DeadlineExceeded):
-		return task.Failed, fmt.Sprintf("given up after %v: %v", step.Within(), err)
+		return task.Failed, fmt.Sprintf("given up after %v: %v", step.Timeout(), err)
 	}
 	return task.Failed, err.Error()
 }

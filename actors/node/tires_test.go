@@ -21,10 +21,10 @@ func TestAFailingOpBacksOffWhateverTheKernelTellsOfIt(t *testing.T) {
 		r.netns("ns1", "ns2")
 		r.host.SetEcho(true)
 		var tries atomic.Int64
-		r.host.SetFault(func(_ netstate.Owner, op netstate.Op) *fake.Fault {
+		r.host.SetFault(func(_ netstate.Owner, op netstate.Op) *fake.OpFault {
 			if op.Kind == netstate.KindLink && op.Verb == netstate.Add && strings.Contains(op.String(), "es1a2") {
 				tries.Add(1)
-				return &fake.Fault{Err: errors.New("mtu greater than device maximum")}
+				return &fake.OpFault{Err: errors.New("mtu greater than device maximum")}
 			}
 			return nil
 		})

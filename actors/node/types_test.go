@@ -186,7 +186,7 @@ func TestTheAddressesOfASwitchAreReportedWhileTheyAreHeard(t *testing.T) {
 		r.ready(time.Second, "app/"+appID(1))
 		adapter := func() nodeapi.AdapterStatus { return r.list("app")[0].Status.(nodeapi.AppStatus).Adapters[0] }
 		hear := func(ip string) bool {
-			heard := r.host.See(netstate.ObservedAddress{Link: "es1a1", MAC: adapter().MAC, IP: netip.MustParseAddr(ip)})
+			heard := r.host.Announce(netstate.ObservedAddress{Link: "es1a1", MAC: adapter().MAC, IP: netip.MustParseAddr(ip)})
 			r.settle(0)
 			return heard
 		}
@@ -216,7 +216,7 @@ func TestTheAddressesOfASwitchAreReportedWhileTheyAreHeard(t *testing.T) {
 		want("10.9.0.2", "10.9.0.2")
 		r.apply(doc(1, 0))
 		r.settle(time.Second)
-		if r.host.See(netstate.ObservedAddress{Link: "es1a1", IP: netip.MustParseAddr("10.9.0.2")}) {
+		if r.host.Announce(netstate.ObservedAddress{Link: "es1a1", IP: netip.MustParseAddr("10.9.0.2")}) {
 			t.Error("somebody listens on the link of an app that has gone")
 		}
 	})

@@ -102,7 +102,8 @@ func (w *tour) configuration(p phase, document core.Object) peer.Configuration {
 		peers["a"] = a
 		clusters["lab"] = peer.Cluster{
 			Name: "lab", ID: labID, Leader: p.leader, Topology: peer.Star,
-			Members: map[string]peer.Member{"a": {Interfaces: []string{p.dut}, Underlay: "wan"}, "b": {Underlay: "wan"},
+			Members: map[string]peer.MemberDescriptor{"a": {Interfaces: []string{p.dut}, Underlay: "wan"},
+				"b": {Underlay: "wan"},
 				"c": {Underlay: "wan"}},
 		}
 	}

@@ -70,9 +70,9 @@ func TestAMissingNamespaceIsWaitedFor(t *testing.T) {
 // No event reports the removal of a network that never had a status.
 func TestAnAppOnANetworkThatWasNeverOnlineSaysSo(t *testing.T) {
 	onRig(t, func(r *rig) {
-		r.host.SetFault(func(o netstate.Owner, _ netstate.Op) *fake.Fault {
+		r.host.SetFault(func(o netstate.Owner, _ netstate.Op) *fake.OpFault {
 			if o.Name == netstate.HostOwner { // host's objects
-				return &fake.Fault{Err: errors.New("injected")}
+				return &fake.OpFault{Err: errors.New("injected")}
 			}
 			return nil
 		})

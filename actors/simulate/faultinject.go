@@ -7,8 +7,8 @@ import (
 	"edgespan/config/nodeconf/commitconfirm"
 )
 
-// bad reports whether the node's health is bad under a config.
-func (n *node) bad(p commitconfirm.Publish) bool {
+// injectsBadHealth reports whether the node's health is bad under a config.
+func (n *node) injectsBadHealth(p commitconfirm.Publish) bool {
 	if n.fault != Unhealthy || !pushed(p) {
 		return false
 	}
@@ -52,8 +52,8 @@ func (n *node) hangs() bool {
 	return n.hung != config.Generation{} && n.hung == n.latest
 }
 
-// hears reports whether a confirmation reaches the node.
-func (n *node) hears(g config.Generation) bool {
+// confirmArrives reports whether a confirmation reaches the node.
+func (n *node) confirmArrives(g config.Generation) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return g != n.deaf
@@ -66,8 +66,8 @@ func (n *node) rolledBack() {
 	n.deaf = config.Generation{}
 }
 
-// isAway returns a channel that is closed when the node has links again; nil while it has links.
-func (n *node) isAway() chan struct{} {
+// awayUntil returns a channel that is closed when the node has links again; nil while it has links.
+func (n *node) awayUntil() chan struct{} {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return n.away
@@ -110,7 +110,7 @@ func (l *life) injectFault() {
 	case Disconnect:
 		l.hangUp()
 	case LinkLoss:
-		l.node.fleet.loses(l.node.index)
+		l.node.fleet.loseLinks(l.node.index)
 	default: // the validator or the host injects them, or meets has
 	}
 }

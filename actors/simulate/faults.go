@@ -11,20 +11,20 @@ import (
 	"time"
 )
 
-// Fault is a node's fault, which begins when it is pushed its first config, or the one of Options.FaultsAt.
-type Fault string
+// InjectedFault is a node's fault, which begins when it is pushed its first config, or the one of Options.FaultsAt.
+type InjectedFault string
 
 // The faults. A node does not recover from the first two while its config is unchanged, and from a hang only when it
 // gets another config: its controller has to report them.
 const (
-	Reject     Fault = "reject"     // it rejects every pushed config
-	Unhealthy  Fault = "unhealthy"  // its health turns bad under every pushed config
-	Silent     Fault = "silent"     // it accepts the config and sends nothing for SilentFor
-	Crash      Fault = "crash"      // it ends while it accepts the config, and boots again
-	Disconnect Fault = "disconnect" // its stream ends before it has answered
-	Hang       Fault = "hang"       // it accepts the config and sends nothing until it gets another one
-	Rollback   Fault = "rollback"   // it misses the confirmation, and undoes the config at the timeout
-	LinkLoss   Fault = "linkloss"   // it has no links for LinkLossFor; no node behind it has a stream
+	Reject     InjectedFault = "reject"     // it rejects every pushed config
+	Unhealthy  InjectedFault = "unhealthy"  // its health turns bad under every pushed config
+	Silent     InjectedFault = "silent"     // it accepts the config and sends nothing for SilentFor
+	Crash      InjectedFault = "crash"      // it ends while it accepts the config, and boots again
+	Disconnect InjectedFault = "disconnect" // its stream ends before it has answered
+	Hang       InjectedFault = "hang"       // it accepts the config and sends nothing until it gets another one
+	Rollback   InjectedFault = "rollback"   // it misses the confirmation, and undoes the config at the timeout
+	LinkLoss   InjectedFault = "linkloss"   // it has no links for LinkLossFor; no node behind it has a stream
 )
 
 // SilentFor is how long a silent node sends nothing, BootAfter how long a crashed one is down, and LinkLossFor how long
@@ -36,20 +36,20 @@ const (
 )
 
 // AllFaults lists the faults in the order of the output.
-var AllFaults = []Fault{Reject, Unhealthy, Silent, Crash, Disconnect, Hang, Rollback, LinkLoss}
+var AllFaults = []InjectedFault{Reject, Unhealthy, Silent, Crash, Disconnect, Hang, Rollback, LinkLoss}
 
 // Fails reports whether a node with this fault never runs its desired config, as requested.
-func (f Fault) Fails() bool { return f == Reject || f == Unhealthy || f == Hang }
+func (f InjectedFault) Fails() bool { return f == Reject || f == Unhealthy || f == Hang }
 
-// Halts reports whether such a node counts as failed in a staged rollout: it fails, or undoes the config first.
-func (f Fault) Halts() bool { return f.Fails() || f == Rollback }
+// HaltsRollout reports whether such a node counts as failed in a staged rollout: it fails, or undoes the config first.
+func (f InjectedFault) HaltsRollout() bool { return f.Fails() || f == Rollback }
 
-// Faults are the fractions of a fleet that have each fault, from 0 to 1.
-type Faults map[Fault]float64
+// FaultRates are the fractions of a fleet that have each fault, from 0 to 1.
+type FaultRates map[InjectedFault]float64
 
 // ParseFaults parses "reject=1%,crash=0.5%". It reports all errors together.
-func ParseFaults(text string) (Faults, error) {
-	out := Faults{}
+func ParseFaults(text string) (FaultRates, error) {
+	out := FaultRates{}
 	if text == "" {
 		return out, nil
 	}
@@ -57,7 +57,7 @@ func ParseFaults(text string) (Faults, error) {
 	sum := 0.0
 	for part := range strings.SplitSeq(text, ",") {
 		name, value, _ := strings.Cut(strings.TrimSpace(part), "=")
-		f := Fault(name)
+		f := InjectedFault(name)
 		percent, isPercent := strings.CutSuffix(value, "%")
 		share, err := strconv.ParseFloat(percent, 64)
 		_, twice := out[f]
@@ -86,7 +86,7 @@ func ParseFaults(text string) (Faults, error) {
 // FaultWords lists the faults, for help texts.
 func FaultWords() string { return words(AllFaults) }
 
-func words(faults []Fault) string {
+func words(faults []InjectedFault) string {
 	var list []string
 	for _, f := range faults {
 		list = append(list, string(f))
@@ -95,8 +95,8 @@ func words(faults []Fault) string {
 }
 
 // Plan returns each node's fault, "" for most. A share above 0 is at least one node. The same seed gives the same plan.
-func (f Faults) Plan(nodes int, seed uint64) []Fault {
-	plan := make([]Fault, nodes)
+func (f FaultRates) Plan(nodes int, seed uint64) []InjectedFault {
+	plan := make([]InjectedFault, nodes)
 	request := rand.New(rand.NewPCG(seed, 1)).Perm(nodes)
 	for _, fault := range AllFaults {
 		count := min(len(request), int(math.Ceil(f[fault]*float64(nodes)-1e-9)))

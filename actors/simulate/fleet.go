@@ -40,13 +40,13 @@ type Controller interface {
 // Options configure a fleet.
 type Options struct {
 	Names     []string
-	Plan      []Fault                       // of each node
-	Disk      func(node int) agent.Disk     // of each node; it survives the node's boots
-	Stream    func(node int) Stream         // of each node
-	Validator agent.Validator               // of all nodes
-	Facts     func(name string) agent.Facts // of each node
-	Log       *zap.Logger                   // of all nodes, verbose; nil: no log
-	Failed    func(node string, err error)  // called for a node that can't continue; nil: ignored
+	Plan      []InjectedFault                   // of each node
+	Disk      func(node int) agent.Disk         // of each node; it survives the node's boots
+	Stream    func(node int) Stream             // of each node
+	Validator agent.Validator                   // of all nodes
+	Facts     func(name string) agent.NodeFacts // of each node
+	Log       *zap.Logger                       // of all nodes, verbose; nil: no log
+	Failed    func(node string, err error)      // called for a node that can't continue; nil: ignored
 	// ReportEvery is the interval of a node's reports. 0: 5 s.
 	ReportEvery time.Duration
 	// ApplyTime is how long a node takes to apply a config; it is down for that time.
@@ -63,8 +63,8 @@ type Options struct {
 // registryBuckets is the number of buckets of the registry for ten thousand nodes' actors.
 const registryBuckets = 64
 
-// Fleet is a running fleet of simulated nodes.
-type Fleet struct {
+// SimulatedFleet is a running fleet of simulated nodes.
+type SimulatedFleet struct {
 	o        Options
 	ctx      context.Context
 	cancel   context.CancelFunc
@@ -83,7 +83,7 @@ type Fleet struct {
 }
 
 // Start boots all nodes.
-func Start(o Options) (*Fleet, error) {
+func Start(o Options) (*SimulatedFleet, error) {
 	if len(o.Plan) != len(o.Names) {
 		return nil, fmt.Errorf("simulate: a plan of %d nodes for %d names", len(o.Plan), len(o.Names))
 	}
@@ -98,7 +98,7 @@ func Start(o Options) (*Fleet, error) {
 	if err != nil {
 		return nil, err
 	}
-	f := &Fleet{o: o, paths: paths, system: supervise.System(o.Log, registryBuckets),
+	f := &SimulatedFleet{o: o, paths: paths, system: supervise.System(o.Log, registryBuckets),
 		strategy: &supervise.Backoff{Log: o.Log}}
 	f.ctx, f.cancel = context.WithCancel(context.Background())
 	f.round.Store(newRound(time.Now()))
@@ -117,7 +117,7 @@ func Start(o Options) (*Fleet, error) {
 }
 
 // run runs f in a goroutine, unless the fleet has ended.
-func (f *Fleet) run(part func()) {
+func (f *SimulatedFleet) run(part func()) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if !f.ended {
@@ -126,7 +126,7 @@ func (f *Fleet) run(part func()) {
 }
 
 // Stop stops all nodes. Their disks and certificates remain.
-func (f *Fleet) Stop() {
+func (f *SimulatedFleet) Stop() {
 	f.mu.Lock()
 	f.ended = true
 	f.mu.Unlock()
@@ -139,27 +139,28 @@ func (f *Fleet) Stop() {
 }
 
 // Round starts to measure a change: what nodes do from now on counts for it.
-func (f *Fleet) Round() { f.round.Store(newRound(time.Now())) }
+func (f *SimulatedFleet) Round() { f.round.Store(newRound(time.Now())) }
 
 // Times returns the times of the current round so far.
-func (f *Fleet) Times() Round { return f.round.Load().times() }
+func (f *SimulatedFleet) Times() Round { return f.round.Load().times() }
 
 // Progress returns the progress of the current round: how many nodes were pushed to, stored the config, and confirmed
 // it.
-func (f *Fleet) Progress() (pushed, acked, confirmed int) { return f.round.Load().progress() }
+func (f *SimulatedFleet) Progress() (pushed, acked, confirmed int) { return f.round.Load().progress() }
 
-// Undone returns how often nodes undid a push without such a fault.
-func (f *Fleet) Undone() int { return int(f.undone.Load()) }
+// UnrequestedUndos returns how often nodes undid a push without such a fault.
+func (f *SimulatedFleet) UnrequestedUndos() int { return int(f.undone.Load()) }
 
 // Await polls the controller until all nodes are where they should be or ctx ends. It returns the controller's last
 // error, nil if it answered.
-func (f *Fleet) Await(ctx context.Context, c Controller, every time.Duration, progress func(Progress)) (Progress,
+func (f *SimulatedFleet) Await(ctx context.Context, c Controller, every time.Duration,
+	progress func(Progress)) (Progress,
 	error) {
-	last := Progress{Nodes: len(f.nodes), FailedAsAsked: map[Fault]int{}, Waiting: []Waiting{}}
+	last := Progress{Nodes: len(f.nodes), FailedAsAsked: map[InjectedFault]int{}, Waiting: []Waiting{}}
 	for {
 		seen, err := c.Nodes(ctx)
 		if err == nil {
-			last = Count(f.o.Names, f.struck(), seen)
+			last = Count(f.o.Names, f.pastFaults(), seen)
 			progress(last)
 			if last.Done() {
 				return last, nil
@@ -179,11 +180,11 @@ func (f *Fleet) Await(ctx context.Context, c Controller, every time.Duration, pr
 }
 
 // Arm starts the faults of a fleet that was Unarmed.
-func (f *Fleet) Arm() { f.armed.Store(true) }
+func (f *SimulatedFleet) Arm() { f.armed.Store(true) }
 
-// struck returns the faults that have begun, by node: a node without one has to converge.
-func (f *Fleet) struck() []Fault {
-	out := make([]Fault, len(f.nodes))
+// pastFaults returns the faults that have begun, by node: a node without one has to converge.
+func (f *SimulatedFleet) pastFaults() []InjectedFault {
+	out := make([]InjectedFault, len(f.nodes))
 	for i, n := range f.nodes {
 		if n.strikes.Load() {
 			out[i] = n.fault
@@ -194,33 +195,33 @@ func (f *Fleet) struck() []Fault {
 
 // Watch starts to check, each time a node applies a config, whether all others still have a path to a point of
 // presence. Without a topology nothing is checked.
-func (f *Fleet) Watch() { f.paths.watch() }
+func (f *SimulatedFleet) Watch() { f.paths.watch() }
 
 // Paths returns what was observed since Watch.
-func (f *Fleet) Paths() Paths { return f.paths.observed() }
+func (f *SimulatedFleet) Paths() Paths { return f.paths.observed() }
 
-// loses cuts a node's links for a while, and the streams of all nodes behind it.
-func (f *Fleet) loses(node int) {
-	f.cutOff(f.paths.lose(node))
+// loseLinks cuts a node's links for a while, and the streams of all nodes behind it.
+func (f *SimulatedFleet) loseLinks(node int) {
+	f.setReachable(f.paths.takeLinks(node))
 	f.run(func() {
 		t := time.NewTimer(LinkLossFor)
 		defer t.Stop()
 		select {
 		case <-t.C:
-			f.cutOff(f.paths.regain(node))
+			f.setReachable(f.paths.restoreLinks(node))
 		case <-f.ctx.Done():
 		}
 	})
 }
 
-// cutOff cuts and restores streams, by node.
-func (f *Fleet) cutOff(reached []bool) {
+// setReachable cuts and restores streams, by node.
+func (f *SimulatedFleet) setReachable(reached []bool) {
 	for i, n := range f.nodes {
 		n.linked(reached[i])
 	}
 }
 
 // props returns Props for a node's agent; after a panic it continues from what is on its disk.
-func (f *Fleet) props(a *agent.Agent) *actor.Props {
+func (f *SimulatedFleet) props(a *agent.Agent) *actor.Props {
 	return actor.PropsFromProducer(a.Producer, actor.WithReceiverMiddleware(supervise.Lifecycle(f.o.Log)))
 }

@@ -69,7 +69,7 @@ type desk struct {
 	again   time.Duration // after it each node wants another config; 0 for never
 	changes uint64
 	o       Options // what the fleet is to be beside what it always is
-	meet    func(f *Fleet)
+	meet    func(f *SimulatedFleet)
 	stands  []bool // at the end, who has what it wants
 }
 
@@ -225,14 +225,14 @@ func (d *desk) confirmed(nodes int) []bool {
 }
 
 // within runs a fleet with a fault on each node and says where it stood after a time.
-func within(t *testing.T, d time.Duration, plan ...Fault) (*desk, Progress, Round) {
+func within(t *testing.T, d time.Duration, plan ...InjectedFault) (*desk, Progress, Round) {
 	t.Helper()
 	c := &desk{document: config.Object{"a": "b"}, nodes: map[int]*seat{}}
 	tally, round := c.run(t, d, plan)
 	return c, tally, round
 }
 
-func (d *desk) run(t *testing.T, within time.Duration, plan []Fault) (Progress, Round) {
+func (d *desk) run(t *testing.T, within time.Duration, plan []InjectedFault) (Progress, Round) {
 	t.Helper()
 	var last Progress
 	var round Round
@@ -252,8 +252,8 @@ func (d *desk) run(t *testing.T, within time.Duration, plan []Fault) (Progress, 
 		o.Validator = func(o config.Object, _ string, _ commitconfirm.Source) commitconfirm.Verdict {
 			return commitconfirm.Verdict{Config: o}
 		}
-		o.Facts = func(name string) agent.Facts {
-			return agent.Facts{Name: name, Software: "S", Metadata: m, Bases: map[string]config.Object{"S": {"base": true}}}
+		o.Facts = func(name string) agent.NodeFacts {
+			return agent.NodeFacts{Name: name, Software: "S", Metadata: m, Bases: map[string]config.Object{"S": {"base": true}}}
 		}
 		f, err := Start(o)
 		if err != nil {
@@ -295,7 +295,7 @@ func TestAFleetConverges(t *testing.T) {
 // Each fault does what it is called, and those that pass do.
 func TestFaults(t *testing.T) {
 	for _, c := range []struct {
-		fault   Fault
+		fault   InjectedFault
 		results string // of the first node, in their order
 		streams int
 		failed  int
@@ -341,13 +341,13 @@ func TestFaults(t *testing.T) {
 // A node that hangs says nothing, however often it is pushed the same, and takes the next one.
 func TestAHangEndsWithTheNextConfig(t *testing.T) {
 	d := &desk{document: config.Object{"a": "b"}, nodes: map[int]*seat{}, hold: true, again: 5 * time.Minute}
-	d.run(t, 4*time.Minute, []Fault{Hang, ""})
+	d.run(t, 4*time.Minute, []InjectedFault{Hang, ""})
 	if slices.ContainsFunc(d.results, func(r string) bool { return strings.HasPrefix(r, "0 ") }) ||
 		!slices.Equal(d.stands, []bool{false, true}) {
 		t.Errorf("it said %q", d.results)
 	}
 	d = &desk{document: config.Object{"a": "b"}, nodes: map[int]*seat{}, hold: true, again: 5 * time.Minute}
-	d.run(t, 6*time.Minute, []Fault{Hang, ""})
+	d.run(t, 6*time.Minute, []InjectedFault{Hang, ""})
 	if !slices.Equal(d.stands, []bool{true, true}) || d.nodes[0].streams != 1 {
 		t.Errorf("it stands %v over %d streams: %q", d.stands, d.nodes[0].streams, d.results)
 	}
@@ -355,7 +355,7 @@ func TestAHangEndsWithTheNextConfig(t *testing.T) {
 
 // Until the config that they are for, faulty nodes are as all others.
 func TestFaultsComeWithTheConfigThatTheyAreFor(t *testing.T) {
-	for fault, said := range map[Fault]string{
+	for fault, said := range map[InjectedFault]string{
 		Reject: "0 accepted, 0 applied, 0 rejected", Unhealthy: "0 accepted, 0 applied, 0 accepted, 0 applied, 0 unhealthy",
 		Rollback: "0 accepted, 0 applied, 0 accepted, 0 applied, 0 unconfirmed, 0 accepted, 0 applied",
 		Hang:     "0 accepted, 0 applied",
@@ -363,8 +363,8 @@ func TestFaultsComeWithTheConfigThatTheyAreFor(t *testing.T) {
 		d := &desk{document: config.Object{"a": "b"}, nodes: map[int]*seat{}, hold: true, again: 30 * time.Second,
 			o: Options{FaultsAt: 2}}
 		undone := 0
-		d.meet = func(f *Fleet) { undone = f.Undone() }
-		d.run(t, 5*time.Minute, []Fault{fault})
+		d.meet = func(f *SimulatedFleet) { undone = f.UnrequestedUndos() }
+		d.run(t, 5*time.Minute, []InjectedFault{fault})
 		if text := strings.Join(d.results, ", "); text != said || undone != 0 {
 			t.Errorf("%s: it said %q, want %q; undone unasked: %d", fault, text, said, undone)
 		}
@@ -379,7 +379,7 @@ func TestNodesTakeTheirTime(t *testing.T) {
 	}
 }
 
-func withOptions(t *testing.T, o Options, plan ...Fault) (*desk, Progress, Round) {
+func withOptions(t *testing.T, o Options, plan ...InjectedFault) (*desk, Progress, Round) {
 	t.Helper()
 	d := &desk{document: config.Object{"a": "b"}, nodes: map[int]*seat{}, o: o}
 	tally, round := d.run(t, 5*time.Minute, plan)
@@ -399,7 +399,7 @@ func TestALostLinkTakesAlongWhatIsBehindIt(t *testing.T) {
 	}
 	d := &desk{document: config.Object{"a": "b"}, nodes: map[int]*seat{}, hold: true, again: 30 * time.Second,
 		o: Options{Topology: line, FaultsAt: 2}}
-	d.run(t, 2*time.Minute, []Fault{"", "", LinkLoss, "", ""})
+	d.run(t, 2*time.Minute, []InjectedFault{"", "", LinkLoss, "", ""})
 	if !slices.Equal(d.stands, []bool{true, true, true, true, true}) {
 		t.Fatalf("%v", d.stands)
 	}
@@ -426,7 +426,7 @@ func TestTheEndNamesWhatIsWaitedFor(t *testing.T) {
 func TestReportsComeAtTheirInterval(t *testing.T) {
 	count := func(every time.Duration) int {
 		c := &desk{document: config.Object{"a": "b"}, nodes: map[int]*seat{}, every: every, hold: true}
-		c.run(t, 10*time.Minute, []Fault{""})
+		c.run(t, 10*time.Minute, []InjectedFault{""})
 		return c.reports
 	}
 	standard, slow, fast := count(0), count(time.Minute), count(2*time.Second)

@@ -35,7 +35,7 @@ func (h *host) Publish(p commitconfirm.Publish) {
 	h.now, h.has, h.ready = p, true, false
 	h.idle()
 	n := h.life.node
-	n.fleet.paths.takes(n.index)
+	n.fleet.paths.takeDown(n.index)
 	if n.fleet.o.ApplyTime <= 0 {
 		h.applied()
 		return
@@ -75,15 +75,16 @@ func (h *host) Drain() {}
 func (h *host) Observe() agent.Observation {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	good := !h.has || !h.life.node.bad(h.now)
+	good := !h.has || !h.life.node.injectsBadHealth(h.now)
 	detail := ""
 	if !good {
 		detail = "injected by the simulation"
 	}
-	return agent.Observation{Settled: h.ready, Health: []nodeproto.Health{{Name: "uplink", Good: good, Detail: detail}}}
+	return agent.Observation{Settled: h.ready,
+		Health: []nodeproto.HealthReport{{Name: "uplink", Good: good, Detail: detail}}}
 }
 
-func (h *host) Trouble(string) {}
+func (h *host) ReportProblem(string) {}
 
 // Stop leaves a node that is down down: its next life brings it up.
 func (h *host) Stop() {

@@ -20,9 +20,9 @@ import (
 
 // node is one simulated node over all its boots.
 type node struct {
-	fleet *Fleet
+	fleet *SimulatedFleet
 	index int
-	fault Fault
+	fault InjectedFault
 	disk  agent.Disk
 
 	strikes atomic.Bool // the fault has begun
@@ -92,7 +92,7 @@ func (l *life) connect(ctx context.Context) {
 		l.mu.Lock()
 		l.hangup = hangup
 		l.mu.Unlock()
-		if away := l.node.isAway(); away != nil {
+		if away := l.node.awayUntil(); away != nil {
 			hangup()
 			select {
 			case <-away:
@@ -125,7 +125,7 @@ func (n *node) end() {
 
 // again ends the node and boots it after BootAfter.
 func (n *node) again(machine string) {
-	n.fleet.paths.takes(n.index) // down until its next life has applied its config
+	n.fleet.paths.takeDown(n.index) // down until its next life has applied its config
 	n.end()
 	t := time.NewTimer(BootAfter)
 	defer t.Stop()
@@ -169,7 +169,7 @@ func (l *life) Received(m nodeproto.FromController) {
 		}
 		return
 	case nodeproto.Confirm:
-		if !n.hears(m.Generation) {
+		if !n.confirmArrives(m.Generation) {
 			return
 		}
 		n.mark(func(r *round) map[int]time.Time { return r.stands })
@@ -204,7 +204,7 @@ func (v *voice) Send(m nodeproto.FromNode) error {
 		case nodeproto.Applied:
 			v.life.node.mark(func(r *round) map[int]time.Time { return r.applied })
 		case nodeproto.Unhealthy, nodeproto.Unconfirmed:
-			if !v.life.node.fault.Halts() {
+			if !v.life.node.fault.HaltsRollout() {
 				v.life.node.fleet.undone.Add(1)
 			}
 			v.life.node.rolledBack()

@@ -68,7 +68,7 @@ func newPaths(names []string, t *topology.Topology) (*paths, error) {
 		}
 		p.order[i], p.back[at] = at, i
 	}
-	p.ways = t.Ways()
+	p.ways = t.NewPaths()
 	p.sites = make([]int, p.ways.Sites())
 	p.linked = p.ways.Reached(p.isLost)
 	return p, nil
@@ -90,8 +90,8 @@ func (p *paths) observed() Paths {
 	return out
 }
 
-// takes marks a node as down, and checks which nodes are cut off.
-func (p *paths) takes(node int) {
+// takeDown marks a node as down, and checks which nodes are cut off.
+func (p *paths) takeDown(node int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	at := p.order[node]
@@ -133,7 +133,7 @@ func (p *paths) check() {
 	excused := make([]bool, len(p.names))
 	for s, n := range p.sites {
 		if n > 0 {
-			for _, at := range p.cutBy(s) {
+			for _, at := range p.cutOffBy(s) {
 				excused[at] = true
 			}
 		}
@@ -144,14 +144,14 @@ func (p *paths) check() {
 			continue
 		}
 		if !p.broken[at] && len(p.out.Named) < someNames {
-			p.out.Named = append(p.out.Named, Broken{p.names[p.back[at]], p.someTaking()})
+			p.out.Named = append(p.out.Named, Broken{p.names[p.back[at]], p.nodesToTake()})
 		}
 		p.broken[at] = true
 	}
 }
 
-// cutBy returns the nodes that have no path without a site.
-func (p *paths) cutBy(site int) []int {
+// cutOffBy returns the nodes that have no path without a site.
+func (p *paths) cutOffBy(site int) []int {
 	if list, known := p.alone[site]; known {
 		return list
 	}
@@ -165,7 +165,7 @@ func (p *paths) cutBy(site int) []int {
 	return list
 }
 
-func (p *paths) someTaking() []string {
+func (p *paths) nodesToTake() []string {
 	var out []string
 	for at, is := range p.taking {
 		if is && len(out) < someNames {
@@ -175,11 +175,11 @@ func (p *paths) someTaking() []string {
 	return out
 }
 
-// lose cuts a node's links, and returns which nodes of the fleet have a path.
-func (p *paths) lose(node int) []bool { return p.setLost(node, true) }
+// takeLinks cuts a node's links, and returns which nodes of the fleet have a path.
+func (p *paths) takeLinks(node int) []bool { return p.setLost(node, true) }
 
-// regain restores them.
-func (p *paths) regain(node int) []bool { return p.setLost(node, false) }
+// restoreLinks restores them.
+func (p *paths) restoreLinks(node int) []bool { return p.setLost(node, false) }
 
 func (p *paths) setLost(node int, lost bool) []bool {
 	p.mu.Lock()

@@ -20,7 +20,7 @@ func nameList(n int) []string {
 	return out
 }
 
-func watched(t testing.TB, p sketch.Plan, nodes int) (*paths, *topology.Topology) {
+func watched(t testing.TB, p sketch.SketchPlan, nodes int) (*paths, *topology.Topology) {
 	t.Helper()
 	made := p.Make(nameList(nodes), 1)
 	w, err := newPaths(nameList(nodes), made)
@@ -34,7 +34,7 @@ func watched(t testing.TB, p sketch.Plan, nodes int) (*paths, *topology.Topology
 // batch takes nodes down one after the other, and brings all of them up.
 func (p *paths) batch(nodes []string) {
 	for _, n := range nodes {
-		p.takes(slices.Index(p.names, n))
+		p.takeDown(slices.Index(p.names, n))
 	}
 	for _, n := range nodes {
 		p.done(slices.Index(p.names, n))
@@ -45,7 +45,7 @@ func (p *paths) batch(nodes []string) {
 // once does, in any network of some size.
 func TestAPlanThatTakesAllAtOnceIsSeen(t *testing.T) {
 	for _, kind := range sketch.Kinds {
-		p := sketch.Plan{Kind: kind, PerPop: 25}
+		p := sketch.SketchPlan{Kind: kind, PerPop: 25}
 		good, made := watched(t, p, 100)
 		plan, faults := rollout.Plan(made, nameList(100), rollout.Options{AssumeAlive: true, Limit: 10, First: 1})
 		if faults != nil {
@@ -92,14 +92,15 @@ func TestWhoIsToBlame(t *testing.T) {
 		broken, behind int
 		by             string
 	}{
-		{"one site", func(p *paths) { p.takes(2) }, 0, 0, ""},
-		{"the only point of presence", func(p *paths) { p.takes(0) }, 0, 5, ""},
-		{"both sides of two", func(p *paths) { p.takes(2); p.takes(5) }, 2, 0, "[sim-2 sim-5]"},
-		{"the same twice", func(p *paths) { p.takes(2); p.takes(5); p.done(5); p.takes(5) }, 2, 0, "[sim-2 sim-5]"},
-		{"one after the other", func(p *paths) { p.takes(2); p.done(2); p.takes(5) }, 0, 0, ""},
-		{"what a fault took", func(p *paths) { p.lose(2); p.takes(5) }, 0, 2, ""}, // it is behind 5 then, in any plan
-		{"what a fault cut off", func(p *paths) { p.lose(2); p.lose(5); p.takes(1) }, 0, 0, ""},
-		{"what came back", func(p *paths) { p.lose(2); p.regain(2); p.takes(2); p.takes(5) }, 2, 0, "[sim-2 sim-5]"},
+		{"one site", func(p *paths) { p.takeDown(2) }, 0, 0, ""},
+		{"the only point of presence", func(p *paths) { p.takeDown(0) }, 0, 5, ""},
+		{"both sides of two", func(p *paths) { p.takeDown(2); p.takeDown(5) }, 2, 0, "[sim-2 sim-5]"},
+		{"the same twice", func(p *paths) { p.takeDown(2); p.takeDown(5); p.done(5); p.takeDown(5) }, 2, 0, "[sim-2 sim-5]"},
+		{"one after the other", func(p *paths) { p.takeDown(2); p.done(2); p.takeDown(5) }, 0, 0, ""},
+		{"what a fault took", func(p *paths) { p.takeLinks(2); p.takeDown(5) }, 0, 2, ""}, // it is behind 5 then, in any plan
+		{"what a fault cut off", func(p *paths) { p.takeLinks(2); p.takeLinks(5); p.takeDown(1) }, 0, 0, ""},
+		{"what came back", func(p *paths) { p.takeLinks(2); p.restoreLinks(2); p.takeDown(2); p.takeDown(5) }, 2, 0,
+			"[sim-2 sim-5]"},
 	} {
 		p := ring(t)
 		p.watch()
@@ -114,8 +115,8 @@ func TestWhoIsToBlame(t *testing.T) {
 		}
 	}
 	p := ring(t)
-	p.takes(2)
-	p.takes(5)
+	p.takeDown(2)
+	p.takeDown(5)
 	if got := p.observed(); got.Looks != 0 {
 		t.Errorf("nobody is to look yet: %+v", got)
 	}
@@ -137,7 +138,7 @@ func TestATopologyIsOneOfTheNodes(t *testing.T) {
 }
 
 func BenchmarkPathsOfABatch(b *testing.B) {
-	p, made := watched(b, sketch.Plan{Kind: sketch.Grid, PerPop: 25}, 2000)
+	p, made := watched(b, sketch.SketchPlan{Kind: sketch.Grid, PerPop: 25}, 2000)
 	plan, _ := rollout.Plan(made, nameList(2000), rollout.Options{AssumeAlive: true})
 	for b.Loop() {
 		for _, batch := range plan.Batches {

@@ -13,7 +13,7 @@ import (
 type Progress struct {
 	Nodes         int           `json:"nodes"`
 	Converged     int           `json:"converged"` // including nodes that failed as requested
-	FailedAsAsked map[Fault]int `json:"failedAsAsked"`
+	FailedAsAsked map[InjectedFault]int `json:"failedAsAsked"`
 	Waiting       []Waiting     `json:"waiting"` // the rest, largest group first
 }
 
@@ -30,15 +30,15 @@ const someNames = 5
 
 // Count checks the nodes of a plan against their controller's report: a node that runs its desired generation,
 // confirmed, has converged, and so has one that failed as requested.
-func Count(names []string, plan []Fault, seen []fleetapi.Node) Progress {
-	t := Progress{Nodes: len(names), FailedAsAsked: map[Fault]int{}, Waiting: []Waiting{}}
+func Count(names []string, plan []InjectedFault, seen []fleetapi.Node) Progress {
+	t := Progress{Nodes: len(names), FailedAsAsked: map[InjectedFault]int{}, Waiting: []Waiting{}}
 	byName := make(map[string]*fleetapi.Node, len(seen))
 	for i := range seen {
 		byName[seen[i].Name] = &seen[i]
 	}
 	rest := map[string]*Waiting{}
 	for i, name := range names {
-		state, why := stand(plan[i], byName[name])
+		state, why := waitingState(plan[i], byName[name])
 		switch {
 		case state == "" && plan[i].Fails():
 			t.FailedAsAsked[plan[i]]++
@@ -69,8 +69,8 @@ func Count(names []string, plan []Fault, seen []fleetapi.Node) Progress {
 	return t
 }
 
-// stand returns the state in which a node waits, "" for one that is where it should be.
-func stand(fault Fault, n *fleetapi.Node) (state, why string) {
+// waitingState returns the state in which a node waits, "" for one that is where it should be.
+func waitingState(fault InjectedFault, n *fleetapi.Node) (state, why string) {
 	switch {
 	case n == nil:
 		return string(fleet.UnknownNode), "unknown to the controller"

@@ -19,7 +19,7 @@ func TestFaultsAreRead(t *testing.T) {
 		t.Errorf("%v, %v: more than all nodes went through", got, err)
 	}
 	got, err = ParseFaults("reject=1%, silent=0.5%")
-	if want := (Faults{Reject: 0.01, Silent: 0.005}); err != nil || !maps.Equal(got, want) {
+	if want := (FaultRates{Reject: 0.01, Silent: 0.005}); err != nil || !maps.Equal(got, want) {
 		t.Errorf("%v, %v, want %v", got, err, want)
 	}
 	if got, err := ParseFaults(""); err != nil || len(got) != 0 {
@@ -38,7 +38,7 @@ func TestFaultsAreRead(t *testing.T) {
 }
 
 func TestAPlanIsTheSameForTheSameSeed(t *testing.T) {
-	faults := Faults{Reject: 0.01, Unhealthy: 0.01, Silent: 0.005, Crash: 0.01, Disconnect: 0.02}
+	faults := FaultRates{Reject: 0.01, Unhealthy: 0.01, Silent: 0.005, Crash: 0.01, Disconnect: 0.02}
 	a := faults.Plan(1000, 7)
 	if !slices.Equal(a, faults.Plan(1000, 7)) {
 		t.Error("another plan for the same seed")
@@ -46,11 +46,11 @@ func TestAPlanIsTheSameForTheSameSeed(t *testing.T) {
 	if slices.Equal(a, faults.Plan(1000, 8)) {
 		t.Error("the same plan for another seed")
 	}
-	count := map[Fault]int{}
+	count := map[InjectedFault]int{}
 	for _, f := range a {
 		count[f]++
 	}
-	if want := (map[Fault]int{"": 945, Reject: 10, Unhealthy: 10, Silent: 5, Crash: 10,
+	if want := (map[InjectedFault]int{"": 945, Reject: 10, Unhealthy: 10, Silent: 5, Crash: 10,
 		Disconnect: 20}); !maps.Equal(count, want) {
 		t.Errorf("%v, want %v", count, want)
 	}
@@ -58,7 +58,8 @@ func TestAPlanIsTheSameForTheSameSeed(t *testing.T) {
 	if slices.Contains(few, "") || len(few) != 3 {
 		t.Errorf("%v: a share above nothing is a node at least, as far as there are nodes", few)
 	}
-	if got := (Faults{Crash: 1}).Plan(5, 1); slices.ContainsFunc(got, func(f Fault) bool { return f != Crash }) {
+	if got := (FaultRates{Crash: 1}).Plan(5, 1); slices.ContainsFunc(got,
+		func(f InjectedFault) bool { return f != Crash }) {
 		t.Errorf("100%% are %v", got)
 	}
 }
@@ -70,7 +71,7 @@ func seen(name, state string) fleetapi.Node {
 
 func TestNodesAreCounted(t *testing.T) {
 	names := []string{"ok", "reject", "unhealthy", "crash", "gone", "tame", "old", "off", "none", "hang", "heard"}
-	plan := []Fault{"", Reject, Unhealthy, Crash, "", Reject, "", "", "", Hang, Hang}
+	plan := []InjectedFault{"", Reject, Unhealthy, Crash, "", Reject, "", "", "", Hang, Hang}
 	old, off, none := seen("old", "InSync"), seen("off", "InSync"), seen("none", "InSync")
 	old.Running.Generation, off.Online = "a:0", false
 	none.Desired, none.Running = fleetapi.Running{}, fleetapi.Running{}
@@ -80,7 +81,7 @@ func TestNodesAreCounted(t *testing.T) {
 		seen("hang", "Pushing"), seen("heard", "InSync"),
 		seen("stranger", "Pushing"),
 	})
-	want := Progress{Nodes: 11, Converged: 5, FailedAsAsked: map[Fault]int{Reject: 1, Unhealthy: 1, Hang: 1},
+	want := Progress{Nodes: 11, Converged: 5, FailedAsAsked: map[InjectedFault]int{Reject: 1, Unhealthy: 1, Hang: 1},
 		Waiting: []Waiting{
 			{"another config", "runs a:0, desired a:1", 2, []string{"old", "none"}},
 			{"not failed", "it was asked to reject and took the config", 2, []string{"tame", "heard"}},
@@ -94,7 +95,7 @@ func TestNodesAreCounted(t *testing.T) {
 		t.Errorf("done %t: %s", got.Done(), got)
 	}
 	// A node that was not asked to fail, and does, is waited for.
-	got = Count([]string{"a", "b", "c"}, []Fault{"", Crash, Hang},
+	got = Count([]string{"a", "b", "c"}, []InjectedFault{"", Crash, Hang},
 		[]fleetapi.Node{seen("a", "RolledBack"), seen("b", "RolledBack"), seen("c", "RolledBack")})
 	if got.Converged != 0 || got.Waiting[0].Nodes != 3 {
 		t.Errorf("%+v", got)
@@ -106,7 +107,7 @@ func TestSomeOfManyWaitingNodesAreNamed(t *testing.T) {
 	for i := range 100 {
 		names = append(names, fmt.Sprint(i))
 	}
-	got := Count(names, make([]Fault, 100), nil)
+	got := Count(names, make([]InjectedFault, 100), nil)
 	if w := got.Waiting[0]; w.Nodes != 100 || len(w.Names) != someNames {
 		t.Errorf("%+v", w)
 	}

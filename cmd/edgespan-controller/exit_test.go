@@ -61,7 +61,7 @@ func TestErrorsOfEachRoomHaveTheirClass(t *testing.T) {
 		{os.ErrPermission, term.ExitPermission},
 		{config.Faults{{}}, term.ExitRejected},
 		{layers.Clashes{{}}, term.ExitRejected},
-		{override.Faults{{}}, term.ExitRejected},
+		{override.WriteFaults{{}}, term.ExitRejected},
 		{&ops.Refused{}, term.ExitRejected},
 		{&confdir.Broken{}, term.ExitRejected},
 		{&rest.Rejected{}, term.ExitRejected},

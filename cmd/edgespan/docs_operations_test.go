@@ -13,7 +13,7 @@ import (
 const operationsPage = "../../docs/operations.md"
 
 // pageFleet is the controller of docs/operations.md: real operations, three nodes made up.
-func pageFleet(t *testing.T) *clitest.World {
+func pageFleet(t *testing.T) *clitest.LayersBackend {
 	t.Helper()
 	b := clitest.NewWorld(t)
 	at := time.Date(2026, 11, 21, 13, 0, 0, 0, time.UTC)
@@ -68,7 +68,7 @@ func TestEveryExampleOfTheOperationsPage(t *testing.T) {
 		}
 		commands[strings.Join(words[1:min(3, len(words))], " ")] = true
 		got := cli(t, env, "", words[1:]...)
-		if !clitest.SameButDots(got.Out+got.Err, e.Output) {
+		if !clitest.MatchElided(got.Out+got.Err, e.Output) {
 			t.Errorf("%s\nexit %d and\n%s%swant\n%s", e.Command, got.Code, got.Out, got.Err, e.Output)
 		}
 	}

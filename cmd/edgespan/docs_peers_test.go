@@ -54,7 +54,7 @@ func TestEveryExampleOfThePeersPage(t *testing.T) {
 			continue
 		}
 		ran = append(ran, strings.Join(words[1:min(3, len(words))], " "))
-		if got := cli(t, env, "", words[1:]...); !clitest.SameButDots(got.Out+got.Err, e.Output) {
+		if got := cli(t, env, "", words[1:]...); !clitest.MatchElided(got.Out+got.Err, e.Output) {
 			t.Errorf("%s\nexit %d and\n%s%swant\n%s", e.Command, got.Code, got.Out, got.Err, e.Output)
 		}
 	}
@@ -69,7 +69,7 @@ func TestEveryExampleOfThePeersPage(t *testing.T) {
 // peersBackend is a controller whose writes, parameters and states are the real ones. Its nodes
 // are made up: what they find they say when a test lets them.
 type peersBackend struct {
-	*clitest.World
+	*clitest.LayersBackend
 
 	at      time.Time
 	ids     map[string]uuid.UUID
@@ -81,7 +81,7 @@ type peersBackend struct {
 
 func newPeersBackend(t *testing.T) *peersBackend {
 	b := &peersBackend{
-		World: clitest.NewWorld(t), at: time.Date(2026, 11, 21, 13, 0, 0, 0, time.UTC), ids: map[string]uuid.UUID{},
+		LayersBackend: clitest.NewWorld(t), at: time.Date(2026, 11, 21, 13, 0, 0, 0, time.UTC), ids: map[string]uuid.UUID{},
 		has:  map[string]map[string]peer.Gone{},
 		said: map[string][]stateloop.Reported{}, applied: map[string]uint64{}, trouble: true,
 	}
@@ -96,7 +96,7 @@ func newPeersBackend(t *testing.T) *peersBackend {
 
 // Write lets the nodes say what they find of a deployment, but not yet of what is to go.
 func (b *peersBackend) Write(ctx context.Context, r fleetapi.WriteRequest) (fleetapi.Written, error) {
-	w, err := b.World.Write(ctx, r)
+	w, err := b.LayersBackend.Write(ctx, r)
 	if _, away := r.Write.(ops.Undeploy); err != nil || r.DryRun || away {
 		return w, err
 	}
@@ -117,14 +117,15 @@ func (b *peersBackend) Changed(ctx context.Context, mark uint64) (uint64, error)
 }
 
 // fleet is the descriptors of now, and their revision.
-func (b *peersBackend) fleet() (*peer.Fleet, history.State, error) {
+func (b *peersBackend) fleet() (*peer.Inventory, history.State, error) {
 	var s history.State
-	f, err := clitest.Read(b.World, func(w *ops.World) (*peer.Fleet, error) { s = w.State; return w.Peers() })
+	f, err := clitest.Read(b.LayersBackend,
+		func(w *ops.Snapshot) (*peer.Inventory, error) { s = w.State; return w.Peers() })
 	return f, s, err
 }
 
 // configuration is what a node is to be, and what it was and still may be.
-func (b *peersBackend) configuration(f *peer.Fleet, name string) peer.Configuration {
+func (b *peersBackend) configuration(f *peer.Inventory, name string) peer.Configuration {
 	in := peer.Input{Name: name, Nodes: map[string]peer.Node{}, Fleet: f}
 	for i, other := range slices.Sorted(maps.Keys(b.ids)) {
 		in.Nodes[other] = peer.Node{ID: b.ids[other],
@@ -176,14 +177,14 @@ func (b *peersBackend) report() error {
 func generation(n uint64) config.Generation { return config.Generation{Authority: "a", Counter: n} }
 
 // of is a peer, and the derivation that it is from.
-func (b *peersBackend) of(f *peer.Fleet, s history.State, name string) (fleetapi.PeerDetail,
+func (b *peersBackend) of(f *peer.Inventory, s history.State, name string) (fleetapi.PeerDetail,
 	stateloop.PeerStatusReport) {
 	c := b.configuration(f, name)
 	want := stateloop.Config{Generation: generation(s.Number), Since: b.at}
-	by := map[string]peer.Parameter{}
+	by := map[string]peer.DeclaredParameter{}
 	for _, p := range c.Parameters {
 		want.Parameters = append(want.Parameters,
-			stateloop.Desired{ID: p.ID, Kind: p.Kind, Target: p.Target, Dependencies: p.Dependencies})
+			stateloop.DesiredParameter{ID: p.ID, Kind: p.Kind, Target: p.Target, Dependencies: p.Dependencies})
 		by[p.ID] = p
 	}
 	r := stateloop.Summarize(stateloop.Peer{Name: name, Online: true, Clusters: f.ClustersOf(name), LastReport: b.at},
@@ -265,21 +266,21 @@ func (b *peersBackend) Cluster(_ context.Context, name string) (fleetapi.Cluster
 		Name: name, ID: is.ID.String(), Leader: is.Leader, Topology: string(is.Topology),
 		Members: slices.Sorted(maps.Keys(is.Members)), State: "undeployed", Health: "unknown", Why: "not deployed",
 	}, Descriptor: v.Document, Revision: v.Revision}
-	var members []stateloop.Member
+	var members []stateloop.ClusterMember
 	states := map[string]string{} // of tunnels by their two names
 	reasons := map[string]string{}
 	left := "" // a member that still has a part
 	for _, name := range d.Members {
 		p, r := b.of(f, s, name)
 		d.Peers = append(d.Peers, p.Peer)
-		m := stateloop.Member{Report: r}
+		m := stateloop.ClusterMember{Report: r}
 		for _, one := range b.configuration(f, name).Parameters {
 			switch one.Kind {
 			case peer.KindExecutor:
 				continue // the descriptor's own
 			case peer.KindTunnel:
 				if one.Tunnel != nil {
-					at := slices.IndexFunc(r.Parameters, func(x stateloop.Parameter) bool { return x.ID == one.ID })
+					at := slices.IndexFunc(r.Parameters, func(x stateloop.DerivedParameter) bool { return x.ID == one.ID })
 					states[name+" "+one.Tunnel.Peer], reasons[name+" "+one.Tunnel.Peer] = string(r.Parameters[at].State),
 						r.Parameters[at].Reason
 				}

@@ -86,13 +86,13 @@ func TestRouteAndCommandOfARowAskTheSame(t *testing.T) {
 		}
 		path := strings.NewReplacer("{node}", "pop-1", "{id}", "p1").Replace(o.path)
 		status, text := askRoute(t, env, o.method, path, body)
-		byRoute := strings.Join(f.Heard(), "; ")
+		byRoute := strings.Join(f.TakeRequests(), "; ")
 		if status/100 != 2 || byRoute == "" {
 			t.Errorf("%s: %s %s: status %d, asks %q: %s", o.seed, o.method, path, status, byRoute, text)
 		}
 		command := strings.NewReplacer("{node}", "pop-1", "{id}", "p1", "FILE", doc).Replace(o.command)
 		got := cli(t, env, "", strings.Fields(command)...)
-		if byCommand := strings.Join(f.Heard(), "; "); got.Code != term.ExitOK || byCommand != byRoute {
+		if byCommand := strings.Join(f.TakeRequests(), "; "); got.Code != term.ExitOK || byCommand != byRoute {
 			t.Errorf("%s: edgespan %s: exit %d, asks\n %s\nthe route asks\n %s\n%s", o.seed, command, got.Code, byCommand,
 				byRoute, got.Err)
 		}

@@ -69,7 +69,7 @@ func TestPeerWritesAskWhatTheyName(t *testing.T) {
 		if asked == "" {
 			code = term.ExitUsage
 		}
-		if heard := strings.Join(f.Heard(), "; "); got.Code != code || heard != asked {
+		if heard := strings.Join(f.TakeRequests(), "; "); got.Code != code || heard != asked {
 			t.Errorf("edgespan %s: exit %d, asks\n %s\nwant\n %s\n%s", line, got.Code, heard, asked, got.Err)
 		}
 	}
@@ -144,16 +144,16 @@ func TestWaitEndsWhenTheConditionComes(t *testing.T) {
 	env := clitest.ServeFleet(t, f)
 	done := make(chan clitest.Said)
 	go func() { done <- cli(t, env, "", "wait", "peer/edge-1", "--timeout", "1h") }()
-	f.Changes <- func(f *clitest.Fleet) { f.PeerList[0].Why = "something else" }
-	f.Changes <- func(f *clitest.Fleet) { f.PeerList[0].Ready = true }
+	f.Changes <- func(f *clitest.FleetBackend) { f.PeerList[0].Why = "something else" }
+	f.Changes <- func(f *clitest.FleetBackend) { f.PeerList[0].Ready = true }
 	if got := <-done; got.Code != term.ExitOK || got.Out+got.Err != "" {
 		t.Errorf("%+v", got)
 	}
 	go func() {
 		done <- cli(t, env, "", "wait", "cluster/lab", "--for", "undeployed", "--timeout", "1h")
 	}()
-	f.Changes <- func(f *clitest.Fleet) { f.ClusterList[0].State = "undeploying" }
-	f.Changes <- func(f *clitest.Fleet) { f.ClusterList[0].State = "undeployed" }
+	f.Changes <- func(f *clitest.FleetBackend) { f.ClusterList[0].State = "undeploying" }
+	f.Changes <- func(f *clitest.FleetBackend) { f.ClusterList[0].State = "undeployed" }
 	if got := <-done; got.Code != term.ExitOK {
 		t.Errorf("%+v", got)
 	}

@@ -51,13 +51,14 @@ func TestTheOldRollbackOfLayersSaysWhatToType(t *testing.T) {
 		"rollback --controller http:x": {"", "--controller: not a flag of", false},
 	} {
 		got := cli(t, env, "", strings.Fields(line)...)
-		if heard := strings.Join(f.Heard(), "; "); heard != want.asks || (got.Code == term.ExitUsage) != (heard == "") ||
+		if heard := strings.Join(f.TakeRequests(), "; "); heard != want.asks ||
+			(got.Code == term.ExitUsage) != (heard == "") ||
 			!strings.Contains(got.Err, want.says) || strings.Contains(got.Err, hint) != want.old {
 			t.Errorf("edgespan %s: exit %d, asks %q\n%s%s", line, got.Code, heard, got.Out, got.Err)
 		}
 	}
 	got := cli(t, env, "", "rollback", "--socket", filepath.Join(t.TempDir(), "none"))
-	if len(f.Heard()) > 0 || got.Code != term.ExitUnreachable {
+	if len(f.TakeRequests()) > 0 || got.Code != term.ExitUnreachable {
 		t.Errorf("without a REVISION it asks no daemon: exit %d: %s", got.Code, got.Err)
 	}
 	help := cli(t, env, "", "rollback", "--help").Out

@@ -39,11 +39,11 @@ func Exclusive(names ...string) error {
 	return Usagef("%s and %s: mutually exclusive", strings.Join(names[:last], ", "), names[last])
 }
 
-// Needs returns the error for a flag that requires another.
-func Needs(name, other string) error { return Usagef("%s: requires %s", name, other) }
+// Requires returns the error for a flag that requires another.
+func Requires(name, other string) error { return Usagef("%s: requires %s", name, other) }
 
-// Together returns the error for two flags that must be given both or not at all.
-func Together(one, other string) error {
+// RequiredTogether returns the error for two flags that must be given both or not at all.
+func RequiredTogether(one, other string) error {
 	return Usagef("%s and %s: only one of them given: must be both or neither", one, other)
 }
 
@@ -57,17 +57,17 @@ func flagFault(cmd *cobra.Command, err error) error {
 	)
 	switch {
 	case errors.As(err, &missing):
-		fault = dashed(missing.GetSpecifiedName(), missing.GetSpecifiedShortnames()) + ": unknown flag"
+		fault = flagName(missing.GetSpecifiedName(), missing.GetSpecifiedShortnames()) + ": unknown flag"
 	case errors.As(err, &empty):
-		fault = dashed(empty.GetSpecifiedName(), empty.GetSpecifiedShortnames()) + ": requires a value"
+		fault = flagName(empty.GetSpecifiedName(), empty.GetSpecifiedShortnames()) + ": requires a value"
 	case errors.As(err, &invalid):
 		fault = invalidFlag(invalid)
 	}
 	return Usagef("%s: see '%s --help'", fault, cmd.CommandPath())
 }
 
-// dashed returns a flag with its dashes; short is not empty for a short flag.
-func dashed(name, short string) string {
+// flagName returns a flag with its dashes; short is not empty for a short flag.
+func flagName(name, short string) string {
 	if short != "" {
 		return "-" + name
 	}

@@ -43,8 +43,8 @@ func OrEmpty[T any](all []T) []T {
 	return all
 }
 
-// Moment formats a time for a table.
-func Moment(t *time.Time) string {
+// FormatTime formats a time for a table.
+func FormatTime(t *time.Time) string {
 	if t == nil {
 		return ""
 	}

@@ -116,10 +116,10 @@ func (d deep) self(n *node, same bool) (*node, error) {
 	case '[':
 		own, theirs := n.subs, n.subs
 		if same {
-			own = d.knockOutSame(n.subs)
+			own = d.removeKnockedOutSelf(n.subs)
 			theirs = own
 		} else if d.KnockoutPrefix != "" {
-			own, theirs = d.knockOut(own, theirs)
+			own, theirs = d.removeKnockedOut(own, theirs)
 		}
 		return d.join(own, theirs, true)
 	}
@@ -130,7 +130,7 @@ func (d deep) self(n *node, same bool) (*node, error) {
 func (d deep) lists(high, low *node) (*node, error) {
 	own, theirs := high.subs, low.subs
 	if d.KnockoutPrefix != "" {
-		own, theirs = d.knockOut(own, theirs)
+		own, theirs = d.removeKnockedOut(own, theirs)
 	}
 	return d.join(own, theirs, false)
 }
@@ -180,9 +180,9 @@ func allObjects(ns []*node) bool {
 	return true
 }
 
-// knockOut removes from theirs the elements that own names with the prefix, and removes those names from own. The
-// prefix alone removes all elements of theirs.
-func (d deep) knockOut(own, theirs []*node) (left, rest []*node) {
+// removeKnockedOut removes from theirs the elements that own names with the prefix, and removes those names from own.
+// The prefix alone removes all elements of theirs.
+func (d deep) removeKnockedOut(own, theirs []*node) (left, rest []*node) {
 	gone := map[string]bool{}
 	d.m.make(8 * (len(own) + len(theirs)))
 	for _, n := range own {
@@ -205,9 +205,9 @@ func (d deep) knockOut(own, theirs []*node) (left, rest []*node) {
 	return left, rest
 }
 
-// knockOutSame is knockOut of a list from itself with the original's result: the original deletes elements while it
-// iterates over the list, so it skips the element after each deleted one.
-func (d deep) knockOutSame(list []*node) []*node {
+// removeKnockedOutSelf is knockOut of a list from itself with the original's result: the original deletes elements
+// while it iterates over the list, so it skips the element after each deleted one.
+func (d deep) removeKnockedOutSelf(list []*node) []*node {
 	if d.KnockoutPrefix == "" {
 		return list
 	}
@@ -265,7 +265,7 @@ func (d deep) without(list *node) *node {
 	if d.KnockoutPrefix == "" {
 		return list
 	}
-	left, _ := d.knockOut(list.subs, nil)
+	left, _ := d.removeKnockedOut(list.subs, nil)
 	return &node{kind: '[', subs: left, m: d.m}
 }
 

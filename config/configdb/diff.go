@@ -167,9 +167,9 @@ func (d Difference) pointerSize() int {
 func (d Difference) String() string {
 	switch d.Op {
 	case OpAdd:
-		return "+ " + spell(d.Path) + ": " + d.New.String()
+		return "+ " + formatPath(d.Path) + ": " + d.New.String()
 	case OpRemove:
-		return "- " + spell(d.Path) + ": " + d.Old.String()
+		return "- " + formatPath(d.Path) + ": " + d.Old.String()
 	}
-	return "~ " + spell(d.Path) + ": " + d.Old.String() + " -> " + d.New.String()
+	return "~ " + formatPath(d.Path) + ": " + d.Old.String() + " -> " + d.New.String()
 }

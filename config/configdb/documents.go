@@ -105,8 +105,8 @@ type earlier struct {
 	is   bool
 }
 
-// less reports whether b sorts after a, the member before it. It decodes each key once.
-func (e *earlier) less(out []byte, a, b member) bool {
+// checkOrder reports whether b sorts after a, the member before it. It decodes each key once.
+func (e *earlier) checkOrder(out []byte, a, b member) bool {
 	if !a.escaped && !b.escaped {
 		e.is = false
 		return bytes.Compare(a.key(out), b.key(out)) < 0
@@ -184,7 +184,7 @@ func (p *parser) object(depth int) error {
 			return err
 		}
 		if last := len(p.open) - 1; inOrder && last >= first {
-			inOrder = before.less(p.out, p.open[last], m)
+			inOrder = before.checkOrder(p.out, p.open[last], m)
 		}
 		if len(p.open) == cap(p.open) {
 			p.open = slices.Grow(p.open, len(p.open)+16)

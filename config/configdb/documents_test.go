@@ -241,7 +241,7 @@ func TestParseAgainstTheStandardLibrary(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%s: %v", text, err)
 		}
-		if want := naive(t, v); string(got.respelled()) != want {
+		if want := naive(t, v); string(got.canonicalStrings()) != want {
 			t.Fatalf("%s:\n%s, want\n%s", text, got, want)
 		}
 		if again, err := Parse(got); err != nil || !bytes.Equal(again, got) {

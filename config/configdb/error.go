@@ -50,8 +50,8 @@ func tooLarge(format string, args ...any) *Error {
 	return &Error{Kind: TooLarge, Text: config.Sprintf(format, args...)}
 }
 
-// spell formats a path for a message.
-func spell(path []string) string {
+// formatPath formats a path for a message.
+func formatPath(path []string) string {
 	if len(path) == 0 {
 		return "the document"
 	}

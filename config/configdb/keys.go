@@ -131,7 +131,7 @@ func (n *node) edit(path []string, value JSON) error {
 		n = next
 	}
 	last := len(path) - 1
-	if _, err := n.step(path, last, path[last]); err != nil && (value == nil || !n.takes()) {
+	if _, err := n.step(path, last, path[last]); err != nil && (value == nil || !n.acceptsKey()) {
 		return err
 	}
 	if value == nil {
@@ -220,7 +220,7 @@ func (m *Meter) child(v JSON, key string) (JSON, bool) {
 	m.count(len(v))
 	switch v[0] {
 	case '{':
-		for s := range spans(v) {
+		for s := range memberSpans(v) {
 			if k := v[s.from+1 : s.value-2]; len(k) >= len(key) && unquote(k) == key {
 				return v[s.value:s.to], true
 			}
@@ -250,7 +250,7 @@ func listIndex(key string, n int) (int, bool) {
 }
 
 func notExisting(path []string, key string) *Error {
-	return conflict("Keys path doesn't exist %s. Failed on the key %s", pathText(path), config.Cut(key, shownPath))
+	return conflict("Keys path doesn't exist %s. Failed on the key %s", pathText(path), config.Truncate(key, shownPath))
 }
 
 func unreachable(path []string, i int, leaf JSON) *Error {
@@ -259,9 +259,9 @@ func unreachable(path []string, i int, leaf JSON) *Error {
 		on = path[i-1]
 	}
 	const text = "Leaf value %s found on key %s in keys path %s"
-	err := conflict(text, shown(leaf), config.Cut(on, shownPath), pathText(path))
+	err := conflict(text, shown(leaf), config.Truncate(on, shownPath), pathText(path))
 	err.path, err.leaf = path[:i], leaf
-	err.hide = conflict(text, kindOf(leaf), config.Cut(on, shownPath), pathText(path)).Text
+	err.hide = conflict(text, kindOf(leaf), config.Truncate(on, shownPath), pathText(path)).Text
 	return err
 }
 
@@ -272,7 +272,7 @@ const shownPath = 512
 func pathText(path []string) string {
 	var keys []JSON
 	for size, i := 0, 0; i < len(path) && size < shownPath; i++ { // a path from a request may have megabytes
-		key := Quote(config.Cut(path[i], shownPath))
+		key := Quote(config.Truncate(path[i], shownPath))
 		keys, size = append(keys, key), size+len(key)
 	}
 	if len(keys) < len(path) {

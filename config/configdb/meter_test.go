@@ -117,7 +117,7 @@ func TestKnockingOutOfItself(t *testing.T) {
 			nodes[i] = &node{raw: Quote(s)}
 		}
 		var got []string
-		for _, n := range d.knockOutSame(nodes) {
+		for _, n := range d.removeKnockedOutSelf(nodes) {
 			s, _ := n.text()
 			got = append(got, s)
 		}

@@ -57,8 +57,8 @@ func (n *node) hold(count int) {
 	}
 }
 
-// takes reports whether a new key may be set in the node.
-func (n *node) takes() bool { return n.kind == '{' }
+// acceptsKey reports whether a new key may be set in the node.
+func (n *node) acceptsKey() bool { return n.kind == '{' }
 
 // get returns the child at a key or index of an expanded node, or nil.
 func (n *node) get(key string) *node {
@@ -92,16 +92,16 @@ func (n *node) set(key string, v *node) {
 		n.subs[i] = v
 		return
 	}
-	n.moves(i)
+	n.chargeMove(i)
 	if len(n.subs) == cap(n.subs) {
 		n.m.make(3 * 24 * len(n.subs))
 	}
 	n.keys, n.subs = slices.Insert(n.keys, i, key), slices.Insert(n.subs, i, v)
 }
 
-// moves counts the machine words that an insertion or removal at an index moves: one pointer per child, and two words
-// for the key of a member. Moving eight bytes costs no more than reading one.
-func (n *node) moves(from int) {
+// chargeMove counts the machine words that an insertion or removal at an index moves: one pointer per child, and two
+// words for the key of a member. Moving eight bytes costs no more than reading one.
+func (n *node) chargeMove(from int) {
 	words := 1
 	if n.kind == '{' {
 		words = 3
@@ -114,7 +114,7 @@ func (n *node) remove(key string) {
 	if !found {
 		return
 	}
-	n.moves(i)
+	n.chargeMove(i)
 	n.subs = slices.Delete(n.subs, i, i+1)
 	if n.kind == '{' {
 		n.keys = slices.Delete(n.keys, i, i+1)

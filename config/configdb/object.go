@@ -46,7 +46,7 @@ func (m *Meter) object(v JSON) (Object, error) {
 	if len(v) >= countFrom {
 		m.count(len(v))
 		n = 0
-		for range spans(v) {
+		for range memberSpans(v) {
 			n++
 		}
 	}
@@ -54,7 +54,7 @@ func (m *Meter) object(v JSON) (Object, error) {
 	m.make(n * memberCost)
 	o := Object{text: v, members: make([]Member, 0, n)}
 	size := 0
-	for s := range spans(v) {
+	for s := range memberSpans(v) {
 		o.members = append(o.members, Member{Value: v[s.value:s.to], text: v[s.from:s.to]})
 		size += s.value - s.from - len(`"":`)
 	}
@@ -162,8 +162,8 @@ func (m Member) append(b []byte) []byte {
 // span holds the offsets of one member of an object, or of one element of a list, where from equals value.
 type span struct{ from, value, to int }
 
-// spans iterates over the members of a canonical object.
-func spans(v JSON) func(yield func(span) bool) {
+// memberSpans iterates over the members of a canonical object.
+func memberSpans(v JSON) func(yield func(span) bool) {
 	return func(yield func(span) bool) {
 		for at := 1; v[at] != '}'; {
 			if v[at] == ',' {
@@ -183,7 +183,7 @@ func spans(v JSON) func(yield func(span) bool) {
 // parts iterates over the members of an object or the elements of a list.
 func parts(v JSON) func(yield func(span) bool) {
 	if v[0] == '{' {
-		return spans(v)
+		return memberSpans(v)
 	}
 	return func(yield func(span) bool) {
 		for at := 1; v[at] != ']'; {

@@ -153,7 +153,7 @@ func isFloat(v JSON) bool { return bytes.ContainsAny(v, ".eE") }
 func (m *Meter) identity(v JSON) string {
 	m.count(4 * len(v))
 	m.make(3*len(v) + 64)
-	v = v.respelled()
+	v = v.canonicalStrings()
 	b := make([]byte, 0, len(v))
 	for at := 0; at < len(v); {
 		to := at + 1

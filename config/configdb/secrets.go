@@ -199,7 +199,7 @@ func (m *Meter) Unmask(doc, old JSON, secrets []Secret) (out JSON, err error) {
 				return err
 			}
 			if err != nil {
-				return malformed("%s is masked: nothing is stored there that could be kept: must be a value", spell(path))
+				return malformed("%s is masked: nothing is stored there that could be kept: must be a value", formatPath(path))
 			}
 			*n, found = node{raw: v, m: m}, true
 			return nil

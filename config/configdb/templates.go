@@ -168,7 +168,7 @@ type reference struct {
 	path     []string
 }
 
-func (f reference) String() string { return f.resource + ":" + spell(f.path) }
+func (f reference) String() string { return f.resource + ":" + formatPath(f.path) }
 
 // resolve resolves the references in a value of the defaults; at is the position of that value.
 func (r *resolver) resolve(at reference, v JSON) (JSON, error) {

@@ -219,8 +219,8 @@ func unquote(text []byte) string {
 	return b.String()
 }
 
-// respelled returns the value with each string in the spelling of Quote.
-func (j JSON) respelled() JSON {
+// canonicalStrings returns the value with each string in the spelling of Quote.
+func (j JSON) canonicalStrings() JSON {
 	if bytes.IndexByte(j, '\\') < 0 {
 		return j
 	}
@@ -250,5 +250,5 @@ func (m *Meter) same(a, b JSON) bool {
 	}
 	m.count(4 * (len(a) + len(b)))
 	m.make(len(a) + len(b))
-	return bytes.Equal(a.respelled(), b.respelled())
+	return bytes.Equal(a.canonicalStrings(), b.canonicalStrings())
 }

@@ -82,7 +82,7 @@ type yamlReader struct {
 func (r *yamlReader) fault(n *yaml.Node, what, allowed string) error {
 	text := fmt.Sprintf("invalid YAML: %s: line %d column %d", what, n.Line, n.Column)
 	if len(r.path) > 0 {
-		text += " (" + spell(r.path) + ")"
+		text += " (" + formatPath(r.path) + ")"
 	}
 	if allowed != "" {
 		text += ": " + allowed

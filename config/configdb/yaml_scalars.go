@@ -133,8 +133,8 @@ func baseSixty(text string) string {
 	return sum.String()
 }
 
-// readsBack reports whether every YAML reader reads an unquoted string as the same string.
-func readsBack(s string) bool {
+// isPlainSafe reports whether every YAML reader reads an unquoted string as the same string.
+func isPlainSafe(s string) bool {
 	if !isPlainWord.MatchString(s) || isInfinite.MatchString(s) || dateLike.MatchString(s) {
 		return false
 	}
@@ -149,8 +149,8 @@ var (
 	dateLike     = regexp.MustCompile(`^[0-9]`)
 )
 
-// rubyReads reports whether Psych reads a JSON number as a number.
-func rubyReads(v JSON) bool {
+// psychReads reports whether Psych reads a JSON number as a number.
+func psychReads(v JSON) bool {
 	s := string(v)
 	if !isFloat(v) {
 		return true

@@ -40,7 +40,7 @@ func yamlValue(b []byte, v JSON, indent int) []byte {
 	if text, is := v.Text(); is {
 		b = yamlText(b, text)
 	} else {
-		if isNumber(v) && !rubyReads(v) {
+		if isNumber(v) && !psychReads(v) {
 			b = append(b, "!!float "...)
 		}
 		b = append(b, v...)
@@ -59,7 +59,7 @@ func yamlBelow(b []byte, v JSON, indent int, ofKey bool) []byte {
 
 // yamlText writes a string, quoted if needed.
 func yamlText(b []byte, s string) []byte {
-	if readsBack(s) {
+	if isPlainSafe(s) {
 		return append(b, s...)
 	}
 	for _, c := range string(Quote(s)) {

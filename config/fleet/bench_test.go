@@ -49,7 +49,7 @@ func BenchmarkPushCycle(b *testing.B) {
 }
 
 // fleetOf is a fleet of many nodes, of which one in ten has the value of network layer 1.
-func fleetOf(b *testing.B, count int) *Fleet {
+func fleetOf(b *testing.B, count int) *DesiredConfigs {
 	f := tiny(b, `{"sysParams": {"managedConfig": true}, "a": {"b": 0, "c": {"d": "e"}}}`)
 	for i := range count {
 		own := config.Object{"name": fmt.Sprint(i)}

@@ -34,8 +34,8 @@ type (
 	Connected struct{ Stream, Replica string }
 	// Disconnected reports the end of a stream. It is ignored for a stream that was replaced.
 	Disconnected struct{ Stream string }
-	// Report is the state that a node reports, every few seconds.
-	Report struct {
+	// ReportReceived is the state that a node reports, every few seconds.
+	ReportReceived struct {
 		Stream     string
 		Digest     Digest // Config is "" if the node can't read its config
 		Generation Generation
@@ -120,7 +120,7 @@ func (Known) event()           {}
 func (Desired) event()         {}
 func (Connected) event()       {}
 func (Disconnected) event()    {}
-func (Report) event()          {}
+func (ReportReceived) event()          {}
 func (Acked) event()           {}
 func (Rejected) event()        {}
 func (NotStored) event()       {}

@@ -73,14 +73,14 @@ func (n *Node) why(now time.Time, v verdict) string {
 	case HeldLocally:
 		return fmt.Sprintf("by %s since %s: nothing is pushed", n.report.Held.By, clock(n.report.Held.Since))
 	case InSync, stateRenumbering, stateSettling, Degraded, stateConfirming:
-		return n.whySame(v)
+		return n.whyInSync(v)
 	default:
-		return n.whyOther(v)
+		return n.whyNotInSync(v)
 	}
 }
 
-// whySame is why for a node that runs the desired config.
-func (n *Node) whySame(v verdict) string {
+// whyInSync is why for a node that runs the desired config.
+func (n *Node) whyInSync(v verdict) string {
 	switch v.state {
 	case stateRenumbering:
 		return fmt.Sprintf("it runs the desired config as generation %s, desired is %s", name(n.report.Generation),
@@ -97,8 +97,8 @@ func (n *Node) whySame(v verdict) string {
 	}
 }
 
-// whyOther is why for a node that runs another config.
-func (n *Node) whyOther(v verdict) string {
+// whyNotInSync is why for a node that runs another config.
+func (n *Node) whyNotInSync(v verdict) string {
 	differs := n.differs()
 	switch v.state {
 	case UnknownHardware:
@@ -261,7 +261,7 @@ func short(digest string) string {
 	return digest
 }
 
-func failure(f Failure) string {
+func failure(f ConfigFailure) string {
 	if f.Reason == Invalid {
 		return "rejected by the node at " + clock(f.At)
 	}

@@ -17,11 +17,11 @@ func TestExplain(t *testing.T) {
 	)
 	off := Defaults("me")
 	off.Queries = false
-	report := func(r Report) []step { return joined(step{event: r}) }
+	report := func(r ReportReceived) []step { return joined(step{event: r}) }
 	failed := func(r Reason) Memory {
 		return Memory{
 			Adopted: true, Push: Attempt{Number: 1, Digest: a, At: noon.Add(-time.Minute), For: v1},
-			Failures: []Failure{{Digest: a, Attempt: 1, Reason: r, Why: "ports: is a string", At: noon, For: v1}},
+			Failures: []ConfigFailure{{Digest: a, Attempt: 1, Reason: r, Why: "ports: is a string", At: noon, For: v1}},
 		}
 	}
 	unknown := with(want(a, 1), func(w *Desired) { w.Unknown = true })
@@ -59,11 +59,12 @@ func TestExplain(t *testing.T) {
 		{NoReport, "", adopted, Settings{}, joined(), []string{
 			"it is connected since 2026-03-01T12:00:00Z and has not reported on this stream", "it is judged by its first report",
 		}},
-		{stateComputing, "", adopted, Settings{}, report(with(has(b, 0), func(r *Report) { r.Versions = v2 })), []string{
-			`its desired config is not known for software "EDGESPAN-1-1-0", firmware "", board "b1"`,
-			"it is judged when its config is computed",
-			strings.Replace(sane, "1-0-0", "1-1-0", 1),
-		}},
+		{stateComputing, "", adopted, Settings{}, report(with(has(b, 0), func(r *ReportReceived) { r.Versions = v2 })),
+			[]string{
+				`its desired config is not known for software "EDGESPAN-1-1-0", firmware "", board "b1"`,
+				"it is judged when its config is computed",
+				strings.Replace(sane, "1-0-0", "1-1-0", 1),
+			}},
 		{ConfigError, "", adopted, Settings{},
 			joined(step{event: Desired{For: v1, Fault: "ports: invalid type object"}}, step{event: has(b, 0)}), []string{
 				"its layers make no config: ports: invalid type object", "nothing, until a layer that clashes is changed", sane,
@@ -76,17 +77,18 @@ func TestExplain(t *testing.T) {
 			"pending: its config is not the desired one and is not confirmed from here: the node undoes it 1m30s after its " +
 				"report of 2026-03-01T12:00:00Z",
 		}},
-		{HeldLocally, "", adopted, Settings{}, report(with(has(b, 0), func(r *Report) { r.Held = &Held{"eva", noon} })),
+		{HeldLocally, "", adopted, Settings{},
+			report(with(has(b, 0), func(r *ReportReceived) { r.Held = &Held{"eva", noon} })),
 			[]string{
 				"by eva since 2026-03-01T12:00:00Z: nothing is pushed", "nothing, until it is released, there or from here", sane,
 			}},
 		{HeldLocally, "released", Memory{Adopted: true, Releasing: "ben"}, Settings{},
-			report(with(has(b, 0), func(r *Report) { r.Held = &Held{"eva", noon} })), []string{
+			report(with(has(b, 0), func(r *ReportReceived) { r.Held = &Held{"eva", noon} })), []string{
 				"by eva since 2026-03-01T12:00:00Z: nothing is pushed",
 				"it is released; the desired config is pushed when it reports so", sane,
 				"release: asked for by ben, sent once the node is connected and says that it is held",
 			}},
-		{InSync, "", adopted, Settings{}, report(with(has(a, 1), func(r *Report) {
+		{InSync, "", adopted, Settings{}, report(with(has(a, 1), func(r *ReportReceived) {
 			r.Bad = []string{"dns", "uplink"}
 			r.Results = []Result{{"RELOAD_SSHD", "unsupported", ""}, {"RESTART_KEA", "failed", "exit 1"}}
 		})), []string{
@@ -95,7 +97,7 @@ func TestExplain(t *testing.T) {
 		}},
 		{stateRenumbering, "", adopted, Settings{},
 			report(with(has(a, 0),
-				func(r *Report) { r.Generation, r.Restores = Generation{Authority: "j", Counter: 4}, gen(9) })), []string{
+				func(r *ReportReceived) { r.Generation, r.Restores = Generation{Authority: "j", Counter: 4}, gen(9) })), []string{
 				"it runs the desired config as generation j:4, desired is s:1", "the number is sent at 2026-03-01T12:00:15Z",
 				strings.Replace(synced, "s:1", "j:4 (restores s:9)", 1),
 			}},
@@ -160,7 +162,7 @@ func TestExplain(t *testing.T) {
 			differs + "the rollout has not come to it", "it is pushed when its batch comes", sane,
 		}},
 		{stateApplying, "", adopted, Settings{},
-			report(with(runs(b, 1, PendingConfig{}), func(r *Report) { r.Generation = Generation{} })), []string{
+			report(with(runs(b, 1, PendingConfig{}), func(r *ReportReceived) { r.Generation = Generation{} })), []string{
 				differs + "it has taken generation s:1, and works on it",
 				"it reports the config, or rejects or undoes it, at 2026-03-01T12:01:30Z at the latest", sane,
 			}},
@@ -170,7 +172,7 @@ func TestExplain(t *testing.T) {
 		}},
 		{stateWaiting, "lost with its stream", adopted, Settings{},
 			joined(step{event: has(b, 0)}, step{event: Connected{"2", "me"}},
-				step{event: with(has(b, 0), func(r *Report) { r.Stream = "2" })}), []string{
+				step{event: with(has(b, 0), func(r *ReportReceived) { r.Stream = "2" })}), []string{
 				differs + "it was pushed at 2026-03-01T12:00:00Z, and that stream ended before the node said that it arrived",
 				"it is pushed again at 2026-03-01T12:00:15Z, and at once if its config changes", sane,
 			}},
@@ -250,7 +252,7 @@ func TestStuck(t *testing.T) {
 		stateDue: false,
 	}
 	for s, want := range stuck {
-		if s.Stuck() != want {
+		if s.NeedsOperator() != want {
 			t.Errorf("%s: stuck is %v", s, !want)
 		}
 	}

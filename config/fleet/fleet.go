@@ -9,12 +9,12 @@ import (
 	"edgespan/config/stateloop/peer"
 )
 
-// Fleet holds the desired config of every node. Each change returns the nodes whose own config it affects, sorted by
-// name. It is not safe for concurrent use.
-type Fleet struct {
+// DesiredConfigs holds the desired config of every node. Each change returns the nodes whose own config it affects,
+// sorted by name. It is not safe for concurrent use.
+type DesiredConfigs struct {
 	authority string
 	hardware  Hardware
-	layers    *layers.Fleet
+	layers    *layers.EffectiveConfigs
 	kinds     map[string]bool
 	nodes     map[string]*nodeDesired
 	peers     Peers // nil: no config has a PeerConfiguration
@@ -40,31 +40,31 @@ type Touched struct {
 
 // NewFleet returns a Fleet without nodes. The authority is the store's id: a store restored to an old state needs
 // another one, or generations would repeat.
-func NewFleet(authority string, h Hardware, network config.Object) (*Fleet, error) {
+func NewFleet(authority string, h Hardware, network config.Object) (*DesiredConfigs, error) {
 	if err := config.CheckAuthority(authority); err != nil {
 		return nil, fmt.Errorf("make fleet: %w", err)
 	}
-	return &Fleet{
+	return &DesiredConfigs{
 		authority: authority, hardware: h, layers: layers.NewFleet(network),
 		kinds: map[string]bool{}, nodes: map[string]*nodeDesired{},
 	}, nil
 }
 
 // Kind returns the kind of these versions, and whether its layers were set.
-func (f *Fleet) Kind(v layers.Versions) (k Kind, set bool) {
+func (f *DesiredConfigs) Kind(v layers.Versions) (k Kind, set bool) {
 	k = f.hardware.KindOf(v)
 	return k, f.kinds[k.Name]
 }
 
 // SetKind sets the layers of a kind; Kind.Choice names them.
-func (f *Fleet) SetKind(k Kind, base, firmware, hardware config.Object) ([]Touched, error) {
+func (f *DesiredConfigs) SetKind(k Kind, base, firmware, hardware config.Object) ([]Touched, error) {
 	f.kinds[k.Name] = true
 	return f.touched(f.layers.SetKind(k.Name, base, firmware, hardware))
 }
 
 // SetHardware replaces the known versions and boards, and returns the nodes whose kind changed: the caller must Put
 // them again.
-func (f *Fleet) SetHardware(h Hardware) (others []string) {
+func (f *DesiredConfigs) SetHardware(h Hardware) (others []string) {
 	f.hardware = h
 	kinds := map[layers.Versions]Kind{} // few kinds, many nodes
 	for name, w := range f.nodes {
@@ -82,13 +82,14 @@ func (f *Fleet) SetHardware(h Hardware) (others []string) {
 }
 
 // SetNetwork replaces the network layer.
-func (f *Fleet) SetNetwork(o config.Object) ([]Touched, error) {
+func (f *DesiredConfigs) SetNetwork(o config.Object) ([]Touched, error) {
 	return f.touched(f.layers.SetNetwork(o))
 }
 
 // Put adds a node or replaces its versions and layers. The layers of its kind must be set before. For a node that is
 // new here, counted is the stored value.
-func (f *Fleet) Put(node string, v layers.Versions, auto, own config.Object, counted Counted) ([]Touched, error) {
+func (f *DesiredConfigs) Put(node string, v layers.Versions, auto, own config.Object, counted Counted) ([]Touched,
+	error) {
 	k, set := f.Kind(v)
 	if !set {
 		return nil, fmt.Errorf("put node %s: its kind (base %q, firmware %q, hardware %q) has no layers yet", node, k.Base,
@@ -107,21 +108,21 @@ func (f *Fleet) Put(node string, v layers.Versions, auto, own config.Object, cou
 }
 
 // SetPeers sets the source of PeerConfigurations. It is used from the next computation of a node on.
-func (f *Fleet) SetPeers(p Peers) { f.peers = p }
+func (f *DesiredConfigs) SetPeers(p Peers) { f.peers = p }
 
-// Touch computes nodes again because their PeerConfigurations may have changed. Unknown names are ignored.
-func (f *Fleet) Touch(nodes ...string) ([]Touched, error) {
+// Recompute computes nodes again because their PeerConfigurations may have changed. Unknown names are ignored.
+func (f *DesiredConfigs) Recompute(nodes ...string) ([]Touched, error) {
 	return f.touched(slices.DeleteFunc(slices.Clone(nodes), func(name string) bool { return f.nodes[name] == nil }))
 }
 
 // Remove forgets a node.
-func (f *Fleet) Remove(node string) {
+func (f *DesiredConfigs) Remove(node string) {
 	f.layers.Remove(node)
 	delete(f.nodes, node)
 }
 
 // Counted returns how far a node's generations are counted here. The store may be behind or ahead.
-func (f *Fleet) Counted(node string) (Counted, bool) {
+func (f *DesiredConfigs) Counted(node string) (Counted, bool) {
 	if w := f.nodes[node]; w != nil {
 		return w.counted, true
 	}
@@ -129,12 +130,12 @@ func (f *Fleet) Counted(node string) (Counted, bool) {
 }
 
 // Layers returns the layers of a node.
-func (f *Fleet) Layers(node string) (layers.Set, bool) { return f.layers.Layers(node) }
+func (f *DesiredConfigs) Layers(node string) (layers.Set, bool) { return f.layers.Layers(node) }
 
-func (f *Fleet) touched(names []string) ([]Touched, error) { return f.touch(names, false) }
+func (f *DesiredConfigs) touched(names []string) ([]Touched, error) { return f.touch(names, false) }
 
 // touch computes the desired configs of some nodes and returns those that changed; with tell, it returns all of them.
-func (f *Fleet) touch(names []string, tell bool) (out []Touched, err error) {
+func (f *DesiredConfigs) touch(names []string, tell bool) (out []Touched, err error) {
 	for _, name := range names {
 		w := f.nodes[name]
 		next := Desired{Generation: w.counted.Generation, For: w.desired.For, Unknown: w.kind.Unknown}

@@ -30,7 +30,7 @@ type host struct {
 type world struct {
 	t      *rapid.T
 	now    time.Time
-	fleet  *Fleet
+	fleet  *DesiredConfigs
 	query  *Queries
 	nodes  map[string]*Node
 	hosts  map[string]*host
@@ -162,7 +162,7 @@ func (w *world) report(name string) {
 			Generation{}, w.now
 	}
 	delete(h.rejected, h.digest) // it runs it after all
-	r := Report{Stream: "1", Digest: h.digest, Generation: h.generation, Versions: h.versions, Managed: h.managed}
+	r := ReportReceived{Stream: "1", Digest: h.digest, Generation: h.generation, Versions: h.versions, Managed: h.managed}
 	if h.pending != (Generation{}) {
 		r.Pending = &PendingConfig{Generation: h.pending, Settled: h.settled, Remaining: h.undo.Sub(w.now)}
 		h.settled = true
@@ -245,7 +245,8 @@ func TestPropertyAFleetConverges(t *testing.T) {
 				t.Fatalf("%s: %q", name, n.Explain(w.now))
 			}
 			h := w.hosts[name]
-			r := Report{Stream: "1", Digest: h.digest, Generation: h.generation, Versions: h.versions, Managed: h.managed}
+			r := ReportReceived{Stream: "1", Digest: h.digest, Generation: h.generation, Versions: h.versions,
+				Managed: h.managed}
 			if effects := n.Step(w.now, r); effects != nil {
 				t.Fatalf("%s is %s, and still: %s", name, state, tell(effects, w.now))
 			}

@@ -23,7 +23,7 @@ func parse(text string) config.Object {
 }
 
 // tiny is a fleet of one kind for v1 with a base, and no nodes.
-func tiny(t interface{ Fatal(...any) }, base string) *Fleet {
+func tiny(t interface{ Fatal(...any) }, base string) *DesiredConfigs {
 	f, err := NewFleet("s", Hardware{Library: layers.Library{
 		Base: []string{"EDGESPAN_1"}, Hardware: map[string][]string{"t": {"EDGESPAN_1"}},
 		Boards: map[string]string{"b1": "t"},
@@ -79,7 +79,7 @@ func TestOnlyNodesWhoseEffectiveConfigChangedAreTouched(t *testing.T) {
 	f.SetPeers(func(node string, _ layers.Set, _ string) (*peer.Configuration, string) { return nil, goes[node] })
 	setPeer := func(node, digest string) string {
 		goes[node] = digest
-		return touchedText(f.Touch(node))
+		return touchedText(f.Recompute(node))
 	}
 	for _, c := range []struct{ name, got, want string }{
 		{"a node", put("n1", `{"envParams": {"A": "1"}}`), "n1 s:1"},

@@ -149,7 +149,7 @@ func anyMemory(t *rapid.T) Memory {
 		}
 	}
 	for range rapid.IntRange(0, 3).Draw(t, "failures") {
-		m.Failures = append(m.Failures, Failure{
+		m.Failures = append(m.Failures, ConfigFailure{
 			digest.Draw(t, "failed"), rapid.Uint64().Draw(t, "attempt"),
 			rapid.SampledFrom([]Reason{Invalid, Unhealthy}).Draw(t, "reason"),
 			text.Draw(t, "why"), when.Draw(t, "when"), versions.Draw(t, "of"),
@@ -215,7 +215,7 @@ func FuzzParseMemory(f *testing.F) {
 func TestMemoryHasBounds(t *testing.T) {
 	var m Memory
 	for i := range 100 {
-		m.fail(Failure{Digest: Digest{Config: string(rune('a' + i%50))}, Why: strings.Repeat("é", 4000),
+		m.fail(ConfigFailure{Digest: Digest{Config: string(rune('a' + i%50))}, Why: strings.Repeat("é", 4000),
 			At: noon.Add(time.Duration(i))})
 	}
 	if len(m.Failures) != maxFailures || m.Failures[0].At != noon.Add(100-maxFailures) {

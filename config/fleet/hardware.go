@@ -93,9 +93,9 @@ func (q *Queries) Ask(now time.Time, node, board string) (granted bool, next tim
 	return true, now.Add(q.node)
 }
 
-// Answered reports whether this node has an unanswered query about the board. An answer that was not requested, comes
+// TakeAnswer reports whether this node has an unanswered query about the board. An answer that was not requested, comes
 // twice or is for another board is dropped.
-func (q *Queries) Answered(node, board string) bool {
+func (q *Queries) TakeAnswer(node, board string) bool {
 	a := q.nodes[node]
 	if !a.open || a.board != board {
 		return false

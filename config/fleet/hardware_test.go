@@ -108,7 +108,7 @@ func TestAnswersThatNobodyAskedForAreDropped(t *testing.T) {
 		{"as asked", "n1", "b1", true},
 		{"twice", "n1", "b1", false},
 	} {
-		if got := q.Answered(c.node, c.board); got != c.want {
+		if got := q.TakeAnswer(c.node, c.board); got != c.want {
 			t.Errorf("%s: %v", c.name, got)
 		}
 	}

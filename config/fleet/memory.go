@@ -29,11 +29,11 @@ const (
 
 // Memory is the part of a Node that survives the controller. It is plain data with a JSON form.
 type Memory struct {
-	Push      Attempt   `json:"push,omitzero"`
-	Failures  []Failure `json:"failures,omitempty"` // one per digest, the oldest first
-	Floor     uint64    `json:"floor,omitempty"`    // answers to attempts up to this one are ignored
-	Adopted   bool      `json:"adopted,omitempty"`  // the controller's configs may remove objects
-	Releasing string    `json:"releasing,omitempty"`
+	Push      Attempt         `json:"push,omitzero"`
+	Failures  []ConfigFailure `json:"failures,omitempty"` // one per digest, the oldest first
+	Floor     uint64          `json:"floor,omitempty"`    // answers to attempts up to this one are ignored
+	Adopted   bool            `json:"adopted,omitempty"`  // the controller's configs may remove objects
+	Releasing string          `json:"releasing,omitempty"`
 	// Has lists the parts of pushed PeerConfigurations that may be on the node, by ID. It is stored before a push; a part
 	// that is no longer desired is dropped only when the node reports it gone.
 	Has []peer.Gone `json:"has,omitempty"`
@@ -54,8 +54,8 @@ type Attempt struct {
 	Again      bool            `json:"again,omitempty"` // a resend of a lost push, within its interval
 }
 
-// Failure is a config that a node rejected, or undid as unhealthy.
-type Failure struct {
+// ConfigFailure is a config that a node rejected, or undid as unhealthy.
+type ConfigFailure struct {
 	Digest  Digest          `json:"digest"`
 	Attempt uint64          `json:"attempt"`
 	Reason  Reason          `json:"reason"`
@@ -78,7 +78,7 @@ func ParseMemory(text []byte) (Memory, error) {
 		return Memory{}, fmt.Errorf("parse memory of a node: %w", err)
 	}
 	// an earlier release stored digests of any length from the node
-	m.forget(func(f Failure) bool { return len(f.Digest.Config) > longestDigest })
+	m.forget(func(f ConfigFailure) bool { return len(f.Digest.Config) > longestDigest })
 	return m, nil
 }
 
@@ -94,11 +94,11 @@ func (m *Memory) UnmarshalJSON(text []byte) (err error) {
 // MarshalJSON writes the unknown fields too.
 func (m Memory) MarshalJSON() ([]byte, error) { return config.WriteRecord(written(m), m.other) }
 
-// Anew returns the memory of a node that was removed and joins again: its attempts count on, it must be adopted again,
-// and what may be on it becomes absent unless it is desired. If the old form can't be read (whole is false), each
-// readable field is kept; if the number of attempts is lost, it continues from the Unix time, which no count of pushes
-// reaches.
-func Anew(old []byte, now time.Time) (m Memory, whole bool) {
+// RejoinMemory returns the memory of a node that was removed and joins again: its attempts count on, it must be
+// adopted again, and what may be on it becomes absent unless it is desired. If the old form can't be read (whole is
+// false), each readable field is kept; if the number of attempts is lost, it continues from the Unix time, which no
+// count of pushes reaches.
+func RejoinMemory(old []byte, now time.Time) (m Memory, whole bool) {
 	m, err := ParseMemory(old)
 	if whole = err == nil; !whole {
 		m = salvaged(old, now)
@@ -130,7 +130,7 @@ func (m Memory) clone() Memory {
 	return m
 }
 
-func (m *Memory) failure(d Digest) *Failure {
+func (m *Memory) failure(d Digest) *ConfigFailure {
 	for i := range m.Failures {
 		if m.Failures[i].Digest == d {
 			return &m.Failures[i]
@@ -139,18 +139,18 @@ func (m *Memory) failure(d Digest) *Failure {
 	return nil
 }
 
-func (m *Memory) fail(f Failure) {
-	f.Why = shortWhy(f.Why)
-	m.forget(func(g Failure) bool { return g.Digest == f.Digest })
+func (m *Memory) fail(f ConfigFailure) {
+	f.Why = truncateReason(f.Why)
+	m.forget(func(g ConfigFailure) bool { return g.Digest == f.Digest })
 	m.Failures = append(m.Failures, f)
 	m.Failures = slices.Delete(m.Failures, 0, max(len(m.Failures)-maxFailures, 0))
 }
 
-// shortWhy truncates a node's message about a push.
-func shortWhy(why string) string { return config.Cut(why, longestWhy) }
+// truncateReason truncates a node's message about a push.
+func truncateReason(why string) string { return config.Truncate(why, longestWhy) }
 
 // forget drops the failures that match, and reports whether there were any.
-func (m *Memory) forget(which func(Failure) bool) bool {
+func (m *Memory) forget(which func(ConfigFailure) bool) bool {
 	before := len(m.Failures)
 	m.Failures = slices.DeleteFunc(m.Failures, which)
 	if len(m.Failures) == 0 {
@@ -238,5 +238,5 @@ func (m *Memory) merge(other Memory) {
 			m.fail(f)
 		}
 	}
-	slices.SortStableFunc(m.Failures, func(a, b Failure) int { return a.At.Compare(b.At) })
+	slices.SortStableFunc(m.Failures, func(a, b ConfigFailure) int { return a.At.Compare(b.At) })
 }

@@ -13,12 +13,12 @@ import (
 
 // What two replicas wrote of a node while it moved between them is put together.
 func TestMergeOfMemories(t *testing.T) {
-	f := func(d Digest, attempt uint64) Failure { return Failure{Digest: d, Attempt: attempt} }
-	m := Memory{Push: Attempt{Number: 5, Digest: a}, Floor: 2, Failures: []Failure{f(a, 5)}}
+	f := func(d Digest, attempt uint64) ConfigFailure { return ConfigFailure{Digest: d, Attempt: attempt} }
+	m := Memory{Push: Attempt{Number: 5, Digest: a}, Floor: 2, Failures: []ConfigFailure{f(a, 5)}}
 	m.merge(Memory{Push: Attempt{Number: 4, Digest: b}, Floor: 3, Adopted: true, Releasing: "ben",
-		Failures: []Failure{f(b, 3), f(Digest{Config: "C"}, 4)}})
+		Failures: []ConfigFailure{f(b, 3), f(Digest{Config: "C"}, 4)}})
 	want := Memory{Push: Attempt{Number: 5, Digest: a}, Floor: 3, Adopted: true, Releasing: "ben",
-		Failures: []Failure{f(a, 5), f(Digest{Config: "C"}, 4)}}
+		Failures: []ConfigFailure{f(a, 5), f(Digest{Config: "C"}, 4)}}
 	if !reflect.DeepEqual(m, want) {
 		t.Errorf("%+v\nwant %+v", m, want)
 	}
@@ -88,7 +88,7 @@ func TestWhatANewerVersionKeepsIsKept(t *testing.T) {
 // A field that is known is never kept twice, under its name and as a newer version's.
 func TestEveryFieldOfAMemoryIsItsOwn(t *testing.T) {
 	m := Memory{
-		Push: Attempt{Number: 1}, Failures: []Failure{{Attempt: 1}}, Floor: 1, Adopted: true, Releasing: "x",
+		Push: Attempt{Number: 1}, Failures: []ConfigFailure{{Attempt: 1}}, Floor: 1, Adopted: true, Releasing: "x",
 		Has: []peer.Gone{{ID: "x"}},
 	}
 	text, err := json.Marshal(m)
@@ -155,7 +155,7 @@ func TestAMemoryThatIsDamagedCountsOn(t *testing.T) {
 		{``, fmt.Sprint(at, at, false, 0), false},
 		{`null`, fmt.Sprint(at, at, false, 0), false},
 	} {
-		m, whole := Anew([]byte(c.old), noon)
+		m, whole := RejoinMemory([]byte(c.old), noon)
 		if got := fmt.Sprint(m.Push.Number, m.Floor, m.Adopted, len(m.Has)); got != strings.ReplaceAll(c.want, "  ", " ") ||
 			whole != c.whole || m.Push.Digest != (Digest{}) {
 			t.Errorf("%s: %s, whole %t; want %s", c.old, got, whole, c.want)

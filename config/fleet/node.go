@@ -24,8 +24,8 @@ func Defaults(replica string) Settings {
 		Queries: true, Board: 15 * time.Second, Preview: time.Minute}
 }
 
-// Whole returns the settings with defaults for missing fields.
-func (s Settings) Whole(replica string) Settings {
+// WithDefaults returns the settings with defaults for missing fields.
+func (s Settings) WithDefaults(replica string) Settings {
 	d := Defaults(replica)
 	if s == (Settings{}) {
 		s = d
@@ -82,7 +82,7 @@ type Node struct {
 	replica  string
 	since    time.Time // when it went on- or offline
 	begun    time.Time // when the stream began
-	report   Report
+	report   ReportReceived
 	reported bool      // on this stream
 	heard    time.Time // when the last report came
 
@@ -133,16 +133,16 @@ func New(name string, m Memory, s Settings) *Node {
 // Memory returns a copy of the memory.
 func (n *Node) Memory() Memory { return n.mem.clone() }
 
-// WhyUnread says why the memory can't be read from the store; "" if it can. An operator's decision made meanwhile would
-// be lost.
-func (n *Node) WhyUnread() string { return n.unread }
+// UnreadReason says why the memory can't be read from the store; "" if it can. An operator's decision made meanwhile
+// would be lost.
+func (n *Node) UnreadReason() string { return n.unread }
 
 // Unread reports whether the stored memory can't be read: nothing may be acknowledged then.
 func (n *Node) Unread() bool { return n.unread != "" }
 
-// Parting reports whether the node may have parts that must become absent: the node must then report them
+// HasLeftovers reports whether the node may have parts that must become absent: the node must then report them
 // (Report.Parts).
-func (n *Node) Parting() bool { return len(n.mem.Has) > 0 && len(n.mem.Left(n.desired.With)) > 0 }
+func (n *Node) HasLeftovers() bool { return len(n.mem.Has) > 0 && len(n.mem.Left(n.desired.With)) > 0 }
 
 // Has returns Memory.Has, read-only. A change replaces the list.
 func (n *Node) Has() []peer.Gone { return n.mem.Has }
@@ -254,9 +254,9 @@ func (n *Node) pushAgain() time.Time {
 // longer matter then.
 func (n *Node) Adopted() bool { return n.mem.Adopted }
 
-// AtWork reports whether the node has the desired config, according to its reports, and has neither confirmed nor
+// IsTrying reports whether the node has the desired config, according to its reports, and has neither confirmed nor
 // undone it.
-func (n *Node) AtWork(now time.Time) bool {
+func (n *Node) IsTrying(now time.Time) bool {
 	switch n.validate(now).state {
 	case stateApplying, stateSettling, Degraded, stateConfirming:
 		return true
@@ -267,9 +267,9 @@ func (n *Node) AtWork(now time.Time) bool {
 	}
 }
 
-// Undid reports whether the node undid the desired config because it was not confirmed, and no operator has asked for a
-// retry since.
-func (n *Node) Undid() bool {
+// HasUndone reports whether the node undid the desired config because it was not confirmed, and no operator has asked
+// for a retry since.
+func (n *Node) HasUndone() bool {
 	p := n.mem.Push
 	return p.Undone && p.Digest == n.desired.Digest && p.Number > n.mem.Floor
 }

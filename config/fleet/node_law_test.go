@@ -26,7 +26,7 @@ type watch struct {
 	gate    Admission
 	stream  string
 	here    bool
-	report  *Report // on this stream
+	report  *ReportReceived // on this stream
 	adopted bool
 	loses   map[Compare]bool
 
@@ -72,7 +72,7 @@ func (w *watch) before(e Event) {
 			w.stream, w.here, w.report = "", false, nil
 			clear(w.probed)
 		}
-	case Report:
+	case ReportReceived:
 		w.reports(e)
 	case Admission:
 		w.gate = e
@@ -92,7 +92,7 @@ func (w *watch) before(e Event) {
 	}
 }
 
-func (w *watch) reports(e Report) {
+func (w *watch) reports(e ReportReceived) {
 	if e.Stream != w.stream || w.stream == "" {
 		return
 	}
@@ -286,7 +286,7 @@ func anyEvent(t *rapid.T, w *watch) Event {
 	case 18:
 		return Tick{}
 	}
-	r := Report{Stream: stream(), Digest: digest(), Generation: generation(), Versions: versions(),
+	r := ReportReceived{Stream: stream(), Digest: digest(), Generation: generation(), Versions: versions(),
 		Managed: pick(t, "echo", &yes, &yes, &no, nil)}
 	if rare("held") {
 		r.Held = &Held{"eva", w.now}

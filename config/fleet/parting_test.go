@@ -15,7 +15,8 @@ import (
 func parts(ids string) *peer.Configuration {
 	c := &peer.Configuration{}
 	for _, id := range strings.Fields(ids) {
-		c.Parameters = append(c.Parameters, peer.Parameter{ID: id, Kind: peer.KindExecutor, Target: stateloop.ToBePresent})
+		c.Parameters = append(c.Parameters,
+			peer.DeclaredParameter{ID: id, Kind: peer.KindExecutor, Target: stateloop.ToBePresent})
 	}
 	return c
 }
@@ -29,7 +30,7 @@ func ids(gone []peer.Gone) string {
 }
 
 // says is a report of what is Absent ("-x") or anything else ("x").
-func says(r Report, settled bool, text string) Report {
+func says(r ReportReceived, settled bool, text string) ReportReceived {
 	r.Parts, r.Settled = map[string]bool{}, settled
 	for _, id := range strings.Fields(text) {
 		id, absent := strings.CutPrefix(id, "-")
@@ -66,8 +67,8 @@ func TestWhatMayBeOnANodeIsForgottenOnItsWordOnly(t *testing.T) {
 		n.Step(noon, s.event)
 		m := n.Memory()
 		if got, left := ids(m.Has), ids(m.Left(n.desired.With)); got != s.has || left != s.left ||
-			n.Parting() != (left != "") {
-			t.Errorf("step %d, %T: has %q, left %q, parting %v; want %q, %q", i+1, s.event, got, left, n.Parting(), s.has,
+			n.HasLeftovers() != (left != "") {
+			t.Errorf("step %d, %T: has %q, left %q, parting %v; want %q, %q", i+1, s.event, got, left, n.HasLeftovers(), s.has,
 				s.left)
 		}
 	}

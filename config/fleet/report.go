@@ -6,8 +6,8 @@ import (
 )
 
 // ReportOf converts a node's report on a stream to the event Report.
-func ReportOf(r *nodeproto.Report, on string) Report {
-	out := Report{
+func ReportOf(r *nodeproto.Report, on string) ReportReceived {
+	out := ReportReceived{
 		Stream: on, Digest: Digest{Config: r.MD5, Peer: r.Peer},
 		Settled: r.Settled, Generation: r.Generation, Restores: r.Restores,
 		Managed: r.Managed,
@@ -35,9 +35,9 @@ func ReportOf(r *nodeproto.Report, on string) Report {
 	return out
 }
 
-// Worse names an item that is bad on the node and was good before its batch, or a parameter that is not ready and was;
-// "" for none. Without an earlier report, all parameters must be ready.
-func Worse(earlier, now *nodeproto.Report) string {
+// NewlyBad names an item that is bad on the node and was good before its batch, or a parameter that is not ready and
+// was; "" for none. Without an earlier report, all parameters must be ready.
+func NewlyBad(earlier, now *nodeproto.Report) string {
 	before := map[string]bool{}
 	if earlier != nil {
 		for _, h := range earlier.Health {
@@ -60,4 +60,6 @@ func Worse(earlier, now *nodeproto.Report) string {
 	return ""
 }
 
-func ready(p nodeproto.Parameter) bool { return stateloop.State(p.State).Class() == stateloop.Final }
+func ready(p nodeproto.ParameterReport) bool {
+	return stateloop.State(p.State).Class() == stateloop.Final
+}

@@ -23,15 +23,15 @@ type Standing struct {
 func (n *Node) Standing(now time.Time, digest Digest, why string, worse func() string) (s Standing, says bool) {
 	s = Standing{Digest: digest, Why: why}
 	switch is := n.validate(now).state; {
-	case is == stateStaged && n.Undid(): // its gate was closed because it had gone offline
+	case is == stateStaged && n.HasUndone(): // its gate was closed because it had gone offline
 		s.State, s.Why = StandsFailed, "not confirmed in time: the node went back to its previous config"
 	case is == stateStaged:
 		s.State, s.Why = StandsStaged, ""
 	case is == InSync && worse() == "":
 		s.State, s.Why = StandsConfirmed, ""
-	case is == RolledBack, is == stateWaiting && n.Undid():
+	case is == RolledBack, is == stateWaiting && n.HasUndone():
 		s.State = StandsFailed
-	case is != InSync && is != ConfigError && is.Stuck():
+	case is != InSync && is != ConfigError && is.NeedsOperator():
 		s.State = StandsStuck
 	default:
 		return Standing{}, false

@@ -11,8 +11,8 @@ import (
 func TestWhatIsWorseOnANodeThanBeforeItsBatch(t *testing.T) {
 	t.Parallel()
 	report := func(state string, good bool) *nodeproto.Report {
-		return &nodeproto.Report{Parameters: []nodeproto.Parameter{{ID: "ni/x", State: state}},
-			Health: []nodeproto.Health{{Name: "port/wan", Good: good}}}
+		return &nodeproto.Report{Parameters: []nodeproto.ParameterReport{{ID: "ni/x", State: state}},
+			Health: []nodeproto.HealthReport{{Name: "port/wan", Good: good}}}
 	}
 	for name, c := range map[string]struct {
 		earlier, now *nodeproto.Report
@@ -28,7 +28,7 @@ func TestWhatIsWorseOnANodeThanBeforeItsBatch(t *testing.T) {
 		"nobody saw it before: a port may be bad":  {nil, report("Present", false), ""},
 		"nobody saw it before: all is as it is to": {nil, report("Present", true), ""},
 	} {
-		if got := Worse(c.earlier, c.now); got != c.want {
+		if got := NewlyBad(c.earlier, c.now); got != c.want {
 			t.Errorf("%s: %q, want %q", name, got, c.want)
 		}
 	}

@@ -100,9 +100,9 @@ func (s State) Previous() string {
 	return string(s)
 }
 
-// Stuck reports that an operator or the node must act before the node can get its desired config: a rollout does not
-// wait for it.
-func (s State) Stuck() bool {
+// NeedsOperator reports that an operator or the node must act before the node can get its desired config: a rollout
+// does not wait for it.
+func (s State) NeedsOperator() bool {
 	switch s {
 	case UnknownNode, NotJoined, ConfigError, Unmanaged, HeldLocally, UnknownHardware, RolledBack, NeedsAdoption:
 		return true

@@ -45,7 +45,7 @@ func (n *Node) applyEvent(now time.Time, e Event) (save bool) {
 		if e.Stream == n.stream && n.stream != "" {
 			n.connected(now, Connected{})
 		}
-	case Report:
+	case ReportReceived:
 		return n.reports(now, e)
 	case Admission:
 		n.gate = e
@@ -80,7 +80,7 @@ func (n *Node) applyLasting(now time.Time, e Event) (save bool) {
 			n.acked, n.unstored = e.Attempt, NotStored{}
 		}
 	case NotStored:
-		e.Why = shortWhy(e.Why)
+		e.Why = truncateReason(e.Why)
 		if e.Attempt == m.Push.Number {
 			n.acked = e.Attempt
 		}
@@ -88,10 +88,10 @@ func (n *Node) applyLasting(now time.Time, e Event) (save bool) {
 			n.unstored = e // also of an earlier attempt: a slow node answers after the next push
 		}
 	case Rejected:
-		return n.failed(Failure{Digest: e.Digest, Attempt: e.Attempt, Reason: Invalid, Why: e.Faults, At: now})
+		return n.failed(ConfigFailure{Digest: e.Digest, Attempt: e.Attempt, Reason: Invalid, Why: e.Faults, At: now})
 	case Undone:
 		if e.Reason != Unconfirmed {
-			return n.failed(Failure{Digest: e.Digest, Attempt: e.Attempt, Reason: Unhealthy, Why: e.Why, At: now})
+			return n.failed(ConfigFailure{Digest: e.Digest, Attempt: e.Attempt, Reason: Unhealthy, Why: e.Why, At: now})
 		}
 		if e.Attempt != m.Push.Number || e.Attempt <= m.Floor || m.Push.Undone {
 			return false
@@ -108,7 +108,7 @@ func (n *Node) applyLasting(now time.Time, e Event) (save bool) {
 		save = m.Releasing != e.By
 		m.Releasing = e.By
 	case Retry:
-		m.forget(func(f Failure) bool { return f.Digest == n.desired.Digest })
+		m.forget(func(f ConfigFailure) bool { return f.Digest == n.desired.Digest })
 		m.Floor, m.Push.At = m.Push.Number, time.Time{}
 		return true
 	case Unread:
@@ -141,7 +141,7 @@ func (n *Node) connected(now time.Time, e Connected) {
 }
 
 // reports handles a report.
-func (n *Node) reports(now time.Time, r Report) (save bool) {
+func (n *Node) reports(now time.Time, r ReportReceived) (save bool) {
 	if r.Stream != n.stream || n.stream == "" {
 		return false
 	}
@@ -160,10 +160,10 @@ func (n *Node) reports(now time.Time, r Report) (save bool) {
 	if freed && !m.Push.Undone && !now.Before(n.freed.Add(n.set.Resend)) {
 		m.Push.At, n.freed, save = time.Time{}, now, true // the interval does not apply: an operator ended the local config
 	}
-	if m.forget(func(f Failure) bool { return f.For != r.Versions }) {
+	if m.forget(func(f ConfigFailure) bool { return f.For != r.Versions }) {
 		m.Floor, save = m.Push.Number, true // other versions may accept what these did not
 	}
-	if m.forget(func(f Failure) bool { return f.Digest == r.Digest && r.Pending == nil }) {
+	if m.forget(func(f ConfigFailure) bool { return f.Digest == r.Digest && r.Pending == nil }) {
 		save = true // the node runs it after all
 	}
 	if r.Parts != nil && n.validate(now).state == InSync && m.parted(n.desired.With, r.Parts, r.Settled) {
@@ -173,7 +173,7 @@ func (n *Node) reports(now time.Time, r Report) (save bool) {
 }
 
 // failed remembers a config that failed on the node. An answer counts once.
-func (n *Node) failed(f Failure) (save bool) {
+func (n *Node) failed(f ConfigFailure) (save bool) {
 	m := &n.mem
 	if f.For = m.Push.For; f.Attempt == m.Push.Number {
 		f.Digest = m.Push.Digest
@@ -201,7 +201,7 @@ func (n *Node) answered(now time.Time, e Answered) {
 // act returns the effects that the current state requires.
 func (n *Node) act(now time.Time, out []Effect) []Effect {
 	if n.here() && n.known.Joined {
-		out = n.aside(now, out)
+		out = n.syncManagement(now, out)
 	}
 	v := n.validate(now)
 	switch v.state {
@@ -234,9 +234,9 @@ func (n *Node) act(now time.Time, out []Effect) []Effect {
 	return n.publishState(now, out)
 }
 
-// aside returns the effects that don't depend on the config: the versions, whether the node is managed, and the end of
-// a local config.
-func (n *Node) aside(now time.Time, out []Effect) []Effect {
+// syncManagement returns the effects that don't depend on the config: the versions, whether the node is managed, and
+// the end of a local config.
+func (n *Node) syncManagement(now time.Time, out []Effect) []Effect {
 	if n.reported && !(n.asked && n.computing == n.report.Versions) && !(n.hasWant && n.desired.For == n.report.Versions) {
 		n.computing, n.asked = n.report.Versions, true
 		out = append(out, Compute{n.computing})
@@ -244,7 +244,7 @@ func (n *Node) aside(now time.Time, out []Effect) []Effect {
 	if n.hasWant && n.reported && n.desired.For == n.report.Versions {
 		n.asked, n.computing = false, layers.Versions{}
 	}
-	if n.untold(now) {
+	if n.needsManagerNotice(now) {
 		managed := *n.managed
 		n.sentManaged, n.sentManagedAt = &managed, now
 		out = append(out, SetManaged{managed})
@@ -256,20 +256,20 @@ func (n *Node) aside(now time.Time, out []Effect) []Effect {
 	return out
 }
 
-// untold reports whether SetManaged is due: on a new stream, on a change, and again after Resend if the node reports
-// another value.
-func (n *Node) untold(now time.Time) bool {
+// needsManagerNotice reports whether SetManaged is due: on a new stream, on a change, and again after Resend if the
+// node reports another value.
+func (n *Node) needsManagerNotice(now time.Time) bool {
 	switch {
 	case n.managed == nil:
 		return false
 	case n.sentManaged == nil || *n.sentManaged != *n.managed:
 		return true
 	}
-	return n.misled() && !now.Before(n.sentManagedAt.Add(n.set.Resend))
+	return n.reportsOtherManager() && !now.Before(n.sentManagedAt.Add(n.set.Resend))
 }
 
-// misled reports whether the node reports another value of managed than the controller's.
-func (n *Node) misled() bool {
+// reportsOtherManager reports whether the node reports another value of managed than the controller's.
+func (n *Node) reportsOtherManager() bool {
 	return n.reported && n.managed != nil && (n.report.Managed == nil || *n.report.Managed != *n.managed)
 }
 
@@ -317,7 +317,7 @@ func (n *Node) publishState(now time.Time, out []Effect) []Effect {
 	}
 	at := v.at
 	if n.here() && n.known.Joined {
-		if n.misled() {
+		if n.reportsOtherManager() {
 			at = earlier(at, n.sentManagedAt.Add(n.set.Resend))
 		}
 		if n.unreleased() {

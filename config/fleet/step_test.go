@@ -28,8 +28,8 @@ func want(d Digest, counter uint64) Desired {
 }
 
 // has is a report on stream 1 of a node that was told that it is managed.
-func has(d Digest, counter uint64) Report {
-	r := Report{Stream: "1", Digest: d, Versions: v1, Managed: &yes}
+func has(d Digest, counter uint64) ReportReceived {
+	r := ReportReceived{Stream: "1", Digest: d, Versions: v1, Managed: &yes}
 	if counter > 0 {
 		r.Generation = gen(counter)
 	}
@@ -37,12 +37,12 @@ func has(d Digest, counter uint64) Report {
 }
 
 // on is a report of another config on another stream.
-func on(stream string) Report {
-	return with(has(b, 0), func(r *Report) { r.Stream = stream })
+func on(stream string) ReportReceived {
+	return with(has(b, 0), func(r *ReportReceived) { r.Stream = stream })
 }
 
 // runs is such a report of a node whose config is not confirmed yet.
-func runs(d Digest, counter uint64, p PendingConfig) Report {
+func runs(d Digest, counter uint64, p PendingConfig) ReportReceived {
 	r := has(d, counter)
 	p.Generation, p.Remaining = gen(counter), 90*time.Second
 	r.Pending = &p
@@ -152,7 +152,7 @@ func TestSeed_Syncing(t *testing.T) {
 			step{0, want(b, 2), "is Offline"},
 			step{0, Connected{"2", "me"}, "tell managed=true, is NoReport"},
 			step{0, has(a, 1), ""},
-			step{0, with(has(a, 1), func(r *Report) { r.Stream = "2" }), "save, push#1 B s:2, is waiting, timer 2m0s"},
+			step{0, with(has(a, 1), func(r *ReportReceived) { r.Stream = "2" }), "save, push#1 B s:2, is waiting, timer 2m0s"},
 		)},
 		{"there is a fixed interval between consecutive pushes to the same node", adopted, joined(
 			step{0, has(b, 0), pushA},
@@ -222,7 +222,7 @@ func TestSeed_Syncing(t *testing.T) {
 			step{0, on("2"), "is waiting, timer 2m0s"},
 			step{0, want(Digest{Config: "C"}, 2), "save, push#2 C s:2, is waiting"},
 			step{0, Connected{"3", "me"}, "tell managed=true, is NoReport, no timer"},
-			step{0, with(on("3"), func(r *Report) { r.Pending = &PendingConfig{Generation: gen(2)} }), "is applying"},
+			step{0, with(on("3"), func(r *ReportReceived) { r.Pending = &PendingConfig{Generation: gen(2)} }), "is applying"},
 			step{60 * sec, on("3"), "is waiting, timer 1m0s"},
 			step{0, want(Digest{Config: "D"}, 3), "save, push#3 D s:3, is waiting, timer 2m0s"},
 			step{0, Connected{"4", "me"}, "tell managed=true, is NoReport, no timer"},
@@ -238,11 +238,11 @@ func TestSeed_Syncing(t *testing.T) {
 		)},
 		{"a local config that ends again and again ends the interval each 15 s", adopted, joined(
 			step{0, has(b, 0), pushA},
-			step{1 * sec, with(has(b, 0), func(r *Report) { r.Held = &Held{By: "eva"} }), "is HeldLocally, no timer"},
+			step{1 * sec, with(has(b, 0), func(r *ReportReceived) { r.Held = &Held{By: "eva"} }), "is HeldLocally, no timer"},
 			step{0, has(b, 0), "save, save, push#2 A s:1, is waiting, timer 2m0s"},
-			step{5 * sec, with(has(b, 0), func(r *Report) { r.Held = &Held{By: "eva"} }), "is HeldLocally, no timer"},
+			step{5 * sec, with(has(b, 0), func(r *ReportReceived) { r.Held = &Held{By: "eva"} }), "is HeldLocally, no timer"},
 			step{0, has(b, 0), "is waiting, timer 1m55s"},
-			step{10 * sec, with(has(b, 0), func(r *Report) { r.Held = &Held{By: "eva"} }), "is HeldLocally, no timer"},
+			step{10 * sec, with(has(b, 0), func(r *ReportReceived) { r.Held = &Held{By: "eva"} }), "is HeldLocally, no timer"},
 			step{0, has(b, 0), "save, save, push#3 A s:1, is waiting, timer 2m0s"},
 		)},
 		{"another replica makes it again as well", Memory{Adopted: true,
@@ -252,16 +252,16 @@ func TestSeed_Syncing(t *testing.T) {
 		)},
 		{"a node that works on what was pushed is left to it", adopted, joined(
 			step{0, has(b, 0), pushA},
-			step{5 * sec, with(has(b, 0), func(r *Report) { r.Pending = &PendingConfig{Generation: gen(1)} }),
+			step{5 * sec, with(has(b, 0), func(r *ReportReceived) { r.Pending = &PendingConfig{Generation: gen(1)} }),
 				"is applying, no timer"},
 			step{200 * sec, Tick{}, ""},
 			step{0, has(b, 0), "save, push#2 A s:1, is waiting, timer 2m0s"},
 		)},
 		{"another version of anything makes a config anew, firmware too, and nothing is pushed meanwhile", adopted, joined(
 			step{0, has(b, 0), pushA},
-			step{5 * sec, with(has(b, 0), func(r *Report) { r.Firmware = "10.1" }),
+			step{5 * sec, with(has(b, 0), func(r *ReportReceived) { r.Firmware = "10.1" }),
 				"compute EDGESPAN-1-0-0, is computing, no timer"},
-			step{120 * sec, with(has(b, 0), func(r *Report) { r.Firmware = "10.1" }), ""},
+			step{120 * sec, with(has(b, 0), func(r *ReportReceived) { r.Firmware = "10.1" }), ""},
 			step{0, want(Digest{Config: "C"}, 2), "is computing"},
 			step{0, with(want(Digest{Config: "C"}, 3), func(w *Desired) { w.For.Firmware = "10.1" }),
 				"save, push#2 C s:3, is waiting, timer 2m0s"},
@@ -273,7 +273,7 @@ func TestSeed_Syncing(t *testing.T) {
 		)},
 		{"a node with two boards after another has the config of the one that it reports", adopted, joined(
 			step{0, has(a, 1), "is InSync"},
-			step{0, with(has(a, 1), func(r *Report) { r.Board = "b2" }), "compute EDGESPAN-1-0-0, is computing"},
+			step{0, with(has(a, 1), func(r *ReportReceived) { r.Board = "b2" }), "compute EDGESPAN-1-0-0, is computing"},
 			step{0, with(want(b, 2), func(w *Desired) { w.For.Board = "b2" }), "save, push#1 B s:2, is waiting, timer 2m0s"},
 			step{0, has(a, 1), "compute EDGESPAN-1-0-0, is computing, no timer"},
 			step{0, want(a, 3), "number s:3, is renumbering, timer 15s"},
@@ -316,8 +316,8 @@ func TestWhoIsAtWork(t *testing.T) {
 	} {
 		n := New("n", adopted, Defaults("me"))
 		now := run(t, c.name, n, c.steps)
-		if n.AtWork(now) != c.atWork || n.Undid() != c.undid {
-			t.Errorf("%s: at work %v, undid %v", c.name, n.AtWork(now), n.Undid())
+		if n.IsTrying(now) != c.atWork || n.HasUndone() != c.undid {
+			t.Errorf("%s: at work %v, undid %v", c.name, n.IsTrying(now), n.HasUndone())
 		}
 	}
 }

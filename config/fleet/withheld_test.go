@@ -15,7 +15,7 @@ func TestSeed_ManagedConfig(t *testing.T) {
 	}{
 		{"the sync is disabled by un-managing the network or a node, and on again", joined(
 			step{0, unmanaged, "tell managed=false"},
-			step{0, with(has(b, 0), func(r *Report) { r.Managed = &no }), "is Unmanaged"},
+			step{0, with(has(b, 0), func(r *ReportReceived) { r.Managed = &no }), "is Unmanaged"},
 			step{200 * sec, Tick{}, ""},
 			step{0, want(a, 3), "tell managed=true, save, push#1 A s:3, is waiting, timer 15s"},
 			step{0, has(b, 0), "timer 2m0s"},
@@ -23,15 +23,15 @@ func TestSeed_ManagedConfig(t *testing.T) {
 		{"a node is told outside the config: on connect, on change, and again where it says otherwise", joined(
 			step{0, has(a, 1), "is InSync"},
 			step{0, Connected{"2", "me"}, "tell managed=true, is NoReport"},
-			step{0, with(has(a, 1), func(r *Report) { r.Stream, r.Managed = "2", nil }), "is InSync, timer 15s"},
+			step{0, with(has(a, 1), func(r *ReportReceived) { r.Stream, r.Managed = "2", nil }), "is InSync, timer 15s"},
 			step{15 * sec, Tick{}, "tell managed=true, timer 15s"},
-			step{5 * sec, with(has(a, 1), func(r *Report) { r.Stream, r.Managed = "2", &yes }), "no timer"},
+			step{5 * sec, with(has(a, 1), func(r *ReportReceived) { r.Stream, r.Managed = "2", &yes }), "no timer"},
 			step{0, unmanaged, "tell managed=false, is Unmanaged, timer 15s"},
 		)},
 		{"un-managing it confirms nothing that is pending", joined(
 			step{0, has(b, 0), pushA},
 			step{0, with(want(a, 1), func(w *Desired) { w.Managed = false }), "tell managed=false, is Unmanaged, timer 15s"},
-			step{0, with(runs(a, 1, PendingConfig{Settled: true}), func(r *Report) { r.Managed = &no }), "no timer"},
+			step{0, with(runs(a, 1, PendingConfig{Settled: true}), func(r *ReportReceived) { r.Managed = &no }), "no timer"},
 		)},
 	} {
 		run(t, c.name, New("n", adopted, Defaults("me")), c.steps)
@@ -64,7 +64,7 @@ func TestSeed_UnknownHardwareOfANode(t *testing.T) {
 		)},
 		{"a node that is not managed is not asked", Defaults("me"), joined(
 			step{0, with(unknown, func(w *Desired) { w.Managed = false }), "tell managed=false"},
-			step{0, with(has(b, 0), func(r *Report) { r.Managed = &no }), "is Unmanaged"},
+			step{0, with(has(b, 0), func(r *ReportReceived) { r.Managed = &no }), "is Unmanaged"},
 		)},
 		{"nor one that runs the desired config", Defaults("me"), joined(
 			step{0, unknown, ""},
@@ -106,13 +106,13 @@ func TestFailedConfigsOfANode(t *testing.T) {
 		)},
 		{"the end of a local config ends the interval", adopted, joined(
 			step{0, has(b, 0), pushA},
-			step{1 * sec, with(has(b, 0), func(r *Report) { r.Held = &Held{"eva", noon} }), "is HeldLocally, no timer"},
+			step{1 * sec, with(has(b, 0), func(r *ReportReceived) { r.Held = &Held{"eva", noon} }), "is HeldLocally, no timer"},
 			step{1 * sec, has(b, 0), "save, save, push#2 A s:1, is waiting, timer 2m0s"},
 		)},
 		{"other versions of the node may take it", adopted, joined(
 			step{0, has(b, 0), pushA},
 			step{1 * sec, rejected(1, a), "save, is RolledBack, no timer"},
-			step{0, with(has(b, 0), func(r *Report) { r.Versions = v2 }), "save, compute EDGESPAN-1-1-0, is computing"},
+			step{0, with(has(b, 0), func(r *ReportReceived) { r.Versions = v2 }), "save, compute EDGESPAN-1-1-0, is computing"},
 			step{0, with(want(a, 1), func(w *Desired) { w.For = v2 }), "is waiting, timer 1m59s"},
 			step{119 * sec, Tick{}, "save, push#2 A s:1, timer 2m0s"},
 		)},
@@ -133,7 +133,7 @@ func TestFailedConfigsOfANode(t *testing.T) {
 		)},
 		{"what failed before the controller was restarted is still known", Memory{
 			Adopted: true, Push: Attempt{Number: 3, Digest: a},
-			Failures: []Failure{{Digest: a, Attempt: 3, Reason: Unhealthy, For: v1}},
+			Failures: []ConfigFailure{{Digest: a, Attempt: 3, Reason: Unhealthy, For: v1}},
 		}, joined(
 			step{0, has(b, 0), "is RolledBack"},
 		)},
@@ -200,7 +200,7 @@ func TestConfirmationOfANode(t *testing.T) {
 		{"a round trip on a stream before this one is none", joined(
 			step{0, settled, "probe#1, is confirming, timer 15s"},
 			step{0, Connected{"2", "me"}, "tell managed=true, is NoReport, no timer"},
-			step{0, with(settled, func(r *Report) { r.Stream = "2" }), "probe#2, is confirming, timer 15s"},
+			step{0, with(settled, func(r *ReportReceived) { r.Stream = "2" }), "probe#2, is confirming, timer 15s"},
 			step{0, with(answer(1).(Answered), func(e *Answered) { e.Stream = "2" }), ""},
 		)},
 		{"nor is one for the config before", joined(
@@ -214,7 +214,7 @@ func TestConfirmationOfANode(t *testing.T) {
 			step{0, Disconnected{"1"}, "is Offline, no timer"},
 			step{time.Hour, Connected{"2", "me"}, "tell managed=true, is NoReport"},
 			step{0, Undone{1, a, Unconfirmed, ""}, "save"},
-			step{0, with(has(b, 0), func(r *Report) { r.Stream = "2" }), "is waiting, timer 2m0s"},
+			step{0, with(has(b, 0), func(r *ReportReceived) { r.Stream = "2" }), "is waiting, timer 2m0s"},
 			step{120 * sec, Tick{}, "save, push#2 A s:1, timer 2m0s"},
 		)},
 	} {
@@ -224,7 +224,7 @@ func TestConfirmationOfANode(t *testing.T) {
 
 func TestWhoMayBePushed(t *testing.T) {
 	known := func(k Known) Event { return k }
-	held := with(has(b, 0), func(r *Report) { r.Held = &Held{By: "eva", Since: noon} })
+	held := with(has(b, 0), func(r *ReportReceived) { r.Held = &Held{By: "eva", Since: noon} })
 	for _, c := range []struct {
 		name  string
 		m     Memory
@@ -244,13 +244,13 @@ func TestWhoMayBePushed(t *testing.T) {
 		}},
 		{"another replica's node is left to it", adopted, joined(
 			step{0, Connected{"2", "other"}, "is OtherReplica"},
-			step{0, with(has(b, 0), func(r *Report) { r.Stream = "2" }), ""},
+			step{0, with(has(b, 0), func(r *ReportReceived) { r.Stream = "2" }), ""},
 			step{0, Disconnected{"1"}, ""},
 			step{0, Recalled{Memory{Adopted: true, Push: Attempt{Number: 4, Digest: a, At: noon}}}, ""},
 			step{60 * sec, Connected{"3", "me"}, "tell managed=true, is NoReport"},
-			step{0, with(has(b, 0), func(r *Report) { r.Stream = "3" }), "is waiting, timer 1m0s"},
+			step{0, with(has(b, 0), func(r *ReportReceived) { r.Stream = "3" }), "is waiting, timer 1m0s"},
 			step{0, Recalled{Memory{Push: Attempt{Number: 4, Digest: a, At: noon},
-				Failures: []Failure{{Digest: a, Attempt: 4, For: v1}}}}, "save, is RolledBack, no timer"},
+				Failures: []ConfigFailure{{Digest: a, Attempt: 4, For: v1}}}}, "save, is RolledBack, no timer"},
 		)},
 		{"a change and back that was never pushed leaves the interval alone", adopted, joined(
 			step{0, has(b, 0), pushA},

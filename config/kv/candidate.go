@@ -6,13 +6,13 @@ import (
 	"time"
 )
 
-// Candidate is one participant of an election, without a store and without a clock. Its driver passes in the time and
-// the store's answers and carries out each Turn. While turns are less than an eighth of the time to live late, no two
-// candidates believe at the same time that they lead; the fence of the leadership protects writes even if turns are
-// later.
+// ElectionCandidate is one participant of an election, without a store and without a clock. Its driver passes in the
+// time and the store's answers and carries out each Turn. While turns are less than an eighth of the time to live
+// late, no two candidates believe at the same time that they lead; the fence of the leadership protects writes even
+// if turns are later.
 //
 // A candidate revokes every lease that it no longer needs.
-type Candidate struct {
+type ElectionCandidate struct {
 	key         Key
 	ttl, every  time.Duration
 	lease       LeaseID    // 0: none
@@ -59,9 +59,9 @@ type Call struct {
 
 // Answer is the store's answer to a Call.
 type Answer struct {
-	Call    uint64  // Call.Number
-	Lease   LeaseID // the lease that CallGrant returned
-	Outcome Outcome // the outcome of CallCampaign
+	Call    uint64    // Call.Number
+	Lease   LeaseID   // the lease that CallGrant returned
+	Outcome TxnResult // the outcome of CallCampaign
 	Err     error
 }
 
@@ -76,27 +76,27 @@ type Turn struct {
 }
 
 // NewCandidate returns a candidate that tries four times per time to live of its leases.
-func NewCandidate(election Key, ttl time.Duration) *Candidate {
-	return &Candidate{key: election, ttl: ttl, every: ttl / 4}
+func NewCandidate(election Key, ttl time.Duration) *ElectionCandidate {
+	return &ElectionCandidate{key: election, ttl: ttl, every: ttl / 4}
 }
 
 // Advance returns the turn at the time now.
-func (c *Candidate) Advance(now time.Time) Turn { return c.turn(now, Turn{}) }
+func (c *ElectionCandidate) Advance(now time.Time) Turn { return c.addTimers(now, Turn{}) }
 
 // Resign ends the candidacy, and the leadership without a Lost. Call Advance and Answered until a turn is Over.
-func (c *Candidate) Resign(now time.Time) Turn {
+func (c *ElectionCandidate) Resign(now time.Time) Turn {
 	if !c.leaving {
 		c.leaving = true
-		c.letGo(now)
+		c.releaseLease(now)
 	}
-	return c.turn(now, Turn{})
+	return c.addTimers(now, Turn{})
 }
 
-// Answered processes an answer. It ignores the answer to a call that has timed out or was abandoned.
-func (c *Candidate) Answered(now time.Time, a Answer) Turn {
+// HandleAnswer processes an answer. It ignores the answer to a call that has timed out or was abandoned.
+func (c *ElectionCandidate) HandleAnswer(now time.Time, a Answer) Turn {
 	call := c.call
 	if a.Call != call.Number || !now.Before(call.Until) {
-		return c.turn(now, Turn{})
+		return c.addTimers(now, Turn{})
 	}
 	c.call = Call{}
 	var t Turn
@@ -107,7 +107,7 @@ func (c *Candidate) Answered(now time.Time, a Answer) Turn {
 		if c.lead != (Leadership{}) {
 			t.Lost = a.Err
 		}
-		c.letGo(call.Asked.Add(c.every))
+		c.releaseLease(call.Asked.Add(c.every))
 		c.ended = 0 // the store no longer has the lease, so there is nothing to revoke
 	case a.Err != nil:
 		t.Failed = fmt.Errorf("%s: %w", call.Kind, a.Err)
@@ -116,15 +116,15 @@ func (c *Candidate) Answered(now time.Time, a Answer) Turn {
 	case call.Kind == CallKeepAlive:
 		c.sure, c.campaigning = call.Asked.Add(c.ttl), c.lead == (Leadership{})
 	case call.Kind == CallCampaign:
-		t.Won = c.won(now, a.Outcome)
+		t.Won = c.handleCampaign(now, a.Outcome)
 	}
-	return c.turn(now, t)
+	return c.addTimers(now, t)
 }
 
-// won evaluates the outcome of a campaign. A campaign also counts as won if an earlier call, whose answer was lost, won
-// it. If the lease may have expired by now, the candidate keeps it alive first and campaigns again.
-func (c *Candidate) won(now time.Time, o Outcome) *Leadership {
-	lead, who, won := Won(c.key, o)
+// handleCampaign evaluates the outcome of a campaign. A campaign also counts as won if an earlier call, whose answer
+// was lost, won it. If the lease may have expired by now, the candidate keeps it alive first and campaigns again.
+func (c *ElectionCandidate) handleCampaign(now time.Time, o TxnResult) *Leadership {
+	lead, who, won := ReadCampaign(c.key, o)
 	if !won && who.Lease == c.lease && who.Exists() {
 		lead, won = Leadership{c.key, who.ModRevision}, true
 	}
@@ -140,20 +140,21 @@ func (c *Candidate) won(now time.Time, o Outcome) *Leadership {
 }
 
 // holds returns the time until which a leader may believe that it leads.
-func (c *Candidate) holds() time.Time { return c.sure.Add(-c.ttl / 8) }
+func (c *ElectionCandidate) holds() time.Time { return c.sure.Add(-c.ttl / 8) }
 
-// letGo gives up the lease and the leadership that depends on it.
-func (c *Candidate) letGo(next time.Time) {
+// releaseLease gives up the lease and the leadership that depends on it.
+func (c *ElectionCandidate) releaseLease(next time.Time) {
 	c.ended, c.lease, c.lead, c.call, c.campaigning, c.next = c.lease, 0, Leadership{}, Call{}, false, next
 }
 
-// turn adds to t what follows from the time: a lost leadership, a call that timed out, the next call and the next wake.
-func (c *Candidate) turn(now time.Time, t Turn) Turn {
+// addTimers adds to t what follows from the time: a lost leadership, a call that timed out, the next call and the next
+// wake.
+func (c *ElectionCandidate) addTimers(now time.Time, t Turn) Turn {
 	leads := c.lead != (Leadership{})
 	if leads && !now.Before(c.holds()) {
 		t.Lost = fmt.Errorf("%w: the lease was not kept in %v", errUnsure, c.ttl-c.ttl/8)
 		t.Won = nil
-		c.letGo(now.Add(c.every))
+		c.releaseLease(now.Add(c.every))
 		leads = false
 	}
 	if c.call.Kind != 0 && !now.Before(c.call.Until) {
@@ -182,7 +183,7 @@ func (c *Candidate) turn(now time.Time, t Turn) Turn {
 }
 
 // due returns the call to send now; its zero value means none.
-func (c *Candidate) due(now time.Time) Call {
+func (c *ElectionCandidate) due(now time.Time) Call {
 	switch {
 	case c.call.Kind != 0:
 	case c.ended != 0:

@@ -34,7 +34,7 @@ type happening struct {
 type driver struct {
 	w     *world
 	name  string
-	c     *Candidate
+	c     *ElectionCandidate
 	leads bool
 	fence Compare
 	dead  bool
@@ -97,7 +97,7 @@ func (w *world) check() {
 		w.Fatalf("%s and %s lead\n%s", believe[0].name, believe[1].name, w.told())
 	}
 	if len(believe) == 1 {
-		if e, _, _ := w.store.Get(believe[0].fence.Key); !believe[0].fence.Met(e) {
+		if e, _, _ := w.store.Get(believe[0].fence.Key); !believe[0].fence.Holds(e) {
 			w.Fatalf("%s believes that it leads, the store has %+v\n%s", believe[0].name, e, w.told())
 		}
 	}
@@ -177,7 +177,7 @@ func (d *driver) call(c Call) {
 
 func (d *driver) answer(a Answer) {
 	if !d.dead && !d.over {
-		d.take(d.c.Answered(d.w.now, a))
+		d.take(d.c.HandleAnswer(d.w.now, a))
 	}
 }
 
@@ -286,12 +286,12 @@ func TestAnotherLeadsWithinTheTimeToLiveAndATry(t *testing.T) {
 func TestCandidateTurns(t *testing.T) {
 	start := time.Unix(1000, 0)
 	at := func(ms int) time.Time { return start.Add(time.Duration(ms) * time.Millisecond) }
-	leads := func(t *testing.T) *Candidate {
+	leads := func(t *testing.T) *ElectionCandidate {
 		t.Helper()
 		c := NewCandidate("e", electionTTL)
 		grant := c.Advance(start).Call
-		campaign := c.Answered(at(10), Answer{Call: grant.Number, Lease: 7}).Call
-		turn := c.Answered(at(20), Answer{Call: campaign.Number, Outcome: Outcome{Succeeded: true, Revision: 5}})
+		campaign := c.HandleAnswer(at(10), Answer{Call: grant.Number, Lease: 7}).Call
+		turn := c.HandleAnswer(at(20), Answer{Call: campaign.Number, Outcome: TxnResult{Succeeded: true, Revision: 5}})
 		if turn.Won == nil || *turn.Won != (Leadership{"e", 5}) {
 			t.Fatalf("%+v", turn)
 		}
@@ -300,15 +300,15 @@ func TestCandidateTurns(t *testing.T) {
 	t.Run("the answer to a campaign was lost", func(t *testing.T) {
 		c := NewCandidate("e", electionTTL)
 		grant := c.Advance(start).Call
-		campaign := c.Answered(at(10), Answer{Call: grant.Number, Lease: 7}).Call
-		if turn := c.Answered(at(20), Answer{Call: campaign.Number, Err: errors.New("?")}); turn.Won != nil ||
+		campaign := c.HandleAnswer(at(10), Answer{Call: grant.Number, Lease: 7}).Call
+		if turn := c.HandleAnswer(at(20), Answer{Call: campaign.Number, Err: errors.New("?")}); turn.Won != nil ||
 			turn.Failed == nil {
 			t.Fatalf("%+v", turn)
 		}
 		keep := c.Advance(at(500)).Call
-		campaign = c.Answered(at(510), Answer{Call: keep.Number}).Call
-		turn := c.Answered(at(520), Answer{Call: campaign.Number,
-			Outcome: Outcome{Results: []Result{{Entry: Entry{Key: "e", ModRevision: 5, Version: 1, Lease: 7}}}}})
+		campaign = c.HandleAnswer(at(510), Answer{Call: keep.Number}).Call
+		turn := c.HandleAnswer(at(520), Answer{Call: campaign.Number,
+			Outcome: TxnResult{Results: []Result{{Entry: Entry{Key: "e", ModRevision: 5, Version: 1, Lease: 7}}}}})
 		if turn.Won == nil || turn.Won.Revision != 5 {
 			t.Errorf("%+v", turn)
 		}
@@ -316,8 +316,8 @@ func TestCandidateTurns(t *testing.T) {
 	t.Run("it wins under a lease that may be over", func(t *testing.T) {
 		c := NewCandidate("e", electionTTL)
 		grant := c.Advance(start).Call
-		campaign := c.Answered(at(900), Answer{Call: grant.Number, Lease: 7}).Call
-		turn := c.Answered(at(1800), Answer{Call: campaign.Number, Outcome: Outcome{Succeeded: true, Revision: 5}})
+		campaign := c.HandleAnswer(at(900), Answer{Call: grant.Number, Lease: 7}).Call
+		turn := c.HandleAnswer(at(1800), Answer{Call: campaign.Number, Outcome: TxnResult{Succeeded: true, Revision: 5}})
 		if turn.Won != nil || turn.Lost != nil || turn.Call == nil || turn.Call.Kind != CallKeepAlive {
 			t.Errorf("%+v", turn)
 		}
@@ -325,7 +325,7 @@ func TestCandidateTurns(t *testing.T) {
 	t.Run("its lease is gone", func(t *testing.T) {
 		c := leads(t)
 		keep := c.Advance(at(500)).Call
-		turn := c.Answered(at(510), Answer{Call: keep.Number, Err: ErrNoLease})
+		turn := c.HandleAnswer(at(510), Answer{Call: keep.Number, Err: ErrNoLease})
 		if !errors.Is(turn.Lost, ErrNoLease) {
 			t.Errorf("%+v", turn)
 		}
@@ -348,7 +348,7 @@ func TestCandidateTurns(t *testing.T) {
 		if turn.Call == nil || turn.Call.Kind != CallRevoke || turn.Call.Lease != 7 || turn.Over {
 			t.Fatalf("%+v", turn)
 		}
-		if turn = c.Answered(at(110), Answer{Call: turn.Call.Number}); !turn.Over || turn.Call != nil {
+		if turn = c.HandleAnswer(at(110), Answer{Call: turn.Call.Number}); !turn.Over || turn.Call != nil {
 			t.Errorf("%+v", turn)
 		}
 	})

@@ -43,8 +43,8 @@ func Campaign(election Key, candidate []byte, lease LeaseID) Txn {
 	}
 }
 
-// Won evaluates the outcome of Campaign: it returns the leadership, or the entry of the present leader.
-func Won(election Key, o Outcome) (Leadership, Entry, bool) {
+// ReadCampaign evaluates the outcome of Campaign: it returns the leadership, or the entry of the present leader.
+func ReadCampaign(election Key, o TxnResult) (Leadership, Entry, bool) {
 	if o.Succeeded {
 		return Leadership{Key: election, Revision: o.Revision}, Entry{}, true
 	}

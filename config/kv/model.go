@@ -178,13 +178,13 @@ func (m *Model) Compact(r Revision) error {
 }
 
 // Commit executes a transaction.
-func (m *Model) Commit(t Txn) (Outcome, error) {
+func (m *Model) Commit(t Txn) (TxnResult, error) {
 	if err := t.Check(); err != nil {
-		return Outcome{}, err
+		return TxnResult{}, err
 	}
-	out := Outcome{Succeeded: true}
+	out := TxnResult{Succeeded: true}
 	for _, c := range t.Compares {
-		out.Succeeded = out.Succeeded && c.Met(m.at(c.Key, m.revision))
+		out.Succeeded = out.Succeeded && c.Holds(m.at(c.Key, m.revision))
 	}
 	ops := t.Then
 	if !out.Succeeded {
@@ -192,7 +192,7 @@ func (m *Model) Commit(t Txn) (Outcome, error) {
 	}
 	for _, op := range ops {
 		if _, granted := m.leases[op.Lease]; op.Lease != 0 && !granted {
-			return Outcome{}, fmt.Errorf("put %q: lease %d: %w", op.Key, op.Lease, ErrNoLease)
+			return TxnResult{}, fmt.Errorf("put %q: lease %d: %w", op.Key, op.Lease, ErrNoLease)
 		}
 	}
 	next := m.revision + 1

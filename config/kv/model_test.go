@@ -206,12 +206,12 @@ func TestModelElections(t *testing.T) {
 	one, _ := s.m.Grant(s.now, MinTTL)
 	two, _ := s.m.Grant(s.now, 60*time.Second)
 	won, _ := s.m.Commit(Campaign("leader", []byte("one"), one))
-	lead, _, ok := Won("leader", won)
+	lead, _, ok := ReadCampaign("leader", won)
 	if !ok || lead.Revision != 1 {
 		t.Fatalf("the first candidate did not win: %v", won)
 	}
 	lost, _ := s.m.Commit(Campaign("leader", []byte("two"), two))
-	if _, who, ok := Won("leader", lost); ok || string(who.Value) != "one" {
+	if _, who, ok := ReadCampaign("leader", lost); ok || string(who.Value) != "one" {
 		t.Fatalf("two leaders: %v", who)
 	}
 	fenced := Txn{Compares: []Compare{lead.Fence()}, Then: []Op{Put("x", nil)}}
@@ -219,7 +219,7 @@ func TestModelElections(t *testing.T) {
 	s.m.Expire(s.now.Add(MinTTL))
 	s.is("not once its lease is over", s.commit(fenced), "3 false")
 	next, _ := s.m.Commit(Campaign("leader", []byte("two"), two))
-	after, _, _ := Won("leader", next)
+	after, _, _ := ReadCampaign("leader", next)
 	s.is("nor while another leads", s.commit(fenced), "4 false")
 	s.is("nor does it end the other's", s.commit(resign(lead)), "4 false")
 	s.is("the other resigns", s.commit(resign(after)), "5 true -1")

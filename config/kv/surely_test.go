@@ -11,7 +11,7 @@ import (
 func TestCommitSurely(t *testing.T) {
 	t.Parallel()
 	lost := errors.New("the answer is lost")
-	done := Outcome{Succeeded: true, Revision: 7}
+	done := TxnResult{Succeeded: true, Revision: 7}
 	wrapped := func(err error) error { return fmt.Errorf("commit: %w", err) }
 	for _, c := range []struct {
 		name    string
@@ -36,10 +36,10 @@ func TestCommitSurely(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			asked, tries := 0, 0
-			o, unsure, err := CommitSurely(func() (Outcome, error) {
+			o, unsure, err := CommitWithRetry(func() (TxnResult, error) {
 				asked++
 				if err := c.answers[asked-1]; err != nil {
-					return Outcome{}, err
+					return TxnResult{}, err
 				}
 				return done, nil
 			}, func(error) bool { tries++; return tries <= c.tries })

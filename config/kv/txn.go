@@ -47,8 +47,8 @@ func Exists(k Key) Compare { return Compare{Kind: CompareExists, Key: k, Exists:
 // Absent holds if the key does not exist.
 func Absent(k Key) Compare { return Compare{Kind: CompareExists, Key: k} }
 
-// Met reports whether the compare holds for the present entry of its key.
-func (c Compare) Met(now Entry) bool {
+// Holds reports whether the compare holds for the present entry of its key.
+func (c Compare) Holds(now Entry) bool {
 	switch c.Kind {
 	case CompareRevision:
 		return now.ModRevision == c.Revision
@@ -105,8 +105,8 @@ type Txn struct {
 	Else     []Op
 }
 
-// Outcome is the result of a transaction.
-type Outcome struct {
+// TxnResult is the result of a transaction.
+type TxnResult struct {
 	Succeeded bool     // all compares held
 	Revision  Revision // the store's revision after the transaction; the transaction's own if it changed something
 	Results   []Result // one for each operation of Then or of Else

@@ -98,7 +98,7 @@ func TestWhenACompareHolds(t *testing.T) {
 		{"absent while there", Absent("k"), there, false},
 		{"no kind", Compare{Key: "k"}, gone, false},
 	} {
-		if got := c.cmp.Met(c.now); got != c.want {
+		if got := c.cmp.Holds(c.now); got != c.want {
 			t.Errorf("%s: got %v", c.what, got)
 		}
 	}

@@ -83,7 +83,7 @@ const (
 )
 
 // bigFleet is 10,000 nodes of 20 kinds, each with 20 auto and 5 node keys of its own.
-func bigFleet(b *testing.B) (f *Fleet, kinds []config.Object, autos, owns []config.Object) {
+func bigFleet(b *testing.B) (f *EffectiveConfigs, kinds []config.Object, autos, owns []config.Object) {
 	f = NewFleet(config.Object{})
 	s := realSet(b)
 	for k := range fleetKinds {

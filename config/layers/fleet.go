@@ -8,10 +8,10 @@ import (
 	"edgespan/config"
 )
 
-// Fleet keeps the digests of the effective configs of many nodes. Nodes of one kind (equal software, firmware and
-// hardware) share the layers below their own; of each node it keeps only the overrides and the digest, and computes the
-// config on demand. It is not safe for concurrent use.
-type Fleet struct {
+// EffectiveConfigs keeps the digests of the effective configs of many nodes. Nodes of one kind (equal software,
+// firmware and hardware) share the layers below their own; of each node it keeps only the overrides and the digest,
+// and computes the config on demand. It is not safe for concurrent use.
+type EffectiveConfigs struct {
 	network config.Object
 	kinds   map[string]*kind
 	nodes   map[string]*member
@@ -32,12 +32,12 @@ type member struct {
 }
 
 // NewFleet returns a fleet without nodes.
-func NewFleet(network config.Object) *Fleet {
-	return &Fleet{network: network, kinds: map[string]*kind{}, nodes: map[string]*member{}}
+func NewFleet(network config.Object) *EffectiveConfigs {
+	return &EffectiveConfigs{network: network, kinds: map[string]*kind{}, nodes: map[string]*member{}}
 }
 
 // SetKind sets the layers of a kind and returns the nodes whose config has changed.
-func (f *Fleet) SetKind(name string, base, firmware, hardware config.Object) []string {
+func (f *EffectiveConfigs) SetKind(name string, base, firmware, hardware config.Object) []string {
 	k := &kind{layers: Set{Base: base, Firmware: firmware, Hardware: hardware}}
 	merged, clashes := k.layers.Effective()
 	if clashes == nil {
@@ -48,7 +48,7 @@ func (f *Fleet) SetKind(name string, base, firmware, hardware config.Object) []s
 }
 
 // SetNetwork replaces the network layer and returns the nodes whose config has changed.
-func (f *Fleet) SetNetwork(o config.Object) []string {
+func (f *EffectiveConfigs) SetNetwork(o config.Object) []string {
 	f.network = o
 	for _, k := range f.kinds {
 		k.plain = nil
@@ -57,7 +57,7 @@ func (f *Fleet) SetNetwork(o config.Object) []string {
 }
 
 // Put adds or replaces a node, and reports whether its config has changed. The kind must have been set.
-func (f *Fleet) Put(node, kindName string, auto, own config.Object) (changed bool, err error) {
+func (f *EffectiveConfigs) Put(node, kindName string, auto, own config.Object) (changed bool, err error) {
 	if f.kinds[kindName] == nil {
 		return false, fmt.Errorf("node %s: kind %q has no layers", node, kindName)
 	}
@@ -69,13 +69,13 @@ func (f *Fleet) Put(node, kindName string, auto, own config.Object) (changed boo
 }
 
 // Remove forgets a node.
-func (f *Fleet) Remove(node string) { delete(f.nodes, node) }
+func (f *EffectiveConfigs) Remove(node string) { delete(f.nodes, node) }
 
 // Nodes returns all nodes, sorted.
-func (f *Fleet) Nodes() []string { return slices.Sorted(maps.Keys(f.nodes)) }
+func (f *EffectiveConfigs) Nodes() []string { return slices.Sorted(maps.Keys(f.nodes)) }
 
 // MD5 returns the digest of a node's effective config, or its clashes instead. Both are empty for an unknown node.
-func (f *Fleet) MD5(node string) (string, Clashes) {
+func (f *EffectiveConfigs) MD5(node string) (string, Clashes) {
 	m := f.nodes[node]
 	if m == nil {
 		return "", nil
@@ -84,7 +84,7 @@ func (f *Fleet) MD5(node string) (string, Clashes) {
 }
 
 // Layers returns the layers of a node.
-func (f *Fleet) Layers(node string) (Set, bool) {
+func (f *EffectiveConfigs) Layers(node string) (Set, bool) {
 	m := f.nodes[node]
 	if m == nil {
 		return Set{}, false
@@ -92,14 +92,14 @@ func (f *Fleet) Layers(node string) (Set, bool) {
 	return f.layers(m), true
 }
 
-func (f *Fleet) layers(m *member) Set {
+func (f *EffectiveConfigs) layers(m *member) Set {
 	s := f.kinds[m.kind].layers
 	s[Auto], s[Network], s[Node] = m.auto, f.network, m.own
 	return s
 }
 
 // refresh computes the selected nodes again.
-func (f *Fleet) refresh(which func(*member) bool) (changed []string) {
+func (f *EffectiveConfigs) refresh(which func(*member) bool) (changed []string) {
 	for name, m := range f.nodes {
 		if !which(m) {
 			continue
@@ -115,7 +115,7 @@ func (f *Fleet) refresh(which func(*member) bool) (changed []string) {
 
 // compute computes a member's config and digest, with the layers of its kind merged into one. Members without layers of
 // their own share the result.
-func (f *Fleet) compute(m *member) {
+func (f *EffectiveConfigs) compute(m *member) {
 	k := f.kinds[m.kind]
 	plain := len(m.auto) == 0 && len(m.own) == 0
 	if plain && k.plain != nil {
@@ -133,7 +133,7 @@ func (m *member) clone() *member {
 	return &c
 }
 
-func (f *Fleet) computeAlone(m *member) {
+func (f *EffectiveConfigs) computeAlone(m *member) {
 	m.md5, m.clashes = "", nil
 	if merged := f.kinds[m.kind].merged; merged != nil {
 		o, clashes := Set{Base: merged, Auto: m.auto, Network: f.network, Node: m.own}.Effective()

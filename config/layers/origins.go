@@ -6,16 +6,16 @@ import (
 	"edgespan/config"
 )
 
-// Explanation is one value of the effective config and its origin.
-type Explanation struct {
+// ValueOrigin is one value of the effective config and its origin.
+type ValueOrigin struct {
 	Path     []string
 	Value    any
 	Origin   Layer
-	Shadowed []Shadow // the values of lower layers, the highest first
+	Shadowed []ShadowedValue // the values of lower layers, the highest first
 }
 
-// Shadow is a layer's value at a path, or on the way to it, that a higher layer hides.
-type Shadow struct {
+// ShadowedValue is a layer's value at a path, or on the way to it, that a higher layer hides.
+type ShadowedValue struct {
 	Layer Layer
 	Path  []string // shorter than the explained path if the layer has a scalar on the way to it
 	Value any
@@ -34,16 +34,16 @@ func (s Set) Origins() map[string]Layer {
 
 // Explain returns the origin of each value at or below a path, or nothing if there is none. The empty path explains the
 // complete config.
-func (s Set) Explain(path []string) []Explanation {
+func (s Set) Explain(path []string) []ValueOrigin {
 	effective, _ := s.Effective()
 	v, found := config.Lookup(effective, path)
 	if !found {
 		return nil
 	}
-	var out []Explanation
+	var out []ValueOrigin
 	explain := func(path []string, v any) {
 		origin := s.Origin(path)
-		out = append(out, Explanation{config.Sub(path), v, origin, s.shadowed(path, origin)})
+		out = append(out, ValueOrigin{config.Sub(path), v, origin, s.shadowed(path, origin)})
 	}
 	if o, is := v.(config.Object); is && len(o) > 0 {
 		leaves(o, path, explain)
@@ -64,11 +64,11 @@ func (s Set) Origin(path []string) Layer {
 	return Base
 }
 
-func (s Set) shadowed(path []string, origin Layer) []Shadow {
-	var out []Shadow
+func (s Set) shadowed(path []string, origin Layer) []ShadowedValue {
+	var out []ShadowedValue
 	for l := origin - 1; l >= Base; l-- {
 		if at, v, found := reach(s[l], path); found {
-			out = append(out, Shadow{l, config.Sub(at), v})
+			out = append(out, ShadowedValue{l, config.Sub(at), v})
 		}
 	}
 	return out

@@ -14,13 +14,13 @@ func (s Set) Update(old config.Object, path []string) (config.Object, Clashes) {
 		return s.Effective()
 	}
 	u := union{set: &s}
-	out := u.along(&s, old, path)
+	out := u.setAlong(&s, old, path)
 	u.clashes.sort()
 	return out, u.clashes
 }
 
-// along returns old with a new value at a path; layers holds the layers' objects at this level.
-func (u *union) along(layers *Set, old config.Object, path []string) config.Object {
+// setAlong returns old with a new value at a path; layers holds the layers' objects at this level.
+func (u *union) setAlong(layers *Set, old config.Object, path []string) config.Object {
 	key := path[0]
 	out := maps.Clone(old)
 	if out == nil {
@@ -29,7 +29,7 @@ func (u *union) along(layers *Set, old config.Object, path []string) config.Obje
 	below, objects := down(layers, key)
 	if was, is := old[key].(config.Object); is && objects && len(path) > 1 {
 		u.path = append(u.path, key)
-		out[key] = u.along(&below, was, path[1:])
+		out[key] = u.setAlong(&below, was, path[1:])
 		u.path = u.path[:len(u.path)-1]
 		return out
 	}

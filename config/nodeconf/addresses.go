@@ -38,10 +38,10 @@ func parseServer(s string) (netip.Addr, bool) {
 
 func parseIPv4(s string) (netip.Addr, bool) {
 	a, ok := parseIP(s)
-	return a, ok && a.Is4() && !inNoHosts(netip.PrefixFrom(a, 32))
+	return a, ok && a.Is4() && !isSpecialPrefix(netip.PrefixFrom(a, 32))
 }
 
-func inNoHosts(p netip.Prefix) bool {
+func isSpecialPrefix(p netip.Prefix) bool {
 	for _, n := range noHosts {
 		if p.Overlaps(n) {
 			return true
@@ -63,7 +63,7 @@ func parsePrefix(s string) (any, string, bool) {
 
 func parseSubnet(s string) (any, string, bool) {
 	p, err := netip.ParsePrefix(s)
-	if err != nil || !p.Addr().Is4() || p.Bits() < 8 || p.Bits() > 30 || inNoHosts(p) {
+	if err != nil || !p.Addr().Is4() || p.Bits() < 8 || p.Bits() > 30 || isSpecialPrefix(p) {
 		return nil, "", false
 	}
 	if m := p.Masked(); m != p {

@@ -20,8 +20,8 @@ import (
 // firstPaths maps each value to the first path with it.
 type firstPaths[K comparable] map[K][]string
 
-// before returns the earlier path with the value v, or records path as the first.
-func (s firstPaths[K]) before(v K, path []string) ([]string, bool) {
+// firstUse returns the earlier path with the value v, or records path as the first.
+func (s firstPaths[K]) firstUse(v K, path []string) ([]string, bool) {
 	first, again := s[v]
 	if !again {
 		s[v] = path
@@ -162,8 +162,8 @@ func (c *checker) checkAdapter(o *object, a netinst.UnderlayNetworkConfig, u uni
 		c.checkIP(o, a, ni.IPv4, u)
 	}
 	if a.MAC != "" {
-		if first, again := u.macs.before(a.MAC, o.at("mac")); again {
-			c.fault(o.at("mac"), asAlso(a.MAC, first), "must be unique")
+		if first, again := u.macs.firstUse(a.MAC, o.at("mac")); again {
+			c.fault(o.at("mac"), duplicateText(a.MAC, first), "must be unique")
 		}
 	}
 	c.checkDHCPServer(o, a, ni)
@@ -179,7 +179,7 @@ func (c *checker) checkAdapter(o *object, a netinst.UnderlayNetworkConfig, u uni
 		})
 	}
 	at := attachPoint{sameNetns(a.Netns), a.IfName}
-	if first, again := u.at.before(at, attach.path); again {
+	if first, again := u.at.firstUse(at, attach.path); again {
 		path := attach.at("netns")
 		if attach.given("ifName") {
 			path = attach.at("ifName")
@@ -242,8 +242,8 @@ func (c *checker) checkIP(o *object, a netinst.UnderlayNetworkConfig, v4 netinst
 	case a.NetworkInstance == uuid.Nil:
 		return
 	}
-	if first, again := u.ips.before(onNetwork[netip.Addr]{a.NetworkInstance, a.IP}, path); again {
-		c.fault(path, asAlso(a.IP, first), "must be unique")
+	if first, again := u.ips.firstUse(onNetwork[netip.Addr]{a.NetworkInstance, a.IP}, path); again {
+		c.fault(path, duplicateText(a.IP, first), "must be unique")
 	}
 }
 
@@ -264,7 +264,7 @@ func (c *checker) checkNames() {
 		}
 		for _, ni := range slices.SortedFunc(maps.Keys(owned),
 			func(a, b uuid.UUID) int { return bytes.Compare(a[:], b[:]) }) {
-			first, again := names.before(onNetwork[netinst.Hostname]{ni, owned[ni]}, o.path)
+			first, again := names.firstUse(onNetwork[netinst.Hostname]{ni, owned[ni]}, o.path)
 			if again {
 				what := fmt.Sprintf("invalid value %s, the name of %s on network %s too", owned[ni], config.FormatPath(first), ni)
 				c.fault(o.at("displayName"), what, "must be unique on each network")
@@ -301,13 +301,13 @@ func (c *checker) acl(all *object) []netinst.ACLRule {
 		if n, given := lookup[int](o, "order"); given {
 			p.order = n
 			if first := orders[n]; first != nil {
-				c.fault(o.at("order"), asAlso(n, first.at("order")), "must be unique")
+				c.fault(o.at("order"), duplicateText(n, first.at("order")), "must be unique")
 			} else {
 				orders[n] = o
 			}
 		}
 		c.checkPortMatch(match, p.rule)
-		c.narrow(o, &p.rule)
+		c.narrowToEgress(o, &p.rule)
 		c.checkLabel(match, "portLabel", p.rule.PortLabel)
 		rules = append(rules, p)
 	}
@@ -324,10 +324,10 @@ func (c *checker) acl(all *object) []netinst.ACLRule {
 	return out
 }
 
-// narrow restricts a rule that allows both directions by only the port of the remote end to egress. The remote end
-// chooses its source port, so the rule would otherwise admit packets from anyone with that source port to every port of
-// the app. A dropping rule is not narrowed, since that would let more pass (docs/adr/0027).
-func (c *checker) narrow(o *object, r *netinst.ACLRule) {
+// narrowToEgress restricts a rule that allows both directions by only the port of the remote end to egress. The
+// remote end chooses its source port, so the rule would otherwise admit packets from anyone with that source port to
+// every port of the app. A dropping rule is not narrowed, since that would let more pass (docs/adr/0027).
+func (c *checker) narrowToEgress(o *object, r *netinst.ACLRule) {
 	if r.Action != netinst.Allow || r.Direction != netinst.Both || len(r.Ports) == 0 || len(r.LocalPort) > 0 {
 		return
 	}

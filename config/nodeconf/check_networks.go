@@ -157,7 +157,7 @@ func (c *checker) routes(all *object, own netip.Prefix) []netinst.StaticRoute {
 		path := o.at("destination")
 		switch first := seen[r.Destination]; {
 		case first != nil:
-			c.fault(path, asAlso(r.Destination, first), "must be unique: one route for each destination")
+			c.fault(path, duplicateText(r.Destination, first), "must be unique: one route for each destination")
 		case own.IsValid() && own.Overlaps(r.Destination) && r.Destination.Bits() >= own.Bits():
 			c.fault(path, fmt.Sprintf("invalid value %s, within the subnet %s", r.Destination, own),
 				"must be a destination outside the network")

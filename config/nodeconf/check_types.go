@@ -111,15 +111,15 @@ func (c *checker) checkAttach(attach *object, a netinst.UnderlayNetworkConfig, u
 	path := attach.at("hostIfName")
 	for _, label := range c.ports.keys() {
 		if c.cfg.Ports[label].IfName == a.HostIfName {
-			c.fault(path, asAlso(a.HostIfName, c.ports.in(label).at("ifName")), "must be an interface that is not a port")
+			c.fault(path, duplicateText(a.HostIfName, c.ports.in(label).at("ifName")), "must be an interface that is not a port")
 			return
 		}
 	}
-	switch first, again := u.host.before(a.HostIfName, path); {
+	switch first, again := u.host.firstUse(a.HostIfName, path); {
 	case isOwnKey(a.HostIfName) || a.HostIfName == "lo":
 		c.fault(path, config.Invalid(string(a.HostIfName)),
 			"must be an interface other than lo and those of edgespan (es followed by a digit)")
 	case again:
-		c.fault(path, asAlso(a.HostIfName, first), "must be unique")
+		c.fault(path, duplicateText(a.HostIfName, first), "must be unique")
 	}
 }

@@ -19,11 +19,11 @@ type SysParams struct {
 	LogLevel        string // debug, info, warn or error
 	WatchdogSeconds int    // 0 for no watchdog
 	Drift           string // DriftObserve; any other value repairs drift
-	Facts           Facts
+	Facts           FactsUpload
 }
 
-// Facts configures where a node uploads its facts.
-type Facts struct {
+// FactsUpload configures where a node uploads its facts.
+type FactsUpload struct {
 	Environment int    // environment ID in ConfigDB; 0: no upload
 	URL         string // "": the controllers that the node has joined
 	Seconds     int    // between two uploads
@@ -49,7 +49,7 @@ func Read(text []byte) (config.Object, Config, error) {
 	}
 	cfg, err := parse(doc, faults)
 	if err == nil {
-		if faults = doc.Unfit(); len(faults) > 0 { // absent entries may contain such values
+		if faults = doc.Unsupported(); len(faults) > 0 { // absent entries may contain such values
 			return nil, Config{}, faults
 		}
 	}
@@ -119,7 +119,7 @@ func sysParams(o *object) SysParams {
 		LogLevel:        value[string](o, "logLevel"),
 		WatchdogSeconds: value[int](o, "watchdogSeconds"),
 		Drift:           value[string](o, "drift"),
-		Facts: Facts{
+		Facts: FactsUpload{
 			Environment: value[int](o, "factsEnvironment"),
 			URL:         value[string](o, "factsURL"),
 			Seconds:     value[int](o, "factsSeconds"),
@@ -138,8 +138,8 @@ type checker struct {
 
 func (c *checker) fault(path []string, what, allowed string) { c.faults.Add(path, what, allowed) }
 
-// asAlso is the problem of a value that another path has too.
-func asAlso(v any, other []string) string {
+// duplicateText is the problem of a value that another path has too.
+func duplicateText(v any, other []string) string {
 	return fmt.Sprintf("duplicate value %s, also at %s", config.Inner(fmt.Sprint(v)), config.FormatPath(other))
 }
 
@@ -164,7 +164,7 @@ func (c *checker) checkPorts() {
 				c.fault(o.at("ifName"), config.Invalid(string(p.IfName)),
 					"must be an interface other than those of edgespan (es followed by a digit)")
 			} else if first := names[p.IfName]; first != nil {
-				c.fault(o.at("ifName"), asAlso(p.IfName, first), "must be unique: one port for each interface")
+				c.fault(o.at("ifName"), duplicateText(p.IfName, first), "must be unique: one port for each interface")
 			} else {
 				names[p.IfName] = o.at("ifName")
 			}

@@ -147,7 +147,7 @@ func TestDefaults(t *testing.T) {
 		t.Fatal(err)
 	}
 	if want := (SysParams{LogLevel: "info", WatchdogSeconds: 60, Drift: "enforce",
-		Facts: Facts{Seconds: 1800}}); c.Sys != want {
+		Facts: FactsUpload{Seconds: 1800}}); c.Sys != want {
 		t.Errorf("got %+v, want %+v", c.Sys, want)
 	}
 	for _, e := range Schema() {

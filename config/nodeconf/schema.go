@@ -48,8 +48,8 @@ func (e Entry) Supported() []string {
 	return slices.DeleteFunc(slices.Clone(e.Enum), func(v string) bool { return slices.Contains(e.Unsupported, v) })
 }
 
-// Allowed describes the values that the entry accepts.
-func (e Entry) Allowed() string {
+// Expectation describes the values that the entry accepts.
+func (e Entry) Expectation() string {
 	switch {
 	case len(e.Enum) > 0:
 		return config.OrList(e.Supported())

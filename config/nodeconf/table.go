@@ -43,8 +43,8 @@ func (r *rule) add(key string, below *rule) {
 // entry compiles one entry, property or description of map values.
 func (c compiler) entry(m config.Object, path []string) *rule {
 	e := Entry{
-		Description: str(m, "desc"), When: str(m, "requiredWhen"), Optional: yes(m, "optional"),
-		Required: yes(m, "required") || str(m, "requiredWhen") != "", Unsupported: unsupported(m),
+		Description: str(m, "desc"), When: str(m, "requiredWhen"), Optional: isTrue(m, "optional"),
+		Required: isTrue(m, "required") || str(m, "requiredWhen") != "", Unsupported: unsupported(m),
 	}
 	if d, has := m["default"]; has {
 		e.Default = fmt.Sprint(d)
@@ -89,9 +89,9 @@ func (c compiler) mapRule(m config.Object, e Entry, path []string) *rule {
 
 func stringType(spec config.Object) Type {
 	switch {
-	case yes(spec, "list"):
+	case isTrue(spec, "list"):
 		return StringList
-	case yes(spec, "orInteger"):
+	case isTrue(spec, "orInteger"):
 		return StringOrInt
 	}
 	return String
@@ -99,7 +99,7 @@ func stringType(spec config.Object) Type {
 
 // unsupported returns the known values that are refused; true means all except the default.
 func unsupported(m config.Object) []string {
-	if yes(m, "unsupported") {
+	if isTrue(m, "unsupported") {
 		return []string{anyOther}
 	}
 	return texts(m["unsupported"])
@@ -127,7 +127,7 @@ func str(m config.Object, key string) string {
 	return s
 }
 
-func yes(m config.Object, key string) bool {
+func isTrue(m config.Object, key string) bool {
 	b, _ := m[key].(bool)
 	return b
 }

@@ -212,7 +212,7 @@ func TestEveryEntryIsDescribed(t *testing.T) {
 		if e.Description == "" || !strings.HasSuffix(e.Description, ".") {
 			t.Errorf("%s: description %q", e.Path, e.Description)
 		}
-		if e.Type != Mapping && e.Allowed() == "" {
+		if e.Type != Mapping && e.Expectation() == "" {
 			t.Errorf("%s: must be nothing", e.Path)
 		}
 		if e.Type == StringList && words[e.Word].plural == "" {
@@ -281,9 +281,9 @@ func allowedCell(e Entry) string {
 			}
 			quoted = append(quoted, u)
 		}
-		return e.Allowed() + "; not supported yet: " + strings.Join(quoted, ", ")
+		return e.Expectation() + "; not supported yet: " + strings.Join(quoted, ", ")
 	case e.Type == Mapping && ruleOf(e).kind != "":
 		return "keys: " + words[ruleOf(e).keyWord].allowed
 	}
-	return e.Allowed()
+	return e.Expectation()
 }

@@ -118,7 +118,7 @@ func (w walker) entries(r *rule, n config.Object, o *object) {
 		into.slot(key).given = true
 		w.field(r.wild, w.withoutAbsent(entry, o, key), into, key)
 		if below := into.below(key); below != nil && r.wild.wild == nil {
-			w.lacking(r.wild, below, below)
+			w.reportMissing(r.wild, below, below)
 		}
 		if into == o {
 			o.rename(key, name)
@@ -169,7 +169,7 @@ func (w walker) leaf(e Entry, given any, o *object, key string) (any, bool) {
 	v, allowed, ok := w.parse(e, text)
 	if !ok {
 		if allowed == "" {
-			allowed = config.MustBe(e.Allowed())
+			allowed = config.MustBe(e.Expectation())
 		}
 		what := config.Invalid(text)
 		if isNumber {
@@ -217,7 +217,7 @@ func (w walker) parse(e Entry, s string) (v any, allowed string, ok bool) {
 	case e.Type == Integer:
 		n, ok := canonicalInt(s)
 		if !ok || n < e.Min || n > e.Max {
-			return int(n), config.MustBe("a whole number of " + e.Allowed()), false
+			return int(n), config.MustBe("a whole number of " + e.Expectation()), false
 		}
 		return int(n), "", true
 	case len(e.Enum) > 0:
@@ -232,7 +232,7 @@ func parseList(e Entry, s string) (any, string, bool) {
 	var vs []any
 	var bad []string
 	seen := map[any]bool{}
-	allowed := config.MustBe(e.Allowed())
+	allowed := config.MustBe(e.Expectation())
 	for _, item := range strings.Split(s, ",") {
 		item = strings.TrimSpace(item)
 		v, _, ok := words[e.Word].parse(item)
@@ -258,19 +258,19 @@ func parseList(e Entry, s string) (any, string, bool) {
 	return vs, "", true
 }
 
-// lacking reports the missing required fields of an entry of a map. entry is the complete entry, since a condition
-// (When) may refer to another part of it.
-func (w walker) lacking(r *rule, o, entry *object) {
+// reportMissing reports the missing required fields of an entry of a map. entry is the complete entry, since a
+// condition (When) may refer to another part of it.
+func (w walker) reportMissing(r *rule, o, entry *object) {
 	for _, key := range r.keys {
 		below := r.below[key]
 		if below.Type == Mapping {
 			if c := o.below(key); c != nil && below.wild == nil {
-				w.lacking(below, c, entry)
+				w.reportMissing(below, c, entry)
 			}
 			continue
 		}
 		if below.Required && !o.given(key) && holds(below.When, entry) {
-			w.faults.Add(o.at(key), config.Required, config.MustBe(below.Allowed()))
+			w.faults.Add(o.at(key), config.Required, config.MustBe(below.Expectation()))
 		}
 	}
 }

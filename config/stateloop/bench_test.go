@@ -16,7 +16,7 @@ func aThousand(n int) (Config, EdgePeerConfigurationState) {
 	words := append(slices.Clone(spoken), Creating)
 	for i := range n {
 		id := fmt.Sprintf("adapter/a0000000-0000-4000-8000-%012d/0", i*7919%n)
-		w := Desired{ID: id, Target: ToBePresent}
+		w := DesiredParameter{ID: id, Target: ToBePresent}
 		if i > 0 {
 			w.Dependencies = []string{want.Parameters[i-1].ID}
 		}
@@ -49,7 +49,7 @@ func BenchmarkDerive(b *testing.B) {
 		start := time.Now()
 		d := Derive(want, got)
 		derived := time.Now()
-		var out Document
+		var out StateDocument
 		if err := json.Unmarshal(doc, &out); err != nil || len(out.Parameters) != len(d.Parameters) {
 			b.Fatal(err)
 		}

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// Member is one peer of a cluster and the IDs of the parameters that belong to the cluster.
-type Member struct {
+// ClusterMember is one peer of a cluster and the IDs of the parameters that belong to the cluster.
+type ClusterMember struct {
 	Report     PeerStatusReport
 	Parameters []string // ids
 }
@@ -15,7 +15,7 @@ type Member struct {
 // MemberStatus is the state of one peer of a cluster.
 type MemberStatus struct {
 	Report     PeerStatusReport // of the whole peer
-	Parameters []Parameter      // of the cluster, by ID
+	Parameters []DerivedParameter      // of the cluster, by ID
 	Health     Health           // of its connection and these parameters
 	Ready      bool             // it is online, and these parameters are in their final state
 	Why        string           // why it is not ready; "" if it is
@@ -32,7 +32,7 @@ type ClusterStatus struct {
 }
 
 // SummarizeCluster combines the reports of a cluster's members.
-func SummarizeCluster(name string, members []Member) ClusterStatus {
+func SummarizeCluster(name string, members []ClusterMember) ClusterStatus {
 	s := ClusterStatus{Name: name, Health: Unknown, Counts: map[State]int{}}
 	var late []string
 	for i, m := range members {
@@ -63,12 +63,12 @@ func SummarizeCluster(name string, members []Member) ClusterStatus {
 }
 
 // status returns the state of the member. It leaves out parameters that the report does not have yet.
-func (m Member) status() MemberStatus {
+func (m ClusterMember) status() MemberStatus {
 	out := MemberStatus{Report: m.Report}
 	var missing []string
 	for _, id := range slices.Compact(slices.Sorted(slices.Values(m.Parameters))) {
 		at, has := slices.BinarySearchFunc(m.Report.Parameters, id,
-			func(p Parameter, id string) int { return strings.Compare(p.ID, id) })
+			func(p DerivedParameter, id string) int { return strings.Compare(p.ID, id) })
 		if has {
 			out.Parameters = append(out.Parameters, m.Report.Parameters[at])
 		} else {

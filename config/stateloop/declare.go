@@ -24,14 +24,14 @@ func AdapterID(app string, index int) string { return "adapter/" + app + "/" + s
 // Declared returns the parameters that an effective config declares, by ID. Each network has the target present,
 // activated or not. Each adapter of an activated app has the target present, otherwise absent, and depends on its
 // network. The faults are those of nodeconf.Check.
-func Declared(effective config.Object) ([]Desired, error) {
+func Declared(effective config.Object) ([]DesiredParameter, error) {
 	cfg, err := nodeconf.Effective(effective)
 	if err != nil {
 		return nil, err
 	}
-	var out []Desired
+	var out []DesiredParameter
 	for id := range cfg.Networks {
-		out = append(out, Desired{ID: NetworkID(id.String()), Kind: KindNetwork, Target: ToBePresent})
+		out = append(out, DesiredParameter{ID: NetworkID(id.String()), Kind: KindNetwork, Target: ToBePresent})
 	}
 	for id, app := range cfg.Apps {
 		target := ToBeAbsent
@@ -39,29 +39,29 @@ func Declared(effective config.Object) ([]Desired, error) {
 			target = ToBePresent
 		}
 		for index, adapter := range app.Adapters {
-			out = append(out, Desired{
+			out = append(out, DesiredParameter{
 				ID: AdapterID(id.String(), index), Kind: KindAdapter, Target: target,
 				Dependencies: []string{NetworkID(adapter.NetworkInstance.String())},
 			})
 		}
 	}
-	slices.SortFunc(out, func(a, b Desired) int { return strings.Compare(a.ID, b.ID) })
+	slices.SortFunc(out, func(a, b DesiredParameter) int { return strings.Compare(a.ID, b.ID) })
 	return out, nil
 }
 
 // Removed returns the parameters that a node reports and its config no longer declares, of the kinds that configs
 // declare. Their target is absent until the node stops reporting them. It leaves out parameters of other kinds and
 // those that are reported Absent.
-func Removed(declared []Desired, reports []Reported) []Desired {
+func Removed(declared []DesiredParameter, reports []Reported) []DesiredParameter {
 	has := make(map[string]bool, len(declared))
 	for _, w := range declared {
 		has[w.ID] = true
 	}
-	var out []Desired
+	var out []DesiredParameter
 	for _, r := range reports {
 		if (r.Kind == KindNetwork || r.Kind == KindAdapter) && r.State != Absent && !has[r.ID] {
 			has[r.ID] = true
-			out = append(out, Desired{ID: r.ID, Kind: r.Kind, Target: ToBeAbsent})
+			out = append(out, DesiredParameter{ID: r.ID, Kind: r.Kind, Target: ToBeAbsent})
 		}
 	}
 	return out

@@ -62,7 +62,7 @@ func TestDeclared(t *testing.T) {
 // TestWhatAConfigNoLongerDeclaresIsToBeAbsent follows a network whose config was deleted.
 func TestWhatAConfigNoLongerDeclaresIsToBeAbsent(t *testing.T) {
 	old, now := config.Generation{Authority: "s", Counter: 1}, config.Generation{Authority: "s", Counter: 2}
-	declared := []Desired{{ID: "ni/a", Kind: KindNetwork, Target: ToBePresent}}
+	declared := []DesiredParameter{{ID: "ni/a", Kind: KindNetwork, Target: ToBePresent}}
 	a := Reported{ID: "ni/a", Kind: KindNetwork, State: Present, Generation: now}
 	for _, c := range []struct {
 		name  string

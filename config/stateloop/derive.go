@@ -14,7 +14,8 @@ import (
 func Derive(want Config, got EdgePeerConfigurationState) PeerConfigurationState {
 	desired, said := byID(want.Parameters), slices.Clone(got.Parameters)
 	slices.SortFunc(said, func(a, b Reported) int { return strings.Compare(a.ID, b.ID) })
-	d := PeerConfigurationState{Ready: got.Generation == want.Generation, Parameters: make([]Parameter, 0, len(desired))}
+	d := PeerConfigurationState{Ready: got.Generation == want.Generation,
+		Parameters: make([]DerivedParameter, 0, len(desired))}
 	var waiting []int // waiting parameters whose report names no cause
 	for _, w := range desired {
 		for len(said) > 0 && said[0].ID < w.ID {
@@ -22,7 +23,7 @@ func Derive(want Config, got EdgePeerConfigurationState) PeerConfigurationState 
 			d.Ignored = append(d.Ignored, ignore(r, want.Generation))
 			said = said[n:]
 		}
-		p := Parameter{}
+		p := DerivedParameter{}
 		if len(said) > 0 && said[0].ID == w.ID {
 			r, n := counting(w.Target, want.Generation, said)
 			p = follow(w, cellOf(w.Target, r, want.Generation), r, want)
@@ -48,14 +49,14 @@ func Derive(want Config, got EdgePeerConfigurationState) PeerConfigurationState 
 
 // byID returns the desired parameters sorted, each ID once. Of two with the same ID, which the offline form refuses,
 // the one with the target present counts, then the one with the later dependencies.
-func byID(ws []Desired) []Desired {
+func byID(ws []DesiredParameter) []DesiredParameter {
 	out := slices.Clone(ws)
 	for i := range out {
 		if out[i].Target != ToBeAbsent {
 			out[i].Target = ToBePresent
 		}
 	}
-	slices.SortFunc(out, func(a, b Desired) int {
+	slices.SortFunc(out, func(a, b DesiredParameter) int {
 		if c := strings.Compare(a.ID, b.ID); c != 0 {
 			return c
 		}
@@ -64,7 +65,7 @@ func byID(ws []Desired) []Desired {
 			strings.Compare(a.Kind, b.Kind),
 		)
 	})
-	return slices.CompactFunc(out, func(a, b Desired) bool { return a.ID == b.ID })
+	return slices.CompactFunc(out, func(a, b DesiredParameter) bool { return a.ID == b.ID })
 }
 
 // counting returns the report that counts among the leading reports with the same ID, and the number of these reports.
@@ -127,8 +128,8 @@ func contracts(s State, target Target) State {
 }
 
 // follow returns the state of a parameter by its cell. Without a report, r holds only the time and the generation.
-func follow(w Desired, c cell, r Reported, want Config) Parameter {
-	p := Parameter{ID: w.ID, Kind: w.Kind, Target: w.Target, State: c.state, Review: c.review, Reason: words(r),
+func follow(w DesiredParameter, c cell, r Reported, want Config) DerivedParameter {
+	p := DerivedParameter{ID: w.ID, Kind: w.Kind, Target: w.Target, State: c.state, Review: c.review, Reason: words(r),
 		Stale: c.stale, Since: r.Since}
 	if !c.stale {
 		return p
@@ -137,7 +138,7 @@ func follow(w Desired, c cell, r Reported, want Config) Parameter {
 	if r.State != c.state && slices.Contains(spoken, r.State) {
 		word, p.Since = string(r.State), want.Since // the state follows from the target alone
 	}
-	p.Reason = stale(r.Generation, want.Generation, word, p.Reason)
+	p.Reason = staleReason(r.Generation, want.Generation, word, p.Reason)
 	return p
 }
 
@@ -149,7 +150,7 @@ func ignore(r Reported, desired config.Generation) IgnoredParameter {
 		i.Reason = string(r.State)
 	}
 	if c.stale {
-		i.Reason = stale(r.Generation, desired, "", i.Reason)
+		i.Reason = staleReason(r.Generation, desired, "", i.Reason)
 	}
 	return i
 }
@@ -164,9 +165,9 @@ func words(r Reported) string {
 	return joined(fmt.Sprintf("the node says %.40q, which is not a known state", string(r.State)), r.Message)
 }
 
-// stale returns the reason of a stale report: the generation that it answers if that differs, the reported state if the
-// derived one differs, and the node's message.
-func stale(answers, desired config.Generation, word, message string) string {
+// staleReason returns the reason of a stale report: the generation that it answers if that differs, the reported
+// state if the derived one differs, and the node's message.
+func staleReason(answers, desired config.Generation, word, message string) string {
 	which := ""
 	if answers != desired {
 		which = "generation " + orNone(answers) + ", desired is " + orNone(desired)
@@ -180,13 +181,13 @@ func joined(parts ...string) string {
 
 // explain names for each waiting parameter the parameters that it waits for: its dependencies that are not present yet.
 // A parameter to remove may wait for its users to be removed. desired belongs to d.Parameters, in the same order.
-func (d *PeerConfigurationState) explain(waiting []int, desired []Desired) {
+func (d *PeerConfigurationState) explain(waiting []int, desired []DesiredParameter) {
 	var users map[string][]string // made on first use
 	for _, i := range waiting {
 		var open []string
 		for _, id := range desired[i].Dependencies {
 			at, declared := slices.BinarySearchFunc(d.Parameters, id,
-				func(p Parameter, id string) int { return strings.Compare(p.ID, id) })
+				func(p DerivedParameter, id string) int { return strings.Compare(p.ID, id) })
 			switch {
 			case !declared:
 				open = append(open, id+", which is not declared")
@@ -211,7 +212,7 @@ func (d *PeerConfigurationState) explain(waiting []int, desired []Desired) {
 }
 
 // leaving returns, for each ID, the parameters that depend on it and are still being removed.
-func (d *PeerConfigurationState) leaving(desired []Desired) map[string][]string {
+func (d *PeerConfigurationState) leaving(desired []DesiredParameter) map[string][]string {
 	out := map[string][]string{}
 	for i, p := range d.Parameters {
 		if p.Target == ToBeAbsent && p.State.Class() != Final {

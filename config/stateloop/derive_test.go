@@ -39,7 +39,7 @@ func TestWhichOfTwoReportsCounts(t *testing.T) {
 	} {
 		want := Config{Generation: now, Since: wantedSince}
 		if c.target != "" {
-			want.Parameters = []Desired{{ID: "p", Target: c.target}}
+			want.Parameters = []DesiredParameter{{ID: "p", Target: c.target}}
 		}
 		c.a.ID, c.b.ID, c.a.Generation, c.b.Generation = "p", "p", now, now
 		alone := Derive(want, EdgePeerConfigurationState{now, []Reported{c.b}})
@@ -52,7 +52,7 @@ func TestWhichOfTwoReportsCounts(t *testing.T) {
 }
 
 func TestWhichOfTwoWishesCounts(t *testing.T) {
-	ws := []Desired{{ID: "p", Target: ToBeAbsent}, {ID: "p", Target: ToBePresent}}
+	ws := []DesiredParameter{{ID: "p", Target: ToBeAbsent}, {ID: "p", Target: ToBePresent}}
 	for range 2 {
 		if d := Derive(Config{Parameters: ws}, EdgePeerConfigurationState{}); len(d.Parameters) != 1 ||
 			d.Parameters[0].State != Creating {
@@ -64,7 +64,7 @@ func TestWhichOfTwoWishesCounts(t *testing.T) {
 
 func TestWhatIsWaitedForIsNamed(t *testing.T) {
 	// b needs a; both are to go, and so is c, which needs nothing.
-	want := Config{Parameters: []Desired{{ID: "a", Target: ToBeAbsent},
+	want := Config{Parameters: []DesiredParameter{{ID: "a", Target: ToBeAbsent},
 		{ID: "b", Target: ToBeAbsent, Dependencies: []string{"a"}}, {ID: "c", Target: ToBeAbsent}}}
 	said := []Reported{{ID: "a", State: WaitingForDependencies}, {ID: "b", State: RemovingFailed},
 		{ID: "c", State: WaitingForDependencies, Message: "the node's words"}}
@@ -73,7 +73,7 @@ func TestWhatIsWaitedForIsNamed(t *testing.T) {
 		t.Error(got)
 	}
 	// Those that stay, and those that are gone, keep nothing from going; what is to be present waits for none that goes.
-	want = Config{Parameters: []Desired{
+	want = Config{Parameters: []DesiredParameter{
 		{ID: "a", Target: ToBeAbsent}, {ID: "b", Dependencies: []string{"a", "e"}},
 		{ID: "c", Target: ToBeAbsent, Dependencies: []string{"a"}},
 		{ID: "d", Target: ToBeAbsent, Dependencies: []string{"a", "e"}}, {ID: "e"},
@@ -85,7 +85,7 @@ func TestWhatIsWaitedForIsNamed(t *testing.T) {
 		t.Error(got)
 	}
 	// What is there is not waited for.
-	want = Config{Parameters: []Desired{{ID: "a"}, {ID: "b", Dependencies: []string{"a"}}}}
+	want = Config{Parameters: []DesiredParameter{{ID: "a"}, {ID: "b", Dependencies: []string{"a"}}}}
 	d = Derive(want, EdgePeerConfigurationState{Parameters: []Reported{{ID: "a", State: Present},
 		{ID: "b", State: WaitingForDependencies}}})
 	if got := d.Parameters[1].Reason; got != "" {
@@ -96,8 +96,8 @@ func TestWhatIsWaitedForIsNamed(t *testing.T) {
 var (
 	drawnIDs    = rapid.SampledFrom([]string{"a", "b", "c", "d", "e"})
 	drawnStates = rapid.SampledFrom(append(slices.Clone(seedsWords), Creating, Removing, Unclaimed, Ignored, "Purple", ""))
-	drawnWishes = rapid.SliceOfN(rapid.Custom(func(t *rapid.T) Desired {
-		return Desired{
+	drawnWishes = rapid.SliceOfN(rapid.Custom(func(t *rapid.T) DesiredParameter {
+		return DesiredParameter{
 			ID: drawnIDs.Draw(t, "id"), Target: rapid.SampledFrom([]Target{ToBePresent, ToBeAbsent}).Draw(t, "target"),
 			Dependencies: rapid.SliceOfN(drawnIDs, 0, 2).Draw(t, "dependencies"),
 		}

@@ -28,7 +28,7 @@ type Dependency struct{ From, To string }
 
 // GraphOf returns the graph of a set. It finds cycles across all dependencies, regardless of targets. If two parameters
 // share an ID, it joins their dependencies.
-func GraphOf(ws []Desired) Graph {
+func GraphOf(ws []DesiredParameter) Graph {
 	s := search{needs: make(map[string][]string, len(ws)), at: make(map[string]int, len(ws)),
 		low: make(map[string]int, len(ws)), on: map[string]bool{}}
 	g := Graph{absent: map[string]bool{}}
@@ -106,7 +106,7 @@ func (g Graph) Faults(path func(id string) []string) config.Faults {
 // longestID limits the length of an ID in a message; edgespan's longest, of a joined tunnel, is shorter.
 const longestID = 200
 
-func quote(id string) string { return strconv.Quote(config.Cut(id, longestID)) }
+func quote(id string) string { return strconv.Quote(config.Truncate(id, longestID)) }
 
 func quoted(ids []string, between string) string {
 	out := make([]string, len(ids))

@@ -11,10 +11,10 @@ import (
 )
 
 // desiredAll reads "a:b,c -d:a": d is to be absent, and what stands behind the colon are dependencies.
-func desiredAll(text string) (out []Desired) {
+func desiredAll(text string) (out []DesiredParameter) {
 	for _, word := range strings.Fields(text) {
 		id, on, _ := strings.Cut(word, ":")
-		w := Desired{ID: id, Target: ToBePresent}
+		w := DesiredParameter{ID: id, Target: ToBePresent}
 		if absent, is := strings.CutPrefix(id, "-"); is {
 			w.ID, w.Target = absent, ToBeAbsent
 		}
@@ -78,7 +78,7 @@ func TestGraphOf(t *testing.T) {
 
 func TestIDsAreNamedInFull(t *testing.T) {
 	id := "joined/10000000-0000-4000-8000-00000000000a/tunnel/10000000-0000-4000-8000-00000000000a/20000000-0000-4000-8000-00000000000b"
-	faults := GraphOf([]Desired{{ID: id, Dependencies: []string{id}},
+	faults := GraphOf([]DesiredParameter{{ID: id, Dependencies: []string{id}},
 		{ID: strings.Repeat("x", 1000), Dependencies: []string{"y\n"}}}).Faults(func(string) []string { return nil })
 	if got := faults.Error(); !strings.Contains(got, id) || len(got) > 600 || strings.Count(got, "\n") != 1 {
 		t.Error(got)
@@ -91,11 +91,11 @@ func TestIDsAreNamedInFull(t *testing.T) {
 
 // A long chain is no deep trouble.
 func TestALongChain(t *testing.T) {
-	var ws []Desired
+	var ws []DesiredParameter
 	for i := range 20_000 {
-		ws = append(ws, Desired{ID: fmt.Sprintf("%05d", i), Dependencies: []string{fmt.Sprintf("%05d", i+1)}})
+		ws = append(ws, DesiredParameter{ID: fmt.Sprintf("%05d", i), Dependencies: []string{fmt.Sprintf("%05d", i+1)}})
 	}
-	ws = append(ws, Desired{ID: "20000"})
+	ws = append(ws, DesiredParameter{ID: "20000"})
 	if g := GraphOf(ws); g.Order[0] != "20000" || g.Cycles != nil || g.Unknown != nil {
 		t.Error(g.Order[0], g.Cycles, g.Unknown)
 	}
@@ -106,9 +106,10 @@ func TestALongChain(t *testing.T) {
 func TestPropertyGraph(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n := rapid.IntRange(0, 7).Draw(t, "n")
-		var ws []Desired
+		var ws []DesiredParameter
 		for i := range n {
-			w := Desired{ID: strconv.Itoa(i), Target: rapid.SampledFrom([]Target{ToBePresent, ToBeAbsent}).Draw(t, "target")}
+			w := DesiredParameter{ID: strconv.Itoa(i),
+				Target: rapid.SampledFrom([]Target{ToBePresent, ToBeAbsent}).Draw(t, "target")}
 			for _, to := range rapid.SliceOfN(rapid.IntRange(0, 7), 0, 3).Draw(t, "on") {
 				w.Dependencies = append(w.Dependencies, strconv.Itoa(to))
 			}
@@ -125,7 +126,8 @@ func TestPropertyGraph(t *testing.T) {
 				in[m] = i + 1
 			}
 			for j := range len(c.Path) - 1 {
-				if !slices.Contains(ws[slices.IndexFunc(ws, func(w Desired) bool { return w.ID == c.Path[j] })].Dependencies,
+				if !slices.Contains(ws[slices.IndexFunc(ws,
+					func(w DesiredParameter) bool { return w.ID == c.Path[j] })].Dependencies,
 					c.Path[j+1]) {
 					t.Fatalf("%v is no way", c.Path)
 				}
@@ -153,7 +155,7 @@ func TestPropertyGraph(t *testing.T) {
 }
 
 // reachable says which id leads to which, by at least one dependency (Warshall).
-func reachable(ws []Desired) map[string]map[string]bool {
+func reachable(ws []DesiredParameter) map[string]map[string]bool {
 	out := map[string]map[string]bool{}
 	for _, w := range ws {
 		out[w.ID] = map[string]bool{}

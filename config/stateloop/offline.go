@@ -22,7 +22,7 @@ func ReadDesired(text []byte) (Config, config.Faults) {
 	var out Config
 	first := map[string]int{}
 	out.Generation = r.document(text, []string{"id", "target", "dependencies"}, func(path []string, o config.Object) {
-		w := Desired{ID: r.id(path, o), Target: Target(r.text(path, o, "target", required))}
+		w := DesiredParameter{ID: r.id(path, o), Target: Target(r.text(path, o, "target", required))}
 		if w.ID != "" {
 			at, _ := strconv.Atoi(path[1])
 			if before, twice := first[w.ID]; twice {
@@ -39,7 +39,7 @@ func ReadDesired(text []byte) (Config, config.Faults) {
 		out.Parameters = append(out.Parameters, w)
 	})
 	// A parameter without an ID is already a fault, and no other can depend on it.
-	named := slices.DeleteFunc(slices.Clone(out.Parameters), func(w Desired) bool { return w.ID == "" })
+	named := slices.DeleteFunc(slices.Clone(out.Parameters), func(w DesiredParameter) bool { return w.ID == "" })
 	r.faults = append(r.faults, GraphOf(named).Faults(func(id string) []string {
 		return []string{"parameters", strconv.Itoa(first[id]), "dependencies"}
 	})...)
@@ -218,8 +218,8 @@ func (r *reader) sort() {
 	})
 }
 
-// Document is a derived state in its printed form.
-type Document struct {
+// StateDocument is a derived state in its printed form.
+type StateDocument struct {
 	Ready      bool        `json:"ready"`
 	Parameters []Statement `json:"parameters"` // by ID
 	Ignored    []Statement `json:"ignored"`    // by ID; their state is Ignored
@@ -234,8 +234,8 @@ type Statement struct {
 }
 
 // Document returns the printed form of the state; its lists are never null.
-func (d PeerConfigurationState) Document() Document {
-	out := Document{Ready: d.Ready, Parameters: []Statement{}, Ignored: []Statement{}}
+func (d PeerConfigurationState) Document() StateDocument {
+	out := StateDocument{Ready: d.Ready, Parameters: []Statement{}, Ignored: []Statement{}}
 	for _, p := range d.Parameters {
 		out.Parameters = append(out.Parameters, Statement{p.ID, p.State, p.Review, p.Reason})
 	}

@@ -145,8 +145,8 @@ const waitsFor = "waits for "
 // unfinished names a parameter that is not in its final state, the reason, and the number of such parameters: the first
 // failed one, else the first that waits for no other parameter, else the first. The count comes last, since lists cut
 // long texts. It returns "" if all are in their final state.
-func unfinished(ps []Parameter) string {
-	rank := func(p Parameter) int {
+func unfinished(ps []DerivedParameter) string {
+	rank := func(p DerivedParameter) int {
 		switch {
 		case p.State.Class() == Failed:
 			return 0
@@ -155,7 +155,7 @@ func unfinished(ps []Parameter) string {
 		}
 		return 2
 	}
-	count, first := 0, Parameter{}
+	count, first := 0, DerivedParameter{}
 	for _, p := range ps {
 		if p.State.Class() == Final && !p.Stale {
 			continue

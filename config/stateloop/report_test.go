@@ -23,7 +23,7 @@ func saidOf(states ...State) EdgePeerConfigurationState {
 }
 
 func TestSummarize(t *testing.T) {
-	want := Config{Generation: now, Since: wantedSince, Parameters: []Desired{{ID: "a"}, {ID: "b"}, {ID: "c"}}}
+	want := Config{Generation: now, Since: wantedSince, Parameters: []DesiredParameter{{ID: "a"}, {ID: "b"}, {ID: "c"}}}
 	good := saidOf(Present, Present, Present)
 	answering := func(g string, s EdgePeerConfigurationState) EdgePeerConfigurationState {
 		if s.Generation = old; g == "none" {
@@ -48,7 +48,8 @@ func TestSummarize(t *testing.T) {
 		{"offline", peer(false), want, good, "it is offline", "Present 3, review 0", Unknown},
 		{"another generation", peer(true), want, answering("old", good), "it runs store:6, desired is store:7",
 			"Present 3, review 0", Green},
-		{"no generation", peer(true), want, answering("none", good), "it runs none, desired is store:7", "Present 3, review 0",
+		{"no generation", peer(true), want, answering("none", good), "it runs none, desired is store:7",
+			"Present 3, review 0",
 			Green},
 		{"nothing wanted", peer(true), Config{}, EdgePeerConfigurationState{}, "it has no desired config yet", "review 0",
 			Green},
@@ -96,7 +97,7 @@ func TestSummarize(t *testing.T) {
 
 // What waits for another parameter is told after what it waits for.
 func TestTheCauseIsToldFirst(t *testing.T) {
-	want := Config{Generation: now, Parameters: []Desired{
+	want := Config{Generation: now, Parameters: []DesiredParameter{
 		{ID: "a", Target: ToBePresent, Dependencies: []string{"z"}}, {ID: "z", Target: ToBePresent},
 	}}
 	got := EdgePeerConfigurationState{Generation: want.Generation, Parameters: []Reported{
@@ -188,41 +189,43 @@ func TestNewlyIgnored(t *testing.T) {
 }
 
 func TestSummarizeCluster(t *testing.T) {
-	want := Config{Generation: now, Parameters: []Desired{{ID: "a"}, {ID: "b"}, {ID: "c"}}}
-	member := func(name string, online bool, got EdgePeerConfigurationState, ids ...string) Member {
+	want := Config{Generation: now, Parameters: []DesiredParameter{{ID: "a"}, {ID: "b"}, {ID: "c"}}}
+	member := func(name string, online bool, got EdgePeerConfigurationState, ids ...string) ClusterMember {
 		p := peer(online)
 		p.Name = name
-		return Member{Summarize(p, want, got), ids}
+		return ClusterMember{Summarize(p, want, got), ids}
 	}
 	good := saidOf(Present, Present, Present)
 	late := saidOf(Present, Present, Present)
 	late.Generation, late.Parameters[1].Generation = old, old
 	for _, c := range []struct {
 		name    string
-		members []Member
+		members []ClusterMember
 		health  Health
 		why     string
 		counts  string
 	}{
-		{"all are ready", []Member{member("n2", true, good, "a", "b"), member("n1", true, good, "a")}, Green, "",
+		{"all are ready", []ClusterMember{member("n2", true, good, "a", "b"), member("n1", true, good, "a")}, Green, "",
 			"map[Present:3]"},
 		{"what is not the cluster's does not count",
-			[]Member{member("n1", true, saidOf(Present, Present, CreatingFailed), "b", "a", "a")}, Green, "", "map[Present:2]"},
-		{"one is offline", []Member{member("n2", false, good, "a"), member("n1", true, good, "a")}, Unknown,
+			[]ClusterMember{member("n1", true, saidOf(Present, Present, CreatingFailed), "b", "a", "a")}, Green, "",
+			"map[Present:2]"},
+		{"one is offline", []ClusterMember{member("n2", false, good, "a"), member("n1", true, good, "a")}, Unknown,
 			"n2: it is offline; 1 of 2 members are not ready", "map[Present:2]"},
 		{
 			"the first is named",
-			[]Member{member("n2", false, good), member("n1", true, saidOf(Absent, Present), "a", "b")},
+			[]ClusterMember{member("n2", false, good), member("n1", true, saidOf(Absent, Present), "a", "b")},
 			Yellow,
 			"n1: a is Creating; 1 of 2 parameters are not in their final state; 2 of 2 members are not ready",
 			"map[Creating:1 Present:1]",
 		},
 		{"what is does, also of one that is offline",
-			[]Member{member("n1", true, good, "a"), member("n2", false, saidOf(Present, Present, CreatingFailed), "c")}, Red,
+			[]ClusterMember{member("n1", true, good, "a"), member("n2", false, saidOf(Present, Present, CreatingFailed), "c")},
+			Red,
 			"n2: it is offline; 1 of 2 members are not ready", "map[CreatingFailed:1 Present:1]"},
-		{"one was not told yet", []Member{member("n1", true, good, "a", "x")}, Yellow,
+		{"one was not told yet", []ClusterMember{member("n1", true, good, "a", "x")}, Yellow,
 			"n1: nothing is known of x; 1 of 1 members are not ready", "map[Present:1]"},
-		{"a stale report is not final", []Member{member("n1", true, late, "b")}, Green,
+		{"a stale report is not final", []ClusterMember{member("n1", true, late, "b")}, Green,
 			"n1: b is Present: stale report: generation store:6, desired is store:7; 1 of 1 parameters are not in their final " +
 				"state; 1 of 1 members are not ready", "map[Present:1]"},
 		{"of none", nil, Unknown, "it has no members", "map[]"},

@@ -68,8 +68,8 @@ const (
 	Yes   Review = "yes"
 )
 
-// Desired is one declared parameter of a config.
-type Desired struct {
+// DesiredParameter is one declared parameter of a config.
+type DesiredParameter struct {
 	ID           string
 	Kind         string
 	Dependencies []string // ids of the parameters that it needs while it exists
@@ -80,7 +80,7 @@ type Desired struct {
 type Config struct {
 	Generation config.Generation
 	Since      time.Time // when this became the desired config
-	Parameters []Desired
+	Parameters []DesiredParameter
 }
 
 // Reported is a node's report of one parameter.
@@ -99,8 +99,8 @@ type EdgePeerConfigurationState struct {
 	Parameters []Reported
 }
 
-// Parameter is one declared parameter with its derived state.
-type Parameter struct {
+// DerivedParameter is one declared parameter with its derived state.
+type DerivedParameter struct {
 	ID     string
 	Kind   string
 	Target Target
@@ -127,7 +127,7 @@ type IgnoredParameter struct {
 
 // PeerConfigurationState is the state of all parameters of a node.
 type PeerConfigurationState struct {
-	Parameters []Parameter        // by ID
+	Parameters []DerivedParameter        // by ID
 	Ignored    []IgnoredParameter // by ID
 	Ready      bool               // every parameter is in a final state, and the report answers the config
 }

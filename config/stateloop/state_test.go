@@ -25,7 +25,7 @@ var (
 func one(target Target, reported State, answers config.Generation, message string) string {
 	want := Config{Generation: now, Since: wantedSince}
 	if target != "" {
-		want.Parameters = []Desired{{ID: "p", Target: target}}
+		want.Parameters = []DesiredParameter{{ID: "p", Target: target}}
 	}
 	got := EdgePeerConfigurationState{Generation: answers}
 	if reported != "" {
@@ -227,7 +227,7 @@ func TestSeed_PeerConfigurationState(t *testing.T) {
 		}
 	})
 	t.Run("OSL-10", func(t *testing.T) {
-		want := Config{Parameters: []Desired{{ID: "a"}, {ID: "b", Target: ToBeAbsent}}}
+		want := Config{Parameters: []DesiredParameter{{ID: "a"}, {ID: "b", Target: ToBeAbsent}}}
 		said := func(rs ...Reported) EdgePeerConfigurationState { return EdgePeerConfigurationState{Parameters: rs} }
 		is(t, fmt.Sprint(Derive(want, said(Reported{ID: "a", State: Present}, Reported{ID: "b", State: Absent})).Ready),
 			"true")
@@ -242,14 +242,15 @@ func TestSeed_PeerConfigurationState(t *testing.T) {
 		is(t, one(ToBePresent, CreatingFailed, now, "no port"), "CreatingFailed yes report no port")
 	})
 	t.Run("OSL-12", func(t *testing.T) {
-		r := Summarize(Peer{Online: true}, Config{Generation: now, Parameters: []Desired{{ID: "p"}}},
+		r := Summarize(Peer{Online: true}, Config{Generation: now, Parameters: []DesiredParameter{{ID: "p"}}},
 			EdgePeerConfigurationState{now, []Reported{{ID: "p", State: CreatingFailed, Message: "no port", Generation: now}}})
 		is(t, fmt.Sprintf("%v %s %d %s", r.Ready, r.Health, r.Reviews, r.Why),
 			"false red 1 p is CreatingFailed: no port; 1 of 1 parameters are not in their final state")
 	})
 	t.Run("OSL-13", func(t *testing.T) {
 		want := Config{Generation: now,
-			Parameters: []Desired{{ID: "port", Dependencies: []string{"bridge", "bridge", "wire", "link"}}, {ID: "bridge"},
+			Parameters: []DesiredParameter{{ID: "port", Dependencies: []string{"bridge", "bridge", "wire", "link"}},
+				{ID: "bridge"},
 				{ID: "link"}}}
 		d := Derive(want, EdgePeerConfigurationState{now,
 			[]Reported{{ID: "port", State: WaitingForDependencies, Generation: now},
@@ -283,7 +284,7 @@ func TestAReportOfAnotherGenerationIsStale(t *testing.T) {
 		""); got != "Present no report stale report: generation journal:7, desired is store:7" {
 		t.Errorf("another authority's number: %s", got)
 	}
-	want := Config{Generation: now, Parameters: []Desired{{ID: "p"}}}
+	want := Config{Generation: now, Parameters: []DesiredParameter{{ID: "p"}}}
 	said := []Reported{{ID: "p", State: Present}}
 	if d := Derive(want, EdgePeerConfigurationState{now, said}); d.Ready ||
 		d.Parameters[0].Reason != "stale report: generation none, desired is store:7" {

@@ -23,8 +23,8 @@ type Row struct {
 	Note       string `json:"note"`  // the row of the seed, or that edgespan defined it
 }
 
-// Table is the content of state-table.json, the single definition of Derive's answers.
-type Table struct {
+// StateTable is the content of state-table.json, the single definition of Derive's answers.
+type StateTable struct {
 	Version int             `json:"version"`
 	Classes map[State]Class `json:"classes"`
 	Rows    []Row           `json:"rows"`
@@ -53,8 +53,8 @@ type cell struct {
 var table, cells = readTable(tableFile)
 
 // readTable reads the embedded file and panics on a bad one, which fails every test.
-func readTable(text []byte) (Table, map[cellKey]cell) {
-	var t Table
+func readTable(text []byte) (StateTable, map[cellKey]cell) {
+	var t StateTable
 	if err := json.Unmarshal(text, &t); err != nil {
 		panic("state: state-table.json: " + err.Error())
 	}

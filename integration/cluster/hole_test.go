@@ -63,7 +63,7 @@ func (c *cluster) cutStore(endpoints []string, cut *wire) (longest time.Duration
 				return err
 			},
 			func() error {
-				out, err := kv.Outcome{}, error(nil)
+				out, err := kv.TxnResult{}, error(nil)
 				for { // a write whose fate is not known is written again, as its writers do
 					if out, err = s.Commit(ctx, kv.Txn{Then: []kv.Op{kv.Put("any", []byte("v"))}}); err == nil || ctx.Err() != nil {
 						break

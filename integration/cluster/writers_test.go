@@ -233,7 +233,7 @@ func (w *writers) tellFailures() {
 }
 
 // history is all of it, as the store has it.
-func (f *fleet) history() (all []history.Record) {
+func (f *fleet) history() (all []history.RevisionRecord) {
 	f.Helper()
 	ctx, cancel := context.WithTimeout(f.Context(), timeout)
 	defer cancel()
@@ -244,7 +244,7 @@ func (f *fleet) history() (all []history.Record) {
 		f.Fatal(err)
 	}
 	for _, e := range page.Entries {
-		var r history.Record
+		var r history.RevisionRecord
 		if err := json.Unmarshal(e.Value, &r); err != nil {
 			f.Fatalf("%s: %v", e.Key, err)
 		}

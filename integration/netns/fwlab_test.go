@@ -298,7 +298,7 @@ func (l *fwLab) chains(op netstate.Op) {
 			o = it.Have
 		}
 		c := o.(netstate.Chain)
-		if c.Family.Whole() {
+		if c.Family.IsTable() {
 			l.bridge(it)
 			continue
 		}

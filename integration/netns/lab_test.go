@@ -124,7 +124,7 @@ func (l *lab) do(ctx context.Context, o netstate.Owner, op netstate.Op) error {
 
 // apply performs the plan for the desired state, reads back what was written as the applier does, and returns the
 // failures.
-func (l *lab) apply(ctx context.Context, o netstate.Owner, want netstate.State) []netstate.Failure {
+func (l *lab) apply(ctx context.Context, o netstate.Owner, want netstate.State) []netstate.OpFailure {
 	l.t.Helper()
 	r := netstate.NewRun(netstate.Diff(l.observe(o, true), want))
 	for op, ok := r.Next(); ok; op, ok = r.Next() {

@@ -113,7 +113,7 @@ func tableText(t *testing.T, c *nft.Conn, table nft.Table) string {
 func TestAFlushByOthersDoesNotReachOurTables(t *testing.T) {
 	ns := netns.New(t)
 	c := openNft(t, ns)
-	if !c.Keeps() {
+	if !c.OwnsTables() {
 		t.Skip("needs Linux 6.9: the kernel knows no owned table that persists")
 	}
 	ns.Exec(t, "nft", "add", "table", "ip", "filter")

@@ -268,7 +268,7 @@ func TestATunnelThatWouldLeadNowhereIsNotMade(t *testing.T) {
 		t.Helper()
 		fs := l.apply(t.Context(), owner(1), want)
 		if len(fs) == 0 || !fs[0].Waiting || !strings.Contains(fs[0].Err, why) ||
-			slices.ContainsFunc(fs, func(f netstate.Failure) bool { return !strings.Contains(f.ID.Name, "es1v") }) {
+			slices.ContainsFunc(fs, func(f netstate.OpFailure) bool { return !strings.Contains(f.ID.Name, "es1v") }) {
 			t.Fatalf("failures %+v, want %q of the tunnel alone", fs, why)
 		}
 		rest := l.observe(owner(1), true)

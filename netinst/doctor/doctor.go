@@ -234,7 +234,7 @@ func dns(_ netstate.Facts, n Node) []Finding {
 	for _, ni := range n.Networks {
 		p, _ := netinst.ChoosePort(ni.Port, n.Ports)
 		servers, _ := p.DNS()
-		if ni.Type == netinst.Switch || p.Label == "" || len(ni.DNS.Servers)+len(servers) > 0 || p.LeadsNowhere() != "" {
+		if ni.Type == netinst.Switch || p.Label == "" || len(ni.DNS.Servers)+len(servers) > 0 || p.UnusableReason() != "" {
 			continue
 		}
 		out = append(out, Finding{

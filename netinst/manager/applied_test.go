@@ -40,7 +40,7 @@ func TestAnAdapterOfAFailedNetworkIsWhatIsObserved(t *testing.T) {
 					}
 				}
 			}
-			got := text(m.Step(Applied{Seq: ApplySeq{7, 1}, Failures: []netstate.Failure{broken}, Had: had}))
+			got := text(m.Step(Applied{Seq: ApplySeq{7, 1}, Failures: []netstate.OpFailure{broken}, Had: had}))
 			want := "adapter app1#0 v1 " + c.want +
 				` (network instance "lan" is not ready), ni CreatingFailed (no answer; next retry in 100ms)`
 			if got != want {

@@ -10,12 +10,12 @@ import (
 // What fails is told by the words of the seed: what was done and failed, or a check that failed, of
 // what is to be there or of what is to be gone. A network, its parts and its adapters say so alike.
 func TestTheWordsOfFailedChecks(t *testing.T) {
-	link := func(name string, f netstate.Failure) netstate.Failure {
+	link := func(name string, f netstate.OpFailure) netstate.OpFailure {
 		f.ID, f.Err = netstate.ID{Kind: netstate.KindLink, Name: name}, "x"
 		return f
 	}
-	seen, failed, left := netstate.Failure{Observe: true}, netstate.Failure{}, netstate.Failure{Remove: true}
-	stays := netstate.Failure{Observe: true, Remove: true}
+	seen, failed, left := netstate.OpFailure{Observe: true}, netstate.OpFailure{}, netstate.OpFailure{Remove: true}
+	stays := netstate.OpFailure{Observe: true, Remove: true}
 	begin := func(c netinst.NetworkInstanceConfig, end Applied) *Manager {
 		m := New(netstate.Owner{Name: c.UUID.String(), Number: 3}, "/run/edgespan", 7, nil)
 		for _, e := range []Event{ApplierReady{}, PortsChanged{testPort()}, ConfigChanged{c},
@@ -33,7 +33,7 @@ func TestTheWordsOfFailedChecks(t *testing.T) {
 		return m
 	}
 	unread := Applied{Err: "dump interrupted"}
-	fails := func(fs ...netstate.Failure) Applied { return Applied{Failures: fs} }
+	fails := func(fs ...netstate.OpFailure) Applied { return Applied{Failures: fs} }
 	network := func(m *Manager) netinst.NIState { return m.status.State }
 	tunnel := func(m *Manager) netinst.NIState { return m.parts[0].State }
 	adapter := func(m *Manager) netinst.NIState {

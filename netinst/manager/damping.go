@@ -211,7 +211,7 @@ func (m *Manager) checkTouched(now time.Time) []Effect {
 // changed.
 func (m *Manager) applyEnded(f *flight, e Applied) {
 	d := &m.damping
-	m.contest(f, e)
+	m.countRepairs(f, e)
 	d.looked, d.full = e.Looked, f.full && len(e.Done) == 0
 	if len(e.Done)+len(e.Failures) > 0 {
 		d.began, d.ended = e.Began, e.At
@@ -227,8 +227,8 @@ func (m *Manager) applyEnded(f *flight, e Applied) {
 	}
 }
 
-// contest counts the repairs of the apply. An observation that found work was no echo.
-func (m *Manager) contest(f *flight, e Applied) {
+// countRepairs counts the repairs of the apply. An observation that found work was no echo.
+func (m *Manager) countRepairs(f *flight, e Applied) {
 	d := &m.damping
 	repaired := slices.DeleteFunc(m.ledger.repaired(f.desired.State, e.Done), func(r string) bool {
 		return strings.HasPrefix(r, "add process ") // it ended by itself; restarts have their own back-off
@@ -272,8 +272,8 @@ func (m *Manager) publishContest() []Effect {
 	return []Effect{Timer{d.tellTok, contestTime, false}}
 }
 
-// contestOver checks whether a contest has ended, and reports that.
-func (m *Manager) contestOver(now time.Time) []Effect {
+// endContest checks whether a contest has ended, and reports that.
+func (m *Manager) endContest(now time.Time) []Effect {
 	d := &m.damping
 	d.tellTok = 0
 	d.forget(now)
@@ -285,8 +285,8 @@ func (m *Manager) contestOver(now time.Time) []Effect {
 	return out
 }
 
-// account adds the contest to an apply report: its beginning is reported, and no single repair while it lasts.
-func (d *damping) account(a *ApplyReport) {
+// addToReport adds the contest to an apply report: its beginning is reported, and no single repair while it lasts.
+func (d *damping) addToReport(a *ApplyReport) {
 	text := d.text()
 	if text == "" {
 		return

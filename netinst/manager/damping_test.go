@@ -184,7 +184,7 @@ func TestAnApplyIsNotItsOwnReason(t *testing.T) {
 func TestAFailingOpWaitsForItsRetryWhateverItTouches(t *testing.T) {
 	c := newClocked()
 	failing := fail(netstate.KindLink, "es1a1", "mtu greater than device maximum")
-	c.result = func() Applied { return Applied{Failures: []netstate.Failure{failing}} }
+	c.result = func() Applied { return Applied{Failures: []netstate.OpFailure{failing}} }
 	c.step(AdapterChanged{testAdapter(appW, 2, true)})
 	for end := c.now.Add(10 * time.Minute); c.now.Before(end); {
 		before := len(c.applies)
@@ -228,7 +228,7 @@ func TestAFailingOpWaitsForItsRetryWhateverItTouches(t *testing.T) {
 func TestChainsFlushedWhileSomethingFailsAreBackSoon(t *testing.T) {
 	c := newClocked()
 	c.result = func() Applied {
-		return Applied{Failures: []netstate.Failure{fail(netstate.KindLink, "es1a1", "no memory")}}
+		return Applied{Failures: []netstate.OpFailure{fail(netstate.KindLink, "es1a1", "no memory")}}
 	}
 	c.step(AdapterChanged{testAdapter(appW, 2, true)})
 	c.run(2 * time.Minute)
@@ -385,7 +385,7 @@ func TestWhichTouchesAreOfInterest(t *testing.T) {
 // What the end of an apply tells of the touches to come.
 func TestWhatAnApplyTellsOfTouches(t *testing.T) {
 	done := repairs().Done
-	bad := []netstate.Failure{fail(netstate.KindLink, "l", "no"), fail(netstate.KindPort, "p", "no"),
+	bad := []netstate.OpFailure{fail(netstate.KindLink, "l", "no"), fail(netstate.KindPort, "p", "no"),
 		fail(netstate.KindRoute, "r", "no")}
 	for name, c := range map[string]struct {
 		full      bool
@@ -453,7 +453,7 @@ func TestWhenAContestIsOver(t *testing.T) {
 		}
 		m.shown, m.flight, m.token = c.shown, c.flight, 5
 		published := false
-		for _, e := range m.contestOver(now) {
+		for _, e := range m.endContest(now) {
 			if _, is := e.(PublishNetwork); is {
 				published = true
 			}

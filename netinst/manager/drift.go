@@ -17,30 +17,30 @@ import (
 
 // Leave computes the target of an apply that leaves drift: everything that differs from want keeps its form in have and
 // is listed in drift, except objects that come and go by themselves.
-func Leave(have, want netstate.State) (target netstate.State, drift []netstate.Failure) {
+func Leave(have, want netstate.State) (target netstate.State, drift []netstate.OpFailure) {
 	target = maps.Clone(have)
 	for id, o := range want {
-		if !sameObject(have[id], o) && comes(have, want, id) {
+		if !sameObject(have[id], o) && isTransient(have, want, id) {
 			target[id] = o
 		}
 	}
-	leaveWhatLacks(target, have, want)
+	removeDangling(target, have, want)
 	all := maps.Clone(have)
 	maps.Copy(all, want)
 	for _, id := range all.IDs() {
 		if !sameObject(target[id], want[id]) {
-			drift = append(drift, netstate.Failure{ID: id,
-				Observe: true, Remove: want[id] == nil, Err: id.String() + ": " + howItDiffers(have[id], want[id])})
+			drift = append(drift, netstate.OpFailure{ID: id,
+				Observe: true, Remove: want[id] == nil, Err: id.String() + ": " + diffText(have[id], want[id])})
 		}
 	}
 	return target, drift
 }
 
-// comes reports whether a difference is not a change by another program but comes and goes with guests, with the links
-// and routes of the host, or with a process that ends: these objects are always created, added and removed. A foreign
-// link that was recreated can't be told from one that was taken out of the bridge, nor a link that was set down from
-// one whose creation was interrupted.
-func comes(have, want netstate.State, id netstate.ID) bool {
+// isTransient reports whether a difference is not a change by another program but comes and goes with guests, with
+// the links and routes of the host, or with a process that ends: these objects are always created, added and removed.
+// A foreign link that was recreated can't be told from one that was taken out of the bridge, nor a link that was set
+// down from one whose creation was interrupted.
+func isTransient(have, want netstate.State, id netstate.ID) bool {
 	switch w := want[id].(type) {
 	case netstate.Link:
 		old, is := have[id].(netstate.Link)
@@ -55,8 +55,8 @@ func comes(have, want netstate.State, id netstate.ID) bool {
 	return false
 }
 
-// leaveWhatLacks removes from target new objects that need one that drifted away.
-func leaveWhatLacks(target, have, want netstate.State) {
+// removeDangling removes from target new objects that need one that drifted away.
+func removeDangling(target, have, want netstate.State) {
 	for again := true; again; {
 		again = false
 		for id, o := range target {
@@ -73,7 +73,7 @@ func sameObject(a, b netstate.Object) bool {
 	return a == nil && b == nil || a != nil && b != nil && a.Text() == b.Text()
 }
 
-func howItDiffers(have, want netstate.Object) string {
+func diffText(have, want netstate.Object) string {
 	switch {
 	case have == nil:
 		return "absent"
@@ -147,7 +147,7 @@ func (m *Manager) markApplied(f *flight) []Effect {
 }
 
 // driftText describes drift; "" for none.
-func driftText(fs []netstate.Failure) string {
+func driftText(fs []netstate.OpFailure) string {
 	if len(fs) == 0 {
 		return ""
 	}

@@ -35,7 +35,7 @@ func look(effects []Effect) (a Apply, ok bool) {
 
 func TestDriftIsToldAndLeftWhereItIsOnlyObserved(t *testing.T) {
 	chain := fail(netstate.KindChain, "ipv4 filter ES1-FWD", "chain ipv4 filter ES1-FWD: absent")
-	left := []netstate.Failure{chain, chain}
+	left := []netstate.OpFailure{chain, chain}
 	m, _ := stands(t, true)
 	a, ok := look(m.Step(HostTouched{At: at(100)}))
 	if !ok || !a.Look {
@@ -58,7 +58,7 @@ func TestDriftIsToldAndLeftWhereItIsOnlyObserved(t *testing.T) {
 	gone := fail(netstate.KindLink, "es1a1", "network namespace app1 does not exist")
 	gone.Waiting = true
 	a, _ = look(m.Step(HostTouched{At: at(300)}))
-	if got := text(m.Step(Applied{Seq: a.Seq, Failures: []netstate.Failure{gone}, Drift: left})); !strings.Contains(got,
+	if got := text(m.Step(Applied{Seq: a.Seq, Failures: []netstate.OpFailure{gone}, Drift: left})); !strings.Contains(got,
 		"drift, left") || !strings.Contains(got, "does not exist") {
 		t.Errorf("beside a guest that has gone: %q", got)
 	}
@@ -70,7 +70,7 @@ func TestDriftIsToldAndLeftWhereItIsOnlyObserved(t *testing.T) {
 	if a, ok := look(m.Step(AdapterChanged{testAdapter(appW, 2, false)})); !ok || a.Look {
 		t.Errorf("a change of the wish: %+v", a)
 	} else {
-		m.Step(Applied{Seq: a.Seq, Failures: []netstate.Failure{chain}})
+		m.Step(Applied{Seq: a.Seq, Failures: []netstate.OpFailure{chain}})
 	}
 	// What did not stand is made.
 	if a, ok := look(m.Step(HostTouched{At: at(500)})); !ok || a.Look {
@@ -113,7 +113,7 @@ func TestWhatStoodIsKnownToTheNextIncarnation(t *testing.T) {
 		t.Error("a restart mends what drifted")
 	}
 	got := next.Step(Applied{Seq: ApplySeq{8, 1},
-		Drift: []netstate.Failure{fail(netstate.KindLink, "es1", "link es1: absent")}})
+		Drift: []netstate.OpFailure{fail(netstate.KindLink, "es1", "link es1: absent")}})
 	if st := next.status; st.State != netinst.CheckPresentFailed || st.Generation != 1 {
 		t.Errorf("after a restart: %+v", st)
 	}
@@ -134,13 +134,13 @@ func TestWhatDoesNotStandIsNotRemembered(t *testing.T) {
 	waits := fail(netstate.KindRoute, "0.0.0.0/0 table 20001 metric 0", "no route")
 	waits.Waiting = true
 	for name, c := range map[string]struct {
-		fs   []netstate.Failure
+		fs   []netstate.OpFailure
 		want bool
 	}{
 		"all is made":      {nil, true},
-		"an adapter fails": {[]netstate.Failure{fail(netstate.KindLink, "es1a1", "busy")}, false},
-		"a route waits":    {[]netstate.Failure{waits}, false},
-		"the bridge fails": {[]netstate.Failure{fail(netstate.KindLink, "es1", "busy")}, false},
+		"an adapter fails": {[]netstate.OpFailure{fail(netstate.KindLink, "es1a1", "busy")}, false},
+		"a route waits":    {[]netstate.OpFailure{waits}, false},
+		"the bridge fails": {[]netstate.OpFailure{fail(netstate.KindLink, "es1", "busy")}, false},
 	} {
 		m := New(netstate.Owner{Name: niA.String(), Number: 1}, "/run/edgespan", 7, nil)
 		conf := testNetwork(1)

@@ -58,8 +58,8 @@ type (
 	// failures Had is the host's state before the apply.
 	Applied struct {
 		Seq      ApplySeq
-		Failures []netstate.Failure
-		Drift    []netstate.Failure // differences left after an Apply with Look
+		Failures []netstate.OpFailure
+		Drift    []netstate.OpFailure // differences left after an Apply with Look
 		Had      netstate.State
 		Err      string
 		Done     []netstate.Op // ops that took effect
@@ -151,8 +151,8 @@ func (Timer) niEffect()           {}
 func (Booked) niEffect()          {}
 func (Done) niEffect()            {}
 
-// slow shows an op in the status once it has run for longer than slowOp, and updates it each second.
-func (m *Manager) slow(now time.Time) []Effect {
+// reportSlowOps shows an op in the status once it has run for longer than slowOp, and updates it each second.
+func (m *Manager) reportSlowOps(now time.Time) []Effect {
 	f := m.flight
 	if f == nil {
 		m.slowTok = 0

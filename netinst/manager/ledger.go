@@ -34,9 +34,9 @@ type ApplyReport struct {
 	Retry     time.Time  // when the failing ops are retried; zero: nothing fails
 }
 
-// Outcome is the end of one apply as its applier reports it.
-type Outcome struct {
-	Failures []netstate.Failure
+// ApplyOutcome is the end of one apply as its applier reports it.
+type ApplyOutcome struct {
+	Failures []netstate.OpFailure
 	Err      string        // the host could not be observed
 	Done     []netstate.Op // ops that took effect
 	At       time.Time
@@ -52,7 +52,7 @@ type Ledger struct {
 }
 
 // Record adds the end of an apply of want, and returns its report.
-func (l *Ledger) Record(want netstate.State, o Outcome) ApplyReport {
+func (l *Ledger) Record(want netstate.State, o ApplyOutcome) ApplyReport {
 	a := ApplyReport{Changes: len(o.Done), Repaired: l.repaired(want, o.Done), Failing: l.failures(o)}
 	if len(a.Failing) > 0 && o.Retry != 0 {
 		a.Retry = o.At.Add(o.Retry)
@@ -103,7 +103,7 @@ func same(a, b netstate.Object) bool {
 	return a == nil && b == nil || a != nil && b != nil && a.Text() == b.Text()
 }
 
-func (l *Ledger) failures(o Outcome) []FailedOp {
+func (l *Ledger) failures(o ApplyOutcome) []FailedOp {
 	if o.Err != "" {
 		return []FailedOp{l.again(FailedOp{Op: "observe the host", Error: o.Err}, o.At)}
 	}
@@ -154,7 +154,7 @@ func (m *Manager) recordApply(f *flight, e Applied, out []Effect) []Effect {
 	if f == nil || f.seq != e.Seq {
 		return out // from an applier that has since crashed
 	}
-	o := Outcome{Failures: slices.Concat(e.Failures, e.Drift), Err: e.Err, Done: e.Done, At: e.At}
+	o := ApplyOutcome{Failures: slices.Concat(e.Failures, e.Drift), Err: e.Err, Done: e.Done, At: e.At}
 	owner := map[netstate.ID]string{}
 	for k, ids := range f.desired.ByAdapter {
 		for _, id := range ids {
@@ -168,6 +168,6 @@ func (m *Manager) recordApply(f *flight, e Applied, out []Effect) []Effect {
 		}
 	}
 	a := m.ledger.Record(f.desired.State, o)
-	m.damping.account(&a)
+	m.damping.addToReport(&a)
 	return append([]Effect{Booked{a}}, out...)
 }

@@ -16,8 +16,8 @@ func addRule(n int) netstate.Op {
 		Items: []netstate.Item{{Want: netstate.Rule{Priority: n, Table: n}}}}
 }
 
-func ruleFailed(n int, why string) netstate.Failure {
-	return netstate.Failure{ID: netstate.ID{Kind: netstate.KindRule, Name: fmt.Sprint(n)}, Err: why,
+func ruleFailed(n int, why string) netstate.OpFailure {
+	return netstate.OpFailure{ID: netstate.ID{Kind: netstate.KindRule, Name: fmt.Sprint(n)}, Err: why,
 		Op: addRule(n).String(), Cause: why}
 }
 
@@ -32,24 +32,24 @@ func ops(fs []FailedOp) string {
 func TestALedgerCountsWhatFailsAndTellsEachChangeOnce(t *testing.T) {
 	var l Ledger
 	want := netstate.NewState(netstate.Rule{Priority: 1, Table: 1}, netstate.Rule{Priority: 2, Table: 2})
-	blocked := netstate.Failure{Err: "waits for rule 1", Op: "add port es1", Cause: "waits for rule 1", Blocked: true,
+	blocked := netstate.OpFailure{Err: "waits for rule 1", Op: "add port es1", Cause: "waits for rule 1", Blocked: true,
 		Waiting: true}
 	for i, c := range []struct {
-		fs                    []netstate.Failure
+		fs                    []netstate.OpFailure
 		failing, began, ended string
 	}{
-		{[]netstate.Failure{ruleFailed(1, "no")}, "add rule 1: no (1 since 0s)", "add rule 1: no (1 since 0s)", ""},
-		{[]netstate.Failure{ruleFailed(1, "no")}, "add rule 1: no (2 since 0s)", "", ""},
+		{[]netstate.OpFailure{ruleFailed(1, "no")}, "add rule 1: no (1 since 0s)", "add rule 1: no (1 since 0s)", ""},
+		{[]netstate.OpFailure{ruleFailed(1, "no")}, "add rule 1: no (2 since 0s)", "", ""},
 		{
-			[]netstate.Failure{ruleFailed(1, "never"), ruleFailed(2, "no"), blocked},
+			[]netstate.OpFailure{ruleFailed(1, "never"), ruleFailed(2, "no"), blocked},
 			"add rule 1: never (3 since 0s); add rule 2: no (1 since 2s); add port es1: waits for rule 1 (1 since 2s)",
 			"add rule 1: never (3 since 0s); add rule 2: no (1 since 2s)", "",
 		},
-		{[]netstate.Failure{ruleFailed(2, "no")}, "add rule 2: no (2 since 2s)", "", "add rule 1: never (3 since 0s)"},
+		{[]netstate.OpFailure{ruleFailed(2, "no")}, "add rule 2: no (2 since 2s)", "", "add rule 1: never (3 since 0s)"},
 		{nil, "", "", "add rule 2: no (2 since 2s)"},
 		{nil, "", "", ""},
 	} {
-		a := l.Record(want, Outcome{Failures: c.fs, At: time.Unix(int64(i), 0), Retry: time.Second})
+		a := l.Record(want, ApplyOutcome{Failures: c.fs, At: time.Unix(int64(i), 0), Retry: time.Second})
 		if got := ops(a.Failing); got != c.failing {
 			t.Errorf("%d: failing %q, want %q", i, got, c.failing)
 		}
@@ -69,12 +69,12 @@ func TestALedgerTellsDriftFromANewWish(t *testing.T) {
 	var l Ledger
 	one := netstate.NewState(netstate.Rule{Priority: 1, Table: 1})
 	both := netstate.NewState(netstate.Rule{Priority: 1, Table: 1}, netstate.Rule{Priority: 2, Table: 2})
-	undone := []netstate.Failure{{ID: netstate.ID{Kind: netstate.KindRule, Name: "1"}, Err: "absent"}}
+	undone := []netstate.OpFailure{{ID: netstate.ID{Kind: netstate.KindRule, Name: "1"}, Err: "absent"}}
 	for _, c := range []struct {
 		name string
 		want netstate.State
 		done []netstate.Op
-		fs   []netstate.Failure
+		fs   []netstate.OpFailure
 		err  string
 		rep  []string
 	}{
@@ -83,18 +83,18 @@ func TestALedgerTellsDriftFromANewWish(t *testing.T) {
 		{"a new wish beside a repair", both, []netstate.Op{addRule(1), addRule(2)}, nil, "", []string{"add rule 1"}},
 		{"what is wished away", one, netstate.Diff(both, one), nil, "", nil},
 		{"what nobody wished for", one, netstate.Diff(both, one), nil, "", []string{"remove rule 2"}},
-		{"what fails", one, nil, []netstate.Failure{ruleFailed(1, "no")}, "", nil},
+		{"what fails", one, nil, []netstate.OpFailure{ruleFailed(1, "no")}, "", nil},
 		{"a host that could not be looked at", one, nil, nil, "dump", nil},
 		{"what had failed before is no repair", one, []netstate.Op{addRule(1)}, nil, "", nil},
 		{"what others change again before it is looked at", one, []netstate.Op{addRule(1)}, undone, "",
 			[]string{"add rule 1"}},
 		{"and again", one, []netstate.Op{addRule(1)}, undone, "", []string{"add rule 1"}},
 		{"what never stood", both, []netstate.Op{addRule(1), addRule(2)},
-			[]netstate.Failure{{ID: netstate.ID{Kind: netstate.KindRule, Name: "2"}, Err: "absent"}}, "",
+			[]netstate.OpFailure{{ID: netstate.ID{Kind: netstate.KindRule, Name: "2"}, Err: "absent"}}, "",
 			[]string{"add rule 1"}},
 		{"what still does not stand", both, []netstate.Op{addRule(2)}, nil, "", nil},
 	} {
-		a := l.Record(c.want, Outcome{Done: c.done, Failures: c.fs, Err: c.err})
+		a := l.Record(c.want, ApplyOutcome{Done: c.done, Failures: c.fs, Err: c.err})
 		if !slices.Equal(a.Repaired, c.rep) || a.Changes != len(c.done) {
 			t.Errorf("%s: repaired %q of %d, want %q", c.name, a.Repaired, a.Changes, c.rep)
 		}
@@ -134,20 +134,20 @@ func TestWhatALedgerTellsOfAFailure(t *testing.T) {
 	id := func(name string) netstate.ID { return netstate.ID{Kind: netstate.KindChain, Name: name} }
 	owner := func(id netstate.ID) string { return id.Name[:1] }
 	for _, c := range []struct {
-		fs   []netstate.Failure
+		fs   []netstate.OpFailure
 		want string
 	}{
-		{[]netstate.Failure{{ID: id("a1"), Op: "x", Err: "e: no", Cause: "no"}}, "x no a"},
-		{[]netstate.Failure{{ID: id("a1"), Op: "x", Err: "e: no"}}, "x e: no a"},
-		{[]netstate.Failure{{ID: id("a1"), Err: "differs"}}, "check chain a1 differs a"},
-		{[]netstate.Failure{{ID: id("a1"), Op: "x", Err: "no"}, {ID: id("a2"), Op: "x", Err: "no"}}, "x no a"},
-		{[]netstate.Failure{{ID: id("a1"), Op: "x", Err: "no"}, {ID: id("b1"), Op: "x", Err: "no"}}, "x no "},
-		{[]netstate.Failure{{ID: id("a1"), Op: "x", Err: "no"}, {ID: id("b1"), Op: "y", Err: "no"},
+		{[]netstate.OpFailure{{ID: id("a1"), Op: "x", Err: "e: no", Cause: "no"}}, "x no a"},
+		{[]netstate.OpFailure{{ID: id("a1"), Op: "x", Err: "e: no"}}, "x e: no a"},
+		{[]netstate.OpFailure{{ID: id("a1"), Err: "differs"}}, "check chain a1 differs a"},
+		{[]netstate.OpFailure{{ID: id("a1"), Op: "x", Err: "no"}, {ID: id("a2"), Op: "x", Err: "no"}}, "x no a"},
+		{[]netstate.OpFailure{{ID: id("a1"), Op: "x", Err: "no"}, {ID: id("b1"), Op: "x", Err: "no"}}, "x no "},
+		{[]netstate.OpFailure{{ID: id("a1"), Op: "x", Err: "no"}, {ID: id("b1"), Op: "y", Err: "no"},
 			{ID: id("b2"), Op: "y", Err: "no"}}, "x no a; y no b"},
 	} {
 		var l Ledger
 		var got []string
-		for _, f := range l.Record(netstate.State{}, Outcome{Failures: c.fs, Adapter: owner}).Failing {
+		for _, f := range l.Record(netstate.State{}, ApplyOutcome{Failures: c.fs, Adapter: owner}).Failing {
 			got = append(got, f.Op+" "+f.Error+" "+f.Adapter)
 		}
 		if text := strings.Join(got, "; "); text != c.want {
@@ -185,7 +185,7 @@ func TestTheRetryOfAFirstApply(t *testing.T) {
 func TestAConfigIsSentAgainWhileTheRetryRuns(t *testing.T) {
 	m := judged(t)
 	m.Step(AdapterChanged{testAdapter(appW, 2, true)})
-	m.Step(Applied{Seq: m.flight.seq, Failures: []netstate.Failure{fail(netstate.KindLink, "es1a1", "busy")}})
+	m.Step(Applied{Seq: m.flight.seq, Failures: []netstate.OpFailure{fail(netstate.KindLink, "es1a1", "busy")}})
 	m.Step(TimerDue{Token: m.retryTok})
 	if m.flight == nil || m.retryTok != 0 || !m.failing {
 		t.Fatalf("no retry runs: %v %v", m.retryTok, m.failing)

@@ -120,7 +120,7 @@ func TestManager(t *testing.T) {
 			managerStep{applied(2), "adapter app1#0 v1 activated=true"},
 			managerStep{AdapterChanged{testAdapter(appW, 2, false)}, "apply#3 something"},
 			managerStep{
-				applied(3, netstate.Failure{ID: netstate.ID{Kind: netstate.KindLink, Name: "es1a1"}, Remove: true, Err: "busy"}),
+				applied(3, netstate.OpFailure{ID: netstate.ID{Kind: netstate.KindLink, Name: "es1a1"}, Remove: true, Err: "busy"}),
 				"adapter app1#0 v2 activated=true (busy)",
 			},
 		),
@@ -132,7 +132,7 @@ func TestManager(t *testing.T) {
 			{AdapterGone{web}, ""},
 			{Synchronized{}, "ni Creating, apply#1 something full"},
 			{
-				applied(1, netstate.Failure{ID: netstate.ID{Kind: netstate.KindLink, Name: "es1a1"}, Remove: true, Err: "busy"}),
+				applied(1, netstate.OpFailure{ID: netstate.ID{Kind: netstate.KindLink, Name: "es1a1"}, Remove: true, Err: "busy"}),
 				"ni CreatingFailed (busy; next retry in 100ms)",
 			},
 			{TimerDue{Token: 2}, "apply#2 something"},
@@ -146,7 +146,7 @@ func TestManager(t *testing.T) {
 			{AdapterChanged{testAdapter(appW, 2, false)}, ""},
 			{Synchronized{}, "ni Creating, apply#1 something full"},
 			{
-				applied(1, netstate.Failure{ID: netstate.ID{Kind: netstate.KindLink, Name: "es1a1"}, Remove: true, Err: "busy"}),
+				applied(1, netstate.OpFailure{ID: netstate.ID{Kind: netstate.KindLink, Name: "es1a1"}, Remove: true, Err: "busy"}),
 				"adapter app1#0 v2 activated=true (busy), ni CreatingFailed (busy; next retry in 100ms)",
 			},
 			{TimerDue{Token: 2}, "apply#2 something"},
@@ -185,7 +185,7 @@ func TestManager(t *testing.T) {
 			{AdaptersKnown{}, ""},
 			{Synchronized{}, "ni Creating, apply#1 something full"},
 			{
-				applied(1, netstate.Failure{ID: netstate.ID{Kind: netstate.KindLink, Name: "es1a1"}, Waiting: true,
+				applied(1, netstate.OpFailure{ID: netstate.ID{Kind: netstate.KindLink, Name: "es1a1"}, Waiting: true,
 					Err: "no namespace"}),
 				"adapter app1#0 v1 activated=false (no namespace), ni Present",
 			},
@@ -212,7 +212,7 @@ func TestManager(t *testing.T) {
 			managerStep{HostTouched{Namespaces: true}, ""},
 			managerStep{AdapterChanged{testAdapter(appW, 1, true)}, "apply#2 something"},
 			managerStep{
-				applied(2, netstate.Failure{ID: netstate.ID{Kind: netstate.KindLink, Name: "es1a1"}, Waiting: true,
+				applied(2, netstate.OpFailure{ID: netstate.ID{Kind: netstate.KindLink, Name: "es1a1"}, Waiting: true,
 					Err: "no namespace"}),
 				"adapter app1#0 v1 activated=false (no namespace)",
 			},
@@ -225,9 +225,9 @@ func TestManager(t *testing.T) {
 			managerStep{ConfigChanged{testNetwork(2)}, "apply#3 something"},
 			managerStep{
 				applied(3,
-					netstate.Failure{ID: netstate.ID{Kind: netstate.KindAddress, Name: "10.1.0.1/24"}, Waiting: true,
+					netstate.OpFailure{ID: netstate.ID{Kind: netstate.KindAddress, Name: "10.1.0.1/24"}, Waiting: true,
 						Err: "es2 still has it"},
-					netstate.Failure{ID: netstate.ID{Kind: netstate.KindRoute, Name: "10.1.0.0/24"}, Waiting: true, Blocked: true,
+					netstate.OpFailure{ID: netstate.ID{Kind: netstate.KindRoute, Name: "10.1.0.0/24"}, Waiting: true, Blocked: true,
 						Err: "waits for address"}),
 				`adapter app1#0 v1 activated=true (network instance "lan" is not ready), ni WaitingForDependencies (es2 still ` +
 					`has it)`,
@@ -239,9 +239,9 @@ func TestManager(t *testing.T) {
 			managerStep{ConfigChanged{testNetwork(2)}, "apply#2 something"},
 			managerStep{
 				applied(2,
-					netstate.Failure{ID: netstate.ID{Kind: netstate.KindAddress, Name: "10.1.0.1/24"}, Waiting: true,
+					netstate.OpFailure{ID: netstate.ID{Kind: netstate.KindAddress, Name: "10.1.0.1/24"}, Waiting: true,
 						Err: "es2 still has it"},
-					netstate.Failure{ID: netstate.ID{Kind: netstate.KindRule, Name: "20001"}, Err: "no memory"}),
+					netstate.OpFailure{ID: netstate.ID{Kind: netstate.KindRule, Name: "20001"}, Err: "no memory"}),
 				"ni CreatingFailed (no memory (and 1 more); next retry in 100ms)",
 			},
 		),
@@ -299,7 +299,7 @@ func TestManager(t *testing.T) {
 			managerStep{applied(2), "adapter app1#0 v1 activated=true"},
 			managerStep{ConfigChanged{inactive(testNetwork(2))}, "apply#3 something"},
 			managerStep{
-				applied(3, netstate.Failure{ID: netstate.ID{Kind: netstate.KindLink, Name: "es1a1"}, Remove: true, Err: "busy"}),
+				applied(3, netstate.OpFailure{ID: netstate.ID{Kind: netstate.KindLink, Name: "es1a1"}, Remove: true, Err: "busy"}),
 				"adapter app1#0 v1 activated=true (busy), ni Present",
 			},
 		),
@@ -402,7 +402,7 @@ func TestAnOpThatTakesLongIsShownOnce(t *testing.T) {
 	shown := func(now time.Time) bool {
 		t.Helper()
 		before := m.slowTok
-		got := text(m.slow(now))
+		got := text(m.reportSlowOps(now))
 		if m.slowTok <= before {
 			t.Errorf("the timer %d comes after %d", m.slowTok, before)
 		}

@@ -69,7 +69,8 @@ func (p partState) leave() partState {
 
 // partsApplied takes the failures of parts out of fs, records the result of each part, and returns whether one waits
 // for something outside and whether one failed.
-func (m *Manager) partsApplied(f *flight, fs []netstate.Failure, had netstate.State) (rest []netstate.Failure, waits,
+func (m *Manager) partsApplied(f *flight, fs []netstate.OpFailure, had netstate.State) (rest []netstate.OpFailure,
+	waits,
 	failed bool) {
 	rest, by := m.splitParts(f, fs, had)
 	var now []partState
@@ -103,21 +104,21 @@ func (m *Manager) partsApplied(f *flight, fs []netstate.Failure, had netstate.St
 }
 
 // checksOnly reports whether no op failed: the objects were only found to differ afterwards.
-func checksOnly(fs []netstate.Failure) bool {
-	return slices.ContainsFunc(fs, func(x netstate.Failure) bool { return x.Observe }) &&
-		!slices.ContainsFunc(fs, func(x netstate.Failure) bool { return !x.Observe && !x.Waiting })
+func checksOnly(fs []netstate.OpFailure) bool {
+	return slices.ContainsFunc(fs, func(x netstate.OpFailure) bool { return x.Observe }) &&
+		!slices.ContainsFunc(fs, func(x netstate.OpFailure) bool { return !x.Observe && !x.Waiting })
 }
 
 // removalState returns the state of a part that cannot be removed.
-func removalState(fs []netstate.Failure) netinst.NIState {
+func removalState(fs []netstate.OpFailure) netinst.NIState {
 	if checksOnly(fs) {
 		return netinst.CheckAbsentFailed
 	}
 	return netinst.RemovingFailed
 }
 
-// partsUnseen records that the host could not be read: the state of every part is unknown.
-func (m *Manager) partsUnseen(why string) {
+// setPartsUnknown records that the host could not be read: the state of every part is unknown.
+func (m *Manager) setPartsUnknown(why string) {
 	for i, p := range m.parts {
 		switch {
 		case p.leaving:
@@ -129,9 +130,9 @@ func (m *Manager) partsUnseen(why string) {
 }
 
 // recordFailures records the result of a desired part.
-func (p *partState) recordFailures(fs []netstate.Failure) (waits, failed bool) {
-	waits = !slices.ContainsFunc(fs, func(x netstate.Failure) bool { return !x.Waiting })
-	seen := slices.ContainsFunc(fs, func(x netstate.Failure) bool { return x.Observe })
+func (p *partState) recordFailures(fs []netstate.OpFailure) (waits, failed bool) {
+	waits = !slices.ContainsFunc(fs, func(x netstate.OpFailure) bool { return !x.Waiting })
+	seen := slices.ContainsFunc(fs, func(x netstate.OpFailure) bool { return x.Observe })
 	switch {
 	case len(fs) == 0:
 		p.State, p.Error, p.present = netinst.Present, "", true
@@ -149,8 +150,8 @@ func (p *partState) recordFailures(fs []netstate.Failure) (waits, failed bool) {
 
 // splitParts separates the failures of parts from all others. An object to be removed that belongs to no desired part
 // is recognised by its name, and its owner by its mark.
-func (m *Manager) splitParts(f *flight, fs []netstate.Failure, had netstate.State) (rest []netstate.Failure,
-	by map[partKey][]netstate.Failure) {
+func (m *Manager) splitParts(f *flight, fs []netstate.OpFailure, had netstate.State) (rest []netstate.OpFailure,
+	by map[partKey][]netstate.OpFailure) {
 	owner := map[netstate.ID]partKey{}
 	for _, p := range m.parts {
 		for _, id := range p.ids {
@@ -159,7 +160,7 @@ func (m *Manager) splitParts(f *flight, fs []netstate.Failure, had netstate.Stat
 			}
 		}
 	}
-	by = map[partKey][]netstate.Failure{}
+	by = map[partKey][]netstate.OpFailure{}
 	for _, x := range fs {
 		k, is := owner[x.ID]
 		if !is && x.Remove && strings.HasPrefix(x.ID.Name, string(netinst.BridgeName(m.owner.Number))+"v") {
@@ -193,8 +194,8 @@ func (m *Manager) tunnelName(link string, had netstate.State) string {
 }
 
 // cause describes failures for people: those of objects that failed, not of those that depend on them.
-func cause(fs []netstate.Failure) string {
-	i := max(0, slices.IndexFunc(fs, func(x netstate.Failure) bool { return !x.Blocked }))
+func cause(fs []netstate.OpFailure) string {
+	i := max(0, slices.IndexFunc(fs, func(x netstate.OpFailure) bool { return !x.Blocked }))
 	if fs[i].Cause != "" {
 		return strings.TrimSuffix(fs[i].Cause, ": "+netstate.ErrWaiting.Error())
 	}

@@ -19,7 +19,7 @@ type partsHost struct {
 }
 
 // apply does a plan as the applier does and returns its failures.
-func (h *partsHost) apply(want netstate.State) []netstate.Failure {
+func (h *partsHost) apply(want netstate.State) []netstate.OpFailure {
 	r := netstate.NewRun(netstate.Diff(h.have, want))
 	for op, ok := r.Next(); ok; op, ok = r.Next() {
 		var err error

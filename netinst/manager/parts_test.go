@@ -22,8 +22,8 @@ func clusterConfig(gen uint64, change ...func(*netinst.NetworkInstanceConfig)) n
 	return c
 }
 
-func lost(why string) []netstate.Failure {
-	return []netstate.Failure{
+func lost(why string) []netstate.OpFailure {
+	return []netstate.OpFailure{
 		{ID: netstate.ID{Kind: netstate.KindLink, Name: "es3v256"}, Waiting: true, Err: "add link es3v256: " + why,
 			Cause: why + ": " + netstate.ErrWaiting.Error()},
 		{ID: netstate.ID{Kind: netstate.KindPort, Name: "es3v256"}, Waiting: true, Blocked: true,
@@ -85,14 +85,15 @@ func TestWhatIsSeenOfEachPart(t *testing.T) {
 					"WaitingForDependencies the address of beta is not known yet} {member can0 Present}, apply#2 something",
 			},
 			managerStep{
-				applied(2, netstate.Failure{ID: netstate.ID{Kind: netstate.KindLink, Name: "es3v256"}, Remove: true, Err: "busy"}),
+				applied(2, netstate.OpFailure{ID: netstate.ID{Kind: netstate.KindLink, Name: "es3v256"}, Remove: true,
+					Err: "busy"}),
 				"ni Present [tunnel beta: the address of beta is not known yet; busy] {bridge Present} {tunnel beta " +
 					"WaitingForDependencies the address of beta is not known yet; busy} {member can0 Present}",
 			},
 		),
 		"a member that is not there wakes up with it": begin(clusterConfig(1), creating,
 			managerStep{
-				applied(1, netstate.Failure{ID: netstate.ID{Kind: netstate.KindPort, Name: "can0"}, Waiting: true,
+				applied(1, netstate.OpFailure{ID: netstate.ID{Kind: netstate.KindPort, Name: "can0"}, Waiting: true,
 					Err: "interface can0 does not exist"}),
 				"ni Present [member can0: interface can0 does not exist] {bridge Present} {tunnel beta Present} {member can0 " +
 					"WaitingForDependencies interface can0 does not exist}",
@@ -116,7 +117,8 @@ func TestWhatIsSeenOfEachPart(t *testing.T) {
 		),
 		"what is applied and found different": begin(clusterConfig(1), creating,
 			managerStep{
-				applied(1, netstate.Failure{ID: netstate.ID{Kind: netstate.KindPort, Name: "can0"}, Observe: true, Err: "absent"}),
+				applied(1, netstate.OpFailure{ID: netstate.ID{Kind: netstate.KindPort, Name: "can0"}, Observe: true,
+					Err: "absent"}),
 				"ni Present [member can0: absent] {bridge Present} {tunnel beta Present} {member can0 CheckPresentFailed absent}",
 			},
 		),
@@ -124,7 +126,8 @@ func TestWhatIsSeenOfEachPart(t *testing.T) {
 			managerStep{ConfigChanged{clusterConfig(2, noTunnel, noMember)},
 				"ni Present {bridge Present} {tunnel beta Removing} {member can0 Removing}, apply#2 something"},
 			managerStep{
-				applied(2, netstate.Failure{ID: netstate.ID{Kind: netstate.KindLink, Name: "es3v256"}, Remove: true, Err: "busy"}),
+				applied(2, netstate.OpFailure{ID: netstate.ID{Kind: netstate.KindLink, Name: "es3v256"}, Remove: true,
+					Err: "busy"}),
 				"ni Present [tunnel beta: busy] {bridge Present} {tunnel beta RemovingFailed busy}",
 			},
 			managerStep{HostTouched{}, "apply#3 something"},
@@ -133,7 +136,7 @@ func TestWhatIsSeenOfEachPart(t *testing.T) {
 		"the bridge fails, and what needs it waits": begin(clusterConfig(1), creating,
 			managerStep{
 				applied(1, fail(netstate.KindLink, "es3", "no memory"),
-					netstate.Failure{ID: netstate.ID{Kind: netstate.KindPort, Name: "es3v256"}, Waiting: true, Blocked: true,
+					netstate.OpFailure{ID: netstate.ID{Kind: netstate.KindPort, Name: "es3v256"}, Waiting: true, Blocked: true,
 						Err: "waits for port es3"}),
 				"ni CreatingFailed (no memory; next retry in 100ms) [tunnel beta: waits for port es3] {bridge CreatingFailed no " +
 					"memory; next retry in 100ms} {tunnel beta WaitingForDependencies waits for port es3} {member can0 Present}",
@@ -143,7 +146,7 @@ func TestWhatIsSeenOfEachPart(t *testing.T) {
 			managerStep{ConfigGone{},
 				"ni Removing {bridge Removing} {tunnel beta Removing} {member can0 Removing}, apply#2 nothing"},
 			managerStep{
-				applied(2, netstate.Failure{ID: netstate.ID{Kind: netstate.KindPort, Name: "can0"}, Remove: true, Err: "busy"}),
+				applied(2, netstate.OpFailure{ID: netstate.ID{Kind: netstate.KindPort, Name: "can0"}, Remove: true, Err: "busy"}),
 				"ni RemovingFailed (busy; next retry in 100ms) [member can0: busy] {bridge RemovingFailed busy; next retry in " +
 					"100ms} {member can0 RemovingFailed busy}",
 			},
@@ -166,15 +169,15 @@ func TestWhatIsSeenOfEachPart(t *testing.T) {
 func TestAPartThatFailsIsTriedAgain(t *testing.T) {
 	link, port := netstate.ID{Kind: netstate.KindLink, Name: "es3v256"}, netstate.ID{Kind: netstate.KindPort, Name: "can0"}
 	for name, c := range map[string]struct {
-		fs    []netstate.Failure
+		fs    []netstate.OpFailure
 		fails bool
 	}{
 		"nothing": {nil, false},
-		"a part":  {[]netstate.Failure{{ID: link, Err: "no memory"}}, true},
-		"a part, and one waits": {[]netstate.Failure{{ID: link, Err: "no memory"}, {ID: port, Waiting: true, Err: "gone"}},
+		"a part":  {[]netstate.OpFailure{{ID: link, Err: "no memory"}}, true},
+		"a part, and one waits": {[]netstate.OpFailure{{ID: link, Err: "no memory"}, {ID: port, Waiting: true, Err: "gone"}},
 			true},
-		"one waits for the world": {[]netstate.Failure{{ID: port, Waiting: true, Err: "gone"}}, false},
-		"the bridge": {[]netstate.Failure{{ID: netstate.ID{Kind: netstate.KindLink, Name: "es3"},
+		"one waits for the world": {[]netstate.OpFailure{{ID: port, Waiting: true, Err: "gone"}}, false},
+		"the bridge": {[]netstate.OpFailure{{ID: netstate.ID{Kind: netstate.KindLink, Name: "es3"},
 			Err: "no memory"}}, true},
 	} {
 		m := New(netstate.Owner{Name: testNetwork(1).UUID.String(), Number: 3}, "/run", 7, nil)
@@ -195,7 +198,8 @@ func TestATunnelThatAnEarlierIncarnationLeft(t *testing.T) {
 	for _, e := range []Event{ApplierReady{}, PortsChanged{}, AdaptersKnown{}, ConfigChanged{c}, Synchronized{}} {
 		m.Step(e)
 	}
-	a := applied(1, netstate.Failure{ID: netstate.ID{Kind: netstate.KindLink, Name: "es3v300"}, Remove: true, Err: "busy"})
+	a := applied(1, netstate.OpFailure{ID: netstate.ID{Kind: netstate.KindLink, Name: "es3v300"}, Remove: true,
+		Err: "busy"})
 	a.Had = netstate.NewState(netstate.Link{Name: "es3v300", Type: netstate.VXLAN, Alias: "edgespan ni x tunnel old node"})
 	var parts []netinst.PartStatus
 	for _, e := range m.Step(a) {

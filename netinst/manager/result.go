@@ -20,7 +20,7 @@ func (m *Manager) applied(e Applied) []Effect {
 	m.flight = nil
 	if e.Err != "" {
 		m.full = true
-		m.partsUnseen(e.Err)
+		m.setPartsUnknown(e.Err)
 		return append(m.showFailed(f, []string{e.Err}, true), m.retryOr(m.grow())...)
 	}
 	if f.intent == undesired {
@@ -66,7 +66,7 @@ func (m *Manager) applied(e Applied) []Effect {
 	if !failed && len(owned) == 0 {
 		out = append(out, m.markApplied(f)...)
 	}
-	out = append(append(out, m.after(failed, waits || len(owned) > 0)...), m.checkLater()...)
+	out = append(append(out, m.after(failed, waits || len(owned) > 0)...), m.scheduleObserve()...)
 	return append(out, m.checkTouched(e.At)...)
 }
 
@@ -85,9 +85,9 @@ func (m *Manager) after(failed, waits bool) []Effect {
 	return m.next()
 }
 
-// checkLater schedules a full comparison of the network with the host after every apply, failed or not: while the
+// scheduleObserve schedules a full comparison of the network with the host after every apply, failed or not: while the
 // network waits or fails, possibly for hours, other programs may change its objects.
-func (m *Manager) checkLater() []Effect {
+func (m *Manager) scheduleObserve() []Effect {
 	if m.checkTok != 0 {
 		return nil
 	}
@@ -113,8 +113,8 @@ func (m *Manager) showStanding(f *flight, drift string) []Effect {
 
 // sort splits failures into the network's own and each adapter's, and reports whether one waits for something outside.
 // The zero key has removals that belong to no known adapter: they count as the network's own, too.
-func (m *Manager) sort(f *flight, fs []netstate.Failure) (owned []netstate.Failure,
-	by map[netinst.AdapterKey][]netstate.Failure,
+func (m *Manager) sort(f *flight, fs []netstate.OpFailure) (owned []netstate.OpFailure,
+	by map[netinst.AdapterKey][]netstate.OpFailure,
 	waits bool) {
 	owner := map[netstate.ID]netinst.AdapterKey{}
 	for k, ids := range f.desired.ByAdapter {
@@ -122,7 +122,7 @@ func (m *Manager) sort(f *flight, fs []netstate.Failure) (owned []netstate.Failu
 			owner[id] = k
 		}
 	}
-	by = map[netinst.AdapterKey][]netstate.Failure{}
+	by = map[netinst.AdapterKey][]netstate.OpFailure{}
 	for _, x := range fs {
 		if k, ok := owner[x.ID]; ok {
 			by[k] = append(by[k], x)
@@ -139,8 +139,8 @@ func (m *Manager) sort(f *flight, fs []netstate.Failure) (owned []netstate.Failu
 
 // worstFirst sorts a network's own failures, causes before what is blocked by them, and reports whether there is more
 // than waiting for another network to leave a subnet, or for something outside.
-func worstFirst(fs []netstate.Failure) bool {
-	rank := func(x netstate.Failure) int {
+func worstFirst(fs []netstate.OpFailure) bool {
+	rank := func(x netstate.OpFailure) int {
 		switch {
 		case !x.Waiting:
 			return 0
@@ -149,11 +149,11 @@ func worstFirst(fs []netstate.Failure) bool {
 		}
 		return 2
 	}
-	slices.SortStableFunc(fs, func(x, y netstate.Failure) int { return rank(x) - rank(y) })
+	slices.SortStableFunc(fs, func(x, y netstate.OpFailure) int { return rank(x) - rank(y) })
 	return len(fs) > 0 && rank(fs[0]) != 1 // 2: blocked by an object that is not the network's own
 }
 
-func texts(fs []netstate.Failure) []string {
+func texts(fs []netstate.OpFailure) []string {
 	var errs []string
 	for _, x := range fs {
 		errs = append(errs, x.Err)
@@ -179,14 +179,14 @@ func (m *Manager) underlay(a *adapterState, l netinst.Lease,
 
 // answer publishes the result of one adapter in this apply. network means that part of the network failed; had is the
 // host's state before the apply.
-func (m *Manager) answer(f *flight, k netinst.AdapterKey, fs []netstate.Failure, network bool,
+func (m *Manager) answer(f *flight, k netinst.AdapterKey, fs []netstate.OpFailure, network bool,
 	had netstate.State) []Effect {
 	a := m.adapters[k]
 	c, took := f.versions[k]
 	if !took {
 		return nil // it arrived after the start of the apply
 	}
-	removeFailed := slices.ContainsFunc(fs, func(x netstate.Failure) bool { return x.Remove })
+	removeFailed := slices.ContainsFunc(fs, func(x netstate.OpFailure) bool { return x.Remove })
 	if a.gone && !c.Activate && !removeFailed {
 		delete(m.adapters, k)
 		return []Effect{WithdrawAdapter{k}} // also a status published by an earlier incarnation
@@ -222,7 +222,7 @@ func (m *Manager) answer(f *flight, k netinst.AdapterKey, fs []netstate.Failure,
 	}
 	if len(fs) > 0 {
 		s.Error = rootCause(fs)
-		s.Waiting = !slices.ContainsFunc(fs, func(x netstate.Failure) bool { return !x.Waiting })
+		s.Waiting = !slices.ContainsFunc(fs, func(x netstate.OpFailure) bool { return !x.Waiting })
 		s.CheckFailed = !s.Waiting && checksOnly(fs)
 	}
 	if a.published != nil && *a.published == s {
@@ -244,7 +244,7 @@ func (f *flight) complete(k netinst.AdapterKey, had netstate.State) bool {
 }
 
 // rootCause prefers a failure over objects that only wait for it.
-func rootCause(fs []netstate.Failure) string {
+func rootCause(fs []netstate.OpFailure) string {
 	for _, x := range fs {
 		if !strings.HasPrefix(x.Err, "waits for ") {
 			return x.Err
@@ -254,7 +254,7 @@ func rootCause(fs []netstate.Failure) string {
 }
 
 // removed handles the end of an apply of the empty state.
-func (m *Manager) removed(f *flight, fs []netstate.Failure) []Effect {
+func (m *Manager) removed(f *flight, fs []netstate.OpFailure) []Effect {
 	if len(fs) > 0 {
 		return append(m.showFailed(f, texts(fs), checksOnly(fs)), m.retryOr(m.grow())...)
 	}
@@ -344,9 +344,9 @@ func (m *Manager) timer(e TimerDue) []Effect {
 		m.damping.tok = 0
 		return m.checkTouched(e.At)
 	case m.damping.tellTok:
-		return m.contestOver(e.At)
+		return m.endContest(e.At)
 	case m.slowTok:
-		return m.slow(e.At)
+		return m.reportSlowOps(e.At)
 	case m.addressToken:
 		return m.expireAddresses(e.At)
 	case m.overlap.restTok:

@@ -116,12 +116,12 @@ type managerStep struct {
 	want  string
 }
 
-func applied(n uint64, fs ...netstate.Failure) Applied {
+func applied(n uint64, fs ...netstate.OpFailure) Applied {
 	return Applied{Seq: ApplySeq{7, n}, Failures: fs}
 }
 
-func fail(kind netstate.Kind, name, err string) netstate.Failure {
-	return netstate.Failure{ID: netstate.ID{Kind: kind, Name: name}, Err: err}
+func fail(kind netstate.Kind, name, err string) netstate.OpFailure {
+	return netstate.OpFailure{ID: netstate.ID{Kind: kind, Name: name}, Err: err}
 }
 
 // at is a moment for events whose order in time matters.

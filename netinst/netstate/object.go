@@ -206,8 +206,8 @@ const (
 	ARPFamily Family = "arp"
 )
 
-// Whole reports whether a Chain of the family is a whole nftables table.
-func (f Family) Whole() bool { return f == BridgeFamily || f == InetFamily || f == ARPFamily }
+// IsTable reports whether a Chain of the family is a whole nftables table.
+func (f Family) IsTable() bool { return f == BridgeFamily || f == InetFamily || f == ARPFamily }
 
 // Hook is one rule that leads into a chain. It is inserted first in Parent or, if Last is set, appended to it; Parent
 // is a built-in chain or a chain of the host.
@@ -228,7 +228,7 @@ type Chain struct {
 }
 
 func (c Chain) ID() ID {
-	if c.Family.Whole() {
+	if c.Family.IsTable() {
 		return ID{KindChain, string(c.Family) + "/" + c.Name}
 	}
 	return ID{KindChain, string(c.Family) + "/" + c.Table + "/" + c.Name}

@@ -63,8 +63,8 @@ func (o Op) Deadline() time.Duration {
 // Plan is the ordered steps from one State to another.
 type Plan []Op
 
-// phase returns the place in a plan of an object that is added or changed. The order is make before break.
-func phase(o Object) int {
+// planOrder returns the place in a plan of an object that is added or changed. The order is make before break.
+func planOrder(o Object) int {
 	switch o := o.(type) {
 	case Sysctl:
 		return 6 // a link forwards only once the chains are in place
@@ -167,7 +167,7 @@ func Diff(have, want State) Plan {
 			chains = append(chains, Item{w, h})
 			continue
 		}
-		at := phase(w)
+		at := planOrder(w)
 		verb := Change
 		switch {
 		case h == nil:
@@ -188,7 +188,7 @@ func Diff(have, want State) Plan {
 		makes = append(makes, step{Op{verb, id.Kind, []Item{{w, h}}}, at})
 	}
 	if len(chains) > 0 {
-		makes = append(makes, step{Op{Change, KindChain, chains}, phase(Chain{})})
+		makes = append(makes, step{Op{Change, KindChain, chains}, planOrder(Chain{})})
 	}
 	first, rest := removals(have, want, early)
 	return append(inOrder(append(makes, first...)), inOrder(append(breaks, rest...))...)
@@ -242,7 +242,7 @@ func displaced(w Object, have, want State, early map[ID]bool) []step {
 	for _, id := range have.IDs() {
 		if old, is := have[id].(Address); is && want[id] == nil && a.sameSubnet(old) {
 			early[id] = true
-			steps = append(steps, step{Op{Remove, id.Kind, []Item{{nil, old}}}, phase(w)})
+			steps = append(steps, step{Op{Remove, id.Kind, []Item{{nil, old}}}, planOrder(w)})
 		}
 	}
 	return steps
@@ -279,8 +279,8 @@ func (e *OpError) Error() string {
 
 func (e *OpError) Unwrap() error { return e.Err }
 
-// Failure is an object that is not as desired, and why.
-type Failure struct {
+// OpFailure is an object that is not as desired, and why.
+type OpFailure struct {
 	ID      ID
 	Waiting bool // it waits for a dependency: an external one, or an object that failed
 	Remove  bool // it should have been removed
@@ -296,13 +296,13 @@ type Failure struct {
 // Run runs a Plan: a failed op stops only the ops that need its objects.
 type Run struct {
 	plan   Plan
-	failed map[ID]Failure
+	failed map[ID]OpFailure
 	order  []ID
 	stuck  *ID // a port that is still in its bridge, or a chain that did not change
 }
 
 // NewRun starts the run of a plan.
-func NewRun(p Plan) *Run { return &Run{plan: p, failed: map[ID]Failure{}} }
+func NewRun(p Plan) *Run { return &Run{plan: p, failed: map[ID]OpFailure{}} }
 
 // Next returns the next op to run, or false at the end. Ops whose needs have failed are skipped, and their objects
 // become failures that wait.
@@ -312,7 +312,7 @@ func (r *Run) Next() (Op, bool) {
 		r.plan = r.plan[1:]
 		if why, blocked := r.blocked(op); blocked {
 			err := "waits for " + why.String()
-			r.fail(op, Failure{Waiting: true, Blocked: true, Remove: op.Verb == Remove, Err: err, Op: op.String(), Cause: err})
+			r.fail(op, OpFailure{Waiting: true, Blocked: true, Remove: op.Verb == Remove, Err: err, Op: op.String(), Cause: err})
 			continue
 		}
 		return op, true
@@ -347,7 +347,7 @@ func (r *Run) Done(op Op, err error) {
 	if err == nil {
 		return
 	}
-	f := Failure{Waiting: errors.Is(err, ErrWaiting), Remove: op.Verb == Remove, Err: err.Error(), Op: op.String(),
+	f := OpFailure{Waiting: errors.Is(err, ErrWaiting), Remove: op.Verb == Remove, Err: err.Error(), Op: op.String(),
 		Cause: err.Error()}
 	var parts *OpError
 	if errors.As(err, &parts) {
@@ -356,7 +356,7 @@ func (r *Run) Done(op Op, err error) {
 	r.fail(op, f)
 }
 
-func (r *Run) fail(op Op, f Failure) {
+func (r *Run) fail(op Op, f OpFailure) {
 	for _, it := range op.Items {
 		f.ID = it.ID()
 		if p, ok := it.Have.(Port); ok && f.Remove && p.Master != "" {
@@ -376,8 +376,8 @@ func (r *Run) fail(op Op, f Failure) {
 }
 
 // Failures returns what is not as desired, in the order of failure.
-func (r *Run) Failures() []Failure {
-	fs := make([]Failure, len(r.order))
+func (r *Run) Failures() []OpFailure {
+	fs := make([]OpFailure, len(r.order))
 	for i, id := range r.order {
 		fs[i] = r.failed[id]
 	}

@@ -19,12 +19,12 @@ func files(have, want State) (come, gone bool) {
 func reloads(h, w Process, come, gone bool) (first, last []step) {
 	reload := func(w Process) Op { return Op{Reload, KindProcess, []Item{{w, h}}} }
 	if !gone {
-		return []step{{reload(w), phase(w)}}, nil
+		return []step{{reload(w), planOrder(w)}}, nil
 	}
 	if come {
 		again := w
 		again.Reload = h.Reload
-		first = []step{{reload(again), phase(w)}}
+		first = []step{{reload(again), planOrder(w)}}
 	}
 	return first, []step{{reload(w), processChange}}
 }

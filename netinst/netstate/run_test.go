@@ -13,7 +13,7 @@ import (
 
 // walk runs the plan; a step whose text is in bad fails with its error. It tells
 // what was done, and what is not as wanted.
-func walk(p Plan, bad map[string]error) (done string, failures []Failure) {
+func walk(p Plan, bad map[string]error) (done string, failures []OpFailure) {
 	var lines []string
 	r := NewRun(p)
 	for op, ok := r.Next(); ok; op, ok = r.Next() {
@@ -49,12 +49,12 @@ func TestAFailedOpStopsOnlyWhatNeedsIt(t *testing.T) {
 		have, want State
 		bad        map[string]error
 		skipped    []string
-		failures   []Failure
+		failures   []OpFailure
 	}{
 		"nothing fails": {have: State{}, want: goldenFrom()},
 		"an adapter's link": {
 			have: State{}, want: goldenFrom(), bad: map[string]error{"add link es1a1": no}, skipped: []string{addPort1},
-			failures: []Failure{
+			failures: []OpFailure{
 				{ID: ID{KindLink, "es1a1"}, Err: "no"},
 				{ID: ID{KindPort, "es1a1"}, Waiting: true, Err: "waits for link es1a1"},
 			},
@@ -62,7 +62,7 @@ func TestAFailedOpStopsOnlyWhatNeedsIt(t *testing.T) {
 		"a namespace that is not there": {
 			have: State{}, want: goldenFrom(), bad: map[string]error{"add link es1a1": fmt.Errorf("netns a: %w", ErrWaiting)},
 			skipped: []string{addPort1},
-			failures: []Failure{
+			failures: []OpFailure{
 				{ID: ID{KindLink, "es1a1"}, Waiting: true, Err: "netns a: waiting for a dependency"},
 				{ID: ID{KindPort, "es1a1"}, Waiting: true, Err: "waits for link es1a1"},
 			},
@@ -70,7 +70,7 @@ func TestAFailedOpStopsOnlyWhatNeedsIt(t *testing.T) {
 		"the bridge": {
 			have: State{}, want: goldenFrom(), bad: map[string]error{"add link es1": no},
 			skipped: []string{"add address es1 10.1.0.1/24", "add port es1", addPort1, addPort2},
-			failures: []Failure{
+			failures: []OpFailure{
 				{ID: ID{KindLink, "es1"}, Err: "no"},
 				{ID: ID{KindAddress, "es1 10.1.0.1/24"}, Waiting: true, Err: "waits for link es1"},
 				{ID: ID{KindPort, "es1"}, Waiting: true, Err: "waits for link es1"},
@@ -80,12 +80,12 @@ func TestAFailedOpStopsOnlyWhatNeedsIt(t *testing.T) {
 		},
 		"what nothing needs": {
 			have: State{}, want: goldenFrom(), bad: map[string]error{"add rule 20001": no},
-			failures: []Failure{{ID: ID{KindRule, "20001"}, Err: "no"}},
+			failures: []OpFailure{{ID: ID{KindRule, "20001"}, Err: "no"}},
 		},
 		"a port that can't be taken out keeps its chains": {
 			have: goldenTo(), want: State{}, bad: map[string]error{"remove port es1a1": no},
 			skipped: []string{"remove chain ipv4/filter/ES1-1E, ipv4/filter/ES1-FWD"},
-			failures: []Failure{
+			failures: []OpFailure{
 				{ID: ID{KindPort, "es1a1"}, Remove: true, Err: "no"},
 				{ID: ID{KindChain, "ipv4/filter/ES1-1E"}, Waiting: true, Remove: true, Err: "waits for port es1a1"},
 				{ID: ID{KindChain, "ipv4/filter/ES1-FWD"}, Waiting: true, Remove: true, Err: "waits for port es1a1"},
@@ -93,12 +93,12 @@ func TestAFailedOpStopsOnlyWhatNeedsIt(t *testing.T) {
 		},
 		"the bridge's own port keeps none": {
 			have: goldenTo(), want: State{}, bad: map[string]error{"remove port es1": no},
-			failures: []Failure{{ID: ID{KindPort, "es1"}, Remove: true, Err: "no"}},
+			failures: []OpFailure{{ID: ID{KindPort, "es1"}, Remove: true, Err: "no"}},
 		},
 		"a link that can't go is not made anew and says why": {
 			have: goldenFrom(), want: goldenTo(), bad: map[string]error{"remove link es1a1": no},
 			skipped: []string{"add link es1a1", addPort1},
-			failures: []Failure{
+			failures: []OpFailure{
 				{ID: ID{KindLink, "es1a1"}, Remove: true, Err: "no"},
 				{ID: ID{KindPort, "es1a1"}, Waiting: true, Err: "waits for link es1a1"},
 			},
@@ -118,7 +118,7 @@ func TestAFailedOpStopsOnlyWhatNeedsIt(t *testing.T) {
 				t.Errorf("steps (-want +got):\n%s", d)
 			}
 			if c.failures == nil {
-				c.failures = []Failure{}
+				c.failures = []OpFailure{}
 			}
 			if d := cmp.Diff(c.failures, failures); d != "" {
 				t.Errorf("failures (-want +got):\n%s", d)
@@ -207,7 +207,7 @@ func mustWait(op Op, failed map[ID]bool, stuck bool) bool {
 	return false
 }
 
-func judgeFailures(t *rapid.T, fs []Failure, failed map[ID]bool) {
+func judgeFailures(t *rapid.T, fs []OpFailure, failed map[ID]bool) {
 	seen := map[ID]bool{}
 	for _, f := range fs {
 		if seen[f.ID] || !failed[f.ID] {

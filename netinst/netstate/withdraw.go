@@ -27,7 +27,7 @@ func anyObject(s State, is func(Object) bool) bool {
 // one by one instead: it is removed just before they are opened.
 func closing(id ID) int {
 	if id.Name == ForwardAll {
-		return phase(Sysctl{}) - 1
+		return planOrder(Sysctl{}) - 1
 	}
-	return phase(Chain{}) - 1
+	return planOrder(Chain{}) - 1
 }

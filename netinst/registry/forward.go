@@ -113,7 +113,7 @@ func (r *Registry) Networks(ids []uuid.UUID) []netinst.HostNetwork {
 	return ns
 }
 
-// Settled reports whether the host state is as desired and nothing is under way.
-func (r *Registry) Settled() bool {
+// IsSettled reports whether the host state is as desired and nothing is under way.
+func (r *Registry) IsSettled() bool {
 	return r.found && !r.flying && !r.dirty && !r.forward.again && r.backoff == 0
 }

@@ -124,8 +124,8 @@ func TestForwardingIsTakenUpWithARest(t *testing.T) {
 		if got := say(r.Step(c.event)); got != c.want {
 			t.Errorf("%d: %q, want %q", i, got, c.want)
 		}
-		if waits := i == 4 || i == 5; r.Settled() == waits {
-			t.Errorf("%d: settled %v, while a change waits for the end of the rest: %v", i, r.Settled(), waits)
+		if waits := i == 4 || i == 5; r.IsSettled() == waits {
+			t.Errorf("%d: settled %v, while a change waits for the end of the rest: %v", i, r.IsSettled(), waits)
 		}
 		if rest := r.forward.restTok; r.token != before && rest != 0 && rest <= before {
 			t.Errorf("%d: the rest's timer %d comes after %d", i, rest, before)
@@ -150,7 +150,7 @@ func TestARegistryHasSettledOnlyWhileNothingIsUnderWay(t *testing.T) {
 	} {
 		r := Registry{found: true}
 		c.change(&r)
-		if got := r.Settled(); got != c.settled {
+		if got := r.IsSettled(); got != c.settled {
 			t.Errorf("%s: settled %v", name, got)
 		}
 	}

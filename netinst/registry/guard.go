@@ -77,9 +77,9 @@ func (r *Registry) unmarked() []int {
 	return ns
 }
 
-// searchAgain searches for networks that are still unmarked: at once after an upgrade, then less and less often while
-// one remains, such as one that no config claims.
-func (r *Registry) searchAgain() []Effect {
+// scheduleSearch searches for networks that are still unmarked: at once after an upgrade, then less and less often
+// while one remains, such as one that no config claims.
+func (r *Registry) scheduleSearch() []Effect {
 	if len(r.unmarked()) == 0 || r.searching {
 		return nil
 	}
@@ -88,9 +88,9 @@ func (r *Registry) searchAgain() []Effect {
 	return []Effect{FindOwners{r.search}}
 }
 
-// foundAgain takes from a later search only which networks are still unmarked: the search may be older than the end of
+// mergeSearch takes from a later search only which networks are still unmarked: the search may be older than the end of
 // a network, whose number may belong to another by now.
-func (r *Registry) foundAgain(os []netstate.Owner) []Effect {
+func (r *Registry) mergeSearch(os []netstate.Owner) []Effect {
 	unmarked := map[string]bool{}
 	for _, o := range os {
 		unmarked[fmt.Sprint(o.Name, " ", o.Number)] = o.Unmarked

@@ -188,7 +188,7 @@ func (r *Registry) Step(e Event) []Effect {
 func (r *Registry) owners(os []netstate.Owner) []Effect {
 	r.searching = false
 	if r.found {
-		return r.foundAgain(os)
+		return r.mergeSearch(os)
 	}
 	var out []Effect
 	r.found = true
@@ -340,7 +340,7 @@ func (r *Registry) hostApplied(e HostApplied) []Effect {
 		r.token++
 		out = append(out, HostRetry{r.token, netinst.CheckEvery, true})
 	}
-	out = append(out, r.searchAgain()...)
+	out = append(out, r.scheduleSearch()...)
 	for _, id := range r.ids() {
 		m := r.members[id]
 		if !m.spawned && m.since != 0 && m.since <= e.Seq {

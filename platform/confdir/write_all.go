@@ -38,7 +38,7 @@ func WriteAll(files []File) error {
 	}
 	for _, p := range todo { // create every backup before changing the first file
 		if p.info != nil {
-			if err := store.WriteLike(p.target+backupSuffix, p.old, p.info); err != nil {
+			if err := store.WriteFileLike(p.target+backupSuffix, p.old, p.info); err != nil {
 				return fmt.Errorf("back up layer: %w", err)
 			}
 		}
@@ -93,7 +93,7 @@ func (p pending) write() error {
 	if p.info == nil {
 		return store.WriteFile(p.target, p.text, newFileMode)
 	}
-	return store.WriteLike(p.target, p.text, p.info)
+	return store.WriteFileLike(p.target, p.text, p.info)
 }
 
 func (p pending) putBack() error {
@@ -103,7 +103,7 @@ func (p pending) putBack() error {
 		}
 		return nil
 	}
-	if err := store.WriteLike(p.target, p.old, p.info); err != nil {
+	if err := store.WriteFileLike(p.target, p.old, p.info); err != nil {
 		return fmt.Errorf("put back layer: %w", err)
 	}
 	return nil

@@ -230,7 +230,7 @@ func (l *Listener) know(c *Conn, caller Caller) (in bool, out *Conn) {
 		return false, nil
 	}
 	if l.b.Known > 0 && (l.known >= l.b.Known || !caller.Staff && l.others >= l.b.Known-l.b.Known/8) {
-		if out = l.greediest(has+1, caller.Staff); out == nil {
+		if out = l.busiestCaller(has+1, caller.Staff); out == nil {
 			return false, nil
 		}
 		l.leave(out)
@@ -266,9 +266,9 @@ func (l *Listener) admit(c *Conn, caller Caller) {
 	}
 }
 
-// greediest returns the oldest connection of the caller that has the most and more than than. Only staff can take the
-// places of staff.
-func (l *Listener) greediest(than int, staff bool) *Conn {
+// busiestCaller returns the oldest connection of the caller that has the most and more than than. Only staff can take
+// the places of staff.
+func (l *Listener) busiestCaller(than int, staff bool) *Conn {
 	var out *Conn
 	for _, list := range l.callers {
 		if c := list.Front().Value.(*Conn); list.Len() > than && (staff || !c.known.Staff) {
@@ -296,15 +296,15 @@ func (l *Listener) leave(c *Conn) {
 	case c.place != nil:
 		l.waiting.Remove(c.place)
 		c.place = nil
-		less(l.by, c.who)
+		decrement(l.by, c.who)
 	case c.returns:
 		c.returns = false
 		l.back--
-		less(l.returning, c.who)
+		decrement(l.returning, c.who)
 	}
 }
 
-func less(counts map[string]int, name string) {
+func decrement(counts map[string]int, name string) {
 	if counts[name]--; counts[name] <= 0 {
 		delete(counts, name)
 	}

@@ -52,9 +52,9 @@ type Files struct {
 	spend        func(error) bool
 }
 
-// Spending returns files that retry a write after spend has released reserved space. spend reports whether it released
-// any for the error of the write.
-func (f Files) Spending(spend func(error) bool) Files {
+// WithReserve returns files that retry a write after spend has released reserved space. spend reports whether it
+// released any for the error of the write.
+func (f Files) WithReserve(spend func(error) bool) Files {
 	f.spend = spend
 	return f
 }

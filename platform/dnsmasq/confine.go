@@ -25,9 +25,9 @@ var confinement = proc.Confinement{
 // Without either it becomes nobody by itself.
 var accounts = []string{netstate.HelperUser, "dnsmasq"}
 
-// confined adds the user to a command line. The recorded and compared command line does not contain it, so that a
+// withUser adds the user to a command line. The recorded and compared command line does not contain it, so that a
 // dnsmasq that was started without it still matches.
-func confined(argv []string) []string {
+func withUser(argv []string) []string {
 	if filepath.Base(argv[0]) != "dnsmasq" {
 		return argv
 	}

@@ -14,10 +14,10 @@ import (
 	"edgespan/platform/proc"
 )
 
-// hears reports whether a process that did not answer has read every query that reached it: it listens at p's address
-// and its socket has no unread data. Then the query or the answer was lost on the way, for example because the machine
-// can track no more flows, and a replacement would not help. A process that hangs leaves queries unread.
-func hears(id proc.Ident, p netstate.Probe) bool {
+// hasReadAll reports whether a process that did not answer has read every query that reached it: it listens at p's
+// address and its socket has no unread data. Then the query or the answer was lost on the way, for example because
+// the machine can track no more flows, and a replacement would not help. A process that hangs leaves queries unread.
+func hasReadAll(id proc.Ident, p netstate.Probe) bool {
 	addr, err := netip.ParseAddrPort(p.Addr)
 	if err != nil || !id.Alive() {
 		return false

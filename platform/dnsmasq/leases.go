@@ -46,8 +46,8 @@ func readLeases(text string) []lease {
 	return ls
 }
 
-// stale returns the leases whose address is not reserved for their client.
-func stale(ls []lease, reserved map[string]string) []lease {
+// unreservedLeases returns the leases whose address is not reserved for their client.
+func unreservedLeases(ls []lease, reserved map[string]string) []lease {
 	return slices.DeleteFunc(ls, func(l lease) bool { return reserved[l.addr] == l.mac })
 }
 
@@ -70,7 +70,7 @@ func pruneLeases(folder string, w *netstate.Leases) error {
 	if err != nil {
 		return err
 	}
-	old := stale(readLeases(text), w.Reserved)
+	old := unreservedLeases(readLeases(text), w.Reserved)
 	if len(old) == 0 {
 		return nil
 	}
@@ -109,7 +109,7 @@ func (h *Helpers) dropLeases(ctx context.Context, id proc.Ident, p netstate.Proc
 		if err != nil {
 			return err
 		}
-		old := stale(readLeases(text), w.Reserved)
+		old := unreservedLeases(readLeases(text), w.Reserved)
 		if len(old) == 0 && text == before {
 			return nil
 		}

@@ -25,7 +25,7 @@ func TestLeasesAreHeldAgainstReservations(t *testing.T) {
 		"10.1.0.8": "02:00:00:00:00:0e", // another's
 	} // 10.1.0.9 is nobody's
 	var got []string
-	for _, l := range stale(readLeases(leaseText5), reserved) {
+	for _, l := range unreservedLeases(readLeases(leaseText5), reserved) {
 		got = append(got, l.mac+" "+l.addr+" "+l.client)
 	}
 	want := []string{"02:00:00:00:00:0b 10.1.0.8 01:02:00:00:00:00:0b", "02:00:00:00:00:0c 10.1.0.9 *"}

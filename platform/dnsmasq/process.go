@@ -95,17 +95,17 @@ func (h *Helpers) Start(ctx context.Context, p netstate.Process, bridge int) err
 	if err := write(folder, st); err != nil {
 		return err
 	}
-	argv := confined(p.Argv)
+	argv := withUser(p.Argv)
 	id, err := h.run.Start(argv, filepath.Join(folder, outFile), confinement)
 	if err != nil {
 		return err
 	}
-	h.bear(id, argv) // as a listing of all processes would show it
+	h.noteStarted(id, argv) // as a listing of all processes would show it
 	st.Ident = id
 	if err := write(folder, st); err != nil {
 		return errors.Join(err, id.Stop(context.WithoutCancel(ctx), stopGrace))
 	}
-	if err := await(ctx, h.netns, p.Probe, id); err != nil && !hears(id, p.Probe) {
+	if err := await(ctx, h.netns, p.Probe, id); err != nil && !hasReadAll(id, p.Probe) {
 		err = &proc.Error{Argv: p.Argv, Words: tail(filepath.Join(folder, outFile)), Err: err}
 		return errors.Join(err, id.Stop(context.WithoutCancel(ctx), stopGrace))
 	}
@@ -159,7 +159,7 @@ func (h *Helpers) stop(ctx context.Context, name string, argv []string) error {
 	if err == nil && st.Pid != 0 {
 		return nil
 	}
-	strays, err := h.strays(ctx, argv, st.Argv)
+	strays, err := h.strayProcesses(ctx, argv, st.Argv)
 	if err != nil {
 		return err
 	}
@@ -171,10 +171,10 @@ func (h *Helpers) stop(ctx context.Context, name string, argv []string) error {
 	return nil
 }
 
-// births returns matching processes of this run folder: those that ran at the first call, and all that were started
-// since. The former include those that an earlier daemon started and did not record. A listing for each start would
-// cost more than the start.
-func (h *Helpers) births(ctx context.Context, which func(proc.Process) bool) ([]proc.Process, error) {
+// ownProcesses returns matching processes of this run folder: those that ran at the first call, and all that were
+// started since. The former include those that an earlier daemon started and did not record. A listing for each start
+// would cost more than the start.
+func (h *Helpers) ownProcesses(ctx context.Context, which func(proc.Process) bool) ([]proc.Process, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.born == nil {
@@ -198,8 +198,8 @@ func (h *Helpers) births(ctx context.Context, which func(proc.Process) bool) ([]
 	return found, nil
 }
 
-// bear records a process that was just started.
-func (h *Helpers) bear(id proc.Ident, argv []string) {
+// noteStarted records a process that was just started.
+func (h *Helpers) noteStarted(id proc.Ident, argv []string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.born == nil {
@@ -217,14 +217,14 @@ func (h *Helpers) names(argv []string) bool {
 	return slices.ContainsFunc(argv, func(a string) bool { return strings.Contains(a, h.dir+"/") })
 }
 
-func (h *Helpers) strays(ctx context.Context, lines ...[]string) ([]proc.Ident, error) {
+func (h *Helpers) strayProcesses(ctx context.Context, lines ...[]string) ([]proc.Ident, error) {
 	lines = slices.DeleteFunc(lines, func(argv []string) bool {
 		return !h.names(argv)
 	})
 	if len(lines) == 0 {
 		return nil, nil
 	}
-	all, err := h.births(ctx, func(p proc.Process) bool {
+	all, err := h.ownProcesses(ctx, func(p proc.Process) bool {
 		return slices.ContainsFunc(lines, func(argv []string) bool { return sameCommand(p.Argv, argv) })
 	})
 	if err != nil {
@@ -283,7 +283,7 @@ func (h *Helpers) Observe(ctx context.Context, n int, on Environment, probe bool
 			p.Digest = "ended"
 		case st.Bridge != on.Bridge:
 			p.Digest = "bridge replaced"
-		case probe && on.has(st.Probe) && !h.answered(ctx, st) && !hears(st.Ident, st.Probe):
+		case probe && on.has(st.Probe) && !h.answered(ctx, st) && !hasReadAll(st.Ident, st.Probe):
 			p.Digest = "silent"
 		}
 		if p.Digest == st.Digest {

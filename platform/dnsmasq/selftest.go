@@ -22,14 +22,14 @@ const testTime = 2 * time.Second
 // Test checks a running helper and returns each failure: its DNS must answer with the gateway's name and address, and
 // its DHCP server must answer each client with the name of its reservation. Like dropLeases, it sends from the node
 // itself. It sends a DHCPINFORM (RFC 2131 §4.3.5), which creates no lease and sends nothing to the apps.
-func (h *Helpers) Test(ctx context.Context, p netstate.Process) []netstate.Failure {
+func (h *Helpers) Test(ctx context.Context, p netstate.Process) []netstate.OpFailure {
 	ctx, cancel := context.WithTimeout(ctx, testTime)
 	defer cancel()
-	fail := func(id netstate.ID, format string, args ...any) netstate.Failure {
-		return netstate.Failure{ID: id, Observe: true, Err: fmt.Sprintf("self-test: "+format, args...)}
+	fail := func(id netstate.ID, format string, args ...any) netstate.OpFailure {
+		return netstate.OpFailure{ID: id, Observe: true, Err: fmt.Sprintf("self-test: "+format, args...)}
 	}
 	if err := again(ctx, func() error { return answers(ctx, h.netns, p.Probe) }); err != nil {
-		return []netstate.Failure{fail(p.ID(), "DNS of the gateway: %v", err)}
+		return []netstate.OpFailure{fail(p.ID(), "DNS of the gateway: %v", err)}
 	}
 	if p.Leases == nil {
 		return nil
@@ -39,12 +39,12 @@ func (h *Helpers) Test(ctx context.Context, p netstate.Process) []netstate.Failu
 	}
 	var conn net.Conn
 	if err := proc.In(h.netns, func() (err error) { conn, err = dialServer(ctx, p.Leases); return err }); err != nil {
-		return []netstate.Failure{fail(p.ID(), "DHCP of the gateway: %v", err)}
+		return []netstate.OpFailure{fail(p.ID(), "DHCP of the gateway: %v", err)}
 	}
 	defer conn.Close()
-	var fs []netstate.Failure
+	var fs []netstate.OpFailure
 	for _, c := range p.Leases.Clients {
-		err := again(ctx, func() error { return inform(conn, p.Leases, c) })
+		err := again(ctx, func() error { return askParameters(conn, p.Leases, c) })
 		var unknown unknownClient
 		switch {
 		case errors.As(err, &unknown):
@@ -78,8 +78,8 @@ func (u unknownClient) Error() string {
 	return fmt.Sprintf("%s is answered with the name %q: must be %q", u.mac, u.got, u.want)
 }
 
-// inform sends one DHCPINFORM and checks the parameters for a client.
-func inform(conn net.Conn, w *netstate.Leases, c netstate.Client) error {
+// askParameters sends one DHCPINFORM and checks the parameters for a client.
+func askParameters(conn net.Conn, w *netstate.Leases, c netstate.Client) error {
 	id := rand.Uint32()
 	msg, err := informMessage(w.Server, c.MAC, id)
 	if err != nil {
@@ -97,7 +97,7 @@ func inform(conn net.Conn, w *netstate.Leases, c netstate.Client) error {
 		if err != nil {
 			return fmt.Errorf("%s does not answer on %s: %w", w.Server, w.Link, err)
 		}
-		name, ok := informed(answer[:n], id)
+		name, ok := parseInformAnswer(answer[:n], id)
 		if !ok {
 			continue // the answer to an abandoned query
 		}
@@ -125,8 +125,8 @@ func informMessage(server, mac string, id uint32) ([]byte, error) {
 	return append(m, make([]byte, max(0, minBootp-len(m)))...), nil
 }
 
-// informed returns the host name in the answer to request id; ok is false if m is no such answer.
-func informed(m []byte, id uint32) (name string, ok bool) {
+// parseInformAnswer returns the host name in the answer to request id; ok is false if m is no such answer.
+func parseInformAnswer(m []byte, id uint32) (name string, ok bool) {
 	if len(m) < offOptions+len(dhcpMagic) || m[0] != bootReply || binary.BigEndian.Uint32(m[offXid:]) != id ||
 		!bytes.Equal(m[offOptions:offOptions+len(dhcpMagic)], dhcpMagic) {
 		return "", false

@@ -35,7 +35,7 @@ func TestTheAnswerToAnInformTellsTheReservedName(t *testing.T) {
 		{"an option without a length", answer(7, bootReply, append(bytes.Clone(ack), optHostname)...), "", false},
 		{"a head alone", answer(7, bootReply)[:offOptions], "", false},
 	} {
-		if name, ok := informed(c.m, 7); ok != c.ok || ok && name != c.name {
+		if name, ok := parseInformAnswer(c.m, 7); ok != c.ok || ok && name != c.name {
 			t.Errorf("%s: %q, %v: must be %q, %v", c.why, name, ok, c.name, c.ok)
 		}
 	}
@@ -72,7 +72,7 @@ func FuzzInformed(f *testing.F) {
 	f.Add(answer(7, bootReply, optHostname, 255))
 	f.Add([]byte{})
 	f.Fuzz(func(t *testing.T, m []byte) {
-		if name, ok := informed(m, 7); ok && len(name) > 255 {
+		if name, ok := parseInformAnswer(m, 7); ok && len(name) > 255 {
 			t.Errorf("a name of %d octets", len(name))
 		}
 	})

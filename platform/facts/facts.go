@@ -136,7 +136,7 @@ func (r Reader) listeners(f *netstate.Facts) error {
 			inode := strings.TrimSuffix(strings.TrimPrefix(link, "socket:["), "]")
 			if i, is := owners[inode]; is {
 				argv := r.argv(pid)
-				f.Listeners[i].Who = fmt.Sprintf("%s (%s)", r.comm(pid), pid)
+				f.Listeners[i].Who = fmt.Sprintf("%s (%s)", r.commandName(pid), pid)
 				f.Listeners[i].Own = r.ours(pid, argv)
 			}
 		}
@@ -146,7 +146,7 @@ func (r Reader) listeners(f *netstate.Facts) error {
 
 // ours reports whether a process is a dnsmasq of this node.
 func (r Reader) ours(pid string, argv []string) bool {
-	return r.comm(pid) == "dnsmasq" && strings.Contains(strings.Join(argv, " "), r.RunDir+"/ni/")
+	return r.commandName(pid) == "dnsmasq" && strings.Contains(strings.Join(argv, " "), r.RunDir+"/ni/")
 }
 
 // socketAddress parses "0100007F:0035": words of 32 bits in host order.
@@ -169,7 +169,7 @@ func socketAddress(s string) (netip.Addr, uint16, error) {
 
 // processes finds the daemons and systemd-networkd.
 func (r Reader) processes(f *netstate.Facts) error {
-	f.HelperUser = r.account() != ""
+	f.HelperUser = r.helperUID() != ""
 	own, err := os.Readlink(r.at("proc/self/ns/net"))
 	if err != nil {
 		return err
@@ -179,7 +179,7 @@ func (r Reader) processes(f *netstate.Facts) error {
 		here := err == nil && ns == own
 		argv := r.argv(pid)
 		switch {
-		case r.comm(pid) == "systemd-network" && here: // the kernel truncates names to 15 bytes
+		case r.commandName(pid) == "systemd-network" && here: // the kernel truncates names to 15 bytes
 			f.Networkd = true
 		case r.ours(pid, argv):
 			// proc(5): the link to a deleted program ends like this.
@@ -187,10 +187,10 @@ func (r Reader) processes(f *netstate.Facts) error {
 				n, _ := strconv.Atoi(pid)
 				f.Outdated = append(f.Outdated, n)
 			}
-		case r.comm(pid) == "edgespan" && slices.Contains(argv, "node") && len(argv) > 1 && argv[1] == "node":
+		case r.commandName(pid) == "edgespan" && slices.Contains(argv, "node") && len(argv) > 1 && argv[1] == "node":
 			n, _ := strconv.Atoi(pid)
 			f.Daemons = append(f.Daemons, netstate.Daemon{PID: n, RunDir: option(argv, "--run-dir"), Here: here})
-		case r.comm(pid) == "dnsmasq" && here && strings.Contains(strings.Join(argv, " "), r.RunDir+"/ni/"):
+		case r.commandName(pid) == "dnsmasq" && here && strings.Contains(strings.Join(argv, " "), r.RunDir+"/ni/"):
 			f.Helpers = append(f.Helpers, r.helper(pid))
 		}
 	}
@@ -206,7 +206,7 @@ func (r Reader) helper(pid string) netstate.Helper {
 		switch {
 		case len(fields) < 2:
 		case fields[0] == "Uid:":
-			h.OwnUser = fields[1] == r.account()
+			h.OwnUser = fields[1] == r.helperUID()
 		case fields[0] == "NoNewPrivs:":
 			h.NoNewPrivs = fields[1] == "1"
 		}
@@ -214,8 +214,8 @@ func (r Reader) helper(pid string) netstate.Helper {
 	return h
 }
 
-// account returns the uid of the helpers' own user, or "" if the machine has none.
-func (r Reader) account() string {
+// helperUID returns the uid of the helpers' own user, or "" if the machine has none.
+func (r Reader) helperUID() string {
 	text, _ := os.ReadFile(r.at("etc/passwd"))
 	for line := range strings.Lines(string(text)) {
 		if words := strings.Split(line, ":"); len(words) > 2 && words[0] == netstate.HelperUser {
@@ -313,7 +313,7 @@ func (r Reader) pids() []string {
 	return out
 }
 
-func (r Reader) comm(pid string) string {
+func (r Reader) commandName(pid string) string {
 	b, _ := os.ReadFile(r.at("proc", pid, "comm")) // "" if the process has ended
 	return strings.TrimSpace(string(b))
 }

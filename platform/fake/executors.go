@@ -55,8 +55,8 @@ func (x *Executors) Hang(id string, hung bool) {
 	x.hung[id] = hung
 }
 
-// Deafen sets whether an address ignores echo requests.
-func (x *Executors) Deafen(a netip.Addr, deaf bool) {
+// SetDeaf sets whether an address ignores echo requests.
+func (x *Executors) SetDeaf(a netip.Addr, deaf bool) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.deaf[a] = deaf

@@ -198,24 +198,24 @@ func TestWhatGoesTakesAlongWhatAKernelTakes(t *testing.T) {
 
 func TestFaults(t *testing.T) {
 	for name, c := range map[string]struct {
-		fault  fake.Fault
+		fault  fake.OpFault
 		err    string
 		effect bool
 		takes  time.Duration
 		panics bool
 	}{
-		"an error": {fault: fake.Fault{Err: errors.New("no")}, err: "add link es1: fake-command: no"},
-		"a hang": {fault: fake.Fault{Hang: true}, err: "add link es1: fake-command: context deadline exceeded",
+		"an error": {fault: fake.OpFault{Err: errors.New("no")}, err: "add link es1: fake-command: no"},
+		"a hang": {fault: fake.OpFault{Hang: true}, err: "add link es1: fake-command: context deadline exceeded",
 			takes: 5 * time.Second},
-		"half an op": {fault: fake.Fault{Half: true}, err: "add link es1: died half way", effect: true},
-		"a panic": {fault: fake.Fault{Panic: true}, err: "fake host: injected panic in add link es1", effect: true,
+		"half an op": {fault: fake.OpFault{Half: true}, err: "add link es1: died half way", effect: true},
+		"a panic": {fault: fake.OpFault{Panic: true}, err: "fake host: injected panic in add link es1", effect: true,
 			panics: true},
 		"none": {effect: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				h := fake.New()
-				h.SetFault(func(o netstate.Owner, op netstate.Op) *fake.Fault {
+				h.SetFault(func(o netstate.Owner, op netstate.Op) *fake.OpFault {
 					if o != one || op.Kind != netstate.KindLink {
 						t.Errorf("asked about %v, %s", o, op)
 					}
@@ -257,7 +257,7 @@ func try(f func() error) (said string, panicked bool) {
 
 func TestAFaultDoesNotHideARefusal(t *testing.T) {
 	h := fake.New()
-	h.SetFault(func(netstate.Owner, netstate.Op) *fake.Fault { return &fake.Fault{Half: true} })
+	h.SetFault(func(netstate.Owner, netstate.Op) *fake.OpFault { return &fake.OpFault{Half: true} })
 	if err := h.Do(t.Context(), one, op(netstate.Add, addr, nil)); err == nil || len(h.Violations()) != 1 {
 		t.Errorf("error %v, violations %q", err, h.Violations())
 	}
@@ -322,7 +322,7 @@ func TestWatchersAreToldEveryChangeUntilTheyEnd(t *testing.T) {
 		h.Break(1, fwd.ID())
 		h.SetNetns("ns1", false)
 		h.SetNetns("ns9", true)
-		h.Lose(1, up.ID())
+		h.RemoveSilently(1, up.ID())
 		h.Resync()
 		want := []netstate.HostEvent{
 			{Resync: true, Interfaces: []netstate.Interface{{Name: "eth0"}},

@@ -16,8 +16,8 @@ import (
 	"edgespan/netinst/netstate"
 )
 
-// Fault is an injected fault of one op.
-type Fault struct {
+// OpFault is an injected fault of one op.
+type OpFault struct {
 	Err   error // the op fails with this error, without effect
 	Hang  bool  // the op lasts until its deadline, then fails without effect
 	Half  bool  // the op takes effect and still fails
@@ -30,13 +30,13 @@ type Host struct {
 	state      map[int]netstate.State
 	ifaces     []netstate.Interface
 	netns      map[string]bool
-	fault      func(netstate.Owner, netstate.Op) *Fault
+	fault      func(netstate.Owner, netstate.Op) *OpFault
 	emit       map[int]func(netstate.HostEvent)
 	watchers   int
 	snoops     map[string]func(netstate.ObservedAddress)
 	done       []string
 	forgets    int
-	broken     map[int][]netstate.Failure // failures of the self-test
+	broken     map[int][]netstate.OpFailure // failures of the self-test
 	dropped    map[netstate.ID]uint64
 	violation  []string
 	links      map[string]bool // foreign links that exist
@@ -52,11 +52,11 @@ type Host struct {
 func New() *Host {
 	return &Host{state: map[int]netstate.State{}, unseen: map[int]netstate.State{}, netns: map[string]bool{},
 		links: map[string]bool{}, snoops: map[string]func(netstate.ObservedAddress){}, vanished: map[string]bool{},
-		emit: map[int]func(netstate.HostEvent){}, broken: map[int][]netstate.Failure{}}
+		emit: map[int]func(netstate.HostEvent){}, broken: map[int][]netstate.OpFailure{}}
 }
 
 // SetFault sets the function that injects faults into ops; nil for none.
-func (h *Host) SetFault(f func(netstate.Owner, netstate.Op) *Fault) {
+func (h *Host) SetFault(f func(netstate.Owner, netstate.Op) *OpFault) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.fault = f
@@ -224,29 +224,29 @@ func (h *Host) ForgetFlows(context.Context, func(netstate.Flow) bool) (answer fu
 	return func() (int, error) { return 0, err }
 }
 
-// FailForgets makes every ForgetFlows fail with err; nil for none.
-func (h *Host) FailForgets(err error) {
+// FailForgetFlows makes every ForgetFlows fail with err; nil for none.
+func (h *Host) FailForgetFlows(err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.forgetErr = err
 }
 
 // Test returns the failures that SetBroken set for the owner.
-func (h *Host) Test(_ context.Context, o netstate.Owner, _ netstate.State) []netstate.Failure {
+func (h *Host) Test(_ context.Context, o netstate.Owner, _ netstate.State) []netstate.OpFailure {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return slices.Clone(h.broken[o.Number])
 }
 
 // SetBroken sets the failures of owner number n's self-test; without failures it passes.
-func (h *Host) SetBroken(n int, fs ...netstate.Failure) {
+func (h *Host) SetBroken(n int, fs ...netstate.OpFailure) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.broken[n] = fs
 }
 
-// Forgets returns how often ForgetFlows was called.
-func (h *Host) Forgets() int {
+// CountForgetFlows returns how often ForgetFlows was called.
+func (h *Host) CountForgetFlows() int {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.forgets
@@ -264,8 +264,8 @@ func (h *Host) Snoop(ctx context.Context, link string, emit func(netstate.Observ
 	})
 }
 
-// See notifies the listeners on the link, and reports whether there are any.
-func (h *Host) See(s netstate.ObservedAddress) bool {
+// Announce notifies the listeners on the link, and reports whether there are any.
+func (h *Host) Announce(s netstate.ObservedAddress) bool {
 	h.mu.Lock()
 	emit := h.snoops[s.Link]
 	h.mu.Unlock()
@@ -303,7 +303,7 @@ func (h *Host) send(ev netstate.HostEvent) {
 // Do performs one op.
 func (h *Host) Do(ctx context.Context, o netstate.Owner, op netstate.Op) error {
 	h.mu.Lock()
-	var fault *Fault
+	var fault *OpFault
 	if h.fault != nil {
 		fault = h.fault(o, op)
 	}

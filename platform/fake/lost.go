@@ -2,9 +2,9 @@ package fake
 
 import "edgespan/netinst/netstate"
 
-// Lose removes an object and drops the event. Only a full observation notices that a chain is missing, as on a real
-// host.
-func (h *Host) Lose(n int, id netstate.ID) {
+// RemoveSilently removes an object and drops the event. Only a full observation notices that a chain is missing, as
+// on a real host.
+func (h *Host) RemoveSilently(n int, id netstate.ID) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if c, is := h.state[n][id].(netstate.Chain); is {

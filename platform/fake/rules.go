@@ -21,7 +21,7 @@ func (h *Host) allowed(st netstate.State, op netstate.Op, it netstate.Item) erro
 	case it.Want == nil && !has:
 		return nil // removing a missing object is no error
 	case it.Want == nil:
-		return h.mayGo(st, it.Have)
+		return h.checkUnused(st, it.Have)
 	}
 	switch w := it.Want.(type) {
 	case netstate.Link:
@@ -128,7 +128,7 @@ func (h *Host) hooks(st netstate.State, op netstate.Op, c netstate.Chain) error 
 			return fmt.Errorf("no chain %s to hook %s into", k.Parent, c.Name)
 		}
 	}
-	if c.Family.Whole() {
+	if c.Family.IsTable() {
 		return nil
 	}
 	for _, r := range c.Rules {
@@ -142,8 +142,8 @@ func (h *Host) hooks(st netstate.State, op netstate.Op, c netstate.Chain) error 
 	return nil
 }
 
-// mayGo refuses to remove a chain that an active port needs.
-func (h *Host) mayGo(st netstate.State, have netstate.Object) error {
+// checkUnused refuses to remove a chain that an active port needs.
+func (h *Host) checkUnused(st netstate.State, have netstate.Object) error {
 	if c, ok := have.(netstate.Chain); ok && !ofOtherType(st, c) {
 		for _, o := range st {
 			p, ok := o.(netstate.Port)

@@ -35,11 +35,11 @@ func (f *Firewall) Dropped(ctx context.Context, chains []netstate.ID) (map[netst
 // legacyCounters reads all counters of the legacy backend's filter table. Concurrent callers share the result.
 func (f *Firewall) legacyCounters(ctx context.Context) (map[string]uint64, error) {
 	out, err := f.run.Run(ctx, "", "iptables-save", "-c", "-t", "filter")
-	return countersIn(out), err
+	return parseCounters(out), err
 }
 
-// countersIn sums the packets of each chain's dropping rules: "[PACKETS:OCTETS] -A CHAIN … -j DROP".
-func countersIn(saved string) map[string]uint64 {
+// parseCounters sums the packets of each chain's dropping rules: "[PACKETS:OCTETS] -A CHAIN … -j DROP".
+func parseCounters(saved string) map[string]uint64 {
 	counts := map[string]uint64{}
 	for line := range strings.Lines(saved) {
 		var packets, octets uint64

@@ -10,7 +10,7 @@ func TestCountersAreThoseOfTheRules(t *testing.T) {
 		"DROP\n[3:4] -A ES1-1L -j DROP\n" +
 		"[1:2] -A ES1-2L -j DROP\n[5:6] -A ES1-2L ! -p tcp -j RETURN\n[x:1] -A ES1-3L -j DROP\n-A ES1-4L -j DROP\nCOMMIT\n"
 	want := map[string]uint64{"ES1-1L": 15, "ES1-2L": 1}
-	if got := countersIn(saved); !maps.Equal(got, want) {
+	if got := parseCounters(saved); !maps.Equal(got, want) {
 		t.Errorf("%v, want %v", got, want)
 	}
 }

@@ -136,7 +136,7 @@ func (f *Firewall) drop(ctx context.Context, number int, gone []netstate.Chain) 
 		if err == nil {
 			return nil
 		}
-		f.store(number).doubt()
+		f.store(number).markUncertain()
 		if ctx.Err() != nil {
 			return err
 		}
@@ -146,7 +146,7 @@ func (f *Firewall) drop(ctx context.Context, number int, gone []netstate.Chain) 
 		return err
 	}
 	for _, c := range gone {
-		if !c.Family.Whole() {
+		if !c.Family.IsTable() {
 			continue
 		}
 		if err := f.removeWhole(number, c); err != nil {
@@ -204,7 +204,7 @@ func (f *Firewall) edits(number int, want, gone []netstate.Chain) []*edit {
 				e.stored[st.Name] = st
 			}
 		}
-		e.hooked = hookedIn(e.stored, slices.Concat(e.want, e.gone))
+		e.hooked = hooksOf(e.stored, slices.Concat(e.want, e.gone))
 		e.seen = tableOf(e.stored)
 		list = append(list, e)
 	}
@@ -238,9 +238,9 @@ func (e *edit) names() []string {
 	return unique(names)
 }
 
-// hookedIn returns a hooked that knows the hooks of an owner's chains. A network's chain counts as hooked wherever it
+// hooksOf returns a hooked that knows the hooks of an owner's chains. A network's chain counts as hooked wherever it
 // appears in host's or a built-in chain.
-func hookedIn(stored map[string]entry, more []netstate.Chain) hooked {
+func hooksOf(stored map[string]entry, more []netstate.Chain) hooked {
 	known := map[[2]string]bool{}
 	for _, st := range stored {
 		for _, h := range st.Hooks {

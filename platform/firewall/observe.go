@@ -68,7 +68,7 @@ func (f *Firewall) readBack(ctx context.Context, left map[netstate.ID]entry) ([]
 		if err != nil {
 			return nil, fmt.Errorf("read back chains: %w", err)
 		}
-		h := hookedIn(inTable(left, name), nil)
+		h := hooksOf(inTable(left, name), nil)
 		for _, e := range unread[name] {
 			if e, there := t.found(e, h); there {
 				seen = append(seen, e)
@@ -106,7 +106,7 @@ func (f *Firewall) observe(ctx context.Context, number int, stored map[netstate.
 			return nil, fmt.Errorf("list chains of %s: %w", name, withCommand(err))
 		}
 		byName := inTable(stored, name)
-		h := hookedIn(byName, nil)
+		h := hooksOf(byName, nil)
 		for _, chain := range t.owned[number] {
 			left, known := byName[chain]
 			if !known {

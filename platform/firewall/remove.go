@@ -50,7 +50,7 @@ func (f *Firewall) removalOf(number int, gone []netstate.Chain) nft.Removal {
 	r := nft.Removal{Chains: map[string][]string{}, Parents: map[string][]string{}}
 	stored := f.store(number).all()
 	for _, c := range gone {
-		if c.Family.Whole() {
+		if c.Family.IsTable() {
 			r.Tables = append(r.Tables, nft.Table{Family: c.Family, Name: c.Name})
 			continue
 		}

@@ -183,7 +183,7 @@ func (e *edit) hooks(c netstate.Chain, flushed map[string]bool) (del, ins []stri
 
 // check refuses text that would not be exactly one rule in one of the owner's chains.
 func check(c netstate.Chain, number int) error {
-	if c.Family.Whole() {
+	if c.Family.IsTable() {
 		if !slices.Contains(wholeTables(number), nft.Table{Family: c.Family, Name: c.Name}) {
 			return fmt.Errorf("%s table %q is not of owner %d", c.Family, c.Name, number)
 		}

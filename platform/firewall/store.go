@@ -86,13 +86,13 @@ type store struct {
 	alone bool
 }
 
-func (s *store) isAlone() bool {
+func (s *store) isSoleWriter() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.alone
 }
 
-func (s *store) setAlone(alone bool) {
+func (s *store) setSoleWriter(alone bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.alone = alone
@@ -104,8 +104,8 @@ func (s *store) isSure() bool {
 	return s.sure
 }
 
-// doubt records that the kernel may differ from the store.
-func (s *store) doubt() {
+// markUncertain records that the kernel may differ from the store.
+func (s *store) markUncertain() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.sure, s.gen = false, 0

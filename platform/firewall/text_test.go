@@ -143,7 +143,7 @@ func TestRestoreText(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			c.e.name = "filter"
-			c.e.hooked = hookedIn(c.e.stored, append(c.e.want, c.e.gone...))
+			c.e.hooked = hooksOf(c.e.stored, append(c.e.want, c.e.gone...))
 			if d := cmp.Diff("*filter"+c.want+"\nCOMMIT\n", c.e.restore()); d != "" {
 				t.Errorf("(-want +got):\n%s", d)
 			}
@@ -153,7 +153,7 @@ func TestRestoreText(t *testing.T) {
 
 func TestSpellingSeesPlaceOnlyAsFarAsItIsWanted(t *testing.T) {
 	c := chain("ES-FORWARD", at("FORWARD", ""))
-	h := hookedIn(nil, []netstate.Chain{c})
+	h := hooksOf(nil, []netstate.Chain{c})
 	at := func(rules ...string) string {
 		return table{"FORWARD": rules, "ES-FORWARD": {"-i es1 -j ES1-FWD"}}.view().spelling(c, h)
 	}

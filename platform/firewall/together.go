@@ -117,13 +117,13 @@ func (a *after) read(m map[netstate.ID]entry) {
 	}
 	hooks := map[string]hooked{}
 	for name := range a.tables {
-		hooks[name] = hookedIn(inTable(m, name), nil)
+		hooks[name] = hooksOf(inTable(m, name), nil)
 	}
 	for id, e := range m {
 		if !e.Unread {
 			continue
 		}
-		if e.Family.Whole() {
+		if e.Family.IsTable() {
 			if text := a.whole[nft.Table{Family: e.Family, Name: e.Name}]; text != "" {
 				m[id] = read(e.chain(), text)
 			}

@@ -69,7 +69,7 @@ func TestALookThatAWriteOvertookIsNotTakenOver(t *testing.T) {
 }
 
 func TestALookBesideAFailedWriteMakesNothingSure(t *testing.T) {
-	f, st := standing(t, hookedTable, (*store).doubt)
+	f, st := standing(t, hookedTable, (*store).markUncertain)
 	if _, err := f.Observe(t.Context(), 1, true); err != nil {
 		t.Fatal(err)
 	}
@@ -85,7 +85,7 @@ func TestAfterAFailedWriteTheKernelIsAsked(t *testing.T) {
 	if err != nil || seen[hookedChain.ID()].Text() != hookedChain.Text() {
 		t.Fatalf("before, it is told %v, %v", seen, err)
 	}
-	st.doubt()
+	st.markUncertain()
 	seen, err = f.Observe(t.Context(), 1, false)
 	if err != nil || seen[hookedChain.ID()].Text() == hookedChain.Text() {
 		t.Errorf("it is told as the store has it: %v, %v", seen, err)

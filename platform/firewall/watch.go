@@ -51,7 +51,7 @@ func (f *Firewall) Watch(ctx context.Context, emit func(Changed)) error {
 		failed <- f.nft.Watch(ctx, func(changes []nft.Change, lost bool) {
 			t := touches{all: lost}
 			for _, ch := range changes {
-				if n, own := concerns(ch); own && !f.nft.Own(ch) {
+				if n, own := ownerOfChange(ch); own && !f.nft.Own(ch) {
 					t.add(ch.Port, n)
 				}
 			}
@@ -182,16 +182,16 @@ func (f *Firewall) gather(ctx context.Context, in <-chan touches, failed <-chan 
 				continue
 			}
 			window, reported = watchWindows.Next(window), time.Now()
-			f.doubt(c)
+			f.invalidate(c)
 			emit(c)
 		}
 	}
 }
 
-// doubt makes the next Observe read the kernel.
-func (f *Firewall) doubt(c Changed) {
+// invalidate makes the next Observe read the kernel.
+func (f *Firewall) invalidate(c Changed) {
 	for _, n := range c.Owners {
-		f.store(n).doubt()
+		f.store(n).markUncertain()
 	}
 	if !c.All {
 		return
@@ -200,14 +200,14 @@ func (f *Firewall) doubt(c Changed) {
 	stores := slices.Collect(maps.Values(f.stores))
 	f.mu.Unlock()
 	for _, st := range stores {
-		st.doubt()
+		st.markUncertain()
 	}
 }
 
-// concerns returns the owner of a change: the owner of the table or chain, and host for built-in chains, in which only
-// host's jumps are.
-func concerns(ch nft.Change) (int, bool) {
-	if ch.Table.Family.Whole() {
+// ownerOfChange returns the owner of a change: the owner of the table or chain, and host for built-in chains, in
+// which only host's jumps are.
+func ownerOfChange(ch nft.Change) (int, bool) {
+	if ch.Table.Family.IsTable() {
 		return tableOwner(ch.Table)
 	}
 	if ch.Table.Family != netstate.IPv4 || !slices.Contains(tableOrder, ch.Table.Name) {

@@ -27,7 +27,7 @@ func TestWhoseAChangeIs(t *testing.T) {
 		f := map[string]netstate.Family{"ip": netstate.IPv4, "bridge": netstate.BridgeFamily,
 			"inet": netstate.InetFamily}[family]
 		got := ""
-		if n, own := concerns(nft.Change{Table: nft.Table{Family: f, Name: table}, Chain: chain}); own {
+		if n, own := ownerOfChange(nft.Change{Table: nft.Table{Family: f, Name: table}, Chain: chain}); own {
 			got = fmt.Sprint(n)
 		}
 		if got != want {

@@ -54,7 +54,7 @@ func (f *Firewall) applyWhole(number int, want []netstate.Chain, family netstate
 		}
 		err := f.nft.Replace(nft.Table{Family: family, Name: c.Name}, c.Rules)
 		if err = f.withoutARP(family, err, true); err != nil {
-			f.store(number).doubt()
+			f.store(number).markUncertain()
 			return err
 		}
 	}
@@ -64,7 +64,7 @@ func (f *Firewall) applyWhole(number int, want []netstate.Chain, family netstate
 func (f *Firewall) removeWhole(number int, c netstate.Chain) error {
 	err := f.withoutARP(c.Family, f.nft.Delete(nft.Table{Family: c.Family, Name: c.Name}), false)
 	if err != nil {
-		f.store(number).doubt()
+		f.store(number).markUncertain()
 	}
 	return err
 }

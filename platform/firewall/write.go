@@ -16,17 +16,17 @@ func (f *Firewall) write(ctx context.Context, number int, want, gone []netstate.
 	if number > 0 && st.isSure() { // other networks hook into host's chains at any time
 		var seen *after
 		var err error
-		if len(gone) == 0 && !st.isAlone() {
+		if len(gone) == 0 && !st.isSoleWriter() {
 			seen, err = f.together(ctx, number, want)
 		} else if err = f.applyWhole(number, want, netstate.BridgeFamily); err == nil {
 			err = f.restore(ctx, restoreText(f.edits(number, want, gone)))
 		}
 		if err == nil {
-			st.setAlone(false)
+			st.setSoleWriter(false)
 			return seen, nil
 		}
-		st.doubt() // also after a killed restore: each of its tables commits separately
-		st.setAlone(true)
+		st.markUncertain() // also after a killed restore: each of its tables commits separately
+		st.setSoleWriter(true)
 		if ctx.Err() != nil {
 			return nil, err
 		}
@@ -49,14 +49,14 @@ func (f *Firewall) writeAlone(ctx context.Context, number int, edits []*edit) er
 	}
 	err := f.restore(ctx, restoreText(edits))
 	if err != nil {
-		st.doubt()
-		st.setAlone(true)
+		st.markUncertain()
+		st.setSoleWriter(true)
 		if chain := f.missingHost(ctx, number, edits); chain != "" {
 			return fmt.Errorf("%s, which is host's, does not stand yet: %w: %w", chain, netstate.ErrWaiting, err)
 		}
 		return err
 	}
-	st.setAlone(false)
+	st.setSoleWriter(false)
 	return nil
 }
 

@@ -5,12 +5,12 @@ import (
 	"runtime/debug"
 )
 
-// apart runs f on a goroutine of its own, and panics if f does.
+// onOwnStack runs f on a goroutine of its own, and panics if f does.
 //
 // The reader of vishvananda/netlink has a buffer of 64 KiB on its stack. Go shrinks such a stack by half per
 // collection, so the waiting appliers of 999 networks would hold 100 MB of stacks. The stack of a finished goroutine is
 // reused by the next one.
-func apart[T any](f func() (T, error)) (T, error) {
+func onOwnStack[T any](f func() (T, error)) (T, error) {
 	type end struct {
 		value T
 		err   error

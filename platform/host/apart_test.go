@@ -8,7 +8,7 @@ import (
 
 func TestWhatRunsApartAnswersFailsAndPanicsAsItself(t *testing.T) {
 	no := errors.New("no")
-	if v, err := apart(func() (int, error) { return 7, no }); v != 7 || !errors.Is(err, no) {
+	if v, err := onOwnStack(func() (int, error) { return 7, no }); v != 7 || !errors.Is(err, no) {
 		t.Errorf("%d, %v", v, err)
 	}
 	defer func() {
@@ -17,6 +17,6 @@ func TestWhatRunsApartAnswersFailsAndPanicsAsItself(t *testing.T) {
 			t.Errorf("panics with %q", r)
 		}
 	}()
-	_, _ = apart(func() (int, error) { panic("bad") })
+	_, _ = onOwnStack(func() (int, error) { panic("bad") })
 	t.Error("no panic")
 }

@@ -17,7 +17,7 @@ import (
 // does not exist yet. An op that failed or was killed half way can be repeated, or observed and repaired. It ends at
 // ctx's deadline, which comes from netstate.Op.Deadline.
 func (h *Host) Do(ctx context.Context, o netstate.Owner, op netstate.Op) error {
-	_, err := apart(func() (struct{}, error) { return struct{}{}, h.do(ctx, o, op) })
+	_, err := onOwnStack(func() (struct{}, error) { return struct{}{}, h.do(ctx, o, op) })
 	if err == nil {
 		return nil
 	}
@@ -60,7 +60,7 @@ func (h *Host) do(ctx context.Context, o netstate.Owner, op netstate.Op) error {
 	}
 	// Its links go last: checking for them earlier would wait for those of others, which the kernel is removing.
 	if op.Verb == netstate.Remove && (op.Kind == netstate.KindLink || !h.linked.has(o.Number)) {
-		return h.tidy(ctx, o)
+		return h.removeRunDir(ctx, o)
 	}
 	return nil
 }

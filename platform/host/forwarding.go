@@ -82,9 +82,9 @@ func (s *sysctls) linkIndex(name string) (index int, err error) {
 	return index, err
 }
 
-// relied reports whether one link's setting now follows the setting for all links: the host forwards as a whole, and
-// turning it off for the link would make an exception.
-func (s *sysctls) relied(key string) bool {
+// followsGlobal reports whether one link's setting now follows the setting for all links: the host forwards as a
+// whole, and turning it off for the link would make an exception.
+func (s *sysctls) followsGlobal(key string) bool {
 	if key == netstate.ForwardAll {
 		return false // see closeForwarding
 	}

@@ -111,7 +111,7 @@ func (h *Host) folder(number int) string {
 // Observe lists the objects of one owner. Unless full, it reports chains as last written or observed, and does not
 // probe helpers.
 func (h *Host) Observe(ctx context.Context, o netstate.Owner, full bool) (netstate.State, error) {
-	s, err := apart(func() (netstate.State, error) { return h.observe(ctx, o, full) })
+	s, err := onOwnStack(func() (netstate.State, error) { return h.observe(ctx, o, full) })
 	if err != nil {
 		return nil, fmt.Errorf("observe %s: %w", o.Name, err)
 	}
@@ -165,8 +165,8 @@ func addresses(s netstate.State) map[string]bool {
 }
 
 // Test checks what each helper of want must do, and returns the failures.
-func (h *Host) Test(ctx context.Context, _ netstate.Owner, want netstate.State) []netstate.Failure {
-	var fs []netstate.Failure
+func (h *Host) Test(ctx context.Context, _ netstate.Owner, want netstate.State) []netstate.OpFailure {
+	var fs []netstate.OpFailure
 	for _, id := range want.IDs() {
 		if p, ok := want[id].(netstate.Process); ok {
 			fs = append(fs, h.help.Test(ctx, p)...)
@@ -228,7 +228,7 @@ func (h *Host) Owners(ctx context.Context) ([]netstate.Owner, error) {
 
 // Flushable reports whether others can flush edgespan's nftables tables, because the kernel doesn't support exclusive
 // ownership.
-func (h *Host) Flushable() bool { return !h.nft.Keeps() }
+func (h *Host) Flushable() bool { return !h.nft.OwnsTables() }
 
 // Backend returns the host's iptables and its features, or why none can be used.
 func (h *Host) Backend(ctx context.Context) (firewall.Backend, error) { return h.fw.Backend(ctx) }

@@ -85,8 +85,8 @@ func (h *Host) bare(n int) (bool, error) {
 	}), err
 }
 
-// tidy removes the run folder of an owner once it has no objects left.
-func (h *Host) tidy(ctx context.Context, o netstate.Owner) error {
+// removeRunDir removes the run folder of an owner once it has no objects left.
+func (h *Host) removeRunDir(ctx context.Context, o netstate.Owner) error {
 	bare, err := h.bare(o.Number)
 	if errors.Is(err, os.ErrNotExist) {
 		return nil

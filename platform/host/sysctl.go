@@ -181,7 +181,7 @@ func (s *sysctls) restore(have netstate.Sysctl) error {
 			rec.Own = "its link was deleted"
 		}
 	}
-	if now == rec.Own && now != rec.Old && !s.relied(have.Key) {
+	if now == rec.Own && now != rec.Old && !s.followsGlobal(have.Key) {
 		if err := writeSysctl(s.netns, have.Key, rec.Old); err != nil {
 			return err
 		}

@@ -60,7 +60,7 @@ func (k *Kernel) setBridge(index int) error {
 
 // listBridges returns, by link index, the attributes of all bridges that differ from those of edgespan's bridges.
 func (k *Kernel) listBridges() (map[int]map[string]uint64, error) {
-	return quiet(k, func() (map[int]map[string]uint64, error) {
+	return whileUnchanged(k, func() (map[int]map[string]uint64, error) {
 		kind := nl.NewRtAttr(unix.IFLA_LINKINFO, nil)
 		kind.AddRtAttr(nl.IFLA_INFO_KIND, nl.NonZeroTerminated("bridge"))
 		return k.readBridges(unix.NLM_F_DUMP, nl.NewIfInfomsg(unix.AF_UNSPEC), kind)

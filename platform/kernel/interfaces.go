@@ -16,11 +16,11 @@ import (
 
 // Interfaces lists the foreign interfaces, that is, all except edgespan's links, by name.
 func (k *Kernel) Interfaces() ([]netstate.Interface, error) {
-	links, err := quiet(k, k.h.LinkList)
+	links, err := whileUnchanged(k, k.h.LinkList)
 	if err != nil {
 		return nil, fmt.Errorf("list links: %w", err)
 	}
-	addrs, err := quiet(k, func() ([]netlink.Addr, error) { return k.h.AddrList(nil, netlink.FAMILY_ALL) })
+	addrs, err := whileUnchanged(k, func() ([]netlink.Addr, error) { return k.h.AddrList(nil, netlink.FAMILY_ALL) })
 	if err != nil {
 		return nil, fmt.Errorf("list addresses: %w", err)
 	}

@@ -114,8 +114,8 @@ func (k *Kernel) change(f func() error) error {
 	return f()
 }
 
-// quiet runs a listing while edgespan changes nothing. Others may still change something; retry handles that.
-func quiet[T any](k *Kernel, list func() (T, error)) (T, error) {
+// whileUnchanged runs a listing while edgespan changes nothing. Others may still change something; retry handles that.
+func whileUnchanged[T any](k *Kernel, list func() (T, error)) (T, error) {
 	k.turn.Lock()
 	defer k.turn.Unlock()
 	return retry(list)

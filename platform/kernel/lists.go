@@ -93,7 +93,7 @@ func (k *Kernel) share() {
 }
 
 func (k *Kernel) listWorld() (w world, err error) {
-	links, err := quiet(k, k.h.LinkList)
+	links, err := whileUnchanged(k, k.h.LinkList)
 	if err != nil {
 		return w, fmt.Errorf("list links: %w", err)
 	}
@@ -116,13 +116,13 @@ func (k *Kernel) listWorld() (w world, err error) {
 }
 
 func (k *Kernel) listAddresses() (addrList, error) {
-	all, err := quiet(k, func() ([]netlink.Addr, error) { return k.h.AddrList(nil, netlink.FAMILY_ALL) })
+	all, err := whileUnchanged(k, func() ([]netlink.Addr, error) { return k.h.AddrList(nil, netlink.FAMILY_ALL) })
 	return listAddrs(all), err
 }
 
 // listRules returns edgespan's policy rules by network instance number.
 func (k *Kernel) listRules() (map[int][]netlink.Rule, error) {
-	all, err := quiet(k, func() ([]netlink.Rule, error) { return k.h.RuleList(netlink.FAMILY_ALL) })
+	all, err := whileUnchanged(k, func() ([]netlink.Rule, error) { return k.h.RuleList(netlink.FAMILY_ALL) })
 	return byNumber(all, func(r netlink.Rule) (int, bool) {
 		n, own := PriorityNumber(r.Priority)
 		return n, own && r.Protocol == netstate.RouteProtocol

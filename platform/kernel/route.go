@@ -29,7 +29,7 @@ type nexthop struct {
 // listRoutes dumps the routes of a protocol and of a table; 0 matches any. The kernel filters, so a large foreign table
 // costs nothing.
 func (k *Kernel) listRoutes(family, protocol, table int) ([]route, error) {
-	return quiet(k, func() ([]route, error) {
+	return whileUnchanged(k, func() ([]route, error) {
 		msg := &nl.RtMsg{}
 		msg.Family, msg.Protocol = uint8(family), uint8(protocol)
 		data := []nl.NetlinkRequestData{msg}

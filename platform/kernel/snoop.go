@@ -82,7 +82,7 @@ func (k *Kernel) snoop(ctx context.Context, link string, emit func(netstate.Obse
 		if !ok {
 			continue
 		}
-		seen, ok := sighting(buf[:n], ll.Pkttype == unix.PACKET_OUTGOING)
+		seen, ok := parseSighting(buf[:n], ll.Pkttype == unix.PACKET_OUTGOING)
 		if ok && reported.isNew(seen, time.Now()) {
 			seen.Link = link
 			emit(seen)
@@ -193,10 +193,10 @@ var snoopFilter = []unix.SockFilter{
 	{Code: unix.BPF_RET | unix.BPF_K, K: 0},
 }
 
-// sighting returns which station uses which address: the sender of an incoming ARP packet, or the client to which an
-// outgoing reply assigns an address. A reply to a DHCPINFORM assigns none (RFC 2131 §4.3.5): its yiaddr is 0.0.0.0, and
-// the client chose its address itself.
-func sighting(frame []byte, outgoing bool) (s netstate.ObservedAddress, ok bool) {
+// parseSighting returns which station uses which address: the sender of an incoming ARP packet, or the client to
+// which an outgoing reply assigns an address. A reply to a DHCPINFORM assigns none (RFC 2131 §4.3.5): its yiaddr is
+// 0.0.0.0, and the client chose its address itself.
+func parseSighting(frame []byte, outgoing bool) (s netstate.ObservedAddress, ok bool) {
 	if len(frame) < frameHead {
 		return s, false
 	}

@@ -62,7 +62,7 @@ func TestSighting(t *testing.T) {
 		"an empty packet":                    {frame(unix.ETH_P_IP, nil), true, ""},
 	} {
 		got := ""
-		if s, ok := sighting(c.frame, c.outgoing); ok {
+		if s, ok := parseSighting(c.frame, c.outgoing); ok {
 			got = s.MAC + " " + s.IP.String()
 			if s.Leased {
 				got += " leased"
@@ -78,7 +78,7 @@ func FuzzSighting(f *testing.F) {
 	f.Add(frame(unix.ETH_P_ARP, arpBody(10, 0, 0, 9)), false)
 	f.Add(frame(unix.ETH_P_IP, ack(5, 10, 0, 0, 7)), true)
 	f.Fuzz(func(t *testing.T, b []byte, outgoing bool) {
-		if s, ok := sighting(b, outgoing); ok && !s.IP.Is4() {
+		if s, ok := parseSighting(b, outgoing); ok && !s.IP.Is4() {
 			t.Errorf("%x: %s", b, s.IP)
 		}
 	})

@@ -52,7 +52,8 @@ func (k *Kernel) addVxlan(l netstate.Link) error {
 		nl.NewRtAttr(unix.IFLA_ADDRESS, mac),
 		nl.NewRtAttr(unix.IFLA_MTU, nl.Uint32Attr(uint32(l.MTU))), info)
 	if errors.Is(err, unix.EEXIST) || errors.Is(err, unix.EADDRINUSE) {
-		return fmt.Errorf("number %d on UDP port %d is taken%s: %w", t.VNI, t.Port, k.whoHas(t), netstate.ErrWaiting)
+		return fmt.Errorf("number %d on UDP port %d is taken%s: %w", t.VNI, t.Port, k.conflictingTunnel(t),
+			netstate.ErrWaiting)
 	}
 	if errors.Is(err, unix.EOPNOTSUPP) {
 		return fmt.Errorf("this kernel has no VXLAN (module vxlan): %w", err)
@@ -86,8 +87,8 @@ func (k *Kernel) unlearn(bridge string, index int) error {
 	return nil
 }
 
-// whoHas returns the name of the host's link that uses a tunnel's number and port.
-func (k *Kernel) whoHas(t *netstate.Tunnel) string {
+// conflictingTunnel returns the name of the host's link that uses a tunnel's number and port.
+func (k *Kernel) conflictingTunnel(t *netstate.Tunnel) string {
 	links, err := retry(k.h.LinkList)
 	if err != nil {
 		return ""

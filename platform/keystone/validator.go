@@ -107,7 +107,7 @@ func (v *Validator) Validate(ctx context.Context, token string) (Identity, error
 		}
 		f = &flight{done: make(chan struct{})}
 		v.flights[key] = f
-		go v.fly(context.WithoutCancel(ctx), key, token, f)
+		go v.requestToken(context.WithoutCancel(ctx), key, token, f)
 	}
 	v.mu.Unlock()
 	select {
@@ -140,8 +140,8 @@ func (v *Validator) refusal() error {
 	return nil
 }
 
-// fly requests one token for all waiting callers. A caller that gives up does not cancel it.
-func (v *Validator) fly(ctx context.Context, key digest, token string, f *flight) {
+// requestToken requests one token for all waiting callers. A caller that gives up does not cancel it.
+func (v *Validator) requestToken(ctx context.Context, key digest, token string, f *flight) {
 	ctx, cancel := context.WithTimeout(ctx, flightTimeout)
 	defer cancel()
 	began := time.Now()

@@ -180,8 +180,8 @@ func MissingTools() []string {
 	return missing
 }
 
-// Shorts returns the short names of the lab's namespaces.
-func (l *Lab) Shorts() []string {
+// ShortNames returns the short names of the lab's namespaces.
+func (l *Lab) ShortNames() []string {
 	shorts := []string{"node"}
 	for _, p := range l.providers {
 		shorts = append(shorts, p.short)
@@ -189,15 +189,15 @@ func (l *Lab) Shorts() []string {
 	return append(shorts, l.apps...)
 }
 
-// Stands reports whether a namespace of the lab exists.
-func (l *Lab) Stands(short string) bool {
+// HasNamespace reports whether a namespace of the lab exists.
+func (l *Lab) HasNamespace(short string) bool {
 	_, err := os.Stat(filepath.Join("/run/netns", l.NS(short)))
-	return err == nil && slices.Contains(l.Shorts(), short)
+	return err == nil && slices.Contains(l.ShortNames(), short)
 }
 
 func (l *Lab) namespaces() []string {
 	var names []string
-	for _, s := range l.Shorts() {
+	for _, s := range l.ShortNames() {
 		names = append(names, l.NS(s))
 	}
 	return names

@@ -268,7 +268,7 @@ func TestABareLabHasItsNamespacesAndNoLinks(t *testing.T) {
 			t.Errorf("%s has %s", short, links)
 		}
 	}
-	if l.Stands("isp") {
+	if l.HasNamespace("isp") {
 		t.Error("a bare lab has a provider")
 	}
 }

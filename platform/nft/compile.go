@@ -101,7 +101,7 @@ func baseChain(family netstate.Family, w []string) ([]byte, error) {
 	if !known || err != nil || !judged {
 		return nil, fmt.Errorf("hook %s, priority %s or policy %s is unknown", w[3], w[5], w[7])
 	}
-	return join(nest(unix.NFTA_CHAIN_HOOK,
+	return join(nestAttrs(unix.NFTA_CHAIN_HOOK,
 		attr(unix.NFTA_HOOK_HOOKNUM, be32(hook)), attr(unix.NFTA_HOOK_PRIORITY, be32(uint32(priority)))), [][]byte{
 		attr(unix.NFTA_CHAIN_POLICY, be32(policy)), attr(unix.NFTA_CHAIN_TYPE, text("filter")),
 	}), nil
@@ -347,8 +347,8 @@ func (p *parser) verdict(w string) error {
 		}
 		code, target = uint32(c), attr(unix.NFTA_VERDICT_CHAIN, text(name))
 	}
-	p.load("immediate", attr(unix.NFTA_IMMEDIATE_DREG, be32(unix.NFT_REG_VERDICT)), nest(unix.NFTA_IMMEDIATE_DATA,
-		nest(unix.NFTA_DATA_VERDICT, attr(unix.NFTA_VERDICT_CODE, be32(code)), target)))
+	p.load("immediate", attr(unix.NFTA_IMMEDIATE_DREG, be32(unix.NFT_REG_VERDICT)), nestAttrs(unix.NFTA_IMMEDIATE_DATA,
+		nestAttrs(unix.NFTA_DATA_VERDICT, attr(unix.NFTA_VERDICT_CODE, be32(code)), target)))
 	return nil
 }
 
@@ -356,13 +356,13 @@ func (p *parser) verdict(w string) error {
 func (p *parser) load(name string, attrs ...[]byte) {
 	parts := [][]byte{attr(unix.NFTA_EXPR_NAME, text(name))}
 	if len(attrs) > 0 {
-		parts = append(parts, nest(unix.NFTA_EXPR_DATA, attrs...))
+		parts = append(parts, nestAttrs(unix.NFTA_EXPR_DATA, attrs...))
 	}
-	p.out = append(p.out, nest(unix.NFTA_LIST_ELEM, parts...)...)
+	p.out = append(p.out, nestAttrs(unix.NFTA_LIST_ELEM, parts...)...)
 }
 
 // compare ends the rule unless register 1 is equal, or not equal, to data.
 func (p *parser) compare(op uint32, data []byte) {
 	p.load("cmp", attr(unix.NFTA_CMP_SREG, be32(unix.NFT_REG_1)), attr(unix.NFTA_CMP_OP, be32(op)),
-		nest(unix.NFTA_CMP_DATA, attr(unix.NFTA_DATA_VALUE, data)))
+		nestAttrs(unix.NFTA_CMP_DATA, attr(unix.NFTA_DATA_VALUE, data)))
 }

@@ -15,7 +15,7 @@ func (c *Conn) Dropped(table string, chains []string) (map[string]uint64, error)
 	defer c.mu.Unlock()
 	counts := map[string]uint64{}
 	for _, chain := range chains {
-		n, err := whole(func() (n uint64, err error) {
+		n, err := retryInterrupted(func() (n uint64, err error) {
 			err = c.dump(unix.NFT_MSG_GETRULE, unix.AF_INET, func(a map[uint16][]byte) {
 				if str(a[unix.NFTA_RULE_TABLE]) == table && str(a[unix.NFTA_RULE_CHAIN]) == chain {
 					n += packetsOf(a[unix.NFTA_RULE_EXPRESSIONS])

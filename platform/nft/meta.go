@@ -130,4 +130,4 @@ func (p *parser) number() ([]byte, error) {
 
 func host32(v uint32) []byte { return binary.NativeEndian.AppendUint32(nil, v) }
 
-func data(kind uint16, v []byte) []byte { return nest(kind, attr(unix.NFTA_DATA_VALUE, v)) }
+func data(kind uint16, v []byte) []byte { return nestAttrs(kind, attr(unix.NFTA_DATA_VALUE, v)) }

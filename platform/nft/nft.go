@@ -124,7 +124,7 @@ func (c *Conn) Replace(t Table, lines []string) error {
 		for _, r := range ch.rules {
 			b.addTo(family, unix.NFT_MSG_NEWRULE, unix.NLM_F_CREATE|unix.NLM_F_APPEND,
 				attr(unix.NFTA_RULE_TABLE, name), attr(unix.NFTA_RULE_CHAIN, text(ch.name)),
-				nest(unix.NFTA_RULE_EXPRESSIONS, r))
+				nestAttrs(unix.NFTA_RULE_EXPRESSIONS, r))
 		}
 	}
 	if err := c.commit(b); err != nil {
@@ -141,9 +141,9 @@ func (c *Conn) flags() []byte {
 	return attr(unix.NFTA_TABLE_FLAGS, be32(flagOwner|flagPersist))
 }
 
-// Keeps reports whether the kernel keeps an owned table after its owner closes. If it does not (before Linux 6.9),
+// OwnsTables reports whether the kernel keeps an owned table after its owner closes. If it does not (before Linux 6.9),
 // tables have no owner.
-func (c *Conn) Keeps() bool {
+func (c *Conn) OwnsTables() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.keepsOwned()
@@ -292,7 +292,7 @@ func attr(kind uint16, data []byte) []byte {
 	return pad(append(b, data...))
 }
 
-func nest(kind uint16, attrs ...[]byte) []byte {
+func nestAttrs(kind uint16, attrs ...[]byte) []byte {
 	return attr(kind|unix.NLA_F_NESTED, join(nil, attrs))
 }
 

@@ -48,7 +48,7 @@ func (c *Conn) Generation() (uint32, error) {
 // chain with its hook, the number of its rules and a digest of them, and one line per set. The text also says if the
 // table could have an owner but has none. Other tables, which may be large, are not read.
 func (c *Conn) Tables(own func(Table) bool) (map[Table]string, error) {
-	return whole(func() (map[Table]string, error) { return c.tables(own) })
+	return retryInterrupted(func() (map[Table]string, error) { return c.tables(own) })
 }
 
 // Claim makes this socket the owner of the tables that an earlier process left.
@@ -58,7 +58,7 @@ func (c *Conn) Claim(own func(Table) bool) error {
 	if !c.keepsOwned() {
 		return nil
 	}
-	b, err := whole(func() (batch, error) {
+	b, err := retryInterrupted(func() (batch, error) {
 		b := batch{}
 		for family, number := range families {
 			err := c.dump(unix.NFT_MSG_GETTABLE, number, func(a map[uint16][]byte) {
@@ -91,8 +91,8 @@ func flags(table map[uint16][]byte) uint32 {
 
 var errInterrupted = errors.New("the dump was interrupted by a change")
 
-// whole repeats a dump that a change has interrupted.
-func whole[T any](dump func() (T, error)) (T, error) {
+// retryInterrupted repeats a dump that a change has interrupted.
+func retryInterrupted[T any](dump func() (T, error)) (T, error) {
 	for range maxTries - 1 {
 		if v, err := dump(); !errors.Is(err, errInterrupted) {
 			return v, err

@@ -18,7 +18,7 @@ func TestAnInterruptedDumpIsMadeAgain(t *testing.T) {
 		{1000, maxTries, nil, errInterrupted},
 	} {
 		n := 0
-		v, err := whole(func() (int, error) {
+		v, err := retryInterrupted(func() (int, error) {
 			if n++; n <= c.fails {
 				return 0, interrupted
 			}

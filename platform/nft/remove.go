@@ -40,7 +40,7 @@ func merge(a, b map[string][]string) map[string][]string {
 func (c *Conn) Remove(r Removal) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	b, err := whole(func() (batch, error) {
+	b, err := retryInterrupted(func() (batch, error) {
 		b := batch{}
 		for _, table := range slices.Sorted(maps.Keys(r.Chains)) {
 			if err := c.removeChains(&b, table, r.Chains[table], r.Parents[table]); err != nil {

@@ -120,11 +120,11 @@ func (b *batch) addSet(family byte, table []byte, id int, s compiledSet) {
 			if e.end {
 				parts = append(parts, attr(unix.NFTA_SET_ELEM_FLAGS, be32(unix.NFT_SET_ELEM_INTERVAL_END)))
 			}
-			list = append(list, nest(unix.NFTA_LIST_ELEM, parts...))
+			list = append(list, nestAttrs(unix.NFTA_LIST_ELEM, parts...))
 		}
 		b.addTo(family, unix.NFT_MSG_NEWSETELEM, unix.NLM_F_CREATE,
 			attr(unix.NFTA_SET_ELEM_LIST_TABLE, table), attr(unix.NFTA_SET_ELEM_LIST_SET, text(s.name)),
-			nest(unix.NFTA_SET_ELEM_LIST_ELEMENTS, list...))
+			nestAttrs(unix.NFTA_SET_ELEM_LIST_ELEMENTS, list...))
 	}
 }
 

@@ -14,9 +14,9 @@ const (
 	nodeSpread = 3 * time.Millisecond // per node of a wave of reconnects
 )
 
-// spread returns the time over which a controller's nodes reconnect after losing it at once: some 333 a second, at
-// least half a second and at most half a minute.
-func spread(nodes int) time.Duration {
+// reconnectSpread returns the time over which a controller's nodes reconnect after losing it at once: some 333 a
+// second, at least half a second and at most half a minute.
+func reconnectSpread(nodes int) time.Duration {
 	return clampSpread(time.Duration(min(nodes, int(connectWaits.Max/nodeSpread))) * nodeSpread)
 }
 
@@ -24,9 +24,9 @@ func clampSpread(d time.Duration) time.Duration {
 	return min(connectWaits.Max, max(connectWaits.First, d))
 }
 
-// outdated reports whether a node needs a new spread: as nodes connect one by one, the first of them receive the spread
-// of a small wave. Differences within a tenth are ignored, so that a stable fleet gets no messages.
-func outdated(reported, now time.Duration) bool {
+// needsNewSpread reports whether a node needs a new spread: as nodes connect one by one, the first of them receive
+// the spread of a small wave. Differences within a tenth are ignored, so that a stable fleet gets no messages.
+func needsNewSpread(reported, now time.Duration) bool {
 	return max(reported, now)-min(reported, now) > reported/10
 }
 

@@ -82,7 +82,7 @@ func (c *Client) Run(ctx context.Context) error {
 	}
 	c.hold(ctx, all, func(ctx context.Context, address string) (streamEnd, error) {
 		last, err := c.session(ctx, address)
-		return last, c.outlived(last.up, err)
+		return last, c.explainExpiry(last.up, err)
 	})
 	return nil
 }
@@ -128,9 +128,9 @@ var ErrRejoin = errors.New("needs re-join")
 // answered, so the node retries as after any other fault.
 var errOtherCA = errors.New("the controller's certificate is signed by an unknown CA")
 
-// outlived explains a failed stream by an expired node certificate, or by a rotation of the controller's CA while the
-// node was away. The node still retries occasionally: its clock may be wrong.
-func (c *Client) outlived(up time.Duration, err error) error {
+// explainExpiry explains a failed stream by an expired node certificate, or by a rotation of the controller's CA
+// while the node was away. The node still retries occasionally: its clock may be wrong.
+func (c *Client) explainExpiry(up time.Duration, err error) error {
 	p, none := c.opts.Credentials.Peer()
 	switch {
 	case err == nil || up > 0 || none != nil:
@@ -174,7 +174,7 @@ func (c *Client) session(ctx context.Context, address string) (streamEnd, error)
 	if header, err := rpc.Header(); err == nil {
 		s.reports.on = len(header.Get(deltaHeader)) > 0
 	}
-	s.out = newOutbox(c.opts.Now, func(m proto.Message) error { return writeUp(rpc, m.(*pb.Up)) })
+	s.out = newOutbox(c.opts.Now, func(m proto.Message) error { return sendUp(rpc, m.(*pb.Up)) })
 	begun := c.opts.Now()
 	c.opts.Log.Info("node link is up", zap.String("controller", address))
 	c.opts.Listener.Up(s)
@@ -213,7 +213,7 @@ func (c *Client) begin(ctx context.Context, cancel func(), conn *grpc.ClientConn
 	if err == nil {
 		err = errors.New("the controller sent a message before its welcome")
 	}
-	return nil, sentLater(plain(err), rpc.Trailer())
+	return nil, withRetryTime(plain(err), rpc.Trailer())
 }
 
 // session is one stream at the node.
@@ -379,8 +379,8 @@ func (s *session) put(wire *pb.Up, c class) error {
 	return nil
 }
 
-// writeUp writes one message, in pieces if it is large.
-func writeUp(rpc grpc.ClientStream, m *pb.Up) error {
+// sendUp writes one message, in pieces if it is large.
+func sendUp(rpc grpc.ClientStream, m *pb.Up) error {
 	if proto.Size(m) <= pieceSize {
 		return rpc.SendMsg(m)
 	}

@@ -70,10 +70,10 @@ func report(m nodeproto.Report) *pb.Report {
 		Ports: each(m.Ports, func(p nodeproto.Port) *pb.Port {
 			return &pb.Port{Label: text(p.Label), Addresses: texts(p.Addresses), Mtu: uint32(max(0, min(p.MTU, math.MaxInt32)))}
 		}),
-		Health: each(m.Health, func(h nodeproto.Health) *pb.Health {
+		Health: each(m.Health, func(h nodeproto.HealthReport) *pb.Health {
 			return &pb.Health{Name: text(h.Name), Good: h.Good, Detail: text(h.Detail)}
 		}),
-		Parameters: each(m.Parameters, func(p nodeproto.Parameter) *pb.Parameter {
+		Parameters: each(m.Parameters, func(p nodeproto.ParameterReport) *pb.Parameter {
 			return &pb.Parameter{
 				Id: text(p.ID), Kind: text(p.Kind), State: text(p.State), Detail: text(p.Detail),
 				Generation:  generation(p.Generation),
@@ -144,11 +144,11 @@ func reportOf(m *pb.Report) nodeproto.Report {
 		Ports: each(m.GetPorts(), func(p *pb.Port) nodeproto.Port {
 			return nodeproto.Port{Label: p.GetLabel(), Addresses: p.GetAddresses(), MTU: int(min(p.GetMtu(), math.MaxInt32))}
 		}),
-		Health: each(m.GetHealth(), func(h *pb.Health) nodeproto.Health {
-			return nodeproto.Health{Name: h.GetName(), Good: h.GetGood(), Detail: h.GetDetail()}
+		Health: each(m.GetHealth(), func(h *pb.Health) nodeproto.HealthReport {
+			return nodeproto.HealthReport{Name: h.GetName(), Good: h.GetGood(), Detail: h.GetDetail()}
 		}),
-		Parameters: each(m.GetParameters(), func(p *pb.Parameter) nodeproto.Parameter {
-			return nodeproto.Parameter{
+		Parameters: each(m.GetParameters(), func(p *pb.Parameter) nodeproto.ParameterReport {
+			return nodeproto.ParameterReport{
 				ID: p.GetId(), Kind: p.GetKind(), State: p.GetState(), Detail: p.GetDetail(),
 				Generation: generationOf(p.GetGeneration()),
 				Since:      unixMilliOf(p.GetSinceUnixMs()), Attempts: int(min(p.GetAttempts(), math.MaxInt32)),
@@ -157,18 +157,19 @@ func reportOf(m *pb.Report) nodeproto.Report {
 		}),
 	}
 	if h := m.GetHeld(); h != nil {
-		out.Held = &nodeproto.Held{By: h.GetBy(), Since: wallOf(h.GetSinceUnixMs())}
+		out.Held = &nodeproto.Held{By: h.GetBy(), Since: boundTime(h.GetSinceUnixMs())}
 	}
 	if p := m.GetPending(); p != nil {
-		out.Pending = &nodeproto.Pending{Generation: generationOf(p.GetGeneration()), Remaining: millis(p.GetRemainingMs()),
-			Settled: p.GetSettled(), Worse: p.GetWorse()}
+		out.Pending = &nodeproto.PendingReport{Generation: generationOf(p.GetGeneration()),
+			Remaining: millis(p.GetRemainingMs()),
+			Settled:   p.GetSettled(), Worse: p.GetWorse()}
 	}
 	return out
 }
 
 func resultOf(m *pb.Result) nodeproto.Result {
 	out := nodeproto.Result{
-		Generation: generationOf(m.GetGeneration()), MD5: m.GetMd5(), Outcome: nodeproto.Outcome(m.GetOutcome()),
+		Generation: generationOf(m.GetGeneration()), MD5: m.GetMd5(), Outcome: nodeproto.PushOutcome(m.GetOutcome()),
 		Restored: generationOf(m.GetRestored()),
 		Faults: each(m.GetFaults(), func(f *pb.Fault) config.Fault {
 			return config.Fault{Path: f.GetPath(), Problem: f.GetWhat(), Expectation: f.GetAllowed()}
@@ -193,7 +194,7 @@ func unixMilliOf(ms int64) time.Time {
 	if ms == 0 {
 		return time.Time{}
 	}
-	return wallOf(ms)
+	return boundTime(ms)
 }
 
 // The times that can be encoded in JSON.
@@ -202,8 +203,8 @@ const (
 	lastMilli  = 253402300799999 // the end of the year 9999
 )
 
-// wallOf bounds a peer's times: they are formatted as text, which is impossible beyond the year 9999.
-func wallOf(ms int64) time.Time { return time.UnixMilli(min(max(ms, firstMilli), lastMilli)).UTC() }
+// boundTime bounds a peer's times: they are formatted as text, which is impossible beyond the year 9999.
+func boundTime(ms int64) time.Time { return time.UnixMilli(min(max(ms, firstMilli), lastMilli)).UTC() }
 
 // millis bounds a peer's durations: Go's type overflows after 292 years.
 func millis(ms int64) time.Duration {

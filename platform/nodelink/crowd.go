@@ -26,7 +26,7 @@ const pushbackTrailer = "grpc-retry-pushback-ms"
 // tooMany refuses a stream of a node with too many, and says when to retry. It answers with a delay, so that a node
 // that retries at once with all the streams of a connection costs next to nothing.
 func (s *Server) tooMany(rpc grpc.ServerStream, node string) error {
-	wait := s.streams.Take(node, s.opts.Now())
+	wait := s.streams.Allow(node, s.opts.Now())
 	if wait == 0 {
 		return nil
 	}
@@ -49,8 +49,8 @@ type laterError struct {
 
 func (e *laterError) Unwrap() error { return e.error }
 
-// sentLater adds the controller's retry time to an error.
-func sentLater(err error, trailer metadata.MD) error {
+// withRetryTime adds the controller's retry time to an error.
+func withRetryTime(err error, trailer metadata.MD) error {
 	said := trailer.Get(pushbackTrailer)
 	if len(said) == 0 || !errors.Is(err, ErrBusy) {
 		return err

@@ -81,7 +81,7 @@ func TestANodeWithABadLineIsLetIn(t *testing.T) {
 		c, now := ratelimit.NewBuckets(streamsPace, streamsAtOnce), time.Now()
 		var b reconnect
 		for i := range 500 {
-			if wait := c.Take("n", now); wait > 0 {
+			if wait := c.Allow("n", now); wait > 0 {
 				t.Fatalf("stream %d of %v is refused for %v", i, lives, wait)
 			}
 			// The shortest waits that chance could give on average over a few: a tenth of the bound.
@@ -106,7 +106,7 @@ func TestWhenToComeAgain(t *testing.T) {
 	} {
 		md := metadata.MD{}
 		md.Append(pushbackTrailer, one.trailer...)
-		err := sentLater(one.err, md)
+		err := withRetryTime(one.err, md)
 		var later *laterError
 		if got := errors.As(err, &later); got != (one.want > 0) || got && later.after != one.want ||
 			!errors.Is(err, one.err) {

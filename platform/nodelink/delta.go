@@ -29,8 +29,8 @@ type teller struct {
 	on bool // the controller supports it
 
 	mu         sync.Mutex
-	parameters map[string]nodeproto.Parameter // of the base; nil for none
-	health     map[string]nodeproto.Health
+	parameters map[string]nodeproto.ParameterReport // of the base; nil for none
+	health     map[string]nodeproto.HealthReport
 }
 
 // put queues a report.
@@ -46,7 +46,7 @@ func (t *teller) put(r nodeproto.Report, put func(*pb.Up, class) error) error {
 	if err := put(&pb.Up{Kind: &pb.Up_Report{Report: whole}}, state); err != nil || !whole.GetBase() {
 		return err
 	}
-	t.parameters, t.health = map[string]nodeproto.Parameter{}, map[string]nodeproto.Health{}
+	t.parameters, t.health = map[string]nodeproto.ParameterReport{}, map[string]nodeproto.HealthReport{}
 	for _, p := range r.Parameters {
 		t.parameters[p.ID] = p
 	}
@@ -62,8 +62,9 @@ func (t *teller) part(r nodeproto.Report) *pb.Report {
 		return nil
 	}
 	all := len(r.Parameters) + len(r.Health)
-	parameters, goneParameters := differ(t.parameters, r.Parameters, func(p nodeproto.Parameter) string { return p.ID })
-	health, goneHealth := differ(t.health, r.Health, func(h nodeproto.Health) string { return h.Name })
+	parameters, goneParameters := differ(t.parameters, r.Parameters,
+		func(p nodeproto.ParameterReport) string { return p.ID })
+	health, goneHealth := differ(t.health, r.Health, func(h nodeproto.HealthReport) string { return h.Name })
 	if 2*(len(parameters)+len(goneParameters)+len(health)+len(goneHealth)) > all {
 		return nil
 	}
@@ -97,8 +98,8 @@ type listener struct{ base *pb.Report }
 
 var errNoBase = errors.New("partial report without a complete one before it")
 
-// whole returns the complete report.
-func (l *listener) whole(r *pb.Report) (*pb.Report, error) {
+// completeReport returns the complete report.
+func (l *listener) completeReport(r *pb.Report) (*pb.Report, error) {
 	if !r.GetPart() {
 		l.base = nil
 		if r.GetBase() {

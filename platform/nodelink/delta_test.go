@@ -19,9 +19,9 @@ func manyParameters(n int) nodeproto.Report {
 		Generation: nodeproto.Generation{Authority: "0f0e0d0c-0000-4000-8000-000000000001", Counter: 7}}
 	for i := range n {
 		id := fmt.Sprintf("tunnel/0a000000-0000-4000-8000-%012d/1b000000-0000-4000-8000-%012d", i, i)
-		r.Parameters = append(r.Parameters, nodeproto.Parameter{ID: id,
+		r.Parameters = append(r.Parameters, nodeproto.ParameterReport{ID: id,
 			Kind: "tunnel", State: "Present", Generation: r.Generation, Since: time.UnixMilli(1e12).UTC()})
-		r.Health = append(r.Health, nodeproto.Health{Name: fmt.Sprintf("executor/%06d", i), Good: true})
+		r.Health = append(r.Health, nodeproto.HealthReport{Name: fmt.Sprintf("executor/%06d", i), Good: true})
 	}
 	return r
 }
@@ -77,7 +77,7 @@ func TestPropertyReportsInPartAreWholeWhereTheyArrive(t *testing.T) {
 				if m.GetReport().GetPart() {
 					parts++
 				}
-				whole, err := listen.whole(m.GetReport())
+				whole, err := listen.completeReport(m.GetReport())
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -102,7 +102,7 @@ func TestPropertyReportsInPartAreWholeWhereTheyArrive(t *testing.T) {
 
 func TestAReportInPartWithoutABaseEndsItsStream(t *testing.T) {
 	var l listener
-	if _, err := l.whole(&pb.Report{Part: true}); !errors.Is(err, errNoBase) {
+	if _, err := l.completeReport(&pb.Report{Part: true}); !errors.Is(err, errNoBase) {
 		t.Errorf("it is read: %v", err)
 	}
 }
@@ -125,7 +125,7 @@ func TestOneChangeOfAThousandIsASmallReport(t *testing.T) {
 		}
 	}
 	sent()
-	m.Parameters = append([]nodeproto.Parameter(nil), m.Parameters...)
+	m.Parameters = append([]nodeproto.ParameterReport(nil), m.Parameters...)
 	m.Parameters[500].State = "CheckPresentFailed"
 	sent()
 	m.Health = m.Health[1:]

@@ -287,7 +287,7 @@ func newJoinLimiter(perSecond float64) *joinLimiter {
 
 // hear reports whether a call from an address may be examined.
 func (g *joinLimiter) hear(from string, now time.Time) bool {
-	return g.sources.Take(config.Source(from), now) == 0
+	return g.sources.Allow(config.Source(from), now) == 0
 }
 
 // pass reports whether an examined call may continue.

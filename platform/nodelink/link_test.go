@@ -187,7 +187,7 @@ func TestMessagesOfAllKindsArrive(t *testing.T) {
 		t.Errorf("it connected from %q", e.h.Address)
 	}
 	for _, m := range []nodeproto.FromNode{
-		nodeproto.Report{MD5: "1", Settled: true, Health: []nodeproto.Health{{Name: "uplink", Good: true}}},
+		nodeproto.Report{MD5: "1", Settled: true, Health: []nodeproto.HealthReport{{Name: "uplink", Good: true}}},
 		nodeproto.Result{Outcome: nodeproto.Unhealthy, Actions: []nodeproto.Action{{Name: "REBOOT", State: "done"}}},
 		nodeproto.Answer{ID: 7, Data: []byte("x")},
 	} {

@@ -131,8 +131,8 @@ func (o *outbox) close(cause error) {
 	}
 }
 
-// stalled returns for how long the current write has been blocked.
-func (o *outbox) stalled(now time.Time) time.Duration {
+// blockedFor returns for how long the current write has been blocked.
+func (o *outbox) blockedFor(now time.Time) time.Duration {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.writing.IsZero() {

@@ -43,7 +43,7 @@ func TestOutbox(t *testing.T) {
 		ask(5, desired)
 		ask(6, state)
 		time.Sleep(time.Minute)
-		if d := o.stalled(time.Now()); d != time.Minute {
+		if d := o.blockedFor(time.Now()); d != time.Minute {
 			t.Errorf("stalled for %v", d)
 		}
 		close(gate)
@@ -51,7 +51,7 @@ func TestOutbox(t *testing.T) {
 		if want := []uint64{1, 3, 5, 6}; !reflect.DeepEqual(written, want) {
 			t.Errorf("wrote %v, want %v", written, want)
 		}
-		if d := o.stalled(time.Now()); d != 0 || o.octets != 0 {
+		if d := o.blockedFor(time.Now()); d != 0 || o.octets != 0 {
 			t.Errorf("idle, stalled for %v with %d octets", d, o.octets)
 		}
 		ask(7, lasting)
@@ -169,7 +169,8 @@ func FuzzPieces(f *testing.F) {
 
 // FuzzUp makes words of any octets that are a message.
 func FuzzUp(f *testing.F) {
-	for _, m := range []nodeproto.FromNode{nodeproto.Hello{Node: "n"}, nodeproto.Report{Health: []nodeproto.Health{{}}},
+	for _, m := range []nodeproto.FromNode{nodeproto.Hello{Node: "n"},
+		nodeproto.Report{Health: []nodeproto.HealthReport{{}}},
 		nodeproto.Result{}, nodeproto.Answer{}} {
 		wire, _ := proto.Marshal(up(m))
 		f.Add(wire)
@@ -236,9 +237,10 @@ func TestWordsSurviveTheWire(t *testing.T) {
 			MD5: str(), Generation: gen(), Software: str(), Firmware: str(), Board: str(), Source: str(), Restores: gen(),
 			Settled: flag(), Fallback: flag(),
 			Health: draw(t, "health",
-				func() nodeproto.Health { return nodeproto.Health{Name: str(), Good: flag(), Detail: str()} }),
-			Parameters: draw(t, "parameters", func() nodeproto.Parameter {
-				return nodeproto.Parameter{ID: str(), Kind: str(), State: str(), Detail: str(), Generation: gen(), Since: at(),
+				func() nodeproto.HealthReport { return nodeproto.HealthReport{Name: str(), Good: flag(), Detail: str()} }),
+			Parameters: draw(t, "parameters", func() nodeproto.ParameterReport {
+				return nodeproto.ParameterReport{ID: str(), Kind: str(), State: str(), Detail: str(), Generation: gen(),
+					Since:    at(),
 					Attempts: rapid.IntRange(0, 1<<31-1).Draw(t, "n"), NextTry: at()}
 			}),
 			Peer: str(),
@@ -251,12 +253,13 @@ func TestWordsSurviveTheWire(t *testing.T) {
 			reported := flag()
 			r.Managed = &reported
 			r.Held = &nodeproto.Held{By: str(), Since: time.UnixMilli(ms()).UTC()}
-			r.Pending = &nodeproto.Pending{Generation: gen(), Remaining: time.Duration(ms()) * time.Millisecond, Settled: flag(),
-				Worse: draw(t, "worse", str)}
+			r.Pending = &nodeproto.PendingReport{Generation: gen(), Remaining: time.Duration(ms()) * time.Millisecond,
+				Settled: flag(),
+				Worse:   draw(t, "worse", str)}
 		}
 		s := nodeproto.Result{
 			Attempt: rapid.Uint64().Draw(t, "attempt"), Generation: gen(), MD5: str(),
-			Outcome: nodeproto.Outcome(rapid.IntRange(0, 5).Draw(t, "outcome")), Restored: gen(),
+			Outcome: nodeproto.PushOutcome(rapid.IntRange(0, 5).Draw(t, "outcome")), Restored: gen(),
 			Faults: draw(t, "faults",
 				func() config.Fault { return config.Fault{Path: []string{str()}, Problem: str(), Expectation: str()} }),
 			Actions: draw(t, "actions",

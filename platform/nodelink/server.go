@@ -233,7 +233,7 @@ func (s *Server) sweep() {
 				st.finish(err)
 				continue
 			}
-			st.spread(spread(len(standing)))
+			st.sendSpread(reconnectSpread(len(standing)))
 		}
 	}
 }

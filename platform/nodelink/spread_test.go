@@ -104,7 +104,7 @@ func TestTheSpreadOfAWave(t *testing.T) {
 		167: 501 * time.Millisecond, 1000: 3 * time.Second, 9999: 29997 * time.Millisecond, 10000: 30 * time.Second,
 		20000: 30 * time.Second, math.MaxInt: 30 * time.Second,
 	} {
-		if got := spread(nodes); got != want {
+		if got := reconnectSpread(nodes); got != want {
 			t.Errorf("%d nodes: %v, want %v", nodes, got, want)
 		}
 	}
@@ -114,14 +114,14 @@ func TestTheSpreadOfAWave(t *testing.T) {
 // is more than a tenth off, and one that knows the right one hears nothing.
 func TestPropertyASpreadIsSaidAgainWhenItIsOff(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		reported := spread(rapid.IntRange(0, 30000).Draw(t, "then"))
-		now := spread(rapid.IntRange(0, 30000).Draw(t, "now"))
+		reported := reconnectSpread(rapid.IntRange(0, 30000).Draw(t, "then"))
+		now := reconnectSpread(rapid.IntRange(0, 30000).Draw(t, "now"))
 		off := math.Abs(float64(now-reported)) / float64(reported)
-		if again := outdated(reported, now); again != (off > 0.1) && math.Abs(off-0.1) > 1e-6 {
+		if again := needsNewSpread(reported, now); again != (off > 0.1) && math.Abs(off-0.1) > 1e-6 {
 			t.Errorf("%v was told, it is %v: said again is %v", reported, now, again)
 		}
 	})
-	if !outdated(0, spread(0)) {
+	if !needsNewSpread(0, reconnectSpread(0)) {
 		t.Error("a node that was told nothing is told nothing")
 	}
 }
@@ -188,7 +188,7 @@ func (w *wave) stream(ctx context.Context, controller string) (streamEnd, error)
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	reported := spread(w.streams[controller]) * 10 / 11
+	reported := reconnectSpread(w.streams[controller]) * 10 / 11
 	return streamEnd{max(1, time.Since(begun)), reported}, errors.New("connection reset")
 }
 
@@ -244,7 +244,7 @@ func TestAWaveOfReconnectsIsSpread(t *testing.T) {
 				w.kill("a")
 				time.Sleep(time.Minute)
 				limit, count, last := w.limit(killed)
-				allowed := min(nodes, bound(nodes, spread(nodes)))
+				allowed := min(nodes, bound(nodes, reconnectSpread(nodes)))
 				t.Logf("%d nodes: at most %d (%.1f %%) in a second, the last after %v; the bound is %d", nodes, limit,
 					100*float64(limit)/float64(nodes), last, allowed)
 				if count != nodes || w.streams["b"] != nodes {
@@ -253,8 +253,8 @@ func TestAWaveOfReconnectsIsSpread(t *testing.T) {
 				if limit > allowed || nodes == 10000 && limit > nodes/20 {
 					t.Errorf("%d nodes in one second", limit)
 				}
-				if last > spread(nodes) {
-					t.Errorf("the last one came after %v, the spread is %v", last, spread(nodes))
+				if last > reconnectSpread(nodes) {
+					t.Errorf("the last one came after %v, the spread is %v", last, reconnectSpread(nodes))
 				}
 			})
 		})
@@ -284,7 +284,7 @@ func TestAWaveAfterTheOnlyControllerWasAway(t *testing.T) {
 				if count != nodes || last > connectWaits.Max {
 					t.Errorf("%d came back, the last after %v", count, last)
 				}
-				if limit > bound(nodes, spread(nodes)) {
+				if limit > bound(nodes, reconnectSpread(nodes)) {
 					t.Errorf("%d nodes in one second", limit)
 				}
 			})
@@ -297,7 +297,7 @@ func (r *rig) told(node string, over time.Duration) {
 	r.server.mu.Lock()
 	st := r.server.nodes[node]
 	r.server.mu.Unlock()
-	st.spread(over)
+	st.sendSpread(over)
 }
 
 // A node is told the spread at its greeting (hello checks it), and again when it is off.
@@ -309,8 +309,8 @@ func TestANodeIsToldTheSpread(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := take(t, r.up).s
-	r.told(cred.Node().String(), spread(5000))
-	r.told(cred.Node().String(), spread(5100)) // too little to be said
+	r.told(cred.Node().String(), reconnectSpread(5000))
+	r.told(cred.Node().String(), reconnectSpread(5100)) // too little to be said
 	if err := s.Send(nodeproto.Release{}); err != nil {
 		t.Fatal(err)
 	}
@@ -332,7 +332,7 @@ func TestTheSpreadFollowsTheNumberOfNodes(t *testing.T) {
 		t.Fatal(err)
 	}
 	take(t, r.up)
-	r.told(cred.Node().String(), spread(5000))
+	r.told(cred.Node().String(), reconnectSpread(5000))
 	for _, want := range []int64{15000, 500} {
 		m := &pb.Down{}
 		if err := rpc.RecvMsg(m); err != nil || m.GetSpread().GetOverMs() != want {
@@ -359,7 +359,7 @@ func TestANodeWaitsAsItsControllerSaid(t *testing.T) {
 			n := r.run(t, cred, func(o *ClientOptions) { o.Log = zap.New(logs) })
 			take(t, n.up)
 			s := take(t, r.up).s
-			r.told(cred.Node().String(), spread(5000))
+			r.told(cred.Node().String(), reconnectSpread(5000))
 			if err := s.Send(nodeproto.Release{}); err != nil {
 				t.Fatal(err)
 			}

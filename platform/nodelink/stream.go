@@ -78,7 +78,7 @@ func (s *Server) link(rpc grpc.ServerStream) error {
 		hello: make(chan nodeproto.Hello), accepted: make(chan struct{}), ended: make(chan struct{}),
 	}
 	st.until.Store(who.NotAfter.Unix())
-	st.out = newOutbox(s.opts.Now, func(m proto.Message) error { return writeDown(rpc, m.(*pb.Down)) })
+	st.out = newOutbox(s.opts.Now, func(m proto.Message) error { return sendDown(rpc, m.(*pb.Down)) })
 	go st.receive()
 	err = st.serve()
 	s.no.ofNode(source(rpc.Context()), st, err)
@@ -131,7 +131,7 @@ func (st *stream) serve() error {
 	if err := st.rpc.SendHeader(metadata.Pairs(acceptedHeader, "1", deltaHeader, "1")); err != nil {
 		return err
 	}
-	st.spread(spread(st.server.Streams()))
+	st.sendSpread(reconnectSpread(st.server.Streams()))
 	h.Connected(st, hello)
 	close(st.accepted)
 	select {
@@ -243,7 +243,7 @@ func (st *stream) handle(m *pb.Up) error {
 		return st.renew(r)
 	}
 	if r := m.GetReport(); r != nil {
-		if _, err := st.reports.whole(r); err != nil {
+		if _, err := st.reports.completeReport(r); err != nil {
 			return status.Error(codes.InvalidArgument, err.Error())
 		}
 	}
@@ -317,7 +317,7 @@ func (st *stream) check() error {
 	if err := st.server.opts.Authority.Admit(who); err != nil {
 		return status.Error(codes.PermissionDenied, err.Error())
 	}
-	if d := st.out.stalled(now); d > st.server.opts.Stall {
+	if d := st.out.blockedFor(now); d > st.server.opts.Stall {
 		return status.Errorf(codes.DeadlineExceeded, "the node received nothing for %v", d.Round(time.Second))
 	}
 	if since := st.partial.Load(); since != 0 && now.UnixNano()-since > int64(slowest) {
@@ -326,9 +326,9 @@ func (st *stream) check() error {
 	return nil
 }
 
-// spread sends the node a new reconnect spread if it differs from the last one.
-func (st *stream) spread(over time.Duration) {
-	if !outdated(time.Duration(st.reported.Load()), over) {
+// sendSpread sends the node a new reconnect spread if it differs from the last one.
+func (st *stream) sendSpread(over time.Duration) {
+	if !needsNewSpread(time.Duration(st.reported.Load()), over) {
 		return
 	}
 	m := &pb.Down{Kind: &pb.Down_Spread{Spread: &pb.Spread{OverMs: over.Milliseconds()}}}
@@ -364,8 +364,8 @@ func (st *stream) Send(m nodeproto.FromController) error {
 	return nil
 }
 
-// writeDown writes one message, in pieces if it is large.
-func writeDown(rpc grpc.ServerStream, m *pb.Down) error {
+// sendDown writes one message, in pieces if it is large.
+func sendDown(rpc grpc.ServerStream, m *pb.Down) error {
 	if proto.Size(m) <= pieceSize {
 		return rpc.SendMsg(m)
 	}

@@ -127,7 +127,7 @@ func TestTheCAIsRotated(t *testing.T) {
 		t.Error("it drops the next CA")
 	}
 	again()
-	if r.Pin() != old || !r.Trusts(next) {
+	if r.Pin() != old || !r.HasRoot(next) {
 		t.Errorf("it issues by %v", r.Pin())
 	}
 	renew(c)
@@ -137,7 +137,7 @@ func TestTheCAIsRotated(t *testing.T) {
 		t.Fatal(got, err)
 	}
 	again()
-	if r.Pin() != next || !r.Trusts(old) {
+	if r.Pin() != next || !r.HasRoot(old) {
 		t.Errorf("it issues by %v", r.Pin())
 	}
 	connects("switched", c, true)
@@ -147,7 +147,7 @@ func TestTheCAIsRotated(t *testing.T) {
 		t.Fatal(err)
 	}
 	again()
-	if r.Trusts(old) {
+	if r.HasRoot(old) {
 		t.Error("the old CA is trusted")
 	}
 	connects("dropped", c, true)
@@ -203,7 +203,7 @@ func TestAnOutsideCertificateThatCanNotBeShown(t *testing.T) {
 	shows := func(when string, external, ails bool, faults ...string) {
 		t.Helper()
 		for range 2 {
-			cert, err := r.shown(&tls.ClientHelloInfo{ServerName: "fleet.company.test"})
+			cert, err := r.certificateFor(&tls.ClientHelloInfo{ServerName: "fleet.company.test"})
 			if err != nil || (cert.Leaf.VerifyHostname("fleet.company.test") == nil) != external ||
 				r.now.After(cert.Leaf.NotAfter) {
 				t.Errorf("%s: not the one that is to be shown, or one that ended: %v", when, err)

@@ -16,14 +16,14 @@ func (a *Authority) OperatorTLS() *tls.Config {
 		Time:                   a.opts.Now,
 		SessionTicketsDisabled: true,
 		NextProtos:             []string{"h2", "http/1.1"},
-		GetCertificate:         a.shown,
+		GetCertificate:         a.certificateFor,
 	}
 }
 
-// shown returns the certificate for a client of the API: the external one if it has the name that the client requests,
-// otherwise the authority's, which nodes and clients with the CA's pin need. The authority's also replaces an external
-// one that is unreadable or expired.
-func (a *Authority) shown(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
+// certificateFor returns the certificate for a client of the API: the external one if it has the name that the client
+// requests, otherwise the authority's, which nodes and clients with the CA's pin need. The authority's also replaces
+// an external one that is unreadable or expired.
+func (a *Authority) certificateFor(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
 	if a.api != nil && hello.ServerName != "" {
 		if external := a.api.at(a.opts.Now()); external != nil && external.Leaf.VerifyHostname(hello.ServerName) == nil {
 			return external, nil
@@ -47,9 +47,9 @@ func Older(c *tls.Config) *tls.Config {
 	return c
 }
 
-// Trusts reports whether one of the authority's roots has the pin: an external CA that is being replaced has both the
+// HasRoot reports whether one of the authority's roots has the pin: an external CA that is being replaced has both the
 // old and the new root.
-func (a *Authority) Trusts(p Pin) bool {
+func (a *Authority) HasRoot(p Pin) bool {
 	for _, root := range a.roots {
 		if PinOf(root) == p {
 			return true

@@ -43,7 +43,7 @@ func TestOperatorsKnowTheServerByItsPin(t *testing.T) {
 	if s, c := shake(t, r.OperatorTLS(), old); s == nil && c == nil {
 		t.Error("TLS 1.2 passed")
 	}
-	if !r.Trusts(r.Pin()) || r.Trusts(other.Pin()) {
+	if !r.HasRoot(r.Pin()) || r.HasRoot(other.Pin()) {
 		t.Error("Trusts does not tell its own pin from another")
 	}
 }

@@ -24,7 +24,7 @@ type Confinement struct {
 // start calls f, which starts a process, on a confined thread in the network namespace at path.
 func (c Confinement) start(path string, f func() error) error {
 	done := make(chan error, 1)
-	go spareThread(func() {
+	go onNewThread(func() {
 		done <- func() error {
 			if path != "" {
 				if err := enter(path); err != nil {
@@ -40,9 +40,9 @@ func (c Confinement) start(path string, f func() error) error {
 	return <-done
 }
 
-// spareThread calls f on a thread that ends afterwards. It is never the process's first thread, which can't end and
+// onNewThread calls f on a thread that ends afterwards. It is never the process's first thread, which can't end and
 // represents the process in /proc.
-func spareThread(f func()) {
+func onNewThread(f func()) {
 	runtime.LockOSThread() // never unlocked: the runtime ends the thread with the goroutine
 	if unix.Gettid() != os.Getpid() {
 		f()
@@ -51,7 +51,7 @@ func spareThread(f func()) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		spareThread(f)
+		onNewThread(f)
 	}()
 	<-done
 	runtime.UnlockOSThread()

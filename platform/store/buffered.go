@@ -49,8 +49,8 @@ type Buffered struct {
 	closed  bool
 
 	reported sync.Mutex // acquired last
-	health   Health
-	watch    []func(Health)
+	health   DiskHealth
+	watch    []func(DiskHealth)
 }
 
 // BufferedOptions are the options of OpenBuffered.
@@ -59,8 +59,8 @@ type BufferedOptions struct {
 	RunDir string // second place for the note that the disk is behind; "" for none
 }
 
-// Health describes the state folder.
-type Health struct {
+// DiskHealth describes the state folder.
+type DiskHealth struct {
 	Fault   string    // why changes are not on the disk; "" if all are
 	Since   time.Time // start of Fault
 	Unsaved int       // number of changes in memory only
@@ -171,7 +171,7 @@ func (b *Buffered) change(r record, write func() error) error {
 	b.mu.RLock()
 	if b.behind == nil {
 		err := write()
-		if noRoom(err) && b.reserve.release() {
+		if isDiskFull(err) && b.reserve.release() {
 			go b.retryLater() // to acquire it again
 			err = write()
 		}
@@ -181,7 +181,7 @@ func (b *Buffered) change(r record, write func() error) error {
 		}
 		b.mu.Lock()
 		defer b.mu.Unlock()
-		b.fallBehind(err)
+		b.noteBehind(err)
 		b.append(r)
 		return nil
 	}
@@ -204,7 +204,7 @@ func (b *Buffered) append(r record) {
 		b.unsaved[r.topic] = keys
 	}
 	keys[r.key] = r
-	b.setHealth(func(h *Health) { h.Unsaved = b.waiting() })
+	b.setHealth(func(h *DiskHealth) { h.Unsaved = b.waiting() })
 }
 
 func (b *Buffered) waiting() int {
@@ -215,16 +215,16 @@ func (b *Buffered) waiting() int {
 	return n
 }
 
-// fallBehind notes, wherever it can, that the disk lacks changes: a start that finds the note never reuses a number
+// noteBehind notes, wherever it can, that the disk lacks changes: a start that finds the note never reuses a number
 // that may have been issued.
-func (b *Buffered) fallBehind(err error) {
+func (b *Buffered) noteBehind(err error) {
 	b.behind = err
 	if !b.said {
 		b.said = true
 		b.mark(true)
-		b.setHealth(func(h *Health) { h.Since = time.Now() })
+		b.setHealth(func(h *DiskHealth) { h.Since = time.Now() })
 	}
-	b.setHealth(func(h *Health) { h.Fault, h.Unsaved = err.Error(), b.waiting() })
+	b.setHealth(func(h *DiskHealth) { h.Fault, h.Unsaved = err.Error(), b.waiting() })
 	b.again()
 }
 
@@ -246,7 +246,7 @@ func (b *Buffered) again() {
 func (b *Buffered) retryLater() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.setHealth(func(h *Health) { h.Tight = true })
+	b.setHealth(func(h *DiskHealth) { h.Tight = true })
 	b.again()
 }
 
@@ -257,23 +257,23 @@ func (b *Buffered) catchUp() {
 	}
 	if b.behind != nil || b.waiting() > 0 {
 		err := b.writeAll()
-		if noRoom(err) && b.reserve.release() {
+		if isDiskFull(err) && b.reserve.release() {
 			err = b.writeAll()
 		}
 		if err != nil {
-			b.fallBehind(err)
+			b.noteBehind(err)
 			return
 		}
 		b.behind, b.said, b.tries, b.unsaved = nil, false, 0, map[string]map[string]record{}
 		b.mark(false)
-		b.setHealth(func(h *Health) {
+		b.setHealth(func(h *DiskHealth) {
 			h.Fault, h.Since, h.Unsaved = "", time.Time{}, 0
 			h.Notes = slices.DeleteFunc(slices.Clone(h.Notes), func(n string) bool { return n == endedBehind })
 		})
 	}
 	tight := b.reserve.acquire() != nil
 	if tight != b.Health().Tight {
-		b.setHealth(func(h *Health) { h.Tight = tight })
+		b.setHealth(func(h *DiskHealth) { h.Tight = tight })
 	}
 	if tight {
 		b.again()
@@ -329,10 +329,10 @@ func (b *Buffered) setAside() error {
 
 // note adds a finding of this start.
 func (b *Buffered) note(text string) {
-	b.setHealth(func(h *Health) { h.Notes = append(slices.Clip(h.Notes), text) })
+	b.setHealth(func(h *DiskHealth) { h.Notes = append(slices.Clip(h.Notes), text) })
 }
 
-func (b *Buffered) setHealth(change func(*Health)) {
+func (b *Buffered) setHealth(change func(*DiskHealth)) {
 	b.reported.Lock()
 	defer b.reported.Unlock()
 	change(&b.health)
@@ -342,14 +342,14 @@ func (b *Buffered) setHealth(change func(*Health)) {
 }
 
 // Health returns the state of the state folder.
-func (b *Buffered) Health() Health {
+func (b *Buffered) Health() DiskHealth {
 	b.reported.Lock()
 	defer b.reported.Unlock()
 	return b.health
 }
 
 // Watch calls f with Health now and on each change, in order. f must not block and must not call b.
-func (b *Buffered) Watch(f func(Health)) {
+func (b *Buffered) Watch(f func(DiskHealth)) {
 	b.reported.Lock()
 	defer b.reported.Unlock()
 	b.watch = append(b.watch, f)
@@ -359,9 +359,10 @@ func (b *Buffered) Watch(f func(Health)) {
 // Stats returns the stats of the log on disk.
 func (b *Buffered) Stats() Stats { return b.journal.Stats() }
 
-// Spend releases the reserved space for another write that found the disk full, and reports whether there was any.
-func (b *Buffered) Spend(err error) bool {
-	if !noRoom(err) || !b.reserve.release() {
+// ReleaseReserve releases the reserved space for another write that found the disk full, and reports whether there was
+// any.
+func (b *Buffered) ReleaseReserve(err error) bool {
+	if !isDiskFull(err) || !b.reserve.release() {
 		return false
 	}
 	go b.retryLater()

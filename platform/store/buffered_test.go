@@ -228,8 +228,8 @@ func TestADiskThatRefusesEndsNothing(t *testing.T) {
 				dir := t.TempDir()
 				b := buffered(t, dir)
 				must(t, b.Put("t", "a", []byte("1")))
-				var reported []Health
-				b.Watch(func(h Health) { reported = append(reported, h) })
+				var reported []DiskHealth
+				b.Watch(func(h DiskHealth) { reported = append(reported, h) })
 				if len(reported) != 1 || reported[0].Fault != "" {
 					t.Fatalf("told at first: %+v", reported)
 				}
@@ -249,7 +249,7 @@ func TestADiskThatRefusesEndsNothing(t *testing.T) {
 					if got := values(t, again, "t"); got != "a=1" {
 						t.Fatalf("after a kill: %s", got)
 					}
-					if again.Boot() != b.Boot()+1 || again.Floor() == b.Floor() || !again.Incomplete() {
+					if again.Boot() != b.Boot()+1 || again.Floor() == b.Floor() || !again.MayLackChanges() {
 						t.Fatalf("boot %d, floor %d, %+v", again.Boot(), again.Floor(), again.Health())
 					}
 					must(t, again.Close())

@@ -32,10 +32,10 @@ func WriteStream(path string, perm os.FileMode, fill func(io.Writer) error) erro
 	return err
 }
 
-// WriteLike replaces the content of path like WriteFile, and copies mode, owner and group from another file, usually
-// the old one. Without root the process can't give a file away and becomes its owner; the group is kept or the write
-// fails, because the mode grants the group access.
-func WriteLike(path string, data []byte, like fs.FileInfo) error {
+// WriteFileLike replaces the content of path like WriteFile, and copies mode, owner and group from another file,
+// usually the old one. Without root the process can't give a file away and becomes its owner; the group is kept or
+// the write fails, because the mode grants the group access.
+func WriteFileLike(path string, data []byte, like fs.FileInfo) error {
 	_, err := theDisk.replaceOwned(path, data, like.Mode().Perm(), func(f *os.File) error { return own(f, like) })
 	return err
 }

@@ -53,7 +53,7 @@ func appendHalf(to []byte, n uint64, value []byte, gone bool) []byte {
 // pages rounds a size up to complete pages; withRoom adds room, for a new or a longer file.
 func pages(octets int) int { return (octets + halfPage - 1) / halfPage * halfPage }
 
-func withRoom(octets int) int { return pages(octets + octets/4) }
+func roundUpPages(octets int) int { return pages(octets + octets/4) }
 
 // parseHalf parses the content of a file.
 func parseHalf(text []byte) half {

@@ -142,7 +142,7 @@ func (b *Buffered) start(boot uint64, lost bool) {
 func (b *Buffered) save(r record) {
 	if b.behind == nil {
 		if err := b.journal.putAll([]record{r}); err != nil {
-			b.fallBehind(err)
+			b.noteBehind(err)
 		}
 	}
 	if b.behind != nil {
@@ -178,15 +178,15 @@ func (b *Buffered) Floor() uint64 {
 	return b.floor
 }
 
-// Incomplete reports whether the journal may lack changes.
-func (b *Buffered) Incomplete() bool {
+// MayLackChanges reports whether the journal may lack changes.
+func (b *Buffered) MayLackChanges() bool {
 	b.mu.RLock()
 	defer b.mu.RUnlock()
 	return b.partial
 }
 
-// Lost notes that a part of the journal is unusable, and raises the floor.
-func (b *Buffered) Lost(what string) {
+// NoteLost notes that a part of the journal is unusable, and raises the floor.
+func (b *Buffered) NoteLost(what string) {
 	b.note(what)
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -256,7 +256,7 @@ func (b *Buffered) file(path string, text []byte, perm os.FileMode) {
 	defer b.mu.Unlock()
 	if err := write(); err != nil {
 		b.later = append(b.later, write)
-		b.fallBehind(err)
-		b.setHealth(func(h *Health) { h.Unsaved = b.waiting() })
+		b.noteBehind(err)
+		b.setHealth(func(h *DiskHealth) { h.Unsaved = b.waiting() })
 	}
 }

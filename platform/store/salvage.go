@@ -165,5 +165,5 @@ func acquireAnyLock(dir string) (*os.File, error) {
 	return folder, nil
 }
 
-// noRoom reports whether an error means a full disk or quota, which is temporary.
-func noRoom(err error) bool { return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) }
+// isDiskFull reports whether an error means a full disk or quota, which is temporary.
+func isDiskFull(err error) bool { return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) }

@@ -179,7 +179,7 @@ func (s *slot) put(c change) error {
 	if now >= 0 {
 		n += s.halves[now].n
 	}
-	text := make([]byte, 0, withRoom(halfHead+len(c.value)))
+	text := make([]byte, 0, roundUpPages(halfHead+len(c.value)))
 	if err := s.write(to, files[to], c, appendHalf(text, n, c.value, c.gone)); err != nil {
 		s.known = false
 		return err
@@ -237,7 +237,7 @@ func (s *slot) write(i int, f *os.File, c change, text []byte) error {
 	size := pages(len(text))
 	inPlace := f != nil && s.halves[1-i].whole()
 	if !inPlace || int64(size) > s.halves[i].size {
-		size = withRoom(len(text)) // room for growth
+		size = roundUpPages(len(text)) // room for growth
 	}
 	text = append(text, make([]byte, size-len(text))...)
 	if inPlace {

@@ -36,12 +36,12 @@ func (b *Buckets) Of(limit int) *Buckets {
 	return b
 }
 
-// Take takes one token, or returns how long to wait for one.
-func (b *Buckets) Take(name string, now time.Time) (wait time.Duration) { return b.Spend(name, now, 1) }
+// Allow takes one token, or returns how long to wait for one.
+func (b *Buckets) Allow(name string, now time.Time) (wait time.Duration) { return b.AllowN(name, now, 1) }
 
-// Spend takes any number of tokens if there is at least one: it may leave a debt, and nothing more is available until
+// AllowN takes any number of tokens if there is at least one: it may leave a debt, and nothing more is available until
 // that is refilled. A negative number returns tokens.
-func (b *Buckets) Spend(name string, now time.Time, tokens int) (wait time.Duration) {
+func (b *Buckets) AllowN(name string, now time.Time, tokens int) (wait time.Duration) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	l := b.of(name, now)
@@ -65,8 +65,8 @@ func (b *Buckets) Left(name string, now time.Time) (wait time.Duration) {
 	return 0
 }
 
-// Owe takes one token, even if there is none, up to a debt of limit tokens.
-func (b *Buckets) Owe(name string, now time.Time, limit int) {
+// AllowDebt takes one token, even if there is none, up to a debt of limit tokens.
+func (b *Buckets) AllowDebt(name string, now time.Time, limit int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if l := b.of(name, now); l.TokensAt(now) >= float64(1-limit) {

@@ -11,18 +11,18 @@ func TestBucketsAreBounded(t *testing.T) {
 	now := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 	b := NewBuckets(1, 2)
 	for i := range 3 * maxNames {
-		b.Take(fmt.Sprint(i), now)
+		b.Allow(fmt.Sprint(i), now)
 	}
 	if len(b.have) > maxNames {
 		t.Errorf("%d are remembered", len(b.have))
 	}
 	b = NewBuckets(1, 2)
-	b.Take("busy", now)
-	b.Take("busy", now)
+	b.Allow("busy", now)
+	b.Allow("busy", now)
 	for i := range maxNames - 1 {
-		b.Take(fmt.Sprint(i), now.Add(-time.Hour))
+		b.Allow(fmt.Sprint(i), now.Add(-time.Hour))
 	}
-	if b.Take("new", now); b.Take("busy", now) == 0 {
+	if b.Allow("new", now); b.Allow("busy", now) == 0 {
 		t.Error("one who has nothing left is forgotten while others are full")
 	}
 }
@@ -49,16 +49,16 @@ func TestABucketOfMany(t *testing.T) {
 	} {
 		b := NewBuckets(2, 10)
 		for _, n := range one.spend {
-			b.Spend("a", now, n)
+			b.AllowN("a", now, n)
 		}
 		at := now.Add(one.after)
 		if got := b.Left("a", at); got != one.want {
 			t.Errorf("%s: the next one waits %v, want %v", one.sentence, got, one.want)
 		}
-		if got := b.Take("a", at); got != one.want {
+		if got := b.Allow("a", at); got != one.want {
 			t.Errorf("%s: it is told to wait %v, want %v", one.sentence, got, one.want)
 		}
-		if b.Left("b", at) > 0 || b.Take("b", at) > 0 {
+		if b.Left("b", at) > 0 || b.Allow("b", at) > 0 {
 			t.Errorf("%s: another name waits", one.sentence)
 		}
 	}
@@ -68,12 +68,12 @@ func TestADebtHasABound(t *testing.T) {
 	t.Parallel()
 	b, now := NewBuckets(1, 2), time.Unix(1<<30, 0)
 	for range 100 {
-		b.Owe("a", now, 10)
+		b.AllowDebt("a", now, 10)
 	}
 	if got := b.Left("a", now); got != 11*time.Second {
 		t.Errorf("it waits %v, want that of ten owed", got)
 	}
-	if NewBuckets(1, 0).Take("a", now) > 0 {
+	if NewBuckets(1, 0).Allow("a", now) > 0 {
 		t.Error("a bucket that holds less than one token is for nobody")
 	}
 }

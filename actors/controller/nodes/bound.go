@@ -72,7 +72,7 @@ func first[T any](list []T, limit int, request func(a, b T) int) (left int, kept
 func (v *PeerView) first(limit int) (*PeerView, int) {
 	less := *v
 	left, ignored, items := 0, 0, 0
-	left, less.Report.Parameters = first(v.Report.Parameters, limit, func(a, b stateloop.Parameter) int {
+	left, less.Report.Parameters = first(v.Report.Parameters, limit, func(a, b stateloop.DerivedParameter) int {
 		return interest(a.Review, a.State) - interest(b.Review, b.State)
 	})
 	ignored, less.Report.Ignored = first(v.Report.Ignored, limit, func(_, _ stateloop.IgnoredParameter) int { return 0 })
@@ -119,8 +119,8 @@ func (n *node) pause() time.Duration {
 	return max(showAfter, next.Sub(n.d.Now()))
 }
 
-// hopeless reports whether the store will never accept a value, so that a retry is pointless, and logs it.
-func (n *node) hopeless(what string, err error) bool {
+// permanentError reports whether the store will never accept a value, so that a retry is pointless, and logs it.
+func (n *node) permanentError(what string, err error) bool {
 	if !errors.Is(err, kv.ErrTooLarge) && !errors.Is(err, kv.ErrInvalid) {
 		return false
 	}

@@ -53,9 +53,9 @@ func instead(effect, waits any) bool {
 	return reflect.TypeOf(effect) == reflect.TypeOf(waits)
 }
 
-// early keeps messages that arrive before the memory is read. Of the node's own it keeps the last report and a few
+// queueEarly keeps messages that arrive before the memory is read. Of the node's own it keeps the last report and a few
 // others; the node repeats what matters.
-func (n *node) early(m any) {
+func (n *node) queueEarly(m any) {
 	if new, is := m.(Message); is {
 		says := 0
 		_, report := new.Word.(nodeproto.Report)
@@ -73,8 +73,8 @@ func (n *node) early(m any) {
 	n.before = append(n.before, m)
 }
 
-// work runs the effects in order. Effects after a Save wait for the store.
-func (n *node) work() {
+// runEffects runs the effects in order. Effects after a Save wait for the store.
+func (n *node) runEffects() {
 	for len(n.todo) > 0 && n.saving == nil && !n.holding {
 		t := n.todo[0]
 		if n.todo = n.todo[1:]; len(n.todo) == 0 {
@@ -93,7 +93,7 @@ func (n *node) do(t todo) {
 		n.setTimer(e.At)
 		return
 	case fleet.Compute:
-		n.versions.Say(n.d.Now(), e.Versions)
+		n.versions.Set(n.d.Now(), e.Versions)
 		n.compute()
 		return
 	case fleet.Compare:
@@ -226,7 +226,7 @@ func (n *node) compared(data []byte) {
 	if got := config.MD5(running); len(faults) > 0 || got != c.Running.Config {
 		n.misfit, n.misfits = n.d.Now(), n.misfits+1
 		n.log("a node reports a different config than it should run",
-			zap.String("why", config.Cut(faults.Error(), nodeproto.MaxText)),
+			zap.String("why", config.Truncate(faults.Error(), nodeproto.MaxText)),
 			zap.String("said", got), zap.String("reported", c.Running.Config))
 		return
 	}

@@ -85,14 +85,14 @@ func (s *Handle) Joined() bool {
 	return s.known.Joined
 }
 
-// Lets sets which config a staged rollout admits for the node, and reports whether that changed.
-func (s *Handle) Lets(g fleet.Admission) bool {
+// SetAdmission sets which config a staged rollout admits for the node, and reports whether that changed.
+func (s *Handle) SetAdmission(g fleet.Admission) bool {
 	old := s.admission.Swap(&g)
 	return old == nil || *old != g
 }
 
-// Keeps sets the node's ports as the store has them.
-func (s *Handle) Keeps(underlay string) { s.underlay.Store(&underlay) }
+// SetUnderlay sets the node's ports as the store has them.
+func (s *Handle) SetUnderlay(underlay string) { s.underlay.Store(&underlay) }
 
 // Row returns the node's entry in a list, nil until its actor has published one.
 func (s *Handle) Row() *Row { return s.row.Load() }
@@ -166,8 +166,8 @@ func (s *Handle) from(address string) bool {
 	return true
 }
 
-// Whereabouts returns the address of the node's last connection, "" if others can't reach it.
-func (s *Handle) Whereabouts() string {
+// LastAddress returns the address of the node's last connection, "" if others can't reach it.
+func (s *Handle) LastAddress() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.address

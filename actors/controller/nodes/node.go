@@ -96,7 +96,7 @@ type Deps struct {
 }
 
 // Declared returns what layers declare, by the MD5 of their config.
-func (d *Deps) Declared(md5 string, set layers.Set) []stateloop.Desired {
+func (d *Deps) Declared(md5 string, set layers.Set) []stateloop.DesiredParameter {
 	return d.declarations.of(md5, set).parameters
 }
 
@@ -134,7 +134,7 @@ func (n *node) Receive(c actor.Context) {
 		n.again()
 	default:
 		if n.machine == nil {
-			n.early(m)
+			n.queueEarly(m)
 			return
 		}
 		n.receive(m)
@@ -147,7 +147,7 @@ func (n *node) receive(m any) {
 		n.name = m.Name
 		n.step(m.Known)
 	case Desired:
-		n.wants(m)
+		n.setDesired(m)
 	case fleet.Asked:
 		n.asked(m)
 	case Connected:
@@ -260,11 +260,11 @@ func (n *node) disconnect(s nodeproto.ToNode) {
 	n.stream, n.asks = nil, nil
 	n.vanished()
 	n.away()
-	n.disown()
+	n.releaseOwnership()
 }
 
-// disown deletes the owner's key, if it still has the value of the ended stream.
-func (n *node) disown() {
+// releaseOwnership deletes the owner's key, if it still has the value of the ended stream.
+func (n *node) releaseOwnership() {
 	if n.stream != nil || n.leaving == nil {
 		return
 	}
@@ -358,5 +358,5 @@ func (n *node) steps(e fleet.Event, then any) {
 		n.plan(then)
 	}
 	n.show(now)
-	n.work()
+	n.runEffects()
 }

@@ -48,7 +48,7 @@ func (n *node) ownerValue() []byte {
 	n.handle.mu.Lock()
 	versions, address := n.handle.versions, n.handle.address
 	n.handle.mu.Unlock() // fit may take a while
-	n.announced = fit(Owner{n.d.Replica, n.d.Began.UnixNano(), n.on, versions, address, n.tells()})
+	n.announced = fit(Owner{n.d.Replica, n.d.Began.UnixNano(), n.on, versions, address, n.reportStanding()})
 	return n.announced
 }
 
@@ -68,7 +68,7 @@ func (n *node) own() {
 // ownerSaved handles the result of that write.
 func (n *node) ownerSaved(m storage.Saved) {
 	n.ownings--
-	if m.Err != nil && n.hopeless("streams of this replica", m.Err) {
+	if m.Err != nil && n.permanentError("streams of this replica", m.Err) {
 		// The other replicas show the node as offline until its next change is stored.
 	} else if m.Err != nil {
 		n.d.Log.Warn("publish the replica of a node's stream", zap.String("node", n.id), zap.Error(m.Err))
@@ -142,8 +142,8 @@ const showAfter = time.Second
 // showDue ends the collection.
 type showDue struct{}
 
-// tells returns the node's state for the other replicas; nil if there are none.
-func (n *node) tells() *reported {
+// reportStanding returns the node's state for the other replicas; nil if there are none.
+func (n *node) reportStanding() *reported {
 	r := n.handle.row.Load()
 	if !n.d.Shared || r == nil || n.report == nil {
 		return nil
@@ -153,7 +153,7 @@ func (n *node) tells() *reported {
 		Running: r.Key.running,
 		Wants:   r.Key.Wants, Runs: r.Key.Runs,
 	}
-	out.Why = config.Cut(out.Why, nodeproto.MaxText)
+	out.Why = config.Truncate(out.Why, nodeproto.MaxText)
 	if n.peers() {
 		out.Peer = n.viewed()
 	} else if out.Parameters = n.parameters(); n.synced() {
@@ -208,7 +208,7 @@ func (n *node) shownSaved(m storage.Saved) {
 		n.own() // its lease has expired
 	case m.Err == nil, n.stream == nil: // gone handles what is left
 		n.instead = nil
-	case n.hopeless("state of the node", m.Err):
+	case n.permanentError("state of the node", m.Err):
 		n.announced, n.instead = n.instead, nil // the next change retries
 	default:
 		n.later(savedShown)
@@ -229,6 +229,6 @@ func (n *node) gone(m storage.Saved) {
 	if json.Unmarshal(n.leaving, &was) == nil && json.Unmarshal(m.Now.Value, &is) == nil &&
 		is.Replica == was.Replica && is.Began == was.Began && is.Stream == was.Stream {
 		n.leaving = m.Now.Value
-		n.disown()
+		n.releaseOwnership()
 	}
 }

@@ -29,14 +29,15 @@ type places struct {
 // configuration returns the node's PeerConfiguration, including everything that must be absent; nil if there is
 // neither.
 func (n *node) configuration() *peerpkg.Configuration {
-	return peerpkg.Complete(n.name, n.want.With, n.machine.Memory().Left(n.want.With), func() []stateloop.Desired {
-		return n.d.Declared(n.want.Config, n.want.Set)
-	})
+	return peerpkg.Complete(n.name, n.want.With, n.machine.Memory().Left(n.want.With),
+		func() []stateloop.DesiredParameter {
+			return n.d.Declared(n.want.Config, n.want.Set)
+		})
 }
 
 // partsOf returns which reported parameters are absent, if the machine needs it.
 func (n *node) partsOf(r *nodeproto.Report) map[string]bool {
-	if !n.machine.Parting() {
+	if !n.machine.HasLeftovers() {
 		return nil
 	}
 	out := make(map[string]bool, len(r.Parameters))

@@ -60,7 +60,7 @@ func (n *notices) After() (uint64, <-chan struct{}) {
 
 // view publishes changes of the node as a peer.
 func (n *node) view() {
-	key := viewKey{n.theirs, n.stream != nil, n.report != nil, n.want.Generation, n.derived(), sameList(n.machine.Has())}
+	key := viewKey{n.theirs, n.stream != nil, n.report != nil, n.want.Generation, n.derived(), keyOfList(n.machine.Has())}
 	if n.viewOf == key {
 		return
 	}
@@ -123,7 +123,7 @@ func (t *reported) view(has []peer.Gone) *PeerView {
 		v.Report.Why = t.Why
 	}
 	for _, p := range t.Parameters {
-		one := stateloop.Parameter{ID: p.ID, Kind: p.Kind, Target: stateloop.Target(p.Target),
+		one := stateloop.DerivedParameter{ID: p.ID, Kind: p.Kind, Target: stateloop.Target(p.Target),
 			State: stateloop.State(p.State), Review: stateloop.Review(p.Review), Reason: p.Reason}
 		v.Report.Parameters = append(v.Report.Parameters, one)
 		if v.Report.Counts[one.State]++; one.Review == stateloop.Yes {
@@ -139,7 +139,7 @@ type listKey struct {
 	size  int
 }
 
-func sameList(l []peer.Gone) listKey {
+func keyOfList(l []peer.Gone) listKey {
 	if len(l) == 0 {
 		return listKey{}
 	}
@@ -147,7 +147,7 @@ func sameList(l []peer.Gone) listKey {
 }
 
 // ShownParameter returns a parameter in its form of the API.
-func ShownParameter(p stateloop.Parameter, more partView) fleetapi.PeerParameter {
+func ShownParameter(p stateloop.DerivedParameter, more partView) fleetapi.PeerParameter {
 	return fleetapi.PeerParameter{
 		ID: p.ID, Kind: p.Kind, Target: string(p.Target), State: string(p.State), Reported: more.Reported,
 		Review: string(p.Review), Reason: p.Reason,

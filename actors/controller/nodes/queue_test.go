@@ -13,10 +13,10 @@ import (
 func TestWhatWaitsForTheMemoryIsBounded(t *testing.T) {
 	n := &node{}
 	for i := range 1000 {
-		n.early(Message{Word: nodeproto.Report{Software: fmt.Sprint(i)}})
-		n.early(Message{Word: nodeproto.Result{Attempt: uint64(i)}})
+		n.queueEarly(Message{Word: nodeproto.Report{Software: fmt.Sprint(i)}})
+		n.queueEarly(Message{Word: nodeproto.Result{Attempt: uint64(i)}})
 	}
-	n.early(Desired{})
+	n.queueEarly(Desired{})
 	reports, results := 0, 0
 	for _, m := range n.before {
 		switch w := m.(type) {

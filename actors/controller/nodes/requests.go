@@ -43,8 +43,8 @@ type (
 	}
 	// Describe asks for everything known of a node; the answer is a fleetapi.NodeDetail.
 	Describe struct{}
-	// Preview asks a node which actions a document entails.
-	Preview struct {
+	// PreviewRequest asks a node which actions a document entails.
+	PreviewRequest struct {
 		ID       string
 		Document []byte
 		Lease    kv.LeaseID
@@ -123,7 +123,7 @@ func (n *node) ofOperators(m any) {
 		case Describe:
 			m.Reply(n.describe())
 		}
-	case Preview:
+	case PreviewRequest:
 		if n.stream != nil {
 			if n.previews == nil {
 				n.previews = map[string]kv.LeaseID{}
@@ -136,7 +136,7 @@ func (n *node) ofOperators(m any) {
 
 // command runs an operator's command, or refuses it.
 func (n *node) command(reply func(any), c Command) {
-	if why := n.machine.WhyUnread(); why != "" && c.What != fleetapi.Confirm {
+	if why := n.machine.UnreadReason(); why != "" && c.What != fleetapi.Confirm {
 		reply(CommandDone{fmt.Errorf("%s: %w: cannot read the stored state of its pushes: %s: use a controller of the "+
 			"version that wrote it; if it is damaged, run 'edgespan nodes replace NAME' to join the node again, which keeps "+
 			"what is readable", c.What,
@@ -298,7 +298,7 @@ func readPreview(w nodeproto.Answer, out *fleetapi.NodePreview) error {
 	if w.Error != "" {
 		return errors.New(w.Error)
 	}
-	var p nodeproto.Preview
+	var p nodeproto.PreviewAnswer
 	if err := json.Unmarshal(w.Data, &p); err != nil {
 		return fmt.Errorf("invalid answer: %w", err)
 	}

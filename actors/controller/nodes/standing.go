@@ -31,8 +31,8 @@ func (n *node) publishStanding(now time.Time) {
 	if g == nil || !g.Staged || n.stream == nil || n.report == nil || n.want.Digest == (fleet.Digest{}) {
 		return
 	}
-	s, says := n.machine.Standing(now, n.want.Digest, config.Cut(n.status, nodeproto.MaxText),
-		func() string { return fleet.Worse(n.earlier, n.report) })
+	s, says := n.machine.Standing(now, n.want.Digest, config.Truncate(n.status, nodeproto.MaxText),
+		func() string { return fleet.NewlyBad(n.earlier, n.report) })
 	if !says {
 		return
 	}
@@ -50,15 +50,15 @@ func (n *node) publishStanding(now time.Time) {
 
 // vanished publishes that the node's stream ended after it got its desired config, before it confirmed or undid it.
 func (n *node) vanished() {
-	if g := n.handle.admission.Load(); g == nil || !g.Staged || !n.machine.AtWork(n.d.Now()) {
+	if g := n.handle.admission.Load(); g == nil || !g.Staged || !n.machine.IsTrying(n.d.Now()) {
 		return
 	}
 	n.standingSent = storage.Encode(fleet.Standing{Digest: n.want.Digest, State: fleet.StandsTook})
 	n.d.Saver.Add(storage.Save{Op: kv.Put(history.StandingKey(n.id), n.standingSent), To: n.self, What: savedStanding})
 }
 
-// standingSaved handles the result of the write: the next report repeats a failed one.
-func (n *node) standingSaved(m storage.Saved) {
+// handleStandingSaved handles the result of the write: the next report repeats a failed one.
+func (n *node) handleStandingSaved(m storage.Saved) {
 	if m.Err != nil {
 		n.d.Log.Warn("publish the state of a node", zap.String("node", n.id), zap.Error(m.Err))
 		n.standingSent = nil

@@ -23,7 +23,7 @@ type declarations struct {
 
 type declaration struct {
 	md5        string
-	parameters []stateloop.Desired
+	parameters []stateloop.DesiredParameter
 	err        error // why nothing could be read
 }
 
@@ -57,8 +57,8 @@ type summary struct {
 	has      listKey
 	online   bool
 	answers  fleet.Generation
-	reported []nodeproto.Parameter
-	health   []nodeproto.Health
+	reported []nodeproto.ParameterReport
+	health   []nodeproto.HealthReport
 	report   stateloop.PeerStatusReport
 	more     map[string]partView // by id
 	number   uint64              // counts derivations
@@ -78,7 +78,7 @@ func (n *node) summarize() stateloop.PeerStatusReport {
 	if r == nil {
 		r = &nodeproto.Report{}
 	}
-	has := sameList(n.machine.Has())
+	has := keyOfList(n.machine.Has())
 	if s.number > 0 && s.of == n.want.Desired && s.has == has && s.online == (n.stream != nil) &&
 		s.answers == r.Generation &&
 		slices.Equal(s.reported, r.Parameters) && slices.Equal(s.health, r.Health) {
@@ -125,8 +125,8 @@ func (n *node) lastReport() time.Time {
 // desiredParameters returns all parameters of the node, including those that must be absent: of its PeerConfiguration,
 // or without one of its config. Reported networks and adapters that neither has must be absent too: they are from
 // before the controller pushed to it. It adds what is shown of them to more.
-func (n *node) desiredParameters(more map[string]partView, reports []stateloop.Reported) []stateloop.Desired {
-	var out []stateloop.Desired
+func (n *node) desiredParameters(more map[string]partView, reports []stateloop.Reported) []stateloop.DesiredParameter {
+	var out []stateloop.DesiredParameter
 	if c := n.configuration(); c != nil {
 		out = c.Desired()
 		for _, p := range c.Parameters {

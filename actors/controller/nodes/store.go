@@ -47,9 +47,9 @@ type generations struct {
 	count                kv.Revision // that wrote the generation last
 }
 
-// wants handles a desired config. Its generation is stored before the machine gets it; a newer config replaces one
+// setDesired handles a desired config. Its generation is stored before the machine gets it; a newer config replaces one
 // whose generation is being stored.
-func (n *node) wants(w Desired) {
+func (n *node) setDesired(w Desired) {
 	n.next = &w
 	n.superseded = n.counting
 	if w.Stored.ModRevision > n.count {
@@ -119,7 +119,7 @@ func (n *node) saved(m storage.Saved) {
 			n.wake(m)
 		}
 	case savedMemory:
-		n.memorySaved(m)
+		n.handleMemorySaved(m)
 	case savedCount:
 		n.countSaved(m)
 	case savedOwner:
@@ -129,7 +129,7 @@ func (n *node) saved(m storage.Saved) {
 	case savedGone:
 		n.gone(m)
 	case savedStanding:
-		n.standingSaved(m)
+		n.handleStandingSaved(m)
 	case savedUnderlay:
 		n.underlaySaved(m)
 	}
@@ -143,13 +143,13 @@ func (n *node) save(m fleet.Memory) {
 		Of: &n.handle.spends})
 }
 
-// memorySaved continues with the effects that waited for the memory. If another replica wrote one meanwhile, both are
-// merged, and a push that the other one knows, or whose number it has, is dropped.
-func (n *node) memorySaved(m storage.Saved) {
+// handleMemorySaved continues with the effects that waited for the memory. If another replica wrote one meanwhile,
+// both are merged, and a push that the other one knows, or whose number it has, is dropped.
+func (n *node) handleMemorySaved(m storage.Saved) {
 	text, other := n.saving, n.other
 	n.saving, n.other = nil, nil
 	switch {
-	case errors.Is(m.Err, kv.ErrTooLarge) && n.lighten():
+	case errors.Is(m.Err, kv.ErrTooLarge) && n.shrinkMemory():
 	case m.Err != nil:
 		n.logAt(zap.WarnLevel, "store the state of a node", zap.Error(m.Err))
 		n.saving, n.other = text, other // later retries it
@@ -165,11 +165,12 @@ func (n *node) memorySaved(m storage.Saved) {
 	if other != nil {
 		n.remembered(*other)
 	}
-	n.work()
+	n.runEffects()
 }
 
-// lighten replaces a memory that is too large for the store by a smaller one, and reports whether that was possible.
-func (n *node) lighten() bool {
+// shrinkMemory replaces a memory that is too large for the store by a smaller one, and reports whether that was
+// possible.
+func (n *node) shrinkMemory() bool {
 	waiting := n.todo
 	n.todo, n.holding = nil, true
 	n.step(fleet.TooLarge{})
@@ -223,7 +224,7 @@ func (n *node) remembered(e kv.Entry) {
 		}
 	case e.ModRevision > n.memory:
 		n.recall(e)
-		n.work()
+		n.runEffects()
 	}
 }
 
@@ -260,7 +261,7 @@ func (n *node) again() {
 		n.showAgain()
 	}
 	if failed[savedGone] {
-		n.disown()
+		n.releaseOwnership()
 	}
 }
 

@@ -19,10 +19,10 @@ func (n *node) located(address string) {
 	if address = underlay.Reachable(address); address == "" {
 		return
 	}
-	if known := n.handle.Whereabouts(); known != "" {
+	if known := n.handle.LastAddress(); known != "" {
 		n.where.Assume(known)
 	}
-	n.where.Say(n.d.Now(), address)
+	n.where.Set(n.d.Now(), address)
 	n.locate()
 }
 

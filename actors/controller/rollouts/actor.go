@@ -66,7 +66,7 @@ type rolloutActor struct {
 	topology *topology.Topology
 	nodes    map[string]*staged.Node          // by id
 	ids      map[string]string                // by name
-	kept     map[uint64]*staged.Record        // by revision, as stored
+	kept     map[uint64]*staged.RolloutRecord        // by revision, as stored
 	at       map[uint64]kv.Revision           // revisions of kept
 	touched  map[string]bool                  // names whose desired config changed since the last rollout began
 	taken    map[string]bool                  // the part of touched that the save in flight covers
@@ -76,7 +76,7 @@ type rolloutActor struct {
 	mandate *kv.Leadership // a leadership that is about to begin
 	knows   bool           // the first Changes has arrived
 	machine *rollout.Rollout
-	now     *staged.Record // the machine's record, or the last one
+	now     *staged.RolloutRecord // the machine's record, or the last one
 	timers  uint64         // counts the timers that were set
 	epoch   int            // counts leaderships: results of writes of another one are ignored
 	behind  bool           // the previous leader stored more than this one started from
@@ -96,7 +96,7 @@ type gathering struct {
 type records struct {
 	dirty, saving, later bool
 	opening              int              // transactions in flight that open gates
-	ended                []*staged.Record // stored with the next save
+	ended                []*staged.RolloutRecord // stored with the next save
 	answers              []answer         // sent once their effect is stored
 }
 
@@ -117,7 +117,7 @@ type answer struct {
 func New(d *Deps) actor.Actor {
 	return &rolloutActor{
 		d: d, nodes: map[string]*staged.Node{}, ids: map[string]string{},
-		kept: map[uint64]*staged.Record{}, at: map[uint64]kv.Revision{},
+		kept: map[uint64]*staged.RolloutRecord{}, at: map[uint64]kv.Revision{},
 		touched: map[string]bool{}, letters: map[kv.Key]storage.RemoteCommand{},
 	}
 }
@@ -154,7 +154,7 @@ func (a *rolloutActor) Receive(c actor.Context) {
 		}
 	}
 	a.runPending()
-	a.d.Under.is.Store(a.rolls())
+	a.d.Under.is.Store(a.underWay())
 }
 
 // named returns the node with a name, nil for none.
@@ -226,7 +226,7 @@ func (a *rolloutActor) applyChanges(m Changes) {
 		a.release()
 	}
 	if len(a.touched) > 0 || len(a.recheck) > 0 || switched {
-		a.recheckLater()
+		a.scheduleRecheck()
 	}
 }
 
@@ -254,7 +254,7 @@ func (a *rolloutActor) event(e kv.Event) {
 	}
 	switch {
 	case history.InNodes.Has(k):
-		a.memberIs(w, storage.ValueOf[history.Member](e).Name)
+		a.memberIs(w, storage.ValueOf[history.JoinedNode](e).Name)
 	case history.InGenerations.Has(k):
 		if c := storage.ValueOf[fleet.Counted](e); c.Digest != w.Wants {
 			w.Wants, w.Since = c.Digest, e.Entry.ModRevision
@@ -306,7 +306,7 @@ func (a *rolloutActor) rolloutIs(e kv.Event, id string) {
 		return
 	}
 	a.at[number] = e.Entry.ModRevision
-	var s staged.Record
+	var s staged.RolloutRecord
 	if err := json.Unmarshal(e.Entry.Value, &s); err != nil {
 		// The leader starts a new record in its place; the nodes' state is in their gates and standings.
 		a.d.Log.Error("read a rollout: starting it again", zap.Uint64("revision", number), zap.Error(err))
@@ -324,7 +324,7 @@ func (a *rolloutActor) rolloutIs(e kv.Event, id string) {
 }
 
 // last returns the newest stored rollout.
-func (a *rolloutActor) last() *staged.Record {
+func (a *rolloutActor) last() *staged.RolloutRecord {
 	if len(a.kept) == 0 {
 		return nil
 	}

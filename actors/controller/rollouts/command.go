@@ -19,26 +19,26 @@ func (a *rolloutActor) command(k kv.Key, l storage.RemoteCommand) {
 	}
 	delete(a.letters, k)
 	if s := a.rollout(l.Rollout); s == nil || !slices.Contains(s.Obeyed, k) {
-		if why := a.obey(l); why != "" {
+		if why := a.runCommand(l); why != "" {
 			a.answer(answer{k, l, why})
 			return
 		}
 		a.now.CommandDone(k)
 	}
-	a.stir(true)
+	a.scheduleSave(true)
 	a.answers = append(a.answers, answer{key: k, message: l})
 }
 
 // rollout returns the rollout of a revision, nil for none.
-func (a *rolloutActor) rollout(number uint64) *staged.Record {
+func (a *rolloutActor) rollout(number uint64) *staged.RolloutRecord {
 	if a.now != nil && a.now.Revision == number {
 		return a.now
 	}
 	return a.kept[number]
 }
 
-// obey runs a command, or returns why it is refused.
-func (a *rolloutActor) obey(l storage.RemoteCommand) (refused string) {
+// runCommand runs a command, or returns why it is refused.
+func (a *rolloutActor) runCommand(l storage.RemoteCommand) (refused string) {
 	s := a.rollout(l.Rollout)
 	if s == nil {
 		return "no staged rollout of this revision: 'edgespan rollout list' lists them"

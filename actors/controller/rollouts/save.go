@@ -19,7 +19,7 @@ type stored struct {
 	epoch   int
 	done    bool
 	at      kv.Revision
-	kept    []*staged.Record
+	kept    []*staged.RolloutRecord
 	dropped []uint64
 	answers []answer
 	err     error
@@ -35,8 +35,8 @@ type opened struct {
 	err     error
 }
 
-// stir marks the record as changed. Unless now is set, the save is delayed by saveLater.
-func (a *rolloutActor) stir(now bool) {
+// scheduleSave marks the record as changed. Unless now is set, the save is delayed by saveLater.
+func (a *rolloutActor) scheduleSave(now bool) {
 	a.dirty = true
 	if now {
 		a.later = false
@@ -63,7 +63,7 @@ func (a *rolloutActor) save() {
 		txn.Compares = append(txn.Compares, kv.At(k, a.at[one.Revision]))
 		txn.Then = append(txn.Then, kv.Put(k, storage.Encode(one)))
 	}
-	s.dropped = staged.Surplus(a.kept, a.now, storage.ByItself)
+	s.dropped = staged.SurplusRollouts(a.kept, a.now, storage.IsAutomatic)
 	for _, number := range s.dropped {
 		txn.Then = append(txn.Then, kv.Delete(staged.Key(number)))
 	}
@@ -189,7 +189,7 @@ func (a *rolloutActor) begin() {
 	a.machine, a.now, a.dirty, a.saving, a.opening, a.later, a.recheck = nil, nil, false, false, 0, false, nil
 	last := a.last()
 	if last == nil {
-		a.recheckLater()
+		a.scheduleRecheck()
 		return
 	}
 	a.now = last.Clone()
@@ -204,7 +204,7 @@ func (a *rolloutActor) begin() {
 	for _, k := range slices.Sorted(maps.Keys(a.letters)) {
 		a.command(k, a.letters[k])
 	}
-	a.recheckLater()
+	a.scheduleRecheck()
 }
 
 // stepDown drops the state that only a leader has.

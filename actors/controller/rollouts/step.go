@@ -11,7 +11,7 @@ import (
 )
 
 // loadRecord creates the machine of a stored rollout.
-func (a *rolloutActor) loadRecord(s *staged.Record) {
+func (a *rolloutActor) loadRecord(s *staged.RolloutRecord) {
 	t, groups := a.network()
 	a.machine = rollout.FromMemory(s.Machine, t, groups)
 	a.chart()
@@ -21,7 +21,7 @@ func (a *rolloutActor) loadRecord(s *staged.Record) {
 	for _, g := range s.Machine.Nodes {
 		a.recheck = append(a.recheck, g.Names...)
 	}
-	a.stir(true)
+	a.scheduleSave(true)
 }
 
 // network returns the topology, with the connected nodes online, and the kinds of nodes.
@@ -72,7 +72,7 @@ func (a *rolloutActor) step(e rollout.Event) {
 		return
 	}
 	for _, effect := range a.machine.Step(e) {
-		a.stir(true)
+		a.scheduleSave(true)
 		a.now.Effect(a.d.Now(), e, effect)
 		switch effect := effect.(type) {
 		case rollout.Push:
@@ -101,20 +101,20 @@ func (a *rolloutActor) observe(n *staged.Node) {
 		a.now.Decide(a.d.Now(), "", n.Name+" failed", failed.Why)
 	}
 	_, again := e.(rollout.NodeConfirmed) // the node would report it again
-	a.stir(!again)
+	a.scheduleSave(!again)
 	a.step(e)
 }
 
-// recheckLater looks for uncovered nodes once changes have settled.
-func (a *rolloutActor) recheckLater() {
+// scheduleRecheck looks for uncovered nodes once changes have settled.
+func (a *rolloutActor) scheduleRecheck() {
 	a.stirred = true
 	if a.gathers.IsZero() {
 		a.gathers = time.Now()
-		a.recheckSoon()
+		a.scheduleRecheckSoon()
 	}
 }
 
-func (a *rolloutActor) recheckSoon() {
+func (a *rolloutActor) scheduleRecheckSoon() {
 	a.stirred = false
 	self := a.self
 	a.d.After(gather, func() { a.d.Send(self, recheckNow{}) })
@@ -125,7 +125,7 @@ func (a *rolloutActor) lookedAt() {
 		return
 	}
 	if passed := time.Since(a.gathers); a.stirred && passed >= 0 && passed < maxGather {
-		a.recheckSoon()
+		a.scheduleRecheckSoon()
 		return
 	}
 	a.gathers = time.Time{}
@@ -154,9 +154,9 @@ func (a *rolloutActor) roll(names []string, fresh bool) {
 	if fresh {
 		a.supersede(now)
 	} else if !running {
-		a.now.GoOn(now, names)
+		a.now.Extend(now, names)
 	}
-	a.stir(true)
+	a.scheduleSave(true)
 	switch {
 	case fresh && !running:
 		t, groups := a.network()
@@ -174,7 +174,7 @@ func (a *rolloutActor) roll(names []string, fresh bool) {
 		a.machine = rollout.FromMemory(memory, t, groups)
 		a.chart()
 		// A halted rollout waits for an operator, even if the controller itself writes.
-		kept := fresh && storage.ByItself(a.cause.Author) && a.machine.IsHalted()
+		kept := fresh && storage.IsAutomatic(a.cause.Author) && a.machine.IsHalted()
 		a.step(rollout.Changed{Nodes: names, Fresh: fresh && !kept})
 	}
 }
@@ -193,7 +193,7 @@ func (a *rolloutActor) hold() {
 	for name := range a.touched {
 		if w := a.nodes[a.ids[name]]; w != nil && w.Since > a.now.Barrier {
 			a.now.Barrier = w.Since
-			a.stir(true)
+			a.scheduleSave(true)
 		}
 	}
 	clear(a.touched)

@@ -10,7 +10,7 @@ import (
 
 // Listed is a rollout, and its form in the API.
 type Listed struct {
-	*staged.Record
+	*staged.RolloutRecord
 	Shown fleetapi.Rollout
 }
 
@@ -22,13 +22,13 @@ func (a *rolloutActor) list(q List) []Listed {
 			continue
 		}
 		s := a.kept[number]
-		out = append(out, Listed{s, a.shown(s)})
+		out = append(out, Listed{s, a.viewOf(s)})
 	}
 	return out
 }
 
-// shown returns a rollout in its form of the API.
-func (a *rolloutActor) shown(s *staged.Record) fleetapi.Rollout {
+// viewOf returns a rollout in its form of the API.
+func (a *rolloutActor) viewOf(s *staged.RolloutRecord) fleetapi.Rollout {
 	c := s.Counts(func(name string) bool {
 		n := a.named(name)
 		return n != nil && n.Online

@@ -43,9 +43,9 @@ func (d *Underway) Waits(w *Wait) bool {
 	return false
 }
 
-// rolls reports whether a staged rollout is under way: stored, or about to be stored by this leader. It is true until
-// the state is known.
-func (a *rolloutActor) rolls() bool {
+// underWay reports whether a staged rollout is under way: stored, or about to be stored by this leader. It is true
+// until the state is known.
+func (a *rolloutActor) underWay() bool {
 	if !a.knows {
 		return true
 	}

@@ -16,14 +16,14 @@ type Store interface {
 	ID() string
 	Get(ctx context.Context, key kv.Key) (kv.Entry, kv.Revision, error)
 	List(ctx context.Context, prefix kv.Prefix, o kv.ListOptions) (kv.Page, error)
-	Commit(ctx context.Context, txn kv.Txn) (kv.Outcome, error)
+	Commit(ctx context.Context, txn kv.Txn) (kv.TxnResult, error)
 	Watch(ctx context.Context, prefix kv.Prefix, after kv.Revision, deliver func(kv.Batch) error) error
 	Compact(ctx context.Context, at kv.Revision) error
 	Grant(ctx context.Context, ttl time.Duration) (kv.LeaseID, error)
 	KeepAlive(ctx context.Context, id kv.LeaseID) (time.Duration, error)
 	Revoke(ctx context.Context, id kv.LeaseID) error
-	Sound() error
-	Scarce() error
+	CheckWritable() error
+	CheckSpace() error
 	Size(ctx context.Context) (int64, error)
 }
 
@@ -61,7 +61,7 @@ func (a *Access) LeaseID() kv.LeaseID { return kv.LeaseID(a.lease.Load()) }
 func (a *Access) Holds(id kv.LeaseID) { a.lease.Store(int64(id)) }
 
 // Commit runs a transaction with a time limit.
-func (a *Access) Commit(ctx context.Context, txn kv.Txn) (kv.Outcome, error) {
+func (a *Access) Commit(ctx context.Context, txn kv.Txn) (kv.TxnResult, error) {
 	ctx, cancel := context.WithTimeout(ctx, StoreTimeout)
 	defer cancel()
 	return a.store.Commit(ctx, txn)

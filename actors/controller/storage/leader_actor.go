@@ -112,11 +112,11 @@ func (a *leaderActor) Receive(c actor.Context) {
 		a.mailed(m.Event)
 	case carried:
 		if m.reign == a.reign {
-			a.carried(m)
+			a.requestDone(m)
 		}
 	case carryDue:
 		if m.reign == a.reign {
-			a.carry(m.key)
+			a.runRequest(m.key)
 		}
 	}
 }
@@ -133,7 +133,7 @@ func (a *leaderActor) begin(by kv.Leadership) {
 	a.sweep()
 	a.migrate(0)
 	for _, key := range slices.Sorted(maps.Keys(a.orders)) {
-		a.carry(key)
+		a.runRequest(key)
 	}
 }
 
@@ -156,11 +156,11 @@ func (a *leaderActor) mailed(e kv.Event) {
 		return
 	}
 	a.orders[k] = e.Entry
-	a.carry(k)
+	a.runRequest(k)
 }
 
-// carry runs a leader request as a write of this replica.
-func (a *leaderActor) carry(k kv.Key) {
+// runRequest runs a leader request as a write of this replica.
+func (a *leaderActor) runRequest(k kv.Key) {
 	e, is := a.orders[k]
 	if a.leads == nil || !is || a.doing[k] {
 		return
@@ -175,9 +175,9 @@ func (a *leaderActor) carry(k kv.Key) {
 	})
 }
 
-// carried retries a request that the store could not run or whose outcome is unknown. An answered request leaves orders
-// when the watch delivers its answer.
-func (a *leaderActor) carried(m carried) {
+// requestDone retries a request that the store could not run or whose outcome is unknown. An answered request leaves
+// orders when the watch delivers its answer.
+func (a *leaderActor) requestDone(m carried) {
 	delete(a.doing, m.key)
 	if m.err == nil || isRefusal(m.err) || errors.Is(m.err, errOvertaken) {
 		return

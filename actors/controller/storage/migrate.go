@@ -68,7 +68,7 @@ func (d *Writer) readMigrations(ctx context.Context) (r migrationRecord, e kv.En
 }
 
 // migrations sets world.Migrated for a write that depends on it.
-func (d *Writer) migrations(w WriteRequest, world *ops.World) (migrationNote, error) {
+func (d *Writer) migrations(w WriteRequest, world *ops.Snapshot) (migrationNote, error) {
 	_, all := w.Request.Write.(ops.Migrate)
 	if _, is := w.Request.Write.(ops.Import); !is && !all {
 		return migrationNote{}, nil
@@ -88,7 +88,7 @@ func (d *Writer) migrations(w WriteRequest, world *ops.World) (migrationNote, er
 }
 
 // note stores a migration that changed no layer.
-func (d *Writer) note(w WriteRequest, world *ops.World, n migrationNote) error {
+func (d *Writer) note(w WriteRequest, world *ops.Snapshot, n migrationNote) error {
 	if n.put == nil {
 		return nil
 	}
@@ -196,7 +196,7 @@ func (d *Writer) logHeldMigrations(ctx context.Context, waited time.Duration) ti
 	case len(due.Held) > 0 && waited != migrateAgain:
 		d.Log.Warn("layers keep keys of an older version until these nodes are upgraded",
 			zap.String("migration", due.Held[0].Version),
-			zap.String("nodes", config.Cut(strings.Join(w.HeldBy(due.Held[0]), ", "), longestList)))
+			zap.String("nodes", config.Truncate(strings.Join(w.HeldBy(due.Held[0]), ", "), longestList)))
 	}
 	return migrateAgain
 }

@@ -86,8 +86,8 @@ func (d *Writer) Order(ctx context.Context, r fleetapi.WriteRequest) WriteResult
 	}
 }
 
-// Answered passes an answer of the leader to the caller that waits for it here.
-func (d *Writer) Answered(e kv.Event) {
+// DeliverAnswer passes an answer of the leader to the caller that waits for it here.
+func (d *Writer) DeliverAnswer(e kv.Event) {
 	if waits, is := d.orders.Load(e.Entry.Key); is {
 		if o := ValueOf[leaderRequest](e); o.Answered {
 			select {
@@ -140,7 +140,7 @@ func (d *Writer) answerWaiters(r fleetapi.WriteRequest, o leaderRequest) WriteRe
 	ctx, cancel := context.WithTimeout(context.Background(), WriteTimeout)
 	defer cancel()
 	back := d.Reader(ctx)
-	w := WriteResult{Record: history.Record{Number: o.Judged}, Outcome: ops.Outcome{Message: "Success."}}
+	w := WriteResult{Record: history.RevisionRecord{Number: o.Judged}, Outcome: ops.WriteOutcome{Message: "Success."}}
 	if o.Revision > 0 {
 		w.Record.Number, w.Record.Tree = o.Revision, "a new one"
 	}

@@ -20,8 +20,8 @@ type RemoteCommand struct {
 // Itself is the author of writes that the controller derives from other writes.
 var Itself = fleetapi.Caller{Name: "controller", Role: fleetapi.Admin}
 
-// ByItself reports whether the author of a revision is the controller itself.
-func ByItself(author string) bool { return author == Itself.Name || author == Migration.Name }
+// IsAutomatic reports whether the author of a revision is the controller itself.
+func IsAutomatic(author string) bool { return author == Itself.Name || author == Migration.Name }
 
 // Encode returns the JSON of a value that always has one.
 func Encode(v any) []byte {

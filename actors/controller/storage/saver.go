@@ -122,7 +122,7 @@ func (s *Saver) run() {
 		for batch := s.next(); len(batch) > 0; batch = s.next() {
 			s.d.Leaf("save", func() {
 				s.store(batch)
-				s.came(batch)
+				s.commitDone(batch)
 			})
 		}
 	}
@@ -141,7 +141,7 @@ func (s *Saver) next() []Save {
 	for ; n < len(s.ready) && len(batch) < kv.MaxOps; n++ {
 		l := s.ready[n]
 		e := l.entries[0]
-		if s.early(l, e) {
+		if s.postpone(l, e) {
 			continue
 		}
 		one := transaction([]Save{e}).Size()
@@ -164,8 +164,8 @@ func (s *Saver) next() []Save {
 	return batch
 }
 
-// early delays a line whose node has exceeded its rate.
-func (s *Saver) early(l *line, e Save) bool {
+// postpone delays a line whose node has exceeded its rate.
+func (s *Saver) postpone(l *line, e Save) bool {
 	if e.Of == nil || e.Op.Kind == kv.OpGet {
 		return false
 	}
@@ -183,8 +183,8 @@ func (s *Saver) early(l *line, e Save) bool {
 	return true
 }
 
-// came records the end of a transaction.
-func (s *Saver) came(batch []Save) {
+// commitDone records the end of a transaction.
+func (s *Saver) commitDone(batch []Save) {
 	s.mu.Lock()
 	for _, e := range batch {
 		l := s.lines[e.Op.Key]

@@ -43,7 +43,7 @@ func (s *flightStore) get(k kv.Key) kv.Entry {
 	return e
 }
 
-func (s *flightStore) Commit(_ context.Context, t kv.Txn) (kv.Outcome, error) {
+func (s *flightStore) Commit(_ context.Context, t kv.Txn) (kv.TxnResult, error) {
 	s.see.Lock()
 	if s.commits++; s.flying > 0 && len(t.Then) < kv.MaxOps {
 		s.partial++

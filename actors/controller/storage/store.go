@@ -31,7 +31,7 @@ type Writer struct {
 	*Access
 	Offline bool                                  // writes trigger nothing else
 	Backup  func(context.Context) (string, error) // see controller.Options
-	WorldAt func(history.State) *ops.World        // in which a write on a state of the layers is validated
+	WorldAt func(history.State) *ops.Snapshot     // in which a write on a state of the layers is validated
 	Ready   func() bool                           // the store has been read
 	Stored  *ratelimit.Buckets                    // limits what callers who are not admins may store
 	Waits   func() bool                           // migrations must wait for a staged rollout to end
@@ -72,8 +72,8 @@ type WriteRequest struct {
 
 // WriteResult is the result of a write.
 type WriteResult struct {
-	Outcome ops.Outcome
-	Record  history.Record
+	Outcome ops.WriteOutcome
+	Record  history.RevisionRecord
 	Err     error
 }
 
@@ -129,7 +129,7 @@ func (s *storeActor) next() Question {
 }
 
 // callerOf returns whose turn a write takes. No operator's name collides with the controller's own writes.
-func callerOf(m Question) string { return m.Question.(WriteRequest).Request.Caller.Who() }
+func callerOf(m Question) string { return m.Question.(WriteRequest).Request.Caller.ShareKey() }
 
 func count(queue []Question, caller string) int {
 	n := 0
@@ -142,7 +142,7 @@ func count(queue []Question, caller string) int {
 }
 
 // Try validates a write without storing it.
-func (d *Writer) Try(ctx context.Context, r fleetapi.WriteRequest, world *ops.World) (WriteResult, error) {
+func (d *Writer) Try(ctx context.Context, r fleetapi.WriteRequest, world *ops.Snapshot) (WriteResult, error) {
 	w := WriteRequest{ctx: ctx, Request: r}
 	note, err := d.migrations(w, world)
 	if err != nil {
@@ -152,7 +152,7 @@ func (d *Writer) Try(ctx context.Context, r fleetapi.WriteRequest, world *ops.Wo
 	if err != nil {
 		return WriteResult{}, d.refuse(w, world.State.Number, err)
 	}
-	return WriteResult{Outcome: outcome, Record: history.Record{Number: world.State.Number}}, nil
+	return WriteResult{Outcome: outcome, Record: history.RevisionRecord{Number: world.State.Number}}, nil
 }
 
 // write validates a write on the newest layers and stores it. After a concurrent write it starts over.
@@ -164,7 +164,7 @@ func (d *Writer) write(w WriteRequest) WriteResult {
 		if err := d.checkPending(w.ctx, w); err != nil {
 			return WriteResult{Err: err}
 		}
-		world, err := d.World(w.ctx)
+		world, err := d.Snapshot(w.ctx)
 		if err != nil {
 			return WriteResult{Err: err}
 		}
@@ -187,11 +187,11 @@ func (d *Writer) write(w WriteRequest) WriteResult {
 		if len(outcome.Migrated) > 0 && !w.backedUp {
 			return WriteResult{Err: errBackupFirst}
 		}
-		give, err := d.Spend(w.Request.Caller, sizeOf(plan))
+		give, err := d.Reserve(w.Request.Caller, sizeOf(plan))
 		if err != nil {
 			return WriteResult{Err: d.refuse(w, world.State.Number, err)}
 		}
-		done, err := d.carryOut(w.ctx, plan)
+		done, err := d.runPlan(w.ctx, plan)
 		if errors.Is(err, kv.ErrUnwritten) || err == nil && !done && len(plan.Txns) == 1 {
 			give() // with several transactions, the first ones are stored
 		}
@@ -205,14 +205,15 @@ func (d *Writer) write(w WriteRequest) WriteResult {
 }
 
 // plan validates a write on a state of the layers and plans its transactions.
-func (d *Writer) plan(world *ops.World, w WriteRequest, note migrationNote) (ops.Outcome, history.Plan, error) {
+func (d *Writer) plan(world *ops.Snapshot, w WriteRequest, note migrationNote) (ops.WriteOutcome, history.CommitPlan,
+	error) {
 	outcome, err := world.Validate(w.Request.Write)
 	if err != nil {
-		return ops.Outcome{}, history.Plan{}, err
+		return ops.WriteOutcome{}, history.CommitPlan{}, err
 	}
 	c := outcome.Change
-	if err := w.Request.Permits(c); err != nil {
-		return ops.Outcome{}, history.Plan{}, err
+	if err := w.Request.CheckPermitted(c); err != nil {
+		return ops.WriteOutcome{}, history.CommitPlan{}, err
 	}
 	c.Author, c.Time, c.IfMatch = Author(w.Request.Caller), d.Now(), w.Request.IfMatch
 	if w.Request.Message != "" {
@@ -236,9 +237,9 @@ func Author(c fleetapi.Caller) string {
 	return c.Name
 }
 
-// carryOut runs a plan, and returns false if the head had moved. If the outcome of a transaction is unknown, it is run
+// runPlan runs a plan, and returns false if the head had moved. If the outcome of a transaction is unknown, it is run
 // again: each one compares the head, so none can take effect twice.
-func (d *Writer) carryOut(ctx context.Context, plan history.Plan) (bool, error) {
+func (d *Writer) runPlan(ctx context.Context, plan history.CommitPlan) (bool, error) {
 	for _, txn := range plan.Txns {
 		o, unsure, err := d.commitSurely(ctx, txn)
 		if err != nil {
@@ -261,8 +262,8 @@ func (d *Writer) carryOut(ctx context.Context, plan history.Plan) (bool, error) 
 }
 
 // commitSurely runs a transaction until its outcome is known, as kv.CommitSurely does.
-func (d *Writer) commitSurely(ctx context.Context, txn kv.Txn) (o kv.Outcome, unsure bool, err error) {
-	return kv.CommitSurely(func() (kv.Outcome, error) { return d.Commit(ctx, txn) }, func(lost error) bool {
+func (d *Writer) commitSurely(ctx context.Context, txn kv.Txn) (o kv.TxnResult, unsure bool, err error) {
+	return kv.CommitWithRetry(func() (kv.TxnResult, error) { return d.Commit(ctx, txn) }, func(lost error) bool {
 		d.Log.Warn("outcome of a write unknown: retrying", zap.Error(lost))
 		return supervise.Pause(ctx, writeAgain)
 	})
@@ -281,7 +282,7 @@ const writeAgain = 50 * time.Millisecond
 
 // isOwn reports whether a revision in the history is the planned one: then a transaction succeeded whose answer was
 // lost.
-func (d *Writer) isOwn(ctx context.Context, planned history.Record) (bool, error) {
+func (d *Writer) isOwn(ctx context.Context, planned history.RevisionRecord) (bool, error) {
 	state, err := history.Head(d.Reader(ctx))
 	if err != nil || state.Number < planned.Number {
 		return false, err
@@ -293,8 +294,8 @@ func (d *Writer) isOwn(ctx context.Context, planned history.Record) (bool, error
 	return bytes.Equal(Encode(is), Encode(planned)), nil
 }
 
-// World returns the current World, in which operations are validated.
-func (d *Writer) World(ctx context.Context) (*ops.World, error) {
+// Snapshot returns the current World, in which operations are validated.
+func (d *Writer) Snapshot(ctx context.Context) (*ops.Snapshot, error) {
 	if !d.Ready() {
 		return nil, fmt.Errorf("%w: still reading the store", fleetapi.ErrBusy)
 	}

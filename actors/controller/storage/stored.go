@@ -11,32 +11,32 @@ import (
 	"edgespan/config/kv"
 )
 
-// Spend charges what a write stores to its caller's budget. Admins have no limit: they must be able to prune history,
+// Reserve charges what a write stores to its caller's budget. Admins have no limit: they must be able to prune history,
 // restore a fleet and remove operators even if the store is nearly full. give refunds what the store surely did not
 // keep.
-func (d *Writer) Spend(by fleetapi.Caller, bytes int) (give func(), err error) {
-	if by.Role.May(fleetapi.Admin) {
+func (d *Writer) Reserve(by fleetapi.Caller, bytes int) (give func(), err error) {
+	if by.Role.Includes(fleetapi.Admin) {
 		return func() {}, nil
 	}
-	if err := d.store.Scarce(); err != nil {
+	if err := d.store.CheckSpace(); err != nil {
 		return nil, fmt.Errorf("write: %w: only an admin may write: %w", fleetapi.ErrBusy, err)
 	}
-	if wait := d.Stored.Spend(by.Who(), d.Now(), bytes); wait > 0 {
-		return nil, TooMuch(wait,
+	if wait := d.Stored.AllowN(by.ShareKey(), d.Now(), bytes); wait > 0 {
+		return nil, RateLimited(wait,
 			"write: %s has stored too much: must be at most %d MiB at once and %d KiB a second, except for admins", by.Name,
 			rest.StoredBurst>>20, rest.StoredRate>>10)
 	}
-	return func() { d.Stored.Spend(by.Who(), d.Now(), -bytes) }, nil
+	return func() { d.Stored.AllowN(by.ShareKey(), d.Now(), -bytes) }, nil
 }
 
-// TooMuch is the error for a caller who has to wait before storing more.
-func TooMuch(wait time.Duration, format string, args ...any) error {
+// RateLimited is the error for a caller who has to wait before storing more.
+func RateLimited(wait time.Duration, format string, args ...any) error {
 	return &fleetapi.TooManyError{Text: fmt.Sprintf(format, args...) +
 		fmt.Sprintf(": try again in %d s", int(math.Ceil(wait.Seconds()))), Wait: wait}
 }
 
 // sizeOf estimates how many bytes the store keeps of a plan.
-func sizeOf(p history.Plan) (n int) {
+func sizeOf(p history.CommitPlan) (n int) {
 	for _, txn := range p.Txns {
 		n += kv.Txn{Then: txn.Then}.Size()
 	}

@@ -20,8 +20,8 @@ import (
 	"edgespan/netinst/registry"
 )
 
-// Facts reads what can go wrong with the machine: platform/facts. It returns by its context's deadline.
-type Facts interface {
+// FactsReader reads what can go wrong with the machine: platform/facts. It returns by its context's deadline.
+type FactsReader interface {
 	Read(ctx context.Context) (netstate.Facts, error)
 }
 
@@ -36,7 +36,7 @@ func (n *Reader) Doctor(ctx context.Context) ([]nodeapi.Finding, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read the machine: %w", err)
 	}
-	node, err := n.patient()
+	node, err := n.doctorView()
 	if err != nil {
 		f.Unknown = append(f.Unknown, "config file: "+err.Error())
 	}
@@ -47,8 +47,8 @@ func (n *Reader) Doctor(ctx context.Context) ([]nodeapi.Finding, error) {
 	return out, nil
 }
 
-// patient returns the node as the doctor examines it.
-func (n *Reader) patient() (doctor.Node, error) {
+// doctorView returns the node as the doctor examines it.
+func (n *Reader) doctorView() (doctor.Node, error) {
 	t := n.Topics
 	s, _ := t.Source.Get("", "node")
 	h, _ := t.Storage.Get("", "node")

@@ -50,7 +50,8 @@ func (n *Reader) explainNetwork(id string) (nodeapi.Explanation, error) {
 	x.Ready = r.Ready
 	switch {
 	case r.Ready:
-		x.Summary = fmt.Sprintf("ready: %s at generation %d on bridge %s", s.State, s.Generation, s.Bridge) + n.wayOut(c, s)
+		x.Summary = fmt.Sprintf("ready: %s at generation %d on bridge %s", s.State, s.Generation, s.Bridge) +
+			n.explainEgress(c, s)
 		x.Warning = s.Warning
 	case !desired:
 		x.Summary = "not ready: not in the config"
@@ -65,8 +66,8 @@ func (n *Reader) explainNetwork(id string) (nodeapi.Explanation, error) {
 	return x, nil
 }
 
-// wayOut reports the uplink port of a network, and why a cheaper one is not used.
-func (n *Reader) wayOut(c netinst.NetworkInstanceConfig, s netinst.NetworkInstanceStatus) string {
+// explainEgress reports the uplink port of a network, and why a cheaper one is not used.
+func (n *Reader) explainEgress(c netinst.NetworkInstanceConfig, s netinst.NetworkInstanceStatus) string {
 	if c.Inactive {
 		return ", not activated"
 	}
@@ -79,8 +80,8 @@ func (n *Reader) wayOut(c netinst.NetworkInstanceConfig, s netinst.NetworkInstan
 		text += " " + r.String()
 	}
 	for _, e := range n.Topics.PortStatus.All() {
-		if p := e.Value; p.Matches(c.Port) && p.Cost <= used.Cost && p.Trouble() != "" {
-			text += fmt.Sprintf(", not port %s: %s", p.Label, p.Trouble())
+		if p := e.Value; p.Matches(c.Port) && p.Cost <= used.Cost && p.Problem() != "" {
+			text += fmt.Sprintf(", not port %s: %s", p.Label, p.Problem())
 		}
 	}
 	return text
@@ -96,7 +97,8 @@ func (n *Reader) networkCauses(id, why string) []nodeapi.Cause {
 		return []nodeapi.Cause{{Object: "ni/" + id, Text: crash}}
 	}
 	if !seen {
-		return []nodeapi.Cause{{Object: netstate.HostOwner, Text: n.whyNotYet(), Causes: n.opCauses(netstate.HostOwner, "")}}
+		return []nodeapi.Cause{{Object: netstate.HostOwner, Text: n.noManagerReason(),
+			Causes: n.opCauses(netstate.HostOwner, "")}}
 	}
 	if !desired && s.State == netinst.Unclaimed {
 		return []nodeapi.Cause{{Object: "config",

@@ -27,7 +27,7 @@ type Reader struct {
 	Host       func() string // why the host's own chains are not as desired
 	Settled    func() bool   // whether they are
 	Pending    func(context.Context) (nodeapi.Pending, error)
-	Facts      Facts
+	Facts      FactsReader
 	File       func() (data []byte, name string, err error)
 	Forwarding func() registry.ForwardingChanged
 	Interfaces func() []netstate.Interface

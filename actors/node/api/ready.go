@@ -62,7 +62,7 @@ func (n *Reader) networkReady(id string) nodeapi.Readiness {
 	case !desired:
 		r.Why = "not in the config"
 	case !seen:
-		r.Why = n.whyNotYet()
+		r.Why = n.noManagerReason()
 	case n.networkCrashed(id) != "":
 		r.Why = n.networkCrashed(id) // its status is from before the crash
 	case s.Error != "":
@@ -72,7 +72,7 @@ func (n *Reader) networkReady(id string) nodeapi.Readiness {
 	case n.hostFault() != "": // its chains only work if the host's chains lead to them
 		r.Why = n.hostFault()
 	default:
-		if r.Why = n.behind(c, s); r.Why == "" && !n.Settled() {
+		if r.Why = n.pendingReason(c, s); r.Why == "" && !n.Settled() {
 			r.Why = "host: its own rules and the forwarding of ports are being applied"
 		}
 		r.Ready = r.Why == ""
@@ -88,9 +88,9 @@ func (n *Reader) hostFault() string {
 	return ""
 }
 
-// behind returns which of a network's newest configs its status does not answer yet: its own, or those of the ports
-// that it may use.
-func (n *Reader) behind(c netinst.NetworkInstanceConfig, s netinst.NetworkInstanceStatus) string {
+// pendingReason returns which of a network's newest configs its status does not answer yet: its own, or those of the
+// ports that it may use.
+func (n *Reader) pendingReason(c netinst.NetworkInstanceConfig, s netinst.NetworkInstanceStatus) string {
 	if s.Generation != c.Generation {
 		return fmt.Sprintf("generation %d is applied, %d is desired", s.Generation, c.Generation)
 	}
@@ -143,7 +143,7 @@ func (n *Reader) networkBehind(c appnet.AppNetworkConfig) string {
 			continue
 		}
 		s, _ := n.Topics.NetworkStatus.Get("", id)
-		if why := n.behind(w, s); why != "" {
+		if why := n.pendingReason(w, s); why != "" {
 			return fmt.Sprintf("network instance %s: %s", id, why)
 		}
 	}

@@ -74,7 +74,7 @@ func (n *Reader) networks() []nodeapi.Resource {
 			Number: s.Number, Port: s.Port, Generation: s.Generation, Error: s.Error, Warning: s.Warning, Parts: partsOf(s)}
 		if !ok {
 			if notYet == "" { // the same for all
-				notYet = n.whyNotYet()
+				notYet = n.noManagerReason()
 			}
 			st.State, st.DisplayName, st.Error = string(netinst.WaitingForDependencies), configs[id].DisplayName, notYet
 		}
@@ -90,8 +90,8 @@ func (n *Reader) networks() []nodeapi.Resource {
 	return rs
 }
 
-// whyNotYet returns what a network without a manager waits for.
-func (n *Reader) whyNotYet() string {
+// noManagerReason returns what a network without a manager waits for.
+func (n *Reader) noManagerReason() string {
 	if fault := n.hostFault(); fault != "" {
 		return "waits for the " + fault
 	}
@@ -258,7 +258,7 @@ func (n *Reader) ports() []nodeapi.Resource {
 			addrs = append(addrs, a.String())
 		}
 		s.IfName = c.IfName // it may have no status yet
-		why, route := s.Trouble(), ""
+		why, route := s.Problem(), ""
 		servers, source := s.DNS()
 		if r, out := s.DefaultRoute(); out {
 			route = r.String()

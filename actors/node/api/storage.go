@@ -12,10 +12,10 @@ type Storage interface {
 	Watch(f func(StorageHealth))
 	// Floor returns a number above every one that may have been assigned and not written.
 	Floor() uint64
-	// Lost records that part of the journal is unusable, and raises the floor.
-	Lost(what string)
-	// Incomplete reports whether this start may lack something that the journal had or should have had.
-	Incomplete() bool
+	// NoteLost records that part of the journal is unusable, and raises the floor.
+	NoteLost(what string)
+	// MayLackChanges reports whether this start may lack something that the journal had or should have had.
+	MayLackChanges() bool
 }
 
 // StorageHealth is the health of the state folder.
@@ -51,10 +51,10 @@ func (t *Records) restore(s Storage) error {
 		}
 		for i, fault := range lost {
 			if i == maxLostNames {
-				s.Lost(fmt.Sprintf("%d more values of the journal", len(lost)-i))
+				s.NoteLost(fmt.Sprintf("%d more values of the journal", len(lost)-i))
 				break
 			}
-			s.Lost("unreadable value of the journal kept aside: " + fault.Error())
+			s.NoteLost("unreadable value of the journal kept aside: " + fault.Error())
 		}
 	}
 	return nil

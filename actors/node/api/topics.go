@@ -107,7 +107,7 @@ type Topics struct {
 	TaskStatus  *pubsub.Topic[task.Status]          // key parameter id; owner exec
 	// key "node"; owner exec; the config up to which removals were done or tried
 	TasksSwept *pubsub.Topic[uint64]
-	Reported   *pubsub.Topic[nodestate.Parameter] // key parameter id; owner config
+	Reported   *pubsub.Topic[nodestate.ParameterStatus] // key parameter id; owner config
 	// key NI uuid, owner the bridge manager; key "host", owner router
 	Trouble *pubsub.Topic[Trouble]
 	Events  *pubsub.Topic[nodeapi.Event] // key a number that sorts; owner events
@@ -149,7 +149,7 @@ func NewTopics(j pubsub.Journal, s Storage) (*Topics, error) {
 		TaskConfig:    pubsub.NewTopic[nodestate.TaskConfig]("task-config"),
 		TaskStatus:    pubsub.NewTopic[task.Status]("task-status"),
 		TasksSwept:    pubsub.NewTopic[uint64]("tasks-swept"),
-		Reported:      pubsub.NewTopic[nodestate.Parameter]("reported-state"),
+		Reported:      pubsub.NewTopic[nodestate.ParameterStatus]("reported-state"),
 		Records:       newRecords(j),
 	}
 	return t, t.restore(s)

@@ -19,7 +19,7 @@ const watchPace = 20 * time.Millisecond
 // is List's output, compared with what was emitted before, so that the two never differ.
 func (n *Reader) Watch(ctx context.Context, kinds []string, emit func(nodeapi.Observed) error) error {
 	wake := make(chan struct{}, 1)
-	defer n.wakeOn(func() {
+	defer n.onChange(func() {
 		select {
 		case wake <- struct{}{}:
 		default:
@@ -46,8 +46,8 @@ func (n *Reader) Watch(ctx context.Context, kinds []string, emit func(nodeapi.Ob
 	}
 }
 
-// wakeOn calls f when something that List shows may have changed, until stop is called.
-func (n *Reader) wakeOn(f func()) (stop func()) {
+// onChange calls f when something that List shows may have changed, until stop is called.
+func (n *Reader) onChange(f func()) (stop func()) {
 	t := n.Topics
 	stops := []func(){
 		signal(t.NetworkConfig, f), signal(t.NetworkStatus, f), signal(t.AppConfig, f), signal(t.AppStatus, f),

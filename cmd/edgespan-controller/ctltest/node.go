@@ -103,9 +103,9 @@ func (n *Node) Down(cause error) {
 	n.Downs <- cause
 }
 
-func (n *Node) report() { n.say(n.state) }
+func (n *Node) report() { n.send(n.state) }
 
-func (n *Node) say(m nodeproto.FromNode) {
+func (n *Node) send(m nodeproto.FromNode) {
 	if n.stream != nil {
 		_ = n.stream.Send(m) // if the stream has ended, another one follows
 	}
@@ -122,15 +122,15 @@ func (n *Node) Received(m nodeproto.FromController) {
 		n.state.Managed = &m.Managed
 		n.state.Pending = nil
 		if m.Confirm > 0 {
-			n.state.Pending = &nodeproto.Pending{Generation: m.Generation, Remaining: m.Confirm, Settled: true}
+			n.state.Pending = &nodeproto.PendingReport{Generation: m.Generation, Remaining: m.Confirm, Settled: true}
 		}
-		for _, o := range []nodeproto.Outcome{nodeproto.Accepted, nodeproto.Applied} {
-			n.say(nodeproto.Result{Attempt: m.Attempt, Generation: m.Generation, MD5: m.MD5, Outcome: o})
+		for _, o := range []nodeproto.PushOutcome{nodeproto.Accepted, nodeproto.Applied} {
+			n.send(nodeproto.Result{Attempt: m.Attempt, Generation: m.Generation, MD5: m.MD5, Outcome: o})
 		}
 		n.report()
 		n.pushed <- m
 	case nodeproto.Probe:
-		n.say(nodeproto.Probed{Number: m.Number, Generation: n.state.Generation, MD5: n.state.MD5})
+		n.send(nodeproto.Probed{Number: m.Number, Generation: n.state.Generation, MD5: n.state.MD5})
 	case nodeproto.Confirm:
 		n.state.Pending = nil
 		n.report()
@@ -145,7 +145,7 @@ func (n *Node) Received(m nodeproto.FromController) {
 		if m.Kind == nodeproto.RequestConfig {
 			data = n.document
 		}
-		n.say(nodeproto.Answer{ID: m.ID, Data: data})
+		n.send(nodeproto.Answer{ID: m.ID, Data: data})
 	}
 }
 

@@ -57,7 +57,7 @@ func (r *reach) open(ctx context.Context, a *serve.App, cmd *cobra.Command) (adm
 		}
 		return onlineAdmin{client}, nil
 	}
-	f, err := serve.OpenFleet(ctx, a, r.Options)
+	f, err := serve.OpenLocal(ctx, a, r.Options)
 	if err != nil {
 		return nil, err
 	}
@@ -113,7 +113,7 @@ func (r onlineAdmin) close() error {
 }
 
 // offlineAdmin is the administration on the store.
-type offlineAdmin struct{ fleet *serve.Fleet }
+type offlineAdmin struct{ fleet *serve.LocalController }
 
 // operator is the author of offline writes: a user who can read the folder is an administrator.
 var operator = fleetapi.Caller{Name: "local", Role: fleetapi.Admin}

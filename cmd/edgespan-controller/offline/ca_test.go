@@ -37,8 +37,8 @@ func TestTheCAOfAFleetIsRotated(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if a.Trusts(pin) != (step != "drop") || (a.Pin() == pin) != (step == "next") {
-			t.Errorf("%s: it issues by %s, and trusts the old one: %v", step, a.Pin(), a.Trusts(pin))
+		if a.HasRoot(pin) != (step != "drop") || (a.Pin() == pin) != (step == "next") {
+			t.Errorf("%s: it issues by %s, and trusts the old one: %v", step, a.Pin(), a.HasRoot(pin))
 		}
 	}
 }

@@ -65,7 +65,7 @@ taken out of use since.`,
 		}
 		defer done()
 		if newCA {
-			c.Drop(history.FleetKey())
+			c.Omit(history.FleetKey())
 		}
 		ctx, cancel := context.WithTimeout(cmd.Context(), backupTimeout)
 		defer cancel()
@@ -80,7 +80,7 @@ func readBackup(stdin io.Reader, file string) (c *backup.Copy, done func(), err 
 	var f *os.File
 	if file == "-" {
 		file = "stdin"
-		if f, err = spooled(stdin); err != nil {
+		if f, err = spoolToFile(stdin); err != nil {
 			return nil, nil, fmt.Errorf("restore: %w", err)
 		}
 	} else if f, err = os.Open(file); err != nil {
@@ -101,8 +101,8 @@ func readBackup(stdin io.Reader, file string) (c *backup.Copy, done func(), err 
 	return nil, nil, err
 }
 
-// spooled copies a stream to an unnamed temporary file, since a backup is read twice.
-func spooled(in io.Reader) (*os.File, error) {
+// spoolToFile copies a stream to an unnamed temporary file, since a backup is read twice.
+func spoolToFile(in io.Reader) (*os.File, error) {
 	f, err := os.CreateTemp("", "edgespan-restore-*")
 	if err != nil {
 		return nil, err
@@ -135,7 +135,7 @@ func restore(ctx context.Context, a *serve.App, o *serve.Options, c *backup.Copy
 		return err
 	}
 	defer func() { err = errors.Join(err, s.Close()) }()
-	if err := bringBack(ctx, s, c, uuid.NewString(), time.Now()); err != nil {
+	if err := restoreInto(ctx, s, c, uuid.NewString(), time.Now()); err != nil {
 		return err
 	}
 	a.Printf("restored %d keys as of %s, revision %d of the store %s, into the store %s", c.Header.Keys,
@@ -152,8 +152,8 @@ type bringing struct {
 	*backup.Restore
 }
 
-// bringBack writes a backup to a store that is empty or contains an interrupted restore.
-func bringBack(ctx context.Context, s backend.Store, c *backup.Copy, id string, now time.Time) error {
+// restoreInto writes a backup to a store that is empty or contains an interrupted restore.
+func restoreInto(ctx context.Context, s backend.Store, c *backup.Copy, id string, now time.Time) error {
 	r, err := c.Restore(backup.Mark{ID: id, Time: now.UTC()})
 	if err != nil {
 		return err

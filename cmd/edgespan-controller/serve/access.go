@@ -240,7 +240,7 @@ func (a *access) atOnce(r *http.Request, token, word, secret string) (configdbap
 	if !known {
 		return configdbapi.Caller{}, false
 	}
-	caller, err := a.citizen(id)
+	caller, err := a.keystoneCaller(id)
 	return caller, err == nil
 }
 
@@ -304,11 +304,12 @@ func (a *access) token(ctx context.Context, text string) (configdbapi.Caller, er
 	case err != nil:
 		return configdbapi.Caller{}, err
 	}
-	return a.citizen(id)
+	return a.keystoneCaller(id)
 }
 
-// citizen returns the caller for a Keystone user, with the highest of its roles. The user's project must be permitted.
-func (a *access) citizen(id keystone.Identity) (configdbapi.Caller, error) {
+// keystoneCaller returns the caller for a Keystone user, with the highest of its roles. The user's project must be
+// permitted.
+func (a *access) keystoneCaller(id keystone.Identity) (configdbapi.Caller, error) {
 	own := a.keystone.Own()
 	c := configdbapi.Caller{Name: id.User, Via: rest.ViaKeystone}
 	if id.UserDomain != own.UserDomain {

@@ -79,7 +79,7 @@ func (a *auditLog) of(e rest.Entry) *auditPart {
 
 // record writes a line about a request that was carried out or refused.
 func (a *auditLog) record(e rest.Entry) {
-	if p := a.of(e); p.refusals.Pass(&e) {
+	if p := a.of(e); p.refusals.ShouldWrite(&e) {
 		_ = p.write(e) // write logs its error; the request can't be refused any more
 	}
 }

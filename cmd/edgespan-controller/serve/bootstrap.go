@@ -79,7 +79,7 @@ func (f bootstrap) fits(ctx context.Context, s backend.Store, authority *pki.Aut
 	switch {
 	case err != nil:
 		return fmt.Errorf("join the fleet: %w", err)
-	case !authority.Trusts(pin):
+	case !authority.HasRoot(pin):
 		return foreignFleet(fmt.Sprintf("its CA is %s, and this controller's is %s: give the certificate and key of the "+
 			"fleet's CA", f.CA, authority.Pin()))
 	case authority.Pin() == pin:
@@ -131,8 +131,8 @@ func writeBootstrap(ctx context.Context, s backend.Store, f bootstrap, over kv.E
 	return readBootstrap(ctx, s)
 }
 
-// whole refuses a store with a running or interrupted restore.
-func whole(ctx context.Context, s backend.Store) error {
+// checkRestored refuses a store with a running or interrupted restore.
+func checkRestored(ctx context.Context, s backend.Store) error {
 	entry, _, err := s.Get(ctx, history.RestoringKey())
 	if err == nil && entry.Exists() {
 		err = backup.ErrRestoring
@@ -146,7 +146,7 @@ func whole(ctx context.Context, s backend.Store) error {
 // FitsBackup refuses a backup whose fleet has another CA than this controller, or whose format this version can't
 // read. Without a CA here, note says what to do.
 func (o *Options) FitsBackup(c *backup.Copy, version string) (note string, err error) {
-	if _, err := formOf(c.Value(history.FormatKey()), version); err != nil {
+	if _, err := parseStoreForm(c.Value(history.FormatKey()), version); err != nil {
 		return "", err
 	}
 	if c.Fleet() == nil {
@@ -166,7 +166,7 @@ func (o *Options) FitsBackup(c *backup.Copy, version string) (note string, err e
 		return "", err
 	case authority == nil:
 		return fmt.Sprintf("the fleet's CA is %s: copy its ca.pem to %s before a controller starts", f.CA, o.caFile()), nil
-	case !authority.Trusts(pin):
+	case !authority.HasRoot(pin):
 		return "", foreignFleet(fmt.Sprintf("its CA is %s, and the one in %s is %s: replace it by the fleet's CA, or "+
 			"remove it", f.CA,
 			o.DataDir, authority.Pin()))

@@ -39,7 +39,7 @@ const longestDays = 3650
 
 func (o *Options) checkCertificates(no func(error)) {
 	if (o.APICert == "") != (o.APIKey == "") {
-		no(term.Together("--api-cert", "--api-key"))
+		no(term.RequiredTogether("--api-cert", "--api-key"))
 	}
 	for name, days := range map[string]number{"node": o.NodeDays, "server": o.ServerDays} {
 		if days < 1 || days > longestDays {

@@ -55,9 +55,9 @@ func (s *service) serveFacts(bodies *rest.Bodies, answers *rest.Answers) {
 	s.api.RegisterOnShutdown(end)
 	opts := []configdbapi.Option{
 		rest.WithBodies(bodies), rest.WithAnswers(answers),
-		configdbapi.WithStored(s.foundation.stored, s.foundation.store.Scarce), rest.WithVersion(s.app.Version),
+		configdbapi.WithStored(s.foundation.stored, s.foundation.store.CheckSpace), rest.WithVersion(s.app.Version),
 		rest.WithAudit(s.audit.record), rest.WithIntents(s.audit.intent), rest.WithEnd(ctx),
-		configdbapi.WithNamed(s.fleet.FactsEnvironment),
+		configdbapi.WithEnvironmentOf(s.fleet.FactsEnvironment),
 		rest.WithFailures(func(method, path string, err error) {
 			s.log.Error("request failed", zap.String("method", method), zap.String("path", path), zap.Error(err))
 		}),
@@ -110,7 +110,7 @@ func (o *Options) checkFacts(no func(error)) {
 // routes sends each request to its API.
 func routes(fleet, facts http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if configdbapi.Serves(r.URL.Path) {
+		if configdbapi.IsFactsPath(r.URL.Path) {
 			facts.ServeHTTP(w, r)
 			return
 		}

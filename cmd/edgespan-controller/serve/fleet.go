@@ -7,14 +7,14 @@ import (
 	"go.uber.org/zap/zapcore"
 )
 
-// Fleet is a controller without APIs, on the store. It validates writes as every controller does.
-type Fleet struct {
+// LocalController is a controller without APIs, on the store. It validates writes as every controller does.
+type LocalController struct {
 	running
 	foundation *foundation
 }
 
-// OpenFleet starts a Fleet on the data folder and the store that o names. It excludes any other controller.
-func OpenFleet(ctx context.Context, a *App, o *Options) (*Fleet, error) {
+// OpenLocal starts a Fleet on the data folder and the store that o names. It excludes any other controller.
+func OpenLocal(ctx context.Context, a *App, o *Options) (*LocalController, error) {
 	g, err := openFoundation(ctx, o, a.Version, newLogger(a.Err, zapcore.WarnLevel))
 	if err != nil {
 		return nil, err
@@ -27,7 +27,7 @@ func OpenFleet(ctx context.Context, a *App, o *Options) (*Fleet, error) {
 	if err != nil {
 		return nil, errors.Join(err, g.close())
 	}
-	f := &Fleet{c, g}
+	f := &LocalController{c, g}
 	if err := awaitReady(ctx, f); err != nil {
 		return nil, errors.Join(err, f.Close())
 	}
@@ -35,7 +35,7 @@ func OpenFleet(ctx context.Context, a *App, o *Options) (*Fleet, error) {
 }
 
 // Close stops the actors and releases the data folder and the store.
-func (f *Fleet) Close() error {
+func (f *LocalController) Close() error {
 	ctx, cancel := context.WithTimeout(context.Background(), drainTimeout)
 	defer cancel()
 	return errors.Join(f.Stop(ctx), f.foundation.close())

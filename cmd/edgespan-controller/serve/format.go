@@ -40,9 +40,9 @@ func (e *newerStoreError) Error() string {
 		e.form.Format, e.form.By, e.form.Least, e.version, storeFormat)
 }
 
-// formOf parses the value of the format key and checks that this version supports it. A store without the key has
-// format 1.
-func formOf(value []byte, version string) (storeForm, error) {
+// parseStoreForm parses the value of the format key and checks that this version supports it. A store without the key
+// has format 1.
+func parseStoreForm(value []byte, version string) (storeForm, error) {
 	f := storeForm{Format: 1, Least: 1}
 	if len(value) == 0 {
 		return f, nil
@@ -66,7 +66,7 @@ func readForm(ctx context.Context, s backend.Store, version string) (storeForm, 
 	if err != nil {
 		return storeForm{}, e, at, fmt.Errorf("open store: %w", err)
 	}
-	f, err := formOf(e.Value, version)
+	f, err := parseStoreForm(e.Value, version)
 	return f, e, at, err
 }
 
@@ -93,7 +93,7 @@ func keepForm(ctx context.Context, s backend.Store, version string) error {
 		case o.Succeeded:
 			return nil
 		}
-		if err := whole(ctx, s); err != nil {
+		if err := checkRestored(ctx, s); err != nil {
 			return err
 		}
 	}
@@ -111,7 +111,7 @@ func watchForm(ctx context.Context, s backend.Store, version string, log *zap.Lo
 			err = s.Watch(ctx, history.InFormats, at, func(b kv.Batch) error {
 				for _, e := range b.Events {
 					if e.Kind == kv.EventPut && e.Entry.Key == history.FormatKey() {
-						if _, err := formOf(e.Entry.Value, version); err != nil {
+						if _, err := parseStoreForm(e.Entry.Value, version); err != nil {
 							return err
 						}
 					}

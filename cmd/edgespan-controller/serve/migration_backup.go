@@ -23,8 +23,8 @@ const maxBackups = 3
 // migrationBackups matches the names of these files, which contain the time and sort by it.
 const migrationBackups = "migration-*.backup"
 
-// backUpBefore writes a backup of the store into the data folder before a migration of layers.
-func (g *foundation) backUpBefore(ctx context.Context, now time.Time) (string, error) {
+// backUpBeforeMigration writes a backup of the store into the data folder before a migration of layers.
+func (g *foundation) backUpBeforeMigration(ctx context.Context, now time.Time) (string, error) {
 	source, err := backup.Open(backend.NewReader(ctx, g.store),
 		backup.Header{Version: g.version, Store: g.store.ID(), Time: now})
 	if err != nil {

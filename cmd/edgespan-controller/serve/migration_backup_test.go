@@ -32,7 +32,7 @@ func TestBackupsBeforeMigrationsAreWholeAndFew(t *testing.T) {
 		if _, err := s.Commit(t.Context(), kv.Txn{Then: []kv.Op{kv.Put("head", fmt.Append(nil, n))}}); err != nil {
 			t.Fatal(err)
 		}
-		file, err := g.backUpBefore(t.Context(), now.Add(time.Duration(n)*time.Millisecond))
+		file, err := g.backUpBeforeMigration(t.Context(), now.Add(time.Duration(n)*time.Millisecond))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -67,7 +67,7 @@ func TestBackupsBeforeMigrationsAreWholeAndFew(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if file, err := g.backUpBefore(t.Context(), now); err == nil {
+	if file, err := g.backUpBeforeMigration(t.Context(), now); err == nil {
 		t.Errorf("written into a folder that takes nothing: %s", file)
 	}
 }

@@ -260,7 +260,7 @@ func (o *Options) check() error {
 		}
 	}
 	if o.CACert == "" && o.CAKey != "" || o.CACert != "" && o.CAKey == "" {
-		no(term.Together("--ca-cert", "--ca-key"))
+		no(term.RequiredTogether("--ca-cert", "--ca-key"))
 	}
 	if len(o.Etcd) == 0 && (o.EtcdCA != "" || o.EtcdCert != "" || o.EtcdKey != "" || o.EtcdUser != "") {
 		no(term.Required("--etcd", "the other --etcd-… flags need the addresses of the etcd members"))
@@ -268,7 +268,7 @@ func (o *Options) check() error {
 	if o.Joins < 1 {
 		no(term.Invalid("--joins-per-second", int(o.Joins), "1 or more"))
 	}
-	o.checkDoors(no)
+	o.checkListeners(no)
 	o.checkAccess(no)
 	o.checkFacts(no)
 	o.checkCertificates(no)

@@ -21,12 +21,12 @@ func (o *Options) checkAccess(no func(error)) {
 			{"client-ca-file", string(o.ClientCAFile)},
 		} {
 			if f.value != "" {
-				no(term.Needs("--"+f.name, "--auth "+authToken))
+				no(term.Requires("--"+f.name, "--auth "+authToken))
 			}
 		}
 	}
 	if o.ClientCRLFile != "" && o.ClientCAFile == "" {
-		no(term.Needs("--client-crl-file", "--client-ca-file"))
+		no(term.Requires("--client-crl-file", "--client-ca-file"))
 	}
 	if o.KeystoneWindow < 1 || o.KeystoneWindow > 3600 {
 		no(term.Invalid("--keystone-window-s", int(o.KeystoneWindow), "1 to 3600"))

@@ -50,7 +50,7 @@ func placed(ctx context.Context, c net.Conn) context.Context {
 		c = over.NetConn()
 	}
 	if place, is := c.(*conns.Conn); is {
-		return rest.WithPlace(ctx, func(name string, staff, machine bool) bool {
+		return rest.WithAdmit(ctx, func(name string, staff, machine bool) bool {
 			return place.Known(conns.Caller{Name: name, Staff: staff, Machine: machine})
 		})
 	}
@@ -63,8 +63,8 @@ func (o *Options) nodesPerAddress() int {
 	return max(int(o.PerAddress), 1024*min(int(o.Joins), 1000))
 }
 
-// checkDoors refuses invalid values.
-func (o *Options) checkDoors(no func(error)) {
+// checkListeners refuses invalid values.
+func (o *Options) checkListeners(no func(error)) {
 	if o.PerAddress < 1 {
 		no(term.Invalid("--connections-per-address", int(o.PerAddress), "1 or more"))
 	}

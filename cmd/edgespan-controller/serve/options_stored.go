@@ -108,7 +108,7 @@ func (o *Options) validateChange(before, after config.Object, asked bool) (fault
 		}
 		switch d, _ := NewOptions().find(name); {
 		case isStored(name):
-			if err := base.trial(s.name, now[name].(string)); err != nil {
+			if err := base.checkFlag(s.name, now[name].(string)); err != nil {
 				faults.Add([]string{"flags", name}, err.Error(), "")
 			}
 		case now[name] == d.value.String(): // a complete file, with its defaults
@@ -121,8 +121,8 @@ func (o *Options) validateChange(before, after config.Object, asked bool) (fault
 	return faults, notes
 }
 
-// trial returns the error of a flag's value together with all other flags, or nil.
-func (o *Options) trial(name, text string) error {
+// checkFlag returns the error of a flag's value together with all other flags, or nil.
+func (o *Options) checkFlag(name, text string) error {
 	next := o.clone()
 	s, _ := next.find(name)
 	if err := replace(s.value, text); err != nil {

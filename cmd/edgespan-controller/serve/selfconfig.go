@@ -57,7 +57,7 @@ type selfConfig struct {
 	Host
 	log    *zap.Logger
 	level  zap.AtomicLevel
-	table  action.Table
+	table  action.ActionTable
 	assign func(context.Context) error // assigns the channels of all links again
 	flags  func(*Options)              // applies the new flags
 	turn   func(context.Context) error // waits until this replica may restart; nil: at once
@@ -69,14 +69,14 @@ type selfConfig struct {
 }
 
 // readActions reads the table of actions from a file, by default from defaultActions, which may be missing.
-func readActions(file string) (action.Table, error) {
+func readActions(file string) (action.ActionTable, error) {
 	name := file
 	if name == "" {
 		name = defaultActions
 	}
 	text, err := os.ReadFile(name)
 	if errors.Is(err, fs.ErrNotExist) && file == "" {
-		return action.Table{}, nil
+		return action.ActionTable{}, nil
 	}
 	if err != nil {
 		return nil, term.WithClass(term.ExitNotFound, fmt.Errorf("read actions: %w", err))
@@ -88,7 +88,7 @@ func readActions(file string) (action.Table, error) {
 	return t, nil
 }
 
-func newSelfConfig(h Host, o *Options, table action.Table, log *zap.Logger, level zap.AtomicLevel) *selfConfig {
+func newSelfConfig(h Host, o *Options, table action.ActionTable, log *zap.Logger, level zap.AtomicLevel) *selfConfig {
 	level.SetLevel(levelOf(o.V))
 	return &selfConfig{Host: h, options: o, table: table, log: log, level: level, wake: make(chan struct{}, 1)}
 }
@@ -121,7 +121,7 @@ func (w *selfConfig) run(ctx context.Context) {
 				break
 			}
 			for _, c := range todo {
-				w.logResults(w.perform(ctx, c), c)
+				w.logResults(w.runActions(ctx, c), c)
 			}
 		}
 	}
@@ -146,8 +146,8 @@ func (w *selfConfig) logResults(results []action.Result, c controllerconf.Change
 	}
 }
 
-// perform performs the actions of a change in order.
-func (w *selfConfig) perform(ctx context.Context, c controllerconf.Change) []action.Result {
+// runActions performs the actions of a change in order.
+func (w *selfConfig) runActions(ctx context.Context, c controllerconf.Change) []action.Result {
 	var out []action.Result
 	end := false
 	for _, a := range c.Actions {
@@ -229,7 +229,7 @@ func (w *selfConfig) setFlags(changes []controllerconf.FlagChange, level bool) e
 		case !known:
 			faults = append(faults,
 				fmt.Errorf("flag %s: unknown flag: stored, but ignored by this program",
-					config.Cut(c.Name, 80)))
+					config.Truncate(c.Name, 80)))
 			continue
 		case !isStored(c.Name):
 			faults = append(faults, fmt.Errorf("flag %s: %s", c.Name, instead(s.name)))

@@ -120,7 +120,7 @@ func TestSeed_TheControllerPerformsItsOwnActions(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := newOwnRig(t, c.table)
-			got := states(r.perform(t.Context(), change(t, c.before, c.after)))
+			got := states(r.runActions(t.Context(), change(t, c.before, c.after)))
 			if got != c.states || strings.Join(r.did(), ", ") != c.done {
 				t.Errorf("%s, done %q: want %s, done %q", got, r.done, c.states, c.done)
 			}
@@ -129,7 +129,7 @@ func TestSeed_TheControllerPerformsItsOwnActions(t *testing.T) {
 	t.Run("REBOOT", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			r := newOwnRig(t, "")
-			got := states(r.perform(t.Context(),
+			got := states(r.runActions(t.Context(),
 				change(t, `{}`, `{"flags":{"joins_per_second":"2","listen":"127.0.0.1:1","v":"1"}}`)))
 			if got != "UPDATE_GLOG_LEVEL done, REBOOT done" && got != "REBOOT done, UPDATE_GLOG_LEVEL done" {
 				t.Errorf("got %s", got)
@@ -151,7 +151,7 @@ func TestOwnActionsThatFailAreTold(t *testing.T) {
 	r := newOwnRig(t, "UPDATE_SCAN_CONFIG: {command: [/bin/scan]}")
 	r.fails = errors.New("exit status 3")
 	c := change(t, `{}`, `{"scanParams":{"a":1},"topologyParams":{"enabledChannels":"1"},"flags":{"vendor":"1"}}`)
-	results := r.perform(t.Context(), c)
+	results := r.runActions(t.Context(), c)
 	r.logResults(results, c)
 	for _, want := range []string{
 		`"action":"UPDATE_SCAN_CONFIG","state":"failed","cause":"exit status 3"`,
@@ -182,7 +182,7 @@ func TestLogLevelFollowsTheFlag(t *testing.T) {
 		{`{"flags":{"v":"0"}}`, `{"flags":{"v":"1"}}`, zapcore.DebugLevel},
 		{`{"flags":{"v":"1"}}`, `{"flags":{}}`, zapcore.InfoLevel},
 	} {
-		r.perform(t.Context(), change(t, step.before, step.after))
+		r.runActions(t.Context(), change(t, step.before, step.after))
 		if got := r.level.Level(); got != step.want {
 			t.Errorf("%s to %s: %s, want %s", step.before, step.after, got, step.want)
 		}

@@ -38,7 +38,7 @@ type running interface {
 	Alive(ctx context.Context) error
 	Stop(ctx context.Context) error
 	Set(s fleet.Settings)
-	Turn(ctx context.Context) error // waits until this replica may restart
+	WaitRestartTurn(ctx context.Context) error // waits until this replica may restart
 	Returned(ctx context.Context)   // reports that it has restarted and serves
 	FactsEnvironment(ctx context.Context, node string) (int64, error)
 	KnowsToken(hash string) bool // a join token
@@ -95,7 +95,7 @@ func (a *App) serve(ctx context.Context, o *Options) error {
 	s.log.Info("controller runs", zap.String("version", a.Version), zap.String("replica", s.foundation.replica),
 		zap.Stringer("api", s.apiListener.Addr()), zap.String("auth", string(o.Auth)),
 		zap.Stringer("nodes", s.nodeListener.Addr()))
-	cause := s.attend(ctx, failed)
+	cause := s.waitForEnd(ctx, failed)
 	s.notify("STOPPING=1")
 	err := errors.Join(cause, s.end(stop))
 	s.log.Info("controller stopped; its nodes keep running", zap.Error(err))
@@ -136,7 +136,7 @@ func (s *service) open(ctx context.Context, level zap.AtomicLevel) error {
 		return err
 	}
 	s.fleet = fleet
-	s.own.flags, s.own.turn = s.applyOptions, s.fleet.Turn
+	s.own.flags, s.own.turn = s.applyOptions, s.fleet.WaitRestartTurn
 	return s.startFacts(mask)
 }
 
@@ -203,8 +203,8 @@ func (s *service) listen(failed chan<- error) {
 	}()
 }
 
-// attend waits for the end.
-func (s *service) attend(ctx context.Context, failed <-chan error) error {
+// waitForEnd waits for the end.
+func (s *service) waitForEnd(ctx context.Context, failed <-chan error) error {
 	hup := s.app.HUP
 	if hup == nil {
 		own := make(chan os.Signal, 1)
@@ -235,7 +235,7 @@ func (s *service) attend(ctx context.Context, failed <-chan error) error {
 		case err := <-s.fleet.Done():
 			return errors.Join(errors.New("run controller: its top actor ended"), err)
 		case <-s.foundation.broken:
-			return fmt.Errorf("run controller: %w", s.foundation.store.Sound())
+			return fmt.Errorf("run controller: %w", s.foundation.store.CheckWritable())
 		case err := <-failed:
 			return err
 		}

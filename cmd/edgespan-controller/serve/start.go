@@ -68,7 +68,7 @@ func openFoundation(ctx context.Context, o *Options, version string, log *zap.Lo
 	if s, is := g.store.(interface{ Broken() <-chan struct{} }); is {
 		g.broken = s.Broken()
 	}
-	err = whole(ctx, g.store)
+	err = checkRestored(ctx, g.store)
 	if err == nil {
 		_, _, _, err = readForm(ctx, g.store, version)
 	}
@@ -143,7 +143,7 @@ func (g *foundation) config(ctx context.Context) (config.Object, error) {
 	if err != nil {
 		return nil, err
 	}
-	doc, err := (&ops.World{State: state, E2E: own}).File(controllerFile, g.replica, true)
+	doc, err := (&ops.Snapshot{State: state, E2E: own}).File(controllerFile, g.replica, true)
 	if err != nil {
 		return nil, fmt.Errorf("read the controller's config: %w", err)
 	}
@@ -207,7 +207,7 @@ func (g *foundation) tree(o *Options, i issuer, mask []byte, nodeLink string,
 		Offline: do == nil,
 		Shared:  len(o.Etcd) > 0,
 		Flags:   o.rolloutFlags(),
-		Backup:  func(ctx context.Context) (string, error) { return g.backUpBefore(ctx, time.Now()) },
+		Backup:  func(ctx context.Context) (string, error) { return g.backUpBeforeMigration(ctx, time.Now()) },
 	})
 }
 

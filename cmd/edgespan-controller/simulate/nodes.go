@@ -97,7 +97,7 @@ func (m *simulator) joinOne(ctx context.Context, name string) error {
 		return err
 	}
 	var address string
-	err = patiently(ctx, func() error {
+	err = retryBusy(ctx, func() error {
 		i, err := m.client.Invite(ctx, name, tokenLife, false)
 		if err != nil {
 			return err
@@ -109,7 +109,7 @@ func (m *simulator) joinOne(ctx context.Context, name string) error {
 		if address, err = joinTarget(i.Command); err != nil {
 			return err
 		}
-		return patiently(ctx, func() error {
+		return retryBusy(ctx, func() error {
 			_, err := nodelink.Join(ctx,
 				nodelink.JoinOptions{Controller: address, Token: i.Token, Name: name, Pin: pin, Credentials: c})
 			return err
@@ -131,8 +131,8 @@ func joinTarget(command string) (string, error) {
 	return words[i+1], nil
 }
 
-// patiently retries what a busy controller refuses: ten thousand nodes can't join at once.
-func patiently(ctx context.Context, do func() error) error {
+// retryBusy retries what a busy controller refuses: ten thousand nodes can't join at once.
+func retryBusy(ctx context.Context, do func() error) error {
 	waits := backoff.Backoff{First: 100 * time.Millisecond, Max: 2 * time.Second}
 	for wait := waits.First; ; wait = waits.Next(wait) {
 		err := do()

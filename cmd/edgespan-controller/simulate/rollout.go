@@ -62,7 +62,7 @@ type unexpectedEndError struct{ *measuredRollout }
 func (e *unexpectedEndError) Error() string {
 	text := fmt.Sprintf("the rollout of revision %d is %s, and by the faults it is to be %s", e.Revision,
 		cmp.Or(e.State, "not there"), strings.Join(e.Expected, " or "))
-	if over := e.tooFar(); over > 0 && slices.Contains(e.Expected, e.State) {
+	if over := e.haltedTooLateAt(); over > 0 && slices.Contains(e.Expected, e.State) {
 		text = fmt.Sprintf("the rollout of revision %d went on after batch %d, in which the last node failed that may fail",
 			e.Revision, over)
 	}
@@ -93,7 +93,7 @@ func (m *simulator) rollOut(ctx context.Context) error {
 	m.out.Rollout = out
 	out.expect(m.plan, m.flag(flagFailures, 0), m.atOnce)
 	if percent := m.flag(flagPercent, 0); percent > 0 && !m.atOnce {
-		out.forgive(len(m.names) * percent / 100)
+		out.allowFailures(len(m.names) * percent / 100)
 	}
 	if m.chart != nil && !m.atOnce {
 		plan, faults := rollout.Plan(m.chart, m.names,
@@ -155,10 +155,10 @@ func (m *simulator) flag(name string, otherwise int) int {
 }
 
 // expect sets the states in which the rollout may end: more failing nodes than permitted halt a staged one.
-func (r *measuredRollout) expect(plan []simulate.Fault, budget int, atOnce bool) {
+func (r *measuredRollout) expect(plan []simulate.InjectedFault, budget int, atOnce bool) {
 	failing := 0
 	for _, f := range plan {
-		if f.Halts() {
+		if f.HaltsRollout() {
 			failing++
 		}
 	}
@@ -173,9 +173,9 @@ func (r *measuredRollout) expect(plan []simulate.Fault, budget int, atOnce bool)
 	}
 }
 
-// forgive is expect with a percentage of failures. It refers to the nodes tried so far, so fewer failures may halt the
-// rollout early.
-func (r *measuredRollout) forgive(budget int) {
+// allowFailures is expect with a percentage of failures. It refers to the nodes tried so far, so fewer failures may
+// halt the rollout early.
+func (r *measuredRollout) allowFailures(budget int) {
 	if r.budget >= budget || !slices.Contains(r.Expected, rolloutHalted) {
 		return
 	}
@@ -183,8 +183,8 @@ func (r *measuredRollout) forgive(budget int) {
 	r.Expected = []string{rolloutHalted, rolloutDone, rolloutFailed}
 }
 
-// tooFar returns the number of the batch after which the rollout should have halted but did not, or 0.
-func (r *measuredRollout) tooFar() int {
+// haltedTooLateAt returns the number of the batch after which the rollout should have halted but did not, or 0.
+func (r *measuredRollout) haltedTooLateAt() int {
 	failed := 0
 	for i, b := range r.Batches {
 		failed += b.Failed
@@ -204,7 +204,7 @@ func (r *measuredRollout) check() error {
 	if r.Paths != nil && r.Paths.Broken > 0 {
 		err = &brokenPathsError{*r.Paths}
 	}
-	if !slices.Contains(r.Expected, r.State) || r.tooFar() > 0 {
+	if !slices.Contains(r.Expected, r.State) || r.haltedTooLateAt() > 0 {
 		err = errors.Join(err, &unexpectedEndError{r})
 	}
 	return err

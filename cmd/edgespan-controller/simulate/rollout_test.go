@@ -205,26 +205,27 @@ func TestARolloutMustEndAsTheFaultsSay(t *testing.T) {
 	}
 	for _, c := range []struct {
 		what    string
-		plan    []simulate.Fault
+		plan    []simulate.InjectedFault
 		budget  int
 		atOnce  bool
 		state   string
 		batches []fleetapi.RolloutBatch
 		code    int
 	}{
-		{"nothing fails", []simulate.Fault{"", simulate.Crash, simulate.LinkLoss}, 0, false, rolloutDone,
+		{"nothing fails", []simulate.InjectedFault{"", simulate.Crash, simulate.LinkLoss}, 0, false, rolloutDone,
 			[]fleetapi.RolloutBatch{batch(1, 0), batch(2, 0)}, term.ExitOK},
-		{"it halts for nothing", []simulate.Fault{""}, 0, false, rolloutHalted, []fleetapi.RolloutBatch{batch(1, 1)},
+		{"it halts for nothing", []simulate.InjectedFault{""}, 0, false, rolloutHalted, []fleetapi.RolloutBatch{batch(1, 1)},
 			term.ExitTimeout},
-		{"it halts", []simulate.Fault{simulate.Hang}, 0, false, rolloutHalted,
+		{"it halts", []simulate.InjectedFault{simulate.Hang}, 0, false, rolloutHalted,
 			[]fleetapi.RolloutBatch{batch(1, 0), batch(2, 1)}, term.ExitOK},
-		{"it goes on after a failure", []simulate.Fault{simulate.Reject}, 0, false, rolloutHalted,
+		{"it goes on after a failure", []simulate.InjectedFault{simulate.Reject}, 0, false, rolloutHalted,
 			[]fleetapi.RolloutBatch{batch(1, 1), batch(2, 0)}, term.ExitTimeout},
-		{"it is done though a node fails", []simulate.Fault{simulate.Rollback}, 0, false, rolloutDone, nil, term.ExitTimeout},
-		{"as many fail as may", []simulate.Fault{simulate.Reject}, 1, false, rolloutFailed,
+		{"it is done though a node fails", []simulate.InjectedFault{simulate.Rollback}, 0, false, rolloutDone, nil,
+			term.ExitTimeout},
+		{"as many fail as may", []simulate.InjectedFault{simulate.Reject}, 1, false, rolloutFailed,
 			[]fleetapi.RolloutBatch{batch(1, 1), batch(2, 0)}, term.ExitOK},
-		{"at once there is no halt", []simulate.Fault{simulate.Reject}, 0, true, rolloutFailed, nil, term.ExitOK},
-		{"it has not ended", []simulate.Fault{""}, 0, false, "running", nil, term.ExitTimeout},
+		{"at once there is no halt", []simulate.InjectedFault{simulate.Reject}, 0, true, rolloutFailed, nil, term.ExitOK},
+		{"it has not ended", []simulate.InjectedFault{""}, 0, false, "running", nil, term.ExitTimeout},
 	} {
 		r := &measuredRollout{State: c.state, Batches: c.batches, Paths: &simulate.Paths{}}
 		r.expect(c.plan, c.budget, c.atOnce)

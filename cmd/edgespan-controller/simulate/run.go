@@ -54,8 +54,8 @@ type simulator struct {
 	client *fleetapi.Client
 	own    *ownController // nil for a controller that ran already
 	names  []string
-	plan   []simulate.Fault
-	fleet  *simulate.Fleet
+	plan   []simulate.InjectedFault
+	fleet  *simulate.SimulatedFleet
 	out    measured
 	begun  time.Time
 	said   time.Time
@@ -66,7 +66,7 @@ type simulator struct {
 func simulateNodes(ctx context.Context, a *serve.App, s *simulation) (err error) {
 	begun := time.Now()
 	m := &simulator{begun: begun, simulation: s, app: a, plan: s.planned.Plan(s.nodes, s.seed)}
-	m.out = measured{Seed: s.seed, Disk: s.disk, Faults: map[simulate.Fault]int{}, Network: []simulate.Round{}}
+	m.out = measured{Seed: s.seed, Disk: s.disk, Faults: map[simulate.InjectedFault]int{}, Network: []simulate.Round{}}
 	m.nameNodes()
 	for _, f := range m.plan {
 		if f != "" {
@@ -82,10 +82,10 @@ func simulateNodes(ctx context.Context, a *serve.App, s *simulation) (err error)
 	}
 	defer func() { err = errors.Join(err, m.end()) }()
 	if err := m.reachController(ctx); err != nil {
-		return m.unlessInterrupted(ctx, err)
+		return m.ignoreInterrupt(ctx, err)
 	}
 	if err := m.writeTopology(ctx); err != nil {
-		return m.unlessInterrupted(ctx, err)
+		return m.ignoreInterrupt(ctx, err)
 	}
 	// --duration includes joining.
 	limited, cancel := ctx, context.CancelFunc(func() {})
@@ -98,7 +98,7 @@ func simulateNodes(ctx context.Context, a *serve.App, s *simulation) (err error)
 			m.app.Printf("the %s are over while nodes join", m.duration)
 			return m.printProgress()
 		}
-		return m.unlessInterrupted(ctx, err)
+		return m.ignoreInterrupt(ctx, err)
 	}
 	m.out.Seconds.Join = time.Since(begun).Seconds()
 	if err := m.converge(ctx); err != nil {
@@ -108,8 +108,8 @@ func simulateNodes(ctx context.Context, a *serve.App, s *simulation) (err error)
 	return m.printProgress()
 }
 
-// unlessInterrupted treats an interrupt as the ordinary end of a simulation.
-func (m *simulator) unlessInterrupted(ctx context.Context, err error) error {
+// ignoreInterrupt treats an interrupt as the ordinary end of a simulation.
+func (m *simulator) ignoreInterrupt(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return m.printProgress()
 	}
@@ -218,9 +218,9 @@ func (m *simulator) progress(t simulate.Progress) {
 
 // printProgress prints the result: the line or the document on stdout, and the nodes that are missing on stderr.
 func (m *simulator) printProgress() error {
-	m.weigh()
+	m.measureProcesses()
 	if m.fleet != nil {
-		m.out.Undone = m.fleet.Undone()
+		m.out.Undone = m.fleet.UnrequestedUndos()
 	}
 	var err error
 	if m.output == "json" {
@@ -237,8 +237,8 @@ func (m *simulator) printProgress() error {
 	return err
 }
 
-// weigh records the resources that both processes used.
-func (m *simulator) weigh() {
+// measureProcesses records the resources that both processes used.
+func (m *simulator) measureProcesses() {
 	m.out.goroutines()
 	if u, err := proc.UsageOf(os.Getpid()); err == nil {
 		m.out.Memory.Simulator, m.out.CPU.Simulator = u.Resident, u.CPU.Seconds()
@@ -301,7 +301,7 @@ func (m *simulator) writes(ctx context.Context) error {
 		if err := m.write(ctx, ops.SetNetwork{Overrides: simulated("network", k), Modify: true}); err != nil {
 			return err
 		}
-		if err := m.untilConfirmed(ctx, m.nodes-failing); err != nil {
+		if err := m.waitConfirmed(ctx, m.nodes-failing); err != nil {
 			return err
 		}
 		m.out.Network = append(m.out.Network, m.fleet.Times())
@@ -324,8 +324,8 @@ func (m *simulator) write(ctx context.Context, w ops.Write) error {
 	return err
 }
 
-// untilConfirmed waits until this many nodes have confirmed the round.
-func (m *simulator) untilConfirmed(ctx context.Context, nodes int) error {
+// waitConfirmed waits until this many nodes have confirmed the round.
+func (m *simulator) waitConfirmed(ctx context.Context, nodes int) error {
 	look := time.NewTicker(2 * time.Millisecond)
 	defer look.Stop()
 	for {
@@ -356,7 +356,7 @@ func (m *simulator) writeNodes(ctx context.Context) error {
 			ops.SetNodes{Overrides: config.Object{m.names[i]: simulated("node", k)}, Modify: true}); err != nil {
 			return err
 		}
-		if err := m.untilConfirmed(ctx, 1); err != nil {
+		if err := m.waitConfirmed(ctx, 1); err != nil {
 			return err
 		}
 		t := m.fleet.Times()
@@ -371,7 +371,7 @@ func (m *simulator) writeNodes(ctx context.Context) error {
 }
 
 // nodeFacts returns the facts of each node and the validator of the nodes.
-func (m *simulator) nodeFacts() (func(name string) agent.Facts, agent.Validator, error) {
+func (m *simulator) nodeFacts() (func(name string) agent.NodeFacts, agent.Validator, error) {
 	meta, err := serve.NodeMetadata(m.Metadata, zap.NewNop()) // the controller logs their conflicts
 	if err != nil {
 		return nil, nil, err
@@ -389,7 +389,7 @@ func (m *simulator) nodeFacts() (func(name string) agent.Facts, agent.Validator,
 		r := meta.Validate(o)
 		return commitconfirm.Verdict{Config: o, Faults: r.Err()}
 	}
-	return func(name string) agent.Facts {
-		return agent.Facts{Name: name, Software: m.software, Board: m.board, Bases: bases, Metadata: meta}
+	return func(name string) agent.NodeFacts {
+		return agent.NodeFacts{Name: name, Software: m.software, Board: m.board, Bases: bases, Metadata: meta}
 	}, validate, nil
 }

@@ -64,12 +64,12 @@ type simulation struct {
 
 	bounded bool // --duration was given: it includes joining
 	idle    time.Duration
-	planned simulate.Faults
+	planned simulate.FaultRates
 
 	faultsAt  int
 	applyTime time.Duration
 	topology  string
-	sketched  sketch.Plan        // of --topology KIND
+	sketched  sketch.SketchPlan  // of --topology KIND
 	chart     *topology.Topology // of --topology; may be nil
 	rollout   []string
 	change    config.Object // of --rollout
@@ -124,7 +124,8 @@ func New(a *serve.App) *cobra.Command {
 	f.DurationVar(&s.applyTime, "apply-time", 0,
 		"how long a node takes to apply a config; it is down meanwhile (default 1s with --rollout)")
 	f.StringVar(&s.topology, "topology", "",
-		"KIND or KIND:SIZE of a topology to make, SIZE nodes for each point of presence, or a file of one: "+sketch.Words())
+		"KIND or KIND:SIZE of a topology to make, SIZE nodes for each point of presence, or a file of one: "+
+			sketch.KindList())
 	f.StringArrayVar(&s.rollout, "rollout", nil,
 		"KEY=VALUE of the network's config: roll it out in batches after that, and tell how it goes; repeatable")
 	f.BoolVar(&s.atOnce, "at-once", false, "make the change of --rollout without batches, for comparison")
@@ -203,10 +204,10 @@ func (s *simulation) checkRollout(cmd *cobra.Command, no func(error)) {
 		no(term.Usagef("--rollout: %w", err))
 	}
 	if s.atOnce && len(s.rollout) == 0 {
-		no(term.Needs("--at-once", "--rollout"))
+		no(term.Requires("--at-once", "--rollout"))
 	}
 	if len(s.flags) > 0 && (s.Controller != "" || len(s.rollout) == 0) {
-		no(term.Needs("--controller-flags", "--rollout and a controller started by this command (no --controller)"))
+		no(term.Requires("--controller-flags", "--rollout and a controller started by this command (no --controller)"))
 	}
 	if len(s.rollout) > 0 && !cmd.Flags().Changed("apply-time") {
 		s.applyTime = time.Second
@@ -216,18 +217,18 @@ func (s *simulation) checkRollout(cmd *cobra.Command, no func(error)) {
 // measured is the document of -o json.
 type measured struct {
 	simulate.Progress
-	Undone  int                    `json:"undone"` // pushes that nodes undid without a fault that says so
-	Seed    uint64                 `json:"seed"`
-	Faults  map[simulate.Fault]int `json:"faults"` // requested, as numbers of nodes
-	Disk    string                 `json:"disk"`   // folder, or memory: nothing was written
-	Seconds measuredSeconds        `json:"seconds"`
-	First   simulate.Round         `json:"first"` // of the first config, since the start of the nodes
-	Network []simulate.Round       `json:"networkWrites"`
-	Rollout *measuredRollout       `json:"rollout,omitempty"`
-	Node    *measuredNodeWrites    `json:"nodeWrites,omitempty"`
-	Memory  measuredMemory         `json:"memoryBytes"`
-	CPU     measuredCPU            `json:"cpuSeconds"`
-	Idle    *measuredIdle          `json:"idle,omitempty"`
+	Undone  int                            `json:"undone"` // pushes that nodes undid without a fault that says so
+	Seed    uint64                         `json:"seed"`
+	Faults  map[simulate.InjectedFault]int `json:"faults"` // requested, as numbers of nodes
+	Disk    string                         `json:"disk"`   // folder, or memory: nothing was written
+	Seconds measuredSeconds                `json:"seconds"`
+	First   simulate.Round                 `json:"first"` // of the first config, since the start of the nodes
+	Network []simulate.Round               `json:"networkWrites"`
+	Rollout *measuredRollout               `json:"rollout,omitempty"`
+	Node    *measuredNodeWrites            `json:"nodeWrites,omitempty"`
+	Memory  measuredMemory                 `json:"memoryBytes"`
+	CPU     measuredCPU                    `json:"cpuSeconds"`
+	Idle    *measuredIdle                  `json:"idle,omitempty"`
 }
 
 type measuredSeconds struct {

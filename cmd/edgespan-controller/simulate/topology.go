@@ -27,7 +27,7 @@ func (s *simulation) readTopology(nodesGiven bool) error {
 	text, err := os.ReadFile(s.topology)
 	if err != nil {
 		return fmt.Errorf("topology: %w: must be a topology file, or %s, each with or without :SIZE", err,
-			sketch.Words())
+			sketch.KindList())
 	}
 	t, faults := topology.Parse(text)
 	if faults != nil {
@@ -86,7 +86,7 @@ func (m *simulator) writeTopology(ctx context.Context) error {
 		}
 	}
 	m.app.Printf("topology %q: %d nodes on %d sites, %d links, %d points of presence", m.chart.Name, m.nodes,
-		m.chart.Ways().Sites(), len(m.chart.Links), pops)
+		m.chart.NewPaths().Sites(), len(m.chart.Links), pops)
 	return nil
 }
 

@@ -89,7 +89,7 @@ func (f *Daemon) Stop(context.Context) error {
 	return nil
 }
 
-func (f *Daemon) Seen() []string {
+func (f *Daemon) Requests() []string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return append([]string(nil), f.asked...)

@@ -18,21 +18,21 @@ import (
 	"edgespan/config/layers"
 )
 
-// Fleet is a controller without nodes. It returns the answers that the test sets, small constant ones by default, and
-// records the requests.
-type Fleet struct {
+// FleetBackend is a controller without nodes. It returns the answers that the test sets, small constant ones by
+// default, and records the requests.
+type FleetBackend struct {
 	Mu    sync.Mutex
 	asked []string
 	Err   error // of every request but authentication
 
 	Role        fleetapi.Role // of a caller with a token
-	Doc         ops.Document
+	Doc         ops.DocumentAnswer
 	Meta        config.Object
 	Written     fleetapi.Written
 	NodeList    []fleetapi.Node
 	Detail      fleetapi.NodeDetail
 	Previews    []fleetapi.Preview // returned one after the other; the last repeats
-	Explains    []history.Explanation
+	Explains    []history.ValueHistory
 	Editions    []fleetapi.Edition
 	Diffs       []history.LayerDiff
 	RolloutList []fleetapi.Rollout
@@ -47,18 +47,18 @@ type Fleet struct {
 
 	PeerList    []fleetapi.PeerDetail
 	ClusterList []fleetapi.ClusterDetail
-	Changes     chan func(*Fleet) // each runs while Mu is held
+	Changes     chan func(*FleetBackend) // each runs while Mu is held
 }
 
-func (f *Fleet) note(format string, args ...any) error {
+func (f *FleetBackend) note(format string, args ...any) error {
 	f.Mu.Lock()
 	defer f.Mu.Unlock()
 	f.asked = append(f.asked, fmt.Sprintf(format, args...))
 	return f.Err
 }
 
-// Heard returns the requests since the last call.
-func (f *Fleet) Heard() []string {
+// TakeRequests returns the requests since the last call.
+func (f *FleetBackend) TakeRequests() []string {
 	f.Mu.Lock()
 	defer f.Mu.Unlock()
 	out := f.asked
@@ -66,53 +66,53 @@ func (f *Fleet) Heard() []string {
 	return out
 }
 
-func (f *Fleet) Authenticate(_ context.Context, hash string) (fleetapi.Caller, error) {
+func (f *FleetBackend) Authenticate(_ context.Context, hash string) (fleetapi.Caller, error) {
 	if hash != "hash of secret" {
 		return fleetapi.Caller{}, fleetapi.ErrNoToken
 	}
 	return fleetapi.Caller{Name: "alice", Role: f.Role}, nil
 }
 
-func (f *Fleet) Config(_ context.Context, q ops.ConfigQuery) (ops.Document, error) {
+func (f *FleetBackend) Config(_ context.Context, q ops.ConfigQuery) (ops.DocumentAnswer, error) {
 	return f.Doc, f.note("config %+v", q)
 }
 
-func (f *Fleet) Paths(_ context.Context, q ops.PathsQuery) (ops.Document, error) {
+func (f *FleetBackend) Paths(_ context.Context, q ops.PathsQuery) (ops.DocumentAnswer, error) {
 	return f.Doc, f.note("paths %+v", q)
 }
 
-func (f *Fleet) Layer(_ context.Context, q ops.LayerQuery) (ops.Document, error) {
+func (f *FleetBackend) Layer(_ context.Context, q ops.LayerQuery) (ops.DocumentAnswer, error) {
 	return f.Doc, f.note("layer %+v", q)
 }
 
-func (f *Fleet) Metadata(_ context.Context, of string) (ops.Document, error) {
-	return ops.Document{Object: f.Meta}, f.note("metadata %s", of)
+func (f *FleetBackend) Metadata(_ context.Context, of string) (ops.DocumentAnswer, error) {
+	return ops.DocumentAnswer{Object: f.Meta}, f.note("metadata %s", of)
 }
 
-func (f *Fleet) E2E(_ context.Context, file string, reveal bool) (ops.Document, error) {
+func (f *FleetBackend) E2E(_ context.Context, file string, reveal bool) (ops.DocumentAnswer, error) {
 	return f.Doc, f.note("e2e %s reveal %v", file, reveal)
 }
 
-func (f *Fleet) Export(context.Context, bool) (history.Files, uint64, error) {
+func (f *FleetBackend) Export(context.Context, bool) (history.Files, uint64, error) {
 	return history.Files{}, 0, f.note("export")
 }
 
-func (f *Fleet) Backup(context.Context, string) (func(context.Context, io.Writer) error, error) {
+func (f *FleetBackend) Backup(context.Context, string) (func(context.Context, io.Writer) error, error) {
 	return func(_ context.Context, w io.Writer) error {
 		_, err := io.WriteString(w, f.BackupText)
 		return err
 	}, f.note("backup")
 }
 
-func (f *Fleet) Topology(context.Context) (ops.Document, error) {
+func (f *FleetBackend) Topology(context.Context) (ops.DocumentAnswer, error) {
 	return f.Doc, f.note("topology")
 }
 
-func (f *Fleet) Explain(_ context.Context, node string, path []string) ([]history.Explanation, error) {
+func (f *FleetBackend) Explain(_ context.Context, node string, path []string) ([]history.ValueHistory, error) {
 	return f.Explains, f.note("explain %s %s", node, config.FormatPath(path))
 }
 
-func (f *Fleet) History(_ context.Context, q fleetapi.HistoryQuery) ([]fleetapi.Edition, error) {
+func (f *FleetBackend) History(_ context.Context, q fleetapi.HistoryQuery) ([]fleetapi.Edition, error) {
 	layer := "all"
 	if q.Layer != nil {
 		layer = q.Layer.String()
@@ -120,11 +120,11 @@ func (f *Fleet) History(_ context.Context, q fleetapi.HistoryQuery) ([]fleetapi.
 	return f.Editions, f.note("history %s before %d limit %d", layer, q.Before, q.Limit)
 }
 
-func (f *Fleet) Diff(_ context.Context, from, to uint64) ([]history.LayerDiff, error) {
+func (f *FleetBackend) Diff(_ context.Context, from, to uint64) ([]history.LayerDiff, error) {
 	return f.Diffs, f.note("diff %d %d", from, to)
 }
 
-func (f *Fleet) Write(_ context.Context, r fleetapi.WriteRequest) (fleetapi.Written, error) {
+func (f *FleetBackend) Write(_ context.Context, r fleetapi.WriteRequest) (fleetapi.Written, error) {
 	if f.OnWrite != nil {
 		f.OnWrite(r.Write)
 	}
@@ -133,15 +133,15 @@ func (f *Fleet) Write(_ context.Context, r fleetapi.WriteRequest) (fleetapi.Writ
 	return w, f.note("write %T%+v message %q dry %v if %v", r.Write, r.Write, r.Message, r.DryRun, r.IfMatch)
 }
 
-func (f *Fleet) Preview(_ context.Context, r fleetapi.WriteRequest) (fleetapi.Preview, error) {
+func (f *FleetBackend) Preview(_ context.Context, r fleetapi.WriteRequest) (fleetapi.Preview, error) {
 	return f.nextPreview(), f.note("preview %T%+v", r.Write, r.Write)
 }
 
-func (f *Fleet) PreviewResult(_ context.Context, id string) (fleetapi.Preview, error) {
+func (f *FleetBackend) PreviewResult(_ context.Context, id string) (fleetapi.Preview, error) {
 	return f.nextPreview(), f.note("result %s", id)
 }
 
-func (f *Fleet) nextPreview() fleetapi.Preview {
+func (f *FleetBackend) nextPreview() fleetapi.Preview {
 	f.Mu.Lock()
 	defer f.Mu.Unlock()
 	p := f.Previews[0]
@@ -151,11 +151,11 @@ func (f *Fleet) nextPreview() fleetapi.Preview {
 	return p
 }
 
-func (f *Fleet) Nodes(context.Context) ([]fleetapi.Node, error) {
+func (f *FleetBackend) Nodes(context.Context) ([]fleetapi.Node, error) {
 	return f.NodeList, f.note("nodes")
 }
 
-func (f *Fleet) Node(_ context.Context, name string) (fleetapi.NodeDetail, error) {
+func (f *FleetBackend) Node(_ context.Context, name string) (fleetapi.NodeDetail, error) {
 	if err := f.note("node %s", name); err != nil {
 		return fleetapi.NodeDetail{}, err
 	}
@@ -165,82 +165,82 @@ func (f *Fleet) Node(_ context.Context, name string) (fleetapi.NodeDetail, error
 	return f.Detail, nil
 }
 
-func (f *Fleet) Command(_ context.Context, _ fleetapi.Caller, node string, cmd fleetapi.Command) error {
+func (f *FleetBackend) Command(_ context.Context, _ fleetapi.Caller, node string, cmd fleetapi.Command) error {
 	return f.note("command %s %s", cmd, node)
 }
 
-func (f *Fleet) Invite(_ context.Context, _ fleetapi.Caller, node string, life time.Duration,
+func (f *FleetBackend) Invite(_ context.Context, _ fleetapi.Caller, node string, life time.Duration,
 	replace bool) (fleetapi.Invitation, error) {
 	return f.Invited, f.note("invite %s %s replace %v", node, life, replace)
 }
 
-func (f *Fleet) Known(string) (fleetapi.Caller, bool) { return fleetapi.Caller{}, false }
+func (f *FleetBackend) Known(string) (fleetapi.Caller, bool) { return fleetapi.Caller{}, false }
 
-func (f *Fleet) Hardware(context.Context) ([]fleetapi.Hardware, error) {
+func (f *FleetBackend) Hardware(context.Context) ([]fleetapi.Hardware, error) {
 	return []fleetapi.Hardware{{Board: "B9", Node: "pop-1", At: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC),
 		Digest: "5d41402a", Bytes: 12, Base: []string{"V1"}, Metadata: 2}}, f.note("hardware")
 }
 
-func (f *Fleet) HardwareConfig(_ context.Context, board, node string, reveal bool) (ops.Document, error) {
-	return ops.Document{Object: config.Object{"base": config.Object{"V1": config.Object{}}}, Digest: "5d41402a"},
+func (f *FleetBackend) HardwareConfig(_ context.Context, board, node string, reveal bool) (ops.DocumentAnswer, error) {
+	return ops.DocumentAnswer{Object: config.Object{"base": config.Object{"V1": config.Object{}}}, Digest: "5d41402a"},
 		f.note("hardware config %s %s %t", board, node, reveal)
 }
 
-func (f *Fleet) AcceptHardware(_ context.Context, _ fleetapi.Caller, board, node, digest string) error {
+func (f *FleetBackend) AcceptHardware(_ context.Context, _ fleetapi.Caller, board, node, digest string) error {
 	return f.note("accept hardware %s %s %s", board, node, digest)
 }
 
-func (f *Fleet) RejectHardware(_ context.Context, _ fleetapi.Caller, board, node string) error {
+func (f *FleetBackend) RejectHardware(_ context.Context, _ fleetapi.Caller, board, node string) error {
 	return f.note("reject hardware %s %s", board, node)
 }
 
-func (f *Fleet) PruneHistory(_ context.Context, _ fleetapi.Caller, before time.Time,
+func (f *FleetBackend) PruneHistory(_ context.Context, _ fleetapi.Caller, before time.Time,
 	dryRun bool) (fleetapi.PrunedHistory, error) {
 	f.note("prune %s %t", before.UTC().Format(time.RFC3339), dryRun)
 	return fleetapi.PrunedHistory{From: 41, Revisions: 40, Objects: 120, DryRun: dryRun}, nil
 }
 
-func (f *Fleet) ForgetHardware(_ context.Context, _ fleetapi.Caller, board string) error {
+func (f *FleetBackend) ForgetHardware(_ context.Context, _ fleetapi.Caller, board string) error {
 	return f.note("forget hardware %s", board)
 }
 
-func (f *Fleet) Operators(context.Context) ([]fleetapi.OperatorToken, error) {
+func (f *FleetBackend) Operators(context.Context) ([]fleetapi.OperatorToken, error) {
 	return f.Tokens, f.note("operators")
 }
 
-func (f *Fleet) AddOperator(_ context.Context, _ fleetapi.Caller, t fleetapi.OperatorToken) (string, error) {
+func (f *FleetBackend) AddOperator(_ context.Context, _ fleetapi.Caller, t fleetapi.OperatorToken) (string, error) {
 	return "opaque-token", f.note("add operator %s %s expires %v", t.Name, t.Role, t.Expires != nil)
 }
 
-func (f *Fleet) RemoveOperator(_ context.Context, _ fleetapi.Caller, name string) error {
+func (f *FleetBackend) RemoveOperator(_ context.Context, _ fleetapi.Caller, name string) error {
 	return f.note("remove operator %s", name)
 }
 
-func (f *Fleet) Rollouts(context.Context) ([]fleetapi.Rollout, error) {
+func (f *FleetBackend) Rollouts(context.Context) ([]fleetapi.Rollout, error) {
 	return f.RolloutList, f.note("rollouts")
 }
 
-func (f *Fleet) CommandRollout(_ context.Context, _ fleetapi.Caller, revision uint64,
+func (f *FleetBackend) CommandRollout(_ context.Context, _ fleetapi.Caller, revision uint64,
 	cmd fleetapi.RolloutCommand) error {
 	return f.note("rollout %d %s", revision, cmd)
 }
 
-func (f *Fleet) ExplainRollout(_ context.Context, revision uint64) (fleetapi.RolloutDetail, error) {
+func (f *FleetBackend) ExplainRollout(_ context.Context, revision uint64) (fleetapi.RolloutDetail, error) {
 	return fleetapi.RolloutDetail{Rollout: f.RolloutList[0], Next: f.RolloutNext, Decisions: f.Decisions},
 		f.note("explain rollout %d", revision)
 }
 
-func (f *Fleet) Await(context.Context, uint64) error { return nil }
+func (f *FleetBackend) Await(context.Context, uint64) error { return nil }
 
-func (f *Fleet) Ready(context.Context) error { return f.note("ready") }
+func (f *FleetBackend) Ready(context.Context) error { return f.note("ready") }
 
-var _ fleetapi.Backend = (*Fleet)(nil)
+var _ fleetapi.Backend = (*FleetBackend)(nil)
 
 // goodNode returns a node that runs its desired config.
 func goodNode(at time.Time) fleetapi.Node {
 	return fleetapi.Node{
-		Name: "pop-1", ID: "10000000-0000-4000-8000-000000000001", State: "InSync", Why: "runs the desired config",
-		Online: true, Ready: true, Managed: true,
+		Name: "pop-1", ID: "10000000-0000-4000-8000-000000000001", State: "InSync", Why: "runs what is wanted", Online: true,
+		Ready: true, Managed: true,
 		Software: "RELEASE_M81", Firmware: "10.11.0.90", Board: "MVL_ARMADA",
 		Desired: fleetapi.Running{MD5: "aa", Generation: "a:7"}, Running: fleetapi.Running{MD5: "aa", Generation: "a:7"},
 		LastReport: &at,
@@ -248,18 +248,19 @@ func goodNode(at time.Time) fleetapi.Node {
 }
 
 // SmallFleet returns a controller of two nodes, one of them degraded.
-func SmallFleet() *Fleet {
+func SmallFleet() *FleetBackend {
 	at := time.Date(2026, 11, 21, 13, 0, 0, 0, time.UTC)
 	pop := goodNode(at)
 	yes, no := true, false
 	peers, clusters := smallPeers()
-	return &Fleet{
+	return &FleetBackend{
 		Role:        fleetapi.Admin,
 		PeerList:    peers,
 		ClusterList: clusters,
-		Changes:     make(chan func(*Fleet)),
-		Doc:         ops.Document{Object: config.Object{"sysParams": config.Object{"managedConfig": true}}, Revision: 12},
-		Meta:        testMetadata(),
+		Changes:     make(chan func(*FleetBackend)),
+		Doc: ops.DocumentAnswer{Object: config.Object{"sysParams": config.Object{"managedConfig": true}},
+			Revision: 12},
+		Meta: testMetadata(),
 		NodeList: []fleetapi.Node{{Name: "dn-2", State: "RolledBack", Why: "undone: unhealthy",
 			Desired: fleetapi.Running{Generation: "a:7"}}, pop},
 		Detail: fleetapi.NodeDetail{
@@ -270,17 +271,16 @@ func SmallFleet() *Fleet {
 			Actions:  []fleetapi.Done{{Name: "UPDATE_FIREWALL", State: "done"}},
 			Failures: []fleetapi.Failure{{MD5: "bb", Reason: "unhealthy", Why: "uplink went bad", At: at}},
 		},
-		Written: smallWrite(),
+		Written: exampleWrite(),
 		Previews: []fleetapi.Preview{{ID: "p1", Until: at.Add(time.Minute), Complete: true,
 			Nodes: map[string]fleetapi.NodePreview{
 				"pop-1": {State: "answered", Actions: []fleetapi.Action{{Name: "UPDATE_FIREWALL", Supported: &yes},
 					{Name: "RESTART_KEA", Supported: &no}}},
 			}}},
-		Explains: []history.Explanation{{
-			Explanation: layers.Explanation{Path: []string{"sysParams", "managedConfig"}, Value: true, Origin: layers.Network},
-			By:          &history.Record{Number: 12, Author: "alice", Time: at, Message: "as agreed"},
-			Shadowed: []history.Shadow{{Shadow: layers.Shadow{Layer: layers.Base,
-				Path: []string{"sysParams", "managedConfig"}, Value: false}}},
+		Explains: []history.ValueHistory{{
+			ValueOrigin: layers.ValueOrigin{Path: []string{"sysParams", "managedConfig"}, Value: true, Origin: layers.Network},
+			By:          &history.RevisionRecord{Number: 12, Author: "alice", Time: at, Message: "as agreed"},
+			Shadowed:    smallShadow(),
 		}},
 		Editions: []fleetapi.Edition{
 			{Number: 13, Author: "alice", Time: at, Message: "more", Layers: []string{"network"}},
@@ -332,8 +332,8 @@ func ServeFleet(t *testing.T, f fleetapi.Backend) map[string]string {
 	return map[string]string{"EDGESPAN_CONTROLLER": s.URL, "EDGESPAN_TOKEN_FILE": token, "HOME": t.TempDir()}
 }
 
-// smallWrite returns the result of a write that changes both nodes.
-func smallWrite() fleetapi.Written {
+// exampleWrite returns the result of a write that changes both nodes.
+func exampleWrite() fleetapi.Written {
 	return fleetapi.Written{
 		Revision: 13, Changed: true, Warnings: []string{"a warning"}, Unknown: []string{"mine"},
 		Effects: []fleetapi.Effect{{
@@ -343,4 +343,9 @@ func smallWrite() fleetapi.Written {
 			Actions: []fleetapi.Action{{Name: "RESTART_MINION", Keys: []string{"sysParams"}}},
 		}},
 	}
+}
+
+func smallShadow() []history.ShadowedBy {
+	return []history.ShadowedBy{{ShadowedValue: layers.ShadowedValue{
+		Layer: layers.Base, Path: []string{"sysParams", "managedConfig"}, Value: false}}}
 }

@@ -25,8 +25,8 @@ func ConsoleExamples(text string) []consoleExample {
 	return out
 }
 
-// SameButDots compares line by line; "..." in want matches any number of lines.
-func SameButDots(got, want string) bool {
+// MatchElided compares line by line; "..." in want matches any number of lines.
+func MatchElided(got, want string) bool {
 	var lines []string
 	for line := range strings.Lines(got) {
 		lines = append(lines, line)

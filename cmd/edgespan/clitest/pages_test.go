@@ -19,7 +19,7 @@ func TestDotsStandForAnyLines(t *testing.T) {
 		{"a\nb\n", "a\n...\n", true},
 		{"", "", true},
 	} {
-		if got := SameButDots(c.got, c.want); got != c.same {
+		if got := MatchElided(c.got, c.want); got != c.same {
 			t.Errorf("%q is %q: %v", c.got, c.want, got)
 		}
 	}

@@ -13,7 +13,7 @@ import (
 	"edgespan/config/stateloop/peer"
 )
 
-func (f *Fleet) Peers(context.Context) ([]fleetapi.Peer, error) {
+func (f *FleetBackend) Peers(context.Context) ([]fleetapi.Peer, error) {
 	err := f.note("peers")
 	f.Mu.Lock()
 	defer f.Mu.Unlock()
@@ -24,7 +24,7 @@ func (f *Fleet) Peers(context.Context) ([]fleetapi.Peer, error) {
 	return out, err
 }
 
-func (f *Fleet) Peer(_ context.Context, name string) (fleetapi.PeerDetail, error) {
+func (f *FleetBackend) Peer(_ context.Context, name string) (fleetapi.PeerDetail, error) {
 	if err := f.note("peer %s", name); err != nil {
 		return fleetapi.PeerDetail{}, err
 	}
@@ -38,7 +38,7 @@ func (f *Fleet) Peer(_ context.Context, name string) (fleetapi.PeerDetail, error
 	return fleetapi.PeerDetail{}, &ops.NotFoundError{What: fmt.Sprintf("peer %q", name)}
 }
 
-func (f *Fleet) Clusters(context.Context) ([]fleetapi.Cluster, error) {
+func (f *FleetBackend) Clusters(context.Context) ([]fleetapi.Cluster, error) {
 	err := f.note("clusters")
 	f.Mu.Lock()
 	defer f.Mu.Unlock()
@@ -49,7 +49,7 @@ func (f *Fleet) Clusters(context.Context) ([]fleetapi.Cluster, error) {
 	return out, err
 }
 
-func (f *Fleet) Cluster(_ context.Context, name string) (fleetapi.ClusterDetail, error) {
+func (f *FleetBackend) Cluster(_ context.Context, name string) (fleetapi.ClusterDetail, error) {
 	if err := f.note("cluster %s", name); err != nil {
 		return fleetapi.ClusterDetail{}, err
 	}
@@ -64,7 +64,7 @@ func (f *Fleet) Cluster(_ context.Context, name string) (fleetapi.ClusterDetail,
 }
 
 // Changed waits for the next function in Changes and runs it.
-func (f *Fleet) Changed(ctx context.Context, mark uint64) (uint64, error) {
+func (f *FleetBackend) Changed(ctx context.Context, mark uint64) (uint64, error) {
 	if mark == 0 {
 		return 1, nil
 	}

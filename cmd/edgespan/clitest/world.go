@@ -45,17 +45,17 @@ func Terragraph(t *testing.T) string {
 	return filepath.Join(moduleRoot(t), "config/testdata/terragraph")
 }
 
-// World is a controller with the real operations on layers, a store in memory, and the real metadata and base
+// LayersBackend is a controller with the real operations on layers, a store in memory, and the real metadata and base
 // versions. Only its nodes are fake.
-type World struct {
-	*Fleet
+type LayersBackend struct {
+	*FleetBackend
 
 	turn       sync.Mutex
 	store      ModelReader
-	Operations ops.World // each request replaces State by the store's
+	Operations ops.Snapshot // each request replaces State by the store's
 }
 
-var _ fleetapi.Backend = (*World)(nil)
+var _ fleetapi.Backend = (*LayersBackend)(nil)
 
 // ModelReader reads a store in memory.
 type ModelReader struct{ *kv.Model }
@@ -73,13 +73,13 @@ func (s ModelReader) Get(keys ...kv.Key) ([]kv.Entry, error) {
 }
 
 // Backup writes a real backup of the store.
-func (b *World) Backup(_ context.Context, version string) (func(context.Context, io.Writer) error, error) {
+func (b *LayersBackend) Backup(_ context.Context, version string) (func(context.Context, io.Writer) error, error) {
 	s, err := backup.Open(b.store, backup.Header{Version: version, Store: "6a0c0f2e-0000-4000-8000-000000000001"})
 	return func(_ context.Context, out io.Writer) error { return s.Write(b.store, out) }, err
 }
 
 // NewWorld returns a world whose nodes are node-1 and node-2 of the real topology. Both have reported.
-func NewWorld(t *testing.T) *World {
+func NewWorld(t *testing.T) *LayersBackend {
 	t.Helper()
 	base, err := filepath.Abs(filepath.Join(Terragraph(t), "base_versions")) // the test may change its folder
 	if err != nil {
@@ -97,8 +97,8 @@ func NewWorld(t *testing.T) *World {
 	if faults != nil {
 		t.Fatal(faults)
 	}
-	b := &World{Fleet: SmallFleet(), store: ModelReader{kv.NewModel()}}
-	b.Operations = ops.World{
+	b := &LayersBackend{FleetBackend: SmallFleet(), store: ModelReader{kv.NewModel()}}
+	b.Operations = ops.Snapshot{
 		Hardware: fleet.Hardware{Library: dir.Library},
 		Layers:   func(k fleet.Kind) (layers.Set, error) { return dir.Read(k.Choice) },
 		Metadata: parsed(t, doc, false), MaskKey: []byte("key"),
@@ -123,7 +123,7 @@ func parsed(t *testing.T, doc config.Object, e2e bool) *metadata.Metadata {
 }
 
 // now returns the world at the newest revision.
-func (b *World) now() (*ops.World, error) {
+func (b *LayersBackend) now() (*ops.Snapshot, error) {
 	state, err := history.Head(b.store)
 	w := b.Operations
 	w.State = state
@@ -131,7 +131,7 @@ func (b *World) now() (*ops.World, error) {
 }
 
 // Read reads from the world at the newest revision.
-func Read[T any](b *World, f func(*ops.World) (T, error)) (T, error) {
+func Read[T any](b *LayersBackend, f func(*ops.Snapshot) (T, error)) (T, error) {
 	b.turn.Lock()
 	defer b.turn.Unlock()
 	w, err := b.now()
@@ -142,36 +142,36 @@ func Read[T any](b *World, f func(*ops.World) (T, error)) (T, error) {
 	return f(w)
 }
 
-func (b *World) Config(_ context.Context, q ops.ConfigQuery) (ops.Document, error) {
-	return Read(b, func(w *ops.World) (ops.Document, error) { return w.Config(q) })
+func (b *LayersBackend) Config(_ context.Context, q ops.ConfigQuery) (ops.DocumentAnswer, error) {
+	return Read(b, func(w *ops.Snapshot) (ops.DocumentAnswer, error) { return w.Config(q) })
 }
 
-func (b *World) Paths(_ context.Context, q ops.PathsQuery) (ops.Document, error) {
-	return Read(b, func(w *ops.World) (ops.Document, error) { return w.Paths(q) })
+func (b *LayersBackend) Paths(_ context.Context, q ops.PathsQuery) (ops.DocumentAnswer, error) {
+	return Read(b, func(w *ops.Snapshot) (ops.DocumentAnswer, error) { return w.Paths(q) })
 }
 
-func (b *World) Layer(_ context.Context, q ops.LayerQuery) (ops.Document, error) {
-	return Read(b, func(w *ops.World) (ops.Document, error) { return w.Layer(q) })
+func (b *LayersBackend) Layer(_ context.Context, q ops.LayerQuery) (ops.DocumentAnswer, error) {
+	return Read(b, func(w *ops.Snapshot) (ops.DocumentAnswer, error) { return w.Layer(q) })
 }
 
-func (b *World) Metadata(_ context.Context, of string) (ops.Document, error) {
-	return Read(b, func(w *ops.World) (ops.Document, error) { return w.Describe(of) })
+func (b *LayersBackend) Metadata(_ context.Context, of string) (ops.DocumentAnswer, error) {
+	return Read(b, func(w *ops.Snapshot) (ops.DocumentAnswer, error) { return w.Describe(of) })
 }
 
-func (b *World) E2E(_ context.Context, file string, reveal bool) (ops.Document, error) {
-	return Read(b, func(w *ops.World) (ops.Document, error) { return w.File(file, "", reveal) })
+func (b *LayersBackend) E2E(_ context.Context, file string, reveal bool) (ops.DocumentAnswer, error) {
+	return Read(b, func(w *ops.Snapshot) (ops.DocumentAnswer, error) { return w.File(file, "", reveal) })
 }
 
-func (b *World) Topology(context.Context) (ops.Document, error) {
-	return Read(b, func(w *ops.World) (ops.Document, error) { return w.Topology() })
+func (b *LayersBackend) Topology(context.Context) (ops.DocumentAnswer, error) {
+	return Read(b, func(w *ops.Snapshot) (ops.DocumentAnswer, error) { return w.Topology() })
 }
 
-func (b *World) Explain(_ context.Context, node string, path []string) ([]history.Explanation, error) {
-	return Read(b, func(w *ops.World) ([]history.Explanation, error) { return w.Explain(node, path) })
+func (b *LayersBackend) Explain(_ context.Context, node string, path []string) ([]history.ValueHistory, error) {
+	return Read(b, func(w *ops.Snapshot) ([]history.ValueHistory, error) { return w.Explain(node, path) })
 }
 
-func (b *World) History(_ context.Context, q fleetapi.HistoryQuery) ([]fleetapi.Edition, error) {
-	return Read(b, func(w *ops.World) ([]fleetapi.Edition, error) {
+func (b *LayersBackend) History(_ context.Context, q fleetapi.HistoryQuery) ([]fleetapi.Edition, error) {
+	return Read(b, func(w *ops.Snapshot) ([]fleetapi.Edition, error) {
 		records, err := w.State.Log(0)
 		var out []fleetapi.Edition
 		for _, r := range records {
@@ -196,8 +196,8 @@ func (b *World) History(_ context.Context, q fleetapi.HistoryQuery) ([]fleetapi.
 	})
 }
 
-func (b *World) Diff(_ context.Context, from, to uint64) ([]history.LayerDiff, error) {
-	return Read(b, func(w *ops.World) ([]history.LayerDiff, error) {
+func (b *LayersBackend) Diff(_ context.Context, from, to uint64) ([]history.LayerDiff, error) {
+	return Read(b, func(w *ops.Snapshot) ([]history.LayerDiff, error) {
 		before, err := history.At(b.store, from)
 		if err != nil {
 			return nil, err
@@ -214,8 +214,8 @@ func (b *World) Diff(_ context.Context, from, to uint64) ([]history.LayerDiff, e
 	})
 }
 
-func (b *World) Write(_ context.Context, r fleetapi.WriteRequest) (fleetapi.Written, error) {
-	return Read(b, func(w *ops.World) (fleetapi.Written, error) {
+func (b *LayersBackend) Write(_ context.Context, r fleetapi.WriteRequest) (fleetapi.Written, error) {
+	return Read(b, func(w *ops.Snapshot) (fleetapi.Written, error) {
 		out, err := w.Validate(r.Write)
 		if err != nil {
 			return fleetapi.Written{}, err
@@ -240,7 +240,7 @@ func (b *World) Write(_ context.Context, r fleetapi.WriteRequest) (fleetapi.Writ
 }
 
 // writtenOf converts an outcome to its form in the API.
-func writtenOf(o ops.Outcome) fleetapi.Written {
+func writtenOf(o ops.WriteOutcome) fleetapi.Written {
 	w := fleetapi.Written{Changed: len(o.Change.Layers) > 0, Warnings: o.Warnings, Actions: actionsOf(o.Actions),
 		Peers: o.Peers}
 	for _, p := range o.Unknown {

@@ -333,8 +333,8 @@ func (c *factsCall) path() ([]string, error) {
 	return path, nil
 }
 
-// notThere returns the error for a name that ConfigDB doesn't have.
-func notThere(format string, args ...any) error {
+// notFoundError returns the error for a name that ConfigDB doesn't have.
+func notFoundError(format string, args ...any) error {
 	return term.WithClass(term.ExitNotFound, fmt.Errorf(format, args...))
 }
 

@@ -61,7 +61,7 @@ func (c *factsCall) definitionID(text string) (int64, error) {
 	}
 	switch len(ids) {
 	case 0:
-		return 0, notThere("resource definition %s: not found", config.Quote(text))
+		return 0, notFoundError("resource definition %s: not found", config.Quote(text))
 	case 1:
 		return ids[0], nil
 	}
@@ -79,7 +79,7 @@ func (c *factsCall) contents() (configdb.JSON, error) {
 	case piped && c.changed("type"):
 		return nil, term.Exclusive("--type", "--data-format")
 	case given != c.changed("type"):
-		return nil, term.Together("--content", "--type")
+		return nil, term.RequiredTogether("--content", "--type")
 	case given && !slices.Contains(inputForms, c.typ):
 		return nil, term.NotOneOf("--type", c.typ, inputForms)
 	case piped && !slices.Contains(inputForms, c.data):

@@ -347,7 +347,7 @@ func (c *factsCall) componentID(text string) (int64, error) {
 			return one.ID, nil
 		}
 	}
-	return 0, notThere("component %s: not found", config.Quote(text))
+	return 0, notFoundError("component %s: not found", config.Quote(text))
 }
 
 func createComponent(c *factsCall) error {

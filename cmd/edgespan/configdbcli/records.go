@@ -66,7 +66,7 @@ newest and that before it; with one VERSION that and the newest. 0 is nothing at
 func (c *factsCall) needsEnv() error {
 	for _, flag := range []string{"level", "resource"} {
 		if c.changed(flag) && !c.changed("env") {
-			return term.Needs("--"+flag, "--env")
+			return term.Requires("--"+flag, "--env")
 		}
 	}
 	return nil
@@ -98,7 +98,7 @@ func listRecords(c *factsCall) error {
 	}
 	rows := make([][]string, len(all))
 	for i, r := range all {
-		rows[i] = []string{fmt.Sprint(r.Revision), term.Moment(&r.Time), r.Author, c.changesCell(r.Changes), r.Message}
+		rows[i] = []string{fmt.Sprint(r.Revision), term.FormatTime(&r.Time), r.Author, c.changesCell(r.Changes), r.Message}
 	}
 	return c.answer(term.OrEmpty(all), []string{"REVISION", "TIME", "AUTHOR", "CHANGES", "MESSAGE"}, rows)
 }
@@ -122,7 +122,7 @@ func listVersions(c *factsCall) error {
 		if v.Removed {
 			number, size = "", "removed"
 		}
-		rows[i] = []string{number, fmt.Sprint(v.Revision), term.Moment(&v.Time), v.Author, size, v.Message}
+		rows[i] = []string{number, fmt.Sprint(v.Revision), term.FormatTime(&v.Time), v.Author, size, v.Message}
 	}
 	return c.answer(term.OrEmpty(all), []string{"VERSION", "REVISION", "TIME", "AUTHOR", "SIZE", "MESSAGE"}, rows)
 }
@@ -145,7 +145,7 @@ func diffFacts(c *factsCall) error {
 	if err != nil {
 		return err
 	}
-	from, to, err := c.between(p)
+	from, to, err := c.comparedVersions(p)
 	if err != nil {
 		return err
 	}
@@ -179,8 +179,8 @@ func diffFacts(c *factsCall) error {
 	return nil
 }
 
-// between returns the two versions to compare; to is 0 for the newest.
-func (c *factsCall) between(p configdbapi.Place) (from, to uint64, err error) {
+// comparedVersions returns the two versions to compare; to is 0 for the newest.
+func (c *factsCall) comparedVersions(p configdbapi.Place) (from, to uint64, err error) {
 	if len(c.args) == 0 {
 		all, err := c.client.Versions(c.ctx, p, c.kind(), 0, 2)
 		all = slices.DeleteFunc(all, func(v model.Version) bool { return v.Removed })
@@ -188,7 +188,7 @@ func (c *factsCall) between(p configdbapi.Place) (from, to uint64, err error) {
 		case err != nil:
 			return 0, 0, err
 		case len(all) == 0:
-			return 0, 0, notThere("diff: no versions")
+			return 0, 0, notFoundError("diff: no versions")
 		case len(all) == 1:
 			return 0, all[0].Number, nil
 		}
@@ -263,7 +263,7 @@ func watchFacts(c *factsCall) error {
 	ctx := c.cmd.Context() // without the time limit of a request
 	err = c.client.Watch(ctx, o, reach.RetryWatch, func(r model.Record) error {
 		return l.Print(r, "",
-			[]string{term.Moment(&r.Time), fmt.Sprint(r.Revision), r.Author, c.changesCell(r.Changes), r.Message})
+			[]string{term.FormatTime(&r.Time), fmt.Sprint(r.Revision), r.Author, c.changesCell(r.Changes), r.Message})
 	})
 	if ctx.Err() != nil {
 		return nil

@@ -116,7 +116,7 @@ func (c *factsCall) who(tokenFile string) (func(*http.Request), error) {
 		}
 		return configdbapi.WithPassword(user, password), nil
 	case c.door.passwordFile != "":
-		return nil, term.Needs("--password-file", "--user or EDGESPAN_USER")
+		return nil, term.Requires("--password-file", "--user or EDGESPAN_USER")
 	case tokenFile != "":
 		token, err := term.ReadToken(tokenFile)
 		if err != nil {

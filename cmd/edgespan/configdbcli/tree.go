@@ -119,7 +119,7 @@ func readFiles(dir string) (map[string][]byte, error) {
 		case err != nil:
 			faults = append(faults, err)
 			return nil
-		case e.IsDir() || !hieratree.Reads(below):
+		case e.IsDir() || !hieratree.IsTreeFile(below):
 			return nil
 		}
 		text, err := readTreeFile(name)

@@ -18,15 +18,15 @@ import (
 	"edgespan/platform/store"
 )
 
-// stock reads a node's values from ConfigDB: of the component's resources and of those that the files have. It leaves
-// out a resource without keys that never had a value for this node.
-func (c *factsCall) stock(t tree, effective bool) ([]hieratree.Resource, known, error) {
+// currentResources reads a node's values from ConfigDB: of the component's resources and of those that the files
+// have. It leaves out a resource without keys that never had a value for this node.
+func (c *factsCall) currentResources(t tree, effective bool) ([]hieratree.Resource, known, error) {
 	g, err := c.readKnown()
 	if err != nil {
 		return nil, g, err
 	}
 	if g.env == nil {
-		return nil, g, notThere("environment %d: not found", c.env)
+		return nil, g, notFoundError("environment %d: not found", c.env)
 	}
 	p, err := c.nodePlace(t, g.env)
 	if err != nil {
@@ -71,7 +71,7 @@ func exportTree(c *factsCall) error {
 	if err != nil {
 		return err
 	}
-	has, _, err := c.stock(t, c.effective)
+	has, _, err := c.currentResources(t, c.effective)
 	if err != nil {
 		return err
 	}
@@ -122,7 +122,7 @@ func verifyTree(c *factsCall) error {
 	if err != nil {
 		return err
 	}
-	has, g, err := c.stock(t, true)
+	has, g, err := c.currentResources(t, true)
 	if err != nil {
 		return err
 	}

@@ -119,9 +119,9 @@ func importTree(c *factsCall) error {
 	}
 	lacks := g.env == nil || len(g.missing(t)) > 0
 	if lacks && c.dryRun {
-		return c.wouldImport(t, g)
+		return c.previewImport(t, g)
 	}
-	made, err := c.lay(t, g, p)
+	made, err := c.createMissing(t, g, p)
 	if err == nil && lacks {
 		g, err = c.readKnown()
 	}
@@ -189,8 +189,8 @@ func (c *factsCall) imported(stored configdbapi.Stored, more bool) error {
 	return nil
 }
 
-// wouldImport prints what a first import would create. The API can't try a write to objects that don't exist.
-func (c *factsCall) wouldImport(t tree, g known) error {
+// previewImport prints what a first import would create. The API can't try a write to objects that don't exist.
+func (c *factsCall) previewImport(t tree, g known) error {
 	var lines []string
 	add := func(is bool, format string, args ...any) {
 		if is {
@@ -213,9 +213,9 @@ func (c *factsCall) wouldImport(t tree, g known) error {
 	return nil
 }
 
-// lay creates what an environment lacks for a tree. If another client creates the same at the same time, lay uses
-// that.
-func (c *factsCall) lay(t tree, g known, p configdbapi.Place) (made bool, err error) {
+// createMissing creates what an environment lacks for a tree. If another client creates the same at the same time,
+// lay uses that.
+func (c *factsCall) createMissing(t tree, g known, p configdbapi.Place) (made bool, err error) {
 	o := configdbapi.WriteOptions{Message: c.message}
 	missing := g.missing(t)
 	if g.component == nil {
@@ -226,7 +226,7 @@ func (c *factsCall) lay(t tree, g known, p configdbapi.Place) (made bool, err er
 		one, err := c.client.CreateComponent(c.ctx, n, o)
 		switch {
 		case errors.Is(err, rest.ErrConflict):
-			return c.layAgain(t, g, p, err)
+			return c.retryCreate(t, g, p, err)
 		case err != nil:
 			return made, err
 		}
@@ -251,16 +251,16 @@ func (c *factsCall) lay(t tree, g known, p configdbapi.Place) (made bool, err er
 	_, err = c.client.CreateEnvironment(c.ctx, n, o)
 	switch {
 	case errors.Is(err, rest.ErrConflict):
-		return c.layAgain(t, g, p, err)
+		return c.retryCreate(t, g, p, err)
 	case err != nil:
 		return made, err
 	}
 	return true, c.printTree("Environment with id %d was created", c.env)
 }
 
-// layAgain continues with what another client has created meanwhile. It ends, since each call finds more than the one
-// before.
-func (c *factsCall) layAgain(t tree, g known, p configdbapi.Place, cause error) (bool, error) {
+// retryCreate continues with what another client has created meanwhile. It ends, since each call finds more than the
+// one before.
+func (c *factsCall) retryCreate(t tree, g known, p configdbapi.Place, cause error) (bool, error) {
 	now, err := c.readKnown()
 	if err != nil {
 		return false, err
@@ -268,7 +268,7 @@ func (c *factsCall) layAgain(t tree, g known, p configdbapi.Place, cause error) 
 	if (now.component != nil) == (g.component != nil) && (now.env != nil) == (g.env != nil) {
 		return false, cause
 	}
-	return c.lay(t, now, p)
+	return c.createMissing(t, now, p)
 }
 
 // define creates a data source. Their names are not unique: if two clients create one at the same time, the lower ID

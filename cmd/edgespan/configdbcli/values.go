@@ -99,7 +99,7 @@ func getFacts(c *factsCall) error {
 	case c.lookup && exact:
 		return term.Exclusive("--show-lookup", "--values or --overrides")
 	case c.etag && !exact:
-		return term.Needs("--etag", "--values or --overrides")
+		return term.Requires("--etag", "--values or --overrides")
 	case c.version > 0 && c.revision > 0:
 		return term.Exclusive("--version", "--revision")
 	}
@@ -161,7 +161,7 @@ func found(doc configdb.JSON, path, whole []string) (configdb.JSON, error) {
 	}
 	v, err := configdb.At(doc, path)
 	if err != nil {
-		return nil, notThere("key %s: %s", strings.Join(whole, "."), err)
+		return nil, notFoundError("key %s: %s", strings.Join(whole, "."), err)
 	}
 	return v, nil
 }
@@ -245,7 +245,7 @@ func deleteFacts(c *factsCall, k model.Kind) error {
 		// The API reports a missing key as a conflict; the command reports it as not found.
 		if doc, fault := c.client.Read(c.ctx, p, k, configdbapi.Read{}); fault == nil {
 			if _, missing := configdb.At(doc.Body, path); missing != nil {
-				return notThere("%s", refused.Msg)
+				return notFoundError("%s", refused.Msg)
 			}
 		}
 	}

@@ -44,10 +44,10 @@ func (f aboutFiles) withDefaults(root string) aboutFiles {
 // boardKey is the key of the board's line in the node's info file.
 const boardKey = "HW_BOARD_ID"
 
-// about reads the node's name, versions, board, metadata and base layers. If a named file can't be read, it returns an
-// error: a node with the wrong identity would get the config of another node.
-func about(o nodeOptions, log *zap.Logger) (agent.Facts, error) {
-	var f agent.Facts
+// readNodeFacts reads the node's name, versions, board, metadata and base layers. If a named file can't be read, it
+// returns an error: a node with the wrong identity would get the config of another node.
+func readNodeFacts(o nodeOptions, log *zap.Logger) (agent.NodeFacts, error) {
+	var f agent.NodeFacts
 	var errs [5]error
 	f.Software = softwareVersion(o.Version)
 	if o.About.Version != "" {
@@ -127,7 +127,7 @@ func nodeMetadata(file string, log *zap.Logger) (*metadata.Metadata, error) {
 	return merged, nil
 }
 
-func actionTable(file string) (action.Table, error) {
+func actionTable(file string) (action.ActionTable, error) {
 	named := file != ""
 	if !named {
 		file = action.File
@@ -135,7 +135,7 @@ func actionTable(file string) (action.Table, error) {
 	text, err := os.ReadFile(file)
 	switch {
 	case errors.Is(err, fs.ErrNotExist) && !named:
-		return action.Table{}, nil
+		return action.ActionTable{}, nil
 	case err != nil:
 		return nil, err
 	}
@@ -148,7 +148,7 @@ func actionTable(file string) (action.Table, error) {
 
 // nodeBases returns the embedded base layers and those of a folder, including the folder's hardware layers for the
 // node's board.
-func nodeBases(f *agent.Facts, folder string) (map[string]config.Object, error) {
+func nodeBases(f *agent.NodeFacts, folder string) (map[string]config.Object, error) {
 	bases := schema.NodeBases()
 	if folder == "" {
 		return bases, nil

@@ -34,7 +34,7 @@ func TestWhatANodeIs(t *testing.T) {
 		BaseDir:  filepath.Join(dir, "bases"),
 		Actions:  put("actions.yaml", "RESTART_KEA: {unit: kea}\n"),
 	}}
-	f, err := about(o, zap.NewNop())
+	f, err := readNodeFacts(o, zap.NewNop())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -47,7 +47,7 @@ func TestWhatANodeIs(t *testing.T) {
 		t.Error("the vendor's metadata is not there")
 	}
 	o.About = aboutFiles{Actions: o.About.Actions}
-	if f, err = about(o, zap.NewNop()); err != nil || f.Software != "EDGESPAN-1-2-3" || f.Board != "" {
+	if f, err = readNodeFacts(o, zap.NewNop()); err != nil || f.Software != "EDGESPAN-1-2-3" || f.Board != "" {
 		t.Errorf("without files it is %+v, %v", f, err)
 	}
 	root := filepath.Join(dir, "root")
@@ -59,7 +59,8 @@ func TestWhatANodeIs(t *testing.T) {
 	put("root/etc/tgversion", "Facebook Terragraph Release RELEASE_M81-5-g1 x@y\n")
 	put("root/var/run/node_info", "HW_BOARD_ID=PUMA\n")
 	o.About = o.About.withDefaults(root)
-	if f, err = about(o, zap.NewNop()); err != nil || f.Software != "Facebook Terragraph Release RELEASE_M81-5-g1 x@y" ||
+	if f, err = readNodeFacts(o, zap.NewNop()); err != nil ||
+		f.Software != "Facebook Terragraph Release RELEASE_M81-5-g1 x@y" ||
 		f.Board != "PUMA" {
 		t.Errorf("by the files of the seed it is %+v, %v", f, err)
 	}
@@ -69,7 +70,7 @@ func TestWhatANodeIs(t *testing.T) {
 	}
 	o.About = aboutFiles{Version: dir + "/none", Firmware: put("empty", "\n"),
 		Actions: put("bad.yaml", "REBOOT: {unit: x}\n")}
-	_, err = about(o, zap.NewNop())
+	_, err = readNodeFacts(o, zap.NewNop())
 	for _, want := range []string{"none", "first line empty", "reserved action"} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("wrong files: %v, want %q in it", err, want)

@@ -110,7 +110,7 @@ The subcommands read and change the overrides of single nodes on a controller.`,
 			o.StateDir = a.Setting(o.StateDir, "EDGESPAN_STATE_DIR", reach.DefaultStateDir)
 			o.RunDir, o.Socket, o.Version = a.RunFolder(), a.SocketPath(), a.version
 			o.About = o.About.withDefaults("")
-			if err := o.clean(); err != nil {
+			if err := o.makeAbsolute(); err != nil {
 				return err
 			}
 			hup := make(chan os.Signal, 1)
@@ -139,8 +139,8 @@ The subcommands read and change the overrides of single nodes on a controller.`,
 	return cmd
 }
 
-// clean makes every path absolute, since the daemon's children run in /.
-func (o *nodeOptions) clean() error {
+// makeAbsolute makes every path absolute, since the daemon's children run in /.
+func (o *nodeOptions) makeAbsolute() error {
 	for _, p := range []*string{
 		&o.Config, &o.StateDir, &o.RunDir, &o.Socket,
 		&o.About.Version, &o.About.Firmware, &o.About.Info, &o.About.Metadata, &o.About.BaseDir, &o.About.Actions,
@@ -188,7 +188,7 @@ func (a program) runNode(ctx context.Context, o nodeOptions, hup <-chan os.Signa
 		served <- nodeapi.Serve(serveCtx, o.Socket, nodeapi.Handler(d, nodeapi.WithVersion(o.Version)))
 	}()
 	log.Info("node runs", zap.String("version", o.Version), zap.String("config", o.Config), zap.String("socket", o.Socket))
-	cause, serving := attend(ctx, d, hup, served)
+	cause, serving := waitForEnd(ctx, d, hup, served)
 	stopServing()
 	if serving {
 		cause = errors.Join(cause, <-served)
@@ -218,8 +218,9 @@ func startAgain() error {
 	return nil
 }
 
-// attend waits for the end and reports whether the socket is still served.
-func attend(ctx context.Context, d runningNode, hup <-chan os.Signal, served <-chan error) (cause error, serving bool) {
+// waitForEnd waits for the end and reports whether the socket is still served.
+func waitForEnd(ctx context.Context, d runningNode, hup <-chan os.Signal, served <-chan error) (cause error,
+	serving bool) {
 	for {
 		select {
 		case <-ctx.Done():

@@ -124,7 +124,7 @@ func TestSIGHUPRereadsTheConfig(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan bool, 1)
 	go func() {
-		_, serving := attend(ctx, f, hup, nil)
+		_, serving := waitForEnd(ctx, f, hup, nil)
 		ended <- serving
 	}()
 	hup <- syscall.SIGHUP

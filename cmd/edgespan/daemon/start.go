@@ -104,7 +104,7 @@ func startNode(ctx context.Context, o nodeOptions, log *zap.Logger) (runningNode
 		About: facts, Machine: daemon.MachineBoot(), Commands: commands{proc.New(""), n},
 		Host: n.host, Executors: executor.New(proc.New(""), o.RunDir), Echo: probe.Echo, Journal: journal,
 		Storage: n.storage(o), Warning: o.Warning,
-		Files:  daemon.NewFiles(o.Config, o.StateDir).Spending(journal.Spend),
+		Files:  daemon.NewFiles(o.Config, o.StateDir).WithReserve(journal.ReleaseReserve),
 		Facts:  reader,
 		RunDir: o.RunDir, Boot: boot, Log: log, Notify: n.notify, SetLevel: setLevel(o.Level),
 	})
@@ -123,7 +123,7 @@ func startNode(ctx context.Context, o nodeOptions, log *zap.Logger) (runningNode
 	// Once the daemon is ready, clients see the networks of its config. A disk that hangs delays the start by no more
 	// than beginTimeout.
 	begin, cancel := context.WithTimeout(ctx, beginTimeout)
-	if err := n.Begun(begin); err != nil {
+	if err := n.WaitStarted(begin); err != nil {
 		log.Warn("config not published yet", zap.Error(err))
 	}
 	cancel()
@@ -142,13 +142,13 @@ func (n *node) storage(o nodeOptions) api.Storage {
 type storage struct{ *store.Buffered }
 
 func (s storage) Watch(f func(api.StorageHealth)) {
-	s.Buffered.Watch(func(h store.Health) { f(api.StorageHealth(h)) })
+	s.Buffered.Watch(func(h store.DiskHealth) { f(api.StorageHealth(h)) })
 }
 
 // who reads what the node is and which fleet it is part of. A node that can't read its credentials runs without its
 // controller.
-func (n *node) who(o nodeOptions, id uuid.UUID, log *zap.Logger) (agent.Facts, *pki.Credentials, error) {
-	facts, err := about(o, log)
+func (n *node) who(o nodeOptions, id uuid.UUID, log *zap.Logger) (agent.NodeFacts, *pki.Credentials, error) {
+	facts, err := readNodeFacts(o, log)
 	if err != nil {
 		return facts, nil, fmt.Errorf("read node facts: %w", err)
 	}

@@ -38,8 +38,8 @@ const apiPort = "8443"
 // informer keeps the node's facts in ConfigDB up to date. It authenticates with the node's certificate.
 type informer struct {
 	id      string
-	about   agent.Facts
-	machine api.Facts
+	about   agent.NodeFacts
+	machine api.FactsReader
 	topics  *api.Topics
 	creds   *pki.Credentials // nil: the node has joined no controller
 	log     *zap.Logger
@@ -171,7 +171,7 @@ func (i informer) collect(ctx context.Context) (configdbapi.BulkBody, error) {
 type object = map[string]any
 
 // factsOf returns the facts about the node itself.
-func factsOf(about agent.Facts, m netstate.Facts, id string, t *api.Topics) object {
+func factsOf(about agent.NodeFacts, m netstate.Facts, id string, t *api.Topics) object {
 	host, _ := os.Hostname() // "" if the kernel has none
 	ports := object{}
 	for label, p := range t.PortStatus.List("") {

@@ -136,7 +136,7 @@ func TestANodeUploadsItsOwnFacts(t *testing.T) {
 	topics := someTopics(t)
 	creds := memberOf(t, ca)
 	id := creds.Node().String()
-	i := informer{id, agent.Facts{Name: "edge-1", Software: "EDGESPAN-0-1-0"}, aMachine{}, topics, creds, zap.NewNop()}
+	i := informer{id, agent.NodeFacts{Name: "edge-1", Software: "EDGESPAN-0-1-0"}, aMachine{}, topics, creds, zap.NewNop()}
 	stop := i.start()
 	stopped := false
 	defer func() {
@@ -150,7 +150,8 @@ func TestANodeUploadsItsOwnFacts(t *testing.T) {
 	say := func(environment int, md5, name string) {
 		for _, err := range []error{
 			configs.Publish("", ni.String(), netinst.NetworkInstanceConfig{UUID: ni, DisplayName: name}),
-			sys.Publish("", "node", nodeconf.SysParams{Facts: nodeconf.Facts{Environment: environment, URL: where, Seconds: 1}}),
+			sys.Publish("", "node",
+				nodeconf.SysParams{Facts: nodeconf.FactsUpload{Environment: environment, URL: where, Seconds: 1}}),
 			source.Publish("", "node", api.Source{Source: "controller", MD5: md5}),
 		} {
 			if err != nil {
@@ -221,7 +222,7 @@ func TestWhereANodeFindsConfigDB(t *testing.T) {
 	}
 	i := informer{topics: someTopics(t), log: zap.NewNop()}
 	if err := i.topics.SysParams.Publisher("config").Publish("", "node",
-		nodeconf.SysParams{Facts: nodeconf.Facts{Environment: 1, Seconds: 10}}); err != nil {
+		nodeconf.SysParams{Facts: nodeconf.FactsUpload{Environment: 1, Seconds: 10}}); err != nil {
 		t.Fatal(err)
 	}
 	if s := i.settings(); s.Environment != 0 {

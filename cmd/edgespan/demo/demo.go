@@ -182,8 +182,8 @@ func (a demoProgram) demoExec(ctx context.Context, short string, argv []string) 
 	if err != nil {
 		return fmt.Errorf("demo: %w", err)
 	}
-	if !l.Stands(short) {
-		return term.NotOneOf("demo exec: namespace", short, l.Shorts())
+	if !l.HasNamespace(short) {
+		return term.NotOneOf("demo exec: namespace", short, l.ShortNames())
 	}
 	code, err := l.Attach(ctx, a.In, a.Out, a.Err, short, argv...)
 	if err != nil {

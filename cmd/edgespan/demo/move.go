@@ -60,9 +60,9 @@ func (d *demoRun) asked(ctx context.Context, question ...string) (string, error)
 	return strings.TrimSpace(r.Out), err
 }
 
-// apart shows that the client reaches another network of the same node only as its rules permit, and that the new
+// isolation shows that the client reaches another network of the same node only as its rules permit, and that the new
 // network has a way out.
-func (d *demoRun) apart(ctx context.Context) (string, error) {
+func (d *demoRun) isolation(ctx context.Context) (string, error) {
 	if _, err := d.fetch(ctx, "http://"+lab.WebName+"/", "you are "+lab.NodeAt+":"); err != nil {
 		return "", err
 	}

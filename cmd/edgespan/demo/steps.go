@@ -100,9 +100,9 @@ func (d *demoRun) steps() []step {
 			return d.fetch(ctx, "http://web."+d.ex.home.domain+"/", "hello from web")
 		}},
 		step{"TCP 443 is denied", false, d.denied},
-		step{"daemon killed under traffic", false, d.killed},
+		step{"daemon killed under traffic", false, d.killAndRestart},
 		step{"client moves to another network", false, d.moved},
-		step{"web is out of its reach there", false, d.apart},
+		step{"web is out of its reach there", false, d.isolation},
 		step{"empty config leaves nothing", false, d.removed},
 	)
 }
@@ -235,9 +235,9 @@ func (d *demoRun) unanswered(ctx context.Context, url string) error {
 	return nil
 }
 
-// killed kills the daemon with SIGKILL and restarts it while pings and DNS queries are sent, and checks that none is
-// lost.
-func (d *demoRun) killed(ctx context.Context) (string, error) {
+// killAndRestart kills the daemon with SIGKILL and restarts it while pings and DNS queries are sent, and checks that
+// none is lost.
+func (d *demoRun) killAndRestart(ctx context.Context) (string, error) {
 	pings, err := d.lab.PingLoop(lab.AppClient, netip.MustParseAddr(lab.WebAddr), trafficEvery)
 	if err != nil {
 		return "", err

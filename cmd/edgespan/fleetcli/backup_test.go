@@ -42,7 +42,7 @@ func TestABackupIsWholeOrNotThere(t *testing.T) {
 	}
 	code, out, said := three(cli(t, env, "", "backup", file))
 	if code != 0 || out != "" || !strings.Contains(said, "1 keys as of revision 1 of the store s1") ||
-		!slices.Equal(f.Heard(), []string{"backup"}) {
+		!slices.Equal(f.TakeRequests(), []string{"backup"}) {
 		t.Errorf("%d %q %s", code, out, said)
 	}
 	same()

@@ -101,7 +101,7 @@ func listHardware(c *fleetCall) error {
 			state = "accepted by " + h.By
 		}
 		s.Names = append(s.Names, h.Board)
-		t.Add(h.Board, state, h.Node, term.Moment(&h.At), term.Joined(h.Base), term.Joined(h.Hardware),
+		t.Add(h.Board, state, h.Node, term.FormatTime(&h.At), term.Joined(h.Base), term.Joined(h.Hardware),
 			strconv.Itoa(h.Metadata), strconv.Itoa(h.Bytes), h.Digest)
 	}
 	s.Table = func(bool) *term.Table { return t }

@@ -155,7 +155,7 @@ func TestEveryCommandAsksTheController(t *testing.T) {
 		"operators remove bob":                      "remove operator bob",
 	} {
 		got := cli(t, env, "", strings.Fields(line)...)
-		heard := strings.Join(f.Heard(), "; ")
+		heard := strings.Join(f.TakeRequests(), "; ")
 		if got.Code != term.ExitOK || !sameAsked(heard, asked) {
 			t.Errorf("edgespan %s: exit %d, asks\n %s\nwant\n %s\n%s", line, got.Code, heard, asked, got.Err)
 		}
@@ -174,7 +174,8 @@ func TestEveryBoundWriteTellsWhatWasSeen(t *testing.T) {
 		"topology edit site s -f -", "topology delete link l", "topology rename node a b", "optimize golay",
 	} {
 		got := cli(t, env, "{}", append(strings.Fields(line), "--if-match", `"12"`)...)
-		if heard := f.Heard(); got.Code != term.ExitOK || len(heard) == 0 || !strings.HasSuffix(heard[len(heard)-1], ":12]") {
+		if heard := f.TakeRequests(); got.Code != term.ExitOK || len(heard) == 0 ||
+			!strings.HasSuffix(heard[len(heard)-1], ":12]") {
 			t.Errorf("edgespan %s: exit %d, asks %q: %s", line, got.Code, heard, got.Err)
 		}
 	}
@@ -196,7 +197,7 @@ func TestAFileOrStdinIsTheBody(t *testing.T) {
 	for stdin, code := range map[string]int{"a: {b: 1}": term.ExitOK, `{"a": {"b": 1}}`: term.ExitOK,
 		"[1]": term.ExitRejected, "a: [": term.ExitRejected, "": term.ExitRejected} {
 		got := cli(t, env, stdin, "network", "set", "-f", "-")
-		if heard := f.Heard(); got.Code != code || (len(heard) > 0) != (code == term.ExitOK) {
+		if heard := f.TakeRequests(); got.Code != code || (len(heard) > 0) != (code == term.ExitOK) {
 			t.Errorf("%q: exit %d, asks %q: %s", stdin, got.Code, heard, got.Err)
 		} else if code == term.ExitOK && !strings.Contains(heard[0], "{Overrides:map[a:map[b:1]] Modify:false}") {
 			t.Errorf("%q: asks %q", stdin, heard)
@@ -238,7 +239,7 @@ func TestWrongFleetCommandsAskNothing(t *testing.T) {
 	} {
 		got := cli(t, env, "", strings.Fields(line)...)
 		help := line == "network" && got.Code == term.ExitOK
-		heard := slices.DeleteFunc(f.Heard(), func(s string) bool { return s == "metadata node" })
+		heard := slices.DeleteFunc(f.TakeRequests(), func(s string) bool { return s == "metadata node" })
 		if !help && (got.Code != term.ExitUsage || got.Err == "") || len(heard) > 0 {
 			t.Errorf("edgespan %s: exit %d, asks %q: %s", line, got.Code, heard, got.Err)
 		}
@@ -252,14 +253,14 @@ func TestEveryErrorHasItsExitCode(t *testing.T) {
 		code int
 		says string
 	}{
-		{"rejected", &ops.Refused{Faults: override.Faults{
+		{"rejected", &ops.Refused{Faults: override.WriteFaults{
 			{Path: []string{"sysParams"}, Rule: "type", Problem: "is 5", Expectation: "must be an object"},
 			{Nodes: []string{"pop-1"}, Path: []string{"x"}, Rule: "readOnly", Problem: "is new"},
 		}}, term.ExitRejected, "sysParams"},
 		{"unknown", &ops.NotFoundError{What: "node x", Allowed: "pop-1 is allowed"}, term.ExitNotFound,
 			"node x does not exist: pop-1 is allowed"},
 		{"lost race", history.Conflicts{{Layer: history.Layer{Kind: history.Network}, Expected: 3,
-			By: history.Record{Number: 4, Author: "bob"}}}, term.ExitConflict, "bob"},
+			By: history.RevisionRecord{Number: 4, Author: "bob"}}}, term.ExitConflict, "bob"},
 		{"state of a node", fmt.Errorf("%w: dn-2 has no pending config", fleetapi.ErrRefused), term.ExitConflict,
 			"no pending config"},
 		{"busy", fleetapi.ErrBusy, term.ExitError, "can't take this now"},
@@ -318,7 +319,7 @@ pop-1  answered   UPDATE_FIREWALL  -
 	if got != want {
 		t.Errorf("%+v", got)
 	}
-	if heard := f.Heard(); len(heard) != 3 {
+	if heard := f.TakeRequests(); len(heard) != 3 {
 		t.Errorf("asked %q", heard)
 	}
 

@@ -44,7 +44,7 @@ func writeNode(out io.Writer, n fleetapi.NodeDetail, wide, color bool) error {
 		{"software", n.Software},
 		{"firmware", n.Firmware},
 		{"board", n.Board},
-		{"last report", term.Moment(n.LastReport)},
+		{"last report", term.FormatTime(n.LastReport)},
 		{"replica", n.Replica},
 	} {
 		if f.text != "" {
@@ -79,7 +79,7 @@ func nodeTables(n fleetapi.NodeDetail, wide bool) []*term.Table {
 	}
 	failures := &term.Table{Head: []string{"FAILED CONFIG", "REASON", "WHEN", "ERROR"}, Wide: wide}
 	for _, f := range n.Failures {
-		failures.Add(f.MD5, f.Reason, term.Moment(&f.At), f.Why)
+		failures.Add(f.MD5, f.Reason, term.FormatTime(&f.At), f.Why)
 	}
 	return []*term.Table{health, parameterTable(n, wide), actions, failures}
 }

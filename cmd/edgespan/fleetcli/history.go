@@ -120,7 +120,7 @@ func listHistory(c *fleetCall) error {
 	t := &term.Table{Head: []string{"REVISION", "TIME", "AUTHOR", "LAYERS", "MESSAGE"}, Wide: c.output == "wide"}
 	for _, e := range editions {
 		s.Names = append(s.Names, fmt.Sprint(e.Number))
-		t.Add(fmt.Sprint(e.Number), term.Moment(&e.Time), e.Author, layerCell(e.Layers, t.Wide), e.Message)
+		t.Add(fmt.Sprint(e.Number), term.FormatTime(&e.Time), e.Author, layerCell(e.Layers, t.Wide), e.Message)
 	}
 	s.Table = func(bool) *term.Table { return t }
 	return c.a.Show(s, c.output)
@@ -145,7 +145,7 @@ func showRevision(c *fleetCall) error {
 		return err
 	}
 	if c.output == "table" || c.output == "wide" {
-		c.a.Printf("%s", term.Printable(fmt.Sprintf("revision %d by %s, %s: %s", e.Number, e.Author, term.Moment(&e.Time),
+		c.a.Printf("%s", term.Printable(fmt.Sprintf("revision %d by %s, %s: %s", e.Number, e.Author, term.FormatTime(&e.Time),
 			cmp.Or(e.Message, "no message"))))
 		return c.showDiffs(e.Changes)
 	}

@@ -137,7 +137,7 @@ func (c *fleetCall) layerOf(q ops.LayerQuery) error {
 }
 
 // versioned prints a document, and on stderr the revision for --if-match.
-func (c *fleetCall) versioned(d ops.Document) error {
+func (c *fleetCall) versioned(d ops.DocumentAnswer) error {
 	if err := c.document(d.Object); err != nil {
 		return err
 	}

@@ -121,10 +121,11 @@ func TestHostileWordsOfTheControllerArePrintedHarmlessly(t *testing.T) {
 	}
 	f.Previews = []fleetapi.Preview{{ID: hostile, Until: at, Complete: true,
 		Nodes: map[string]fleetapi.NodePreview{hostile: {State: "answered", Why: hostile, Actions: []fleetapi.Action{word}}}}}
-	f.Explains = []history.Explanation{{
-		Explanation: layers.Explanation{Path: []string{hostile}, Value: hostile, Origin: layers.Network},
-		By:          &history.Record{Author: hostile, Message: hostile},
-		Shadowed:    []history.Shadow{{Shadow: layers.Shadow{Layer: layers.Base, Path: []string{hostile}, Value: hostile}}},
+	f.Explains = []history.ValueHistory{{
+		ValueOrigin: layers.ValueOrigin{Path: []string{hostile}, Value: hostile, Origin: layers.Network},
+		By:          &history.RevisionRecord{Author: hostile, Message: hostile},
+		Shadowed: []history.ShadowedBy{{ShadowedValue: layers.ShadowedValue{Layer: layers.Base, Path: []string{hostile},
+			Value: hostile}}},
 	}}
 	f.Editions = []fleetapi.Edition{{Number: 13, Author: hostile, Message: hostile, Layers: []string{hostile}}}
 	f.Diffs[0].Values = []history.ValueDiff{{Path: []string{hostile}, Old: hostile, HadOld: true}}

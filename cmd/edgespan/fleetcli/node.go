@@ -100,10 +100,10 @@ func getNodeConfig(c *fleetCall) error {
 	}
 	versions := layers.Versions{Software: c.software, Firmware: c.firmware, Board: c.board}
 	if versions != (layers.Versions{}) && (c.layer == "node" || c.layer == "auto" || c.layer == "network") {
-		return term.Needs("--sw, --fw and --board", "--layer full, base, firmware or hardware: layer "+c.layer+
+		return term.Requires("--sw, --fw and --board", "--layer full, base, firmware or hardware: layer "+c.layer+
 			" has no versions")
 	}
-	var d ops.Document
+	var d ops.DocumentAnswer
 	switch {
 	case c.layer != "full":
 		d, err = c.nodeLayer(versions)
@@ -128,7 +128,7 @@ func getNodeConfig(c *fleetCall) error {
 }
 
 // nodeLayer reads one layer of the named nodes.
-func (c *fleetCall) nodeLayer(v layers.Versions) (ops.Document, error) {
+func (c *fleetCall) nodeLayer(v layers.Versions) (ops.DocumentAnswer, error) {
 	q := ops.LayerQuery{Reveal: c.reveal}
 	switch c.layer {
 	case "network":
@@ -146,14 +146,14 @@ func (c *fleetCall) nodeLayer(v layers.Versions) (ops.Document, error) {
 		return c.only(d, err)
 	}
 	if len(c.args) != 1 {
-		return ops.Document{}, term.Usagef("NODE: got %s: layer %s is printed for exactly one NODE",
+		return ops.DocumentAnswer{}, term.Usagef("NODE: got %s: layer %s is printed for exactly one NODE",
 			term.Many(len(c.args), "node"), c.layer)
 	}
 	return c.versionLayer(v)
 }
 
 // only returns the layer of the one named node out of {node: {…}}.
-func (c *fleetCall) only(d ops.Document, err error) (ops.Document, error) {
+func (c *fleetCall) only(d ops.DocumentAnswer, err error) (ops.DocumentAnswer, error) {
 	if err != nil || len(c.args) != 1 {
 		return d, err
 	}
@@ -163,10 +163,10 @@ func (c *fleetCall) only(d ops.Document, err error) (ops.Document, error) {
 
 // versionLayer reads the base, firmware or hardware layer that the node gets with the given versions, which default to
 // those that it reported.
-func (c *fleetCall) versionLayer(v layers.Versions) (ops.Document, error) {
+func (c *fleetCall) versionLayer(v layers.Versions) (ops.DocumentAnswer, error) {
 	node, err := c.client.Node(c.ctx, c.args[0])
 	if err != nil {
-		return ops.Document{}, err
+		return ops.DocumentAnswer{}, err
 	}
 	v.Software, v.Firmware, v.Board = cmp.Or(v.Software, node.Software), cmp.Or(v.Firmware, node.Firmware),
 		cmp.Or(v.Board, node.Board)
@@ -181,7 +181,7 @@ func (c *fleetCall) versionLayer(v layers.Versions) (ops.Document, error) {
 		at, lacks = []string{v.Board, v.Software}, v.Software == "" || v.Board == ""
 	}
 	if lacks {
-		return ops.Document{},
+		return ops.DocumentAnswer{},
 			term.Usagef("node %s: has not reported the version that selects layer %s: give --sw, --fw or --board", node.Name,
 				c.layer)
 	}
@@ -235,8 +235,8 @@ func matching(v any, at, pattern []string) [][]string {
 	return out
 }
 
-// nodeOverrides returns the overrides of the command line as {node: {…}}. The first argument is the node, unless it is
-// missing or a KEY=VALUE.
+// nodeOverrides returns the overrides of the command line as {node: {…}}. The first argument is the node, unless it
+// is missing or a KEY=VALUE.
 func (c *fleetCall) nodeOverrides() (config.Object, error) {
 	args := c.args
 	if len(args) == 0 {

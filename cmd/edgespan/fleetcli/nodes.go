@@ -101,7 +101,7 @@ func inviteSpec(word, short string, replace bool) fleetSpec {
 					return err
 				}
 				c.a.Printf("%s: the token is shown only once and expires %s; run the command on the node", term.Printable(i.Node),
-					term.Moment(&i.Expires))
+					term.FormatTime(&i.Expires))
 				return nil
 			}
 			return c.a.Show(term.Shown{Data: i, Names: []string{i.Node}}, c.output)
@@ -149,7 +149,7 @@ func nodeTable(nodes []fleetapi.Node, wide bool) *term.Table {
 			n.Desired.Generation,
 			n.Software}
 		if wide {
-			row = append(row, n.Firmware, n.Board, term.YesNo(n.Managed), term.Moment(n.LastReport), n.ID)
+			row = append(row, n.Firmware, n.Board, term.YesNo(n.Managed), term.FormatTime(n.LastReport), n.ID)
 		}
 		t.Add(append(row, n.Why)...)
 	}
@@ -256,7 +256,7 @@ func byline(by *fleetapi.By) string {
 	if by == nil {
 		return ""
 	}
-	text := fmt.Sprintf(", revision %d by %s, %s", by.Number, by.Author, term.Moment(&by.Time))
+	text := fmt.Sprintf(", revision %d by %s, %s", by.Number, by.Author, term.FormatTime(&by.Time))
 	if by.Message != "" {
 		text += ": " + by.Message
 	}

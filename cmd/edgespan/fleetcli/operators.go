@@ -56,7 +56,7 @@ func listOperators(c *fleetCall) error {
 	t := &term.Table{Head: []string{"NAME", "ROLE", "EXPIRES"}, Wide: c.output == "wide"}
 	for _, o := range all {
 		s.Names = append(s.Names, o.Name)
-		t.Add(o.Name, string(o.Role), term.Moment(o.Expires))
+		t.Add(o.Name, string(o.Role), term.FormatTime(o.Expires))
 	}
 	s.Table = func(bool) *term.Table { return t }
 	return c.a.Show(s, c.output)

@@ -269,7 +269,7 @@ func getPeer(c *fleetCall) error {
 		return &ops.NotFoundError{What: "descriptor of " + d.Name,
 			Allowed: "joined, but it has no descriptor: run 'edgespan apply -f FILE'"}
 	}
-	return c.versioned(ops.Document{Object: d.Descriptor, Revision: d.Revision})
+	return c.versioned(ops.DocumentAnswer{Object: d.Descriptor, Revision: d.Revision})
 }
 
 func getCluster(c *fleetCall) error {
@@ -277,7 +277,7 @@ func getCluster(c *fleetCall) error {
 	if err != nil {
 		return err
 	}
-	return c.versioned(ops.Document{Object: d.Descriptor, Revision: d.Revision})
+	return c.versioned(ops.DocumentAnswer{Object: d.Descriptor, Revision: d.Revision})
 }
 
 func listClusters(c *fleetCall) error {
@@ -323,7 +323,7 @@ func statusOfPeers(c *fleetCall) error {
 		return statusOfPeer(c)
 	}
 	if c.watch {
-		return term.Needs("-w", "a PEER")
+		return term.Requires("-w", "a PEER")
 	}
 	all, err := c.client.Peers(c.ctx)
 	if err != nil {
@@ -348,7 +348,7 @@ func statusOfClusters(c *fleetCall) error {
 		return statusOfCluster(c)
 	}
 	if c.watch {
-		return term.Needs("-w", "a CLUSTER")
+		return term.Requires("-w", "a CLUSTER")
 	}
 	all, err := c.client.Clusters(c.ctx)
 	if err != nil {

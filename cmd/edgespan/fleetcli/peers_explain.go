@@ -254,13 +254,13 @@ func writeExplanation(b *strings.Builder, x explanation) {
 	if x.Reported != "" {
 		reported = x.Reported
 		if x.Since != nil {
-			reported += " since " + term.Moment(x.Since)
+			reported += " since " + term.FormatTime(x.Since)
 		}
 	}
 	tries := ""
 	if x.Attempts > 0 {
 		if tries = fmt.Sprintf("%d failed", x.Attempts); x.NextTry != nil {
-			tries += ", next " + term.Moment(x.NextTry)
+			tries += ", next " + term.FormatTime(x.NextTry)
 		}
 	}
 	for _, f := range []fact{

@@ -76,14 +76,15 @@ func peerParameterTable(d fleetapi.PeerDetail, wide bool) *term.Table {
 	}
 	for _, p := range peerParameters(d) {
 		if !wide {
-			t.Add(shortIDs(p.ID), p.Target, p.State, p.Review, term.Moment(p.Since), shortIDs(p.Reason))
+			t.Add(shortIDs(p.ID), p.Target, p.State, p.Review, term.FormatTime(p.Since), shortIDs(p.Reason))
 			continue
 		}
 		tries := ""
 		if p.Attempts > 0 {
 			tries = fmt.Sprint(p.Attempts)
 		}
-		t.Add(p.ID, p.Kind, p.Target, p.State, p.Review, term.Moment(p.Since), tries, term.Moment(p.NextTry), p.Describes,
+		t.Add(p.ID, p.Kind, p.Target, p.State, p.Review, term.FormatTime(p.Since), tries, term.FormatTime(p.NextTry),
+			p.Describes,
 			p.Reason)
 	}
 	return t
@@ -103,7 +104,7 @@ func describePeer(c *fleetCall) error {
 	}
 	last := ""
 	if d.LastReport != nil {
-		last = term.Moment(d.LastReport) + ", " + reportAge(d.Peer)
+		last = term.FormatTime(d.LastReport) + ", " + reportAge(d.Peer)
 	}
 	return describe(c, peerLine(d.Peer), []fact{
 		{"id", cmp.Or(d.ID, "none: not joined")},

@@ -71,7 +71,7 @@ func TestStatusGoesOn(t *testing.T) {
 			t.Errorf("at first %q, wanted %q", got, want)
 		}
 	}
-	f.Changes <- func(f *clitest.Fleet) {
+	f.Changes <- func(f *clitest.FleetBackend) {
 		d := &f.PeerList[0]
 		d.Parameters[5].State, d.Parameters[5].Reason, d.Ignored = "Present", "", nil
 	}
@@ -99,7 +99,7 @@ func TestStatusGoesOn(t *testing.T) {
 	if err := json.Unmarshal([]byte(<-lines), &d); err != nil || d.State != "deploying" {
 		t.Errorf("%v %+v", err, d)
 	}
-	f.Changes <- func(f *clitest.Fleet) { f.ClusterList[0].State = "deployed" }
+	f.Changes <- func(f *clitest.FleetBackend) { f.ClusterList[0].State = "deployed" }
 	if err := json.Unmarshal([]byte(<-lines), &d); err != nil || d.State != "deployed" {
 		t.Errorf("%v %+v", err, d)
 	}

@@ -102,7 +102,7 @@ func listRollouts(c *fleetCall) error {
 		s.Names = append(s.Names, fmt.Sprint(r.Revision))
 		t.Add(fmt.Sprint(r.Revision), r.State, fmt.Sprint(r.Nodes), fmt.Sprint(r.Acked),
 			fmt.Sprint(max(r.FailedNodes, len(r.Failed))), fmt.Sprint(max(r.WaitingNodes, len(r.Waiting))),
-			term.Moment(&r.Began), r.Author, r.Message)
+			term.FormatTime(&r.Began), r.Author, r.Message)
 	}
 	s.Table = func(bool) *term.Table { return t }
 	return c.a.Show(s, c.output)
@@ -162,7 +162,7 @@ func explainRollout(c *fleetCall) error {
 	s := term.Shown{Data: d, Empty: "no decisions", Table: func(bool) *term.Table { return t }}
 	for _, v := range d.Decisions {
 		s.Names = append(s.Names, v.What)
-		t.Add(term.Moment(&v.At), cmp.Or(v.By, "controller"), v.What, v.Why)
+		t.Add(term.FormatTime(&v.At), cmp.Or(v.By, "controller"), v.What, v.Why)
 	}
 	if err := c.a.Show(s, c.output); err != nil {
 		return err
@@ -192,7 +192,7 @@ func watchRollout(c *fleetCall) error {
 			if !v.At.After(reported) {
 				continue
 			}
-			if err := c.line("%s  %s: %s", term.Moment(&v.At), v.What,
+			if err := c.line("%s  %s: %s", term.FormatTime(&v.At), v.What,
 				cmp.Or(v.Why, "by "+cmp.Or(v.By, "the controller"))); err != nil {
 				return err
 			}

@@ -75,7 +75,7 @@ func completeTopology(a *reach.App, cmd *cobra.Command, args []string, typed str
 }
 
 func getTopology(c *fleetCall) error {
-	var d ops.Document
+	var d ops.DocumentAnswer
 	var err error
 	switch len(c.args) {
 	case 0:

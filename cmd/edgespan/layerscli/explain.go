@@ -105,7 +105,7 @@ func NoKey(path []string) error {
 	return term.WithClass(term.ExitNotFound, errors.New(config.FormatPath(path)+": not set in any layer"))
 }
 
-func newExplained(e layers.Explanation) explainedKey {
+func newExplained(e layers.ValueOrigin) explainedKey {
 	out := explainedKey{path: e.Path, Key: config.FormatPath(e.Path), Value: e.Value, Origin: e.Origin,
 		Shadowed: []shadowed{}}
 	for _, s := range e.Shadowed {

@@ -45,7 +45,7 @@ schema of this program is checked.`,
 		Args: term.ExactArgs(0, ""),
 		RunE: func(*cobra.Command, []string) error {
 			if (len(files) == 0) != (dir == "") {
-				return term.Together("--metadata", "--base-dir")
+				return term.RequiredTogether("--metadata", "--base-dir")
 			}
 			var findings []lint.Finding
 			var err error
@@ -130,7 +130,7 @@ func (a offline) showFindings(findings []lint.Finding, output string) error {
 		for _, name := range f.Files {
 			files = append(files, name+".json")
 		}
-		list = append(list, lintFinding{f.Rule, patternOf(f.Path), files, f.Problem, f.Expectation})
+		list = append(list, lintFinding{f.Rule, starPattern(f.Path), files, f.Problem, f.Expectation})
 	}
 	if output == "json" {
 		if err := a.PrintJSON(list); err != nil {
@@ -151,8 +151,8 @@ func (a offline) showFindings(findings []lint.Finding, output string) error {
 	return term.StatusError(term.ExitRejected)
 }
 
-// patternOf formats a path with an unquoted * for the free keys of maps.
-func patternOf(path []string) string {
+// starPattern formats a path with an unquoted * for the free keys of maps.
+func starPattern(path []string) string {
 	parts := make([]string, len(path))
 	for i, key := range path {
 		if parts[i] = key; key != metadata.AnyKey {

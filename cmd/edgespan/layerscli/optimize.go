@@ -117,7 +117,7 @@ func (o optimizing) kinds(what string) ([]optimize.Kind, error) {
 	case stdin > 1:
 		return nil, term.Usagef("-: given for more than one file: only one can be stdin")
 	case o.write && (o.auto == "" || o.auto == "-"):
-		return nil, term.Needs("--write", "--auto with a file to write")
+		return nil, term.Requires("--write", "--auto with a file to write")
 	case o.write && o.clearUser && o.node == "-":
 		return nil, term.Usagef("--write: --node is stdin: must be a file")
 	}
@@ -159,7 +159,7 @@ func (a offline) optimizeInput(o optimizing) (optimize.Input, error) {
 }
 
 // explain replaces the layer in each fault by the name of its file.
-func (o optimizing) explain(faults optimize.Faults) error {
+func (o optimizing) explain(faults optimize.LayerFaults) error {
 	files := map[string]string{"auto": o.auto, "network": o.network, "node": o.node, "links": o.topology}
 	var errs []error
 	for _, f := range faults {

@@ -73,7 +73,7 @@ func (f *selection) set(a offline) (selected, error) {
 		s.Set[layers.Network], faults[2] = ReadObject(a.Streams, f.network)
 	}
 	s.Set[layers.Node], faults[3] = f.ofNode(a, f.node)
-	s.described, faults[4] = f.checkedBy(a)
+	s.described, faults[4] = f.loadMetadata(a)
 	return s, errors.Join(faults[:]...)
 }
 
@@ -86,12 +86,12 @@ func (f *selection) choose(a offline) (selected, error) {
 	if err != nil {
 		return s, err
 	}
-	s.described, err = f.checkedBy(a)
+	s.described, err = f.loadMetadata(a)
 	return s, err
 }
 
-// checkedBy reads the metadata and the topology, and fails if the topology lacks the node.
-func (f *selection) checkedBy(a offline) (*metadata.Metadata, error) {
+// loadMetadata reads the metadata and the topology, and fails if the topology lacks the node.
+func (f *selection) loadMetadata(a offline) (*metadata.Metadata, error) {
 	var m *metadata.Metadata
 	var faults [2]error
 	if len(f.metadata) > 0 {
@@ -141,9 +141,9 @@ func (f *selection) base(a offline) (selected, error) {
 func (f *selection) check() error {
 	switch {
 	case f.nodeName == "" && f.auto != "":
-		return term.Needs("--auto", "--node-name, the name of a node in "+f.auto)
+		return term.Requires("--auto", "--node-name, the name of a node in "+f.auto)
 	case f.nodeName == "" && f.node != "":
-		return term.Needs("--node", "--node-name, the name of a node in "+f.node)
+		return term.Requires("--node", "--node-name, the name of a node in "+f.node)
 	}
 	stdin := 0
 	for _, file := range append([]string{f.auto, f.network, f.node, f.topology}, f.metadata...) {

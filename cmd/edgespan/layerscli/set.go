@@ -153,8 +153,8 @@ func (w *writing) file() string {
 }
 
 // world reads everything that the write is checked with, and returns the faults of all files together.
-func (w *writing) world(a offline) (override.World, error) {
-	world := override.World{
+func (w *writing) world(a offline) (override.Inputs, error) {
+	world := override.Inputs{
 		Kinds: map[string]layers.Set{}, Nodes: map[string]override.Node{},
 		Sections: ops.Sections(),
 	}
@@ -221,7 +221,7 @@ func (w *writing) readNodes(a offline, file string) (map[string]config.Object, e
 }
 
 // finish writes the layer and prints the changes.
-func (w *writing) finish(a offline, world override.World, r override.Result) error {
+func (w *writing) finish(a offline, world override.Inputs, r override.Result) error {
 	for _, f := range r.Warnings {
 		a.Printf("warning: %s", term.Printable(f.Error()))
 	}
@@ -248,7 +248,7 @@ func (w *writing) finish(a offline, world override.World, r override.Result) err
 	return nil
 }
 
-func (w *writing) write(world override.World, r override.Result) error {
+func (w *writing) write(world override.Inputs, r override.Result) error {
 	if w.layer == "network" {
 		return confdir.WriteObject(w.network, r.Network)
 	}

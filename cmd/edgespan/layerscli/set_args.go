@@ -80,7 +80,7 @@ func (w *writing) assigned(m *metadata.Metadata, args []string) (config.Object, 
 			return nil, term.Usagef("%s: invalid value: must be UTF-8", config.FormatPath(path))
 		}
 		path = w.below(path)
-		if at := inTheWay(out, path); at != nil {
+		if at := conflictingPath(out, path); at != nil {
 			return nil, term.Usagef("%s: overlaps with %s: give each key once", config.FormatPath(path), config.FormatPath(at))
 		}
 		v, wrong := value(m, w.inConfig(path), text)
@@ -95,8 +95,8 @@ func (w *writing) assigned(m *metadata.Metadata, args []string) (config.Object, 
 	return out, nil
 }
 
-// inTheWay returns an earlier path that equals this one, contains it or is below it.
-func inTheWay(o config.Object, path []string) []string {
+// conflictingPath returns an earlier path that equals this one, contains it or is below it.
+func conflictingPath(o config.Object, path []string) []string {
 	for n := 1; n <= len(path); n++ {
 		v, found := config.Lookup(o, path[:n])
 		if !found {

@@ -55,7 +55,7 @@ follow one another. All are written as one revision, or none is.`,
 				return a.plan(cmd.Context(), text, output)
 			}
 			if cmd.Flags().Changed("output") {
-				return term.Needs("-o", "--dry-run")
+				return term.Requires("-o", "--dry-run")
 			}
 			how.By = userName()
 			return a.apply(cmd.Context(), text, how)

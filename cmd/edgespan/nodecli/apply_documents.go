@@ -26,8 +26,8 @@ type piece struct {
 	faults       config.Faults
 }
 
-// says reports whether the document has a kind. Such a document goes to the controller, even if it can't be parsed.
-func (p piece) says() bool {
+// hasKind reports whether the document has a kind. Such a document goes to the controller, even if it can't be parsed.
+func (p piece) hasKind() bool {
 	_, has := p.object["kind"]
 	return has || p.object == nil && kindLine.Match(p.text)
 }
@@ -47,8 +47,8 @@ func (p piece) name() string {
 // separator matches a line that ends a YAML document (YAML 1.2 §9.1.2). No such line can occur inside a document.
 var separator = regexp.MustCompile(`(?m)^(---|\.\.\.)([ \t].*)?\r?$`)
 
-// pieces splits a file into YAML documents, or into consecutive JSON objects. It leaves out empty documents.
-func pieces(text []byte) []piece {
+// splitDocuments splits a file into YAML documents, or into consecutive JSON objects. It leaves out empty documents.
+func splitDocuments(text []byte) []piece {
 	if all := jsonPieces(text); all != nil {
 		return all
 	}
@@ -127,8 +127,8 @@ func descriptors(file string, text []byte) ([]config.Object, error) {
 	if hasNoKind(text) {
 		return nil, nil
 	}
-	all := pieces(text)
-	if !slices.ContainsFunc(all, piece.says) {
+	all := splitDocuments(text)
+	if !slices.ContainsFunc(all, piece.hasKind) {
 		return nil, nil
 	}
 	var faults []string
@@ -137,7 +137,7 @@ func descriptors(file string, text []byte) ([]config.Object, error) {
 		for _, f := range p.faults {
 			faults = append(faults, fmt.Sprintf("%s: %s: %s", file, p.name(), f))
 		}
-		if len(p.faults) == 0 && !p.says() {
+		if len(p.faults) == 0 && !p.hasKind() {
 			faults = append(faults,
 				fmt.Sprintf("%s: %s: no kind, as in the config of a node, next to %s: must be either descriptors for the "+
 					"controller, or the config of one node",
@@ -154,7 +154,7 @@ func descriptors(file string, text []byte) ([]config.Object, error) {
 func pieceNames(all []piece) []string {
 	var out []string
 	for _, p := range all {
-		if p.says() {
+		if p.hasKind() {
 			out = append(out, p.name())
 		}
 	}

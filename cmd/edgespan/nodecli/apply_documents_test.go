@@ -29,7 +29,7 @@ func TestDocumentsOfAFile(t *testing.T) {
 		"kind: A\n---\nkind: B\nkind: B\n":        "1:1 A, 2:3 faults",
 	} {
 		var got []string
-		for _, p := range pieces([]byte(text)) {
+		for _, p := range splitDocuments([]byte(text)) {
 			kind, is := p.object["kind"].(string)
 			switch {
 			case len(p.faults) > 0:
@@ -113,7 +113,7 @@ func TestApplyNeverMixes(t *testing.T) {
 			}
 			got := cli(t, env, "", append([]string{"apply", "-f", file}, strings.Fields(c.args)...)...)
 			said := strings.ReplaceAll(got.Err, file, "FILE")
-			if got.Code != c.code || !strings.Contains(said, c.err) || len(f.Heard()) > 0 {
+			if got.Code != c.code || !strings.Contains(said, c.err) || len(f.TakeRequests()) > 0 {
 				t.Errorf("exit %d: %s", got.Code, said)
 			}
 		})

@@ -149,7 +149,7 @@ func TestApplyAndPlan(t *testing.T) {
 		t.Errorf("plan: %s", got.Out)
 	}
 	want := []string{"apply ports: {}\n", "apply {}", "plan {}", "plan {}", "plan {}"}
-	if got := f.Seen(); !reflect.DeepEqual(got, want) {
+	if got := f.Requests(); !reflect.DeepEqual(got, want) {
 		t.Errorf("the daemon was asked %q, want %q", got, want)
 	}
 	f.Changes = nil

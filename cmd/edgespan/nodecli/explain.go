@@ -84,7 +84,7 @@ func writeCauses(b *strings.Builder, causes []nodeapi.Cause, indent string, now 
 			text = c.Object + ": " + text
 		}
 		fmt.Fprintf(b, "%sbecause %s\n", indent, term.Printable(text))
-		for _, part := range [][2]string{{"command", c.Command}, {"error", c.Error}, {"tried", tried(c, now)}} {
+		for _, part := range [][2]string{{"command", c.Command}, {"error", c.Error}, {"tried", lastTried(c, now)}} {
 			if part[1] != "" {
 				fmt.Fprintf(b, "%s  %-8s %s\n", indent, part[0], term.Printable(part[1]))
 			}
@@ -93,7 +93,7 @@ func writeCauses(b *strings.Builder, causes []nodeapi.Cause, indent string, now 
 	}
 }
 
-func tried(c nodeapi.Cause, now time.Time) string {
+func lastTried(c nodeapi.Cause, now time.Time) string {
 	if c.Attempts == 0 {
 		return ""
 	}

@@ -61,8 +61,8 @@ func TestACommandTakesADisplayName(t *testing.T) {
 		t.Errorf("events of %q", q.Of)
 	}
 	for _, id := range []string{otherApp, clitest.NiID} {
-		if !slices.ContainsFunc(f.Seen(), func(asked string) bool { return strings.HasSuffix(asked, " "+id) }) {
-			t.Errorf("wait did not ask for %s: %q", id, f.Seen())
+		if !slices.ContainsFunc(f.Requests(), func(asked string) bool { return strings.HasSuffix(asked, " "+id) }) {
+			t.Errorf("wait did not ask for %s: %q", id, f.Requests())
 		}
 	}
 	for args, want := range map[string]int{
@@ -105,7 +105,7 @@ func TestWaitKeepsTheUUIDOfAName(t *testing.T) {
 	}
 	socket := clitest.ServeDaemon(t, f)
 	got := cli(t, clitest.At(socket), "", "wait", "app/web", "--for", "absent", "--timeout", "10s")
-	if asked := f.Seen(); got.Code != 0 || f.ReadyN != 3 || asked[len(asked)-1] != "ready app "+clitest.AppID {
+	if asked := f.Requests(); got.Code != 0 || f.ReadyN != 3 || asked[len(asked)-1] != "ready app "+clitest.AppID {
 		t.Errorf("%+v after %d questions: %q", got, f.ReadyN, asked)
 	}
 }

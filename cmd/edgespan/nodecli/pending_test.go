@@ -28,10 +28,11 @@ func TestTheWordsOfCommitConfirm(t *testing.T) {
 		{"release", "release", "no local hold"},
 		{"get pending", "list pending", ""},
 	} {
-		before := len(f.Seen())
+		before := len(f.Requests())
 		got := cli(t, env, "", strings.Fields(c.line)...)
-		if got.Code != term.ExitOK || !strings.Contains(got.Err, c.says) || strings.Join(f.Seen()[before:], ";") != c.asked {
-			t.Errorf("edgespan %s: %+v, asks %q", c.line, got, f.Seen()[before:])
+		if got.Code != term.ExitOK || !strings.Contains(got.Err, c.says) ||
+			strings.Join(f.Requests()[before:], ";") != c.asked {
+			t.Errorf("edgespan %s: %+v, asks %q", c.line, got, f.Requests()[before:])
 		}
 	}
 	if got := cli(t, env, "", "get", "pending"); !strings.Contains(got.Out, "c:2") || !strings.Contains(got.Out, "1m58s") {

@@ -70,7 +70,7 @@ does not answer, and exits 10 at once if the controller does not know NAME.`,
 			}
 			for _, name := range reach.FlagNames {
 				if cmd.Flags().Changed(name) {
-					return term.Needs("--"+name, "node/NAME, peer/NAME or cluster/NAME")
+					return term.Requires("--"+name, "node/NAME, peer/NAME or cluster/NAME")
 				}
 			}
 			if err := checkWaited(kind, id); err != nil {

@@ -76,7 +76,7 @@ func Read(files map[string][]byte, n Naming) ([]Resource, error) {
 		return true
 	}
 	for _, file := range slices.Sorted(maps.Keys(files)) {
-		if !Reads(file) {
+		if !IsTreeFile(file) {
 			continue
 		}
 		doc, err := document(files[file])
@@ -108,8 +108,8 @@ func Read(files map[string][]byte, n Naming) ([]Resource, error) {
 	return out, errors.Join(faults...)
 }
 
-// Reads reports whether Read reads the file at a path.
-func Reads(file string) bool {
+// IsTreeFile reports whether Read reads the file at a path.
+func IsTreeFile(file string) bool {
 	base := path.Base(file)
 	return strings.HasSuffix(base, Extension) && !strings.HasPrefix(base, ".")
 }

@@ -78,9 +78,9 @@ func BenchmarkUpload(b *testing.B) {
 	for _, together := range []int{1, 25} {
 		b.Run(fmt.Sprint(together), func(b *testing.B) {
 			n := 0
-			var es []Pending
+			var es []QueuedWrite
 			for i := range together {
-				es = append(es, Pending{Write: Put{Target: target(fmt.Sprintf("9/nodes=%d/%d", i, 1)), Kind: Values,
+				es = append(es, QueuedWrite{Write: Put{Target: target(fmt.Sprintf("9/nodes=%d/%d", i, 1)), Kind: Values,
 					Value: astute(b, int64(i)), Register: true}, Author: "a"})
 			}
 			for b.Loop() {

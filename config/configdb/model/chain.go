@@ -27,7 +27,7 @@ type stack struct {
 	secrets []string          // declared secrets
 	masks   string            // digest of secrets
 	others  map[string]*stack // resources that templates name, by name; all stacks of a chain share it
-	missing map[string]*Fault // resources that templates name and that don't exist
+	missing map[string]*RequestError // resources that templates name and that don't exist
 }
 
 // layered is one content at one place.
@@ -66,7 +66,7 @@ func (s *State) Chain(q Query, r Source) (*Chain, error) {
 	}
 	c.revision = v.at
 	if q.Effective {
-		c.own, err = v.stack(at.definition, map[string]*stack{}, map[string]*Fault{})
+		c.own, err = v.stack(at.definition, map[string]*stack{}, map[string]*RequestError{})
 	} else {
 		c.own = &stack{name: at.definition.Name, layers: []layered{{"", q.Kind, own}}, secrets: at.definition.Secrets,
 			masks: at.definition.masks}
@@ -108,7 +108,7 @@ func (v *view) half(p place, d *definition, k Kind) (half, error) {
 		return f.half, nil
 	}
 	n := v.site.environment.record(p, d.serial)
-	return v.s.halfAt(v.r, p, d, k, v.at, *n.half(k))
+	return v.s.halfAsOf(v.r, p, d, k, v.at, *n.half(k))
 }
 
 // asked returns the half that a query names. If the query has a version, the view moves to the revision that wrote it.
@@ -130,7 +130,7 @@ func (v *view) asked(q Query) (half, error) {
 const maxStacks = 256
 
 // stack returns the contents of one resource and of the resources that its templates name.
-func (v *view) stack(d *definition, others map[string]*stack, missing map[string]*Fault) (*stack, error) {
+func (v *view) stack(d *definition, others map[string]*stack, missing map[string]*RequestError) (*stack, error) {
 	if len(others) > maxStacks {
 		return nil, tooLarge("template: it leads to too many resources: must be at most %d", maxStacks)
 	}

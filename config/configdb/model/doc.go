@@ -246,12 +246,12 @@ type Change struct {
 	SHA256      string       `json:"sha256,omitempty"`  // of the new content
 }
 
-// FaultKind is the kind of a Fault.
-type FaultKind uint8
+// ErrorKind is the kind of a Fault.
+type ErrorKind uint8
 
 // The kinds of faults, and the status that the API gives each.
 const (
-	Invalid  FaultKind = iota + 1 // 400
+	Invalid  ErrorKind = iota + 1 // 400
 	NotFound                      // 404
 	Conflict                      // 409
 	Stale                         // 412: If-Match
@@ -259,14 +259,14 @@ const (
 	Busy                          // 503: not possible now; a retry may succeed
 )
 
-// Fault is the reason why a request is refused.
-type Fault struct {
-	Kind   FaultKind
+// RequestError is the reason why a request is refused.
+type RequestError struct {
+	Kind   ErrorKind
 	Text   string
 	Unsure bool // of a Busy write: its outcome is unknown
 }
 
-func (f *Fault) Error() string { return f.Text }
+func (f *RequestError) Error() string { return f.Text }
 
 // Query requests one answer.
 type Query struct {

@@ -8,24 +8,24 @@ import (
 	"edgespan/config/configdb"
 )
 
-func fault(k FaultKind, format string, args ...any) *Fault {
-	return &Fault{Kind: k, Text: config.Sprintf(format, args...)}
+func fault(k ErrorKind, format string, args ...any) *RequestError {
+	return &RequestError{Kind: k, Text: config.Sprintf(format, args...)}
 }
 
-func invalid(format string, args ...any) *Fault  { return fault(Invalid, format, args...) }
-func notFound(format string, args ...any) *Fault { return fault(NotFound, format, args...) }
-func conflict(format string, args ...any) *Fault { return fault(Conflict, format, args...) }
-func tooLarge(format string, args ...any) *Fault { return fault(TooLarge, format, args...) }
+func invalid(format string, args ...any) *RequestError  { return fault(Invalid, format, args...) }
+func notFound(format string, args ...any) *RequestError { return fault(NotFound, format, args...) }
+func conflict(format string, args ...any) *RequestError { return fault(Conflict, format, args...) }
+func tooLarge(format string, args ...any) *RequestError { return fault(TooLarge, format, args...) }
 
 // isTooLarge reports whether an error is a fault of kind TooLarge.
 func isTooLarge(err error) bool {
-	var f *Fault
+	var f *RequestError
 	return errors.As(err, &f) && f.Kind == TooLarge
 }
 
 // taken returns the fault for a name or id that must be unique. It contains the text of the original's database error,
 // which clients look for (seed's reference §1.8).
-func taken(what, which string, by int64) *Fault {
+func taken(what, which string, by int64) *RequestError {
 	return conflict("%s %s: duplicate key value violates unique constraint: it is that of %s %d: must be another one",
 		what, which, what, by)
 }

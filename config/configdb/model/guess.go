@@ -6,8 +6,8 @@ import (
 	"edgespan/config/configdb"
 )
 
-// guess records whether the document of a blind write has a value other than a mask in place of a secret.
-func (j *writeCheck) guess(to *subject, v configdb.JSON) error {
+// noteUnmasked records whether the document of a blind write has a value other than a mask in place of a secret.
+func (j *writeCheck) noteUnmasked(to *subject, v configdb.JSON) error {
 	secrets := to.definition.secrets()
 	if !j.blind || j.guessed || len(secrets) == 0 {
 		return nil
@@ -36,7 +36,7 @@ func (j *writeCheck) guessKeys(to *subject, edit configdb.KeysEdit, doc configdb
 		j.guessed = true
 		return nil
 	}
-	return j.guess(to, next)
+	return j.noteUnmasked(to, next)
 }
 
 // hide removes digests from the result of a blind write: equal digests in a history would reveal a correct guess.

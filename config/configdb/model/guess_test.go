@@ -18,7 +18,7 @@ func TestAWriteThatIsOnlyTriedConfirmsNoSecret(t *testing.T) {
 	root := target("9/astute")
 	try := func(w Write, blind bool) string {
 		t.Helper()
-		p, err := d.state.Plan([]Pending{{Write: w, Author: "olga", Time: start, Blind: blind}}, d.store)
+		p, err := d.state.Plan([]QueuedWrite{{Write: w, Author: "olga", Time: start, Blind: blind}}, d.store)
 		if err != nil || len(p.Results) != 1 || p.Results[0].Fault != nil {
 			t.Fatal(err, p)
 		}
@@ -71,7 +71,7 @@ func TestAWriteThatIsOnlyTriedConfirmsNoSecret(t *testing.T) {
 		"one who may see, wrong": {keys(`[["password","wrong"]]`), false, true},
 		"no secret":              {put("9/nodes=1/astute", `{"b":1}`), true, false},
 	} {
-		p, err := d.state.Plan([]Pending{{Write: c.write, Author: "olga", Time: start, Blind: c.blind}}, d.store)
+		p, err := d.state.Plan([]QueuedWrite{{Write: c.write, Author: "olga", Time: start, Blind: c.blind}}, d.store)
 		if err != nil || p.Results[0].Fault != nil || p.Results[0].Written.Changed != c.change {
 			t.Errorf("%s: %+v, %v", name, p.Results, err)
 		}

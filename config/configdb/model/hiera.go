@@ -52,7 +52,7 @@ func (s *State) Hiera(q HieraQuery, m *configdb.Meter) (*Hiera, error) {
 		if f != nil {
 			return nil, f
 		}
-		t, err := v.stack(d, map[string]*stack{}, map[string]*Fault{})
+		t, err := v.stack(d, map[string]*stack{}, map[string]*RequestError{})
 		if err != nil {
 			return nil, err
 		}

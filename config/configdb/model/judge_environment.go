@@ -7,7 +7,7 @@ import (
 )
 
 // attached returns the serials of the components to attach to an environment.
-func (j *writeCheck) attached(refs []Ref) ([]uint64, *Fault) {
+func (j *writeCheck) attached(refs []Ref) ([]uint64, *RequestError) {
 	if len(refs) > MaxLevels {
 		return nil, tooLarge("environment: too many components (%d): must be at most %d", len(refs), MaxLevels)
 	}
@@ -26,7 +26,7 @@ func (j *writeCheck) attached(refs []Ref) ([]uint64, *Fault) {
 	return out, nil
 }
 
-func (j *writeCheck) componentOf(r Ref) (*component, *Fault) {
+func (j *writeCheck) componentOf(r Ref) (*component, *RequestError) {
 	if r.Name == "" {
 		return j.s.component(r.ID)
 	}
@@ -39,7 +39,7 @@ func (j *writeCheck) componentOf(r Ref) (*component, *Fault) {
 }
 
 // levels returns levels with the given names; it reuses existing levels with their records.
-func (j *writeCheck) levels(have []level, names []string) ([]level, *Fault) {
+func (j *writeCheck) levels(have []level, names []string) ([]level, *RequestError) {
 	if len(names) > MaxLevels {
 		return nil, tooLarge("environment: too many levels (%d): must be at most %d", len(names), MaxLevels)
 	}
@@ -205,7 +205,7 @@ func (j *writeCheck) putNode(w PutNode) error {
 }
 
 // declared returns the level values to declare for a node, by the serials of the levels.
-func (e *environment) declared(levels map[string]string) (map[uint64]string, *Fault) {
+func (e *environment) declared(levels map[string]string) (map[uint64]string, *RequestError) {
 	out := make(map[uint64]string, len(levels))
 	for _, name := range sortedKeys(levels) {
 		l, f := e.levelOf(Ref{Name: name})

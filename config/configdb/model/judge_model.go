@@ -7,7 +7,7 @@ import (
 )
 
 // freeName returns a fault if a component's name is invalid or in use by a component other than but.
-func (j *writeCheck) freeName(name string, but uint64) *Fault {
+func (j *writeCheck) freeName(name string, but uint64) *RequestError {
 	if f := checkName("component", name); f != nil {
 		return f
 	}

@@ -35,10 +35,11 @@ func TestALargeWriteIsSeenAsAWhole(t *testing.T) {
 	for cut, steps := 0, 1; cut <= steps; cut++ {
 		d := fuel(t, "nodes")
 		before := d.state
-		p := ok(before.Plan([]Pending{{Write: bulk, Author: "a"}, {Write: DeleteEnvironment{9}, Author: "b"}}, d.store))(t)
+		p := ok(before.Plan([]QueuedWrite{{Write: bulk, Author: "a"}, {Write: DeleteEnvironment{9}, Author: "b"}},
+			d.store))(t)
 		equal(t, "it is a plan of its own", len(p.Results), 1)
 		steps = len(p.Txns)
-		at := ok(d.carryOut(p.Txns, cut))(t)
+		at := ok(d.runPlan(p.Txns, cut))(t)
 		followed, loaded := ok(d.follow(before))(t), ok(Load(d.store))(t)
 		equal(t, "followed", show(followed), show(loaded))
 		equal(t, "unfinished", loaded.Unfinished(), cut == steps)
@@ -55,9 +56,9 @@ func TestALargeWriteIsSeenAsAWhole(t *testing.T) {
 		d.state = followed
 		equal(t, "before it is in its place", d.ask(Query{Target: target(levels(7)), Version: 1}), string(first))
 		equal(t, "nothing else comes before",
-			len(ok(followed.Plan([]Pending{{Write: DeleteEnvironment{9}, Author: "b"}}, d.store))(t).Results), 0)
+			len(ok(followed.Plan([]QueuedWrite{{Write: DeleteEnvironment{9}, Author: "b"}}, d.store))(t).Results), 0)
 		forward := followed.Forward()
-		ok(d.carryOut(forward, 1))(t)
+		ok(d.runPlan(forward, 1))(t)
 		d.state = ok(d.follow(followed))(t)
 		equal(t, "somebody else's steps", len(d.state.Forward()), len(forward)-1)
 		d.must(Put{Target: target(levels(nodes)), Kind: Values, Value: doc(t, `{}`), Register: true})
@@ -73,17 +74,17 @@ func TestALargeWriteIsSeenAsAWhole(t *testing.T) {
 func TestALargeDocumentComesInChunks(t *testing.T) {
 	d := fuel(t, "nodes")
 	big := noise(1, MaxDocument-100)
-	p := ok(d.state.Plan([]Pending{{Write: Put{Target: target("9/astute"), Kind: Values, Value: big}, Author: "a"}},
+	p := ok(d.state.Plan([]QueuedWrite{{Write: Put{Target: target("9/astute"), Kind: Values, Value: big}, Author: "a"}},
 		d.store))(t)
 	if len(p.Txns) < 3 {
 		t.Fatalf("%d transactions", len(p.Txns))
 	}
-	ok(d.carryOut(p.Txns, len(p.Txns)-1))(t) // and somebody else is faster
+	ok(d.runPlan(p.Txns, len(p.Txns)-1))(t) // and somebody else is faster
 	d.put("9/globals", `{}`)
-	p = ok(d.state.Plan([]Pending{{Write: Put{Target: target("9/astute"), Kind: Values, Value: big}, Author: "a"}},
+	p = ok(d.state.Plan([]QueuedWrite{{Write: Put{Target: target("9/astute"), Kind: Values, Value: big}, Author: "a"}},
 		d.store))(t)
 	equal(t, "what is stored is not stored again", len(p.Txns), 1)
-	ok(d.carryOut(p.Txns, 1))(t)
+	ok(d.runPlan(p.Txns, 1))(t)
 	d.state = ok(d.follow(d.state))(t)
 	equal(t, "read", d.ask(Query{Target: target("9/astute")}), string(big))
 	equal(t, "too large", d.refused(Put{Target: target("9/astute"), Kind: Values, Value: noise(1, MaxDocument+100)})[:1],
@@ -104,9 +105,9 @@ func TestALargeDocumentComesInChunks(t *testing.T) {
 // TestManyWritesShareATransaction joins uploads, each of them a revision, as many as fit.
 func TestManyWritesShareATransaction(t *testing.T) {
 	d := fuel(t, "nodes")
-	var es []Pending
+	var es []QueuedWrite
 	for i := range 100 {
-		es = append(es, Pending{Write: Put{Target: target(fmt.Sprintf("9/nodes=%d/astute", i)), Kind: Values,
+		es = append(es, QueuedWrite{Write: Put{Target: target(fmt.Sprintf("9/nodes=%d/astute", i)), Kind: Values,
 			Value: noise(int64(i), 20<<10), Register: true}, Author: "a"})
 	}
 	es[3].Write = DeleteEnvironment{99}
@@ -115,7 +116,7 @@ func TestManyWritesShareATransaction(t *testing.T) {
 	for len(es) > 0 {
 		p := ok(d.state.Plan(es, d.store))(t)
 		equal(t, "transactions", len(p.Txns), 1)
-		d.state = p.Next(ok(d.carryOut(p.Txns, 1))(t))
+		d.state = p.Next(ok(d.runPlan(p.Txns, 1))(t))
 		es = es[len(p.Results):]
 		plans++
 	}
@@ -234,7 +235,7 @@ func TestTheKeysOfALookupAreBounded(t *testing.T) {
 	s := &State{}
 	for _, q := range []HieraQuery{{Keys: make([]string, MaxKeys+1)}, {Resources: make([]string, MaxResources+1)},
 		{Keys: []string{strings.Repeat("k", MaxKeyBytes), "k"}}} {
-		var f *Fault
+		var f *RequestError
 		if _, err := s.Hiera(q, nil); !errors.As(err, &f) || f.Kind != TooLarge {
 			t.Errorf("%d keys of %d resources: %v", len(q.Keys), len(q.Resources), err)
 		}

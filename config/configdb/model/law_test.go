@@ -101,7 +101,7 @@ func (w *world) one() (Write, []plainPut) {
 }
 
 // entries are some writes that wait; one of them may be refused, one may be many.
-func (w *world) entries() (es []Pending, wants [][]plainPut) {
+func (w *world) entries() (es []QueuedWrite, wants [][]plainPut) {
 	for range rapid.IntRange(1, 4).Draw(w.T, "entries") {
 		write, puts := w.one()
 		switch rapid.IntRange(0, 9).Draw(w.T, "sort") {
@@ -119,7 +119,7 @@ func (w *world) entries() (es []Pending, wants [][]plainPut) {
 			write = bulk
 		}
 		w.n++
-		es = append(es, Pending{Write: write, Author: fmt.Sprint("author-", w.n), Time: start})
+		es = append(es, QueuedWrite{Write: write, Author: fmt.Sprint("author-", w.n), Time: start})
 		wants = append(wants, puts)
 	}
 	return es, wants
@@ -143,7 +143,7 @@ func (w *world) act() {
 	if n > 0 && rapid.IntRange(0, 4).Draw(w.T, "killed") == 0 {
 		n = rapid.IntRange(0, n-1).Draw(w.T, "after")
 	}
-	at, err := w.s.carryOut(p.Txns, n)
+	at, err := w.s.runPlan(p.Txns, n)
 	if err != nil && !errors.Is(err, errLost) {
 		w.Fatal(err)
 	}
@@ -315,7 +315,7 @@ func (s *store) sweepAll(t tester, state *State, keep Keep, between func()) int 
 			}
 		}
 		if len(txn.Then) > 0 {
-			if _, err := s.carryOut([]kv.Txn{*txn}, 1); err != nil && !errors.Is(err, errLost) {
+			if _, err := s.runPlan([]kv.Txn{*txn}, 1); err != nil && !errors.Is(err, errLost) {
 				t.Fatal(err)
 			}
 		}
@@ -357,7 +357,7 @@ func TestTheLedgerIsWhatItsWritesSay(t *testing.T) {
 		}
 		if loaded.Unfinished() && rapid.Bool().Draw(rt, "forward") {
 			txns := loaded.Forward()
-			if _, err := w.s.carryOut(txns, rapid.IntRange(1, len(txns)).Draw(rt, "steps of it")); err != nil {
+			if _, err := w.s.runPlan(txns, rapid.IntRange(1, len(txns)).Draw(rt, "steps of it")); err != nil {
 				rt.Fatal(err)
 			}
 			w.check(ok(w.s.follow(loaded))(rt))

@@ -139,7 +139,7 @@ func TestQuotasOfNodes(t *testing.T) {
 	d.must(CreateEnvironment{ID: id(9), Components: []Ref{{ID: 7}}, Levels: []string{"nodes"}})
 	at := func(n int) Target { return target(fmt.Sprintf("9/nodes=1/r%d", n)) }
 	full := random(rng, MaxDocument-100)
-	put := func(n int, text string, quota int64) *Fault {
+	put := func(n int, text string, quota int64) *RequestError {
 		_, f := d.own(Put{Target: at(n), Kind: Values, Value: doc(t, text)}, quota)
 		return f
 	}

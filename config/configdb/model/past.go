@@ -64,8 +64,8 @@ func (s *State) version(r Source, p place, d *definition, k Kind, n uint64, newe
 	return h, err
 }
 
-// halfAt returns a half at a revision, given the newest; the zero half if it did not exist.
-func (s *State) halfAt(r Source, p place, d *definition, k Kind, at uint64, newest half) (half, error) {
+// halfAsOf returns a half at a revision, given the newest; the zero half if it did not exist.
+func (s *State) halfAsOf(r Source, p place, d *definition, k Kind, at uint64, newest half) (half, error) {
 	return s.last(r, p, d, k, 1, newest.N, newest, func(h half) bool { return h.Revision <= at })
 }
 
@@ -158,7 +158,7 @@ func (s *State) Versions(q VersionsQuery, r Source) ([]Version, error) {
 				there++
 			}
 		}
-		if out = append(out, more...); len(found) < len(numbers) || enough(r) {
+		if out = append(out, more...); len(found) < len(numbers) || pageIsFull(r) {
 			break // the older ones are pruned, or belong to the next answer
 		}
 	}
@@ -236,8 +236,8 @@ func RecordOf(e kv.Event) (Record, bool, error) {
 // pageOfRecords is the number of records read at once: few, since one may be large.
 const pageOfRecords = 16
 
-// enough reports whether an answer has become so long that the caller must request the rest separately.
-func enough(r Source) bool {
+// pageIsFull reports whether an answer has become so long that the caller must request the rest separately.
+func pageIsFull(r Source) bool {
 	made, looked := r.Meter().Used()
 	return made > configdb.MaxMade/4 || looked > configdb.MaxLooked/4
 }
@@ -271,7 +271,7 @@ func (s *State) Records(q RecordsQuery, r Source) ([]Record, error) {
 			}
 		}
 		switch {
-		case !enough(r) || next == 0:
+		case !pageIsFull(r) || next == 0:
 		case len(out) == 0:
 			return nil, tooLarge("history: has nothing of environment %d from revision %d on: before=%d finds what is older",
 				q.Environment, next+1, next+1)

@@ -8,8 +8,8 @@ import (
 	"edgespan/config/kv"
 )
 
-// Pending is a queued write.
-type Pending struct {
+// QueuedWrite is a queued write.
+type QueuedWrite struct {
 	Write   Write
 	Author  string
 	Time    time.Time
@@ -35,14 +35,14 @@ const (
 // Result is the outcome of one write: Written is valid if Fault is nil.
 type Result struct {
 	Written Written
-	Fault   *Fault
+	Fault   *RequestError
 }
 
-// Plan holds the transactions for the first writes of a queue. Commit them in order until one does not succeed; the
-// last operation of its Else reads HeadKey. If one does not succeed, no write of this plan took place: follow the store
-// and plan them again. After an error of the store the last transaction may have been committed or not: it was if the
-// record of a result's revision is that of the writer.
-type Plan struct {
+// WritePlan holds the transactions for the first writes of a queue. Commit them in order until one does not succeed;
+// the last operation of its Else reads HeadKey. If one does not succeed, no write of this plan took place: follow the
+// store and plan them again. After an error of the store the last transaction may have been committed or not: it was
+// if the record of a result's revision is that of the writer.
+type WritePlan struct {
 	// Results are those of the first entries, of at least one unless Forward comes first; the other entries wait for the
 	// next plan.
 	Results []Result
@@ -55,7 +55,7 @@ type Plan struct {
 }
 
 // Next returns the state after all transactions; at is the store's revision of the last one.
-func (p Plan) Next(at kv.Revision) *State {
+func (p WritePlan) Next(at kv.Revision) *State {
 	next := *p.next
 	next.at = at
 	return &next
@@ -69,15 +69,15 @@ func (s *State) Unfinished() bool { return s.head.Set != "" }
 // another replica was faster: follow the store.
 func (s *State) Forward() []kv.Txn { return s.forward().Txns }
 
-func (s *State) forward() Plan {
+func (s *State) forward() WritePlan {
 	if !s.Unfinished() {
-		return Plan{next: s}
+		return WritePlan{next: s}
 	}
 	id := s.head.Set
 	d := s.draft()
 	d.s.head.Set, d.s.head.Parts = "", 0
 	d.s.overlay = nil
-	var plan Plan
+	var plan WritePlan
 	for i := range s.head.Parts {
 		part, there := s.sets[id][i]
 		if !there {
@@ -112,7 +112,7 @@ type planner struct {
 	src     Source
 	fresh   map[string]configdb.JSON
 	records map[uint64]Record
-	plan    Plan
+	plan    WritePlan
 
 	order  []kv.Key
 	ops    map[kv.Key][]byte
@@ -124,19 +124,19 @@ type planner struct {
 
 // Plan validates writes in order, each against the state after the writes before it, and gives each a revision of its
 // own; refused writes are left out. Plan returns an error of the source or of Stop only if it concerns the first write.
-func (s *State) Plan(entries []Pending, src Source) (Plan, error) {
+func (s *State) Plan(entries []QueuedWrite, src Source) (WritePlan, error) {
 	if s.Unfinished() {
 		return s.forward(), nil
 	}
 	p := &planner{s: s, src: src, fresh: map[string]configdb.JSON{}, records: map[uint64]Record{},
 		ops: map[kv.Key][]byte{}, stored: map[string]bool{}}
 	if err := p.lookUp(entries); err != nil {
-		return Plan{}, err
+		return WritePlan{}, err
 	}
 	for _, e := range entries {
 		more, err := p.add(e)
 		if err != nil && len(p.plan.Results) == 0 {
-			return Plan{}, err
+			return WritePlan{}, err
 		}
 		if err != nil || !more || p.made > planMade || p.looked > planLooked {
 			break // the others belong to the next plan
@@ -149,7 +149,7 @@ func (s *State) Plan(entries []Pending, src Source) (Plan, error) {
 }
 
 // add validates one write and reports whether the plan can take more.
-func (p *planner) add(e Pending) (bool, error) {
+func (p *planner) add(e QueuedWrite) (bool, error) {
 	j := p.s.newWriteCheck(p.src, p, e)
 	err := j.signed(e)
 	if err == nil && e.Stop != nil {
@@ -160,7 +160,7 @@ func (p *planner) add(e Pending) (bool, error) {
 	}
 	made, looked := j.m.Used()
 	p.made, p.looked = p.made+made, p.looked+looked
-	var f *Fault
+	var f *RequestError
 	switch {
 	case errors.As(err, &f):
 		p.plan.Results = append(p.plan.Results, Result{Fault: f})
@@ -208,7 +208,7 @@ func (p *planner) add(e Pending) (bool, error) {
 }
 
 // signed returns an error if the author or the message of a write is invalid.
-func (j *writeCheck) signed(e Pending) error {
+func (j *writeCheck) signed(e QueuedWrite) error {
 	if e.Author == "" {
 		return invalid("author: required")
 	}

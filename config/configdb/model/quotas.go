@@ -46,7 +46,7 @@ const (
 )
 
 // checkName returns a fault for an invalid name.
-func checkName(what, name string) *Fault {
+func checkName(what, name string) *RequestError {
 	switch {
 	case name == "":
 		return invalid("name of a %s: required: must be 1 to %d characters", what, MaxName)
@@ -59,7 +59,7 @@ func checkName(what, name string) *Fault {
 	return nil
 }
 
-func checkLevelName(name string) *Fault {
+func checkLevelName(name string) *RequestError {
 	if f := checkName("level", name); f != nil {
 		return f
 	}
@@ -71,14 +71,14 @@ func checkLevelName(name string) *Fault {
 }
 
 // checkValue returns a fault for an invalid value of a level or name of a node.
-func checkValue(what, value string) *Fault {
+func checkValue(what, value string) *RequestError {
 	if value == "" || len(value) > MaxValue || !utf8.ValidString(value) || strings.ContainsFunc(value, unicode.IsControl) {
 		return invalid("%s: %q: must be 1 to %d bytes of UTF-8 without control characters", what, value, MaxValue)
 	}
 	return nil
 }
 
-func checkID(what string, id int64) *Fault {
+func checkID(what string, id int64) *RequestError {
 	if id < 1 || id > MaxID {
 		return invalid("id of a %s: invalid value %d: must be 1 to %d", what, id, MaxID)
 	}

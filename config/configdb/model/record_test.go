@@ -126,7 +126,7 @@ func TestIfMatch(t *testing.T) {
 	d := fuel(t, "nodes")
 	at := target("9/astute")
 	d.must(DeclareSecrets{ID: 1, Keys: []string{"password"}})
-	put := func(text string, etags ...string) (Written, *Fault) {
+	put := func(text string, etags ...string) (Written, *RequestError) {
 		return d.write(Put{Target: at, Kind: Values, Value: doc(t, text), IfMatch: etags})
 	}
 	etag := func(reveal bool) string {

@@ -6,21 +6,21 @@ import (
 	"strings"
 )
 
-func (s *State) environment(id int64) (*environment, *Fault) {
+func (s *State) environment(id int64) (*environment, *RequestError) {
 	if e := s.environments[s.byID.environments[id]]; e != nil {
 		return e, nil
 	}
 	return nil, notFound("environment %d: is not there", id)
 }
 
-func (s *State) component(id int64) (*component, *Fault) {
+func (s *State) component(id int64) (*component, *RequestError) {
 	if c := s.components[s.byID.components[id]]; c != nil {
 		return c, nil
 	}
 	return nil, notFound("component %d: is not there", id)
 }
 
-func (s *State) definition(id int64) (*definition, *Fault) {
+func (s *State) definition(id int64) (*definition, *RequestError) {
 	if d := s.definitions[s.byID.definitions[id]]; d != nil {
 		return d, nil
 	}
@@ -29,7 +29,7 @@ func (s *State) definition(id int64) (*definition, *Fault) {
 
 // resource returns the definition that a reference names in an environment; only definitions of its components count. A
 // name with two definitions is ambiguous and needs an id, since components have no order of precedence.
-func (s *State) resource(e *environment, r Ref) (*definition, *Fault) {
+func (s *State) resource(e *environment, r Ref) (*definition, *RequestError) {
 	if r.Name == "" {
 		d, f := s.definition(r.ID)
 		if f != nil || !e.has(d) {
@@ -71,7 +71,7 @@ func (e *environment) levelNames() []string {
 	return out
 }
 
-func (e *environment) levelOf(r Ref) (*level, *Fault) {
+func (e *environment) levelOf(r Ref) (*level, *RequestError) {
 	for i, l := range e.Levels {
 		if r.Name != "" && l.Name == r.Name || r.Name == "" && l.ID == r.ID {
 			return &e.Levels[i], nil
@@ -108,7 +108,7 @@ type site struct {
 func (t *site) place() place { return t.places[len(t.places)-1] }
 
 // site resolves the places of a target.
-func (s *State) site(environment int64, levels []LevelValue) (*site, *Fault) {
+func (s *State) site(environment int64, levels []LevelValue) (*site, *RequestError) {
 	e, f := s.environment(environment)
 	if f != nil {
 		return nil, f
@@ -157,7 +157,7 @@ func (s *State) elsewhere(node string) int64 {
 }
 
 // known returns a fault if the target is below a node that must be registered and is not.
-func (s *State) known(t *site) *Fault {
+func (s *State) known(t *site) *RequestError {
 	if t.unknownNode == "" {
 		return nil
 	}
@@ -168,7 +168,7 @@ func (s *State) known(t *site) *Fault {
 }
 
 // target resolves one resource at one place.
-func (s *State) target(t Target) (*site, *Fault) {
+func (s *State) target(t Target) (*site, *RequestError) {
 	at, f := s.site(t.Environment, t.Levels)
 	if f != nil {
 		return nil, f

@@ -45,8 +45,8 @@ func (s *store) Blob(sha string) (configdb.JSON, error) { return ReadBlob(s, sha
 
 var errLost = errors.New("somebody was faster")
 
-// carryOut does the first transactions, and says which revision the last of them made.
-func (s *store) carryOut(txns []kv.Txn, first int) (kv.Revision, error) {
+// runPlan does the first transactions, and says which revision the last of them made.
+func (s *store) runPlan(txns []kv.Txn, first int) (kv.Revision, error) {
 	var at kv.Revision
 	for _, txn := range txns[:first] {
 		if err := txn.Check(); err != nil {
@@ -111,26 +111,26 @@ func (d *desk) reload() {
 }
 
 // write writes as anybody does who was never disturbed.
-func (d *desk) write(w Write) (Written, *Fault) {
+func (d *desk) write(w Write) (Written, *RequestError) {
 	d.Helper()
-	return d.do(Pending{Write: w, Author: "alice", Time: start, Message: "why"})
+	return d.do(QueuedWrite{Write: w, Author: "alice", Time: start, Message: "why"})
 }
 
 // own writes as a node does of itself.
-func (d *desk) own(w Write, quota int64) (Written, *Fault) {
+func (d *desk) own(w Write, quota int64) (Written, *RequestError) {
 	d.Helper()
-	return d.do(Pending{Write: w, Author: "node-1", Time: start, Own: true, Quota: quota})
+	return d.do(QueuedWrite{Write: w, Author: "node-1", Time: start, Own: true, Quota: quota})
 }
 
-func (d *desk) do(e Pending) (Written, *Fault) {
+func (d *desk) do(e QueuedWrite) (Written, *RequestError) {
 	d.Helper()
 	for range 3 {
-		p, err := d.state.Plan([]Pending{e}, d.store)
+		p, err := d.state.Plan([]QueuedWrite{e}, d.store)
 		if err != nil {
 			d.Fatal(err)
 		}
 		if len(p.Txns) > 0 {
-			at, err := d.carryOut(p.Txns, len(p.Txns))
+			at, err := d.runPlan(p.Txns, len(p.Txns))
 			if err != nil {
 				d.Fatal(err)
 			}
@@ -180,7 +180,7 @@ func (d *desk) ask(q Query) string {
 			return string(a.Body)
 		}
 	}
-	var f *Fault
+	var f *RequestError
 	if !errors.As(err, &f) {
 		d.Fatal(err)
 	}

@@ -137,7 +137,7 @@ func (w *Sweeper) page(s *State, r Reader) error {
 			return nil // the next page begins here, with values
 		}
 		w.after = e.Key
-		goes, err := w.goes(s, e)
+		goes, err := w.dropsKey(s, e)
 		if err != nil {
 			return fmt.Errorf("sweep the facts: %w", err)
 		}
@@ -163,9 +163,9 @@ func (w *Sweeper) readsFrom(folder kv.Prefix, k kv.Key) bool {
 	return w.reads
 }
 
-// revisionGoes reports whether to remove the record of a revision. The newest are kept, and those that kept versions
+// dropsRevision reports whether to remove the record of a revision. The newest are kept, and those that kept versions
 // name. Of the others those of nodes go; with Keep.Versions all go.
-func (w *Sweeper) revisionGoes(number uint64, e kv.Entry) (bool, error) {
+func (w *Sweeper) dropsRevision(number uint64, e kv.Entry) (bool, error) {
 	if number > w.old || w.reported[number] {
 		return false, nil
 	}
@@ -176,9 +176,9 @@ func (w *Sweeper) revisionGoes(number uint64, e kv.Entry) (bool, error) {
 	return r.Own, err
 }
 
-// versionGoes reports whether to remove a version; the newest is always kept. Removed versions are older than all kept
+// dropsVersion reports whether to remove a version; the newest is always kept. Removed versions are older than all kept
 // ones, which State.last relies on.
-func (w *Sweeper) versionGoes(h, newest half, records int) bool {
+func (w *Sweeper) dropsVersion(h, newest half, records int) bool {
 	if h.N >= newest.N {
 		return false
 	}
@@ -189,8 +189,8 @@ func (w *Sweeper) versionGoes(h, newest half, records int) bool {
 	return w.keep.Own != 0 && (newest.OwnCount >= h.OwnCount+w.keep.Own || newest.OwnBytes > h.OwnBytes+past)
 }
 
-// goes reports whether to remove a key.
-func (w *Sweeper) goes(s *State, e kv.Entry) (bool, error) {
+// dropsKey reports whether to remove a key.
+func (w *Sweeper) dropsKey(s *State, e kv.Entry) (bool, error) {
 	parts := strings.Split(string(e.Key), "/")[1:]
 	folder, parts := parts[0], parts[1:]
 	switch folder {
@@ -204,7 +204,7 @@ func (w *Sweeper) goes(s *State, e kv.Entry) (bool, error) {
 		return false, err
 	}
 	if folder == "revisions" {
-		return w.revisionGoes(serial, e)
+		return w.dropsRevision(serial, e)
 	}
 	if folder == "definitions" {
 		return s.definitions[serial] == nil, nil
@@ -234,7 +234,7 @@ func (w *Sweeper) goes(s *State, e kv.Entry) (bool, error) {
 	at := place{serial, level, parts[2]}
 	newest := env.record(at, definition)
 	rs, _ := env.places.get(at.name())
-	if w.versionGoes(h, *newest.half(Kind(folder)), rs.count()) {
+	if w.dropsVersion(h, *newest.half(Kind(folder)), rs.count()) {
 		if h.Own {
 			w.freed[h.Revision] = true
 		}

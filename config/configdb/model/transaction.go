@@ -12,7 +12,7 @@ import (
 )
 
 // lookUp finds the contents of writes that the store already has, in few reads.
-func (p *planner) lookUp(entries []Pending) error {
+func (p *planner) lookUp(entries []QueuedWrite) error {
 	var names []string
 	for _, e := range entries {
 		if len(names) > kv.MaxOps && len(e.names()) > 1 {
@@ -25,7 +25,7 @@ func (p *planner) lookUp(entries []Pending) error {
 }
 
 // names returns the names of the contents in a write.
-func (e Pending) names() []string { return namesOf(e.Write) }
+func (e QueuedWrite) names() []string { return namesOf(e.Write) }
 
 func namesOf(w Write) (out []string) {
 	var v configdb.JSON

@@ -26,7 +26,7 @@ type writeCheck struct {
 	guessed  bool  // a blind write contains a secret: from here on every write counts as a change
 }
 
-func (s *State) newWriteCheck(src Source, p *planner, e Pending) *writeCheck {
+func (s *State) newWriteCheck(src Source, p *planner, e QueuedWrite) *writeCheck {
 	m := src.Meter().Fresh(e.Stop)
 	j := &writeCheck{draft: s.draft(), src: metered{src, m}, m: m, revision: s.head.Revision + 1, ops: map[kv.Key][]byte{},
 		fresh: p.fresh, planned: p.records, own: e.Own, quota: e.Quota, blind: e.Blind}
@@ -65,7 +65,7 @@ func (j *writeCheck) serial() uint64 {
 }
 
 // id returns the desired id if it is free or, without one, the next free id.
-func (j *writeCheck) id(what string, desired *int64, last *int64, have map[int64]uint64) (int64, *Fault) {
+func (j *writeCheck) id(what string, desired *int64, last *int64, have map[int64]uint64) (int64, *RequestError) {
 	if desired != nil {
 		if f := checkID(what, *desired); f != nil {
 			return 0, f
@@ -165,7 +165,7 @@ func (j *writeCheck) bulk(b Bulk) error {
 			return invalid("bulk: write %d: is a bulk: must be another write", i+1)
 		}
 		err := j.write(w)
-		if f, is := err.(*Fault); is { //nolint:errorlint // those of this package are never wrapped
+		if f, is := err.(*RequestError); is { //nolint:errorlint // those of this package are never wrapped
 			return fault(f.Kind, "write %d of %d: %s", i+1, len(b.Writes), f.Text)
 		}
 		if err != nil {

@@ -82,7 +82,7 @@ func (j *writeCheck) putRecords(w Put) error {
 	if err != nil {
 		return err
 	}
-	if err := j.guess(to, w.Value); err != nil {
+	if err := j.noteUnmasked(to, w.Value); err != nil {
 		return err
 	}
 	return j.store(to, w.Value, w.Register)
@@ -118,14 +118,14 @@ func (j *writeCheck) store(to *subject, v configdb.JSON, register bool) error {
 	if to.environment.records >= MaxRecords && to.now == (now{}) {
 		return tooLarge("environment %d: has %d records: no more fit", to.environment.ID, MaxRecords)
 	}
-	if err := j.ownRoom(to, len(v)); err != nil {
+	if err := j.checkNodeQuota(to, len(v)); err != nil {
 		return err
 	}
 	return j.version(to, half{SHA: j.storeContent(v), Size: len(v)}, "changed")
 }
 
-// ownRoom returns an error if a node's upload about itself exceeds the quota of the node or of its environment.
-func (j *writeCheck) ownRoom(to *subject, size int) error {
+// checkNodeQuota returns an error if a node's upload about itself exceeds the quota of the node or of its environment.
+func (j *writeCheck) checkNodeQuota(to *subject, size int) error {
 	if !j.own {
 		return nil
 	}
@@ -319,7 +319,7 @@ func (j *writeCheck) back(to *subject, w Rollback) error {
 	if w.Version != 0 {
 		was, err = j.s.version(j.src, to.place(), to.definition, to.kind, w.Version, h)
 	} else {
-		was, err = j.s.halfAt(j.src, to.place(), to.definition, to.kind, w.Revision, h)
+		was, err = j.s.halfAsOf(j.src, to.place(), to.definition, to.kind, w.Revision, h)
 	}
 	switch {
 	case err != nil:
@@ -329,7 +329,7 @@ func (j *writeCheck) back(to *subject, w Rollback) error {
 	case was.SHA == "":
 		return j.version(to, half{}, "deleted")
 	}
-	if err := j.ownRoom(to, was.Size); err != nil {
+	if err := j.checkNodeQuota(to, was.Size); err != nil {
 		return err
 	}
 	return j.version(to, half{SHA: was.SHA, Size: was.Size}, "changed")

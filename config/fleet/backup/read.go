@@ -66,8 +66,8 @@ func (c *Copy) Fleet() []byte { return c.Value(history.FleetKey()) }
 // Value returns the value of the key of the fleet, of the store's format, or of the head; nil if the backup lacks it.
 func (c *Copy) Value(k kv.Key) []byte { return c.values[k] }
 
-// Drop excludes a key from the restore.
-func (c *Copy) Drop(k kv.Key) {
+// Omit excludes a key from the restore.
+func (c *Copy) Omit(k kv.Key) {
 	delete(c.values, k)
 	for i, e := range c.entries {
 		if e.key == k {
@@ -224,7 +224,7 @@ func (r *reading) entry(text []byte) {
 	case l.Revision == 0 || l.Revision > r.copy.Header.Revision:
 		r.wrong(fmt.Sprintf("must be 1 to %d", r.copy.Header.Revision), "revision is %d", l.Revision)
 	}
-	fenced := kv.Txn{Compares: []kv.Compare{fence(make([]byte, maxMark))}, Then: []kv.Op{kv.Put(l.Key, l.Value)}}
+	fenced := kv.Txn{Compares: []kv.Compare{restoreFence(make([]byte, maxMark))}, Then: []kv.Op{kv.Put(l.Key, l.Value)}}
 	if err := fenced.Check(); err != nil {
 		r.wrong("", "%v", err)
 	} else if err := check(l); err != nil {

@@ -65,8 +65,8 @@ func (c *Copy) Restore(m Mark) (*Restore, error) {
 	return r, nil
 }
 
-// fence succeeds unless another run has begun.
-func fence(mark []byte) kv.Compare { return kv.Holds(history.RestoringKey(), mark) }
+// restoreFence succeeds unless another run has begun.
+func restoreFence(mark []byte) kv.Compare { return kv.Holds(history.RestoringKey(), mark) }
 
 // Begin returns the first transaction, given the key "restoring" as it was read: absent, or left by an interrupted run.
 // The transaction fails if another run was faster, or if a controller has begun to serve a fleet from the store.
@@ -84,7 +84,7 @@ func (r *Restore) Begin(have kv.Entry) kv.Txn {
 // Clear returns the transaction that removes some of the keys that an interrupted run wrote; false if there is nothing
 // to remove.
 func (r *Restore) Clear(some []kv.Entry) (kv.Txn, bool) {
-	t := kv.Txn{Compares: []kv.Compare{fence(r.mark)}}
+	t := kv.Txn{Compares: []kv.Compare{restoreFence(r.mark)}}
 	for _, e := range some {
 		if e.Key != history.RestoringKey() && len(t.Then) < maxOps {
 			t.Then = append(t.Then, kv.Delete(e.Key))
@@ -103,14 +103,14 @@ func (r *Restore) Next(done kv.Revision) (kv.Txn, bool, error) {
 	if r.ended {
 		return kv.Txn{}, false, nil
 	}
-	t := kv.Txn{Compares: []kv.Compare{fence(r.mark)}}
+	t := kv.Txn{Compares: []kv.Compare{restoreFence(r.mark)}}
 	if len(r.todo) == 0 {
 		r.ended = true
 		t.Then = []kv.Op{kv.Delete(history.RestoringKey())}
 		return t, true, nil
 	}
 	n := 0
-	for n < len(r.todo) && n < maxOps && (n == 0 || !r.apart(r.todo[n-1], r.todo[n])) {
+	for n < len(r.todo) && n < maxOps && (n == 0 || !r.needsSeparateTxn(r.todo[n-1], r.todo[n])) {
 		l, err := r.copy.line(r.todo[n])
 		if err != nil {
 			return kv.Txn{}, false, err
@@ -139,9 +139,9 @@ func (r *Restore) reach(done kv.Revision) {
 	}
 }
 
-// apart reports whether two consecutive keys must not be in one transaction, because their revisions have to keep their
-// order.
-func (r *Restore) apart(a, b entry) bool {
+// needsSeparateTxn reports whether two consecutive keys must not be in one transaction, because their revisions have
+// to keep their order.
+func (r *Restore) needsSeparateTxn(a, b entry) bool {
 	if a.revision == b.revision {
 		return false
 	}

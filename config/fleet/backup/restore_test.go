@@ -183,7 +183,7 @@ func TestNodesOfTheOldStore(t *testing.T) {
 		n.Step(noon, fleet.Connected{Stream: "r1/1", Replica: "r1"})
 		var pushes []fleet.Push
 		later := noon.Add(time.Hour)
-		for _, effect := range n.Step(later, fleet.Report{
+		for _, effect := range n.Step(later, fleet.ReportReceived{
 			Stream: "r1/1", Digest: c.runs, Generation: fleet.Generation{Authority: oldStore, Counter: 9}, Versions: v,
 			Managed: &yes,
 		}) {

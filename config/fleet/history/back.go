@@ -20,7 +20,7 @@ func (s State) Restore(number uint64, desired ...Layer) (Change, error) {
 	if err != nil {
 		return Change{}, err
 	}
-	diffs, err := Diff(s, then.Anyway()) // a restore repairs layers that are damaged now
+	diffs, err := Diff(s, then.WithDamaged()) // a restore repairs layers that are damaged now
 	if err != nil {
 		return Change{}, err
 	}
@@ -55,7 +55,7 @@ func (s State) Revert(number uint64) (Change, error) {
 	if err != nil {
 		return Change{}, err
 	}
-	diffs, err := Diff(before, after.Anyway())
+	diffs, err := Diff(before, after.WithDamaged())
 	if err != nil {
 		return Change{}, err
 	}
@@ -76,7 +76,7 @@ func (s State) Revert(number uint64) (Change, error) {
 			return Change{}, d.Before.Damaged
 		}
 		if d.After.Damaged != nil {
-			if err := s.notSince(d); err != nil {
+			if err := s.checkNotWrittenSince(d); err != nil {
 				return Change{}, err
 			}
 			c.Layers[d.Layer] = d.Before.Document
@@ -100,12 +100,12 @@ func (s State) Revert(number uint64) (Change, error) {
 	if len(faults) > 0 {
 		return Change{}, faults
 	}
-	return s.namesBack(c, []Record{record}, true)
+	return s.namesBack(c, []RevisionRecord{record}, true)
 }
 
-// notSince returns the damage of a layer that was written since the revision, because the changes of the revision to it
-// are then unknown.
-func (s State) notSince(d LayerDiff) error {
+// checkNotWrittenSince returns the damage of a layer that was written since the revision, because the changes of the
+// revision to it are then unknown.
+func (s State) checkNotWrittenSince(d LayerDiff) error {
 	have, err := s.objects().find(s.tree, []Layer{d.Layer})
 	if err == nil && have[d.Layer].Revision != d.After.Revision {
 		err = d.After.Damaged
@@ -117,7 +117,7 @@ func (s State) notSince(d LayerDiff) error {
 func (s State) changedAgain(l Layer, paths [][]string) (config.Faults, error) {
 	var faults config.Faults
 	for _, path := range paths {
-		by, _, err := s.Blame(l, path)
+		by, _, err := s.LastChange(l, path)
 		if err != nil {
 			return nil, err
 		}
@@ -129,7 +129,7 @@ func (s State) changedAgain(l Layer, paths [][]string) (config.Faults, error) {
 
 // namesBack adds to a change the renames that undo those of some revisions, the newest first; with withLayers, the
 // layers that the change does not write are renamed too.
-func (s State) namesBack(c Change, records []Record, withLayers bool) (Change, error) {
+func (s State) namesBack(c Change, records []RevisionRecord, withLayers bool) (Change, error) {
 	was := namesBefore(records)
 	maps.DeleteFunc(was, func(now, then string) bool { return now == then })
 	if len(was) == 0 {
@@ -139,7 +139,7 @@ func (s State) namesBack(c Change, records []Record, withLayers bool) (Change, e
 		c.Renamed = append(c.Renamed, Rename{name, was[name]})
 	}
 	if withLayers {
-		if err := s.layersBack(c, was); err != nil {
+		if err := s.layersBefore(c, was); err != nil {
 			return Change{}, err
 		}
 	}
@@ -150,7 +150,7 @@ func (s State) namesBack(c Change, records []Record, withLayers bool) (Change, e
 
 // namesBefore maps the names that nodes have after some revisions to those before them. It omits a node that took a
 // name that another node had given up.
-func namesBefore(records []Record) map[string]string {
+func namesBefore(records []RevisionRecord) map[string]string {
 	was, younger := map[string]string{}, map[string]bool{}
 	for _, record := range records {
 		before, left := map[string]string{}, map[string]bool{}
@@ -178,7 +178,7 @@ func namesBefore(records []Record) map[string]string {
 	return was
 }
 
-func (s State) layersBack(c Change, was map[string]string) error {
+func (s State) layersBefore(c Change, was map[string]string) error {
 	var faults config.Faults
 	moved := map[Layer]config.Object{}
 	for _, name := range sortedKeys(was) {
@@ -213,7 +213,7 @@ func (s State) layersBack(c Change, was map[string]string) error {
 }
 
 // onlyRenames reports whether a revision only renames nodes.
-func onlyRenames(record Record, diffs []LayerDiff) bool {
+func onlyRenames(record RevisionRecord, diffs []LayerDiff) bool {
 	if len(record.Renamed) != 1 {
 		return false
 	}

@@ -27,7 +27,7 @@ func (r real) List(below kv.Prefix, o kv.ListOptions) (kv.Page, error) {
 	return r.Store.List(context.Background(), below, o)
 }
 
-func (r real) Commit(txn kv.Txn) (kv.Outcome, error) {
+func (r real) Commit(txn kv.Txn) (kv.TxnResult, error) {
 	return r.Store.Commit(context.Background(), txn)
 }
 

@@ -69,7 +69,7 @@ func crashChange(s State, author string, n int) (Change, error) {
 }
 
 // modelOf is the state that the record's write left behind, by the states before it.
-func modelOf(states map[uint64]map[Layer]config.Object, r Record) (map[Layer]config.Object, error) {
+func modelOf(states map[uint64]map[Layer]config.Object, r RevisionRecord) (map[Layer]config.Object, error) {
 	n := 0
 	if _, err := fmt.Sscan(r.Message, &n); err != nil {
 		return nil, fmt.Errorf("%s: %w", r, err)
@@ -121,7 +121,7 @@ func sweepAll(s *store) error {
 	sweep, err := NewSweep(s, start.AddDate(1, 0, 0))
 	var at kv.Revision
 	for i := 0; err == nil && i < len(sweep.Parts); i++ {
-		var outcome kv.Outcome
+		var outcome kv.TxnResult
 		if outcome, err = s.Commit(sweep.Txn(i, at)); err == nil && !outcome.Succeeded {
 			err = errMoved
 		}
@@ -165,7 +165,7 @@ func writeOnce(s *store, author string, n int) (number uint64, err error) {
 		if err != nil {
 			return 0, err
 		}
-		switch err := s.carryOut(p, len(p.Txns)); {
+		switch err := s.runPlan(p, len(p.Txns)); {
 		case errors.Is(err, errMoved):
 		case err != nil:
 			return 0, err
@@ -257,7 +257,7 @@ func checkObjects(t *testing.T, path string) {
 	if err := sweepAll(s); err != nil {
 		t.Fatal(err)
 	}
-	kept := ok(s.head(t).reached())(t)
+	kept := ok(s.head(t).reachableObjects())(t)
 	equal(t, "objects", s.objectCount(t), len(kept))
 }
 

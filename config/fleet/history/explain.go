@@ -2,25 +2,25 @@ package history
 
 import "edgespan/config/layers"
 
-// Explanation is one value of a node's effective config: the layer that set it, when and by whom, and the values it
+// ValueHistory is one value of a node's effective config: the layer that set it, when and by whom, and the values it
 // shadows.
-type Explanation struct {
-	layers.Explanation
+type ValueHistory struct {
+	layers.ValueOrigin
 	// By is the revision that set the value in its layer; nil for base, firmware and hardware layers, which have no
 	// revisions.
-	By       *Record
-	Shadowed []Shadow // instead of the embedded one
+	By       *RevisionRecord
+	Shadowed []ShadowedBy // instead of the embedded one
 }
 
-// Shadow is a layer's value that a higher layer hides.
-type Shadow struct {
-	layers.Shadow
-	By *Record
+// ShadowedBy is a layer's value that a higher layer hides.
+type ShadowedBy struct {
+	layers.ShadowedValue
+	By *RevisionRecord
 }
 
 // Explain returns the origin of each value at or below a path of a node's effective config. versions holds the node's
 // base, firmware and hardware layers; the other layers are read from the state.
-func (s State) Explain(node string, versions layers.Set, path []string) ([]Explanation, error) {
+func (s State) Explain(node string, versions layers.Set, path []string) ([]ValueHistory, error) {
 	set := versions
 	own := map[layers.Layer]Layer{layers.Auto: {Auto, node}, layers.Network: {Kind: Network}, layers.Node: {Node, node}}
 	for place, l := range own {
@@ -30,20 +30,20 @@ func (s State) Explain(node string, versions layers.Set, path []string) ([]Expla
 		}
 		set[place] = v.Document
 	}
-	by := func(place layers.Layer, path []string) (*Record, error) {
+	by := func(place layers.Layer, path []string) (*RevisionRecord, error) {
 		l, has := own[place]
 		if !has {
 			return nil, nil
 		}
-		change, found, err := s.Blame(l, path)
+		change, found, err := s.LastChange(l, path)
 		if err != nil || !found {
 			return nil, err
 		}
 		return &change.By, nil
 	}
-	var out []Explanation
+	var out []ValueHistory
 	for _, e := range set.Explain(path) {
-		x := Explanation{Explanation: e}
+		x := ValueHistory{ValueOrigin: e}
 		var err error
 		if x.By, err = by(e.Origin, e.Path); err != nil {
 			return nil, err
@@ -53,7 +53,7 @@ func (s State) Explain(node string, versions layers.Set, path []string) ([]Expla
 			if err != nil {
 				return nil, err
 			}
-			x.Shadowed = append(x.Shadowed, Shadow{hidden, record})
+			x.Shadowed = append(x.Shadowed, ShadowedBy{hidden, record})
 		}
 		out = append(out, x)
 	}

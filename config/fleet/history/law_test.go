@@ -27,7 +27,7 @@ type plainModel struct {
 // writer is one of two who write: it plans on what it read, and carries out later.
 type writer struct {
 	name  string
-	plan  *Plan
+	plan  *CommitPlan
 	done  int // transactions of the plan
 	next  map[Layer]config.Object
 	moved []Rename
@@ -113,7 +113,7 @@ func (w *world) anyChange() (Change, map[Layer]config.Object) {
 	case "delete":
 		c.Layers = map[Layer]config.Object{w.anyLayer(): nil}
 	case "edit":
-		r, faults := override.Apply(override.World{Network: now[Layer{Kind: Network}]},
+		r, faults := override.Apply(override.Inputs{Network: now[Layer{Kind: Network}]},
 			override.Change{Layer: layers.Network, Op: override.Modify, Overrides: w.anyDocument()})
 		if faults != nil {
 			return c, nil
@@ -323,7 +323,7 @@ func (w *world) checkHistories(state State) {
 		if !slices.Equal(got, want) {
 			w.Fatalf("%s was written by %v, not %v", l, got, want)
 		}
-		if change, found, err := state.Blame(l, []string{"a"}); err != nil || found &&
+		if change, found, err := state.LastChange(l, []string{"a"}); err != nil || found &&
 			!slices.Contains(want, change.By.Number) {
 			w.Fatalf("blame of %s: %v %v %v", l, change, found, err)
 		}
@@ -383,7 +383,7 @@ func TestPropertyACutLeavesTheOldOrTheNewState(t *testing.T) {
 		before := tell(t, s.head(t))
 		p := ok(s.head(t).Plan(signed(Change{Layers: many(size, "new")})))(t)
 		cut := rapid.IntRange(0, len(p.Txns)).Draw(t, "cut")
-		if err := s.carryOut(p, cut); err != nil {
+		if err := s.runPlan(p, cut); err != nil {
 			t.Fatal(err)
 		}
 		after := tell(t, s.head(t))

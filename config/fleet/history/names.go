@@ -22,8 +22,8 @@ type Token struct {
 	Expires time.Time `json:"expires"`
 }
 
-// Member is the stored record of a joined node. Its other fields belong to other packages and are kept.
-type Member struct {
+// JoinedNode is the stored record of a joined node. Its other fields belong to other packages and are kept.
+type JoinedNode struct {
 	ID     string    `json:"id"`
 	Name   string    `json:"name"`
 	Joined time.Time `json:"joined"`

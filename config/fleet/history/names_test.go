@@ -46,7 +46,7 @@ func TestARenameIsOneTransactionOverAllThatHasTheName(t *testing.T) {
 	s.join(t, "id2", "n2")
 	p := ok(s.head(t).Plan(signed(ok(s.head(t).Rename("n1", "n/3"))(t))))(t)
 	equal(t, "transactions", len(p.Txns), 1)
-	if err := s.carryOut(p, 1); err != nil {
+	if err := s.runPlan(p, 1); err != nil {
 		t.Fatal(err)
 	}
 	state := s.head(t)
@@ -71,7 +71,7 @@ func TestAPeerIsRenamedInItsClustersAndBack(t *testing.T) {
 		`cluster/c={"spec":{"leader":"n1","members":{"n1":{"underlay":"u"},"n2":{}}}}; deployment/c={"vnis":{"n1 n2":256}}`)
 	before := tell(t, s.head(t))
 	s.join(t, "id1", "n1")
-	if err := s.carryOut(ok(s.head(t).Plan(signed(ok(s.head(t).Rename("n1", "n3"))(t))))(t), 1); err != nil {
+	if err := s.runPlan(ok(s.head(t).Plan(signed(ok(s.head(t).Rename("n1", "n3"))(t))))(t), 1); err != nil {
 		t.Fatal(err)
 	}
 	got := tell(t, s.head(t))
@@ -86,7 +86,7 @@ func TestAPeerIsRenamedInItsClustersAndBack(t *testing.T) {
 	if strings.Contains(got, "n1") {
 		t.Errorf("n1 is still in %s", got)
 	}
-	if err := s.carryOut(ok(s.head(t).Plan(signed(ok(s.head(t).Revert(2))(t))))(t), 1); err != nil {
+	if err := s.runPlan(ok(s.head(t).Plan(signed(ok(s.head(t).Revert(2))(t))))(t), 1); err != nil {
 		t.Fatal(err)
 	}
 	equal(t, "taken back", tell(t, s.head(t)), before)
@@ -124,7 +124,7 @@ func TestANodeThatJoinsMeanwhileIsNotLeftBehind(t *testing.T) {
 	c := signed(ok(s.head(t).Rename("n1", "n3"))(t))
 	p := ok(s.head(t).Plan(c))(t)
 	s.join(t, "id1", "n1")
-	equal(t, "refused", errors.Is(s.carryOut(p, 1), errMoved), true)
+	equal(t, "refused", errors.Is(s.runPlan(p, 1), errMoved), true)
 	equal(t, "state", s.head(t).Number, 1)
 	s.write(t, ok(s.head(t).Rename("n1", "n3"))(t))
 	equal(t, "members", s.members(t), `names/n3=id1 nodes/id1={"board":"b","id":"id1","name":"n3"}`)
@@ -317,7 +317,7 @@ func TestHistoryFollowsNodesThatSayTheSameAndChangePlaces(t *testing.T) {
 	s := told(t, `ann: node/n1={"a":1}`, `bob: node/n2={"a":1}`, "ann: n1 -> n3", "ann: n2 -> n1", "ann: n3 -> n2")
 	s.write(t, ok(s.head(t).Restore(2))(t))
 	for l, want := range map[string]string{"node/n1": "1 ann", "node/n2": "2 bob"} {
-		change, _, err := s.head(t).Blame(layer(t, l), []string{"a"})
+		change, _, err := s.head(t).LastChange(layer(t, l), []string{"a"})
 		equal(t, l, fmt.Sprint(change.By.Number, " ", change.By.Author, err), want+"<nil>")
 	}
 }
@@ -359,9 +359,9 @@ func TestNamesBefore(t *testing.T) {
 		{"a younger node took the name on", "a>c a>b", "map[b:a]"},
 		{"and now has the name of one that is gone", "a>c a>b x>c", "map[b:a]"},
 	} {
-		var records []Record
+		var records []RevisionRecord
 		for _, one := range strings.Fields(c.renames) {
-			var record Record
+			var record RevisionRecord
 			for _, r := range strings.Split(one, ",") {
 				if from, to, is := strings.Cut(r, ">"); is {
 					record.Renamed = append(record.Renamed, Rename{from, to})

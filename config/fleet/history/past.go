@@ -10,12 +10,12 @@ import (
 // Edition is one version of a layer and the revision that made it.
 type Edition struct {
 	Version
-	By Record
+	By RevisionRecord
 }
 
 // PathChange is one change of one value of a layer.
 type PathChange struct {
-	By             Record
+	By             RevisionRecord
 	Layer          Layer // with its name at that time
 	Old, New       any
 	HadOld, HasNew bool
@@ -38,7 +38,7 @@ type ValueDiff struct {
 
 // Log returns the newest records up to this state, the newest first, at most limit of them; 0 means no limit. It ends
 // at the beginning of the history.
-func (s State) Log(limit int) ([]Record, error) {
+func (s State) Log(limit int) ([]RevisionRecord, error) {
 	edge, err := ReadEdge(s.reader)
 	if err != nil {
 		return nil, err
@@ -213,8 +213,8 @@ func (s State) PathHistory(l Layer, path []string, limit int) ([]PathChange, err
 	return out, err
 }
 
-// Blame returns the change that set the present value at a path of a layer, or nothing if there never was one.
-func (s State) Blame(l Layer, path []string) (PathChange, bool, error) {
+// LastChange returns the change that set the present value at a path of a layer, or nothing if there never was one.
+func (s State) LastChange(l Layer, path []string) (PathChange, bool, error) {
 	changes, err := s.PathHistory(l, path, 1)
 	if err != nil || len(changes) == 0 {
 		return PathChange{}, false, err

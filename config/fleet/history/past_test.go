@@ -63,7 +63,7 @@ func TestBlame(t *testing.T) {
 				side(p.New, p.HasNew)))
 		}
 		equal(t, c.layer+" "+c.path, strings.Join(got, ", "), c.want)
-		change, found, err := state.Blame(layer(t, c.layer), path)
+		change, found, err := state.LastChange(layer(t, c.layer), path)
 		if err != nil || found != (c.want != "") || found &&
 			!strings.HasPrefix(c.want, fmt.Sprintf("%d %s", change.By.Number, change.By.Author)) {
 			t.Errorf("blame of %s %s: %v %v %v", c.layer, c.path, change.By, found, err)
@@ -172,7 +172,7 @@ func TestExplainSaysWhichLayerSetAValueWhenAndByWhom(t *testing.T) {
 	versions := layers.Set{layers.Base: doc(t, `{"a":{"x":0,"y":0}}`)}
 	var got []string
 	for _, e := range ok(s.head(t).Explain("n1", versions, []string{"a"}))(t) {
-		by := func(r *Record) string {
+		by := func(r *RevisionRecord) string {
 			if r == nil {
 				return "-"
 			}

@@ -86,9 +86,9 @@ func NewPrune(r Reader, before time.Time, limit uint64, by string, now time.Time
 }
 
 // pruned reads all existing records, the oldest first.
-func pruned(r Reader) (out []Record, err error) {
+func pruned(r Reader) (out []RevisionRecord, err error) {
 	err = each(r, folderRevisions, kv.ListOptions{Limit: kv.MaxOps * 8}, func(e kv.Entry) error {
-		var record Record
+		var record RevisionRecord
 		if err := json.Unmarshal(e.Value, &record); err != nil {
 			return fmt.Errorf("read %s: %w", e.Key, err)
 		}
@@ -118,8 +118,8 @@ func each(r Reader, below kv.Prefix, o kv.ListOptions, do func(kv.Entry) error) 
 }
 
 // find finds the keys to remove.
-func (p *Prune) find(r Reader, s State, records []Record) error {
-	kept := slices.DeleteFunc(slices.Clone(records), func(one Record) bool { return one.Number < p.Edge.From })
+func (p *Prune) find(r Reader, s State, records []RevisionRecord) error {
+	kept := slices.DeleteFunc(slices.Clone(records), func(one RevisionRecord) bool { return one.Number < p.Edge.From })
 	reached, written, err := s.reachedBy(kept)
 	if err != nil {
 		return fmt.Errorf("prune the history: %w", err)

@@ -33,7 +33,7 @@ func aged(t tester, hours int) *store {
 			c.Layers[Layer{Node, "early"}] = config.Object{"n": int64(n)}
 		}
 		p := ok(s.head(t).Plan(c))(t)
-		if err := s.carryOut(p, len(p.Txns)); err != nil {
+		if err := s.runPlan(p, len(p.Txns)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -113,7 +113,7 @@ func TestAPruneBesideWrites(t *testing.T) {
 	planned := ok(s.head(t).Plan(signed(Change{Layers: layersFrom(t, `network={"n":7}`)})))(t)
 	p := ok(NewPrune(s, start.Add(30*time.Hour), 0, "ann", start))(t)
 	s.prune(t, p, 1000)
-	if err := s.carryOut(planned, len(planned.Txns)); !errors.Is(err, errMoved) {
+	if err := s.runPlan(planned, len(planned.Txns)); !errors.Is(err, errMoved) {
 		t.Errorf("it is done: %v", err)
 	}
 	s.write(t, Change{Layers: layersFrom(t, `network={"n":7}`)})

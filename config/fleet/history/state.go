@@ -12,8 +12,9 @@ import (
 	"edgespan/config/kv"
 )
 
-// Record is one revision: author, time and message. Its tree and its parent's show the changed layers (Changes).
-type Record struct {
+// RevisionRecord is one revision: author, time and message. Its tree and its parent's show the changed layers
+// (Changes).
+type RevisionRecord struct {
 	Number    uint64    `json:"number"` // 1, 2, 3, … without a gap
 	Parent    uint64    `json:"parent"` // the number before; 0 for the first
 	Author    string    `json:"author"`
@@ -25,7 +26,7 @@ type Record struct {
 }
 
 // String formats the record for a message: its number, author, time and message.
-func (r Record) String() string {
+func (r RevisionRecord) String() string {
 	s := fmt.Sprintf("revision %d by %s at %s", r.Number, r.Author, r.Time.Format(time.RFC3339))
 	if r.Message != "" {
 		s += " (" + config.Quote(r.Message) + ")"
@@ -77,9 +78,9 @@ func (e *DamagedError) Error() string {
 // Unwrap returns the error of the object.
 func (e *DamagedError) Unwrap() error { return e.Err }
 
-// Anyway returns the same state for callers that distinguish a damaged layer from a missing one: such a layer has
+// WithDamaged returns the same state for callers that distinguish a damaged layer from a missing one: such a layer has
 // Version.Damaged and no document. For all other callers it is an error.
-func (s State) Anyway() State {
+func (s State) WithDamaged() State {
 	s.anyway = true
 	return s
 }
@@ -133,16 +134,16 @@ func (e *NoRevisionError) Error() string {
 }
 
 // ReadRecord reads the record of a revision.
-func ReadRecord(r Reader, number uint64) (Record, error) {
+func ReadRecord(r Reader, number uint64) (RevisionRecord, error) {
 	records, err := readRecords(r, []uint64{number})
 	if err != nil {
-		return Record{}, err
+		return RevisionRecord{}, err
 	}
 	return records[0], nil
 }
 
-func readRecords(r Reader, numbers []uint64) ([]Record, error) {
-	var out []Record
+func readRecords(r Reader, numbers []uint64) ([]RevisionRecord, error) {
+	var out []RevisionRecord
 	for batch := range slices.Chunk(numbers, kv.MaxOps) {
 		keys := make([]kv.Key, len(batch))
 		for i, number := range batch {
@@ -163,7 +164,7 @@ func readRecords(r Reader, numbers []uint64) ([]Record, error) {
 	return out, nil
 }
 
-func recordOf(e kv.Entry, number uint64) (record Record, err error) {
+func recordOf(e kv.Entry, number uint64) (record RevisionRecord, err error) {
 	if !e.Exists() {
 		return record, &NoRevisionError{number}
 	}

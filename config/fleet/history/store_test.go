@@ -14,7 +14,7 @@ import (
 type backend interface {
 	Get(key kv.Key) (kv.Entry, kv.Revision, error)
 	List(below kv.Prefix, o kv.ListOptions) (kv.Page, error)
-	Commit(txn kv.Txn) (kv.Outcome, error)
+	Commit(txn kv.Txn) (kv.TxnResult, error)
 }
 
 // store is a backend behind a Reader. It counts what is read.
@@ -47,8 +47,8 @@ func (s *store) Get(keys ...kv.Key) ([]kv.Entry, error) {
 
 var errMoved = errors.New("a transaction did not succeed")
 
-// carryOut does the first transactions of a plan.
-func (s *store) carryOut(p Plan, first int) error {
+// runPlan does the first transactions of a plan.
+func (s *store) runPlan(p CommitPlan, first int) error {
 	for _, txn := range p.Txns[:first] {
 		outcome, err := s.Commit(txn)
 		if err != nil {
@@ -64,13 +64,13 @@ func (s *store) carryOut(p Plan, first int) error {
 var start = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
 // write writes as anybody does who was never disturbed.
-func (s *store) write(t tester, c Change) Record {
+func (s *store) write(t tester, c Change) RevisionRecord {
 	t.Helper()
 	p, err := s.head(t).Plan(signed(c))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := s.carryOut(p, len(p.Txns)); err != nil {
+	if err := s.runPlan(p, len(p.Txns)); err != nil {
 		t.Fatal(err)
 	}
 	return p.Record

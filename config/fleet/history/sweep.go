@@ -54,7 +54,7 @@ func NewSweep(r Reader, before time.Time) (Sweep, error) {
 	if len(sweep.Parts) == 0 {
 		return Sweep{}, nil
 	}
-	reached, err := s.reached()
+	reached, err := s.reachableObjects()
 	if err != nil {
 		return Sweep{}, fmt.Errorf("sweep: %w", err)
 	}
@@ -93,8 +93,8 @@ func (s Sweep) Txn(part int, head kv.Revision) kv.Txn {
 	return txn
 }
 
-// reached returns the objects of the revisions up to this state.
-func (s State) reached() (map[string]bool, error) {
+// reachableObjects returns the objects of the revisions up to this state.
+func (s State) reachableObjects() (map[string]bool, error) {
 	records, err := s.Log(0)
 	if err != nil {
 		return nil, err
@@ -104,7 +104,7 @@ func (s State) reached() (map[string]bool, error) {
 }
 
 // reachedBy returns the objects of some revisions, and the revisions that wrote them.
-func (s State) reachedBy(records []Record) (seen map[string]bool, written map[uint64]bool, err error) {
+func (s State) reachedBy(records []RevisionRecord) (seen map[string]bool, written map[uint64]bool, err error) {
 	o := s.objects()
 	seen, written = map[string]bool{}, map[uint64]bool{}
 	var todo []string

@@ -38,7 +38,7 @@ func TestASweepTakesWhatAWriteThatDiedLeft(t *testing.T) {
 		}
 		clean := s.objectCount(t)
 		p := ok(s.head(t).Plan(signed(Change{Author: "bob", Layers: many(500, "x")})))(t)
-		if err := s.carryOut(p, len(p.Txns)-1); err != nil {
+		if err := s.runPlan(p, len(p.Txns)-1); err != nil {
 			t.Fatal(err)
 		}
 		before := tell(t, s.head(t))
@@ -52,7 +52,7 @@ func TestASweepTakesWhatAWriteThatDiedLeft(t *testing.T) {
 		equal(t, "nothing more", s.sweep(t, start.Add(time.Second)), 0)
 
 		// The write that was thought dead goes on: too late.
-		equal(t, "its last transaction", errors.Is(s.carryOut(Plan{Txns: p.Txns[len(p.Txns)-1:]}, 1), errMoved), true)
+		equal(t, "its last transaction", errors.Is(s.runPlan(CommitPlan{Txns: p.Txns[len(p.Txns)-1:]}, 1), errMoved), true)
 		s.write(t, Change{Layers: many(500, "x")})
 		equal(t, "all are read", len(ok(s.head(t).All())(t)) >= 500, true)
 	}
@@ -61,14 +61,14 @@ func TestASweepTakesWhatAWriteThatDiedLeft(t *testing.T) {
 func TestASweepLeavesWhatAnotherWriteHas(t *testing.T) {
 	s := newStore()
 	dead := ok(s.head(t).Plan(signed(Change{Layers: many(400, "x")})))(t)
-	if err := s.carryOut(dead, len(dead.Txns)-1); err != nil {
+	if err := s.runPlan(dead, len(dead.Txns)-1); err != nil {
 		t.Fatal(err)
 	}
 	// The same documents once more, by a write that lives, and by one that is done.
 	later := start.Add(time.Minute)
 	c := signed(Change{Layers: many(200, "x"), Time: later})
 	live := ok(s.head(t).Plan(c))(t)
-	if err := s.carryOut(live, len(live.Txns)-1); err != nil {
+	if err := s.runPlan(live, len(live.Txns)-1); err != nil {
 		t.Fatal(err)
 	}
 	sweep := ok(NewSweep(s, later))(t)
@@ -83,7 +83,7 @@ func TestASweepLeavesWhatAnotherWriteHas(t *testing.T) {
 			}
 		}
 	}
-	if err := s.carryOut(Plan{Txns: live.Txns[len(live.Txns)-1:]}, 1); err != nil {
+	if err := s.runPlan(CommitPlan{Txns: live.Txns[len(live.Txns)-1:]}, 1); err != nil {
 		t.Fatal(err)
 	}
 	equal(t, "a sweep that was found before", ok(s.Commit(sweep.Txn(0, 0)))(t).Succeeded, false)

@@ -55,7 +55,7 @@ func FromEdit(l layers.Layer, r override.Result) map[Layer]config.Object {
 type Conflict struct {
 	Layer    Layer
 	Expected uint64
-	By       Record // the writer; its Number is 0 if the layer was never written
+	By       RevisionRecord // the writer; its Number is 0 if the layer was never written
 }
 
 // Error names the revision that wrote it.
@@ -81,12 +81,12 @@ func (cs Conflicts) Error() string {
 	return strings.Join(lines, "\n")
 }
 
-// Plan is a write as transactions, to be executed in order until one does not succeed: then head has moved, or one of
-// Change.Compares fails. The first operation of Else reads head. If head has moved, the caller validates and plans the
-// write again on the new head.
-type Plan struct {
-	Txns   []kv.Txn // none: the layers do not change
-	Record Record   // the new revision, or the number of the head where there are no Txns
+// CommitPlan is a write as transactions, to be executed in order until one does not succeed: then head has moved, or
+// one of Change.Compares fails. The first operation of Else reads head. If head has moved, the caller validates and
+// plans the write again on the new head.
+type CommitPlan struct {
+	Txns   []kv.Txn       // none: the layers do not change
+	Record RevisionRecord // the new revision, or the number of the head where there are no Txns
 }
 
 // errNotHead reports a bug of the caller.
@@ -94,29 +94,29 @@ var errNotHead = errors.New("plan: the state is not the newest: must be one that
 
 // Plan returns the transactions of a write that was validated on this state, which Head has read. It returns Conflicts
 // if a layer of IfMatch was written since.
-func (s State) Plan(c Change) (Plan, error) {
+func (s State) Plan(c Change) (CommitPlan, error) {
 	if s.head == nil {
-		return Plan{}, errNotHead
+		return CommitPlan{}, errNotHead
 	}
 	if c.Author == "" {
-		return Plan{}, errors.New("plan: author: required")
+		return CommitPlan{}, errors.New("plan: author: required")
 	}
 	o := s.objects()
 	have, err := s.have(o, c)
 	if err != nil {
-		return Plan{}, err
+		return CommitPlan{}, err
 	}
-	record := Record{Number: s.Number + 1, Parent: s.Number, Author: c.Author, Time: c.Time.UTC().Round(0),
+	record := RevisionRecord{Number: s.Number + 1, Parent: s.Number, Author: c.Author, Time: c.Time.UTC().Round(0),
 		Message: c.Message, Renamed: c.Renamed}
 	changed, err := changedEntries(o, c, have, record.Number)
 	if err != nil {
-		return Plan{}, err
+		return CommitPlan{}, err
 	}
 	if len(changed) == 0 && len(c.Renamed) == 0 {
-		return Plan{Record: Record{Number: s.Number}}, nil
+		return CommitPlan{Record: RevisionRecord{Number: s.Number}}, nil
 	}
 	if record.Tree, err = o.update(s.tree, 0, changed); err != nil {
-		return Plan{}, err
+		return CommitPlan{}, err
 	}
 	return s.transactions(o, c, record)
 }
@@ -236,7 +236,7 @@ func exchanged(c Change, have map[Layer]entry, number uint64) []entry {
 }
 
 // transactions stores the new objects and moves head to them.
-func (s State) transactions(o *objects, c Change, record Record) (Plan, error) {
+func (s State) transactions(o *objects, c Change, record RevisionRecord) (CommitPlan, error) {
 	same := append([]kv.Compare{kv.At(HeadKey(), s.head.ModRevision)}, c.Compares...)
 	instead := []kv.Op{kv.Get(HeadKey())}
 	var puts []kv.Op
@@ -247,42 +247,42 @@ func (s State) transactions(o *objects, c Change, record Record) (Plan, error) {
 	beside.Then = slices.Concat(c.names.Then, c.Then)
 	last, err := finish(record, same, puts, beside)
 	if err != nil {
-		return Plan{}, err
+		return CommitPlan{}, err
 	}
 	if last.Else = instead; fits(last) {
-		return Plan{[]kv.Txn{last}, record}, checked(last)
+		return CommitPlan{[]kv.Txn{last}, record}, checked(last)
 	}
 	text, err := json.Marshal(record)
 	if err != nil {
-		return Plan{}, fmt.Errorf("plan: %w", err)
+		return CommitPlan{}, fmt.Errorf("plan: %w", err)
 	}
 	sum := sha256.Sum256(fmt.Appendf(text, " after %d", s.head.ModRevision))
 	record.ChangeSet = hex.EncodeToString(sum[:16])
-	plan := Plan{Record: record}
+	plan := CommitPlan{Record: record}
 	for i, part := range parts(puts) {
 		note, err := json.Marshal(partValue{record.Author, record.Time, hashesOf(part)})
 		if err != nil {
-			return Plan{}, fmt.Errorf("plan: %w", err)
+			return CommitPlan{}, fmt.Errorf("plan: %w", err)
 		}
 		txn := kv.Txn{Compares: same, Then: append(part, kv.Put(setKey(record.ChangeSet, i), note)), Else: instead}
 		plan.Txns = append(plan.Txns, txn)
 	}
 	if last, err = finish(record, same, nil, beside); err != nil {
-		return Plan{}, err
+		return CommitPlan{}, err
 	}
 	last.Then = append(last.Then, kv.DeletePrefix(kv.Prefix(folderSets+record.ChangeSet+"/")))
 	last.Else = instead
 	plan.Txns = append(plan.Txns, last)
 	for _, txn := range plan.Txns {
 		if err := checked(txn); err != nil {
-			return Plan{}, err
+			return CommitPlan{}, err
 		}
 	}
 	return plan, nil
 }
 
 // finish returns the transaction that makes a revision visible.
-func finish(record Record, same []kv.Compare, puts []kv.Op, names kv.Txn) (kv.Txn, error) {
+func finish(record RevisionRecord, same []kv.Compare, puts []kv.Op, names kv.Txn) (kv.Txn, error) {
 	text, err := json.Marshal(record)
 	if err != nil {
 		return kv.Txn{}, fmt.Errorf("plan: %w", err)

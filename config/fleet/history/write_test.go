@@ -60,10 +60,10 @@ func TestOfTwoOperatorsOneWinsAndTheOtherIsToldByWhom(t *testing.T) {
 	first := ok(both.Plan(signed(Change{Author: "bob", Message: "mine", Layers: layersFrom(t, `network={"a":2}`),
 		IfMatch: bound})))(t)
 	second := ok(both.Plan(signed(Change{Author: "carol", Layers: layersFrom(t, `network={"a":3}`), IfMatch: bound})))(t)
-	if err := s.carryOut(first, 1); err != nil {
+	if err := s.runPlan(first, 1); err != nil {
 		t.Fatal(err)
 	}
-	equal(t, "the second", errors.Is(s.carryOut(second, 1), errMoved), true)
+	equal(t, "the second", errors.Is(s.runPlan(second, 1), errMoved), true)
 	_, err := s.head(t).Plan(signed(Change{Author: "carol", Layers: layersFrom(t, `network={"a":3}`), IfMatch: bound}))
 	var conflicts Conflicts
 	if !errors.As(err, &conflicts) || conflicts[0].By.Author != "bob" || conflicts[0].By.Number != 2 {
@@ -92,7 +92,7 @@ func TestALeaderThatWasReplacedWritesNothing(t *testing.T) {
 	c.Layers = layersFrom(t, `auto/n1={"a":2}`)
 	p := ok(s.head(t).Plan(c))(t)
 	ok(s.Commit(kv.Txn{Then: []kv.Op{kv.Put(ElectionKey("optimizer"), []byte("b"))}}))(t)
-	equal(t, "refused", errors.Is(s.carryOut(p, 1), errMoved), true)
+	equal(t, "refused", errors.Is(s.runPlan(p, 1), errMoved), true)
 }
 
 func TestWhatPlanRefuses(t *testing.T) {
@@ -116,7 +116,7 @@ func TestWhatPlanRefuses(t *testing.T) {
 }
 
 func TestAWriteOfEditBecomesLayers(t *testing.T) {
-	w := override.World{Network: config.Object{},
+	w := override.Inputs{Network: config.Object{},
 		Nodes: map[string]override.Node{"n1": {Own: config.Object{"a": int64(1)}}, "n2": {}}}
 	for _, c := range []struct {
 		change override.Change

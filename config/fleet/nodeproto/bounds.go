@@ -18,35 +18,35 @@ const (
 const maxDigest = 64
 
 // digestWord bounds a digest or an authority from a node. A longer one is truncated, and equals no real one.
-func digestWord(s string) string { return config.Cut(s, maxDigest) }
+func digestWord(s string) string { return config.Truncate(s, maxDigest) }
 
-func numberWord(g Generation) Generation {
+func boundGeneration(g Generation) Generation {
 	g.Authority = digestWord(g.Authority)
 	return g
 }
 
 // Bounded returns the Hello with truncated texts.
 func (h Hello) Bounded() Hello {
-	h.Software, h.Firmware, h.Board = config.Cut(h.Software, MaxName), config.Cut(h.Firmware, MaxName),
-		config.Cut(h.Board, MaxName)
+	h.Software, h.Firmware, h.Board = config.Truncate(h.Software, MaxName), config.Truncate(h.Firmware, MaxName),
+		config.Truncate(h.Board, MaxName)
 	return h
 }
 
 // words returns the report with those texts truncated that are stored in a node's memory, standing and row.
 func (r Report) words() Report {
-	r.Software, r.Firmware, r.Board = config.Cut(r.Software, MaxName), config.Cut(r.Firmware, MaxName),
-		config.Cut(r.Board, MaxName)
-	r.Source = config.Cut(r.Source, MaxName)
-	r.MD5, r.Peer, r.Generation, r.Restores = digestWord(r.MD5), digestWord(r.Peer), numberWord(r.Generation),
-		numberWord(r.Restores)
+	r.Software, r.Firmware, r.Board = config.Truncate(r.Software, MaxName), config.Truncate(r.Firmware, MaxName),
+		config.Truncate(r.Board, MaxName)
+	r.Source = config.Truncate(r.Source, MaxName)
+	r.MD5, r.Peer, r.Generation, r.Restores = digestWord(r.MD5), digestWord(r.Peer), boundGeneration(r.Generation),
+		boundGeneration(r.Restores)
 	if r.Held != nil {
 		held := *r.Held
-		held.By = config.Cut(held.By, MaxName)
+		held.By = config.Truncate(held.By, MaxName)
 		r.Held = &held
 	}
 	if r.Pending != nil {
 		p := *r.Pending
-		p.Generation = numberWord(p.Generation)
+		p.Generation = boundGeneration(p.Generation)
 		p.Worse = boundedList(p.Worse)
 		r.Pending = &p
 	}
@@ -55,7 +55,7 @@ func (r Report) words() Report {
 
 // Bounded returns the answer to a probe with truncated texts.
 func (p Probed) Bounded() Probed {
-	p.MD5, p.Peer, p.Generation, p.Worse = digestWord(p.MD5), digestWord(p.Peer), numberWord(p.Generation),
+	p.MD5, p.Peer, p.Generation, p.Worse = digestWord(p.MD5), digestWord(p.Peer), boundGeneration(p.Generation),
 		boundedList(p.Worse)
 	return p
 }
@@ -64,7 +64,7 @@ func (p Probed) Bounded() Probed {
 func boundedList(list []string) []string {
 	list = slices.Clone(list[:min(len(list), maxWorse)])
 	for i := range list {
-		list[i] = config.Cut(list[i], MaxName)
+		list[i] = config.Truncate(list[i], MaxName)
 	}
 	return list
 }
@@ -77,24 +77,24 @@ func (r Report) Bounded() Report {
 	r = r.words()
 	r.Parameters, r.Health, r.Actions = bound(r.Parameters), bound(r.Health), bound(r.Actions)
 	if slices.ContainsFunc(r.Parameters,
-		func(p Parameter) bool { return odd(p) || len(p.Detail) > MaxText }) {
-		r.Parameters = slices.DeleteFunc(slices.Clone(r.Parameters), odd)
+		func(p ParameterReport) bool { return isOversized(p) || len(p.Detail) > MaxText }) {
+		r.Parameters = slices.DeleteFunc(slices.Clone(r.Parameters), isOversized)
 		for i := range r.Parameters {
-			r.Parameters[i].Detail = config.Cut(r.Parameters[i].Detail, MaxText)
+			r.Parameters[i].Detail = config.Truncate(r.Parameters[i].Detail, MaxText)
 		}
 	}
-	if slices.ContainsFunc(r.Health, func(h Health) bool { return len(h.Name)+len(h.Detail) > MaxText }) {
+	if slices.ContainsFunc(r.Health, func(h HealthReport) bool { return len(h.Name)+len(h.Detail) > MaxText }) {
 		r.Health = slices.Clone(r.Health)
 		for i := range r.Health {
-			r.Health[i].Name, r.Health[i].Detail = config.Cut(r.Health[i].Name, MaxName),
-				config.Cut(r.Health[i].Detail, MaxText)
+			r.Health[i].Name, r.Health[i].Detail = config.Truncate(r.Health[i].Name, MaxName),
+				config.Truncate(r.Health[i].Detail, MaxText)
 		}
 	}
 	if slices.ContainsFunc(r.Actions, func(a Action) bool { return len(a.Name)+len(a.Detail) > MaxText }) {
 		r.Actions = slices.Clone(r.Actions)
 		for i := range r.Actions {
-			r.Actions[i].Name, r.Actions[i].Detail = config.Cut(r.Actions[i].Name, MaxName),
-				config.Cut(r.Actions[i].Detail, MaxText)
+			r.Actions[i].Name, r.Actions[i].Detail = config.Truncate(r.Actions[i].Name, MaxName),
+				config.Truncate(r.Actions[i].Detail, MaxText)
 		}
 	}
 	return r
@@ -103,8 +103,8 @@ func (r Report) Bounded() Report {
 // bound truncates a list.
 func bound[T any](list []T) []T { return list[:min(len(list), MaxListed):min(len(list), MaxListed)] }
 
-// odd reports a parameter that no config has: its texts are too long.
-func odd(p Parameter) bool {
+// isOversized reports a parameter that no config has: its texts are too long.
+func isOversized(p ParameterReport) bool {
 	return len(p.ID) > MaxText || len(p.Kind) > MaxName || len(p.State) > MaxName ||
 		len(p.Generation.Authority) > maxDigest
 }

@@ -22,9 +22,9 @@ func TestWordsOfANodeAreBounded(t *testing.T) {
 	r := Report{
 		MD5: long, Peer: long, Generation: Generation{Authority: long},
 		Restores: Generation{Authority: long}, Software: long, Firmware: long, Board: long, Source: long,
-		Held: &Held{By: long}, Pending: &Pending{Generation: Generation{Authority: long},
+		Held: &Held{By: long}, Pending: &PendingReport{Generation: Generation{Authority: long},
 			Worse: strings.Split(strings.Repeat("w,", 1000)+long, ",")},
-		Parameters: []Parameter{{ID: "a", Generation: Generation{Authority: long}},
+		Parameters: []ParameterReport{{ID: "a", Generation: Generation{Authority: long}},
 			{ID: "b", Detail: "y"}},
 	}.Bounded()
 	if n := len(encoded(t, r)); n > 8<<10 || len(r.Parameters) != 1 {
@@ -41,7 +41,7 @@ func TestWordsOfANodeAreBounded(t *testing.T) {
 		MD5: strings.Repeat("a", 32), Peer: strings.Repeat("b", 64),
 		Generation: Generation{Authority: "6b1e0c1a-0000-4000-8000-000000000001", Counter: 3},
 		Software:   "RELEASE_M20",
-		Held:       &held, Pending: &Pending{Worse: worse}, Parameters: []Parameter{{ID: "a"}},
+		Held:       &held, Pending: &PendingReport{Worse: worse}, Parameters: []ParameterReport{{ID: "a"}},
 	}
 	if string(encoded(t, owned.Bounded())) != string(encoded(t, owned)) {
 		t.Errorf("an honest report became %s", encoded(t, owned.Bounded()))
@@ -57,7 +57,7 @@ func TestWordsOfANodeAreBounded(t *testing.T) {
 // A node tells of as much as the largest one has, and of no more.
 func TestAReportHasAsMuchAsANodeHas(t *testing.T) {
 	t.Parallel()
-	reported := Report{Parameters: make([]Parameter, 80_000), Health: make([]Health, 80_000),
+	reported := Report{Parameters: make([]ParameterReport, 80_000), Health: make([]HealthReport, 80_000),
 		Actions: make([]Action, 10)}
 	if got := reported.Bounded(); len(got.Parameters) != MaxListed || len(got.Health) != MaxListed ||
 		len(got.Actions) != 10 {

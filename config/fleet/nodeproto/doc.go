@@ -83,12 +83,12 @@ type Report struct {
 	Source     string   // file, apply, controller, rollback
 	Managed    *bool    // the last value that the node received; nil for never
 	Held       *Held    // held locally, nil if not
-	Pending    *Pending // a config that awaits confirmation, nil if none
+	Pending    *PendingReport // a config that awaits confirmation, nil if none
 	Settled    bool     // reconciled, with nothing left to do
 	Fallback   bool     // runs on a last good copy or a base; removes nothing from the host
-	Health     []Health
+	Health     []HealthReport
 	Actions    []Action // results of the post-config actions of the running config
-	Parameters []Parameter
+	Parameters []ParameterReport
 	Peer       string // digest of the running PeerConfiguration, "" for none
 	Ports      []Port // by label
 }
@@ -106,23 +106,23 @@ type Held struct {
 	Since time.Time
 }
 
-// Pending is a config that the node will undo unless it is confirmed.
-type Pending struct {
+// PendingReport is a config that the node will undo unless it is confirmed.
+type PendingReport struct {
 	Generation Generation
 	Remaining  time.Duration
 	Settled    bool     // it was applied, and its actions have finished
 	Worse      []string // names of health items that were good before it and are bad now
 }
 
-// Health is one health item of a node.
-type Health struct {
+// HealthReport is one health item of a node.
+type HealthReport struct {
 	Name   string
 	Good   bool
 	Detail string
 }
 
-// Parameter is the state of one declared parameter of the peer configuration.
-type Parameter struct {
+// ParameterReport is the state of one declared parameter of the peer configuration.
+type ParameterReport struct {
 	ID         string
 	Kind       string
 	State      string // spelled as in the seed: Present, Absent, CreatingFailed …
@@ -133,11 +133,11 @@ type Parameter struct {
 	NextTry    time.Time  // on the node; zero for none
 }
 
-// Outcome is the result of a push.
-type Outcome int
+// PushOutcome is the result of a push.
+type PushOutcome int
 
 const (
-	Unknown     Outcome = iota // sent by a version with more outcomes
+	Unknown     PushOutcome = iota // sent by a version with more outcomes
 	Applied                    // settled, actions finished; Report has the details
 	Rejected                   // invalid; nothing was changed
 	Unhealthy                  // undone: a health item that was good before went bad
@@ -147,7 +147,7 @@ const (
 )
 
 // String returns the outcome in one word.
-func (o Outcome) String() string {
+func (o PushOutcome) String() string {
 	switch o {
 	case Applied:
 		return "applied"
@@ -172,7 +172,7 @@ type Result struct {
 	Attempt    uint64     // of the push
 	Generation Generation // of the push
 	MD5        string     // of the pushed document
-	Outcome    Outcome
+	Outcome    PushOutcome
 	Restored   Generation    // the generation that an undo restored
 	Faults     config.Faults // why it was rejected or not stored, or what went bad
 	Actions    []Action
@@ -240,8 +240,8 @@ type BaseConfig struct {
 	Metadata config.Object            `json:"metadata,omitempty"` // expanded
 }
 
-// Preview answers RequestPreview.
-type Preview struct {
+// PreviewAnswer answers RequestPreview.
+type PreviewAnswer struct {
 	Actions []PreviewAction `json:"actions"` // in execution order
 }
 

@@ -3,7 +3,7 @@ package nodeproto
 import "testing"
 
 func TestOutcomeText(t *testing.T) {
-	for o, want := range map[Outcome]string{
+	for o, want := range map[PushOutcome]string{
 		Unknown: "unknown", Applied: "applied", Rejected: "rejected", Unhealthy: "unhealthy", Unconfirmed: "unconfirmed",
 		99: "unknown",
 	} {

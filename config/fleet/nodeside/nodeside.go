@@ -14,8 +14,8 @@ import (
 )
 
 // Preview lists the actions that a document would trigger on a node.
-func Preview(m *metadata.Metadata, done action.Table, now, desired config.Object) nodeproto.Preview {
-	p := nodeproto.Preview{Actions: []nodeproto.PreviewAction{}}
+func Preview(m *metadata.Metadata, done action.ActionTable, now, desired config.Object) nodeproto.PreviewAnswer {
+	p := nodeproto.PreviewAnswer{Actions: []nodeproto.PreviewAction{}}
 	for _, step := range action.Plan(m, config.FullDiff(now, desired), done) {
 		for _, a := range step.Actions {
 			keys := make([]string, len(a.Keys))

@@ -27,7 +27,7 @@ const (
 
 // check runs one operation. It reads each layer and each kind once.
 type check struct {
-	*World
+	*Snapshot
 	metadata *metadata.Metadata // applies to this operation
 	kinds    map[layers.Versions]fleet.Kind
 	sets     map[string]layers.Set
@@ -38,9 +38,9 @@ type check struct {
 	was      map[string]string // names of nodes before this operation, by their names after it
 }
 
-func (w *World) newCheck() *check {
+func (w *Snapshot) newCheck() *check {
 	return &check{
-		World: w, metadata: w.Metadata, kinds: map[layers.Versions]fleet.Kind{}, sets: map[string]layers.Set{},
+		Snapshot: w, metadata: w.Metadata, kinds: map[layers.Versions]fleet.Kind{}, sets: map[string]layers.Set{},
 		broken: map[string]error{}, read: map[history.Layer]history.Version{}, was: map[string]string{},
 		cost: meter{ended: w.Ended},
 	}
@@ -70,15 +70,15 @@ func (j *check) set(k fleet.Kind) (layers.Set, error) {
 
 // versions returns the versions that select a node's layers: the reported ones, or none, which selects the latest base.
 // A renamed node keeps its versions.
-func (j *check) versions(node string) layers.Versions { return j.Nodes[j.before(node)].Versions }
+func (j *check) versions(node string) layers.Versions { return j.Nodes[j.nameBefore(node)].Versions }
 
 func (j *check) isKnown(node string) bool {
-	_, known := j.Nodes[j.before(node)]
+	_, known := j.Nodes[j.nameBefore(node)]
 	return known
 }
 
-// before returns the name that a node had before this operation.
-func (j *check) before(node string) string {
+// nameBefore returns the name that a node had before this operation.
+func (j *check) nameBefore(node string) string {
 	if before, renamed := j.was[node]; renamed {
 		return before
 	}
@@ -95,10 +95,10 @@ func (j *check) layer(l history.Layer) (history.Version, error) {
 
 // layersOf reads the layers that have not been read yet. It refuses the operation if one is damaged.
 func (j *check) layersOf(desired ...history.Layer) error {
-	if err := j.layersAnyway(desired...); err != nil {
+	if err := j.layersOrDamaged(desired...); err != nil {
 		return err
 	}
-	var faults override.Faults
+	var faults override.WriteFaults
 	for _, l := range desired {
 		if bad := j.read[l].Damaged; bad != nil {
 			faults = append(faults, damagedFault(bad))
@@ -107,8 +107,8 @@ func (j *check) layersOf(desired ...history.Layer) error {
 	return refused(faults)
 }
 
-// layersAnyway is layersOf for callers that distinguish a damaged layer from a missing one.
-func (j *check) layersAnyway(desired ...history.Layer) error {
+// layersOrDamaged is layersOf for callers that distinguish a damaged layer from a missing one.
+func (j *check) layersOrDamaged(desired ...history.Layer) error {
 	var missing []history.Layer
 	for _, l := range desired {
 		if _, done := j.read[l]; !done {
@@ -118,7 +118,7 @@ func (j *check) layersAnyway(desired ...history.Layer) error {
 	if len(missing) == 0 {
 		return nil
 	}
-	versions, err := j.State.Anyway().Layers(missing...)
+	versions, err := j.State.WithDamaged().Layers(missing...)
 	if err != nil {
 		return err
 	}
@@ -144,13 +144,13 @@ func Sections() override.Sections {
 
 // world returns the current state of nodes for config/layers/override. Broken files are faults. It leaves out nodes
 // with a damaged layer that the write does not replace.
-func (j *check) world(nodes []string, written ...history.Layer) (override.World, error) {
+func (j *check) world(nodes []string, written ...history.Layer) (override.Inputs, error) {
 	desired := []history.Layer{networkLayer}
 	for _, name := range nodes {
 		desired = append(desired, autoLayer(name), nodeLayer(name))
 	}
-	if err := j.layersAnyway(desired...); err != nil {
-		return override.World{}, err
+	if err := j.layersOrDamaged(desired...); err != nil {
+		return override.Inputs{}, err
 	}
 	for _, l := range written {
 		if v := j.read[l]; v.Damaged != nil {
@@ -159,10 +159,10 @@ func (j *check) world(nodes []string, written ...history.Layer) (override.World,
 		}
 	}
 	if err := j.layersOf(networkLayer); err != nil {
-		return override.World{}, err
+		return override.Inputs{}, err
 	}
 	nodes = slices.DeleteFunc(slices.Clone(nodes), j.damaged)
-	w := override.World{
+	w := override.Inputs{
 		Kinds: map[string]layers.Set{}, Network: j.read[networkLayer].Document,
 		Nodes: make(map[string]override.Node, len(nodes)), Metadata: j.metadata, Rules: map[string]*metadata.Metadata{},
 		Base:     j.Base,
@@ -171,7 +171,7 @@ func (j *check) world(nodes []string, written ...history.Layer) (override.World,
 	if j.metadata != j.Metadata { // metadata that this operation writes applies to all nodes
 		w.Base = nil
 	}
-	wrong := map[string]*override.Fault{}
+	wrong := map[string]*override.WriteFault{}
 	for _, name := range nodes {
 		k, set, err := j.kind(j.versions(name))
 		if err != nil && j.isKnown(name) {
@@ -191,27 +191,27 @@ func (j *check) world(nodes []string, written ...history.Layer) (override.World,
 		k, set, _ := j.kind(layers.Versions{})
 		w.Kinds[k.Name] = set
 	}
-	var faults override.Faults
+	var faults override.WriteFaults
 	for _, f := range wrong {
 		faults = append(faults, *f)
 	}
 	return w, refused(faults)
 }
 
-func brokenFault(err error) *override.Fault {
-	return &override.Fault{Rule: RuleLayers, Problem: "the layers of the versions can't be read: " + err.Error(),
+func brokenFault(err error) *override.WriteFault {
+	return &override.WriteFault{Rule: RuleLayers, Problem: "the layers of the versions can't be read: " + err.Error(),
 		Expectation: "files that can be read are required"}
 }
 
 // known returns the names of all nodes, sorted.
-func (w *World) known() []string { return slices.Sorted(maps.Keys(w.Nodes)) }
+func (w *Snapshot) known() []string { return slices.Sorted(maps.Keys(w.Nodes)) }
 
 // unknownNodes returns a fault for each unknown node.
-func (w *World) unknownNodes(names []string) override.Faults {
-	var faults override.Faults
+func (w *Snapshot) unknownNodes(names []string) override.WriteFaults {
+	var faults override.WriteFaults
 	for _, name := range names {
 		if _, known := w.Nodes[name]; !known && name != "" {
-			faults = append(faults, override.Fault{
+			faults = append(faults, override.WriteFault{
 				Nodes: []string{name}, Rule: override.RuleTopology, Problem: "unknown node",
 				Expectation: "must be a node of the topology, one that has joined or one with an open token",
 			})
@@ -221,18 +221,18 @@ func (w *World) unknownNodes(names []string) override.Faults {
 }
 
 // refused returns an error if there are faults.
-func refused(faults override.Faults) error {
+func refused(faults override.WriteFaults) error {
 	if len(faults) == 0 {
 		return nil
 	}
-	return &Refused{faults.Together()}
+	return &Refused{faults.Merged()}
 }
 
 // faultsOf converts the faults of a document to those of a write.
-func faultsOf(rule string, below []string, faults config.Faults) override.Faults {
-	var out override.Faults
+func faultsOf(rule string, below []string, faults config.Faults) override.WriteFaults {
+	var out override.WriteFaults
 	for _, f := range faults {
-		out = append(out, override.Fault{Path: config.Sub(below, f.Path...), Rule: rule, Problem: f.Problem,
+		out = append(out, override.WriteFault{Path: config.Sub(below, f.Path...), Rule: rule, Problem: f.Problem,
 			Expectation: f.Expectation})
 	}
 	return out
@@ -245,13 +245,13 @@ func problemOf(err error) error {
 	var revisionless *history.NoRevisionError
 	switch {
 	case errors.As(err, &damaged):
-		return refused(override.Faults{damagedFault(damaged)})
+		return refused(override.WriteFaults{damagedFault(damaged)})
 	case errors.As(err, &faults):
 		return refused(faultsOf(RuleHistory, nil, faults))
 	case errors.As(err, &revisionless):
 		return &NotFoundError{fmt.Sprintf("revision %d", revisionless.Number), "must be one that the history shows"}
 	case errors.Is(err, kv.ErrInvalid):
-		return refused(override.Faults{{Rule: override.RuleRequest, Problem: err.Error(),
+		return refused(override.WriteFaults{{Rule: override.RuleRequest, Problem: err.Error(),
 			Expectation: "must be a name without control characters"}})
 	}
 	return err
@@ -260,7 +260,7 @@ func problemOf(err error) error {
 const knownNodes = "a node of the topology, one that has joined and one with an open token are known"
 
 // find returns an error for the unknown nodes that a read names.
-func (w *World) find(names ...string) error {
+func (w *Snapshot) find(names ...string) error {
 	var missing []string
 	for _, name := range names {
 		if _, known := w.Nodes[name]; !known {

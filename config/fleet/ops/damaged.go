@@ -15,8 +15,8 @@ func (j *check) damaged(node string) bool {
 	return j.read[autoLayer(node)].Damaged != nil || j.read[nodeLayer(node)].Damaged != nil
 }
 
-func damagedFault(bad error) override.Fault {
-	f := override.Fault{Rule: RuleHistory, Problem: bad.Error(),
+func damagedFault(bad error) override.WriteFault {
+	f := override.WriteFault{Rule: RuleHistory, Problem: bad.Error(),
 		Expectation: "must be replaced by a write, or by a restore of an earlier revision"}
 	var d *history.DamagedError
 	if errors.As(bad, &d) {

@@ -31,8 +31,8 @@ func fileOf(l history.Layer) (file, replica string) {
 	return file, replica
 }
 
-// whole returns a replica's file: the shared values and the replica's part.
-func whole(m *metadata.Metadata, shared, own config.Object) config.Object {
+// replicaFile returns a replica's file: the shared values and the replica's part.
+func replicaFile(m *metadata.Metadata, shared, own config.Object) config.Object {
 	if own == nil {
 		return shared
 	}
@@ -42,7 +42,7 @@ func whole(m *metadata.Metadata, shared, own config.Object) config.Object {
 	return out
 }
 
-func (w *World) file(name string) (*metadata.Metadata, error) {
+func (w *Snapshot) file(name string) (*metadata.Metadata, error) {
 	m, known := w.E2E[name]
 	if !known || m == nil {
 		return nil, &NotFoundError{"file " + config.Quote(name), "must be controller or aggregator"}
@@ -52,20 +52,20 @@ func (w *World) file(name string) (*metadata.Metadata, error) {
 
 // File returns the file of the controller or the aggregator as a replica sees it; with replica "" it returns the file
 // without the part of any replica.
-func (w *World) File(file, replica string, reveal bool) (Document, error) {
+func (w *Snapshot) File(file, replica string, reveal bool) (DocumentAnswer, error) {
 	m, err := w.file(file)
 	if err != nil {
-		return Document{}, err
+		return DocumentAnswer{}, err
 	}
 	shared, own, err := w.newCheck().parts(file, replica)
 	if err != nil {
-		return Document{}, err
+		return DocumentAnswer{}, err
 	}
-	return w.document(m, whole(m, shared.Document, own.Document), max(shared.Revision, own.Revision), reveal), nil
+	return w.document(m, replicaFile(m, shared.Document, own.Document), max(shared.Revision, own.Revision), reveal), nil
 }
 
 // FileChange returns how a replica's file differs between two states, since other replicas write the shared values too.
-func (w *World) FileChange(file, replica string, before history.State) (controllerconf.Change, error) {
+func (w *Snapshot) FileChange(file, replica string, before history.State) (controllerconf.Change, error) {
 	m, err := w.file(file)
 	if err != nil {
 		return controllerconf.Change{}, err
@@ -78,7 +78,7 @@ func (w *World) FileChange(file, replica string, before history.State) (controll
 		if err != nil {
 			return controllerconf.Change{}, err
 		}
-		docs[i] = normal(whole(m, shared.Document, own.Document))
+		docs[i] = normal(replicaFile(m, shared.Document, own.Document))
 	}
 	return controllerconf.Changes(m, docs[0], docs[1]), nil
 }
@@ -100,21 +100,21 @@ func normal(doc config.Object) config.Object {
 }
 
 // setE2E writes a file: the shared values for all replicas, the rest for one.
-func (j *check) setE2E(q SetE2E) (Outcome, error) {
+func (j *check) setE2E(q SetE2E) (WriteOutcome, error) {
 	m, err := j.file(q.File)
 	if err != nil {
-		return Outcome{}, err
+		return WriteOutcome{}, err
 	}
 	shared, own, err := j.parts(q.File, q.Replica)
 	if err != nil {
-		return Outcome{}, err
+		return WriteOutcome{}, err
 	}
-	before := normal(whole(m, shared.Document, own.Document))
+	before := normal(replicaFile(m, shared.Document, own.Document))
 	request := q.Config
 	if request == nil {
 		request = config.Object{}
 	}
-	var faults override.Faults
+	var faults override.WriteFaults
 	if asked, wrong := controllerconf.Normalize(request); len(wrong) == 0 {
 		request = asked
 	}
@@ -127,18 +127,18 @@ func (j *check) setE2E(q SetE2E) (Outcome, error) {
 	program, notes := j.ofProgram(q.File, before, checked, true)
 	faults = append(faults, faultsOf(RuleFile, nil, append(more, program...))...)
 	if len(faults) > 0 {
-		return Outcome{}, refused(faults)
+		return WriteOutcome{}, refused(faults)
 	}
 	c := history.Change{Layers: map[history.Layer]config.Object{}}
 	others, err := j.share(c, m, q, shared.Document, own.Document, checked)
 	if err != nil {
-		return Outcome{}, err
+		return WriteOutcome{}, err
 	}
 	if err := j.dropSame(c); err != nil {
-		return Outcome{}, err
+		return WriteOutcome{}, err
 	}
 	if len(others) > 0 {
-		return Outcome{}, refused(others)
+		return WriteOutcome{}, refused(others)
 	}
 	o := j.outcome(c, nil, nil, nil)
 	if len(c.Layers) > 0 {
@@ -153,7 +153,7 @@ func (j *check) setE2E(q SetE2E) (Outcome, error) {
 	if q.Replica == "" {
 		shadowed, err := j.shadowed(q.File, m, checked)
 		if err != nil {
-			return Outcome{}, err
+			return WriteOutcome{}, err
 		}
 		o.Warnings = append(o.Warnings, shadowed...)
 	}
@@ -205,8 +205,8 @@ func leaves(v any, at []string) [][]string {
 	return out
 }
 
-// ownGivesWay deletes this replica's part of an imported file: the file contains it.
-func (j *check) ownGivesWay(c history.Change, f history.Files) error {
+// dropOwnPart deletes this replica's part of an imported file: the file contains it.
+func (j *check) dropOwnPart(c history.Change, f history.Files) error {
 	for file, doc := range f.E2E {
 		l := fileLayer(file, j.Replica)
 		if doc == nil || j.Replica == "" {
@@ -239,7 +239,7 @@ func nextStart(file string, c controllerconf.Change, notes []string) []string {
 // share splits a file between the layers, and updates the parts of the other replicas: removing an entry of a map
 // removes their values in it too. It returns the faults that this causes in their files.
 func (j *check) share(c history.Change, m *metadata.Metadata, q SetE2E, shared, own,
-	file config.Object) (override.Faults, error) {
+	file config.Object) (override.WriteFaults, error) {
 	if q.Replica == "" {
 		c.Layers[fileLayer(q.File, "")] = file
 		return nil, nil
@@ -260,7 +260,7 @@ func (j *check) share(c history.Change, m *metadata.Metadata, q SetE2E, shared, 
 		if file != q.File || replica == "" || replica == q.Replica || v.Document == nil {
 			continue
 		}
-		was := normal(whole(m, shared, v.Document))
+		was := normal(replicaFile(m, shared, v.Document))
 		is, wrong := controllerconf.Join(m, was, theirs)
 		if len(wrong) == 0 {
 			if _, _, before := controllerconf.Check(m, was); len(before) == 0 {
@@ -276,7 +276,7 @@ func (j *check) share(c history.Change, m *metadata.Metadata, q SetE2E, shared, 
 
 // filesChange holds the effects of a change of several layers on the controller's files.
 type filesChange struct {
-	faults  override.Faults
+	faults  override.WriteFaults
 	unknown [][]string
 	notes   []string
 	actions []metadata.Action
@@ -299,14 +299,14 @@ func (j *check) filesChange(c history.Change) (filesChange, error) {
 		if err != nil {
 			return out, err
 		}
-		before := whole(m, shared.Document, own.Document)
+		before := replicaFile(m, shared.Document, own.Document)
 		if doc, written := c.Layers[fileLayer(file, "")]; written {
 			shared.Document = doc
 		}
 		if replica != "" {
 			own.Document = c.Layers[l]
 		}
-		after := whole(m, shared.Document, own.Document)
+		after := replicaFile(m, shared.Document, own.Document)
 		if after == nil {
 			after = config.Object{}
 		}

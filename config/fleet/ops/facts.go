@@ -23,7 +23,7 @@ const colours = 4
 // Facts returns the write that updates topologyInfo, the auto layer's description of the topology, on all nodes; ok is
 // false if nothing differs. Writes to the topology and optimisations include this update. After an import or a restore
 // of files, and after users' writes to radios and links, the caller has to make this write.
-func (w *World) Facts() (write SetAuto, ok bool, err error) {
+func (w *Snapshot) Facts() (write SetAuto, ok bool, err error) {
 	c, err := w.newCheck().chart()
 	if err != nil {
 		return SetAuto{}, false, err

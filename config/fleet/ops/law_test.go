@@ -152,7 +152,7 @@ func TestPropertyEffectsAreWhatChanges(t *testing.T) {
 		configs := func() map[string]string {
 			out := map[string]string{}
 			for name := range b.Nodes {
-				full, _, err := b.World.newCheck().effective(name, b.Nodes[name].Versions, nil)
+				full, _, err := b.Snapshot.newCheck().effective(name, b.Nodes[name].Versions, nil)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -283,10 +283,10 @@ func FuzzJudge(f *testing.F) {
 				t.Errorf("%T: passes, and can't be stored: %v", w, err)
 			}
 		}
-		for _, read := range []func() (Document, error){
-			func() (Document, error) { return b.Paths(PathsQuery{Paths: paths}) },
-			func() (Document, error) { return b.Layer(LayerQuery{Layer: layers.Node, Nodes: config.Keys(o)}) },
-			func() (Document, error) { return b.Layer(LayerQuery{Layer: layers.Hardware, Boards: config.Keys(o)}) },
+		for _, read := range []func() (DocumentAnswer, error){
+			func() (DocumentAnswer, error) { return b.Paths(PathsQuery{Paths: paths}) },
+			func() (DocumentAnswer, error) { return b.Layer(LayerQuery{Layer: layers.Node, Nodes: config.Keys(o)}) },
+			func() (DocumentAnswer, error) { return b.Layer(LayerQuery{Layer: layers.Hardware, Boards: config.Keys(o)}) },
 		} {
 			if _, err := read(); err != nil {
 				_ = fmt.Sprint(err)

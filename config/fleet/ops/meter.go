@@ -40,7 +40,7 @@ func (m *meter) count(n int) error {
 
 // answer adds a document that becomes part of the answer.
 func (m *meter) answer(v any) error {
-	bytes, values := weigh(v)
+	bytes, values := estimateSize(v)
 	if m.bytes += bytes; m.bytes > MaxAnswer {
 		return &TooLargeError{fmt.Sprintf("has more than %d MiB: ask for less at once, or for pages (limit)", MaxAnswer>>20)}
 	}
@@ -63,7 +63,7 @@ func (j *check) explainable(node string, set layers.Set, path []string) error {
 	all := 0
 	for _, o := range set {
 		v, _ := config.Lookup(o, path)
-		_, values := weigh(v)
+		_, values := estimateSize(v)
 		all += values
 	}
 	if all > maxExplained {
@@ -73,20 +73,20 @@ func (j *check) explainable(node string, set layers.Set, path []string) error {
 	return nil
 }
 
-// weigh estimates the bytes of a value as text, and counts its keys and elements.
-func weigh(v any) (bytes, values int) {
+// estimateSize estimates the bytes of a value as text, and counts its keys and elements.
+func estimateSize(v any) (bytes, values int) {
 	add := func(b, n int) { bytes, values = bytes+b, values+n }
 	switch v := v.(type) {
 	case string:
 		return len(v) + 2, 1
 	case config.Object:
 		for key, below := range v {
-			b, n := weigh(below)
+			b, n := estimateSize(below)
 			add(len(key)+4+b, n)
 		}
 	case []any:
 		for _, below := range v {
-			b, n := weigh(below)
+			b, n := estimateSize(below)
 			add(1+b, n)
 		}
 	default:
@@ -100,12 +100,12 @@ const (
 	maxTop          = 1000 // top-level keys of one layer; the largest known has 40
 )
 
-// wide returns faults for overrides with more top-level keys than any config has: each is a section to validate.
-func wide(c override.Change) override.Faults {
-	var faults override.Faults
+// tooManyKeys returns faults for overrides with more top-level keys than any config has: each is a section to validate.
+func tooManyKeys(c override.Change) override.WriteFaults {
+	var faults override.WriteFaults
 	check := func(node string, o config.Object) {
 		if len(o) > maxTop {
-			faults = append(faults, override.Fault{
+			faults = append(faults, override.WriteFault{
 				Nodes: []string{node}, Rule: override.RuleRequest, Problem: fmt.Sprintf("too many keys at its top (%d)", len(o)),
 				Expectation: fmt.Sprintf("must be at most %d", maxTop),
 			})

@@ -32,13 +32,13 @@ func TestAnswersAreBounded(t *testing.T) { // alone: it measures memory
 	rich := crowd(t, 500)
 	rich.Layers = func(fleet.Kind) (layers.Set, error) { return layers.Set{layers.Base: config.Object{"a": deep}}, nil }
 	star := [][]string{{"*"}, {"*", "*"}, {"*", "*", "none"}}
-	for name, ask := range map[string]func() (Document, error){
-		"base": func() (Document, error) { return b.Layer(LayerQuery{Layer: layers.Base, Versions: names}) },
-		"hardware": func() (Document, error) {
+	for name, ask := range map[string]func() (DocumentAnswer, error){
+		"base": func() (DocumentAnswer, error) { return b.Layer(LayerQuery{Layer: layers.Base, Versions: names}) },
+		"hardware": func() (DocumentAnswer, error) {
 			return b.Layer(LayerQuery{Layer: layers.Hardware, Boards: names, Versions: names})
 		},
-		"paths": func() (Document, error) { return b.Paths(PathsQuery{Paths: star[:1]}) },
-		"stars": func() (Document, error) { return rich.Paths(PathsQuery{Paths: star}) },
+		"paths": func() (DocumentAnswer, error) { return b.Paths(PathsQuery{Paths: star[:1]}) },
+		"stars": func() (DocumentAnswer, error) { return rich.Paths(PathsQuery{Paths: star}) },
 	} {
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)
@@ -135,7 +135,7 @@ func TestAWideWriteIsCutOnceForAllNodes(t *testing.T) { // alone: it measures me
 		for i := range maxTop {
 			o[fmt.Sprint("x", i)] = int64(0)
 		}
-		world, err := b.World.newCheck().world(b.known())
+		world, err := b.Snapshot.newCheck().world(b.known())
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -41,7 +41,7 @@ func (m Moved) String() string {
 }
 
 // softwares returns the known software versions of the fleet's nodes.
-func (w *World) softwares() []string {
+func (w *Snapshot) softwares() []string {
 	var out []string
 	for _, n := range w.Nodes {
 		if n.Versions.Software != "" {
@@ -53,10 +53,10 @@ func (w *World) softwares() []string {
 
 // DueMigrations returns the pending migrations of the layers: first those to run now, then those held by nodes of an
 // older version.
-func (w *World) DueMigrations() migrate.Selection { return migrate.Due(w.Migrated, w.softwares()) }
+func (w *Snapshot) DueMigrations() migrate.Selection { return migrate.Due(w.Migrated, w.softwares()) }
 
 // HeldBy returns the names of the nodes that run a version older than the target of a migration, sorted.
-func (w *World) HeldBy(m migrate.Migration) []string {
+func (w *Snapshot) HeldBy(m migrate.Migration) []string {
 	var out []string
 	for _, name := range w.known() {
 		if v := w.Nodes[name].Versions.Software; v != "" && m.Newer(v) {
@@ -67,10 +67,10 @@ func (w *World) HeldBy(m migrate.Migration) []string {
 }
 
 // migrateAll migrates all layers to newer keys.
-func (j *check) migrateAll() (Outcome, error) {
+func (j *check) migrateAll() (WriteOutcome, error) {
 	all, err := j.State.All()
 	if err != nil {
-		return Outcome{}, err
+		return WriteOutcome{}, err
 	}
 	c := history.Change{Layers: map[history.Layer]config.Object{}}
 	for _, v := range all {
@@ -79,7 +79,7 @@ func (j *check) migrateAll() (Outcome, error) {
 	}
 	moved, faults := migrateLayers(j.DueMigrations(), c)
 	if len(faults) > 0 {
-		return Outcome{}, refused(faults)
+		return WriteOutcome{}, refused(faults)
 	}
 	o, err := j.layersChange(c, nil)
 	if o.Change.Message = "migrate layers"; err == nil && len(o.Change.Layers) > 0 {
@@ -89,13 +89,13 @@ func (j *check) migrateAll() (Outcome, error) {
 }
 
 // imported migrates imported files to the keys of the fleet's layers.
-func (j *check) imported(c history.Change, err error) (Outcome, error) {
+func (j *check) imported(c history.Change, err error) (WriteOutcome, error) {
 	if err != nil {
 		return j.back(c, err)
 	}
 	moved, faults := migrateLayers(migrate.Level(j.Migrated, j.softwares()), c)
 	if len(faults) > 0 {
-		return Outcome{}, refused(faults)
+		return WriteOutcome{}, refused(faults)
 	}
 	o, err := j.back(c, nil)
 	if err == nil && len(o.Change.Layers) > 0 {
@@ -108,8 +108,8 @@ func (j *check) imported(c history.Change, err error) (Outcome, error) {
 }
 
 // migrateLayers replaces the documents of a change by migrated ones.
-func migrateLayers(s migrate.Selection, c history.Change) ([]Moved, override.Faults) {
-	var faults override.Faults
+func migrateLayers(s migrate.Selection, c history.Change) ([]Moved, override.WriteFaults) {
+	var faults override.WriteFaults
 	all := map[string]*Moved{}
 	for _, l := range sortedLayers(c.Layers) {
 		kind, has := migratedKind(l)
@@ -118,7 +118,7 @@ func migrateLayers(s migrate.Selection, c history.Change) ([]Moved, override.Fau
 		}
 		doc, changes, wrong := s.Run(kind, c.Layers[l])
 		for _, f := range wrong {
-			faults = append(faults, override.Fault{Path: config.Sub([]string{l.String()}, f.Path...),
+			faults = append(faults, override.WriteFault{Path: config.Sub([]string{l.String()}, f.Path...),
 				Rule: RuleMigration, Problem: f.Problem, Expectation: f.Expectation})
 		}
 		if len(changes) > 0 && wrong == nil {
@@ -158,14 +158,14 @@ func migratedKind(l history.Layer) (migrate.Kind, bool) {
 }
 
 // MigratedText returns the moves in one line, for the message of a revision.
-func (o Outcome) MigratedText() string {
+func (o WriteOutcome) MigratedText() string {
 	var lines []string
 	for i, m := range o.Migrated {
 		if i == maxMoved {
 			lines = append(lines, fmt.Sprintf("and %d more", len(o.Migrated)-i))
 			break
 		}
-		lines = append(lines, config.Cut(m.String(), 160))
+		lines = append(lines, config.Truncate(m.String(), 160))
 	}
 	return strings.Join(lines, "; ")
 }

@@ -21,7 +21,7 @@ func TestMigrateBringsAllLayersOrNone(t *testing.T) {
 		for _, one := range l {
 			c.Layers[one] = old
 		}
-		b.commit(Outcome{Change: c})
+		b.commit(WriteOutcome{Change: c})
 	}
 	if o := b.do(Migrate{}); o.Migrated != nil || len(o.Change.Layers) > 0 {
 		t.Errorf("an empty store: %+v", o)
@@ -47,7 +47,7 @@ func TestMigrateBringsAllLayersOrNone(t *testing.T) {
 		t.Errorf("%s: %+v", o.MigratedText(), o.Migrated)
 	}
 	stored(network)
-	b.commit(Outcome{Change: history.Change{Layers: map[history.Layer]config.Object{nodeLayer("n1"): doc(t,
+	b.commit(WriteOutcome{Change: history.Change{Layers: map[history.Layer]config.Object{nodeLayer("n1"): doc(t,
 		`{"eapolParams":{"a":{}},"radioParamsBase":{"wsecParams":{"eapolParams":{"a":"x"}}}}`)}}})
 	b.refuses(Migrate{}, `node/n1.radioParamsBase.wsecParams.eapolParams.a: invalid type`)
 }
@@ -74,7 +74,7 @@ func TestAnImportIsBroughtToTheKeysOfTheFleet(t *testing.T) {
 	}
 	b.refuses(Import{Files: history.Files{Network: doc(t, `{"envParams":{"OPENR_IFACE_PREFIXES":5}}`)}},
 		"network.envParams.OPENR_IFACE_PREFIXES: invalid type int64")
-	if text := (Outcome{Migrated: []Moved{
+	if text := (WriteOutcome{Migrated: []Moved{
 		{Version: "V", From: "a", Layers: []string{"network"}},
 		{Version: "V", From: "b", To: "c", Kept: true, Layers: []string{"x", "y"}}, {}, {}, {}, {}, {},
 	}[:2]}).MigratedText(); text != "V: a is gone in network; V: b is gone in 2 layers: c is set already and stays" {

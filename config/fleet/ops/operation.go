@@ -10,8 +10,8 @@ import (
 	"edgespan/config/layers/override"
 )
 
-// Document is the answer to a read of one document.
-type Document struct {
+// DocumentAnswer is the answer to a read of one document.
+type DocumentAnswer struct {
 	Object   config.Object
 	Revision uint64 // the last revision that wrote it; 0: never written, or without history
 	Digest   string // MD5 of the canonical form; a keyed digest if secrets are masked
@@ -124,8 +124,8 @@ func (Import) write()       {}
 func (SetAuto) write()      {}
 func (Migrate) write()      {}
 
-// Outcome is a validated write: the change, which is not stored yet, and its effects.
-type Outcome struct {
+// WriteOutcome is a validated write: the change, which is not stored yet, and its effects.
+type WriteOutcome struct {
 	Change   history.Change // without author, time and message; without layers nothing changes
 	Message  string         // for people: "Success. 3 nodes change."
 	Warnings []string
@@ -141,7 +141,7 @@ type Outcome struct {
 }
 
 // Refused is the error of a write or a read, with all its faults.
-type Refused struct{ Faults override.Faults }
+type Refused struct{ Faults override.WriteFaults }
 
 // Error returns one line per fault.
 func (r *Refused) Error() string { return r.Faults.Error() }

@@ -10,32 +10,32 @@ import (
 )
 
 // optimize assigns polarities, channels, golay codes and superframes.
-func (j *check) optimize(q Optimize) (Outcome, error) {
-	var faults override.Faults
+func (j *check) optimize(q Optimize) (WriteOutcome, error) {
+	var faults override.WriteFaults
 	for _, kind := range q.Kinds {
 		if !slices.Contains(optimize.All, kind) {
-			faults = append(faults, override.Fault{Rule: override.RuleRequest,
+			faults = append(faults, override.WriteFault{Rule: override.RuleRequest,
 				Problem: config.Invalid(string(kind)), Expectation: "must be polarity, channel, golay or superframe"})
 		}
 	}
 	if len(q.Kinds) == 0 {
-		faults = append(faults, override.Fault{Rule: override.RuleRequest,
+		faults = append(faults, override.WriteFault{Rule: override.RuleRequest,
 			Problem: "the write names no kind", Expectation: "must be polarity, channel, golay or superframe"})
 	}
 	was, err := j.chart()
 	if err != nil {
-		return Outcome{}, err
+		return WriteOutcome{}, err
 	}
 	if was.doc == nil {
 		faults = append(faults,
-			override.Fault{Rule: override.RuleRequest, Problem: "no topology", Expectation: "must have one"})
+			override.WriteFault{Rule: override.RuleRequest, Problem: "no topology", Expectation: "must have one"})
 	}
 	if len(faults) > 0 {
-		return Outcome{}, refused(faults)
+		return WriteOutcome{}, refused(faults)
 	}
 	channels, err := j.channels()
 	if err != nil {
-		return Outcome{}, err
+		return WriteOutcome{}, err
 	}
 	r, wrong := optimize.Run(optimize.Input{
 		Topology: was.topology, Auto: files(was.auto), Network: was.network, Node: files(was.own), Channels: channels,
@@ -44,12 +44,13 @@ func (j *check) optimize(q Optimize) (Outcome, error) {
 	if len(wrong) > 0 {
 		for _, f := range wrong {
 			faults = append(faults,
-				override.Fault{Nodes: f.Nodes, Path: f.Path, Rule: RuleOptimize, Problem: f.Problem, Expectation: f.Expectation})
+				override.WriteFault{Nodes: f.Nodes, Path: f.Path, Rule: RuleOptimize, Problem: f.Problem,
+					Expectation: f.Expectation})
 		}
-		return Outcome{}, refused(faults)
+		return WriteOutcome{}, refused(faults)
 	}
 	is := was
-	is.auto, is.own = apart(r.Auto), apart(r.Node)
+	is.auto, is.own = splitByNode(r.Auto), splitByNode(r.Node)
 	return j.charted(was, is, r.Notes)
 }
 

@@ -12,8 +12,9 @@ import (
 )
 
 // outcome builds the outcome of a validated write.
-func (j *check) outcome(c history.Change, effects []override.Effect, warnings override.Faults, notes []string) Outcome {
-	o := Outcome{Change: c, Warnings: notes, Effects: slices.Clone(effects)}
+func (j *check) outcome(c history.Change, effects []override.Effect, warnings override.WriteFaults,
+	notes []string) WriteOutcome {
+	o := WriteOutcome{Change: c, Warnings: notes, Effects: slices.Clone(effects)}
 	nodes := 0
 	for i, x := range o.Effects {
 		shown, _ := override.Mask(j.metadata, nil, x.Diff)
@@ -48,7 +49,7 @@ func (j *check) outcome(c history.Change, effects []override.Effect, warnings ov
 }
 
 // After returns a node's effective config with the change of an outcome applied, for a preview.
-func (w *World) After(c history.Change, node string) (config.Object, error) {
+func (w *Snapshot) After(c history.Change, node string) (config.Object, error) {
 	j := w.newCheck()
 	for _, r := range c.Renamed {
 		j.was[r.To] = r.From

@@ -12,7 +12,7 @@ const star = "*"
 // choose returns the parts of a document at paths.
 func (j *check) choose(doc config.Object, paths [][]string) (config.Object, error) {
 	chosen := config.Object{}
-	_, all := weigh(doc)
+	_, all := estimateSize(doc)
 	for _, path := range paths {
 		cost := len(path)
 		if slices.Contains(path, star) {
@@ -26,7 +26,7 @@ func (j *check) choose(doc config.Object, paths [][]string) (config.Object, erro
 		if !has || !is {
 			continue
 		}
-		_, values := weigh(o)
+		_, values := estimateSize(o)
 		if err := j.cost.count(values); err != nil {
 			return nil, err
 		}

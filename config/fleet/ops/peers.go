@@ -48,7 +48,7 @@ func (j *check) described(written ...history.Layer) (described, error) {
 	for kind, into := range map[history.Kind]map[string]config.Object{
 		history.Peer: d.peers, history.Cluster: d.clusters, history.Deployment: d.deployments,
 	} {
-		all, err := j.State.Anyway().Of(kind)
+		all, err := j.State.WithDamaged().Of(kind)
 		if err != nil {
 			return d, err
 		}
@@ -66,8 +66,8 @@ func (j *check) described(written ...history.Layer) (described, error) {
 	return d, nil
 }
 
-// lay returns the layers with a change applied.
-func (d described) lay(c history.Change) described {
+// withChange returns the layers with a change applied.
+func (d described) withChange(c history.Change) described {
 	d = described{maps.Clone(d.peers), maps.Clone(d.clusters), maps.Clone(d.deployments)}
 	for l, doc := range c.Layers {
 		var into map[string]config.Object
@@ -89,7 +89,7 @@ func (d described) lay(c history.Change) described {
 }
 
 // fleet parses the layers. Faults have the layer in front of their path; it leaves out layers with faults.
-func (d described) fleet() (*peer.Fleet, config.Faults) {
+func (d described) fleet() (*peer.Inventory, config.Faults) {
 	var faults config.Faults
 	below := func(kind history.Kind, name string, more config.Faults) bool {
 		for _, f := range more {
@@ -129,7 +129,7 @@ func (d described) fleet() (*peer.Fleet, config.Faults) {
 
 // Peers returns the descriptors and deployments of the fleet. It leaves out and reports those with faults, which occur
 // only if another program wrote the store.
-func (w *World) Peers() (*peer.Fleet, error) {
+func (w *Snapshot) Peers() (*peer.Inventory, error) {
 	d, err := w.newCheck().described()
 	if err != nil {
 		return nil, err
@@ -142,11 +142,11 @@ func (w *World) Peers() (*peer.Fleet, error) {
 }
 
 // describe validates a write of descriptors.
-func (j *check) describe(q Describe) (Outcome, error) {
+func (j *check) describe(q Describe) (WriteOutcome, error) {
 	c := history.Change{Layers: map[history.Layer]config.Object{}}
-	var faults override.Faults
+	var faults override.WriteFaults
 	if len(q.Documents) == 0 {
-		faults = append(faults, override.Fault{Rule: override.RuleRequest,
+		faults = append(faults, override.WriteFault{Rule: override.RuleRequest,
 			Problem: "the write has no document", Expectation: "must be one or more"})
 	}
 	for i, doc := range q.Documents {
@@ -159,7 +159,7 @@ func (j *check) describe(q Describe) (Outcome, error) {
 		case peer.KindPeer:
 			var err error
 			if doc, err = j.unmasked(l, doc); err != nil {
-				return Outcome{}, err
+				return WriteOutcome{}, err
 			}
 			_, wrong = peer.ParsePeer(doc)
 		case peer.KindCluster:
@@ -179,20 +179,20 @@ func (j *check) describe(q Describe) (Outcome, error) {
 		c.Layers[l] = doc
 	}
 	if len(faults) > 0 {
-		return Outcome{}, refused(faults)
+		return WriteOutcome{}, refused(faults)
 	}
 	return j.layersChange(c, nil)
 }
 
 // undescribe validates the removal of descriptors.
-func (j *check) undescribe(q Undescribe) (Outcome, error) {
+func (j *check) undescribe(q Undescribe) (WriteOutcome, error) {
 	kind := history.Peer
 	if q.Kind == peer.KindCluster {
 		kind = history.Cluster
 	}
 	d, err := j.described()
 	if err != nil {
-		return Outcome{}, err
+		return WriteOutcome{}, err
 	}
 	c := history.Change{Layers: map[history.Layer]config.Object{}}
 	var missing []string
@@ -207,12 +207,12 @@ func (j *check) undescribe(q Undescribe) (Outcome, error) {
 		have = d.clusters
 	}
 	if len(missing) > 0 {
-		return Outcome{}, notThere(kind.String(), missing, have)
+		return WriteOutcome{}, missingFaults(kind.String(), missing, have)
 	}
 	return j.layersChange(c, nil)
 }
 
-func notThere(kind string, missing []string, have map[string]config.Object) error {
+func missingFaults(kind string, missing []string, have map[string]config.Object) error {
 	allowed := "there is none"
 	if len(have) > 0 {
 		allowed = config.OneOf(sortedNames(have))
@@ -222,10 +222,10 @@ func notThere(kind string, missing []string, have map[string]config.Object) erro
 }
 
 // deploy deploys or undeploys clusters.
-func (j *check) deploy(names []string, desired bool) (Outcome, error) {
+func (j *check) deploy(names []string, desired bool) (WriteOutcome, error) {
 	d, err := j.described()
 	if err != nil {
-		return Outcome{}, err
+		return WriteOutcome{}, err
 	}
 	c := history.Change{Layers: map[history.Layer]config.Object{}}
 	var missing, notes []string
@@ -246,18 +246,19 @@ func (j *check) deploy(names []string, desired bool) (Outcome, error) {
 		}
 	}
 	if len(names) == 0 {
-		return Outcome{}, refused(override.Faults{{Rule: override.RuleRequest, Problem: "the write names no cluster",
-			Expectation: "must be one or more"}})
+		return WriteOutcome{},
+			refused(override.WriteFaults{{Rule: override.RuleRequest, Problem: "the write names no cluster",
+				Expectation: "must be one or more"}})
 	}
 	if len(missing) > 0 {
-		return Outcome{}, notThere("cluster", missing, d.clusters)
+		return WriteOutcome{}, missingFaults("cluster", missing, d.clusters)
 	}
 	return j.layersChange(c, notes)
 }
 
 // peersChange adds to a change of layers its consequences for peers: tunnel numbers are allocated and released with
 // their clusters, and every deployed cluster must be deployable.
-func (j *check) peersChange(c history.Change) (touched []string, faults override.Faults, err error) {
+func (j *check) peersChange(c history.Change) (touched []string, faults override.WriteFaults, err error) {
 	if !slices.ContainsFunc(slices.Collect(maps.Keys(c.Layers)), func(l history.Layer) bool {
 		return l.Kind == history.Peer || l.Kind == history.Cluster || l.Kind == history.Deployment
 	}) {
@@ -268,13 +269,13 @@ func (j *check) peersChange(c history.Change) (touched []string, faults override
 		return nil, nil, err
 	}
 	before, _ := was.fleet()
-	is := was.lay(c)
+	is := was.withChange(c)
 	after, wrong := is.fleet()
 	faults = append(faultsOf(RulePeers, nil, wrong), j.wrongIDs(after)...)
 	for _, name := range sortedNames(is.deployments) {
 		below := []string{history.Layer{Kind: history.Cluster, Name: name}.String()}
 		if is.clusters[name] == nil {
-			faults = append(faults, override.Fault{Path: below,
+			faults = append(faults, override.WriteFault{Path: below,
 				Rule: RulePeers, Problem: "is deployed", Expectation: "must be undeployed first"})
 			continue
 		}
@@ -291,16 +292,16 @@ func (j *check) peersChange(c history.Change) (touched []string, faults override
 			c.Layers[l] = doc
 		}
 	}
-	return peer.Touched(before, after), faults, nil
+	return peer.ChangedNodes(before, after), faults, nil
 }
 
 // wrongIDs returns faults for the peers whose descriptor has another node's ID.
-func (j *check) wrongIDs(f *peer.Fleet) override.Faults {
-	var faults override.Faults
+func (j *check) wrongIDs(f *peer.Inventory) override.WriteFaults {
+	var faults override.WriteFaults
 	for name, p := range f.Peers {
-		is := j.Nodes[j.before(name)].ID
+		is := j.Nodes[j.nameBefore(name)].ID
 		if said := p.ID.String(); p.ID != [16]byte{} && is != "" && !strings.EqualFold(said, is) {
-			faults = append(faults, override.Fault{
+			faults = append(faults, override.WriteFault{
 				Path: []string{history.Layer{Kind: history.Peer, Name: name}.String(), "metadata", "id"}, Rule: RulePeers,
 				Problem:     config.InvalidValue(said) + ", the node of this name is " + is,
 				Expectation: config.MustBe(is + ", or empty"),

@@ -11,7 +11,7 @@ import (
 // Proposed returns a node's base config and metadata for its board (nodeproto.BaseConfig) for review. It masks the
 // values that the fleet's metadata or the proposed metadata marks secret. The proposed metadata may use a vendor's
 // actions, as it may once accepted. If the metadata has faults, any value could be secret: then all values are masked.
-func (w *World) Proposed(doc config.Object, reveal bool) (Document, error) {
+func (w *Snapshot) Proposed(doc config.Object, reveal bool) (DocumentAnswer, error) {
 	masks, readable := []*metadata.Metadata{w.Metadata}, true
 	if own, has := doc["metadata"]; has {
 		m, faults := ownMetadata(own)

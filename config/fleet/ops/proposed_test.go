@@ -38,7 +38,7 @@ func TestAProposalsOwnSecretsAreMasked(t *testing.T) {
 		if faults != nil {
 			t.Fatal(faults)
 		}
-		w := &World{Metadata: none, MaskKey: []byte("k")}
+		w := &Snapshot{Metadata: none, MaskKey: []byte("k")}
 		d, err := w.Proposed(doc, false)
 		text := string(config.AppendCanonical(nil, d.Object))
 		if err != nil || strings.Contains(text, "hidden-") || !strings.Contains(text, `"acme": {`) {

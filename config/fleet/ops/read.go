@@ -16,15 +16,15 @@ import (
 )
 
 // document returns the answer to a read, masked unless secrets are requested.
-func (w *World) document(m *metadata.Metadata, o config.Object, revision uint64, reveal bool) Document {
+func (w *Snapshot) document(m *metadata.Metadata, o config.Object, revision uint64, reveal bool) DocumentAnswer {
 	if o == nil {
 		o = config.Object{}
 	}
 	return w.masked(o, revision, reveal, func() (any, bool) { return override.Mask(m, nil, o) })
 }
 
-func (w *World) masked(o config.Object, revision uint64, reveal bool, mask func() (any, bool)) Document {
-	d := Document{Object: o, Revision: revision}
+func (w *Snapshot) masked(o config.Object, revision uint64, reveal bool, mask func() (any, bool)) DocumentAnswer {
+	d := DocumentAnswer{Object: o, Revision: revision}
 	hidden := false
 	if !reveal {
 		var shown any
@@ -44,13 +44,13 @@ func (w *World) masked(o config.Object, revision uint64, reveal bool, mask func(
 
 // Config returns the effective config of one node, or parts of it. An unknown node is a NotFoundError. It refuses
 // clashing or unreadable layers, and a node that has never reported if the query lacks software version and board.
-func (w *World) Config(q ConfigQuery) (Document, error) {
+func (w *Snapshot) Config(q ConfigQuery) (DocumentAnswer, error) {
 	if err := w.find(q.Node); err != nil {
-		return Document{}, err
+		return DocumentAnswer{}, err
 	}
 	fact, v := w.Nodes[q.Node], q.Versions
 	if !fact.Reported && (v.Software == "" || v.Board == "") {
-		return Document{}, refused(override.Faults{{
+		return DocumentAnswer{}, refused(override.WriteFaults{{
 			Nodes: []string{q.Node}, Rule: override.RuleRequest, Problem: "No known node status",
 			Expectation: "Please pass the software version and hardware board ID directly",
 		}})
@@ -64,7 +64,7 @@ func (w *World) Config(q ConfigQuery) (Document, error) {
 	}
 	full, revision, err := w.newCheck().effective(q.Node, v, q.Paths)
 	if err != nil {
-		return Document{}, err
+		return DocumentAnswer{}, err
 	}
 	return w.document(w.Metadata, full, revision, q.Reveal), nil
 }
@@ -75,7 +75,7 @@ func (j *check) effective(node string, v layers.Versions, paths [][]string) (con
 	if err != nil {
 		f := brokenFault(err)
 		f.Nodes = []string{node}
-		return nil, 0, refused(override.Faults{*f})
+		return nil, 0, refused(override.WriteFaults{*f})
 	}
 	revision := uint64(0)
 	for place, l := range map[layers.Layer]history.Layer{layers.Auto: autoLayer(node), layers.Network: networkLayer,
@@ -91,16 +91,16 @@ func (j *check) effective(node string, v layers.Versions, paths [][]string) (con
 		set[place] = within(o, paths)
 	}
 	for _, o := range set {
-		if _, values := weigh(o); values > 0 {
+		if _, values := estimateSize(o); values > 0 {
 			if err := j.cost.count(values); err != nil {
 				return nil, 0, err
 			}
 		}
 	}
 	full, clashes := set.Effective()
-	var faults override.Faults
+	var faults override.WriteFaults
 	for _, c := range clashes {
-		faults = append(faults, override.Fault{
+		faults = append(faults, override.WriteFault{
 			Nodes: []string{node}, Path: c.Path, Rule: override.RuleClash, Layer: c.Above.String(),
 			Problem: c.Problem(), Expectation: layers.MustBeObject,
 		})
@@ -130,7 +130,7 @@ func within(o config.Object, paths [][]string) config.Object {
 }
 
 // byNode returns a document {node: {…}} with each node masked by itself.
-func (w *World) byNode(o config.Object, revision uint64, reveal bool) Document {
+func (w *Snapshot) byNode(o config.Object, revision uint64, reveal bool) DocumentAnswer {
 	return w.masked(o, revision, reveal, func() (any, bool) { return maskBelow(w.Metadata, o, 1) })
 }
 
@@ -150,13 +150,13 @@ func maskBelow(m *metadata.Metadata, v any, depth int) (any, bool) {
 }
 
 // Describe returns the expanded metadata of "node", "controller" or "aggregator".
-func (w *World) Describe(of string) (Document, error) {
+func (w *Snapshot) Describe(of string) (DocumentAnswer, error) {
 	m, known := w.E2E[of]
 	if of == "node" {
 		m, known = w.Metadata, true
 	}
 	if !known {
-		return Document{}, &NotFoundError{"metadata of " + config.Quote(of), "must be node, controller or aggregator"}
+		return DocumentAnswer{}, &NotFoundError{"metadata of " + config.Quote(of), "must be node, controller or aggregator"}
 	}
 	if m == nil {
 		return w.document(nil, nil, 0, true), nil
@@ -166,13 +166,13 @@ func (w *World) Describe(of string) (Document, error) {
 
 // Topology returns the topology in the format of its file, with the current liveness: a node is ONLINE if a replica has
 // its stream, and a link is alive while both its nodes are.
-func (w *World) Topology() (Document, error) {
+func (w *Snapshot) Topology() (DocumentAnswer, error) {
 	v, err := w.newCheck().layer(topologyLayer)
 	if err != nil {
-		return Document{}, err
+		return DocumentAnswer{}, err
 	}
 	if v.Document == nil {
-		return Document{}, &NotFoundError{"topology",
+		return DocumentAnswer{}, &NotFoundError{"topology",
 			"an import, a topology that is set, and one node, link or site that is added make one"}
 	}
 	o := v.Document
@@ -192,7 +192,7 @@ func (w *World) Topology() (Document, error) {
 	return w.document(nil, o, v.Revision, true), nil
 }
 
-func (w *World) nodeAlive(e config.Object) config.Object {
+func (w *Snapshot) nodeAlive(e config.Object) config.Object {
 	name, _ := e["name"].(string)
 	status := topology.Offline
 	if w.Nodes[name].Alive {
@@ -204,7 +204,7 @@ func (w *World) nodeAlive(e config.Object) config.Object {
 	return config.Set(e, []string{"status"}, int64(status))
 }
 
-func (w *World) linkAlive(e config.Object) config.Object {
+func (w *Snapshot) linkAlive(e config.Object) config.Object {
 	a, _ := e["a_node_name"].(string)
 	z, _ := e["z_node_name"].(string)
 	return config.Set(e, []string{"is_alive"}, w.Nodes[a].Alive && w.Nodes[z].Alive)
@@ -212,7 +212,7 @@ func (w *World) linkAlive(e config.Object) config.Object {
 
 // Explain returns the origin of each value at or below a path of a node's effective config, secrets masked; nothing if
 // there is no such value.
-func (w *World) Explain(node string, path []string) ([]history.Explanation, error) {
+func (w *Snapshot) Explain(node string, path []string) ([]history.ValueHistory, error) {
 	if err := w.find(node); err != nil {
 		return nil, err
 	}
@@ -221,7 +221,7 @@ func (w *World) Explain(node string, path []string) ([]history.Explanation, erro
 	if err != nil {
 		f := brokenFault(err)
 		f.Nodes = []string{node}
-		return nil, refused(override.Faults{*f})
+		return nil, refused(override.WriteFaults{*f})
 	}
 	if err := j.explainable(node, set, path); err != nil {
 		return nil, err
@@ -235,7 +235,7 @@ func (w *World) Explain(node string, path []string) ([]history.Explanation, erro
 		at := x.Path
 		x.Value, _ = override.Mask(w.Metadata, at, x.Value)
 		// A shadow may be above the value's path; a value that contains a secret is masked too.
-		hide := func(s layers.Shadow) layers.Shadow {
+		hide := func(s layers.ShadowedValue) layers.ShadowedValue {
 			if _, secret := override.Mask(w.Metadata, at, ""); secret {
 				s.Value, _ = override.Mask(w.Metadata, at, s.Value)
 				return s
@@ -243,19 +243,19 @@ func (w *World) Explain(node string, path []string) ([]history.Explanation, erro
 			s.Value, _ = override.Mask(w.Metadata, s.Path, s.Value)
 			return s
 		}
-		x.Explanation.Shadowed = slices.Clone(x.Explanation.Shadowed)
-		for i, s := range x.Explanation.Shadowed {
-			x.Explanation.Shadowed[i] = hide(s)
+		x.ValueOrigin.Shadowed = slices.Clone(x.ValueOrigin.Shadowed)
+		for i, s := range x.ValueOrigin.Shadowed {
+			x.ValueOrigin.Shadowed[i] = hide(s)
 		}
 		for i, s := range x.Shadowed {
-			x.Shadowed[i].Shadow = hide(s.Shadow)
+			x.Shadowed[i].ShadowedValue = hide(s.ShadowedValue)
 		}
 	}
 	return all, nil
 }
 
 // MaskDiffs returns differences of layers with their secrets masked, as many as an answer may contain.
-func (w *World) MaskDiffs(diffs []history.LayerDiff) ([]history.LayerDiff, error) {
+func (w *Snapshot) MaskDiffs(diffs []history.LayerDiff) ([]history.LayerDiff, error) {
 	out := slices.Clone(diffs)
 	cost := meter{ended: w.Ended}
 	for i, d := range out {
@@ -281,7 +281,7 @@ func (w *World) MaskDiffs(diffs []history.LayerDiff) ([]history.LayerDiff, error
 }
 
 // metadataOf returns the metadata that describes a layer; nil for a topology and for metadata.
-func (w *World) metadataOf(l history.Layer) *metadata.Metadata {
+func (w *Snapshot) metadataOf(l history.Layer) *metadata.Metadata {
 	switch l.Kind {
 	case history.Network, history.Node, history.Auto:
 		return w.Metadata

@@ -13,7 +13,7 @@ import (
 
 // Layer returns one layer in the form that LayerQuery describes. A version without a match gets the latest base and
 // empty firmware and hardware: {}.
-func (w *World) Layer(q LayerQuery) (Document, error) {
+func (w *Snapshot) Layer(q LayerQuery) (DocumentAnswer, error) {
 	j := w.newCheck()
 	switch q.Layer {
 	case layers.Base, layers.Firmware:
@@ -23,7 +23,7 @@ func (w *World) Layer(q LayerQuery) (Document, error) {
 	case layers.Network:
 		v, err := j.layer(networkLayer)
 		if err != nil {
-			return Document{}, err
+			return DocumentAnswer{}, err
 		}
 		return w.document(w.Metadata, v.Document, v.Revision, q.Reveal), nil
 	case layers.Auto:
@@ -31,18 +31,18 @@ func (w *World) Layer(q LayerQuery) (Document, error) {
 	case layers.Node:
 		return j.ofNodes(history.Node, q)
 	}
-	return Document{}, &NotFoundError{"layer", "must be base, firmware, hardware, auto, network or node"}
+	return DocumentAnswer{}, &NotFoundError{"layer", "must be base, firmware, hardware, auto, network or node"}
 }
 
 // byVersion returns base or firmware: {version: {…}}.
-func (j *check) byVersion(q LayerQuery) (Document, error) {
+func (j *check) byVersion(q LayerQuery) (DocumentAnswer, error) {
 	versions, out := q.Versions, config.Object{}
 	if len(versions) == 0 {
 		if versions = j.Hardware.Base; q.Layer == layers.Firmware {
 			versions = j.Hardware.Firmware
 		}
 	}
-	var faults override.Faults
+	var faults override.WriteFaults
 	for _, version := range versions {
 		v := layers.Versions{Software: version}
 		if q.Layer == layers.Firmware {
@@ -51,7 +51,7 @@ func (j *check) byVersion(q LayerQuery) (Document, error) {
 		c := j.Hardware.KindOf(v).Choice
 		only := j.only(&faults, fleet.Kind{Choice: layers.Choice{Base: c.Base, Firmware: c.Firmware}}, q.Layer)
 		if err := j.cost.answer(only); err != nil {
-			return Document{}, err
+			return DocumentAnswer{}, err
 		}
 		out[version] = only
 	}
@@ -62,7 +62,7 @@ func (j *check) byVersion(q LayerQuery) (Document, error) {
 const kindCost = 200
 
 // byBoard returns hardware: {board: {version: {…}}}.
-func (j *check) byBoard(q LayerQuery) (Document, error) {
+func (j *check) byBoard(q LayerQuery) (DocumentAnswer, error) {
 	boards := q.Boards
 	if len(boards) == 0 {
 		for board := range j.Hardware.Boards {
@@ -75,20 +75,20 @@ func (j *check) byBoard(q LayerQuery) (Document, error) {
 		boards = slices.Compact(boards)
 	}
 	out := config.Object{}
-	var faults override.Faults
+	var faults override.WriteFaults
 	for _, board := range boards {
 		all := config.Object{}
 		for _, version := range j.versionsOf(board, q.Versions) {
 			k := j.Hardware.KindOf(layers.Versions{Software: version, Board: board})
 			if err := j.cost.count(kindCost); err != nil {
-				return Document{}, err
+				return DocumentAnswer{}, err
 			}
 			if k.Hardware == "" {
 				continue
 			}
 			only := j.only(&faults, k, layers.Hardware)
 			if err := j.cost.answer(only); err != nil {
-				return Document{}, err
+				return DocumentAnswer{}, err
 			}
 			all[version] = only
 		}
@@ -108,7 +108,7 @@ func (j *check) versionsOf(board string, asked []string) []string {
 }
 
 // only reads one layer of a kind and no others, so that a broken file affects only its own layer.
-func (j *check) only(faults *override.Faults, k fleet.Kind, l layers.Layer) config.Object {
+func (j *check) only(faults *override.WriteFaults, k fleet.Kind, l layers.Layer) config.Object {
 	c := &k.Choice
 	if l != layers.Base {
 		c.Base = ""
@@ -133,16 +133,16 @@ func (j *check) only(faults *override.Faults, k fleet.Kind, l layers.Layer) conf
 	return set[l]
 }
 
-func (j *check) files(out config.Object, depth int, faults override.Faults, reveal bool) (Document, error) {
+func (j *check) files(out config.Object, depth int, faults override.WriteFaults, reveal bool) (DocumentAnswer, error) {
 	if len(faults) > 0 {
-		return Document{}, refused(faults)
+		return DocumentAnswer{}, refused(faults)
 	}
 	return j.masked(out, 0, reveal, func() (any, bool) { return maskBelow(j.metadata, out, depth) }), nil
 }
 
 // ofNodes returns auto or node: {node: {…}}. It leaves out nodes without overrides. The revision is the newest that
 // wrote or deleted one of them.
-func (j *check) ofNodes(kind history.Kind, q LayerQuery) (Document, error) {
+func (j *check) ofNodes(kind history.Kind, q LayerQuery) (DocumentAnswer, error) {
 	var versions []history.Version
 	var err error
 	if len(q.Nodes) == 0 {
@@ -155,14 +155,14 @@ func (j *check) ofNodes(kind history.Kind, q LayerQuery) (Document, error) {
 		versions, err = j.State.Layers(desired...)
 	}
 	if err != nil {
-		return Document{}, problemOf(err)
+		return DocumentAnswer{}, problemOf(err)
 	}
 	out, newest := config.Object{}, uint64(0)
 	var missing []string
 	for _, v := range versions {
 		newest = max(newest, v.Revision)
 		if err := j.cost.answer(v.Document); err != nil {
-			return Document{}, err
+			return DocumentAnswer{}, err
 		}
 		if v.Document != nil {
 			out[v.Layer.Name] = v.Document
@@ -172,7 +172,7 @@ func (j *check) ofNodes(kind history.Kind, q LayerQuery) (Document, error) {
 	}
 	if len(q.Nodes) > 0 { // a node that is no longer known may still have overrides
 		if err := j.find(missing...); err != nil {
-			return Document{}, err
+			return DocumentAnswer{}, err
 		}
 	}
 	return j.byNode(out, newest, q.Reveal), nil

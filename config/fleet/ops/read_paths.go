@@ -15,17 +15,18 @@ const nodesAtOnce = 500
 
 // Paths returns the parts of many nodes' configs at paths, {node: {…}}. Nodes that have never reported get the latest
 // base.
-func (w *World) Paths(q PathsQuery) (Document, error) {
+func (w *Snapshot) Paths(q PathsQuery) (DocumentAnswer, error) {
 	if len(q.Paths) == 0 {
-		return Document{}, refused(override.Faults{{Rule: override.RuleRequest, Problem: "the question names no path",
-			Expectation: "must be one or more"}})
+		return DocumentAnswer{},
+			refused(override.WriteFaults{{Rule: override.RuleRequest, Problem: "the question names no path",
+				Expectation: "must be one or more"}})
 	}
 	names := slices.Compact(slices.Sorted(slices.Values(q.Nodes)))
 	if len(names) == 0 {
 		names = w.known()
 	}
 	if err := w.find(names...); err != nil {
-		return Document{}, err
+		return DocumentAnswer{}, err
 	}
 	names = names[sort.Search(len(names), func(i int) bool { return names[i] > q.After }):]
 	all := len(names)
@@ -35,13 +36,13 @@ func (w *World) Paths(q PathsQuery) (Document, error) {
 	p := pathsAnswer{w: w, q: q, out: config.Object{}, cost: meter{ended: w.Ended}}
 	for some := range slices.Chunk(names, nodesAtOnce) {
 		if err := p.addNames(some); err != nil {
-			return Document{}, err
+			return DocumentAnswer{}, err
 		}
 	}
 	next := ""
 	switch {
 	case p.faults != nil:
-		return Document{}, refused(p.faults)
+		return DocumentAnswer{}, refused(p.faults)
 	case p.full != "":
 		next = p.full
 	case len(names) < all:
@@ -54,11 +55,11 @@ func (w *World) Paths(q PathsQuery) (Document, error) {
 
 // pathsAnswer is an answer under construction.
 type pathsAnswer struct {
-	w      *World
+	w      *Snapshot
 	q      PathsQuery
 	out    config.Object
 	newest uint64
-	faults override.Faults
+	faults override.WriteFaults
 	cost   meter
 	last   string // the previous node
 	full   string // the last node that fitted, if any
@@ -77,7 +78,7 @@ func (p *pathsAnswer) addNames(names []string) error {
 	for _, name := range names {
 		desired = append(desired, autoLayer(name), nodeLayer(name))
 	}
-	if err := j.layersAnyway(desired...); err != nil { // a damaged layer is a fault of its node
+	if err := j.layersOrDamaged(desired...); err != nil { // a damaged layer is a fault of its node
 		return err
 	}
 	for _, name := range names {

@@ -49,7 +49,7 @@ func (j *check) chart(next ...*topology.Topology) (chart, error) {
 	for _, name := range names {
 		desired = append(desired, autoLayer(name), nodeLayer(name))
 	}
-	if err := j.layersAnyway(desired...); err != nil {
+	if err := j.layersOrDamaged(desired...); err != nil {
 		return chart{}, err
 	}
 	if err := j.layersOf(networkLayer); err != nil {
@@ -80,8 +80,8 @@ func files(layers map[string]config.Object) config.Object {
 	return out
 }
 
-// apart splits a document {node: {…}} into layers.
-func apart(doc config.Object) map[string]config.Object {
+// splitByNode splits a document {node: {…}} into layers.
+func splitByNode(doc config.Object) map[string]config.Object {
 	out := make(map[string]config.Object, len(doc))
 	for name, v := range doc {
 		if o, is := v.(config.Object); is {
@@ -107,7 +107,7 @@ func (j *check) written(c history.Change, kind history.Kind, before, after map[s
 }
 
 // charted returns the write from one chart to another, with topologyInfo in the auto layer updated.
-func (j *check) charted(was, is chart, notes []string) (Outcome, error) {
+func (j *check) charted(was, is chart, notes []string) (WriteOutcome, error) {
 	c := history.Change{Layers: map[history.Layer]config.Object{}}
 	if doc := is.topology.Document(); was.doc == nil || !config.Equal(was.doc, doc) {
 		c.Layers[topologyLayer] = doc
@@ -119,14 +119,14 @@ func (j *check) charted(was, is chart, notes []string) (Outcome, error) {
 }
 
 // setTopology replaces the topology. Nodes that the new one lacks keep their node layer, and the outcome reports them.
-func (j *check) setTopology(q SetTopology) (Outcome, error) {
+func (j *check) setTopology(q SetTopology) (WriteOutcome, error) {
 	t, faults := topologyOf(q.Document)
 	if len(faults) > 0 {
-		return Outcome{}, refused(faultsOf(override.RuleTopology, nil, faults))
+		return WriteOutcome{}, refused(faultsOf(override.RuleTopology, nil, faults))
 	}
 	was, err := j.chart(t)
 	if err != nil {
-		return Outcome{}, err
+		return WriteOutcome{}, err
 	}
 	is := was
 	is.topology = t
@@ -144,12 +144,12 @@ func (j *check) setTopology(q SetTopology) (Outcome, error) {
 }
 
 // editTopology validates one edit of one node, link or site.
-func (j *check) editTopology(q EditTopology) (Outcome, error) {
+func (j *check) editTopology(q EditTopology) (WriteOutcome, error) {
 	if !slices.Contains([]string{"node", "link", "site"}, q.Object) {
-		return Outcome{}, &NotFoundError{"object " + config.Quote(q.Object), "must be node, link or site"}
+		return WriteOutcome{}, &NotFoundError{"object " + config.Quote(q.Object), "must be node, link or site"}
 	}
 	if !slices.Contains([]string{"add", "edit", "delete", "rename"}, q.Op) {
-		return Outcome{}, refused(override.Faults{{Rule: override.RuleRequest, Problem: config.Invalid(q.Op),
+		return WriteOutcome{}, refused(override.WriteFaults{{Rule: override.RuleRequest, Problem: config.Invalid(q.Op),
 			Expectation: "must be add, edit, delete or rename"}})
 	}
 	if q.Object == "node" && q.Op == "rename" {
@@ -157,19 +157,19 @@ func (j *check) editTopology(q EditTopology) (Outcome, error) {
 	}
 	was, err := j.chart()
 	if err != nil {
-		return Outcome{}, err
+		return WriteOutcome{}, err
 	}
 	if q.Object == "node" {
 		if err := j.layersOf(autoLayer(q.Name), nodeLayer(q.Name)); err != nil {
-			return Outcome{}, err
+			return WriteOutcome{}, err
 		}
 	}
 	next, err := was.edited(q)
 	if err != nil {
-		return Outcome{}, err
+		return WriteOutcome{}, err
 	}
 	is := was
-	is.topology, is.auto, is.own = next.Topology, apart(next.Auto), apart(next.Node)
+	is.topology, is.auto, is.own = next.Topology, splitByNode(next.Auto), splitByNode(next.Node)
 	return j.charted(was, is, nil)
 }
 
@@ -283,19 +283,19 @@ func renameSite(doc config.Object, from, to any) config.Object {
 }
 
 // renameNode renames a node everywhere at once: in the topology, the layers, the joined node's record, and its token.
-func (j *check) renameNode(from, to string) (Outcome, error) {
+func (j *check) renameNode(from, to string) (WriteOutcome, error) {
 	was, err := j.chart()
 	if err != nil {
-		return Outcome{}, err
+		return WriteOutcome{}, err
 	}
 	if _, there := was.topology.Node(from); !there {
 		if err := j.find(from); err != nil {
-			return Outcome{}, err
+			return WriteOutcome{}, err
 		}
 	}
 	c, err := j.State.Rename(from, to)
 	if err != nil {
-		return Outcome{}, problemOf(err)
+		return WriteOutcome{}, problemOf(err)
 	}
 	j.was[to] = from
 	is := was
@@ -303,7 +303,7 @@ func (j *check) renameNode(from, to string) (Outcome, error) {
 	if doc := c.Layers[topologyLayer]; doc != nil {
 		t, faults := topologyOf(doc)
 		if len(faults) > 0 {
-			return Outcome{}, refused(faultsOf(override.RuleTopology, []string{"topology"}, faults))
+			return WriteOutcome{}, refused(faultsOf(override.RuleTopology, []string{"topology"}, faults))
 		}
 		is.topology = t
 		before := is.auto

@@ -97,7 +97,7 @@ func TestTheAutoLayerSaysTheTopology(t *testing.T) {
 
 func TestEditsOfTheTopology(t *testing.T) {
 	b := newBench(t, "a", "b", "c")
-	edit := func(op, object, name, text string) Outcome {
+	edit := func(op, object, name, text string) WriteOutcome {
 		t.Helper()
 		w := EditTopology{Object: object, Op: op, Name: name}
 		if op == "rename" {

@@ -17,7 +17,7 @@ const (
 // tunnels updates the auto layer of a node from its node layer: each tunnel that names a node with an address gets that
 // address; for a tunnel that was removed, or whose node has no address, the address that the controller set is removed
 // (reference §1.16). A modify without tunnels changes none: the original removed all.
-func (w *World) tunnels(n override.Node, node string, own config.Object, always bool) (auto config.Object,
+func (w *Snapshot) tunnels(n override.Node, node string, own config.Object, always bool) (auto config.Object,
 	notes []string) {
 	was, had := n.Own[tunnelKey]
 	is, has := own[tunnelKey]
@@ -36,7 +36,7 @@ func (w *World) tunnels(n override.Node, node string, own config.Object, always 
 		dst, named := destination(all[name])
 		path := []string{tunnelKey, name, dstIPKey}
 		address := w.Nodes[dst].Address
-		if fits := w.takes(path, address); named && fits {
+		if fits := w.acceptsAddress(path, address); named && fits {
 			auto = config.Set(auto, path, address)
 			continue
 		}
@@ -63,14 +63,14 @@ func (w *World) tunnels(n override.Node, node string, own config.Object, always 
 	return orGone(auto), notes
 }
 
-// takes reports whether there is an address and the metadata accepts it: the seed's metadata accepts only IPv6, and a
-// rejected address must not block the others.
-func (w *World) takes(path []string, address string) bool {
+// acceptsAddress reports whether there is an address and the metadata accepts it: the seed's metadata accepts only
+// IPv6, and a rejected address must not block the others.
+func (w *Snapshot) acceptsAddress(path []string, address string) bool {
 	if address == "" {
 		return false
 	}
 	report := w.Metadata.Validate(config.Set(nil, path, address))
-	return !slices.ContainsFunc(report.Faults, func(f metadata.Fault) bool { return slices.Equal(f.Path, path) })
+	return !slices.ContainsFunc(report.Faults, func(f metadata.Violation) bool { return slices.Equal(f.Path, path) })
 }
 
 // destination returns the node at the other end of a tunnel.
@@ -83,8 +83,8 @@ func destination(tunnel any) (string, bool) {
 // TunnelAddresses returns the write that puts the addresses of some nodes, of all if none is named, into the tunnels to
 // them; ok is false if the tunnels are up to date. The caller makes this write when it learns an address. A node
 // without an address keeps its entries: it may only be offline.
-func (w *World) TunnelAddresses(changed ...string) (write SetAuto, ok bool, err error) {
-	versions, err := w.State.Anyway().Of(history.Node)
+func (w *Snapshot) TunnelAddresses(changed ...string) (write SetAuto, ok bool, err error) {
+	versions, err := w.State.WithDamaged().Of(history.Node)
 	if err != nil {
 		return SetAuto{}, false, err
 	}
@@ -95,7 +95,7 @@ func (w *World) TunnelAddresses(changed ...string) (write SetAuto, ok bool, err 
 		if _, known := w.Nodes[v.Layer.Name]; !known || len(tunnels) == 0 {
 			continue
 		}
-		if err := j.layersAnyway(autoLayer(v.Layer.Name)); err != nil {
+		if err := j.layersOrDamaged(autoLayer(v.Layer.Name)); err != nil {
 			return SetAuto{}, false, err
 		}
 		if j.read[autoLayer(v.Layer.Name)].Damaged != nil {
@@ -104,7 +104,7 @@ func (w *World) TunnelAddresses(changed ...string) (write SetAuto, ok bool, err 
 		for _, name := range config.Keys(tunnels) {
 			dst, named := destination(tunnels[name])
 			address := w.Nodes[dst].Address
-			if !named || !w.takes([]string{tunnelKey, name, dstIPKey}, address) || len(changed) > 0 &&
+			if !named || !w.acceptsAddress([]string{tunnelKey, name, dstIPKey}, address) || len(changed) > 0 &&
 				!slices.Contains(changed, dst) {
 				continue
 			}

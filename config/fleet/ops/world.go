@@ -9,9 +9,9 @@ import (
 	"edgespan/config/layers/migrate"
 )
 
-// World is the context in which operations are validated. It and its contents are immutable: a change makes a new
+// Snapshot is the context in which operations are validated. It and its contents are immutable: a change makes a new
 // World.
-type World struct {
+type Snapshot struct {
 	// State holds the layers. The change of an Outcome applies to this state.
 	State history.State
 	// Hardware lists the base, firmware and hardware layers, and the configs reported by boards.

@@ -57,7 +57,7 @@ func (s store) Get(keys ...kv.Key) ([]kv.Entry, error) {
 type bench struct {
 	tester
 	store store
-	World
+	Snapshot
 }
 
 // The metadata of the tests is the original's, and a secret.
@@ -134,7 +134,7 @@ func (b *bench) head() {
 }
 
 // commit stores the change of an outcome.
-func (b *bench) commit(o Outcome) history.Record {
+func (b *bench) commit(o WriteOutcome) history.RevisionRecord {
 	b.Helper()
 	c := o.Change
 	c.Author, c.Time = "alice", time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
@@ -152,7 +152,7 @@ func (b *bench) commit(o Outcome) history.Record {
 }
 
 // do judges a write that must pass, and stores it.
-func (b *bench) do(w Write) Outcome {
+func (b *bench) do(w Write) WriteOutcome {
 	b.Helper()
 	o, err := b.Validate(w)
 	if err != nil {
@@ -215,7 +215,7 @@ func (b *bench) has(layer, want string) {
 	}
 }
 
-func (b *bench) read(d Document, err error) string {
+func (b *bench) read(d DocumentAnswer, err error) string {
 	b.Helper()
 	if err != nil {
 		b.Fatal(err)
@@ -234,7 +234,7 @@ func paths(t tester, text string) [][]string {
 }
 
 // changes are the effects in one line: "n1 n2: a.b 1 to 2".
-func changes(o Outcome) string {
+func changes(o WriteOutcome) string {
 	var lines []string
 	for _, e := range o.Effects {
 		line := strings.Join(e.Nodes, " ") + ":"
@@ -246,7 +246,7 @@ func changes(o Outcome) string {
 	return strings.Join(lines, "; ")
 }
 
-func actions(o Outcome) string {
+func actions(o WriteOutcome) string {
 	var out []string
 	for _, e := range o.Effects {
 		for _, a := range e.Actions {
@@ -259,7 +259,7 @@ func actions(o Outcome) string {
 	return strings.Join(out, " ")
 }
 
-func unknown(o Outcome) string {
+func unknown(o WriteOutcome) string {
 	var out []string
 	for _, p := range o.Unknown {
 		out = append(out, path.Join(p...))

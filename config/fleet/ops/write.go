@@ -17,7 +17,7 @@ import (
 // Validate returns the effects of a write, or why it is refused: *Refused with all its faults, or a *NotFoundError for
 // an object that it names. A write is accepted completely or not at all. Validate stores nothing: the caller plans the
 // change on World.State.
-func (w *World) Validate(write Write) (Outcome, error) {
+func (w *Snapshot) Validate(write Write) (WriteOutcome, error) {
 	j := w.newCheck()
 	switch q := write.(type) {
 	case SetNetwork:
@@ -55,13 +55,13 @@ func (w *World) Validate(write Write) (Outcome, error) {
 	case Import:
 		change, err := w.State.Import(q.Files)
 		if err == nil {
-			err = j.ownGivesWay(change, q.Files)
+			err = j.dropOwnPart(change, q.Files)
 		}
 		return j.imported(change, err)
 	case Migrate:
 		return j.migrateAll()
 	}
-	return Outcome{}, fmt.Errorf("judge: a write of type %T: %w", write, errors.ErrUnsupported)
+	return WriteOutcome{}, fmt.Errorf("judge: a write of type %T: %w", write, errors.ErrUnsupported)
 }
 
 func op(modify bool) override.Op {
@@ -73,7 +73,7 @@ func op(modify bool) override.Op {
 
 // overrides validates a write to the network or the node layer. A write to the node layer reads only the nodes that it
 // names.
-func (j *check) overrides(c override.Change) (Outcome, error) {
+func (j *check) overrides(c override.Change) (WriteOutcome, error) {
 	var named []string
 	switch {
 	case c.Layer == layers.Network:
@@ -89,29 +89,29 @@ func (j *check) overrides(c override.Change) (Outcome, error) {
 	default:
 		named = config.Keys(c.Overrides)
 	}
-	var unknownNodes override.Faults
+	var unknownNodes override.WriteFaults
 	if c.Layer == layers.Node {
 		if unknownNodes = j.unknownNodes(named); len(unknownNodes) > maxUnknownNodes {
-			return Outcome{}, refused(append(unknownNodes[:maxUnknownNodes], override.Fault{
+			return WriteOutcome{}, refused(append(unknownNodes[:maxUnknownNodes], override.WriteFault{
 				Rule: override.RuleTopology, Problem: fmt.Sprintf("%d more are unknown", len(unknownNodes)-maxUnknownNodes),
 				Expectation: "must be known nodes",
 			}))
 		}
 	}
-	if faults := wide(c); len(faults) > 0 {
-		return Outcome{}, refused(faults)
+	if faults := tooManyKeys(c); len(faults) > 0 {
+		return WriteOutcome{}, refused(faults)
 	}
 	written, err := j.replaces(c, named)
 	if err != nil {
-		return Outcome{}, err
+		return WriteOutcome{}, err
 	}
 	world, err := j.world(named, written...)
 	if err != nil {
 		var no *Refused
 		if errors.As(err, &no) {
-			return Outcome{}, refused(append(no.Faults, unknownNodes...))
+			return WriteOutcome{}, refused(append(no.Faults, unknownNodes...))
 		}
-		return Outcome{}, err
+		return WriteOutcome{}, err
 	}
 	var notes []string
 	if c.Layer == layers.Node {
@@ -123,7 +123,7 @@ func (j *check) overrides(c override.Change) (Outcome, error) {
 	}
 	result, faults := override.Apply(world, c)
 	if faults = append(faults, unknownNodes...); len(faults) > 0 {
-		return Outcome{}, refused(faults)
+		return WriteOutcome{}, refused(faults)
 	}
 	change := history.Change{Layers: history.FromEdit(c.Layer, result)}
 	for name, doc := range result.Autos {
@@ -133,14 +133,14 @@ func (j *check) overrides(c override.Change) (Outcome, error) {
 }
 
 // clearAuto removes the values at paths of auto layers.
-func (j *check) clearAuto(q ClearAuto) (Outcome, error) {
+func (j *check) clearAuto(q ClearAuto) (WriteOutcome, error) {
 	if len(q.Paths) == 0 || slices.ContainsFunc(q.Paths, func(p []string) bool { return len(p) == 0 }) {
-		return Outcome{}, refused(override.Faults{{Rule: override.RuleRequest, Problem: "the write names no path",
+		return WriteOutcome{}, refused(override.WriteFaults{{Rule: override.RuleRequest, Problem: "the write names no path",
 			Expectation: "must be one or more; * is all of a node"}})
 	}
 	versions, err := j.autos(q.Nodes)
 	if err != nil {
-		return Outcome{}, err
+		return WriteOutcome{}, err
 	}
 	c := history.Change{Layers: map[history.Layer]config.Object{}}
 	matched := make([]bool, len(q.Paths))
@@ -203,17 +203,17 @@ func orGone(o config.Object) config.Object {
 }
 
 // setAuto merges values into auto layers.
-func (j *check) setAuto(q SetAuto) (Outcome, error) {
+func (j *check) setAuto(q SetAuto) (WriteOutcome, error) {
 	faults := j.unknownNodes(config.Keys(q.Values))
 	c := history.Change{Layers: map[history.Layer]config.Object{}}
 	for _, name := range config.Keys(q.Values) {
 		v, err := j.layer(autoLayer(name))
 		if err != nil {
-			return Outcome{}, err
+			return WriteOutcome{}, err
 		}
 		values, is := q.Values[name].(config.Object)
 		if q.Values[name] != nil && !is || name == "" {
-			faults = append(faults, override.Fault{
+			faults = append(faults, override.WriteFault{
 				Nodes: []string{name}, Rule: override.RuleRequest, Problem: config.InvalidType(config.KindOf(q.Values[name])),
 				Expectation: "must be an object: {node: {…}}; null removes the layer",
 			})
@@ -221,17 +221,18 @@ func (j *check) setAuto(q SetAuto) (Outcome, error) {
 		}
 		c.Layers[autoLayer(name)] = nil
 		if is {
-			c.Layers[autoLayer(name)] = orGone(lay(v.Document, values, nil, v.Document))
+			c.Layers[autoLayer(name)] = orGone(mergeValues(v.Document, values, nil, v.Document))
 		}
 	}
 	if len(faults) > 0 {
-		return Outcome{}, refused(faults)
+		return WriteOutcome{}, refused(faults)
 	}
 	return j.layersChange(c, nil)
 }
 
-// lay merges values into a document: objects are merged, null removes, and objects that become empty are removed.
-func lay(doc, values config.Object, path []string, here config.Object) config.Object {
+// mergeValues merges values into a document: objects are merged, null removes, and objects that become empty are
+// removed.
+func mergeValues(doc, values config.Object, path []string, here config.Object) config.Object {
 	for _, key := range config.Keys(values) {
 		at := config.Sub(path, key)
 		now, _ := here[key].(config.Object)
@@ -242,7 +243,7 @@ func lay(doc, values config.Object, path []string, here config.Object) config.Ob
 			if len(v) == 0 && now == nil {
 				doc = config.Set(doc, at, v)
 			}
-			doc = lay(doc, v, at, now)
+			doc = mergeValues(doc, v, at, now)
 		default:
 			doc = config.Set(doc, at, v)
 		}
@@ -277,9 +278,9 @@ func patch(old, now config.Object) config.Object {
 }
 
 // back validates a write of several layers that config/fleet/history has made.
-func (j *check) back(c history.Change, err error) (Outcome, error) {
+func (j *check) back(c history.Change, err error) (WriteOutcome, error) {
 	if err != nil {
-		return Outcome{}, problemOf(err)
+		return WriteOutcome{}, problemOf(err)
 	}
 	for _, r := range c.Renamed {
 		j.was[r.To] = r.From
@@ -287,13 +288,13 @@ func (j *check) back(c history.Change, err error) (Outcome, error) {
 	if doc := c.Layers[metadataLayer]; doc != nil {
 		m, faults := metadata.Parse(doc, metadata.Options{})
 		if len(faults) > 0 {
-			return Outcome{}, refused(faultsOf(RuleHistory, []string{"metadata"}, faults))
+			return WriteOutcome{}, refused(faultsOf(RuleHistory, []string{"metadata"}, faults))
 		}
 		j.metadata = m
 	}
 	if doc, written := c.Layers[topologyLayer]; written && doc != nil {
 		if _, faults := topologyOf(doc); len(faults) > 0 {
-			return Outcome{}, refused(faultsOf(override.RuleTopology, []string{"topology"}, faults))
+			return WriteOutcome{}, refused(faultsOf(override.RuleTopology, []string{"topology"}, faults))
 		}
 	}
 	return j.layersChange(c, nil)
@@ -301,26 +302,26 @@ func (j *check) back(c history.Change, err error) (Outcome, error) {
 
 // layersChange validates a change of other layers than the network and node overrides, by its effects on nodes and on
 // the controller's files.
-func (j *check) layersChange(c history.Change, notes []string) (Outcome, error) {
+func (j *check) layersChange(c history.Change, notes []string) (WriteOutcome, error) {
 	peers, wrong, err := j.peersChange(c)
 	if err != nil {
-		return Outcome{}, err
+		return WriteOutcome{}, err
 	}
 	if err := j.dropSame(c); err != nil {
-		return Outcome{}, err
+		return WriteOutcome{}, err
 	}
 	before, after, err := j.worlds(c)
 	if err != nil {
-		return Outcome{}, err
+		return WriteOutcome{}, err
 	}
 	effects, warnings, faults := override.Between(before, after)
 	faults = append(faults, wrong...)
 	files, err := j.filesChange(c)
 	if err != nil {
-		return Outcome{}, err
+		return WriteOutcome{}, err
 	}
 	if faults = append(faults, files.faults...); len(faults) > 0 {
-		return Outcome{}, refused(faults)
+		return WriteOutcome{}, refused(faults)
 	}
 	o := j.outcome(c, effects, warnings, append(notes, files.notes...))
 	o.Unknown, o.Actions, o.Flags = append(o.Unknown, files.unknown...), files.actions, files.flags
@@ -333,7 +334,7 @@ func (j *check) layersChange(c history.Change, notes []string) (Outcome, error) 
 // dropSame removes unchanged layers from a change. If nodes are renamed, it keeps them: a layer may belong to another
 // node now.
 func (j *check) dropSame(c history.Change) error {
-	if err := j.layersAnyway(slices.Collect(maps.Keys(c.Layers))...); err != nil {
+	if err := j.layersOrDamaged(slices.Collect(maps.Keys(c.Layers))...); err != nil {
 		return err
 	}
 	maps.DeleteFunc(c.Layers, func(l history.Layer, doc config.Object) bool {
@@ -350,7 +351,7 @@ func (j *check) dropSame(c history.Change) error {
 }
 
 // worlds returns the nodes that a change of layers affects, before and after it.
-func (j *check) worlds(c history.Change) (before, after override.World, err error) {
+func (j *check) worlds(c history.Change) (before, after override.Inputs, err error) {
 	var names []string
 	left := map[string]bool{} // names that no node has afterwards
 	for _, r := range c.Renamed {

@@ -137,11 +137,11 @@ func TestSecretsAreMaskedAndKept(t *testing.T) {
 		strings.Contains(text, "one") {
 		t.Error(text)
 	}
-	for name, read := range map[string]func(reveal bool) (Document, error){
-		"config":  func(r bool) (Document, error) { return b.Config(ConfigQuery{Node: "n1", Reveal: r}) },
-		"paths":   func(r bool) (Document, error) { return b.Paths(PathsQuery{Paths: paths(t, "wifi"), Reveal: r}) },
-		"network": func(r bool) (Document, error) { return b.Layer(LayerQuery{Layer: layers.Network, Reveal: r}) },
-		"node":    func(r bool) (Document, error) { return b.Layer(LayerQuery{Layer: layers.Node, Reveal: r}) },
+	for name, read := range map[string]func(reveal bool) (DocumentAnswer, error){
+		"config":  func(r bool) (DocumentAnswer, error) { return b.Config(ConfigQuery{Node: "n1", Reveal: r}) },
+		"paths":   func(r bool) (DocumentAnswer, error) { return b.Paths(PathsQuery{Paths: paths(t, "wifi"), Reveal: r}) },
+		"network": func(r bool) (DocumentAnswer, error) { return b.Layer(LayerQuery{Layer: layers.Network, Reveal: r}) },
+		"node":    func(r bool) (DocumentAnswer, error) { return b.Layer(LayerQuery{Layer: layers.Node, Reveal: r}) },
 	} {
 		masked, err := read(false)
 		if got := b.read(masked, err); !strings.Contains(got, `{"$masked": true}`) || strings.Contains(got, "two") ||
@@ -166,7 +166,7 @@ func TestSecretsAreMaskedAndKept(t *testing.T) {
 		t.Fatalf("%+v, %v", all, err)
 	}
 	if text := config.OneLine([]any{all[0].Value, all[0].Shadowed[0].Value,
-		all[0].Explanation.Shadowed[0].Value}); strings.Contains(text, "three") || strings.Contains(text, "one") {
+		all[0].ValueOrigin.Shadowed[0].Value}); strings.Contains(text, "three") || strings.Contains(text, "one") {
 		t.Error(text)
 	}
 	third, err := history.At(b.store, 3)
@@ -195,29 +195,29 @@ func TestReadsThatFail(t *testing.T) {
 	b := newBench(t, "n1")
 	b.Nodes["new"] = NodeFact{}
 	b.Nodes["broken"] = NodeFact{Reported: true, Versions: layers.Versions{Software: "RELEASE_M99"}}
-	for want, read := range map[string]func() (Document, error){
-		`node "n9" does not exist: a node of the topology`: func() (Document,
+	for want, read := range map[string]func() (DocumentAnswer, error){
+		`node "n9" does not exist: a node of the topology`: func() (DocumentAnswer,
 			error) {
 			return b.Config(ConfigQuery{Node: "n9"})
 		},
-		`node "n8" or node "n9" does not exist`: func() (Document, error) {
+		`node "n8" or node "n9" does not exist`: func() (DocumentAnswer, error) {
 			return b.Paths(PathsQuery{Nodes: []string{"n9", "n1", "n8"}, Paths: paths(t, "*")})
 		},
-		"new: No known node status: Please pass the software version and hardware board ID directly": func() (Document,
+		"new: No known node status: Please pass the software version and hardware board ID directly": func() (DocumentAnswer,
 			error) {
 			return b.Config(ConfigQuery{Node: "new"})
 		},
-		"broken: the layers of the versions can't be read: RELEASE_M99.json: invalid JSON": func() (Document,
+		"broken: the layers of the versions can't be read: RELEASE_M99.json: invalid JSON": func() (DocumentAnswer,
 			error) {
 			return b.Config(ConfigQuery{Node: "broken"})
 		},
-		"the layers of the versions can't be read: RELEASE_M99.json: invalid JSON: files that can be read ": func() (Document,
+		"the layers of the versions can't be read: RELEASE_M99.json: invalid JSON: files that can be read ": func() (DocumentAnswer,
 			error) {
 			return b.Layer(LayerQuery{Layer: layers.Base})
 		},
-		"the question names no path": func() (Document, error) { return b.Paths(PathsQuery{}) },
-		`topology does not exist`:    func() (Document, error) { return b.Topology() },
-		`node "n7" does not exist: a `: func() (Document,
+		"the question names no path": func() (DocumentAnswer, error) { return b.Paths(PathsQuery{}) },
+		`topology does not exist`:    func() (DocumentAnswer, error) { return b.Topology() },
+		`node "n7" does not exist: a `: func() (DocumentAnswer,
 			error) {
 			return b.Layer(LayerQuery{Layer: layers.Auto, Nodes: []string{"n7"}})
 		},

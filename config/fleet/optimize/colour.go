@@ -31,9 +31,9 @@ type place struct {
 	link      string
 }
 
-// golay assigns one code to the two ends of every link, to send and receive, and different codes to links that
+// assignGolay assigns one code to the two ends of every link, to send and receive, and different codes to links that
 // interfere. A user's 3 is kept; only 1 and 2 are assigned.
-func (r *run) golay() []assignment {
+func (r *run) assignGolay() []assignment {
 	channels := make([]int64, len(r.net.radios))
 	for i, radio := range r.net.radios {
 		channels[i], _ = r.view.now(radio.node, radio.mac, channel)

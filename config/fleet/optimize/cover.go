@@ -82,7 +82,7 @@ func (p *problem) plan() plan {
 		entries += size
 		slices.Sort(scope)
 		out.order, out.scope = append(out.order, v), append(out.scope, scope)
-		g.eliminate(v, scope)
+		g.connectNeighbours(v, scope)
 	}
 }
 
@@ -96,7 +96,7 @@ func (p *problem) solve(pl plan) []int {
 		values[i] = -1
 	}
 	for _, v := range pl.given {
-		values[v] = p.giveUp(v)
+		values[v] = p.relaxedValue(v)
 	}
 	tables := make([]table, len(pl.order))
 	step := map[int]int{}
@@ -118,8 +118,8 @@ func (p *problem) solve(pl plan) []int {
 	return values
 }
 
-// giveUp returns the value of a variable that is fixed.
-func (p *problem) giveUp(v int) int {
+// relaxedValue returns the value of a variable that is fixed.
+func (p *problem) relaxedValue(v int) int {
 	if p.give[v] >= 0 {
 		return p.give[v]
 	}
@@ -272,8 +272,8 @@ func (g *ties) remove(v int) {
 	}
 }
 
-// eliminate removes v and ties its neighbours to each other.
-func (g *ties) eliminate(v int, scope []int) {
+// connectNeighbours removes v and ties its neighbours to each other.
+func (g *ties) connectNeighbours(v int, scope []int) {
 	g.remove(v)
 	for i, a := range scope {
 		for _, b := range scope[:i] {

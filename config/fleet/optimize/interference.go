@@ -58,7 +58,7 @@ func (r *run) interference(apart func(a, b int) bool) []map[int]float64 {
 		if !known {
 			now = int64(radio.polarity)
 		}
-		polarities[i] = oddness(now)
+		polarities[i] = parityOf(now)
 	}
 	at := r.endsBySite()
 	for a, b := range r.net.near() {
@@ -70,7 +70,7 @@ func (r *run) interference(apart func(a, b int) bool) []map[int]float64 {
 					polarities[y.radio] == 0 || apart(x.link, y.link) {
 					continue
 				}
-				s := strength(metres, r.net.angle(x, b), r.net.angle(y, a))
+				s := strength(metres, r.net.offAxisDegrees(x, b), r.net.offAxisDegrees(y, a))
 				if s > 0 {
 					out[g][h] += s
 					out[h][g] += s
@@ -130,8 +130,8 @@ func (n *network) distance(a, b int) float64 {
 	return 2 * earth * math.Asin(math.Min(1, math.Sqrt(h)))
 }
 
-// angle returns the angle between a site and an end's direction to its peer, in degrees.
-func (n *network) angle(e end, site int) float64 {
+// offAxisDegrees returns the angle between a site and an end's direction to its peer, in degrees.
+func (n *network) offAxisDegrees(e end, site int) float64 {
 	from, peer := n.radios[e.radio].site, n.radios[e.peer].site
 	if from == peer || !n.sites[peer].Located || n.distance(from, peer) == 0 {
 		return 0 // the direction is unknown: assume the worst

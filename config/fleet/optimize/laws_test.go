@@ -206,7 +206,7 @@ func TestNoAssignmentHasLessHybridWeight(t *testing.T) {
 			if !known {
 				now = int64(r.polarity)
 			}
-			c.now = append(c.now, oddness(now))
+			c.now = append(c.now, parityOf(now))
 		}
 		if len(c.net.groups) > 14 {
 			t.Skip("too many to try all")
@@ -220,7 +220,7 @@ func TestNoAssignmentHasLessHybridWeight(t *testing.T) {
 		}
 		var got []int
 		for _, r := range c.net.radios {
-			got = append(got, oddness(effective(after(in, out), r.node, r.mac, polarity)))
+			got = append(got, parityOf(effective(after(in, out), r.node, r.mac, polarity)))
 		}
 		if w := weigh(c, got); w != least {
 			t.Fatalf("weight %d, but %d is possible", w, least)
@@ -250,7 +250,7 @@ func (c *colouring) bruteForce() int64 {
 			if (bits>>r.group&1 == 1) != r.differs {
 				polarities[i] = even
 			}
-			fits = fits && (!c.user[i].given() || oddness(c.user[i].value) == polarities[i])
+			fits = fits && (!c.user[i].given() || parityOf(c.user[i].value) == polarities[i])
 		}
 		for _, l := range c.net.links {
 			fits = fits && polarities[l.ends[0]] != polarities[l.ends[1]]

@@ -50,19 +50,19 @@ type Change struct {
 	Old, New any      // nil for none
 }
 
-// Fault is a reason why nothing can be assigned, with the nodes concerned, sorted. Its path begins with the layer's
-// name, or with "links" and a link's name.
-type Fault struct {
+// LayerFault is a reason why nothing can be assigned, with the nodes concerned, sorted. Its path begins with the
+// layer's name, or with "links" and a link's name.
+type LayerFault struct {
 	config.Fault
 	Nodes []string
 }
 
-// Faults are all reasons why nothing can be assigned.
-type Faults []Fault
+// LayerFaults are all reasons why nothing can be assigned.
+type LayerFaults []LayerFault
 
 // Run executes the given kinds, in the order of All, each on the results of the one before. With faults there is no
 // result.
-func Run(in Input, kinds ...Kind) (Result, Faults) {
+func Run(in Input, kinds ...Kind) (Result, LayerFaults) {
 	r := run{in: in, net: newNetwork(in.Topology), result: Result{Auto: in.Auto, Node: in.Node},
 		about: map[string][]string{}}
 	r.faults = channelFaults(in.Channels)
@@ -91,9 +91,9 @@ type run struct {
 }
 
 // named returns the faults without duplicates, with their nodes.
-func (r *run) named() Faults {
+func (r *run) named() LayerFaults {
 	r.faults.Sort()
-	var out Faults
+	var out LayerFaults
 	for i, f := range r.faults {
 		if i > 0 && f.Error() == r.faults[i-1].Error() {
 			continue
@@ -103,7 +103,7 @@ func (r *run) named() Faults {
 			nodes = append(nodes, f.Path[1])
 		}
 		slices.Sort(nodes)
-		out = append(out, Fault{f, slices.Compact(nodes)})
+		out = append(out, LayerFault{f, slices.Compact(nodes)})
 	}
 	return out
 }
@@ -137,7 +137,7 @@ func (r *run) one(kind Kind) {
 		out = r.channel()
 	case Golay:
 		params = []param{txGolay, rxGolay}
-		out = r.golay()
+		out = r.assignGolay()
 	case Superframe:
 		params = []param{superframe}
 		out = r.superframe()
@@ -168,7 +168,7 @@ func (r *run) apply(layer string, doc *config.Object, all []assignment) {
 		slices.SortFunc(all, func(a, b assignment) int { return slices.Compare(a.path, b.path) })
 		all = slices.CompactFunc(all, func(a, b assignment) bool { return slices.Equal(a.path, b.path) })
 		for _, a := range all {
-			spelt := r.view.spelt(layer, a.path)
+			spelt := r.view.layerSpelling(layer, a.path)
 			was, _ := config.Lookup(old, spelt)
 			o = a.write(o, spelt)
 			if !config.Equal(was, a.value) {

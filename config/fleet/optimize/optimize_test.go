@@ -350,7 +350,7 @@ func TestAConflictNamesItsNodes(t *testing.T) {
 }
 
 // told are all faults, one a line.
-func told(faults Faults) string {
+func told(faults LayerFaults) string {
 	lines := make([]string, len(faults))
 	for i, f := range faults {
 		lines[i] = f.Error()

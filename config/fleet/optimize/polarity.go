@@ -7,8 +7,8 @@ import (
 	"edgespan/config"
 )
 
-// Weights of a site whose radios can't all be alike (reference §1.17): with a radio that has two links between DNs, any
-// other, and one whose radios are mixed now. A site that users mixed is mixed in every solution, so its weight is
+// Weights of a site whose radios can't all be alike (reference §1.17): with a radio that has two links between DNs,
+// any other, and one whose radios are mixed now. A site that users mixed is mixed in every solution, so its weight is
 // irrelevant.
 const (
 	hybridSplit = 100000
@@ -44,7 +44,7 @@ func (r *run) polarity() []assignment {
 		if !known {
 			now = int64(radio.polarity)
 		}
-		c.now = append(c.now, oddness(now))
+		c.now = append(c.now, parityOf(now))
 	}
 	for g := range r.net.groups {
 		c.checkCycle(g)
@@ -66,8 +66,8 @@ func (r *run) polarity() []assignment {
 	return out
 }
 
-// oddness returns odd for odd and hybrid odd, even for even and hybrid even, 0 for anything else.
-func oddness(v int64) int {
+// parityOf returns odd for odd and hybrid odd, even for even and hybrid even, 0 for anything else.
+func parityOf(v int64) int {
 	switch v {
 	case 1, 3:
 		return odd
@@ -121,7 +121,7 @@ func (c *colouring) force(g int) int {
 			continue
 		}
 		v := allOdd
-		if (oddness(user.value) == even) != c.net.radios[radio].differs {
+		if (parityOf(user.value) == even) != c.net.radios[radio].differs {
 			v = allEven
 		}
 		if value >= 0 && v != value {
@@ -152,7 +152,7 @@ func (c *colouring) checkHybrids() {
 // solve assigns odd or even to each radio.
 func (c *colouring) solve() []int {
 	// Most networks have no odd cycle: then the size is irrelevant.
-	if found := c.tidy(make([]int, len(c.now))); c.weight(found) == c.unavoidable() {
+	if found := c.makeUniform(make([]int, len(c.now))); c.weight(found) == c.unavoidableWeight() {
 		return found
 	}
 	p := c.problem(false)
@@ -164,16 +164,16 @@ func (c *colouring) solve() []int {
 		"polarity: the network is too wide for the least set of hybrid sites: %d sites were made hybrid first, so there "+
 			"may be fewer", len(pl.given)))
 	// The solution must not depend on the current values, or a second run could find another one.
-	found := c.tidy(c.radios(p.solve(pl)))
+	found := c.makeUniform(c.radios(p.solve(pl)))
 	if c.valid() && c.weight(c.now) <= c.weight(found) {
 		return c.now
 	}
 	return found
 }
 
-// unavoidable returns the weight of sites that links or users mix without any cycle of sites.
-func (c *colouring) unavoidable() int64 {
-	p, bySite := c.ties()
+// unavoidableWeight returns the weight of sites that links or users mix without any cycle of sites.
+func (c *colouring) unavoidableWeight() int64 {
+	p, bySite := c.fixedParities()
 	var sum int64
 	weights := c.weights(false)
 	for s, radios := range bySite {

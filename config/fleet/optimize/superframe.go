@@ -24,7 +24,7 @@ func (r *run) superframe() []assignment {
 	f := framing{run: r}
 	for i := range r.net.links {
 		f.user = append(f.user, f.ofUser(i))
-		f.now = append(f.now, f.before(i))
+		f.now = append(f.now, f.currentValue(i))
 	}
 	values := f.solve()
 	var out []assignment
@@ -38,8 +38,8 @@ func (r *run) superframe() []assignment {
 	return out
 }
 
-// before returns the current value of both ends of a link, -1 if they differ.
-func (f *framing) before(link int) int64 {
+// currentValue returns the current value of both ends of a link, -1 if they differ.
+func (f *framing) currentValue(link int) int64 {
 	a, z := f.net.radios[f.net.links[link].ends[0]], f.net.radios[f.net.links[link].ends[1]]
 	x, known := f.view.now(a.node, z.mac, superframe)
 	y, both := f.view.now(z.node, a.mac, superframe)
@@ -49,8 +49,8 @@ func (f *framing) before(link int) int64 {
 	return x
 }
 
-// between reports whether a link joins two distribution nodes.
-func (f *framing) between(link int) bool {
+// joinsDNs reports whether a link joins two distribution nodes.
+func (f *framing) joinsDNs(link int) bool {
 	ends := f.net.links[link].ends
 	return f.net.radios[ends[0]].dn && f.net.radios[ends[1]].dn
 }
@@ -70,9 +70,9 @@ func (f *framing) ofUser(link int) setting {
 	if !x.given() {
 		x = y
 	}
-	if x.given() && (x.value == toCN) == f.between(link) {
+	if x.given() && (x.value == toCN) == f.joinsDNs(link) {
 		allowed := "must be 255: it is a link to a CN"
-		if f.between(link) {
+		if f.joinsDNs(link) {
 			allowed = "must be 0 or 1: it is a link between DNs"
 		}
 		f.conflict(x.path, fmt.Sprintf("invalid value %d, for link %s", x.value, l.name), allowed, f.ends(link)...)
@@ -90,15 +90,15 @@ func (f *framing) solve() []int64 {
 	values := make([]int64, len(f.net.links))
 	for i := range values {
 		values[i] = toCN
-		if f.between(i) {
+		if f.joinsDNs(i) {
 			head, differs := p.head(i)
-			values[i] = flip(heads[head], differs)
+			values[i] = flipSuperframe(heads[head], differs)
 		}
 	}
 	return values
 }
 
-func flip(v int64, differs bool) int64 {
+func flipSuperframe(v int64, differs bool) int64 {
 	if differs {
 		return 1 - v
 	}
@@ -110,7 +110,7 @@ func (f *framing) alternate(p *parities, r radio) {
 	var links []int
 	var names []string
 	for _, l := range r.links {
-		if f.between(l) {
+		if f.joinsDNs(l) {
 			links, names = append(links, l), append(names, f.net.links[l].name)
 		}
 	}
@@ -158,12 +158,12 @@ func (f *framing) heads(p *parities) map[int]int64 {
 			changes[head], first[head] = new([2]int), differs
 		}
 		if now := f.now[i]; now == 0 || now == 1 {
-			changes[head][1-flip(now, differs)]++
+			changes[head][1-flipSuperframe(now, differs)]++
 		}
-		if !user.given() || !f.between(i) {
+		if !user.given() || !f.joinsDNs(i) {
 			continue
 		}
-		v := flip(user.value, differs)
+		v := flipSuperframe(user.value, differs)
 		if by, twice := forced[head]; twice && heads[head] != v {
 			f.conflict(user.path,
 				fmt.Sprintf("invalid value %d, which can't be respected: %s is %d, and links that share radios alternate",

@@ -29,10 +29,10 @@ func (c *colouring) weight(polarities []int) int64 {
 	return sum
 }
 
-// tidy makes sites uniform as far as the constraints allow: first those that already are, then the others, the lowest
-// number first. Then it inverts connected parts of the network where that changes fewer radios.
-func (c *colouring) tidy(polarities []int) []int {
-	p, bySite := c.ties()
+// makeUniform makes sites uniform as far as the constraints allow: first those that already are, then the others, the
+// lowest number first. Then it inverts connected parts of the network where that changes fewer radios.
+func (c *colouring) makeUniform(polarities []int) []int {
+	p, bySite := c.fixedParities()
 	mixed := c.mixed(polarities)
 	for _, now := range []bool{false, true} {
 		for s, radios := range bySite {
@@ -43,12 +43,12 @@ func (c *colouring) tidy(polarities []int) []int {
 			}
 		}
 	}
-	return c.turn(p)
+	return c.chooseSides(p)
 }
 
-// ties returns the parities that links and users fix. After the radios follows one more element, which is odd: users'
-// values are relative to it.
-func (c *colouring) ties() (p *parities, bySite [][]int) {
+// fixedParities returns the parities that links and users fix. After the radios follows one more element, which is
+// odd: users' values are relative to it.
+func (c *colouring) fixedParities() (p *parities, bySite [][]int) {
 	root := len(c.net.radios)
 	p = newParities(root + 1)
 	for g, group := range c.net.groups {
@@ -67,8 +67,9 @@ func (c *colouring) ties() (p *parities, bySite [][]int) {
 	return p, bySite
 }
 
-// turn chooses for each connected part the side with fewer changes, otherwise the one that makes its first radio odd.
-func (c *colouring) turn(p *parities) []int {
+// chooseSides chooses for each connected part the side with fewer changes, otherwise the one that makes its first radio
+// odd.
+func (c *colouring) chooseSides(p *parities) []int {
 	changes := map[int][2]int{} // by part: radios that change if its head is odd, and if it is even
 	for i, now := range c.now {
 		head, differs := p.head(i)

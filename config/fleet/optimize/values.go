@@ -127,8 +127,8 @@ func (v *view) overrides(name []string, o config.Object) overrides {
 	return out
 }
 
-// spelt returns the path of an assignment below its node, with the MAC as the layer spells it.
-func (v *view) spelt(layer string, path []string) []string {
+// layerSpelling returns the path of an assignment below its node, with the MAC as the layer spells it.
+func (v *view) layerSpelling(layer string, path []string) []string {
 	o := v.auto[path[0]]
 	if layer == "node" {
 		o = v.node[path[0]]

@@ -85,7 +85,7 @@ func TestAValueCountsOnceItStands(t *testing.T) {
 			if v, assumes := strings.CutPrefix(f[1], "assume:"); assumes {
 				s.Assume(v)
 			} else if f[1] != "?" {
-				s.Say(now, f[1])
+				s.Set(now, f[1])
 			}
 			v, wait := s.Value(now, r)
 			if len(f) < 3 {
@@ -111,7 +111,7 @@ func TestAValueThatFlaps(t *testing.T) {
 		var s Steady[int]
 		changes, last := -1, -1
 		for at := time.Duration(0); at < 4*time.Hour; at += every {
-			s.Say(noon.Add(at), int(at/every))
+			s.Set(noon.Add(at), int(at/every))
 			if v, _ := s.Value(noon.Add(at+every-1), r); v != last {
 				last = v
 				changes++
@@ -133,7 +133,7 @@ func TestAValueThatGoesBackAndForth(t *testing.T) {
 	var s Steady[int]
 	changes, last := -1, -1
 	for at := time.Duration(0); at < 4*time.Hour; at += time.Second {
-		s.Say(noon.Add(at), 1-max(last, 0))
+		s.Set(noon.Add(at), 1-max(last, 0))
 		if v, _ := s.Value(noon.Add(at), r); v != last {
 			last = v
 			changes++
@@ -151,7 +151,7 @@ func TestOneThatIsIdle(t *testing.T) {
 	if !s.Idle(noon, r) {
 		t.Error("one that never changed is not idle")
 	}
-	s.Say(noon, "b")
+	s.Set(noon, "b")
 	if s.Idle(noon, r) {
 		t.Error("one that waits is idle")
 	}

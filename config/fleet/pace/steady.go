@@ -35,8 +35,8 @@ func (s *Steady[V]) Assume(v V) {
 	s.counts, s.has = v, true
 }
 
-// Say records the reported value.
-func (s *Steady[V]) Say(now time.Time, v V) {
+// Set records the reported value.
+func (s *Steady[V]) Set(now time.Time, v V) {
 	s.clamp(now)
 	switch {
 	case !s.has:

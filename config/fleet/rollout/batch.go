@@ -90,7 +90,7 @@ func (p *planner) batches(o Options, maximum int) [][]string {
 		for len(units) > 0 {
 			limit := o.Limit
 			if len(out) == 0 {
-				limit = tighter(o.First, o.Limit)
+				limit = tighterLimit(o.First, o.Limit)
 			}
 			var names []string
 			names, units = p.pack(units, limit)
@@ -120,8 +120,8 @@ func (p *planner) pack(units []int, limit int) (names []string, rest []int) {
 	return names, rest
 }
 
-// tighter returns the smaller of two limits; 0 is none.
-func tighter(a, b int) int { return cmp.Or(min(a, b), max(a, b)) }
+// tighterLimit returns the smaller of two limits; 0 is none.
+func tighterLimit(a, b int) int { return cmp.Or(min(a, b), max(a, b)) }
 
 // size returns how many nodes a unit has.
 func (p *planner) size(u int) int {
@@ -179,7 +179,7 @@ func (p *planner) grow(i, pop int, free []int) []int {
 		case !p.left[j]:
 			free = append(free, j)
 		case j != pop:
-			p.wait(j, p.gain(j))
+			p.wait(j, p.newNeighbours(j))
 		}
 	}
 	return free
@@ -191,7 +191,7 @@ func (p *planner) candidate() int {
 		for b := p.bucket[p.best]; len(b) > 0; b = p.bucket[p.best] {
 			i := b[len(b)-1]
 			p.bucket[p.best] = b[:len(b)-1]
-			gain := p.gain(i)
+			gain := p.newNeighbours(i)
 			if gain == p.best {
 				return i
 			}
@@ -208,8 +208,8 @@ func (p *planner) wait(i, gain int) {
 	}
 }
 
-// gain returns how many neighbours of i are not in the tree yet.
-func (p *planner) gain(i int) int {
+// newNeighbours returns how many neighbours of i are not in the tree yet.
+func (p *planner) newNeighbours(i int) int {
 	n := 0
 	for _, j := range p.near[i] {
 		if !p.covered[j] {

@@ -2,10 +2,10 @@ package rollout
 
 // budget returns how many nodes may fail. The percentage is of the nodes that were tried, not of all: a canary that
 // fails is 1 of 1, and a change that breaks each fifth node ends in an early batch.
-func (r *Rollout) budget() int { return max(r.o.Failures, r.tried()*r.o.FailuresPercent/100) }
+func (r *Rollout) budget() int { return max(r.o.Failures, r.countPushed()*r.o.FailuresPercent/100) }
 
-// tried counts the nodes that were pushed, including those of the current batch.
-func (r *Rollout) tried() int { return r.count(func(n *node) bool { return n.pushed }) }
+// countPushed counts the nodes that were pushed, including those of the current batch.
+func (r *Rollout) countPushed() int { return r.count(func(n *node) bool { return n.pushed }) }
 
 func (r *Rollout) count(is func(*node) bool) (sum int) {
 	for _, n := range r.nodes {
@@ -38,7 +38,7 @@ func (r *Rollout) delay() []Effect {
 		}
 	}
 	waiting := r.count(func(n *node) bool { return n.delayed && n.state == Waiting })
-	if len(gone) == 0 || len(gone) > r.few(len(r.batch)) || waiting+len(gone) > r.few(r.tried()) {
+	if len(gone) == 0 || len(gone) > r.few(len(r.batch)) || waiting+len(gone) > r.few(r.countPushed()) {
 		return nil
 	}
 	for _, name := range gone {
@@ -70,8 +70,8 @@ func (r *Rollout) HasTaken(name string) bool {
 	return n != nil && n.took
 }
 
-// took records that a node has received the change. A node that was delayed before has then failed.
-func (r *Rollout) took(name string) []Effect {
+// recordTaken records that a node has received the change. A node that was delayed before has then failed.
+func (r *Rollout) recordTaken(name string) []Effect {
 	if r.phase == forward && r.Delayed(name) {
 		return r.failed(name, reasonVanished)
 	}

@@ -47,7 +47,7 @@ type stages struct {
 // there is a limit; groups then take turns. Offline nodes count for the percentages. At 100 % all waiting nodes go,
 // because tried ones no longer wait.
 func (s stages) next() []string {
-	limit := tighter(s.first, s.limit)
+	limit := tighterLimit(s.first, s.limit)
 	for _, percent := range append(slices.Clone(s.percent), 100) {
 		take := map[string]int{}
 		sum := 0

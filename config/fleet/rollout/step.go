@@ -49,7 +49,7 @@ func (r *Rollout) Step(e Event) []Effect {
 func (r *Rollout) known(e Event) []Effect {
 	switch e := e.(type) {
 	case NodeTook:
-		return r.took(e.Node)
+		return r.recordTaken(e.Node)
 	case NodeGone:
 		r.up[e.Node] = false
 	case NodeBack:

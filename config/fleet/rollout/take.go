@@ -1,7 +1,8 @@
 package rollout
 
-// Candidate is a node that may be taken into a rollout: its desired config may be one that no rollout has brought it.
-type Candidate struct {
+// UncoveredNode is a node that may be taken into a rollout: its desired config may be one that no rollout has brought
+// it.
+type UncoveredNode struct {
 	State   State // in the current rollout; "" if it is in none
 	Wants   bool  // it is known to have a desired config
 	Held    bool  // an aborted rollout holds back its desired config
@@ -11,9 +12,9 @@ type Candidate struct {
 	Online  bool
 }
 
-// Taken reports whether the node is taken into the rollout. fresh marks a rollout of a later revision than the last
+// IsTaken reports whether the node is taken into the rollout. fresh marks a rollout of a later revision than the last
 // one's.
-func (c Candidate) Taken(fresh bool) bool {
+func (c UncoveredNode) IsTaken(fresh bool) bool {
 	switch {
 	case c.Held:
 		return false

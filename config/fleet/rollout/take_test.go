@@ -9,7 +9,7 @@ import (
 // TestWhichNodesARolloutTakes: one sentence a row.
 func TestWhichNodesARolloutTakes(t *testing.T) {
 	t.Parallel()
-	type node = rollout.Candidate
+	type node = rollout.UncoveredNode
 	for sentence, c := range map[string]struct {
 		node  node
 		again bool // into the rollout of the last revision
@@ -42,10 +42,10 @@ func TestWhichNodesARolloutTakes(t *testing.T) {
 		"one of which nobody knows what it wants is in none":      {node{Changed: true}, false, false},
 		"one that is offline and wants what it wanted is in none": {node{Wants: true}, false, false},
 	} {
-		if got := c.node.Taken(false); got != c.again {
+		if got := c.node.IsTaken(false); got != c.again {
 			t.Errorf("%s: taken into the rollout that goes on: %v", sentence, got)
 		}
-		if got := c.node.Taken(true); got != c.fresh {
+		if got := c.node.IsTaken(true); got != c.fresh {
 			t.Errorf("%s: taken into the one of a later revision: %v", sentence, got)
 		}
 	}

@@ -9,8 +9,8 @@ type Ways struct {
 	pops   []int
 }
 
-// Ways returns the Ways of a topology. Nodes and sites are numbered from 0: nodes as in Nodes.
-func (t *Topology) Ways() *Ways {
+// NewPaths returns the Ways of a topology. Nodes and sites are numbered from 0: nodes as in Nodes.
+func (t *Topology) NewPaths() *Ways {
 	w := &Ways{site: make([]int, len(t.Nodes)), next: make([][]int, len(t.Nodes))}
 	sites, nodes := map[string]int{}, make(map[string]int, len(t.Nodes))
 	for i, n := range t.Nodes {

@@ -11,7 +11,7 @@ func TestWhoReachesAPointOfPresence(t *testing.T) {
 	if faults != nil {
 		t.Fatal(faults)
 	}
-	w := got.Ways()
+	w := got.NewPaths()
 	if w.Sites() != 4 {
 		t.Fatalf("%d sites", w.Sites())
 	}

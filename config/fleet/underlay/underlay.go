@@ -117,7 +117,7 @@ func (p *Paces) Of(now time.Time, said, stored Ports) (counts Ports, wait time.D
 		} else if was[label] != "" { // without a stored value, the effective one is not stored yet
 			s.Assume(was[label]) // another replica may have stored it meanwhile
 		}
-		s.Say(now, is[label])
+		s.Set(now, is[label])
 		text, late := s.Value(now, rule)
 		if late > 0 && (wait == 0 || late < wait) {
 			wait = late

@@ -33,7 +33,7 @@ func (a *api) admit(c *call) (leave func(), err error) {
 	if c.ofNode() {
 		need = ""
 	}
-	return a.Enter(c.Call, rest.Caller{Name: c.caller.Name, Role: c.caller.Role, Via: c.caller.Via}, need)
+	return a.Begin(c.Call, rest.Caller{Name: c.caller.Name, Role: c.caller.Role, Via: c.caller.Via}, need)
 }
 
 // reveals reports whether the caller sees secrets: an admin sees all, a node that an admin registered those at its own
@@ -45,10 +45,10 @@ func (c *call) reveals() bool {
 	return c.caller.Role == Admin
 }
 
-// admitNode restricts a node to its own data. The last level of the path says whose a record is; an entry below a node
-// belongs to all. The levels above do not change that (reference §1.3), but their values are merged into the result, so
-// they must be the ones declared for the node. Any valid certificate can cause this lookup, so it runs within the
-// caller's slots and turns.
+// admitNode restricts a node to its own data. The last level of the path says whose a record is; an entry below a
+// node belongs to all. The levels above do not change that (reference §1.3), but their values are merged into the
+// result, so they must be the ones declared for the node. Any valid certificate can cause this lookup, so it runs
+// within the caller's slots and turns.
 func (a *api) admitNode(c *call) error {
 	if !c.ofNode() {
 		return nil
@@ -63,7 +63,7 @@ func (a *api) admitNode(c *call) error {
 		name, above = c.levels[n-1].Value, c.levels[:n-1]
 	}
 	n, err := a.backend.Node(c.Context(), c.environment, name)
-	var fault *model.Fault
+	var fault *model.RequestError
 	switch {
 	case err == nil && (c.caller.Node != "" && n.ID == c.caller.Node || c.caller.Certname != "" &&
 		n.Certname == c.caller.Certname):
@@ -75,7 +75,7 @@ func (a *api) admitNode(c *call) error {
 	case c.row.Effect != rest.Writes || c.row.Own == nodeNot || name != c.caller.itself():
 		return c.notOfNode()
 	default:
-		if allowed, err := a.registersItself(c); err != nil || !allowed {
+		if allowed, err := a.maySelfRegister(c); err != nil || !allowed {
 			return cmp.Or(err, c.notOfNode())
 		}
 		n = model.Node{ID: name, Certname: c.caller.Certname}
@@ -87,11 +87,11 @@ func (a *api) admitNode(c *call) error {
 	return nil
 }
 
-// registersItself reports whether a node may register itself: if the environment allows it, or if the node's own config
+// maySelfRegister reports whether a node may register itself: if the environment allows it, or if the node's own config
 // in the fleet names the environment.
-func (a *api) registersItself(c *call) (bool, error) {
+func (a *api) maySelfRegister(c *call) (bool, error) {
 	e, err := a.backend.Environment(c.Context(), c.environment)
-	var fault *model.Fault
+	var fault *model.RequestError
 	switch {
 	case errors.As(err, &fault) && fault.Kind == model.NotFound:
 		return false, nil
@@ -100,7 +100,7 @@ func (a *api) registersItself(c *call) (bool, error) {
 	case c.caller.Node == "":
 		return false, nil
 	}
-	done, err := rest.Turn(c.Context()) // the controller computes a config for it
+	done, err := rest.AcquireTurn(c.Context()) // the controller computes a config for it
 	if err != nil {
 		return false, err
 	}

@@ -39,7 +39,7 @@ func TestWhoMayWhat(t *testing.T) {
 			if !known {
 				t.Fatalf("%s %s: is not in the table of roles", table[i].Method, table[i].Path)
 			}
-			if !role.May(least.role) {
+			if !role.Includes(least.role) {
 				want = http.StatusForbidden
 			}
 			if heard := f.taken(); w.Code != want || want == 403 && heard != "" {
@@ -320,7 +320,7 @@ func TestAnUnchangedUploadOfANodeIsNotAudited(t *testing.T) {
 		lines int
 	}{
 		{"node", true, nil, 0}, {"node", false, nil, 1}, {"operator", true, nil, 1},
-		{"node", true, &model.Fault{Kind: model.Invalid, Text: "no"}, 1},
+		{"node", true, &model.RequestError{Kind: model.Invalid, Text: "no"}, 1},
 	} {
 		lines := 0
 		f := &fake{same: c.same, err: c.err}

@@ -58,7 +58,7 @@ func (c *call) answerQuery(answer model.Answer, err error) (reply, error) {
 func finishReply(c *call, r reply) reply {
 	r.Status = cmp.Or(r.Status, c.row.Status)
 	if c.row.Method == http.MethodGet {
-		r = r.Unless(c.Header["If-None-Match"])
+		r = r.UnlessMatched(c.Header["If-None-Match"])
 	}
 	return r
 }
@@ -83,7 +83,7 @@ func (a *api) Refused(c *rest.Call, err error) reply {
 }
 
 // statuses maps the model's faults, ofDocuments the errors of documents; others of those are conflicts.
-var statuses = map[model.FaultKind]int{
+var statuses = map[model.ErrorKind]int{
 	model.Invalid: http.StatusBadRequest, model.NotFound: http.StatusNotFound, model.Conflict: http.StatusConflict,
 	model.Stale: http.StatusPreconditionFailed, model.TooLarge: http.StatusRequestEntityTooLarge,
 	model.Busy: http.StatusServiceUnavailable,
@@ -98,7 +98,7 @@ var ofDocuments = map[configdb.Kind]int{
 func (a *api) problemOf(c *rest.Call, err error) *rest.Problem {
 	var p *rest.Problem
 	var denied *Denied
-	var fault *model.Fault
+	var fault *model.RequestError
 	var document *configdb.Error
 	switch {
 	case errors.As(err, &p):

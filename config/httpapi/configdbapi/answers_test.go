@@ -35,7 +35,7 @@ func TestAnswersOfAnUnknownClientAreBounded(t *testing.T) {
 	answers := rest.NewAnswers(1 << 20)
 	h := Handler(&fake{}, door{}, rest.WithAnswers(answers))
 	r := httptest.NewRequest("GET", Prefixes[0]+"environments", nil)
-	r = r.WithContext(rest.WithPlace(r.Context(), func(string, bool, bool) bool { return true }))
+	r = r.WithContext(rest.WithAdmit(r.Context(), func(string, bool, bool) bool { return true }))
 	serve := func() (code int, aborted bool) {
 		w := httptest.NewRecorder()
 		defer func() {

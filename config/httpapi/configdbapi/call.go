@@ -64,7 +64,7 @@ func (c *call) readQuery() error {
 		for _, p := range c.query {
 			if !slices.ContainsFunc(c.row.Query, func(is param) bool { return is.Name == p.name }) {
 				return refuse(http.StatusBadRequest, "%s: unknown field: %s", config.FormatPath([]string{p.name}),
-					rest.Allowed(c.row.Query))
+					rest.ListParams(c.row.Query))
 			}
 		}
 	}
@@ -140,7 +140,7 @@ const worthATurn = 64 << 10
 // parsed parses a body as JSON.
 func (c *call) parsed(text []byte) (configdb.JSON, error) {
 	if len(text) >= worthATurn {
-		done, err := rest.Turn(c.Context())
+		done, err := rest.AcquireTurn(c.Context())
 		if err != nil {
 			return nil, err
 		}
@@ -219,8 +219,8 @@ func (c *call) known() []string {
 	return list
 }
 
-// spelled spells a method for a message.
-func spelled(method string) string {
+// printableMethod spells a method for a message.
+func printableMethod(method string) string {
 	if strings.Trim(method, "ABCDEFGHIJKLMNOPQRSTUVWXYZ") == "" {
 		return method
 	}

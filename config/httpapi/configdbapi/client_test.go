@@ -182,9 +182,9 @@ func TestErrorsOfTheClient(t *testing.T) {
 		!errors.Is(err, rest.ErrNotFound) {
 		t.Errorf("%#v", err)
 	}
-	for kind, want := range map[model.FaultKind]error{model.Conflict: rest.ErrConflict,
+	for kind, want := range map[model.ErrorKind]error{model.Conflict: rest.ErrConflict,
 		model.Stale: rest.ErrConflict, model.NotFound: rest.ErrNotFound} {
-		c := serving(t, &fake{err: &model.Fault{Kind: kind, Text: "why"}}, "admin")
+		c := serving(t, &fake{err: &model.RequestError{Kind: kind, Text: "why"}}, "admin")
 		if err := c.DeleteComponent(t.Context(), 1, WriteOptions{}); !errors.Is(err, want) || err.Error() != "why" {
 			t.Errorf("%d: %v", kind, err)
 		}

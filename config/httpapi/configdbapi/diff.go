@@ -35,7 +35,7 @@ func getDiff(a *api, c *call) (reply, error) {
 			return reply{}, err
 		}
 	}
-	done, err := rest.Turn(c.Context())
+	done, err := rest.AcquireTurn(c.Context())
 	if err != nil {
 		return reply{}, err
 	}

@@ -74,7 +74,7 @@ var (
 )
 
 func missing(format string, args ...any) error {
-	return &model.Fault{Kind: model.NotFound, Text: fmt.Sprintf(format, args...)}
+	return &model.RequestError{Kind: model.NotFound, Text: fmt.Sprintf(format, args...)}
 }
 
 func (f *fake) Components(_ context.Context, _ bool) ([]model.Component, error) {

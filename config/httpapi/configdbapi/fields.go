@@ -184,7 +184,7 @@ func (f *fields) textsByName(name string) map[string]string {
 		}
 		out[m.Key] = s
 	}
-	f.took(below)
+	f.adoptFaults(below)
 	return out
 }
 
@@ -243,8 +243,8 @@ func (f *fields) object(name string) *fields {
 	return f.at(where+".", o)
 }
 
-// took copies the error of below.
-func (f *fields) took(below *fields) {
+// adoptFaults copies the error of below.
+func (f *fields) adoptFaults(below *fields) {
 	if below.err != nil {
 		f.err = below.err
 	}
@@ -258,7 +258,7 @@ func (f *fields) newDefinitions(name string) []model.Definition {
 	var out []model.Definition
 	for _, one := range f.below(name) {
 		out = append(out, model.Definition{Name: one.text("name"), Content: one.value("content")})
-		f.took(one)
+		f.adoptFaults(one)
 	}
 	return out
 }
@@ -279,7 +279,7 @@ func (f *fields) members(name string) *[]int64 {
 		default:
 			one.wrong("id", "required: must be the id of a definition")
 		}
-		f.took(one)
+		f.adoptFaults(one)
 	}
 	return &out
 }

@@ -49,9 +49,9 @@ func WithLocalHosts() Option { return func(a rest.API) { a.(*api).Local = true }
 // does, instead of the seed's 308.
 func WithDirectNames() Option { return func(a rest.API) { a.(*api).direct = true } }
 
-// WithNamed sets the function that returns the environment that the config of a fleet node names, 0 for none: the node
-// may register itself there.
-func WithNamed(named func(ctx context.Context, node string) (environment int64, err error)) Option {
+// WithEnvironmentOf sets the function that returns the environment that the config of a fleet node names, 0 for none:
+// the node may register itself there.
+func WithEnvironmentOf(named func(ctx context.Context, node string) (environment int64, err error)) Option {
 	return func(a rest.API) { a.(*api).named = named }
 }
 
@@ -132,7 +132,7 @@ func (a *api) Answer(in *rest.Call) (reply, error) {
 	if err := a.admitNode(c); err != nil {
 		return reply{}, err
 	}
-	if err := a.intends(c); err != nil {
+	if err := a.recordIntent(c); err != nil {
 		return reply{}, err
 	}
 	c.holdTurn()
@@ -196,10 +196,10 @@ func (c *call) holdTurn() {
 	}
 }
 
-// intends refuses an action that can't be written to the audit log. Uploads of nodes are exempt.
-func (a *api) intends(c *call) error {
+// recordIntent refuses an action that can't be written to the audit log. Uploads of nodes are exempt.
+func (a *api) recordIntent(c *call) error {
 	if c.row.Effect != rest.Writes || c.own {
 		return nil
 	}
-	return a.Intends(c.Call, c.row.Role == Admin)
+	return a.RecordIntent(c.Call, c.row.Role == Admin)
 }

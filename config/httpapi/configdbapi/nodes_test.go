@@ -254,7 +254,7 @@ func TestNodesAloneNeedNoLevels(t *testing.T) {
 // sees no secret before an admin has declared it (before, each node read the secrets of each environment by that).
 func TestANodeOfNoEnvironment(t *testing.T) {
 	named := int64(0)
-	h := Handler(newReal(t), door{}, WithNamed(func(context.Context, string) (int64, error) { return named, nil }))
+	h := Handler(newReal(t), door{}, WithEnvironmentOf(func(context.Context, string) (int64, error) { return named, nil }))
 	do := func(token, method, target, body string, want int) string {
 		t.Helper()
 		w := ask(h, asked{method: method, target: target, body: body, token: token})

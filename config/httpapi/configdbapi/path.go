@@ -15,9 +15,9 @@ import (
 // Prefixes are the prefixes of all routes: the seed's and Nailgun's.
 var Prefixes = []string{"/api/v1/config/", "/api/config/"}
 
-// Serves reports whether a path belongs to this API. A server with other handlers must use it instead of http.ServeMux,
-// which would clean the names of resources.
-func Serves(path string) bool {
+// IsFactsPath reports whether a path belongs to this API. A server with other handlers must use it instead of
+// http.ServeMux, which would clean the names of resources.
+func IsFactsPath(path string) bool {
 	for _, p := range Prefixes {
 		if strings.HasPrefix(path, p) || path == p[:len(p)-1] {
 			return true

@@ -176,7 +176,7 @@ func TestPrefixes(t *testing.T) {
 		"/api/v1/config": true, "/api/config": true, "/api/v1/config/x": true, "/api/config//": true,
 		"/api/v1/configs": false, "/api/v1/fleet/config": false, "/": false,
 	} {
-		if Serves(path) != is {
+		if IsFactsPath(path) != is {
 			t.Errorf("%s: %v", path, !is)
 		}
 	}

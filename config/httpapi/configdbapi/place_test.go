@@ -20,7 +20,7 @@ func TestAConnectionIsThatOfItsCaller(t *testing.T) {
 	r := httptest.NewRequest("GET", Prefixes[0]+"environments", nil)
 	r.Header.Set("X-Auth-Token", "operator")
 	w := httptest.NewRecorder()
-	h.ServeHTTP(w, r.WithContext(rest.WithPlace(r.Context(),
+	h.ServeHTTP(w, r.WithContext(rest.WithAdmit(r.Context(),
 		func(caller string, _, _ bool) bool { reported = caller; return false })))
 	if w.Code != 503 || reported != ":olga" {
 		t.Errorf("%d, told of %q: %s", w.Code, reported, w.Body)
@@ -52,7 +52,7 @@ func TestAnUnregisteredNodeIsLookedUpInItsTurn(t *testing.T) {
 		var computing, refused atomic.Int64
 		hold := make(chan struct{})
 		h := Handler(&fake{}, door{}, rest.WithLimits(Limits{InFlight: 4 * places, Deadline: time.Minute}),
-			WithNamed(func(context.Context, string) (int64, error) {
+			WithEnvironmentOf(func(context.Context, string) (int64, error) {
 				computing.Add(1)
 				<-hold
 				return 7, nil

@@ -161,7 +161,7 @@ func (r *real) Records(ctx context.Context, q model.RecordsQuery) ([]model.Recor
 func (r *real) Write(ctx context.Context, w WriteRequest) (model.Written, error) {
 	return look(ctx, r, func(s *model.State, b source) (model.Written, error) {
 		for {
-			p, err := r.state.Plan([]model.Pending{{Write: w.Write, Author: w.Author, Message: w.Message, Time: moment,
+			p, err := r.state.Plan([]model.QueuedWrite{{Write: w.Write, Author: w.Author, Message: w.Message, Time: moment,
 				Blind: w.DryRun && !w.Reveal}}, b)
 			if err != nil {
 				return model.Written{}, err

@@ -200,13 +200,13 @@ func TestErrorsOfTheBackend(t *testing.T) {
 		status int
 		says   string
 	}{
-		{&model.Fault{Kind: model.Invalid, Text: "why"}, 400, "why"},
-		{&model.Fault{Kind: model.NotFound, Text: "why"}, 404, "why"},
-		{&model.Fault{Kind: model.Conflict, Text: "duplicate key value violates unique constraint"}, 409,
+		{&model.RequestError{Kind: model.Invalid, Text: "why"}, 400, "why"},
+		{&model.RequestError{Kind: model.NotFound, Text: "why"}, 404, "why"},
+		{&model.RequestError{Kind: model.Conflict, Text: "duplicate key value violates unique constraint"}, 409,
 			"duplicate key value violates unique constraint"},
-		{&model.Fault{Kind: model.Stale, Text: "why"}, 412, "why"},
-		{&model.Fault{Kind: model.TooLarge, Text: "why"}, 413, "why"},
-		{&model.Fault{Kind: model.Busy, Text: "why"}, 503, "why"},
+		{&model.RequestError{Kind: model.Stale, Text: "why"}, 412, "why"},
+		{&model.RequestError{Kind: model.TooLarge, Text: "why"}, 413, "why"},
+		{&model.RequestError{Kind: model.Busy, Text: "why"}, 503, "why"},
 		{context.DeadlineExceeded, 504, "no answer in time"},
 		{errors.New("a secret of the house"), 500, "its log says why"},
 	} {

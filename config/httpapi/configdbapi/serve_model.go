@@ -131,7 +131,7 @@ func (a *api) edit(c *call, exists func() error, write func(*fields) model.Write
 
 // either returns missing if it says that something does not exist, otherwise err.
 func either(missing, err error) error {
-	var fault *model.Fault
+	var fault *model.RequestError
 	if errors.As(missing, &fault) && fault.Kind == model.NotFound {
 		return missing
 	}
@@ -247,7 +247,7 @@ func contentKeys(op configdb.KeysOp) func(*api, *call) (reply, error) {
 		if d.Content == nil {
 			d.Content = configdb.JSON("null")
 		}
-		done, err := rest.Turn(c.Context())
+		done, err := rest.AcquireTurn(c.Context())
 		if err != nil {
 			return reply{}, err
 		}

@@ -139,7 +139,7 @@ func halfKeys(op configdb.KeysOp) func(*api, *call) (reply, error) {
 		edit, err := a.readKeys(c, op)
 		switch {
 		case err != nil && op != configdb.KeysGet:
-			return reply{}, either(a.unwritten(c), err)
+			return reply{}, either(a.errUnwritten(c), err)
 		case err != nil:
 			return reply{}, err
 		case op == configdb.KeysGet:
@@ -160,22 +160,22 @@ func halfKeys(op configdb.KeysOp) func(*api, *call) (reply, error) {
 	}
 }
 
-// unwritten returns the fault that neither half of a resource was ever written at the place. It precedes faults of the
-// keys, because the original looks up the record first and clients' tests send {}.
-func (a *api) unwritten(c *call) error {
+// errUnwritten returns the fault that neither half of a resource was ever written at the place. It precedes faults of
+// the keys, because the original looks up the record first and clients' tests send {}.
+func (a *api) errUnwritten(c *call) error {
 	for _, kind := range []model.Kind{model.Values, model.Overrides} {
 		newest, err := a.backend.Versions(c.Context(), model.VersionsQuery{Target: c.place(), Kind: kind, Limit: 1})
 		if err != nil || len(newest) > 0 {
 			return err
 		}
 	}
-	return &model.Fault{Kind: model.NotFound,
+	return &model.RequestError{Kind: model.NotFound,
 		Text: fmt.Sprintf("%s of %s: were never written: must be a keys operation that sets a key", c.kind,
 			refText(c.resource))}
 }
 
-// before reads which part of a list is requested.
-func (c *call) before() (before uint64, limit int, err error) {
+// listPage reads which part of a list is requested.
+func (c *call) listPage() (before uint64, limit int, err error) {
 	before, _, err = c.count("before")
 	if err != nil {
 		return 0, 0, err
@@ -193,7 +193,7 @@ func (c *call) before() (before uint64, limit int, err error) {
 }
 
 func getVersions(a *api, c *call) (reply, error) {
-	before, limit, err := c.before()
+	before, limit, err := c.listPage()
 	if err != nil {
 		return reply{}, err
 	}

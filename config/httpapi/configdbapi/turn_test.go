@@ -18,7 +18,7 @@ type computing struct {
 }
 
 func (b computing) Components(ctx context.Context, _ bool) ([]model.Component, error) {
-	done, err := rest.Turn(ctx)
+	done, err := rest.AcquireTurn(ctx)
 	if err != nil {
 		return nil, err
 	}

@@ -27,13 +27,13 @@ func (a *api) written(c *call, w model.Write) (model.Written, error) {
 	if err != nil {
 		return model.Written{}, err
 	}
-	done, err := a.backend.Write(c.Context(), WriteRequest{Author: c.caller.Name, Caller: c.Caller.Who(),
+	done, err := a.backend.Write(c.Context(), WriteRequest{Author: c.caller.Name, Caller: c.Caller.ShareKey(),
 		Own: c.own, Message: c.Entry.Message, Write: w, DryRun: c.Entry.DryRun, Reveal: c.reveals()})
 	if held.of != nil && !isUnsure(err) { // a write with an unknown outcome may have been stored
 		if done.Changed {
 			held.bytes -= max(done.Stored, held.least) + eachWrite
 		}
-		held.of.Spend(c.Caller.Who(), time.Now(), -held.bytes)
+		held.of.AllowN(c.Caller.ShareKey(), time.Now(), -held.bytes)
 	}
 	c.changed = c.changed || done.Changed
 	return done, err
@@ -67,7 +67,7 @@ func (a *api) hold(c *call, w model.Write) (held, error) {
 		}
 	}
 	h.bytes = max(storedBy(w), h.least) + eachWrite
-	if wait := h.of.Spend(c.Caller.Who(), time.Now(), h.bytes); wait > 0 {
+	if wait := h.of.AllowN(c.Caller.ShareKey(), time.Now(), h.bytes); wait > 0 {
 		no := rest.Refuse(rest.TypeTooMany, "%s", text)
 		no.Retry = wait
 		return held{}, no
@@ -94,6 +94,6 @@ func storedBy(w model.Write) int {
 
 // isUnsure reports that a write may have been stored although it failed.
 func isUnsure(err error) bool {
-	var f *model.Fault
+	var f *model.RequestError
 	return errors.As(err, &f) && f.Unsure
 }

@@ -86,7 +86,8 @@ func TestANodeUploadsOnlySoMuch(t *testing.T) {
 func TestABusyUploadIsGivenBack(t *testing.T) {
 	t.Parallel()
 	for unsure, last := range map[bool]int{false: http.StatusServiceUnavailable, true: http.StatusTooManyRequests} {
-		h := Handler(&full{err: &model.Fault{Kind: model.Busy, Text: "too many writes wait already", Unsure: unsure}}, door{})
+		h := Handler(&full{err: &model.RequestError{Kind: model.Busy, Text: "too many writes wait already", Unsure: unsure}},
+			door{})
 		q := asked{method: "PUT", target: "environments/9/role/r/nodes/1/resources/1/values", token: "node", body: `{"a":"` +
 			strings.Repeat("x", 4_000_000) + `"}`}
 		for i := range 6 { // 24 MB

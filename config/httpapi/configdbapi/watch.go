@@ -14,7 +14,7 @@ import (
 )
 
 func getHistory(a *api, c *call) (reply, error) {
-	before, limit, err := c.before()
+	before, limit, err := c.listPage()
 	if err != nil {
 		return reply{}, err
 	}
@@ -50,8 +50,8 @@ type interest struct {
 	level       *model.LevelValue
 }
 
-// getWatch sends each revision as a server-sent event (WHATWG HTML §9.2): its number is the id of the event, its record
-// the data. The record has no values of documents.
+// getWatch sends each revision as a server-sent event (WHATWG HTML §9.2): its number is the id of the event, its
+// record the data. The record has no values of documents.
 func getWatch(a *api, c *call) (reply, error) {
 	of, err := a.interest(c)
 	if err != nil {
@@ -149,7 +149,7 @@ func (a *api) since(c *call) (uint64, error) {
 
 // writeEvents sends each revision with matching changes.
 func (a *api) writeEvents(ctx context.Context, since uint64, of interest, w io.Writer) error {
-	return rest.Beating(ctx, w, func(ctx context.Context, tell func([]byte) error) error {
+	return rest.StreamEvents(ctx, w, func(ctx context.Context, tell func([]byte) error) error {
 		if err := tell([]byte(": watching\n\n")); err != nil {
 			return err
 		}

@@ -35,7 +35,7 @@ func answer[T any](v T, err error) (reply, error) {
 func done(err error) (reply, error) { return answer(Nothing{}, err) }
 
 // answerDocument answers with a document without a history: its ETag is its digest.
-func answerDocument(d ops.Document, err error) (reply, error) {
+func answerDocument(d ops.DocumentAnswer, err error) (reply, error) {
 	r, err := canonical(d, err)
 	if d.Digest != "" {
 		r.ETag = `"` + d.Digest + `"`
@@ -44,14 +44,14 @@ func answerDocument(d ops.Document, err error) (reply, error) {
 }
 
 // answerVersioned answers with a document with a history: its ETag is its revision.
-func answerVersioned(d ops.Document, err error) (reply, error) {
+func answerVersioned(d ops.DocumentAnswer, err error) (reply, error) {
 	r, err := canonical(d, err)
 	r.ETag = revisionTag(d.Revision)
 	return r, err
 }
 
 // canonical answers with the canonical form of a document, so that the digest of an unmasked one matches.
-func canonical(d ops.Document, err error) (reply, error) {
+func canonical(d ops.DocumentAnswer, err error) (reply, error) {
 	if err != nil {
 		return reply{}, err
 	}
@@ -72,7 +72,7 @@ func revisionTag(revision uint64) string { return `"` + strconv.FormatUint(revis
 func finishReply(c *call, r reply) reply {
 	r.Status = c.row.Status
 	if c.row.Effect == rest.Reads && !r.Lively {
-		r = r.Unless(c.Header.Values("If-None-Match"))
+		r = r.UnlessMatched(c.Header.Values("If-None-Match"))
 	}
 	r.Secret = c.Entry.Reveal
 	return r
@@ -85,7 +85,7 @@ func (c *call) acquireTurn() error {
 		return nil
 	}
 	c.Turn.Hold()
-	done, err := rest.Turn(c.Context())
+	done, err := rest.AcquireTurn(c.Context())
 	if err == nil {
 		done() // Hold keeps it
 	}
@@ -124,7 +124,7 @@ func faulty(kind, detail string, faults []ProblemFault) *rest.Problem {
 	if len(faults) != 1 {
 		detail += fmt.Sprintf(": %d faults", len(faults))
 	}
-	if shown := few(faults); shown < len(faults) {
+	if shown := countShown(faults); shown < len(faults) {
 		detail += fmt.Sprintf(", of which here are %d", shown)
 		faults = faults[:shown]
 	}
@@ -141,8 +141,8 @@ const (
 	maxFaultNodes = 50_000
 )
 
-// few returns how many faults a problem lists: at least one, and as many as the bounds allow.
-func few(faults []ProblemFault) int {
+// countShown returns how many faults a problem lists: at least one, and as many as the bounds allow.
+func countShown(faults []ProblemFault) int {
 	nodes := 0
 	for i, f := range faults {
 		if nodes += len(f.Nodes); i == maxFaults || i > 0 && nodes > maxFaultNodes {
@@ -162,7 +162,7 @@ func tooMany(wait time.Duration) *rest.Problem {
 // more than the caller may see.
 func (a *api) problemOf(c *rest.Call, err error) *rest.Problem {
 	var p *rest.Problem
-	var editFaults overridepkg.Faults
+	var editFaults overridepkg.WriteFaults
 	var refusal *ops.Refused
 	var faults config.Faults
 	var conflicts history.Conflicts
@@ -217,7 +217,7 @@ func lost(cs history.Conflicts) *rest.Problem {
 	return p
 }
 
-func editErrors(fs overridepkg.Faults) []ProblemFault {
+func editErrors(fs overridepkg.WriteFaults) []ProblemFault {
 	out := make([]ProblemFault, len(fs))
 	for i, f := range fs {
 		out[i] = ProblemFault{Path: config.FormatPath(f.Path), Nodes: f.Nodes, Layer: f.Layer, Rule: f.Rule,

@@ -20,7 +20,7 @@ func (a *api) admit(c *call) (leave func(), err error) {
 			return nil, err
 		}
 	}
-	return a.Enter(c.Call, caller, c.row.Role)
+	return a.Begin(c.Call, caller, c.row.Role)
 }
 
 // authenticate finds the caller of a token. The error does not say why a token was rejected.
@@ -54,7 +54,7 @@ func (a *api) authenticate(r *http.Request) (caller Caller, err error) {
 // mayReveal checks reveal, after the query is parsed: only an admin may see secrets.
 func (a *api) mayReveal(c *call) error {
 	c.Entry.Reveal = c.flags["reveal"] || c.row.Reveals
-	if c.flags["reveal"] && !c.Caller.Role.May(Admin) {
+	if c.flags["reveal"] && !c.Caller.Role.Includes(Admin) {
 		return rest.Refuse(rest.TypePermission, "reveal: not permitted to a %s: an admin can", c.Caller.Role)
 	}
 	return nil

@@ -35,18 +35,18 @@ type Backend interface {
 	// the owner of a valid token does not queue behind failed attempts from the same address.
 	Known(hash string) (Caller, bool)
 
-	Config(ctx context.Context, q ops.ConfigQuery) (ops.Document, error)
-	Paths(ctx context.Context, q ops.PathsQuery) (ops.Document, error)
-	Layer(ctx context.Context, q ops.LayerQuery) (ops.Document, error)
+	Config(ctx context.Context, q ops.ConfigQuery) (ops.DocumentAnswer, error)
+	Paths(ctx context.Context, q ops.PathsQuery) (ops.DocumentAnswer, error)
+	Layer(ctx context.Context, q ops.LayerQuery) (ops.DocumentAnswer, error)
 	// Metadata returns the expanded metadata of "node", "controller" or "aggregator".
-	Metadata(ctx context.Context, of string) (ops.Document, error)
-	E2E(ctx context.Context, file string, reveal bool) (ops.Document, error)
+	Metadata(ctx context.Context, of string) (ops.DocumentAnswer, error)
+	E2E(ctx context.Context, file string, reveal bool) (ops.DocumentAnswer, error)
 	// Export returns the seed's files as of one revision, and that revision.
 	Export(ctx context.Context, reveal bool) (history.Files, uint64, error)
 	// Topology returns the topology in the form of its file, with the current liveness.
-	Topology(ctx context.Context) (ops.Document, error)
+	Topology(ctx context.Context) (ops.DocumentAnswer, error)
 
-	Explain(ctx context.Context, node string, path []string) ([]history.Explanation, error)
+	Explain(ctx context.Context, node string, path []string) ([]history.ValueHistory, error)
 	History(ctx context.Context, q HistoryQuery) ([]Edition, error)
 	// Diff returns the changes between two revisions; from 0 is before the first.
 	Diff(ctx context.Context, from, to uint64) ([]history.LayerDiff, error)
@@ -65,7 +65,7 @@ type Backend interface {
 	// Hardware lists the base configs that nodes proposed for unknown boards, and the accepted ones.
 	Hardware(ctx context.Context) ([]Hardware, error)
 	// HardwareConfig returns the proposal of a node; without a node the only proposal, or the accepted one.
-	HardwareConfig(ctx context.Context, board, node string, reveal bool) (ops.Document, error)
+	HardwareConfig(ctx context.Context, board, node string, reveal bool) (ops.DocumentAnswer, error)
 	AcceptHardware(ctx context.Context, c Caller, board, node, digest string) error
 	RejectHardware(ctx context.Context, c Caller, board, node string) error
 	ForgetHardware(ctx context.Context, c Caller, board string) error

@@ -25,14 +25,14 @@ func (a *api) readBody(c *call) error {
 	if err != nil || c.row.Body == nil && len(strings.TrimSpace(string(text))) == 0 {
 		return err
 	}
-	n, err := c.tooRich(text, kind)
+	n, err := c.countValues(text, kind)
 	if err != nil {
 		return err
 	}
-	if !c.Holds.Weigh(int64(n) * valueCost) { // before its turn: parsing needs the memory
+	if !c.Holds.Reserve(int64(n) * valueCost) { // before its turn: parsing needs the memory
 		return rest.Refuse(rest.TypeBusy, "%s", rest.ErrBodyCrowded)
 	}
-	done, err := rest.Turn(c.Context())
+	done, err := rest.AcquireTurn(c.Context())
 	if err != nil {
 		return rest.Refuse(rest.TypeBusy, "%s", err)
 	}
@@ -69,8 +69,8 @@ const (
 	maxYAML        = 256 << 10 // bytes: the YAML reader needs some 200 for each
 )
 
-// tooRich refuses a body with more values than one write may have. n is an upper bound, counted in the text.
-func (c *call) tooRich(text []byte, kind string) (n int, err error) {
+// countValues refuses a body with more values than one write may have. n is an upper bound, counted in the text.
+func (c *call) countValues(text []byte, kind string) (n int, err error) {
 	if kind == "application/yaml" && len(text) > maxYAML {
 		return 0, rest.Refuse(rest.TypeTooLarge, "body: too large: must be at most %d KiB of YAML, JSON can have more",
 			maxYAML>>10)

@@ -57,27 +57,27 @@ func NewClient(o Options) (*Client, error) {
 type request = rest.Request
 
 // document gets a route that answers with an object.
-func (c *Client) document(ctx context.Context, path string, q url.Values) (ops.Document, error) {
+func (c *Client) document(ctx context.Context, path string, q url.Values) (ops.DocumentAnswer, error) {
 	text, resp, err := c.Ask(ctx, request{Method: http.MethodGet, Path: path, Query: q})
 	if err != nil {
-		return ops.Document{}, err
+		return ops.DocumentAnswer{}, err
 	}
 	d, err := documentOf(text, resp.Header)
 	if err != nil {
-		return ops.Document{}, fmt.Errorf("read answer of %s: %w", c.Name, err)
+		return ops.DocumentAnswer{}, fmt.Errorf("read answer of %s: %w", c.Name, err)
 	}
 	return d, nil
 }
 
 // documentOf parses an answer as a document.
-func documentOf(text []byte, h http.Header) (ops.Document, error) {
+func documentOf(text []byte, h http.Header) (ops.DocumentAnswer, error) {
 	o, faults := config.ParseObject(text)
 	if len(faults) > 0 {
-		return ops.Document{}, errors.New(faults.Error())
+		return ops.DocumentAnswer{}, errors.New(faults.Error())
 	}
 	// A document without revisions has another ETag, which is not a number.
 	n, _ := strconv.ParseUint(strings.Trim(h.Get("ETag"), `"`), 10, 64)
-	return ops.Document{Object: o, Revision: n, Digest: h.Get(DigestHeader)}, nil
+	return ops.DocumentAnswer{Object: o, Revision: n, Digest: h.Get(DigestHeader)}, nil
 }
 
 // refusal returns the error for an unsuccessful answer.

@@ -15,7 +15,7 @@ func (c *Client) Hardware(ctx context.Context) ([]Hardware, error) {
 }
 
 // HardwareConfig returns a node's proposal for a board; without a node the only proposal, or the accepted one.
-func (c *Client) HardwareConfig(ctx context.Context, board, node string, reveal bool) (ops.Document, error) {
+func (c *Client) HardwareConfig(ctx context.Context, board, node string, reveal bool) (ops.DocumentAnswer, error) {
 	v := ofNode(node)
 	rest.SetFlag(v, "reveal", reveal)
 	return c.document(ctx, route("boards", board), v)

@@ -84,14 +84,14 @@ func peerRequest(w ops.Write) (request, error) {
 	case ops.Describe:
 		if len(w.Documents) == 1 {
 			if at := descriptorRoute(w.Documents[0]); at != "" {
-				return bodied(http.MethodPut, at, v, w.Documents[0])
+				return newBodyRequest(http.MethodPut, at, v, w.Documents[0])
 			}
 		}
 		docs := make([]any, len(w.Documents))
 		for i, d := range w.Documents {
 			docs[i] = d
 		}
-		return bodied(http.MethodPost, route("documents"), v, config.Object{"documents": docs})
+		return newBodyRequest(http.MethodPost, route("documents"), v, config.Object{"documents": docs})
 	case ops.Undescribe:
 		kinds := map[string]string{peer.KindPeer: "peers", peer.KindCluster: "clusters"}
 		if len(w.Names) != 1 || kinds[w.Kind] == "" {

@@ -39,7 +39,7 @@ func (c *Client) Node(ctx context.Context, name string) (NodeDetail, error) {
 }
 
 // Config returns the effective config of one node, or parts of it.
-func (c *Client) Config(ctx context.Context, q ops.ConfigQuery) (ops.Document, error) {
+func (c *Client) Config(ctx context.Context, q ops.ConfigQuery) (ops.DocumentAnswer, error) {
 	v := url.Values{}
 	setPaths(v, "paths", q.Paths)
 	rest.SetText(v, "sw", q.Software)
@@ -51,7 +51,7 @@ func (c *Client) Config(ctx context.Context, q ops.ConfigQuery) (ops.Document, e
 
 // Paths returns parts of the effective configs of many nodes, {node: {…}}. If they are too large for one answer they
 // are read in pages, and Digest is empty.
-func (c *Client) Paths(ctx context.Context, q ops.PathsQuery) (ops.Document, error) {
+func (c *Client) Paths(ctx context.Context, q ops.PathsQuery) (ops.DocumentAnswer, error) {
 	v := url.Values{}
 	setList(v, "nodes", q.Nodes)
 	setPaths(v, "paths", q.Paths)
@@ -61,7 +61,7 @@ func (c *Client) Paths(ctx context.Context, q ops.PathsQuery) (ops.Document, err
 		return d, err
 	}
 	v.Set("limit", strconv.Itoa(maxPage))
-	d = ops.Document{Object: config.Object{}}
+	d = ops.DocumentAnswer{Object: config.Object{}}
 	err = c.pages(ctx, route("config"), v, func(text []byte, h http.Header) (bool, error) {
 		one, err := documentOf(text, h)
 		maps.Copy(d.Object, one.Object)
@@ -78,7 +78,7 @@ func (c *Client) Explain(ctx context.Context, node string, path []string) ([]Exp
 }
 
 // Layer returns one layer, in the form that ops.LayerQuery describes.
-func (c *Client) Layer(ctx context.Context, q ops.LayerQuery) (ops.Document, error) {
+func (c *Client) Layer(ctx context.Context, q ops.LayerQuery) (ops.DocumentAnswer, error) {
 	v := url.Values{}
 	setList(v, "nodes", q.Nodes)
 	setList(v, "versions", q.Versions)
@@ -88,14 +88,14 @@ func (c *Client) Layer(ctx context.Context, q ops.LayerQuery) (ops.Document, err
 }
 
 // NodeLayer returns the overrides of one node.
-func (c *Client) NodeLayer(ctx context.Context, node string, reveal bool) (ops.Document, error) {
+func (c *Client) NodeLayer(ctx context.Context, node string, reveal bool) (ops.DocumentAnswer, error) {
 	v := url.Values{}
 	rest.SetFlag(v, "reveal", reveal)
 	return c.document(ctx, route("layers", "node", node), v)
 }
 
 // Metadata returns the metadata of "node", "controller" or "aggregator".
-func (c *Client) Metadata(ctx context.Context, of string) (ops.Document, error) {
+func (c *Client) Metadata(ctx context.Context, of string) (ops.DocumentAnswer, error) {
 	if of == "node" {
 		return c.document(ctx, route("metadata"), nil)
 	}
@@ -103,19 +103,19 @@ func (c *Client) Metadata(ctx context.Context, of string) (ops.Document, error) 
 }
 
 // E2E returns the config of the "controller" or the "aggregator".
-func (c *Client) E2E(ctx context.Context, file string, reveal bool) (ops.Document, error) {
+func (c *Client) E2E(ctx context.Context, file string, reveal bool) (ops.DocumentAnswer, error) {
 	v := url.Values{}
 	rest.SetFlag(v, "reveal", reveal)
 	return c.document(ctx, route("e2e", file), v)
 }
 
 // Topology returns the topology of the network in the form of the seed's file.
-func (c *Client) Topology(ctx context.Context) (ops.Document, error) {
+func (c *Client) Topology(ctx context.Context) (ops.DocumentAnswer, error) {
 	return c.document(ctx, route("topology"), nil)
 }
 
 // TopologyObject returns one entry of the topology; kind is "node", "link" or "site".
-func (c *Client) TopologyObject(ctx context.Context, kind, name string) (ops.Document, error) {
+func (c *Client) TopologyObject(ctx context.Context, kind, name string) (ops.DocumentAnswer, error) {
 	return c.document(ctx, route("topology", kind+"s", name), nil)
 }
 

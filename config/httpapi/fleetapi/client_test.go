@@ -114,7 +114,7 @@ func TestClientHasWhatTheBackendSaid(t *testing.T) {
 	want, _ := f.Layer(ctx, ops.LayerQuery{Layer: layers.Node})
 	same("layer", layer, want, err)
 	cfg, err := c.Config(ctx, ops.ConfigQuery{Node: "n1"})
-	same("config", cfg, ops.Document{Object: config.Object{"a": config.Object{"b": int64(1)}}, Digest: "d1"}, err)
+	same("config", cfg, ops.DocumentAnswer{Object: config.Object{"a": config.Object{"b": int64(1)}}, Digest: "d1"}, err)
 	exported, err := c.Export(ctx, false)
 	files, _, _ := f.Export(ctx, false)
 	same("export", exported.Files.History(), files, err)
@@ -246,7 +246,7 @@ func TestClientWrites(t *testing.T) {
 }
 
 func TestClientErrorsAreThoseOfTheExitCodes(t *testing.T) {
-	faults := overridepkg.Faults{{Nodes: []string{"n1"}, Path: []string{"a", "b.c"}, Rule: "type", Layer: "node",
+	faults := overridepkg.WriteFaults{{Nodes: []string{"n1"}, Path: []string{"a", "b.c"}, Rule: "type", Layer: "node",
 		Problem: "invalid value 5", Expectation: "must be a string"},
 		{Path: []string{"z"}, Rule: "request", Problem: "is gone"}}
 	for _, c := range []struct {
@@ -255,7 +255,7 @@ func TestClientErrorsAreThoseOfTheExitCodes(t *testing.T) {
 	}{
 		{&ops.NotFoundError{What: "node n1"}, rest.ErrNotFound},
 		{history.Conflicts{{Layer: history.Layer{Kind: history.Network}, Expected: 1,
-			By: history.Record{Number: 2, Author: "ann"}}}, rest.ErrConflict},
+			By: history.RevisionRecord{Number: 2, Author: "ann"}}}, rest.ErrConflict},
 		{ErrRefused, rest.ErrConflict},
 		{ErrBusy, rest.ErrBusy},
 		{context.DeadlineExceeded, rest.ErrTimeout},

@@ -65,9 +65,9 @@ func writeRequest(w ops.Write) (request, error) {
 	v := url.Values{}
 	switch w := w.(type) {
 	case ops.SetNetwork:
-		return bodied(setOrModify(w.Modify), route("layers", "network"), v, w.Overrides)
+		return newBodyRequest(setOrModify(w.Modify), route("layers", "network"), v, w.Overrides)
 	case ops.SetNodes:
-		return bodied(setOrModify(w.Modify), route("layers", "node"), v, w.Overrides)
+		return newBodyRequest(setOrModify(w.Modify), route("layers", "node"), v, w.Overrides)
 	case ops.Unset:
 		setPaths(v, "paths", w.Keys)
 		return request{Method: http.MethodDelete, Path: route("layers", w.Layer.String()), Query: v}, nil
@@ -77,7 +77,7 @@ func writeRequest(w ops.Write) (request, error) {
 		return request{Method: http.MethodDelete, Path: route("layers", "auto"), Query: v}, nil
 	case ops.SetE2E:
 		rest.SetText(v, "replica", w.Replica)
-		return bodied(setOrModify(w.Modify), route("e2e", w.File), v, w.Config)
+		return newBodyRequest(setOrModify(w.Modify), route("e2e", w.File), v, w.Config)
 	case ops.Optimize:
 		if len(w.Kinds) != 1 {
 			return request{}, fmt.Errorf("optimize: %d kinds: must be one at a time", len(w.Kinds))
@@ -85,7 +85,7 @@ func writeRequest(w ops.Write) (request, error) {
 		rest.SetFlag(v, "clearUser", w.ClearUser)
 		return request{Method: http.MethodPost, Path: route("optimize", kindWord(w.Kinds[0])), Query: v}, nil
 	case ops.SetTopology:
-		return bodied(http.MethodPut, route("topology"), v, w.Document)
+		return newBodyRequest(http.MethodPut, route("topology"), v, w.Document)
 	case ops.EditTopology:
 		return topologyRequest(w)
 	case ops.Restore:
@@ -98,7 +98,7 @@ func writeRequest(w ops.Write) (request, error) {
 		return request{Method: http.MethodPost, Path: route("history", strconv.FormatUint(w.Revision, 10), "revert"),
 			Query: v}, nil
 	case ops.Import:
-		return bodied(http.MethodPost, route("import"), v, FromHistory(w.Files))
+		return newBodyRequest(http.MethodPost, route("import"), v, FromHistory(w.Files))
 	}
 	return peerRequest(w)
 }
@@ -107,13 +107,13 @@ func topologyRequest(w ops.EditTopology) (request, error) {
 	v, many := url.Values{}, w.Object+"s"
 	switch w.Op {
 	case "add":
-		return bodied(http.MethodPost, route("topology", many), v, w.Document)
+		return newBodyRequest(http.MethodPost, route("topology", many), v, w.Document)
 	case "edit":
-		return bodied(http.MethodPatch, route("topology", many, w.Name), v, w.Document)
+		return newBodyRequest(http.MethodPatch, route("topology", many, w.Name), v, w.Document)
 	case "delete":
 		return request{Method: http.MethodDelete, Path: route("topology", many, w.Name), Query: v}, nil
 	case "rename":
-		return bodied(http.MethodPost, route("topology", many, w.Name, "rename"), v, config.Object{"to": w.To})
+		return newBodyRequest(http.MethodPost, route("topology", many, w.Name, "rename"), v, config.Object{"to": w.To})
 	}
 	return request{}, fmt.Errorf("edit of the topology: invalid value %s: must be add, edit, delete or rename",
 		config.Quote(w.Op))
@@ -136,7 +136,7 @@ func kindWord(k optimize.Kind) string {
 	return string(k)
 }
 
-func bodied(method, path string, v url.Values, doc any) (request, error) {
+func newBodyRequest(method, path string, v url.Values, doc any) (request, error) {
 	if o, ok := doc.(config.Object); ok && o == nil {
 		doc = config.Object{} // null is no document
 	}

@@ -107,7 +107,7 @@ func (a *api) expand(ctx context.Context, about []history.Layer) ([]history.Laye
 
 // revision returns the revision that wrote a layer last, 0 if none did.
 func (a *api) revision(ctx context.Context, l history.Layer) (uint64, error) {
-	var d ops.Document
+	var d ops.DocumentAnswer
 	var err error
 	switch l.Kind {
 	case history.Network:
@@ -136,10 +136,11 @@ func (a *api) revision(ctx context.Context, l history.Layer) (uint64, error) {
 }
 
 // writer returns the record of the last write of a layer, a zero one if there is none.
-func (a *api) writer(ctx context.Context, l history.Layer) (history.Record, error) {
+func (a *api) writer(ctx context.Context, l history.Layer) (history.RevisionRecord, error) {
 	es, err := a.backend.History(ctx, HistoryQuery{Layer: &l, Limit: 1})
 	if err != nil || len(es) == 0 {
-		return history.Record{}, err
+		return history.RevisionRecord{}, err
 	}
-	return history.Record{Number: es[0].Number, Author: es[0].Author, Time: es[0].Time, Message: es[0].Message}, nil
+	return history.RevisionRecord{Number: es[0].Number, Author: es[0].Author, Time: es[0].Time, Message: es[0].Message},
+		nil
 }

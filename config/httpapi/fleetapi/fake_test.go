@@ -82,18 +82,20 @@ func (f *fake) Known(hash string) (Caller, bool) {
 	return Caller{Name: name + "-1", Role: Role(name)}, name == "viewer" || name == "operator" || name == "admin"
 }
 
-func (f *fake) Config(_ context.Context, q ops.ConfigQuery) (ops.Document, error) {
-	return ops.Document{Object: config.Object{"a": config.Object{"b": int64(1)}}, Digest: "d1"}, f.note("Config %+v", q)
+func (f *fake) Config(_ context.Context, q ops.ConfigQuery) (ops.DocumentAnswer, error) {
+	return ops.DocumentAnswer{Object: config.Object{"a": config.Object{"b": int64(1)}}, Digest: "d1"},
+		f.note("Config %+v", q)
 }
 
-func (f *fake) Paths(_ context.Context, q ops.PathsQuery) (ops.Document, error) {
-	return ops.Document{Object: config.Object{"n1": config.Object{"a": int64(1)}}, Digest: "d2"}, f.note("Paths %+v", q)
+func (f *fake) Paths(_ context.Context, q ops.PathsQuery) (ops.DocumentAnswer, error) {
+	return ops.DocumentAnswer{Object: config.Object{"n1": config.Object{"a": int64(1)}}, Digest: "d2"},
+		f.note("Paths %+v", q)
 }
 
 // Layer has network at 5, node n1 at 7 and n2 at 3, and nothing ever written of n9.
-func (f *fake) Layer(_ context.Context, q ops.LayerQuery) (ops.Document, error) {
+func (f *fake) Layer(_ context.Context, q ops.LayerQuery) (ops.DocumentAnswer, error) {
 	err := f.note("Layer %+v", q)
-	d := ops.Document{Object: config.Object{"key": "<&>"}, Revision: 5, Digest: "d3"}
+	d := ops.DocumentAnswer{Object: config.Object{"key": "<&>"}, Revision: 5, Digest: "d3"}
 	if q.Layer == layers.Node || q.Layer == layers.Auto {
 		d.Object, d.Revision = config.Object{"n1": config.Object{"key": int64(1) << 60}, "n2": config.Object{}}, 7
 		if len(q.Nodes) == 1 {
@@ -107,12 +109,12 @@ func (f *fake) Layer(_ context.Context, q ops.LayerQuery) (ops.Document, error) 
 	return d, err
 }
 
-func (f *fake) Metadata(_ context.Context, of string) (ops.Document, error) {
-	return ops.Document{Object: config.Object{"x": config.Object{"desc": of}}}, f.note("Metadata %s", of)
+func (f *fake) Metadata(_ context.Context, of string) (ops.DocumentAnswer, error) {
+	return ops.DocumentAnswer{Object: config.Object{"x": config.Object{"desc": of}}}, f.note("Metadata %s", of)
 }
 
-func (f *fake) E2E(_ context.Context, file string, reveal bool) (ops.Document, error) {
-	return ops.Document{Object: config.Object{"flags": config.Object{"v": "1"}}, Revision: 6},
+func (f *fake) E2E(_ context.Context, file string, reveal bool) (ops.DocumentAnswer, error) {
+	return ops.DocumentAnswer{Object: config.Object{"flags": config.Object{"v": "1"}}, Revision: 6},
 		f.note("E2E %s %t", file, reveal)
 }
 
@@ -149,8 +151,8 @@ func (modelReader) Get(...kv.Key) ([]kv.Entry, error) {
 	return nil, errors.New("nobody gets")
 }
 
-func (f *fake) Topology(context.Context) (ops.Document, error) {
-	return ops.Document{Object: config.Object{
+func (f *fake) Topology(context.Context) (ops.DocumentAnswer, error) {
+	return ops.DocumentAnswer{Object: config.Object{
 		"name":  "net",
 		"nodes": []any{config.Object{"name": "n1", "node_type": int64(2)}, config.Object{"name": "n2"}},
 		"links": []any{config.Object{"name": "link-n1-n2"}},
@@ -158,13 +160,14 @@ func (f *fake) Topology(context.Context) (ops.Document, error) {
 	}, Revision: 8}, f.note("Topology")
 }
 
-func (f *fake) Explain(_ context.Context, node string, path []string) ([]history.Explanation, error) {
-	e := history.Explanation{
-		Explanation: layers.Explanation{Path: []string{"a", "b.c"}, Value: int64(1)<<60 + 1, Origin: layers.Node},
-		By:          &history.Record{Number: 3, Author: "ann", Time: at, Message: "why"},
+func (f *fake) Explain(_ context.Context, node string, path []string) ([]history.ValueHistory, error) {
+	e := history.ValueHistory{
+		ValueOrigin: layers.ValueOrigin{Path: []string{"a", "b.c"}, Value: int64(1)<<60 + 1, Origin: layers.Node},
+		By:          &history.RevisionRecord{Number: 3, Author: "ann", Time: at, Message: "why"},
 	}
-	e.Shadowed = []history.Shadow{{Shadow: layers.Shadow{Layer: layers.Base, Path: []string{"a"}, Value: "x"}}}
-	return []history.Explanation{e, {Explanation: layers.Explanation{Path: []string{"z"}}}},
+	e.Shadowed = []history.ShadowedBy{{ShadowedValue: layers.ShadowedValue{Layer: layers.Base, Path: []string{"a"},
+		Value: "x"}}}
+	return []history.ValueHistory{e, {ValueOrigin: layers.ValueOrigin{Path: []string{"z"}}}},
 		f.note("Explain %s %q", node, path)
 }
 
@@ -244,8 +247,8 @@ func (f *fake) Hardware(context.Context) ([]Hardware, error) {
 	return []Hardware{{Board: "B1", Node: "n1", At: at, Bytes: 2}}, f.note("Hardware")
 }
 
-func (f *fake) HardwareConfig(_ context.Context, board, node string, reveal bool) (ops.Document, error) {
-	return ops.Document{Object: config.Object{"base": config.Object{}}, Digest: "d4"},
+func (f *fake) HardwareConfig(_ context.Context, board, node string, reveal bool) (ops.DocumentAnswer, error) {
+	return ops.DocumentAnswer{Object: config.Object{"base": config.Object{}}, Digest: "d4"},
 		f.note("HardwareConfig %s %s %t", board, node, reveal)
 }
 

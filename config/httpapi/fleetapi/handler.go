@@ -113,7 +113,7 @@ func Handler(b Backend, opts ...Option) http.Handler {
 	}
 	a.Open(a, DefaultLimits)
 	a.described = sync.OnceValues(func() (reply, error) {
-		return answerDocument(ops.Document{Object: describe(a.rows, a.Version)}, nil)
+		return answerDocument(ops.DocumentAnswer{Object: describe(a.rows, a.Version)}, nil)
 	})
 	return a
 }
@@ -158,7 +158,7 @@ func (a *api) Answer(in *rest.Call) (reply, error) {
 		return reply{}, err
 	}
 	defer leave()
-	for _, check := range []func(*call) error{(*call).readQuery, a.await, a.mayReveal, a.readBody, a.intends,
+	for _, check := range []func(*call) error{(*call).readQuery, a.await, a.mayReveal, a.readBody, a.recordIntent,
 		(*call).acquireTurn} {
 		if err := check(c); err != nil {
 			return reply{}, err
@@ -168,14 +168,14 @@ func (a *api) Answer(in *rest.Call) (reply, error) {
 	return finishReply(c, r), err
 }
 
-// intends refuses an action that can't be written to the audit log.
-func (a *api) intends(c *call) error {
+// recordIntent refuses an action that can't be written to the audit log.
+func (a *api) recordIntent(c *call) error {
 	if c.row.Effect == rest.Reads && !c.Entry.Reveal {
 		return nil
 	}
 	// A restore or revert by an admin may bring back content that only an admin may write: each action of an admin counts
 	// as such.
-	return a.Intends(c.Call, c.row.Role == Admin || c.Caller.Role == Admin || c.Entry.Reveal)
+	return a.RecordIntent(c.Call, c.row.Role == Admin || c.Caller.Role == Admin || c.Entry.Reveal)
 }
 
 // revisionHeader is the revision that a caller has seen: the replica must know it before it answers.

@@ -214,7 +214,7 @@ func TestAConnectionIsThatOfItsCaller(t *testing.T) {
 		r := httptest.NewRequest("GET", Prefix+"rollouts", nil)
 		r.Header.Set("Authorization", "Bearer "+token)
 		w := httptest.NewRecorder()
-		h.ServeHTTP(w, r.WithContext(rest.WithPlace(r.Context(),
+		h.ServeHTTP(w, r.WithContext(rest.WithAdmit(r.Context(),
 			func(caller string, _, _ bool) bool { reported = caller; return false })))
 		if w.Code != want.code || reported != want.reported {
 			t.Errorf("%s: %d, told of %q", token, w.Code, reported)

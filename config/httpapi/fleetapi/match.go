@@ -38,7 +38,7 @@ func match(rows []row, method, path string) matched {
 			continue
 		}
 		allow = append(allow, rows[i].Method)
-		if rows[i].Method == method && (best == nil || exacter(have, strings.Split(best.Path, "/"))) {
+		if rows[i].Method == method && (best == nil || isMoreSpecific(have, strings.Split(best.Path, "/"))) {
 			best = &rows[i]
 		}
 	}
@@ -75,8 +75,8 @@ func agree(have, asked []string) int {
 
 func anySegment(s string) bool { return strings.HasPrefix(s, "{") }
 
-// exacter reports whether a has the first literal segment where the two differ.
-func exacter(a, b []string) bool {
+// isMoreSpecific reports whether a has the first literal segment where the two differ.
+func isMoreSpecific(a, b []string) bool {
 	for i := range a {
 		if anySegment(a[i]) != anySegment(b[i]) {
 			return anySegment(b[i])

@@ -8,10 +8,10 @@ import (
 	"edgespan/config/fleet/history"
 )
 
-// Needs returns the least role that may make a change of layers, by any route. The configs of the controller and the
+// RoleFor returns the least role that may make a change of layers, by any route. The configs of the controller and the
 // aggregator are settings of programs outside the fleet, and the metadata says what is secret: only an admin writes
 // them, so only an admin restores them.
-func Needs(c history.Change) Role {
+func RoleFor(c history.Change) Role {
 	for l := range c.Layers {
 		if isAdmins(l) {
 			return Admin
@@ -22,10 +22,10 @@ func Needs(c history.Change) Role {
 
 func isAdmins(l history.Layer) bool { return l.Kind == history.E2E || l.Kind == history.Metadata }
 
-// Permits returns ErrRole if the caller of a write may not make the resulting change.
-func (r WriteRequest) Permits(c history.Change) error {
-	need := Needs(c)
-	if r.Caller.Role.May(need) {
+// CheckPermitted returns ErrRole if the caller of a write may not make the resulting change.
+func (r WriteRequest) CheckPermitted(c history.Change) error {
+	need := RoleFor(c)
+	if r.Caller.Role.Includes(need) {
 		return nil
 	}
 	var names []string

@@ -39,7 +39,7 @@ func answerPage[T any](c *call, all []T, name func(T) string, err error) (reply,
 		last = name(page[limit-1])
 	}
 	r, err := answer(page, nil)
-	c.goOn(&r, "after", last)
+	c.setNextLink(&r, "after", last)
 	return r, err
 }
 
@@ -51,8 +51,8 @@ func pageLimit(c *call) int {
 	return maxPage
 }
 
-// goOn adds the link to the next page: the same request, with another value of one parameter.
-func (c *call) goOn(r *reply, name, value string) {
+// setNextLink adds the link to the next page: the same request, with another value of one parameter.
+func (c *call) setNextLink(r *reply, name, value string) {
 	if value == "" {
 		return
 	}

@@ -45,17 +45,17 @@ func (l *large) History(_ context.Context, q HistoryQuery) ([]Edition, error) {
 	return out, l.note("History %d %d", q.Before, q.Limit)
 }
 
-func (l *large) Paths(_ context.Context, q ops.PathsQuery) (ops.Document, error) {
+func (l *large) Paths(_ context.Context, q ops.PathsQuery) (ops.DocumentAnswer, error) {
 	if err := l.note("Paths %s %d", q.After, q.Limit); err != nil || q.Limit == 0 {
-		return ops.Document{}, &ops.TooLargeError{}
+		return ops.DocumentAnswer{}, &ops.TooLargeError{}
 	}
 	switch q.After {
 	case "":
-		return ops.Document{Object: config.Object{"n1": config.Object{"a": "1"}}, Revision: 4, Next: "n 1&"}, nil
+		return ops.DocumentAnswer{Object: config.Object{"n1": config.Object{"a": "1"}}, Revision: 4, Next: "n 1&"}, nil
 	case "n 1&":
-		return ops.Document{Object: config.Object{"n2": config.Object{"a": "2"}}, Revision: 3}, nil
+		return ops.DocumentAnswer{Object: config.Object{"n2": config.Object{"a": "2"}}, Revision: 3}, nil
 	}
-	return ops.Document{}, fmt.Errorf("after %q", q.After)
+	return ops.DocumentAnswer{}, fmt.Errorf("after %q", q.After)
 }
 
 func (l *large) serve(t *testing.T) (*httptest.Server, *Client) {

@@ -73,6 +73,6 @@ func (f ProblemFault) line() string {
 	if f.Rule == "" {
 		return config.Fault{Path: path, Problem: f.Detail, Expectation: f.Allowed}.Error()
 	}
-	return overridepkg.Fault{Nodes: f.Nodes, Path: path, Rule: f.Rule, Layer: f.Layer, Problem: f.Detail,
+	return overridepkg.WriteFault{Nodes: f.Nodes, Path: path, Rule: f.Rule, Layer: f.Layer, Problem: f.Detail,
 		Expectation: f.Allowed}.Error()
 }

@@ -38,14 +38,14 @@ func (c *call) readQuery() error {
 	}
 	for _, name := range sortedKeys(values) {
 		if !slices.ContainsFunc(c.row.Query, func(p param) bool { return p.Name == name }) {
-			wrong(config.FormatPath([]string{name}), config.UnknownField, rest.Allowed(c.row.Query))
+			wrong(config.FormatPath([]string{name}), config.UnknownField, rest.ListParams(c.row.Query))
 		}
 	}
 	for _, p := range c.row.Query {
 		got := values[p.Name]
 		switch {
 		case len(got) == 0 && p.Required:
-			wrong(p.Name, config.Required, orWhat(p))
+			wrong(p.Name, config.Required, defaultText(p))
 		case len(got) > 1 && p.Form != rest.List && p.Form != rest.PathList:
 			wrong(p.Name, "given more than once", "must be one")
 		case len(got) > 0:
@@ -133,7 +133,7 @@ func (c *call) readList(p param, got []string) (what, allowed string) {
 		c.paths[p.Name] = append(c.paths[p.Name], path)
 	}
 	if p.Required && len(c.paths[p.Name]) == 0 {
-		return config.Invalid(""), orWhat(p)
+		return config.Invalid(""), defaultText(p)
 	}
 	return "", ""
 }
@@ -182,7 +182,7 @@ func splitList(s string) []string {
 	return append(out, s[from:])
 }
 
-func orWhat(p param) string {
+func defaultText(p param) string {
 	if len(p.Enum) > 0 {
 		return config.OneOf(p.Enum)
 	}

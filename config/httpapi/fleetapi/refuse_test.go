@@ -18,14 +18,14 @@ import (
 )
 
 func TestEveryErrorOfTheBackendIsAProblem(t *testing.T) {
-	refusal := &ops.Refused{Faults: overridepkg.Faults{
+	refusal := &ops.Refused{Faults: overridepkg.WriteFaults{
 		{Nodes: []string{"n1", "n2"}, Path: []string{"a", "b.c"}, Rule: "type", Layer: "node", Problem: "invalid value 5",
 			Expectation: "must be a string"},
 		{Path: []string{"z"}, Rule: overridepkg.RuleRequest, Problem: "is nothing"},
 	}}
 	lostTo := history.Conflicts{{
 		Layer: history.Layer{Kind: history.Network}, Expected: 4,
-		By: history.Record{Number: 5, Author: "ann", Time: at, Message: "mine"},
+		By: history.RevisionRecord{Number: 5, Author: "ann", Time: at, Message: "mine"},
 	}}
 	for _, c := range []struct {
 		err    error

@@ -361,8 +361,8 @@ func TestWhatARestoreNeeds(t *testing.T) {
 		}
 		c := history.Change{Layers: map[history.Layer]config.Object{l: nil, {Kind: history.Network}: {}}}
 		for _, role := range []Role{"", "wizard", Viewer, Operator, Admin} {
-			err := WriteRequest{Caller: Caller{Role: role}}.Permits(c)
-			if role.May(need) != (err == nil) || err != nil && !errors.Is(err, ErrRole) {
+			err := WriteRequest{Caller: Caller{Role: role}}.CheckPermitted(c)
+			if role.Includes(need) != (err == nil) || err != nil && !errors.Is(err, ErrRole) {
 				t.Errorf("%s by %q: %v", layer, role, err)
 			}
 			if err != nil && need == Admin && strings.Contains(err.Error(), "network") {

@@ -46,7 +46,7 @@ func servePaths(a *api, c *call) (reply, error) {
 	}
 	d, err := a.backend.Paths(c.Context(), q)
 	r, err := answerDocument(d, err)
-	c.goOn(&r, "after", d.Next)
+	c.setNextLink(&r, "after", d.Next)
 	return r, err
 }
 
@@ -67,7 +67,7 @@ func serveExplain(a *api, c *call) (reply, error) {
 	return answer(out, err)
 }
 
-func by(r *history.Record) *By {
+func by(r *history.RevisionRecord) *By {
 	if r == nil {
 		return nil
 	}
@@ -114,7 +114,7 @@ func serveTopology(a *api, c *call) (reply, error) {
 }
 
 // answerTopology is never "not modified": liveness changes without a revision.
-func answerTopology(d ops.Document, err error) (reply, error) {
+func answerTopology(d ops.DocumentAnswer, err error) (reply, error) {
 	r, err := answerVersioned(d, err)
 	r.Lively = true
 	return r, err
@@ -127,7 +127,7 @@ func serveTopologyList(object string) func(*api, *call) (reply, error) {
 		if all == nil {
 			all = []any{}
 		}
-		return answerTopology(ops.Document{Object: config.Object{object + "s": all}, Revision: d.Revision}, err)
+		return answerTopology(ops.DocumentAnswer{Object: config.Object{object + "s": all}, Revision: d.Revision}, err)
 	}
 }
 
@@ -140,7 +140,7 @@ func serveTopologyObject(object string) func(*api, *call) (reply, error) {
 		all, _ := d.Object[object+"s"].([]any)
 		for _, one := range all {
 			if o, _ := one.(config.Object); o["name"] == c.values["name"] {
-				return answerTopology(ops.Document{Object: o, Revision: d.Revision}, nil)
+				return answerTopology(ops.DocumentAnswer{Object: o, Revision: d.Revision}, nil)
 			}
 		}
 		return reply{}, &ops.NotFoundError{What: object + " " + c.values["name"]}
@@ -159,7 +159,7 @@ func serveHistory(a *api, c *call) (reply, error) {
 	es, err := a.backend.History(c.Context(), q)
 	r, err := answer(es, err)
 	if n := len(es); n >= cmp.Or(q.Limit, fewEditions) && es[n-1].Number > 1 {
-		c.goOn(&r, "before", strconv.FormatUint(es[n-1].Number, 10))
+		c.setNextLink(&r, "before", strconv.FormatUint(es[n-1].Number, 10))
 	}
 	return r, err
 }
@@ -227,7 +227,7 @@ func serveRevision(a *api, c *call) (reply, error) {
 func serveRollouts(a *api, c *call) (reply, error) {
 	rs, err := a.backend.Rollouts(c.Context())
 	for i := range rs {
-		rs[i] = summed(rs[i])
+		rs[i] = summaryOf(rs[i])
 	}
 	return answer(rs, err)
 }
@@ -235,8 +235,8 @@ func serveRollouts(a *api, c *call) (reply, error) {
 // maxNamed is how many nodes a rollout in a list names: the route of a single rollout names all.
 const maxNamed = 100
 
-// summed shortens a rollout for a list.
-func summed(r Rollout) Rollout {
+// summaryOf shortens a rollout for a list.
+func summaryOf(r Rollout) Rollout {
 	r.FailedNodes, r.WaitingNodes = len(r.Failed), len(r.Waiting)
 	r.Failed, r.Waiting = some(r.Failed), some(r.Waiting)
 	return r

@@ -28,7 +28,7 @@ func (b *computing) take(ctx context.Context) error {
 	}
 	defer b.now.Add(-1)
 	time.Sleep(time.Second)
-	done, err := rest.Turn(ctx)
+	done, err := rest.AcquireTurn(ctx)
 	if err == nil {
 		done()
 	}

@@ -21,8 +21,8 @@ type largely struct {
 	size int
 }
 
-func (l largely) Layer(context.Context, ops.LayerQuery) (ops.Document, error) {
-	return ops.Document{Object: config.Object{"key": strings.Repeat("x", l.size)}, Revision: 5}, nil
+func (l largely) Layer(context.Context, ops.LayerQuery) (ops.DocumentAnswer, error) {
+	return ops.DocumentAnswer{Object: config.Object{"key": strings.Repeat("x", l.size)}, Revision: 5}, nil
 }
 
 // unread asks the server of a handler over one connection of HTTP/2, where an answer is on its way until its body is
@@ -37,7 +37,7 @@ func unread(t *testing.T, h http.Handler) func(path, token string) (*http.Respon
 	both.SetUnencryptedHTTP2(true)
 	s.Protocols = both
 	s.ConnContext = func(ctx context.Context, _ net.Conn) context.Context {
-		return rest.WithPlace(ctx, func(string, bool, bool) bool { return true })
+		return rest.WithAdmit(ctx, func(string, bool, bool) bool { return true })
 	}
 	go s.Serve(l)
 	client := &http.Transport{Protocols: both, HTTP2: &http.HTTP2Config{MaxReceiveBufferPerStream: 1}}

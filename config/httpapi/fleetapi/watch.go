@@ -40,7 +40,7 @@ func watch[T any](look func(*api, *call) (T, error), quiet func(T) T) func(*api,
 		r := reply{Events: true, Done: leave}
 		r.Stream = func(ctx context.Context, w io.Writer) error {
 			out := rest.WhileKnown{Writer: w, Known: func() bool { return a.still(asked.WithContext(ctx), c.Caller) }}
-			return ending(ctx, rest.Beating(ctx, out, func(ctx context.Context, tell func([]byte) error) error {
+			return ending(ctx, rest.StreamEvents(ctx, out, func(ctx context.Context, tell func([]byte) error) error {
 				c.Request = c.WithContext(ctx)
 				s := watcher[T]{tell: tell, quiet: quiet, look: func() (T, error) { return look(a, c) }}
 				return s.run(ctx, mark, first, a.backend.Changed)

@@ -166,7 +166,7 @@ func TestWatchBeatsAndPaces(t *testing.T) {
 		began, value := time.Now(), 0
 		var at []time.Duration
 		ctx, cancel := context.WithCancel(t.Context())
-		err := rest.Beating(ctx, writer(func(p []byte) (int, error) {
+		err := rest.StreamEvents(ctx, writer(func(p []byte) (int, error) {
 			at = append(at, time.Since(began))
 			return out.Write(p)
 		}), func(ctx context.Context, tell func([]byte) error) error {

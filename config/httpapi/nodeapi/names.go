@@ -83,7 +83,7 @@ func identify(ctx context.Context, b Backend, kind, name string) (string, error)
 	}
 	id, err := called(items, kind, name)
 	if inc != nil && errors.Is(err, rest.ErrNotFound) { // it may be among the missing ones
-		return "", fmt.Errorf("%s %s: %w: %w", kind, spelled(name), rest.ErrBusy, inc)
+		return "", fmt.Errorf("%s %s: %w: %w", kind, printableName(name), rest.ErrBusy, inc)
 	}
 	return id, err
 }
@@ -96,7 +96,7 @@ func called(items []Resource, kind, name string) (string, error) {
 			ids = append(ids, it.ID)
 		}
 	}
-	short := spelled(name)
+	short := printableName(name)
 	switch n := len(ids); {
 	case n == 0 || name == "":
 		return "", fmt.Errorf("%s %s: %w: no %s has this UUID or display name: edgespan get %s lists them", kind, short,
@@ -109,9 +109,9 @@ func called(items []Resource, kind, name string) (string, error) {
 	return ids[0], nil
 }
 
-// spelled returns a name for an error: truncated, and quoted if it contains control characters.
-func spelled(name string) string {
-	short := config.Cut(name, maxNamed)
+// printableName returns a name for an error: truncated, and quoted if it contains control characters.
+func printableName(name string) string {
+	short := config.Truncate(name, maxNamed)
 	if strings.ContainsFunc(short, func(r rune) bool { return !unicode.IsPrint(r) }) {
 		return config.Quote(short)
 	}

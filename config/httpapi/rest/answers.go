@@ -48,7 +48,7 @@ type Holder struct {
 // HolderOf returns the Holder for a caller.
 func HolderOf(name string, r Role, v Via) Holder {
 	machine := v == ViaCertificate
-	return Holder{Who: v.Of(name), Staff: r.May(Operator) && !machine, Machine: machine}
+	return Holder{Who: v.Of(name), Staff: r.Includes(Operator) && !machine, Machine: machine}
 }
 
 // Acquire reserves room for an answer of size bytes until give is called. It returns false if there is none.

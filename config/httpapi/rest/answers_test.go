@@ -130,7 +130,7 @@ func TestAnswersOfEachCaller(t *testing.T) {
 // A connection whose client has not said who it is has few answers under way, and so has a caller with no room.
 func TestRefusalsUnderWayAreBounded(t *testing.T) {
 	a := NewAnswers(1 << 20)
-	ctx := WithPlace(context.Background(), func(string, bool, bool) bool { return true })
+	ctx := WithAdmit(context.Background(), func(string, bool, bool) bool { return true })
 	for who, limit := range map[string]int{"": maxUnknown, "token:ann": maxRefusals} {
 		var last func()
 		for i := range limit {
@@ -148,7 +148,7 @@ func TestRefusalsUnderWayAreBounded(t *testing.T) {
 			t.Errorf("%q: what was read still counts", who)
 		}
 	}
-	if _, room := a.Refuse(WithPlace(context.Background(), nil), ""); !room {
+	if _, room := a.Refuse(WithAdmit(context.Background(), nil), ""); !room {
 		t.Error("another connection pays for it")
 	}
 }

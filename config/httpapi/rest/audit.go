@@ -18,8 +18,8 @@ const (
 
 // NewEntry returns the audit line of a request. A path can be as long as a header: it is truncated with an ellipsis.
 func NewEntry(r *http.Request, now time.Time) Entry {
-	return Entry{Time: now.UTC(), Remote: r.RemoteAddr, Method: config.Cut(r.Method, longestMethod),
-		Path: config.Cut(r.URL.Path, longestPath)}
+	return Entry{Time: now.UTC(), Remote: r.RemoteAddr, Method: config.Truncate(r.Method, longestMethod),
+		Path: config.Truncate(r.URL.Path, longestPath)}
 }
 
 // Refusals bounds the audit lines of refused requests, which anyone who reaches the port can cause without limit. There
@@ -43,9 +43,9 @@ func NewRefusals() *Refusals {
 		all: ratelimit.NewBuckets(allRefusedRate, allRefusedBurst)}
 }
 
-// Pass reports whether an entry is to be written, and adds the count of those left out before it. A request beyond its
-// caller's rate (429) never gets a line.
-func (r *Refusals) Pass(e *Entry) bool {
+// ShouldWrite reports whether an entry is to be written, and adds the count of those left out before it. A request
+// beyond its caller's rate (429) never gets a line.
+func (r *Refusals) ShouldWrite(e *Entry) bool {
 	if e.Status < http.StatusBadRequest || e.Status >= http.StatusInternalServerError {
 		return true
 	}
@@ -55,7 +55,7 @@ func (r *Refusals) Pass(e *Entry) bool {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if e.Status == http.StatusTooManyRequests || r.one.Take(who, e.Time) > 0 || r.all.Take("", e.Time) > 0 {
+	if e.Status == http.StatusTooManyRequests || r.one.Allow(who, e.Time) > 0 || r.all.Allow("", e.Time) > 0 {
 		r.out++
 		return false
 	}
@@ -82,7 +82,7 @@ func NewLines(to func(line string, leftOut int)) *Lines {
 func (l *Lines) Write(line []byte) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.rate.Take("", time.Now()) > 0 {
+	if l.rate.Allow("", time.Now()) > 0 {
 		l.out++
 		return len(line), nil
 	}

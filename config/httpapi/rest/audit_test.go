@@ -31,7 +31,7 @@ func TestNobodyFillsTheAuditLogWithRefusals(t *testing.T) {
 		for i := range n {
 			e := entry(i)
 			e.Time = now.Add(time.Duration(i) * time.Millisecond)
-			if r.Pass(&e) {
+			if r.ShouldWrite(&e) {
 				written++
 				leftOut += e.LeftOut
 			}
@@ -60,7 +60,7 @@ func TestNobodyFillsTheAuditLogWithRefusals(t *testing.T) {
 		}
 		now = now.Add(time.Hour)
 		e := Entry{Status: 401, Remote: "198.51.100.7:1", Time: now}
-		if !r.Pass(&e) || left+e.LeftOut != 10_000-written {
+		if !r.ShouldWrite(&e) || left+e.LeftOut != 10_000-written {
 			t.Errorf("%s: %d of %d left out are counted", name, left+e.LeftOut, 10_000-written)
 		}
 	}

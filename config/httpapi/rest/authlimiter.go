@@ -73,7 +73,7 @@ func (g *AuthLimiter) Check(ctx context.Context, address string, kind Try,
 func (g *AuthLimiter) enter(ctx context.Context, address string, kind Try) (leave func(wrong bool),
 	wait time.Duration) {
 	who := config.Source(address)
-	wrongly := func() { g.buckets.Owe(who, time.Now(), authDebt) }
+	wrongly := func() { g.buckets.AllowDebt(who, time.Now(), authDebt) }
 	if g.buckets.Left(who, time.Now()) == 0 {
 		return func(wrong bool) {
 			if wrong {

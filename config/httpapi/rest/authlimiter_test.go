@@ -161,7 +161,7 @@ func TestLanesAreBounded(t *testing.T) {
 		for i := range 3 * maxLanes {
 			from := fmt.Sprintf("10.%d.%d.1:1", i>>8, i&255)
 			for range AuthBurst {
-				g.buckets.Owe(config.Source(from), time.Now(), authDebt)
+				g.buckets.AllowDebt(config.Source(from), time.Now(), authDebt)
 			}
 			wrong(t, g, from, TryPassword)
 		}

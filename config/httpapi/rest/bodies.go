@@ -61,8 +61,8 @@ func (b *Body) Release() {
 	b.in, b.held = nil, 0
 }
 
-// Weigh reserves more bytes, for the parsed form of the text. It returns false if there is no room.
-func (b *Body) Weigh(more int64) bool { return b.grow(b.Size()+more, func() {}) }
+// Reserve reserves more bytes, for the parsed form of the text. It returns false if there is no room.
+func (b *Body) Reserve(more int64) bool { return b.grow(b.Size()+more, func() {}) }
 
 // Size returns how many bytes it holds.
 func (b *Body) Size() int64 {
@@ -85,14 +85,14 @@ func (b *Body) grow(n int64, copied func()) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	small := []*Budget{b.of.small}
-	if len(b.in) <= 1 && n <= smallSize && b.moves(small, n, copied) {
+	if len(b.in) <= 1 && n <= smallSize && b.tryMove(small, n, copied) {
 		return true
 	}
-	return b.moves(b.of.quotas.of(b.who), n, copied)
+	return b.tryMove(b.of.quotas.of(b.who), n, copied)
 }
 
-// moves is grow into the given budgets.
-func (b *Body) moves(to []*Budget, n int64, copied func()) bool {
+// tryMove is grow into the given budgets.
+func (b *Body) tryMove(to []*Budget, n int64, copied func()) bool {
 	for i, budget := range to {
 		had := int64(0)
 		if slices.Contains(b.in, budget) {

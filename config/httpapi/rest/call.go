@@ -14,8 +14,8 @@ type Caller struct {
 	Via Via `json:",omitempty"`
 }
 
-// Who identifies the caller for shares and turns: the same name from another source is another caller.
-func (c Caller) Who() string { return c.Via.Of(c.Name) }
+// ShareKey identifies the caller for shares and turns: the same name from another source is another caller.
+func (c Caller) ShareKey() string { return c.Via.Of(c.Name) }
 
 // Holder returns the caller as the holder of a budget.
 func (c Caller) Holder() Holder { return HolderOf(c.Name, c.Role, c.Via) }
@@ -48,18 +48,18 @@ func (f *Frame) Deadline(c *Call) context.CancelFunc {
 	return cancel
 }
 
-// Enter admits a call of an authenticated caller, which needs the role need ("" for none), until leave is called.
-func (f *Frame) Enter(c *Call, caller Caller, need Role) (leave func(), err error) {
+// Begin admits a call of an authenticated caller, which needs the role need ("" for none), until leave is called.
+func (f *Frame) Begin(c *Call, caller Caller, need Role) (leave func(), err error) {
 	c.Caller, c.known = caller, true
 	if !Known(c.Context(), caller.Name, caller.Role, caller.Via) {
 		return nil, Refuse(TypeBusy, "too many connections of the same caller are open already")
 	}
 	if f.callers != nil {
-		if wait := f.callers.Take(caller.Who(), c.Entry.Time); wait > 0 {
+		if wait := f.callers.Allow(caller.ShareKey(), c.Entry.Time); wait > 0 {
 			return nil, f.TooMany(wait)
 		}
 	}
-	if !caller.Role.May(need) {
+	if !caller.Role.Includes(need) {
 		return nil, Refuse(TypePermission, "%s %s: not permitted to a %s: an %s can", c.Method, c.Route, caller.Role, need)
 	}
 	if leave, err = f.inFlight.Acquire(caller.Holder(), "requests"); err != nil {
@@ -94,7 +94,7 @@ func (f *Frame) ReadBody(c *Call, limit int64) ([]byte, error) {
 }
 
 // Intents refuses an action that can't be written to the audit log; with must, the action is not done without its line.
-func (f *Frame) Intends(c *Call, must bool) error {
+func (f *Frame) RecordIntent(c *Call, must bool) error {
 	e := c.Entry
 	e.Caller, e.Role, e.Via, e.Begun = c.Caller.Name, c.Caller.Role, c.Caller.Via, true
 	if err := f.Intent(e, must); err != nil {

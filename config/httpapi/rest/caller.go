@@ -22,8 +22,8 @@ const (
 // roles lists the roles, the least first.
 var roles = []Role{Viewer, Operator, Admin}
 
-// May reports whether a role includes another. An unknown role includes none.
-func (r Role) May(need Role) bool { return slices.Index(roles, r) >= slices.Index(roles, need) }
+// Includes reports whether a role includes another. An unknown role includes none.
+func (r Role) Includes(need Role) bool { return slices.Index(roles, r) >= slices.Index(roles, need) }
 
 // Via is how a caller authenticated: equal names of different sources are different callers.
 type Via string

@@ -58,9 +58,9 @@ func (w WhileKnown) Write(p []byte) (int, error) {
 	return w.Writer.Write(p)
 }
 
-// Beating lets run write events to one reader, and adds heartbeats. When the reader goes, the context of run ends; that
-// is no error.
-func Beating(ctx context.Context, w io.Writer,
+// StreamEvents lets run write events to one reader, and adds heartbeats. When the reader goes, the context of run
+// ends; that is no error.
+func StreamEvents(ctx context.Context, w io.Writer,
 	run func(ctx context.Context, tell func(text []byte) error) error) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

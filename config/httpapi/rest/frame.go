@@ -205,7 +205,7 @@ func (f *Frame) deliver(w http.ResponseWriter, asked *http.Request, c *Call, r R
 	if refusal {
 		who := ""
 		if c.known {
-			who = c.Caller.Who()
+			who = c.Caller.ShareKey()
 		}
 		give, room := f.Answers.Refuse(asked.Context(), who)
 		if !room {

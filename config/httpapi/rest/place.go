@@ -7,18 +7,18 @@ import (
 
 type placeKey struct{}
 
-// Place takes one of the connection slots reserved for authenticated clients, once the client is authenticated, or
+// AdmitFunc takes one of the connection slots reserved for authenticated clients, once the client is authenticated, or
 // refuses. Staff have slots reserved; machines need few connections.
-type Place func(name string, staff, machine bool) bool
+type AdmitFunc func(name string, staff, machine bool) bool
 
 // place is the state of one connection.
 type place struct {
-	take    Place
+	take    AdmitFunc
 	unknown atomic.Int32 // unread answers to a client that has not authenticated
 }
 
-// WithPlace makes the requests of a connection take a slot when their caller is known.
-func WithPlace(ctx context.Context, p Place) context.Context {
+// WithAdmit makes the requests of a connection take a slot when their caller is known.
+func WithAdmit(ctx context.Context, p AdmitFunc) context.Context {
 	return context.WithValue(ctx, placeKey{}, &place{take: p})
 }
 

@@ -44,8 +44,8 @@ func JSON(v any) ([]byte, error) {
 	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), nil
 }
 
-// Unless returns the reply, or "not modified" if an If-None-Match contains its ETag.
-func (r Reply) Unless(noneMatch []string) Reply {
+// UnlessMatched returns the reply, or "not modified" if an If-None-Match contains its ETag.
+func (r Reply) UnlessMatched(noneMatch []string) Reply {
 	if r.ETag != "" && len(noneMatch) > 0 && NoneMatch(noneMatch, r.ETag) {
 		r.Status, r.Body = http.StatusNotModified, nil
 	}

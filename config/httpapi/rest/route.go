@@ -65,8 +65,8 @@ type Param struct {
 	Enum          []string
 }
 
-// Allowed lists the parameters for an error message.
-func Allowed(ps []Param) string {
+// ListParams lists the parameters for an error message.
+func ListParams(ps []Param) string {
 	if len(ps) == 0 {
 		return "must be empty"
 	}

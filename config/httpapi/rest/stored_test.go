@@ -13,7 +13,7 @@ func TestOrdinaryWritesAreStored(t *testing.T) {
 	for n := range 24 * 60 {
 		size := 17 << 19 // 8.5 MiB
 		for range map[bool]int{true: 7, false: 1}[n == 0] {
-			if wait := b.Spend("ci", now, size); wait > 0 {
+			if wait := b.AllowN("ci", now, size); wait > 0 {
 				t.Fatalf("minute %d: waits %v", n, wait)
 			}
 		}
@@ -21,7 +21,7 @@ func TestOrdinaryWritesAreStored(t *testing.T) {
 	}
 	total := 0
 	for range 3600 { // one who never stops
-		if b.Spend("eve", now, 7<<20) == 0 {
+		if b.AllowN("eve", now, 7<<20) == 0 {
 			total += 7 << 20
 		}
 		now = now.Add(time.Second)

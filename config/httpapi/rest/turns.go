@@ -164,10 +164,10 @@ func (h *Hold) again() bool {
 	return true
 }
 
-// Turn waits until the caller of a request may compute: one computation at a time for each caller. A backend takes the
-// turn before it computes what is not cached, and calls done afterwards; a request that has its turn continues in it,
-// also when it calls the other API. A context without a request needs no turn.
-func Turn(ctx context.Context) (done func(), err error) {
+// AcquireTurn waits until the caller of a request may compute: one computation at a time for each caller. A backend
+// takes the turn before it computes what is not cached, and calls done afterwards; a request that has its turn
+// continues in it, also when it calls the other API. A context without a request needs no turn.
+func AcquireTurn(ctx context.Context) (done func(), err error) {
 	hold, is := ctx.Value(turnKey{}).(*Hold)
 	if !is {
 		return func() {}, nil

@@ -108,7 +108,7 @@ func TestATurnIsKept(t *testing.T) {
 			return err == nil
 		}
 		take := func(ctx context.Context) func() {
-			done, err := Turn(ctx)
+			done, err := AcquireTurn(ctx)
 			if err != nil {
 				t.Fatal(err)
 			}

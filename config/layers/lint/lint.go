@@ -48,13 +48,13 @@ const (
 // the order of the rules above, then by path and files.
 func Check(in Input) []Finding {
 	l := linter{in: in, found: map[string]*Finding{}}
-	for _, version := range natural(in.Base) {
+	for _, version := range sortedNaturally(in.Base) {
 		l.file(version, in.Base[version], nil)
 	}
-	for _, version := range natural(in.Firmware) {
+	for _, version := range sortedNaturally(in.Firmware) {
 		l.file(firmwareDir+version, in.Firmware[version], nil)
 	}
-	for _, kind := range natural(in.Hardware) {
+	for _, kind := range sortedNaturally(in.Hardware) {
 		l.hardware(kind)
 	}
 	l.defaults(in.Metadata.Document(), nil, false)
@@ -69,7 +69,7 @@ type linter struct {
 	found map[string]*Finding // by rule, path and problem
 }
 
-func natural[V any](m map[string]V) []string {
+func sortedNaturally[V any](m map[string]V) []string {
 	return slices.SortedFunc(maps.Keys(m), layers.CompareNatural)
 }
 
@@ -140,8 +140,8 @@ func (l *linter) unknown(name string, path []string) {
 
 // hardware checks the files of one type, each merged over the base layer that a node gets with it.
 func (l *linter) hardware(kind string) {
-	library := layers.Library{Base: natural(l.in.Base)}
-	for _, version := range natural(l.in.Hardware[kind]) {
+	library := layers.Library{Base: sortedNaturally(l.in.Base)}
+	for _, version := range sortedNaturally(l.in.Hardware[kind]) {
 		name := hardwareDir + kind + "/" + version
 		if _, has := l.in.Base[version]; !has {
 			l.add(Finding{RuleBase, nil, []string{name}, "no base file of its version",
@@ -169,9 +169,9 @@ func (l *linter) defaults(doc config.Object, path []string, free bool) {
 	}
 	properties := objectAt(doc, "objVal", "properties")
 	switch {
-	case excused(doc):
+	case isExcused(doc):
 		return
-	case !free && !l.somewhere(path):
+	case !free && !l.occursInAnyFile(path):
 		l.add(Finding{RuleDefault, path, nil, "no default", "must have a value in a base, firmware or hardware file"})
 		return
 	case free && properties == nil && doc["type"] != "MAP":
@@ -192,7 +192,7 @@ func (l *linter) defaults(doc config.Object, path []string, free bool) {
 	}
 }
 
-func excused(doc config.Object) bool {
+func isExcused(doc config.Object) bool {
 	for _, key := range []string{"required", "optional", "readOnly", "deprecated", "unsupported"} {
 		if doc[key] == true {
 			return true
@@ -202,8 +202,8 @@ func excused(doc config.Object) bool {
 	return when
 }
 
-// somewhere reports whether any file has a value at a path.
-func (l *linter) somewhere(path []string) bool {
+// occursInAnyFile reports whether any file has a value at a path.
+func (l *linter) occursInAnyFile(path []string) bool {
 	has := func(files map[string]config.Object) bool {
 		for _, o := range files {
 			if _, found := config.Lookup(o, path); found {

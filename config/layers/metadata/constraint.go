@@ -39,7 +39,7 @@ func (n *numbers[T]) describe(limit int, show func(T) string) string {
 	for _, v := range n.values {
 		parts = append(parts, show(v))
 	}
-	return alternatives(parts, limit)
+	return listAlternatives(parts, limit)
 }
 
 // texts are the permitted strings: listed ones, matches of a pattern, and numbers in ranges. Without any of these, all
@@ -70,7 +70,7 @@ func (t *texts) has(s string) bool {
 	switch {
 	case t.any() || slices.Contains(t.values, s):
 		return true
-	case t.regex != nil && t.regex.MatchString(widened(s)):
+	case t.regex != nil && t.regex.MatchString(widenBytes(s)):
 		return true
 	case t.ints != nil:
 		i, ok := parseInt(s)

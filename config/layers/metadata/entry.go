@@ -169,11 +169,11 @@ func (t *texts) describe(limit int) string {
 	if len(parts) == 0 {
 		return "no value at all"
 	}
-	return alternatives(parts, limit)
+	return listAlternatives(parts, limit)
 }
 
-// alternatives formats "a, b or c", or "a, b or 7 others".
-func alternatives(parts []string, limit int) string {
+// listAlternatives formats "a, b or c", or "a, b or 7 others".
+func listAlternatives(parts []string, limit int) string {
 	if len(parts) > limit {
 		parts = append(slices.Clone(parts[:limit-1]), fmt.Sprintf("%d others", len(parts)-limit+1))
 	}
@@ -189,7 +189,7 @@ func (p *param) names() string {
 	for i, name := range names {
 		names[i] = config.FormatPath([]string{name})
 	}
-	return config.MustBe(alternatives(names, limit))
+	return config.MustBe(listAlternatives(names, limit))
 }
 
 func showFloat(f float64) string {

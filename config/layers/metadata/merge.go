@@ -67,9 +67,9 @@ func (g *merger) levels(doc, theirDoc any, p, theirs *param) (config.Object, *pa
 // complete place becomes secret if anything in it is.
 func hide(doc any, p, theirs *param) (any, *param) {
 	switch {
-	case p.kind != theirs.kind && (p.hides() || theirs.hides()), theirs.secret:
+	case p.kind != theirs.kind && (p.hasSecrets() || theirs.hasSecrets()), theirs.secret:
 		return conceal(doc, p)
-	case !theirs.hides():
+	case !theirs.hasSecrets():
 		return doc, p
 	}
 	o, _ := doc.(config.Object)
@@ -96,13 +96,13 @@ func hide(doc any, p, theirs *param) (any, *param) {
 	return o, &out
 }
 
-// hides reports whether anything in a description is secret.
-func (p *param) hides() bool {
-	if p.secret || p.each != nil && p.each.hides() {
+// hasSecrets reports whether anything in a description is secret.
+func (p *param) hasSecrets() bool {
+	if p.secret || p.each != nil && p.each.hasSecrets() {
 		return true
 	}
 	for _, below := range p.known {
-		if below.hides() {
+		if below.hasSecrets() {
 			return true
 		}
 	}

@@ -12,8 +12,8 @@ import (
 // are widened: each byte becomes the character with its number. Syntax that differs between ECMAScript and Go is
 // translated; syntax that Go lacks (look-ahead, back references, counts beyond 1000) is a fault of the metadata.
 
-// widened turns each byte into a character. ASCII text is unchanged.
-func widened(s string) string {
+// widenBytes turns each byte into a character. ASCII text is unchanged.
+func widenBytes(s string) string {
 	for i := range len(s) {
 		if s[i] >= 0x80 {
 			wide := make([]rune, 0, len(s))
@@ -34,7 +34,7 @@ const (
 
 // compileRegex compiles a pattern that must match a complete text.
 func compileRegex(pattern string) (*regexp.Regexp, error) {
-	t := translation{in: widened(pattern)}
+	t := translation{in: widenBytes(pattern)}
 	if err := t.run(); err != nil {
 		return nil, err
 	}
@@ -60,7 +60,7 @@ func (t *translation) run() error {
 			t.escape(false)
 			continue
 		case '[':
-			t.class()
+			t.translateClass()
 			continue
 		case '.':
 			t.out.WriteString(`[^\n\r]`)
@@ -80,8 +80,9 @@ func (t *translation) run() error {
 	return nil
 }
 
-// class translates [...]. In ECMAScript a ']' at the start ends the class: [] matches nothing, and [^] anything.
-func (t *translation) class() {
+// translateClass translates [...]. In ECMAScript a ']' at the start ends the class: [] matches nothing, and [^]
+// anything.
+func (t *translation) translateClass() {
 	rest := t.in[t.at:]
 	switch {
 	case strings.HasPrefix(rest, "[^]"):

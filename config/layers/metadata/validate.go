@@ -17,8 +17,8 @@ const (
 	RuleUnknown  = "unknown"  // a key below strict is not described
 )
 
-// Fault is one value that violates a rule.
-type Fault struct {
+// Violation is one value that violates a rule.
+type Violation struct {
 	Path        []string
 	Value       any    // nil for a missing value, {"$masked": true} for a secret
 	Rule        string // one of the above
@@ -26,9 +26,9 @@ type Fault struct {
 	Expectation string // "must be an integer from 1 to 65535"
 }
 
-// Report holds the results of validating a config, each list sorted by path.
-type Report struct {
-	Faults []Fault
+// ValidationReport holds the results of validating a config, each list sorted by path.
+type ValidationReport struct {
+	Faults []Violation
 	// Unknown are the keys without description, only the topmost ones; those below strict are faults instead.
 	Unknown [][]string
 	// Deprecated and ReadOnly are the places in the config with these marks. By themselves they are no faults.
@@ -36,7 +36,7 @@ type Report struct {
 }
 
 // Err converts the faults to those of a document; nil if there are none.
-func (r Report) Err() config.Faults {
+func (r ValidationReport) Err() config.Faults {
 	var out config.Faults
 	for _, f := range r.Faults {
 		out.Add(f.Path, f.Problem, f.Expectation)
@@ -45,11 +45,11 @@ func (r Report) Err() config.Faults {
 }
 
 // Validate checks a complete config and collects all results.
-func (m *Metadata) Validate(o config.Object) Report {
+func (m *Metadata) Validate(o config.Object) ValidationReport {
 	v := validator{}
 	v.value(m.root, o)
 	r := v.report
-	slices.SortStableFunc(r.Faults, func(a, b Fault) int {
+	slices.SortStableFunc(r.Faults, func(a, b Violation) int {
 		if c := slices.Compare(a.Path, b.Path); c != 0 {
 			return c
 		}
@@ -63,13 +63,13 @@ func (m *Metadata) Validate(o config.Object) Report {
 
 type validator struct {
 	path   []string
-	report Report
+	report ValidationReport
 }
 
 func (v *validator) here() []string { return slices.Clone(v.path) }
 
 func (v *validator) fault(p *param, value any, rule string) {
-	f := Fault{Path: v.here(), Value: value, Rule: rule, Problem: problem(p, value, rule),
+	f := Violation{Path: v.here(), Value: value, Rule: rule, Problem: problem(p, value, rule),
 		Expectation: config.MustBe(p.sentence)}
 	if p.secret {
 		f.Value, f.Problem = config.Object{"$masked": true}, "invalid secret of type "+config.KindOf(value)
@@ -123,7 +123,7 @@ func (v *validator) object(p *param, o config.Object) {
 		case known:
 			v.value(below, value)
 		case p.strict:
-			v.report.Faults = append(v.report.Faults, Fault{v.here(), value, RuleUnknown, config.UnknownField, p.names()})
+			v.report.Faults = append(v.report.Faults, Violation{v.here(), value, RuleUnknown, config.UnknownField, p.names()})
 		default:
 			v.report.Unknown = append(v.report.Unknown, v.here())
 		}
@@ -131,7 +131,7 @@ func (v *validator) object(p *param, o config.Object) {
 	}
 	for _, name := range p.needs {
 		if _, has := o[name]; !has {
-			v.report.Faults = append(v.report.Faults, Fault{config.Sub(v.path, name),
+			v.report.Faults = append(v.report.Faults, Violation{config.Sub(v.path, name),
 				nil, RuleRequired, config.Required, config.MustBe(p.known[name].sentence)})
 		}
 	}

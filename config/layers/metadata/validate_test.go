@@ -14,7 +14,7 @@ import (
 
 // judged is a report on one line: "path rule" for each fault, "?path" for what is unknown,
 // "-path" for deprecated and "!path" for read-only.
-func judged(r Report) string {
+func judged(r ValidationReport) string {
 	var out []string
 	for _, f := range r.Faults {
 		out = append(out, config.FormatPath(f.Path)+" "+f.Rule)

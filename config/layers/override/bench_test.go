@@ -27,8 +27,8 @@ func beside(b *testing.B, own, theirs func()) {
 }
 
 // fleet is 10,000 nodes of 20 kinds, each with 20 auto and 5 node keys of its own.
-func fleet(b *testing.B) World {
-	w := World{Sections: sections, Kinds: map[string]layers.Set{}, Nodes: map[string]Node{}, Metadata: realMetadata(b),
+func fleet(b *testing.B) Inputs {
+	w := Inputs{Sections: sections, Kinds: map[string]layers.Set{}, Nodes: map[string]Node{}, Metadata: realMetadata(b),
 		Network: realFile(b, "network_config_overrides_sample.json")}
 	base, firmware := realFile(b, "base_versions/RELEASE_M81.json"), realFile(b, "base_versions/fw_versions/10.11.0.json")
 	for k := range 20 {

@@ -9,21 +9,21 @@ import (
 // Between validates the step from one world to another, which may differ in any layers of any nodes. It makes the
 // checks of groups 5 and 6 and returns the changes on the nodes of the second world, whose kinds and metadata apply to
 // both.
-func Between(was, is World) (effects []Effect, warnings, faults Faults) {
+func Between(was, is Inputs) (effects []Effect, warnings, faults WriteFaults) {
 	e := editor{world: is, verdicts: map[string]*verdict{}}
-	e.between(was, is)
-	return e.effects(), e.warnings.Together(), e.faults.Together()
+	e.validateDifferences(was, is)
+	return e.effects(), e.warnings.Merged(), e.faults.Merged()
 }
 
 // File applies a write to a configuration without layers: set replaces the document, modify merges into it, and a
 // masked secret keeps the stored value. It refuses new and changed values of read-only and deprecated entries and makes
 // no other checks.
-func File(m *metadata.Metadata, op Op, old, request config.Object) (config.Object, Faults) {
-	e := editor{world: World{Metadata: m}, change: Change{Layer: layers.Network, Op: op}, file: true}
+func File(m *metadata.Metadata, op Op, old, request config.Object) (config.Object, WriteFaults) {
+	e := editor{world: Inputs{Metadata: m}, change: Change{Layer: layers.Network, Op: op}, file: true}
 	w := e.put("", old, request)
 	e.marks(w)
 	if len(e.faults) > 0 {
-		return nil, e.faults.Together()
+		return nil, e.faults.Merged()
 	}
 	return w.new, nil
 }

@@ -38,8 +38,8 @@ type Change struct {
 	Auto func(node string, own config.Object) config.Object
 }
 
-// World is the state of a fleet in which a write is checked. It is immutable.
-type World struct {
+// Inputs is the state of a fleet in which a write is checked. It is immutable.
+type Inputs struct {
 	Kinds    map[string]layers.Set // base, firmware and hardware layer of each kind of nodes
 	Network  config.Object
 	Nodes    map[string]Node    // all known nodes, with or without overrides
@@ -91,7 +91,7 @@ type Result struct {
 	// Effects are the changes on the nodes, grouped by equal changes and sorted by their first node. Nodes without changes
 	// are in none.
 	Effects  []Effect
-	Warnings Faults // undescribed keys, and warnings of the sections
+	Warnings WriteFaults // undescribed keys, and warnings of the sections
 }
 
 // Effect is the change of a write to the effective config of some nodes.
@@ -111,10 +111,10 @@ type Value struct {
 }
 
 // Apply checks a write and returns its result. With faults there is no result.
-func Apply(w World, c Change) (Result, Faults) {
+func Apply(w Inputs, c Change) (Result, WriteFaults) {
 	e := editor{world: w, change: c, verdicts: map[string]*verdict{}}
 	if c.Layer != layers.Network && c.Layer != layers.Node {
-		e.add(Fault{Rule: RuleRequest, Problem: "the " + c.Layer.String() + " layer can't be written",
+		e.add(WriteFault{Rule: RuleRequest, Problem: "the " + c.Layer.String() + " layer can't be written",
 			Expectation: "must be network or node"})
 		return Result{}, e.faults
 	}
@@ -128,13 +128,13 @@ func Apply(w World, c Change) (Result, Faults) {
 		e.validateNodes(writes)
 	}
 	if len(e.faults) > 0 {
-		return Result{}, e.faults.Together()
+		return Result{}, e.faults.Merged()
 	}
 	return e.result(writes), nil
 }
 
 // rules returns the rules for the nodes of a kind.
-func (w World) rules(kind string) *metadata.Metadata {
+func (w Inputs) rules(kind string) *metadata.Metadata {
 	switch {
 	case w.Rules[kind] != nil:
 		return w.Rules[kind]
@@ -145,10 +145,10 @@ func (w World) rules(kind string) *metadata.Metadata {
 }
 
 type editor struct {
-	world    World
+	world    Inputs
 	change   Change
-	faults   Faults
-	warnings Faults
+	faults   WriteFaults
+	warnings WriteFaults
 	verdicts map[string]*verdict // by the digests of nodes' layers within the scope, so that equal nodes share one
 	judged   []judged
 	hasher   config.Hasher
@@ -162,7 +162,7 @@ type judged struct {
 	*verdict
 }
 
-func (e *editor) add(f Fault) { e.faults = append(e.faults, f) }
+func (e *editor) add(f WriteFault) { e.faults = append(e.faults, f) }
 
 // write is one layer before and after; with broken set, the new layer is unknown.
 type write struct {
@@ -179,7 +179,7 @@ func (w write) nodes() []string {
 }
 
 func (e *editor) result(writes []write) Result {
-	r := Result{Network: e.world.Network, Warnings: e.warnings.Together(), Autos: e.autos, Changed: len(e.autos) > 0}
+	r := Result{Network: e.world.Network, Warnings: e.warnings.Merged(), Autos: e.autos, Changed: len(e.autos) > 0}
 	for _, w := range writes {
 		if same(w.old, w.new) {
 			continue

@@ -68,9 +68,9 @@ const small = `{
 var sections = Sections{Keys: nodeconf.Sections(), Present: nodeconf.Present, Check: nodeconf.Check}
 
 // world is one kind with a base, and nodes n1 and n2.
-func world(t testing.TB, base, network, own1 string) World {
+func world(t testing.TB, base, network, own1 string) Inputs {
 	t.Helper()
-	w := World{
+	w := Inputs{
 		Kinds:    map[string]layers.Set{"": {layers.Base: parse(t, base)}},
 		Network:  parse(t, network),
 		Nodes:    map[string]Node{"n1": {Own: parse(t, own1)}, "n2": {}},
@@ -337,7 +337,7 @@ func TestAnUnsetOfAnEmptyKeyChangesNothing(t *testing.T) {
 }
 
 func TestOtherLayersCantBeWritten(t *testing.T) {
-	_, faults := Apply(World{}, Change{Layer: layers.Auto})
+	_, faults := Apply(Inputs{}, Change{Layer: layers.Auto})
 	compareLines(t, faults.Error(),
 		"the auto layer can't be written: must be network or node (request)")
 }

@@ -23,8 +23,8 @@ const (
 // groups is the order of faults. All rules of the metadata, and RuleTogether, form one last group.
 var groups = []string{RuleReadOnly, RuleDeprecated, RuleTopology, RuleRequest, RuleClash}
 
-// Fault is one reason to refuse a write, or one warning, with the nodes that have it.
-type Fault struct {
+// WriteFault is one reason to refuse a write, or one warning, with the nodes that have it.
+type WriteFault struct {
 	Nodes       []string // sorted; none for a fault of the network layer itself
 	Path        []string
 	Value       any // the refused value; nil for none, {"$masked": true} for a secret
@@ -38,7 +38,7 @@ type Fault struct {
 const shownNodes = 100
 
 // Error returns the fault in one line: "n1, n2: path.to.key: invalid type int64: must be a string (type, node layer)".
-func (f Fault) Error() string {
+func (f WriteFault) Error() string {
 	line := config.Fault{Path: f.Path, Problem: f.Problem, Expectation: f.Expectation}.Error()
 	if len(f.Nodes) > 0 {
 		line = nodeList(f.Nodes) + ": " + line
@@ -64,21 +64,21 @@ func nodeList(nodes []string) string {
 	return strings.Join(shown, ", ") + more
 }
 
-// Faults are all reasons to refuse one write.
-type Faults []Fault
+// WriteFaults are all reasons to refuse one write.
+type WriteFaults []WriteFault
 
 // Is reports that faults are errors of the class Rejected.
-func (fs Faults) Is(target error) bool { return target == config.Rejected }
+func (fs WriteFaults) Is(target error) bool { return target == config.Rejected }
 
 // Error returns one line per fault; config.Few limits the faults of one kind.
-func (fs Faults) Error() string { return strings.Join(config.Few(fs, Fault.kind, Fault.Error), "\n") }
+func (fs WriteFaults) Error() string { return strings.Join(config.Few(fs, WriteFault.kind, WriteFault.Error), "\n") }
 
-func (f Fault) kind() string {
+func (f WriteFault) kind() string {
 	return config.Fault{Problem: f.Problem, Expectation: f.Expectation}.Kind() + " (" + f.Rule + ")"
 }
 
 // Nodes returns all nodes that the faults name, sorted.
-func (fs Faults) Nodes() []string {
+func (fs WriteFaults) Nodes() []string {
 	var out []string
 	for _, f := range fs {
 		out = append(out, f.Nodes...)
@@ -88,16 +88,16 @@ func (fs Faults) Nodes() []string {
 }
 
 // same reports whether two faults differ only in their nodes.
-func (f Fault) same(g Fault) bool { return f.compare(g) == 0 }
+func (f WriteFault) same(g WriteFault) bool { return f.compare(g) == 0 }
 
-func (f Fault) group() int {
+func (f WriteFault) group() int {
 	if i := slices.Index(groups, f.Rule); i >= 0 {
 		return i
 	}
 	return len(groups)
 }
 
-func (f Fault) compare(g Fault) int {
+func (f WriteFault) compare(g WriteFault) int {
 	return cmp.Or(
 		cmp.Compare(f.group(), g.group()), slices.Compare(f.Path, g.Path), strings.Compare(f.Rule, g.Rule),
 		strings.Compare(f.Problem, g.Problem), strings.Compare(f.Layer, g.Layer),
@@ -105,10 +105,10 @@ func (f Fault) compare(g Fault) int {
 	)
 }
 
-// Together sorts faults and merges those that differ only in their nodes.
-func (fs Faults) Together() Faults {
-	slices.SortStableFunc(fs, Fault.compare)
-	var out Faults
+// Merged sorts faults and merges those that differ only in their nodes.
+func (fs WriteFaults) Merged() WriteFaults {
+	slices.SortStableFunc(fs, WriteFault.compare)
+	var out WriteFaults
 	for _, f := range fs {
 		if last := len(out) - 1; last >= 0 && out[last].same(f) {
 			out[last].Nodes = append(out[last].Nodes, f.Nodes...)

@@ -30,7 +30,7 @@ func FuzzApply(f *testing.F) {
 			}
 			docs[i] = o
 		}
-		w := World{Sections: sections, Network: docs[0], Nodes: map[string]Node{"n1": {Own: docs[1]}, "n2": {Auto: docs[1]}},
+		w := Inputs{Sections: sections, Network: docs[0], Nodes: map[string]Node{"n1": {Own: docs[1]}, "n2": {Auto: docs[1]}},
 			Metadata: m}
 		before := show(w.Network) + show(docs[1]) + show(docs[2])
 		for _, c := range []Change{

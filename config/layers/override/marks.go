@@ -32,7 +32,7 @@ func (e *editor) mark(w write, entry []string, rule string) {
 	if had {
 		allowed = "must be the stored value or none: " + config.Shorten(config.OneLine(e.show(entry, old)))
 	}
-	e.add(Fault{
+	e.add(WriteFault{
 		Nodes: w.nodes(), Path: slices.Clone(entry), Value: e.show(entry, v), Rule: rule, Layer: e.layerName(),
 		Problem: what + ", and would be " + config.Shorten(config.OneLine(e.show(entry, v))), Expectation: allowed,
 	})

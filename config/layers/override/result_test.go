@@ -100,7 +100,7 @@ func TestNewLayers(t *testing.T) {
 		{`{"a.b":1,"a":{"b":2}}`, `unset "a.b"`, `{"a":{"b":2}}`},
 		{`{"a":{"b":1}}`, `unset a.b.c`, `a.b.c: not in the network layer`},
 	} {
-		r, faults := Apply(World{Sections: sections, Network: parse(t, tt.old)}, one(t, "network "+tt.write))
+		r, faults := Apply(Inputs{Sections: sections, Network: parse(t, tt.old)}, one(t, "network "+tt.write))
 		if faults != nil {
 			compareLines(t, faults.Error(), tt.want)
 			continue
@@ -185,7 +185,7 @@ func TestAMaskKeepsTheSecret(t *testing.T) {
 // of another vendor beside them.
 func TestCrossFieldChecks(t *testing.T) {
 	const ni = `"10000000-0000-4000-8000-000000000001"`
-	w := World{
+	w := Inputs{
 		Sections: sections,
 		Kinds:    map[string]layers.Set{"": {layers.Base: config.Object{"envParams": config.Object{}}}},
 		Network:  parse(t, `{"networkInstances":{`+ni+`:{"port":"wan","ipv4":{"subnet":"10.1.0.0/24"}}}}`),
@@ -222,7 +222,7 @@ func TestCrossFieldChecks(t *testing.T) {
 
 // TestTheRealFiles writes to the samples under the real base, firmware and hardware.
 func TestTheRealFiles(t *testing.T) {
-	w := World{
+	w := Inputs{
 		Sections: sections,
 		Kinds: map[string]layers.Set{"": {
 			realFile(t, "base_versions/RELEASE_M81.json"),
@@ -262,7 +262,7 @@ func layer(t *rapid.T, label string) config.Object {
 	return rapid.MapOfN(keys, value, 0, 4).Draw(t, label)
 }
 
-func drawn(t *rapid.T, w World) (World, Change) {
+func drawn(t *rapid.T, w Inputs) (Inputs, Change) {
 	w.Network = layer(t, "network")
 	w.Kinds = map[string]layers.Set{"": {layers.Base: layer(t, "base")}, "k": {layers.Base: layer(t, "base of k")}}
 	w.Nodes = map[string]Node{}
@@ -283,7 +283,7 @@ func drawn(t *rapid.T, w World) (World, Change) {
 }
 
 // written is the world after an accepted write.
-func written(w World, r Result) World {
+func written(w Inputs, r Result) Inputs {
 	w.Network = r.Network
 	nodes := map[string]Node{}
 	for name, n := range w.Nodes {
@@ -299,7 +299,7 @@ func written(w World, r Result) World {
 }
 
 // faultsOf is all that is wrong with a node, with its values, by a way of its own.
-func faultsOf(w World, name string) map[string]bool {
+func faultsOf(w Inputs, name string) map[string]bool {
 	e := &editor{world: w}
 	set := e.layersOf(name)
 	o, clashes := set.Effective()
@@ -370,7 +370,7 @@ func TestSetThenUnsetGivesBack(t *testing.T) {
 		old := layer(t, "old")
 		path := rapid.SliceOfN(rapid.SampledFrom([]string{"p", "q.r", ""}), 1, 3).Draw(t, "path")
 		path = append([]string{"new"}, path...)
-		w := World{Sections: sections, Network: old}
+		w := Inputs{Sections: sections, Network: old}
 		r, faults := Apply(w, Change{Layer: layers.Network, Op: Modify, Overrides: config.Set(nil, path, int64(1))})
 		if faults != nil {
 			t.Fatal(faults)

@@ -12,7 +12,7 @@ import (
 
 // verdict is the effect of a write on one effective config.
 type verdict struct {
-	faults, warnings []Fault // without nodes
+	faults, warnings []WriteFault // without nodes
 	diff             config.Object
 	values           []Value
 	actions          []metadata.Action
@@ -28,7 +28,7 @@ func (e *editor) validateNodes(writes []write) {
 		before := e.layersOf(w.node)
 		after := before
 		after[layers.Node] = w.new
-		scope := e.scopeOf(w.old, w.new)
+		scope := e.changedKeys(w.old, w.new)
 		if e.change.Auto != nil {
 			after[layers.Auto] = e.change.Auto(w.node, w.new)
 			scope = scope.and(e.follows(w.node, before[layers.Auto], after[layers.Auto]))
@@ -46,7 +46,7 @@ func (e *editor) follows(node string, old, after config.Object) scope {
 		e.autos = map[string]config.Object{}
 	}
 	e.autos[node] = after
-	return e.scopeOf(old, after)
+	return e.changedKeys(old, after)
 }
 
 // validateNetwork validates a write to the network layer on every node.
@@ -54,20 +54,20 @@ func (e *editor) validateNetwork(writes []write) {
 	if w := writes[0]; !w.broken {
 		is := e.world
 		is.Network = w.new
-		e.between(e.world, is)
+		e.validateDifferences(e.world, is)
 	}
 }
 
-// between validates every node whose layers differ between two worlds. Changes are limited to the top-level keys that
-// differ, so nodes of one kind with equal overrides at these keys share one validation.
-func (e *editor) between(was, is World) {
-	network := e.scopeOf(was.Network, is.Network)
+// validateDifferences validates every node whose layers differ between two worlds. Changes are limited to the
+// top-level keys that differ, so nodes of one kind with equal overrides at these keys share one validation.
+func (e *editor) validateDifferences(was, is Inputs) {
+	network := e.changedKeys(was.Network, is.Network)
 	used, by := map[string]bool{}, map[*verdict]int{}
 	cutWas, cutIs := network.cut(was.Network), network.cut(is.Network)
 	for _, name := range sortedKeys(is.Nodes) {
 		old, now := was.Nodes[name], is.Nodes[name]
 		used[now.Kind] = true
-		scope := network.and(e.scopeOf(old.Auto, now.Auto)).and(e.scopeOf(old.Own, now.Own))
+		scope := network.and(e.changedKeys(old.Auto, now.Auto)).and(e.changedKeys(old.Own, now.Own))
 		if len(scope) == 0 {
 			continue
 		}
@@ -112,7 +112,7 @@ func (e *editor) validateKinds(scope scope, w write, used map[string]bool) {
 		after[layers.Network] = w.new
 		v := e.validate(kind, scope.of(before), scope.of(after))
 		if used[kind] {
-			notByItself := func(f Fault) bool { return !byItself(f) }
+			notByItself := func(f WriteFault) bool { return !byItself(f) }
 			v.faults = slices.DeleteFunc(v.faults, notByItself)
 			v.warnings = slices.DeleteFunc(v.warnings, notByItself)
 			e.note(nil, v)
@@ -123,7 +123,7 @@ func (e *editor) validateKinds(scope scope, w write, used map[string]bool) {
 }
 
 // byItself reports whether a fault of the network layer does not depend on a node's layers.
-func byItself(f Fault) bool {
+func byItself(f WriteFault) bool {
 	return f.Layer == layers.Network.String() && f.Rule != metadata.RuleRequired && f.Rule != RuleTogether
 }
 
@@ -161,9 +161,9 @@ func (e *editor) digest(o config.Object) string {
 // scope lists the top-level keys that a write can affect, sorted.
 type scope []string
 
-// scopeOf returns the keys that differ. If one of the sections differs, all are included, since they refer to each
+// changedKeys returns the keys that differ. If one of the sections differs, all are included, since they refer to each
 // other.
-func (e *editor) scopeOf(old, after config.Object) scope {
+func (e *editor) changedKeys(old, after config.Object) scope {
 	var out scope
 	for key, v := range after {
 		if was, had := old[key]; !had || !config.Equal(was, v) {
@@ -246,9 +246,9 @@ func (e *editor) validate(kind string, before, after layers.Set) *verdict {
 		switch _, known := old[key]; {
 		case known && had == has && config.Equal(then, now):
 		case f.warning:
-			v.warnings = append(v.warnings, f.Fault)
+			v.warnings = append(v.warnings, f.WriteFault)
 		default:
-			v.faults = append(v.faults, f.Fault)
+			v.faults = append(v.faults, f.WriteFault)
 		}
 	}
 	e.values(v, after, was, is, nil)
@@ -259,9 +259,9 @@ func (e *editor) validate(kind string, before, after layers.Set) *verdict {
 	return v
 }
 
-func clashFault(s layers.Set, c layers.Clash, e *editor) Fault {
+func clashFault(s layers.Set, c layers.Clash, e *editor) WriteFault {
 	v, _ := config.Lookup(s[c.Above], c.Path)
-	return Fault{
+	return WriteFault{
 		Path: c.Path, Value: e.show(c.Path, v), Rule: RuleClash, Layer: c.Above.String(),
 		Problem: c.Problem(), Expectation: layers.MustBeObject,
 	}
@@ -269,7 +269,7 @@ func clashFault(s layers.Set, c layers.Clash, e *editor) Fault {
 
 // reported is a fault or a warning of a complete config.
 type reported struct {
-	Fault
+	WriteFault
 	warning bool
 }
 
@@ -277,7 +277,7 @@ type reported struct {
 // of the sections at a path that the metadata refuses.
 func (e *editor) report(rules *metadata.Metadata, s layers.Set, effective config.Object) map[string]reported {
 	out := map[string]reported{}
-	add := func(f Fault, warning bool) {
+	add := func(f WriteFault, warning bool) {
 		f.Layer = layerOf(s, f.Path)
 		key := f.Rule + " " + config.FormatPath(f.Path)
 		if f.Rule == RuleTogether {
@@ -291,24 +291,24 @@ func (e *editor) report(rules *metadata.Metadata, s layers.Set, effective config
 		r := rules.Validate(present)
 		for _, f := range r.Faults {
 			refused[config.FormatPath(f.Path)] = true
-			add(Fault{Path: f.Path, Value: f.Value, Rule: f.Rule, Problem: f.Problem, Expectation: f.Expectation}, false)
+			add(WriteFault{Path: f.Path, Value: f.Value, Rule: f.Rule, Problem: f.Problem, Expectation: f.Expectation}, false)
 		}
 		for _, path := range r.Unknown {
 			v, _ := config.Lookup(present, path)
-			add(Fault{Path: path, Value: v, Rule: metadata.RuleUnknown, Problem: config.UnknownField,
+			add(WriteFault{Path: path, Value: v, Rule: metadata.RuleUnknown, Problem: config.UnknownField,
 				Expectation: "kept, but not validated"}, true)
 		}
 	}
 	warnings, faults := e.world.Sections.check(effective)
 	for _, f := range warnings {
-		add(Fault{Path: f.Path, Rule: RuleTogether, Problem: f.Problem, Expectation: f.Expectation}, true)
+		add(WriteFault{Path: f.Path, Rule: RuleTogether, Problem: f.Problem, Expectation: f.Expectation}, true)
 	}
 	for _, f := range faults {
 		if refused[config.FormatPath(f.Path)] {
 			continue
 		}
 		v, _ := config.Lookup(effective, f.Path)
-		add(Fault{Path: f.Path, Value: v, Rule: RuleTogether, Problem: f.Problem, Expectation: f.Expectation}, false)
+		add(WriteFault{Path: f.Path, Value: v, Rule: RuleTogether, Problem: f.Problem, Expectation: f.Expectation}, false)
 	}
 	return out
 }

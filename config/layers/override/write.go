@@ -10,11 +10,11 @@ import (
 // writes returns the new layers and adds faults of the request. Writes to the node layer are sorted by node.
 func (e *editor) writes() []write {
 	if len(e.change.Overrides) == 0 && e.change.Op != Unset && e.change.Layer == layers.Node {
-		e.add(Fault{Rule: RuleRequest, Problem: "the write names no node", Expectation: "must be {node: {…}}"})
+		e.add(WriteFault{Rule: RuleRequest, Problem: "the write names no node", Expectation: "must be {node: {…}}"})
 	}
 	if e.change.Op == Unset {
 		if len(e.change.Keys) == 0 {
-			e.add(Fault{Rule: RuleRequest, Problem: "the write names no key", Expectation: "must be one or more"})
+			e.add(WriteFault{Rule: RuleRequest, Problem: "the write names no key", Expectation: "must be one or more"})
 		}
 		return e.unsets()
 	}
@@ -32,10 +32,10 @@ func (e *editor) writes() []write {
 // member adds a fault for a node that is not in the topology or has no name.
 func (e *editor) member(node string) {
 	if node == "" {
-		e.add(Fault{Rule: RuleRequest, Problem: "the name of a node is empty", Expectation: "must be {node: {…}}"})
+		e.add(WriteFault{Rule: RuleRequest, Problem: "the name of a node is empty", Expectation: "must be {node: {…}}"})
 	}
 	if e.world.InTopology != nil && !e.world.InTopology[node] {
-		e.add(Fault{Nodes: []string{node}, Rule: RuleTopology, Problem: "not in the topology",
+		e.add(WriteFault{Nodes: []string{node}, Rule: RuleTopology, Problem: "not in the topology",
 			Expectation: "must be a node of the topology"})
 	}
 }
@@ -45,7 +45,7 @@ func (e *editor) put(node string, old config.Object, request any) write {
 	w := write{node: node, old: old}
 	o, is := request.(config.Object)
 	if !is {
-		e.add(Fault{
+		e.add(WriteFault{
 			Nodes: w.nodes(), Value: request, Rule: RuleRequest,
 			Problem: config.InvalidType(config.KindOf(request)), Expectation: "must be an object: {node: {…}}",
 		})
@@ -59,7 +59,7 @@ func (e *editor) put(node string, old config.Object, request any) write {
 	}
 	merged, clashes := config.Merge(old, o)
 	for _, c := range clashes {
-		e.add(Fault{
+		e.add(WriteFault{
 			Nodes: w.nodes(), Path: c.Path, Value: e.show(c.Path, c.Above), Rule: RuleClash, Layer: e.layerName(),
 			Problem:     config.InvalidType(config.KindOf(c.Above)) + " in the write over an object in " + e.place(),
 			Expectation: layers.MustBeObject,
@@ -77,7 +77,7 @@ func (e *editor) unmask(w write, path []string, old, request any) any {
 	}
 	if masked(o) && e.secret(path) {
 		if old == nil {
-			e.add(Fault{
+			e.add(WriteFault{
 				Nodes: w.nodes(), Path: slices.Clone(path), Value: request, Rule: RuleRequest, Layer: e.layerName(),
 				Problem: "is masked, and " + e.place() + " has no value to keep", Expectation: "must be the secret itself",
 			})
@@ -128,7 +128,7 @@ func (e *editor) unset(node string, old config.Object, keys [][]string) write {
 	w := write{node: node, old: old, new: old}
 	for _, key := range keys {
 		if _, found := config.Lookup(old, key); !found || old == nil {
-			e.add(Fault{
+			e.add(WriteFault{
 				Nodes: w.nodes(), Path: key, Rule: RuleRequest,
 				Problem: "not in " + e.place(), Expectation: "must be a key of that layer",
 			})

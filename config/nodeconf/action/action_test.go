@@ -11,7 +11,7 @@ import (
 	"edgespan/config/layers/metadata"
 )
 
-func table(t testing.TB, text string) Table {
+func table(t testing.TB, text string) ActionTable {
 	t.Helper()
 	got, faults := Parse([]byte(text))
 	if faults != nil {
@@ -59,7 +59,7 @@ func TestSeed_EachActionIsBuiltInOrUnsupported(t *testing.T) {
 		"SYMLINK_TIMEZONE": Unsupported, // in the original beside the table
 	}
 	for name, kind := range want {
-		steps := Table{}.Steps([]metadata.Action{{Name: name}})
+		steps := ActionTable{}.Steps([]metadata.Action{{Name: name}})
 		if len(steps) != 1 || steps[0].Do.Kind != kind {
 			t.Errorf("%s: %s, want %s", name, said(steps), kind)
 			continue
@@ -84,7 +84,7 @@ func TestSeed_EachActionIsBuiltInOrUnsupported(t *testing.T) {
 			t.Errorf("%s is missing here", name)
 		}
 	}
-	if got := (Table{}).Steps(nil); got != nil {
+	if got := (ActionTable{}).Steps(nil); got != nil {
 		t.Errorf("nothing: %v", got)
 	}
 }

@@ -67,11 +67,11 @@ func (d Do) String() string {
 	}
 }
 
-// Table maps the names of actions to their executions on this node, in addition to the built-ins.
-type Table map[string]Do
+// ActionTable maps the names of actions to their executions on this node, in addition to the built-ins.
+type ActionTable map[string]Do
 
 // Of returns the execution of an action: Unsupported for a name without a mapping, known or not.
-func (t Table) Of(name string) Do {
+func (t ActionTable) Of(name string) Do {
 	if d, is := builtins[name]; is {
 		return d
 	}
@@ -90,11 +90,11 @@ type Step struct {
 }
 
 // Plan returns the steps for a full difference of two configs (config.FullDiff).
-func Plan(m *metadata.Metadata, diff config.Object, t Table) []Step { return t.Steps(m.Actions(diff)) }
+func Plan(m *metadata.Metadata, diff config.Object, t ActionTable) []Step { return t.Steps(m.Actions(diff)) }
 
 // Steps returns the steps for actions, given in any order, in the order of execution. Actions with equal executions
 // share one step, at the place of the first. RESTART_MINION or REBOOT is last; a reboot replaces a restart.
-func (t Table) Steps(actions []metadata.Action) []Step {
+func (t ActionTable) Steps(actions []metadata.Action) []Step {
 	names := metadata.ActionNames()
 	place := func(a metadata.Action) int {
 		if i := slices.Index(names, a.Name); i >= 0 {

@@ -43,7 +43,7 @@ const (
 //	RESTART_SNMP:  {command: [/usr/local/sbin/snmp, reload], timeout: 10s}
 //
 // A file that has only comments is an empty table. Parse returns all faults; if there are any, it returns no table.
-func Parse(text []byte) (Table, config.Faults) {
+func Parse(text []byte) (ActionTable, config.Faults) {
 	return parse(text, parser{names: metadata.ActionNames(),
 		own: func(name string) bool { _, built := builtins[name]; return built }})
 }
@@ -57,20 +57,20 @@ var (
 
 // ParseController parses the table of a controller, for the actions of its own config that it does not execute itself.
 // The form is that of Parse.
-func ParseController(text []byte) (Table, config.Faults) {
+func ParseController(text []byte) (ActionTable, config.Faults) {
 	return parse(text, parser{names: ofController,
 		own: func(name string) bool { return slices.Contains(ownController, name) }})
 }
 
-func parse(text []byte, p parser) (Table, config.Faults) {
+func parse(text []byte, p parser) (ActionTable, config.Faults) {
 	if blank(text) {
-		return Table{}, nil
+		return ActionTable{}, nil
 	}
 	o, faults := config.ReadObjectWithLists(text)
 	if faults != nil {
 		return nil, faults
 	}
-	t := Table{}
+	t := ActionTable{}
 	for _, name := range config.Keys(o) {
 		if p.name(name) {
 			t[name] = p.entry(name, o[name])

@@ -80,7 +80,7 @@ func (m *Machine) actionsDone(e ActionsDone) []Effect {
 // close records that the actions are done, and then restarts if they request it.
 func (m *Machine) close(results []action.Result, restart string) []Effect {
 	if m.undoing() {
-		return m.goneBack(results, restart)
+		return m.finishUndo(results, restart)
 	}
 	r, slot := m.current()
 	if !r.Open && r.Restart == restart {
@@ -100,18 +100,18 @@ func (m *Machine) close(results []action.Result, restart string) []Effect {
 		return m.closed()
 	}, func(why string) []Effect {
 		r.Open, r.Due, r.Results, r.Restart = false, nil, results, ""
-		return append(m.unwritten(r, restart, why), m.applied()...)
+		return append(m.handleUnwritten(r, restart, why), m.applied()...)
 	})
 }
 
-// unwritten handles a record whose end could not be written: its actions run again at the next start, and no restart
-// happens, since the machine would not remember it afterwards.
-func (m *Machine) unwritten(r *Record, restart, why string) []Effect {
+// handleUnwritten handles a record whose end could not be written: its actions run again at the next start, and no
+// restart happens, since the machine would not remember it afterwards.
+func (m *Machine) handleUnwritten(r *ConfigRecord, restart, why string) []Effect {
 	if restart != "" {
 		r.Results = append(slices.Clone(r.Results),
 			action.Result{Action: restart, State: action.Failed, Cause: "it can't be noted: " + why})
 	}
-	return []Effect{Report{What: Trouble, Echo: r.Echo(), Why: "write: " + why}}
+	return []Effect{Announce{What: Trouble, Echo: r.Echo(), Why: "write: " + why}}
 }
 
 func (m *Machine) closed() []Effect {
@@ -126,7 +126,7 @@ func (m *Machine) closed() []Effect {
 func (m *Machine) applied() []Effect {
 	m.phase = steady
 	r, _ := m.current()
-	return append([]Effect{Report{What: Applied, Echo: r.Echo()}}, m.requestVerdict()...)
+	return append([]Effect{Announce{What: Applied, Echo: r.Echo()}}, m.requestVerdict()...)
 }
 
 func (m *Machine) restartFailed(why string) []Effect {
@@ -159,19 +159,19 @@ func (m *Machine) answered(e ControllerAnswered) []Effect {
 	case len(m.pending.Good) > 0 && !m.fresh:
 		return nil // the controller is asked again
 	}
-	if bad := m.bad(); len(bad) > 0 {
-		return []Effect{Report{What: Unready, Echo: m.pending.Echo(), Why: spellBad(bad)}}
+	if bad := m.newlyBad(); len(bad) > 0 {
+		return []Effect{Announce{What: Unready, Echo: m.pending.Echo(), Why: joinBad(bad)}}
 	}
 	return m.confirm()
 }
 
-func spellBad(bad []string) string {
+func joinBad(bad []string) string {
 	return "good before and bad now: " + strings.Join(bad, ", ")
 }
 
 func (m *Machine) confirmByUser(e Confirmed) []Effect {
 	refuse := func(why string) []Effect {
-		return []Effect{Report{What: Declined, Echo: Echo{Generation: e.Generation}, Why: why}}
+		return []Effect{Announce{What: Declined, Echo: Echo{Generation: e.Generation}, Why: why}}
 	}
 	switch {
 	case m.pending == nil:
@@ -181,7 +181,7 @@ func (m *Machine) confirmByUser(e Confirmed) []Effect {
 	case e.Generation != (Generation{}) && e.Generation != m.pending.Generation:
 		return refuse("pending is " + m.pending.Generation.String())
 	case e.DryRun:
-		return []Effect{Report{What: WouldConfirm, Echo: m.pending.Echo()}}
+		return []Effect{Announce{What: WouldConfirm, Echo: m.pending.Echo()}}
 	}
 	return m.confirm()
 }
@@ -191,9 +191,9 @@ func (m *Machine) confirm() []Effect {
 	r.Wait, r.Good = 0, nil
 	return m.save(Write{Slot: SlotConfirmed, Record: &r}, func() []Effect {
 		m.confirmed = r
-		return append([]Effect{Report{What: NowConfirmed, Echo: r.Echo()}}, m.tidy()...)
+		return append([]Effect{Announce{What: NowConfirmed, Echo: r.Echo()}}, m.dropPending()...)
 	}, func(why string) []Effect {
-		return []Effect{Report{What: Trouble, Echo: r.Echo(), Why: "it can't be confirmed: " + why}}
+		return []Effect{Announce{What: Trouble, Echo: r.Echo(), Why: "it can't be confirmed: " + why}}
 	})
 }
 
@@ -228,14 +228,14 @@ func (m *Machine) stopping() []Effect {
 	return m.noteClock()
 }
 
-// late reports whether the time of the pending config is over.
-func (m *Machine) late() bool {
+// isExpired reports whether the time of the pending config is over.
+func (m *Machine) isExpired() bool {
 	return m.pending != nil && !m.undoing() && m.clock.Remaining <= 0
 }
 
 func (m *Machine) expire() []Effect {
-	if bad := m.bad(); len(bad) > 0 {
-		return m.undo(Unhealthy, spellBad(bad))
+	if bad := m.newlyBad(); len(bad) > 0 {
+		return m.undo(Unhealthy, joinBad(bad))
 	}
 	return m.undo(Unconfirmed, "not confirmed within "+m.pending.Wait.String())
 }
@@ -243,9 +243,9 @@ func (m *Machine) expire() []Effect {
 func (m *Machine) rollback() []Effect {
 	switch {
 	case m.pending == nil:
-		return []Effect{Report{What: Declined, Why: "nothing is pending; to go further back, apply that config"}}
+		return []Effect{Announce{What: Declined, Why: "nothing is pending; to go further back, apply that config"}}
 	case m.undoing():
-		return []Effect{Report{What: Declined, Echo: m.pending.Echo(), Why: "it is being undone: " + m.pending.Undo.Why}}
+		return []Effect{Announce{What: Declined, Echo: m.pending.Echo(), Why: "it is being undone: " + m.pending.Undo.Why}}
 	}
 	return m.undo(Unconfirmed, "rolled back by hand")
 }
@@ -262,23 +262,23 @@ func (m *Machine) undo(reason Reason, why string) []Effect {
 		return append([]Effect{Undo{*r.Undo}}, m.publish()...)
 	}
 	return m.save(Write{Slot: SlotPending, Record: &r}, begin, func(trouble string) []Effect {
-		return append(begin(), Report{What: Trouble, Echo: r.Echo(), Why: "write: " + trouble})
+		return append(begin(), Announce{What: Trouble, Echo: r.Echo(), Why: "write: " + trouble})
 	})
 }
 
-// goneBack ends an undo.
-func (m *Machine) goneBack(results []action.Result, restart string) []Effect {
+// finishUndo ends an undo.
+func (m *Machine) finishUndo(results []action.Result, restart string) []Effect {
 	next := m.restored()
 	next.Results, next.Restart, next.Machine, next.Before = results, restart, m.machine, m.pending.Before
-	say := Report{What: GoneBack, Echo: next.Echo(), Why: next.Undone.Why}
+	say := Announce{What: GoneBack, Echo: next.Echo(), Why: next.Undone.Why}
 	return m.save(Write{Slot: SlotConfirmed, Record: &next}, func() []Effect {
 		m.confirmed = next
-		out := append([]Effect{say}, m.tidy()...)
+		out := append([]Effect{say}, m.dropPending()...)
 		return append(out, m.closed()...)
 	}, func(why string) []Effect {
 		next.Restart = ""
 		m.confirmed, m.pending = next, nil // the disk has the undo: it runs once more at the next start
-		out := append([]Effect{say}, m.unwritten(&m.confirmed, restart, why)...)
+		out := append([]Effect{say}, m.handleUnwritten(&m.confirmed, restart, why)...)
 		return append(out, m.applied()...)
 	})
 }

@@ -24,13 +24,13 @@ func (m *Machine) boot(e Boot) []Effect {
 		m.pending = &r
 		return append(out, m.resume(e.Disk)...)
 	} else if why, bad := e.Disk.Faults[SlotPending]; bad {
-		out = append(out, Report{What: NotRun, Echo: m.confirmed.Echo(),
+		out = append(out, Announce{What: NotRun, Echo: m.confirmed.Echo(),
 			Why: "what was pending can't be read, and so the actions of going back are unknown: " + why})
 		out = append(out, m.note(Write{Slot: SlotPending})...)
 	} else if p != nil { // left over from before
 		out = append(out, m.note(Write{Slot: SlotPending})...)
 	}
-	_, begin := m.fulfil()
+	_, begin := m.recordRestart()
 	return append(out, begin(m.publish)...)
 }
 
@@ -47,7 +47,7 @@ func (m *Machine) found(e Boot) []Effect {
 		if !r.Fallback {
 			return nil
 		}
-		return []Effect{Report{What: OnFallback, Echo: r.Echo(), Why: "nothing was pushed or applied since"}}
+		return []Effect{Announce{What: OnFallback, Echo: r.Echo(), Why: "nothing was pushed or applied since"}}
 	}
 	m.authority = e.Start // the numbers used so far are unknown now
 	why := "there is none"
@@ -60,15 +60,15 @@ func (m *Machine) found(e Boot) []Effect {
 		m.confirmed = *r
 		m.confirmed.Fallback = true
 		m.confirmed.Open, m.confirmed.Due, m.confirmed.Restart = false, nil, ""
-		return []Effect{Report{What: OnFallback, Echo: r.Echo(), Why: "the node's config: " + why +
+		return []Effect{Announce{What: OnFallback, Echo: r.Echo(), Why: "the node's config: " + why +
 			": its last good copy is taken"}}
 	}
 	name := latest(e.Bases)
-	m.confirmed = Record{Source: Base, Document: e.Bases[name], Fallback: true}
+	m.confirmed = ConfigRecord{Source: Base, Document: e.Bases[name], Fallback: true}
 	if m.confirmed.Document == nil {
 		m.confirmed.Document = config.Object{} // an image without a base: it removes nothing
 	}
-	return []Effect{Report{What: OnFallback, Echo: m.confirmed.Echo(), Why: "the node's config: " + why +
+	return []Effect{Announce{What: OnFallback, Echo: m.confirmed.Echo(), Why: "the node's config: " + why +
 		": the latest base is taken: " + name}}
 }
 
@@ -83,7 +83,7 @@ func latest(bases map[string]config.Object) string {
 // resume continues with a pending config: it continues an undo that had begun; otherwise the config has the rest of its
 // time and one unrequested start.
 func (m *Machine) resume(d Disk) []Effect {
-	asked, begin := m.fulfil()
+	asked, begin := m.recordRestart()
 	if m.undoing() {
 		return begin(m.publish)
 	}
@@ -107,14 +107,14 @@ func (m *Machine) resume(d Disk) []Effect {
 	c := m.clock
 	return begin(func() []Effect {
 		return m.save(Write{Slot: SlotClock, Clock: &c}, m.publish, func(why string) []Effect {
-			return append(m.publish(), Report{What: Trouble, Echo: m.pending.Echo(), Why: "write clock: " + why})
+			return append(m.publish(), Announce{What: Trouble, Echo: m.pending.Echo(), Why: "write clock: " + why})
 		})
 	})
 }
 
-// fulfil records that a requested restart has happened: a restart of the agent with any start of it, a reboot with
-// another boot of the machine. Later steps wait until that is on the disk, so that it excuses one start only.
-func (m *Machine) fulfil() (asked bool, begin func(then func() []Effect) []Effect) {
+// recordRestart records that a requested restart has happened: a restart of the agent with any start of it, a reboot
+// with another boot of the machine. Later steps wait until that is on the disk, so that it excuses one start only.
+func (m *Machine) recordRestart() (asked bool, begin func(then func() []Effect) []Effect) {
 	r, slot := m.current()
 	if r.Restart == "" || r.Restart == action.NameReboot && r.Machine == m.machine {
 		return false, func(then func() []Effect) []Effect { return then() }
@@ -123,7 +123,7 @@ func (m *Machine) fulfil() (asked bool, begin func(then func() []Effect) []Effec
 	next := *r
 	return true, func(then func() []Effect) []Effect {
 		return m.save(Write{Slot: slot, Record: &next}, then, func(why string) []Effect {
-			return append(then(), Report{What: Trouble, Echo: next.Echo(), Why: "write: " + why})
+			return append(then(), Announce{What: Trouble, Echo: next.Echo(), Why: "write: " + why})
 		})
 	}
 }

@@ -17,7 +17,7 @@ func (m *Machine) acceptCandidate(o Candidate) []Effect {
 		if fs.Add(nil, what, allowed); path != "" {
 			fs[0].Path = []string{path}
 		}
-		return []Effect{Report{What: Rejected, Echo: echo, Faults: fs}}
+		return []Effect{Announce{What: Rejected, Echo: echo, Faults: fs}}
 	}
 	switch {
 	case o.Document == nil:
@@ -27,7 +27,7 @@ func (m *Machine) acceptCandidate(o Candidate) []Effect {
 	case o.Source == Push && o.Generation == (Generation{}):
 		return refuse("", "the push has no generation", "must be one of the controller's")
 	case o.Source == File && o.FileDigest == live.FileDigest && !live.Fallback && !o.DryRun:
-		return []Effect{Report{What: Unchanged, Echo: echo}} // applied before, regardless of later configs
+		return []Effect{Announce{What: Unchanged, Echo: echo}} // applied before, regardless of later configs
 	}
 	if o.Source == Push && !o.DryRun && !live.Fallback && live.same(o) {
 		return m.renumber(o.Generation, o.Attempt)
@@ -35,22 +35,22 @@ func (m *Machine) acceptCandidate(o Candidate) []Effect {
 	faults := o.Validate()
 	switch {
 	case len(faults) > 0:
-		return []Effect{Report{What: Rejected, Echo: echo, Faults: faults}}
+		return []Effect{Announce{What: Rejected, Echo: echo, Faults: faults}}
 	case o.DryRun:
-		return []Effect{Report{What: WouldTake, Echo: echo, Diff: config.FullDiff(live.Document, o.Document)}}
+		return []Effect{Announce{What: WouldTake, Echo: echo, Diff: config.FullDiff(live.Document, o.Document)}}
 	}
 	r := m.record(o, live)
 	if r.Wait == 0 {
 		return m.save(Write{Slot: SlotConfirmed, Record: &r}, func() []Effect {
 			m.confirmed = r
-			out := append([]Effect{Report{What: Accepted, Echo: r.Echo()}}, m.tidy()...) // the pending config is over
+			out := append([]Effect{Announce{What: Accepted, Echo: r.Echo()}}, m.dropPending()...) // the pending config is over
 			return append(out, m.publish()...)
 		}, m.refused(echo))
 	}
 	return m.save(Write{Slot: SlotPending, Record: &r}, func() []Effect {
 		m.pending = &r
 		m.clock = Clock{Seq: r.Seq, Remaining: r.Wait}
-		return append([]Effect{Report{What: Accepted, Echo: r.Echo()}}, m.publish()...)
+		return append([]Effect{Announce{What: Accepted, Echo: r.Echo()}}, m.publish()...)
 	}, m.refused(echo))
 }
 
@@ -59,7 +59,7 @@ func (m *Machine) renumber(g Generation, attempt uint64) []Effect {
 	r, slot := m.current()
 	echo := Echo{g, r.digest()}
 	if r.Generation == g && (attempt == 0 || attempt == r.Attempt) {
-		return []Effect{Report{What: Renumbered, Echo: echo}}
+		return []Effect{Announce{What: Renumbered, Echo: echo}}
 	}
 	next := *r
 	next.Generation, next.Restores, next.Undone = g, Generation{}, nil
@@ -68,20 +68,20 @@ func (m *Machine) renumber(g Generation, attempt uint64) []Effect {
 	}
 	return m.save(Write{Slot: slot, Record: &next}, func() []Effect {
 		*r = next
-		return []Effect{Report{What: Renumbered, Echo: echo}}
+		return []Effect{Announce{What: Renumbered, Echo: echo}}
 	}, m.refused(echo))
 }
 
 func (m *Machine) refused(echo Echo) func(string) []Effect {
 	return func(why string) []Effect {
-		return []Effect{Report{What: Refused, Echo: echo, Why: "it can't be stored: " + why}}
+		return []Effect{Announce{What: Refused, Echo: echo, Why: "it can't be stored: " + why}}
 	}
 }
 
 // record returns the record of a candidate.
-func (m *Machine) record(o Candidate, live Record) Record {
+func (m *Machine) record(o Candidate, live ConfigRecord) ConfigRecord {
 	before, _ := m.current()
-	r := Record{
+	r := ConfigRecord{
 		Seq: before.Seq + 1, Authority: m.authority, Source: o.Source, Generation: o.Generation, FileDigest: live.FileDigest,
 		Document: o.Document, md5: o.MD5, Peer: o.Peer, Attempt: o.Attempt, Open: true, Before: m.echo(),
 		Restart: before.Restart, Machine: before.Machine,
@@ -102,8 +102,8 @@ func (m *Machine) record(o Candidate, live Record) Record {
 	return r
 }
 
-// tidy drops the pending config and writes the copy.
-func (m *Machine) tidy() []Effect {
+// dropPending drops the pending config and writes the copy.
+func (m *Machine) dropPending() []Effect {
 	var out []Effect
 	if m.pending != nil {
 		m.pending = nil
@@ -143,9 +143,9 @@ func (m *Machine) good() []string {
 	return out
 }
 
-// bad returns the items that were good before the pending config and are bad now. An item that vanished with the config
-// is not bad.
-func (m *Machine) bad() []string {
+// newlyBad returns the items that were good before the pending config and are bad now. An item that vanished with the
+// config is not bad.
+func (m *Machine) newlyBad() []string {
 	if m.pending == nil {
 		return nil
 	}

@@ -22,24 +22,24 @@ type wire struct {
 	Peer     []byte          `json:",omitempty"`
 }
 
-type plain Record
+type plain ConfigRecord
 
 // EncodeRecord returns the content of the slot of a record.
-func EncodeRecord(r *Record) []byte {
+func EncodeRecord(r *ConfigRecord) []byte {
 	w := wire{plain: plain(*r), Document: config.AppendCanonical(nil, r.Document), Peer: []byte(r.Peer)}
 	if r.Due != nil {
 		w.Due = config.AppendCanonical(nil, r.Due)
 	}
-	return seal(w)
+	return encodeSealed(w)
 }
 
 // DecodeRecord decodes the output of EncodeRecord and accepts nothing else.
-func DecodeRecord(text []byte) (*Record, error) {
+func DecodeRecord(text []byte) (*ConfigRecord, error) {
 	var w wire
 	if err := unseal(text, &w); err != nil {
 		return nil, err
 	}
-	r := Record(w.plain)
+	r := ConfigRecord(w.plain)
 	r.Peer = string(w.Peer)
 	for _, part := range []struct {
 		name string
@@ -59,7 +59,7 @@ func DecodeRecord(text []byte) (*Record, error) {
 }
 
 // EncodeClock returns the content of the slot of a clock.
-func EncodeClock(c Clock) []byte { return seal(c) }
+func EncodeClock(c Clock) []byte { return encodeSealed(c) }
 
 // DecodeClock decodes the output of EncodeClock and accepts nothing else.
 func DecodeClock(text []byte) (*Clock, error) {
@@ -70,7 +70,7 @@ func DecodeClock(text []byte) (*Clock, error) {
 	return &c, nil
 }
 
-func seal(v any) []byte {
+func encodeSealed(v any) []byte {
 	body, err := json.Marshal(v)
 	if err != nil {
 		panic("confirm: " + err.Error()) // plain values and parsed documents always encode

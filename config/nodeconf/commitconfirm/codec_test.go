@@ -10,8 +10,8 @@ import (
 	"edgespan/config/nodeconf/action"
 )
 
-func someRecord(t testing.TB) *Record {
-	return &Record{
+func someRecord(t testing.TB) *ConfigRecord {
+	return &ConfigRecord{
 		Seq: 1<<64 - 1, Authority: "j", Source: Push, Generation: Generation{Authority: "c", Counter: 1 << 63},
 		Restores: c(1), FileDigest: "f",
 		Document: doc(t, `{"a":9007199254740993,"b":1.5,"c":"<é\u0001>","d":{},"e":null,"f":[1,true]}`), Peer: "\xff\x00p",
@@ -31,7 +31,7 @@ func TestRecordsComeBackAsTheyWere(t *testing.T) {
 			t.Errorf("%s has no value here", all.Type().Field(i).Name)
 		}
 	}
-	for _, r := range []*Record{someRecord(t), {Document: config.Object{}},
+	for _, r := range []*ConfigRecord{someRecord(t), {Document: config.Object{}},
 		{Document: config.Object{}, Due: config.Object{}}} {
 		got, err := DecodeRecord(EncodeRecord(r))
 		if err != nil || !reflect.DeepEqual(got, r) {
@@ -61,9 +61,9 @@ func TestEveryLostBitIsNoticed(t *testing.T) {
 	}
 	for text, want := range map[string]string{
 		"": "it does not begin with " + magic,
-		string(seal(7)): "it is no record: json: cannot unmarshal number into Go value of type " +
+		string(encodeSealed(7)): "it is no record: json: cannot unmarshal number into Go value of type " +
 			"commitconfirm.wire",
-		string(seal(config.Object{})): "document: invalid JSON: line 1 column 1: it is empty",
+		string(encodeSealed(config.Object{})): "document: invalid JSON: line 1 column 1: it is empty",
 	} {
 		if _, err := DecodeRecord([]byte(text)); err == nil || err.Error() != want {
 			t.Errorf("%q: %v, want %s", text, err, want)
@@ -81,7 +81,7 @@ func FuzzDecode(f *testing.F) {
 		if !json.Valid(body) {
 			return
 		}
-		text := seal(rawBody(body))
+		text := encodeSealed(rawBody(body))
 		if r, err := DecodeRecord(text); err == nil {
 			again, err := DecodeRecord(EncodeRecord(r))
 			if err != nil || config.MD5(again.Document) != config.MD5(r.Document) || again.Peer != r.Peer || again.Seq != r.Seq {
@@ -111,7 +111,7 @@ func TestTheDigestThatIsKeptIsTheDocuments(t *testing.T) {
 	}
 	var m Machine
 	m.Step(Boot{Start: "s", Machine: "m",
-		Disk: Disk{Confirmed: &Record{Seq: 1, Authority: "j", Source: Apply, Document: document}}})
+		Disk: Disk{Confirmed: &ConfigRecord{Seq: 1, Authority: "j", Source: Apply, Document: document}}})
 	if m.confirmed.md5 == "" || m.State().Echo.MD5 != config.MD5(document) {
 		t.Errorf("%q is kept, %q told", m.confirmed.md5, m.State().Echo.MD5)
 	}

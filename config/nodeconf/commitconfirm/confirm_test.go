@@ -35,7 +35,7 @@ func TestOrderOnANode(t *testing.T) {
 			{push(t, 2, `{"a":2}`), taken},
 			{settled{map[string]bool{"uplink": true}}, "run a"},
 			{ran{}, "applied; ask c:2"},
-			{Health{map[string]bool{"uplink": true}}, ""},
+			{HealthChanged{map[string]bool{"uplink": true}}, ""},
 			{answer{c(2)}, "write confirmed c:2 {a:2}; confirmed; drop pending; write copy c:2 {a:2}"},
 			{seconds(200), ""},
 		},
@@ -188,7 +188,7 @@ func TestUndo(t *testing.T) {
 			{push(t, 2, `{"a":2}`), taken},
 			{settled{map[string]bool{"uplink": false, "dns": false}}, "run a"},
 			{ran{}, "applied; ask c:2"},
-			{Health{map[string]bool{"uplink": false}}, ""},
+			{HealthChanged{map[string]bool{"uplink": false}}, ""},
 			{answer{c(2)}, "not confirmed: good before and bad now: uplink"},
 			{Tick{2 * time.Minute}, "ask c:2; write clock 0s; " + backing + "unhealthy: good before and bad now: uplink; " +
 				gone},
@@ -270,7 +270,7 @@ func TestWhatWasBadBeforeDoesNotBlock(t *testing.T) {
 			{settled{}, "run a"},
 			{ran{}, "…"},
 			{answer{c(2)}, ""}, // nothing is known of its health yet
-			{Health{health}, ""},
+			{HealthChanged{health}, ""},
 			{answer{c(2)}, "write confirmed c:2 {a:2}; confirmed; drop pending; write copy c:2 {a:2}"},
 		})
 	}
@@ -280,7 +280,7 @@ func TestWhatWasBadBeforeDoesNotBlock(t *testing.T) {
 func TestOnlyAFreshAnswerConfirms(t *testing.T) {
 	b := on(t)
 	b.play(t, []step{{push(t, 2, `{"a":2}`), taken}, {settled{}, "run a"}, {ran{}, "…"},
-		{Health{map[string]bool{"uplink": true}}, ""}})
+		{HealthChanged{map[string]bool{"uplink": true}}, ""}})
 	old := b.nonce
 	for _, e := range []Event{
 		ControllerAnswered{Nonce{"s0", 1}, c(2)},
@@ -298,7 +298,7 @@ func TestOnlyAFreshAnswerConfirms(t *testing.T) {
 		{ControllerAnswered{old, c(3)}, ""},
 		{settled{map[string]bool{"uplink": true}}, "run a"},
 		{ran{}, "applied; ask c:3"},
-		{Health{map[string]bool{"uplink": true}}, ""},
+		{HealthChanged{map[string]bool{"uplink": true}}, ""},
 		{ControllerAnswered{old, c(3)}, ""}, // of the config before
 	})
 	if got := b.do(answer{c(3)}); !strings.Contains(got, "; confirmed; ") {
@@ -364,7 +364,7 @@ func TestSeed_AControllerAwayForAnHourUndoesNoHealthyConfigForGood(t *testing.T)
 		{push(t, 2, `{"a":2}`), "write pending c:2 {a:2}; accepted; publish c:2 {a:2}; timer 30s"},
 		{settled{}, "run a"},
 		{ran{}, "applied; ask c:2"},
-		{Health{map[string]bool{"uplink": true}}, ""},
+		{HealthChanged{map[string]bool{"uplink": true}}, ""},
 		{answer{c(2)}, "write confirmed c:2 {a:2}; confirmed; drop pending; write copy c:2 {a:2}"},
 	})
 	if hour(); b.m.State().Desired.Generation != c(2) || b.m.State().Undone != nil {
@@ -416,7 +416,7 @@ func TestASecondPushIsMeasuredByTheConfirmedConfig(t *testing.T) {
 		{push(t, 3, `{"a":3}`), "write pending c:3 {a:3}; accepted; publish c:3 {a:3}; timer 30s"},
 		{settled{bad}, "run a"},
 		{ran{}, "applied; ask c:3"},
-		{Health{bad}, ""},
+		{HealthChanged{bad}, ""},
 		{answer{c(3)}, "not confirmed: good before and bad now: uplink"},
 		{Tick{DefaultConfirm},
 			"ask c:3; write clock 0s; write pending c:3 {a:3}; undo c:3 unhealthy: good before and bad now: uplink; publish " +

@@ -18,8 +18,8 @@ import (
 // whatever the machine does by what a person could know from outside.
 type node struct {
 	disk   Disk
-	gone   *Record // pending was, and was taken away without waiting for the disk
-	spare  *Record // what the copy was before
+	gone   *ConfigRecord // pending was, and was taken away without waiting for the disk
+	spare  *ConfigRecord // what the copy was before
 	m      *Machine
 	r      *rand.Rand
 	starts int
@@ -79,7 +79,7 @@ func (n *node) boot(machine, asked bool) {
 
 // announced says whether the power went after a stop or a restart was noted: nobody can
 // tell that from what was noted.
-func (n *node) announced(p *Record) bool {
+func (n *node) announced(p *ConfigRecord) bool {
 	clock := n.disk.Clock
 	return clock != nil && clock.Seq == p.Seq && clock.Orderly ||
 		p.Restart == action.NameRestart || p.Restart == action.NameReboot && p.Machine != fmt.Sprintf("m%d", n.boots)
@@ -170,7 +170,7 @@ func (n *node) unsynced() {
 // both is what tells a document with its PeerConfiguration from any other.
 func both(o config.Object, peer string) string { return config.MD5(o) + peer }
 
-func bothOf(r *Record) string { return both(r.Document, r.Peer) }
+func bothOf(r *ConfigRecord) string { return both(r.Document, r.Peer) }
 
 // fallback is what an undo is to go to, as both has it.
 func (n *node) fallback() string {
@@ -364,14 +364,14 @@ func (n *node) happen(i int) {
 		}
 	case 9:
 		if p := n.m.pending; n.asked && p != nil {
-			if len(n.m.bad()) == 0 {
+			if len(n.m.newlyBad()) == 0 {
 				n.heard[p.Generation] = true
 			}
 			n.send(ControllerAnswered{n.nonce, p.Generation})
 		}
 	case 10:
 		n.health["x"], n.health["y"] = n.r.IntN(4) > 0, n.r.IntN(4) > 0
-		n.send(Health{n.health})
+		n.send(HealthChanged{n.health})
 	case 11:
 		if n.r.IntN(4) == 0 {
 			n.send(RollbackAsked{})
@@ -399,7 +399,7 @@ func live(seed uint64, events, cut int, after bool) *node {
 		bases: map[string]config.Object{"RELEASE_M9": {"b": int64(9)}, "RELEASE_M10": {"b": int64(1)}},
 	}
 	if seed%5 > 0 { // else it has nothing but its image
-		n.disk.Confirmed = &Record{Seq: 1, Authority: "j", Source: Push, Generation: c(1), Document: start, Peer: "p"}
+		n.disk.Confirmed = &ConfigRecord{Seq: 1, Authority: "j", Source: Push, Generation: c(1), Document: start, Peer: "p"}
 		n.disk.Copy = n.disk.Confirmed
 	} else {
 		n.acted = config.Object{"b": int64(1)}

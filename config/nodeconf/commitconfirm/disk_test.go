@@ -60,7 +60,7 @@ func TestAConfirmedConfigThatIsOlderThanItsCopyIsNotTaken(t *testing.T) {
 	if got := b.boot("m2"); !strings.HasPrefix(got, want) || !strings.Contains(got, "{a:2} keep all") {
 		t.Errorf("got %s\nwant %s", got, want)
 	}
-	b.disk.Copy = &Record{Seq: 99, Authority: "of another journal", Source: Push, Generation: c(9),
+	b.disk.Copy = &ConfigRecord{Seq: 99, Authority: "of another journal", Source: Push, Generation: c(9),
 		Document: doc(t, `{"a":9}`)}
 	if got := b.boot("m3"); !strings.HasPrefix(got, "publish") || !strings.Contains(got, "{a:1}") {
 		t.Errorf("a copy of another journal counts: %s", got)

@@ -60,8 +60,8 @@ type (
 		Nonce      Nonce // of the RequestVerdict that it answers
 		Generation Generation
 	}
-	// Health names the items that are good (true) and bad (false).
-	Health struct{ Items map[string]bool }
+	// HealthChanged names the items that are good (true) and bad (false).
+	HealthChanged struct{ Items map[string]bool }
 	// Tick reports how much time has passed since the last one, by the monotonic clock.
 	Tick struct{ Elapsed time.Duration }
 	// RollbackAsked requests an undo of the pending config.
@@ -81,7 +81,7 @@ func (ActionsDone) event()        {}
 func (RestartFailed) event()      {}
 func (Confirmed) event()          {}
 func (ControllerAnswered) event() {}
-func (Health) event()             {}
+func (HealthChanged) event()             {}
 func (Tick) event()               {}
 func (RollbackAsked) event()      {}
 func (Stopping) event()           {}
@@ -108,7 +108,7 @@ type (
 	// in flight at a time.
 	Write struct {
 		Slot   Slot
-		Record *Record
+		Record *ConfigRecord
 		Clock  *Clock
 	}
 	// Publish makes a config the node's current one. Settled answers it.
@@ -143,8 +143,8 @@ type (
 		Nonce Nonce
 		Echo  Echo
 	}
-	// Report describes an event to people and to the controller.
-	Report struct {
+	// Announce describes an event to people and to the controller.
+	Announce struct {
 		What   What
 		Echo   Echo // the config of the report
 		Why    string
@@ -160,7 +160,7 @@ func (RunActions) effect()     {}
 func (Restart) effect()        {}
 func (Undo) effect()           {}
 func (RequestVerdict) effect() {}
-func (Report) effect()         {}
+func (Announce) effect()         {}
 
 // What is the subject of a report.
 type What string

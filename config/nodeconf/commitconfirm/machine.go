@@ -40,8 +40,8 @@ const (
 type Machine struct {
 	start, machine string // IDs of this start, and of the machine's boot
 	authority      string // authority of the numbers from now on
-	confirmed      Record
-	pending        *Record
+	confirmed      ConfigRecord
+	pending        *ConfigRecord
 	clock          Clock
 	phase          phase
 	settled        bool // the published config was observed on the host
@@ -108,7 +108,7 @@ func (m *Machine) Step(e Event) (fx []Effect) {
 			fx = append(fx, m.confirmByUser(e)...)
 		case ControllerAnswered:
 			fx = append(fx, m.answered(e)...)
-		case Health:
+		case HealthChanged:
 			m.items, m.fresh = maps.Clone(e.Items), true
 		case Tick:
 			fx = append(fx, m.tick(e.Elapsed)...)
@@ -127,7 +127,7 @@ func (m *Machine) Step(e Event) (fx []Effect) {
 // also while actions or an undo run or a restart is near.
 func (m *Machine) defers(e Event) bool {
 	switch e.(type) {
-	case Stored, Health, Tick, Stopping, Boot:
+	case Stored, HealthChanged, Tick, Stopping, Boot:
 		return false
 	case Candidate: // events before it are decided first
 		return m.busy() || m.undoing() || m.running || m.phase == restarting || len(m.deferred) > 1
@@ -154,7 +154,7 @@ func (m *Machine) enqueue(e Event) []Effect {
 // due returns the next event, nil for none: the end of the pending config's time comes before all events that waited
 // for a write.
 func (m *Machine) due() Event {
-	if !m.busy() && m.late() {
+	if !m.busy() && m.isExpired() {
 		return expired{}
 	}
 	i := slices.IndexFunc(m.deferred, func(e Event) bool { return !m.defers(e) })
@@ -175,26 +175,26 @@ func (o Candidate) digest() string {
 }
 
 func superseded(o Candidate) Effect {
-	return Report{What: Superseded, Echo: Echo{o.Generation, o.digest()}, Why: "a newer one came"}
+	return Announce{What: Superseded, Echo: Echo{o.Generation, o.digest()}, Why: "a newer one came"}
 }
 
 // save queues a write.
 func (m *Machine) save(w Write, then func() []Effect, fails func(why string) []Effect) []Effect {
 	m.stages = append(m.stages, stage{w, then, fails, false})
-	return m.kick()
+	return m.resetWatchdog()
 }
 
 // note queues a write that nothing waits for.
 func (m *Machine) note(w Write) []Effect {
 	nothing := func() []Effect { return nil }
 	fails := func(why string) []Effect {
-		return []Effect{Report{What: Trouble, Why: "write " + string(w.Slot) + ": " + why}}
+		return []Effect{Announce{What: Trouble, Why: "write " + string(w.Slot) + ": " + why}}
 	}
 	m.stages = append(m.stages, stage{w, nothing, fails, true})
-	return m.kick()
+	return m.resetWatchdog()
 }
 
-func (m *Machine) kick() []Effect {
+func (m *Machine) resetWatchdog() []Effect {
 	if m.out || len(m.stages) == 0 {
 		return nil
 	}
@@ -214,7 +214,7 @@ func (m *Machine) stored(why string) []Effect {
 	} else {
 		out = s.fails(why)
 	}
-	return append(out, m.kick()...)
+	return append(out, m.resetWatchdog()...)
 }
 
 func (m *Machine) busy() bool {
@@ -224,7 +224,7 @@ func (m *Machine) busy() bool {
 func (m *Machine) undoing() bool { return m.pending != nil && m.pending.Undo != nil }
 
 // live returns the record of the config that the node should have now.
-func (m *Machine) live() Record {
+func (m *Machine) live() ConfigRecord {
 	switch {
 	case m.undoing():
 		return m.restored()
@@ -235,7 +235,7 @@ func (m *Machine) live() Record {
 }
 
 // current returns the record that holds the present progress, and its slot.
-func (m *Machine) current() (*Record, Slot) {
+func (m *Machine) current() (*ConfigRecord, Slot) {
 	if m.pending != nil {
 		return m.pending, SlotPending
 	}
@@ -243,7 +243,7 @@ func (m *Machine) current() (*Record, Slot) {
 }
 
 // restored returns the record that an undo ends with.
-func (m *Machine) restored() Record {
+func (m *Machine) restored() ConfigRecord {
 	r := m.confirmed
 	r.Seq, r.Authority, r.Source = m.pending.Seq+1, m.authority, Rollback
 	r.Restores = cmp.Or(m.confirmed.Restores, r.Generation) // an undo of a rollback names the same origin
@@ -277,7 +277,7 @@ func (m *Machine) State() State {
 	s := State{
 		Echo: now, Desired: live.Echo(), Source: live.Source, Restores: live.Restores, Attempt: live.Attempt,
 		Fallback: live.Fallback,
-		Pending:  m.pending != nil, Undoing: m.undoing(), Undone: live.Undone, Bad: m.bad(), Results: current.Results,
+		Pending:  m.pending != nil, Undoing: m.undoing(), Undone: live.Undone, Bad: m.newlyBad(), Results: current.Results,
 	}
 	if s.Pending { // an undo has no time left
 		s.Remaining = m.clock.Remaining
@@ -299,4 +299,4 @@ func (m *Machine) echo() Echo {
 func (m *Machine) Pending() bool { return m.pending != nil }
 
 // Live returns the record of the config that the node should have now.
-func (m *Machine) Live() Record { return m.live() }
+func (m *Machine) Live() ConfigRecord { return m.live() }

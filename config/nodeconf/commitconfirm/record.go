@@ -46,8 +46,8 @@ type Undone struct {
 	Attempt uint64 // of a push
 }
 
-// Record is a config with its state.
-type Record struct {
+// ConfigRecord is a config with its state.
+type ConfigRecord struct {
 	Seq        uint64 // rises with each record, from 1
 	Authority  string // the authority of Seq
 	Source     Source
@@ -77,9 +77,9 @@ type Record struct {
 }
 
 // Echo returns the report of the record once it is applied.
-func (r *Record) Echo() Echo { return Echo{r.Generation, r.digest()} }
+func (r *ConfigRecord) Echo() Echo { return Echo{r.Generation, r.digest()} }
 
-func (r *Record) digest() string {
+func (r *ConfigRecord) digest() string {
 	if r.md5 != "" {
 		return r.md5
 	}
@@ -87,7 +87,7 @@ func (r *Record) digest() string {
 }
 
 // same reports whether record and candidate desire the same config.
-func (r *Record) same(o Candidate) bool { return r.Peer == o.Peer && r.digest() == o.MD5 }
+func (r *ConfigRecord) same(o Candidate) bool { return r.Peer == o.Peer && r.digest() == o.MD5 }
 
 // Clock is the rest of a pending config's time.
 type Clock struct {
@@ -111,7 +111,7 @@ const (
 // Disk is the state found at a start: nil for a record that is missing or unreadable, with the fault if it is
 // unreadable.
 type Disk struct {
-	Confirmed, Copy, Pending *Record
+	Confirmed, Copy, Pending *ConfigRecord
 	Clock                    *Clock
 	Faults                   map[Slot]string
 }

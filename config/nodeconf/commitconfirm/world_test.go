@@ -69,7 +69,7 @@ func tell(e Effect) string {
 		return fmt.Sprintf("undo %v %s: %s", e.Generation, e.Reason, e.Why)
 	case RequestVerdict:
 		return fmt.Sprintf("ask %v", e.Echo.Generation)
-	case Report:
+	case Announce:
 		said := string(e.What)
 		if e.Why != "" {
 			said += ": " + e.Why
@@ -191,7 +191,7 @@ type step struct {
 
 // on is a node that runs {a:1} for its controller, in the generation c:1.
 func on(t testing.TB) *bench {
-	first := &Record{Seq: 1, Authority: "j", Source: Push, Generation: Generation{Authority: "c", Counter: 1},
+	first := &ConfigRecord{Seq: 1, Authority: "j", Source: Push, Generation: Generation{Authority: "c", Counter: 1},
 		Document: doc(t, `{"a":1}`)}
 	b := &bench{disk: Disk{Confirmed: first, Copy: first}, full: map[Slot]bool{}}
 	b.boot("m1")

@@ -25,8 +25,8 @@ type View struct {
 	SweptKnown    bool
 }
 
-// Answered reports whether every desired network, adapter, executor and check has answered its newest config.
-func (v View) Answered() bool {
+// AllAnswered reports whether every desired network, adapter, executor and check has answered its newest config.
+func (v View) AllAnswered() bool {
 	ports := slices.Collect(maps.Values(v.Ports))
 	for id, c := range v.Networks {
 		s, known := v.NetworkStatus[id]
@@ -45,7 +45,7 @@ func (v View) Answered() bool {
 	}
 	for id := range v.Apps {
 		s, known := v.AppStatus[id]
-		if !known || s.TargetVersion != v.AppRecords[id].TargetVersion || !spoken(s) {
+		if !known || s.TargetVersion != v.AppRecords[id].TargetVersion || !hasAnswered(s) {
 			return false
 		}
 	}
@@ -57,9 +57,9 @@ func (v View) Answered() bool {
 	return true
 }
 
-// spoken reports whether all adapters of an app have answered. An adapter that reports an error, such as a missing
+// hasAnswered reports whether all adapters of an app have answered. An adapter that reports an error, such as a missing
 // network namespace, has answered too: otherwise no config with an app that starts later could be confirmed.
-func spoken(s appnet.AppNetworkStatus) bool {
+func hasAnswered(s appnet.AppNetworkStatus) bool {
 	return !s.Pending || len(s.Adapters) > 0 && !slices.ContainsFunc(s.Adapters, func(a appnet.AdapterStatus) bool {
 		return a.TargetVersion != s.TargetVersion || !a.Activated && a.Error == ""
 	})

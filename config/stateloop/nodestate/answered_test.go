@@ -27,7 +27,7 @@ func TestAnAppHasAnsweredOnceEachAdapterSaysWhatBecameOfIt(t *testing.T) {
 		"one was good under the config before": {of(true, appnet.AdapterStatus{TargetVersion: 2, Activated: true}), false},
 		"no adapter is known":                  {of(true), false},
 	} {
-		if got := spoken(c.s); got != c.want {
+		if got := hasAnswered(c.s); got != c.want {
 			t.Errorf("%s: %v", name, got)
 		}
 	}
@@ -85,7 +85,7 @@ func TestANodeHasAnsweredOnceAllThatIsDesiredHas(t *testing.T) {
 			Generation:    2, Swept: 2, SweptKnown: true,
 		}
 		c.change(&v)
-		if got := v.Answered(); got != c.want {
+		if got := v.AllAnswered(); got != c.want {
 			t.Errorf("%s: %v", name, got)
 		}
 	}

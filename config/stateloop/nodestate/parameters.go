@@ -16,8 +16,8 @@ import (
 	"edgespan/netinst"
 )
 
-// Parameter is one declared parameter of the node with its reported state.
-type Parameter struct {
+// ParameterStatus is one declared parameter of the node with its reported state.
+type ParameterStatus struct {
 	ID         string    `json:"id"` // "ni/<uuid>", "adapter/<app>/<index>", and those of config/stateloop/peer
 	Kind       string    `json:"kind"`
 	Target     string    `json:"target"`
@@ -36,7 +36,7 @@ const (
 
 // After returns the parameter with the time since which it has its state, given the previous report of it, if known. It
 // also reports whether the parameter differs from that report and must be published.
-func (p Parameter) After(was Parameter, known bool, now time.Time) (Parameter, bool) {
+func (p ParameterStatus) After(was ParameterStatus, known bool, now time.Time) (ParameterStatus, bool) {
 	p.Since = now
 	if known && was.State == p.State && was.Target == p.Target {
 		p.Since = was.Since
@@ -46,7 +46,7 @@ func (p Parameter) After(was Parameter, known bool, now time.Time) (Parameter, b
 
 // Healthy reports whether the parameter is in its desired state, and whether it counts for the node's health.
 // Parameters in which other nodes have a part do not count: no push is undone because a peer is away.
-func (p Parameter) Healthy() (is, counts bool) {
+func (p ParameterStatus) Healthy() (is, counts bool) {
 	switch p.Kind {
 	case stateloop.KindNetwork, stateloop.KindAdapter, peer.KindExecutor:
 		return (p.State == string(stateloop.Present)) == (p.Target == present) && p.Error == "", true
@@ -55,8 +55,8 @@ func (p Parameter) Healthy() (is, counts bool) {
 }
 
 // OfNetwork returns a network as a parameter; desired reports whether the config has the network.
-func OfNetwork(id string, s netinst.NetworkInstanceStatus, desired bool) Parameter {
-	p := Parameter{ID: stateloop.NetworkID(id), Kind: stateloop.KindNetwork, Target: absent, State: string(s.State),
+func OfNetwork(id string, s netinst.NetworkInstanceStatus, desired bool) ParameterStatus {
+	p := ParameterStatus{ID: stateloop.NetworkID(id), Kind: stateloop.KindNetwork, Target: absent, State: string(s.State),
 		Generation: s.Generation, Error: s.Error}
 	if desired {
 		p.Target = present
@@ -66,10 +66,10 @@ func OfNetwork(id string, s netinst.NetworkInstanceStatus, desired bool) Paramet
 
 // OfAdapters returns the adapters of an app as parameters: the target is present for those that the config has and
 // activates, and absent for all others.
-func OfAdapters(s appnet.AppNetworkStatus, desired appnet.AppNetworkConfig) []Parameter {
-	var ps []Parameter
+func OfAdapters(s appnet.AppNetworkStatus, desired appnet.AppNetworkConfig) []ParameterStatus {
+	var ps []ParameterStatus
 	for _, a := range s.Adapters {
-		p := Parameter{
+		p := ParameterStatus{
 			ID: "adapter/" + s.UUID.String() + "/" + strconv.Itoa(a.Index), Kind: stateloop.KindAdapter,
 			Target: absent, State: string(stateloop.Absent), Generation: a.TargetVersion, Error: a.Error,
 		}
@@ -84,20 +84,20 @@ func OfAdapters(s appnet.AppNetworkStatus, desired appnet.AppNetworkConfig) []Pa
 }
 
 // OfTask returns an executor or a check as a parameter.
-func OfTask(s task.Status) Parameter {
+func OfTask(s task.Status) ParameterStatus {
 	kind := peer.KindExecutor
 	if strings.HasPrefix(s.ID, "check/") {
 		kind = peer.KindCheck
 	}
-	return Parameter{ID: s.ID, Kind: kind, Target: string(s.Target), State: string(s.State), Generation: s.Version,
+	return ParameterStatus{ID: s.ID, Kind: kind, Target: string(s.Target), State: string(s.State), Generation: s.Version,
 		Error: s.Reason, Attempts: s.Attempts, NextTry: s.NextTry}
 }
 
-// OfParts returns the parts of a cluster's network as parameters, by the report of its bridge manager.
-func OfParts(id uuid.UUID, n peer.Network, s netinst.NetworkInstanceStatus) []Parameter {
-	var ps []Parameter
+// PartStatuses returns the parts of a cluster's network as parameters, by the report of its bridge manager.
+func PartStatuses(id uuid.UUID, n peer.Network, s netinst.NetworkInstanceStatus) []ParameterStatus {
+	var ps []ParameterStatus
 	for _, part := range s.Parts {
-		p := Parameter{Target: present, State: string(part.State), Generation: s.Generation, Error: part.Error}
+		p := ParameterStatus{Target: present, State: string(part.State), Generation: s.Generation, Error: part.Error}
 		joins := ""
 		switch part.Kind {
 		case netinst.PartBridge:
@@ -141,9 +141,9 @@ type Network struct {
 
 // Left returns the state of a parameter with the target absent that no report names. After a restart its part of the
 // network is unknown, so it is not absent while any part of its kind is being removed.
-func Left(p peer.Parameter, n Network) Parameter {
+func Left(p peer.DeclaredParameter, n Network) ParameterStatus {
 	is, why := left(p.Kind, n)
-	return Parameter{ID: p.ID, Kind: p.Kind, Target: absent, State: string(is), Error: why}
+	return ParameterStatus{ID: p.ID, Kind: p.Kind, Target: absent, State: string(is), Error: why}
 }
 
 func left(kind string, n Network) (is stateloop.State, why string) {

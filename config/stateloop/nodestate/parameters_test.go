@@ -86,7 +86,7 @@ func TestWhatIsToBeAbsentIsOnItsWayWhileAnyOfItsKindIs(t *testing.T) {
 		"a member on its way out was joined": {peer.KindJoined,
 			status(netinst.Present, part(netinst.PartMember, netinst.Removing)), "Removing "},
 	} {
-		p := Left(peer.Parameter{ID: "x/y", Kind: c.kind}, c.n)
+		p := Left(peer.DeclaredParameter{ID: "x/y", Kind: c.kind}, c.n)
 		if got := p.State + " " + p.Error; got != c.want || p.Target != "absent" || p.ID != "x/y" || p.Kind != c.kind {
 			t.Errorf("%s: %s, want %s (%+v)", name, got, c.want, p)
 		}
@@ -95,18 +95,18 @@ func TestWhatIsToBeAbsentIsOnItsWayWhileAnyOfItsKindIs(t *testing.T) {
 
 func TestAParameterDatesFromWhenItsStateOrTargetBecameAnother(t *testing.T) {
 	then, now := time.Unix(1, 0), time.Unix(2, 0)
-	was := Parameter{ID: "ni/x", State: "Present", Target: "present", Generation: 1, Since: then}
+	was := ParameterStatus{ID: "ni/x", State: "Present", Target: "present", Generation: 1, Since: then}
 	for name, c := range map[string]struct {
-		change   func(*Parameter)
+		change   func(*ParameterStatus)
 		known    bool
 		since    time.Time
 		reported bool
 	}{
-		"it is new":               {func(*Parameter) {}, false, now, true},
-		"nothing is new":          {func(*Parameter) {}, true, then, false},
-		"it answers a generation": {func(p *Parameter) { p.Generation = 2 }, true, then, true},
-		"its state is another":    {func(p *Parameter) { p.State = "Creating" }, true, now, true},
-		"its target is another":   {func(p *Parameter) { p.Target = "absent" }, true, now, true},
+		"it is new":               {func(*ParameterStatus) {}, false, now, true},
+		"nothing is new":          {func(*ParameterStatus) {}, true, then, false},
+		"it answers a generation": {func(p *ParameterStatus) { p.Generation = 2 }, true, then, true},
+		"its state is another":    {func(p *ParameterStatus) { p.State = "Creating" }, true, now, true},
+		"its target is another":   {func(p *ParameterStatus) { p.Target = "absent" }, true, now, true},
 	} {
 		p := was
 		p.Since = time.Time{}
@@ -123,7 +123,7 @@ func TestTheHealthOfANodeIsItsOwnMatter(t *testing.T) {
 		stateloop.KindNetwork: true, stateloop.KindAdapter: true, peer.KindExecutor: true, peer.KindCheck: false,
 		peer.KindTunnel: false,
 	} {
-		for p, good := range map[Parameter]bool{
+		for p, good := range map[ParameterStatus]bool{
 			{State: "Present", Target: "present"}:             true,
 			{State: "Present", Target: "present", Error: "x"}: false,
 			{State: "Creating", Target: "present"}:            false,

@@ -51,30 +51,30 @@ type TaskSet struct {
 func (t *TaskSet) Found(ids []string) {
 	t.listed = true
 	for _, id := range ids {
-		t.mayBeThere(id)
+		t.notePossible(id)
 	}
 }
 
-func (t *TaskSet) mayBeThere(id string) {
+func (t *TaskSet) notePossible(id string) {
 	if t.known == nil {
 		t.known = map[string]bool{}
 	}
 	t.known[id] = true
 }
 
-// Desire sets the desired state of a task.
-func (t *TaskSet) Desire(id string, c TaskConfig) {
+// SetDesired sets the desired state of a task.
+func (t *TaskSet) SetDesired(id string, c TaskConfig) {
 	if t.configs == nil {
 		t.configs = map[string]TaskConfig{}
 	}
 	t.configs[id] = c
 	if c.Kind == peer.KindExecutor {
-		t.mayBeThere(id)
+		t.notePossible(id)
 	}
 }
 
-// Drop removes a task that the config no longer has.
-func (t *TaskSet) Drop(id string) { delete(t.configs, id) }
+// RemoveDesired removes a task that the config no longer has.
+func (t *TaskSet) RemoveDesired(id string) { delete(t.configs, id) }
 
 // Published records the generation of a config, after its tasks, and whether it may remove things.
 func (t *TaskSet) Published(generation uint64, removes bool) { t.source, t.valid = generation, removes }

@@ -33,20 +33,20 @@ func TestWhichTasksThereAre(t *testing.T) {
 		}, "; swept 1"},
 		"one is desired, one is not": {func(s *TaskSet) {
 			s.Found([]string{"executor/old", "executor/a"})
-			s.Desire("executor/a", executor)
+			s.SetDesired("executor/a", executor)
 			s.Published(2, true)
 		}, "executor/a present 2, executor/old absent 0; not swept"},
 		"one that was desired goes": {func(s *TaskSet) {
 			s.Found(nil)
-			s.Desire("executor/a", executor)
+			s.SetDesired("executor/a", executor)
 			s.Published(2, true)
-			s.Drop("executor/a")
+			s.RemoveDesired("executor/a")
 			s.Published(3, true)
 		}, "executor/a absent 0; not swept"},
 		"a check leaves nothing behind": {func(s *TaskSet) {
 			s.Found(nil)
-			s.Desire("check/a", check)
-			s.Drop("check/a")
+			s.SetDesired("check/a", check)
+			s.RemoveDesired("check/a")
 			s.Published(3, true)
 		}, "; swept 3"},
 		"what is gone is no task any more": {func(s *TaskSet) {

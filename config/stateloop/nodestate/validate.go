@@ -17,8 +17,8 @@ import (
 	"edgespan/netinst"
 )
 
-// Desired is the content of a document and its PeerConfiguration on this node.
-type Desired struct {
+// ValidatedConfig is the content of a document and its PeerConfiguration on this node.
+type ValidatedConfig struct {
 	nodeconf.Config // Networks include those of the clusters
 	Peer            peer.Configuration
 }
@@ -32,7 +32,7 @@ func Validator(m *metadata.Metadata) func(config.Object, string, commitconfirm.S
 		}
 		document = nodeconf.Present(document)
 		report := m.Validate(document)
-		v := parse(OwnPart(document), report.Err())
+		v := parse(EdgespanPart(document), report.Err())
 		for _, path := range report.Unknown {
 			v.Warnings.Add(path, config.UnknownField, "")
 		}
@@ -55,12 +55,12 @@ func parse(document config.Object, faults config.Faults) commitconfirm.Verdict {
 		faults.Sort()
 		return commitconfirm.Verdict{Faults: faults}
 	}
-	return *Sound(cfg)
+	return *Accepted(cfg)
 }
 
-// Sound returns the verdict on a config without faults.
-func Sound(cfg nodeconf.Config) *commitconfirm.Verdict {
-	return &commitconfirm.Verdict{Config: Desired{Config: cfg}, Warnings: cfg.Warnings}
+// Accepted returns the verdict on a config without faults.
+func Accepted(cfg nodeconf.Config) *commitconfirm.Verdict {
+	return &commitconfirm.Verdict{Config: ValidatedConfig{Config: cfg}, Warnings: cfg.Warnings}
 }
 
 // peerRoot is the first segment of paths in a PeerConfiguration, to separate them from those of the document.
@@ -73,7 +73,7 @@ func withPeer(v commitconfirm.Verdict, text string) commitconfirm.Verdict {
 		return v
 	}
 	c, faults := peer.Decode([]byte(text))
-	w, sound := v.Config.(Desired)
+	w, sound := v.Config.(ValidatedConfig)
 	if sound && len(faults) == 0 {
 		w.Peer = c
 		w.Networks = maps.Clone(w.Networks)
@@ -94,7 +94,7 @@ func withPeer(v commitconfirm.Verdict, text string) commitconfirm.Verdict {
 const maxNetworks = 999 // the numbers of networks end there (docs/architecture.md, law 3)
 
 // addClusters adds the networks of clusters to those of the layers.
-func (w *Desired) addClusters(networks map[uuid.UUID]peer.Network) config.Faults {
+func (w *ValidatedConfig) addClusters(networks map[uuid.UUID]peer.Network) config.Faults {
 	var faults config.Faults
 	users := map[netinst.IfName]string{} // users of the host's links
 	for label, p := range w.Ports {
@@ -139,8 +139,8 @@ func (w *Desired) addClusters(networks map[uuid.UUID]peer.Network) config.Faults
 	return faults
 }
 
-// OwnPart returns the part of a document that this node applies itself, without other vendors' keys.
-func OwnPart(document config.Object) config.Object {
+// EdgespanPart returns the part of a document that this node applies itself, without other vendors' keys.
+func EdgespanPart(document config.Object) config.Object {
 	out := config.Object{}
 	for _, key := range nodeconf.Sections() {
 		if v, has := document[key]; has {

@@ -29,11 +29,11 @@ func ownMetadata(t *testing.T) *metadata.Metadata {
 func niID(n int) string { return fmt.Sprintf("0a000000-0000-4000-8000-%012d", n) }
 
 // clusterOf are the parameters of a cluster's network on the node: one interface, one tunnel.
-func clusterOf(network uuid.UUID, ifName string) []peer.Parameter {
+func clusterOf(network uuid.UUID, ifName string) []peer.DeclaredParameter {
 	far := uuid.MustParse("7f000000-0000-4000-8000-000000000002")
 	own := peer.InterfaceID(ifName)
 	tunnel := peer.TunnelID(network, far)
-	ps := []peer.Parameter{
+	ps := []peer.DeclaredParameter{
 		{ID: own, Kind: peer.KindInterface, Interface: &peer.InterfaceValue{IfName: ifName}},
 		{ID: tunnel, Kind: peer.KindTunnel, Tunnel: &peer.TunnelValue{Network: network,
 			Peer: "far", Type: peer.TunnelVXLAN, VNI: 256, Port: peer.VXLANPort, MTU: 1450}},
@@ -42,7 +42,7 @@ func clusterOf(network uuid.UUID, ifName string) []peer.Parameter {
 		{ID: stateloop.NetworkID(network.String()), Kind: peer.KindNetwork, Dependencies: []string{peer.BridgeID(network)}},
 	}
 	for _, id := range []string{own, tunnel} {
-		ps = append(ps, peer.Parameter{
+		ps = append(ps, peer.DeclaredParameter{
 			ID: peer.JoinedID(network, id), Kind: peer.KindJoined, Dependencies: []string{peer.BridgeID(network), id},
 			Joined: &peer.JoinedValue{Network: network, Link: id},
 		})
@@ -53,7 +53,7 @@ func clusterOf(network uuid.UUID, ifName string) []peer.Parameter {
 	return ps
 }
 
-func encoded(t testing.TB, ps ...peer.Parameter) string {
+func encoded(t testing.TB, ps ...peer.DeclaredParameter) string {
 	t.Helper()
 	text, err := peer.Configuration{Parameters: ps}.Encode()
 	if err != nil {
@@ -109,10 +109,10 @@ func TestAPushIsJudgedWithItsPeerConfiguration(t *testing.T) {
 			}
 		}
 		if c.name == "sound" {
-			n, has := v.Config.(Desired).Networks[fresh]
+			n, has := v.Config.(ValidatedConfig).Networks[fresh]
 			if !has || len(n.Tunnels) != 1 || !slices.Equal(n.Members, []netinst.IfName{"dut0"}) ||
-				len(v.Config.(Desired).Networks) != 2 {
-				t.Errorf("%s: networks %+v", c.name, v.Config.(Desired).Networks)
+				len(v.Config.(ValidatedConfig).Networks) != 2 {
+				t.Errorf("%s: networks %+v", c.name, v.Config.(ValidatedConfig).Networks)
 			}
 		}
 	}

@@ -10,10 +10,10 @@ import (
 // TestWhatANodeIsGivenAsAPeer: one sentence a row.
 func TestWhatANodeIsGivenAsAPeer(t *testing.T) {
 	t.Parallel()
-	wants := &Configuration{Parameters: []Parameter{{ID: "a", Kind: KindInterface, Target: stateloop.ToBePresent}}}
+	wants := &Configuration{Parameters: []DeclaredParameter{{ID: "a", Kind: KindInterface, Target: stateloop.ToBePresent}}}
 	left := []Gone{{ID: "b", Kind: KindBridge}}
-	declares := func() []stateloop.Desired {
-		return []stateloop.Desired{{ID: "c", Kind: KindInterface, Target: stateloop.ToBePresent}}
+	declares := func() []stateloop.DesiredParameter {
+		return []stateloop.DesiredParameter{{ID: "c", Kind: KindInterface, Target: stateloop.ToBePresent}}
 	}
 	for sentence, c := range map[string]struct {
 		with *Configuration

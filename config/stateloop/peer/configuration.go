@@ -22,10 +22,10 @@ const (
 	KindCheck     = "peer-connection-check"
 )
 
-// Parameter is one object that a node should have, or should not have. Its ID names its kind and role, never its value:
-// a parameter with another value is the same parameter. One value is set, by kind; networks of layers and adapters have
-// none, as the effective config that travels with them describes them.
-type Parameter struct {
+// DeclaredParameter is one object that a node should have, or should not have. Its ID names its kind and role, never
+// its value: a parameter with another value is the same parameter. One value is set, by kind; networks of layers and
+// adapters have none, as the effective config that travels with them describes them.
+type DeclaredParameter struct {
 	ID           string           `json:"id"`
 	Kind         string           `json:"kind"`
 	Target       stateloop.Target `json:"target"`
@@ -108,12 +108,12 @@ type CheckValue struct {
 // the target absent.
 type Configuration struct {
 	// Sum is the Digest that the encoder computed. The node echoes it, even if it drops parameters of a later version.
-	Sum        string      `json:"digest,omitempty"`
-	Parameters []Parameter `json:"parameters"`
+	Sum        string              `json:"digest,omitempty"`
+	Parameters []DeclaredParameter `json:"parameters"`
 }
 
 // Describe returns the value of the parameter for people.
-func (p Parameter) Describe() string {
+func (p DeclaredParameter) Describe() string {
 	switch {
 	case p.Interface != nil:
 		return p.Interface.IfName

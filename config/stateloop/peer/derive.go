@@ -29,8 +29,8 @@ type Port struct {
 type Input struct {
 	Name     string
 	Nodes    map[string]Node // by name: this node, and the members of its clusters
-	Fleet    *Fleet
-	Declared []stateloop.Desired // of its effective config (stateloop.Declared)
+	Fleet    *Inventory
+	Declared []stateloop.DesiredParameter // of its effective config (stateloop.Declared)
 	Gone     []Gone              // parameters that it had and may still have
 }
 
@@ -47,18 +47,18 @@ func NetworkOf(cluster, node uuid.UUID) uuid.UUID { return uuid.NewSHA1(cluster,
 // Derive returns the PeerConfiguration of a node. The same input gives the same result, without cycles and without
 // unknown dependencies.
 func Derive(in Input) Configuration {
-	d := deriver{Input: in, all: map[string]Parameter{}}
+	d := deriver{Input: in, all: map[string]DeclaredParameter{}}
 	for _, w := range in.Declared {
 		target := stateloop.ToBePresent
 		if w.Target == stateloop.ToBeAbsent {
 			target = stateloop.ToBeAbsent
 		}
-		d.all[w.ID] = Parameter{ID: w.ID, Kind: w.Kind, Target: target,
+		d.all[w.ID] = DeclaredParameter{ID: w.ID, Kind: w.Kind, Target: target,
 			Dependencies: slices.Sorted(slices.Values(w.Dependencies))}
 	}
 	for name, x := range in.Fleet.Peers[in.Name].Executors {
 		v := ExecutorValue(x)
-		d.add(Parameter{ID: ExecutorID(name), Kind: KindExecutor, Executor: &v})
+		d.add(DeclaredParameter{ID: ExecutorID(name), Kind: KindExecutor, Executor: &v})
 	}
 	if d.self().ID != uuid.Nil {
 		for _, name := range in.Fleet.ClustersOf(in.Name) {
@@ -68,8 +68,8 @@ func Derive(in Input) Configuration {
 	return configurationOf(d.all).With(in.Gone)
 }
 
-func configurationOf(all map[string]Parameter) Configuration {
-	c := Configuration{Parameters: make([]Parameter, 0, len(all))}
+func configurationOf(all map[string]DeclaredParameter) Configuration {
+	c := Configuration{Parameters: make([]DeclaredParameter, 0, len(all))}
 	for _, id := range slices.Sorted(maps.Keys(all)) {
 		c.Parameters = append(c.Parameters, all[id])
 	}
@@ -102,12 +102,12 @@ func CheckID(network, other uuid.UUID) string {
 
 type deriver struct {
 	Input
-	all map[string]Parameter
+	all map[string]DeclaredParameter
 }
 
 func (d *deriver) self() Node { return d.Nodes[d.Name] }
 
-func (d *deriver) add(p Parameter) {
+func (d *deriver) add(p DeclaredParameter) {
 	p.Target = stateloop.ToBePresent
 	slices.Sort(p.Dependencies)
 	d.all[p.ID] = p
@@ -120,7 +120,7 @@ func (d *deriver) cluster(c Cluster, deployed Deployment) {
 	var joined []string
 	join := func(link string) string {
 		id := JoinedID(network, link)
-		d.add(Parameter{
+		d.add(DeclaredParameter{
 			ID: id, Kind: KindJoined, Dependencies: []string{BridgeID(network), link},
 			Joined: &JoinedValue{Network: network, Link: link},
 		})
@@ -145,36 +145,36 @@ func (d *deriver) cluster(c Cluster, deployed Deployment) {
 		}
 		local, remote := d.ends(c, d.Name, other)
 		id := TunnelID(network, far)
-		d.add(Parameter{ID: id, Kind: KindTunnel, Tunnel: &TunnelValue{
+		d.add(DeclaredParameter{ID: id, Kind: KindTunnel, Tunnel: &TunnelValue{
 			Network: network, Peer: other, Type: TunnelVXLAN, VNI: deployed.VNIs[Pair(d.Name, other)],
 			Local: local, Remote: remote, Port: VXLANPort, MTU: mtu, Isolated: c.Topology == Mesh,
 		}})
-		d.add(Parameter{
+		d.add(DeclaredParameter{
 			ID: CheckID(network, far), Kind: KindCheck, Dependencies: []string{join(id)},
 			Check: &CheckValue{Network: network, Peer: other, Local: local, Remote: remote},
 		})
 	}
 	for _, name := range c.Members[d.Name].Interfaces {
 		id := InterfaceID(name)
-		d.add(Parameter{ID: id, Kind: KindInterface,
+		d.add(DeclaredParameter{ID: id, Kind: KindInterface,
 			Interface: &InterfaceValue{IfName: d.Fleet.Peers[d.Name].Interfaces[name].IfName}})
 		join(id)
 	}
-	d.add(Parameter{ID: BridgeID(network), Kind: KindBridge,
+	d.add(DeclaredParameter{ID: BridgeID(network), Kind: KindBridge,
 		Bridge: &BridgeValue{Network: network, DisplayName: c.Name, MTU: mtu}})
-	d.add(Parameter{ID: stateloop.NetworkID(network.String()), Kind: KindNetwork,
+	d.add(DeclaredParameter{ID: stateloop.NetworkID(network.String()), Kind: KindNetwork,
 		Dependencies: []string{BridgeID(network)}})
 }
 
-// Overhead of a tunnel in the MTU of its underlay (RFC 7348 §4.3): outer headers without the outer Ethernet header, and
-// the inner Ethernet header.
+// Overhead of a tunnel in the MTU of its underlay (RFC 7348 §4.3): outer headers without the outer Ethernet header,
+// and the inner Ethernet header.
 const (
 	overhead4  = 20 + 8 + 8 + 14
 	overhead6  = 40 + 8 + 8 + 14
 	defaultMTU = 1500
 	// Bounds of a port's MTU: one member's value sets the size of all members' tunnels. Every IPv6 link carries 1280
 	// (RFC 8200 §5).
-	leastMTU = 1280
+	minMTU = 1280
 	maxMTU   = 65535
 )
 
@@ -183,7 +183,7 @@ func (d *deriver) mtu(c Cluster, t [2]string) int {
 	least := 0
 	for _, name := range t {
 		port := d.Nodes[name].Ports[d.Fleet.Peers[name].Underlays[c.Members[name].Underlay].Port]
-		if size := min(max(port.MTU, leastMTU), maxMTU); port.MTU > 0 && (least == 0 || size < least) {
+		if size := min(max(port.MTU, minMTU), maxMTU); port.MTU > 0 && (least == 0 || size < least) {
 			least = size
 		}
 	}
@@ -223,7 +223,7 @@ func (c Configuration) With(gone []Gone) Configuration {
 	if len(gone) == 0 {
 		return c
 	}
-	all := make(map[string]Parameter, len(c.Parameters)+len(gone))
+	all := make(map[string]DeclaredParameter, len(c.Parameters)+len(gone))
 	for _, p := range c.Parameters {
 		all[p.ID] = p
 	}
@@ -234,7 +234,7 @@ func (c Configuration) With(gone []Gone) Configuration {
 		}
 	}
 	for id, g := range left {
-		p := Parameter{ID: id, Kind: g.Kind, Target: stateloop.ToBeAbsent}
+		p := DeclaredParameter{ID: id, Kind: g.Kind, Target: stateloop.ToBeAbsent}
 		for _, n := range g.Needs {
 			if _, is := left[n]; is {
 				p.Dependencies = append(p.Dependencies, n)
@@ -248,7 +248,7 @@ func (c Configuration) With(gone []Gone) Configuration {
 // Digest is a digest of the parameters to create; "" if they are only those that the effective config declares, which
 // has a digest of its own.
 func (c Configuration) Digest() string {
-	var own []Parameter
+	var own []DeclaredParameter
 	for _, p := range c.Parameters {
 		if p.Target == stateloop.ToBePresent && p.valued() {
 			own = append(own, p)
@@ -265,7 +265,7 @@ func (c Configuration) Digest() string {
 	return hex.EncodeToString(sum[:])
 }
 
-func (p Parameter) valued() bool {
+func (p DeclaredParameter) valued() bool {
 	return p.Interface != nil || p.Bridge != nil || p.Tunnel != nil || p.Joined != nil || p.Executor != nil ||
 		p.Check != nil
 }

@@ -39,7 +39,7 @@ func clusterOf(t *testing.T, name, spec string) Cluster {
 }
 
 // three are peers a, b and c with an interface each, in a deployed cluster.
-func three(t *testing.T, topology string) (*Fleet, map[string]Node) {
+func three(t *testing.T, topology string) (*Inventory, map[string]Node) {
 	peers := map[string]Peer{}
 	nodes := map[string]Node{}
 	for i, name := range []string{"a", "b", "c"} {
@@ -185,7 +185,7 @@ func TestAMemberThatSaysNonsenseOfItsPortTakesNobodysTunnel(t *testing.T) {
 		}
 	}
 	for mtu, ok := range map[int]bool{0: true, 67: false, 68: true, 1450: true, -49: false, 65536: false} {
-		c := Configuration{Parameters: []Parameter{{ID: "b", Target: stateloop.ToBePresent, Kind: KindBridge,
+		c := Configuration{Parameters: []DeclaredParameter{{ID: "b", Target: stateloop.ToBePresent, Kind: KindBridge,
 			Bridge: &BridgeValue{Network: id(7), MTU: mtu}}}}
 		text, err := c.Encode()
 		if err != nil {
@@ -201,7 +201,7 @@ func TestATunnelKeepsItsNumberAndANewOneTakesTheLowest(t *testing.T) {
 	f, _ := three(t, "star")
 	was := f.Deployments["lab"].VNIs
 	other := Cluster{Name: "two", ID: id(901), Leader: "a", Topology: Star,
-		Members: map[string]Member{"a": {Underlay: "wan"}, "c": {Underlay: "wan"}}}
+		Members: map[string]MemberDescriptor{"a": {Underlay: "wan"}, "c": {Underlay: "wan"}}}
 	mesh := f.Clusters["lab"]
 	mesh.Topology = Mesh
 	f = NewFleet(f.Peers, map[string]Cluster{"lab": mesh, "two": other}, f.Deployments)
@@ -304,7 +304,7 @@ func TestTheDigestOfAnEncodedConfigurationStandsFirst(t *testing.T) {
 	}
 }
 
-func three2(r *rapid.T) (*Fleet, map[string]Node) {
+func three2(r *rapid.T) (*Inventory, map[string]Node) {
 	peers, nodes := map[string]Peer{}, map[string]Node{}
 	for i, name := range []string{"a", "b", "c", "d"} {
 		peers[name] = Peer{
@@ -322,7 +322,7 @@ func three2(r *rapid.T) (*Fleet, map[string]Node) {
 }
 
 // mutate describes a cluster anew and deploys it, or takes one back.
-func mutate(r *rapid.T, f *Fleet) *Fleet {
+func mutate(r *rapid.T, f *Inventory) *Inventory {
 	clusters, deployments := maps.Clone(f.Clusters), maps.Clone(f.Deployments)
 	n := rapid.IntRange(0, 2).Draw(r, "cluster")
 	name := fmt.Sprint("k", n)
@@ -331,11 +331,11 @@ func mutate(r *rapid.T, f *Fleet) *Fleet {
 		return NewFleet(f.Peers, clusters, deployments)
 	}
 	c := Cluster{Name: name, ID: id(900 + n), Topology: rapid.SampledFrom([]Topology{Star, Mesh}).Draw(r, "topology"),
-		Members: map[string]Member{}}
+		Members: map[string]MemberDescriptor{}}
 	for _, m := range rapid.SliceOfNDistinct(rapid.SampledFrom([]string{"a", "b", "c", "d"}), 2, 4, rapid.ID).Draw(r,
 		"members") {
 		c.Leader = m
-		c.Members[m] = Member{
+		c.Members[m] = MemberDescriptor{
 			Interfaces: rapid.SliceOfNDistinct(rapid.SampledFrom([]string{"x", "y"}), 0, 2, rapid.ID).Draw(r, "interfaces"),
 			Underlay:   rapid.SampledFrom([]string{"u", "v"}).Draw(r, "underlay"),
 		}
@@ -380,18 +380,18 @@ func TestWhoIsTouched(t *testing.T) {
 	p := peers["c"]
 	p.Executors = map[string]Executor{"x": {Unit: "x.service"}}
 	peers["c"] = p
-	if got := Touched(f, NewFleet(peers, f.Clusters, f.Deployments)); !slices.Equal(got, []string{"a", "b", "c"}) {
+	if got := ChangedNodes(f, NewFleet(peers, f.Clusters, f.Deployments)); !slices.Equal(got, []string{"a", "b", "c"}) {
 		t.Error(got)
 	}
-	if got := Touched(f, NewFleet(f.Peers, f.Clusters, nil)); !slices.Equal(got, []string{"a", "b", "c"}) {
+	if got := ChangedNodes(f, NewFleet(f.Peers, f.Clusters, nil)); !slices.Equal(got, []string{"a", "b", "c"}) {
 		t.Error(got)
 	}
-	if got := Touched(f, f); len(got) > 0 {
+	if got := ChangedNodes(f, f); len(got) > 0 {
 		t.Error(got)
 	}
 	loner := maps.Clone(f.Peers)
 	loner["z"] = Peer{Name: "z"}
-	if got := Touched(f, NewFleet(loner, f.Clusters, f.Deployments)); !slices.Equal(got, []string{"z"}) {
+	if got := ChangedNodes(f, NewFleet(loner, f.Clusters, f.Deployments)); !slices.Equal(got, []string{"z"}) {
 		t.Error(got)
 	}
 }
@@ -419,7 +419,7 @@ func TestDecodeTellsEveryFault(t *testing.T) {
 	if c, faults := Decode(nil); len(faults) > 0 || len(c.Parameters) > 0 || c.Digest() != "" {
 		t.Error(c, faults)
 	}
-	if len(Configuration{Parameters: []Parameter{{ID: "ni/x", Kind: KindNetwork,
+	if len(Configuration{Parameters: []DeclaredParameter{{ID: "ni/x", Kind: KindNetwork,
 		Target: stateloop.ToBePresent}}}.Digest()) > 0 {
 		t.Error("what the layers declare has a digest of its own")
 	}

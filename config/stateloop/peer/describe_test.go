@@ -11,7 +11,7 @@ func TestAParameterIsDescribedInAFewWords(t *testing.T) {
 	t.Parallel()
 	local, remote := netip.MustParseAddr("192.0.2.1"), netip.MustParseAddr("192.0.2.2")
 	network := uuid.MustParse("0a000000-0000-4000-8000-000000000001")
-	for want, p := range map[string]Parameter{
+	for want, p := range map[string]DeclaredParameter{
 		"":                                 {},
 		"lan0":                             {Interface: &InterfaceValue{IfName: "lan0"}},
 		"lab, MTU 1450":                    {Bridge: &BridgeValue{DisplayName: "lab", MTU: 1450}},

@@ -66,11 +66,11 @@ type Cluster struct {
 	ID       uuid.UUID // v5 of the name if the document has none
 	Leader   string    // name of a member; in a mesh it only appears in the status
 	Topology Topology  // Star if the document has none
-	Members  map[string]Member
+	Members  map[string]MemberDescriptor
 }
 
-// Member is one peer of a cluster.
-type Member struct {
+// MemberDescriptor is one peer of a cluster.
+type MemberDescriptor struct {
 	Interfaces []string // names of the peer's interfaces, sorted; may be empty
 	Underlay   string   // name of one of the peer's underlays
 }

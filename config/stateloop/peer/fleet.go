@@ -8,8 +8,8 @@ import (
 	"edgespan/config"
 )
 
-// Fleet holds all descriptors and deployments. It is immutable.
-type Fleet struct {
+// Inventory holds all descriptors and deployments. It is immutable.
+type Inventory struct {
 	Peers       map[string]Peer
 	Clusters    map[string]Cluster
 	Deployments map[string]Deployment
@@ -18,8 +18,8 @@ type Fleet struct {
 }
 
 // NewFleet builds the lookup of clusters by member. It ignores deployments of clusters without a descriptor.
-func NewFleet(peers map[string]Peer, clusters map[string]Cluster, deployments map[string]Deployment) *Fleet {
-	f := &Fleet{Peers: peers, Clusters: clusters, Deployments: deployments, of: map[string][]string{}}
+func NewFleet(peers map[string]Peer, clusters map[string]Cluster, deployments map[string]Deployment) *Inventory {
+	f := &Inventory{Peers: peers, Clusters: clusters, Deployments: deployments, of: map[string][]string{}}
 	for _, name := range slices.Sorted(maps.Keys(deployments)) {
 		for member := range clusters[name].Members {
 			f.of[member] = append(f.of[member], name)
@@ -29,11 +29,11 @@ func NewFleet(peers map[string]Peer, clusters map[string]Cluster, deployments ma
 }
 
 // ClustersOf returns the names of the deployed clusters that a peer is a member of, sorted.
-func (f *Fleet) ClustersOf(name string) []string { return f.of[name] }
+func (f *Inventory) ClustersOf(name string) []string { return f.of[name] }
 
-// Touched returns the names of the nodes whose parameters may differ between two fleets, sorted: those whose descriptor
-// differs, and all members of a cluster that differs or has such a member.
-func Touched(a, b *Fleet) []string {
+// ChangedNodes returns the names of the nodes whose parameters may differ between two fleets, sorted: those whose
+// descriptor differs, and all members of a cluster that differs or has such a member.
+func ChangedNodes(a, b *Inventory) []string {
 	out := map[string]bool{}
 	for name := range both(a.Peers, b.Peers) {
 		if peerText(a.Peers, name) != peerText(b.Peers, name) {
@@ -82,7 +82,7 @@ func sameCluster(a, b Cluster) bool { return fmt.Sprintf("%+v", a) == fmt.Sprint
 // Check returns all faults that prevent the deployment of a cluster: a member without a descriptor, an interface or an
 // underlay that its peer does not have, a link that another deployed cluster uses. A deployed cluster is checked at
 // each write.
-func (f *Fleet) Check(name string) config.Faults {
+func (f *Inventory) Check(name string) config.Faults {
 	var faults config.Faults
 	c, is := f.Clusters[name]
 	if !is {
@@ -118,7 +118,7 @@ func (f *Fleet) Check(name string) config.Faults {
 }
 
 // user returns the other deployed cluster that uses a peer's interface, "" for none.
-func (f *Fleet) user(member, iface, but string) string {
+func (f *Inventory) user(member, iface, but string) string {
 	for _, name := range f.of[member] {
 		if name != but && slices.Contains(f.Clusters[name].Members[member].Interfaces, iface) {
 			return name
@@ -156,7 +156,7 @@ const (
 
 // Deploy returns the deployment of a cluster: a tunnel keeps its number, and a new one gets the lowest number that is
 // free in the fleet.
-func (f *Fleet) Deploy(name string) (Deployment, config.Faults) {
+func (f *Inventory) Deploy(name string) (Deployment, config.Faults) {
 	if faults := f.Check(name); len(faults) > 0 {
 		return Deployment{}, faults
 	}

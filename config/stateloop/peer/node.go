@@ -79,16 +79,16 @@ func Decode(text []byte) (Configuration, config.Faults) {
 }
 
 // value reports whether the kind is known, and whether the value of that kind is set.
-func (p Parameter) value() (known, has bool) {
+func (p DeclaredParameter) value() (known, has bool) {
 	switch p.Kind {
 	case KindInterface:
 		return true, p.Interface != nil && word(p.Interface.IfName)
 	case KindBridge:
-		return true, p.Bridge != nil && p.Bridge.Network != uuid.Nil && carried(p.Bridge.MTU)
+		return true, p.Bridge != nil && p.Bridge.Network != uuid.Nil && isLinkMTU(p.Bridge.MTU)
 	case KindTunnel:
 		t := p.Tunnel
 		return true, t != nil && t.Type == TunnelVXLAN && t.VNI >= FirstVNI && t.VNI <= LastVNI && t.Port > 0 &&
-			t.Port < 1<<16 && carried(t.MTU)
+			t.Port < 1<<16 && isLinkMTU(t.MTU)
 	case KindJoined:
 		return true, p.Joined != nil
 	case KindExecutor:
@@ -101,8 +101,8 @@ func (p Parameter) value() (known, has bool) {
 	return false, false
 }
 
-// carried reports whether a kernel accepts an MTU for a link; 0 is its default.
-func carried(mtu int) bool { return mtu == 0 || mtu >= 68 && mtu <= maxMTU }
+// isLinkMTU reports whether a kernel accepts an MTU for a link; 0 is its default.
+func isLinkMTU(mtu int) bool { return mtu == 0 || mtu >= 68 && mtu <= maxMTU }
 
 func word(s string) bool { _, err := netinst.ParseIfName(s); return err == nil }
 
@@ -118,7 +118,7 @@ type Network struct {
 // in no bridge.
 func (c Configuration) Networks() map[uuid.UUID]Network {
 	out := map[uuid.UUID]Network{}
-	by := map[string]Parameter{}
+	by := map[string]DeclaredParameter{}
 	for _, p := range c.Parameters {
 		if p.Target != stateloop.ToBePresent {
 			continue
@@ -186,10 +186,10 @@ func (c Configuration) Checks() map[string]CheckValue {
 }
 
 // Desired returns the configuration in the form of config/stateloop.
-func (c Configuration) Desired() []stateloop.Desired {
-	out := make([]stateloop.Desired, 0, len(c.Parameters))
+func (c Configuration) Desired() []stateloop.DesiredParameter {
+	out := make([]stateloop.DesiredParameter, 0, len(c.Parameters))
 	for _, p := range c.Parameters {
-		out = append(out, stateloop.Desired{ID: p.ID, Kind: p.Kind, Target: p.Target, Dependencies: p.Dependencies})
+		out = append(out, stateloop.DesiredParameter{ID: p.ID, Kind: p.Kind, Target: p.Target, Dependencies: p.Dependencies})
 	}
 	return out
 }

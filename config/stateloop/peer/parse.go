@@ -49,7 +49,7 @@ func ParsePeer(doc config.Object) (Peer, config.Faults) {
 // ParseCluster parses a ClusterDescriptor.
 func ParseCluster(doc config.Object) (Cluster, config.Faults) {
 	var r reader
-	c := Cluster{Topology: Star, Members: map[string]Member{}}
+	c := Cluster{Topology: Star, Members: map[string]MemberDescriptor{}}
 	spec := r.frame(doc, KindCluster, &c.Name, &c.ID)
 	if c.ID == uuid.Nil && c.Name != "" {
 		c.ID = uuid.NewSHA1(uuid.NameSpaceOID, []byte("edgespan cluster "+c.Name))
@@ -66,7 +66,7 @@ func ParseCluster(doc config.Object) (Cluster, config.Faults) {
 	for name, o := range r.entries(at, spec, "members") {
 		below := config.Sub(at, "members", name)
 		r.known(below, r.withoutTunnels(below, o), "interfaces", "underlay")
-		m := Member{Underlay: r.text(below, o, "underlay", true)}
+		m := MemberDescriptor{Underlay: r.text(below, o, "underlay", true)}
 		for word := range strings.SplitSeq(r.text(below, o, "interfaces", false), ",") {
 			word = strings.TrimSpace(word)
 			if word == "" {

@@ -32,7 +32,7 @@ type Store interface {
 
 	// Commit commits a transaction and returns when it is on disk. ErrInvalid, ErrTooLarge, ErrNoLease and ErrUnwritten
 	// mean that nothing changed. After any other error, including ErrFull, the outcome is unknown: read again.
-	Commit(ctx context.Context, txn kv.Txn) (kv.Outcome, error)
+	Commit(ctx context.Context, txn kv.Txn) (kv.TxnResult, error)
 
 	// Watch delivers the changes of each later transaction below a prefix, in order, until ctx ends or deliver returns an
 	// error, which Watch then returns. A slow deliver delays no writer. A watch that falls behind a compaction ends with
@@ -55,13 +55,13 @@ type Store interface {
 	// Keys returns the keys of a lease, in order.
 	Keys(ctx context.Context, id kv.LeaseID) ([]kv.Key, error)
 
-	// Sound returns the reason why the store refuses writes, according to its last answers, or nil. It sends no request.
-	// A refused write counts until the store accepts a write or reports that it would.
-	Sound() error
+	// CheckWritable returns the reason why the store refuses writes, according to its last answers, or nil. It sends no
+	// request. A refused write counts until the store accepts a write or reports that it would.
+	CheckWritable() error
 
-	// Scarce returns an error if the store is close to the limit at which it refuses all writes, according to its last
+	// CheckSpace returns an error if the store is close to the limit at which it refuses all writes, according to its last
 	// answers: writes that can wait should wait. It returns nil if there is no known limit.
-	Scarce() error
+	CheckSpace() error
 
 	// Size returns the bytes that the store uses, including its history, without reusable free space.
 	Size(ctx context.Context) (int64, error)

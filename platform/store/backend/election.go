@@ -10,7 +10,7 @@ import (
 
 // Voting are the methods of a store that an election uses.
 type Voting interface {
-	Commit(ctx context.Context, txn kv.Txn) (kv.Outcome, error)
+	Commit(ctx context.Context, txn kv.Txn) (kv.TxnResult, error)
 	Grant(ctx context.Context, ttl time.Duration) (kv.LeaseID, error)
 	KeepAlive(ctx context.Context, id kv.LeaseID) (time.Duration, error)
 	Revoke(ctx context.Context, id kv.LeaseID) error
@@ -55,7 +55,7 @@ func (e Election) Run(ctx context.Context, candidate []byte, tell func(kv.Turn))
 		select {
 		case a := <-answers:
 			failing = failing && a.Err != nil
-			turn = machine.Answered(e.Clock.Now(), a)
+			turn = machine.HandleAnswer(e.Clock.Now(), a)
 		case <-At(e.Clock, turn.Wake):
 			turn = machine.Advance(e.Clock.Now())
 		case <-ended:

@@ -28,7 +28,7 @@ func (s *moody) Grant(_ context.Context, ttl time.Duration) (kv.LeaseID, error) 
 	return s.model.Grant(time.Now(), ttl)
 }
 
-func (s *moody) Commit(_ context.Context, t kv.Txn) (kv.Outcome, error) {
+func (s *moody) Commit(_ context.Context, t kv.Txn) (kv.TxnResult, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.model.Commit(t)

@@ -176,8 +176,8 @@ func (s *Store) Close() error {
 	return s.closed
 }
 
-// see reads the file. read must copy what it keeps.
-func (s *Store) see(ctx context.Context, read func(view) error) error {
+// readFile reads the file. read must copy what it keeps.
+func (s *Store) readFile(ctx context.Context, read func(view) error) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}

@@ -132,11 +132,11 @@ func (s *Store) apply(batch []*job) error {
 	return nil
 }
 
-func (s *Store) Commit(ctx context.Context, txn kv.Txn) (kv.Outcome, error) {
+func (s *Store) Commit(ctx context.Context, txn kv.Txn) (kv.TxnResult, error) {
 	if err := txn.Check(); err != nil {
-		return kv.Outcome{}, err
+		return kv.TxnResult{}, err
 	}
-	var out kv.Outcome
+	var out kv.TxnResult
 	var err error
 	if txn.Writes() {
 		err = s.submit(ctx, txn.Size(), func(w *write) (err error) {
@@ -144,26 +144,26 @@ func (s *Store) Commit(ctx context.Context, txn kv.Txn) (kv.Outcome, error) {
 			return err
 		})
 	} else {
-		err = s.see(ctx, func(v view) (err error) {
+		err = s.readFile(ctx, func(v view) (err error) {
 			out, err = v.read(txn)
 			return err
 		})
 	}
 	if err != nil {
-		return kv.Outcome{}, fmt.Errorf("commit: %w", err)
+		return kv.TxnResult{}, fmt.Errorf("commit: %w", err)
 	}
 	return out, nil
 }
 
 // txn performs one transaction.
-func (w *write) txn(txn kv.Txn) (kv.Outcome, error) {
-	out := kv.Outcome{Succeeded: true}
+func (w *write) txn(txn kv.Txn) (kv.TxnResult, error) {
+	out := kv.TxnResult{Succeeded: true}
 	for _, c := range txn.Compares {
 		now, err := w.at(c.Key, w.revision)
 		if err != nil {
 			return out, err
 		}
-		out.Succeeded = out.Succeeded && c.Met(now)
+		out.Succeeded = out.Succeeded && c.Holds(now)
 	}
 	ops := txn.Then
 	if !out.Succeeded {
@@ -190,14 +190,14 @@ func (w *write) txn(txn kv.Txn) (kv.Outcome, error) {
 }
 
 // read performs a transaction that only reads. It runs concurrently with the writer and does not wait for its disk.
-func (v view) read(txn kv.Txn) (kv.Outcome, error) {
-	out := kv.Outcome{Succeeded: true, Revision: v.last()}
+func (v view) read(txn kv.Txn) (kv.TxnResult, error) {
+	out := kv.TxnResult{Succeeded: true, Revision: v.last()}
 	for _, c := range txn.Compares {
 		now, err := v.at(c.Key, out.Revision)
 		if err != nil {
 			return out, err
 		}
-		out.Succeeded = out.Succeeded && c.Met(now)
+		out.Succeeded = out.Succeeded && c.Holds(now)
 	}
 	ops := txn.Then
 	if !out.Succeeded {
@@ -249,7 +249,7 @@ func (c *change) put(op kv.Op) error {
 	if err != nil {
 		return err
 	}
-	if err := c.letGo(before); err != nil {
+	if err := c.detachLease(before); err != nil {
 		return err
 	}
 	if op.Lease != 0 {
@@ -273,7 +273,7 @@ func (c *change) remove(keys ...kv.Key) (int, error) {
 		if !before.Exists() {
 			continue
 		}
-		if err := c.letGo(before); err != nil {
+		if err := c.detachLease(before); err != nil {
 			return n, err
 		}
 		if err := c.versions.Put(versionKey(k, c.revision), encode(kv.Entry{})); err != nil {
@@ -285,8 +285,8 @@ func (c *change) remove(keys ...kv.Key) (int, error) {
 	return n, nil
 }
 
-// letGo removes an entry from its lease.
-func (c *change) letGo(e kv.Entry) error {
+// detachLease removes an entry from its lease.
+func (c *change) detachLease(e kv.Entry) error {
 	if e.Lease == 0 {
 		return nil
 	}

@@ -68,7 +68,7 @@ func writeForEver(path string) error {
 			}
 			for err == nil {
 				n++
-				var out kv.Outcome
+				var out kv.TxnResult
 				if out, err = s.Commit(context.Background(), crashTxn(w, n)); err == nil {
 					mu.Lock()
 					fmt.Fprintln(os.Stdout, w, n)

@@ -68,8 +68,8 @@ func fillUp(path string) error {
 			return errors.New("the disk is never full")
 		}
 	}
-	if !errors.Is(err, kv.ErrUnwritten) || !errors.Is(s.Sound(), kv.ErrUnwritten) {
-		return fmt.Errorf("full: %v, %v", err, s.Sound())
+	if !errors.Is(err, kv.ErrUnwritten) || !errors.Is(s.CheckWritable(), kv.ErrUnwritten) {
+		return fmt.Errorf("full: %v, %v", err, s.CheckWritable())
 	}
 	begun, refused := time.Now(), 0
 	for time.Since(begun) < leastRest/2 {
@@ -88,9 +88,9 @@ func fillUp(path string) error {
 		return err
 	}
 	begun = time.Now()
-	for s.Sound() != nil { // it finds out by itself
+	for s.CheckWritable() != nil { // it finds out by itself
 		if time.Since(begun) > 30*time.Second {
-			return fmt.Errorf("it does not come back: %w", s.Sound())
+			return fmt.Errorf("it does not come back: %w", s.CheckWritable())
 		}
 		time.Sleep(10 * time.Millisecond)
 	}

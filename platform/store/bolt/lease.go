@@ -107,7 +107,7 @@ func (s *Store) revoke(w *write, id kv.LeaseID) error {
 }
 
 func (s *Store) Keys(ctx context.Context, id kv.LeaseID) (keys []kv.Key, err error) {
-	err = s.see(ctx, func(v view) error {
+	err = s.readFile(ctx, func(v view) error {
 		if v.leases.Get(number(uint64(id))) == nil {
 			return kv.ErrNoLease
 		}
@@ -146,7 +146,7 @@ func (s *Store) expire() {
 			s.end(id)
 		}
 		if len(over) > 0 {
-			if s.Sound() == nil {
+			if s.CheckWritable() == nil {
 				continue
 			}
 			next = min(next, leastRest) // they end once the store accepts writes

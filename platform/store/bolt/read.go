@@ -15,7 +15,7 @@ func (s *Store) Get(ctx context.Context, key kv.Key) (e kv.Entry, at kv.Revision
 	if err := key.Check(); err != nil {
 		return kv.Entry{}, 0, err
 	}
-	err = s.see(ctx, func(v view) (err error) {
+	err = s.readFile(ctx, func(v view) (err error) {
 		at = v.last()
 		e, err = v.at(key, at)
 		return err
@@ -30,7 +30,7 @@ func (s *Store) List(ctx context.Context, p kv.Prefix, o kv.ListOptions) (page k
 	if err := o.Check(p); err != nil {
 		return kv.Page{}, err
 	}
-	err = s.see(ctx, func(v view) error {
+	err = s.readFile(ctx, func(v view) error {
 		page.Revision = o.At
 		if o.At == 0 {
 			page.Revision = v.last()

@@ -79,8 +79,8 @@ func probe() *job {
 	}}
 }
 
-// Sound returns the last known reason why the store refuses writes, or nil.
-func (s *Store) Sound() error {
+// CheckWritable returns the last known reason why the store refuses writes, or nil.
+func (s *Store) CheckWritable() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.broken != nil {
@@ -89,8 +89,8 @@ func (s *Store) Sound() error {
 	return s.full
 }
 
-// Scarce returns nil: only the disk limits a file.
-func (s *Store) Scarce() error { return nil }
+// CheckSpace returns nil: only the disk limits a file.
+func (s *Store) CheckSpace() error { return nil }
 
 // Broken returns a channel that is closed once the store refuses writes until it is reopened.
 func (s *Store) Broken() <-chan struct{} { return s.breaking }

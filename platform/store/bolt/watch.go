@@ -53,7 +53,7 @@ func (s *Store) Watch(ctx context.Context, p kv.Prefix, after kv.Revision, deliv
 func (s *Store) since(ctx context.Context, p kv.Prefix, after kv.Revision) (out []kv.Batch, upTo kv.Revision,
 	err error) {
 	upTo = after
-	err = s.see(ctx, func(v view) error {
+	err = s.readFile(ctx, func(v view) error {
 		if last := v.last(); after > last {
 			return fmt.Errorf("%w: %d, the store is at %d", kv.ErrFuture, after, last)
 		}

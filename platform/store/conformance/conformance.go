@@ -37,7 +37,7 @@ func Run(t *testing.T, open Open, histories int) {
 		run  func(*rig)
 	}{
 		{"transactions", transactions},
-		{"a transaction is whole or not at all", wholeOrNot},
+		{"a transaction is whole or not at all", txnIsAtomic},
 		{"a transaction without operations sees what was written before it", emptySees},
 		{"limits", limits},
 		{"keys of any language", unicodeKeys},
@@ -51,10 +51,10 @@ func Run(t *testing.T, open Open, histories int) {
 		{"leases", leases},
 		{"a lease ends by its time", leaseEnds},
 		{"elections", elections},
-		{"a leader that lost its lease writes nothing", fencing},
-		{"an election passes on", passesOn},
+		{"a leader that lost its lease writes nothing", leaseFences},
+		{"an election passes on", electionPassesOn},
 		{"a leader that cannot reach its store stops", unreachable},
-		{"writers at once", writersAtOnce},
+		{"writers at once", concurrentWriters},
 		{"its size", weighs},
 		{"a store that is closed", closed},
 	}
@@ -86,7 +86,7 @@ func (r *rig) ctx() context.Context {
 	return ctx
 }
 
-func (r *rig) commit(txn kv.Txn) kv.Outcome {
+func (r *rig) commit(txn kv.Txn) kv.TxnResult {
 	r.T.Helper()
 	out, err := r.Commit(r.ctx(), txn)
 	if err != nil {
@@ -129,7 +129,7 @@ func (r *rig) now() kv.Revision {
 	return r.list("", kv.ListOptions{Limit: 1}).Revision
 }
 
-func (r *rig) grant(ttl time.Duration) kv.LeaseID {
+func (r *rig) mustGrant(ttl time.Duration) kv.LeaseID {
 	r.T.Helper()
 	id, err := r.Grant(r.ctx(), ttl)
 	if err != nil {

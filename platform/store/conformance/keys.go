@@ -77,7 +77,7 @@ func transactions(r *rig) {
 	r.is("nothing left", len(r.list("", kv.ListOptions{}).Entries), 0)
 }
 
-func wholeOrNot(r *rig) {
+func txnIsAtomic(r *rig) {
 	at := r.put("a", "1")
 	_, err := r.Commit(r.ctx(), kv.Txn{Then: []kv.Op{
 		kv.Put("a", []byte("2")), kv.Delete("b"), kv.PutLeased("c", nil, 12345),

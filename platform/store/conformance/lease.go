@@ -11,7 +11,7 @@ import (
 )
 
 func leases(r *rig) {
-	id, other := r.grant(time.Hour), r.grant(time.Hour)
+	id, other := r.mustGrant(time.Hour), r.mustGrant(time.Hour)
 	if id == other || id == 0 {
 		r.Fatalf("leases %d and %d", id, other)
 	}
@@ -40,7 +40,7 @@ func leases(r *rig) {
 	_, err = r.Commit(r.ctx(), kv.Txn{Then: []kv.Op{kv.PutLeased("l/q", nil, id)}})
 	r.fails("hang on it", err, kv.ErrNoLease)
 	at := r.now()
-	empty := r.grant(time.Hour)
+	empty := r.mustGrant(time.Hour)
 	if err := r.Revoke(r.ctx(), empty); err != nil {
 		r.Fatal(err)
 	}
@@ -48,7 +48,7 @@ func leases(r *rig) {
 }
 
 func leaseEnds(r *rig) {
-	short, long := r.grant(kv.MinTTL), r.grant(4*kv.MinTTL)
+	short, long := r.mustGrant(kv.MinTTL), r.mustGrant(4*kv.MinTTL)
 	r.then(kv.PutLeased("l/short", nil, short), kv.PutLeased("l/long", nil, long), kv.Put("l/lasts", nil))
 	w := r.watch("l/", r.now())
 	for range 4 { // longer than its time to live in total
@@ -141,11 +141,11 @@ func elections(r *rig) {
 	r.is("its key went with it", r.get("elect/leader").Exists(), false)
 }
 
-func fencing(r *rig) {
+func leaseFences(r *rig) {
 	// A leader that is stopped, like a suspended machine, learns nothing; its fence works.
-	id := r.grant(kv.MinTTL)
+	id := r.mustGrant(kv.MinTTL)
 	out := r.commit(kv.Campaign("elect/leader", []byte("asleep"), id))
-	lead, _, _ := kv.Won("elect/leader", out)
+	lead, _, _ := kv.ReadCampaign("elect/leader", out)
 	w := r.watch("elect/", r.now())
 	r.Advance(kv.MinTTL)
 	r.is("its lease ends", report(r.next(w)), "delete elect/leader")
@@ -158,7 +158,7 @@ func fencing(r *rig) {
 	r.fails("its end", r.ended(next), context.Canceled)
 }
 
-func passesOn(r *rig) {
+func electionPassesOn(r *rig) {
 	one := r.lead(r.election(), "one")
 	wait(r, "one", one.won)
 	// Another client deletes the key, as when the store considers the lease ended.

@@ -115,7 +115,7 @@ func (h *history) words(es []kv.Entry, ofModel bool) string {
 }
 
 func (h *history) commit() {
-	ofModel, ofStore := h.draw()
+	ofModel, ofStore := h.drawTxn()
 	want, wantErr := h.model.Commit(ofModel)
 	got, err := h.store.Commit(context.Background(), ofStore)
 	h.learn(want.Revision, got.Revision, wantErr)
@@ -133,7 +133,7 @@ func (h *history) learn(model, store kv.Revision, err error) {
 	}
 }
 
-func (h *history) outcome(o kv.Outcome, ofModel bool) string {
+func (h *history) outcome(o kv.TxnResult, ofModel bool) string {
 	at := o.Revision
 	if ofModel && int(at) < len(h.revisions) {
 		at = h.real(at)
@@ -145,8 +145,8 @@ func (h *history) outcome(o kv.Outcome, ofModel bool) string {
 	return out
 }
 
-// draw draws a transaction, in the numbers of the model and of the store.
-func (h *history) draw() (ofModel, ofStore kv.Txn) {
+// drawTxn draws a transaction, in the numbers of the model and of the store.
+func (h *history) drawTxn() (ofModel, ofStore kv.Txn) {
 	for range rapid.IntRange(0, 2).Draw(h.T, "compares") {
 		c := h.compare()
 		ofModel.Compares = append(ofModel.Compares, c)

@@ -134,7 +134,7 @@ func watchEnds(r *rig) {
 	r.is("nothing took place", r.get("late").Exists(), false)
 }
 
-func writersAtOnce(r *rig) {
+func concurrentWriters(r *rig) {
 	const writers, each = 8, 25
 	start := r.now()
 	w := r.watch("count", start) // no prefix: ends at once, without harm

@@ -62,7 +62,7 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	}
 	s := &Store{root: "edgespan/" + o.Fleet + "/"}
 	g := newGuard(o)
-	g.alarmed, g.weighed = s.alarmed, s.weighed
+	g.alarmed, g.weighed = s.alarmed, s.noteSize
 	c := config(o)
 	c.DialOptions = append(c.DialOptions, grpc.WithContextDialer(g.dial))
 	client, err := clientv3.New(c)
@@ -156,8 +156,8 @@ func (s *Store) noSpace(err error) error {
 	return full
 }
 
-// noteRoom records that the cluster has room.
-func (s *Store) noteRoom() {
+// noteSpace records that the cluster has room.
+func (s *Store) noteSpace() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.full = nil
@@ -178,9 +178,9 @@ func (s *Store) alarmed(asked time.Time, noSpace bool) {
 	}
 }
 
-// Sound returns the reason why the cluster refuses writes: it refused the last write for lack of room, or a member
-// reported the alarm (alarmEvery).
-func (s *Store) Sound() error {
+// CheckWritable returns the reason why the cluster refuses writes: it refused the last write for lack of room, or a
+// member reported the alarm (alarmEvery).
+func (s *Store) CheckWritable() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.full
@@ -196,8 +196,8 @@ type size struct {
 // sizeCounts is how long a member's reported size is valid: the member may have left the cluster.
 const sizeCounts = time.Minute
 
-// weighed records a member's size.
-func (s *Store) weighed(member string, asked time.Time, of size) {
+// noteSize records a member's size.
+func (s *Store) noteSize(member string, asked time.Time, of size) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.sizes == nil {
@@ -207,9 +207,9 @@ func (s *Store) weighed(member string, asked time.Time, of size) {
 	s.sizes[member] = of
 }
 
-// Scarce returns an error if a member uses three quarters of its limit, or if its file, which grows faster because of
-// fragmentation, has reached 15/16 of it.
-func (s *Store) Scarce() error {
+// CheckSpace returns an error if a member uses three quarters of its limit, or if its file, which grows faster
+// because of fragmentation, has reached 15/16 of it.
+func (s *Store) CheckSpace() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for member, z := range s.sizes {
@@ -230,8 +230,8 @@ func pause(ctx context.Context) {
 	}
 }
 
-// passes reports whether an error of the cluster or the connection may be temporary.
-func passes(err error) bool {
+// isTransientError reports whether an error of the cluster or the connection may be temporary.
+func isTransientError(err error) bool {
 	var reported rpctypes.EtcdError
 	if errors.As(err, &reported) {
 		return reported.Code() == codes.Unavailable
@@ -239,8 +239,8 @@ func passes(err error) bool {
 	return errors.Is(err, errLeader) || status.Code(err) == codes.Unavailable
 }
 
-// fate returns errLeader if the guard ended the call, and err otherwise.
-func (s *Store) fate(ctx context.Context, err error) error {
+// classifyError returns errLeader if the guard ended the call, and err otherwise.
+func (s *Store) classifyError(ctx context.Context, err error) error {
 	if err != nil && errors.Is(context.Cause(ctx), errLeader) {
 		return errLeader
 	}

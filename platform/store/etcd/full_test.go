@@ -26,7 +26,7 @@ func TestAClusterWithoutRoomIsNotSound(t *testing.T) {
 	}
 	sound := func(want bool, when string) {
 		t.Helper()
-		if err := s.Sound(); (err == nil) != want || !want && !errors.Is(err, kv.ErrFull) {
+		if err := s.CheckWritable(); (err == nil) != want || !want && !errors.Is(err, kv.ErrFull) {
 			t.Errorf("%s: %v", when, err)
 		}
 	}
@@ -39,7 +39,7 @@ func TestAClusterWithoutRoomIsNotSound(t *testing.T) {
 	sound(true, "a member says that there is room")
 	s.alarmed(time.Now(), true)
 	sound(false, "a member says that there is none")
-	s.noteRoom()
+	s.noteSpace()
 	sound(true, "after a write")
 }
 
@@ -76,9 +76,9 @@ func TestReadsAndDeletesDoNotMakeAFullClusterSound(t *testing.T) {
 	}
 	until := func(sound bool) {
 		t.Helper()
-		for end := time.Now().Add(20 * time.Second); (s.Sound() == nil) != sound; time.Sleep(10 * time.Millisecond) {
+		for end := time.Now().Add(20 * time.Second); (s.CheckWritable() == nil) != sound; time.Sleep(10 * time.Millisecond) {
 			if time.Now().After(end) {
-				t.Fatalf("it says %v", s.Sound())
+				t.Fatalf("it says %v", s.CheckWritable())
 			}
 		}
 	}
@@ -93,7 +93,7 @@ func TestReadsAndDeletesDoNotMakeAFullClusterSound(t *testing.T) {
 	if err := do(kv.Get("b")); err != nil {
 		t.Error(err)
 	}
-	if s.Sound() == nil {
+	if s.CheckWritable() == nil {
 		t.Error("a delete and a read make it sound")
 	}
 	alarm(etcdserverpb.AlarmRequest_DEACTIVATE)
@@ -134,13 +134,13 @@ func TestAClusterThatNearsItsLimitIsScarce(t *testing.T) {
 		"long ago":                 {of: size{used: 2 * gb, file: 2 * gb, limit: 2 * gb}, ago: time.Hour},
 	} {
 		var s Store
-		s.weighed("m1", time.Now(), size{used: 1, file: 1, limit: 2 * gb})
-		s.weighed("m2", time.Now().Add(-one.ago), one.of)
-		if err := s.Scarce(); (err != nil) != one.want {
+		s.noteSize("m1", time.Now(), size{used: 1, file: 1, limit: 2 * gb})
+		s.noteSize("m2", time.Now().Add(-one.ago), one.of)
+		if err := s.CheckSpace(); (err != nil) != one.want {
 			t.Errorf("%s: %v", name, err)
 		}
-		s.weighed("m2", time.Now(), size{used: 1, file: 1, limit: 2 * gb})
-		if err := s.Scarce(); err != nil {
+		s.noteSize("m2", time.Now(), size{used: 1, file: 1, limit: 2 * gb})
+		if err := s.CheckSpace(); err != nil {
 			t.Errorf("%s, and then none: %v", name, err)
 		}
 	}

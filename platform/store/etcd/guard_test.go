@@ -71,7 +71,7 @@ func TestAWriteEndsWithItsLeader(t *testing.T) {
 	case <-time.After(10 * time.Second):
 		t.Fatal("a write of before waits")
 	}
-	if err := s.fate(old, old.Err()); !errors.Is(err, errLeader) {
+	if err := s.classifyError(old, old.Err()); !errors.Is(err, errLeader) {
 		t.Errorf("it is told %v", err)
 	}
 	if young.Err() != nil {

@@ -106,12 +106,12 @@ func (s *Store) list(ctx context.Context, p kv.Prefix, o kv.ListOptions) (kv.Pag
 	}
 }
 
-func (s *Store) Commit(ctx context.Context, txn kv.Txn) (kv.Outcome, error) {
+func (s *Store) Commit(ctx context.Context, txn kv.Txn) (kv.TxnResult, error) {
 	if err := txn.Check(); err != nil {
-		return kv.Outcome{}, err
+		return kv.TxnResult{}, err
 	}
 	if err := s.ready(ctx); err != nil {
-		return kv.Outcome{}, err
+		return kv.TxnResult{}, err
 	}
 	then, otherwise := s.ops(txn.Then), s.ops(txn.Else)
 	if len(then)+len(otherwise) == 0 {
@@ -121,15 +121,15 @@ func (s *Store) Commit(ctx context.Context, txn kv.Txn) (kv.Outcome, error) {
 	}
 	out, err := s.commit(ctx, clientv3.OpTxn(s.compares(txn.Compares), then, otherwise), onlyReads(txn.Then, txn.Else))
 	if err != nil {
-		return kv.Outcome{}, fmt.Errorf("commit: %w", s.meaning(ctx, err))
+		return kv.TxnResult{}, fmt.Errorf("commit: %w", s.meaning(ctx, err))
 	}
-	done := kv.Outcome{Succeeded: out.Succeeded, Revision: kv.Revision(out.Header.Revision)}
+	done := kv.TxnResult{Succeeded: out.Succeeded, Revision: kv.Revision(out.Header.Revision)}
 	ops := txn.Then
 	if !out.Succeeded {
 		ops = txn.Else
 	}
-	if puts(ops) {
-		s.noteRoom()
+	if needsSpace(ops) {
+		s.noteSpace()
 	}
 	for i, answer := range out.Responses[:len(ops)] {
 		var result kv.Result
@@ -167,9 +167,9 @@ func (s *Store) commit(ctx context.Context, txn clientv3.Op, reads bool) (*clien
 func (s *Store) led(ctx context.Context, reads bool, do func(context.Context) error) error {
 	for {
 		within, done := s.guard.watch(ctx)
-		err := s.fate(within, do(within))
+		err := s.classifyError(within, do(within))
 		done()
-		if !errors.Is(err, rpctypes.ErrNoLeader) && (!reads || !passes(err)) {
+		if !errors.Is(err, rpctypes.ErrNoLeader) && (!reads || !isTransientError(err)) {
 			return err
 		}
 		if pause(ctx); ctx.Err() != nil {
@@ -183,8 +183,8 @@ func onlyReads(ops ...[]kv.Op) bool {
 	return !slices.ContainsFunc(slices.Concat(ops...), func(op kv.Op) bool { return op.Kind != kv.OpGet })
 }
 
-// puts reports whether operations need room. A cluster without room still reads and deletes.
-func puts(ops []kv.Op) bool {
+// needsSpace reports whether operations need room. A cluster without room still reads and deletes.
+func needsSpace(ops []kv.Op) bool {
 	return slices.ContainsFunc(ops, func(op kv.Op) bool { return op.Kind == kv.OpPut })
 }
 

@@ -17,10 +17,10 @@ type Cause struct {
 }
 
 // Effect records a decision of the machine.
-func (s *Record) Effect(now time.Time, by rollout.Event, effect rollout.Effect) {
+func (s *RolloutRecord) Effect(now time.Time, by rollout.Event, effect rollout.Effect) {
 	switch effect := effect.(type) {
 	case rollout.Push:
-		s.Decide(now, "", fmt.Sprintf("batch %d goes out to %s", effect.Batch, named(effect.Nodes)), whyNow(by))
+		s.Decide(now, "", fmt.Sprintf("batch %d goes out to %s", effect.Batch, named(effect.Nodes)), batchReason(by))
 	case rollout.Delayed:
 		s.Decide(now, "", named(effect.Nodes)+" waits for a later batch", "it went offline before it took the change")
 	case rollout.Halted:
@@ -30,8 +30,8 @@ func (s *Record) Effect(now time.Time, by rollout.Event, effect rollout.Effect) 
 	}
 }
 
-// whyNow returns the reason why a batch is pushed now.
-func whyNow(e rollout.Event) string {
+// batchReason returns the reason why a batch is pushed now.
+func batchReason(e rollout.Event) string {
 	switch e.(type) {
 	case rollout.Start:
 		return "it is the first"
@@ -54,7 +54,7 @@ func named(names []string) string {
 }
 
 // finish ends the rollout after the machine has ended.
-func (s *Record) finish(now time.Time, d rollout.Done) {
+func (s *RolloutRecord) finish(now time.Time, d rollout.Done) {
 	s.Ended, s.Left = now.UTC(), map[string]string{}
 	if s.End == "" {
 		if s.End = EndDone; len(d.Failed) > 0 {
@@ -71,17 +71,18 @@ func (s *Record) finish(now time.Time, d rollout.Done) {
 	s.Decide(now, s.By, s.End, why)
 }
 
-// GoOn resumes an ended rollout with more nodes.
-func (s *Record) GoOn(now time.Time, nodes []string) {
+// Extend resumes an ended rollout with more nodes.
+func (s *RolloutRecord) Extend(now time.Time, nodes []string) {
 	s.End, s.Ended, s.Left = "", time.Time{}, nil
 	s.Decide(now, "", "goes on with "+named(nodes), "they want what they do not have")
 }
 
 // Supersede begins the record of another rollout, which carries revisions, and ends the one before (nil for none),
 // whose machine the new one continues if it has not ended.
-func Supersede(now time.Time, old *Record, by Cause, revisions []uint64,
-	m *rollout.Rollout) (next *Record, ended bool) {
-	next = &Record{Revision: by.Number, Author: by.Author, Message: by.Message, Began: now.UTC(), Revisions: revisions}
+func Supersede(now time.Time, old *RolloutRecord, by Cause, revisions []uint64,
+	m *rollout.Rollout) (next *RolloutRecord, ended bool) {
+	next = &RolloutRecord{Revision: by.Number, Author: by.Author, Message: by.Message, Began: now.UTC(),
+		Revisions: revisions}
 	if len(next.Revisions) == 0 || next.Revisions[len(next.Revisions)-1] != next.Revision {
 		next.Revisions = append(next.Revisions, next.Revision)
 	}
@@ -104,7 +105,7 @@ func Supersede(now time.Time, old *Record, by Cause, revisions []uint64,
 }
 
 // Release ends the rollout because staged rollouts were switched off: all nodes have got the config at once.
-func (s *Record) Release(now time.Time) {
+func (s *RolloutRecord) Release(now time.Time) {
 	s.End = EndReleased
 	s.Decide(now, "", EndReleased, "config_staged_rollout_enabled is off: all nodes get it at once")
 }
@@ -118,7 +119,7 @@ const (
 
 // Command handles an operator's command and returns the event for the machine, or why it refuses. After an abort,
 // configs desired since newest are held back.
-func (s *Record) Command(now time.Time, by, what string, m *rollout.Rollout,
+func (s *RolloutRecord) Command(now time.Time, by, what string, m *rollout.Rollout,
 	newest kv.Revision) (e rollout.Event, refused string) {
 	switch {
 	case s.End != "" || m == nil: // another rollout is current

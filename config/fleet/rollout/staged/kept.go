@@ -5,10 +5,11 @@ import (
 	"slices"
 )
 
-// Surplus returns the rollouts to delete, given another one: the oldest of operators, and the oldest of those that
-// nodes caused (byItself), each beyond its own limit. However many nodes cause, operators' rollouts can still be found
-// by number.
-func Surplus(kept map[uint64]*Record, now *Record, byItself func(author string) bool) (dropped []uint64) {
+// SurplusRollouts returns the rollouts to delete, given another one: the oldest of operators, and the oldest of those
+// that nodes caused (byItself), each beyond its own limit. However many nodes cause, operators' rollouts can still be
+// found by number.
+func SurplusRollouts(kept map[uint64]*RolloutRecord, now *RolloutRecord,
+	byItself func(author string) bool) (dropped []uint64) {
 	all := maps.Clone(kept)
 	all[now.Revision] = now
 	var people, own []uint64

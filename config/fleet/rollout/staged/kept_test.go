@@ -8,15 +8,15 @@ import (
 // What nodes bring about pushes no operator's rollout out of those that are kept.
 func TestWhichRolloutsAreKept(t *testing.T) {
 	const itself = "controller"
-	kept := map[uint64]*Record{}
-	var now *Record
-	surplus := func() []uint64 { return Surplus(kept, now, func(author string) bool { return author == itself }) }
+	kept := map[uint64]*RolloutRecord{}
+	var now *RolloutRecord
+	surplus := func() []uint64 { return SurplusRollouts(kept, now, func(author string) bool { return author == itself }) }
 	for number := uint64(1); number <= 100; number++ {
 		by := itself
 		if number%20 == 0 || number > 94 {
 			by = "alice"
 		}
-		now = &Record{Revision: number, Author: by}
+		now = &RolloutRecord{Revision: number, Author: by}
 		for _, old := range surplus() {
 			delete(kept, old)
 		}

@@ -75,7 +75,7 @@ type Uncovered struct {
 
 // FindUncovered searches nodes, given the last revision that affected any, the last rollout (nil for none), its machine
 // (nil if it has ended), and the names of the nodes whose desired config has changed since it began.
-func FindUncovered(nodes iter.Seq[*Node], cause uint64, last *Record, m *rollout.Rollout,
+func FindUncovered(nodes iter.Seq[*Node], cause uint64, last *RolloutRecord, m *rollout.Rollout,
 	touched map[string]bool) Uncovered {
 	l := Uncovered{Fresh: last == nil || cause > last.Revision}
 	var barrier kv.Revision
@@ -86,12 +86,12 @@ func FindUncovered(nodes iter.Seq[*Node], cause uint64, last *Record, m *rollout
 		barrier = last.Barrier
 	}
 	for n := range nodes {
-		c := rollout.Candidate{Wants: n.Since > 0, Held: n.Since <= barrier, Changed: touched[n.Name], Waits: n.Staged(),
+		c := rollout.UncoveredNode{Wants: n.Since > 0, Held: n.Since <= barrier, Changed: touched[n.Name], Waits: n.Staged(),
 			Has: n.Has(), Online: n.Online}
 		if m != nil && !m.Ended() {
 			c.State, _ = m.Node(n.Name)
 		}
-		if c.Taken(l.Fresh) {
+		if c.IsTaken(l.Fresh) {
 			l.Nodes = append(l.Nodes, n.Name)
 		}
 	}
@@ -102,7 +102,8 @@ func FindUncovered(nodes iter.Seq[*Node], cause uint64, last *Record, m *rollout
 // Gates returns the admissions to change, by node id and at most limit, so that they match a rollout that was stored at
 // revision at of the store. Nodes of the current batch are admitted, unless the rollout has ended; the admission of
 // nodes that wait again is revoked. A config desired after the rollout was stored is not part of it.
-func (s *Record) Gates(node func(name string) *Node, at kv.Revision, ended bool, limit int) map[string]Admission {
+func (s *RolloutRecord) Gates(node func(name string) *Node, at kv.Revision, ended bool,
+	limit int) map[string]Admission {
 	gates := map[string]Admission{}
 	set := func(names []string, batch int, open bool) {
 		for _, name := range names {

@@ -12,8 +12,8 @@ import (
 	"edgespan/config/kv"
 )
 
-// Record is one staged rollout in its stored form, under its revision.
-type Record struct {
+// RolloutRecord is one staged rollout in its stored form, under its revision.
+type RolloutRecord struct {
 	Revision  uint64    `json:"revision"`
 	Revisions []uint64  `json:"revisions"` // its own, and earlier ones that it took over
 	Author    string    `json:"author"`
@@ -34,16 +34,16 @@ type Record struct {
 }
 
 // writtenRecord is a Record without its own JSON form.
-type writtenRecord Record
+type writtenRecord RolloutRecord
 
 // UnmarshalJSON keeps unknown fields.
-func (s *Record) UnmarshalJSON(text []byte) (err error) {
+func (s *RolloutRecord) UnmarshalJSON(text []byte) (err error) {
 	s.other, err = config.ReadRecord(text, (*writtenRecord)(s))
 	return err
 }
 
 // MarshalJSON also writes the unknown fields.
-func (s Record) MarshalJSON() ([]byte, error) {
+func (s RolloutRecord) MarshalJSON() ([]byte, error) {
 	return config.WriteRecord(writtenRecord(s), s.other)
 }
 
@@ -72,7 +72,7 @@ type Decision struct {
 }
 
 // Decide records a decision and its reason.
-func (s *Record) Decide(now time.Time, by, what, why string) {
+func (s *RolloutRecord) Decide(now time.Time, by, what, why string) {
 	s.Decisions = append(s.Decisions, Decision{At: now.UTC(), By: by, What: what, Why: why})
 	if n := len(s.Decisions) - maxDecisions; n > 0 {
 		s.Decisions = slices.Clone(s.Decisions[n:])
@@ -80,7 +80,7 @@ func (s *Record) Decide(now time.Time, by, what, why string) {
 }
 
 // CommandDone records that the remote command at a key is done.
-func (s *Record) CommandDone(k kv.Key) {
+func (s *RolloutRecord) CommandDone(k kv.Key) {
 	s.Obeyed = append(s.Obeyed, k)
 	if n := len(s.Obeyed) - maxObeyed; n > 0 {
 		s.Obeyed = slices.Clone(s.Obeyed[n:])
@@ -88,7 +88,7 @@ func (s *Record) CommandDone(k kv.Key) {
 }
 
 // State returns the state of a rollout in one word.
-func (s *Record) State() string {
+func (s *RolloutRecord) State() string {
 	switch {
 	case s.End != "":
 		return s.End
@@ -101,7 +101,7 @@ func (s *Record) State() string {
 }
 
 // Clone returns a copy that shares no mutable memory with s.
-func (s *Record) Clone() *Record {
+func (s *RolloutRecord) Clone() *RolloutRecord {
 	c := *s
 	c.Revisions, c.Decisions, c.Obeyed = slices.Clone(s.Revisions), slices.Clone(s.Decisions), slices.Clone(s.Obeyed)
 	return &c

@@ -79,18 +79,18 @@ func TestWhichRolloutFollowsALook(t *testing.T) {
 	}
 	for name, c := range map[string]struct {
 		cause uint64
-		last  *Record
+		last  *RolloutRecord
 		want  Uncovered
 	}{
 		"there was none":         {5, nil, Uncovered{Nodes: []string{"a", "b", "old"}, Fresh: true}},
-		"it is of this revision": {5, &Record{Revision: 5}, Uncovered{Nodes: []string{"a", "b", "old"}}},
-		"it is of the one before": {5, &Record{Revision: 4},
+		"it is of this revision": {5, &RolloutRecord{Revision: 5}, Uncovered{Nodes: []string{"a", "b", "old"}}},
+		"it is of the one before": {5, &RolloutRecord{Revision: 4},
 			Uncovered{Nodes: []string{"a", "b", "old"}, Fresh: true}},
-		"it was aborted": {5, &Record{Revision: 5, End: EndAborted, Barrier: 6},
+		"it was aborted": {5, &RolloutRecord{Revision: 5, End: EndAborted, Barrier: 6},
 			Uncovered{Held: true}},
-		"it was aborted, and another change came": {6, &Record{Revision: 5, End: EndAborted, Barrier: 6},
+		"it was aborted, and another change came": {6, &RolloutRecord{Revision: 5, End: EndAborted, Barrier: 6},
 			Uncovered{Nodes: []string{"a", "b"}, Fresh: true}},
-		"what was aborted before is held back yet": {6, &Record{Revision: 6, Barrier: 6},
+		"what was aborted before is held back yet": {6, &RolloutRecord{Revision: 6, Barrier: 6},
 			Uncovered{Nodes: []string{"a", "b"}}},
 	} {
 		got := FindUncovered(slices.Values(nodes), c.cause, c.last, nil, nil)
@@ -105,7 +105,7 @@ func TestWhichRolloutFollowsALook(t *testing.T) {
 func TestWhichGatesAreSet(t *testing.T) {
 	t.Parallel()
 	const at = 9
-	s := &Record{Revision: 5, Machine: rollout.Memory{Number: 2, Out: []string{"out", "open", "later", "gone"},
+	s := &RolloutRecord{Revision: 5, Machine: rollout.Memory{Number: 2, Out: []string{"out", "open", "later", "gone"},
 		Nodes: []rollout.Group{
 			{State: rollout.Waiting, Delayed: true, Batch: 1, Names: []string{"again", "shut"}},
 			{State: rollout.Waiting, Names: []string{"turn"}},
@@ -139,24 +139,25 @@ func TestWhatACommandDoes(t *testing.T) {
 	running, paused, halted := machine(rollout.Memory{}), machine(rollout.Memory{Paused: true}),
 		machine(rollout.Memory{Halted: true})
 	for name, c := range map[string]struct {
-		s    Record
+		s    RolloutRecord
 		m    *rollout.Rollout
 		what string
 		want string // the event or why it is refused; then who is noted, the end and the barrier
 	}{
-		"pause":                    {Record{}, running, Pause, "rollout.Pause by ann"},
-		"pause a paused one":       {Record{By: "bob"}, paused, Pause, "it is paused already, by bob by bob"},
-		"resume a paused one":      {Record{By: "bob"}, paused, Resume, "rollout.Resume"},
-		"resume a halted one":      {Record{}, halted, Resume, "rollout.Resume"},
-		"resume a running one":     {Record{}, running, Resume, "it is running"},
-		"abort":                    {Record{Barrier: 3}, running, Abort, "rollout.Abort by ann aborted 8"},
-		"abort what is held since": {Record{Barrier: 9}, running, Abort, "rollout.Abort by ann aborted 9"},
-		"what is unknown":          {Record{}, running, "leap", `"leap" is no command of a rollout`},
-		"one that is done": {Record{End: EndDone, Ended: moment}, running, Abort,
+		"pause":                    {RolloutRecord{}, running, Pause, "rollout.Pause by ann"},
+		"pause a paused one":       {RolloutRecord{By: "bob"}, paused, Pause, "it is paused already, by bob by bob"},
+		"resume a paused one":      {RolloutRecord{By: "bob"}, paused, Resume, "rollout.Resume"},
+		"resume a halted one":      {RolloutRecord{}, halted, Resume, "rollout.Resume"},
+		"resume a running one":     {RolloutRecord{}, running, Resume, "it is running"},
+		"abort":                    {RolloutRecord{Barrier: 3}, running, Abort, "rollout.Abort by ann aborted 8"},
+		"abort what is held since": {RolloutRecord{Barrier: 9}, running, Abort, "rollout.Abort by ann aborted 9"},
+		"what is unknown":          {RolloutRecord{}, running, "leap", `"leap" is no command of a rollout`},
+		"one that is done": {RolloutRecord{End: EndDone, Ended: moment}, running, Abort,
 			"it has ended: it is done since 2026-11-23T00:00:00Z done"},
-		"one that was aborted": {Record{End: EndAborted, Ended: moment, By: "bob"}, running, Pause,
+		"one that was aborted": {RolloutRecord{End: EndAborted, Ended: moment, By: "bob"}, running, Pause,
 			"it has ended: it is aborted since 2026-11-23T00:00:00Z, by bob by bob aborted"},
-		"one that another follows": {Record{Ended: moment}, nil, Pause, "it has ended: it is  since 2026-11-23T00:00:00Z"},
+		"one that another follows": {RolloutRecord{Ended: moment}, nil, Pause,
+			"it has ended: it is  since 2026-11-23T00:00:00Z"},
 	} {
 		e, got := c.s.Command(moment, "ann", c.what, c.m, 8)
 		if e != nil {
@@ -187,14 +188,14 @@ func TestARolloutThatIsSupersededIsCarriedOn(t *testing.T) {
 		first.Decisions[0].What != "revision 9 begins" {
 		t.Errorf("the first is %+v, ended %v", first, ended)
 	}
-	before := &Record{Revision: 5, Revisions: []uint64{4, 5}, By: "bob", Barrier: 3}
+	before := &RolloutRecord{Revision: 5, Revisions: []uint64{4, 5}, By: "bob", Barrier: 3}
 	m := rollout.FromMemory(rollout.Memory{Number: 2, Paused: true}, nil, nil)
 	next, ended := Supersede(moment, before, by, []uint64{7, 9}, m)
 	if !ended || before.End != EndSuperseded || !slices.Equal(next.Revisions, []uint64{4, 5, 7, 9}) || next.Barrier != 3 ||
 		next.By != "bob" || next.Machine.Number != 2 || !next.Machine.Paused {
 		t.Errorf("of one that goes on the next is %+v, ended %v", next, ended)
 	}
-	done := &Record{Revision: 5, Revisions: []uint64{4, 5}, By: "bob", Barrier: 3, End: EndAborted}
+	done := &RolloutRecord{Revision: 5, Revisions: []uint64{4, 5}, By: "bob", Barrier: 3, End: EndAborted}
 	next, ended = Supersede(moment, done, by, []uint64{9}, nil)
 	if ended || done.End != EndAborted || !slices.Equal(next.Revisions, []uint64{9}) || next.Barrier != 3 ||
 		next.By != "" {
@@ -233,7 +234,7 @@ func TestWhatTheMachineDecidesIsTold(t *testing.T) {
 			rollout.Done{Unreachable: []rollout.Unreachable{{Node: "a", Reason: "x"}}},
 			"done: 1 nodes do not have it"},
 	} {
-		var s Record
+		var s RolloutRecord
 		s.Effect(moment, c.by, c.effect)
 		if got := s.Decisions[0].What + ": " + s.Decisions[0].Why; got != c.want {
 			t.Errorf("%s: %s, want %s", name, got, c.want)

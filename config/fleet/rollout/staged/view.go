@@ -13,7 +13,7 @@ type Counts struct {
 }
 
 // Counts counts the nodes, by whether one is online.
-func (s *Record) Counts(online func(name string) bool) Counts {
+func (s *RolloutRecord) Counts(online func(name string) bool) Counts {
 	c := Counts{Failed: map[string]string{}, Waiting: map[string]string{}}
 	waits := func(name string) string {
 		if !online(name) {
@@ -53,7 +53,7 @@ func why(text string) string {
 }
 
 // Next describes the next step.
-func (s *Record) Next() string {
+func (s *RolloutRecord) Next() string {
 	out := len(s.Machine.Out)
 	switch {
 	case s.End == EndAborted:

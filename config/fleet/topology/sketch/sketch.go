@@ -31,32 +31,34 @@ const (
 	LeastPerPop = 2
 )
 
-// Plan describes the topology to generate.
-type Plan struct {
+// SketchPlan describes the topology to generate.
+type SketchPlan struct {
 	Kind   Kind
 	PerPop int // nodes for each point of presence; there are at least two points of presence if there are two sites
 }
 
 // ParsePlan parses "grid" or "grid:40".
-func ParsePlan(text string) (Plan, error) {
+func ParsePlan(text string) (SketchPlan, error) {
 	name, size, sized := strings.Cut(text, ":")
-	p := Plan{Kind(name), PerPop}
+	p := SketchPlan{Kind(name), PerPop}
 	if !slices.Contains(Kinds, p.Kind) {
-		return Plan{}, fmt.Errorf("topology: invalid value %.40q: must be %s, each with or without :SIZE", name, Words())
+		return SketchPlan{},
+			fmt.Errorf("topology: invalid value %.40q: must be %s, each with or without :SIZE", name, KindList())
 	}
 	if sized {
 		n, err := strconv.Atoi(size)
 		if err != nil || n < LeastPerPop {
-			return Plan{}, fmt.Errorf("topology: invalid size %.40q: must be %d or more nodes for each point of presence", size,
-				LeastPerPop)
+			return SketchPlan{},
+				fmt.Errorf("topology: invalid size %.40q: must be %d or more nodes for each point of presence", size,
+					LeastPerPop)
 		}
 		p.PerPop = n
 	}
 	return p, nil
 }
 
-// Words lists the kinds, for people.
-func Words() string {
+// KindList lists the kinds, for people.
+func KindList() string {
 	var all []string
 	for _, k := range Kinds {
 		all = append(all, string(k))
@@ -81,7 +83,7 @@ type drawing struct {
 // ethernet, with wireless links to the neighbouring sites. One of five nodes is a client node on its own site, behind
 // one distribution node. The first node of some sites, spread evenly, is a point of presence. The ends of a wireless
 // link have different polarities. The same seed and names give the same topology.
-func (p Plan) Make(names []string, seed uint64) *topology.Topology {
+func (p SketchPlan) Make(names []string, seed uint64) *topology.Topology {
 	d := &drawing{t: &topology.Topology{Name: fmt.Sprintf("%s of %d nodes", p.Kind, len(names))}, seed: seed}
 	relays := len(names) - len(names)/clients
 	d.sites = min(relays, max(1, relays/2))
@@ -99,19 +101,19 @@ func (p Plan) Make(names []string, seed uint64) *topology.Topology {
 	}
 	d.wires()
 	for s := range d.sites {
-		for _, up := range before(p.Kind, s, d.sites) {
+		for _, up := range lowerNeighbours(p.Kind, s, d.sites) {
 			d.wireless(d.free(up), d.free(s))
 		}
 	}
-	d.pops(p, len(names))
+	d.addPOPs(p, len(names))
 	for _, name := range names[relays:] {
 		d.client(name, relays)
 	}
 	return d.t
 }
 
-// before returns the sites with lower numbers that a site has links to.
-func before(k Kind, s, sites int) []int {
+// lowerNeighbours returns the sites with lower numbers that a site has links to.
+func lowerNeighbours(k Kind, s, sites int) []int {
 	var out []int
 	add := func(yes bool, up int) {
 		if yes && up >= 0 {
@@ -221,8 +223,8 @@ func (d *drawing) free(site int) int {
 	return slices.MinFunc(d.on[site], func(a, b int) int { return d.busy[a] - d.busy[b] })
 }
 
-// pops chooses the points of presence, and sets the polarities of distribution nodes.
-func (d *drawing) pops(p Plan, nodes int) {
+// addPOPs chooses the points of presence, and sets the polarities of distribution nodes.
+func (d *drawing) addPOPs(p SketchPlan, nodes int) {
 	if d.sites == 0 {
 		return
 	}
@@ -234,7 +236,7 @@ func (d *drawing) pops(p Plan, nodes int) {
 	}
 	d.even = make([]bool, d.sites)
 	for s := range d.sites {
-		if up := before(p.Kind, s, d.sites); len(up) > 0 {
+		if up := lowerNeighbours(p.Kind, s, d.sites); len(up) > 0 {
 			d.even[s] = !d.even[up[0]]
 		}
 		for _, i := range d.on[s] {

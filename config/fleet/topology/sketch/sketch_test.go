@@ -22,7 +22,7 @@ func named(n int) []string {
 }
 
 // each makes topologies of all kinds and many sizes.
-func each(t *testing.T, do func(t *testing.T, p Plan, nodes int, made *topology.Topology)) {
+func each(t *testing.T, do func(t *testing.T, p SketchPlan, nodes int, made *topology.Topology)) {
 	t.Helper()
 	sizes := []int{2000}
 	for n := range 64 {
@@ -31,7 +31,7 @@ func each(t *testing.T, do func(t *testing.T, p Plan, nodes int, made *topology.
 	for _, kind := range Kinds {
 		for _, n := range sizes {
 			for _, per := range []int{LeastPerPop, PerPop} {
-				p := Plan{kind, per}
+				p := SketchPlan{kind, per}
 				do(t, p, n, p.Make(named(n), uint64(n)))
 			}
 		}
@@ -39,10 +39,10 @@ func each(t *testing.T, do func(t *testing.T, p Plan, nodes int, made *topology.
 }
 
 func TestAMadeTopologyIsOneOfTheSeedsKind(t *testing.T) {
-	each(t, func(t *testing.T, p Plan, nodes int, made *topology.Topology) {
+	each(t, func(t *testing.T, p SketchPlan, nodes int, made *topology.Topology) {
 		t.Helper()
 		read, faults := topology.FromDocument(made.Document())
-		if faults != nil || !reflect.DeepEqual(read.Ways(), made.Ways()) {
+		if faults != nil || !reflect.DeepEqual(read.NewPaths(), made.NewPaths()) {
 			t.Fatalf("%v of %d is not read as it was made: %v", p, nodes, faults)
 		}
 		var names []string
@@ -65,7 +65,7 @@ func TestAMadeTopologyIsOneOfTheSeedsKind(t *testing.T) {
 			pops != want {
 			t.Errorf("%v of %d: %d points of presence, want %d", p, nodes, pops, want)
 		}
-		for i, up := range made.Ways().Reached(func(int) bool { return false }) {
+		for i, up := range made.NewPaths().Reached(func(int) bool { return false }) {
 			if !up {
 				t.Fatalf("%v of %d: %s reaches nobody", p, nodes, made.Nodes[i].Name)
 			}
@@ -76,7 +76,7 @@ func TestAMadeTopologyIsOneOfTheSeedsKind(t *testing.T) {
 // Over the air the ends of a link have different polarities, the nodes of one site have the
 // same one, and a client node has one link.
 func TestLinksAreOfTheSeedsKind(t *testing.T) {
-	each(t, func(t *testing.T, p Plan, nodes int, made *topology.Topology) {
+	each(t, func(t *testing.T, p SketchPlan, nodes int, made *topology.Topology) {
 		t.Helper()
 		by, links := map[string]topology.Node{}, map[string]int{}
 		for _, n := range made.Nodes {
@@ -138,7 +138,7 @@ func TestTheShapesAreThoseOfTheOriginal(t *testing.T) {
 		if faults != nil {
 			t.Fatal(faults)
 		}
-		made := Plan{of.kind, PerPop}.Make(named(of.nodes), 1)
+		made := SketchPlan{of.kind, PerPop}.Make(named(of.nodes), 1)
 		made.Nodes = slices.DeleteFunc(made.Nodes, func(n topology.Node) bool { return n.Type == topology.CN })
 		made.Links = slices.DeleteFunc(made.Links, func(l topology.Link) bool {
 			return !slices.ContainsFunc(made.Nodes, func(n topology.Node) bool { return n.Name == l.A }) ||
@@ -152,7 +152,7 @@ func TestTheShapesAreThoseOfTheOriginal(t *testing.T) {
 
 func TestTheSameSeedMakesTheSame(t *testing.T) {
 	for _, kind := range Kinds {
-		p := Plan{kind, PerPop}
+		p := SketchPlan{kind, PerPop}
 		a := p.Make(named(200), 3)
 		if !reflect.DeepEqual(a, p.Make(named(200), 3)) {
 			t.Errorf("%s: another one for the same seed", kind)
@@ -165,13 +165,13 @@ func TestTheSameSeedMakesTheSame(t *testing.T) {
 
 // No node outside of a batch loses its last path, on any of them.
 func TestPlansKeepEveryPath(t *testing.T) {
-	each(t, func(t *testing.T, p Plan, nodes int, made *topology.Topology) {
+	each(t, func(t *testing.T, p SketchPlan, nodes int, made *topology.Topology) {
 		t.Helper()
 		plan, faults := rollout.Plan(made, named(nodes), rollout.Options{AssumeAlive: true})
 		if faults != nil || len(plan.Unreachable) > 0 {
 			t.Fatalf("%v of %d: %v, unreachable %v", p, nodes, faults, plan.Unreachable)
 		}
-		w, reported := made.Ways(), 0
+		w, reported := made.NewPaths(), 0
 		for _, b := range plan.Batches {
 			down := map[string]bool{}
 			for _, name := range b {
@@ -191,10 +191,10 @@ func TestPlansKeepEveryPath(t *testing.T) {
 }
 
 func TestPlansAreRead(t *testing.T) {
-	if p, err := ParsePlan("grid"); err != nil || p != (Plan{Grid, PerPop}) {
+	if p, err := ParsePlan("grid"); err != nil || p != (SketchPlan{Grid, PerPop}) {
 		t.Errorf("%v, %v", p, err)
 	}
-	if p, err := ParsePlan("figure-eight:7"); err != nil || p != (Plan{FigureEight, 7}) {
+	if p, err := ParsePlan("figure-eight:7"); err != nil || p != (SketchPlan{FigureEight, 7}) {
 		t.Errorf("%v, %v", p, err)
 	}
 	for text, want := range map[string]string{

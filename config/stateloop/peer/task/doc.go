@@ -40,8 +40,8 @@ const (
 	Remove Step = "remove"
 )
 
-// Within returns the time limit of a step; its executor gives up then.
-func (s Step) Within() time.Duration {
+// Timeout returns the time limit of a step; its executor gives up then.
+func (s Step) Timeout() time.Duration {
 	if s == Check {
 		return 5 * time.Second
 	}

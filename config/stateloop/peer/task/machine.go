@@ -87,7 +87,7 @@ func (m *Machine) Next() (at time.Time, is bool) {
 func (m *Machine) setDesired(tasks []Task) {
 	old := m.items
 	m.items = make(map[string]*item, len(tasks))
-	desiredAll := make([]stateloop.Desired, 0, len(tasks))
+	desiredAll := make([]stateloop.DesiredParameter, 0, len(tasks))
 	for _, t := range tasks {
 		i := old[t.ID]
 		switch {
@@ -102,7 +102,7 @@ func (m *Machine) setDesired(tasks []Task) {
 			i.Task = t
 		}
 		m.items[t.ID] = i
-		desiredAll = append(desiredAll, stateloop.Desired{ID: t.ID, Target: t.Target, Dependencies: t.Needs})
+		desiredAll = append(desiredAll, stateloop.DesiredParameter{ID: t.ID, Target: t.Target, Dependencies: t.Needs})
 	}
 	for id, i := range old {
 		if m.items[id] == nil {
@@ -216,7 +216,7 @@ func (m *Machine) done(i *item, a Answered) {
 			i.due = m.now
 		}
 		if i.fails == 0 {
-			m.setStatus(i, onTheWay(i.Target), "")
+			m.setStatus(i, inProgress(i.Target), "")
 		}
 	case Waiting:
 		m.wait(i, a.Reason)
@@ -300,7 +300,7 @@ func (m *Machine) act(i *item, s Step) {
 	i.next, i.asserts, i.due = s, false, m.now
 	i.status.NextTry = time.Time{}
 	if i.fails == 0 {
-		m.setStatus(i, onTheWay(i.Target), "")
+		m.setStatus(i, inProgress(i.Target), "")
 	}
 }
 
@@ -340,7 +340,7 @@ func (m *Machine) changed(i *item) {
 	m.pending[i.ID] = true
 }
 
-func onTheWay(t stateloop.Target) stateloop.State {
+func inProgress(t stateloop.Target) stateloop.State {
 	if t == stateloop.ToBeAbsent {
 		return stateloop.Removing
 	}
