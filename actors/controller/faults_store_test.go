@@ -250,8 +250,8 @@ func (w *way) call(ctx context.Context, f func() error) error {
 
 func (w *way) ID() string { return w.s.ID() }
 
-func (w *way) CheckWritable() error  { return nil }
-func (w *way) CheckSpace() error { return nil }
+func (w *way) CheckWritable() error { return nil }
+func (w *way) CheckSpace() error    { return nil }
 
 func (w *way) Size(ctx context.Context) (int64, error) { return w.s.Size(ctx) }
 

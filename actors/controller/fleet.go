@@ -35,7 +35,7 @@ type (
 		all    []history.Version // every layer, on the first read; later only those that were damaged
 		diffs  []history.LayerDiff
 		own    controllerconf.Change // of the controller's config, for this replica
-		peers  *peer.Inventory           // nil if no descriptor changed
+		peers  *peer.Inventory       // nil if no descriptor changed
 		err    error
 	}
 	// libraryRead is the list of base files.
@@ -86,7 +86,7 @@ type layersKnown struct {
 // keysKnown is what the fleet uses of the other keys of the store.
 type keysKnown struct {
 	members   map[string]history.JoinedNode // by id
-	ids       map[string]string         // by name
+	ids       map[string]string             // by name
 	tokens    map[string]Token
 	revoked   map[string]Revocation
 	learnt    map[string]*baseConfig

@@ -45,7 +45,7 @@ type (
 		seq      manager.ApplySeq
 		failures []netstate.OpFailure
 		drift    []netstate.OpFailure // found but not repaired
-		had      netstate.State     // state before the apply
+		had      netstate.State       // state before the apply
 		err      string
 		done     []netstate.Op // ops that took effect
 		dropped  map[netstate.ID]uint64

@@ -29,7 +29,7 @@ type Options struct {
 	Executors Executors
 	Echo      Echo
 	About     agent.NodeFacts // facts about the node; its Metadata and Bases are required
-	Machine   string      // the machine's boot id
+	Machine   string          // the machine's boot id
 	Commands  Commands
 	Journal   pubsub.Journal
 	Storage   api.Storage // state of the Journal; nil for a journal that always persists

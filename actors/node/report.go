@@ -26,8 +26,8 @@ type reporter struct {
 	out      *pubsub.Publisher[nodestate.ParameterStatus]
 	adapters map[string][]string // ids by app
 	clusters map[uuid.UUID]peer.Network
-	parts    map[string][]string // ids by network
-	absent   []peer.DeclaredParameter    // parameters that must be absent
+	parts    map[string][]string      // ids by network
+	absent   []peer.DeclaredParameter // parameters that must be absent
 }
 
 func (r *reporter) start(t *api.Topics, subs *subscriptions) {

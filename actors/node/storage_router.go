@@ -64,5 +64,5 @@ type certain struct{}
 
 func (certain) Watch(f func(api.StorageHealth)) { f(api.StorageHealth{}) }
 func (certain) Floor() uint64                   { return 0 }
-func (certain) NoteLost(string)                     {}
-func (certain) MayLackChanges() bool                { return false }
+func (certain) NoteLost(string)                 {}
+func (certain) MayLackChanges() bool            { return false }

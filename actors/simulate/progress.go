@@ -11,10 +11,10 @@ import (
 
 // Progress is the state of a fleet.
 type Progress struct {
-	Nodes         int           `json:"nodes"`
-	Converged     int           `json:"converged"` // including nodes that failed as requested
+	Nodes         int                   `json:"nodes"`
+	Converged     int                   `json:"converged"` // including nodes that failed as requested
 	FailedAsAsked map[InjectedFault]int `json:"failedAsAsked"`
-	Waiting       []Waiting     `json:"waiting"` // the rest, largest group first
+	Waiting       []Waiting             `json:"waiting"` // the rest, largest group first
 }
 
 // Waiting is a group of nodes that are not where they should be, for one reason.

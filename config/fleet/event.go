@@ -120,7 +120,7 @@ func (Known) event()           {}
 func (Desired) event()         {}
 func (Connected) event()       {}
 func (Disconnected) event()    {}
-func (ReportReceived) event()          {}
+func (ReportReceived) event()  {}
 func (Acked) event()           {}
 func (Rejected) event()        {}
 func (NotStored) event()       {}

@@ -14,11 +14,11 @@ type ClusterMember struct {
 
 // MemberStatus is the state of one peer of a cluster.
 type MemberStatus struct {
-	Report     PeerStatusReport // of the whole peer
-	Parameters []DerivedParameter      // of the cluster, by ID
-	Health     Health           // of its connection and these parameters
-	Ready      bool             // it is online, and these parameters are in their final state
-	Why        string           // why it is not ready; "" if it is
+	Report     PeerStatusReport   // of the whole peer
+	Parameters []DerivedParameter // of the cluster, by ID
+	Health     Health             // of its connection and these parameters
+	Ready      bool               // it is online, and these parameters are in their final state
+	Why        string             // why it is not ready; "" if it is
 }
 
 // ClusterStatus is the state of one cluster, for people.

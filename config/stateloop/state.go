@@ -127,7 +127,7 @@ type IgnoredParameter struct {
 
 // PeerConfigurationState is the state of all parameters of a node.
 type PeerConfigurationState struct {
-	Parameters []DerivedParameter        // by ID
+	Parameters []DerivedParameter // by ID
 	Ignored    []IgnoredParameter // by ID
 	Ready      bool               // every parameter is in a final state, and the report answers the config
 }

@@ -166,4 +166,6 @@ func acquireAnyLock(dir string) (*os.File, error) {
 }
 
 // isDiskFull reports whether an error means a full disk or quota, which is temporary.
-func isDiskFull(err error) bool { return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) }
+func isDiskFull(err error) bool {
+	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT)
+}

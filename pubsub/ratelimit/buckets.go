@@ -37,7 +37,9 @@ func (b *Buckets) Of(limit int) *Buckets {
 }
 
 // Allow takes one token, or returns how long to wait for one.
-func (b *Buckets) Allow(name string, now time.Time) (wait time.Duration) { return b.AllowN(name, now, 1) }
+func (b *Buckets) Allow(name string, now time.Time) (wait time.Duration) {
+	return b.AllowN(name, now, 1)
+}
 
 // AllowN takes any number of tokens if there is at least one: it may leave a debt, and nothing more is available until
 // that is refilled. A negative number returns tokens.

@@ -66,7 +66,7 @@ type rolloutActor struct {
 	topology *topology.Topology
 	nodes    map[string]*staged.Node          // by id
 	ids      map[string]string                // by name
-	kept     map[uint64]*staged.RolloutRecord        // by revision, as stored
+	kept     map[uint64]*staged.RolloutRecord // by revision, as stored
 	at       map[uint64]kv.Revision           // revisions of kept
 	touched  map[string]bool                  // names whose desired config changed since the last rollout began
 	taken    map[string]bool                  // the part of touched that the save in flight covers
@@ -77,10 +77,10 @@ type rolloutActor struct {
 	knows   bool           // the first Changes has arrived
 	machine *rollout.Rollout
 	now     *staged.RolloutRecord // the machine's record, or the last one
-	timers  uint64         // counts the timers that were set
-	epoch   int            // counts leaderships: results of writes of another one are ignored
-	behind  bool           // the previous leader stored more than this one started from
-	recheck []string       // names to observe again
+	timers  uint64                // counts the timers that were set
+	epoch   int                   // counts leaderships: results of writes of another one are ignored
+	behind  bool                  // the previous leader stored more than this one started from
+	recheck []string              // names to observe again
 
 	gathering
 	records
@@ -95,9 +95,9 @@ type gathering struct {
 // records is what has to be stored, and what is in flight.
 type records struct {
 	dirty, saving, later bool
-	opening              int              // transactions in flight that open gates
+	opening              int                     // transactions in flight that open gates
 	ended                []*staged.RolloutRecord // stored with the next save
-	answers              []answer         // sent once their effect is stored
+	answers              []answer                // sent once their effect is stored
 }
 
 // Deps are the dependencies of /rollout.

@@ -39,7 +39,7 @@ type running interface {
 	Stop(ctx context.Context) error
 	Set(s fleet.Settings)
 	WaitRestartTurn(ctx context.Context) error // waits until this replica may restart
-	Returned(ctx context.Context)   // reports that it has restarted and serves
+	Returned(ctx context.Context)              // reports that it has restarted and serves
 	FactsEnvironment(ctx context.Context, node string) (int64, error)
 	KnowsToken(hash string) bool // a join token
 }

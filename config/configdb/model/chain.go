@@ -23,10 +23,10 @@ type Chain struct {
 type stack struct {
 	name    string
 	layers  []layered
-	content content           // of the definition, the lowest layer
-	secrets []string          // declared secrets
-	masks   string            // digest of secrets
-	others  map[string]*stack // resources that templates name, by name; all stacks of a chain share it
+	content content                  // of the definition, the lowest layer
+	secrets []string                 // declared secrets
+	masks   string                   // digest of secrets
+	others  map[string]*stack        // resources that templates name, by name; all stacks of a chain share it
 	missing map[string]*RequestError // resources that templates name and that don't exist
 }
 

@@ -80,12 +80,12 @@ type Report struct {
 	Software   string
 	Firmware   string
 	Board      string
-	Source     string   // file, apply, controller, rollback
-	Managed    *bool    // the last value that the node received; nil for never
-	Held       *Held    // held locally, nil if not
+	Source     string         // file, apply, controller, rollback
+	Managed    *bool          // the last value that the node received; nil for never
+	Held       *Held          // held locally, nil if not
 	Pending    *PendingReport // a config that awaits confirmation, nil if none
-	Settled    bool     // reconciled, with nothing left to do
-	Fallback   bool     // runs on a last good copy or a base; removes nothing from the host
+	Settled    bool           // reconciled, with nothing left to do
+	Fallback   bool           // runs on a last good copy or a base; removes nothing from the host
 	Health     []HealthReport
 	Actions    []Action // results of the post-config actions of the running config
 	Parameters []ParameterReport
@@ -138,12 +138,12 @@ type PushOutcome int
 
 const (
 	Unknown     PushOutcome = iota // sent by a version with more outcomes
-	Applied                    // settled, actions finished; Report has the details
-	Rejected                   // invalid; nothing was changed
-	Unhealthy                  // undone: a health item that was good before went bad
-	Unconfirmed                // undone: health as before, but not confirmed in time
-	Accepted                   // valid and stored; Applied, Unhealthy or Unconfirmed follows
-	NotStored                  // valid, but the node's disk rejected it; nothing was changed
+	Applied                        // settled, actions finished; Report has the details
+	Rejected                       // invalid; nothing was changed
+	Unhealthy                      // undone: a health item that was good before went bad
+	Unconfirmed                    // undone: health as before, but not confirmed in time
+	Accepted                       // valid and stored; Applied, Unhealthy or Unconfirmed follows
+	NotStored                      // valid, but the node's disk rejected it; nothing was changed
 )
 
 // String returns the outcome in one word.

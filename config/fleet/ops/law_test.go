@@ -286,7 +286,9 @@ func FuzzJudge(f *testing.F) {
 		for _, read := range []func() (DocumentAnswer, error){
 			func() (DocumentAnswer, error) { return b.Paths(PathsQuery{Paths: paths}) },
 			func() (DocumentAnswer, error) { return b.Layer(LayerQuery{Layer: layers.Node, Nodes: config.Keys(o)}) },
-			func() (DocumentAnswer, error) { return b.Layer(LayerQuery{Layer: layers.Hardware, Boards: config.Keys(o)}) },
+			func() (DocumentAnswer, error) {
+				return b.Layer(LayerQuery{Layer: layers.Hardware, Boards: config.Keys(o)})
+			},
 		} {
 			if _, err := read(); err != nil {
 				_ = fmt.Sprint(err)

@@ -71,7 +71,9 @@ type WriteFaults []WriteFault
 func (fs WriteFaults) Is(target error) bool { return target == config.Rejected }
 
 // Error returns one line per fault; config.Few limits the faults of one kind.
-func (fs WriteFaults) Error() string { return strings.Join(config.Few(fs, WriteFault.kind, WriteFault.Error), "\n") }
+func (fs WriteFaults) Error() string {
+	return strings.Join(config.Few(fs, WriteFault.kind, WriteFault.Error), "\n")
+}
 
 func (f WriteFault) kind() string {
 	return config.Fault{Problem: f.Problem, Expectation: f.Expectation}.Kind() + " (" + f.Rule + ")"

@@ -90,7 +90,9 @@ type Step struct {
 }
 
 // Plan returns the steps for a full difference of two configs (config.FullDiff).
-func Plan(m *metadata.Metadata, diff config.Object, t ActionTable) []Step { return t.Steps(m.Actions(diff)) }
+func Plan(m *metadata.Metadata, diff config.Object, t ActionTable) []Step {
+	return t.Steps(m.Actions(diff))
+}
 
 // Steps returns the steps for actions, given in any order, in the order of execution. Actions with equal executions
 // share one step, at the place of the first. RESTART_MINION or REBOOT is last; a reboot replaces a restart.

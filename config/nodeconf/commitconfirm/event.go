@@ -81,7 +81,7 @@ func (ActionsDone) event()        {}
 func (RestartFailed) event()      {}
 func (Confirmed) event()          {}
 func (ControllerAnswered) event() {}
-func (HealthChanged) event()             {}
+func (HealthChanged) event()      {}
 func (Tick) event()               {}
 func (RollbackAsked) event()      {}
 func (Stopping) event()           {}
@@ -160,7 +160,7 @@ func (RunActions) effect()     {}
 func (Restart) effect()        {}
 func (Undo) effect()           {}
 func (RequestVerdict) effect() {}
-func (Announce) effect()         {}
+func (Announce) effect()       {}
 
 // What is the subject of a report.
 type What string

@@ -31,7 +31,7 @@ type Input struct {
 	Nodes    map[string]Node // by name: this node, and the members of its clusters
 	Fleet    *Inventory
 	Declared []stateloop.DesiredParameter // of its effective config (stateloop.Declared)
-	Gone     []Gone              // parameters that it had and may still have
+	Gone     []Gone                       // parameters that it had and may still have
 }
 
 // Gone is a parameter of a node's earlier PeerConfiguration that the node has not reported absent since.
@@ -175,7 +175,7 @@ const (
 	// Bounds of a port's MTU: one member's value sets the size of all members' tunnels. Every IPv6 link carries 1280
 	// (RFC 8200 §5).
 	minMTU = 1280
-	maxMTU   = 65535
+	maxMTU = 65535
 )
 
 // mtu returns the MTU inside a tunnel.

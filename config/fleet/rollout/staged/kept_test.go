@@ -10,7 +10,9 @@ func TestWhichRolloutsAreKept(t *testing.T) {
 	const itself = "controller"
 	kept := map[uint64]*RolloutRecord{}
 	var now *RolloutRecord
-	surplus := func() []uint64 { return SurplusRollouts(kept, now, func(author string) bool { return author == itself }) }
+	surplus := func() []uint64 {
+		return SurplusRollouts(kept, now, func(author string) bool { return author == itself })
+	}
 	for number := uint64(1); number <= 100; number++ {
 		by := itself
 		if number%20 == 0 || number > 94 {
