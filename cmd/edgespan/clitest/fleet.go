@@ -241,7 +241,7 @@ func goodNode(at time.Time) fleetapi.Node {
 	return fleetapi.Node{
 		Name: "pop-1", ID: "10000000-0000-4000-8000-000000000001", State: "InSync", Why: "runs the desired config",
 		Online: true,
-		Ready: true, Managed: true,
+		Ready:  true, Managed: true,
 		Software: "RELEASE_M81", Firmware: "10.11.0.90", Board: "MVL_ARMADA",
 		Desired: fleetapi.Running{MD5: "aa", Generation: "a:7"}, Running: fleetapi.Running{MD5: "aa", Generation: "a:7"},
 		LastReport: &at,
