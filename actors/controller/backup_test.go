@@ -13,14 +13,13 @@ import (
 	"edgespan/config/kv"
 )
 
-// modelReader is a model as config/fleet/history reads it.
+// modelReader adapts a model to the reader that config/fleet/history expects.
 type modelReader struct{ *kv.Model }
 
 func (modelReader) Get(...kv.Key) ([]kv.Entry, error) { return nil, nil }
 
-// TestARestoreHoldsBackWhatWasAborted writes the record of an aborted rollout as this package
-// keeps it: what its barrier held back in the old store it holds back in the restored one, whose
-// revisions are others, and nothing else.
+// TestARestoreHoldsBackWhatWasAborted writes the record of an aborted rollout as this package stores it. What its
+// barrier held back in the old store, it holds back in the restored one, whose revisions differ, and nothing else.
 func TestARestoreHoldsBackWhatWasAborted(t *testing.T) {
 	old, restored := modelReader{kv.NewModel()}, kv.NewModel()
 	put := func(k kv.Key, v any) kv.Revision {

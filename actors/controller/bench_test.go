@@ -22,7 +22,7 @@ import (
 	"edgespan/config/stateloop/peer"
 )
 
-// quickNode takes what is pushed to it at once.
+// quickNode applies each push at once.
 type quickNode struct {
 	c          *Controller
 	id         uint64
@@ -72,9 +72,8 @@ func bigBase() string {
 	return text + "}"
 }
 
-// BenchmarkNetworkOverride is one network override until all nodes have confirmed it, with a
-// store in memory and nodes that answer at once, beside the floor of making each node's config
-// and its MD5 once.
+// BenchmarkNetworkOverride measures one network override until all nodes have confirmed it, with a store in memory and
+// nodes that answer at once. It also reports the floor: making each node's config and its MD5 once.
 func BenchmarkNetworkOverride(b *testing.B) {
 	for _, own := range []bool{false, true} {
 		b.Run(fmt.Sprintf("own=%v", own), func(b *testing.B) {
@@ -85,7 +84,7 @@ func BenchmarkNetworkOverride(b *testing.B) {
 	}
 }
 
-// BenchmarkNodeOverride is one node's override among 10,000, until it has confirmed it.
+// BenchmarkNodeOverride measures the override of one node among 10,000 until that node has confirmed it.
 func BenchmarkNodeOverride(b *testing.B) {
 	overrideOf(b, false, 1, func(i int) ops.Write {
 		return ops.SetNodes{Overrides: config.Object{"n00007": config.Object{"envParams": config.Object{"A": fmt.Sprint(i)}}}}
@@ -116,7 +115,7 @@ func overrideOf(b *testing.B, own bool, touched int, change func(int) ops.Write)
 		b.Fatal(err)
 	}
 	defer c.Stop(context.Background())
-	if own { // each node has a layer of its own
+	if own { // each node has its own layer
 		layer := config.Object{}
 		for i := range nodes {
 			layer[fmt.Sprintf("n%05d", i)] = config.Object{"envParams": config.Object{"NAME": fmt.Sprint(i)}}
@@ -182,8 +181,7 @@ func heap() int64 {
 	return int64(m.HeapAlloc + m.StackInuse)
 }
 
-// BenchmarkReport is what one report of a node that is in sync costs the controller beyond
-// its stream.
+// BenchmarkReport measures what one report of a node in sync costs the controller, not counting its stream.
 func BenchmarkReport(b *testing.B) {
 	store := newMemory()
 	id := "00000000-0000-4000-8000-000000000000"
@@ -218,14 +216,14 @@ func BenchmarkReport(b *testing.B) {
 		if i%1000 != 0 {
 			continue
 		}
-		if _, err := c.Node(b.Context(), "n"); err != nil { // it has taken all of them
+		if _, err := c.Node(b.Context(), "n"); err != nil { // the node has processed all of them
 			b.Fatal(err)
 		}
 	}
 }
 
-// BenchmarkNoPeer is what peers and clusters cost a rollout for a node that has no part in any,
-// in a fleet that has some: it is asked of each node whose config may be another.
+// BenchmarkNoPeer measures what peers and clusters cost a rollout for a node that is part of none, in a fleet that has
+// some: the controller checks each node whose config may change.
 func BenchmarkNoPeer(b *testing.B) {
 	peers, clusters, deployments := map[string]peer.Peer{}, map[string]peer.Cluster{}, map[string]peer.Deployment{}
 	for i := range 100 {

@@ -9,15 +9,15 @@ import (
 	"edgespan/config/fleet/history"
 )
 
-// wallClock is a replica's wall clock, which somebody sets.
+// wallClock is a replica's wall clock, which the test can set.
 type wallClock struct{ off atomic.Int64 }
 
 func (c *wallClock) now() time.Time { return time.Now().Add(time.Duration(c.off.Load())) }
 
 func (c *wallClock) jump(d time.Duration) { c.off.Add(int64(d)) }
 
-// A clock that is set, forth or back, while a node is to be pushed to again: it is, after the
-// interval and not after the hours; and what is written then bears the clock's time.
+// The clock is set forward or back while a push to a node is due. The push comes after the interval, not hours later,
+// and what is written then has the new clock's time.
 func TestAClockIsSet(t *testing.T) {
 	for _, jump := range []time.Duration{-5 * time.Hour, 5 * time.Hour} {
 		t.Run(jump.String(), func(t *testing.T) {

@@ -11,8 +11,8 @@ import (
 	"edgespan/config/httpapi/fleetapi"
 )
 
-// onThree runs a test with replicas a, b and c and a node that is at b, whose way to the
-// store can be cut.
+// onThree runs a test with replicas a, b and c. A node is connected to b, whose connection to the store the test can
+// cut.
 func onThree(t *testing.T, f func(r *rig, b *severed, n *fakeNode)) {
 	t.Helper()
 	onRig(t, func(r *rig) {
@@ -35,17 +35,17 @@ func onThree(t *testing.T, f func(r *rig, b *severed, n *fakeNode)) {
 	})
 }
 
-// commands gives a command at a replica, and says how long the answer took.
+// commands sends a command to a replica and returns how long the answer took.
 func (r *rig) commands(c *Controller, what fleetapi.Command) (took time.Duration, err error) {
 	begun := time.Now()
 	err = c.Command(r.Context(), alice, "n1", what)
 	return time.Since(begun), err
 }
 
-// TestACommandFollowsANodeThatMoves asks a replica that has died meanwhile: the one that the
-// node comes to carries the command out.
+// TestACommandFollowsANodeThatMoves sends a command while the node's replica has just died: the replica that the node
+// connects to next carries it out.
 func TestACommandFollowsANodeThatMoves(t *testing.T) {
-	for _, to := range []string{"c", "a"} { // to another one, and to the one that was asked
+	for _, to := range []string{"c", "a"} { // to another replica, and to the one that got the command
 		t.Run(to, func(t *testing.T) {
 			onThree(t, func(r *rig, b *severed, n *fakeNode) {
 				n.mu.Lock()
@@ -73,8 +73,8 @@ func TestACommandFollowsANodeThatMoves(t *testing.T) {
 	}
 }
 
-// TestACommandForANodeThatHasJustGone asks a replica that has lost the node's stream and
-// could not say so: once its lease has ended the node is offline, and the command is kept.
+// TestACommandForANodeThatHasJustGone sends a command to a replica that has lost the node's stream and could not record
+// it: once the replica's lease has ended the node is offline, and the command is kept.
 func TestACommandForANodeThatHasJustGone(t *testing.T) {
 	onThree(t, func(r *rig, b *severed, n *fakeNode) {
 		b.cut.Store(true)
@@ -86,7 +86,7 @@ func TestACommandForANodeThatHasJustGone(t *testing.T) {
 	})
 }
 
-// TestACommandForAReplicaThatHangs has no other to turn to: it says so in time.
+// TestACommandForAReplicaThatHangs has no other replica to turn to: the command fails in time.
 func TestACommandForAReplicaThatHangs(t *testing.T) {
 	onThree(t, func(r *rig, b *severed, n *fakeNode) {
 		b.deaf.Store(true)
@@ -103,8 +103,8 @@ func TestACommandForAReplicaThatHangs(t *testing.T) {
 	})
 }
 
-// A renewal that an operator asks for reaches the node by whichever replica has its stream; one
-// that is offline is told of, and nothing waits for it.
+// A renewal that an operator requests reaches the node through whichever replica has its stream. The answer says that
+// an offline node is offline; nothing waits for it.
 func TestANodeRenewsItsCertificateOnDemand(t *testing.T) {
 	onThree(t, func(r *rig, _ *severed, n *fakeNode) {
 		for _, asked := range []string{"b", "a"} {

@@ -35,7 +35,7 @@ func TestANodeJoinsAndGetsItsConfig(t *testing.T) {
 	})
 }
 
-// nodes are some that are in sync.
+// synced starts nodes and waits until they are in sync.
 func (r *rig) synced(c *Controller, names ...string) {
 	r.Helper()
 	for _, name := range names {
@@ -54,7 +54,7 @@ func TestOnlyNodesWhoseOwnConfigChangesHearOfIt(t *testing.T) {
 		r.write(c, ops.SetNodes{Overrides: r.doc(`{"n2":{"envParams":{"B":"own"}}}`)})
 		r.network(c, `{"envParams":{"B":"all"}}`)
 		r.pass(time.Second)
-		for name, want := range map[string]int{"n1": 2, "n2": 2, "n3": 2} { // n2 by its own only
+		for name, want := range map[string]int{"n1": 2, "n2": 2, "n3": 2} { // n2 by its own layer only
 			if got, _ := r.nodes[name].got(); got != want {
 				t.Errorf("%s was pushed to %d times, want %d", name, got, want)
 			}
@@ -107,7 +107,7 @@ func TestWhatANodeCannotTakeIsNotPushedAgainUntilAChange(t *testing.T) {
 				r.network(c, `{"envParams":{"B":"good"}}`)
 				r.pass(time.Second)
 				r.wants(c, "n1", "InSync")
-				r.network(c, `{"envParams":{"B":"bad"}}`) // it is remembered
+				r.network(c, `{"envParams":{"B":"bad"}}`) // the refusal is remembered
 				r.pass(time.Hour)
 				if pushes, _ := n.got(); pushes != 3 {
 					t.Errorf("%d pushes", pushes)
@@ -139,7 +139,7 @@ func TestWhatNobodyConfirmedIsPushedAgainAfterTheInterval(t *testing.T) {
 		}
 		r.pass(60 * time.Second) // undone after 2 min
 		r.wants(c, "n1", "Pushing")
-		r.network(c, `{"envParams":{"B":"2"}}`) // a change begins the interval anew
+		r.network(c, `{"envParams":{"B":"2"}}`) // a change restarts the interval
 		r.pass(time.Second)
 		if pushes, _ := n.got(); pushes != 3 {
 			t.Errorf("%d pushes after a change", pushes)
@@ -152,8 +152,7 @@ func TestWhatNobodyConfirmedIsPushedAgainAfterTheInterval(t *testing.T) {
 	})
 }
 
-// A push that goes down with the stream of its node is made again on the next one, whichever
-// replica that is to.
+// A push that is lost with its node's stream is sent again on the next stream, whichever replica that leads to.
 func TestAPushThatIsLostWithItsStreamIsMadeAgain(t *testing.T) {
 	for _, next := range []string{"a", "b"} {
 		t.Run("back at "+next, func(t *testing.T) {
@@ -242,7 +241,7 @@ func TestUnknownHardwareIsAskedAndLearnt(t *testing.T) {
 			t.Errorf("nodes of one board were asked %d times at once", asked)
 		}
 		r.pass(10 * time.Minute)
-		for _, n := range r.nodes { // what a node told counts for nobody yet
+		for _, n := range r.nodes { // what one node proposed counts for no other yet
 			if pushes, _ := n.got(); pushes != 0 {
 				t.Errorf("%s was pushed to", n.name)
 			}
@@ -268,7 +267,7 @@ func TestUnknownHardwareIsAskedAndLearnt(t *testing.T) {
 		if doc.Digest == "" || doc.Digest != all[0].Digest || doc.Digest == all[1].Digest {
 			t.Errorf("digests: %q, %q, of another one %q", doc.Digest, all[0].Digest, all[1].Digest)
 		}
-		for _, other := range []string{"", all[1].Digest} { // one that was made after somebody looked
+		for _, other := range []string{"", all[1].Digest} { // a digest that changed after the operator looked
 			if err := c.AcceptHardware(r.Context(), alice, "board-9", all[0].Node, other); !errors.Is(err, fleetapi.ErrRefused) {
 				t.Errorf("accepted by %q: %v", other, err)
 			}
@@ -284,7 +283,7 @@ func TestUnknownHardwareIsAskedAndLearnt(t *testing.T) {
 				t.Errorf("%s runs %s", name, n.doc)
 			}
 		}
-		if err := c.RejectHardware(r.Context(), alice, "board-9", ""); err != nil { // the other one
+		if err := c.RejectHardware(r.Context(), alice, "board-9", ""); err != nil { // the other proposal
 			t.Error(err)
 		}
 		r.stop("a")
@@ -308,7 +307,7 @@ func TestUnknownHardwareIsAskedAndLearnt(t *testing.T) {
 	})
 }
 
-// TestWhatNodesProposeIsBounded has hostile nodes answer with much, and often.
+// TestWhatNodesProposeIsBounded has hostile nodes propose large documents, often.
 func TestWhatNodesProposeIsBounded(t *testing.T) {
 	onRig(t, func(r *rig) {
 		c := r.start("a")
@@ -318,11 +317,11 @@ func TestWhatNodesProposeIsBounded(t *testing.T) {
 			n := r.join(c, fmt.Sprintf("n%d", i))
 			n.board, n.base = fmt.Sprintf("board-%d", i), big
 			if i == 0 {
-				n.base += strings.Repeat(" ", 200) // too much by itself
+				n.base += strings.Repeat(" ", 200) // too large by itself
 			}
 			n.connect(c)
 		}
-		r.pass(10 * time.Minute) // each is asked a few times
+		r.pass(10 * time.Minute) // each node is queried a few times
 		all, err := c.Hardware(r.Context())
 		total := 0
 		for _, h := range all {
@@ -341,7 +340,8 @@ func TestWhatNodesProposeIsBounded(t *testing.T) {
 	})
 }
 
-// TestTheMetadataOfABoardIsNoRuleForOthers accepts a board whose node calls a key an integer.
+// TestTheMetadataOfABoardIsNoRuleForOthers accepts a board whose node declares a key an integer: the declaration binds
+// no other board.
 func TestTheMetadataOfABoardIsNoRuleForOthers(t *testing.T) {
 	onRig(t, func(r *rig) {
 		c := r.start("a")

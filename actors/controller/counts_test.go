@@ -16,11 +16,11 @@ import (
 	"edgespan/config/kv"
 )
 
-// lagging is the store as a replica has it that reads late: what changed it hears at once.
+// lagging is the store of a replica whose reads are late; it hears of changes at once.
 type lagging struct {
 	*memory
 	mu   sync.Mutex
-	held chan struct{} // until it is closed nothing is read; nil: nothing is held
+	held chan struct{} // reads block until it is closed; nil: reads pass
 }
 
 func (l *lagging) hold() {
@@ -58,7 +58,7 @@ func (r *rig) counted(n *fakeNode) (c fleet.Counted) {
 	return c
 }
 
-// count counts a node's generations as a replica that is not here would.
+// count counts a node's generations as a remote replica would.
 func (r *rig) count(n *fakeNode, c fleet.Counted) {
 	r.Helper()
 	o, err := r.store.Commit(r.Context(), kv.Txn{Then: []kv.Op{kv.Put(history.GenerationKey(n.id), storage.Encode(c))}})
@@ -68,8 +68,8 @@ func (r *rig) count(n *fakeNode, c fleet.Counted) {
 	r.pass(time.Minute)
 }
 
-// TestReplicasAgreeOnAGenerationThatOnlyOneOfThemSaw has a config replaced and put back while
-// the replica that has the node's stream reads: it sees no change, the other one counts two.
+// TestReplicasAgreeOnAGenerationThatOnlyOneOfThemSaw has a config replaced and put back while the replica that has the
+// node's stream reads: that replica sees no change, the other counts two.
 func TestReplicasAgreeOnAGenerationThatOnlyOneOfThemSaw(t *testing.T) {
 	onRig(t, func(r *rig) {
 		late := &lagging{memory: r.store}
@@ -89,7 +89,7 @@ func TestReplicasAgreeOnAGenerationThatOnlyOneOfThemSaw(t *testing.T) {
 		pushes, before := len(n.pushes), r.counted(n).Generation.Counter
 
 		late.hold()
-		r.write(b, ops.SetNodes{Overrides: r.doc(`{"n2":{"envParams":{"A":"1"}}}`)}) // what it reads meanwhile
+		r.write(b, ops.SetNodes{Overrides: r.doc(`{"n2":{"envParams":{"A":"1"}}}`)}) // the replica reads meanwhile
 		for _, value := range []string{"y", "z", "x"} {
 			r.network(b, `{"envParams":{"A":"`+value+`"}}`)
 			time.Sleep(time.Millisecond)
@@ -107,8 +107,8 @@ func TestReplicasAgreeOnAGenerationThatOnlyOneOfThemSaw(t *testing.T) {
 	})
 }
 
-// TestOnlyTheReplicaWithTheStreamCountsOverAnotherConfig leaves a count in the store that a
-// replica made of a config that nobody wants any more, and ended.
+// TestOnlyTheReplicaWithTheStreamCountsOverAnotherConfig leaves a count in the store, made by a replica that has ended,
+// of a config that is no longer desired.
 func TestOnlyTheReplicaWithTheStreamCountsOverAnotherConfig(t *testing.T) {
 	onRig(t, func(r *rig) {
 		a, b := r.start("a"), r.start("b")

@@ -14,7 +14,7 @@ import (
 	"edgespan/config/kv"
 )
 
-// damage changes one byte of each object that has a text.
+// damage changes one byte of each stored object that contains the text.
 func (r *rig) damage(text string) {
 	r.Helper()
 	page, err := r.store.List(r.Context(), "", kv.ListOptions{})
@@ -36,8 +36,8 @@ func (r *rig) damage(text string) {
 	}
 }
 
-// damaged is a fleet of three with a damaged layer of n0, at a controller that has read it, or
-// one that begins with it.
+// damaged is a fleet of three with a damaged layer of n0, at a controller that had read the layer before, or at one
+// that starts with it (anew).
 func damaged(r *rig, anew bool) *Controller {
 	c := r.start("a")
 	r.network(c, `{"sysParams":{"managedConfig":true},"envParams":{"B":"one"}}`)
@@ -59,14 +59,14 @@ func damaged(r *rig, anew bool) *Controller {
 	return c
 }
 
-// A damaged layer of one node holds up that node only, names itself, is no deletion, and is
-// mended by the ordinary ways.
+// A damaged layer of one node blocks that node only. The error names the layer, the damage does not count as a
+// deletion, and ordinary commands repair it.
 func TestADamagedLayerHoldsUpItsNodeOnly(t *testing.T) {
 	t.Parallel()
 	for _, way := range []struct {
 		name string
 		mend ops.Write
-		has  string // what n0 has of it then
+		has  string // what n0 then has of it
 	}{
 		{"another", ops.SetNodes{}, "mended"},
 		{"the same", ops.SetNodes{}, "only-n0"},
@@ -118,7 +118,7 @@ func TestADamagedLayerHoldsUpItsNodeOnly(t *testing.T) {
 	}
 }
 
-// At a controller that had read the layer before, it is met by the writes that need it.
+// At a controller that had read the layer before the damage, the writes that need the layer find it.
 func TestADamagedLayerOfAControllerAtWork(t *testing.T) {
 	t.Parallel()
 	onRig(t, func(r *rig) {
@@ -131,7 +131,7 @@ func TestADamagedLayerOfAControllerAtWork(t *testing.T) {
 	})
 }
 
-// Without the network layer nobody knows any node's config: all keep what they have until it is
+// Without the network layer no node's config can be computed: all nodes keep what they have until the layer is
 // replaced.
 func TestADamagedNetworkLayerIsNoDeletion(t *testing.T) {
 	t.Parallel()

@@ -17,8 +17,8 @@ import (
 	"edgespan/config/kv"
 )
 
-// audit reads what was written to a store, transaction by transaction, and holds it against what
-// may be there. It goes by the keys alone.
+// audit reads what was written to a store, transaction by transaction, and checks it against the invariants. It goes by
+// the keys alone.
 type audit struct {
 	s     *common
 	limit int // most nodes of a batch
@@ -27,23 +27,23 @@ type audit struct {
 	links [][2]string
 
 	at       kv.Revision       // read so far
-	names    map[string]string // of nodes, by id
+	names    map[string]string // node names by id
 	desired  map[string]map[fleet.Digest]bool
 	rollouts map[uint64]staged.RolloutRecord
 	leaders  map[kv.Leadership]string
-	now      string // who leads
+	now      string // the leader
 	flags    []flagged
 	head     uint64
-	out      []string        // by the last rollout that was written
-	decided  map[string]bool // commands that rollouts tell of
+	out      []string        // nodes outside, by the last rollout written
+	decided  map[string]bool // commands that rollouts record
 	batches  int
 	gates    int
 	wrong    []string
 }
 
-// flagged is that staged rollouts were turned on or off.
+// flagged records that staged rollouts were turned on or off.
 type flagged struct {
-	at time.Time // that the audit saw it; it was no earlier than the audit before
+	at time.Time // when the audit saw it; it happened after the audit before
 	on bool
 }
 
@@ -61,7 +61,7 @@ func (a *audit) fault(format string, args ...any) {
 	a.wrong = append(a.wrong, fmt.Sprintf("store revision %d: ", a.at)+fmt.Sprintf(format, args...))
 }
 
-// read takes in all that was written until now.
+// read processes all that was written until now.
 func (a *audit) read(ctx context.Context) error {
 	o, err := a.s.Store.Commit(ctx, kv.Txn{Then: []kv.Op{kv.Put(auditMark, nil)}})
 	if err != nil {
@@ -123,7 +123,7 @@ func (a *audit) event(ctx context.Context, e kv.Event) {
 	}
 }
 
-// headIs reads what the newest revision says of the flag.
+// headIs reads the flag from the newest revision.
 func (a *audit) headIs(ctx context.Context) {
 	state, err := history.Head(storage.NewReader(ctx, a.s.Store))
 	var own history.Version
@@ -141,7 +141,7 @@ func (a *audit) headIs(ctx context.Context) {
 	}
 }
 
-// off says whether staged rollouts were off at any moment of a time.
+// off reports whether staged rollouts were off at any moment of a period.
 func (a *audit) off(from, to time.Time) bool {
 	for i, f := range a.flags {
 		ended := i+1 < len(a.flags) && !a.flags[i+1].at.After(from)
@@ -152,8 +152,8 @@ func (a *audit) off(from, to time.Time) bool {
 	return len(a.flags) == 0 || a.flags[0].at.After(from) // before the first
 }
 
-// rollout is a rollout as a leader wrote it. A batch is no larger than it may be, and what was
-// aborted or superseded never goes on; what ended otherwise may, for nodes that come later.
+// rollout checks a rollout as a leader wrote it. A batch is no larger than allowed. A rollout that was aborted or
+// superseded never continues; one that ended otherwise may, for nodes that come later.
 func (a *audit) rollout(e kv.Event, id string, put bool) {
 	number, is := staged.NumberOf(id)
 	if !is {
@@ -167,10 +167,10 @@ func (a *audit) rollout(e kv.Event, id string, put bool) {
 	m := s.Machine
 	before, known := a.rollouts[number]
 	a.rollouts[number] = s
-	// Who was out before goes on with what is newer.
+	// A node that was out before continues with what is newer.
 	fresh := slices.DeleteFunc(slices.Clone(m.Batch), func(name string) bool { return slices.Contains(a.out, name) })
 	limit := a.limit
-	canary := !known && m.Number == 1 // one that had it already may have passed before the record is written
+	canary := !known && m.Number == 1 // a canary that had the config already may have passed before the record is written
 	if canary {
 		limit = 1
 	}
@@ -196,7 +196,7 @@ func (a *audit) rollout(e kv.Event, id string, put bool) {
 	}
 }
 
-// together says whether a batch is one site and what is behind it, which goes with it.
+// together reports whether a batch is one site and the nodes behind it, which go along.
 func (a *audit) together(batch, gone []string) bool {
 	return slices.ContainsFunc(batch, func(first string) bool {
 		down := map[string]bool{first: true}
@@ -208,8 +208,8 @@ func (a *audit) together(batch, gone []string) bool {
 	})
 }
 
-// gate is a gate that was opened: the rollout must have decided so, and not have ended. One that is
-// closed again is that of a node which the rollout has put off.
+// gate checks a gate that was opened: the rollout must have decided so, and not have ended. A gate that is closed again
+// is that of a node which the rollout has put off.
 func (a *audit) gate(g staged.Admission, id string) {
 	s, known := a.rollouts[g.Rollout]
 	name := a.names[id]
@@ -234,7 +234,7 @@ func (a *audit) gate(g staged.Admission, id string) {
 	}
 }
 
-// last is the newest rollout, 0 for none.
+// last returns the number of the newest rollout, 0 for none.
 func (a *audit) last() (number uint64) {
 	for n := range a.rollouts {
 		number = max(number, n)
@@ -242,7 +242,7 @@ func (a *audit) last() (number uint64) {
 	return number
 }
 
-// tells is all that rollouts say of themselves.
+// tells returns all that rollouts record about themselves.
 func (a *audit) tells() string {
 	var out []string
 	for _, n := range slices.Sorted(maps.Keys(a.rollouts)) {

@@ -19,7 +19,7 @@ import (
 	"edgespan/config/layers"
 )
 
-// end heals all, waits until it is quiet, and checks what has become of everything.
+// end heals all faults, waits until the fleet is quiet, and checks the final state.
 func (w *faulty) end() {
 	w.note("all is healed")
 	if w.heal != nil {
@@ -51,7 +51,7 @@ func (w *faulty) end() {
 	w.checkCommands()
 }
 
-// until waits for something, looks at every step, and complains if it does not come.
+// until waits for a condition, checks it at every step, and fails the test if it does not come true.
 func (w *faulty) until(what string, is func() bool) bool {
 	w.Helper()
 	for range 240 {
@@ -96,7 +96,7 @@ func (w *faulty) explain(number uint64) fleetapi.RolloutDetail {
 	return d
 }
 
-// rolloutRests says whether the newest rollout does not run, and says why.
+// rolloutRests reports whether the newest rollout has stopped, and checks that it gives a reason.
 func (w *faulty) rolloutRests() bool {
 	d := w.explain(w.audit.last())
 	if d.State == "running" || d.State == "" {
@@ -108,8 +108,8 @@ func (w *faulty) rolloutRests() bool {
 	return true
 }
 
-// lastChange lets go on what is paused, has all tried again that failed, and writes a last
-// revision, which every node that is managed gets.
+// lastChange resumes what is paused, retries all that failed, and writes a last revision, which every managed node
+// gets.
 func (w *faulty) lastChange() {
 	if last := w.audit.last(); last > 0 {
 		if s := w.audit.rollouts[last]; s.End == "" && s.Machine.Paused {
@@ -122,7 +122,7 @@ func (w *faulty) lastChange() {
 	w.until("every node has what it is to have", w.inSync)
 }
 
-// inSync says whether all nodes run what the layers say.
+// inSync reports whether all nodes run what the layers define.
 func (w *faulty) inSync() bool {
 	state, err := history.Head(storage.NewReader(w.Context(), w.s.Store))
 	if err != nil {
@@ -171,10 +171,9 @@ func (w *faulty) version(s history.State, l history.Layer) history.Version {
 
 var revertOfRollout = regexp.MustCompile(`^revert revision (\d+) with its rollout$`)
 
-// checkWrites holds the history of the layers against what operators sent and were told: each
-// acknowledged write is one revision, with its author and what it wrote; one whose fate is not
-// known is there at most once; nothing is there that nobody sent; and the order of the revisions
-// is one in which they were asked for.
+// checkWrites checks the history of the layers against what operators sent and what they were answered. Each
+// acknowledged write is one revision, with its author and content. A write of unknown outcome is there at most once. No
+// revision is there that no operator sent. The order of the revisions is possible given when each was requested.
 func (w *faulty) checkWrites() {
 	r := storage.NewReader(w.Context(), w.s.Store)
 	state, err := history.Head(r)
@@ -214,7 +213,7 @@ func (w *faulty) checkWrites() {
 	w.checkOrder(found)
 }
 
-// mayBe is how often a revision may be there: as often as its author wanted a rollout reverted, or
+// mayBe returns how often a revision may be there: as often as its author asked for the revert of a rollout, otherwise
 // once.
 func (w *faulty) mayBe(rec history.RevisionRecord) (n int) {
 	m := revertOfRollout.FindStringSubmatch(rec.Message)
@@ -230,7 +229,7 @@ func (w *faulty) mayBe(rec history.RevisionRecord) (n int) {
 	return n
 }
 
-// checkRecord holds one revision against what its author sent.
+// checkRecord checks one revision against what its author sent.
 func (w *faulty) checkRecord(r storage.Reader, rec history.RevisionRecord, changed []history.Layer, o *sent) {
 	w.Helper()
 	if rec.Author == storage.Itself.Name {
@@ -287,7 +286,7 @@ func (w *faulty) checkRecord(r storage.Reader, rec history.RevisionRecord, chang
 	}
 }
 
-// plain is a document in one form; none is as good as an empty one.
+// plain normalizes a document; none equals an empty one.
 func plain(o config.Object) string {
 	if o == nil {
 		o = config.Object{}
@@ -304,7 +303,7 @@ func (w *faulty) reverted(before history.State, number uint64) map[history.Layer
 	return c.Layers
 }
 
-// meant are the layers that an operator wanted to be so, as of a state.
+// meant returns the layers as an operator meant them to be, given a state.
 func (w *faulty) meant(before history.State, o *sent) map[history.Layer]config.Object {
 	out := map[history.Layer]config.Object{}
 	merged := func(l history.Layer, section string, x config.Object) {
@@ -336,7 +335,7 @@ func (w *faulty) meant(before history.State, o *sent) map[history.Layer]config.O
 	return out
 }
 
-// checkAnswer holds what an operator was told against what is there.
+// checkAnswer checks what an operator was answered against the history.
 func (w *faulty) checkAnswer(o *sent, at uint64, written map[history.Layer][]uint64) {
 	w.Helper()
 	switch {
@@ -356,8 +355,8 @@ func (w *faulty) checkAnswer(o *sent, at uint64, written map[history.Layer][]uin
 	}
 }
 
-// wasAnother says whether a layer that was written by these revisions was at another one than
-// bound, at any time between two revisions.
+// wasAnother reports whether a layer, which these revisions wrote, was at a revision other than bound at any time
+// between two revisions.
 func (w *faulty) wasAnother(written []uint64, bound, first, last uint64) bool {
 	was := uint64(0) // as of first
 	for _, n := range written {
@@ -370,7 +369,7 @@ func (w *faulty) wasAnother(written []uint64, bound, first, last uint64) bool {
 	return was != bound
 }
 
-// checkOrder: what was asked for after another answer had come is after it.
+// checkOrder checks that a write requested after the answer to another comes after it.
 func (w *faulty) checkOrder(found map[string]uint64) {
 	w.Helper()
 	type told struct {
@@ -383,7 +382,7 @@ func (w *faulty) checkOrder(found map[string]uint64) {
 		switch at := found[o.message]; {
 		case o.write != nil && at != 0 && o.err == nil:
 			all = append(all, told{o, at, true})
-		case o.write != nil && at != 0: // it took place some time after it was asked for
+		case o.write != nil && at != 0: // it was done some time after the request
 			late := *o
 			late.ended = 1 << 30
 			all = append(all, told{&late, at, true})
@@ -400,8 +399,8 @@ func (w *faulty) checkOrder(found map[string]uint64) {
 	}
 }
 
-// checkCommands: each acknowledged command is told of by its rollout once, and there is none
-// that nobody gave.
+// checkCommands checks that each acknowledged command is recorded by its rollout once, and that no command is recorded
+// that no operator sent.
 func (w *faulty) checkCommands() {
 	words := map[fleetapi.RolloutCommand]string{
 		fleetapi.PauseRollout: "paused", fleetapi.ResumeRollout: "resumed", fleetapi.AbortRollout: staged.EndAborted,

@@ -21,9 +21,8 @@ import (
 	"edgespan/platform/store/etcd"
 )
 
-// TestFaultyHistoriesOnEtcd: histories on three etcd processes, one of which is killed or hangs
-// now and then, on the machine's clock: some 40 s each, so only so many as
-// EDGESPAN_ETCD_HISTORIES says.
+// TestFaultyHistoriesOnEtcd runs histories on three etcd processes, one of which is killed or hangs now and then, on
+// the machine's clock. Each takes some 40 s, so EDGESPAN_ETCD_HISTORIES sets their number.
 func TestFaultyHistoriesOnEtcd(t *testing.T) {
 	n, err := strconv.Atoi(os.Getenv("EDGESPAN_ETCD_HISTORIES"))
 	if err != nil || n <= 0 {
@@ -44,7 +43,7 @@ func TestFaultyHistoriesOnEtcd(t *testing.T) {
 	}
 }
 
-// history runs one history on a fleet of its own.
+// history runs one history on its own fleet.
 func (m *members) history(t *testing.T, seed uint64) *faulty {
 	t.Helper()
 	r := newRig(t)
@@ -86,7 +85,7 @@ type members struct {
 	dirs    [3]string
 	clients [3]string // host:port
 	peers   [3]string
-	process [3]*exec.Cmd // nil: it is dead
+	process [3]*exec.Cmd // nil: the process is dead
 	hangs   [3]bool
 }
 
@@ -115,7 +114,7 @@ func newMembers(t *testing.T) *members {
 	return m
 }
 
-// reserved is a port of the loopback that nobody else gets until the test ends.
+// reserved returns a port of the loopback that stays reserved until the test ends.
 func reserved(t *testing.T) string {
 	t.Helper()
 	s, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
@@ -162,7 +161,7 @@ func (m *members) kill(i int) {
 	m.process[i], m.hangs[i] = nil, false
 }
 
-// heal has all three run.
+// heal gets all three members running.
 func (m *members) heal(t *testing.T) {
 	t.Helper()
 	for i, p := range m.process {
@@ -178,7 +177,7 @@ func (m *members) heal(t *testing.T) {
 	}
 }
 
-// disturb kills a member, or has it hang; where one is so already, that one goes on.
+// disturb kills a member or makes it hang. A member that is disturbed already stays the one.
 func (m *members) disturb(t *testing.T, w *faulty, rnd *rand.Rand) {
 	t.Helper()
 	i := rnd.IntN(len(m.process))
@@ -201,7 +200,7 @@ func (m *members) disturb(t *testing.T, w *faulty, rnd *rand.Rand) {
 	}
 }
 
-// open is a client of a fleet.
+// open opens a client of a fleet.
 func (m *members) open(t *testing.T, name string) *etcd.Store {
 	t.Helper()
 	var endpoints []string
@@ -218,11 +217,11 @@ func (m *members) open(t *testing.T, name string) *etcd.Store {
 	return s
 }
 
-// patient is the history's own way to the store: what members do not answer that are disturbed is
-// asked again. It only writes what may be written twice.
+// patient is the history's own connection to the store: it retries what disturbed members do not answer. It writes only
+// what may be written twice.
 type patient struct{ *etcd.Store }
 
-// within asks until there is an answer, a minute at most.
+// within retries until there is an answer, for a minute at most.
 func (p patient) within(ask func(context.Context) error) (err error) {
 	for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
 		ctx, cancel := context.WithTimeout(context.Background(), 3*time.Second)

@@ -13,7 +13,7 @@ import (
 	"edgespan/config/httpapi/fleetapi"
 )
 
-// begin notes that something is asked for, and carries it out beside the history.
+// begin records a request and carries it out concurrently with the history.
 func (w *faulty) begin(o *sent, c *Controller, do func(context.Context) (fleetapi.Written, error)) {
 	limit := time.Duration(1+w.rand.IntN(30)) * time.Second
 	if w.brief {
@@ -43,7 +43,7 @@ func (w *faulty) begin(o *sent, c *Controller, do func(context.Context) (fleetap
 	})
 }
 
-// ask is a write; one of a layer may be bound to what the operator has seen of it.
+// ask requests a write. A write of a layer may be conditional on the revision that the operator has seen.
 func (w *faulty) ask(by fleetapi.Caller, what string, x ops.Write, layer *history.Layer) {
 	o := &sent{by: by, what: what, write: x, dry: w.rand.IntN(20) == 0 && what != "topology" && what != "flag" &&
 		what != "last"}
@@ -57,7 +57,7 @@ func (w *faulty) ask(by fleetapi.Caller, what string, x ops.Write, layer *histor
 	})
 }
 
-// seen is the revision of a layer as of the last look.
+// seen returns the revision of a layer as last read.
 func (w *faulty) seen(l history.Layer) uint64 {
 	state, err := history.At(storage.NewReader(w.Context(), w.s.Store), w.audit.head)
 	if err == nil {
@@ -70,7 +70,7 @@ func (w *faulty) seen(l history.Layer) uint64 {
 	return 0
 }
 
-// command is one for the newest rollout.
+// command sends a command to the newest rollout.
 func (w *faulty) command(by fleetapi.Caller, what fleetapi.RolloutCommand) {
 	number := w.audit.last()
 	if number == 0 {
@@ -106,7 +106,7 @@ func (w *faulty) readHead() {
 
 var errNothingRead = errors.New("nothing was read")
 
-// refused says whether an error says that nothing was done.
+// refused reports whether an error means that nothing was done.
 func refused(err error) bool {
 	var conflicts history.Conflicts
 	var faults config.Faults

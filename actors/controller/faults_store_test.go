@@ -16,17 +16,17 @@ import (
 	"edgespan/config/kv"
 )
 
-// common is the store that the replicas of a history have in common, behind the ways that lead
-// there. It notes what has to be known at the moment of a write.
+// common is the store that the replicas of a history share, behind their connections to it. It records what must be
+// known at the moment of a write.
 type common struct {
 	storage.Store
 	compact func(context.Context, kv.Revision) error
-	// exact is a store that does one transaction at a time and tells what became of it. Of
-	// another one a gate counts as open once somebody has tried to open it.
+	// an exact store does one transaction at a time and returns its outcome; of another one a gate counts as open once a
+	// replica has tried to open it
 	exact bool
 
 	mu     sync.Mutex
-	open   map[string]map[string]bool // configs that the gate of a node was opened for, by id
+	open   map[string]map[string]bool // configs for which a node's gate was opened, by id
 	fenced []fenced
 	wrong  []string
 	head   uint64 // number of the newest revision
@@ -78,8 +78,7 @@ func (s *common) opens(t kv.Txn) {
 	}
 }
 
-// note keeps what a transaction has done. Whoever writes a rollout or a gate compares the
-// election.
+// note records what a transaction has done. Every writer of a rollout or a gate compares the election.
 func (s *common) note(replica string, t kv.Txn, o kv.TxnResult, err error) {
 	leads := false
 	for _, op := range t.Then {
@@ -120,7 +119,7 @@ func (s *common) isOpen(id, md5 string) bool {
 	return s.open[id][md5]
 }
 
-// way is how one run of a replica reaches the store. How that is may change at any time.
+// way is the connection of one run of a replica to the store. Its quality may change at any time.
 type way struct {
 	s       *common
 	store   storage.Store // the replica's client
@@ -129,28 +128,28 @@ type way struct {
 	mu   sync.Mutex
 	rand *rand.Rand
 	is   string // one of ways
-	bad  []span // times when it was not good, or not for long
+	bad  []span // periods when it was not good, or had only just become good
 }
 
-// span is a time; it has not ended if to is zero.
+// span is a period; it has not ended if to is zero.
 type span struct{ from, to time.Time }
 
-// The ways to the store.
+// The kinds of connection to the store.
 const (
 	wayGood    = "good"
 	waySlow    = "slow"    // a call takes up to some seconds
-	wayLossy   = "lossy"   // of what was done, the answer does not come; or it is done when nobody waits any more
+	wayLossy   = "lossy"   // the answer to what was done is lost, or it is done when no caller waits any more
 	wayRefused = "refused" // each call fails at once
 	waySilent  = "silent"  // each call waits for its deadline
 	wayLate    = "late"    // only the watch is slow
 )
 
-// ways are drawn from.
+// ways is what become draws from.
 var ways = []string{wayGood, waySlow, wayLossy, wayLossy, wayLossy, wayRefused, waySilent, wayLate}
 
 var errLost = errors.New("the store does not answer")
 
-// become changes the way.
+// become changes the kind of the connection.
 func (w *way) become(is string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -168,7 +167,7 @@ func (w *way) how() string {
 	return w.is
 }
 
-// ignorance is since when at most the replica may not know what is in the store at a time.
+// ignorance returns the earliest time from which on the replica may not know the store's content at a time.
 func (w *way) ignorance(at time.Time, usual time.Duration) time.Time {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -188,7 +187,7 @@ func (w *way) chance(n int) int {
 	return w.rand.IntN(n)
 }
 
-// nap waits a random time below most.
+// nap waits a random time below limit.
 func (w *way) nap(ctx context.Context, limit time.Duration) error {
 	select {
 	case <-time.After(time.Duration(w.chance(int(limit/time.Microsecond))) * time.Microsecond):
@@ -200,7 +199,7 @@ func (w *way) nap(ctx context.Context, limit time.Duration) error {
 
 const slowest = 3 * time.Second // half of a slow call
 
-// Ping takes a call to the store.
+// there carries a call to the store.
 func (w *way) there(ctx context.Context) error {
 	switch w.how() {
 	case wayRefused:
@@ -216,7 +215,7 @@ func (w *way) there(ctx context.Context) error {
 	return nil
 }
 
-// back takes an answer back.
+// back carries an answer back.
 func (w *way) back(ctx context.Context) error {
 	switch w.how() {
 	case wayRefused:
@@ -265,7 +264,7 @@ func (w *way) List(ctx context.Context, p kv.Prefix, o kv.ListOptions) (page kv.
 	return page, err
 }
 
-// Commit may do it though nobody hears of it, then or a while later, or not do it at all.
+// Commit may do the transaction though no caller learns of it, now or later, or not do it at all.
 func (w *way) Commit(ctx context.Context, t kv.Txn) (o kv.TxnResult, err error) {
 	if w.how() == wayLossy && t.Writes() {
 		switch w.chance(6) {
@@ -328,7 +327,7 @@ func (w *way) Revoke(ctx context.Context, id kv.LeaseID) error {
 	return w.call(ctx, func() error { return w.store.Revoke(ctx, id) })
 }
 
-// Compact is the leader's.
+// Compact is used by the leader only.
 func (w *way) Compact(ctx context.Context, r kv.Revision) error {
 	return w.call(ctx, func() error { return w.s.compact(ctx, r) })
 }

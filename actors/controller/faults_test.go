@@ -12,9 +12,9 @@ import (
 	"edgespan/platform/store/bolt"
 )
 
-// TestFaultyHistories: a thousand histories on the embedded store itself, on a fake clock.
-// EDGESPAN_HISTORY=n runs the one that failed again, or begins with it: its steps are the same, what happens within
-// one moment may come in another order.
+// TestFaultyHistories runs a thousand histories on the embedded store itself, on a fake clock. EDGESPAN_HISTORY=n
+// repeats history n, or starts with it: its steps are the same, but what happens at one moment may come in another
+// order.
 func TestFaultyHistories(t *testing.T) {
 	first, n := 0, histories(t, 1000)
 	if text := os.Getenv("EDGESPAN_HISTORY"); text != "" {

@@ -17,9 +17,9 @@ import (
 	"edgespan/config/layers/metadata"
 )
 
-// faulty is a history with faults: three replicas whose ways to the store are cut, slow or lossy,
-// whose clocks jump and that die; nodes that answer as they like, staged rollouts on and off,
-// and two operators who want different things.
+// faulty is a history with faults: three replicas that die, whose clocks jump, and whose connections to the store are
+// cut, slow or lossy; nodes that answer at random; staged rollouts on and off; and two operators with conflicting
+// intents.
 type faulty struct {
 	*rig
 	s     *common
@@ -28,9 +28,9 @@ type faulty struct {
 	names []string
 	brief bool // pauses are short: the clock is the machine's
 
-	open    func(replica string) storage.Store // its client of the store
-	disturb func()                             // does something to the store itself; nil: nothing can be done
-	heal    func()                             // mends that
+	open    func(replica string) storage.Store // opens the store for a replica
+	disturb func()                             // disturbs the store itself; nil: not possible
+	heal    func()                             // ends the disturbance
 
 	ways   map[string]*way
 	clocks map[string]*wallClock
@@ -41,33 +41,33 @@ type faulty struct {
 	log      []string
 	ops      []*sent
 	moments  int
-	coming   map[string]bool // nodes that are on their way to a replica
+	coming   map[string]bool // nodes on their way to a replica
 	suspects []suspect
 	pushes   int
 }
 
-// sent is something that an operator asked for.
+// sent is a request of an operator.
 type sent struct {
 	id          int
 	by          fleetapi.Caller
 	what        string
-	write       ops.Write // nil: it is none
+	write       ops.Write // nil: not a write
 	message     string
 	ifMatch     map[history.Layer]uint64
 	dry         bool
 	command     fleetapi.RolloutCommand
 	rollout     uint64
 	began       int // moments
-	ended       int // 0: it has not
+	ended       int // 0: not ended
 	first, last uint64
 	out         fleetapi.Written
 	err         error
 }
 
-// suspect is a push that no gate was opened for.
+// suspect is a push for which no gate was opened.
 type suspect struct {
 	at            time.Time
-	since         time.Time // that the replica may go by
+	since         time.Time // the replica may know the store as of this time
 	node, replica string
 	push          nodeproto.Push
 }
@@ -80,7 +80,7 @@ var (
 var rolloutCommands = []fleetapi.RolloutCommand{fleetapi.PauseRollout, fleetapi.ResumeRollout, fleetapi.AbortRollout,
 	fleetapi.RevertRollout}
 
-// faultyFlags are those that the process is given; staged rollouts themselves are switched.
+// faultyFlags are the flags of the process; staged rollouts themselves are switched by the history.
 var faultyFlags = map[string]string{
 	"config_rollout_stages": "50", "config_rollout_batch_limit": "2", "config_batch_timeout_s": "60",
 	"config_rollout_canary": "1",
@@ -88,8 +88,8 @@ var faultyFlags = map[string]string{
 
 const faultyLimit = 2
 
-// usualIgnorance is how long a replica may not know what is in the store after its way there was
-// bad: a call that began then, and the pause after it.
+// usualIgnorance is how long a replica may not know the store's content after its connection was bad: a call that began
+// then, and the pause after it.
 const usualIgnorance = storage.StoreTimeout + 5*time.Second
 
 func newFaulty(r *rig, s *common, seed uint64) *faulty {
@@ -176,7 +176,7 @@ func (w *faulty) setUp() {
 	w.look()
 }
 
-// nap lets time go by.
+// nap lets time pass.
 func (w *faulty) nap(d time.Duration) {
 	if w.brief {
 		d /= 20
@@ -190,7 +190,7 @@ func (w *faulty) note(format string, args ...any) {
 	w.log = append(w.log, time.Now().Format("15:04:05.000 ")+fmt.Sprintf(format, args...))
 }
 
-// some is one of the replicas that are there.
+// some returns one of the running replicas.
 func (w *faulty) some() *Controller {
 	for {
 		if c := w.replicas[faultyReplicas[w.rand.IntN(len(faultyReplicas))]]; c != nil {
@@ -203,7 +203,7 @@ func (w *faulty) operator() fleetapi.Caller { return []fleetapi.Caller{alice, bo
 
 func (w *faulty) one() *fakeNode { return w.nodes[w.names[w.rand.IntN(len(w.names))]] }
 
-// come has a node connect to a replica, unless it is about to.
+// come makes a node connect to a replica, unless it is about to.
 func (w *faulty) come(name string, c *Controller) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -222,7 +222,7 @@ func (w *faulty) come(name string, c *Controller) {
 	})
 }
 
-// pushed hears of each push that a node gets.
+// pushed records each push that a node gets.
 func (w *faulty) pushed(n *fakeNode) func(*Controller, nodeproto.Push) {
 	return func(c *Controller, p nodeproto.Push) {
 		open := w.s.isOpen(n.id, p.MD5)
@@ -239,13 +239,13 @@ func (w *faulty) pushed(n *fakeNode) func(*Controller, nodeproto.Push) {
 	}
 }
 
-// short is what of a node's config differs in a history.
+// short returns the part of a node's config that differs within a history.
 func short(doc []byte) string {
 	o, _ := config.ParseObject(doc)
 	return fmt.Sprint(o["envParams"], o["sysParams"])
 }
 
-// look holds what was written and pushed until now against what may be.
+// look checks what was written and pushed so far against the invariants.
 func (w *faulty) look() {
 	w.Helper()
 	w.settled()
@@ -341,7 +341,7 @@ func (w *faulty) writeNode() {
 		&history.Layer{Kind: history.Node, Name: n.name})
 }
 
-// dispute is two operators at once: one turns a value on, the other turns it off.
+// dispute has two operators write at once: one turns a value on, the other turns it off.
 func (w *faulty) dispute() {
 	layer := &history.Layer{Kind: history.Network}
 	for _, by := range []fleetapi.Caller{alice, bob} {
@@ -350,7 +350,7 @@ func (w *faulty) dispute() {
 	}
 }
 
-// disputeRollout is one who pauses while the other resumes, or one who aborts while the other reverts.
+// disputeRollout has one operator pause while the other resumes, or one abort while the other reverts.
 func (w *faulty) disputeRollout() {
 	both := [][2]fleetapi.RolloutCommand{{fleetapi.PauseRollout, fleetapi.ResumeRollout},
 		{fleetapi.AbortRollout, fleetapi.RevertRollout}}[w.rand.IntN(2)]
@@ -364,7 +364,7 @@ func (w *faulty) turn(by fleetapi.Caller, on bool) {
 	w.ask(by, "flag", ops.SetE2E{File: ownFile, Config: doc, Modify: true}, nil)
 }
 
-// reroute changes how a replica reaches the store.
+// reroute changes a replica's connection to the store.
 func (w *faulty) reroute() {
 	name := w.some().d.Replica
 	is := ways[w.rand.IntN(len(ways))]
@@ -388,7 +388,7 @@ func (w *faulty) forgetPast() {
 	}
 }
 
-// restart ends a replica, in order or as a power cut does, or begins one that is not there.
+// restart ends a replica, orderly or as a power cut does, or starts one that is not running.
 func (w *faulty) restart() {
 	if len(w.replicas) < len(faultyReplicas) && (len(w.replicas) == 1 || w.rand.IntN(2) == 0) {
 		for _, name := range faultyReplicas {
@@ -424,7 +424,7 @@ func (w *faulty) moodOf(n *fakeNode) {
 	n.reject, n.unhealthy, n.silent = reject, unhealthy, silent
 }
 
-// move cuts a node's stream, or has it connect elsewhere.
+// move cuts a node's stream, or makes it connect elsewhere.
 func (w *faulty) move() {
 	n, lost := w.one(), w.rand.IntN(2) == 0
 	w.note("%s leaves, lost %v", n.name, lost)

@@ -16,7 +16,7 @@ import (
 	"edgespan/config/layers/metadata"
 )
 
-// fileMetadata describes a controller's file: a is shared, b is a replica's own.
+// fileMetadata describes a controller's file: a is shared, b belongs to one replica.
 func fileMetadata(t *testing.T) *metadata.Metadata {
 	t.Helper()
 	doc, _ := config.ParseObject([]byte(`{"flags": {
@@ -29,11 +29,11 @@ func fileMetadata(t *testing.T) *metadata.Metadata {
 	return m
 }
 
-// TestAChangeOfTheControllersConfigReachesTheReplicasThatItIsOf has two replicas: what is
-// shared changes in both, whoever wrote it, and each one's own in that one.
+// TestAChangeOfTheControllersConfigReachesTheReplicasThatItIsOf has two replicas: a shared value changes in both,
+// whichever wrote it, and a replica's own value in that one.
 func TestAChangeOfTheControllersConfigReachesTheReplicasThatItIsOf(t *testing.T) {
 	onRig(t, func(r *rig) {
-		var mu sync.Mutex // the replicas are two
+		var mu sync.Mutex // for two replicas
 		did := map[string][]string{}
 		r.change = func(o *Options) {
 			name := o.Replica
@@ -79,7 +79,7 @@ const twoNodes = `{"nodes":[{"name":"n1","node_type":2,"pop_node":true,"mac_addr
 	{"name":"n2","node_type":1,"mac_addr":"02:00:00:00:00:02","site_name":"S"}],
 	"sites":[{"name":"S","location":{"latitude":1.0,"longitude":2.0,"altitude":3.0,"accuracy":4.0}}],"links":[],"name":"T"}`
 
-// facts are the names that the auto layer says the nodes have.
+// facts returns the names that the auto layer gives the nodes.
 func (r *rig) facts(c *Controller) string {
 	r.Helper()
 	doc, err := c.Layer(r.Context(), ops.LayerQuery{Layer: layers.Auto})
@@ -138,7 +138,7 @@ func TestSettingsChangeAtRunTime(t *testing.T) {
 		r.pass(time.Second)
 		r.wants(c, "n1", "InSync")
 		n.mu.Lock()
-		n.silent = true // nobody confirms: it undoes the push after two minutes
+		n.silent = true // nothing confirms: it undoes the push after two minutes
 		n.mu.Unlock()
 		r.network(c, `{"envParams":{"B":"1"}}`)
 		r.pass(2*time.Minute + time.Second)

@@ -9,15 +9,15 @@ import (
 	"edgespan/config/fleet/nodeproto"
 )
 
-// instant is a process that takes a message before whoever sends it goes on.
+// instant is a process that receives a message before the sender continues.
 type instant struct{ take func(any) }
 
 func (p instant) SendUserMessage(_ *actor.PID, m any) { p.take(m) }
 func (p instant) SendSystemMessage(*actor.PID, any)   {}
 func (p instant) Stop(*actor.PID)                     {}
 
-// TestAStreamThatEndsAtOnceIsForgotten: the actor of a node ends a stream the moment it hears of
-// it, as it does with one that is older than another. Its end must find whose it was.
+// TestAStreamThatEndsAtOnceIsForgotten: the actor of a node ends a stream the moment it learns of it, as it does with
+// one that is older than another. The end must be assigned to the right node.
 func TestAStreamThatEndsAtOnceIsForgotten(t *testing.T) {
 	onRig(t, func(r *rig) {
 		c := r.start("a")

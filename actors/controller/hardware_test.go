@@ -17,7 +17,7 @@ import (
 	"edgespan/config/layers"
 )
 
-// unread is a folder of base files that can't be read at some moments.
+// unread is a folder of base files that can't be read at times.
 type unread struct {
 	*base
 	fails atomic.Bool
@@ -55,7 +55,7 @@ func TestABaseFileThatCannotBeReadIsReadAgain(t *testing.T) {
 	})
 }
 
-// What a board's metadata calls secret is shown to everybody once the board is forgotten: that is an admin's to decide.
+// Once a board is forgotten, every role sees what its metadata called secret: only an admin may do that.
 func TestOnlyAnAdminTakesAMaskAway(t *testing.T) {
 	t.Parallel()
 	bob := fleetapi.Caller{Name: "bob", Role: fleetapi.Operator}
@@ -89,7 +89,7 @@ func TestOnlyAnAdminTakesAMaskAway(t *testing.T) {
 	}
 }
 
-// A node whose answer is never what it reports is asked again now and then, and what is wrong with it is told in few
+// A node whose answer never matches what it reports is queried again now and then, and the fault is reported in few
 // words.
 func TestAConfigThatNeverFitsIsAskedForNowAndThen(t *testing.T) {
 	t.Parallel()
@@ -128,7 +128,7 @@ func TestAConfigThatNeverFitsIsAskedForNowAndThen(t *testing.T) {
 	})
 }
 
-// Metadata with faults masks nothing once it is accepted: that is an admin's to decide.
+// Metadata with faults masks nothing once it is accepted: only an admin may do that.
 func TestOnlyAnAdminAcceptsMetadataWithFaults(t *testing.T) {
 	t.Parallel()
 	bob := fleetapi.Caller{Name: "bob", Role: fleetapi.Operator}
@@ -160,7 +160,7 @@ func TestOnlyAnAdminAcceptsMetadataWithFaults(t *testing.T) {
 	}
 }
 
-// An answer of many values is refused before it is read: 8 MB of small ones would take 600 MB.
+// An answer with too many values is refused before it is parsed: 8 MB of small ones would take 600 MB.
 func TestAnAnswerOfManyValuesIsNotRead(t *testing.T) {
 	t.Parallel()
 	onRig(t, func(r *rig) {

@@ -38,7 +38,7 @@ func TestJoin(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		j.Name = "" // the token's is meant
+		j.Name = "" // the token's name applies
 		if joined, err := c.Join(r.Context(), j); joined.Name != "n1" || err != nil {
 			t.Error("without a name:", joined, err)
 		}
@@ -88,8 +88,8 @@ func TestJoin(t *testing.T) {
 	})
 }
 
-// TestTheSameMachineJoinsAgain has a node with a copied key replaced by itself: its revocation
-// stays, and lets the certificates of the new join through, also where an answer is lost.
+// TestTheSameMachineJoinsAgain replaces a node with a copied key by itself: its revocation remains and lets the
+// certificates of the new join through, also where an answer is lost.
 func TestTheSameMachineJoinsAgain(t *testing.T) {
 	onRig(t, func(r *rig) {
 		c := r.start("a")
@@ -110,7 +110,7 @@ func TestTheSameMachineJoinsAgain(t *testing.T) {
 					t.Fatalf("joined %+v, before %+v: %v", joined, out, err)
 				}
 				out = joined
-				// The answer is only given once the list in force here knows the join.
+				// The answer is only given once this replica's current list knows the join.
 				if list := r.issuer.revoked; len(list) != 1 || list[0].Node != n.id || list[0].Joining != out.Joining {
 					t.Errorf("revocations in force when the node hears %+v: %+v", out, list)
 				}
@@ -133,7 +133,7 @@ func TestTheSameMachineJoinsAgain(t *testing.T) {
 	})
 }
 
-// TestAJoinWithoutANameIsNoReadOfTheStore asks by tokens that nobody made, as anybody may.
+// TestAJoinWithoutANameIsNoReadOfTheStore sends unknown tokens, as any client may.
 func TestAJoinWithoutANameIsNoReadOfTheStore(t *testing.T) {
 	onRig(t, func(r *rig) {
 		c := r.start("a")
@@ -145,7 +145,7 @@ func TestAJoinWithoutANameIsNoReadOfTheStore(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if i%100 == 0 { // before the watch of the store has told it
+			if i%100 == 0 { // before the watch of the store has delivered it
 				if err := ask(inv.Token); err != nil {
 					t.Fatal(err)
 				}
@@ -174,8 +174,8 @@ func TestAJoinWithoutANameIsNoReadOfTheStore(t *testing.T) {
 	})
 }
 
-// TestAnAdministratorStays has two replicas remove the last two administrators at once, and
-// counts none whose token has expired.
+// TestAnAdministratorStays has two replicas remove the last two administrators at once, and does not count one whose
+// token has expired.
 func TestAnAdministratorStays(t *testing.T) {
 	onRig(t, func(r *rig) {
 		a, b := r.start("a"), r.start("b")

@@ -23,7 +23,7 @@ import (
 	"edgespan/config/kv"
 )
 
-// leaderIs is who leads by the store, "" for nobody.
+// leaderIs returns the leader according to the store, "" for none.
 func (r *rig) leaderIs() string {
 	e, _, err := r.store.Get(r.Context(), history.ElectionKey(storage.LeaderWord))
 	if err != nil {
@@ -32,7 +32,7 @@ func (r *rig) leaderIs() string {
 	return string(e.Value)
 }
 
-// bulk moves the store by many revisions, none of which anybody goes by.
+// bulk advances the store by many revisions that concern no replica.
 func (r *rig) bulk(n int) {
 	for range n {
 		if _, err := r.store.Commit(r.Context(), kv.Txn{Then: []kv.Op{kv.Put("bulk", nil)}}); err != nil {
@@ -42,7 +42,7 @@ func (r *rig) bulk(n int) {
 	synctest.Wait()
 }
 
-// oldest is the oldest revision that can be read.
+// oldest returns the oldest revision that can be read.
 func (r *rig) oldest() kv.Revision {
 	_, at, _ := r.store.Get(r.Context(), "bulk")
 	low, high := kv.Revision(1), at
@@ -108,7 +108,7 @@ func TestTheLeaderCompacts(t *testing.T) {
 		}
 		_, before, _ := r.store.Get(r.Context(), "bulk")
 		r.pass(3 * time.Minute)
-		// Nearly all is old. What is kept are the last revisions; marks are a minute apart.
+		// Nearly all is old. The last revisions are kept; marks are a minute apart.
 		_, at, _ := r.store.Get(r.Context(), "bulk")
 		if got := r.oldest(); got < before-10_000 || got > at-10_000 {
 			t.Errorf("compacted to %d of %d", got, at)
@@ -129,11 +129,11 @@ func TestTheLeaderCompacts(t *testing.T) {
 	})
 }
 
-// slow is a store whose watch can be held up.
+// slow is a store whose watch can be blocked.
 type slow struct {
 	*memory
 	held atomic.Bool
-	lost atomic.Int64 // watches that ended as the store has forgotten what comes next
+	lost atomic.Int64 // watches that ended because the store had compacted what comes next
 }
 
 func (s *slow) Watch(ctx context.Context, p kv.Prefix, after kv.Revision, deliver func(kv.Batch) error) error {
@@ -149,7 +149,7 @@ func (s *slow) Watch(ctx context.Context, p kv.Prefix, after kv.Revision, delive
 	return err
 }
 
-// views is all that a replica tells of the fleet.
+// views returns all that a replica shows of the fleet.
 func (r *rig) views(c *Controller) map[string]any {
 	r.Helper()
 	out := map[string]any{}
@@ -162,9 +162,9 @@ func (r *rig) views(c *Controller) map[string]any {
 		if err != nil {
 			r.Fatal(err)
 		}
-		n.LastReport = nil // of the replica with the stream
+		n.LastReport = nil // known only to the replica with the stream
 		if !n.Online {
-			n.Why, d.Why = "", "" // since when is each replica's own
+			n.Why, d.Why = "", "" // each replica has its own start time
 		}
 		out["node "+n.Name], out["detail "+n.Name], out["failures "+n.Name] = n, d.State+" "+d.Why, d.Failures
 	}
@@ -189,7 +189,7 @@ func (r *rig) views(c *Controller) map[string]any {
 	return out
 }
 
-// A store that grows is compacted to what is young, however few revisions these are.
+// A store that grows is compacted to what is young, however few revisions that is.
 func TestTheLeaderCompactsByBytes(t *testing.T) {
 	for name, writes := range map[string]int{"few revisions": 10, "more than are kept": int(storage.Retention.Revisions) +
 		100} {
@@ -205,7 +205,7 @@ func compactsByBytes(t *testing.T, writes int) {
 			defer r.store.mu.Unlock()
 			r.store.bytes += bytes
 		}
-		grow(1 << 30) // what is there is no growth
+		grow(1 << 30) // the initial content is no growth
 		r.pass(2 * time.Minute)
 		r.bulk(writes)
 		r.pass(storage.Retention.Least + 5*time.Minute)
@@ -221,8 +221,8 @@ func compactsByBytes(t *testing.T, writes int) {
 	})
 }
 
-// TestASlowWatcherMissesNothing: a replica whose watch falls behind the compaction reads all
-// again, and knows what one knows that was started then.
+// TestASlowWatcherMissesNothing: a replica whose watch falls behind the compaction reads everything again, and knows
+// what a replica knows that starts then.
 func TestASlowWatcherMissesNothing(t *testing.T) {
 	onStaged(t, func(r *rig) {
 		inner := r.change
@@ -250,7 +250,7 @@ func TestASlowWatcherMissesNothing(t *testing.T) {
 
 		late.held.Store(true)
 		r.network(a, `{"envParams":{"B":"one"}}`)
-		r.nodes["n5"].reject = "own" // what is kept of that is in no key that every replica follows
+		r.nodes["n5"].reject = "own" // that state is in no key that every replica follows
 		r.write(a, ops.SetNodes{Overrides: r.doc(`{"n1":{"envParams":{"C":"own"}},"n5":{"envParams":{"B":"own"}}}`)})
 		if err := a.Command(r.Context(), alice, "n2", fleetapi.Forget); err != nil {
 			t.Fatal(err)
@@ -285,7 +285,7 @@ func TestASlowWatcherMissesNothing(t *testing.T) {
 				t.Errorf("%s is there no more", what)
 			}
 		}
-		// It does what is to be done, too.
+		// It acts on it, too.
 		r.stop("a")
 		for _, name := range []string{"n0", "n1", "n3", "n4", "n9"} {
 			r.nodes[name].connect(b)
@@ -301,8 +301,8 @@ func TestASlowWatcherMissesNothing(t *testing.T) {
 	})
 }
 
-// TestALetterThatWasTakenBackMeanwhileIsNotObeyed: a command that was withdrawn while a replica
-// did not hear of it is not what it begins to lead with.
+// TestALetterThatWasTakenBackMeanwhileIsNotObeyed: a replica that begins to lead does not carry out a command that was
+// withdrawn while it received nothing.
 func TestALetterThatWasTakenBackMeanwhileIsNotObeyed(t *testing.T) {
 	d := &deps{}
 	d.set.Store(&fleet.Settings{})
@@ -320,7 +320,7 @@ func TestALetterThatWasTakenBackMeanwhileIsNotObeyed(t *testing.T) {
 	}
 }
 
-// leaves begins a large write, with so many of its transactions that it may be taken for dead.
+// leaves begins a large write with this many of its transactions, and abandons it.
 func (r *rig) leaves(author string, transactions int) history.CommitPlan {
 	r.Helper()
 	state, err := history.Head(storage.NewReader(r.Context(), r.store))
@@ -332,7 +332,7 @@ func (r *rig) leaves(author string, transactions int) history.CommitPlan {
 		name := fmt.Sprintf("%s-%d", author, i)
 		env := config.Object{"A": name, "pad": strings.Repeat("x", 40)}
 		if i%2 == 1 {
-			env["B"] = time.Now().String() // the others are what they were
+			env["B"] = time.Now().String() // the others are unchanged
 		}
 		c.Layers[history.Layer{Kind: history.Node, Name: name}] = config.Object{"envParams": env}
 	}
@@ -351,7 +351,7 @@ func (r *rig) leaves(author string, transactions int) history.CommitPlan {
 	return plan
 }
 
-// left is how many objects and parts of large writes there are.
+// left counts the objects and parts of large writes.
 func (r *rig) left() (objects, parts int) {
 	r.Helper()
 	for prefix, n := range map[kv.Prefix]*int{"objects/": &objects, "sets/": &parts} {
@@ -384,7 +384,7 @@ func TestTheLeaderSweeps(t *testing.T) {
 		if objects, parts := r.left(); objects != clean || parts != 0 {
 			t.Errorf("after the hour: %d objects and %d parts are left, want %d and none", objects, parts, clean)
 		}
-		r.leaves("eve", 2) // it may go on: it is young at the next sweep
+		r.leaves("eve", 2) // it may continue: it is young at the next sweep
 		r.pass(time.Minute)
 		r.stop("a")
 		r.start("b")
@@ -406,7 +406,7 @@ func TestTwoLeadersNeverSweep(t *testing.T) {
 		r.start("a")
 		r.pass(time.Second)
 		r.start("b")
-		led.stubborn.Store(true) // it leads on, as it thinks
+		led.stubborn.Store(true) // it believes that it still leads
 		r.pass(3 * time.Second)
 		if got := r.leaderIs(); got != "b" {
 			t.Fatalf("%q leads", got)
@@ -427,8 +427,8 @@ func TestTwoLeadersNeverSweep(t *testing.T) {
 	})
 }
 
-// TestASweepTakesNothingFromAWriteUnderWay: writers that are slow beyond all measure, and others
-// that are not, beside leaders that sweep. What a revision names is there.
+// TestASweepTakesNothingFromAWriteUnderWay runs extremely slow writers, and fast ones, beside leaders that sweep. What
+// a revision names is there.
 func TestASweepTakesNothingFromAWriteUnderWay(t *testing.T) {
 	swept, seeds := 0, uint64(3)
 	if testing.Short() {
@@ -459,7 +459,7 @@ func TestASweepTakesNothingFromAWriteUnderWay(t *testing.T) {
 						t.Fatal(err)
 					}
 					if !o.Succeeded {
-						break // and leaves it
+						break // and abandons it
 					}
 					done++
 				}
@@ -482,12 +482,12 @@ func TestASweepTakesNothingFromAWriteUnderWay(t *testing.T) {
 	}
 }
 
-// What a backup reads stays for as long as its reader takes, and goes once it has ended.
+// What a backup reads is kept for as long as its reader takes, and deleted afterwards.
 func TestWhatABackupReadsIsNotCompacted(t *testing.T) {
 	t.Parallel()
 	onRig(t, func(r *rig) {
 		a := r.start("a")
-		b := r.start("b") // that does not lead, or does
+		b := r.start("b") // which may lead or not
 		r.network(a, `{"envParams":{"A":"one"}}`)
 		r.bulk(12_000)
 		write, err := b.Backup(r.Context(), "v")
@@ -508,7 +508,7 @@ func TestWhatABackupReadsIsNotCompacted(t *testing.T) {
 		if got := r.oldest(); got <= at {
 			t.Errorf("compacted to %d, the backup has ended", got)
 		}
-		if _, err := a.Backup(r.Context(), "v"); err != nil { // whose reader has gone
+		if _, err := a.Backup(r.Context(), "v"); err != nil { // its reader has gone
 			t.Fatal(err)
 		}
 		_, at, _ = r.store.Get(r.Context(), "bulk")

@@ -20,13 +20,13 @@ const (
 	newKeys = `{"eapolParams":{"a":"x"}}`
 )
 
-// backups counts the backups of a rig, and what stood in the network layer then.
+// backups counts the backups of a rig, and records the network layer at that time.
 type backups struct {
 	of   []string
 	fail error
 }
 
-// backed has the controllers of a rig write backups.
+// backed makes the controllers of a rig write backups.
 func (r *rig) backed() *backups {
 	b := &backups{}
 	before := r.change
@@ -54,7 +54,7 @@ func (r *rig) network1(ctx context.Context) string {
 	return string(storage.Encode(v.Document))
 }
 
-// olderFleet is a store that a controller without migrations has left.
+// olderFleet is a store written by a controller without migrations.
 func (r *rig) olderFleet(text string) {
 	c := r.start("a")
 	r.network(c, `{"envParams":{"B":"1"}}`)
@@ -65,7 +65,7 @@ func (r *rig) olderFleet(text string) {
 	}
 }
 
-// shown is the network layer, and the newest revision by its author.
+// shown returns the network layer, and the newest revision with its author.
 func (r *rig) shown(c *Controller) string {
 	r.Helper()
 	all, err := c.History(r.Context(), fleetapi.HistoryQuery{Limit: 100})
@@ -143,7 +143,7 @@ func TestNothingIsMigratedWithoutABackupOrWithAFault(t *testing.T) {
 	}
 }
 
-// A node whose version has the old keys only would lose what they say.
+// A node whose version knows only the old keys would lose their values.
 func TestAMigrationWaitsForNodesOfAnOlderVersion(t *testing.T) {
 	onRig(t, func(r *rig) {
 		r.backed()

@@ -18,8 +18,8 @@ import (
 	"edgespan/config/kv"
 )
 
-// A hostile node reports other parameters with each report, for ten minutes: what it makes the
-// store, the log and the other replicas hold is bounded, and what is left out is told.
+// A hostile node reports other parameters each time, for ten minutes: what it makes the store, the log and the other
+// replicas hold is bounded, and what is left out is reported.
 func TestWhatANodeMakesTheControllerSpend(t *testing.T) {
 	onRig(t, func(r *rig) {
 		core, logs := observer.New(zap.InfoLevel)

@@ -14,8 +14,7 @@ import (
 	"edgespan/config/stateloop/peer"
 )
 
-// fakeNode is a node: it applies what is pushed to it, reports every 5 s, answers probes, and
-// undoes what is not confirmed in time.
+// fakeNode is a node: it applies pushes, reports every 5 s, answers probes, and undoes what is not confirmed in time.
 type fakeNode struct {
 	r        *rig
 	name, id string
@@ -25,8 +24,8 @@ type fakeNode struct {
 	stream     *fakeStream
 	software   string
 	board      string
-	address    string // that it connects from
-	doc        []byte // that it runs
+	address    string // the source of its connections
+	doc        []byte // the config that it runs
 	md5        string
 	generation nodeproto.Generation
 	confirmed  fakeConfig
@@ -36,20 +35,20 @@ type fakeNode struct {
 	held       *nodeproto.Held
 	last       map[uint64]nodeproto.Result // not acknowledged
 
-	// How it takes what is pushed.
-	reject, unhealthy string // a text in the document that it can't stand
+	// How it reacts to pushes.
+	reject, unhealthy string // texts in a document: refused, undone as unhealthy
 	silent            bool   // it answers no probe
 	sick              string // a text in the document that makes its health bad, though it keeps it
 	base              string // its answer to AskBaseConfig
 
-	parameters []nodeproto.ParameterReport // that it reports, of the config that it runs
+	parameters []nodeproto.ParameterReport // reported, of the config that it runs
 
 	peer   []byte            // the PeerConfiguration that it runs
-	ports  []nodeproto.Port  // that it reports
-	stuck  map[string]string // what it can't make or remove, by id: the state that it reports instead
-	untidy bool              // it has not settled
+	ports  []nodeproto.Port  // reported
+	stuck  map[string]string // what it can't create or remove, by id: the state that it reports instead
+	untidy bool              // not settled
 
-	tap func(*Controller, nodeproto.Push) // hears of each push
+	tap func(*Controller, nodeproto.Push) // called for each push
 
 	pushes []nodeproto.Push
 	heard  map[string]int // by kind of message
@@ -70,8 +69,8 @@ type fakeStream struct {
 	down chan nodeproto.FromController
 	done chan struct{}
 	once sync.Once
-	gone chan struct{} // the node does not listen any more
-	lost *Controller   // that does not know yet
+	gone chan struct{} // closed when the node no longer listens
+	lost *Controller   // a controller that does not know yet
 }
 
 func (s *fakeStream) ID() uint64 { return s.id }
@@ -106,7 +105,7 @@ func (n *fakeNode) connect(c *Controller) {
 	}
 }
 
-// try is connect where the controller may be out of reach.
+// try is connect for a controller that may be out of reach.
 func (n *fakeNode) try(ctx context.Context, c *Controller) error {
 	n.mu.Lock()
 	hello := nodeproto.Hello{Node: n.id, Name: n.name, Software: n.software, Board: n.board, MD5: n.md5,
@@ -126,8 +125,8 @@ func (n *fakeNode) try(ctx context.Context, c *Controller) error {
 	return nil
 }
 
-// lose leaves the stream as it is: the controller hears of its end when the keepalive finds
-// out, and what it says meanwhile goes nowhere.
+// lose breaks the stream silently: the controller learns of its end by the keepalive, and what it sends meanwhile is
+// lost.
 func (n *fakeNode) lose() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -222,7 +221,7 @@ func (n *fakeNode) report() nodeproto.Report {
 	return r
 }
 
-// undo goes back where nobody has confirmed in time.
+// undo restores the previous config if no confirmation came in time.
 func (n *fakeNode) undo(say func(nodeproto.FromNode)) {
 	if n.pending == nil || time.Now().Before(n.deadline) {
 		return
@@ -317,7 +316,7 @@ func contains(doc []byte, text string) bool {
 	return len(text) > 0 && strings.Contains(string(doc), text)
 }
 
-// online says whether the node has a stream, as far as it knows.
+// online reports whether the node has a stream, as far as it knows.
 func (n *fakeNode) online() bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -330,8 +329,7 @@ func (n *fakeNode) got() (pushes int, md5 string) {
 	return len(n.pushes), n.md5
 }
 
-// parts are the parameters of the PeerConfiguration that it runs: all as they shall be, but for
-// those that it is stuck with.
+// parts returns the parameters of the PeerConfiguration that it runs: all as desired, except for the stuck ones.
 func (n *fakeNode) parts() (out []nodeproto.ParameterReport) {
 	c, faults := peer.Decode(n.peer)
 	if len(faults) > 0 {

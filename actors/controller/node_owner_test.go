@@ -92,7 +92,7 @@ func TestEveryReplicaListsAllNodes(t *testing.T) {
 	})
 }
 
-// TestANodeThatLeavesWhileItsStateIsToldIsOffline lets the store fail over the telling.
+// TestANodeThatLeavesWhileItsStateIsToldIsOffline makes the store fail while the replica writes the node's state.
 func TestANodeThatLeavesWhileItsStateIsToldIsOffline(t *testing.T) {
 	onRig(t, func(r *rig) {
 		r.change = func(o *Options) { o.Shared = true }
@@ -109,7 +109,7 @@ func TestANodeThatLeavesWhileItsStateIsToldIsOffline(t *testing.T) {
 		n.parameters = []nodeproto.ParameterReport{{ID: "x", Kind: "x", State: "Present"}}
 		n.held = &nodeproto.Held{By: "eva", Since: time.Now()}
 		n.mu.Unlock()
-		r.pass(2500 * time.Millisecond) // it has reported, and is told in half a second
+		r.pass(2500 * time.Millisecond) // it has reported, and its state is written within half a second
 		fail(errors.New("no store"))
 		r.pass(1500 * time.Millisecond)
 		n.cut()

@@ -12,8 +12,8 @@ import (
 	"edgespan/config/httpapi/fleetapi"
 )
 
-// A member of a cluster that says other ports with each report does not have its neighbours
-// configured anew; a real change reaches them in seconds.
+// A member of a cluster reports other ports each time. Its neighbours are not reconfigured for each report; a real
+// change reaches them in seconds.
 func TestPortsThatFlap(t *testing.T) {
 	onPeers(t, func(r *rig, c *Controller) {
 		r.deploy(c)
@@ -47,7 +47,7 @@ func TestPortsThatFlap(t *testing.T) {
 		if after, _ := a.got(); after > before || r.store.commits.Load() > commits {
 			t.Errorf("%d pushes to its neighbour and %d transactions in a minute", after-before, r.store.commits.Load()-commits)
 		}
-		for i := range 60 { // an hour in which each address stands for a minute
+		for i := range 60 { // for an hour, a new address each minute
 			move(fmt.Sprintf("198.51.100.%d", i))
 			r.pass(time.Minute)
 		}
@@ -62,8 +62,8 @@ func TestPortsThatFlap(t *testing.T) {
 	})
 }
 
-// A node that a tunnel leads to and that comes from another address each time writes no revision of
-// the history for each of them, and holds no rollout up.
+// A node that a tunnel leads to connects from another address each time. It does not cause a revision per address, and
+// holds up no rollout.
 func TestAnAddressThatFlaps(t *testing.T) {
 	onStaged(t, func(r *rig) {
 		a := r.start("a")
@@ -89,7 +89,7 @@ func TestAnAddressThatFlaps(t *testing.T) {
 		}
 		flap(2*time.Second, 2*time.Second, "0")
 		r.pass(10 * time.Minute)
-		r.wire = func(_ *Controller, n *fakeNode, m any, pass func()) { // a node takes 15 s for a config
+		r.wire = func(_ *Controller, n *fakeNode, m any, pass func()) { // a node takes 15 s to apply a config
 			if _, is := m.(nodeproto.Push); is && n != bad {
 				time.AfterFunc(15*time.Second, pass)
 				return
@@ -118,7 +118,7 @@ func TestAnAddressThatFlaps(t *testing.T) {
 	})
 }
 
-// A node that was here for a moment, on its way from one replica to another, is where it is now.
+// A node that connected briefly to one replica on its way to another counts as connected to the latter.
 func TestAnAddressOfANodeThatWentOn(t *testing.T) {
 	onRig(t, func(r *rig) {
 		r.change = func(o *Options) { o.Shared = true }

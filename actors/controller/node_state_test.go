@@ -15,8 +15,8 @@ import (
 
 const aNetwork = "10000000-0000-4000-8000-00000000000a"
 
-// TestTheStateOfDeclaredParametersIsShown follows a network from its config to its end, in the
-// list of nodes and in the description of one.
+// TestTheStateOfDeclaredParametersIsShown follows a network from its config to its removal, in the list of nodes and in
+// the description of one.
 func TestTheStateOfDeclaredParametersIsShown(t *testing.T) {
 	onRig(t, func(r *rig) {
 		c := r.start("a")
@@ -79,8 +79,7 @@ func TestTheStateOfDeclaredParametersIsShown(t *testing.T) {
 	})
 }
 
-// What a node reports and no config declares is in the log once, and again when it changes: not with
-// each report.
+// What a node reports and no config declares is logged once, and again when it changes, not with each report.
 func TestAnIgnoredParameterIsLoggedOnce(t *testing.T) {
 	onRig(t, func(r *rig) {
 		core, logs := observer.New(zap.InfoLevel)

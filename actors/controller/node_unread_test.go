@@ -13,8 +13,8 @@ import (
 	"edgespan/config/kv"
 )
 
-// A replica of another version has written what this one can't read: the node gets nothing from
-// here, and what the store has of it stays, until it can be read again.
+// A replica of another version has written a record that this one can't read. The node gets nothing from this replica,
+// and its record is kept in the store until it can be read again.
 func TestANodeWithAMemoryOfAnotherVersionIsNotJudged(t *testing.T) {
 	onRig(t, func(r *rig) {
 		c := r.start("a")
@@ -61,8 +61,8 @@ func TestANodeWithAMemoryOfAnotherVersionIsNotJudged(t *testing.T) {
 	})
 }
 
-// What an operator decides of a node that can't be judged would be lost: it is refused, with what
-// helps. A node that joins anew counts on, and what could not be read is kept.
+// An operator's decision on a node whose record can't be read would be lost: the controller refuses it and says what
+// helps. A node that joins again continues its count, and the unreadable record is kept.
 func TestAnUnreadNodeTakesNoActsAndJoinsAnew(t *testing.T) {
 	onRig(t, func(r *rig) {
 		c := r.start("a")

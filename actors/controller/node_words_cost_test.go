@@ -16,8 +16,8 @@ import (
 	"edgespan/config/kv"
 )
 
-// Whatever a node says, 20 times a second: what it makes the store, the log and other nodes spend is
-// bounded, and another node has its config all the while.
+// Whatever a node sends, 20 times a second: what it makes the store, the log and other nodes spend is bounded, and
+// another node has its config all the while.
 func TestWhatEachWordOfANodeCosts(t *testing.T) {
 	const seconds = 20
 	long := strings.Repeat("w", 30_000)

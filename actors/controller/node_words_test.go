@@ -20,7 +20,7 @@ import (
 	"edgespan/config/kv"
 )
 
-// spent is what the store has to write of some keys.
+// spent counts what the store has to write to some keys.
 type spent struct {
 	mu            sync.Mutex
 	writes, bytes int
@@ -51,7 +51,7 @@ func (s *spent) got() (writes, bytes, largest int) {
 	return s.writes, s.bytes, s.largest
 }
 
-// say has a node say something 20 times a second, which is what its stream lets through.
+// say makes a node send a message 20 times a second, which is the rate that its stream allows.
 func (r *rig) say(c *Controller, n *fakeNode, seconds int, word func(i int) nodeproto.FromNode) {
 	for i := range seconds * 20 {
 		n.mu.Lock()
@@ -63,8 +63,8 @@ func (r *rig) say(c *Controller, n *fakeNode, seconds int, word func(i int) node
 	r.settled()
 }
 
-// A hostile node answers pushes that it never had, each time about another config: what that makes
-// the store write has a pace, and its memory stays one that the store takes.
+// A hostile node answers pushes that it never received, each time about another config. The rate at which this makes
+// the store write is limited, and the node's record stays small enough for the store.
 func TestWhatANodeSaysOfPushesIsBounded(t *testing.T) {
 	const seconds = 20
 	for name, word := range map[string]func(i int) nodeproto.Result{
@@ -102,7 +102,7 @@ func TestWhatANodeSaysOfPushesIsBounded(t *testing.T) {
 				if n := logs.Len(); n > nodes.MaxLines {
 					t.Errorf("%d lines", n)
 				}
-				// A person's change gets there all the same.
+				// An operator's change arrives all the same.
 				r.network(a, `{"sysParams":{"managedConfig":true},"envParams":{"A":"4"}}`)
 				r.pass(time.Minute)
 				r.wants(a, "n1", string(fleet.InSync))
@@ -114,8 +114,8 @@ func TestWhatANodeSaysOfPushesIsBounded(t *testing.T) {
 	}
 }
 
-// A node that says on and off that it is held locally gets its config again when a person ended a
-// local one, and not with each report.
+// A node that reports a local hold on and off gets its config again after an operator ended a local config, and not
+// with each report.
 func TestALocalConfigThatEndsAgainAndAgain(t *testing.T) {
 	onRig(t, func(r *rig) {
 		a := r.start("a")
@@ -139,8 +139,8 @@ func TestALocalConfigThatEndsAgainAndAgain(t *testing.T) {
 	})
 }
 
-// A node that says other versions with each report has its config computed as rarely as the rule
-// has it; one that was upgraded, at once.
+// A node that reports other versions each time has its config computed as rarely as the rule says; an upgraded node, at
+// once.
 func TestVersionsThatFlap(t *testing.T) {
 	onRig(t, func(r *rig) {
 		r.base.docs["RELEASE_M21"] = `{"sysParams":{"managedConfig":true},"envParams":{"A":"21"}}`
@@ -172,7 +172,7 @@ func TestVersionsThatFlap(t *testing.T) {
 	})
 }
 
-// A memory that the store does not take becomes one that it takes.
+// A record that the store refuses becomes one that it accepts.
 func TestAMemoryThatIsTooLargeGetsSmaller(t *testing.T) {
 	onRig(t, func(r *rig) {
 		a := r.start("a")
@@ -187,7 +187,7 @@ func TestAMemoryThatIsTooLargeGetsSmaller(t *testing.T) {
 		put := func() kv.Txn {
 			return kv.Txn{Then: []kv.Op{kv.Put(history.PushKey(n.id), storage.Encode(m))}}
 		}
-		for i := range 8 { // as nodes could make it in releases before this one
+		for i := range 8 { // as nodes could make it in earlier releases
 			m.Failures = append(m.Failures,
 				fleet.ConfigFailure{Digest: fleet.Digest{Config: fmt.Sprintf("%032d", i)}, Attempt: 1, For: m.Push.For})
 		}

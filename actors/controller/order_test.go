@@ -23,7 +23,7 @@ import (
 	"edgespan/config/kv"
 )
 
-// village is a topology of nodes v0, v1 … in a ring of wireless links, by two radios each.
+// village is a topology of nodes v0, v1 … in a ring of wireless links, with two radios each.
 func village(size int) string {
 	var nodes, sites, links []string
 	for i := range size {
@@ -46,7 +46,7 @@ func village(size int) string {
 		strings.Join(links, ","), strings.Join(sites, ","))
 }
 
-// optimise asks a replica.
+// optimise sends an optimization to a replica.
 func (r *rig) optimise(c *Controller, by string, kinds ...optimize.Kind) (fleetapi.Written, error) {
 	w, err := c.Write(r.Context(), fleetapi.WriteRequest{Caller: fleetapi.Caller{Name: by, Role: fleetapi.Operator},
 		Write: ops.Optimize{Kinds: kinds}, Message: "optimise"})
@@ -54,7 +54,7 @@ func (r *rig) optimise(c *Controller, by string, kinds ...optimize.Kind) (fleeta
 	return w, err
 }
 
-// auto is the auto layer, but for what the topology says.
+// auto returns the auto layer without what the topology defines.
 func (r *rig) auto() string {
 	r.Helper()
 	state, err := history.Head(storage.NewReader(r.Context(), r.store))
@@ -76,7 +76,7 @@ func (r *rig) auto() string {
 	return out
 }
 
-// by are the revisions of an author.
+// by returns the revisions of an author.
 func (r *rig) by(author string) (numbers []uint64) {
 	r.Helper()
 	state, err := history.Head(storage.NewReader(r.Context(), r.store))
@@ -95,7 +95,7 @@ func (r *rig) by(author string) (numbers []uint64) {
 	return numbers
 }
 
-// orderly complains about what is left in the mailbox of the leader.
+// orderly fails the test if anything is left in an outbox.
 func (r *rig) orderly() {
 	r.Helper()
 	page, err := r.store.List(r.Context(), history.InOutboxes, kv.ListOptions{})
@@ -104,14 +104,14 @@ func (r *rig) orderly() {
 	}
 }
 
-// mortal is a replica's way to the store that ends after some of its commits.
+// mortal is a replica's connection to the store, which dies after a number of commits.
 type mortal struct {
 	*severed
-	left  atomic.Int64 // commits until it ends; negative: it doesn't
-	takes atomic.Bool  // the last one is done, and the answer is lost
-	once  atomic.Bool  // it does not end: that commit fails
-	stall atomic.Int64 // how long a revision of the layers is on its way to the store
-	heads atomic.Int64 // revisions of the layers that were written this way
+	left  atomic.Int64 // commits until it dies; negative: it doesn't
+	takes atomic.Bool  // the last commit is done, and its answer is lost
+	once  atomic.Bool  // it does not die: that one commit fails
+	stall atomic.Int64 // delay of each revision of the layers on its way to the store
+	heads atomic.Int64 // revisions of the layers written through it
 }
 
 func (m *mortal) Commit(ctx context.Context, t kv.Txn) (kv.TxnResult, error) {
@@ -135,7 +135,7 @@ func (m *mortal) Commit(ctx context.Context, t kv.Txn) (kv.TxnResult, error) {
 	return o, err
 }
 
-// mortals makes the ways to the store of replicas.
+// mortals creates the replicas' connections to the store.
 func (r *rig) mortals() map[string]*mortal {
 	ways := map[string]*mortal{}
 	r.change = func(o *Options) {
@@ -218,8 +218,8 @@ func TestAnOptimisationIsBoundToWhatItsCallerHasSeen(t *testing.T) {
 	})
 }
 
-// TestTheLeaderDiesInTheMiddleOfAnOptimisation, before and after each of its transactions: the
-// optimisation is done once, or not at all, and who asked is told which.
+// TestTheLeaderDiesInTheMiddleOfAnOptimisation kills the leader before and after each of its transactions: the
+// optimization is done once or not at all, and the caller's answer says which.
 func TestTheLeaderDiesInTheMiddleOfAnOptimisation(t *testing.T) {
 	died := 0
 	for _, takes := range []bool{false, true} {
@@ -253,8 +253,8 @@ func TestTheLeaderDiesInTheMiddleOfAnOptimisation(t *testing.T) {
 	}
 }
 
-// TestAnOptimisationThatComesTooLateIsNotDone: the leader's transaction is on its way for longer
-// than anybody waits. Who asked was told that nothing was done, and so it is.
+// TestAnOptimisationThatComesTooLateIsNotDone delays the leader's transaction for longer than any caller waits. The
+// caller was answered that nothing was done, and that is true.
 func TestAnOptimisationThatComesTooLateIsNotDone(t *testing.T) {
 	onRig(t, func(r *rig) {
 		ways := r.mortals()
@@ -273,8 +273,8 @@ func TestAnOptimisationThatComesTooLateIsNotDone(t *testing.T) {
 	})
 }
 
-// TestAnAnswerThatDidNotComeIsLookedFor: the leader has done it, the replica that was asked does
-// not hear of it. What the store says counts.
+// TestAnAnswerThatDidNotComeIsLookedFor: the leader has done the optimization, but the replica that was asked does not
+// receive the answer. The store decides.
 func TestAnAnswerThatDidNotComeIsLookedFor(t *testing.T) {
 	onRig(t, func(r *rig) {
 		late := &slow{memory: r.store}
@@ -298,7 +298,7 @@ func TestAnAnswerThatDidNotComeIsLookedFor(t *testing.T) {
 	})
 }
 
-// told holds an answer against the history.
+// told checks an answer against the history.
 func (r *rig) told(w fleetapi.Written, err error) {
 	r.Helper()
 	for range 2 { // now and later
@@ -315,7 +315,7 @@ func (r *rig) told(w fleetapi.Written, err error) {
 	r.orderly()
 }
 
-// TestNobodyLeads: the command waits, and says then that nothing was done.
+// TestNobodyLeads: without a leader the command waits, and then answers that nothing was done.
 func TestNobodyLeads(t *testing.T) {
 	for _, c := range []struct {
 		name, want string
@@ -355,8 +355,8 @@ func TestNobodyLeads(t *testing.T) {
 	}
 }
 
-// TestTwoOptimisationsAtOnce, by two operators on two replicas, with others' writes between: the
-// auto layer is what one after the other gives.
+// TestTwoOptimisationsAtOnce runs two optimizations, by two operators on two replicas, with others' writes in between:
+// the auto layer is the result of one after the other.
 func TestTwoOptimisationsAtOnce(t *testing.T) {
 	serial := func(kinds ...optimize.Kind) (out string) {
 		onRig(t, func(r *rig) {

@@ -19,25 +19,24 @@ import (
 	"edgespan/config/kv"
 )
 
-// mains is the power supply of a controller: each write to the store and each message to a node
-// or from one is a step, and at one of them the power may go. The store stays as that step found
-// or left it, and the nodes live on.
+// mains is the power supply of a controller. Each write to the store and each message to or from a node is a step, and
+// the power may fail at any of them. The store stays as that step found or left it, and the nodes keep running.
 type mains struct {
 	mu    sync.Mutex
 	steps []string // since it was armed
-	at    int      // of steps, from 1: where the power goes; 0: nowhere
-	after bool     // the step is done, and the controller hears of nothing
-	cuts  int      // how often it went
+	at    int      // the step, from 1, at which the power fails; 0: none
+	after bool     // the step is done, but the controller does not hear of it
+	cuts  int      // how often the power failed
 	last  *powered
 }
 
-// powered is one life's way to the store; it is cut where the power has gone.
+// powered is one controller life's connection to the store; it is cut when the power fails.
 type powered struct {
 	*severed
 	mains *mains
 }
 
-// plug has each further life of a controller live on these mains.
+// plug puts each further life of a controller on these mains.
 func (m *mains) plug(r *rig) {
 	r.change = func(o *Options) {
 		m.last = &powered{&severed{memory: r.store}, m}
@@ -52,7 +51,7 @@ func (m *mains) arm(at int, after bool) {
 	m.at, m.after, m.steps = at, after, nil
 }
 
-// disarm keeps the power on, and returns the steps until now.
+// disarm keeps the power on and returns the steps so far.
 func (m *mains) disarm() []string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -60,7 +59,7 @@ func (m *mains) disarm() []string {
 	return m.steps
 }
 
-// step does one step of a life with power.
+// step does one step of a controller life that has power.
 func (p *powered) step(what string, do func()) {
 	p.mains.mu.Lock()
 	defer p.mains.mu.Unlock()
@@ -93,13 +92,13 @@ func (p *powered) Commit(ctx context.Context, t kv.Txn) (o kv.TxnResult, err err
 	return o, err
 }
 
-// wire carries what a living controller says and hears.
+// wire carries the messages of a living controller.
 func (m *mains) wire(at *Controller, n *fakeNode, msg any, pass func()) {
 	at.d.Store.(*powered).step(fmt.Sprintf("%s: %s", n.name, strings.TrimPrefix(fmt.Sprintf("%T", msg), "nodeproto.")),
 		pass)
 }
 
-// turn is what an operator does to the cluster, and the state that it has then.
+// turn is what an operator does to the cluster, and the state expected of the cluster afterwards.
 type turn struct {
 	name  string
 	write func(*rig) ops.Write
@@ -114,14 +113,14 @@ var turns = []turn{
 	{"undeploy", func(*rig) ops.Write { return ops.Undeploy{Clusters: []string{"lab"}} }, "undeployed"},
 }
 
-// result is what a change came to.
+// result is what a change led to.
 type result struct {
 	steps []string
 	cuts  int
-	end   string // what the nodes run, the pushes of each generation, and what the store has
+	end   string // what the nodes run, the pushes of each generation, and the store's content
 }
 
-// powerTour makes the changes up to one of them, in which the power goes at a step.
+// powerTour makes the changes up to one in which the power fails at a step.
 func powerTour(t *testing.T, name string, at int, after bool) (out result) {
 	onRig(t, func(r *rig) {
 		m := &mains{}
@@ -135,7 +134,7 @@ func powerTour(t *testing.T, name string, at int, after bool) (out result) {
 			r.bring(m, c)
 			if here {
 				out = result{m.disarm(), m.cuts, ""}
-				r.pass(150 * time.Second) // the next push would be made by then
+				r.pass(150 * time.Second) // the next push would be due by then
 				out.end = r.ends()
 				r.agrees(r.replicas["a"])
 				r.cluster(r.replicas["a"], c.state, c.state == "deployed")
@@ -146,8 +145,8 @@ func powerTour(t *testing.T, name string, at int, after bool) (out result) {
 	return out
 }
 
-// bring makes one change, as an operator does who asks again where there was no answer, with a
-// controller that begins anew where its power goes.
+// bring makes one change, as an operator who retries when no answer came, with a controller that restarts where its
+// power fails.
 func (r *rig) bring(m *mains, c turn) {
 	r.Helper()
 	done := false
@@ -163,7 +162,7 @@ func (r *rig) bring(m *mains, c turn) {
 		if !done {
 			_, err := r.replicas["a"].Write(r.Context(),
 				fleetapi.WriteRequest{Caller: alice, Write: c.write(r), Message: c.name})
-			done = err == nil && !m.last.cut.Load() // whose power is gone has not answered
+			done = err == nil && !m.last.cut.Load() // a controller without power has not answered
 			if err != nil && !m.last.cut.Load() {
 				r.Errorf("%s: %v", c.name, err)
 			}
@@ -178,7 +177,7 @@ func (r *rig) bring(m *mains, c turn) {
 	r.Errorf("%s does not come to its end", c.name)
 }
 
-// ends is where all is at the end, as text.
+// ends describes the final state as text.
 func (r *rig) ends() string {
 	r.Helper()
 	var b strings.Builder
@@ -202,17 +201,17 @@ func (r *rig) ends() string {
 	}
 	for _, e := range page.Entries {
 		if history.InFormats.Has(e.Key) {
-			continue // the leader notes there once that no layer was to be migrated
+			continue // the leader notes there once that no layer needed migrating
 		}
 		fmt.Fprintf(&b, "key %s\n", e.Key)
 	}
 	return b.String()
 }
 
-// The power of a controller goes before each step of a rollout to three peers and right after it:
-// each write to the store, each message to a node and from one, while a cluster is deployed,
-// edited and taken away. All comes to the end that it would have come to: the same revisions,
-// numbers of tunnels, generations and keys in the store, and no node is pushed a generation twice.
+// The power of a controller fails before and right after each step of a rollout to three peers, that is each write to
+// the store and each message to or from a node, while a cluster is deployed, edited and removed. The outcome is always
+// the same as without the failure: the same revisions, numbers of tunnels, generations and keys in the store, and no
+// node is pushed a generation twice.
 func TestAPowerCutAtEveryStepOfADeployRepeatsNothing(t *testing.T) {
 	every := 1
 	if testing.Short() {
@@ -235,7 +234,7 @@ func TestAPowerCutAtEveryStepOfADeployRepeatsNothing(t *testing.T) {
 				})
 		}
 	}
-	if t.Logf("%d power cuts", cuts); cuts < tours*9/10 { // a report may be there or not when all is done
+	if t.Logf("%d power cuts", cuts); cuts < tours*9/10 { // whether a report is there when all is done varies
 		t.Errorf("in %d tours the power went %d times", tours, cuts)
 	}
 }

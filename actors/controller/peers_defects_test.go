@@ -16,14 +16,14 @@ import (
 	"edgespan/config/stateloop/peer"
 )
 
-// The defects of the original's loop that are the controller's, by the numbers of the study of it
-// (§5.1). The others are the node's.
+// The defects of the original's loop that concern the controller, by their numbers in the study of it (§5.1). The
+// others concern the node.
 
 func TestDefect_01_ThereAndBackIsNoCycle(t *testing.T) {
 	onPeers(t, func(r *rig, c *Controller) {
 		n := r.nodes["b"]
 		n.mu.Lock()
-		n.untidy = true // nothing is pruned for not being reported
+		n.untidy = true // an untidy node's missing reports prune nothing
 		n.mu.Unlock()
 		for range 3 {
 			r.deploy(c)
@@ -33,7 +33,7 @@ func TestDefect_01_ThereAndBackIsNoCycle(t *testing.T) {
 			r.pass(time.Minute)
 			r.undeploy(c)
 		}
-		for name := range r.nodes { // each push was decoded, which tells cycles
+		for name := range r.nodes { // each push was decoded, which detects cycles
 			for _, p := range r.nodes[name].pushes {
 				if _, faults := peer.Decode(p.PeerConfiguration); len(faults) > 0 {
 					t.Errorf("%s: %v", name, faults)
@@ -63,7 +63,7 @@ func TestDefect_02_NothingDependsOnWhatIsForgotten(t *testing.T) {
 				}
 			}
 		}
-		r.nodes["b"].connect(c) // the same is sent again where it is asked for
+		r.nodes["b"].connect(c) // the same is sent again on request
 		r.pass(time.Minute)
 		r.agrees(c)
 	})
@@ -139,7 +139,7 @@ func TestDefect_09_EditsOfDescriptorsReachTheNodes(t *testing.T) {
 		for name, n := range r.nodes {
 			before[name], _ = n.got()
 		}
-		r.describe(c, peerDoc("b", daemon)) // an executor: of b alone, and the tunnels stay as they are
+		r.describe(c, peerDoc("b", daemon)) // an executor for b alone; the tunnels are unchanged
 		r.pass(time.Minute)
 		r.counts(map[string]int{"a": before["a"], "b": before["b"] + 1, "c": before["c"], "d": before["d"]})
 		r.describe(c, clusterDoc("mesh", "a", "b", "c")) // b and c get a tunnel, a's is isolated now
@@ -148,7 +148,7 @@ func TestDefect_09_EditsOfDescriptorsReachTheNodes(t *testing.T) {
 		if r.tunnel("b", "c").VNI == 0 || !r.tunnel("a", "b").Isolated {
 			t.Errorf("%+v %+v", r.tunnel("b", "c"), r.tunnel("a", "b"))
 		}
-		r.describe(c, clusterDoc("star", "a", "b")) // c is no member any more
+		r.describe(c, clusterDoc("star", "a", "b")) // c is no longer a member
 		r.pass(time.Minute)
 		if present, _ := r.parts("c"); present != 0 {
 			t.Errorf("c has %d parts", present)
@@ -198,7 +198,7 @@ func TestDefect_15_WhatIsWantedNowIsWhatANodeGetsAsItComes(t *testing.T) {
 		r.pass(5 * time.Minute)
 		r.agrees(c)
 		r.cluster(c, "deployed", true)
-		// A report of before a change prunes nothing, whatever it says.
+		// A report from before a change prunes nothing, whatever it contains.
 		n := r.nodes["a"]
 		old := nodeproto.Report{}
 		n.mu.Lock()
@@ -258,7 +258,7 @@ func TestDefect_19_AForgottenNodeLeavesNothingOfItsState(t *testing.T) {
 		if got := r.tunnel("a", "c"); got.VNI != 0 {
 			t.Errorf("a has a tunnel to it: %+v", got)
 		}
-		// What is said of an old config is told as such.
+		// A report about an old config counts as a report about an old config.
 		n := r.nodes["b"]
 		n.mu.Lock()
 		n.reject = "{"

@@ -20,8 +20,8 @@ import (
 	"edgespan/config/stateloop/peer"
 )
 
-// onPeers runs a test with peers a, b and c that are in sync and described, beside d that is
-// neither, and a cluster lab of the three.
+// onPeers runs a test with peers a, b and c, in sync and with descriptors, node d, which is neither, and a cluster lab
+// of the three.
 func onPeers(t *testing.T, f func(*rig, *Controller)) {
 	onRig(t, func(r *rig) { f(r, r.peered()) })
 }
@@ -80,7 +80,7 @@ func (r *rig) undeploy(c *Controller) {
 	r.pass(time.Minute)
 }
 
-// runs is the PeerConfiguration that a node runs.
+// runs returns the PeerConfiguration that a node runs.
 func (r *rig) runs(name string) peer.Configuration {
 	r.Helper()
 	n := r.nodes[name]
@@ -128,7 +128,7 @@ func (r *rig) cluster(c *Controller, state string, ready bool) string {
 	return all[0].Why
 }
 
-// tunnel is the end of the tunnel from one node to another, as it runs.
+// tunnel returns the end of the tunnel from one node to another, as it runs.
 func (r *rig) tunnel(from, to string) peer.TunnelValue {
 	r.Helper()
 	for _, p := range r.runs(from).Parameters {
@@ -139,7 +139,7 @@ func (r *rig) tunnel(from, to string) peer.TunnelValue {
 	return peer.TunnelValue{}
 }
 
-// has is what the store says may be on a node.
+// has returns what may be on a node according to the store.
 func (r *rig) has(name string) []peer.Gone {
 	r.Helper()
 	e, _, err := r.store.Get(r.Context(), history.PushKey(r.nodes[name].id))
@@ -153,7 +153,7 @@ func (r *rig) has(name string) []peer.Gone {
 	return m.Has
 }
 
-// agrees checks that every node is in sync and has what Derive says.
+// agrees checks that every node is in sync and has what Derive returns.
 func (r *rig) agrees(c *Controller) {
 	r.Helper()
 	for name := range r.nodes {
@@ -162,8 +162,8 @@ func (r *rig) agrees(c *Controller) {
 	r.derived(c)
 }
 
-// derived checks that every node has what Derive says of the layers and the ports of now, and
-// that nothing else is held against it.
+// derived checks that every node has what Derive returns for the current layers and ports, and that nothing else is
+// expected of it.
 func (r *rig) derived(c *Controller) {
 	r.Helper()
 	w, err := c.d.world(r.Context())
@@ -301,7 +301,7 @@ func TestAnUndeployedClusterIsRemovedAndThenForgotten(t *testing.T) {
 		if present, absent := r.parts("b"); present != 0 || absent == 0 {
 			t.Errorf("b runs %d and removes %d", present, absent)
 		}
-		// as docs/peers.md has it
+		// as in docs/peers.md
 		if why := r.cluster(c, "undeploying", false); why != "b has not yet reported that its part is removed" {
 			t.Error(why)
 		}
@@ -312,13 +312,13 @@ func TestAnUndeployedClusterIsRemovedAndThenForgotten(t *testing.T) {
 		if p.Health != "red" || p.Counts["RemovingFailed"] != 1 {
 			t.Errorf("%+v", p.Peer)
 		}
-		// A failed removal holds up nothing that is wanted.
+		// A failed removal blocks nothing that is desired.
 		r.describe(c, peerDoc("b", daemon))
 		r.pass(time.Minute)
 		if present, absent := r.parts("b"); present != 1 || absent != 1 {
 			t.Errorf("b runs %d and removes %d", present, absent)
 		}
-		for name := range r.replicas { // nor is it forgotten by another run
+		for name := range r.replicas { // nor does another run forget it
 			r.stop(name)
 		}
 		c = r.start("a2")
@@ -333,12 +333,12 @@ func TestAnUndeployedClusterIsRemovedAndThenForgotten(t *testing.T) {
 		pushes, _ := n.got()
 		r.pass(time.Minute)
 		r.cluster(c, "undeployed", false)
-		r.counts(map[string]int{"b": pushes}) // pruning is nobody's push
+		r.counts(map[string]int{"b": pushes}) // pruning pushes to no node
 		r.agrees(c)
 	})
 }
 
-// The least time between two pushes, two minutes, is between two of one configuration.
+// The minimum time between two pushes, two minutes, applies to pushes of the same configuration.
 func TestADeployWaitsForNoPushBeforeIt(t *testing.T) {
 	onPeers(t, func(r *rig, c *Controller) {
 		for range 2 {
@@ -368,7 +368,7 @@ func (r *rig) lab(c *Controller) uuid.UUID {
 	return f.Clusters["lab"].ID
 }
 
-// Whatever step a controller dies in, the next one goes on, and counts no generation for it.
+// Whatever step a controller dies in, the next one continues, and counts no generation for it.
 func TestARestartBringsNobodyAnything(t *testing.T) {
 	onPeers(t, func(r *rig, c *Controller) {
 		again := func(step string) {
@@ -404,7 +404,7 @@ func TestARestartBringsNobodyAnything(t *testing.T) {
 	})
 }
 
-// What another replica has is shown alike.
+// Each replica shows the peers of the other replicas too.
 func TestEachReplicaShowsAllPeers(t *testing.T) {
 	onPeers(t, func(r *rig, c *Controller) {
 		r.change = func(o *Options) { o.Shared = true }
@@ -414,7 +414,7 @@ func TestEachReplicaShowsAllPeers(t *testing.T) {
 		}
 		r.deploy(c)
 		r.pass(time.Minute)
-		// The first replica was started alone, and tells the other nothing.
+		// The first replica was started alone and sends the other nothing.
 		r.cluster(c, "deployed", true)
 		p, err := c.Peer(r.Context(), "b")
 		if err != nil || p.Health != "green" || !p.Ready || len(p.Parameters) == 0 || p.Parameters[0].Reported == "" {
@@ -449,7 +449,7 @@ func TestWhoWatchesPeersHearsOfChanges(t *testing.T) {
 			next, _ := c.Changed(r.Context(), mark)
 			heard <- next
 		}()
-		r.pass(time.Minute) // reports come all the time, and say nothing new
+		r.pass(time.Minute) // reports keep coming and report nothing new
 		select {
 		case next := <-heard:
 			t.Errorf("news %d after %d, and nothing happened", next, mark)
@@ -462,7 +462,7 @@ func TestWhoWatchesPeersHearsOfChanges(t *testing.T) {
 	})
 }
 
-// A member that was named to nobody and nodes without descriptors have no configuration at all.
+// A member that no descriptor names and nodes without descriptors have no configuration at all.
 func TestWhoIsNoPeerHasNoConfiguration(t *testing.T) {
 	onPeers(t, func(r *rig, c *Controller) {
 		r.deploy(c)

@@ -15,8 +15,8 @@ import (
 	"edgespan/config/stateloop"
 )
 
-// stroll is a random history of peers on two replicas: edits, deployments, nodes that come, go,
-// move, fail and get other addresses, and controllers that end.
+// stroll is a random history of peers on two replicas: edits, deployments, nodes that connect, leave, move, fail and
+// get other addresses, and controllers that end.
 type stroll struct {
 	*rig
 	rand *rand.Rand
@@ -32,7 +32,7 @@ func (w *stroll) any() *Controller {
 	return w.replicas["a"]
 }
 
-// try writes what may be refused as things are.
+// try makes a write that may be refused in the current state.
 func (w *stroll) try(write ops.Write) {
 	_, err := w.any().Write(w.Context(), fleetapi.WriteRequest{Caller: alice, Write: write, Message: "walk"})
 	w.done = append(w.done, fmt.Sprintf("%T %+v: %v", write, write, err))
@@ -67,7 +67,7 @@ func (w *stroll) step() {
 	case 5:
 		w.done = append(w.done, "connect "+name)
 		_ = n.try(w.Context(), w.any())
-	case 6: // it fails at something that it has
+	case 6: // it fails at a part that it has
 		w.done = append(w.done, "stuck "+name)
 		words := []stateloop.State{stateloop.RemovingFailed, stateloop.CreatingFailed, stateloop.WaitingForDependencies,
 			stateloop.CheckPresentFailed}
@@ -102,9 +102,8 @@ func (w *stroll) step() {
 	}
 }
 
-// Whatever happened: once all is quiet each node has what follows from the descriptors and
-// addresses of the end, in sync, and nothing that was ever pushed to it and is gone from them is
-// still held against it, on either replica.
+// Whatever happened: once all is quiet, each node is in sync with what follows from the final descriptors and
+// addresses, and neither replica still expects anything of it that was once pushed and is gone from them.
 func TestRandomHistoriesOfPeersEndAsDerived(t *testing.T) {
 	walks := uint64(40)
 	if testing.Short() {

@@ -14,7 +14,7 @@ import (
 	"edgespan/config/layers/metadata"
 )
 
-// hourly is a rig whose wall clock goes on by hours.
+// hourly is a rig whose wall clock advances by hours.
 type hourly struct {
 	*rig
 	hours atomic.Int64
@@ -84,7 +84,7 @@ func TestTheHistoryIsPruned(t *testing.T) {
 	})
 }
 
-// A staged rollout that goes on can be reverted whatever is pruned meanwhile.
+// A staged rollout under way can be reverted whatever is pruned meanwhile.
 func TestAPruneKeepsWhatARolloutNeeds(t *testing.T) {
 	onHourlyRig(t, func(r *hourly) {
 		r.change = func(o *Options) {
@@ -101,7 +101,7 @@ func TestAPruneKeepsWhatARolloutNeeds(t *testing.T) {
 		r.pass(2 * time.Second)
 		number := r.newest(c).Revision
 		r.rollout(c, number, fleetapi.PauseRollout)
-		for i := range 30 { // of a layer that is no node's
+		for i := range 30 { // of a layer that belongs to no node
 			r.hours.Add(1)
 			r.write(c, ops.SetTopology{Document: r.doc(fmt.Sprintf(`{"name":"t%d","nodes":[],"links":[],"sites":[]}`, i))})
 		}

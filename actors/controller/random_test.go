@@ -20,8 +20,8 @@ import (
 	"edgespan/config/layers"
 )
 
-// histories is how many random histories run. While they do the garbage waits for longer: each makes
-// a few replicas, which are 2 MB of empty maps each, and lives a moment.
+// histories returns how many random histories run. Meanwhile it has the garbage collector run less often: each history
+// creates a few replicas, which are 2 MB of empty maps each and live only briefly.
 func histories(t *testing.T, n int) int {
 	t.Helper()
 	before := debug.SetGCPercent(800)
@@ -39,9 +39,9 @@ func histories(t *testing.T, n int) int {
 	return n
 }
 
-// TestRandomHistories: two replicas, random writes, nodes that answer as they like, streams
-// that break and go elsewhere, replicas that end and begin. At the end, when all is quiet,
-// every managed node runs what the model of its layers says.
+// TestRandomHistories runs two replicas with random writes, nodes that answer at random, streams that break and move,
+// and replicas that end and start. At the end, when all is quiet, every managed node runs what the model of its layers
+// defines.
 func TestRandomHistories(t *testing.T) {
 	for i := range histories(t, 1000) {
 		t.Run(fmt.Sprint(i), func(t *testing.T) {
@@ -78,7 +78,7 @@ func (w *walk) run() {
 	w.check()
 }
 
-// some is one of the replicas that are there.
+// some returns one of the running replicas.
 func (w *walk) some() *Controller {
 	for {
 		if c := w.replicas[[]string{"a", "b"}[w.rand.IntN(2)]]; c != nil {
@@ -171,7 +171,7 @@ func (w *walk) writeNode() {
 	w.own[n.name] = o
 }
 
-// mood changes how a node takes what it gets.
+// mood changes how a node reacts to pushes.
 func (w *walk) mood() {
 	n := w.node()
 	n.mu.Lock()
@@ -188,7 +188,7 @@ func (w *walk) mood() {
 	w.note("mood of %s: rejects %q, unhealthy %q, silent %v", n.name, n.reject, n.unhealthy, n.silent)
 }
 
-// restart ends a replica, or starts the one that is not there.
+// restart ends a replica, or starts one that is not running.
 func (w *walk) restart() {
 	for _, name := range []string{"a", "b"} {
 		if w.replicas[name] == nil {
@@ -202,7 +202,7 @@ func (w *walk) restart() {
 	w.stop(name)
 }
 
-// quiet lets all nodes be well and connected, and what failed be tried again.
+// quiet makes all nodes healthy and connected, and retries what failed.
 func (w *walk) quiet() {
 	for _, name := range []string{"a", "b"} {
 		if w.replicas[name] == nil {
@@ -218,9 +218,9 @@ func (w *walk) quiet() {
 	w.pass(10 * time.Minute)
 }
 
-// settle has nodes connect until all stay. Of two streams that a node began within one moment
-// the one that was announced last counts. That may be the one that the node has left: then the
-// newer is ended for it, and the node comes again, as a real one does.
+// settle has nodes connect until all stay connected. Of two streams that a node opens at the same moment, the one
+// announced last counts. That may be the one that the node has left; then the newer is ended, and the node connects
+// again, as a real one does.
 func (w *walk) settle() {
 	for range 3 {
 		for _, name := range walkNodes {
@@ -240,7 +240,7 @@ func (w *walk) settle() {
 	w.Fatalf("a node that comes again and again is let stay nowhere\n%v", w.log)
 }
 
-// online says whether every node has a stream.
+// online reports whether every node has a stream.
 func (w *walk) online() bool {
 	for _, n := range w.nodes {
 		if !n.online() {

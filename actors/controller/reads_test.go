@@ -11,8 +11,8 @@ import (
 	"edgespan/config/layers"
 )
 
-// Every read is answered from what the controller has: not a word goes to a node. What nodes are asked
-// for, the actions that a change would entail, is a preview of its own.
+// Every read is answered from what the controller has, without a message to a node. The one question that needs nodes,
+// which actions a change would entail, is a preview of its own.
 func TestReadsAskNoNode(t *testing.T) {
 	onRig(t, func(r *rig) {
 		c := r.start("a")

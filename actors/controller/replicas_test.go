@@ -30,7 +30,7 @@ func TestANodeGoesToAnotherReplica(t *testing.T) {
 		r.network(b, `{"envParams":{"B":"bad"}}`)
 		r.pass(time.Second)
 		r.wants(a, "n1", "RolledBack")
-		if err := b.Command(r.Context(), alice, "n1", fleetapi.Retry); err != nil { // by the mailbox
+		if err := b.Command(r.Context(), alice, "n1", fleetapi.Retry); err != nil { // through the outbox
 			t.Error(err)
 		}
 		r.pass(time.Second)
@@ -61,7 +61,7 @@ func TestADeadReplicasNodesAreOfflineAfterItsLease(t *testing.T) {
 		a, b := r.start("a"), r.start("b")
 		r.synced(a, "n1")
 		r.wants(b, "n1", "OtherReplica")
-		a.cancel() // it ends without a word, but for its lease: so that is kept from it
+		a.cancel() // it ends without releasing its lease, so the release is blocked
 		r.store.mu.Lock()
 		r.store.fault = errors.New("cut off")
 		r.store.mu.Unlock()
@@ -89,7 +89,7 @@ func TestARenameIsSeenWhole(t *testing.T) {
 		if again, _ := n.got(); again != pushes+1 {
 			t.Errorf("a rename pushed %d times: %s", again-pushes, n.doc)
 		}
-		for _, p := range n.pushes { // not once without its own layer, or another name's facts
+		for _, p := range n.pushes { // never without its own layer, or with another name's facts
 			if doc := string(p.Document); !strings.Contains(doc, `"own"`) {
 				t.Errorf("it was pushed %s", doc)
 			}
@@ -260,7 +260,7 @@ func TestAStoreThatFailsForAWhileLosesNothing(t *testing.T) {
 	})
 }
 
-// refusing is a store that does not take some keys.
+// refusing is a store that refuses some keys.
 type refusing struct {
 	storage.Store
 	prefix string
@@ -278,7 +278,7 @@ func (s *refusing) Commit(ctx context.Context, t kv.Txn) (kv.TxnResult, error) {
 	return s.Store.Commit(ctx, t)
 }
 
-// A proposal that the store did not take is none: nobody is shown it, and its node is asked again.
+// A proposal that the store refused is none: the controller shows it to no one and queries the node again.
 func TestAProposalThatIsNotStoredBlocksNothing(t *testing.T) {
 	onRig(t, func(r *rig) {
 		s := &refusing{Store: r.store, prefix: string(history.InProposed)}

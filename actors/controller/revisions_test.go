@@ -10,8 +10,8 @@ import (
 	"edgespan/config/httpapi/fleetapi"
 )
 
-// Who writes reads it with the next request at the same controller, and at another one after it
-// has waited for the revision.
+// A writer reads its write with the next request to the same controller, and at another controller after waiting for
+// the revision.
 func TestAWriterReadsItsOwnWrites(t *testing.T) {
 	onRig(t, func(r *rig) {
 		a, b := r.start("a"), r.start("b")

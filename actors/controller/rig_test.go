@@ -29,19 +29,19 @@ import (
 	"edgespan/platform/store/backend"
 )
 
-// memory is a store in memory, over the model that the real ones are held to.
+// memory is a store in memory, on the model that the real stores are checked against.
 type memory struct {
 	mu      sync.Mutex
 	model   *kv.Model
-	moved   chan struct{} // is closed by the next transaction
-	commits atomic.Int64  // that changed something
-	bytes   int64         // that Size says
-	fault   error         // what every call answers with
-	unled   bool          // nobody wins an election
+	moved   chan struct{} // closed by the next transaction
+	commits atomic.Int64  // commits that changed something
+	bytes   int64         // what Size returns
+	fault   error         // the error of every call
+	unled   bool          // no candidate wins an election
 	lists   atomic.Int64  // calls of List
 }
 
-// Size is that of all values that it has now.
+// Size returns the size of all current values.
 func (m *memory) Size(context.Context) (size int64, err error) {
 	err = m.do(func() error { size = m.bytes; return nil })
 	return size, err
@@ -50,14 +50,14 @@ func (m *memory) Size(context.Context) (size int64, err error) {
 // CheckWritable never fails by itself.
 func (m *memory) CheckWritable() error { return nil }
 
-// CheckSpace never is by itself.
+// CheckSpace never fails by itself.
 func (m *memory) CheckSpace() error { return nil }
 
 func newMemory() *memory { return &memory{model: kv.NewModel(), moved: make(chan struct{})} }
 
 func (m *memory) ID() string { return "6b1e0c1a-0000-4000-8000-000000000001" }
 
-// do does one call, at the time that it is.
+// do executes one call at the current time.
 func (m *memory) do(f func() error) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -123,7 +123,7 @@ func (m *memory) Watch(ctx context.Context, p kv.Prefix, after kv.Revision, deli
 		var batches []kv.Batch
 		var moved chan struct{}
 		var now kv.Revision
-		if err := m.do(func() error { return nil }); err != nil { // leases end
+		if err := m.do(func() error { return nil }); err != nil { // leases expire
 			return err
 		}
 		err := m.do(func() (err error) {
@@ -151,12 +151,12 @@ func (m *memory) Watch(ctx context.Context, p kv.Prefix, after kv.Revision, deli
 		case <-ctx.Done():
 			return ctx.Err()
 		case <-moved:
-		case <-time.After(time.Second): // leases end
+		case <-time.After(time.Second): // leases expire
 		}
 	}
 }
 
-// base is the base files.
+// base is the source of the base files.
 type base struct {
 	mu     sync.Mutex
 	docs   map[string]string // by version
@@ -197,14 +197,14 @@ func (b *base) Read(c layers.Choice) (layers.Set, error) {
 	return set, nil
 }
 
-// issuer is pki in a few lines: a token's hash is that of its text.
+// issuer stands in for pki in a few lines: a token's hash is the hash of its text.
 type issuer struct {
 	mu      sync.Mutex
 	made    int
 	revoked []Revocation
 }
 
-// refusal is why a node may not join.
+// refusal returns why a node may not join.
 func refusal(_ nodeproto.Joined, err error) error { return err }
 
 func hashText(text string) string {
@@ -251,7 +251,7 @@ func (i *issuer) Revoke(list []Revocation) error {
 	return nil
 }
 
-// rig is controllers on one store, and nodes.
+// rig is a set of controllers on one store, and nodes.
 type rig struct {
 	*testing.T
 	store    *memory
@@ -261,12 +261,12 @@ type rig struct {
 	nodes    map[string]*fakeNode
 	streams  atomic.Uint64
 	change   func(*Options)
-	// takes what goes over a node's stream, either way; nil: it passes
+	// wire gets what passes over a node's stream, in either direction; nil: everything passes
 	wire func(at *Controller, n *fakeNode, m any, pass func())
 	real bool // the clock is the machine's
 }
 
-// carry has a message go over a node's stream.
+// carry sends a message over a node's stream.
 func (r *rig) carry(at *Controller, n *fakeNode, m any, pass func()) {
 	if r.wire == nil {
 		pass()
@@ -275,7 +275,7 @@ func (r *rig) carry(at *Controller, n *fakeNode, m any, pass func()) {
 	r.wire(at, n, m, pass)
 }
 
-// settled waits until nothing goes on at this moment.
+// settled waits until nothing is in progress.
 func (r *rig) settled() {
 	if !r.real {
 		synctest.Wait()
@@ -295,7 +295,7 @@ var testMetadata = func() *metadata.Metadata {
 	return m
 }()
 
-// onRig runs a test on a fake clock, with one controller "a" if none is started.
+// onRig runs a test on a fake clock, with one controller "a" if the test starts none.
 func onRig(t *testing.T, f func(*rig)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -307,7 +307,7 @@ func onRig(t *testing.T, f func(*rig)) {
 			for _, n := range r.nodes {
 				n.cut()
 			}
-			r.pass(10 * time.Second) // the library's count of letters that came too late
+			r.pass(10 * time.Second) // the library's count of dead letters
 		}()
 		f(r)
 	})
@@ -389,7 +389,7 @@ func (r *rig) network(c *Controller, text string) {
 	r.write(c, ops.SetNetwork{Overrides: r.doc(text)})
 }
 
-// join makes a node that joins by a token.
+// join creates a node that joins with a token.
 func (r *rig) join(c *Controller, name string) *fakeNode {
 	r.Helper()
 	inv, err := c.Invite(r.Context(), alice, name, time.Hour, false)
@@ -405,7 +405,7 @@ func (r *rig) join(c *Controller, name string) *fakeNode {
 	return n
 }
 
-// node joins and connects.
+// node creates a node that joins and connects.
 func (r *rig) node(c *Controller, name string) *fakeNode {
 	r.Helper()
 	n := r.join(c, name)
@@ -413,7 +413,7 @@ func (r *rig) node(c *Controller, name string) *fakeNode {
 	return n
 }
 
-// state is a node's state and why.
+// state returns a node's state and its reason.
 func (r *rig) state(c *Controller, name string) (state, why string) {
 	r.Helper()
 	d, err := c.Node(r.Context(), name)
@@ -431,7 +431,7 @@ func (r *rig) wants(c *Controller, name, state string) {
 	}
 }
 
-// pass lets time go by.
+// pass lets time pass.
 func (r *rig) pass(d time.Duration) {
 	time.Sleep(d)
 	r.settled()

@@ -15,7 +15,7 @@ import (
 	"edgespan/config/layers/metadata"
 )
 
-// TestAnOperatorDoesNotBringBackWhatIsAnAdmins asks an operator for each way to a file of the
+// TestAnOperatorDoesNotBringBackWhatIsAnAdmins tries each way in which an operator could set a file path of the
 // controller: the write itself, a restore, a revert, and the revert of a rollout.
 func TestAnOperatorDoesNotBringBackWhatIsAnAdmins(t *testing.T) {
 	onRig(t, func(r *rig) {
@@ -46,7 +46,7 @@ func TestAnOperatorDoesNotBringBackWhatIsAnAdmins(t *testing.T) {
 			for _, dry := range []bool{true, false} {
 				_, err := c.Write(r.Context(), fleetapi.WriteRequest{Caller: bob, Write: w, DryRun: dry})
 				if name == "revert" && err != nil && !errors.Is(err, fleetapi.ErrRole) {
-					continue // what was changed again can't be reverted by anybody
+					continue // what was changed again can't be reverted by any role
 				}
 				if !errors.Is(err, fleetapi.ErrRole) {
 					t.Errorf("%s by an operator, dry run %t: %v", name, dry, err)
@@ -65,7 +65,7 @@ func TestAnOperatorDoesNotBringBackWhatIsAnAdmins(t *testing.T) {
 		if v, _ := config.Lookup(doc.Object, []string{"flags", "a"}); err != nil || v != "3" {
 			t.Errorf("flag %v, %v", v, err)
 		}
-		// What is no admin's goes back as ever, also over revisions that wrote an admin's layer.
+		// What is not reserved to admins can be reverted, also across revisions that wrote an admin's layer.
 		if _, err := c.Write(r.Context(),
 			fleetapi.WriteRequest{Caller: bob, Write: ops.Restore{Revision: plain.Revision,
 				Layers: []history.Layer{{Kind: history.Network}}}}); err != nil {
@@ -78,7 +78,7 @@ func TestAnOperatorDoesNotBringBackWhatIsAnAdmins(t *testing.T) {
 	})
 }
 
-// TestReplicasRestartOneAfterTheOther has three replicas want to restart at once.
+// TestReplicasRestartOneAfterTheOther has three replicas request a restart at once.
 func TestReplicasRestartOneAfterTheOther(t *testing.T) {
 	onRig(t, func(r *rig) {
 		r.change = func(o *Options) { o.Shared = true }
@@ -100,11 +100,11 @@ func TestReplicasRestartOneAfterTheOther(t *testing.T) {
 			}
 			name := <-turns
 			request = append(request, name)
-			r.pass(30 * time.Second) // it is away
+			r.pass(30 * time.Second) // the replica is away
 			if len(turns) != 0 {
 				t.Errorf("another one restarts while %s is away", name)
 			}
-			if len(request) == 2 { // this one never comes back
+			if len(request) == 2 { // this replica never returns
 				r.pass(turnTTL)
 				continue
 			}

@@ -13,8 +13,8 @@ import (
 	"edgespan/config/layers/metadata"
 )
 
-// A revert takes back what its rollout brought: not what all nodes got at once while staged
-// rollouts were off, nor what there was before the controller began.
+// A revert undoes what its rollout brought, but not what all nodes got at once while staged rollouts were off, nor what
+// was there before the controller began.
 func TestARevertTakesNothingOlderBack(t *testing.T) {
 	for _, restarted := range []bool{false, true} {
 		onRig(t, func(r *rig) {
@@ -62,7 +62,7 @@ func TestARevertTakesNothingOlderBack(t *testing.T) {
 	}
 }
 
-// config is what B is of a node's config.
+// config returns B in a node's config.
 func (r *rig) config(c *Controller, name string) string {
 	r.Helper()
 	d, err := c.Config(r.Context(), ops.ConfigQuery{Node: name})
@@ -74,14 +74,14 @@ func (r *rig) config(c *Controller, name string) string {
 	return text
 }
 
-// Revisions that touch no node of a rollout, but came before it, are not taken back with it.
+// Revisions before a rollout that touch none of its nodes are not reverted with it.
 func TestARevertTakesNothingElseBack(t *testing.T) {
 	onRig(t, func(r *rig) {
 		r.change = func(o *Options) { o.E2E = map[string]*metadata.Metadata{ownFile: rolloutMetadata(t)} }
 		c := r.start("a")
 		r.network(c, `{"envParams":{"B":"first"}}`)
 		r.fleetOf(c, 2)
-		r.join(c, "late") // it has joined and was never here
+		r.join(c, "late") // it has joined and never connected
 		r.flag(c, "true")
 		r.pass(10 * time.Second)
 		own := func(node, text string) {

@@ -12,15 +12,15 @@ import (
 	"edgespan/config/kv"
 )
 
-// severed is a replica's way to the store that can be cut: what a dead replica does.
+// severed is a replica's connection to the store that can be cut, as when the replica dies.
 type severed struct {
 	*memory
 	cut atomic.Bool
-	// A deaf one hears nothing of what others write.
+	// A deaf replica receives nothing of what others write.
 	deaf atomic.Bool
-	// A stubborn one believes that its lease holds, as a process does that slept.
+	// A stubborn replica believes that its lease holds, as a process that slept does.
 	stubborn atomic.Bool
-	refused  atomic.Int64 // writes of the leader that its fence kept from being done
+	refused  atomic.Int64 // writes of the leader that its fence refused
 	done     atomic.Int64 // and those that were done
 }
 
@@ -58,7 +58,7 @@ func (s *severed) Commit(ctx context.Context, t kv.Txn) (kv.TxnResult, error) {
 	return o, err
 }
 
-// isSweep says whether an operation is that of a sweep: no other takes a part alone away.
+// isSweep reports whether an operation belongs to a sweep: only a sweep deletes a part alone.
 func isSweep(op kv.Op) bool {
 	return op.Kind == kv.OpDelete && strings.HasPrefix(string(op.Key), "sets/")
 }

@@ -19,8 +19,8 @@ import (
 	"edgespan/config/kv"
 )
 
-// belated does a transaction that opens gates when the one who asked for it has given up, as a
-// store does whose members do not reach each other for a while.
+// belated delays a transaction that opens gates until its requester has given up, as a store does whose members cannot
+// reach each other for a while.
 type belated struct {
 	*memory
 	armed atomic.Bool
@@ -38,8 +38,8 @@ func (s *belated) Commit(ctx context.Context, t kv.Txn) (kv.TxnResult, error) {
 	return s.memory.Commit(ctx, t)
 }
 
-// A gate is opened for what is decided in the store at that moment: what a transaction brings that
-// was on its way when the rollout was aborted opens none.
+// A gate opens by what is decided in the store at that moment: a transaction that was under way when the rollout was
+// aborted opens none.
 func TestAGateIsNotOpenedAfterTheAbort(t *testing.T) {
 	onStaged(t, func(r *rig) {
 		s := &belated{memory: newMemory(), kept: make(chan kv.Txn, 1)}
@@ -61,7 +61,7 @@ func TestAGateIsNotOpenedAfterTheAbort(t *testing.T) {
 	})
 }
 
-// A gate whose transaction was overtaken by what the leader stored meanwhile is opened after all.
+// A gate whose transaction conflicted with what the leader stored meanwhile is opened after all.
 func TestAGateIsOpenedAgainAfterASave(t *testing.T) {
 	onStaged(t, func(r *rig) {
 		s := &overtaken{memory: newMemory()}
@@ -80,8 +80,8 @@ func TestAGateIsOpenedAgainAfterASave(t *testing.T) {
 	})
 }
 
-// A leader that was elected before it had heard all that the one before stored goes on with that, once it hears of
-// it: here a rollout that it knows as done runs again.
+// A leader that was elected before it had received all that its predecessor stored continues from that once it arrives:
+// here a rollout that it knows as done runs again.
 func TestALeaderGoesOnWithWhatItHeardLate(t *testing.T) {
 	onStaged(t, func(r *rig) {
 		r.store = newMemory()
@@ -122,7 +122,7 @@ func TestALeaderGoesOnWithWhatItHeardLate(t *testing.T) {
 	})
 }
 
-// overtaken has another write of the rollout done before a gate is opened.
+// overtaken inserts another write of the rollout before a gate is opened.
 type overtaken struct {
 	*memory
 	armed atomic.Bool
@@ -144,7 +144,7 @@ func (s *overtaken) Commit(ctx context.Context, t kv.Txn) (kv.TxnResult, error) 
 	return s.memory.Commit(ctx, t)
 }
 
-// deaf does a write of a rollout, and does not hear that it is done.
+// deaf does a write of a rollout and loses the answer.
 type deaf struct {
 	*memory
 	armed atomic.Bool
@@ -160,7 +160,7 @@ func (s *deaf) Commit(ctx context.Context, t kv.Txn) (kv.TxnResult, error) {
 	return o, err
 }
 
-// A command that is stored, though the leader does not hear so, is done once and acknowledged.
+// A command that is stored, though the leader does not learn of it, is done once and acknowledged.
 func TestACommandIsDoneOnce(t *testing.T) {
 	onStaged(t, func(r *rig) {
 		s := &deaf{memory: newMemory()}
@@ -198,8 +198,8 @@ func TestACommandIsDoneOnce(t *testing.T) {
 	})
 }
 
-// A base file that changes before anybody has written a layer goes out as revision 0, which is
-// explained and commanded as any other.
+// A base file that changes before any layer is written goes out as revision 0, which can be explained and commanded
+// like any other.
 func TestARolloutOfTheBaseAloneIsCommanded(t *testing.T) {
 	onStaged(t, func(r *rig) {
 		r.base.docs["RELEASE_M20"] = `{"sysParams":{"managedConfig":true}}`
@@ -232,7 +232,7 @@ func TestARolloutOfTheBaseAloneIsCommanded(t *testing.T) {
 	})
 }
 
-// A rollout that waits is listed, however many small changes came after it.
+// A waiting rollout is listed, however many small changes came after it.
 func TestARolloutThatHasNotEndedIsListed(t *testing.T) {
 	all := make([]fleetapi.Rollout, 0, 12)
 	for n := range uint64(12) {

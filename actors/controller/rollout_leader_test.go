@@ -14,7 +14,7 @@ import (
 	"edgespan/config/kv"
 )
 
-// The leader is killed: its lease ends after 2 s, and the other goes on within 3 s.
+// The leader is killed: its lease ends after 2 s, and the other replica continues within 3 s.
 func TestTheLeaderDiesInTheMiddleOfARollout(t *testing.T) {
 	for _, at := range []time.Duration{0, 50 * time.Millisecond, 110 * time.Millisecond, 150 * time.Millisecond,
 		time.Second} {
@@ -34,7 +34,7 @@ func TestTheLeaderDiesInTheMiddleOfARollout(t *testing.T) {
 				r.fleetOf(b, 5)
 				r.network(b, `{"envParams":{"B":"one"}}`)
 				time.Sleep(at)
-				led.cut.Store(true) // nothing of a reaches the store any more, and nobody is told
+				led.cut.Store(true) // nothing from a reaches the store any more, and no one is notified
 				if at < time.Second {
 					r.pass(3 * time.Second)
 				}
@@ -87,8 +87,8 @@ func TestARolloutGoesOnUnderAnotherLeaderAsItWas(t *testing.T) {
 	})
 }
 
-// ringOf is a topology of nodes in a ring, of which the first and the fourth are points of
-// presence; the last one hangs on the second.
+// ringOf is a topology of nodes in a ring. The first and the fourth are points of presence; the last one hangs off the
+// second.
 func ringOf(names []string) (doc string, links [][2]string) {
 	ring := names[:len(names)-1]
 	for i, name := range ring {
@@ -111,7 +111,7 @@ func ringOf(names []string) (doc string, links [][2]string) {
 		strings.Join(sites, ","), strings.Join(texts, ",")), links
 }
 
-// wayOut are the nodes with a path to one of the points of presence while others are down.
+// wayOut returns the nodes that have a path to a point of presence while others are down.
 func wayOut(names []string, links [][2]string, down map[string]bool) map[string]bool {
 	up := map[string]bool{names[0]: !down[names[0]], names[3]: !down[names[3]]}
 	for range names {
@@ -126,9 +126,9 @@ func wayOut(names []string, links [][2]string, down map[string]bool) map[string]
 	return up
 }
 
-// The seed: batches protect "against network-wide service disruption and network isolation".
-// Nodes are slow, so that each batch is seen: at any time each node that is not out has a way to a
-// point of presence, but n6 where n1 is out, on which alone it hangs.
+// The seed: batches protect "against network-wide service disruption and network isolation". Nodes are slow, so that
+// each batch is seen. At any time each node outside the batch has a path to a point of presence, except n6 while n1,
+// its only neighbour, is out.
 func TestNoNodeOutsideOfTheBatchIsIsolated(t *testing.T) {
 	onStaged(t, func(r *rig) {
 		c := r.start("a")
@@ -176,7 +176,7 @@ func TestNoNodeOutsideOfTheBatchIsIsolated(t *testing.T) {
 	})
 }
 
-// A leader's clock may be years off: what it stored is no deadline for the next one.
+// A leader's clock may be years off: the times it stored are no deadlines for the next leader.
 func TestTheClockOfTheLeaderBeforeDoesNotMatter(t *testing.T) {
 	for _, jump := range []time.Duration{-10 * 365 * 24 * time.Hour, 10 * 365 * 24 * time.Hour} {
 		t.Run(jump.String(), func(t *testing.T) {
@@ -217,7 +217,7 @@ func TestTheClockOfTheLeaderBeforeDoesNotMatter(t *testing.T) {
 	}
 }
 
-// The leader that takes over waits for the batch no longer than the time of one.
+// The leader that takes over waits for the batch no longer than the time of one batch.
 func TestASilentBatchFailsUnderTheNextLeaderToo(t *testing.T) {
 	onStaged(t, func(r *rig) {
 		c := r.start("a")
@@ -237,13 +237,13 @@ func TestASilentBatchFailsUnderTheNextLeaderToo(t *testing.T) {
 	})
 }
 
-// The actor of a node that crashed knows its gate before it hears what the node wants.
+// After a crash the actor of a node learns its gate before it learns the node's desired config.
 func TestACrashOpensNoGate(t *testing.T) {
 	onStaged(t, func(r *rig) {
 		c := r.start("a")
 		r.fleetOf(c, 3)
 		r.behave("n0", silent)
-		c.d.Send(c.d.dir.named("n1").Process(), nodespkg.Message{}) // of no stream: it panics
+		c.d.Send(c.d.dir.named("n1").Process(), nodespkg.Message{}) // no stream: it panics
 		r.network(c, `{"envParams":{"B":"one"}}`)
 		r.pass(time.Minute)
 		r.is(c, "running", "one", "n0")
@@ -251,8 +251,7 @@ func TestACrashOpensNoGate(t *testing.T) {
 	})
 }
 
-// A leader that was replaced and does not know it writes nothing: each of its writes compares
-// the election.
+// A leader that was replaced without noticing writes nothing: each of its writes compares the election.
 func TestALeaderThatWasReplacedWritesNothing(t *testing.T) {
 	onStaged(t, func(r *rig) {
 		led := &severed{memory: newMemory()}

@@ -10,7 +10,7 @@ import (
 	"edgespan/config/httpapi/fleetapi"
 )
 
-// onDelaying is onStaged with a canary, and all others in one batch of which one may be offline.
+// onDelaying is onStaged with a canary, and all other nodes in one batch of which one may be offline.
 func onDelaying(t *testing.T, f func(*rig, *Controller)) {
 	t.Helper()
 	onRig(t, func(r *rig) {
@@ -23,11 +23,11 @@ func onDelaying(t *testing.T, f func(*rig, *Controller)) {
 	})
 }
 
-// A node that goes offline before it takes the change delays itself: the rollout ends without it,
-// and goes on once it is back.
+// A node that goes offline before it gets the change delays only itself: the rollout ends without it and continues once
+// it is back.
 func TestAnOfflineNodeHaltsNoRollout(t *testing.T) {
 	onDelaying(t, func(r *rig, c *Controller) {
-		r.nodes["n3"].lose() // nobody notices for 40 s
+		r.nodes["n3"].lose() // no one notices for 40 s
 		r.network(c, `{"envParams":{"B":"one"}}`)
 		r.pass(4 * time.Minute)
 		d := r.is(c, "done", "one", "n0 n1 n2 n4")
@@ -41,7 +41,7 @@ func TestAnOfflineNodeHaltsNoRollout(t *testing.T) {
 	})
 }
 
-// While the rollout is held, a node that was delayed gets nothing when it is back.
+// While the rollout is paused, a delayed node gets nothing when it returns.
 func TestADelayedNodeWaitsForItsBatch(t *testing.T) {
 	onDelaying(t, func(r *rig, c *Controller) {
 		r.nodes["n3"].lose()
@@ -62,8 +62,8 @@ func TestADelayedNodeWaitsForItsBatch(t *testing.T) {
 	})
 }
 
-// A node that the change cuts off is no node that happens to be offline: it has said that it took
-// the change, and does not return within the time of its batch.
+// A node that the change cuts off differs from one that happens to be offline: it has confirmed receipt of the change
+// and does not return within the time of its batch.
 func TestANodeThatTheChangeCutsOffHalts(t *testing.T) {
 	onDelaying(t, func(r *rig, c *Controller) {
 		r.behave("n3", silent)
@@ -79,15 +79,15 @@ func TestANodeThatTheChangeCutsOffHalts(t *testing.T) {
 	})
 }
 
-// Where the change cuts a node off before its answer is out, the node is delayed; when it is back it
-// says that it undid the change, and that halts what is left of the rollout.
+// If the change cuts a node off before its answer is out, the node is delayed. When it returns it reports that it undid
+// the change, and that halts the rest of the rollout.
 func TestADelayedNodeThatUndidTheChangeHalts(t *testing.T) {
 	onDelaying(t, func(r *rig, c *Controller) {
 		it := r.nodes["n3"]
 		var cutOff atomic.Bool
 		cutOff.Store(true)
 		r.wire = func(_ *Controller, n *fakeNode, m any, pass func()) {
-			// whoever calls has locked it
+			// the caller holds the lock
 			if _, says := m.(nodeproto.FromNode); says && n == it && cutOff.Load() && len(it.pushes) > 0 {
 				go n.cut()
 				return

@@ -17,8 +17,7 @@ import (
 	"edgespan/config/layers/metadata"
 )
 
-// onStaged runs a test on a fake clock with staged rollouts on: a canary, half of the rest, and
-// all.
+// onStaged runs a test on a fake clock with staged rollouts on: a canary, half of the rest, and all.
 func onStaged(t *testing.T, f func(*rig)) {
 	t.Helper()
 	onRig(t, func(r *rig) {
@@ -29,7 +28,7 @@ func onStaged(t *testing.T, f func(*rig)) {
 	})
 }
 
-// fleetOf are nodes n0, n1 … that are in sync.
+// fleetOf starts nodes n0, n1 … and waits until they are in sync.
 func (r *rig) fleetOf(c *Controller, size int) []string {
 	r.Helper()
 	var names []string
@@ -47,7 +46,7 @@ func (r *rig) fleetOf(c *Controller, size int) []string {
 	return names
 }
 
-// behave changes how a node takes what is pushed.
+// behave changes how a node reacts to pushes.
 func (r *rig) behave(name string, f func(*fakeNode)) {
 	n := r.nodes[name]
 	n.mu.Lock()
@@ -55,7 +54,7 @@ func (r *rig) behave(name string, f func(*fakeNode)) {
 	f(n)
 }
 
-// had are the nodes that a text was pushed to.
+// had returns the nodes that a text was pushed to.
 func (r *rig) had(text string) string {
 	var out []string
 	for name, n := range r.nodes {
@@ -72,7 +71,7 @@ func (r *rig) had(text string) string {
 	return strings.Join(out, " ")
 }
 
-// newest is the newest staged rollout.
+// newest returns the newest staged rollout.
 func (r *rig) newest(c *Controller) fleetapi.RolloutDetail {
 	r.Helper()
 	all, err := c.Rollouts(r.Context())
@@ -87,7 +86,7 @@ func (r *rig) newest(c *Controller) fleetapi.RolloutDetail {
 	return d
 }
 
-// is complains unless the newest rollout is in a state, and the text has been pushed to these.
+// is checks that the newest rollout is in a state, and that the text has been pushed to these nodes.
 func (r *rig) is(c *Controller, state, text, had string) fleetapi.RolloutDetail {
 	r.Helper()
 	d := r.newest(c)
@@ -238,7 +237,7 @@ func TestABadConfigStopsAtTheCanary(t *testing.T) {
 				for name := range r.nodes {
 					r.behave(name, func(n *fakeNode) { n.silent, n.pushes = false, nil })
 				}
-				r.network(c, `{"envParams":{"B":"good"}}`) // another change is another chance
+				r.network(c, `{"envParams":{"B":"good"}}`) // another change gets another chance
 				r.pass(time.Minute)
 				r.is(c, "done", "good", "n0 n1 n2 n3 n4")
 				if got := r.had("bad"); got != "" {
@@ -275,7 +274,7 @@ func TestARolloutIsPausedResumedAndAborted(t *testing.T) {
 		if d.Waiting["n4"] == "" || !strings.Contains(decisions(d), "(alice)") {
 			t.Errorf("%+v", d)
 		}
-		// What was aborted does not go out with a change of one other node.
+		// An aborted change does not go out with a change of another node.
 		r.write(c, ops.SetNodes{Overrides: r.doc(`{"n1":{"envParams":{"C":"own"}}}`)})
 		r.pass(time.Hour)
 		d = r.is(c, "done", "own", "n1")
@@ -365,7 +364,7 @@ func TestTwoOperatorsAgainstEachOther(t *testing.T) {
 			t.Error(err)
 		}
 		refused(a, alice, fleetapi.ResumeRollout, "it is running")
-		// One aborts while the other pauses: one of the two is told that he is late.
+		// One operator aborts while the other pauses: one of the two is answered that he is late.
 		errs := make(chan error, 2)
 		go func() { errs <- a.CommandRollout(r.Context(), alice, n, fleetapi.AbortRollout) }()
 		go func() { errs <- b.CommandRollout(r.Context(), bob, n, fleetapi.AbortRollout) }()
@@ -379,7 +378,7 @@ func TestTwoOperatorsAgainstEachOther(t *testing.T) {
 			t.Error("a rollout that there is not was paused")
 		}
 		r.is(b, "aborted", "one", "n0")
-		// Two write at once: the later one supersedes, and no batch of the former follows.
+		// Two operators write at once: the later write supersedes, and no batch of the former follows.
 		r.behave("n0", speaks)
 		for i, c := range []*Controller{a, b, a} {
 			r.network(c, fmt.Sprintf(`{"envParams":{"B":"w%d"}}`, i))
@@ -389,7 +388,7 @@ func TestTwoOperatorsAgainstEachOther(t *testing.T) {
 	})
 }
 
-// Nodes that are stuck or offline hold nobody up; they have it when they can.
+// Nodes that are stuck or offline hold up no rollout; they get the change when they can.
 func TestWhoCannotTakeItHoldsNobodyUp(t *testing.T) {
 	onStaged(t, func(r *rig) {
 		c := r.start("a")
@@ -434,8 +433,8 @@ func TestAStartOpensNoGate(t *testing.T) {
 	})
 }
 
-// What was good while the node waited is bad now, though the node has confirmed: it does not
-// count as done, and the batch fails at its end. What was bad before does not count.
+// A node that was healthy while it waited is unhealthy after the change, though it has confirmed: it does not count as
+// done, and the batch fails at its end. What was unhealthy before does not count.
 func TestANodeThatIsWorseDoesNotCountAsDone(t *testing.T) {
 	onStaged(t, func(r *rig) {
 		c := r.start("a")
@@ -455,7 +454,7 @@ func TestANodeThatIsWorseDoesNotCountAsDone(t *testing.T) {
 	})
 }
 
-// A node that is held locally between the plan and its batch is not waited for.
+// A rollout does not wait for a node that gets a local hold between the plan and its batch.
 func TestAHeldNodeInABatchIsNotWaitedFor(t *testing.T) {
 	onStaged(t, func(r *rig) {
 		c := r.start("a")
@@ -474,7 +473,7 @@ func TestAHeldNodeInABatchIsNotWaitedFor(t *testing.T) {
 	})
 }
 
-// After an abort nothing goes out until the layers change, not to who comes new either.
+// After an abort nothing goes out until the layers change, not to a new node either.
 func TestNothingGoesOutAfterAnAbort(t *testing.T) {
 	onStaged(t, func(r *rig) {
 		c := r.start("a")
@@ -488,6 +487,6 @@ func TestNothingGoesOutAfterAnAbort(t *testing.T) {
 		r.is(c, "aborted", "one", "n0")
 		r.write(c, ops.SetNodes{Overrides: r.doc(`{"n3":{"envParams":{"C":"own"}}}`)})
 		r.pass(time.Minute)
-		r.is(c, "done", "one", "n0 n3") // its own change has brought it
+		r.is(c, "done", "one", "n0 n3") // the change of its own layer has brought it
 	})
 }

@@ -14,8 +14,8 @@ import (
 	"edgespan/config/kv"
 )
 
-// onNextLeader runs a test in which a rollout to six nodes is under way, its leader is gone, and the next
-// one begins with a record that was changed meanwhile.
+// onNextLeader runs a test in which a rollout to six nodes is under way, its leader is gone, and the next leader starts
+// with a record that was changed meanwhile.
 func onNextLeader(t *testing.T, change func(record []byte) []byte,
 	f func(r *rig, b *Controller, logs *observer.ObservedLogs)) {
 	t.Helper()
@@ -48,8 +48,8 @@ func onNextLeader(t *testing.T, change func(record []byte) []byte,
 	})
 }
 
-// A rollout whose record can't be read, damaged or of a newer release that made a field another type,
-// begins anew, and is told of once.
+// A rollout whose record can't be read, because it is damaged or a newer release changed a field's type, starts over,
+// and this is logged once.
 func TestARolloutWhoseRecordCantBeReadBeginsAnew(t *testing.T) {
 	for _, text := range []string{"{", `{"revision":1,"left":["x"]}`, "null"} {
 		t.Run(fmt.Sprintf("%q", text), func(t *testing.T) {
@@ -65,7 +65,7 @@ func TestARolloutWhoseRecordCantBeReadBeginsAnew(t *testing.T) {
 	}
 }
 
-// What a newer release keeps in the record of a rollout survives an older leader.
+// Fields that a newer release keeps in the record of a rollout survive an older leader.
 func TestARolloutKeepsWhatItDoesNotKnow(t *testing.T) {
 	t.Parallel()
 	onNextLeader(t, func(record []byte) []byte {

@@ -8,7 +8,7 @@ import (
 	"edgespan/config/httpapi/fleetapi"
 )
 
-// moving is a fleet of five in staged rollouts, with a tunnel that leads to n4.
+// moving starts a fleet of five with staged rollouts and a tunnel that leads to n4.
 func moving(r *rig) *Controller {
 	c := r.start("a")
 	r.fleetOf(c, 5)
@@ -24,13 +24,13 @@ func moving(r *rig) *Controller {
 	return c
 }
 
-// move has n4 come from another address.
+// move makes n4 connect from another address.
 func (r *rig) move(c *Controller) {
 	r.nodes["n4"].address = "2001:db8::2"
 	r.nodes["n4"].connect(c)
 }
 
-// paused is an operator's rollout that is paused after its canary.
+// paused starts an operator's rollout that is paused after its canary.
 func (r *rig) paused(c *Controller) uint64 {
 	r.behave("n0", silent)
 	r.network(c, `{"envParams":{"B":"one"}}`)
@@ -65,8 +65,8 @@ func TestTheControllerWaitsForARollout(t *testing.T) {
 	})
 }
 
-// After an hour it waits no longer. What was paused stays so, and what halted: the controller's own
-// revision is no reason to push what has failed.
+// After an hour it waits no longer. A paused rollout stays paused, a halted one halted: the controller's own revision
+// is no reason to push what has failed.
 func TestTheControllerWaitsAnHour(t *testing.T) {
 	t.Parallel()
 	for _, state := range []string{"paused", "halted"} {

@@ -21,7 +21,7 @@ import (
 	"edgespan/config/layers/metadata"
 )
 
-// text is a value as whoever asks gets it.
+// text returns a value as a client receives it.
 func text(t *testing.T, v any) string {
 	t.Helper()
 	out, err := json.Marshal(v)
@@ -31,8 +31,8 @@ func text(t *testing.T, v any) string {
 	return string(out)
 }
 
-// TestNoAnswerAndNoLogHasASecret writes secrets to each layer that can have one, also such that
-// are refused by the controller and by a node, and looks for them in all that is told.
+// TestNoAnswerAndNoLogHasASecret writes secrets to each layer that can contain one, including ones that the controller
+// or a node refuses, and looks for them in all answers and logs.
 func TestNoAnswerAndNoLogHasASecret(t *testing.T) {
 	onRig(t, func(r *rig) {
 		vendor := r.doc(`{"wifi":{"desc":"x","type":"OBJECT","action":"NO_ACTION","objVal":{"properties":{

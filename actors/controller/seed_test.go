@@ -13,20 +13,20 @@ import (
 	"edgespan/config/layers/metadata"
 )
 
-// pushes is how many pushes a node got.
+// pushes returns how many pushes a node got.
 func (r *rig) pushes(name string) int {
 	pushes, _ := r.nodes[name].got()
 	return pushes
 }
 
-// byHand changes what a node runs, as somebody does who sits at it.
+// byHand changes what a node runs, as a person at the node would.
 func byHand(n *fakeNode) {
 	doc := config.Object{"envParams": config.Object{"A": "by hand"}}
 	n.doc, n.md5, n.generation = config.AppendCanonical(nil, doc), config.MD5(doc), nodeproto.Generation{}
 	n.confirmed = fakeConfig{n.doc, n.peer, n.md5, n.generation}
 }
 
-// onSynced is a test of a controller whose nodes n1, n2 and n3 are in sync, and no interval runs.
+// onSynced is a test of a controller whose nodes n1, n2 and n3 are in sync, with no push interval running.
 func onSynced(f func(*rig, *Controller)) func(*testing.T) {
 	return func(t *testing.T) {
 		onRig(t, func(r *rig) {
@@ -58,7 +58,7 @@ func TestSeed_SyncingConfiguration(t *testing.T) {
 			r.Errorf("%d and %d pushes", r.pushes("n2"), r.pushes("n3"))
 		}
 		r.pass(10 * time.Minute)
-		r.network(c, `{"envParams":{"B":"1"}}`) // a mismatch with reports that have come
+		r.network(c, `{"envParams":{"B":"1"}}`) // a mismatch with reports that have arrived
 		if r.pushes("n1") != 2 || r.pushes("n2") != 3 || r.pushes("n3") != 3 {
 			r.Errorf("before the next reports: %d, %d and %d pushes", r.pushes("n1"), r.pushes("n2"), r.pushes("n3"))
 		}
@@ -71,7 +71,7 @@ func TestSeed_SyncingConfiguration(t *testing.T) {
 			before := r.pushes("n1")
 			r.behave("n1", func(n *fakeNode) {
 				if n.pending == nil && n.md5 != config.MD5(config.Object{}) {
-					byHand(n) // somebody is at it
+					byHand(n) // a person changes it
 				}
 			})
 			r.pass(time.Second)
@@ -148,8 +148,8 @@ func TestSeed_SyncingConfiguration(t *testing.T) {
 	}))
 }
 
-// The seed, "Staged Rollout": what TestSeed_StagedRolloutOfTheController does not say of whom
-// the batches are.
+// The seed, "Staged Rollout": which nodes the batches are for, where TestSeed_StagedRolloutOfTheController does not
+// cover it.
 func TestSeed_WhomAStagedRolloutIsFor(t *testing.T) {
 	t.Run("TCM-R5", func(t *testing.T) { // "configuration changes that affect multiple nodes": one node is one batch
 		onStaged(t, func(r *rig) {
@@ -198,7 +198,7 @@ func TestSeed_WhomAStagedRolloutIsFor(t *testing.T) {
 	})
 }
 
-// The seed, "Sync" of the E2E configuration: two replicas on one store, as its peers are.
+// The seed, "Sync" of the E2E configuration: two replicas on one store are peers.
 func TestSeed_SyncOfTheControllersConfig(t *testing.T) {
 	t.Run("TCM-E10", func(t *testing.T) { // "Controller configuration is partially synced between peers"
 		onRig(t, func(r *rig) {

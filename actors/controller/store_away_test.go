@@ -16,11 +16,11 @@ import (
 	"edgespan/config/kv"
 )
 
-// ailing is a store that hangs, as an etcd without most of its members does, or has no room.
+// ailing is a store that hangs, as an etcd without most of its members does, or has no space.
 type ailing struct {
 	*memory
 	hangs, full, broken, late atomic.Bool
-	tries                     atomic.Int64 // of writes, while it ails
+	tries                     atomic.Int64 // writes attempted while it ails
 }
 
 func (a *ailing) hung(ctx context.Context) error {
@@ -74,7 +74,7 @@ func onAiling(t *testing.T, f func(*rig, *Controller, *ailing, *observer.Observe
 	})
 }
 
-// The watchdog of a controller goes by this: while the store hangs no restart helps.
+// The watchdog of a controller depends on this: while the store hangs no restart helps.
 func TestTheActorsAnswerWhileTheStoreHangs(t *testing.T) {
 	onAiling(t, func(r *rig, c *Controller, a *ailing, _ *observer.ObservedLogs) {
 		a.hangs.Store(true)
@@ -91,7 +91,7 @@ func TestTheActorsAnswerWhileTheStoreHangs(t *testing.T) {
 	})
 }
 
-// What a replica has in memory looks like new while others may change what counts.
+// A replica's memory looks current while others may have changed what counts.
 func TestNothingOldIsToldWhileTheStoreIsAway(t *testing.T) {
 	onAiling(t, func(r *rig, c *Controller, a *ailing, _ *observer.ObservedLogs) {
 		reads := map[string]func(context.Context) error{
@@ -101,7 +101,7 @@ func TestNothingOldIsToldWhileTheStoreIsAway(t *testing.T) {
 			"explain rollout": func(ctx context.Context) error {
 				_, err := c.ExplainRollout(ctx, 1)
 				if errors.As(err, new(*ops.NotFoundError)) {
-					return nil // it is not a staged one
+					return nil // not a staged rollout
 				}
 				return err
 			},
@@ -109,7 +109,7 @@ func TestNothingOldIsToldWhileTheStoreIsAway(t *testing.T) {
 			"a peer": func(ctx context.Context) error {
 				_, err := c.Peer(ctx, "n1")
 				if errors.As(err, new(*ops.NotFoundError)) {
-					return nil // it has no descriptor
+					return nil // no descriptor
 				}
 				return err
 			},
@@ -127,7 +127,7 @@ func TestNothingOldIsToldWhileTheStoreIsAway(t *testing.T) {
 	})
 }
 
-// A disk that is full is told at once and once, and reads go on.
+// A full disk is reported at once and once, and reads still work.
 func TestAWriteWithoutRoomIsRefusedAtOnce(t *testing.T) {
 	onAiling(t, func(r *rig, c *Controller, a *ailing, logs *observer.ObservedLogs) {
 		a.full.Store(true)
@@ -156,7 +156,7 @@ func TestAWriteWithoutRoomIsRefusedAtOnce(t *testing.T) {
 	})
 }
 
-// A cluster may do a write, and refuse it: its author is told that it was done.
+// A cluster may do a write and refuse it: the author is answered that it was done.
 func TestAWriteThatFillsTheStoreIsToldAsDone(t *testing.T) {
 	onAiling(t, func(r *rig, c *Controller, a *ailing, _ *observer.ObservedLogs) {
 		a.late.Store(true)
@@ -169,7 +169,7 @@ func TestAWriteThatFillsTheStoreIsToldAsDone(t *testing.T) {
 	})
 }
 
-// The end of a store that has to be opened anew is the end of the write.
+// A store that has to be reopened ends the write.
 func TestAWriteToABrokenStoreIsNotTriedAgain(t *testing.T) {
 	onAiling(t, func(r *rig, c *Controller, a *ailing, _ *observer.ObservedLogs) {
 		a.broken.Store(true)

@@ -13,13 +13,13 @@ import (
 	"edgespan/config/kv"
 )
 
-// lossy is a store whose answers get lost: to commits that write a revision, and as many as
-// said. What was asked may have been done.
+// lossy is a store whose answers to commits that write a revision get lost, a given number of times. The commit itself
+// may have been done.
 type lossy struct {
 	*memory
 	lose  int
 	done  bool   // before the answer is lost
-	after func() // somebody else comes between
+	after func() // another writer comes in between
 }
 
 var errUnanswered = errors.New("the connection broke")
@@ -45,8 +45,8 @@ func (l *lossy) Commit(ctx context.Context, t kv.Txn) (kv.TxnResult, error) {
 	return kv.TxnResult{}, errUnanswered
 }
 
-// A write whose answer the store lost is in the history once, whether it was done or not, and
-// whether somebody else wrote before it could be asked again or not.
+// A write whose answer the store lost is in the history once, whether or not it was done, and whether or not another
+// write came in before the retry.
 func TestAWriteWhoseAnswerIsLostIsDoneOnce(t *testing.T) {
 	for _, one := range []struct {
 		done, other bool

@@ -36,8 +36,8 @@ func (g *oneByOne) Commit(ctx context.Context, t kv.Txn) (kv.TxnResult, error) {
 	return g.memory.Commit(ctx, t)
 }
 
-// A caller with many costly writes holds up nobody: others' come in between, and their dry runs wait for none. An
-// operator may have the name that the controller gives itself.
+// A caller with many costly writes blocks no other: others' writes come in between, and their dry runs wait for none.
+// An operator may have the name that the controller gives itself.
 func TestWritesAreServedInTheTurnOfTheirCallers(t *testing.T) {
 	t.Parallel()
 	onRig(t, func(r *rig) {
@@ -75,7 +75,7 @@ func TestWritesAreServedInTheTurnOfTheirCallers(t *testing.T) {
 		done := make(chan error, 1)
 		go func() { done <- set(storage.Itself, 1, false) }()
 		synctest.Wait()
-		for range 2 { // his, which was under way, and its own
+		for range 2 { // the operator's, which was under way, and its own
 			g.pass <- struct{}{}
 			synctest.Wait()
 		}

@@ -17,7 +17,7 @@ import (
 
 var carol = fleetapi.Caller{Name: "carol", Role: fleetapi.Operator, Via: rest.ViaToken}
 
-// overrides is a write of the network's overrides with a text of so many bytes.
+// overrides writes the network's overrides with a text of a given size.
 func (r *rig) overrides(c *Controller, who fleetapi.Caller, n, bytes int, modify bool) error {
 	text := fmt.Sprintf(`{"envParams":{"N":"%d"}}`, n)
 	if bytes > 0 {
@@ -28,7 +28,8 @@ func (r *rig) overrides(c *Controller, who fleetapi.Caller, n, bytes int, modify
 	return err
 }
 
-// Whoever is no admin has so many bytes stored at once, and so many a second: by what is stored, not by what is sent.
+// A caller who is not an admin can store a limited number of bytes at once and per second, counted by what is stored,
+// not by what is sent.
 func TestWhatAnOperatorMayHaveStored(t *testing.T) {
 	t.Parallel()
 	for _, modify := range []bool{false, true} {
@@ -40,7 +41,7 @@ func TestWhatAnOperatorMayHaveStored(t *testing.T) {
 			}
 			bytes := 15 << 10
 			if modify {
-				bytes = 0 // each is a whole version all the same
+				bytes = 0 // each is a complete version all the same
 			}
 			n, err := 1, error(nil)
 			for ; err == nil && n < 30; n++ {
@@ -70,7 +71,7 @@ func TestWhatAnOperatorMayHaveStored(t *testing.T) {
 	}
 }
 
-// scarce is a store that nears its limit, or takes no write.
+// scarce is a store that nears its limit, or refuses writes.
 type scarce struct {
 	*memory
 	err, full error
@@ -85,7 +86,7 @@ func (s *scarce) Commit(ctx context.Context, t kv.Txn) (kv.TxnResult, error) {
 	return s.memory.Commit(ctx, t)
 }
 
-// A store that nears its limit takes an admin's writes only, so that there is room for the way out.
+// A store near its limit accepts only an admin's writes, so that there is room to free space.
 func TestAScarceStoreTakesAnAdminsWritesOnly(t *testing.T) {
 	t.Parallel()
 	onRig(t, func(r *rig) {
@@ -113,7 +114,7 @@ func TestAScarceStoreTakesAnAdminsWritesOnly(t *testing.T) {
 	})
 }
 
-// What the store has surely not kept costs nothing.
+// What the store has certainly not kept costs nothing.
 func TestWhatWasNotStoredIsGivenBack(t *testing.T) {
 	t.Parallel()
 	onRig(t, func(r *rig) {
@@ -133,7 +134,7 @@ func TestWhatWasNotStoredIsGivenBack(t *testing.T) {
 	})
 }
 
-// A caller has so many previews open; each ends by itself.
+// A caller has a limited number of open previews; each ends by itself.
 func TestOpenPreviewsAreBounded(t *testing.T) {
 	t.Parallel()
 	onRig(t, func(r *rig) {

@@ -17,14 +17,14 @@ import (
 	"edgespan/platform/store/bolt"
 )
 
-// The town of BenchmarkRollout. `make bench-rollout` asks for 10,000 nodes.
+// The town of BenchmarkRollout. `make bench-rollout` uses 10,000 nodes.
 var (
 	townNodes   = flag.Int("nodes", 500, "nodes of the rollout that is measured")
 	townBatches = flag.Int("batches", 50, "batches that it has")
 	townTakes   = flag.Duration("takes", 2*time.Second, "what a node takes from a push until it has done it")
 )
 
-// metered is a store that counts what is asked of it.
+// metered is a store that counts its calls.
 type metered struct {
 	storage.Store
 	mu                  sync.Mutex
@@ -56,7 +56,7 @@ func (m *metered) reset() {
 	m.commits, m.ops, m.bytes, m.maxOps, m.mostBytes, m.took = 0, 0, 0, 0, 0, nil
 }
 
-// cpu is the processor time of this process so far.
+// cpu returns the processor time of this process so far.
 func cpu(tb testing.TB) time.Duration {
 	tb.Helper()
 	var u syscall.Rusage
@@ -66,16 +66,14 @@ func cpu(tb testing.TB) time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// BenchmarkRollout is one network override on its way to a town by a staged rollout, with the
-// store of a controller that is alone, each of its commits synced: from the write until the
-// rollout is done.
-//
-//   - overhead-%: the whole time beside that of the nodes, which is takes for each batch
+// BenchmarkRollout measures one network override that reaches a town by a staged rollout, from the write until the
+// rollout is done, with the store of a single controller, where each commit is synced:
+//   - overhead-%: the total time relative to that of the nodes, which is takes for each batch
 //   - cpu-µs/node: of controller, store and simulated nodes together
-//   - txns/node, B/txn-most, ops/txn-most: what it asks of the store, and ms/write, the median of its
+//   - txns/node, B/txn-most, ops/txn-most: the load on the store, and ms/write, the median of its
 //     writes: six of them follow each other in a batch
-//   - B/leader, B/follower: the heap of a replica a node, one that has all the streams and leads,
-//     and one that has none
+//   - B/leader, B/follower: the heap of a replica per node, for one that has all the streams and leads,
+//     and for one that has none
 func BenchmarkRollout(b *testing.B) {
 	t := newTown(*townNodes)
 	file, err := bolt.Open(filepath.Join(b.TempDir(), "store"), bolt.Options{})
@@ -120,7 +118,7 @@ func BenchmarkRollout(b *testing.B) {
 	b.ReportMetric(float64(r.follower())/nodes, "B/follower")
 }
 
-// report has all nodes report once in such a time, as real ones do, until the benchmark ends.
+// report makes all nodes report once per period, as real ones do, until the benchmark ends.
 func (r *townRun) report(every time.Duration) {
 	const parts = 100
 	tick := time.NewTicker(every / parts)
@@ -142,7 +140,7 @@ func (r *townRun) report(every time.Duration) {
 	}()
 }
 
-// follower is the heap that a second replica takes, which has no streams.
+// follower returns the heap of a second replica, which has no streams.
 func (r *townRun) follower() int64 {
 	before := rested()
 	c, err := Start(r.options("b", nil))
@@ -155,7 +153,7 @@ func (r *townRun) follower() int64 {
 	return rested() - before
 }
 
-// rested is the heap once what was read at a start, or by a burst, is let go of.
+// rested returns the heap once what a start or a burst read has been freed.
 func rested() int64 {
 	time.Sleep(3 * time.Second)
 	return heap()

@@ -16,7 +16,7 @@ import (
 // slowStore is a store in memory whose writes take as long as a disk's.
 type slowStore struct{ *memory }
 
-// syncTakes is what a sync of a middling disk takes.
+// syncTakes is how long a sync of an average disk takes.
 const syncTakes = 10 * time.Millisecond
 
 func (s slowStore) Commit(ctx context.Context, t kv.Txn) (kv.TxnResult, error) {
@@ -26,8 +26,8 @@ func (s slowStore) Commit(ctx context.Context, t kv.Txn) (kv.TxnResult, error) {
 	return s.memory.Commit(ctx, t)
 }
 
-// onTown runs a test on a fake clock with a town of so many nodes (400 at most with -short) that
-// goes out in 50 batches or so, the first of which has canary nodes at most.
+// onTown runs a test on a fake clock with a town of size nodes (400 at most with -short). Rollouts go out in about 50
+// batches, the first of which has at most canary nodes.
 func onTown(t *testing.T, size, canary int, f func(*townRun)) {
 	t.Helper()
 	if testing.Short() {
@@ -37,7 +37,7 @@ func onTown(t *testing.T, size, canary int, f func(*townRun)) {
 		r := newTownRun(t, newTown(size), slowStore{newMemory()}, townFlags(size/49, canary))
 		defer func() {
 			r.stop()
-			time.Sleep(10 * time.Second) // the library's count of letters that came too late
+			time.Sleep(10 * time.Second) // the library's count of dead letters
 			synctest.Wait()
 		}()
 		r.takes = 2 * time.Second
@@ -45,10 +45,9 @@ func onTown(t *testing.T, size, canary int, f func(*townRun)) {
 	})
 }
 
-// The bar of a fleet: 10,000 nodes in 50 batches. A bad config stops with the canary. Of the good
-// one no node outside of the batch that is out loses its last path at any moment, no batch is
-// larger than it may be, and what passes beside the time of the nodes themselves is a tenth of
-// that at most, on a disk that syncs in 10 ms.
+// The target for a fleet: 10,000 nodes in 50 batches. A bad config stops at the canary. With the good one no node
+// outside the current batch loses its last path at any moment, no batch is larger than allowed, and the time spent in
+// addition to that of the nodes is at most a tenth of theirs, on a disk that syncs in 10 ms.
 func TestARolloutOverATown(t *testing.T) {
 	onTown(t, 10_000, siteNodes, func(r *townRun) {
 		r.fails("bad", nodeproto.Unhealthy, nil)
@@ -78,8 +77,8 @@ func TestARolloutOverATown(t *testing.T) {
 	})
 }
 
-// A config that is bad for all of a town, or for half of it, stops with the canary, whatever way
-// the nodes fail. The good one after it reaches all.
+// A config that is bad for all of a town, or for half of it, stops at the canary, whatever way the nodes fail. The good
+// one after it reaches all.
 func TestABadConfigStopsInItsFirstBatch(t *testing.T) {
 	const canary = 20
 	onTown(t, 2000, canary, func(r *townRun) {

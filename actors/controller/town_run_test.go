@@ -20,40 +20,40 @@ import (
 	"edgespan/config/layers/metadata"
 )
 
-// townRun is a town whose nodes are connected to one controller, and a watch over who is down:
-// a node is from the push until it runs what it was pushed, or what it had before, again.
+// townRun is a town whose nodes are connected to one controller, with a watch over the nodes that are down. A node is
+// down from a push until it runs the pushed config or its previous one again.
 type townRun struct {
 	testing.TB
 	town  *town
 	store storage.Store
 	c     *Controller
 	nodes []*townNode
-	takes time.Duration // from a push until the node has done it
+	takes time.Duration // from a push until the node has applied it
 
-	bad     string // a text that makes a document one that no node can run …
+	bad     string // a text that makes a document unusable for every node …
 	outcome nodeproto.PushOutcome
-	spared  func(node int) bool // … but these
+	spared  func(node int) bool // … except these
 
 	mu      sync.Mutex
 	down    []bool
 	isDown  int
-	limit   int          // that were down at once
-	grown   bool         // somebody went down since the last check
+	limit   int          // nodes down at once
+	grown   bool         // a node went down since the last check
 	checks  int          // of the paths
-	cut     string       // who lost its last path first, and when
-	had     map[int]bool // who was pushed the bad text
+	cut     string       // the first node to lose its last path, and when
+	had     map[int]bool // nodes that were pushed the bad text
 	pushes  int
 	done    int // confirmed
 	batches int // how often all were up again
 }
 
-// townFlags are the controller's flags for batches of so many nodes.
+// townFlags returns the controller's flags for batches of this size.
 func townFlags(limit, canary int) map[string]string {
 	return map[string]string{"config_rollout_batch_limit": fmt.Sprint(limit), "config_rollout_canary": fmt.Sprint(canary)}
 }
 
-// newTownRun starts a controller on a store that has the nodes of a town already, connects all of
-// them, waits until they have what they want, and turns staged rollouts on.
+// newTownRun starts a controller on a store that has the nodes of a town already, connects all of them, waits until
+// they are in sync, and turns staged rollouts on.
 func newTownRun(tb testing.TB, t *town, store storage.Store, flags map[string]string) *townRun {
 	tb.Helper()
 	r := &townRun{TB: tb, town: t, store: store, down: make([]bool, len(t.names)), had: map[int]bool{}}
@@ -85,7 +85,7 @@ func newTownRun(tb testing.TB, t *town, store storage.Store, flags map[string]st
 		n.tell()
 	}
 	r.until("all are in sync", r.inSync)
-	number := r.write(ops.SetTopology{Document: t.topology.Document()}) // each node is told what it says of it
+	number := r.write(ops.SetTopology{Document: t.topology.Document()}) // the topology changes each node's config
 	r.until("all have the topology", func() bool {
 		all, err := r.c.Rollouts(tb.Context())
 		return err == nil && slices.ContainsFunc(all,
@@ -115,7 +115,7 @@ func (r *townRun) options(replica string, flags map[string]string) Options {
 	}
 }
 
-// until waits for something, ten minutes at most.
+// until waits for a condition, ten minutes at most.
 func (r *townRun) until(what string, is func() bool) {
 	r.Helper()
 	for at := time.Now(); !is(); time.Sleep(10 * time.Millisecond) {
@@ -138,7 +138,7 @@ func (r *townRun) write(w ops.Write) uint64 {
 	}
 }
 
-// change writes the network layer: all nodes want another config by it.
+// change writes the network layer, which changes the desired config of all nodes.
 func (r *townRun) change(text string) uint64 {
 	r.Helper()
 	r.mu.Lock()
@@ -147,7 +147,7 @@ func (r *townRun) change(text string) uint64 {
 	return r.write(ops.SetNetwork{Overrides: config.Object{"envParams": config.Object{"A": text}}})
 }
 
-// fails has nodes end a push of a config with a text like this, but those that are spared.
+// fails makes nodes end a push whose config contains the text with this outcome, except those that are spared.
 func (r *townRun) fails(text string, outcome nodeproto.PushOutcome, spared func(node int) bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -160,7 +160,7 @@ func (r *townRun) confirmed() int {
 	return r.done
 }
 
-// inSync says whether the controller knows that all nodes have what they want.
+// inSync reports whether the controller knows all nodes to be in sync.
 func (r *townRun) inSync() bool {
 	for _, s := range r.c.d.dir.handles() {
 		if row := s.Row(); row == nil || row.Key.State != fleet.InSync {
@@ -170,7 +170,7 @@ func (r *townRun) inSync() bool {
 	return true
 }
 
-// rollout is the staged rollout of a revision, "" where there is none yet.
+// rollout returns the staged rollout of a revision, one with state "" if there is none yet.
 func (r *townRun) rollout(revision uint64) fleetapi.RolloutDetail {
 	r.Helper()
 	d, err := r.c.ExplainRollout(r.Context(), revision)
@@ -186,7 +186,7 @@ func (r *townRun) ends(revision uint64, state string) fleetapi.RolloutDetail {
 	r.Helper()
 	var d fleetapi.RolloutDetail
 	r.until("the rollout is "+state, func() bool {
-		time.Sleep(50 * time.Millisecond) // it makes a text of ten thousand names each time
+		time.Sleep(50 * time.Millisecond) // each poll formats ten thousand names
 		d = r.rollout(revision)
 		return d.State == state
 	})
@@ -201,8 +201,8 @@ func (r *townRun) stop() {
 	}
 }
 
-// goes and comes are a node that is down from now on, and up again. Paths are looked at when
-// the first comes back: at no moment since were more nodes down than at this one.
+// goes marks a node as down, comes as up again. Paths are checked when the first node returns: at no moment since were
+// more nodes down.
 func (r *townRun) goes(i int, document []byte) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -253,7 +253,7 @@ func (n *townNode) End(string) {}
 
 func (n *townNode) say(m nodeproto.FromNode) { n.r.c.Received(n, m) }
 
-// tell reports how the node is.
+// tell reports the node's state.
 func (n *townNode) tell() {
 	on := true
 	m := nodeproto.Report{MD5: n.md5, Generation: n.generation, Software: "RELEASE_M20", Source: "controller",
@@ -264,7 +264,7 @@ func (n *townNode) tell() {
 	n.say(m)
 }
 
-// Send takes what the controller says.
+// Send receives a message from the controller.
 func (n *townNode) Send(m nodeproto.FromController) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -293,7 +293,7 @@ func (n *townNode) Send(m nodeproto.FromController) error {
 	return nil
 }
 
-// did is the end of what a push has the node do.
+// did ends a push.
 func (n *townNode) did(m nodeproto.Push) {
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -7,12 +7,12 @@ import (
 	"edgespan/config/fleet/topology/sketch"
 )
 
-// siteNodes is how many nodes a site of a town has at most. A canary of so many is a whole site:
-// it has no second turn, at which one of its nodes could lose its last path.
+// siteNodes is the maximum number of nodes of a site. A canary of this size is a complete site: it has no second turn
+// in which one of its nodes could lose its last path.
 const siteNodes = 3
 
-// town is a network of the seed's kind: sites of two or three distribution nodes on a grid, a
-// point of presence for each 250 nodes, and of five nodes one client behind a single one.
+// town is a network of the seed's kind: sites of two or three distribution nodes on a grid, a point of presence for
+// each 250 nodes, and one client in five nodes, behind a single distribution node.
 type town struct {
 	names    []string
 	ids      []string // UUIDs
@@ -40,8 +40,8 @@ func newTown(nodes int) *town {
 	return t
 }
 
-// cutOff are the nodes without a path to a point of presence while others are down, beside
-// those that are down themselves.
+// cutOff returns the nodes without a path to a point of presence while others are down, not counting those that are
+// down themselves.
 func (t *town) cutOff(down []bool) []int {
 	var out []int
 	for i, up := range t.ways.Reached(func(i int) bool { return down[i] }) {

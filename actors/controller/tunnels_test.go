@@ -11,7 +11,7 @@ import (
 	"edgespan/config/layers"
 )
 
-// leadsTo is where the auto layer of a node says that its tunnel t leads.
+// leadsTo returns the endpoint that the auto layer of a node gives its tunnel t.
 func (r *rig) leadsTo(c *Controller, node string) any {
 	r.Helper()
 	doc, err := c.Layer(r.Context(), ops.LayerQuery{Layer: layers.Auto})
@@ -22,8 +22,8 @@ func (r *rig) leadsTo(c *Controller, node string) any {
 	return ip
 }
 
-// TestTunnelsLeadToWhereTheirNodesConnectFrom follows the address of a node that moves, on
-// another replica than the one where the tunnel is written.
+// TestTunnelsLeadToWhereTheirNodesConnectFrom follows the address of a node that moves, on a replica other than the one
+// that writes the tunnel.
 func TestTunnelsLeadToWhereTheirNodesConnectFrom(t *testing.T) {
 	onRig(t, func(r *rig) {
 		a, b := r.start("a"), r.start("b")
