@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// The floor: one write and one sync of the same size, with nothing around it.
+// The lower bound: one write and one sync of the same size, with nothing around it.
 func BenchmarkRawWriteAndSync(b *testing.B) {
 	f, err := os.Create(filepath.Join(b.TempDir(), "raw"))
 	must(b, err)

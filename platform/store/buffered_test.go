@@ -36,8 +36,7 @@ func values(t testing.TB, b *Buffered, topic string) string {
 	return strings.Join(words, " ")
 }
 
-// recorded is a journal with a boot number, a snapshot and some changes, and what each
-// frame of it holds, by the offset at which it ends.
+// recorded returns a journal with a boot number, a snapshot and some changes.
 func recorded(t testing.TB) (log []byte) {
 	t.Helper()
 	dir := t.TempDir()
@@ -63,7 +62,7 @@ func recorded(t testing.TB) (log []byte) {
 	return log
 }
 
-// frames are the whole frames of a log by their offsets.
+// frames returns the offsets of the complete frames of a log.
 func frames(log []byte) (at []int) {
 	for i := headerSize; i < len(log); {
 		payload, ok := cutFrame(log, i)
@@ -76,7 +75,7 @@ func frames(log []byte) (at []int) {
 	return append(at, len(log))
 }
 
-// without is what the topic holds if one frame of a log was never written.
+// without returns the topic's content if one frame of a log had never been written.
 func without(log []byte, frame int) string {
 	live := map[string]string{}
 	at := frames(log)
@@ -103,9 +102,8 @@ func without(log []byte, frame int) string {
 	return strings.Join(words, " ")
 }
 
-// A bit that was flipped anywhere in a journal keeps no node from starting: all but the frame
-// that it is in is read, the damaged file is kept, no number is given out again, and the
-// next start knows of nothing.
+// A bit flipped anywhere in a journal keeps no node from starting: all frames but the damaged one are read, the damaged
+// file is kept, no number is used again, and the next start finds nothing wrong.
 func TestABitFlippedAnywhereStillStarts(t *testing.T) {
 	log := recorded(t)
 	at := frames(log)
@@ -156,7 +154,7 @@ func TestABitFlippedAnywhereStillStarts(t *testing.T) {
 	}
 }
 
-// So does one that ends anywhere: nothing is lost of what stands before the end.
+// The same holds for a journal that ends anywhere: nothing before its end is lost.
 func TestAJournalThatEndsAnywhereStillStarts(t *testing.T) {
 	log := recorded(t)
 	at := frames(log)
@@ -180,7 +178,7 @@ func TestAJournalThatEndsAnywhereStillStarts(t *testing.T) {
 	}
 }
 
-// Whatever stands in the place of a journal, a node starts.
+// Whatever a journal's file contains, a node starts.
 func FuzzOpenBuffered(f *testing.F) {
 	log := recorded(f)
 	f.Add(log)
@@ -204,7 +202,7 @@ func FuzzOpenBuffered(f *testing.F) {
 	})
 }
 
-// fail makes the disk of an open journal refuse everything, until heal.
+// fail makes the disk of an open journal refuse every write, until heal.
 func fail(b *Buffered, err error) (heal func()) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -219,8 +217,8 @@ func fail(b *Buffered, err error) (heal func()) {
 	}
 }
 
-// What the disk refuses is kept and told, and written once the disk takes it; a process that
-// dies before that repeats no number.
+// What the disk refuses is kept and reported, and written once the disk accepts it. A process that dies before that
+// repeats no number.
 func TestADiskThatRefusesEndsNothing(t *testing.T) {
 	for _, errno := range []syscall.Errno{syscall.ENOSPC, syscall.EIO, syscall.EROFS} {
 		for _, killed := range []bool{false, true} {
@@ -272,7 +270,7 @@ func TestADiskThatRefusesEndsNothing(t *testing.T) {
 	}
 }
 
-// kill ends a journal as the end of its process does.
+// kill ends a journal as the death of its process does.
 func kill(t testing.TB, b *Buffered) {
 	t.Helper()
 	b.mu.Lock()
@@ -284,8 +282,8 @@ func kill(t testing.TB, b *Buffered) {
 	must(t, b.journal.Close())
 }
 
-// Whatever the disk refuses and whenever the process dies: a value that Health calls written
-// is there, and no boot number or counted version is ever given out twice.
+// Whatever the disk refuses and whenever the process dies: a value that Health reports as written is there, and no boot
+// number or counted version is ever used twice.
 func TestNoNumberIsRepeatedWhateverTheDiskDoes(t *testing.T) {
 	seeds := uint64(60)
 	if testing.Short() {
@@ -358,7 +356,7 @@ func TestNoNumberIsRepeatedWhateverTheDiskDoes(t *testing.T) {
 	}
 }
 
-// A folder in which nothing can be written is one to start in, all the same.
+// A node starts even on a folder in which nothing can be written.
 func TestAFolderThatTakesNothing(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "file")
 	must(t, os.WriteFile(file, nil, 0o600))
@@ -399,7 +397,7 @@ func TestTheLockIsKeptWhateverTheDiskDoes(t *testing.T) {
 	}
 }
 
-// The copies of damaged journals are bounded, and the oldest is among them.
+// The number of copies of damaged journals is bounded, and the oldest is among them.
 func TestQuarantineIsBounded(t *testing.T) {
 	path := filepath.Join(t.TempDir(), journalName)
 	for at := range int64(20) {
@@ -414,7 +412,7 @@ func TestQuarantineIsBounded(t *testing.T) {
 	}
 }
 
-// Files that are set aside within one second are all kept, each once, however often it is tried.
+// Files that are quarantined within one second are all kept, each once, however often it is tried.
 func TestQuarantineKeepsWhatIsDamagedWithinASecond(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "id")
@@ -439,11 +437,11 @@ func TestQuarantineKeepsWhatIsDamagedWithinASecond(t *testing.T) {
 	}
 }
 
-// What can never be written has the rest written once, not again with each try.
+// A file that can never be written does not cause the others to be written again with each try.
 func TestAFileThatIsRefusedHasNothingElseWrittenAgain(t *testing.T) {
 	dir := t.TempDir()
 	b := buffered(t, dir)
-	must(t, os.MkdirAll(filepath.Join(dir, idName, "a"), 0o755)) // no file takes the place of that
+	must(t, os.MkdirAll(filepath.Join(dir, idName, "a"), 0o755)) // no file can replace that
 	_, err := b.NodeID(uuid.Nil)
 	must(t, err)
 	must(t, b.Put("t", "a", []byte("1")))
@@ -479,7 +477,7 @@ func TestAnIdComesBackFromItsCopies(t *testing.T) {
 		name, file string
 		bound      uuid.UUID
 		journal    bool // has a copy
-		same       bool // the id is the one before
+		same       bool // the id is unchanged
 	}{
 		{"empty", "", uuid.Nil, true, true},
 		{"garbage", "\x00\x00", uuid.Nil, true, true},

@@ -11,16 +11,16 @@ import (
 	"testing"
 )
 
-// history is a log on disk and what was acknowledged at each of its sizes.
+// history is a log on disk, with what was acknowledged at each of its sizes.
 type history struct {
 	log    []byte
-	base   int // end of the snapshot that it begins with
+	base   int // end of its initial snapshot
 	points []point
 }
 
 type point struct {
 	size int
-	want string // as holds takes it
+	want string // the argument of holds
 }
 
 func (h *history) at(size int) (want string) {
@@ -32,7 +32,7 @@ func (h *history) at(size int) (want string) {
 	return want
 }
 
-// replayed makes a log of a snapshot and then puts and deletes of one topic.
+// replayed creates a log of a snapshot followed by puts and deletes of one topic.
 func replayed(t *testing.T, changes ...string) *history {
 	t.Helper()
 	dir := t.TempDir()
@@ -63,7 +63,7 @@ func replayed(t *testing.T, changes ...string) *history {
 	return h
 }
 
-// opened puts a log on disk and opens it.
+// opened writes a log to disk and opens it.
 func opened(t *testing.T, log []byte) (*Journal, string, error) {
 	t.Helper()
 	dir := t.TempDir()
@@ -92,8 +92,7 @@ func refused(t *testing.T, what string, log []byte) *CorruptError {
 	return corrupt
 }
 
-// A log that ends anywhere holds all that was acknowledged before, and only the
-// change that was cut is missing.
+// A log cut at any byte contains all that was acknowledged before; only the change that was cut is missing.
 func TestTruncationAtEveryByte(t *testing.T) {
 	h := replayed(t, "web=1", "db=22", "web=2", "-old", "db="+strings.Repeat("3", 200), "web=4")
 	for size := range len(h.log) {
@@ -115,8 +114,8 @@ func TestTruncationAtEveryByte(t *testing.T) {
 	}
 }
 
-// A power cut loses any pages of what was not synced, not only the last ones,
-// and may leave the file longer than what was written. A batch goes as a whole.
+// A power cut loses any unsynced pages, not only the last ones, and may leave the file longer than what was written. A
+// batch is lost or kept as one.
 func TestPagesLostFromTheLastWrite(t *testing.T) {
 	h := replayed(t, "web=1", "db=22")
 	var payload []byte
@@ -152,8 +151,8 @@ func TestPagesLostFromTheLastWrite(t *testing.T) {
 	}
 }
 
-// One flipped bit never changes a value in silence. Before the last frame it is
-// refused; in the last frame it reads as a torn write of that frame.
+// A flipped bit never changes a value unnoticed. Before the last frame the log is refused; in the last frame the bit
+// reads as a torn write of that frame.
 func TestBitFlips(t *testing.T) {
 	h := replayed(t, "web=1", "db=22", "-web", "web=4")
 	last := h.points[len(h.points)-2].size
@@ -199,7 +198,7 @@ func TestDamage(t *testing.T) {
 	} {
 		switch name {
 		case "a frame missing", "a frame twice":
-			// Frames at a wrong offset are none: what stands there is a torn tail.
+			// Frames at a wrong offset do not count: they are a torn tail.
 			j, _, err := opened(t, log)
 			must(t, err)
 			if name == "a frame twice" {
@@ -213,8 +212,7 @@ func TestDamage(t *testing.T) {
 	}
 }
 
-// A value that holds a piece of another journal is not taken for a frame when
-// the write of it was torn.
+// A torn write of a value that contains a piece of another journal is not mistaken for a frame.
 func TestATornValueThatHoldsAFrameIsTorn(t *testing.T) {
 	h := replayed(t, "web=1")
 	payload := appendRecord(nil, record{opPut, "t", "copy", append(bytes.Clone(h.log), make([]byte, 100)...)})
@@ -224,8 +222,7 @@ func TestATornValueThatHoldsAFrameIsTorn(t *testing.T) {
 	holds(t, j, "t", h.at(len(h.log)))
 }
 
-// A crash in a compaction leaves a temporary file, whole or not, and the old
-// log; or the new log alone.
+// A crash in a compaction leaves the old log and a temporary file, complete or not, or the new log alone.
 func TestCrashInACompaction(t *testing.T) {
 	h := replayed(t, "web=1", "web=2", "db=3")
 	compact := snapshot(map[string]map[string][]byte{"t": {"lost": []byte("if the temporary file were read")}})
@@ -286,8 +283,7 @@ func TestManyValues(t *testing.T) {
 	}
 }
 
-// The new log cannot be made: the old one serves on, and it is tried again, but
-// not with each change.
+// The new log cannot be created: the old one remains in use, and the compaction is retried, but not with each change.
 func TestACompactionThatFailsCostsNothing(t *testing.T) {
 	dir := t.TempDir()
 	j := open(t, dir)
@@ -312,8 +308,8 @@ func TestACompactionThatFailsCostsNothing(t *testing.T) {
 	holds(t, open(t, dir), "t", "k=1 big="+string(value))
 }
 
-// The power may go while a compaction waits for the folder's sync; then nobody
-// knows which log bears the name, and an append to either may be lost.
+// The power may fail while a compaction waits for the folder's sync. Then it is unknown which log has the name, and an
+// append to either may be lost.
 func TestACompactionThatMayBeLostEndsWriting(t *testing.T) {
 	dir := t.TempDir()
 	j := open(t, dir)
@@ -340,7 +336,7 @@ func TestACompactionThatMayBeLostEndsWriting(t *testing.T) {
 	holds(t, j, "t", fmt.Sprintf("0=%s 1=%s", value, value)) // all that was acknowledged
 }
 
-// A disk that takes no new file, a full one say, keeps no daemon from starting.
+// A disk on which no file can be created, such as a full one, keeps no daemon from starting.
 func TestOpenOnAFullDisk(t *testing.T) {
 	h := replayed(t, "web=1", "db=222222222222") // its tail is longer than the next frame
 	for _, size := range []int{len(h.log), len(h.log) - 1} {

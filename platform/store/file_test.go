@@ -48,8 +48,8 @@ func TestWriteFileModeIsExact(t *testing.T) {
 	}
 }
 
-// watchedDisk notes each step with the content of the file at that time, and
-// fails from step failAt on, as if the power went.
+// watchedDisk records each step with the content of the file at that time, and fails from step failAt on, as if the
+// power had failed.
 func watchedDisk(t *testing.T, path string, failAt int) (disk, *[]string) {
 	var steps []string
 	step := func(what string) error {
@@ -78,8 +78,8 @@ func watchedDisk(t *testing.T, path string, failAt int) (disk, *[]string) {
 	}, &steps
 }
 
-// Law 13: the content is synced before it gets the name, and the folder after;
-// whichever step fails, the old or the new content is there, whole.
+// Law 13: the content is synced before it gets the name, and the folder after. Whichever step fails, either the old or
+// the new content is there, complete.
 func TestWriteFileStepByStep(t *testing.T) {
 	request := []string{"sync new with old in place", "rename with old in place", "sync folder with new in place"}
 	for failAt := range len(request) + 1 {
@@ -104,7 +104,7 @@ func TestWriteFileStepByStep(t *testing.T) {
 	}
 }
 
-// A folder that is made is synced into its parent, and so are its parents.
+// A new folder is synced into its parent, and so are its parents.
 func TestMakeDirSyncsEachParent(t *testing.T) {
 	top := t.TempDir()
 	var synced []string
@@ -125,8 +125,7 @@ func TestMakeDirSyncsEachParent(t *testing.T) {
 	}
 }
 
-// A reader that has the file open keeps the old content whole, so the file is
-// replaced and never written in place.
+// A reader that has the file open keeps the complete old content, so the file is replaced and never written in place.
 func TestWriteFileLeavesTheOldContentToItsReaders(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "f")
 	must(t, WriteFile(path, []byte("old"), 0o600))
@@ -159,7 +158,7 @@ func TestWriteFileThatFailsLeavesTheOldContent(t *testing.T) {
 func TestSweepRemovesOnlyOurTemporaryFiles(t *testing.T) {
 	dir := t.TempDir()
 	for _, name := range []string{
-		".config.json.tmp-123", ".a.tmp-b.tmp-9", // ours
+		".config.json.tmp-123", ".a.tmp-b.tmp-9", // created by this package
 		"config.json", ".hidden", "x.tmp-123", ".x.tmp-", ".x.tmp-12a", ".tmp-5x",
 	} {
 		must(t, os.WriteFile(filepath.Join(dir, name), nil, 0o600))
@@ -215,7 +214,7 @@ func TestADamagedNodeIDIsKeptAndNamed(t *testing.T) {
 
 func TestBootNumberRisesAtEachStart(t *testing.T) {
 	dir := t.TempDir()
-	j := open(t, dir) // a former release's
+	j := open(t, dir) // as a former release wrote it
 	must(t, j.Put(bootTopic, bootKey, []byte("6")))
 	must(t, j.Close())
 	for want := uint64(7); want < 10; want++ {
@@ -226,7 +225,7 @@ func TestBootNumberRisesAtEachStart(t *testing.T) {
 		must(t, b.Close())
 	}
 	b := buffered(t, dir)
-	must(t, b.Put(bootTopic, bootKey, []byte("many"))) // of another release, say
+	must(t, b.Put(bootTopic, bootKey, []byte("many"))) // e.g. of another release
 	must(t, b.Close())
 	if b := buffered(t, dir); b.Boot() != 11 || b.Floor() == 0 || !b.MayLackChanges() || len(b.Health().Notes) != 1 {
 		t.Fatalf("boot %d, floor %d, %+v", b.Boot(), b.Floor(), b.Health())

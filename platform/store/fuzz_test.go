@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// Whatever a log holds, reading it neither panics nor invents: what it reads
-// spells the same again, and the part that it calls whole reads the same alone.
+// Whatever a log contains, reading it neither panics nor invents anything: what it reads encodes to the same bytes, and
+// the part that it calls complete reads the same alone.
 func FuzzScan(f *testing.F) {
 	empty := snapshot(nil)
 	f.Add(empty)
@@ -37,7 +37,7 @@ func FuzzScan(f *testing.F) {
 	})
 }
 
-// The same for records, which stand behind a checksum that a fuzzer does not guess.
+// The same for records, which a checksum protects that a fuzzer does not guess.
 func FuzzRecords(f *testing.F) {
 	f.Add(appendRecord(appendRecord(nil, record{opPut, "t", "k", []byte("w")}),
 		record{op: opDelete, topic: "t", key: "l"}))

@@ -31,7 +31,7 @@ func must(t testing.TB, err error) {
 	}
 }
 
-// holds checks the whole of a topic, spelled "key=value key=value".
+// holds checks the complete content of a topic, written as "key=value key=value".
 func holds(t testing.TB, j *Journal, topic, want string) {
 	t.Helper()
 	values, err := j.Load(topic)
@@ -130,7 +130,7 @@ func TestTwoDaemonsCannotShareAJournal(t *testing.T) {
 	holds(t, open(t, dir), "t", "k=2")
 }
 
-// A process that outlives the daemon, as dnsmasq does, does not hold the lock.
+// A process that outlives the daemon, as dnsmasq does, does not inherit the lock.
 func TestChildrenDoNotInheritTheLock(t *testing.T) {
 	dir := t.TempDir()
 	j := open(t, dir)
@@ -146,8 +146,8 @@ func TestChildrenDoNotInheritTheLock(t *testing.T) {
 	must(t, again.Close())
 }
 
-// Changes that come while the disk is busy share the next sync: 16 writers,
-// and the first sync ends only after the other 15 have joined.
+// Changes that arrive while the disk is busy share the next sync: 16 writers, and the first sync ends only after the
+// other 15 have joined.
 func TestWritersShareASync(t *testing.T) {
 	const writers = 16
 	j := open(t, t.TempDir())
@@ -186,7 +186,7 @@ func TestWritersShareASync(t *testing.T) {
 	}
 }
 
-// A change that failed with its batch fails for everyone who joined it.
+// A change that failed with its batch fails for every writer that joined it.
 func TestASharedWriteFailsForAll(t *testing.T) {
 	j := open(t, t.TempDir())
 	full := errors.New("no space left on device")
@@ -239,7 +239,7 @@ type faultyFile struct {
 	logFile
 	syncs      atomic.Int64
 	beforeSync func(n int64)
-	short      int // bytes that a write takes before it fails; 0: writes succeed
+	short      int // bytes written before a write fails; 0: writes succeed
 	write      error
 	sync       error
 	truncate   error
@@ -294,8 +294,8 @@ func TestAFullDiskPasses(t *testing.T) {
 	}
 }
 
-// After a failed sync the kernel may report success for data that it dropped,
-// so the journal takes nothing more; what it acknowledged stays readable.
+// After a failed sync the kernel may report success for data that it dropped, so the journal refuses further writes.
+// What it acknowledged stays readable.
 func TestAFailedSyncEndsWriting(t *testing.T) {
 	for name, fault := range map[string]func(*faultyFile, error){
 		"sync":              func(f *faultyFile, err error) { f.sync = err },
@@ -318,12 +318,12 @@ func TestAFailedSyncEndsWriting(t *testing.T) {
 			}
 			holds(t, j, "t", "k=1")
 			must(t, j.Close())
-			must(t, open(t, dir).Put("t", "k", []byte("4"))) // opened anew it goes on
+			must(t, open(t, dir).Put("t", "k", []byte("4"))) // reopened, it accepts writes
 		})
 	}
 }
 
-// TestMain lets the test binary be the daemon that is killed.
+// TestMain lets the test binary act as the daemon that is killed.
 func TestMain(m *testing.M) {
 	if dir := os.Getenv("STORE_TEST_WRITER"); dir != "" {
 		writeUntilKilled(dir)
@@ -337,7 +337,7 @@ func writeUntilKilled(dir string) {
 		panic(err)
 	}
 	for n := 1; ; n++ {
-		// Values large enough that compactions happen meanwhile.
+		// The values are large enough to cause compactions.
 		if err := j.Put("t", "n", fmt.Appendf(nil, "%d %01000d", n, 0)); err != nil {
 			panic(err)
 		}
@@ -345,7 +345,7 @@ func writeUntilKilled(dir string) {
 	}
 }
 
-// A daemon that is killed has on disk whatever it acknowledged.
+// After a daemon is killed, everything it acknowledged is on disk.
 func TestKill(t *testing.T) {
 	dir := t.TempDir()
 	self, err := os.Executable()

@@ -15,25 +15,25 @@ import (
 
 var errPower = errors.New("the power is off")
 
-// platter is a disk with a cache: what was written is seen at once and is on it after a sync.
-// When the power goes each sector holds any of what was written to it since it was synced, and
-// each name of a folder is there or not, whatever the order in which they were written.
+// platter is a disk with a cache: a write is visible at once, and on the disk after a sync. After a power cut each
+// sector has any of the contents written to it since its last sync, and each name of a folder is there or not, in
+// whatever order they were written.
 type platter struct {
 	t      testing.TB
 	dir    string
 	sector int
-	names  map[string]*spun // as they are seen
-	kept   map[string]*spun // as they are on the disk
+	names  map[string]*spun // as visible
+	kept   map[string]*spun // as on the disk
 	steps  int
-	cut    int          // the step at which the power goes; 0 for never
+	cut    int          // the step at which the power fails; 0: never
 	fails  map[int]bool // steps that end in an error
 	syncs  int
 }
 
 // spun is the content of a file.
 type spun struct {
-	size    []int      // any of which it may have
-	sectors [][][]byte // of each sector: all that it may hold, what is seen last
+	size    []int      // it may have any of these
+	sectors [][][]byte // for each sector all that it may contain, the visible content last
 	dirty   map[int]bool
 }
 
@@ -42,12 +42,12 @@ func newPlatter(t testing.TB, dir string, sector int) *platter {
 		fails: map[int]bool{}}
 }
 
-// disk is the seam of a slot.
+// disk returns the interface that a slot uses.
 func (p *platter) disk() disk {
 	return disk{sync: p.sync, rename: p.rename, overwrite: p.overwrite, datasync: p.sync}
 }
 
-// step says what becomes of the next one.
+// step returns the outcome of the next step.
 func (p *platter) step() error {
 	p.steps++
 	switch {
@@ -59,7 +59,7 @@ func (p *platter) step() error {
 	return nil
 }
 
-// wrote takes in what a file shows now.
+// wrote records a file's visible content.
 func (p *platter) wrote(s *spun, path string) {
 	text, err := os.ReadFile(path)
 	must(p.t, err)
@@ -79,7 +79,7 @@ func (p *platter) wrote(s *spun, path string) {
 	}
 }
 
-// of is the content behind a name: of a new file, nothing is on the disk.
+// of returns the content behind a name. Nothing of a new file is on the disk.
 func (p *platter) of(path string) *spun {
 	name := filepath.Base(path)
 	if p.names[name] == nil {
@@ -89,8 +89,8 @@ func (p *platter) of(path string) *spun {
 	return p.names[name]
 }
 
-// sync writes what is dirty. One that fails may have written it or not, and nobody will:
-// so does the kernel.
+// sync writes what is dirty. One that fails may or may not have written it, and later syncs won't: the kernel does the
+// same.
 func (p *platter) sync(f *os.File) error {
 	p.syncs++
 	fault := p.step()
@@ -122,14 +122,14 @@ func (p *platter) overwrite(f *os.File, text []byte) error {
 	if p.cut > 0 && p.steps > p.cut {
 		return errPower
 	}
-	if errors.Is(fault, unix.EIO) { // it was full, say
+	if errors.Is(fault, unix.EIO) { // as on a full disk
 		text = text[:len(text)/2]
 	}
 	_, err := f.WriteAt(text, 0)
 	must(p.t, err)
 	p.wrote(s, f.Name())
 	for i := 0; i*p.sector < len(text); i++ {
-		s.dirty[i] = true // the same octets, too
+		s.dirty[i] = true // even if the bytes are the same
 	}
 	return fault
 }
@@ -144,7 +144,7 @@ func (p *platter) rename(from, to string) error {
 	return os.Rename(from, to)
 }
 
-// now is what the folder shows: files are also removed past the seam.
+// now returns the folder's visible content: files are also removed without the interface.
 func (p *platter) now() map[string]*spun {
 	all := maps.Clone(p.names)
 	for name := range all {
@@ -155,7 +155,7 @@ func (p *platter) now() map[string]*spun {
 	return all
 }
 
-// crash puts on the disk what the power cut left, and begins anew.
+// crash reduces the disk to what the power cut left, and starts over.
 func (p *platter) crash(r *rand.Rand) {
 	now := p.now()
 	all := map[string]bool{}

@@ -10,15 +10,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// readOnly makes a folder one of a read-only mount, for this test alone, until writable. A
-// power cut in a compaction leaves a temporary file, and the errors that follow such a cut are what
-// has a kernel mount a disk read-only.
+// readOnly puts a folder on a read-only mount, for this test alone, until writable. A power cut during a compaction
+// leaves a temporary file, and the errors that follow such a cut make a kernel mount a disk read-only.
 func readOnly(t *testing.T, dir string) (writable func()) {
 	t.Helper()
 	if os.Geteuid() != 0 {
 		t.Skip("needs root to mount")
 	}
-	runtime.LockOSThread() // for ever: the runtime ends the thread, and its mounts, with the test's goroutine
+	runtime.LockOSThread() // never unlocked: the runtime ends the thread, with its mounts, when the test's goroutine ends
 	must(t, unix.Unshare(unix.CLONE_FS|unix.CLONE_NEWNS))
 	must(t, unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""))
 	must(t, unix.Mount(dir, dir, "", unix.MS_BIND, ""))
@@ -27,8 +26,8 @@ func readOnly(t *testing.T, dir string) (writable func()) {
 	return func() { must(t, unix.Mount("", dir, "", unix.MS_BIND|unix.MS_REMOUNT, "")) }
 }
 
-// A disk that became read-only is read, whatever a crash left on it, and once it takes writes
-// again the journal goes on with what it had.
+// A disk that became read-only is read, whatever a crash left on it. Once it accepts writes again the journal continues
+// with its content.
 func TestAReadOnlyDiskIsRead(t *testing.T) {
 	dir := t.TempDir()
 	b := buffered(t, dir)
@@ -47,7 +46,7 @@ func TestAReadOnlyDiskIsRead(t *testing.T) {
 		t.Fatalf("boot %d, floor %d, health %+v", b.Boot(), b.Floor(), h)
 	}
 	writable()
-	func() { // the timer's thread has not this one's mounts
+	func() { // the timer's thread does not have this thread's mounts
 		b.mu.Lock()
 		defer b.mu.Unlock()
 		b.catchUp()

@@ -13,14 +13,14 @@ import (
 	"testing"
 )
 
-// slotWorld is a slot on a platter, and what may be read of it.
+// slotWorld is a slot on a platter, with what may be read from it.
 type slotWorld struct {
 	*platter
 	r     *rand.Rand
 	slots *Slots
 	value int
-	now   string   // what is read while the power stays
-	after []string // what may be read after a power cut
+	now   string   // read while the power is on
+	after []string // may be read after a power cut
 	log   []string
 }
 
@@ -29,7 +29,7 @@ const nothing = "nothing"
 func newSlotWorld(t testing.TB, seed uint64, sector int) *slotWorld {
 	w := &slotWorld{platter: newPlatter(t, t.TempDir(), sector), r: rand.New(rand.NewPCG(seed, 3)), now: nothing,
 		after: []string{nothing}}
-	if w.r.IntN(3) == 0 { // an earlier version was here
+	if w.r.IntN(3) == 0 { // an earlier version was used before
 		path := filepath.Join(w.dir, "s-v")
 		must(t, os.WriteFile(path, []byte("old form"), 0o600))
 		w.of(path)
@@ -65,7 +65,7 @@ func (w *slotWorld) fatal(format string, args ...any) {
 	w.t.Fatalf("%s\n%s", fmt.Sprintf(format, args...), strings.Join(w.log, "\n"))
 }
 
-// once changes the slot, and says whether the power went.
+// once changes the slot, and reports whether the power failed.
 func (w *slotWorld) once() (off bool) {
 	remove := w.r.IntN(4) == 0
 	w.value++
@@ -90,7 +90,7 @@ func (w *slotWorld) once() (off bool) {
 		return true
 	}
 	if got := w.read(); got != w.now {
-		// A folder that was not synced has the name all the same; what was removed is back.
+		// A folder that was not synced may have the name all the same; what was removed may be back.
 		if err == nil || !slices.Contains(w.after, got) {
 			w.fatal("it reads %.60s, not %.60s, before %.60s", got, w.now, was)
 		}
@@ -99,9 +99,9 @@ func (w *slotWorld) once() (off bool) {
 	return false
 }
 
-// Whatever is done to a slot, by whatever process after the other, with errors of the disk or
-// without: what is read is what was written last; and after a power cut at any step, with any of
-// the unsynced sectors on the disk, what was written last or what was being written.
+// Whatever is done to a slot, by any sequence of processes, with disk errors or without: a read returns the last value
+// written. After a power cut at any step, with any of the unsynced sectors on the disk, it returns the last value
+// written or the one being written.
 func TestPowerCutsLeaveASlotOldOrNew(t *testing.T) {
 	lives := 400
 	if testing.Short() {
@@ -143,7 +143,7 @@ func TestPowerCutsLeaveASlotOldOrNew(t *testing.T) {
 	}
 }
 
-// torn is a slot whose two halves hold old and older, with new written over the latter.
+// torn is a slot whose two halves contain old and older, with new written over the latter.
 func torn(t *testing.T, dir string, older, old, value string) (path string, before, after []byte) {
 	t.Helper()
 	s := NewSlots(filepath.Join(dir, "s"))
@@ -162,8 +162,8 @@ func torn(t *testing.T, dir string, older, old, value string) (path string, befo
 	return path, before, after
 }
 
-// The power goes in the middle of a write, at each octet from either end and between any
-// sectors, while the file keeps its size, shrinks in use or grows.
+// The power fails in the middle of a write, at each byte from either end and between any sectors, while the file keeps
+// its size, shrinks in use or grows.
 func TestATornWriteOfASlotIsOldOrNewAtEachOctet(t *testing.T) {
 	long, short := strings.Repeat("lang ", 700), strings.Repeat("s", 300)
 	for _, c := range []struct{ older, value string }{{long, long[1:]}, {long, short}, {short, long}} {
@@ -175,7 +175,7 @@ func TestATornWriteOfASlotIsOldOrNewAtEachOctet(t *testing.T) {
 		seen := map[string]int{}
 		try := func(what string, text []byte) {
 			t.Helper()
-			_, err := file.WriteAt(text, 0) // no new file: this disk waits for those
+			_, err := file.WriteAt(text, 0) // no new file: the test's disk is slow with those
 			must(t, errors.Join(err, file.Truncate(int64(len(text)))))
 			got, err := NewSlots(filepath.Join(dir, "s")).Read("v")
 			if err != nil || string(got) != "the old value" && string(got) != c.value {

@@ -25,7 +25,7 @@ func reads(t *testing.T, s *Slots, name, want string) {
 	}
 }
 
-// inodes are those of the files of a folder.
+// inodes returns the inodes of the files of a folder.
 func inodes(t *testing.T, dir string) string {
 	t.Helper()
 	var out []string
@@ -39,8 +39,8 @@ func inodes(t *testing.T, dir string) string {
 	return strings.Join(out, "; ")
 }
 
-// Law 13's exception: a value that is there already is replaced by one overwrite in place and
-// one sync of its data, a spare one and a removal by an overwrite alone.
+// Law 13's exception: an existing value is replaced by one overwrite in place and one sync of its data, a spare value
+// and a removal by an overwrite alone.
 func TestASlotIsWrittenInPlaceWithOneSync(t *testing.T) {
 	dir := t.TempDir()
 	s := NewSlots(filepath.Join(dir, "s"))
@@ -79,7 +79,7 @@ func TestASlotIsWrittenInPlaceWithOneSync(t *testing.T) {
 	must(t, s.Remove("v"))
 	reads(t, s, "v", "")
 	must(t, s.Remove("v"))
-	must(t, s.Write("v", []byte("again"))) // what is on the disk is not touched before it is
+	must(t, s.Write("v", []byte("again"))) // the value on the disk is not touched before the new one is there
 	if got, want := steps, []string{"write s-v.1", "write s-v.1", "datasync"}; !slices.Equal(got, want) {
 		t.Errorf("removed and written: %q", got)
 	}
@@ -98,7 +98,7 @@ func TestASlotIsWrittenInPlaceWithOneSync(t *testing.T) {
 	reads(t, NewSlots(filepath.Join(dir, "s")), "v", strings.Repeat("long", 9000))
 }
 
-// A slot as an earlier version kept it is read, and its file goes once the new form stands.
+// A slot written by an earlier version is read, and its file is removed once the new form is written.
 func TestASlotOfAnEarlierVersionIsReadAndGoesWithTheNextWrite(t *testing.T) {
 	for what, change := range map[string]func(s *Slots) error{
 		"write":  func(s *Slots) error { return s.Write("v", []byte("new")) },
@@ -129,7 +129,7 @@ func TestASlotOfAnEarlierVersionIsReadAndGoesWithTheNextWrite(t *testing.T) {
 		}
 		reads(t, NewSlots(filepath.Join(dir, "s")), "v", value)
 
-		// The power went after the new form stood, and before the old one was gone.
+		// The power failed after the new form was written and before the old one was removed.
 		must(t, os.WriteFile(filepath.Join(dir, "s-v"), []byte("old form"), 0o600))
 		if what == "remove" {
 			continue
@@ -143,8 +143,7 @@ func TestASlotOfAnEarlierVersionIsReadAndGoesWithTheNextWrite(t *testing.T) {
 	}
 }
 
-// A disk that is full takes no longer value; the old one stays, whoever reads it, and the next
-// one that fits is written.
+// A full disk refuses a longer value. The old one is kept for all readers, and the next value that fits is written.
 func TestASlotOnAFullDiskKeepsTheOldValue(t *testing.T) {
 	dir := t.TempDir()
 	s := NewSlots(filepath.Join(dir, "s"))
@@ -172,7 +171,7 @@ func TestASlotOnAFullDiskKeepsTheOldValue(t *testing.T) {
 	reads(t, NewSlots(filepath.Join(dir, "s")), "v", "four")
 }
 
-// A disk that may only be read is read, and refuses to be written.
+// A read-only disk is read, and refuses writes.
 func TestASlotThatMayOnlyBeReadIsRead(t *testing.T) {
 	dir := t.TempDir()
 	for _, v := range []string{"one", "two"} {
@@ -194,14 +193,13 @@ func TestASlotThatMayOnlyBeReadIsRead(t *testing.T) {
 	reads(t, s, "v", "two")
 }
 
-// Of two who use the same slots each sees what the other wrote, and neither overwrites the
-// newest value.
+// Two processes that use the same slots each see what the other wrote, and neither overwrites the newest value.
 func TestTwoThatUseASlotInTurnLoseNothing(t *testing.T) {
 	dir := t.TempDir()
 	both := []*Slots{NewSlots(filepath.Join(dir, "s")), NewSlots(filepath.Join(dir, "s"))}
 	for i, who := range []int{0, 0, 1, 0, 1, 1, 1, 0, 0, 1} {
 		s, value := both[who], fmt.Sprint("value ", i)
-		newest := func() string { // the file that holds what was written last
+		newest := func() string { // the file with the last write
 			for _, name := range []string{"s-v.0", "s-v.1"} {
 				if text, _ := os.ReadFile(filepath.Join(dir, name)); strings.Contains(string(text),
 					fmt.Sprint("value ", i-1, "\x00")) {
@@ -213,7 +211,7 @@ func TestTwoThatUseASlotInTurnLoseNothing(t *testing.T) {
 		s.disk.overwrite = func(f *os.File, text []byte) error {
 			is, err := os.ReadFile(f.Name())
 			must(t, err)
-			if filepath.Base(f.Name()) == newest && !bytes.Equal(is, text) { // once more is no harm
+			if filepath.Base(f.Name()) == newest && !bytes.Equal(is, text) { // writing the same again is harmless
 				t.Errorf("write %d overwrites the newest value", i)
 			}
 			return theDisk.overwrite(f, text)
@@ -228,7 +226,7 @@ func TestTwoThatUseASlotInTurnLoseNothing(t *testing.T) {
 	}
 }
 
-// What no write can have left is named with both its files, and is replaced by the next write.
+// A slot that no write can have left behind is reported with both its files, and replaced by the next write.
 func TestASlotWithoutAWholeHalfIsNamed(t *testing.T) {
 	for what, damage := range map[string]func(text []byte) []byte{
 		"a lost bit":      func(text []byte) []byte { text[30] ^= 1; return text },
@@ -261,7 +259,7 @@ func TestASlotWithoutAWholeHalfIsNamed(t *testing.T) {
 	}
 }
 
-// A bit that was lost is noticed wherever it was.
+// A lost bit is detected wherever it was.
 func TestEveryLostBitOfAHalfIsNoticed(t *testing.T) {
 	for _, text := range [][]byte{appendHalf(nil, 7, []byte("a value"), false), appendHalf(nil, 8, nil, true)} {
 		if h := parseHalf(text); !h.whole() {

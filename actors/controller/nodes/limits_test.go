@@ -13,7 +13,7 @@ import (
 	"edgespan/config/stateloop"
 )
 
-// What matters is told first.
+// What matters is listed first.
 func TestWhatIsToldWhereNotAllFits(t *testing.T) {
 	o := Owner{Node: &reported{}}
 	for i := range 2000 {
@@ -47,8 +47,8 @@ func TestWhatIsToldWhereNotAllFits(t *testing.T) {
 	}
 }
 
-// A node may report eight megabytes: what the others are told of it is found in a few encodings,
-// and the room is used.
+// A node may report eight megabytes: the part that other replicas see is found in a few encodings, and the room is
+// used.
 func TestWhatOthersAreToldOfMuchIsFoundSoon(t *testing.T) {
 	o := Owner{Replica: "a", Node: &reported{}}
 	const all = 16_000
@@ -58,7 +58,7 @@ func TestWhatOthersAreToldOfMuchIsFoundSoon(t *testing.T) {
 	}
 	var before, after runtime.MemStats
 	whole := len(storage.Encode(o))
-	for range 2 { // forget pooled buffers: the race detector has them forgotten at any time
+	for range 2 { // empty the buffer pools: the race detector may empty them at any time
 		runtime.GC()
 	}
 	runtime.ReadMemStats(&before)
@@ -79,7 +79,7 @@ func TestWhatOthersAreToldOfMuchIsFoundSoon(t *testing.T) {
 	}
 }
 
-// What nodes say they run is kept up to a bound of all nodes together, and given back.
+// The running configs that nodes report are kept up to a bound for all nodes together, and released.
 func TestWhatNodesRunIsKeptUpToABound(t *testing.T) {
 	t.Parallel()
 	d := &Deps{}
@@ -88,7 +88,7 @@ func TestWhatNodesRunIsKeptUpToABound(t *testing.T) {
 	for i := range nodes {
 		nodes[i] = &node{d: d}
 		nodes[i].storeRunning(large)
-		nodes[i].storeRunning(large) // said again
+		nodes[i].storeRunning(large) // reported again
 	}
 	last := nodes[len(nodes)-1]
 	if nodes[0].ran == nil || last.ran != nil {

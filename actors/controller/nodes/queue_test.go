@@ -9,7 +9,7 @@ import (
 	"edgespan/config/fleet/nodeproto"
 )
 
-// While the memory of a node is not known yet, what it says is not kept without end.
+// While a node's record is not loaded yet, a bounded number of its messages is kept.
 func TestWhatWaitsForTheMemoryIsBounded(t *testing.T) {
 	n := &node{}
 	for i := range 1000 {
@@ -35,8 +35,7 @@ func TestWhatWaitsForTheMemoryIsBounded(t *testing.T) {
 	}
 }
 
-// While the store takes its time, no more than a handful of effects waits, and all of them for the
-// newest memory.
+// While the store is slow, no more than a handful of effects waits, all of them for the newest record.
 func TestWhatWaitsForTheStoreIsBounded(t *testing.T) {
 	n := &node{unstored: unstored{saving: []byte("x")}, on: "s"}
 	for i := range uint64(1000) {

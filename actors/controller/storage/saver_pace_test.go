@@ -24,12 +24,12 @@ func onSaver(t *testing.T, f func(s *flightStore, saver *Saver)) {
 		f(s, d.Saver)
 		cancel()
 		d.leaves.Wait()
-		time.Sleep(time.Hour) // what a pace put off finds that it has ended
+		time.Sleep(time.Hour) // what a pace delayed finds that it has ended
 	})
 }
 
-// One node has a thousand entries a second written for a minute: the others don't wait for it, of
-// its own only the newest counts, and the store has no more than its pace.
+// One node has a thousand entries a second written for a minute: the others don't wait for it, only its newest entry
+// counts, and the store gets no more than the pace allows.
 func TestANodeThatHasMuchWrittenHoldsNobodyBack(t *testing.T) {
 	onSaver(t, func(s *flightStore, saver *Saver) {
 		var bad pace.Budget
@@ -71,7 +71,7 @@ func TestANodeThatHasMuchWrittenHoldsNobodyBack(t *testing.T) {
 	})
 }
 
-// What is large is written at once, and then as rarely as its bytes have it.
+// A large entry is written at once, and then at the rate that its size permits.
 func TestWhatANodeHasWrittenIsBoundedInBytes(t *testing.T) {
 	onSaver(t, func(s *flightStore, saver *Saver) {
 		var bad pace.Budget
@@ -88,7 +88,7 @@ func TestWhatANodeHasWrittenIsBoundedInBytes(t *testing.T) {
 	})
 }
 
-// A read is never put off, and what is not a node's neither.
+// A read is never delayed, nor is an entry that belongs to no node.
 func TestWhatHasNoPace(t *testing.T) {
 	onSaver(t, func(s *flightStore, saver *Saver) {
 		var of pace.Budget
@@ -107,7 +107,7 @@ func TestWhatHasNoPace(t *testing.T) {
 	})
 }
 
-// One entry of many whose compare does not hold costs the others a few transactions, and not one each.
+// One entry whose compare fails, among many, costs the others a few transactions, and not one each.
 func TestABatchWithOneThatDoesNotHold(t *testing.T) {
 	onSaver(t, func(s *flightStore, saver *Saver) {
 		draw := rand.New(rand.NewPCG(1, 2))

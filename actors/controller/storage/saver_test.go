@@ -14,17 +14,17 @@ import (
 	"edgespan/config/kv"
 )
 
-// flightStore is a store whose commits take a while, each another one, and which sees what is on
-// its way at the same time.
+// flightStore is a store whose commits take a while, each a different time, and which records what is in flight at the
+// same time.
 type flightStore struct {
-	Store   // the saver commits, and nothing else
+	Store   // the saver only commits
 	model   *kv.Model
 	see     sync.Mutex
-	draw    *rand.Rand // how long each commit takes
+	draw    *rand.Rand // draws the time of each commit
 	keys    map[kv.Key]bool
 	flying  int
 	limit   int
-	partial int // transactions that went beside others and were not full
+	partial int // transactions sent beside others that were not full
 	clashes []kv.Key
 	wrote   map[kv.Key][]string
 	commits int
@@ -35,7 +35,7 @@ func newFlightStore() *flightStore {
 		wrote: map[kv.Key][]string{}}
 }
 
-// get is what a key holds.
+// get returns the entry of a key.
 func (s *flightStore) get(k kv.Key) kv.Entry {
 	s.see.Lock()
 	defer s.see.Unlock()
@@ -70,7 +70,7 @@ func (s *flightStore) Commit(_ context.Context, t kv.Txn) (kv.TxnResult, error) 
 	return o, err
 }
 
-// burst adds entries of so many keys, and answers with what each key is to become in turn.
+// burst adds entries for keys and returns the values that each key is to have, in order.
 func (s *flightStore) burst(draw *rand.Rand, keys, entries int) map[kv.Key][]string {
 	want := map[kv.Key][]string{}
 	ctx, cancel := context.WithCancel(context.Background())
@@ -90,8 +90,8 @@ func (s *flightStore) burst(draw *rand.Rand, keys, entries int) map[kv.Key][]str
 	return want
 }
 
-// A full transaction does not wait for those before it: the disk syncs them together. Each key
-// has what was said last of it, and what is on its way has no key twice.
+// A full transaction does not wait for those before it: the disk syncs them together. Each key ends with its last
+// value, and no key is in flight twice.
 func TestFullTransactionsGoTogetherAndKeysInTheirOrder(t *testing.T) {
 	for _, one := range []struct {
 		keys, entries, least, limit int
@@ -114,7 +114,7 @@ func TestFullTransactionsGoTogetherAndKeysInTheirOrder(t *testing.T) {
 	}
 }
 
-// A single node waits for nobody, and what comes while its entry is on its way goes together.
+// A single node waits for no other, and entries that arrive while its entry is in flight go together.
 func TestWhatComesMeanwhileGoesTogether(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newFlightStore()

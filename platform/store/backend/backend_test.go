@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// jumpy is a clock that moves on once, between a look at it and the timer that follows.
+// jumpy is a clock that jumps once, between a reading and the timer that follows.
 type jumpy struct {
 	now    time.Time
 	jump   time.Duration

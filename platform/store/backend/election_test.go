@@ -12,9 +12,9 @@ import (
 	"edgespan/config/kv"
 )
 
-// moody is a store that grants nothing until it is told to, and of which nobody else wants anything.
+// moody is a store that grants nothing until set to, and for which there is no other candidate.
 type moody struct {
-	mu            sync.Mutex // a lease is let go of while it is kept alive
+	mu            sync.Mutex // a lease is released while it is kept alive
 	model         *kv.Model
 	grants, fails int
 }
@@ -46,8 +46,8 @@ func (s *moody) Revoke(_ context.Context, id kv.LeaseID) error {
 	return s.model.Revoke(id)
 }
 
-// What the store can't do is told once, however often it is tried; the end of the context is told before the lease is
-// let go of, and that it is before Run returns.
+// What the store can't do is reported once, however often it is tried. The end of the context is reported before the
+// lease is released, and the lease is released before Run returns.
 func TestWhatAnElectionTells(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &moody{model: kv.NewModel(), fails: 8}

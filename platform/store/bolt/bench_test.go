@@ -12,8 +12,8 @@ import (
 	"edgespan/config/kv"
 )
 
-// BenchmarkPut is the latency of one acknowledged write of 1 KiB, of one writer
-// and of many, beside a bare write and sync of as much.
+// BenchmarkPut measures the latency of one acknowledged write of 1 KiB, with one writer and with many, against a bare
+// write and sync of the same size.
 func BenchmarkPut(b *testing.B) {
 	value := bytes.Repeat([]byte("v"), 1024)
 	var n atomic.Int64
@@ -66,7 +66,7 @@ func BenchmarkPut(b *testing.B) {
 	})
 }
 
-// BenchmarkRead is what reading costs among 10,000 keys with ten versions each.
+// BenchmarkRead measures reads among 10,000 keys with ten versions each.
 func BenchmarkRead(b *testing.B) {
 	s, err := Open(filepath.Join(b.TempDir(), "store"), Options{UnsafeNoSync: true})
 	if err != nil {

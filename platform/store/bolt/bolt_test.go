@@ -10,7 +10,7 @@ import (
 	"edgespan/platform/store/conformance"
 )
 
-// fakeClock moves when it is told to.
+// fakeClock advances when the test advances it.
 type fakeClock struct {
 	mu     sync.Mutex
 	now    time.Time
@@ -70,8 +70,8 @@ func TestConformance(t *testing.T) {
 	}, 1000)
 }
 
-// TestReadingWaitsForNoWriter holds the writer in the middle of a batch: a transaction that only reads is done, on what
-// was acknowledged.
+// TestReadingWaitsForNoWriter stops the writer in the middle of a batch: a read-only transaction succeeds, on what was
+// acknowledged.
 func TestReadingWaitsForNoWriter(t *testing.T) {
 	s := opened(t, filepath.Join(t.TempDir(), "store"), Options{UnsafeNoSync: true})
 	before, err := s.Commit(t.Context(), kv.Txn{Then: []kv.Op{kv.Put("a", []byte("1"))}})

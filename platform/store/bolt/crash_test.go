@@ -38,8 +38,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// crashTxn is the n-th write of a writer: two keys that belong together, and a
-// delete of what an older one wrote.
+// crashTxn is the n-th write of a writer: two keys that belong together, and a delete of what an older write created.
 func crashTxn(writer, n int) kv.Txn {
 	value := bytes.Repeat(fmt.Append(nil, n, " "), 1+n%700)
 	return kv.Txn{Then: []kv.Op{
@@ -50,7 +49,7 @@ func crashTxn(writer, n int) kv.Txn {
 	}}
 }
 
-// writeForEver writes, compacts now and then, and says on stdout what was acknowledged.
+// writeForEver writes, compacts now and then, and prints what was acknowledged.
 func writeForEver(path string) error {
 	s, err := Open(path, Options{})
 	if err != nil {
@@ -84,9 +83,8 @@ func writeForEver(path string) error {
 	return <-faults
 }
 
-// TestKilledWhileItWrites kills a writer 200 times (20 with -short), at once or up to some
-// milliseconds after its first acknowledgement: the file always opens, holds what
-// was acknowledged, and no half transaction.
+// TestKilledWhileItWrites kills a writer 200 times (20 with -short), at once or up to some milliseconds after its first
+// acknowledgement: the file always opens, contains what was acknowledged, and no half transaction.
 func TestKilledWhileItWrites(t *testing.T) {
 	rounds := 200
 	if testing.Short() {
@@ -118,7 +116,7 @@ func TestKilledWhileItWrites(t *testing.T) {
 	t.Logf("%d acknowledged writes", total)
 }
 
-// killOnce runs a child, kills it, and notes what it said was written.
+// killOnce runs a child, kills it, and records what it reported as written.
 func killOnce(t *testing.T, path string, acknowledged []int, after time.Duration) (lines int) {
 	t.Helper()
 	child := exec.Command(os.Args[0])
@@ -140,7 +138,7 @@ func killOnce(t *testing.T, path string, acknowledged []int, after time.Duration
 	for {
 		line, err := r.ReadString('\n')
 		if err == io.EOF {
-			break // a line without its end was not heard
+			break // an incomplete line does not count
 		}
 		var w, n int
 		if _, err := fmt.Sscan(line, &w, &n); err != nil {
@@ -185,9 +183,8 @@ func checkWriter(t *testing.T, s *Store, w int, acknowledged []int) {
 	}
 }
 
-// TestAPowerCutAtAnyPage tears a commit: of its pages, any part reached the disk
-// while its meta page did not, or all of them and a half of that. The store opens
-// as it was before, or, with the whole of it, after.
+// TestAPowerCutAtAnyPage tears a commit: any part of its pages reached the disk while its meta page did not, or all of
+// them and half of the meta page. The store opens as before the commit or, with the complete meta page, as after it.
 func TestAPowerCutAtAnyPage(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "store")
 	s := opened(t, path, Options{UnsafeNoSync: true})
@@ -225,7 +222,7 @@ func TestAPowerCutAtAnyPage(t *testing.T) {
 		torn := bytes.Clone(after)
 		copy(torn[meta:meta+page], before[meta:meta+page])
 		is("all pages but the last", torn, 10*(n-1))
-		copy(torn[meta:meta+32], after[meta:meta+32]) // up to the root; the sum is behind it
+		copy(torn[meta:meta+32], after[meta:meta+32]) // up to the root; the checksum is behind it
 		is("the last one torn", torn, 10*(n-1))
 		is("all of it", after, 10*n)
 	}
@@ -240,7 +237,7 @@ func fileOf(t *testing.T, path string) []byte {
 	return data
 }
 
-// reopened is what w1 wrote last in a store with this content.
+// reopened returns w1's last write in a store with this content.
 func reopened(t *testing.T, content []byte) int {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "cut")
@@ -262,7 +259,7 @@ func reopened(t *testing.T, content []byte) int {
 	if whole := (e.Exists() && !bytes.Equal(e.Value, crashTxn(1, n).Then[0].Value)); whole {
 		t.Fatalf("a torn value: %.80q", e.Value)
 	}
-	// It can be written on.
+	// The store accepts writes.
 	if _, err := s.Commit(context.Background(), crashTxn(1, n+1)); err != nil {
 		t.Fatal(err)
 	}

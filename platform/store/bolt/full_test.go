@@ -19,12 +19,12 @@ import (
 	"edgespan/config/kv"
 )
 
-// fullFile in the environment makes this test program the child whose disk is full: a bound of
-// the size of files is one, for the process alone.
+// fullFile in the environment makes this test program the child whose disk is full: a limit of the size of files has
+// the same effect, for the process alone.
 const fullFile = "EDGESPAN_TEST_FULL_FILE"
 
-// TestAFullDiskAndItsEnd: the store refuses writes, says so once, reads on, and takes writes
-// again within seconds after there is room, without being opened again.
+// TestAFullDiskAndItsEnd: the store refuses writes, reports that once, still reads, and accepts writes again within
+// seconds after there is room, without being reopened.
 func TestAFullDiskAndItsEnd(t *testing.T) {
 	cmd := exec.Command(os.Args[0], "-test.run=^$")
 	cmd.Env = append(os.Environ(), fullFile+"="+filepath.Join(t.TempDir(), "store"))
@@ -102,7 +102,7 @@ func fillUp(path string) error {
 			return err
 		}
 	}
-	for { // a lease that ended while nothing could be written ends now
+	for { // a lease that ended while nothing could be written is removed now
 		if _, err := s.Keys(ctx, lease); errors.Is(err, kv.ErrNoLease) {
 			break
 		}
@@ -128,7 +128,7 @@ func fillUp(path string) error {
 	return nil
 }
 
-// bound sets the most that a file of this process may have, and returns what it was.
+// bound sets the maximum size of this process's files and returns the previous one.
 func bound(bytes uint64) (uint64, error) {
 	var l unix.Rlimit
 	if err := unix.Getrlimit(unix.RLIMIT_FSIZE, &l); err != nil {
@@ -139,11 +139,11 @@ func bound(bytes uint64) (uint64, error) {
 	return was, unix.Setrlimit(unix.RLIMIT_FSIZE, &l)
 }
 
-// TestACommitWithoutRoomForItsPages is refused before anything reaches the disk.
+// TestACommitWithoutRoomForItsPages: such a commit is refused before anything reaches the disk.
 func TestACommitWithoutRoomForItsPages(t *testing.T) {
 	s := opened(t, filepath.Join(t.TempDir(), "store"), Options{})
 	put(t, s, kv.Put("a", []byte("1")))
-	s.db.MaxSize = 1 // bbolt's own bound: it is met before anything is written
+	s.db.MaxSize = 1 // bbolt's own limit, which applies before anything is written
 	_, err := s.Commit(t.Context(), kv.Txn{Then: []kv.Op{kv.Put("a", bytes.Repeat([]byte{1}, 1<<20))}})
 	if !errors.Is(err, kv.ErrUnwritten) || !strings.Contains(err.Error(), "size") {
 		t.Errorf("got %v", err)

@@ -8,8 +8,8 @@ import (
 	"edgespan/config/kv"
 )
 
-// TestALeaseKeptAliveInTheLastMomentStays: between seeing that a lease is over and
-// ending it, its owner may speak.
+// TestALeaseKeptAliveInTheLastMomentStays: the owner may renew its lease between the moment the store sees it expired
+// and the moment it ends it.
 func TestALeaseKeptAliveInTheLastMomentStays(t *testing.T) {
 	clock := newClock()
 	s := opened(t, filepath.Join(t.TempDir(), "store"), Options{Clock: clock, UnsafeNoSync: true})

@@ -47,7 +47,7 @@ func TestTwoFirstOpensMakeOneStore(t *testing.T) {
 		t.Fatal(err)
 	}
 	id := first.ID()
-	if err := errors.Join(first.Close(), create(path)); err != nil { // the slower one
+	if err := errors.Join(first.Close(), create(path)); err != nil { // the slower process
 		t.Fatal(err)
 	}
 	if got := opened(t, path, Options{}).ID(); got != id {
@@ -143,8 +143,7 @@ func TestAllIsThereAfterARestart(t *testing.T) {
 	}
 }
 
-// TestACompactionThatWasCutShortGoesOn puts the file where a crash behind the
-// first step of a compaction leaves it.
+// TestACompactionThatWasCutShortGoesOn leaves the file as a crash after the first step of a compaction does.
 func TestACompactionThatWasCutShortGoesOn(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "store")
 	s := opened(t, path, Options{UnsafeNoSync: true})
@@ -171,7 +170,7 @@ func TestACompactionThatWasCutShortGoesOn(t *testing.T) {
 	if n := counted(t, s, bucketHistory); n != 1 {
 		t.Errorf("%d revisions are left, 1 is wanted", n)
 	}
-	// The delete at the compacted revision itself is what a watch from it needs.
+	// A watch from the compacted revision needs the delete at that revision.
 	if n, want := counted(t, s, bucketVersions), 1+3*sweepRevisions+7; n != want {
 		t.Errorf("%d versions are left, %d are wanted", n, want)
 	}
@@ -193,8 +192,8 @@ func counted(t *testing.T, s *Store, bucket []byte) (n int) {
 	return n
 }
 
-// TestAfterADiskThatFailedNothingIsWritten: what a failed sync kept is known to
-// nobody, so the store refuses until it is opened again.
+// TestAfterADiskThatFailedNothingIsWritten: what a failed sync kept is unknown, so the store refuses writes until it is
+// reopened.
 func TestAfterADiskThatFailedNothingIsWritten(t *testing.T) {
 	s := opened(t, filepath.Join(t.TempDir(), "store"), Options{})
 	put(t, s, kv.Put("a", []byte("1")))
@@ -214,7 +213,7 @@ func TestAfterADiskThatFailedNothingIsWritten(t *testing.T) {
 	}
 }
 
-// TestWritersShareASync: those that wait while another's sync runs are synced together.
+// TestWritersShareASync: writers that wait while another's sync runs are synced together.
 func TestWritersShareASync(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := opened(t, filepath.Join(t.TempDir(), "store"), Options{})

@@ -12,8 +12,8 @@ import (
 	"edgespan/platform/store/etcd/etcdtest"
 )
 
-// BenchmarkPut is the latency of one acknowledged write of 1 KiB in a cluster of
-// one member that syncs, beside a bare write and sync of as much.
+// BenchmarkPut measures the latency of one acknowledged write of 1 KiB in a cluster of one member that syncs, against a
+// bare write and sync of the same size.
 func BenchmarkPut(b *testing.B) {
 	value := bytes.Repeat([]byte("v"), 1024)
 	b.Run("floor", func(b *testing.B) {

@@ -18,7 +18,7 @@ import (
 	"edgespan/platform/store/etcd/etcdtest"
 )
 
-// endpoint is where the embedded server of this test program listens.
+// endpoint is the address of this test program's embedded server.
 var endpoint string
 
 func TestMain(m *testing.M) {
@@ -39,7 +39,7 @@ func TestMain(m *testing.M) {
 
 var fleets atomic.Int64
 
-// opened is a fleet of its own.
+// opened returns a store with a fleet name of its own.
 func opened(t testing.TB) *Store { return openedAs(t, fmt.Sprint("fleet-", fleets.Add(1))) }
 
 func openedAs(t testing.TB, fleet string) *Store {
@@ -94,7 +94,7 @@ func TestReplicasOfAFleetAreOneStore(t *testing.T) {
 	}
 }
 
-// The deadline of a call is the member's too: it is one word, whoever says it first.
+// The deadline of a call is also the member's: the error is the same, whichever side reports it first.
 func TestAMemberThatSaysTimedOutFirst(t *testing.T) {
 	err := openedAs(t, "timed").meaning(t.Context(), rpctypes.ErrTimeout)
 	if !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "timed out") {
@@ -124,7 +124,7 @@ func TestWhatCannotBeOpened(t *testing.T) {
 	}
 }
 
-// TestALongListIsReadInParts: more entries than one answer of etcd holds.
+// TestALongListIsReadInParts lists more entries than one answer of etcd can contain.
 func TestALongListIsReadInParts(t *testing.T) {
 	s := opened(t)
 	const n = 2*pageEntries + 1

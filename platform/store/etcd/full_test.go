@@ -14,8 +14,8 @@ import (
 	"edgespan/platform/store/etcd/etcdtest"
 )
 
-// A cluster over its quota is one without room until a write succeeds, or a member says that the
-// alarm is off. It may have done the write that it refused.
+// A cluster over its quota counts as full until a write succeeds, or a member reports that the alarm is off. It may
+// have done the write that it refused.
 func TestAClusterWithoutRoomIsNotSound(t *testing.T) {
 	var s Store
 	refuse := func() {
@@ -43,7 +43,7 @@ func TestAClusterWithoutRoomIsNotSound(t *testing.T) {
 	sound(true, "after a write")
 }
 
-// What a cluster without room still takes is no sign of room.
+// What a full cluster still accepts is no sign of room.
 func TestReadsAndDeletesDoNotMakeAFullClusterSound(t *testing.T) {
 	t.Parallel()
 	server, err := etcdtest.Serve(t.TempDir(), true)
@@ -83,7 +83,7 @@ func TestReadsAndDeletesDoNotMakeAFullClusterSound(t *testing.T) {
 		}
 	}
 	alarm(etcdserverpb.AlarmRequest_ACTIVATE)
-	until(false) // nobody here has written
+	until(false) // this process has written nothing
 	if err := do(kv.Put("c", nil)); !errors.Is(err, kv.ErrFull) {
 		t.Errorf("a put: %v", err)
 	}
@@ -100,7 +100,7 @@ func TestReadsAndDeletesDoNotMakeAFullClusterSound(t *testing.T) {
 	until(true)
 }
 
-// A member that takes a connection and says nothing does not take the time of the others.
+// A member that accepts a connection and does not answer does not use up the time of the others.
 func TestEachMemberHasItsOwnTimeToSayItsSize(t *testing.T) {
 	t.Parallel()
 	deaf, err := net.Listen("tcp", "127.0.0.1:0")
@@ -116,8 +116,7 @@ func TestEachMemberHasItsOwnTimeToSayItsSize(t *testing.T) {
 	}
 }
 
-// A member says what its limit is, and how near it is: the store is scarce before it has none. What it said does not
-// count for ever.
+// A member reports its limit and how near it is: the store is scarce before it is full. A report expires.
 func TestAClusterThatNearsItsLimitIsScarce(t *testing.T) {
 	t.Parallel()
 	const gb = 1 << 30

@@ -11,8 +11,8 @@ import (
 	"edgespan/config/kv"
 )
 
-// Members are left and come back while nothing is on its way and while writers write: nothing
-// waits for itself, and the store works through all of it.
+// Members are disconnected and come back, while no call is in flight and while writers write: nothing deadlocks, and
+// the store works throughout.
 func TestMembersAreLeftAndComeBack(t *testing.T) {
 	other := strings.Replace(endpoint, "127.0.0.1", "localhost", 1)
 	s, err := Open(t.Context(), Options{Endpoints: []string{endpoint, other}, Fleet: fmt.Sprint("fleet-", fleets.Add(1))})
@@ -49,8 +49,8 @@ func TestMembersAreLeftAndComeBack(t *testing.T) {
 	}
 }
 
-// A write that was on its way when the cluster got another leader ends, and says that nobody
-// knows what became of it; one that begins after it does not.
+// A write in flight when the cluster elects another leader ends with an unknown outcome; one that begins after it does
+// not.
 func TestAWriteEndsWithItsLeader(t *testing.T) {
 	s := opened(t)
 	term := func() uint64 {
@@ -58,7 +58,7 @@ func TestAWriteEndsWithItsLeader(t *testing.T) {
 		defer s.guard.mu.Unlock()
 		return s.guard.term
 	}
-	for term() == 0 { // the first answer comes in a moment
+	for term() == 0 { // the first answer arrives in a moment
 		time.Sleep(time.Millisecond)
 	}
 	old, done := s.guard.watch(t.Context())
