@@ -27,7 +27,7 @@ func wish(app uuid.UUID, index int, addr, mac string) AppAdapterConfig {
 	return c
 }
 
-// say prints an allocation as one sentence: "a0=1/10.1.0.4 b0!no free IP …".
+// say formats an allocation as one sentence: "a0=1/10.1.0.4 b0!no free IP …".
 func say(a Allocation) string {
 	var words []string
 	for k, l := range a.Leases {
@@ -161,7 +161,7 @@ func TestUsableAddresses(t *testing.T) {
 	}
 }
 
-// A number is part of names on the host: one that is held stays, if it is one and no other's.
+// A number is part of names on the host: a held number is kept if it is valid and no other adapter's.
 func TestNumbersOfAdapters(t *testing.T) {
 	c := config()
 	c.IPv4 = IPv4Config{Subnet: prefix("10.0.0.0/8"), Gateway: ip("10.0.0.1"), DHCPFirst: ip("10.0.0.2"),
@@ -202,7 +202,7 @@ func TestHeldMACIsKeptAndConfiguredWins(t *testing.T) {
 	}
 }
 
-// Addresses that were left are given away in the order in which they were left.
+// Released addresses are assigned in the order of their release.
 func TestTheAddressLeftLongestAgoIsGivenFirst(t *testing.T) {
 	c := config()
 	c.IPv4.DHCPFirst, c.IPv4.DHCPLast = ip("10.1.0.10"), ip("10.1.0.12")
@@ -220,7 +220,7 @@ func TestTheAddressLeftLongestAgoIsGivenFirst(t *testing.T) {
 		"a0=1/10.1.0.10 a1=0/10.1.0.11 a2=3/10.1.0.12",
 		"a0=0/10.1.0.10 a1=0/10.1.0.11 a2=3/10.1.0.12",
 		"a0=0/10.1.0.10 a1=0/10.1.0.11 a2=0/10.1.0.12",
-		"a0=0/10.1.0.10 a2=0/10.1.0.12 a3=1/10.1.0.11", // a1 went first
+		"a0=0/10.1.0.10 a2=0/10.1.0.12 a3=1/10.1.0.11", // a1 was released first
 		"a2=0/10.1.0.12 a3=1/10.1.0.11 a4=2/10.1.0.10", // then a0
 		"a1=3/10.1.0.12 a3=1/10.1.0.11 a4=2/10.1.0.10", // it returns, and gets another
 	}
@@ -229,7 +229,7 @@ func TestTheAddressLeftLongestAgoIsGivenFirst(t *testing.T) {
 	}
 }
 
-// Apps that come and go under new uuids leave no more than a bounded memory.
+// Apps that come and go under new UUIDs leave only a bounded memory.
 func TestNoMoreThanTheLastThatWentAreRemembered(t *testing.T) {
 	c := config()
 	c.IPv4 = IPv4Config{Subnet: prefix("10.0.0.0/8"), Gateway: ip("10.0.0.1"), DHCPFirst: ip("10.0.0.2"),
@@ -335,7 +335,7 @@ func TestAFixedMACIsNotKeptByOneThatReturns(t *testing.T) {
 	}
 }
 
-// A generated MAC is for ever: a change of this value needs a new macVersion.
+// A generated MAC never changes: a change of this value needs a new macVersion.
 func TestGeneratedMACIsPinned(t *testing.T) {
 	app, host := LinkMACs(key(appA, 0), netID)
 	got := []string{app, host, adapterMAC(key(appA, 0), netID, 1),
@@ -359,7 +359,7 @@ func TestLeaseIsJournalled(t *testing.T) {
 	}
 }
 
-// drawWishes makes adapters that collide often.
+// drawWishes draws adapters that collide often.
 func drawWishes(t *rapid.T) []AppAdapterConfig {
 	seen := map[AdapterKey]AppAdapterConfig{}
 	for range rapid.IntRange(0, 12).Draw(t, "adapters") {

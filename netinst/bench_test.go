@@ -34,9 +34,8 @@ func benchInput(adapters int) Input {
 	return in
 }
 
-// One reconcile, without the host: the whole desired state and the plan to it.
-// "one more" is the step of an adapter that comes, "nothing" that of the check each
-// minute.
+// BenchmarkDesiredAndDiff measures one reconcile without the host: the complete desired state and the plan towards it.
+// "one more" is the step of a new adapter, "nothing" that of the check each minute.
 func BenchmarkDesiredAndDiff(b *testing.B) {
 	for _, n := range []int{10, 100} {
 		in := benchInput(n)

@@ -37,7 +37,7 @@ func TestDesiredOfAClusterGolden(t *testing.T) {
 	}
 }
 
-// Whatever waits, all else of the network is as it would be without it.
+// Whatever a part waits for, the rest of the network is as it would be without that part.
 func TestAPartThatWaitsChangesNothingElse(t *testing.T) {
 	whole := DesiredState(clusterInput(web())).State
 	for name, c := range map[string]struct {
@@ -91,7 +91,7 @@ func TestAPartThatWaitsChangesNothingElse(t *testing.T) {
 	}
 }
 
-// A link that is an app's, or ours, is never an open port: no rule would judge it.
+// A link that belongs to an app or to edgespan is never an open port: no rule would filter it.
 func TestALinkThatIsAnAppsIsNoMember(t *testing.T) {
 	vm := web()
 	vm.Config.UnderlayConfig.Kind, vm.Config.UnderlayConfig.HostIfName = Tap, "vm0"
@@ -114,7 +114,7 @@ func TestALinkThatIsAnAppsIsNoMember(t *testing.T) {
 	}
 }
 
-// Only a switch network takes them.
+// Only a switch network has tunnels and members.
 func TestALocalNetworkHasNoTunnels(t *testing.T) {
 	in, with := input(web()), input(web())
 	with.Config.Tunnels, with.Config.Members = clusterInput().Config.Tunnels, clusterInput().Config.Members
@@ -135,7 +135,7 @@ func TestNamesOfTunnelsFitTheKernel(t *testing.T) {
 	}
 }
 
-// The digest of a config is one of its JSON: those of before must stay what they were.
+// The digest of a config is computed from its JSON: configs without tunnels must keep their digest.
 func TestAConfigWithoutTunnelsIsSpelledAsBefore(t *testing.T) {
 	text, err := json.Marshal(config())
 	if err != nil {

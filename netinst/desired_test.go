@@ -73,7 +73,7 @@ func input(adapters ...Adapter) Input {
 	}
 }
 
-// switchInput is the same of a switch network: its adapters have no address.
+// switchInput is the same for a switch network: its adapters have no address.
 func switchInput(adapters ...Adapter) Input {
 	in := input(slices.Clone(adapters)...)
 	in.Config.Type, in.Config.Port = Switch, ""
@@ -236,7 +236,7 @@ func TestDesiredDoesNotDependOnOrder(t *testing.T) {
 	}
 }
 
-// An app that comes changes nothing that another app's DNS or DHCP runs on.
+// A new app changes nothing that another app's DNS or DHCP depends on.
 func TestAnAppNeverReplacesDnsmasq(t *testing.T) {
 	before, after := DesiredState(input(web())), DesiredState(input(web(), adapter(appB, 0, 2, "10.1.0.129", "db")))
 	for _, plan := range []netstate.Plan{
@@ -262,7 +262,7 @@ func TestAnAppNeverReplacesDnsmasq(t *testing.T) {
 	}
 }
 
-// A port that comes or goes changes files and sends a reload, no restart.
+// A port that appears or disappears changes files and causes a reload, not a restart.
 func TestAPortNeverReplacesDnsmasq(t *testing.T) {
 	without := input(web())
 	without.Ports = nil
@@ -315,7 +315,7 @@ func TestAStaticRouteStandsWhereItsGatewayIsReached(t *testing.T) {
 	}
 }
 
-// Without its own port a network says so once, not once more for each route.
+// A network without its own port reports that once, not again for each route.
 func TestRoutesOfANetworkWithoutPortAreNoWarning(t *testing.T) {
 	in := input(web())
 	in.Ports = nil
@@ -377,7 +377,7 @@ func TestOption121NeverOverflows(t *testing.T) {
 	}
 }
 
-// Of two routes to one destination the earlier wins, and what is by the bridge needs the network's address.
+// Of two routes to one destination the earlier wins, and a route through the bridge needs the network's address.
 func TestTheEarlierOfTwoRoutesWins(t *testing.T) {
 	in := input()
 	route := func(dst, via, port string) StaticRoute {
@@ -430,7 +430,7 @@ func TestWhoIsANeighbourOfAPort(t *testing.T) {
 	}
 }
 
-// A mark that just fits is spelled in full.
+// A mark that just fits is written in full.
 func TestMarksOfJustTheKernelsLength(t *testing.T) {
 	nw, _ := newNetwork(input())
 	for _, n := range []int{maxAlias, maxAlias + 1} {

@@ -9,8 +9,8 @@ import (
 	"edgespan/netinst/netstate"
 )
 
-// The range of generated addresses is ours to give from: dnsmasq is told the subnet
-// alone, and leases only what a file of dhcp-hosts/ names.
+// edgespan assigns the generated addresses: dnsmasq gets only the subnet, and leases only what a file in dhcp-hosts/
+// names.
 func TestDnsmasqServesSubnetsOfAnySize(t *testing.T) {
 	for subnet, want := range map[string]string{
 		"10.0.0.0/8":       "10.0.0.0,static,255.0.0.0,1h",
@@ -38,7 +38,7 @@ func TestDnsmasqServesSubnetsOfAnySize(t *testing.T) {
 	}
 }
 
-// An option that is named without a value is held back.
+// An option without a value is withheld.
 func TestDnsmasqGivesNoRouterWhereThereIsNoWayOut(t *testing.T) {
 	for port, want := range map[string]string{"uplink": "option:router,10.1.0.1", "": "option:router"} {
 		in := input()
@@ -50,8 +50,8 @@ func TestDnsmasqGivesNoRouterWhereThereIsNoWayOut(t *testing.T) {
 	}
 }
 
-// What a running dnsmasq is replaced for are the parameters of its network, and not how a release
-// words dnsmasq.conf: the digest is that of release 0.1.0 for ever.
+// A running dnsmasq is replaced for a change of its network's parameters, not of a release's wording of dnsmasq.conf:
+// the digest stays that of release 0.1.0.
 func TestADnsmasqIsReplacedForItsParametersAlone(t *testing.T) {
 	process := func(change func(*Input)) netstate.Process {
 		in := input(web())
@@ -88,8 +88,8 @@ func TestADnsmasqIsReplacedForItsParametersAlone(t *testing.T) {
 	}
 }
 
-// dnsmasq watches no folder, since each that does takes one of the machine's few inotify
-// instances: whatever of its files changes, it is told to read them.
+// dnsmasq watches no folder, since each watch takes one of the machine's few inotify instances: after any change of its
+// files it is told to read them again.
 func TestEachFileThatChangesIsReadAgain(t *testing.T) {
 	of := func(change func(*Input)) (files string, p netstate.Process) {
 		in := input(web())

@@ -13,8 +13,8 @@ import (
 	"edgespan/netinst/netstate"
 )
 
-// sim reads generated chains as the kernel would, for new packets: enough of
-// iptables to hold the text against what Judge says.
+// sim evaluates generated chains as the kernel would, for new packets: enough of iptables to check the text against
+// Judge's results.
 type sim struct {
 	t      testing.TB
 	chains map[string]netstate.Chain
@@ -41,7 +41,7 @@ func newSim(t testing.TB, states ...netstate.State) sim {
 	return s
 }
 
-// run walks a chain and returns ACCEPT, DROP, or "" where it falls out at the end.
+// run walks a chain and returns ACCEPT, DROP, or "" if no rule decides.
 func (s sim) run(name string, h hop) string {
 	rules := s.rules(name)
 	for _, r := range rules {
@@ -157,8 +157,7 @@ func flow(proto uint8, src, dst string) netstate.Flow {
 	return netstate.Flow{Proto: proto, Src: netip.MustParseAddrPort(src), Dst: netip.MustParseAddrPort(dst)}
 }
 
-// verdict sends the first packet of a flow through the chains of network 1 and
-// says whether it arrives.
+// verdict sends the first packet of a flow through the chains of network 1 and reports whether it arrives.
 func (s sim) verdict(in Input, f netstate.Flow) bool {
 	links := map[netip.Addr]string{}
 	for _, a := range in.Adapters {
@@ -331,8 +330,8 @@ func TestACLSentences(t *testing.T) {
 	}
 }
 
-// Rules that hold alike toward the world and toward the node stand on the host once;
-// one that allows without a name has all of its direction written twice.
+// Rules that are the same for flows to the outside and to the node are written once; a rule that allows without a name
+// has all of its direction written twice.
 func TestRulesStandOnceWherePossible(t *testing.T) {
 	const many = 1000
 	named := make([]ACLRule, many)
@@ -390,7 +389,7 @@ func drawACL(t *rapid.T, label string) []ACLRule {
 	}), 0, 6).Draw(t, label)
 }
 
-// manyPorts are more than one multiport match takes.
+// manyPorts returns more ports than one multiport match takes.
 func manyPorts() []PortRange {
 	ps := make([]PortRange, 20)
 	for i := range ps {
@@ -399,7 +398,7 @@ func manyPorts() []PortRange {
 	return ps
 }
 
-// The text of the chains and Judge, two readings of the same rules, agree on every flow.
+// The text of the chains and Judge, two evaluations of the same rules, agree on every flow.
 func TestChainsAgreeWithJudge(t *testing.T) {
 	ends := []string{"10.1.0.128", "10.1.0.129", "10.1.0.1", "192.0.2.10", "192.0.2.77", "198.51.100.9", "198.18.0.9"}
 	rapid.Check(t, func(rt *rapid.T) {
@@ -417,7 +416,7 @@ func TestChainsAgreeWithJudge(t *testing.T) {
 			f.Src, f.Dst = end(ends, "src"), end(ends, "dst")
 			if f.Src.Addr() == f.Dst.Addr() || !strings.HasPrefix(f.Src.String(), "10.1.0.12") &&
 				!strings.HasPrefix(f.Dst.String(), "10.1.0.12") {
-				continue // no packet of an app
+				continue // not a packet of an app
 			}
 			if got, want := s.verdict(in, f), !validate(f); got != want {
 				rt.Fatalf("%v: chains pass %v, Judge passes %v\n%s", f, got, want, DesiredState(in).State)
@@ -445,7 +444,7 @@ func TestJudgeOfGoneAndForeignFlows(t *testing.T) {
 	}
 }
 
-// What every adapter may do, whatever its rules are, and what none may but by its rules.
+// What every adapter may do whatever its rules are, and what none may do without a rule.
 func TestJudgeOfEssentials(t *testing.T) {
 	quiet := Validate(input(adapter(appA, 0, 1, "10.1.0.128", "a")))
 	out := Validate(input(adapter(appA, 0, 1, "10.1.0.128", "a",
@@ -453,7 +452,7 @@ func TestJudgeOfEssentials(t *testing.T) {
 	for _, tc := range []struct {
 		name        string
 		flow        netstate.Flow
-		quiet, free bool // denied without a rule; where all that leaves by the port is allowed
+		quiet, free bool // quiet: denied without a rule; free: allowed by a rule for all that leaves by the port
 	}{
 		{"a lease is asked for by broadcast", flow(17, "10.1.0.128:68", "255.255.255.255:67"), false, false},
 		{"and of the gateway", flow(17, "10.1.0.128:68", "10.1.0.1:67"), false, false},
@@ -502,7 +501,7 @@ func TestNetworksDoNotReachEachOther(t *testing.T) {
 		HostState([]HostNetwork{{Number: 1, Subnet: one.Config.IPv4.Subnet}, {Number: 2, Subnet: two.Config.IPv4.Subnet}}))
 	h := hop{in: "es1", physIn: "es1a1", proto: 6, src: netip.MustParseAddrPort("10.1.0.128:1"),
 		dst: netip.MustParseAddrPort("10.2.0.128:80")}
-	for _, out := range []string{"es2", "eth0"} { // routed straight, or by the first network's own default route
+	for _, out := range []string{"es2", "eth0"} { // routed directly, or by the first network's own default route
 		h.out = out
 		if v := s.run(RootForward, h); v != "DROP" {
 			t.Errorf("to %s: %q", out, v)
@@ -510,8 +509,8 @@ func TestNetworksDoNotReachEachOther(t *testing.T) {
 	}
 }
 
-// Ports that change label, or go, change the chains that name them; one that is
-// merely down or missing keeps its rules.
+// Ports that change label or disappear change the chains that name them; a port that is merely down or missing keeps
+// its rules.
 func TestChainsFollowThePorts(t *testing.T) {
 	in := withLab(input(adapter(appA, 0, 1, "10.1.0.128", "a",
 		ACLRule{Direction: Both, Action: Allow, PortLabel: "shared"})))

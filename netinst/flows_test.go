@@ -11,8 +11,8 @@ import (
 	"edgespan/netinst/netstate"
 )
 
-// All adapters together never get more than half of the table, however many there are and
-// whatever their configs ask for.
+// All adapters together never get more than half of the table, however many there are and whatever their configs
+// request.
 func TestSharesOfTheFlowTable(t *testing.T) {
 	for _, x := range []struct{ table, adapters, share int }{
 		{262144, 0, 8192}, {262144, 16, 8192}, {262144, 17, 4096}, {262144, 32, 4096}, {262144, 300, 256}, {262144, 4000, 32},
@@ -44,7 +44,7 @@ func TestSharesOfTheFlowTable(t *testing.T) {
 	})
 }
 
-// Rules that change leave the chain that counts as it is; a bound that changes is written.
+// A change of rules leaves the counting chain unchanged; a changed limit is written.
 func TestTheBoundOfFlowsStandsApart(t *testing.T) {
 	at := func(in Input) netstate.State { return DesiredState(in).State }
 	in := input(adapter(appA, 0, 1, "10.1.0.128", "a", ACLRule{Direction: Egress, Action: Allow}))
@@ -68,8 +68,8 @@ func TestTheBoundOfFlowsStandsApart(t *testing.T) {
 	}
 }
 
-// The counter of flows leaves out TCP flows that were closed, which fill the table all the same:
-// those that are opened in a second are bounded, others and packets of known ones are not.
+// The counter of flows ignores closed TCP flows, which fill the table all the same: new TCP flows per second are
+// limited, other flows and packets of known flows are not.
 func TestFlowsThatAreOpenedAndClosedAreBounded(t *testing.T) {
 	for _, x := range []struct {
 		flows int
@@ -86,7 +86,7 @@ func TestFlowsThatAreOpenedAndClosedAreBounded(t *testing.T) {
 	}
 }
 
-// Nothing that an adapter's rules allow, nor what is always allowed, goes by its counter.
+// No packet that an adapter's rules allow, nor one that is always allowed, bypasses the adapter's counter.
 func TestEveryAllowedPacketIsCounted(t *testing.T) {
 	acl := []ACLRule{{Direction: Both, Action: Allow, IP: prefix("192.0.2.0/24")}, {Direction: Both, Action: Allow}}
 	for _, typ := range []Type{Local, Switch} {

@@ -54,8 +54,8 @@ func TestPortsThatForward(t *testing.T) {
 	}
 }
 
-// A link is opened only behind the rules that close it for others, and closed before they go;
-// the switch of all links goes just before its successors.
+// A link is opened only after the rules that close it for others exist, and closed before they are removed; the switch
+// for all links changes just before the switches of single links.
 func TestForwardingIsNeverOpenerThanItsRules(t *testing.T) {
 	state := func(ports ...HostPort) netstate.State {
 		return HostState([]HostNetwork{{Number: 1, Subnet: prefix("10.1.0.0/24"), Ports: ports}})
@@ -86,7 +86,7 @@ func TestForwardingIsNeverOpenerThanItsRules(t *testing.T) {
 	}
 }
 
-// A link of others may have any name: one that a rule could not spell stays closed, and breaks none.
+// A foreign link may have any name: one that a rule could not contain stays closed, and breaks none.
 func TestOddNamesOfLinksReachNoRule(t *testing.T) {
 	f := netstate.Forwarding{On: []string{"+", "a\"b", "lan+", "!", "lan0", "eth0.5"}, Off: []string{"eth0"}}
 	if got := hostForwardingLinks(f); !slices.Equal(got, []string{"lan0", "eth0.5"}) {

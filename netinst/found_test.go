@@ -7,7 +7,7 @@ import (
 	"edgespan/netinst/netstate"
 )
 
-// What is none of ours, or of no form that any release wrote, tells nothing.
+// A mark that is not ours, or that no release wrote, yields nothing.
 func TestWhatIsFoundIsRead(t *testing.T) {
 	key := appA.String() + "#0"
 	for alias, want := range map[string]int{
@@ -42,7 +42,8 @@ func TestWhatIsFoundIsRead(t *testing.T) {
 	}
 }
 
-// What dnsmasq was told of an adapter's MAC is newer than the mark of its link, which tells it alone else.
+// The MAC in dnsmasq's files is newer than the one in the link's mark; where there is no such file, the mark alone
+// counts.
 func TestTheMACThatIsFound(t *testing.T) {
 	link := netstate.Link{Name: "es1a3", Type: netstate.Veth, Alias: "edgespan ni x adapter " + appA.String() +
 		"#0 mac=02:00:00:00:00:01"}

@@ -8,8 +8,8 @@ import (
 	"edgespan/netinst/netstate"
 )
 
-// A network that is deactivated gives up its adapters, its ways out and nothing else: the bridge and
-// dnsmasq go on, and take the way back.
+// A deactivated network loses its adapters, its default routes and nothing else: the bridge and dnsmasq keep running,
+// and activation restores the rest.
 func TestActivationTouchesNeitherBridgeNorServer(t *testing.T) {
 	active := input(web())
 	inactive := active

@@ -60,8 +60,8 @@ func TestChoosePort(t *testing.T) {
 	}
 }
 
-// leads is a port that is up, with addresses and default routes: "192.0.2.1", "192.0.2.1 onlink",
-// "dev" for one without gateway, "inet6" for one of IPv6.
+// leads returns a port that is up, with addresses and default routes: "192.0.2.1", "192.0.2.1 onlink", "dev" for one
+// without gateway, "inet6" for one of IPv6.
 func leads(label string, cost int, addresses []string, routes ...string) PortStatus {
 	p := PortStatus{PortConfig: PortConfig{Label: label, IfName: IfName("if-" + label), Uplink: true, Cost: cost},
 		Exists: true, Up: true}
@@ -154,7 +154,7 @@ func TestWhyAPortLeadsNowhere(t *testing.T) {
 	}
 }
 
-// The way out stands in the network's table as the kernel takes it.
+// The default route is in the network's table in the form that the kernel accepts.
 func TestTheDefaultRouteOfANetwork(t *testing.T) {
 	with := func(p PortStatus, gateway string) PortStatus {
 		p.Gateway = ip(gateway)
@@ -191,7 +191,7 @@ func TestTheDefaultRouteOfANetwork(t *testing.T) {
 	}
 }
 
-// Of several ports of one label a static route takes the one that has its gateway.
+// Of several ports with one label a static route uses the port that reaches its gateway.
 func TestAStaticRouteTakesThePortOfItsGateway(t *testing.T) {
 	near, far := leads("a", 0, []string{"192.0.2.2/24"}, "192.0.2.1"), leads("b", 9, []string{"203.0.113.2/24"})
 	near.Labels, far.Labels = []string{"both"}, []string{"both"}
@@ -214,8 +214,8 @@ func TestAStaticRouteTakesThePortOfItsGateway(t *testing.T) {
 	}
 }
 
-// The node's own DNS server asks by the main table: a rule of its own leads what it asks to the
-// port's gateway where the main table has another way, or none.
+// The node's own DNS server queries by the main table: a rule directs its queries to the port's gateway if the main
+// table has another route, or none.
 func TestQuestionsOfDNSTakeThePortsGateway(t *testing.T) {
 	const rule = "oif if-wan dport 53 lookup 20001"
 	good := []string{"192.0.2.2/24"}
@@ -281,11 +281,12 @@ func TestGatewaysOfAPort(t *testing.T) {
 	}
 }
 
-// The MTU of a switch follows its port, address or not; a network keeps what it has while its port can't be used.
+// The MTU of a switch follows its port, whether the port has an address or not; a network keeps its MTU while its port
+// can't be used.
 func TestTheMTUOfAPortWithoutAnAddress(t *testing.T) {
 	for name, c := range map[string]struct {
 		in   Input
-		mtu  int // of now
+		mtu  int // current
 		want int
 	}{
 		"a switch":                    {switchInput(), 1500, 1400},
@@ -300,7 +301,7 @@ func TestTheMTUOfAPortWithoutAnAddress(t *testing.T) {
 	}
 }
 
-// What networks can do with a port, in a few words.
+// A short description of what networks can do with a port.
 func TestAPortInAFewWords(t *testing.T) {
 	t.Parallel()
 	addrs := func(all ...string) (out []netip.Prefix) {

@@ -156,5 +156,5 @@ func TestWhomANetworkAsks(t *testing.T) {
 		"no DNS server: dns.servers and ports.eth.dnsServers are empty, and none was learnt from eth0 (/etc: server "+
 			"127.0.0.53 is the host itself)")
 	seen[0].DefaultRoutes = nil
-	is("no way out", "", "") // which is told as such
+	is("no way out", "", "") // which is reported as such
 }

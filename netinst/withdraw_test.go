@@ -16,8 +16,7 @@ func clashing(in Input) Input {
 	return in
 }
 
-// What stays of a withdrawn network is met on its own bridge alone, and its links are those
-// that they were, to the letter.
+// What remains of a withdrawn network matches traffic of its own bridge alone, and its links are exactly unchanged.
 func TestAWithdrawnNetworkIsMetByNobody(t *testing.T) {
 	in := input(web())
 	was, now := DesiredState(in), DesiredState(clashing(in))
@@ -63,7 +62,7 @@ func TestAWithdrawnNetworkIsMetByNobody(t *testing.T) {
 	}
 }
 
-// What stays of a withdrawn network's hooks goes by its bridge alone.
+// The remaining hooks of a withdrawn network match its bridge alone.
 func TestWhichHooksStayOfAWithdrawnNetwork(t *testing.T) {
 	nw, _ := newNetwork(input())
 	for match, want := range map[string]bool{
@@ -93,8 +92,8 @@ func TestWhichHooksStayOfAWithdrawnNetwork(t *testing.T) {
 	}
 }
 
-// The way off the subnet waits for no restore, no file and no process; the way back is made
-// before break as ever.
+// Leaving the subnet waits for no restore, no file and no process; on return, objects are created before others are
+// removed, as always.
 func TestAWithdrawalLeavesTheSubnetFirst(t *testing.T) {
 	in := input(web())
 	was, now := DesiredState(in).State, DesiredState(clashing(in)).State
@@ -116,8 +115,8 @@ func TestAWithdrawalLeavesTheSubnetFirst(t *testing.T) {
 	}
 }
 
-// The flows that apps have begun by a port go; those of the host's neighbours, who have
-// addresses of the same subnet, live on.
+// Flows that apps opened through a port end; those of the host's neighbours, whose addresses are in the same subnet,
+// continue.
 func TestWithdrawalEndsTranslatedFlowsOfAppsAlone(t *testing.T) {
 	at := func(s string) netip.AddrPort { return netip.MustParseAddrPort(s) }
 	deny := Validate(clashing(input(web())))

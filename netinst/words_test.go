@@ -62,7 +62,7 @@ func TestKeysOfAdapters(t *testing.T) {
 	}
 }
 
-// hostile are the octets that would end a word in a config file, a rule or a command line.
+// hostile are the bytes that would end a word in a config file, a rule or a command line.
 const hostile = " \t\r\n\x00;,#'\"\\/$`|&<>(){}[]*?!=@:%~^+"
 
 func FuzzHostname(f *testing.F) {

@@ -8,7 +8,7 @@ import (
 	"edgespan/netinst/netstate"
 )
 
-// What a network has on the host tells the leases by which it was made.
+// What is found of a network on the host yields its leases.
 func TestTheHostTellsWhatTheJournalLost(t *testing.T) {
 	m := New(netstate.Owner{Name: niA.String(), Number: 1}, "/run/edgespan", 7, map[netinst.AdapterKey]netinst.Lease{
 		{AppUUID: appW}: {Number: 7, IP: netip.MustParseAddr("10.1.0.77"), MAC: "02:00:00:00:00:07"},
@@ -32,7 +32,7 @@ func TestTheHostTellsWhatTheJournalLost(t *testing.T) {
 	if other := netinst.FoundLeases(2, want); len(other) > 0 {
 		t.Errorf("another network has %+v", other)
 	}
-	// A start without the journal wants the very same, and journals it.
+	// A start without the journal desires exactly the same, and journals it.
 	next := New(netstate.Owner{Name: niA.String(), Number: 1}, "/run/edgespan", 8, nil)
 	next.Adopt(found, true)
 	remembered := false
@@ -56,7 +56,7 @@ func TestTheHostTellsWhatTheJournalLost(t *testing.T) {
 	}
 }
 
-// What is on the host wins over the journal; what it does not tell stays.
+// What is found on the host wins over the journal; what the host does not show is kept from the journal.
 func TestWhatIsAdopted(t *testing.T) {
 	k := netinst.AdapterKey{AppUUID: appW}
 	for _, c := range []struct{ held, found, want netinst.Lease }{
@@ -81,8 +81,8 @@ func TestWhatIsAdopted(t *testing.T) {
 	}
 }
 
-// Where drift is only observed and the mark of what was made is lost, what stands is looked at,
-// until the wish changes.
+// With drift observed only and the applied mark lost, the existing objects are observed, not created again, until the
+// desired config changes.
 func TestWhatStandsIsNotMadeAgainWhenItsMarkIsLost(t *testing.T) {
 	c := testNetwork(1)
 	c.Observe = true

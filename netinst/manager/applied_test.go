@@ -7,8 +7,7 @@ import (
 	"edgespan/netinst/netstate"
 )
 
-// A network that fails says of each adapter what was observed: a new incarnation has
-// nothing else to go by.
+// A network that fails reports the observed state of each adapter: a new incarnation has nothing else to go by.
 func TestAnAdapterOfAFailedNetworkIsWhatIsObserved(t *testing.T) {
 	broken := fail(netstate.KindProcess, "ni/1/dnsmasq", "no answer")
 	for name, c := range map[string]struct {

@@ -11,7 +11,7 @@ import (
 	"edgespan/netinst/netstate"
 )
 
-// benchAdapters are adapters that have ten rules each.
+// benchAdapters returns adapters with ten rules each.
 func benchAdapters(n int) (out []netinst.AppAdapterConfig) {
 	for i := range n {
 		c := testAdapter(uuid.MustParse(fmt.Sprintf("1b000000-0000-4000-8000-%012d", i)), 1, true)
@@ -27,8 +27,8 @@ func benchAdapters(n int) (out []netinst.AppAdapterConfig) {
 	return out
 }
 
-// What one event costs a manager: an event that changes nothing while an apply is
-// in flight, as each of a burst, beside one with its whole apply.
+// BenchmarkManagerStep measures what one event costs a manager: an event of a burst, which changes nothing while an
+// apply is in flight, and an event with its complete apply.
 func BenchmarkManagerStep(b *testing.B) {
 	for _, n := range []int{10, 100} {
 		begin := func() *Manager {

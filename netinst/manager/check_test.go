@@ -7,8 +7,8 @@ import (
 	"edgespan/netinst/netstate"
 )
 
-// What fails is told by the words of the seed: what was done and failed, or a check that failed, of
-// what is to be there or of what is to be gone. A network, its parts and its adapters say so alike.
+// A failure is reported in the seed's words: an op that failed, or a check that failed, of what should exist or of what
+// should be gone. A network, its parts and its adapters use the same words.
 func TestTheWordsOfFailedChecks(t *testing.T) {
 	link := func(name string, f netstate.OpFailure) netstate.OpFailure {
 		f.ID, f.Err = netstate.ID{Kind: netstate.KindLink, Name: name}, "x"

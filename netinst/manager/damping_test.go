@@ -10,8 +10,7 @@ import (
 	"edgespan/netinst/netstate"
 )
 
-// clocked is a manager beside a clock that moves by hand. Each apply takes 10 ms and ends
-// as result says.
+// clocked is a manager with a clock that the test advances. Each apply takes 10 ms and ends as result returns.
 type clocked struct {
 	m        *Manager
 	now      time.Time
@@ -28,7 +27,7 @@ type dueStep struct {
 	do func()
 }
 
-// newClocked is a network with one adapter that has stood for long.
+// newClocked returns a network with one adapter, both long applied.
 func newClocked() *clocked {
 	c := &clocked{m: New(netstate.Owner{Name: niA.String(), Number: 1}, "/run/edgespan", 7, nil), now: at(1000)}
 	c.result = func() Applied { return Applied{} }
@@ -52,7 +51,7 @@ func (c *clocked) step(e Event) {
 	for _, eff := range c.m.Step(e) {
 		switch e := eff.(type) {
 		case Timer:
-			if !e.Shared { // the check of each minute is another matter
+			if !e.Shared { // the check each minute is tested elsewhere
 				c.after(e.After, func() { c.step(TimerDue{e.Token, c.now}) })
 			}
 		case Apply:
@@ -88,10 +87,10 @@ func (c *clocked) run(d time.Duration) {
 	c.now = end
 }
 
-// touch tells that something was touched now.
+// touch reports a change of an object on the host now.
 func (c *clocked) touch(what string) { c.step(HostTouched{What: what, At: c.now}) }
 
-// storm touches something each 100 ms.
+// storm touches an object every 100 ms.
 func (c *clocked) storm(what string, d time.Duration) {
 	for end := c.now.Add(d); c.now.Before(end); c.run(100 * time.Millisecond) {
 		c.touch(what)
@@ -115,7 +114,7 @@ func TestTouchesAreLookedAtAtOnceAndThenMoreAndMoreSeldom(t *testing.T) {
 		if n := len(c.applies); n < 50 || n > 1+touchBurst+60 {
 			t.Errorf("%q: ten minutes of touches are looked at %d times", what, n)
 		}
-		c.run(touchRest) // the last one of the storm is looked at, too
+		c.run(touchRest) // the last touch of the storm is observed, too
 		c.applies = nil
 		c.run(5 * time.Minute)
 		if len(c.applies) > 0 {
@@ -139,7 +138,7 @@ func TestWhatAnAppDoesToItsLinkHoldsNoRepairUp(t *testing.T) {
 			t.Errorf("%q beside a storm: %d looks at once, %d of them full", what, len(c.applies), c.full)
 		}
 	}
-	// Many apps together don't get more than one of them alone in its first seconds.
+	// Many apps together don't get more than a single one does in its first seconds.
 	c := newClocked()
 	for range 600 {
 		for a := range 50 {
@@ -156,7 +155,7 @@ func TestWhatAnAppDoesToItsLinkHoldsNoRepairUp(t *testing.T) {
 	}
 }
 
-// What an apply does itself is told, too: that is no reason to look again.
+// The kernel also notifies of what an apply does itself: that is no reason to observe again.
 func TestAnApplyIsNotItsOwnReason(t *testing.T) {
 	c := newClocked()
 	c.result = repairs
@@ -168,7 +167,7 @@ func TestAnApplyIsNotItsOwnReason(t *testing.T) {
 	if len(c.applies) != 1 {
 		t.Errorf("%d applies", len(c.applies))
 	}
-	// What happens after its last look may be others': it is looked at, and not counted.
+	// What happens after an apply's last observation may come from others: it is observed, and not counted.
 	c = newClocked()
 	c.result = repairs
 	c.touch(TouchNetwork)
@@ -189,17 +188,17 @@ func TestAFailingOpWaitsForItsRetryWhateverItTouches(t *testing.T) {
 	for end := c.now.Add(10 * time.Minute); c.now.Before(end); {
 		before := len(c.applies)
 		c.run(5 * time.Millisecond)
-		c.touch("es1a1") // told during the apply, and after it
+		c.touch("es1a1") // notified during the apply, and after it
 		c.touch(TouchNetwork)
 		c.run(30 * time.Millisecond)
-		if len(c.applies) > before { // what the kernel tells late
+		if len(c.applies) > before { // late notifications of the kernel
 			c.touch(TouchNetwork)
 			c.step(HostTouched{Namespaces: true, At: c.now})
 		}
 		for len(c.applies) == before && c.now.Before(end) {
 			c.run(10 * time.Millisecond)
 			c.touch("es1a1")
-			c.step(AdapterChanged{testAdapter(appW, 2, true)}) // sent again, since it has no answer
+			c.step(AdapterChanged{testAdapter(appW, 2, true)}) // sent again, as no answer came
 		}
 	}
 	// 0.1, 0.2, … 51.2 s, then each minute.
@@ -273,13 +272,13 @@ func TestAContestWithOthersIsTold(t *testing.T) {
 	}
 }
 
-// When a touch is due, by what its bucket, the bucket of all adapters' links and the last apply say.
+// When a touch is due, according to its bucket, the bucket of all adapters' links and the last apply.
 func TestWhenATouchIsDue(t *testing.T) {
 	last := at(1000)
 	for name, c := range map[string]struct {
 		d    damping
 		what string
-		at   time.Duration // after the last look
+		at   time.Duration // after the last observation
 		want time.Duration
 	}{
 		"the first": {damping{}, TouchNetwork, 0, 0},
@@ -306,7 +305,7 @@ func TestWhenATouchIsDue(t *testing.T) {
 	}
 }
 
-// A minute of calm fills a bucket, and one that is full is not kept: names of links come and go.
+// A minute of calm fills a bucket, and a full bucket is not kept: names of links come and go.
 func TestBucketsAreBounded(t *testing.T) {
 	var d damping
 	for i := range touchBurst {
@@ -334,7 +333,7 @@ func TestBucketsAreBounded(t *testing.T) {
 	}
 }
 
-// A look knows what it saw; only a full one has seen chains.
+// An observation knows what it covers; only a full one covers chains.
 func TestWhatALookHasSeen(t *testing.T) {
 	for _, c := range []struct {
 		full  bool
@@ -353,8 +352,7 @@ func TestWhatALookHasSeen(t *testing.T) {
 	}
 }
 
-// What touches the host beneath is of interest to a switch with tunnels alone, and only a retry that is due holds a
-// look up.
+// Touches of host state matter only to a switch with tunnels, and only a retry that is due delays an observation.
 func TestWhichTouchesAreOfInterest(t *testing.T) {
 	for _, c := range []struct {
 		typ     netinst.Type
@@ -382,7 +380,7 @@ func TestWhichTouchesAreOfInterest(t *testing.T) {
 	}
 }
 
-// What the end of an apply tells of the touches to come.
+// What the end of an apply means for the touches to come.
 func TestWhatAnApplyTellsOfTouches(t *testing.T) {
 	done := repairs().Done
 	bad := []netstate.OpFailure{fail(netstate.KindLink, "l", "no"), fail(netstate.KindPort, "p", "no"),
@@ -424,10 +422,10 @@ func TestWhatAnApplyTellsOfTouches(t *testing.T) {
 
 func TestWhenAContestIsOver(t *testing.T) {
 	for name, c := range map[string]struct {
-		repairs  int // of late
+		repairs  int // of the last minutes
 		flight   *flight
 		shown    bool
-		reported bool // still
+		reported bool // still reported
 		publish  bool
 	}{
 		"it is over":                   {0, nil, true, false, true},

@@ -9,7 +9,7 @@ import (
 	"edgespan/netinst/netstate"
 )
 
-// stands brings a manager of one network to where all of it stands.
+// stands brings a manager of one network to where the network is completely applied.
 func stands(t *testing.T, observe bool) (*Manager, netinst.NetworkInstanceConfig) {
 	t.Helper()
 	m := New(netstate.Owner{Name: niA.String(), Number: 1}, "/run/edgespan", 7, nil)
@@ -23,7 +23,7 @@ func stands(t *testing.T, observe bool) (*Manager, netinst.NetworkInstanceConfig
 	return m, c
 }
 
-// look is the apply among effects; ok says that there is one.
+// look returns the apply among effects; ok reports whether there is one.
 func look(effects []Effect) (a Apply, ok bool) {
 	for _, e := range effects {
 		if a, ok = e.(Apply); ok {
@@ -49,12 +49,12 @@ func TestDriftIsToldAndLeftWhereItIsOnlyObserved(t *testing.T) {
 	if !m.full {
 		t.Error("the next look sees less than the one that found the drift")
 	}
-	// Somebody puts it right: the next look says so.
+	// Someone repairs it: the next observation reports that.
 	a, _ = look(m.Step(HostTouched{At: at(200)}))
 	if got := text(m.Step(Applied{Seq: a.Seq})); !a.Look || !a.Full || !strings.Contains(got, "ni Present") {
 		t.Errorf("put right: look %+v, %q", a, got)
 	}
-	// A guest that has gone is waited for, and drift is left all the same.
+	// A missing guest is waited for, and drift is still left alone.
 	gone := fail(netstate.KindLink, "es1a1", "network namespace app1 does not exist")
 	gone.Waiting = true
 	a, _ = look(m.Step(HostTouched{At: at(300)}))
@@ -66,19 +66,19 @@ func TestDriftIsToldAndLeftWhereItIsOnlyObserved(t *testing.T) {
 		t.Error("a guest that has gone has drift mended")
 	}
 	m.Step(Applied{Seq: a.Seq})
-	// The wish itself is always carried out, and with it what drifted before.
+	// A change of the desired config is always applied, and repairs drift as well.
 	if a, ok := look(m.Step(AdapterChanged{testAdapter(appW, 2, false)})); !ok || a.Look {
 		t.Errorf("a change of the wish: %+v", a)
 	} else {
 		m.Step(Applied{Seq: a.Seq, Failures: []netstate.OpFailure{chain}})
 	}
-	// What did not stand is made.
+	// What was not applied is created.
 	if a, ok := look(m.Step(HostTouched{At: at(500)})); !ok || a.Look {
 		t.Errorf("after an apply that failed: %+v", a)
 	}
 }
 
-// A restart finds what drifted meanwhile, and who died in an apply begins it anew.
+// A restart finds what drifted meanwhile, and a manager that died in an apply starts it again.
 func TestWhatStoodIsKnownToTheNextIncarnation(t *testing.T) {
 	complete := func(effects []Effect) (s AppliedMark, at int) {
 		for i, e := range effects {
@@ -129,7 +129,8 @@ func TestWhatStoodIsKnownToTheNextIncarnation(t *testing.T) {
 	}
 }
 
-// What is only observed stands once all of it was made: an adapter that failed, or a port that is waited for, does not.
+// An observe-only network counts as applied once everything was created: not with a failed adapter, or a port that is
+// waited for.
 func TestWhatDoesNotStandIsNotRemembered(t *testing.T) {
 	waits := fail(netstate.KindRoute, "0.0.0.0/0 table 20001 metric 0", "no route")
 	waits.Waiting = true
@@ -209,7 +210,7 @@ func TestWhatTheWorldTakesAndBringsIsNoDrift(t *testing.T) {
 	for _, c := range []struct {
 		name  string
 		have  netstate.State
-		drift []string // none: all is made
+		drift []string // none: everything is applied
 	}{
 		{"nothing", without(), nil},
 		{"a guest's link", without(3, 4), nil},

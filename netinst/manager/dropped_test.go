@@ -9,7 +9,7 @@ import (
 	"edgespan/netinst/netstate"
 )
 
-// What the bound of an adapter drops is told with its number, and no longer than it matters.
+// What the flow limit of an adapter drops is reported with its number, and no longer than it matters.
 func TestWhatABoundOfFlowsDropsIsTold(t *testing.T) {
 	bound := netstate.ID{Kind: netstate.KindChain, Name: "ipv4/filter/ES1-1L"}
 	look := func(n uint64, second int64, dropped uint64) Applied {
@@ -39,7 +39,7 @@ func TestWhatABoundOfFlowsDropsIsTold(t *testing.T) {
 			touch(3, 100), {look(3, 100, 7), both(7)},
 			touch(4, 200), {look(4, 200, 7), ""},
 			touch(5, 300), {look(5, 300, 20), both(20)},
-			touch(6, 400), {look(6, 400, 5), both(25)}, // written anew
+			touch(6, 400), {look(6, 400, 5), both(25)}, // rewritten
 			touch(7, 400+calm), {look(7, 400+calm, 5), "adapter app1#0 v1 activated=true, ni Present"},
 			touch(8, 500+calm), {look(8, 500+calm, 6), both(1)},
 		},

@@ -21,7 +21,7 @@ type learner struct {
 	n      uint64
 	tok    uint64 // of the check of addresses
 	mac    string
-	leased string // by DHCP, last
+	leased string // last, by DHCP
 }
 
 func newLearner(t *testing.T) *learner {
@@ -38,7 +38,7 @@ func newLearner(t *testing.T) *learner {
 	return l
 }
 
-// step checks the links listened to and the addresses shown.
+// step checks the links that are listened on and the addresses shown.
 func (l *learner) step(e Event, want string) {
 	l.Helper()
 	var got []string
@@ -78,7 +78,7 @@ func (l *learner) see(at time.Duration, mac, addr, want string) {
 		want)
 }
 
-// lease is what a DHCP server gives.
+// lease reports a lease of a DHCP server.
 func (l *learner) lease(at time.Duration, addr, want string) {
 	l.Helper()
 	l.leased = addr
@@ -117,18 +117,18 @@ func TestALeaseTakesThePlaceOfTheOneBefore(t *testing.T) {
 	l.see(0, l.mac, "10.0.0.5", "addresses 10.0.0.5 of es1a1")
 	l.lease(0, "10.0.0.7", "addresses 10.0.0.5,10.0.0.7 of es1a1")
 	l.lease(time.Second, "10.0.0.7", "") // renewed
-	// An acknowledge that gives no address changes nothing.
+	// An acknowledgement without an address changes nothing.
 	l.step(AddressObserved{netstate.ObservedAddress{Link: "es1a1", MAC: l.mac, IP: netip.MustParseAddr("0.0.0.0"),
 		Leased: true},
 		time.Unix(2, 0)}, "")
 	l.step(AddressObserved{netstate.ObservedAddress{Link: "es1a1", MAC: l.mac, Leased: true}, time.Unix(2, 0)}, "")
 	l.lease(3*time.Second, "10.0.0.9", "addresses 10.0.0.5,10.0.0.9 of es1a1")
-	l.see(4*time.Second, l.mac, "10.0.0.7", "addresses 10.0.0.5,10.0.0.7,10.0.0.9 of es1a1") // it says so itself
-	// One that was seen before becomes the one that counts.
+	l.see(4*time.Second, l.mac, "10.0.0.7", "addresses 10.0.0.5,10.0.0.7,10.0.0.9 of es1a1") // the guest uses it itself
+	// An address seen before becomes the primary one.
 	l.lease(5*time.Second, "10.0.0.7", "addresses 10.0.0.5,10.0.0.7 of es1a1")
 	l.lease(6*time.Second, "10.0.0.5", "addresses 10.0.0.5 of es1a1")
 	l.see(7*time.Second, l.mac, "10.0.0.1", "addresses 10.0.0.1,10.0.0.5 of es1a1")
-	// The lease is the lowest no more, only because another is.
+	// The lease is no longer the lowest only because another is.
 	l.lease(8*time.Second, "10.0.0.1", "addresses 10.0.0.1 of es1a1")
 	l.check(9*time.Minute, "")
 	l.check(11*time.Minute, "addresses  of es1a1")
@@ -182,12 +182,12 @@ func TestWhatWasLearntGoesWithTheAdapter(t *testing.T) {
 	l.step(ConfigGone{}, "")
 	l.applied("addresses  of ")
 
-	l = newLearner(t) // one that was not answered yet shows nothing
+	l = newLearner(t) // a manager without an answer yet shows nothing
 	l.see(0, l.mac, "10.0.0.9", "addresses 10.0.0.9 of es1a1")
 	l.step(AdapterChanged{testAdapter(appX, 1, true)}, "")
 	l.check(10*time.Minute, "addresses  of es1a1")
 
-	l = newLearner(t) // one that has no lease has no link to listen on
+	l = newLearner(t) // a manager without a lease has no link to listen on
 	twin := testAdapter(appX, 1, true)
 	twin.UnderlayConfig.MAC = l.mac
 	l.step(AdapterChanged{twin}, "")

@@ -101,8 +101,7 @@ func TestALedgerTellsDriftFromANewWish(t *testing.T) {
 	}
 }
 
-// A manager books each apply, names the adapter that a failed op is about, and says
-// when it tries again.
+// A manager records each apply, names the adapter that a failed op concerns, and reports when it retries.
 func TestAManagerBooksItsApplies(t *testing.T) {
 	m := New(netstate.Owner{Name: niA.String(), Number: 1}, "/run/edgespan", 7, nil)
 	for _, s := range begun() {
@@ -129,7 +128,7 @@ func TestAManagerBooksItsApplies(t *testing.T) {
 	}
 }
 
-// What is told of a failure: its cause, else its whole text; and the adapter, unless the op is about several.
+// What is reported of a failure: its cause, or else its full text; and the adapter, unless the op concerns several.
 func TestWhatALedgerTellsOfAFailure(t *testing.T) {
 	id := func(name string) netstate.ID { return netstate.ID{Kind: netstate.KindChain, Name: name} }
 	owner := func(id netstate.ID) string { return id.Name[:1] }
@@ -156,7 +155,7 @@ func TestWhatALedgerTellsOfAFailure(t *testing.T) {
 	}
 }
 
-// The retry that is told is that of the failure, whatever other timers begin with it.
+// The reported retry is that of the failure, whatever other timers begin at the same time.
 func TestTheRetryOfAFirstApply(t *testing.T) {
 	m := New(netstate.Owner{Name: niA.String(), Number: 1}, "/run/edgespan", 7, nil)
 	for _, e := range []Event{ApplierReady{}, PortsChanged{testPort()}, ConfigChanged{testNetwork(1)}, AdaptersKnown{},
@@ -181,7 +180,7 @@ func TestTheRetryOfAFirstApply(t *testing.T) {
 	}
 }
 
-// A config that is sent again while the retry runs is answered by that, and costs no apply of its own.
+// A config that is sent again while the retry runs is answered by the retry, and costs no apply of its own.
 func TestAConfigIsSentAgainWhileTheRetryRuns(t *testing.T) {
 	m := judged(t)
 	m.Step(AdapterChanged{testAdapter(appW, 2, true)})

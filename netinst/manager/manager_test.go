@@ -191,7 +191,7 @@ func TestManager(t *testing.T) {
 			},
 			{TimerDue{Token: 2}, "apply#2 something"},
 			{applied(2, fail(netstate.KindLink, "es1a1", "name taken")), "adapter app1#0 v1 activated=false (name taken)"},
-			{TimerDue{Token: 3}, ""}, // the check of each minute: the retry, which comes sooner, is one
+			{TimerDue{Token: 3}, ""}, // the check each minute; the retry, due sooner, serves as one
 			{TimerDue{Token: 5}, "apply#3 something full"},
 		},
 		"a host that can't be observed is a failure of the network": begun(
@@ -387,7 +387,7 @@ func TestApplySeqIsNeverRepeatedAcrossIncarnations(t *testing.T) {
 	}
 }
 
-// judged is a network that stands, with one adapter, after five minutes.
+// judged is an applied network with one adapter, after five minutes.
 func judged(t *testing.T) *Manager {
 	t.Helper()
 	return newClocked().m
@@ -422,7 +422,7 @@ func TestAnOpThatTakesLongIsShownOnce(t *testing.T) {
 	}
 }
 
-// The look of each minute is left to a retry only if something fails.
+// The observation each minute is left to a retry only if something fails.
 func TestTheLookOfEachMinute(t *testing.T) {
 	for _, c := range []struct {
 		failing bool
@@ -459,7 +459,7 @@ func TestTheStateOfAFailure(t *testing.T) {
 	}
 }
 
-// An adapter that is not activated has no address, whatever lease is remembered of it.
+// An adapter that is not activated has no address, whatever lease is remembered for it.
 func TestAnInactiveAdapterShowsNoAddress(t *testing.T) {
 	m := judged(t)
 	m.Step(AdapterChanged{testAdapter(appW, 2, false)})
@@ -477,7 +477,7 @@ func TestAnInactiveAdapterShowsNoAddress(t *testing.T) {
 	}
 }
 
-// Which overlap counts: a clash that is over does for the subnet that it was of.
+// Which overlap counts: one that has ended counts only for the subnet that it concerned.
 func TestWhichOverlapCounts(t *testing.T) {
 	a, b := netip.MustParsePrefix("10.1.0.0/24"), netip.MustParsePrefix("10.2.0.0/24")
 	clash := overlap.Overlap{Subnet: a, Clash: "eth0"}

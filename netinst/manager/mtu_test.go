@@ -31,15 +31,15 @@ func down(mtu int) netinst.PortStatus { return netinst.PortStatus{LinkMTU: mtu} 
 
 var gone = netinst.PortStatus{}
 
-// The MTU of a network follows the port in use and nothing else: what goes away changes none,
-// and whatever changes it does so in place and tells DHCP's clients the same.
+// The MTU of a network follows the port in use and nothing else. A port that disappears does not change it; a change
+// happens in place and reaches DHCP's clients too.
 func TestTheMTUFollowsThePortInUse(t *testing.T) {
 	type step struct {
 		ports []netinst.PortStatus
 		want  int // of the network's links, and of DHCP
 	}
 	for name, c := range map[string]struct {
-		found int // of the bridge that stands, 0 without one
+		found int // of the existing bridge, 0 without one
 		conf  int
 		kind  netinst.AttachKind
 		steps []step
@@ -95,7 +95,7 @@ func TestTheMTUFollowsThePortInUse(t *testing.T) {
 			for i, s := range c.steps {
 				want := appliedState(m.Step(PortsChanged{s.ports}))
 				if want == nil {
-					want = have // nothing new
+					want = have // unchanged
 				}
 				for _, id := range want.IDs() {
 					if l, is := want[id].(netstate.Link); is && (l.MTU != s.want || l.Peer != nil && l.Peer.MTU != s.want) {
@@ -120,7 +120,7 @@ func TestTheMTUFollowsThePortInUse(t *testing.T) {
 	}
 }
 
-// appliedState is what an apply among the effects asks for.
+// appliedState returns the desired state of the apply among the effects.
 func appliedState(effs []Effect) netstate.State {
 	for _, e := range effs {
 		if a, is := e.(Apply); is {

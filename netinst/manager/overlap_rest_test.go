@@ -12,8 +12,8 @@ import (
 	"edgespan/netinst/overlap"
 )
 
-// Who hands the uplink an address of a network's subnet again and again, as a DHCP server may, has
-// the network come and go ever more seldom.
+// If the uplink gets an address in a network's subnet again and again, as a DHCP server can cause, the network comes
+// and goes ever more rarely.
 func TestAClashThatComesAgainRestsLonger(t *testing.T) {
 	free := overlap.Overlap{Subnet: netip.MustParsePrefix("10.1.0.0/24")}
 	clash := free
@@ -63,7 +63,7 @@ func TestAClashThatComesAgainRestsLonger(t *testing.T) {
 	}
 	old := calm
 	round()
-	step(TimerDue{Token: old.Token}) // it counts no more
+	step(TimerDue{Token: old.Token}) // it no longer counts
 	round()
 	step(TimerDue{Token: calm.Token})
 	round()
@@ -130,7 +130,7 @@ func TestManagerWithdraws(t *testing.T) {
 	}
 }
 
-// shifted counts the applies of steps on by one.
+// shifted increments the apply numbers in steps by one.
 func shifted(steps []managerStep) []managerStep {
 	var out []managerStep
 	for _, s := range steps {

@@ -11,14 +11,14 @@ import (
 	"edgespan/netinst/netstate"
 )
 
-// A model of one host: the objects on it, and what goes wrong with an op of one now.
+// partsHost models one host: its objects, and the faults that ops on them meet now.
 type partsHost struct {
 	have  netstate.State
 	fault map[string]bool // by name of a link or port
 	waits map[string]bool
 }
 
-// apply does a plan as the applier does and returns its failures.
+// apply executes a plan as the applier does and returns its failures.
 func (h *partsHost) apply(want netstate.State) []netstate.OpFailure {
 	r := netstate.NewRun(netstate.Diff(h.have, want))
 	for op, ok := r.Next(); ok; op, ok = r.Next() {
@@ -46,9 +46,9 @@ func (h *partsHost) apply(want netstate.State) []netstate.OpFailure {
 	return r.Failures()
 }
 
-// Whatever configs come and whatever goes wrong: each status has every part that is
-// wanted, once, and no part on the host that has none; a part is Present only if it stands
-// as wanted; and once nothing goes wrong any more, all stand and nothing else does.
+// Whatever configs arrive and whatever fails: each status has every desired part, once, and every part that is on the
+// host. A part is Present only if it is on the host as desired. Once nothing fails any more, all desired parts exist
+// and no others.
 func TestPropertyOfParts(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		m := New(netstate.Owner{Name: testNetwork(1).UUID.String(), Number: 3}, "/run", 7, nil)

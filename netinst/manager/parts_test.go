@@ -165,7 +165,7 @@ func TestWhatIsSeenOfEachPart(t *testing.T) {
 	}
 }
 
-// A part that fails is tried again, as the network itself is; one that waits for the world is not.
+// A part that fails is retried, as the network itself is; one that waits for a missing object is not.
 func TestAPartThatFailsIsTriedAgain(t *testing.T) {
 	link, port := netstate.ID{Kind: netstate.KindLink, Name: "es3v256"}, netstate.ID{Kind: netstate.KindPort, Name: "can0"}
 	for name, c := range map[string]struct {
@@ -215,7 +215,7 @@ func TestATunnelThatAnEarlierIncarnationLeft(t *testing.T) {
 	}
 }
 
-// Only a switch has parts beside its bridge.
+// Only a switch has parts in addition to its bridge.
 func TestWhatIsACluster(t *testing.T) {
 	for _, c := range []struct {
 		config netinst.NetworkInstanceConfig

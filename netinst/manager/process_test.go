@@ -85,7 +85,7 @@ func TestTheRestOfAProcessIsBounded(t *testing.T) {
 	}
 }
 
-// A process that ran for a minute longer than its last rest ended for the first time.
+// A process that ran for a minute longer than its last rest counts as ended for the first time.
 func TestWhenAnEndIsAFirstOne(t *testing.T) {
 	for _, c := range []struct {
 		ran  time.Duration

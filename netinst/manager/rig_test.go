@@ -60,7 +60,7 @@ func alsoAt(ports []netinst.PortStatus, addr string) []netinst.PortStatus {
 	return ports
 }
 
-// text spells effects as a sentence. Timers and Remember show only on their own.
+// text formats effects as a sentence. Timers and Remember appear only when they are alone.
 func text(effs []Effect) string {
 	var out []string
 	for _, e := range effs {
@@ -124,7 +124,7 @@ func fail(kind netstate.Kind, name, err string) netstate.OpFailure {
 	return netstate.OpFailure{ID: netstate.ID{Kind: kind, Name: name}, Err: err}
 }
 
-// at is a moment for events whose order in time matters.
+// at returns a time for events whose order matters.
 func at(second int64) time.Time { return time.Unix(second, 0) }
 
 // begun is a network that is Present with one apply behind it.

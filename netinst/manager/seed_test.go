@@ -8,8 +8,8 @@ import (
 	"edgespan/netinst/netstate"
 )
 
-// The status of an adapter comes when its addresses and rules are applied, not before,
-// answers the version that was applied, and tells what the adapter got.
+// The status of an adapter is published when its addresses and rules are applied, not before. It carries the version
+// that was applied, and what the adapter got.
 func TestSeed_AppAdapterStatusIsPublishedOnceTheAdapterIsApplied(t *testing.T) {
 	m := New(netstate.Owner{Name: niA.String(), Number: 1}, "/run/edgespan", 7, nil)
 	for _, s := range begun() {

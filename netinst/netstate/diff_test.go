@@ -31,7 +31,7 @@ func TestAPlanLeadsFromWhatIsThereToWhatIsWanted(t *testing.T) {
 	})
 }
 
-// What must hold between any two steps, not only at the end.
+// The invariants between any two steps of a plan, not only at its end.
 func TestTheOrderOfAPlan(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		have, want := damaged(t), network(t)
@@ -56,7 +56,7 @@ func TestTheOrderOfAPlan(t *testing.T) {
 	})
 }
 
-// judgeStep holds what one item of step i must find.
+// judgeStep checks what one item of step i must find.
 func judgeStep(t *rapid.T, plan Plan, i int, it Item, now State) {
 	switch it.Want.(type) {
 	case nil, Chain:
@@ -73,9 +73,9 @@ func judgeStep(t *rapid.T, plan Plan, i int, it Item, now State) {
 	}
 }
 
-// judgeShape holds the order of the steps: makes, then breaks, among which the
-// chains go after the adapters' ports and a process that changes is told after the
-// files have gone, and before its clients' links come up where there are new ones.
+// judgeShape checks the order of the steps: all that create come before all that remove. Among the latter the chains
+// follow the adapters' ports. A process that changes is reloaded after the files are removed, and before new links of
+// its clients go up.
 func judgeShape(t *rapid.T, plan Plan) {
 	const (
 		makes = iota
@@ -116,8 +116,8 @@ func judgeShape(t *rapid.T, plan Plan) {
 	}
 }
 
-// judgeTold holds when a process reads its files again: the last time after files have gone,
-// and only that is on record; before adapters' links come up where none have.
+// judgeTold checks when a process reads its files again: last after files are removed, and only that reload is
+// recorded; before adapters' links go up if no files are removed.
 func judgeTold(t *rapid.T, plan Plan) {
 	for i, op := range plan {
 		if op.Verb != Reload && (op.Verb != Change || op.Kind != KindProcess) {
@@ -140,8 +140,7 @@ func judgeTold(t *rapid.T, plan Plan) {
 	}
 }
 
-// moves says whether a plan begins with the first half of an address that moves within
-// its subnet.
+// moves reports whether a plan begins with the first half of an address that moves within its subnet.
 func moves(p Plan) bool {
 	old, is := p[0].Items[0].Have.(Address)
 	if !is || len(p) == 1 {
@@ -151,14 +150,13 @@ func moves(p Plan) bool {
 	return is && old.Link == come.Link && old.Prefix[:7] == come.Prefix[:7] // "10.1.2."
 }
 
-// leaves says whether a foreign link leaves our bridge.
+// leaves reports whether a foreign link leaves edgespan's bridge.
 func leaves(it Item, v Verb) bool {
 	p, ok := it.Have.(Port)
 	return ok && p.Foreign && v == Remove
 }
 
-// judgeRecreated holds that a link made anew joins its bridge anew: it is down,
-// whatever was seen of the old one.
+// judgeRecreated checks that a recreated link joins its bridge again: it is down, whatever was observed of the old one.
 func judgeRecreated(t *rapid.T, rest Plan, link string) {
 	if !slices.ContainsFunc(rest, func(op Op) bool { return op.Verb == Add && op.Items[0].ID() == ID{KindPort, link} }) {
 		t.Fatalf("%s is made anew and its port is not added again\n%s", link, spell(rest))
@@ -173,7 +171,7 @@ func spell(p Plan) string {
 	return strings.Join(lines, "\n")
 }
 
-// goldenFrom and goldenTo differ in everything that a plan can say.
+// goldenFrom and goldenTo differ in everything that a plan can express.
 func goldenFrom() State {
 	return NewState(
 		File{Path: "ni/1/conf", Dir: true}, File{Path: "ni/1/conf/old", Content: "x"},
@@ -274,7 +272,7 @@ remove link es1a1, es1a3, es1`},
 	}
 }
 
-// The kernel takes a secondary address away with the first one of its subnet.
+// The kernel removes a secondary address together with the first address of its subnet.
 func TestAnAddressThatMovesWithinItsSubnetGoesBeforeItComes(t *testing.T) {
 	for name, c := range map[string]struct{ have, want, plan string }{
 		"in its subnet":        {"10.1.0.1/24", "10.1.0.9/24", "remove address es1 10.1.0.1/24\nadd address es1 10.1.0.9/24"},

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// lentState is a network with one foreign link in its bridge, judged by chain E.
+// lentState is a network with one foreign link in its bridge, filtered by chain E.
 func lentState(rule string) State {
 	e := Chain{Family: IPv4, Table: "filter", Name: "ES1-1E", Rules: []string{rule}}
 	return NewState(e, Link{Name: "es1", Type: Bridge}, Port{Link: "es1"},
@@ -37,7 +37,8 @@ func TestAForeignLinkThatIsDownInTheBridgeIsPutUp(t *testing.T) {
 	}
 }
 
-// Only a link that can't be taken out holds the chains that judge it: one that can't be put up is judged by its own.
+// Only a link that can't be released keeps the chains that filter it. A link that can't be brought up is filtered by
+// its own chain.
 func TestAForeignLinkThatCannotBePutUpHoldsNoChainBack(t *testing.T) {
 	have, want := lentState("x"), lentState("x")
 	p := have[ID{KindPort, "vm0"}].(Port)

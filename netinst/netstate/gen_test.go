@@ -14,8 +14,8 @@ func markOf(netns string) string {
 	return VethMark{NI: "x", Adapter: "a#0", Netns: netns, Peer: "eth0", MTU: 1500}.String()
 }
 
-// network draws the wanted state of one network in the shape that netinst gives
-// it: a bridge with its ground, and adapters whose ports need their chains.
+// network draws the desired state of one network as netinst shapes it: a bridge and its host state, and adapters whose
+// ports need their chains.
 func network(t *rapid.T) State {
 	b := func(label string) bool { return rapid.Bool().Draw(t, label) }
 	n := func(label string) int { return rapid.IntRange(0, 2).Draw(t, label) }
@@ -87,7 +87,7 @@ func network(t *rapid.T) State {
 	return s
 }
 
-// lost is what is observed of a tunnel that leads nowhere.
+// lost is how a tunnel is observed that leads nowhere.
 func lost(is bool) string {
 	if is {
 		return "no route"
@@ -95,8 +95,7 @@ func lost(is bool) string {
 	return ""
 }
 
-// damaged draws what a crash, or somebody else, may leave of a network: any part
-// of it that a kernel can hold.
+// damaged draws what a crash, or another process, may leave of a network: any part of it that a kernel can hold.
 func damaged(t *rapid.T) State {
 	s := network(t)
 	for _, id := range s.IDs() {
@@ -116,8 +115,7 @@ func damaged(t *rapid.T) State {
 	return s
 }
 
-// stands says whether a kernel could hold o beside s. A process outlives what it
-// stands on.
+// stands reports whether a kernel could hold o together with s. A process outlives what it depends on.
 func stands(s State, o Object) bool {
 	if o.ID().Kind == KindProcess {
 		return true
@@ -125,11 +123,11 @@ func stands(s State, o Object) bool {
 	return !slices.ContainsFunc(o.Needs(), func(n ID) bool { return ours(n) && s[n] == nil })
 }
 
-// ours says whether a need is met by us: a port of another's interface is not.
+// ours reports whether edgespan meets a need: a port of a foreign interface is not ours.
 func ours(n ID) bool { return n.Kind != KindPort || n.Name != "eth0" }
 
-// do gives an op to s as a kernel would: a link takes its port, addresses and
-// routes along, and a port its routes.
+// do applies an op to s as a kernel would: removing a link removes its port, addresses and routes, and removing a port
+// its routes.
 func do(s State, op Op) {
 	for _, it := range op.Items {
 		if it.Want != nil {

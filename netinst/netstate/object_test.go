@@ -49,9 +49,8 @@ func TestObjectsAsText(t *testing.T) {
 	}
 }
 
-// Every field that the host is made of shows in the text or the name: what does
-// not show could never be repaired. The fields left out are those that only
-// order the steps, prove a process, or are held by another field.
+// Every field that is applied to the host shows in the text or the name: a difference in any other could never be
+// repaired. The exceptions only order the steps, identify a process, or are part of another field.
 func TestEveryFieldIsComparedButThese(t *testing.T) {
 	silent := map[string]bool{"Port.After": true, "Process.After": true, "Route.After": true, "Rule.After": true,
 		"Process.Probe": true, "Process.Argv": true, "Process.Leases": true, "Link.Peer": true, "Sysctl.Link": true}
@@ -153,7 +152,7 @@ func TestAMarkIsReadAndNotCompared(t *testing.T) {
 		want  VethMark
 		ok    bool
 	}{
-		{oldMark, want, true}, // the spelling of release 0.1.0
+		{oldMark, want, true}, // as release 0.1.0 wrote it
 		{"edgespan ni u adapter a#0 form=1 more netns=web peer=eth0 new=7 mtu=1500 mac=02:00:00:00:00:01", want, true},
 		{spaced.String(), spaced, true},
 		{"edgespan ni u adapter a#0 form=2 netns=1 peer=2", later, true},

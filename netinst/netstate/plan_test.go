@@ -20,8 +20,7 @@ func markOf(netns string) string {
 
 func id(k Kind, name string) ID { return ID{k, name} }
 
-// drawState makes a consistent state of a network with some adapters: what an
-// object needs is there.
+// drawState draws a consistent state of a network with some adapters: what an object needs exists.
 func drawState(t *rapid.T, label string) State {
 	s := State{}
 	v := func(what string) string { return rapid.SampledFrom([]string{"1", "2"}).Draw(t, label+" "+what) }
@@ -58,7 +57,7 @@ func drawState(t *rapid.T, label string) State {
 	return s
 }
 
-// host applies ops as a kernel would, refusing what has no ground.
+// host applies ops as a kernel would, and refuses an object whose needs are missing.
 type host State
 
 func (h host) do(op Op) error {
@@ -69,7 +68,7 @@ func (h host) do(op Op) error {
 				return fmt.Errorf("%s isn't there", name)
 			}
 			delete(h, name)
-			if name.Kind == KindLink { // the kernel forgets what stood on it
+			if name.Kind == KindLink { // the kernel removes what depends on it
 				delete(h, id(KindPort, name.Name))
 			}
 			continue
@@ -125,9 +124,8 @@ func TestPlanLeadsFromHaveToWant(t *testing.T) {
 	})
 }
 
-// checkGuard holds that an adapter in the bridge always has a chain, that its
-// chain is not replaced after its port is up, and that its chain stays longer
-// than its port.
+// checkGuard checks that an adapter in the bridge always has a chain, that its chain is not replaced after its port is
+// up, and that its chain outlives its port.
 func checkGuard(t *rapid.T, on host, want State, op Op) {
 	for k := 1; k <= 3; k++ {
 		port, chain := id(KindPort, fmt.Sprint("es1a", k)), id(KindChain, fmt.Sprintf("ipv4/filter/ES1-%dE", k))
@@ -200,7 +198,7 @@ func TestReloadComesAfterFilesHaveGone(t *testing.T) {
 		"reload process ni/1/dnsmasq", "remove link es1a1")
 }
 
-// A process that watches no folder knows a new client once it has read its files again.
+// A process that watches no folder knows a new client only after it has reread its files.
 func TestReloadComesBeforeTheLinkOfANewClient(t *testing.T) {
 	ordered(t, Diff(one(false), one(true)),
 		"add file ni/1/conf/dhcp-hosts/a", "change chain ipv4/filter/ES1-1E", "add link es1a1", "reload process ni/1/dnsmasq",
@@ -220,11 +218,11 @@ func TestReloadComesBeforeTheLinkOfANewClient(t *testing.T) {
 	if !slices.Equal(kept, []string{"b", "a"}) {
 		t.Errorf("on record after each reload: %q; one cut short between them would not be done again", kept)
 	}
-	lost := one(true) // by somebody who deletes it
+	lost := one(true) // deleted by another process
 	delete(lost, ID{KindFile, "ni/1/conf/dhcp-hosts/a"})
 	ordered(t, Diff(lost, one(true)), "add file ni/1/conf/dhcp-hosts/a", "reload process ni/1/dnsmasq")
 	same := one(false)
-	same.Add(Process{Name: "ni/1/dnsmasq", Reload: "b"}) // by a former release, in other words
+	same.Add(Process{Name: "ni/1/dnsmasq", Reload: "b"}) // as a former release worded it
 	ordered(t, Diff(same, one(false)), "reload process ni/1/dnsmasq")
 }
 

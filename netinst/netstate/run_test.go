@@ -11,8 +11,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// walk runs the plan; a step whose text is in bad fails with its error. It tells
-// what was done, and what is not as wanted.
+// walk runs the plan; a step whose text is in bad fails with its error. It returns what was done, and what is not as
+// desired.
 func walk(p Plan, bad map[string]error) (done string, failures []OpFailure) {
 	var lines []string
 	r := NewRun(p)
@@ -21,7 +21,7 @@ func walk(p Plan, bad map[string]error) (done string, failures []OpFailure) {
 		r.Done(op, bad[op.String()])
 	}
 	failures = r.Failures()
-	for i := range failures { // the tables below say what is not derived from the rest
+	for i := range failures { // the tables below show only what does not follow from the rest
 		f := &failures[i]
 		if f.Op == "" || f.Cause != f.Err || f.Blocked != strings.HasPrefix(f.Err, "waits for ") {
 			panic(fmt.Sprintf("parts of %+v", *f))
@@ -127,8 +127,8 @@ func TestAFailedOpStopsOnlyWhatNeedsIt(t *testing.T) {
 	}
 }
 
-// Whatever fails, exactly what needs it is passed over, each thing not as wanted
-// is named once, the cause of each is a failure too, and a next plan mends it all.
+// Whatever fails, exactly the steps that need it are skipped, each object that is not as desired is named once, each
+// one's cause is a failure too, and the next plan repairs them all.
 func TestAnyFailuresAreSaidAndMended(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		have, want := damaged(t), network(t)
@@ -138,7 +138,7 @@ func TestAnyFailuresAreSaidAndMended(t *testing.T) {
 		now := maps.Clone(have)
 		left := r.plan
 		for op, ok := r.Next(); ok; op, ok = r.Next() {
-			for left[0].String() != op.String() { // what Next passed over
+			for left[0].String() != op.String() { // skipped by Next
 				for _, it := range left[0].Items {
 					passed[it.ID()] = true
 				}
@@ -186,7 +186,7 @@ func markFailed(op Op, failed map[ID]bool) {
 	}
 }
 
-// mustWait is the law, apart from how Run keeps it.
+// mustWait states the rule independently of Run's implementation.
 func mustWait(op Op, failed map[ID]bool, stuck bool) bool {
 	if op.Kind == KindChain && stuck {
 		return true

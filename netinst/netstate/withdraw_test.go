@@ -2,7 +2,8 @@ package netstate
 
 import "testing"
 
-// A network that leaves its subnet does so before anything else of it changes, and what stays is not made anew.
+// A network that leaves its subnet does so before anything else of it changes, and the objects that are kept are not
+// recreated.
 func TestAWithdrawnNetworkLeavesItsSubnetFirst(t *testing.T) {
 	rest := []Object{
 		Link{Name: "es1", Type: Bridge, MTU: 1500}, Port{Link: "es1"}, File{Path: "ni/1/conf", Dir: true},
@@ -29,15 +30,15 @@ remove link es1a1`
 	if got := spell(Diff(have, want)); got != plan {
 		t.Errorf("withdrawn:\n%s\nwant\n%s", got, plan)
 	}
-	// One that keeps an address only changes.
+	// A network that keeps an address only changes.
 	want.Add(Address{Link: "es1", Prefix: "10.2.0.1/24"})
 	if got := Diff(have, want)[0].String(); got != "add file ni/1/conf/new" {
 		t.Errorf("a network that moves begins with %s", got)
 	}
 }
 
-// What a setting lets pass is held back by chains that may change in the same plan: it is given up before them. Only
-// ip_forward, which closes every link, goes just before links are opened one by one in its stead.
+// Chains may block what a setting lets pass, and may change in the same plan: the setting is reset before them. Only
+// ip_forward, which closes every link, changes just before the links are opened one by one instead.
 func TestASettingIsGivenUpBeforeTheChainsThatHoldItBack(t *testing.T) {
 	rules := func(rule string) Chain {
 		return Chain{Family: IPv4, Table: "filter", Name: "ES-BASE", Rules: []string{rule}}
@@ -75,7 +76,8 @@ func TestForwardingIsComparedWhole(t *testing.T) {
 	}
 }
 
-// An address goes before one of its subnet comes, or it would go with that as its secondary; nothing else does.
+// An address is removed before another of its subnet is added, or the latter would be removed with it as its secondary.
+// That applies to nothing else.
 func TestWhatIsOfOneSubnet(t *testing.T) {
 	for _, c := range []struct {
 		a, b Address
@@ -100,7 +102,7 @@ func TestWhatIsOfOneSubnet(t *testing.T) {
 	}
 }
 
-// A link without our mark that is in no bridge is one that a crash left half made; in a bridge it is in use.
+// A link without our mark that is in no bridge was left half created by a crash; in a bridge it is in use.
 func TestALinkInUseIsMarkedInPlace(t *testing.T) {
 	half, whole, port := Link{Name: "es1a1", Type: Veth}, Link{Name: "es1a1", Type: Veth, Alias: markOf("a")},
 		Port{Link: "es1a1", Master: "es1"}

@@ -81,7 +81,7 @@ func TestWhatOverlapsASubnet(t *testing.T) {
 	}
 }
 
-// What no network can have is not looked through for each of them.
+// Addresses that no network can have are not searched for each network.
 func TestWhatNoNetworkCanOverlapIsNoneOfTheHosts(t *testing.T) {
 	seen := []netstate.Interface{{Name: "lo",
 		Addresses: []netip.Prefix{netip.MustParsePrefix("127.0.0.1/8"), netip.MustParsePrefix("169.254.3.4/16"),
@@ -101,7 +101,7 @@ func TestWhatNoNetworkCanOverlapIsNoneOfTheHosts(t *testing.T) {
 	}
 }
 
-// Many at once say what each by itself does.
+// Checking many subnets at once gives the same results as checking each alone.
 func TestManySubnetsAtOnce(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 14))
 	random := func(from int) netip.Prefix {
@@ -132,7 +132,7 @@ func TestManySubnetsAtOnce(t *testing.T) {
 	}
 }
 
-// BenchmarkOverlaps: 999 networks on a host with 1,000 foreign addresses.
+// BenchmarkOverlaps has 999 networks on a host with 1,000 foreign addresses.
 func BenchmarkOverlaps(b *testing.B) {
 	var host []HostPrefix
 	var subnets []netip.Prefix

@@ -40,7 +40,7 @@ func TestOthersReachNeighboursInAWithdrawnSubnet(t *testing.T) {
 	}
 }
 
-// The guard names the gateways that are the node's; that of a withdrawn network may be the host's.
+// The guard names the gateways that belong to the node; that of a withdrawn network may be the host's.
 func TestTheARPGuardNamesTheGatewaysOfNetworks(t *testing.T) {
 	r := New(nil)
 	second := lan(1)
@@ -77,8 +77,8 @@ func TestTheARPGuardNamesTheGatewaysOfNetworks(t *testing.T) {
 	}
 }
 
-// The ground is applied anew when a port is to be opened, at most once a second for whatever
-// others do to it, and for no link that is none of ours.
+// The host state is reapplied when a port is to be opened, at most once a second for external changes of it, and not
+// for foreign links.
 func TestForwardingIsTakenUpWithARest(t *testing.T) {
 	r := New(nil)
 	port := []netinst.PortConfig{{Label: "wan", IfName: "eth0", Uplink: true}}

@@ -119,7 +119,7 @@ func TestRegistry(t *testing.T) {
 			{ConfigKnown{}, "ground#1 of 1 with unmarked ones"},
 			{HostApplied{Seq: 1}, "find owners in 1s"},
 			{HostRetryDue{1}, "ground#2 of 1 with unmarked ones"},
-			{HostApplied{Seq: 2}, ""}, // they are looked for once at a time
+			{HostApplied{Seq: 2}, ""}, // one search at a time
 			{OwnersFound{[]netstate.Owner{{Name: netA.String(), Number: 5, Unmarked: true}}},
 				"ground#3 of 1 with unmarked ones"},
 			{HostApplied{Seq: 3}, "find owners in 2s"},
@@ -133,12 +133,12 @@ func TestRegistry(t *testing.T) {
 			{ConfigKnown{}, "ground#1 of 1"},
 			{HostApplied{Seq: 1}, "spawn ni1=1"},
 			{HostChanged{Networks: []int{1}}, "ground#2 of 1"},
-			{HostChanged{Networks: []int{1, 3}}, ""}, // may have come after the look
+			{HostChanged{Networks: []int{1, 3}}, ""}, // may have happened after the observation
 			{HostApplied{Seq: 2}, "ground#3 of 1"},
 			{HostApplied{Seq: 3}, "touch [1 3]"},
 			{HostChanged{}, "ground#4 of 1"},
 			{HostApplied{Seq: 4, Failed: "no iptables"}, "ground: no iptables, retry in 100ms"},
-			{HostChanged{Networks: []int{1}}, "touch [1]"}, // a ground that fails waits for its retry
+			{HostChanged{Networks: []int{1}}, "touch [1]"}, // failed host state waits for its retry
 			{HostChanged{Networks: []int{1}, Full: true}, "touch [1] in full"},
 			{HostChanged{Networks: []int{1}}, "touch [1]"},
 		},
@@ -237,13 +237,13 @@ func TestRegistry(t *testing.T) {
 	}
 }
 
-// orphan is how registryText names the orphan of a number.
+// orphan returns registryText's name for the orphan of a number.
 func orphan(n int) string {
 	id := OrphanUUID(n).String()
 	return "ni" + id[len(id)-1:]
 }
 
-// The lowest number that no other has, nor may want back, and none above the last.
+// A network gets the lowest number that no other has or may reclaim, and none above the maximum.
 func TestNumbersOfNetworks(t *testing.T) {
 	network := func(i int) netinst.NetworkInstanceConfig {
 		c := lan(1)
@@ -258,7 +258,7 @@ func TestNumbersOfNetworks(t *testing.T) {
 			t.Errorf("%d has number %d, want %d", i, r.Number(network(i).UUID), want)
 		}
 	}
-	if r.Step(NetworkDesired{network(2)}); r.Number(network(2).UUID) != 3 { // 1 is kept for a network that may come back
+	if r.Step(NetworkDesired{network(2)}); r.Number(network(2).UUID) != 3 { // 1 is reserved for a network that may return
 		t.Errorf("a number journalled twice: %d", r.Number(network(2).UUID))
 	}
 	if r.Step(NetworkDesired{network(3)}); r.Number(network(3).UUID) != 1 {
@@ -293,7 +293,7 @@ func TestNetworksThatHaveNoNumberAreNotTheHosts(t *testing.T) {
 	}
 }
 
-// A search that began before a network had ended gives its number to nobody else.
+// A search that began before a network had ended gives its number to no other.
 func TestALateSearchGivesNoNumberTwice(t *testing.T) {
 	gone, heir, old := uuid.New(), uuid.New(), uuid.New()
 	r := New(nil)
