@@ -12,10 +12,9 @@ import (
 	"edgespan/config/layers"
 )
 
-// readsAfterWrites is what docs/rest.md promises behind a balancer that knows nothing, where each
-// request goes to another controller: whoever was told of a write reads it anywhere, with a
-// revision that is not older; a write that is bound to what was there before somebody else's is
-// refused anywhere.
+// readsAfterWrites checks what docs/rest.md promises behind a plain balancer, where each request goes to another
+// controller: a client with an acknowledged write reads it anywhere, with a revision that is not older; a conditional
+// write is refused anywhere after another client's write.
 func (f *fleet) readsAfterWrites() {
 	f.Helper()
 	var one [3]*fleetapi.Client
@@ -51,7 +50,7 @@ func (f *fleet) readsAfterWrites() {
 		}
 	}
 	f.until("all controllers tell how the last revision goes out", func(ctx context.Context) bool {
-		for _, c := range one { // they only follow it
+		for _, c := range one { // they only follow the first
 			if r, err := c.Rollout(ctx, last); err != nil || r.Revision != last {
 				return false
 			}

@@ -15,7 +15,7 @@ import (
 	"edgespan/platform/store/etcd"
 )
 
-// The whole suite that every backend passes, on three members that sync.
+// TestConformance runs the complete suite that every backend passes, on three members that sync.
 func TestConformance(t *testing.T) {
 	c := begin(t)
 	conformance.Run(t, func(t *testing.T) conformance.Fixture {
@@ -25,10 +25,9 @@ func TestConformance(t *testing.T) {
 	}, 10)
 }
 
-// Members are killed while writers write and a watcher watches, one after the other: a
-// follower, the leader, and then each of the three, so that everybody loses the member that
-// they talk to. No acknowledged write is lost, the watcher sees every event once and in
-// order, writes go on with two of three.
+// Members are killed one after the other while writers write and a watcher watches: a follower, the leader, and then
+// each of the three, so that every client loses the member that it uses. No acknowledged write is lost, the watcher
+// sees every event once and in order, and writes continue with two of three.
 func TestKillsWhileWritersWrite(t *testing.T) {
 	c := begin(t)
 	w := c.work("fleet", 3)
@@ -53,7 +52,7 @@ func TestKillsWhileWritersWrite(t *testing.T) {
 	w.finish()
 }
 
-// A leader that hangs ends no connection: writes go on all the same, and so does the watch.
+// A leader that hangs closes no connection: writes continue all the same, and so does the watch.
 func TestALeaderThatHangs(t *testing.T) {
 	c := begin(t)
 	w := c.work("fleet", 3)
@@ -68,8 +67,8 @@ func TestALeaderThatHangs(t *testing.T) {
 	w.finish()
 }
 
-// With one of three nothing can be written or read: a call ends by its deadline and says so,
-// a watch stays and is silent. It goes on once a second member is back.
+// With one member of three nothing can be written or read: a call ends by its deadline and reports that, a watch stays
+// open and silent. All continue once a second member is back.
 func TestAMinorityWritesNothing(t *testing.T) {
 	c := begin(t)
 	w := c.work("fleet", 2)
@@ -103,7 +102,7 @@ func TestAMinorityWritesNothing(t *testing.T) {
 			t.Errorf("%s with one of three: %v after %s", call.what, err, took)
 		}
 		t.Logf("%v, after %s", err, took.Round(time.Millisecond))
-		if i == 0 { // what was on its way when the member died has come
+		if i == 0 { // what was in flight when the member died has arrived
 			before = w.acknowledged()
 		}
 	}
@@ -117,8 +116,8 @@ func TestAMinorityWritesNothing(t *testing.T) {
 	w.finish()
 }
 
-// The leader of ours loses its member of the cluster, and with it its lease: the other
-// candidate leads, and the first, who has been told, writes nothing with its fence.
+// The leading candidate loses its member of the cluster, and with it its lease: the other candidate leads, and the
+// first is notified and can write nothing with its fence.
 func TestAnElectionMoves(t *testing.T) {
 	c := begin(t)
 	weak := c.follower()
@@ -134,7 +133,7 @@ func TestAnElectionMoves(t *testing.T) {
 	select {
 	case <-bob.won:
 		t.Fatal("two lead at once")
-	case <-time.After(kv.MinTTL + time.Second): // longer than a lease that nobody keeps
+	case <-time.After(kv.MinTTL + time.Second): // longer than a lease without renewal
 	}
 	c.kill(weak)
 	killed := time.Now()
@@ -185,7 +184,7 @@ func (c *cluster) campaign(s *etcd.Store) *candidate {
 				quit()
 				select {
 				case it.lost <- turn.Lost:
-				default: // it was told why before
+				default: // it was already notified why
 				}
 			}
 		})

@@ -8,19 +8,19 @@ import (
 	"time"
 )
 
-// wholeDrill says that all of the drill is asked for, which takes minutes (make drill).
+// wholeDrill reports whether the complete drill was requested, which takes minutes (make drill).
 var wholeDrill = os.Getenv("EDGESPAN_DRILL") != ""
 
-// Bounds of a drill. Nobody waits for them to pass but where a step lasts.
+// Time limits of a drill. Only those of a step's duration are waited for.
 const (
 	cutFor    = 3 * time.Second  // a link; a killed process is away for longer
-	stopFor   = 12 * time.Second // a process that hangs: longer than any lease
-	mayStop   = 6 * time.Second  // writes through what the step leaves alone, on a busy machine
+	stopFor   = 12 * time.Second // a hanging process: longer than any lease
+	mayStop   = 6 * time.Second  // writes through what the step does not touch, on a busy machine
 	goesOnBy  = 8 * time.Second  // a rollout whose leader dies, on a busy machine
-	barGoesOn = 3 * time.Second  // on a quiet one, which is measured
+	barGoesOn = 3 * time.Second  // on a quiet machine, where it is measured
 )
 
-// drill is a fleet at work: writers at each controller, one rollout after the other.
+// drill is a fleet under load: writers at each controller, and one rollout after the other.
 type drill struct {
 	*fleet
 	w *writers
@@ -35,7 +35,7 @@ func beginDrill(t *testing.T) *drill {
 	return d
 }
 
-// finish holds what there is against what was acknowledged and wanted.
+// finish checks the final state against what was acknowledged and desired.
 func (d *drill) finish() {
 	d.Helper()
 	d.r.finish()
@@ -44,8 +44,8 @@ func (d *drill) finish() {
 	d.inSync()
 }
 
-// step does something to the fleet, undoes it, and waits until all goes on. Meanwhile the
-// writes through the controllers that it leaves alone don't stop.
+// step does something to the fleet, undoes it, and waits until everything works again. Meanwhile the writes through the
+// controllers in alone, which it does not touch, must not stop.
 func (d *drill) step(name string, alone []int, do, undo func()) {
 	d.Helper()
 	begun := time.Now()
@@ -64,7 +64,7 @@ func (d *drill) step(name string, alone []int, do, undo func()) {
 
 func (d *drill) since(t time.Time) time.Duration { return time.Since(t).Round(10 * time.Millisecond) }
 
-// cut cuts wires for a while, and then they are whole.
+// cut cuts wires for a while, and restores them.
 func (d *drill) cut(c condition, alone []int, ws ...*wire) {
 	d.Helper()
 	d.step(fmt.Sprintf("%s: %s", ws[0].name, c), alone, func() {
@@ -88,7 +88,7 @@ func (d *drill) hang(name string, alone []int, signal func(os.Signal)) {
 	}, func() { signal(syscall.SIGCONT) })
 }
 
-// peersOf are the wires between two members, both ways.
+// peersOf returns the wires between two members, in both directions.
 func (d *drill) peersOf(i, j int) []*wire { return []*wire{d.peers[i][j], d.peers[j][i]} }
 
 var everybody = []int{0, 1, 2}
@@ -102,7 +102,7 @@ func others(not int) (out []int) {
 	return out
 }
 
-// indexOf is which of the controllers one is.
+// indexOf returns the index of a controller.
 func (d *drill) indexOf(r *replica) int {
 	for i, one := range d.replicas {
 		if one == r {
@@ -113,7 +113,7 @@ func (d *drill) indexOf(r *replica) int {
 	return 0
 }
 
-// leaderOf is which member leads etcd.
+// leaderOf returns the index of etcd's leader.
 func (d *drill) leaderOf() int {
 	leader := d.leader()
 	for i, m := range d.members {
@@ -124,7 +124,8 @@ func (d *drill) leaderOf() int {
 	return 0
 }
 
-// kills ends a controller and starts it again: with what took the rollout on if it led.
+// kills ends a controller and starts it again. It returns how long it took for the rollout to continue, if the
+// controller led it, and the longest gap between writes.
 func (d *drill) kills(r *replica) (goesOn, gap time.Duration) {
 	d.Helper()
 	i := d.indexOf(r)
@@ -145,7 +146,7 @@ func (d *drill) kills(r *replica) (goesOn, gap time.Duration) {
 	return goesOn, gap
 }
 
-// killsMember ends a member and starts it again, and is how long nobody could write.
+// killsMember ends a member and starts it again, and returns how long no write succeeded.
 func (d *drill) killsMember(m *member) (gap time.Duration) {
 	d.Helper()
 	d.step(m.name+" is killed", everybody, func() {
@@ -161,9 +162,8 @@ func (d *drill) killsMember(m *member) (gap time.Duration) {
 	return gap
 }
 
-// TestDrill does to a fleet at work what must not hurt it: what leads is killed, hangs, and is
-// cut off. No acknowledged write is lost, none is made up, rollouts go on and all nodes run
-// what is wanted at the end.
+// TestDrill does to a fleet under load what must not harm it: leaders are killed, hang, and are cut off. No
+// acknowledged write is lost, none is invented, rollouts continue, and in the end all nodes run their desired config.
 func TestDrill(t *testing.T) {
 	d := beginDrill(t)
 	quiet := time.Now()
@@ -188,8 +188,8 @@ func TestDrill(t *testing.T) {
 	d.finish()
 }
 
-// TestWholeDrill kills each process, lets each hang for longer than its leases, and cuts each
-// pair of parts, one after the other, both so that bytes stop and so that connections break.
+// TestWholeDrill kills each process, makes each hang for longer than its leases, and cuts each pair of components, one
+// after the other, both so that bytes stop and so that connections break.
 func TestWholeDrill(t *testing.T) {
 	if !wholeDrill {
 		t.Skip("it takes some six minutes: make drill")

@@ -21,14 +21,14 @@ import (
 	"edgespan/config/httpapi/fleetapi"
 )
 
-// nodes is how many simulated nodes a drill has.
+// nodes is the number of simulated nodes of a drill.
 const nodes = 30
 
 // process is a program that was started, and may be started again.
 type process struct {
 	testing.TB
 	name  string
-	log   string // file of what it says
+	log   string // file of its output
 	cmd   *exec.Cmd
 	ended chan struct{}
 }
@@ -85,27 +85,27 @@ func (p *process) complaints() string {
 type replica struct {
 	process
 	dir        string
-	etcd       []string     // the addresses at which it reaches the members
+	etcd       []string     // the addresses through which it reaches the members
 	api, nodes atomic.Value // where it listens now, a string
-	apiAt      string       // where the clients reach it
-	nodesAt    string       // where the nodes reach it
+	apiAt      string       // the address for clients
+	nodesAt    string       // the address for nodes
 }
 
-// fleet is three members of etcd, three controllers on them, and simulated nodes. Every link
-// between two of them is a wire.
+// fleet is three members of etcd, three controllers on them, and simulated nodes. Every connection between two of them
+// passes through a wire.
 type fleet struct {
 	*cluster
 	path     string
 	replicas [3]*replica
 	sim      *process
-	peers    [3][3]*wire // of members: who opens the connection, and to whom
+	peers    [3][3]*wire // between members: from the one that connects to the other
 	stores   [3][3]*wire // from a controller to a member
 	apis     [3]*wire    // from the clients to a controller
 	links    [3]*wire    // from the nodes to a controller
-	balancer string      // an address that leads each connection to the next controller
+	balancer string      // an address that directs each connection to the next controller
 }
 
-// beginFleet starts all of it and waits until every node runs what is wanted of it.
+// beginFleet starts everything and waits until every node is in sync.
 func beginFleet(t *testing.T, more ...string) *fleet {
 	t.Helper()
 	path, err := program()
@@ -129,8 +129,8 @@ func beginFleet(t *testing.T, more ...string) *fleet {
 	return f
 }
 
-// mesh starts the members with a wire for each direction of each pair: the one that opens a
-// connection to another one says its own address in its first request.
+// mesh starts the members with a wire for each direction of each pair: the member that connects to another one names
+// itself in its first request.
 func (f *fleet) mesh(t *testing.T) *cluster {
 	t.Helper()
 	var shown []string
@@ -154,7 +154,7 @@ func (f *fleet) mesh(t *testing.T) *cluster {
 	return c
 }
 
-// replica is a controller with its wires.
+// replica creates a controller with its wires.
 func (f *fleet) replica(i int) *replica {
 	f.Helper()
 	r := &replica{dir: filepath.Join(f.TempDir(), fmt.Sprint("c", i))}
@@ -174,7 +174,7 @@ func (f *fleet) replica(i int) *replica {
 	return r
 }
 
-// sharesAuthority gives a controller what its first start needs of the first one's folder.
+// sharesAuthority copies what a controller's first start needs from the first controller's folder.
 func (f *fleet) sharesAuthority(r *replica) {
 	f.Helper()
 	ca, err := os.ReadFile(filepath.Join(f.replicas[0].dir, "ca.pem"))
@@ -228,13 +228,13 @@ func (f *fleet) run(r *replica, more ...string) {
 	})
 }
 
-// flags let a change go out in many small batches, and a node have its next config soon.
+// flags make a change go out in many small batches, with a short interval between a node's configs.
 var flags = []string{
 	"--config-staged-rollout-enabled", "--config-rollout-stages", "7,14,21,28,35,42,49,56,63,70,77,84,91",
 	"--consecutive-reconfig-delay-s", "0", "--config-batch-timeout-s", "120",
 }
 
-// balance opens an address that knows nothing of what it carries.
+// balance opens the address of a plain TCP balancer.
 func (f *fleet) balance() {
 	var next atomic.Int64
 	f.balancer = lead(f, newWire("clients to the balancer"), func() string {
@@ -242,7 +242,7 @@ func (f *fleet) balance() {
 	})
 }
 
-// client asks at an address, on connections of its own.
+// client returns a client of an address, with connections of its own.
 func (f *fleet) client(address string) *fleetapi.Client {
 	f.Helper()
 	c, err := fleetapi.NewClient(fleetapi.Options{URL: "http://" + address, Transport: &http.Transport{}})
@@ -253,7 +253,7 @@ func (f *fleet) client(address string) *fleetapi.Client {
 	return c
 }
 
-// write writes until it is acknowledged.
+// write retries a write until it is acknowledged.
 func (f *fleet) write(c *fleetapi.Client, w ops.Write, message string) (revision uint64) {
 	f.Helper()
 	var last error
@@ -268,14 +268,14 @@ func (f *fleet) write(c *fleetapi.Client, w ops.Write, message string) (revision
 	return revision
 }
 
-// manage lets the controllers rule the nodes.
+// manage puts the nodes under management.
 func (f *fleet) manage() {
 	f.Helper()
 	f.write(f.client(f.balancer), ops.SetNetwork{Modify: true,
 		Overrides: config.Object{"sysParams": config.Object{"managedConfig": true}}}, "manage")
 }
 
-// join lets all nodes join at the first controller, and run with all three in turn.
+// join makes all nodes join at the first controller, and connect to all three in turn.
 func (f *fleet) join() {
 	f.Helper()
 	dir := f.TempDir()
@@ -313,7 +313,7 @@ func (f *fleet) join() {
 	f.inSync()
 }
 
-// inSync waits until every controller shows every node online and with what it wants.
+// inSync waits until every controller shows every node online and in sync.
 func (f *fleet) inSync() {
 	f.Helper()
 	for _, r := range f.replicas {

@@ -10,8 +10,8 @@ import (
 	"edgespan/platform/store/etcd"
 )
 
-// A store whose link to any one member is cut, so that bytes stop and connections stay, reads,
-// writes and watches on within seconds: another member has all that it needs.
+// The link between a store's client and any one member is cut, so that bytes stop and connections stay. The client
+// reads, writes and watches again within seconds: another member serves it.
 func TestAMemberBehindABlackHole(t *testing.T) {
 	c := begin(t)
 	var endpoints []string
@@ -33,8 +33,7 @@ func TestAMemberBehindABlackHole(t *testing.T) {
 	}
 }
 
-// cutStore works on a store of its own while a wire of it is cut, and is how long the longest
-// call took.
+// cutStore uses a store of its own while one of its wires is cut, and returns the duration of the longest call.
 func (c *cluster) cutStore(endpoints []string, cut *wire) (longest time.Duration) {
 	c.Helper()
 	ctx, cancel := context.WithTimeout(c.Context(), timeout)
@@ -64,7 +63,7 @@ func (c *cluster) cutStore(endpoints []string, cut *wire) (longest time.Duration
 			},
 			func() error {
 				out, err := kv.TxnResult{}, error(nil)
-				for { // a write whose fate is not known is written again, as its writers do
+				for { // a write of unknown outcome is repeated, as its writers do
 					if out, err = s.Commit(ctx, kv.Txn{Then: []kv.Op{kv.Put("any", []byte("v"))}}); err == nil || ctx.Err() != nil {
 						break
 					}
@@ -99,8 +98,7 @@ func (c *cluster) cutStore(endpoints []string, cut *wire) (longest time.Duration
 	return longest
 }
 
-// The wires between the members are those that they use: a member whose wires to both others
-// are cut takes no part.
+// The members use the wires between them: a member whose wires to both others are cut takes no part.
 func TestAMeshIsCutAtItsWires(t *testing.T) {
 	f := &fleet{}
 	f.cluster = f.mesh(t)

@@ -16,16 +16,16 @@ import (
 // page is the document whose commands are run here.
 const page = "../../docs/high-availability.md"
 
-// operator is somebody who reads the page and types its commands.
+// operator is a person who reads the page and types its commands.
 type operator struct {
 	*cluster
 	path   string          // with etcdctl in it
 	places map[int]*member // by their number on the page
-	lines  []string        // that are not typed yet
+	lines  []string        // not typed yet
 	env    []string
 }
 
-// commandsOf are the lines of the sh blocks of a page, those that go on joined.
+// commandsOf returns the lines of the sh blocks of a page, with continued lines joined.
 func commandsOf(t *testing.T, file string) []string {
 	t.Helper()
 	text, err := os.ReadFile(file)
@@ -56,7 +56,7 @@ func (c *cluster) operator() *operator {
 
 var address = regexp.MustCompile(`10\.0\.0\.(\d):(2379|2380)`)
 
-// here is a command of the page with the addresses of this cluster.
+// here returns a command of the page with the addresses of this cluster.
 func (o *operator) here(line string) string {
 	return address.ReplaceAllStringFunc(line, func(text string) string {
 		part := address.FindStringSubmatch(text)
@@ -71,7 +71,7 @@ func (o *operator) here(line string) string {
 	})
 }
 
-// types runs the commands of the page up to the first one that begins so, and that one too.
+// types runs the commands of the page up to and including the first one that begins with last.
 func (o *operator) types(last string) {
 	o.Helper()
 	for len(o.lines) > 0 {
@@ -92,7 +92,7 @@ func (o *operator) types(last string) {
 	o.Fatalf("%s has no command %q, or has it earlier", page, last)
 }
 
-// begins starts a member that the page begins; those of the test run already.
+// begins starts a member that the page starts; those of the test run already.
 func (o *operator) begins(line string) {
 	o.Helper()
 	flags := strings.Fields(o.here(line))[1:]
@@ -113,10 +113,10 @@ func (o *operator) begins(line string) {
 	o.run(m, flags...)
 }
 
-// refusedForNow are the answers after which the page says that a command is said again.
+// refusedForNow are the answers after which the page says to repeat a command.
 var refusedForNow = []string{"in sync with leader", "unhealthy cluster"}
 
-// etcdctl runs a command in a shell, again where the page says so.
+// etcdctl runs a command in a shell, and repeats it where the page says so.
 func (o *operator) etcdctl(line string) {
 	o.Helper()
 	o.until(line, func(ctx context.Context) bool {
@@ -139,8 +139,8 @@ func (o *operator) etcdctl(line string) {
 
 var grepped = regexp.MustCompile(`grep (\S+)`)
 
-// isRemoved looks, as the page says, whether the member that a command removes is gone: one that
-// is asked to remove itself may end before it has answered.
+// isRemoved checks, as the page says, whether the member that a command removes is gone: a member that is asked to
+// remove itself may end before it has answered.
 func (o *operator) isRemoved(remove string) bool {
 	o.Helper()
 	cmd := exec.CommandContext(o.Context(), filepath.Join(o.path, "etcdctl"), "member", "list")
@@ -153,16 +153,15 @@ func (o *operator) isRemoved(remove string) bool {
 	return !strings.Contains(string(out), grepped.FindStringSubmatch(remove)[1])
 }
 
-// gone is a member that the cluster no longer has; with its disk where it died.
+// gone removes a member from those of the cluster.
 func (o *operator) gone(m *member) {
 	o.Helper()
 	o.members = slices.DeleteFunc(slices.Clone(o.members), func(one *member) bool { return one == m })
 }
 
-// TestMembersOfThePage types the commands of docs/high-availability.md while writers write: a
-// fourth member comes, a dead one with its disk is replaced, and one is sent away. The
-// writers and the watcher were told of the first three members only, of which one is left at
-// the end: no acknowledged write is lost, every event comes once.
+// TestMembersOfThePage types the commands of docs/high-availability.md while writers write: a fourth member is added, a
+// dead one is replaced with its disk, and one is removed. The writers and the watcher know only the first three
+// members, of which one is left in the end: no acknowledged write is lost, every event arrives once.
 func TestMembersOfThePage(t *testing.T) {
 	c := begin(t)
 	o := c.operator()

@@ -20,14 +20,13 @@ import (
 	"edgespan/platform/store/etcd"
 )
 
-// timeout is how long anything may take that must come: nothing waits for it to pass
-// unless a test fails.
+// timeout is the limit for anything that must happen: nothing waits for all of it unless a test fails.
 const timeout = time.Minute
 
-// buildTime is for compiling all of etcd on a small machine where nothing is cached.
+// buildTime is for compiling all of etcd on a small machine without a build cache.
 const buildTime = 5 * time.Minute
 
-// programs is where each test's etcd is, and etcdctl where a test asked for it.
+// programs is the folder of each test's etcd, and of etcdctl once a test has requested it.
 var programs = sync.OnceValues(func() (string, error) { return os.MkdirTemp("", "etcd") })
 
 var (
@@ -61,7 +60,7 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// member is one process of a cluster, or the place of one that is dead.
+// member is one process of a cluster, or the place of a dead one.
 type member struct {
 	name, dir    string
 	client, peer string // addresses
@@ -72,10 +71,10 @@ type member struct {
 
 func (m *member) endpoint() string { return "http://" + m.client }
 
-// log is where a member writes what it complains of.
+// log is the file of a member's log.
 func (m *member) log() string { return m.dir + ".log" }
 
-// complaints are the last words of a member.
+// complaints returns the last log lines of a member.
 func (m *member) complaints() string {
 	text, err := os.ReadFile(m.log())
 	if err != nil {
@@ -84,7 +83,7 @@ func (m *member) complaints() string {
 	return string(text[max(0, len(text)-2000):])
 }
 
-// cluster is three members, or as many as a test made of them.
+// cluster is three members, or as many as a test creates.
 type cluster struct {
 	*testing.T
 	binary  string
@@ -98,7 +97,7 @@ func begin(t *testing.T) *cluster {
 	return beginWith(t, func(m *member) string { return m.peer })
 }
 
-// beginWith starts members that reach each other at addresses that a test may stand behind.
+// beginWith starts members that reach each other at addresses that a test may intercept.
 func beginWith(t *testing.T, shown func(*member) string) *cluster {
 	t.Helper()
 	path, err := binary()
@@ -126,16 +125,15 @@ func beginWith(t *testing.T, shown func(*member) string) *cluster {
 	return c
 }
 
-// place is where a member may run, by its number from 1.
+// place creates a place for a member, by its number from 1.
 func (c *cluster) place(number int) *member {
 	c.Helper()
 	name := fmt.Sprint("etcd-", number)
 	return &member{name: name, dir: filepath.Join(c.TempDir(), name), client: reserve(c.T), peer: reserve(c.T)}
 }
 
-// reserve is a port of the loopback that stays reserved until the test ends, over the death
-// of the member that listens there: a socket that is bound to it, and never listens, keeps
-// the kernel from giving it to anybody who does not ask for it.
+// reserve returns a port of the loopback that stays reserved until the test ends, even after the member that listens
+// there dies: a socket that is bound to it, and never listens, keeps the kernel from assigning it to others.
 func reserve(t *testing.T) string {
 	t.Helper()
 	s, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
@@ -180,7 +178,7 @@ func (c *cluster) run(m *member, flags ...string) {
 	}
 	defer log.Close()
 	m.process = exec.Command(c.binary, append([]string{
-		// as docs/operations.md has it
+		// as in docs/operations.md
 		"--log-level", "error", "--socket-reuse-port", "--heartbeat-interval", "50", "--election-timeout", "500",
 	}, flags...)...)
 	m.process.Stdout, m.process.Stderr = log, log
@@ -240,7 +238,7 @@ func (c *cluster) dial(m *member) *clientv3.Client {
 	return client
 }
 
-// leader waits until a member that runs leads, in the eyes of all that run.
+// leader waits until one of the running members leads, according to all that run.
 func (c *cluster) leader() (leader *member) {
 	c.Helper()
 	c.until("a member leads", func(ctx context.Context) bool {
@@ -268,7 +266,7 @@ func (c *cluster) leader() (leader *member) {
 	return leader
 }
 
-// follower is a member that runs and does not lead.
+// follower returns a running member that does not lead.
 func (c *cluster) follower() *member {
 	c.Helper()
 	leader := c.leader()
@@ -281,8 +279,8 @@ func (c *cluster) follower() *member {
 	return nil
 }
 
-// until asks again and again whether something is so, each time with a second to find out.
-// What is given to explain is said where it is not.
+// until checks a condition repeatedly, with a second for each check. If it never holds, the texts of explain go into
+// the failure.
 func (c *cluster) until(what string, is func(context.Context) bool, explain ...func() string) {
 	c.Helper()
 	end := time.Now().Add(timeout)
@@ -306,7 +304,7 @@ func (c *cluster) until(what string, is func(context.Context) bool, explain ...f
 	}
 }
 
-// open is a fleet's store, by way of some members, or of all.
+// open opens a fleet's store, through some members or all.
 func (c *cluster) open(fleet string, by ...*member) *etcd.Store {
 	c.Helper()
 	if by == nil {

@@ -23,7 +23,7 @@ type opening struct {
 	by string // the replica that led
 }
 
-// rolled is what a drill goes by of a rollout's key.
+// rolled is what a drill reads from a rollout's key.
 type rolled struct {
 	Revision uint64
 	End      string
@@ -33,8 +33,8 @@ type rolled struct {
 	}
 }
 
-// rollouts has one staged rollout after the other on its way, and looks at the store, past
-// all wires, for who leads and which gates open.
+// rollouts runs one staged rollout after the other, and follows in the store, past all wires, which replica leads and
+// which gates open.
 type rollouts struct {
 	*fleet
 	quit context.CancelFunc
@@ -45,11 +45,11 @@ type rollouts struct {
 	gates   []opening
 	done    int
 	awaited uint64 // revision
-	last    rolled // as the store has it
+	last    rolled // as in the store
 	errs    []string
 }
 
-// rolling begins one rollout after the other.
+// rolling starts one rollout after the other.
 func (f *fleet) rolling() *rollouts {
 	f.Helper()
 	ctx, quit := context.WithCancel(f.Context())
@@ -100,7 +100,7 @@ func (r *rollouts) said() string {
 	return strings.Join(reported, "\n")
 }
 
-// watch keeps who leads and the gates that open.
+// watch records the leader and the gates that open.
 func (r *rollouts) watch(ctx context.Context, s *etcd.Store) {
 	leader := history.ElectionKey("leader")
 	e, at, err := s.Get(ctx, leader)
@@ -142,7 +142,7 @@ func (r *rollouts) wrong(err error) {
 	r.errs = append(r.errs, err.Error())
 }
 
-// roll begins a rollout, waits until it is done, and begins the next.
+// roll starts a rollout, waits until it is done, and starts the next.
 func (r *rollouts) roll(ctx context.Context) {
 	c := r.client(r.balancer)
 	for n := 1; ctx.Err() == nil; n++ {
@@ -163,7 +163,7 @@ func (r *rollouts) roll(ctx context.Context) {
 	}
 }
 
-// await waits until a rollout is done that carries a revision, and lets one go on that halted.
+// await waits until a rollout that contains a revision is done, and resumes one that halted.
 func (r *rollouts) await(ctx context.Context, c *fleetapi.Client, revision uint64) {
 	for ; ctx.Err() == nil; pause(ctx, 50*time.Millisecond) {
 		r.mu.Lock()
@@ -181,13 +181,13 @@ func (r *rollouts) await(ctx context.Context, c *fleetapi.Client, revision uint6
 		}
 		if last.End != "" || last.Machine.Halted {
 			r.wrong(fmt.Errorf("rollout %d: ended %q, halted %v", last.Revision, last.End, last.Machine.Halted))
-			_ = c.CommandRollout(ctx, last.Revision, "resume") // it is over, or goes on
+			_ = c.CommandRollout(ctx, last.Revision, "resume") // it is over, or continues
 			pause(ctx, time.Second)
 		}
 	}
 }
 
-// leads is the replica that leads now.
+// leads returns the replica that leads now.
 func (r *rollouts) leads() (is *replica) {
 	r.Helper()
 	r.until("somebody leads", func(context.Context) bool {
@@ -204,7 +204,7 @@ func (r *rollouts) leads() (is *replica) {
 	return is
 }
 
-// midway waits until a rollout has opened gates and has others to open.
+// midway waits until a rollout has opened gates and has more to open.
 func (r *rollouts) midway() {
 	r.Helper()
 	since := time.Now()
@@ -216,7 +216,7 @@ func (r *rollouts) midway() {
 	}, r.said)
 }
 
-// opened are the gates opened since a moment, and not by a replica.
+// opened returns the gates opened since a moment, other than by one replica.
 func (r *rollouts) opened(since time.Time, not string) (out []opening) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -228,8 +228,7 @@ func (r *rollouts) opened(since time.Time, not string) (out []opening) {
 	return out
 }
 
-// goesOn waits until a gate is opened after a moment, not by a replica, and is how long that
-// took.
+// goesOn waits until a gate is opened after a moment, other than by one replica, and returns how long that took.
 func (r *rollouts) goesOn(since time.Time, not string) (took time.Duration) {
 	r.Helper()
 	r.until("the rollout goes on", func(context.Context) bool {

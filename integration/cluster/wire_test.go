@@ -10,18 +10,18 @@ import (
 	"testing"
 )
 
-// condition is what a wire does with what is sent over it.
+// condition is what a wire does with the bytes sent over it.
 type condition int
 
 const (
 	whole  condition = iota
-	hole             // bytes stop, connections stay: a cable that is pulled
+	hole             // bytes stop, connections stay: an unplugged cable
 	resets           // each connection breaks, and so does each new one: a firewall that rejects
 )
 
 func (c condition) String() string { return [...]string{"whole", "black hole", "reset"}[c] }
 
-// wire is the way from one part to another one, for all connections that the first one opens.
+// wire is the path from one component to another, for all connections that the first one opens.
 type wire struct {
 	name string
 
@@ -49,7 +49,7 @@ func (w *wire) set(c condition) {
 	}
 }
 
-// reset ends a connection at once, which its other end is told of.
+// reset ends a connection at once, so that its other end notices.
 func reset(end net.Conn) {
 	if tcp, is := end.(*net.TCPConn); is {
 		_ = tcp.SetLinger(0)
@@ -57,7 +57,7 @@ func reset(end net.Conn) {
 	_ = end.Close()
 }
 
-// passes waits while bytes stop, and says whether they go on.
+// passes waits while bytes are stopped, and reports whether they continue.
 func (w *wire) passes(gone <-chan struct{}) bool {
 	for {
 		w.mu.Lock()
@@ -74,7 +74,7 @@ func (w *wire) passes(gone <-chan struct{}) bool {
 	}
 }
 
-// holds notes a connection so that a reset finds it.
+// holds registers a connection so that a reset finds it.
 func (w *wire) holds(end net.Conn) (release func()) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -86,21 +86,21 @@ func (w *wire) holds(end net.Conn) (release func()) {
 	}
 }
 
-// exchange is an address where connections are taken and led on over wires.
+// exchange is an address that accepts connections and forwards them over wires.
 type exchange struct {
 	listener net.Listener
-	target   func() string                                         // where they are led
+	target   func() string                                         // where they are forwarded to
 	wire     func(from net.Conn) (w *wire, said []byte, err error) // said was read to find out
 	gone     chan struct{}
 	open     sync.WaitGroup
 }
 
-// lead leads all connections to an address over one wire.
+// lead forwards all connections at an address over one wire.
 func lead(t testing.TB, w *wire, target func() string) (address string) {
 	return leadBy(t, target, func(net.Conn) (*wire, []byte, error) { return w, nil, nil })
 }
 
-// leadBy leads each connection over a wire of its own until the test ends.
+// leadBy forwards each connection over the wire that by returns for it, until the test ends.
 func leadBy(t testing.TB, target func() string, by func(net.Conn) (*wire, []byte, error)) (address string) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -127,7 +127,7 @@ func (x *exchange) serve() {
 	}
 }
 
-// carry is one connection. A half that ends ends the other half once its bytes have passed.
+// carry serves one connection. When one direction ends, the other ends once its bytes have passed.
 func (x *exchange) carry(from net.Conn) {
 	done := make(chan struct{})
 	defer close(done)
@@ -195,7 +195,7 @@ func (x *exchange) half(w *wire, to, from net.Conn) {
 	}
 }
 
-// mostHead is the most bytes of a request's head.
+// mostHead is the maximum size of a request's head.
 const mostHead = 16 << 10
 
 // headOf reads the head of the first request on a connection.

@@ -16,7 +16,7 @@ import (
 // attempt is how long a writer waits for one answer.
 const attempt = 2 * time.Second
 
-// work is writers and a watcher at work on one fleet.
+// work is writers and a watcher on one fleet.
 type work struct {
 	*cluster
 	fleet   string
@@ -33,7 +33,7 @@ type work struct {
 	wrong []string
 }
 
-// work sets so many writers and a watcher to work, with a connection each.
+// work starts writers and a watcher, with a connection each.
 func (c *cluster) work(fleet string, writers int) *work {
 	c.Helper()
 	ctx, stop := context.WithCancel(c.Context())
@@ -59,8 +59,8 @@ func (c *cluster) work(fleet string, writers int) *work {
 	return w
 }
 
-// write writes one key after the other. After an error, a write may have taken place: the
-// writer reads, and writes the same key again where it is not there.
+// write writes one key after the other. After an error the write may have been done: the writer reads, and writes the
+// same key again if it is missing.
 func (w *work) write(ctx context.Context, s *etcd.Store, writer int, quit <-chan struct{}) {
 	for n := 0; ctx.Err() == nil; n++ {
 		select {
@@ -77,7 +77,7 @@ func (w *work) write(ctx context.Context, s *etcd.Store, writer int, quit <-chan
 			cancel()
 			if err != nil {
 				unsure = true
-				pause(ctx, 10*time.Millisecond) // a member that is gone refuses at once
+				pause(ctx, 10*time.Millisecond) // a stopped member refuses at once
 				continue
 			}
 			at := out.Revision
@@ -107,7 +107,7 @@ func (w *work) acknowledge(writer int, key kv.Key, at kv.Revision, honest bool) 
 	}
 }
 
-// see keeps what the watcher is told.
+// see records what the watcher receives.
 func (w *work) see(b kv.Batch) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -129,8 +129,7 @@ func (w *work) acknowledged() int {
 	return len(w.acked)
 }
 
-// goOn waits until each writer has so many more writes acknowledged, and the watcher has
-// seen them.
+// goOn waits until each writer has more further writes acknowledged, and the watcher has seen them.
 func (w *work) goOn(more int) {
 	w.Helper()
 	w.mu.Lock()
@@ -149,7 +148,7 @@ func (w *work) goOn(more int) {
 	w.watched()
 }
 
-// watched waits until the watcher has seen what is acknowledged by now.
+// watched waits until the watcher has seen everything acknowledged so far.
 func (w *work) watched() {
 	w.Helper()
 	w.mu.Lock()
@@ -162,8 +161,8 @@ func (w *work) watched() {
 	})
 }
 
-// finish ends the writers, and holds what each member has and what the watcher saw against
-// what was acknowledged: the same, as each writer knows what became of all its writes.
+// finish ends the writers, and checks that each member's content and the watcher's events equal what was acknowledged:
+// each writer knows the outcome of all its writes.
 func (w *work) finish() {
 	w.Helper()
 	w.quit()

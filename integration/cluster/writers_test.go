@@ -17,14 +17,14 @@ import (
 	"edgespan/config/kv"
 )
 
-// How a writer of a drill writes.
+// The pace of a drill's writer.
 const (
 	patientFor = 3 * time.Second       // it waits for one answer
 	writeEvery = 25 * time.Millisecond // after an answer
 )
 
-// writer writes to a node of its own through one controller, one write after the other. What
-// it is not told of is not written again: it may be there once, or not.
+// writer writes to its own node through one controller, one write after the other. A write without an answer is not
+// repeated: it is there once, or not.
 type writer struct {
 	name   string
 	client *fleetapi.Client
@@ -32,11 +32,11 @@ type writer struct {
 	mu    sync.Mutex
 	sent  int
 	acked map[uint64]string // message by revision
-	when  []time.Time       // it was told of a write
+	when  []time.Time       // when a write was acknowledged
 	fails []string
 }
 
-// writers are some at each controller.
+// writers are several for each controller.
 type writers struct {
 	*fleet
 	all  []*writer
@@ -44,7 +44,7 @@ type writers struct {
 	busy sync.WaitGroup
 }
 
-// write begins to write through all controllers, each with so many writers.
+// writers starts writing through all controllers, with each writers per controller.
 func (f *fleet) writers(each int) *writers {
 	f.Helper()
 	ctx, quit := context.WithCancel(f.Context())
@@ -91,8 +91,8 @@ func (w *writer) run(ctx context.Context) {
 	}
 }
 
-// gap is the longest time without an acknowledged write since a moment, until the last one or
-// now, whichever is longer.
+// gap returns the longest time without an acknowledged write since a moment, counting up to the last one or now,
+// whichever is longer.
 func (w *writer) gap(since, until time.Time) time.Duration {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -105,7 +105,7 @@ func (w *writer) gap(since, until time.Time) time.Duration {
 	return max(longest, until.Sub(last))
 }
 
-// gap is the longest that any of the writers at these controllers had to wait.
+// gap returns the longest wait of any writer at these controllers.
 func (w *writers) gap(since time.Time, replicas ...int) time.Duration {
 	until, longest := time.Now(), time.Duration(0)
 	for _, one := range w.all {
@@ -118,7 +118,7 @@ func (w *writers) gap(since time.Time, replicas ...int) time.Duration {
 	return longest
 }
 
-// anyGap is the longest time since a moment in which no write at all was acknowledged.
+// anyGap returns the longest time since a moment in which no write at all was acknowledged.
 func (w *writers) anyGap(since time.Time) (longest time.Duration) {
 	all := []time.Time{since, time.Now()}
 	for _, one := range w.all {
@@ -137,7 +137,7 @@ func (w *writers) anyGap(since time.Time) (longest time.Duration) {
 	return longest
 }
 
-// goOn waits until each writer has so many more writes acknowledged.
+// goOn waits until each writer has more further writes acknowledged.
 func (w *writers) goOn(more int) {
 	w.Helper()
 	since := time.Now()
@@ -167,9 +167,8 @@ func (w *writers) goOn(more int) {
 	})
 }
 
-// finish ends the writers, and holds the history against what they were told: each write that
-// was acknowledged is there as its revision, what was not is there once or not, and there is
-// nothing of them that none has sent.
+// finish ends the writers, and checks the history against the answers: each acknowledged write is there as its
+// revision, each other write once or not at all, and nothing that no writer sent.
 func (w *writers) finish() {
 	w.Helper()
 	w.quit()
@@ -216,7 +215,7 @@ func (w *writers) finish() {
 		len(seen), failed, unheard)
 }
 
-// tellFailures says what controllers could not answer for a reason of their own.
+// tellFailures logs what controllers could not answer for an internal reason.
 func (w *writers) tellFailures() {
 	w.Helper()
 	for _, r := range w.replicas {
@@ -232,7 +231,7 @@ func (w *writers) tellFailures() {
 	}
 }
 
-// history is all of it, as the store has it.
+// history returns all revisions of the store.
 func (f *fleet) history() (all []history.RevisionRecord) {
 	f.Helper()
 	ctx, cancel := context.WithTimeout(f.Context(), timeout)
