@@ -10,8 +10,7 @@ import (
 	"edgespan/netinst"
 )
 
-// The tests of this file are the rules by which docs/protocol.md closes the gaps of
-// the seed; docs/seeds.md lists them.
+// These tests are the rules by which docs/protocol.md closes the gaps of the seed; docs/seeds.md lists them.
 
 const (
 	waitsBlue = "adapter 0: network instance blue has not answered"
@@ -369,7 +368,7 @@ func TestDigestTellsWishesApartAndSpellingsNot(t *testing.T) {
 	}
 }
 
-// A network that was taken out of the config is told apart from one that is late.
+// A network that was removed from the config is distinguished from one that is late.
 func TestGap_ANetworkThatIsInNoConfigIsCalledSo(t *testing.T) {
 	s := play(t)
 	for _, e := range []appnet.Event{
@@ -394,11 +393,11 @@ func TestGap_ANetworkThatIsInNoConfigIsCalledSo(t *testing.T) {
 	}
 }
 
-// Two crashes can leave an adapter on two networks, active on both. It stays active where it is wanted, and that is
-// the place that the status shows; only an adapter that is not active there yet waits for the other to be left.
+// Two crashes can leave an adapter on two networks, active on both. It stays active where it is desired, and the status
+// shows that network; only an adapter that is not active there yet waits until it has left the other.
 func TestGap_AnAdapterFoundOnTwoNetworksStaysWhereItIsWanted(t *testing.T) {
 	for _, c := range []struct {
-		found  bool // active where it is wanted
+		found  bool // active where it is desired
 		config appnet.ConfigChanged
 		want   string
 	}{

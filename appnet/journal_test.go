@@ -23,7 +23,7 @@ func TestTheOldestOfTooManyDeletedAppsAreForgotten(t *testing.T) {
 	}
 }
 
-// The order of a deletion is recorded with it, once; what comes after has none.
+// The order of a deletion is recorded once, with the deletion; later records have none.
 func TestADeletionIsRecordedWithItsOrder(t *testing.T) {
 	m := appnet.NewMachine(web, appnet.JournalRecord{}, nil)
 	var got []string
@@ -42,7 +42,7 @@ func TestADeletionIsRecordedWithItsOrder(t *testing.T) {
 	}
 }
 
-// Numbers up to a floor may have been given out and not written: only a record at or above it still counts.
+// Numbers up to a floor may have been used without being written: only a record at or above it still counts.
 func TestARecordBelowTheFloorCountsNoConfig(t *testing.T) {
 	r := appnet.JournalRecord{TargetVersion: 7, Digest: "d"}
 	for floor, want := range map[uint64]appnet.JournalRecord{0: r, 6: r, 7: r, 8: {TargetVersion: 8}} {

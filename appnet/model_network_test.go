@@ -15,8 +15,8 @@ import (
 	"edgespan/netinst/netstate"
 )
 
-// network is one network instance of the world: the real netinst/manager.Manager, and
-// around it what its actor, its applier and the host do.
+// network is one network instance of the world: the real netinst/manager.Manager, with a model of its actor, its
+// applier and the host.
 type network struct {
 	w       *world
 	ni      uuid.UUID
@@ -24,20 +24,19 @@ type network struct {
 	config  topic[netinst.NetworkInstanceConfig]
 	gen     uint64
 	mgr     *manager.Manager // nil: there is no bridge manager
-	crashed bool             // and its supervisor will start it again
-	known   bool             // AdaptersKnown was told
+	crashed bool             // its supervisor will restart it
+	known   bool             // AdaptersKnown was sent
 	online  topic[netinst.NetworkInstanceStatus]
 	leases  map[key]netinst.Lease // its journal
 	timers  []uint64              // tokens
 	applier applier
-	stale   []manager.Applied // results of the past, that come late or once more
+	stale   []manager.Applied // results of the past, delivered late or again
 	host    netstate.State    // survives every crash
-	active  map[key]bool      // of it: up and in the bridge
-	touched bool              // changed by another, and not told yet
+	active  map[key]bool      // of the host: up and in the bridge
+	touched bool              // changed externally, and not notified yet
 }
 
-// applier carries out one apply at a time, as actors.applier does, on a host that
-// fails, hangs and kills it.
+// applier executes one apply at a time, as actors.applier does, on a host that fails, hangs and kills it.
 type applier struct {
 	ready bool
 	req   *manager.Apply
@@ -58,7 +57,7 @@ func (n *network) places() []place {
 	return n.w.all[i : i+3]
 }
 
-// want publishes the network's config anew, or withdraws it.
+// want publishes the network's config again, or withdraws it.
 func (n *network) want(there, inactive bool, mtu int) {
 	n.w.say("network %d: wanted=%v inactive=%v mtu=%d", n.ni[15], there, inactive, mtu)
 	if !there {
@@ -79,8 +78,7 @@ func (n *network) want(there, inactive bool, mtu int) {
 	})
 }
 
-// act lets the bridge manager, its applier or the router do one thing, and says
-// whether there was one.
+// act makes the bridge manager, its applier or the router do one thing, and reports whether there was one.
 func (n *network) act() bool {
 	if n.mgr == nil {
 		if n.crashed || n.config.have() {
@@ -130,7 +128,7 @@ func (n *network) spawn() {
 	n.tell(manager.Synchronized{})
 }
 
-// tidy withdraws statuses whose config is gone: the router's work without a bridge manager.
+// tidy withdraws statuses whose config is gone, as the router does for a network without a bridge manager.
 func (n *network) tidy() bool {
 	done := false
 	for _, p := range n.places() {
@@ -169,8 +167,7 @@ func (n *network) hearAdapter(p place) bool {
 	return pending
 }
 
-// hearKnown tells that the app has published what it wants, after all that it has
-// published.
+// hearKnown notifies that the app has published its desired adapters, after all that it has published.
 func (n *network) hearKnown() bool {
 	if c := n.w.desired.now(); n.known || c != nil && !n.w.takenUp &&
 		slices.ContainsFunc(slices.Collect(maps.Values(c.Adapters)),
@@ -185,8 +182,8 @@ func (n *network) hearKnown() bool {
 	return true
 }
 
-// hearHost tells what has nothing to do with topics: timers, changes of the host,
-// and answers of an applier that is long dead.
+// hearHost delivers events other than topics: timers, changes of the host, and results of an applier that died long
+// ago.
 func (n *network) hearHost() bool {
 	r := n.w.r
 	switch i := r.IntN(4); {
@@ -229,7 +226,7 @@ func (n *network) tell(e manager.Event) {
 	n.w.pardon(n)
 }
 
-// crash ends the bridge manager and its children; what is on the host stays.
+// crash ends the bridge manager and its children; the host keeps its state.
 func (n *network) crash() { n.mgr, n.crashed, n.applier = nil, true, applier{} }
 
 func (n *network) do(f manager.Effect) {
@@ -269,8 +266,8 @@ func (n *network) do(f manager.Effect) {
 	}
 }
 
-// answered is the bridge manager's word on one adapter. One to a config that wants it
-// gone must be true of the host: the app lets it enter another network upon it.
+// answered records the bridge manager's status of one adapter. A status that answers the adapter's removal must be true
+// of the host: the app then lets the adapter enter another network.
 func (n *network) answered(p place, s netinst.AppAdapterStatus) {
 	asked := func(activate bool) bool {
 		return slices.ContainsFunc(n.w.adapters[p].values, func(c *netinst.AppAdapterConfig) bool {
@@ -288,7 +285,7 @@ func (n *network) answered(p place, s netinst.AppAdapterStatus) {
 
 // ---- the applier and the host
 
-// work lets the applier go one step on.
+// work lets the applier take one step.
 func (n *network) work() {
 	a := &n.applier
 	switch {
@@ -333,13 +330,13 @@ func (n *network) finish(e manager.Applied) {
 	n.tell(e)
 }
 
-// attempt does one op, or what comes of it.
+// attempt executes one op, or returns its result.
 func (n *network) attempt(op netstate.Op) {
 	a := &n.applier
-	if a.run == nil { // the bridge manager crashed over the news of it
+	if a.run == nil { // the bridge manager crashed while it processed the result
 		return
 	}
-	for _, it := range op.Items { // drift may have taken what the plan stands on
+	for _, it := range op.Items { // drift may have removed what the plan needs
 		if p, is := it.Want.(netstate.Port); is && n.host[netstate.ID{Kind: netstate.KindLink, Name: p.Link}] == nil {
 			a.run.Done(op, fmt.Errorf("%s: no such device", op))
 			return
@@ -378,7 +375,7 @@ func (n *network) attempt(op netstate.Op) {
 	}
 }
 
-// effect is what an op does to the host.
+// effect applies an op to the host.
 func (n *network) effect(op netstate.Op) {
 	for _, it := range op.Items {
 		if it.Want != nil {
@@ -390,7 +387,7 @@ func (n *network) effect(op netstate.Op) {
 	n.look()
 }
 
-// lose takes an object from the host, with what the kernel takes along.
+// lose removes an object from the host, with what the kernel removes along with it.
 func (n *network) lose(id netstate.ID) {
 	delete(n.host, id)
 	if id.Kind == netstate.KindLink {
@@ -415,7 +412,7 @@ func (n *network) look() {
 	}
 }
 
-// drift is another that takes something of the network from the host.
+// drift has another process remove part of the network from the host.
 func (n *network) drift() {
 	if ids := n.host.IDs(); len(ids) > 0 {
 		id := ids[n.w.r.IntN(len(ids))]

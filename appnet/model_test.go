@@ -19,8 +19,8 @@ var (
 	modelRuns = flag.Int("appnet.runs", 2000, "how many interleavings the model tries")
 )
 
-// judge holds a status that says "not pending" against what was told to the
-// machine and against what the bridge managers have really said.
+// judge checks a status that says "not pending" against what the machine was notified of and against what the bridge
+// managers have actually answered.
 func (w *world) judge() {
 	if w.shown.Pending {
 		return
@@ -50,7 +50,7 @@ func (w *world) judge() {
 	}
 }
 
-// check holds after every step of anybody.
+// check holds after every step of any actor.
 func (w *world) check() {
 	for k := range 3 {
 		on := 0
@@ -103,7 +103,7 @@ func wishText(c config) string {
 	return strings.Join(out, " ")
 }
 
-// deliver tells the app's actor one thing of one topic, and says whether it was news.
+// deliver delivers one value of one topic to the app's actor, and reports whether there was one.
 func (w *world) deliver() bool {
 	if w.m == nil {
 		if w.crashed || w.desired.have() {
@@ -139,7 +139,7 @@ func (w *world) deliver() bool {
 func (w *world) deliverStatus(p place) bool {
 	t := w.statuses[p]
 	if !w.healthy && len(t.values) > 1 && w.r.IntN(8) == 0 {
-		// Reordered: any older value once more; what follows it is delivered again later.
+		// Reordered: an older value is delivered once more; the values after it are delivered again later.
 		if i := w.r.IntN(len(t.values)); t.values[i] != nil && i+1 < t.read {
 			t.read = i + 1
 			w.say("topic: %s is told v%d again", name(p), t.values[i].TargetVersion)
@@ -156,7 +156,7 @@ func (w *world) deliverStatus(p place) bool {
 	return pending
 }
 
-// fire lets one timer run out, also one that is forgotten by now.
+// fire fires one timer, possibly one that is obsolete.
 func (w *world) fire() bool {
 	if len(w.timers) == 0 {
 		return false
@@ -168,7 +168,7 @@ func (w *world) fire() bool {
 	return true
 }
 
-// disturb is what does not happen once the world has become quiet.
+// disturb is what no longer happens once the world is quiet.
 func (w *world) disturb() {
 	n := w.nets[w.nis[w.r.IntN(3)]]
 	switch w.r.IntN(10) {
@@ -209,7 +209,7 @@ func (w *world) step() {
 	w.check()
 }
 
-// settle lets everybody act until nothing is left to do.
+// settle lets all actors act until nothing is left to do.
 func (w *world) settle() bool {
 	w.healthy = true
 	for range 50000 {
@@ -226,7 +226,7 @@ func (w *world) settle() bool {
 	return false
 }
 
-// atRest says whether nobody has anything left to read, to do or to wait for.
+// atRest reports whether no actor has anything left to read, to do or to wait for.
 func (w *world) atRest() bool {
 	if len(w.timers) > 0 || w.m != nil && w.desired.behind() || w.m == nil && (w.crashed || w.desired.have()) {
 		return false
@@ -251,7 +251,7 @@ func (w *world) atRest() bool {
 	return true
 }
 
-// settled holds after everything has come to rest.
+// settled holds once everything is at rest.
 func (w *world) settled(missing *uuid.UUID) {
 	c := w.desired.now()
 	if c == nil {
@@ -287,9 +287,9 @@ func (w *world) settled(missing *uuid.UUID) {
 	}
 }
 
-// TestModel_PendingClearsVersionsRiseNoAdapterOnTwoNetworks runs the machine
-// among real bridge managers, whose host fails, hangs and drifts, over random interleavings with crashes, late,
-// skipped, repeated and reordered notifications, moves, deletions and returns.
+// TestModel_PendingClearsVersionsRiseNoAdapterOnTwoNetworks runs the machine among real bridge managers, whose host
+// fails, hangs and drifts, over random interleavings with crashes, late, skipped, repeated and reordered notifications,
+// moves, deletions and returns.
 func TestModel_PendingClearsVersionsRiseNoAdapterOnTwoNetworks(t *testing.T) {
 	if *modelSeed != 0 {
 		t.Log(strings.Join(runModel(t, *modelSeed).log, "\n"))
@@ -325,7 +325,7 @@ func runModel(t *testing.T, seed uint64) *world {
 			break
 		}
 	}
-	// The end: all networks there, or one missing; the app wanted or deleted.
+	// The end: all networks exist or one is missing; the app is desired or deleted.
 	var missing *uuid.UUID
 	if w.r.IntN(4) == 0 {
 		missing = &w.nis[w.r.IntN(3)]
@@ -350,8 +350,8 @@ func runModel(t *testing.T, seed uint64) *world {
 	return w
 }
 
-// coverage counts how often the interesting things happened, so that a model
-// that has become lame fails.
+// coverage counts how often the interesting events happened, so that the test fails if the model no longer produces
+// them.
 type coverage [11]int
 
 var coverageWords = [11]string{

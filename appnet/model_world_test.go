@@ -11,8 +11,8 @@ import (
 	"edgespan/netinst"
 )
 
-// topic is one retained key as its reader finds it: every value that was
-// published, nil for withdrawn, and how far the reader has come.
+// topic is one retained key as its reader finds it: every published value, nil for withdrawn, and the position of the
+// reader.
 type topic[V any] struct {
 	values []*V
 	read   int
@@ -31,7 +31,7 @@ func (t *topic[V]) before(n int) *V {
 	return t.values[n-1]
 }
 
-// next lets the reader skip to any later value, or meet the last one again.
+// next lets the reader skip to any later value, or read the last one again.
 func (t *topic[V]) next(r *rand.Rand) *V {
 	if t.behind() {
 		t.read += 1 + r.IntN(len(t.values)-t.read)
@@ -63,12 +63,12 @@ type world struct {
 	journal  appnet.JournalRecord
 	m        *appnet.Machine
 	takenUp  bool                               // its first configs are published
-	crashed  bool                               // m is nil and its supervisor starts it again, wanted or not
-	view     map[place]netinst.AppAdapterStatus // what the machine was told, newest version
-	nisSeen  map[uuid.UUID]bool                 // online as the machine was told
+	crashed  bool                               // m is nil; its supervisor restarts it, the app desired or not
+	view     map[place]netinst.AppAdapterStatus // statuses the machine was notified of, newest version
+	nisSeen  map[uuid.UUID]bool                 // online according to the machine's notifications
 	timers   []appnet.ResendDue
 	highest  map[place]uint64 // version published at a place
-	excused  map[place]bool   // left without a word of a network that seemed offline
+	excused  map[place]bool   // left without an answer of a network that seemed offline
 	broken   string
 }
 
@@ -106,7 +106,7 @@ func (w *world) fail(format string, args ...any) {
 	}
 }
 
-// places lists every place there can be, in order.
+// places lists every possible place, in order.
 func (w *world) places() []place { return w.all }
 
 func name(p place) string { return fmt.Sprintf("%d#%d", p.Scope[15], p.Key.UnderlayIndex) }
@@ -127,8 +127,8 @@ func (w *world) answer(p place, s *netinst.AppAdapterStatus) {
 	}
 }
 
-// pardon ends the excuse of every place of a network whose bridge manager has read
-// all there is, and which neither is nor is being made on the host.
+// pardon ends the excuse of every place of a network whose bridge manager has read everything, and which neither is on
+// the host nor is being created there.
 func (w *world) pardon(n *network) {
 	for _, p := range n.places() {
 		if !w.excused[p] || n.active[p.Key] || n.crashed {
@@ -142,8 +142,7 @@ func (w *world) pardon(n *network) {
 
 // ---- the app's actor
 
-// start is the first or next incarnation of the app's actor: every retained
-// input is replayed before Synchronized.
+// start starts the first or next incarnation of the app's actor: every retained input is replayed before Synchronized.
 func (w *world) start() {
 	var left []appnet.PublishedConfig
 	for _, p := range w.places() {
@@ -172,8 +171,7 @@ func (w *world) start() {
 	w.takenUp = w.takenUp || w.m != nil
 }
 
-// tell steps the machine and carries out the effects; a crash may come after
-// any of them.
+// tell steps the machine and carries out the effects; a crash may come after any of them.
 func (w *world) tell(e appnet.Event) {
 	if w.m == nil {
 		return
@@ -237,7 +235,7 @@ func (w *world) do(f appnet.Effect) {
 	case appnet.ResendAdapterConfig:
 		p := place{Scope: f.Scope, Key: f.Key}
 		w.say("app: resend %s", name(p))
-		if t := w.adapters[p]; t.have() { // the reader meets it anew
+		if t := w.adapters[p]; t.have() { // the reader reads it again
 			t.read = min(t.read, len(t.values)-1)
 		}
 	case appnet.PublishStatus:
@@ -267,9 +265,8 @@ func (w *world) unpublish(p place) {
 		w.fail("%s is unpublished although %+v is its answer", name(p), s)
 	}
 	if c := w.adapters[p].now(); !w.nisSeen[p.Scope] && (!answered || c != nil && s.TargetVersion != c.TargetVersion) {
-		// This network seems to be offline and has not answered the config that is
-		// taken away: it may be starting with it in its hands. The design counts it as
-		// inactive, and so does this model, until its bridge manager reads the removal.
+		// This network seems to be offline and has not answered the config that is withdrawn: it may be starting with that
+		// config. The design treats it as inactive, and so does this model, until its bridge manager reads the removal.
 		w.excused[p] = true
 	}
 	w.adapters[p].put(nil)

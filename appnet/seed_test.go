@@ -12,8 +12,7 @@ import (
 	"edgespan/netinst"
 )
 
-// The tests of this file are the sentences of seed eve-bridge-manager that speak
-// of app networks; docs/seeds.md lists them by number.
+// These tests are the sentences of seed eve-bridge-manager about app networks; docs/seeds.md lists them by number.
 
 func TestSeed_PendingClearsOnlyUnderTheThreeConditions(t *testing.T) {
 	place := appnet.AdapterScope{Scope: blue, Key: adapter(0)}
@@ -268,7 +267,7 @@ func TestSeed_VersionIsNeverPublishedBeforeItIsRecorded(t *testing.T) {
 	}
 }
 
-// wait is the time of the only ResendAfter among effects.
+// wait returns the time of the only ResendAfter among effects.
 func wait(t *testing.T, fx []appnet.Effect) (uint64, time.Duration) {
 	t.Helper()
 	for _, f := range fx {
@@ -280,8 +279,8 @@ func wait(t *testing.T, fx []appnet.Effect) (uint64, time.Duration) {
 	return 0, 0
 }
 
-// Whatever the order of the answers, no status is final, and none withdrawn, before the
-// last of them: in an add, a change, a deactivation and a deletion.
+// Whatever the order of the answers, no status is final, and none is withdrawn, before the last of them: in an add, a
+// change, a deactivation and a deletion.
 func TestSeed_NobodySeesAFinalStatusTooEarly(t *testing.T) {
 	nets := at{blue, red, blue}
 	for _, request := range [][]int{{0, 1, 2}, {0, 2, 1}, {1, 0, 2}, {1, 2, 0}, {2, 0, 1}, {2, 1, 0}} {

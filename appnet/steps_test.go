@@ -11,17 +11,17 @@ import (
 	"edgespan/netinst"
 )
 
-// The cast of the sentences: two networks and one app.
+// Two networks and one app take part in the sentences.
 var (
 	blue = uuid.UUID{15: 1}
 	red  = uuid.UUID{15: 2}
 	web  = uuid.UUID{15: 0xaa}
 )
 
-// at says on which network each adapter is wanted, by index.
+// at is the desired network of each adapter, by index.
 type at []uuid.UUID
 
-// nowhere is the index of an adapter that is not wanted.
+// nowhere stands for an adapter that is not desired.
 var nowhere uuid.UUID
 
 func wish(activate bool, adapters at) appnet.ConfigChanged {
@@ -48,7 +48,7 @@ func adapter(index int) netinst.AdapterKey {
 	return netinst.AdapterKey{AppUUID: web, UnderlayIndex: index}
 }
 
-// told is a bridge manager's answer.
+// told returns a bridge manager's answer.
 func told(ni uuid.UUID, index int, version uint64, active bool) appnet.AdapterStatusChanged {
 	return appnet.AdapterStatusChanged{Scope: ni, Status: netinst.AppAdapterStatus{
 		AppUUID: web, UnderlayIndex: index, TargetVersion: version, Activated: active,
@@ -81,13 +81,13 @@ func word(ni uuid.UUID) string {
 	return "red"
 }
 
-// step is one event and the effects that it has, as a sentence: "" for none.
+// step is one event and its effects as a sentence: "" for none.
 type step struct {
 	event appnet.Event
 	want  string
 }
 
-// play steps a new machine of an app never seen.
+// play steps a new machine of an unknown app.
 func play(t *testing.T, steps ...step) *script {
 	t.Helper()
 	s := &script{m: appnet.NewMachine(web, appnet.JournalRecord{}, nil)}
@@ -115,7 +115,7 @@ func (s *script) play(t *testing.T, steps ...step) {
 	}
 }
 
-// restart is a crash of the actor: what it left published is all that it finds.
+// restart is a crash of the actor: it finds only what it had published.
 func (s *script) restart(published ...appnet.PublishedConfig) {
 	s.m = appnet.NewMachine(web, s.journal, published)
 }
@@ -165,7 +165,7 @@ func (s *script) status(st appnet.AppNetworkStatus) string {
 	return words
 }
 
-// upBlue are the steps to one active adapter on blue, version 1.
+// upBlue leads to one active adapter on blue, version 1.
 var upBlue = []step{
 	{online(blue), ""},
 	{on(blue), ""},
