@@ -15,7 +15,7 @@ import (
 	"edgespan/config/httpapi/rest"
 )
 
-// Who may what (docs/adr/0022): each row asked for by each role.
+// TestWhoMayWhat requests each row with each role (docs/adr/0022).
 func TestWhoMayWhat(t *testing.T) {
 	roles := rolesTable(t)
 	if len(roles) != len(table) {
@@ -56,13 +56,13 @@ func TestWhoMayWhat(t *testing.T) {
 
 var nodeWords = map[nodeMay]string{nodeNot: "", nodeReads: "reads", nodeWrites: "writes", nodeItself: "itself"}
 
-// permitted is who may use a route: the least role, and what a node may with it.
+// permitted states who may use a route: the lowest role, and what a node may do with it.
 type permitted struct {
 	role Role
 	node string
 }
 
-// rolesTable is the table of config/httpapi/rest/testdata/roles.txt, by "METHOD PATH" of ConfigDB.
+// rolesTable reads config/httpapi/rest/testdata/roles.txt, by "METHOD PATH" of ConfigDB.
 func rolesTable(t *testing.T) map[string]permitted {
 	t.Helper()
 	text, err := os.ReadFile("../rest/testdata/roles.txt")
@@ -84,7 +84,7 @@ func rolesTable(t *testing.T) map[string]permitted {
 	return out
 }
 
-// An act that can't go into the audit log is not done; a read is, and what a node uploads.
+// An act that can't be recorded in the audit log is not done; a read is, and so is a node's upload.
 func TestAnActThatCannotBeAuditedIsNotDone(t *testing.T) {
 	var musts []bool
 	f := &fake{}
@@ -136,7 +136,7 @@ func TestWhoCannotSayWhoItIs(t *testing.T) {
 	}
 }
 
-// A node reaches its own value of the level nodes by any of its names, and nothing else.
+// A node reaches its own value of the level nodes by any of its names, and no other value.
 func TestANodeReachesItself(t *testing.T) {
 	const env, role = "environments/9/", "environments/9/role/r/"
 	for _, c := range []struct {
@@ -223,7 +223,7 @@ func TestANodeReachesItself(t *testing.T) {
 	}
 }
 
-// hearing are the options by which a test hears each line of the audit log, but for those that announce a write.
+// hearing returns options that record each line of the audit log, except those that announce a write.
 func hearing(log *[]Entry) []Option {
 	return []Option{rest.WithAudit(func(e Entry) { *log = append(*log, e) }),
 		rest.WithIntents(func(e Entry, must bool) error {
@@ -234,7 +234,7 @@ func hearing(log *[]Entry) []Option {
 		})}
 }
 
-// While the audit log can't be written no secret is shown, not to an admin and not to a node, and all else is.
+// While the audit log can't be written no secret is shown, to an admin or to a node; everything else is.
 func TestNoSecretIsShownUnseen(t *testing.T) {
 	for token, shown := range map[string]bool{"viewer": false, "operator": false, "admin": true, "node": true} {
 		for _, secret := range []bool{true, false} {
@@ -310,8 +310,8 @@ func TestWritesAndRefusalsAreAudited(t *testing.T) {
 	}
 }
 
-// A node that uploads what is there already leaves no line; what it changes, is refused or is
-// shown does, and so does an operator's write that changes nothing.
+// A node's upload of unchanged content leaves no line; an upload that changes something or is refused does, and so does
+// a secret that it reads, and an operator's write that changes nothing.
 func TestAnUnchangedUploadOfANodeIsNotAudited(t *testing.T) {
 	for _, c := range []struct {
 		token string
@@ -368,8 +368,8 @@ func TestLimits(t *testing.T) {
 	}
 }
 
-// What is secret of a resource is so in the content of its definition too, wherever that is shown; an admin sees it,
-// and that is audited.
+// The secrets of a resource are also masked in the content of its definition, wherever that is shown; an admin sees
+// them, and that is audited.
 func TestSecretsOfContentAreMasked(t *testing.T) {
 	var log []Entry
 	h := Handler(newReal(t), door{}, hearing(&log)...)

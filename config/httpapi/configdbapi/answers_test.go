@@ -13,7 +13,7 @@ func TestAnswersUnderWayAreBounded(t *testing.T) {
 	answers := rest.NewAnswers(1 << 20)
 	h := Handler(&fake{}, door{}, rest.WithAnswers(answers))
 	get := asked{method: "GET", target: "environments/9/resources/1/values", token: "viewer"}
-	for range 100 { // each gives back what it held
+	for range 100 { // each releases what it held
 		if w := ask(h, get); w.Code != 200 {
 			t.Fatalf("%d %s", w.Code, w.Body)
 		}
@@ -30,7 +30,7 @@ func TestAnswersUnderWayAreBounded(t *testing.T) {
 	}
 }
 
-// Who has not said who it is, and has answers to read, gets no more on the same connection.
+// An unauthenticated client with unread answers gets no more on the same connection.
 func TestAnswersOfAnUnknownClientAreBounded(t *testing.T) {
 	answers := rest.NewAnswers(1 << 20)
 	h := Handler(&fake{}, door{}, rest.WithAnswers(answers))

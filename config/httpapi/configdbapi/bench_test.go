@@ -26,7 +26,7 @@ func (s still) Answer(_ context.Context, _ model.Query, known []string) (model.A
 	return s.answer, nil
 }
 
-// thin is a ResponseWriter that keeps nothing.
+// thin is a ResponseWriter that discards everything.
 type thin struct {
 	h      http.Header
 	status int
@@ -59,7 +59,7 @@ func benchmarkRead(b *testing.B, status int, header http.Header) {
 	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "answers/s")
 }
 
-// What the issue asks for over HTTP is 20,000 a second on two cores.
+// BenchmarkUnchanged: the requirement over HTTP is 20,000 a second on two cores.
 func BenchmarkUnchanged(b *testing.B) {
 	benchmarkRead(b, 304, http.Header{"If-None-Match": {`"0123456789abcdef"`}})
 }
@@ -70,8 +70,8 @@ func BenchmarkWarmZipped(b *testing.B) {
 	benchmarkRead(b, 200, http.Header{"Accept-Encoding": {"gzip"}})
 }
 
-// BenchmarkUnchangedOverHTTP asks over connections that stay, from as many sides as there are processors; who asks
-// takes a part of them.
+// BenchmarkUnchangedOverHTTP uses persistent connections from as many clients as there are processors; the clients take
+// part of the processors' time.
 func BenchmarkUnchangedOverHTTP(b *testing.B) {
 	limits := DefaultLimits
 	limits.Rate = 0

@@ -31,7 +31,7 @@ func serving(t *testing.T, b Backend, token string, opts ...Option) *Client {
 var here = Place{Environment: 9, Levels: []model.LevelValue{{Level: "role", Value: "a/b"},
 	{Level: "nodes", Value: "1"}}, Resource: "override/node"}
 
-// Each method of the client is a route, with all that it takes.
+// Each method of the client has a route, and sends all its parameters.
 func TestTheClientAsksWhatItIsAsked(t *testing.T) {
 	f := &fake{}
 	c := serving(t, f, "admin")
@@ -213,7 +213,7 @@ func TestErrorsOfTheClient(t *testing.T) {
 	}
 }
 
-// A redirect is followed with who asks and the whole question, and never to another host.
+// A redirect is followed with the caller's credentials and the complete request, and never to another host.
 func TestRedirectsStayWithTheHost(t *testing.T) {
 	var asked []string
 	var to string

@@ -8,7 +8,7 @@ import (
 	"edgespan/config/configdb/model"
 )
 
-// costly are requests that once took more than they may, or near it, over what weighty has stored.
+// costly returns requests that once exceeded the limits, or came near them, over what weighty has stored.
 func costly() []asked {
 	const place = "environments/1/role/r/nodes/1/"
 	long, half := strings.Repeat("k", 8<<20-100), strings.Repeat("k", 4<<20-100)

@@ -13,12 +13,12 @@ import (
 	"edgespan/config/httpapi/rest"
 )
 
-// costSeeds is how many random ones a plain run of FuzzCost begins with: ten minutes are some thousand.
+// costSeeds is the number of random inputs with which a plain run of FuzzCost begins: ten minutes are some thousand.
 var costSeeds = flag.Uint64("cost-seeds", 3,
 	"how many random documents and requests a run of FuzzCost has without -fuzz")
 
-// FuzzCost looks for requests that cost more than they may, over documents and requests that it puts together.
-// Without -fuzz, which slows the code that it watches, it holds to the bound itself.
+// FuzzCost searches for requests that cost more than allowed, over documents and requests that it generates. Without
+// -fuzz, which slows the measured code, it checks the limit itself.
 func FuzzCost(f *testing.F) {
 	slow := mostTime
 	if fuzzing := flag.Lookup("test.fuzz"); fuzzing != nil && fuzzing.Value.String() != "" {
@@ -59,8 +59,8 @@ func FuzzCost(f *testing.F) {
 	})
 }
 
-// anyAsk is a request over what FuzzCost has stored, of what asks does not have or has in one way: differences,
-// histories and ways back, lookups of many keys, paths and headers as long as they may be, writes that are judged.
+// anyAsk returns a request over what FuzzCost has stored, of kinds that asks has not or only in one form: differences,
+// histories and rollbacks, lookups of many keys, paths and headers of maximum length, writes that are validated.
 func anyAsk(rng *rand.Rand) asked {
 	place := []string{"environments/1/", "environments/1/role/r/nodes/1/"}[rng.IntN(2)]
 	resource, half := []string{"a", "b"}[rng.IntN(2)], []string{"values", "overrides"}[rng.IntN(2)]
@@ -131,7 +131,7 @@ func anyAsk(rng *rand.Rand) asked {
 	}
 }
 
-// anyStep is a key or an index of a path, of those that anyObject makes.
+// anyStep returns a key or an index for a path, of those that anyObject creates.
 func anyStep(rng *rand.Rand) string {
 	switch rng.IntN(5) {
 	case 0, 1:
@@ -144,7 +144,7 @@ func anyStep(rng *rand.Rand) string {
 	return `"0"`
 }
 
-// anyKey is a key as Puppet spells it, of about so many bytes.
+// anyKey returns a key as Puppet writes it, of about size bytes.
 func anyKey(rng *rand.Rand, size int) string {
 	b := []byte([]string{"a", "k", "lookup_options"}[rng.IntN(3)])
 	for len(b) < size {
@@ -166,7 +166,7 @@ func escapedAll(s string) string {
 	return b.String()
 }
 
-// anyObject is an object of about so many bytes, of a random shape that goes on below.
+// anyObject returns an object of about size bytes, of a random nested shape.
 func anyObject(rng *rand.Rand, size int) string {
 	var b strings.Builder
 	anyValue(rng, &b, size, 0)
@@ -184,11 +184,11 @@ func anyValue(rng *rand.Rand, b *strings.Builder, size, depth int) {
 	case 1:
 		b.WriteString(configdb.Quote(strings.Repeat([]string{"x", "%{", "%{a:k}", "\"", "--", "é"}[rng.IntN(6)],
 			size/7)).String())
-	case 2, 3: // one below the other
+	case 2, 3: // nested in each other
 		b.WriteString(`{"k":`)
 		anyValue(rng, b, size-6, depth+1)
 		b.WriteByte('}')
-	case 4, 5: // several, which share what is left
+	case 4, 5: // several, which share the remaining size
 		n := 1 + rng.IntN(1+min(size/8, 20_000))
 		open, end := "[", "]"
 		if kind == 5 {

@@ -18,13 +18,13 @@ import (
 	"edgespan/config/httpapi/rest"
 )
 
-// What one request may take (docs/configdb.md), whatever it is.
+// The limits of one request (docs/configdb.md), whatever it is.
 const (
 	mostBytes = 64 << 20
 	mostTime  = time.Second
 )
 
-// sink takes an answer and keeps nothing of it: what is measured is what the API does.
+// sink discards an answer: the measurement is of the API alone.
 type sink struct {
 	head http.Header
 	code int
@@ -35,7 +35,7 @@ func (s *sink) Header() http.Header         { return s.head }
 func (s *sink) WriteHeader(code int)        { s.code = code }
 func (s *sink) Write(b []byte) (int, error) { s.size += len(b); return len(b), nil }
 
-// thread is the processor's time of this thread: others on the machine do not count.
+// thread returns the processor time of this thread, independent of other load on the machine.
 func thread(t testing.TB) time.Duration {
 	t.Helper()
 	var u syscall.Rusage
@@ -45,7 +45,7 @@ func thread(t testing.TB) time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// costs asks and says what the answer was and what it took.
+// costs sends a request and returns the answer's status and size and what it cost.
 func costs(t testing.TB, h http.Handler, q asked) (code, size int, made uint64, took time.Duration) {
 	t.Helper()
 	u, err := url.ParseRequestURI(Prefixes[0] + q.target)
@@ -76,7 +76,7 @@ func costs(t testing.TB, h http.Handler, q asked) (code, size int, made uint64, 
 	return w.code, w.size, after.TotalAlloc - before.TotalAlloc, took
 }
 
-// holds says when a request took more than it may.
+// holds fails the test if a request costs more than allowed.
 func holds(t testing.TB, h http.Handler, q asked) int {
 	t.Helper()
 	return holdsTo(t, h, q, mostTime)
@@ -92,7 +92,7 @@ func holdsTo(t testing.TB, h http.Handler, q asked, limit time.Duration) int {
 	return code
 }
 
-// list is a JSON list or object of n parts.
+// joined returns a JSON list or object of n parts.
 func joined(open, end string, n int, part func(i int) string) string {
 	var b strings.Builder
 	b.WriteString(open)
@@ -105,7 +105,7 @@ func joined(open, end string, n int, part func(i int) string) string {
 	return b.String() + end
 }
 
-// heavy are documents, each at the edge of what is taken, that are dear in one way or another.
+// heavy are documents at the limits of what is accepted, each expensive in its own way.
 var heavy = map[string]func() string{
 	"text": func() string { return `{"a":"` + strings.Repeat("x", 4<<20-100) + `"}` },
 	"flat": func() string {

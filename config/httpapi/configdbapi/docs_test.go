@@ -41,7 +41,7 @@ func routesTable() string {
 		}
 		var query []string
 		for _, p := range r.Query {
-			if p.Name != "message" && p.Name != "dryRun" { // said once, of all writes
+			if p.Name != "message" && p.Name != "dryRun" { // documented once, for all writes
 				query = append(query, p.Name)
 			}
 		}
@@ -57,8 +57,8 @@ func routesTable() string {
 	return b.String()
 }
 
-// Each example of the page is answered as it says, one after the other, by the ledger. An answer
-// whose body is … is too long for the page.
+// Each example of the page is answered as written there, one after the other, by the ledger. A body of … stands for an
+// answer that is too long for the page.
 func TestEveryExampleOfThePage(t *testing.T) {
 	text, err := os.ReadFile(page)
 	if err != nil {
@@ -94,7 +94,7 @@ func TestEveryExampleOfThePage(t *testing.T) {
 	}
 }
 
-// message reads a first line, lines of a header, and a body.
+// message reads a first line, header lines, and a body.
 func message(text string) (first string, header http.Header, body string) {
 	header = http.Header{}
 	first, rest, _ := strings.Cut(text, "\n")
@@ -110,7 +110,7 @@ func message(text string) (first string, header http.Header, body string) {
 	return first, header, ""
 }
 
-// The description has each row, with parameters of its own, and every reference leads somewhere.
+// The description has each row, with its own parameters, and every reference leads to something.
 func TestOpenAPI(t *testing.T) {
 	d := describe(table, Prefixes[0], "v1")
 	paths := d["paths"].(config.Object)

@@ -17,9 +17,9 @@ import (
 	"edgespan/config/configdb/model"
 )
 
-// fake is a Backend that notes what it hears and knows component 1 (fuel) with the definitions
-// 1 (astute), 2 (override/node) and 5 (x/values), and environment 9 with the levels role and nodes, in which
-// node 1 (n1.example, certname c1, of the role r) is registered.
+// fake is a Backend that records its calls and knows component 1 (fuel) with the definitions 1 (astute), 2
+// (override/node) and 5 (x/values), and environment 9 with the levels role and nodes, in which node 1 (n1.example,
+// certname c1, of the role r) is registered.
 type fake struct {
 	mu      sync.Mutex
 	heard   []string
@@ -230,7 +230,7 @@ func (f *fake) Watch(ctx context.Context, after uint64, deliver func(model.Recor
 	}
 }
 
-// door knows callers by the text of X-Auth-Token.
+// door authenticates callers by the text of X-Auth-Token.
 type door struct{}
 
 var callers = map[string]Caller{
@@ -263,7 +263,7 @@ type asked struct {
 	header                      map[string]string
 }
 
-// ask sends one request; a target without / is below the first prefix, one without a token an admin's.
+// ask sends one request; a target without / is below the first prefix, one without a token uses an admin's.
 func ask(h http.Handler, q asked) *httptest.ResponseRecorder {
 	if !strings.HasPrefix(q.target, "/") && !strings.HasPrefix(q.target, "http") {
 		q.target = Prefixes[0] + q.target
@@ -281,7 +281,7 @@ func ask(h http.Handler, q asked) *httptest.ResponseRecorder {
 	return w
 }
 
-// msgOf is the text of an error, which is all that its body has.
+// msgOf returns the text of an error, which must be all that its body has.
 func msgOf(t *testing.T, w *httptest.ResponseRecorder) string {
 	t.Helper()
 	var m map[string]any

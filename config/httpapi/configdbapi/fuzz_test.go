@@ -12,8 +12,8 @@ import (
 	"edgespan/config/httpapi/rest"
 )
 
-// FuzzRequests asks for anything in any way: no answer is a 5xx, what is no success is a whole
-// {"msg"}, and then nothing was written.
+// FuzzRequests sends arbitrary requests: no answer is a 5xx, every failure is a complete {"msg"}, and then nothing was
+// written.
 func FuzzRequests(f *testing.F) {
 	for _, c := range routeCases {
 		method, target, _ := strings.Cut(c.ask, " ")
@@ -32,7 +32,7 @@ func FuzzRequests(f *testing.F) {
 	f.Fuzz(func(t *testing.T, method, target, body, kind, tag string) {
 		u, err := url.ParseRequestURI(target)
 		if err != nil || !strings.HasPrefix(target, "/") || strings.Contains(target, toWatch) {
-			return // net/http answers these itself; a watch goes on
+			return // net/http answers these itself; a watch does not end
 		}
 		failed := rest.WithFailures(func(m, p string, err error) { t.Errorf("%s %s: %v", m, p, err) })
 		request := func() *http.Request {
@@ -74,7 +74,7 @@ func FuzzRequests(f *testing.F) {
 	})
 }
 
-// stocked is the ledger with what the fake has, and values and overrides.
+// stocked is the ledger with the fake's content, and values and overrides.
 func stocked(t *testing.T) *real {
 	t.Helper()
 	r := newReal(t)
@@ -99,7 +99,7 @@ func stocked(t *testing.T) *real {
 	return r
 }
 
-// TestNoRequestIsAFailureOfTheLedger asks all that the other tests ask, good and bad.
+// TestNoRequestIsAFailureOfTheLedger sends all requests of the other tests, good and bad.
 func TestNoRequestIsAFailureOfTheLedger(t *testing.T) {
 	h := Handler(stocked(t), door{}, rest.WithFailures(func(m, p string, err error) { t.Errorf("%s %s: %v", m, p, err) }))
 	request := func(line, body string) {

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// A dry run of an operator tells the right guess of a secret from a wrong one by nothing; an admin, who may see it, is
-// told that nothing changes.
+// An operator's dry run answers the same for the right guess of a secret as for a wrong one; an admin, who may see it,
+// learns that nothing changes.
 func TestADryRunConfirmsNoSecret(t *testing.T) {
 	h := Handler(newReal(t), door{})
 	for _, q := range []asked{

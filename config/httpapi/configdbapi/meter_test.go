@@ -8,7 +8,7 @@ import (
 	"edgespan/config/configdb/model"
 )
 
-// All that one request asks of the backend has one meter: what two reads take is counted together.
+// All backend calls of one request share one meter: the cost of two reads adds up.
 func TestARequestHasOneMeter(t *testing.T) {
 	t.Parallel()
 	r := newReal(t)
@@ -41,7 +41,7 @@ func TestARequestHasOneMeter(t *testing.T) {
 	}
 }
 
-// metering hears with what context it is asked for an answer.
+// metering records the context of each call.
 type metering struct {
 	Backend
 	hear func(context.Context)

@@ -10,8 +10,8 @@ import (
 	"edgespan/config/configdb/model"
 )
 
-// nodeRows are what a node may do with each row: a new one must decide. What others have done is in the history and
-// in the watch, and what they have in the model: none of that is a node's.
+// nodeRows define what a node may do with each row: a new row must decide. The history and the watch show what others
+// have done, and the model what they have: a node may use none of these.
 var nodeRows = map[string]nodeMay{
 	"GET " + toComponents: nodeNot, "POST " + toComponents: nodeNot, "GET " + toComponent: nodeNot, "PUT " +
 		toComponent: nodeNot, "DELETE " + toComponent: nodeNot,
@@ -43,7 +43,7 @@ var nodeRows = map[string]nodeMay{
 	"GET " + toHistory: nodeNot, "GET " + toRevision: nodeNot, "GET " + toWatch: nodeNot, "GET " + toOpenAPI: nodeNot,
 }
 
-// askedOf is a question of a row at a place, which the fake answers if the caller may ask it.
+// askedOf returns a request of a row at a place, which the fake answers if the caller may make it.
 func askedOf(r row, place, token string) asked {
 	target := strings.NewReplacer("{environment}", "9", "{levels}", place, "{resource}", "1", "{component}", "1",
 		"{definition}", "1",
@@ -70,8 +70,8 @@ func askedOf(r row, place, token string) asked {
 	return q
 }
 
-// Each route, asked by a node for itself below what is declared of it, below something else, for another node, and
-// for nobody.
+// Each route, requested by a node for itself below its declared levels, below others, for another node, and for no
+// node.
 func TestEachRouteDecidesWhatANodeMay(t *testing.T) {
 	for _, r := range table {
 		name := r.Method + " " + r.Path
@@ -103,7 +103,7 @@ func TestEachRouteDecidesWhatANodeMay(t *testing.T) {
 	}
 }
 
-// onlyNode says that nothing was asked but who the node is.
+// onlyNode reports whether the only call was the lookup of the node.
 func onlyNode(heard string) bool {
 	for _, one := range strings.Split(heard, "; ") {
 		if !strings.HasPrefix(one, "Node ") {
@@ -131,8 +131,8 @@ func TestARefusedNodeIsToldWhoDeclaresItsLevels(t *testing.T) {
 	}
 }
 
-// A node finds no secret of a role that is not its own, by no way that the ledger answers, and what it is told to
-// have declared opens exactly that.
+// A node reads no secret of a role other than its own, whichever way the ledger is queried, and the levels declared for
+// it grant exactly these.
 func TestANodeReadsTheSecretsOfItsOwnRoleOnly(t *testing.T) {
 	h := Handler(newReal(t), door{})
 	do := func(token, method, target, body string, want int) string {
@@ -169,7 +169,7 @@ func TestANodeReadsTheSecretsOfItsOwnRoleOnly(t *testing.T) {
 			}
 		}
 	}
-	// Nobody has declared anything: not a path, not its own upload, not its own registration makes it of a role.
+	// Without a declaration, no path, upload or registration of its own gives the node a role.
 	refused("compute")
 	do("node", "PUT", env+"role/compute/nodes/1/resources/1/values", `{}`, 403)
 	do("node", "PUT", env+"nodes/1", `{"levels":{"role":"compute"}}`, 403)
@@ -190,7 +190,7 @@ func TestANodeReadsTheSecretsOfItsOwnRoleOnly(t *testing.T) {
 	do("node", "PUT", env+"role/compute/nodes/1/resources/1/values", `{"up":1}`, 204)
 	do("node", "PUT", env+"nodes/1", `{"fqdn":"n1.example","levels":{"role":"controller"}}`, 403)
 	refused("controller")
-	// The level is what counts, not its name.
+	// The level counts, not its name.
 	do("admin", "PATCH", env+"hierarchy_levels/role", `{"name":"group"}`, 204)
 	if got := do("node", "GET", env+"group/compute/nodes/1/resources/1/values?effective", "",
 		200); got != `{"password":"of compute","up":1}` {
@@ -199,7 +199,7 @@ func TestANodeReadsTheSecretsOfItsOwnRoleOnly(t *testing.T) {
 	do("node", "GET", env+"group/controller/nodes/1/resources/1/values?effective", "", 403)
 }
 
-// What an admin changes while a node repeats its levels is not brought back by that.
+// A node that repeats its levels does not restore what an admin changes meanwhile.
 func TestANodeWritesNoLevels(t *testing.T) {
 	f := &fake{}
 	w := ask(Handler(f, door{}), asked{method: "PUT", target: "environments/9/nodes/1",
@@ -234,7 +234,7 @@ func TestClientDeclaresLevels(t *testing.T) {
 	put(map[string]string{}, "")
 }
 
-// Where nodes are the only level, nothing needs to be declared.
+// Where nodes are the only level, no declaration is needed.
 func TestNodesAloneNeedNoLevels(t *testing.T) {
 	h := Handler(newReal(t), door{})
 	for _, q := range []asked{
@@ -250,8 +250,9 @@ func TestNodesAloneNeedNoLevels(t *testing.T) {
 	}
 }
 
-// A node registers itself nowhere but where the environment lets nodes do so, or where its own config says; then it
-// sees no secret before an admin has declared it (before, each node read the secrets of each environment by that).
+// A node registers itself only where the environment lets nodes do so, or where its own config names the environment;
+// it then sees no secret before an admin has declared it. (Formerly each node could read the secrets of each
+// environment this way.)
 func TestANodeOfNoEnvironment(t *testing.T) {
 	named := int64(0)
 	h := Handler(newReal(t), door{}, WithEnvironmentOf(func(context.Context, string) (int64, error) { return named, nil }))

@@ -9,7 +9,7 @@ import (
 	"edgespan/config/configdb/model"
 )
 
-// The table is reference §1.7: what a path means whose names look like other parts of it.
+// The table is reference §1.7: the meaning of a path whose names look like other parts of it.
 func TestPathsAreReadAsTheyWereMeant(t *testing.T) {
 	for path, want := range map[string]string{
 		"environments/1/resources/astute/values":                  "values [] astute",
@@ -109,8 +109,8 @@ func spellLevels(ls []model.LevelValue) string {
 	return "[" + strings.Join(out, " ") + "]"
 }
 
-// The vectors are those of the original's tests (reference §1.7) and of the issue: absolute, with the prefix,
-// the levels, the spelling and the query of the request.
+// The vectors are those of the original's tests (reference §1.7): absolute, with the prefix, the levels, the spelling
+// and the query of the request.
 func TestPutByNameSaysWhereItIs(t *testing.T) {
 	for _, c := range []struct{ target, proto, host, want string }{
 		{target: "http://localhost/api/v1/config/environments/9/role/val1/nodes/val2/resources/x%2Fvalues/values",

@@ -13,7 +13,7 @@ import (
 	"edgespan/config/httpapi/rest"
 )
 
-// A caller with more connections than its share is told so, by whom it is known.
+// A connection beyond its caller's share is refused, once the caller is known.
 func TestAConnectionIsThatOfItsCaller(t *testing.T) {
 	h := Handler(&fake{}, door{})
 	reported := ""
@@ -27,7 +27,7 @@ func TestAConnectionIsThatOfItsCaller(t *testing.T) {
 	}
 }
 
-// Callers of one name by other sources have shares of their own.
+// Callers with the same name from different sources have separate shares.
 func TestCallersOfOneNameAreToldApart(t *testing.T) {
 	limits := DefaultLimits
 	limits.Rate, limits.Burst = 1, 1
@@ -44,11 +44,11 @@ func TestCallersOfOneNameAreToldApart(t *testing.T) {
 	}
 }
 
-// A node that an environment does not know has the controller compute what its config names: in a turn of its own, and
-// in one of its places.
+// For a node that an environment does not know, the controller computes what the node's config names: in a turn of the
+// node's own, and in one of its places.
 func TestAnUnregisteredNodeIsLookedUpInItsTurn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		const places, more = 16, 4 // the least that one caller has
+		const places, more = 16, 4 // the minimum for one caller
 		var computing, refused atomic.Int64
 		hold := make(chan struct{})
 		h := Handler(&fake{}, door{}, rest.WithLimits(Limits{InFlight: 4 * places, Deadline: time.Minute}),
@@ -81,7 +81,7 @@ func TestAnUnregisteredNodeIsLookedUpInItsTurn(t *testing.T) {
 	})
 }
 
-// twins are callers of one name.
+// twins are callers with the same name.
 type twins struct{ door }
 
 func (twins) Authenticate(r *http.Request) (Caller, error) {

@@ -37,7 +37,7 @@ func (r *real) open(t testing.TB) {
 	}
 }
 
-// source is the model of a store as the ledger reads it.
+// source adapts the model of a store to the reader that the ledger expects.
 type source struct {
 	*kv.Model
 	m *configdb.Meter
@@ -59,7 +59,7 @@ func (s source) Get(keys ...kv.Key) ([]kv.Entry, error) {
 
 func (s source) Blob(sha string) (configdb.JSON, error) { return model.ReadBlob(s, sha) }
 
-// look asks the newest state, one caller at a time.
+// look queries the newest state, one caller at a time.
 func look[T any](ctx context.Context, r *real, f func(*model.State, source) (T, error)) (T, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -157,7 +157,7 @@ func (r *real) Records(ctx context.Context, q model.RecordsQuery) ([]model.Recor
 	return look(ctx, r, func(s *model.State, b source) ([]model.Record, error) { return s.Records(q, b) })
 }
 
-// Write carries out what the ledger plans. Nobody else writes.
+// Write carries out what the ledger plans. There is no other writer.
 func (r *real) Write(ctx context.Context, w WriteRequest) (model.Written, error) {
 	return look(ctx, r, func(s *model.State, b source) (model.Written, error) {
 		for {
@@ -218,8 +218,8 @@ func (r *real) Watch(ctx context.Context, after uint64, deliver func(model.Recor
 
 var _ Backend = (*real)(nil)
 
-// TestTheWayOfTheSeed is the seed's way of facts, with the client and the ledger: component, environment, upload by
-// name, override, effective values, versions, and back.
+// TestTheWayOfTheSeed follows the seed's workflow of facts, with the client and the ledger: component, environment,
+// upload by name, override, effective values, versions, and rollback.
 func TestTheWayOfTheSeed(t *testing.T) {
 	c := serving(t, newReal(t), "admin")
 	ctx := t.Context()
@@ -319,8 +319,8 @@ func is412(err error) bool {
 	return errors.As(err, &e) && e.Status == 412
 }
 
-// TestKeysOfNothing asks for keys where nothing was written: that is said first, whatever the body is, as the original
-// does.
+// TestKeysOfNothing changes keys where nothing was written: that fault is reported first, whatever the body is, as the
+// original does.
 func TestKeysOfNothing(t *testing.T) {
 	h := Handler(newReal(t), door{})
 	for _, c := range []struct {

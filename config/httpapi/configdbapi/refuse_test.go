@@ -117,7 +117,7 @@ var malformed = []struct {
 	{`GET nonsense`, ``, 404, `openapi.json`},
 }
 
-// Each malformed request is a 4xx that says why, and no write is heard of.
+// Each malformed request is a 4xx that states the reason, and causes no write.
 func TestMalformedRequests(t *testing.T) {
 	for _, c := range malformed {
 		f := &fake{}
@@ -161,7 +161,7 @@ func TestBodiesAreBounded(t *testing.T) {
 	}
 }
 
-// Clients of the original name any type, or none.
+// Clients of the original send any content type, or none.
 func TestAnyContentTypeOfJSONIsTaken(t *testing.T) {
 	for _, kind := range []string{"", "application/json", "application/x-www-form-urlencoded",
 		"text/plain; charset=latin-1", "nonsense"} {
@@ -193,7 +193,7 @@ func TestPagesOfOtherSitesAreRefused(t *testing.T) {
 	}
 }
 
-// What the backend says is what the caller is told, but for what is not for it to know.
+// The caller receives the backend's errors, except for those that are internal.
 func TestErrorsOfTheBackend(t *testing.T) {
 	for _, c := range []struct {
 		err    error
@@ -241,7 +241,7 @@ func TestOptionsSayWhatIsAllowed(t *testing.T) {
 	}
 }
 
-// No text of an error may leave a status out.
+// Every fault of the ledger has a status.
 func TestEachFaultHasAStatus(t *testing.T) {
 	for k := model.Invalid; k <= model.Busy; k++ {
 		if statuses[k] < 400 {

@@ -7,7 +7,7 @@ import (
 
 const at = `environments/9/role/r/nodes/1/resources/`
 
-// routeCases have requests for each row, what is answered and what the backend hears.
+// routeCases have requests for each row, with the answer and the backend's record.
 var routeCases = []struct {
 	ask, body string
 	status    int
@@ -159,7 +159,7 @@ var routeCases = []struct {
 	{`GET openapi.json`, ``, 200, ``, ``},
 }
 
-// TestEveryRoute asks for each row, HEAD too where it is a GET, below both prefixes.
+// TestEveryRoute requests each row, and HEAD for each GET, below both prefixes.
 func TestEveryRoute(t *testing.T) {
 	f := &fake{}
 	h := Handler(f, door{})

@@ -11,7 +11,7 @@ import (
 	"edgespan/config/httpapi/rest"
 )
 
-// computing is a backend whose reads give their turn back, and of which something is made still then.
+// computing is a backend whose reads release their turn while their answer is still being computed.
 type computing struct {
 	*fake
 	now, limit *atomic.Int64
@@ -31,7 +31,7 @@ func (b computing) Components(ctx context.Context, _ bool) ([]model.Component, e
 	return nil, nil
 }
 
-// A read that takes its turn has it until its answer has its room.
+// A read that acquires its turn keeps it until its answer has its room.
 func TestAReadKeepsItsTurn(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

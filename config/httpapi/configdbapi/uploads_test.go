@@ -14,8 +14,8 @@ import (
 	"edgespan/pubsub/ratelimit"
 )
 
-// A node uploads so many bytes that change something, by whichever way; what is there already, and what is refused,
-// costs it nothing. People and other nodes are not held to that.
+// A node may upload a limited number of bytes that change something, by any route; unchanged and refused content costs
+// it nothing. People and other nodes are not limited by that.
 func TestANodeUploadsOnlySoMuch(t *testing.T) {
 	t.Parallel()
 	for name, way := range map[string]func(n int) asked{
@@ -56,7 +56,7 @@ func TestANodeUploadsOnlySoMuch(t *testing.T) {
 				}
 			}
 			for range 9 {
-				if code, _ := send(way(-2), "node", 1); code >= 300 { // is there after the first
+				if code, _ := send(way(-2), "node", 1); code >= 300 { // unchanged after the first
 					t.Fatal("the same again:", code)
 				}
 				if code, _ := send(asked{method: "PUT", target: "resources/1/values", body: "[" + strings.Repeat(" ", 1<<20)},
@@ -81,7 +81,7 @@ func TestANodeUploadsOnlySoMuch(t *testing.T) {
 	}
 }
 
-// What a busy replica has surely not stored costs a node nothing, however often it comes again; what may have been
+// What a busy replica has certainly not stored costs a node nothing, however often it retries; what may have been
 // stored does.
 func TestABusyUploadIsGivenBack(t *testing.T) {
 	t.Parallel()
@@ -102,7 +102,7 @@ func TestABusyUploadIsGivenBack(t *testing.T) {
 	}
 }
 
-// full is a fake that takes no write.
+// full is a fake that refuses writes.
 type full struct {
 	fake
 	err error
@@ -112,8 +112,8 @@ func (f *full) Write(context.Context, WriteRequest) (model.Written, error) {
 	return model.Written{}, f.err
 }
 
-// Whoever is no admin has so many bytes stored that change something, by whichever way, and nothing while the store is
-// scarce.
+// A caller who is not an admin may store a limited number of bytes that change something, by any route, and nothing
+// while the store is scarce.
 func TestAnOperatorWritesOnlySoMuch(t *testing.T) {
 	t.Parallel()
 	scarce := error(nil)
@@ -131,7 +131,7 @@ func TestAnOperatorWritesOnlySoMuch(t *testing.T) {
 			t.Fatal(w.Code, w.Body)
 		}
 	}
-	for range 30 { // is there after the first
+	for range 30 { // unchanged after the first
 		if w := put("operator", 0); w.Code >= 300 {
 			t.Fatal("the same again:", w.Code, w.Body)
 		}

@@ -53,7 +53,7 @@ func (s *stream) taken() string {
 	return out
 }
 
-// watching begins a watch, and gives what ends it: when that has returned, it has ended.
+// watching begins a watch, and returns a function that ends it and waits for its end.
 func watching(h http.Handler, target string, header map[string]string) (s *stream, ended chan struct{}, leave func()) {
 	ctx, leave := context.WithCancel(context.Background())
 	r := httptest.NewRequestWithContext(ctx, "GET", Prefixes[0]+target, nil)
@@ -121,7 +121,7 @@ func TestAWatchBeginsWhereItsReaderWas(t *testing.T) {
 	}
 }
 
-// A filter leaves out what can't matter, and a revision of which nothing is left.
+// A filter drops irrelevant changes, and a revision of which nothing remains.
 func TestWatchFilters(t *testing.T) {
 	all := []model.Change{
 		change(9, 1, "", ""), change(9, 1, "nodes", "1"), change(9, 1, "nodes", "2"), change(9, 2, "role", "r"),
@@ -231,7 +231,7 @@ func TestWatchesAreLimited(t *testing.T) {
 	})
 }
 
-// A client goes on after the last revision that it had, however often the stream ends.
+// A client continues after the last revision that it received, however often the stream ends.
 func TestTheClientWatchesOn(t *testing.T) {
 	f := &fake{pending: make(chan model.Record)}
 	server, down := context.WithCancel(context.Background())
@@ -286,7 +286,7 @@ func TestTheClientWatchesOn(t *testing.T) {
 	}
 }
 
-// bound is a stream with the deadline that its writer has.
+// bound is a stream with its writer's deadline.
 type bound struct {
 	*stream
 	deadline time.Time
@@ -297,14 +297,14 @@ func (b *bound) SetWriteDeadline(at time.Time) error {
 	return nil
 }
 
-// What ends the answer is written after the last event, whose deadline may be over: a reader is told the end of the
-// stream, and none that broke.
+// The end of the answer is written after the last event, whose deadline may have passed: a reader receives a regular
+// end of the stream.
 func TestAWatchHasTimeToEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		out := &bound{stream: &stream{h: http.Header{}}}
 		r := httptest.NewRequestWithContext(t.Context(), "GET", Prefixes[0]+"watch?since=0", nil)
 		r.Header.Set("X-Auth-Token", "viewer")
-		server, down := context.WithTimeout(t.Context(), 14*time.Second) // before the first sign of life
+		server, down := context.WithTimeout(t.Context(), 14*time.Second) // before the first keepalive
 		defer down()
 		began := time.Now()
 		Handler(&fake{}, door{}, rest.WithEnd(server)).ServeHTTP(out, r)
@@ -314,7 +314,7 @@ func TestAWatchHasTimeToEnd(t *testing.T) {
 	})
 }
 
-// One caller takes no more than its share of the watches, and gives it back.
+// A caller takes no more than its share of the watches, and releases it.
 func TestOneCallerDoesNotTakeAllWatches(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := Handler(&fake{}, door{}, rest.WithLimits(Limits{InFlight: 1, Watches: 20, Deadline: time.Minute})) // 16 of each
@@ -339,7 +339,7 @@ func TestOneCallerDoesNotTakeAllWatches(t *testing.T) {
 	})
 }
 
-// fickle is a door that lets a caller in as long as they are known.
+// fickle is a door that admits callers as long as they are known.
 type fickle struct {
 	door
 	gone *atomic.Bool
@@ -352,7 +352,7 @@ func (f fickle) Authenticate(r *http.Request) (Caller, error) {
 	return f.door.Authenticate(r)
 }
 
-// Who is revoked hears nothing more of a watch that they have open.
+// A caller whose access is revoked receives nothing more on its open watches.
 func TestAWatchEndsWithItsCallersAccess(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, gone := &fake{pending: make(chan model.Record)}, &atomic.Bool{}

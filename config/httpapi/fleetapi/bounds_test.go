@@ -8,7 +8,7 @@ import (
 	"edgespan/config/httpapi/rest"
 )
 
-// What one query may name is bounded, and what it names twice counts once.
+// The number of names in a query is limited, and a repeated name counts once.
 func TestAQueryNamesAFew(t *testing.T) {
 	t.Parallel()
 	names := func(n int) string {
@@ -27,7 +27,7 @@ func TestAQueryNamesAFew(t *testing.T) {
 		{"GET", "layers/hardware?boards=" + names(65), 400},
 		{"GET", "config?paths=" + names(64), 200},
 		{"GET", "config?paths=" + names(65), 400},
-		{"GET", "config?paths=a&nodes=" + names(5000), 200}, // as many as there are
+		{"GET", "config?paths=a&nodes=" + names(5000), 200}, // as many as exist
 		{"GET", "nodes/n1/config?paths=" + names(65), 400},
 		{"DELETE", "layers/network?paths=" + names(1000), 200},
 		{"DELETE", "layers/network?paths=" + names(1001), 400},
@@ -76,7 +76,7 @@ func TestABodyHasABoundedNumberOfValues(t *testing.T) {
 	}
 }
 
-// A problem lists so many faults as a person reads, and says how many there are.
+// A problem lists a readable number of faults, and their total.
 func TestAProblemListsAFew(t *testing.T) {
 	t.Parallel()
 	nodes := make([]string, 3000)

@@ -25,7 +25,7 @@ import (
 	overridepkg "edgespan/config/layers/override"
 )
 
-// clientOf is a client of a fake over TCP.
+// clientOf returns a client of a fake over TCP.
 func clientOf(t *testing.T, f *fake, token string, more ...Option) *Client {
 	t.Helper()
 	s := httptest.NewServer(Handler(f, append(more, WithTokens(fakeHash))...))
@@ -44,7 +44,7 @@ func TestClientReads(t *testing.T) {
 	f := &fake{}
 	c := clientOf(t, f, "t-admin")
 	ctx := t.Context()
-	odd := `a,b "c"/..` // a name that every layer of spelling has to carry
+	odd := `a,b "c"/..` // a name that every layer of encoding has to preserve
 	heard := func(want string) func(any, error) {
 		return func(got any, err error) {
 			t.Helper()
@@ -99,7 +99,7 @@ func TestClientReads(t *testing.T) {
 	}
 }
 
-// What a backend says comes out at the client as it was, integers of 64 bits too.
+// The client returns what the backend answered, including integers of 64 bits.
 func TestClientHasWhatTheBackendSaid(t *testing.T) {
 	f := &fake{}
 	c := clientOf(t, f, "t-admin")
@@ -140,8 +140,8 @@ func TestClientHasWhatTheBackendSaid(t *testing.T) {
 	}, err)
 }
 
-// A backup arrives as it was written. One that breaks off is an error, and so is one whose
-// taker is full; all of them are in the audit log.
+// A backup arrives as it was written. An interrupted one is an error, and so is one whose receiver has no space; all of
+// them are in the audit log.
 func TestClientBacksUp(t *testing.T) {
 	audited := make(chan Entry, 9)
 	hear := rest.WithAudit(func(e Entry) { audited <- e })

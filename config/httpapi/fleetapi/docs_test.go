@@ -34,7 +34,7 @@ func routesTable() string {
 		var query []string
 		for _, p := range r.Query {
 			if p.Name == "message" || p.Name == "dryRun" {
-				continue // said once, of all writes
+				continue // documented once, for all writes
 			}
 			name := p.Name
 			if p.Required {

@@ -40,8 +40,8 @@ func TestIfNoneMatchOfARead(t *testing.T) {
 	}
 }
 
-// The table is RFC 9110 §13.1.1: strong comparison, lists, and *. Where it is one revision of one
-// layer the backend compares, in its transaction.
+// The table is RFC 9110 §13.1.1: strong comparison, lists, and *. For one revision of one layer the backend compares,
+// in its transaction.
 func TestIfMatchOfAWrite(t *testing.T) {
 	for _, c := range []struct {
 		ask, match string

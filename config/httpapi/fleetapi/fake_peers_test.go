@@ -19,7 +19,7 @@ func aPeer(name string) Peer {
 	}
 }
 
-// Peers has p1, whose descriptor was written at 4, and p2, which has none.
+// Peers returns p1, whose descriptor was written at 4, and p2, which has none.
 func (f *fake) Peers(context.Context) ([]Peer, error) {
 	return []Peer{aPeer("p1"), {Name: "p2", Health: "unknown"}}, f.note("Peers")
 }
@@ -70,7 +70,7 @@ func (f *fake) Cluster(_ context.Context, name string) (ClusterDetail, error) {
 	}, nil
 }
 
-// Changed tells what comes by changes; where there are none it ends the watch.
+// Changed waits for the next of changes; once that is closed it ends the watch.
 func (f *fake) Changed(ctx context.Context, mark uint64) (uint64, error) {
 	if mark == 0 {
 		return 1, nil

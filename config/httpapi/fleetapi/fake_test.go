@@ -21,24 +21,24 @@ import (
 	"edgespan/config/layers"
 )
 
-// fake is a controller that writes down what it is asked, and answers err where there is one.
+// fake is a controller that records its requests, and answers err if it is set.
 type fake struct {
 	mu      sync.Mutex
 	asked   []string
 	err     error
-	cut     bool          // a backup breaks off
+	cut     bool          // a backup is interrupted
 	hold    chan struct{} // Nodes waits for it
 	entered chan struct{}
 
-	changes chan func(*fake) // of peers, with mu; a closed one is a controller that ends
-	pending string           // that p1 isn't ready for, beside the rest
-	gone    bool             // p1 is
+	changes chan func(*fake) // changes of peers, with mu; closed: a controller that ends
+	pending string           // a further reason why p1 isn't ready
+	gone    bool             // p1 is gone
 	age     float64          // of p1's last report, seconds
 }
 
 var at = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 
-// fakeHash stands for pki.OperatorTokenHash: a token is "t-" and a name.
+// fakeHash replaces pki.OperatorTokenHash: a token is "t-" and a name.
 func fakeHash(token string) (string, error) {
 	name, ok := strings.CutPrefix(token, "t-")
 	if !ok {
@@ -54,7 +54,7 @@ func (f *fake) note(format string, args ...any) error {
 	return f.err
 }
 
-// taken gives what was asked since the last time.
+// taken returns the requests since the last call.
 func (f *fake) taken() string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -92,7 +92,7 @@ func (f *fake) Paths(_ context.Context, q ops.PathsQuery) (ops.DocumentAnswer, e
 		f.note("Paths %+v", q)
 }
 
-// Layer has network at 5, node n1 at 7 and n2 at 3, and nothing ever written of n9.
+// Layer has network at 5, node n1 at 7 and n2 at 3; n9 was never written.
 func (f *fake) Layer(_ context.Context, q ops.LayerQuery) (ops.DocumentAnswer, error) {
 	err := f.note("Layer %+v", q)
 	d := ops.DocumentAnswer{Object: config.Object{"key": "<&>"}, Revision: 5, Digest: "d3"}
@@ -124,7 +124,7 @@ func (f *fake) Export(_ context.Context, reveal bool) (history.Files, uint64, er
 	}, 9, f.note("Export %t", reveal)
 }
 
-// Backup is of a store with the key of a fleet.
+// Backup returns the backup of a store with a fleet's key.
 func (f *fake) Backup(_ context.Context, version string) (func(context.Context, io.Writer) error, error) {
 	m := modelReader{kv.NewModel()}
 	_, err := m.Commit(kv.Txn{Then: []kv.Op{kv.Put(history.FleetKey(), []byte("{}"))}})
@@ -144,7 +144,7 @@ func (f *fake) Backup(_ context.Context, version string) (func(context.Context, 
 	}, f.note("Backup %s", version)
 }
 
-// modelReader is a model as config/fleet/history reads it.
+// modelReader adapts a model to the reader that config/fleet/history expects.
 type modelReader struct{ *kv.Model }
 
 func (modelReader) Get(...kv.Key) ([]kv.Entry, error) {
@@ -333,7 +333,7 @@ func ask(h http.Handler, a asked) *httptest.ResponseRecorder {
 	return w
 }
 
-// problemIn reads a problem body, which must be a whole one.
+// problemIn decodes a problem body, which must be complete.
 func problemIn(t *testing.T, w *httptest.ResponseRecorder) Problem {
 	t.Helper()
 	if got := w.Header().Get("Content-Type"); got != "application/problem+json" {

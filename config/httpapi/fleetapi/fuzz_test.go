@@ -10,8 +10,8 @@ import (
 	"edgespan/config/httpapi/rest"
 )
 
-// FuzzHandler asks for anything in any way: the answer is what a row says or a whole problem, and
-// only a backend can make a 5xx.
+// FuzzHandler sends arbitrary requests: the answer is as a row of the table defines or a complete problem, and only a
+// backend can cause a 5xx.
 func FuzzHandler(f *testing.F) {
 	for _, c := range routeCases {
 		method, target, _ := strings.Cut(c.ask, " ")

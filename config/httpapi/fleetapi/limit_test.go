@@ -24,7 +24,7 @@ func TestRequestsInFlightAreLimited(t *testing.T) {
 		for range 3 {
 			go func() { codes <- ask(h, asked{method: "GET", target: Prefix + "nodes", token: "t-viewer"}).Code }()
 		}
-		synctest.Wait() // one of them is computed, the others wait in its caller's turn
+		synctest.Wait() // one of them is computed, the others wait in their caller's turn
 		w := ask(h, asked{method: "GET", target: Prefix + "rollouts", token: "t-viewer"})
 		if p := problemIn(t, w); p.Type != rest.TypeBusy || w.Header().Get("Retry-After") != "1" {
 			t.Errorf("a fourth: %+v", p)
@@ -48,7 +48,7 @@ func TestARequestHasADeadline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &fake{hold: make(chan struct{}), entered: make(chan struct{}, 1)}
 		h := Handler(f, WithTokens(fakeHash))
-		for _, token := range []string{"t-viewer", "t-slow"} { // the backend, and before it the look for the token
+		for _, token := range []string{"t-viewer", "t-slow"} { // the backend, and before it the token lookup
 			began := time.Now()
 			w := ask(h, asked{method: "GET", target: Prefix + "nodes", token: token})
 			if took := time.Since(began); w.Code != 504 || took != DefaultLimits.Deadline {
@@ -93,8 +93,8 @@ func TestTheRateOfOneCallerIsLimited(t *testing.T) {
 	})
 }
 
-// Who tries tokens takes turns with all others at its address, and keeps none out who has one: a token
-// that this replica has not heard of yet is looked at too.
+// A client that tries tokens shares turns with all others at its address, and does not keep out a client with a valid
+// one: a token that this replica does not know yet is looked up too.
 func TestWhoTriesTokensKeepsNobodyOut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &fake{}
@@ -118,8 +118,8 @@ func TestWhoTriesTokensKeepsNobodyOut(t *testing.T) {
 				t.Errorf("from there with %q: %d", token, code)
 			}
 		}
-		// Those whose tokens are being looked for take neither a place of a known one, nor more than some
-		// of their address's turns.
+		// Requests whose tokens are being looked up take neither a place of a known caller, nor more than some of their
+		// address's turns.
 		var slow sync.WaitGroup
 		for range 200 {
 			slow.Go(func() {
@@ -158,7 +158,7 @@ func TestReadiness(t *testing.T) {
 	}
 }
 
-// Whether the controller is ready anybody may ask, as often as they like.
+// Any client may query readiness, as often as it likes.
 func TestReadinessIsNoLoad(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, lines := &fake{err: errors.New("the disk is full")}, 0
@@ -203,7 +203,7 @@ func TestServerLimits(t *testing.T) {
 	}
 }
 
-// A caller with more connections than its share is told so, by whom it is known.
+// A connection beyond its caller's share is refused, once the caller is known.
 func TestAConnectionIsThatOfItsCaller(t *testing.T) {
 	h := Handler(&fake{}, WithTokens(fakeHash))
 	for token, want := range map[string]struct {
@@ -222,7 +222,7 @@ func TestAConnectionIsThatOfItsCaller(t *testing.T) {
 	}
 }
 
-// Both APIs share one budget of bodies, and what a body held is free once it is answered.
+// Both APIs share one budget of bodies, and a body's room is free once it is answered.
 func TestBodiesAreBounded(t *testing.T) {
 	f, b := &fake{}, rest.NewBodies(1<<20)
 	h := Handler(f, WithTokens(fakeHash), rest.WithBodies(b))
@@ -245,8 +245,8 @@ func TestBodiesAreBounded(t *testing.T) {
 	}
 }
 
-// What anybody may ask costs no memory for each who asks: the description is made once, and a connection
-// of HTTP/2 has few answers that wait to be read.
+// Answers that need no authentication cost no memory per client: the description is created once, and a connection of
+// HTTP/2 has few unread answers.
 func TestAnAnswerThatNobodyReadsCostsLittle(t *testing.T) {
 	h := Handler(&fake{}, WithTokens(fakeHash))
 	first, err := serveOpenAPI(h.(*api), nil)
@@ -259,7 +259,7 @@ func TestAnAnswerThatNobodyReadsCostsLittle(t *testing.T) {
 	}
 }
 
-// Viewers whose requests are all under way leave an admin its place.
+// Viewers with all their requests in flight leave an admin its place.
 func TestAnAdminHasAPlaceBesideViewers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &fake{hold: make(chan struct{}), entered: make(chan struct{}, 8)}
@@ -273,7 +273,7 @@ func TestAnAdminHasAPlaceBesideViewers(t *testing.T) {
 			go func() { codes <- get("t-viewer") }()
 		}
 		synctest.Wait()
-		<-f.entered // one is computed, the others wait in its caller's turn
+		<-f.entered // one is computed, the others wait in their caller's turn
 		if code := get("t-viewer"); code != 503 {
 			t.Errorf("one more viewer: %d", code)
 		}
@@ -292,7 +292,7 @@ func TestAnAdminHasAPlaceBesideViewers(t *testing.T) {
 	})
 }
 
-// A body holds what its values take, too, not its text alone: it is there until its caller has its turn.
+// A body also reserves what its values take, not only its text: it is held until its caller has its turn.
 func TestABodyHoldsWhatItsValuesTake(t *testing.T) {
 	body := `{"a":[` + strings.Repeat(`{"":0},`, 20_000) + `0]}`
 	for room, want := range map[int64]int{8 << 20: 503, 32 << 20: 200} {

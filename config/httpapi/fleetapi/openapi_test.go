@@ -13,7 +13,7 @@ import (
 	"edgespan/config/httpapi/rest"
 )
 
-// served is the description as a caller gets it.
+// served returns the description as a caller gets it.
 func served(t *testing.T) config.Object {
 	t.Helper()
 	w := ask(Handler(&fake{}, rest.WithVersion("1.2.3")), asked{method: "GET", target: "/api/v1/openapi.json"})
@@ -84,7 +84,7 @@ func TestTheDescriptionHasEveryRow(t *testing.T) {
 	}
 }
 
-// Every reference leads somewhere, and nothing lies there that nobody refers to.
+// Every reference leads to a schema, and every schema is referenced.
 func TestTheDescriptionIsWhole(t *testing.T) {
 	doc := served(t)
 	used := map[string]bool{}
@@ -113,8 +113,8 @@ func TestTheDescriptionIsWhole(t *testing.T) {
 	}
 }
 
-// resolved is a schema of the description with its references put in place, so that answers are
-// held to what is served and not to what the code that serves it thinks.
+// resolved returns a schema of the description with its references replaced, so that answers are checked against the
+// served description, not against the code's idea of it.
 func resolved(t *testing.T, doc config.Object, v any) any {
 	switch v := v.(type) {
 	case config.Object:
@@ -136,7 +136,7 @@ func resolved(t *testing.T, doc config.Object, v any) any {
 	return v
 }
 
-// firstLine is what the description of a row is about.
+// firstLine returns the part of the description that concerns a row.
 func firstLine(r *row, text []byte) []byte {
 	if r.Events {
 		text = bytes.TrimPrefix(text, []byte("event: state\ndata: "))

@@ -14,7 +14,7 @@ import (
 	"edgespan/config/fleet/ops"
 )
 
-// large is a fake with 25 nodes, and a rollout that waits for more than a list names.
+// large is a fake with 25 nodes, and a rollout that waits for more nodes than a list names.
 type large struct{ *fake }
 
 func (l *large) Nodes(ctx context.Context) ([]Node, error) {
@@ -69,7 +69,7 @@ func (l *large) serve(t *testing.T) (*httptest.Server, *Client) {
 	return s, c
 }
 
-// Lists are answered in pages, each of which says how to ask for the next one.
+// Lists are answered in pages, each of which has the query for the next one.
 func TestListsComeInPages(t *testing.T) {
 	l := &large{&fake{}}
 	s, c := l.serve(t)
@@ -113,8 +113,8 @@ func TestListsComeInPages(t *testing.T) {
 	}
 }
 
-// The command line's client goes on by itself: a history as long as it is asked for, and configs
-// that are too large for one answer.
+// The command line's client follows pages by itself: for a history of the requested length, and for configs that are
+// too large for one answer.
 func TestTheClientFollowsPages(t *testing.T) {
 	l := &large{&fake{}}
 	_, c := l.serve(t)
@@ -133,7 +133,7 @@ func TestTheClientFollowsPages(t *testing.T) {
 	}
 }
 
-// Whoever answers can't keep a client asking for ever.
+// No server can keep a client requesting pages forever.
 func TestPagesWithoutAnEndAreNotRead(t *testing.T) {
 	for want, next := range map[string]func(n int) string{
 		"circle":               func(int) string { return "after=x" },

@@ -96,7 +96,7 @@ func TestBodies(t *testing.T) {
 	for _, c := range []struct {
 		ask, contentType, body string
 		status                 int
-		says                   string // in the problem, or what the backend hears
+		says                   string // in the problem, or in the backend's record
 	}{
 		{"PUT layers/network", "application/json", `{"a":1}`, 200, "Overrides:map[a:1]"},
 		{"PUT layers/network", "application/json; charset=UTF-8", `{"a":1}`, 200, "Overrides:map[a:1]"},

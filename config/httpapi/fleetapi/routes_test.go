@@ -25,7 +25,7 @@ func decodeInto(t *testing.T, text []byte, out any) {
 	}
 }
 
-// routeCases have a request for each row, with all that it takes, and what the backend hears.
+// routeCases have a request for each row, with all its parameters, and the backend's record of it.
 var routeCases = []struct{ ask, body, heard string }{
 	{`GET nodes?limit=2&after=n`, ``, `Nodes`},
 	{`GET nodes/ulm%2F1`, ``, `Node ulm/1`},
@@ -245,7 +245,7 @@ func TestEveryRowReachesTheBackend(t *testing.T) {
 	}
 }
 
-// rolesTable is the table of config/httpapi/rest/testdata/roles.txt: the least role by "METHOD PATH".
+// rolesTable reads config/httpapi/rest/testdata/roles.txt: the lowest role by "METHOD PATH".
 func rolesTable(t *testing.T) map[string]string {
 	t.Helper()
 	text, err := os.ReadFile("../rest/testdata/roles.txt")
@@ -262,7 +262,7 @@ func rolesTable(t *testing.T) map[string]string {
 	return out
 }
 
-// TestRolesOfEveryRow asks each route as everybody, and holds who may to the table of all roles.
+// TestRolesOfEveryRow requests each route with every role, and checks the result against the table of roles.
 func TestRolesOfEveryRow(t *testing.T) {
 	roles := rolesTable(t)
 	if len(roles) != len(table) {
@@ -286,7 +286,7 @@ func TestRolesOfEveryRow(t *testing.T) {
 		}
 		for i, token := range []string{"", "t-viewer", "t-operator", "t-admin"} {
 			door, denied := h, http.StatusForbidden
-			if token == "" { // a handler of its own: who fails to say who it is has to wait
+			if token == "" { // a handler of its own: a caller that fails to authenticate has to wait
 				door, denied = Handler(f, WithTokens(fakeHash)), http.StatusUnauthorized
 			}
 			w := ask(door, asked{method: method, target: target, body: c.body, token: token})
@@ -301,7 +301,7 @@ func TestRolesOfEveryRow(t *testing.T) {
 	}
 }
 
-// TestAnActThatCannotBeAuditedIsNotDone asks each route while the audit log can't be written.
+// TestAnActThatCannotBeAuditedIsNotDone requests each route while the audit log can't be written.
 func TestAnActThatCannotBeAuditedIsNotDone(t *testing.T) {
 	roles := rolesTable(t)
 	f := &fake{}
@@ -331,7 +331,7 @@ func TestAnActThatCannotBeAuditedIsNotDone(t *testing.T) {
 			}
 			continue
 		}
-		// What an admin does may need one by what it brings back, whatever the route says.
+		// An act may need an admin because of what it restores, whatever the route says.
 		if w.Code != 503 || heard != "" || len(intents) != 1 || !intents[0] {
 			t.Errorf("%s: %d, heard %q, intents %v", c.ask, w.Code, heard, intents)
 		}
@@ -348,7 +348,7 @@ func TestAnActThatCannotBeAuditedIsNotDone(t *testing.T) {
 	}
 }
 
-// TestWhatARestoreNeeds is by the layers that a change writes, whichever route made it.
+// TestWhatARestoreNeeds: the role depends on the layers that a change writes, whichever route made it.
 func TestWhatARestoreNeeds(t *testing.T) {
 	for layer, need := range map[string]Role{
 		"network": Operator, "node/n1": Operator, "auto/n1": Operator, "topology": Operator, "peer/p": Operator,
@@ -443,7 +443,7 @@ func TestAnotherMethodIsTold(t *testing.T) {
 	} {
 		method, target, _ := strings.Cut(call, " ")
 		w := ask(h, asked{method: method, target: "http://localhost" + target, body: "{}"})
-		if method == "PATCH" { // the node of that name
+		if method == "PATCH" { // the node with that name
 			if w.Code != 200 {
 				t.Errorf("%s: %d", call, w.Code)
 			}

@@ -24,14 +24,14 @@ func (s slowly) Backup(context.Context, string) (func(context.Context, io.Writer
 			if _, err := io.WriteString(w, strings.Repeat("x", 2*rest.AnswerPart)); err != nil {
 				return err
 			}
-			time.Sleep(s.took) // the time that is over by then is what the test is about
+			time.Sleep(s.took) // the test is about the time that has passed by then
 		}
 		_, err := io.WriteString(w, "end")
 		return err
 	}, nil
 }
 
-// A backup over a slow line is whole, however long it takes.
+// A backup over a slow line is complete, however long it takes.
 func TestALongBackupIsNotCutOff(t *testing.T) {
 	const limit = 50 * time.Millisecond
 	s := NewServer(Handler(slowly{&fake{}, 2 * limit}, WithNoAuth()))

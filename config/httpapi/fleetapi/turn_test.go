@@ -15,13 +15,13 @@ import (
 	"edgespan/config/httpapi/rest"
 )
 
-// computing is a backend that tells how many of a caller's reads are computed at a time.
+// computing is a backend that records how many of a caller's reads are computed at a time.
 type computing struct {
 	*fake
 	now, limit atomic.Int64
 }
 
-// take is a read that computes, and then takes the turn of its request as an actor does.
+// take is a read that computes, and then acquires the turn of its request as an actor does.
 func (b *computing) take(ctx context.Context) error {
 	if n := b.now.Add(1); n > b.limit.Load() {
 		b.limit.Store(n)
@@ -44,7 +44,7 @@ func (b *computing) Nodes(ctx context.Context) ([]Node, error)        { return n
 func (b *computing) Peers(ctx context.Context) ([]Peer, error)        { return nil, b.take(ctx) }
 func (b *computing) Clusters(ctx context.Context) ([]Cluster, error)  { return nil, b.take(ctx) }
 
-// Whatever a caller reads is computed one after the other, a HEAD too, and beside it what an admin reads.
+// A caller's reads are computed one after the other, including HEAD; an admin's are computed at the same time.
 func TestReadsAreComputedInTheTurnOfTheirCaller(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -80,8 +80,8 @@ func TestReadsAreComputedInTheTurnOfTheirCaller(t *testing.T) {
 	})
 }
 
-// A turn ends once its answer has its room: who does not take the answer keeps none of its caller's others waiting.
-// It ends too where there is no room, and where the backend panics.
+// A turn ends once its answer has room: a caller that does not read the answer keeps none of its other requests
+// waiting. It also ends if there is no room, and if the backend panics.
 func TestATurnEndsBeforeItsAnswerIsTaken(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -112,7 +112,7 @@ func TestATurnEndsBeforeItsAnswerIsTaken(t *testing.T) {
 	})
 }
 
-// stuck is a reader that takes nothing until it is released.
+// stuck is a reader that reads nothing until it is released.
 type stuck struct {
 	*httptest.ResponseRecorder
 	release chan struct{}

@@ -25,7 +25,7 @@ func (l largely) Layer(context.Context, ops.LayerQuery) (ops.DocumentAnswer, err
 	return ops.DocumentAnswer{Object: config.Object{"key": strings.Repeat("x", l.size)}, Revision: 5}, nil
 }
 
-// unread asks the server of a handler over one connection of HTTP/2, where an answer is on its way until its body is
+// unread requests from a handler's server over one connection of HTTP/2, where an answer is in flight until its body is
 // read.
 func unread(t *testing.T, h http.Handler) func(path, token string) (*http.Response, error) {
 	t.Helper()
@@ -54,7 +54,7 @@ func unread(t *testing.T, h http.Handler) func(path, token string) (*http.Respon
 	}
 }
 
-// A viewer who does not read its answers gets a few of them, and keeps no admin from its own.
+// A viewer that does not read its answers gets a few of them, and keeps no admin from its own.
 func TestAnswersThatAreNotReadAreBounded(t *testing.T) {
 	t.Parallel()
 	get := unread(t, Handler(largely{&fake{}, 1 << 20}, WithTokens(fakeHash), rest.WithAnswers(rest.NewAnswers(32<<20))))
@@ -78,7 +78,7 @@ func TestAnswersThatAreNotReadAreBounded(t *testing.T) {
 	}
 }
 
-// Who has not said who it is has four answers on a connection that it has not read, and no more.
+// An unauthenticated client has at most four unread answers on a connection.
 func TestAnswersOfAnUnknownClientAreBounded(t *testing.T) {
 	t.Parallel()
 	get := unread(t, Handler(&fake{}, WithTokens(fakeHash)))
@@ -104,7 +104,7 @@ func TestAnswersOfAnUnknownClientAreBounded(t *testing.T) {
 	resp.Body.Close()
 }
 
-// A client whose line takes nothing at all is sent away: no window of HTTP/2 would tell.
+// A client whose connection accepts no bytes at all is disconnected: no window of HTTP/2 would show it.
 func TestALineThatTakesNothingEnds(t *testing.T) {
 	t.Parallel()
 	ended := make(chan struct{})

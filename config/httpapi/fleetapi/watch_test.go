@@ -20,7 +20,7 @@ import (
 
 var errEnough = errors.New("enough")
 
-// A watch tells how it is at once, then each change and nothing else, until the peer is gone.
+// A watch sends the current state at once, then each change and nothing else, until the peer is gone.
 func TestWatchTellsEachChangeOnce(t *testing.T) {
 	f := &fake{changes: make(chan func(*fake))}
 	c := clientOf(t, f, "t-viewer")
@@ -39,8 +39,8 @@ func TestWatchTellsEachChangeOnce(t *testing.T) {
 	if d := <-reported; d.Why != want.Why+": a" {
 		t.Errorf("after a change %+v", d)
 	}
-	f.changes <- func(*fake) {}              // nothing that shows
-	f.changes <- func(f *fake) { f.age = 9 } // a report that says the same
+	f.changes <- func(*fake) {}              // changes nothing visible
+	f.changes <- func(f *fake) { f.age = 9 } // a report with the same content
 	f.changes <- func(f *fake) { f.pending = ": b" }
 	if d := <-reported; d.Why != want.Why+": b" {
 		t.Errorf("after a change that does not show, and one that does: %+v", d)
@@ -72,7 +72,7 @@ func TestWatchEndsWithItsTellerAndWithItsContext(t *testing.T) {
 	}
 }
 
-// Watches are bounded, for all callers together, and a place is free again when one ends.
+// The number of watches is limited, for all callers together, and a place is free again when one ends.
 func TestWatchesAreBounded(t *testing.T) {
 	f := &fake{changes: make(chan func(*fake))}
 	limits := DefaultLimits
@@ -89,7 +89,7 @@ func TestWatchesAreBounded(t *testing.T) {
 	}
 	cancel()
 	<-end
-	for { // the handler hears of it from the connection
+	for { // the handler learns of it from the connection
 		err := c.WatchPeer(t.Context(), "p1", func(PeerDetail) error { return errEnough })
 		if errors.Is(err, errEnough) {
 			return
@@ -142,7 +142,7 @@ func TestShutdownEndsWatches(t *testing.T) {
 	}
 }
 
-// A failure of the controller breaks a watch off, and its log says why.
+// A failure of the controller breaks a watch off, and its log has the reason.
 func TestWatchThatFailsIsNoEnd(t *testing.T) {
 	f := &fake{changes: make(chan func(*fake))}
 	failed := make(chan error, 1)
@@ -158,8 +158,8 @@ func TestWatchThatFailsIsNoEnd(t *testing.T) {
 	}
 }
 
-// Where nothing changes a comment each 15 s says that the controller lives; events are 100 ms
-// apart at least, and the last one is never lost.
+// Without changes a comment each 15 s shows that the controller is alive; events are at least 100 ms apart, and the
+// last one is never lost.
 func TestWatchBeatsAndPaces(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var out bytes.Buffer
@@ -180,7 +180,7 @@ func TestWatchBeatsAndPaces(t *testing.T) {
 					cancel()
 					return mark, ctx.Err()
 				}
-				value += 10 // ten changes at once: only the last is told
+				value += 10 // ten changes at once: only the last is sent
 				return mark + 1, nil
 			})
 		})
@@ -205,7 +205,7 @@ type writer func([]byte) (int, error)
 
 func (w writer) Write(p []byte) (int, error) { return w(p) }
 
-// A descriptor stands under its own name and kind only.
+// A descriptor is found under its own name and kind only.
 func TestDescriptorIsWhatThePathNames(t *testing.T) {
 	h := Handler(&fake{}, WithTokens(fakeHash))
 	for body, says := range map[string]string{
@@ -233,7 +233,7 @@ func TestDescriptorIsWhatThePathNames(t *testing.T) {
 	}
 }
 
-// What a watch gives is an event stream that no proxy holds back.
+// The answer of a watch is an event stream that no proxy buffers.
 func TestWatchHeaders(t *testing.T) {
 	h := Handler(&fake{}, WithTokens(fakeHash))
 	w := httptest.NewRecorder()
@@ -246,7 +246,7 @@ func TestWatchHeaders(t *testing.T) {
 	}
 }
 
-// One caller takes no more than its share of the watches, and gives it back.
+// A caller takes no more than its share of the watches, and releases it.
 func TestOneCallerDoesNotTakeAllWatches(t *testing.T) {
 	f := &fake{changes: make(chan func(*fake))}
 	limits := DefaultLimits
@@ -268,7 +268,7 @@ func TestOneCallerDoesNotTakeAllWatches(t *testing.T) {
 	for range 16 {
 		<-end
 	}
-	for { // the handler hears of it from the connections
+	for { // the handler learns of it from the connections
 		err := c.WatchPeer(t.Context(), "p1", func(PeerDetail) error { return errEnough })
 		if errors.Is(err, errEnough) {
 			return
@@ -294,7 +294,7 @@ func (f *fickle) Known(hash string) (Caller, bool) {
 
 func (f *fickle) Authenticate(context.Context, string) (Caller, error) { return Caller{}, ErrNoToken }
 
-// Who is revoked hears nothing more of a watch that they have open.
+// A caller whose token is revoked receives nothing more on its open watches.
 func TestAWatchEndsWithItsCallersToken(t *testing.T) {
 	f := &fickle{fake: &fake{changes: make(chan func(*fake))}}
 	s := httptest.NewServer(Handler(f, WithTokens(fakeHash)))
@@ -310,7 +310,7 @@ func TestAWatchEndsWithItsCallersToken(t *testing.T) {
 	}
 	defer answer.Body.Close()
 	lines := bufio.NewReader(answer.Body)
-	for range 3 { // the first event, and the empty line behind it
+	for range 3 { // the first event, and the empty line after it
 		if line, err := lines.ReadString('\n'); err != nil {
 			t.Fatalf("before: %q %v", line, err)
 		}

@@ -16,8 +16,7 @@ import (
 	"edgespan/config/httpapi/rest"
 )
 
-// start serves b on a real socket and returns its path, and a function that ends the
-// server and gives what Serve returned.
+// start serves b on a real socket and returns its path, and a function that ends the server and returns Serve's result.
 func start(t *testing.T, b Backend) (socket string, stop func() error) {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "es") // t.TempDir is too long for a sun_path

@@ -5,7 +5,7 @@ import (
 	"sync"
 )
 
-// fakeBackend answers what a test tells it to and remembers what it was asked.
+// fakeBackend answers as a test sets it up and records the requests.
 type fakeBackend struct {
 	looker
 	how      ApplyOptions // of the last apply

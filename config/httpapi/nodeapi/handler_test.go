@@ -58,7 +58,7 @@ func TestRoutes(t *testing.T) {
 	for _, c := range []struct {
 		name, method, target string
 		code                 int
-		body, asked          string // parts of the answer; what the backend was asked
+		body, asked          string // part of the answer; the backend's record
 	}{
 		{"apply", "POST", "/v1/apply", 200, `{"warnings":[]}`, "apply"},
 		{"apply with dryRun=0", "POST", "/v1/apply?dryRun=0", 200, `{"warnings":[]}`, "apply"},

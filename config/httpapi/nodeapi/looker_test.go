@@ -4,14 +4,14 @@ import (
 	"context"
 )
 
-// looker is the part of a fake daemon that answers why; nil functions answer nothing.
+// looker is the part of a fake daemon that answers reads; nil functions answer nothing.
 type looker struct {
 	explain func(kind, id string) (Explanation, error)
 	diff    func(of string) ([]Difference, error)
-	happens []Event // told one by one; with Follow the stream then stays open
+	happens []Event // sent one by one; with Follow the stream then stays open
 	stream  []Observed
 	doctor  []Finding
-	asks    chan EventQuery // what Events was asked, if there is room
+	asks    chan EventQuery // the queries of Events, if there is room
 }
 
 func (l *looker) Explain(_ context.Context, kind, id string) (Explanation, error) {

@@ -13,7 +13,7 @@ import (
 	"edgespan/config/httpapi/rest"
 )
 
-// hostile are display names that mean something to a URL, a terminal, or a shell, or are endless.
+// hostile are display names that mean something to a URL, a terminal, or a shell, or are very long.
 var hostile = []string{"..", ".", "/", "a/../b", "web/0", "x/ready", " ", "a b", "\x1b[31m\n\x00", "?a=b#c", "%2e%2e",
 	"größe",
 	"ni/web", strings.Repeat("long ", 2<<10)}
@@ -23,7 +23,7 @@ const (
 	idB = "a0000000-0000-4000-8000-000000000002"
 )
 
-// calling is a daemon with an app of each of these names.
+// calling returns a daemon with an app for each of these names.
 func calling(names ...string) *fakeBackend {
 	b := &fakeBackend{items: map[string][]Resource{}}
 	for i, name := range names {
@@ -89,7 +89,7 @@ func TestAnObjectIsFoundByItsDisplayName(t *testing.T) {
 	}
 }
 
-// Whatever a name has in it, its object answers to it by every route, and no other does.
+// Whatever a display name contains, its object is found by it on every route, and no other object is.
 func TestHostileDisplayNames(t *testing.T) {
 	t.Parallel()
 	b := calling(append([]string{"other"}, hostile...)...)
@@ -113,7 +113,7 @@ func TestHostileDisplayNames(t *testing.T) {
 			}
 		}
 		b.asked = nil
-		// net/http takes a segment that is a slash for the end of the path: wait asks for the UUID first.
+		// net/http treats a segment that is a slash as the end of the path: wait resolves the UUID first.
 		if _, err := c.Ready(ctx, "app", name); name != "/" && (err != nil || b.asked[len(b.asked)-1] != "ready app "+id) {
 			t.Errorf("wait %.20q: asked %q, %v", name, b.asked, err)
 		}
@@ -140,7 +140,7 @@ func TestHostileDisplayNames(t *testing.T) {
 	}
 }
 
-// What has a UUID is not looked for among the names: that would list all for each question of wait.
+// A UUID is not looked up among the names: that would list all objects for each request of wait.
 func TestAUUIDIsNotLookedFor(t *testing.T) {
 	t.Parallel()
 	b := calling("web")

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// over2 asks a server over HTTP/2 with a window of some bytes: an answer is on its way until its body is read.
+// over2 requests from a server over HTTP/2 with a window of some bytes: an answer is in flight until its body is read.
 func over2(t *testing.T, window int, h http.HandlerFunc) (get func() (*http.Response, error)) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -32,7 +32,7 @@ func over2(t *testing.T, window int, h http.HandlerFunc) (get func() (*http.Resp
 	}
 }
 
-// Who does not read its answer loses it, however small it is, and who reads slowly has all of it.
+// A client that does not read its answer loses it, however small it is; one that reads slowly gets all of it.
 func TestAnAnswerWaitsForItsReaderAWhile(t *testing.T) {
 	t.Parallel()
 	const wait = 500 * time.Millisecond
@@ -67,7 +67,7 @@ func TestAnAnswerWaitsForItsReaderAWhile(t *testing.T) {
 			if _, err := io.ReadFull(resp.Body, part); err != nil {
 				t.Fatalf("a slow reader is cut off: %v", err)
 			}
-			time.Sleep(wait * 2 / 5) // the whole takes longer than a part may
+			time.Sleep(wait * 2 / 5) // the whole answer takes longer than a part may
 		}
 		select {
 		case r := <-ended:
@@ -84,7 +84,7 @@ func TestAnAnswerWaitsForItsReaderAWhile(t *testing.T) {
 	}
 }
 
-// Answers that nobody reads take what is their caller's: staff, others and small answers have room beside them.
+// Answers that are not read use up their caller's room: staff, other callers and small answers have room of their own.
 func TestAnswersOfEachCaller(t *testing.T) {
 	const mb = 1 << 20
 	a := NewAnswers(256 * mb)
@@ -127,7 +127,7 @@ func TestAnswersOfEachCaller(t *testing.T) {
 	}
 }
 
-// A connection whose client has not said who it is has few answers under way, and so has a caller with no room.
+// A connection without authentication has few answers in flight, and so has a caller without room.
 func TestRefusalsUnderWayAreBounded(t *testing.T) {
 	a := NewAnswers(1 << 20)
 	ctx := WithAdmit(context.Background(), func(string, bool, bool) bool { return true })

@@ -23,8 +23,8 @@ func TestALineOfTheAuditLogIsShort(t *testing.T) {
 	}
 }
 
-// TestNobodyFillsTheAuditLogWithRefusals has one address, and then thousands, refused as fast
-// as they can.
+// TestNobodyFillsTheAuditLogWithRefusals causes refusals from one address, and then from thousands, as fast as
+// possible.
 func TestNobodyFillsTheAuditLogWithRefusals(t *testing.T) {
 	now := time.Now()
 	try := func(r *Refusals, n int, entry func(int) Entry) (written, leftOut int) {
@@ -64,7 +64,7 @@ func TestNobodyFillsTheAuditLogWithRefusals(t *testing.T) {
 			t.Errorf("%s: %d of %d left out are counted", name, left+e.LeftOut, 10_000-written)
 		}
 	}
-	// an act may have been done
+	// the request may have taken effect
 	for _, status := range []int{http.StatusOK, http.StatusPermanentRedirect, http.StatusInternalServerError} {
 		if written, _ := try(NewRefusals(), 10_000,
 			func(int) Entry { return Entry{Status: status, Caller: "ann"} }); written != 10_000 {

@@ -12,7 +12,7 @@ import (
 	"edgespan/config"
 )
 
-// wrong is one wrong try that is looked at at once.
+// wrong makes one wrong try that is checked at once.
 func wrong(t *testing.T, g *AuthLimiter, from string, kind Try) {
 	t.Helper()
 	leave, wait := g.enter(t.Context(), from, kind)
@@ -58,8 +58,8 @@ func TestGuessesAreCountedByMachine(t *testing.T) {
 	})
 }
 
-// One who is right gets in beside others at its address who go on to be wrong, as long as these leave
-// one place to wait in; and a thousand wrong ones at once are a debt and no way around the count.
+// A client with a valid token gets in beside others at its address that keep failing, as long as these leave one
+// waiting place; a thousand wrong tries at once are counted as debt, and do not evade the limit.
 func TestWrongTriesKeepNoRightOneOut(t *testing.T) {
 	for _, kind := range []Try{TryToken, TryPassword} {
 		synctest.Test(t, func(t *testing.T) {
@@ -86,7 +86,7 @@ func TestWrongTriesKeepNoRightOneOut(t *testing.T) {
 				wait.Go(func() {
 					for ctx.Err() == nil {
 						if leave, _ := g.enter(ctx, "192.0.2.1:1", kind); leave != nil {
-							time.Sleep(10 * time.Millisecond) // a look takes its time
+							time.Sleep(10 * time.Millisecond) // a check takes time
 							looked.Add(1)
 							leave(true)
 						}
@@ -115,7 +115,7 @@ func TestWrongTriesKeepNoRightOneOut(t *testing.T) {
 	}
 }
 
-// Who waits is bounded, and leaves when its caller does.
+// The number of waiting tries is bounded, and a try leaves when its caller does.
 func TestThoseWhoWaitAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := NewAuthLimiter()

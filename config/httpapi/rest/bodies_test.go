@@ -33,8 +33,8 @@ func (f *feed) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// What a body says of its length holds nothing: callers who declare all that there is and send nothing
-// keep no other one out, and what came is held once, whatever its length.
+// The declared length of a body reserves nothing: callers that declare the maximum and send nothing block no other
+// caller, and what arrived counts once, whatever the length.
 func TestABodyHoldsWhatHasCome(t *testing.T) {
 	const whole, limit = 1 << 20, 8 << 20
 	b := NewBodies(whole)
@@ -74,7 +74,7 @@ func TestABodyHoldsWhatHasCome(t *testing.T) {
 	}
 	for range feeds {
 		got := <-slow
-		// the server says that it is too short; a Reader can't
+		// the server detects that it is too short; a Reader can't
 		if got.err != nil || string(got.text) != "x" || got.held.Size() > firstRoom {
 			t.Errorf("%d bytes, %d held, %v", len(got.text), got.held.Size(), got.err)
 		}
@@ -117,8 +117,8 @@ func TestABodyIsBounded(t *testing.T) {
 	}
 }
 
-// A body that does not come ends its request, and gives back what it held; the next request on a
-// connection whose body came has no deadline of it.
+// A body that does not arrive ends its request, and releases what it held; the next request on a connection whose body
+// arrived has no deadline from it.
 func TestASlowBodyEnds(t *testing.T) {
 	b := NewBodies(1 << 20)
 	b.stall = 100 * time.Millisecond
@@ -159,8 +159,8 @@ func TestASlowBodyEnds(t *testing.T) {
 	}
 }
 
-// Who reads and machines that send slowly keep no bytes from staff; small bodies have their own; a caller's only body
-// may have any size.
+// Readers and machines that send slowly take no bytes from staff; small bodies have room of their own; a caller's only
+// body may have any size.
 func TestBodiesHaveAShareOfStaff(t *testing.T) {
 	t.Parallel()
 	const mb = 1 << 20

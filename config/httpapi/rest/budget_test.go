@@ -31,7 +31,7 @@ func TestACallerHasAShareOfAllPlaces(t *testing.T) {
 	}
 }
 
-// Answers that nobody reads are held up to a bound, of one caller to a quarter of it.
+// Answers that are not read are held up to a limit, those of one caller up to a quarter of it.
 func TestABudgetOfBytes(t *testing.T) {
 	b := NewBudget(100)
 	for _, c := range []struct {

@@ -8,7 +8,7 @@ import (
 	"testing/iotest"
 )
 
-// Events are taken apart wherever the connection cuts them; one that breaks off is none.
+// Events are parsed wherever the connection splits them; an incomplete event does not count.
 func TestEventsInPieces(t *testing.T) {
 	t.Parallel()
 	text := "event: state\ndata: {\"a\":\"\\n\"}\n\n: nothing new\n\nevent: state\ndata: 2\n\ndata: 3"

@@ -8,7 +8,7 @@ import (
 	"edgespan/config"
 )
 
-// A description names what an answer has on the wire, and nothing that is never there.
+// A schema names the fields that an answer has on the wire, and no others.
 func TestASchemaNamesWhatIsOnTheWire(t *testing.T) {
 	t.Parallel()
 	type shown struct {

@@ -5,8 +5,7 @@ import (
 	"time"
 )
 
-// A config of 8 MB that a program writes each minute never waits, nor does one that is written anew seven times at
-// once.
+// A config of 8 MB that a program writes each minute never waits, nor does one that is written seven times at once.
 func TestOrdinaryWritesAreStored(t *testing.T) {
 	t.Parallel()
 	b, now := NewStored(), time.Unix(1<<30, 0)
@@ -20,7 +19,7 @@ func TestOrdinaryWritesAreStored(t *testing.T) {
 		now = now.Add(time.Minute)
 	}
 	total := 0
-	for range 3600 { // one who never stops
+	for range 3600 { // a caller that never stops
 		if b.AllowN("eve", now, 7<<20) == 0 {
 			total += 7 << 20
 		}

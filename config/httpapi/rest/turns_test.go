@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// One caller has one turn at a time, whatever it asks at once; others do not wait for it.
+// A caller has one turn at a time, however many requests it sends at once; others do not wait for it.
 func TestOneTurnOfEachCaller(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -93,7 +93,8 @@ func TestTurnsOfAll(t *testing.T) {
 	})
 }
 
-// A request has its turn once, however often it is taken on the way, and one that is kept until its end.
+// A request takes its turn once, however often it is acquired on the way, and keeps it until the end where that is
+// requested.
 func TestATurnIsKept(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

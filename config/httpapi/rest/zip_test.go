@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// What was compressed of a document is kept while it is asked for, and only so much of it.
+// The compressed form of a document is kept while it is requested, within a limit.
 func TestWhatIsCompressedIsKeptAWhile(t *testing.T) {
 	t.Parallel()
 	var z zipped
