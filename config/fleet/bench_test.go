@@ -8,8 +8,8 @@ import (
 	"edgespan/config"
 )
 
-// BenchmarkReport is one report of a node in sync; 10,000 nodes that report every 5 s are
-// 2,000 of them a second.
+// BenchmarkReport measures one report of a node in sync; 10,000 nodes that report every 5 s make 2,000 of them a
+// second.
 func BenchmarkReport(b *testing.B) {
 	n := New("n", adopted, Defaults("me"))
 	for _, s := range joined(step{event: has(a, 1)}) {
@@ -25,7 +25,7 @@ func BenchmarkReport(b *testing.B) {
 	}
 }
 
-// BenchmarkPushCycle is a change, its push, two reports, the round trip and the confirmation.
+// BenchmarkPushCycle measures a change, its push, two reports, the round trip and the confirmation.
 func BenchmarkPushCycle(b *testing.B) {
 	n := New("n", adopted, Defaults("me"))
 	for _, s := range joined(step{event: has(a, 1)}) {
@@ -48,7 +48,7 @@ func BenchmarkPushCycle(b *testing.B) {
 	}
 }
 
-// fleetOf is a fleet of many nodes, of which one in ten has the value of network layer 1.
+// fleetOf is a fleet of count nodes, one in ten of which has the value of network layer 1.
 func fleetOf(b *testing.B, count int) *DesiredConfigs {
 	f := tiny(b, `{"sysParams": {"managedConfig": true}, "a": {"b": 0, "c": {"d": "e"}}}`)
 	for i := range count {
@@ -63,8 +63,8 @@ func fleetOf(b *testing.B, count int) *DesiredConfigs {
 	return f
 }
 
-// BenchmarkNetworkChange is a change of the network layer over 10,000 nodes, of which it
-// touches 1,000: the others get no event.
+// BenchmarkNetworkChange measures a change of the network layer over 10,000 nodes, of which it affects 1,000: the
+// others get no event.
 func BenchmarkNetworkChange(b *testing.B) {
 	f := fleetOf(b, 10000)
 	b.ReportAllocs()
@@ -76,7 +76,7 @@ func BenchmarkNetworkChange(b *testing.B) {
 	}
 }
 
-// BenchmarkNodeChange is a change of one node of 10,000.
+// BenchmarkNodeChange measures a change of one node of 10,000.
 func BenchmarkNodeChange(b *testing.B) {
 	f := fleetOf(b, 10000)
 	b.ReportAllocs()

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// What a node tells of its hardware is read whole or refused, with each place that is wrong.
+// A node's report of its hardware is read completely or refused, with each place that is wrong.
 func TestWhatANodeTellsOfItsBoard(t *testing.T) {
 	t.Parallel()
 	b, err := ParseBase([]byte(`{"base":{"V1":{"a":1},"V2":{}},"hardware":{"H1":{"b":2}},` +

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Every state of a node answers why it is so, what happens next and when.
+// For every state of a node Explain returns its reason, what happens next and when.
 func TestExplain(t *testing.T) {
 	const (
 		sane = `runs: config B, generation none, software "EDGESPAN-1-0-0", firmware "", board "b1", reported at ` +
@@ -228,7 +228,7 @@ func TestExplain(t *testing.T) {
 	}
 }
 
-// Between two events the time alone may make a push due: Explain says so before Tick does it.
+// Between two events a push may become due by time alone: Explain reports that before Tick causes it.
 func TestExplainBeforeTheTimer(t *testing.T) {
 	n := New("n", adopted, Defaults("me"))
 	for _, s := range joined(step{event: has(b, 0)}) {

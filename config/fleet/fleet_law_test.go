@@ -12,7 +12,7 @@ import (
 	"edgespan/config/layers"
 )
 
-// host is a node that takes what is pushed: it settles, and is confirmed or goes back.
+// host is a node that accepts pushes: it settles, and is confirmed or undoes the push.
 type host struct {
 	digest, before Digest
 	generation     Generation
@@ -57,7 +57,7 @@ func newWorld(t *rapid.T) *world {
 	return w
 }
 
-// step gives an event to one node and does what it says.
+// step gives an event to one node and carries out its effects.
 func (w *world) step(name string, e Event) {
 	for _, effect := range w.nodes[name].Step(w.now, e) {
 		w.effect(name, effect)
@@ -127,7 +127,7 @@ func (w *world) push(name string, h *host, p Push) {
 	w.step(name, Acked{p.Attempt})
 }
 
-// put computes what a node wants, and the layers of its kind where they are not known.
+// put computes a node's desired config, and the layers of its kind if they are unknown.
 func (w *world) put(name string) {
 	v := w.hosts[name].versions
 	if k, set := w.fleet.Kind(v); !set {
@@ -140,7 +140,7 @@ func (w *world) put(name string) {
 	w.tell(w.fleet.Put(name, v, nil, own, Counted{}))
 }
 
-// tell gives touched nodes their wishes, and no others.
+// tell gives touched nodes their desired configs, and no others.
 func (w *world) tell(touched []Touched, err error) []string {
 	if err != nil {
 		w.t.Fatal(err)
@@ -153,7 +153,7 @@ func (w *world) tell(touched []Touched, err error) []string {
 	return names
 }
 
-// report lets a node live on and report.
+// report lets a node proceed and report.
 func (w *world) report(name string) {
 	h := w.hosts[name]
 	if h.pending != (Generation{}) && !w.now.Before(h.undo) {
@@ -170,7 +170,7 @@ func (w *world) report(name string) {
 	w.step(name, r)
 }
 
-// learn is the answer of a node that was asked.
+// learn is the answer of a queried node.
 func (w *world) learn(board string) {
 	h := w.fleet.hardware
 	learnt := map[string]layers.Library{board: {Base: []string{"EDGESPAN_1"}}}
@@ -218,8 +218,8 @@ func (w *world) random() {
 	}
 }
 
-// Whatever happens to 20 nodes, the limits hold; and when it ends, every node that can
-// take what it wants has it, and says no more.
+// Whatever happens to 20 nodes, the limits hold. In the end every node that can accept its desired config has it, and
+// nothing more is sent.
 func TestPropertyAFleetConverges(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := newWorld(t)

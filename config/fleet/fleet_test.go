@@ -13,7 +13,7 @@ import (
 	"edgespan/config/stateloop/peer"
 )
 
-// parse is a document; a test that gives a bad one is wrong.
+// parse returns a document; a bad one is an error of the test.
 func parse(text string) config.Object {
 	o, faults := config.ParseObject([]byte(text))
 	if faults != nil {
@@ -41,7 +41,7 @@ func tiny(t interface{ Fatal(...any) }, base string) *DesiredConfigs {
 	return f
 }
 
-// touchedText are touched nodes as one sentence.
+// touchedText formats touched nodes as one sentence.
 func touchedText(touched []Touched, err error) string {
 	var out []string
 	for _, n := range touched {
@@ -172,8 +172,8 @@ func TestFleetFaults(t *testing.T) {
 	}
 }
 
-// A fleet that has seen any changes wants what a fresh look at each node's layers says,
-// and told exactly those that want something else.
+// After any changes a fleet's desired configs equal those computed afresh from each node's layers, and exactly those
+// nodes were touched whose desired config changed.
 func TestPropertyTheFleetTellsWhoIsTouched(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		f := tiny(t, `{"sysParams": {"managedConfig": false}}`)

@@ -106,7 +106,7 @@ func TestAllocate(t *testing.T) {
 	}
 }
 
-// No generation ever stands for two configs, nor comes again after another one.
+// No generation ever stands for two configs, or returns after another one.
 func TestPropertyGenerationsNeverRepeat(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		seen := map[Generation]Digest{}
@@ -158,8 +158,7 @@ func anyMemory(t *rapid.T) Memory {
 	return m
 }
 
-// What is stored of a node is what a controller reads that starts, and what its machine
-// goes on with.
+// A starting controller reads what is stored of a node, and the node's state machine continues from it.
 func TestPropertyMemoryIsStoredAndRead(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		m := anyMemory(t)
@@ -200,7 +199,7 @@ func FuzzParseMemory(f *testing.F) {
 		}
 		again, err := json.Marshal(m)
 		if err != nil {
-			t.Skip(err) // years that JSON has no form for
+			t.Skip(err) // years that JSON cannot represent
 		}
 		if got, err := ParseMemory(again); err != nil || !reflect.DeepEqual(got, m) && string(again) == string(text) {
 			t.Errorf("%s: %+v, %v", again, got, err)
@@ -211,7 +210,7 @@ func FuzzParseMemory(f *testing.F) {
 	})
 }
 
-// What a node says of its faults is its own words: many and long ones do not fill the store.
+// A node's messages about its faults are its own text: many and long ones do not fill the store.
 func TestMemoryHasBounds(t *testing.T) {
 	var m Memory
 	for i := range 100 {

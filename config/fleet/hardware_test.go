@@ -71,7 +71,7 @@ func TestSeed_QueriesAreRateLimitedPerNodeAndBoard(t *testing.T) {
 		{120 * sec, "n1", "b1", true, 240 * sec},
 		{134 * sec, "n2", "b1", false, 135 * sec},
 		{135 * sec, "n2", "b1", true, 255 * sec},
-		{-1000 * sec, "n2", "b1", true, -880 * sec}, // the clock was set back: nobody waits for it
+		{-1000 * sec, "n2", "b1", true, -880 * sec}, // the clock was set back: no query waits for it
 	} {
 		granted, next := q.Ask(noon.Add(c.at), c.node, c.board)
 		if granted != c.granted || !next.Equal(noon.Add(c.next)) {
@@ -80,7 +80,7 @@ func TestSeed_QueriesAreRateLimitedPerNodeAndBoard(t *testing.T) {
 	}
 }
 
-// TestOtherLimitsCountForWhatWasAskedBefore changes both limits after a node was asked.
+// TestOtherLimitsCountForWhatWasAskedBefore changes both limits after a node was queried.
 func TestOtherLimitsCountForWhatWasAskedBefore(t *testing.T) {
 	q := NewQueries(Defaults(""))
 	q.Ask(noon, "n1", "b1")

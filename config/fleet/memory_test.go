@@ -11,7 +11,7 @@ import (
 	"edgespan/config/stateloop/peer"
 )
 
-// What two replicas wrote of a node while it moved between them is put together.
+// What two replicas wrote about a node while it moved between them is merged.
 func TestMergeOfMemories(t *testing.T) {
 	f := func(d Digest, attempt uint64) ConfigFailure { return ConfigFailure{Digest: d, Attempt: attempt} }
 	m := Memory{Push: Attempt{Number: 5, Digest: a}, Floor: 2, Failures: []ConfigFailure{f(a, 5)}}
@@ -28,7 +28,7 @@ func TestMergeOfMemories(t *testing.T) {
 	}
 }
 
-// Two boards may be learnt with versions of the same name: their layers are not shared.
+// Two boards may report versions with the same name: their layers are not shared.
 func TestLearntBoardsAreKindsOfTheirOwn(t *testing.T) {
 	l := layers.Library{Base: []string{"V_1"}}
 	h := Hardware{Learnt: map[string]layers.Library{"x1": l, "x2": l}}
@@ -45,8 +45,8 @@ func TestAClockSetBackHoldsNoQuery(t *testing.T) {
 	}
 }
 
-// Two replicas make an attempt of one number: the one that the store has was made, the other
-// one could not be stored and was not sent.
+// Two replicas make an attempt with the same number: the stored one was made; the other could not be stored and was not
+// sent.
 func TestOfTwoAttemptsOfOneNumberTheStoredOneWasMade(t *testing.T) {
 	m := Memory{Push: Attempt{Number: 4, On: "mine"}}
 	m.merge(Memory{Push: Attempt{Number: 4, On: "theirs"}})

@@ -13,12 +13,12 @@ import (
 	"edgespan/config/layers"
 )
 
-// watch judges a node's machine by what goes in and out, with a simple memory of its own.
+// watch checks a node's state machine by its inputs and outputs, with a simple memory of its own.
 type watch struct {
-	n, twin *Node // the twin gets the same, and must say the same
+	n, twin *Node // the twin gets the same events, and must return the same effects
 	set     Settings
 	now     time.Time
-	saved   Memory // as the store has it
+	saved   Memory // as in the store
 	wrong   []string
 
 	known   Known
@@ -34,9 +34,9 @@ type watch struct {
 	pushedAt time.Time
 	pushedOn string // the stream
 	again    bool   // it was the second one in its interval
-	arrived  bool   // as far as this controller was told
+	arrived  bool   // as far as this controller knows
 	began    time.Time
-	other    bool // the interval does not hold: the controller died over another push, or a local config ended
+	other    bool // the interval does not apply: the controller died over another push, or a local config ended
 	held     bool // by the last report, also on a stream before
 	floor    uint64
 	failed   map[Digest]layers.Versions
@@ -54,7 +54,7 @@ func (w *watch) complain(format string, args ...any) {
 	w.wrong = append(w.wrong, fmt.Sprintf("%v: ", w.now.Sub(noon))+fmt.Sprintf(format, args...))
 }
 
-// before notes what an event means, by the words of the rules.
+// before records what an event means according to the rules.
 func (w *watch) before(e Event) {
 	switch e := e.(type) {
 	case Known:
@@ -115,7 +115,7 @@ func (w *watch) reports(e ReportReceived) {
 	}
 }
 
-// answer is a node's to an attempt: to the last one whatever it says of the digest.
+// answer records a node's answer to an attempt: it counts for the last one whatever digest it contains.
 func (w *watch) answer(attempt uint64, d Digest, r Reason) {
 	last := w.saved.Push
 	if attempt == last.Number {
@@ -126,7 +126,7 @@ func (w *watch) answer(attempt uint64, d Digest, r Reason) {
 	}
 }
 
-// step gives an event to both, of whose effects only the first few may come to be done.
+// step gives an event to both; only the first done effects are carried out.
 func (w *watch) step(e Event, done int) (crashed bool) {
 	w.before(e)
 	effects, same := w.n.Step(w.now, e), w.twin.Step(w.now, e)
@@ -150,7 +150,7 @@ func (w *watch) effect(e Event, effect Effect) {
 	switch effect := effect.(type) {
 	case Save:
 		w.saved = effect.Memory
-		if w.report != nil && w.here && w.report.Digest == w.desired.Digest { // it has nothing to lose
+		if w.report != nil && w.here && w.report.Digest == w.desired.Digest { // no progress to lose
 			w.adopted = w.adopted || effect.Adopted
 		}
 	case Push:
@@ -176,7 +176,7 @@ func (w *watch) effect(e Event, effect Effect) {
 	}
 }
 
-// push holds a push against every rule.
+// push checks a push against every rule.
 func (w *watch) push(p Push) {
 	r := w.report
 	for what, bad := range map[string]bool{
@@ -219,7 +219,7 @@ func (w *watch) push(p Push) {
 	w.pushedOn, w.again, w.arrived = w.stream, soon, false
 }
 
-// restart is another controller with what the store has.
+// restart starts another controller with the stored state.
 func (w *watch) restart() {
 	w.n, w.twin = New("n", w.saved, w.set), New("n", w.saved, w.set)
 	w.known, w.desired, w.gate, w.stream, w.here, w.report = Known{}, Desired{}, Admission{}, "", false, nil
@@ -229,7 +229,7 @@ func (w *watch) restart() {
 	w.pushed.Attempt = max(w.pushed.Attempt, w.saved.Push.Number)
 	clear(w.probed)
 	clear(w.failed)
-	for _, f := range w.saved.Failures { // what was not stored was not acknowledged, and the node says it again
+	for _, f := range w.saved.Failures { // what was not stored was not acknowledged, and the node repeats it
 		w.failed[f.Digest] = f.For
 	}
 }
@@ -298,8 +298,8 @@ func anyEvent(t *rapid.T, w *watch) Event {
 	return r
 }
 
-// Over any events in any order, with controllers that crash between any two effects, no
-// push breaks a rule; and once the node reports what it wants, all is quiet.
+// Over any events in any order, with controllers that crash between any two effects, no push breaks a rule; and once
+// the node reports its desired config, nothing more is sent.
 func TestPropertyNoPushBreaksARule(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := Defaults("me")
@@ -330,7 +330,7 @@ func TestPropertyNoPushBreaksARule(t *testing.T) {
 	})
 }
 
-// quiet puts the node in order, and expects that nothing more is done about it.
+// quiet repairs the node, and expects that nothing more is done about it.
 func (w *watch) quiet() {
 	for _, e := range []Event{Known{Joined: true}, Admission{}, want(a, 9), Connected{"9", "me"}} {
 		w.step(e, 99)

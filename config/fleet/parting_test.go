@@ -11,7 +11,7 @@ import (
 	"edgespan/config/stateloop/peer"
 )
 
-// parts is a PeerConfiguration with some parameters to be present.
+// parts is a PeerConfiguration with some parameters whose target is present.
 func parts(ids string) *peer.Configuration {
 	c := &peer.Configuration{}
 	for _, id := range strings.Fields(ids) {
@@ -29,7 +29,7 @@ func ids(gone []peer.Gone) string {
 	return strings.Join(out, " ")
 }
 
-// says is a report of what is Absent ("-x") or anything else ("x").
+// says returns a report of parameters that are Absent ("-x") or not ("x").
 func says(r ReportReceived, settled bool, text string) ReportReceived {
 	r.Parts, r.Settled = map[string]bool{}, settled
 	for _, id := range strings.Fields(text) {
@@ -39,7 +39,8 @@ func says(r ReportReceived, settled bool, text string) ReportReceived {
 	return r
 }
 
-// What was pushed is to be absent until the node says so, in its answer to what is wanted now.
+// What was pushed is expected to become absent until the node reports it absent, in its answer to the current desired
+// config.
 func TestWhatMayBeOnANodeIsForgottenOnItsWordOnly(t *testing.T) {
 	ab, c := Digest{"A", "ab"}, Digest{"A", "c"}
 	n := New("n", Memory{Adopted: true}, Defaults("me"))
@@ -51,17 +52,17 @@ func TestWhatMayBeOnANodeIsForgottenOnItsWordOnly(t *testing.T) {
 		{Connected{"1", "me"}, "", ""},
 		{with(want(ab, 1), func(w *Desired) { w.With = parts("x y") }), "", ""},
 		{has(a, 0), "x y", ""},                                                        // pushed: it may be there from now on
-		{says(has(ab, 1), true, "-x -y"), "x y", ""},                                  // what is wanted stays
+		{says(has(ab, 1), true, "-x -y"), "x y", ""},                                  // what is desired is kept
 		{with(want(c, 2), func(w *Desired) { w.With = parts("y z") }), "x y z", "x"},  // pushed
 		{says(has(ab, 1), true, "-x y"), "x y z", "x"},                                // answers the one before
-		{says(runs(c, 2, PendingConfig{}), true, "-x y z"), "x y z", "x"},             // it may yet be undone
-		{says(has(c, 2), true, "x y z"), "x y z", "x"},                                // its removal failed, say
-		{says(has(c, 2), false, "y z"), "x y z", "x"},                                 // it has not come to it
-		{has(c, 2), "x y z", "x"},                                                     // nobody asked
+		{says(runs(c, 2, PendingConfig{}), true, "-x y z"), "x y z", "x"},             // it may still be undone
+		{says(has(c, 2), true, "x y z"), "x y z", "x"},                                // its removal failed, for example
+		{says(has(c, 2), false, "y z"), "x y z", "x"},                                 // the node has not reached it yet
+		{has(c, 2), "x y z", "x"},                                                     // the controller did not request parts
 		{says(has(c, 2), false, "-x y z"), "y z", ""},                                 // it is gone
 		{with(want(ab, 3), func(w *Desired) { w.With = parts("x y") }), "x y z", "z"}, // A, B, A
-		{says(has(ab, 3), true, "x y"), "x y", ""},                                    // reported no more
-		{want(a, 4), "x y", "x y"},                                                    // undescribed
+		{says(has(ab, 3), true, "x y"), "x y", ""},                                    // no longer reported
+		{want(a, 4), "x y", "x y"},                                                    // without a descriptor
 		{says(has(a, 4), true, ""), "", ""},
 	} {
 		n.Step(noon, s.event)
@@ -74,8 +75,8 @@ func TestWhatMayBeOnANodeIsForgottenOnItsWordOnly(t *testing.T) {
 	}
 }
 
-// Whatever is pushed, reported and lost in between: what is on a node and not wanted is among
-// what is to be absent, also for another controller that has what the store has.
+// Whatever is pushed, reported and lost in between: what is on a node and not desired is among what must become absent,
+// also for another controller with the stored state.
 func TestPropertyNothingOnANodeIsForgotten(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var saved Memory
@@ -90,7 +91,7 @@ func TestPropertyNothingOnANodeIsForgotten(t *testing.T) {
 				case Save:
 					saved = e.Memory
 				case Push:
-					if e.Whole { // it makes what is wanted, and may fail to remove
+					if e.Whole { // it creates what is desired, and may fail to remove
 						on = append(on, asked...)
 						running = e.Digest
 					}

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// TestInWhichOrderAChangeOfTheStoreIsTakenOver: one sentence a row, for all changes that there can be.
+// TestInWhichOrderAChangeOfTheStoreIsTakenOver has one row for each possible change.
 func TestInWhichOrderAChangeOfTheStoreIsTakenOver(t *testing.T) {
 	t.Parallel()
 	for n := range 16 {

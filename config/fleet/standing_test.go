@@ -6,7 +6,7 @@ import (
 	"edgespan/config/fleet/nodeproto"
 )
 
-// What was bad before a batch does not count against it; where nobody saw the node before, all parameters must be
+// What was bad before a batch does not count against it; for a node that was not seen before, all parameters must be
 // ready.
 func TestWhatIsWorseOnANodeThanBeforeItsBatch(t *testing.T) {
 	t.Parallel()

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// shownStates are the words that a node's state is shown in.
+// shownStates are the words for a node's states.
 var shownStates = []State{UnknownNode, NotJoined, Offline, OtherReplica, NoReport, ConfigError, Unmanaged, HeldLocally,
 	Pending, NeedsAdoption, UnknownHardware, RolledBack, Pushing, Degraded, InSync}
 

@@ -22,12 +22,12 @@ var (
 
 func gen(counter uint64) Generation { return Generation{Authority: "s", Counter: counter} }
 
-// want is a managed node's desired config for v1.
+// want returns a managed node's desired config for v1.
 func want(d Digest, counter uint64) Desired {
 	return Desired{Digest: d, Generation: gen(counter), For: v1, Managed: true}
 }
 
-// has is a report on stream 1 of a node that was told that it is managed.
+// has returns a report on stream 1 of a node that knows that it is managed.
 func has(d Digest, counter uint64) ReportReceived {
 	r := ReportReceived{Stream: "1", Digest: d, Versions: v1, Managed: &yes}
 	if counter > 0 {
@@ -36,12 +36,12 @@ func has(d Digest, counter uint64) ReportReceived {
 	return r
 }
 
-// on is a report of another config on another stream.
+// on returns a report of another config on another stream.
 func on(stream string) ReportReceived {
 	return with(has(b, 0), func(r *ReportReceived) { r.Stream = stream })
 }
 
-// runs is such a report of a node whose config is not confirmed yet.
+// runs returns such a report of a node whose config is not confirmed yet.
 func runs(d Digest, counter uint64, p PendingConfig) ReportReceived {
 	r := has(d, counter)
 	p.Generation, p.Remaining = gen(counter), 90*time.Second
@@ -49,13 +49,13 @@ func runs(d Digest, counter uint64, p PendingConfig) ReportReceived {
 	return r
 }
 
-// with changes a report or a wish.
+// with changes a report or a desired config.
 func with[T any](v T, change func(*T)) T {
 	change(&v)
 	return v
 }
 
-// tell are effects as one sentence. What is stored shows where a test wants it.
+// tell formats effects as one sentence. Stored memory is left out; tests that need it look at it directly.
 func tell(effects []Effect, last time.Time) string {
 	var out []string
 	for _, e := range effects {
@@ -104,7 +104,7 @@ type step struct {
 // adopted is the memory of a node that the controller has pushed to before.
 var adopted = Memory{Adopted: true}
 
-// joined are the steps that bring a known node to its first report.
+// joined returns the steps that bring a known node to its first report.
 func joined(more ...step) []step {
 	return append([]step{
 		{0, Known{Topology: true, Joined: true}, "is Offline"},
@@ -283,7 +283,7 @@ func TestSeed_Syncing(t *testing.T) {
 	}
 }
 
-// What a rollout takes for cut off by a config is a node that has it and is not done with it.
+// A rollout takes a node for cut off by a config if it has received it and is not done with it.
 func TestWhoIsAtWork(t *testing.T) {
 	pushed := func(more ...step) []step { return joined(append([]step{{0, has(b, 0), pushA}}, more...)...) }
 	for _, c := range []struct {

@@ -17,7 +17,7 @@ import (
 	"edgespan/config/kv"
 )
 
-// reader is a model as config/fleet/history reads it.
+// reader adapts a model to the reader that config/fleet/history expects.
 type reader struct{ *kv.Model }
 
 func (r reader) Get(keys ...kv.Key) ([]kv.Entry, error) {
@@ -94,7 +94,7 @@ func read(t testing.TB, text []byte) *Copy {
 	return c
 }
 
-// bring brings a backup into a store, as a program does, until so many transactions are done.
+// bring restores a backup into a store, as the program does, until limit transactions are done.
 func bring(t testing.TB, m *kv.Model, c *Copy, id string, limit int) (ended bool) {
 	t.Helper()
 	r, err := c.Restore(Mark{ID: id, Time: noon})
@@ -154,8 +154,8 @@ func values(t testing.TB, m *kv.Model) map[kv.Key]string {
 
 const ever = 1 << 30
 
-// TestABackupComesBack holds what comes back against what was there: all that lasts, and of
-// that nothing changed but what another store counts anew.
+// TestABackupComesBack compares the restored store with the original: everything permanent is there, unchanged except
+// for what another store counts anew.
 func TestABackupComesBack(t *testing.T) {
 	old, restored := small(t), kv.NewModel()
 	c := read(t, taken(t, old))
@@ -244,7 +244,7 @@ func TestADamagedBackupIsRefused(t *testing.T) {
 	}
 }
 
-// TestWhatIsWrongWithABackup has a message for each kind of damage, several at once.
+// TestWhatIsWrongWithABackup has a message for each kind of damage, and reports several at once.
 func TestWhatIsWrongWithABackup(t *testing.T) {
 	whole := strings.SplitAfter(strings.TrimSuffix(string(taken(t, small(t))), "\n"), "\n")
 	whole[len(whole)-1] += "\n"

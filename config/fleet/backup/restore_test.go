@@ -21,8 +21,8 @@ import (
 	"edgespan/config/layers"
 )
 
-// TestARestoreThatDiesIsRunAgain ends a restore after each of its transactions: the mark says
-// so, no backup is taken of half a fleet, and the next run leaves what one run leaves.
+// TestARestoreThatDiesIsRunAgain ends a restore after each of its transactions: the mark shows it, no backup of half a
+// fleet can be made, and the next run leaves the same as a single run.
 func TestARestoreThatDiesIsRunAgain(t *testing.T) {
 	old := small(t)
 	for i := range 3*maxOps + 5 {
@@ -41,7 +41,7 @@ func TestARestoreThatDiesIsRunAgain(t *testing.T) {
 			return
 		}
 		if e, _, _ := m.Get(history.RestoringKey()); !e.Exists() {
-			break // the last transaction was done, and its answer got lost
+			break // the last transaction was done, and its answer was lost
 		}
 		if _, err := Open(reader{m}, Header{}); !errors.Is(err, ErrRestoring) {
 			t.Fatalf("after %d: a backup of half a fleet: %v", dies, err)
@@ -82,7 +82,7 @@ func TestTwoRestoresAtOnce(t *testing.T) {
 	}
 }
 
-// TestNoRestoreIntoAFleet begins where a controller has founded a fleet.
+// TestNoRestoreIntoAFleet restores where a controller has already created a fleet.
 func TestNoRestoreIntoAFleet(t *testing.T) {
 	c := read(t, taken(t, small(t)))
 	for _, k := range []kv.Key{history.FleetKey(), history.HeadKey()} {
@@ -95,8 +95,8 @@ func TestNoRestoreIntoAFleet(t *testing.T) {
 	}
 }
 
-// TestTheOrderOfRevisionsStays draws stores with rollouts in them: which keys came before a
-// rollout's record, which after it, and which a barrier holds back, is the same afterwards.
+// TestTheOrderOfRevisionsStays draws stores that contain rollouts: which keys were written before a rollout's record,
+// which after it, and which a barrier holds back, is the same after a restore.
 func TestTheOrderOfRevisionsStays(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		old, written := kv.NewModel(), map[kv.Key]kv.Revision{}
@@ -150,9 +150,9 @@ func TestTheOrderOfRevisionsStays(t *testing.T) {
 	})
 }
 
-// TestNodesOfTheOldStore connects nodes to a controller on the restored store. One that runs
-// what it shall gets the number alone; one that has a later config than the backup gets the
-// backup's; none takes an old number or attempt for one of now.
+// TestNodesOfTheOldStore connects nodes to a controller on the restored store. A node that runs its desired config gets
+// only the number; one with a later config than the backup gets the backup's; none mistakes an old number or attempt
+// for a current one.
 func TestNodesOfTheOldStore(t *testing.T) {
 	m := kv.NewModel()
 	bring(t, m, read(t, taken(t, small(t))), "a", ever)
@@ -202,11 +202,11 @@ func TestNodesOfTheOldStore(t *testing.T) {
 	}
 }
 
-// large is a backup of so many keys of 256 KiB, of which no more than one is in memory.
+// large is a backup of many keys of 256 KiB, at most one of which is in memory.
 type large struct {
 	keys  int
 	lines [2][]byte // first and last
-	one   []byte    // the line of a key, but for its number
+	one   []byte    // the line of a key, without its number
 	size  int64
 }
 

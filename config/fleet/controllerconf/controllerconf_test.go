@@ -30,13 +30,12 @@ func parse(t testing.TB, doc config.Object) *metadata.Metadata {
 
 func controller(t testing.TB) *metadata.Metadata { return parse(t, schema.ControllerMetadata()) }
 
-// same compares documents, 1 and 1.0 apart.
+// same compares documents; 1 and 1.0 differ.
 func same(a, b config.Object) bool {
 	return string(config.AppendCanonical(nil, a)) == string(config.AppendCanonical(nil, b))
 }
 
-// Reference §1.19: a flag's key is what stands behind its last '.', its value a string; a
-// missing map of flags is created.
+// Reference §1.19: a flag's key is the part after its last '.', its value a string; a missing map of flags is created.
 func TestNormalize(t *testing.T) {
 	for _, c := range []struct{ in, want, faults string }{
 		{`{}`, `{"flags": {}}`, ""},
@@ -74,8 +73,8 @@ func TestNormalize(t *testing.T) {
 	}
 }
 
-// Reference §1.19, [BUG in real data]: flags are always strings, but five are described as
-// BOOLEAN or INTEGER and could never be set, the switch of the staged rollout among them.
+// Reference §1.19, [BUG in real data]: flags are always strings, but five are described as BOOLEAN or INTEGER and could
+// never be set, among them the switch of staged rollouts.
 func TestSeed_FlagsOfEveryTypeCanBeSet(t *testing.T) {
 	entry := func(kind string) config.Object {
 		return config.Object{"desc": "d", "type": kind, "action": "UPDATE_GFLAG"}
@@ -127,7 +126,7 @@ func TestCheckTellsAllFaultsAtOnce(t *testing.T) {
 	}
 }
 
-// Our own defaults are what our own metadata allows, and nothing of them is unknown.
+// The project's own metadata permits its own defaults, and none of them is unknown.
 func TestDefaultsAreValid(t *testing.T) {
 	for _, c := range []struct{ meta, doc config.Object }{
 		{schema.ControllerMetadata(), schema.ControllerDefault()},
@@ -140,8 +139,8 @@ func TestDefaultsAreValid(t *testing.T) {
 	}
 }
 
-// The seed's second table of actions, and UPDATE_PREFIX_ALLOC_PARAMS and
-// UPDATE_CHANNEL_ASSIGNMENT, by what asks for them in our own metadata.
+// The seed's second table of actions, and UPDATE_PREFIX_ALLOC_PARAMS and UPDATE_CHANNEL_ASSIGNMENT, by the entries of
+// the project's own metadata that request them.
 func TestSeed_ActionsOfTheE2EConfigurationFiles(t *testing.T) {
 	m := controller(t)
 	for _, c := range []struct{ before, after, actions, flags, next string }{
@@ -218,7 +217,7 @@ func TestPrintFlags(t *testing.T) {
 	}
 }
 
-// Whatever a file has: no panic, the same answer twice, and what is normal stays so.
+// Whatever a file contains: no panic, the same result twice, and a normalized file is unchanged.
 func FuzzNormalize(f *testing.F) {
 	for _, s := range []string{`{}`, `{"flags": {"a.b": 1, "c": true}}`, `{"flags": {"a": {}, "x.a": null}}`,
 		`{"flags": []}`, `{"flags": {"": "", "é": 1e400}}`} {

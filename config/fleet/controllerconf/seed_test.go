@@ -11,7 +11,7 @@ import (
 
 // The seed, sentence by sentence: each sub-test is a row of docs/seeds.md.
 
-// changed are the actions of a change, and the flags that change while the process runs.
+// changed returns the actions of a change, and the flags that change while the process runs.
 func changed(t *testing.T, before, after string) ([]string, []FlagChange) {
 	t.Helper()
 	got := Changes(controller(t), object(t, before), object(t, after))

@@ -8,7 +8,7 @@ import (
 	"edgespan/config"
 )
 
-// shares is metadata with everything that sync can say.
+// shares is metadata with every form of sync.
 const shares = `{
   "flags": {
     "net": {"desc": "d", "type": "STRING", "action": "UPDATE_GFLAG", "sync": true},
@@ -26,22 +26,22 @@ const shares = `{
   }}}
 }`
 
-// Seed, "Sync": only network-level configuration is synced, host-level configuration is
-// not; marks stand on entries and on properties of objects.
+// Seed, "Sync": only network-level configuration is synced, host-level configuration is not; entries and properties of
+// objects are marked.
 func TestSeed_SyncIsPerEntryAndPerProperty(t *testing.T) {
 	m := parse(t, object(t, shares))
 	for _, c := range []struct{ own, theirs, want string }{
-		{ // the flags marked are the sender's, the others ours; what nobody described follows the sender
+		{ // marked flags come from the sender, the others are the replica's own; what is not described comes from the sender
 			`{"flags": {"net": "1", "host": "me", "silent": "me", "unknown": "1"}, "vendor": 1}`,
 			`{"flags": {"net": "2", "host": "you", "silent": "you"}}`,
 			`{"flags": {"net": "2", "host": "me", "silent": "me"}}`,
 		},
-		{ // [BUG] of §1.19: a synced map takes its values' properties along
+		{ // [BUG] of §1.19: a synced map includes its values' properties
 			`{"sources": {}}`,
 			`{"sources": {"a": {"enabled": true}}}`,
 			`{"sources": {"a": {"enabled": true}}}`,
 		},
-		{ // a property that says sync: false stays each replica's own
+		{ // a property with sync: false is each replica's own
 			`{"sources": {"a": {"enabled": true, "mine": "m"}, "b": {"enabled": true, "mine": "m"}}}`,
 			`{"sources": {"a": {"enabled": false, "mine": "y"}}}`,
 			`{"sources": {"a": {"enabled": false, "mine": "m"}}}`,
@@ -101,8 +101,8 @@ func drawFile(t *rapid.T, label string) config.Object {
 	return o
 }
 
-// After a sync all replicas share the same, nothing of a replica's own came from another,
-// the file is valid, and a second sync changes nothing.
+// After a sync all replicas share the same values, no replica's own value came from another, the file is valid, and a
+// second sync changes nothing.
 func TestReplicasShareAndKeepTheirOwn(t *testing.T) {
 	m := parse(t, object(t, shares))
 	rapid.Check(t, func(t *rapid.T) {
@@ -113,7 +113,7 @@ func TestReplicasShareAndKeepTheirOwn(t *testing.T) {
 			t.Fatal(faults)
 		}
 		nowShared, own := m.Split(got)
-		// An empty object is nobody's: what is in it decides once there is something.
+		// An empty object belongs to no one: its content decides once there is any.
 		if !same(config.Clean(nowShared), config.Clean(shared)) {
 			t.Fatalf("%v is shared, want %v", nowShared, shared)
 		}
@@ -122,7 +122,7 @@ func TestReplicasShareAndKeepTheirOwn(t *testing.T) {
 		if d := config.Diff(before, own); len(d) > 0 {
 			t.Fatalf("%v is new of our own", d)
 		}
-		// Only entries of the map that the sender has not may be gone.
+		// Only entries of the map that the sender lacks may be missing.
 		gone := config.Diff(own, before)
 		entries, _ := gone["sources"].(config.Object)
 		for name := range entries {

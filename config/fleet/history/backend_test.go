@@ -31,8 +31,7 @@ func (r real) Commit(txn kv.Txn) (kv.TxnResult, error) {
 	return r.Store.Commit(context.Background(), txn)
 }
 
-// The histories of TestPropertyHistoriesOfTwoWriters in files, each of its own, every tenth
-// of them synced.
+// The histories of TestPropertyHistoriesOfTwoWriters in files, one for each, every tenth of them synced.
 func TestPropertyHistoriesInBolt(t *testing.T) {
 	parts := 10
 	if testing.Short() {

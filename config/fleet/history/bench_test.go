@@ -2,8 +2,8 @@ package history
 
 import "testing"
 
-// BenchmarkPlanOneOfManyLayers is a write of one node's layer among twenty thousand; MD5 and
-// merge of the fleet are not in it.
+// BenchmarkPlanOneOfManyLayers measures a write of one node's layer among twenty thousand, without the MD5 and merge of
+// the fleet.
 func BenchmarkPlanOneOfManyLayers(b *testing.B) {
 	s := newStore()
 	s.write(b, Change{Layers: many(20000, "x")})
@@ -15,8 +15,7 @@ func BenchmarkPlanOneOfManyLayers(b *testing.B) {
 	}
 }
 
-// BenchmarkPlanManyLayers is a write of ten thousand layers over others, as an optimisation
-// makes it.
+// BenchmarkPlanManyLayers measures a write that replaces ten thousand layers, as an optimization does.
 func BenchmarkPlanManyLayers(b *testing.B) {
 	s := newStore()
 	s.write(b, Change{Layers: many(10000, "x")})
@@ -28,7 +27,7 @@ func BenchmarkPlanManyLayers(b *testing.B) {
 	}
 }
 
-// BenchmarkReadAllLayers is the start of a controller of ten thousand nodes.
+// BenchmarkReadAllLayers measures the start of a controller of ten thousand nodes.
 func BenchmarkReadAllLayers(b *testing.B) {
 	s := newStore()
 	s.write(b, Change{Layers: many(20000, "x")})

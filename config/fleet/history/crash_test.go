@@ -27,7 +27,7 @@ const crashFile = "EDGESPAN_TEST_CRASH_FILE"
 
 var crashWriters = []string{"ann", "bob"}
 
-// reach is how many revisions a rollback of the child goes back at most.
+// reach is the maximum number of revisions that a rollback of the child goes back.
 const reach = 5
 
 func TestMain(m *testing.M) {
@@ -38,8 +38,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// crashLayers is the n-th write of a writer, where that is no rollback: one layer, several,
-// a delete, or so many that they take more than one transaction.
+// crashLayers returns the n-th write of a writer, if that is no rollback: one layer, several, a delete, or so many that
+// they take more than one transaction.
 func crashLayers(author string, n int) map[Layer]config.Object {
 	doc := config.Object{"by": author, "n": int64(n), "pad": strings.Repeat("x", n%700)}
 	own := Layer{Node, fmt.Sprint(author, n%7)}
@@ -54,7 +54,7 @@ func crashLayers(author string, n int) map[Layer]config.Object {
 	return map[Layer]config.Object{own: doc}
 }
 
-// crashChange is a writer's n-th write on a state. Its message says what a model has to know.
+// crashChange returns a writer's n-th write on a state. Its message has what a model needs to know.
 func crashChange(s State, author string, n int) (Change, error) {
 	c := Change{Layers: crashLayers(author, n)}
 	to := s.Number - min(s.Number, reach)
@@ -68,7 +68,7 @@ func crashChange(s State, author string, n int) (Change, error) {
 	return c, nil
 }
 
-// modelOf is the state that the record's write left behind, by the states before it.
+// modelOf returns the state after the record's write, given the states before it.
 func modelOf(states map[uint64]map[Layer]config.Object, r RevisionRecord) (map[Layer]config.Object, error) {
 	n := 0
 	if _, err := fmt.Sscan(r.Message, &n); err != nil {
@@ -84,8 +84,7 @@ func modelOf(states map[uint64]map[Layer]config.Object, r RevisionRecord) (map[L
 	return next, nil
 }
 
-// writeForEver sweeps what the one before it left, writes, and says on stdout which
-// revisions were acknowledged.
+// writeForEver sweeps what the previous process left, writes, and prints the acknowledged revisions.
 func writeForEver(path string) error {
 	opened, err := bolt.Open(path, bolt.Options{})
 	if err != nil {
@@ -116,7 +115,7 @@ func writeForEver(path string) error {
 	return <-faults
 }
 
-// sweepAll does what store.sweep does, outside of a test.
+// sweepAll does the same as store.sweep, outside a test.
 func sweepAll(s *store) error {
 	sweep, err := NewSweep(s, start.AddDate(1, 0, 0))
 	var at kv.Revision
@@ -130,7 +129,7 @@ func sweepAll(s *store) error {
 	return err
 }
 
-// lastOf is the number of an author's newest write.
+// lastOf returns the number of an author's newest write.
 func lastOf(s *store, author string) (n int, err error) {
 	state, err := Head(s)
 	if err != nil {
@@ -149,8 +148,7 @@ func lastOf(s *store, author string) (n int, err error) {
 	return 0, nil
 }
 
-// writeOnce writes until nobody was faster. The number is 0 where a rollback would change
-// nothing.
+// writeOnce retries a write until it does not conflict. The number is 0 if a rollback would change nothing.
 func writeOnce(s *store, author string, n int) (number uint64, err error) {
 	for {
 		state, err := Head(s)
@@ -177,9 +175,9 @@ func writeOnce(s *store, author string, n int) (number uint64, err error) {
 	}
 }
 
-// A process that writes layers is killed 120 times, at once or up to some milliseconds after
-// it began: each revision that was acknowledged is there, each that is there is whole, and
-// nothing stays behind that the next process does not sweep.
+// A process that writes layers is killed 120 times, at once or up to some milliseconds after it began: each
+// acknowledged revision is there, each revision that is there is complete, and nothing is left behind that the next
+// process does not sweep.
 func TestKilledWhileItWritesLayers(t *testing.T) {
 	if testing.Short() {
 		t.Skip("120 processes")
@@ -223,7 +221,7 @@ func TestKilledWhileItWritesLayers(t *testing.T) {
 	checkObjects(t, path)
 }
 
-// checkRevision holds one revision against what its record says that was written.
+// checkRevision checks one revision against its record.
 func checkRevision(t *testing.T, s *store, states map[uint64]map[Layer]config.Object, n uint64,
 	said map[uint64]string) {
 	t.Helper()
@@ -245,7 +243,7 @@ func checkRevision(t *testing.T, s *store, states map[uint64]map[Layer]config.Ob
 	states[n] = want
 }
 
-// checkObjects sweeps, and looks that only what some revision has is left.
+// checkObjects sweeps, and checks that only objects of some revision are left.
 func checkObjects(t *testing.T, path string) {
 	t.Helper()
 	opened, err := bolt.Open(path, bolt.Options{})
@@ -261,8 +259,7 @@ func checkObjects(t *testing.T, path string) {
 	equal(t, "objects", s.objectCount(t), len(kept))
 }
 
-// killOnce runs a child, kills it, and answers with the writes that it said were done, by
-// their revisions.
+// killOnce runs a child, kills it, and returns the writes that it reported as done, by their revisions.
 func killOnce(t *testing.T, path string, after time.Duration) map[uint64]string {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -287,7 +284,7 @@ func killOnce(t *testing.T, path string, after time.Duration) map[uint64]string 
 	for {
 		line, err := r.ReadString('\n')
 		if err == io.EOF {
-			break // a line without its end was not heard
+			break // an incomplete line does not count
 		}
 		var author string
 		var n, number uint64

@@ -16,24 +16,23 @@ import (
 	"edgespan/config/layers/override"
 )
 
-// plainModel is what the history is held against: a list of all states, each a map of
-// documents, and who wrote it.
+// plainModel is the reference for the history: a list of all states, each a map of documents, and the author of each.
 type plainModel struct {
 	states  []map[Layer]config.Object // by revision
 	authors []string
 	names   [][]Rename // by revision
 }
 
-// writer is one of two who write: it plans on what it read, and carries out later.
+// writer is one of two writers: it plans on what it read, and commits later.
 type writer struct {
 	name  string
 	plan  *CommitPlan
-	done  int // transactions of the plan
+	done  int // transactions of the plan that are done
 	next  map[Layer]config.Object
 	moved []Rename
 }
 
-// before is what a layer was called before a revision that renamed its node.
+// before returns a layer's name before a revision that renamed its node.
 func (m *plainModel) before(n int, l Layer) (Layer, bool) {
 	for _, r := range m.names[n] {
 		from := Layer{l.Kind, r.From}
@@ -86,7 +85,7 @@ func (w *world) state() State {
 
 func (w *world) last() map[Layer]config.Object { return w.m.states[len(w.m.states)-1] }
 
-// anyChange is a write, and what the plain model has after it; nil where it is refused.
+// anyChange returns a write, and the plain model's state after it; nil if the write is refused.
 func (w *world) anyChange() (Change, map[Layer]config.Object) {
 	state, now := w.state(), maps.Clone(w.last())
 	var c Change
@@ -139,7 +138,7 @@ func (w *world) anyChange() (Change, map[Layer]config.Object) {
 		if len(w.m.states) == 1 {
 			return c, nil
 		}
-		// The newest one always can be; what is left is its parent's state.
+		// The newest revision can always be reverted; the result is its parent's state.
 		c, err = state.Revert(uint64(len(w.m.states) - 1))
 		return w.accept(c, err, maps.Clone(w.m.states[len(w.m.states)-2]))
 	case "rename":
@@ -177,7 +176,7 @@ func same(a, b map[Layer]config.Object) bool {
 	return maps.EqualFunc(a, b, func(a, b config.Object) bool { return config.Equal(a, b) })
 }
 
-// begin lets a writer plan. Sometimes its write is bound to a layer that somebody else wrote.
+// begin lets a writer plan. Sometimes its write is conditional on a layer that another writer wrote.
 func (w *world) begin(by *writer) {
 	c, next := w.anyChange()
 	if next == nil {
@@ -211,7 +210,7 @@ func (w *world) begin(by *writer) {
 	}
 }
 
-// wrote is the revision that wrote a layer last, by the plain model.
+// wrote returns the last revision that wrote a layer, by the plain model.
 func (w *world) wrote(l Layer) uint64 {
 	for n := len(w.m.states) - 1; n > 0; n-- {
 		before, after := w.m.states[n-1][l], w.m.states[n][l]
@@ -251,13 +250,13 @@ func (w *world) goOn(by *writer) {
 	*by = writer{name: by.name}
 }
 
-// swept says whether a sweep moved head below a writer.
+// swept reports whether a sweep moved head below a writer.
 func (w *world) swept(by *writer, succeeded bool) bool {
 	entry := ok(w.s.Get(HeadKey()))(w.T)[0]
 	return !succeeded && by.plan.Txns[0].Compares[0].Revision != entry.ModRevision
 }
 
-// check holds the whole history against the plain model.
+// check compares the complete history with the plain model.
 func (w *world) check(all bool) {
 	state := w.state()
 	if state.Number != uint64(len(w.m.states)-1) {
@@ -293,7 +292,7 @@ func (w *world) check(all bool) {
 	w.checkChanged(state)
 }
 
-// checkHistories looks that each change of a layer is in its history, in order.
+// checkHistories checks that each change of a layer is in its history, in order.
 func (w *world) checkHistories(state State) {
 	for _, l := range []Layer{{Kind: Network}, {Node, "n1"}, {Auto, "n2"}, {Node, "n/3"}, {Kind: Metadata}} {
 		var want []uint64
@@ -343,9 +342,9 @@ func (w *world) checkChanged(state State) {
 	}
 }
 
-// Two writers against each other, a sweeper, crashes between any two transactions: what is
-// seen is always one of the states that the plain model has, nothing is ever lost, and
-// history is complete and in order. The count of rounds is rapid's times ten.
+// Two writers compete, with a sweeper and crashes between any two transactions: a reader always sees one of the plain
+// model's states, nothing is ever lost, and history is complete and in order. The number of rounds is rapid's times
+// ten.
 func TestPropertyHistoriesOfTwoWriters(t *testing.T) {
 	for part := range 10 {
 		t.Run(fmt.Sprint(part), rapid.MakeCheck(func(t *rapid.T) { twoWriters(t, newStore()) }))
@@ -374,7 +373,7 @@ func twoWriters(t *rapid.T, s *store) {
 	w.check(true)
 }
 
-// A large write cut after each of its transactions: the state before or the state after.
+// A large write cut after each of its transactions leaves the state before or the state after.
 func TestPropertyACutLeavesTheOldOrTheNewState(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := newStore()

@@ -13,7 +13,7 @@ import (
 const line = `topology={"name":"t","nodes":[{"name":"n1","mac_addr":"02:00:00:00:00:01","site_name":"s","extra":1},{"name":"n2","mac_addr":"02:00:00:00:00:02","site_name":"s"}],` +
 	`"links":[{"name":"link-n1-n2","a_node_name":"n1","z_node_name":"n2"}],"sites":[{"name":"s"}]}`
 
-// join puts a node that has joined, and join tokens of names.
+// join puts a joined node, and join tokens for names.
 func (s *store) join(t tester, id, name string, tokens ...string) {
 	t.Helper()
 	var txn kv.Txn
@@ -28,7 +28,7 @@ func (s *store) join(t tester, id, name string, tokens ...string) {
 	ok(s.Commit(txn))(t)
 }
 
-// members are the keys of joined nodes and tokens, in one line.
+// members returns the keys of joined nodes and tokens, in one line.
 func (s *store) members(t tester) string {
 	t.Helper()
 	var got []string
@@ -240,7 +240,7 @@ func TestRevert(t *testing.T) {
 func TestRollbackOverRenamesGivesNodesTheirNamesBack(t *testing.T) {
 	lines := []string{
 		"ann: " + line + `; node/n1={"is":1}; node/n2={"is":2}`,
-		"ann: n1 -> n3", "ann: n2 -> n1", "ann: n3 -> n2", // they change places
+		"ann: n1 -> n3", "ann: n2 -> n1", "ann: n3 -> n2", // they exchange names
 	}
 	first := ``
 	for _, c := range []struct{ name, layers, want string }{
@@ -281,7 +281,7 @@ func TestRollbackOverRenamesGivesNodesTheirNamesBack(t *testing.T) {
 	}
 }
 
-// What of a member others changed since it was renamed keeps the change when the name goes back.
+// If another write changed a renamed member, the change is kept when the name is reverted.
 func TestARenameIsTakenBackUnderneathLaterChanges(t *testing.T) {
 	s := told(t, `ann: peer/n1={"kind":"PeerDescriptor","metadata":{"name":"n1"}}; `+
 		`cluster/c={"spec":{"leader":"n1","members":{"n1":{"underlay":"u"},"n2":{}}}}; deployment/c={"vnis":{"n1 n2":256}}`,

@@ -7,8 +7,8 @@ import (
 	"edgespan/config/kv"
 )
 
-// Each part of a change-set has as many objects as its transaction has room for, by count and
-// by size, and all of them together are what was to be put.
+// Each part of a change-set has as many objects as its transaction has room for, by count and by size, and all of them
+// together are the objects to put.
 func TestPartsAreAsLargeAsATransactionTakes(t *testing.T) {
 	item := (kv.Txn{Then: []kv.Op{kv.Put("k", nil)}}).Size()
 	put := func(size int) kv.Op { return kv.Put("k", make([]byte, size-item)) }

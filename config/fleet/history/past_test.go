@@ -8,7 +8,7 @@ import (
 	"edgespan/config/layers"
 )
 
-// told writes one revision for each line, "author: layers", and answers with the store.
+// told writes one revision for each line, "author: layers", and returns the store.
 func told(t tester, lines ...string) *store {
 	t.Helper()
 	s := newStore()
@@ -192,7 +192,7 @@ func TestExplainSaysWhichLayerSetAValueWhenAndByWhom(t *testing.T) {
 	}, "\n"))
 }
 
-// changesOf are what a revision made of the layers that it wrote or deleted.
+// changesOf returns a revision's changes of the layers that it wrote or deleted.
 func changesOf(r Reader, number uint64) ([]LayerDiff, error) {
 	before, after, err := around(r, number)
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 	"edgespan/config/kv"
 )
 
-// prune does a prune, its first so many transactions.
+// prune runs the first limit transactions of a prune.
 func (s *store) prune(t tester, p Prune, limit int) {
 	t.Helper()
 	at := p.Head()
@@ -59,7 +59,7 @@ func TestAPruneTakesWhatIsOld(t *testing.T) {
 			now := tell(t, s.head(t))
 			before := s.objectCount(t)
 			p := ok(NewPrune(s, start.Add(c.before), c.limit, "ann", start))(t)
-			if cut { // it dies in its midst, and another one ends it
+			if cut { // the first prune dies midway, and another one completes it
 				s.prune(t, p, 1)
 				equal(t, c.name, p.Edge.From, c.from)
 				p = ok(NewPrune(s, start, 0, "bob", start))(t)
@@ -70,7 +70,7 @@ func TestAPruneTakesWhatIsOld(t *testing.T) {
 			equal(t, c.name+": the history begins at", p.Edge.From, c.from)
 			equal(t, c.name+": its length", len(ok(head.Log(0))(t)), int(101-c.from))
 			if last := len(ok(s.List(folderRevisions, kv.ListOptions{}))(t).Entries); c.from > 3 && last != int(101-c.from)+1 {
-				t.Errorf("%s: %d records are left", c.name, last) // and that of who wrote early last
+				t.Errorf("%s: %d records are left", c.name, last) // and the last one of the author who wrote early
 			}
 			if c.from > 1 && s.objectCount(t) >= before-int(c.from) {
 				t.Errorf("%s: %d objects of %d are left", c.name, s.objectCount(t), before)
@@ -106,10 +106,10 @@ func TestAPruneTakesWhatIsOld(t *testing.T) {
 	}
 }
 
-// A write that was planned on an object that goes is planned anew.
+// A write that was planned on an object that is pruned meanwhile is planned again.
 func TestAPruneBesideWrites(t *testing.T) {
 	s := aged(t, 60)
-	// as it was in the eighth hour
+	// as of the eighth hour
 	planned := ok(s.head(t).Plan(signed(Change{Layers: layersFrom(t, `network={"n":7}`)})))(t)
 	p := ok(NewPrune(s, start.Add(30*time.Hour), 0, "ann", start))(t)
 	s.prune(t, p, 1000)

@@ -10,14 +10,14 @@ import (
 	"edgespan/config/kv"
 )
 
-// backend is what the history is kept in: the model of a store, or a real one.
+// backend stores the history: the model of a store, or a real one.
 type backend interface {
 	Get(key kv.Key) (kv.Entry, kv.Revision, error)
 	List(below kv.Prefix, o kv.ListOptions) (kv.Page, error)
 	Commit(txn kv.Txn) (kv.TxnResult, error)
 }
 
-// store is a backend behind a Reader. It counts what is read.
+// store is a backend behind a Reader. It counts reads.
 type store struct {
 	backend
 	gets int
@@ -30,7 +30,7 @@ func (s *store) Get(keys ...kv.Key) ([]kv.Entry, error) {
 		return nil, fmt.Errorf("%d keys", len(keys))
 	}
 	s.gets += len(keys)
-	var txn kv.Txn // at one moment
+	var txn kv.Txn // for one consistent read
 	for _, key := range keys {
 		txn.Then = append(txn.Then, kv.Get(key))
 	}
@@ -63,7 +63,7 @@ func (s *store) runPlan(p CommitPlan, first int) error {
 
 var start = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
-// write writes as anybody does who was never disturbed.
+// write writes without interference.
 func (s *store) write(t tester, c Change) RevisionRecord {
 	t.Helper()
 	p, err := s.head(t).Plan(signed(c))
@@ -107,7 +107,7 @@ func doc(t tester, text string) config.Object {
 	return o
 }
 
-// layersFrom reads "network={…}; node/n1=" as layers; nothing after = deletes.
+// layersFrom parses "network={…}; node/n1=" as layers; an empty value deletes.
 func layersFrom(t tester, text string) map[Layer]config.Object {
 	t.Helper()
 	out := map[Layer]config.Object{}
@@ -127,7 +127,7 @@ func layer(t tester, name string) Layer {
 	return l
 }
 
-// tell is a state in the words of layersFrom, the documents in one line.
+// tell formats a state in the syntax of layersFrom, the documents in one line.
 func tell(t tester, s State) string {
 	t.Helper()
 	all, err := s.All()

@@ -8,7 +8,7 @@ import (
 	"edgespan/config/kv"
 )
 
-// objectCount is how many objects are in the store.
+// objectCount returns the number of objects in the store.
 func (s *store) objectCount(t tester) int {
 	t.Helper()
 	return len(ok(s.List(folderObjects, kv.ListOptions{}))(t).Entries)
@@ -51,7 +51,7 @@ func TestASweepTakesWhatAWriteThatDiedLeft(t *testing.T) {
 		equal(t, "state", tell(t, s.head(t)), before)
 		equal(t, "nothing more", s.sweep(t, start.Add(time.Second)), 0)
 
-		// The write that was thought dead goes on: too late.
+		// The write that seemed dead continues: too late.
 		equal(t, "its last transaction", errors.Is(s.runPlan(CommitPlan{Txns: p.Txns[len(p.Txns)-1:]}, 1), errMoved), true)
 		s.write(t, Change{Layers: many(500, "x")})
 		equal(t, "all are read", len(ok(s.head(t).All())(t)) >= 500, true)
@@ -64,7 +64,7 @@ func TestASweepLeavesWhatAnotherWriteHas(t *testing.T) {
 	if err := s.runPlan(dead, len(dead.Txns)-1); err != nil {
 		t.Fatal(err)
 	}
-	// The same documents once more, by a write that lives, and by one that is done.
+	// The same documents again, by a write that is alive, and by one that is done.
 	later := start.Add(time.Minute)
 	c := signed(Change{Layers: many(200, "x"), Time: later})
 	live := ok(s.head(t).Plan(c))(t)

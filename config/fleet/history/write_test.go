@@ -73,7 +73,7 @@ func TestOfTwoOperatorsOneWinsAndTheOtherIsToldByWhom(t *testing.T) {
 		`network: was written by revision 2 by bob at 2026-03-01T12:00:00Z ("mine"): the write is bound to revision 1 of it`)
 	equal(t, "state", tell(t, s.head(t)), `network={"a":2}`)
 
-	// On another layer it is judged anew and passes.
+	// On another layer it is validated again and passes.
 	s.write(t, Change{Author: "carol", Layers: layersFrom(t, `node/n1={}`),
 		IfMatch: map[Layer]uint64{{Node, "n1"}: 0, network: 2}})
 	_, err = s.head(t).Plan(signed(Change{Layers: layersFrom(t, `node/n2={}`),
@@ -178,7 +178,7 @@ func TestALargeWriteIsSeenWhenItsLastTransactionIsDone(t *testing.T) {
 	equal(t, "what is left of change-sets", len(ok(s.List(folderSets, kv.ListOptions{}))(t).Entries), 0)
 }
 
-// An object has chunkSize bytes at most, its first one included.
+// An object has at most chunkSize bytes, its first one included.
 func TestADocumentThatJustFillsAnObject(t *testing.T) {
 	empty := len(config.AppendCanonical(nil, config.Object{"a": ""}))
 	for size, kind := range map[int]byte{chunkSize - 1: isChunk, chunkSize: isList} {
@@ -195,7 +195,7 @@ func TestADocumentThatJustFillsAnObject(t *testing.T) {
 	}
 }
 
-// A piece of a tree with one entry too many becomes pieces below it.
+// A tree node with one entry too many is split into nodes below it.
 func TestAPieceOfATreeIsSplitWhenItIsFull(t *testing.T) {
 	for n, split := range map[int]bool{maxEntries: false, maxEntries + 1: true} {
 		var entries []entry
