@@ -7,18 +7,23 @@ GOFUMPT       := v0.12.0
 PROTOC_GEN_GO := v1.36.12
 GREMLINS      := v0.6.0
 FUZZTIME      ?= 10s
-BENCHTIME     ?= 1s
+BENCHFLAGS    ?=
 FLEET         ?= 10000
 HISTORIES     ?= 1000
 ETCD_HISTORIES ?= 30
+PACKETS       ?= 1000000
+SEED          ?= 1
 NODES         ?= 10000
+# What make vm runs: by default the tests that a kernel without VLANs and controllers of cgroup2 skips or weakens.
+VM            ?=
+VM_TESTS      := TestAVLAN|VLAN|TestATrunkOfAnApp|TestAProcessInAGroup|TestTheHelpersOfANetwork
 # The pure cores that make mutate checks, the fastest first.
 CORES         ?= config/layers/override config/stateloop netinst/netstate config/fleet/rollout appnet config/nodeconf/commitconfirm config/fleet/history netinst netinst/manager netinst/registry
 
 VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
 TOOLS   := $(CURDIR)/.tools
-# Packages that need no root: all but those of integration, and of these the laws and the mutants.
-UNIT     = $(filter-out edgespan/integration/%,$(shell $(GO) list ./...)) ./integration/arch ./integration/mutate
+# Packages that need no root: all but those of integration, and of these the laws, the mutants and the guest.
+UNIT     = $(filter-out edgespan/integration/%,$(shell $(GO) list ./...)) ./integration/arch ./integration/benchtable ./integration/mutate ./integration/vm
 # Packages where goroutines meet: make test runs these under the race detector, and only there.
 RACED    = $(shell $(GO) list ./actors/... ./pubsub ./platform/store/... ./platform/nodelink ./platform/fake)
 
@@ -26,11 +31,11 @@ export CGO_ENABLED = 0
 
 # Packages that need root: two at a time, the longest first, and two tests of each, since they mostly wait. The laws
 # are part of UNIT; bench measures, so it runs alone.
-ROOMS = ./integration/scenario $(filter-out %/arch %/bench %/mutate %/scenario,$(shell $(GO) list ./integration/...))
+ROOMS = ./integration/scenario $(filter-out %/arch %/bench %/benchtable %/mutate %/scenario %/vm,$(shell $(GO) list ./integration/...))
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help build run test check vetted race unit integration release-testdata bench bench-fleet bench-rollout histories drill mutate fuzz fmt lint tools proto setup setup-tests clean
+.PHONY: help build run test check vetted race unit integration release-testdata bench bench-fleet bench-rollout histories verdicts drill mutate vm fuzz fmt lint tools proto setup setup-tests clean
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-14s %s\n", $$1, $$2}'
@@ -64,19 +69,23 @@ unit: ## Run the other unit tests, with all crashes and random draws (no root)
 
 integration: ## Run the tests that need root and namespaces (root)
 	@test "$$(id -u)" = 0 || { echo 'make integration: needs root, for network namespaces' >&2; exit 1; }
-	$(GO) test -count=1 -p 2 -parallel 2 -timeout 14m $(ROOMS)
+	$(GO) test -count=1 -p 2 -parallel 4 -timeout 14m $(ROOMS)
 	$(GO) test -count=1 -timeout 12m ./integration/bench
 
 histories: ## Run all random histories, power cuts and draws that make test shortens (HISTORIES=1000 ETCD_HISTORIES=30)
 	$(GO) test -skip TestFaultyHistories -timeout 60m $(RACED)
 	EDGESPAN_HISTORIES=$(HISTORIES) EDGESPAN_ETCD_HISTORIES=$(ETCD_HISTORIES) $(GO) test ./actors/controller -run 'TestFaultyHistories' -v -timeout 120m
 
+verdicts: ## Compare a million packets over random rules with the answers about them (root; PACKETS=1000000 SEED=1)
+	$(GO) test ./integration/netns -run TestVerdictsAre -v -timeout 60m -verdict-packets $(PACKETS) -verdict-seed $(SEED)
+
 release-testdata: ## Record what this release leaves on a host, for later upgrade tests (root; RELEASE=0.2.0)
 	@test -n "$(RELEASE)" || { echo 'make release-testdata: say RELEASE=0.2.0' >&2; exit 1; }
 	$(GO) test ./integration/scenario -count=1 -run TestRecordARelease -record-release $(RELEASE)
 
-bench: ## Run every benchmark once (BENCHTIME=1s)
-	$(GO) test -run '^$$' -bench . -benchmem -benchtime $(BENCHTIME) ./...
+bench: ## Run the benchmarks, print a table and fail if a bar is missed (root for all of it; < 20 min; BENCHFLAGS='-only Packets')
+	@test "$$(id -u)" != 0 || scripts/setup.sh
+	$(GO) run ./integration/benchtable $(BENCHFLAGS)
 
 bench-fleet: ## Measure a fleet of 10,000 simulated nodes against its lower bound (FLEET=10000)
 	$(GO) test ./integration/fleet -run '^$$' -bench Fleet -benchtime 1x -timeout 60m -nodes $(FLEET)
@@ -90,6 +99,10 @@ drill: ## Kill, stop and disconnect each part of a working fleet (no root, 10 mi
 mutate: ## Mutate the pure cores, and count the mutants that their tests kill (no root, 40 minutes; CORES='appnet config/stateloop')
 	@test -x $(TOOLS)/gremlins || GOBIN=$(TOOLS) $(GO) install github.com/go-gremlins/gremlins/cmd/gremlins@$(GREMLINS)
 	$(GO) run ./integration/mutate -gremlins $(TOOLS)/gremlins $(CORES)
+
+vm: ## Run tests on Debian's kernel in a virtual machine (root, Debian; VM='-run VLAN ./integration/netns')
+	@scripts/setup.sh vm
+	$(GO) run ./integration/vm $(if $(VM),$(VM),-run '$(VM_TESTS)' ./platform/proc ./integration/netns ./integration/scenario)
 
 fuzz: ## Fuzz every parser for a short time each (FUZZTIME=10s)
 	GO=$(GO) scripts/fuzz.sh $(FUZZTIME)

@@ -27,7 +27,7 @@ func Digest(c AppNetworkConfig) string {
 	return hex.EncodeToString(sum[:])
 }
 
-func canonical(a netinst.UnderlayNetworkConfig) netinst.UnderlayNetworkConfig {
+func canonical(a netinst.AdapterSpec) netinst.AdapterSpec {
 	a.ACL = slices.Clone(a.ACL)
 	if len(a.ACL) == 0 {
 		a.ACL = nil

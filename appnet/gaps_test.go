@@ -45,7 +45,7 @@ func TestGap_ResendBacksOffFrom100msToAMinute(t *testing.T) {
 			t.Fatalf("wait %d is %s, want %s", i+1, after, want)
 		}
 		fx := s.m.Step(due(token))
-		if r, is := fx[0].(appnet.ResendAdapterConfig); !is || r.Scope != blue || r.Key != adapter(0) {
+		if r, ok := fx[0].(appnet.ResendAdapterConfig); !ok || r.Scope != blue || r.Key != adapter(0) {
 			t.Fatalf("when the wait %d is over: %v", i+1, fx)
 		}
 		token, after = wait(t, fx)
@@ -75,7 +75,7 @@ func TestGap_StatusesDoNotMakeAHotLoopOfResends(t *testing.T) {
 	)
 }
 
-func TestGap_NewVersionStartsTheBackOffAnew(t *testing.T) {
+func TestGap_NewVersionRestartsTheBackOff(t *testing.T) {
 	play(t, upBlue[:3]...).play(t,
 		step{failed(blue, 0, 1, "boom"), "web v1 pending (adapter 0: boom); timer 1 in 100ms"},
 		step{due(1), "blue#0 again; timer 2 in 200ms"},
@@ -232,7 +232,7 @@ func TestGap_NetworkDeletedUnderTheAppAndBackReconnectsByItself(t *testing.T) {
 	)
 }
 
-func TestGap_NothingIsWithdrawnOrJudgedBeforeTheReplayIsComplete(t *testing.T) {
+func TestGap_NothingIsWithdrawnOrDecidedBeforeTheReplayIsComplete(t *testing.T) {
 	s := play(t, upBlue...)
 	s.restart(left(blue, 0, 1, true), left(red, 1, 1, true))
 	s.play(t,
@@ -332,11 +332,11 @@ func TestGap_MachineThatIsDoneGoesOnWithANewConfig(t *testing.T) {
 	)
 }
 
-func TestDigestTellsWishesApartAndSpellingsNot(t *testing.T) {
+func TestDigestDiffersByConfigAndNotBySpelling(t *testing.T) {
 	rule := netinst.ACLRule{Name: "a", Action: netinst.Allow}
 	with := func(rules ...netinst.ACLRule) appnet.AppNetworkConfig {
 		c := on(blue).Config
-		c.Adapters = map[int]netinst.UnderlayNetworkConfig{0: {NetworkInstance: blue, ACL: rules}}
+		c.Adapters = map[int]netinst.AdapterSpec{0: {NetworkInstance: blue, ACL: rules}}
 		return c
 	}
 	spelled := rule
@@ -344,10 +344,10 @@ func TestDigestTellsWishesApartAndSpellingsNot(t *testing.T) {
 	other := rule
 	other.Ports = []netinst.PortRange{{First: 80, Last: 80}}
 	empty := with()
-	empty.Adapters[0] = netinst.UnderlayNetworkConfig{NetworkInstance: blue, ACL: []netinst.ACLRule{}}
+	empty.Adapters[0] = netinst.AdapterSpec{NetworkInstance: blue, ACL: []netinst.ACLRule{}}
 	none := appnet.AppNetworkConfig{UUID: web}
 	noneMade := none
-	noneMade.Adapters = map[int]netinst.UnderlayNetworkConfig{}
+	noneMade.Adapters = map[int]netinst.AdapterSpec{}
 	same := [][2]appnet.AppNetworkConfig{{with(rule), with(spelled)}, {with(), empty}, {none, noneMade}}
 	for i, p := range same {
 		if appnet.Digest(p[0]) != appnet.Digest(p[1]) {
@@ -395,7 +395,7 @@ func TestGap_ANetworkThatIsInNoConfigIsCalledSo(t *testing.T) {
 
 // Two crashes can leave an adapter on two networks, active on both. It stays active where it is desired, and the status
 // shows that network; only an adapter that is not active there yet waits until it has left the other.
-func TestGap_AnAdapterFoundOnTwoNetworksStaysWhereItIsWanted(t *testing.T) {
+func TestGap_AnAdapterFoundOnTwoNetworksStaysWhereItIsDesired(t *testing.T) {
 	for _, c := range []struct {
 		found  bool // active where it is desired
 		config appnet.ConfigChanged

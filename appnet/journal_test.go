@@ -32,7 +32,7 @@ func TestADeletionIsRecordedWithItsOrder(t *testing.T) {
 		appnet.ConfigDeleted{Order: 9},
 	} {
 		for _, f := range m.Step(e) {
-			if r, is := f.(appnet.Record); is {
+			if r, ok := f.(appnet.Record); ok {
 				got = append(got, fmt.Sprintf("v%d %v %d", r.Journal.TargetVersion, r.Journal.Deleted, r.Journal.Order))
 			}
 		}

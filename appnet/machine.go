@@ -59,7 +59,7 @@ func NewMachine(app uuid.UUID, journal JournalRecord, published []PublishedConfi
 			m.journal = JournalRecord{TargetVersion: p.Config.TargetVersion}
 		}
 	}
-	m.view.Want = m.journal.TargetVersion
+	m.view.TargetVersion = m.journal.TargetVersion
 	return m
 }
 
@@ -70,7 +70,7 @@ func (m *Machine) Step(e Event) []Effect {
 		return nil
 	}
 	m.done = false
-	fx := m.count()
+	fx := m.assignVersion()
 	moves := m.move()
 	status := m.status()
 	show := m.show(status)
@@ -81,7 +81,7 @@ func (m *Machine) Step(e Event) []Effect {
 	}
 	due, _ := e.(ResendDue)
 	fx = append(fx, m.resend(due.Token)...)
-	if m.view.Config == nil && len(m.view.left()) == 0 {
+	if m.view.Config == nil && len(m.view.leftovers()) == 0 {
 		m.done, m.shown = true, nil
 		fx = append(fx, WithdrawStatus{}, Done{})
 	}
@@ -99,14 +99,14 @@ func (m *Machine) applyEvent(e Event) {
 	case ConfigDeleted:
 		v.Config, m.digest, m.order = nil, "", e.Order
 	case NetworkOnline:
-		v.Networks[e.NI] = Network{DisplayName: e.Status.DisplayName, Online: true, Unwanted: v.Networks[e.NI].Unwanted}
+		v.Networks[e.NI] = Network{DisplayName: e.Status.DisplayName, Online: true, Undesired: v.Networks[e.NI].Undesired}
 	case NetworkOffline:
 		n := v.Networks[e.NI]
 		n.Online = false
 		v.Networks[e.NI] = n
 	case NetworkDesired:
 		n := v.Networks[e.NI]
-		n.Unwanted = !e.Desired
+		n.Undesired = !e.Desired
 		v.Networks[e.NI] = n
 	case AdapterStatusChanged:
 		p := AdapterScope{e.Scope, e.Status.Key()}
@@ -121,8 +121,8 @@ func (m *Machine) applyEvent(e Event) {
 	}
 }
 
-// count gives a changed config its version.
-func (m *Machine) count() []Effect {
+// assignVersion gives a changed config its version.
+func (m *Machine) assignVersion() []Effect {
 	next := m.journal
 	switch {
 	case m.view.Config == nil:
@@ -136,7 +136,7 @@ func (m *Machine) count() []Effect {
 	if next == m.journal {
 		return nil
 	}
-	m.journal, m.view.Want = next, next.TargetVersion
+	m.journal, m.view.TargetVersion = next, next.TargetVersion
 	return []Effect{Record{next}}
 }
 
@@ -144,7 +144,7 @@ func (m *Machine) count() []Effect {
 // ones.
 func (m *Machine) move() []Effect {
 	var fx []Effect
-	for _, p := range m.view.left() {
+	for _, p := range m.view.leftovers() {
 		fx = append(fx, m.leave(p)...)
 	}
 	if m.view.Config == nil {
@@ -160,12 +160,12 @@ func (m *Machine) move() []Effect {
 
 // leave removes an adapter from a network on which it is not desired: deactivated, answered, unpublished.
 func (m *Machine) leave(p AdapterScope) []Effect {
-	c, is := m.view.Published[p]
-	if !is {
+	c, ok := m.view.Published[p]
+	if !ok {
 		return nil // only its status is left; the network withdraws it
 	}
 	s, answered := m.view.Statuses[p]
-	inactive := answered && s.TargetVersion == m.view.Want && !s.Activated
+	inactive := answered && s.TargetVersion == m.view.TargetVersion && !s.Activated
 	// A network that is offline cannot answer: it counts as inactive, so that an app whose network never came can be
 	// removed.
 	if inactive || !m.view.Networks[p.Scope].Online {
@@ -173,37 +173,37 @@ func (m *Machine) leave(p AdapterScope) []Effect {
 		delete(m.resends, p)
 		return []Effect{UnpublishAdapterConfig{p.Scope, p.Key}}
 	}
-	c.TargetVersion, c.Activate = m.view.Want, false
+	c.TargetVersion, c.Activate = m.view.TargetVersion, false
 	return m.publish(p, c)
 }
 
 // enter publishes an adapter on its desired network, online or not. It waits while part of the adapter is left on
 // another network, unless it is already active here.
 func (m *Machine) enter(p AdapterScope) []Effect {
-	old, is := m.view.Published[p]
+	old, ok := m.view.Published[p]
 	activate := m.view.Config.Activate
-	if m.elsewhere(p) && (!is || activate && !old.Activate) {
+	if m.elsewhere(p) && (!ok || activate && !old.Activate) {
 		return nil
 	}
 	return m.publish(p, netinst.AppAdapterConfig{
-		AppUUID:        p.Key.AppUUID,
-		UnderlayIndex:  p.Key.UnderlayIndex,
-		TargetVersion:  m.view.Want,
-		Activate:       activate,
-		UnderlayConfig: m.view.Config.Adapters[p.Key.UnderlayIndex],
+		AppUUID:       p.Key.AppUUID,
+		Index:         p.Key.Index,
+		TargetVersion: m.view.TargetVersion,
+		Activate:      activate,
+		Spec:          m.view.Config.Adapters[p.Key.Index],
 	})
 }
 
 // elsewhere reports whether part of a place's adapter is left on another network.
 func (m *Machine) elsewhere(p AdapterScope) bool {
-	return slices.ContainsFunc(m.view.left(), func(q AdapterScope) bool { return q.Key == p.Key })
+	return slices.ContainsFunc(m.view.leftovers(), func(q AdapterScope) bool { return q.Key == p.Key })
 }
 
 // publish publishes a config at a place. A version names one config, so version and Activate show whether it is already
 // published.
 func (m *Machine) publish(p AdapterScope, c netinst.AppAdapterConfig) []Effect {
-	old, is := m.view.Published[p]
-	if is && old.TargetVersion == c.TargetVersion && old.Activate == c.Activate {
+	old, ok := m.view.Published[p]
+	if ok && old.TargetVersion == c.TargetVersion && old.Activate == c.Activate {
 		return nil
 	}
 	m.view.Published[p] = c

@@ -171,7 +171,7 @@ func (n *network) hearAdapter(p place) bool {
 func (n *network) hearKnown() bool {
 	if c := n.w.desired.now(); n.known || c != nil && !n.w.takenUp &&
 		slices.ContainsFunc(slices.Collect(maps.Values(c.Adapters)),
-			func(u netinst.UnderlayNetworkConfig) bool { return u.NetworkInstance == n.ni }) {
+			func(u netinst.AdapterSpec) bool { return u.NetworkInstance == n.ni }) {
 		return false
 	}
 	n.known = true
@@ -249,7 +249,7 @@ func (n *network) do(f manager.Effect) {
 			n.w.fail("%s: the status is withdrawn of an adapter that is active", name(p))
 		}
 		n.w.answer(p, nil)
-	case manager.Remember:
+	case manager.JournalLeases:
 		n.leases = f.Leases
 	case manager.Apply:
 		if !n.applier.ready || n.applier.req != nil {
@@ -319,7 +319,7 @@ func (n *network) work() {
 				}
 			}
 		}
-		n.finish(manager.Applied{Failures: fs, Had: a.had})
+		n.finish(manager.Applied{Failures: fs, Before: a.had})
 	}
 }
 
@@ -337,7 +337,7 @@ func (n *network) attempt(op netstate.Op) {
 		return
 	}
 	for _, it := range op.Items { // drift may have removed what the plan needs
-		if p, is := it.Want.(netstate.Port); is && n.host[netstate.ID{Kind: netstate.KindLink, Name: p.Link}] == nil {
+		if p, ok := it.Want.(netstate.Port); ok && n.host[netstate.ID{Kind: netstate.KindLink, Name: p.Link}] == nil {
 			a.run.Done(op, fmt.Errorf("%s: no such device", op))
 			return
 		}
@@ -399,7 +399,7 @@ func (n *network) lose(id netstate.ID) {
 func (n *network) look() {
 	clear(n.active)
 	for id, o := range n.host {
-		if p, is := o.(netstate.Port); is && p.Master != "" {
+		if p, ok := o.(netstate.Port); ok && p.Master != "" {
 			l, _ := n.host[netstate.ID{Kind: netstate.KindLink, Name: id.Name}].(netstate.Link)
 			_, rest, _ := strings.Cut(l.Alias, " adapter ")
 			word, _, _ := strings.Cut(rest, " ")

@@ -31,9 +31,9 @@ func (w *world) judge() {
 		return
 	}
 	for _, p := range w.places() {
-		u, is := c.Adapters[p.Key.UnderlayIndex]
+		u, ok := c.Adapters[p.Key.Index]
 		s, answered := w.view[p]
-		if !is || u.NetworkInstance != p.Scope {
+		if !ok || u.NetworkInstance != p.Scope {
 			if answered || w.adapters[p].have() {
 				w.fail("not pending while something is left at %s", name(p))
 			}
@@ -55,7 +55,7 @@ func (w *world) check() {
 	for k := range 3 {
 		on := 0
 		for _, p := range w.places() {
-			if p.Key.UnderlayIndex == k && w.nets[p.Scope].active[p.Key] && !w.excused[p] {
+			if p.Key.Index == k && w.nets[p.Scope].active[p.Key] && !w.excused[p] {
 				on++
 			}
 		}
@@ -80,10 +80,10 @@ func (w *world) randomWish() {
 		return
 	}
 	c := config{UUID: w.app, DisplayName: fmt.Sprint("app", w.r.IntN(2)), Activate: w.r.IntN(4) > 0}
-	c.Adapters = map[int]netinst.UnderlayNetworkConfig{}
+	c.Adapters = map[int]netinst.AdapterSpec{}
 	for k := range 3 {
 		if w.r.IntN(3) > 0 {
-			c.Adapters[k] = netinst.UnderlayNetworkConfig{
+			c.Adapters[k] = netinst.AdapterSpec{
 				NetworkInstance: w.nis[w.r.IntN(3)], Netns: "app", IfName: netinst.IfName(fmt.Sprintf("e%d-%d", k, w.r.IntN(2))),
 				Hostname: "app",
 			}
@@ -96,7 +96,7 @@ func (w *world) randomWish() {
 func wishText(c config) string {
 	var out []string
 	for k := range 3 {
-		if u, is := c.Adapters[k]; is {
+		if u, ok := c.Adapters[k]; ok {
 			out = append(out, fmt.Sprintf("%d#%d", u.NetworkInstance[15], k))
 		}
 	}
@@ -263,7 +263,7 @@ func (w *world) settled(missing *uuid.UUID) {
 	}
 	hurt := false
 	for _, p := range w.places() {
-		desired := c != nil && c.Adapters[p.Key.UnderlayIndex].NetworkInstance == p.Scope
+		desired := c != nil && c.Adapters[p.Key.Index].NetworkInstance == p.Scope
 		gone := missing != nil && *missing == p.Scope
 		hurt = hurt || desired && gone
 		if desired != w.adapters[p].have() || !desired && w.statuses[p].have() {

@@ -88,7 +88,7 @@ func newWorld(seed uint64) *world {
 		w.nis = append(w.nis, ni)
 		w.nets[ni] = newNetwork(w, i+1)
 		for k := range 3 {
-			p := place{Scope: ni, Key: key{AppUUID: w.app, UnderlayIndex: k}}
+			p := place{Scope: ni, Key: key{AppUUID: w.app, Index: k}}
 			w.all = append(w.all, p)
 			w.adapters[p] = &topic[netinst.AppAdapterConfig]{}
 			w.statuses[p] = &topic[netinst.AppAdapterStatus]{}
@@ -109,7 +109,7 @@ func (w *world) fail(format string, args ...any) {
 // places lists every possible place, in order.
 func (w *world) places() []place { return w.all }
 
-func name(p place) string { return fmt.Sprintf("%d#%d", p.Scope[15], p.Key.UnderlayIndex) }
+func name(p place) string { return fmt.Sprintf("%d#%d", p.Scope[15], p.Key.Index) }
 
 // ---- the bridge managers and the router
 

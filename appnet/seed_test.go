@@ -55,8 +55,8 @@ func TestSeed_PendingClearsOnlyUnderTheThreeConditions(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			v := appnet.View{
-				Config: c.view.config,
-				Want:   2,
+				Config:        c.view.config,
+				TargetVersion: 2,
 				Networks: map[uuid.UUID]appnet.Network{blue: {DisplayName: "blue", Online: !c.view.offline},
 					red: {DisplayName: "red", Online: true}},
 				Statuses:  map[appnet.AdapterScope]netinst.AppAdapterStatus{},
@@ -117,9 +117,9 @@ func TestSeed_AdapterConfigHasAppAndIndexAsKeyInTheScopeOfItsNetwork(t *testing.
 	m.Step(on(blue, red))
 	keys := map[string]uuid.UUID{}
 	for _, f := range m.Step(appnet.Synchronized{}) {
-		if p, is := f.(appnet.PublishAdapterConfig); is {
+		if p, ok := f.(appnet.PublishAdapterConfig); ok {
 			keys[p.Config.Key().String()] = p.Scope
-			if p.Config.UnderlayConfig.NetworkInstance != p.Scope || p.Config.TargetVersion != 1 || !p.Config.Activate {
+			if p.Config.Spec.NetworkInstance != p.Scope || p.Config.TargetVersion != 1 || !p.Config.Activate {
 				t.Errorf("scope %s: %+v", p.Scope, p.Config)
 			}
 		}
@@ -218,11 +218,11 @@ func TestSeed_EachUpdateRaisesTheVersionAndMovesIntoPendingBeforeTheConfigsGo(t 
 func TestSeed_IntermediateStatusesAreShownStillPending(t *testing.T) {
 	s := play(t, upBlue[:3]...)
 	e := failed(blue, 0, 1, "waits for namespace web")
-	e.Status.UnderlayStatus = netinst.UnderlayNetworkStatus{IP: netip.MustParseAddr("10.1.0.2"), MAC: "02:00:00:00:00:01",
+	e.Status.Link = netinst.AdapterLink{IP: netip.MustParseAddr("10.1.0.2"), MAC: "02:00:00:00:00:01",
 		IfName: "eth0", HostIfName: "es1a1", Bridge: "es1"}
 	s.play(t, step{e, "web v1 pending (adapter 0: waits for namespace web); timer 1 in 100ms"})
 	want := appnet.AdapterStatus{Index: 0, NetworkInstance: blue, TargetVersion: 1,
-		UnderlayStatus: e.Status.UnderlayStatus, Error: "waits for namespace web"}
+		Link: e.Status.Link, Error: "waits for namespace web"}
 	if len(s.last.Adapters) != 1 || s.last.Adapters[0] != want {
 		t.Errorf("shown %+v, want %+v", s.last.Adapters, want)
 	}
@@ -260,9 +260,9 @@ func TestSeed_VersionIsNeverPublishedBeforeItIsRecorded(t *testing.T) {
 	m := appnet.NewMachine(web, appnet.JournalRecord{TargetVersion: 4, Digest: "of another config"}, nil)
 	m.Step(on(blue))
 	fx := m.Step(appnet.Synchronized{})
-	r, is := fx[0].(appnet.Record)
+	r, ok := fx[0].(appnet.Record)
 	want := appnet.JournalRecord{TargetVersion: 5, Digest: appnet.Digest(on(blue).Config)}
-	if !is || r.Journal != want {
+	if !ok || r.Journal != want {
 		t.Errorf("first effect %+v, want the record %+v", fx[0], want)
 	}
 }
@@ -271,7 +271,7 @@ func TestSeed_VersionIsNeverPublishedBeforeItIsRecorded(t *testing.T) {
 func wait(t *testing.T, fx []appnet.Effect) (uint64, time.Duration) {
 	t.Helper()
 	for _, f := range fx {
-		if r, is := f.(appnet.ResendAfter); is {
+		if r, ok := f.(appnet.ResendAfter); ok {
 			return r.Token, r.After
 		}
 	}
@@ -281,7 +281,7 @@ func wait(t *testing.T, fx []appnet.Effect) (uint64, time.Duration) {
 
 // Whatever the order of the answers, no status is final, and none is withdrawn, before the last of them: in an add, a
 // change, a deactivation and a deletion.
-func TestSeed_NobodySeesAFinalStatusTooEarly(t *testing.T) {
+func TestSeed_NoReaderSeesAFinalStatusTooEarly(t *testing.T) {
 	nets := at{blue, red, blue}
 	for _, request := range [][]int{{0, 1, 2}, {0, 2, 1}, {1, 0, 2}, {1, 2, 0}, {2, 0, 1}, {2, 1, 0}} {
 		s := play(t, step{online(blue), ""}, step{online(red), ""}, step{appnet.Synchronized{}, "withdrawn; done"})

@@ -11,7 +11,7 @@ func (m *Machine) status() AppNetworkStatus {
 		DisplayName:   m.name,
 		Pending:       pending,
 		Activated:     m.activated(),
-		TargetVersion: v.Want,
+		TargetVersion: v.TargetVersion,
 	}
 	for _, i := range v.indices() {
 		a := m.adapter(i)
@@ -35,7 +35,7 @@ func (m *Machine) activated() bool {
 	}
 	for i := range v.Config.Adapters {
 		p := v.place(i)
-		if s := v.Statuses[p]; !s.Activated || s.TargetVersion != v.Want || !v.Networks[p.Scope].Online {
+		if s := v.Statuses[p]; !s.Activated || s.TargetVersion != v.TargetVersion || !v.Networks[p.Scope].Online {
 			return false
 		}
 	}
@@ -46,8 +46,8 @@ func (m *Machine) activated() bool {
 func (m *Machine) adapter(index int) AdapterStatus {
 	v := m.view
 	var p AdapterScope
-	for _, q := range v.left() {
-		if q.Key.UnderlayIndex == index {
+	for _, q := range v.leftovers() {
+		if q.Key.Index == index {
 			p = q
 		}
 	}
@@ -63,7 +63,7 @@ func (m *Machine) adapter(index int) AdapterStatus {
 		NetworkInstance: p.Scope,
 		TargetVersion:   s.TargetVersion,
 		Activated:       s.Activated,
-		UnderlayStatus:  s.UnderlayStatus,
+		Link:            s.Link,
 		Error:           s.Error,
 		Waiting:         s.Waiting,
 		CheckFailed:     s.CheckFailed,
@@ -76,7 +76,7 @@ func (m *Machine) adapter(index int) AdapterStatus {
 
 // show publishes a status if it differs from the one shown.
 func (m *Machine) show(st AppNetworkStatus) []Effect {
-	if m.view.Config == nil && len(m.view.left()) == 0 {
+	if m.view.Config == nil && len(m.view.leftovers()) == 0 {
 		return nil // withdrawn at the end of this step
 	}
 	if m.shown != nil && equal(*m.shown, st) {

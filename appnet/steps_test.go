@@ -26,10 +26,10 @@ var nowhere uuid.UUID
 
 func wish(activate bool, adapters at) appnet.ConfigChanged {
 	c := appnet.AppNetworkConfig{UUID: web, DisplayName: "web", Activate: activate,
-		Adapters: map[int]netinst.UnderlayNetworkConfig{}}
+		Adapters: map[int]netinst.AdapterSpec{}}
 	for i, ni := range adapters {
 		if ni != nowhere {
-			c.Adapters[i] = netinst.UnderlayNetworkConfig{NetworkInstance: ni}
+			c.Adapters[i] = netinst.AdapterSpec{NetworkInstance: ni}
 		}
 	}
 	return appnet.ConfigChanged{Config: c}
@@ -45,13 +45,13 @@ func online(ni uuid.UUID) appnet.NetworkOnline {
 func offline(ni uuid.UUID) appnet.NetworkOffline { return appnet.NetworkOffline{NI: ni} }
 
 func adapter(index int) netinst.AdapterKey {
-	return netinst.AdapterKey{AppUUID: web, UnderlayIndex: index}
+	return netinst.AdapterKey{AppUUID: web, Index: index}
 }
 
 // told returns a bridge manager's answer.
 func told(ni uuid.UUID, index int, version uint64, active bool) appnet.AdapterStatusChanged {
 	return appnet.AdapterStatusChanged{Scope: ni, Status: netinst.AppAdapterStatus{
-		AppUUID: web, UnderlayIndex: index, TargetVersion: version, Activated: active,
+		AppUUID: web, Index: index, TargetVersion: version, Activated: active,
 	}}
 }
 
@@ -69,8 +69,8 @@ func due(token uint64) appnet.ResendDue { return appnet.ResendDue{Key: adapter(0
 
 func left(ni uuid.UUID, index int, version uint64, activate bool) appnet.PublishedConfig {
 	return appnet.PublishedConfig{Scope: ni, Config: netinst.AppAdapterConfig{
-		AppUUID: web, UnderlayIndex: index, TargetVersion: version, Activate: activate,
-		UnderlayConfig: netinst.UnderlayNetworkConfig{NetworkInstance: ni},
+		AppUUID: web, Index: index, TargetVersion: version, Activate: activate,
+		Spec: netinst.AdapterSpec{NetworkInstance: ni},
 	}}
 }
 
@@ -133,11 +133,11 @@ func (s *script) sentence(f appnet.Effect) string {
 		if f.Config.Activate {
 			state = "on"
 		}
-		return fmt.Sprintf("%s#%d v%d %s", word(f.Scope), f.Config.UnderlayIndex, f.Config.TargetVersion, state)
+		return fmt.Sprintf("%s#%d v%d %s", word(f.Scope), f.Config.Index, f.Config.TargetVersion, state)
 	case appnet.UnpublishAdapterConfig:
-		return fmt.Sprintf("%s#%d unpublished", word(f.Scope), f.Key.UnderlayIndex)
+		return fmt.Sprintf("%s#%d unpublished", word(f.Scope), f.Key.Index)
 	case appnet.ResendAdapterConfig:
-		return fmt.Sprintf("%s#%d again", word(f.Scope), f.Key.UnderlayIndex)
+		return fmt.Sprintf("%s#%d again", word(f.Scope), f.Key.Index)
 	case appnet.ResendAfter:
 		return fmt.Sprintf("timer %d in %s", f.Token, f.After)
 	case appnet.PublishStatus:

@@ -11,7 +11,7 @@ type AppNetworkConfig struct {
 	UUID        uuid.UUID
 	DisplayName string
 	Activate    bool
-	Adapters    map[int]netinst.UnderlayNetworkConfig // by UnderlayIndex
+	Adapters    map[int]netinst.AdapterSpec // by AdapterKey.Index
 }
 
 // AdapterStatus is one adapter as its app network reports it.
@@ -20,7 +20,7 @@ type AdapterStatus struct {
 	NetworkInstance uuid.UUID
 	TargetVersion   uint64
 	Activated       bool
-	UnderlayStatus  netinst.UnderlayNetworkStatus
+	Link            netinst.AdapterLink
 	Error           string
 	Waiting         bool // Error describes what it waits for, not a failure
 	CheckFailed     bool `json:",omitempty"` // no op failed, Error describes what was found afterwards

@@ -22,7 +22,7 @@ type Hasher struct{ w writer }
 // MD5 returns the same digest as the function MD5.
 func (h *Hasher) MD5(o Object) string {
 	h.w.out = h.w.out[:0]
-	h.w.value(o, 0)
+	h.w.writeValue(o, 0)
 	sum := md5.Sum(h.w.out) //nolint:gosec // as above
 	return hex.EncodeToString(sum[:])
 }
@@ -32,7 +32,7 @@ func (h *Hasher) MD5(o Object) string {
 // The result equals, byte for byte, the output of the original's library.
 func AppendCanonical(b []byte, v any) []byte {
 	w := writer{out: b}
-	w.value(v, 0)
+	w.writeValue(v, 0)
 	return w.out
 }
 
@@ -51,7 +51,7 @@ type writer struct {
 	keys []string
 }
 
-func (w *writer) value(v any, level int) {
+func (w *writer) writeValue(v any, level int) {
 	switch v := v.(type) {
 	case nil:
 		w.out = append(w.out, "null"...)
@@ -64,13 +64,13 @@ func (w *writer) value(v any, level int) {
 	case string:
 		w.out = AppendText(w.out, v)
 	case []any:
-		w.array(v, level)
+		w.writeArray(v, level)
 	case Object:
-		w.object(v, level)
+		w.writeObject(v, level)
 	}
 }
 
-func (w *writer) object(o Object, level int) {
+func (w *writer) writeObject(o Object, level int) {
 	if len(o) == 0 {
 		w.out = append(w.out, "{}"...)
 		return
@@ -86,17 +86,17 @@ func (w *writer) object(o Object, level int) {
 		if i > 0 {
 			w.out = append(w.out, ',')
 		}
-		w.line(level + 1)
+		w.startLine(level + 1)
 		w.out = AppendText(w.out, key)
 		w.out = append(w.out, ": "...)
-		w.value(o[key], level+1)
+		w.writeValue(o[key], level+1)
 	}
 	w.keys = w.keys[:first]
-	w.line(level)
+	w.startLine(level)
 	w.out = append(w.out, '}')
 }
 
-func (w *writer) array(a []any, level int) {
+func (w *writer) writeArray(a []any, level int) {
 	if len(a) == 0 {
 		w.out = append(w.out, "[]"...)
 		return
@@ -106,17 +106,17 @@ func (w *writer) array(a []any, level int) {
 		if i > 0 {
 			w.out = append(w.out, ',')
 		}
-		w.line(level + 1)
-		w.value(v, level+1)
+		w.startLine(level + 1)
+		w.writeValue(v, level+1)
 	}
-	w.line(level)
+	w.startLine(level)
 	w.out = append(w.out, ']')
 }
 
 const blanks = "                                "
 
-// line starts a new line at a level.
-func (w *writer) line(level int) { w.out = AppendLine(w.out, level) }
+// startLine starts a new line at a level.
+func (w *writer) startLine(level int) { w.out = AppendLine(w.out, level) }
 
 // AppendLine appends a newline and the indent of a level of the canonical form.
 func AppendLine(b []byte, level int) []byte {

@@ -35,11 +35,11 @@ func Keys(o Object) []string { return slices.Sorted(maps.Keys(o)) }
 func Lookup(o Object, path []string) (any, bool) {
 	var v any = o
 	for _, key := range path {
-		below, is := v.(Object)
-		if !is {
+		below, ok := v.(Object)
+		if !ok {
 			return nil, false
 		}
-		if v, is = below[key]; !is {
+		if v, ok = below[key]; !ok {
 			return nil, false
 		}
 	}
@@ -102,25 +102,25 @@ func Prune(o Object, path []string) Object {
 func Equal(a, b any) bool {
 	switch a := a.(type) {
 	case Object:
-		b, is := b.(Object)
-		return is && maps.EqualFunc(a, b, Equal)
+		b, ok := b.(Object)
+		return ok && maps.EqualFunc(a, b, Equal)
 	case []any:
-		b, is := b.([]any)
-		return is && slices.EqualFunc(a, b, Equal)
+		b, ok := b.([]any)
+		return ok && slices.EqualFunc(a, b, Equal)
 	case int64:
-		if f, is := b.(float64); is {
+		if f, ok := b.(float64); ok {
 			return equalNumbers(a, f)
 		}
 	case float64:
-		if i, is := b.(int64); is {
+		if i, ok := b.(int64); ok {
 			return equalNumbers(i, a)
 		}
 	}
-	return simple(b) && a == b
+	return isComparable(b) && a == b
 }
 
-// simple reports whether a value can be compared with ==, which panics on objects and arrays.
-func simple(v any) bool {
+// isComparable reports whether a value can be compared with ==, which panics on objects and arrays.
+func isComparable(v any) bool {
 	switch v.(type) {
 	case Object, []any:
 		return false
@@ -138,7 +138,7 @@ func Diff(a, b Object) Object {
 	out := Object{}
 	for key, v := range b {
 		old, had := a[key]
-		if o, is := old.(Object); is {
+		if o, ok := old.(Object); ok {
 			below, _ := v.(Object)
 			if d := Diff(o, below); len(d) > 0 {
 				out[key] = d
@@ -177,13 +177,13 @@ func AddMissing(a, b Object) Object {
 	return out
 }
 
-// Clean returns o without the objects that are empty or become empty by cleaning. It keeps all other values, null
+// DropEmpty returns o without the objects that are empty or become empty by cleaning. It keeps all other values, null
 // included.
-func Clean(o Object) Object {
+func DropEmpty(o Object) Object {
 	out := make(Object, len(o))
 	for key, v := range o {
-		if below, is := v.(Object); is {
-			if below = Clean(below); len(below) == 0 {
+		if below, ok := v.(Object); ok {
+			if below = DropEmpty(below); len(below) == 0 {
 				continue
 			}
 			v = below

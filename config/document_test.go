@@ -104,7 +104,7 @@ func TestDifferences(t *testing.T) {
 }
 
 func TestClean(t *testing.T) {
-	got := compact(Clean(parse(t, `{"a":{"b":{}},"c":{"d":null,"e":{}},"f":[],"g":0,"h":""}`)))
+	got := compact(DropEmpty(parse(t, `{"a":{"b":{}},"c":{"d":null,"e":{}},"f":[],"g":0,"h":""}`)))
 	if want := `{"c":{"d":null},"f":[],"g":0,"h":""}`; got != want {
 		t.Errorf("%s, want %s", got, want)
 	}
@@ -340,10 +340,10 @@ func TestAKeyThatIsRepeatedIsOneFault(t *testing.T) {
 func TestParseFew(t *testing.T) {
 	t.Parallel()
 	list := func(n int) string { return `{"a":["` + strings.Repeat(`,`, n) + `"` + strings.Repeat(",1", n) + "]}" }
-	if _, faults := ParseFew([]byte(list(MaxValues - 3))); faults != nil {
+	if _, faults := ParseBounded([]byte(list(MaxValues - 3))); faults != nil {
 		t.Error(faults)
 	}
-	if o, faults := ParseFew([]byte(list(MaxValues))); o != nil || faults == nil ||
+	if o, faults := ParseBounded([]byte(list(MaxValues))); o != nil || faults == nil ||
 		!strings.Contains(faults.Error(), "must be at most 100000") {
 		t.Error(o, faults)
 	}

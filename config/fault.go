@@ -186,7 +186,7 @@ const maxArgument = 8 << 10
 // Sprintf is fmt.Sprintf with long texts cut: a caller may send megabytes, and messages escape them.
 func Sprintf(format string, args ...any) string {
 	for i, a := range args {
-		if s, is := a.(string); is && len(s) > maxArgument {
+		if s, ok := a.(string); ok && len(s) > maxArgument {
 			args = slices.Clone(args)
 			args[i] = Truncate(s, maxArgument)
 		}
@@ -197,7 +197,7 @@ func Sprintf(format string, args ...any) string {
 // Quote quotes and shortens a value for a message.
 func Quote(s string) string { return fmt.Sprintf("%q", Shorten(s)) }
 
-// Sub returns a new path below path; the result never shares memory with another path.
-func Sub(path []string, more ...string) []string {
+// Below returns a new path below path; the result never shares memory with another path.
+func Below(path []string, more ...string) []string {
 	return slices.Concat(path, more)
 }

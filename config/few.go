@@ -11,9 +11,9 @@ const (
 	maxLines = 200 // all faults
 )
 
-// Few returns the lines of faults in their order. It prints the first 50 faults of a kind and then one line that counts
-// the rest; all kinds together print about 200 lines.
-func Few[F any](fs []F, kind, line func(F) string) []string {
+// LimitLines returns the lines of faults in their order. It prints the first 50 faults of a kind and then one line that
+// counts the rest; all kinds together print about 200 lines.
+func LimitLines[F any](fs []F, kind, line func(F) string) []string {
 	seen := map[string]int{}
 	var kinds, lines []string
 	dropped := 0
@@ -51,4 +51,4 @@ func (f Fault) Kind() string {
 }
 
 // Lines returns one line per fault, limited by Few.
-func (fs Faults) Lines() []string { return Few(fs, Fault.Kind, Fault.Error) }
+func (fs Faults) Lines() []string { return LimitLines(fs, Fault.Kind, Fault.Error) }

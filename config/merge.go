@@ -34,13 +34,13 @@ func (m *merger) merge(below, above Object) (out Object, changed bool) {
 	out = below
 	for key, v := range above {
 		old, had := below[key]
-		if o, is := old.(Object); is {
-			merged, other := m.below(key, o, v)
+		if o, ok := old.(Object); ok {
+			merged, other := m.mergeKey(key, o, v)
 			if !other {
 				continue
 			}
 			v = merged
-		} else if had && simple(old) && simple(v) && old == v {
+		} else if had && isComparable(old) && isComparable(v) && old == v {
 			continue
 		}
 		if !changed {
@@ -53,8 +53,8 @@ func (m *merger) merge(below, above Object) (out Object, changed bool) {
 	return out, changed
 }
 
-// below merges a value into the object o at the same key.
-func (m *merger) below(key string, o Object, v any) (Object, bool) {
+// mergeKey merges a value into the object o at the same key.
+func (m *merger) mergeKey(key string, o Object, v any) (Object, bool) {
 	m.path = append(m.path, key)
 	defer func() { m.path = m.path[:len(m.path)-1] }()
 	if a, both := v.(Object); both {

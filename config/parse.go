@@ -20,7 +20,7 @@ const maxDepth = 100
 // with their paths.
 func ParseObject(text []byte) (Object, Faults) {
 	v, faults := Parse(text)
-	if o, is := v.(Object); is || len(faults) > 0 {
+	if o, ok := v.(Object); ok || len(faults) > 0 {
 		return o, faults
 	}
 	faults.Add(nil, InvalidType(KindOf(v)), "must be one JSON object")
@@ -31,8 +31,8 @@ func ParseObject(text []byte) (Object, Faults) {
 // memory is many times the size of its text.
 const MaxValues = 100_000
 
-// ParseFew is ParseObject for untrusted text: it refuses a text with more values than MaxValues before parsing it.
-func ParseFew(text []byte) (Object, Faults) {
+// ParseBounded is ParseObject for untrusted text: it refuses a text with more values than MaxValues before parsing it.
+func ParseBounded(text []byte) (Object, Faults) {
 	if n := CountValues(text); n > MaxValues {
 		var faults Faults
 		faults.Add(nil, TooMany("values", n), AtMost(MaxValues))
@@ -60,7 +60,7 @@ func CountValues(text []byte) int {
 // Parse parses one JSON value with the rules of ParseObject. If there are faults, it returns no value.
 func Parse(text []byte) (any, Faults) {
 	p := parser{text: text, maxDepth: maxDepth}
-	v := p.document()
+	v := p.readDocument()
 	if len(p.faults) > 0 {
 		p.faults.Sort()
 		return nil, p.faults
@@ -68,22 +68,22 @@ func Parse(text []byte) (any, Faults) {
 	return v, nil
 }
 
-// document parses the whole text and collects its faults; a text that is not JSON has only the syntax error.
-func (p *parser) document() any {
+// readDocument parses the whole text and collects its faults; a text that is not JSON has only the syntax error.
+func (p *parser) readDocument() any {
 	switch {
 	case !utf8.Valid(p.text):
 		p.faults.Add(nil, "not UTF-8: "+p.place(InvalidUTF8(p.text)), "must be JSON in UTF-8")
 		return nil
 	case !json.Valid(p.text):
-		p.syntax()
+		p.reportSyntax()
 		return nil
 	}
-	v, err := p.value()
+	v, err := p.readValue()
 	if err != nil {
 		p.faults.Add(slices.Clone(p.path), err.Error(), "")
 		return nil
 	}
-	if at := loneSurrogate(p.text); at >= 0 {
+	if at := findLoneSurrogate(p.text); at >= 0 {
 		p.faults.Add(nil, "half of a surrogate pair: "+p.place(at),
 			`\ud800 to \udbff must stand before \udc00 to \udfff`)
 	}
@@ -102,12 +102,12 @@ type parser struct {
 	spelled  *spellings // nil: a number without a JSON form is a fault
 }
 
-func (p *parser) value() (any, error) {
+func (p *parser) readValue() (any, error) {
 	switch p.skip(" \t\r\n"); p.text[p.at] {
 	case '{':
-		return p.inside(p.object)
+		return p.readBrackets(p.readObject)
 	case '[':
-		return p.inside(p.array)
+		return p.readBrackets(p.readArray)
 	case '"':
 		return p.string(), nil
 	}
@@ -125,8 +125,8 @@ func (p *parser) value() (any, error) {
 	}
 }
 
-// inside reads the content of the brackets at the current position.
-func (p *parser) inside(read func() (any, error)) (any, error) {
+// readBrackets reads the content of the brackets at the current position.
+func (p *parser) readBrackets(read func() (any, error)) (any, error) {
 	if p.depth++; p.depth > p.maxDepth {
 		return nil, tooDeep(p.maxDepth)
 	}
@@ -136,8 +136,8 @@ func (p *parser) inside(read func() (any, error)) (any, error) {
 	return v, err
 }
 
-// more reports whether another entry follows, and moves to it.
-func (p *parser) more() bool {
+// nextEntry reports whether another entry follows, and moves to it.
+func (p *parser) nextEntry() bool {
 	p.skip(" \t\r\n")
 	if c := p.text[p.at]; c == '}' || c == ']' {
 		return false
@@ -148,23 +148,23 @@ func (p *parser) more() bool {
 	return c != '}' && c != ']' // false only if the brackets are empty
 }
 
-// object reads an object; of duplicate keys it keeps the first.
-func (p *parser) object() (any, error) {
+// readObject reads an object; of duplicate keys it keeps the first.
+func (p *parser) readObject() (any, error) {
 	o := Object{}
 	var again Repeats
-	for p.more() {
+	for p.nextEntry() {
 		key := p.string()
 		p.skip(" \t\r\n:")
 		p.path = append(p.path, key)
 		faults, numbers := len(p.faults), p.spelled.count()
-		v, err := p.value()
+		v, err := p.readValue()
 		if err != nil {
 			return nil, err
 		}
 		p.path = p.path[:len(p.path)-1]
 		if _, twice := o[key]; twice {
 			p.faults = p.faults[:faults]
-			p.spelled.cut(numbers)
+			p.spelled.truncate(numbers)
 			again.Add(&p.faults, p.path, key)
 			continue
 		}
@@ -173,11 +173,11 @@ func (p *parser) object() (any, error) {
 	return o, nil
 }
 
-func (p *parser) array() (any, error) {
+func (p *parser) readArray() (any, error) {
 	a := []any{}
-	for p.more() {
+	for p.nextEntry() {
 		p.path = append(p.path, strconv.Itoa(len(a)))
-		v, err := p.value()
+		v, err := p.readValue()
 		if err != nil {
 			return nil, err
 		}
@@ -233,9 +233,9 @@ func (p *parser) number(s string) any {
 
 func tooDeep(limit int) error { return fmt.Errorf("nested deeper than %d", limit) }
 
-// syntax reports why a text is not JSON, at the place where the decoder stops, and the faults it finds before that
-// place.
-func (p *parser) syntax() {
+// reportSyntax reports why a text is not JSON, at the place where the decoder stops, and the faults it finds before
+// that place.
+func (p *parser) reportSyntax() {
 	dec := json.NewDecoder(bytes.NewReader(p.text))
 	dec.UseNumber()
 	err := p.follow(dec)
@@ -259,8 +259,8 @@ func (p *parser) syntax() {
 // follow reads one value only for its errors.
 func (p *parser) follow(dec *json.Decoder) error {
 	tok, err := dec.Token()
-	bracket, is := tok.(json.Delim)
-	if err != nil || !is {
+	bracket, ok := tok.(json.Delim)
+	if err != nil || !ok {
 		return err
 	}
 	if p.depth++; p.depth > p.maxDepth {
@@ -306,9 +306,9 @@ func InvalidUTF8(text []byte) int {
 	return at
 }
 
-// loneSurrogate returns the offset of an escaped lone surrogate in valid JSON, or -1: the decoder would replace it by
-// another character.
-func loneSurrogate(text []byte) int {
+// findLoneSurrogate returns the offset of an escaped lone surrogate in valid JSON, or -1: the decoder would replace it
+// by another character.
+func findLoneSurrogate(text []byte) int {
 	for i := 0; i < len(text)-1; i++ {
 		if text[i] != '\\' {
 			continue
@@ -317,7 +317,7 @@ func loneSurrogate(text []byte) int {
 		if text[i] != 'u' {
 			continue
 		}
-		switch u := unit(text[i+1:]); {
+		switch u := decodeUnit(text[i+1:]); {
 		case u >= 0xdc00 && u < 0xe000:
 			return i - 1
 		case u >= 0xd800 && u < 0xdc00:
@@ -325,7 +325,7 @@ func loneSurrogate(text []byte) int {
 			if !bytes.HasPrefix(rest, []byte(`\u`)) {
 				return i - 1
 			}
-			if low := unit(rest[2:]); low < 0xdc00 || low >= 0xe000 {
+			if low := decodeUnit(rest[2:]); low < 0xdc00 || low >= 0xe000 {
 				return i - 1
 			}
 			i += 6
@@ -334,8 +334,8 @@ func loneSurrogate(text []byte) int {
 	return -1
 }
 
-// unit decodes the four hex digits at the start of b.
-func unit(b []byte) uint64 {
+// decodeUnit decodes the four hex digits at the start of b.
+func decodeUnit(b []byte) uint64 {
 	u, _ := strconv.ParseUint(string(b[:min(4, len(b))]), 16, 16)
 	return u
 }

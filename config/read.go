@@ -25,10 +25,10 @@ type Document struct {
 // Number returns the number at a path as it was written if its canonical form differs: merging reads 010 as 10, but a
 // schema may refuse it.
 func (d Document) Number(path []string, v any) string {
-	if text, is := d.spelled.at(path); is {
+	if text, ok := d.spelled.find(path); ok {
 		return text
 	}
-	if i, is := v.(int64); is {
+	if i, ok := v.(int64); ok {
 		return strconv.FormatInt(i, 10)
 	}
 	return string(AppendCanonical(nil, v))
@@ -37,7 +37,7 @@ func (d Document) Number(path []string, v any) string {
 // Unsupported returns the values that no configuration may contain: lists, and numbers that JSON can't express.
 func (d Document) Unsupported() Faults {
 	faults := d.spelled.invalidKeys()
-	noLists(d.Object, nil, false, &faults)
+	reportLists(d.Object, nil, false, &faults)
 	faults.Sort()
 	return faults
 }
@@ -61,19 +61,19 @@ func ReadDocument(text []byte) (Document, Faults) {
 	v, err := any(nil), error(nil)
 	if start := bytes.TrimLeft(text, " \t\r\n"); len(start) > 0 && start[0] == '{' && json.Valid(text) {
 		p := parser{text: text, maxDepth: maxDocumentDepth, spelled: d.spelled}
-		v, err = p.value()
+		v, err = p.readValue()
 		faults = p.faults
 	} else {
 		v, err = d.readYAML(string(text), &faults)
 	}
-	switch o, is := v.(Object); {
+	switch o, ok := v.(Object); {
 	case err != nil:
 		return Document{}, Faults{{Problem: err.Error(),
 			Expectation: "must be one YAML or JSON mapping"}}
 	case v == nothing:
 		return Document{}, Faults{{Problem: "the document is empty", Expectation: explicitMapping}}
-	case !is:
-		return Document{}, Faults{{Problem: InvalidType(InYAML(v)), Expectation: explicitMapping}}
+	case !ok:
+		return Document{}, Faults{{Problem: InvalidType(YAMLTypeName(v)), Expectation: explicitMapping}}
 	default:
 		d.Object = o
 	}
@@ -84,8 +84,8 @@ func ReadDocument(text []byte) (Document, Faults) {
 // nothing is the value of a text without a document.
 var nothing any = struct{}{}
 
-// InYAML names the type of a value in YAML's words.
-func InYAML(v any) string {
+// YAMLTypeName names the type of a value in YAML's words.
+func YAMLTypeName(v any) string {
 	switch v.(type) {
 	case nil:
 		return "null"
@@ -113,7 +113,7 @@ func readObject(text []byte, lists bool) (Object, Faults) {
 		return nil, faults
 	}
 	faults = append(faults, d.spelled.invalidKeys()...)
-	noLists(d.Object, nil, lists, &faults)
+	reportLists(d.Object, nil, lists, &faults)
 	if len(faults) > 0 {
 		faults.Sort()
 		return nil, faults
@@ -121,20 +121,20 @@ func readObject(text []byte, lists bool) (Object, Faults) {
 	return d.Object, nil
 }
 
-// noLists reports the lists of an object as faults; with scalars set it allows lists of scalars.
-func noLists(o Object, path []string, scalars bool, faults *Faults) {
+// reportLists reports the lists of an object as faults; with scalars set it allows lists of scalars.
+func reportLists(o Object, path []string, scalars bool, faults *Faults) {
 	for key, v := range o {
 		switch v := v.(type) {
 		case Object:
-			noLists(v, append(path, key), scalars, faults)
+			reportLists(v, append(path, key), scalars, faults)
 		case []any:
 			if !scalars {
-				faults.Add(Sub(path, key), InvalidType("list"), "must be a mapping by name or a comma-separated string")
+				faults.Add(Below(path, key), InvalidType("list"), "must be a mapping by name or a comma-separated string")
 				continue
 			}
 			for i, item := range v {
-				if !simple(item) {
-					faults.Add(Sub(path, key, strconv.Itoa(i)), InvalidType(InYAML(item)), "must be a scalar in a list")
+				if !isComparable(item) {
+					faults.Add(Below(path, key, strconv.Itoa(i)), InvalidType(YAMLTypeName(item)), "must be a scalar in a list")
 				}
 			}
 		}
@@ -161,8 +161,8 @@ func (s spelling) compare(path []string) int {
 	return cmp.Or(slices.Compare(s.parent, path[:last]), strings.Compare(s.key, path[last]))
 }
 
-// at finds the spelling of a path. It compares names and never joins them: a name may be as long as the document.
-func (s *spellings) at(path []string) (text string, is bool) {
+// find finds the spelling of a path. It compares names and never joins them: a name may be as long as the document.
+func (s *spellings) find(path []string) (text string, ok bool) {
 	if s == nil || len(s.all) == 0 || len(path) == 0 {
 		return "", false
 	}
@@ -172,18 +172,18 @@ func (s *spellings) at(path []string) (text string, is bool) {
 		})
 		s.sorted = true
 	}
-	i, is := slices.BinarySearchFunc(s.all, path, spelling.compare)
-	if is {
+	i, ok := slices.BinarySearchFunc(s.all, path, spelling.compare)
+	if ok {
 		text = s.all[i].text
 	}
-	return text, is
+	return text, ok
 }
 
 func (s *spellings) invalidKeys() (faults Faults) {
 	if s != nil {
 		for _, one := range s.all {
 			if one.isBad {
-				faults.Add(Sub(one.parent, one.key), Invalid(one.text), "must be a JSON number")
+				faults.Add(Below(one.parent, one.key), Invalid(one.text), "must be a JSON number")
 			}
 		}
 	}
@@ -197,8 +197,8 @@ func (s *spellings) count() int {
 	return len(s.all)
 }
 
-// cut drops all spellings after the first n.
-func (s *spellings) cut(n int) {
+// truncate drops all spellings after the first n.
+func (s *spellings) truncate(n int) {
 	if s != nil {
 		s.all = s.all[:n]
 	}

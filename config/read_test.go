@@ -108,7 +108,7 @@ func TestJSONIsReadAsTheStandardLibraryReadsIt(t *testing.T) {
 			t.Fatal(err)
 		}
 		p := parser{text: text, maxDepth: maxDepth}
-		if got := p.document(); !Equal(got, want) {
+		if got := p.readDocument(); !Equal(got, want) {
 			t.Fatalf("%s: %s, want %s", text, OneLine(got), OneLine(want))
 		}
 		// One octet less or another one: a fault where the library has one, at its place, and never a panic.

@@ -24,7 +24,7 @@ func (d *Document) readYAML(text string, faults *Faults) (any, error) {
 		err = &YAMLError{Line: y.Next, Column: 1, What: "a second document"}
 	}
 	if err != nil {
-		return nil, noYAML(err)
+		return nil, syntaxError(err)
 	}
 	if y.Root == nil {
 		return nothing, nil
@@ -33,7 +33,7 @@ func (d *Document) readYAML(text string, faults *Faults) (any, error) {
 	return r.value(y.Root)
 }
 
-func noYAML(err error) error { return fmt.Errorf("invalid YAML: %w", err) }
+func syntaxError(err error) error { return fmt.Errorf("invalid YAML: %w", err) }
 
 // yamlReader builds a value from the nodes of a document.
 type yamlReader struct {
@@ -73,7 +73,7 @@ func (r *yamlReader) value(n *yaml.Node) (any, error) {
 }
 
 func (r *yamlReader) refuse(n *yaml.Node) error {
-	return noYAML(&YAMLError{Line: n.Line, Column: n.Column, What: notAllowed})
+	return syntaxError(&YAMLError{Line: n.Line, Column: n.Column, What: notAllowed})
 }
 
 // mapping reads a mapping; of duplicate keys it keeps the first.
@@ -94,7 +94,7 @@ func (r *yamlReader) mapping(n *yaml.Node) (any, error) {
 		r.path = r.path[:len(r.path)-1]
 		if _, twice := o[key.Value]; twice {
 			*r.faults = (*r.faults)[:faults]
-			r.spelled.cut(numbers)
+			r.spelled.truncate(numbers)
 			again.Add(r.faults, r.path, key.Value)
 			continue
 		}

@@ -15,7 +15,7 @@ func (r *Repeats) Add(fs *Faults, path []string, key string) {
 			r.faults = map[string]repeat{}
 		}
 		r.faults[key] = repeat{len(*fs), 2}
-		fs.Add(Sub(path, key), DuplicateKey(2), "")
+		fs.Add(Below(path, key), DuplicateKey(2), "")
 		return
 	}
 	was.times++

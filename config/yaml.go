@@ -65,7 +65,7 @@ func ReadYAML(text string) (y YAML, err error) {
 	if err != nil {
 		return y, yamlError(text, err)
 	}
-	y.bare = bareTags(text)
+	y.bare = findBareTags(text)
 	if r := y.Root; r != nil && r.Kind == yaml.ScalarNode && r.Value == "" && r.Anchor == "" && IsPlain(r) &&
 		y.Tag(r) == "" {
 		y.Root = nil // only markers
@@ -116,14 +116,14 @@ func IsPlain(n *yaml.Node) bool {
 // bareTag matches a tag that is only "!", with an optional anchor before it.
 var bareTag = regexp.MustCompile(`(?:&[^\s,\[\]{}]+\s+)?!(?:[\s,\[\]{}]|$)`)
 
-// bareTags finds the places of the tags that are only "!", which the library drops. It also finds such texts inside of
-// scalars; no node begins there, so they do no harm.
-func bareTags(text string) map[place]bool {
+// findBareTags finds the places of the tags that are only "!", which the library drops. It also finds such texts inside
+// of scalars; no node begins there, so they do no harm.
+func findBareTags(text string) map[place]bool {
 	var out map[place]bool
 	at, here := 0, place{1, 1}
 	for _, found := range bareTag.FindAllStringIndex(text, -1) {
 		for at < found[0] {
-			if n := breakAt(text[at:]); n > 0 {
+			if n := lineBreakLength(text[at:]); n > 0 {
 				at, here = at+n, place{here.line + 1, 1}
 				continue
 			}
@@ -139,8 +139,8 @@ func bareTags(text string) map[place]bool {
 	return out
 }
 
-// breakAt returns the length of the line break at the start of a text (YAML 1.1, as in the library), or 0.
-func breakAt(text string) int {
+// lineBreakLength returns the length of the line break at the start of a text (YAML 1.1, as in the library), or 0.
+func lineBreakLength(text string) int {
 	switch {
 	case strings.HasPrefix(text, "\r\n"):
 		return 2
@@ -162,7 +162,7 @@ func cutLine(text string) (line, rest string) {
 		if text[i] >= ' ' && text[i] < 0x80 {
 			continue
 		}
-		if n := breakAt(text[i:]); n > 0 {
+		if n := lineBreakLength(text[i:]); n > 0 {
 			return text[:i+n], text[i+n:]
 		}
 	}
@@ -202,14 +202,14 @@ func firstDocument(stream string) (document string, directive, next int) {
 
 // isMark reports whether a line begins with a document marker.
 func isMark(line, mark string) bool {
-	rest, is := strings.CutPrefix(line, mark)
-	return is && (rest == "" || rest[0] == ' ' || rest[0] == '\t' || breakAt(rest) > 0)
+	rest, ok := strings.CutPrefix(line, mark)
+	return ok && (rest == "" || rest[0] == ' ' || rest[0] == '\t' || lineBreakLength(rest) > 0)
 }
 
 // isComment reports whether a line contains only a comment.
 func isComment(line string) bool {
 	line = strings.TrimLeft(line, " \t")
-	return line == "" || line[0] == '#' || breakAt(line) > 0
+	return line == "" || line[0] == '#' || lineBreakLength(line) > 0
 }
 
 // countWords estimates the number of nodes of a document by the characters at which nodes begin, and counts the lines
@@ -237,7 +237,7 @@ func countWords(text string) (words, percents int) {
 func yamlError(text string, err error) error {
 	what := strings.TrimPrefix(err.Error(), "yaml: ")
 	line := 1
-	if number, rest, is := strings.Cut(strings.TrimPrefix(what, "line "), ": "); is && what != number+": "+rest {
+	if number, rest, ok := strings.Cut(strings.TrimPrefix(what, "line "), ": "); ok && what != number+": "+rest {
 		if n, bad := strconv.Atoi(number); bad == nil {
 			what, line = rest, n
 		}
@@ -247,7 +247,7 @@ func yamlError(text string, err error) error {
 	}
 	grammar := strings.HasPrefix(what, "did not find expected ") && !strings.Contains(what, "alphabetic")
 	if !grammar && !strings.HasPrefix(what, "unknown anchor ") {
-		return &YAMLError{Line: line, What: inner(Truncate(what, 200))}
+		return &YAMLError{Line: line, What: escapeUnprintable(Truncate(what, 200))}
 	}
 	// The position where the library stopped reading is the place of the error, unless it read to the end.
 	r := &slowReader{text: text}
@@ -257,7 +257,7 @@ func yamlError(text string, err error) error {
 	} else if grammar && line > 1 {
 		line++
 	}
-	return &YAMLError{Line: line, What: inner(Truncate(what, 200))}
+	return &YAMLError{Line: line, What: escapeUnprintable(Truncate(what, 200))}
 }
 
 func countLines(text string) int {
@@ -287,10 +287,10 @@ func (r *slowReader) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// Inner returns the start of a text with unprintable characters escaped.
-func Inner(s string) string { return inner(Shorten(s)) }
+// EscapeStart returns the start of a text with unprintable characters escaped.
+func EscapeStart(s string) string { return escapeUnprintable(Shorten(s)) }
 
-func inner(s string) string {
+func escapeUnprintable(s string) string {
 	q := Printable(s)
 	return q[1 : len(q)-1]
 }

@@ -96,7 +96,7 @@ func unit(t *testing.T, name string) map[string]string {
 	}
 	set := map[string]string{}
 	for line := range strings.Lines(string(text)) {
-		if key, value, is := strings.Cut(strings.TrimSpace(line), "="); is && !strings.HasPrefix(key, "#") {
+		if key, value, ok := strings.Cut(strings.TrimSpace(line), "="); ok && !strings.HasPrefix(key, "#") {
 			set[key] = value
 		}
 	}

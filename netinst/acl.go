@@ -51,7 +51,9 @@ func (r ACLRule) elsewhere() bool { return r.IP.IsValid() && !r.IP.Addr().Is4() 
 
 // names reports whether a rule names its remote end: the node's own addresses require that of a rule that allows
 // (docs/configuration.md).
-func (r ACLRule) names() bool { return r.IP.IsValid() && r.IP.Bits() > 0 }
+func (r ACLRule) names() bool { return r.namesIP() || r.Set != nil }
+
+func (r ACLRule) namesIP() bool { return r.IP.IsValid() && r.IP.Bits() > 0 }
 
 // links returns the interfaces of the ports that a rule names, in order; a single "" means any. It includes a port that
 // does not exist, so that its rules are in place before it appears.
@@ -69,29 +71,90 @@ func (r ACLRule) links(ports []PortStatus) []IfName {
 	return names
 }
 
-// chain returns the rules of one direction that keep selects, followed by a drop. allow is the target of an allow ("-j
-// TARGET"); ports are those that a packet of the chain may pass, none for packets that stay on the node.
-func chain(acl []ACLRule, d Direction, allow string, ports []PortStatus, keep func(ACLRule) bool) []string {
-	var out []string
+// decides reports whether a rule has an action that is implemented. Another one is refused by config and never allows.
+func (r ACLRule) decides() bool {
+	return r.Action == Allow || r.Action == Drop || r.Action == Limit || r.Action == MapPort
+}
+
+// targets are what packets go through that a rule of a chain allows or drops, as the last words of the rule; bucket
+// returns those that lead to the chain that drops what exceeds the rate of limit i of the adapter.
+type targets struct {
+	allow, drop string
+	bucket      func(i int) string
+	observes    bool // what the rules drop passes
+}
+
+// dropped is what the packets count for that a rule drops; rule is "" for the drop behind the last.
+func (t targets) dropped(rule string) Hit {
+	if t.observes {
+		return Hit{rule, Observed}
+	}
+	return Hit{rule, Matched}
+}
+
+// counted is one rule of a chain of the kernel, and what its packets count for.
+type counted struct {
+	rule string
+	hit  Hit
+}
+
+func ruleTexts(list []counted) []string {
+	out := make([]string, len(list))
+	for i, c := range list {
+		out[i] = c.rule
+	}
+	return out
+}
+
+// uncounted are rules of the kernel that belong to no access rule.
+func uncounted(rules ...string) []counted {
+	out := make([]counted, len(rules))
+	for i, r := range rules {
+		out[i] = counted{rule: r}
+	}
+	return out
+}
+
+// chain returns the rules of one direction that keep selects, followed by a drop. matches returns what a rule matches,
+// as the first words of each rule of the kernel.
+func (nw network) chain(acl []ACLRule, d Direction, to targets, matches func(ACLRule) []string,
+	keep func(ACLRule) bool) []counted {
+	var out []counted
+	limits := -1
 	for _, r := range acl {
-		if !r.applies(d) || !keep(r) {
+		if r.Action == Limit {
+			limits++
+		}
+		if !r.applies(d) || !keep(r) || !r.decides() {
 			continue
 		}
-		target := "-j DROP"
-		if r.Action == Allow {
-			target = allow
-		} else if r.Action != Drop {
-			continue // not implemented: refused by config, and never treated as a permission
-		}
-		for _, m := range matches(r, d, ports) {
-			out = append(out, strings.TrimSpace(m+" "+target))
+		for _, m := range matches(r) {
+			hit := Hit{r.Name, Matched}
+			if r.Action == Limit {
+				out = append(out, counted{strings.TrimSpace(m + " " + to.bucket(limits)), hit})
+				hit = Hit{} // the same packet
+			}
+			target := to.allow
+			if r.Action == Drop {
+				target, hit = to.drop, to.dropped(r.Name)
+			}
+			out = append(out, counted{strings.TrimSpace(m + " " + target), hit})
 		}
 	}
-	return append(out, "-j DROP")
+	return append(out, counted{to.drop, to.dropped("")})
+}
+
+// matching returns the function matches for ports that a packet of the chain may pass, none for packets that stay on
+// the node.
+func (nw network) matching(d Direction, ports []PortStatus) func(ACLRule) []string {
+	return func(r ACLRule) []string { return nw.matches(r, d, ports) }
 }
 
 // matches returns what a rule matches, one argument list per rule of iptables.
-func matches(r ACLRule, d Direction, ports []PortStatus) []string {
+func (nw network) matches(r ACLRule, d Direction, ports []PortStatus) []string {
+	if r.Action == MapPort {
+		return nw.mapped(r)
+	}
 	if r.elsewhere() {
 		return nil
 	}
@@ -102,33 +165,38 @@ func matches(r ACLRule, d Direction, ports []PortStatus) []string {
 	var out []string
 	for _, name := range r.links(ports) {
 		prefix := ""
-		if r.names() {
+		if r.namesIP() {
 			prefix = remote + r.IP.Masked().String()
 		}
 		if name != "" {
 			prefix += link + string(name)
 		}
-		out = append(out, r.protocolMatches(strings.TrimSpace(prefix), d)...)
+		for _, set := range nw.setMatches(r, d, false) {
+			out = append(out, r.protocolMatches(strings.TrimSpace(prefix), set, d)...)
+		}
 	}
 	return out
 }
 
-// protocolMatches adds the protocol and ports of a rule to a match.
-func (r ACLRule) protocolMatches(prefix string, d Direction) []string {
+// protocolMatches adds the protocol, the set and the ports of a rule to a match, in the order of iptables.
+func (r ACLRule) protocolMatches(prefix, set string, d Direction) []string {
 	remotePort, localPort := "dport", "sport"
 	if d == Ingress {
 		remotePort, localPort = "sport", "dport"
 	}
 	nums, any := r.protocols()
 	if any {
-		return []string{prefix}
+		return []string{strings.TrimSpace(prefix + " " + set)}
+	}
+	if set != "" {
+		set = " " + set
 	}
 	var out []string
 	for _, n := range nums {
 		for _, remotes := range chunks(r.Ports) {
 			for _, locals := range chunks(r.LocalPort) {
 				ports := portWords(n, portSet{remotePort, remotes}, portSet{localPort, locals})
-				out = append(out, strings.TrimSpace(prefix+" -p "+protocolWord(n)+ports))
+				out = append(out, strings.TrimSpace(prefix+" -p "+protocolWord(n)+set+ports))
 			}
 		}
 	}
@@ -207,16 +275,25 @@ func chunks(ports []PortRange) [][]PortRange {
 }
 
 // packet is the head of a packet as an adapter's rules match it: remote and local are the addresses of the other end
-// and of the adapter, port is the one by which it leaves or enters the node, nil for none.
+// and of the adapter, port is the one by which it leaves or enters the node, nil for none. mapped is the port
+// of the node to which it was sent, if a port map led it to the adapter; 0 if none did.
 type packet struct {
 	proto         uint8
 	remote, local netip.AddrPort
 	port          *PortStatus
+	mapped        uint16
+	hosts         HostAddresses // nil: unknown
 }
 
 // matches reports whether a rule matches a packet of its direction.
 func (r ACLRule) matches(p packet) bool {
-	if r.elsewhere() || r.names() && !r.IP.Contains(p.remote.Addr()) {
+	if r.Action == MapPort {
+		return r.maps(p)
+	}
+	if r.IP.IsValid() && r.IP.Addr().Is4() != p.remote.Addr().Is4() || r.namesIP() && !r.IP.Contains(p.remote.Addr()) {
+		return false
+	}
+	if r.Set != nil && !r.Set.Contains(p.remote.Addr()) || !r.matchesHost(p) {
 		return false
 	}
 	if r.PortLabel != "" && (p.port == nil || !p.port.Matches(r.PortLabel)) {
@@ -227,6 +304,9 @@ func (r ACLRule) matches(p packet) bool {
 		return true
 	}
 	for _, n := range nums {
+		if p.remote.Addr().Is6() {
+			n = inIPv6(n)
+		}
 		if n == p.proto {
 			return within(r.Ports, p.remote.Port()) && within(r.LocalPort, p.local.Port())
 		}
@@ -243,11 +323,23 @@ func within(ranges []PortRange, port uint16) bool {
 	return len(ranges) == 0
 }
 
-// allowed reports whether an adapter's rules allow a packet: the first match wins, a packet without a match is dropped.
-func allowed(acl []ACLRule, d Direction, p packet, keep func(ACLRule) bool) bool {
-	for _, r := range acl {
-		if r.applies(d) && keep(r) && (r.Action == Allow || r.Action == Drop) && r.matches(p) {
-			return r.Action == Allow
+// remoteEnd is the kind of a packet's remote end, as far as access rules apply to it differently.
+type remoteEnd bool
+
+const (
+	otherHost  remoteEnd = false
+	nodeItself remoteEnd = true
+)
+
+// allows reports whether an adapter's rules allow a packet: the first match wins, a packet without a match is dropped.
+// A limit allows what it matches, as far as the packet alone can tell.
+func (s AdapterSpec) allows(d Direction, p packet, end remoteEnd) bool {
+	if s.Observe && end == otherHost {
+		return true
+	}
+	for _, r := range s.ACL {
+		if r.applies(d) && (end == otherHost || appliesToNode(r)) && r.decides() && r.matches(p) {
+			return r.Action != Drop
 		}
 	}
 	return false
@@ -257,12 +349,12 @@ func allowed(acl []ACLRule, d Direction, p packet, keep func(ACLRule) bool) bool
 func always(ACLRule) bool { return true }
 
 // appliesToNode keeps the rules that apply between an adapter and the node's own addresses: those that drop, and those
-// that name what they allow.
-func appliesToNode(r ACLRule) bool { return r.Action == Drop || r.names() }
+// that name what they allow. A port map names the node: packets to it have an address of the node's.
+func appliesToNode(r ACLRule) bool { return r.Action == Drop || r.Action == MapPort || r.names() }
 
 // alike reports whether the rules of a direction have the same effect toward the node's own addresses as toward other
 // hosts: no rule allows without a name. A rule that names a port needs no exception: packets to and from the node
 // itself pass no port.
-func alike(acl []ACLRule, d Direction) bool {
-	return !slices.ContainsFunc(acl, func(r ACLRule) bool { return r.applies(d) && !appliesToNode(r) })
+func (s AdapterSpec) alike(d Direction) bool {
+	return !s.Observe && !slices.ContainsFunc(s.ACL, func(r ACLRule) bool { return r.applies(d) && !appliesToNode(r) })
 }

@@ -3,16 +3,20 @@ package netinst
 import (
 	"bytes"
 	"cmp"
+	"crypto/sha256"
 	"fmt"
 	"maps"
 	"math"
 	"net/netip"
 	"slices"
 	"strings"
+
+	"github.com/google/uuid"
 )
 
 // Lease is what one adapter holds on its network: its number (1 to 9999, which names its link and chains), its address
-// and its MAC. It is journalled.
+// and its MAC. It is journalled, and does not expire; it is no DHCP lease (netstate.Leases), but the reservation from
+// which dnsmasq leases the address.
 type Lease struct {
 	Number int        `json:"number"`
 	IP     netip.Addr `json:"ip"`
@@ -50,7 +54,7 @@ func Allocate(cfg NetworkInstanceConfig, adapters []AppAdapterConfig, held map[A
 	for _, c := range adapters {
 		want[c.Key()] = c
 	}
-	out := map[AdapterKey]string{} // adapters without an address: other adapters can use the rest of their claims
+	out := vlanErrors(cfg, adapters) // adapters without an address: other adapters can use the rest of their claims
 	for {
 		a := newAllocator(cfg, want, held, out)
 		a.claimMACs()
@@ -82,13 +86,13 @@ func newAllocator(cfg NetworkInstanceConfig, want map[AdapterKey]AppAdapterConfi
 		}
 	}
 	for k := range held {
-		if _, is := want[k]; !is {
+		if _, ok := want[k]; !ok {
 			a.gone = append(a.gone, k)
 		}
 	}
 	slices.SortFunc(a.keys, compareKeys)
 	slices.SortFunc(a.gone, func(x, y AdapterKey) int {
-		if c := cmp.Compare(a.left(x), a.left(y)); c != 0 {
+		if c := cmp.Compare(a.removedAt(x), a.removedAt(y)); c != 0 {
 			return c
 		}
 		return compareKeys(x, y)
@@ -100,7 +104,7 @@ func compareKeys(a, b AdapterKey) int {
 	if c := bytes.Compare(a.AppUUID[:], b.AppUUID[:]); c != 0 {
 		return c
 	}
-	return a.UnderlayIndex - b.UnderlayIndex
+	return a.Index - b.Index
 }
 
 type allocator struct {
@@ -117,8 +121,8 @@ type allocator struct {
 	out       Allocation
 }
 
-// left returns when an adapter was removed; one that is missing only now comes after all others.
-func (a *allocator) left(k AdapterKey) uint64 {
+// removedAt returns when an adapter was removed; one that is missing only now comes after all others.
+func (a *allocator) removedAt(k AdapterKey) uint64 {
 	return cmp.Or(a.held[k].Gone, math.MaxUint64)
 }
 
@@ -137,7 +141,7 @@ func (a *allocator) set(k AdapterKey, change func(*Lease)) {
 
 // claimMACs serves the strongest claims first: configured and already held, generated and held, configured, generated.
 func (a *allocator) claimMACs() {
-	configured := func(k AdapterKey) string { return strings.ToLower(a.want[k].UnderlayConfig.MAC) }
+	configured := func(k AdapterKey) string { return strings.ToLower(a.want[k].Spec.MAC) }
 	claim := func(k AdapterKey, mac string) bool {
 		if _, taken := a.macs[mac]; taken {
 			return false
@@ -182,7 +186,7 @@ func (a *allocator) claimIPs() {
 		a.set(k, func(l *Lease) { l.IP = ip })
 		return true
 	}
-	static := func(k AdapterKey) netip.Addr { return a.want[k].UnderlayConfig.IP }
+	static := func(k AdapterKey) netip.Addr { return a.want[k].Spec.IP }
 	for _, k := range a.keys {
 		if ip := static(k); ip.IsValid() && a.held[k].IP == ip && a.usable(ip) {
 			claim(k, ip)
@@ -321,4 +325,49 @@ func (a *allocator) reserveNumbers() {
 // inRange reports whether an address is in the range for generated addresses.
 func (a *allocator) inRange(ip netip.Addr) bool {
 	return ip.Compare(a.cfg.IPv4.DHCPFirst) >= 0 && ip.Compare(a.cfg.IPv4.DHCPLast) <= 0
+}
+
+// macVersion names the method that generates MACs from words. A MAC in use is journalled, so a new version affects new
+// adapters only.
+const macVersion = "edgespan mac 1"
+
+// First octets: both mean locally administered unicast (IEEE 802 §8.4). The host's side starts with 0xfe, so that it is
+// never the lowest MAC among a bridge's ports and never equals a generated MAC of an app.
+const (
+	macApp  = 0x02
+	macHost = 0xfe
+)
+
+// generatedMAC is a MAC that depends on words alone: first, then 40 bits of their hash.
+func generatedMAC(first byte, words ...string) string {
+	h := sha256.Sum256([]byte(macVersion + "|" + strings.Join(words, "|")))
+	return fmt.Sprintf("%02x:%02x:%02x:%02x:%02x:%02x", first, h[0], h[1], h[2], h[3], h[4])
+}
+
+// adapterMAC is the MAC of the app's side; attempt counts up if two adapters of one network would share one.
+func adapterMAC(k AdapterKey, network uuid.UUID, attempt int) string {
+	return generatedMAC(macApp, "adapter", k.String(), network.String(), fmt.Sprint(attempt))
+}
+
+// LinkMACs returns the default MACs of an adapter's links: the app's side (unless one is configured) and the host's.
+func LinkMACs(k AdapterKey, network uuid.UUID) (app, host string) {
+	return adapterMAC(k, network, 0), hostSideMAC(k, network)
+}
+
+func hostSideMAC(k AdapterKey, network uuid.UUID) string {
+	return generatedMAC(macHost, "host side", k.String(), network.String())
+}
+
+// BridgeMAC is the MAC of a network's bridge.
+func BridgeMAC(network uuid.UUID) string {
+	return generatedMAC(macApp, "bridge", network.String())
+}
+
+// lastAddress is the highest address of an IPv4 prefix.
+func lastAddress(p netip.Prefix) netip.Addr {
+	a := p.Masked().Addr().As4()
+	for bit := p.Bits(); bit < 32; bit++ {
+		a[bit/8] |= 0x80 >> (bit % 8)
+	}
+	return netip.AddrFrom4(a)
 }

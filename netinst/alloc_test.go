@@ -19,10 +19,10 @@ import (
 var sameAddr = cmpopts.EquateComparable(netip.Addr{})
 
 func wish(app uuid.UUID, index int, addr, mac string) AppAdapterConfig {
-	c := AppAdapterConfig{AppUUID: app, UnderlayIndex: index, Activate: true}
-	c.UnderlayConfig.MAC = mac
+	c := AppAdapterConfig{AppUUID: app, Index: index, Activate: true}
+	c.Spec.MAC = mac
 	if addr != "" {
-		c.UnderlayConfig.IP = ip(addr)
+		c.Spec.IP = ip(addr)
 	}
 	return c
 }
@@ -31,10 +31,10 @@ func wish(app uuid.UUID, index int, addr, mac string) AppAdapterConfig {
 func say(a Allocation) string {
 	var words []string
 	for k, l := range a.Leases {
-		words = append(words, fmt.Sprintf("%.1s%d=%d/%s", k.AppUUID, k.UnderlayIndex, l.Number, l.IP))
+		words = append(words, fmt.Sprintf("%.1s%d=%d/%s", k.AppUUID, k.Index, l.Number, l.IP))
 	}
 	for k, e := range a.Errors {
-		words = append(words, fmt.Sprintf("%.1s%d!%s", k.AppUUID, k.UnderlayIndex, e))
+		words = append(words, fmt.Sprintf("%.1s%d!%s", k.AppUUID, k.Index, e))
 	}
 	slices.Sort(words)
 	return strings.Join(words, " ")
@@ -203,7 +203,7 @@ func TestHeldMACIsKeptAndConfiguredWins(t *testing.T) {
 }
 
 // Released addresses are assigned in the order of their release.
-func TestTheAddressLeftLongestAgoIsGivenFirst(t *testing.T) {
+func TestTheAddressUnusedForLongestIsAssignedFirst(t *testing.T) {
 	c := config()
 	c.IPv4.DHCPFirst, c.IPv4.DHCPLast = ip("10.1.0.10"), ip("10.1.0.12")
 	a := func(i int) AppAdapterConfig { return wish(appA, i, "", "") }
@@ -393,8 +393,8 @@ func TestAllocateProperties(t *testing.T) {
 			checkUnique(t, desiredAll, got)
 			for _, w := range desiredAll {
 				before, after := held[w.Key()], got.Leases[w.Key()]
-				if w.UnderlayConfig.IP.IsValid() && after.IP.IsValid() && after.IP != w.UnderlayConfig.IP {
-					t.Fatalf("%s has %s instead of the configured %s", w.Key(), after.IP, w.UnderlayConfig.IP)
+				if w.Spec.IP.IsValid() && after.IP.IsValid() && after.IP != w.Spec.IP {
+					t.Fatalf("%s has %s instead of the configured %s", w.Key(), after.IP, w.Spec.IP)
 				}
 				if got.Errors[w.Key()] == "" && before.Number > 0 && after.Number != before.Number {
 					t.Fatalf("%s went from number %d to %d", w.Key(), before.Number, after.Number)

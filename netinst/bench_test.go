@@ -17,10 +17,10 @@ func benchInput(adapters int) Input {
 	var configs []AppAdapterConfig
 	for i := range adapters {
 		c := AppAdapterConfig{AppUUID: uuid.MustParse(fmt.Sprintf("1b000000-0000-4000-8000-%012d", i)), TargetVersion: 1,
-			Activate: true, UnderlayConfig: UnderlayNetworkConfig{NetworkInstance: netID, Netns: "ns-1", IfName: "eth0",
+			Activate: true, Spec: AdapterSpec{NetworkInstance: netID, Netns: "ns-1", IfName: "eth0",
 				Hostname: "web"}}
 		for p := range 10 {
-			c.UnderlayConfig.ACL = append(c.UnderlayConfig.ACL, ACLRule{
+			c.Spec.ACL = append(c.Spec.ACL, ACLRule{
 				Name: fmt.Sprint(p), Direction: Egress, Action: Allow, Protocol: "tcp",
 				IP: netip.MustParsePrefix("203.0.113.0/24"), Ports: []PortRange{{uint16(p + 1), uint16(p + 1)}},
 			})

@@ -37,13 +37,9 @@ func (nw network) isCluster() bool {
 	return nw.isSwitch() && len(nw.Config.Tunnels)+len(nw.Config.Members) > 0
 }
 
-// openPorts returns the ports of a switch network's bridge that lead to no app; whatever replaces the variable part of
-// a name.
-func (nw network) openPorts(whatever string) []string {
-	var ps []string
-	if p := nw.enslaved(); p != "" {
-		ps = append(ps, p)
-	}
+// foreignPorts returns the host's links in a switch network's bridge that lead to no app.
+func (nw network) foreignPorts() []string {
+	ps := nw.enslaved()
 	if !nw.isSwitch() {
 		return nil
 	}
@@ -52,10 +48,28 @@ func (nw network) openPorts(whatever string) []string {
 			ps = append(ps, string(m))
 		}
 	}
-	if len(nw.Config.Tunnels) > 0 {
+	return ps
+}
+
+// openPorts returns the ports of a switch network's bridge that lead to no app; whatever replaces the variable part of
+// a name.
+func (nw network) openPorts(whatever string) []string {
+	ps := nw.foreignPorts()
+	if nw.isSwitch() && len(nw.Config.Tunnels) > 0 {
 		ps = append(ps, string(nw.bridge)+"v"+whatever)
 	}
 	return ps
+}
+
+// tunnelLinks returns the links of a network's tunnels that wait for nothing.
+func (nw network) tunnelLinks() []IfName {
+	var links []IfName
+	for _, t := range nw.Config.Tunnels {
+		if l := TunnelIfName(nw.n, t.VNI); t.waits() == "" && !slices.Contains(links, l) {
+			links = append(links, l)
+		}
+	}
+	return links
 }
 
 // mayJoin returns why a link cannot be a member, "" if it can: the rules of an app that uses the link would no longer
@@ -87,7 +101,7 @@ func (nw network) parts() ([]Part, []netstate.Object) {
 		}
 		parts, objs = append(parts, p), append(objs, os...)
 	}
-	guard, br := nw.sharedChainIDs(), string(nw.bridge)
+	br := string(nw.bridge)
 	taken := map[uint32]string{}
 	for _, t := range nw.Config.Tunnels {
 		p := Part{Kind: PartTunnel, Name: t.Name, Waits: t.waits()}
@@ -100,15 +114,15 @@ func (nw network) parts() ([]Part, []netstate.Object) {
 		}
 		taken[t.VNI] = t.Name
 		l := nw.tunnelLink(t)
-		add(p, l, netstate.Port{Link: l.Name, Master: br, Isolated: t.Isolated, After: guard})
+		add(p, l, netstate.Port{Link: l.Name, Master: br, Isolated: t.Isolated, After: nw.guardOf(l.Name)})
 	}
 	for _, m := range nw.Config.Members {
 		p := Part{Kind: PartMember, Name: string(m), Waits: nw.mayJoin(m)}
-		if p.Waits != "" || string(m) == nw.enslaved() {
+		if p.Waits != "" || slices.Contains(nw.enslaved(), string(m)) {
 			add(p)
 			continue
 		}
-		add(p, netstate.Port{Link: string(m), Master: br, Foreign: true, After: guard})
+		add(p, netstate.Port{Link: string(m), Master: br, Foreign: true, After: nw.guardOf(string(m))})
 	}
 	return parts, objs
 }
@@ -156,20 +170,4 @@ func (t Tunnel) waits() string {
 			t.Remote, t.Name))
 	}
 	return strings.Join(not, ", and ")
-}
-
-// clusterFrames lets a frame from an open port reach an app only if the rules can match it, and never lets it reach the
-// node.
-func (nw network) clusterFrames() []string {
-	rules := openFrames("apps")
-	rules = append(rules, "chain leaving {", "type filter hook forward priority -300; policy accept;")
-	for _, a := range nw.Adapters {
-		rules = append(rules, fmt.Sprintf("oifname %q goto apps", nw.hostIfName(a)))
-	}
-	rules = append(rules, fmt.Sprintf("oifname \"%sa*\" drop", nw.bridge), "}")
-	rules = append(rules, "chain node {", "type filter hook input priority -300; policy accept;")
-	for _, p := range nw.openPorts("*") {
-		rules = append(rules, fmt.Sprintf("iifname %q drop", p))
-	}
-	return append(rules, "}")
 }

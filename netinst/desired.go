@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"net/netip"
+	"reflect"
 	"slices"
 
 	"edgespan/netinst/netstate"
@@ -15,8 +16,8 @@ import (
 type Adapter struct {
 	Config AppAdapterConfig
 	Lease  Lease
-	// Seen are the addresses that the app of a switch network was observed to use.
-	Seen []netip.Addr
+	// ObservedAddresses are the addresses that the app of a switch network was observed to use.
+	ObservedAddresses []netip.Addr
 }
 
 // Input is everything that determines the desired state of one network.
@@ -25,19 +26,26 @@ type Input struct {
 	Config   NetworkInstanceConfig
 	Adapters []Adapter    // the active ones, in any order
 	Ports    []PortStatus // all ports of the node
-	RunDir   string       // absolute path of the run directory, as in dnsmasq's arguments
-	// Overlap has the host's own prefixes in the subnet: a clash withdraws the network.
+	Uplinks
+	RunDir string // absolute path of the run directory, as in dnsmasq's arguments
+	// Overlap has the host's own prefixes in the subnet. One that makes the subnet unusable is a clash: the network is
+	// withdrawn, which means kept off the host outside its own bridge. (To withdraw a status or a config is something
+	// else: to remove it from its topic.)
 	Overlap overlap.Overlap
 	// MaxTracked is the machine's limit of tracked flows (nf_conntrack_max), 0 if unknown.
 	MaxTracked int
 	// MTU is the network's current MTU, 0 for none. It is kept while the config names a port and none is usable.
 	MTU int
+	// Observed is the state before an apply and Changed the chains that it has changed, both for Validate alone.
+	Observed netstate.State
+	Changed  map[netstate.ID]bool
 }
 
 // Desired is the desired host state of a network, and the objects that each adapter needs to be activated. Port is the
-// label of the port in use, "" without one; PortError is why there is none although the config names one, or why it
-// leads nowhere. Withdrawn is the clash that keeps the network off the host. Warning names the static routes that
-// cannot be applied now, with the reasons, and the routes of the host that the subnet hides.
+// label of the port in use, "" without one; PortError is why there is none although the config names one, or why the
+// port is not usable as an uplink. Withdrawn is the clash for which the network is withdrawn, "" for none. Warning
+// names the static routes that cannot be applied now, with the reasons, and the routes of the host that the subnet
+// hides.
 type Desired struct {
 	State     netstate.State
 	ByAdapter map[AdapterKey][]netstate.ID
@@ -55,11 +63,20 @@ type network struct {
 	n      int
 	bridge IfName
 	port   *PortStatus  // nil without one
-	ports  []PortStatus // in use: port and those that static routes name, by label
-	mtu    int
+	ports  []PortStatus // in use: port, those of shares and those that static routes name, by label
+	port6  *PortStatus  // of IPv6: port, if no port has an IPv6 default route
+	ports6 []PortStatus // in use by IPv6: port6 and those that its static routes name, by label
+	joined []PortStatus // in the bridge of a switch, by label
+	// joinFault is what is wrong with some of a switch's ports while others work.
+	joinFault string
+	vlans     []int      // that the bridge of a switch keeps apart, but the native one, sorted
+	shares    []flowPort // over which new flows are spread, by label; none without Config.Share, or with one such port
+	mtu       int
 	// withdrawn is why nothing of the network may be visible outside its bridge: no address, route, rule or process, and
 	// no chain that filters or changes packets of others.
 	withdrawn string
+	// own are the addresses of hosts, in rules, that the network's DNS server answers itself.
+	own map[Hostname]*AddressSet
 }
 
 // DesiredState returns the complete desired host state of one network. It depends only on its input, and not on the
@@ -68,7 +85,7 @@ func DesiredState(in Input) Desired {
 	nw, why := newNetwork(in)
 	d := Desired{
 		State: netstate.State{}, ByAdapter: map[AdapterKey][]netstate.ID{}, PortError: why, Withdrawn: nw.withdrawn,
-		Warning: joinTexts(nw.routeFaults(), nw.dnsFault(), in.Overlap.Warning()), MTU: nw.mtu,
+		Warning: joinTexts(nw.routeFaults(), nw.dnsFault(), in.Overlap.Warning(), nw.ipv6Fault(), nw.joinFault), MTU: nw.mtu,
 	}
 	if nw.port != nil {
 		d.Port = nw.port.Label
@@ -77,6 +94,7 @@ func DesiredState(in Input) Desired {
 	parts, objs := nw.parts()
 	d.Parts = parts
 	d.State.Add(objs...)
+	d.State.Add(nw.sets()...)
 	for _, c := range nw.chains() {
 		d.State.Add(c)
 	}
@@ -86,6 +104,10 @@ func DesiredState(in Input) Desired {
 		d.State.Add(nw.files()...)
 	default:
 		d.State.Add(nw.address())
+		d.State.Add(nw.answering()...)
+		if nw.hasIPv6() {
+			d.State.Add(nw.addresses6()...)
+		}
 		d.State.Add(nw.routing()...)
 		d.State.Add(nw.files()...)
 		d.State.Add(nw.dnsmasq())
@@ -96,53 +118,83 @@ func DesiredState(in Input) Desired {
 	return d
 }
 
-// routing returns the objects that lead packets into the network and out of it: forwarding, its route table and the
+// routing returns the objects that route packets into the network and out of it: forwarding, its route table and the
 // policy rules for that table. An inactive network has none.
 func (nw network) routing() []netstate.Object {
 	if nw.Config.Inactive {
 		return nil
 	}
-	return slices.Concat([]netstate.Object{nw.forwards()}, nw.routes(), nw.rules())
+	objs := slices.Concat(nw.forwards(), nw.routes(), nw.rules(), nw.flowRouting())
+	if nw.hasIPv6() {
+		objs = append(objs, nw.routing6()...)
+	}
+	return objs
 }
 
+// newNetwork derives a network from its input, and returns the PortError of its Desired.
 func newNetwork(in Input) (network, string) {
 	in.Adapters = slices.Clone(in.Adapters)
 	if in.Config.Inactive {
 		in.Adapters = nil
 	}
 	slices.SortFunc(in.Adapters, func(a, b Adapter) int { return a.Lease.Number - b.Lease.Number })
+	in.Ports = slices.Clone(in.Ports)
+	slices.SortFunc(in.Ports, func(a, b PortStatus) int { return cmp.Compare(a.Label, b.Label) })
 	nw := network{Input: in, n: in.Owner.Number, bridge: BridgeName(in.Owner.Number)}
-	p, why := ChoosePort(in.Config.Port, in.Ports)
+	p, why := in.choose(in.Config.Port)
 	if nw.isSwitch() {
-		p, why = switchPort(in.Config.Port, in.Ports)
+		p, why = nw.join()
 	}
-	used := map[string]PortStatus{}
 	if p.Label != "" {
 		nw.port, why = &p, p.UnusableReason()
-		used[p.Label] = p
 	}
-	for _, r := range in.Config.Routes {
-		if q, _ := nw.portOf(r); r.Port != "" && q.Label != "" {
-			used[q.Label] = q
-		}
+	nw.vlans = nw.usedVLANs()
+	nw.shares = nw.sharedPorts()
+	nw.port6 = nw.port
+	if q, _ := in.choose6(in.Config.Port); nw.port != nil && in.Config.HasIPv6() && leadsOut6(q) {
+		nw.port6 = &q
 	}
-	for _, l := range slices.Sorted(maps.Keys(used)) {
-		nw.ports = append(nw.ports, used[l])
-	}
+	nw.ports, nw.ports6 = nw.usedPorts(false), nw.usedPorts(true)
+	nw.own = nw.ownAddresses()
 	nw.mtu = nw.chooseMTU()
-	if slices.ContainsFunc(nw.Adapters, func(a Adapter) bool { return a.Config.UnderlayConfig.Kind == Tap }) {
+	if slices.ContainsFunc(nw.Adapters, func(a Adapter) bool { return a.Config.Spec.Kind == Tap }) {
 		nw.mtu = min(nw.mtu, MaxTapMTU)
 	}
 	if nw.withdrawn = in.Overlap.Withdrawn(); nw.isSwitch() {
 		nw.withdrawn = ""
 	}
 	if nw.withdrawn != "" { // traffic leaves by no port; the links keep their MTU
-		nw.port, nw.ports = nil, nil
+		nw.port, nw.ports, nw.shares, nw.port6, nw.ports6 = nil, nil, nil, nil, nil
 	}
 	if in.Config.Inactive { // its DNS server still sends queries through the port
-		nw.ports = nil
+		nw.ports, nw.ports6 = nil, nil
 	}
 	return nw, why
+}
+
+// usedPorts returns the ports that one family of the network uses, by label.
+func (nw network) usedPorts(ipv6 bool) (list []PortStatus) {
+	used, own := map[string]PortStatus{}, nw.port
+	if ipv6 {
+		own = nw.port6
+	}
+	if own != nil {
+		used[own.Label] = *own
+	}
+	for _, q := range nw.shares {
+		if !ipv6 {
+			used[q.Label] = q.PortStatus
+		}
+	}
+	for _, r := range nw.Config.Routes {
+		if q, _ := nw.portOf(r); r.Port != "" && q.Label != "" && r.Destination.Addr().Is6() == ipv6 {
+			used[q.Label] = q
+		}
+	}
+	for _, l := range slices.Sorted(maps.Keys(used)) {
+		list = append(list, used[l])
+	}
+	return list
 }
 
 // defaultMTU is Ethernet's (RFC 894).
@@ -154,14 +206,22 @@ const defaultMTU = 1500
 const MaxTapMTU = 65535 - 14
 
 // chooseMTU returns the MTU of the network's links and of DHCP's option 26: the configured one, else that of the port
-// in use if it has an address. A port that goes away does not change the MTU: apps keep talking to each other and to
-// the next port. Only a network without an MTU uses that of a port without an address.
+// in use if it has an address or the network is a switch. A port that goes away does not change the MTU: apps keep
+// talking to each other and to the next port. A local network uses the MTU of a port without an address only if it has
+// none yet.
 func (nw network) chooseMTU() int {
 	switch {
 	case nw.Config.MTU != 0:
 		return nw.Config.MTU
-	case nw.port != nil && (nw.isSwitch() || nw.MTU == 0 || nw.port.rank() < rankNothing):
-		return cmp.Or(nw.port.mtu(), defaultMTU)
+	case nw.port != nil && (nw.isSwitch() || nw.MTU == 0 || nw.port.rank() < rankNoAddress):
+		mtu := cmp.Or(nw.port.mtu(), defaultMTU)
+		for _, p := range nw.shares {
+			mtu = min(mtu, cmp.Or(p.mtu(), defaultMTU))
+		}
+		for _, p := range nw.joined {
+			mtu = min(mtu, cmp.Or(p.mtu(), defaultMTU))
+		}
+		return mtu
 	case nw.Config.Port == "":
 		return defaultMTU
 	case nw.MTU != 0:
@@ -172,11 +232,11 @@ func (nw network) chooseMTU() int {
 
 // hostIfName returns the name of the host's side of an adapter.
 func (nw network) hostIfName(a Adapter) IfName {
-	return HostSide(nw.n, a.Lease.Number, a.Config.UnderlayConfig)
+	return HostSide(nw.n, a.Lease.Number, a.Config.Spec)
 }
 
 // HostSide returns the name of the host's side of an adapter: the configured one, or that of the adapter's number.
-func HostSide(n, number int, u UnderlayNetworkConfig) IfName {
+func HostSide(n, number int, u AdapterSpec) IfName {
 	if u.HostIfName != "" && u.Kind != Veth {
 		return u.HostIfName
 	}
@@ -185,19 +245,21 @@ func HostSide(n, number int, u UnderlayNetworkConfig) IfName {
 
 func (nw network) uuid() string { return nw.Config.UUID.String() }
 
-// links returns the bridge, the adapters' links, and their running states.
+// links returns the bridge, the adapters' links, and the running state of each: a netstate.Port, which says that a link
+// is up and in which bridge. (It has nothing to do with PortConfig.)
 func (nw network) links() []netstate.Object {
 	br := string(nw.bridge)
 	objs := []netstate.Object{
 		netstate.Link{
 			Name: br, Type: netstate.Bridge, MAC: BridgeMAC(nw.Config.UUID), MTU: nw.mtu,
-			Alias: BridgeAlias(netstate.Owner{Name: nw.uuid(), Number: nw.n}),
+			Alias: BridgeAlias(netstate.Owner{Name: nw.uuid(), Number: nw.n}), Attrs: nw.bridgeAttrs(),
 		},
 		netstate.Port{Link: br},
 	}
-	guard := nw.sharedChainIDs()
-	if p := nw.enslaved(); p != "" {
-		objs = append(objs, netstate.Port{Link: p, Master: br, Foreign: true, After: guard})
+	for _, p := range nw.joined {
+		link := string(p.IfName)
+		objs = append(objs, netstate.Port{Link: link, Master: br, Foreign: true, VLANs: nw.vlansOfPort(p),
+			After: nw.guardOf(link)})
 	}
 	for _, a := range nw.Adapters {
 		link, foreign := nw.link(a)
@@ -205,7 +267,8 @@ func (nw network) links() []netstate.Object {
 			objs = append(objs, link)
 		}
 		objs = append(objs, netstate.Port{
-			Link: link.Name, Master: br, Foreign: foreign, After: append(nw.adapterChainIDs(a), guard...),
+			Link: link.Name, Master: br, Foreign: foreign, Guarded: nw.spans(), VLANs: nw.vlansOf(a.Config.Spec),
+			After: append(nw.adapterChainIDs(a), nw.guardOf(link.Name)...),
 		})
 	}
 	return objs
@@ -213,7 +276,7 @@ func (nw network) links() []netstate.Object {
 
 // link returns an adapter's link on the host; foreign means that another program creates it.
 func (nw network) link(a Adapter) (l netstate.Link, foreign bool) {
-	k, u := a.Config.Key(), a.Config.UnderlayConfig
+	k, u := a.Config.Key(), a.Config.Spec
 	l = netstate.Link{Name: string(nw.hostIfName(a)), MAC: hostSideMAC(k, nw.Config.UUID), MTU: nw.mtu}
 	switch u.Kind {
 	case External:
@@ -227,15 +290,19 @@ func (nw network) link(a Adapter) (l netstate.Link, foreign bool) {
 	return l, false
 }
 
-// tapAlias is the mark of ownership on a tap device, whose name is free: the name that edgespan would have chosen
-// identifies its network and adapter.
+// tapAlias is the mark of ownership on a tap device. The config may name the device, so the alias has the name that
+// edgespan would have chosen, which identifies network and adapter.
 func (nw network) tapAlias(a Adapter) string {
 	return fmt.Sprintf("%s%s adapter %s link=%s", aliasPrefix, nw.uuid(), a.Config.Key(), HostIfName(nw.n, a.Lease.Number))
 }
 
 func (nw network) address() netstate.Address {
 	c := nw.Config.IPv4
-	return netstate.Address{Link: string(nw.bridge), Prefix: netip.PrefixFrom(c.Gateway, c.Subnet.Bits()).String()}
+	a := netstate.Address{Link: string(nw.bridge), Prefix: netip.PrefixFrom(c.Gateway, c.Subnet.Bits()).String()}
+	if c.MayOverlap {
+		a.Label, a.After = a.Link+sharedLabel, nw.answerAddress().ID()
+	}
+	return a
 }
 
 // maxAlias is the kernel's limit for an alias, in octets (IFALIASZ less the final zero).
@@ -255,7 +322,7 @@ func (nw network) vethAlias(k AdapterKey, p netstate.Peer) string {
 func (nw network) idsOf(a Adapter) []netstate.ID {
 	name := string(nw.hostIfName(a))
 	ids := []netstate.ID{{Kind: netstate.KindPort, Name: name}}
-	if a.Config.UnderlayConfig.Kind != External {
+	if a.Config.Spec.Kind != External {
 		ids = append(ids, netstate.ID{Kind: netstate.KindLink, Name: name})
 	}
 	ids = append(ids, nw.adapterChainIDs(a)...)
@@ -263,8 +330,29 @@ func (nw network) idsOf(a Adapter) []netstate.ID {
 		return ids
 	}
 	ids = append(ids, netstate.ID{Kind: netstate.KindFile, Name: nw.dhcpHostPath(a.Config.Key())})
-	if a.Config.UnderlayConfig.Hostname != "" {
-		ids = append(ids, netstate.ID{Kind: netstate.KindFile, Name: nw.hostsPath(string(a.Config.UnderlayConfig.Hostname))})
+	if a.Config.Spec.Hostname != "" {
+		ids = append(ids, netstate.ID{Kind: netstate.KindFile, Name: nw.hostsPath(string(a.Config.Spec.Hostname))})
 	}
 	return ids
+}
+
+// Memo computes the desired state of one network, and again only for another input: a network is compared with the host
+// each minute, and changes seldom. The zero value is ready. Callers share the result and must not change it.
+type Memo struct {
+	known bool
+	in    Input
+	out   Desired
+}
+
+// DesiredState is the function DesiredState.
+func (m *Memo) DesiredState(in Input) Desired {
+	if m.known && reflect.DeepEqual(m.in, in) {
+		return m.out
+	}
+	m.known, m.out = true, DesiredState(in)
+	// What the caller may change later; configs and statuses never change.
+	in.Adapters, in.Ports = slices.Clone(in.Adapters), slices.Clone(in.Ports)
+	in.Chosen, in.Failing = maps.Clone(in.Chosen), maps.Clone(in.Failing)
+	m.in = in
+	return m.out
 }

@@ -3,6 +3,7 @@ package netinst
 import (
 	"flag"
 	"fmt"
+	"maps"
 	"net/netip"
 	"os"
 	"path/filepath"
@@ -57,8 +58,8 @@ func adapter(app uuid.UUID, index, number int, addr string, name Hostname, acl .
 	k := key(app, index)
 	return Adapter{
 		Config: AppAdapterConfig{
-			AppUUID: app, UnderlayIndex: index, TargetVersion: 1, Activate: true,
-			UnderlayConfig: UnderlayNetworkConfig{
+			AppUUID: app, Index: index, TargetVersion: 1, Activate: true,
+			Spec: AdapterSpec{
 				NetworkInstance: netID, Netns: "app-" + string(name), IfName: "eth0", Hostname: name, ACL: acl,
 			},
 		},
@@ -117,6 +118,22 @@ func TestDesiredGolden(t *testing.T) {
 		ACLRule{Name: "each", Direction: Egress, Action: Drop, PortLabel: "all"},
 		ACLRule{Name: "none", Direction: Both, Action: Allow, PortLabel: "absent"}))
 	labels.Ports = append(labels.Ports, lab)
+	limits := input(adapter(appA, 0, 1, "10.1.0.128", "web",
+		ACLRule{Name: "few", Direction: Both, Action: Limit, IP: prefix("192.0.2.0/24"), LocalPort: []PortRange{{53, 53}},
+			Limit: RateLimit{10, "sec", 30}},
+		ACLRule{Name: "none", Direction: Egress, Action: Drop, Protocol: "icmp"},
+		ACLRule{Name: "rare", Direction: Egress, Action: Limit, Limit: RateLimit{1, "hour", 5}}), db)
+	portmaps := input(adapter(appA, 0, 1, "10.1.0.128", "web",
+		ACLRule{Name: "http", Direction: Ingress, Action: MapPort, Protocol: "tcp",
+			Portmap: Portmap{Ports: PortRange{8080, 8080}, Target: PortRange{80, 80}}},
+		ACLRule{Name: "no", Direction: Ingress, Action: Drop, IP: prefix("198.51.100.0/24")},
+		ACLRule{Name: "range", Direction: Ingress, Action: MapPort, Protocol: "udp", IP: prefix("192.0.2.0/24"),
+			Portmap: Portmap{Ports: PortRange{9000, 9010}, Target: PortRange{7000, 7010}}},
+		ACLRule{Name: "same", Direction: Ingress, Action: MapPort, Protocol: "udp", PortLabel: "lab",
+			Portmap: Portmap{Ports: PortRange{53, 53}, Target: PortRange{53, 53}}}), db)
+	portmaps.Config.Mapped = true
+	portmaps.Config.Routes = routes.Config.Routes[1:2]
+	portmaps.Ports = append(portmaps.Ports, lab)
 	airgapped := input(web())
 	airgapped.Config.Port = ""
 	airgapped.Config.DNS.Domain = ""
@@ -135,24 +152,41 @@ func TestDesiredGolden(t *testing.T) {
 	lent.Config.Port = "lab"
 	lent.Ports = append(lent.Ports,
 		PortStatus{PortConfig: PortConfig{Label: "lab", IfName: "eth1"}, Exists: true, Up: true, LinkMTU: 1400})
+	several := switchInput(web())
+	several.Config.Port, several.Config.ForwardLLDP = "lab", true
+	for _, name := range []string{"eth1", "eth2"} {
+		several.Ports = append(several.Ports, PortStatus{PortConfig: PortConfig{Label: name, IfName: IfName(name),
+			Labels: []string{"lab"}}, Exists: true, Up: true, LinkMTU: 1500})
+	}
 	vm, theirs, own := web(), adapter(appB, 1, 2, "10.1.0.7", "db"), adapter(appB, 2, 3, "10.1.0.8", "db")
-	vm.Config.UnderlayConfig.Kind, vm.Config.UnderlayConfig.HostIfName = Tap, "vm0"
-	theirs.Config.UnderlayConfig.Kind, theirs.Config.UnderlayConfig.HostIfName = External, "vnet7"
-	own.Config.UnderlayConfig.Kind = Tap
+	vm.Config.Spec.Kind, vm.Config.Spec.HostIfName = Tap, "vm0"
+	theirs.Config.Spec.Kind, theirs.Config.Spec.HostIfName = External, "vnet7"
+	own.Config.Spec.Kind = Tap
+	six := input(web(), db)
+	six.Config.IPv6 = IPv6Config{Subnet: prefix("fd00:1::/64"), Gateway: ip("fd00:1::1"), Mode: SLAAC, NAT: true}
+	six.Ports[0].Addresses = append(six.Ports[0].Addresses, prefix("2001:db8:9::2/64"), prefix("fe80::9/64"))
+	six.Ports[0].DefaultRoutes = append(six.Ports[0].DefaultRoutes, netstate.DefaultVia(ip("fe80::1:1")))
+	routed := input(web())
+	routed.Config.IPv6 = IPv6Config{Subnet: prefix("2001:db8:1::/64"), Gateway: ip("2001:db8:1::1"), Mode: DHCPv6}
+	routed.Adapters[0].Config.Spec.IP6 = ip("2001:db8:1::80")
 	for name, in := range map[string]Input{
-		"switch_port": lent, "taps_and_external": input(vm, theirs, own),
-		"switch_alone": alone, "inactive": inactive, "port_labels": labels,
+		"ipv6_slaac_nat": six, "observed": observing(six), "ipv6_dhcp_routed": routed, "switch_port": lent, "switch_ports": several, "taps_and_external": input(vm, theirs, own),
+		"switch_alone": alone, "inactive": inactive, "port_labels": labels, "limits": limits, "port_maps": portmaps,
 		"one_app": input(web()), "two_apps": input(web(), db), "static_routes": routes,
 		"air_gapped": airgapped, "no_port": down, "names_and_options": hosts,
 	} {
 		t.Run(name, func(t *testing.T) { golden(t, name, describe(DesiredState(in))) })
 	}
+	t.Run("host_ipv6", func(t *testing.T) {
+		golden(t, "host_ipv6", HostState([]HostNetwork{{Number: 1, Subnet: prefix("10.1.0.0/24"),
+			Subnet6: prefix("fd00:1::/64"), Gateway6: ip("fd00:1::1"), Closed6: true, Ports: []HostPort{{IfName: "eth0"}}}}).String())
+	})
 	t.Run("host", func(t *testing.T) {
 		golden(t, "host", HostState([]HostNetwork{
-			{Number: 10, Subnet: prefix("10.2.0.0/16"), Gateway: ip("10.2.0.1"),
-				Ports: []HostPort{{IfName: "eth1"}, {IfName: "eth0", Opened: true, Beside: []string{"lan0"}}}},
+			{Number: 10, Subnet: prefix("10.2.0.0/16"), Gateway: ip("10.2.0.1"), Mapped: true,
+				Ports: []HostPort{{IfName: "eth1"}, {IfName: "eth0", Opened: true, HostForwards: []string{"lan0"}}}},
 			{Number: 1, Subnet: prefix("10.1.0.0/24"),
-				Ports: []HostPort{{IfName: "eth0", Opened: true, Beside: []string{"lan0"}}}},
+				Ports: []HostPort{{IfName: "eth0", Opened: true, HostForwards: []string{"lan0"}}}},
 		}).String())
 	})
 }
@@ -183,18 +217,64 @@ func TestPortOfASwitchNetwork(t *testing.T) {
 	}{
 		{"", free, "", ""},
 		{"lab", free, "lab", ""},
-		{"uplink", free, "", `no port is meant by "uplink"`},
+		{"uplink", free, "", `no port matches "uplink"`},
 		{"lab", change(func(p *PortStatus) { p.Exists = false }), "", "port lab: eth1 does not exist"},
 		{"lab", change(func(p *PortStatus) { p.Up = false }), "lab", "port lab: eth1 is down"},
 		{"lab", change(func(p *PortStatus) { p.Addresses = []netip.Prefix{prefix("fe80::1/64")} }), "lab", ""},
 		{"lab", change(func(p *PortStatus) {
 			p.Addresses = []netip.Prefix{prefix("fe80::1/64"), prefix("2001:db8::1/64"), prefix("169.254.1.1/16")}
 		}), "", "port lab: eth1 holds the host's address 2001:db8::1/64, 169.254.1.1/16, which would be cut off in a " +
-			"bridge: take it away or choose another port"},
+			"bridge: remove it or choose another port"},
 	} {
-		p, why := switchPort(c.want, []PortStatus{c.port})
-		if p.Label != c.taken || why != c.why {
-			t.Errorf("%q of %+v: %q, %q, want %q, %q", c.want, c.port, p.Label, why, c.taken, c.why)
+		ps, why := switchPorts(c.want, []PortStatus{c.port})
+		if labels := labelsOf(ps); labels != c.taken || strings.Join(why, "; ") != c.why {
+			t.Errorf("%q of %+v: %q, %q, want %q, %q", c.want, c.port, labels, why, c.taken, c.why)
+		}
+	}
+}
+
+func labelsOf(ps []PortStatus) string {
+	var labels []string
+	for _, p := range ps {
+		labels = append(labels, p.Label)
+	}
+	return strings.Join(labels, " ")
+}
+
+// A switch with several ports works while one of them does, and says what is wrong with the others.
+func TestPortsOfASwitchNetwork(t *testing.T) {
+	in := switchInput(web())
+	in.Config.Port = "lab"
+	for _, name := range []string{"eth1", "eth2"} {
+		in.Ports = append(in.Ports, PortStatus{PortConfig: PortConfig{Label: "lab" + name, IfName: IfName(name),
+			Labels: []string{"lab"}}, Exists: true, Up: true, LinkMTU: 1500})
+	}
+	attrs := func(d Desired) string {
+		l := d.State[netstate.ID{Kind: netstate.KindLink, Name: "es1"}].(netstate.Link)
+		return fmt.Sprint(l.MTU, l.Attrs)
+	}
+	lab1, lab2 := &in.Ports[len(in.Ports)-2], &in.Ports[len(in.Ports)-1]
+	const both = "1500 map[priority:61440 stp_state:1]"
+	for _, c := range []struct {
+		name                 string
+		change               func()
+		port, fault, warning string
+		attrs                string
+	}{
+		{"both", func() {}, "labeth1", "", "", both},
+		{"one is down", func() { lab1.Up = false }, "labeth2", "", "port labeth1: eth1 is down", both},
+		{"and the other is gone", func() { lab2.Exists = false }, "labeth1", "",
+			"port labeth1: eth1 is down; port labeth2: eth2 does not exist", both},
+		{"none is left", func() { lab1.Exists = false }, "",
+			"port labeth1: eth1 does not exist; port labeth2: eth2 does not exist", "", both},
+		{"a smaller one", func() { lab1.Exists, lab2.Exists, lab1.Up, lab2.LinkMTU = true, true, true, 1400 }, "labeth1", "", "",
+			"1400 map[priority:61440 stp_state:1]"},
+		{"only one in the config", func() { lab2.Labels = nil }, "labeth1", "", "", "1500 map[]"},
+	} {
+		c.change()
+		d := DesiredState(in)
+		if got := attrs(d); d.Port != c.port || d.PortError != c.fault || d.Warning != c.warning || got != c.attrs {
+			t.Errorf("%s: %q, %q, %q, %s", c.name, d.Port, d.PortError, d.Warning, got)
 		}
 	}
 }
@@ -219,6 +299,29 @@ func golden(t *testing.T, name, got string) {
 func TestHostWithoutNetworksIsEmpty(t *testing.T) {
 	if s := HostState(nil); len(s) != 0 {
 		t.Errorf("got %s", s)
+	}
+}
+
+// Creating, changing or losing a network rewrites no chain of iptables that others share.
+func TestTheHostsChainsNameNoNetwork(t *testing.T) {
+	chains := func(networks int) string {
+		var ns []HostNetwork
+		for n := 1; n <= networks; n++ {
+			ns = append(ns, HostNetwork{Number: n, Subnet: netip.PrefixFrom(netip.AddrFrom4([4]byte{10, 1, byte(n), 0}), 24),
+				Gateway: netip.AddrFrom4([4]byte{10, 1, byte(n), 1}), Ports: []HostPort{{IfName: "eth0", Opened: true}}})
+		}
+		s := HostState(ns)
+		maps.DeleteFunc(s, func(_ netstate.ID, o netstate.Object) bool {
+			c, is := o.(netstate.Chain)
+			return !is || c.Family != netstate.IPv4
+		})
+		if len(s) == 0 {
+			t.Fatal("no chain of iptables")
+		}
+		return s.String()
+	}
+	if d := cmp.Diff(chains(1), chains(200)); d != "" {
+		t.Errorf("-for one network +for 200:\n%s", d)
 	}
 }
 
@@ -273,7 +376,7 @@ func TestAPortNeverReplacesDnsmasq(t *testing.T) {
 	}
 }
 
-func TestAStaticRouteStandsWhereItsGatewayIsReached(t *testing.T) {
+func TestAStaticRouteIsAppliedWhereItsGatewayIsReachable(t *testing.T) {
 	for _, tc := range []struct {
 		name, port, gateway, warning string
 	}{
@@ -286,7 +389,7 @@ func TestAStaticRouteStandsWhereItsGatewayIsReached(t *testing.T) {
 		{"beyond a named port's subnet", "narrow", "192.0.2.77", "gateway 192.0.2.77 is on no subnet of port narrow (eth1)"},
 		{"the port itself", "", "192.0.2.10", "gateway 192.0.2.10 is on no subnet of port eth (eth0)"},
 		{"the broadcast address", "", "192.0.2.255", "gateway 192.0.2.255 is on no subnet of port eth (eth0)"},
-		{"through a port that nothing is", "absent", "192.0.2.77", "no port is meant by \"absent\""},
+		{"through a port that nothing is", "absent", "192.0.2.77", "no port matches \"absent\""},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			in := input(web())
@@ -328,7 +431,7 @@ func TestRoutesOfANetworkWithoutPortAreNoWarning(t *testing.T) {
 func TestEveryAdapterObjectIsInTheState(t *testing.T) {
 	d := DesiredState(input(web()))
 	ids := d.ByAdapter[key(appA, 0)]
-	if len(ids) != 10 {
+	if len(ids) != 12 {
 		t.Errorf("got %v", ids)
 	}
 	for _, id := range ids {
@@ -347,9 +450,9 @@ func TestEveryAdapterObjectIsInTheState(t *testing.T) {
 
 func TestVethAliasFitsTheKernel(t *testing.T) {
 	a := web()
-	a.Config.UnderlayConfig.Netns = "/" + strings.Repeat("long/", 60)
+	a.Config.Spec.Netns = "/" + strings.Repeat("long/", 60)
 	b := a
-	b.Config.UnderlayConfig.Netns += "x"
+	b.Config.Spec.Netns += "x"
 	name := netstate.ID{Kind: netstate.KindLink, Name: "es1a1"}
 	one := DesiredState(input(a)).State[name].(netstate.Link).Alias
 	two := DesiredState(input(b)).State[name].(netstate.Link).Alias

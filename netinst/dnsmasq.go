@@ -32,9 +32,9 @@ func (nw network) dnsmasqConf() string {
 	lines := []string{
 		"no-resolv", "no-hosts", "no-ping", "pid-file=", "log-facility=-", "quiet-dhcp",
 		"bind-dynamic", "interface=" + string(nw.bridge), "except-interface=lo",
-		"cache-size=1000", "dns-forward-max=" + fmt.Sprint(forwardMax), "neg-ttl=5", "domain-needed", "local=/" +
-			nw.domain() + "/",
-		"host-record=gateway," + nw.gatewayName() + "," + c.Gateway.String(),
+		"cache-size=" + nw.cacheSize(), "dns-forward-max=" + fmt.Sprint(forwardMax), "neg-ttl=5", "domain-needed",
+		"local=/" + nw.domain() + "/",
+		"host-record=gateway," + nw.gatewayName() + "," + c.Gateway.String() + nw.gatewayWord6(),
 		"servers-file=" + dir + "/conf/servers",
 		"addn-hosts=" + dir + "/conf/hosts",
 		"dhcp-authoritative",
@@ -45,7 +45,7 @@ func (nw network) dnsmasqConf() string {
 		"dhcp-optsfile=" + dir + "/conf/opts",
 		"dhcp-ignore-names", "dhcp-fqdn", "domain=" + leaseDomain, "local=/" + leaseDomain + "/",
 	}
-	return strings.Join(lines, "\n") + "\n"
+	return strings.Join(slices.Concat(lines, nw.dnsmasq6(), nw.ipsetOptions()), "\n") + "\n"
 }
 
 // forwardMax is the limit of open queries in dnsmasq, for all apps together. With its default of 150, one app that
@@ -74,10 +74,17 @@ func (nw network) dnsmasqDigest() string {
 		"/dnsmasq/leases\ndhcp-hostsdir=" + dir +
 		"/conf/dhcp-hosts\ndhcp-optsfile=" + dir +
 		"/conf/opts\ndhcp-ignore-names\ndhcp-fqdn\ndomain=lease.invalid\nlocal=/lease.invalid/\n"
-	if dnsmasqForm == 1 {
-		return digest(first)
+	if six := nw.dnsmasq6(); len(six) > 0 {
+		first += nw.gatewayWord6() + strings.Join(six, "\n")
 	}
-	return digest(first, fmt.Sprint("form ", dnsmasqForm))
+	texts := append([]string{first}, nw.ipsetOptions()...)
+	if c.MayOverlap { // it must not hold the gateway's address (subnets.go)
+		texts = append(texts, "listens on "+AnswerAddr(nw.n).String())
+	}
+	if dnsmasqForm != 1 {
+		texts = append(texts, fmt.Sprint("form ", dnsmasqForm))
+	}
+	return digest(texts...)
 }
 
 const leaseFile = "leases"
@@ -103,24 +110,39 @@ func netmask(p netip.Prefix) string {
 	return netip.AddrFrom4([4]byte{byte(m >> 24), byte(m >> 16), byte(m >> 8), byte(m)}).String()
 }
 
-// upstream lists the servers to ask, each through the network's port.
+// upstream lists the servers to ask, each through its port: those of the network's port, and of the ports that it
+// shares with.
 func (nw network) upstream() string {
 	var b strings.Builder
-	for _, s := range nw.upstreamServers() {
-		fmt.Fprintf(&b, "server=%s@%s\n", s, nw.port.IfName)
+	list := func(p PortStatus) {
+		for _, s := range nw.serversOf(p) {
+			fmt.Fprintf(&b, "server=%s@%s\n", s, p.IfName)
+		}
+	}
+	if nw.port != nil {
+		list(*nw.port)
+	}
+	for _, p := range nw.shares {
+		if p.Label != nw.port.Label && !otherDefault(p.PortStatus) {
+			list(p.PortStatus)
+		}
 	}
 	return b.String()
 }
 
 // upstreamServers returns the network's own DNS servers, else its port's, configured or learnt.
 func (nw network) upstreamServers() []netip.Addr {
-	switch {
-	case nw.port == nil:
+	if nw.port == nil {
 		return nil
-	case len(nw.Config.DNS.Servers) > 0:
+	}
+	return nw.serversOf(*nw.port)
+}
+
+func (nw network) serversOf(p PortStatus) []netip.Addr {
+	if len(nw.Config.DNS.Servers) > 0 {
 		return nw.Config.DNS.Servers
 	}
-	servers, _ := nw.port.DNS()
+	servers, _ := p.DNS()
 	return servers
 }
 
@@ -148,6 +170,7 @@ func (nw network) dhcpOptions() string {
 	if words := nw.classlessRoutes(); len(words) > 0 {
 		lines = append(lines, "option:classless-static-route,"+strings.Join(words, ","))
 	}
+	lines = append(lines, nw.dhcpOptions6()...)
 	return strings.Join(lines, "\n") + "\n"
 }
 
@@ -237,8 +260,11 @@ func (nw network) names() map[string][]netip.Addr {
 		}
 	}
 	for _, a := range nw.Adapters {
-		if h := a.Config.UnderlayConfig.Hostname; h != "" {
+		if h := a.Config.Spec.Hostname; h != "" {
 			add(string(h), a.Lease.IP)
+			if nw.hasIPv6() {
+				add(string(h), nw.ip6(a))
+			}
 		}
 	}
 	for _, ips := range names {
@@ -262,7 +288,7 @@ func (nw network) hostsFile(name string, ips []netip.Addr) string {
 }
 
 func (nw network) dhcpHostPath(k AdapterKey) string {
-	return fmt.Sprintf("%s/conf/dhcp-hosts/%s-%d", RunFolder(nw.n), k.AppUUID, k.UnderlayIndex)
+	return fmt.Sprintf("%s/conf/dhcp-hosts/%s-%d", RunFolder(nw.n), k.AppUUID, k.Index)
 }
 
 // dhcpHosts reserves each adapter's address, for any client id.
@@ -270,6 +296,9 @@ func (nw network) dhcpHosts() []netstate.Object {
 	var objs []netstate.Object
 	for _, a := range nw.Adapters {
 		line := a.Lease.MAC + ",id:*," + a.Lease.IP.String()
+		if nw.hasIPv6() && nw.Config.IPv6.Mode == DHCPv6 {
+			line += ",[" + nw.ip6(a).String() + "]"
+		}
 		if h := reservedName(a); h != "" {
 			line += "," + h
 		}
@@ -280,7 +309,7 @@ func (nw network) dhcpHosts() []netstate.Object {
 
 // reservedName returns the name in an adapter's reservation, "" for none.
 func reservedName(a Adapter) string {
-	if h := string(a.Config.UnderlayConfig.Hostname); !isTimeLike(h) {
+	if h := string(a.Config.Spec.Hostname); !isTimeLike(h) {
 		return h
 	}
 	return ""
@@ -302,6 +331,14 @@ func (nw network) dnsmasq() netstate.Object {
 	for _, f := range []string{"", "/hosts", "/dhcp-hosts", "/dnsmasq.conf", "/servers", "/opts"} {
 		after = append(after, netstate.ID{Kind: netstate.KindFile, Name: conf + f})
 	}
+	if nw.hasIPv6() {
+		for _, o := range nw.addresses6() {
+			after = append(after, o.ID())
+		}
+	}
+	for _, s := range nw.hostSets() {
+		after = append(after, s.ID())
+	}
 	reload := []string{nw.upstream(), nw.dhcpOptions()}
 	names := nw.names()
 	for _, name := range slices.Sorted(maps.Keys(nw.Config.DNS.Hosts)) {
@@ -311,8 +348,12 @@ func (nw network) dnsmasq() netstate.Object {
 		reload = append(reload, o.ID().Name, o.Text())
 	}
 	for _, a := range nw.Adapters {
-		if h := string(a.Config.UnderlayConfig.Hostname); reservedName(a) != h {
+		h := string(a.Config.Spec.Hostname)
+		if reservedName(a) != h {
 			reload = append(reload, h)
+		}
+		if nw.hasIPv6() { // its reservation does not always have the address
+			reload = append(reload, h, nw.ip6(a).String())
 		}
 	}
 	leases := &netstate.Leases{
@@ -331,9 +372,10 @@ func (nw network) dnsmasq() netstate.Object {
 		Argv:   []string{"dnsmasq", "--keep-in-foreground", "--conf-file=" + nw.RunDir + "/" + conf + "/dnsmasq.conf"},
 		Digest: nw.dnsmasqDigest(),
 		Reload: digest(reload...),
-		Probe: netstate.Probe{Addr: nw.Config.IPv4.Gateway.String() + ":53", Name: nw.gatewayName() + ".",
+		Probe: netstate.Probe{Addr: nw.Config.DNSAddr(nw.n).String() + ":53", Name: nw.gatewayName() + ".",
 			IP: nw.Config.IPv4.Gateway.String()},
-		After: after,
+		After:  after,
+		Limits: nw.Config.HelperLimits(),
 	}
 }
 

@@ -113,8 +113,8 @@ func TestEachFileThatChangesIsReadAgain(t *testing.T) {
 		"a static name goes":         func(in *Input) { in.Config.DNS.Hosts = nil },
 		"a static name's address":    func(in *Input) { in.Config.DNS.Hosts["printer"] = []netip.Addr{ip("192.0.2.8")} },
 		"an app goes":                func(in *Input) { in.Adapters = nil },
-		"an app's name":              func(in *Input) { in.Adapters[0].Config.UnderlayConfig.Hostname = "other" },
-		"a name that looks as times": func(in *Input) { in.Adapters[0].Config.UnderlayConfig.Hostname = "1h" },
+		"an app's name":              func(in *Input) { in.Adapters[0].Config.Spec.Hostname = "other" },
+		"a name that looks as times": func(in *Input) { in.Adapters[0].Config.Spec.Hostname = "1h" },
 		"the servers":                func(in *Input) { in.Config.DNS.Servers = []netip.Addr{ip("192.0.2.9")} },
 		"the options":                func(in *Input) { in.Config.NTPServers = []netip.Addr{ip("192.0.2.9")} },
 	} {
@@ -123,8 +123,8 @@ func TestEachFileThatChangesIsReadAgain(t *testing.T) {
 				p.Digest != first.Digest)
 		}
 	}
-	_, one := of(func(in *Input) { in.Adapters[0].Config.UnderlayConfig.Hostname = "1h" })
-	if _, two := of(func(in *Input) { in.Adapters[0].Config.UnderlayConfig.Hostname = "2h" }); one.Reload == two.Reload {
+	_, one := of(func(in *Input) { in.Adapters[0].Config.Spec.Hostname = "1h" })
+	if _, two := of(func(in *Input) { in.Adapters[0].Config.Spec.Hostname = "2h" }); one.Reload == two.Reload {
 		t.Error("an app's name that is not in its reservation changes, and is not read again")
 	}
 }

@@ -2,27 +2,34 @@ package netinst
 
 import (
 	"fmt"
+	"slices"
 
 	"edgespan/netinst/netstate"
 )
 
-// The chains of network n with adapters k, and the chains of the host that lead to them. A jump higher in the map is
-// tried first; "RETURN" leads back to the rule after the jump into EGR.
+// The chains of local network n with adapters k, and the chains that lead to them; those marked (host) belong to the
+// host state (host.go). A jump higher in the map is tried first; "RETURN" leads back to the rule after the jump into
+// EGR. "By port of bridge", in ING "by port", is a match on the link in the bridge (physdev); any other "port" is an
+// interface of the host.
 //
 //	filter FORWARD                 filter INPUT               filter OUTPUT
-//	  ES-FORWARD (host)              ES-INPUT (host)            ES-OUTPUT (host)
-//	   -i es<n>, -o es<n>             -i es<n>, -d <gateway>     -o es<n>
-//	   |  ES<n>-FWD                   |  ES<n>-INP               |  ES<n>-OUT
-//	   |    our source by a link      |    our source by a link  |    reply, DHCP -> ACCEPT
-//	   |      not ours -> DROP        |      not ours -> DROP    |    by address
-//	   |    out, untranslated -> DROP |    reply -> ACCEPT       |      -> ES<n>-<k>M
-//	   |    reply      -> ACCEPT      |    by port of bridge     |           rules that name
-//	   |    -i es<n>   -> ES<n>-EGR   |      -> ES<n>-<k>N       |           the node: ACCEPT
-//	   |      by port of bridge       |           DHCP, DNS,     |           else  DROP
-//	   |        -> ES<n>-<k>E         |           ping, rules    |
-//	   |             allow RETURN     |           that name the  |
-//	   |             else  DROP       |           node: ACCEPT   |
-//	   |    es<n>, port -> es<n>      |           else  DROP     |
+//	  ES-FORWARD (host)              -i es+                     -o es+
+//	   -i es+, -o es+                ES-INPUT (host)            ES-OUTPUT (host)
+//	   ES-LINKS-FWD (host)           |                          |
+//	   |  known flow -> ACCEPT        |  known flow -> ACCEPT    |  known flow -> ACCEPT
+//	   |  ES-NETS-FWD (host)          |  ES-NETS-IN (host)       |  ES-NETS-OUT (host)
+//	   |   -i es<n>, -o es<n>         |   -i es<n>               |   -o es<n>
+//	   |    ES<n>-FWD                 |    ES<n>-INP             |    ES<n>-OUT
+//	   |    source in the subnet,     |    known flow -> ACCEPT  |    known flow, DHCP
+//	   |      not from es<n> -> DROP  |    by port of bridge     |      -> ACCEPT; by address
+//	   |    out, untranslated -> DROP |      -> ES<n>-<k>N       |      -> ES<n>-<k>M
+//	   |    known flow -> ACCEPT      |           DHCP, DNS,     |           rules that name
+//	   |    -i es<n>   -> ES<n>-EGR   |           ping, rules    |           the node: ACCEPT
+//	   |      by port of bridge       |           that name the  |           else  DROP
+//	   |        -> ES<n>-<k>E         |           node: ACCEPT   |
+//	   |             allow RETURN     |           else  DROP     |
+//	   |             else  DROP       |                          |
+//	   |    es<n>, port -> es<n>      |                          |
 //	   |      -> ES<n>-ING            |                          |
 //	   |        by port or address    |                          |
 //	   |          -> ES<n>-<k>I       |                          |
@@ -30,15 +37,17 @@ import (
 //	   |             else  DROP       |                          |
 //	   |    es<n> -> port             |                          |
 //	   |      -> ES-EXIT (host)       |                          |
-//	   |           other net DROP     |                          |
-//	   |           else ACCEPT        |                          |
-//	   '- last: ES-BASE (host): -i es<n>, -o es<n> -> DROP, in all three
+//	   |           ACCEPT             |                          |
+//	   '- last: ES-BASE (host): -i es1+, -o es1+, ... -> DROP, in all three
 //
-// If the rules name everything that they allow, N calls E and accepts what returns from it, and M is I. Packets that an
-// adapter's chain allows are counted by its ES<n>-<k>L (flows.go).
+// "Rules that name the node": toward the node's own addresses an access rule applies only if it drops, or names the
+// addresses that it allows. If all rules of a direction do, N calls E and accepts what returns from it, and M goes to
+// I. Packets that an adapter's chain allows are counted by its ES<n>-<k>L, and those to be accepted go there through
+// ES<n>-<k>A (flows.go).
 //
 //	nat POSTROUTING: ES-POSTROUTING (host): -s <subnet> -> ES<n>-POST: -o port -> MASQUERADE
-//	bridge table es<n>, before br_netfilter: each adapter's MAC, IP, ARP and ethertypes
+//	nat PREROUTING, OUTPUT: to the node -> ES-MAPS, ES-MAPS-OUT (host): to a port's address -> ES<n>-MAP (portmap.go)
+//	nftables table bridge edgespan, before br_netfilter: each adapter's MAC, IP, ARP and ethertypes (frames.go)
 //
 // A packet is accepted only where this map says ACCEPT, which is written as a jump to ES-PASS (guard.go). Packets that
 // no rule matched leave the network's chains and reach ES-BASE.
@@ -50,22 +59,33 @@ const (
 	tableRaw    = "raw"
 )
 
-const replies = "-m conntrack --ctstate RELATED,ESTABLISHED -j ACCEPT"
+const acceptKnown = knownFlows + " -j ACCEPT"
+
+// acceptsKnown accept packets of known flows. In a network with limits they leave out those of the original direction,
+// since a limit counts each packet, as a switch does.
+func (nw network) acceptsKnown() []string {
+	if nw.hasLimits() {
+		return []string{"-m conntrack --ctstate RELATED -j ACCEPT", switchReplies}
+	}
+	return []string{acceptKnown}
+}
 
 // untranslated drops packets that NAT has not changed and will not change: packets of no tracked flow (INVALID,
 // UNTRACKED), for which xt_conntrack checks only the state, and packets of a flow whose first packet met no masquerade
 // (the entry of a first packet is not CONFIRMED yet). Replies to an incoming flow carry the app's own address.
 const untranslated = "-m conntrack ! --ctstate SNAT --ctstatus CONFIRMED --ctdir ORIGINAL -j DROP"
 
-// dropForged drops a packet that has a source address of the network and arrives by another link. It precedes the
-// rule for replies, which matches only addresses and ports: with rp_filter off or loose, no other check looks at the
+// dropForged drops a packet that has a source address of the network and arrives by another link. It precedes the rule
+// for known flows, which matches only addresses and ports: with rp_filter off or loose, no other check looks at the
 // incoming link.
 func (nw network) dropForged() string {
 	return "-s " + nw.Config.IPv4.Subnet.Masked().String() + " ! -i " + string(nw.bridge) + " -j DROP"
 }
 
-// chainName is a chain of network n: one of the shared parts FWD, EGR, ING, INP, OUT, POST, or an adapter's number with
-// E, I, N or M.
+// chainName is a chain of network n. Its part is one that all adapters share (FWD, EGR, ING, INP, OUT, POST, of a
+// switch RAW; with port maps MAP, MOUT and MIN; of frames APPS, PORT, OPEN, NODE), or an adapter's number with E, I, N,
+// M, L or A, of frames with F or D; EB<i>, IB<i>, NB<i> and MB<i> are the buckets of its limits (limit.go). SIZE
+// (forward.go) and FLOWS (keep.go) are of the guard.
 func chainName(n int, part string) string { return fmt.Sprintf("%s%d-%s", chainPrefix, n, part) }
 
 func (nw network) chainName(part string) string { return chainName(nw.n, part) }
@@ -85,10 +105,14 @@ func (nw network) sharedChainIDs() []netstate.ID {
 		ids = append(ids, chainID(tableFilter, nw.chainName(part)))
 	}
 	if nw.isSwitch() {
-		return append(ids, chainID(tableRaw, nw.chainName("RAW")), nw.bridgeTableID())
+		return append(append(ids, chainID(tableRaw, nw.chainName("RAW"))), nw.ids6("FWD", "EGR", "ING", "RAW")...)
+	}
+	ids = append(ids, nw.ids6("FWD", "EGR", "ING", "INP", "OUT")...)
+	for _, c := range nw.answerChains() {
+		ids = append(ids, c.ID())
 	}
 	// an inactive network has no adapter
-	return append(ids, chainID(tableNAT, nw.chainName("POST")), nw.bridgeTableID())
+	return append(ids, chainID(tableNAT, nw.chainName("POST")))
 }
 
 // adapterChainIDs are the chains of one adapter.
@@ -101,25 +125,40 @@ func (nw network) adapterChainIDs(a Adapter) []netstate.ID {
 	for _, part := range parts {
 		ids = append(ids, chainID(tableFilter, nw.adapterChain(a, part)))
 	}
+	for _, c := range nw.limitChains(a) {
+		ids = append(ids, c.ID())
+	}
+	six := []string{"C", "A", "E", "I", "N", "M"}
+	if nw.isSwitch() {
+		six = six[:4]
+	}
+	for _, part := range six {
+		ids = append(ids, nw.ids6(fmt.Sprint(a.Lease.Number)+part)...)
+	}
+	for _, c := range nw.adapterFrames(a) {
+		ids = append(ids, c.ID())
+	}
 	return ids
 }
 
 // chains are all chains of the network.
 func (nw network) chains() []netstate.Chain {
 	if nw.isSwitch() {
-		return passing(nw.switchChains())
+		return passing(append(nw.switchChains(), nw.switchChains6()...))
 	}
-	out := []netstate.Chain{nw.forward(), nw.egress(), nw.ingress(), nw.input(), nw.output(), nw.bridgeTable()}
+	out := append([]netstate.Chain{nw.forward(), nw.egress(), nw.ingress(), nw.input(), nw.output()}, nw.frameChains()...)
 	if !nw.Config.Inactive {
-		out = append(out, nw.postrouting())
+		out = append(append(append(out, nw.postrouting()), nw.flowChain()...), nw.mapChains()...)
+		out = append(out, nw.sizeChain()...)
 	}
+	out = append(append(out, nw.crossChains()...), nw.answerChains()...)
 	for _, a := range nw.Adapters {
 		out = append(out, nw.adapterChains(a)...)
 	}
 	if nw.withdrawn != "" {
 		return passing(nw.withdrawnChains(out))
 	}
-	return passing(out)
+	return passing(append(out, nw.chains6()...))
 }
 
 func (nw network) filter(part string, hooks []netstate.Hook, rules []string) netstate.Chain {
@@ -131,21 +170,24 @@ func (nw network) filter(part string, hooks []netstate.Hook, rules []string) net
 func (nw network) forward() netstate.Chain {
 	br := string(nw.bridge)
 	egr, ing := nw.chainName("EGR"), nw.chainName("ING")
-	rules := []string{
-		nw.dropForged(),
-		"-i " + br + " ! -o " + br + " " + untranslated,
-		replies,
-		"-i " + br + " -j " + egr,
-		"-i " + br + " -o " + br + " -j " + ing,
+	rules := []string{nw.dropForged()}
+	if !nw.Config.SpoofGuard { // policy rules and NAT would treat it as a packet of the network that has the address
+		rules = append(rules, "! -s "+nw.Config.IPv4.Subnet.Masked().String()+" -i "+br+" ! -o "+br+" -j DROP")
 	}
+	if nw.Config.Mapped {
+		rules = append(rules, "-i "+br+" -o "+linkPrefix+"+ "+ledByMap+" -g "+nw.chainName("MOUT"))
+	}
+	rules = append(rules, "-i "+br+" ! -o "+br+" "+untranslated)
+	rules = append(rules, nw.acceptsKnown()...)
+	rules = append(rules, "-i "+br+" -j "+egr, "-i "+br+" -o "+br+" -j "+ing)
 	for _, p := range nw.ports {
 		rules = append(rules,
 			"-i "+string(p.IfName)+" -o "+br+" -j "+ing,
 			"-i "+br+" -o "+string(p.IfName)+" -j "+ExitChain)
 	}
 	hooks := []netstate.Hook{
-		{Parent: RootForward, Match: "-i " + br},
-		{Parent: RootForward, Match: "-o " + br},
+		{Parent: netsForward, Match: "-i " + br},
+		{Parent: netsForward, Match: "-o " + br},
 	}
 	return nw.filter("FWD", hooks, rules)
 }
@@ -163,8 +205,8 @@ func (nw network) egress() netstate.Chain {
 	return nw.filter("EGR", nil, append(rules, "-j DROP"))
 }
 
-// ingress distinguishes adapters by the port that the bridge chose; a routed packet has none yet and is matched by
-// address.
+// ingress distinguishes adapters by the link to which the bridge sends the packet; for a routed packet the bridge has
+// not chosen one yet, so it is matched by address.
 func (nw network) ingress() netstate.Chain {
 	var rules []string
 	for _, a := range nw.Adapters {
@@ -172,7 +214,7 @@ func (nw network) ingress() netstate.Chain {
 		host := string(nw.hostIfName(a))
 		rules = append(rules, "-m physdev --physdev-out "+host+" --physdev-is-bridged -g "+to)
 	}
-	// A bridged packet that matched no rule above is for a port of no adapter: its address must not lead it into the chain
+	// A bridged packet that matched no rule above is for a link of no adapter: its address must not lead it into the chain
 	// of another adapter.
 	rules = append(rules, "-m physdev --physdev-is-bridged -j DROP")
 	for _, a := range nw.Adapters {
@@ -181,30 +223,29 @@ func (nw network) ingress() netstate.Chain {
 	return nw.filter("ING", nil, append(rules, "-j DROP"))
 }
 
-// input filters packets from adapters to the node. It also hides the gateway's address from the neighbours of other
-// interfaces, who could reach it by a route over the node; the node itself reaches it over lo.
+// input filters packets from adapters to the node. The guard hides the gateway's address from other interfaces.
 func (nw network) input() netstate.Chain {
-	rules := []string{"-i lo -j RETURN", nw.dropForged(), replies}
+	rules := nw.acceptsKnown()
 	for _, a := range nw.Adapters {
 		to := nw.adapterChain(a, "N")
 		rules = append(rules, nw.physdevIn(a)+" -g "+to)
 	}
-	hooks := []netstate.Hook{
-		{Parent: RootInput, Match: "-i " + string(nw.bridge)},
-		{Parent: RootInput, Match: "-d " + nw.Config.IPv4.Gateway.String() + "/32 ! -i " + linkPrefix + "+"},
-	}
+	hooks := []netstate.Hook{{Parent: netsInput, Match: "-i " + string(nw.bridge)}}
 	return nw.filter("INP", hooks, append(rules, "-j DROP"))
 }
 
 // output matches by address: legacy iptables refuses physdev-out in chains that OUTPUT leads to. DHCP answers may be
 // broadcast and belong to no tracked connection.
 func (nw network) output() netstate.Chain {
-	rules := []string{replies, "-p udp -m udp --sport 67 --dport 68 -j ACCEPT"}
+	rules := []string{acceptKnown, "-p udp -m udp --sport 67 --dport 68 -j ACCEPT"}
 	for _, a := range nw.Adapters {
 		to := nw.adapterChain(a, "M")
 		rules = append(rules, "-d "+a.Lease.IP.String()+"/32 -g "+to)
 	}
-	hooks := []netstate.Hook{{Parent: RootOutput, Match: "-o " + string(nw.bridge)}}
+	hooks := []netstate.Hook{{Parent: netsOutput, Match: "-o " + string(nw.bridge)}}
+	if nw.hasPortmaps() {
+		hooks = append(hooks, nw.fromNodeByMap())
+	}
 	return nw.filter("OUT", hooks, append(rules, "-j DROP"))
 }
 
@@ -216,33 +257,51 @@ func (nw network) postrouting() netstate.Chain {
 	for _, p := range nw.ports {
 		c.Rules = append(c.Rules, "-o "+string(p.IfName)+" -j MASQUERADE")
 	}
+	if nw.hasPortmaps() {
+		c.Rules = append(c.Rules, nw.hairpin())
+	}
 	return c
 }
 
 // adapterChains filter what one adapter may send (E), receive (I), send to the node's own addresses (N) and receive
-// from them (M). Packets in N and M pass no port, so a rule that names one matches nothing there.
+// from them (M). Packets in N and M pass no port of the host, so a rule that names one matches nothing there.
 //
-// If the rules apply alike toward the node and toward other hosts, N calls E and M calls I: a copy would double the
+// If the rules apply alike toward the node and toward other hosts, N calls E and M goes to I: a copy would double the
 // cost in every restore and every observation. All chains of an adapter are written and removed in one transaction, so
 // that no packet meets one of them without the other.
 func (nw network) adapterChains(a Adapter) []netstate.Chain {
-	acl := a.Config.UnderlayConfig.ACL
-	part := func(p string) string { return fmt.Sprint(a.Lease.Number) + p }
-	returns, accepts := nw.allowTarget(a, "RETURN"), nw.allowTarget(a, "ACCEPT")
-	node := []string{"-j " + nw.adapterChain(a, "E"), "-j ACCEPT"} // E returns what it allows
-	if !alike(acl, Egress) {
-		node = chain(acl, Egress, accepts, nil, appliesToNode)
+	return slices.Concat(nw.flowChains(a), nw.limitChains(a), chainsOf(nw.aclChains(a)))
+}
+
+// aclChains are the chains of an adapter that have its access rules, with what the rules count.
+func (nw network) aclChains(a Adapter) []aclChain {
+	if nw.isSwitch() {
+		return nw.switchACL(a)
 	}
-	fromNode := []string{"-g " + nw.adapterChain(a, "I")}
-	if !alike(acl, Ingress) {
-		fromNode = chain(acl, Ingress, accepts, nil, appliesToNode)
+	acl := a.Config.Spec.ACL
+	accepts := nw.allowTarget(a, "ACCEPT")
+	sent, received := nw.targets(a, Sent, "RETURN"), nw.targets(a, Received, "ACCEPT")
+	node := uncounted("-j "+nw.adapterChain(a, "E"), "-j ACCEPT") // E returns what it allows
+	if !a.Config.Spec.alike(Egress) {
+		node = nw.chain(acl, Egress, nw.targets(a, SentToNode, "ACCEPT"), nw.matching(Egress, nil), appliesToNode)
 	}
-	return append(nw.flowChains(a),
-		nw.filter(part("E"), nil, chain(acl, Egress, returns, nw.Ports, always)),
-		nw.filter(part("I"), nil, chain(acl, Ingress, accepts, nw.Ports, always)),
-		nw.filter(part("N"), nil, append(nw.gatewayServices(accepts), node...)),
-		nw.filter(part("M"), nil, fromNode),
-	)
+	fromNode := uncounted("-g " + nw.adapterChain(a, "I"))
+	switch {
+	case nw.Config.IPv4.MayOverlap: // the node answers, and nothing else
+		node, fromNode = uncounted("-j DROP"), uncounted("-j DROP")
+	case !a.Config.Spec.alike(Ingress):
+		to := nw.targets(a, ReceivedFromNode, "ACCEPT")
+		fromNode = nw.chain(acl, Ingress, to, nw.matching(Ingress, nil), appliesToNode)
+	}
+	four := func(part string, w Way, rules []counted) aclChain {
+		return aclChain{nw.filter(fmt.Sprint(a.Lease.Number)+part, nil, nil), w, rules}
+	}
+	return []aclChain{
+		four("E", Sent, nw.chain(acl, Egress, sent, nw.matching(Egress, nw.Ports), always)),
+		four("I", Received, nw.chain(acl, Ingress, received, nw.matching(Ingress, nw.Ports), always)),
+		four("N", SentToNode, append(uncounted(nw.gatewayServices(accepts)...), node...)),
+		four("M", ReceivedFromNode, fromNode),
+	}
 }
 
 // maxDNSByTCP is the limit of an adapter's concurrent connections to its gateway's DNS: dnsmasq serves 20 of all
@@ -254,10 +313,10 @@ const (
 
 // gatewayServices are the requests that every adapter may send to its gateway: DHCP, DNS and ping.
 func (nw network) gatewayServices(accepts string) []string {
-	gw := "-d " + nw.Config.IPv4.Gateway.String() + "/32 "
+	gw := "-d " + nw.Config.DNSAddr(nw.n).String() + "/32 "
 	return []string{
 		"-d 255.255.255.255/32 -p udp -m udp --sport 68 --dport 67 " + accepts,
-		gw + "-p udp -m udp --sport 68 --dport 67 " + accepts,
+		"-d " + nw.Config.IPv4.Gateway.String() + "/32 -p udp -m udp --sport 68 --dport 67 " + accepts,
 		gw + "-p udp -m udp --dport 53 " + accepts,
 		gw + dnsByTCP + fmt.Sprintf("-m conntrack ! --ctstatus CONFIRMED -m connlimit --connlimit-above %d "+
 			"--connlimit-mask 0 --connlimit-saddr -j DROP", maxDNSByTCP),

@@ -33,7 +33,7 @@ func newSim(t testing.TB, states ...netstate.State) sim {
 	s := sim{t, map[string]netstate.Chain{}}
 	for _, st := range states {
 		for _, o := range st {
-			if c, is := o.(netstate.Chain); is && c.Table == tableFilter {
+			if c, ok := o.(netstate.Chain); ok && c.Table == tableFilter {
 				s.chains[c.Name] = c
 			}
 		}
@@ -77,6 +77,12 @@ func (s sim) rules(name string) []string {
 	return append(rules, s.chains[name].Rules...)
 }
 
+// isLink reports whether an interface of a rule, which may end in "+", covers a link.
+func isLink(pattern, link string) bool {
+	stem, any := strings.CutSuffix(pattern, "+")
+	return link == pattern || any && strings.HasPrefix(link, stem)
+}
+
 func (s sim) match(words []string, h hop) (target string, jump, hit bool) {
 	hit = true
 	not := false
@@ -87,7 +93,7 @@ func (s sim) match(words []string, h hop) (target string, jump, hit bool) {
 		}
 		ok := true
 		switch words[i] {
-		case "-m", "--set-xmark":
+		case "-m", "--set-xmark", "--mark": // the packets here are of adapters of local networks
 		case "!":
 			not = true
 			continue
@@ -95,10 +101,9 @@ func (s sim) match(words []string, h hop) (target string, jump, hit bool) {
 			ok = h.bridged
 			i--
 		case "-i":
-			stem, any := strings.CutSuffix(arg, "+")
-			ok = h.in == arg || any && strings.HasPrefix(h.in, stem)
+			ok = isLink(arg, h.in)
 		case "-o":
-			ok = h.out == arg
+			ok = isLink(arg, h.out)
 		case "-s":
 			ok = netip.MustParsePrefix(arg).Contains(h.src.Addr())
 		case "-d":
@@ -332,7 +337,7 @@ func TestACLSentences(t *testing.T) {
 
 // Rules that are the same for flows to the outside and to the node are written once; a rule that allows without a name
 // has all of its direction written twice.
-func TestRulesStandOnceWherePossible(t *testing.T) {
+func TestRulesAreWrittenOnceWherePossible(t *testing.T) {
 	const many = 1000
 	named := make([]ACLRule, many)
 	for i := range named {
@@ -343,7 +348,7 @@ func TestRulesStandOnceWherePossible(t *testing.T) {
 		n := 0
 		for _, c := range DesiredState(input(adapter(appA, 0, 1, "10.1.0.128", "a",
 			append(slices.Clone(named), more...)...))).State {
-			if c, is := c.(netstate.Chain); is && ofAdapter(c.Name) {
+			if c, ok := c.(netstate.Chain); ok && !c.Family.Native() && ofAdapter(c.Name) {
 				n += len(c.Rules)
 			}
 		}
@@ -399,12 +404,13 @@ func manyPorts() []PortRange {
 }
 
 // The text of the chains and Judge, two evaluations of the same rules, agree on every flow.
-func TestChainsAgreeWithJudge(t *testing.T) {
+func TestChainsAgreeWithValidate(t *testing.T) {
 	ends := []string{"10.1.0.128", "10.1.0.129", "10.1.0.1", "192.0.2.10", "192.0.2.77", "198.51.100.9", "198.18.0.9"}
 	rapid.Check(t, func(rt *rapid.T) {
 		in := withLab(input(
 			adapter(appA, 0, 1, "10.1.0.128", "a", drawACL(rt, "acl")...),
 			adapter(appB, 0, 2, "10.1.0.129", "b", drawACL(rt, "acl2")...)))
+		in.Adapters[0].Config.Spec.Observe = rapid.SampledFrom([]bool{false, false, true}).Draw(rt, "observe")
 		s := newSim(t, DesiredState(in).State, HostState([]HostNetwork{{Number: 1, Subnet: in.Config.IPv4.Subnet}}))
 		validate := Validate(in)
 		for range 20 {
@@ -425,7 +431,7 @@ func TestChainsAgreeWithJudge(t *testing.T) {
 	})
 }
 
-func TestJudgeOfGoneAndForeignFlows(t *testing.T) {
+func TestValidateOfGoneAndForeignFlows(t *testing.T) {
 	validate := Validate(input(web()))
 	for _, tc := range []struct {
 		name   string
@@ -445,7 +451,7 @@ func TestJudgeOfGoneAndForeignFlows(t *testing.T) {
 }
 
 // What every adapter may do whatever its rules are, and what none may do without a rule.
-func TestJudgeOfEssentials(t *testing.T) {
+func TestValidateOfEssentials(t *testing.T) {
 	quiet := Validate(input(adapter(appA, 0, 1, "10.1.0.128", "a")))
 	out := Validate(input(adapter(appA, 0, 1, "10.1.0.128", "a",
 		ACLRule{Name: "out", Direction: Egress, Action: Allow, PortLabel: "eth"})))
@@ -489,7 +495,9 @@ func TestJudgeOfEssentials(t *testing.T) {
 	}
 }
 
-// Networks never route to each other, whatever their apps allow.
+// Networks never route to each other, whatever their apps allow. The chains deny the direct way; the guard knows the
+// subnets of all networks and drops what would leave for one of them by the port of another
+// (integration/netns: TestFirewallSendsNoOtherNetworkOutOfThePort).
 func TestNetworksDoNotReachEachOther(t *testing.T) {
 	all := ACLRule{Direction: Both, Action: Allow}
 	one := input(adapter(appA, 0, 1, "10.1.0.128", "a", all))
@@ -501,11 +509,9 @@ func TestNetworksDoNotReachEachOther(t *testing.T) {
 		HostState([]HostNetwork{{Number: 1, Subnet: one.Config.IPv4.Subnet}, {Number: 2, Subnet: two.Config.IPv4.Subnet}}))
 	h := hop{in: "es1", physIn: "es1a1", proto: 6, src: netip.MustParseAddrPort("10.1.0.128:1"),
 		dst: netip.MustParseAddrPort("10.2.0.128:80")}
-	for _, out := range []string{"es2", "eth0"} { // routed directly, or by the first network's own default route
-		h.out = out
-		if v := s.run(RootForward, h); v != "DROP" {
-			t.Errorf("to %s: %q", out, v)
-		}
+	h.out = "es2"
+	if v := s.run(RootForward, h); v != "DROP" {
+		t.Errorf("directly: %q", v)
 	}
 }
 

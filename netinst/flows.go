@@ -2,6 +2,7 @@ package netinst
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"edgespan/netinst/netstate"
@@ -14,8 +15,8 @@ import (
 const (
 	// DefaultMaxFlows is the limit of an adapter whose config sets none.
 	DefaultMaxFlows = 8192
-	// fewAdapters is the minimum number of shares on a node: fewer adapters share as if they were this many.
-	fewAdapters = 16
+	// minShares is the minimum number of shares on a node: fewer adapters share as if they were this many.
+	minShares = 16
 	// maxLimit is the largest rate and burst of iptables' limit (libxt_limit.c).
 	maxLimit = 10000
 )
@@ -23,11 +24,11 @@ const (
 // Sharers returns the number of shares of the tracked flows on a node with n adapters: the next power of two, so that
 // shares change seldom; 0 for the minimum.
 func Sharers(n int) int {
-	shares := fewAdapters
+	shares := minShares
 	for shares < n {
 		shares *= 2
 	}
-	if shares == fewAdapters {
+	if shares == minShares {
 		return 0
 	}
 	return shares
@@ -37,21 +38,24 @@ func Sharers(n int) int {
 // half of the table for all of them together. A rewritten counter starts at 0 while its flows live on, so there may be
 // twice as many for a while; the node's own requests on behalf of apps, such as DNS queries, use the other half too.
 func FlowShare(maxTracked, sharers int) int {
-	return maxTracked / 2 / max(sharers, fewAdapters)
+	return maxTracked / 2 / max(sharers, minShares)
 }
 
 func (nw network) flowBound(a Adapter) int {
-	return FlowBound(a.Config.UnderlayConfig, nw.Config, nw.MaxTracked)
+	return FlowBound(a.Config.Spec, nw.Config, nw.MaxTracked)
 }
 
 // FlowBound is the limit of one adapter: the configured one, and at most its share.
-func FlowBound(u UnderlayNetworkConfig, c NetworkInstanceConfig, maxTracked int) int {
+func FlowBound(u AdapterSpec, c NetworkInstanceConfig, maxTracked int) int {
 	n := u.MaxFlows
 	if n == 0 {
 		n = DefaultMaxFlows
 	}
-	if maxTracked > 0 {
-		n = min(n, max(1, FlowShare(maxTracked, c.Sharers)))
+	if share := FlowShare(maxTracked, c.Sharers); maxTracked > 0 {
+		if c.HasIPv6() || c.BridgesIPv6() { // the flows of each family are counted by themselves
+			share /= 2
+		}
+		n = min(n, max(1, share))
 	}
 	return n
 }
@@ -96,34 +100,95 @@ func (nw network) allowTarget(a Adapter, verdict string) string {
 // dnsFrames limits an adapter's queries to its gateway's DNS: dnsmasq forwards those it cannot answer from a new port
 // each, and each is a flow of the node for 30 s (nf_conntrack_udp_timeout): 15,360 flows by default. An unanswered
 // query stays open for 10 s, and dnsmasq accepts no more than forwardMax: an adapter has fewer open than that. Queries
-// over TCP are counted where they are allowed (essentials).
+// over TCP are counted where they are accepted (gatewayServices).
 func (nw network) dnsFrames(a Adapter) string {
 	n := nw.flowBound(a)
-	return fmt.Sprintf("ether type ip ip daddr %s udp dport 53 limit rate over %d/second burst %d packets drop",
-		nw.Config.IPv4.Gateway, max(16, n/16), max(128, n/8))
+	return fmt.Sprintf("ether type ip ip daddr %s udp dport 53 limit rate over %d/second burst %d packets counter drop",
+		nw.Config.IPv4.Gateway, dnsRate(n), max(128, n/8))
 }
 
-// CountingChains returns the chains of a State whose drops are reported: the flow limit of each adapter.
+// dnsRate is how many queries a second an adapter with a limit of flows may send to its gateway's DNS, for each family.
+func dnsRate(flows int) int { return max(16, flows/16) }
+
+// Limited is what a limit of an adapter holds.
+type Limited int
+
+// What limits hold, and how many kinds of them there are; 0 for a rule that is no limit.
+const (
+	LimitedFlows Limited = iota + 1
+	LimitedDHCP
+	LimitedDNS
+	LimitedFragments
+	limitedKinds
+)
+
+// Drops are the packets that the limits of an adapter have dropped, by Limited.
+type Drops [limitedKinds]uint64
+
+// Any reports whether there are any.
+func (d Drops) Any() bool { return d != Drops{} }
+
+// Sum is their number.
+func (d Drops) Sum() (n uint64) {
+	for _, packets := range d {
+		n += packets
+	}
+	return n
+}
+
+// CountingChains returns the chains of a State whose drops are reported: those with limits of an adapter.
 func CountingChains(s netstate.State) []netstate.ID {
 	var ids []netstate.ID
 	for _, id := range s.IDs() {
-		if IsCounting(id) {
+		if c, is := s[id].(netstate.Chain); is && LimitsOf(c) != nil {
 			ids = append(ids, id)
 		}
 	}
 	return ids
 }
 
-// IsCounting reports whether an object is such a chain.
-func IsCounting(id netstate.ID) bool {
-	return id.Kind == netstate.KindChain && ofAdapter(id.Name) && strings.HasSuffix(id.Name, "L")
+// countingParts are the last letters of chains with limits, by family; the table is filter, or that of the family.
+var countingParts = map[netstate.Family]string{netstate.IPv4: "L", netstate.IP6Family: "C",
+	netstate.BridgeFamily: "FST"}
+
+// LimitsOf returns what each rule of a chain limits, 0 for one that is no limit whose drops are counted; nil if none is
+// one.
+func LimitsOf(c netstate.Chain) []Limited {
+	if !ofAdapter(c.Name) || !strings.Contains(countingParts[c.Family], c.Name[len(c.Name)-1:]) {
+		return nil
+	}
+	of := make([]Limited, len(c.Rules))
+	for i, rule := range c.Rules {
+		switch {
+		case !strings.HasSuffix(rule, "-j DROP") && !strings.HasSuffix(rule, " counter drop") && rule != "counter drop":
+		case strings.Contains(rule, " dport 67 "), strings.Contains(rule, " dport 547 "):
+			of[i] = LimitedDHCP
+		case strings.Contains(rule, " dport 53 "):
+			of[i] = LimitedDNS
+		case strings.Contains(rule, " type ip "+fragments4), strings.Contains(rule, " type ip6 "+fragments6):
+			of[i] = LimitedFragments
+		default:
+			of[i] = LimitedFlows
+		}
+	}
+	if !slices.ContainsFunc(of, func(l Limited) bool { return l != 0 }) {
+		return nil
+	}
+	return of
 }
 
-// DroppedText describes the recent drops of an adapter's flow limit, "" for none.
-func (s UnderlayNetworkStatus) DroppedText() string {
-	if s.Dropped == 0 {
-		return ""
+// DroppedText describes the recent drops of an adapter's limits, "" for none.
+func (s AdapterLink) DroppedText() string {
+	var list []string
+	say := func(of Limited, format string, limit ...any) {
+		if n := s.Dropped[of]; n > 0 {
+			list = append(list, fmt.Sprintf("%d "+format, append([]any{n}, limit...)...))
+		}
 	}
-	return fmt.Sprintf("%d packets of new flows dropped: more than %d flows, or too many TCP connections a second "+
-		"(maxFlows)", s.Dropped, s.MaxFlows)
+	say(LimitedFlows, "packets of new flows dropped: more than %d flows, or too many TCP connections a second (maxFlows)",
+		s.MaxFlows)
+	say(LimitedDHCP, "DHCP requests dropped: more than %d a second", dhcpRate)
+	say(LimitedDNS, "DNS queries dropped: more than %d a second (maxFlows/16)", dnsRate(s.MaxFlows))
+	say(LimitedFragments, "fragments dropped: more than %d a second (maxFragments)", s.MaxFragments)
+	return strings.Join(list, "; ")
 }

@@ -2,6 +2,8 @@ package netinst
 
 import (
 	"fmt"
+	"maps"
+	"net/netip"
 	"slices"
 	"strings"
 	"testing"
@@ -31,7 +33,7 @@ func TestSharesOfTheFlowTable(t *testing.T) {
 		sum := 0
 		for range n {
 			var a Adapter
-			a.Config.UnderlayConfig.MaxFlows = rapid.SampledFrom([]int{0, 16, 1000, 1000000}).Draw(t, "maxFlows")
+			a.Config.Spec.MaxFlows = rapid.SampledFrom([]int{0, 16, 1000, 1000000}).Draw(t, "maxFlows")
 			one := nw.flowBound(a)
 			if one < 1 {
 				t.Fatalf("an adapter may have %d", one)
@@ -45,12 +47,12 @@ func TestSharesOfTheFlowTable(t *testing.T) {
 }
 
 // A change of rules leaves the counting chain unchanged; a changed limit is written.
-func TestTheBoundOfFlowsStandsApart(t *testing.T) {
+func TestTheBoundOfFlowsIsASeparateChain(t *testing.T) {
 	at := func(in Input) netstate.State { return DesiredState(in).State }
 	in := input(adapter(appA, 0, 1, "10.1.0.128", "a", ACLRule{Direction: Egress, Action: Allow}))
 	before := at(in)
 	bound := chainID(tableFilter, "ES1-1L")
-	in.Adapters[0].Config.UnderlayConfig.ACL = []ACLRule{{Direction: Both, Action: Allow}}
+	in.Adapters[0].Config.Spec.ACL = []ACLRule{{Direction: Both, Action: Allow}}
 	for _, op := range netstate.Diff(before, at(in)) {
 		for _, it := range op.Items {
 			if it.ID() == bound {
@@ -60,7 +62,7 @@ func TestTheBoundOfFlowsStandsApart(t *testing.T) {
 	}
 	for _, x := range []struct{ config, table, sharers, want int }{{0, 0, 0, 8192}, {100, 0, 0, 100},
 		{100000, 1 << 20, 0, 32768}, {0, 65536, 64, 512}} {
-		in.Adapters[0].Config.UnderlayConfig.MaxFlows, in.MaxTracked, in.Config.Sharers = x.config, x.table, x.sharers
+		in.Adapters[0].Config.Spec.MaxFlows, in.MaxTracked, in.Config.Sharers = x.config, x.table, x.sharers
 		if rule := at(in)[bound].(netstate.Chain).Rules[0]; !strings.Contains(rule,
 			fmt.Sprintf("--connlimit-above %d ", x.want)) {
 			t.Errorf("%+v: %s", x, rule)
@@ -76,7 +78,7 @@ func TestFlowsThatAreOpenedAndClosedAreBounded(t *testing.T) {
 		limit string
 	}{{0, "1024/sec --limit-burst 4096"}, {16, "4/sec --limit-burst 64"}, {1000000, "10000/sec --limit-burst 10000"}} {
 		in := input(adapter(appA, 0, 1, "10.1.0.128", "a"))
-		in.Adapters[0].Config.UnderlayConfig.MaxFlows = x.flows
+		in.Adapters[0].Config.Spec.MaxFlows = x.flows
 		want := []string{"! -p tcp -j RETURN", "-m conntrack --ctstatus CONFIRMED -j RETURN", "-m limit --limit " + x.limit +
 			" -j RETURN", "-j DROP"}
 		rules := DesiredState(in).State[chainID(tableFilter, "ES1-1L")].(netstate.Chain).Rules
@@ -93,8 +95,8 @@ func TestEveryAllowedPacketIsCounted(t *testing.T) {
 		in := input(adapter(appA, 0, 1, "10.1.0.128", "a", acl...))
 		in.Config.Type = typ
 		for _, o := range DesiredState(in).State {
-			c, is := o.(netstate.Chain)
-			if !is || c.Table != tableFilter || !ofAdapter(c.Name) || strings.HasSuffix(c.Name, "-1A") ||
+			c, ok := o.(netstate.Chain)
+			if !ok || c.Table != tableFilter || !ofAdapter(c.Name) || strings.HasSuffix(c.Name, "-1A") ||
 				strings.HasSuffix(c.Name, "-1L") {
 				continue
 			}
@@ -108,13 +110,93 @@ func TestEveryAllowedPacketIsCounted(t *testing.T) {
 	}
 }
 
-func TestOnlyBoundsAreCounted(t *testing.T) {
-	s := netstate.State{}
-	for _, name := range []string{"ES1-1L", "ES1-12L", "ES1-1E", "ES1-1A", "ES1-POOL"} {
-		s.Add(netstate.Chain{Family: netstate.IPv4, Table: tableFilter, Name: name})
+// What is reported as dropped by limits are the drops of limits, in each kind of network, and all of them.
+func TestTheDropsOfLimitsAreCounted(t *testing.T) {
+	in := input(adapter(appA, 0, 1, "10.1.0.128", "a", ACLRule{Name: "no", Direction: Both, Action: Drop}),
+		adapter(appB, 0, 12, "10.1.0.129", "b"))
+	in.Config.IPv6 = IPv6Config{Subnet: netip.MustParsePrefix("2001:db8:1::/64"), Mode: DHCPv6, NAT: true,
+		Gateway: netip.MustParseAddr("2001:db8:1::1")}
+	s := DesiredState(in).State
+	got := map[string]string{}
+	for _, id := range CountingChains(s) {
+		c := s[id].(netstate.Chain)
+		text := ""
+		for i, of := range LimitsOf(c) {
+			if of == 0 {
+				continue
+			}
+			if r := c.Rules[i]; !strings.HasSuffix(r, "counter drop") && !strings.HasSuffix(r, "-j DROP") {
+				t.Errorf("%s: %q is no drop", id, r)
+			}
+			text += fmt.Sprint(of)
+		}
+		got[c.Name+" "+string(c.Family)] = text
 	}
-	s.Add(netstate.Link{Name: "es1-1L"})
-	if got := fmt.Sprint(CountingChains(s)); got != "[chain ipv4/filter/ES1-12L chain ipv4/filter/ES1-1L]" {
-		t.Errorf("%s", got)
+	want := map[string]string{}
+	for _, n := range []string{"1", "12"} {
+		want["ES1-"+n+"L ipv4"], want["ES1-"+n+"C ip6"] = "11", "11"
+		want["ES1-"+n+"F bridge"], want["ES1-"+n+"S bridge"] = "423", "423"
+	}
+	if !maps.Equal(got, want) {
+		t.Errorf("%v, want %v", got, want)
+	}
+	for id, o := range s { // no limit is left out
+		c, is := o.(netstate.Chain)
+		for _, r := range c.Rules {
+			if is && strings.Contains(r, "limit rate over") && !strings.Contains(r, "icmpv6") && LimitsOf(c) == nil {
+				t.Errorf("%s: %s", id, r)
+			}
+		}
+	}
+	if x := LimitsOf(netstate.Chain{Family: netstate.IPv4, Table: tableFilter, Name: "ES1-POOL", Rules: []string{"-j DROP"}}); x != nil {
+		t.Errorf("%v", x)
+	}
+}
+
+// Fragments are limited before anything else about them is decided, in every kind of network, and by default in relation
+// to the memory that one takes.
+func TestFragmentsAreLimited(t *testing.T) {
+	for _, x := range []struct{ config, mtu, want int }{{0, 1500, 10}, {0, 0, 10}, {0, 1280, 10}, {0, 3000, 5}, {0, 9000, 1},
+		{0, 65535, 1}, {7, 1500, 7}, {5000, 9000, 5000}} {
+		if got := FragmentBound(AdapterSpec{MaxFragments: x.config}, x.mtu); got != x.want {
+			t.Errorf("%+v: %d", x, got)
+		}
+	}
+	for _, typ := range []Type{Local, Switch} {
+		in := input(adapter(appA, 0, 1, "10.1.0.128", "a"))
+		in.Config.Type, in.Adapters[0].Config.Spec.MaxFragments = typ, 33
+		s := DesiredState(in).State
+		f, _ := s[netstate.Chain{Family: netstate.BridgeFamily, Table: GuardTable, Name: "ES1-1F"}.ID()].(netstate.Chain)
+		if want := fragment4 + " rate over 33/second burst 528 packets counter drop"; len(f.Rules) == 0 || f.Rules[0] != want {
+			t.Errorf("%s: %q", typ, f.Rules)
+		}
+	}
+}
+
+// So are those in the tagged frames of a trunk.
+func TestTaggedFragmentsAreLimited(t *testing.T) {
+	for _, rule := range tagged([]string{fragment4 + " rate over 10/second burst 160 packets counter drop",
+		fragment6 + " rate over 10/second burst 160 packets counter drop"}) {
+		for _, name := range []string{"ES1-3T", "ES1-3ST"} {
+			c := netstate.Chain{Family: netstate.BridgeFamily, Table: GuardTable, Name: name, Rules: []string{rule}}
+			if got := LimitsOf(c); len(got) != 1 || got[0] != LimitedFragments || !strings.Contains(rule, "vlan type ip") {
+				t.Errorf("%s: %q: %v", name, rule, got)
+			}
+		}
+	}
+}
+
+func TestTheTextOfDrops(t *testing.T) {
+	for want, s := range map[string]AdapterLink{
+		"": {MaxFlows: 7},
+		"9 DHCP requests dropped: more than 8 a second; 3 DNS queries dropped: more than 512 a second (maxFlows/16)": {
+			MaxFlows: 8192, Dropped: Drops{LimitedDHCP: 9, LimitedDNS: 3}},
+		"1 packets of new flows dropped: more than 16 flows, or too many TCP connections a second (maxFlows)": {
+			MaxFlows: 16, Dropped: Drops{LimitedFlows: 1}},
+		"2 fragments dropped: more than 33 a second (maxFragments)": {MaxFragments: 33, Dropped: Drops{LimitedFragments: 2}},
+	} {
+		if got := s.DroppedText(); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
 	}
 }

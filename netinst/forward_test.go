@@ -18,7 +18,7 @@ func TestPortsThatForward(t *testing.T) {
 		return NetworkInstanceConfig{Type: Local, Port: port, Routes: routes}
 	}
 	opened := func(name string, beside ...string) HostPort {
-		return HostPort{IfName: name, Opened: true, Beside: beside}
+		return HostPort{IfName: name, Opened: true, HostForwards: beside}
 	}
 	for name, c := range map[string]struct {
 		config NetworkInstanceConfig
@@ -91,5 +91,36 @@ func TestOddNamesOfLinksReachNoRule(t *testing.T) {
 	f := netstate.Forwarding{On: []string{"+", "a\"b", "lan+", "!", "lan0", "eth0.5"}, Off: []string{"eth0"}}
 	if got := hostForwardingLinks(f); !slices.Equal(got, []string{"lan0", "eth0.5"}) {
 		t.Errorf("links beside: %q", got)
+	}
+}
+
+// TCP connections are told of the smallest MTU that their network knows, and only of one that is smaller than apps may
+// expect.
+func TestSegmentsFitTheWay(t *testing.T) {
+	const four, six = "meta nfproto ipv4 tcp option maxseg size set ", "meta nfproto ipv6 tcp option maxseg size set "
+	for name, c := range map[string]struct {
+		network, port int
+		six           bool
+		want          []string
+	}{
+		"as everywhere":              {0, 1500, true, nil},
+		"a larger port":              {1500, 9000, false, nil},
+		"all is large":               {0, 9000, false, nil},
+		"the port's":                 {0, 1280, false, []string{four + "1240"}},
+		"the network's own":          {1400, 1500, true, []string{four + "1360", six + "1340"}},
+		"a port of unknown MTU":      {9000, 0, false, nil},
+		"a port behind a larger one": {9000, 1500, false, []string{`iifname "eth0" ` + four + "1460", `oifname "eth0" ` + four + "1460"}},
+		"a small port": {1500, 1280, true, []string{`iifname "eth0" ` + four + "1240", `iifname "eth0" ` + six + "1220",
+			`oifname "eth0" ` + four + "1240", `oifname "eth0" ` + six + "1220"}},
+	} {
+		in := input()
+		in.Ports[0].MTU, in.Ports[0].LinkMTU, in.Config.MTU = 0, c.port, c.network
+		if c.six {
+			in.Config.IPv6 = IPv6Config{Subnet: prefix("2001:db8:7:1::/64"), Gateway: ip("2001:db8:7:1::1"), Mode: SLAAC}
+		}
+		o, _ := DesiredState(in).State[netstate.ID{Kind: netstate.KindChain, Name: "inet/edgespan/ES1-SIZE"}].(netstate.Chain)
+		if !slices.Equal(o.Rules, c.want) {
+			t.Errorf("%s: %q, want %q", name, o.Rules, c.want)
+		}
 	}
 }

@@ -8,23 +8,43 @@ import (
 	"edgespan/netinst/netstate"
 )
 
-// HostNetwork is what HostState must know of one network instance. A switch network has no subnet, and an orphan's is
-// unknown.
+// HostNetwork is what HostState must know of one network instance. A switch network has no subnet, and that of an
+// orphan (a network on the host that no config names) is unknown.
 type HostNetwork struct {
 	Number int
 	Subnet netip.Prefix
 	Ports  []HostPort // that it may use
 	// Gateway is the address of its bridge; invalid without one.
 	Gateway netip.Addr
+	// Subnet6 and Gateway6 are those of IPv6; invalid without it. Closed6 means that the node forwarded no IPv6 before.
+	Subnet6  netip.Prefix
+	Gateway6 netip.Addr
+	Closed6  bool
+	// Switch means that it is a switch network, and Bridged6 that its chains decide about IPv6 packets.
+	Switch, Bridged6 bool
+	// VLANs means that it is a switch that keeps VLANs apart.
+	VLANs bool
+	// Mapped means that a port map may lead packets from it to another network.
+	Mapped bool
+	// OldFrames means that its frames are filtered by a table of its own, which a former release made.
+	OldFrames bool
+	// Flows means that packets of its known flows are marked (MarksFlows).
+	Flows bool
+	// MayOverlap means that other networks may have its subnet.
+	MayOverlap bool
 }
 
-// HostState is the desired host state that belongs to no network: the root chains with their jumps, the base drop for
-// every network's links, the guard behind them, and forwarding. Without networks it is empty, so that every object of
-// edgespan is removed.
+// HostState is the desired host state that belongs to no network: the root chains with their jumps, the base chain that
+// drops what no network accepted, the guard after them, the table of frames with its base chains and maps, arpGuard,
+// the forwarding of ports, the tree of policy rules, and that frames with a VLAN tag meet the rules. Without networks
+// it is empty, so that every object of edgespan is removed.
 //
-// The rules that lead packets from the root chains into networks are the Hooks of the networks' own chains and not part
-// of it. Unmarked are the numbers of networks whose chains were written by a release that set no mark: the guard spares
-// them.
+// Of its chains, only these depend on the networks: the guard's and arpGuard's sets with the rules that read them, the
+// rules for ports, and the exceptions for networks of a former release (OldFrames, unmarked). The rules that lead
+// packets from the root chains into networks are the Hooks of the networks' own chains and not part of it: a Hook
+// (netstate) is a rule of a parent chain, or an element of a map, that jumps to a chain, and not a netfilter hook.
+// Unmarked are the numbers of networks whose chains were written by a former release, which set no packet mark: the
+// guard lets their links pass.
 func HostState(ns []HostNetwork, unmarked ...int) netstate.State {
 	s := netstate.State{}
 	if len(ns) == 0 {
@@ -32,36 +52,154 @@ func HostState(ns []HostNetwork, unmarked ...int) netstate.State {
 	}
 	ns = slices.Clone(ns)
 	slices.SortFunc(ns, func(a, b HostNetwork) int { return a.Number - b.Number })
-	var base, exit []string
-	for _, n := range ns {
-		br := BridgeName(n.Number)
-		base = append(base, fmt.Sprintf("-i %s -j DROP", br), fmt.Sprintf("-o %s -j DROP", br))
-		if n.Subnet.IsValid() {
-			exit = append(exit, "-d "+n.Subnet.Masked().String()+" -j DROP")
-		}
-	}
-	root := func(table, name, builtin string, rules ...string) netstate.Chain {
+	root := func(table, name, builtin, match string, rules ...string) netstate.Chain {
 		return netstate.Chain{
 			Family: netstate.IPv4, Table: table, Name: name, Rules: rules,
-			Hooks: []netstate.Hook{{Parent: builtin}},
+			Hooks: []netstate.Hook{{Parent: builtin, Match: match}},
 		}
 	}
-	const toBase = "-j " + BaseChain
+	from, to := "-i "+linkPrefix+"+", "-o "+linkPrefix+"+"
 	opens, closes := forwarding(ns)
 	s.Add(opens...)
 	if g, needed := arpGuard(ns); needed {
 		s.Add(g)
 	}
 	s.Add(
-		root(tableFilter, RootForward, "FORWARD", append([]string{toBase}, closes...)...),
-		root(tableFilter, RootInput, "INPUT", toBase),
-		root(tableFilter, RootOutput, "OUTPUT", toBase),
-		root(tableNAT, RootPostrouting, "POSTROUTING"),
+		root(tableFilter, RootForward, "FORWARD", "",
+			append([]string{from + " -j " + linksForward, to + " -j " + linksForward}, closes...)...),
+		root(tableFilter, RootInput, "INPUT", from, fromLocal+knownFlows+" -j "+PassChain, "-j "+netsInput, "-j "+BaseChain),
+		root(tableFilter, RootOutput, "OUTPUT", to, knownFlows+" -j "+PassChain, "-j "+netsOutput, "-j "+BaseChain),
+		root(tableNAT, RootPostrouting, "POSTROUTING", ""),
 		// Also without a switch network: one may be added, and needs it in place.
-		root(tableRaw, RootPrerouting, "PREROUTING"),
-		netstate.Chain{Family: netstate.IPv4, Table: tableFilter, Name: BaseChain, Rules: base},
-		netstate.Chain{Family: netstate.IPv4, Table: tableFilter, Name: ExitChain, Rules: append(exit, "-j "+PassChain)},
-		passChain(), guard(ns, unmarked),
+		root(tableRaw, RootPrerouting, "PREROUTING", ""),
+		root(tableNAT, RootPrerouting, "PREROUTING", "", toNode+"-j "+mapsArriving),
+		root(tableNAT, RootOutput, "OUTPUT", "", toNode+"-j "+mapsOfNode),
+		passChain(), guard(ns, unmarked), hostFrames(ns),
 	)
+	for _, name := range []string{mapsArriving, mapsOfNode} {
+		s.Add(netstate.Chain{Family: netstate.IPv4, Table: tableNAT, Name: name})
+	}
+	s.Add(netstate.Chain{Family: netstate.IPv4, Table: tableFilter, Name: mapsAcross},
+		root(tableFilter, mapsFromNode, "OUTPUT", "-o lo -m conntrack --ctstate DNAT"))
+	for _, c := range linkChains() {
+		s.Add(c)
+	}
+	tree := ruleTree(ns)
+	s.Add(tree...)
+	s.Add(rulesOfMaps(ns, len(tree) > 0)...)
+	s.Add(host6(ns)...)
+	s.Add(flowGate(ns)...)
+	if slices.ContainsFunc(ns, func(n HostNetwork) bool { return n.VLANs }) {
+		s.Add(netstate.Sysctl{Key: netstate.TaggedFilter, Value: "1"})
+	}
 	return s
+}
+
+// toNode matches packets to the node's own addresses.
+const toNode = "-m addrtype --dst-type LOCAL "
+
+// knownFlows matches packets of flows that were accepted before, in both directions.
+const knownFlows = "-m conntrack --ctstate RELATED,ESTABLISHED"
+
+// fromLocal matches what the table of frames has marked, unless each packet must pass the rules.
+var fromLocal = fmt.Sprintf("-m mark --mark %#x/%#x ", LocalMark, LocalMark|CheckMark)
+
+// linkChains are the host's constant chains for forwarded packets from and to edgespan's links. The root chains of
+// INPUT and OUTPUT do the same for packets to and from the node itself.
+//
+// A packet of a known flow, one that a network has accepted, is accepted here, before the hooks of the networks: its
+// cost does not grow with their number. In the original direction of its flow it must also have the mark of a local
+// network, and be translated, or stay in its bridge. Others go on to their network: a switch checks each packet of that
+// direction (switch.go), also one that NAT of another program has changed, and a local network drops what leaves
+// untranslated. Packets whose mark another program has removed take the longer way too, to the same end.
+func linkChains() []netstate.Chain {
+	chain := func(name string, rules ...string) netstate.Chain {
+		return netstate.Chain{Family: netstate.IPv4, Table: tableFilter, Name: name, Rules: rules}
+	}
+	var base []string
+	for digit := '1'; digit <= '9'; digit++ { // a prefix alone would match foreign links, such as one named estate0
+		links := fmt.Sprintf("%s%c+", linkPrefix, digit)
+		base = append(base, "-i "+links+" -j DROP", "-o "+links+" -j DROP")
+	}
+	return []netstate.Chain{
+		chain(linksForward, knownFlows+" --ctdir REPLY -j "+PassChain,
+			fromLocal+knownFlows+" -m conntrack --ctstate SNAT -j "+PassChain,
+			"-o "+linkPrefix+"+ "+fromLocal+knownFlows+" -m physdev --physdev-is-bridged -j "+PassChain,
+			"-j "+netsForward, "-j "+BaseChain),
+		chain(netsForward), chain(netsInput), chain(netsOutput),
+		chain(BaseChain, base...), chain(ExitChain, "-j "+PassChain),
+	}
+}
+
+// host6 is the host state's part of the table; without a network with IPv6 there is none.
+func host6(ns []HostNetwork) []netstate.Object {
+	var subnets, gateways []string
+	closed, bridged, switches := false, false, []string{}
+	for _, n := range ns {
+		bridged = bridged || n.Bridged6
+		if n.Switch && !n.Bridged6 {
+			switches = append(switches, fmt.Sprintf("%q", BridgeName(n.Number)))
+		}
+		if n.Subnet6.IsValid() {
+			subnets = append(subnets, n.Subnet6.Addr().String())
+			gateways = append(gateways, n.Gateway6.String())
+			closed = closed || n.Closed6
+		}
+	}
+	if len(subnets) == 0 && !bridged {
+		return nil
+	}
+	c := netstate.Chain{Family: netstate.IP6Family, Name: GuardTable}
+	c.Rules = append(nftSet("gateways", "type ipv6_addr;", gateways, setSize),
+		nftSet("subnets", "type ipv6_addr;", subnets, setSize)...)
+	for _, m := range []string{fromMap, toMap, inputMap, outputMap, natMap} {
+		c.Rules = append(c.Rules, "map "+m+" {", "type ifname : verdict;", mapSize, "}")
+	}
+	chain := func(name string, rules ...string) {
+		c.Rules = append(append(append(c.Rules, "chain "+name+" {"), rules...), "}")
+	}
+	base := func(hook, kind string, priority int, rules ...string) {
+		first := fmt.Sprintf("type %s hook %s priority %d; policy accept;", kind, hook, priority)
+		chain(hook, append([]string{first}, rules...)...)
+	}
+	drop := []string{fromOwn + " drop", toOwn + " drop"}
+	forward := []string{fromOwn + " ip6 daddr & ffff:ffff:ffff:ffff:: @subnets jump crosses",
+		"iifname vmap @" + fromMap, "oifname vmap @" + toMap}
+	if len(switches) > 0 { // between open ports of a cluster; those of apps pass no IPv6 there
+		c.Rules = append(c.Rules, nftSet("switches", "type ifname;", switches, setSize)...)
+		forward = append(forward, "iifname @switches oifname @switches accept")
+	}
+	forward = append(forward, drop...)
+	if closed {
+		forward = append(forward, closed6(ns)...)
+	}
+	chain("arrives", fromOwn+" accept", "iifname \"lo\" accept", "drop")
+	// A packet from a network to another's subnet would leave by the first one's port, and may come back to the other.
+	chain("crosses", toOwn+" return", "drop")
+	chain("visits", "iifname \"lo\" accept", "ct direction reply accept", "drop")
+	if bridged {
+		c.Rules = append(c.Rules, "map "+zonesMap+" {", "type ifname : verdict;", mapSize, "}")
+		chain("zones", "type filter hook prerouting priority -300; policy accept;", "iifname vmap @"+zonesMap)
+	}
+	base("prerouting", "filter", -310, "ip6 saddr & ffff:ffff:ffff:ffff:: @subnets goto arrives")
+	base("forward", "filter", 0, forward...)
+	base("input", "filter", 0, "iifname vmap @"+inputMap, drop[0], "ip6 daddr @gateways goto visits")
+	base("output", "filter", 0, "oifname vmap @"+outputMap, drop[1])
+	base("postrouting", "nat", 100, "iifname vmap @"+natMap)
+	if len(subnets) == 0 {
+		return []netstate.Object{c}
+	}
+	return []netstate.Object{c, netstate.Sysctl{Key: netstate.ForwardAll6, Value: "1"}}
+}
+
+// closed6 drops what the node would forward only because edgespan has turned forwarding on: IPv6 has one setting for
+// all links. Frames that a foreign bridge carries pass; so does what it routes to a link that is no port, since the two
+// cannot be told from each other here.
+func closed6(ns []HostNetwork) []string {
+	var bridged, ports []string
+	for _, p := range portsOf(ns) {
+		bridged = append(bridged, fmt.Sprintf("iifname %q oifname %q accept", p.IfName, p.IfName))
+		ports = append(ports, fmt.Sprintf("iifname %q drop", p.IfName), fmt.Sprintf("oifname %q drop", p.IfName))
+	}
+	return append(append(bridged, ports...), "meta iifkind \"bridge\" accept", "drop")
 }

@@ -27,6 +27,8 @@ func TestMayDeny(t *testing.T) {
 			Want: c("ES1-FWD", "a")}, true},
 		"frames of a network that goes are not tracked": {netstate.Item{Have: netstate.Chain{Family: netstate.BridgeFamily,
 			Name: "es1", Rules: []string{"a"}}}, false},
+		"nor are those of an adapter": {netstate.Item{Have: netstate.Chain{Family: netstate.BridgeFamily,
+			Table: GuardTable, Name: "ES1-1F", Rules: []string{"a"}}}, false},
 		"a chain without a part is no adapter's":   {netstate.Item{Want: c("ES1-")}, false},
 		"nor is one whose part has a number later": {netstate.Item{Want: c("ES1-A1")}, false},
 		"frames are not tracked": {netstate.Item{

@@ -9,14 +9,14 @@ import (
 
 // The values of NetworkInstanceConfig.Port that select a group of ports.
 const (
-	portsUplink     = "uplink"     // every port that leads out
+	portsUplink     = "uplink"     // every port that the config marks as an uplink
 	portsFreeUplink = "freeuplink" // those of them without cost
 	portsAll        = "all"
 )
 
-// ChoosePort picks the port of a network: of the selected ports that exist and are up, one that leads out before one
-// that does not, then the one of lowest cost, then the first by label. Without one it returns the reason; a network
-// that selects none ("") gets none and no reason.
+// ChoosePort picks the port of a network: of the selected ports that exist and are up, one with a default route before
+// one without, then the one of lowest cost, then the first by label. Without one it returns the reason; a network that
+// selects none ("") gets none and no reason.
 func ChoosePort(want string, ports []PortStatus) (PortStatus, string) {
 	return choosePort(want, ports, func(PortStatus) bool { return true })
 }
@@ -46,7 +46,7 @@ func choosePort(want string, ports []PortStatus, fits func(PortStatus) bool) (Po
 		}), ""
 	}
 	if len(not) == 0 {
-		return PortStatus{}, fmt.Sprintf("no port is meant by %q", want)
+		return PortStatus{}, fmt.Sprintf("no port matches %q", want)
 	}
 	slices.Sort(not)
 	return PortStatus{}, fmt.Sprintf("no usable port for %q: %s", want, strings.Join(not, ", "))
@@ -63,15 +63,16 @@ func order(a, b bool) int {
 	return 1
 }
 
-// rankNothing is the rank of a port without an address.
-const rankNothing = 2
+// rankNoAddress is the rank of a port without an address.
+const rankNoAddress = 2
 
-// rank rates a port that is up: 0 leads out, 1 reaches its neighbours, 2 has no address.
+// rank rates a port that is up: 0 has a default route, 1 has only an address, 2 has no address. The lowest rank is the
+// best.
 func (p PortStatus) rank() int {
 	_, out := p.DefaultRoute()
 	switch {
 	case len(connected(p)) == 0:
-		return rankNothing
+		return rankNoAddress
 	case !out:
 		return 1
 	}
@@ -108,6 +109,8 @@ func (p PortStatus) mtu() int {
 // Problem describes the problem of a port, "" for none.
 func (p PortStatus) Problem() string {
 	switch {
+	case !p.Exists && p.NoParent:
+		return fmt.Sprintf("no interface %s, of which %s would be VLAN %d", p.VLAN.Parent, p.IfName, p.VLAN.ID)
 	case !p.Exists:
 		return "no interface " + string(p.IfName)
 	case !p.Up:
@@ -132,18 +135,34 @@ func (p PortStatus) UnusableReason() string {
 	return who + " has no default route"
 }
 
-// switchPort returns the port that a switch network enslaves to its bridge, or why it cannot. A port without carrier
-// stays enslaved: nothing else may use it. A port with an address of the host is never taken: packets to that address
-// would no longer arrive, and the node might be managed through it.
-func switchPort(label string, ports []PortStatus) (PortStatus, string) {
+// switchPorts returns the ports that a switch network enslaves to its bridge, and what is wrong with them or others.
+func switchPorts(label string, ports []PortStatus) (joined []PortStatus, faults []string) {
 	if label == "" {
-		return PortStatus{}, ""
+		return nil, nil
 	}
-	i := slices.IndexFunc(ports, func(p PortStatus) bool { return p.Label == label })
-	if i < 0 {
-		return PortStatus{}, fmt.Sprintf("no port is meant by %q", label)
+	found := false
+	for _, p := range ports {
+		if !p.Matches(label) {
+			continue
+		}
+		q, why := switchPort(p)
+		if found = true; q.Label != "" {
+			joined = append(joined, q)
+		}
+		if why != "" {
+			faults = append(faults, why)
+		}
 	}
-	p := ports[i]
+	if !found {
+		faults = []string{fmt.Sprintf("no port matches %q", label)}
+	}
+	return joined, faults
+}
+
+// switchPort returns a port if a switch network may enslave it, or why it cannot. A port without carrier stays
+// enslaved: nothing else may use it. A port with an address of the host is never taken: packets to that address would
+// no longer arrive, and the node might be managed through it.
+func switchPort(p PortStatus) (PortStatus, string) {
 	if !p.Exists {
 		return PortStatus{}, fmt.Sprintf("port %s: %s does not exist", p.Label, p.IfName)
 	}
@@ -155,7 +174,7 @@ func switchPort(label string, ports []PortStatus) (PortStatus, string) {
 	}
 	if len(held) > 0 {
 		return PortStatus{},
-			fmt.Sprintf("port %s: %s holds the host's address %s, which would be cut off in a bridge: take it away or choose "+
+			fmt.Sprintf("port %s: %s holds the host's address %s, which would be cut off in a bridge: remove it or choose "+
 				"another port",
 				p.Label, p.IfName, strings.Join(held, ", "))
 	}

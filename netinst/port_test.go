@@ -46,7 +46,7 @@ func TestChoosePort(t *testing.T) {
 	}
 	for want, sentence := range map[string]string{
 		"": "", "lte": "lte", "wan": "eth1", "uplink": "eth0", "freeuplink": "eth0", "all": "eth0", "lan": "lan",
-		"nowhere": `no port is meant by "nowhere"`,
+		"nowhere": `no port matches "nowhere"`,
 		"dark":    `no usable port for "dark": down (if-down is down), gone (if-gone does not exist)`,
 	} {
 		p, why := ChoosePort(want, ports)

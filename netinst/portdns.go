@@ -37,7 +37,7 @@ func learntDNS(i netstate.Interface, all []netstate.Interface) LearntDNS {
 		if s.Skipped != "" {
 			skip(s, s.Skipped)
 		}
-		if s.Link && s.Lease.IsValid() && !holds(i, s.Lease) {
+		if s.Link && s.Lease.IsValid() && !hasAddress(i, s.Lease) {
 			skip(s, fmt.Sprintf("the lease of %s is over", s.Lease))
 			continue
 		}
@@ -46,7 +46,7 @@ func learntDNS(i netstate.Interface, all []netstate.Interface) LearntDNS {
 		}
 		usable := s.Servers
 		for _, a := range s.Servers {
-			if why := noServer(a, s); why != "" {
+			if why := unusableServer(a, s); why != "" {
 				skip(s, fmt.Sprintf("server %s %s", a, why))
 				usable = slices.DeleteFunc(slices.Clone(usable), func(b netip.Addr) bool { return a == b })
 			}
@@ -63,8 +63,8 @@ func learntDNS(i netstate.Interface, all []netstate.Interface) LearntDNS {
 	return out
 }
 
-// noServer returns why an address is not used as a server, "" if it is.
-func noServer(a netip.Addr, s netstate.DNSSource) string {
+// unusableServer returns why an address is not used as a server, "" if it is.
+func unusableServer(a netip.Addr, s netstate.DNSSource) string {
 	switch {
 	case a.IsLoopback() || slices.Contains(s.Own, a):
 		return "is the host itself"
@@ -76,7 +76,7 @@ func noServer(a netip.Addr, s netstate.DNSSource) string {
 	return ""
 }
 
-func holds(i netstate.Interface, a netip.Addr) bool {
+func hasAddress(i netstate.Interface, a netip.Addr) bool {
 	return slices.ContainsFunc(i.Addresses, func(p netip.Prefix) bool { return p.Addr() == a })
 }
 
@@ -125,7 +125,7 @@ func (nw network) dnsFault() string {
 		return ""
 	}
 	p := nw.port
-	text := fmt.Sprintf("no DNS server: dns.servers and ports.%s.dnsServers are empty, and none was learnt from %s",
+	text := fmt.Sprintf("no DNS server: dns.servers and ports.%s.dnsServers are empty, and none was learned from %s",
 		p.Label, p.IfName)
 	if p.Learnt.Skipped != "" {
 		text += " (" + p.Learnt.Skipped + ")"

@@ -140,21 +140,21 @@ func TestWhomANetworkAsks(t *testing.T) {
 		d := DesiredState(in)
 		return d.State[netstate.ID{Kind: netstate.KindFile, Name: "ni/1/conf/servers"}].Text(), d.Warning
 	}
-	is := func(what, want, warning string) {
+	ok := func(what, want, warning string) {
 		t.Helper()
 		if got, why := asks(); got != want || why != warning {
 			t.Errorf("%s: %q and %q, want %q and %q", what, got, why, want, warning)
 		}
 	}
-	is("nobody", "", "no DNS server: dns.servers and ports.eth.dnsServers are empty, and none was learnt from eth0")
+	ok("nobody", "", "no DNS server: dns.servers and ports.eth.dnsServers are empty, and none was learned from eth0")
 	seen[0].DNS = []netstate.DNSSource{dnsSource("networkd", true, "198.51.100.53")}
-	is("learnt", "server=198.51.100.53@eth0\n", "")
+	ok("learnt", "server=198.51.100.53@eth0\n", "")
 	configs[0].DNSServers = []netip.Addr{ip("9.9.9.9")}
-	is("typed", "server=9.9.9.9@eth0\n", "")
+	ok("typed", "server=9.9.9.9@eth0\n", "")
 	configs[0].DNSServers, seen[0].DNS = nil, []netstate.DNSSource{dnsSource("etc", false, "127.0.0.53")}
-	is("a stub alone", "",
-		"no DNS server: dns.servers and ports.eth.dnsServers are empty, and none was learnt from eth0 (/etc: server "+
+	ok("a stub alone", "",
+		"no DNS server: dns.servers and ports.eth.dnsServers are empty, and none was learned from eth0 (/etc: server "+
 			"127.0.0.53 is the host itself)")
 	seen[0].DefaultRoutes = nil
-	is("no way out", "", "") // which is reported as such
+	ok("no way out", "", "") // which is reported as such
 }

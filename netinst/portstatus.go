@@ -8,10 +8,11 @@ import (
 	"edgespan/netinst/netstate"
 )
 
-// PortStatuses joins the ports' configs with the kernel's state of their interfaces: the seed's device network status.
-func PortStatuses(configs []PortConfig, seen []netstate.Interface) []PortStatus {
+// PortStatuses joins the ports' configs with the kernel's state of their interfaces (the device network status of the
+// seed eve-bridge-manager).
+func PortStatuses(configs []PortConfig, interfaces []netstate.Interface) []PortStatus {
 	byName := map[string]netstate.Interface{}
-	for _, i := range seen {
+	for _, i := range interfaces {
 		byName[i.Name] = i
 	}
 	delete(byName, netstate.Loopback)
@@ -21,8 +22,12 @@ func PortStatuses(configs []PortConfig, seen []netstate.Interface) []PortStatus 
 		p := PortStatus{
 			PortConfig: c, Exists: ok, Up: ok && i.Up, LinkMTU: i.MTU, Addresses: i.Addresses, DefaultRoutes: i.DefaultRoutes,
 		}
+		if c.VLAN != (VLAN{}) {
+			_, found := byName[string(c.VLAN.Parent)]
+			p.NoParent = !found
+		}
 		if len(c.DNSServers) == 0 {
-			p.Learnt = learntDNS(i, seen)
+			p.Learnt = learntDNS(i, interfaces)
 		}
 		out = append(out, p)
 	}

@@ -8,16 +8,17 @@ import (
 	"strings"
 
 	"edgespan/netinst/netstate"
+	"edgespan/netinst/probe"
 )
 
-// unreachableMetric is the highest metric: it is of the route that ends a network's table when no other matches, so
-// that a packet never falls through to the main table.
+// unreachableMetric is the highest metric. The unreachable default route with it is the last that a network's table
+// tries: without it, a packet that no other route matches would go on to the main table.
 const unreachableMetric = 4294967295
 
 var anywhere = netip.PrefixFrom(netip.IPv4Unspecified(), 0)
 
-// routes is the network's own table. Of two routes to one destination the earlier in this order wins: the subnet
-// itself, static routes, subnets of the port, the port's default gateway.
+// routes returns the routes of the network's own table. Of two routes to one destination the earlier in this order
+// wins: the subnet itself, static routes, subnets of the port, the port's default gateway.
 func (nw network) routes() []netstate.Object {
 	table := Table(nw.n)
 	subnet := nw.Config.IPv4.Subnet.Masked()
@@ -46,14 +47,14 @@ func (nw network) routes() []netstate.Object {
 			add(p, netstate.Route{Dev: string(nw.port.IfName), Src: p.Addr().String()})
 		}
 		if r, ok := nw.port.DefaultRoute(); ok {
-			add(anywhere, by(*nw.port, r.Gateway, r.OnLink))
+			add(anywhere, byPort(*nw.port, r.Gateway, r.OnLink))
 		}
 	}
 	return objs
 }
 
-// by returns a route through a port: to a gateway, or on link if the gateway is not valid.
-func by(p PortStatus, gateway netip.Addr, onLink bool) netstate.Route {
+// byPort returns a route through a port: to a gateway, or on link if the gateway is not valid.
+func byPort(p PortStatus, gateway netip.Addr, onLink bool) netstate.Route {
 	r := netstate.Route{Dev: string(p.IfName), OnLink: onLink}
 	if gateway.IsValid() {
 		r.Via = gateway.String()
@@ -68,20 +69,48 @@ func (nw network) configuredRoutes() []StaticRoute {
 	return rs
 }
 
-// staticRoutes returns the configured routes that can be applied now, by name.
+// staticRoutes returns the configured routes that can be applied now, by name: of those to one destination the one of
+// lowest cost whose port works.
 func (nw network) staticRoutes() []StaticRoute {
-	return slices.DeleteFunc(nw.configuredRoutes(), func(r StaticRoute) bool { return nw.routeFault(r) != "" })
+	best := map[netip.Prefix]StaticRoute{}
+	usable := slices.DeleteFunc(nw.configuredRoutes(), func(r StaticRoute) bool { return nw.routeFault(r) != "" })
+	for _, r := range usable {
+		to := r.Destination.Masked()
+		if other, beside := best[to]; !beside || nw.preferred(r, other) < 0 {
+			best[to] = r
+		}
+	}
+	return slices.DeleteFunc(usable, func(r StaticRoute) bool { return best[r.Destination.Masked()].Name != r.Name })
 }
 
-// routeFault returns why a static route cannot be applied now: a route through a port waits for the port, and for an
-// address there from which its gateway is reached. The kernel would refuse it, and one route must not prevent a whole
-// network from working.
+// preferred compares two routes to one destination.
+func (nw network) preferred(a, b StaticRoute) int {
+	return cmp.Or(order(nw.fails(a), nw.fails(b)), cmp.Compare(a.Cost, b.Cost))
+}
+
+// fails reports whether a route leaves by a port that does not work.
+func (nw network) fails(r StaticRoute) bool {
+	if nw.inside(r) {
+		return false
+	}
+	p, _ := nw.portOf(r)
+	if r.Destination.Addr().Is6() {
+		return nw.Failing[probe.OfIPv6(p.Label)]
+	}
+	return nw.Failing[p.Label]
+}
+
+// routeFault returns why a static route cannot be applied now, "" if it can: a route through a port waits until the
+// port exists and has the gateway as a neighbour. The kernel would refuse it before, and one route must not prevent a
+// whole network from working.
 func (nw network) routeFault(r StaticRoute) string {
 	if nw.inside(r) {
 		return ""
 	}
 	p, why := nw.portOf(r)
 	switch {
+	case r.Destination.Addr().Is6() && !nw.hasIPv6():
+		return "the network has no IPv6"
 	case why != "":
 		return why
 	case r.Gateway.IsValid() && !reaches(p, r.Gateway):
@@ -108,8 +137,11 @@ func (nw network) routeFaults() string {
 // reaches reports whether a port has a neighbour with this address: in the subnet of one of its own addresses, or as
 // its default gateway, which may be on link by a route of the kernel's main table alone.
 func reaches(p PortStatus, a netip.Addr) bool {
-	if slices.Contains(p.Gateways(), a) {
+	if slices.Contains(p.Gateways(), a) || a.Is6() && a.IsLinkLocalUnicast() {
 		return !slices.ContainsFunc(p.Addresses, func(own netip.Prefix) bool { return own.Addr() == a })
+	}
+	if a.Is6() {
+		return slices.ContainsFunc(p.Addresses, func(own netip.Prefix) bool { return own.Contains(a) && own.Addr() != a })
 	}
 	return slices.ContainsFunc(connected(p), func(own netip.Prefix) bool {
 		edge := own.Bits() < 31 && (a == own.Masked().Addr() || a == lastAddress(own))
@@ -117,7 +149,7 @@ func reaches(p PortStatus, a netip.Addr) bool {
 	})
 }
 
-// inside reports whether a route's gateway is one of the network's own hosts.
+// inside reports whether a route's gateway is in the network's own subnet, as an app that routes is.
 func (nw network) inside(r StaticRoute) bool {
 	return r.Port == "" && nw.Config.IPv4.Subnet.Contains(r.Gateway)
 }
@@ -125,11 +157,19 @@ func (nw network) inside(r StaticRoute) bool {
 // portOf returns the port of a static route, or why there is none: of several, one that has the route's gateway as a
 // neighbour comes first.
 func (nw network) portOf(r StaticRoute) (PortStatus, string) {
+	choose, own := nw.choose, nw.port
+	if r.Destination.Addr().Is6() {
+		choose, own = nw.choose6, nw.port6
+	}
 	switch {
 	case r.Port != "":
+		p, why := choose(r.Port)
+		if why != "" || !r.Gateway.IsValid() || reaches(p, r.Gateway) {
+			return p, why
+		}
 		return choosePort(r.Port, nw.Ports, func(p PortStatus) bool { return !r.Gateway.IsValid() || reaches(p, r.Gateway) })
-	case nw.port != nil:
-		return *nw.port, ""
+	case own != nil:
+		return *own, ""
 	}
 	return PortStatus{}, "the network has no port"
 }
@@ -139,7 +179,7 @@ func (nw network) staticRoute(r StaticRoute) netstate.Route {
 		return netstate.Route{Dev: string(nw.bridge), Via: r.Gateway.String()}
 	}
 	p, _ := nw.portOf(r)
-	return by(p, r.Gateway, p.needsOnLink(r.Gateway))
+	return byPort(p, r.Gateway, p.needsOnLink(r.Gateway))
 }
 
 // connected returns a port's IPv4 addresses with their prefix lengths, in order.
@@ -156,9 +196,12 @@ func connected(p PortStatus) []netip.Prefix {
 	return ps
 }
 
-// rules lead packets from and to the subnet through the network's table.
+// rules returns the policy rules that look up packets from and to the subnet in the network's table.
 func (nw network) rules() []netstate.Object {
 	subnet := nw.Config.IPv4.Subnet.Masked().String()
+	if nw.Config.IPv4.MayOverlap {
+		return nw.answerRules(subnet)
+	}
 	objs := []netstate.Object{
 		netstate.Rule{Priority: ruleFromBase + nw.n, From: subnet, Table: Table(nw.n)},
 		netstate.Rule{Priority: ruleToBase + nw.n, To: subnet, Table: Table(nw.n)},
@@ -172,14 +215,17 @@ func (nw network) rules() []netstate.Object {
 	return objs
 }
 
-// asksByOwnTable reports whether the network's DNS server needs the network's table: it queries from the node's own
-// address, by the main table, where the port may have another route than the configured one, or none. Only queries from
-// sockets bound to the port use it: no other traffic of the host may change its route.
+// asksByOwnTable reports whether the queries of the network's DNS server to other servers need the network's table.
+// They have the node's own address, so they are routed by the main table, where the port may have another default route
+// than the configured one, or none. The rule matches only sockets that are bound to the port: no other traffic of the
+// host may change its route.
 func (nw network) asksByOwnTable() bool {
-	if nw.port == nil || len(nw.upstreamServers()) == 0 {
-		return false
-	}
-	way, out := nw.port.DefaultRoute()
-	i := slices.IndexFunc(nw.port.DefaultRoutes, func(r netstate.DefaultRoute) bool { return !r.IPv6 })
-	return out && (i < 0 || nw.port.DefaultRoutes[i].Gateway != way.Gateway)
+	return nw.port != nil && len(nw.upstreamServers()) > 0 && otherDefault(*nw.port)
+}
+
+// otherDefault reports whether networks have another default route by a port than the host's main table has, if any.
+func otherDefault(p PortStatus) bool {
+	way, out := p.DefaultRoute()
+	i := slices.IndexFunc(p.DefaultRoutes, func(r netstate.DefaultRoute) bool { return !r.IPv6 })
+	return out && (i < 0 || p.DefaultRoutes[i].Gateway != way.Gateway)
 }

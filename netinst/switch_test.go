@@ -7,12 +7,12 @@ import (
 	"edgespan/netinst/netstate"
 )
 
-func TestJudgeOfASwitchNetwork(t *testing.T) {
+func TestValidateOfASwitchNetwork(t *testing.T) {
 	open := ACLRule{Name: "all", Direction: Both, Action: Allow}
 	web := ACLRule{Name: "web", Direction: Ingress, Action: Allow, Protocol: "tcp", LocalPort: []PortRange{{80, 80}}}
 	a := adapter(appA, 0, 1, "10.1.0.128", "a", open)
 	b := adapter(appB, 0, 2, "10.1.0.129", "b", web)
-	known := func(x Adapter, addrs ...netip.Addr) Adapter { x.Seen = addrs; return x }
+	known := func(x Adapter, addrs ...netip.Addr) Adapter { x.ObservedAddresses = addrs; return x }
 	flow := func(src, dst string, port uint16) netstate.Flow {
 		return netstate.Flow{Proto: protoTCP, Zone: 20001, Src: netip.AddrPortFrom(ip(src), 4000),
 			Dst: netip.AddrPortFrom(ip(dst), port)}
@@ -42,6 +42,15 @@ func TestJudgeOfASwitchNetwork(t *testing.T) {
 			t.Errorf("%s: denied %v, want %v", name, got, c.denied)
 		}
 	}
+	// An adapter whose IPv4 addresses alone are known may have any of IPv6.
+	six := Validate(switchInput(both...))
+	if f := flow("2001:db8::2", "2001:db8::3", 22); !six(f) {
+		t.Error("a flow of IPv6 that may be of an app that denies is left")
+	}
+	asked = flow("fe80::2", "ff02::1:2", 547)
+	if asked.Proto, asked.Src = protoUDP, netip.AddrPortFrom(ip("fe80::2"), 546); six(asked) {
+		t.Error("DHCPv6 is denied")
+	}
 	local := input(a)
 	f := flow("10.1.0.200", "192.0.2.1", 80)
 	if f.Zone = 0; !Validate(local)(f) {
@@ -50,4 +59,13 @@ func TestJudgeOfASwitchNetwork(t *testing.T) {
 	if f.Zone = 20002; Validate(local)(f) {
 		t.Error("a local network takes a switch network's flow away")
 	}
+}
+
+func TestASwitchNetworkThatPassesIPv6(t *testing.T) {
+	in := switchInput(web())
+	in.Config.Port, in.Config.IPv6 = "lab", IPv6Config{Mode: Bridged}
+	in.Ports = append(in.Ports, PortStatus{PortConfig: PortConfig{Label: "lab", IfName: "eth1"}, Exists: true, Up: true})
+	golden(t, "switch_ipv6", describe(DesiredState(in)))
+	golden(t, "host_switch_ipv6", HostState([]HostNetwork{{Number: 1, Switch: true, Bridged6: true},
+		{Number: 2, Switch: true}}).String())
 }

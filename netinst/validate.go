@@ -4,13 +4,15 @@ import (
 	"cmp"
 	"net/netip"
 	"slices"
+	"strings"
 
 	"edgespan/netinst/netstate"
 )
 
 // Validate returns a function that reports whether a tracked flow touches an address of this network and the current
 // rules would deny it, so that its entry must be deleted: replies and later packets of a tracked flow never pass the
-// rules again.
+// rules again. So must that of a flow that left by another port than the one that leads to its remote end now: the
+// kernel would drop its next packet, and only the one after that would begin it anew.
 //
 // Allowed flows and flows of others are left alone. The node's own addresses are the gateway and those of the ports;
 // another local address counts as a remote end.
@@ -22,52 +24,84 @@ func Validate(in Input) func(netstate.Flow) bool {
 	if nw.withdrawn != "" {
 		return denyWithdrawn(nw)
 	}
-	j := validator{network: nw, byIP: map[netip.Addr]Adapter{}, own: map[netip.Addr]bool{in.Config.IPv4.Gateway: true},
-		ways: nw.routeOrder()}
+	j := newValidator(nw)
+	return func(f netstate.Flow) bool { return j.denied(f) }
+}
+
+// Resets returns a function that names the network namespace of the app that has a flow's connection, if that can go on
+// no more: it is TCP, began in the app, and left by another port than the one that leads to its remote end now. "" is
+// every other flow, and one of an app whose adapter is in no namespace.
+func Resets(in Input) func(netstate.Flow) string {
+	nw, _ := newNetwork(in)
+	if nw.isSwitch() || nw.withdrawn != "" {
+		return nil
+	}
+	j := newValidator(nw)
+	return func(f netstate.Flow) string {
+		a, ok := j.byIP[f.Src.Addr()]
+		inNetns := a.Config.Spec.Kind != Tap && a.Config.Spec.Kind != External
+		if !ok || f.Src.Addr().Is6() || f.Zone != j.zoneOf(f) || f.Proto != protoTCP || !inNetns ||
+			!j.leftByAnotherPort(f) {
+			return ""
+		}
+		return a.Config.Spec.Netns
+	}
+}
+
+func newValidator(nw network) validator {
+	j := validator{
+		network: nw, byIP: map[netip.Addr]Adapter{}, tableRoutes: nw.routeOrder(),
+		nodeAddresses: map[netip.Addr]bool{nw.Config.IPv4.Gateway: true, nw.Config.IPv6.Gateway: true},
+		standing:      nw.portmaps(),
+	}
 	for _, a := range nw.Adapters {
 		j.byIP[a.Lease.IP] = a
-	}
-	for _, p := range in.Ports {
-		for _, a := range p.Addresses {
-			j.own[a.Addr()] = true
+		if nw.hasIPv6() {
+			j.byIP[nw.ip6(a)] = a
 		}
 	}
-	return func(f netstate.Flow) bool { return j.denied(f) }
+	for _, p := range nw.Ports {
+		for _, a := range p.Addresses {
+			j.nodeAddresses[a.Addr()] = true
+		}
+	}
+	return j
 }
 
 type validator struct {
 	network
-	byIP map[netip.Addr]Adapter
-	own  map[netip.Addr]bool
-	ways []way
+	byIP          map[netip.Addr]Adapter
+	nodeAddresses map[netip.Addr]bool
+	tableRoutes   []tableRoute
+	standing      []portmap
 }
 
-// way is a route of the network's table, by which a remote end in dst is reached.
-type way struct {
+// tableRoute is a route of the network's table, through whose port a remote end in dst is reached.
+type tableRoute struct {
 	dst  netip.Prefix
-	port *PortStatus // nil: by no port
+	port *PortStatus // nil: through no port
 }
 
 // routeOrder returns the network's routes in the order in which the kernel tries them.
-func (nw network) routeOrder() []way {
+func (nw network) routeOrder() []tableRoute {
 	byName := map[string]*PortStatus{}
 	for i, p := range nw.Ports {
 		byName[string(p.IfName)] = &nw.Ports[i]
 	}
-	var ws []way
-	for _, o := range nw.routes() {
-		if r, is := o.(netstate.Route); is && r.Type == netstate.Unicast {
-			ws = append(ws, way{netip.MustParsePrefix(r.Dst), byName[r.Dev]})
+	var ws []tableRoute
+	for _, o := range append(nw.routes(), nw.portRoutes6()...) {
+		if r, ok := o.(netstate.Route); ok && r.Type == netstate.Unicast {
+			ws = append(ws, tableRoute{netip.MustParsePrefix(r.Dst), byName[r.Dev]})
 		}
 	}
-	slices.SortStableFunc(ws, func(a, b way) int { return cmp.Compare(b.dst.Bits(), a.dst.Bits()) })
+	slices.SortStableFunc(ws, func(a, b tableRoute) int { return cmp.Compare(b.dst.Bits(), a.dst.Bits()) })
 	return ws
 }
 
 // portOf returns the port by which packets go to a remote end, nil for none. It also stands for the port by which they
 // arrive, which conntrack does not record.
 func (j validator) portOf(remote netip.Addr) *PortStatus {
-	for _, w := range j.ways {
+	for _, w := range j.tableRoutes {
 		if w.dst.Contains(remote) {
 			return w.port
 		}
@@ -75,8 +109,11 @@ func (j validator) portOf(remote netip.Addr) *PortStatus {
 	return nil
 }
 
-// app reports whether an address is one that only an adapter of a network may have.
-func (j validator) app(a netip.Addr) bool {
+// isAppAddress reports whether an address is one that only an adapter of a network may have.
+func (j validator) isAppAddress(a netip.Addr) bool {
+	if six := j.Config.IPv6; a.Is6() {
+		return six.Subnet.Contains(a) && a != six.Gateway
+	}
 	s := j.Config.IPv4.Subnet
 	return s.Contains(a) && a != j.Config.IPv4.Gateway && a != lastAddress(s)
 }
@@ -84,62 +121,160 @@ func (j validator) app(a netip.Addr) bool {
 func (j validator) denied(f netstate.Flow) bool {
 	src, dst := f.Src.Addr(), f.Dst.Addr()
 	switch {
-	case f.Zone != 0: // of a switch network, whose addresses may be the same
+	case f.Zone != j.zoneOf(f): // of another network, whose addresses may be the same
 		return false
-	case j.app(src):
-		from, is := j.byIP[src]
-		return !is || !j.maySend(from, f)
-	case j.app(dst):
-		to, is := j.byIP[dst]
-		return !is || !j.mayReceive(to, f)
+	case j.Config.IPv4.MayOverlap && src.Is4() && j.isAppAddress(src) && j.nodeAddresses[dst]: // what it may ask
+		_, ok := j.byIP[src]
+		return !ok || !j.isGatewayService(f)
+	case j.mappedElsewhere(f):
+		return true
+	case f.ReplySrc.IsValid() && f.ReplySrc != f.Dst && (j.isAppAddress(f.ReplySrc.Addr()) || j.isAppAddress(src)):
+		return j.deniedMapped(f)
+	case j.isAppAddress(src):
+		from, ok := j.byIP[src]
+		return !ok || !j.maySend(from, f) || j.leftByAnotherPort(f)
+	case j.isAppAddress(dst):
+		to, ok := j.byIP[dst]
+		return !ok || !j.mayReceive(to, f)
 	}
 	return false
 }
 
+// leftByAnotherPort reports whether a flow was translated to an address of another port than the one by which its
+// remote end is reached now, and does not stay there (keep.go). Other translations are those of other programs.
+func (j validator) leftByAnotherPort(f netstate.Flow) bool {
+	at := func(p PortStatus) bool {
+		return slices.ContainsFunc(p.Addresses, func(a netip.Prefix) bool { return a.Addr() == f.ReplyDst.Addr() })
+	}
+	now := j.portOf(f.Dst.Addr())
+	if now == nil || f.ReplyDst.Addr() == f.Src.Addr() || at(*now) || j.flowPortOf(f) != nil {
+		return false
+	}
+	return slices.ContainsFunc(j.Ports, at)
+}
+
 func (j validator) maySend(a Adapter, f netstate.Flow) bool {
-	acl := a.Config.UnderlayConfig.ACL
-	p := packet{proto: f.Proto, remote: f.Dst, local: f.Src}
+	rules := a.Config.Spec
+	p := packet{proto: f.Proto, remote: f.Dst, local: f.Src, hosts: j.hostAddresses(a)}
 	dst := f.Dst.Addr()
-	outward := allowed(acl, Egress, p, always)
-	node := j.essential(f) || allowed(acl, Egress, p, appliesToNode)
+	outward := rules.allows(Egress, p, otherHost)
+	node := j.isGatewayService(f) || rules.allows(Egress, p, nodeItself)
 	switch {
-	case j.own[dst]:
+	case j.nodeAddresses[dst]:
 		return node
-	case j.app(dst):
-		to, is := j.byIP[dst]
-		return is && outward && j.mayReceive(to, f)
+	case j.isAppAddress(dst):
+		to, ok := j.byIP[dst]
+		return ok && outward && j.mayReceive(to, f)
 	case dst.IsMulticast() || dst == lastAddress(j.Config.IPv4.Subnet) || dst == broadcast:
 		return outward || node // reaches the node and the other adapters
 	}
-	p.port = j.portOf(dst)
-	return allowed(acl, Egress, p, always)
+	if p.port = j.flowPortOf(f); p.port == nil {
+		p.port = j.portOf(dst)
+	}
+	return rules.allows(Egress, p, otherHost)
 }
 
 func (j validator) mayReceive(a Adapter, f netstate.Flow) bool {
-	keep := always
-	p := packet{proto: f.Proto, remote: f.Src, local: f.Dst}
-	if j.own[f.Src.Addr()] {
+	end := otherHost
+	p := packet{proto: f.Proto, remote: f.Src, local: f.Dst, hosts: j.hostAddresses(a)}
+	if j.nodeAddresses[f.Src.Addr()] {
 		if f.Proto == protoUDP && f.Src.Port() == 67 && f.Dst.Port() == 68 {
 			return true
 		}
-		keep = appliesToNode
-	} else if !j.app(f.Src.Addr()) {
+		end = nodeItself
+	} else if !j.isAppAddress(f.Src.Addr()) {
 		p.port = j.portOf(f.Src.Addr())
 	}
-	return allowed(a.Config.UnderlayConfig.ACL, Ingress, p, keep)
+	return a.Config.Spec.allows(Ingress, p, end)
 }
 
 var broadcast = netip.AddrFrom4([4]byte{255, 255, 255, 255})
 
-// essential mirrors the rules of essentials; the kind of an ICMP flow is unknown here, and one that is tracked toward
+// isGatewayService mirrors gatewayServices; the kind of an ICMP flow is unknown here, and one that is tracked toward
 // the gateway was an echo.
-func (j validator) essential(f netstate.Flow) bool {
-	gateway := f.Dst.Addr() == j.Config.IPv4.Gateway
+func (j validator) isGatewayService(f netstate.Flow) bool {
+	gateway := f.Dst.Addr() == j.Config.IPv4.Gateway || f.Dst.Addr() == j.Config.IPv6.Gateway
 	switch {
 	case f.Proto == protoUDP && f.Dst.Port() == 67 && f.Src.Port() == 68:
 		return gateway || f.Dst.Addr() == broadcast
 	case f.Proto == protoUDP || f.Proto == protoTCP:
 		return gateway && f.Dst.Port() == 53
 	}
-	return gateway && f.Proto == protoICMP
+	return gateway && (f.Proto == protoICMP || f.Proto == protoICMP6)
+}
+
+// MayDeny reports whether flows tracked before an op on a network's chains may be denied after it, so that they must be
+// validated. A new adapter counts: its address may be older than it is. So do port maps, which lead flows. Chains that
+// only distinguish adapters deny nothing while none of their rules is removed, nor does a network without adapters.
+func MayDeny(op netstate.Op) bool {
+	return op.Kind == netstate.KindChain && slices.ContainsFunc(op.Items, func(it netstate.Item) bool {
+		want, _ := it.Want.(netstate.Chain)
+		have, _ := it.Have.(netstate.Chain)
+		name := it.ID().Name
+		switch {
+		case ofFrames(want) || ofFrames(have):
+			return false
+		case ofAdapter(name), strings.HasSuffix(name, mapSuffix):
+			return true
+		case it.Have == nil:
+			return false
+		}
+		return slices.ContainsFunc(have.Rules, func(r string) bool { return !slices.Contains(want.Rules, r) })
+	})
+}
+
+// ofFrames reports whether a chain filters no tracked flow: it is for frames, or a table of the host.
+func ofFrames(c netstate.Chain) bool {
+	return c.Family.Native() && c.Family != netstate.IP6Family || c.IsTable()
+}
+
+// ofAdapter reports whether a chain belongs to one adapter: its part begins with a number.
+func ofAdapter(id string) bool {
+	part := id[strings.LastIndexByte(id, '-')+1:]
+	return strings.IndexAny(part, "0123456789") == 0
+}
+
+// validateSwitch is Validate for a switch network. Its addresses are learnt and not assigned, so an end of a flow with
+// an unknown owner may be any adapter whose addresses are unknown: the entry is kept only if each of them would allow
+// it. An entry removed without need is recreated by the next packet of its original direction, if the rules allow that.
+func validateSwitch(nw network) func(netstate.Flow) bool {
+	return func(f netstate.Flow) bool {
+		vid, own := nw.vlanOfZone(f.Zone)
+		if !own || dhcpAsked(f) {
+			return false
+		}
+		out := packet{proto: f.Proto, remote: f.Dst, local: f.Src}
+		in := packet{proto: f.Proto, remote: f.Src, local: f.Dst}
+		return !nw.allAllow(vid, f.Src.Addr(), Egress, out) || !nw.allAllow(vid, f.Dst.Addr(), Ingress, in)
+	}
+}
+
+// allAllow reports whether every adapter that may have an address in a VLAN allows a packet of one direction: those
+// known to have it, else all adapters whose addresses are unknown.
+func (nw network) allAllow(vid int, addr netip.Addr, d Direction, p packet) bool {
+	known, ok := false, true
+	nw.Adapters = slices.DeleteFunc(slices.Clone(nw.Adapters), func(a Adapter) bool {
+		return !a.Config.Spec.InVLAN(vid)
+	})
+	sameFamily := func(other netip.Addr) bool { return other.Is4() == addr.Is4() }
+	for _, a := range nw.Adapters {
+		if slices.Contains(a.ObservedAddresses, addr) {
+			known = true
+			ok = ok && a.Config.Spec.allows(d, p, otherHost)
+		}
+	}
+	if known {
+		return ok
+	}
+	for _, a := range nw.Adapters {
+		if !slices.ContainsFunc(a.ObservedAddresses, sameFamily) && !a.Config.Spec.allows(d, p, otherHost) {
+			return false
+		}
+	}
+	return true
+}
+
+// dhcpAsked reports whether a flow is DHCP that every adapter may use.
+func dhcpAsked(f netstate.Flow) bool {
+	return f.Proto == protoUDP && (f.Src.Port() == 68 && f.Dst.Port() == 67 || f.Src.Port() == 546 && f.Dst.Port() == 547)
 }

@@ -47,7 +47,7 @@ func (t *Topic[V]) Restore() error {
 	if err != nil || len(bad) > 0 {
 		return errors.Join(append(faultsOf(bad), err)...)
 	}
-	ring(t.adopt(values))
+	wakeReaders(t.adopt(values))
 	return nil
 }
 
@@ -59,7 +59,7 @@ func (t *Topic[V]) Salvage() (lost []error, err error) {
 	if err != nil {
 		return nil, err
 	}
-	ring(t.adopt(values))
+	wakeReaders(t.adopt(values))
 	for _, u := range bad {
 		if err := t.journal.Put(t.name+Aside, u.key, u.data); err != nil {
 			return faultsOf(bad), fmt.Errorf("set aside %s %q: %w", t.name, u.key, err)
@@ -131,25 +131,25 @@ func (t *Topic[V]) adopt(values map[Ref]V) []*Subscription[V] {
 	return due
 }
 
-// holds serializes the writes of one key to the journal, without delaying other keys or readers.
-type holds struct {
+// keyLocks serializes the writes of one key to the journal, without delaying other keys or readers.
+type keyLocks struct {
 	mu   sync.Mutex
-	held map[Ref]*hold
+	held map[Ref]*keyLock
 }
 
-type hold struct {
+type keyLock struct {
 	sync.Mutex
 	waiting int // holders and waiters, guarded by holds.mu
 }
 
-func (h *holds) acquire(r Ref) {
+func (h *keyLocks) acquire(r Ref) {
 	h.mu.Lock()
 	if h.held == nil {
-		h.held = map[Ref]*hold{}
+		h.held = map[Ref]*keyLock{}
 	}
 	k := h.held[r]
 	if k == nil {
-		k = &hold{}
+		k = &keyLock{}
 		h.held[r] = k
 	}
 	k.waiting++
@@ -157,7 +157,7 @@ func (h *holds) acquire(r Ref) {
 	k.Lock()
 }
 
-func (h *holds) release(r Ref) {
+func (h *keyLocks) release(r Ref) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	k := h.held[r]

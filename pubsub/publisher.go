@@ -30,7 +30,7 @@ func (t *Topic[V]) Publisher(owner string) *Publisher[V] {
 // and readers are unchanged. *OwnedError: another owner has the key.
 func (p *Publisher[V]) Publish(scope, key string, v V) error {
 	due, err := p.topic.put(p.owner, Ref{scope, key}, v)
-	ring(due)
+	wakeReaders(due)
 	return err
 }
 
@@ -38,15 +38,15 @@ func (p *Publisher[V]) Publish(scope, key string, v V) error {
 // key without an owner may be withdrawn.
 func (p *Publisher[V]) Unpublish(scope, key string) error {
 	due, err := p.topic.drop(p.owner, Ref{scope, key})
-	ring(due)
+	wakeReaders(due)
 	return err
 }
 
 // Resend delivers a key's retained value to its readers again, for the handshake of docs/protocol.md, where an equal
 // publish would cause no event. ErrNotRetained: the key has no value; *OwnedError: another owner has it.
 func (p *Publisher[V]) Resend(scope, key string) error {
-	due, err := p.topic.repeat(p.owner, Ref{scope, key})
-	ring(due)
+	due, err := p.topic.resend(p.owner, Ref{scope, key})
+	wakeReaders(due)
 	return err
 }
 
@@ -54,7 +54,7 @@ func (p *Publisher[V]) Resend(scope, key string) error {
 // the router adopts the status keys of a dead bridge manager, and a new manager adopts its own again. It causes no
 // event, and an absent key remains absent.
 func (p *Publisher[V]) Adopt(scope, key string) {
-	p.topic.pass(Ref{scope, key}, p.owner)
+	p.topic.transfer(Ref{scope, key}, p.owner)
 }
 
 // AdoptAll makes this owner that of every key of a scope, including keys without an owner, and returns their refs in
@@ -65,16 +65,16 @@ func (p *Publisher[V]) AdoptAll(scope string) []Ref {
 	keys := slices.Sorted(maps.Keys(p.topic.retained[scope]))
 	p.topic.mu.RUnlock()
 	for _, key := range keys {
-		if r := (Ref{scope, key}); p.topic.pass(r, p.owner) {
+		if r := (Ref{scope, key}); p.topic.transfer(r, p.owner) {
 			taken = append(taken, r)
 		}
 	}
 	return taken
 }
 
-// pass gives a key to another owner and reports whether it exists. It waits for a write of the key in flight, so that
-// no change of the old owner takes effect afterwards.
-func (t *Topic[V]) pass(r Ref, to string) bool {
+// transfer gives a key to another owner and reports whether it exists. It waits for a write of the key in flight, so
+// that no change of the old owner takes effect afterwards.
+func (t *Topic[V]) transfer(r Ref, to string) bool {
 	if t.journal != nil {
 		t.holds.acquire(r)
 		defer t.holds.release(r)
@@ -167,7 +167,7 @@ func (t *Topic[V]) erase(owner string, r Ref) error {
 	return nil
 }
 
-func (t *Topic[V]) repeat(owner string, r Ref) ([]*Subscription[V], error) {
+func (t *Topic[V]) resend(owner string, r Ref) ([]*Subscription[V], error) {
 	if t.journal != nil { // it may claim the key, so no other change may be in flight
 		t.holds.acquire(r)
 		defer t.holds.release(r)

@@ -48,8 +48,8 @@ func TestASelectorOfAKeyOrAStemIsAMatchOfIt(t *testing.T) {
 		must(p.Unpublish("s2", "a#1"))
 		same("deletes")
 		if opts != nil {
-			if left := topic.OfStem("a"); len(left) != 1 || left[0].Scope != "s2" || left[0].Value != 5 ||
-				len(topic.OfStem("b")) != 0 {
+			if left := topic.ListStem("a"); len(left) != 1 || left[0].Scope != "s2" || left[0].Value != 5 ||
+				len(topic.ListStem("b")) != 0 {
 				t.Errorf("of the stem are left %+v", left)
 			}
 		}

@@ -20,17 +20,17 @@ type Selector struct {
 	Stem      string
 }
 
-func (s Selector) picks(r Ref) bool {
+func (s Selector) matches(r Ref) bool {
 	return (s.AllScopes || s.Stem != "" || s.Scope == r.Scope) && (s.Key == "" || s.Key == r.Key) &&
-		(s.Stem == "" || s.Stem == stem(r.Key)) && (s.Match == nil || s.Match(r.Scope, r.Key))
+		(s.Stem == "" || s.Stem == stemOf(r.Key)) && (s.Match == nil || s.Match(r.Scope, r.Key))
 }
 
 // The states of a subscription's signal. Between two Drains it goes from quiet to due with the first change, and from
 // due to rung by whichever publisher calls wake, so that wake is called once, however many publishers race.
 const (
-	signalQuiet int32 = iota
+	signalNone int32 = iota
 	signalDue
-	signalRung
+	signalSent
 )
 
 // Subscription is one reader's view of a topic. It holds at most one pending entry per key, however slow the reader is,
@@ -65,7 +65,7 @@ type entry[V any] struct {
 func (t *Topic[V]) Subscribe(sel Selector, wake func()) *Subscription[V] {
 	s := &Subscription[V]{topic: t, sel: sel, wake: wake}
 	t.attach(s)
-	ring([]*Subscription[V]{s})
+	wakeReaders([]*Subscription[V]{s})
 	return s
 }
 
@@ -78,14 +78,14 @@ func (t *Topic[V]) attach(s *Subscription[V]) {
 	}
 	s.push(&entry[V]{mark: true})
 	s.signal.Store(signalDue)
-	t.readers(s.sel, func(readers []*Subscription[V]) []*Subscription[V] { return append(readers, s) })
+	t.changeReaders(s.sel, func(readers []*Subscription[V]) []*Subscription[V] { return append(readers, s) })
 }
 
 // selectValues returns the selected values.
 func (t *Topic[V]) selectValues(sel Selector) map[Ref]V {
 	found := map[Ref]V{}
 	of := func(scope, key string, v slot[V]) {
-		if r := (Ref{scope, key}); sel.picks(r) {
+		if r := (Ref{scope, key}); sel.matches(r) {
 			found[r] = v.value
 		}
 	}
@@ -101,7 +101,7 @@ func (t *Topic[V]) selectValues(sel Selector) map[Ref]V {
 			}
 		}
 	case sel.Key != "":
-		if v, is := t.retained[sel.Scope][sel.Key]; is {
+		if v, ok := t.retained[sel.Scope][sel.Key]; ok {
 			of(sel.Scope, sel.Key, v)
 		}
 	default:
@@ -112,8 +112,8 @@ func (t *Topic[V]) selectValues(sel Selector) map[Ref]V {
 	return found
 }
 
-// readers changes the list that holds a selector's subscription.
-func (t *Topic[V]) readers(sel Selector, change func([]*Subscription[V]) []*Subscription[V]) {
+// changeReaders changes the list that holds a selector's subscription.
+func (t *Topic[V]) changeReaders(sel Selector, change func([]*Subscription[V]) []*Subscription[V]) {
 	switch {
 	case sel.Stem != "":
 		changeList(t.stemmed, sel.Stem, change)
@@ -159,14 +159,14 @@ func (s *Subscription[V]) Close() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.pending, s.first, s.last = nil, nil, nil
-	s.signal.Store(signalQuiet)
+	s.signal.Store(signalNone)
 }
 
 // detach removes a reader; note runs under the same lock.
 func (t *Topic[V]) detach(s *Subscription[V]) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.readers(s.sel, func(readers []*Subscription[V]) []*Subscription[V] {
+	t.changeReaders(s.sel, func(readers []*Subscription[V]) []*Subscription[V] {
 		return slices.DeleteFunc(readers, func(other *Subscription[V]) bool { return other == s })
 	})
 }
@@ -190,12 +190,12 @@ func (s *Subscription[V]) note(r Ref, from, to maybe[V], resent bool) bool {
 	if !e.from.ok && !e.to.ok {
 		// Drop it at once, so that keys that come and go do not accumulate for a reader that does not drain.
 		delete(s.pending, r)
-		s.cut(e)
+		s.unlink(e)
 	}
 	if s.first == nil {
 		return false
 	}
-	s.signal.CompareAndSwap(signalQuiet, signalDue)
+	s.signal.CompareAndSwap(signalNone, signalDue)
 	return s.signal.Load() == signalDue
 }
 
@@ -213,7 +213,7 @@ func (s *Subscription[V]) drain() (first *entry[V], n int) {
 	} else {
 		clear(s.pending)
 	}
-	s.signal.Store(signalQuiet)
+	s.signal.Store(signalNone)
 	return first, n
 }
 
@@ -227,7 +227,7 @@ func (s *Subscription[V]) push(e *entry[V]) {
 	s.last = e
 }
 
-func (s *Subscription[V]) cut(e *entry[V]) {
+func (s *Subscription[V]) unlink(e *entry[V]) {
 	if e.prev == nil {
 		s.first = e.next
 	} else {
@@ -258,10 +258,11 @@ func (e *entry[V]) change() (Change[V], bool) {
 	return c, true
 }
 
-// ring wakes readers; no lock is held. It skips a reader that drained meanwhile, or that another publisher has woken.
-func ring[V any](readers []*Subscription[V]) {
+// wakeReaders wakes readers; no lock is held. It skips a reader that drained meanwhile, or that another publisher has
+// woken.
+func wakeReaders[V any](readers []*Subscription[V]) {
 	for _, s := range readers {
-		if s.signal.CompareAndSwap(signalDue, signalRung) && s.wake != nil {
+		if s.signal.CompareAndSwap(signalDue, signalSent) && s.wake != nil {
 			s.wake()
 		}
 	}

@@ -16,7 +16,7 @@ type Topic[V any] struct {
 	decode  func([]byte) (V, error)
 
 	// holds is taken before mu, and only with a journal.
-	holds holds
+	holds keyLocks
 
 	mu       sync.RWMutex
 	retained map[string]map[string]slot[V] // by scope, key
@@ -60,8 +60,8 @@ func WithStems[V any]() Option[V] {
 	return func(t *Topic[V]) { t.stems = map[string]map[Ref]bool{} }
 }
 
-// stem returns the part of a key before "#".
-func stem(key string) string {
+// stemOf returns the part of a key before "#".
+func stemOf(key string) string {
 	s, _, _ := strings.Cut(key, "#")
 	return s
 }
@@ -124,8 +124,8 @@ func (t *Topic[V]) All() []Entry[V] {
 	return entries
 }
 
-// OfStem returns the retained values of one stem in all scopes, by scope and then by key. The topic needs WithStems.
-func (t *Topic[V]) OfStem(name string) []Entry[V] {
+// ListStem returns the retained values of one stem in all scopes, by scope and then by key. The topic needs WithStems.
+func (t *Topic[V]) ListStem(name string) []Entry[V] {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
 	var entries []Entry[V]
@@ -151,10 +151,10 @@ func (t *Topic[V]) set(r Ref, s slot[V]) {
 	}
 	keys[r.Key] = s
 	if t.stems != nil {
-		of := t.stems[stem(r.Key)]
+		of := t.stems[stemOf(r.Key)]
 		if of == nil {
 			of = map[Ref]bool{}
-			t.stems[stem(r.Key)] = of
+			t.stems[stemOf(r.Key)] = of
 		}
 		of[r] = true
 	}
@@ -165,18 +165,18 @@ func (t *Topic[V]) unset(r Ref) {
 	if len(t.retained[r.Scope]) == 0 {
 		delete(t.retained, r.Scope) // scopes are UUIDs: they come and go forever
 	}
-	if of := t.stems[stem(r.Key)]; of != nil {
+	if of := t.stems[stemOf(r.Key)]; of != nil {
 		if delete(of, r); len(of) == 0 {
-			delete(t.stems, stem(r.Key))
+			delete(t.stems, stemOf(r.Key))
 		}
 	}
 }
 
 // deliver notes a step with every reader of the ref, and appends those that must be woken to due.
 func (t *Topic[V]) deliver(due []*Subscription[V], r Ref, from, to maybe[V], resent bool) []*Subscription[V] {
-	for _, readers := range [...][]*Subscription[V]{t.scoped[r.Scope], t.keyed[r], t.stemmed[stem(r.Key)], t.global} {
+	for _, readers := range [...][]*Subscription[V]{t.scoped[r.Scope], t.keyed[r], t.stemmed[stemOf(r.Key)], t.global} {
 		for _, s := range readers {
-			if s.sel.picks(r) && s.note(r, from, to, resent) {
+			if s.sel.matches(r) && s.note(r, from, to, resent) {
 				if due == nil {
 					due = make([]*Subscription[V], 0, len(readers))
 				}

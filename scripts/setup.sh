@@ -1,15 +1,15 @@
 #!/bin/sh
 # Installs the Debian packages of the commands that the daemon and the demo run, and with
 # the word 'tests' also of those that only tests do: the race detector is linked by a C
-# compiler, whose headers come with gencat. It does so only where a command is
-# missing: on a machine that has them it needs neither root nor a network. As root it makes the
-# user that dnsmasq runs as.
+# compiler, whose headers come with gencat; with 'vm' also what a virtual machine needs. It does so
+# only where a command is missing: on a machine that has them it needs neither root nor a network.
+# As root it makes the user that dnsmasq runs as.
 set -eu
 
 case "${*-}" in
-'' | tests) ;;
+'' | tests | vm) ;;
 *)
-	echo "setup: $*: nothing or 'tests' is allowed" >&2
+	echo "setup: $*: nothing, 'tests' or 'vm' is allowed" >&2
 	exit 2
 	;;
 esac
@@ -32,6 +32,7 @@ while read -r command package; do
 	fi
 done <<END
 $(if [ "${1-}" = tests ]; then printf '%s\n' 'hiera hiera' 'puppet puppet-agent' 'ruby ruby' 'mount mount' 'gcc gcc' 'gencat libc6-dev'; fi)
+$(if [ "${1-}" = vm ]; then printf '%s\n' 'qemu-system-x86_64 qemu-system-x86' 'depmod kmod' 'mount mount'; fi)
 dnsmasq dnsmasq-base
 iptables-restore iptables
 nft nftables

@@ -19,7 +19,7 @@ func mapped(t *testing.T) action.ActionTable {
 	t.Helper()
 	table := action.ActionTable{}
 	for _, name := range metadata.ActionNames() {
-		if (action.ActionTable{}).Of(name).Kind == action.Unsupported {
+		if (action.ActionTable{}).Find(name).Kind == action.Unsupported {
 			table[name] = action.Do{Kind: action.Command, Argv: []string{"/do", name}, Timeout: time.Second}
 		}
 	}
@@ -40,7 +40,7 @@ func TestEachActionIsDoneByABuiltInOrByItsMapping(t *testing.T) {
 					r.settle(time.Second)
 					r.push(`{"a":1,"x":{"` + name + `":1}}`)
 					r.settle(200 * time.Millisecond)
-					do := table.Of(name)
+					do := table.Find(name)
 					var did, restarted []string
 					want := action.Done
 					switch do.Kind {

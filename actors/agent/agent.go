@@ -29,8 +29,8 @@ func New(o Options) *Agent {
 	if o.ReportEvery <= 0 {
 		o.ReportEvery = reportEvery
 	}
-	if o.Happened == nil {
-		o.Happened = func(Happening) {}
+	if o.OnEvent == nil {
+		o.OnEvent = func(Event) {}
 	}
 	return &Agent{o: o, bound: make(chan struct{})}
 }
@@ -41,10 +41,10 @@ func (a *Agent) Producer() actor.Actor { return &shell{a: a, o: &a.o} }
 
 // Messages of the handle.
 type (
-	up     struct{ stream nodeproto.ToController }
-	down   struct{}
-	reload struct{}
-	ask    struct { // answer runs in the actor's turn
+	streamUp       struct{ stream nodeproto.ToController }
+	streamDown     struct{}
+	reload         struct{}
+	releaseRequest struct { // answer runs in the actor's turn
 		answer func(s *shell)
 	}
 )
@@ -55,19 +55,19 @@ func (a *Agent) send(m any) {
 }
 
 // Up starts a stream to the controller.
-func (a *Agent) Up(s nodeproto.ToController) { a.send(up{s}) }
+func (a *Agent) Up(s nodeproto.ToController) { a.send(streamUp{s}) }
 
 // Received handles a message of the controller.
 func (a *Agent) Received(m nodeproto.FromController) { a.send(m) }
 
 // Down ends the stream.
-func (a *Agent) Down(error) { a.send(down{}) }
+func (a *Agent) Down(error) { a.send(streamDown{}) }
 
 // Reload reads the config file again.
 func (a *Agent) Reload() { a.send(reload{}) }
 
-// within sends a message and waits for its answer until ctx ends.
-func within[T any](ctx context.Context, a *Agent, message func(reply chan<- T) any) (T, error) {
+// request sends a message and waits for its answer until ctx ends.
+func request[T any](ctx context.Context, a *Agent, message func(reply chan<- T) any) (T, error) {
 	var none T
 	reply := make(chan T, 1)
 	select {
@@ -84,39 +84,39 @@ func within[T any](ctx context.Context, a *Agent, message func(reply chan<- T) a
 	}
 }
 
-// Taken is the answer to a config that is stored and published.
-type Taken struct {
+// ApplyResult is the answer to a config that is stored and published.
+type ApplyResult struct {
 	Warnings []string
 	Seq      uint64
 }
 
-type taken struct {
-	Taken
+type applyResult struct {
+	ApplyResult
 	err error
 }
 
 // Apply makes a document the node's config. It returns once the config is valid, stored and published. Faults of the
 // document are config.Faults; rest.ErrConflict says that a controller manages the node, rest.ErrBusy that the disk is
 // too slow.
-func (a *Agent) Apply(ctx context.Context, w Request) (Taken, error) {
+func (a *Agent) Apply(ctx context.Context, w Request) (ApplyResult, error) {
 	if w.Verdict == nil {
 		v := a.o.Validator(w.Document, "", commitconfirm.Apply)
 		w.Verdict = &v
 	}
 	if len(w.Verdict.Faults) > 0 { // before the disk is involved
-		return Taken{}, w.Verdict.Faults
+		return ApplyResult{}, w.Verdict.Faults
 	}
-	got, err := within(ctx, a, func(reply chan<- taken) any {
+	got, err := request(ctx, a, func(reply chan<- applyResult) any {
 		return &candidate{
 			event:   commitconfirm.Candidate{Source: commitconfirm.Apply, Document: w.Document, Confirm: w.Confirm},
 			verdict: w.Verdict,
-			local:   w.Local, by: w.By, reply: reply, refusal: "store the config",
+			local:   w.Local, author: w.By, reply: reply, refusal: "store the config", replaces: w.Replaces,
 		}
 	})
 	if err != nil {
-		return Taken{}, err
+		return ApplyResult{}, err
 	}
-	return got.Taken, got.err
+	return got.ApplyResult, got.err
 }
 
 // Confirm confirms the pending config on behalf of an operator. The zero generation means whatever is pending.
@@ -129,8 +129,8 @@ func (a *Agent) Rollback(ctx context.Context) error {
 	return a.command(ctx, commitconfirm.RollbackAsked{}, undoBegan)
 }
 
-func (a *Agent) command(ctx context.Context, e commitconfirm.Event, end commitconfirm.What) error {
-	err, late := within(ctx, a, func(reply chan<- error) any { return &command{event: e, end: end, reply: reply} })
+func (a *Agent) command(ctx context.Context, e commitconfirm.Event, end commitconfirm.Outcome) error {
+	err, late := request(ctx, a, func(reply chan<- error) any { return &command{event: e, end: end, reply: reply} })
 	if late != nil {
 		return late
 	}
@@ -139,15 +139,15 @@ func (a *Agent) command(ctx context.Context, e commitconfirm.Event, end commitco
 
 // Release ends a local hold, and reports whether there was one.
 func (a *Agent) Release(ctx context.Context) (held bool, err error) {
-	return within(ctx, a, func(reply chan<- bool) any {
-		return ask{func(s *shell) { reply <- s.release() }}
+	return request(ctx, a, func(reply chan<- bool) any {
+		return releaseRequest{func(s *shell) { reply <- s.release() }}
 	})
 }
 
 // Status returns the node's state.
 func (a *Agent) Status(ctx context.Context) (Status, error) {
-	return within(ctx, a, func(reply chan<- Status) any {
-		return ask{func(s *shell) { reply <- s.status() }}
+	return request(ctx, a, func(reply chan<- Status) any {
+		return releaseRequest{func(s *shell) { reply <- s.status() }}
 	})
 }
 
@@ -168,12 +168,12 @@ func (a *Agent) Hello() nodeproto.Hello {
 
 // WaitStarted returns once the first config of this start has been published, or ctx ends.
 func (a *Agent) WaitStarted(ctx context.Context) error {
-	_, err := within(ctx, a, func(reply chan<- struct{}) any { return begun{reply} })
+	_, err := request(ctx, a, func(reply chan<- struct{}) any { return begun{reply} })
 	return err
 }
 
 // Stop records that the end is intended, and returns once that is on the disk or ctx ends. It does not stop the actor.
 func (a *Agent) Stop(ctx context.Context) error {
-	_, err := within(ctx, a, func(reply chan<- struct{}) any { return stopping{reply} })
+	_, err := request(ctx, a, func(reply chan<- struct{}) any { return stopping{reply} })
 	return err
 }

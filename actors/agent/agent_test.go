@@ -449,6 +449,51 @@ func TestAHungDiskIsSaid(t *testing.T) {
 	})
 }
 
+func TestAConfigReplacesOnlyTheOneThatItWasMadeFrom(t *testing.T) {
+	onRig(t, func(r *rig) {
+		if err := r.apply(`{"a":1}`); err != nil {
+			t.Fatal(err)
+		}
+		from := r.status()
+		if from.Document["a"] != int64(1) {
+			t.Errorf("the desired document is %v", from.Document)
+		}
+		replacing := func(w *Request) { w.Replaces = from.Desired.Generation }
+		free := make(chan struct{})
+		r.disk.mu.Lock()
+		r.disk.hang = free
+		r.disk.mu.Unlock()
+		answers := [2]chan error{make(chan error, 1), make(chan error, 1)}
+		for i, text := range []string{`{"a":2}`, `{"a":3}`} { // both wait for the disk
+			w := Request{Document: doc(r, text)}
+			replacing(&w)
+			go func() {
+				_, err := r.agent.Apply(context.Background(), w)
+				answers[i] <- err
+			}()
+			r.settle(0)
+		}
+		close(free)
+		if err := <-answers[0]; err != nil {
+			t.Error(err)
+		}
+		if err := <-answers[1]; !errors.Is(err, rest.ErrConflict) {
+			t.Errorf("the second is answered with %v", err)
+		}
+		r.settle(time.Second)
+		r.runs("after both", `{"a":2}`, commitconfirm.Apply)
+		if err := r.apply(`{"a":4}`, replacing); !errors.Is(err, rest.ErrConflict) {
+			t.Errorf("a late one is answered with %v", err)
+		}
+		from = r.status()
+		if err := r.apply(`{"a":4}`, replacing); err != nil {
+			t.Error(err)
+		}
+		r.settle(time.Second)
+		r.runs("read again", `{"a":4}`, commitconfirm.Apply)
+	})
+}
+
 // Whoever asks after the answer is told of the new config.
 func TestAnApplyIsAnsweredAfterItIsPublished(t *testing.T) {
 	onRig(t, func(r *rig) {
@@ -520,4 +565,31 @@ func TestAFileComesIntoForceOnADiskThatTakesNothing(t *testing.T) {
 		r.settle(time.Second)
 		r.runs("stored", `{"a":7}`, commitconfirm.File)
 	})
+}
+
+// The text of a push is stored as it came only if it is the form whose MD5 the controller gave.
+func TestThePushedTextIsStoredOnlyInItsCanonicalForm(t *testing.T) {
+	document := config.Object{"a": int64(1), "b": config.Object{}}
+	canonical := config.AppendCanonical(nil, document)
+	for _, one := range []struct {
+		text, md5 string
+		stored    bool
+		fault     string
+	}{
+		{string(canonical), config.MD5(document), true, ""},
+		{`{"b":{},"a":1}`, config.MD5(document), false, ""},
+		{`{"a":2}`, config.MD5(document), false, "its MD5 is "},
+		{string(canonical) + "x", config.MD5(document), false, "invalid JSON"},
+	} {
+		got, text, err := pushed(nodeproto.Push{Document: []byte(one.text), MD5: one.md5})
+		if one.fault != "" {
+			if err == nil || !strings.Contains(err.Error(), one.fault) {
+				t.Errorf("%s: %v, want %s", one.text, err, one.fault)
+			}
+			continue
+		}
+		if err != nil || config.MD5(got) != one.md5 || (text != nil) != one.stored || one.stored && string(text) != one.text {
+			t.Errorf("%s: %v, stored as it is: %s, %v", one.text, got, text, err)
+		}
+	}
 }

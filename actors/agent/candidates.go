@@ -22,34 +22,35 @@ import (
 const diskTimeout = 10 * time.Second
 
 // undoBegan is the outcome that a rollback waits for; the machine reports it by a separate effect.
-const undoBegan commitconfirm.What = "undo"
+const undoBegan commitconfirm.Outcome = "undo"
 
 // candidate is a config to be applied; the machine gets them one at a time.
 type candidate struct {
-	event   commitconfirm.Candidate
-	verdict *commitconfirm.Verdict // nil: not validated yet
-	local   bool
-	by      string
-	reply   chan<- taken // nil: no caller waits
-	refusal string       // the prefix of its error
-	timeout *time.Timer
+	event    commitconfirm.Candidate
+	verdict  *commitconfirm.Verdict // nil: not validated yet
+	local    bool
+	author   string
+	reply    chan<- applyResult // nil: no caller waits
+	refusal  string             // the prefix of its error
+	replaces config.Generation  // the config that it was made from; zero: any
+	timeout  *time.Timer
 }
 
 // command is an operator's command about the pending config.
 type command struct {
 	event commitconfirm.Event
-	end   commitconfirm.What
+	end   commitconfirm.Outcome
 	reply chan<- error
 }
 
 // candidates are the configs to be applied, in the order in which the machine gets them, and the callers that wait for
 // the outcome of the pending one.
 type candidates struct {
-	queue    []*candidate
-	busy     *candidate             // the machine's current one
-	judged   *commitconfirm.Verdict // of busy
-	owed     func()                 // sends the answer to one that was accepted and is being published
-	commands []*command
+	queue       []*candidate
+	busy        *candidate             // the machine's current one
+	busyVerdict *commitconfirm.Verdict // of busy
+	sendAnswer  func()                 // sends the answer to one that was accepted and is being published
+	commands    []*command
 }
 
 // supersede drops waiting pushes: only the newest counts.
@@ -72,7 +73,7 @@ func (q *candidates) stop() {
 	}
 }
 
-func (q *candidates) answerCommands(end commitconfirm.What, err error) {
+func (q *candidates) answerCommands(end commitconfirm.Outcome, err error) {
 	q.commands = slices.DeleteFunc(q.commands, func(c *command) bool {
 		if c.end != end {
 			return false
@@ -90,8 +91,8 @@ type fileRead struct {
 	err     error
 }
 
-// fromFile returns the candidate of the config file; nil if it is unchanged, missing or faulty.
-func (s *shell) fromFile(f fileRead) *candidate {
+// candidateFromFile returns the candidate of the config file; nil if it is unchanged, missing or faulty.
+func (s *shell) candidateFromFile(f fileRead) *candidate {
 	s.setFault("")
 	switch {
 	case f.name == "":
@@ -106,7 +107,7 @@ func (s *shell) fromFile(f fileRead) *candidate {
 	refusal := "apply the config file " + f.name
 	sum := sha256.Sum256(f.content)
 	o := &candidate{event: commitconfirm.Candidate{Source: commitconfirm.File, FileDigest: hex.EncodeToString(sum[:])},
-		by: f.name, refusal: refusal}
+		author: f.name, refusal: refusal}
 	if last := s.m.Live(); o.event.FileDigest == last.FileDigest && !last.Fallback {
 		return nil
 	}
@@ -129,14 +130,14 @@ func (s *shell) reload() {
 	}
 	s.reading = true
 	late := time.AfterFunc(diskTimeout, func() {
-		s.root.Send(s.self, done{s, func() { s.refuse("read the config file", errSlowDisk()) }})
+		s.root.Send(s.self, done{s, func() { s.refuse("read the config file", slowDiskError()) }})
 	})
 	s.startTask(func() func() {
 		content, name, err := s.readFile()
 		late.Stop()
 		return func() {
 			s.reading = false
-			if o := s.fromFile(fileRead{content, name, err}); o != nil {
+			if o := s.candidateFromFile(fileRead{content, name, err}); o != nil {
 				s.submit(o)
 			}
 		}
@@ -164,10 +165,10 @@ func (s *shell) next() {
 		o := s.queue[0]
 		s.queue = slices.Delete(s.queue, 0, 1)
 		if err := s.checkMayApply(o); err != nil {
-			s.answer(o, Taken{}, err)
+			s.answer(o, ApplyResult{}, err)
 			continue
 		}
-		s.busy, s.judged, o.event.Validate = o, o.verdict, s.validate
+		s.busy, s.busyVerdict, o.event.Validate = o, o.verdict, s.validate
 		s.watch()
 		s.step(o.event)
 	}
@@ -187,26 +188,28 @@ func (s *shell) checkMayApply(o *candidate) error {
 		return fmt.Errorf("%w: the node is managed by its controller %s: use 'edgespan apply --local', and 'edgespan "+
 			"release' to end it",
 			rest.ErrConflict, s.o.Facts.Controller)
+	case o.replaces != config.Generation{} && o.replaces != s.m.Live().Generation:
+		return fmt.Errorf("%w: the node's config has changed since it was read: try again", rest.ErrConflict)
 	}
 	return nil
 }
 
 // validate validates the machine's current candidate.
 func (s *shell) validate() config.Faults {
-	if e := s.busy.event; s.judged == nil {
+	if e := s.busy.event; s.busyVerdict == nil {
 		v := s.o.Validator(e.Document, e.Peer, e.Source)
-		s.judged = &v
+		s.busyVerdict = &v
 	}
-	return s.judged.Faults
+	return s.busyVerdict.Faults
 }
 
 // handleReport handles a report of the machine.
 func (s *shell) handleReport(r commitconfirm.Announce) {
 	s.logReport(r)
-	s.changed()
+	s.scheduleReport()
 	switch r.What {
 	case commitconfirm.Accepted:
-		s.accepted(r)
+		s.handleAccepted(r)
 	case commitconfirm.Rejected, commitconfirm.Refused, commitconfirm.Superseded, commitconfirm.Renumbered,
 		commitconfirm.Unchanged, commitconfirm.WouldTake:
 		s.rejectCandidate(r)
@@ -221,8 +224,8 @@ func (s *shell) handleReport(r commitconfirm.Announce) {
 	case commitconfirm.Trouble:
 		s.answerCommands(commitconfirm.NowConfirmed, errors.New(r.Why))
 	case commitconfirm.Applied:
-		s.appliedPush()
-	case commitconfirm.GoneBack:
+		s.reportAppliedPush()
+	case commitconfirm.WentBack:
 		s.reportUndonePush()
 	case commitconfirm.OnFallback, commitconfirm.NotRun, commitconfirm.Unready:
 	}
@@ -241,17 +244,17 @@ func (s *shell) logReport(r commitconfirm.Announce) {
 	}
 	switch r.What {
 	case commitconfirm.Rejected, commitconfirm.Refused, commitconfirm.Trouble, commitconfirm.NotRun,
-		commitconfirm.OnFallback, commitconfirm.GoneBack, commitconfirm.Unready:
+		commitconfirm.OnFallback, commitconfirm.WentBack, commitconfirm.Unready:
 		s.log.Warn("config", fields...)
 	default:
 		s.log.Info("config", fields...)
 	}
-	s.o.Happened(Happening{r.What, r.Echo, why})
+	s.o.OnEvent(Event{r.What, r.Echo, why})
 }
 
-// accepted ends the current candidate: it is stored, and published next. The caller is answered after that, so that it
-// then sees the new state.
-func (s *shell) accepted(r commitconfirm.Announce) {
+// handleAccepted ends the current candidate: it is stored, and published next. The caller is answered after that, so
+// that it then sees the new state.
+func (s *shell) handleAccepted(r commitconfirm.Announce) {
 	o := s.busy
 	if o == nil {
 		return
@@ -260,18 +263,18 @@ func (s *shell) accepted(r commitconfirm.Announce) {
 	s.setFault("") // an earlier fault of the file no longer matters
 	if o.event.Source == commitconfirm.Push {
 		s.attempt, s.rejected = o.event.Attempt, nil
-		s.acceptedPush(o, r)
+		s.reportAcceptedPush(o, r)
 	}
 	if o.local && s.notes.Managed != nil && *s.notes.Managed {
-		s.note(func(n *Notes) { n.Held = newHold(o.by) })
+		s.note(func(n *Notes) { n.Held = newHold(o.author) })
 	}
-	t := Taken{Seq: s.m.Live().Seq}
-	if s.judged != nil {
-		for _, w := range s.judged.Warnings {
+	t := ApplyResult{Seq: s.m.Live().Seq}
+	if s.busyVerdict != nil {
+		for _, w := range s.busyVerdict.Warnings {
 			t.Warnings = append(t.Warnings, w.Error())
 		}
 	}
-	s.owed = func() { s.answer(o, t, nil) }
+	s.sendAnswer = func() { s.answer(o, t, nil) }
 }
 
 // rejectCandidate ends the current candidate with any other outcome.
@@ -280,7 +283,7 @@ func (s *shell) rejectCandidate(r commitconfirm.Announce) {
 	if o == nil {
 		return
 	}
-	s.busy, s.judged = nil, nil
+	s.busy, s.busyVerdict = nil, nil
 	var err error
 	switch r.What {
 	case commitconfirm.Rejected:
@@ -292,18 +295,18 @@ func (s *shell) rejectCandidate(r commitconfirm.Announce) {
 	default: // Unchanged, Renumbered
 	}
 	if o.event.Source == commitconfirm.Push {
-		s.endedPush(o, r)
+		s.reportEndedPush(o, r)
 	}
-	s.answer(o, Taken{Seq: s.m.Live().Seq}, err)
+	s.answer(o, ApplyResult{Seq: s.m.Live().Seq}, err)
 	s.publishLastRun()
 }
 
 // answer answers the caller of a candidate.
-func (s *shell) answer(o *candidate, t Taken, err error) {
+func (s *shell) answer(o *candidate, t ApplyResult, err error) {
 	o.timeout.Stop()
 	switch {
 	case o.reply != nil:
-		o.reply <- taken{t, err}
+		o.reply <- applyResult{t, err}
 		o.reply = nil
 	case err != nil && o.event.Source == commitconfirm.File:
 		var faults config.Faults
@@ -330,16 +333,16 @@ func (s *shell) publishLastRun() {
 	}
 }
 
-func errSlowDisk() error {
+func slowDiskError() error {
 	return fmt.Errorf("the disk has not answered for %v; the config takes effect when it does: %w", diskTimeout,
 		context.DeadlineExceeded)
 }
 
-// giveUpWaiting answers a caller after diskTimeout. A queued candidate is dropped; the machine's current one takes
+// answerTimeout answers a caller after diskTimeout. A queued candidate is dropped; the machine's current one takes
 // effect once it can.
-func (s *shell) giveUpWaiting(o *candidate) {
+func (s *shell) answerTimeout(o *candidate) {
 	if o == s.busy {
-		err := errSlowDisk()
+		err := slowDiskError()
 		if s.writing == 0 {
 			err = fmt.Errorf("the previous config is still being applied; this one follows: %w", context.DeadlineExceeded)
 		}
@@ -347,7 +350,7 @@ func (s *shell) giveUpWaiting(o *candidate) {
 			s.refuse(o.refusal, err)
 		}
 		if o.reply != nil {
-			o.reply <- taken{err: fmt.Errorf("%s: %w", o.refusal, err)}
+			o.reply <- applyResult{err: fmt.Errorf("%s: %w", o.refusal, err)}
 			o.reply = nil
 		}
 		return
@@ -357,7 +360,7 @@ func (s *shell) giveUpWaiting(o *candidate) {
 		return
 	}
 	const busy = "store the config: %w: the disk has not answered an earlier request for %v: try again"
-	o.reply <- taken{err: fmt.Errorf(busy, rest.ErrBusy, diskTimeout)}
+	o.reply <- applyResult{err: fmt.Errorf(busy, rest.ErrBusy, diskTimeout)}
 	o.reply = nil
 	s.log.Warn("gave up an apply that was waiting for the disk", zap.Duration("after", diskTimeout))
 	s.queue = slices.Delete(s.queue, i, i+1)

@@ -1,6 +1,8 @@
 package agent
 
 import (
+	"crypto/md5"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -23,8 +25,8 @@ type link struct {
 	attempt  uint64 // of the last push that this incarnation accepted
 }
 
-// up starts a stream: the node reports its state, and repeats unacknowledged results of pushes.
-func (s *shell) up(stream nodeproto.ToController) {
+// handleStreamUp starts a stream: the node reports its state, and repeats unacknowledged results of pushes.
+func (s *shell) handleStreamUp(stream nodeproto.ToController) {
 	s.stream = stream
 	s.watch()
 	s.report()
@@ -32,11 +34,11 @@ func (s *shell) up(stream nodeproto.ToController) {
 		s.send(*s.rejected)
 	}
 	s.reportUndonePush()
-	s.pace()
+	s.setTickInterval()
 }
 
-// received handles a message of the controller.
-func (s *shell) received(m nodeproto.FromController) {
+// handleMessage handles a message of the controller.
+func (s *shell) handleMessage(m nodeproto.FromController) {
 	switch msg := m.(type) {
 	case nodeproto.Push:
 		s.push(msg)
@@ -47,14 +49,15 @@ func (s *shell) received(m nodeproto.FromController) {
 		}, refusal: "store the generation's number"})
 	case nodeproto.Probe:
 		s.watch()
-		st := s.state()
-		s.send(nodeproto.Probed{Number: msg.Number, Generation: st.Echo.Generation, MD5: st.Echo.MD5, Peer: s.peer(st.Echo),
+		st := s.machineState()
+		s.send(nodeproto.Probed{Number: msg.Number, Generation: st.Echo.Generation, MD5: st.Echo.MD5,
+			Peer:  s.peerDigest(st.Echo),
 			Worse: st.Bad})
 	case nodeproto.Confirm:
 		s.watch()
 		s.step(commitconfirm.ControllerAnswered{Nonce: s.asked, Generation: msg.Generation})
 	case nodeproto.Ack:
-		s.acknowledged(msg.Attempt)
+		s.handleAck(msg.Attempt)
 	case nodeproto.Request:
 		data, err := s.answerTo(msg)
 		a := nodeproto.Answer{ID: msg.ID, Data: data}
@@ -65,12 +68,12 @@ func (s *shell) received(m nodeproto.FromController) {
 	case nodeproto.Release:
 		s.release()
 	case nodeproto.Managed:
-		s.manage(msg.On)
+		s.setManaged(msg.On)
 	case nodeproto.Renew: // handled by the link itself
 	}
 }
 
-func (s *shell) manage(on bool) {
+func (s *shell) setManaged(on bool) {
 	if s.notes.Managed == nil || *s.notes.Managed != on {
 		s.note(func(n *Notes) { n.Managed = &on })
 		s.log.Info("management of the node changed", zap.Bool("managed", on), zap.String("controller", s.o.Facts.Controller))
@@ -87,14 +90,8 @@ func (s *shell) release() (held bool) {
 
 // push queues the controller's desired config as a candidate.
 func (s *shell) push(p nodeproto.Push) {
-	s.manage(p.Managed)
-	document, err := documentOf(p.Document)
-	md5 := ""
-	if err == nil {
-		if md5 = config.MD5(document); md5 != p.MD5 {
-			err = fmt.Errorf("its MD5 is %s", md5)
-		}
-	}
+	s.setManaged(p.Managed)
+	document, text, err := pushed(p)
 	if err != nil {
 		faults := config.Faults{}
 		if !errors.As(err, &faults) {
@@ -105,10 +102,24 @@ func (s *shell) push(p nodeproto.Push) {
 		return
 	}
 	s.submit(&candidate{event: commitconfirm.Candidate{
-		Source: commitconfirm.Push, Generation: p.Generation, Document: document, MD5: md5, Peer: string(p.PeerConfiguration),
-		Confirm: p.Confirm,
-		Attempt: p.Attempt,
+		Source: commitconfirm.Push, Generation: p.Generation, Document: document, MD5: p.MD5, Text: text,
+		Peer: string(p.PeerConfiguration), Confirm: p.Confirm, Attempt: p.Attempt,
 	}, refusal: "store the pushed config"})
+}
+
+// pushed returns the document of a push and its canonical form, and checks its MD5. A controller sends the canonical
+// form, of which the MD5 is: then nothing has to be spelled to check it. text is nil if it sent another form.
+func pushed(p nodeproto.Push) (document config.Object, text []byte, err error) {
+	if document, err = documentOf(p.Document); err != nil {
+		return nil, nil, err
+	}
+	if sum := md5.Sum(p.Document); hex.EncodeToString(sum[:]) == p.MD5 {
+		return document, p.Document, nil
+	}
+	if sum := config.MD5(document); sum != p.MD5 {
+		return nil, nil, fmt.Errorf("its MD5 is %s", sum)
+	}
+	return document, nil, nil
 }
 
 func (s *shell) reject(r nodeproto.Result) {
@@ -119,16 +130,16 @@ func (s *shell) reject(r nodeproto.Result) {
 	s.send(r)
 }
 
-// acceptedPush reports that a push is stored; its result follows.
-func (s *shell) acceptedPush(o *candidate, r commitconfirm.Announce) {
+// reportAcceptedPush reports that a push is stored; its result follows.
+func (s *shell) reportAcceptedPush(o *candidate, r commitconfirm.Announce) {
 	if o.event.Attempt > 0 {
 		s.send(nodeproto.Result{Attempt: o.event.Attempt, Generation: r.Echo.Generation, MD5: r.Echo.MD5,
 			Outcome: nodeproto.Accepted})
 	}
 }
 
-// endedPush reports the result of a push that was not accepted.
-func (s *shell) endedPush(o *candidate, r commitconfirm.Announce) {
+// reportEndedPush reports the result of a push that was not accepted.
+func (s *shell) reportEndedPush(o *candidate, r commitconfirm.Announce) {
 	result := nodeproto.Result{Attempt: o.event.Attempt, Generation: r.Echo.Generation, MD5: r.Echo.MD5}
 	switch {
 	case o.event.Attempt == 0: // only a number
@@ -139,7 +150,7 @@ func (s *shell) endedPush(o *candidate, r commitconfirm.Announce) {
 		s.attempt = o.event.Attempt
 		result.Outcome = nodeproto.Accepted
 		s.send(result)
-		if st := s.state(); st.Echo.Generation == r.Echo.Generation {
+		if st := s.machineState(); st.Echo.Generation == r.Echo.Generation {
 			result.Outcome, result.Actions = nodeproto.Applied, nodeside.Actions(st.Results)
 			s.send(result)
 		}
@@ -151,9 +162,9 @@ func (s *shell) endedPush(o *candidate, r commitconfirm.Announce) {
 	s.report()
 }
 
-// appliedPush reports that a push is applied and its actions have run.
-func (s *shell) appliedPush() {
-	st := s.state()
+// reportAppliedPush reports that a push is applied and its actions have run.
+func (s *shell) reportAppliedPush() {
+	st := s.machineState()
 	if st.Source != commitconfirm.Push || st.Attempt == 0 || !st.Pending && st.Attempt != s.attempt {
 		return
 	}
@@ -166,7 +177,7 @@ func (s *shell) appliedPush() {
 
 // reportUndonePush reports that a push was undone, until the controller acknowledges it.
 func (s *shell) reportUndonePush() {
-	st := s.state()
+	st := s.machineState()
 	u := st.Undone
 	if u == nil || st.Pending || u.Attempt == 0 || u.Attempt == s.acked {
 		return
@@ -182,21 +193,21 @@ func (s *shell) reportUndonePush() {
 	s.send(r)
 }
 
-func (s *shell) acknowledged(attempt uint64) {
+func (s *shell) handleAck(attempt uint64) {
 	if s.rejected != nil && s.rejected.Attempt == attempt {
 		s.rejected = nil
 	}
 	s.acked = max(s.acked, attempt)
 }
 
-// undo handles the start of an undo.
-func (s *shell) undo(u commitconfirm.Undo) {
+// handleUndo handles the start of an undo.
+func (s *shell) handleUndo(u commitconfirm.Undo) {
 	s.publishLastRun()
 	s.log.Warn("config rolled back", zap.Stringer("gen", u.Generation), zap.String("reason", string(u.Reason)),
 		zap.String("why", u.Why))
-	s.o.Happened(Happening{undoBegan, u.Echo, string(u.Reason) + ": " + u.Why})
+	s.o.OnEvent(Event{undoBegan, u.Echo, string(u.Reason) + ": " + u.Why})
 	s.answerCommands(undoBegan, nil)
-	s.changed()
+	s.scheduleReport()
 }
 
 // answerTo answers a request of the controller.

@@ -71,7 +71,7 @@ func (c *controller) results() []string {
 	defer c.mu.Unlock()
 	var out []string
 	for _, m := range c.said {
-		if r, is := m.(nodeproto.Result); is {
+		if r, ok := m.(nodeproto.Result); ok {
 			out = append(out, fmt.Sprintf("%d %s", r.Attempt, r.Outcome))
 		}
 	}
@@ -83,7 +83,7 @@ func said[T nodeproto.FromNode](c *controller) []T {
 	defer c.mu.Unlock()
 	var out []T
 	for _, m := range c.said {
-		if x, is := m.(T); is {
+		if x, ok := m.(T); ok {
 			out = append(out, x)
 		}
 	}

@@ -26,7 +26,7 @@ func (s *shell) publish(p commitconfirm.Publish, accepted bool) {
 	}
 	s.held = nil
 	s.live = p
-	v := s.judged
+	v := s.busyVerdict
 	if !accepted || v == nil {
 		again := s.o.Validator(p.Document, p.Peer, commitconfirm.Push)
 		v = &again
@@ -37,7 +37,7 @@ func (s *shell) publish(p commitconfirm.Publish, accepted bool) {
 	}
 	s.live.Config = v.Config
 	s.o.Host.Publish(s.live)
-	s.changed()
+	s.scheduleReport()
 	s.watchSoon()
 }
 
@@ -48,8 +48,8 @@ func (s *shell) observeHost() {
 }
 
 func (s *shell) watchSoon() {
-	if !s.runs(observeTimer) {
-		s.timer(observeTimer, 0, max(0, max(gather, observeShare*s.observeTook)-time.Since(s.lookedAt)))
+	if !s.isRunning(observeTimer) {
+		s.setTimer(observeTimer, 0, max(0, max(reportDelay, observeShare*s.observeTook)-time.Since(s.lookedAt)))
 	}
 }
 
@@ -66,18 +66,18 @@ func (s *shell) watch() {
 	if was.Settled != s.look.Settled || !slices.Equal(was.Health, s.look.Health) ||
 		!slices.Equal(was.Parameters, s.look.Parameters) ||
 		!slices.EqualFunc(was.Ports, s.look.Ports, nodeside.SamePort) {
-		s.changed()
+		s.scheduleReport()
 	}
-	s.step(commitconfirm.HealthChanged{Items: items(s.look)})
+	s.step(commitconfirm.HealthChanged{Items: healthByName(s.look)})
 	if s.look.Settled && s.settlingID > 0 && s.held == nil {
 		id := s.settlingID
 		s.settlingID = 0
-		s.step(commitconfirm.Settled{ID: id, Items: items(s.look)})
+		s.step(commitconfirm.Settled{ID: id, Items: healthByName(s.look)})
 	}
 }
 
-// items returns the health by name.
-func items(l Observation) map[string]bool {
+// healthByName returns the health by name.
+func healthByName(l Observation) map[string]bool {
 	out := make(map[string]bool, len(l.Health))
 	for _, h := range l.Health {
 		out[h.Name] = h.Good

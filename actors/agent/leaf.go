@@ -45,7 +45,7 @@ func readDisk(d Disk) (out commitconfirm.Disk, notes Notes, faults []error) {
 			return
 		}
 		if err != nil {
-			if keeper, is := d.(interface{ SetAside(name string) }); is {
+			if keeper, ok := d.(interface{ SetAside(name string) }); ok {
 				keeper.SetAside(string(slot)) // before a write replaces it
 			}
 			out.Faults[slot] = err.Error()
@@ -95,13 +95,13 @@ func (s *shell) write(w commitconfirm.Write) {
 			}
 			s.step(commitconfirm.Stored{Why: why})
 			s.sendOwedAnswer()
-			s.stopped()
+			s.answerStopped()
 		}
 	})
 }
 
-// oweEvery is how often a failed write of the config is retried.
-const oweEvery = 10 * time.Second
+// storeRetry is how often a failed write of the config is retried.
+const storeRetry = 10 * time.Second
 
 // noteUnstored records that the file's config runs but is not stored or, with nil, that the running config is stored.
 func (s *shell) noteUnstored(w *commitconfirm.Write, err error) {
@@ -109,7 +109,7 @@ func (s *shell) noteUnstored(w *commitconfirm.Write, err error) {
 		s.setFault("")
 	}
 	if s.unstored, s.storeErr = w, err; w != nil {
-		s.timer(storeTimer, 0, oweEvery)
+		s.setTimer(storeTimer, 0, storeRetry)
 	}
 }
 
@@ -125,7 +125,7 @@ func (s *shell) storeOwed() {
 	switch {
 	case s.unstored == nil:
 	case s.writing > 0:
-		s.timer(storeTimer, 0, oweEvery)
+		s.setTimer(storeTimer, 0, storeRetry)
 	default:
 		w := *s.unstored
 		s.writing++
@@ -142,9 +142,9 @@ func (s *shell) storeOwed() {
 				if err == nil {
 					s.noteUnstored(nil, nil)
 				} else {
-					s.timer(storeTimer, 0, oweEvery)
+					s.setTimer(storeTimer, 0, storeRetry)
 				}
-				s.stopped()
+				s.answerStopped()
 			}
 		})
 	}
@@ -166,7 +166,7 @@ func writeSlot(d Disk, w commitconfirm.Write) error {
 func (s *shell) note(change func(*Notes)) {
 	change(&s.notes)
 	s.unnoted = true
-	s.changed()
+	s.scheduleReport()
 	s.writeNotes()
 }
 
@@ -186,13 +186,13 @@ func (s *shell) writeNotes() {
 				s.log.Error("write the notes", zap.Error(err))
 			}
 			s.writeNotes()
-			s.stopped()
+			s.answerStopped()
 		}
 	})
 }
 
-// stopped answers the callers that wait for the end of all writes.
-func (d *diskWork) stopped() {
+// answerStopped answers the callers that wait for the end of all writes.
+func (d *diskWork) answerStopped() {
 	if d.writing > 0 || d.noting {
 		return
 	}

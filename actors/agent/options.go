@@ -25,9 +25,9 @@ type Options struct {
 	Log       *zap.Logger // nil: no log
 	// ReportEvery is the interval of reports to the controller, in addition to those of changes. 0: 5 s.
 	ReportEvery time.Duration
-	// Happened receives what people may want to know: candidates, confirmations and undos. It must not block. nil: no
+	// OnEvent receives what people may want to know: candidates, confirmations and undos. It must not block. nil: no
 	// receiver.
-	Happened func(Happening)
+	OnEvent func(Event)
 }
 
 // Disk stores small files by name. Its methods may block; at most one call at a time is made for each name.
@@ -100,9 +100,9 @@ type Notes struct {
 	Held    *nodeproto.Held `json:"held,omitempty"`
 }
 
-// Happening is an event that people may want to know of.
-type Happening struct {
-	What  commitconfirm.What
+// Event is an event that people may want to know of.
+type Event struct {
+	What  commitconfirm.Outcome
 	About commitconfirm.Echo
 	Why   string
 }
@@ -114,6 +114,8 @@ type Request struct {
 	Local    bool                   // overrides the controller, until Release
 	By       string                 // who applies it
 	Confirm  time.Duration
+	// Replaces is the config that it was made from: rest.ErrConflict if the node's is another by then. Zero: any.
+	Replaces config.Generation
 }
 
 // Status is the state of a node.
@@ -123,5 +125,8 @@ type Status struct {
 	Managed    *bool
 	Held       *nodeproto.Held
 	Controller string
-	Linked     bool // the controller can be reached
+	Linked     bool          // the controller can be reached
+	Document   config.Object // of the config that is desired; not to be changed
+	FileDigest string        // of the config file that was applied last, "" for none
+	Name       string        // the node's
 }

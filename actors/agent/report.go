@@ -12,30 +12,32 @@ import (
 	"edgespan/config/stateloop/peer"
 )
 
-// changed schedules a report.
-func (s *shell) changed() {
+// scheduleReport schedules a report.
+func (s *shell) scheduleReport() {
 	s.dirty = true
-	if s.stream != nil && !s.runs(reportTimer) {
-		s.timer(reportTimer, 0, gather)
+	if s.stream != nil && !s.isRunning(reportTimer) {
+		s.setTimer(reportTimer, 0, reportDelay)
 	}
 }
 
-// state returns the machine's state. It is cached until something happens, because it computes digests of documents.
-func (s *shell) state() commitconfirm.State {
-	if s.dirty || s.pending() {
+// machineState returns the machine's state. It is cached until something happens, because it computes digests of
+// documents.
+func (s *shell) machineState() commitconfirm.State {
+	if s.dirty || s.hasPending() {
 		s.known, s.dirty = s.m.State(), false
 	}
 	return s.known
 }
 
-// settled reports whether the pending config is applied and its actions have run: only then the machine asks for a
+// isSettled reports whether the pending config is applied and its actions have run: only then the machine asks for a
 // round trip.
-func (s *shell) settled() bool { return s.asked != commitconfirm.Nonce{} }
+func (s *shell) isSettled() bool { return s.asked != commitconfirm.Nonce{} }
 
 func (s *shell) status() Status {
 	return Status{
-		State: s.state(), Settled: s.settled(), Managed: s.notes.Managed, Held: s.notes.Held,
+		State: s.machineState(), Settled: s.isSettled(), Managed: s.notes.Managed, Held: s.notes.Held,
 		Controller: s.o.Facts.Controller, Linked: s.stream != nil,
+		Document: s.m.Live().Document, FileDigest: s.m.Live().FileDigest, Name: s.o.Facts.Name,
 	}
 }
 
@@ -46,28 +48,29 @@ func (s *shell) report() {
 	}
 	s.cancel(reportTimer)
 	s.reported = time.Now()
-	f, st := s.o.Facts, s.state()
+	f, st := s.o.Facts, s.machineState()
 	r := nodeproto.Report{
 		MD5: st.Echo.MD5, Generation: st.Echo.Generation, Restores: st.Restores,
 		Software: f.Software, Firmware: f.Firmware, Board: f.Board, Source: string(st.Source),
 		Managed: s.notes.Managed, Held: s.notes.Held, Settled: s.look.Settled && !st.Pending, Fallback: st.Fallback,
 		Health: s.look.Health, Actions: nodeside.Actions(st.Results), Parameters: s.parameters(), Ports: s.look.Ports,
-		Peer: s.peer(st.Echo),
+		Peer: s.peerDigest(st.Echo),
 	}
 	switch {
 	case st.Undoing: // the abandoned config runs until the undo ends; it must not look confirmed
 		r.Pending = &nodeproto.PendingReport{Generation: st.Undone.Generation}
 	case st.Pending:
-		r.Settled = s.settled()
-		r.Pending = &nodeproto.PendingReport{Generation: st.Desired.Generation, Remaining: st.Remaining, Settled: s.settled(),
-			Worse: st.Bad}
+		r.Settled = s.isSettled()
+		r.Pending = &nodeproto.PendingReport{Generation: st.Desired.Generation, Remaining: st.Remaining,
+			Settled: s.isSettled(),
+			Worse:   st.Bad}
 	}
 	s.send(r)
 }
 
-// peer returns the digest of the PeerConfiguration of a reported config. While that is the previous config it is
+// peerDigest returns the digest of the PeerConfiguration of a reported config. While that is the previous config it is
 // omitted: the host has the one of the new config by then.
-func (s *shell) peer(e commitconfirm.Echo) string {
+func (s *shell) peerDigest(e commitconfirm.Echo) string {
 	live := s.m.Live()
 	if live.Peer == "" || live.Echo() != e {
 		return ""

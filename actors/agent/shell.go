@@ -16,7 +16,7 @@ import (
 const (
 	reportEvery  = 5 * time.Second
 	tickEvery    = time.Second            // while a config is pending
-	gather       = 100 * time.Millisecond // closer observations and reports are combined
+	reportDelay  = 100 * time.Millisecond // closer observations and reports are combined
 	observeShare = 20                     // an expensive observation takes at most 1/observeShare of the time
 )
 
@@ -40,7 +40,7 @@ type shell struct {
 
 	candidates
 	diskWork
-	standing
+	stateCache
 	hostView
 	link
 	timers
@@ -48,8 +48,8 @@ type shell struct {
 	ended   bool
 }
 
-// standing caches the machine's state.
-type standing struct {
+// stateCache caches the machine's state.
+type stateCache struct {
 	dirty bool // something happened since known was computed
 	known commitconfirm.State
 }
@@ -73,7 +73,7 @@ func (t *timers) cancel(kind timerKind) {
 	}
 }
 
-func (t *timers) runs(kind timerKind) bool { return t.running[kind] != nil }
+func (t *timers) isRunning(kind timerKind) bool { return t.running[kind] != nil }
 
 func (t *timers) stop() {
 	for kind := range timerKinds {
@@ -110,12 +110,12 @@ type (
 func (s *shell) Receive(c actor.Context) {
 	switch msg := c.Message().(type) {
 	case *actor.Started:
-		s.started(c)
+		s.handleStarted(c)
 	case *actor.Stopping, *actor.Restarting:
-		s.end()
+		s.stop()
 	case due:
 		if msg.of == s {
-			s.due(msg)
+			s.handleDue(msg)
 		}
 	case woken:
 		if msg.of == s {
@@ -128,8 +128,8 @@ func (s *shell) Receive(c actor.Context) {
 	case *candidate:
 		s.submit(msg)
 	case timeoutDue:
-		s.giveUpWaiting(msg.of)
-	case up, down, nodeproto.FromController, reload, ask, *command, stopping, begun:
+		s.answerTimeout(msg.of)
+	case streamUp, streamDown, nodeproto.FromController, reload, releaseRequest, *command, stopping, begun:
 		if !s.booted {
 			s.early = append(s.early, msg)
 			return
@@ -141,16 +141,16 @@ func (s *shell) Receive(c actor.Context) {
 // handleReady handles messages that need the node's config.
 func (s *shell) handleReady(m any) {
 	switch msg := m.(type) {
-	case up:
-		s.up(msg.stream)
-	case down:
+	case streamUp:
+		s.handleStreamUp(msg.stream)
+	case streamDown:
 		s.stream = nil
-		s.pace()
+		s.setTickInterval()
 	case nodeproto.FromController:
-		s.received(msg)
+		s.handleMessage(msg)
 	case reload:
 		s.reload()
-	case ask:
+	case releaseRequest:
 		msg.answer(s)
 	case *command:
 		s.commands = append(s.commands, msg)
@@ -162,11 +162,11 @@ func (s *shell) handleReady(m any) {
 	case stopping:
 		s.stops = append(s.stops, msg.reply)
 		s.step(commitconfirm.Stopping{})
-		s.stopped()
+		s.answerStopped()
 	}
 }
 
-func (s *shell) started(c actor.Context) {
+func (s *shell) handleStarted(c actor.Context) {
 	s.root, s.self, s.log = c.ActorSystem().Root, c.Self(), s.o.Log
 	s.o.Host.Start(func() { s.root.Send(s.self, woken{s}) })
 	s.load()
@@ -176,7 +176,7 @@ func (s *shell) started(c actor.Context) {
 	})
 }
 
-func (s *shell) end() {
+func (s *shell) stop() {
 	s.ended = true
 	s.timers.stop()
 	s.candidates.stop()
@@ -191,12 +191,12 @@ func (s *shell) startTask(f func() (then func())) {
 	}()
 }
 
-// timer sends a due after d; it replaces an earlier timer of its kind.
-func (s *shell) timer(kind timerKind, id int, d time.Duration) {
+// setTimer sends a due after d; it replaces an earlier timer of its kind.
+func (s *shell) setTimer(kind timerKind, id int, d time.Duration) {
 	s.set(kind, d, func() { s.root.Send(s.self, due{s, kind, id}) })
 }
 
-func (s *shell) due(d due) {
+func (s *shell) handleDue(d due) {
 	s.running[d.kind] = nil
 	switch d.kind {
 	case tickTimer:
@@ -238,7 +238,7 @@ func (s *shell) boot(d commitconfirm.Disk, n Notes, faults []error, f fileRead) 
 	s.notes, s.booted, s.lastTick = n, true, time.Now()
 	s.held = &commitconfirm.Publish{} // until the file is validated
 	s.step(commitconfirm.Boot{Start: uuid.NewString(), Machine: s.o.Machine, Disk: d, Bases: s.o.Facts.Bases})
-	if o := s.fromFile(f); o != nil && !s.m.State().Undoing {
+	if o := s.candidateFromFile(f); o != nil && !s.m.State().Undoing {
 		s.insert(0, o)
 	} else {
 		s.publishLastRun()
@@ -264,13 +264,13 @@ func (s *shell) step(event commitconfirm.Event) {
 		case commitconfirm.Publish:
 			s.publish(e, accepted)
 		case commitconfirm.StartTimer:
-			s.timer(settleTimer, e.ID, e.After)
+			s.setTimer(settleTimer, e.ID, e.After)
 		case commitconfirm.RunActions:
 			s.run(e)
 		case commitconfirm.Restart:
 			s.restart(e)
 		case commitconfirm.Undo:
-			s.undo(e)
+			s.handleUndo(e)
 		case commitconfirm.RequestVerdict:
 			s.asked = e.Nonce
 			s.report()
@@ -279,12 +279,12 @@ func (s *shell) step(event commitconfirm.Event) {
 			s.handleReport(e)
 		}
 	}
-	if s.owed != nil {
-		s.owed()
-		s.owed = nil
+	if s.sendAnswer != nil {
+		s.sendAnswer()
+		s.sendAnswer = nil
 	}
 	s.answerStart()
-	s.pace()
+	s.setTickInterval()
 	s.next()
 }
 
@@ -299,13 +299,14 @@ func (s *shell) answerStart() {
 	s.begins = nil
 }
 
-// pace sets the interval of ticks: a second while a config is pending, otherwise that of the reports, otherwise none.
-func (s *shell) pace() {
+// setTickInterval sets the interval of ticks: a second while a config is pending, otherwise that of the reports,
+// otherwise none.
+func (s *shell) setTickInterval() {
 	every := time.Duration(0)
 	switch {
 	case !s.booted || s.ended:
 		return
-	case s.pending():
+	case s.hasPending():
 		every = tickEvery
 	case s.stream != nil:
 		every = s.o.ReportEvery
@@ -318,7 +319,7 @@ func (s *shell) pace() {
 		return
 	}
 	s.lastTick = time.Now() // earlier time does not count
-	s.timer(tickTimer, 0, every)
+	s.setTimer(tickTimer, 0, every)
 }
 
 // tick advances the machine's clock, and reports if due.
@@ -329,8 +330,8 @@ func (s *shell) tick() {
 	now := time.Now()
 	elapsed := now.Sub(s.lastTick)
 	s.lastTick = now
-	s.timer(tickTimer, 0, s.every)
-	if s.pending() {
+	s.setTimer(tickTimer, 0, s.every)
+	if s.hasPending() {
 		s.watch() // the current health decides
 	}
 	s.step(commitconfirm.Tick{Elapsed: elapsed})
@@ -339,7 +340,7 @@ func (s *shell) tick() {
 	}
 }
 
-func (s *shell) pending() bool { return s.m.Pending() }
+func (s *shell) hasPending() bool { return s.m.Pending() }
 
 // refuse records why something does not run.
 func (s *shell) refuse(what string, err error) {

@@ -19,8 +19,8 @@ type cached struct {
 	seen kv.Revision
 }
 
-// made is what an answer is computed from.
-type made interface {
+// answerSource is what an answer is computed from.
+type answerSource interface {
 	ETag() string
 	Unmodified() model.Answer
 	Answer(b model.Blobs) (model.Answer, error)
@@ -28,14 +28,14 @@ type made interface {
 
 // answer answers a query, from the cache if possible.
 func (d *deps) answer(ctx context.Context, name string, known []string,
-	find func(*model.State, source) (made, error)) (model.Answer, error) {
-	state, err := d.now(ctx)
+	find func(*model.State, source) (answerSource, error)) (model.Answer, error) {
+	state, err := d.currentState(ctx)
 	if err != nil {
 		return model.Answer{}, err
 	}
 	seen := state.LastRevision()
-	have, is := d.answers.get(name)
-	if is && have.seen == seen {
+	have, ok := d.answers.get(name)
+	if ok && have.seen == seen {
 		return omitKnownBody(have.Answer, known), nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
@@ -45,16 +45,16 @@ func (d *deps) answer(ctx context.Context, name string, known []string,
 		return model.Answer{}, err
 	}
 	defer done()
-	src := d.of(ctx)
+	src := d.newSource(ctx)
 	chain, err := find(state, src)
 	if err != nil {
 		return model.Answer{}, err
 	}
 	a := chain.Unmodified()
 	switch {
-	case is && have.ETag == a.ETag:
+	case ok && have.ETag == a.ETag:
 		a.Body = have.Body
-	case knows(known, a.ETag):
+	case matchesETag(known, a.ETag):
 		return a, nil
 	default:
 		if a, err = chain.Answer(src); err != nil {
@@ -67,27 +67,27 @@ func (d *deps) answer(ctx context.Context, name string, known []string,
 
 // omitKnownBody drops the body of an answer that the caller has.
 func omitKnownBody(a model.Answer, known []string) model.Answer {
-	if knows(known, a.ETag) {
+	if matchesETag(known, a.ETag) {
 		a.Body = nil
 	}
 	return a
 }
 
-// knows reports whether an ETag is among the known ones; "*" matches any.
-func knows(known []string, etag string) bool {
+// matchesETag reports whether an ETag is among the known ones; "*" matches any.
+func matchesETag(known []string, etag string) bool {
 	return slices.ContainsFunc(known, func(k string) bool { return k == "*" || strings.TrimPrefix(k, "W/") == etag })
 }
 
 // Answer answers a query. If its current ETag is among the known ones, the answer has no body.
 func (k *Keeper) Answer(ctx context.Context, q model.Query, known []string) (model.Answer, error) {
-	return k.d.answer(ctx, nameOf(q), known, func(s *model.State, src source) (made, error) {
+	return k.d.answer(ctx, queryKey(q), known, func(s *model.State, src source) (answerSource, error) {
 		return s.Chain(q, src)
 	})
 }
 
 // Hiera looks keys up in several resources, at one place in the hierarchy.
 func (k *Keeper) Hiera(ctx context.Context, q model.HieraQuery, known []string) (model.Answer, error) {
-	return k.d.answer(ctx, nameOfHiera(q), known, func(s *model.State, src source) (made, error) {
+	return k.d.answer(ctx, hieraKey(q), known, func(s *model.State, src source) (answerSource, error) {
 		return s.Hiera(q, src.Meter())
 	})
 }
@@ -103,10 +103,10 @@ func (k *Keeper) Keys(ctx context.Context, q model.Query, edit configdb.KeysEdit
 	})
 }
 
-// name is the unambiguous encoding of a query's parts, as its key in the cache.
-type name []byte
+// cacheKey is the unambiguous encoding of a query's parts, as its key in the cache.
+type cacheKey []byte
 
-func (n name) text(parts ...string) name {
+func (n cacheKey) text(parts ...string) cacheKey {
 	for _, s := range parts {
 		n = append(strconv.AppendInt(n, int64(len(s)), 10), ':')
 		n = append(n, s...)
@@ -114,9 +114,9 @@ func (n name) text(parts ...string) name {
 	return n
 }
 
-func (n name) number(v uint64) name { return append(strconv.AppendUint(n, v, 36), '.') }
+func (n cacheKey) number(v uint64) cacheKey { return append(strconv.AppendUint(n, v, 36), '.') }
 
-func (n name) flags(flags ...bool) name {
+func (n cacheKey) flags(flags ...bool) cacheKey {
 	for _, f := range flags {
 		if f {
 			n = append(n, '1')
@@ -127,7 +127,7 @@ func (n name) flags(flags ...bool) name {
 	return n
 }
 
-func (n name) levels(levels []model.LevelValue) name {
+func (n cacheKey) levels(levels []model.LevelValue) cacheKey {
 	n = n.number(uint64(len(levels)))
 	for _, l := range levels {
 		n = n.text(l.Level, l.Value)
@@ -135,16 +135,16 @@ func (n name) levels(levels []model.LevelValue) name {
 	return n
 }
 
-func nameOf(q model.Query) string {
-	n := make(name, 0, 128)
+func queryKey(q model.Query) string {
+	n := make(cacheKey, 0, 128)
 	n = n.flags(q.Effective, q.Lookup, q.Deep, q.Reveal, q.Key == nil).number(uint64(q.Environment)).levels(q.Levels)
 	n = n.number(uint64(q.Resource.ID)).text(q.Resource.Name,
 		string(q.Kind)).number(q.Version).number(q.Revision).text(q.Key...)
 	return string(n)
 }
 
-func nameOfHiera(q model.HieraQuery) string {
-	n := append(make(name, 0, 256), 'h')
+func hieraKey(q model.HieraQuery) string {
+	n := append(make(cacheKey, 0, 256), 'h')
 	n = n.flags(q.Reveal, q.Keys == nil, q.Merge.SortMergedArrays,
 		q.Merge.MergeHashArrays).number(uint64(q.Environment)).levels(q.Levels)
 	n = n.text(string(q.Merge.Strategy),

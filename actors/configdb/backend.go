@@ -11,7 +11,7 @@ import (
 
 // read calls find with a state that includes every acknowledged write.
 func read[T any](ctx context.Context, k *Keeper, find func(*model.State, source) (T, error)) (T, error) {
-	state, err := k.d.now(ctx)
+	state, err := k.d.currentState(ctx)
 	if err != nil {
 		var none T
 		return none, err
@@ -24,7 +24,7 @@ func read[T any](ctx context.Context, k *Keeper, find func(*model.State, source)
 		return none, err
 	}
 	defer done()
-	return find(state, k.d.of(ctx))
+	return find(state, k.d.newSource(ctx))
 }
 
 // Components lists all components, by id.
@@ -122,7 +122,7 @@ const watchPage = 16 // one may be a megabyte, compressed
 // Watch delivers each record after a revision, in order. It returns nil when the context ends, or the error of deliver.
 // A slow deliver delays no other caller.
 func (k *Keeper) Watch(ctx context.Context, after uint64, deliver func(model.Record) error) error {
-	state, err := k.d.now(ctx)
+	state, err := k.d.currentState(ctx)
 	if err != nil {
 		return err
 	}
@@ -133,7 +133,7 @@ func (k *Keeper) Watch(ctx context.Context, after uint64, deliver func(model.Rec
 	for {
 		records, kept, moved := k.d.recent.since(after)
 		if !kept {
-			if records, err = k.older(ctx, after); err != nil {
+			if records, err = k.readOlder(ctx, after); err != nil {
 				return err
 			}
 		}
@@ -154,13 +154,13 @@ func (k *Keeper) Watch(ctx context.Context, after uint64, deliver func(model.Rec
 		case <-ctx.Done():
 			return nil
 		case <-k.d.ctx.Done():
-			return busy("watch: this replica is shutting down")
+			return busyError("watch: this replica is shutting down")
 		}
 	}
 }
 
-// older reads a page of the records after a revision from the store.
-func (k *Keeper) older(ctx context.Context, after uint64) (records []model.Record, err error) {
+// readOlder reads a page of the records after a revision from the store.
+func (k *Keeper) readOlder(ctx context.Context, after uint64) (records []model.Record, err error) {
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
 	o := kv.ListOptions{Limit: watchPage}
@@ -173,11 +173,11 @@ func (k *Keeper) older(ctx context.Context, after uint64) (records []model.Recor
 	}
 	records = make([]model.Record, 0, len(page.Entries))
 	for _, e := range page.Entries {
-		r, is, err := model.RecordOf(kv.Event{Kind: kv.EventPut, Entry: e})
+		r, ok, err := model.RecordOf(kv.Event{Kind: kv.EventPut, Entry: e})
 		if err != nil {
 			return nil, err
 		}
-		if is {
+		if ok {
 			records = append(records, r)
 		}
 	}

@@ -197,12 +197,12 @@ func TestTooManyWrites(t *testing.T) {
 				}
 			}
 		}
-		queue("mallory", maxWrites/ofOneCaller)
+		queue("mallory", maxWrites/maxOfCaller)
 		refused("as many as one caller may have", 0)
 		queue("mallory", 10)
 		refused("one caller has too many", 10)
-		for i := range ofOneCaller - 1 {
-			queue(fmt.Sprint("caller ", i), maxWrites/ofOneCaller)
+		for i := range maxOfCaller - 1 {
+			queue(fmt.Sprint("caller ", i), maxWrites/maxOfCaller)
 		}
 		refused("as many as all may have", 0)
 		queue("alice", 10)

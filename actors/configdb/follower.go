@@ -19,8 +19,8 @@ type followerActor struct{ d *deps }
 func (a *followerActor) Receive(c actor.Context) {
 	switch m := c.Message().(type) {
 	case *actor.Started:
-		a.d.leaf(c.Self(), a.d.follow)
-	case crashed:
+		a.d.runLeaf(c.Self(), a.d.follow)
+	case leafCrashed:
 		panic(m.reason)
 	}
 }
@@ -35,7 +35,7 @@ func (d *deps) follow() {
 		err := error(nil)
 		if state == nil {
 			if state, err = model.Load(source{ctx: d.ctx, d: d}); err == nil {
-				state = state.Keyed(d.Key)
+				state = state.WithKey(d.Key)
 				d.recent.skip(state.Revision())
 				d.shown.show(state)
 			}

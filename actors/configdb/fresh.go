@@ -40,7 +40,7 @@ func (f *freshness) newest(ctx context.Context) (kv.Revision, error) {
 	case <-ctx.Done():
 		return 0, ctx.Err()
 	case <-f.ended:
-		return 0, busy("facts: this replica is shutting down")
+		return 0, busyError("facts: this replica is shutting down")
 	}
 }
 

@@ -109,7 +109,7 @@ func Start(o Options) (*Keeper, error) {
 		Options: o, ctx: ctx, system: supervise.System(o.Log, registryBuckets), strategy: &supervise.Backoff{Log: o.Log},
 		answers: newLRU[cached](o.Memory / 4 * 3), blobs: newLRU[[]byte](o.Memory / 4),
 	}
-	d.fresh = newFreshness(ctx.Done(), d.head)
+	d.fresh = newFreshness(ctx.Done(), d.readHead)
 	d.shown.init()
 	d.recent.init()
 	k := &Keeper{d: d, cancel: cancel}
@@ -139,7 +139,7 @@ func (k *Keeper) Stop(ctx context.Context) error {
 
 // Ready reports why no request can be served.
 func (k *Keeper) Ready(ctx context.Context) error {
-	_, err := k.d.now(ctx)
+	_, err := k.d.currentState(ctx)
 	return err
 }
 
@@ -149,12 +149,12 @@ func (d *deps) props(make func() actor.Actor) *actor.Props {
 		actor.WithReceiverMiddleware(supervise.Lifecycle(d.Log)))
 }
 
-// crashed tells an actor that its leaf panicked: the actor then panics too, and restarts.
-type crashed struct{ reason any }
+// leafCrashed tells an actor that its leaf panicked: the actor then panics too, and restarts.
+type leafCrashed struct{ reason any }
 
-// leaf runs code that blocks on behalf of an actor.
-func (d *deps) leaf(of *actor.PID, f func()) {
-	supervise.Leaf(d.Log, &d.leaves, of.Id, f, func(reason any) { d.system.Root.Send(of, crashed{reason}) })
+// runLeaf runs code that blocks on behalf of an actor.
+func (d *deps) runLeaf(of *actor.PID, f func()) {
+	supervise.Leaf(d.Log, &d.leaves, of.Id, f, func(reason any) { d.system.Root.Send(of, leafCrashed{reason}) })
 }
 
 // top is /facts.
@@ -164,43 +164,43 @@ type top struct {
 }
 
 func (t *top) Receive(c actor.Context) {
-	if _, is := c.Message().(*actor.Started); !is {
+	if _, ok := c.Message().(*actor.Started); !ok {
 		return
 	}
 	writer, err := c.SpawnNamed(t.d.props(func() actor.Actor { return &writerActor{d: t.d} }), "writer")
 	if err == nil {
 		t.d.writer.Store(writer)
-		t.d.leaf(writer, func() { t.d.clock(writer) })
-		t.d.leaf(writer, t.d.fresh.run)
+		t.d.runLeaf(writer, func() { t.d.scheduleSweeps(writer) })
+		t.d.runLeaf(writer, t.d.fresh.run)
 		_, err = c.SpawnNamed(t.d.props(func() actor.Actor { return &followerActor{t.d} }), "follower")
 	}
 	t.started <- err
 }
 
-// busy is the error for a caller that should retry later.
-func busy(format string, args ...any) error {
+// busyError is the error for a caller that should retry later.
+func busyError(format string, args ...any) error {
 	return &model.RequestError{Kind: model.Busy, Text: fmt.Sprintf(format, args...)}
 }
 
-// outcomeUnknown is the error for a write whose outcome is unknown.
-func outcomeUnknown(format string, args ...any) error {
+// outcomeUnknownError is the error for a write whose outcome is unknown.
+func outcomeUnknownError(format string, args ...any) error {
 	return &model.RequestError{Kind: model.Busy, Text: "write outcome unknown: " + fmt.Sprintf(format, args...),
 		Unsure: true}
 }
 
-// head returns the revision of the store that wrote facts/head last.
-func (d *deps) head() (kv.Revision, error) {
+// readHead returns the revision of the store that wrote facts/head last.
+func (d *deps) readHead() (kv.Revision, error) {
 	ctx, cancel := context.WithTimeout(d.ctx, headTimeout)
 	defer cancel()
 	e, _, err := d.Store.Get(ctx, model.HeadKey())
 	if err != nil {
-		return 0, busy("facts: the store does not answer: %v", err)
+		return 0, busyError("facts: the store does not answer: %v", err)
 	}
 	return e.ModRevision, nil
 }
 
-// now returns the state after every acknowledged write.
-func (d *deps) now(ctx context.Context) (*model.State, error) {
+// currentState returns the state after every acknowledged write.
+func (d *deps) currentState(ctx context.Context) (*model.State, error) {
 	head, err := d.fresh.newest(ctx)
 	if err != nil {
 		return nil, timeoutError(err)
@@ -217,7 +217,7 @@ func (d *deps) now(ctx context.Context) (*model.State, error) {
 // timeoutError replaces a timeout by the error for the caller.
 func timeoutError(err error) error {
 	if errors.Is(err, context.DeadlineExceeded) {
-		return busy("facts: timed out reading the newest ones")
+		return busyError("facts: timed out reading the newest ones")
 	}
 	return err
 }

@@ -193,7 +193,7 @@ func TestWhatIsMaskedIsNotMixedUp(t *testing.T) {
 
 func TestNamesOfQueriesDiffer(t *testing.T) {
 	base := effective("astute", node("n1"))
-	seen := map[string]int{nameOf(base): -1}
+	seen := map[string]int{queryKey(base): -1}
 	for i, change := range []func(*model.Query){
 		func(q *model.Query) { q.Environment = 2 },
 		func(q *model.Query) { q.Levels = nil },
@@ -215,10 +215,10 @@ func TestNamesOfQueriesDiffer(t *testing.T) {
 	} {
 		q := base
 		change(&q)
-		if j, is := seen[nameOf(q)]; is {
-			t.Errorf("queries %d and %d have one name: %s", i, j, nameOf(q))
+		if j, ok := seen[queryKey(q)]; ok {
+			t.Errorf("queries %d and %d have one name: %s", i, j, queryKey(q))
 		}
-		seen[nameOf(q)] = i
+		seen[queryKey(q)] = i
 	}
 }
 

@@ -13,24 +13,24 @@ func TestLRUKeepsWhatWasUsedLast(t *testing.T) {
 	}
 	l.get("0")
 	l.put("a", 10, 100)
-	if _, is := l.get("1"); is {
+	if _, ok := l.get("1"); ok {
 		t.Error("1 is kept, which was used least")
 	}
 	for _, key := range []string{"0", "2", "9", "a"} {
-		if _, is := l.get(key); !is {
+		if _, ok := l.get(key); !ok {
 			t.Errorf("%s is lost", key)
 		}
 	}
 	l.put("large", 1, l.limit/8)
-	if _, is := l.get("large"); is {
+	if _, ok := l.get("large"); ok {
 		t.Error("what would drive out an eighth is kept")
 	}
 	l.put("2", 22, l.limit) // too large now: the old value must not stay
-	if v, is := l.get("2"); is {
+	if v, ok := l.get("2"); ok {
 		t.Errorf("an old value stays: %d", v)
 	}
 	l.clear()
-	if _, is := l.get("0"); is || l.size != 0 {
+	if _, ok := l.get("0"); ok || l.size != 0 {
 		t.Errorf("it has %d bytes after clear", l.size)
 	}
 }

@@ -10,7 +10,7 @@ import (
 const (
 	maxWrites     = 1024
 	maxWriteBytes = 64 << 20
-	ofOneCaller   = 4
+	maxOfCaller   = 4
 )
 
 // Bounds on a batch: about what fits into one transaction.
@@ -51,7 +51,7 @@ func (q *queue) add(w *pendingWrite) error {
 		q.lines = append(q.lines, &line{caller: w.caller()})
 	}
 	l := q.lines[i]
-	if n := len(l.writes); n >= maxWrites/ofOneCaller || l.bytes+w.size > maxWriteBytes/ofOneCaller && n > 0 {
+	if n := len(l.writes); n >= maxWrites/maxOfCaller || l.bytes+w.size > maxWriteBytes/maxOfCaller && n > 0 {
 		return errQueued
 	}
 	l.writes, l.bytes = append(l.writes, w), l.bytes+w.size
@@ -98,8 +98,8 @@ func (q *queue) remove(w *pendingWrite) {
 	}
 }
 
-// expired removes and returns the writes whose callers no longer wait.
-func (q *queue) expired() (out []*pendingWrite) {
+// takeExpired removes and returns the writes whose callers no longer wait.
+func (q *queue) takeExpired() (out []*pendingWrite) {
 	for _, l := range q.lines {
 		for _, w := range l.writes {
 			if w.ctx.Err() != nil {
@@ -113,8 +113,8 @@ func (q *queue) expired() (out []*pendingWrite) {
 	return out
 }
 
-// all returns the waiting writes.
-func (q *queue) all() (out []*pendingWrite) {
+// takeAll returns the waiting writes.
+func (q *queue) takeAll() (out []*pendingWrite) {
 	for _, l := range q.lines {
 		out = append(out, l.writes...)
 	}

@@ -46,11 +46,11 @@ func (r *recent) add(b kv.Batch) error {
 	defer r.mu.Unlock()
 	before := r.last
 	for _, e := range b.Events {
-		record, is, err := model.RecordOf(e)
+		record, ok, err := model.RecordOf(e)
 		if err != nil {
 			return err
 		}
-		if !is || record.Revision <= r.last {
+		if !ok || record.Revision <= r.last {
 			continue
 		}
 		if record.Revision != r.last+1 {

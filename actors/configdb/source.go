@@ -18,8 +18,8 @@ type source struct {
 	m   *configdb.Meter // of one request; nil: the replica itself
 }
 
-// of returns a source for one request, which ends with its context.
-func (d *deps) of(ctx context.Context) source { return source{ctx, d, configdbapi.Meter(ctx)} }
+// newSource returns a source for one request, which ends with its context.
+func (d *deps) newSource(ctx context.Context) source { return source{ctx, d, configdbapi.Meter(ctx)} }
 
 // Meter returns the remaining budget of the request.
 func (s source) Meter() *configdb.Meter { return s.m }
@@ -33,7 +33,7 @@ func (s source) Get(keys ...kv.Key) ([]kv.Entry, error) {
 	if len(keys) == 1 {
 		e, _, err := s.d.Store.Get(ctx, keys[0])
 		e.Key = keys[0]
-		return []kv.Entry{e}, away(err)
+		return []kv.Entry{e}, storeError(err)
 	}
 	txn := kv.Txn{Then: make([]kv.Op, len(keys))}
 	for i, k := range keys {
@@ -41,7 +41,7 @@ func (s source) Get(keys ...kv.Key) ([]kv.Entry, error) {
 	}
 	o, err := s.d.Store.Commit(ctx, txn)
 	if err != nil {
-		return nil, away(err)
+		return nil, storeError(err)
 	}
 	out := make([]kv.Entry, len(keys))
 	for i, k := range keys {
@@ -56,12 +56,12 @@ func (s source) List(below kv.Prefix, o kv.ListOptions) (kv.Page, error) {
 	ctx, cancel := context.WithTimeout(s.ctx, storeTimeout)
 	defer cancel()
 	page, err := s.d.Store.List(ctx, below, o)
-	return page, away(err)
+	return page, storeError(err)
 }
 
 // Blob returns the content of a document.
 func (s source) Blob(sha string) (configdb.JSON, error) {
-	if text, is := s.d.blobs.get(sha); is {
+	if text, ok := s.d.blobs.get(sha); ok {
 		return text, nil
 	}
 	text, err := model.ReadBlob(s, sha)
@@ -72,10 +72,11 @@ func (s source) Blob(sha string) (configdb.JSON, error) {
 	return text, nil
 }
 
-// away turns an error of the store into a busy error. A compacted listing keeps its error: the caller starts over.
-func away(err error) error {
+// storeError turns an error of the store into a busy error. A compacted listing keeps its error: the caller starts
+// over.
+func storeError(err error) error {
 	if err == nil || errors.Is(err, kv.ErrCompacted) {
 		return err
 	}
-	return busy("facts: the store does not answer: %v", err)
+	return busyError("facts: the store does not answer: %v", err)
 }

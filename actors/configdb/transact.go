@@ -24,7 +24,7 @@ var errOvertaken = errors.New("lost the race to another replica")
 
 // validate returns what a write would do.
 func (d *deps) validate(ctx context.Context, r configdbapi.WriteRequest) (model.Written, error) {
-	state, err := d.now(ctx)
+	state, err := d.currentState(ctx)
 	if err != nil {
 		return model.Written{}, err
 	}
@@ -33,21 +33,21 @@ func (d *deps) validate(ctx context.Context, r configdbapi.WriteRequest) (model.
 		return model.Written{}, err
 	}
 	defer done()
-	tried := d.pending(ctx, r)
+	tried := d.queuedWrite(ctx, r)
 	tried.Blind = !r.Reveal
-	plan, err := state.Plan([]model.QueuedWrite{tried}, d.of(ctx))
+	plan, err := state.Plan([]model.QueuedWrite{tried}, d.newSource(ctx))
 	if err != nil {
 		return model.Written{}, err
 	}
 	if len(plan.Results) == 0 {
-		return model.Written{}, busy("write: another one is in progress")
+		return model.Written{}, busyError("write: another one is in progress")
 	}
 	a := d.resultOf(plan.Results[0])
 	return a.written, a.err
 }
 
-// pending returns a write in the model's form, which ends when its caller stops waiting.
-func (d *deps) pending(ctx context.Context, r configdbapi.WriteRequest) model.QueuedWrite {
+// queuedWrite returns a write in the model's form, which ends when its caller stops waiting.
+func (d *deps) queuedWrite(ctx context.Context, r configdbapi.WriteRequest) model.QueuedWrite {
 	return model.QueuedWrite{Write: r.Write, Author: r.Author, Message: r.Message, Time: d.Now().UTC(), Own: r.Own,
 		Quota: d.Quota, Stop: ctx.Err}
 }
@@ -86,15 +86,15 @@ func (d *deps) writeSome(batch []*pendingWrite) []*pendingWrite {
 // writeBatch runs the first n writes of a batch. 0 without an error means: try again. If n is 0, err is of the
 // validation of the first one, and nothing was written; otherwise the outcome of the n writes is unknown.
 func (d *deps) writeBatch(ctx context.Context, batch []*pendingWrite) (n int, err error) {
-	state, err := d.now(ctx)
+	state, err := d.currentState(ctx)
 	if err != nil {
 		return len(batch), err
 	}
 	entries := make([]model.QueuedWrite, len(batch))
 	for i, w := range batch {
-		entries[i] = d.pending(w.ctx, w.request)
+		entries[i] = d.queuedWrite(w.ctx, w.request)
 	}
-	plan, err := state.Plan(entries, d.of(ctx))
+	plan, err := state.Plan(entries, d.newSource(ctx))
 	if err != nil {
 		return 0, err
 	}
@@ -106,7 +106,7 @@ func (d *deps) writeBatch(ctx context.Context, batch []*pendingWrite) (n int, er
 	}
 	for i, r := range plan.Results {
 		if batch[i].request.Own {
-			batch[i].grown = int64(r.Written.Stored)
+			batch[i].uploaded = int64(r.Written.Stored)
 		}
 		batch[i].reply(d.resultOf(r))
 	}
@@ -119,7 +119,7 @@ func (d *deps) writeBatch(ctx context.Context, batch []*pendingWrite) (n int, er
 // finish publishes a write that was too large for one transaction. The write is done and acknowledged already; if this
 // fails, the next write's plan begins with it.
 func (d *deps) finish(ctx context.Context) {
-	state, err := d.now(ctx)
+	state, err := d.currentState(ctx)
 	if err == nil && state.Unfinished() {
 		err = d.runPlan(ctx, state.Forward(), nil)
 	}
@@ -132,14 +132,14 @@ func (d *deps) finish(ctx context.Context) {
 // so none can take effect twice, and the records of its revisions show whether it had succeeded before.
 func (d *deps) runPlan(ctx context.Context, txns []kv.Txn, records []model.Record) error {
 	for _, txn := range txns {
-		o, unsure, err := d.commitSurely(ctx, txn)
+		o, unsure, err := d.commitWithRetry(ctx, txn)
 		if err != nil {
 			if unsure && len(records) > 0 {
 				if own, unread := d.alreadyCommitted(ctx, records); own && unread == nil {
 					return nil
 				}
 			}
-			return outcomeUnknown("%v", err)
+			return outcomeUnknownError("%v", err)
 		}
 		if o.Succeeded {
 			continue
@@ -147,7 +147,7 @@ func (d *deps) runPlan(ctx context.Context, txns []kv.Txn, records []model.Recor
 		if unsure {
 			own, err := d.alreadyCommitted(ctx, records)
 			if err != nil {
-				return outcomeUnknown("%v", err)
+				return outcomeUnknownError("%v", err)
 			}
 			if own {
 				return nil
@@ -158,8 +158,8 @@ func (d *deps) runPlan(ctx context.Context, txns []kv.Txn, records []model.Recor
 	return nil
 }
 
-// commitSurely runs a transaction until its outcome is known, as kv.CommitSurely does.
-func (d *deps) commitSurely(ctx context.Context, txn kv.Txn) (o kv.TxnResult, unsure bool, err error) {
+// commitWithRetry runs a transaction until its outcome is known, as kv.CommitWithRetry does.
+func (d *deps) commitWithRetry(ctx context.Context, txn kv.Txn) (o kv.TxnResult, unsure bool, err error) {
 	return kv.CommitWithRetry(func() (kv.TxnResult, error) { return d.commit(ctx, txn) }, func(lost error) bool {
 		d.Log.Warn("outcome of a write unknown: retrying", zap.Error(lost))
 		return supervise.Pause(ctx, writeAgain)
@@ -181,19 +181,19 @@ func (d *deps) alreadyCommitted(ctx context.Context, planned []model.Record) (bo
 		if err != nil || !entries[0].Exists() {
 			return false, err
 		}
-		has, is, err := model.RecordOf(kv.Event{Kind: kv.EventPut, Entry: entries[0]})
+		has, ok, err := model.RecordOf(kv.Event{Kind: kv.EventPut, Entry: entries[0]})
 		if err != nil {
 			return false, err
 		}
-		if !is || !same(has, own) {
+		if !ok || !sameRecord(has, own) {
 			return false, nil
 		}
 	}
 	return len(planned) > 0, nil
 }
 
-// same reports whether two records are equal in the store.
-func same(a, b model.Record) bool {
+// sameRecord reports whether two records are equal in the store.
+func sameRecord(a, b model.Record) bool {
 	one, err1 := json.Marshal(a)
 	other, err2 := json.Marshal(b)
 	return err1 == nil && err2 == nil && string(one) == string(other)
@@ -204,7 +204,7 @@ func same(a, b model.Record) bool {
 func (d *deps) sweepStep(sweep *model.Sweeper) (more, ended bool) {
 	ctx, cancel := context.WithTimeout(d.ctx, writeTimeout)
 	defer cancel()
-	state, err := d.now(ctx)
+	state, err := d.currentState(ctx)
 	var txn *kv.Txn
 	if err == nil {
 		txn, err = sweep.Next(state, source{ctx: ctx, d: d})

@@ -25,7 +25,7 @@ func TestWatchTellsAllInOrder(t *testing.T) {
 		for i := range writes {
 			write(t, a, put("astute", fmt.Sprintf(`{"a":%d}`, i)))
 		}
-		state, err := b.d.now(t.Context())
+		state, err := b.d.currentState(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -152,19 +152,19 @@ func TestABackupHasTheFacts(t *testing.T) {
 		{Target: at("astute", place[:1]...), Kind: model.Overrides},
 		{Target: at("astute", place...), Effective: true, Revision: 9},
 	} {
-		was, is := get(t, k, q), get(t, r, q)
-		if was.ETag != is.ETag || !bytes.Equal(was.Body, is.Body) || was.Version != is.Version ||
-			was.Revision != is.Revision {
-			t.Errorf("%+v has become %+v", was, is)
+		was, now := get(t, k, q), get(t, r, q)
+		if was.ETag != now.ETag || !bytes.Equal(was.Body, now.Body) || was.Version != now.Version ||
+			was.Revision != now.Revision {
+			t.Errorf("%+v has become %+v", was, now)
 		}
 	}
 	was, err := k.Records(t.Context(), model.RecordsQuery{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	is, err := r.Records(t.Context(), model.RecordsQuery{})
-	if err != nil || fmt.Sprint(was) != fmt.Sprint(is) {
-		t.Errorf("the history of %d revisions has become one of %d, %v", len(was), len(is), err)
+	now, err := r.Records(t.Context(), model.RecordsQuery{})
+	if err != nil || fmt.Sprint(was) != fmt.Sprint(now) {
+		t.Errorf("the history of %d revisions has become one of %d, %v", len(was), len(now), err)
 	}
 	if w := write(t, r, put("astute", `{"a":99}`, place...)); w.Version != 6 {
 		t.Errorf("the next version is %d, want 6", w.Version)
@@ -199,7 +199,7 @@ func restore(t *testing.T, from, to *memory) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r.Into("new")
+	r.SetTarget("new")
 	for txn, more := r.Begin(kv.Entry{}), true; more; {
 		o, err := to.Commit(t.Context(), txn)
 		if err != nil || !o.Succeeded {

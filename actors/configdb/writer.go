@@ -12,11 +12,11 @@ import (
 
 // pendingWrite is a write with a waiting caller.
 type pendingWrite struct {
-	ctx     context.Context
-	request configdbapi.WriteRequest
-	size    int // estimated, in bytes
-	answer  chan writeResult
-	grown   int64 // bytes that a node uploaded about itself; set by the leaf, read after it has ended
+	ctx      context.Context
+	request  configdbapi.WriteRequest
+	size     int // estimated, in bytes
+	answer   chan writeResult
+	uploaded int64 // bytes that a node uploaded about itself; set by the leaf, read after it has ended
 }
 
 // writeResult is its result.
@@ -35,7 +35,7 @@ func (w *pendingWrite) reply(a writeResult) {
 
 // Messages to the writer.
 type (
-	worked   struct{ done []*pendingWrite } // the leaf has ended and answered these
+	workDone struct{ done []*pendingWrite } // the leaf has ended and answered these
 	swept    struct{ to uint64 }            // the sweep has ended and seen all revisions up to this one; 0: interrupted
 	sweepDue struct{}
 )
@@ -50,14 +50,14 @@ const sweepAfter = 256 << 20
 // writerActor is /writer. Writes that arrive during a transaction share the next one, round-robin by caller. Conflicts
 // with writes of other replicas show in the head.
 type writerActor struct {
-	d     *deps
-	queue queue
-	batch []*pendingWrite // the part of the queue that the leaf has
-	busy  bool
-	sweep *model.Sweeper // nil: none is running
-	turn  bool           // alternates between steps of the sweep and batches
-	seen  uint64         // revision up to which sweeps have seen all
-	grown int64          // bytes that nodes uploaded about themselves since the last sweep began
+	d         *deps
+	queue     queue
+	batch     []*pendingWrite // the part of the queue that the leaf has
+	busy      bool
+	sweep     *model.Sweeper // nil: none is running
+	sweepTurn bool           // alternates between steps of the sweep and batches
+	sweptTo   uint64         // revision up to which sweeps have seen all
+	uploaded  int64          // bytes that nodes uploaded about themselves since the last sweep began
 }
 
 // Receive queues writes and starts the leaf.
@@ -66,33 +66,33 @@ func (w *writerActor) Receive(c actor.Context) {
 	case sweepDue:
 		w.beginSweep()
 	case swept:
-		w.sweep, w.seen = nil, max(w.seen, m.to)
+		w.sweep, w.sweptTo = nil, max(w.sweptTo, m.to)
 	case *pendingWrite:
 		if err := w.queue.add(m); err != nil {
-			m.reply(writeResult{err: busy("write: %v", err)})
+			m.reply(writeResult{err: busyError("write: %v", err)})
 			return
 		}
-	case worked:
+	case workDone:
 		for _, one := range m.done {
 			w.queue.remove(one)
-			w.grown += one.grown
+			w.uploaded += one.uploaded
 		}
-		if s := w.d.shown.now.Load(); s.State != nil && w.grown > max(w.d.sweepAfter, s.OfNodes()) {
+		if s := w.d.shown.now.Load(); s.State != nil && w.uploaded > max(w.d.sweepAfter, s.UploadedBytes()) {
 			w.beginSweep()
 		}
 		w.busy, w.batch = false, nil
-	case crashed:
+	case leafCrashed:
 		panic(m.reason)
 	case *actor.Restarting, *actor.Stopping:
 		_, again := c.Message().(*actor.Restarting)
 		for _, m := range w.batch {
 			if again { // the caller can write to the next incarnation; at the end the leaf answers
-				m.reply(writeResult{err: outcomeUnknown("writer of this replica crashed")})
+				m.reply(writeResult{err: outcomeUnknownError("writer of this replica crashed")})
 			}
 			w.queue.remove(m)
 		}
-		for _, m := range w.queue.all() {
-			m.reply(writeResult{err: busy("write: this replica is shutting down")})
+		for _, m := range w.queue.takeAll() {
+			m.reply(writeResult{err: busyError("write: this replica is shutting down")})
 		}
 		w.queue = queue{}
 		return
@@ -103,12 +103,12 @@ func (w *writerActor) Receive(c actor.Context) {
 // beginSweep starts a sweep unless one is running.
 func (w *writerActor) beginSweep() {
 	if s := w.d.shown.now.Load(); s.State != nil && w.sweep == nil {
-		w.sweep, w.grown = s.Sweep(model.Keep{Versions: w.d.Keep, Own: w.d.KeepOwn, Seen: w.seen}), 0
+		w.sweep, w.uploaded = s.Sweep(model.Keep{Versions: w.d.Keep, Own: w.d.KeepOwn, Seen: w.sweptTo}), 0
 	}
 }
 
-// clock sends sweepDue at intervals, until the end.
-func (d *deps) clock(writer *actor.PID) {
+// scheduleSweeps sends sweepDue at intervals, until the end.
+func (d *deps) scheduleSweeps(writer *actor.PID) {
 	t := time.NewTicker(sweepEvery)
 	defer t.Stop()
 	for {
@@ -127,27 +127,27 @@ func (w *writerActor) startLeaf(self *actor.PID) {
 	if w.busy {
 		return
 	}
-	for _, m := range w.queue.expired() {
+	for _, m := range w.queue.takeExpired() {
 		m.reply(writeResult{err: m.ctx.Err()})
 	}
 	if w.queue.count == 0 && w.sweep == nil {
 		return
 	}
-	w.busy, w.turn = true, !w.turn
-	if sweep := w.sweep; sweep != nil && (w.turn || w.queue.count == 0) {
-		d.leaf(self, func() {
+	w.busy, w.sweepTurn = true, !w.sweepTurn
+	if sweep := w.sweep; sweep != nil && (w.sweepTurn || w.queue.count == 0) {
+		d.runLeaf(self, func() {
 			if more, ended := d.sweepStep(sweep); ended {
 				d.system.Root.Send(self, swept{sweep.Revision()})
 			} else if !more {
 				d.system.Root.Send(self, swept{})
 			}
-			d.system.Root.Send(self, worked{})
+			d.system.Root.Send(self, workDone{})
 		})
 		return
 	}
 	batch := w.queue.next()
 	w.batch = batch
-	d.leaf(self, func() { d.system.Root.Send(self, worked{d.writeSome(batch)}) })
+	d.runLeaf(self, func() { d.system.Root.Send(self, workDone{d.writeSome(batch)}) })
 }
 
 // Write validates one write and stores it.
@@ -163,9 +163,9 @@ func (k *Keeper) Write(ctx context.Context, r configdbapi.WriteRequest) (model.W
 	case a := <-w.answer:
 		return a.written, a.err
 	case <-ctx.Done():
-		return model.Written{}, outcomeUnknown("no answer in %v", writeTimeout)
+		return model.Written{}, outcomeUnknownError("no answer in %v", writeTimeout)
 	case <-k.d.ctx.Done():
-		return model.Written{}, outcomeUnknown("this replica is shutting down")
+		return model.Written{}, outcomeUnknownError("this replica is shutting down")
 	}
 }
 

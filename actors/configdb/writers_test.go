@@ -98,7 +98,7 @@ func replay(t *testing.T, k *Keeper, s *said, after uint64, acknowledged map[str
 		}
 		a := get(t, k, model.Query{Target: target, Version: m.versions[place]})
 		equals(t, a.Body, m.docs[place], fmt.Sprintf("version %d of %s", m.versions[place], place))
-		if rev, is := acknowledged[r.Message]; is && rev != r.Revision {
+		if rev, ok := acknowledged[r.Message]; ok && rev != r.Revision {
 			t.Errorf("write %s was told revision %d, and has %d", r.Message, rev, r.Revision)
 		}
 	}

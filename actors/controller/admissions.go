@@ -16,8 +16,8 @@ import (
 	"edgespan/config/kv"
 )
 
-// admissions is what the fleet knows of admission. While staged rollouts are on, a node's gate admits the config that
-// the store names and no other: a node that no rollout has reached gets nothing, whichever replica fails.
+// admissions is what the fleet knows of admission. While staged rollouts are on, a node's admission names the config
+// that the store names and no other: a node that no rollout has reached gets nothing, whichever replica fails.
 type admissions struct {
 	staged.Staging
 	open     map[string]staged.Admission // by id
@@ -34,55 +34,55 @@ func newAdmissions() admissions {
 		outbox: map[kv.Key]bool{}}
 }
 
-// flagsAre applies the flags of the controller's config, before any node learns its desired config of the same
+// applyFlags applies the flags of the controller's config, before any node learns its desired config of the same
 // revision.
-func (a *fleetActor) flagsAre(c actor.Context, doc config.Object) {
-	was := a.gates.On
-	a.gates.Staging = staged.StagingOf(doc, a.d.Flags)
-	if a.gates.On == was {
+func (a *fleetActor) applyFlags(c actor.Context, doc config.Object) {
+	was := a.admissions.On
+	a.admissions.Staging = staged.StagingOf(doc, a.d.Flags)
+	if a.admissions.On == was {
 		return
 	}
 	for id, r := range a.nodes {
-		a.gate(c, id, r)
+		a.updateAdmission(c, id, r)
 	}
 }
 
-// gate updates a node's gate from the store.
-func (a *fleetActor) gate(c actor.Context, id string, r *record) {
-	g := fleet.Admission{Staged: a.gates.On, Open: a.gates.open[id].Open}
+// updateAdmission updates a node's admission from the store.
+func (a *fleetActor) updateAdmission(c actor.Context, id string, r *record) {
+	g := fleet.Admission{Staged: a.admissions.On, Open: a.admissions.open[id].Open}
 	if r.handle.SetAdmission(g) {
-		c.Send(r.pid, nodes.Gated{})
+		c.Send(r.pid, nodes.AdmissionChanged{})
 	}
 }
 
-// ofRollouts stores the keys that staged rollouts use, and collects the events for /rollout.
-func (a *fleetActor) ofRollouts(c actor.Context, e kv.Event, id string) {
+// storeRolloutKey stores the keys that staged rollouts use, and collects the events for /rollout.
+func (a *fleetActor) storeRolloutKey(c actor.Context, e kv.Event, id string) {
 	k := e.Entry.Key
 	put := e.Kind == kv.EventPut
 	switch {
 	case history.InAdmissions.Has(k):
 		if put {
-			a.gates.open[id] = storage.ValueOf[staged.Admission](e)
+			a.admissions.open[id] = storage.ValueOf[staged.Admission](e)
 		} else {
-			delete(a.gates.open, id)
+			delete(a.admissions.open, id)
 		}
 		if r := a.nodes[id]; r != nil {
-			a.gate(c, id, r)
+			a.updateAdmission(c, id, r)
 		}
-	case history.InStandings.Has(k):
-		setKey(a.gates.stands, id, put)
+	case history.InRolloutProgress.Has(k):
+		setKey(a.admissions.stands, id, put)
 	case history.InRollouts.Has(k):
-		setKey(a.gates.rollouts, k, put)
+		setKey(a.admissions.rollouts, k, put)
 	case history.InOutboxes.Has(k) && id == rollouts.Outbox:
-		setKey(a.gates.outbox, k, put)
+		setKey(a.admissions.outbox, k, put)
 	case history.InOutboxes.Has(k) && id == storage.LeaderOutbox:
-		setKey(a.gates.outbox, k, put)
+		setKey(a.admissions.outbox, k, put)
 		return // /leader gets them
 	case history.InNodes.Has(k), history.InGenerations.Has(k), history.InOwners.Has(k):
 	default:
 		return
 	}
-	a.gates.events = append(a.gates.events, e)
+	a.admissions.events = append(a.admissions.events, e)
 }
 
 func setKey[K comparable](in map[K]bool, k K, put bool) {
@@ -93,18 +93,18 @@ func setKey[K comparable](in map[K]bool, k K, put bool) {
 	}
 }
 
-// goneOfRollouts calls gone for each key of rollouts that is known: a listing may lack it.
-func (a *fleetActor) goneOfRollouts(gone func(kv.Key)) {
-	for id := range a.gates.open {
+// forMissingRolloutKeys calls gone for each key of rollouts that is known: a listing may lack it.
+func (a *fleetActor) forMissingRolloutKeys(gone func(kv.Key)) {
+	for id := range a.admissions.open {
 		gone(history.AdmissionKey(id))
 	}
-	for id := range a.gates.stands {
-		gone(history.StandingKey(id))
+	for id := range a.admissions.stands {
+		gone(history.ProgressKey(id))
 	}
-	for k := range a.gates.rollouts {
+	for k := range a.admissions.rollouts {
 		gone(k)
 	}
-	for k := range a.gates.outbox { // or the next leader would run a command that no caller waits for
+	for k := range a.admissions.outbox { // or the next leader would run a command that no caller waits for
 		gone(k)
 	}
 }
@@ -115,9 +115,10 @@ func (a *fleetActor) notifyRollout(c actor.Context, m headRead, first bool) {
 		return d.Layer.Kind == history.Network || d.Layer.Kind == history.Node || d.Layer.Kind == history.Auto
 	})
 	if touches && m.record.Number > 0 {
-		a.gates.cause = staged.Cause{Number: m.record.Number, Author: m.record.Author, Message: m.record.Message}
+		a.admissions.cause = staged.Cause{Number: m.record.Number, Author: m.record.Author, Message: m.record.Message}
 	}
-	c.Send(a.d.rollout, rollouts.Changes{Cause: a.gates.cause, Topology: a.gates.topology, Staging: a.gates.Staging,
-		Events: a.gates.events})
-	a.gates.events = nil
+	c.Send(a.d.rollout, rollouts.Changes{Cause: a.admissions.cause, Topology: a.admissions.topology,
+		Staging: a.admissions.Staging,
+		Events:  a.admissions.events})
+	a.admissions.events = nil
 }

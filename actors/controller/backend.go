@@ -29,7 +29,7 @@ func read[T any](ctx context.Context, c *Controller, f func(*ops.Snapshot) (T, e
 		return none, err
 	}
 	defer done()
-	w, err := c.d.world(ctx)
+	w, err := c.d.snapshot(ctx)
 	if err != nil {
 		return none, err
 	}
@@ -78,11 +78,11 @@ func (c *Controller) Diff(ctx context.Context, from, to uint64) ([]history.Layer
 		r := c.d.Reader(ctx)
 		a, err := history.At(r, from)
 		if err != nil {
-			return nil, noRevision(err)
+			return nil, revisionError(err)
 		}
 		b, err := history.At(r, to)
 		if err != nil {
-			return nil, noRevision(err)
+			return nil, revisionError(err)
 		}
 		diffs, err := history.Diff(a, b)
 		if err != nil {
@@ -106,7 +106,7 @@ func (c *Controller) History(ctx context.Context, q fleetapi.HistoryQuery) ([]fl
 		if q.Before > 0 && q.Before <= state.Number {
 			var err error
 			if state, err = history.At(c.d.Reader(ctx), q.Before-1); err != nil {
-				return nil, noRevision(err)
+				return nil, revisionError(err)
 			}
 		}
 		return c.editions(ctx, state, q.Layer, limit)
@@ -131,7 +131,7 @@ func (c *Controller) editions(ctx context.Context, state history.State, layer *h
 		return nil, err
 	}
 	for _, record := range records {
-		changed, err := history.Changed(c.d.Reader(ctx), record.Number)
+		changed, err := history.ChangedLayers(c.d.Reader(ctx), record.Number)
 		if err != nil && !errors.As(err, new(*history.NoRevisionError)) { // its predecessor was pruned
 			return nil, err
 		}
@@ -150,7 +150,7 @@ func newEdition(r history.RevisionRecord, layers []string) fleetapi.Edition {
 
 // Nodes lists all known nodes.
 func (c *Controller) Nodes(ctx context.Context) ([]fleetapi.Node, error) {
-	if err := c.d.upToDate(ctx); err != nil {
+	if err := c.d.checkUpToDate(ctx); err != nil {
 		return nil, err
 	}
 	return c.d.dir.nodes(c.d.Now(), c.d.settings()), nil
@@ -158,10 +158,10 @@ func (c *Controller) Nodes(ctx context.Context) ([]fleetapi.Node, error) {
 
 // Node returns everything known of one node.
 func (c *Controller) Node(ctx context.Context, name string) (fleetapi.NodeDetail, error) {
-	if err := c.d.upToDate(ctx); err != nil {
+	if err := c.d.checkUpToDate(ctx); err != nil {
 		return fleetapi.NodeDetail{}, err
 	}
-	s := c.d.dir.named(name)
+	s := c.d.dir.nodeByName(name)
 	if s == nil {
 		return fleetapi.NodeDetail{}, &ops.NotFoundError{What: fmt.Sprintf("node %q", name)}
 	}
@@ -183,7 +183,7 @@ func (c *Controller) Node(ctx context.Context, name string) (fleetapi.NodeDetail
 
 // Rollouts lists the last revisions on their way to the nodes of this replica, and staged rollouts.
 func (c *Controller) Rollouts(ctx context.Context) ([]fleetapi.Rollout, error) {
-	if err := c.d.upToDate(ctx); err != nil {
+	if err := c.d.checkUpToDate(ctx); err != nil {
 		return nil, err
 	}
 	a, err := c.d.Request(ctx, c.d.fleet, listRollouts{})
@@ -195,7 +195,7 @@ func (c *Controller) Rollouts(ctx context.Context) ([]fleetapi.Rollout, error) {
 
 // Ready reports why no request can be served.
 func (c *Controller) Ready(ctx context.Context) error {
-	if err := c.d.upToDate(ctx); err != nil {
+	if err := c.d.checkUpToDate(ctx); err != nil {
 		return err
 	}
 	if err := c.d.Store.CheckWritable(); err != nil {
@@ -204,9 +204,9 @@ func (c *Controller) Ready(ctx context.Context) error {
 	return nil
 }
 
-// upToDate reports why this replica must not answer from memory: while the store is away, other replicas may change it,
-// and a stale answer looks like a current one.
-func (d *deps) upToDate(ctx context.Context) error {
+// checkUpToDate reports why this replica must not answer from memory: while the store is away, other replicas may
+// change it, and a stale answer looks like a current one.
+func (d *deps) checkUpToDate(ctx context.Context) error {
 	if !d.dir.ready.Load() {
 		return fmt.Errorf("%w: still reading the store", fleetapi.ErrBusy)
 	}
@@ -233,8 +233,8 @@ func (c *Controller) Alive(ctx context.Context) error {
 // Reload reads the base files again.
 func (c *Controller) Reload() { c.d.Send(c.d.fleet, reload{}) }
 
-// noRevision turns a missing revision into the routes' error for it.
-func noRevision(err error) error {
+// revisionError turns a missing revision into the routes' error for it.
+func revisionError(err error) error {
 	var none *history.NoRevisionError
 	if errors.As(err, &none) {
 		return &ops.NotFoundError{What: fmt.Sprintf("revision %d", none.Number),
@@ -257,28 +257,28 @@ func actionsOf(all []metadata.Action) []fleetapi.Action {
 
 // Export returns the current state as the seed's files.
 func (c *Controller) Export(ctx context.Context, reveal bool) (history.Files, uint64, error) {
-	w, err := c.d.world(ctx)
+	w, err := c.d.snapshot(ctx)
 	if err != nil {
 		return history.Files{}, 0, err
 	}
 	f, err := w.State.Export()
 	if err == nil {
-		err = c.ownParts(w, &f)
+		err = c.addOwnParts(w, &f)
 	}
 	if err != nil || reveal {
 		return f, w.State.Number, err
 	}
-	f.Network = masked(w.Metadata, f.Network)
-	f.Nodes, f.Auto = maskedNodes(w.Metadata, f.Nodes), maskedNodes(w.Metadata, f.Auto)
+	f.Network = mask(w.Metadata, f.Network)
+	f.Nodes, f.Auto = maskNodes(w.Metadata, f.Nodes), maskNodes(w.Metadata, f.Auto)
 	f.E2E = maps.Clone(f.E2E)
 	for file, o := range f.E2E {
-		f.E2E[file] = masked(w.E2E[file], o)
+		f.E2E[file] = mask(w.E2E[file], o)
 	}
 	return f, w.State.Number, nil
 }
 
-// ownParts completes the controller's files with this replica's own parts, which are in a separate layer.
-func (c *Controller) ownParts(w *ops.Snapshot, f *history.Files) error {
+// addOwnParts completes the controller's files with this replica's own parts, which are in a separate layer.
+func (c *Controller) addOwnParts(w *ops.Snapshot, f *history.Files) error {
 	for file := range c.d.E2E {
 		own, err := w.State.Layer(history.Layer{Kind: history.E2E, Name: file + "/" + c.d.Replica})
 		if err != nil {
@@ -300,19 +300,19 @@ func (c *Controller) ownParts(w *ops.Snapshot, f *history.Files) error {
 	return nil
 }
 
-// maskedNodes masks the secrets of documents by node.
-func maskedNodes(m *metadata.Metadata, nodes config.Object) config.Object {
+// maskNodes masks the secrets of documents by node.
+func maskNodes(m *metadata.Metadata, nodes config.Object) config.Object {
 	nodes = maps.Clone(nodes)
 	for name, v := range nodes {
-		if o, is := v.(config.Object); is {
-			nodes[name] = masked(m, o)
+		if o, ok := v.(config.Object); ok {
+			nodes[name] = mask(m, o)
 		}
 	}
 	return nodes
 }
 
-// masked masks the secrets of a document.
-func masked(m *metadata.Metadata, o config.Object) config.Object {
+// mask masks the secrets of a document.
+func mask(m *metadata.Metadata, o config.Object) config.Object {
 	if o == nil {
 		return nil
 	}
@@ -327,9 +327,9 @@ func (c *Controller) FactsEnvironment(ctx context.Context, id string) (int64, er
 	if s == nil {
 		return 0, nil
 	}
-	name, _ := s.Called()
+	name, _ := s.Names()
 	path := []string{"sysParams", "factsEnvironment"}
-	w, err := c.d.world(ctx) // without a turn: the caller may hold one of the other API
+	w, err := c.d.snapshot(ctx) // without a turn: the caller may hold one of the other API
 	if err != nil {
 		return 0, err
 	}

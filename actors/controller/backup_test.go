@@ -37,7 +37,7 @@ func TestARestoreHoldsBackWhatWasAborted(t *testing.T) {
 	barrier := put(history.GenerationKey("held"), counted)
 	record := staged.RolloutRecord{Revision: 9, End: staged.EndAborted, Barrier: barrier, Message: "kept"}
 	put(history.GenerationKey("free"), counted)
-	put(staged.Key(9), record)
+	put(staged.RolloutKey(9), record)
 
 	s, err := backup.Open(old, backup.Header{Store: "old"})
 	if err != nil {
@@ -55,7 +55,7 @@ func TestARestoreHoldsBackWhatWasAborted(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r.Into("new")
+	r.SetTarget("new")
 	for txn, more := r.Begin(kv.Entry{}), true; more; {
 		o, err := restored.Commit(txn)
 		if err != nil || !o.Succeeded {
@@ -73,7 +73,7 @@ func TestARestoreHoldsBackWhatWasAborted(t *testing.T) {
 		return e
 	}
 	var got staged.RolloutRecord
-	if err := json.Unmarshal(at(staged.Key(9)).Value, &got); err != nil || got.Message != "kept" ||
+	if err := json.Unmarshal(at(staged.RolloutKey(9)).Value, &got); err != nil || got.Message != "kept" ||
 		got.End != staged.EndAborted || got.Revision != 9 {
 		t.Errorf("%+v, %v", got, err)
 	}

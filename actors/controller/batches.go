@@ -19,10 +19,10 @@ import (
 	"edgespan/config/kv"
 )
 
-// proceed applies queued changes of the store. Keys that were written together are applied together: a rename moves a
-// node's layers and its name, and no node may see one without the other. So changes wait while the layers of a revision
-// are read, and those that arrive meanwhile are read as one.
-func (a *fleetActor) proceed(c actor.Context) {
+// applyQueued applies queued changes of the store. Keys that were written together are applied together: a rename moves
+// a node's layers and its name, and no node may see one without the other. So changes wait while the layers of a
+// revision are read, and those that arrive meanwhile are read as one.
+func (a *fleetActor) applyQueued(c actor.Context) {
 	for !a.reading && len(a.queue) > 0 && a.library != nil {
 		number, last := uint64(0), -1
 		for i, m := range a.queue {
@@ -69,7 +69,7 @@ func (d *deps) readHead(number uint64, from history.State, began bool, damaged [
 		}
 	}
 	if !began {
-		if m.all, m.err = m.state.WithDamaged().All(); m.err == nil {
+		if m.all, m.err = m.state.WithDamaged().AllLayers(); m.err == nil {
 			m.peers, m.err = d.peersOrDamaged(m.state)
 		}
 		return m
@@ -90,25 +90,25 @@ func (d *deps) readHead(number uint64, from history.State, began bool, damaged [
 		d.Log.Error("read the controller's own config: keeping the current settings", zap.Error(m.err))
 		m.err = nil
 	}
-	if m.err == nil && (slices.ContainsFunc(m.diffs, ofPeers) || slices.ContainsFunc(damaged, isOfPeers)) {
+	if m.err == nil && (slices.ContainsFunc(m.diffs, isPeerDiff) || slices.ContainsFunc(damaged, isPeerLayer)) {
 		m.peers, m.err = d.peersOrDamaged(m.state)
 	}
 	return m
 }
 
-// headIs stores the layers of a revision and applies the changes that waited for them.
-func (a *fleetActor) headIs(c actor.Context, m headRead) {
+// handleHead stores the layers of a revision and applies the changes that waited for them.
+func (a *fleetActor) handleHead(c actor.Context, m headRead) {
 	if m.err != nil {
 		a.d.Log.Error("read the layers", zap.Error(m.err))
-		a.d.After(storage.StoreBackoff, func() { a.d.Send(a.self, again{}) })
+		a.d.After(storage.StoreBackoff, func() { a.d.Send(a.self, applyAgain{}) })
 		return
 	}
 	a.reading = false
 	a.applyHead(c, m)
 }
 
-// again retries a failed read of the layers.
-type again struct{}
+// applyAgain retries a failed read of the layers.
+type applyAgain struct{}
 
 // applyHead applies the queued changes that belong to a state of the layers.
 func (a *fleetActor) applyHead(c actor.Context, m headRead) {
@@ -116,7 +116,7 @@ func (a *fleetActor) applyHead(c actor.Context, m headRead) {
 	first := !a.began
 	pending := changes{names: map[string]bool{}, layers: map[string]bool{}, counted: map[string]bool{}, all: first,
 		first: first}
-	a.layersAre(c, m, &pending)
+	a.applyLayers(c, m, &pending)
 	batch := a.queue[:a.upTo]
 	a.queue, a.upTo = a.queue[a.upTo:], 0
 	for _, changes := range batch {
@@ -149,19 +149,19 @@ func (a *fleetActor) runPhase(c actor.Context, p fleet.Phase, m headRead, n *cha
 		a.syncNodes(c, n)
 	case fleet.PhasePeers:
 		if a.fleet != nil {
-			gather(a.rederive())
+			gather(a.recomputeDirty())
 		}
 	case fleet.PhaseLayers:
 		for _, name := range slices.Sorted(maps.Keys(n.layers)) {
 			if r := a.nodes[a.ids[name]]; r != nil && r.asked {
-				maps.Copy(touched, a.want(r))
+				maps.Copy(touched, a.computeDesired(r))
 			}
 		}
 	case fleet.PhaseBoards:
 		maps.Copy(touched, a.setHardware())
 	case fleet.PhaseRevocations:
 		a.publishRevoked()
-	case fleet.PhaseTell:
+	case fleet.PhasePublish:
 		by := &m.record
 		if n.first || m.record.Number == 0 {
 			by = nil
@@ -202,28 +202,28 @@ func (a *fleetActor) makeFleet() {
 	a.setHardware()
 }
 
-// layersAre applies new layers.
-func (a *fleetActor) layersAre(c actor.Context, m headRead, n *changes) {
+// applyLayers applies new layers.
+func (a *fleetActor) applyLayers(c actor.Context, m headRead, n *changes) {
 	if !a.began {
-		a.flagsAre(c, nil) // the flags of this process
+		a.applyFlags(c, nil) // the flags of this process
 	}
 	for _, v := range m.all {
-		a.layerIs(c, v, n)
+		a.applyLayer(c, v, n)
 	}
 	for _, d := range m.diffs {
-		a.layerIs(c, d.After, n)
+		a.applyLayer(c, d.After, n)
 	}
 	if m.peers != nil && !a.peers.read {
 		a.peers.read = true
 		n.noteDamage(history.Layer{Kind: history.Network}, a.ids) // nodes may wait for the peers
 	}
-	a.peersAre(m.peers)
+	a.setPeers(m.peers)
 	a.state, a.began = m.state, true
 }
 
-// layerIs applies a layer. A damaged layer leaves its last good document in place, and its nodes get no new config
+// applyLayer applies a layer. A damaged layer leaves its last good document in place, and its nodes get no new config
 // until it is repaired.
-func (a *fleetActor) layerIs(c actor.Context, v history.Version, n *changes) {
+func (a *fleetActor) applyLayer(c actor.Context, v history.Version, n *changes) {
 	l, doc := v.Layer, v.Document
 	was := a.damaged[l]
 	if v.Damaged != nil {
@@ -253,11 +253,11 @@ func (a *fleetActor) layerIs(c actor.Context, v history.Version, n *changes) {
 	case history.Auto:
 		put(a.auto)
 	case history.Topology:
-		a.topologyIs(doc)
+		a.setTopology(doc)
 		n.all = true
 	case history.E2E:
 		if l.Name == ownFile {
-			a.flagsAre(c, doc)
+			a.applyFlags(c, doc)
 		}
 	default:
 	}
@@ -286,7 +286,7 @@ func (a *fleetActor) damageOf(name string) error {
 	}
 	if !a.peers.read { // without its tunnels a node would remove them
 		for l, bad := range a.damaged {
-			if isOfPeers(l) {
+			if isPeerLayer(l) {
 				return bad
 			}
 		}
@@ -294,11 +294,11 @@ func (a *fleetActor) damageOf(name string) error {
 	return nil
 }
 
-// topologyIs stores the nodes of a topology. An unreadable topology changes nothing, so that a typing error makes no
+// setTopology stores the nodes of a topology. An unreadable topology changes nothing, so that a typing error makes no
 // node unknown.
-func (a *fleetActor) topologyIs(doc config.Object) {
+func (a *fleetActor) setTopology(doc config.Object) {
 	if doc == nil {
-		a.topology, a.gates.topology = map[string]bool{}, nil
+		a.topology, a.admissions.topology = map[string]bool{}, nil
 		return
 	}
 	t, faults := topology.FromDocument(doc)
@@ -306,7 +306,7 @@ func (a *fleetActor) topologyIs(doc config.Object) {
 		a.d.Log.Error("read the topology", zap.Error(faults))
 		return
 	}
-	a.topology, a.gates.topology = map[string]bool{}, t
+	a.topology, a.admissions.topology = map[string]bool{}, t
 	for _, n := range t.Nodes {
 		a.topology[n.Name] = true
 	}

@@ -19,19 +19,19 @@ import (
 	"edgespan/config/kv"
 )
 
-// mailTimeout is how long to wait for an answer of another replica.
-const mailTimeout = 10 * time.Second
+// commandTimeout is how long to wait for an answer of another replica.
+const commandTimeout = 10 * time.Second
 
 // Command runs an operator's command on one node, at the replica that has its stream.
 func (c *Controller) Command(ctx context.Context, by fleetapi.Caller, name string, what fleetapi.Command) error {
-	s := c.d.dir.named(name)
+	s := c.d.dir.nodeByName(name)
 	if s == nil {
 		return &ops.NotFoundError{What: fmt.Sprintf("node %q", name)}
 	}
 	if what == fleetapi.Forget {
 		return c.d.forget(ctx, by, s)
 	}
-	late := time.Now().Add(mailTimeout)
+	late := time.Now().Add(commandTimeout)
 	for {
 		id, replica, moved := s.At()
 		switch {
@@ -40,20 +40,20 @@ func (c *Controller) Command(ctx context.Context, by fleetapi.Caller, name strin
 		case replica == "" || replica == c.d.Replica:
 			return c.d.command(ctx, by, s, what)
 		}
-		err := c.d.mailUnless(ctx, late, moved, id, storage.RemoteCommand{From: c.d.Replica, By: by, What: what})
-		if !errors.Is(err, errElsewhere) {
+		err := c.d.sendCommandUnless(ctx, late, moved, id, storage.RemoteCommand{From: c.d.Replica, By: by, What: what})
+		if !errors.Is(err, errOtherReplica) {
 			return err
 		}
 	}
 }
 
-// errElsewhere reports that the replica that was asked no longer has the node's stream.
-var errElsewhere = errors.New("the node moved to another replica")
+// errOtherReplica reports that the replica that was asked no longer has the node's stream.
+var errOtherReplica = errors.New("the node moved to another replica")
 
-// mailUnless sends a command to the replica that has a node's stream, and returns errElsewhere if the stream moves
-// before an answer: a replica that died, or lost the stream meanwhile, does not answer. The caller then sends the
+// sendCommandUnless sends a command to the replica that has a node's stream, and returns errOtherReplica if the stream
+// moves before an answer: a replica that died, or lost the stream meanwhile, does not answer. The caller then sends the
 // command to the new replica; it does no harm if the first one has already run it.
-func (d *deps) mailUnless(ctx context.Context, late time.Time, moved <-chan struct{}, id string,
+func (d *deps) sendCommandUnless(ctx context.Context, late time.Time, moved <-chan struct{}, id string,
 	l storage.RemoteCommand) error {
 	asks, cancel := context.WithDeadline(ctx, late)
 	defer cancel()
@@ -66,13 +66,13 @@ func (d *deps) mailUnless(ctx context.Context, late time.Time, moved <-chan stru
 		case <-ended:
 		}
 	}()
-	err := d.mailTo(asks, id, l)
+	err := d.sendCommand(asks, id, l)
 	if err == nil || errors.Is(err, fleetapi.ErrRefused) || ctx.Err() != nil || !time.Now().Before(late) {
 		return err
 	}
 	select {
 	case <-moved:
-		return errElsewhere
+		return errOtherReplica
 	default:
 		return err
 	}
@@ -111,8 +111,8 @@ func (d *deps) adopt(ctx context.Context, by fleetapi.Caller, s *nodes.Handle) e
 		v, _ := config.Lookup(r.Document, path)
 		at := own
 		for _, key := range path[:len(path)-1] {
-			below, is := at[key].(config.Object)
-			if !is {
+			below, ok := at[key].(config.Object)
+			if !ok {
 				below = config.Object{}
 				at[key] = below
 			}
@@ -120,15 +120,15 @@ func (d *deps) adopt(ctx context.Context, by fleetapi.Caller, s *nodes.Handle) e
 		}
 		at[path[len(path)-1]] = v
 	}
-	name, _ := s.Called()
-	return d.writes.Do(ctx, storage.WriteRequest{Request: fleetapi.WriteRequest{
+	name, _ := s.Names()
+	return d.writes.Write(ctx, storage.WriteRequest{Request: fleetapi.WriteRequest{
 		Caller: by, Write: ops.SetNodes{Overrides: config.Object{name: own}, Modify: true}, Message: "adopt what " + name +
 			" runs",
 	}}).Err
 }
 
-// mailTo sends a command to the replica that has a node's stream, and waits for its answer.
-func (d *deps) mailTo(ctx context.Context, id string, l storage.RemoteCommand) error {
+// sendCommand sends a command to the replica that has a node's stream, and waits for its answer.
+func (d *deps) sendCommand(ctx context.Context, id string, l storage.RemoteCommand) error {
 	lease := d.LeaseID()
 	if lease == 0 {
 		return fmt.Errorf("%s: %w: this replica has no lease yet: try again", l.What, fleetapi.ErrBusy)
@@ -141,7 +141,7 @@ func (d *deps) mailTo(ctx context.Context, id string, l storage.RemoteCommand) e
 		return fmt.Errorf("%s: %w", l.What, err)
 	}
 	defer d.Saver.Add(storage.Save{Op: kv.Delete(key)})
-	ctx, cancel := context.WithTimeout(ctx, mailTimeout)
+	ctx, cancel := context.WithTimeout(ctx, commandTimeout)
 	defer cancel()
 	select {
 	case got := <-answer:
@@ -156,14 +156,14 @@ func (d *deps) mailTo(ctx context.Context, id string, l storage.RemoteCommand) e
 	}
 }
 
-// mailed handles a command between replicas: an answer that a caller here waits for, or a command for a node whose
-// stream is here.
-func (a *fleetActor) mailed(_ actor.Context, e kv.Entry, id string) {
+// handleRemoteCommand handles a command between replicas: an answer that a caller here waits for, or a command for a
+// node whose stream is here.
+func (a *fleetActor) handleRemoteCommand(_ actor.Context, e kv.Entry, id string) {
 	var l storage.RemoteCommand
 	if json.Unmarshal(e.Value, &l) != nil {
 		return
 	}
-	if waits, is := a.d.outbox.Load(e.Key); is {
+	if waits, ok := a.d.outbox.Load(e.Key); ok {
 		if l.Answered {
 			select {
 			case waits.(chan storage.RemoteCommand) <- l:
@@ -182,7 +182,7 @@ func (a *fleetActor) mailed(_ actor.Context, e kv.Entry, id string) {
 		return
 	}
 	a.d.Leaf("mail", func() {
-		ctx, cancel := context.WithTimeout(a.d.Context, mailTimeout)
+		ctx, cancel := context.WithTimeout(a.d.Context, commandTimeout)
 		defer cancel()
 		l.Answered = true
 		if err := a.d.command(ctx, l.By, s, l.What); err != nil {

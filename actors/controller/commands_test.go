@@ -80,7 +80,7 @@ func TestACommandForANodeThatHasJustGone(t *testing.T) {
 		b.cut.Store(true)
 		n.cut()
 		r.pass(2 * time.Second)
-		if took, err := r.commands(r.replicas["a"], fleetapi.Retry); err != nil || took >= mailTimeout {
+		if took, err := r.commands(r.replicas["a"], fleetapi.Retry); err != nil || took >= commandTimeout {
 			t.Errorf("%v after %v", err, took)
 		}
 	})
@@ -91,7 +91,7 @@ func TestACommandForAReplicaThatHangs(t *testing.T) {
 	onThree(t, func(r *rig, b *severed, n *fakeNode) {
 		b.deaf.Store(true)
 		took, err := r.commands(r.replicas["a"], fleetapi.Retry)
-		if !errors.Is(err, fleetapi.ErrBusy) || took != mailTimeout {
+		if !errors.Is(err, fleetapi.ErrBusy) || took != commandTimeout {
 			t.Errorf("%v after %v", err, took)
 		}
 		ctx, cancel := context.WithTimeout(r.Context(), time.Second)

@@ -32,7 +32,7 @@ type Controller struct {
 type deps struct {
 	Options
 	*storage.Access
-	*rollouts.Underway
+	*rollouts.UnderwayCache
 	dir        *directory
 	nodes      *nodes.Deps
 	operators  operators
@@ -80,14 +80,14 @@ func Start(o Options) (*Controller, error) {
 
 // newDeps creates the dependencies of the actors and passes each package its own.
 func newDeps(o Options, a *storage.Access) *deps {
-	d := &deps{Options: o, Access: a, Underway: rollouts.NewUnderway(o.Now), dir: newDirectory(o.Metadata)}
+	d := &deps{Options: o, Access: a, UnderwayCache: rollouts.NewUnderwayCache(o.Now), dir: newDirectory(o.Metadata)}
 	d.set.Store(&o.Settings)
 	var waitKeys rollouts.Wait
 	d.writes = &storage.Writer{
-		Access: a, Offline: o.Offline, Backup: o.Backup, Stored: o.Stored, WorldAt: d.worldAt, Ready: d.dir.ready.Load,
-		Waits: func() bool { return d.Waits(&waitKeys) },
+		Access: a, Offline: o.Offline, Backup: o.Backup, Stored: o.Stored, SnapshotAt: d.snapshotAt, Ready: d.dir.ready.Load,
+		Waits: func() bool { return d.MustWait(&waitKeys) },
 	}
-	d.nodes = &nodes.Deps{Access: a, Shared: o.Shared, Settings: d.settings, Tell: func(m any) { d.Send(d.fleet, m) }}
+	d.nodes = &nodes.Deps{Access: a, Shared: o.Shared, Settings: d.settings, Notify: func(m any) { d.Send(d.fleet, m) }}
 	return d
 }
 
@@ -138,7 +138,7 @@ type top struct {
 }
 
 func (t *top) Receive(c actor.Context) {
-	if _, is := c.Message().(*actor.Started); !is {
+	if _, ok := c.Message().(*actor.Started); !ok {
 		return
 	}
 	d := t.d
@@ -146,7 +146,7 @@ func (t *top) Receive(c actor.Context) {
 	if err == nil {
 		d.rollout, err = c.SpawnNamed(d.Vital(func() actor.Actor {
 			return rollouts.New(&rollouts.Deps{Access: d.Access,
-				Under: d.Underway})
+				Underway: d.UnderwayCache})
 		}), "rollout")
 	}
 	if err == nil {

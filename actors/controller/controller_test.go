@@ -432,7 +432,7 @@ func TestACrashOfANodesActorIsMadeUpForByTheStore(t *testing.T) {
 		r.network(c, `{"envParams":{"B":"bad"}}`)
 		r.pass(time.Second)
 		r.wants(c, "n1", "RolledBack")
-		c.d.Send(c.d.dir.node(n.id).Process(), nodespkg.Message{Stream: nil, Word: nil}) // a nil stream: it panics
+		c.d.Send(c.d.dir.node(n.id).Process(), nodespkg.Message{Stream: nil, Message: nil}) // a nil stream: it panics
 		r.pass(10 * time.Second)
 		r.wants(c, "n1", "RolledBack")
 		r.wants(c, "n2", "InSync")

@@ -25,8 +25,8 @@ func (a *fleetActor) countAnew(c actor.Context, id string) {
 		return
 	}
 	a.fleet.Remove(r.name)
-	r.reported, r.kind = false, "" // if its kind is being read, kindIs computes its config again
-	a.publishTouched(c, a.want(r), nil)
+	r.reported, r.kind = false, "" // if its kind is being read, setKind computes its config again
+	a.publishTouched(c, a.computeDesired(r), nil)
 }
 
 // mergeCounts adopts generations that other replicas counted, where they are ahead of this replica's. Every replica
@@ -39,24 +39,24 @@ func (a *fleetActor) mergeCounts(c actor.Context, ids map[string]bool) {
 		if r == nil || !r.asked || !r.reported || a.fleet == nil {
 			continue
 		}
-		own, is := a.fleet.Counted(r.name)
+		own, ok := a.fleet.Counted(r.name)
 		var stored fleet.Counted
 		e, has := a.counted[id]
-		if !is || !has || json.Unmarshal(e.Value, &stored) != nil {
+		if !ok || !has || json.Unmarshal(e.Value, &stored) != nil {
 			continue
 		}
 		g := stored.Generation
 		if g.Authority != own.Generation.Authority || g.Counter <= own.Generation.Counter {
 			continue // this replica's write is under way, and detects the conflict
 		}
-		if stored.Digest == own.Digest || a.owns(a.owners[id]) {
+		if stored.Digest == own.Digest || a.isOwner(a.owners[id]) {
 			a.countAnew(c, id)
 		}
 	}
 }
 
-// owns reports whether this replica has a node's stream, by the node's owner key.
-func (a *fleetActor) owns(e kv.Entry) bool {
+// isOwner reports whether this replica has a node's stream, by the node's owner key.
+func (a *fleetActor) isOwner(e kv.Entry) bool {
 	var o nodes.Owner
 	return json.Unmarshal(e.Value, &o) == nil && o.Replica == a.d.Replica && o.Began == a.d.Began.UnixNano()
 }

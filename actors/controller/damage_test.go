@@ -97,7 +97,7 @@ func TestADamagedLayerHoldsUpItsNodeOnly(t *testing.T) {
 			if got := r.had("three"); got != "n1" {
 				t.Errorf("%s: three was pushed to %q", way.name, got)
 			}
-			if set, is := way.mend.(ops.SetNodes); is {
+			if set, ok := way.mend.(ops.SetNodes); ok {
 				set.Overrides = r.doc(`{"n0":{"envParams":{"C":"` + way.has + `"}}}`)
 				way.mend = set
 			}

@@ -23,7 +23,7 @@ import (
 type directory struct {
 	marks nodes.Marks // what changed on any node
 	ready atomic.Bool // the store has been read
-	seen  seen
+	seen  appliedRevision
 
 	mu       sync.RWMutex
 	byID     map[string]*nodes.Handle
@@ -50,8 +50,8 @@ func (d *directory) node(id string) *nodes.Handle {
 	return d.byID[id]
 }
 
-// named returns the known node with a name, nil for none.
-func (d *directory) named(name string) *nodes.Handle {
+// nodeByName returns the known node with a name, nil for none.
+func (d *directory) nodeByName(name string) *nodes.Handle {
 	d.mu.RLock()
 	defer d.mu.RUnlock()
 	return d.byName[name]
@@ -100,8 +100,8 @@ func (d *directory) nodes(now time.Time, set fleet.Settings) []fleetapi.Node {
 	return out
 }
 
-// know records from where a node is known, and its current name; a zero k without an id forgets the name.
-func (d *directory) know(name, id string, k fleet.Known) {
+// setKnown records from where a node is known, and its current name; a zero k without an id forgets the name.
+func (d *directory) setKnown(name, id string, k fleet.Known) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.marks.Changed.Store(true)
@@ -131,15 +131,15 @@ func (d *directory) leave(id string) {
 	defer d.mu.Unlock()
 	if s := d.byID[id]; s != nil {
 		delete(d.byID, id)
-		if name, _ := s.Called(); d.byName[name] == s {
+		if name, _ := s.Names(); d.byName[name] == s {
 			delete(d.byName, name)
 		}
 		d.marks.Changed.Store(true)
 	}
 }
 
-// kindIs caches the layers of a kind for readers of effective configs.
-func (d *directory) kindIs(m kindRead) {
+// setKind caches the layers of a kind for readers of effective configs.
+func (d *directory) setKind(m kindRead) {
 	if m.err != nil {
 		return
 	}
@@ -148,8 +148,8 @@ func (d *directory) kindIs(m kindRead) {
 	d.kinds[m.kind.Name] = m.set
 }
 
-// hardwareIs stores the current versions and boards, and drops the cached kinds.
-func (d *directory) hardwareIs(h fleet.Hardware, learnt map[string]*baseConfig, m *metadata.Metadata,
+// setHardware stores the current versions and boards, and drops the cached kinds.
+func (d *directory) setHardware(h fleet.Hardware, learnt map[string]*baseConfig, m *metadata.Metadata,
 	rules map[string]*metadata.Metadata) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -157,8 +157,8 @@ func (d *directory) hardwareIs(h fleet.Hardware, learnt map[string]*baseConfig, 
 	d.kinds = map[string]layers.Set{}
 }
 
-// world returns a World without its layers.
-func (d *directory) world() *ops.Snapshot {
+// snapshot returns a Snapshot without its layers.
+func (d *directory) snapshot() *ops.Snapshot {
 	facts := d.nodeFacts()
 	d.mu.RLock()
 	defer d.mu.RUnlock()

@@ -16,8 +16,8 @@ import (
 	"edgespan/config/kv"
 )
 
-// listed queues a listing of all keys: known keys that it lacks become deletions.
-func (a *fleetActor) listed(l storage.Listing) {
+// queueListing queues a listing of all keys: known keys that it lacks become deletions.
+func (a *fleetActor) queueListing(l storage.Listing) {
 	c := kv.Batch{Revision: l.At, Events: l.Events}
 	if l.Head.Exists() {
 		c.Events = append(c.Events, kv.Event{Kind: kv.EventPut, Entry: l.Head})
@@ -54,22 +54,22 @@ func (a *fleetActor) listed(l storage.Listing) {
 	for k := range a.operators {
 		gone(k)
 	}
-	a.goneOfRollouts(gone)
+	a.forMissingRolloutKeys(gone)
 	a.queue, a.upTo = []kv.Batch{c}, 0 // it covers all earlier batches
 }
 
 // event applies the event of one key.
 func (a *fleetActor) event(c actor.Context, e kv.Event, n *changes) {
 	k, put := e.Entry.Key, e.Kind == kv.EventPut
-	names := history.Names(k)
+	names := history.KeyTexts(k)
 	if len(names) == 0 {
 		return
 	}
 	id := names[0]
-	a.ofRollouts(c, e, id)
+	a.storeRolloutKey(c, e, id)
 	switch {
 	case history.InNodes.Has(k):
-		a.memberIs(e, id, n)
+		a.setMember(e, id, n)
 	case history.InTokens.Has(k):
 		setValue(a, e, a.tokens, id)
 		a.d.joinTokens.event(e, id)
@@ -85,30 +85,30 @@ func (a *fleetActor) event(c actor.Context, e kv.Event, n *changes) {
 		setEntry(e, a.owners, id)
 		n.counted[id] = true // the owner counts the generations
 		if r := a.nodes[id]; r != nil {
-			c.Send(r.pid, nodes.Owned{Entry: e.Entry})
+			c.Send(r.pid, nodes.OwnerChanged{Entry: e.Entry})
 		}
 	case history.InPushes.Has(k):
 		if r := a.nodes[id]; r != nil && put {
-			c.Send(r.pid, nodes.Remembered{Entry: e.Entry})
+			c.Send(r.pid, nodes.MemoryChanged{Entry: e.Entry})
 		}
 	case history.InOutboxes.Has(k) && id == storage.LeaderOutbox:
 		a.d.writes.DeliverAnswer(e)
-		c.Send(a.d.leader, storage.Mail{Event: e})
+		c.Send(a.d.leader, storage.OutboxEvent{Event: e})
 	case history.InOutboxes.Has(k):
 		if put {
-			a.mailed(c, e.Entry, id)
+			a.handleRemoteCommand(c, e.Entry, id)
 		}
 	case storage.IsPreview(k):
 		if put {
-			a.previewPlanned(e.Entry)
+			a.requestPreviews(e.Entry)
 		}
 	case history.InUnderlays.Has(k):
-		a.underlayIs(e, id)
+		a.setUnderlay(e, id)
 	case history.InAccepted.Has(k):
-		a.acceptedIs(e, id)
+		a.setAccepted(e, id)
 		n.learnt = true
 	case history.InProposed.Has(k):
-		a.proposedIs(e, id)
+		a.setProposed(e, id)
 	case history.InOperators.Has(k):
 		if a.d.operators.event(e, id); put {
 			a.operators[k] = true
@@ -141,24 +141,24 @@ func setValue[V any](a *fleetActor, e kv.Event, in map[string]V, id string) {
 	in[id] = v
 }
 
-// memberIs records a node that joined, was renamed or was forgotten.
-func (a *fleetActor) memberIs(e kv.Event, id string, n *changes) {
-	was, before := a.members[id]
+// setMember records a node that joined, was renamed or was forgotten.
+func (a *fleetActor) setMember(e kv.Event, id string, n *changes) {
+	was, wasMember := a.members[id]
 	setValue(a, e, a.members, id)
-	is, now := a.members[id]
-	if before != now || was.Name != is.Name {
-		a.around(was.Name)
-		a.around(is.Name)
+	current, isMember := a.members[id]
+	if wasMember != isMember || was.Name != current.Name {
+		a.markClusterMembers(was.Name)
+		a.markClusterMembers(current.Name)
 	}
-	if before && (!now || was.Name != is.Name) {
+	if wasMember && (!isMember || was.Name != current.Name) {
 		n.names[was.Name] = true
 		if a.ids[was.Name] == id {
 			delete(a.ids, was.Name)
 		}
 	}
-	if now {
-		a.ids[is.Name] = id
-		n.names[is.Name], n.layers[is.Name] = true, true
+	if isMember {
+		a.ids[current.Name] = id
+		n.names[current.Name], n.layers[current.Name] = true, true
 	}
 }
 
@@ -168,11 +168,11 @@ func (a *fleetActor) syncNodes(c actor.Context, n *changes) {
 		return
 	}
 	for id, r := range a.nodes {
-		m, is := a.members[id]
+		m, ok := a.members[id]
 		if !n.names[r.name] && !n.names[m.Name] && !n.all {
 			continue
 		}
-		if !is {
+		if !ok {
 			a.leave(c, id, r)
 		} else if r.name != m.Name {
 			a.fleet.Remove(r.name)
@@ -184,7 +184,7 @@ func (a *fleetActor) syncNodes(c actor.Context, n *changes) {
 		names = a.allNames()
 	}
 	for _, name := range slices.Sorted(maps.Keys(names)) {
-		a.known(c, name)
+		a.setKnown(c, name)
 	}
 }
 
@@ -197,7 +197,7 @@ func (a *fleetActor) allNames() map[string]bool {
 		names[name] = true
 	}
 	for _, s := range a.d.dir.handles() {
-		name, _ := s.Called()
+		name, _ := s.Names()
 		names[name] = true
 	}
 	return names
@@ -214,15 +214,15 @@ func (a *fleetActor) leave(c actor.Context, id string, r *record) {
 	c.Stop(r.pid)
 }
 
-// known records from where a node is known, tells its actor, and spawns the actor of a node that has joined.
-func (a *fleetActor) known(c actor.Context, name string) {
+// setKnown records from where a node is known, tells its actor, and spawns the actor of a node that has joined.
+func (a *fleetActor) setKnown(c actor.Context, name string) {
 	id, joined := a.ids[name]
 	out, revoked := a.revoked[id]
 	k := fleet.Known{Topology: a.topology[name], Joined: joined && (!revoked || out.Joining != "")}
-	if t, is := a.tokens[name]; is && t.Used == nil {
+	if t, ok := a.tokens[name]; ok && t.Used == nil {
 		k.Token = t.Expires
 	}
-	a.d.dir.know(name, id, k)
+	a.d.dir.setKnown(name, id, k)
 	if !joined {
 		return
 	}
@@ -230,9 +230,9 @@ func (a *fleetActor) known(c actor.Context, name string) {
 	if r == nil && !a.stopping[id] {
 		r = a.spawn(c, id)
 	}
-	if is := (nodes.Known{Known: k, Name: name}); r != nil && r.known != is {
-		r.known = is
-		c.Send(r.pid, is)
+	if now := (nodes.Known{Known: k, Name: name}); r != nil && r.known != now {
+		r.known = now
+		c.Send(r.pid, now)
 	}
 }
 

@@ -96,7 +96,7 @@ func (a *audit) read(ctx context.Context) error {
 func (a *audit) event(ctx context.Context, e kv.Event) {
 	k, put := e.Entry.Key, e.Kind == kv.EventPut
 	id := ""
-	if names := history.Names(k); len(names) > 0 {
+	if names := history.KeyTexts(k); len(names) > 0 {
 		id = names[0]
 	}
 	switch {
@@ -123,7 +123,7 @@ func (a *audit) event(ctx context.Context, e kv.Event) {
 	}
 }
 
-// headIs reads the flag from the newest revision.
+// handleHead reads the flag from the newest revision.
 func (a *audit) headIs(ctx context.Context) {
 	state, err := history.Head(storage.NewReader(ctx, a.s.Store))
 	var own history.Version
@@ -155,8 +155,8 @@ func (a *audit) off(from, to time.Time) bool {
 // rollout checks a rollout as a leader wrote it. A batch is no larger than allowed. A rollout that was aborted or
 // superseded never continues; one that ended otherwise may, for nodes that come later.
 func (a *audit) rollout(e kv.Event, id string, put bool) {
-	number, is := staged.NumberOf(id)
-	if !is {
+	number, ok := staged.NumberOf(id)
+	if !ok {
 		a.fault("rollout %q", id)
 	}
 	if !put {

@@ -52,14 +52,14 @@ func (w *faulty) end() {
 }
 
 // until waits for a condition, checks it at every step, and fails the test if it does not come true.
-func (w *faulty) until(what string, is func() bool) bool {
+func (w *faulty) until(what string, match func() bool) bool {
 	w.Helper()
 	for range 240 {
 		w.nap(5 * time.Second)
 		if w.look(); w.Failed() {
 			return false
 		}
-		if is() {
+		if match() {
 			return true
 		}
 	}
@@ -144,7 +144,7 @@ func (w *faulty) inSync() bool {
 		}.Effective()
 		for _, c := range w.replicas {
 			n.mu.Lock()
-			is, to, pending := n.md5, n.to, n.pending
+			now, to, pending := n.md5, n.to, n.pending
 			n.mu.Unlock()
 			got, _ := w.state(c, name)
 			switch {
@@ -152,7 +152,7 @@ func (w *faulty) inSync() bool {
 				if to == c && got != string(fleet.Unmanaged) {
 					return false
 				}
-			case is != config.MD5(want) || pending != nil || to == c && got != string(fleet.InSync):
+			case now != config.MD5(want) || pending != nil || to == c && got != string(fleet.InSync):
 				return false
 			}
 		}
@@ -193,12 +193,12 @@ func (w *faulty) checkWrites() {
 	written := map[history.Layer][]uint64{}
 	for _, rec := range records {
 		times[rec.Author+rec.Message]++
-		if before := found[rec.Message]; before != 0 && rec.Author != storage.Itself.Name &&
+		if before := found[rec.Message]; before != 0 && rec.Author != storage.LeaderAuthor.Name &&
 			times[rec.Author+rec.Message] > w.mayBe(rec) {
 			w.Errorf("revisions %d and %d are both %q", before, rec.Number, rec.Message)
 		}
 		found[rec.Message] = rec.Number
-		changed, err := history.Changed(r, rec.Number)
+		changed, err := history.ChangedLayers(r, rec.Number)
 		if err != nil {
 			w.Fatal(err)
 		}
@@ -232,7 +232,7 @@ func (w *faulty) mayBe(rec history.RevisionRecord) (n int) {
 // checkRecord checks one revision against what its author sent.
 func (w *faulty) checkRecord(r storage.Reader, rec history.RevisionRecord, changed []history.Layer, o *sent) {
 	w.Helper()
-	if rec.Author == storage.Itself.Name {
+	if rec.Author == storage.LeaderAuthor.Name {
 		for _, layer := range changed {
 			if layer.Kind != history.Auto {
 				w.Errorf("revision %d is the controller's own, and changes %s", rec.Number, layer)
@@ -421,9 +421,9 @@ func (w *faulty) checkCommands() {
 		}
 	}
 	for _, o := range w.ops {
-		is := fmt.Sprintf("%d %s by %s", o.rollout, words[o.command], o.by.Name)
-		if o.command != "" && o.command != fleetapi.RevertRollout && o.err == nil && reported[is] == 0 {
-			w.Errorf("op %d was acknowledged: rollout %s; nothing tells of it", o.id, is)
+		now := fmt.Sprintf("%d %s by %s", o.rollout, words[o.command], o.by.Name)
+		if o.command != "" && o.command != fleetapi.RevertRollout && o.err == nil && reported[now] == 0 {
+			w.Errorf("op %d was acknowledged: rollout %s; nothing tells of it", o.id, now)
 		}
 	}
 }

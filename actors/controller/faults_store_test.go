@@ -70,7 +70,7 @@ func (s *common) opens(t kv.Txn) {
 			s.wrong = append(s.wrong, fmt.Sprintf("%s: %v", op.Key, err))
 			continue
 		}
-		id := history.Names(op.Key)[0]
+		id := history.KeyTexts(op.Key)[0]
 		if s.open[id] == nil {
 			s.open[id] = map[string]bool{}
 		}
@@ -150,13 +150,13 @@ var ways = []string{wayGood, waySlow, wayLossy, wayLossy, wayLossy, wayRefused, 
 var errLost = errors.New("the store does not answer")
 
 // become changes the kind of the connection.
-func (w *way) become(is string) {
+func (w *way) become(now string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if n := len(w.bad); w.is != wayGood && n > 0 {
 		w.bad[n-1].to = time.Now()
 	}
-	if w.is = is; is != wayGood {
+	if w.is = now; now != wayGood {
 		w.bad = append(w.bad, span{from: time.Now()})
 	}
 }

@@ -367,9 +367,9 @@ func (w *faulty) turn(by fleetapi.Caller, on bool) {
 // reroute changes a replica's connection to the store.
 func (w *faulty) reroute() {
 	name := w.some().d.Replica
-	is := ways[w.rand.IntN(len(ways))]
-	w.note("the way of %s to the store is %s", name, is)
-	w.ways[name].become(is)
+	now := ways[w.rand.IntN(len(ways))]
+	w.note("the way of %s to the store is %s", name, now)
+	w.ways[name].become(now)
 }
 
 // jump sets the clock of a replica.

@@ -63,13 +63,13 @@ type fleetActor struct {
 	queue    []kv.Batch
 	upTo     int  // how many batches of the queue belong to the layers being read
 	reading  bool // a read of the layers is in progress
-	rollouts []*following
+	rollouts []*rolloutProgress
 	admits   []admission     // callers that wait until a node is known
 	located  map[string]bool // by id; nodes whose address may be missing in the tunnels that lead to them
 
-	factsWait bool // a retry of the facts is scheduled, until a rollout ends
-	gates     admissions
-	peers     peering
+	factsWait  bool // a retry of the facts is scheduled, until a rollout ends
+	admissions admissions
+	peers      peering
 }
 
 // layersKnown is what the fleet uses of the layers, as of a revision.
@@ -154,7 +154,7 @@ func newFleetActor(d *deps) *fleetActor {
 			learnt:  map[string]*baseConfig{}, counted: map[string]kv.Entry{}, owners: map[string]kv.Entry{},
 			proposals: map[string]proposal{}, proposed: map[string][]byte{}, operators: map[kv.Key]bool{},
 		},
-		gates: newAdmissions(), peers: newPeering(),
+		admissions: newAdmissions(), peers: newPeering(),
 	}
 }
 
@@ -167,40 +167,40 @@ func (a *fleetActor) Receive(c actor.Context) {
 		a.d.Leaf("watcher", func() { a.d.Watch(a.self) })
 		a.d.Leaf("lease", func() { a.d.KeepLease(a.self) })
 	case *actor.Terminated:
-		a.terminated(c, m.Who)
+		a.handleTerminated(c, m.Who)
 	case libraryRead:
-		a.libraryIs(c, m)
+		a.setLibrary(c, m)
 	case storage.Listing:
-		a.listed(m)
+		a.queueListing(m)
 	case kv.Batch:
 		a.queue = append(a.queue, m)
 	case headRead:
-		a.headIs(c, m)
-	case again:
+		a.handleHead(c, m)
+	case applyAgain:
 		a.reading = false
 	case kindRead:
-		a.publishTouched(c, a.kindIs(m), nil)
+		a.publishTouched(c, a.setKind(m), nil)
 	case kindAgain:
 		a.readKind(m)
 	case storage.Leased:
-		a.leased(c, m)
+		a.handleLease(c, m)
 	case storage.Saved:
-		a.proposalSaved(m)
+		a.handleProposalSaved(m)
 	default:
-		a.ofNodes(c)
+		a.handleNodeMessage(c)
 	}
-	a.proceed(c)
+	a.applyQueued(c)
 }
 
-// ofNodes handles messages from the nodes' actors and from callers of the controller.
-func (a *fleetActor) ofNodes(c actor.Context) {
+// handleNodeMessage handles messages from the nodes' actors and from callers of the controller.
+func (a *fleetActor) handleNodeMessage(c actor.Context) {
 	switch m := c.Message().(type) {
 	case nodes.Started:
 		a.handle(c, m.ID)
 	case nodes.Compute:
 		if r := a.nodes[m.ID]; r != nil {
 			r.versions, r.asked = m.Versions, true
-			a.publishTouched(c, a.want(r), nil)
+			a.publishTouched(c, a.computeDesired(r), nil)
 		}
 	case nodes.Recount:
 		a.recount(c, m)
@@ -209,15 +209,15 @@ func (a *fleetActor) ofNodes(c actor.Context) {
 			c.Send(m.To, fleet.Asked{Next: a.d.Now().Add(a.d.settings().Interval)})
 			return
 		}
-		granted, next := a.queries.Ask(a.d.Now(), m.ID, m.Board)
+		granted, next := a.queries.Allow(a.d.Now(), m.ID, m.Board)
 		c.Send(m.To, fleet.Asked{Granted: granted, Next: next})
 	case nodes.Located:
-		a.locate(m.ID)
+		a.queueLocations(m.ID)
 	case factsDue:
 		a.factsWait = false
-		a.factsMove()
+		a.updateFacts()
 	case tunnelsDue:
-		a.tunnels()
+		a.writeTunnelAddresses()
 	case nodes.Learnt:
 		a.learn(m)
 	case nodes.Reached:
@@ -254,8 +254,8 @@ func (a *fleetActor) readLibrary() {
 	a.d.Send(a.self, libraryRead{l, err})
 }
 
-// libraryIs stores the list of base files. If the first list can't be read, the controller ends.
-func (a *fleetActor) libraryIs(c actor.Context, m libraryRead) {
+// setLibrary stores the list of base files. If the first list can't be read, the controller ends.
+func (a *fleetActor) setLibrary(c actor.Context, m libraryRead) {
 	if m.err != nil {
 		a.d.Log.Error("list the base files", zap.Error(m.err))
 		if a.library != nil {
@@ -280,23 +280,23 @@ func (a *fleetActor) spawn(c actor.Context, id string) *record {
 		a.stopping[id] = true
 		return nil
 	}
-	s.Started(pid)
+	s.SetProcess(pid)
 	r := &record{handle: s, pid: pid, name: name}
 	a.nodes[id] = r
-	a.underlayHandle(id)
-	a.gate(c, id, r) // before the node learns its desired config
+	a.passUnderlay(id)
+	a.updateAdmission(c, id, r) // before the node learns its desired config
 	return r
 }
 
-// terminated removes a node's actor that ended; if its node has joined again, it spawns a new one.
-func (a *fleetActor) terminated(c actor.Context, who *actor.PID) {
+// handleTerminated removes a node's actor that ended; if its node has joined again, it spawns a new one.
+func (a *fleetActor) handleTerminated(c actor.Context, who *actor.PID) {
 	id := who.Id[max(0, len(who.Id)-uuidLength):]
 	if r := a.nodes[id]; r != nil && r.pid.Equal(who) {
 		delete(a.nodes, id)
 	}
 	if a.stopping[id] {
 		delete(a.stopping, id)
-		if _, is := a.members[id]; is {
+		if _, ok := a.members[id]; ok {
 			a.syncNodes(c, &changes{names: map[string]bool{a.members[id].Name: true}})
 			a.admit()
 		}
@@ -312,18 +312,18 @@ func (a *fleetActor) handle(c actor.Context, id string) {
 		return
 	}
 	c.Send(r.pid, r.known)
-	if owner, is := a.owners[id]; is {
-		c.Send(r.pid, nodes.Owned{Entry: owner})
+	if owner, ok := a.owners[id]; ok {
+		c.Send(r.pid, nodes.OwnerChanged{Entry: owner})
 	}
 	if r.asked {
 		r.reported = false
-		a.publishTouched(c, a.want(r), nil)
+		a.publishTouched(c, a.computeDesired(r), nil)
 	}
 }
 
-// leased makes the nodes write again what was attached to the previous lease.
-func (a *fleetActor) leased(c actor.Context, m storage.Leased) {
-	a.d.Holds(m.ID)
+// handleLease makes the nodes write again what was attached to the previous lease.
+func (a *fleetActor) handleLease(c actor.Context, m storage.Leased) {
+	a.d.HasLease(m.ID)
 	for _, r := range a.nodes {
 		c.Send(r.pid, m)
 	}

@@ -37,7 +37,7 @@ func (d *deps) ownChange(before history.State, m headRead) (controllerconf.Chang
 		func(diff history.LayerDiff) bool { return slices.Contains(layers, diff.Layer) }) {
 		return controllerconf.Change{}, nil
 	}
-	return d.worldAt(m.state).FileChange(ownFile, d.Replica, before)
+	return d.snapshotAt(m.state).FileChange(ownFile, d.Replica, before)
 }
 
 // follow does what a revision entails in addition to the nodes' configs.
@@ -49,23 +49,23 @@ func (a *fleetActor) follow(m headRead, first bool) {
 		a.d.Do(m.own)
 	}
 	if first || slices.ContainsFunc(m.diffs, changesFacts) {
-		a.factsMove()
+		a.updateFacts()
 	}
-	a.tunnelsMove(m.diffs)
+	a.queueTunnels(m.diffs)
 }
 
 // factsDue retries the update of the topology's facts.
 type factsDue struct{}
 
-// factsMove updates the facts of the topology, or retries later while a rollout is under way.
-func (a *fleetActor) factsMove() {
+// updateFacts updates the facts of the topology, or retries later while a rollout is under way.
+func (a *fleetActor) updateFacts() {
 	switch {
 	case a.factsWait:
-	case a.d.Waits(&a.d.waitFacts):
+	case a.d.MustWait(&a.d.waitFacts):
 		a.factsWait = true
 		a.d.After(rollouts.WaitCheck, func() { a.d.Send(a.self, factsDue{}) })
 	default:
-		a.d.Leaf("facts", a.d.facts)
+		a.d.Leaf("facts", a.d.writeFacts)
 	}
 }
 
@@ -77,19 +77,20 @@ func changesFacts(d history.LayerDiff) bool {
 		})
 }
 
-// facts updates the facts of the topology in the auto layer if they differ. Writes of topologies include them; imports
-// and restores don't.
-func (d *deps) facts() { d.setAuto("facts of the topology", (*ops.Snapshot).Facts) }
+// writeFacts updates the facts of the topology in the auto layer if they differ. Writes of topologies include them;
+// imports and restores don't.
+func (d *deps) writeFacts() { d.setAuto("facts of the topology", (*ops.Snapshot).Facts) }
 
 // setAuto writes what find computes from the current layers into the auto layer, if it differs.
 func (d *deps) setAuto(message string, find func(*ops.Snapshot) (ops.SetAuto, bool, error)) {
-	w, err := d.world(d.Context)
+	w, err := d.snapshot(d.Context)
 	if err == nil {
 		var facts ops.SetAuto
 		var differ bool
 		if facts, differ, err = find(w); differ && err == nil {
-			err = d.writes.Do(d.Context,
-				storage.WriteRequest{Request: fleetapi.WriteRequest{Caller: storage.Itself, Write: facts, Message: message}}).Err
+			err = d.writes.Write(d.Context,
+				storage.WriteRequest{Request: fleetapi.WriteRequest{Caller: storage.LeaderAuthor, Write: facts,
+					Message: message}}).Err
 		}
 	}
 	if err != nil && d.Context.Err() == nil {

@@ -23,7 +23,7 @@ func (c *Controller) Admit(ctx context.Context, h nodeproto.Hello) error {
 		return fmt.Errorf("admit node %s: not joined: run 'edgespan join' with a new token",
 			h.Node)
 	}
-	if !s.Joined() {
+	if !s.HasJoined() {
 		return fmt.Errorf("admit node %s: certificate revoked", h.Node)
 	}
 	return nil
@@ -56,7 +56,7 @@ func (c *Controller) Connected(s nodeproto.ToNode, h nodeproto.Hello) {
 // Received passes a message of a node to its actor.
 func (c *Controller) Received(s nodeproto.ToNode, m nodeproto.FromNode) {
 	if handle := c.handleOf(s); handle != nil {
-		c.d.Send(handle.Process(), nodes.Message{Stream: s, Word: m})
+		c.d.Send(handle.Process(), nodes.Message{Stream: s, Message: m})
 	}
 }
 
@@ -72,7 +72,7 @@ func (c *Controller) Disconnected(s nodeproto.ToNode, _ error) {
 }
 
 func (c *Controller) handleOf(s nodeproto.ToNode) *nodes.Handle {
-	if v, is := c.d.streams.Load(s.ID()); is {
+	if v, ok := c.d.streams.Load(s.ID()); ok {
 		return v.(*nodes.Handle)
 	}
 	return nil

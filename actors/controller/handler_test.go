@@ -28,7 +28,7 @@ func TestAStreamThatEndsAtOnceIsForgotten(t *testing.T) {
 		var heard []any
 		pid, fresh := c.d.System.ProcessRegistry.Add(instant{func(m any) {
 			heard = append(heard, m)
-			if _, is := m.(nodes.Connected); is {
+			if _, ok := m.(nodes.Connected); ok {
 				c.Disconnected(stream, nil)
 			}
 		}}, "instant")
@@ -36,7 +36,7 @@ func TestAStreamThatEndsAtOnceIsForgotten(t *testing.T) {
 			t.Fatal("the name is taken")
 		}
 		real := handle.Process()
-		handle.Started(pid)
+		handle.SetProcess(pid)
 		c.Connected(stream, nodeproto.Hello{Node: n.id, Name: "n1"})
 		if len(heard) != 2 || heard[1] != (nodes.Disconnected{Stream: stream}) {
 			t.Errorf("the node's actor heard %v", heard)
@@ -47,6 +47,6 @@ func TestAStreamThatEndsAtOnceIsForgotten(t *testing.T) {
 		if has, _ := handle.Connection(); has != nil {
 			t.Error("the node has it still")
 		}
-		handle.Started(real)
+		handle.SetProcess(real)
 	})
 }

@@ -17,9 +17,9 @@ import (
 	"edgespan/pubsub/backoff"
 )
 
-// want computes a node's desired config, or the reason why there is none. It returns nil while the layers of its kind
-// are being read.
-func (a *fleetActor) want(r *record) map[string]fleet.Touched {
+// computeDesired computes a node's desired config, or the reason why there is none. It returns nil while the layers of
+// its kind are being read.
+func (a *fleetActor) computeDesired(r *record) map[string]fleet.Touched {
 	if a.fleet == nil || r.versions == (layers.Versions{}) && !r.asked {
 		return nil
 	}
@@ -35,16 +35,16 @@ func (a *fleetActor) want(r *record) map[string]fleet.Touched {
 	case has.reading:
 		return nil
 	case has.err != nil:
-		return a.faulty(r, has.err)
+		return a.keepDesired(r, has.err)
 	case !set:
 		a.d.Fail(fmt.Errorf("kind %q was read and is not in the fleet", k.Name))
 		return nil
 	}
 	if bad := a.damageOf(r.name); bad != nil {
-		return a.faulty(r, bad)
+		return a.keepDesired(r, bad)
 	}
 	var counted fleet.Counted
-	if e, is := a.counted[id]; is {
+	if e, ok := a.counted[id]; ok {
 		if err := json.Unmarshal(e.Value, &counted); err != nil {
 			return map[string]fleet.Touched{r.name: {Node: r.name,
 				Desired: fleet.Desired{For: r.versions, Fault: "generations in the store: " + err.Error()}}}
@@ -62,8 +62,8 @@ func (a *fleetActor) want(r *record) map[string]fleet.Touched {
 	return out
 }
 
-// faulty is the result for a node whose config can't be computed: it keeps the config it has.
-func (a *fleetActor) faulty(r *record, err error) map[string]fleet.Touched {
+// keepDesired is the result for a node whose config can't be computed: it keeps the config it has.
+func (a *fleetActor) keepDesired(r *record, err error) map[string]fleet.Touched {
 	a.fleet.Remove(r.name)
 	r.kind = ""
 	return map[string]fleet.Touched{r.name: {Node: r.name, Desired: fleet.Desired{For: r.versions, Fault: err.Error()}}}
@@ -112,9 +112,9 @@ func (d *deps) readKind(k fleet.Kind, learnt *baseConfig) (layers.Set, error) {
 	return set, nil
 }
 
-// kindIs stores the layers of a kind and computes the desired configs of its nodes. A fault in the kind's files
+// setKind stores the layers of a kind and computes the desired configs of its nodes. A fault in the kind's files
 // concerns those nodes only.
-func (a *fleetActor) kindIs(m kindRead) map[string]fleet.Touched {
+func (a *fleetActor) setKind(m kindRead) map[string]fleet.Touched {
 	has := a.kinds[m.kind.Name]
 	if has == nil || !has.reading {
 		return nil
@@ -136,11 +136,11 @@ func (a *fleetActor) kindIs(m kindRead) map[string]fleet.Touched {
 	for _, r := range a.nodes {
 		if k, _ := a.fleet.Kind(r.versions); r.asked && k.Name == m.kind.Name {
 			if r.kind != m.kind.Name || m.err != nil {
-				maps.Copy(touched, a.want(r))
+				maps.Copy(touched, a.computeDesired(r))
 			}
 		}
 	}
-	a.d.dir.kindIs(m)
+	a.d.dir.setKind(m)
 	return touched
 }
 
@@ -167,7 +167,7 @@ func (a *fleetActor) setHardware() map[string]fleet.Touched {
 	}
 	a.fleet.SetHardware(h)
 	maps.DeleteFunc(a.kinds, func(_ string, k *kind) bool { return k.learnt }) // their content may have changed
-	a.d.dir.hardwareIs(h, maps.Clone(a.learnt), merged, rules)
+	a.d.dir.setHardware(h, maps.Clone(a.learnt), merged, rules)
 	touched := map[string]fleet.Touched{}
 	for _, r := range a.nodes {
 		if !r.asked {
@@ -175,7 +175,7 @@ func (a *fleetActor) setHardware() map[string]fleet.Touched {
 		}
 		k, _ := a.fleet.Kind(r.versions)
 		if r.kind != k.Name || a.kinds[k.Name] == nil {
-			maps.Copy(touched, a.want(r))
+			maps.Copy(touched, a.computeDesired(r))
 		}
 	}
 	return touched

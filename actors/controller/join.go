@@ -73,7 +73,7 @@ func (c *Controller) join(ctx context.Context, j nodeproto.Join) (*nodeproto.Joi
 	var t Token
 	var m history.JoinedNode
 	var was Revocation
-	if err := errors.Join(parsed(e[0], &t), parsed(e[2], &m), parsed(e[4], &was)); err != nil {
+	if err := errors.Join(decodeEntry(e[0], &t), decodeEntry(e[2], &m), decodeEntry(e[4], &was)); err != nil {
 		return nil, fmt.Errorf("join %q as node %s: %w", j.Name, j.Node, err)
 	}
 	used, err := c.d.Issuer.Redeem(now, t, j)
@@ -109,7 +109,7 @@ func (c *Controller) join(ctx context.Context, j nodeproto.Join) (*nodeproto.Joi
 		txn.Then = append(txn.Then, c.d.rejoinOps(j.Node, e[3], now)...)
 	}
 	for i, k := range keys {
-		txn.Compares = append(txn.Compares, kv.At(k, e[i].ModRevision))
+		txn.Compares = append(txn.Compares, kv.AtRevision(k, e[i].ModRevision))
 	}
 	switch o, err := c.d.Commit(ctx, txn); {
 	case err != nil:
@@ -120,8 +120,8 @@ func (c *Controller) join(ctx context.Context, j nodeproto.Join) (*nodeproto.Joi
 	return &joined, nil
 }
 
-// parsed decodes the value of a key into v; an absent key leaves v unchanged.
-func parsed(e kv.Entry, v any) error {
+// decodeEntry decodes the value of a key into v; an absent key leaves v unchanged.
+func decodeEntry(e kv.Entry, v any) error {
 	if !e.Exists() {
 		return nil
 	}
@@ -173,7 +173,7 @@ func (c *Controller) Invite(ctx context.Context, by fleetapi.Caller, node string
 		if err != nil {
 			return fleetapi.Invitation{}, fmt.Errorf("invite: %w", err)
 		}
-		txn := kv.Txn{Compares: []kv.Compare{kv.At(e[0].Key, e[0].ModRevision)},
+		txn := kv.Txn{Compares: []kv.Compare{kv.AtRevision(e[0].Key, e[0].ModRevision)},
 			Then: []kv.Op{kv.Put(history.TokenKey(node), storage.Encode(t))}}
 		if e[0].Exists() {
 			if !replace {
@@ -191,7 +191,7 @@ func (c *Controller) Invite(ctx context.Context, by fleetapi.Caller, node string
 			return fleetapi.Invitation{
 				Node: node, Token: text, CA: c.d.Issuer.Pin(), Expires: t.Expires,
 				Command: fmt.Sprintf("edgespan join --controller %s --token %s --ca-sha256 %s --name %s", c.d.NodeLink, text,
-					c.d.Issuer.Pin(), quoted(node)),
+					c.d.Issuer.Pin(), shellQuote(node)),
 			}, nil
 		}
 	}
@@ -210,13 +210,13 @@ func forget(id, name, why string, now time.Time) []kv.Op {
 // forget forgets a node; its certificates are revoked.
 func (d *deps) forget(ctx context.Context, by fleetapi.Caller, s *nodes.Handle) error {
 	for range maxTries {
-		name, id := s.Called()
+		name, id := s.Names()
 		if id == "" {
 			return fmt.Errorf("forget %q: %w: not joined", name, fleetapi.ErrRefused)
 		}
 		now := d.Now()
 		o, err := d.Commit(ctx, kv.Txn{
-			Compares: []kv.Compare{kv.Holds(history.NameKey(name), []byte(id)), kv.Exists(history.NodeKey(id))},
+			Compares: []kv.Compare{kv.HasValue(history.NameKey(name), []byte(id)), kv.Exists(history.NodeKey(id))},
 			Then:     append(forget(id, name, "forgotten by "+storage.Author(by), now), kv.Delete(history.TokenKey(name))),
 		})
 		if err != nil {
@@ -230,8 +230,8 @@ func (d *deps) forget(ctx context.Context, by fleetapi.Caller, s *nodes.Handle) 
 	return errMoved
 }
 
-// quoted quotes a word for a shell.
-func quoted(s string) string {
+// shellQuote quotes a word for a shell.
+func shellQuote(s string) string {
 	for _, r := range s {
 		if !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '-' || r == '_' || r == '.') {
 			return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"

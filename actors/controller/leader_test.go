@@ -25,7 +25,7 @@ import (
 
 // leaderIs returns the leader according to the store, "" for none.
 func (r *rig) leaderIs() string {
-	e, _, err := r.store.Get(r.Context(), history.ElectionKey(storage.LeaderWord))
+	e, _, err := r.store.Get(r.Context(), history.ElectionKey(storage.LeaderKeyName))
 	if err != nil {
 		r.Fatal(err)
 	}
@@ -281,7 +281,7 @@ func TestASlowWatcherMissesNothing(t *testing.T) {
 			}
 		}
 		for what := range got {
-			if _, is := fresh[what]; !is {
+			if _, ok := fresh[what]; !ok {
 				t.Errorf("%s is there no more", what)
 			}
 		}
@@ -308,9 +308,9 @@ func TestALetterThatWasTakenBackMeanwhileIsNotObeyed(t *testing.T) {
 	d.set.Store(&fleet.Settings{})
 	a := newFleetActor(d)
 	key := history.OutboxKey(rollouts.Outbox, "1")
-	a.ofRollouts(nil, kv.Event{Kind: kv.EventPut, Entry: kv.Entry{Key: key,
+	a.storeRolloutKey(nil, kv.Event{Kind: kv.EventPut, Entry: kv.Entry{Key: key,
 		ModRevision: 3, Value: storage.Encode(storage.RemoteCommand{What: "pause"})}}, rollouts.Outbox)
-	a.listed(storage.Listing{At: 9, Has: map[kv.Key]bool{}})
+	a.queueListing(storage.Listing{At: 9, Has: map[kv.Key]bool{}})
 	var gone []string
 	for _, e := range a.queue[0].Events {
 		gone = append(gone, fmt.Sprint(e.Kind, " ", e.Entry.Key))
@@ -467,7 +467,7 @@ func TestASweepTakesNothingFromAWriteUnderWay(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				if _, err := state.All(); err != nil {
+				if _, err := state.AllLayers(); err != nil {
 					t.Fatalf("seed %d, write %d, %d of %d transactions done: %v", seed, i, done, len(plan.Txns), err)
 				}
 			}

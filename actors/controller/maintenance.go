@@ -19,7 +19,7 @@ const pruneTries = 20
 // ended since then, and the last author of each layer.
 func (c *Controller) PruneHistory(ctx context.Context, by fleetapi.Caller, before time.Time,
 	dryRun bool) (fleetapi.PrunedHistory, error) {
-	if err := c.d.upToDate(ctx); err != nil {
+	if err := c.d.checkUpToDate(ctx); err != nil {
 		return fleetapi.PrunedHistory{}, err
 	}
 	limit, err := c.d.firstNeededByRollouts(ctx, before)

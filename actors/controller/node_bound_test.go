@@ -66,7 +66,7 @@ func TestWhatANodeMakesTheControllerSpend(t *testing.T) {
 		}
 		reported := 0
 		for _, l := range logs.FilterMessage("a node reports parameters that none of its configs declares").All() {
-			if left, is := l.ContextMap()["left_out"].(int64); is {
+			if left, ok := l.ContextMap()["left_out"].(int64); ok {
 				reported += int(left)
 			}
 		}

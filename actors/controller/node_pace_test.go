@@ -90,7 +90,7 @@ func TestAnAddressThatFlaps(t *testing.T) {
 		flap(2*time.Second, 2*time.Second, "0")
 		r.pass(10 * time.Minute)
 		r.wire = func(_ *Controller, n *fakeNode, m any, pass func()) { // a node takes 15 s to apply a config
-			if _, is := m.(nodeproto.Push); is && n != bad {
+			if _, ok := m.(nodeproto.Push); ok && n != bad {
 				time.AfterFunc(15*time.Second, pass)
 				return
 			}
@@ -144,7 +144,7 @@ func TestAnAddressOfANodeThatWentOn(t *testing.T) {
 				t.Fatalf("it leads to %v", got)
 			}
 		}
-		if x, y := a.d.dir.named("zz").LastAddress(), b.d.dir.named("zz").LastAddress(); x != "2001:db8::3" || y != x {
+		if x, y := a.d.dir.nodeByName("zz").LastAddress(), b.d.dir.nodeByName("zz").LastAddress(); x != "2001:db8::3" || y != x {
 			t.Errorf("a has it at %s, b at %s", x, y)
 		}
 		if got := r.leadsTo(a, "n1"); got != "2001:db8::3" {

@@ -30,8 +30,10 @@ type operators struct {
 	byHash map[string]operatorToken
 }
 
-// counts reports whether a token has not expired.
-func (t operatorToken) counts(now time.Time) bool { return t.Expires.IsZero() || now.Before(t.Expires) }
+// isValid reports whether a token has not expired.
+func (t operatorToken) isValid(now time.Time) bool {
+	return t.Expires.IsZero() || now.Before(t.Expires)
+}
 
 func (o *operators) find(hash string) (operatorToken, bool) {
 	o.mu.RLock()
@@ -68,7 +70,7 @@ func (c *Controller) Authenticate(ctx context.Context, hash string) (fleetapi.Ca
 			return fleetapi.Caller{}, fleetapi.ErrNoToken
 		}
 	}
-	if !t.counts(c.d.Now()) {
+	if !t.isValid(c.d.Now()) {
 		return fleetapi.Caller{}, fleetapi.ErrNoToken
 	}
 	return fleetapi.Caller{Name: t.Name, Role: t.Role}, nil
@@ -77,14 +79,14 @@ func (c *Controller) Authenticate(ctx context.Context, hash string) (fleetapi.Ca
 // Known returns the operator of a token that this replica knows, without reading the store.
 func (c *Controller) Known(hash string) (fleetapi.Caller, bool) {
 	t, known := c.d.operators.find(hash)
-	if !known || !t.counts(c.d.Now()) {
+	if !known || !t.isValid(c.d.Now()) {
 		return fleetapi.Caller{}, false
 	}
 	return fleetapi.Caller{Name: t.Name, Role: t.Role}, true
 }
 
-// tokens reads all operators' tokens from the store.
-func (c *Controller) tokens(ctx context.Context) (map[kv.Key]operatorToken, error) {
+// readTokens reads all operators' tokens from the store.
+func (c *Controller) readTokens(ctx context.Context) (map[kv.Key]operatorToken, error) {
 	entries, err := c.d.Reader(ctx).All(history.InOperators, 0)
 	if err != nil {
 		return nil, fmt.Errorf("list operators: %w", err)
@@ -102,7 +104,7 @@ func (c *Controller) tokens(ctx context.Context) (map[kv.Key]operatorToken, erro
 
 // Operators lists the operators' tokens.
 func (c *Controller) Operators(ctx context.Context) ([]fleetapi.OperatorToken, error) {
-	tokens, err := c.tokens(ctx)
+	tokens, err := c.readTokens(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -128,11 +130,11 @@ func (c *Controller) AddOperator(ctx context.Context, _ fleetapi.Caller, t fleet
 		return "", fmt.Errorf("add operator: %w: name: %q is reserved: must not be %s", fleetapi.ErrRefused, t.Name,
 			strings.Join(reservedNames, ", "))
 	}
-	guard, err := c.guard(ctx)
+	guard, err := c.newGuard(ctx)
 	if err != nil {
 		return "", err
 	}
-	tokens, err := c.tokens(ctx)
+	tokens, err := c.readTokens(ctx)
 	if err != nil {
 		return "", err
 	}
@@ -163,11 +165,11 @@ func (c *Controller) AddOperator(ctx context.Context, _ fleetapi.Caller, t fleet
 
 // RemoveOperator deletes all tokens of a name.
 func (c *Controller) RemoveOperator(ctx context.Context, by fleetapi.Caller, name string) error {
-	guard, err := c.guard(ctx)
+	guard, err := c.newGuard(ctx)
 	if err != nil {
 		return err
 	}
-	tokens, err := c.tokens(ctx)
+	tokens, err := c.readTokens(ctx)
 	if err != nil {
 		return err
 	}
@@ -177,7 +179,7 @@ func (c *Controller) RemoveOperator(ctx context.Context, by fleetapi.Caller, nam
 		switch {
 		case t.Name == name:
 			txn.Then = append(txn.Then, kv.Delete(k))
-		case t.Role == fleetapi.Admin && t.counts(c.d.Now()):
+		case t.Role == fleetapi.Admin && t.isValid(c.d.Now()):
 			admins++
 		}
 	}
@@ -209,11 +211,11 @@ type operatorsGuard struct {
 	move kv.Op
 }
 
-func (c *Controller) guard(ctx context.Context) (operatorsGuard, error) {
+func (c *Controller) newGuard(ctx context.Context) (operatorsGuard, error) {
 	key := history.ElectionKey("operators")
 	e, err := c.d.Reader(ctx).Get(key)
 	if err != nil {
 		return operatorsGuard{}, fmt.Errorf("read operators: %w", err)
 	}
-	return operatorsGuard{kv.At(key, e[0].ModRevision), kv.Put(key, []byte(c.d.Replica))}, nil
+	return operatorsGuard{kv.AtRevision(key, e[0].ModRevision), kv.Put(key, []byte(c.d.Replica))}, nil
 }

@@ -73,7 +73,7 @@ type Options struct {
 	Base     Base
 	Metadata *metadata.Metadata            // of nodes
 	E2E      map[string]*metadata.Metadata // of "controller" and "aggregator"
-	// Own validates a change of the controller's own config (ops.World.Own). nil: no check.
+	// Own validates a change of the controller's own config (ops.Snapshot.Own). nil: no check.
 	Own      func(before, after config.Object, asked bool) (config.Faults, []string)
 	Issuer   Issuer
 	Settings fleet.Settings // Replica is filled in; zero values mean fleet.Defaults; Set changes them

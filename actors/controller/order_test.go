@@ -61,7 +61,7 @@ func (r *rig) auto() string {
 	if err != nil {
 		r.Fatal(err)
 	}
-	all, err := state.All()
+	all, err := state.AllLayers()
 	if err != nil {
 		r.Fatal(err)
 	}
@@ -324,16 +324,16 @@ func TestNobodyLeads(t *testing.T) {
 	}{
 		{"another program has the key", "the leader is too busy", storage.WriteTimeout, func(r *rig) {
 			if _, err := r.store.Commit(r.Context(),
-				kv.Txn{Then: []kv.Op{kv.Put(history.ElectionKey(storage.LeaderWord), []byte("x"))}}); err != nil {
+				kv.Txn{Then: []kv.Op{kv.Put(history.ElectionKey(storage.LeaderKeyName), []byte("x"))}}); err != nil {
 				r.Fatal(err)
 			}
 		}},
-		{"none can win", "no leader", storage.Leaderless, func(r *rig) {
+		{"none can win", "no leader", storage.NoLeaderTimeout, func(r *rig) {
 			r.store.mu.Lock()
 			r.store.unled = true
 			r.store.mu.Unlock()
 			if _, err := r.store.Commit(r.Context(),
-				kv.Txn{Then: []kv.Op{kv.Delete(history.ElectionKey(storage.LeaderWord))}}); err != nil {
+				kv.Txn{Then: []kv.Op{kv.Delete(history.ElectionKey(storage.LeaderKeyName))}}); err != nil {
 				r.Fatal(err)
 			}
 		}},

@@ -64,17 +64,17 @@ func (d *deps) peersOrDamaged(s history.State) (*peer.Inventory, error) {
 	return f, err
 }
 
-// ofPeers reports whether a diff is of a layer of peers or clusters.
-func ofPeers(d history.LayerDiff) bool {
-	return isOfPeers(d.Layer)
+// isPeerDiff reports whether a diff is of a layer of peers or clusters.
+func isPeerDiff(d history.LayerDiff) bool {
+	return isPeerLayer(d.Layer)
 }
 
-func isOfPeers(l history.Layer) bool {
+func isPeerLayer(l history.Layer) bool {
 	return l.Kind == history.Peer || l.Kind == history.Cluster || l.Kind == history.Deployment
 }
 
-// peersAre stores new descriptors.
-func (a *fleetActor) peersAre(f *peer.Inventory) {
+// setPeers stores new descriptors.
+func (a *fleetActor) setPeers(f *peer.Inventory) {
 	if f == nil {
 		return
 	}
@@ -86,8 +86,8 @@ func (a *fleetActor) peersAre(f *peer.Inventory) {
 	a.d.dir.marks.Changes.Notify()
 }
 
-// around marks all members of a node's clusters as dirty, the node included.
-func (a *fleetActor) around(name string) {
+// markClusterMembers marks all members of a node's clusters as dirty, the node included.
+func (a *fleetActor) markClusterMembers(name string) {
 	for _, cluster := range a.peers.fleet.ClustersOf(name) {
 		for member := range a.peers.fleet.Clusters[cluster].Members {
 			a.peers.dirty[member] = true
@@ -95,31 +95,31 @@ func (a *fleetActor) around(name string) {
 	}
 }
 
-// underlayIs stores the ports that a node reports.
-func (a *fleetActor) underlayIs(e kv.Event, id string) {
+// setUnderlay stores the ports that a node reports.
+func (a *fleetActor) setUnderlay(e kv.Event, id string) {
 	setEntry(e, a.peers.underlays, id)
 	delete(a.peers.ports, id)
-	if text, is := a.peers.underlays[id]; is {
+	if text, ok := a.peers.underlays[id]; ok {
 		var u underlay.Ports
 		if err := json.Unmarshal(text.Value, &u); err != nil {
 			a.d.Log.Error("read a key of the store", zap.String("key", string(e.Entry.Key)), zap.Error(err))
 		}
 		a.peers.ports[id] = u.ByLabel()
 	}
-	a.underlayHandle(id)
-	a.around(a.members[id].Name)
+	a.passUnderlay(id)
+	a.markClusterMembers(a.members[id].Name)
 }
 
-// underlayHandle passes the stored ports of a node to its handle.
-func (a *fleetActor) underlayHandle(id string) {
+// passUnderlay passes the stored ports of a node to its handle.
+func (a *fleetActor) passUnderlay(id string) {
 	if s := a.d.dir.node(id); s != nil {
 		text := string(a.peers.underlays[id].Value)
 		s.SetUnderlay(text)
 	}
 }
 
-// place returns the id and ports of a node, by name.
-func (a *fleetActor) place(name string) peer.Node {
+// peerNode returns the id and ports of a node, by name.
+func (a *fleetActor) peerNode(name string) peer.Node {
 	id, joined := a.ids[name]
 	if !joined {
 		return peer.Node{}
@@ -140,23 +140,23 @@ func (a *fleetActor) peerConfigurationOf(name string, set layers.Set, md5 string
 		delete(a.peers.made, name)
 		return nil, ""
 	}
-	nodes := map[string]peer.Node{name: a.place(name)}
+	nodes := map[string]peer.Node{name: a.peerNode(name)}
 	for _, cluster := range clusters {
 		for member := range f.Clusters[cluster].Members {
-			nodes[member] = a.place(member)
+			nodes[member] = a.peerNode(member)
 		}
 	}
 	with := peer.Derive(peer.Input{Name: name, Nodes: nodes, Fleet: f, Declared: a.d.nodes.Declared(md5, set)})
 	digest := with.Digest()
-	if was, is := a.peers.made[name]; is && was.md5 == md5 && was.digest == digest {
+	if was, ok := a.peers.made[name]; ok && was.md5 == md5 && was.digest == digest {
 		return was.with, digest
 	}
 	a.peers.made[name] = madeFor{md5, digest, &with}
 	return &with, digest
 }
 
-// rederive recomputes the dirty nodes only.
-func (a *fleetActor) rederive() ([]fleet.Touched, error) {
+// recomputeDirty recomputes the dirty nodes only.
+func (a *fleetActor) recomputeDirty() ([]fleet.Touched, error) {
 	if len(a.peers.dirty) == 0 {
 		return nil, nil
 	}

@@ -21,9 +21,9 @@ import (
 
 var _ fleetapi.Peers = (*Controller)(nil)
 
-// peers returns the descriptors and deployments that the nodes get.
-func (c *Controller) peers(ctx context.Context) (*peer.Inventory, error) {
-	if err := c.d.upToDate(ctx); err != nil {
+// readPeers returns the descriptors and deployments that the nodes get.
+func (c *Controller) readPeers(ctx context.Context) (*peer.Inventory, error) {
+	if err := c.d.checkUpToDate(ctx); err != nil {
 		return nil, err
 	}
 	if f := c.d.dir.peers.Load(); f != nil {
@@ -34,7 +34,7 @@ func (c *Controller) peers(ctx context.Context) (*peer.Inventory, error) {
 
 // Peers lists all nodes that have a descriptor or have joined.
 func (c *Controller) Peers(ctx context.Context) ([]fleetapi.Peer, error) {
-	f, err := c.peers(ctx)
+	f, err := c.readPeers(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -43,7 +43,7 @@ func (c *Controller) Peers(ctx context.Context) ([]fleetapi.Peer, error) {
 		names[name] = true
 	}
 	for _, s := range c.d.dir.handles() {
-		if name, id := s.Called(); id != "" {
+		if name, id := s.Names(); id != "" {
 			names[name] = true
 		}
 	}
@@ -57,15 +57,15 @@ func (c *Controller) Peers(ctx context.Context) ([]fleetapi.Peer, error) {
 
 // Peer returns everything known of one peer.
 func (c *Controller) Peer(ctx context.Context, name string) (fleetapi.PeerDetail, error) {
-	f, err := c.peers(ctx)
+	f, err := c.readPeers(ctx)
 	if err != nil {
 		return fleetapi.PeerDetail{}, err
 	}
-	v, err := c.described(ctx, history.Layer{Kind: history.Peer, Name: name})
+	v, err := c.readDescriptor(ctx, history.Layer{Kind: history.Peer, Name: name})
 	if err != nil {
 		return fleetapi.PeerDetail{}, err
 	}
-	if s := c.d.dir.named(name); v.Document == nil && (s == nil || s.Process() == nil) {
+	if s := c.d.dir.nodeByName(name); v.Document == nil && (s == nil || s.Process() == nil) {
 		return fleetapi.PeerDetail{}, &ops.NotFoundError{What: fmt.Sprintf("peer %q", name),
 			Allowed: "'edgespan peers list' lists the peers"}
 	}
@@ -91,7 +91,7 @@ func (c *Controller) Peer(ctx context.Context, name string) (fleetapi.PeerDetail
 
 // Clusters lists all described clusters, by name.
 func (c *Controller) Clusters(ctx context.Context) ([]fleetapi.Cluster, error) {
-	f, err := c.peers(ctx)
+	f, err := c.readPeers(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -104,16 +104,16 @@ func (c *Controller) Clusters(ctx context.Context) ([]fleetapi.Cluster, error) {
 
 // Cluster returns everything known of one cluster.
 func (c *Controller) Cluster(ctx context.Context, name string) (fleetapi.ClusterDetail, error) {
-	f, err := c.peers(ctx)
+	f, err := c.readPeers(ctx)
 	if err != nil {
 		return fleetapi.ClusterDetail{}, err
 	}
-	cluster, is := f.Clusters[name]
-	if !is {
+	cluster, ok := f.Clusters[name]
+	if !ok {
 		return fleetapi.ClusterDetail{},
 			&ops.NotFoundError{What: fmt.Sprintf("cluster %q", name), Allowed: "'edgespan clusters list' lists the clusters"}
 	}
-	v, err := c.described(ctx, history.Layer{Kind: history.Cluster, Name: name})
+	v, err := c.readDescriptor(ctx, history.Layer{Kind: history.Cluster, Name: name})
 	if err != nil {
 		return fleetapi.ClusterDetail{}, err
 	}
@@ -129,9 +129,9 @@ func (c *Controller) Cluster(ctx context.Context, name string) (fleetapi.Cluster
 	for _, pair := range slices.Sorted(maps.Keys(vnis)) {
 		a, b, _ := strings.Cut(pair, " ")
 		t := fleetapi.Tunnel{Between: [2]string{a, b}, VNI: vnis[pair]}
-		t.States[0], t.Reason = c.d.tunnelEnd(cluster, s, a, b)
+		t.States[0], t.Reason = c.d.tunnelState(cluster, s, a, b)
 		var reason string
-		t.States[1], reason = c.d.tunnelEnd(cluster, s, b, a)
+		t.States[1], reason = c.d.tunnelState(cluster, s, b, a)
 		t.Reason = cmp.Or(t.Reason, reason)
 		d.Tunnels = append(d.Tunnels, t)
 	}
@@ -155,8 +155,8 @@ func (c *Controller) Changed(ctx context.Context, mark uint64) (uint64, error) {
 	}
 }
 
-// described returns the layer of a descriptor; without a descriptor its document is nil.
-func (c *Controller) described(ctx context.Context, l history.Layer) (history.Version, error) {
+// readDescriptor returns the layer of a descriptor; without a descriptor its document is nil.
+func (c *Controller) readDescriptor(ctx context.Context, l history.Layer) (history.Version, error) {
 	return read(ctx, c, func(w *ops.Snapshot) (history.Version, error) { return w.State.Layer(l) })
 }
 
@@ -164,7 +164,7 @@ func (c *Controller) described(ctx context.Context, l history.Layer) (history.Ve
 // and readiness.
 func (d *deps) peerReport(f *peer.Inventory, name string) (stateloop.PeerStatusReport, nodespkg.PeerView) {
 	r, v := stateloop.PeerStatusReport{Counts: map[stateloop.State]int{}}, nodespkg.PeerView{}
-	s := d.dir.named(name)
+	s := d.dir.nodeByName(name)
 	if s != nil {
 		if p := s.View(); p != nil {
 			r, v = p.Report, *p
@@ -198,8 +198,8 @@ func (d *deps) peerOf(f *peer.Inventory, r stateloop.PeerStatusReport) fleetapi.
 		Health: string(r.Health),
 		Ready:  r.Ready, Why: r.Why, Counts: map[string]int{}, LastReport: nodespkg.Moment(r.LastReport),
 	}
-	if s := d.dir.named(r.Name); s != nil {
-		_, p.ID = s.Called()
+	if s := d.dir.nodeByName(r.Name); s != nil {
+		_, p.ID = s.Names()
 	}
 	if p.ID == "" {
 		p.Why = "not joined"
@@ -213,7 +213,7 @@ func (d *deps) peerOf(f *peer.Inventory, r stateloop.PeerStatusReport) fleetapi.
 	if r.Applied != (fleet.Generation{}) {
 		p.Applied = r.Applied.String()
 	}
-	if age, is := r.Age(d.Now()); is {
+	if age, ok := r.Age(d.Now()); ok {
 		seconds := age.Seconds()
 		p.AgeSeconds = &seconds
 	}
@@ -231,7 +231,7 @@ func (d *deps) clusterStatus(f *peer.Inventory, name string) stateloop.ClusterSt
 	for member := range c.Members {
 		r, _ := d.peerReport(f, member)
 		m := stateloop.ClusterMember{Report: r}
-		for _, p := range peer.Derive(peer.Input{Name: member, Nodes: nodes, Fleet: only(f, name)}).Parameters {
+		for _, p := range peer.Derive(peer.Input{Name: member, Nodes: nodes, Fleet: singleCluster(f, name)}).Parameters {
 			if p.Kind != peer.KindExecutor {
 				m.Parameters = append(m.Parameters, p.ID)
 			}
@@ -247,10 +247,10 @@ func (d *deps) clusterStatus(f *peer.Inventory, name string) stateloop.ClusterSt
 	return s
 }
 
-// only returns a fleet with a single deployed cluster.
-func only(f *peer.Inventory, cluster string) *peer.Inventory {
+// singleCluster returns a fleet with a single deployed cluster.
+func singleCluster(f *peer.Inventory, cluster string) *peer.Inventory {
 	all := map[string]peer.Deployment{}
-	if one, is := f.Deployments[cluster]; is {
+	if one, ok := f.Deployments[cluster]; ok {
 		all[cluster] = one
 	}
 	return peer.NewFleet(f.Peers, f.Clusters, all)
@@ -258,11 +258,11 @@ func only(f *peer.Inventory, cluster string) *peer.Inventory {
 
 // idOf returns the id of a node that has joined, uuid.Nil for any other.
 func (d *deps) idOf(name string) uuid.UUID {
-	s := d.dir.named(name)
+	s := d.dir.nodeByName(name)
 	if s == nil {
 		return uuid.Nil
 	}
-	_, text := s.Called()
+	_, text := s.Names()
 	id, err := uuid.Parse(text)
 	if err != nil {
 		return uuid.Nil
@@ -287,7 +287,7 @@ func (d *deps) clusterOf(f *peer.Inventory, name string, s stateloop.ClusterStat
 		return out
 	}
 	out.Why = "not deployed"
-	if late := d.holding(c.ID); len(late) > 0 {
+	if late := d.nodesWithLeftovers(c.ID); len(late) > 0 {
 		out.State, out.Why = "undeploying", notRemovedText(late)
 	}
 	return out
@@ -301,21 +301,21 @@ func notRemovedText(late []string) string {
 	return late[0] + " has not yet reported that its part is removed"
 }
 
-// holding lists by name the nodes that may still have part of an undeployed cluster.
-func (d *deps) holding(cluster uuid.UUID) []string {
+// nodesWithLeftovers lists by name the nodes that may still have part of an undeployed cluster.
+func (d *deps) nodesWithLeftovers(cluster uuid.UUID) []string {
 	var out []string
 	for _, s := range d.dir.handles() {
 		v := s.View()
 		if v == nil || len(v.Gone()) == 0 {
 			continue
 		}
-		name, text := s.Called()
+		name, text := s.Names()
 		id, err := uuid.Parse(text)
 		if err != nil {
 			continue
 		}
 		network := peer.NetworkOf(cluster, id).String()
-		if slices.ContainsFunc(v.Gone(), func(g peer.Gone) bool { return strings.Contains(g.ID, network) }) {
+		if slices.ContainsFunc(v.Gone(), func(g peer.Leftover) bool { return strings.Contains(g.ID, network) }) {
 			out = append(out, name)
 		}
 	}
@@ -323,8 +323,8 @@ func (d *deps) holding(cluster uuid.UUID) []string {
 	return out
 }
 
-// tunnelEnd returns the state of a tunnel at one end, and a reason unless it is Present.
-func (d *deps) tunnelEnd(c peer.Cluster, s stateloop.ClusterStatus, here, there string) (word, reason string) {
+// tunnelState returns the state of a tunnel at one end, and a reason unless it is Present.
+func (d *deps) tunnelState(c peer.Cluster, s stateloop.ClusterStatus, here, there string) (word, reason string) {
 	id := peer.TunnelID(peer.NetworkOf(c.ID, d.idOf(here)), d.idOf(there))
 	for _, m := range s.Members {
 		if m.Report.Name != here {

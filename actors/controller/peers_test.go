@@ -140,7 +140,7 @@ func (r *rig) tunnel(from, to string) peer.TunnelValue {
 }
 
 // has returns what may be on a node according to the store.
-func (r *rig) has(name string) []peer.Gone {
+func (r *rig) has(name string) []peer.Leftover {
 	r.Helper()
 	e, _, err := r.store.Get(r.Context(), history.PushKey(r.nodes[name].id))
 	if err != nil {
@@ -166,7 +166,7 @@ func (r *rig) agrees(c *Controller) {
 // expected of it.
 func (r *rig) derived(c *Controller) {
 	r.Helper()
-	w, err := c.d.world(r.Context())
+	w, err := c.d.snapshot(r.Context())
 	if err != nil {
 		r.Fatal(err)
 	}
@@ -361,7 +361,7 @@ func TestWhoIsStillToSayThatItIsGone(t *testing.T) {
 
 func (r *rig) lab(c *Controller) uuid.UUID {
 	r.Helper()
-	f, err := c.peers(r.Context())
+	f, err := c.readPeers(r.Context())
 	if err != nil {
 		r.Fatal(err)
 	}

@@ -44,7 +44,7 @@ type plan struct {
 
 // Preview asks the nodes that a write would touch which actions it would entail there.
 func (c *Controller) Preview(ctx context.Context, r fleetapi.WriteRequest) (fleetapi.Preview, error) {
-	w, err := c.d.world(ctx)
+	w, err := c.d.snapshot(ctx)
 	if err != nil {
 		return fleetapi.Preview{}, err
 	}
@@ -53,9 +53,9 @@ func (c *Controller) Preview(ctx context.Context, r fleetapi.WriteRequest) (flee
 	var named []string
 	switch x := r.Write.(type) {
 	case ops.SetNetwork:
-		p.Overrides, p.OfNetwork = masked(w.Metadata, x.Overrides), true
+		p.Overrides, p.OfNetwork = mask(w.Metadata, x.Overrides), true
 	case ops.SetNodes:
-		p.Overrides = maskedNodes(w.Metadata, x.Overrides)
+		p.Overrides = maskNodes(w.Metadata, x.Overrides)
 		named = config.Keys(x.Overrides)
 	default:
 		return fleetapi.Preview{},
@@ -129,7 +129,7 @@ func (p *plan) addChange(c history.Change) {
 // add records a node that the write touches: its state, or its id if it is to be asked.
 func (p *plan) add(name string, d *deps) {
 	out := fleetapi.NodePreview{State: previewOffline, Actions: []fleetapi.Action{}}
-	if s := d.dir.named(name); s != nil {
+	if s := d.dir.nodeByName(name); s != nil {
 		n := s.List(d.Now(), d.settings())
 		switch {
 		case !n.Online:
@@ -151,7 +151,7 @@ func (p *plan) add(name string, d *deps) {
 func (p *plan) result(id string, answers map[string]fleetapi.NodePreview) fleetapi.Preview {
 	out := fleetapi.Preview{ID: id, Until: p.Until, Overrides: p.Overrides, Nodes: maps.Clone(p.Nodes), Complete: true}
 	for name, node := range p.IDs {
-		if a, is := answers[node]; is {
+		if a, ok := answers[node]; ok {
 			out.Nodes[name] = a
 		} else {
 			out.Nodes[name], out.Complete = fleetapi.NodePreview{State: previewPending, Actions: []fleetapi.Action{}}, false
@@ -169,7 +169,7 @@ func (c *Controller) PreviewResult(ctx context.Context, id string) (fleetapi.Pre
 	var p *plan
 	answers := map[string]fleetapi.NodePreview{}
 	for _, e := range entries {
-		names := history.Names(e.Key)
+		names := history.KeyTexts(e.Key)
 		if storage.IsPreview(e.Key) {
 			p = &plan{}
 			if p.parse(e.Value) != nil {
@@ -207,8 +207,8 @@ func (p *plan) parse(text []byte) error {
 	return nil
 }
 
-// previewPlanned asks this replica's nodes for their answers to a preview.
-func (a *fleetActor) previewPlanned(e kv.Entry) {
+// requestPreviews asks this replica's nodes for their answers to a preview.
+func (a *fleetActor) requestPreviews(e kv.Entry) {
 	var p plan
 	if err := p.parse(e.Value); err != nil {
 		return
@@ -230,12 +230,12 @@ func (a *fleetActor) previewPlanned(e kv.Entry) {
 		if p.OfNetwork {
 			set[layers.Network] = p.Network
 		}
-		if own, is := p.Own[name]; is {
+		if own, ok := p.Own[name]; ok {
 			set[layers.Node] = own
 		}
 		own = append(own, one{r.handle, set})
 	}
-	id := history.Names(e.Key)[0]
+	id := history.KeyTexts(e.Key)[0]
 	a.d.Leaf("preview", func() {
 		for _, o := range own {
 			if effective, clashes := o.set.Effective(); clashes == nil && a.d.Context.Err() == nil {

@@ -66,10 +66,10 @@ func (d *deps) mayOpen(by fleetapi.Caller, id string, p plan, bytes int) (end fu
 		return nil, storage.RateLimited(wait, "preview: %s has too many open: at most %d, of %d MiB together", by.Name,
 			maxPreviews, maxPreviewBytes>>20)
 	}
-	give, err := d.writes.Reserve(by, bytes)
+	release, err := d.writes.Reserve(by, bytes)
 	if err != nil {
 		d.previews.end(by.ShareKey(), id)
 		return nil, err
 	}
-	return func() { d.previews.end(by.ShareKey(), id); give() }, nil
+	return func() { d.previews.end(by.ShareKey(), id); release() }, nil
 }

@@ -34,7 +34,7 @@ const (
 	maxOfBoard       = 3
 	proposalBytes    = 512 << 10
 	allProposalBytes = 16 << 20
-	longestBoard     = 200
+	maxBoardLength   = 200
 )
 
 // proposal is what a node reported of its board; By is set once an operator has accepted it.
@@ -69,9 +69,9 @@ func (a *fleetActor) learn(m nodes.Learnt) {
 	if !a.queries.TakeAnswer(m.ID, m.Board) {
 		return
 	}
-	if why := a.refusal(m); why != nil {
+	if why := a.refuseProposal(m); why != nil {
 		a.d.Log.Warn("base config of a node", zap.String("node", m.ID),
-			zap.String("board", fmt.Sprintf("%.*s", longestBoard, m.Board)), zap.Error(why))
+			zap.String("board", fmt.Sprintf("%.*s", maxBoardLength, m.Board)), zap.Error(why))
 		return
 	}
 	a.proposed[m.ID] = storage.Encode(proposal{Board: m.Board, Node: m.ID, At: a.d.Now().UTC(), Data: m.Data})
@@ -90,22 +90,22 @@ func (a *fleetActor) propose(id string) {
 	}
 }
 
-// proposalSaved drops a proposal that could not be stored: the node is asked again.
-func (a *fleetActor) proposalSaved(m storage.Saved) {
+// handleProposalSaved drops a proposal that could not be stored: the node is asked again.
+func (a *fleetActor) handleProposalSaved(m storage.Saved) {
 	if m.Err == nil || errors.Is(m.Err, kv.ErrNoLease) { // the next lease stores it again
 		return
 	}
-	id := history.Names(m.Key)[0]
+	id := history.KeyTexts(m.Key)[0]
 	a.d.Log.Error("store a proposal", zap.String("node", id), zap.Error(m.Err))
 	if _, stored := a.proposals[id]; !stored {
 		delete(a.proposed, id)
 	}
 }
 
-// refusal returns why a proposal is not kept.
-func (a *fleetActor) refusal(m nodes.Learnt) error {
-	if len(m.Board) > longestBoard {
-		return fmt.Errorf("board: has %d bytes: must have at most %d", len(m.Board), longestBoard)
+// refuseProposal returns why a proposal is not kept.
+func (a *fleetActor) refuseProposal(m nodes.Learnt) error {
+	if len(m.Board) > maxBoardLength {
+		return fmt.Errorf("board: has %d bytes: must have at most %d", len(m.Board), maxBoardLength)
 	}
 	if len(m.Data) > proposalBytes {
 		return fmt.Errorf("has %d bytes: must have at most %d", len(m.Data), proposalBytes)
@@ -133,16 +133,16 @@ func (a *fleetActor) refusal(m nodes.Learnt) error {
 	return nil
 }
 
-// proposedIs records a stored proposal.
-func (a *fleetActor) proposedIs(e kv.Event, id string) {
+// setProposed records a stored proposal.
+func (a *fleetActor) setProposed(e kv.Event, id string) {
 	setValue(a, e, a.proposals, id)
 	if e.Kind != kv.EventPut {
 		delete(a.proposed, id)
 	}
 }
 
-// acceptedIs records what was accepted for a board.
-func (a *fleetActor) acceptedIs(e kv.Event, board string) {
+// setAccepted records what was accepted for a board.
+func (a *fleetActor) setAccepted(e kv.Event, board string) {
 	delete(a.learnt, board)
 	if e.Kind != kv.EventPut {
 		return
@@ -185,7 +185,7 @@ func (c *Controller) hardware(ctx context.Context) ([]proposal, error) {
 // nameOf returns a node's name, or its id once it is gone.
 func (c *Controller) nameOf(id string) string {
 	if s := c.d.dir.node(id); s != nil {
-		name, _ := s.Called()
+		name, _ := s.Names()
 		return name
 	}
 	return id
@@ -242,7 +242,7 @@ func (c *Controller) HardwareConfig(ctx context.Context, board, node string, rev
 	if err != nil {
 		return ops.DocumentAnswer{}, err
 	}
-	doc, faults := config.ParseFew(p.Data)
+	doc, faults := config.ParseBounded(p.Data)
 	if faults != nil {
 		return ops.DocumentAnswer{}, faults
 	}
@@ -273,14 +273,14 @@ func (c *Controller) AcceptHardware(ctx context.Context, by fleetapi.Caller, boa
 		return fmt.Errorf("board %s: %w: the proposal has changed, its digest is not %.80q: run 'edgespan boards show' again",
 			config.Quote(board), fleetapi.ErrRefused, digest)
 	}
-	if err := readable(by, p); err != nil {
+	if err := checkReadable(by, p); err != nil {
 		return err
 	}
-	if err := c.unmasks(ctx, by, board, p.Data); err != nil {
+	if err := c.checkUnmasks(ctx, by, board, p.Data); err != nil {
 		return err
 	}
 	key := history.ProposedKey(p.Node)
-	there := kv.Holds(key, storage.Encode(p)) // exactly the proposal that was checked
+	there := kv.HasValue(key, storage.Encode(p)) // exactly the proposal that was checked
 	p.By, p.At = storage.Author(by), c.d.Now().UTC()
 	o, err := c.d.Commit(ctx, kv.Txn{Compares: []kv.Compare{there},
 		Then: []kv.Op{kv.Put(history.AcceptedKey(board), storage.Encode(p)), kv.Delete(key)}})
@@ -319,7 +319,7 @@ func (c *Controller) ForgetHardware(ctx context.Context, by fleetapi.Caller, boa
 	if err := key.Check(); err != nil {
 		return fmt.Errorf("forget hardware: %w: %w", fleetapi.ErrRefused, err)
 	}
-	if err := c.unmasks(ctx, by, board, nil); err != nil {
+	if err := c.checkUnmasks(ctx, by, board, nil); err != nil {
 		return err
 	}
 	o, err := c.d.Commit(ctx, kv.Txn{Compares: []kv.Compare{kv.Exists(key)}, Then: []kv.Op{kv.Delete(key)}})
@@ -329,9 +329,9 @@ func (c *Controller) ForgetHardware(ctx context.Context, by fleetapi.Caller, boa
 	return err
 }
 
-// unmasks refuses a caller that is not an admin if changing what is accepted for a board would reveal a value that the
-// board's metadata marks as secret.
-func (c *Controller) unmasks(ctx context.Context, by fleetapi.Caller, board string, next json.RawMessage) error {
+// checkUnmasks refuses a caller that is not an admin if changing what is accepted for a board would reveal a value that
+// the board's metadata marks as secret.
+func (c *Controller) checkUnmasks(ctx context.Context, by fleetapi.Caller, board string, next json.RawMessage) error {
 	if by.Role.Includes(fleetapi.Admin) {
 		return nil
 	}

@@ -9,9 +9,9 @@ import (
 	"edgespan/config/httpapi/fleetapi"
 )
 
-// readable refuses a caller that is not an admin if a board's metadata has faults: faulty metadata masks nothing, so
-// secrets would be shown.
-func readable(by fleetapi.Caller, p proposal) error {
+// checkReadable refuses a caller that is not an admin if a board's metadata has faults: faulty metadata masks nothing,
+// so secrets would be shown.
+func checkReadable(by fleetapi.Caller, p proposal) error {
 	if by.Role.Includes(fleetapi.Admin) {
 		return nil
 	}

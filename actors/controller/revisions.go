@@ -10,15 +10,15 @@ import (
 	"edgespan/config/httpapi/fleetapi"
 )
 
-// seen is the newest revision of the layers that this replica has applied completely.
-type seen struct {
+// appliedRevision is the newest revision of the layers that this replica has applied completely.
+type appliedRevision struct {
 	mu     sync.Mutex
 	number uint64
 	moved  chan struct{} // closed by the next revision; nil: no waiter
 }
 
 // to advances it and wakes the waiters.
-func (s *seen) to(number uint64) {
+func (s *appliedRevision) to(number uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if number <= s.number {
@@ -32,14 +32,14 @@ func (s *seen) to(number uint64) {
 }
 
 // knows reports whether a revision has been applied.
-func (s *seen) knows(number uint64) bool {
+func (s *appliedRevision) knows(number uint64) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.number >= number
 }
 
 // await waits for a revision and reports whether it was applied before ctx ended.
-func (s *seen) await(ctx context.Context, number uint64) bool {
+func (s *appliedRevision) await(ctx context.Context, number uint64) bool {
 	for {
 		s.mu.Lock()
 		if s.number >= number {
@@ -61,16 +61,17 @@ func (s *seen) await(ctx context.Context, number uint64) bool {
 
 // How long a write waits until it is readable here, and a reader for a write of another replica.
 const (
-	ownWrite     = 2 * time.Second
-	othersWrites = 10 * time.Second
+	ownWriteTimeout    = 2 * time.Second
+	othersWriteTimeout = 10 * time.Second
 )
 
-// shows waits until this replica's write is readable here, at most ownWrite. The write is stored in any case.
-func (d *deps) shows(ctx context.Context, number uint64) {
+// waitReadable waits until this replica's write is readable here, at most ownWriteTimeout. The write is stored in any
+// case.
+func (d *deps) waitReadable(ctx context.Context, number uint64) {
 	if d.Offline {
 		return
 	}
-	ctx, cancel := context.WithTimeout(ctx, ownWrite)
+	ctx, cancel := context.WithTimeout(ctx, ownWriteTimeout)
 	defer cancel()
 	d.dir.seen.await(ctx, number)
 }
@@ -78,7 +79,7 @@ func (d *deps) shows(ctx context.Context, number uint64) {
 // Await waits until this replica knows a revision, which another replica may have written. It refuses a revision that
 // is not in the store at once, so that a waiter for it holds no place that others need.
 func (c *Controller) Await(ctx context.Context, number uint64) error {
-	ctx, cancel := context.WithTimeout(ctx, othersWrites)
+	ctx, cancel := context.WithTimeout(ctx, othersWriteTimeout)
 	defer cancel()
 	if c.d.dir.seen.knows(number) {
 		return nil

@@ -87,7 +87,7 @@ func (m *memory) List(_ context.Context, p kv.Prefix, o kv.ListOptions) (page kv
 
 func (m *memory) Commit(_ context.Context, t kv.Txn) (o kv.TxnResult, err error) {
 	err = m.do(func() error {
-		if m.unled && len(t.Compares) == 1 && t.Compares[0].Key == history.ElectionKey(storage.LeaderWord) &&
+		if m.unled && len(t.Compares) == 1 && t.Compares[0].Key == history.ElectionKey(storage.LeaderKeyName) &&
 			!t.Compares[0].Exists && t.Compares[0].Kind == kv.CompareExists {
 			return errSevered
 		}

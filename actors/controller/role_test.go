@@ -108,7 +108,7 @@ func TestReplicasRestartOneAfterTheOther(t *testing.T) {
 				r.pass(turnTTL)
 				continue
 			}
-			r.replicas[name].Returned(r.Context())
+			r.replicas[name].ReleaseRestartTurn(r.Context())
 		}
 		alone := r.start("d")
 		alone.d.Shared = false

@@ -89,7 +89,7 @@ func TestALeaderGoesOnWithWhatItHeardLate(t *testing.T) {
 		r.fleetOf(c, 3)
 		r.network(c, `{"envParams":{"B":"one"}}`)
 		r.pass(time.Minute)
-		k := staged.Key(r.is(c, "done", "one", "n0 n1 n2").Revision)
+		k := staged.RolloutKey(r.is(c, "done", "one", "n0 n1 n2").Revision)
 		e, _, err := r.store.Get(r.Context(), k)
 		if err != nil {
 			t.Fatal(err)

@@ -198,7 +198,7 @@ func TestTheClockOfTheLeaderBeforeDoesNotMatter(t *testing.T) {
 				r.pass(time.Second)
 				n := r.is(b, "running", "one", "n0").Revision
 				led.cut.Store(true)
-				e, _, _ := r.store.Get(r.Context(), staged.Key(n))
+				e, _, _ := r.store.Get(r.Context(), staged.RolloutKey(n))
 				s := storage.ValueOf[staged.RolloutRecord](kv.Event{Kind: kv.EventPut, Entry: e})
 				s.Began = s.Began.Add(jump)
 				for i := range s.Decisions {
@@ -243,7 +243,7 @@ func TestACrashOpensNoGate(t *testing.T) {
 		c := r.start("a")
 		r.fleetOf(c, 3)
 		r.behave("n0", silent)
-		c.d.Send(c.d.dir.named("n1").Process(), nodespkg.Message{}) // no stream: it panics
+		c.d.Send(c.d.dir.nodeByName("n1").Process(), nodespkg.Message{}) // no stream: it panics
 		r.network(c, `{"envParams":{"B":"one"}}`)
 		r.pass(time.Minute)
 		r.is(c, "running", "one", "n0")

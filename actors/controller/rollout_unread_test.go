@@ -28,9 +28,9 @@ func onNextLeader(t *testing.T, change func(record []byte) []byte,
 		r.is(a, "running", "one", "n0 n1 n2")
 		r.stop("a")
 		r.pass(time.Second)
-		e, _, err := r.store.Get(r.Context(), staged.Key(1))
+		e, _, err := r.store.Get(r.Context(), staged.RolloutKey(1))
 		if err == nil {
-			_, err = r.store.Commit(r.Context(), kv.Txn{Then: []kv.Op{kv.Put(staged.Key(1), change(e.Value))}})
+			_, err = r.store.Commit(r.Context(), kv.Txn{Then: []kv.Op{kv.Put(staged.RolloutKey(1), change(e.Value))}})
 		}
 		if err != nil {
 			t.Fatal(err)
@@ -73,7 +73,7 @@ func TestARolloutKeepsWhatItDoesNotKnow(t *testing.T) {
 		return []byte(strings.Replace(text, `"machine":{`, `"machine":{"more":7,`, 1))
 	}, func(r *rig, b *Controller, _ *observer.ObservedLogs) {
 		r.is(b, "done", "one", "n0 n1 n2 n3 n4 n5")
-		e, _, err := r.store.Get(r.Context(), staged.Key(1))
+		e, _, err := r.store.Get(r.Context(), staged.RolloutKey(1))
 		var got struct {
 			News    json.RawMessage
 			Machine struct{ More int }

@@ -17,8 +17,8 @@ type (
 	listRollouts struct{}
 )
 
-// following is a revision on its way to the nodes that it touches.
-type following struct {
+// rolloutProgress is a revision on its way to the nodes that it touches.
+type rolloutProgress struct {
 	by         history.RevisionRecord
 	began      time.Time
 	ended      time.Time
@@ -34,7 +34,7 @@ func (a *fleetActor) rollOut(by *history.RevisionRecord, names []string) {
 		return
 	}
 	now := a.d.Now()
-	r := &following{by: *by, began: now, nodes: len(names), left: make(map[string]fleet.Digest, len(names))}
+	r := &rolloutProgress{by: *by, began: now, nodes: len(names), left: make(map[string]fleet.Digest, len(names))}
 	for _, name := range names {
 		for _, older := range a.rollouts {
 			if _, waits := older.left[name]; waits {
@@ -51,7 +51,7 @@ func (a *fleetActor) rollOut(by *history.RevisionRecord, names []string) {
 	}
 }
 
-func (r *following) done(name string, now time.Time) {
+func (r *rolloutProgress) done(name string, now time.Time) {
 	delete(r.left, name)
 	if len(r.left) == 0 && r.ended.IsZero() {
 		r.ended = now
@@ -86,7 +86,7 @@ func (a *fleetActor) listRollouts() []fleetapi.Rollout {
 			}
 		}
 		for name := range r.left {
-			s := a.d.dir.named(name)
+			s := a.d.dir.nodeByName(name)
 			if s == nil {
 				continue
 			}

@@ -18,7 +18,7 @@ import (
 // the reverts go out in batches too.
 func (c *Controller) CommandRollout(ctx context.Context, by fleetapi.Caller, number uint64,
 	what fleetapi.RolloutCommand) error {
-	s, err := c.staged(ctx, number)
+	s, err := c.stagedRollout(ctx, number)
 	if err != nil {
 		return err
 	}
@@ -37,7 +37,7 @@ func (c *Controller) CommandRollout(ctx context.Context, by fleetapi.Caller, num
 		send = fleetapi.AbortRollout
 	}
 	if what != fleetapi.RevertRollout || s.End == "" {
-		err := c.d.mailTo(ctx, rollouts.Outbox,
+		err := c.d.sendCommand(ctx, rollouts.Outbox,
 			storage.RemoteCommand{From: c.d.Replica, By: by, What: fleetapi.Command(send), Rollout: number})
 		if errors.Is(err, fleetapi.ErrRefused) {
 			return fmt.Errorf("%s rollout %d: %w", what, number, err)
@@ -49,12 +49,12 @@ func (c *Controller) CommandRollout(ctx context.Context, by fleetapi.Caller, num
 		return fmt.Errorf("revert rollout %d: %w: it is %s: run 'edgespan history revert' to revert single revisions", number,
 			fleetapi.ErrRefused, s.End)
 	}
-	if s, err = c.staged(ctx, number); err != nil { // now with all nodes that it reached
+	if s, err = c.stagedRollout(ctx, number); err != nil { // now with all nodes that it reached
 		return fmt.Errorf("rollout aborted, nothing reverted: %w", err)
 	}
 	slices.Reverse(revisions)
 	for _, n := range revisions {
-		if !c.delivers(ctx, by, s, n) {
+		if !c.isDelivered(ctx, by, s, n) {
 			continue
 		}
 		if _, err := c.Write(ctx, fleetapi.WriteRequest{Caller: by, Write: ops.Revert{Revision: n},
@@ -77,9 +77,9 @@ func (c *Controller) mayRevert(ctx context.Context, by fleetapi.Caller, revision
 	return nil
 }
 
-// delivers reports whether a rollout brings the changes of a revision to any node. The last revision does; an earlier
-// one that no rollout carried does if it affects one of the rollout's nodes.
-func (c *Controller) delivers(ctx context.Context, by fleetapi.Caller, s rollouts.Listed, n uint64) bool {
+// isDelivered reports whether a rollout brings the changes of a revision to any node. The last revision does; an
+// earlier one that no rollout carried does if it affects one of the rollout's nodes.
+func (c *Controller) isDelivered(ctx context.Context, by fleetapi.Caller, s rollouts.Listed, n uint64) bool {
 	if n == s.Revision {
 		return true
 	}
@@ -98,8 +98,8 @@ func (c *Controller) delivers(ctx context.Context, by fleetapi.Caller, s rollout
 		slices.ContainsFunc(w.Effects, func(e fleetapi.Effect) bool { return slices.ContainsFunc(e.Nodes, touches) })
 }
 
-// staged returns one of the stored rollouts.
-func (c *Controller) staged(ctx context.Context, number uint64) (rollouts.Listed, error) {
+// stagedRollout returns one of the stored rollouts.
+func (c *Controller) stagedRollout(ctx context.Context, number uint64) (rollouts.Listed, error) {
 	a, err := c.d.Request(ctx, c.d.rollout, rollouts.List{Number: number})
 	if err != nil {
 		return rollouts.Listed{}, err
@@ -113,10 +113,10 @@ func (c *Controller) staged(ctx context.Context, number uint64) (rollouts.Listed
 
 // ExplainRollout returns the decisions of a staged rollout, with their reasons.
 func (c *Controller) ExplainRollout(ctx context.Context, number uint64) (fleetapi.RolloutDetail, error) {
-	if err := c.d.upToDate(ctx); err != nil {
+	if err := c.d.checkUpToDate(ctx); err != nil {
 		return fleetapi.RolloutDetail{}, err
 	}
-	s, err := c.staged(ctx, number)
+	s, err := c.stagedRollout(ctx, number)
 	if err != nil {
 		return fleetapi.RolloutDetail{}, err
 	}

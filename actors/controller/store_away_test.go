@@ -92,7 +92,7 @@ func TestTheActorsAnswerWhileTheStoreHangs(t *testing.T) {
 }
 
 // A replica's memory looks current while others may have changed what counts.
-func TestNothingOldIsToldWhileTheStoreIsAway(t *testing.T) {
+func TestNoOldDataIsServedWhileTheStoreIsAway(t *testing.T) {
 	onAiling(t, func(r *rig, c *Controller, a *ailing, _ *observer.ObservedLogs) {
 		reads := map[string]func(context.Context) error{
 			"nodes":    func(ctx context.Context) error { _, err := c.Nodes(ctx); return err },

@@ -51,7 +51,7 @@ func TestWhatAnOperatorMayHaveStored(t *testing.T) {
 			if !errors.As(err, &many) || n < 8 || n > 12 || many.Wait <= 0 || many.Wait > time.Minute {
 				t.Fatalf("modify %v: write %d of 16 KB: %v; 160 KB are allowed at once", modify, n, err)
 			}
-			before := c.d.Stored.Left(carol.ShareKey(), c.d.Now())
+			before := c.d.Stored.WaitTime(carol.ShareKey(), c.d.Now())
 			if dry, err := c.Write(r.Context(), fleetapi.WriteRequest{Caller: carol,
 				DryRun: true, Write: ops.SetNetwork{Overrides: r.doc(`{}`)}}); err != nil || !dry.Changed {
 				t.Errorf("a dry run stores nothing: %+v %v", dry, err)

@@ -94,7 +94,7 @@ func newTownRun(tb testing.TB, t *town, store storage.Store, flags map[string]st
 	r.write(ops.SetE2E{File: ownFile,
 		Config: config.Object{"flags": config.Object{"config_staged_rollout_enabled": "true"}}, Modify: true})
 	r.until("somebody leads", func() bool {
-		e, _, err := store.Get(tb.Context(), history.ElectionKey(storage.LeaderWord))
+		e, _, err := store.Get(tb.Context(), history.ElectionKey(storage.LeaderKeyName))
 		return err == nil && e.Exists()
 	})
 	return r
@@ -116,9 +116,9 @@ func (r *townRun) options(replica string, flags map[string]string) Options {
 }
 
 // until waits for a condition, ten minutes at most.
-func (r *townRun) until(what string, is func() bool) {
+func (r *townRun) until(what string, match func() bool) {
 	r.Helper()
-	for at := time.Now(); !is(); time.Sleep(10 * time.Millisecond) {
+	for at := time.Now(); !match(); time.Sleep(10 * time.Millisecond) {
 		if time.Since(at) > 10*time.Minute {
 			r.Fatalf("%s: not within 10 minutes: %d pushes, %d confirmed", what, r.pushes, r.confirmed())
 		}

@@ -17,7 +17,7 @@ type town struct {
 	names    []string
 	ids      []string // UUIDs
 	topology *topology.Topology
-	ways     *topology.Ways
+	ways     *topology.Paths
 }
 
 func newTown(nodes int) *town {

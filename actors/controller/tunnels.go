@@ -23,8 +23,8 @@ type (
 	tunnelsDue struct{}
 )
 
-// locate collects nodes whose address changed.
-func (a *fleetActor) locate(ids ...string) {
+// queueLocations collects nodes whose address changed.
+func (a *fleetActor) queueLocations(ids ...string) {
 	if a.d.Offline {
 		return
 	}
@@ -37,11 +37,11 @@ func (a *fleetActor) locate(ids ...string) {
 	}
 }
 
-// tunnels writes the addresses of the collected nodes into the tunnels that lead to them.
-func (a *fleetActor) tunnels() {
+// writeTunnelAddresses writes the addresses of the collected nodes into the tunnels that lead to them.
+func (a *fleetActor) writeTunnelAddresses() {
 	names := map[string]bool{}
 	for id := range a.located {
-		if m, is := a.members[id]; is {
+		if m, ok := a.members[id]; ok {
 			names[m.Name] = true
 		}
 	}
@@ -50,12 +50,12 @@ func (a *fleetActor) tunnels() {
 		all, _ := own[tunnelConfig].(config.Object)
 		for _, v := range all {
 			tunnel, _ := v.(config.Object)
-			if dst, is := tunnel["dstNodeName"].(string); is && names[dst] {
+			if dst, ok := tunnel["dstNodeName"].(string); ok && names[dst] {
 				ends[dst] = true
 			}
 		}
 	}
-	if len(ends) > 0 && a.d.Waits(&a.d.waitTunnels) {
+	if len(ends) > 0 && a.d.MustWait(&a.d.waitTunnels) {
 		a.d.After(rollouts.WaitCheck, func() { a.d.Send(a.self, tunnelsDue{}) })
 		return
 	}
@@ -69,9 +69,9 @@ func (a *fleetActor) tunnels() {
 	}
 }
 
-// tunnelsMove collects the destinations of changed tunnels: imports and restores do not update their addresses as
+// queueTunnels collects the destinations of changed tunnels: imports and restores do not update their addresses as
 // writes of overrides do.
-func (a *fleetActor) tunnelsMove(diffs []history.LayerDiff) {
+func (a *fleetActor) queueTunnels(diffs []history.LayerDiff) {
 	for _, d := range diffs {
 		if d.Layer.Kind != history.Node || !slices.ContainsFunc(d.Values,
 			func(v history.ValueDiff) bool { return len(v.Path) == 0 || v.Path[0] == tunnelConfig }) {
@@ -80,8 +80,8 @@ func (a *fleetActor) tunnelsMove(diffs []history.LayerDiff) {
 		all, _ := d.After.Document[tunnelConfig].(config.Object)
 		for _, v := range all {
 			tunnel, _ := v.(config.Object)
-			if dst, is := tunnel["dstNodeName"].(string); is && a.ids[dst] != "" {
-				a.locate(a.ids[dst])
+			if dst, ok := tunnel["dstNodeName"].(string); ok && a.ids[dst] != "" {
+				a.queueLocations(a.ids[dst])
 			}
 		}
 	}

@@ -14,12 +14,12 @@ import (
 )
 
 // A change of the controller's config may require all replicas to restart. They restart one at a time: a replica
-// restarts while it holds turnWord, and releases it once it serves again. A replica that does not come back delays the
-// others by turnTTL.
+// restarts while it holds turnKeyName, and releases it once it serves again. A replica that does not come back delays
+// the others by turnTTL.
 const (
-	turnWord = "restart"
-	turnTTL  = 2 * time.Minute
-	turnPoll = time.Second
+	turnKeyName = "restart"
+	turnTTL     = 2 * time.Minute
+	turnPoll    = time.Second
 )
 
 // WaitRestartTurn waits until this replica may restart. A replica that is alone may restart at once.
@@ -27,7 +27,7 @@ func (c *Controller) WaitRestartTurn(ctx context.Context) error {
 	if !c.d.Shared {
 		return nil
 	}
-	key := history.ElectionKey(turnWord)
+	key := history.ElectionKey(turnKeyName)
 	for {
 		owned, err := c.d.acquireTurn(ctx, key)
 		if owned {
@@ -63,14 +63,14 @@ func (d *deps) acquireTurn(ctx context.Context, key kv.Key) (bool, error) {
 	return false, errors.Join(err, d.Store.Revoke(ctx, lease))
 }
 
-// Returned releases the turn, once this replica serves again.
-func (c *Controller) Returned(ctx context.Context) {
+// ReleaseRestartTurn releases the turn, once this replica serves again.
+func (c *Controller) ReleaseRestartTurn(ctx context.Context) {
 	if !c.d.Shared {
 		return
 	}
-	key := history.ElectionKey(turnWord)
+	key := history.ElectionKey(turnKeyName)
 	_, err := c.d.Commit(ctx,
-		kv.Txn{Compares: []kv.Compare{kv.Holds(key, []byte(c.d.Replica))}, Then: []kv.Op{kv.Delete(key)}})
+		kv.Txn{Compares: []kv.Compare{kv.HasValue(key, []byte(c.d.Replica))}, Then: []kv.Op{kv.Delete(key)}})
 	if err != nil && ctx.Err() == nil {
 		c.d.Log.Warn("release the restart turn: the next replica waits for it", zap.Error(err))
 	}

@@ -20,7 +20,7 @@ func (c *Controller) Write(asked context.Context, r fleetapi.WriteRequest) (flee
 	case r.DryRun:
 		a = c.dryRun(ctx, r)
 	case optimizes && !c.d.Offline:
-		a = c.d.writes.Order(ctx, r)
+		a = c.d.writes.SubmitToLeader(ctx, r)
 	default:
 		a = c.d.writes.WriteBackedUp(asked, storage.WriteRequest{Request: r})
 	}
@@ -28,7 +28,7 @@ func (c *Controller) Write(asked context.Context, r fleetapi.WriteRequest) (flee
 		return fleetapi.Written{}, a.Err
 	}
 	if !r.DryRun {
-		c.d.shows(ctx, a.Record.Number)
+		c.d.waitReadable(ctx, a.Record.Number)
 	}
 	return writtenOf(a, r.DryRun), nil
 }
@@ -62,17 +62,17 @@ func writtenOf(a storage.WriteResult, dry bool) fleetapi.Written {
 
 // dryRun validates a write without storing it. It delays no write.
 func (c *Controller) dryRun(ctx context.Context, r fleetapi.WriteRequest) storage.WriteResult {
-	w, err := read(ctx, c, func(w *ops.Snapshot) (storage.WriteResult, error) { return c.d.writes.Try(ctx, r, w) })
+	w, err := read(ctx, c, func(w *ops.Snapshot) (storage.WriteResult, error) { return c.d.writes.DryRun(ctx, r, w) })
 	w.Err = err
 	return w
 }
 
-// world returns the current World, in which operations are validated.
-func (d *deps) world(ctx context.Context) (*ops.Snapshot, error) { return d.writes.Snapshot(ctx) }
+// snapshot returns the current Snapshot, in which operations are validated.
+func (d *deps) snapshot(ctx context.Context) (*ops.Snapshot, error) { return d.writes.Snapshot(ctx) }
 
-// worldAt returns a World on a state of the layers.
-func (d *deps) worldAt(state history.State) *ops.Snapshot {
-	w := d.dir.world()
+// snapshotAt returns a Snapshot on a state of the layers.
+func (d *deps) snapshotAt(state history.State) *ops.Snapshot {
+	w := d.dir.snapshot()
 	w.State, w.E2E, w.MaskKey, w.Replica, w.Own = state, d.E2E, d.MaskKey, d.Replica, d.Own
 	w.Layers, w.Base = d.kindLayers, d.Metadata
 	return w

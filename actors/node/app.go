@@ -25,17 +25,17 @@ type app struct {
 	subs     subscriptions
 	config   *pubsub.Subscription[appnet.AppNetworkConfig]
 	statuses *pubsub.Subscription[netinst.AppAdapterStatus]
-	heeded   map[uuid.UUID]bool                                    // by network
+	followed map[uuid.UUID]bool                                    // by network
 	networks []*pubsub.Subscription[netinst.NetworkInstanceStatus] // one for each network that the app names or named
 	desired  []*pubsub.Subscription[netinst.NetworkInstanceConfig] // one for each that config names
 
 	adapterPub *pubsub.Publisher[netinst.AppAdapterConfig]
 	statusPub  *pubsub.Publisher[appnet.AppNetworkStatus]
 	recordPub  *pubsub.Publisher[appnet.JournalRecord]
-	takenUp    *pubsub.Publisher[uint64]
+	syncedPub  *pubsub.Publisher[uint64]
 	ready      bool               // everything published before the actor started has been read
 	named      []uuid.UUID        // the networks that the config names
-	upOn       map[uuid.UUID]bool // where publishTakenUp has published
+	syncedOn   map[uuid.UUID]bool // where publishSynced has published
 	timers     timers
 }
 
@@ -48,7 +48,7 @@ func (a *app) Receive(c actor.Context) {
 	case *actor.Stopping, *actor.Restarting:
 		a.timers.stop()
 		a.subs.close()
-		a.unfollow()
+		a.unfollowConfigs()
 	case wake:
 		a.drain(c)
 	case appnet.Event:
@@ -60,7 +60,7 @@ func (a *app) started(c actor.Context) {
 	t := a.d.topics
 	record, _ := t.AppRecords.Get("", a.key)
 	var left []appnet.PublishedConfig
-	for _, e := range t.AdapterConfig.OfStem(a.key) {
+	for _, e := range t.AdapterConfig.ListStem(a.key) {
 		if scope, err := uuid.Parse(e.Scope); err == nil {
 			left = append(left, appnet.PublishedConfig{Scope: scope, Config: e.Value})
 		}
@@ -71,22 +71,22 @@ func (a *app) started(c actor.Context) {
 	a.adapterPub, a.statusPub, a.recordPub = t.AdapterConfig.Publisher(name), t.AppStatus.Publisher(name),
 		t.AppRecords.Publisher(name)
 	a.recordPub.Adopt("", a.key)
-	a.takenUp = t.AppTakenUp.Publisher(name)
+	a.syncedPub = t.AppSynced.Publisher(name)
 
 	a.subs = subscriptions{wake: waker(c)}
 	a.config = subscribe(&a.subs, t.AppConfig, pubsub.Selector{Key: a.key})
-	a.heeded, a.upOn = map[uuid.UUID]bool{}, map[uuid.UUID]bool{}
+	a.followed, a.syncedOn = map[uuid.UUID]bool{}, map[uuid.UUID]bool{}
 	for _, p := range left {
-		a.handle(c, p.Scope)
+		a.followStatus(c, p.Scope)
 	}
 	a.statuses = subscribe(&a.subs, t.AdapterStatus, pubsub.Selector{Stem: a.key})
 	a.drain(c)
 	a.step(c, appnet.Synchronized{})
 	a.ready = true
-	a.publishTakenUp()
+	a.publishSynced()
 }
 
-func (a *app) unfollow() {
+func (a *app) unfollowConfigs() {
 	for _, w := range a.desired {
 		w.Close()
 	}
@@ -106,7 +106,7 @@ func (a *app) drain(c actor.Context) {
 		case pubsub.Deleted:
 			a.step(c, appnet.AdapterStatusGone{Scope: scope, Key: ch.Old.Key()})
 		case pubsub.Created, pubsub.Modified:
-			a.handle(c, scope)
+			a.followStatus(c, scope)
 			a.step(c, appnet.AdapterStatusChanged{Scope: scope, Status: ch.New})
 		}
 	}
@@ -115,9 +115,9 @@ func (a *app) drain(c actor.Context) {
 		case pubsub.Deleted:
 			a.step(c, appnet.ConfigDeleted{Order: a.d.epoch()})
 		case pubsub.Created, pubsub.Modified:
-			a.follow(c, ch.New)
+			a.followConfigs(c, ch.New)
 			a.step(c, appnet.ConfigChanged{Config: ch.New})
-			a.publishTakenUp()
+			a.publishSynced()
 		}
 	}
 	for _, w := range a.desired {
@@ -144,21 +144,22 @@ func (a *app) drainNetwork(c actor.Context, n *pubsub.Subscription[netinst.Netwo
 	}
 }
 
-// handle follows the status of a network for as long as the app's actor lives: the actor must still see a network go
-// after the app has left it. It subscribes to no other network, since every status change would then wake every app.
-func (a *app) handle(c actor.Context, ni uuid.UUID) {
-	if a.heeded[ni] {
+// followStatus follows the status of a network for as long as the app's actor lives: the actor must still see a network
+// go after the app has left it. It subscribes to no other network, since every status change would then wake every app.
+func (a *app) followStatus(c actor.Context, ni uuid.UUID) {
+	if a.followed[ni] {
 		return
 	}
-	a.heeded[ni] = true
+	a.followed[ni] = true
 	n := subscribe(&a.subs, a.d.topics.NetworkStatus, pubsub.Selector{Key: ni.String()})
 	a.networks = append(a.networks, n)
 	a.drainNetwork(c, n)
 }
 
-// follow subscribes to the configs of the networks that the app names, and to no others: those would wake every app.
-func (a *app) follow(c actor.Context, config appnet.AppNetworkConfig) {
-	a.unfollow()
+// followConfigs subscribes to the configs of the networks that the app names, and to no others: those would wake every
+// app.
+func (a *app) followConfigs(c actor.Context, config appnet.AppNetworkConfig) {
+	a.unfollowConfigs()
 	a.named = nil
 	for _, u := range config.Adapters {
 		if !slices.Contains(a.named, u.NetworkInstance) {
@@ -166,19 +167,19 @@ func (a *app) follow(c actor.Context, config appnet.AppNetworkConfig) {
 			own := pubsub.Selector{Key: u.NetworkInstance.String()}
 			a.desired = append(a.desired, a.d.topics.NetworkConfig.Subscribe(own, waker(c)))
 		}
-		a.handle(c, u.NetworkInstance)
+		a.followStatus(c, u.NetworkInstance)
 		a.sendDesired(c, u.NetworkInstance)
 	}
 }
 
-// publishTakenUp publishes, for each network that the app names, that the app's config for it is published.
-func (a *app) publishTakenUp() {
+// publishSynced publishes, for each network that the app names, that the app's config for it is published.
+func (a *app) publishSynced() {
 	if !a.ready {
 		return
 	}
 	for _, u := range a.named {
-		must(a.takenUp.Publish(u.String(), a.key, a.d.boot))
-		a.upOn[u] = true
+		must(a.syncedPub.Publish(u.String(), a.key, a.d.boot))
+		a.syncedOn[u] = true
 	}
 }
 
@@ -209,8 +210,8 @@ func (a *app) step(c actor.Context, e appnet.Event) {
 		case appnet.ResendAfter:
 			a.timers.after(c, jitter(e.After), func() any { return appnet.ResendDue{Key: e.Key, Token: e.Token} })
 		case appnet.Done:
-			for ni := range a.upOn {
-				err = errors.Join(err, a.takenUp.Unpublish(ni.String(), a.key))
+			for ni := range a.syncedOn {
+				err = errors.Join(err, a.syncedPub.Unpublish(ni.String(), a.key))
 			}
 			c.Send(c.Parent(), appEnded{a.id})
 			c.Stop(c.Self())

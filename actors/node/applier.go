@@ -3,6 +3,7 @@ package node
 import (
 	"context"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
@@ -19,16 +20,20 @@ const (
 	observeDeadline = 30 * time.Second // six listings of at most 5 s, each shared by concurrent callers
 	forgetDeadline  = 70 * time.Second
 	testDeadline    = 5 * time.Second
-	droppedDeadline = 5 * time.Second
+	limitsDeadline  = 5 * time.Second
+	resetDeadline   = 5 * time.Second
 )
 
 // applyRequest asks an applier for one apply. The applier sends opStarted and applyResult to its parent.
 type applyRequest struct {
-	seq    manager.ApplySeq
-	want   netstate.State
-	full   bool
-	look   bool // observe only: report drift, do not repair it
-	forget func(netstate.Flow) bool
+	seq         manager.ApplySeq
+	want        netstate.State
+	full        bool
+	observeOnly bool // observe only: report drift, do not repair it
+	// forget is that of manager.Apply.
+	forget func(netstate.State, map[netstate.ID]bool) func(netstate.Flow) bool
+	reset  func(netstate.Flow) string // manager.Apply
+	counting
 }
 
 type (
@@ -42,25 +47,26 @@ type (
 		at  time.Time
 	}
 	applyResult struct {
-		seq      manager.ApplySeq
-		failures []netstate.OpFailure
-		drift    []netstate.OpFailure // found but not repaired
-		had      netstate.State       // state before the apply
-		err      string
-		done     []netstate.Op // ops that took effect
-		dropped  map[netstate.ID]uint64
-		began    time.Time
-		looked   time.Time // when the last observation of the host began
+		seq        manager.ApplySeq
+		failures   []netstate.OpFailure
+		drift      []netstate.OpFailure // found but not repaired
+		before     netstate.State       // state before the apply
+		err        string
+		done       []netstate.Op // ops that took effect
+		counted    map[netstate.ID][]netstate.Counter
+		began      time.Time
+		observedAt time.Time // when the last observation of the host began
 	}
 )
 
 // applier is the only actor that writes the objects of one owner to the host. It blocks, so it is a leaf. It announces
 // every start, because an apply that was interrupted by a crash is never answered.
 type applier struct {
-	d       *deps
-	owner   netstate.Owner
-	checked bool // flows were validated since this incarnation began and since a chain op last failed
-	broken  bool // the last test found a promise that does not hold
+	d          *deps
+	owner      netstate.Owner
+	checked    bool // tracked flows were compared with the rules since this start and since a chain op last failed
+	testFailed bool // an object failed the last test
+	ending     []*connections
 }
 
 func (a *applier) Receive(c actor.Context) {
@@ -68,44 +74,43 @@ func (a *applier) Receive(c actor.Context) {
 	case *actor.Started:
 		mtu := a.mtu()
 		if a.owner.Number > 0 && mtu == 0 {
-			a.d.gate.making(a.owner.Number)
+			a.d.slots.markBuilding(a.owner.Number) // it has no bridge yet (semaphore.go)
 		}
 		c.Send(c.Parent(), applierReady{c.Self(), mtu})
 	case *actor.Stopping:
-		a.d.gate.isMade(a.owner.Number)
-	case surveyRequest:
+		a.d.slots.markBuilt(a.owner.Number)
+	case ownedRequest:
 		c.Send(c.Parent(), a.observeOwned())
 	case applyRequest:
-		c.Send(c.Parent(), a.apply(msg, func(op netstate.Op) {
-			c.Send(c.Parent(), opStarted{msg.seq, op.String(), time.Now()})
-		}))
+		result := a.apply(msg, func(op netstate.Op) { c.Send(c.Parent(), opStarted{msg.seq, op.String(), time.Now()}) })
+		a.endConnections()
+		c.Send(c.Parent(), result)
 	}
 }
 
 // apply observes the host, plans, runs each op, and observes again the objects it touched: an op that reports success
 // without effect counts as a failure (docs/architecture.md, law 11).
 func (a *applier) apply(r applyRequest, starting func(netstate.Op)) applyResult {
-	defer a.d.gate.isMade(a.owner.Number)
-	began := time.Now()
-	looked := began
+	defer a.d.slots.markBuilt(a.owner.Number)
+	began := time.Now() // also the beginning of the first observation
 	have, err := a.observe(r.full)
 	if err != nil {
 		return applyResult{seq: r.seq, err: err.Error()}
 	}
 	var drift []netstate.OpFailure
-	if r.look {
-		r.want, drift = manager.Leave(have, r.want)
+	if r.observeOnly {
+		r.want, drift = manager.LeaveDrift(have, r.want)
 	}
+	have = netstate.Claim(have, r.want)
 	plan := netstate.Diff(have, r.want)
-	dropped := a.dropped(r, len(plan) > 0)
+	counted := a.limits(r, len(plan) > 0)
+	a.readBefore(r.counting, plan)
 	// An earlier incarnation may have crashed after writing chains and before deleting flows.
 	validate := !a.checked && len(have) > 0
 	a.checked = true
-	out := applyResult{seq: r.seq, drift: drift, had: have, dropped: dropped, began: began, looked: looked}
+	out := applyResult{seq: r.seq, drift: drift, before: have, counted: counted, began: began, observedAt: began}
 	if len(plan) == 0 {
-		forgotten := a.forget(validate, r.forget)
-		out.failures = append(a.testAgain(r), forgotten()...)
-		return out
+		return a.leave(r, have, validate, out)
 	}
 	run := netstate.NewRun(plan)
 	var done []netstate.Op
@@ -122,19 +127,20 @@ func (a *applier) apply(r applyRequest, starting func(netstate.Op)) applyResult 
 		}
 		if netinst.MayDeny(op) {
 			validate = validate || err == nil
-			a.checked = a.checked && err == nil // a failed op may have taken effect: the next apply validates the flows
+			a.checked = a.checked && err == nil // a failed op may have taken effect: the next apply checks the flows
 		}
 		if op.Kind == netstate.KindChain {
-			forgotten = a.forget(validate, r.forget)
+			forgotten = a.forget(validate, r, have, done)
 			validate = false
 		}
 	}
 	if validate { // flows of an earlier incarnation: no chain has changed in this one
-		forgotten = a.forget(validate, r.forget)
+		forgotten = a.forget(validate, r, have, done)
 	}
 	failures := run.Failures()
+	a.countFrom(r.counting, done, failures)
 	if len(failures) == 0 {
-		out.looked = time.Now()
+		out.observedAt = time.Now()
 		failures = a.verify(r.want) // runs in parallel with the walk through the flows, which takes as long
 	}
 	if len(failures) == 0 {
@@ -145,16 +151,23 @@ func (a *applier) apply(r applyRequest, starting func(netstate.Op)) applyResult 
 	return out
 }
 
-// dropped reads how many packets the adapters' limits have dropped, at a full observation and when there is something
-// to change.
-func (a *applier) dropped(r applyRequest, changes bool) map[netstate.ID]uint64 {
+// leave ends an apply that finds everything as desired.
+func (a *applier) leave(r applyRequest, have netstate.State, validate bool, out applyResult) applyResult {
+	a.countFrom(r.counting, nil, nil)
+	forgotten := a.forget(validate, r, have, nil)
+	out.failures = append(a.testAgain(r), forgotten()...)
+	return out
+}
+
+// limits reads what the adapters' limits have counted, at a full observation and when there is something to change.
+func (a *applier) limits(r applyRequest, changes bool) map[netstate.ID][]netstate.Counter {
 	chains := netinst.CountingChains(r.want)
 	if !r.full && !changes || len(chains) == 0 {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(a.d.ctx, droppedDeadline)
+	ctx, cancel := context.WithTimeout(a.d.ctx, limitsDeadline)
 	defer cancel()
-	counts, err := a.d.host.Dropped(ctx, a.owner, chains)
+	counts, err := a.d.host.Counters(ctx, a.owner, chains)
 	if err != nil {
 		a.d.log.Warn("count dropped packets", zap.String("ni", a.owner.Name), zap.Error(err))
 	}
@@ -163,7 +176,7 @@ func (a *applier) dropped(r applyRequest, changes bool) map[netstate.ID]uint64 {
 
 // mtu returns the current MTU of the network's links, or 0 if it cannot be read.
 func (a *applier) mtu() int {
-	if a.owner.Number == 0 {
+	if a.owner.Number <= 0 {
 		return 0
 	}
 	ctx, cancel := context.WithTimeout(a.d.ctx, observeDeadline)
@@ -193,9 +206,9 @@ func (a *applier) do(op netstate.Op, starting func(netstate.Op)) error {
 			class = chainOps
 		case netstate.KindProcess:
 			class = helperOps
-			a.d.gate.isMade(a.owner.Number)
+			a.d.slots.markBuilt(a.owner.Number)
 		}
-		defer a.d.gate.enter(a.d.ctx, class)()
+		defer a.d.slots.enter(a.d.ctx, class)()
 	}
 	starting(op)
 	ctx, cancel := context.WithTimeout(a.d.ctx, op.Deadline())
@@ -203,18 +216,25 @@ func (a *applier) do(op netstate.Op, starting func(netstate.Op)) error {
 	return a.d.host.Do(ctx, a.owner, op)
 }
 
-// forget starts deleting the tracked flows that the new chains deny, if validate is set; forgotten waits for the end. A
-// flow that could not be deleted may live for days, so the apply counts as failed and the next one validates the flows
-// again.
-func (a *applier) forget(validate bool, match func(netstate.Flow) bool) (forgotten func() []netstate.OpFailure) {
-	if !validate || match == nil {
+// forget starts deleting the tracked flows that match, those that the new chains deny, if validate is set; forgotten
+// waits for the end. A flow that could not be deleted may live for days, so the apply counts as failed and the next one
+// checks the flows again.
+//
+// Connections of apps that can go on no more are then ended in their namespaces: an app that waits for an answer sends
+// nothing that could be reset.
+func (a *applier) forget(validate bool, r applyRequest, have netstate.State, done []netstate.Op) (
+	forgotten func() []netstate.OpFailure) {
+	if !validate || r.forget == nil {
 		return func() []netstate.OpFailure { return nil }
 	}
 	ctx, cancel := context.WithTimeout(a.d.ctx, forgetDeadline)
-	answer := a.d.host.ForgetFlows(ctx, match)
+	connections := &connections{reset: r.reset, of: map[string][]netstate.Flow{}}
+	denied := r.forget(have, netstate.Chains(done))
+	answer := a.d.host.ForgetFlows(ctx, func(f netstate.Flow) bool { return denied(f) && connections.add(f) })
 	return func() []netstate.OpFailure {
 		defer cancel()
 		n, err := answer()
+		a.ending = append(a.ending, connections)
 		if n > 0 {
 			a.d.log.Info("deleted conntrack entries of denied flows", zap.String("ni", a.owner.Name), zap.Int("flows", n))
 		}
@@ -229,6 +249,46 @@ func (a *applier) forget(validate bool, match func(netstate.Flow) bool) (forgott
 	}
 }
 
+// connections collects the flows whose connections must end, by network namespace.
+type connections struct {
+	mu    sync.Mutex
+	reset func(netstate.Flow) string
+	of    map[string][]netstate.Flow
+}
+
+func (c *connections) add(f netstate.Flow) bool {
+	if c.reset == nil {
+		return true
+	}
+	if netns := c.reset(f); netns != "" {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.of[netns] = append(c.of[netns], f)
+	}
+	return true
+}
+
+// endConnections ends what was collected, once everything is as desired: an app may begin anew at once. It is best
+// effort: what remains ends by the app's own time limits.
+func (a *applier) endConnections() {
+	of := map[string][]netstate.Flow{}
+	for _, c := range a.ending {
+		c.mu.Lock()
+		for netns, flows := range c.of {
+			of[netns] = append(of[netns], flows...)
+		}
+		c.mu.Unlock()
+	}
+	a.ending = nil
+	ctx, cancel := context.WithTimeout(a.d.ctx, resetDeadline) // for all apps together: the next apply waits
+	defer cancel()
+	for netns, flows := range of {
+		n, err := a.d.host.EndConnections(ctx, netns, flows)
+		a.d.log.Info("ended connections over a port that was left", zap.String("ni", a.owner.Name), zap.Int("count", n),
+			zap.Error(err))
+	}
+}
+
 // verify reads back the objects and names each that differs from what was just written.
 func (a *applier) verify(want netstate.State) []netstate.OpFailure {
 	have, err := a.observe(false)
@@ -236,7 +296,7 @@ func (a *applier) verify(want netstate.State) []netstate.OpFailure {
 		return []netstate.OpFailure{{Observe: true, Err: err.Error()}}
 	}
 	var fs []netstate.OpFailure
-	for _, op := range netstate.Diff(have, want) {
+	for _, op := range netstate.Diff(netstate.Claim(have, want), want) {
 		for _, it := range op.Items {
 			fs = append(fs, netstate.OpFailure{
 				ID: it.ID(), Observe: true, Remove: it.Want == nil,
@@ -252,14 +312,14 @@ func (a *applier) test(want netstate.State) []netstate.OpFailure {
 	ctx, cancel := context.WithTimeout(a.d.ctx, testDeadline)
 	defer cancel()
 	fs := a.d.host.Test(ctx, a.owner, want)
-	a.broken = len(fs) > 0
+	a.testFailed = len(fs) > 0
 	return fs
 }
 
 // testAgain tests the objects that match the desired state at each full observation, and at every observation while a
-// promise does not hold. Others may request an observation every second.
+// test fails: other programs may cause an observation every second, which must not run the tests each time.
 func (a *applier) testAgain(r applyRequest) []netstate.OpFailure {
-	if !r.full && !a.broken {
+	if !r.full && !a.testFailed {
 		return nil
 	}
 	return a.test(r.want)

@@ -19,15 +19,15 @@ func (d *deps) logApplyReport(object, name string, a manager.ApplyReport) {
 	if a.Contest != "" && !a.Contested {
 		log.Warn("other programs keep changing objects of edgespan; repairs are now counted and made less often",
 			zap.String("count", a.Contest))
-		d.tell(event(nodeapi.EventContested, object, name, a.Contest))
+		d.recordEvent(event(nodeapi.EventContested, object, name, a.Contest))
 	}
 	if len(a.Repaired) > 0 && !a.Contested {
 		log.Info("repaired changes of other programs", zap.Strings("objects", a.Repaired))
-		d.tell(event(nodeapi.EventRepaired, object, name, strings.Join(a.Repaired, ", ")))
+		d.recordEvent(event(nodeapi.EventRepaired, object, name, strings.Join(a.Repaired, ", ")))
 	}
 	for _, r := range a.Repaired {
 		if p, died := strings.CutPrefix(r, "add process "); died {
-			d.tell(event(nodeapi.EventProcess, object, name, p+" died and was restarted"))
+			d.recordEvent(event(nodeapi.EventProcess, object, name, p+" died and was restarted"))
 		}
 	}
 	for _, f := range a.Began {
@@ -40,15 +40,15 @@ func (d *deps) logApplyReport(object, name string, a manager.ApplyReport) {
 		}
 		e := event(nodeapi.EventFailed, aboutOp(object, f), name, text)
 		e.Op, e.Command, e.Error = f.Op, f.Command, f.Error
-		d.tell(e)
+		d.recordEvent(e)
 	}
 	for _, f := range a.Ended {
 		log.Info("op succeeded again", zap.String("op", f.Op), zap.Int("attempts", f.Attempts))
-		d.tell(event(nodeapi.EventRecovered, aboutOp(object, f), name,
+		d.recordEvent(event(nodeapi.EventRecovered, aboutOp(object, f), name,
 			fmt.Sprintf("%s, after %d attempts", f.Op, f.Attempts)))
 	}
 	if fresh := a.Changes - len(a.Repaired); fresh > 0 {
-		d.tell(event(nodeapi.EventApplied, object, name, fmt.Sprintf("%d changes", fresh)))
+		d.recordEvent(event(nodeapi.EventApplied, object, name, fmt.Sprintf("%d changes", fresh)))
 	}
 }
 
@@ -59,7 +59,7 @@ func opFields(f manager.FailedOp) []zap.Field {
 // aboutOp returns the adapter that an op belongs to, or the network if it belongs to none.
 func aboutOp(object string, f manager.FailedOp) string {
 	if key, err := netinst.ParseAdapterKey(f.Adapter); err == nil {
-		return "adapter/" + api.AdapterID(key.AppUUID.String(), key.UnderlayIndex)
+		return "adapter/" + api.AdapterID(key.AppUUID.String(), key.Index)
 	}
 	return object
 }

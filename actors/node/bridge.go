@@ -18,35 +18,37 @@ import (
 	"edgespan/netinst/manager"
 	"edgespan/netinst/netstate"
 	"edgespan/netinst/overlap"
+	"edgespan/netinst/probe"
 	"edgespan/pubsub"
 )
 
 // networkEnded tells the router that a bridge manager has removed its network.
 type networkEnded struct{ ni uuid.UUID }
 
-// bridge is the bridge manager: the actor of one network instance. It owns no logic: it turns messages into netinst
-// events and netinst effects into messages.
+// bridge is the bridge manager: the actor of one network instance. It owns no logic: it turns messages into events for
+// its core, the manager (package netinst/manager), and the manager's effects into messages.
 //
 // Stopping or restarting it leaves the host untouched. It removes host state only by applying an empty desired state
 // after the config was deleted.
 type bridge struct {
-	d        *deps
-	id       uuid.UUID
-	key      string
-	owner    netstate.Owner
-	mgr      *manager.Manager
-	log      *zap.Logger
-	seen     map[string]netinst.PortStatus
-	reported map[string]netinst.PortStatus // as last sent to the manager; nil before that
-	lies     *overlap.Overlap              // overlaps of the subnet as last sent to the manager; nil before that
-	capped   int                           // the machine's limit of tracked flows, as last sent to the manager
+	d              *deps
+	id             uuid.UUID
+	key            string
+	owner          netstate.Owner
+	mgr            *manager.Manager
+	log            *zap.Logger
+	portStatuses   map[string]netinst.PortStatus
+	sentPorts      map[string]netinst.PortStatus // as last sent to the manager; nil before that
+	sentOverlap    *overlap.Overlap              // overlaps of the subnet as last sent to the manager; nil before that
+	sentMaxTracked int                           // the machine's limit of tracked flows, as last sent to the manager
 
 	subs subscriptions
 	bridgeInputs
 	bridgeOutputs
+	prober prober
 
 	applier *actor.PID
-	mtu     int // of the bridge when the apply began
+	mtu     int // of the bridge when the applier started
 	watcher *actor.PID
 	links   []string // the watcher listens on these
 	timers  timers
@@ -60,15 +62,15 @@ type bridge struct {
 
 // bridgeInputs are the subscriptions of a bridge manager.
 type bridgeInputs struct {
-	source   *pubsub.Subscription[api.Source]
-	config   *pubsub.Subscription[netinst.NetworkInstanceConfig]
-	adapters *pubsub.Subscription[netinst.AppAdapterConfig]
-	ports    *pubsub.Subscription[netinst.PortStatus]
-	overlap  *pubsub.Subscription[overlap.Overlap]
-	host     *pubsub.Subscription[api.HostChange] // of the network's number
-	world    *pubsub.Subscription[api.HostChange] // for every network
-	takenUp  *pubsub.Subscription[uint64]
-	apps     *pubsub.Subscription[[]string]
+	source     *pubsub.Subscription[api.Source]
+	config     *pubsub.Subscription[netinst.NetworkInstanceConfig]
+	adapters   *pubsub.Subscription[netinst.AppAdapterConfig]
+	ports      *pubsub.Subscription[netinst.PortStatus]
+	overlap    *pubsub.Subscription[overlap.Overlap]
+	host       *pubsub.Subscription[api.HostChange] // of the network's number
+	hostWide   *pubsub.Subscription[api.HostChange] // for every network
+	appsSynced *pubsub.Subscription[uint64]
+	apps       *pubsub.Subscription[[]string]
 }
 
 // bridgeOutputs are the publishers of a bridge manager, most of them under the network's own key.
@@ -83,15 +85,15 @@ type bridgeOutputs struct {
 func newBridgeInputs(s *subscriptions, t *api.Topics, key string, number int) bridgeInputs {
 	own, inside := pubsub.Selector{Key: key}, pubsub.Selector{Scope: key}
 	return bridgeInputs{
-		source:   subscribe(s, t.Source, pubsub.Selector{}),
-		config:   subscribe(s, t.NetworkConfig, own),
-		adapters: subscribe(s, t.AdapterConfig, inside),
-		ports:    subscribe(s, t.PortStatus, pubsub.Selector{}),
-		overlap:  subscribe(s, t.SubnetOverlap, own),
-		takenUp:  subscribe(s, t.AppTakenUp, inside),
-		apps:     subscribe(s, t.NetworkApps, own),
-		host:     subscribe(s, t.HostChanged, pubsub.Selector{Scope: strconv.Itoa(number)}),
-		world:    subscribe(s, t.HostChanged, pubsub.Selector{}),
+		source:     subscribe(s, t.Source, pubsub.Selector{}),
+		config:     subscribe(s, t.NetworkConfig, own),
+		adapters:   subscribe(s, t.AdapterConfig, inside),
+		ports:      subscribe(s, t.PortStatus, pubsub.Selector{}),
+		overlap:    subscribe(s, t.SubnetOverlap, own),
+		appsSynced: subscribe(s, t.AppSynced, inside),
+		apps:       subscribe(s, t.NetworkApps, own),
+		host:       subscribe(s, t.HostChanged, pubsub.Selector{Scope: strconv.Itoa(number)}),
+		hostWide:   subscribe(s, t.HostChanged, pubsub.Selector{}),
 	}
 }
 
@@ -122,25 +124,28 @@ func (b *bridge) Receive(c actor.Context) {
 	case applierReady:
 		b.mtu = msg.mtu
 		if b.applier = msg.pid; b.d.storage.MayLackChanges() && !b.adopted {
-			c.Send(b.applier, surveyRequest{})
+			c.Send(b.applier, ownedRequest{})
 			return
 		}
 		b.step(c, manager.ApplierReady{MTU: b.mtu})
-	case surveyed:
+	case ownedObserved:
 		if err := b.adopt(msg); err != nil {
 			again := applierReady{b.applier, b.mtu} // copied: the timer fires in another goroutine
 			b.timers.after(c, jitter(time.Second), func() any { return again })
 			return
 		}
 		b.step(c, manager.ApplierReady{MTU: b.mtu})
+	case chooserDue:
+		b.choose(c, probe.TimerDue{Token: msg.token, At: time.Now()})
+		b.sendPorts(c)
 	case watcherReady:
 		b.watcher = msg.pid
 		c.Send(b.watcher, listenTo{b.links})
 	case opStarted:
 		b.step(c, manager.OpStarted{Seq: msg.seq, Op: msg.op, At: msg.at})
 	case applyResult:
-		b.step(c, manager.Applied{Seq: msg.seq, Failures: msg.failures, Drift: msg.drift, Had: msg.had, Err: msg.err,
-			Done: msg.done, Dropped: msg.dropped, Began: msg.began, Looked: msg.looked, At: time.Now()})
+		b.step(c, manager.Applied{Seq: msg.seq, Failures: msg.failures, Drift: msg.drift, Before: msg.before, Err: msg.err,
+			Done: msg.done, Counted: msg.counted, Began: msg.began, ObservedAt: msg.observedAt, At: time.Now()})
 	case manager.Event:
 		b.step(c, msg)
 	}
@@ -155,14 +160,15 @@ func (b *bridge) started(c actor.Context) {
 		b.mgr.Resume(s.Mark)
 	}
 	b.log = b.d.log.With(zap.String("ni", b.key))
-	b.seen, b.capped = map[string]netinst.PortStatus{}, 0
+	b.portStatuses, b.sentMaxTracked = map[string]netinst.PortStatus{}, 0
 
 	t := b.d.topics
 	b.bridgeOutputs = newBridgeOutputs(t, b.key)
 	b.subs = subscriptions{wake: waker(c)}
 	b.bridgeInputs = newBridgeInputs(&b.subs, t, b.key, number)
+	b.prober = newProber(&b.subs, t, b.key)
 	b.drain(c)
-	// Statuses of an earlier manager that no config matches any more: they are withdrawn after the first reconcile,
+	// Statuses of an earlier incarnation that no config matches any more: they are withdrawn after the first reconcile,
 	// because until then the adapter may be on the host. The configs were drained before, so a config deleted from now on
 	// is reported as deleted.
 	for _, ref := range b.adapterPub.AdoptAll(b.key) {
@@ -184,17 +190,18 @@ func (b *bridge) started(c actor.Context) {
 	}
 }
 
-// drain passes changes of the topics to the manager. It reads the source first and sends it last: a claim counts only
-// together with the configs published before it.
+// drain passes changes of the topics to the manager. It reads the topic Source first and sends it last, as
+// manager.Claimed, which lets a network without config remove itself: that counts only together with the configs
+// published before it.
 func (b *bridge) drain(c actor.Context) {
 	known := b.adaptersKnown()
 	sources := b.source.Drain()
 	for _, ch := range b.ports.Drain() {
 		switch ch.Kind {
 		case pubsub.Deleted:
-			delete(b.seen, ch.Key)
+			delete(b.portStatuses, ch.Key)
 		case pubsub.Created, pubsub.Modified:
-			b.seen[ch.Key] = ch.New
+			b.portStatuses[ch.Key] = ch.New
 		}
 	}
 	for _, ch := range b.config.Drain() {
@@ -202,10 +209,11 @@ func (b *bridge) drain(c actor.Context) {
 		case pubsub.Deleted:
 			b.step(c, manager.ConfigGone{})
 		case pubsub.Created, pubsub.Modified:
-			b.step(c, manager.ConfigChanged{Config: ch.New})
+			b.step(c, manager.ConfigChanged{Config: ch.New, Uplinks: b.setUplinkConfig(c, ch.New)})
 		}
 	}
 	b.sendOverlap(c)
+	b.drainProbes(c)
 	b.sendPorts(c) // after the config: when a port is deleted, its network is removed before it
 	for _, ch := range b.adapters.Drain() {
 		switch ch.Kind {
@@ -217,7 +225,7 @@ func (b *bridge) drain(c actor.Context) {
 	}
 	if known {
 		b.known = true
-		b.takenUp.Close()
+		b.appsSynced.Close()
 		b.apps.Close()
 		b.step(c, manager.AdaptersKnown{})
 	}
@@ -232,7 +240,7 @@ func (b *bridge) drain(c actor.Context) {
 // drainHost passes host events to the manager. Events from before this start are skipped: the first apply observes the
 // host anyway.
 func (b *bridge) drainHost(c actor.Context) {
-	for _, sub := range []*pubsub.Subscription[api.HostChange]{b.host, b.world} {
+	for _, sub := range []*pubsub.Subscription[api.HostChange]{b.host, b.hostWide} {
 		for _, ch := range sub.Drain() {
 			switch ch.Kind {
 			case pubsub.Synchronized:
@@ -255,8 +263,8 @@ func (b *bridge) hostChanged(c actor.Context, ch pubsub.Change[api.HostChange]) 
 		}
 		b.step(c, e)
 	}
-	if ch.New.Underlay != ch.Old.Underlay {
-		b.step(c, manager.HostTouched{Underlay: true, At: now})
+	if ch.New.HostRouting != ch.Old.HostRouting {
+		b.step(c, manager.HostTouched{HostRouting: true, At: now})
 	}
 	if ch.New.Lost != ch.Old.Lost {
 		b.step(c, manager.HostTouched{What: manager.TouchLost, At: now})
@@ -273,7 +281,7 @@ func (b *bridge) hostChanged(c actor.Context, ch pubsub.Change[api.HostChange]) 
 // adaptersKnown reports, once, that a config is published and that every app in it with an adapter on this network has
 // published its adapters. drain calls it before it drains the adapters, so the adapters are read after it became true.
 func (b *bridge) adaptersKnown() bool {
-	b.takenUp.Drain()
+	b.appsSynced.Drain()
 	b.apps.Drain()
 	t := b.d.topics
 	if s, ok := t.Source.Get("", "node"); b.known || !ok || !s.Valid {
@@ -281,7 +289,7 @@ func (b *bridge) adaptersKnown() bool {
 	}
 	apps, _ := t.NetworkApps.Get("", b.key)
 	for _, id := range apps {
-		if _, up := t.AppTakenUp.Get(b.key, id); !up {
+		if _, up := t.AppSynced.Get(b.key, id); !up {
 			return false
 		}
 	}
@@ -295,22 +303,25 @@ func (b *bridge) sendPorts(c actor.Context) {
 		return // the ports' configs are not published yet
 	}
 	for label, cfg := range b.d.topics.PortConfig.List("") {
-		if s, ok := b.seen[label]; !ok || !reflect.DeepEqual(s.PortConfig, cfg) {
+		if s, ok := b.portStatuses[label]; !ok || !reflect.DeepEqual(s.PortConfig, cfg) {
 			return
 		}
 	}
-	if b.lies == nil {
+	if b.sentOverlap == nil {
 		return // the monitor has not yet compared this subnet with the host
 	}
-	if b.reported != nil && reflect.DeepEqual(b.reported, b.seen) {
+	b.seePorts(c)
+	if b.sentPorts != nil && reflect.DeepEqual(b.sentPorts, b.portStatuses) &&
+		b.prober.isSent() {
 		return
 	}
-	b.reported = maps.Clone(b.seen)
-	if n := int(b.d.maxTracked.Load()); n != b.capped {
-		b.capped = n
+	b.sentPorts = maps.Clone(b.portStatuses)
+	b.prober.sent = b.prober.found
+	if n := int(b.d.maxTracked.Load()); n != b.sentMaxTracked {
+		b.sentMaxTracked = n
 		b.step(c, manager.FlowsCapped{MaxTracked: n})
 	}
-	b.step(c, manager.PortsChanged{Ports: slices.Collect(maps.Values(b.seen))})
+	b.step(c, manager.PortsChanged{Ports: slices.Collect(maps.Values(b.portStatuses)), Uplinks: b.prober.sent})
 }
 
 // sendOverlap passes the overlaps of the subnet to the manager, before the ports: the manager applies nothing before it
@@ -318,7 +329,7 @@ func (b *bridge) sendPorts(c actor.Context) {
 func (b *bridge) sendOverlap(c actor.Context) {
 	for _, ch := range b.overlap.Drain() {
 		if ch.Kind == pubsub.Created || ch.Kind == pubsub.Modified {
-			b.lies = &ch.New
+			b.sentOverlap = &ch.New
 			b.step(c, manager.OverlapChanged{Overlap: ch.New})
 		}
 	}
@@ -335,26 +346,27 @@ func (b *bridge) step(c actor.Context, e manager.Event) {
 			err = b.networkPub.Publish("", b.key, e.Status)
 		case manager.WithdrawNetwork:
 			b.changed(netinst.NetworkInstanceStatus{State: "gone", DisplayName: b.name})
-			err = errors.Join(b.networkPub.Unpublish("", b.key), b.troublePub.Unpublish("", b.key))
+			err = errors.Join(b.networkPub.Unpublish("", b.key), b.troublePub.Unpublish("", b.key), b.withdrawUplinks())
 		case manager.PublishAdapter:
 			b.adapterPub.Adopt(b.key, e.Status.Key().String())
 			err = b.adapterPub.Publish(b.key, e.Status.Key().String(), e.Status)
 		case manager.WithdrawAdapter:
 			b.adapterPub.Adopt(b.key, e.Key.String())
 			err = b.adapterPub.Unpublish(b.key, e.Key.String())
-		case manager.Remember:
+		case manager.JournalLeases:
 			err = b.leasePub.Publish("", b.key, e.Leases)
 		case manager.AppliedMark:
 			err = b.appliedPub.Publish("", b.key, api.AppliedMark{Machine: b.d.machine, Mark: e.Mark})
 		case manager.Apply:
-			c.Send(b.applier, applyRequest{e.Seq, e.Want, e.Full, e.Look, e.Forget})
+			c.Send(b.applier, applyRequest{e.Seq, e.Want, e.Full, e.ObserveOnly, e.Forget, e.Reset,
+				counting{e.Counted, e.Adapters}})
 		case manager.Listen:
 			if b.links = e.Links; b.watcher != nil {
 				c.Send(b.watcher, listenTo{b.links})
 			}
-		case manager.Booked:
-			b.d.logApplyReport("ni/"+b.key, b.name, e.Account)
-			err = b.troublePub.Publish("", b.key, api.Trouble{Failing: e.Account.Failing, Retry: e.Account.Retry})
+		case manager.ReportApply:
+			b.d.logApplyReport("ni/"+b.key, b.name, e.Report)
+			err = b.troublePub.Publish("", b.key, api.Trouble{Failing: e.Report.Failing, Retry: e.Report.Retry})
 		case manager.Timer:
 			b.timers.after(c, b.d.wait(e.After, e.Shared),
 				func() any { return manager.TimerDue{Token: e.Token, At: time.Now()} })
@@ -379,5 +391,5 @@ func (b *bridge) changed(s netinst.NetworkInstanceStatus) {
 	b.state, b.name = s.State, s.DisplayName
 	e := event(nodeapi.EventState, "ni/"+b.key, b.name, text)
 	e.Error = s.Error
-	b.d.tell(e)
+	b.d.recordEvent(e)
 }

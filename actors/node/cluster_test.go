@@ -58,7 +58,7 @@ func TestATunnelComesAndGoesWithItsUnderlay(t *testing.T) {
 			}
 			return strings.Join(words, "; ")
 		}
-		is := func(d time.Duration, want string) {
+		check := func(d time.Duration, want string) {
 			t.Helper()
 			r.settle(d)
 			if got := seen(); got != want {
@@ -67,8 +67,8 @@ func TestATunnelComesAndGoesWithItsUnderlay(t *testing.T) {
 		}
 		made := func() bool {
 			n, _ := topics.Numbers.Get("", niID(9))
-			_, is := r.host.State(n)[netstate.ID{Kind: netstate.KindLink, Name: fmt.Sprintf("es%dv256", n)}]
-			return is
+			_, ok := r.host.State(n)[netstate.ID{Kind: netstate.KindLink, Name: fmt.Sprintf("es%dv256", n)}]
+			return ok
 		}
 		const noMember = "; member WaitingForDependencies interface can0 does not exist"
 		uplink := netstate.Interface{
@@ -84,36 +84,36 @@ func TestATunnelComesAndGoesWithItsUnderlay(t *testing.T) {
 			r.host.SetInterfaces(uplink, u0)
 		}
 		underlay, gateway := []netip.Prefix{netip.MustParsePrefix("fd00::1/64")}, netip.MustParseAddr("fd00::fe")
-		is(time.Second, "Present; bridge Present; tunnel WaitingForDependencies the local address fd00::1 is on no "+
+		check(time.Second, "Present; bridge Present; tunnel WaitingForDependencies the local address fd00::1 is on no "+
 			"interface of the host"+noMember)
 		r.host.Done()
 		at(underlay)
-		is(400*time.Millisecond,
+		check(400*time.Millisecond,
 			"Present; bridge Present; tunnel WaitingForDependencies no route leads from fd00::1 to the remote address fd00:7::2"+
 				noMember)
 		at(underlay, gateway)
-		is(400*time.Millisecond, "Present; bridge Present; tunnel Present"+noMember)
+		check(400*time.Millisecond, "Present; bridge Present; tunnel Present"+noMember)
 		if !made() {
 			t.Error("the tunnel is not on the host")
 		}
 		r.host.SetLink("can0", true)
-		is(400*time.Millisecond, "Present; bridge Present; tunnel Present; member Present")
+		check(400*time.Millisecond, "Present; bridge Present; tunnel Present; member Present")
 		at(underlay)
-		is(400*time.Millisecond,
+		check(400*time.Millisecond,
 			"Present; bridge Present; tunnel WaitingForDependencies no route leads from fd00::1 to the remote address "+
 				"fd00:7::2; member Present")
 		if made() {
 			t.Error("the tunnel is on the host")
 		}
 		at(underlay, gateway)
-		is(400*time.Millisecond, "Present; bridge Present; tunnel Present; member Present")
+		check(400*time.Millisecond, "Present; bridge Present; tunnel Present; member Present")
 		if text := r.shown(niID(9)); !strings.Contains(text,
 			`"parts":[{"kind":"bridge","state":"Present"},{"kind":"tunnel","name":"beta","state":"Present"}`) ||
 			!strings.Contains(text, `"remote":"fd00:7::2","to":"beta","vni":256`) {
 			t.Errorf("a person is shown %s", text)
 		}
-		if n, _ := topics.HostChanged.Get("1", api.NetworkKey); n.Underlay > 0 {
-			t.Errorf("a network without tunnels was told %d times", n.Underlay)
+		if n, _ := topics.HostChanged.Get("1", api.NetworkKey); n.HostRouting > 0 {
+			t.Errorf("a network without tunnels was told %d times", n.HostRouting)
 		}
 		for _, op := range r.host.Done() {
 			if !strings.Contains(op, "v256") && !strings.Contains(op, "can0") {

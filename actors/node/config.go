@@ -3,6 +3,7 @@ package node
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -18,9 +19,11 @@ import (
 	"edgespan/config/fleet/nodeside"
 	"edgespan/config/nodeconf"
 	"edgespan/config/nodeconf/commitconfirm"
+	"edgespan/config/stateloop"
 	"edgespan/config/stateloop/nodestate"
 	"edgespan/config/stateloop/peer"
 	"edgespan/netinst"
+	"edgespan/netinst/probe"
 	"edgespan/pubsub"
 )
 
@@ -42,6 +45,7 @@ type configHost struct {
 	source      *pubsub.Publisher[api.Source]
 	subs        subscriptions
 	states      *pubsub.Subscription[netinst.PortStatus]
+	choices     *pubsub.Subscription[map[string]probe.Choice]
 	swept       *pubsub.Subscription[uint64]
 	reporter    reporter
 }
@@ -50,7 +54,7 @@ type configHost struct {
 func (d *deps) configProps() *actor.Props {
 	return d.vital(d.agent.Producer, func(next actor.ReceiverFunc) actor.ReceiverFunc {
 		return func(c actor.ReceiverContext, e *actor.MessageEnvelope) {
-			if p, is := e.Message.(ping); is {
+			if p, ok := e.Message.(ping); ok {
 				c.ActorSystem().Root.Send(c.Parent(), pong{"config", p.beat})
 				return
 			}
@@ -71,6 +75,7 @@ func (h *configHost) Start(wake func()) {
 	h.subs = subscriptions{wake: wake}
 	h.reporter.start(t, &h.subs)
 	h.states = subscribe(&h.subs, t.PortStatus, pubsub.Selector{})
+	h.choices = subscribe(&h.subs, t.Uplinks, pubsub.Selector{})
 	h.swept = subscribe(&h.subs, t.TasksSwept, pubsub.Selector{})
 }
 
@@ -91,15 +96,15 @@ func (h *configHost) Publish(p commitconfirm.Publish) {
 	t, cfg := h.d.topics, p.Config.(nodestate.ValidatedConfig)
 	h.last, h.settled = p, false
 	tasks := nodestate.TasksOf(cfg.Peer)
-	cfg.Networks = nodestate.Observed(cfg.Networks, cfg.Sys.Drift == nodeconf.DriftObserve)
+	cfg.Networks = nodestate.WithDriftObserved(cfg.Networks, cfg.Sys.Drift == nodeconf.DriftObserve)
 	md5 := core.MD5(p.Document)
 	h.record = api.NodeRecord{
 		Source: string(p.Source), Generation: p.Seq, FileDigest: p.FileDigest, MD5: md5,
-		Networks: nodestate.Versions(h.record.Networks, cfg.Networks, p.Seq),
-		Ports:    nodestate.Versions(h.record.Ports, cfg.Ports, p.Seq),
-		Tasks:    nodestate.Versions(h.record.Tasks, tasks, p.Seq),
+		Networks: nodestate.UpdateVersions(h.record.Networks, cfg.Networks, p.Seq),
+		Ports:    nodestate.UpdateVersions(h.record.Ports, cfg.Ports, p.Seq),
+		Tasks:    nodestate.UpdateVersions(h.record.Tasks, tasks, p.Seq),
 	}
-	h.d.keep(h.record)
+	h.d.journalRecord(h.record)
 	must(h.sys.Publish("", "node", cfg.Sys))
 	h.d.setLevel(cfg.Sys.LogLevel)
 	h.withdraw(cfg.Config, tasks)
@@ -107,19 +112,20 @@ func (h *configHost) Publish(p commitconfirm.Publish) {
 		p.Generation = h.record.Ports[label].Generation
 		must(h.ports.Publish("", label, p))
 	}
-	h.publishApps(cfg.Apps) // before the networks, which wait for the apps named here
-	for id, n := range cfg.Networks {
+	h.publishApps(cfg.Apps)                    // before the networks, which wait for the apps named here
+	for _, id := range inOrder(cfg.Networks) { // the order of their numbers, in which a plan has them, too
+		n := cfg.Networks[id]
 		n.Generation = h.record.Networks[id.String()].Generation
 		must(h.networks.Publish("", id.String(), n))
 	}
-	for id, a := range cfg.Apps {
-		must(h.apps.Publish("", id.String(), a))
+	for _, id := range inOrder(cfg.Apps) {
+		must(h.apps.Publish("", id.String(), cfg.Apps[id]))
 	}
 	for id, x := range tasks {
 		x.Generation = h.record.Tasks[id].Generation
 		must(h.tasks.Publish("", id, x))
 	}
-	h.reporter.peers(cfg.Peer)
+	h.reporter.setPeers(cfg.Peer)
 	s, _ := t.Source.Get("", "node")
 	must(h.source.Publish("", "node", api.Source{
 		Source: string(p.Source), Generation: p.Seq, MD5: md5, FileDigest: p.FileDigest, Error: h.fault, Keep: p.Keep,
@@ -160,6 +166,7 @@ func (h *configHost) withdraw(cfg nodeconf.Config, tasks map[string]nodestate.Ta
 func (h *configHost) Drain() {
 	h.reporter.drain()
 	h.states.Drain()
+	h.choices.Drain()
 	h.swept.Drain()
 }
 
@@ -170,16 +177,21 @@ func (h *configHost) Observe() agent.Observation {
 	h.settled = h.settled || h.last.Config != nil && h.d.view().AllAnswered()
 	l := agent.Observation{Settled: h.settled}
 	all := t.Reported.All()
+	classes, byPort := h.uplinks()
 	l.Parameters, l.Health = make([]nodeproto.ParameterReport, 0, len(all)), make([]nodeproto.HealthReport, 0, len(all))
 	for _, e := range all {
 		p := e.Value
 		if good, counts := p.Healthy(); counts {
 			l.Health = append(l.Health, nodeproto.HealthReport{Name: p.ID, Good: good, Detail: p.Error})
 		}
-		l.Parameters = append(l.Parameters, parameter(p, h.answers(p)))
+		report := parameter(p, h.answers(p))
+		if p.Kind == stateloop.KindNetwork && p.Error == "" {
+			report.Detail = byPort[p.ID]
+		}
+		l.Parameters = append(l.Parameters, report)
 	}
 	if h.settled { // until then, an object without a status may still exist
-		for _, p := range h.reporter.gone() {
+		for _, p := range h.reporter.absentParameters() {
 			l.Parameters = append(l.Parameters, parameter(p, h.last.Generation))
 		}
 	}
@@ -188,11 +200,28 @@ func (h *configHost) Observe() agent.Observation {
 		s, _ := t.PortStatus.Get("", label)
 		s.IfName = c.IfName // it may have no status yet
 		why := s.Problem()
-		l.Health = append(l.Health, nodeproto.HealthReport{Name: "port/" + label, Good: why == "", Detail: why})
+		l.Health = append(l.Health, nodeproto.HealthReport{Name: "port/" + label, Good: why == "",
+			Detail: cmp.Or(why, classes[label])})
 	}
 	slices.SortFunc(l.Health, func(a, b nodeproto.HealthReport) int { return cmp.Compare(a.Name, b.Name) })
 	slices.SortFunc(l.Parameters, func(a, b nodeproto.ParameterReport) int { return cmp.Compare(a.ID, b.ID) })
 	return l
+}
+
+// uplinks returns how networks judge each port, by label, and the port of each network, by parameter. They are for
+// people: whether a provider answers says nothing about the config, so it makes no health item bad and no parameter
+// fail, and undoes no push.
+func (h *configHost) uplinks() (classes, byPort map[string]string) {
+	choices := h.d.topics.Uplinks.List("")
+	byPort = map[string]string{}
+	for id, by := range choices {
+		if c, _ := h.d.topics.NetworkConfig.Get("", id); c.Inactive {
+			delete(choices, id)
+		} else {
+			byPort[stateloop.NetworkID(id)] = probe.Report(by, c.Port)
+		}
+	}
+	return probe.Classes(choices), byPort
 }
 
 func parameter(p nodestate.ParameterStatus, answers commitconfirm.Generation) nodeproto.ParameterReport {
@@ -205,7 +234,7 @@ func parameter(p nodestate.ParameterStatus, answers commitconfirm.Generation) no
 // answers returns the generation of the running config if the parameter's state belongs to it.
 func (h *configHost) answers(p nodestate.ParameterStatus) commitconfirm.Generation {
 	t := h.d.topics
-	if id := h.reporter.network(p); id != "" {
+	if id := h.reporter.networkOf(p); id != "" {
 		if c, desired := t.NetworkConfig.Get("", id); desired && c.Generation != p.Generation {
 			return commitconfirm.Generation{}
 		}
@@ -256,9 +285,14 @@ func keysOf[V any](m map[uuid.UUID]V) map[string]bool {
 	return keys
 }
 
+// inOrder returns the UUIDs of a config's map in the order of their text.
+func inOrder[V any](m map[uuid.UUID]V) []uuid.UUID {
+	return slices.SortedFunc(maps.Keys(m), func(a, b uuid.UUID) int { return cmp.Compare(a.String(), b.String()) })
+}
+
 // publishApps publishes for each network the apps whose adapters it has to wait for.
 func (h *configHost) publishApps(apps map[uuid.UUID]appnet.AppNetworkConfig) {
-	on := nodestate.AppsOn(apps)
+	on := nodestate.AppsByNetwork(apps)
 	for ni := range h.d.topics.NetworkApps.List("") {
 		if on[ni] == nil {
 			must(h.networkApps.Unpublish("", ni))

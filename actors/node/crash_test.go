@@ -250,7 +250,7 @@ func TestLostEventsMakeEveryNetworkReconcileOnce(t *testing.T) {
 	})
 }
 
-func TestANetworkOnAGroundThatFailsSaysSo(t *testing.T) {
+func TestANetworkReportsAFailingHostState(t *testing.T) {
 	onRig(t, func(r *rig) {
 		r.host.SetFault(func(o netstate.Owner, op netstate.Op) *fake.OpFault {
 			if o.Number == 0 && op.Kind == netstate.KindChain {

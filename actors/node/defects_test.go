@@ -173,7 +173,7 @@ func TestDefect_13_AnInterfaceThatIsNotThereYetIsTakenUpWhenItComes(t *testing.T
 	})
 }
 
-func TestDefect_14_ATunnelIsComparedWholeAndMendedWhereItDiffers(t *testing.T) {
+func TestDefect_14_ATunnelIsComparedWholeAndRepairedWhereItDiffers(t *testing.T) {
 	deployed(t, func(r *rig, s *steward, _ uuid.UUID, ps []peer.DeclaredParameter) {
 		r.pushBoth(1, doc(0, 0), encoded(t, ps...))
 		r.settle(10 * time.Second)
@@ -216,7 +216,7 @@ func TestDefect_17_AFailedRestartIsTriedAgainAndNoPushMakesASecondOne(t *testing
 	})
 }
 
-func TestDefect_20_OnlyTheNewestStreamIsToldHowTheNodeIs(t *testing.T) {
+func TestDefect_20_OnlyTheNewestStreamGetsReports(t *testing.T) {
 	deployed(t, func(r *rig, s *steward, _ uuid.UUID, ps []peer.DeclaredParameter) {
 		r.pushBoth(1, doc(0, 0), encoded(t, ps...))
 		r.settle(10 * time.Second)

@@ -3,6 +3,7 @@ package node
 import (
 	"context"
 	"math/rand/v2"
+	"net/netip"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -15,6 +16,7 @@ import (
 	"edgespan/actors/supervise"
 	"edgespan/config/httpapi/nodeapi"
 	"edgespan/netinst/netstate"
+	"edgespan/netinst/probe"
 	"edgespan/pubsub"
 )
 
@@ -33,13 +35,26 @@ type Host interface {
 	// ForgetFlows starts deleting the tracked flows that match, in another goroutine; the function it returns waits for
 	// the end and returns their number.
 	ForgetFlows(ctx context.Context, match func(netstate.Flow) bool) (answer func() (int, error))
-	// Test checks which objects of want exist and work, and names each promise that does not hold.
+	// EndConnections ends TCP sockets of an app in its network namespace, and returns how many there were: flows name
+	// their addresses, the app's as Src.
+	EndConnections(ctx context.Context, netns string, flows []netstate.Flow) (int, error)
+	// Test checks whether the objects of want work, such as a DNS server that answers, and reports each that does not.
 	Test(ctx context.Context, o netstate.Owner, want netstate.State) []netstate.OpFailure
-	// Dropped counts the packets that each of these chains has dropped since it was written, 0 for a chain that does not
-	// exist.
-	Dropped(ctx context.Context, o netstate.Owner, chains []netstate.ID) (map[netstate.ID]uint64, error)
+	// Counters returns what the rules of these chains have counted since each was written, in order. A chain that does
+	// not exist is left out.
+	Counters(ctx context.Context, o netstate.Owner, chains []netstate.ID) (map[netstate.ID][]netstate.Counter, error)
 	// Snoop starts reporting the addresses that the app behind a link uses, until ctx ends; it returns at once.
 	Snoop(ctx context.Context, link string, emit func(netstate.ObservedAddress))
+	// Probe sends one shot of a probe by its interface alone, and returns the time until the target's answer, and the
+	// bytes sent and received. Its error wraps probe.ErrNone if the interface has no such probe.
+	Probe(ctx context.Context, id probe.ID) (took time.Duration, bytes int, err error)
+	// DHCP opens a DHCP client's socket on an interface, until ctx ends or the interface fails, and returns what sends
+	// messages on it. Replies and the end are reported from another goroutine.
+	DHCP(ctx context.Context, ifName string, emit func(netstate.DHCPReply), ended func(error)) (
+		send func(netstate.DHCPQuery) error, err error)
+	// InUse checks whether another host on the link of an interface has an address. It emits that one's MAC address, or ""
+	// if none answers, from another goroutine within a second or so.
+	InUse(ctx context.Context, ifName string, addr netip.Addr, emit func(who string))
 	// RereadDNS makes the host read the DNS servers of other programs again now; Watch reports differences.
 	RereadDNS()
 	// Watch reports events of the host until ctx ends.
@@ -61,24 +76,41 @@ type deps struct {
 	warning   string // from the start
 	runDir    string
 	processRun
-	strategy *supervise.Backoff
-	gate     *semaphore
-	census   *census
-	fail     func(error)
-	notify   func(string)         // of systemd
-	tell     func(nodeapi.Event)  // stores an event
-	keep     func(api.NodeRecord) // journals what the config actor counted
-	asked    marks                // time at which an adapter's config was published
-	setLevel func(string)         // of the log
+	strategy      *supervise.Backoff
+	slots         *semaphore
+	census        *census
+	fail          func(error)
+	notify        func(string)         // of systemd
+	recordEvent   func(nodeapi.Event)  // stores an event
+	journalRecord func(api.NodeRecord) // journals what the config actor counted
+	asked         marks                // time at which an adapter's config was published
+	setLevel      func(string)         // of the log
+	hits          *ruleHits
 	hostView
 }
 
 // processRun identifies one run of the process.
 type processRun struct {
-	boot    uint64 // identifies the process: differs at each start
-	machine string // its boot id
+	boot    uint64               // identifies the process: differs at each start
+	machine string               // its boot id
+	uptime  func() time.Duration // of the machine; nil: that of the process
 	began   time.Time
 	epochs  atomic.Uint64
+}
+
+// clock returns the time by the clocks of the machine.
+func (r *processRun) clock() probe.Clock {
+	now := probe.Clock{Wall: time.Now(), Machine: r.machine, Uptime: time.Since(r.began)}
+	if r.uptime != nil {
+		now.Uptime = r.uptime()
+	}
+	return now
+}
+
+// booted returns the ID of the machine's boot, and when that was by the wall clock as it is set now.
+func (r *processRun) booted() (machine string, at time.Time) {
+	now := r.clock()
+	return now.Machine, now.Wall.Round(0).Add(-now.Uptime)
 }
 
 // epoch returns a number that differs at each call in every boot (docs/architecture.md, law 9).
@@ -95,10 +127,10 @@ func (r *processRun) wait(after time.Duration, shared bool) time.Duration {
 
 // hostView is what the router and the monitor know of the host and publish on no topic.
 type hostView struct {
-	hostProblem atomic.Pointer[string]               // why the host state is not as desired
-	settled     atomic.Bool                          // the host state is as desired
-	seen        atomic.Pointer[[]netstate.Interface] // the host's interfaces, for a plan
-	maxTracked  atomic.Int64                         // limit of tracked flows of the machine, 0 if unknown
+	hostProblem    atomic.Pointer[string]               // why the host state is not as desired
+	settled        atomic.Bool                          // the host state is as desired
+	lastInterfaces atomic.Pointer[[]netstate.Interface] // the host's interfaces, for a plan
+	maxTracked     atomic.Int64                         // limit of tracked flows of the machine, 0 if unknown
 }
 
 // problem returns why the host state is not as desired, "" if it is.
@@ -111,7 +143,7 @@ func (v *hostView) problem() string {
 
 // interfaces returns the host's interfaces as the monitor observed them last.
 func (v *hostView) interfaces() []netstate.Interface {
-	if p := v.seen.Load(); p != nil {
+	if p := v.lastInterfaces.Load(); p != nil {
 		return *p
 	}
 	return nil

@@ -101,21 +101,21 @@ func (m *migratedDisk) migrated(document core.Object, sum string) commitconfirm.
 type runner struct {
 	d        *deps
 	commands Commands
-	look     func(observeAgain)
+	observe  func(observeAgain)
 }
 
 // Do does one step.
 func (r *runner) Do(ctx context.Context, do action.Do, document core.Object) error {
 	switch do.Kind {
 	case action.Reconcile:
-		r.look(observeAgain{})
+		r.observe(observeAgain{})
 	case action.Nameservers:
 		r.d.host.RereadDNS()
-		r.look(observeAgain{})
+		r.observe(observeAgain{})
 	case action.Tunnel:
-		r.look(observeAgain{tunnels: true})
+		r.observe(observeAgain{tunnels: true})
 	case action.LogLevel:
-		cfg, err := nodeconf.Parse(nodestate.EdgespanPart(nodeconf.Present(document)))
+		cfg, err := nodeconf.Parse(nodestate.EdgespanPart(nodeconf.DropAbsent(document)))
 		if err != nil {
 			return err
 		}

@@ -76,7 +76,7 @@ func (r *rig) whole(n int, when string, broken []netstate.ID) {
 	}
 }
 
-func TestDriftIsOnlyToldWhereAConfigSaysSo(t *testing.T) {
+func TestDriftIsOnlyReportedIfTheConfigSaysSo(t *testing.T) {
 	onRig(t, func(r *rig) {
 		r.netns("ns1")
 		r.apply(observeDrift + doc(2, 1))

@@ -22,7 +22,7 @@ import (
 type Executors interface {
 	List(ctx context.Context) (ids []string, err error)
 	Has(ctx context.Context, id string) (bool, error)
-	Check(ctx context.Context, e netstate.Executor) (is netstate.Condition, why string, err error)
+	Check(ctx context.Context, e netstate.Executor) (condition netstate.Condition, why string, err error)
 	Make(ctx context.Context, e netstate.Executor) error
 	Remove(ctx context.Context, id string) error
 	// Ended registers f, which is called from any goroutine when a process has ended by itself.
@@ -56,10 +56,10 @@ type (
 type exec struct {
 	d       *deps
 	m       task.Machine
-	set     nodestate.TaskSet
-	hands   map[string]*actor.PID
+	taskSet nodestate.TaskSet
+	workers map[string]*actor.PID
 	waiting map[string]task.Do // steps whose taskWorker is starting
-	open    map[string]task.Do // steps under way
+	running map[string]task.Do // steps under way
 	timers  timers
 	tick    *time.Timer
 	token   uint64 // of the tick that counts; older ticks are ignored
@@ -68,7 +68,7 @@ type exec struct {
 	desired  *pubsub.Subscription[nodestate.TaskConfig]
 	source   *pubsub.Subscription[api.Source]
 	out      *pubsub.Publisher[task.Status]
-	ack      *pubsub.Publisher[uint64]
+	sweptPub *pubsub.Publisher[uint64]
 	reported map[string]task.Status
 }
 
@@ -85,7 +85,7 @@ func (x *exec) Receive(c actor.Context) {
 	case wake:
 		x.drain(c)
 	case listTasks:
-		x.sendStep(c)
+		x.requestList(c)
 	case tasksListed:
 		x.list(c, msg)
 	case taskTouched:
@@ -97,7 +97,7 @@ func (x *exec) Receive(c actor.Context) {
 	case taskWorkerReady:
 		x.workerReady(c, msg)
 	case task.Answered:
-		delete(x.open, msg.ID)
+		delete(x.running, msg.ID)
 		x.step(c, msg)
 	}
 }
@@ -105,9 +105,9 @@ func (x *exec) Receive(c actor.Context) {
 func (x *exec) started(c actor.Context) {
 	t := x.d.topics
 	x.reported = map[string]task.Status{}
-	x.hands, x.waiting, x.open = map[string]*actor.PID{}, map[string]task.Do{}, map[string]task.Do{}
-	x.out, x.ack = t.TaskStatus.Publisher(api.OwnerExec), t.TasksSwept.Publisher(api.OwnerExec)
-	x.ack.Adopt("", "node")
+	x.workers, x.waiting, x.running = map[string]*actor.PID{}, map[string]task.Do{}, map[string]task.Do{}
+	x.out, x.sweptPub = t.TaskStatus.Publisher(api.OwnerExec), t.TasksSwept.Publisher(api.OwnerExec)
+	x.sweptPub.Adopt("", "node")
 	for _, ref := range x.out.AdoptAll("") { // from an earlier incarnation: their state is checked again
 		must(x.out.Unpublish("", ref.Key))
 	}
@@ -116,11 +116,11 @@ func (x *exec) started(c actor.Context) {
 	x.subs = subscriptions{wake: waker(c)}
 	x.source = subscribe(&x.subs, t.Source, pubsub.Selector{})
 	x.desired = subscribe(&x.subs, t.TaskConfig, pubsub.Selector{})
-	x.sendStep(c)
+	x.requestList(c)
 }
 
-// sendStep lists the tasks on the host, which may block.
-func (x *exec) sendStep(c actor.Context) {
+// requestList starts listing the executors on the host, which may block; the answer is a tasksListed.
+func (x *exec) requestList(c actor.Context) {
 	self, root := c.Self(), c.ActorSystem().Root
 	go func() {
 		ctx, cancel := context.WithTimeout(x.d.ctx, listDeadline)
@@ -136,8 +136,8 @@ func (x *exec) list(c actor.Context, l tasksListed) {
 		x.timers.after(c, jitter(taskRetry), func() any { return listTasks{} })
 		return
 	}
-	x.set.Found(l.ids)
-	x.want(c)
+	x.taskSet.RecordFound(l.ids)
+	x.setTasks(c)
 }
 
 // drain reads the topics. It reads the source first and sends it last, as the bridge manager does.
@@ -146,24 +146,24 @@ func (x *exec) drain(c actor.Context) {
 	for _, ch := range x.desired.Drain() {
 		switch ch.Kind {
 		case pubsub.Created, pubsub.Modified:
-			x.set.SetDesired(ch.Key, ch.New)
+			x.taskSet.SetDesired(ch.Key, ch.New)
 		case pubsub.Deleted:
-			x.set.RemoveDesired(ch.Key)
+			x.taskSet.RemoveDesired(ch.Key)
 		}
 	}
 	for _, ch := range sources {
 		if ch.Kind == pubsub.Created || ch.Kind == pubsub.Modified {
-			x.set.Published(ch.New.Generation, ch.New.Valid && !ch.New.Keep)
+			x.taskSet.RecordPublished(ch.New.Generation, ch.New.Valid && !ch.New.Keep)
 		}
 	}
-	if x.set.Ready() {
-		x.want(c)
+	if x.taskSet.Ready() {
+		x.setTasks(c)
 	}
 }
 
-// want passes the current set of tasks to the machine, and stops the workers of all others.
-func (x *exec) want(c actor.Context) {
-	tasks := x.set.All()
+// setTasks passes the current set of tasks to the machine, and stops the workers of all others.
+func (x *exec) setTasks(c actor.Context) {
+	tasks := x.taskSet.All()
 	keep := make(map[string]bool, len(tasks))
 	for _, t := range tasks {
 		keep[t.ID] = true
@@ -174,10 +174,10 @@ func (x *exec) want(c actor.Context) {
 			must(x.out.Unpublish("", id))
 		}
 	}
-	for id, pid := range x.hands {
-		if _, busy := x.open[id]; !busy && !keep[id] {
+	for id, pid := range x.workers {
+		if _, busy := x.running[id]; !busy && !keep[id] {
 			c.Stop(pid)
-			delete(x.hands, id)
+			delete(x.workers, id)
 		}
 	}
 	x.step(c, task.Desired{At: time.Now(), Tasks: tasks})
@@ -189,30 +189,30 @@ func (x *exec) step(c actor.Context, e task.Event) {
 	}
 	gone := false
 	for _, s := range x.m.Changed() {
-		if x.set.Changed(s) {
+		if x.taskSet.UpdateStatus(s) {
 			gone = true
 		} else {
 			x.publishStatus(s)
 		}
 	}
 	if gone {
-		x.want(c)
+		x.setTasks(c)
 		return
 	}
-	if swept, is := x.set.Swept(); is {
-		must(x.ack.Publish("", "node", swept)) // publishing an equal value makes no event
+	if swept, ok := x.taskSet.SweptGeneration(); ok {
+		must(x.sweptPub.Publish("", "node", swept)) // publishing an equal value makes no event
 	}
-	x.clock(c)
+	x.scheduleTick(c)
 }
 
-// clock schedules a Tick at the time the machine asks for.
-func (x *exec) clock(c actor.Context) {
+// scheduleTick schedules a Tick at the time the machine asks for.
+func (x *exec) scheduleTick(c actor.Context) {
 	if x.tick != nil {
 		x.tick.Stop()
 	}
 	x.token++
-	at, is := x.m.Next()
-	if !is {
+	at, ok := x.m.Next()
+	if !ok {
 		return
 	}
 	self, root, token := c.Self(), c.ActorSystem().Root, x.token
@@ -238,14 +238,14 @@ func (x *exec) publishStatus(s task.Status) {
 		zap.Int("attempts", s.Attempts))
 	ev := event(nodeapi.EventState, s.ID, "", text)
 	ev.Error = s.Reason
-	x.d.tell(ev)
+	x.d.recordEvent(ev)
 }
 
 // do sends a step to the task's child, and spawns the child if there is none.
 func (x *exec) do(c actor.Context, do task.Do) {
-	x.open[do.ID] = do
-	if pid := x.hands[do.ID]; pid != nil {
-		c.Send(pid, taskStep{do, x.set.Config(do.ID)})
+	x.running[do.ID] = do
+	if pid := x.workers[do.ID]; pid != nil {
+		c.Send(pid, taskStep{do, x.taskSet.Config(do.ID)})
 		return
 	}
 	x.waiting[do.ID] = do
@@ -262,19 +262,19 @@ func (x *exec) spawn(c actor.Context, id string) {
 // workerReady sends a child its step. If the child has restarted after a crash, its step has failed.
 func (x *exec) workerReady(c actor.Context, h taskWorkerReady) {
 	if h.pid == nil {
-		if _, waits := x.waiting[h.id]; waits && x.hands[h.id] == nil {
+		if _, waits := x.waiting[h.id]; waits && x.workers[h.id] == nil {
 			x.spawn(c, h.id)
 		}
 		return
 	}
-	x.hands[h.id] = h.pid
+	x.workers[h.id] = h.pid
 	if do, waits := x.waiting[h.id]; waits {
 		delete(x.waiting, h.id)
-		c.Send(h.pid, taskStep{do, x.set.Config(h.id)})
+		c.Send(h.pid, taskStep{do, x.taskSet.Config(h.id)})
 		return
 	}
-	if do, lost := x.open[h.id]; lost {
-		delete(x.open, h.id)
+	if do, lost := x.running[h.id]; lost {
+		delete(x.running, h.id)
 		x.step(c, task.Answered{At: time.Now(), ID: h.id, Seq: do.Seq, Found: task.Failed,
 			Reason: fmt.Sprintf("%s: crashed", do.Step)})
 	}

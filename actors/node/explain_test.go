@@ -173,7 +173,8 @@ func TestExplainOfWhatIsUnknownIsNotFound(t *testing.T) {
 		for of, says := range map[[2]string]string{
 			{"ni", niID(9)}: "neither in the config", {"app", appID(9)}: "neither in the config",
 			{"app", appID(1) + "/7"}: "has the adapters 0", {"adapter", appID(9) + "/0"}: "the app is not in the config",
-			{"adapter", appID(1) + "/x"}: "<app>/<index>", {"port", "wan"}: "must be ni, app or adapter",
+			{"adapter", appID(1) + "/x"}: "<app>/<index>", {"port", "lan"}: "the ports are wan",
+			{"host", "x"}: "must be ni, app, adapter or port",
 		} {
 			if _, err := r.node.Explain(context.Background(), of[0], of[1]); !errors.Is(err, rest.ErrNotFound) ||
 				!strings.Contains(err.Error(), says) {

@@ -35,7 +35,7 @@ func (r *rig) journals(topic string, ids ...string) {
 
 // A restore may have committed the denying chains although it was killed at its deadline. The flows that they deny are
 // deleted even though no chain remains to be changed.
-func TestFlowsAreJudgedAfterAChainOpThatFailedAndTookEffect(t *testing.T) {
+func TestFlowsAreValidatedAfterAChainOpThatFailedAndTookEffect(t *testing.T) {
 	onRig(t, func(r *rig) {
 		r.netns("ns1")
 		r.apply(doc(1, 1))

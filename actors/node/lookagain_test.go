@@ -72,7 +72,7 @@ func TestActionsThatLookRepair(t *testing.T) {
 			}
 			server := fmt.Sprint("198.51.100.", i+2)
 			r.host.LearnDNS(learnt(server))
-			if err := r.node.newRunner(&r.ran).Do(t.Context(), action.ActionTable{}.Of(c.name), core.Object{}); err != nil {
+			if err := r.node.newRunner(&r.ran).Do(t.Context(), action.ActionTable{}.Find(c.name), core.Object{}); err != nil {
 				t.Errorf("%s: %v", c.name, err)
 			}
 			r.settle(time.Second)

@@ -21,16 +21,17 @@ type steward struct {
 	r    *rig
 	mu   sync.Mutex
 	said []nodeproto.FromNode
+	late time.Duration // after which it confirms
 }
 
 func (s *steward) Send(m nodeproto.FromNode) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.said = append(s.said, m)
-	r, is := m.(nodeproto.Report)
-	if is && r.Pending != nil && r.Pending.Settled && len(r.Pending.Worse) == 0 {
+	r, ok := m.(nodeproto.Report)
+	if ok && r.Pending != nil && r.Pending.Settled && len(r.Pending.Worse) == 0 {
 		a := s.r.node.Agent()
-		time.AfterFunc(time.Millisecond, func() { a.Received(nodeproto.Confirm{Generation: r.Pending.Generation}) })
+		time.AfterFunc(max(s.late, time.Millisecond), func() { a.Received(nodeproto.Confirm{Generation: r.Pending.Generation}) })
 	}
 	return nil
 }
@@ -39,7 +40,7 @@ func (s *steward) report() (last nodeproto.Report) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, m := range s.said {
-		if r, is := m.(nodeproto.Report); is {
+		if r, ok := m.(nodeproto.Report); ok {
 			last = r
 		}
 	}
@@ -50,7 +51,7 @@ func (s *steward) outcomes() (out []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, m := range s.said {
-		if r, is := m.(nodeproto.Result); is {
+		if r, ok := m.(nodeproto.Result); ok {
 			out = append(out, r.Outcome.String())
 		}
 	}

@@ -3,7 +3,6 @@ package node
 import (
 	"cmp"
 	"maps"
-	"net/netip"
 	"slices"
 	"strconv"
 	"time"
@@ -13,6 +12,8 @@ import (
 
 	"edgespan/actors/node/api"
 	"edgespan/netinst"
+	"edgespan/netinst/addressing"
+	"edgespan/netinst/dhcpclient"
 	"edgespan/netinst/manager"
 	"edgespan/netinst/netstate"
 	"edgespan/netinst/overlap"
@@ -23,20 +24,21 @@ import (
 // monitor turns kernel events into port-status and host-changed. It holds the node's only netlink subscription: N
 // sockets would each wake on every route of the host.
 type monitor struct {
-	d        *deps
-	subs     subscriptions
-	configs  *pubsub.Subscription[netinst.PortConfig]
-	networks *pubsub.Subscription[netinst.NetworkInstanceConfig]
-	ports    map[string]netinst.PortConfig
-	tunnels  map[string]bool // networks that have tunnels
-	subnets  map[string]netip.Prefix
-	prefixes []overlap.HostPrefix // the host's own prefixes, as last compared
-	seen     []netstate.Interface
-	known    bool // the kernel has reported at least once
-	status   *pubsub.Publisher[netinst.PortStatus]
-	changed  *pubsub.Publisher[api.HostChange]
-	overlap  *pubsub.Publisher[overlap.Overlap]
-	forward  *pubsub.Publisher[netstate.Forwarding]
+	d          *deps
+	subs       subscriptions
+	configs    *pubsub.Subscription[netinst.PortConfig]
+	networks   *pubsub.Subscription[netinst.NetworkInstanceConfig]
+	leases     *pubsub.Subscription[dhcpclient.Lease]
+	ports      map[string]netinst.PortConfig
+	tunnels    map[string]bool // networks that have tunnels
+	subnets    map[string]overlap.Subnets
+	prefixes   []overlap.HostPrefix // the host's own prefixes, as last compared
+	interfaces []netstate.Interface
+	known      bool // the kernel has reported at least once
+	status     *pubsub.Publisher[netinst.PortStatus]
+	changed    *pubsub.Publisher[api.HostChange]
+	overlap    *pubsub.Publisher[overlap.Overlap]
+	forward    *pubsub.Publisher[netstate.Forwarding]
 }
 
 func (m *monitor) Receive(c actor.Context) {
@@ -46,6 +48,7 @@ func (m *monitor) Receive(c actor.Context) {
 	case *actor.Stopping, *actor.Restarting:
 		m.subs.close()
 	case wake:
+		m.leases.Drain()
 		for _, ch := range m.configs.Drain() {
 			switch ch.Kind {
 			case pubsub.Deleted:
@@ -75,10 +78,12 @@ func (m *monitor) started(c actor.Context) {
 	m.ports, m.tunnels = map[string]netinst.PortConfig{}, map[string]bool{}
 	m.status = m.d.topics.PortStatus.Publisher(api.OwnerMonitor)
 	m.changed = m.d.topics.HostChanged.Publisher(api.OwnerMonitor)
-	m.overlap, m.subnets, m.prefixes = m.d.topics.SubnetOverlap.Publisher(api.OwnerMonitor), map[string]netip.Prefix{}, nil
+	m.overlap = m.d.topics.SubnetOverlap.Publisher(api.OwnerMonitor)
+	m.subnets, m.prefixes = map[string]overlap.Subnets{}, nil
 	m.forward = m.d.topics.Forwarding.Publisher(api.OwnerMonitor)
 	m.subs = subscriptions{wake: waker(c)}
 	m.configs = subscribe(&m.subs, m.d.topics.PortConfig, pubsub.Selector{})
+	m.leases = subscribe(&m.subs, m.d.topics.PortLeases, pubsub.Selector{})
 	m.networks = subscribe(&m.subs, m.d.topics.NetworkConfig, pubsub.Selector{})
 	self, root, d := c.Self(), c.ActorSystem().Root, m.d
 	go watch(d, func(ev netstate.HostEvent) { root.Send(self, ev) })
@@ -100,7 +105,7 @@ func (m *monitor) drainNetworks() {
 		if len(ch.New.Tunnels) > 0 {
 			m.tunnels[ch.Key] = true
 		}
-		m.subnets[ch.Key] = ch.New.IPv4.Subnet
+		m.subnets[ch.Key] = subnetsOf(ch.New)
 		changed = append(changed, ch.Key)
 	}
 	if m.known {
@@ -161,8 +166,8 @@ func (m *monitor) hostFirst(c actor.Context, ev netstate.HostEvent) netstate.Hos
 func (m *monitor) hostEvent(ev netstate.HostEvent) {
 	first := !m.known
 	if ev.Interfaces != nil || ev.Resync {
-		m.seen, m.known = ev.Interfaces, true
-		m.d.seen.Store(&ev.Interfaces)
+		m.interfaces, m.known = ev.Interfaces, true
+		m.d.lastInterfaces.Store(&ev.Interfaces)
 		m.d.maxTracked.Store(int64(ev.MaxTracked))
 		m.publish()
 		m.comparePrefixes(first)
@@ -182,10 +187,10 @@ func (m *monitor) hostEvent(ev netstate.HostEvent) {
 	for _, n := range ev.Ended {
 		m.count(strconv.Itoa(n), api.NetworkKey, api.HostChange{Ended: 1})
 	}
-	if ev.Underlay {
+	if ev.HostRouting {
 		for id := range m.tunnels {
-			if n, is := m.d.topics.Numbers.Get("", id); is {
-				m.count(strconv.Itoa(n), api.NetworkKey, api.HostChange{Underlay: 1})
+			if n, ok := m.d.topics.Numbers.Get("", id); ok {
+				m.count(strconv.Itoa(n), api.NetworkKey, api.HostChange{HostRouting: 1})
 			}
 		}
 	}
@@ -208,7 +213,7 @@ func (m *monitor) count(scope, key string, by api.HostChange) {
 	now, _ := m.d.topics.HostChanged.Get(scope, key)
 	now.Touched += by.Touched
 	now.Ended += by.Ended
-	now.Underlay += by.Underlay
+	now.HostRouting += by.HostRouting
 	now.Asked += by.Asked
 	now.Lost += by.Lost
 	if !by.At.IsZero() {
@@ -224,7 +229,9 @@ func (m *monitor) publish() {
 	if !m.known {
 		return
 	}
-	for _, s := range netinst.PortStatuses(slices.Collect(maps.Values(m.ports)), m.seen) {
+	configs := slices.Collect(maps.Values(m.ports))
+	interfaces := addressing.WithLeases(m.interfaces, configs, m.d.topics.PortLeases.List(""))
+	for _, s := range netinst.PortStatuses(configs, interfaces) {
 		if err := m.status.Publish("", s.Label, s); err != nil {
 			panic(err)
 		}

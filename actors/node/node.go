@@ -28,8 +28,9 @@ type Options struct {
 	Facts     api.FactsReader
 	Executors Executors
 	Echo      Echo
-	About     agent.NodeFacts // facts about the node; its Metadata and Bases are required
-	Machine   string          // the machine's boot id
+	About     agent.NodeFacts      // facts about the node; its Metadata and Bases are required
+	Machine   string               // the machine's boot id
+	Uptime    func() time.Duration // of the machine; nil: that of the process
 	Commands  Commands
 	Journal   pubsub.Journal
 	Storage   api.Storage // state of the Journal; nil for a journal that always persists
@@ -63,7 +64,7 @@ func Start(o Options) (*Node, error) {
 		return nil, fmt.Errorf("restore the journal: %w", err)
 	}
 	if o.Storage == nil {
-		o.Storage = certain{}
+		o.Storage = alwaysPersists{}
 	}
 	if o.Notify == nil {
 		o.Notify = func(string) {}
@@ -77,8 +78,8 @@ func Start(o Options) (*Node, error) {
 	n.d = &deps{
 		ctx: ctx, log: o.Log, host: o.Host, files: o.Files, executors: o.Executors, echo: o.Echo, facts: o.Facts,
 		topics: topics, storage: o.Storage, warning: o.Warning, runDir: o.RunDir,
-		processRun: processRun{boot: o.Boot, machine: o.Machine, began: time.Now()},
-		census:     c, gate: newSemaphore(), notify: o.Notify, setLevel: o.SetLevel,
+		processRun: processRun{boot: o.Boot, machine: o.Machine, uptime: o.Uptime, began: time.Now()},
+		census:     c, slots: newSemaphore(), notify: o.Notify, setLevel: o.SetLevel, hits: newRuleHits(),
 		fail: func(err error) {
 			select {
 			case n.ended <- err:
@@ -88,14 +89,14 @@ func Start(o Options) (*Node, error) {
 	}
 	n.system = supervise.System(o.Log, pidBuckets)
 	keeper := actor.NewPID(n.system.Address(), eventsID)
-	n.d.tell = func(e nodeapi.Event) {
+	n.d.recordEvent = func(e nodeapi.Event) {
 		if ctx.Err() == nil { // at shutdown its keeper may be gone first
 			n.system.Root.Send(keeper, e)
 		}
 	}
 	n.d.strategy = &supervise.Backoff{Log: o.Log, Crashed: n.d.crashed}
 	recorder := actor.NewPID(n.system.Address(), recorderID)
-	n.d.keep = func(r api.NodeRecord) {
+	n.d.journalRecord = func(r api.NodeRecord) {
 		if ctx.Err() == nil {
 			n.system.Root.Send(recorder, r)
 		}
@@ -155,8 +156,8 @@ func (n *Node) newReader(o Options) *api.Reader {
 	d := n.d
 	return &api.Reader{
 		Topics: d.topics, Actors: d.census, Done: d.ctx.Done(), Asked: d.asked.get, Settled: d.settled.Load,
-		Pending: n.pending,
-		Facts:   o.Facts, File: o.Files.ReadConfig, Forwarding: d.forwardingChanged, Interfaces: d.interfaces,
+		Pending: n.pending, Hits: d.hitsOf,
+		Facts: o.Facts, File: o.Files.ReadConfig, Forwarding: d.forwardingChanged, Interfaces: d.interfaces,
 		Warning: o.Warning, Host: d.problem,
 	}
 }

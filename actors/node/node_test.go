@@ -3,6 +3,7 @@ package node
 import (
 	"context"
 	"errors"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -149,7 +150,7 @@ func TestARestartWithTheSameConfigChangesNothing(t *testing.T) {
 		after, _ := r.node.List(context.Background(), "app")
 		for i := range after {
 			a, b := before[i].Status.(nodeapi.AppStatus), after[i].Status.(nodeapi.AppStatus)
-			if a.TargetVersion != b.TargetVersion || a.Adapters[0] != b.Adapters[0] {
+			if a.TargetVersion != b.TargetVersion || !reflect.DeepEqual(a.Adapters[0], b.Adapters[0]) {
 				t.Errorf("before %+v, after %+v", a, b)
 			}
 		}
@@ -309,7 +310,7 @@ func TestACrashAfterEveryOp(t *testing.T) {
 	}
 }
 
-func TestPlanTellsWhatApplyDoes(t *testing.T) {
+func TestPlanShowsWhatApplyDoes(t *testing.T) {
 	onRig(t, func(r *rig) {
 		r.netns("ns1")
 		planned, err := r.node.Plan(context.Background(), []byte(doc(1, 1)))
@@ -392,7 +393,7 @@ func TestLostChainsAreFoundWithinAMinute(t *testing.T) {
 
 // The daemon may have died between the chains and the flows that they deny. A restart, which observes everything,
 // deletes the flows again.
-func TestARestartJudgesTheFlowsAgain(t *testing.T) {
+func TestARestartValidatesTheFlowsAgain(t *testing.T) {
 	onRig(t, func(r *rig) {
 		r.apply(doc(1, 0))
 		r.ready(time.Second, "ni/"+niID(1))
@@ -464,7 +465,7 @@ func TestTheLastGoodConfigOfAnEarlierVersionIsTheConfirmedOne(t *testing.T) {
 	})
 }
 
-func TestAParameterSaysWhatIsWantedOfAnAdapter(t *testing.T) {
+func TestAParameterSaysWhatIsDesiredOfAnAdapter(t *testing.T) {
 	onRig(t, func(r *rig) {
 		r.netns("ns1")
 		r.apply(doc(1, 1))

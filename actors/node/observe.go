@@ -40,7 +40,7 @@ func (n *Node) diff(ctx context.Context, of string) ([]nodeapi.Difference, error
 		if err != nil {
 			return nil, fmt.Errorf("observe %s: %w", o.Name, err)
 		}
-		out = append(out, n.differences(o, netstate.Diff(have, wants[o]))...)
+		out = append(out, n.differences(o, netstate.Diff(netstate.Claim(have, wants[o]), wants[o]))...)
 	}
 	if !known {
 		return nil, fmt.Errorf("compare %s: %w: neither in the config nor on the host", of, rest.ErrNotFound)
@@ -49,7 +49,7 @@ func (n *Node) diff(ctx context.Context, of string) ([]nodeapi.Difference, error
 }
 
 func ownerObject(o netstate.Owner) string {
-	if o.Name == netstate.HostOwner {
+	if o.Number <= 0 {
 		return o.Name
 	}
 	return "ni/" + o.Name

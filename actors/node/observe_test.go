@@ -45,7 +45,7 @@ func (r *rig) has(lines []string, want ...string) {
 	}
 }
 
-func TestEventsTellAFailureOnceAndItsEnd(t *testing.T) {
+func TestEventsReportAFailureOnceAndItsEnd(t *testing.T) {
 	onRig(t, func(r *rig) {
 		r.netns("ns1")
 		r.host.SetFault(opFails(netstate.KindRule, "busy"))
@@ -66,7 +66,7 @@ func TestEventsTellAFailureOnceAndItsEnd(t *testing.T) {
 	})
 }
 
-func TestEventsTellRepairsDeathsAndPorts(t *testing.T) {
+func TestEventsReportRepairsDeathsAndPorts(t *testing.T) {
 	onRig(t, func(r *rig) {
 		r.netns("ns1")
 		r.apply(doc(1, 1))
@@ -95,7 +95,7 @@ func TestEventsTellRepairsDeathsAndPorts(t *testing.T) {
 func TestEventsAreBounded(t *testing.T) {
 	onRig(t, func(r *rig) {
 		for i := range 3 * eventsKept {
-			r.node.d.tell(event("test", fmt.Sprintf("config/%d", i), "", ""))
+			r.node.d.recordEvent(event("test", fmt.Sprintf("config/%d", i), "", ""))
 		}
 		r.settle(0)
 		if n := len(r.node.Topics().Events.All()); n != eventsKept {
@@ -177,7 +177,7 @@ func TestEventsCanBeFollowed(t *testing.T) {
 	})
 }
 
-func TestWatchTellsWhatListShows(t *testing.T) {
+func TestWatchReportsWhatListShows(t *testing.T) {
 	onRig(t, func(r *rig) {
 		r.netns("ns1")
 		r.apply(doc(1, 1))
@@ -249,7 +249,7 @@ func TestASlowWatcherConflates(t *testing.T) {
 	})
 }
 
-func TestDiffTellsMissingChangedAndUnexpected(t *testing.T) {
+func TestDiffShowsMissingChangedAndUnexpected(t *testing.T) {
 	onRig(t, func(r *rig) {
 		if _, err := r.node.Diff(context.Background(), ""); !errors.Is(err, rest.ErrBusy) {
 			t.Errorf("without a config: %v", err)

@@ -3,7 +3,6 @@ package node
 import (
 	"cmp"
 	"maps"
-	"net/netip"
 	"slices"
 
 	"github.com/google/uuid"
@@ -18,7 +17,7 @@ import (
 // comparePrefixes compares every subnet with the host's current prefixes, if they have changed. A bridge manager wakes
 // only when something inside its own subnet has changed, however many addresses come and go.
 func (m *monitor) comparePrefixes(first bool) {
-	now := overlap.HostPrefixes(m.seen)
+	now := overlap.HostPrefixes(m.interfaces)
 	if !first && slices.Equal(now, m.prefixes) {
 		return
 	}
@@ -28,7 +27,7 @@ func (m *monitor) comparePrefixes(first bool) {
 
 // compare publishes the host's prefixes in the subnets of networks.
 func (m *monitor) compare(ids []string) {
-	subnets := make([]netip.Prefix, len(ids))
+	subnets := make([]overlap.Subnets, len(ids))
 	for i, id := range ids {
 		subnets[i] = m.subnets[id]
 	}
@@ -49,9 +48,9 @@ func (m *monitor) withdrawOverlap(id string) {
 
 // overlaps compares the networks of a config with the prefixes last observed on the host.
 func (d *deps) overlaps(cfg nodeconf.Config, ids []uuid.UUID) map[uuid.UUID]overlap.Overlap {
-	subnets := make([]netip.Prefix, len(ids))
+	subnets := make([]overlap.Subnets, len(ids))
 	for i, id := range ids {
-		subnets[i] = cfg.Networks[id].IPv4.Subnet
+		subnets[i] = subnetsOf(cfg.Networks[id])
 	}
 	out := make(map[uuid.UUID]overlap.Overlap, len(ids))
 	for i, o := range overlap.Of(subnets, overlap.HostPrefixes(d.interfaces())) {
@@ -66,11 +65,11 @@ func (d *deps) overlaps(cfg nodeconf.Config, ids []uuid.UUID) map[uuid.UUID]over
 func (d *deps) clashes(cfg nodeconf.Config) core.Faults {
 	var ids []uuid.UUID
 	for id, n := range cfg.Networks {
-		if was, runs := d.topics.NetworkConfig.Get("", id.String()); !runs || was.IPv4.Subnet != n.IPv4.Subnet {
+		if was, runs := d.topics.NetworkConfig.Get("", id.String()); !runs || subnetsOf(was) != subnetsOf(n) {
 			ids = append(ids, id)
 		}
 	}
-	faults := nodeconf.Clashes(d.overlaps(cfg, ids))
+	faults := nodeconf.OverlapFaults(d.overlaps(cfg, ids))
 	for id, f := range nodeconf.TapMTUs(cfg) {
 		if was, runs := d.topics.NetworkConfig.Get("", id.String()); !runs || was.MTU != cfg.Networks[id].MTU {
 			faults = append(faults, f)
@@ -78,6 +77,14 @@ func (d *deps) clashes(cfg nodeconf.Config) core.Faults {
 	}
 	faults.Sort()
 	return faults
+}
+
+func subnetsOf(n netinst.NetworkInstanceConfig) overlap.Subnets {
+	s := overlap.Subnets{IPv4: n.IPv4.Subnet}
+	if n.HasIPv6() {
+		s.IPv6 = n.IPv6.Subnet
+	}
+	return s
 }
 
 // forwardingChanged returns the links by which the host forwards, and the ports, both in a fixed order.

@@ -28,7 +28,7 @@ func foreign(name string, addrs ...string) netstate.Interface {
 	return i
 }
 
-// number returns the number of a network. The order of numbers has no meaning.
+// number returns the number of a network.
 func (r *rig) number(n int) int {
 	got, _ := r.node.d.topics.Numbers.Get("", niID(n))
 	return got
@@ -41,6 +41,20 @@ func (r *rig) owned(n int) map[netstate.Kind]int {
 		by[id.Kind]++
 	}
 	return by
+}
+
+// Networks that come with one config are numbered in the order in which a plan numbers them.
+func TestNewNetworksAreNumberedInOrder(t *testing.T) {
+	onRig(t, func(r *rig) {
+		const networks = 9
+		r.apply(doc(networks, 0))
+		for n := 1; n <= networks; n++ {
+			r.ready(time.Second, "ni/"+niID(n))
+			if got := r.number(n); got != n {
+				t.Errorf("network %d has number %d", n, got)
+			}
+		}
+	})
 }
 
 func TestAClashAtRunTimeWithdrawsOneNetworkAlone(t *testing.T) {

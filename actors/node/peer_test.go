@@ -141,7 +141,7 @@ func reported(r nodeproto.Report, id string) string {
 	return "none"
 }
 
-func TestExecutorsAreStartedKeptAndStoppedAsTheyAreWanted(t *testing.T) {
+func TestExecutorsAreStartedKeptAndStoppedAsDesired(t *testing.T) {
 	onRig(t, func(r *rig) {
 		s := &steward{r: r}
 		r.node.Agent().Up(s)
@@ -225,7 +225,7 @@ func TestAnExecutorThatCrashesAgainAndAgainIsNotPresent(t *testing.T) {
 	})
 }
 
-func TestAStartThatHangsIsGivenUpAndHoldsUpNoOther(t *testing.T) {
+func TestAHangingStartIsAbandonedAndDelaysNoOther(t *testing.T) {
 	onRig(t, func(r *rig) {
 		s := &steward{r: r}
 		r.node.Agent().Up(s)

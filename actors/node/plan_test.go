@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -11,6 +13,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"edgespan/config/httpapi/nodeapi"
 	"edgespan/config/httpapi/rest"
 	"edgespan/netinst/netstate"
 	"edgespan/platform/fake"
@@ -114,6 +117,36 @@ func TestPlansAndDiffsAreMadeOneAtATimeAndInBoundedTime(t *testing.T) {
 		host.free <- struct{}{}
 		if err := <-again; err != nil {
 			t.Errorf("after the hang: %v", err)
+		}
+	})
+}
+
+// A plan of a config under which a network would leave by another port shows it, also while a port does not work.
+func TestAPlanChoosesPortsAsTheNetworkWould(t *testing.T) {
+	onRig(t, func(r *rig) {
+		dead := r.probedUplinks(1)
+		dear := strings.Replace(withProbedUplinks(1), "uplink0, uplink: true", "uplink0, uplink: true, cost: 20", 1)
+		planned := func(when, text string, want bool) {
+			t.Helper()
+			changes, err := r.node.Plan(context.Background(), []byte(text))
+			moves := slices.ContainsFunc(changes, func(c nodeapi.Change) bool { return c.Kind == string(netstate.KindRoute) })
+			if err != nil || moves != want {
+				t.Errorf("%s: planned %+v, %v", when, changes, err)
+			}
+		}
+		planned("both work", withProbedUplinks(1), false)
+		planned("both work, and wan becomes the dearer one", dear, true)
+		dead.Store("lte", context.DeadlineExceeded)
+		r.settle(time.Minute)
+		planned("lte is dead", dear, false)
+		r.apply(dear)
+		r.settle(5 * time.Second)
+		r.goesBy(1, "lte is dead", "wan")
+		dead.Delete("lte")
+		r.settle(time.Minute)
+		r.goesBy(1, "lte works again", "lte")
+		if changes, err := r.node.Plan(context.Background(), []byte(dear)); err != nil || len(changes) > 0 {
+			t.Errorf("a plan of what runs: %+v, %v", changes, err)
 		}
 	})
 }

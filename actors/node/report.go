@@ -39,8 +39,8 @@ func (r *reporter) start(t *api.Topics, subs *subscriptions) {
 	r.tasks = subscribe(subs, t.TaskStatus, pubsub.Selector{})
 }
 
-// peers sets the configuration whose parts are reported from now on.
-func (r *reporter) peers(c peer.Configuration) {
+// setPeers sets the configuration whose parts are reported from now on.
+func (r *reporter) setPeers(c peer.Configuration) {
 	r.clusters, r.absent = c.Networks(), nil
 	for _, p := range c.Parameters {
 		if p.Target == stateloop.ToBeAbsent {
@@ -48,8 +48,8 @@ func (r *reporter) peers(c peer.Configuration) {
 		}
 	}
 	for network := range r.parts {
-		s, is := r.topics.NetworkStatus.Get("", network)
-		r.part(network, s, is)
+		s, ok := r.topics.NetworkStatus.Get("", network)
+		r.reportParts(network, s, ok)
 	}
 }
 
@@ -58,11 +58,11 @@ func (r *reporter) drain() {
 		switch ch.Kind {
 		case pubsub.Deleted:
 			must(r.out.Unpublish("", stateloop.NetworkID(ch.Key)))
-			r.part(ch.Key, netinst.NetworkInstanceStatus{}, false)
+			r.reportParts(ch.Key, netinst.NetworkInstanceStatus{}, false)
 		case pubsub.Created, pubsub.Modified:
 			_, desired := r.topics.NetworkConfig.Get("", ch.Key)
-			r.publish(nodestate.OfNetwork(ch.Key, ch.New, desired))
-			r.part(ch.Key, ch.New, true)
+			r.publish(nodestate.NetworkParameter(ch.Key, ch.New, desired))
+			r.reportParts(ch.Key, ch.New, true)
 		}
 	}
 	for _, ch := range r.apps.Drain() {
@@ -71,7 +71,7 @@ func (r *reporter) drain() {
 			r.replace(r.adapters, ch.Key, nil)
 		case pubsub.Created, pubsub.Modified:
 			desired, _ := r.topics.AppConfig.Get("", ch.Key)
-			r.replace(r.adapters, ch.Key, nodestate.OfAdapters(ch.New, desired))
+			r.replace(r.adapters, ch.Key, nodestate.AdapterParameters(ch.New, desired))
 		}
 	}
 	for _, ch := range r.tasks.Drain() {
@@ -79,7 +79,7 @@ func (r *reporter) drain() {
 		case pubsub.Deleted:
 			must(r.out.Unpublish("", ch.Key))
 		case pubsub.Created, pubsub.Modified:
-			r.publish(nodestate.OfTask(ch.New))
+			r.publish(nodestate.TaskParameter(ch.New))
 		}
 	}
 }
@@ -87,7 +87,7 @@ func (r *reporter) drain() {
 // publish publishes a parameter with the time since which it has this state.
 func (r *reporter) publish(p nodestate.ParameterStatus) {
 	was, known := r.topics.Reported.Get("", p.ID)
-	if now, pending := p.After(was, known, time.Now()); pending {
+	if now, pending := p.KeepSince(was, known, time.Now()); pending {
 		must(r.out.Publish("", p.ID, now))
 	}
 }
@@ -109,37 +109,37 @@ func (r *reporter) replace(of map[string][]string, key string, ps []nodestate.Pa
 	of[key] = ids
 }
 
-// part reports the parts of a cluster's network from the bridge manager's status.
-func (r *reporter) part(network string, s netinst.NetworkInstanceStatus, is bool) {
+// reportParts reports the parts of a cluster's network from the bridge manager's status.
+func (r *reporter) reportParts(network string, s netinst.NetworkInstanceStatus, ok bool) {
 	id, err := uuid.Parse(network)
 	n, cluster := r.clusters[id]
-	if err != nil || !is || !cluster {
+	if err != nil || !ok || !cluster {
 		r.replace(r.parts, network, nil)
 		delete(r.parts, network)
 		return
 	}
-	r.replace(r.parts, network, nodestate.PartStatuses(id, n, s))
+	r.replace(r.parts, network, nodestate.ClusterParameters(id, n, s))
 }
 
-// gone returns the parameters that must be absent and have no status: they are absent, except parts of a network that
-// has not yet applied the config.
-func (r *reporter) gone() []nodestate.ParameterStatus {
+// absentParameters returns the parameters that must be absent and have no status: they are absent, except parts of a
+// network that has not yet applied the config.
+func (r *reporter) absentParameters() []nodestate.ParameterStatus {
 	var out []nodestate.ParameterStatus
 	for _, p := range r.absent {
 		if _, reported := r.topics.Reported.Get("", p.ID); reported {
 			continue
 		}
 		var n nodestate.Network
-		id := nodestate.NetworkIn(p.Kind, p.ID)
+		id := nodestate.NetworkOfParameter(p.Kind, p.ID)
 		n.Status, n.Known = r.topics.NetworkStatus.Get("", id)
 		n.Config, n.Desired = r.topics.NetworkConfig.Get("", id)
-		out = append(out, nodestate.Left(p, n))
+		out = append(out, nodestate.AbsentParameter(p, n))
 	}
 	return out
 }
 
-// network returns the network that a parameter is or belongs to, "" for none.
-func (r *reporter) network(p nodestate.ParameterStatus) string {
+// networkOf returns the network that a parameter is or belongs to, "" for none.
+func (r *reporter) networkOf(p nodestate.ParameterStatus) string {
 	if p.Kind == peer.KindInterface { // its id names no network
 		for id := range r.parts {
 			if slices.Contains(r.parts[id], p.ID) {
@@ -147,5 +147,5 @@ func (r *reporter) network(p nodestate.ParameterStatus) string {
 			}
 		}
 	}
-	return nodestate.NetworkIn(p.Kind, p.ID)
+	return nodestate.NetworkOfParameter(p.Kind, p.ID)
 }

@@ -14,7 +14,7 @@ import (
 
 // After a restart there is no status of an adapter. Its observed state counts, even if the first apply of its network
 // fails elsewhere.
-func TestAStandingAdapterIsActivatedThoughItsNetworkFailsAfterARestart(t *testing.T) {
+func TestAWorkingAdapterIsActivatedThoughItsNetworkFailsAfterARestart(t *testing.T) {
 	onRig(t, func(r *rig) {
 		r.netns("ns1")
 		r.apply(doc(1, 1))

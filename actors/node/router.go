@@ -15,6 +15,7 @@ import (
 	"edgespan/netinst/manager"
 	"edgespan/netinst/netstate"
 	"edgespan/netinst/overlap"
+	"edgespan/netinst/probe"
 	"edgespan/netinst/registry"
 	"edgespan/pubsub"
 )
@@ -73,6 +74,7 @@ type routerOutputs struct {
 	orphaned *pubsub.Publisher[netinst.AppAdapterStatus]
 	trouble  *pubsub.Publisher[api.Trouble]
 	storage  *pubsub.Publisher[api.StorageHealth]
+	drains   *pubsub.Publisher[probe.Drain]
 }
 
 func newRouterInputs(s *subscriptions, t *api.Topics) routerInputs {
@@ -94,6 +96,7 @@ func newRouterOutputs(t *api.Topics) routerOutputs {
 		numbers: t.Numbers.Publisher(name), leases: t.Leases.Publisher(name), applied: t.Applied.Publisher(name),
 		records: t.AppRecords.Publisher(name), orphaned: t.AdapterStatus.Publisher(name),
 		trouble: t.Trouble.Publisher(name), storage: t.Storage.Publisher(name),
+		drains: t.Drains.Publisher(name),
 	}
 }
 
@@ -127,6 +130,8 @@ func (r *router) Receive(c actor.Context) {
 		c.Send(r.host, findOwners{})
 	case pong:
 		r.handlePong(msg)
+	case drainRequest:
+		r.drainPort(c, msg)
 	case observeRequest:
 		c.Forward(r.planner)
 	}
@@ -145,6 +150,7 @@ func (r *router) started(c actor.Context) {
 			r.numbers.Adopt("", k)
 		}
 	}
+	r.drains.AdoptAll("")
 	r.reg = registry.New(journal)
 
 	r.subs = subscriptions{wake: waker(c)}
@@ -153,17 +159,20 @@ func (r *router) started(c actor.Context) {
 	spawn(c, r.d.props(func() actor.Actor { return &events{d: r.d} }), "events") // first: the others send to it
 	if r.d.warning != "" {
 		r.d.log.Warn("start", zap.String("found", r.d.warning))
-		r.d.tell(event(nodeapi.EventSecurity, "node", "", r.d.warning))
+		r.d.recordEvent(event(nodeapi.EventSecurity, "node", "", r.d.warning))
 	}
 	r.monitor = spawn(c, r.d.vital(func() actor.Actor { return &monitor{d: r.d} }), "monitor")
 	spawn(c, r.d.props(func() actor.Actor { return &recorder{d: r.d} }), "recorder")
+	spawn(c, r.d.props(func() actor.Actor { return &probes{d: r.d} }), "probes")
 	r.config = spawn(c, r.d.configProps(), "config")
 	r.host = spawn(c, r.d.props(func() actor.Actor {
 		return &hostApplier{applier{d: r.d,
 			owner: netstate.Owner{Name: netstate.HostOwner}}}
 	}), "ground")
+	spawn(c, r.d.props(func() actor.Actor { return &ports{d: r.d} }), "ports")
 	spawn(c, r.d.props(func() actor.Actor { return &exec{d: r.d} }), "exec")
 	r.planner = spawn(c, r.d.props(func() actor.Actor { return planner{} }), "planner")
+	spawn(c, r.d.props(func() actor.Actor { return &telemetry{d: r.d} }), "telemetry")
 	r.beat(c)
 }
 
@@ -186,7 +195,7 @@ func (r *router) drain(c actor.Context) {
 		case pubsub.Created, pubsub.Modified:
 			r.step(c, registry.NetworkDesired{Config: ch.New})
 		case pubsub.Deleted:
-			r.step(c, registry.NetworkUnwanted{NI: ch.Old.UUID})
+			r.step(c, registry.NetworkUndesired{NI: ch.Old.UUID})
 		}
 	}
 	for _, ch := range overlaps { // of configs that were published before
@@ -215,6 +224,7 @@ func (r *router) drain(c actor.Context) {
 	for _, ch := range sources {
 		r.valid = r.valid || (ch.Kind == pubsub.Created || ch.Kind == pubsub.Modified) && ch.New.Valid
 	}
+	r.endDrains() // of ports that are gone
 	// Until the registry knows by which ports the host forwards, it would close ports that networks need.
 	if _, reported := r.d.topics.Forwarding.Get("", "node"); r.valid && reported && !r.claimed {
 		r.claimed = true
@@ -253,7 +263,7 @@ func (r *router) step(c actor.Context, e registry.Event) (retry time.Duration) {
 			r.timers.after(c, r.d.wait(e.After, e.Shared), func() any { return registry.HostRetryDue{Token: e.Token} })
 		case registry.HostProblem:
 			if e.Error != "" {
-				r.d.log.Error("host ground", zap.String("err", e.Error))
+				r.d.log.Error("apply the host state", zap.String("err", e.Error))
 			}
 			r.d.hostProblem.Store(&e.Error)
 		}
@@ -312,7 +322,7 @@ func (r *router) withdraw(scope, key string) {
 
 // forget removes a key without an owner from a journalled topic.
 func forget[V any](p *pubsub.Publisher[V], t *pubsub.Topic[V], key string) {
-	if _, is := t.Get("", key); is {
+	if _, ok := t.Get("", key); ok {
 		p.Adopt("", key)
 		must(p.Unpublish("", key))
 	}
@@ -329,5 +339,15 @@ func (r *router) appEnded(c actor.Context, id uuid.UUID) {
 	}
 	if _, again := r.d.topics.AppConfig.Get("", id.String()); again {
 		r.spawnApp(c, id)
+	}
+}
+
+// adoptStatuses makes pub the owner of every adapter status in a network's scope, regardless of the previous publisher,
+// and withdraws those whose config is gone.
+func adoptStatuses(t *api.Topics, pub *pubsub.Publisher[netinst.AppAdapterStatus], scope string) {
+	for _, ref := range pub.AdoptAll(scope) {
+		if _, desired := t.AdapterConfig.Get(scope, ref.Key); !desired {
+			must(pub.Unpublish(scope, ref.Key))
+		}
 	}
 }

@@ -130,12 +130,12 @@ func TestSeed_BridgeManagerManagesItsNetworkAndTheAppsOnIt(t *testing.T) {
 				t.Helper()
 				host := r.state(1).String()
 				for app := 1; app <= 3; app++ {
-					is := strings.Contains(host, "adapter "+appID(app)+"#0")
+					ok := strings.Contains(host, "adapter "+appID(app)+"#0")
 					desired := strings.Contains(fmt.Sprint(want), fmt.Sprint(app))
 					key := netinst.AdapterKey{AppUUID: uuid.MustParse(appID(app))}.String()
 					s, said := r.node.Topics().AdapterStatus.Get(niID(1), key)
-					if is != desired || said != desired || s.Activated != desired {
-						t.Errorf("app %d is on the host %v, wanted %v, its status %+v", app, is, desired, s)
+					if ok != desired || said != desired || s.Activated != desired {
+						t.Errorf("app %d is on the host %v, wanted %v, its status %+v", app, ok, desired, s)
 					}
 				}
 			}

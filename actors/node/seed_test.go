@@ -362,7 +362,7 @@ func TestSeed_RouterKeepsOnlineBridgeManagers(t *testing.T) {
 	}
 }
 
-func TestSeed_NewestWishWinsWhileAnApplyIsSlow(t *testing.T) {
+func TestSeed_NewestDesiredStateWinsWhileAnApplyIsSlow(t *testing.T) {
 	onRig(t, func(r *rig) {
 		r.apply(doc(1, 0))
 		r.ready(time.Second, "ni/"+niID(1))

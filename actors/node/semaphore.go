@@ -30,17 +30,17 @@ var semaphoreTimeout = [opClasses]time.Duration{chainOps: 5 * time.Second, build
 const (
 	// helperTimeout is how long a helper op yields to waiting ops of the other classes and to networks under construction.
 	helperTimeout = 30 * time.Second
-	// fewMade is the number of networks under construction up to which helpers start: that few wake few processes, and one
-	// that hangs delays no other.
-	fewMade = 8
+	// maxBuilding is the number of networks under construction up to which helpers start: that few wake few processes, and
+	// one that hangs delays no other.
+	maxBuilding = 8
 )
 
 // semaphore admits a limited number of ops at once. Waiting for a slot does not count against an op's deadline.
 type semaphore struct {
-	mu      sync.Mutex
-	running [opClasses]int
-	waiting [opClasses][]*waiter
-	made    map[int]*time.Timer // by number: networks under construction, and the timer that ends that state
+	mu       sync.Mutex
+	running  [opClasses]int
+	waiting  [opClasses][]*waiter
+	building map[int]*time.Timer // by number: networks under construction, and the timer that ends that state
 }
 
 type waiter struct {
@@ -48,24 +48,24 @@ type waiter struct {
 	in    chan struct{} // closed when admitted
 }
 
-func newSemaphore() *semaphore { return &semaphore{made: map[int]*time.Timer{}} }
+func newSemaphore() *semaphore { return &semaphore{building: map[int]*time.Timer{}} }
 
-// making records that a network will have an address that it does not have yet.
-func (g *semaphore) making(number int) {
+// markBuilding records that a network will have an address that it does not have yet.
+func (g *semaphore) markBuilding(number int) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.made[number] == nil {
-		g.made[number] = time.AfterFunc(helperTimeout, func() { g.isMade(number) })
+	if g.building[number] == nil {
+		g.building[number] = time.AfterFunc(helperTimeout, func() { g.markBuilt(number) })
 	}
 }
 
-// isMade records that the network has its address, or will not get it soon.
-func (g *semaphore) isMade(number int) {
+// markBuilt records that the network has its address, or will not get it soon.
+func (g *semaphore) markBuilt(number int) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if t := g.made[number]; t != nil {
+	if t := g.building[number]; t != nil {
 		t.Stop()
-		delete(g.made, number)
+		delete(g.building, number)
 		g.admit()
 	}
 }
@@ -134,6 +134,7 @@ func (g *semaphore) admit() {
 
 // mayEnter reports whether the first waiter of a class may run without waiting for other classes.
 func (g *semaphore) mayEnter(class int) bool {
-	return class != helperOps || len(g.made) <= fewMade && len(g.waiting[chainOps])+len(g.waiting[buildOps]) == 0 ||
+	return class != helperOps ||
+		len(g.building) <= maxBuilding && len(g.waiting[chainOps])+len(g.waiting[buildOps]) == 0 ||
 		time.Since(g.waiting[class][0].since) >= helperTimeout
 }

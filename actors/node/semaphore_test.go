@@ -105,24 +105,24 @@ func TestHelpersComeAfterNetworksOnTheirWay(t *testing.T) {
 			return time.Since(began)
 		}
 		g := newSemaphore()
-		for n := range fewMade {
-			g.making(n + 1)
+		for n := range maxBuilding {
+			g.markBuilding(n + 1)
 		}
 		if d := wait(g); d != 0 {
 			t.Errorf("beside a few a helper waited %v", d)
 		}
-		for n := range fewMade {
-			g.making(100 + n)
+		for n := range maxBuilding {
+			g.markBuilding(100 + n)
 		}
 		time.AfterFunc(time.Second, func() {
-			for n := range fewMade {
-				g.isMade(n + 1)
+			for n := range maxBuilding {
+				g.markBuilt(n + 1)
 			}
 		})
 		if d := wait(g); d != time.Second {
 			t.Errorf("it waited %v for those that were made after a second", d)
 		}
-		g.making(200)
+		g.markBuilding(200)
 		if d := wait(g); d != helperTimeout-time.Second {
 			t.Errorf("it waited %v for those that never are", d)
 		}

@@ -47,7 +47,7 @@ func (s *memStorage) set(h api.StorageHealth) {
 }
 
 // The config's status, the events and the doctor report the health of the state folder.
-func TestTheStateFolderIsTold(t *testing.T) {
+func TestTheStateFolderIsReported(t *testing.T) {
 	s := &memStorage{}
 	onHost(t, func(r *rig) {
 		r.change = func(o *Options) { o.Storage, o.Warning = s, "uid 7 holds the name" }

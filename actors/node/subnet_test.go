@@ -42,7 +42,7 @@ func TestANetworkWaitsForTheOneThatHasItsSubnet(t *testing.T) {
 			}
 		}
 		for id, o := range r.host.State(2) {
-			if rt, is := o.(netstate.Route); id.Kind == netstate.KindAddress || id.Kind == netstate.KindProcess || is &&
+			if rt, ok := o.(netstate.Route); id.Kind == netstate.KindAddress || id.Kind == netstate.KindProcess || ok &&
 				rt.Dev == "es2" {
 				t.Errorf("%s is there before the subnet is free", id)
 			}

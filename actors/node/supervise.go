@@ -57,14 +57,14 @@ func (d *deps) crashed(id string, times int, why string, restarts time.Duration)
 	})
 	e := event(nodeapi.EventCrash, "actor/"+id, "", fmt.Sprintf("crashed, restarts in %v", restarts))
 	e.Error = why
-	d.tell(e)
+	d.recordEvent(e)
 }
 
 // props returns the Props of one actor: new ones for each spawn, with the middleware that every actor has.
 func (d *deps) props(make func() actor.Actor) *actor.Props {
 	return actor.PropsFromProducer(make,
 		actor.WithSupervisor(d.strategy),
-		actor.WithReceiverMiddleware(supervise.Lifecycle(d.log), d.count))
+		actor.WithReceiverMiddleware(supervise.Lifecycle(d.log), d.countMessages))
 }
 
 // vital returns the Props of an actor that the node can't run without: its crash ends the process, systemd restarts it,
@@ -72,12 +72,12 @@ func (d *deps) props(make func() actor.Actor) *actor.Props {
 func (d *deps) vital(make func() actor.Actor, more ...actor.ReceiverMiddleware) *actor.Props {
 	return actor.PropsFromProducer(make,
 		actor.WithSupervisor(d.strategy),
-		actor.WithReceiverMiddleware(append([]actor.ReceiverMiddleware{supervise.Lifecycle(d.log), d.count,
+		actor.WithReceiverMiddleware(append([]actor.ReceiverMiddleware{supervise.Lifecycle(d.log), d.countMessages,
 			supervise.Vital(d.fail)}, more...)...))
 }
 
-// count maintains the census.
-func (d *deps) count(next actor.ReceiverFunc) actor.ReceiverFunc {
+// countMessages maintains the census.
+func (d *deps) countMessages(next actor.ReceiverFunc) actor.ReceiverFunc {
 	return func(c actor.ReceiverContext, e *actor.MessageEnvelope) {
 		id := c.Self().Id
 		switch e.Message.(type) {

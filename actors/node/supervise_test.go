@@ -55,7 +55,8 @@ func (p *parent) Receive(c actor.Context) {
 
 // supervising returns deps for actors that are only supervised.
 func supervising() *deps {
-	d := &deps{log: zap.NewNop(), census: &census{actors: map[string]*api.ActorState{}}, tell: func(nodeapi.Event) {}}
+	d := &deps{log: zap.NewNop(), census: &census{actors: map[string]*api.ActorState{}},
+		recordEvent: func(nodeapi.Event) {}}
 	d.strategy = &supervise.Backoff{Log: d.log, Crashed: d.crashed}
 	return d
 }
@@ -114,7 +115,7 @@ func TestACrashedActorComesBackForEverWithAGrowingDelay(t *testing.T) {
 	})
 }
 
-func TestAPanicInStoppingHangsNobody(t *testing.T) {
+func TestAPanicInStoppingHangsNoActor(t *testing.T) {
 	supervised(t, true, func(*actor.ActorSystem, *actor.PID, func() []time.Time) {}) // the stop is the test
 }
 

@@ -24,10 +24,10 @@ type taskStep struct {
 
 // taskWorker is the leaf that runs the steps of one executor or check. It blocks and decides nothing.
 type taskWorker struct {
-	d    *deps
-	id   string
-	from [2]netip.Addr // source and destination of the echoes
-	got  []bool        // the last results of a check, the newest last
+	d        *deps
+	id       string
+	from     [2]netip.Addr // source and destination of the echoes
+	answered []bool        // the last results of a check, the newest last
 }
 
 func (h *taskWorker) Receive(c actor.Context) {
@@ -48,33 +48,33 @@ func (h *taskWorker) step(ctx context.Context, s taskStep) (task.Found, string) 
 	absent := s.Target == stateloop.ToBeAbsent
 	switch {
 	case s.cfg.Kind == peer.KindCheck && !absent:
-		return h.queryPeer(ctx, s.cfg.Check)
+		return h.probePeer(ctx, s.cfg.Check)
 	case s.Step == task.Make:
-		return did(s.Step, h.d.executors.Make(ctx, executorOf(h.id, s.cfg.Executor)))
+		return foundOf(s.Step, h.d.executors.Make(ctx, executorOf(h.id, s.cfg.Executor)))
 	case s.Step == task.Remove:
-		return did(s.Step, h.d.executors.Remove(ctx, h.id))
+		return foundOf(s.Step, h.d.executors.Remove(ctx, h.id))
 	case absent:
 		has, err := h.d.executors.Has(ctx, h.id)
 		if err != nil {
-			return did(s.Step, err)
+			return foundOf(s.Step, err)
 		}
 		if has {
 			return task.Present, ""
 		}
 		return task.Absent, ""
 	}
-	is, why, err := h.d.executors.Check(ctx, executorOf(h.id, s.cfg.Executor))
+	ok, why, err := h.d.executors.Check(ctx, executorOf(h.id, s.cfg.Executor))
 	if err != nil {
-		return did(s.Step, err)
+		return foundOf(s.Step, err)
 	}
 	return map[netstate.Condition]task.Found{
-		netstate.Missing: task.Absent, netstate.Running: task.Busy, netstate.Right: task.Present,
-		netstate.Spoilt: task.Broken,
-	}[is], why
+		netstate.Missing: task.Absent, netstate.Running: task.Busy, netstate.AsDesired: task.Present,
+		netstate.Failed: task.Broken,
+	}[ok], why
 }
 
-// did translates the error of a step, or its absence, into a result.
-func did(step task.Step, err error) (task.Found, string) {
+// foundOf translates the error of a step, or its absence, into a result.
+func foundOf(step task.Step, err error) (task.Found, string) {
 	switch {
 	case err == nil:
 		return task.Well, ""
@@ -92,11 +92,11 @@ func executorOf(id string, v peer.ExecutorValue) netstate.Executor {
 // Parameters of a connection check: the connection is up while one of the last echoes was answered.
 const (
 	lastEchoes  = 3
-	echoPatient = time.Second
+	echoTimeout = time.Second
 )
 
-// queryPeer probes the other end of a tunnel, over the underlay.
-func (h *taskWorker) queryPeer(ctx context.Context, v peer.CheckValue) (task.Found, string) {
+// probePeer probes the other end of a tunnel, over the underlay.
+func (h *taskWorker) probePeer(ctx context.Context, v peer.CheckValue) (task.Found, string) {
 	for _, end := range []struct {
 		whose string
 		addr  netip.Addr
@@ -106,17 +106,17 @@ func (h *taskWorker) queryPeer(ctx context.Context, v peer.CheckValue) (task.Fou
 		}
 	}
 	if ends := [2]netip.Addr{v.Local, v.Remote}; ends != h.from {
-		h.from, h.got = ends, nil
+		h.from, h.answered = ends, nil
 	}
 	why := ""
 	for {
-		one, cancel := context.WithTimeout(ctx, echoPatient)
+		one, cancel := context.WithTimeout(ctx, echoTimeout)
 		_, err := h.d.echo(one, v.Local, v.Remote)
 		cancel()
-		h.got = append(h.got, err == nil)
-		h.got = h.got[max(0, len(h.got)-lastEchoes):]
+		h.answered = append(h.answered, err == nil)
+		h.answered = h.answered[max(0, len(h.answered)-lastEchoes):]
 		lost := 0
-		for _, answered := range h.got {
+		for _, answered := range h.answered {
 			if !answered {
 				lost++
 			}
@@ -125,11 +125,11 @@ func (h *taskWorker) queryPeer(ctx context.Context, v peer.CheckValue) (task.Fou
 			why = err.Error()
 		}
 		switch {
-		case lost < len(h.got):
+		case lost < len(h.answered):
 			return task.Present, ""
-		case len(h.got) == lastEchoes || ctx.Err() != nil:
+		case len(h.answered) == lastEchoes || ctx.Err() != nil:
 			return task.Absent, fmt.Sprintf("%s does not answer: %d of the last %d echo requests were lost: %s", v.Peer, lost,
-				len(h.got), why)
+				len(h.answered), why)
 		}
 	}
 }

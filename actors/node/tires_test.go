@@ -16,7 +16,7 @@ import (
 
 // The kernel reports the effects of the node's own ops like those of other programs. A network whose op fails
 // repeatedly still waits for its retry, and one whose op succeeds is not observed in a loop.
-func TestAFailingOpBacksOffWhateverTheKernelTellsOfIt(t *testing.T) {
+func TestAFailingOpBacksOffWhateverTheKernelReports(t *testing.T) {
 	onRig(t, func(r *rig) {
 		r.netns("ns1", "ns2")
 		r.host.SetEcho(true)
@@ -58,7 +58,7 @@ func TestAFailingOpBacksOffWhateverTheKernelTellsOfIt(t *testing.T) {
 	})
 }
 
-func TestAContestIsToldOnceAndCounted(t *testing.T) {
+func TestAContestIsReportedOnceAndCounted(t *testing.T) {
 	onRig(t, func(r *rig) {
 		r.netns("ns1")
 		r.apply(doc(1, 1))

@@ -34,6 +34,8 @@ func shape(id string) string {
 		switch parts[i-1] {
 		case "ni", "app":
 			parts[i] = "<uuid>"
+		case "dhcp":
+			return strings.Join(append(parts[:i:i], "<label>", "<interface>"), "/")
 		case "exec":
 			return strings.Join(append(parts[:i:i], "<id>"), "/")
 		}
@@ -45,7 +47,8 @@ func shape(id string) string {
 func TestTheTreeIsAsItIsDrawn(t *testing.T) {
 	onRig(t, func(r *rig) {
 		r.netns("ns1")
-		r.pushBoth(1, doc(1, 1), encoded(t, runs("job", "/bin/job")))
+		dhcp := strings.Replace(doc(1, 1), "  wan: ", "  lan: {ifName: eth7, addressing: dhcp}\n  wan: ", 1)
+		r.pushBoth(1, dhcp, encoded(t, runs("job", "/bin/job")))
 		r.ready(time.Minute, "ni/"+niID(1), "app/"+appID(1))
 		runs := map[string]bool{}
 		for _, a := range r.node.d.census.List() {

@@ -150,7 +150,7 @@ func (j poweredJournal) Delete(topic, key string) error {
 
 func (x poweredExecutors) Make(ctx context.Context, e netstate.Executor) error {
 	return x.step("start "+e.ID, []string{"start " + e.ID}, func() error {
-		if is, _, err := x.Check(ctx, e); err != nil || is == netstate.Right {
+		if ok, _, err := x.Check(ctx, e); err != nil || ok == netstate.AsDesired {
 			x.done = append(x.done, "ALIVE ALREADY: "+e.ID)
 		}
 		return x.Executors.Make(ctx, e)

@@ -36,7 +36,7 @@ type tour struct {
 	mains   *mains
 	steward *steward
 	attempt uint64
-	has     []peer.Gone // from the pushes so far
+	has     []peer.Leftover // from the pushes so far
 	desired struct {
 		generation core.Generation
 		document   core.Object
@@ -115,7 +115,7 @@ func (w *tour) configuration(p phase, document core.Object) peer.Configuration {
 		}
 		f = peer.NewFleet(peers, clusters, map[string]peer.Deployment{"lab": d})
 	}
-	declared, err := stateloop.Declared(document)
+	declared, err := stateloop.DeclaredParameters(document)
 	if err != nil {
 		w.Fatal(err)
 	}
@@ -134,7 +134,7 @@ func (w *tour) want(p phase) {
 	w.has = nil
 	for _, q := range w.desired.peer.Parameters {
 		if q.Target == stateloop.ToBePresent {
-			w.has = append(w.has, peer.Gone{ID: q.ID, Kind: q.Kind, Needs: q.Dependencies})
+			w.has = append(w.has, peer.Leftover{ID: q.ID, Kind: q.Kind, Needs: q.Dependencies})
 		}
 	}
 }

@@ -54,6 +54,8 @@ func (w *watcher) listen(c actor.Context, links []string) {
 		ctx, cancel := context.WithCancel(w.d.ctx)
 		w.running[l] = cancel
 		w.d.host.Snoop(ctx, l,
-			func(s netstate.ObservedAddress) { root.Send(parent, manager.AddressObserved{Seen: s, At: time.Now()}) })
+			func(s netstate.ObservedAddress) {
+				root.Send(parent, manager.AddressObserved{Address: s, At: time.Now()})
+			})
 	}
 }

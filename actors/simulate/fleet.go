@@ -77,6 +77,7 @@ type SimulatedFleet struct {
 	work  sync.WaitGroup
 
 	round  atomic.Pointer[round]
+	online atomic.Int64 // nodes with a stream
 	undone atomic.Int64
 	paths  *paths
 	armed  atomic.Bool
@@ -147,6 +148,12 @@ func (f *SimulatedFleet) Times() Round { return f.round.Load().times() }
 // Progress returns the progress of the current round: how many nodes were pushed to, stored the config, and confirmed
 // it.
 func (f *SimulatedFleet) Progress() (pushed, acked, confirmed int) { return f.round.Load().progress() }
+
+// Acks returns when the current round began, and how long after that each node stored its config, shortest first.
+func (f *SimulatedFleet) Acks() (begun time.Time, took []time.Duration) { return f.round.Load().acks() }
+
+// Online returns how many nodes have a stream.
+func (f *SimulatedFleet) Online() int { return int(f.online.Load()) }
 
 // UnrequestedUndos returns how often nodes undid a push without such a fault.
 func (f *SimulatedFleet) UnrequestedUndos() int { return int(f.undone.Load()) }

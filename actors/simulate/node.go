@@ -148,10 +148,16 @@ func (n *node) validate(document config.Object, peer string, from commitconfirm.
 }
 
 // Up starts a stream.
-func (l *life) Up(s nodeproto.ToController) { l.agent.Up(&voice{l, s}) }
+func (l *life) Up(s nodeproto.ToController) {
+	l.node.fleet.online.Add(1)
+	l.agent.Up(&voice{l, s})
+}
 
 // Down ends the stream.
-func (l *life) Down(cause error) { l.agent.Down(cause) }
+func (l *life) Down(cause error) {
+	l.node.fleet.online.Add(-1)
+	l.agent.Down(cause)
+}
 
 // Received passes a message of the controller to the agent; a push starts the node's fault.
 func (l *life) Received(m nodeproto.FromController) {
@@ -197,7 +203,7 @@ func (v *voice) Send(m nodeproto.FromNode) error {
 	if time.Now().UnixNano() < v.life.muted.Load() || v.life.node.hangs() {
 		return nil
 	}
-	if r, is := m.(nodeproto.Result); is {
+	if r, ok := m.(nodeproto.Result); ok {
 		switch r.Outcome {
 		case nodeproto.Accepted:
 			v.life.node.mark(func(r *round) map[int]time.Time { return r.acked })

@@ -27,7 +27,7 @@ type Broken struct {
 // as in plans of rollouts. Lost nodes are those without links because of a fault, for which no plan is to blame.
 type paths struct {
 	names []string // in the fleet's order
-	ways  *topology.Ways
+	ways  *topology.Paths
 	order []int // by node of the fleet: its number in the topology
 	back  []int // the inverse of order
 
@@ -167,8 +167,8 @@ func (p *paths) cutOffBy(site int) []int {
 
 func (p *paths) nodesToTake() []string {
 	var out []string
-	for at, is := range p.taking {
-		if is && len(out) < someNames {
+	for at, ok := range p.taking {
+		if ok && len(out) < someNames {
 			out = append(out, p.names[p.back[at]])
 		}
 	}

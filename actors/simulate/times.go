@@ -65,6 +65,16 @@ func (r *round) progress() (pushed, acked, confirmed int) {
 	return len(r.pushed), len(r.acked), len(r.stands)
 }
 
+func (r *round) acks() (begun time.Time, took []time.Duration) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, at := range r.acked {
+		took = append(took, at.Sub(r.begun))
+	}
+	slices.Sort(took)
+	return r.begun, took
+}
+
 func (r *round) times() Round {
 	r.mu.Lock()
 	defer r.mu.Unlock()

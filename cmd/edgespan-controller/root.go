@@ -27,8 +27,9 @@ disconnect the nodes and stop the controller; they keep running without it. SIGH
 files of the audit log, after a rotation.
 
 Each flag may be spelled with '_' for '-', as 'edgespan layers print-flags' prints those of
-a controller_config.json. Below a flag counts the environment (EDGESPAN_CONTROLLER_DATA_DIR
-for --data-dir), below that the flags of the controller's stored config, then the default.
+a controller_config.json. A flag takes precedence over the environment (EDGESPAN_CONTROLLER_DATA_DIR
+for --data-dir), the environment over the flags of the controller's stored config, and these over
+the default.
 
 Data goes to stdout, messages to stderr. Exit codes: 0 ok, 1 error, 2 usage, 3 timeout,
 4 rejected, 5 conflict, 7 permission, 8 controller not reachable, 10 not found.`

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"maps"
 	"os"
 	"strings"
 	"testing"
@@ -54,6 +55,7 @@ func TestEveryExampleOfTheOperationsPage(t *testing.T) {
 		t.Fatal(err)
 	}
 	env := clitest.ServeFleet(t, pageFleet(t))
+	maps.Copy(env, clitest.At(clitest.ServeDaemon(t, clitest.FarSideDead())))
 	dir := t.TempDir()
 	if err := os.CopyFS(dir, os.DirFS(clitest.Terragraph(t))); err != nil {
 		t.Fatal(err)
@@ -73,7 +75,7 @@ func TestEveryExampleOfTheOperationsPage(t *testing.T) {
 		}
 	}
 	for _, c := range []string{"context add", "optimize channel", "nodes invite", "network modify", "network actions",
-		"node modify", "history revert", "history rollback", "nodes explain", "nodes describe"} {
+		"node modify", "history revert", "history rollback", "nodes explain", "nodes describe", "explain port/wan", "port drain", "port undrain"} {
 		if !commands[c] {
 			t.Errorf("%s has no example of %s, but of %v", operationsPage, c, commands)
 		}

@@ -73,21 +73,21 @@ type peersBackend struct {
 
 	at      time.Time
 	ids     map[string]uuid.UUID
-	has     map[string]map[string]peer.Gone // what may be on each node
-	said    map[string][]stateloop.Reported // of each node
-	applied map[string]uint64               // revision that it said them of
-	trouble bool                            // edge-3 has no route to edge-1, and no collector
+	has     map[string]map[string]peer.Leftover // what may be on each node
+	said    map[string][]stateloop.Reported     // of each node
+	applied map[string]uint64                   // revision that it said them of
+	trouble bool                                // edge-3 has no route to edge-1, and no collector
 }
 
 func newPeersBackend(t *testing.T) *peersBackend {
 	b := &peersBackend{
 		LayersBackend: clitest.NewWorld(t), at: time.Date(2026, 11, 21, 13, 0, 0, 0, time.UTC), ids: map[string]uuid.UUID{},
-		has:  map[string]map[string]peer.Gone{},
+		has:  map[string]map[string]peer.Leftover{},
 		said: map[string][]stateloop.Reported{}, applied: map[string]uint64{}, trouble: true,
 	}
 	b.Operations.Nodes = map[string]ops.NodeFact{}
 	for i, name := range []string{"edge-1", "edge-2", "edge-3"} {
-		b.has[name] = map[string]peer.Gone{}
+		b.has[name] = map[string]peer.Leftover{}
 		b.ids[name] = uuid.MustParse(fmt.Sprintf("e%07d-0000-4000-8000-000000000001", i+1))
 		b.Operations.Nodes[name] = ops.NodeFact{Alive: true, ID: b.ids[name].String()}
 	}
@@ -140,11 +140,11 @@ func (b *peersBackend) configuration(f *peer.Inventory, name string) peer.Config
 	}
 	for _, p := range now.Parameters {
 		if p.Target == stateloop.ToBePresent {
-			b.has[name][p.ID] = peer.Gone{ID: p.ID, Kind: p.Kind, Needs: p.Dependencies}
+			b.has[name][p.ID] = peer.Leftover{ID: p.ID, Kind: p.Kind, Needs: p.Dependencies}
 		}
 	}
 	has := fleet.Memory{Has: slices.Collect(maps.Values(b.has[name]))}
-	in.Gone = has.Left(&now)
+	in.Gone = has.Leftovers(&now)
 	return peer.Derive(in)
 }
 
@@ -257,14 +257,14 @@ func (b *peersBackend) Cluster(_ context.Context, name string) (fleetapi.Cluster
 	if err != nil {
 		return fleetapi.ClusterDetail{}, err
 	}
-	is, known := f.Clusters[name]
+	now, known := f.Clusters[name]
 	if !known {
 		return fleetapi.ClusterDetail{}, &ops.NotFoundError{What: fmt.Sprintf("cluster %q", name)}
 	}
 	v, err := s.Layer(history.Layer{Kind: history.Cluster, Name: name})
 	d := fleetapi.ClusterDetail{Cluster: fleetapi.Cluster{
-		Name: name, ID: is.ID.String(), Leader: is.Leader, Topology: string(is.Topology),
-		Members: slices.Sorted(maps.Keys(is.Members)), State: "undeployed", Health: "unknown", Why: "not deployed",
+		Name: name, ID: now.ID.String(), Leader: now.Leader, Topology: string(now.Topology),
+		Members: slices.Sorted(maps.Keys(now.Members)), State: "undeployed", Health: "unknown", Why: "not deployed",
 	}, Descriptor: v.Document, Revision: v.Revision}
 	var members []stateloop.ClusterMember
 	states := map[string]string{} // of tunnels by their two names

@@ -37,8 +37,8 @@ func (e *classed) Unwrap() error { return e.err }
 
 // Is makes errors.Is(err, exitClass(code)) work.
 func (e *classed) Is(target error) bool {
-	c, is := target.(exitClass)
-	return is && int(c) == e.code
+	c, ok := target.(exitClass)
+	return ok && int(c) == e.code
 }
 
 // exitClass is an exit code as a target of errors.Is.

@@ -21,15 +21,15 @@ func (d deep) merge(values []JSON) (JSON, error) {
 	out := &node{raw: values[0], m: d.m}
 	for _, v := range values[1:] {
 		var err error
-		if out, err = d.over(out, &node{raw: v, m: d.m}); err != nil {
+		if out, err = d.mergeOver(out, &node{raw: v, m: d.m}); err != nil {
 			return nil, err
 		}
 	}
 	return out.json(), nil
 }
 
-// over merges high over low.
-func (d deep) over(high, low *node) (*node, error) {
+// mergeOver merges high over low.
+func (d deep) mergeOver(high, low *node) (*node, error) {
 	high.expand()
 	low.expand()
 	switch {
@@ -40,18 +40,18 @@ func (d deep) over(high, low *node) (*node, error) {
 	case high.kind == '{' && len(high.keys) == 0:
 		return low, nil
 	case high.kind == '{' && low.kind == '{':
-		return d.objects(high, low)
+		return d.mergeObjects(high, low)
 	case high.kind == '{':
 		return d.replace(high)
 	case high.kind == '[' && low.kind == '[':
-		return d.lists(high, low)
+		return d.mergeLists(high, low)
 	case high.kind == '[':
-		return d.without(high), nil
+		return d.withoutKnockouts(high), nil
 	}
-	return d.scalar(high), nil
+	return d.replaceScalar(high), nil
 }
 
-func (d deep) objects(high, low *node) (*node, error) {
+func (d deep) mergeObjects(high, low *node) (*node, error) {
 	d.m.make(24 * len(low.keys))
 	out := &node{kind: '{', keys: slices.Clone(low.keys), subs: slices.Clone(low.subs), first: low.firstKey(), m: d.m}
 	if len(low.keys) == 0 {
@@ -60,10 +60,10 @@ func (d deep) objects(high, low *node) (*node, error) {
 	for i, key := range high.keys {
 		var v *node
 		var err error
-		if below := low.get(key); below != nil && below.truthy() {
-			v, err = d.over(high.subs[i], below)
+		if below := low.get(key); below != nil && below.isTruthy() {
+			v, err = d.mergeOver(high.subs[i], below)
 		} else {
-			v, err = d.self(high.subs[i], false)
+			v, err = d.mergeSelf(high.subs[i], false)
 		}
 		if err != nil {
 			return nil, err
@@ -73,8 +73,8 @@ func (d deep) objects(high, low *node) (*node, error) {
 	return out, nil
 }
 
-// like returns a copy of an object whose values can be replaced.
-func (d deep) like(n *node) *node {
+// copyObject returns a copy of an object whose values can be replaced.
+func (d deep) copyObject(n *node) *node {
 	d.m.make(nodeCost + 8*len(n.subs))
 	return &node{kind: '{', keys: n.keys, subs: slices.Clone(n.subs), first: n.firstKey(), m: d.m}
 }
@@ -82,12 +82,12 @@ func (d deep) like(n *node) *node {
 // replace returns an object that replaces a value of another type. All its values except that of its first key are
 // merged with themselves.
 func (d deep) replace(high *node) (*node, error) {
-	out := d.like(high)
+	out := d.copyObject(high)
 	for i, sub := range high.subs {
 		if high.keys[i] == out.first {
 			continue
 		}
-		v, err := d.self(sub, true)
+		v, err := d.mergeSelf(sub, true)
 		if err != nil {
 			return nil, err
 		}
@@ -96,17 +96,17 @@ func (d deep) replace(high *node) (*node, error) {
 	return out, nil
 }
 
-// self merges a value with itself. same is set where the original merges a list with the identical list instead of a
-// copy, so that it changes the list while iterating over it.
-func (d deep) self(n *node, same bool) (*node, error) {
+// mergeSelf merges a value with itself. same is set where the original merges a list with the identical list instead of
+// a copy, so that it changes the list while iterating over it.
+func (d deep) mergeSelf(n *node, same bool) (*node, error) {
 	n.expand()
 	switch n.kind {
 	case 'n', 'f':
 		return n, nil
 	case '{':
-		out := d.like(n)
+		out := d.copyObject(n)
 		for i, sub := range n.subs {
-			v, err := d.self(sub, true)
+			v, err := d.mergeSelf(sub, true)
 			if err != nil {
 				return nil, err
 			}
@@ -123,11 +123,11 @@ func (d deep) self(n *node, same bool) (*node, error) {
 		}
 		return d.join(own, theirs, true)
 	}
-	return d.scalar(n), nil
+	return d.replaceScalar(n), nil
 }
 
-// lists joins two lists, with the elements of the lower one first.
-func (d deep) lists(high, low *node) (*node, error) {
+// mergeLists joins two lists, with the elements of the lower one first.
+func (d deep) mergeLists(high, low *node) (*node, error) {
 	own, theirs := high.subs, low.subs
 	if d.KnockoutPrefix != "" {
 		own, theirs = d.removeKnockedOut(own, theirs)
@@ -144,9 +144,9 @@ func (d deep) join(own, theirs []*node, self bool) (*node, error) {
 			var err error
 			switch {
 			case i < len(own) && self && own[i] == low:
-				low, err = d.self(low, true)
+				low, err = d.mergeSelf(low, true)
 			case i < len(own):
-				low, err = d.over(own[i], low)
+				low, err = d.mergeOver(own[i], low)
 			}
 			if err != nil {
 				return nil, err
@@ -186,19 +186,19 @@ func (d deep) removeKnockedOut(own, theirs []*node) (left, rest []*node) {
 	gone := map[string]bool{}
 	d.m.make(8 * (len(own) + len(theirs)))
 	for _, n := range own {
-		text, is := n.text()
+		text, ok := n.text()
 		switch {
-		case is && text == d.KnockoutPrefix:
+		case ok && text == d.KnockoutPrefix:
 			theirs = nil
-		case is && d.unprefixed(text) != text:
+		case ok && d.removePrefix(text) != text:
 			d.m.make(128)
-			gone[text], gone[d.unprefixed(text)] = true, true
+			gone[text], gone[d.removePrefix(text)] = true, true
 		default:
 			left = append(left, n)
 		}
 	}
 	for _, n := range theirs {
-		if text, is := n.text(); !is || !gone[text] {
+		if text, ok := n.text(); !ok || !gone[text] {
 			rest = append(rest, n)
 		}
 	}
@@ -219,19 +219,19 @@ func (d deep) removeKnockedOutSelf(list []*node) []*node {
 	d.m.make(40 * len(list))
 	all, times := make([]element, len(list)), map[string]int{}
 	for i, n := range list {
-		text, is := n.text()
-		if all[i] = (element{n, text, is}); is {
+		text, ok := n.text()
+		if all[i] = (element{n, text, ok}); ok {
 			d.m.make(64)
 			times[text]++
 		}
-		if is && text == d.KnockoutPrefix {
+		if ok && text == d.KnockoutPrefix {
 			return nil
 		}
 	}
 	kept := 0
 	for i := 0; i < len(all); i++ {
 		e := all[i]
-		item := d.unprefixed(e.text)
+		item := d.removePrefix(e.text)
 		if !e.is || item == e.text {
 			if all[kept].is { // all[kept] is overwritten
 				times[all[kept].text]--
@@ -260,8 +260,8 @@ func (d deep) removeKnockedOutSelf(list []*node) []*node {
 	return out
 }
 
-// without returns a list without its knockout elements.
-func (d deep) without(list *node) *node {
+// withoutKnockouts returns a list without its knockout elements.
+func (d deep) withoutKnockouts(list *node) *node {
 	if d.KnockoutPrefix == "" {
 		return list
 	}
@@ -269,16 +269,16 @@ func (d deep) without(list *node) *node {
 	return &node{kind: '[', subs: left, m: d.m}
 }
 
-// scalar returns a scalar that replaces another value; one with the knockout prefix becomes "".
-func (d deep) scalar(high *node) *node {
-	if text, is := high.text(); is && d.KnockoutPrefix != "" && d.unprefixed(text) != text {
+// replaceScalar returns a scalar that replaces another value; one with the knockout prefix becomes "".
+func (d deep) replaceScalar(high *node) *node {
+	if text, ok := high.text(); ok && d.KnockoutPrefix != "" && d.removePrefix(text) != text {
 		return &node{raw: JSON(`""`), m: d.m}
 	}
 	return high
 }
 
-// unprefixed removes the prefix from the start of each line of a text.
-func (d deep) unprefixed(text string) string {
+// removePrefix removes the prefix from the start of each line of a text.
+func (d deep) removePrefix(text string) string {
 	if d.m.count(len(text)); !strings.Contains(text, d.KnockoutPrefix) {
 		return text
 	}
@@ -303,7 +303,7 @@ func (n *node) text() (string, bool) {
 	return n.raw.Text()
 }
 
-func (n *node) truthy() bool {
+func (n *node) isTruthy() bool {
 	n.expand()
 	return n.kind != 'n' && n.kind != 'f'
 }

@@ -25,7 +25,7 @@ type Difference struct {
 // the comparison; a changed secret then shows no difference.
 func Diff(a, b JSON) []Difference {
 	var d differ
-	d.value(nil, a, b)
+	d.diffValues(nil, a, b)
 	return d.out
 }
 
@@ -33,7 +33,7 @@ func Diff(a, b JSON) []Difference {
 func (m *Meter) Diff(a, b JSON) (out []Difference, err error) {
 	defer m.catch(&err)
 	d := differ{m: m}
-	d.value(nil, a, b)
+	d.diffValues(nil, a, b)
 	return d.out, nil
 }
 
@@ -56,7 +56,7 @@ func (d *differ) add(op string, path []string, older, newer JSON) {
 	d.out = append(d.out, one)
 }
 
-func (d *differ) value(path []string, a, b JSON) {
+func (d *differ) diffValues(path []string, a, b JSON) {
 	d.m.count(3 * (len(a) + len(b)))
 	switch {
 	case d.m.same(a, b):
@@ -65,29 +65,29 @@ func (d *differ) value(path []string, a, b JSON) {
 	case len(b) == 0:
 		d.add(OpRemove, path, a, nil)
 	case a[0] == '{' && b[0] == '{' && !isMasked(a) && !isMasked(b):
-		d.objects(path, a, b)
+		d.diffObjects(path, a, b)
 	case a[0] == '[' && b[0] == '[':
-		d.lists(path, d.m.elements(a), d.m.elements(b))
+		d.diffLists(path, d.m.elements(a), d.m.elements(b))
 	default:
 		d.add(OpReplace, path, a, b)
 	}
 }
 
-func (d *differ) objects(path []string, a, b JSON) {
+func (d *differ) diffObjects(path []string, a, b JSON) {
 	before, _ := d.m.object(a)
 	after, _ := d.m.object(b)
 	for _, m := range before.Members() {
 		v, _ := after.Get(m.Key)
-		d.value(d.sub(path, m.Key), m.Value, v)
+		d.diffValues(d.sub(path, m.Key), m.Value, v)
 	}
 	for _, m := range after.Members() {
 		if _, had := before.Get(m.Key); !had {
-			d.value(d.sub(path, m.Key), nil, m.Value)
+			d.diffValues(d.sub(path, m.Key), nil, m.Value)
 		}
 	}
 }
 
-func (d *differ) lists(path []string, a, b []JSON) {
+func (d *differ) diffLists(path []string, a, b []JSON) {
 	first := 0
 	for first < min(len(a), len(b)) && d.m.same(a[first], b[first]) {
 		first++
@@ -97,7 +97,7 @@ func (d *differ) lists(path []string, a, b []JSON) {
 	}
 	both := min(len(a), len(b))
 	for i := first; i < both; i++ {
-		d.value(d.sub(path, strconv.Itoa(i)), a[i], b[i])
+		d.diffValues(d.sub(path, strconv.Itoa(i)), a[i], b[i])
 	}
 	for i := len(a) - 1; i >= both; i-- { // from the end, so that the indices of the remaining steps stay valid
 		d.add(OpRemove, d.sub(path, strconv.Itoa(i)), a[i], nil)

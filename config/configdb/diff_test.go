@@ -90,7 +90,7 @@ func TestADifferenceMakesOneOfTheOther(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		a, b := drawValue(t, 4), drawValue(t, 4)
-		if m, is := a.(map[string]any); is && rapid.Bool().Draw(t, "related") { // mostly equal
+		if m, ok := a.(map[string]any); ok && rapid.Bool().Draw(t, "related") { // mostly equal
 			other, ok := decode(t, []byte(naive(t, m))).(map[string]any)
 			for k := range drawMap(t, 1) {
 				other[k] = drawValue(t, 2)

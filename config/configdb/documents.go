@@ -34,21 +34,21 @@ func parseUpTo(text []byte, values int) (JSON, error) {
 	p := parser{text: text, values: values}
 	if !utf8.Valid(text) {
 		p.at = config.InvalidUTF8(text)
-		return nil, p.fault("it is not UTF-8", "must be JSON in UTF-8")
+		return nil, p.syntaxError("it is not UTF-8", "must be JSON in UTF-8")
 	}
 	p.out = make([]byte, 0, len(text))
-	p.blanks()
+	p.skipBlanks()
 	if p.at == len(text) {
-		return nil, p.fault("it is empty", "must be one JSON value")
+		return nil, p.syntaxError("it is empty", "must be one JSON value")
 	}
-	err := p.value(0)
+	err := p.readValue(0)
 	if p.values < 0 {
 		return nil, tooLarge("the document has too many values: must be at most %d", values)
 	}
 	if err == nil {
-		p.blanks()
+		p.skipBlanks()
 		if p.at < len(text) {
-			err = p.fault("something follows the value", "must be one JSON value")
+			err = p.syntaxError("something follows the value", "must be one JSON value")
 		}
 	}
 	if err != nil {
@@ -130,39 +130,39 @@ type order struct {
 // errTooMany stops a parser; its caller returns the detailed error.
 var errTooMany = errors.New("too many values")
 
-// value reads one value at a nesting depth.
-func (p *parser) value(depth int) error {
+// readValue reads one value at a nesting depth.
+func (p *parser) readValue(depth int) error {
 	if p.values--; p.values < 0 {
 		return errTooMany
 	}
 	if p.at == len(p.text) {
-		return p.fault("it ends too early", "must be a value here")
+		return p.syntaxError("it ends too early", "must be a value here")
 	}
 	switch c := p.text[p.at]; c {
 	case '{':
-		return p.object(depth + 1)
+		return p.readObject(depth + 1)
 	case '[':
-		return p.array(depth + 1)
+		return p.readArray(depth + 1)
 	case '"':
-		return p.literal()
+		return p.readLiteral()
 	case 't':
-		return p.word("true")
+		return p.readWord("true")
 	case 'f':
-		return p.word("false")
+		return p.readWord("false")
 	case 'n':
-		return p.word("null")
+		return p.readWord("null")
 	default:
 		if c == '-' || isDigit(c) {
-			return p.number()
+			return p.readNumber()
 		}
 	}
-	return p.fault("no value here",
+	return p.syntaxError("no value here",
 		"must be an object, a list, a string in \"\", a number, true, false or null")
 }
 
-func (p *parser) object(depth int) error {
+func (p *parser) readObject(depth int) error {
 	if depth > MaxDepth {
-		return p.tooDeep()
+		return p.depthError()
 	}
 	index, first, inOrder, before := len(p.objects), len(p.open), true, earlier{}
 	if len(p.objects) == cap(p.objects) {
@@ -170,16 +170,16 @@ func (p *parser) object(depth int) error {
 	}
 	p.objects = append(p.objects, order{from: len(p.out)})
 	p.next()
-	p.blanks()
-	for !p.is('}') {
+	p.skipBlanks()
+	for !p.atByte('}') {
 		if len(p.open) > first {
-			if !p.is(',') {
-				return p.fault("the object goes on without a comma", "must be ',' or '}' here")
+			if !p.atByte(',') {
+				return p.syntaxError("the object goes on without a comma", "must be ',' or '}' here")
 			}
 			p.next()
-			p.blanks()
+			p.skipBlanks()
 		}
-		m, err := p.member(depth)
+		m, err := p.readMember(depth)
 		if err != nil {
 			return err
 		}
@@ -190,7 +190,7 @@ func (p *parser) object(depth int) error {
 			p.open = slices.Grow(p.open, len(p.open)+16)
 		}
 		p.open = append(p.open, m)
-		p.blanks()
+		p.skipBlanks()
 	}
 	p.next()
 	o := &p.objects[index]
@@ -204,23 +204,23 @@ func (p *parser) object(depth int) error {
 	return nil
 }
 
-// member reads a key and its value.
-func (p *parser) member(depth int) (m member, err error) {
-	if !p.is('"') {
-		return m, p.fault("no key here", "must be a string in \"\" here")
+// readMember reads a key and its value.
+func (p *parser) readMember(depth int) (m member, err error) {
+	if !p.atByte('"') {
+		return m, p.syntaxError("no key here", "must be a string in \"\" here")
 	}
 	m.from, m.objects = len(p.out), len(p.objects)
-	if m.escaped, err = p.string(); err != nil {
+	if m.escaped, err = p.readString(); err != nil {
 		return m, err
 	}
-	p.blanks()
-	if !p.is(':') {
-		return m, p.fault("a key has no value", "must be ':' here")
+	p.skipBlanks()
+	if !p.atByte(':') {
+		return m, p.syntaxError("a key has no value", "must be ':' here")
 	}
 	m.colon = len(p.out)
 	p.next()
-	p.blanks()
-	err = p.value(depth)
+	p.skipBlanks()
+	err = p.readValue(depth)
 	m.to = len(p.out)
 	return m, err
 }
@@ -251,74 +251,74 @@ func (p *parser) sort(ms []member) {
 	}
 }
 
-func (p *parser) array(depth int) error {
+func (p *parser) readArray(depth int) error {
 	if depth > MaxDepth {
-		return p.tooDeep()
+		return p.depthError()
 	}
 	p.next()
-	p.blanks()
-	for first := true; !p.is(']'); first = false {
+	p.skipBlanks()
+	for first := true; !p.atByte(']'); first = false {
 		if !first {
-			if !p.is(',') {
-				return p.fault("the list goes on without a comma", "must be ',' or ']' here")
+			if !p.atByte(',') {
+				return p.syntaxError("the list goes on without a comma", "must be ',' or ']' here")
 			}
 			p.next()
-			p.blanks()
+			p.skipBlanks()
 		}
-		if err := p.value(depth); err != nil {
+		if err := p.readValue(depth); err != nil {
 			return err
 		}
-		p.blanks()
+		p.skipBlanks()
 	}
 	p.next()
 	return nil
 }
 
-func (p *parser) word(w string) error {
+func (p *parser) readWord(w string) error {
 	if !bytes.HasPrefix(p.text[p.at:], []byte(w)) {
-		return p.fault("unknown word", "must be true, false or null, or a string in \"\"")
+		return p.syntaxError("unknown word", "must be true, false or null, or a string in \"\"")
 	}
 	p.at += len(w)
 	p.out = append(p.out, w...)
 	return nil
 }
 
-// number reads a number and keeps its literal.
-func (p *parser) number() error {
+// readNumber reads a number and keeps its literal.
+func (p *parser) readNumber() error {
 	from := p.at
-	if p.is('-') {
+	if p.atByte('-') {
 		p.at++
 	}
 	switch {
-	case p.is('0'):
+	case p.atByte('0'):
 		p.at++
-	case !p.digits():
-		return p.fault("a number has no digit", "must be digits here")
+	case !p.readDigits():
+		return p.syntaxError("a number has no digit", "must be digits here")
 	}
 	if p.at < len(p.text) && isDigit(p.text[p.at]) {
-		return p.fault("a number begins with 0", "must be 0 alone before a point")
+		return p.syntaxError("a number begins with 0", "must be 0 alone before a point")
 	}
-	if p.is('.') {
+	if p.atByte('.') {
 		p.at++
-		if !p.digits() {
-			return p.fault("a number ends with a point", "must be digits here")
+		if !p.readDigits() {
+			return p.syntaxError("a number ends with a point", "must be digits here")
 		}
 	}
-	if p.is('e') || p.is('E') {
+	if p.atByte('e') || p.atByte('E') {
 		p.at++
-		if p.is('+') || p.is('-') {
+		if p.atByte('+') || p.atByte('-') {
 			p.at++
 		}
-		if !p.digits() {
-			return p.fault("a number has no exponent after its e", "must be digits here")
+		if !p.readDigits() {
+			return p.syntaxError("a number has no exponent after its e", "must be digits here")
 		}
 	}
 	p.out = append(p.out, p.text[from:p.at]...)
 	return nil
 }
 
-// digits reads a run of digits and reports whether there is at least one.
-func (p *parser) digits() bool {
+// readDigits reads a run of digits and reports whether there is at least one.
+func (p *parser) readDigits() bool {
 	from := p.at
 	for p.at < len(p.text) && isDigit(p.text[p.at]) {
 		p.at++
@@ -328,7 +328,7 @@ func (p *parser) digits() bool {
 
 func isDigit(c byte) bool { return c >= '0' && c <= '9' }
 
-func (p *parser) is(c byte) bool { return p.at < len(p.text) && p.text[p.at] == c }
+func (p *parser) atByte(c byte) bool { return p.at < len(p.text) && p.text[p.at] == c }
 
 // next copies one character to the output.
 func (p *parser) next() {
@@ -336,7 +336,7 @@ func (p *parser) next() {
 	p.at++
 }
 
-func (p *parser) blanks() {
+func (p *parser) skipBlanks() {
 	for p.at < len(p.text) {
 		switch p.text[p.at] {
 		case ' ', '\n', '\r', '\t':
@@ -347,12 +347,12 @@ func (p *parser) blanks() {
 	}
 }
 
-func (p *parser) tooDeep() error {
-	return p.fault("it is nested too deep", fmt.Sprintf("must be at most %d levels", MaxDepth))
+func (p *parser) depthError() error {
+	return p.syntaxError("it is nested too deep", fmt.Sprintf("must be at most %d levels", MaxDepth))
 }
 
-// fault returns an error with the current position of the parser.
-func (p *parser) fault(what, allowed string) error {
+// syntaxError returns an error with the current position of the parser.
+func (p *parser) syntaxError(what, allowed string) error {
 	before := p.text[:p.at]
 	line := bytes.Count(before, []byte("\n")) + 1
 	column := utf8.RuneCount(before[bytes.LastIndexByte(before, '\n')+1:]) + 1

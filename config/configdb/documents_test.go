@@ -286,14 +286,14 @@ func TestAStringComesBackFromItsText(t *testing.T) {
 	t.Parallel()
 	for _, text := range []string{`""`, `"a"`, `"\"\\\b\f\n\r\t\u0000\u001f"`, `"\ud800"`, `"a\udfffb\ud83dc"`, `"ü😀"`,
 		`"\\u0041"`} {
-		s, is := parse(t, text).Text()
-		if !is || string(Quote(s)) != text {
-			t.Errorf("%s: %q %v: %s", text, s, is, Quote(s))
+		s, ok := parse(t, text).Text()
+		if !ok || string(Quote(s)) != text {
+			t.Errorf("%s: %q %v: %s", text, s, ok, Quote(s))
 		}
 	}
 	for text, want := range map[string]string{`"\u0041\/\u00E9\uD83D\uDe00"`: "A/é😀", `"\u0022\u005c\u005Cn"`: `"\\n`,
 		`"\uD83D\uD83D\uDE00\uD83D\u0041"`: "\xed\xa0\xbd😀\xed\xa0\xbdA"} {
-		if s, is := parse(t, text).Text(); !is || s != want {
+		if s, ok := parse(t, text).Text(); !ok || s != want {
 			t.Errorf("%s is %q, want %q", text, s, want)
 		}
 	}
@@ -302,7 +302,7 @@ func TestAStringComesBackFromItsText(t *testing.T) {
 	if got := Quote(high + low); string(got) != `"😀"` {
 		t.Errorf("two halves that meet are %s", got)
 	}
-	if _, is := JSON("12").Text(); is {
+	if _, ok := JSON("12").Text(); ok {
 		t.Error("a number is no string")
 	}
 }

@@ -32,7 +32,7 @@ func (e *Error) Error() string { return e.Text }
 // Hide returns the error without the value in it if that value is at or below one of the secrets. Errors of keys
 // operations show the value that blocked a path, which the writer may not be permitted to see.
 func (e *Error) Hide(secrets []Secret) *Error {
-	if e.leaf == nil || !touches(secrets, e.path) {
+	if e.leaf == nil || !isSecretPath(secrets, e.path) {
 		return e
 	}
 	return &Error{Kind: e.Kind, Text: e.hide}
@@ -78,7 +78,7 @@ func kindOf(v JSON) string {
 	return "a number"
 }
 
-// shown formats a value for a message, shortened.
-func shown(v JSON) string {
+// showValue formats a value for a message, shortened.
+func showValue(v JSON) string {
 	return strings.ToValidUTF8(config.Shorten(string(v)), "")
 }

@@ -30,7 +30,7 @@ func (o MergeOptions) check() error {
 	case "", MergeFirst, MergeUnique, MergeHash, MergeDeep:
 		return nil
 	}
-	return malformed("merge: invalid value %s: must be first, unique, hash or deep", shown(JSON(o.Strategy)))
+	return malformed("merge: invalid value %s: must be first, unique, hash or deep", showValue(JSON(o.Strategy)))
 }
 
 // optionsKey is the key from which Puppet reads its merge rules. Lookups never find it.
@@ -303,5 +303,5 @@ func (s *segment) asIndex() {
 
 func keySyntax(key string) *Error {
 	return malformed("key %s is misspelt: must be parts joined by dots, '' or \"\" around one that has a dot in it",
-		shown(JSON(key)))
+		showValue(JSON(key)))
 }

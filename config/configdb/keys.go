@@ -30,7 +30,7 @@ const MaxPaths = 10_000
 // KeysEditOf parses the body of a keys operation: a list of paths.
 func KeysEditOf(op KeysOp, v JSON) (KeysEdit, error) {
 	if op != KeysGet && op != KeysSet && op != KeysDelete {
-		return KeysEdit{}, malformed("Unknown operation: %s: must be get, set or delete", shown(JSON(op)))
+		return KeysEdit{}, malformed("Unknown operation: %s: must be get, set or delete", showValue(JSON(op)))
 	}
 	if v[0] != '[' {
 		return KeysEdit{}, malformed("the keys are %s: must be a list of paths, each a list of keys", kindOf(v))
@@ -61,12 +61,12 @@ func KeysEditOf(op KeysOp, v JSON) (KeysEdit, error) {
 func keyTexts(keys []JSON) ([]string, error) {
 	out := make([]string, len(keys))
 	for i, k := range keys {
-		text, is := k.Text()
-		if !is {
+		text, ok := k.Text()
+		if !ok {
 			text = string(k)
-			is = text != "" && strings.Trim(text, "-0123456789") == ""
+			ok = text != "" && strings.Trim(text, "-0123456789") == ""
 		}
-		if !is {
+		if !ok {
 			return nil, malformed("key %d is %s: must be a string or an integer", i, kindOf(k))
 		}
 		out[i] = text
@@ -98,7 +98,7 @@ func (m *Meter) Apply(e KeysEdit, doc JSON) (out JSON, err error) {
 		if e.Op == KeysSet {
 			if len(item) < 2 {
 				return nil, conflict("Keys path %s invalid. Keys path should contain at least one key and value",
-					shown(listOf(item)))
+					showValue(listOf(item)))
 			}
 			keys, value = item[:len(item)-1], item[len(item)-1]
 		}
@@ -226,8 +226,8 @@ func (m *Meter) child(v JSON, key string) (JSON, bool) {
 			}
 		}
 	case '[':
-		i, is := listIndex(key, len(v))
-		if !is {
+		i, ok := listIndex(key, len(v))
+		if !ok {
 			return nil, false
 		}
 		for e := range items(v) {
@@ -259,7 +259,7 @@ func unreachable(path []string, i int, leaf JSON) *Error {
 		on = path[i-1]
 	}
 	const text = "Leaf value %s found on key %s in keys path %s"
-	err := conflict(text, shown(leaf), config.Truncate(on, shownPath), pathText(path))
+	err := conflict(text, showValue(leaf), config.Truncate(on, shownPath), pathText(path))
 	err.path, err.leaf = path[:i], leaf
 	err.hide = conflict(text, kindOf(leaf), config.Truncate(on, shownPath), pathText(path)).Text
 	return err

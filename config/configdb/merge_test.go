@@ -83,9 +83,9 @@ func TestMergeAgainstDecodedMaps(t *testing.T) {
 func nest(low, high map[string]any) map[string]any {
 	out := maps.Clone(low)
 	for k, v := range high {
-		a, is := low[k].(map[string]any)
+		a, ok := low[k].(map[string]any)
 		b, both := v.(map[string]any)
-		if is && both {
+		if ok && both {
 			v = nest(a, b)
 		}
 		out[k] = v

@@ -98,7 +98,7 @@ func TestKnockingOutOfItself(t *testing.T) {
 		}
 		kept := 0
 		for i := 0; i < len(list); i++ {
-			if item := d.unprefixed(list[i]); item != list[i] {
+			if item := d.removePrefix(list[i]); item != list[i] {
 				text := list[i]
 				list = slices.DeleteFunc(list, func(other string) bool { return other == item || other == text })
 				continue
@@ -148,7 +148,7 @@ func TestNumbersAreCompared(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		a, b := JSON(of.Draw(t, "a")), JSON(of.Draw(t, "b"))
 		x, y := (*Meter)(nil).sortable(a), (*Meter)(nil).sortable(b)
-		if got, is := (*Meter)(nil).compare(&x, &y); !is || got != number(a).Cmp(number(b)) {
+		if got, ok := (*Meter)(nil).compare(&x, &y); !ok || got != number(a).Cmp(number(b)) {
 			t.Fatalf("%s and %s: %d", a, b, got)
 		}
 	})
@@ -163,9 +163,9 @@ func TestNumbersInTheirOrder(t *testing.T) {
 	for i, a := range ordered {
 		for j, b := range ordered {
 			x, y := m.sortable(JSON(a)), m.sortable(JSON(b))
-			got, is := m.compare(&x, &y)
-			if want := i - j; !is || (got < 0) != (want < 0) || (got > 0) != (want > 0) {
-				t.Errorf("%.30s beside %.30s: %d, %v", a, b, got, is)
+			got, ok := m.compare(&x, &y)
+			if want := i - j; !ok || (got < 0) != (want < 0) || (got > 0) != (want > 0) {
+				t.Errorf("%.30s beside %.30s: %d, %v", a, b, got, ok)
 			}
 		}
 	}

@@ -32,22 +32,22 @@ func (n *node) expand() {
 	case '{':
 		if o, err := n.m.object(n.raw); err == nil {
 			n.keys = make([]string, len(o.members))
-			n.hold(len(o.members))
+			n.allocateChildren(len(o.members))
 			for i := range o.members {
 				n.keys[i], n.subs[i].raw = o.members[i].Key, o.members[i].Value
 			}
 		}
 	case '[':
 		vs := n.m.elements(n.raw)
-		n.hold(len(vs))
+		n.allocateChildren(len(vs))
 		for i, v := range vs {
 			n.subs[i].raw = v
 		}
 	}
 }
 
-// hold allocates the child nodes in one block.
-func (n *node) hold(count int) {
+// allocateChildren allocates the child nodes in one block.
+func (n *node) allocateChildren(count int) {
 	n.m.make(count * nodeCost)
 	all := make([]node, count)
 	n.subs = make([]*node, count)

@@ -19,8 +19,8 @@ func (d deep) sort(ns []*node) error {
 	}
 	var fault error
 	slices.SortStableFunc(all, func(a, b sortable) int {
-		c, is := d.m.compare(&a, &b)
-		if !is && fault == nil {
+		c, ok := d.m.compare(&a, &b)
+		if !ok && fault == nil {
 			fault = conflict("key %s: a merged list can't be sorted: %s is mixed with %s: must be strings or numbers alone",
 				d.key, kindOf(a.raw), kindOf(b.raw))
 		}
@@ -77,8 +77,8 @@ func (m *Meter) compare(a, b *sortable) (int, bool) {
 		return m.compareNumbers(a, b), true
 	}
 	for i := range min(len(a.subs), len(b.subs)) {
-		if c, is := m.compare(&a.subs[i], &b.subs[i]); c != 0 || !is {
-			return c, is
+		if c, ok := m.compare(&a.subs[i], &b.subs[i]); c != 0 || !ok {
+			return c, ok
 		}
 	}
 	return len(a.subs) - len(b.subs), true

@@ -21,10 +21,10 @@ func (m *Meter) References(content JSON) (out []string, err error) {
 }
 
 func (m *Meter) appendReferences(out []string, v JSON) []string {
-	if !m.refers(v) {
+	if !m.hasReferences(v) {
 		return out
 	}
-	if text, is := v.Text(); is {
+	if text, ok := v.Text(); ok {
 		parts, err := m.parseText(text)
 		if err != nil {
 			return out // checkTemplate has reported it

@@ -8,8 +8,8 @@ import (
 // Secret is the path of a secret in the documents of a resource.
 type Secret struct{ steps []segment }
 
-// any reports whether a step matches every key and index.
-func (s segment) any() bool { return s.text == "*" && !s.quoted }
+// matchesAny reports whether a step matches every key and index.
+func (s segment) matchesAny() bool { return s.text == "*" && !s.quoted }
 
 // ParseSecret parses the path of a secret: keys and indices joined by dots, "*" for any of them, and a key that
 // contains a dot or a star in quotes (users.*.password, 'settings:x.y'.key). An index matches every element of a list,
@@ -59,7 +59,7 @@ func (m *Meter) mask(doc JSON, secrets []Secret) JSON {
 	if len(doc) == 0 || len(secrets) == 0 {
 		return doc
 	}
-	k.value(0, len(doc), []*secretTree{treeOf(secrets)})
+	k.maskValue(0, len(doc), []*secretTree{treeOf(secrets)})
 	if k.found == 0 {
 		return doc
 	}
@@ -79,7 +79,7 @@ func treeOf(secrets []Secret) *secretTree {
 	for _, s := range secrets {
 		at := root
 		for _, step := range s.steps {
-			if step.any() {
+			if step.matchesAny() {
 				if at.any == nil {
 					at.any = &secretTree{}
 				}
@@ -108,8 +108,8 @@ type masker struct {
 	found int // number of secrets
 }
 
-// value processes a value that may contain secrets.
-func (k *masker) value(from, to int, at []*secretTree) {
+// maskValue processes a value that may contain secrets.
+func (k *masker) maskValue(from, to int, at []*secretTree) {
 	v := k.doc[from:to]
 	for _, t := range at {
 		if t.ends {
@@ -126,22 +126,22 @@ func (k *masker) value(from, to int, at []*secretTree) {
 	k.m.count(len(v))
 	var below []*secretTree
 	if v[0] == '[' {
-		below = k.elements(at)
+		below = k.elementTrees(at)
 	}
 	for s := range parts(v) {
 		k.m.count(24 * len(at))
 		if v[0] == '{' {
-			below = members(at, unquote(v[s.from+1:s.value-2]))
+			below = memberTrees(at, unquote(v[s.from+1:s.value-2]))
 		}
 		if len(below) > 0 {
 			k.m.make(24 * len(below))
-			k.value(from+s.value, from+s.to, below)
+			k.maskValue(from+s.value, from+s.to, below)
 		}
 	}
 }
 
-// members returns the subtrees for a key of an object.
-func members(at []*secretTree, key string) (below []*secretTree) {
+// memberTrees returns the subtrees for a key of an object.
+func memberTrees(at []*secretTree, key string) (below []*secretTree) {
 	for _, t := range at {
 		if t.any != nil {
 			below = append(below, t.any)
@@ -153,8 +153,8 @@ func members(at []*secretTree, key string) (below []*secretTree) {
 	return below
 }
 
-// elements returns the subtrees for the elements of a list.
-func (k *masker) elements(at []*secretTree) (below []*secretTree) {
+// elementTrees returns the subtrees for the elements of a list.
+func (k *masker) elementTrees(at []*secretTree) (below []*secretTree) {
 	for _, t := range at {
 		if t.any != nil {
 			below = append(below, t.any)
@@ -188,7 +188,7 @@ func (m *Meter) Unmask(doc, old JSON, secrets []Secret) (out JSON, err error) {
 	}
 	root := &node{raw: doc, m: m}
 	found := false
-	was := &before{m: m, doc: doc, old: old, masked: m.mask(old, secrets), lists: map[string]*followed{}}
+	was := &oldDocument{m: m, doc: doc, old: old, masked: m.mask(old, secrets), lists: map[string]*followedList{}}
 	for _, s := range secrets {
 		err := root.visit(nil, s.steps, func(path []string, n *node) error {
 			if !isMasked(n.json()) {
@@ -226,7 +226,7 @@ func (n *node) visit(path []string, steps []segment, f func(path []string, n *no
 	for i, sub := range n.subs {
 		n.m.count(16)
 		key := n.keyOf(i)
-		if !steps[0].any() && key != steps[0].text && (n.kind != '[' || !isIndex(steps[0].text)) {
+		if !steps[0].matchesAny() && key != steps[0].text && (n.kind != '[' || !isIndex(steps[0].text)) {
 			continue
 		}
 		n.m.make(16 * (len(path) + 1))
@@ -237,15 +237,15 @@ func (n *node) visit(path []string, steps []segment, f func(path []string, n *no
 	return nil
 }
 
-// touches reports whether a path is at or below one of the secrets.
-func touches(secrets []Secret, path []string) bool {
+// isSecretPath reports whether a path is at or below one of the secrets.
+func isSecretPath(secrets []Secret, path []string) bool {
 	for _, s := range secrets {
 		if len(s.steps) > len(path) {
 			continue
 		}
 		hit := true
 		for i, step := range s.steps {
-			hit = hit && (step.any() || step.text == path[i] || isIndex(step.text) && isIndex(path[i]))
+			hit = hit && (step.matchesAny() || step.text == path[i] || isIndex(step.text) && isIndex(path[i]))
 		}
 		if hit {
 			return true

@@ -6,18 +6,18 @@ import (
 	"strings"
 )
 
-// before finds the old values of a document that a writer without permission to see its secrets has rewritten. List
-// elements may have moved: everything in an element that is not secret identifies the old one. By index alone, the
+// oldDocument finds the old values of a document that a writer without permission to see its secrets has rewritten.
+// List elements may have moved: everything in an element that is not secret identifies the old one. By index alone, the
 // secret of one element could move to another.
-type before struct {
+type oldDocument struct {
 	m        *Meter
 	doc, old JSON
-	masked   JSON                 // old as the writer saw it
-	lists    map[string]*followed // by path
+	masked   JSON                     // old as the writer saw it
+	lists    map[string]*followedList // by path
 }
 
-// followed maps the elements of a list to their old indices.
-type followed struct {
+// followedList maps the elements of a list to their old indices.
+type followedList struct {
 	now, shown, old []JSON
 	was             []int // old index of each element; -1: new or ambiguous
 }
@@ -25,7 +25,7 @@ type followed struct {
 var errNew = errors.New("an element that was not there before")
 
 // at returns the old value for a path of the new document.
-func (b *before) at(path []string) (v JSON, err error) {
+func (b *oldDocument) at(path []string) (v JSON, err error) {
 	now, shown := b.doc, b.masked
 	v = b.old
 	for i, key := range path {
@@ -53,12 +53,12 @@ func (b *before) at(path []string) (v JSON, err error) {
 }
 
 // list maps the elements of a list and caches the result.
-func (b *before) list(path []string, now, shown, old JSON) *followed {
+func (b *oldDocument) list(path []string, now, shown, old JSON) *followedList {
 	at := strings.Join(path, "\x00")
 	if l, known := b.lists[at]; known {
 		return l
 	}
-	l := &followed{now: b.elements(now), shown: b.elements(shown), old: b.elements(old)}
+	l := &followedList{now: b.elements(now), shown: b.elements(shown), old: b.elements(old)}
 	l.follow()
 	b.lists[at] = l
 	return l
@@ -66,7 +66,7 @@ func (b *before) list(path []string, now, shown, old JSON) *followed {
 
 // follow first matches elements that are equal at the same index, then equal elements that moved, and last, in a list
 // of the same length, changed elements at the same index.
-func (l *followed) follow() {
+func (l *followedList) follow() {
 	l.was = make([]int, len(l.now))
 	taken := make([]bool, len(l.shown))
 	here := len(l.now) == len(l.shown)
@@ -85,12 +85,12 @@ func (l *followed) follow() {
 		}
 	}
 	var changed []int
-	for text, is := range left {
+	for text, kept := range left {
 		switch had := gone[text]; {
 		case len(had) == 0:
-			changed = append(changed, is...)
-		case len(had) == len(is): // otherwise it is ambiguous which of them were removed
-			for n, i := range is {
+			changed = append(changed, kept...)
+		case len(had) == len(kept): // otherwise it is ambiguous which of them were removed
+			for n, i := range kept {
 				l.was[i], taken[had[n]] = had[n], true
 			}
 		}
@@ -103,7 +103,7 @@ func (l *followed) follow() {
 }
 
 // elements returns the elements of a list, and nil for any other value.
-func (b *before) elements(v JSON) (out []JSON) {
+func (b *oldDocument) elements(v JSON) (out []JSON) {
 	if len(v) == 0 || v[0] != '[' {
 		return nil
 	}

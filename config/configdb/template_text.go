@@ -30,9 +30,9 @@ func (m *Meter) parseText(s string) ([]part, error) {
 		case percents%2 == 0:
 			out = append(out, part{text: "{"})
 		default:
-			end := closing(s[open+1 : min(len(s), open+1+maxReference)])
+			end := findClosing(s[open+1 : min(len(s), open+1+maxReference)])
 			m.count(min(len(s)-open, maxReference))
-			if end < 0 || !refersTo(s[open+1:open+1+end]) {
+			if end < 0 || !isReference(s[open+1:open+1+end]) {
 				out = append(out, part{text: "%{"})
 				break
 			}
@@ -49,8 +49,8 @@ func (m *Meter) parseText(s string) ([]part, error) {
 	return out, nil
 }
 
-// closing returns the offset of the } that ends a reference, outside of quotes, or -1.
-func closing(s string) int {
+// findClosing returns the offset of the } that ends a reference, outside of quotes, or -1.
+func findClosing(s string) int {
 	var quote byte
 	for i := range len(s) {
 		switch c := s[i]; {
@@ -67,11 +67,11 @@ func closing(s string) int {
 	return -1
 }
 
-// refersTo reports whether the text between %{ and } is a reference. Text that names no resource belongs to another
+// isReference reports whether the text between %{ and } is a reference. Text that names no resource belongs to another
 // program, as Puppet's %{::fqdn}, %{facts.os} and %{lookup('a::b')} do: the original accepted any content.
-func refersTo(s string) bool {
-	resource, key, is := strings.Cut(s, ":")
-	return is && strings.TrimSpace(resource) != "" && !strings.ContainsAny(resource, `'"()`) &&
+func isReference(s string) bool {
+	resource, key, ok := strings.Cut(s, ":")
+	return ok && strings.TrimSpace(resource) != "" && !strings.ContainsAny(resource, `'"()`) &&
 		!strings.HasPrefix(key, ":")
 }
 
@@ -81,7 +81,7 @@ func parseReference(s string) (*reference, error) {
 	resource, key, _ := strings.Cut(s, ":")
 	path, err := splitKey(strings.TrimSpace(key))
 	if err != nil {
-		return nil, malformed("the reference %s: %v: %s", shown(JSON("%{"+s+"}")), err, referenceForm)
+		return nil, malformed("the reference %s: %v: %s", showValue(JSON("%{"+s+"}")), err, referenceForm)
 	}
 	f := &reference{resource: strings.TrimSpace(resource)}
 	for _, p := range path {

@@ -37,16 +37,16 @@ type Load func(resource string) (Source, error)
 // reference to a missing value, or in a cycle, is an error of kind Conflict that names the chain of references.
 func (m *Meter) Effective(resource string, load Load) (out Object, won []int, err error) {
 	defer m.catch(&err)
-	r := resolver{m: m, load: load, made: map[string]*made{}, known: map[string]JSON{}}
+	r := resolver{m: m, load: load, made: map[string]*mergedResource{}, known: map[string]JSON{}}
 	return r.effective(resource)
 }
 
 // checkTemplate returns an error for a misspelt reference in a definition's content.
 func (m *Meter) checkTemplate(content JSON) error {
-	if !m.refers(content) {
+	if !m.hasReferences(content) {
 		return nil
 	}
-	if text, is := content.Text(); is {
+	if text, ok := content.Text(); ok {
 		_, err := m.parseText(text)
 		return err
 	}
@@ -64,15 +64,15 @@ func (m *Meter) checkTemplate(content JSON) error {
 	return nil
 }
 
-// refers reports whether a value may contain a reference.
-func (m *Meter) refers(v JSON) bool {
+// hasReferences reports whether a value may contain a reference.
+func (m *Meter) hasReferences(v JSON) bool {
 	m.count(len(v))
 	// % and { may be escaped
 	return bytes.Contains(v, []byte("%{")) || bytes.Contains(v, []byte(`\u0025`)) || bytes.Contains(v, []byte(`\u007`))
 }
 
-// made is a source with its merged layers.
-type made struct {
+// mergedResource is a source with its merged layers.
+type mergedResource struct {
 	Source
 	layers   Object
 	won      []int
@@ -82,13 +82,13 @@ type made struct {
 type resolver struct {
 	m     *Meter
 	load  Load
-	made  map[string]*made
+	made  map[string]*mergedResource
 	known map[string]JSON // by reference
 	chain []string        // references under resolution
 	size  int
 }
 
-func (r *resolver) source(resource string) (*made, error) {
+func (r *resolver) source(resource string) (*mergedResource, error) {
 	if m := r.made[resource]; m != nil {
 		return m, nil
 	}
@@ -96,7 +96,7 @@ func (r *resolver) source(resource string) (*made, error) {
 	if err != nil {
 		return nil, err
 	}
-	m := &made{Source: s}
+	m := &mergedResource{Source: s}
 	m.layers, m.won = r.m.merge(s.Layers, true)
 	if s.Deep {
 		m.layers = r.m.mergeNested(s.Layers)
@@ -120,7 +120,7 @@ func (r *resolver) effective(resource string) (Object, []int, error) {
 		if _, replaced := m.layers.Get(d.Key); replaced && !m.joins(d.Key) {
 			continue
 		}
-		if r.m.refers(d.Value) {
+		if r.m.hasReferences(d.Value) {
 			v, err := r.resolve(reference{resource, []string{d.Key}}, d.Value)
 			if err != nil {
 				return Object{}, nil, err
@@ -148,7 +148,7 @@ func (r *resolver) effective(resource string) (Object, []int, error) {
 	return out, won, nil
 }
 
-func (m *made) orNothing(err error) (Object, []int, error) {
+func (m *mergedResource) orNothing(err error) (Object, []int, error) {
 	if err != nil {
 		return Object{}, nil, err
 	}
@@ -156,7 +156,7 @@ func (m *made) orNothing(err error) (Object, []int, error) {
 }
 
 // joins reports whether the defaults and the layers both have an object at a key, so that the two are merged.
-func (m *made) joins(key string) bool {
+func (m *mergedResource) joins(key string) bool {
 	low, _ := m.defaults.Get(key)
 	high, _ := m.layers.Get(key)
 	return m.Deep && len(low) > 0 && low[0] == '{' && len(high) > 0 && high[0] == '{'
@@ -182,25 +182,25 @@ func (r *resolver) resolve(at reference, v JSON) (JSON, error) {
 			name, maxChain)
 	}
 	r.chain = append(r.chain, name)
-	out, err := r.value(v)
+	out, err := r.resolveValue(v)
 	r.chain = r.chain[:len(r.chain)-1]
 	return out, err
 }
 
-func (r *resolver) value(v JSON) (JSON, error) {
-	if !r.m.refers(v) {
+func (r *resolver) resolveValue(v JSON) (JSON, error) {
+	if !r.m.hasReferences(v) {
 		return v, nil
 	}
-	if text, is := v.Text(); is {
+	if text, ok := v.Text(); ok {
 		if !strings.Contains(text, "%{") {
 			return v, nil
 		}
-		return r.text(text)
+		return r.resolveText(text)
 	}
 	n := &node{raw: v, m: r.m}
 	n.expand()
 	for i, sub := range n.subs {
-		below, err := r.value(sub.raw)
+		below, err := r.resolveValue(sub.raw)
 		if err != nil {
 			return nil, err
 		}
@@ -209,14 +209,14 @@ func (r *resolver) value(v JSON) (JSON, error) {
 	return n.json(), nil
 }
 
-// text resolves a string with references.
-func (r *resolver) text(text string) (JSON, error) {
+// resolveText resolves a string with references.
+func (r *resolver) resolveText(text string) (JSON, error) {
 	parts, err := r.m.parseText(text)
 	if err != nil {
-		return nil, conflict("template %s: %v", r.way(), err)
+		return nil, conflict("template %s: %v", r.formatChain(), err)
 	}
 	if len(parts) == 1 && parts[0].reference != nil {
-		v, err := r.find(*parts[0].reference)
+		v, err := r.resolveReference(*parts[0].reference)
 		if err == nil {
 			err = r.grow(len(v))
 		}
@@ -228,18 +228,18 @@ func (r *resolver) text(text string) (JSON, error) {
 			b.WriteString(p.text)
 			continue
 		}
-		v, err := r.find(*p.reference)
+		v, err := r.resolveReference(*p.reference)
 		if err != nil {
 			return nil, err
 		}
-		s, is := v.Text()
+		s, ok := v.Text()
 		switch {
 		case isMasked(v):
 			return v, nil
-		case !is && (v[0] == '{' || v[0] == '['):
+		case !ok && (v[0] == '{' || v[0] == '['):
 			return nil, conflict("template %s: %%{%s} is %s: must be a string, a number, a boolean or null within text",
-				r.way(), p.reference, kindOf(v))
-		case !is && v[0] != 'n':
+				r.formatChain(), p.reference, kindOf(v))
+		case !ok && v[0] != 'n':
 			s = string(v)
 		}
 		if err := r.grow(len(s)); err != nil {
@@ -253,37 +253,38 @@ func (r *resolver) text(text string) (JSON, error) {
 
 func (r *resolver) grow(n int) error {
 	if r.size += n + 1; r.size > maxResolved {
-		return conflict("template %s: its references stand for too much: must be at most %d bytes", r.way(), maxResolved)
+		return conflict("template %s: its references stand for too much: must be at most %d bytes", r.formatChain(),
+			maxResolved)
 	}
 	return nil
 }
 
-// way formats the chain of references under resolution.
-func (r *resolver) way() string { return strings.Join(r.chain, " -> ") }
+// formatChain formats the chain of references under resolution.
+func (r *resolver) formatChain() string { return strings.Join(r.chain, " -> ") }
 
-// find returns the value of a reference.
-func (r *resolver) find(f reference) (JSON, error) {
+// resolveReference returns the value of a reference.
+func (r *resolver) resolveReference(f reference) (JSON, error) {
 	r.m.count(256)
 	r.m.make(256)
 	name := f.String()
-	if v, is := r.known[name]; is {
+	if v, ok := r.known[name]; ok {
 		return v, nil
 	}
 	m, err := r.source(f.resource)
 	if fault := (*Error)(nil); errors.As(err, &fault) {
-		return nil, conflict("template %s: %%{%s}: %v", r.way(), name, err)
+		return nil, conflict("template %s: %%{%s}: %v", r.formatChain(), name, err)
 	} else if err != nil {
-		return nil, fmt.Errorf("template %s: %%{%s}: %w", r.way(), name, err)
+		return nil, fmt.Errorf("template %s: %%{%s}: %w", r.formatChain(), name, err)
 	}
-	v, err := r.below(m, f)
+	v, err := r.followPath(m, f)
 	if err == nil {
 		r.known[name] = v
 	}
 	return v, err
 }
 
-// below follows the path of a reference within its resource.
-func (r *resolver) below(m *made, f reference) (JSON, error) {
+// followPath follows the path of a reference within its resource.
+func (r *resolver) followPath(m *mergedResource, f reference) (JSON, error) {
 	head := f.path[0]
 	v, done := m.layers.Get(head)
 	if !done {
@@ -300,7 +301,7 @@ func (r *resolver) below(m *made, f reference) (JSON, error) {
 		if v == nil || isMasked(v) {
 			break
 		}
-		if !done && v[0] == '"' && r.m.refers(v) {
+		if !done && v[0] == '"' && r.m.hasReferences(v) {
 			var err error
 			if v, err = r.resolve(reference{f.resource, f.path[:i+1]}, v); err != nil {
 				return nil, err
@@ -311,8 +312,8 @@ func (r *resolver) below(m *made, f reference) (JSON, error) {
 	}
 	switch {
 	case v == nil:
-		return nil, conflict("template %s: %%{%s}: the resource %s has no such key there", r.way(), f, f.resource)
-	case done || !r.m.refers(v):
+		return nil, conflict("template %s: %%{%s}: the resource %s has no such key there", r.formatChain(), f, f.resource)
+	case done || !r.m.hasReferences(v):
 		return v, nil
 	}
 	return r.resolve(f, v)

@@ -13,8 +13,8 @@ type world map[string][]string
 
 func (w world) load(t *testing.T, deep bool) Load {
 	return func(resource string) (Source, error) {
-		docs, is := w[resource]
-		if !is {
+		docs, ok := w[resource]
+		if !ok {
 			return Source{}, conflict("there is no resource %s here", resource)
 		}
 		s := Source{Defaults: parse(t, docs[0]), Deep: deep}

@@ -19,18 +19,18 @@ var plain = func() (t [256]bool) {
 	return t
 }()
 
-// literal reads a string and keeps its spelling.
-func (p *parser) literal() error {
+// readLiteral reads a string and keeps its spelling.
+func (p *parser) readLiteral() error {
 	from, start := p.at, len(p.out)
-	escaped, err := p.string()
+	escaped, err := p.readString()
 	if escaped || len(p.out)-start < p.at-from { // the string has escapes: restore its own spelling
 		p.out = append(p.out[:start], p.text[from:p.at]...)
 	}
 	return err
 }
 
-// string reads a string and writes its canonical spelling. It reports whether the canonical spelling has an escape.
-func (p *parser) string() (escaped bool, err error) {
+// readString reads a string and writes its canonical spelling. It reports whether the canonical spelling has an escape.
+func (p *parser) readString() (escaped bool, err error) {
 	from := p.at
 	i := from + 1
 	for i < len(p.text) && plain[p.text[i]] {
@@ -49,11 +49,11 @@ func (p *parser) string() (escaped bool, err error) {
 			p.next()
 			return bytes.IndexByte(p.out[start:], '\\') >= 0, nil
 		case c == '\\':
-			if err := p.escape(); err != nil {
+			if err := p.readEscape(); err != nil {
 				return false, err
 			}
 		case c < ' ':
-			return false, p.fault("a string has a control character in it", `must be \n, \t and \u0000 to \u001f`)
+			return false, p.syntaxError("a string has a control character in it", `must be \n, \t and \u0000 to \u001f`)
 		default:
 			i := p.at
 			for i < len(p.text) && plain[p.text[i]] {
@@ -63,14 +63,14 @@ func (p *parser) string() (escaped bool, err error) {
 			p.at = i
 		}
 	}
-	return false, p.fault("a string has no end", `must be " here`)
+	return false, p.syntaxError("a string has no end", `must be " here`)
 }
 
-// escape reads an escape sequence.
-func (p *parser) escape() error {
+// readEscape reads an escape sequence.
+func (p *parser) readEscape() error {
 	if p.at+1 == len(p.text) {
 		p.at++
-		return p.fault("", `must be an escape here`)
+		return p.syntaxError("", `must be an escape here`)
 	}
 	switch c := p.text[p.at+1]; c {
 	case '"', '\\', 'b', 'f', 'n', 'r', 't':
@@ -78,24 +78,24 @@ func (p *parser) escape() error {
 	case '/':
 		p.out = append(p.out, c)
 	case 'u':
-		return p.unicode()
+		return p.readUnicode()
 	default:
-		return p.fault("a string has an unknown escape in it",
+		return p.syntaxError("a string has an unknown escape in it",
 			`must be \" \\ \/ \b \f \n \r \t and \u with four hex digits`)
 	}
 	p.at += 2
 	return nil
 }
 
-// unicode reads \uXXXX, or two of them that are a surrogate pair.
-func (p *parser) unicode() error {
-	r, is := hex4(p.text[p.at+2:])
-	if !is {
-		return p.fault(`a \u has no four hex digits`, `must be \u0000 to \uffff`)
+// readUnicode reads \uXXXX, or two of them that are a surrogate pair.
+func (p *parser) readUnicode() error {
+	r, ok := parseHex4(p.text[p.at+2:])
+	if !ok {
+		return p.syntaxError(`a \u has no four hex digits`, `must be \u0000 to \uffff`)
 	}
 	p.at += 6
 	if isHigh(r) && bytes.HasPrefix(p.text[p.at:], []byte(`\u`)) {
-		if low, is := hex4(p.text[p.at+2:]); is && isLow(low) {
+		if low, ok := parseHex4(p.text[p.at+2:]); ok && isLow(low) {
 			p.at += 6
 			r = join(r, low)
 		}
@@ -110,8 +110,8 @@ func isLow(r rune) bool  { return r >= 0xdc00 && r < 0xe000 }
 // join returns the character of a surrogate pair.
 func join(high, low rune) rune { return (high-0xd800)<<10 + (low - 0xdc00) + 0x10000 }
 
-// hex4 parses four hex digits.
-func hex4(text []byte) (r rune, is bool) {
+// parseHex4 parses four hex digits.
+func parseHex4(text []byte) (r rune, ok bool) {
 	if len(text) < 4 {
 		return 0, false
 	}
@@ -202,10 +202,10 @@ func unquote(text []byte) string {
 			b.WriteByte(c)
 			continue
 		}
-		r, _ := hex4(text)
+		r, _ := parseHex4(text)
 		text = text[4:]
 		if isHigh(r) && bytes.HasPrefix(text, []byte(`\u`)) {
-			if low, _ := hex4(text[2:]); isLow(low) {
+			if low, _ := parseHex4(text[2:]); isLow(low) {
 				r, text = join(r, low), text[6:]
 			}
 		}

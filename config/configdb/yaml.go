@@ -48,7 +48,7 @@ func FromYAML(text []byte) (v JSON, more bool, err error) {
 		return JSON("null"), y.Next > 0, nil
 	}
 	r := yamlReader{y: y, anchors: map[*yaml.Node]JSON{}}
-	if v, err = r.value(y.Root, 0); err != nil {
+	if v, err = r.readValue(y.Root, 0); err != nil {
 		return nil, false, err
 	}
 	if nesting(v) > MaxDepth {
@@ -78,8 +78,8 @@ type yamlReader struct {
 	aliases int                 // bytes they expand to
 }
 
-// fault returns an error with the position of a node.
-func (r *yamlReader) fault(n *yaml.Node, what, allowed string) error {
+// newError returns an error with the position of a node.
+func (r *yamlReader) newError(n *yaml.Node, what, allowed string) error {
 	text := fmt.Sprintf("invalid YAML: %s: line %d column %d", what, n.Line, n.Column)
 	if len(r.path) > 0 {
 		text += " (" + formatPath(r.path) + ")"
@@ -90,23 +90,23 @@ func (r *yamlReader) fault(n *yaml.Node, what, allowed string) error {
 	return malformed("%s", text)
 }
 
-func (r *yamlReader) value(n *yaml.Node, depth int) (v JSON, err error) {
+func (r *yamlReader) readValue(n *yaml.Node, depth int) (v JSON, err error) {
 	tag := r.y.Tag(n)
 	switch {
 	case depth > maxYAMLDepth:
-		return nil, r.fault(n, "it is nested too deep", fmt.Sprintf("must be at most %d levels", maxYAMLDepth))
+		return nil, r.newError(n, "it is nested too deep", fmt.Sprintf("must be at most %d levels", maxYAMLDepth))
 	case n.Kind == yaml.AliasNode:
-		return r.alias(n)
+		return r.readAlias(n)
 	case n.Kind == yaml.ScalarNode:
-		v, err = r.scalar(n, tag)
+		v, err = r.readScalar(n, tag)
 	case n.Kind == yaml.MappingNode:
-		v, err = r.mapping(n, depth)
+		v, err = r.readMapping(n, depth)
 	default:
-		v, err = r.list(n, depth)
+		v, err = r.readList(n, depth)
 	}
 	if err == nil && n.Kind != yaml.ScalarNode && tag != "" && tag != "!" &&
 		tag != map[byte]string{'{': "!!map", '[': "!!seq"}[v[0]] {
-		err = r.fault(n, "the tag "+config.Quote(tag)+" is before "+kindOf(v), tagsAllowed)
+		err = r.newError(n, "the tag "+config.Quote(tag)+" is before "+kindOf(v), tagsAllowed)
 	}
 	if err == nil && n.Anchor != "" {
 		r.anchors[n] = v
@@ -114,22 +114,22 @@ func (r *yamlReader) value(n *yaml.Node, depth int) (v JSON, err error) {
 	return v, err
 }
 
-func (r *yamlReader) alias(n *yaml.Node) (JSON, error) {
+func (r *yamlReader) readAlias(n *yaml.Node) (JSON, error) {
 	v, known := r.anchors[n.Alias]
 	if !known {
-		return nil, r.fault(n, "the alias "+config.Quote(n.Value)+" names no anchor that ends before it", "")
+		return nil, r.newError(n, "the alias "+config.Quote(n.Value)+" names no anchor that ends before it", "")
 	}
 	if r.aliases += len(v); r.aliases > maxAliases {
-		return nil, r.fault(n, "its aliases stand for too much", fmt.Sprintf("must be at most %d bytes", maxAliases))
+		return nil, r.newError(n, "its aliases stand for too much", fmt.Sprintf("must be at most %d bytes", maxAliases))
 	}
 	return v, nil
 }
 
-func (r *yamlReader) list(n *yaml.Node, depth int) (JSON, error) {
+func (r *yamlReader) readList(n *yaml.Node, depth int) (JSON, error) {
 	var out []JSON
 	for i, item := range n.Content {
 		r.path = append(r.path, strconv.Itoa(i))
-		v, err := r.value(item, depth+1)
+		v, err := r.readValue(item, depth+1)
 		if err != nil {
 			return nil, err
 		}
@@ -139,7 +139,7 @@ func (r *yamlReader) list(n *yaml.Node, depth int) (JSON, error) {
 	return listOf(out), nil
 }
 
-func (r *yamlReader) mapping(n *yaml.Node, depth int) (JSON, error) {
+func (r *yamlReader) readMapping(n *yaml.Node, depth int) (JSON, error) {
 	var m mapping
 	for i := 0; i+1 < len(n.Content); i += 2 {
 		key := n.Content[i]
@@ -148,13 +148,13 @@ func (r *yamlReader) mapping(n *yaml.Node, depth int) (JSON, error) {
 			return nil, err
 		}
 		r.path = append(r.path, name)
-		v, err := r.value(n.Content[i+1], depth+1)
+		v, err := r.readValue(n.Content[i+1], depth+1)
 		switch {
 		case err != nil:
 		case isMerge(key):
 			err = r.mergeInto(&m, key, v)
 		case !m.set(name, v):
-			err = r.fault(key, "duplicate key", "must be unique, as a string")
+			err = r.newError(key, "duplicate key", "must be unique, as a string")
 		}
 		if err != nil {
 			return nil, err
@@ -175,7 +175,7 @@ func (r *yamlReader) mergeInto(m *mapping, key *yaml.Node, v JSON) error {
 	for i := len(objects) - 1; i >= 0; i-- {
 		o, err := ObjectOf(objects[i])
 		if err != nil {
-			return r.fault(key, "<< names "+kindOf(objects[i]), "must be a mapping or a list of mappings")
+			return r.newError(key, "<< names "+kindOf(objects[i]), "must be a mapping or a list of mappings")
 		}
 		m.members = append(m.members, o.Members()...)
 	}
@@ -186,21 +186,21 @@ func (r *yamlReader) mergeInto(m *mapping, key *yaml.Node, v JSON) error {
 func (r *yamlReader) keyText(n *yaml.Node) (string, error) {
 	switch {
 	case n.Kind != yaml.ScalarNode:
-		return "", r.fault(n, "a key is not a scalar", "must be a string, a number or a boolean")
+		return "", r.newError(n, "a key is not a scalar", "must be a string, a number or a boolean")
 	case n.Anchor != "" || r.y.Tag(n) != "":
-		return "", r.fault(n, "a key has a tag or an anchor", "they must stand before values")
+		return "", r.newError(n, "a key has a tag or an anchor", "they must stand before values")
 	case isMerge(n):
 		return n.Value, nil
 	}
-	v, err := r.scalar(n, "")
+	v, err := r.readScalar(n, "")
 	if err != nil {
 		return "", err
 	}
-	if text, is := v.Text(); is {
+	if text, ok := v.Text(); ok {
 		return text, nil
 	}
 	if v[0] == 'n' {
-		return "", r.fault(n, "a key is null", `must be a string, a number or a boolean, "" for an empty one`)
+		return "", r.newError(n, "a key is null", `must be a string, a number or a boolean, "" for an empty one`)
 	}
 	return string(v), nil
 }

@@ -28,26 +28,26 @@ var (
 
 const tagsAllowed = "must be !!str, !!int, !!float, !!bool, !!null, !!binary, !!seq or !!map, each before its kind"
 
-// scalar converts a scalar to JSON.
-func (r *yamlReader) scalar(n *yaml.Node, tag string) (JSON, error) {
+// readScalar converts a scalar to JSON.
+func (r *yamlReader) readScalar(n *yaml.Node, tag string) (JSON, error) {
 	text := n.Value
 	switch tag {
 	case "!!str", "!!binary", "!":
 		return Quote(text), nil
 	case "", "!!int", "!!float", "!!bool", "!!null":
 	default:
-		return nil, r.fault(n, "the tag "+config.Quote(tag)+" is unknown, or is before a scalar", tagsAllowed)
+		return nil, r.newError(n, "the tag "+config.Quote(tag)+" is unknown, or is before a scalar", tagsAllowed)
 	}
 	if tag == "" && !config.IsPlain(n) {
 		return Quote(text), nil
 	}
 	if isInfinite.MatchString(text) {
-		return nil, r.fault(n, "the number "+config.Quote(text)+" is not a JSON number",
+		return nil, r.newError(n, "the number "+config.Quote(text)+" is not a JSON number",
 			`must be a finite number, or a string in ""`)
 	}
 	v := plainScalar(text)
 	if tag != "" && !tagFits(tag, v) {
-		return nil, r.fault(n, config.Quote(text)+" is not "+tag, tagsAllowed)
+		return nil, r.newError(n, config.Quote(text)+" is not "+tag, tagsAllowed)
 	}
 	return v, nil
 }
@@ -76,22 +76,22 @@ func plainScalar(text string) JSON {
 	case isJSON.MatchString(text):
 		return JSON(text)
 	case isDecimal.MatchString(text):
-		return JSON(strings.TrimPrefix(noSeparators(text), "+"))
+		return JSON(strings.TrimPrefix(removeSeparators(text), "+"))
 	case isBased.MatchString(text):
-		if i, is := new(big.Int).SetString(noSeparators(text), 0); is {
+		if i, ok := new(big.Int).SetString(removeSeparators(text), 0); ok {
 			return JSON(i.String())
 		}
 	case isSixty.MatchString(text):
-		return JSON(baseSixty(text))
+		return JSON(parseBaseSixty(text))
 	case isRubyFloat.MatchString(text), isCoreFloat.MatchString(text):
-		if v := plainFloat(noSeparators(text)); isJSON.MatchString(v) {
+		if v := plainFloat(removeSeparators(text)); isJSON.MatchString(v) {
 			return JSON(v)
 		}
 	}
 	return Quote(text)
 }
 
-func noSeparators(text string) string { return strings.NewReplacer("_", "", ",", "").Replace(text) }
+func removeSeparators(text string) string { return strings.NewReplacer("_", "", ",", "").Replace(text) }
 
 // plainFloat returns a decimal with a digit on both sides of its point and without leading zeros.
 func plainFloat(text string) string {
@@ -120,13 +120,13 @@ func plainFloat(text string) string {
 	return sign + whole + fraction + exponent
 }
 
-// baseSixty computes a number of YAML 1.1 such as 12:30 as Psych does: of three places the last may be missing, and
-// only the first has the sign.
-func baseSixty(text string) string {
+// parseBaseSixty computes a number of YAML 1.1 such as 12:30 as Psych does: of three places the last may be missing,
+// and only the first has the sign.
+func parseBaseSixty(text string) string {
 	sum := new(big.Int)
 	weight := int64(3600)
 	for part := range strings.SplitSeq(text, ":") {
-		n, _ := new(big.Int).SetString(strings.TrimPrefix(noSeparators(part), "+"), 10)
+		n, _ := new(big.Int).SetString(strings.TrimPrefix(removeSeparators(part), "+"), 10)
 		sum.Add(sum, n.Mul(n, big.NewInt(weight)))
 		weight /= 60
 	}
@@ -139,8 +139,8 @@ func isPlainSafe(s string) bool {
 		return false
 	}
 	v := plainScalar(s)
-	_, is := v.Text()
-	return is && !isSingleRune.MatchString(s)
+	_, ok := v.Text()
+	return ok && !isSingleRune.MatchString(s)
 }
 
 var (
@@ -149,8 +149,8 @@ var (
 	dateLike     = regexp.MustCompile(`^[0-9]`)
 )
 
-// psychReads reports whether Psych reads a JSON number as a number.
-func psychReads(v JSON) bool {
+// isPsychNumber reports whether Psych reads a JSON number as a number.
+func isPsychNumber(v JSON) bool {
 	s := string(v)
 	if !isFloat(v) {
 		return true

@@ -11,11 +11,11 @@ import (
 // could be read as another type and tags numbers that Psych would read as strings (1e5) with !!float. FromYAML reads
 // the same document back.
 func ToYAML(v JSON) []byte {
-	return yamlValue(nil, v, 0)
+	return appendYAMLValue(nil, v, 0)
 }
 
-// yamlValue writes a value at the current column and indents all further lines.
-func yamlValue(b []byte, v JSON, indent int) []byte {
+// appendYAMLValue writes a value at the current column and indents all further lines.
+func appendYAMLValue(b []byte, v JSON, indent int) []byte {
 	switch {
 	case len(v) > 2 && v[0] == '{':
 		o, _ := ObjectOf(v)
@@ -23,8 +23,8 @@ func yamlValue(b []byte, v JSON, indent int) []byte {
 			if i > 0 {
 				b = append(b, bytes.Repeat([]byte(" "), indent)...)
 			}
-			b = append(yamlText(b, m.Key), ':')
-			b = yamlBelow(b, m.Value, indent+2, true)
+			b = append(appendYAMLText(b, m.Key), ':')
+			b = appendYAMLNested(b, m.Value, indent+2, true)
 		}
 		return b
 	case len(v) > 2 && v[0] == '[':
@@ -33,14 +33,14 @@ func yamlValue(b []byte, v JSON, indent int) []byte {
 				b = append(b, bytes.Repeat([]byte(" "), indent)...)
 			}
 			b = append(b, '-')
-			b = yamlBelow(b, e, indent+2, false)
+			b = appendYAMLNested(b, e, indent+2, false)
 		}
 		return b
 	}
-	if text, is := v.Text(); is {
-		b = yamlText(b, text)
+	if text, ok := v.Text(); ok {
+		b = appendYAMLText(b, text)
 	} else {
-		if isNumber(v) && !psychReads(v) {
+		if isNumber(v) && !isPsychNumber(v) {
 			b = append(b, "!!float "...)
 		}
 		b = append(b, v...)
@@ -48,17 +48,17 @@ func yamlValue(b []byte, v JSON, indent int) []byte {
 	return append(b, '\n')
 }
 
-// yamlBelow writes the value of a key or a dash.
-func yamlBelow(b []byte, v JSON, indent int, ofKey bool) []byte {
+// appendYAMLNested writes the value of a key or a dash.
+func appendYAMLNested(b []byte, v JSON, indent int, ofKey bool) []byte {
 	if ofKey && len(v) > 2 && (v[0] == '{' || v[0] == '[') {
 		b = append(b, '\n')
-		return yamlValue(append(b, bytes.Repeat([]byte(" "), indent)...), v, indent)
+		return appendYAMLValue(append(b, bytes.Repeat([]byte(" "), indent)...), v, indent)
 	}
-	return yamlValue(append(b, ' '), v, indent)
+	return appendYAMLValue(append(b, ' '), v, indent)
 }
 
-// yamlText writes a string, quoted if needed.
-func yamlText(b []byte, s string) []byte {
+// appendYAMLText writes a string, quoted if needed.
+func appendYAMLText(b []byte, s string) []byte {
 	if isPlainSafe(s) {
 		return append(b, s...)
 	}

@@ -9,26 +9,26 @@ var roots = map[string][]string{
 	"appNetworks":      {"adapters"},
 }
 
-// Removes lists the objects that a node runs and that a push of the desired config would remove, as sorted paths:
-// entries of ports, networkInstances and appNetworks, and adapters of apps that remain. An entry marked $absent counts
-// as missing.
-func Removes(running, desired config.Object) []string {
+// RemovedObjects lists the objects that a node runs and that a push of the desired config would remove, as sorted
+// paths: entries of ports, networkInstances and appNetworks, and adapters of apps that remain. An entry marked $absent
+// counts as missing.
+func RemovedObjects(running, desired config.Object) []string {
 	var out []string
 	for _, root := range config.Keys(running) {
-		below, is := roots[root]
-		if !is {
+		below, ok := roots[root]
+		if !ok {
 			continue
 		}
-		has, want := object(running[root]), object(desired[root])
+		has, want := asObject(running[root]), asObject(desired[root])
 		for _, id := range config.Keys(has) {
 			switch {
-			case absent(has, id):
-			case absent(want, id):
+			case isAbsent(has, id):
+			case isAbsent(want, id):
 				out = append(out, config.FormatPath([]string{root, id}))
 			default:
 				for _, part := range below {
-					out = append(out, removed([]string{root, id, part}, object(object(has[id])[part]),
-						object(object(want[id])[part]))...)
+					out = append(out, removedEntries([]string{root, id, part}, asObject(asObject(has[id])[part]),
+						asObject(asObject(want[id])[part]))...)
 				}
 			}
 		}
@@ -36,24 +36,24 @@ func Removes(running, desired config.Object) []string {
 	return out
 }
 
-// removed lists the entries that has contains and want lacks.
-func removed(path []string, has, want config.Object) (out []string) {
+// removedEntries lists the entries that has contains and want lacks.
+func removedEntries(path []string, has, want config.Object) (out []string) {
 	for _, id := range config.Keys(has) {
-		if !absent(has, id) && absent(want, id) {
+		if !isAbsent(has, id) && isAbsent(want, id) {
 			out = append(out, config.FormatPath(append(path[:len(path):len(path)], id)))
 		}
 	}
 	return out
 }
 
-// absent reports whether the object has no entry with this name, or one marked $absent.
-func absent(o config.Object, id string) bool {
+// isAbsent reports whether the object has no entry with this name, or one marked $absent.
+func isAbsent(o config.Object, id string) bool {
 	v, has := o[id]
-	mark, _ := object(v)["$absent"].(bool)
+	mark, _ := asObject(v)["$absent"].(bool)
 	return !has || mark
 }
 
-func object(v any) config.Object {
+func asObject(v any) config.Object {
 	o, _ := v.(config.Object)
 	return o
 }

@@ -17,7 +17,7 @@ type LearntBase struct {
 
 // ParseBase parses a nodeproto.BaseConfig. Numbers are read as in any config document.
 func ParseBase(data []byte) (*LearntBase, error) {
-	o, faults := config.ParseFew(data)
+	o, faults := config.ParseBounded(data)
 	if len(faults) > 0 {
 		return nil, faults
 	}
@@ -25,16 +25,16 @@ func ParseBase(data []byte) (*LearntBase, error) {
 	for name, into := range map[string]map[string]config.Object{"base": b.Base, "hardware": b.Hardware} {
 		versions, _ := o[name].(config.Object)
 		for version, v := range versions {
-			doc, is := v.(config.Object)
-			if !is {
+			doc, ok := v.(config.Object)
+			if !ok {
 				faults.Add([]string{name, version}, config.InvalidType(config.KindOf(v)), "must be an object")
 			}
 			into[version] = doc
 		}
 	}
 	if v, given := o["metadata"]; given {
-		doc, is := v.(config.Object)
-		if !is {
+		doc, ok := v.(config.Object)
+		if !ok {
 			faults.Add([]string{"metadata"}, config.InvalidType(config.KindOf(v)), "must be an object")
 		}
 		b.Metadata = doc

@@ -59,7 +59,7 @@ func (f *DesiredConfigs) Kind(v layers.Versions) (k Kind, set bool) {
 // SetKind sets the layers of a kind; Kind.Choice names them.
 func (f *DesiredConfigs) SetKind(k Kind, base, firmware, hardware config.Object) ([]Touched, error) {
 	f.kinds[k.Name] = true
-	return f.touched(f.layers.SetKind(k.Name, base, firmware, hardware))
+	return f.changedConfigs(f.layers.SetKind(k.Name, base, firmware, hardware))
 }
 
 // SetHardware replaces the known versions and boards, and returns the nodes whose kind changed: the caller must Put
@@ -83,7 +83,7 @@ func (f *DesiredConfigs) SetHardware(h Hardware) (others []string) {
 
 // SetNetwork replaces the network layer.
 func (f *DesiredConfigs) SetNetwork(o config.Object) ([]Touched, error) {
-	return f.touched(f.layers.SetNetwork(o))
+	return f.changedConfigs(f.layers.SetNetwork(o))
 }
 
 // Put adds a node or replaces its versions and layers. The layers of its kind must be set before. For a node that is
@@ -104,7 +104,7 @@ func (f *DesiredConfigs) Put(node string, v layers.Versions, auto, own config.Ob
 		f.nodes[node] = w
 	}
 	w.kind, w.desired.For = k, v
-	return f.touch([]string{node}, true)
+	return f.updateConfigs([]string{node}, true)
 }
 
 // SetPeers sets the source of PeerConfigurations. It is used from the next computation of a node on.
@@ -112,7 +112,7 @@ func (f *DesiredConfigs) SetPeers(p Peers) { f.peers = p }
 
 // Recompute computes nodes again because their PeerConfigurations may have changed. Unknown names are ignored.
 func (f *DesiredConfigs) Recompute(nodes ...string) ([]Touched, error) {
-	return f.touched(slices.DeleteFunc(slices.Clone(nodes), func(name string) bool { return f.nodes[name] == nil }))
+	return f.changedConfigs(slices.DeleteFunc(slices.Clone(nodes), func(name string) bool { return f.nodes[name] == nil }))
 }
 
 // Remove forgets a node.
@@ -132,10 +132,13 @@ func (f *DesiredConfigs) Counted(node string) (Counted, bool) {
 // Layers returns the layers of a node.
 func (f *DesiredConfigs) Layers(node string) (layers.Set, bool) { return f.layers.Layers(node) }
 
-func (f *DesiredConfigs) touched(names []string) ([]Touched, error) { return f.touch(names, false) }
+func (f *DesiredConfigs) changedConfigs(names []string) ([]Touched, error) {
+	return f.updateConfigs(names, false)
+}
 
-// touch computes the desired configs of some nodes and returns those that changed; with tell, it returns all of them.
-func (f *DesiredConfigs) touch(names []string, tell bool) (out []Touched, err error) {
+// updateConfigs computes the desired configs of some nodes and returns those that changed; with tell, it returns all of
+// them.
+func (f *DesiredConfigs) updateConfigs(names []string, tell bool) (out []Touched, err error) {
 	for _, name := range names {
 		w := f.nodes[name]
 		next := Desired{Generation: w.counted.Generation, For: w.desired.For, Unknown: w.kind.Unknown}
@@ -153,7 +156,7 @@ func (f *DesiredConfigs) touch(names []string, tell bool) (out []Touched, err er
 				return out, fmt.Errorf("node %s: %w", name, err)
 			}
 			w.counted, next.Generation = counted, counted.Generation
-			next.Managed = managed(set)
+			next.Managed = isManaged(set)
 		}
 		if next == w.desired && !tell {
 			continue
@@ -164,13 +167,13 @@ func (f *DesiredConfigs) touch(names []string, tell bool) (out []Touched, err er
 	return out, nil
 }
 
-// managed reads sysParams.managedConfig of the effective config: if it is missing or not a boolean, the node is not
+// isManaged reads sysParams.managedConfig of the effective config: if it is missing or not a boolean, the node is not
 // managed.
-func managed(s layers.Set) bool {
+func isManaged(s layers.Set) bool {
 	for l := layers.Node; l >= layers.Base; l-- {
 		if v, found := config.Lookup(s[l], []string{"sysParams", "managedConfig"}); found {
-			is, _ := v.(bool)
-			return is
+			ok, _ := v.(bool)
+			return ok
 		}
 	}
 	return false

@@ -85,7 +85,7 @@ func (w *world) effect(name string, effect Effect) {
 	case Compute:
 		w.put(name)
 	case RequestBaseConfig:
-		granted, next := w.query.Ask(w.now, name, effect.Board)
+		granted, next := w.query.Allow(w.now, name, effect.Board)
 		if granted {
 			w.grant(name, w.query.node)
 			w.grant(effect.Board, w.query.board)

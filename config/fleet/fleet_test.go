@@ -112,10 +112,10 @@ func TestOnlyNodesWhoseEffectiveConfigChangedAreTouched(t *testing.T) {
 			t.Errorf("%s: %s\nwant %s", c.name, c.got, c.want)
 		}
 	}
-	if c, is := f.Counted("n3"); !is || c.Generation.Counter != 11 {
-		t.Errorf("n3 was counted to %v, %v", c, is)
+	if c, ok := f.Counted("n3"); !ok || c.Generation.Counter != 11 {
+		t.Errorf("n3 was counted to %v, %v", c, ok)
 	}
-	if c, is := f.Counted("n9"); is {
+	if c, ok := f.Counted("n9"); ok {
 		t.Errorf("n9 is not in the fleet and was counted to %v", c)
 	}
 }
@@ -216,8 +216,8 @@ func TestPropertyTheFleetTellsWhoIsTouched(t *testing.T) {
 				if clashes != nil {
 					continue
 				}
-				is, _ := config.Lookup(o, []string{"sysParams", "managedConfig"})
-				if w.Digest.Config != config.MD5(o) || w.Managed != is {
+				now, _ := config.Lookup(o, []string{"sysParams", "managedConfig"})
+				if w.Digest.Config != config.MD5(o) || w.Managed != now {
 					t.Fatalf("%s was told %+v of %v", name, w, o)
 				}
 			}

@@ -214,7 +214,7 @@ func FuzzParseMemory(f *testing.F) {
 func TestMemoryHasBounds(t *testing.T) {
 	var m Memory
 	for i := range 100 {
-		m.fail(ConfigFailure{Digest: Digest{Config: string(rune('a' + i%50))}, Why: strings.Repeat("é", 4000),
+		m.recordFailure(ConfigFailure{Digest: Digest{Config: string(rune('a' + i%50))}, Why: strings.Repeat("é", 4000),
 			At: noon.Add(time.Duration(i))})
 	}
 	if len(m.Failures) != maxFailures || m.Failures[0].At != noon.Add(100-maxFailures) {

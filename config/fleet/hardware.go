@@ -75,9 +75,9 @@ func NewQueries(s Settings) *Queries {
 // Limit sets new intervals, which apply to earlier queries too.
 func (q *Queries) Limit(s Settings) { q.node, q.board = s.Interval, s.Board }
 
-// Ask reports whether a node may be asked now for the configs of its board, and if so records the query. In both cases
-// next is when it may be tried again.
-func (q *Queries) Ask(now time.Time, node, board string) (granted bool, next time.Time) {
+// Allow reports whether a node may be asked now for the configs of its board, and if so records the query. In both
+// cases next is when it may be tried again.
+func (q *Queries) Allow(now time.Time, node, board string) (granted bool, next time.Time) {
 	q.sweep(now)
 	if a, was := q.nodes[node]; was {
 		if next = a.at.Add(q.node); now.Before(next) && !a.at.After(now) {

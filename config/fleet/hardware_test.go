@@ -73,7 +73,7 @@ func TestSeed_QueriesAreRateLimitedPerNodeAndBoard(t *testing.T) {
 		{135 * sec, "n2", "b1", true, 255 * sec},
 		{-1000 * sec, "n2", "b1", true, -880 * sec}, // the clock was set back: no query waits for it
 	} {
-		granted, next := q.Ask(noon.Add(c.at), c.node, c.board)
+		granted, next := q.Allow(noon.Add(c.at), c.node, c.board)
 		if granted != c.granted || !next.Equal(noon.Add(c.next)) {
 			t.Errorf("%d: %v, %v", i, granted, next.Sub(noon))
 		}
@@ -83,14 +83,14 @@ func TestSeed_QueriesAreRateLimitedPerNodeAndBoard(t *testing.T) {
 // TestOtherLimitsCountForWhatWasAskedBefore changes both limits after a node was queried.
 func TestOtherLimitsCountForWhatWasAskedBefore(t *testing.T) {
 	q := NewQueries(Defaults(""))
-	q.Ask(noon, "n1", "b1")
+	q.Allow(noon, "n1", "b1")
 	q.Limit(Settings{Interval: 30 * sec, Board: 5 * sec})
 	for i, c := range []struct {
 		at      time.Duration
 		node    string
 		granted bool
 	}{{4 * sec, "n2", false}, {5 * sec, "n2", true}, {29 * sec, "n1", false}, {30 * sec, "n1", true}} {
-		if granted, next := q.Ask(noon.Add(c.at), c.node, "b1"); granted != c.granted {
+		if granted, next := q.Allow(noon.Add(c.at), c.node, "b1"); granted != c.granted {
 			t.Errorf("%d: %v, again at %v", i, granted, next.Sub(noon))
 		}
 	}
@@ -98,7 +98,7 @@ func TestOtherLimitsCountForWhatWasAskedBefore(t *testing.T) {
 
 func TestAnswersThatNobodyAskedForAreDropped(t *testing.T) {
 	q := NewQueries(Defaults(""))
-	q.Ask(noon, "n1", "b1")
+	q.Allow(noon, "n1", "b1")
 	for _, c := range []struct {
 		name, node, board string
 		want              bool
@@ -113,7 +113,7 @@ func TestAnswersThatNobodyAskedForAreDropped(t *testing.T) {
 		}
 	}
 	for i := range 10000 {
-		q.Ask(noon.Add(time.Duration(i)*time.Minute), string(rune(i)), string(rune(i)))
+		q.Allow(noon.Add(time.Duration(i)*time.Minute), string(rune(i)), string(rune(i)))
 	}
 	if len(q.nodes) > 5 || len(q.boards) > 5 {
 		t.Errorf("%d nodes and %d boards are remembered", len(q.nodes), len(q.boards))
@@ -152,11 +152,11 @@ func TestRemoves(t *testing.T) {
 				`networkInstances."a.b"`, "networkInstances.u1", "networkInstances.u2", "ports.lan", "ports.wan"},
 		},
 	} {
-		if got := Removes(running, parse(c.desired)); !slices.Equal(got, c.want) {
+		if got := RemovedObjects(running, parse(c.desired)); !slices.Equal(got, c.want) {
 			t.Errorf("%s: %q", c.name, got)
 		}
 	}
-	if got := Removes(nil, running); got != nil {
+	if got := RemovedObjects(nil, running); got != nil {
 		t.Errorf("a node that runs nothing loses %q", got)
 	}
 }

@@ -36,7 +36,7 @@ type Memory struct {
 	Releasing string          `json:"releasing,omitempty"`
 	// Has lists the parts of pushed PeerConfigurations that may be on the node, by ID. It is stored before a push; a part
 	// that is no longer desired is dropped only when the node reports it gone.
-	Has []peer.Gone `json:"has,omitempty"`
+	Has []peer.Leftover `json:"has,omitempty"`
 
 	// other holds the fields that a newer version added: they are written as they were read.
 	other config.Unknown
@@ -101,19 +101,19 @@ func (m Memory) MarshalJSON() ([]byte, error) { return config.WriteRecord(writte
 func RejoinMemory(old []byte, now time.Time) (m Memory, whole bool) {
 	m, err := ParseMemory(old)
 	if whole = err == nil; !whole {
-		m = salvaged(old, now)
+		m = salvageMemory(old, now)
 	}
 	return Memory{Push: Attempt{Number: m.Push.Number}, Floor: m.Push.Number, Has: m.Has}, whole
 }
 
-func salvaged(old []byte, now time.Time) (m Memory) {
+func salvageMemory(old []byte, now time.Time) (m Memory) {
 	var fields map[string]json.RawMessage
 	if json.Unmarshal(old, &fields) == nil {
 		var push struct{ Number uint64 }
 		if json.Unmarshal(fields["push"], &push) == nil {
 			m.Push.Number = push.Number
 		}
-		var has []peer.Gone
+		var has []peer.Leftover
 		if json.Unmarshal(fields["has"], &has) == nil {
 			m.Has = has
 		}
@@ -130,7 +130,7 @@ func (m Memory) clone() Memory {
 	return m
 }
 
-func (m *Memory) failure(d Digest) *ConfigFailure {
+func (m *Memory) findFailure(d Digest) *ConfigFailure {
 	for i := range m.Failures {
 		if m.Failures[i].Digest == d {
 			return &m.Failures[i]
@@ -139,7 +139,7 @@ func (m *Memory) failure(d Digest) *ConfigFailure {
 	return nil
 }
 
-func (m *Memory) fail(f ConfigFailure) {
+func (m *Memory) recordFailure(f ConfigFailure) {
 	f.Why = truncateReason(f.Why)
 	m.forget(func(g ConfigFailure) bool { return g.Digest == f.Digest })
 	m.Failures = append(m.Failures, f)
@@ -159,34 +159,35 @@ func (m *Memory) forget(which func(ConfigFailure) bool) bool {
 	return len(m.Failures) < before
 }
 
-// Left lists what may be on the node and is not part of the PeerConfiguration (nil for none): it must become absent.
-func (m Memory) Left(with *peer.Configuration) []peer.Gone {
+// Leftovers lists what may be on the node and is not part of the PeerConfiguration (nil for none): it must become
+// absent.
+func (m Memory) Leftovers(with *peer.Configuration) []peer.Leftover {
 	if len(m.Has) == 0 {
 		return nil
 	}
 	wants := desiredParts(with)
-	return slices.DeleteFunc(slices.Clone(m.Has), func(g peer.Gone) bool { return wants[g.ID] })
+	return slices.DeleteFunc(slices.Clone(m.Has), func(g peer.Leftover) bool { return wants[g.ID] })
 }
 
-// holds records what a push brings to the node.
-func (m *Memory) holds(with *peer.Configuration) {
+// recordPush records what a push brings to the node.
+func (m *Memory) recordPush(with *peer.Configuration) {
 	if with == nil {
 		return
 	}
-	var parts []peer.Gone
+	var parts []peer.Leftover
 	for _, p := range with.Parameters {
 		if p.Target == stateloop.ToBePresent {
-			parts = append(parts, peer.Gone{ID: p.ID, Kind: p.Kind, Needs: p.Dependencies})
+			parts = append(parts, peer.Leftover{ID: p.ID, Kind: p.Kind, Needs: p.Dependencies})
 		}
 	}
 	m.Has = union(m.Has, parts)
 }
 
-// parted drops what is gone from the node, and reports whether anything was dropped: parameters that the node reports
+// dropGone drops what is gone from the node, and reports whether anything was dropped: parameters that the node reports
 // Absent and, once it has settled, those that it no longer reports.
-func (m *Memory) parted(with *peer.Configuration, parts map[string]bool, settled bool) bool {
+func (m *Memory) dropGone(with *peer.Configuration, parts map[string]bool, settled bool) bool {
 	before, wants := len(m.Has), desiredParts(with)
-	m.Has = slices.DeleteFunc(slices.Clone(m.Has), func(g peer.Gone) bool {
+	m.Has = slices.DeleteFunc(slices.Clone(m.Has), func(g peer.Leftover) bool {
 		absent, reported := parts[g.ID]
 		return !wants[g.ID] && (absent || settled && !reported)
 	})
@@ -208,15 +209,15 @@ func desiredParts(with *peer.Configuration) map[string]bool {
 }
 
 // union merges two lists by ID; b wins.
-func union(a, b []peer.Gone) []peer.Gone {
+func union(a, b []peer.Leftover) []peer.Leftover {
 	if len(a)+len(b) == 0 {
 		return nil
 	}
-	out := map[string]peer.Gone{}
+	out := map[string]peer.Leftover{}
 	for _, g := range slices.Concat(a, b) {
 		out[g.ID] = g
 	}
-	return slices.SortedFunc(maps.Values(out), func(a, b peer.Gone) int { return strings.Compare(a.ID, b.ID) })
+	return slices.SortedFunc(maps.Values(out), func(a, b peer.Leftover) int { return strings.Compare(a.ID, b.ID) })
 }
 
 // merge merges what another replica wrote last while this one already owned the node.
@@ -234,8 +235,8 @@ func (m *Memory) merge(other Memory) {
 		m.other = other.other
 	}
 	for _, f := range other.Failures {
-		if m.failure(f.Digest) == nil && f.Attempt > m.Floor {
-			m.fail(f)
+		if m.findFailure(f.Digest) == nil && f.Attempt > m.Floor {
+			m.recordFailure(f)
 		}
 	}
 	slices.SortStableFunc(m.Failures, func(a, b ConfigFailure) int { return a.At.Compare(b.At) })

@@ -39,8 +39,8 @@ func TestLearntBoardsAreKindsOfTheirOwn(t *testing.T) {
 
 func TestAClockSetBackHoldsNoQuery(t *testing.T) {
 	q := NewQueries(Defaults(""))
-	q.Ask(noon, "n", "b")
-	if granted, _ := q.Ask(noon.Add(-sec), "n", "b"); !granted {
+	q.Allow(noon, "n", "b")
+	if granted, _ := q.Allow(noon.Add(-sec), "n", "b"); !granted {
 		t.Error("a query waits for a time that is to come again")
 	}
 }
@@ -89,7 +89,7 @@ func TestWhatANewerVersionKeepsIsKept(t *testing.T) {
 func TestEveryFieldOfAMemoryIsItsOwn(t *testing.T) {
 	m := Memory{
 		Push: Attempt{Number: 1}, Failures: []ConfigFailure{{Attempt: 1}}, Floor: 1, Adopted: true, Releasing: "x",
-		Has: []peer.Gone{{ID: "x"}},
+		Has: []peer.Leftover{{ID: "x"}},
 	}
 	text, err := json.Marshal(m)
 	if err != nil {
@@ -129,7 +129,7 @@ func TestANodeWhoseMemoryCannotBeReadIsLeftAlone(t *testing.T) {
 	did = n.Step(noon, Recalled{Memory{Push: Attempt{Number: 50}, Adopted: true}})
 	pushed := uint64(0)
 	for _, e := range did {
-		if p, is := e.(Push); is {
+		if p, ok := e.(Push); ok {
 			pushed = p.Attempt
 		}
 	}

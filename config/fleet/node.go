@@ -73,18 +73,18 @@ type Node struct {
 	set  Settings
 	mem  Memory
 
-	known    Known
-	desired  Desired
-	hasWant  bool
-	managed  *bool // as last computed
-	gate     Admission
-	stream   string // "" when offline
-	replica  string
-	since    time.Time // when it went on- or offline
-	begun    time.Time // when the stream began
-	report   ReportReceived
-	reported bool      // on this stream
-	heard    time.Time // when the last report came
+	known     Known
+	desired   Desired
+	hasWant   bool
+	managed   *bool // as last computed
+	admission Admission
+	stream    string // "" when offline
+	replica   string
+	since     time.Time // when it went on- or offline
+	begun     time.Time // when the stream began
+	report    ReportReceived
+	reported  bool      // on this stream
+	heard     time.Time // when the last report came
 
 	computing layers.Versions // requested by Compute
 	asked     bool            // computing is set
@@ -142,10 +142,12 @@ func (n *Node) Unread() bool { return n.unread != "" }
 
 // HasLeftovers reports whether the node may have parts that must become absent: the node must then report them
 // (Report.Parts).
-func (n *Node) HasLeftovers() bool { return len(n.mem.Has) > 0 && len(n.mem.Left(n.desired.With)) > 0 }
+func (n *Node) HasLeftovers() bool {
+	return len(n.mem.Has) > 0 && len(n.mem.Leftovers(n.desired.With)) > 0
+}
 
-// Has returns Memory.Has, read-only. A change replaces the list.
-func (n *Node) Has() []peer.Gone { return n.mem.Has }
+// PossibleLeftovers returns Memory.Has, read-only. A change replaces the list.
+func (n *Node) PossibleLeftovers() []peer.Leftover { return n.mem.Has }
 
 // State returns the node's state.
 func (n *Node) State(now time.Time) State { return n.validate(now).state.shown() }
@@ -159,11 +161,11 @@ type verdict struct {
 // validate is the only place that decides. Step and Explain both follow from it.
 func (n *Node) validate(now time.Time) verdict {
 	switch {
-	case !n.known.Topology && !n.known.Joined && !n.tokenOpen(now):
+	case !n.known.Topology && !n.known.Joined && !n.hasOpenToken(now):
 		return verdict{state: UnknownNode}
 	case !n.known.Joined:
 		v := verdict{state: NotJoined}
-		if n.tokenOpen(now) {
+		if n.hasOpenToken(now) {
 			v.at = n.known.Token
 		}
 		return v
@@ -181,7 +183,7 @@ func (n *Node) validate(now time.Time) verdict {
 		return verdict{state: Unmanaged}
 	case n.report.Held != nil:
 		return verdict{state: HeldLocally}
-	case n.hasIt():
+	case n.hasDesired():
 		return n.validateSame(now)
 	}
 	return n.validateOther(now)
@@ -221,13 +223,13 @@ func (n *Node) validateOther(now time.Time) verdict {
 			v.at = later(now, n.query)
 		}
 		return v
-	case n.mem.failure(want) != nil:
+	case n.mem.findFailure(want) != nil:
 		return verdict{state: RolledBack}
-	case !n.mem.Adopted && !(n.compared && n.compare == n.comparison()):
+	case !n.mem.Adopted && !(n.compared && n.compare == n.currentComparison()):
 		return verdict{state: stateComparing}
 	case !n.mem.Adopted && len(n.removes) > 0:
 		return verdict{state: NeedsAdoption}
-	case n.gate.Staged && n.gate.Open != want:
+	case n.admission.Staged && n.admission.Open != want:
 		return verdict{state: stateStaged}
 	case n.report.Pending != nil && n.report.Pending.Generation == n.desired.Generation:
 		return verdict{state: stateApplying}
@@ -243,7 +245,7 @@ func (n *Node) validateOther(now time.Time) verdict {
 // pushAgain returns when the config that was pushed last may be pushed again.
 func (n *Node) pushAgain() time.Time {
 	at := n.mem.Push.At.Add(n.set.Interval)
-	if n.lost() {
+	if n.isPushLost() {
 		// The node reports the outcome of a push only after its first report on the stream.
 		at = earlier(at, n.begun.Add(n.set.Resend))
 	}
@@ -274,22 +276,22 @@ func (n *Node) HasUndone() bool {
 	return p.Undone && p.Digest == n.desired.Digest && p.Number > n.mem.Floor
 }
 
-// lost reports whether the last push may be lost with its stream. If another replica sent it, this one has seen no
-// acknowledgement; the node's reports show whether it arrived. A restarted replica counts its streams from the start: a
-// stream with the same name is taken for the same one, and the interval applies.
-func (n *Node) lost() bool {
+// isPushLost reports whether the last push may be lost with its stream. If another replica sent it, this one has seen
+// no acknowledgement; the node's reports show whether it arrived. A restarted replica counts its streams from the
+// start: a stream with the same name is taken for the same one, and the interval applies.
+func (n *Node) isPushLost() bool {
 	p := n.mem.Push
 	return p.On != "" && p.On != n.stream && n.acked != p.Number && !p.Undone && !p.Again
 }
 
-// hasIt reports whether the node runs the desired config. An empty MD5 means that the node can't read its config.
-func (n *Node) hasIt() bool {
+// hasDesired reports whether the node runs the desired config. An empty MD5 means that the node can't read its config.
+func (n *Node) hasDesired() bool {
 	return n.report.Digest == n.desired.Digest && n.report.Digest.Config != ""
 }
 
-func (n *Node) tokenOpen(now time.Time) bool { return now.Before(n.known.Token) }
+func (n *Node) hasOpenToken(now time.Time) bool { return now.Before(n.known.Token) }
 
-func (n *Node) comparison() Compare {
+func (n *Node) currentComparison() Compare {
 	return Compare{Desired: n.desired.Digest, Running: n.report.Digest}
 }
 

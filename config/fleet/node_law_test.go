@@ -160,8 +160,8 @@ func (w *watch) effect(e Event, effect Effect) {
 			w.probed[effect.Probe] = true
 		}
 	case Confirm:
-		a, is := e.(Answered)
-		if !is || !w.probed[a.Probe] || a.Stream != w.stream || a.Generation != w.desired.Generation ||
+		a, ok := e.(Answered)
+		if !ok || !w.probed[a.Probe] || a.Stream != w.stream || a.Generation != w.desired.Generation ||
 			a.Digest != w.desired.Digest || len(a.Worse) > 0 {
 			w.complain("confirmed by %+v", e)
 		}

@@ -21,7 +21,7 @@ func parts(ids string) *peer.Configuration {
 	return c
 }
 
-func ids(gone []peer.Gone) string {
+func ids(gone []peer.Leftover) string {
 	out := make([]string, len(gone))
 	for i, g := range gone {
 		out[i] = g.ID
@@ -67,7 +67,7 @@ func TestWhatMayBeOnANodeIsForgottenOnItsWordOnly(t *testing.T) {
 	} {
 		n.Step(noon, s.event)
 		m := n.Memory()
-		if got, left := ids(m.Has), ids(m.Left(n.desired.With)); got != s.has || left != s.left ||
+		if got, left := ids(m.Has), ids(m.Leftovers(n.desired.With)); got != s.has || left != s.left ||
 			n.HasLeftovers() != (left != "") {
 			t.Errorf("step %d, %T: has %q, left %q, parting %v; want %q, %q", i+1, s.event, got, left, n.HasLeftovers(), s.has,
 				s.left)

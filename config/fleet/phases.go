@@ -12,7 +12,7 @@ const (
 	PhaseLayers       Phase = "layers"          // computes the configs of nodes whose own layers changed
 	PhaseBoards       Phase = "boards"          // the learnt boards changed
 	PhaseRevocations  Phase = "revocations"     // the list of revocations changed
-	PhaseTell         Phase = "tell"            // sends each node actor its desired config if it changed
+	PhasePublish      Phase = "tell"            // sends each node actor its desired config if it changed
 	PhaseCounts       Phase = "counts"          // reads the generations that other replicas counted
 	PhaseAdmit        Phase = "admit"           // admits requests that wait for their node to become known
 	PhaseServe        Phase = "serve"           // readers see the revision
@@ -30,7 +30,7 @@ func Phases(first, network, boards, revocations bool) []Phase {
 	}{
 		{PhaseBegin, first}, {PhaseNetwork, network && !first}, {PhaseMembers, true}, {PhasePeers, true}, {PhaseLayers, true},
 		{PhaseBoards, boards}, {PhaseRevocations, revocations},
-		{PhaseTell, true}, {PhaseCounts, true}, {PhaseAdmit, true}, {PhaseServe, true}, {PhaseConsequences, true},
+		{PhasePublish, true}, {PhaseCounts, true}, {PhaseAdmit, true}, {PhaseServe, true}, {PhaseConsequences, true},
 		{PhaseRollouts, true},
 	} {
 		if p.due {

@@ -16,16 +16,16 @@ func TestInWhichOrderAChangeOfTheStoreIsTakenOver(t *testing.T) {
 			"the fleet has the network's layer before nodes are put into it":   {PhaseNetwork, PhaseMembers},
 			"a node has its name before its peers are derived":                 {PhaseMembers, PhasePeers},
 			"a node has its name before its config is computed":                {PhaseMembers, PhaseLayers},
-			"boards are known before nodes hear what they want":                {PhaseBoards, PhaseTell},
-			"a revoked certificate counts no more before nodes hear anything":  {PhaseRevocations, PhaseTell},
+			"boards are known before nodes hear what they want":                {PhaseBoards, PhasePublish},
+			"a revoked certificate counts no more before nodes hear anything":  {PhaseRevocations, PhasePublish},
 			"a revoked certificate counts no more before anybody is let in":    {PhaseRevocations, PhaseAdmit},
-			"a node hears what it wants before anybody counts over it":         {PhaseTell, PhaseCounts},
-			"a node hears what it wants before it is let in":                   {PhaseTell, PhaseAdmit},
-			"nodes hear what they want before a reader sees the revision":      {PhaseTell, PhaseServe},
+			"a node hears what it wants before anybody counts over it":         {PhasePublish, PhaseCounts},
+			"a node hears what it wants before it is let in":                   {PhasePublish, PhaseAdmit},
+			"nodes hear what they want before a reader sees the revision":      {PhasePublish, PhaseServe},
 			"a reader sees the revision before another follows from it":        {PhaseServe, PhaseConsequences},
-			"nodes hear what they want before the rollouts look who has it":    {PhaseTell, PhaseRollouts},
+			"nodes hear what they want before the rollouts look who has it":    {PhasePublish, PhaseRollouts},
 			"rollouts hear of a revision after all that is due of the layers":  {PhaseLayers, PhaseRollouts},
-			"a PeerConfiguration is derived before the nodes hear of the rest": {PhasePeers, PhaseTell},
+			"a PeerConfiguration is derived before the nodes hear of the rest": {PhasePeers, PhasePublish},
 		} {
 			a, b := slices.Index(due, c.earlier), slices.Index(due, c.later)
 			if b < 0 || a >= b {

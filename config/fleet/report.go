@@ -44,7 +44,7 @@ func NewlyBad(earlier, now *nodeproto.Report) string {
 			before[h.Name] = !h.Good
 		}
 		for _, p := range earlier.Parameters {
-			before[p.ID] = !ready(p)
+			before[p.ID] = !isReady(p)
 		}
 	}
 	for _, h := range now.Health {
@@ -53,13 +53,13 @@ func NewlyBad(earlier, now *nodeproto.Report) string {
 		}
 	}
 	for _, p := range now.Parameters {
-		if !ready(p) && !before[p.ID] {
+		if !isReady(p) && !before[p.ID] {
 			return p.ID
 		}
 	}
 	return ""
 }
 
-func ready(p nodeproto.ParameterReport) bool {
+func isReady(p nodeproto.ParameterReport) bool {
 	return stateloop.State(p.State).Class() == stateloop.Final
 }

@@ -78,7 +78,7 @@ var renamed = map[string]State{
 // ReadState returns the state of a word: a current one unchanged, or the current one for an old spelling. An unknown
 // word is returned unchanged.
 func ReadState(word string) State {
-	if s, is := renamed[word]; is {
+	if s, ok := renamed[word]; ok {
 		return s
 	}
 	return State(word)
@@ -92,8 +92,8 @@ func (s State) Previous() string {
 	case Pushing:
 		return string(stateWaiting)
 	}
-	for old, is := range renamed {
-		if is == s {
+	for old, state := range renamed {
+		if state == s {
 			return old
 		}
 	}

@@ -15,7 +15,7 @@ func (n *Node) Step(now time.Time, e Event) []Effect {
 	if n.applyEvent(now, e) && n.unread == "" {
 		out = append(out, Save{n.mem.clone()})
 	}
-	return n.act(now, out)
+	return n.requiredEffects(now, out)
 }
 
 // clamp limits recorded times to now, so that a clock that was set back can't delay anything longer than intended.
@@ -40,15 +40,15 @@ func (n *Node) applyEvent(now time.Time, e Event) (save bool) {
 			n.managed = &e.Managed
 		}
 	case Connected:
-		n.connected(now, e)
+		n.handleConnected(now, e)
 	case Disconnected:
 		if e.Stream == n.stream && n.stream != "" {
-			n.connected(now, Connected{})
+			n.handleConnected(now, Connected{})
 		}
 	case ReportReceived:
-		return n.reports(now, e)
+		return n.handleReport(now, e)
 	case Admission:
-		n.gate = e
+		n.admission = e
 	case Compared:
 		if c := (Compare{e.Desired, e.Running}); c == n.compare {
 			n.compared, n.removes = true, slices.Clone(e.Removes)
@@ -59,7 +59,7 @@ func (n *Node) applyEvent(now time.Time, e Event) (save bool) {
 			n.queried = now
 		}
 	case Answered:
-		n.answered(now, e)
+		n.handleProbeAnswer(now, e)
 	case Changed:
 		e.Replica = n.set.Replica
 		n.set = e.Settings
@@ -88,10 +88,10 @@ func (n *Node) applyLasting(now time.Time, e Event) (save bool) {
 			n.unstored = e // also of an earlier attempt: a slow node answers after the next push
 		}
 	case Rejected:
-		return n.failed(ConfigFailure{Digest: e.Digest, Attempt: e.Attempt, Reason: Invalid, Why: e.Faults, At: now})
+		return n.handleFailure(ConfigFailure{Digest: e.Digest, Attempt: e.Attempt, Reason: Invalid, Why: e.Faults, At: now})
 	case Undone:
 		if e.Reason != Unconfirmed {
-			return n.failed(ConfigFailure{Digest: e.Digest, Attempt: e.Attempt, Reason: Unhealthy, Why: e.Why, At: now})
+			return n.handleFailure(ConfigFailure{Digest: e.Digest, Attempt: e.Attempt, Reason: Unhealthy, Why: e.Why, At: now})
 		}
 		if e.Attempt != m.Push.Number || e.Attempt <= m.Floor || m.Push.Undone {
 			return false
@@ -118,7 +118,7 @@ func (n *Node) applyLasting(now time.Time, e Event) (save bool) {
 		m.Failures = slices.Clone(m.Failures[(len(m.Failures)+1)/2:])
 	case Recalled:
 		n.unread = ""
-		if n.here() {
+		if n.isConnectedHere() {
 			m.merge(e.Memory)
 			return true
 		}
@@ -127,12 +127,12 @@ func (n *Node) applyLasting(now time.Time, e Event) (save bool) {
 	return save
 }
 
-// here reports whether this replica has the node's stream.
-func (n *Node) here() bool { return n.stream != "" && n.replica == n.set.Replica }
+// isConnectedHere reports whether this replica has the node's stream.
+func (n *Node) isConnectedHere() bool { return n.stream != "" && n.replica == n.set.Replica }
 
-// connected begins a stream and discards the state of the one before.
-func (n *Node) connected(now time.Time, e Connected) {
-	if was, is := n.stream != "", e.Stream != ""; was != is || n.since.IsZero() {
+// handleConnected begins a stream and discards the state of the one before.
+func (n *Node) handleConnected(now time.Time, e Connected) {
+	if was, ok := n.stream != "", e.Stream != ""; was != ok || n.since.IsZero() {
 		n.since = now
 	}
 	n.stream, n.replica, n.begun = e.Stream, e.Replica, now
@@ -140,15 +140,15 @@ func (n *Node) connected(now time.Time, e Connected) {
 	n.numbered, n.released, n.probeAt = Generation{}, time.Time{}, time.Time{}
 }
 
-// reports handles a report.
-func (n *Node) reports(now time.Time, r ReportReceived) (save bool) {
+// handleReport handles a report.
+func (n *Node) handleReport(now time.Time, r ReportReceived) (save bool) {
 	if r.Stream != n.stream || n.stream == "" {
 		return false
 	}
 	m := &n.mem
 	freed := n.report.Held != nil && r.Held == nil
 	n.report, n.reported, n.heard = r, true, now
-	if !n.here() {
+	if !n.isConnectedHere() {
 		return false
 	}
 	if r.Digest == m.Push.Digest || r.Pending != nil && r.Pending.Generation == m.Push.Generation {
@@ -166,30 +166,31 @@ func (n *Node) reports(now time.Time, r ReportReceived) (save bool) {
 	if m.forget(func(f ConfigFailure) bool { return f.Digest == r.Digest && r.Pending == nil }) {
 		save = true // the node runs it after all
 	}
-	if r.Parts != nil && n.validate(now).state == InSync && m.parted(n.desired.With, r.Parts, r.Settled) {
+	if r.Parts != nil && n.validate(now).state == InSync && m.dropGone(n.desired.With, r.Parts, r.Settled) {
 		save = true
 	}
 	return save
 }
 
-// failed remembers a config that failed on the node. An answer counts once.
-func (n *Node) failed(f ConfigFailure) (save bool) {
+// handleFailure remembers a config that failed on the node. An answer counts once.
+func (n *Node) handleFailure(f ConfigFailure) (save bool) {
 	m := &n.mem
 	if f.For = m.Push.For; f.Attempt == m.Push.Number {
 		f.Digest = m.Push.Digest
 	} else if f.Digest.Config == "" {
 		return false // no config has an empty digest
 	}
-	if old := m.failure(f.Digest); f.Attempt <= m.Floor || f.Attempt > m.Push.Number || old != nil &&
+	if old := m.findFailure(f.Digest); f.Attempt <= m.Floor || f.Attempt > m.Push.Number || old != nil &&
 		old.Attempt >= f.Attempt {
 		return false
 	}
-	m.fail(f)
+	m.recordFailure(f)
 	return true
 }
 
-// answered ends a probe. A node that is unhealthy or runs another config is not confirmed: its next report says more.
-func (n *Node) answered(now time.Time, e Answered) {
+// handleProbeAnswer ends a probe. A node that is unhealthy or runs another config is not confirmed: its next report
+// says more.
+func (n *Node) handleProbeAnswer(now time.Time, e Answered) {
 	if e.Stream != n.stream || !n.probing || e.Probe != n.probe {
 		return
 	}
@@ -198,9 +199,9 @@ func (n *Node) answered(now time.Time, e Answered) {
 		e.Generation == n.desired.Generation && e.Digest == n.desired.Digest && len(e.Worse) == 0
 }
 
-// act returns the effects that the current state requires.
-func (n *Node) act(now time.Time, out []Effect) []Effect {
-	if n.here() && n.known.Joined {
+// requiredEffects returns the effects that the current state requires.
+func (n *Node) requiredEffects(now time.Time, out []Effect) []Effect {
+	if n.isConnectedHere() && n.known.Joined {
 		out = n.syncManagement(now, out)
 	}
 	v := n.validate(now)
@@ -211,7 +212,7 @@ func (n *Node) act(now time.Time, out []Effect) []Effect {
 			out = append(out, Save{n.mem.clone()})
 		}
 	case stateComparing:
-		if c := n.comparison(); c != n.compare {
+		if c := n.currentComparison(); c != n.compare {
 			n.compare, n.compared = c, false
 			out = append(out, c)
 		}
@@ -249,7 +250,7 @@ func (n *Node) syncManagement(now time.Time, out []Effect) []Effect {
 		n.sentManaged, n.sentManagedAt = &managed, now
 		out = append(out, SetManaged{managed})
 	}
-	if n.unreleased() && !now.Before(n.released.Add(n.set.Resend)) {
+	if n.needsRelease() && !now.Before(n.released.Add(n.set.Resend)) {
 		n.released = now
 		out = append(out, Release{})
 	}
@@ -273,7 +274,7 @@ func (n *Node) reportsOtherManager() bool {
 	return n.reported && n.managed != nil && (n.report.Managed == nil || *n.report.Managed != *n.managed)
 }
 
-func (n *Node) unreleased() bool {
+func (n *Node) needsRelease() bool {
 	return n.mem.Releasing != "" && n.reported && n.report.Held != nil
 }
 
@@ -301,7 +302,7 @@ func (n *Node) push(now time.Time, out []Effect) []Effect {
 		On: n.stream, Again: again,
 	}
 	m.Adopted = true
-	m.holds(n.desired.With)
+	m.recordPush(n.desired.With)
 	return append(out, Save{m.clone()},
 		Push{Attempt: m.Push.Number, Generation: n.desired.Generation, Digest: n.desired.Digest, Whole: true,
 			Confirm: n.set.Confirm})
@@ -310,17 +311,17 @@ func (n *Node) push(now time.Time, out []Effect) []Effect {
 // publishState emits a Status if the state changed, and sets the timer.
 func (n *Node) publishState(now time.Time, out []Effect) []Effect {
 	v := n.validate(now)
-	if is := (mark{v.state, n.desired.Digest, n.desired.Fault + n.unread, n.unstored.Why}); !n.announced ||
-		is != n.status {
-		n.status, n.announced = is, true
-		out = append(out, Status{v.state, n.why(now, v)})
+	if current := (mark{v.state, n.desired.Digest, n.desired.Fault + n.unread, n.unstored.Why}); !n.announced ||
+		current != n.status {
+		n.status, n.announced = current, true
+		out = append(out, Status{v.state, n.explainState(now, v)})
 	}
 	at := v.at
-	if n.here() && n.known.Joined {
+	if n.isConnectedHere() && n.known.Joined {
 		if n.reportsOtherManager() {
 			at = earlier(at, n.sentManagedAt.Add(n.set.Resend))
 		}
-		if n.unreleased() {
+		if n.needsRelease() {
 			at = earlier(at, n.released.Add(n.set.Resend))
 		}
 	}

@@ -65,8 +65,8 @@ type Answer struct {
 	Err     error
 }
 
-// Turn lists what the driver must do, in this order.
-type Turn struct {
+// ElectionUpdate lists what the driver must do, in this order.
+type ElectionUpdate struct {
 	Failed error       // for the log: the call that failed; the candidate tries again
 	Lost   error       // not nil: the leadership is lost, stop leading at once
 	Won    *Leadership // not nil: start leading
@@ -81,25 +81,27 @@ func NewCandidate(election Key, ttl time.Duration) *ElectionCandidate {
 }
 
 // Advance returns the turn at the time now.
-func (c *ElectionCandidate) Advance(now time.Time) Turn { return c.addTimers(now, Turn{}) }
+func (c *ElectionCandidate) Advance(now time.Time) ElectionUpdate {
+	return c.addTimers(now, ElectionUpdate{})
+}
 
 // Resign ends the candidacy, and the leadership without a Lost. Call Advance and Answered until a turn is Over.
-func (c *ElectionCandidate) Resign(now time.Time) Turn {
+func (c *ElectionCandidate) Resign(now time.Time) ElectionUpdate {
 	if !c.leaving {
 		c.leaving = true
 		c.releaseLease(now)
 	}
-	return c.addTimers(now, Turn{})
+	return c.addTimers(now, ElectionUpdate{})
 }
 
 // HandleAnswer processes an answer. It ignores the answer to a call that has timed out or was abandoned.
-func (c *ElectionCandidate) HandleAnswer(now time.Time, a Answer) Turn {
+func (c *ElectionCandidate) HandleAnswer(now time.Time, a Answer) ElectionUpdate {
 	call := c.call
 	if a.Call != call.Number || !now.Before(call.Until) {
-		return c.addTimers(now, Turn{})
+		return c.addTimers(now, ElectionUpdate{})
 	}
 	c.call = Call{}
-	var t Turn
+	var t ElectionUpdate
 	switch {
 	case call.Kind == CallRevoke: // an unrevoked lease expires by itself
 	case errors.Is(a.Err, ErrNoLease):
@@ -131,7 +133,7 @@ func (c *ElectionCandidate) handleCampaign(now time.Time, o TxnResult) *Leadersh
 	if !won {
 		return nil
 	}
-	if !now.Before(c.holds()) {
+	if !now.Before(c.leadsUntil()) {
 		c.next = now
 		return nil
 	}
@@ -139,8 +141,8 @@ func (c *ElectionCandidate) handleCampaign(now time.Time, o TxnResult) *Leadersh
 	return &lead
 }
 
-// holds returns the time until which a leader may believe that it leads.
-func (c *ElectionCandidate) holds() time.Time { return c.sure.Add(-c.ttl / 8) }
+// leadsUntil returns the time until which a leader may believe that it leads.
+func (c *ElectionCandidate) leadsUntil() time.Time { return c.sure.Add(-c.ttl / 8) }
 
 // releaseLease gives up the lease and the leadership that depends on it.
 func (c *ElectionCandidate) releaseLease(next time.Time) {
@@ -149,9 +151,9 @@ func (c *ElectionCandidate) releaseLease(next time.Time) {
 
 // addTimers adds to t what follows from the time: a lost leadership, a call that timed out, the next call and the next
 // wake.
-func (c *ElectionCandidate) addTimers(now time.Time, t Turn) Turn {
+func (c *ElectionCandidate) addTimers(now time.Time, t ElectionUpdate) ElectionUpdate {
 	leads := c.lead != (Leadership{})
-	if leads && !now.Before(c.holds()) {
+	if leads && !now.Before(c.leadsUntil()) {
 		t.Lost = fmt.Errorf("%w: the lease was not kept in %v", errUnsure, c.ttl-c.ttl/8)
 		t.Won = nil
 		c.releaseLease(now.Add(c.every))
@@ -163,7 +165,7 @@ func (c *ElectionCandidate) addTimers(now time.Time, t Turn) Turn {
 		}
 		c.call = Call{}
 	}
-	if call := c.due(now); c.call.Kind == 0 && call.Kind != 0 {
+	if call := c.nextCall(now); c.call.Kind == 0 && call.Kind != 0 {
 		c.calls++
 		call.Number, call.Asked = c.calls, now
 		c.call, t.Call = call, &call
@@ -176,14 +178,14 @@ func (c *ElectionCandidate) addTimers(now time.Time, t Turn) Turn {
 	default:
 		t.Wake = c.next
 	}
-	if leads && t.Wake.After(c.holds()) {
-		t.Wake = c.holds()
+	if leads && t.Wake.After(c.leadsUntil()) {
+		t.Wake = c.leadsUntil()
 	}
 	return t
 }
 
-// due returns the call to send now; its zero value means none.
-func (c *ElectionCandidate) due(now time.Time) Call {
+// nextCall returns the call to send now; its zero value means none.
+func (c *ElectionCandidate) nextCall(now time.Time) Call {
 	switch {
 	case c.call.Kind != 0:
 	case c.ended != 0:

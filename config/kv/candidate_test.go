@@ -119,7 +119,7 @@ func (w *world) enter() *driver {
 	return d
 }
 
-func (d *driver) take(t Turn) {
+func (d *driver) take(t ElectionUpdate) {
 	w := d.w
 	if t.Lost != nil {
 		d.leads = false

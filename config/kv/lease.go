@@ -31,7 +31,7 @@ type Leadership struct {
 
 // Fence returns the compare that holds until another candidate wins. Every write of a leader includes it, so that a
 // leader that was replaced without noticing writes nothing.
-func (l Leadership) Fence() Compare { return At(l.Key, l.Revision) }
+func (l Leadership) Fence() Compare { return AtRevision(l.Key, l.Revision) }
 
 // Campaign returns the transaction that wins an election if there is no leader: it writes the election's key, with the
 // candidate's description as its value, under the candidate's lease. If there is a leader, it reads the leader's entry.

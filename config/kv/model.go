@@ -33,11 +33,11 @@ func (m *Model) Get(k Key) (Entry, Revision, error) {
 	if err := k.Check(); err != nil {
 		return Entry{}, 0, err
 	}
-	return m.at(k, m.revision), m.revision, nil
+	return m.entryAt(k, m.revision), m.revision, nil
 }
 
-// at returns a key as of a revision.
-func (m *Model) at(k Key, r Revision) Entry {
+// entryAt returns a key as of a revision.
+func (m *Model) entryAt(k Key, r Revision) Entry {
 	for _, v := range slices.Backward(m.versions[k]) {
 		if v.ModRevision > r {
 			continue
@@ -60,11 +60,11 @@ func (m *Model) List(p Prefix, o ListOptions) (Page, error) {
 	if o.At == 0 {
 		page.Revision = m.revision
 	}
-	if err := m.reads(page.Revision); err != nil {
+	if err := m.checkReadable(page.Revision); err != nil {
 		return Page{}, fmt.Errorf("list below %q: %w", p, err)
 	}
-	for _, k := range m.below(p) {
-		e := m.at(k, page.Revision)
+	for _, k := range m.keysBelow(p) {
+		e := m.entryAt(k, page.Revision)
 		if k <= o.After || !e.Exists() {
 			continue
 		}
@@ -97,8 +97,8 @@ func (o ListOptions) Check(p Prefix) error {
 	return o.After.Check()
 }
 
-// reads returns an error if the state at a revision can't be read.
-func (m *Model) reads(r Revision) error {
+// checkReadable returns an error if the state at a revision can't be read.
+func (m *Model) checkReadable(r Revision) error {
 	switch {
 	case r > m.revision:
 		return fmt.Errorf("%w: %d, the store is at %d", ErrFuture, r, m.revision)
@@ -108,8 +108,8 @@ func (m *Model) reads(r Revision) error {
 	return nil
 }
 
-// below returns the keys below a prefix that have a version, deleted ones included, sorted.
-func (m *Model) below(p Prefix) []Key {
+// keysBelow returns the keys below a prefix that have a version, deleted ones included, sorted.
+func (m *Model) keysBelow(p Prefix) []Key {
 	var keys []Key
 	for k := range m.versions {
 		if p.Has(k) {
@@ -184,7 +184,7 @@ func (m *Model) Commit(t Txn) (TxnResult, error) {
 	}
 	out := TxnResult{Succeeded: true}
 	for _, c := range t.Compares {
-		out.Succeeded = out.Succeeded && c.Holds(m.at(c.Key, m.revision))
+		out.Succeeded = out.Succeeded && c.Holds(m.entryAt(c.Key, m.revision))
 	}
 	ops := t.Then
 	if !out.Succeeded {
@@ -201,11 +201,11 @@ func (m *Model) Commit(t Txn) (TxnResult, error) {
 		var result Result
 		switch op.Kind {
 		case OpGet:
-			result.Entry = m.at(op.Key, next)
+			result.Entry = m.entryAt(op.Key, next)
 		case OpPut:
-			events = append(events, m.put(op, next))
+			events = append(events, m.applyPut(op, next))
 		case OpDelete, OpDeletePrefix:
-			gone := m.remove(op, next)
+			gone := m.applyDelete(op, next)
 			result.Deleted = len(gone)
 			events = append(events, gone...)
 		}
@@ -216,21 +216,21 @@ func (m *Model) Commit(t Txn) (TxnResult, error) {
 	return out, nil
 }
 
-func (m *Model) put(op Op, r Revision) Event {
-	e := Entry{Key: op.Key, Value: slices.Clone(op.Value), ModRevision: r, Version: m.at(op.Key, r).Version + 1,
+func (m *Model) applyPut(op Op, r Revision) Event {
+	e := Entry{Key: op.Key, Value: slices.Clone(op.Value), ModRevision: r, Version: m.entryAt(op.Key, r).Version + 1,
 		Lease: op.Lease}
 	m.versions[op.Key] = append(m.versions[op.Key], e)
 	return Event{Kind: EventPut, Entry: e}
 }
 
-func (m *Model) remove(op Op, r Revision) []Event {
+func (m *Model) applyDelete(op Op, r Revision) []Event {
 	keys := []Key{op.Key}
 	if op.Kind == OpDeletePrefix {
-		keys = m.below(op.Prefix)
+		keys = m.keysBelow(op.Prefix)
 	}
 	var gone []Event
 	for _, k := range keys {
-		if !m.at(k, r).Exists() {
+		if !m.entryAt(k, r).Exists() {
 			continue
 		}
 		e := Entry{Key: k, ModRevision: r}
@@ -278,7 +278,7 @@ func (m *Model) Revoke(id LeaseID) error {
 	delete(m.leases, id)
 	var gone []Event
 	for _, k := range m.keysOf(id) {
-		gone = append(gone, m.remove(Delete(k), m.revision+1)...)
+		gone = append(gone, m.applyDelete(Delete(k), m.revision+1)...)
 	}
 	m.record(gone)
 	return nil
@@ -294,8 +294,8 @@ func (m *Model) Keys(id LeaseID) ([]Key, error) {
 
 func (m *Model) keysOf(id LeaseID) []Key {
 	var keys []Key
-	for _, k := range m.below("") {
-		if m.at(k, m.revision).Lease == id {
+	for _, k := range m.keysBelow("") {
+		if m.entryAt(k, m.revision).Lease == id {
 			keys = append(keys, k)
 		}
 	}

@@ -39,9 +39,9 @@ func inWords(e Entry) string {
 }
 
 func reason(err error) string {
-	for _, is := range []error{ErrInvalid, ErrTooLarge, ErrCompacted, ErrFuture, ErrNoLease} {
-		if errors.Is(err, is) {
-			return is.Error()
+	for _, now := range []error{ErrInvalid, ErrTooLarge, ErrCompacted, ErrFuture, ErrNoLease} {
+		if errors.Is(err, now) {
+			return now.Error()
 		}
 	}
 	return err.Error()
@@ -96,9 +96,9 @@ func TestModelTransactions(t *testing.T) {
 	s.is("the first", s.commit(put("a", "1")), "1 true .")
 	s.is("a write counts", s.commit(put("a", "2")), "2 true .")
 	s.is("a compare that fails",
-		s.commit(Txn{Compares: []Compare{At("a", 1)}, Then: []Op{Put("a", nil)}, Else: []Op{Get("a")}}), "2 false a=2@2 v2")
+		s.commit(Txn{Compares: []Compare{AtRevision("a", 1)}, Then: []Op{Put("a", nil)}, Else: []Op{Get("a")}}), "2 false a=2@2 v2")
 	s.is("one of two compares fails",
-		s.commit(Txn{Compares: []Compare{At("a", 2), Exists("b")}, Then: []Op{Put("a", nil)}}), "2 false")
+		s.commit(Txn{Compares: []Compare{AtRevision("a", 2), Exists("b")}, Then: []Op{Put("a", nil)}}), "2 false")
 	s.is("a get sees what its transaction wrote", s.commit(Txn{Then: []Op{Get("b"), Put("b", []byte("x")), Get("b")}}),
 		"3 true . . b=x@3 v1")
 	s.is("a delete of nothing is no revision", s.commit(Txn{Then: []Op{Delete("c"), DeletePrefix("c/")}}), "3 true . .")

@@ -35,11 +35,13 @@ type Compare struct {
 	Exists   bool     // for CompareExists
 }
 
-// At holds if revision r was the last to write the key; for r 0, if the key is absent.
-func At(k Key, r Revision) Compare { return Compare{Kind: CompareRevision, Key: k, Revision: r} }
+// AtRevision holds if revision r was the last to write the key; for r 0, if the key is absent.
+func AtRevision(k Key, r Revision) Compare {
+	return Compare{Kind: CompareRevision, Key: k, Revision: r}
+}
 
-// Holds holds if the key exists with this value.
-func Holds(k Key, value []byte) Compare { return Compare{Kind: CompareValue, Key: k, Value: value} }
+// HasValue holds if the key exists with this value.
+func HasValue(k Key, value []byte) Compare { return Compare{Kind: CompareValue, Key: k, Value: value} }
 
 // Exists holds if the key exists.
 func Exists(k Key) Compare { return Compare{Kind: CompareExists, Key: k, Exists: true} }

@@ -84,14 +84,14 @@ func TestWhenACompareHolds(t *testing.T) {
 		now  Entry
 		want bool
 	}{
-		{"at its revision", At("k", 7), there, true},
-		{"at another", At("k", 6), there, false},
-		{"at 0 while absent", At("k", 0), gone, true},
-		{"at 0 while there", At("k", 0), there, false},
-		{"holds its value", Holds("k", []byte("v")), there, true},
-		{"holds another", Holds("k", []byte("w")), there, false},
-		{"absent holds nothing, not even the empty value", Holds("k", nil), gone, false},
-		{"holds the empty value", Holds("k", nil), empty, true},
+		{"at its revision", AtRevision("k", 7), there, true},
+		{"at another", AtRevision("k", 6), there, false},
+		{"at 0 while absent", AtRevision("k", 0), gone, true},
+		{"at 0 while there", AtRevision("k", 0), there, false},
+		{"holds its value", HasValue("k", []byte("v")), there, true},
+		{"holds another", HasValue("k", []byte("w")), there, false},
+		{"absent holds nothing, not even the empty value", HasValue("k", nil), gone, false},
+		{"holds the empty value", HasValue("k", nil), empty, true},
 		{"exists", Exists("k"), there, true},
 		{"exists while absent", Exists("k"), gone, false},
 		{"absent", Absent("k"), gone, true},
@@ -106,7 +106,7 @@ func TestWhenACompareHolds(t *testing.T) {
 
 func TestATransactionInWordsShowsNoValue(t *testing.T) {
 	txn := Txn{
-		Compares: []Compare{At("a", 3), Holds("b", []byte("secret")), Absent("c")},
+		Compares: []Compare{AtRevision("a", 3), HasValue("b", []byte("secret")), Absent("c")},
 		Then:     []Op{Put("a", []byte("secret")), Get("b"), Delete("c"), DeletePrefix("d/")},
 		Else:     []Op{Get("a")},
 	}

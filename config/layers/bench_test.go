@@ -37,8 +37,8 @@ func copyOf(s Set) map[string]any {
 
 func mergeInto(to, from map[string]any) {
 	for key, v := range from {
-		sub, is := v.(map[string]any)
-		if !is {
+		sub, ok := v.(map[string]any)
+		if !ok {
 			to[key] = v
 			continue
 		}

@@ -51,7 +51,7 @@ func (l Library) Choose(v Versions) Choice {
 		return c
 	}
 	names := l.Hardware[c.Type]
-	if c.Hardware = sw.match(names); c.Hardware == "" && !sw.comparable(names) {
+	if c.Hardware = sw.match(names); c.Hardware == "" && !sw.isComparable(names) {
 		c.Hardware = sw.latest(names)
 		c.LatestHardware = c.Hardware != ""
 	}
@@ -66,8 +66,8 @@ func (v Software) match(names []string) string {
 		return v.Full
 	}
 	best, bestNumbers := "", []uint64(nil)
-	for _, name := range sorted(names) {
-		if !v.numbered() || !v.family(name) {
+	for _, name := range sortedNames(names) {
+		if !v.isNumbered() || !v.inFamily(name) {
 			continue
 		}
 		numbers := ParseSoftware(name).Numbers
@@ -87,24 +87,24 @@ func (v Software) match(names []string) string {
 	return ""
 }
 
-// numbered reports whether a version is compared by its numbers. RELEASE_M0_3 is not, as in the original.
-func (v Software) numbered() bool {
+// isNumbered reports whether a version is compared by its numbers. RELEASE_M0_3 is not, as in the original.
+func (v Software) isNumbered() bool {
 	return v.Major > 0 || v.Family != familySeed && len(v.Numbers) > 0
 }
 
-func (v Software) family(name string) bool { return ParseSoftware(name).Family == v.Family }
+func (v Software) inFamily(name string) bool { return ParseSoftware(name).Family == v.Family }
 
-// comparable reports whether a version could have matched one of names by its number: then no match means that they are
-// all newer, or of another family.
-func (v Software) comparable(names []string) bool {
-	return v.numbered() && (v.Major > 0 || v.Family == familyOwn || slices.ContainsFunc(names, v.family))
+// isComparable reports whether a version could have matched one of names by its number: then no match means that they
+// are all newer, or of another family.
+func (v Software) isComparable(names []string) bool {
+	return v.isNumbered() && (v.Major > 0 || v.Family == familyOwn || slices.ContainsFunc(names, v.inFamily))
 }
 
 // latest returns the greatest name of the version's family, or of all if the family has none.
 func (v Software) latest(names []string) string {
-	names = sorted(names)
-	if v.numbered() && slices.ContainsFunc(names, v.family) {
-		names = slices.DeleteFunc(names, func(n string) bool { return !v.family(n) })
+	names = sortedNames(names)
+	if v.isNumbered() && slices.ContainsFunc(names, v.inFamily) {
+		names = slices.DeleteFunc(names, func(n string) bool { return !v.inFamily(n) })
 	}
 	best := ""
 	for _, name := range names {
@@ -122,7 +122,7 @@ func matchFirmware(version string, names []string) string {
 		return ""
 	}
 	best, bestMinor := "", uint64(0)
-	for _, name := range sorted(names) {
+	for _, name := range sortedNames(names) {
 		w := ParseFirmware(name)
 		if w.Major == v.Major && w.Minor <= v.Minor && (best == "" || w.Minor > bestMinor) {
 			best, bestMinor = name, w.Minor
@@ -131,7 +131,9 @@ func matchFirmware(version string, names []string) string {
 	return best
 }
 
-func sorted(names []string) []string { return slices.SortedFunc(slices.Values(names), CompareNatural) }
+func sortedNames(names []string) []string {
+	return slices.SortedFunc(slices.Values(names), CompareNatural)
+}
 
 // ParseTypes parses the document of hw_types.json, {type: [board id, …]}, into the types in natural order and the type
 // of each board. A board id in two types is a fault, since it is ambiguous.
@@ -143,17 +145,17 @@ func ParseTypes(o config.Object) (types []string, boards map[string]string, faul
 			continue
 		}
 		types = append(types, name)
-		ids, is := o[name].([]any)
-		if !is {
+		ids, ok := o[name].([]any)
+		if !ok {
 			faults.Add([]string{name}, fmt.Sprintf("invalid type %s", config.KindOf(o[name])),
 				"must be an array of board ids")
 			continue
 		}
 		for i, v := range ids {
-			id, is := v.(string)
+			id, ok := v.(string)
 			path := []string{name, strconv.Itoa(i)}
 			switch other, taken := boards[id]; {
-			case !is || id == "":
+			case !ok || id == "":
 				faults.Add(path, "invalid board id", "must be a string")
 			case taken && other != name:
 				faults.Add(path, fmt.Sprintf("duplicate board id %s, also of type %s", config.Quote(id), other),

@@ -73,7 +73,7 @@ func (cs Clashes) Error() string {
 // Effective returns the union of all layers: a higher layer's value overrides a lower one's. With clashes the config is
 // incomplete and must not be used.
 func (s Set) Effective() (config.Object, Clashes) {
-	u := union{set: &s}
+	u := merger{set: &s}
 	out := u.objects(&s)
 	u.clashes.sort()
 	return out, u.clashes
@@ -83,7 +83,7 @@ func (s Set) Effective() (config.Object, Clashes) {
 func (s Set) objectBelow(path []string, above Layer) Layer {
 	for l := above - 1; l > Base; l-- {
 		if v, found := config.Lookup(s[l], path); found {
-			if _, is := v.(config.Object); is {
+			if _, ok := v.(config.Object); ok {
 				return l
 			}
 		}

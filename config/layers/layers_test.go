@@ -316,7 +316,7 @@ func TestAnUpdateIsTheWholeComputation(t *testing.T) {
 		path := rapid.SliceOfN(rapid.SampledFrom([]string{"a", "b", "c.d"}), 1, 3).Draw(t, "path")
 		for i := 1; i < len(path); i++ { // what stands in the way is replaced, and so is the change
 			if v, found := config.Lookup(s[l], path[:i]); found {
-				if _, is := v.(config.Object); !is {
+				if _, ok := v.(config.Object); !ok {
 					path = path[:i]
 				}
 			}

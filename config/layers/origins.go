@@ -26,7 +26,7 @@ type ShadowedValue struct {
 func (s Set) Origins() map[string]Layer {
 	out := map[string]Layer{}
 	effective, _ := s.Effective()
-	leaves(effective, nil, func(path []string, _ any) {
+	walkLeaves(effective, nil, func(path []string, _ any) {
 		out[config.FormatPath(path)] = s.Origin(path)
 	})
 	return out
@@ -43,10 +43,10 @@ func (s Set) Explain(path []string) []ValueOrigin {
 	var out []ValueOrigin
 	explain := func(path []string, v any) {
 		origin := s.Origin(path)
-		out = append(out, ValueOrigin{config.Sub(path), v, origin, s.shadowed(path, origin)})
+		out = append(out, ValueOrigin{config.Below(path), v, origin, s.shadowed(path, origin)})
 	}
-	if o, is := v.(config.Object); is && len(o) > 0 {
-		leaves(o, path, explain)
+	if o, ok := v.(config.Object); ok && len(o) > 0 {
+		walkLeaves(o, path, explain)
 	} else {
 		explain(path, v)
 	}
@@ -67,35 +67,35 @@ func (s Set) Origin(path []string) Layer {
 func (s Set) shadowed(path []string, origin Layer) []ShadowedValue {
 	var out []ShadowedValue
 	for l := origin - 1; l >= Base; l-- {
-		if at, v, found := reach(s[l], path); found {
-			out = append(out, ShadowedValue{l, config.Sub(at), v})
+		if at, v, found := findValue(s[l], path); found {
+			out = append(out, ShadowedValue{l, config.Below(at), v})
 		}
 	}
 	return out
 }
 
-// reach returns the value at a path, or the first value on the way that is not an object.
-func reach(o config.Object, path []string) (at []string, v any, found bool) {
+// findValue returns the value at a path, or the first value on the way that is not an object.
+func findValue(o config.Object, path []string) (at []string, v any, found bool) {
 	v = o
 	for i, key := range path {
-		below, is := v.(config.Object)
-		if !is {
+		below, ok := v.(config.Object)
+		if !ok {
 			return path[:i], v, true
 		}
-		if v, is = below[key]; !is {
+		if v, ok = below[key]; !ok {
 			return nil, nil, false
 		}
 	}
 	return path, v, true
 }
 
-// leaves calls do for each value below an object, sorted by path. The path is valid only during the call.
-func leaves(o config.Object, path []string, do func(path []string, v any)) {
+// walkLeaves calls do for each value below an object, sorted by path. The path is valid only during the call.
+func walkLeaves(o config.Object, path []string, do func(path []string, v any)) {
 	for _, key := range config.Keys(o) {
 		v := o[key]
 		at := append(path[:len(path):len(path)], key)
-		if below, is := v.(config.Object); is && len(below) > 0 {
-			leaves(below, at, do)
+		if below, ok := v.(config.Object); ok && len(below) > 0 {
+			walkLeaves(below, at, do)
 			continue
 		}
 		do(at, v)
@@ -107,8 +107,8 @@ func NodeLayers(o config.Object) (map[string]config.Object, config.Faults) {
 	out := make(map[string]config.Object, len(o))
 	var faults config.Faults
 	for _, node := range config.Keys(o) {
-		layer, is := o[node].(config.Object)
-		if !is {
+		layer, ok := o[node].(config.Object)
+		if !ok {
 			faults.Add([]string{node}, fmt.Sprintf("invalid type %s", config.KindOf(o[node])), "must be {node: {…}}")
 			continue
 		}

@@ -6,16 +6,16 @@ import (
 	"edgespan/config"
 )
 
-// union merges all layers at once, level by level, so that an object is copied once and not once per layer. The result
+// merger merges all layers at once, level by level, so that an object is copied once and not once per layer. The result
 // equals merging them one by one with config.Merge.
-type union struct {
+type merger struct {
 	set     *Set
 	path    []string // to the current level
 	clashes Clashes
 }
 
 // objects merges the objects that layers have at one place; it shares the parts that only one of them has.
-func (u *union) objects(layers *Set) config.Object {
+func (u *merger) objects(layers *Set) config.Object {
 	var out config.Object
 	first, copied := 0, false
 	for l, o := range layers {
@@ -52,7 +52,7 @@ func hasAny(layers []config.Object, key string) bool {
 }
 
 // value merges the layers' values of one key: the last value wins, but an object is kept and merged with later objects.
-func (u *union) value(layers *Set, key string) (out any, found bool) {
+func (u *merger) value(layers *Set, key string) (out any, found bool) {
 	var objects Set
 	n := 0
 	for l, o := range layers {
@@ -61,14 +61,14 @@ func (u *union) value(layers *Set, key string) (out any, found bool) {
 			continue
 		}
 		found = true
-		sub, is := v.(config.Object)
+		sub, ok := v.(config.Object)
 		switch {
-		case is:
+		case ok:
 			objects[l] = sub
 			n++
 			out = v
 		case n > 0:
-			path := config.Sub(u.path, key)
+			path := config.Below(u.path, key)
 			u.clashes = append(u.clashes, Clash{path, u.set.objectBelow(path, Layer(l)), Layer(l), config.KindOf(v)})
 		default:
 			out = v

@@ -13,21 +13,21 @@ func (s Set) Update(old config.Object, path []string) (config.Object, Clashes) {
 	if len(path) == 0 {
 		return s.Effective()
 	}
-	u := union{set: &s}
+	u := merger{set: &s}
 	out := u.setAlong(&s, old, path)
 	u.clashes.sort()
 	return out, u.clashes
 }
 
 // setAlong returns old with a new value at a path; layers holds the layers' objects at this level.
-func (u *union) setAlong(layers *Set, old config.Object, path []string) config.Object {
+func (u *merger) setAlong(layers *Set, old config.Object, path []string) config.Object {
 	key := path[0]
 	out := maps.Clone(old)
 	if out == nil {
 		out = config.Object{}
 	}
-	below, objects := down(layers, key)
-	if was, is := old[key].(config.Object); is && objects && len(path) > 1 {
+	below, objects := layersBelow(layers, key)
+	if was, ok := old[key].(config.Object); ok && objects && len(path) > 1 {
 		u.path = append(u.path, key)
 		out[key] = u.setAlong(&below, was, path[1:])
 		u.path = u.path[:len(u.path)-1]
@@ -41,15 +41,15 @@ func (u *union) setAlong(layers *Set, old config.Object, path []string) config.O
 	return out
 }
 
-// down returns the layers' values below a key, if all of them are objects.
-func down(layers *Set, key string) (below Set, objects bool) {
+// layersBelow returns the layers' values below a key, if all of them are objects.
+func layersBelow(layers *Set, key string) (below Set, objects bool) {
 	for l, o := range layers {
 		v, has := o[key]
 		if !has {
 			continue
 		}
-		sub, is := v.(config.Object)
-		if !is {
+		sub, ok := v.(config.Object)
+		if !ok {
 			return below, false
 		}
 		below[l], objects = sub, true

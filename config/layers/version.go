@@ -75,13 +75,13 @@ func parseNumbers(texts []string) (numbers []uint64, fit bool) {
 	return numbers, true
 }
 
-// parsed reports whether v is a version of the seed's form.
-func (v Software) parsed() bool { return v.Major > 0 || v.Minor > 0 }
+// isParsed reports whether v is a version of the seed's form.
+func (v Software) isParsed() bool { return v.Major > 0 || v.Minor > 0 }
 
 // Compare orders versions: those of the seed's form by number and above all others, which are ordered by family, number
 // and text.
 func (v Software) Compare(w Software) int {
-	if v.parsed() || w.parsed() {
+	if v.isParsed() || w.isParsed() {
 		return cmp.Or(cmp.Compare(v.Major, w.Major), cmp.Compare(v.Minor, w.Minor))
 	}
 	return cmp.Or(cmp.Compare(v.Family, w.Family), compareNumbers(v.Numbers, w.Numbers), cmp.Compare(v.Full, w.Full))

@@ -72,11 +72,78 @@ func parseSubnet(s string) (any, string, bool) {
 	return p, "", true
 }
 
+// parseOnLink parses an interface's address: a host's, not that of its subnet or its broadcast address.
+func parseOnLink(s string) (netip.Prefix, bool) {
+	p, err := netip.ParsePrefix(s)
+	ok := err == nil && p.Addr().Is4() && p.Bits() >= 8 && !isSpecialPrefix(netip.PrefixFrom(p.Addr(), 32))
+	return p, ok && (p.Bits() > 30 || isHost(p.Masked(), p.Addr()))
+}
+
 func parsePrefixOrIP(s string) (any, string, bool) {
-	if a, ok := parseIP(s); ok && a.Is4() {
-		return netip.PrefixFrom(a, 32), "", true
+	if a, ok := parseIP(s); ok {
+		return netip.PrefixFrom(a, a.BitLen()), "", true
+	}
+	return parseAnyPrefix(s)
+}
+
+func parseAnyPrefix(s string) (any, string, bool) {
+	if p, err := netip.ParsePrefix(s); err == nil && p.Addr().Is6() && !p.Addr().Is4In6() {
+		if m := p.Masked(); m != p {
+			return nil, fmt.Sprintf("%s, the network of it, or %s/128 is meant", m, p.Addr()), false
+		}
+		return p, "", true
 	}
 	return parsePrefix(s)
+}
+
+// parseGateway parses a next hop: routers advertise themselves by a link-local address (RFC 4861 §4.2).
+func parseGateway(s string) (netip.Addr, bool) {
+	a, ok := parseIP(s)
+	if a.Is4() {
+		return parseIPv4(s)
+	}
+	return a, ok && (a.IsLinkLocalUnicast() || !isSpecial6(a))
+}
+
+// noHosts6 are the prefixes that contain no host of a network (RFC 6890): unspecified, loopback and mapped addresses,
+// link-local, multicast.
+var noHosts6 = []netip.Prefix{
+	netip.MustParsePrefix("::/32"), netip.MustParsePrefix("fe80::/10"), netip.MustParsePrefix("ff00::/8"),
+}
+
+func isSpecial6(a netip.Addr) bool {
+	for _, n := range noHosts6 {
+		if n.Contains(a) {
+			return true
+		}
+	}
+	return false
+}
+
+func parseIPv6(s string) (netip.Addr, bool) {
+	a, ok := parseIP(s)
+	return a, ok && a.Is6() && !isSpecial6(a)
+}
+
+// parseSubnet6 parses the subnet of a network: apps make their addresses from a prefix of 64 bits (RFC 4291 §2.5.1).
+func parseSubnet6(s string) (any, string, bool) {
+	p, err := netip.ParsePrefix(s)
+	if err != nil || !p.Addr().Is6() || p.Addr().Is4In6() || p.Bits() != 64 || isSpecial6(p.Addr()) {
+		return nil, "", false
+	}
+	if m := p.Masked(); m != p {
+		return nil, m.String() + " is meant", false
+	}
+	return p, "", true
+}
+
+// parseEntry parses an entry of a set. The kernel has no entry of 0 bits (hash:net, ipset(8)).
+func parseEntry(s string) (netip.Prefix, bool) {
+	if a, ok := parseIP(s); ok {
+		return netip.PrefixFrom(a, a.BitLen()), true
+	}
+	p, err := netip.ParsePrefix(s)
+	return p, err == nil && p.Bits() > 0 && p == p.Masked() && !p.Addr().Is4In6()
 }
 
 func parseRange(s string) (ipRange, bool) {
@@ -95,7 +162,7 @@ func parseProtocol(s string) (string, bool) {
 	if name, ok := protocolNames[s]; ok {
 		return name, true
 	}
-	n, ok := canonicalInt(s)
+	n, ok := parseCanonicalInt(s)
 	return s, ok && n >= 0 && n <= 255
 }
 
@@ -123,8 +190,16 @@ func parsePorts(s string) ([]netinst.PortRange, bool) {
 	return out, true
 }
 
+func parsePortRange(s string) (netinst.PortRange, bool) {
+	all, ok := parsePorts(s)
+	if !ok || len(all) != 1 {
+		return netinst.PortRange{}, false
+	}
+	return all[0], true
+}
+
 func parsePort(s string) (uint16, bool) {
-	n, ok := canonicalInt(s)
+	n, ok := parseCanonicalInt(s)
 	return uint16(n), ok && n >= 1 && n <= 65535
 }
 

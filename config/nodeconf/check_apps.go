@@ -56,62 +56,41 @@ func (c *checker) checkApps() {
 		u.made[netinst.BridgeMAC(id)] = "the bridge of networkInstances." + id.String()
 	}
 	for _, key := range c.apps.keys() {
-		o := c.apps.in(key)
+		o := c.apps.objectOrEmpty(key)
 		app := appnet.AppNetworkConfig{
 			UUID:        uuid.MustParse(key),
 			DisplayName: value[string](o, "displayName"),
 			Activate:    value[bool](o, "activate"),
-			Adapters:    map[int]netinst.UnderlayNetworkConfig{},
+			Adapters:    map[int]netinst.AdapterSpec{},
 		}
 		name := hostname(app)
-		adapters := o.in("adapters")
+		adapters := o.objectOrEmpty("adapters")
 		for _, index := range adapters.keys() {
 			i, _ := strconv.Atoi(index) // the walk has validated the index
-			a := c.adapter(adapters.in(index), index)
+			a := c.readAdapter(adapters.objectOrEmpty(index), index)
 			a.Hostname = name
 			app.Adapters[i] = a
-			c.checkAdapter(adapters.in(index), a, u)
-			k := netinst.AdapterKey{AppUUID: app.UUID, UnderlayIndex: i}
+			c.checkAdapter(adapters.objectOrEmpty(index), a, u)
+			k := netinst.AdapterKey{AppUUID: app.UUID, Index: i}
 			generated, host := netinst.LinkMACs(k, a.NetworkInstance)
-			u.made[host] = "the host's side of " + config.FormatPath(adapters.in(index).path)
+			u.made[host] = "the host's side of " + config.FormatPath(adapters.objectOrEmpty(index).path)
 			if a.MAC == "" {
-				u.made[generated] = config.FormatPath(adapters.in(index).path) + ", which has none configured"
+				u.made[generated] = config.FormatPath(adapters.objectOrEmpty(index).path) + ", which has none configured"
 			}
 		}
 		c.cfg.Apps[app.UUID] = app
 	}
 	c.checkMadeMACs(u)
 	c.checkNames()
-	c.checkBridgePorts()
-}
-
-// checkBridgePorts warns of a network with more adapters than its bridge has ports. This is not a fault: a node of an
-// earlier version may have such a config and runs the adapters that fit.
-func (c *checker) checkBridgePorts() {
-	active := map[uuid.UUID]int{}
-	for _, a := range c.cfg.Apps {
-		for _, x := range a.Adapters {
-			if a.Activate {
-				active[x.NetworkInstance]++
-			}
-		}
-	}
-	for id, n := range active {
-		if n > maxBridgePorts {
-			c.cfg.Warnings = append(c.cfg.Warnings, config.Fault{
-				Path: []string{"networkInstances", id.String()}, Problem: config.TooMany("active adapters", n),
-				Expectation: fmt.Sprintf("a bridge of Linux has %d ports: the others fail", maxBridgePorts),
-			})
-		}
-	}
+	c.checkLimits()
 }
 
 // checkMadeMACs refuses a configured MAC that another link generates: generated MACs never change, even if a config
 // uses one of them.
 func (c *checker) checkMadeMACs(u uniques) {
 	for mac, path := range u.macs {
-		if whose, is := u.made[mac]; is {
-			c.fault(path, fmt.Sprintf("invalid value %s, the generated MAC address of %s", mac, whose),
+		if whose, ok := u.made[mac]; ok {
+			c.addFault(path, fmt.Sprintf("invalid value %s, the generated MAC address of %s", mac, whose),
 				"must be unique")
 		}
 	}
@@ -125,75 +104,87 @@ func hostname(app appnet.AppNetworkConfig) netinst.Hostname {
 	return netinst.Hostname(app.UUID.String())
 }
 
-func (c *checker) adapter(o *object, index string) netinst.UnderlayNetworkConfig {
-	attach := o.in("attach")
-	a := netinst.UnderlayNetworkConfig{
+func (c *checker) readAdapter(o *object, index string) netinst.AdapterSpec {
+	attach := o.objectOrEmpty("attach")
+	a := netinst.AdapterSpec{
 		NetworkInstance: value[uuid.UUID](o, "networkInstance"),
 		MAC:             value[string](o, "mac"),
 		IP:              value[netip.Addr](o, "ip"),
+		IP6:             value[netip.Addr](o, "ip6"),
 		Kind:            netinst.AttachKind(value[string](attach, "kind")),
 		Netns:           value[string](attach, "netns"),
 		IfName:          value[netinst.IfName](attach, "ifName"),
 		HostIfName:      value[netinst.IfName](attach, "hostIfName"),
-		ACL:             c.acl(o.in("acl")),
+		ACL:             c.readACL(o.objectOrEmpty("acl"), value[uuid.UUID](o, "networkInstance")),
+		VLAN:            unlessDefault(value[int](o, "vlan"), netinst.NativeVLAN),
+		Trunk:           items[int](o, "trunk"),
 		DHCPServer:      value[bool](o, "dhcpServer"),
 		MaxFlows:        value[int](o, "maxFlows"),
+		MaxFragments:    unlessDefault(value[int](o, "maxFragments"), netinst.DefaultMaxFragments),
+		Observe:         value[bool](o, "observe"),
 	}
 	if a.MaxFlows == netinst.DefaultMaxFlows {
 		a.MaxFlows = 0 // the default, written or not, is the same limit
 	}
-	if a.Kind == netinst.Veth && !attach.given("ifName") {
+	slices.Sort(a.Trunk)
+	if a.Kind == netinst.Veth && !attach.isGiven("ifName") {
 		a.IfName = netinst.IfName("eth" + index)
 	}
 	return a
 }
 
-func (c *checker) checkAdapter(o *object, a netinst.UnderlayNetworkConfig, u uniques) {
+func (c *checker) checkAdapter(o *object, a netinst.AdapterSpec, u uniques) {
 	ni, found := c.cfg.Networks[a.NetworkInstance]
-	if a.NetworkInstance != uuid.Nil && !found && !c.networks.given(a.NetworkInstance.String()) {
+	if a.NetworkInstance != uuid.Nil && !found && !c.networks.isGiven(a.NetworkInstance.String()) {
 		c.cfg.Warnings = append(c.cfg.Warnings, config.Fault{
-			Path: o.at("networkInstance"), Problem: config.InvalidValue(a.NetworkInstance.String()) + ", which has no config",
+			Path: o.pathOf("networkInstance"), Problem: config.InvalidValue(a.NetworkInstance.String()) +
+				", which has no config",
 			Expectation: "the app waits for it",
 		})
 	}
 	if a.IP.IsValid() && ni.Type == netinst.Switch {
-		c.fault(o.at("ip"), "invalid on a switch network", "the app chooses its addresses there, and they are reported")
+		c.addFault(o.pathOf("ip"), "invalid on a switch network",
+			"the app chooses its addresses there, and they are reported")
 	} else if a.IP.IsValid() {
 		c.checkIP(o, a, ni.IPv4, u)
 	}
+	if a.IP6.IsValid() {
+		c.checkIP6(o, a, ni, found, u)
+	}
 	if a.MAC != "" {
-		if first, again := u.macs.firstUse(a.MAC, o.at("mac")); again {
-			c.fault(o.at("mac"), duplicateText(a.MAC, first), "must be unique")
+		if first, again := u.macs.firstUse(a.MAC, o.pathOf("mac")); again {
+			c.addFault(o.pathOf("mac"), duplicateText(a.MAC, first), "must be unique")
 		}
 	}
 	c.checkDHCPServer(o, a, ni)
-	c.checkAttach(o.in("attach"), a, u)
+	c.checkAdapterVLANs(o, a, ni)
+	c.checkAttach(o.objectOrEmpty("attach"), a, u)
 	if a.Netns == "" || a.IfName == "" {
 		return
 	}
-	attach := o.in("attach")
+	attach := o.objectOrEmpty("attach")
 	if strings.HasPrefix(a.Netns, "/proc/") { // no fault: existing configs may have it
 		c.cfg.Warnings = append(c.cfg.Warnings, config.Fault{
-			Path: attach.at("netns"), Problem: "invalid value " + config.Quote(a.Netns) + ", which another process can get",
+			Path: attach.pathOf("netns"), Problem: "invalid value " + config.Quote(a.Netns) + ", which another process can get",
 			Expectation: "the adapter fails until it is a name below /run/netns (ip netns attach NAME PID)",
 		})
 	}
 	at := attachPoint{sameNetns(a.Netns), a.IfName}
 	if first, again := u.at.firstUse(at, attach.path); again {
-		path := attach.at("netns")
-		if attach.given("ifName") {
-			path = attach.at("ifName")
+		path := attach.pathOf("netns")
+		if attach.isGiven("ifName") {
+			path = attach.pathOf("ifName")
 		}
 		what := fmt.Sprintf("duplicate value %s in %s, also at %s", a.IfName, config.Quote(a.Netns), config.FormatPath(first))
-		c.fault(path, what, "must be unique in its network namespace")
+		c.addFault(path, what, "must be unique in its network namespace")
 	}
 }
 
 // checkDHCPServer refuses a server on a local network, where the node is the server. It warns of rules on a switch
 // network that let an app serve DHCP, since its answers are dropped without dhcpServer.
-func (c *checker) checkDHCPServer(o *object, a netinst.UnderlayNetworkConfig, ni netinst.NetworkInstanceConfig) {
+func (c *checker) checkDHCPServer(o *object, a netinst.AdapterSpec, ni netinst.NetworkInstanceConfig) {
 	if a.DHCPServer && ni.Type == netinst.Local {
-		c.fault(o.at("dhcpServer"), "invalid value true on a local network",
+		c.addFault(o.pathOf("dhcpServer"), "invalid value true on a local network",
 			"only an adapter of a switch network can serve DHCP; on a local network the node does")
 	}
 	if a.DHCPServer || ni.Type != netinst.Switch {
@@ -205,7 +196,7 @@ func (c *checker) checkDHCPServer(o *object, a netinst.UnderlayNetworkConfig, ni
 	for _, r := range a.ACL {
 		if r.Action == netinst.Allow && r.Protocol == "udp" && (names(r.LocalPort, 67) || names(r.Ports, 68)) {
 			c.cfg.Warnings = append(c.cfg.Warnings, config.Fault{
-				Path:        o.in("acl").in(r.Name).path,
+				Path:        o.objectOrEmpty("acl").objectOrEmpty(r.Name).path,
 				Problem:     "names the ports of a DHCP server, and dhcpServer is false: what the app answers is dropped",
 				Expectation: "write dhcpServer: true where it serves DHCP",
 			})
@@ -224,26 +215,26 @@ func sameNetns(s string) string {
 	return s
 }
 
-func (c *checker) checkIP(o *object, a netinst.UnderlayNetworkConfig, v4 netinst.IPv4Config, u uniques) {
-	path := o.at("ip")
+func (c *checker) checkIP(o *object, a netinst.AdapterSpec, v4 netinst.IPv4Config, u uniques) {
+	path := o.pathOf("ip")
 	pool := ipRange{v4.DHCPFirst, v4.DHCPLast}
 	switch {
 	case v4.Subnet.IsValid() && !isHost(v4.Subnet, a.IP):
-		c.fault(path, config.Invalid(a.IP.String()),
+		c.addFault(path, config.Invalid(a.IP.String()),
 			fmt.Sprintf("must be a host address of the network's subnet %s", v4.Subnet))
 		return
 	case v4.Gateway == a.IP:
-		c.fault(path, fmt.Sprintf("invalid value %s, the network's gateway", a.IP), "must be unique")
+		c.addFault(path, fmt.Sprintf("invalid value %s, the network's gateway", a.IP), "must be unique")
 		return
 	case pool.first.IsValid() && pool.contains(a.IP):
-		c.fault(path, fmt.Sprintf("invalid value %s, in the network's dhcpRange %s", a.IP, pool),
+		c.addFault(path, fmt.Sprintf("invalid value %s, in the network's dhcpRange %s", a.IP, pool),
 			"must be an address outside dhcpRange")
 		return
 	case a.NetworkInstance == uuid.Nil:
 		return
 	}
 	if first, again := u.ips.firstUse(onNetwork[netip.Addr]{a.NetworkInstance, a.IP}, path); again {
-		c.fault(path, duplicateText(a.IP, first), "must be unique")
+		c.addFault(path, duplicateText(a.IP, first), "must be unique")
 	}
 }
 
@@ -252,14 +243,14 @@ func (c *checker) checkIP(o *object, a netinst.UnderlayNetworkConfig, v4 netinst
 func (c *checker) checkNames() {
 	names := firstPaths[onNetwork[netinst.Hostname]]{}
 	for _, key := range c.apps.keys() {
-		o := c.apps.in(key)
+		o := c.apps.objectOrEmpty(key)
 		app := c.cfg.Apps[uuid.MustParse(key)]
 		owned := map[uuid.UUID]netinst.Hostname{}
 		for _, a := range app.Adapters {
 			owned[a.NetworkInstance] = a.Hostname
 		}
 		delete(owned, uuid.Nil)
-		if o.wrong("displayName") {
+		if o.isInvalid("displayName") {
 			continue
 		}
 		for _, ni := range slices.SortedFunc(maps.Keys(owned),
@@ -267,14 +258,14 @@ func (c *checker) checkNames() {
 			first, again := names.firstUse(onNetwork[netinst.Hostname]{ni, owned[ni]}, o.path)
 			if again {
 				what := fmt.Sprintf("invalid value %s, the name of %s on network %s too", owned[ni], config.FormatPath(first), ni)
-				c.fault(o.at("displayName"), what, "must be unique on each network")
+				c.addFault(o.pathOf("displayName"), what, "must be unique on each network")
 				break
 			}
 		}
 	}
 }
 
-func (c *checker) acl(all *object) []netinst.ACLRule {
+func (c *checker) readACL(all *object, ni uuid.UUID) []netinst.ACLRule {
 	type placed struct {
 		rule  netinst.ACLRule
 		order int
@@ -283,8 +274,8 @@ func (c *checker) acl(all *object) []netinst.ACLRule {
 	rules := make([]placed, 0, len(names))
 	orders := make(map[int]*object, len(names))
 	for _, name := range names {
-		o := all.in(name)
-		match := o.in("match")
+		o := all.objectOrEmpty(name)
+		match := o.objectOrEmpty("match")
 		p := placed{
 			rule: netinst.ACLRule{
 				Name:      name,
@@ -295,18 +286,22 @@ func (c *checker) acl(all *object) []netinst.ACLRule {
 				Ports:     value[[]netinst.PortRange](match, "port"),
 				LocalPort: value[[]netinst.PortRange](match, "localPort"),
 				PortLabel: value[string](match, "portLabel"),
+				Host:      c.hostOf(match, ni),
+				Set:       c.setOf(match, ni),
+				Limit:     c.readLimit(o),
 			},
 			order: 1 << 16, // after every explicit order
 		}
 		if n, given := lookup[int](o, "order"); given {
 			p.order = n
 			if first := orders[n]; first != nil {
-				c.fault(o.at("order"), duplicateText(n, first.at("order")), "must be unique")
+				c.addFault(o.pathOf("order"), duplicateText(n, first.pathOf("order")), "must be unique")
 			} else {
 				orders[n] = o
 			}
 		}
 		c.checkPortMatch(match, p.rule)
+		p.rule = c.readPortmap(o, p.rule)
 		c.narrowToEgress(o, &p.rule)
 		c.checkLabel(match, "portLabel", p.rule.PortLabel)
 		rules = append(rules, p)
@@ -328,27 +323,49 @@ func (c *checker) acl(all *object) []netinst.ACLRule {
 // remote end chooses its source port, so the rule would otherwise admit packets from anyone with that source port to
 // every port of the app. A dropping rule is not narrowed, since that would let more pass (docs/adr/0027).
 func (c *checker) narrowToEgress(o *object, r *netinst.ACLRule) {
-	if r.Action != netinst.Allow || r.Direction != netinst.Both || len(r.Ports) == 0 || len(r.LocalPort) > 0 {
+	allows := r.Action == netinst.Allow || r.Action == netinst.Limit
+	if !allows || r.Direction != netinst.Both || len(r.Ports) == 0 || len(r.LocalPort) > 0 {
 		return
 	}
 	r.Direction = netinst.Egress
-	if o.given("direction") {
+	if o.isGiven("direction") {
 		c.cfg.Warnings = append(c.cfg.Warnings, config.Fault{
-			Path: o.at("direction"), Problem: "invalid value both with match.port, the port of the remote end: taken as egress",
+			Path:        o.pathOf("direction"),
+			Problem:     "invalid value both with match.port, the port of the remote end: taken as egress",
 			Expectation: "write egress, and a rule of ingress with match.localPort for incoming traffic",
 		})
 	}
 }
 
+// readLimit reads the rate of a rule with action limit, and refuses one of another rule, which would limit nothing.
+func (c *checker) readLimit(o *object) netinst.RateLimit {
+	limit := o.objectOrEmpty("limit")
+	if value[string](o, "action") != string(netinst.Limit) {
+		for _, key := range []string{"burst", "rate"} {
+			if limit.isGiven(key) && !limit.isInvalid(key) && !o.isInvalid("action") {
+				c.addFault(limit.pathOf(key), "limits nothing", "must be used with action limit")
+			}
+		}
+		return netinst.RateLimit{}
+	}
+	l := value[netinst.RateLimit](limit, "rate")
+	l.Burst = value[int](limit, "burst")
+	if maximum := l.MaxBurst(); l.Packets > 0 && l.Burst > maximum {
+		c.addFault(limit.pathOf("burst"), config.InvalidValue(strconv.Itoa(l.Burst)),
+			fmt.Sprintf("must be at most %d, the packets of a day at this rate", maximum))
+	}
+	return l
+}
+
 // checkPortMatch refuses ports with a protocol that has none.
 func (c *checker) checkPortMatch(match *object, r netinst.ACLRule) {
-	if r.Protocol == "tcp" || r.Protocol == "udp" || match.wrong("protocol") {
+	if r.Protocol == "tcp" || r.Protocol == "udp" || match.isInvalid("protocol") {
 		return
 	}
 	what := "needs a protocol that has ports"
 	for _, key := range []string{"port", "localPort"} {
 		if _, given := lookup[[]netinst.PortRange](match, key); given {
-			c.fault(match.at(key), what, "must be used with protocol tcp or udp")
+			c.addFault(match.pathOf(key), what, "must be used with protocol tcp or udp")
 		}
 	}
 }

@@ -14,72 +14,73 @@ import (
 func (c *checker) checkNetworks() {
 	keys := c.networks.keys()
 	if len(keys) > maxNetworks {
-		c.fault(c.networks.path, fmt.Sprintf("too many networks (%d)", len(keys)),
+		c.addFault(c.networks.path, fmt.Sprintf("too many networks (%d)", len(keys)),
 			fmt.Sprintf("must be at most %d", maxNetworks))
 	}
-	var subnets []placedSubnet
+	var subnets, subnets6 []placedSubnet
 	for _, key := range keys {
-		o := c.networks.in(key)
+		o := c.networks.objectOrEmpty(key)
 		ni := netinst.NetworkInstanceConfig{
 			UUID:        uuid.MustParse(key),
 			DisplayName: value[string](o, "displayName"),
 			Type:        netinst.Type(value[string](o, "type")),
 			Inactive:    !value[bool](o, "activate"),
 			Port:        value[string](o, "port"),
-			IPv4:        c.ipv4(o.in("ipv4")),
-			DNS:         c.dns(o.in("dns")),
+			IPv4:        c.readIPv4(o.objectOrEmpty("ipv4")),
+			DNS:         c.readDNS(o.objectOrEmpty("dns")),
 			NTPServers:  items[netip.Addr](o, "ntpServers"),
 			MTU:         value[int](o, "mtu"),
 			SpoofGuard:  value[bool](o, "spoofGuard"),
+			ForwardLLDP: value[bool](o, "forwardLLDP"),
+			Flows:       netinst.FlowPolicy(unlessDefault(value[string](o, "flows"), "reset")),
+			Share:       value[bool](o, "share"),
+			Probe:       c.readProbe(o.objectOrEmpty("probe")),
+			Limits:      readLimits(o.objectOrEmpty("limits")),
 		}
-		ni.Routes = c.routes(o.in("routes"), ni.IPv4.Subnet)
+		ni.AccessPorts = c.readAccessPorts(o.objectOrEmpty("vlanAccessPorts"))
+		ni.IPv6 = c.readIPv6(o)
+		ni.Routes = c.readRoutes(o.objectOrEmpty("routes"), ni)
+		c.readSets(ni.UUID, o.objectOrEmpty("sets"))
 		c.checkLabel(o, "port", ni.Port)
 		c.checkAirGap(o, ni)
+		c.warnOfUnusedProbe(o, ni)
 		c.checkSwitch(o, ni)
 		c.checkMTU(o, ni)
+		c.checkMayOverlap(o, ni)
 		c.cfg.Networks[ni.UUID] = ni
 		if ni.IPv4.Subnet.IsValid() {
-			subnets = append(subnets, placedSubnet{ni.IPv4.Subnet, o.in("ipv4").at("subnet")})
+			subnets = append(subnets, placedSubnet{ni.IPv4.Subnet, ni.IPv4.Gateway, ni.IPv4.MayOverlap,
+				o.objectOrEmpty("ipv4")})
+		}
+		if ni.HasIPv6() {
+			subnets6 = append(subnets6, placedSubnet{ni.IPv6.Subnet, ni.IPv6.Gateway, false, o.objectOrEmpty("ipv6")})
 		}
 	}
 	c.checkOverlaps(subnets)
+	c.checkOverlaps(subnets6)
 	c.checkSwitchPorts()
 }
 
-type placedSubnet struct {
-	subnet netip.Prefix
-	path   []string
-}
-
-// checkOverlaps compares all pairs: 500,000 for 999 networks, which takes a few ms.
-func (c *checker) checkOverlaps(all []placedSubnet) {
-	for i, a := range all {
-		for _, b := range all[:i] {
-			if a.subnet.Overlaps(b.subnet) {
-				what := fmt.Sprintf("invalid value %s, which overlaps %s of %s", a.subnet, b.subnet, config.FormatPath(b.path))
-				c.fault(a.path, what, "must be a subnet that overlaps no other")
-				break
-			}
-		}
-	}
-}
-
-// Clashes returns the faults of networks whose subnet overlaps one of the host, by UUID. Parse can't find them, since
-// they depend on the host's present addresses.
-func Clashes(overlaps map[uuid.UUID]overlap.Overlap) config.Faults {
+// OverlapFaults returns the faults of networks whose subnet overlaps one of the host, by UUID. Parse can't find them,
+// since they depend on the host's present addresses.
+func OverlapFaults(overlaps map[uuid.UUID]overlap.Overlap) config.Faults {
 	var fs config.Faults
 	for id, o := range overlaps {
 		if o.Clash != "" {
 			fs.Add([]string{"networkInstances", id.String(), "ipv4", "subnet"}, "overlaps "+o.Clash,
 				"must be a subnet that no address or connected route of this host is in")
 		}
+		if o.Clash6 != "" {
+			fs.Add([]string{"networkInstances", id.String(), "ipv6", "subnet"}, "overlaps "+o.Clash6,
+				"must be a subnet that no address of this host is in")
+		}
 	}
 	fs.Sort()
 	return fs
 }
 
-// ipv4 fills in the defaults of a subnet and checks the fields that depend on it.
-func (c *checker) ipv4(o *object) netinst.IPv4Config {
+// readIPv4 fills in the defaults of a subnet and checks the fields that depend on it.
+func (c *checker) readIPv4(o *object) netinst.IPv4Config {
 	subnet := value[netip.Prefix](o, "subnet")
 	if !subnet.IsValid() {
 		return netinst.IPv4Config{}
@@ -89,46 +90,47 @@ func (c *checker) ipv4(o *object) netinst.IPv4Config {
 
 	gateway := value[netip.Addr](o, "gateway")
 	switch {
-	case !o.given("gateway"):
+	case !o.isGiven("gateway"):
 		gateway = firstHost(subnet)
 	case gateway.IsValid() && !isHost(subnet, gateway):
-		c.fault(o.at("gateway"), config.Invalid(gateway.String()), config.MustBe(hosts))
+		c.addFault(o.pathOf("gateway"), config.Invalid(gateway.String()), config.MustBe(hosts))
 		gateway = netip.Addr{}
 	}
 
 	pool := value[ipRange](o, "dhcpRange")
 	switch {
-	case !o.given("dhcpRange"):
+	case !o.isGiven("dhcpRange"):
 		pool = upperHalf(subnet)
 	case pool.first.IsValid() &&
 		(pool.first == network || pool.last == last || !isHost(subnet, pool.first) || !isHost(subnet, pool.last)):
-		c.fault(o.at("dhcpRange"), config.Invalid(pool.String()),
+		c.addFault(o.pathOf("dhcpRange"), config.Invalid(pool.String()),
 			config.MustBe("a range of "+hosts[len("a host address of "):]))
 		pool = ipRange{}
 	}
 
 	if gateway.IsValid() && pool.first.IsValid() && pool.contains(gateway) {
-		if o.given("gateway") {
-			c.fault(o.at("gateway"), fmt.Sprintf("invalid value %s, in the dhcpRange %s", gateway, pool),
+		if o.isGiven("gateway") {
+			c.addFault(o.pathOf("gateway"), fmt.Sprintf("invalid value %s, in the dhcpRange %s", gateway, pool),
 				"must be a gateway outside dhcpRange")
 		} else {
-			c.fault(o.at("dhcpRange"), fmt.Sprintf("invalid value %s, with the gateway %s in it", pool, gateway),
+			c.addFault(o.pathOf("dhcpRange"), fmt.Sprintf("invalid value %s, with the gateway %s in it", pool, gateway),
 				"must be a range without the gateway")
 		}
 	}
-	return netinst.IPv4Config{Subnet: subnet, Gateway: gateway, DHCPFirst: pool.first, DHCPLast: pool.last}
+	return netinst.IPv4Config{Subnet: subnet, Gateway: gateway, DHCPFirst: pool.first, DHCPLast: pool.last,
+		MayOverlap: value[bool](o, "mayOverlap")}
 }
 
 func isHost(subnet netip.Prefix, a netip.Addr) bool {
 	return subnet.Contains(a) && a != subnet.Addr() && a != broadcast(subnet)
 }
 
-func (c *checker) dns(o *object) netinst.DNSConfig {
+func (c *checker) readDNS(o *object) netinst.DNSConfig {
 	d := netinst.DNSConfig{
-		Domain:  netinst.Label(value[netinst.Hostname](o, "domain")),
+		Domain:  netinst.Domain(value[netinst.Hostname](o, "domain")),
 		Servers: items[netip.Addr](o, "servers"),
 	}
-	hosts := o.in("hosts")
+	hosts := o.objectOrEmpty("hosts")
 	for _, name := range hosts.sorted(func(s slot) bool { return s.value != nil }) {
 		if d.Hosts == nil {
 			d.Hosts = map[netinst.Hostname][]netip.Addr{}
@@ -138,31 +140,39 @@ func (c *checker) dns(o *object) netinst.DNSConfig {
 	return d
 }
 
-func (c *checker) routes(all *object, own netip.Prefix) []netinst.StaticRoute {
+func (c *checker) readRoutes(all *object, ni netinst.NetworkInstanceConfig) []netinst.StaticRoute {
 	var out []netinst.StaticRoute
-	seen := map[netip.Prefix][]string{}
+	type place struct {
+		to   netip.Prefix
+		cost int
+	}
+	seen := map[place][]string{}
 	for _, name := range all.keys() {
-		o := all.in(name)
+		o := all.objectOrEmpty(name)
 		r := netinst.StaticRoute{
 			Name:        name,
 			Destination: value[netip.Prefix](o, "destination"),
 			Gateway:     value[netip.Addr](o, "gateway"),
 			Port:        value[string](o, "port"),
+			Cost:        value[int](o, "cost"),
 		}
 		out = append(out, r)
 		c.checkLabel(o, "port", r.Port)
 		if !r.Destination.IsValid() {
 			continue
 		}
-		path := o.at("destination")
-		switch first := seen[r.Destination]; {
+		path, own := o.pathOf("destination"), ni.IPv4.Subnet
+		if c.checkRoute6(o, r, ni); r.Destination.Addr().Is6() {
+			own = ni.IPv6.Subnet
+		}
+		switch first := seen[place{r.Destination, r.Cost}]; {
 		case first != nil:
-			c.fault(path, duplicateText(r.Destination, first), "must be unique: one route for each destination")
+			c.addFault(path, duplicateText(r.Destination, first), "must be unique: one route for each destination and cost")
 		case own.IsValid() && own.Overlaps(r.Destination) && r.Destination.Bits() >= own.Bits():
-			c.fault(path, fmt.Sprintf("invalid value %s, within the subnet %s", r.Destination, own),
+			c.addFault(path, fmt.Sprintf("invalid value %s, within the subnet %s", r.Destination, own),
 				"must be a destination outside the network")
 		default:
-			seen[r.Destination] = path
+			seen[place{r.Destination, r.Cost}] = path
 		}
 	}
 	return out
@@ -173,8 +183,9 @@ func (c *checker) checkMTU(o *object, ni netinst.NetworkInstanceConfig) {
 	ports, _ := c.portsOf(ni.Port)
 	for _, p := range ports {
 		if ni.MTU > 0 && p.MTU > 0 && ni.MTU > p.MTU {
-			path := config.FormatPath(c.ports.in(p.Label).at("mtu"))
-			c.fault(o.at("mtu"), fmt.Sprintf("invalid value %d", ni.MTU), fmt.Sprintf("must be at most %d, by %s", p.MTU, path))
+			path := config.FormatPath(c.ports.objectOrEmpty(p.Label).pathOf("mtu"))
+			c.addFault(o.pathOf("mtu"), fmt.Sprintf("invalid value %d", ni.MTU),
+				fmt.Sprintf("must be at most %d, by %s", p.MTU, path))
 			return
 		}
 	}

@@ -92,13 +92,13 @@ func TestNetworks(t *testing.T) {
 	checkSentences(t, wrap, []sentence{
 		{"all fields", `displayName: "größe; \"x\"", type: local, activate: true, port: wan, dns: {domain: Lab.Edge, ` +
 			`servers: 192.0.2.53, hosts: {a.b: "10.0.0.9,2001:db8::1"}}, ntpServers: 192.0.2.1, mtu: 1400, flowLog: false, ` +
-			`spoofGuard: false, ipv6: {}, routes: {a: {destination: 192.0.2.0/24, gateway: 10.0.0.9, port: lan, cost: 0}}`, ""},
+			`spoofGuard: false, ipv6: {}, routes: {a: {destination: 192.0.2.0/24, gateway: 10.0.0.9, port: lan, cost: 0}, ` +
+			`b: {destination: 192.0.2.0/24, gateway: 10.0.0.8, port: lan, cost: 255}}`, ""},
 		{"no subnet at all", `ipv4: {}`, `
 			N1.ipv4: duplicate key (2 times)`},
-		{"later fields", "type: vpn, ipv6: {mode: slaac}, flowLog: true, probe: {method: icmp}, vpn: {x: 1}", `
+		{"later fields", "type: vpn, ipv6: {mode: slaac}, flowLog: true, vpn: {x: 1}", `
 			N1.flowLog: not supported yet
-			N1.ipv6: not supported yet
-			N1.probe: not supported yet
+			N1.ipv6.subnet: required: must be an IPv6 subnet of /64, unicast and not link-local, such as fd00:1::/64
 			N1.type: not supported yet
 			N1.vpn: not supported yet`},
 		{"not activated", "activate: false", ""},
@@ -132,16 +132,16 @@ func TestNetworks(t *testing.T) {
 			N1.dns.hosts.ok: invalid value "": must be IP addresses, at most 16, separated by commas
 			N1.dns.servers: invalid value "dns.example": must be unicast IP addresses, at most 16, separated by commas`},
 		{"an absent host", `dns: {hosts: {a: {"$absent": true}}}`, ""},
-		{"routes", "routes: {a: {destination: 10.0.0.128/25}, b: {destination: 192.0.2.9/24, cost: 1}, c: {gateway: " +
+		{"routes", "routes: {a: {destination: 10.0.0.128/25}, b: {destination: 192.0.2.9/24, cost: 256}, c: {gateway: " +
 			"1.2.3.4, port: lte}, d: {destination: 0.0.0.0/0}, e: {destination: 0.0.0.0/0}}", `
 			N1.routes.a.destination: invalid value 10.0.0.128/25, within the subnet 10.0.0.0/24: must be a destination ` +
 			`outside the network
-			N1.routes.b.cost: not supported yet
+			N1.routes.b.cost: invalid value 256: must be a whole number of 0 to 255
 			N1.routes.b.destination: invalid value "192.0.2.9/24": 192.0.2.0/24, the network of it, or 192.0.2.9/32 is meant
-			N1.routes.c.destination: required: must be an IPv4 prefix such as 10.0.0.0/24
+			N1.routes.c.destination: required: must be a prefix such as 10.0.0.0/24 or 2001:db8::/32
 			N1.routes.c.port: invalid value "lte", which no port has: ` + labels + `
 			N1.routes.e.destination: duplicate value 0.0.0.0/0, also at N1.routes.d.destination: must be unique: one route ` +
-			`for each destination`},
+			`for each destination and cost`},
 	})
 	checkSentences(t, asIs, []sentence{
 		{"a switch network",
@@ -149,20 +149,25 @@ func TestNetworks(t *testing.T) {
 				"1400}, $ni2: {type: switch, port: \"\"}, $ni3: {ipv4: {subnet: 10.0.0.0/24}, port: wan}}", ""},
 		{"a switch network with parts of a local one",
 			"networkInstances: {$ni1: {type: switch, port: \"\", ipv4: {subnet: 10.0.0.0/24}, dns: {}, ntpServers: 192.0.2.1, " +
-				"routes: {}}}", `
+				"probe: {}, routes: {}}}", `
 			N1.dns: invalid for a switch network: only type local has it
 			N1.ipv4: invalid for a switch network: only type local has it
 			N1.ntpServers: invalid for a switch network: only type local has it
+			N1.probe: invalid for a switch network: only type local has it
 			N1.routes: invalid for a switch network: only type local has it`},
 		{"a switch network on several ports",
+			"ports: {wan: {ifName: eth0, labels: x}, lan: {ifName: eth1, labels: x}}\n" +
+				"networkInstances: {$ni2: {type: switch, port: x, forwardLLDP: true}}", ""},
+		{"a switch network on ports that none names",
 			"ports: {wan: {ifName: eth0, labels: x}}\nnetworkInstances: {$ni1: {type: switch}, $ni2: {type: switch, port: x}}", `
-			N1.port: invalid value "uplink": for a switch network must be a port's own label, or "" for none
-			N2.port: invalid value "x": for a switch network must be a port's own label, or "" for none`},
+			N1.port: invalid value "uplink": for a switch network must be a port's own label, a shared label, or "" for none`},
+		{"a local network with LLDP", "networkInstances: {$ni1: {port: \"\", ipv4: {subnet: 10.0.0.0/24}, forwardLLDP: true}}",
+			"N1.forwardLLDP: invalid for a local network: only type switch has it"},
 		{"a switch network on others' ports",
-			"ports: {wan: {ifName: eth0, uplink: true}, lan: {ifName: eth1}}\nnetworkInstances: {$ni1: {type: switch, port: " +
-				"lan}, $ni2: {type: switch, port: wan}, $ni3: {ipv4: {subnet: 10.0.0.0/24}, routes: {r: {destination: " +
-				"192.0.2.0/24, port: lan}}}}", `
-			N1.port: invalid value "lan", which N3.routes.r.port uses too: for a switch network must be a port that no ` +
+			"ports: {wan: {ifName: eth0, uplink: true}, lan: {ifName: eth1, labels: x}}\nnetworkInstances: {$ni1: {type: " +
+				"switch, port: x}, $ni2: {type: switch, port: wan}, $ni3: {ipv4: {subnet: 10.0.0.0/24}, routes: {r: " +
+				"{destination: 192.0.2.0/24, port: lan}}}}", `
+			N1.port: invalid value "x", which N3.routes.r.port uses too: for a switch network must be a port that no ` +
 				`other network uses
 			N2.port: invalid value "wan", which N3.port uses too: for a switch network must be a port that no other ` +
 				`network uses`},
@@ -207,7 +212,8 @@ func TestAdapters(t *testing.T) {
 	checkSentences(t, wrap, []sentence{
 		{"no-ops of later fields", `mac: "", ip: "", ip6: "", vlan: 0, acl: {}`, ""},
 		{"later fields", "ip6: 2001:db8::1, vlan: 5",
-			"A1.adapters.0.ip6: not supported yet\nA1.adapters.0.vlan: not supported yet"},
+			"A1.adapters.0.ip6: invalid on a network whose ipv6.mode is not dhcpv6: the app makes its address by itself\n" +
+				"A1.adapters.0.vlan: invalid value 5 on a local network: only an adapter of a switch network has it"},
 		{"ip elsewhere", "ip: 10.0.1.5",
 			`A1.adapters.0.ip: invalid value "10.0.1.5": must be a host address of the network's subnet 10.0.0.0/24`},
 		{"ip the broadcast", "ip: 10.0.0.255",
@@ -308,7 +314,7 @@ func TestAdapters(t *testing.T) {
 // A generated MAC is told to apps and to their licences: it stays, and a config that
 // gives it to another adapter is refused.
 func TestAMACThatIsGeneratedForAnotherLinkIsRefused(t *testing.T) {
-	k := netinst.AdapterKey{AppUUID: uuid.MustParse(app1), UnderlayIndex: 1}
+	k := netinst.AdapterKey{AppUUID: uuid.MustParse(app1), Index: 1}
 	generated, host := netinst.LinkMACs(k, uuid.MustParse(ni2))
 	bridge := netinst.BridgeMAC(uuid.MustParse(ni2))
 	wrap := func(mac string) string {
@@ -427,34 +433,65 @@ func TestANetworkWithoutConfigIsAWarning(t *testing.T) {
 }
 
 func aclDoc(v string) string {
-	return "ports: {eth: {ifName: eth0, labels: wan}}\n" + twoNetworks +
+	return "ports: {eth: {ifName: eth0, labels: wan, uplink: true}, dmz: {ifName: eth1}}\n" + twoNetworks +
 		"appNetworks: {$app1: {adapters: {0: {networkInstance: $ni1, attach: {kind: veth, netns: a}, acl: {" + v + "}}}}}"
 }
 
 func TestACL(t *testing.T) {
 	const ports = `must be a port of 1 to 65535, a range such as "80-90" or a list such as "80,443" of at most 15, a ` +
 		`range counting as two`
+	const rates = `a whole number of 1 to 10000 packets a second, minute or hour, such as "10/s", "10/m" or "10/h"`
+	const mapped = `a port of 1 to 65535 or a range such as "8000-8010"`
 	checkSentences(t, aclDoc, []sentence{
 		{"no-ops of later fields", `a: {limit: {}, portmap: {}, match: {host: "", set: "", portLabel: ""}}`, ""},
-		{"later fields", `a: {action: limit, limit: {rate: 10/s}}, b: {action: portmap, portmap: {port: 80}}, c: ` +
-			`{match: {host: x, set: y}}`, `
-			A1.adapters.0.acl.a.action: not supported yet
-			A1.adapters.0.acl.a.limit: not supported yet
-			A1.adapters.0.acl.b.action: not supported yet
-			A1.adapters.0.acl.b.portmap: not supported yet
-			A1.adapters.0.acl.c.match.host: not supported yet
-			A1.adapters.0.acl.c.match.set: not supported yet`},
+		{"port maps", `a: {action: portmap, portmap: {port: 80}, match: {protocol: tcp}}, b: {action: portmap, portmap: ` +
+			`{port: 80, targetPort: 81}, match: {protocol: udp, portLabel: wan}}, c: {action: portmap, portmap: {port: ` +
+			`"81-90", targetPort: "1081-1090"}, match: {protocol: tcp, ip: 192.0.2.0/24}}, d: {action: portmap, portmap: ` +
+			`{port: "90"}, match: {protocol: tcp, ip: 198.51.100.0/24}}`, ""},
+		{"port maps that are none", `a: {action: portmap}, b: {action: portmap, portmap: {port: "80,81"}, match: ` +
+			`{protocol: icmp}}, c: {action: portmap, portmap: {port: 80-90, targetPort: 80}, match: {protocol: tcp, port: ` +
+			`7, localPort: 7}, direction: egress}, d: {portmap: {port: 80}}`, `
+			A1.adapters.0.acl.a.match.protocol: invalid value "" of a port map: must be tcp or udp
+			A1.adapters.0.acl.a.portmap.port: required: must be ` + mapped + `
+			A1.adapters.0.acl.b.match.protocol: invalid value "icmp" of a port map: must be tcp or udp
+			A1.adapters.0.acl.b.portmap.port: invalid value "80,81": must be ` + mapped + `
+			A1.adapters.0.acl.c.direction: invalid value "egress" of a port map: must be ingress
+			A1.adapters.0.acl.c.match.localPort: invalid for a port map: portmap.targetPort is the app's port
+			A1.adapters.0.acl.c.match.port: invalid for a port map: the port of a client is its own choice
+			A1.adapters.0.acl.c.portmap.targetPort: has 1 ports for 11: must be as many as portmap.port has
+			A1.adapters.0.acl.d.portmap.port: maps nothing: must be used with action portmap`},
+		{"port maps of one port", `a: {action: portmap, portmap: {port: "80-85"}, match: {protocol: tcp}}, b: {action: ` +
+			`portmap, portmap: {port: 85, targetPort: 1}, match: {protocol: tcp, portLabel: wan}}`,
+			`A1.adapters.0.acl.b.portmap.port: conflicts with A1.adapters.0.acl.a.portmap.port on port eth: must be a port ` +
+				`that no other map has`},
+		{"a port map without a port", `a: {action: portmap, portmap: {port: 80}, match: {protocol: tcp, portLabel: dmz}}`,
+			`A1.adapters.0.acl.a.action: invalid value portmap on none of the network's ports: must be an adapter of a ` +
+				`local network with a port`},
+		{"a set that is none", `c: {match: {set: y}}`, `
+			A1.adapters.0.acl.c.match.set: invalid value "y", not a set of the network: must be in ` +
+			`networkInstances.<uuid>.sets, which is empty`},
 		{"a port", `a: {match: {portLabel: eth}}, b: {match: {portLabel: wan}}, c: {match: {portLabel: uplink}}`, ""},
 		{"a port that nothing is", `a: {match: {portLabel: lan}}, b: {match: {portLabel: "a b"}}, c: {match: {portLabel: 7}}`,
 			`
-			A1.adapters.0.acl.a.match.portLabel: invalid value "lan", which no port has: must be all, eth, freeuplink, ` +
+			A1.adapters.0.acl.a.match.portLabel: invalid value "lan", which no port has: must be all, dmz, eth, freeuplink, ` +
 				`uplink or wan
 			A1.adapters.0.acl.b.match.portLabel: invalid value "a b": must be a port's label, a shared label, uplink, ` +
 				`freeuplink or all
 			A1.adapters.0.acl.c.match.portLabel: invalid type number: must be a string`},
 		{"words that are none", "a: {action: accept, direction: in}", `
-			A1.adapters.0.acl.a.action: invalid value "accept": must be allow or drop
+			A1.adapters.0.acl.a.action: invalid value "accept": must be allow, drop, limit or portmap
 			A1.adapters.0.acl.a.direction: invalid value "in": must be egress, ingress or both`},
+		{"limits", "a: {action: limit, limit: {rate: 10/s}}, b: {action: limit, limit: {rate: 1/h, burst: 24}}", ""},
+		{"limits that are none", `a: {action: limit}, b: {action: limit, limit: {rate: 0/s}}, c: {action: limit, limit: ` +
+			`{rate: 10/d, burst: 0}}, d: {limit: {rate: 10/s}}, e: {action: drop, limit: {burst: 7}}, f: {action: limit, ` +
+			`limit: {rate: 1/h, burst: 25}}`, `
+			A1.adapters.0.acl.a.limit.rate: required: must be ` + rates + `
+			A1.adapters.0.acl.b.limit.rate: invalid value "0/s": must be ` + rates + `
+			A1.adapters.0.acl.c.limit.burst: invalid value 0: must be a whole number of 1 to 10000
+			A1.adapters.0.acl.c.limit.rate: invalid value "10/d": must be ` + rates + `
+			A1.adapters.0.acl.d.limit.rate: limits nothing: must be used with action limit
+			A1.adapters.0.acl.e.limit.burst: limits nothing: must be used with action limit
+			A1.adapters.0.acl.f.limit.burst: invalid value 25: must be at most 24, the packets of a day at this rate`},
 		{"equal orders", "a: {order: 5}, b: {order: 5}",
 			"A1.adapters.0.acl.b.order: duplicate value 5, also at A1.adapters.0.acl.a.order: must be unique"},
 		{"ports of no protocol",
@@ -472,10 +509,10 @@ func TestACL(t *testing.T) {
 			A1.adapters.0.acl.d.match.port: invalid value "1-2,3-4,5-6,7-8,9-10,11-12,13-14,15-16": ` + ports + `
 			A1.adapters.0.acl.e.match.port: invalid type boolean: must be a string or a whole number`},
 		{"addresses", "a: {match: {ip: 10.0.0.1}}, b: {match: {ip: 10.0.0.1/8}}, c: {match: {ip: 2001:db8::/32}}, d: " +
-			"{match: {ip: 0.0.0.0/0}}", `
+			"{match: {ip: 0.0.0.0/0}}, e: {match: {ip: \"2001:db8::1/32\"}}", `
 			A1.adapters.0.acl.b.match.ip: invalid value "10.0.0.1/8": 10.0.0.0/8, the network of it, or 10.0.0.1/32 is meant
-			A1.adapters.0.acl.c.match.ip: invalid value "2001:db8::/32": must be an IPv4 prefix such as 10.0.0.0/24, or an ` +
-			`IPv4 address`},
+			A1.adapters.0.acl.e.match.ip: invalid value "2001:db8::1/32": 2001:db8::/32, the network of it, or ` +
+			`2001:db8::1/128 is meant`},
 	})
 }
 

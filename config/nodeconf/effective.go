@@ -37,26 +37,26 @@ func Effective(effective config.Object) (Config, error) {
 	return Parse(own)
 }
 
-// Present returns an effective config without the entries that a layer marked absent, and without the "$absent": false
-// of others. It copies only what changes. Only entries of maps in edgespan's schema can be absent.
-func Present(effective config.Object) config.Object {
-	out, _ := schema.present(effective)
+// DropAbsent returns an effective config without the entries that a layer marked absent, and without the "$absent":
+// false of others. It copies only what changes. Only entries of maps in edgespan's schema can be absent.
+func DropAbsent(effective config.Object) config.Object {
+	out, _ := schema.dropAbsent(effective)
 	return out
 }
 
-func (r *rule) present(o config.Object) (out config.Object, changed bool) {
+func (r *rule) dropAbsent(o config.Object) (out config.Object, changed bool) {
 	out = o
 	for key, v := range o {
 		below := r.below[key]
 		if r.wild != nil {
 			below = r.wild
 		}
-		entry, is := v.(config.Object)
-		if below == nil || !is {
+		entry, ok := v.(config.Object)
+		if below == nil || !ok {
 			continue
 		}
 		gone := r.wild != nil && entry[absentKey] == true
-		present, other := below.present(entry)
+		present, other := below.dropAbsent(entry)
 		if r.wild != nil && entry[absentKey] == false {
 			present, other = config.Unset(present, []string{absentKey}), true
 		}

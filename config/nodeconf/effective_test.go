@@ -59,7 +59,7 @@ func TestPresentDropsWhatALayerMadeAbsent(t *testing.T) {
 	} {
 		o := effective(t, tt.doc)
 		before := string(config.AppendCanonical(nil, o))
-		got := string(config.AppendCanonical(nil, Present(o)))
+		got := string(config.AppendCanonical(nil, DropAbsent(o)))
 		if want := string(config.AppendCanonical(nil, effective(t, tt.want))); got != want {
 			t.Errorf("%s: %s", tt.name, got)
 		}

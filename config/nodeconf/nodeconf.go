@@ -11,6 +11,7 @@ import (
 	"edgespan/appnet"
 	"edgespan/config"
 	"edgespan/netinst"
+	"edgespan/netinst/probe"
 )
 
 // SysParams holds the parameters of the daemon itself.
@@ -63,15 +64,17 @@ func Parse(document config.Object) (Config, error) {
 
 // parse is Parse for a document that was read with the faults fs, which it reports together with those that it finds.
 func parse(doc config.Document, fs config.Faults) (Config, error) {
-	top := walker{doc, &fs}.mapping(schema, doc.Object, nil)
+	top := walker{doc, &fs}.walkMapping(schema, doc.Object, nil)
 	c := &checker{
 		faults:   &fs,
-		ports:    top.in("ports"),
-		networks: top.in("networkInstances"),
-		apps:     top.in("appNetworks"),
-		noPorts:  top.wrong("ports"),
+		ports:    top.objectOrEmpty("ports"),
+		networks: top.objectOrEmpty("networkInstances"),
+		apps:     top.objectOrEmpty("appNetworks"),
+		noPorts:  top.isInvalid("ports"),
+		sets:     map[uuid.UUID]map[string]*netinst.AddressSet{},
+		hosts:    map[uuid.UUID]map[netinst.Hostname]bool{},
 		cfg: Config{
-			Sys:      sysParams(top.in("sysParams")),
+			Sys:      readSysParams(top.objectOrEmpty("sysParams")),
 			Ports:    map[string]netinst.PortConfig{},
 			Networks: map[uuid.UUID]netinst.NetworkInstanceConfig{},
 			Apps:     map[uuid.UUID]appnet.AppNetworkConfig{},
@@ -79,7 +82,11 @@ func parse(doc config.Document, fs config.Faults) (Config, error) {
 	}
 	c.checkPorts()
 	c.checkNetworks()
+	c.checkAddressing()
+	c.checkVLANs()
 	c.checkApps()
+	c.checkSwitchVLANs()
+	c.checkPortmaps()
 	c.shareFlows()
 	if len(fs) > 0 {
 		fs.Sort()
@@ -109,10 +116,10 @@ func (c *checker) shareFlows() {
 // DriftObserve is the value of sysParams.drift that reports drift and does not repair it.
 const DriftObserve = "observe"
 
-// sysParams reads the object sysParams, which may be absent.
-func sysParams(o *object) SysParams {
+// readSysParams reads the object sysParams, which may be absent.
+func readSysParams(o *object) SysParams {
 	if len(o.slots) == 0 {
-		o = walker{faults: &config.Faults{}}.mapping(schema.below["sysParams"], config.Object{}, nil)
+		o = walker{faults: &config.Faults{}}.walkMapping(schema.below["sysParams"], config.Object{}, nil)
 	}
 	return SysParams{
 		ManagedConfig:   value[bool](o, "managedConfig"),
@@ -133,20 +140,22 @@ type checker struct {
 	faults                *config.Faults
 	ports, networks, apps *object
 	noPorts               bool // the complete mapping of ports is wrong, so no label is known
+	sets                  map[uuid.UUID]map[string]*netinst.AddressSet
+	hosts                 map[uuid.UUID]map[netinst.Hostname]bool // in rules, by network
 	cfg                   Config
 }
 
-func (c *checker) fault(path []string, what, allowed string) { c.faults.Add(path, what, allowed) }
+func (c *checker) addFault(path []string, what, allowed string) { c.faults.Add(path, what, allowed) }
 
 // duplicateText is the problem of a value that another path has too.
 func duplicateText(v any, other []string) string {
-	return fmt.Sprintf("duplicate value %s, also at %s", config.Inner(fmt.Sprint(v)), config.FormatPath(other))
+	return fmt.Sprintf("duplicate value %s, also at %s", config.EscapeStart(fmt.Sprint(v)), config.FormatPath(other))
 }
 
 func (c *checker) checkPorts() {
 	names := map[netinst.IfName][]string{}
 	for _, label := range c.ports.keys() {
-		o := c.ports.in(label)
+		o := c.ports.objectOrEmpty(label)
 		p := netinst.PortConfig{
 			Label:      label,
 			IfName:     value[netinst.IfName](o, "ifName"),
@@ -157,21 +166,32 @@ func (c *checker) checkPorts() {
 			NTPServers: items[netip.Addr](o, "ntpServers"),
 			MTU:        value[int](o, "mtu"),
 			Gateway:    value[netip.Addr](o, "gateway"),
+			Metered:    value[bool](o, "metered"),
+			ProbeBytes: unlessDefault(value[int](o, "probeBytesPerDay"), probe.DefaultProbeBytes),
+			Weight:     unlessDefault(value[int](o, "weight"), 1),
+			Static:     items[netip.Prefix](o, "address"),
+		}
+		c.warnOfUnusedBudget(o, p)
+		if a := value[string](o, "addressing"); a != external {
+			p.Addressing = netinst.Addressing(a)
+		}
+		if v := o.objectOrEmpty("vlan"); o.isGiven("vlan") {
+			p.VLAN = netinst.VLAN{Parent: value[netinst.IfName](v, "parent"), ID: value[int](v, "id")}
 		}
 		c.cfg.Ports[label] = p
 		if p.IfName != "" {
 			if isOwnKey(p.IfName) {
-				c.fault(o.at("ifName"), config.Invalid(string(p.IfName)),
+				c.addFault(o.pathOf("ifName"), config.Invalid(string(p.IfName)),
 					"must be an interface other than those of edgespan (es followed by a digit)")
 			} else if first := names[p.IfName]; first != nil {
-				c.fault(o.at("ifName"), duplicateText(p.IfName, first), "must be unique: one port for each interface")
+				c.addFault(o.pathOf("ifName"), duplicateText(p.IfName, first), "must be unique: one port for each interface")
 			} else {
-				names[p.IfName] = o.at("ifName")
+				names[p.IfName] = o.pathOf("ifName")
 			}
 		}
 		for _, l := range p.Labels {
-			if other := c.ports.below(l); other != nil && l != label {
-				c.fault(o.at("labels"), config.Invalid(l)+", the label of "+config.FormatPath(other.path),
+			if other := c.ports.objectAt(l); other != nil && l != label {
+				c.addFault(o.pathOf("labels"), config.Invalid(l)+", the label of "+config.FormatPath(other.path),
 					"must be shared labels that no port has as its own")
 				break
 			}
@@ -195,7 +215,7 @@ func (c *checker) portsOf(label string) (found []netinst.PortConfig, ok bool) {
 			found = append(found, p)
 		}
 	}
-	return found, len(found) > 0 || c.ports.given(label) || slices.Contains(reserved, label)
+	return found, len(found) > 0 || c.ports.isGiven(label) || slices.Contains(reserved, label)
 }
 
 // checkLabel checks a reference to a port, the value of o's field key.
@@ -212,5 +232,5 @@ func (c *checker) checkLabel(o *object, key, label string) {
 		known = append(known, p.Labels...)
 	}
 	slices.Sort(known)
-	c.fault(o.at(key), config.Invalid(label)+", which no port has", config.OneOf(slices.Compact(known)))
+	c.addFault(o.pathOf(key), config.Invalid(label)+", which no port has", config.OneOf(slices.Compact(known)))
 }

@@ -1,6 +1,7 @@
 package nodeconf
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -9,6 +10,7 @@ import (
 
 	"edgespan/config"
 	"edgespan/netinst"
+	"edgespan/netinst/addressing"
 )
 
 const (
@@ -163,7 +165,7 @@ func TestDefaults(t *testing.T) {
 func TestPorts(t *testing.T) {
 	checkSentences(t, func(v string) string { return "ports: {" + v + "}" }, []sentence{
 		{"all fields", `wan: {ifName: eth0, uplink: true, cost: 255, labels: "a, b", addressing: external, address: "", ` +
-			`gateway: 192.0.2.1, dnsServers: "2001:db8::53,192.0.2.53", ntpServers: 192.0.2.123, mtu: 68}`, ""},
+			`gateway: 192.0.2.1, dnsServers: "2001:db8::53,192.0.2.53", ntpServers: 192.0.2.123, mtu: 68, metered: true}`, ""},
 		{"no interface", "wan: {}",
 			"ports.wan.ifName: required: must be an interface name of 1 to 15 letters, digits, '.', '_' and '-'"},
 		{"one interface twice", "a: {ifName: eth0}, b: {ifName: eth0}",
@@ -177,13 +179,48 @@ func TestPorts(t *testing.T) {
 			`uplink, freeuplink or all, at most 16, separated by commas`},
 		{"a shared label that is a port", "a: {ifName: eth0, labels: b}, b: {ifName: eth1}",
 			`ports.a.labels: invalid value "b", the label of ports.b: must be shared labels that no port has as its own`},
-		{"addressing of later",
-			"a: {ifName: eth0, addressing: dhcp}, b: {ifName: eth1, addressing: static, address: 192.0.2.2/24}", `
-			ports.a.addressing: not supported yet
-			ports.b.address: not supported yet
-			ports.b.addressing: not supported yet`},
+		{"VLANs", "a: {ifName: eth0}, b: {ifName: eth0.5, vlan: {parent: eth0, id: 5}}, " +
+			"c: {ifName: voice, vlan: {parent: eth0, id: 4094}, addressing: dhcp}, d: {ifName: x, vlan: {parent: eth1, id: 5}}", ""},
+		{"half a VLAN", "a: {ifName: eth0.5, vlan: {}}, b: {ifName: eth1.5, vlan: {parent: eth1}}", `
+			ports.a.vlan.id: required: must be 1 to 4094
+			ports.a.vlan.parent: required: must be an interface name of 1 to 15 letters, digits, '.', '_' and '-'
+			ports.b.vlan.id: required: must be 1 to 4094`},
+		{"what is no VLAN", "a: {ifName: a, vlan: {parent: es1, id: 1}}, b: {ifName: b, vlan: {parent: b, id: 1}}, " +
+			"c: {ifName: c, vlan: {parent: eth0, id: 1}}, d: {ifName: d, vlan: {parent: c, id: 1}}, " +
+			"e: {ifName: e, vlan: {parent: eth0, id: 1}}, f: {ifName: f, vlan: {parent: eth0, id: 4095}}", `
+			ports.a.vlan.parent: invalid value "es1": must be an interface other than those of edgespan (es followed by a digit)
+			ports.b.vlan.parent: invalid value "b", the port's own interface: must be another one
+			ports.d.vlan.parent: invalid value "c", itself a VLAN of ports.c: must be an interface that another program creates
+			ports.e.vlan.id: duplicate value 1, also at ports.c.vlan.id: must be unique for one parent
+			ports.f.vlan.id: invalid value 4095: must be a whole number of 1 to 4094`},
+		{"DHCP", "a: {ifName: eth0, addressing: dhcp}, b: {ifName: eth1, addressing: dhcp, gateway: 192.0.2.1}", ""},
+		{"DHCP with an address", "a: {ifName: eth0, addressing: dhcp, address: 192.0.2.2/24}",
+			"ports.a.address: invalid without addressing static: only addressing static has it"},
+		{"static addresses", "a: {ifName: eth0, addressing: static, address: 192.0.2.2/24, gateway: 198.51.100.1}, " +
+			`b: {ifName: eth1, addressing: static, address: "192.0.2.3/24,10.0.0.1/32,10.0.0.2/31"}`, ""},
+		{"static without address", "a: {ifName: eth0, addressing: static}",
+			"ports.a.address: required: must be unicast IPv4 addresses with their prefix lengths of 8 to 32 such as " +
+				"192.0.2.2/24 if addressing is static"},
+		{"an address without static", "a: {ifName: eth0, address: 192.0.2.2/24}, b: {ifName: eth1, addressing: external, " +
+			"address: 192.0.2.3/24}", `
+			ports.a.address: invalid without addressing static: only addressing static has it
+			ports.b.address: invalid without addressing static: only addressing static has it`},
+		{"what is no address of a host", `a: {ifName: eth0, addressing: static, address: ` +
+			`"192.0.2.0/24,192.0.2.255/24,127.0.0.1/8,192.0.2.2"}, b: {ifName: eth1, addressing: static, address: 1.2.3.4/7}`, `
+			ports.a.address: invalid value "192.0.2.0/24", "192.0.2.255/24", "127.0.0.1/8" and 1 more: must be unicast IPv4 ` +
+			`addresses with their prefix lengths of 8 to 32 such as 192.0.2.2/24, at most 16, separated by commas
+			ports.b.address: invalid value "1.2.3.4/7": must be unicast IPv4 addresses with their prefix lengths of 8 to ` +
+			`32 such as 192.0.2.2/24, at most 16, separated by commas`},
+		{"too many addresses", `a: {ifName: eth0, addressing: static, address: ` +
+			`"10.0.0.1/24,10.0.0.2/24,10.0.0.3/24,10.0.0.4/24,10.0.0.5/24"}`,
+			"ports.a.address: too many addresses (5): must be at most 4"},
+		{"an address twice", "a: {ifName: eth0, addressing: static, address: 192.0.2.2/24}, b: {ifName: eth1, addressing: " +
+			"static, address: 192.0.2.2/32}",
+			"ports.b.address: duplicate value 192.0.2.2, also at ports.a.address: must be unique"},
+		{"a gateway that is its own address", "a: {ifName: eth0, addressing: static, address: 192.0.2.2/24, gateway: 192.0.2.2}",
+			`ports.a.gateway: invalid value "192.0.2.2", the port's own address: must be the address of a neighbour`},
 		{"addressing that is none", "a: {ifName: eth0, addressing: bootp}",
-			`ports.a.addressing: invalid value "bootp": must be external`},
+			`ports.a.addressing: invalid value "bootp": must be external, static or dhcp`},
 		{"lists", `a: {ifName: eth0, dnsServers: "192.0.2.1,,x", ntpServers: "192.0.2.1,192.0.2.1", labels: [b]}`, `
 			ports.a.dnsServers: invalid value "", "x": must be unicast IP addresses, at most 16, separated by commas
 			ports.a.labels: invalid type list: must be a comma-separated string
@@ -200,6 +237,40 @@ func TestPorts(t *testing.T) {
 			`eth1, "$absent": 1}`, `
 			ports.c.$absent: invalid type number: must be a boolean`},
 	})
+}
+
+func TestAddressesOfPortsStayOutOfNetworks(t *testing.T) {
+	got := faultsOf("ports: {a: {ifName: eth0, addressing: static, address: 10.0.0.9/24, labels: x}, " +
+		"b: {ifName: eth1, addressing: static, address: 192.0.2.2/24}}\n" +
+		"networkInstances: {" + ni1 + ": {port: b, ipv4: {subnet: 10.0.0.0/24}}, " + ni2 + ": {type: switch, port: x}}")
+	want := "networkInstances." + ni2 + `.port: invalid value "x", which has addressing static: for a switch network ` +
+		"must be a port with addressing external\n" +
+		"ports.a.address: invalid value 10.0.0.9/24, which overlaps 10.0.0.0/24 of networkInstances." + ni1 +
+		".ipv4.subnet: must be outside of every network's subnet"
+	if got != want {
+		t.Errorf("got  %s\nwant %s", got, want)
+	}
+}
+
+func TestAVLANIsNoPortOfASwitch(t *testing.T) {
+	got := faultsOf("ports: {a: {ifName: eth0, labels: x}, b: {ifName: eth1.5, labels: x, vlan: {parent: eth1, id: 5}}}\n" +
+		"networkInstances: {" + ni2 + ": {type: switch, port: x}}")
+	want := "networkInstances." + ni2 + `.port: invalid value "x", which is a VLAN: for a switch network must be a port ` +
+		"without vlan"
+	if got != want {
+		t.Errorf("%s, want %s", got, want)
+	}
+}
+
+func TestTooManyPortsWithAddressingStatic(t *testing.T) {
+	var ports []string
+	for i := range addressing.MaxPorts + 1 {
+		ports = append(ports, fmt.Sprintf("p%d: {ifName: eth%d, addressing: static, address: 10.0.%d.1/24}", i, i, i))
+	}
+	got := faultsOf("ports: {" + strings.Join(ports, ", ") + "}")
+	if want := "ports: too many ports with an addressing other than external (101): must be at most 100"; got != want {
+		t.Errorf("got  %s\nwant %s", got, want)
+	}
 }
 
 func TestAPortThatIsAbsentIsNotKnown(t *testing.T) {

@@ -24,13 +24,13 @@ type slot struct {
 
 func newObject(path []string) *object { return &object{path: path} }
 
-// few is the number of keys up to which a linear search is faster than a map.
-const few = 8
+// indexThreshold is the number of keys up to which a linear search is faster than a map.
+const indexThreshold = 8
 
 // find returns the slot of a key, or nil. Adding a key may move slots.
 func (o *object) find(key string) *slot {
 	if o.index != nil {
-		if i, is := o.index[key]; is {
+		if i, ok := o.index[key]; ok {
 			return &o.slots[i]
 		}
 		return nil
@@ -51,7 +51,7 @@ func (o *object) slot(key string) *slot {
 	o.slots = append(o.slots, slot{key: key})
 	if o.index != nil {
 		o.index[key] = len(o.slots) - 1
-	} else if len(o.slots) > few {
+	} else if len(o.slots) > indexThreshold {
 		o.reserve(len(o.slots))
 	}
 	return &o.slots[len(o.slots)-1]
@@ -60,7 +60,7 @@ func (o *object) slot(key string) *slot {
 // reserve makes room for n keys.
 func (o *object) reserve(n int) {
 	o.slots = slices.Grow(o.slots, max(n-len(o.slots), 0))
-	if n <= few {
+	if n <= indexThreshold {
 		return
 	}
 	o.index = make(map[string]int, n)
@@ -82,30 +82,30 @@ func (o *object) rename(from, to string) {
 	}
 }
 
-// given reports whether a key is in the document, valid or not.
-func (o *object) given(key string) bool { s := o.find(key); return s != nil && s.given }
+// isGiven reports whether a key is in the document, valid or not.
+func (o *object) isGiven(key string) bool { s := o.find(key); return s != nil && s.given }
 
-// wrong reports whether the value of a key is invalid.
-func (o *object) wrong(key string) bool { s := o.find(key); return s != nil && s.wrong }
+// isInvalid reports whether the value of a key is invalid.
+func (o *object) isInvalid(key string) bool { s := o.find(key); return s != nil && s.wrong }
 
-// below returns the object at a key, or nil.
-func (o *object) below(key string) *object {
+// objectAt returns the object at a key, or nil.
+func (o *object) objectAt(key string) *object {
 	if s := o.find(key); s != nil {
 		return s.below
 	}
 	return nil
 }
 
-// in returns the object at a key, or an empty one.
-func (o *object) in(key string) *object {
-	if c := o.below(key); c != nil {
+// objectOrEmpty returns the object at a key, or an empty one.
+func (o *object) objectOrEmpty(key string) *object {
+	if c := o.objectAt(key); c != nil {
 		return c
 	}
-	return newObject(config.Sub(o.path, key))
+	return newObject(config.Below(o.path, key))
 }
 
-// at returns the path of a key of o.
-func (o *object) at(key string) []string { return config.Sub(o.path, key) }
+// pathOf returns the path of a key of o.
+func (o *object) pathOf(key string) []string { return config.Below(o.path, key) }
 
 // keys returns the keys of the objects below o, sorted.
 func (o *object) keys() []string {

@@ -10,22 +10,22 @@ import (
 
 // schema holds the rules of edgespan's metadata. It includes fields that are not implemented yet, with their refused
 // values, so that they are not reported as unknown fields.
-var schema = compiler{own.NodeBase()}.level(own.NodeMetadata(), nil)
+var schema = compiler{own.NodeBase()}.compileLevel(own.NodeMetadata(), nil)
 
 // compiler converts a metadata document with expanded copy-blocks to rules. Defaults come from the base layer and,
 // below free keys, from the metadata.
 type compiler struct{ base config.Object }
 
-// level compiles an object of entries and further levels.
-func (c compiler) level(doc config.Object, path []string) *rule {
-	r := newRule(path, Entry{Type: Mapping, Description: "A group of parameters."})
+// compileLevel compiles an object of entries and further levels.
+func (c compiler) compileLevel(doc config.Object, path []string) *rule {
+	r := newRule(path, Entry{Type: Mapping, Description: "Parameters of the daemon."})
 	for _, key := range config.Keys(doc) {
-		below, at := doc[key].(config.Object), config.Sub(path, key)
+		below, at := doc[key].(config.Object), config.Below(path, key)
 		if _, isEntry := below["type"].(string); isEntry {
-			r.add(key, c.entry(below, at))
+			r.add(key, c.compileEntry(below, at))
 			continue
 		}
-		r.add(key, c.level(below, at))
+		r.add(key, c.compileLevel(below, at))
 	}
 	return r
 }
@@ -40,11 +40,11 @@ func (r *rule) add(key string, below *rule) {
 	r.keys = append(r.keys, key)
 }
 
-// entry compiles one entry, property or description of map values.
-func (c compiler) entry(m config.Object, path []string) *rule {
+// compileEntry compiles one entry, property or description of map values.
+func (c compiler) compileEntry(m config.Object, path []string) *rule {
 	e := Entry{
-		Description: str(m, "desc"), When: str(m, "requiredWhen"), Optional: isTrue(m, "optional"),
-		Required: isTrue(m, "required") || str(m, "requiredWhen") != "", Unsupported: unsupported(m),
+		Description: stringAt(m, "desc"), When: stringAt(m, "requiredWhen"), Optional: isTrue(m, "optional"),
+		Required: isTrue(m, "required") || stringAt(m, "requiredWhen") != "", Unsupported: unsupportedValues(m),
 	}
 	if d, has := m["default"]; has {
 		e.Default = fmt.Sprint(d)
@@ -53,36 +53,36 @@ func (c compiler) entry(m config.Object, path []string) *rule {
 	}
 	switch m["type"] {
 	case "MAP":
-		return c.mapRule(m, e, path)
+		return c.compileMap(m, e, path)
 	case "OBJECT":
 		e.Type = Mapping
 		r := newRule(path, e)
 		properties := objectAt(objectAt(m, "objVal"), "properties")
 		for _, key := range config.Keys(properties) {
-			r.add(key, c.entry(objectAt(properties, key), config.Sub(path, key)))
+			r.add(key, c.compileEntry(objectAt(properties, key), config.Below(path, key)))
 		}
 		return r
 	case "INTEGER":
 		e.Type = Integer
-		e.Min, e.Max = span(objectAt(m, "intVal"))
+		e.Min, e.Max = integerRange(objectAt(m, "intVal"))
 	case "BOOLEAN":
 		e.Type = Boolean
 	default:
 		spec := objectAt(m, "strVal")
-		e.Type, e.Word, e.Enum = stringType(spec), Word(str(spec, "word")), texts(spec["allowedValues"])
+		e.Type, e.Word, e.Enum = stringType(spec), Word(stringAt(spec, "word")), texts(spec["allowedValues"])
 	}
 	return newRule(path, e)
 }
 
-// mapRule compiles a mapping with free keys, all of whose values follow one rule.
-func (c compiler) mapRule(m config.Object, e Entry, path []string) *rule {
+// compileMap compiles a mapping with free keys, all of whose values follow one rule.
+func (c compiler) compileMap(m config.Object, e Entry, path []string) *rule {
 	e.Type = Mapping
 	r := newRule(path, e)
 	keys := objectAt(m, "keys")
-	r.kind, r.keyWord = str(keys, "shown"), Word(str(keys, "word"))
-	r.wild = c.entry(objectAt(m, "mapVal"), config.Sub(path, r.kind))
+	r.kind, r.keyWord = stringAt(keys, "shown"), Word(stringAt(keys, "word"))
+	r.wild = c.compileEntry(objectAt(m, "mapVal"), config.Below(path, r.kind))
 	if r.wild.Description == "" {
-		r.wild.Description = str(m, "entryDesc")
+		r.wild.Description = stringAt(m, "entryDesc")
 	}
 	return r
 }
@@ -97,16 +97,16 @@ func stringType(spec config.Object) Type {
 	return String
 }
 
-// unsupported returns the known values that are refused; true means all except the default.
-func unsupported(m config.Object) []string {
+// unsupportedValues returns the known values that are refused; true means all except the default.
+func unsupportedValues(m config.Object) []string {
 	if isTrue(m, "unsupported") {
 		return []string{anyOther}
 	}
 	return texts(m["unsupported"])
 }
 
-// span returns the range of an integer; edgespan's metadata has at most one.
-func span(intVal config.Object) (low, high int64) {
+// integerRange returns the range of an integer; edgespan's metadata has at most one.
+func integerRange(intVal config.Object) (low, high int64) {
 	ranges, _ := intVal["allowedRanges"].([]any)
 	if len(ranges) == 1 {
 		if pair, _ := ranges[0].([]any); len(pair) == 2 {
@@ -122,7 +122,7 @@ func objectAt(m config.Object, key string) config.Object {
 	return o
 }
 
-func str(m config.Object, key string) string {
+func stringAt(m config.Object, key string) string {
 	s, _ := m[key].(string)
 	return s
 }

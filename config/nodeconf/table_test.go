@@ -15,7 +15,7 @@ import (
 const valid = `{
 	"sysParams": {}, "ports": {"wan": {"ifName": "eth0"}},
 	"networkInstances": {"` + ni1 +
-	`": {"ipv4": {"subnet": "10.0.0.0/24"}, "dns": {"hosts": {}}, "routes": {"r": {"destination": "192.0.2.0/24"}}}},
+	`": {"ipv4": {"subnet": "10.0.0.0/24"}, "dns": {"hosts": {}}, "routes": {"r": {"destination": "192.0.2.0/24"}}, "sets": {"s": {}}}},
 	"appNetworks": {"` + app1 + `": {"adapters": {"0": {"networkInstance": "` + ni1 +
 	`", "attach": {"kind": "veth", "netns": "a"},
 		"acl": {"rule": {"match": {"protocol": "tcp"}}}}}}}
@@ -35,7 +35,9 @@ func placeOf(e Entry) []string {
 		case "<host>":
 			p[i] = "host"
 		case "<name>":
-			p[i] = map[string]string{"routes": "r", "acl": "rule"}[p[i-1]]
+			p[i] = map[string]string{"routes": "r", "acl": "rule", "sets": "s"}[p[i-1]]
+		case "<prefix>":
+			p[i] = "10.0.0.0/8"
 		}
 	}
 	return p
@@ -134,6 +136,8 @@ func TestEveryHostileKeyIsOneFault(t *testing.T) {
 			switch r := ruleOf(e); {
 			case r.wild == nil:
 				v = true
+			case r.wild.Type == Integer:
+				v = r.wild.Min
 			case r.wild.Type != Mapping:
 				v = "192.0.2.1"
 			default:

@@ -15,42 +15,42 @@ type walker struct {
 	faults *config.Faults
 }
 
-func (w walker) mapping(r *rule, v any, path []string) *object {
+func (w walker) walkMapping(r *rule, v any, path []string) *object {
 	o := newObject(path)
-	n, is := v.(config.Object)
+	n, ok := v.(config.Object)
 	switch {
-	case !is:
-		w.wrongType(r.Entry, v, path)
+	case !ok:
+		w.reportWrongType(r.Entry, v, path)
 	case slices.Contains(r.Unsupported, anyOther):
 		if len(n) > 0 {
 			w.faults.Add(path, notYet, "")
 		}
 	case r.wild != nil:
-		w.entries(r, n, o)
+		w.walkEntries(r, n, o)
 	default:
-		w.fields(r, n, o)
+		w.walkFields(r, n, o)
 	}
 	return o
 }
 
-// fields walks a mapping with keys named by the schema.
-func (w walker) fields(r *rule, n config.Object, o *object) {
+// walkFields walks a mapping with keys named by the schema.
+func (w walker) walkFields(r *rule, n config.Object, o *object) {
 	o.reserve(min(len(n), len(r.keys)) + 1) // most mappings get one default
 	for key, v := range n {
 		below := r.below[key]
 		if below == nil {
-			w.faults.Add(o.at(key), config.UnknownField, config.OneOf(r.keys))
+			w.faults.Add(o.pathOf(key), config.UnknownField, config.OneOf(r.keys))
 			continue
 		}
 		o.slot(key).given = true
-		w.field(below, v, o, key)
+		w.walkField(below, v, o, key)
 	}
 	for _, key := range r.keys {
 		below := r.below[key]
 		switch {
-		case o.given(key):
+		case o.isGiven(key):
 		case below.Type == Mapping && below.wild == nil && below.requires():
-			o.slot(key).below = w.mapping(below, config.Object{}, o.at(key))
+			o.slot(key).below = w.walkMapping(below, config.Object{}, o.pathOf(key))
 		case below.Default != "":
 			v, _, _ := w.parse(below.Entry, below.Default)
 			o.slot(key).value = v
@@ -68,17 +68,17 @@ func (r *rule) requires() bool {
 	return false
 }
 
-func (w walker) field(r *rule, given any, o *object, key string) {
+func (w walker) walkField(r *rule, given any, o *object, key string) {
 	if r.Type == Mapping {
-		below := w.mapping(r, given, o.at(key))
-		if _, is := given.(config.Object); !is {
+		below := w.walkMapping(r, given, o.pathOf(key))
+		if _, ok := given.(config.Object); !ok {
 			o.slot(key).wrong = true
 		} else if len(r.Unsupported) == 0 {
 			o.slot(key).below = below
 		}
 		return
 	}
-	v, ok := w.leaf(r.Entry, given, o, key)
+	v, ok := w.checkLeaf(r.Entry, given, o, key)
 	switch {
 	case !ok:
 		o.slot(key).wrong = true
@@ -89,8 +89,8 @@ func (w walker) field(r *rule, given any, o *object, key string) {
 	}
 }
 
-// entries walks a mapping with free keys. It skips entries that a later layer marked absent, without checking them.
-func (w walker) entries(r *rule, n config.Object, o *object) {
+// walkEntries walks a mapping with free keys. It skips entries that a later layer marked absent, without checking them.
+func (w walker) walkEntries(r *rule, n config.Object, o *object) {
 	word := words[r.keyWord]
 	o.reserve(len(n))
 	names := make(map[string]string, len(n)) // canonical key to its first spelling
@@ -104,11 +104,11 @@ func (w walker) entries(r *rule, n config.Object, o *object) {
 		if ok {
 			name = fmt.Sprint(v)
 		} else {
-			w.faults.Add(o.at(key), "invalid key", config.MustBe(word.allowed))
+			w.faults.Add(o.pathOf(key), "invalid key", config.MustBe(word.allowed))
 		}
 		first, again := names[name]
 		if again {
-			w.faults.Add(o.at(key), "duplicate key, same as "+config.Quote(first), "must be unique")
+			w.faults.Add(o.pathOf(key), "duplicate key, same as "+config.Quote(first), "must be unique")
 		}
 		names[name] = key
 		into := o
@@ -116,8 +116,8 @@ func (w walker) entries(r *rule, n config.Object, o *object) {
 			into = newObject(o.path)
 		}
 		into.slot(key).given = true
-		w.field(r.wild, w.withoutAbsent(entry, o, key), into, key)
-		if below := into.below(key); below != nil && r.wild.wild == nil {
+		w.walkField(r.wild, w.removeAbsent(entry, o, key), into, key)
+		if below := into.objectAt(key); below != nil && r.wild.wild == nil {
 			w.reportMissing(r.wild, below, below)
 		}
 		if into == o {
@@ -131,21 +131,21 @@ func isAbsent(v any) bool {
 	return entry[absentKey] == true
 }
 
-// withoutAbsent removes a redundant "$absent": false from an entry.
-func (w walker) withoutAbsent(v any, o *object, key string) any {
+// removeAbsent removes a redundant "$absent": false from an entry.
+func (w walker) removeAbsent(v any, o *object, key string) any {
 	entry, _ := v.(config.Object)
 	absent, has := entry[absentKey]
 	if !has {
 		return v
 	}
-	if _, is := absent.(bool); !is {
-		w.wrongType(Entry{Type: Boolean}, absent, config.Sub(o.path, key, absentKey))
+	if _, ok := absent.(bool); !ok {
+		w.reportWrongType(Entry{Type: Boolean}, absent, config.Below(o.path, key, absentKey))
 	}
 	return config.Unset(entry, []string{absentKey})
 }
 
-// leaf checks the value of a key of o. It returns nil for an empty string that means the same as no value.
-func (w walker) leaf(e Entry, given any, o *object, key string) (any, bool) {
+// checkLeaf checks the value of a key of o. It returns nil for an empty string that means the same as no value.
+func (w walker) checkLeaf(e Entry, given any, o *object, key string) (any, bool) {
 	text, isNumber := "", false
 	switch v := given.(type) {
 	case string:
@@ -153,17 +153,17 @@ func (w walker) leaf(e Entry, given any, o *object, key string) (any, bool) {
 	case bool:
 		text = strconv.FormatBool(v)
 	case int64, float64:
-		text, isNumber = w.doc.Number(o.at(key), v), true
+		text, isNumber = w.doc.Number(o.pathOf(key), v), true
 	}
-	if !fits(e.Type, given, isNumber) {
-		w.wrongType(e, given, o.at(key))
+	if !matchesType(e.Type, given, isNumber) {
+		w.reportWrongType(e, given, o.pathOf(key))
 		return nil, false
 	}
 	if text == "" && e.Default == "" && !e.Required {
 		return nil, true
 	}
 	if slices.Contains(e.Unsupported, text) || slices.Contains(e.Unsupported, anyOther) && text != e.Default {
-		w.faults.Add(o.at(key), notYet, "")
+		w.faults.Add(o.pathOf(key), notYet, "")
 		return nil, false
 	}
 	v, allowed, ok := w.parse(e, text)
@@ -173,17 +173,17 @@ func (w walker) leaf(e Entry, given any, o *object, key string) (any, bool) {
 		}
 		what := config.Invalid(text)
 		if isNumber {
-			what = config.InvalidValue(config.Inner(text))
+			what = config.InvalidValue(config.EscapeStart(text))
 		}
 		if bad, isList := v.(badItems); isList {
 			what = string(bad)
 		}
-		w.faults.Add(o.at(key), what, allowed)
+		w.faults.Add(o.pathOf(key), what, allowed)
 	}
 	return v, ok
 }
 
-func fits(t Type, given any, isNumber bool) bool {
+func matchesType(t Type, given any, isNumber bool) bool {
 	switch given.(type) {
 	case string:
 		return t != Integer && t != Boolean
@@ -202,8 +202,8 @@ var typeAllowed = map[Type]string{
 	Boolean:     "must be a boolean",
 }
 
-func (w walker) wrongType(e Entry, v any, path []string) {
-	w.faults.Add(path, config.InvalidType(config.InYAML(v)), typeAllowed[e.Type])
+func (w walker) reportWrongType(e Entry, v any, path []string) {
+	w.faults.Add(path, config.InvalidType(config.YAMLTypeName(v)), typeAllowed[e.Type])
 }
 
 // badItems describes the problem of a list, in place of its value.
@@ -215,7 +215,7 @@ func (w walker) parse(e Entry, s string) (v any, allowed string, ok bool) {
 	case e.Type == Boolean:
 		return s == "true", "", true
 	case e.Type == Integer:
-		n, ok := canonicalInt(s)
+		n, ok := parseCanonicalInt(s)
 		if !ok || n < e.Min || n > e.Max {
 			return int(n), config.MustBe("a whole number of " + e.Expectation()), false
 		}
@@ -247,15 +247,20 @@ func parseList(e Entry, s string) (any, string, bool) {
 		}
 	}
 	switch {
-	case len(bad) > 3:
-		return badItems(config.InvalidValue(strings.Join(bad[:3], ", ")) + " and " + strconv.Itoa(len(bad)-3) + " more"),
-			allowed, false
 	case len(bad) > 0:
-		return badItems(config.InvalidValue(strings.Join(bad, ", "))), allowed, false
+		return badItems(config.InvalidValue(shownItems(bad))), allowed, false
 	case len(vs) > maxInList:
 		return badItems(config.TooMany("items", len(vs))), allowed, false
 	}
 	return vs, "", true
+}
+
+// shownItems joins the items of a list that a message names.
+func shownItems(items []string) string {
+	if len(items) > 3 {
+		return strings.Join(items[:3], ", ") + " and " + strconv.Itoa(len(items)-3) + " more"
+	}
+	return strings.Join(items, ", ")
 }
 
 // reportMissing reports the missing required fields of an entry of a map. entry is the complete entry, since a
@@ -264,26 +269,26 @@ func (w walker) reportMissing(r *rule, o, entry *object) {
 	for _, key := range r.keys {
 		below := r.below[key]
 		if below.Type == Mapping {
-			if c := o.below(key); c != nil && below.wild == nil {
+			if c := o.objectAt(key); c != nil && below.wild == nil {
 				w.reportMissing(below, c, entry)
 			}
 			continue
 		}
-		if below.Required && !o.given(key) && holds(below.When, entry) {
-			w.faults.Add(o.at(key), config.Required, config.MustBe(below.Expectation()))
+		if below.Required && !o.isGiven(key) && evaluateCondition(below.When, entry) {
+			w.faults.Add(o.pathOf(key), config.Required, config.MustBe(below.Expectation()))
 		}
 	}
 }
 
-// holds evaluates a condition such as "attach.kind=veth" for an entry.
-func holds(when string, o *object) bool {
+// evaluateCondition evaluates a condition such as "attach.kind=veth" for an entry.
+func evaluateCondition(when string, o *object) bool {
 	if when == "" {
 		return true
 	}
 	place, want, _ := strings.Cut(when, "=")
 	segments := strings.Split(place, ".")
 	for _, s := range segments[:len(segments)-1] {
-		o = o.in(s)
+		o = o.objectOrEmpty(s)
 	}
 	return value[string](o, segments[len(segments)-1]) == want
 }

@@ -35,12 +35,21 @@ const (
 	wordServer     Word = "server address"
 	wordIPv4       Word = "IPv4 address"
 	wordSubnet     Word = "IPv4 subnet"
-	wordPrefix     Word = "IPv4 prefix"
-	wordPrefixOrIP Word = "IPv4 prefix or address"
+	wordPrefix     Word = "IP prefix"
+	wordGateway    Word = "gateway's address"
+	wordPrefixOrIP Word = "IP prefix or address"
+	wordIPv6       Word = "IPv6 address"
+	wordSubnet6    Word = "IPv6 subnet"
+	wordEntry      Word = "prefix or address"
+	wordOnLink     Word = "IPv4 interface address"
 	wordRange      Word = "IPv4 range"
 	wordProtocol   Word = "protocol"
 	wordPorts      Word = "ports"
 	wordURL        Word = "https URL"
+	wordTarget     Word = "probe target"
+	wordRate       Word = "rate"
+	wordPortRange  Word = "port range"
+	wordVLAN       Word = "VLAN"
 )
 
 // word is the implementation of a Word. parse returns false for an invalid string, with a hint for the message if the
@@ -51,43 +60,61 @@ type word struct {
 	plural  string // for lists
 }
 
-const maxIndex = 999
+const (
+	maxIndex = 999
+	maxVLAN  = 4094 // IEEE 802.1Q §9.6 reserves 4095
+)
 
 var words = map[Word]word{
-	wordAny:     {parse: plain(func(s string) (string, bool) { return s, true }), allowed: "a string"},
-	wordDisplay: {parse: plain(parseDisplay), allowed: "at most 64 printable characters"},
-	wordLabel: {parse: plain(parseLabel),
+	wordAny:     {parse: noHint(func(s string) (string, bool) { return s, true }), allowed: "a string"},
+	wordDisplay: {parse: noHint(parseDisplay), allowed: "at most 64 printable characters"},
+	wordLabel: {parse: noHint(parseLabel),
 		allowed: "1 to 64 letters, digits, '.', '_' and '-', but not uplink, freeuplink or all",
 		plural:  "labels of 1 to 64 letters, digits, '.', '_' and '-', not uplink, freeuplink or all"},
-	wordLabelRef: {parse: plain(parseName), allowed: "a port's label, a shared label, uplink, freeuplink or all"},
-	wordNetPort:  {parse: plain(parseNetPort), allowed: `a port's label, a shared label, uplink, freeuplink, all or ""`},
-	wordName:     {parse: plain(parseName), allowed: "1 to 64 letters, digits, '.', '_' and '-'"},
-	wordIndex:    {parse: plain(parseIndex), allowed: fmt.Sprintf("an index of 0 to %d", maxIndex)},
-	wordUUID:     {parse: plain(parseUUID), allowed: "a UUID of 8-4-4-4-12 hexadecimal digits, not all 0"},
-	wordHostname: {parse: plain(noError(netinst.ParseHostname)),
+	wordLabelRef: {parse: noHint(parseName), allowed: "a port's label, a shared label, uplink, freeuplink or all"},
+	wordNetPort:  {parse: noHint(parseNetPort), allowed: `a port's label, a shared label, uplink, freeuplink, all or ""`},
+	wordName:     {parse: noHint(parseName), allowed: "1 to 64 letters, digits, '.', '_' and '-'"},
+	wordIndex:    {parse: noHint(parseIndex), allowed: fmt.Sprintf("an index of 0 to %d", maxIndex)},
+	wordUUID:     {parse: noHint(parseUUID), allowed: "a UUID of 8-4-4-4-12 hexadecimal digits, not all 0"},
+	wordHostname: {parse: noHint(noError(netinst.ParseHostname)),
 		allowed: "a host name of at most 253 characters, in labels of 1 to 63 letters, digits and inner hyphens"},
-	wordIfName: {parse: plain(noError(netinst.ParseIfName)),
+	wordIfName: {parse: noHint(noError(netinst.ParseIfName)),
 		allowed: "an interface name of 1 to 15 letters, digits, '.', '_' and '-'"},
-	wordNetns: {parse: plain(parseNetns),
+	wordNetns: {parse: noHint(parseNetns),
 		allowed: "a name of 1 to 255 letters, digits, '.', '_' and '-', or a clean absolute path"},
-	wordMAC:    {parse: plain(parseMAC), allowed: "a unicast MAC address such as 02:00:00:00:00:01"},
-	wordIP:     {parse: plain(parseIP), allowed: "an IP address", plural: "IP addresses"},
-	wordServer: {parse: plain(parseServer), allowed: "a unicast IP address", plural: "unicast IP addresses"},
-	wordIPv4:   {parse: plain(parseIPv4), allowed: "a unicast IPv4 address", plural: "unicast IPv4 addresses"},
+	wordMAC:    {parse: noHint(parseMAC), allowed: "a unicast MAC address such as 02:00:00:00:00:01"},
+	wordIP:     {parse: noHint(parseIP), allowed: "an IP address", plural: "IP addresses"},
+	wordServer: {parse: noHint(parseServer), allowed: "a unicast IP address", plural: "unicast IP addresses"},
+	wordIPv4:   {parse: noHint(parseIPv4), allowed: "a unicast IPv4 address", plural: "unicast IPv4 addresses"},
 	wordSubnet: {parse: parseSubnet,
 		allowed: "an IPv4 subnet of /8 to /30, unicast and neither loopback nor link-local"},
-	wordPrefix:     {parse: parsePrefix, allowed: "an IPv4 prefix such as 10.0.0.0/24"},
-	wordPrefixOrIP: {parse: parsePrefixOrIP, allowed: "an IPv4 prefix such as 10.0.0.0/24, or an IPv4 address"},
-	wordRange:      {parse: plain(parseRange), allowed: `"first-last", two IPv4 addresses in order`},
-	wordProtocol:   {parse: plain(parseProtocol), allowed: "tcp, udp, icmp or a number of 0 to 255"},
-	wordPorts: {parse: plain(parsePorts),
+	wordPrefix:     {parse: parseAnyPrefix, allowed: "a prefix such as 10.0.0.0/24 or 2001:db8::/32"},
+	wordGateway:    {parse: noHint(parseGateway), allowed: "a unicast IP address"},
+	wordPrefixOrIP: {parse: parsePrefixOrIP, allowed: "a prefix such as 10.0.0.0/24 or 2001:db8::/32, or an IP address"},
+	wordIPv6:       {parse: noHint(parseIPv6), allowed: "a unicast IPv6 address"},
+	wordSubnet6: {parse: parseSubnet6,
+		allowed: "an IPv6 subnet of /64, unicast and not link-local, such as fd00:1::/64"},
+	wordEntry: {parse: noHint(parseEntry),
+		allowed: "an IP prefix of 1 bit or more such as 10.0.0.0/24, without host bits, or an IP address"},
+	wordOnLink: {parse: noHint(parseOnLink),
+		allowed: "a unicast IPv4 address with its prefix length of 8 to 32 such as 192.0.2.2/24",
+		plural:  "unicast IPv4 addresses with their prefix lengths of 8 to 32 such as 192.0.2.2/24"},
+	wordRange:    {parse: noHint(parseRange), allowed: `"first-last", two IPv4 addresses in order`},
+	wordProtocol: {parse: noHint(parseProtocol), allowed: "tcp, udp, icmp or a number of 0 to 255"},
+	wordPorts: {parse: noHint(parsePorts),
 		allowed: `a port of 1 to 65535, a range such as "80-90" or a list such as "80,443" of at most 15, a range ` +
 			`counting as two`},
-	wordURL: {parse: plain(parseURL), allowed: `https://HOST:PORT, or ""`},
+	wordVLAN:      {parse: noHint(parseVLAN), allowed: "a VLAN of 2 to 4094", plural: "VLANs of 2 to 4094"},
+	wordPortRange: {parse: noHint(parsePortRange), allowed: `a port of 1 to 65535 or a range such as "8000-8010"`},
+	wordRate: {parse: noHint(netinst.ParseRate),
+		allowed: `a whole number of 1 to 10000 packets a second, minute or hour, such as "10/s", "10/m" or "10/h"`},
+	wordURL: {parse: noHint(parseURL), allowed: `https://HOST:PORT, or ""`},
+	wordTarget: {parse: noHint(parseTarget), allowed: "an IP address, a host name, HOST:PORT or an http(s) URL",
+		plural: "IP addresses, host names, HOST:PORT or http(s) URLs"},
 }
 
-// plain wraps a parse function that has no hints.
-func plain[T any](f func(string) (T, bool)) func(string) (any, string, bool) {
+// noHint wraps a parse function that has no hints.
+func noHint[T any](f func(string) (T, bool)) func(string) (any, string, bool) {
 	return func(s string) (any, string, bool) {
 		v, ok := f(s)
 		return v, "", ok
@@ -107,7 +134,7 @@ func parseDisplay(s string) (string, bool) {
 }
 
 func parseName(s string) (string, bool) {
-	return s, s != "" && len(s) <= 64 && s != "." && s != ".." && plainWord(s)
+	return s, s != "" && len(s) <= 64 && s != "." && s != ".." && isPlainWord(s)
 }
 
 // parseNetPort also accepts "": a network without a port.
@@ -130,21 +157,26 @@ func parseLabel(s string) (string, bool) {
 	return parseName(s)
 }
 
-func plainWord(s string) bool {
+func isPlainWord(s string) bool {
 	return !strings.ContainsFunc(s, func(r rune) bool {
 		return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && r != '.' && r != '_' && r != '-'
 	})
 }
 
 func parseIndex(s string) (string, bool) {
-	n, ok := canonicalInt(s)
+	n, ok := parseCanonicalInt(s)
 	return s, ok && n >= 0 && n <= maxIndex
 }
 
-// canonicalInt parses a decimal number in canonical spelling.
-func canonicalInt(s string) (int64, bool) {
+// parseCanonicalInt parses a decimal number in canonical spelling.
+func parseCanonicalInt(s string) (int64, bool) {
 	n, err := strconv.ParseInt(s, 10, 64)
 	return n, err == nil && strconv.FormatInt(n, 10) == s
+}
+
+func parseVLAN(s string) (int, bool) {
+	n, ok := parseCanonicalInt(s)
+	return int(n), ok && n > netinst.NativeVLAN && n <= maxVLAN
 }
 
 func parseUUID(s string) (uuid.UUID, bool) {
@@ -157,7 +189,7 @@ func parseNetns(s string) (string, bool) {
 		ok := len(s) > 1 && len(s) < 4096 && path.Clean(s) == s // PATH_MAX, with its final NUL
 		return s, ok && !strings.ContainsFunc(s, func(r rune) bool { return !unicode.IsPrint(r) })
 	}
-	return s, s != "" && len(s) <= 255 && s != "." && s != ".." && plainWord(s)
+	return s, s != "" && len(s) <= 255 && s != "." && s != ".." && isPlainWord(s)
 }
 
 // parseMAC parses six pairs of hexadecimal digits. The lowest bit of the first octet marks a group address (IEEE 802),
@@ -184,8 +216,6 @@ func parseMAC(s string) (string, bool) {
 // parseURL accepts the address of a service: the path is optional; user, query and fragment are refused.
 func parseURL(s string) (string, bool) {
 	u, err := url.Parse(s)
-	ok := err == nil && u.Scheme == "https" && u.Hostname() != "" && u.User == nil && u.RawQuery == "" && !u.ForceQuery &&
-		u.Fragment == "" && !strings.HasSuffix(s, "#")
-	return s, ok && len(s) <= 255 && !strings.ContainsFunc(s,
-		func(r rune) bool { return r <= ' ' || r > '~' || strings.ContainsRune("\"<>\\^`{|}$", r) })
+	return s, err == nil && u.Scheme == "https" && u.Hostname() != "" && u.RawQuery == "" && !u.ForceQuery &&
+		isPlainURL(u, s)
 }

@@ -13,7 +13,7 @@ import (
 // some of them twice and some of what nobody wants. The ids are as long as ours.
 func aThousand(n int) (Config, EdgePeerConfigurationState) {
 	want, got := Config{Generation: now}, EdgePeerConfigurationState{Generation: now}
-	words := append(slices.Clone(spoken), Creating)
+	words := append(slices.Clone(reportableStates), Creating)
 	for i := range n {
 		id := fmt.Sprintf("adapter/a0000000-0000-4000-8000-%012d/0", i*7919%n)
 		w := DesiredParameter{ID: id, Target: ToBePresent}

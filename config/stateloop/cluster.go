@@ -31,39 +31,39 @@ type ClusterStatus struct {
 	Why     string         // why it is not ready; "" if it is
 }
 
-// SummarizeCluster combines the reports of a cluster's members.
+// SummarizeCluster combines the status reports of a cluster's members.
 func SummarizeCluster(name string, members []ClusterMember) ClusterStatus {
 	s := ClusterStatus{Name: name, Health: Unknown, Counts: map[State]int{}}
-	var late []string
+	var notReady []string
 	for i, m := range members {
-		one := m.status()
+		status := m.summarize()
 		if i == 0 {
-			s.Health = one.Health
+			s.Health = status.Health
 		}
-		s.Health = worse(s.Health, one.Health)
-		for _, p := range one.Parameters {
+		s.Health = worseHealth(s.Health, status.Health)
+		for _, p := range status.Parameters {
 			s.Counts[p.State]++
 		}
-		s.Members = append(s.Members, one)
+		s.Members = append(s.Members, status)
 	}
 	slices.SortFunc(s.Members, func(a, b MemberStatus) int { return strings.Compare(a.Report.Name, b.Report.Name) })
 	for _, m := range s.Members {
 		if !m.Ready {
-			late = append(late, m.Report.Name+": "+m.Why)
+			notReady = append(notReady, m.Report.Name+": "+m.Why)
 		}
 	}
 	switch {
 	case len(members) == 0:
 		s.Why = "it has no members"
-	case len(late) > 0:
-		s.Why = fmt.Sprintf("%s; %d of %d members are not ready", late[0], len(late), len(members))
+	case len(notReady) > 0:
+		s.Why = fmt.Sprintf("%s; %d of %d members are not ready", notReady[0], len(notReady), len(members))
 	}
 	s.Ready = s.Why == ""
 	return s
 }
 
-// status returns the state of the member. It leaves out parameters that the report does not have yet.
-func (m ClusterMember) status() MemberStatus {
+// summarize returns the state of the member. It leaves out parameters that its status report does not have yet.
+func (m ClusterMember) summarize() MemberStatus {
 	out := MemberStatus{Report: m.Report}
 	var missing []string
 	for _, id := range slices.Compact(slices.Sorted(slices.Values(m.Parameters))) {
@@ -81,23 +81,23 @@ func (m ClusterMember) status() MemberStatus {
 	case missing != nil:
 		out.Why = "nothing is known of " + strings.Join(missing, ", ")
 	default:
-		out.Why = unfinished(out.Parameters)
+		out.Why = describeUnfinished(out.Parameters)
 	}
 	out.Ready = out.Why == ""
-	out.Health = out.light(missing != nil)
+	out.Health = out.healthOf(missing != nil)
 	return out
 }
 
-// light returns the health of a member, counting only the cluster's parameters, by the same rules as for a peer. Other
-// parameters of the node, such as an executor or another network, do not affect the health of a cluster.
-func (m MemberStatus) light(missing bool) Health {
-	light := Green
+// healthOf returns the health of a member, counting only the cluster's parameters, by the same rules as for a peer.
+// Other parameters of the node, such as an executor or another network, do not affect the health of a cluster.
+func (m MemberStatus) healthOf(missing bool) Health {
+	health := Green
 	for _, p := range m.Parameters {
 		switch {
-		case p.Review == Yes:
+		case p.Review == ReviewYes:
 			return Red
-		case p.Review == Maybe || p.State.Class() == Transitional:
-			light = Yellow
+		case p.Review == ReviewMaybe || p.State.Class() == Transitional:
+			health = Yellow
 		}
 	}
 	switch {
@@ -106,5 +106,5 @@ func (m MemberStatus) light(missing bool) Health {
 	case missing:
 		return Yellow
 	}
-	return light
+	return health
 }

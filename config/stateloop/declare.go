@@ -21,10 +21,10 @@ func NetworkID(network string) string { return "ni/" + network }
 // AdapterID returns the ID of an adapter's parameter.
 func AdapterID(app string, index int) string { return "adapter/" + app + "/" + strconv.Itoa(index) }
 
-// Declared returns the parameters that an effective config declares, by ID. Each network has the target present,
-// activated or not. Each adapter of an activated app has the target present, otherwise absent, and depends on its
-// network. The faults are those of nodeconf.Check.
-func Declared(effective config.Object) ([]DesiredParameter, error) {
+// DeclaredParameters returns the parameters that an effective config declares, by ID. Each network has the target
+// present, activated or not. Each adapter of an activated app has the target present, otherwise absent, and depends on
+// its network. The faults are those of nodeconf.Check.
+func DeclaredParameters(effective config.Object) ([]DesiredParameter, error) {
 	cfg, err := nodeconf.Effective(effective)
 	if err != nil {
 		return nil, err
@@ -49,18 +49,18 @@ func Declared(effective config.Object) ([]DesiredParameter, error) {
 	return out, nil
 }
 
-// Removed returns the parameters that a node reports and its config no longer declares, of the kinds that configs
-// declare. Their target is absent until the node stops reporting them. It leaves out parameters of other kinds and
-// those that are reported Absent.
-func Removed(declared []DesiredParameter, reports []Reported) []DesiredParameter {
-	has := make(map[string]bool, len(declared))
-	for _, w := range declared {
-		has[w.ID] = true
+// RemovedParameters returns the parameters that a node reports and its config does not declare, whether an earlier one
+// did or not, of the kinds that configs declare. Their target is absent until the node stops reporting them. It leaves
+// out parameters of other kinds and those that are reported Absent.
+func RemovedParameters(declared []DesiredParameter, reports []Reported) []DesiredParameter {
+	known := make(map[string]bool, len(declared))
+	for _, p := range declared {
+		known[p.ID] = true
 	}
 	var out []DesiredParameter
 	for _, r := range reports {
-		if (r.Kind == KindNetwork || r.Kind == KindAdapter) && r.State != Absent && !has[r.ID] {
-			has[r.ID] = true
+		if (r.Kind == KindNetwork || r.Kind == KindAdapter) && r.State != Absent && !known[r.ID] {
+			known[r.ID] = true
 			out = append(out, DesiredParameter{ID: r.ID, Kind: r.Kind, Target: ToBeAbsent})
 		}
 	}

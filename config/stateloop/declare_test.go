@@ -32,7 +32,7 @@ func TestDeclared(t *testing.T) {
 	if len(faults) > 0 {
 		t.Fatal(faults)
 	}
-	ws, err := Declared(effective)
+	ws, err := DeclaredParameters(effective)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -50,10 +50,10 @@ func TestDeclared(t *testing.T) {
 	if !slices.Equal(got, want) {
 		t.Errorf("%q\nwant %q", got, want)
 	}
-	if ws, err := Declared(config.Object{"sysParams": config.Object{}}); err != nil || ws != nil {
+	if ws, err := DeclaredParameters(config.Object{"sysParams": config.Object{}}); err != nil || ws != nil {
 		t.Errorf("of no network: %v %v", ws, err)
 	}
-	if _, err := Declared(config.Object{"networkInstances": config.Object{"n": config.Object{}}}); err == nil ||
+	if _, err := DeclaredParameters(config.Object{"networkInstances": config.Object{"n": config.Object{}}}); err == nil ||
 		!strings.Contains(err.Error(), "networkInstances.n") {
 		t.Errorf("a faulty config: %v", err)
 	}
@@ -83,7 +83,7 @@ func TestWhatAConfigNoLongerDeclaresIsToBeAbsent(t *testing.T) {
 		{"nothing that a config declares", []Reported{{ID: "x", Kind: "x", State: Present, Generation: now}}, "", true},
 	} {
 		reports := append([]Reported{a}, c.b...)
-		d := Derive(Config{Generation: now, Parameters: append(slices.Clone(declared), Removed(declared, reports)...)},
+		d := Derive(Config{Generation: now, Parameters: append(slices.Clone(declared), RemovedParameters(declared, reports)...)},
 			EdgePeerConfigurationState{now, reports})
 		var got State
 		for _, p := range d.Parameters {

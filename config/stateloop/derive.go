@@ -9,48 +9,49 @@ import (
 	"edgespan/config"
 )
 
-// Derive compares the desired parameters with the reported ones, by the table. The order of the input does not matter:
-// it walks both lists side by side, sorted by ID.
+// Derive derives the state of each desired parameter from the table, and lists the reports about other parameters as
+// ignored. It sorts both lists by ID and walks them side by side, so their order does not matter.
 func Derive(want Config, got EdgePeerConfigurationState) PeerConfigurationState {
-	desired, said := byID(want.Parameters), slices.Clone(got.Parameters)
-	slices.SortFunc(said, func(a, b Reported) int { return strings.Compare(a.ID, b.ID) })
+	desired, reports := sortDesired(want.Parameters), slices.Clone(got.Parameters)
+	slices.SortFunc(reports, func(a, b Reported) int { return strings.Compare(a.ID, b.ID) })
 	d := PeerConfigurationState{Ready: got.Generation == want.Generation,
 		Parameters: make([]DerivedParameter, 0, len(desired))}
 	var waiting []int // waiting parameters whose report names no cause
-	for _, w := range desired {
-		for len(said) > 0 && said[0].ID < w.ID {
-			r, n := counting("", want.Generation, said)
-			d.Ignored = append(d.Ignored, ignore(r, want.Generation))
-			said = said[n:]
+	for _, param := range desired {
+		for len(reports) > 0 && reports[0].ID < param.ID {
+			r, n := selectReport("", want.Generation, reports)
+			d.Ignored = append(d.Ignored, deriveIgnored(r, want.Generation))
+			reports = reports[n:]
 		}
 		p := DerivedParameter{}
-		if len(said) > 0 && said[0].ID == w.ID {
-			r, n := counting(w.Target, want.Generation, said)
-			p = follow(w, cellOf(w.Target, r, want.Generation), r, want)
+		if len(reports) > 0 && reports[0].ID == param.ID {
+			r, n := selectReport(param.Target, want.Generation, reports)
+			p = deriveParameter(param, findCell(param.Target, r, want.Generation), r, want)
 			if p.State == WaitingForDependencies && r.Message == "" {
 				waiting = append(waiting, len(d.Parameters))
 			}
-			said = said[n:]
+			reports = reports[n:]
 		} else {
-			otherwise := got.Generation != want.Generation
-			p = follow(w, cells[cellKey{w.Target, "", otherwise}], Reported{Generation: got.Generation, Since: want.Since}, want)
+			otherGeneration := got.Generation != want.Generation
+			p = deriveParameter(param, cells[cellKey{param.Target, "", otherGeneration}],
+				Reported{Generation: got.Generation, Since: want.Since}, want)
 		}
 		d.Ready = d.Ready && !p.Stale && p.State.Class() == Final
 		d.Parameters = append(d.Parameters, p)
 	}
-	for len(said) > 0 {
-		r, n := counting("", want.Generation, said)
-		d.Ignored = append(d.Ignored, ignore(r, want.Generation))
-		said = said[n:]
+	for len(reports) > 0 {
+		r, n := selectReport("", want.Generation, reports)
+		d.Ignored = append(d.Ignored, deriveIgnored(r, want.Generation))
+		reports = reports[n:]
 	}
-	d.explain(waiting, desired)
+	d.explainWaiting(waiting, desired)
 	return d
 }
 
-// byID returns the desired parameters sorted, each ID once. Of two with the same ID, which the offline form refuses,
-// the one with the target present counts, then the one with the later dependencies.
-func byID(ws []DesiredParameter) []DesiredParameter {
-	out := slices.Clone(ws)
+// sortDesired returns the desired parameters sorted by ID, each ID once. Of two with the same ID, which ReadDesired
+// rejects, the one with the target present counts, then the one whose dependencies sort last.
+func sortDesired(params []DesiredParameter) []DesiredParameter {
+	out := slices.Clone(params)
 	for i := range out {
 		if out[i].Target != ToBeAbsent {
 			out[i].Target = ToBePresent
@@ -68,25 +69,28 @@ func byID(ws []DesiredParameter) []DesiredParameter {
 	return slices.CompactFunc(out, func(a, b DesiredParameter) bool { return a.ID == b.ID })
 }
 
-// counting returns the report that counts among the leading reports with the same ID, and the number of these reports.
-func counting(target Target, desired config.Generation, said []Reported) (Reported, int) {
+// selectReport returns the report that counts among the leading reports with the same ID, and the number of these
+// reports.
+func selectReport(target Target, desired config.Generation, reports []Reported) (Reported, int) {
 	n := 1
-	for n < len(said) && said[n].ID == said[0].ID {
+	for n < len(reports) && reports[n].ID == reports[0].ID {
 		n++
 	}
-	return slices.MaxFunc(said[:n], func(a, b Reported) int { return compareReports(target, desired, a, b) }), n
+	return slices.MaxFunc(reports[:n], func(a, b Reported) int { return compareReports(target, desired, a, b) }), n
 }
 
 // compareReports orders two reports about one parameter: the newer one counts; of two with the same time the worse one,
-// by the resulting state, then by the reported word, then by the bytes of the message.
+// by the derived state, then by the reported state, then the one whose message sorts last. The other comparisons only
+// make the order total.
 func compareReports(target Target, desired config.Generation, a, b Reported) int {
 	if c := a.Since.Compare(b.Since); c != 0 {
 		return c
 	}
-	x, y := cellOf(target, a, desired), cellOf(target, b, desired)
+	x, y := findCell(target, a, desired), findCell(target, b, desired)
 	return cmp.Or(
-		cmp.Compare(badness(x), badness(y)),
-		cmp.Compare(slices.Index(spoken, contracts(a.State, target)), slices.Index(spoken, contracts(b.State, target))),
+		cmp.Compare(rankCell(x), rankCell(y)),
+		cmp.Compare(slices.Index(reportableStates, mapToTableState(a.State, target)),
+			slices.Index(reportableStates, mapToTableState(b.State, target))),
 		strings.Compare(a.Message, b.Message),
 		strings.Compare(string(a.State), string(b.State)),
 		strings.Compare(a.Generation.String(), b.Generation.String()),
@@ -94,24 +98,24 @@ func compareReports(target Target, desired config.Generation, a, b Reported) int
 	)
 }
 
-// badness orders cells: by review, then final before transitional before failed.
-func badness(c cell) int {
-	return 3*slices.Index([]Review{No, Maybe, Yes}, c.review) +
+// rankCell returns a cell's rank, higher for worse: by review, then final before transitional before failed.
+func rankCell(c cell) int {
+	return 3*slices.Index([]Review{ReviewNo, ReviewMaybe, ReviewYes}, c.review) +
 		slices.Index([]Class{Final, Transitional, Failed}, c.state.Class())
 }
 
-// cellOf returns the cell of a report.
-func cellOf(target Target, r Reported, desired config.Generation) cell {
-	return cells[cellKey{target, contracts(r.State, target), r.Generation != desired}]
+// findCell returns the table's result for a target and a report.
+func findCell(target Target, r Reported, desired config.Generation) cell {
+	return cells[cellKey{target, mapToTableState(r.State, target), r.Generation != desired}]
 }
 
-// contracts maps a reported state to a state of the contract, as the table has it. Edgespan nodes also report Creating
-// and Removing (the node is working on it) and Unclaimed (the object exists, and no config of the node declares it).
-// For a desired parameter these count as no report, which is "". For an undesired one, Creating and Removing need no
-// review, and Unclaimed counts as Present. Any other word counts as a failed check.
-func contracts(s State, target Target) State {
+// mapToTableState maps a reported state to one that the table has a row for. Edgespan nodes also report Creating and
+// Removing (the node is working on it) and Unclaimed (the object exists, and no config of the node declares it). For a
+// desired parameter these count as no report, which is "". For an undesired one, Creating and Removing count as
+// WaitingForDependencies, which needs no review, and Unclaimed as Present. Any other text counts as a failed check.
+func mapToTableState(s State, target Target) State {
 	switch {
-	case slices.Contains(spoken, s):
+	case slices.Contains(reportableStates, s):
 		return s
 	case s == Creating || s == Removing || s == Unclaimed:
 		switch {
@@ -127,25 +131,28 @@ func contracts(s State, target Target) State {
 	return CheckPresentFailed
 }
 
-// follow returns the state of a parameter by its cell. Without a report, r holds only the time and the generation.
-func follow(w DesiredParameter, c cell, r Reported, want Config) DerivedParameter {
-	p := DerivedParameter{ID: w.ID, Kind: w.Kind, Target: w.Target, State: c.state, Review: c.review, Reason: words(r),
-		Stale: c.stale, Since: r.Since}
+// deriveParameter returns the state of a parameter from its cell of the table. Without a report, r holds only the
+// time and the generation.
+func deriveParameter(desired DesiredParameter, c cell, r Reported, want Config) DerivedParameter {
+	p := DerivedParameter{ID: desired.ID, Kind: desired.Kind, Target: desired.Target, State: c.state, Review: c.review,
+		Reason: reportText(r),
+		Stale:  c.stale, Since: r.Since}
 	if !c.stale {
 		return p
 	}
-	word := ""
-	if r.State != c.state && slices.Contains(spoken, r.State) {
-		word, p.Since = string(r.State), want.Since // the state follows from the target alone
+	reported := ""
+	if r.State != c.state && slices.Contains(reportableStates, r.State) {
+		reported, p.Since = string(r.State), want.Since // the state follows from the target alone
 	}
-	p.Reason = staleReason(r.Generation, want.Generation, word, p.Reason)
+	p.Reason = staleReason(r.Generation, want.Generation, reported, p.Reason)
 	return p
 }
 
-// ignore returns the state of a report about a parameter that is not desired.
-func ignore(r Reported, desired config.Generation) IgnoredParameter {
-	c := cellOf("", r, desired)
-	i := IgnoredParameter{ID: r.ID, Kind: r.Kind, Reported: r.State, Review: c.review, Since: r.Since, Reason: words(r)}
+// deriveIgnored returns the state of a report about a parameter that is not desired.
+func deriveIgnored(r Reported, desired config.Generation) IgnoredParameter {
+	c := findCell("", r, desired)
+	i := IgnoredParameter{ID: r.ID, Kind: r.Kind, Reported: r.State, Review: c.review, Since: r.Since,
+		Reason: reportText(r)}
 	if i.Reason == "" {
 		i.Reason = string(r.State)
 	}
@@ -155,33 +162,35 @@ func ignore(r Reported, desired config.Generation) IgnoredParameter {
 	return i
 }
 
-// words returns the text of a report for people: the node's message, preceded by the reported word if it is unknown.
-func words(r Reported) string {
+// reportText returns the text of a report for people: the node's message, preceded by the reported state if it is
+// unknown.
+func reportText(r Reported) string {
 	known := r.State == "" || r.State == Creating || r.State == Removing || r.State == Unclaimed ||
-		slices.Contains(spoken, r.State)
+		slices.Contains(reportableStates, r.State)
 	if known {
 		return r.Message
 	}
-	return joined(fmt.Sprintf("the node says %.40q, which is not a known state", string(r.State)), r.Message)
+	return joinNonEmpty(fmt.Sprintf("the node says %.40q, which is not a known state", string(r.State)), r.Message)
 }
 
 // staleReason returns the reason of a stale report: the generation that it answers if that differs, the reported
 // state if the derived one differs, and the node's message.
-func staleReason(answers, desired config.Generation, word, message string) string {
-	which := ""
+func staleReason(answers, desired config.Generation, reported, message string) string {
+	generations := ""
 	if answers != desired {
-		which = "generation " + orNone(answers) + ", desired is " + orNone(desired)
+		generations = "generation " + formatGeneration(answers) + ", desired is " + formatGeneration(desired)
 	}
-	return StaleReport + joined(which, word, message)
+	return StaleReport + joinNonEmpty(generations, reported, message)
 }
 
-func joined(parts ...string) string {
+func joinNonEmpty(parts ...string) string {
 	return strings.Join(slices.DeleteFunc(parts, func(s string) bool { return s == "" }), ": ")
 }
 
-// explain names for each waiting parameter the parameters that it waits for: its dependencies that are not present yet.
-// A parameter to remove may wait for its users to be removed. desired belongs to d.Parameters, in the same order.
-func (d *PeerConfigurationState) explain(waiting []int, desired []DesiredParameter) {
+// explainWaiting adds to the reason of each waiting parameter what it waits for: its dependencies that are not final
+// yet, or, if it is to be removed and none is left, its dependents that still exist. waiting holds indexes of
+// d.Parameters; desired has the same length and order.
+func (d *PeerConfigurationState) explainWaiting(waiting []int, desired []DesiredParameter) {
 	var users map[string][]string // made on first use
 	for _, i := range waiting {
 		var open []string
@@ -198,7 +207,7 @@ func (d *PeerConfigurationState) explain(waiting []int, desired []DesiredParamet
 		p := &d.Parameters[i]
 		if open == nil && p.Target == ToBeAbsent {
 			if users == nil {
-				users = d.leaving(desired)
+				users = d.removingDependents(desired)
 			}
 			open = users[p.ID]
 		}
@@ -207,12 +216,12 @@ func (d *PeerConfigurationState) explain(waiting []int, desired []DesiredParamet
 		}
 		slices.Sort(open)
 		why := waitsFor + strings.Join(slices.Compact(open), ", ")
-		p.Reason = joined(p.Reason, why)
+		p.Reason = joinNonEmpty(p.Reason, why)
 	}
 }
 
-// leaving returns, for each ID, the parameters that depend on it and are still being removed.
-func (d *PeerConfigurationState) leaving(desired []DesiredParameter) map[string][]string {
+// removingDependents returns, for each ID, the parameters that depend on it and are still being removed.
+func (d *PeerConfigurationState) removingDependents(desired []DesiredParameter) map[string][]string {
 	out := map[string][]string{}
 	for i, p := range d.Parameters {
 		if p.Target == ToBeAbsent && p.State.Class() != Final {

@@ -116,8 +116,8 @@ var (
 // reported is ignored once, order does not count, and ready is what it says.
 func TestPropertyDerive(t *testing.T) {
 	reviews := map[State]Review{
-		Present: No, Absent: No, Creating: No, Removing: No, WaitingForDependencies: No,
-		CreatingFailed: Yes, RemovingFailed: Yes, CheckPresentFailed: Yes, CheckAbsentFailed: Yes,
+		Present: ReviewNo, Absent: ReviewNo, Creating: ReviewNo, Removing: ReviewNo, WaitingForDependencies: ReviewNo,
+		CreatingFailed: ReviewYes, RemovingFailed: ReviewYes, CheckPresentFailed: ReviewYes, CheckAbsentFailed: ReviewYes,
 	}
 	to := map[Target][]State{ToBePresent: {Present, Creating, CreatingFailed, CheckPresentFailed},
 		ToBeAbsent: {Absent, Removing, RemovingFailed, CheckAbsentFailed}}

@@ -43,8 +43,8 @@ func TestThePageHasTheTable(t *testing.T) {
 			t.Errorf("docs/state-loop.md does not say that %s is %s", s, class)
 		}
 	}
-	words := make([]string, len(spoken))
-	for i, s := range spoken {
+	words := make([]string, len(reportableStates))
+	for i, s := range reportableStates {
 		words[i] = string(s)
 	}
 	if request := "by state in the order " +

@@ -12,39 +12,39 @@ import (
 type Graph struct {
 	// Order lists every ID once, dependencies first. With cycles it is not a valid order of work.
 	Order   []string
-	Cycles  []Cycle      // by their first member
-	Unknown []Dependency // on IDs that are not in the set; by both ends
-	absent  map[string]bool
+	Cycles  []Cycle         // by their first member
+	Unknown []Dependency    // on IDs that are not in the set; by both ends
+	absent  map[string]bool // the IDs whose target is absent
 }
 
 // Cycle is a set of parameters that wait for each other.
 type Cycle struct {
 	Members []string // all of them, sorted
-	Path    []string // one path around the cycle, from the first member back to it
+	Path    []string // a shortest path from the first member back to it; it may leave out members
 }
 
-// Dependency is one parameter's need of another.
+// Dependency says that the parameter From depends on the parameter To.
 type Dependency struct{ From, To string }
 
-// GraphOf returns the graph of a set. It finds cycles across all dependencies, regardless of targets. If two parameters
-// share an ID, it joins their dependencies.
-func GraphOf(ws []DesiredParameter) Graph {
-	s := search{needs: make(map[string][]string, len(ws)), at: make(map[string]int, len(ws)),
-		low: make(map[string]int, len(ws)), on: map[string]bool{}}
+// NewGraph returns the graph of a set. It finds cycles across all dependencies, regardless of targets. If two
+// parameters share an ID, it joins their dependencies.
+func NewGraph(params []DesiredParameter) Graph {
+	s := search{needs: make(map[string][]string, len(params)), index: make(map[string]int, len(params)),
+		low: make(map[string]int, len(params)), onStack: map[string]bool{}}
 	g := Graph{absent: map[string]bool{}}
-	for _, w := range ws {
-		s.needs[w.ID] = append(s.needs[w.ID], w.Dependencies...)
-		if w.Target == ToBeAbsent {
-			g.absent[w.ID] = true
+	for _, p := range params {
+		s.needs[p.ID] = append(s.needs[p.ID], p.Dependencies...)
+		if p.Target == ToBeAbsent {
+			g.absent[p.ID] = true
 		}
 	}
 	ids := make([]string, 0, len(s.needs))
-	for id, on := range s.needs {
+	for id, needed := range s.needs {
 		ids = append(ids, id)
-		slices.Sort(on)
-		on = slices.Compact(on)
-		known := make([]string, 0, len(on))
-		for _, to := range on {
+		slices.Sort(needed)
+		needed = slices.Compact(needed)
+		known := make([]string, 0, len(needed))
+		for _, to := range needed {
 			if _, has := s.needs[to]; has {
 				known = append(known, to)
 			} else {
@@ -55,7 +55,7 @@ func GraphOf(ws []DesiredParameter) Graph {
 	}
 	slices.Sort(ids)
 	for _, id := range ids {
-		if s.at[id] == 0 {
+		if s.index[id] == 0 {
 			s.visit(id)
 		}
 	}
@@ -70,28 +70,29 @@ func GraphOf(ws []DesiredParameter) Graph {
 	return g
 }
 
-// Make returns the IDs to create, dependencies first.
-func (g Graph) Make() []string {
+// CreationOrder returns the IDs to create, dependencies first.
+func (g Graph) CreationOrder() []string {
 	return slices.DeleteFunc(slices.Clone(g.Order), func(id string) bool { return g.absent[id] })
 }
 
-// Remove returns the IDs to remove, dependents first: while a dependent exists it needs its dependencies, whatever its
-// target.
-func (g Graph) Remove() []string {
+// RemovalOrder returns the IDs to remove, dependents first: while a dependent exists it needs its dependencies,
+// whatever its target.
+func (g Graph) RemovalOrder() []string {
 	out := slices.DeleteFunc(slices.Clone(g.Order), func(id string) bool { return !g.absent[id] })
 	slices.Reverse(out)
 	return out
 }
 
-// Faults returns the cycles and the unknown IDs; path returns the path of a parameter's dependencies.
+// Faults reports each cycle and each unknown ID as a fault of the document. path returns where in the document the
+// dependencies of a parameter are.
 func (g Graph) Faults(path func(id string) []string) config.Faults {
 	var faults config.Faults
 	for _, c := range g.Cycles {
-		what := "parameters wait for each other: " + quoted(c.Path, " -> ")
+		what := "parameters wait for each other: " + joinQuoted(c.Path, " -> ")
 		if len(c.Members) == 1 {
 			what = quote(c.Members[0]) + " depends on itself"
 		} else if len(c.Path) <= len(c.Members) {
-			what += ", all in " + quoted(c.Members, ", ")
+			what += ", all in " + joinQuoted(c.Members, ", ")
 		}
 		faults.Add(path(c.Members[0]), what, "must be without a cycle")
 	}
@@ -103,12 +104,13 @@ func (g Graph) Faults(path func(id string) []string) config.Faults {
 	return faults
 }
 
-// longestID limits the length of an ID in a message; edgespan's longest, of a joined tunnel, is shorter.
-const longestID = 200
+// maxIDLength limits the length of an ID in a message; edgespan's longest, of a tunnel's link in a bridge
+// (peer.JoinedID), is shorter.
+const maxIDLength = 200
 
-func quote(id string) string { return strconv.Quote(config.Truncate(id, longestID)) }
+func quote(id string) string { return strconv.Quote(config.Truncate(id, maxIDLength)) }
 
-func quoted(ids []string, between string) string {
+func joinQuoted(ids []string, between string) string {
 	out := make([]string, len(ids))
 	for i, id := range ids {
 		out[i] = quote(id)
@@ -119,32 +121,33 @@ func quoted(ids []string, between string) string {
 // search is Tarjan's search for strongly connected components (R. Tarjan, Depth-first search and linear graph
 // algorithms, 1972): it completes each component after all components that it depends on.
 type search struct {
-	needs  map[string][]string
-	at     map[string]int // number of the visit, from 1
-	low    map[string]int // lowest reachable number
-	stack  []string
-	on     map[string]bool // is on the stack
-	order  []string
-	cycles [][]string
+	needs   map[string][]string
+	index   map[string]int // number of the visit, from 1; 0: not visited yet
+	low     map[string]int // Tarjan's lowlink: the lowest index reachable
+	stack   []string
+	onStack map[string]bool
+	order   []string
+	cycles  [][]string
 }
 
+// visit completes the components that are reachable from a parameter.
 func (s *search) visit(id string) {
-	s.at[id] = len(s.at) + 1
-	s.low[id] = s.at[id]
+	s.index[id] = len(s.index) + 1
+	s.low[id] = s.index[id]
 	s.stack = append(s.stack, id)
-	s.on[id] = true
-	self := false
+	s.onStack[id] = true
+	dependsOnItself := false
 	for _, to := range s.needs[id] {
 		switch {
-		case s.at[to] == 0:
+		case s.index[to] == 0:
 			s.visit(to)
 			s.low[id] = min(s.low[id], s.low[to])
-		case s.on[to]:
-			s.low[id] = min(s.low[id], s.at[to])
+		case s.onStack[to]:
+			s.low[id] = min(s.low[id], s.index[to])
 		}
-		self = self || to == id
+		dependsOnItself = dependsOnItself || to == id
 	}
-	if s.low[id] != s.at[id] {
+	if s.low[id] != s.index[id] {
 		return
 	}
 	from := len(s.stack) - 1
@@ -154,34 +157,34 @@ func (s *search) visit(id string) {
 	members := slices.Clone(s.stack[from:])
 	s.stack = s.stack[:from]
 	for _, m := range members {
-		delete(s.on, m)
+		delete(s.onStack, m)
 	}
 	slices.Sort(members)
 	s.order = append(s.order, members...)
-	if len(members) > 1 || self {
+	if len(members) > 1 || dependsOnItself {
 		s.cycles = append(s.cycles, members)
 	}
 }
 
-// path returns a shortest path from the first member of a cycle back to it.
+// path returns a shortest path from the first member of a cycle back to it, by breadth-first search.
 func (s *search) path(members []string) []string {
 	start := members[0]
-	before := map[string]string{}
+	previous := map[string]string{} // the parameter from which each one was reached
 	for queue := []string{start}; ; queue = queue[1:] {
 		id := queue[0]
 		for _, to := range s.needs[id] {
 			if to == start {
 				out := []string{start}
-				for ; id != start; id = before[id] {
+				for ; id != start; id = previous[id] {
 					out = append(out, id)
 				}
 				out = append(out, start)
 				slices.Reverse(out)
 				return out
 			}
-			_, seen := before[to]
+			_, seen := previous[to]
 			if _, inside := slices.BinarySearch(members, to); inside && !seen {
-				before[to] = id
+				previous[to] = id
 				queue = append(queue, to)
 			}
 		}

@@ -15,7 +15,7 @@ func desiredAll(text string) (out []DesiredParameter) {
 	for _, word := range strings.Fields(text) {
 		id, on, _ := strings.Cut(word, ":")
 		w := DesiredParameter{ID: id, Target: ToBePresent}
-		if absent, is := strings.CutPrefix(id, "-"); is {
+		if absent, ok := strings.CutPrefix(id, "-"); ok {
 			w.ID, w.Target = absent, ToBeAbsent
 		}
 		if on != "" {
@@ -26,7 +26,7 @@ func desiredAll(text string) (out []DesiredParameter) {
 	return out
 }
 
-func TestGraphOf(t *testing.T) {
+func TestNewGraph(t *testing.T) {
 	for _, c := range []struct{ set, wantMake, wantRemove, faults string }{
 		{"", "", "", ""},
 		{"b a", "a b", "", ""},
@@ -62,12 +62,12 @@ func TestGraphOf(t *testing.T) {
 			`a: parameters wait for each other: "a" -> "b" -> "d" -> "a", all in "a", "b", "c", "d": must be without a cycle`},
 		{"a:b a:c b c", "b c a", "", ""}, // of one id twice both dependencies count
 	} {
-		g := GraphOf(desiredAll(c.set))
+		g := NewGraph(desiredAll(c.set))
 		faults := strings.ReplaceAll(g.Faults(func(id string) []string { return []string{id} }).Error(), "\n", "; ")
-		if got := strings.Join(g.Make(), " "); got != c.wantMake {
+		if got := strings.Join(g.CreationOrder(), " "); got != c.wantMake {
 			t.Errorf("%s: make %s, want %s", c.set, got, c.wantMake)
 		}
-		if got := strings.Join(g.Remove(), " "); got != c.wantRemove {
+		if got := strings.Join(g.RemovalOrder(), " "); got != c.wantRemove {
 			t.Errorf("%s: remove %s, want %s", c.set, got, c.wantRemove)
 		}
 		if faults != c.faults {
@@ -78,7 +78,7 @@ func TestGraphOf(t *testing.T) {
 
 func TestIDsAreNamedInFull(t *testing.T) {
 	id := "joined/10000000-0000-4000-8000-00000000000a/tunnel/10000000-0000-4000-8000-00000000000a/20000000-0000-4000-8000-00000000000b"
-	faults := GraphOf([]DesiredParameter{{ID: id, Dependencies: []string{id}},
+	faults := NewGraph([]DesiredParameter{{ID: id, Dependencies: []string{id}},
 		{ID: strings.Repeat("x", 1000), Dependencies: []string{"y\n"}}}).Faults(func(string) []string { return nil })
 	if got := faults.Error(); !strings.Contains(got, id) || len(got) > 600 || strings.Count(got, "\n") != 1 {
 		t.Error(got)
@@ -96,7 +96,7 @@ func TestALongChain(t *testing.T) {
 		ws = append(ws, DesiredParameter{ID: fmt.Sprintf("%05d", i), Dependencies: []string{fmt.Sprintf("%05d", i+1)}})
 	}
 	ws = append(ws, DesiredParameter{ID: "20000"})
-	if g := GraphOf(ws); g.Order[0] != "20000" || g.Cycles != nil || g.Unknown != nil {
+	if g := NewGraph(ws); g.Order[0] != "20000" || g.Cycles != nil || g.Unknown != nil {
 		t.Error(g.Order[0], g.Cycles, g.Unknown)
 	}
 }
@@ -115,8 +115,8 @@ func TestPropertyGraph(t *testing.T) {
 			}
 			ws = append(ws, w)
 		}
-		g := GraphOf(ws)
-		if other := GraphOf(rapid.Permutation(ws).Draw(t, "order")); fmt.Sprint(other) != fmt.Sprint(g) {
+		g := NewGraph(ws)
+		if other := NewGraph(rapid.Permutation(ws).Draw(t, "order")); fmt.Sprint(other) != fmt.Sprint(g) {
 			t.Fatalf("another order: %+v and %+v", g, other)
 		}
 		reach := reachable(ws)
@@ -148,7 +148,7 @@ func TestPropertyGraph(t *testing.T) {
 				}
 			}
 		}
-		if len(g.Order) != n || len(g.Make())+len(g.Remove()) != n {
+		if len(g.Order) != n || len(g.CreationOrder())+len(g.RemovalOrder()) != n {
 			t.Fatalf("%d of %d: %v", len(g.Order), n, g.Order)
 		}
 	})

@@ -13,7 +13,8 @@ import (
 
 // ReadDesired reads the desired parameters of a node:
 //
-//	{"generation": 7, "parameters": [{"id": "a", "target": "present", "dependencies": ["b"]}]}
+//	{"generation": 7, "parameters": [{"id": "a", "target": "present", "dependencies": ["b"]},
+//	  {"id": "b", "target": "present"}]}
 //
 // It reports all faults at once: those of the document, duplicate IDs, and those of the graph. Dependencies are
 // optional, and null means an empty list.
@@ -21,30 +22,31 @@ func ReadDesired(text []byte) (Config, config.Faults) {
 	var r reader
 	var out Config
 	first := map[string]int{}
-	out.Generation = r.document(text, []string{"id", "target", "dependencies"}, func(path []string, o config.Object) {
-		w := DesiredParameter{ID: r.id(path, o), Target: Target(r.text(path, o, "target", required))}
-		if w.ID != "" {
+	out.Generation = r.readDocument(text, []string{"id", "target", "dependencies"}, func(path []string, o config.Object) {
+		p := DesiredParameter{ID: r.readID(path, o), Target: Target(r.readText(path, o, "target", required))}
+		if p.ID != "" {
 			at, _ := strconv.Atoi(path[1])
-			if before, twice := first[w.ID]; twice {
-				r.faults.Add(config.Sub(path, "id"), fmt.Sprintf("duplicate value %s, also at parameters.%d", quote(w.ID), before),
+			if before, twice := first[p.ID]; twice {
+				r.faults.Add(config.Below(path, "id"), fmt.Sprintf("duplicate value %s, also at parameters.%d", quote(p.ID),
+					before),
 					"must be unique")
 			} else {
-				first[w.ID] = at
+				first[p.ID] = at
 			}
 		}
-		if _, is := o["target"].(string); is && w.Target != ToBePresent && w.Target != ToBeAbsent {
-			r.faults.Add(config.Sub(path, "target"), config.InvalidValue(quote(string(w.Target))), "must be present or absent")
+		if _, ok := o["target"].(string); ok && p.Target != ToBePresent && p.Target != ToBeAbsent {
+			r.faults.Add(config.Below(path, "target"), config.InvalidValue(quote(string(p.Target))), "must be present or absent")
 		}
-		w.Dependencies = r.texts(path, o, "dependencies")
-		out.Parameters = append(out.Parameters, w)
+		p.Dependencies = r.readTexts(path, o, "dependencies")
+		out.Parameters = append(out.Parameters, p)
 	})
 	// A parameter without an ID is already a fault, and no other can depend on it.
-	named := slices.DeleteFunc(slices.Clone(out.Parameters), func(w DesiredParameter) bool { return w.ID == "" })
-	r.faults = append(r.faults, GraphOf(named).Faults(func(id string) []string {
+	named := slices.DeleteFunc(slices.Clone(out.Parameters), func(p DesiredParameter) bool { return p.ID == "" })
+	r.faults = append(r.faults, NewGraph(named).Faults(func(id string) []string {
 		return []string{"parameters", strconv.Itoa(first[id]), "dependencies"}
 	})...)
 	if r.faults != nil {
-		r.sort()
+		r.sortFaults()
 		return Config{}, r.faults
 	}
 	return out, nil
@@ -55,32 +57,33 @@ func ReadDesired(text []byte) (Config, config.Faults) {
 //	{"generation": 7, "parameters": [{"id": "a", "state": "CreatingFailed", "timestamp": "2026-05-01T12:00:00Z",
 //	  "message": "why"}]}
 //
-// It accepts the states that nodes report by the contract and reports all faults at once. timestamp and message are
-// optional. An ID may occur twice; Derive decides which report counts.
+// It accepts the states of the seed's tables (reportableStates) and reports all faults at once. timestamp and message
+// are optional. An ID may occur twice; Derive decides which report counts.
 func ReadReported(text []byte) (EdgePeerConfigurationState, config.Faults) {
 	var r reader
 	var out EdgePeerConfigurationState
-	out.Generation = r.document(text, []string{"id", "state", "timestamp", "message"},
+	out.Generation = r.readDocument(text, []string{"id", "state", "timestamp", "message"},
 		func(path []string, o config.Object) {
-			p := Reported{ID: r.id(path, o), State: State(r.text(path, o, "state", required)),
-				Message: r.text(path, o, "message", optional)}
-			if _, is := o["state"].(string); is && !slices.Contains(spoken, p.State) {
-				r.faults.Add(config.Sub(path, "state"), config.InvalidValue(quote(string(p.State)))+
+			p := Reported{ID: r.readID(path, o), State: State(r.readText(path, o, "state", required)),
+				Message: r.readText(path, o, "message", optional)}
+			if _, ok := o["state"].(string); ok && !slices.Contains(reportableStates, p.State) {
+				r.faults.Add(config.Below(path, "state"), config.InvalidValue(quote(string(p.State)))+
 					", which is not a reported state",
 					allowedStates())
 			}
-			at := r.text(path, o, "timestamp", optional)
-			if _, is := o["timestamp"].(string); is {
+			at := r.readText(path, o, "timestamp", optional)
+			if _, ok := o["timestamp"].(string); ok {
 				var ok bool
-				if p.Since, ok = moment(at); !ok {
-					r.faults.Add(config.Sub(path, "timestamp"), config.InvalidValue(quote(at)), "must be a time of RFC 3339, such as "+
-						time.UnixMilli(0).UTC().Format(time.RFC3339))
+				if p.Since, ok = parseTime(at); !ok {
+					r.faults.Add(config.Below(path, "timestamp"), config.InvalidValue(quote(at)),
+						"must be a time of RFC 3339, such as "+
+							time.UnixMilli(0).UTC().Format(time.RFC3339))
 				}
 			}
 			out.Parameters = append(out.Parameters, p)
 		})
 	if r.faults != nil {
-		r.sort()
+		r.sortFaults()
 		return EdgePeerConfigurationState{}, r.faults
 	}
 	for i := range out.Parameters {
@@ -89,23 +92,23 @@ func ReadReported(text []byte) (EdgePeerConfigurationState, config.Faults) {
 	return out, nil
 }
 
-// written matches the RFC 3339 form of a time. The package time accepts more: an hour of one digit, a comma before the
-// fraction, an offset of 24 hours.
-var written = regexp.MustCompile(`T\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]([01]\d|2[0-3]):\d\d)$`)
+// strictTime matches the end of an RFC 3339 time. The package time accepts more: an hour of one digit, a comma before
+// the fraction, an offset of 24 hours.
+var strictTime = regexp.MustCompile(`T\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]([01]\d|2[0-3]):\d\d)$`)
 
-// moment parses a time of RFC 3339, with upper or lower case letters. It refuses leap seconds.
-func moment(text string) (time.Time, bool) {
+// parseTime parses a time of RFC 3339, with upper or lower case letters. It refuses leap seconds.
+func parseTime(text string) (time.Time, bool) {
 	text = strings.ToUpper(text)
 	at, err := time.Parse(time.RFC3339, text)
-	return at, err == nil && written.MatchString(text)
+	return at, err == nil && strictTime.MatchString(text)
 }
 
 func allowedStates() string {
-	words := make([]string, len(spoken))
-	for i, s := range spoken {
-		words[i] = string(s)
+	names := make([]string, len(reportableStates))
+	for i, s := range reportableStates {
+		names[i] = string(s)
 	}
-	return config.OneOf(words)
+	return config.OneOf(names)
 }
 
 // reader reads one document and collects its faults.
@@ -116,26 +119,27 @@ const (
 	optional = false
 )
 
-// document reads the common part of both documents and calls one for each parameter.
-func (r *reader) document(text []byte, keys []string, one func(path []string, o config.Object)) config.Generation {
+// readDocument reads the common part of both documents and calls readParameter for each element of "parameters".
+func (r *reader) readDocument(text []byte, keys []string,
+	readParameter func(path []string, o config.Object)) config.Generation {
 	o, faults := config.ParseObject(text)
 	if faults != nil {
 		r.faults = faults
 		return config.Generation{}
 	}
-	r.known(nil, o, []string{"generation", "parameters"})
-	g := r.generation(o)
-	list, is := o["parameters"].([]any)
+	r.checkKeys(nil, o, []string{"generation", "parameters"})
+	g := r.readGeneration(o)
+	list, ok := o["parameters"].([]any)
 	if v, has := o["parameters"]; !has {
 		r.faults.Add([]string{"parameters"}, config.Required, "must be a list of objects")
-	} else if v != nil && !is {
+	} else if v != nil && !ok {
 		r.faults.Add([]string{"parameters"}, config.InvalidType(config.KindOf(v)), "must be a list of objects")
 	}
 	for i, v := range list {
 		path := []string{"parameters", strconv.Itoa(i)}
-		if p, is := v.(config.Object); is {
-			r.known(path, p, keys)
-			one(path, p)
+		if p, ok := v.(config.Object); ok {
+			r.checkKeys(path, p, keys)
+			readParameter(path, p)
 		} else {
 			r.faults.Add(path, config.InvalidType(config.KindOf(v)), "must be an object")
 		}
@@ -143,15 +147,16 @@ func (r *reader) document(text []byte, keys []string, one func(path []string, o 
 	return g
 }
 
-// generation reads the number that links a report to a config. In a file it is a plain number without an authority.
-func (r *reader) generation(o config.Object) config.Generation {
+// readGeneration reads the number that links a report to a config. In a file it is a plain number, without
+// the id of a store.
+func (r *reader) readGeneration(o config.Object) config.Generation {
 	const allowed = "a whole number from 0 on"
 	v, has := o["generation"]
-	n, is := v.(int64)
+	n, ok := v.(int64)
 	switch {
 	case !has:
 		r.faults.Add([]string{"generation"}, config.Required, config.MustBe(allowed))
-	case !is:
+	case !ok:
 		r.faults.Add([]string{"generation"}, config.InvalidType(config.KindOf(v)), config.MustBe(allowed))
 	case n < 0:
 		r.faults.Add([]string{"generation"}, fmt.Sprintf("invalid value %d", n), config.MustBe(allowed))
@@ -159,53 +164,53 @@ func (r *reader) generation(o config.Object) config.Generation {
 	return config.Generation{Counter: uint64(max(n, 0))}
 }
 
-func (r *reader) known(path []string, o config.Object, keys []string) {
+func (r *reader) checkKeys(path []string, o config.Object, keys []string) {
 	for _, k := range config.Keys(o) {
 		if !slices.Contains(keys, k) {
-			r.faults.Add(config.Sub(path, k), config.UnknownField, config.OneOf(keys))
+			r.faults.Add(config.Below(path, k), config.UnknownField, config.OneOf(keys))
 		}
 	}
 }
 
-func (r *reader) id(path []string, o config.Object) string {
-	id := r.text(path, o, "id", required)
-	if s, is := o["id"].(string); is && s == "" {
-		r.faults.Add(config.Sub(path, "id"), config.Invalid(""), "must be a string")
+func (r *reader) readID(path []string, o config.Object) string {
+	id := r.readText(path, o, "id", required)
+	if s, ok := o["id"].(string); ok && s == "" {
+		r.faults.Add(config.Below(path, "id"), config.Invalid(""), "must be a string")
 	}
 	return id
 }
 
-func (r *reader) text(path []string, o config.Object, key string, must bool) string {
+func (r *reader) readText(path []string, o config.Object, key string, must bool) string {
 	v, has := o[key]
-	s, is := v.(string)
+	s, ok := v.(string)
 	switch {
-	case has && !is && (v != nil || must):
-		r.faults.Add(config.Sub(path, key), config.InvalidType(config.KindOf(v)), "must be a string")
+	case has && !ok && (v != nil || must):
+		r.faults.Add(config.Below(path, key), config.InvalidType(config.KindOf(v)), "must be a string")
 	case !has && must:
-		r.faults.Add(config.Sub(path, key), config.Required, "must be a string")
+		r.faults.Add(config.Below(path, key), config.Required, "must be a string")
 	}
 	return s
 }
 
-func (r *reader) texts(path []string, o config.Object, key string) []string {
+func (r *reader) readTexts(path []string, o config.Object, key string) []string {
 	v := o[key]
-	list, is := v.([]any)
-	if v != nil && !is {
-		r.faults.Add(config.Sub(path, key), config.InvalidType(config.KindOf(v)), "must be a list of ids")
+	list, ok := v.([]any)
+	if v != nil && !ok {
+		r.faults.Add(config.Below(path, key), config.InvalidType(config.KindOf(v)), "must be a list of ids")
 	}
 	var out []string
 	for i, v := range list {
-		if s, is := v.(string); is {
+		if s, ok := v.(string); ok {
 			out = append(out, s)
 		} else {
-			r.faults.Add(config.Sub(path, key, strconv.Itoa(i)), config.InvalidType(config.KindOf(v)), "must be an id")
+			r.faults.Add(config.Below(path, key, strconv.Itoa(i)), config.InvalidType(config.KindOf(v)), "must be an id")
 		}
 	}
 	return out
 }
 
-// sort sorts the faults in the order of the document: list elements by their number.
-func (r *reader) sort() {
+// sortFaults sorts the faults in the order of the document: list elements by their number.
+func (r *reader) sortFaults() {
 	slices.SortStableFunc(r.faults, func(a, b config.Fault) int {
 		return slices.CompareFunc(a.Path, b.Path, func(a, b string) int {
 			x, err := strconv.Atoi(a)
@@ -218,14 +223,14 @@ func (r *reader) sort() {
 	})
 }
 
-// StateDocument is a derived state in its printed form.
+// StateDocument is a derived state as `edgespan layers state derive` prints it.
 type StateDocument struct {
 	Ready      bool        `json:"ready"`
 	Parameters []Statement `json:"parameters"` // by ID
 	Ignored    []Statement `json:"ignored"`    // by ID; their state is Ignored
 }
 
-// Statement is one parameter of a Document.
+// Statement is one parameter of a StateDocument.
 type Statement struct {
 	ID     string `json:"id"`
 	State  State  `json:"state"`

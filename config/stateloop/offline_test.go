@@ -111,7 +111,7 @@ func TestTimesAreThoseOfRFC3339(t *testing.T) {
 		"2026-05-01T24:00:00Z": false, "2026-05-01T03:00:00+24:00": false, "2026-02-29T00:00:00Z": false,
 		"2026-05-01T03:00:00.Z": false, "": false, "now": false,
 	} {
-		if at, got := moment(text); got != want {
+		if at, got := parseTime(text); got != want {
 			t.Errorf("%q: %v %v, want %v", text, at, got, want)
 		}
 	}
@@ -141,7 +141,7 @@ func FuzzReadOffline(f *testing.F) {
 		if d.Ready && want.Generation != got.Generation {
 			t.Fatal("ready by a stale report")
 		}
-		if g := GraphOf(want.Parameters); g.Cycles != nil || g.Unknown != nil || len(g.Order) != len(want.Parameters) {
+		if g := NewGraph(want.Parameters); g.Cycles != nil || g.Unknown != nil || len(g.Order) != len(want.Parameters) {
 			t.Fatalf("%+v", g)
 		}
 		if text, err := json.Marshal(d.Document()); err != nil || strings.Contains(string(text), "null,") &&

@@ -9,10 +9,10 @@ import (
 	"edgespan/config"
 )
 
-// Health is a traffic light, from worst to best: Red, Yellow, Unknown, Green.
+// Health summarises a node or a cluster as a colour, from worst to best: Red, Yellow, Unknown, Green.
 type Health string
 
-// The lights.
+// The values of Health.
 const (
 	Red     Health = "red"     // a parameter needs review
 	Yellow  Health = "yellow"  // a parameter is on its way or may need review, or the node reports a bad item
@@ -20,11 +20,11 @@ const (
 	Green   Health = "green"
 )
 
-// severity orders lights: the worse, the higher.
+// severity orders the values of Health: the worse, the higher.
 var severity = map[Health]int{Green: 0, Unknown: 1, Yellow: 2, Red: 3}
 
-// worse returns the worse of two lights.
-func worse(a, b Health) Health {
+// worseHealth returns the worse of two values.
+func worseHealth(a, b Health) Health {
 	if severity[b] > severity[a] {
 		return b
 	}
@@ -47,9 +47,10 @@ type Peer struct {
 	LastReport time.Time // zero for never
 }
 
-// PeerStatusReport is the state of one node, for people.
+// PeerStatusReport is the state of one node, for people. It is derived: the node's own report is an
+// EdgePeerConfigurationState.
 type PeerStatusReport struct {
-	PeerConfigurationState        // Ready covers the whole node here
+	PeerConfigurationState        // its Ready covers the parameters only; the field Ready below hides it
 	Name                   string // of the peer
 	Online                 bool
 	Clusters               []string // membership
@@ -74,7 +75,7 @@ func (r PeerStatusReport) Age(now time.Time) (time.Duration, bool) {
 	return max(0, now.Sub(r.LastReport)), true
 }
 
-// Summarize derives the report of a node.
+// Summarize derives the status report of a node.
 func Summarize(peer Peer, want Config, got EdgePeerConfigurationState) PeerStatusReport {
 	r := PeerStatusReport{
 		PeerConfigurationState: Derive(want, got), Name: peer.Name, Online: peer.Online, Clusters: peer.Clusters,
@@ -83,69 +84,69 @@ func Summarize(peer Peer, want Config, got EdgePeerConfigurationState) PeerStatu
 	}
 	for _, p := range r.Parameters {
 		r.Counts[p.State]++
-		if p.Review == Yes {
+		if p.Review == ReviewYes {
 			r.Reviews++
 		}
 	}
 	for _, i := range r.Ignored {
-		if i.Review == Yes {
+		if i.Review == ReviewYes {
 			r.Reviews++
 		}
 	}
-	r.Health, r.Why = r.light(), r.why()
+	r.Health, r.Why = r.healthOf(), r.notReadyReason()
 	r.Ready = r.Why == ""
 	return r
 }
 
-// light returns the health of a node. A reported failure needs review whether the node is online or not; all other
+// healthOf returns the health of a node. A reported failure needs review whether the node is online or not; all other
 // states of an offline node are unknown. A bad item of the general health gives at most Yellow: a network that is
 // coming up is a bad item too, and a lasting problem fails a parameter, which gives Red.
-func (r PeerStatusReport) light() Health {
+func (r PeerStatusReport) healthOf() Health {
 	if r.Reviews > 0 {
 		return Red
 	}
 	if !r.Online || r.LastReport.IsZero() {
 		return Unknown
 	}
-	light := Green
+	health := Green
 	for _, p := range r.Parameters {
-		if p.Review == Maybe || p.State.Class() == Transitional {
-			light = Yellow
+		if p.Review == ReviewMaybe || p.State.Class() == Transitional {
+			health = Yellow
 		}
 	}
 	for _, i := range r.Ignored {
-		if i.Review == Maybe {
-			light = Yellow
+		if i.Review == ReviewMaybe {
+			health = Yellow
 		}
 	}
 	for _, i := range r.Items {
 		if !i.Good {
-			light = Yellow
+			health = Yellow
 		}
 	}
-	return light
+	return health
 }
 
-// why returns the reason why the node is not ready, "" if it is.
-func (r PeerStatusReport) why() string {
+// notReadyReason returns the reason why the node is not ready, "" if it is.
+func (r PeerStatusReport) notReadyReason() string {
 	switch {
 	case !r.Online:
 		return "it is offline"
 	case r.Desired == config.Generation{}:
 		return "it has no desired config yet"
 	case r.Applied != r.Desired:
-		return fmt.Sprintf("it runs %s, desired is %s", orNone(r.Applied), r.Desired)
+		return fmt.Sprintf("it runs %s, desired is %s", formatGeneration(r.Applied), r.Desired)
 	}
-	return unfinished(r.Parameters)
+	return describeUnfinished(r.Parameters)
 }
 
 // waitsFor begins a reason that only names another parameter.
 const waitsFor = "waits for "
 
-// unfinished names a parameter that is not in its final state, the reason, and the number of such parameters: the first
-// failed one, else the first that waits for no other parameter, else the first. The count comes last, since lists cut
-// long texts. It returns "" if all are in their final state.
-func unfinished(ps []DerivedParameter) string {
+// describeUnfinished names a parameter that is not in its final state, the reason, and the number of such parameters.
+// It names the first failed one, else the first that waits for no other parameter, else the first. The count comes
+// last, since lists cut long texts. It returns "" if all are in their final state.
+func describeUnfinished(params []DerivedParameter) string {
 	rank := func(p DerivedParameter) int {
 		switch {
 		case p.State.Class() == Failed:
@@ -156,7 +157,7 @@ func unfinished(ps []DerivedParameter) string {
 		return 2
 	}
 	count, first := 0, DerivedParameter{}
-	for _, p := range ps {
+	for _, p := range params {
 		if p.State.Class() == Final && !p.Stale {
 			continue
 		}
@@ -167,12 +168,12 @@ func unfinished(ps []DerivedParameter) string {
 	if count == 0 {
 		return ""
 	}
-	why := joined(fmt.Sprintf("%s is %s", first.ID, first.State), first.Reason)
-	return fmt.Sprintf("%s; %d of %d parameters are not in their final state", why, count, len(ps))
+	why := joinNonEmpty(fmt.Sprintf("%s is %s", first.ID, first.State), first.Reason)
+	return fmt.Sprintf("%s; %d of %d parameters are not in their final state", why, count, len(params))
 }
 
-// orNone formats a generation for people. Offline, only the file has a number.
-func orNone(g config.Generation) string {
+// formatGeneration formats a generation for people. A generation read from a file has only a number.
+func formatGeneration(g config.Generation) string {
 	switch {
 	case g == config.Generation{}:
 		return "none"
@@ -185,17 +186,17 @@ func orNone(g config.Generation) string {
 // NewlyIgnored returns the ignored IDs to log after a change: those that were not ignored before, or whose state or
 // review changed. A changed message alone is not logged.
 func NewlyIgnored(before, after PeerConfigurationState) []IgnoredParameter {
-	type told struct {
+	type shown struct {
 		reported State
 		review   Review
 	}
-	was := make(map[string]told, len(before.Ignored))
+	was := make(map[string]shown, len(before.Ignored))
 	for _, i := range before.Ignored {
-		was[i.ID] = told{i.Reported, i.Review}
+		was[i.ID] = shown{i.Reported, i.Review}
 	}
 	var out []IgnoredParameter
 	for _, i := range after.Ignored {
-		if old, known := was[i.ID]; !known || old != (told{i.Reported, i.Review}) {
+		if old, known := was[i.ID]; !known || old != (shown{i.Reported, i.Review}) {
 			out = append(out, i)
 		}
 	}

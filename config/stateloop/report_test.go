@@ -145,11 +145,11 @@ func TestPropertyHealth(t *testing.T) {
 		}
 		want := Green
 		switch {
-		case slices.Contains(reviews, Yes):
+		case slices.Contains(reviews, ReviewYes):
 			want = Red
 		case !p.Online || p.LastReport.IsZero():
 			want = Unknown
-		case moving || slices.Contains(reviews, Maybe) || !p.Health[0].Good:
+		case moving || slices.Contains(reviews, ReviewMaybe) || !p.Health[0].Good:
 			want = Yellow
 		}
 		if r.Health != want || r.Ready && (!p.Online || moving) {
@@ -162,8 +162,8 @@ func TestNewlyIgnored(t *testing.T) {
 	said := func(rs ...Reported) PeerConfigurationState {
 		return Derive(Config{}, EdgePeerConfigurationState{Parameters: rs})
 	}
-	names := func(is []IgnoredParameter) (out []string) {
-		for _, i := range is {
+	names := func(parameters []IgnoredParameter) (out []string) {
+		for _, i := range parameters {
 			out = append(out, i.ID)
 		}
 		return out

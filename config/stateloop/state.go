@@ -15,8 +15,8 @@ const (
 	ToBeAbsent  Target = "absent"
 )
 
-// State is the state of a parameter. A node reports Present, Absent, a failure or WaitingForDependencies; Creating and
-// Removing follow from the target.
+// State is the state of a parameter, as a node reports it or as Derive derives it. The seed lets a node report Present,
+// Absent, a failure or WaitingForDependencies; edgespan nodes also report Creating, Removing and Unclaimed.
 type State string
 
 // The states, spelled as in the seed.
@@ -32,7 +32,7 @@ const (
 	CheckAbsentFailed      State = "CheckAbsentFailed"
 )
 
-// Ignored is the state of a parameter that only the node has.
+// Ignored is the derived state of a parameter that a node reports and its config does not declare.
 const Ignored State = "Ignored"
 
 // Unclaimed is a state that nodes report in addition to the seed's: the object exists, and no config of the node
@@ -49,7 +49,8 @@ const (
 	Failed       Class = "failed"
 )
 
-// Class returns the class of a state; an unknown word is Failed.
+// Class returns the class of a state. One that the table gives no class, such as Ignored, Unclaimed or an unknown text,
+// is Failed.
 func (s State) Class() Class {
 	if c, known := table.Classes[s]; known {
 		return c
@@ -63,9 +64,9 @@ type Review string
 
 // The values of Review.
 const (
-	No    Review = "no"
-	Maybe Review = "maybe"
-	Yes   Review = "yes"
+	ReviewNo    Review = "no"
+	ReviewMaybe Review = "maybe"
+	ReviewYes   Review = "yes"
 )
 
 // DesiredParameter is one declared parameter of a config.
@@ -107,21 +108,21 @@ type DerivedParameter struct {
 	State  State
 	Review Review
 	Reason string // the node's message, or the parameters that it waits for; "" for none
-	Stale  bool   // the report is from before, and Reason begins with StaleReport
+	Stale  bool   // the node's report is from before the config or the target changed; Reason begins with StaleReport
 	Since  time.Time
 }
 
 // StaleReport is the prefix of the reason of a stale report.
 const StaleReport = "stale report: "
 
-// IgnoredParameter is a report about a parameter that is not in the config. It affects the state only through its
-// review, and callers log it.
+// IgnoredParameter is a report about a parameter that is not in the config. It does not affect Ready; its review counts
+// for the node's Health and Reviews (PeerStatusReport). Callers log it.
 type IgnoredParameter struct {
 	ID       string
 	Kind     string
-	Reported State // its state is Ignored
+	Reported State // as the node reports it; the derived state is Ignored
 	Review   Review
-	Reason   string // the node's message, or else the reported word
+	Reason   string // the node's message, or else the reported state
 	Since    time.Time
 }
 

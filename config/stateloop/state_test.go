@@ -59,23 +59,23 @@ var seedsRows = []struct {
 	state    State
 	review   Review
 }{
-	{ToBePresent, []State{Present}, Present, No},
-	{ToBeAbsent, []State{Absent}, Absent, No},
-	{ToBePresent, []State{Absent}, Creating, No},
-	{ToBeAbsent, []State{Present}, Removing, No},
-	{ToBePresent, []State{CreatingFailed}, CreatingFailed, Yes},
-	{ToBeAbsent, []State{RemovingFailed}, RemovingFailed, Yes},
-	{ToBePresent, []State{CheckPresentFailed}, CheckPresentFailed, Yes},
-	{ToBeAbsent, []State{CheckAbsentFailed}, CheckAbsentFailed, Yes},
-	{ToBePresent, []State{WaitingForDependencies}, WaitingForDependencies, No},
-	{ToBeAbsent, []State{WaitingForDependencies}, WaitingForDependencies, No},
-	{ToBePresent, nil, Creating, No},
-	{ToBeAbsent, nil, Removing, No},
-	{"", []State{Absent}, Ignored, No},
-	{"", []State{Present}, Ignored, Maybe},
-	{"", []State{RemovingFailed}, Ignored, Yes},
-	{"", []State{CreatingFailed}, Ignored, Yes},
-	{"", []State{CheckPresentFailed, CheckAbsentFailed}, Ignored, Yes},
+	{ToBePresent, []State{Present}, Present, ReviewNo},
+	{ToBeAbsent, []State{Absent}, Absent, ReviewNo},
+	{ToBePresent, []State{Absent}, Creating, ReviewNo},
+	{ToBeAbsent, []State{Present}, Removing, ReviewNo},
+	{ToBePresent, []State{CreatingFailed}, CreatingFailed, ReviewYes},
+	{ToBeAbsent, []State{RemovingFailed}, RemovingFailed, ReviewYes},
+	{ToBePresent, []State{CheckPresentFailed}, CheckPresentFailed, ReviewYes},
+	{ToBeAbsent, []State{CheckAbsentFailed}, CheckAbsentFailed, ReviewYes},
+	{ToBePresent, []State{WaitingForDependencies}, WaitingForDependencies, ReviewNo},
+	{ToBeAbsent, []State{WaitingForDependencies}, WaitingForDependencies, ReviewNo},
+	{ToBePresent, nil, Creating, ReviewNo},
+	{ToBeAbsent, nil, Removing, ReviewNo},
+	{"", []State{Absent}, Ignored, ReviewNo},
+	{"", []State{Present}, Ignored, ReviewMaybe},
+	{"", []State{RemovingFailed}, Ignored, ReviewYes},
+	{"", []State{CreatingFailed}, Ignored, ReviewYes},
+	{"", []State{CheckPresentFailed, CheckAbsentFailed}, Ignored, ReviewYes},
 }
 
 func TestSeed_TheRowsOfTheTables(t *testing.T) {
@@ -130,7 +130,7 @@ func TestEveryCellOfTheTables(t *testing.T) {
 }
 
 func holdsRow(t *testing.T, r Row) {
-	target, reported, answers := Target(orNothing(r.Desired)), State(orNothing(r.Reported)), now
+	target, reported, answers := Target(emptyIfNone(r.Desired)), State(emptyIfNone(r.Reported)), now
 	if reported != "" && !slices.Contains(seedsWords, reported) || r.Generation != same && r.Generation != other {
 		t.Fatalf("%+v", r)
 	}
@@ -141,8 +141,8 @@ func holdsRow(t *testing.T, r Row) {
 	if want := string(r.State) + " " + string(r.Review); !strings.HasPrefix(got, want+" ") {
 		t.Errorf("%s, want %s", got, want)
 	}
-	if is := strings.Contains(got, " "+StaleReport); is != r.Stale {
-		t.Errorf("%s: stale %v, want %v", got, is, r.Stale)
+	if ok := strings.Contains(got, " "+StaleReport); ok != r.Stale {
+		t.Errorf("%s: stale %v, want %v", got, ok, r.Stale)
 	}
 	if reported != "" && !strings.HasSuffix(got, "the message") {
 		t.Errorf("%s: the message is gone", got)
@@ -173,46 +173,46 @@ func holdsRow(t *testing.T, r Row) {
 
 // Each sub-test is a row of docs/seeds.md.
 func TestSeed_PeerConfigurationState(t *testing.T) {
-	is := func(t *testing.T, got, want string) {
+	check := func(t *testing.T, got, want string) {
 		t.Helper()
 		if got != want {
 			t.Errorf("%s, want %s", got, want)
 		}
 	}
 	t.Run("OSL-1", func(t *testing.T) {
-		is(t, one(ToBePresent, Present, now, ""), "Present no report")
-		is(t, one(ToBeAbsent, Absent, now, ""), "Absent no report")
+		check(t, one(ToBePresent, Present, now, ""), "Present no report")
+		check(t, one(ToBeAbsent, Absent, now, ""), "Absent no report")
 	})
 	t.Run("OSL-2", func(t *testing.T) {
-		is(t, one(ToBePresent, Absent, now, ""), "Creating no report")
-		is(t, one(ToBeAbsent, Present, now, ""), "Removing no report")
+		check(t, one(ToBePresent, Absent, now, ""), "Creating no report")
+		check(t, one(ToBeAbsent, Present, now, ""), "Removing no report")
 	})
 	t.Run("OSL-3", func(t *testing.T) {
-		is(t, one(ToBePresent, CreatingFailed, now, "why"), "CreatingFailed yes report why")
-		is(t, one(ToBeAbsent, RemovingFailed, now, "why"), "RemovingFailed yes report why")
+		check(t, one(ToBePresent, CreatingFailed, now, "why"), "CreatingFailed yes report why")
+		check(t, one(ToBeAbsent, RemovingFailed, now, "why"), "RemovingFailed yes report why")
 	})
 	t.Run("OSL-4", func(t *testing.T) {
-		is(t, one(ToBePresent, CheckPresentFailed, now, ""), "CheckPresentFailed yes report")
-		is(t, one(ToBeAbsent, CheckAbsentFailed, now, ""), "CheckAbsentFailed yes report")
+		check(t, one(ToBePresent, CheckPresentFailed, now, ""), "CheckPresentFailed yes report")
+		check(t, one(ToBeAbsent, CheckAbsentFailed, now, ""), "CheckAbsentFailed yes report")
 	})
 	t.Run("OSL-5", func(t *testing.T) {
-		is(t, one(ToBePresent, WaitingForDependencies, now, ""), "WaitingForDependencies no report")
-		is(t, one(ToBeAbsent, WaitingForDependencies, now, ""), "WaitingForDependencies no report")
+		check(t, one(ToBePresent, WaitingForDependencies, now, ""), "WaitingForDependencies no report")
+		check(t, one(ToBeAbsent, WaitingForDependencies, now, ""), "WaitingForDependencies no report")
 	})
 	t.Run("OSL-6", func(t *testing.T) {
-		is(t, one(ToBePresent, "", now, ""), "Creating no config")
-		is(t, one(ToBeAbsent, "", now, ""), "Removing no config")
+		check(t, one(ToBePresent, "", now, ""), "Creating no config")
+		check(t, one(ToBeAbsent, "", now, ""), "Removing no config")
 	})
 	t.Run("OSL-7", func(t *testing.T) {
 		d := Derive(Config{Generation: now}, EdgePeerConfigurationState{now,
 			[]Reported{{ID: "p", Kind: "k", State: CreatingFailed, Message: "why", Generation: now}}})
-		is(t, fmt.Sprint(len(d.Parameters), d.Ready, d.Ignored),
+		check(t, fmt.Sprint(len(d.Parameters), d.Ready, d.Ignored),
 			"0 true [{p k CreatingFailed yes why 0001-01-01 00:00:00 +0000 UTC}]")
 	})
 	t.Run("OSL-8", func(t *testing.T) {
-		for state, review := range map[State]Review{Absent: No, Present: Maybe, CreatingFailed: Yes, RemovingFailed: Yes,
-			CheckPresentFailed: Yes, CheckAbsentFailed: Yes} {
-			is(t, one("", state, now, ""), "Ignored "+string(review)+" "+string(state))
+		for state, review := range map[State]Review{Absent: ReviewNo, Present: ReviewMaybe, CreatingFailed: ReviewYes, RemovingFailed: ReviewYes,
+			CheckPresentFailed: ReviewYes, CheckAbsentFailed: ReviewYes} {
+			check(t, one("", state, now, ""), "Ignored "+string(review)+" "+string(state))
 		}
 	})
 	t.Run("OSL-9", func(t *testing.T) {
@@ -222,29 +222,29 @@ func TestSeed_PeerConfigurationState(t *testing.T) {
 		}
 		for class, states := range classes {
 			for _, s := range states {
-				is(t, string(s.Class()), string(class))
+				check(t, string(s.Class()), string(class))
 			}
 		}
 	})
 	t.Run("OSL-10", func(t *testing.T) {
 		want := Config{Parameters: []DesiredParameter{{ID: "a"}, {ID: "b", Target: ToBeAbsent}}}
 		said := func(rs ...Reported) EdgePeerConfigurationState { return EdgePeerConfigurationState{Parameters: rs} }
-		is(t, fmt.Sprint(Derive(want, said(Reported{ID: "a", State: Present}, Reported{ID: "b", State: Absent})).Ready),
+		check(t, fmt.Sprint(Derive(want, said(Reported{ID: "a", State: Present}, Reported{ID: "b", State: Absent})).Ready),
 			"true")
-		is(t, fmt.Sprint(Derive(want, said(Reported{ID: "a", State: Present}, Reported{ID: "b", State: Present})).Ready),
+		check(t, fmt.Sprint(Derive(want, said(Reported{ID: "a", State: Present}, Reported{ID: "b", State: Present})).Ready),
 			"false")
-		is(t, fmt.Sprint(Derive(want, said(Reported{ID: "a", State: Present})).Ready), "false")
-		is(t, fmt.Sprint(Derive(Config{}, said()).Ready), "true") // the seed's rule: of none, all are final
+		check(t, fmt.Sprint(Derive(want, said(Reported{ID: "a", State: Present})).Ready), "false")
+		check(t, fmt.Sprint(Derive(Config{}, said()).Ready), "true") // the seed's rule: of none, all are final
 	})
 	t.Run("OSL-11", func(t *testing.T) {
-		is(t, one(ToBePresent, CreatingFailed, old, "no port"),
+		check(t, one(ToBePresent, CreatingFailed, old, "no port"),
 			"CreatingFailed yes report stale report: generation store:6, desired is store:7: no port")
-		is(t, one(ToBePresent, CreatingFailed, now, "no port"), "CreatingFailed yes report no port")
+		check(t, one(ToBePresent, CreatingFailed, now, "no port"), "CreatingFailed yes report no port")
 	})
 	t.Run("OSL-12", func(t *testing.T) {
 		r := Summarize(Peer{Online: true}, Config{Generation: now, Parameters: []DesiredParameter{{ID: "p"}}},
 			EdgePeerConfigurationState{now, []Reported{{ID: "p", State: CreatingFailed, Message: "no port", Generation: now}}})
-		is(t, fmt.Sprintf("%v %s %d %s", r.Ready, r.Health, r.Reviews, r.Why),
+		check(t, fmt.Sprintf("%v %s %d %s", r.Ready, r.Health, r.Reviews, r.Why),
 			"false red 1 p is CreatingFailed: no port; 1 of 1 parameters are not in their final state")
 	})
 	t.Run("OSL-13", func(t *testing.T) {
@@ -255,7 +255,7 @@ func TestSeed_PeerConfigurationState(t *testing.T) {
 		d := Derive(want, EdgePeerConfigurationState{now,
 			[]Reported{{ID: "port", State: WaitingForDependencies, Generation: now},
 				{ID: "link", State: Present, Generation: now}}})
-		is(t, d.Parameters[2].Reason, "waits for bridge, wire, which is not declared")
+		check(t, d.Parameters[2].Reason, "waits for bridge, wire, which is not declared")
 	})
 }
 

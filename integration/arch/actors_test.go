@@ -56,13 +56,13 @@ func wideStructs(t *testing.T, name string, text []byte, limit int) (wide []stri
 	}
 	names := map[*ast.StructType]string{}
 	ast.Inspect(file, func(n ast.Node) bool {
-		if spec, is := n.(*ast.TypeSpec); is {
-			if s, is := spec.Type.(*ast.StructType); is {
+		if spec, ok := n.(*ast.TypeSpec); ok {
+			if s, ok := spec.Type.(*ast.StructType); ok {
 				names[s] = spec.Name.Name
 			}
 		}
-		s, is := n.(*ast.StructType)
-		if !is {
+		s, ok := n.(*ast.StructType)
+		if !ok {
 			return true
 		}
 		structs++

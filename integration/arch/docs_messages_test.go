@@ -77,8 +77,8 @@ func textsOf(t *testing.T) string {
 			t.Fatal(err)
 		}
 		ast.Inspect(file, func(n ast.Node) bool {
-			e, is := n.(ast.Expr)
-			if !is {
+			e, ok := n.(ast.Expr)
+			if !ok {
 				return true
 			}
 			text, whole := literal(e)

@@ -88,13 +88,13 @@ func receiverOf(d *ast.FuncDecl) string {
 		return ""
 	}
 	t := d.Recv.List[0].Type
-	if p, is := t.(*ast.StarExpr); is {
+	if p, ok := t.(*ast.StarExpr); ok {
 		t = p.X
 	}
-	if g, is := t.(*ast.IndexExpr); is {
+	if g, ok := t.(*ast.IndexExpr); ok {
 		t = g.X
 	}
-	if id, is := t.(*ast.Ident); is {
+	if id, ok := t.(*ast.Ident); ok {
 		return id.Name
 	}
 	return ""
@@ -102,7 +102,7 @@ func receiverOf(d *ast.FuncDecl) string {
 
 // worldlyNode says whether something names a worldly package, or what is a shell already. Names that it declares
 // itself are others.
-func worldlyNode(f actorsFile, n ast.Node, known map[string]names) (is bool) {
+func worldlyNode(f actorsFile, n ast.Node, known map[string]names) (ok bool) {
 	own := names{}
 	ast.Inspect(n, func(n ast.Node) bool {
 		switch n := n.(type) {
@@ -151,12 +151,12 @@ func worldlyNode(f actorsFile, n ast.Node, known map[string]names) (is bool) {
 			if !imported || own[x.Name] {
 				return look(x)
 			}
-			is = is || path == "time" && slices.Contains(clockwork, n.Sel.Name) ||
+			ok = ok || path == "time" && slices.Contains(clockwork, n.Sel.Name) ||
 				known[strings.TrimPrefix(path, module+"/")][n.Sel.Name] || path != "io/fs" &&
 				slices.ContainsFunc(worldly, func(w string) bool { return under(path, w) })
 			return false
 		case *ast.Ident:
-			is = is || known[f.room][n.Name] && !own[n.Name]
+			ok = ok || known[f.room][n.Name] && !own[n.Name]
 		case *ast.KeyValueExpr:
 			if _, plain := n.Key.(*ast.Ident); plain {
 				ast.Inspect(n.Value, look)
@@ -166,12 +166,12 @@ func worldlyNode(f actorsFile, n ast.Node, known map[string]names) (is bool) {
 			ast.Inspect(n.Type, look)
 			return false
 		case *ast.GoStmt, *ast.SelectStmt, *ast.ChanType, *ast.InterfaceType:
-			is = true
+			ok = true
 		}
-		return !is
+		return !ok
 	}
 	ast.Inspect(n, look)
-	return is
+	return ok
 }
 
 func actorsFiles(t *testing.T) []actorsFile {
@@ -233,8 +233,8 @@ func judgements(all []actorsFile) map[string]int {
 		}
 		lines, worldly := 0, 0
 		for _, d := range f.syntax.Decls {
-			fn, is := d.(*ast.FuncDecl)
-			if !is {
+			fn, ok := d.(*ast.FuncDecl)
+			if !ok {
 				continue
 			}
 			name := fn.Name.Name
@@ -276,7 +276,7 @@ func TestActorsOwnNoLogic(t *testing.T) {
 	}
 }
 
-func TestWhatOnlyJudgesIsFound(t *testing.T) {
+func TestPureFunctionsAreFound(t *testing.T) {
 	body := strings.Repeat("\tx++\n", maxJudgement)
 	sources := map[string]string{
 		"actors/a/shell.go": "package a\nimport (\n\"time\"\n\"github.com/asynkron/protoactor-go/actor\"\n)\n" +

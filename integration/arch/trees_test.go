@@ -24,19 +24,19 @@ func spawned(t *testing.T, all []actorsFile, top string) []string {
 			continue
 		}
 		ast.Inspect(f.syntax, func(n ast.Node) bool {
-			call, is := n.(*ast.CallExpr)
-			if !is || len(call.Args) != 2 {
+			call, ok := n.(*ast.CallExpr)
+			if !ok || len(call.Args) != 2 {
 				return true
 			}
-			fun, is := call.Fun.(*ast.SelectorExpr)
-			if !is || fun.Sel.Name != "SpawnNamed" && fun.Sel.Name != "Spawn" {
+			fun, ok := call.Fun.(*ast.SelectorExpr)
+			if !ok || fun.Sel.Name != "SpawnNamed" && fun.Sel.Name != "Spawn" {
 				return true
 			}
 			name := call.Args[1]
-			if sum, is := name.(*ast.BinaryExpr); is {
+			if sum, ok := name.(*ast.BinaryExpr); ok {
 				name = sum.X
 			}
-			if text, is := name.(*ast.BasicLit); is && text.Kind == token.STRING {
+			if text, ok := name.(*ast.BasicLit); ok && text.Kind == token.STRING {
 				out = append(out, "/"+strings.Trim(text.Value, `"`))
 			}
 			return true

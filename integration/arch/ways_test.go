@@ -15,7 +15,7 @@ import (
 	"testing"
 )
 
-// hop is a function as the two ways of docs/architecture.md name it: folder.Function or folder.Type.Method.
+// hop is a function as the two paths of docs/architecture.md name it: folder.Function or folder.Type.Method.
 var hop = regexp.MustCompile("`([a-z][a-z0-9/-]*)\\.((?:[A-Za-z]\\w*\\.)?[A-Za-z]\\w*)`")
 
 // hopsOf are the hops that a text names, and those of them that no function or type is.
@@ -47,7 +47,7 @@ func declared(t *testing.T) map[string]bool {
 				known[path.Dir(f)+"."+receiver(d)+d.Name.Name] = true
 			case *ast.GenDecl:
 				for _, s := range d.Specs {
-					if s, is := s.(*ast.TypeSpec); is {
+					if s, ok := s.(*ast.TypeSpec); ok {
 						known[path.Dir(f)+"."+s.Name.Name] = true
 					}
 				}
@@ -63,13 +63,13 @@ func receiver(d *ast.FuncDecl) string {
 		return ""
 	}
 	e := d.Recv.List[0].Type
-	if star, is := e.(*ast.StarExpr); is {
+	if star, ok := e.(*ast.StarExpr); ok {
 		e = star.X
 	}
-	if of, is := e.(*ast.IndexExpr); is {
+	if of, ok := e.(*ast.IndexExpr); ok {
 		e = of.X
 	}
-	if name, is := e.(*ast.Ident); is {
+	if name, ok := e.(*ast.Ident); ok {
 		return name.Name + "."
 	}
 	return ""
@@ -94,7 +94,7 @@ func TestTheTwoWaysNameFunctionsThatExist(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, ways, _ := strings.Cut(string(text), "## Two ways")
+	_, ways, _ := strings.Cut(string(text), "## Two paths through the code")
 	ways, _, _ = strings.Cut(ways, "\n## ")
 	known := declared(t)
 	named, wrong := hopsOf(ways, known)

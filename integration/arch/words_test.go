@@ -79,7 +79,7 @@ func badNames(f *ast.File, words []string) (out []*ast.Ident) {
 			ids = append(ids, n.Names...)
 		case *ast.AssignStmt:
 			for _, x := range n.Lhs {
-				if id, is := x.(*ast.Ident); is && n.Tok == token.DEFINE {
+				if id, ok := x.(*ast.Ident); ok && n.Tok == token.DEFINE {
 					ids = append(ids, id)
 				}
 			}
@@ -110,7 +110,10 @@ func phrases(text string) (out []string) {
 
 func TestNoNameIsARetiredWord(t *testing.T) {
 	t.Parallel()
-	words := slices.DeleteFunc(retired(t), func(w string) bool { _, is := ordinary[w]; return is || strings.Contains(w, " ") })
+	words := slices.DeleteFunc(retired(t), func(w string) bool {
+		_, isOrdinary := ordinary[w]
+		return isOrdinary || strings.Contains(w, " ")
+	})
 	if len(words) < 20 {
 		t.Fatalf("the glossary retires %d words: %v", len(words), words)
 	}
@@ -127,8 +130,8 @@ func TestNoNameIsARetiredWord(t *testing.T) {
 			t.Errorf("%s:%d: %s: a word that the glossary in CONTRIBUTING.md retires", name, fset.Position(id.Pos()).Line, id.Name)
 		}
 		ast.Inspect(f, func(n ast.Node) bool {
-			l, is := n.(*ast.BasicLit)
-			if !is || l.Kind != token.STRING {
+			l, ok := n.(*ast.BasicLit)
+			if !ok || l.Kind != token.STRING {
 				return true
 			}
 			if text, err := strconv.Unquote(l.Value); err == nil && strings.Contains(text, " ") { // one word is an id

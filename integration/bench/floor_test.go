@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/vishvananda/netlink"
@@ -82,6 +83,61 @@ func (f *floor) networks(count int) {
 	}
 }
 
+// batch makes many networks with the fewest commands: one ip for all links, addresses, routes and rules, one restore of
+// all chains, and four dnsmasqs at a time, each of which comes back when it serves.
+func (f *floor) batch(count int) {
+	f.Helper()
+	var links, chains strings.Builder
+	for n := 1; n <= count; n++ {
+		fmt.Fprintf(&links, "link add %[1]s type bridge\nlink set %[1]s addrgenmode none\naddr add %[2]s/24 dev %[1]s\n"+
+			"link set %[1]s up\nroute add %[3]s dev %[1]s table %[4]d\nroute add default via 192.0.2.1 dev eth0 table %[4]d\n"+
+			"rule add from %[3]s lookup %[4]d pref %[4]d\nrule add to %[3]s lookup %[4]d pref %[5]d\n",
+			f.bridge(n), gateway(n), subnet(n), 20000+n, 21000+n)
+		chains.WriteString(f.chains(n))
+	}
+	f.check(proc.In(f.ns.Path, func() error {
+		cmd := exec.Command("ip", "-batch", "-")
+		cmd.Stdin = strings.NewReader(links.String())
+		if out, err := cmd.CombinedOutput(); err != nil {
+			return fmt.Errorf("ip -batch: %w: %s", err, out)
+		}
+		return nil
+	}))
+	f.restore(chains.String())
+	waiting := make(chan string, count)
+	for n := 1; n <= count; n++ {
+		waiting <- f.dnsmasqConf(n, "hostsfile")
+	}
+	close(waiting)
+	errs := make(chan error, 4)
+	for range cap(errs) {
+		go func() { errs <- proc.In(f.ns.Path, func() error { return startEach(waiting) }) }()
+	}
+	for range cap(errs) {
+		f.check(<-errs)
+	}
+	f.end = append(f.end, func() { f.endHelpers() })
+}
+
+// startEach starts one dnsmasq after the other.
+func startEach(confs <-chan string) error {
+	for conf := range confs {
+		if out, err := exec.Command("dnsmasq", "-C", conf).CombinedOutput(); err != nil {
+			return fmt.Errorf("dnsmasq -C %s: %w: %s", conf, err, out)
+		}
+	}
+	return nil
+}
+
+// endHelpers ends the dnsmasqs of this place that went into the background.
+func (f *floor) endHelpers() {
+	for pid := range strings.FieldsSeq(f.place.helpers()) {
+		n, err := strconv.Atoi(pid)
+		f.check(err)
+		f.check(unix.Kill(n, unix.SIGKILL))
+	}
+}
+
 // link makes a network's bridge, route table and rules.
 func (f *floor) link(n int) {
 	f.Helper()
@@ -116,20 +172,8 @@ func (f *floor) chains(n int) string {
 }
 
 func (f *floor) dnsmasq(n int) {
-	dir := filepath.Join(f.dir, fmt.Sprint(n))
-	f.check(os.MkdirAll(filepath.Join(dir, "hosts"), 0o755))
-	last := subnet(n).Addr().As4()
-	first := last
-	first[3], last[3] = 128, 254
-	if n == 0 {
-		last[2] += 7
-	}
-	conf := fmt.Sprintf("port=53\nno-resolv\nserver=192.0.2.1\ninterface=%s\nbind-dynamic\nexcept-interface=lo\n"+
-		"dhcp-range=%s,%s,1h\ndhcp-hostsdir=%s/hosts\ndhcp-leasefile=%s/leases\npid-file=%s/pid\naddress=/gateway.lan/%s\n",
-		f.bridge(n), netip.AddrFrom4(first), netip.AddrFrom4(last), dir, dir, dir, gateway(n))
-	path := filepath.Join(dir, "conf")
-	f.check(os.WriteFile(path, []byte(conf), 0o644))
-	f.check(os.Chmod(dir, 0o777)) // the lease file is dnsmasq's
+	f.Helper()
+	path := f.dnsmasqConf(n, "hostsdir")
 	f.check(proc.In(f.ns.Path, func() error {
 		cmd, out := exec.Command("dnsmasq", "-k", "-C", path), &bytes.Buffer{}
 		cmd.Stdout, cmd.Stderr = out, out
@@ -139,6 +183,27 @@ func (f *floor) dnsmasq(n int) {
 		f.helpers = append(f.helpers, cmd)
 		return nil
 	}))
+}
+
+// dnsmasqConf writes the config of a network's dnsmasq. It reads its hosts from a "hostsdir", which it watches, or once
+// from a "hostsfile".
+func (f *floor) dnsmasqConf(n int, hosts string) string {
+	f.Helper()
+	dir := filepath.Join(f.dir, fmt.Sprint(n))
+	f.check(os.MkdirAll(filepath.Join(dir, "hosts"), 0o755))
+	last := subnet(n).Addr().As4()
+	first := last
+	first[3], last[3] = 128, 254
+	if n == 0 {
+		last[2] += 7
+	}
+	conf := fmt.Sprintf("port=53\nno-resolv\nserver=192.0.2.1\ninterface=%s\nbind-dynamic\nexcept-interface=lo\n"+
+		"dhcp-range=%s,%s,1h\ndhcp-%s=%s/hosts\ndhcp-leasefile=%[5]s/leases\npid-file=%[5]s/pid\naddress=/gateway.lan/%[6]s\n",
+		f.bridge(n), netip.AddrFrom4(first), netip.AddrFrom4(last), hosts, dir, gateway(n))
+	path := filepath.Join(dir, "conf")
+	f.check(os.WriteFile(path, []byte(conf), 0o644))
+	f.check(os.Chmod(dir, 0o777)) // the lease file is dnsmasq's
+	return path
 }
 
 // adapter makes a veth pair, a lease and a chain of rules.
@@ -239,8 +304,10 @@ func (p *place) reap(doomed int) {
 		req := nl.NewNetlinkRequest(unix.RTM_DELLINK, unix.NLM_F_ACK)
 		req.AddData(nl.NewIfInfomsg(unix.AF_UNSPEC))
 		req.AddData(nl.NewRtAttr(unix.IFLA_GROUP, nl.Uint32Attr(group)))
-		_, err := req.Execute(unix.NETLINK_ROUTE, 0)
-		return err
+		if _, err := req.Execute(unix.NETLINK_ROUTE, 0); !errors.Is(err, unix.ENODEV) {
+			return err
+		}
+		return nil // all of them went with the namespaces of their peers meanwhile
 	}))
 }
 

@@ -24,6 +24,8 @@ type peer struct {
 	name string
 	// missing is why it cannot be measured here, "" where it can.
 	missing func() string
+	// install are the Debian packages that have it.
+	install string
 	// create makes networks 1 to count in a place and tells how long that took.
 	create func(p *place, count int) time.Duration
 	// bridges is how the names of its bridges begin.
@@ -31,9 +33,9 @@ type peer struct {
 }
 
 var peers = []peer{
-	{"docker", programs("dockerd"), docker, "br-"},
-	{"libvirt", libvirtMissing, libvirt, "vb"},
-	{"cni", plugins("bridge", "host-local", "firewall"), cni, "cb"},
+	{"docker", programs("dockerd"), "docker.io", docker, "br-"},
+	{"libvirt", libvirtMissing, "libvirt-daemon libvirt-clients", libvirt, "vb"},
+	{"cni", plugins("bridge", "host-local", "firewall"), "containernetworking-plugins", cni, "cb"},
 }
 
 // A hundred networks by one config of ours, until each gateway answers DNS; and as many by
@@ -45,12 +47,13 @@ func BenchmarkBesidePeers(b *testing.B) {
 		b.Run(peer.name, func(b *testing.B) {
 			if why := peer.missing(); why != "" {
 				// Also without -v, where the testing package is silent about it.
-				fmt.Printf("%s: skipped: %s\n", b.Name(), why)
+				fmt.Printf("%s: skipped: %s: apt-get install --no-install-recommends %s\n", b.Name(), why, peer.install)
 				b.Skip(why)
 			}
 			var own, theirs []time.Duration
 			turns(b, func() {
-				own = append(own, manyNetworks(b, count)/count)
+				took, _ := manyNetworks(b, count)
+				own = append(own, took/count)
 			}, func() {
 				p := newPlace(b, 0)
 				defer p.close()
@@ -61,7 +64,12 @@ func BenchmarkBesidePeers(b *testing.B) {
 			b.ReportMetric(0, "ns/op") // as in ratio
 			b.ReportMetric(float64(o.Microseconds())/1000, "ms/network-ours")
 			b.ReportMetric(float64(t.Microseconds())/1000, "ms/network-"+peer.name)
-			b.ReportMetric(float64(t)/float64(o), peer.name+"/ours")
+			b.ReportMetric(float64(t)/float64(o), "ratio")
+			var pairs []float64
+			for i := range min(len(own), len(theirs)) {
+				pairs = append(pairs, float64(theirs[i])/float64(own[i]))
+			}
+			b.ReportMetric(noise(pairs), "noise")
 		})
 	}
 }
@@ -78,7 +86,7 @@ func (p *place) made(bridges string, count int) {
 func programs(names ...string) func() string {
 	return func() string {
 		for _, name := range names {
-			if !proc.Found(name) {
+			if !proc.HasCommand(name) {
 				return name + " is not installed"
 			}
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"math"
 	"net/netip"
 	"os"
 	"os/exec"
@@ -209,14 +210,23 @@ func (d *daemon) weigh() {
 	const watched = time.Minute // a round of full looks
 	pid := d.cmd.Process.Pid    // nsenter has become the daemon
 	time.Sleep(watched)         // the first round finds what the last apply changed
-	before := cpu(d.B, pid)
+	last := cpu(d.B, pid)
 	d.check(os.WriteFile(fmt.Sprintf("/proc/%d/clear_refs", pid), []byte("5"), 0)) // VmHWM begins anew
+	const parts = 12
 	var rss []int
-	for range int(watched / time.Second) { // whatever the phase of its round
+	var idle []float64                          // of a core, in each part of the time
+	for i := range int(watched / time.Second) { // whatever the phase of its round
 		time.Sleep(time.Second)
 		rss = append(rss, status(d.B, pid, "status", "VmRSS:"))
+		if (i+1)%(int(watched/time.Second)/parts) == 0 {
+			now := cpu(d.B, pid)
+			idle = append(idle, 100*parts*float64(now-last)/watched.Seconds()/clockTicks)
+			last = now
+		}
 	}
-	d.ReportMetric(100*float64(cpu(d.B, pid)-before)/watched.Seconds()/float64(clockTicks), "%core-idle")
+	mean, deviation := spread(idle)
+	d.ReportMetric(mean, "%core-idle")
+	d.ReportMetric(2*deviation/math.Sqrt(parts), "%core-idle-noise")
 	slices.Sort(rss)
 	d.ReportMetric(float64(rss[len(rss)/2])/1024, "MB-rss")
 	d.ReportMetric(float64(rss[len(rss)-1])/1024, "MB-rss-most")
@@ -238,12 +248,24 @@ const clockTicks = 100 // USER_HZ, proc(5)
 // cpu is the time that a process and its ended children have used, in ticks.
 func cpu(b *testing.B, pid int) int {
 	b.Helper()
+	return ticks(b, pid, 4)
+}
+
+// ownCPU is the time that a process has used without its children.
+func ownCPU(b *testing.B, pid int) time.Duration {
+	b.Helper()
+	return time.Duration(ticks(b, pid, 2)) * time.Second / clockTicks
+}
+
+// ticks sums user and system time of a process, and with four fields also those of its ended children.
+func ticks(b *testing.B, pid, fields int) int {
+	b.Helper()
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
 		b.Fatal(err)
 	}
 	sum := 0
-	for _, f := range strings.Fields(string(text[strings.LastIndexByte(string(text), ')')+1:]))[11:15] {
+	for _, f := range strings.Fields(string(text[strings.LastIndexByte(string(text), ')')+1:]))[11 : 11+fields] {
 		var n int
 		if _, err := fmt.Sscan(f, &n); err != nil {
 			b.Fatal(err)
@@ -298,14 +320,45 @@ func (p *place) answers(gateways []netip.Addr) {
 	}))
 }
 
-// ratio reports the medians of two kinds of runs and their ratio.
+// ratio reports the medians of two kinds of runs, their ratio, and by how much that is uncertain.
 func ratio(b *testing.B, own, floor []time.Duration) {
 	b.Helper()
 	o, f := median(own), median(floor)
+	var pairs []float64
+	for i := range min(len(own), len(floor)) {
+		pairs = append(pairs, float64(own[i])/float64(floor[i]))
+	}
 	b.ReportMetric(0, "ns/op") // of a turn with its namespaces: says nothing
 	b.ReportMetric(float64(o.Microseconds())/1000, "ms/ours")
 	b.ReportMetric(float64(f.Microseconds())/1000, "ms/floor")
-	b.ReportMetric(float64(o)/float64(f), "ours/floor")
+	b.ReportMetric(float64(o)/float64(f), "ratio")
+	b.ReportMetric(noise(pairs), "noise")
+}
+
+// noise is by how much the median of some values is uncertain: half of its 95 % confidence interval (McGill, Tukey and
+// Larsen, 1978), or half of the range of a few.
+func noise(list []float64) float64 {
+	if len(list) < 7 {
+		return (slices.Max(list) - slices.Min(list)) / 2
+	}
+	return 1.57 * (middle(list, 0.75) - middle(list, 0.25)) / math.Sqrt(float64(len(list)))
+}
+
+// spread is the mean of a list, and its standard deviation.
+func spread(list []float64) (mean, deviation float64) {
+	for _, v := range list {
+		mean += v / float64(len(list))
+	}
+	for _, v := range list {
+		deviation += (v - mean) * (v - mean) / float64(len(list)-1)
+	}
+	return mean, math.Sqrt(deviation)
+}
+
+// middle is a quantile of a list.
+func middle(list []float64, q float64) float64 {
+	list = slices.Sorted(slices.Values(list))
+	return list[int(q*float64(len(list)-1)+0.5)]
 }
 
 func median(list []time.Duration) time.Duration {

@@ -19,7 +19,7 @@ import (
 func TestConformance(t *testing.T) {
 	c := begin(t)
 	conformance.Run(t, func(t *testing.T) conformance.Fixture {
-		inner := &cluster{T: t, members: c.members}
+		inner := &cluster{TB: t, members: c.members}
 		return conformance.Fixture{Store: inner.open(fmt.Sprint("fleet-", c.fleets.Add(1))), Clock: backend.Wall{},
 			Advance: time.Sleep}
 	}, 10)
@@ -176,7 +176,7 @@ func (c *cluster) campaign(s *etcd.Store) *candidate {
 	it := &candidate{make(chan kv.Leadership, 1), make(chan error, 1), quit}
 	e := backend.Election{Store: s, Key: "elections/leader", TTL: kv.MinTTL, Clock: backend.Wall{}}
 	go func() {
-		e.Run(ctx, nil, func(turn kv.Turn) {
+		e.Run(ctx, nil, func(turn kv.ElectionUpdate) {
 			if turn.Won != nil {
 				it.won <- *turn.Won
 			}

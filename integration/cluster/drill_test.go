@@ -27,7 +27,7 @@ type drill struct {
 	r *rollouts
 }
 
-func beginDrill(t *testing.T) *drill {
+func beginDrill(t testing.TB) *drill {
 	t.Helper()
 	f := beginFleet(t)
 	d := &drill{fleet: f, w: f.writers(2), r: f.rolling()}

@@ -106,7 +106,7 @@ type fleet struct {
 }
 
 // beginFleet starts everything and waits until every node is in sync.
-func beginFleet(t *testing.T, more ...string) *fleet {
+func beginFleet(t testing.TB, more ...string) *fleet {
 	t.Helper()
 	path, err := program()
 	if err != nil {
@@ -131,7 +131,7 @@ func beginFleet(t *testing.T, more ...string) *fleet {
 
 // mesh starts the members with a wire for each direction of each pair: the member that connects to another one names
 // itself in its first request.
-func (f *fleet) mesh(t *testing.T) *cluster {
+func (f *fleet) mesh(t testing.TB) *cluster {
 	t.Helper()
 	var shown []string
 	c := beginWith(t, func(m *member) string {
@@ -158,7 +158,7 @@ func (f *fleet) mesh(t *testing.T) *cluster {
 func (f *fleet) replica(i int) *replica {
 	f.Helper()
 	r := &replica{dir: filepath.Join(f.TempDir(), fmt.Sprint("c", i))}
-	r.process = process{TB: f.T, name: fmt.Sprint("c", i), log: r.dir + ".log"}
+	r.process = process{TB: f.TB, name: fmt.Sprint("c", i), log: r.dir + ".log"}
 	r.api.Store("")
 	r.nodes.Store("")
 	for j, m := range f.members {
@@ -217,10 +217,10 @@ func (f *fleet) run(r *replica, more ...string) {
 		}
 		lines := bufio.NewScanner(strings.NewReader(string(text[len(said):])))
 		for lines.Scan() {
-			var is struct{ Msg, API, Nodes string }
-			if json.Unmarshal(lines.Bytes(), &is) == nil && is.Msg == "controller runs" {
-				r.api.Store(is.API)
-				r.nodes.Store(is.Nodes)
+			var now struct{ Msg, API, Nodes string }
+			if json.Unmarshal(lines.Bytes(), &now) == nil && now.Msg == "controller runs" {
+				r.api.Store(now.API)
+				r.nodes.Store(now.Nodes)
 				return true
 			}
 		}
@@ -281,7 +281,7 @@ func (f *fleet) join() {
 	dir := f.TempDir()
 	simulate := []string{"simulate", "--nodes", fmt.Sprint(nodes), "--controller", "http://" + f.balancer, "--dir", dir,
 		"--report-interval", "1s"}
-	joining := &process{TB: f.T, name: "joining", log: filepath.Join(dir, "joining.log")}
+	joining := &process{TB: f.TB, name: "joining", log: filepath.Join(dir, "joining.log")}
 	joining.start(f.path, append(simulate, "--until", "converged", "--duration", "50s")...)
 	select {
 	case <-joining.ended:
@@ -304,7 +304,7 @@ func (f *fleet) join() {
 			f.Fatal(err)
 		}
 	}
-	f.sim = &process{TB: f.T, name: "nodes", log: filepath.Join(dir, "nodes.log")}
+	f.sim = &process{TB: f.TB, name: "nodes", log: filepath.Join(dir, "nodes.log")}
 	f.sim.start(f.path, append(simulate, "--duration", "1h")...)
 	f.Cleanup(func() {
 		_ = f.sim.cmd.Process.Kill()

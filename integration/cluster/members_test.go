@@ -26,7 +26,7 @@ type operator struct {
 }
 
 // commandsOf returns the lines of the sh blocks of a page, with continued lines joined.
-func commandsOf(t *testing.T, file string) []string {
+func commandsOf(t testing.TB, file string) []string {
 	t.Helper()
 	text, err := os.ReadFile(file)
 	if err != nil {
@@ -34,7 +34,7 @@ func commandsOf(t *testing.T, file string) []string {
 	}
 	var out []string
 	for i, block := range strings.Split(string(text), "\n```") {
-		if rest, is := strings.CutPrefix(block, "sh\n"); is && i%2 == 1 {
+		if rest, ok := strings.CutPrefix(block, "sh\n"); ok && i%2 == 1 {
 			out = append(out, strings.Split(strings.ReplaceAll(rest, "\\\n", ""), "\n")...)
 		}
 	}
@@ -47,7 +47,7 @@ func (c *cluster) operator() *operator {
 	if err != nil {
 		c.Fatal(err)
 	}
-	o := &operator{cluster: c, path: filepath.Dir(ctl), places: map[int]*member{}, lines: commandsOf(c.T, page)}
+	o := &operator{cluster: c, path: filepath.Dir(ctl), places: map[int]*member{}, lines: commandsOf(c.TB, page)}
 	for i, m := range c.members {
 		o.places[i+1] = m
 	}

@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"context"
+	"flag"
 	"fmt"
 	"os"
 	"os/exec"
@@ -25,6 +26,9 @@ const timeout = time.Minute
 
 // buildTime is for compiling all of etcd on a small machine without a build cache.
 const buildTime = 5 * time.Minute
+
+// electionTimeout is as in docs/operations.md; etcd's own is 1000.
+var electionTimeout = flag.Int("election-timeout", 500, "of the members, in ms; the heartbeat is a tenth of it")
 
 // programs is the folder of each test's etcd, and of etcdctl once a test has requested it.
 var programs = sync.OnceValues(func() (string, error) { return os.MkdirTemp("", "etcd") })
@@ -85,26 +89,26 @@ func (m *member) complaints() string {
 
 // cluster is three members, or as many as a test creates.
 type cluster struct {
-	*testing.T
+	testing.TB
 	binary  string
 	members []*member
 	fleets  atomic.Int64
 }
 
 // begin starts three members and waits until they answer.
-func begin(t *testing.T) *cluster {
+func begin(t testing.TB) *cluster {
 	t.Helper()
 	return beginWith(t, func(m *member) string { return m.peer })
 }
 
 // beginWith starts members that reach each other at addresses that a test may intercept.
-func beginWith(t *testing.T, shown func(*member) string) *cluster {
+func beginWith(t testing.TB, shown func(*member) string) *cluster {
 	t.Helper()
 	path, err := binary()
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := &cluster{T: t, binary: path}
+	c := &cluster{TB: t, binary: path}
 	for i := range 3 {
 		c.members = append(c.members, c.place(i+1))
 		c.members[i].shown = shown(c.members[i])
@@ -129,12 +133,12 @@ func beginWith(t *testing.T, shown func(*member) string) *cluster {
 func (c *cluster) place(number int) *member {
 	c.Helper()
 	name := fmt.Sprint("etcd-", number)
-	return &member{name: name, dir: filepath.Join(c.TempDir(), name), client: reserve(c.T), peer: reserve(c.T)}
+	return &member{name: name, dir: filepath.Join(c.TempDir(), name), client: reserve(c.TB), peer: reserve(c.TB)}
 }
 
 // reserve returns a port of the loopback that stays reserved until the test ends, even after the member that listens
 // there dies: a socket that is bound to it, and never listens, keeps the kernel from assigning it to others.
-func reserve(t *testing.T) string {
+func reserve(t testing.TB) string {
 	t.Helper()
 	s, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
@@ -178,8 +182,8 @@ func (c *cluster) run(m *member, flags ...string) {
 	}
 	defer log.Close()
 	m.process = exec.Command(c.binary, append([]string{
-		// as in docs/operations.md
-		"--log-level", "error", "--socket-reuse-port", "--heartbeat-interval", "50", "--election-timeout", "500",
+		"--log-level", "error", "--socket-reuse-port",
+		"--heartbeat-interval", fmt.Sprint(*electionTimeout / 10), "--election-timeout", fmt.Sprint(*electionTimeout),
 	}, flags...)...)
 	m.process.Stdout, m.process.Stderr = log, log
 	m.process.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
@@ -281,12 +285,12 @@ func (c *cluster) follower() *member {
 
 // until checks a condition repeatedly, with a second for each check. If it never holds, the texts of explain go into
 // the failure.
-func (c *cluster) until(what string, is func(context.Context) bool, explain ...func() string) {
+func (c *cluster) until(what string, match func(context.Context) bool, explain ...func() string) {
 	c.Helper()
 	end := time.Now().Add(timeout)
 	for {
 		ctx, cancel := context.WithTimeout(c.Context(), time.Second)
-		so := is(ctx)
+		so := match(ctx)
 		cancel()
 		if so {
 			return

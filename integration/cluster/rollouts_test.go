@@ -188,20 +188,20 @@ func (r *rollouts) await(ctx context.Context, c *fleetapi.Client, revision uint6
 }
 
 // leads returns the replica that leads now.
-func (r *rollouts) leads() (is *replica) {
+func (r *rollouts) leads() (leader *replica) {
 	r.Helper()
 	r.until("somebody leads", func(context.Context) bool {
 		r.mu.Lock()
 		defer r.mu.Unlock()
-		is = nil
+		leader = nil
 		for _, one := range r.replicas {
 			if one.name == r.leader {
-				is = one
+				leader = one
 			}
 		}
-		return is != nil
+		return leader != nil
 	})
-	return is
+	return leader
 }
 
 // midway waits until a rollout has opened gates and has more to open.

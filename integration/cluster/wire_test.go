@@ -51,7 +51,7 @@ func (w *wire) set(c condition) {
 
 // reset ends a connection at once, so that its other end notices.
 func reset(end net.Conn) {
-	if tcp, is := end.(*net.TCPConn); is {
+	if tcp, ok := end.(*net.TCPConn); ok {
 		_ = tcp.SetLinger(0)
 	}
 	_ = end.Close()
@@ -61,10 +61,10 @@ func reset(end net.Conn) {
 func (w *wire) passes(gone <-chan struct{}) bool {
 	for {
 		w.mu.Lock()
-		is, changed := w.is, w.changed
+		now, changed := w.is, w.changed
 		w.mu.Unlock()
-		if is != hole {
-			return is == whole
+		if now != hole {
+			return now == whole
 		}
 		select {
 		case <-changed:

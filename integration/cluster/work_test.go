@@ -191,7 +191,7 @@ func (w *work) finish() {
 	}
 	lost := maps.Clone(w.acked)
 	for _, e := range stored {
-		if at, is := w.acked[e.Key]; is && at == e.ModRevision && string(e.Value) == string(e.Key) && e.Version == 1 {
+		if at, ok := w.acked[e.Key]; ok && at == e.ModRevision && string(e.Value) == string(e.Key) && e.Version == 1 {
 			delete(lost, e.Key)
 		}
 	}

@@ -118,6 +118,21 @@ func (w *writers) gap(since time.Time, replicas ...int) time.Duration {
 	return longest
 }
 
+// waited returns the longest time between two acknowledged writes of one writer, of which the second came after a
+// moment.
+func (w *writers) waited(after time.Time) (longest time.Duration) {
+	for _, one := range w.all {
+		one.mu.Lock()
+		for i := range one.when[1:] {
+			if one.when[i+1].After(after) {
+				longest = max(longest, one.when[i+1].Sub(one.when[i]))
+			}
+		}
+		one.mu.Unlock()
+	}
+	return longest
+}
+
 // anyGap returns the longest time since a moment in which no write at all was acknowledged.
 func (w *writers) anyGap(since time.Time) (longest time.Duration) {
 	all := []time.Time{since, time.Now()}
@@ -189,8 +204,8 @@ func (w *writers) finish() {
 	}
 	unheard := 0
 	for _, e := range w.history() {
-		reported, is := acked[e.Number]
-		if is && reported != e.Message {
+		reported, ok := acked[e.Number]
+		if ok && reported != e.Message {
 			w.Errorf("revision %d is %s, and was acknowledged as %s", e.Number, e.Message, reported)
 		}
 		if !strings.HasPrefix(e.Message, "writer-") {
@@ -202,7 +217,7 @@ func (w *writers) finish() {
 		if at, twice := seen[e.Message]; twice {
 			w.Errorf("%s is there twice: revisions %d and %d", e.Message, at, e.Number)
 		}
-		if seen[e.Message] = e.Number; !is {
+		if seen[e.Message] = e.Number; !ok {
 			unheard++
 		}
 		delete(acked, e.Number)

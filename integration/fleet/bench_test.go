@@ -1,21 +1,23 @@
 package fleet
 
 import (
-	"encoding/json"
 	"flag"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"testing"
 	"time"
 
 	"edgespan/config"
+	"edgespan/config/fleet/ops"
 )
 
 // nodes is small enough for every machine; `make bench-fleet` asks for 10,000.
-var nodes = flag.Int("nodes", 500, "simulated nodes of a benchmark")
+var (
+	nodes = flag.Int("nodes", 500, "simulated nodes of a benchmark")
+	idle  = flag.Duration("idle", time.Minute, "how long the nodes of a benchmark are left alone")
+)
 
 const data = "../../config/testdata/terragraph"
 
@@ -63,88 +65,86 @@ func BenchmarkFloor(b *testing.B) {
 	b.ReportMetric(float64(w.RSS)/float64(*nodes), "B/resident")
 }
 
-// simulated is what `edgespan-controller simulate -o json` says, as far as it is wanted here.
-type simulated struct {
-	Nodes, Converged, Undone int
-	NetworkWrites            []struct{ Acked, Applied, Confirmed quantiles }
-	NodeWrites               struct {
-		Writes, OthersTouched int
-		Acked, Confirmed      quantiles
-	}
-	MemoryBytes struct{ Controller int64 }
-	Idle        struct {
-		OfACore      float64
-		BytesWritten int64
-	}
-}
-
-type quantiles struct {
-	Nodes  int
-	P99    float64 `json:"p99Ms"`
-	MostMs float64
-}
-
 // turns is how often the floor and the fleet are written to: their medians count.
-const turns = 5
-
-// simulate builds the controller and runs a fleet on it.
-func simulate(b *testing.B) (s simulated) {
-	b.Helper()
-	dir := b.TempDir()
-	program := filepath.Join(dir, "edgespan-controller")
-	if out, err := exec.CommandContext(b.Context(), "go", "build", "-o", program,
-		"edgespan/cmd/edgespan-controller").CombinedOutput(); err != nil {
-		b.Fatalf("build: %v\n%s", err, out)
-	}
-	cmd := exec.CommandContext(b.Context(), program, "simulate", "--nodes", fmt.Sprint(*nodes), "--dir",
-		filepath.Join(dir, "nodes"),
-		"--base-dir", filepath.Join(data, "base_versions"), "--metadata", filepath.Join(data, "config_metadata.json"),
-		"--software", "RELEASE_M81", "--board", "NXP_LS1048A_PUMA", "--until", "converged", "--duration", "30m",
-		"--network-writes", fmt.Sprint(turns), "--node-writes", "100", "--idle", "75s", "-o", "json")
-	cmd.Stderr = os.Stderr
-	out, err := cmd.Output()
-	if err == nil {
-		err = json.Unmarshal(out, &s)
-	}
-	if err != nil || s.Converged != *nodes || s.Undone != 0 || len(s.NetworkWrites) != turns {
-		b.Fatalf("simulate: %v: %s", err, out)
-	}
-	return s
-}
+const turns = 3
 
 // BenchmarkFleet is the controller with its nodes, beside the floor: the bars of a fleet.
 //
-//   - x/floor: a network override until 99 % of the nodes have it on their disk and have
-//     said so, beside the floor's push
-//   - ms/node: an override of one node until that, the 99th of a hundred
-//   - %core, B/written: what the controller takes while all nodes report each 5 s
-//   - B/above: its resident memory a node, above the bare server's
+//   - x/floor: a network override until 99 % of the nodes have it on their disk and have said so, beside the floor's
+//     push (ms/acked, ms/floor)
+//   - ms/node, others: an override of one node until that, the 99th of a hundred; other nodes that it reached
+//   - s/rollout: a network override in batches
+//   - %core, B/written, B/above: what the controller takes of a core and writes while all nodes are idle, and its
+//     resident memory per node, above the bare server's
+//   - s/back, s/ended, s/unwritable: from SIGTERM until all nodes are back after a restart, until the controller has
+//     ended, and the longest time without an acknowledged write meanwhile
 func BenchmarkFleet(b *testing.B) {
 	for range b.N {
-		f := newFloor(b, *nodes)
-		var floors, fleets, confirmed []float64
-		push := func(n int) {
-			for range n {
-				floors = append(floors, float64(f.push(document(b, override(len(floors))), 0).P99)/float64(time.Millisecond))
-			}
+		floors, bare := pushFloor(b)
+		f := newFleet(b, *nodes)
+		var acked []float64
+		number := 0
+		for range turns {
+			number++
+			p99, _ := f.pushed(ops.SetNetwork{Modify: true, Overrides: override(number)}, *nodes)
+			acked = append(acked, float64(p99)/float64(time.Millisecond))
 		}
-		push(turns)
-		s := simulate(b)
-		push(turns) // the machine may have other work by now
-		for _, w := range s.NetworkWrites {
-			fleets, confirmed = append(fleets, w.Acked.P99), append(confirmed, w.Confirmed.P99)
-		}
+		one, others := overrideNodes(f)
+		rolled := f.rollOut(number + 1)
+		f.inSync()
+		time.Sleep(15 * time.Second) // their last reports are processed, and memory is given back
+		before, begun := f.usage(), time.Now()
+		time.Sleep(*idle)
+		after, lasted := f.usage(), time.Since(begun)
+		again := f.restart()
+		f.inSync()
+		f.end()
+		more, _ := pushFloor(b) // the machine may have other work by now
+		floors = append(floors, more...)
+		b.Logf("floor %.0f ms; network override %.0f ms; restart %+v; controller %d MB, bare server %d MB", floors, acked,
+			again, after.Resident>>20, bare>>20)
 		b.ReportMetric(median(floors), "ms/floor")
-		b.ReportMetric(median(fleets), "ms/acked")
-		b.ReportMetric(median(confirmed), "ms/confirmed")
-		b.ReportMetric(median(fleets)/median(floors), "x/floor")
-		b.ReportMetric(s.NodeWrites.Acked.P99, "ms/node")
-		b.ReportMetric(float64(s.NodeWrites.OthersTouched), "others")
-		b.ReportMetric(100*s.Idle.OfACore, "%core")
-		b.ReportMetric(float64(s.Idle.BytesWritten), "B/written")
-		w := f.weigh()
-		b.ReportMetric(float64(s.MemoryBytes.Controller-w.RSS)/float64(*nodes), "B/above")
+		b.ReportMetric(median(acked), "ms/acked")
+		b.ReportMetric(median(acked)/median(floors), "x/floor")
+		b.ReportMetric(float64(one)/float64(time.Millisecond), "ms/node")
+		b.ReportMetric(float64(others), "others")
+		b.ReportMetric(rolled.Seconds(), "s/rollout")
+		b.ReportMetric(100*(after.CPU-before.CPU).Seconds()/lasted.Seconds(), "%core")
+		b.ReportMetric(float64(after.Written-before.Written), "B/written")
+		b.ReportMetric(float64(after.Resident-bare)/float64(*nodes), "B/above")
+		b.ReportMetric(again.back.Seconds(), "s/back")
+		b.ReportMetric(again.ended.Seconds(), "s/ended")
+		b.ReportMetric(again.unwritable.Seconds(), "s/unwritable")
 	}
+}
+
+// pushFloor runs the bare program and returns how long its pushes took in ms, and the resident memory of its server.
+func pushFloor(b *testing.B) (took []float64, resident int64) {
+	b.Helper()
+	f := newFloor(b, *nodes)
+	for n := range turns {
+		took = append(took, float64(f.push(document(b, override(n)), 0).P99)/float64(time.Millisecond))
+	}
+	resident = f.weigh().RSS
+	f.clients.end()
+	f.server.end()
+	return took, resident
+}
+
+// overrideNodes writes to a hundred nodes, one after the other, and returns the 99th of the times until each said that
+// it has stored it, and how many other nodes were reached.
+func overrideNodes(f *fleet) (p99 time.Duration, others int) {
+	f.Helper()
+	var took []time.Duration
+	for n := range 100 {
+		i := n * f.nodes / 100
+		name := fmt.Sprintf("sim%d-%05d", i/ofSimulator, i%ofSimulator+1)
+		one, reached := f.pushed(ops.SetNodes{Modify: true,
+			Overrides: config.Object{name: config.Object{"simulated": config.Object{"write": fmt.Sprint("node ", n)}}}}, 1)
+		took, others = append(took, one), others+reached-1
+	}
+	slices.Sort(took)
+	return quantile(took, 99), others
 }
 
 func median(of []float64) float64 {

@@ -14,6 +14,7 @@ import (
 	"os"
 	"os/exec"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 )
@@ -47,6 +48,7 @@ type child struct {
 	cmd  *exec.Cmd
 	in   io.WriteCloser
 	out  *bufio.Reader
+	once sync.Once
 }
 
 // again starts the test binary as another program, until the test ends.
@@ -56,19 +58,26 @@ func again(t testing.TB, name string) *child {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := &child{TB: t, name: name, cmd: exec.CommandContext(t.Context(), self)}
-	c.cmd.Env = append(os.Environ(), role+"="+name)
-	c.cmd.Stderr = os.Stderr
-	c.in, err = c.cmd.StdinPipe()
+	cmd := exec.CommandContext(t.Context(), self)
+	cmd.Env = append(os.Environ(), role+"="+name)
+	return start(t, name, cmd)
+}
+
+// start starts a program that answers on its standard output what it is asked on its input, until the test ends.
+func start(t testing.TB, name string, cmd *exec.Cmd) *child {
+	t.Helper()
+	c := &child{TB: t, name: name, cmd: cmd}
+	cmd.Stderr = os.Stderr
+	in, err := cmd.StdinPipe()
 	if err != nil {
 		t.Fatal(err)
 	}
-	out, err := c.cmd.StdoutPipe()
+	out, err := cmd.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
 	}
-	c.out = bufio.NewReader(out)
-	if err := c.cmd.Start(); err != nil {
+	c.in, c.out = in, bufio.NewReader(out)
+	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(c.end)
@@ -77,28 +86,42 @@ func again(t testing.TB, name string) *child {
 
 // end closes what the process reads, which ends it.
 func (c *child) end() {
-	c.in.Close()
-	late := time.AfterFunc(10*time.Second, func() { _ = c.cmd.Process.Kill() })
-	defer late.Stop()
-	_ = c.cmd.Wait()
+	c.once.Do(func() {
+		c.in.Close()
+		late := time.AfterFunc(time.Minute, func() { _ = c.cmd.Process.Kill() })
+		defer late.Stop()
+		_ = c.cmd.Wait()
+	})
 }
 
 // ask sends a question and waits for its answer.
 func (c *child) ask(question, answer any) {
 	c.Helper()
 	text, err := json.Marshal(question)
-	if err == nil {
-		_, err = c.in.Write(append(text, '\n'))
-	}
 	if err != nil {
 		c.Fatalf("%s: ask: %v", c.name, err)
 	}
+	c.say(string(text))
+	c.hear(answer)
+}
+
+// say sends a line.
+func (c *child) say(line string) {
+	c.Helper()
+	if _, err := io.WriteString(c.in, line+"\n"); err != nil {
+		c.Fatalf("%s: ask: %v", c.name, err)
+	}
+}
+
+// hear waits for an answer, one line of JSON.
+func (c *child) hear(answer any) {
+	c.Helper()
 	line, err := c.out.ReadBytes('\n')
 	if err == nil {
 		err = json.Unmarshal(line, answer)
 	}
 	if err != nil {
-		c.Fatalf("%s: answer to %.80s: %v", c.name, text, err)
+		c.Fatalf("%s: answer %.80q: %v", c.name, line, err)
 	}
 }
 

@@ -72,7 +72,7 @@ killed tiny.go Clamp: -Limit -> +Limit
 uncovered tiny.go Clamp: most > 5 -> most >= 5
 lived tiny.go Clamp: n + 0 -> n - 0`
 
-func TestAMutantIsJudgedByTheTestsOfItsPackage(t *testing.T) {
+func TestAMutantIsTestedByItsPackage(t *testing.T) {
 	dir := t.TempDir()
 	for name, text := range map[string]string{"go.mod": "module tiny\n\ngo 1.24\n", "tiny/tiny.go": tiny,
 		"tiny/tiny_test.go": tinyTest} {

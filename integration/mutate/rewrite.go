@@ -227,9 +227,9 @@ func (src *source) rewrite(s *site) string {
 		return fmt.Sprintf("mutantChoose(%s, mutantPlus, mutantMinus, %s, 1)", strings.Join(on, " || "), x)
 	case *ast.BinaryExpr:
 		x, y := src.render(n.X.Pos(), n.X.End(), s), src.render(n.Y.Pos(), n.Y.End(), s)
-		if is, ok := arithmetic[s.operator]; ok {
+		if call, ok := arithmetic[s.operator]; ok {
 			other := into[s.mutants[0].Kind][s.operator]
-			return fmt.Sprintf("mutantChoose(%s, %s, %s, %s, %s)", strings.Join(on, " || "), arithmetic[other], is, x, y)
+			return fmt.Sprintf("mutantChoose(%s, %s, %s, %s, %s)", strings.Join(on, " || "), arithmetic[other], call, x, y)
 		}
 		var either []string
 		for i, m := range s.mutants {

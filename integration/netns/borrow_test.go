@@ -43,7 +43,7 @@ func (l *lab) index(link string) string {
 	return name
 }
 
-func TestATapDeviceComesBackAsItWasWantedAndGoes(t *testing.T) {
+func TestATapDeviceIsObservedAsDesiredAndRemoved(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
 	before := picture(t, l.ns)
@@ -94,7 +94,7 @@ func TestATapDeviceNeverTakesANameOfOthers(t *testing.T) {
 	l.equal(owner(1), l.network(1))
 }
 
-func TestALinkOfOthersIsBorrowedAndGivenBackAsItWas(t *testing.T) {
+func TestAForeignLinkIsEnslavedAndReleasedUnchanged(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
 	l.must(ground, root())
@@ -132,7 +132,7 @@ func TestALinkOfOthersIsBorrowedAndGivenBackAsItWas(t *testing.T) {
 }
 
 // A link that was down is down again, even if another process releases it.
-func TestALinkThatWasDownIsGivenBackDown(t *testing.T) {
+func TestALinkThatWasDownIsReleasedDown(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
 	l.must(ground, root())
@@ -163,7 +163,7 @@ func TestALinkThatWasDownIsGivenBackDown(t *testing.T) {
 	}
 }
 
-func TestALinkThatTheHostUsesIsNeverBorrowed(t *testing.T) {
+func TestALinkThatTheHostUsesIsNeverEnslaved(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
 	l.must(ground, root())
@@ -189,7 +189,7 @@ func TestALinkThatTheHostUsesIsNeverBorrowed(t *testing.T) {
 	}
 }
 
-func TestALinkMadeAnewUnderItsNameIsNoticed(t *testing.T) {
+func TestALinkRecreatedUnderItsNameIsNoticed(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
 	l.must(ground, root())
@@ -230,7 +230,7 @@ func TestALinkMadeAnewUnderItsNameIsNoticed(t *testing.T) {
 	reported("a new link", func(e netstate.HostEvent) bool { return e.Namespaces })
 }
 
-func TestAddressesAreHeardOnALinkAlsoWhenItIsMadeAnew(t *testing.T) {
+func TestAddressesAreObservedOnARecreatedLink(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
 	l.must(ground, root())

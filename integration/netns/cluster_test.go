@@ -22,7 +22,7 @@ func clusterApp(t *testing.T, from string) (*netns.NS, netinst.Adapter) {
 	a := netinst.Adapter{
 		Config: netinst.AppAdapterConfig{
 			AppUUID: uuid.MustParse("a0000000-0000-4000-8000-000000000001"), TargetVersion: 1, Activate: true,
-			UnderlayConfig: netinst.UnderlayNetworkConfig{
+			Spec: netinst.AdapterSpec{
 				Netns: ns.Name, IfName: "eth0",
 				ACL: []netinst.ACLRule{
 					{Name: "ping", Direction: netinst.Both, Action: netinst.Allow, IP: netip.MustParsePrefix(from), Protocol: "icmp"},

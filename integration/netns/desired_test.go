@@ -42,7 +42,7 @@ func (l *lab) desiredStates(doc string, before desiredStates) desiredStates {
 			for i, u := range app.Adapters {
 				if u.NetworkInstance == id && app.Activate {
 					adapters = append(adapters, netinst.AppAdapterConfig{AppUUID: app.UUID,
-						UnderlayIndex: i, TargetVersion: 1, Activate: true, UnderlayConfig: u})
+						Index: i, TargetVersion: 1, Activate: true, Spec: u})
 				}
 			}
 		}
@@ -59,7 +59,9 @@ func (l *lab) desiredStates(doc string, before desiredStates) desiredStates {
 			l.t.Fatal(d.PortError)
 		}
 		w.nets[n], w.held[n] = d.State, given.Leases
-		w.foundation[n] = netinst.HostNetwork{Number: n, Subnet: ni.IPv4.Subnet, Ports: eth0()}
+		w.foundation[n] = netinst.HostNetwork{Number: n, Subnet: ni.IPv4.Subnet, Ports: eth0(),
+			Subnet6: ni.IPv6.Subnet, Gateway6: ni.IPv6.Gateway, Closed6: true, Flows: netinst.MarksFlows(ni),
+			MayOverlap: ni.IPv4.MayOverlap}
 	}
 	return w
 }
@@ -152,6 +154,11 @@ func netDoc(n, mtu int, subnet, domain string) string {
     dns: {domain: %[4]s, hosts: {printer.%[4]s: "%[5]s.8,%[5]s.9"}}
     routes: {lab: {destination: 203.0.113.0/24, gateway: 192.0.2.9}}
 `, owner(n).Name, mtu, subnet, domain, base)
+}
+
+// sharedDoc returns an air-gapped network whose subnet others may have.
+func sharedDoc(n int, subnet string) string {
+	return fmt.Sprintf("  %s:\n    port: \"\"\n    mtu: 1400\n    ipv4: {subnet: %s, mayOverlap: true}\n", owner(n).Name, subnet)
 }
 
 // appDoc returns an app whose adapters differ only in their attachments.

@@ -53,17 +53,35 @@ func TestWhatOthersChangeIsFoundAndRepaired(t *testing.T) {
 	for _, cmd := range []string{
 		"iptables -F ES1-FWD",
 		"iptables -A ES1-1E -j ACCEPT",
-		"iptables -D ES-FORWARD -i es1 -j ES1-FWD",
+		"iptables -D ES-NETS-FWD -i es1 -j ES1-FWD",
+		"iptables -I ES-NETS-FWD 1 -i es1 -j ES1-FWD",
 		"iptables -I ES-FORWARD 1 -i es1 -j ES1-FWD",
 		"iptables -I FORWARD 1 -j ES-FORWARD",
 		"iptables -F FORWARD",
-		"iptables -D ES-FORWARD -j ES-BASE",
+		"iptables -D ES-LINKS-FWD -j ES-BASE",
+		"iptables -F ES-NETS-IN",
 		"iptables -A ES-FORWARD -j ACCEPT",
 		"iptables -I ES-FORWARD 1 -s 198.51.100.9 -j ACCEPT",
 		"iptables -F ES-BASE",
 		"iptables -t nat -F ES1-POST",
-		"nft delete table bridge es1",
-		"nft add rule bridge es1 frames accept",
+		"nft delete table bridge edgespan",
+		"nft flush table bridge edgespan",
+		"nft delete table bridge edgespan ; add table bridge edgespan",
+		"nft delete table bridge edgespan ; add table bridge edgespan ; " +
+			"add chain bridge edgespan frames { type filter hook input priority 0 ; }",
+		"nft flush chain bridge edgespan frames ; delete chain bridge edgespan frames ; " +
+			"add chain bridge edgespan frames { type filter hook input priority 0 ; }",
+		"nft flush chain bridge edgespan leaving ; flush map bridge edgespan apps ; delete map bridge edgespan apps ; " +
+			"add map bridge edgespan apps { type ipv4_addr : verdict ; }",
+		"nft add rule bridge edgespan frames accept",
+		"nft insert rule bridge edgespan ES1-1F accept",
+		"nft flush chain bridge edgespan ES1-1F",
+		"nft add chain bridge edgespan ES1-9F",
+		"nft add chain bridge edgespan stray",
+		`nft delete element bridge edgespan ports { "es1a1" }`,
+		`nft delete element bridge edgespan ports { "es1a1" }; add element bridge edgespan ports { "es1a1" : accept }`,
+		`nft add element bridge edgespan ports { "es1a9" : goto ES1-1F }`,
+		`nft add element bridge edgespan ports { "eth0" : drop }`,
 		"ip link set es1a1 nomaster",
 		"ip link set es1a1 down",
 		"ip link set es1 mtu 1300",
@@ -87,7 +105,16 @@ func TestWhatOthersChangeIsFoundAndRepaired(t *testing.T) {
 		t.Run(cmd, func(t *testing.T) {
 			l.t = t
 			l.close() // nftables protects our tables from others while our socket is open
-			l.ns.Exec(t, strings.Fields(cmd)...)
+			until(t, cmd, func() bool {
+				out, err := l.ns.Try(strings.Fields(cmd)...)
+				if err != nil && strings.Contains(out+err.Error(), "not permitted") {
+					return false // a program that starts just now has the socket until its exec
+				}
+				if err != nil {
+					t.Fatalf("%s: %v: %s", cmd, err, out)
+				}
+				return true
+			})
 			l.open() // the state in memory must not matter
 			l.must(ground, root())
 			for n := 1; n <= 2; n++ {
@@ -301,7 +328,7 @@ func TestACrashHalfWayConverges(t *testing.T) {
 			l.must(owner(1), l.network(1))
 			changed := l.network(1)
 			for _, id := range changed.IDs() {
-				if c, is := changed[id].(netstate.Chain); is && c.Family == netstate.IPv4 {
+				if c, ok := changed[id].(netstate.Chain); ok && c.Family == netstate.IPv4 {
 					c.Rules = append(slices.Clone(c.Rules), "-s 198.51.100.99/32 -j RETURN")
 					changed.Add(c)
 				}

@@ -172,7 +172,7 @@ func fwTwoNetworks(t *testing.T, guard bool) (*fwLab, func(fwRules) netinst.Inpu
 	l := newFwLab(t)
 	one := func(r fwRules) netinst.Input {
 		in := l.fwInput(1, guard, l.fwAdapter("a", 1, "10.1.0.128", r.a...), l.fwAdapter("b", 2, "10.1.0.129", r.b...))
-		in.Adapters[0].Config.UnderlayConfig.MaxFlows = r.flows
+		in.Adapters[0].Config.Spec.MaxFlows = r.flows
 		return in
 	}
 	two := l.fwInput(2, guard, l.fwAdapter("c", 1, "10.2.0.128", fwAllowAll...))

@@ -45,7 +45,7 @@ func foreign(t *testing.T, l *lab) others {
 		"ip link set esx up",
 		"ip addr add 198.51.100.200/32 dev esx",
 		"ip rule add priority 20001 from 198.51.100.0/24 lookup main",
-		"ip rule add priority 19000 from 198.51.100.0/24 lookup 20001 protocol 101",
+		"ip rule add priority 17998 from 198.51.100.0/24 lookup 20001 protocol 101",
 		"ip route add 198.51.100.0/24 via 192.0.2.1 table 20001 protocol static",
 		"ip route add 198.51.100.0/24 via 192.0.2.1 protocol 101",
 		"ip route add 198.51.101.0/24 via 192.0.2.1 table 555",
@@ -87,8 +87,8 @@ func (o others) differ() string {
 
 // ourNames matches the marks of edgespan's objects in the output of tools; edgespan also turns on the port's
 // forwarding.
-var ourNames = regexp.MustCompile(`\bES(-|[1-9]\d{0,2}-)|\bes[1-9]\d{0,2}([av]\d+)?\b|^2[012]\d{3}:.*proto ` +
-	`101|table 20\d{3} proto 101|unreachable default table 20|conf\.eth0\.forwarding`)
+var ourNames = regexp.MustCompile(`\bES(-|[1-9]\d{0,2}-)|\bes[1-9]\d{0,2}([av]\d+)?\b|^(1[5689]|2[012])\d{3}:.*proto ` +
+	`101|table (20\d{3}|[34]\d{4}) proto 101|unreachable default table (20|[34])|conf\.eth0\.forwarding`)
 
 // theirs returns everything on a lab's host without a mark of edgespan's.
 func theirs(t *testing.T, l *lab) []string {
@@ -167,7 +167,7 @@ func TestARouteOfOthersInOurTableIsNotReplaced(t *testing.T) {
 	want := l.network(1)
 	var dst string
 	for _, id := range want.IDs() {
-		if r, is := want[id].(netstate.Route); is && r.Via != "" {
+		if r, ok := want[id].(netstate.Route); ok && r.Via != "" {
 			dst = r.Dst
 		}
 	}

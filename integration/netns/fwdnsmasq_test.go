@@ -49,7 +49,7 @@ func TestFirewallLabDHCPOptions(t *testing.T) {
 	l.apply(netstate.State{},
 		netinst.HostState([]netinst.HostNetwork{{Number: 1, Subnet: netip.MustParsePrefix("10.1.0.0/24")}}))
 	odd := l.fwAdapter("b", 2, "10.1.0.130")
-	odd.Config.UnderlayConfig.Hostname = "120" // without quoting, dnsmasq would read it as a lease time
+	odd.Config.Spec.Hostname = "120" // without quoting, dnsmasq would read it as a lease time
 	in := l.fwInput(1, true, l.fwAdapter("a", 1, "10.1.0.128"), odd)
 	in.Config.NTPServers = []netip.Addr{netip.MustParseAddr("192.0.2.123")}
 	in.Config.MTU = 1400
@@ -93,6 +93,9 @@ func TestFirewallLabAirGappedAppGetsNoRouter(t *testing.T) {
 	}
 }
 
+// askEvery is the pause between two lookups of an app, each of two queries: an app may ask 512 a second.
+const askEvery = 5 * time.Millisecond
+
 // askForever queries one name in a loop from a namespace and counts answers and failures until stop is called.
 func (l *fwLab) askForever(ns, server, name, want string) (answers *atomic.Int64, stop func() (failed int64)) {
 	var bad atomic.Int64
@@ -105,7 +108,10 @@ func (l *fwLab) askForever(ns, server, name, want string) (answers *atomic.Int64
 	}}
 	go func() {
 		defer close(done)
+		pace := time.NewTicker(askEvery)
+		defer pace.Stop()
 		for ctx.Err() == nil {
+			<-pace.C
 			c, cancel := context.WithTimeout(context.Background(), time.Second)
 			got, err := r.LookupHost(c, name)
 			cancel()

@@ -221,27 +221,47 @@ func TestFirewallOfFrames(t *testing.T) {
 	}
 }
 
-// An adapter that is in the bridge but in no chain passes nothing, and one network's wildcard doesn't match another's
-// links.
+// An adapter that is in the bridge but in no chain passes nothing, of whatever network it is; links of others pass.
 func TestFirewallDropsFramesOfUnknownLinks(t *testing.T) {
 	t.Parallel()
 	l, set := fwTwoNetworks(t, true)
 	set(fwRules{a: fwAllowAll, b: fwAllowAll})
-	for _, link := range []string{"es1a9", "es10a1"} {
+	for _, link := range []string{"es1a9", "es10a1", "lan0"} {
 		l.in("node", "ip", "link", "add", link, "type", "veth", "peer", "name", link, "netns", l.ns("c"))
 		l.in("node", "ip", "link", "set", link, "master", "es1", "up")
 		l.in("c", "ip", "link", "set", link, "up")
 	}
 	to := l.fwRaw("b", "eth0")
 	src, dst := fwMAC(t, "02:00:00:00:00:99"), fwMAC(t, "ff:ff:ff:ff:ff:ff")
-	for _, c := range []struct{ link, mark string }{{"es1a9", "#unknown"}, {"es10a1", "#of-another"}} {
+	for _, c := range []struct{ link, mark string }{{"es1a9", "#unknown"}, {"es10a1", "#of-another"},
+		{"lan0", "#foreign"}} {
 		if _, err := unix.Write(l.fwRaw("c", c.link),
 			fwFrame(dst, src, 0x0806, fwARP(src, fwC.addr, fwB.addr, c.mark))); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if got := fwHear(t, to, []string{"#unknown"}, "#of-another"); got["#unknown"] {
-		t.Error("a frame of a link without a chain came through")
+	if got := fwHear(t, to, []string{"#unknown", "#of-another"}, "#foreign"); len(got) > 0 {
+		t.Errorf("frames of links without a chain came through: %v", got)
+	}
+	// Nor does it get any frame. Once the second broadcast has come to one port, the first has come to all.
+	unknown, foreign := l.fwRaw("c", "es1a9"), l.fwRaw("c", "lan0")
+	src = fwMAC(t, "02:00:00:00:61:01")
+	for _, mark := range []string{"#first", "#second"} {
+		if _, err := unix.Write(l.fwRaw("a", "eth0"),
+			fwFrame(dst, src, 0x0806, fwARP(src, fwA.addr, fwB.addr, mark))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	fwHear(t, foreign, nil, "#second")
+	buf := make([]byte, 2000)
+	for {
+		n, _, err := unix.Recvfrom(unknown, buf, unix.MSG_DONTWAIT)
+		if err != nil {
+			break
+		}
+		if bytes.Contains(buf[:n], []byte("#first")) {
+			t.Error("a link without a chain gets the frames of an app")
+		}
 	}
 }
 

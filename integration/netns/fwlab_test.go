@@ -264,27 +264,63 @@ func (l *fwLab) stop(name string) {
 	_ = c.Wait()
 }
 
-// bridge writes or removes a complete nftables table.
-func (l *fwLab) bridge(it netstate.Item) {
+// native writes and removes nftables tables, and chains of the one that all networks share.
+func (l *fwLab) native(items []netstate.Item) {
 	l.t.Helper()
 	conn, err := nft.Open("/run/netns/" + l.ns("node"))
 	if err != nil {
 		l.t.Fatal(err)
 	}
 	defer conn.Close()
-	if it.Want == nil {
-		err = conn.Delete(tableOf(it.Have))
-	} else {
-		err = conn.Replace(tableOf(it.Want), it.Want.(netstate.Chain).Rules)
+	if err := conn.Claim(func(nft.Table) bool { return true }); err != nil {
+		l.t.Fatal(err)
 	}
-	if err != nil {
+	var us []nft.Update
+	frames := nft.Update{Table: nft.Table{Family: netstate.BridgeFamily, Name: netinst.GuardTable}}
+	guard := nft.Update{Table: nft.Table{Family: netstate.InetFamily, Name: netinst.GuardTable}}
+	for _, it := range items {
+		have, had := it.Have.(netstate.Chain)
+		want, ok := it.Want.(netstate.Chain)
+		u := &frames
+		if netstate.InetFamily == want.Family || netstate.InetFamily == have.Family {
+			u = &guard
+		}
+		switch {
+		case !ok && have.IsTable():
+			err = conn.Delete(nft.Table{Family: have.Family, Name: have.Name})
+		case ok && want.IsTable() && want.Family == frames.Table.Family:
+			us = append(us, nft.Update{Table: u.Table, Create: true, Lines: want.Rules,
+				Keep: func(chain string) bool { return !strings.HasPrefix(chain, "ES-") }})
+		case ok && want.IsTable():
+			err = conn.Replace(nft.Table{Family: want.Family, Name: want.Name}, want.Rules)
+		case ok:
+			u.Lines = append(append(append(u.Lines, "chain "+want.Name+" {"), want.Rules...), "}")
+			u.Set = append(u.Set, fwElements(want)...)
+		default:
+			u.Delete = append(u.Delete, have.Name)
+		}
+		if err != nil {
+			l.t.Fatal(err)
+		}
+		if had {
+			u.Unset = append(u.Unset, fwElements(have)...)
+		}
+	}
+	for _, u := range []nft.Update{frames, guard} {
+		if len(u.Lines)+len(u.Delete) > 0 {
+			us = append(us, u)
+		}
+	}
+	if err := conn.Update(us...); err != nil {
 		l.t.Fatal(err)
 	}
 }
 
-func tableOf(o netstate.Object) nft.Table {
-	c := o.(netstate.Chain)
-	return nft.Table{Family: c.Family, Name: c.Name}
+func fwElements(c netstate.Chain) (list []nft.Element) {
+	for _, h := range c.Hooks {
+		list = append(list, nft.Element{Map: h.Parent, Key: h.Match, Value: "jump " + c.Name})
+	}
+	return list
 }
 
 // chains performs one op of chains in one restore: they are declared, emptied, filled and hooked. Removed chains lose
@@ -292,14 +328,15 @@ func tableOf(o netstate.Object) nft.Table {
 func (l *fwLab) chains(op netstate.Op) {
 	l.t.Helper()
 	decl, del, add := map[string][]string{}, map[string][]string{}, map[string][]string{}
+	var native []netstate.Item
 	for _, it := range op.Items {
 		o := it.Want
 		if o == nil {
 			o = it.Have
 		}
 		c := o.(netstate.Chain)
-		if c.Family.IsTable() {
-			l.bridge(it)
+		if c.Family.Native() {
+			native = append(native, it)
 			continue
 		}
 		decl[c.Table] = append(decl[c.Table], ":"+c.Name+" - [0:0]")
@@ -319,6 +356,7 @@ func (l *fwLab) chains(op netstate.Op) {
 			add[c.Table] = append(add[c.Table], fmt.Sprintf("-I %s 1 %s -j %s", h.Parent, h.Match, c.Name))
 		}
 	}
+	l.native(native)
 	text := ""
 	for _, table := range []string{"filter", "nat"} {
 		if lines := slices.Concat(decl[table], del[table], add[table]); len(lines) > 0 {
@@ -358,7 +396,7 @@ func (l *fwLab) fwAdapter(ns string, number int, addr string, acl ...netinst.ACL
 	return netinst.Adapter{
 		Config: netinst.AppAdapterConfig{
 			AppUUID: uuid.NewSHA1(uuid.Nil, []byte(ns)), Activate: true,
-			UnderlayConfig: netinst.UnderlayNetworkConfig{Netns: l.ns(ns), IfName: "eth0",
+			Spec: netinst.AdapterSpec{Netns: l.ns(ns), IfName: "eth0",
 				Hostname: netinst.Hostname("app-" + ns), ACL: acl},
 		},
 		Lease: netinst.Lease{Number: number, IP: netip.MustParseAddr(addr),

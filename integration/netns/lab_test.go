@@ -172,9 +172,10 @@ func picture(t *testing.T, ns *netns.NS) string {
 		{"ip", "addr"},
 		{"ip", "rule"},
 		{"ip", "route", "show", "table", "all"},
+		{"ip", "-6", "rule"},
 		{"iptables-save"},
 		{"nft", "list", "ruleset"},
-		{"sysctl", "-a", "--pattern", `ip_forward|bridge-nf|^net.ipv4.conf.[^.]*.forwarding`},
+		{"sysctl", "-a", "--pattern", `ip_forward|bridge-nf|^net.ipv[46].conf.[^.]*.forwarding|accept_ra$`},
 	} {
 		fmt.Fprintf(&b, "$ %s\n%s", strings.Join(argv, " "), counters.ReplaceAllString(ns.Exec(t, argv...), ""))
 	}

@@ -167,7 +167,7 @@ func TestHostsIgnoreFilesOnTheirWay(t *testing.T) {
 	}
 }
 
-func TestAHelperThatNeverAnswersIsStoppedAndTellsItsWords(t *testing.T) {
+func TestAHelperThatNeverAnswersIsStoppedAndItsOutputReported(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
 	want := l.network(1)
@@ -283,7 +283,7 @@ func (e *events) any(f func(netstate.HostEvent) bool) bool {
 
 func (e *events) clear() { e.mu.Lock(); e.list = nil; e.mu.Unlock() }
 
-func TestWatchTellsOfEveryChange(t *testing.T) {
+func TestWatchReportsEveryChange(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -316,7 +316,8 @@ func TestWatchTellsOfEveryChange(t *testing.T) {
 				ev.Interfaces[0].DefaultRoutes[0].String() == "via 192.0.2.9"
 		}},
 		{"sysctl -q net.ipv4.conf.eth0.forwarding=1", func(ev netstate.HostEvent) bool {
-			return ev.Forwarding != nil && slices.Equal(ev.Forwarding.On, []string{"eth0"}) && !ev.Forwarding.All && !ev.Underlay
+			return ev.Forwarding != nil && slices.Equal(ev.Forwarding.On, []string{"eth0"}) && !ev.Forwarding.All &&
+				!ev.HostRouting
 		}},
 		{"sysctl -q net.ipv4.ip_forward=1", func(ev netstate.HostEvent) bool {
 			return ev.Forwarding != nil && ev.Forwarding.All && slices.Equal(ev.Forwarding.On, []string{"eth0", "far0"}) &&

@@ -5,6 +5,7 @@ import (
 	"net/netip"
 	"os"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -25,9 +26,16 @@ var bridgeWords = []string{
 	"ether type ip ip saddr 0.0.0.0 udp sport 68 udp dport 67 accept",
 	"ether type arp arp htype 1 arp ptype ip arp hlen 6 arp plen 4 arp saddr ether 02:16:3e:01:00:01 arp saddr ip " +
 		"0.0.0.0 arp daddr ip 10.1.0.2 accept",
+	"ether saddr 02:16:3e:01:00:01 ether type ip ip saddr 10.1.0.2 udp dport > 68 accept",
+	"ether type ip ip protocol != 17 accept",
 	"ether type ip udp dport 67 goto d1",
 	"ether type ip ip daddr 10.1.0.1 udp dport 53 limit rate over 128/second burst 512 packets drop",
+	"ether type ip @nh,48,16 & 0x3fff != 0 limit rate over 10/second burst 160 packets counter drop",
 	"ether type ip6 drop",
+	"ether type vlan vlan id 10 meta mark set meta mark & 0xffff0000 | 0x5212 goto d1",
+	"meta mark set meta mark & 0xffff0000",
+	"ether type vlan vlan type ip udp dport 68 drop",
+	"ether type vlan vlan type arp arp saddr ether 02:16:3e:01:00:01 accept",
 	"drop",
 	"}",
 	"chain d1 {",
@@ -38,6 +46,41 @@ var bridgeWords = []string{
 	"type filter hook prerouting priority -300; policy accept;",
 	`iifname "es1a1" goto a1`,
 	`iifname "es1a*" drop`,
+	"}",
+}
+
+// mapWords has one map of every type.
+var mapWords = []string{
+	"map ports {",
+	"type ifname : verdict;",
+	"size 32768;",
+	`elements = { "es1a1" : goto ES1-1F, "es1a2" : jump ES1-1D, "es1a3" : drop, "es1a4" : accept }`,
+	"}",
+	"map hosts {",
+	"type ipv4_addr : verdict;",
+	"elements = { 10.1.0.2 : jump ES1-1D }",
+	"}",
+	"set halves {",
+	"type ipv4_addr;",
+	"elements = { 10.1.0.0, 10.1.0.128 }",
+	"}",
+	"set names {",
+	"type ifname;",
+	`elements = { "es1", "es2" }`,
+	"}",
+	"chain ES1-1D {",
+	"drop",
+	"}",
+	"chain ES1-1F {",
+	"meta nfproto ipv4 ip daddr & 255.255.255.128 @halves drop",
+	"drop",
+	"}",
+	"chain frames {",
+	"type filter hook prerouting priority -300; policy accept;",
+	"meta mark set meta mark | 0x20000000 iifname @names accept",
+	"iifname vmap @ports",
+	`oifname "es1*" iifname vmap @ports`,
+	"oifname vmap @ports",
 	"}",
 }
 
@@ -53,7 +96,7 @@ func hostWords(table nft.Table, unmarked ...int) []string {
 	st := netinst.HostState([]netinst.HostNetwork{
 		{
 			Number: 7, Subnet: netip.MustParsePrefix("10.1.0.0/24"), Gateway: netip.MustParseAddr("10.1.0.1"),
-			Ports: []netinst.HostPort{{IfName: "uplink0", Opened: true, Beside: []string{"lan0"}}},
+			Ports: []netinst.HostPort{{IfName: "uplink0", Opened: true, HostForwards: []string{"lan0"}}},
 		},
 		{Number: 12, Subnet: netip.MustParsePrefix("10.1.1.0/24"), Gateway: netip.MustParseAddr("10.1.1.1")},
 		{Number: 13, Subnet: netip.MustParsePrefix("10.1.0.128/25"), Gateway: netip.MustParseAddr("10.1.0.129")},
@@ -63,10 +106,57 @@ func hostWords(table nft.Table, unmarked ...int) []string {
 
 func guardWords(unmarked ...int) []string { return hostWords(guardTable, unmarked...) }
 
+// ip6Words has each match and statement that tables for IPv6 packets use.
+var ip6Words = strings.Split(`set gateways {
+type ipv6_addr;
+size 1024;
+elements = { fd00:1::1, fd00:2::1 }
+}
+set subnets {
+type ipv6_addr;
+elements = { fd00:1:: }
+}
+map from {
+type ifname : verdict;
+size 1024;
+elements = { "es1" : jump ES1-FWD }
+}
+chain ES1-FWD {
+ip6 saddr fd00:1::/64 iifname != "es1" drop
+ct state invalid drop
+ct direction original ct status confirmed ct status & snat == 0 drop
+ct state established,related accept
+ct status & confirmed == 0 ct count over 100 drop
+limit rate 4/second burst 64 packets accept
+limit rate 4/minute burst 6 packets accept
+limit rate over 4/hour burst 5 packets drop
+icmpv6 type >= 133 icmpv6 type <= 137 ip6 hoplimit 255 drop
+icmpv6 type 135 ip6 length 32 @th,64,128 0xfd000001000000000000000000000005 @th,192,64 0x010102f5e2e32fa3 accept
+ip6 nexthdr 44 @nh,320,8 58 drop
+ip6 daddr 2001:db8::/32 tcp dport >= 80 tcp dport <= 90 accept
+udp sport 546 udp dport 547 ip6 daddr ff02::1:2 drop
+meta l4proto 47 drop
+meta l4proto != 6 return
+}
+chain before-prerouting {
+type filter hook prerouting priority -310; policy accept;
+ip6 saddr & ffff:ffff:ffff:ffff:: @subnets iifname "eth0" drop
+ip6 daddr @gateways drop
+}
+chain forward {
+type filter hook forward priority 0; policy accept;
+iifname vmap @from
+}
+chain postrouting {
+type nat hook postrouting priority 100; policy accept;
+oifname "eth0" masquerade
+}`, "\n")
+
 // The package writes the same as the nft command for the same text.
 func TestATableIsWhatNftMakesOfIt(t *testing.T) {
 	for table, words := range map[nft.Table][]string{bridgeTable: bridgeWords, guardTable: guardWords(7),
-		arpTable: hostWords(arpTable)} {
+		arpTable: hostWords(arpTable), {Family: netstate.InetFamily, Name: "withmaps"}: mapWords,
+		{Family: netstate.IP6Family, Name: "edgespan"}: ip6Words} {
 		own, theirs := netns.New(t), netns.New(t)
 		c := openNft(t, own)
 		if err := c.Replace(table, words); err != nil {
@@ -105,7 +195,10 @@ func tableText(t *testing.T, c *nft.Conn, table nft.Table) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return all[table]
+	if content, stands := all[table]; stands {
+		return content.Text()
+	}
+	return ""
 }
 
 // A flush or delete by another program does not affect edgespan's tables while the socket is open. They survive when
@@ -134,7 +227,7 @@ func TestAFlushByOthersDoesNotReachOurTables(t *testing.T) {
 					t.Errorf("%s: nft %s was done: %s", when, argv, out)
 				}
 			}
-			if now := tableText(t, c, table); now != before || now == "" || strings.Contains(now, "anybody") {
+			if now := tableText(t, c, table); now != before || now == "" || strings.Contains(now, "owner") {
 				t.Errorf("%s: %s was %q and is %q", when, table, before, now)
 			}
 		}
@@ -143,7 +236,7 @@ func TestAFlushByOthersDoesNotReachOurTables(t *testing.T) {
 	c.Close()
 	second := openNft(t, ns)
 	for table := range words {
-		if text := tableText(t, second, table); !strings.HasPrefix(text, "anybody's\n") || !strings.Contains(text, "chain ") {
+		if text := tableText(t, second, table); !strings.HasPrefix(text, "without an owner\n") || !strings.Contains(text, "chain ") {
 			t.Errorf("after the end of its owner %s reads %q", table, text)
 		}
 	}
@@ -252,12 +345,13 @@ func TestABigSet(t *testing.T) {
 			t.Fatal(err)
 		}
 		first := tableText(t, c, table)
-		if err := c.Replace(table, words); err != nil || tableText(t, c, table) != first {
-			t.Errorf("written again, %s reads otherwise: %v", table, err)
+		err := c.Replace(table, words)
+		if d := cmp.Diff(first, tableText(t, c, table)); err != nil || d != "" {
+			t.Errorf("written again, %s reads otherwise: %v (-first +again):\n%s", table, err, d)
 		}
 		t.Logf("%s: twice in %v", table, time.Since(began))
 	}
-	if got := strings.Count(ns.Exec(t, "nft", "list", "set", "inet", "edgespan", "subnets"), "/24"); got != 999 {
+	if got := strings.Count(ns.Exec(t, "nft", "list", "set", "inet", "edgespan", "subnets24"), ",") + 1; got != 999 {
 		t.Errorf("%d subnets", got)
 	}
 }
@@ -267,8 +361,10 @@ func TestABigBridgeTable(t *testing.T) {
 	ns := netns.New(t)
 	c := openNft(t, ns)
 	var lines []string
+	part := bridgeWords[:slices.Index(bridgeWords, "chain frames {")]
+	rules := slices.Index(part, "}") - 1 // of the first chain
 	for i := range 1000 {
-		for _, l := range bridgeWords[:14] {
+		for _, l := range part {
 			lines = append(lines, strings.NewReplacer("chain a1 ", fmt.Sprintf("chain a%d ", i),
 				"chain d1 ", fmt.Sprintf("chain d%d ", i), "goto d1", fmt.Sprintf("goto d%d", i)).Replace(l))
 		}
@@ -276,7 +372,7 @@ func TestABigBridgeTable(t *testing.T) {
 	if err := c.Replace(bridgeTable, lines); err != nil {
 		t.Fatal(err)
 	}
-	if n := strings.Count(tableText(t, c, bridgeTable), ", 8 rules, "); n != 1000 {
-		t.Errorf("%d chains of 8 rules", n)
+	if n := strings.Count(tableText(t, c, bridgeTable), fmt.Sprintf(", %d rules, ", rules)); n != 1000 {
+		t.Errorf("%d chains of %d rules", n, rules)
 	}
 }

@@ -208,7 +208,7 @@ func TestNothingReachesTheNodeByItsCluster(t *testing.T) {
 	}
 }
 
-func TestTunnelsAndMembersComeBackAsTheyWereWanted(t *testing.T) {
+func TestTunnelsAndMembersAreObservedAsDesired(t *testing.T) {
 	t.Parallel()
 	w := newTown(t, 3)
 	l := w.nodes[0]
@@ -273,8 +273,8 @@ func TestATunnelThatWouldLeadNowhereIsNotMade(t *testing.T) {
 		}
 		rest := l.observe(owner(1), true)
 		for _, id := range want.IDs() {
-			if _, is := rest[id]; is == strings.Contains(id.Name, "es1v") {
-				t.Errorf("%s is there: %v", id, is)
+			if _, ok := rest[id]; ok == strings.Contains(id.Name, "es1v") {
+				t.Errorf("%s is there: %v", id, ok)
 			}
 		}
 	}
@@ -289,12 +289,12 @@ func TestATunnelThatWouldLeadNowhereIsNotMade(t *testing.T) {
 		reported.clear()
 		l.ns.Exec(t, strings.Fields(c.away)...)
 		until(t, c.away+" is told",
-			func() bool { return reported.any(func(e netstate.HostEvent) bool { return e.Underlay }) })
+			func() bool { return reported.any(func(e netstate.HostEvent) bool { return e.HostRouting }) })
 		waits(c.why)
 		reported.clear()
 		l.ns.Exec(t, strings.Fields(c.back)...)
 		until(t, c.back+" is told",
-			func() bool { return reported.any(func(e netstate.HostEvent) bool { return e.Underlay }) })
+			func() bool { return reported.any(func(e netstate.HostEvent) bool { return e.HostRouting }) })
 		l.must(owner(1), want)
 		l.ns.Exec(t, strings.Fields(c.away)...) // from an existing tunnel
 		waits(c.why)

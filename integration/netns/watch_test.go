@@ -99,7 +99,7 @@ func TestTheCarrierOfAnAppsLinkIsNoChange(t *testing.T) {
 
 // Repeated messages about an app's link are dropped in the kernel. A change of that link is then reported later; a
 // change of another link, or its removal, is not delayed.
-func TestALinkThatFlapsIsMutedAndItsChangesAreStillTold(t *testing.T) {
+func TestAFlappingLinkIsMutedAndItsChangesAreStillReported(t *testing.T) {
 	l, app := newLab(t), netns.New(t)
 	do := func(cmd string) { l.ns.Exec(t, strings.Fields(cmd)...) }
 	for _, c := range []string{

@@ -5,9 +5,9 @@ import (
 	"testing"
 )
 
-// TestEachWayOutComesBackAsItWasWanted checks law 11 for default routes of every form, and that one form replaces
+// TestEachDefaultRouteIsObservedAsDesired checks law 11 for default routes of every form, and that one form replaces
 // another.
-func TestEachWayOutComesBackAsItWasWanted(t *testing.T) {
+func TestEachDefaultRouteIsObservedAsDesired(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
 	l.ns.Exec(t, "ip", "link", "add", "eth1", "type", "veth", "peer", "name", "far1")
@@ -40,8 +40,8 @@ func TestEachWayOutComesBackAsItWasWanted(t *testing.T) {
 	}
 }
 
-// TestTheRuleOfAPortsGatewayComesBackAsItWasWanted checks law 11 for the rule of an interface.
-func TestTheRuleOfAPortsGatewayComesBackAsItWasWanted(t *testing.T) {
+// TestTheRuleOfAPortsGatewayIsObservedAsDesired checks law 11 for the rule of an interface.
+func TestTheRuleOfAPortsGatewayIsObservedAsDesired(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
 	doc := "ports:\n" + strings.Replace(wanDoc, "uplink: true", "uplink: true, gateway: 192.0.2.7", 1) +

@@ -282,8 +282,8 @@ func (o *oracle) routes(number int, h hierarchy) func() {
 			want := o.found.Puppet[local][i]
 			what := fmt.Sprintf("hierarchy %d, lookup of %s, merge %v", number, l.Key, l.Merge)
 			o.equal(what+" by the route", h, want, o.byRoute(h, l))
-			job, is := merged[fmt.Sprint(l.Merge)]
-			if root := slices.Index(h.keys, l.Key); is && want[0] == '[' {
+			job, ok := merged[fmt.Sprint(l.Merge)]
+			if root := slices.Index(h.keys, l.Key); ok && want[0] == '[' {
 				o.equal(what+" in the merged data", h, want, o.found.Puppet[job][root])
 			}
 		}
@@ -389,7 +389,7 @@ func plain(text outcome) string {
 	if err := d.Decode(&v); err != nil {
 		return err.Error() + ": " + string(text)
 	}
-	if _, is := v.(string); is {
+	if _, ok := v.(string); ok {
 		return "error"
 	}
 	out, err := json.Marshal(number(v))

@@ -99,9 +99,9 @@ func start(t testing.TB, more ...string) *controller {
 	go func() {
 		defer close(ended)
 		for lines := bufio.NewScanner(io.TeeReader(said, &log)); lines.Scan(); {
-			var is struct{ Msg, API string }
-			if json.Unmarshal(lines.Bytes(), &is) == nil && is.Msg == "controller runs" {
-				runs <- is.API
+			var now struct{ Msg, API string }
+			if json.Unmarshal(lines.Bytes(), &now) == nil && now.Msg == "controller runs" {
+				runs <- now.API
 			}
 		}
 	}()

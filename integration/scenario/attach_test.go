@@ -50,7 +50,7 @@ func (w *world) countFrames() func() int {
 	}
 }
 
-func TestNotOnePacketPassesAnAdapterBeforeItsChainStands(t *testing.T) {
+func TestNoPacketPassesAnAdapterBeforeItsChainIsInPlace(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, "web", "client")
 	nets, other := []string{network(1, "")}, onNet(2, 1, "client", allowAll)
@@ -81,7 +81,7 @@ func TestNotOnePacketPassesAnAdapterBeforeItsChainStands(t *testing.T) {
 	w.eventually("an allowed packet", func() bool { return uplink.n.Load() > 0 && peer.count(attackMark) > 0 })
 }
 
-func TestNoChangeOfRulesLetsThroughWhatNeitherAllows(t *testing.T) {
+func TestNoChangeOfRulesPassesWhatNeitherAllows(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, "web", "client")
 	nets, other := []string{network(1, "")}, onNet(2, 1, "client", allowAll)

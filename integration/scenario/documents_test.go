@@ -134,10 +134,10 @@ func TestEveryExampleInTheDocumentsRuns(t *testing.T) {
 }
 
 // example runs one example with its placeholders replaced: FILE and node.yaml by the lab's config, UUID by the app web
-// of examples/demo.yaml, NETWORK by its network.
+// of examples/demo.yaml, NETWORK by its network, LABEL by that network's port.
 func (w *world) example(e example) {
 	w.Helper()
-	fill := strings.NewReplacer("UUID", app(1), "NETWORK", ni(1), "FILE", w.ConfigFile(), "node.yaml", w.ConfigFile())
+	fill := strings.NewReplacer("UUID", app(1), "NETWORK", ni(1), "LABEL", "wan", "FILE", w.ConfigFile(), "node.yaml", w.ConfigFile())
 	args := slices.Clone(e.argv[1:])
 	for i := range args {
 		args[i] = fill.Replace(args[i])

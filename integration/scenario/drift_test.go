@@ -11,7 +11,7 @@ import (
 
 // With sysParams.drift: observe, an operator's changes are reported and kept, over a restart and while apps come and
 // go, and apps lose no packets. After a change to enforce, they are repaired.
-func TestDriftIsToldAndStaysWhileItIsOnlyObserved(t *testing.T) {
+func TestDriftIsReportedAndStaysWhileItIsOnlyObserved(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, "a", "b")
 	nets, apps := []string{network(1, "")}, []string{onNet(1, 1, "a", allowAll), onNet(2, 1, "b", allowAll)}

@@ -12,6 +12,7 @@ import (
 // into the reserve is applied, so that the operator can repair the node remotely. A larger one is refused with a
 // reason that the operator sees; the current config keeps running. Once there is room, the node applies it by itself.
 func TestAFullDiskKeepsTheController(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, "web", "client")
 	fill, room := w.smallDisk()
 	apps := []string{onNet(1, 1, "web", allowAll), onNet(2, 1, "client", allowAll)}

@@ -16,7 +16,7 @@ import (
 )
 
 var (
-	flushRuns = flag.Int("flush-runs", 1, "how often TestWhatOthersFlushOpensNothingAndIsSoonBack flushes in each way")
+	flushRuns = flag.Int("flush-runs", 1, "how often TestAFlushByOthersOpensNothingAndIsRepaired flushes in each way")
 	flushOnly = flag.String("flush-only", "", "the one way in which it flushes, by name")
 )
 
@@ -52,6 +52,7 @@ func (w *world) flushes() map[string][]string {
 		"reload of nftables.service":    {"nft", "-f", conf},
 		anAccept:                        {"iptables", "-I", "FORWARD", "-j", "ACCEPT"},
 		"the table of filters is gone":  {"nft", "delete", "table", "ip", "filter"},
+		"the table of NAT is gone":      {"nft", "delete", "table", "ip", "nat"},
 		"a network's chain without all": {"iptables", "-F", "ES1-FWD"},
 	}
 }
@@ -77,7 +78,7 @@ func (w *world) ours() string {
 		}
 	}
 	tables := w.in("node", "nft", "list", "tables")
-	for _, table := range []string{"inet edgespan", "arp edgespan", "bridge es1", "bridge es2"} {
+	for _, table := range []string{"inet edgespan", "arp edgespan", "bridge edgespan"} {
 		if strings.Contains(tables, "table "+table) {
 			out = append(out, table)
 		}
@@ -88,7 +89,7 @@ func (w *world) ours() string {
 
 // Whatever is flushed, no denied packet passes at any time, no packet leaves the node untranslated, and the flushed
 // rules are back in time.
-func TestWhatOthersFlushOpensNothingAndIsSoonBack(t *testing.T) {
+func TestAFlushByOthersOpensNothingAndIsRepaired(t *testing.T) {
 	t.Parallel()
 	w, nets := town(t, "lan")
 	w.obey(nets, onNet(1, 1, "web", everything), onNet(2, 1, "client", ""), onNet(3, 2, "guest", everything))

@@ -118,7 +118,7 @@ func TestAnAppWaitsForItsNetwork(t *testing.T) {
 	}
 }
 
-func TestAnInvalidNetworkIsRefusedAndWorksOnceItIsMended(t *testing.T) {
+func TestAnInvalidNetworkIsRefusedAndWorksOnceItIsFixed(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, "a", "b")
 	stays, home := network(2, ""), onNet(2, 2, "b", allowAll)

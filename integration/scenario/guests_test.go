@@ -28,7 +28,7 @@ func (o *office) logged(words ...string) {
 
 // Invalid joins and requests are refused with a reason, which the client and the controller's log show, and nobody
 // else notices.
-func TestBadGuestsAreSentAwayAndNobodyElseNotices(t *testing.T) {
+func TestBadConnectionsAreClosedAndDisturbNoOther(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, "web")
 	o := w.member(doc([]string{network(1, "")}, onNet(1, 1, "web", allowAll)))

@@ -50,6 +50,32 @@ func TestAnAppGetsItsLeaseItsNameAndItsOptions(t *testing.T) {
 	}
 }
 
+// The time servers of the port in use, and of no other, come with the lease; those of the network come instead of them.
+func TestTimeServersComeFromThePortInUse(t *testing.T) {
+	t.Parallel()
+	const wanServer, lteServer, own = "192.0.2.123", "203.0.113.123", "198.51.100.123"
+	w := newWorldOf(t, lab.Options{Apps: []string{"web"}, Second: true})
+	ports := func(wan string) string {
+		return strings.NewReplacer("wan: {", "wan: {"+wan, "lte: {", "lte: {ntpServers: "+lteServer+", ").Replace(wan2)
+	}
+	both := byUplinks(ports("ntpServers: " + wanServer + ", "))
+	is := func(why, want string) {
+		t.Helper()
+		w.eventually(why+": time servers "+want, func() bool { return w.lease("web").NTP == want })
+	}
+	w.start(both)
+	w.wait("ready", "ni/"+ni(1), "app/"+app(1))
+	is("by wan", wanServer)
+	w.sh("ip link set uplink0 down")
+	is("wan is down", lteServer)
+	w.sh("ip link set uplink0 up && ip route replace default via " + lab.Gateway + " dev uplink0")
+	is("wan is up", wanServer)
+	w.apply(strings.Replace(both, "port: uplink", "port: uplink\n    ntpServers: "+own, 1))
+	is("the network has a server", own)
+	w.apply(byUplinks(ports("")))
+	is("nothing but lte has one", "")
+}
+
 func TestAKilledDaemonLosesNoPacketAndNoAnswer(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, "web")
@@ -84,6 +110,19 @@ func TestAKilledDaemonLosesNoPacketAndNoAnswer(t *testing.T) {
 	if p.Good < 200 || a.Good < 200 {
 		t.Errorf("too little flowed to say anything: pings: %v; answers: %v", p, a)
 	}
+}
+
+// pingOut starts a loop of pings to the provider's web server in each namespace.
+func (w *world) pingOut(namespaces ...string) (loops []*lab.Loop) {
+	w.Helper()
+	for _, from := range namespaces {
+		p, err := w.PingLoop(from, netip.MustParseAddr(lab.WebAddr), 5*time.Millisecond)
+		if err != nil {
+			w.Fatal(err)
+		}
+		loops = append(loops, p)
+	}
+	return loops
 }
 
 // flow waits until much traffic has passed.
@@ -133,7 +172,7 @@ func TestARestartChangesNothing(t *testing.T) {
 			t.Errorf("the apps were\n%s\nand are\n%s", apps, now)
 		}
 		// The owned tables are claimed again, which the monitor prints as an addition.
-		claims := regexp.MustCompile(`(?m)^add table (bridge es\d+|inet edgespan|arp edgespan).*\n?`)
+		claims := regexp.MustCompile(`(?m)^add table (bridge|inet|arp) edgespan.*\n?`)
 		if said := links() + claims.ReplaceAllString(rules(), ""); said != "" {
 			t.Errorf("the restart changed:\n%s", said)
 		}
@@ -203,7 +242,7 @@ func changed(before, now string) string {
 	return strings.Join(d, "\n")
 }
 
-func TestAppsComeAndGoAndNobodyElsesDNSFails(t *testing.T) {
+func TestAppsComeAndGoAndTheDNSOfNoOtherFails(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, "web", "guest")
 	alone := doc([]string{network(1, "")}, onNet(1, 1, "web", allowAll))
@@ -349,7 +388,13 @@ func TestSIGHUPReadsTheFileAgain(t *testing.T) {
 // eventually waits for a condition.
 func (w *world) eventually(what string, ok func() bool) {
 	w.Helper()
-	ctx, cancel := context.WithTimeout(w.ctx, 20*time.Second)
+	w.eventuallyIn(20*time.Second, what, ok)
+}
+
+// eventuallyIn is eventually with another limit.
+func (w *world) eventuallyIn(limit time.Duration, what string, ok func() bool) {
+	w.Helper()
+	ctx, cancel := context.WithTimeout(w.ctx, limit)
 	defer cancel()
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
@@ -362,7 +407,7 @@ func (w *world) eventually(what string, ok func() bool) {
 	}
 }
 
-func TestPlanTellsAndChangesNothing(t *testing.T) {
+func TestPlanShowsAndChangesNothing(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, "web")
 	w.start("{}")

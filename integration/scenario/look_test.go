@@ -69,7 +69,7 @@ func TestAnOperatorAsksWhyAndSeesWhatHappens(t *testing.T) {
 	w.apply(doc([]string{network(1, "")}))
 	r, err := w.CLI(w.ctx, "doctor")
 	if err != nil || r.Code != 1 || !strings.Contains(r.Out, "edgespan apply -f "+w.ConfigFile()) ||
-		!strings.Contains(r.Out, "commands    ok") || !strings.Contains(r.Out, "has what rules need") {
+		!strings.Contains(r.Out, "commands      ok") || !strings.Contains(r.Out, "has what rules need") {
 		t.Errorf("doctor: exit %d, %v\n%s%s", r.Code, err, r.Out, r.Err)
 	}
 	if log := w.LastWords(200); strings.Count(log, "repaired changes of other programs") != 1 {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -190,7 +191,7 @@ func TestAnAppIsReplacedAtOnceByOneOfTheSameName(t *testing.T) {
 	w.holds(doc(nets, named(19, 1, "even", "shop"), peer), 1)
 }
 
-func TestWhatIsWantedAgainBeforeItIsTornDownWorks(t *testing.T) {
+func TestANetworkDesiredAgainBeforeItsRemovalWorks(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, "a", "b")
 	n, quiet := network(1, ""), network(1, "    activate: false\n")
@@ -234,4 +235,84 @@ func TestWhatIsWantedAgainBeforeItIsTornDownWorks(t *testing.T) {
 	w.without("a", "eth0")
 	w.without("b", "eth0")
 	w.in("node", "dig", "+short", "+tries=1", "+time=2", "@10.1.0.1", lab.WebName)
+}
+
+// An app gets a second adapter, both change places between networks and back, the daemon restarts, and the first one
+// goes: at each step the other adapter keeps what is not part of the change, and each has its own MAC and address.
+func TestAdaptersThatChangePlacesKeepWhatIsTheirs(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, "two")
+	nets := []string{network(1, ""), network(2, "")}
+	at := func(networks ...int) string { // of adapters 0, 1; 0 for none
+		text := fmt.Sprintf("  %s:\n    displayName: app1\n    activate: true\n    adapters:\n", app(1))
+		for i, n := range networks {
+			if n > 0 {
+				text += fmt.Sprintf("      %d: {networkInstance: %s, attach: {kind: veth, netns: two, ifName: eth%d}, acl: {%s}}\n", i,
+					ni(n), i, allowAll)
+			}
+		}
+		return doc(nets, text)
+	}
+	type adapter struct {
+		mac, ip string
+		index   int // of the link: it is the same one
+	}
+	look := func(why string, networks ...int) (out []adapter) {
+		t.Helper()
+		for i, n := range networks {
+			if n == 0 {
+				out = append(out, adapter{})
+				continue
+			}
+			dev := fmt.Sprint("eth", i)
+			l, err := w.DHCP(w.ctx, "two", dev)
+			if err != nil {
+				t.Fatalf("%s: adapter %d: %v", why, i, err)
+			}
+			if !strings.HasPrefix(l.IP.String(), fmt.Sprintf("10.%d.0.", n)) {
+				t.Errorf("%s: adapter %d has %s, not of network %d", why, i, l.IP, n)
+			}
+			index, err := strconv.Atoi(w.in("two", "cat", "/sys/class/net/"+dev+"/ifindex"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			w.in("two", "ping", "-c1", "-W2", "-I", dev, fmt.Sprintf("10.%d.0.1", n))
+			out = append(out, adapter{w.mac("two", dev).String(), l.IP.String(), index})
+		}
+		return out
+	}
+	w.start(at(1))
+	w.wait("ready", "app/"+app(1))
+	alone := look("one adapter", 1)
+	step := func(why string, networks ...int) []adapter {
+		t.Helper()
+		w.apply(at(networks...))
+		w.wait("ready", "app/"+app(1))
+		return look(why, networks...)
+	}
+	both := step("a second adapter", 1, 2)
+	if both[0] != alone[0] || both[0].mac == both[1].mac {
+		t.Errorf("the first adapter was %v, with a second one they are %v", alone, both)
+	}
+	step("in each other's place", 2, 1)
+	back := step("back in their places", 1, 2)
+	for i := range both {
+		if back[i].mac != both[i].mac || back[i].ip != both[i].ip {
+			t.Errorf("adapter %d was %v, and is %v after it was in another network", i, both[i], back[i])
+		}
+	}
+	if err := w.node.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	w.restart()
+	w.wait("ready", "app/"+app(1))
+	if got := look("a restart", 1, 2); !slices.Equal(got, back) {
+		t.Errorf("a restart made %v of %v", got, back)
+	}
+	w.apply(at(0, 2))
+	w.wait("ready", "app/"+app(1))
+	w.without("two", "eth0")
+	if got := look("the second alone", 0, 2); got[1] != back[1] {
+		t.Errorf("without the first adapter the second is %v, which was %v", got[1], back[1])
+	}
 }

@@ -2,7 +2,10 @@ package scenario
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
+	"io"
+	"net"
 	"net/netip"
 	"strconv"
 	"strings"
@@ -99,4 +102,64 @@ func (w *world) mtus(want int) {
 			mtu("db", "lan0"), strings.Fields(reported)[0]}, " ")
 		return got == strings.TrimSpace(strings.Repeat(strconv.Itoa(want)+" ", 6))
 	})
+}
+
+// As an operator I have an uplink with a small MTU, on which ICMP messages get lost: TCP connections work all the same,
+// in both directions and both families, also those of a guest that has not taken its MTU from DHCP.
+func TestConnectionsFitASmallUplinkWithoutICMP(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct{ network, port string }{
+		"the network's MTU is larger": {network: "    mtu: 1500\n"}, "the guest's MTU is larger": {},
+		"only the path's is small": {port: ", mtu: 1280"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld6(t, "web")
+			peer := w.Provider(0).Peer
+			w.in("isp", "ip", "link", "set", peer, "gso_max_segs", "1")
+			if c.port == "" { // the provider sends full packets, and the node's end of the link drops them without a word
+				w.in("node", "ip", "link", "set", lab.Uplink, "mtu", "1280")
+			} else {
+				w.in("isp", "nft", "add table inet path; add chain inet path in { type filter hook prerouting priority -300; }; "+
+					"add chain inet path out { type filter hook output priority -300; }; "+
+					"add rule inet path in iifname "+peer+" meta length > 1280 drop; add rule inet path out meta length > 1280 drop")
+			}
+			w.start(strings.Replace(doc([]string{network6(1, `subnet: "`+net6+`", nat: true`) + c.network},
+				onNet(1, 1, "web", allowAll)), "uplink: true", "uplink: true"+c.port, 1))
+			w.wait("ready", "ni/"+ni(1), "app/"+app(1))
+			w.slaac("web", net6)
+			w.lease("web")
+			w.in("web", "ip", "link", "set", "eth0", "mtu", "1500", "gso_max_segs", "1")
+			w.in("web", "nft", "add table inet deaf; add chain inet deaf in { type filter hook input priority 0; }; "+
+				"add rule inet deaf in icmp type destination-unreachable drop; add rule inet deaf in icmpv6 type packet-too-big drop")
+			for _, at := range []string{lab.WebAddr + ":7", "[" + isp6Web + "]:7"} {
+				w.echo("isp", "tcp", at)
+				c, err := w.dial("web", "tcp", "", at, timeout)
+				if err != nil {
+					t.Fatalf("%s: %v", at, err)
+				}
+				if err := carries(c, 1<<20, timeout); err != nil {
+					t.Errorf("a megabyte to %s and back: %v", at, err)
+				}
+				_ = c.Close()
+			}
+		})
+	}
+}
+
+// carries sends n octets over a connection to an echo server, and waits until all have come back.
+func carries(c net.Conn, n int64, within time.Duration) error {
+	if err := c.SetDeadline(time.Now().Add(within)); err != nil {
+		return err
+	}
+	sent := make(chan error, 1)
+	go func() {
+		_, err := c.Write(make([]byte, n))
+		sent <- err
+	}()
+	got, err := io.CopyN(io.Discard, c, n)
+	if err != nil {
+		return fmt.Errorf("%d of %d octets came back: %w", got, n, errors.Join(err, <-sent))
+	}
+	return <-sent
 }

@@ -10,7 +10,7 @@ import (
 
 // A path that is no namespace of an app costs that app its link and affects no other app. Opening it could block until
 // another process writes, or the app's interface would end up in the node's namespace.
-func TestWhatIsNoNamespaceHoldsNobodyUp(t *testing.T) {
+func TestAPathThatIsNoNamespaceDelaysNoOther(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, "web")
 	fifo := filepath.Join(w.Dir, "fifo")

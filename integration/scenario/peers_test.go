@@ -188,7 +188,7 @@ func (f *field) calm() {
 }
 
 // Each fault is reported with its reason, breaks nothing else, and is repaired automatically.
-func TestAClusterTellsWhatBreaksAndMendsIt(t *testing.T) {
+func TestAClusterReportsDamageAndRepairsIt(t *testing.T) {
 	t.Parallel()
 	f := newField(t, 3)
 	a, b, c := f.peers[0], f.peers[1], f.peers[2]

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/netip"
+	"slices"
 	"strings"
 )
 
@@ -38,8 +39,8 @@ type wish struct {
 }
 
 type wishedNet struct {
-	on, off, sw, narrow, otherGW, unguarded, routed bool
-	port, subnet, domain, mtu                       int
+	on, off, sw, narrow, otherGW, unguarded, routed, probed, shared bool
+	port, subnet, domain, mtu                                       int
 }
 
 type wishedApp struct {
@@ -58,7 +59,7 @@ func (w *wish) draw(r *rand.Rand) {
 	n, m := &w.nets[r.IntN(maxNets)], &w.nets[r.IntN(maxNets)]
 	a, b := &w.apps[r.IntN(maxApps)], &w.apps[r.IntN(maxApps)]
 	x, y := &a.adapters[r.IntN(maxAdapters)], &b.adapters[r.IntN(maxAdapters)]
-	switch r.IntN(24) {
+	switch r.IntN(27) {
 	case 0, 1:
 		n.on = !n.on
 	case 2:
@@ -101,6 +102,12 @@ func (w *wish) draw(r *rand.Rand) {
 		x.mac, y.mac, x.ip = y.mac, r.IntN(5), r.IntN(6)
 	case 23:
 		x.acl, y.ip = r.IntN(len(drawnACLs)), r.IntN(6)
+	case 24:
+		n.probed = !n.probed
+	case 25:
+		n.shared = !n.shared
+	case 26:
+		n.subnet, n.shared = m.subnet, true
 	}
 }
 
@@ -108,7 +115,8 @@ func (w *wish) draw(r *rand.Rand) {
 func newWish(r *rand.Rand) wish {
 	var w wish
 	for i := range w.nets {
-		w.nets[i] = wishedNet{on: r.IntN(3) > 0, sw: r.IntN(3) == 0, port: r.IntN(3), subnet: r.IntN(len(drawnSubnets))}
+		w.nets[i] = wishedNet{on: r.IntN(3) > 0, sw: r.IntN(3) == 0, port: r.IntN(3), subnet: r.IntN(len(drawnSubnets)),
+			shared: r.IntN(4) == 0}
 	}
 	for i := range w.apps {
 		w.apps[i] = wishedApp{on: r.IntN(4) > 0, name: i + 1}
@@ -131,6 +139,7 @@ type scene struct {
 
 type sceneNet struct {
 	local, off     bool
+	shared         bool // others may have its subnet
 	port           string
 	gateway        netip.Prefix // local only
 	free, hopeful  int          // addresses of the range, and adapters that request one
@@ -186,7 +195,7 @@ func (w wish) scene(late bool) scene {
 type drawing struct {
 	*scene
 	late    bool
-	subnets []netip.Prefix
+	subnets []drawnSubnet
 	taken   map[string]bool
 }
 
@@ -208,41 +217,60 @@ func (d *drawing) net(i int, n wishedNet) string {
 		d.nets[i] = sceneNet{off: n.off, port: port}
 		return text + fmt.Sprintf("    type: switch\n    port: %q\n", port)
 	}
-	subnet := d.subnet(n.subnet)
-	first := subnet.Addr()
-	gw, free := plus(first, 1), 100
-	if n.otherGW {
-		gw = plus(first, 7)
+	port := localPorts[n.port]
+	if n.shared {
+		port = ""
 	}
+	subnet, gw := d.subnet(n)
+	first, free := subnet.Addr(), 100
 	if subnet.Bits() == 28 {
 		free = 7
 	}
-	text += fmt.Sprintf("    type: local\n    port: %q\n    dns: {domain: d%d.edge}\n", localPorts[n.port], n.domain)
+	text += fmt.Sprintf("    type: local\n    port: %q\n    dns: {domain: d%d.edge}\n", port, n.domain)
 	v4 := fmt.Sprintf("subnet: %s, gateway: %s", subnet, gw)
 	if n.narrow {
 		free = 2
 		v4 += fmt.Sprintf(", dhcpRange: %s-%s", plus(first, 9), plus(first, 10))
 	}
+	if n.shared {
+		v4 += ", mayOverlap: true"
+	}
 	text += "    ipv4: {" + v4 + "}\n"
-	if n.routed && localPorts[n.port] != "" {
+	if n.routed && port != "" {
 		text += "    routes: {far: {destination: 203.0.113.0/24, gateway: 192.0.2.1}}\n"
 	}
-	d.nets[i] = sceneNet{local: true, domain: fmt.Sprintf("d%d.edge", n.domain), off: n.off, port: localPorts[n.port],
+	if n.probed && port != "" {
+		text += "    probe: {method: icmp, target: 198.51.100.80, intervalMs: 200, timeoutMs: 150, maxLoss: 50}\n"
+	}
+	d.nets[i] = sceneNet{local: true, domain: fmt.Sprintf("d%d.edge", n.domain), off: n.off, port: port, shared: n.shared,
 		gateway: netip.PrefixFrom(gw, subnet.Bits()), free: free, subnet: subnet.String()}
 	return text
 }
 
-// subnet returns the drawn subnet, or the next one that overlaps no other.
-func (d *drawing) subnet(want int) netip.Prefix {
+// drawnSubnet is the subnet of a network.
+type drawnSubnet struct {
+	prefix  netip.Prefix
+	gateway netip.Addr
+	shared  bool
+}
+
+// beside reports whether two networks may have these subnets.
+func (x drawnSubnet) beside(y drawnSubnet) bool {
+	return !x.prefix.Overlaps(y.prefix) || (x.shared || y.shared) &&
+		(x.gateway == y.gateway || !x.prefix.Contains(y.gateway) && !y.prefix.Contains(x.gateway))
+}
+
+// subnet returns the drawn subnet, or the next one that may be beside those of the other networks, and its gateway.
+func (d *drawing) subnet(n wishedNet) (netip.Prefix, netip.Addr) {
 	for i := range drawnSubnets {
-		p := netip.MustParsePrefix(drawnSubnets[(want+i)%len(drawnSubnets)])
-		free := true
-		for _, q := range d.subnets {
-			free = free && !p.Overlaps(q)
+		p := netip.MustParsePrefix(drawnSubnets[(n.subnet+i)%len(drawnSubnets)])
+		x := drawnSubnet{p, plus(p.Addr(), 1), n.shared}
+		if n.otherGW {
+			x.gateway = plus(p.Addr(), 7)
 		}
-		if free {
-			d.subnets = append(d.subnets, p)
-			return p
+		if !slices.ContainsFunc(d.subnets, func(y drawnSubnet) bool { return !x.beside(y) }) {
+			d.subnets = append(d.subnets, x)
+			return p, x.gateway
 		}
 	}
 	panic("too few subnets are drawn from")
@@ -310,7 +338,7 @@ func (d *drawing) adapter(x wishedAdapter) *sceneAdapter {
 	}
 	if x.ip > 0 && n.local {
 		ip := plus(netip.MustParsePrefix(n.subnet).Addr(), 1+x.ip).String()
-		if d.take("ip " + ip) {
+		if d.take(fmt.Sprint("ip ", ip, " on ", c.net)) {
 			c.ip = ip
 		}
 	}
@@ -319,9 +347,9 @@ func (d *drawing) adapter(x wishedAdapter) *sceneAdapter {
 
 // judge predicts the state of an adapter.
 func (d *drawing) judge(c *sceneAdapter) {
-	n, is := d.nets[c.net]
+	n, ok := d.nets[c.net]
 	switch {
-	case !is:
+	case !ok:
 		c.down = "is not in the config"
 	case c.off:
 		return
@@ -330,7 +358,7 @@ func (d *drawing) judge(c *sceneAdapter) {
 	case c.ns == lateNS && !d.late:
 		c.down = "does not exist"
 	}
-	if c.pooled = is && !c.off && !n.off && n.local && c.ip == ""; c.pooled {
+	if c.pooled = ok && !c.off && !n.off && n.local && c.ip == ""; c.pooled {
 		n.hopeful++
 		d.nets[c.net] = n
 	}

@@ -1,17 +1,24 @@
 package scenario
 
 import (
+	wire "encoding/binary"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
+	"net"
 	"net/netip"
 	"regexp"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/miekg/dns"
+	"golang.org/x/sys/unix"
+
+	"edgespan/netinst"
 )
 
 // noticeTime is how long dnsmasq may take to read a changed file.
@@ -24,7 +31,7 @@ func (r *random) seedForeign() {
 for l in es1000 es01 esx es1b2; do ip link add $l type bridge; ip link set $l addrgenmode none; done
 ip link set es1000 group 20101; ip link set esx up; ip addr add 198.51.100.200/32 dev esx
 ip rule add priority 20001 from 203.0.113.0/24 lookup main
-ip rule add priority 19000 from 203.0.113.0/24 lookup 20001 protocol 101
+ip rule add priority 17998 from 203.0.113.0/24 lookup 20001 protocol 101
 ip route add 203.0.120.0/24 via 192.0.2.1 table 20001 protocol static
 ip route add 203.0.114.0/24 via 192.0.2.1 table 555
 for c in ESX-FWD ES1000-FWD ES01-FWD DOCKER; do iptables -N $c; iptables -A $c -s 203.0.113.7 -j DROP; iptables ` +
@@ -47,7 +54,7 @@ mkdir -p $1/ni/1000x $1/ni/01; echo of others >$1/notes; echo port=0 >$1/ni/1000
 
 // ours matches the marks of edgespan's objects and of enslaved links in the output of tools.
 var ours = regexp.MustCompile(`\bES(-|[1-9]\d{0,2}-)|\b(es[1-9]\d{0,2}(a\d+)?|lan[01]|ext[12]|vm[12])\b|` +
-	`^2[012]\d{3}:.*proto 101|table 20\d{3} proto 101|es-doomed|^(\*|COMMIT|:[A-Z]+ ACCEPT)`)
+	`^(1[5689]|2[012])\d{3}:.*proto 101|table (20\d{3}|[34]\d{4}) proto 101|es-doomed|^(\*|COMMIT|:[A-Z]+ ACCEPT)`)
 
 var timers = regexp.MustCompile(`(hello_timer|tcn_timer|topology_change_timer|gc_timer) +[0-9.]+|\[\d+:\d+\]`)
 
@@ -107,7 +114,7 @@ func (r *random) verify() {
 	r.verifyAddresses(all)
 	r.verifyLinks(all, bridges)
 	r.verifyMarks(bridges)
-	r.verifyNames(all)
+	r.verifyNames(all, bridges)
 	if d := cmp.Diff(r.foreign, r.others()); d != "" {
 		r.fail("what belongs to others moved (-before +now):\n%s", d)
 	}
@@ -235,7 +242,7 @@ var numbered = map[string]*regexp.Regexp{
 	"chains":      regexp.MustCompile(`(?m)^:ES([1-9]\d{0,2})-`),
 	"tables":      regexp.MustCompile(`table 20(\d{3}) proto 101`),
 	"rules":       regexp.MustCompile(`(?m)^2[012](\d{3}):.*proto 101`),
-	"nft tables":  regexp.MustCompile(`(?m)^table bridge es([1-9]\d{0,2})$`),
+	"frames":      regexp.MustCompile(`(?m)^\tchain ES([1-9]\d{0,2})-`), // of nft
 	"dnsmasq":     regexp.MustCompile(`--conf-file=\S*/ni/(\d+)/`),
 	"run folders": regexp.MustCompile(`(?m)^run/([1-9]\d{0,2})$`),
 	"addresses":   regexp.MustCompile(`(?m) es(\d+) +inet (\S+)`),
@@ -244,7 +251,7 @@ var numbered = map[string]*regexp.Regexp{
 // verifyMarks checks that every existing network has all its marks, and no other network has any.
 func (r *random) verifyMarks(bridges map[int]int) {
 	r.Helper()
-	text := r.in("node", "sh", "-c", `iptables-save; ip rule; ip route show table all; nft list tables; ip -o -4 addr
+	text := r.in("node", "sh", "-c", `iptables-save; ip rule; ip route show table all; nft list table bridge edgespan; ip -o -4 addr
 for p in $(ip netns pids "$0"); do tr '\0' ' ' </proc/$p/cmdline; echo; done`, r.NS("node"))
 	for _, f := range r.runFolders() {
 		text += "\nrun/" + f
@@ -252,7 +259,7 @@ for p in $(ip netns pids "$0"); do tr '\0' ' ' </proc/$p/cmdline; echo; done`, r
 	pools := map[string][]string{}
 	for i, n := range r.now.nets {
 		number := fmt.Sprint(bridges[i])
-		for _, k := range []string{"chains", "nft tables", "run folders"} {
+		for _, k := range []string{"chains", "run folders"} {
 			pools[k] = append(pools[k], number)
 		}
 		if n.local {
@@ -261,15 +268,24 @@ for p in $(ip netns pids "$0"); do tr '\0' ' ' </proc/$p/cmdline; echo; done`, r
 				pools["tables"], pools["rules"] = append(pools["tables"], number), append(pools["rules"], number)
 			}
 			pools["addresses"] = append(pools["addresses"], number+" "+n.gateway.String())
+			if n.shared {
+				pools["addresses"] = append(pools["addresses"], number+" "+netinst.AnswerAddr(bridges[i]).String()+"/32")
+			}
 		}
 	}
 	for what, mark := range numbered {
 		var got []string
 		for _, m := range mark.FindAllStringSubmatch(text, -1) {
-			got = append(got, strings.Join(append([]string{strings.TrimLeft(m[1], "0")}, m[2:]...), " "))
+			if n := strings.TrimLeft(m[1], "0"); n != "" { // 22000 ends the host's tree of rules
+				got = append(got, strings.Join(append([]string{n}, m[2:]...), " "))
+			}
 		}
 		slices.Sort(got)
 		slices.Sort(pools[what])
+		if what == "frames" { // only networks with adapters or open ports have these
+			pools[what] = slices.DeleteFunc(slices.Clone(pools["chains"]), func(n string) bool { return !slices.Contains(got, n) })
+			slices.Sort(pools[what])
+		}
 		if what != "dnsmasq" && what != "addresses" { // each network has these
 			got = slices.Compact(got)
 		}
@@ -280,15 +296,23 @@ for p in $(ip netns pids "$0"); do tr '\0' ' ' </proc/$p/cmdline; echo; done`, r
 }
 
 // verifyNames checks that each network's DNS server knows its apps with their addresses, and no others.
-func (r *random) verifyNames(all map[string]adapterStatus) {
+func (r *random) verifyNames(all map[string]adapterStatus, bridges map[int]int) {
 	r.Helper()
+	index := map[string]int{}
+	for _, l := range r.kernelLinks() {
+		index[l.IfName] = l.IfIndex
+	}
 	for n, net := range r.now.nets {
 		if !net.local {
 			continue
 		}
+		server := net.gateway.Addr()
+		if net.shared {
+			server = netinst.AnswerAddr(bridges[n])
+		}
 		for i := 1; i <= maxApps; i++ {
-			a, is := r.now.apps[i]
-			if !is {
+			a, ok := r.now.apps[i]
+			if !ok {
 				a.name = app(i)
 			}
 			var want []string
@@ -299,7 +323,7 @@ func (r *random) verifyNames(all map[string]adapterStatus) {
 			}
 			slices.Sort(want)
 			for end := time.Now().Add(noticeTime); ; {
-				got := r.ask(net.gateway.Addr(), a.name+"."+net.domain)
+				got := r.ask(server, index[fmt.Sprint("es", bridges[n])], a.name+"."+net.domain)
 				if slices.Equal(got, want) {
 					break
 				}
@@ -311,12 +335,19 @@ func (r *random) verifyNames(all map[string]adapterStatus) {
 	}
 }
 
-// ask returns the addresses of a name from a network's DNS server, in order.
-func (r *random) ask(server netip.Addr, name string) []string {
+// ask returns the addresses of a name from a network's DNS server, in order. Several bridges may have the server's
+// address.
+func (r *random) ask(server netip.Addr, bridge int, name string) []string {
 	found := []string{}
+	d := &net.Dialer{Timeout: time.Second, Control: func(_, _ string, c syscall.RawConn) (err error) {
+		index := wire.BigEndian.Uint32(wire.NativeEndian.AppendUint32(nil, uint32(bridge))) // ip(7)
+		return errors.Join(c.Control(func(fd uintptr) {
+			err = unix.SetsockoptInt(int(fd), unix.IPPROTO_IP, unix.IP_UNICAST_IF, int(index))
+		}), err)
+	}}
 	err := r.inside("node", func() error {
 		q := new(dns.Msg).SetQuestion(dns.Fqdn(name), dns.TypeA)
-		in, _, err := (&dns.Client{Timeout: time.Second}).Exchange(q, netip.AddrPortFrom(server, 53).String())
+		in, _, err := (&dns.Client{Timeout: time.Second, Dialer: d}).Exchange(q, netip.AddrPortFrom(server, 53).String())
 		if err != nil {
 			return err
 		}

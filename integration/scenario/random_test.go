@@ -193,8 +193,8 @@ func (r *random) settle() string {
 // unsettled returns what is missing according to the node.
 func (r *random) unsettled() string {
 	for i := 1; i <= maxNets; i++ {
-		_, is := r.now.nets[i]
-		if got, err := r.client.Ready(r.ctx, "ni", ni(i)); err != nil || got.Ready != is || got.Absent == is {
+		_, ok := r.now.nets[i]
+		if got, err := r.client.Ready(r.ctx, "ni", ni(i)); err != nil || got.Ready != ok || got.Absent == ok {
 			return fmt.Sprintf("network %d: %+v, %v", i, got, err)
 		}
 	}
@@ -203,9 +203,9 @@ func (r *random) unsettled() string {
 		return err.Error()
 	}
 	for i := 1; i <= maxApps; i++ {
-		a, is := r.now.apps[i]
+		a, ok := r.now.apps[i]
 		got, err := r.client.Ready(r.ctx, "app", app(i))
-		if err != nil || !is && !got.Absent {
+		if err != nil || !ok && !got.Absent {
 			return fmt.Sprintf("app %d: %+v, %v", i, got, err)
 		}
 		up := true
@@ -216,7 +216,7 @@ func (r *random) unsettled() string {
 			}
 			up = up && s.Error == ""
 		}
-		if is && got.Ready != up {
+		if ok && got.Ready != up {
 			return fmt.Sprintf("app %d: %+v, though all of its adapters are up: %v", i, got, up)
 		}
 	}

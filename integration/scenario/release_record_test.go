@@ -33,7 +33,7 @@ const (
 
 var releaseApps = []string{"web", "db"}
 
-// TestRecordARelease records what the daemon leaves on a host, for TestAnUpgradeMakesNothingAnew of later releases. It
+// TestRecordARelease records what the daemon leaves on a host, for TestAnUpgradeRecreatesNothing of later releases. It
 // is run once per release.
 func TestRecordARelease(t *testing.T) {
 	if *recordRelease == "" {

@@ -9,7 +9,8 @@ import (
 
 // Others fill the file system of the run folder, which is everybody's memory. The daemon stays,
 // networks that stand go on, what can't be made says why, and all of it comes once there is room.
-func TestAFullRunFolderStopsNothingThatStands(t *testing.T) {
+func TestAFullRunFolderStopsNothingThatRuns(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, "web", "client")
 	fill, room := w.smallDiskAt(w.RunDir())
 	web, client := onNet(1, 1, "web", allowAll), onNet(2, 1, "client", allowAll)

@@ -177,7 +177,7 @@ func (l *liars) judge(lies map[string][][]byte) {
 	}
 }
 
-func TestAnAppThatLiesIsHeardByNobody(t *testing.T) {
+func TestAnAppWithAForgedAddressReachesNoHost(t *testing.T) {
 	t.Parallel()
 	l := newLiars(t, "", marksOf(false)...)
 	l.judge(l.lies())

@@ -24,7 +24,7 @@ func (w *world) smallDiskAt(dir string) (fill func(), room func()) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		w.Fatal(err)
 	}
-	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, "size=12m,mode=755"); err != nil {
+	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, "size=24m,mode=755"); err != nil {
 		w.Fatal(err)
 	}
 	w.Cleanup(func() {
@@ -90,6 +90,7 @@ func (w *world) link(app string) string {
 // is refused and changes nothing, a helper that dies is restarted, and no version is reused. Once there is room,
 // everything is written to the disk.
 func TestAFullDiskEndsNothing(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, "web", "db")
 	fill, room := w.smallDisk()
 	fill()
@@ -277,7 +278,7 @@ func TestADamagedStateFolderEndsNothing(t *testing.T) {
 }
 
 // A program that is not root's and has bound the lock's name doesn't stop a daemon, and is reported.
-func TestAForeignHolderOfTheLockIsToldAndIgnored(t *testing.T) {
+func TestAForeignHolderOfTheLockIsReportedAndIgnored(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, "web")
 	cmd := exec.Command("ip", "netns", "exec", w.NS("node"), "python3", "-c", `

@@ -130,7 +130,7 @@ func TestAStormOfReplacedAndSwappedNetworksEndsAsTheLastConfigSays(t *testing.T)
 	}
 }
 
-func TestANetworkIsSubnettedAnewUnderItsApps(t *testing.T) {
+func TestANetworkGetsAnotherSubnetUnderItsApps(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, "a", "b")
 	apps := []string{onNet(1, 1, "a", allowAll), onNet(2, 1, "b", allowAll)}

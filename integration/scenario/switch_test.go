@@ -198,7 +198,7 @@ func TestFlowsOfASwitchAndOfALocalNetworkWithTheSameAddressesAreApart(t *testing
 	}
 }
 
-func TestThePortOfASwitchIsTakenAnewWhenItIsMadeAnew(t *testing.T) {
+func TestThePortOfASwitchIsEnslavedAgainWhenItIsRecreated(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, "lan", "a")
 	w.segment()

@@ -20,7 +20,7 @@ const (
 
 // byUplinks returns a config with network 1, which may use both uplinks, and app 1 on it.
 func byUplinks(ports string) string {
-	n := strings.Replace(network(1, ""), "port: wan", "port: uplink", 1)
+	n := strings.Replace(network(1, ""), "port: wan", "port: uplink\n    probe: {holdMs: 500}", 1)
 	return ports + "networkInstances:\n" + n + "appNetworks:\n" + onNet(1, 1, "web", allowAll)
 }
 
@@ -37,9 +37,10 @@ func (w *world) leaves(why, label, at, provider string) {
 		return err == nil && strings.TrimSpace(r.Out) == provider
 	})
 	w.wait("ready", "ni/"+ni(1))
-	if s := w.status("ni", ni(1)); s["port"] != label || s["error"] != "" {
-		w.Errorf("%s: the network is %v", why, s)
-	}
+	w.eventually(fmt.Sprintf("%s: status of %s", why, label), func() bool { // published once all of it is applied
+		s := w.status("ni", ni(1))
+		return s["port"] == label && s["error"] == ""
+	})
 }
 
 func (w *world) byWan(why string) { w.Helper(); w.leaves(why, "wan", lab.NodeAt, lab.Gateway) }
@@ -244,7 +245,7 @@ func TestANetworkAsksTheServersThatTheHostHasLearnt(t *testing.T) {
 	w.start(byUplinks(strings.ReplaceAll(wan2, ", dnsServers: 198.51.100.53", "")))
 	w.wait("ready", "ni/"+ni(1), "app/"+app(1))
 	w.lease("web")
-	const nobody = "no DNS server: dns.servers and ports.wan.dnsServers are empty, and none was learnt from uplink0"
+	const nobody = "no DNS server: dns.servers and ports.wan.dnsServers are empty, and none was learned from uplink0"
 	if s := w.status("ni", ni(1)); s["state"] != "Present" || s["warning"] != nobody {
 		t.Errorf("without any server: %v", s)
 	}

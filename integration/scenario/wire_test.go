@@ -58,13 +58,22 @@ func ipv4(src, dst netip.Addr, proto byte, payload []byte) []byte {
 	wire.BigEndian.PutUint16(h[2:], uint16(20+len(payload)))
 	copy(h[12:], src.AsSlice())
 	copy(h[16:], dst.AsSlice())
+	wire.BigEndian.PutUint16(h[10:], checksum(h))
+	return append(h, payload...)
+}
+
+// checksum is that of the internet (RFC 1071) over parts in a row, whose checksum field is 0.
+func checksum(parts ...[]byte) uint16 {
+	all := slices.Concat(parts...)
+	if len(all)%2 == 1 {
+		all = append(all, 0)
+	}
 	var sum uint32
-	for i := 0; i < len(h); i += 2 {
-		sum += uint32(wire.BigEndian.Uint16(h[i:]))
+	for i := 0; i < len(all); i += 2 {
+		sum += uint32(wire.BigEndian.Uint16(all[i:]))
 	}
 	sum = sum>>16 + sum&0xffff
-	wire.BigEndian.PutUint16(h[10:], ^uint16(sum+sum>>16))
-	return append(h, payload...)
+	return ^uint16(sum + sum>>16)
 }
 
 // udp omits the checksum, as IPv4 permits.
@@ -280,7 +289,7 @@ func (w *world) countUDP(short, addr string) *udpCounter {
 	c := &udpCounter{}
 	var pc net.PacketConn
 	err := w.inside(short, func() (err error) {
-		pc, err = net.ListenPacket("udp4", addr)
+		pc, err = net.ListenPacket("udp", addr)
 		return err
 	})
 	if err != nil {

@@ -3,7 +3,6 @@ package doctor
 import (
 	"fmt"
 	"maps"
-	"net/netip"
 	"slices"
 	"strings"
 
@@ -29,15 +28,19 @@ type Finding struct {
 
 // Node has what the node's config requires, and the state of its config. The zero value is a node without a daemon.
 type Node struct {
-	Networks []netinst.NetworkInstanceConfig
-	Ports    []netinst.PortStatus
-	Host     []overlap.HostPrefix // the host's own prefixes
-	Closed   []string             // interfaces of ports that networks need and that do not forward
-	Source   string               // of the running config; "" if none runs
-	File     string               // of --config, "" for none
-	Differs  bool                 // the file is not the running config
-	Refused  string               // why the newest file was refused
-	State    State
+	Networks   []netinst.NetworkInstanceConfig
+	Ports      []netinst.PortStatus
+	Host       []overlap.HostPrefix // the host's own prefixes
+	Drained    []string             // labels of ports that are drained without an end
+	PortFaults []PortFault
+	Unfiltered []netinst.NetworkInstanceConfig // switches whose VLANs the kernel can't keep apart
+	Closed     []string                        // interfaces of ports that networks need and that do not forward
+	Source     string                          // of the running config; "" if none runs
+	File       string                          // of --config, "" for none
+	Differs    bool                            // the file is not the running config
+	Refused    string                          // why the newest file was refused
+	Rules      []AdapterRule
+	State      State
 }
 
 // check is one check: it returns nothing if there is no problem.
@@ -53,17 +56,23 @@ var checks = []check{
 	{"kernel", "every kernel feature is there", features},
 	{"guard", "no flush by others opens anything", guard},
 	{"port-53", "no other program answers DNS on an address that edgespan needs", port53},
+	{"port-maps", "no port map takes the port of a program of the node", takenPorts},
 	{"networkd", "systemd-networkd leaves our rules and routes alone", networkd},
 	{"rp-filter", "no uplink drops replies by strict reverse path filtering", rpFilter},
 	{"ip-forward", "forwarding is on as far as networks need it", forwarding},
 	{"flows", "the machine tracks flows enough for every adapter", flows},
-	{"dns", "every network that leads out has a DNS server to ask", dns},
+	{"dns", "every network with a port has a DNS server to ask", dns},
+	{"ports", "every port is set up as the config says", portFaults},
+	{"vlans", "the kernel keeps the VLANs of every switch apart", unfiltered},
+	{"port-subnets", "no two ports are in one subnet", sharedSubnets},
+	{"drains", "no port is drained without an end", drains},
 	{"outdated", "every dnsmasq runs the program that is installed", outdated},
 	{"subnets", "no subnets overlap", subnets},
 	{"daemons", "no two daemons meet", daemons},
 	{"config", "the config file is the running config", configFile},
 	{"state", "all that must last is on the disk", stateFolder},
 	{"lock", "the daemon's lock is its own", lock},
+	{"limits", "the kernel can limit what the helpers of a network take", limits},
 	{"dnsmasq", "every dnsmasq has a user of its own and no rights to spare", helpers},
 }
 
@@ -107,26 +116,26 @@ func commands(f netstate.Facts, _ Node) []Finding {
 
 // iptables checks iptables: edgespan's commands wait for the lock of the tables with -w.
 func iptables(f netstate.Facts, _ Node) []Finding {
-	i := f.Iptables
-	is := fmt.Sprintf("iptables %s (%s)", i.Version, i.Mode)
+	tables := f.Iptables
+	version := fmt.Sprintf("iptables %s (%s)", tables.Version, tables.Mode)
 	switch {
-	case i.Fault != "":
-		return []Finding{{Level: Problem, Text: i.Fault, Fix: "iptables --version # has to answer"}}
-	case i.Version == "":
+	case tables.Fault != "":
+		return []Finding{{Level: Problem, Text: tables.Fault, Fix: "iptables --version # has to answer"}}
+	case tables.Version == "":
 		return nil
-	case !i.Wait:
-		return []Finding{{Level: Problem, Text: is + " can't wait for the lock of its tables (-w)",
+	case !tables.Wait:
+		return []Finding{{Level: Problem, Text: version + " can't wait for the lock of its tables (-w)",
 			Fix: "apt-get install iptables # 1.4.20 or later"}}
-	case !i.RandomFully:
-		is += ", without --random-fully, which no rule of edgespan needs,"
+	case !tables.RandomFully:
+		version += ", without --random-fully, which no rule of edgespan needs,"
 	}
-	return []Finding{{Level: Fine, Text: is + " has what rules need"}}
+	return []Finding{{Level: Fine, Text: version + " has what rules need"}}
 }
 
-func features(f netstate.Facts, _ Node) []Finding {
+func features(f netstate.Facts, n Node) []Finding {
 	var out []Finding
 	for _, name := range slices.Sorted(maps.Keys(f.Features)) {
-		if !f.Features[name] {
+		if !f.Features[name] && !n.needless(name) {
 			out = append(out, Finding{Level: Problem, Text: "the kernel has no " + name, Fix: "modprobe " + name})
 		}
 	}
@@ -152,15 +161,12 @@ func port53(f netstate.Facts, n Node) []Finding {
 	var out []Finding
 	for _, l := range f.Listeners {
 		for _, ni := range n.Networks {
-			if l.Own || !l.Addr.IsUnspecified() && l.Addr != ni.IPv4.Gateway {
+			if l.Own || l.Port != 53 || !l.Addr.IsUnspecified() &&
+				(l.Addr != ni.IPv4.Gateway || ni.IPv4.MayOverlap) {
 				continue
 			}
-			who := l.Who
-			if who == "" {
-				who = "another process"
-			}
 			out = append(out, Finding{
-				Level: Problem, Text: fmt.Sprintf("%s listens on %s port 53 of %s, where network %s has its DNS", who, l.Proto,
+				Level: Problem, Text: fmt.Sprintf("%s listens on %s port 53 of %s, where network %s has its DNS", who(l), l.Proto,
 					l.Addr, name(ni)),
 				Fix: fmt.Sprintf("ss -lnp 'sport = :53' # and configure it to listen on other addresses than %s, or stop it",
 					ni.IPv4.Gateway),
@@ -238,7 +244,7 @@ func dns(_ netstate.Facts, n Node) []Finding {
 			continue
 		}
 		out = append(out, Finding{
-			Level: Warning, Text: fmt.Sprintf("network %s has no DNS server: none is configured, and none was learnt from %s",
+			Level: Warning, Text: fmt.Sprintf("network %s has no DNS server: none is configured, and none was learned from %s",
 				name(ni), p.IfName),
 			Fix: fmt.Sprintf("edgespan apply -f FILE # with ports.%s.dnsServers", p.Label),
 		})
@@ -256,7 +262,7 @@ func subnets(f netstate.Facts, n Node) []Finding {
 	}
 	for i, ni := range n.Networks {
 		for _, other := range n.Networks[i+1:] {
-			if overlapping(ni.IPv4.Subnet, other.IPv4.Subnet) {
+			if !netinst.Apart(ni, other) {
 				clash(ni, Problem, fmt.Sprintf("%s of network %s", other.IPv4.Subnet, name(other)))
 			}
 		}
@@ -267,11 +273,14 @@ func subnets(f netstate.Facts, n Node) []Finding {
 		if o.Hidden != "" {
 			clash(ni, Warning, o.Hidden)
 		}
+		if six := overlap.With(ni.IPv6.Subnet, n.Host); ni.HasIPv6() && six.Clash != "" {
+			out = append(out, Finding{Level: Warning,
+				Text: fmt.Sprintf("subnet %s of network %s hides %s", ni.IPv6.Subnet, name(ni), six.Clash),
+				Fix:  fmt.Sprintf("edgespan apply -f FILE # with another networkInstances.%s.ipv6.subnet", ni.UUID)})
+		}
 	}
 	return out
 }
-
-func overlapping(a, b netip.Prefix) bool { return a.IsValid() && b.IsValid() && a.Overlaps(b) }
 
 func name(ni netinst.NetworkInstanceConfig) string {
 	if ni.DisplayName != "" {
@@ -311,4 +320,14 @@ func configFile(_ netstate.Facts, n Node) []Finding {
 		}}
 	}
 	return nil
+}
+
+// drains reports ports that stay free of networks until somebody remembers them.
+func drains(_ netstate.Facts, n Node) []Finding {
+	var out []Finding
+	for _, label := range n.Drained {
+		out = append(out, Finding{Level: Warning, Text: "port " + label + " is drained until it is undrained",
+			Fix: "edgespan port undrain " + label})
+	}
+	return out
 }

@@ -15,14 +15,14 @@ import (
 func healthy() (netstate.Facts, Node) {
 	net := func(n byte, subnet string) netinst.NetworkInstanceConfig {
 		s := netip.MustParsePrefix(subnet)
-		return netinst.NetworkInstanceConfig{UUID: uuid.UUID{15: n},
+		return netinst.NetworkInstanceConfig{UUID: uuid.UUID{15: n}, Port: "wan",
 			IPv4: netinst.IPv4Config{Subnet: s, Gateway: s.Addr().Next()}}
 	}
 	f := netstate.Facts{
 		Commands: map[string]bool{"dnsmasq": true, "iptables-restore": true}, Features: map[string]bool{"veth": true},
 		Listeners: []netstate.Listener{
-			{Proto: "udp", Addr: netip.MustParseAddr("127.0.0.53"), Who: "systemd-resolve (1)"},
-			{Proto: "udp", Addr: netip.MustParseAddr("10.1.0.1"), Who: "dnsmasq (2)", Own: true},
+			{Proto: "udp", Addr: netip.MustParseAddr("127.0.0.53"), Port: 53, Who: "systemd-resolve (1)"},
+			{Proto: "udp", Addr: netip.MustParseAddr("10.1.0.1"), Port: 53, Who: "dnsmasq (2)", Own: true},
 		},
 		Networkd: true, Foreign: map[string]bool{"ManageForeignRoutingPolicyRules": false, "ManageForeignRoutes": false},
 		RPFilter: map[string]int{"all": 0, "eth0": 2, "eth1": 0},
@@ -54,6 +54,38 @@ func TestAHealthyNodeHasOneFineFindingOfEachCheck(t *testing.T) {
 	}
 }
 
+// mapRule is a port map of network 1, which uses port wan.
+func mapRule(protocol string, first, last uint16) AdapterRule {
+	ports := netinst.PortRange{First: first, Last: last}
+	return AdapterRule{Path: "appNetworks.X", Network: uuid.UUID{15: 1}, ACLRule: netinst.ACLRule{
+		Action: netinst.MapPort, Protocol: protocol, Portmap: netinst.Portmap{Ports: ports, Target: ports}}}
+}
+
+func TestWhatNoPortMapTakesIsFine(t *testing.T) {
+	for what, l := range map[string]netstate.Listener{
+		"of another protocol": {Proto: "udp", Addr: netip.IPv4Unspecified(), Port: 22},
+		"below the range":     {Proto: "tcp", Addr: netip.IPv4Unspecified(), Port: 19},
+		"above the range":     {Proto: "tcp", Addr: netip.IPv4Unspecified(), Port: 31},
+		"on lo":               {Proto: "tcp", Addr: netip.MustParseAddr("127.0.0.1"), Port: 22},
+		"on another uplink":   {Proto: "tcp", Addr: netip.MustParseAddr("203.0.113.2"), Port: 22},
+		"edgespan's own":      {Proto: "tcp", Addr: netip.IPv4Unspecified(), Port: 22, Own: true},
+	} {
+		f, n := healthy()
+		n.Ports[1].Addresses = []netip.Prefix{netip.MustParsePrefix("203.0.113.2/24")}
+		f.Listeners, n.Rules = []netstate.Listener{l}, []AdapterRule{mapRule("tcp", 20, 30)}
+		if got := takenPorts(f, n); len(got) > 0 {
+			t.Errorf("%s: %+v", what, got)
+		}
+	}
+	f, n := healthy()
+	f.Listeners = []netstate.Listener{{Proto: "tcp", Addr: netip.IPv4Unspecified(), Port: 22}}
+	n.Rules = []AdapterRule{{Network: uuid.UUID{15: 1}, ACLRule: netinst.ACLRule{Action: netinst.Allow, Protocol: "tcp"}}}
+	f.Features["xt_set"] = false // which no rule needs
+	if got := append(takenPorts(f, n), features(f, n)...); len(got) > 0 {
+		t.Errorf("without a map or a set: %+v", got)
+	}
+}
+
 func TestEachCheckFindsItsConflictAndNamesAFix(t *testing.T) {
 	for name, c := range map[string]struct {
 		spoil func(*netstate.Facts, *Node)
@@ -80,11 +112,27 @@ func TestEachCheckFindsItsConflictAndNamesAFix(t *testing.T) {
 		"no veth": {func(f *netstate.Facts, _ *Node) { f.Features["veth"] = false }, "kernel", Problem, "veth",
 			"modprobe veth"},
 		"a wildcard DNS server": {func(f *netstate.Facts, _ *Node) {
-			f.Listeners = []netstate.Listener{{Proto: "udp", Addr: netip.IPv6Unspecified(), Who: "named (5)"}}
+			f.Listeners = []netstate.Listener{{Proto: "udp", Addr: netip.IPv6Unspecified(), Port: 53, Who: "named (5)"}}
 		}, "port-53", Problem, "named (5) listens on udp port 53", "10.1.0.1"},
 		"a DNS server on a gateway": {func(f *netstate.Facts, _ *Node) {
-			f.Listeners = []netstate.Listener{{Proto: "tcp", Addr: netip.MustParseAddr("10.2.0.1")}}
+			f.Listeners = []netstate.Listener{{Proto: "tcp", Addr: netip.MustParseAddr("10.2.0.1"), Port: 53}}
 		}, "port-53", Problem, "another process listens on tcp port 53 of 10.2.0.1", "ss -lnp"},
+		"an sshd whose port is mapped": {func(f *netstate.Facts, n *Node) {
+			f.Listeners = []netstate.Listener{{Proto: "tcp", Addr: netip.IPv4Unspecified(), Port: 22, Who: "sshd (6)"}}
+			n.Rules = []AdapterRule{mapRule("tcp", 20, 30)}
+		}, "port-maps", Warning, "sshd (6) listens on tcp port 22 of 0.0.0.0, which appNetworks.X", "portmap.port"},
+		"a program on the uplink's address": {func(f *netstate.Facts, n *Node) {
+			f.Listeners = []netstate.Listener{{Proto: "udp", Addr: netip.MustParseAddr("192.0.2.2"), Port: 500}}
+			n.Rules = []AdapterRule{mapRule("udp", 500, 500)}
+		}, "port-maps", Warning, "another process listens on udp port 500 of 192.0.2.2", "ss -lnp"},
+		"no sets for a rule that needs them": {func(f *netstate.Facts, n *Node) {
+			f.Features["ip_set"] = false
+			n.Rules = []AdapterRule{{ACLRule: netinst.ACLRule{Host: "example.com"}}}
+		}, "kernel", Problem, "the kernel has no ip_set", "modprobe ip_set"},
+		"a dnsmasq that was killed": {func(f *netstate.Facts, _ *Node) { f.AtLimit = []string{"ni-1: memory (3 times)"} },
+			"limits", Warning, "reached a limit: ni-1: memory (3 times)", "networkInstances.<uuid>.limits"},
+		"no cgroups": {func(f *netstate.Facts, _ *Node) { f.Unlimited = []string{"memory", "pids"} }, "limits", Warning,
+			"cgroup2 lacks: memory, pids", "unified_cgroup_hierarchy"},
 		"networkd by default": {func(f *netstate.Facts, _ *Node) { f.Foreign = nil }, "networkd", Problem,
 			"ManageForeignRoutingPolicyRules and ManageForeignRoutes", `ManageForeignRoutes=no`},
 		"networkd half set": {func(f *netstate.Facts, _ *Node) { f.Foreign["ManageForeignRoutes"] = true }, "networkd",
@@ -93,6 +141,23 @@ func TestEachCheckFindsItsConflictAndNamesAFix(t *testing.T) {
 			"sysctl -w net.ipv4.conf.eth1.rp_filter=2"},
 		"strict, one uplink": {func(f *netstate.Facts, n *Node) { f.RPFilter["eth0"], n.Ports = 1, n.Ports[:1] },
 			"rp-filter", Warning, "eth0", "eth0.rp_filter=2"},
+		"a kernel without VLAN filtering": {func(_ *netstate.Facts, n *Node) {
+			n.Unfiltered = []netinst.NetworkInstanceConfig{{DisplayName: "lan"}}
+		}, "vlans", Problem, "network lan has VLANs, and the kernel has no VLAN filtering of bridges",
+			"grep CONFIG_BRIDGE_VLAN_FILTERING"},
+		"a kernel without VLANs": {func(_ *netstate.Facts, n *Node) {
+			n.PortFaults = []PortFault{{"wan", "add link eth0.5: the kernel has no 802.1Q (module 8021q)"}}
+		}, "ports", Problem, "port wan: add link eth0.5: the kernel has no 802.1Q", "modprobe 8021q"},
+		"a port without an address": {func(_ *netstate.Facts, n *Node) { n.PortFaults = []PortFault{{"lte", "no server"}} },
+			"ports", Problem, "port lte: no server", "edgespan explain port/lte"},
+		"two ports in one subnet": {func(_ *netstate.Facts, n *Node) {
+			n.Ports[1].Addresses = []netip.Prefix{netip.MustParsePrefix("192.0.2.9/25")}
+		}, "port-subnets", Warning, "ports wan and lte are both in 192.0.2.0/24", "arp_ignore=1"},
+		"two ports of one address": {func(_ *netstate.Facts, n *Node) {
+			n.Ports[1].Addresses = []netip.Prefix{netip.MustParsePrefix("192.0.2.9/24"), netip.MustParsePrefix("192.0.2.2/32")}
+		}, "port-subnets", Warning, "ports wan and lte have the same address 192.0.2.2", "explain port/lte"},
+		"a port that was forgotten": {func(_ *netstate.Facts, n *Node) { n.Drained = []string{"wan"} }, "drains", Warning,
+			"port wan is drained until it is undrained", "edgespan port undrain wan"},
 		"an upgraded dnsmasq": {func(f *netstate.Facts, _ *Node) { f.Outdated = []int{7, 9} }, "outdated", Warning,
 			"2 dnsmasq processes run a program that was replaced", "for pid in 7 9; do kill $pid; sleep 5; done"},
 		"forwarding off": {func(_ *netstate.Facts, n *Node) { n.Closed = []string{"eth0.7"} }, "ip-forward", Problem,
@@ -104,13 +169,24 @@ func TestEachCheckFindsItsConflictAndNamesAFix(t *testing.T) {
 		"no DNS server": {func(_ *netstate.Facts, n *Node) {
 			n.Networks[0].Port = "wan"
 			n.Ports[0].Exists, n.Ports[0].Up, n.Ports[0].DefaultRoutes = true, true, []netstate.DefaultRoute{{}}
-		}, "dns", Warning, "has no DNS server: none is configured, and none was learnt from eth0", "ports.wan.dnsServers"},
+		}, "dns", Warning, "has no DNS server: none is configured, and none was learned from eth0", "ports.wan.dnsServers"},
 		"too few flows": {func(f *netstate.Facts, n *Node) { f.Flows.Max, n.Networks[0].Sharers = 65536, 64 }, "flows",
 			Warning, "may have 512 flows", "nf_conntrack_max=1048576"},
 		"flows all but full": {func(f *netstate.Facts, _ *Node) { f.Flows.Count = 250000 }, "flows", Problem,
 			"250000 flows are tracked, of 262144", "nf_conntrack_max=524288"},
 		"no flows are tracked": {func(f *netstate.Facts, _ *Node) { f.Flows = netstate.FlowTable{} }, "flows", Fine, "enough",
 			""},
+		"one subnet twice": {func(_ *netstate.Facts, n *Node) {
+			n.Networks[1].IPv4 = n.Networks[0].IPv4
+		}, "subnets", Problem, "overlaps with 10.1.0.0/24 of network", "ipv4.subnet"},
+		"one subnet twice, on purpose": {func(_ *netstate.Facts, n *Node) {
+			n.Networks[1].IPv4 = n.Networks[0].IPv4
+			n.Networks[1].IPv4.MayOverlap = true
+		}, "subnets", Fine, "", ""},
+		"a program on the gateway of a shared subnet": {func(f *netstate.Facts, n *Node) {
+			n.Networks[1].IPv4.MayOverlap = true
+			f.Listeners = []netstate.Listener{{Proto: "udp", Addr: n.Networks[1].IPv4.Gateway, Port: 53}}
+		}, "port-53", Fine, "", ""},
 		"an address": {func(_ *netstate.Facts, n *Node) {
 			n.Host = []overlap.HostPrefix{{Prefix: netip.MustParsePrefix("10.2.0.9/24"), Link: "eth1", Address: true}}
 		}, "subnets", Problem, "overlaps with 10.2.0.9/24 on eth1: it is withdrawn", "ipv4.subnet"},

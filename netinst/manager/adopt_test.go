@@ -9,17 +9,17 @@ import (
 )
 
 // What is found of a network on the host yields its leases.
-func TestTheHostTellsWhatTheJournalLost(t *testing.T) {
+func TestTheHostShowsWhatTheJournalLost(t *testing.T) {
 	m := New(netstate.Owner{Name: niA.String(), Number: 1}, "/run/edgespan", 7, map[netinst.AdapterKey]netinst.Lease{
 		{AppUUID: appW}: {Number: 7, IP: netip.MustParseAddr("10.1.0.77"), MAC: "02:00:00:00:00:07"},
 	})
 	var want netstate.State
 	for _, e := range []Event{
-		ApplierReady{}, PortsChanged{testPort()}, ConfigChanged{testNetwork(1)}, AdapterChanged{testAdapter(appW, 1, true)},
+		ApplierReady{}, PortsChanged{Ports: testPort()}, ConfigChanged{Config: testNetwork(1)}, AdapterChanged{testAdapter(appW, 1, true)},
 		AdaptersKnown{}, Synchronized{},
 	} {
 		for _, eff := range m.Step(e) {
-			if a, is := eff.(Apply); is {
+			if a, ok := eff.(Apply); ok {
 				want = a.Want
 			}
 		}
@@ -37,12 +37,12 @@ func TestTheHostTellsWhatTheJournalLost(t *testing.T) {
 	next.Adopt(found, true)
 	remembered := false
 	for _, e := range []Event{
-		ApplierReady{}, PortsChanged{testPort()}, ConfigChanged{testNetwork(1)}, AdapterChanged{testAdapter(appW, 1, true)},
+		ApplierReady{}, PortsChanged{Ports: testPort()}, ConfigChanged{Config: testNetwork(1)}, AdapterChanged{testAdapter(appW, 1, true)},
 		AdaptersKnown{}, Synchronized{},
 	} {
 		for _, eff := range next.Step(e) {
 			switch eff := eff.(type) {
-			case Remember:
+			case JournalLeases:
 				remembered = true
 			case Apply:
 				if plan := netstate.Diff(want, eff.Want); len(plan) > 0 {
@@ -71,44 +71,44 @@ func TestWhatIsAdopted(t *testing.T) {
 		m := New(netstate.Owner{Name: niA.String(), Number: 1}, "/run/edgespan", 7,
 			map[netinst.AdapterKey]netinst.Lease{k: c.held})
 		m.Adopt(map[netinst.AdapterKey]netinst.Lease{k: c.found}, true)
-		if m.held[k] != c.want || !m.adopted || !m.standing {
+		if m.held[k] != c.want || !m.adopted || !m.foundRunning {
 			t.Errorf("%+v and %+v: %+v, want %+v", c.held, c.found, m.held[k], c.want)
 		}
 	}
 	m := New(netstate.Owner{Name: niA.String(), Number: 1}, "/run/edgespan", 7, nil)
-	if m.Adopt(nil, false); m.adopted || m.standing {
+	if m.Adopt(nil, false); m.adopted || m.foundRunning {
 		t.Error("nothing is adopted")
 	}
 }
 
 // With drift observed only and the applied mark lost, the existing objects are observed, not created again, until the
 // desired config changes.
-func TestWhatStandsIsNotMadeAgainWhenItsMarkIsLost(t *testing.T) {
+func TestALinkIsNotRecreatedWhenItsMarkIsLost(t *testing.T) {
 	c := testNetwork(1)
 	c.Observe = true
 	begin := func(standing bool) (*Manager, Apply) {
 		m := New(netstate.Owner{Name: niA.String(), Number: 1}, "/run/edgespan", 8, nil)
 		m.Adopt(nil, standing)
 		var a Apply
-		for _, e := range []Event{ApplierReady{}, PortsChanged{testPort()}, ConfigChanged{c}, AdaptersKnown{},
+		for _, e := range []Event{ApplierReady{}, PortsChanged{Ports: testPort()}, ConfigChanged{Config: c}, AdaptersKnown{},
 			Synchronized{}} {
-			if got, is := look(m.Step(e)); is {
+			if got, ok := look(m.Step(e)); ok {
 				a = got
 			}
 		}
 		return m, a
 	}
-	if _, a := begin(false); a.Look {
+	if _, a := begin(false); a.ObserveOnly {
 		t.Error("what is not there is looked at")
 	}
 	m, a := begin(true)
-	if !a.Look {
+	if !a.ObserveOnly {
 		t.Fatal("what stands is made again")
 	}
 	m.Step(Applied{Seq: a.Seq})
 	next := c
 	next.MTU, next.Generation = 1400, 2
-	if a, is := look(m.Step(ConfigChanged{next})); !is || a.Look {
+	if a, ok := look(m.Step(ConfigChanged{Config: next})); !ok || a.ObserveOnly {
 		t.Errorf("another wish: %+v", a)
 	}
 }

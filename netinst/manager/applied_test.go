@@ -26,20 +26,20 @@ func TestAnAdapterOfAFailedNetworkIsWhatIsObserved(t *testing.T) {
 			var had netstate.State
 			for _, e := range []Event{
 				ApplierReady{},
-				PortsChanged{testPort()},
-				ConfigChanged{testNetwork(1)},
+				PortsChanged{Ports: testPort()},
+				ConfigChanged{Config: testNetwork(1)},
 				AdapterChanged{testAdapter(appW, 1, true)},
 				AdaptersKnown{},
 				Synchronized{},
 			} {
 				for _, eff := range m.Step(e) {
-					if a, is := eff.(Apply); is && c.change != nil {
+					if a, ok := eff.(Apply); ok && c.change != nil {
 						had = maps.Clone(a.Want)
 						c.change(had)
 					}
 				}
 			}
-			got := text(m.Step(Applied{Seq: ApplySeq{7, 1}, Failures: []netstate.OpFailure{broken}, Had: had}))
+			got := text(m.Step(Applied{Seq: ApplySeq{7, 1}, Failures: []netstate.OpFailure{broken}, Before: had}))
 			want := "adapter app1#0 v1 " + c.want +
 				` (network instance "lan" is not ready), ni CreatingFailed (no answer; next retry in 100ms)`
 			if got != want {

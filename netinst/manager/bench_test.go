@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/netip"
 	"testing"
+	"time"
 
 	"github.com/google/uuid"
 
@@ -16,7 +17,7 @@ func benchAdapters(n int) (out []netinst.AppAdapterConfig) {
 	for i := range n {
 		c := testAdapter(uuid.MustParse(fmt.Sprintf("1b000000-0000-4000-8000-%012d", i)), 1, true)
 		for p := range 10 {
-			c.UnderlayConfig.ACL = append(c.UnderlayConfig.ACL, netinst.ACLRule{
+			c.Spec.ACL = append(c.Spec.ACL, netinst.ACLRule{
 				Name: fmt.Sprint(p), Direction: netinst.Egress, Action: netinst.Allow, Protocol: "tcp",
 				IP:    netip.MustParsePrefix("203.0.113.0/24"),
 				Ports: []netinst.PortRange{{First: uint16(p + 1), Last: uint16(p + 1)}},
@@ -54,11 +55,11 @@ func BenchmarkManagerStep(b *testing.B) {
 		b.Run(fmt.Sprintf("adapters=%d/with its apply", n), func(b *testing.B) {
 			m := begin()
 			b.ReportAllocs()
-			for b.Loop() {
-				effs := m.Step(HostTouched{})
+			for at := time.Unix(0, 0); b.Loop(); at = at.Add(2 * touchCalm) { // seldom enough not to be delayed
+				effs := m.Step(HostTouched{At: at})
 				for _, e := range effs {
 					if a, ok := e.(Apply); ok {
-						m.Step(Applied{Seq: a.Seq})
+						m.Step(Applied{Seq: a.Seq, Began: at, ObservedAt: at, At: at})
 						effs = nil
 						break
 					}

@@ -18,7 +18,7 @@ func TestTheWordsOfFailedChecks(t *testing.T) {
 	stays := netstate.OpFailure{Observe: true, Remove: true}
 	begin := func(c netinst.NetworkInstanceConfig, end Applied) *Manager {
 		m := New(netstate.Owner{Name: c.UUID.String(), Number: 3}, "/run/edgespan", 7, nil)
-		for _, e := range []Event{ApplierReady{}, PortsChanged{testPort()}, ConfigChanged{c},
+		for _, e := range []Event{ApplierReady{}, PortsChanged{Ports: testPort()}, ConfigChanged{Config: c},
 			AdapterChanged{testAdapter(appW, 1, true)}, AdaptersKnown{}, Synchronized{}} {
 			m.Step(e)
 		}
@@ -37,7 +37,7 @@ func TestTheWordsOfFailedChecks(t *testing.T) {
 	network := func(m *Manager) netinst.NIState { return m.status.State }
 	tunnel := func(m *Manager) netinst.NIState { return m.parts[0].State }
 	adapter := func(m *Manager) netinst.NIState {
-		s := m.adapters[netinst.AdapterKey{AppUUID: appW, UnderlayIndex: 0}].published
+		s := m.adapters[netinst.AdapterKey{AppUUID: appW, Index: 0}].published
 		switch {
 		case s == nil || s.Error == "":
 			return netinst.Present

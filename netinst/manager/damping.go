@@ -11,17 +11,17 @@ import (
 	"edgespan/netinst/netstate"
 )
 
-// Subjects of HostTouched other than the link of an adapter, which is named by its interface name. Each subject has its
-// own token bucket, so that changes an app makes to its own link do not delay repairs of the network's bridge, routes
-// or chains.
+// Subjects of HostTouched other than the link of an adapter, which is named by its interface name. A touch is one
+// HostTouched: a subject may have changed, or an operator asked. Each subject has its own token bucket, so that changes
+// an app makes to its own link do not delay repairs of the network's bridge, routes or chains.
 const (
-	TouchNetwork = ""        // the bridge, addresses, routes, policy rules
-	TouchPorts   = "ports"   // links of other programs in the network's bridge
-	TouchRules   = "rules"   // chains and tables: only a full observation reads them
-	TouchLost    = "lost"    // events were lost: anything may have changed
-	TouchAsked   = "asked"   // an operator asked for a full observation: never delayed
-	touchWorld   = "world"   // namespaces and links of other programs that appeared or disappeared
-	touchUnder   = "beneath" // the host's addresses and routes
+	TouchNetwork    = ""           // the bridge, addresses, routes, policy rules
+	TouchPorts      = "ports"      // links of other programs in the network's bridge
+	TouchRules      = "rules"      // chains and tables: only a full observation reads them
+	TouchLost       = "lost"       // events were lost: anything may have changed
+	TouchAsked      = "asked"      // an operator asked for a full observation: never delayed
+	touchNamespaces = "namespaces" // namespaces and links of other programs that appeared or disappeared
+	touchRouting    = "routing"    // the host's addresses and routes
 )
 
 // The bucket of a subject: the first touch is observed at once, the next touchBurst ones one second apart, later ones
@@ -43,7 +43,7 @@ const (
 type bucket struct {
 	last time.Time
 	n    int
-	echo bool // the last observation may have been of our own change: it counts if it found work
+	echo bool // the last observation may have been of the last apply's own changes: it counts if it found work
 }
 
 // full reports whether a minute without touches has filled the bucket again.
@@ -51,21 +51,21 @@ func (b bucket) full(at time.Time) bool { return at.Sub(b.last) >= touchCalm }
 
 // damping paces the observations that touches request. The zero value has full buckets.
 type damping struct {
-	buckets map[string]bucket
-	links   time.Time            // the last observation of any adapter's link: all of them share 1/s
-	pending map[string]time.Time // subjects touched and not yet observed, and the time
-	tok     uint64               // of the timer of the earliest of them
-	at      time.Time            // when it ends
+	buckets  map[string]bucket
+	links    time.Time            // the last observation of any adapter's link: all of them share 1/s
+	pending  map[string]time.Time // subjects touched and not yet observed, and the time
+	timerTok uint64               // of the timer of the earliest of them
+	timerAt  time.Time            // when it ends
 
-	looked   time.Time // start of the last observation of the last apply: earlier touches are covered by it
-	full     bool      // that observation read chains too
-	began    time.Time // the first op of the last apply that had any
-	ended    time.Time // the end of the last apply that had any ops
-	failed   map[string]bool
-	repairs  []time.Time
-	what     string // the last repair
-	reported bool   // the contest was reported
-	tellTok  uint64
+	observedAt time.Time // start of the last observation of the last apply: earlier touches are covered by it
+	full       bool      // that observation read chains too
+	began      time.Time // the first op of the last apply that had any
+	ended      time.Time // the end of the last apply that had any ops
+	failed     map[string]bool
+	repairs    []time.Time
+	what       string // the last repair
+	reported   bool   // the contest was reported
+	contestTok uint64
 }
 
 // due returns when a touch of the subject may be observed.
@@ -73,8 +73,8 @@ func (d *damping) due(what string, at time.Time) time.Time {
 	b, known := d.buckets[what] // the last observation for a full bucket was long ago
 	switch {
 	case !known:
-	case what == touchUnder && b.n < touchBurst: // it waits for routeRest in any case
-	case b.n < touchBurst || what == touchUnder:
+	case what == touchRouting && b.n < touchBurst: // it waits for routeRest in any case
+	case b.n < touchBurst || what == touchRouting:
 		at = later(at, b.last.Add(touchGap))
 	default:
 		at = later(at, b.last.Add(touchRest))
@@ -116,9 +116,9 @@ func (d *damping) isEcho(at time.Time) bool {
 	return !d.ended.IsZero() && !at.Before(d.began) && !at.After(d.ended.Add(echoTime))
 }
 
-// known reports whether the last observation covers a touch.
-func (d *damping) known(what string, at time.Time) bool {
-	return at.Before(d.looked) && (d.full || what != TouchRules && what != TouchLost)
+// covers reports whether the last observation covers a touch.
+func (d *damping) covers(what string, at time.Time) bool {
+	return at.Before(d.observedAt) && (d.full || what != TouchRules && what != TouchLost)
 }
 
 // waits reports whether a touch waits for the retry of failed ops: its subject failed, or the touch may come from the
@@ -130,7 +130,7 @@ func (d *damping) waits(what string, at time.Time) bool {
 // isAdapterLink reports whether a subject is the link of one adapter.
 func isAdapterLink(what string) bool {
 	switch what {
-	case TouchNetwork, TouchPorts, TouchRules, TouchLost, TouchAsked, touchWorld, touchUnder:
+	case TouchNetwork, TouchPorts, TouchRules, TouchLost, TouchAsked, touchNamespaces, touchRouting:
 		return false
 	}
 	return true
@@ -149,15 +149,15 @@ func (m *Manager) touched(e HostTouched) []Effect {
 	switch {
 	case e.Namespaces && !m.waiting:
 		return nil
-	case e.Underlay && (m.config.Type != netinst.Switch || len(m.config.Tunnels) == 0):
+	case e.HostRouting && (m.config.Type != netinst.Switch || len(m.config.Tunnels) == 0):
 		return nil
 	case what == TouchAsked:
 		m.full = true
 		return m.change()
 	case e.Namespaces:
-		what = touchWorld
-	case e.Underlay:
-		what = touchUnder
+		what = touchNamespaces
+	case e.HostRouting:
+		what = touchRouting
 	}
 	if d.pending == nil {
 		d.pending = map[string]time.Time{}
@@ -177,12 +177,12 @@ func (m *Manager) checkTouched(now time.Time) []Effect {
 	look := false
 	for _, what := range slices.Sorted(maps.Keys(d.pending)) {
 		at := d.pending[what]
-		if d.known(what, at) || m.failing && m.retryTok != 0 && d.waits(what, at) {
+		if d.covers(what, at) || m.failing && m.retryTok != 0 && d.waits(what, at) {
 			delete(d.pending, what)
 			continue
 		}
 		due := d.due(what, at)
-		if what == touchUnder {
+		if what == touchRouting {
 			due = later(due, at.Add(routeRest))
 		}
 		if due.After(now) {
@@ -199,12 +199,12 @@ func (m *Manager) checkTouched(now time.Time) []Effect {
 	if look {
 		out = m.change()
 	}
-	if first.IsZero() || d.tok != 0 && !first.Before(d.at) {
+	if first.IsZero() || d.timerTok != 0 && !first.Before(d.timerAt) {
 		return out
 	}
 	m.token++
-	d.tok, d.at = m.token, first
-	return append(out, Timer{d.tok, first.Sub(now), false})
+	d.timerTok, d.timerAt = m.token, first
+	return append(out, Timer{d.timerTok, first.Sub(now), false})
 }
 
 // applyEnded updates the touches from the end of an apply: what is known now, what fails, and what other programs had
@@ -212,7 +212,7 @@ func (m *Manager) checkTouched(now time.Time) []Effect {
 func (m *Manager) applyEnded(f *flight, e Applied) {
 	d := &m.damping
 	m.countRepairs(f, e)
-	d.looked, d.full = e.Looked, f.full && len(e.Done) == 0
+	d.observedAt, d.full = e.ObservedAt, f.full && len(e.Done) == 0
 	if len(e.Done)+len(e.Failures) > 0 {
 		d.began, d.ended = e.Began, e.At
 	}
@@ -264,18 +264,18 @@ func (d *damping) text() string {
 // publishContest marks the contest as reported, and sets the timer that ends its warning.
 func (m *Manager) publishContest() []Effect {
 	d := &m.damping
-	if d.text() == "" || d.tellTok != 0 {
+	if d.text() == "" || d.contestTok != 0 {
 		return nil
 	}
 	m.token++
-	d.tellTok = m.token
-	return []Effect{Timer{d.tellTok, contestTime, false}}
+	d.contestTok = m.token
+	return []Effect{Timer{d.contestTok, contestTime, false}}
 }
 
 // endContest checks whether a contest has ended, and reports that.
 func (m *Manager) endContest(now time.Time) []Effect {
 	d := &m.damping
-	d.tellTok = 0
+	d.contestTok = 0
 	d.forget(now)
 	d.reported = d.reported && d.text() != ""
 	out := m.publishContest()

@@ -32,7 +32,7 @@ func newClocked() *clocked {
 	c := &clocked{m: New(netstate.Owner{Name: niA.String(), Number: 1}, "/run/edgespan", 7, nil), now: at(1000)}
 	c.result = func() Applied { return Applied{} }
 	for _, e := range []Event{
-		ApplierReady{}, PortsChanged{testPort()}, ConfigChanged{testNetwork(1)}, AdapterChanged{testAdapter(appW, 1, true)},
+		ApplierReady{}, PortsChanged{Ports: testPort()}, ConfigChanged{Config: testNetwork(1)}, AdapterChanged{testAdapter(appW, 1, true)},
 		AdaptersKnown{}, Synchronized{},
 	} {
 		c.step(e)
@@ -62,16 +62,16 @@ func (c *clocked) step(e Event) {
 			began := c.now
 			c.after(10*time.Millisecond, func() {
 				r := c.result()
-				r.Seq, r.At, r.Began, r.Looked = e.Seq, c.now, began, began
+				r.Seq, r.At, r.Began, r.ObservedAt = e.Seq, c.now, began, began
 				if len(r.Done) > 0 && len(r.Failures) == 0 { // it is read back
-					r.Looked = c.now.Add(-time.Millisecond)
+					r.ObservedAt = c.now.Add(-time.Millisecond)
 				}
 				c.step(r)
 			})
 		case PublishNetwork:
 			c.shown = e.Status
-		case Booked:
-			c.reported = append(c.reported, e.Account)
+		case ReportApply:
+			c.reported = append(c.reported, e.Report)
 		}
 	}
 }
@@ -241,7 +241,7 @@ func TestChainsFlushedWhileSomethingFailsAreBackSoon(t *testing.T) {
 	}
 }
 
-func TestAContestWithOthersIsTold(t *testing.T) {
+func TestAContestWithOthersIsReported(t *testing.T) {
 	c := newClocked()
 	c.result = repairs
 	c.storm(TouchNetwork, 30*time.Second)
@@ -290,10 +290,11 @@ func TestWhenATouchIsDue(t *testing.T) {
 			TouchNetwork, 0, touchRest},
 		"one that waited by itself": {damping{buckets: map[string]bucket{TouchNetwork: {last: last, n: touchBurst}}},
 			TouchNetwork, touchCalm, touchCalm},
-		"beneath, which rests in any case": {damping{buckets: map[string]bucket{touchUnder: {last: last, n: touchBurst - 1}}},
-			touchUnder, 0, 0},
-		"beneath, after a burst": {damping{buckets: map[string]bucket{touchUnder: {last: last, n: touchBurst}}},
-			touchUnder, 0, touchGap},
+		"the host's routing, which rests in any case": {
+			damping{buckets: map[string]bucket{touchRouting: {last: last, n: touchBurst - 1}}},
+			touchRouting, 0, 0},
+		"beneath, after a burst": {damping{buckets: map[string]bucket{touchRouting: {last: last, n: touchBurst}}},
+			touchRouting, 0, touchGap},
 		"another adapter's link":          {damping{links: last}, "es1a2", 0, touchGap},
 		"the bridge, after an app's link": {damping{links: last}, TouchNetwork, 0, 0},
 		"an app's link, the first":        {damping{}, "es1a2", 0, 0},
@@ -345,8 +346,8 @@ func TestWhatALookHasSeen(t *testing.T) {
 		{false, TouchLost, 9, false},
 		{true, TouchRules, 9, true}, {true, TouchLost, 9, true}, {true, TouchRules, 10, false},
 	} {
-		d := damping{looked: at(10), full: c.full}
-		if got := d.known(c.what, at(c.at)); got != c.known {
+		d := damping{observedAt: at(10), full: c.full}
+		if got := d.covers(c.what, at(c.at)); got != c.known {
 			t.Errorf("%+v: known %v", c, got)
 		}
 	}
@@ -362,7 +363,7 @@ func TestWhichTouchesAreOfInterest(t *testing.T) {
 		{netinst.Local, nil, 0}} {
 		m := New(netstate.Owner{Name: niA.String(), Number: 1}, "/run/edgespan", 7, nil)
 		m.config.Type, m.config.Tunnels, m.flight = c.typ, c.tunnels, &flight{}
-		if m.touched(HostTouched{Underlay: true, At: at(1)}); len(m.damping.pending) != c.want {
+		if m.touched(HostTouched{HostRouting: true, At: at(1)}); len(m.damping.pending) != c.want {
 			t.Errorf("%v with %d tunnels: %d touches wait", c.typ, len(c.tunnels), len(m.damping.pending))
 		}
 	}
@@ -381,7 +382,7 @@ func TestWhichTouchesAreOfInterest(t *testing.T) {
 }
 
 // What the end of an apply means for the touches to come.
-func TestWhatAnApplyTellsOfTouches(t *testing.T) {
+func TestTouchesThatAnApplyExplains(t *testing.T) {
 	done := repairs().Done
 	bad := []netstate.OpFailure{fail(netstate.KindLink, "l", "no"), fail(netstate.KindPort, "p", "no"),
 		fail(netstate.KindRoute, "r", "no")}
@@ -452,15 +453,15 @@ func TestWhenAContestIsOver(t *testing.T) {
 		m.shown, m.flight, m.token = c.shown, c.flight, 5
 		published := false
 		for _, e := range m.endContest(now) {
-			if _, is := e.(PublishNetwork); is {
+			if _, ok := e.(PublishNetwork); ok {
 				published = true
 			}
 		}
 		if d.reported != c.reported || published != c.publish {
 			t.Errorf("%s: told %v, published %v", name, d.reported, published)
 		}
-		if again := d.tellTok != 0; again != (c.repairs == contestAfter) || again && d.tellTok <= 5 {
-			t.Errorf("%s: the timer is %d", name, d.tellTok)
+		if again := d.contestTok != 0; again != (c.repairs == contestAfter) || again && d.contestTok <= 5 {
+			t.Errorf("%s: the timer is %d", name, d.contestTok)
 		}
 	}
 }

@@ -15,12 +15,12 @@ import (
 // NetworkInstanceConfig.Observe it is reported and left, until the desired state changes or the host matches it again.
 // Objects that were never applied are created in either case.
 
-// Leave computes the target of an apply that leaves drift: everything that differs from want keeps its form in have and
-// is listed in drift, except objects that come and go by themselves.
-func Leave(have, want netstate.State) (target netstate.State, drift []netstate.OpFailure) {
+// LeaveDrift computes the target of an apply that leaves drift: everything that differs from want keeps its form in
+// have and is listed in drift, except objects that come and go by themselves.
+func LeaveDrift(have, want netstate.State) (target netstate.State, drift []netstate.OpFailure) {
 	target = maps.Clone(have)
 	for id, o := range want {
-		if !sameObject(have[id], o) && isTransient(have, want, id) {
+		if !netstate.Same(have[id], o) && isTransient(have, want, id) {
 			target[id] = o
 		}
 	}
@@ -28,7 +28,7 @@ func Leave(have, want netstate.State) (target netstate.State, drift []netstate.O
 	all := maps.Clone(have)
 	maps.Copy(all, want)
 	for _, id := range all.IDs() {
-		if !sameObject(target[id], want[id]) {
+		if !netstate.Same(target[id], want[id]) {
 			drift = append(drift, netstate.OpFailure{ID: id,
 				Observe: true, Remove: want[id] == nil, Err: id.String() + ": " + diffText(have[id], want[id])})
 		}
@@ -43,8 +43,8 @@ func Leave(have, want netstate.State) (target netstate.State, drift []netstate.O
 func isTransient(have, want netstate.State, id netstate.ID) bool {
 	switch w := want[id].(type) {
 	case netstate.Link:
-		old, is := have[id].(netstate.Link)
-		return w.Type != netstate.Bridge && (!is || old.Vxlan != nil && old.Vxlan.Lost != "")
+		old, ok := have[id].(netstate.Link)
+		return w.Type != netstate.Bridge && (!ok || old.Vxlan != nil && old.Vxlan.Lost != "")
 	case netstate.Port:
 		return have[id] == nil && w.Master != ""
 	case netstate.Route:
@@ -69,10 +69,6 @@ func removeDangling(target, have, want netstate.State) {
 	}
 }
 
-func sameObject(a, b netstate.Object) bool {
-	return a == nil && b == nil || a != nil && b != nil && a.Text() == b.Text()
-}
-
 func diffText(have, want netstate.Object) string {
 	switch {
 	case have == nil:
@@ -83,7 +79,7 @@ func diffText(have, want netstate.Object) string {
 	return fmt.Sprintf("%q", have.Text())
 }
 
-// desiredMark returns a mark that is equal for two desired states exactly when a network applied for one of them also
+// desiredMark returns a digest that is equal for two desired states exactly when a network applied for one of them also
 // satisfies the other.
 func desiredMark(f *flight) string {
 	sum := sha256.New()
@@ -96,9 +92,9 @@ func desiredMark(f *flight) string {
 func (m *Manager) Resume(mark string) { m.appliedMark = mark }
 
 // Adopt takes over, before any event, the leases that FoundLeases found, since the journal may lack them: the host
-// wins. standing means that the network is on the host: if its drift is only observed, every difference counts as
-// drift, even though the mark of its last apply is lost.
-func (m *Manager) Adopt(found map[netinst.AdapterKey]netinst.Lease, standing bool) {
+// wins. onHost means that the network is on the host: if its drift is only observed, every difference counts as drift,
+// even though the AppliedMark of its last apply is lost.
+func (m *Manager) Adopt(found map[netinst.AdapterKey]netinst.Lease, onHost bool) {
 	for k, l := range found {
 		held := m.held[k]
 		if l.Number != 0 {
@@ -115,7 +111,7 @@ func (m *Manager) Adopt(found map[netinst.AdapterKey]netinst.Lease, standing boo
 		m.held[k] = held
 	}
 	m.adopted = len(found) != 0
-	m.standing = standing && m.appliedMark == ""
+	m.foundRunning = onHost && m.appliedMark == ""
 }
 
 // beginObserve decides whether an apply that is about to begin leaves drift. If it does not, the AppliedMark is cleared
@@ -124,13 +120,13 @@ func (m *Manager) beginObserve(f *flight) []Effect {
 	if m.config.Observe {
 		f.mark = desiredMark(f)
 	}
-	if m.standing && f.mark != "" {
-		m.standing, m.appliedMark, f.look = false, f.mark, true
+	if m.foundRunning && f.mark != "" {
+		m.foundRunning, m.appliedMark, f.observeOnly = false, f.mark, true
 		return []Effect{AppliedMark{f.mark}}
 	}
-	m.standing = false
-	f.look = f.mark != "" && f.mark == m.appliedMark
-	if f.look || m.appliedMark == "" {
+	m.foundRunning = false
+	f.observeOnly = f.mark != "" && f.mark == m.appliedMark
+	if f.observeOnly || m.appliedMark == "" {
 		return nil
 	}
 	m.appliedMark = ""

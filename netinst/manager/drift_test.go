@@ -15,7 +15,7 @@ func stands(t *testing.T, observe bool) (*Manager, netinst.NetworkInstanceConfig
 	m := New(netstate.Owner{Name: niA.String(), Number: 1}, "/run/edgespan", 7, nil)
 	c := testNetwork(1)
 	c.Observe = observe
-	for _, e := range []Event{ApplierReady{}, PortsChanged{testPort()}, ConfigChanged{c},
+	for _, e := range []Event{ApplierReady{}, PortsChanged{Ports: testPort()}, ConfigChanged{Config: c},
 		AdapterChanged{testAdapter(appW, 1, true)}, AdaptersKnown{}, Synchronized{}} {
 		m.Step(e)
 	}
@@ -33,12 +33,12 @@ func look(effects []Effect) (a Apply, ok bool) {
 	return a, false
 }
 
-func TestDriftIsToldAndLeftWhereItIsOnlyObserved(t *testing.T) {
+func TestDriftIsReportedAndLeftIfItIsOnlyObserved(t *testing.T) {
 	chain := fail(netstate.KindChain, "ipv4 filter ES1-FWD", "chain ipv4 filter ES1-FWD: absent")
 	left := []netstate.OpFailure{chain, chain}
 	m, _ := stands(t, true)
 	a, ok := look(m.Step(HostTouched{At: at(100)}))
-	if !ok || !a.Look {
+	if !ok || !a.ObserveOnly {
 		t.Fatalf("a touched host is not looked at: %+v", a)
 	}
 	got := text(m.Step(Applied{Seq: a.Seq, Drift: left}))
@@ -51,7 +51,7 @@ func TestDriftIsToldAndLeftWhereItIsOnlyObserved(t *testing.T) {
 	}
 	// Someone repairs it: the next observation reports that.
 	a, _ = look(m.Step(HostTouched{At: at(200)}))
-	if got := text(m.Step(Applied{Seq: a.Seq})); !a.Look || !a.Full || !strings.Contains(got, "ni Present") {
+	if got := text(m.Step(Applied{Seq: a.Seq})); !a.ObserveOnly || !a.Full || !strings.Contains(got, "ni Present") {
 		t.Errorf("put right: look %+v, %q", a, got)
 	}
 	// A missing guest is waited for, and drift is still left alone.
@@ -62,18 +62,18 @@ func TestDriftIsToldAndLeftWhereItIsOnlyObserved(t *testing.T) {
 		"drift, left") || !strings.Contains(got, "does not exist") {
 		t.Errorf("beside a guest that has gone: %q", got)
 	}
-	if a, _ = look(m.Step(HostTouched{Namespaces: true, At: at(400)})); !a.Look {
+	if a, _ = look(m.Step(HostTouched{Namespaces: true, At: at(400)})); !a.ObserveOnly {
 		t.Error("a guest that has gone has drift mended")
 	}
 	m.Step(Applied{Seq: a.Seq})
 	// A change of the desired config is always applied, and repairs drift as well.
-	if a, ok := look(m.Step(AdapterChanged{testAdapter(appW, 2, false)})); !ok || a.Look {
+	if a, ok := look(m.Step(AdapterChanged{testAdapter(appW, 2, false)})); !ok || a.ObserveOnly {
 		t.Errorf("a change of the wish: %+v", a)
 	} else {
 		m.Step(Applied{Seq: a.Seq, Failures: []netstate.OpFailure{chain}})
 	}
 	// What was not applied is created.
-	if a, ok := look(m.Step(HostTouched{At: at(500)})); !ok || a.Look {
+	if a, ok := look(m.Step(HostTouched{At: at(500)})); !ok || a.ObserveOnly {
 		t.Errorf("after an apply that failed: %+v", a)
 	}
 }
@@ -82,7 +82,7 @@ func TestDriftIsToldAndLeftWhereItIsOnlyObserved(t *testing.T) {
 func TestWhatStoodIsKnownToTheNextIncarnation(t *testing.T) {
 	complete := func(effects []Effect) (s AppliedMark, at int) {
 		for i, e := range effects {
-			if s, is := e.(AppliedMark); is {
+			if s, ok := e.(AppliedMark); ok {
 				return s, i
 			}
 		}
@@ -91,16 +91,16 @@ func TestWhatStoodIsKnownToTheNextIncarnation(t *testing.T) {
 	m := New(netstate.Owner{Name: niA.String(), Number: 1}, "/run/edgespan", 7, nil)
 	c := testNetwork(1)
 	c.Observe = true
-	inputs := []Event{ApplierReady{}, PortsChanged{testPort()}, ConfigChanged{c}, AdaptersKnown{}, Synchronized{}}
+	inputs := []Event{ApplierReady{}, PortsChanged{Ports: testPort()}, ConfigChanged{Config: c}, AdaptersKnown{}, Synchronized{}}
 	begin := func(m *Manager) (a Apply) {
 		for _, e := range inputs {
-			if got, is := look(m.Step(e)); is {
+			if got, ok := look(m.Step(e)); ok {
 				a = got
 			}
 		}
 		return a
 	}
-	if a := begin(m); a.Look {
+	if a := begin(m); a.ObserveOnly {
 		t.Error("a network that nobody made is only looked at")
 	}
 	s, at := complete(m.Step(Applied{Seq: ApplySeq{7, 1}}))
@@ -109,7 +109,7 @@ func TestWhatStoodIsKnownToTheNextIncarnation(t *testing.T) {
 	}
 	next := New(netstate.Owner{Name: niA.String(), Number: 1}, "/run/edgespan", 8, nil)
 	next.Resume(s.Mark)
-	if a := begin(next); !a.Look {
+	if a := begin(next); !a.ObserveOnly {
 		t.Error("a restart mends what drifted")
 	}
 	got := next.Step(Applied{Seq: ApplySeq{8, 1},
@@ -121,17 +121,17 @@ func TestWhatStoodIsKnownToTheNextIncarnation(t *testing.T) {
 		t.Error("what stands is journalled again")
 	}
 	c.MTU, c.Generation = 1400, 2
-	effects := next.Step(ConfigChanged{c})
+	effects := next.Step(ConfigChanged{Config: c})
 	s, at = complete(effects)
 	a, _ := look(effects)
-	if at < 0 || s.Mark != "" || a.Look {
-		t.Errorf("before another wish is made: %+v at %d, look %v", s, at, a.Look)
+	if at < 0 || s.Mark != "" || a.ObserveOnly {
+		t.Errorf("before another wish is made: %+v at %d, look %v", s, at, a.ObserveOnly)
 	}
 }
 
 // An observe-only network counts as applied once everything was created: not with a failed adapter, or a port that is
 // waited for.
-func TestWhatDoesNotStandIsNotRemembered(t *testing.T) {
+func TestWhatIsNotAppliedIsNotRemembered(t *testing.T) {
 	waits := fail(netstate.KindRoute, "0.0.0.0/0 table 20001 metric 0", "no route")
 	waits.Waiting = true
 	for name, c := range map[string]struct {
@@ -147,11 +147,11 @@ func TestWhatDoesNotStandIsNotRemembered(t *testing.T) {
 		conf := testNetwork(1)
 		conf.Observe = true
 		complete := false
-		for _, e := range []Event{ApplierReady{}, PortsChanged{testPort()}, ConfigChanged{conf},
+		for _, e := range []Event{ApplierReady{}, PortsChanged{Ports: testPort()}, ConfigChanged{Config: conf},
 			AdapterChanged{testAdapter(appW, 1, true)}, AdaptersKnown{}, Synchronized{}, applied(1, c.fs...)} {
 			for _, eff := range m.Step(e) {
-				_, is := eff.(AppliedMark)
-				complete = complete || is
+				_, ok := eff.(AppliedMark)
+				complete = complete || ok
 			}
 		}
 		if complete != c.want {
@@ -160,23 +160,23 @@ func TestWhatDoesNotStandIsNotRemembered(t *testing.T) {
 	}
 }
 
-func TestDriftIsMendedElse(t *testing.T) {
+func TestDriftIsRepairedOtherwise(t *testing.T) {
 	m, _ := stands(t, false)
-	if a, ok := look(m.Step(HostTouched{})); !ok || a.Look {
+	if a, ok := look(m.Step(HostTouched{})); !ok || a.ObserveOnly {
 		t.Errorf("enforce: %+v", a)
 	}
 	m, c := stands(t, true)
 	c.Observe, c.Generation = false, c.Generation+1
-	if a, ok := look(m.Step(ConfigChanged{c})); !ok || a.Look || !a.Full {
+	if a, ok := look(m.Step(ConfigChanged{Config: c})); !ok || a.ObserveOnly || !a.Full {
 		t.Errorf("enforced from now on: %+v", a)
 	}
 	m, _ = stands(t, true)
-	if a, ok := look(m.Step(ConfigGone{})); !ok || a.Look {
+	if a, ok := look(m.Step(ConfigGone{})); !ok || a.ObserveOnly {
 		t.Errorf("a network that is deleted: %+v", a)
 	}
 }
 
-func TestWhatTheWorldTakesAndBringsIsNoDrift(t *testing.T) {
+func TestWhatComesAndGoesByItselfIsNoDrift(t *testing.T) {
 	up := func(link, master string, foreign bool, after ...netstate.ID) netstate.Port {
 		return netstate.Port{Link: link, Master: master, Foreign: foreign, After: after}
 	}
@@ -237,21 +237,21 @@ func TestWhatTheWorldTakesAndBringsIsNoDrift(t *testing.T) {
 			"route 10.1.0.0/24 table 20001 metric 0: absent",
 		}},
 	} {
-		target, drift := Leave(c.have, want)
+		target, drift := LeaveDrift(c.have, want)
 		var got []string
 		for _, f := range drift {
 			got = append(got, f.Err)
 			if f.Remove != (want[f.ID] == nil) {
 				t.Errorf("%s: %s is to be removed: %v", c.name, f.ID, f.Remove)
 			}
-			if h, n := c.have[f.ID], target[f.ID]; !sameObject(h, n) {
+			if h, n := c.have[f.ID], target[f.ID]; !netstate.Same(h, n) {
 				t.Errorf("%s: %s is told and changed", c.name, f.ID)
 			}
 		}
 		if !slices.Equal(got, c.drift) {
 			t.Errorf("%s: drift %q, want %q", c.name, got, c.drift)
 		}
-		if again, _ := Leave(target, want); len(netstate.Diff(again, target)) > 0 {
+		if again, _ := LeaveDrift(target, want); len(netstate.Diff(again, target)) > 0 {
 			t.Errorf("%s: a second pass does more", c.name)
 		}
 	}

@@ -8,19 +8,19 @@ import (
 	"edgespan/netinst/netstate"
 )
 
-// The rule of an adapter's flow limit (flows.go) counts the packets it drops. The full observation of each minute reads
-// the counters, so that a flood causes no additional observation.
+// The rules of an adapter's limits (flows.go, frames.go) count the packets they drop. The full observation of each
+// minute reads the counters, so that a flood causes no additional observation.
 
 // droppedReportEvery is how long drops are reported after the last of them.
 const droppedReportEvery = 10 * time.Minute
 
-// dropped counts what the limit of one adapter has dropped.
+// dropped counts what the limits of one adapter have dropped.
 type dropped struct {
-	counter uint64 // as last read
-	known   bool   // it has been read at least once
-	packets uint64 // since the manager began, or since drops were last reported
+	read    map[netstate.ID]netinst.Drops // as last read, by chain; none: not read yet
+	packets netinst.Drops                 // since the manager began, or since drops were last reported
 	last    time.Time
-	limit   int // the bound
+	// The bounds of flows, and of fragments a second.
+	flows, fragments int
 }
 
 // countDropped adds the increase of the counters since the last reading. A counter that is lower was written again.
@@ -39,52 +39,84 @@ func (m *Manager) countDropped(f *flight, e Applied) {
 		if a == nil {
 			continue
 		}
+		before, read := a.dropped.packets, map[netstate.ID]netinst.Drops{}
 		for _, id := range ids {
-			d := &a.dropped
-			if made[id] && netinst.IsCounting(id) {
-				d.counter, d.known = 0, true
-				continue
-			}
-			n, read := e.Dropped[id]
-			if !read {
-				continue
-			}
-			more := n
-			if n >= d.counter {
-				more -= d.counter
-			}
-			if !d.known {
-				more = 0
-			}
-			d.counter, d.known = n, true
-			if more > 0 {
-				d.packets, d.last = d.packets+more, e.At
-				d.limit = netinst.FlowBound(a.config.UnderlayConfig, m.config, m.maxTracked)
+			c, _ := f.desired.State[id].(netstate.Chain)
+			now, known := dropsOf(c, e.Counted[id])
+			had, hadRead := a.dropped.read[id]
+			switch {
+			case made[id]:
+				read[id] = netinst.Drops{}
+			case known:
+				read[id] = now
+				a.dropped.add(now, had, hadRead)
+			case hadRead:
+				read[id] = had
 			}
 		}
-		if a.dropped.packets > 0 && e.At.Sub(a.dropped.last) >= droppedReportEvery {
-			a.dropped.packets = 0
+		if a.dropped.read = read; a.dropped.packets != before {
+			a.dropped.last, a.dropped.flows = e.At, netinst.FlowBound(a.config.Spec, m.config, m.maxTracked)
+			a.dropped.fragments = netinst.FragmentBound(a.config.Spec, f.desired.MTU)
+		}
+		if a.dropped.packets.Any() && e.At.Sub(a.dropped.last) >= droppedReportEvery {
+			a.dropped.packets = netinst.Drops{}
 		}
 	}
 }
 
-// droppedWarning names the adapter whose limit has dropped most recently, and the number of the others.
+// show sets the drops of a link, if there are any.
+func (d dropped) show(u *netinst.AdapterLink) {
+	if d.packets.Any() {
+		u.Dropped, u.MaxFlows, u.MaxFragments = d.packets, d.flows, d.fragments
+	}
+}
+
+// add adds the increase of a chain's counters.
+func (d *dropped) add(now, had netinst.Drops, hadRead bool) {
+	for i := range now {
+		switch {
+		case !hadRead:
+		case now[i] >= had[i]:
+			d.packets[i] += now[i] - had[i]
+		default:
+			d.packets[i] += now[i]
+		}
+	}
+}
+
+// dropsOf sums the counters of a chain's limits. It returns false for another chain, and if the counters are not those
+// of its rules: an earlier release has written it.
+func dropsOf(c netstate.Chain, counters []netstate.Counter) (sum netinst.Drops, ok bool) {
+	limits := netinst.LimitsOf(c)
+	if limits == nil || len(limits) != len(counters) {
+		return sum, false
+	}
+	for i, l := range limits {
+		if l != 0 {
+			sum[l] += counters[i].Packets
+		}
+	}
+	return sum, true
+}
+
+// droppedWarning names the adapter whose limits have dropped the largest number of packets, and counts the others.
 func (m *Manager) droppedWarning() string {
 	var worst netinst.AdapterKey
-	n, limit := 0, dropped{}
+	n, highest := 0, uint64(0)
 	for _, k := range m.keys() {
-		if d := m.adapters[k].dropped; d.packets > 0 {
+		if d := m.adapters[k].dropped; d.packets.Any() {
 			n++
-			if d.packets > limit.packets {
-				worst, limit = k, d
+			if sum := d.packets.Sum(); sum > highest {
+				worst, highest = k, sum
 			}
 		}
 	}
 	if n == 0 {
 		return ""
 	}
-	text := fmt.Sprintf("adapter %s/%d: %s", worst.AppUUID, worst.UnderlayIndex,
-		netinst.UnderlayNetworkStatus{Dropped: limit.packets, MaxFlows: limit.limit}.DroppedText())
+	var link netinst.AdapterLink
+	m.adapters[worst].dropped.show(&link)
+	text := fmt.Sprintf("adapter %s/%d: %s", worst.AppUUID, worst.Index, link.DroppedText())
 	if n > 1 {
 		text += fmt.Sprintf(" (and of %d more adapters)", n-1)
 	}

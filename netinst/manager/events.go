@@ -14,34 +14,40 @@ type Event interface{ niEvent() }
 
 // The events. A retained topic may repeat a value and may skip some; an event always carries a whole value.
 type (
-	// ConfigChanged carries the network's config, including the first one.
-	ConfigChanged struct{ Config netinst.NetworkInstanceConfig }
+	// ConfigChanged carries the network's config, including the first one, with Uplinks as in PortsChanged.
+	ConfigChanged struct {
+		Config  netinst.NetworkInstanceConfig
+		Uplinks netinst.Uplinks
+	}
 	// ConfigGone reports the deletion of the network's config.
 	ConfigGone struct{}
 	// AdapterChanged carries one adapter's config on this network.
 	AdapterChanged struct{ Config netinst.AppAdapterConfig }
 	// AdapterGone reports the withdrawal of an adapter's config.
 	AdapterGone struct{ Key netinst.AdapterKey }
-	// PortsChanged carries all ports of the node.
-	PortsChanged struct{ Ports []netinst.PortStatus }
+	// PortsChanged carries all ports of the node, and what probing has found about them.
+	PortsChanged struct {
+		Ports   []netinst.PortStatus
+		Uplinks netinst.Uplinks
+	}
 	// OverlapChanged carries the host's own prefixes in the network's subnet.
 	OverlapChanged struct{ Overlap overlap.Overlap }
-	// FlowsCapped carries Input.MaxTracked.
+	// FlowsCapped carries the machine's limit of tracked flows, for Input.MaxTracked.
 	FlowsCapped struct{ MaxTracked int }
 	// Synchronized reports that every retained input was delivered: before it, an absent config has not arrived yet; after
 	// it, an absent config is deleted.
 	Synchronized struct{}
 	// AdaptersKnown reports that the app networks of every app on this network have published their adapters.
 	AdaptersKnown struct{}
-	// Claimed reports that a valid config from a file, an apply or a push was published: only then may an orphan remove
-	// itself (docs/architecture.md, law 5).
+	// Claimed reports that a valid config from a file, an apply or a push was published: only then may an orphan (a
+	// network on the host that no config names) remove itself (docs/architecture.md, law 5).
 	Claimed struct{}
 	// HostTouched reports that an object of the network changed on the host; with Namespaces alone, that a network
-	// namespace was created or removed; with Underlay alone, that the host's addresses or routes may have changed.
+	// namespace was created or removed; with HostRouting alone, that the host's addresses or routes may have changed.
 	HostTouched struct {
-		Namespaces, Underlay bool
-		What                 string    // the link of an adapter by name, or one of the Touch constants
-		At                   time.Time // when the event was received
+		Namespaces, HostRouting bool
+		What                    string    // the link of an adapter by name, or one of the Touch constants
+		At                      time.Time // when the event was received
 	}
 	// ProcessEnded reports that a process of the network exited unexpectedly.
 	ProcessEnded struct{ At time.Time }
@@ -55,18 +61,19 @@ type (
 		At  time.Time
 	}
 	// Applied is the end of one apply. Err is set if the host could not be observed: then nothing was changed. After
-	// failures Had is the host's state before the apply.
+	// failures Before is the host's state before the apply.
 	Applied struct {
 		Seq      ApplySeq
 		Failures []netstate.OpFailure
-		Drift    []netstate.OpFailure // differences left after an Apply with Look
-		Had      netstate.State
+		Drift    []netstate.OpFailure // differences left after an Apply with ObserveOnly
+		Before   netstate.State
 		Err      string
 		Done     []netstate.Op // ops that took effect
-		// Dropped are the packets that each of CountingChains has dropped since it was written; nil if they were not read.
-		Dropped map[netstate.ID]uint64
-		// Began is when the apply began, Looked when its last observation of the host began: earlier changes are included.
-		Began, Looked, At time.Time
+		// Counted are what the rules of CountingChains have counted since each was written; nil if they were not read.
+		Counted map[netstate.ID][]netstate.Counter
+		// Began is when the apply began, ObservedAt when its last observation of the host began: earlier changes are
+		// included.
+		Began, ObservedAt, At time.Time
 	}
 	// TimerDue reports the end of a Timer.
 	TimerDue struct {
@@ -92,8 +99,8 @@ func (OpStarted) niEvent()      {}
 func (Applied) niEvent()        {}
 func (TimerDue) niEvent()       {}
 
-// ApplySeq numbers the applies of one bridge manager. Epoch differs in every incarnation, also after a restart of the
-// daemon, so that no number is repeated.
+// ApplySeq numbers the applies of one bridge manager. Epoch differs in every incarnation (the life of the actor from
+// one start to the next), also after a restart of the daemon, so that no number is repeated.
 type ApplySeq struct{ Epoch, N uint64 }
 
 // Effect is an output of a Manager's Step. Effects are carried out in order.
@@ -109,23 +116,31 @@ type (
 	PublishAdapter struct{ Status netinst.AppAdapterStatus }
 	// WithdrawAdapter withdraws the status of an adapter.
 	WithdrawAdapter struct{ Key netinst.AdapterKey }
-	// Remember writes the leases to the journal; they are on disk before the next effect.
-	Remember struct {
+	// JournalLeases writes the leases to the journal, the node's own records; they are on disk before the next effect.
+	JournalLeases struct {
 		Leases map[netinst.AdapterKey]netinst.Lease
 	}
-	// AppliedMark writes to the journal, on disk before the next effect, the mark of the desired state that was applied
-	// completely: "" for none.
+	// AppliedMark writes to the journal, on disk before the next effect, the digest (desiredMark) of the desired state
+	// that was applied completely: "" for none.
 	AppliedMark struct{ Mark string }
-	// Apply asks the applier to make the host equal to Want. Full asks it to dump everything instead of relying on what is
-	// known to be there.
+	// Apply asks the applier to make the host equal to Want. Full asks it to read everything from the host; otherwise it
+	// takes what is slow to read, such as chains, from its last write.
 	Apply struct {
 		Seq  ApplySeq
 		Want netstate.State
 		Full bool
-		// Look leaves changes by other programs in place: Leave computes what is applied nevertheless.
-		Look bool
-		// Forget selects the tracked flows that the desired rules deny; nil for none.
-		Forget func(netstate.Flow) bool
+		// ObserveOnly leaves changes by other programs in place: LeaveDrift computes what is applied nevertheless.
+		ObserveOnly bool
+		// Forget selects the tracked flows that the desired rules deny, for the state before the apply and the chains that
+		// it has changed; nil for none.
+		Forget func(netstate.State, map[netstate.ID]bool) func(netstate.Flow) bool
+		// Reset names, for one of them, the network namespace of the app whose connection it is, to end it there; "" leaves
+		// it. It may be nil.
+		Reset func(netstate.Flow) string
+		// Counted are the chains of Want that count the hits of an adapter's access rules (netinst.CountedChains), and
+		// Adapters the objects of each.
+		Counted  func(netinst.AdapterKey) []netinst.CountedChain
+		Adapters map[netinst.AdapterKey][]netstate.ID
 	}
 	// Timer asks for a TimerDue with the token. A new timer does not replace an older one. A Shared timer ends at the next
 	// multiple of After, together with those of all other networks, so that one listing of the host serves them all.
@@ -134,8 +149,8 @@ type (
 		After  time.Duration
 		Shared bool
 	}
-	// Booked carries the report of an apply, before the effects that follow from it.
-	Booked struct{ Account ApplyReport }
+	// ReportApply carries the report of an apply, before the effects that follow from it.
+	ReportApply struct{ Report ApplyReport }
 	// Done reports that nothing of the network is left: the bridge manager may end.
 	Done struct{}
 )
@@ -144,11 +159,11 @@ func (PublishNetwork) niEffect()  {}
 func (WithdrawNetwork) niEffect() {}
 func (PublishAdapter) niEffect()  {}
 func (WithdrawAdapter) niEffect() {}
-func (Remember) niEffect()        {}
+func (JournalLeases) niEffect()   {}
 func (AppliedMark) niEffect()     {}
 func (Apply) niEffect()           {}
 func (Timer) niEffect()           {}
-func (Booked) niEffect()          {}
+func (ReportApply) niEffect()     {}
 func (Done) niEffect()            {}
 
 // reportSlowOps shows an op in the status once it has run for longer than slowOp, and updates it each second.

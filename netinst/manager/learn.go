@@ -21,8 +21,8 @@ const (
 // AddressObserved reports an address that an app was observed to use. Observations on local networks, of other MACs and
 // of inactive adapters are ignored.
 type AddressObserved struct {
-	Seen netstate.ObservedAddress
-	At   time.Time
+	Address netstate.ObservedAddress
+	At      time.Time
 }
 
 func (AddressObserved) niEvent() {}
@@ -48,9 +48,9 @@ func (s addressTimes) list() string {
 	return strings.Join(words, ",")
 }
 
-// first returns the address that a status names alone: the leased one, or the lowest.
-func (s addressTimes) first(leased netip.Addr) netip.Addr {
-	if _, is := s[leased]; is {
+// primary returns the address that a status names alone: the leased one, or the lowest.
+func (s addressTimes) primary(leased netip.Addr) netip.Addr {
+	if _, ok := s[leased]; ok {
 		return leased
 	}
 	if all := s.addrs(); len(all) > 0 {
@@ -71,7 +71,7 @@ func (m *Manager) listen(f *flight) []Effect {
 			a.addresses, a.addressesMAC, a.leased = nil, l.MAC, netip.Addr{}
 		}
 		if up {
-			links = append(links, string(netinst.HostSide(m.owner.Number, l.Number, f.versions[k].UnderlayConfig)))
+			links = append(links, string(netinst.HostSide(m.owner.Number, l.Number, f.versions[k].Spec)))
 		}
 	}
 	if slices.Equal(links, m.links) {
@@ -84,27 +84,27 @@ func (m *Manager) listen(f *flight) []Effect {
 // addressObserved records an address, and publishes it if it is new. An address from a DHCP server replaces the one
 // leased before; there is always room for it, however many others an app has.
 func (m *Manager) addressObserved(e AddressObserved) []Effect {
-	if !e.Seen.IP.IsValid() || e.Seen.IP.IsUnspecified() {
+	if !e.Address.IP.IsValid() || e.Address.IP.IsUnspecified() {
 		return nil // it says nothing about the app's addresses
 	}
 	for _, k := range m.keys() {
 		a := m.adapters[k]
-		if !slices.Contains(m.links, e.Seen.Link) || e.Seen.MAC != a.addressesMAC || e.Seen.MAC == "" ||
-			string(netinst.HostSide(m.owner.Number, a.lease.Number, a.config.UnderlayConfig)) != e.Seen.Link {
+		if !slices.Contains(m.links, e.Address.Link) || e.Address.MAC != a.addressesMAC || e.Address.MAC == "" ||
+			string(netinst.HostSide(m.owner.Number, a.lease.Number, a.config.Spec)) != e.Address.Link {
 			continue
 		}
 		if a.addresses == nil {
 			a.addresses = addressTimes{}
 		}
-		if e.Seen.Leased {
-			if a.leased != e.Seen.IP {
+		if e.Address.Leased {
+			if a.leased != e.Address.IP {
 				delete(a.addresses, a.leased)
 			}
-			a.leased = e.Seen.IP
-		} else if _, known := a.addresses[e.Seen.IP]; !known && len(a.addresses) >= maxAddresses {
+			a.leased = e.Address.IP
+		} else if _, known := a.addresses[e.Address.IP]; !known && len(a.addresses) >= maxAddresses {
 			return nil
 		}
-		a.addresses[e.Seen.IP] = e.At
+		a.addresses[e.Address.IP] = e.At
 		out := m.publishAddresses(a)
 		if m.addressToken == 0 {
 			out = append(out, m.checkAddresses())
@@ -143,7 +143,7 @@ func (m *Manager) publishAddresses(a *adapterState) []Effect {
 		return nil
 	}
 	s := *a.published
-	s.UnderlayStatus.IP, s.UnderlayStatus.Addresses = a.addresses.first(a.leased), a.addresses.list()
+	s.Link.IP, s.Link.Addresses = a.addresses.primary(a.leased), a.addresses.list()
 	if s == *a.published {
 		return nil
 	}

@@ -29,7 +29,7 @@ func newLearner(t *testing.T) *learner {
 		mac: macW}
 	c := testNetwork(1)
 	c.Type, c.Port, c.IPv4 = netinst.Switch, "", netinst.IPv4Config{}
-	for _, e := range []Event{ApplierReady{}, PortsChanged{nil}, ConfigChanged{c},
+	for _, e := range []Event{ApplierReady{}, PortsChanged{Ports: nil}, ConfigChanged{Config: c},
 		AdapterChanged{testAdapter(appW, 1, true)}, AdaptersKnown{}} {
 		l.m.Step(e)
 	}
@@ -49,7 +49,7 @@ func (l *learner) step(e Event, want string) {
 		case Listen:
 			got = append(got, "listen "+strings.Join(eff.Links, ","))
 		case PublishAdapter:
-			u := eff.Status.UnderlayStatus
+			u := eff.Status.Link
 			got = append(got, "addresses "+u.Addresses+" of "+string(u.HostIfName))
 			first, _, _ := strings.Cut(u.Addresses, ",")
 			if l.leased != "" && strings.Contains(","+u.Addresses+",", ","+l.leased+",") {
@@ -141,12 +141,12 @@ func TestALeaseHasRoomAmongTooManyAddresses(t *testing.T) {
 			IP: netip.MustParseAddr(fmt.Sprintf("10.0.1.%d", i))},
 			time.Unix(0, 0)})
 	}
-	a := l.m.adapters[netinst.AdapterKey{AppUUID: appW, UnderlayIndex: 0}]
+	a := l.m.adapters[netinst.AdapterKey{AppUUID: appW, Index: 0}]
 	for i := range 2 * maxAddresses {
 		leased := netip.MustParseAddr(fmt.Sprintf("10.0.2.%d", i))
 		l.m.Step(AddressObserved{netstate.ObservedAddress{Link: "es1a1", MAC: l.mac, IP: leased, Leased: true},
 			time.Unix(0, 0)})
-		if got := a.published.UnderlayStatus.IP; got != leased || len(a.addresses) > maxAddresses+1 {
+		if got := a.published.Link.IP; got != leased || len(a.addresses) > maxAddresses+1 {
 			t.Fatalf("lease %s: the address is %s of %d", leased, got, len(a.addresses))
 		}
 	}
@@ -159,7 +159,7 @@ func TestAnAdapterHasABoundedNumberOfAddresses(t *testing.T) {
 			IP: netip.MustParseAddr(fmt.Sprintf("10.0.1.%d", i))},
 			time.Unix(0, 0)})
 	}
-	if n := len(l.m.adapters[netinst.AdapterKey{AppUUID: appW, UnderlayIndex: 0}].addresses); n > maxAddresses {
+	if n := len(l.m.adapters[netinst.AdapterKey{AppUUID: appW, Index: 0}].addresses); n > maxAddresses {
 		t.Errorf("%d addresses are kept", n)
 	}
 }
@@ -177,7 +177,7 @@ func TestWhatWasLearntGoesWithTheAdapter(t *testing.T) {
 	l.see(0, l.mac, "10.0.0.8", "addresses 10.0.0.8 of es1a1")
 	c := l.m.config
 	c.Inactive = true
-	l.step(ConfigChanged{c}, "")
+	l.step(ConfigChanged{Config: c}, "")
 	l.applied("listen , addresses  of ")
 	l.step(ConfigGone{}, "")
 	l.applied("addresses  of ")
@@ -189,7 +189,7 @@ func TestWhatWasLearntGoesWithTheAdapter(t *testing.T) {
 
 	l = newLearner(t) // a manager without a lease has no link to listen on
 	twin := testAdapter(appX, 1, true)
-	twin.UnderlayConfig.MAC = l.mac
+	twin.Spec.MAC = l.mac
 	l.step(AdapterChanged{twin}, "")
 	l.applied("addresses  of ")
 	l.step(ConfigGone{}, "")

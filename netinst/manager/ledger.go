@@ -13,7 +13,7 @@ type FailedOp struct {
 	Op       string // such as "add link es1a1"
 	Command  string // the command line, "" for a direct request to the kernel
 	Error    string // the error message
-	Adapter  string // the adapter that owns the objects, as "<app>#<index>"; "" for none or several
+	Adapter  string // the adapter that owns the objects, as "<app>#<index>", or the port's label; "" for none or several
 	Waiting  bool   // it waits for something outside edgespan, or for an op that failed
 	Blocked  bool   // it was not tried: it needs an object of an op that failed
 	Attempts int    // in a row
@@ -58,22 +58,25 @@ func (l *Ledger) Record(want netstate.State, o ApplyOutcome) ApplyReport {
 		a.Retry = o.At.Add(o.Retry)
 	}
 	for _, f := range a.Failing {
-		if old, was := find(l.failing, f.Op); !f.Blocked && (!was || old.Error != f.Error) {
+		if old, was := findOp(l.failing, f.Op); !f.Blocked && (!was || old.Error != f.Error) {
 			a.Began = append(a.Began, f)
 		}
 	}
 	for _, f := range l.failing {
-		if _, still := find(a.Failing, f.Op); !f.Blocked && !still {
+		if _, still := findOp(a.Failing, f.Op); !f.Blocked && !still {
 			a.Ended = append(a.Ended, f)
 		}
 	}
 	l.failing = a.Failing
 	if o.Err == "" {
-		settled := make(netstate.State, len(want))
-		maps.Copy(settled, want)
+		settled := want // which never changes
+		if want == nil || len(o.Failures) > 0 {
+			settled = make(netstate.State, len(want))
+			maps.Copy(settled, want)
+		}
 		for _, f := range o.Failures {
-			if complete := same(l.settled[f.ID], want[f.ID]); f.Op == "" && complete {
-				continue // applied and already different: another program changes it faster than we observe
+			if complete := netstate.Same(l.settled[f.ID], want[f.ID]); f.Op == "" && complete {
+				continue // applied and already different: another program changed it before it was observed
 			}
 			delete(settled, f.ID)
 		}
@@ -91,7 +94,7 @@ func (l *Ledger) repaired(want netstate.State, done []netstate.Op) []string {
 	for _, op := range done {
 		for _, it := range op.Items {
 			id := it.ID()
-			if same(l.settled[id], want[id]) {
+			if netstate.Same(l.settled[id], want[id]) && !netstate.LeansOn(want[id], l.settled, want) {
 				out = append(out, string(op.Verb)+" "+id.String())
 			}
 		}
@@ -99,13 +102,9 @@ func (l *Ledger) repaired(want netstate.State, done []netstate.Op) []string {
 	return out
 }
 
-func same(a, b netstate.Object) bool {
-	return a == nil && b == nil || a != nil && b != nil && a.Text() == b.Text()
-}
-
 func (l *Ledger) failures(o ApplyOutcome) []FailedOp {
 	if o.Err != "" {
-		return []FailedOp{l.again(FailedOp{Op: "observe the host", Error: o.Err}, o.At)}
+		return []FailedOp{l.continueCount(FailedOp{Op: "observe the host", Error: o.Err}, o.At)}
 	}
 	var out []FailedOp
 	for _, x := range o.Failures {
@@ -125,14 +124,14 @@ func (l *Ledger) failures(o ApplyOutcome) []FailedOp {
 			}
 			continue
 		}
-		out = append(out, l.again(f, o.At))
+		out = append(out, l.continueCount(f, o.At))
 	}
 	return out
 }
 
-// again continues the count of a failure from the one before it.
-func (l *Ledger) again(f FailedOp, at time.Time) FailedOp {
-	old, was := find(l.failing, f.Op)
+// continueCount continues the count of a failure from the one before it.
+func (l *Ledger) continueCount(f FailedOp, at time.Time) FailedOp {
+	old, was := findOp(l.failing, f.Op)
 	if !was {
 		old.Since = at
 	}
@@ -140,7 +139,7 @@ func (l *Ledger) again(f FailedOp, at time.Time) FailedOp {
 	return f
 }
 
-func find(fs []FailedOp, op string) (FailedOp, bool) {
+func findOp(fs []FailedOp, op string) (FailedOp, bool) {
 	for _, f := range fs {
 		if f.Op == op {
 			return f, true
@@ -156,18 +155,20 @@ func (m *Manager) recordApply(f *flight, e Applied, out []Effect) []Effect {
 	}
 	o := ApplyOutcome{Failures: slices.Concat(e.Failures, e.Drift), Err: e.Err, Done: e.Done, At: e.At}
 	owner := map[netstate.ID]string{}
-	for k, ids := range f.desired.ByAdapter {
-		for _, id := range ids {
-			owner[id] = k.String()
+	if len(o.Failures) > 0 {
+		for k, ids := range f.desired.ByAdapter {
+			for _, id := range ids {
+				owner[id] = k.String()
+			}
 		}
 	}
 	o.Adapter = func(id netstate.ID) string { return owner[id] }
 	for _, eff := range out {
-		if t, is := eff.(Timer); is && t.Token == m.retryTok {
+		if t, ok := eff.(Timer); ok && t.Token == m.retryTok {
 			o.Retry = t.After
 		}
 	}
 	a := m.ledger.Record(f.desired.State, o)
 	m.damping.addToReport(&a)
-	return append([]Effect{Booked{a}}, out...)
+	return append([]Effect{ReportApply{a}}, out...)
 }

@@ -29,7 +29,7 @@ func ops(fs []FailedOp) string {
 	return strings.Join(out, "; ")
 }
 
-func TestALedgerCountsWhatFailsAndTellsEachChangeOnce(t *testing.T) {
+func TestALedgerCountsFailuresAndReportsEachChangeOnce(t *testing.T) {
 	var l Ledger
 	want := netstate.NewState(netstate.Rule{Priority: 1, Table: 1}, netstate.Rule{Priority: 2, Table: 2})
 	blocked := netstate.OpFailure{Err: "waits for rule 1", Op: "add port es1", Cause: "waits for rule 1", Blocked: true,
@@ -65,7 +65,7 @@ func TestALedgerCountsWhatFailsAndTellsEachChangeOnce(t *testing.T) {
 	}
 }
 
-func TestALedgerTellsDriftFromANewWish(t *testing.T) {
+func TestALedgerDistinguishesDriftFromANewDesiredState(t *testing.T) {
 	var l Ledger
 	one := netstate.NewState(netstate.Rule{Priority: 1, Table: 1})
 	both := netstate.NewState(netstate.Rule{Priority: 1, Table: 1}, netstate.Rule{Priority: 2, Table: 2})
@@ -101,6 +101,29 @@ func TestALedgerTellsDriftFromANewWish(t *testing.T) {
 	}
 }
 
+// A route that the kernel removes with its address, which changes, is no change of another program.
+func TestARouteThatGoesWithItsAddressIsNoRepair(t *testing.T) {
+	state := func(label string) netstate.State {
+		a := netstate.Address{Link: "es1", Prefix: "10.1.0.1/24", Label: label}
+		return netstate.NewState(a, netstate.Route{Table: 20001, Dst: "10.1.0.0/24", Type: netstate.Unicast, Dev: "es1",
+			Src: "10.1.0.1", After: a.ID()})
+	}
+	var l Ledger
+	for _, x := range []struct{ have, want netstate.State }{
+		{netstate.State{}, state("")}, {state(""), state("es1:g")}, {state("es1:g"), state("")},
+	} {
+		plan := netstate.Diff(x.have, x.want)
+		a := l.Record(x.want, ApplyOutcome{Done: plan})
+		if len(plan) != 2 || len(a.Repaired) > 0 {
+			t.Errorf("plan %v, repaired %v", plan, a.Repaired)
+		}
+	}
+	plan := netstate.Diff(netstate.NewState(netstate.Address{Link: "es1", Prefix: "10.1.0.1/24"}), state(""))
+	if a := l.Record(state(""), ApplyOutcome{Done: plan}); len(a.Repaired) != 1 {
+		t.Errorf("a route that others removed: %v, repaired %v", plan, a.Repaired)
+	}
+}
+
 // A manager records each apply, names the adapter that a failed op concerns, and reports when it retries.
 func TestAManagerBooksItsApplies(t *testing.T) {
 	m := New(netstate.Owner{Name: niA.String(), Number: 1}, "/run/edgespan", 7, nil)
@@ -112,12 +135,12 @@ func TestAManagerBooksItsApplies(t *testing.T) {
 	e.At = time.Unix(100, 0)
 	var got *ApplyReport
 	for _, eff := range m.Step(e) {
-		if b, is := eff.(Booked); is {
-			got = &b.Account
+		if b, ok := eff.(ReportApply); ok {
+			got = &b.Report
 		}
 	}
 	if got == nil || len(got.Failing) != 1 ||
-		got.Failing[0].Adapter != (netinst.AdapterKey{AppUUID: appW, UnderlayIndex: 0}).String() {
+		got.Failing[0].Adapter != (netinst.AdapterKey{AppUUID: appW, Index: 0}).String() {
 		t.Fatalf("booked %+v", got)
 	}
 	if !got.Retry.Equal(time.Unix(100, 0).Add(retries.First)) {
@@ -129,7 +152,7 @@ func TestAManagerBooksItsApplies(t *testing.T) {
 }
 
 // What is reported of a failure: its cause, or else its full text; and the adapter, unless the op concerns several.
-func TestWhatALedgerTellsOfAFailure(t *testing.T) {
+func TestALedgersReportOfAFailure(t *testing.T) {
 	id := func(name string) netstate.ID { return netstate.ID{Kind: netstate.KindChain, Name: name} }
 	owner := func(id netstate.ID) string { return id.Name[:1] }
 	for _, c := range []struct {
@@ -158,7 +181,7 @@ func TestWhatALedgerTellsOfAFailure(t *testing.T) {
 // The reported retry is that of the failure, whatever other timers begin at the same time.
 func TestTheRetryOfAFirstApply(t *testing.T) {
 	m := New(netstate.Owner{Name: niA.String(), Number: 1}, "/run/edgespan", 7, nil)
-	for _, e := range []Event{ApplierReady{}, PortsChanged{testPort()}, ConfigChanged{testNetwork(1)}, AdaptersKnown{},
+	for _, e := range []Event{ApplierReady{}, PortsChanged{Ports: testPort()}, ConfigChanged{Config: testNetwork(1)}, AdaptersKnown{},
 		Synchronized{}} {
 		m.Step(e)
 	}
@@ -169,8 +192,8 @@ func TestTheRetryOfAFirstApply(t *testing.T) {
 		switch eff := eff.(type) {
 		case Timer:
 			timers++
-		case Booked:
-			if got := eff.Account.Retry; !got.Equal(at(100).Add(retries.First)) {
+		case ReportApply:
+			if got := eff.Report.Retry; !got.Equal(at(100).Add(retries.First)) {
 				t.Errorf("the retry is at %v", got)
 			}
 		}

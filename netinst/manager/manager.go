@@ -54,21 +54,21 @@ type adapterState struct {
 
 // flight is the one apply under way.
 type flight struct {
-	seq      ApplySeq
-	intent   intent
-	gen      uint64
-	ports    string                                          // netinst.DesiredPorts
-	versions map[netinst.AdapterKey]netinst.AppAdapterConfig // as of the start of the apply
-	leases   map[netinst.AdapterKey]netinst.Lease
-	refused  map[netinst.AdapterKey]string // adapters that got no address
-	inactive bool                          // the network's config lets no adapter connect
-	look     bool                          // drift is reported and left
-	full     bool
-	mark     string // desiredMark if drift is only observed, else ""
-	desired  netinst.Desired
-	op       string
-	opSince  time.Time
-	slowShow bool
+	seq         ApplySeq
+	intent      intent
+	gen         uint64
+	ports       string                                          // netinst.DesiredPorts
+	versions    map[netinst.AdapterKey]netinst.AppAdapterConfig // as of the start of the apply
+	leases      map[netinst.AdapterKey]netinst.Lease
+	refused     map[netinst.AdapterKey]string // adapters that got no address
+	inactive    bool                          // the network's config lets no adapter connect
+	observeOnly bool                          // drift is reported and left
+	full        bool
+	mark        string // desiredMark if drift is only observed, else ""
+	desired     netinst.Desired
+	op          string
+	opSince     time.Time
+	slowShow    bool
 }
 
 // Manager is the state machine of one bridge manager: events in, effects out. It has at most one apply in flight;
@@ -79,24 +79,26 @@ type Manager struct {
 	epoch  uint64
 
 	intent     intent
-	claimed    bool
-	synced     bool
+	claimed    bool // a Claimed was received
+	synced     bool // a Synchronized was received
 	config     netinst.NetworkInstanceConfig
 	adapters   map[netinst.AdapterKey]*adapterState
 	ports      []netinst.PortStatus
+	uplinks    netinst.Uplinks
 	maxTracked int
 	mtu        int // of the network's links as last desired or found; 0: none yet
 	// A manager that has just started applies nothing before it knows its ports and its adapters: it would remove routes
 	// and adapters of a running network.
 	portsKnown, adaptersKnown bool
-	held                      map[netinst.AdapterKey]netinst.Lease
-	adopted                   bool // held differs from the journal
-	standing                  bool // it is on the host, and the desired state of its last apply is unknown
+	held                      map[netinst.AdapterKey]netinst.Lease // the leases in use or remembered
+	adopted                   bool                                 // held differs from the journal
+	foundRunning              bool                                 // it is on the host; what was last applied is unknown
 
+	computed     netinst.Memo
 	applier      bool // ready
 	flight       *flight
 	dirty        bool
-	full         bool // the next apply dumps everything
+	full         bool // the next apply reads everything from the host
 	n            uint64
 	token        uint64
 	retryTok     uint64 // token of the current retry
@@ -115,11 +117,11 @@ type Manager struct {
 	shown       bool
 	appliedGen  uint64
 	appliedFor  string // netinst.DesiredPorts of the apply of appliedGen
-	everOK      bool   // this generation was once fully applied
+	wasApplied  bool   // this generation was once fully applied
 	appliedMark string // mark of the desired state that is applied completely; "" while something is missing
 	port        string // label of the port that the last apply used
 	warning     string // of the last apply's desired state
-	ends        ends
+	ends        processEnds
 	parts       []partState
 	overlap     overlapState
 	ledger      Ledger
@@ -139,26 +141,28 @@ func New(owner netstate.Owner, runDir string, epoch uint64, held map[netinst.Ada
 	return m
 }
 
-// Step takes one event and returns the effects. An event that does not return here has changed the desired state.
+// Step takes one event and returns the effects. An event whose case does not return may have changed the desired state.
 func (m *Manager) Step(e Event) []Effect {
 	if m.done {
 		return nil
 	}
 	switch e := e.(type) {
 	case ConfigChanged:
-		m.everOK = m.everOK && m.config.Generation == e.Config.Generation
+		m.wasApplied = m.wasApplied && m.config.Generation == e.Config.Generation
 		m.full = m.full || m.config.Observe && !e.Config.Observe // differences that were left may not be known yet
 		m.config, m.intent = e.Config, desired
+		m.uplinks = e.Uplinks
 	case ConfigGone:
 		m.intent = undesired
 	case AdapterChanged:
-		if resent := m.takeAdapter(e.Config); resent && m.failing && (m.retryTok != 0 || m.flight != nil) {
+		if resent := m.storeAdapter(e.Config); resent && m.failing && (m.retryTok != 0 || m.flight != nil) {
 			return nil // the retry covers it
 		}
 	case AdapterGone:
 		m.adapterGone(e.Key)
 	case PortsChanged:
 		m.ports, m.portsKnown = slices.Clone(e.Ports), true
+		m.uplinks = e.Uplinks
 	case OverlapChanged:
 		return m.overlapChanged(e.Overlap)
 	case FlowsCapped:
@@ -170,7 +174,7 @@ func (m *Manager) Step(e Event) []Effect {
 		return m.next()
 	case Claimed:
 		m.claimed = true
-		return m.orphan()
+		return m.decideOrphan()
 	case HostTouched:
 		return m.touched(e)
 	case ProcessEnded:
@@ -198,7 +202,7 @@ func (m *Manager) Step(e Event) []Effect {
 // synchronized proceeds after graceTime without the adapters of apps that do not start.
 func (m *Manager) synchronized() []Effect {
 	m.synced = true
-	out := m.orphan()
+	out := m.decideOrphan()
 	if !m.adaptersKnown {
 		m.token++
 		m.graceTok = m.token
@@ -213,8 +217,8 @@ func (m *Manager) change() []Effect {
 	return m.next()
 }
 
-// takeAdapter stores the config of an adapter, and reports whether it equals the stored one.
-func (m *Manager) takeAdapter(c netinst.AppAdapterConfig) (resent bool) {
+// storeAdapter stores the config of an adapter, and reports whether it equals the stored one.
+func (m *Manager) storeAdapter(c netinst.AppAdapterConfig) (resent bool) {
 	a := m.adapters[c.Key()]
 	if a == nil {
 		a = &adapterState{}
@@ -228,15 +232,15 @@ func (m *Manager) takeAdapter(c netinst.AppAdapterConfig) (resent bool) {
 func (m *Manager) adapterGone(k netinst.AdapterKey) {
 	a := m.adapters[k]
 	if a == nil { // from an earlier incarnation: it may still be on the host
-		a = &adapterState{config: netinst.AppAdapterConfig{AppUUID: k.AppUUID, UnderlayIndex: k.UnderlayIndex}}
+		a = &adapterState{config: netinst.AppAdapterConfig{AppUUID: k.AppUUID, Index: k.Index}}
 		m.adapters[k] = a
 	}
 	a.gone = true
 	a.config.Activate = false
 }
 
-// orphan decides about a network that was found on the host and has no config.
-func (m *Manager) orphan() []Effect {
+// decideOrphan decides about a network that was found on the host and has no config.
+func (m *Manager) decideOrphan() []Effect {
 	if !m.synced || m.intent == desired || m.intent == undesired {
 		return m.next()
 	}
@@ -256,7 +260,7 @@ func (m *Manager) next() []Effect {
 		return m.show(netinst.Unclaimed, "no config says whether it is still desired")
 	}
 	if !m.applier || m.flight != nil || !m.dirty || m.intent == desired &&
-		!(m.portsKnown && m.adaptersKnown && m.overlap.answers(m.config)) {
+		!(m.portsKnown && m.adaptersKnown && m.overlap.matches(m.config)) {
 		return nil
 	}
 	m.dirty, m.ends.restTok = false, 0 // this apply restarts what has ended
@@ -271,10 +275,10 @@ func (m *Manager) next() []Effect {
 		f.versions[k] = a.config
 	}
 	if m.intent == desired {
-		out = append(out, m.desire(f, &eff)...)
+		out = append(out, m.computeDesired(f, &eff)...)
 		out = append(out, m.beginObserve(f)...)
-		eff.Look = f.look
-		m.expect(f.desired.Parts)
+		eff.ObserveOnly = f.observeOnly
+		m.expectParts(f.desired.Parts)
 		if !m.shown {
 			out = append(out, m.show(netinst.Creating, "")...)
 		} else if len(m.parts) > 0 {
@@ -282,7 +286,7 @@ func (m *Manager) next() []Effect {
 		}
 	} else {
 		eff.Want = netstate.State{}
-		m.expect(nil)
+		m.expectParts(nil)
 		if m.status.State != netinst.RemovingFailed && m.status.State != netinst.CheckAbsentFailed {
 			out = append(out, m.show(netinst.Removing, "")...)
 		}
@@ -292,26 +296,28 @@ func (m *Manager) next() []Effect {
 	return append(out, eff, Timer{m.slowTok, slowOp, false})
 }
 
-// desire computes the desired state of the host for the flight.
-func (m *Manager) desire(f *flight, eff *Apply) []Effect {
+// computeDesired computes the desired state of the host for the flight.
+func (m *Manager) computeDesired(f *flight, eff *Apply) []Effect {
 	alloc := netinst.Allocate(m.config, m.activeConfigs(), m.held)
 	f.leases, f.refused = alloc.Leases, alloc.Errors
 	f.ports = netinst.DesiredPorts(m.config, netinst.ConfigsOf(m.ports))
 	in := netinst.Input{
-		Owner: m.owner, Config: m.config, Ports: m.ports, MaxTracked: m.maxTracked, RunDir: m.runDir,
-		Overlap: m.overlap.counts(), MTU: m.mtu,
+		Owner: m.owner, Config: m.config, Ports: m.ports, Uplinks: m.uplinks, RunDir: m.runDir,
+		MaxTracked: m.maxTracked, Overlap: m.overlap.effective(), MTU: m.mtu,
 	}
 	in.Adapters = m.inputAdapters(alloc, false)
-	f.desired = netinst.DesiredState(in)
+	f.desired = m.computed.DesiredState(in)
 	m.port, m.warning, m.mtu = f.desired.Port, f.desired.Warning, f.desired.MTU
 	eff.Want = f.desired.State
-	eff.Forget = netinst.Validate(in)
+	eff.Forget, eff.Reset = forgets(in), netinst.Resets(in)
+	eff.Counted, eff.Adapters = netinst.CountedChains(in), f.desired.ByAdapter
 
 	// The objects of an adapter that is being removed come from the same function, as if it were kept: a failed removal
 	// must find its adapter.
 	staying := len(in.Adapters)
 	in.Config.Inactive, in.Adapters = false, m.inputAdapters(alloc, true)
 	if len(in.Adapters) != staying || m.config.Inactive {
+		f.desired.ByAdapter = maps.Clone(f.desired.ByAdapter)
 		for k, ids := range netinst.DesiredState(in).ByAdapter {
 			if f.desired.ByAdapter[k] == nil {
 				f.desired.ByAdapter[k] = ids
@@ -323,7 +329,14 @@ func (m *Manager) desire(f *flight, eff *Apply) []Effect {
 		return nil
 	}
 	m.held, m.adopted = alloc.Leases, false
-	return []Effect{Remember{maps.Clone(m.held)}}
+	return []Effect{JournalLeases{maps.Clone(m.held)}}
+}
+
+func forgets(in netinst.Input) func(netstate.State, map[netstate.ID]bool) func(netstate.Flow) bool {
+	return func(observed netstate.State, changed map[netstate.ID]bool) func(netstate.Flow) bool {
+		in.Observed, in.Changed = observed, changed
+		return netinst.Validate(in)
+	}
 }
 
 // activeConfigs returns the adapters that must be present, by key.
@@ -347,7 +360,7 @@ func (m *Manager) inputAdapters(alloc netinst.Allocation, all bool) []netinst.Ad
 		switch {
 		case ok && a.config.Activate:
 			a.lease = l
-			as = append(as, netinst.Adapter{Config: a.config, Lease: l, Seen: a.addresses.addrs()})
+			as = append(as, netinst.Adapter{Config: a.config, Lease: l, ObservedAddresses: a.addresses.addrs()})
 		case all && a.lease.Number != 0:
 			as = append(as, netinst.Adapter{Config: a.config, Lease: a.lease})
 		}

@@ -20,12 +20,12 @@ var (
 )
 
 func TestManager(t *testing.T) {
-	web := netinst.AdapterKey{AppUUID: appW, UnderlayIndex: 0}
+	web := netinst.AdapterKey{AppUUID: appW, Index: 0}
 	for name, steps := range map[string][]managerStep{
 		"a burst of changes costs one apply": begun(
 			managerStep{AdapterChanged{testAdapter(appW, 1, true)}, "apply#2 something"},
 			managerStep{AdapterChanged{testAdapter(appX, 1, true)}, ""},
-			managerStep{ConfigChanged{testNetwork(2)}, ""},
+			managerStep{ConfigChanged{Config: testNetwork(2)}, ""},
 			managerStep{AdapterChanged{testAdapter(appX, 2, true)}, ""},
 			managerStep{applied(2), "adapter app1#0 v1 activated=true, apply#3 something"},
 			managerStep{applied(3), "adapter app2#0 v2 activated=true, ni Present"},
@@ -38,8 +38,8 @@ func TestManager(t *testing.T) {
 		),
 		"the applier dies in the middle of an apply": {
 			{ApplierReady{}, ""},
-			{PortsChanged{testPort()}, ""},
-			{ConfigChanged{testNetwork(1)}, ""},
+			{PortsChanged{Ports: testPort()}, ""},
+			{ConfigChanged{Config: testNetwork(1)}, ""},
 			{AdaptersKnown{}, ""},
 			{Synchronized{}, "ni Creating, apply#1 something full"},
 			{ApplierReady{}, "apply#2 something full"},
@@ -48,38 +48,38 @@ func TestManager(t *testing.T) {
 		},
 		"nothing is applied before the ports are known": {
 			{ApplierReady{}, ""},
-			{ConfigChanged{testNetwork(1)}, ""},
+			{ConfigChanged{Config: testNetwork(1)}, ""},
 			{AdaptersKnown{}, ""},
 			{Synchronized{}, ""},
-			{PortsChanged{testPort()}, "ni Creating, apply#1 something full"},
+			{PortsChanged{Ports: testPort()}, "ni Creating, apply#1 something full"},
 		},
 		"nothing is applied before the adapters are known": {
 			{ApplierReady{}, ""},
-			{ConfigChanged{testNetwork(1)}, ""},
-			{PortsChanged{testPort()}, ""},
+			{ConfigChanged{Config: testNetwork(1)}, ""},
+			{PortsChanged{Ports: testPort()}, ""},
 			{Synchronized{}, ""},
 			{AdapterChanged{testAdapter(appW, 1, true)}, ""},
 			{AdaptersKnown{}, "ni Creating, apply#1 something full"},
 		},
 		"an app network that never starts is waited for no longer than the grace time": {
 			{ApplierReady{}, ""},
-			{ConfigChanged{testNetwork(1)}, ""},
-			{PortsChanged{testPort()}, ""},
+			{ConfigChanged{Config: testNetwork(1)}, ""},
+			{PortsChanged{Ports: testPort()}, ""},
 			{Synchronized{}, ""},
 			{TimerDue{Token: 1}, "ni Creating, apply#1 something full"},
 		},
 		"adapters that were retained before the network's config are answered by its first apply": {
 			{ApplierReady{}, ""},
-			{PortsChanged{testPort()}, ""},
+			{PortsChanged{Ports: testPort()}, ""},
 			{AdapterChanged{testAdapter(appW, 4, true)}, ""},
-			{ConfigChanged{testNetwork(1)}, ""},
+			{ConfigChanged{Config: testNetwork(1)}, ""},
 			{AdaptersKnown{}, ""},
 			{Synchronized{}, "ni Creating, apply#1 something full"},
 			{applied(1), "adapter app1#0 v4 activated=true, ni Present"},
 		},
 		"an orphan is shown and kept until a valid config is known": {
 			{ApplierReady{}, ""},
-			{PortsChanged{nil}, ""},
+			{PortsChanged{Ports: nil}, ""},
 			{Synchronized{}, "ni Unclaimed (no config says whether it is still desired)"},
 			{HostTouched{}, ""},
 			{Claimed{}, "ni Removing, apply#1 nothing full"},
@@ -87,9 +87,9 @@ func TestManager(t *testing.T) {
 		},
 		"a config that comes late claims what would be an orphan": {
 			{ApplierReady{}, ""},
-			{PortsChanged{testPort()}, ""},
+			{PortsChanged{Ports: testPort()}, ""},
 			{Synchronized{}, "ni Unclaimed (no config says whether it is still desired)"},
-			{ConfigChanged{testNetwork(1)}, ""},
+			{ConfigChanged{Config: testNetwork(1)}, ""},
 			{AdaptersKnown{}, "apply#1 something full"},
 			{Claimed{}, ""},
 			{applied(1), "ni Present"},
@@ -99,11 +99,11 @@ func TestManager(t *testing.T) {
 			managerStep{applied(2), "adapter app1#0 v1 activated=true"},
 			managerStep{ConfigGone{}, "ni Removing, apply#3 nothing"},
 			managerStep{applied(3), `adapter app1#0 v1 activated=false (network instance "lan" is deleted), ni withdrawn, done`},
-			managerStep{ConfigChanged{testNetwork(2)}, ""},
+			managerStep{ConfigChanged{Config: testNetwork(2)}, ""},
 		),
 		"a network that comes back while it is being removed is made again": begun(
 			managerStep{ConfigGone{}, "ni Removing, apply#2 nothing"},
-			managerStep{ConfigChanged{testNetwork(2)}, ""},
+			managerStep{ConfigChanged{Config: testNetwork(2)}, ""},
 			managerStep{applied(2), "ni Creating, apply#3 something"},
 			managerStep{applied(3), "ni Present"},
 		),
@@ -126,8 +126,8 @@ func TestManager(t *testing.T) {
 		),
 		"a status that an earlier incarnation left is withdrawn after the first reconcile": {
 			{ApplierReady{}, ""},
-			{PortsChanged{testPort()}, ""},
-			{ConfigChanged{testNetwork(1)}, ""},
+			{PortsChanged{Ports: testPort()}, ""},
+			{ConfigChanged{Config: testNetwork(1)}, ""},
 			{AdaptersKnown{}, ""},
 			{AdapterGone{web}, ""},
 			{Synchronized{}, "ni Creating, apply#1 something full"},
@@ -140,8 +140,8 @@ func TestManager(t *testing.T) {
 		},
 		"an adapter that an earlier incarnation made and that can't be removed is still active": {
 			{ApplierReady{}, ""},
-			{PortsChanged{testPort()}, ""},
-			{ConfigChanged{testNetwork(1)}, ""},
+			{PortsChanged{Ports: testPort()}, ""},
+			{ConfigChanged{Config: testNetwork(1)}, ""},
 			{AdaptersKnown{}, ""},
 			{AdapterChanged{testAdapter(appW, 2, false)}, ""},
 			{Synchronized{}, "ni Creating, apply#1 something full"},
@@ -160,7 +160,7 @@ func TestManager(t *testing.T) {
 				"adapter app2#0 v1 activated=false (name taken)"},
 		),
 		"a failed op names the next retry, and the back-off doubles": begun(
-			managerStep{ConfigChanged{testNetwork(2)}, "apply#2 something"},
+			managerStep{ConfigChanged{Config: testNetwork(2)}, "apply#2 something"},
 			managerStep{applied(2, fail(netstate.KindProcess, "ni/1/dnsmasq", "no answer")),
 				"ni CreatingFailed (no answer; next retry in 100ms)"},
 			managerStep{TimerDue{Token: 4}, "apply#3 something"},
@@ -179,8 +179,8 @@ func TestManager(t *testing.T) {
 		),
 		"a network that waits or fails is compared with the host all the same": {
 			{ApplierReady{}, ""},
-			{PortsChanged{testPort()}, ""},
-			{ConfigChanged{testNetwork(1)}, ""},
+			{PortsChanged{Ports: testPort()}, ""},
+			{ConfigChanged{Config: testNetwork(1)}, ""},
 			{AdapterChanged{testAdapter(appW, 1, true)}, ""},
 			{AdaptersKnown{}, ""},
 			{Synchronized{}, "ni Creating, apply#1 something full"},
@@ -222,7 +222,7 @@ func TestManager(t *testing.T) {
 		"a network waits for the one that still has its subnet, and so does its adapter": begun(
 			managerStep{AdapterChanged{testAdapter(appW, 1, true)}, "apply#2 something"},
 			managerStep{applied(2), "adapter app1#0 v1 activated=true"},
-			managerStep{ConfigChanged{testNetwork(2)}, "apply#3 something"},
+			managerStep{ConfigChanged{Config: testNetwork(2)}, "apply#3 something"},
 			managerStep{
 				applied(3,
 					netstate.OpFailure{ID: netstate.ID{Kind: netstate.KindAddress, Name: "10.1.0.1/24"}, Waiting: true,
@@ -236,7 +236,7 @@ func TestManager(t *testing.T) {
 			managerStep{applied(4), "adapter app1#0 v1 activated=true, ni Present"},
 		),
 		"what waits for a failure has failed, whatever else waits for the world": begun(
-			managerStep{ConfigChanged{testNetwork(2)}, "apply#2 something"},
+			managerStep{ConfigChanged{Config: testNetwork(2)}, "apply#2 something"},
 			managerStep{
 				applied(2,
 					netstate.OpFailure{ID: netstate.ID{Kind: netstate.KindAddress, Name: "10.1.0.1/24"}, Waiting: true,
@@ -246,7 +246,7 @@ func TestManager(t *testing.T) {
 			},
 		),
 		"an adapter that finds no address takes the one that is freed": begun(
-			managerStep{ConfigChanged{oneAddress(testNetwork(2))}, "apply#2 something"},
+			managerStep{ConfigChanged{Config: oneAddress(testNetwork(2))}, "apply#2 something"},
 			managerStep{AdapterChanged{testAdapter(appW, 1, true)}, ""},
 			managerStep{applied(2), "ni Present, apply#3 something"},
 			managerStep{applied(3), "adapter app1#0 v1 activated=true"},
@@ -257,7 +257,7 @@ func TestManager(t *testing.T) {
 			managerStep{applied(5), "adapter app1#0 v2 activated=false, adapter app2#0 v1 activated=true"},
 		),
 		"an app that is replaced in one apply leaves its address to the next": begun(
-			managerStep{ConfigChanged{oneAddress(testNetwork(2))}, "apply#2 something"},
+			managerStep{ConfigChanged{Config: oneAddress(testNetwork(2))}, "apply#2 something"},
 			managerStep{AdapterChanged{testAdapter(appW, 1, true)}, ""},
 			managerStep{applied(2), "ni Present, apply#3 something"},
 			managerStep{AdapterChanged{testAdapter(appX, 1, true)}, ""},
@@ -266,38 +266,39 @@ func TestManager(t *testing.T) {
 			managerStep{applied(4), "adapter app1#0 v2 activated=false, adapter app2#0 v1 activated=true"},
 		),
 		"a route that can't stand leaves the network Present, with a warning until it can": begun(
-			managerStep{ConfigChanged{withRoute(testNetwork(2), "203.0.113.1")}, "apply#2 something"},
+			managerStep{ConfigChanged{Config: withRoute(testNetwork(2), "203.0.113.1")}, "apply#2 something"},
 			managerStep{applied(2),
 				"ni Present [route lab is left out: gateway 203.0.113.1 is on no subnet of port wan (eth0)]"},
-			managerStep{PortsChanged{alsoAt(testPort(), "203.0.113.2/24")}, "apply#3 something"},
+			managerStep{PortsChanged{Ports: alsoAt(testPort(), "203.0.113.2/24")}, "apply#3 something"},
 			managerStep{applied(3), "ni Present"},
 		),
 		"an uplink that comes up again without a default route is waited for": begun(
-			managerStep{PortsChanged{[]netinst.PortStatus{{PortConfig: testPort()[0].PortConfig, Exists: true, Up: true,
-				Addresses: testPort()[0].Addresses}}}, "apply#2 something"},
+			managerStep{PortsChanged{Ports: []netinst.PortStatus{{PortConfig: testPort()[0].PortConfig, Exists: true, Up: true,
+				Addresses: testPort()[0].Addresses}}},
+				"apply#2 something"},
 			managerStep{applied(2), "ni WaitingForDependencies (uplink wan (eth0) has no default route)"},
-			managerStep{PortsChanged{testPort()}, "apply#3 something"},
+			managerStep{PortsChanged{Ports: testPort()}, "apply#3 something"},
 			managerStep{applied(3), "ni Present"},
 		),
 		"an uplink without an address is waited for": begun(
-			managerStep{PortsChanged{[]netinst.PortStatus{{PortConfig: testPort()[0].PortConfig, Exists: true, Up: true}}},
+			managerStep{PortsChanged{Ports: []netinst.PortStatus{{PortConfig: testPort()[0].PortConfig, Exists: true, Up: true}}},
 				"apply#2 something"},
 			managerStep{applied(2), "ni WaitingForDependencies (uplink wan (eth0) has no IPv4 address)"},
 		),
 		"a network that is not activated takes its adapters down, and each says why": begun(
 			managerStep{AdapterChanged{testAdapter(appW, 1, true)}, "apply#2 something"},
 			managerStep{applied(2), "adapter app1#0 v1 activated=true"},
-			managerStep{ConfigChanged{inactive(testNetwork(2))}, "apply#3 something"},
+			managerStep{ConfigChanged{Config: inactive(testNetwork(2))}, "apply#3 something"},
 			managerStep{applied(3), `adapter app1#0 v1 activated=false (network instance "lan" is not activated), ni Present`},
 			managerStep{AdapterChanged{testAdapter(appX, 1, true)}, "apply#4 something"},
 			managerStep{applied(4), `adapter app2#0 v1 activated=false (network instance "lan" is not activated)`},
-			managerStep{ConfigChanged{testNetwork(3)}, "apply#5 something"},
+			managerStep{ConfigChanged{Config: testNetwork(3)}, "apply#5 something"},
 			managerStep{applied(5), "adapter app1#0 v1 activated=true, adapter app2#0 v1 activated=true, ni Present"},
 		),
 		"an adapter that can't be taken off a network that is not activated is still active": begun(
 			managerStep{AdapterChanged{testAdapter(appW, 1, true)}, "apply#2 something"},
 			managerStep{applied(2), "adapter app1#0 v1 activated=true"},
-			managerStep{ConfigChanged{inactive(testNetwork(2))}, "apply#3 something"},
+			managerStep{ConfigChanged{Config: inactive(testNetwork(2))}, "apply#3 something"},
 			managerStep{
 				applied(3, netstate.OpFailure{ID: netstate.ID{Kind: netstate.KindLink, Name: "es1a1"}, Remove: true, Err: "busy"}),
 				"adapter app1#0 v1 activated=true (busy), ni Present",
@@ -329,8 +330,8 @@ func TestManager(t *testing.T) {
 					`(network instance "lan" is deleted), ni withdrawn, done`},
 		),
 		"a missing port is waited for": begun(
-			managerStep{PortsChanged{nil}, "apply#2 something"},
-			managerStep{applied(2), `ni WaitingForDependencies (no port is meant by "wan")`},
+			managerStep{PortsChanged{Ports: nil}, "apply#2 something"},
+			managerStep{applied(2), `ni WaitingForDependencies (no port matches "wan")`},
 		),
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -353,8 +354,8 @@ func TestLeasesAreRememberedBeforeTheyAreApplied(t *testing.T) {
 	remembered := false
 	for _, e := range effs {
 		switch e := e.(type) {
-		case Remember:
-			remembered = e.Leases[netinst.AdapterKey{AppUUID: appW, UnderlayIndex: 0}].IP == netip.MustParseAddr("10.1.0.128")
+		case JournalLeases:
+			remembered = e.Leases[netinst.AdapterKey{AppUUID: appW, Index: 0}].IP == netip.MustParseAddr("10.1.0.128")
 		case Apply:
 			if !remembered {
 				t.Errorf("applied before the lease was remembered: %v", effs)
@@ -371,7 +372,7 @@ func TestApplySeqIsNeverRepeatedAcrossIncarnations(t *testing.T) {
 		m := New(netstate.Owner{Name: niA.String(), Number: 1}, "/run/edgespan", epoch, nil)
 		for range 3 {
 			for _, e := range append(m.Step(ApplierReady{}),
-				append(m.Step(PortsChanged{testPort()}), append(m.Step(ConfigChanged{testNetwork(1)}),
+				append(m.Step(PortsChanged{Ports: testPort()}), append(m.Step(ConfigChanged{Config: testNetwork(1)}),
 					append(m.Step(AdaptersKnown{}), m.Step(Synchronized{})...)...)...)...) {
 				if a, ok := e.(Apply); ok {
 					if seen[a.Seq] {
@@ -451,7 +452,7 @@ func TestTheStateOfAFailure(t *testing.T) {
 		{undesired, true, true, netinst.CheckAbsentFailed},
 	} {
 		m := judged(t)
-		m.everOK = c.stood
+		m.wasApplied = c.stood
 		if m.showFailed(&flight{intent: c.desired, gen: m.config.Generation}, []string{"x"},
 			c.check); m.status.State != c.want {
 			t.Errorf("%+v: %s", c, m.status.State)
@@ -465,10 +466,10 @@ func TestAnInactiveAdapterShowsNoAddress(t *testing.T) {
 	m.Step(AdapterChanged{testAdapter(appW, 2, false)})
 	seen := false
 	for _, e := range m.Step(Applied{Seq: m.flight.seq}) {
-		if p, is := e.(PublishAdapter); is {
+		if p, ok := e.(PublishAdapter); ok {
 			seen = true
-			if p.Status.UnderlayStatus != (netinst.UnderlayNetworkStatus{}) {
-				t.Errorf("%+v", p.Status.UnderlayStatus)
+			if p.Status.Link != (netinst.AdapterLink{}) {
+				t.Errorf("%+v", p.Status.Link)
 			}
 		}
 	}
@@ -490,7 +491,7 @@ func TestWhichOverlapCounts(t *testing.T) {
 		"what was there before is none": {overlap.Overlap{Subnet: a, Hidden: "x"}, overlap.Overlap{Subnet: a},
 			overlap.Overlap{Subnet: a, Hidden: "x"}},
 	} {
-		if got := (&overlapState{now: c.now, clash: c.rest}).counts(); got != c.want {
+		if got := (&overlapState{now: c.now, clash: c.rest}).effective(); got != c.want {
 			t.Errorf("%s: %+v", name, got)
 		}
 	}

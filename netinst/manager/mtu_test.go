@@ -86,19 +86,19 @@ func TestTheMTUFollowsThePortInUse(t *testing.T) {
 			var have netstate.State
 			app := testAdapter(appW, 1, true)
 			if c.kind != "" {
-				app.UnderlayConfig.Kind = c.kind
+				app.Spec.Kind = c.kind
 			}
-			for _, e := range []Event{ApplierReady{MTU: c.found}, ConfigChanged{conf}, AdapterChanged{app}, AdaptersKnown{},
+			for _, e := range []Event{ApplierReady{MTU: c.found}, ConfigChanged{Config: conf}, AdapterChanged{app}, AdaptersKnown{},
 				Synchronized{}} {
 				m.Step(e)
 			}
 			for i, s := range c.steps {
-				want := appliedState(m.Step(PortsChanged{s.ports}))
+				want := appliedState(m.Step(PortsChanged{Ports: s.ports}))
 				if want == nil {
 					want = have // unchanged
 				}
 				for _, id := range want.IDs() {
-					if l, is := want[id].(netstate.Link); is && (l.MTU != s.want || l.Peer != nil && l.Peer.MTU != s.want) {
+					if l, ok := want[id].(netstate.Link); ok && (l.MTU != s.want || l.Peer != nil && l.Peer.MTU != s.want) {
 						t.Errorf("step %d: %s has MTU %d, want %d: %s", i, l.Name, l.MTU, s.want, l.Text())
 					}
 				}
@@ -123,7 +123,7 @@ func TestTheMTUFollowsThePortInUse(t *testing.T) {
 // appliedState returns the desired state of the apply among the effects.
 func appliedState(effs []Effect) netstate.State {
 	for _, e := range effs {
-		if a, is := e.(Apply); is {
+		if a, ok := e.(Apply); ok {
 			return a.Want
 		}
 	}

@@ -26,30 +26,30 @@ type overlapState struct {
 	calmTok uint64        // of the timer after which rest is 0 again
 }
 
-// counts returns the overlap that the desired state uses.
-func (o *overlapState) counts() overlap.Overlap {
+// effective returns the overlap that the desired state uses.
+func (o *overlapState) effective() overlap.Overlap {
 	if o.now.Clash == "" && o.clash.Clash != "" && o.clash.Subnet == o.now.Subnet {
 		return o.clash
 	}
 	return o.now
 }
 
-// answers reports whether the last overlap is for the config's subnet: a network never uses a subnet that was not
+// matches reports whether the last overlap is for the config's subnet: a network never uses a subnet that was not
 // compared with the host's prefixes.
-func (o *overlapState) answers(c netinst.NetworkInstanceConfig) bool {
+func (o *overlapState) matches(c netinst.NetworkInstanceConfig) bool {
 	return !o.known || o.now.Subnet == c.IPv4.Subnet
 }
 
-// end discards a clash that is over.
-func (o *overlapState) end() { o.clash, o.restTok = overlap.Overlap{}, 0 }
+// clear discards a clash that is over.
+func (o *overlapState) clear() { o.clash, o.restTok = overlap.Overlap{}, 0 }
 
 // overlapChanged stores an overlap. A clash takes effect at once, its end after overlapRest.
 func (m *Manager) overlapChanged(now overlap.Overlap) []Effect {
-	o, was := &m.overlap, m.overlap.counts()
+	o, was := &m.overlap, m.overlap.effective()
 	o.known, o.now = true, now
 	switch {
 	case now.Clash != "" || was.Clash == "" || was.Subnet != now.Subnet:
-		o.end()
+		o.clear()
 		return m.change()
 	case o.restTok == 0:
 		m.token++
@@ -60,9 +60,9 @@ func (m *Manager) overlapChanged(now overlap.Overlap) []Effect {
 	return nil
 }
 
-// overlapOver restores the network, and starts the wait for overlapCalm.
-func (m *Manager) overlapOver() []Effect {
-	m.overlap.end()
+// endOverlap restores the network, and starts the wait for overlapCalm.
+func (m *Manager) endOverlap() []Effect {
+	m.overlap.clear()
 	m.token++
 	m.overlap.calmTok = m.token
 	return append(m.change(), Timer{m.overlap.calmTok, overlapCalm, false})

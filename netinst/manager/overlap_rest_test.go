@@ -109,7 +109,7 @@ func TestManagerWithdraws(t *testing.T) {
 		"a new subnet is applied once it was compared": {
 			{OverlapChanged{clash}, "apply#2 something"},
 			{applied(2), away},
-			{ConfigChanged{moved}, ""},
+			{ConfigChanged{Config: moved}, ""},
 			{OverlapChanged{other}, "apply#3 something"},
 			{applied(3), "ni Present"},
 		},
@@ -134,7 +134,7 @@ func TestManagerWithdraws(t *testing.T) {
 func shifted(steps []managerStep) []managerStep {
 	var out []managerStep
 	for _, s := range steps {
-		if a, is := s.event.(Applied); is {
+		if a, ok := s.event.(Applied); ok {
 			a.Seq.N++
 			s.event = a
 		}

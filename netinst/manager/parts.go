@@ -27,8 +27,8 @@ type partState struct {
 
 func (p partState) key() partKey { return partKey{p.Kind, p.Name} }
 
-// expect shows the coming changes of the parts: new ones are created, those no longer desired are removed.
-func (m *Manager) expect(parts []netinst.Part) {
+// expectParts shows the coming changes of the parts: new ones are created, those no longer desired are removed.
+func (m *Manager) expectParts(parts []netinst.Part) {
 	old := map[partKey]partState{}
 	for _, p := range m.parts {
 		old[p.key()] = p
@@ -53,13 +53,13 @@ func (m *Manager) expect(parts []netinst.Part) {
 	}
 	for _, p := range m.parts {
 		if _, left := old[p.key()]; left {
-			now = append(now, p.leave())
+			now = append(now, p.markLeaving())
 		}
 	}
 	m.parts = now
 }
 
-func (p partState) leave() partState {
+func (p partState) markLeaving() partState {
 	if p.State != netinst.RemovingFailed && p.State != netinst.CheckAbsentFailed {
 		p.State, p.Error = netinst.Removing, ""
 	}
@@ -162,11 +162,11 @@ func (m *Manager) splitParts(f *flight, fs []netstate.OpFailure, had netstate.St
 	}
 	by = map[partKey][]netstate.OpFailure{}
 	for _, x := range fs {
-		k, is := owner[x.ID]
-		if !is && x.Remove && strings.HasPrefix(x.ID.Name, string(netinst.BridgeName(m.owner.Number))+"v") {
-			k, is = partKey{netinst.PartTunnel, m.tunnelName(x.ID.Name, had)}, true
+		k, ok := owner[x.ID]
+		if !ok && x.Remove && strings.HasPrefix(x.ID.Name, string(netinst.BridgeName(m.owner.Number))+"v") {
+			k, ok = partKey{netinst.PartTunnel, m.tunnelName(x.ID.Name, had)}, true
 		}
-		if !is {
+		if !ok {
 			rest = append(rest, x)
 			continue
 		}
@@ -187,7 +187,7 @@ func (f *flight) ofAdapter(id netstate.ID) bool {
 // tunnelName returns the remote name in the mark of a tunnel's link, or the link's own name if it has no mark.
 func (m *Manager) tunnelName(link string, had netstate.State) string {
 	l, _ := had[netstate.ID{Kind: netstate.KindLink, Name: link}].(netstate.Link)
-	if name, is := netinst.TunnelOf(l.Alias); is {
+	if name, ok := netinst.TunnelOf(l.Alias); ok {
 		return name
 	}
 	return link

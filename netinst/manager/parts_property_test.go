@@ -76,7 +76,7 @@ func TestPropertyOfParts(t *testing.T) {
 				}
 				pending = nil
 				fs := h.apply(a.Want)
-				step(Applied{Seq: a.Seq, Failures: fs, Had: had})
+				step(Applied{Seq: a.Seq, Failures: fs, Before: had})
 			}
 		}
 		var c netinst.NetworkInstanceConfig
@@ -91,7 +91,7 @@ func TestPropertyOfParts(t *testing.T) {
 				h.fault[n], h.waits[n] = rapid.IntRange(0, 5).Draw(t, "fault of "+n) == 0,
 					rapid.IntRange(0, 5).Draw(t, "wait of "+n) == 0
 			}
-			step(ConfigChanged{c})
+			step(ConfigChanged{Config: c})
 			run()
 			checkParts(t, h, c, status)
 		}
@@ -168,12 +168,12 @@ func checkParts(t *rapid.T, h *partsHost, c netinst.NetworkInstanceConfig, s net
 	}
 	for k, link := range standing(all) {
 		id := netstate.ID{Kind: netstate.KindPort, Name: link}
-		p, is := shown[k]
+		p, ok := shown[k]
 		_, wants := desired[k]
 		switch {
-		case wants && !is:
+		case wants && !ok:
 			t.Fatalf("%v is wanted and not shown", k)
-		case !is && h.have[id] != nil:
+		case !ok && h.have[id] != nil:
 			t.Fatalf("%v is on the host and not shown", k)
 		case p.State == netinst.Present && (h.have[id] == nil || h.have[id].Text() != want[id].Text()):
 			t.Fatalf("%v is shown as Present and is %v", k, h.have[id])

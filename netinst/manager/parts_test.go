@@ -38,7 +38,7 @@ func TestWhatIsSeenOfEachPart(t *testing.T) {
 	const standing = "ni Present {bridge Present} {tunnel beta Present} {member can0 Present}"
 	begin := func(c netinst.NetworkInstanceConfig, more ...managerStep) []managerStep {
 		return append([]managerStep{{ApplierReady{}, ""}, {PortsChanged{}, ""}, {AdaptersKnown{}, ""},
-			{ConfigChanged{c}, ""}}, more...)
+			{ConfigChanged{Config: c}, ""}}, more...)
 	}
 	creating := managerStep{Synchronized{},
 		"ni Creating {bridge Creating} {tunnel beta Creating} {member can0 Creating}, apply#1 something full"}
@@ -53,8 +53,8 @@ func TestWhatIsSeenOfEachPart(t *testing.T) {
 				"ni Present [tunnel beta: no route leads there] {bridge Present} {tunnel beta WaitingForDependencies no route " +
 					"leads there} {member can0 Present}",
 			},
-			managerStep{HostTouched{Underlay: true, At: at(100)}, ""},
-			managerStep{HostTouched{Underlay: true, At: at(100)}, ""},
+			managerStep{HostTouched{HostRouting: true, At: at(100)}, ""},
+			managerStep{HostTouched{HostRouting: true, At: at(100)}, ""},
 			managerStep{TimerDue{Token: 4, At: at(100).Add(routeRest)}, "apply#2 something"},
 			managerStep{applied(2), standing},
 		),
@@ -74,13 +74,13 @@ func TestWhatIsSeenOfEachPart(t *testing.T) {
 			managerStep{applied(1),
 				"ni Present [tunnel beta: the address of beta is not known yet] {bridge Present} {tunnel beta " +
 					"WaitingForDependencies the address of beta is not known yet} {member can0 Present}"},
-			managerStep{ConfigChanged{clusterConfig(2)},
+			managerStep{ConfigChanged{Config: clusterConfig(2)},
 				"ni Present {bridge Present} {tunnel beta Creating} {member can0 Present}, apply#2 something"},
 			managerStep{applied(2), standing},
 		),
 		"an address that is known no more, and a tunnel that does not go": complete(
 			managerStep{
-				ConfigChanged{clusterConfig(2, noRemote)},
+				ConfigChanged{Config: clusterConfig(2, noRemote)},
 				"ni Present [tunnel beta: the address of beta is not known yet] {bridge Present} {tunnel beta " +
 					"WaitingForDependencies the address of beta is not known yet} {member can0 Present}, apply#2 something",
 			},
@@ -123,7 +123,7 @@ func TestWhatIsSeenOfEachPart(t *testing.T) {
 			},
 		),
 		"parts go, one of them not at once": complete(
-			managerStep{ConfigChanged{clusterConfig(2, noTunnel, noMember)},
+			managerStep{ConfigChanged{Config: clusterConfig(2, noTunnel, noMember)},
 				"ni Present {bridge Present} {tunnel beta Removing} {member can0 Removing}, apply#2 something"},
 			managerStep{
 				applied(2, netstate.OpFailure{ID: netstate.ID{Kind: netstate.KindLink, Name: "es3v256"}, Remove: true,
@@ -181,7 +181,7 @@ func TestAPartThatFailsIsTriedAgain(t *testing.T) {
 			Err: "no memory"}}, true},
 	} {
 		m := New(netstate.Owner{Name: testNetwork(1).UUID.String(), Number: 3}, "/run", 7, nil)
-		for _, e := range []Event{ApplierReady{}, PortsChanged{}, AdaptersKnown{}, ConfigChanged{clusterConfig(1)},
+		for _, e := range []Event{ApplierReady{}, PortsChanged{}, AdaptersKnown{}, ConfigChanged{Config: clusterConfig(1)},
 			Synchronized{}, applied(1, c.fs...)} {
 			m.Step(e)
 		}
@@ -195,15 +195,16 @@ func TestAPartThatFailsIsTriedAgain(t *testing.T) {
 func TestATunnelThatAnEarlierIncarnationLeft(t *testing.T) {
 	m := New(netstate.Owner{Name: testNetwork(1).UUID.String(), Number: 3}, "/run", 7, nil)
 	c := clusterConfig(1, func(c *netinst.NetworkInstanceConfig) { c.Tunnels, c.Members = nil, []netinst.IfName{"can0"} })
-	for _, e := range []Event{ApplierReady{}, PortsChanged{}, AdaptersKnown{}, ConfigChanged{c}, Synchronized{}} {
+	for _, e := range []Event{ApplierReady{}, PortsChanged{}, AdaptersKnown{}, ConfigChanged{Config: c}, Synchronized{}} {
 		m.Step(e)
 	}
 	a := applied(1, netstate.OpFailure{ID: netstate.ID{Kind: netstate.KindLink, Name: "es3v300"}, Remove: true,
 		Err: "busy"})
-	a.Had = netstate.NewState(netstate.Link{Name: "es3v300", Type: netstate.VXLAN, Alias: "edgespan ni x tunnel old node"})
+	a.Before = netstate.NewState(
+		netstate.Link{Name: "es3v300", Type: netstate.VXLAN, Alias: "edgespan ni x tunnel old node"})
 	var parts []netinst.PartStatus
 	for _, e := range m.Step(a) {
-		if p, is := e.(PublishNetwork); is {
+		if p, ok := e.(PublishNetwork); ok {
 			parts = p.Status.Parts
 		}
 	}

@@ -10,9 +10,9 @@ import (
 // processStable is how long a process must run for its next end to count as the first.
 const processStable = time.Minute
 
-// ends records processes that ended by themselves. Each start succeeds, so the back-off of failed applies does not slow
-// a process that keeps ending.
-type ends struct {
+// processEnds records processes that ended by themselves. Each start succeeds, so the back-off of failed applies does
+// not slow a process that keeps ending.
+type processEnds struct {
 	count   int // in a row
 	last    time.Time
 	rest    time.Duration // before the next start

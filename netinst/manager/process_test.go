@@ -40,7 +40,7 @@ func TestAProcessThatEndsByItself(t *testing.T) {
 			managerStep{ended(100), "apply#2 something"},
 			managerStep{applied(2), ""},
 			managerStep{ended(101), again("2", "100ms")},
-			managerStep{ConfigChanged{testNetwork(2)}, "apply#3 something"},
+			managerStep{ConfigChanged{Config: testNetwork(2)}, "apply#3 something"},
 			managerStep{applied(3), "ni Present"},
 			managerStep{TimerDue{Token: 4}, ""},
 		),
@@ -74,7 +74,7 @@ func TestTheRestOfAProcessIsBounded(t *testing.T) {
 	at := time.Unix(100, 0)
 	for range 80 {
 		for _, e := range m.Step(ProcessEnded{At: at}) {
-			if x, is := e.(Timer); is && (x.After <= 0 || x.After > retries.Max) {
+			if x, ok := e.(Timer); ok && (x.After <= 0 || x.After > retries.Max) {
 				t.Fatalf("a rest of %v", x.After)
 			}
 		}

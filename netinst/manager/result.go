@@ -21,18 +21,18 @@ func (m *Manager) applied(e Applied) []Effect {
 	if e.Err != "" {
 		m.full = true
 		m.setPartsUnknown(e.Err)
-		return append(m.showFailed(f, []string{e.Err}, true), m.retryOr(m.grow())...)
+		return append(m.showFailed(f, []string{e.Err}, true), m.retryOr(m.growBackoff())...)
 	}
 	if f.intent == undesired {
-		m.partsApplied(f, e.Failures, e.Had)
+		m.partsApplied(f, e.Failures, e.Before)
 		return append(m.listen(f), m.removed(f, e.Failures)...)
 	}
 
 	m.applyEnded(f, e)
 	m.countDropped(f, e)
 	contest := m.publishContest()
-	rest, partWaits, partFailed := m.partsApplied(f, e.Failures, e.Had)
-	owned, byAdapter, waits := m.sort(f, rest)
+	rest, partWaits, partFailed := m.partsApplied(f, e.Failures, e.Before)
+	owned, byAdapter, waits := m.splitFailures(f, rest)
 	waits = waits || partWaits
 	out := append(m.listen(f), contest...)
 	for _, k := range m.keys() {
@@ -42,7 +42,7 @@ func (m *Manager) applied(e Applied) []Effect {
 			// incarnation. It must not be reported as removed.
 			fs = append(slices.Clone(fs), byAdapter[netinst.AdapterKey{}]...)
 		}
-		out = append(out, m.answer(f, k, fs, len(owned) > 0, e.Had)...)
+		out = append(out, m.publishAdapter(f, k, fs, len(owned) > 0, e.Before)...)
 	}
 	delete(byAdapter, netinst.AdapterKey{})
 	failed := worstFirst(owned)
@@ -52,10 +52,10 @@ func (m *Manager) applied(e Applied) []Effect {
 	case len(owned) > 0:
 		out = append(out, m.show(netinst.WaitingForDependencies, owned[0].Err)...)
 	default:
-		m.appliedGen, m.appliedFor, m.everOK = f.gen, f.ports, true
-		out = append(out, m.showStanding(f, driftText(e.Drift))...)
+		m.appliedGen, m.appliedFor, m.wasApplied = f.gen, f.ports, true
+		out = append(out, m.showApplied(f, driftText(e.Drift))...)
 	}
-	m.full = m.full || len(e.Drift) > 0 // a dump may have found it, and without a dump only our last write is known
+	m.full = m.full || len(e.Drift) > 0 // a full reading may have found it; any other knows only the last write
 	m.waiting = waits
 	failed = failed || partFailed
 	for _, fs := range byAdapter {
@@ -66,15 +66,15 @@ func (m *Manager) applied(e Applied) []Effect {
 	if !failed && len(owned) == 0 {
 		out = append(out, m.markApplied(f)...)
 	}
-	out = append(append(out, m.after(failed, waits || len(owned) > 0)...), m.scheduleObserve()...)
+	out = append(append(out, m.startNext(failed, waits || len(owned) > 0)...), m.scheduleObserve()...)
 	return append(out, m.checkTouched(e.At)...)
 }
 
-// after returns the next step after an apply: a retry if something failed or waits, otherwise the next apply.
-func (m *Manager) after(failed, waits bool) []Effect {
+// startNext returns the next step after an apply: a retry if something failed or waits, otherwise the next apply.
+func (m *Manager) startNext(failed, waits bool) []Effect {
 	switch {
 	case failed:
-		return m.retryOr(m.grow())
+		return m.retryOr(m.growBackoff())
 	case waits:
 		m.failing = false
 		m.backoff = min(retries.Next(m.backoff), waitRetry)
@@ -96,8 +96,8 @@ func (m *Manager) scheduleObserve() []Effect {
 	return []Effect{Timer{m.checkTok, netinst.CheckEvery, true}}
 }
 
-// showStanding shows a network whose objects are all as desired, except for drift that is left.
-func (m *Manager) showStanding(f *flight, drift string) []Effect {
+// showApplied shows a network whose objects are all as desired, except for drift that is left.
+func (m *Manager) showApplied(f *flight, drift string) []Effect {
 	switch {
 	case drift != "":
 		return m.show(netinst.CheckPresentFailed, drift)
@@ -111,18 +111,21 @@ func (m *Manager) showStanding(f *flight, drift string) []Effect {
 	return m.show(netinst.Present, "")
 }
 
-// sort splits failures into the network's own and each adapter's, and reports whether one waits for something outside.
-// The zero key has removals that belong to no known adapter: they count as the network's own, too.
-func (m *Manager) sort(f *flight, fs []netstate.OpFailure) (owned []netstate.OpFailure,
+// splitFailures splits failures into the network's own and each adapter's, and reports whether one waits for something
+// outside. The zero key has removals that belong to no known adapter: they count as the network's own, too.
+func (m *Manager) splitFailures(f *flight, fs []netstate.OpFailure) (owned []netstate.OpFailure,
 	by map[netinst.AdapterKey][]netstate.OpFailure,
 	waits bool) {
+	by = map[netinst.AdapterKey][]netstate.OpFailure{}
+	if len(fs) == 0 {
+		return nil, by, false
+	}
 	owner := map[netstate.ID]netinst.AdapterKey{}
 	for k, ids := range f.desired.ByAdapter {
 		for _, id := range ids {
 			owner[id] = k
 		}
 	}
-	by = map[netinst.AdapterKey][]netstate.OpFailure{}
 	for _, x := range fs {
 		if k, ok := owner[x.ID]; ok {
 			by[k] = append(by[k], x)
@@ -161,25 +164,26 @@ func texts(fs []netstate.OpFailure) []string {
 	return errs
 }
 
-// underlay returns the underlay of an adapter: its objects on the host, and the addresses its app was observed to use.
-func (m *Manager) underlay(a *adapterState, l netinst.Lease,
-	c netinst.UnderlayNetworkConfig) netinst.UnderlayNetworkStatus {
-	u := netinst.UnderlayNetworkStatus{
+// adapterLink returns the current state of an adapter: its links, and the addresses its app was observed to use.
+func (m *Manager) adapterLink(a *adapterState, l netinst.Lease,
+	c netinst.AdapterSpec) netinst.AdapterLink {
+	u := netinst.AdapterLink{
 		IP: l.IP, MAC: l.MAC, IfName: c.IfName,
 		HostIfName: netinst.HostSide(m.owner.Number, l.Number, c), Bridge: netinst.BridgeName(m.owner.Number),
 	}
 	if len(a.addresses) > 0 {
-		u.IP, u.Addresses = a.addresses.first(a.leased), a.addresses.list()
+		u.IP, u.Addresses = a.addresses.primary(a.leased), a.addresses.list()
 	}
-	if a.dropped.packets > 0 {
-		u.Dropped, u.MaxFlows = a.dropped.packets, a.dropped.limit
+	if six := netinst.AdapterIP6(m.config, c, l); six.IsValid() && l.IP.IsValid() {
+		u.Addresses = l.IP.String() + "," + six.String()
 	}
+	a.dropped.show(&u)
 	return u
 }
 
-// answer publishes the result of one adapter in this apply. network means that part of the network failed; had is the
-// host's state before the apply.
-func (m *Manager) answer(f *flight, k netinst.AdapterKey, fs []netstate.OpFailure, network bool,
+// publishAdapter publishes the result of one adapter in this apply. network means that part of the network failed; had
+// is the host's state before the apply.
+func (m *Manager) publishAdapter(f *flight, k netinst.AdapterKey, fs []netstate.OpFailure, network bool,
 	had netstate.State) []Effect {
 	a := m.adapters[k]
 	c, took := f.versions[k]
@@ -194,9 +198,9 @@ func (m *Manager) answer(f *flight, k netinst.AdapterKey, fs []netstate.OpFailur
 	if c.TargetVersion == 0 {
 		return nil // from an earlier incarnation, whose last status remains
 	}
-	s := netinst.AppAdapterStatus{AppUUID: k.AppUUID, UnderlayIndex: k.UnderlayIndex, TargetVersion: c.TargetVersion}
+	s := netinst.AppAdapterStatus{AppUUID: k.AppUUID, Index: k.Index, TargetVersion: c.TargetVersion}
 	if l, ok := f.leases[k]; ok && c.Activate && !f.inactive {
-		s.UnderlayStatus = m.underlay(a, l, c.UnderlayConfig)
+		s.Link = m.adapterLink(a, l, c.Spec)
 	}
 	switch {
 	case !c.Activate:
@@ -236,7 +240,7 @@ func (m *Manager) answer(f *flight, k netinst.AdapterKey, fs []netstate.OpFailur
 func (f *flight) complete(k netinst.AdapterKey, had netstate.State) bool {
 	ids := f.desired.ByAdapter[k]
 	for _, id := range ids {
-		if w, h := f.desired.State[id], had[id]; w == nil || h == nil || w.Text() != h.Text() {
+		if w, h := f.desired.State[id], had[id]; w == nil || !netstate.Same(w, h) {
 			return false
 		}
 	}
@@ -256,7 +260,7 @@ func rootCause(fs []netstate.OpFailure) string {
 // removed handles the end of an apply of the empty state.
 func (m *Manager) removed(f *flight, fs []netstate.OpFailure) []Effect {
 	if len(fs) > 0 {
-		return append(m.showFailed(f, texts(fs), checksOnly(fs)), m.retryOr(m.grow())...)
+		return append(m.showFailed(f, texts(fs), checksOnly(fs)), m.retryOr(m.growBackoff())...)
 	}
 	var out []Effect
 	for _, k := range m.keys() {
@@ -270,7 +274,7 @@ func (m *Manager) removed(f *flight, fs []netstate.OpFailure) []Effect {
 			out = append(out, WithdrawAdapter{k})
 			continue
 		}
-		s := netinst.AppAdapterStatus{AppUUID: k.AppUUID, UnderlayIndex: k.UnderlayIndex, TargetVersion: c.TargetVersion}
+		s := netinst.AppAdapterStatus{AppUUID: k.AppUUID, Index: k.Index, TargetVersion: c.TargetVersion}
 		if c.Activate {
 			s.Error = "network instance " + m.name() + " is deleted"
 		}
@@ -281,7 +285,7 @@ func (m *Manager) removed(f *flight, fs []netstate.OpFailure) []Effect {
 	}
 	m.backoff = 0
 	if m.intent == desired { // the config returned meanwhile
-		m.shown, m.everOK, m.dirty = false, false, true
+		m.shown, m.wasApplied, m.dirty = false, false, true
 		return append(out, m.next()...)
 	}
 	m.done = true
@@ -296,7 +300,7 @@ func (m *Manager) showFailed(f *flight, errs []string, check bool) []Effect {
 		state = netinst.CheckAbsentFailed
 	case f.intent == undesired:
 		state = netinst.RemovingFailed
-	case check || m.everOK && m.config.Generation == f.gen:
+	case check || m.wasApplied && m.config.Generation == f.gen:
 		state = netinst.CheckPresentFailed
 	}
 	why := errs[0]
@@ -306,8 +310,8 @@ func (m *Manager) showFailed(f *flight, errs []string, check bool) []Effect {
 	return m.show(state, fmt.Sprintf("%s; next retry in %v", why, retries.Next(m.backoff)))
 }
 
-// grow returns the next waiting time of the back-off.
-func (m *Manager) grow() time.Duration {
+// growBackoff returns the next waiting time of the back-off.
+func (m *Manager) growBackoff() time.Duration {
 	m.backoff, m.failing = retries.Next(m.backoff), true
 	return m.backoff
 }
@@ -340,17 +344,17 @@ func (m *Manager) timer(e TimerDue) []Effect {
 		return m.change()
 	case m.ends.restTok:
 		return m.change()
-	case m.damping.tok:
-		m.damping.tok = 0
+	case m.damping.timerTok:
+		m.damping.timerTok = 0
 		return m.checkTouched(e.At)
-	case m.damping.tellTok:
+	case m.damping.contestTok:
 		return m.endContest(e.At)
 	case m.slowTok:
 		return m.reportSlowOps(e.At)
 	case m.addressToken:
 		return m.expireAddresses(e.At)
 	case m.overlap.restTok:
-		return m.overlapOver()
+		return m.endOverlap()
 	case m.overlap.calmTok:
 		if m.overlap.now.Clash == "" {
 			m.overlap.rest = 0

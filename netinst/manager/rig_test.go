@@ -30,7 +30,7 @@ func inactive(c netinst.NetworkInstanceConfig) netinst.NetworkInstanceConfig {
 func testAdapter(app uuid.UUID, version uint64, activate bool) netinst.AppAdapterConfig {
 	return netinst.AppAdapterConfig{
 		AppUUID: app, TargetVersion: version, Activate: activate,
-		UnderlayConfig: netinst.UnderlayNetworkConfig{NetworkInstance: niA, Netns: "ns-" + app.String()[len(app.String())-1:],
+		Spec: netinst.AdapterSpec{NetworkInstance: niA, Netns: "ns-" + app.String()[len(app.String())-1:],
 			IfName: "eth0", Hostname: "web"},
 	}
 }
@@ -60,7 +60,7 @@ func alsoAt(ports []netinst.PortStatus, addr string) []netinst.PortStatus {
 	return ports
 }
 
-// text formats effects as a sentence. Timers and Remember appear only when they are alone.
+// text formats effects as a sentence. Timers and JournalLeases appear only when they are alone.
 func text(effs []Effect) string {
 	var out []string
 	for _, e := range effs {
@@ -84,7 +84,7 @@ func text(effs []Effect) string {
 			if e.Status.Error != "" {
 				s += fmt.Sprintf(" (%s)", e.Status.Error)
 			}
-			if w := e.Status.UnderlayStatus.DroppedText(); w != "" {
+			if w := e.Status.Link.DroppedText(); w != "" {
 				s += fmt.Sprintf(" [%s]", w)
 			}
 			out = append(out, s)
@@ -108,7 +108,7 @@ func text(effs []Effect) string {
 
 func short(k netinst.AdapterKey) string {
 	s := k.AppUUID.String()
-	return fmt.Sprintf("app%s#%d", s[len(s)-1:], k.UnderlayIndex)
+	return fmt.Sprintf("app%s#%d", s[len(s)-1:], k.Index)
 }
 
 type managerStep struct {
@@ -131,8 +131,8 @@ func at(second int64) time.Time { return time.Unix(second, 0) }
 func begun(more ...managerStep) []managerStep {
 	return append([]managerStep{
 		{ApplierReady{}, ""},
-		{PortsChanged{testPort()}, ""},
-		{ConfigChanged{testNetwork(1)}, ""},
+		{PortsChanged{Ports: testPort()}, ""},
+		{ConfigChanged{Config: testNetwork(1)}, ""},
 		{AdaptersKnown{}, ""},
 		{Synchronized{}, "ni Creating, apply#1 something full"},
 		{applied(1), "ni Present"},

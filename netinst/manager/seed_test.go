@@ -17,7 +17,7 @@ func TestSeed_AppAdapterStatusIsPublishedOnceTheAdapterIsApplied(t *testing.T) {
 	}
 	statuses := func(effs []Effect) (out []netinst.AppAdapterStatus) {
 		for _, e := range effs {
-			if p, is := e.(PublishAdapter); is {
+			if p, ok := e.(PublishAdapter); ok {
 				out = append(out, p.Status)
 			}
 		}
@@ -32,12 +32,12 @@ func TestSeed_AppAdapterStatusIsPublishedOnceTheAdapterIsApplied(t *testing.T) {
 	}
 	want := netinst.AppAdapterStatus{
 		AppUUID: appW, TargetVersion: 5, Activated: true,
-		UnderlayStatus: netinst.UnderlayNetworkStatus{
-			IP: netip.MustParseAddr("10.1.0.128"), MAC: got[0].UnderlayStatus.MAC, IfName: "eth0", HostIfName: "es1a1",
+		Link: netinst.AdapterLink{
+			IP: netip.MustParseAddr("10.1.0.128"), MAC: got[0].Link.MAC, IfName: "eth0", HostIfName: "es1a1",
 			Bridge: "es1",
 		},
 	}
-	if got[0] != want || want.UnderlayStatus.MAC == "" {
+	if got[0] != want || want.Link.MAC == "" {
 		t.Errorf("the status is %+v, want %+v with a MAC", got[0], want)
 	}
 	m.Step(HostTouched{})

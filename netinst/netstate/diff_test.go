@@ -19,7 +19,7 @@ func TestDiffOfAStateWithItselfIsEmpty(t *testing.T) {
 	})
 }
 
-func TestAPlanLeadsFromWhatIsThereToWhatIsWanted(t *testing.T) {
+func TestAPlanLeadsFromTheObservedToTheDesiredState(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		have, want := damaged(t), network(t)
 		for _, op := range Diff(have, want) {
@@ -74,8 +74,8 @@ func judgeStep(t *rapid.T, plan Plan, i int, it Item, now State) {
 }
 
 // judgeShape checks the order of the steps: all that create come before all that remove. Among the latter the chains
-// follow the adapters' ports. A process that changes is reloaded after the files are removed, and before new links of
-// its clients go up.
+// follow the adapters' ports. A process starts, and one that changes is reloaded, after the files are removed, and
+// before new links of its clients go up if no files are.
 func judgeShape(t *rapid.T, plan Plan) {
 	const (
 		makes = iota
@@ -95,7 +95,7 @@ func judgeShape(t *rapid.T, plan Plan) {
 			}
 		case op.Verb == Remove && !recreates && !moves(plan[i:]):
 			stage = breaks
-		case op.Verb == Change && op.Kind == KindProcess || op.Verb == Reload && filesGone:
+		case op.Kind == KindProcess && (op.Verb == Change || filesGone):
 			stage = breaks
 		}
 		filesGone = filesGone || op.Kind == KindFile && op.Verb == Remove
@@ -132,8 +132,8 @@ func judgeTold(t *rapid.T, plan Plan) {
 			t.Fatalf("step %d, %s, is on record although another follows\n%s", i, op, spell(plan))
 		}
 		if op.Verb == Reload && !slices.ContainsFunc(plan, gone) && slices.ContainsFunc(plan[:i], func(op Op) bool {
-			p, is := op.Items[0].Want.(Port)
-			return is && p.Master != "" && op.Verb == Add
+			p, ok := op.Items[0].Want.(Port)
+			return ok && p.Master != "" && op.Verb == Add
 		}) {
 			t.Fatalf("step %d, %s, comes after the link of a client is up\n%s", i, op, spell(plan))
 		}
@@ -142,12 +142,12 @@ func judgeTold(t *rapid.T, plan Plan) {
 
 // moves reports whether a plan begins with the first half of an address that moves within its subnet.
 func moves(p Plan) bool {
-	old, is := p[0].Items[0].Have.(Address)
-	if !is || len(p) == 1 {
+	old, ok := p[0].Items[0].Have.(Address)
+	if !ok || len(p) == 1 {
 		return false
 	}
-	come, is := p[1].Items[0].Want.(Address)
-	return is && old.Link == come.Link && old.Prefix[:7] == come.Prefix[:7] // "10.1.2."
+	come, ok := p[1].Items[0].Want.(Address)
+	return ok && old.Link == come.Link && old.Prefix[:7] == come.Prefix[:7] // "10.1.2."
 }
 
 // leaves reports whether a foreign link leaves edgespan's bridge.
@@ -279,13 +279,14 @@ func TestAnAddressThatMovesWithinItsSubnetGoesBeforeItComes(t *testing.T) {
 		"to another":           {"10.1.0.1/24", "10.1.1.1/24", "add address es1 10.1.1.1/24\nremove address es1 10.1.0.1/24"},
 		"with a longer prefix": {"10.1.0.1/24", "10.1.0.1/25", "add address es1 10.1.0.1/25\nremove address es1 10.1.0.1/24"},
 	} {
-		if got := spell(Diff(NewState(Address{"es1", c.have}), NewState(Address{"es1", c.want}))); got != c.plan {
+		have, want := NewState(Address{Link: "es1", Prefix: c.have}), NewState(Address{Link: "es1", Prefix: c.want})
+		if got := spell(Diff(have, want)); got != c.plan {
 			t.Errorf("%s:\n%s\nwant\n%s", name, got, c.plan)
 		}
 	}
 }
 
-func TestAProcessThatOnlyReadsItsFilesAnewIsNotReplaced(t *testing.T) {
+func TestAProcessThatReloadsItsFilesIsNotReplaced(t *testing.T) {
 	p := Process{Name: "ni/1/dnsmasq", Argv: []string{"dnsmasq"}, Digest: "a", Reload: "1"}
 	for name, c := range map[string]struct {
 		change func(*Process)

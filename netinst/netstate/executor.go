@@ -15,8 +15,8 @@ type Condition int
 
 // The conditions.
 const (
-	Missing Condition = iota // it does not run, or another process runs in its place
-	Running                  // a process of Once is still running
-	Right                    // it is as desired
-	Spoilt                   // a process of Once has failed
+	Missing   Condition = iota // it does not run, or another process runs in its place
+	Running                    // a process of Once is still running
+	AsDesired                  // it is as desired
+	Failed                     // a process of Once has failed
 )

@@ -2,25 +2,27 @@ package netstate
 
 import "net/netip"
 
-// Facts are the properties of a machine, seen from our network namespace, that can cause problems for a node. Unknown
-// names what could not be read and so must not be taken for fine.
+// Facts are the properties of a machine, seen from the network namespace of the process, that can cause problems for a
+// node. Unknown names what could not be read: its absence is no sign that all is well.
 type Facts struct {
 	Commands  map[string]bool // helper programs: whether PATH has them
 	Features  map[string]bool // kernel modules: whether built in, loaded or loadable
-	Listeners []Listener      // sockets on port 53
-	Networkd  bool            // systemd-networkd runs in our namespace
+	Listeners []Listener      // sockets that wait for packets or connections
+	Networkd  bool            // systemd-networkd runs in the same network namespace
 	Foreign   map[string]bool // its Manage… settings
 	RPFilter  map[string]int  // by interface, "all" included
 	Flows     FlowTable       // zero if nothing is tracked
 	Daemons   []Daemon
-	Outdated  []int    // PIDs of our dnsmasqs whose program has been replaced since they started
+	Outdated  []int    // PIDs of edgespan's dnsmasqs whose program has been replaced since they started
 	Iptables  Iptables // zero if it was not examined
-	// Flushable means that a flush of the ruleset by others removes our tables: the kernel has no tables that only their
-	// owner can change and that persist without it (Linux before 6.9).
+	// Flushable means that a flush of the ruleset by others removes edgespan's tables: the kernel has no tables that only
+	// their owner can change and that persist without it (Linux before 6.9).
 	Flushable bool
-	// Helpers are the dnsmasqs of our node; HelperUser reports whether the machine has a user for them.
+	// Helpers are the dnsmasqs of the node; HelperUser reports whether the machine has a user for them.
 	Helpers    []Helper
 	HelperUser bool
+	Unlimited  []string // controllers of cgroups that limits of helpers need and the machine lacks
+	AtLimit    []string // networks whose helpers have reached a limit, such as "ni-1: memory (3 times)"
 	Unknown    []string
 }
 
@@ -34,7 +36,7 @@ type Helper struct {
 	NoNewPrivs bool
 }
 
-// FlowTable is the number of tracked flows (net.netfilter.nf_conntrack_*): Max of the machine, Count in our network
+// FlowTable is the number of tracked flows (net.netfilter.nf_conntrack_*): Max of the machine, Count in this network
 // namespace, and Established, the seconds for which an idle TCP flow is kept.
 type FlowTable struct{ Max, Count, Established int }
 
@@ -47,12 +49,13 @@ type Iptables struct {
 	Fault       string // why it could not be examined
 }
 
-// Listener is a socket that receives DNS queries.
+// Listener is a socket that waits for packets or connections of anybody.
 type Listener struct {
 	Proto string // "udp", "tcp"
 	Addr  netip.Addr
+	Port  uint16
 	Who   string // process as "name (pid)", "" if unknown
-	Own   bool   // one of our dnsmasqs
+	Own   bool   // one of edgespan's dnsmasqs
 }
 
 // HostRoute is an IPv4 route of the main table. Via is invalid for a connected route, whose destinations are neighbours
@@ -67,5 +70,5 @@ type HostRoute struct {
 type Daemon struct {
 	PID    int
 	RunDir string // "" for the default
-	Here   bool   // it runs in our network namespace
+	Here   bool   // it runs in the same network namespace
 }

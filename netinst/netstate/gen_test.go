@@ -88,8 +88,8 @@ func network(t *rapid.T) State {
 }
 
 // lost is how a tunnel is observed that leads nowhere.
-func lost(is bool) string {
-	if is {
+func lost(ok bool) string {
+	if ok {
 		return "no route"
 	}
 	return ""

@@ -17,6 +17,7 @@ const (
 	Veth   LinkType = "veth"
 	Tap    LinkType = "tap"   // persistent, for a virtual machine that root opens
 	VXLAN  LinkType = "vxlan" // one end of a tunnel
+	VLAN   LinkType = "vlan"  // a sub-interface, which is a port
 )
 
 // Peer is the app's side of a veth. Its namespace and name are set only at creation; its MAC and MTU are also changed
@@ -39,7 +40,11 @@ type Link struct {
 	Alias string
 	Peer  *Peer   // only of a desired veth; not compared, as the Alias has the values last set
 	Vxlan *Tunnel // VXLAN only
-	// Attrs are observed of a bridge: attributes that differ from BridgeAttrs. A desired bridge has none.
+	// Tag is of a VLAN only, which has no other attributes: it is an interface of the host like others, with the MAC
+	// address and the MTU of its parent. Unmarked is observed of a VLAN that another program has created: see Claim.
+	Tag      *VLANTag
+	Unmarked bool
+	// Attrs are the attributes of a bridge that differ from BridgeAttrs.
 	Attrs map[string]uint64
 	// Replaced is observed of a veth: the desired name leads to another namespace than the one in which the peer was
 	// created.
@@ -49,6 +54,9 @@ type Link struct {
 func (l Link) ID() ID      { return ID{KindLink, l.Name} }
 func (l Link) Needs() []ID { return nil }
 func (l Link) Text() string {
+	if l.Tag != nil {
+		return l.Tag.text()
+	}
 	alias := l.Alias
 	if m, ok := l.mark(); ok {
 		alias = m.String() // two spellings of one mark are equal
@@ -64,11 +72,11 @@ func (l Link) Text() string {
 }
 
 // Recreate reports whether going from old to l needs a new link. Everything that the kernel can change in place is
-// changed in place. A new link is needed for another type, other ends of a tunnel, another adapter, and a peer in
-// another namespace or with another configured name. inUse means that the old link is up: without a readable mark such
-// a link is complete and lost its alias, while one that is down may be half created.
+// changed in place. A new link is needed for another type, other ends of a tunnel, another VLAN, another adapter, and a
+// peer in another namespace or with another configured name. inUse means that the old link is up: without a readable
+// mark such a link is complete and lost its alias, while one that is down may be half created.
 func (l Link) Recreate(old Link, inUse bool) bool {
-	if l.Type != old.Type || l.Vxlan.text() != old.Vxlan.text() {
+	if l.Type != old.Type || l.Vxlan.text() != old.Vxlan.text() || l.Tag.text() != old.Tag.text() {
 		return true
 	}
 	if l.Type != Veth {
@@ -88,12 +96,14 @@ func (l Link) mark() (VethMark, bool) {
 
 // BridgeAttrs are the attributes of every bridge that edgespan creates, by their names in ip-link(8). The nf_call ones
 // pass bridged packets to the adapters' chains. The others are the kernel's defaults, on which the data path relies:
-// with an ageing time of 0 every frame is flooded; with stp or vlan_filtering ports stop forwarding.
+// with an ageing time of 0 every frame is flooded; with stp or vlan_filtering ports stop forwarding. Link.Attrs has
+// the exceptions.
 func BridgeAttrs() map[string]uint64 {
 	return map[string]uint64{
 		"nf_call_iptables": 1, "nf_call_ip6tables": 1, "nf_call_arptables": 0,
 		"ageing_time": 30000, // hundredths of a second
-		"stp_state":   0, "vlan_filtering": 0, "mcast_snooping": 1, "group_fwd_mask": 0,
+		"stp_state":   0, vlanFiltering: 0, "mcast_snooping": 1, "group_fwd_mask": 0,
+		"priority": 0x8000, vlanDefault: 1,
 	}
 }
 
@@ -127,7 +137,7 @@ func ParseVethMark(alias string) (VethMark, bool) {
 	}
 	m := VethMark{NI: words[0], Adapter: words[2]}
 	for _, w := range words[3:] {
-		if form, is := strings.CutPrefix(w, "form="); is && form != "1" {
+		if form, ok := strings.CutPrefix(w, "form="); ok && form != "1" {
 			m.Unknown = true
 			return m, true
 		}

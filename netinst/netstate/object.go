@@ -3,7 +3,6 @@ package netstate
 import (
 	"cmp"
 	"fmt"
-	"net/netip"
 	"slices"
 	"strings"
 )
@@ -15,6 +14,7 @@ type Kind string
 const (
 	KindSysctl  Kind = "sysctl"
 	KindFile    Kind = "file"
+	KindSet     Kind = "set"
 	KindChain   Kind = "chain"
 	KindLink    Kind = "link"
 	KindAddress Kind = "address"
@@ -45,21 +45,31 @@ type Object interface {
 	Text() string
 }
 
-// HostOwner is the Name of the owner of the host state, which belongs to no network instance: root chains, the base
-// drop chain, ip_forward.
+// HostOwner is the Name of the owner of the host state, which belongs to no network instance: root chains, the chain
+// that drops what no network accepted, nftables tables, the forwarding of ports, the tree of policy rules.
 const HostOwner = "host"
 
-// Owner is the owner of an object: the host state (Number 0), or one network instance by its UUID and its number from 1
-// to 999.
+// PortsOwner and PortsNumber are the Name and Number of the owner of what edgespan sets on the host's own interfaces:
+// addresses and default routes of ports with addressing static.
+const (
+	PortsOwner  = "ports"
+	PortsNumber = -1
+)
+
+// Owner is the owner of an object: the host state (Number 0), the ports' addresses (PortsNumber), or one network
+// instance by its UUID and its number from 1 to 999.
 type Owner struct {
 	Name   string
 	Number int
 	// Unmarked is set for an owner found on the host whose chains were made by a release that does not mark accepted
 	// packets.
 	Unmarked bool
+	// OldFrames is set for an owner found on the host whose frames are filtered by a table of its own, as by a release
+	// that had no table for all networks.
+	OldFrames bool
 }
 
-// RouteProtocol marks our routes and rules (docs/architecture.md, law 3).
+// RouteProtocol marks edgespan's routes and rules, and its addresses on foreign links (docs/architecture.md, law 3).
 const RouteProtocol = 101
 
 // File is a file below the run directory, or a folder if Dir is set. Files have mode 0644 and folders 0755, as dnsmasq
@@ -82,24 +92,6 @@ func (f File) Text() string {
 	return f.Content
 }
 
-// Address is an IPv4 or IPv6 address on a link, always without a prefix route: the connected route is a Route in the
-// network's own table.
-type Address struct {
-	Link   string
-	Prefix string // "10.1.0.1/24"
-}
-
-func (a Address) ID() ID       { return ID{KindAddress, a.Link + " " + a.Prefix} }
-func (a Address) Needs() []ID  { return []ID{{KindLink, a.Link}} }
-func (a Address) Text() string { return "noprefixroute" }
-
-// sameSubnet reports whether two addresses are in one subnet of one link.
-func (a Address) sameSubnet(b Address) bool {
-	p, _ := netip.ParsePrefix(a.Prefix)
-	q, _ := netip.ParsePrefix(b.Prefix)
-	return a.Link == b.Link && p.IsValid() && p.Masked() == q.Masked()
-}
-
 // RouteType is the kernel's route type.
 type RouteType string
 
@@ -109,7 +101,10 @@ const (
 	Unreachable RouteType = "unreachable"
 )
 
-// Route is one route of protocol RouteProtocol in one of edgespan's tables.
+// MainTable is the kernel's main table (RT_TABLE_MAIN), in which edgespan has only default routes of ports.
+const MainTable = 254
+
+// Route is one route of protocol RouteProtocol in one of edgespan's tables, or a port's default route in MainTable.
 type Route struct {
 	Table  int
 	Dst    string // "0.0.0.0/0" for the default route
@@ -162,11 +157,31 @@ type Rule struct {
 	// packets are never bound to one.
 	OIF   string
 	DPort int // of UDP or TCP; 0 for any
-	Table int
+	// Mark and Mask select packets by bits of their mark; a Mask of 0 is any mark. Several rules of one priority that
+	// look up packets by their mark are told apart by it.
+	Mark, Mask uint32
+	Table      int
+	// Goto is the priority of the rule at which the kernel reads on, 0 to look the packet up in Table. With neither, the
+	// rule does nothing: it is what other rules lead to. Several such rules
+	// have one priority: the one for the packet's address matches.
+	Goto  int
 	After ID // the route that it leads to; zero for none
+	IPv6  bool
 }
 
-func (r Rule) ID() ID { return ID{KindRule, fmt.Sprint(r.Priority)} }
+func (r Rule) ID() ID {
+	name := fmt.Sprint(r.Priority)
+	if r.IPv6 { // the kernel has a list of rules for each family
+		name = "ipv6 " + name
+	}
+	if r.Goto != 0 && r.selector() != "" {
+		name += " " + r.selector()
+	} else if m := r.mark(); m != "" {
+		name += " " + m
+	}
+	return ID{KindRule, name}
+}
+
 func (r Rule) Needs() []ID {
 	if r.After == (ID{}) {
 		return nil
@@ -175,6 +190,21 @@ func (r Rule) Needs() []ID {
 }
 
 func (r Rule) Text() string {
+	to := "nop"
+	switch {
+	case r.Goto != 0:
+		to = fmt.Sprintf("goto %d", r.Goto)
+	case r.Table != 0:
+		to = fmt.Sprintf("lookup %d", r.Table)
+	}
+	return strings.TrimSpace(r.selector() + " " + to)
+}
+
+// IsEnd reports whether the rule leads past others whatever the packet is.
+func (r Rule) IsEnd() bool { return r.Goto != 0 && r.selector() == "" }
+
+// selector is what a packet must be for the rule to match, "" for any.
+func (r Rule) selector() string {
 	s := ""
 	if r.From != "" {
 		s += "from " + r.From + " "
@@ -188,62 +218,82 @@ func (r Rule) Text() string {
 	if r.DPort != 0 {
 		s += fmt.Sprintf("dport %d ", r.DPort)
 	}
-	return s + fmt.Sprintf("lookup %d", r.Table)
+	s += r.mark()
+	return strings.TrimSpace(s)
 }
+
+func (r Rule) mark() string {
+	if r.Mark == 0 && r.Mask == 0 {
+		return ""
+	}
+	return fmt.Sprintf("fwmark %#x/%#x", r.Mark, r.Mask)
+}
+
+// Counter is what a rule of a chain has counted since the chain was written.
+type Counter struct{ Packets, Bytes uint64 }
 
 // Family is the packet family of a Chain.
 type Family string
 
 // The families.
 const (
-	IPv4 Family = "ipv4"
-	// BridgeFamily is nftables' bridge family: such a Chain is a whole table named Name, and its Rules are the lines of
-	// the table's body in nft's syntax.
+	IPv4 Family = "ipv4" // of iptables
+	// BridgeFamily, InetFamily, ARPFamily and IP6Family are families of nftables.
 	BridgeFamily Family = "bridge"
-	// InetFamily is nftables' inet family, also with whole tables.
-	InetFamily Family = "inet"
-	// ARPFamily is nftables' arp family, also with whole tables.
-	ARPFamily Family = "arp"
+	InetFamily   Family = "inet"
+	ARPFamily    Family = "arp"
+	IP6Family    Family = "ip6"
 )
 
-// IsTable reports whether a Chain of the family is a whole nftables table.
-func (f Family) IsTable() bool { return f == BridgeFamily || f == InetFamily || f == ARPFamily }
+// Native reports whether chains of the family are written in nft's syntax, and not in that of iptables.
+func (f Family) Native() bool {
+	return f == BridgeFamily || f == InetFamily || f == ARPFamily || f == IP6Family
+}
 
-// Hook is one rule that leads into a chain. It is inserted first in Parent or, if Last is set, appended to it; Parent
-// is a built-in chain or a chain of the host.
+// Hook is one way into a chain. Of iptables, it is a rule that is inserted first in Parent or, if Last is set, appended
+// to it; Parent is a built-in chain or a chain of the host. Of nftables, it is an element of the host's map Parent.
 type Hook struct {
 	Parent string
-	Match  string // such as "-i es1"; "" matches every packet
+	Match  string // such as "-i es1", "" matches every packet; or the element's key, such as `"es1a1"`
 	Last   bool
 }
 
-// Chain is an iptables chain with the rules that lead into it, each complete and in order, because a chain is always
-// replaced as a whole.
+// Chain is a chain with its hooks. Its rules are complete and in order, because a chain is always replaced as a whole.
+//
+// A native Chain without a Table is an nftables table named Name, of which Rules are the lines of the body. If chains
+// of other owners are in that table, it is the rest of the table: the maps and the chains into which the others hook.
 type Chain struct {
 	Family Family
-	Table  string // "filter", "nat"; "" for a whole table
+	Table  string // such as "filter"; "" for an nftables table
 	Name   string
-	Rules  []string // after "-A NAME "
+	Rules  []string // after "-A NAME "; or lines of nft
 	Hooks  []Hook
 }
 
+// IsTable reports whether c is an nftables table, or the rest of one.
+func (c Chain) IsTable() bool { return c.Family.Native() && c.Table == "" }
+
 func (c Chain) ID() ID {
-	if c.Family.IsTable() {
+	if c.IsTable() {
 		return ID{KindChain, string(c.Family) + "/" + c.Name}
 	}
 	return ID{KindChain, string(c.Family) + "/" + c.Table + "/" + c.Name}
 }
 
-func (c Chain) Needs() []ID { return nil } // all chains are written in one restore: all or none
+// Needs are the sets that its rules name. All chains are written in one op: all or none.
+func (c Chain) Needs() []ID { return setsOf(c.Rules) }
 
 func (c Chain) Text() string {
 	var b []string
 	for _, h := range c.Hooks {
-		at := "first"
-		if h.Last {
-			at = "last"
+		at := "first in "
+		switch {
+		case c.Family.Native():
+			at = "in "
+		case h.Last:
+			at = "last in "
 		}
-		b = append(b, strings.TrimSpace(fmt.Sprintf("%s in %s: %s", at, h.Parent, h.Match)))
+		b = append(b, strings.TrimSpace(fmt.Sprintf("%s%s: %s", at, h.Parent, h.Match)))
 	}
 	return strings.Join(append(b, c.Rules...), "\n")
 }
@@ -270,6 +320,15 @@ type Process struct {
 	Probe  Probe
 	Leases *Leases // nil: it has none; not compared, as Reload covers the reservations
 	After  []ID
+	// Limits is what it may take with its children; a change of them needs no replacement. Zero: no limits.
+	Limits ProcessLimits
+}
+
+// ProcessLimits bound what the helper processes of one owner may take together.
+type ProcessLimits struct {
+	Memory    int `json:",omitempty"` // MiB
+	Processor int `json:",omitempty"` // percent of one core
+	Processes int `json:",omitempty"`
 }
 
 // Leases are the DHCP leases with which a Process must agree after its start and after each Reload. A lease of an
@@ -293,7 +352,11 @@ type Client struct {
 func (p Process) ID() ID      { return ID{KindProcess, p.Name} }
 func (p Process) Needs() []ID { return p.After }
 func (p Process) Text() string {
-	return fmt.Sprintf("digest %s reload %s", p.Digest, p.Reload)
+	text := fmt.Sprintf("digest %s reload %s", p.Digest, p.Reload)
+	if l := p.Limits; l != (ProcessLimits{}) {
+		text += fmt.Sprintf(" memory %d processor %d processes %d", l.Memory, l.Processor, l.Processes)
+	}
+	return text
 }
 
 // State is a set of host objects of one owner.

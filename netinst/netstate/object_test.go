@@ -4,6 +4,7 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+	"time"
 )
 
 func TestObjectsAsText(t *testing.T) {
@@ -22,6 +23,7 @@ func TestObjectsAsText(t *testing.T) {
 			`vxlan mac  mtu 0 alias "" vni 256 from invalid IP to invalid IP port 4789`},
 		{tunnel(Tunnel{VNI: 256, Port: 4789, Lost: "no route"}), "link es1v256",
 			`vxlan mac  mtu 0 alias "" vni 256 from invalid IP to invalid IP port 4789 lost: no route`},
+		{Link{Name: "eth0.5", Type: VLAN, Tag: &VLANTag{"eth0", 5}}, "link eth0.5", "vlan 5 of eth0"},
 		{Port{Link: "es1"}, "port es1", "up"},
 		{Port{Link: "es1a1", Master: "es1", After: []ID{{KindChain, "c"}}}, "port es1a1", "up master es1"},
 		{Address{Link: "es1", Prefix: "10.1.0.1/24"}, "address es1 10.1.0.1/24", "noprefixroute"},
@@ -31,7 +33,16 @@ func TestObjectsAsText(t *testing.T) {
 			"unreachable"},
 		{Rule{Priority: 20001, From: "10.1.0.0/24", Table: 20001}, "rule 20001", "from 10.1.0.0/24 lookup 20001"},
 		{Rule{Priority: 21001, To: "10.1.0.0/24", Table: 20001}, "rule 21001", "to 10.1.0.0/24 lookup 20001"},
+		{Rule{Priority: 18001, From: "10.1.0.0/24", Mark: 0x2000000, Mask: 0xf000000, Table: 30018},
+			"rule 18001 fwmark 0x2000000/0xf000000", "from 10.1.0.0/24 fwmark 0x2000000/0xf000000 lookup 30018"},
+		{Rule{Priority: 18000, Mask: 0xf000000, Goto: 19000}, "rule 18000 fwmark 0x0/0xf000000",
+			"fwmark 0x0/0xf000000 goto 19000"},
 		{Chain{Family: BridgeFamily, Name: "es1", Rules: []string{"a", "b"}}, "chain bridge/es1", "a\nb"},
+		{
+			Chain{Family: BridgeFamily, Table: "edgespan", Name: "ES1-1F", Rules: []string{"a"},
+				Hooks: []Hook{{"ports", `"es1a1"`, false}}},
+			"chain bridge/edgespan/ES1-1F", "in ports: \"es1a1\"\na",
+		},
 		{
 			Chain{Family: IPv4, Table: "nat", Name: "ES1-P", Rules: []string{"-j X"},
 				Hooks: []Hook{{"P", "-i es1", false}, {"Q", "", true}}},
@@ -52,8 +63,9 @@ func TestObjectsAsText(t *testing.T) {
 // Every field that is applied to the host shows in the text or the name: a difference in any other could never be
 // repaired. The exceptions only order the steps, identify a process, or are part of another field.
 func TestEveryFieldIsComparedButThese(t *testing.T) {
-	silent := map[string]bool{"Port.After": true, "Process.After": true, "Route.After": true, "Rule.After": true,
-		"Process.Probe": true, "Process.Argv": true, "Process.Leases": true, "Link.Peer": true, "Sysctl.Link": true}
+	silent := map[string]bool{"Address.Unmarked": true, "Link.Unmarked": true, "Address.After": true, "Port.After": true,
+		"Process.After": true, "Route.After": true, "Rule.After": true, "Process.Probe": true,
+		"Process.Argv": true, "Process.Leases": true, "Link.Peer": true, "Sysctl.Link": true}
 	for _, o := range []Object{
 		Sysctl{}, File{}, Link{}, Port{}, Address{}, Route{}, Rule{}, Process{}, Chain{Family: IPv4},
 	} {
@@ -68,6 +80,9 @@ func TestEveryFieldIsComparedButThese(t *testing.T) {
 			if differs == silent[name] {
 				t.Errorf("%s: a change shows is %v, want %v", name, differs, !silent[name])
 			}
+			if same := x.Text() == o.Text(); Same(x, o) != same || Same(o, x) != same || !Same(x, x) {
+				t.Errorf("%s: the same is %v, want %v", name, Same(x, o), same)
+			}
 		}
 	}
 }
@@ -78,12 +93,18 @@ func change(v reflect.Value) {
 		v.SetString(v.String() + "x")
 	case reflect.Int:
 		v.SetInt(7)
+	case reflect.Uint32:
+		v.SetUint(7)
 	case reflect.Bool:
 		v.SetBool(!v.Bool())
 	case reflect.Slice:
 		v.Set(reflect.MakeSlice(v.Type(), 1, 1))
 		change(v.Index(0))
 	case reflect.Struct:
+		if v.Type() == reflect.TypeFor[time.Time]() {
+			v.Set(reflect.ValueOf(time.Unix(1, 0)))
+			return
+		}
 		change(v.Field(0))
 	case reflect.Pointer:
 		v.Set(reflect.New(v.Type().Elem()))
@@ -94,11 +115,20 @@ func change(v reflect.Value) {
 	}
 }
 
+func TestWhatIsAbsentIsNotTheSame(t *testing.T) {
+	o, other := Chain{Family: IPv4, Name: "c", Rules: []string{"a", "b"}}, Link{Name: "es1"}
+	joined := Chain{Family: IPv4, Name: "c", Rules: []string{"a\nb"}}
+	if !Same(nil, nil) || Same(o, nil) || Same(nil, o) || Same(o, other) || Same(other, o) || !Same(o, joined) {
+		t.Errorf("%v %v %v %v %v %v", Same(nil, nil), Same(o, nil), Same(nil, o), Same(o, other), Same(other, o),
+			Same(o, joined))
+	}
+}
+
 func tunnel(t Tunnel) Link { return Link{Name: "es1v256", Type: VXLAN, Vxlan: &t} }
 
 const oldMark = "edgespan ni u adapter a#0 netns=web peer=eth0 mac=02:00:00:00:00:01 mtu=1500"
 
-func TestWhichLinksAreMadeAnew(t *testing.T) {
+func TestWhichLinksAreRecreated(t *testing.T) {
 	veth := func(alias string) Link { return Link{Name: "es1a1", Type: Veth, MAC: "a", MTU: 1500, Alias: alias} }
 	with := func(old, new string) Link { return veth(strings.Replace(oldMark, old, new, 1)) }
 	bridge := Link{Name: "es1", Type: Bridge, MAC: "a", MTU: 1500, Alias: "x"}

@@ -69,22 +69,22 @@ const MaxHostRoutes = 4096
 // HostEvent is an event of a host watcher. It carries whole values, never deltas, so that the next event makes up for a
 // lost one.
 type HostEvent struct {
-	Resync     bool        // first event, or events were lost: everything may have changed
-	Interfaces []Interface // every foreign interface, by name; nil if unchanged
-	Forwarding *Forwarding // nil if unchanged
-	MaxTracked int         // nf_conntrack_max, set together with Interfaces; 0 if unknown
-	Touched    []int       // numbers of network instances of which an object changed
-	Links      []LinkTouch // links of adapters that changed, and foreign links in our bridges
-	Namespaces bool        // a network namespace or a foreign link appeared or disappeared
-	Underlay   bool        // an address of the host, or a route of its own tables, may have changed
-	Ended      []int       // numbers of network instances of which a process exited by itself
-	At         time.Time   // when the last part of it was received; zero: now
-	Host       bool        // an object of the host state changed
-	Filter     bool        // chains and tables of any owner may have changed
+	Resync      bool        // first event, or events were lost: everything may have changed
+	Interfaces  []Interface // every foreign interface, by name; nil if unchanged
+	Forwarding  *Forwarding // nil if unchanged
+	MaxTracked  int         // nf_conntrack_max, set together with Interfaces; 0 if unknown
+	Touched     []int       // numbers of network instances of which an object changed
+	Links       []LinkTouch // links of adapters that changed, and foreign links in edgespan's bridges
+	Namespaces  bool        // a network namespace or a foreign link appeared or disappeared
+	HostRouting bool        // an address of the host, or a route of its own tables, may have changed
+	Ended       []int       // numbers of network instances of which a process exited by itself
+	At          time.Time   // when the last part of it was received; zero: now
+	Host        bool        // an object of the host state changed
+	Filter      bool        // chains and tables of any owner may have changed
 }
 
-// LinkTouch is a change of what we own of one adapter's link; Name is "" for a foreign link in the network's bridge.
-// The carrier of the link belongs to the app and is not reported.
+// LinkTouch is a change of the attributes of one adapter's link that edgespan sets; Name is "" for a foreign link in
+// the network's bridge. The carrier of the link belongs to the app and is not reported.
 type LinkTouch struct {
 	Number int // of the network instance
 	Name   string

@@ -1,7 +1,6 @@
 package netstate
 
 import (
-	"errors"
 	"slices"
 	"strings"
 	"time"
@@ -67,11 +66,16 @@ type Plan []Op
 func planOrder(o Object) int {
 	switch o := o.(type) {
 	case Sysctl:
+		if o.Link != "" {
+			return 5 // see Forwarding6Of
+		}
 		return 6 // a link forwards only once the chains are in place
 	case File:
 		if o.Dir {
 			return 1
 		}
+		return 2
+	case Set:
 		return 2
 	case Chain:
 		return 3
@@ -83,16 +87,22 @@ func planOrder(o Object) int {
 	case Address:
 		return 6
 	case Port:
-		if o.Master == "" {
-			return 7
+		switch {
+		case o.Master != "":
+			return 11
+		case o.Foreign && len(o.After) > 0:
+			return 8 // a VLAN, after its parent
 		}
-		return 11
+		return 7
 	case Route:
 		if o.Via != "" {
 			return 9 // the kernel refuses a gateway without a route to it
 		}
 		return 8
 	case Rule:
+		if o.IsEnd() {
+			return 10 // once each rule that it leads past can be reached by another
+		}
 		return 9
 	case Process:
 		return 10
@@ -100,8 +110,8 @@ func planOrder(o Object) int {
 	return 99
 }
 
-// removal returns the place of a removed object among the removals.
-func removal(o Object) int {
+// removalOrder returns the place of a removed object among the removals.
+func removalOrder(o Object) int {
 	switch o := o.(type) {
 	case Port:
 		if o.Master != "" {
@@ -111,6 +121,9 @@ func removal(o Object) int {
 	case Process:
 		return 1
 	case Rule:
+		if o.IsEnd() {
+			return 1
+		}
 		return 2
 	case Route:
 		return 3
@@ -123,6 +136,8 @@ func removal(o Object) int {
 			return 8
 		}
 		return 7
+	case Set:
+		return processChange // no chain names it, and no process fills it
 	case Link:
 		if o.Type == Veth {
 			return 9
@@ -140,27 +155,33 @@ type step struct {
 	phase int
 }
 
-// released is the place, in the first half, of a foreign link that leaves: before the chains, because once these no
+// releaseOrder is the place, in the first half, of a foreign link that leaves: before the chains, because once these no
 // longer name the link, nothing blocks its frames.
-const released = 2
+const releaseOrder = 2
 
-// processChange is the place of a changed process among the removals: just after the files.
-const processChange = 8
+// filterOrder is the place, in either half, of a bridge that begins or ends to keep VLANs apart: before chains let
+// tagged frames pass, and after the ports have left that only the filter keeps apart.
+const filterOrder = 2
+
+func filters(o Object) bool {
+	l, isLink := o.(Link)
+	return isLink && l.FiltersVLANs()
+}
 
 // Diff returns the Plan that leads from have to want. A link that can't be changed in place is removed just before it
-// is added. A changed process is replaced after files have been removed, so that it forgets their content.
+// is added. A process is started or replaced after files have been removed, so that it does not know their content.
 func Diff(have, want State) Plan {
 	var makes, breaks []step
 	var chains []Item
-	recreated := map[ID]bool{} // ports of new links: down, whatever was observed
-	early := map[ID]bool{}     // removed in the first half
-	come, gone := files(have, want)
+	recreated := recreations(have, want)
+	early := map[ID]bool{} // removed in the first half
+	come, gone := fileChanges(have, want)
 	for _, id := range want.IDs() {
 		w, h := want[id], have[id]
-		if recreated[id] { // "link" sorts before "port"
+		if id.Kind != KindLink && isOn(w, recreated) || LeansOn(w, have, want) { // gone with it, whatever was observed
 			h = nil
 		}
-		if h != nil && h.Text() == w.Text() && (id.Kind != KindProcess || !come && !gone) {
+		if h != nil && Same(h, w) && (id.Kind != KindProcess || !come && !gone) {
 			continue
 		}
 		if id.Kind == KindChain {
@@ -170,19 +191,30 @@ func Diff(have, want State) Plan {
 		at := planOrder(w)
 		verb := Change
 		switch {
+		case h == nil && id.Kind == KindProcess && gone: // files of a process that ended, perhaps in the middle of a plan
+			breaks = append(breaks, step{Op{Add, id.Kind, []Item{{w, nil}}}, processChange})
+			continue
 		case h == nil:
 			verb = Add
 			makes = append(makes, displaced(w, have, want, early)...)
-		case id.Kind == KindLink && w.(Link).Recreate(h.(Link), have[ID{KindPort, id.Name}] != nil):
+		case id.Kind == KindLink && !recreated[id.Name] && filters(h) != filters(w):
+			s := step{Op{Change, id.Kind, []Item{{w, h}}}, filterOrder}
+			if filters(w) {
+				makes = append(makes, s)
+			} else { // once the ports have left that it keeps apart
+				breaks = append(breaks, s)
+			}
+			continue
+		case id.Kind == KindLink && recreated[id.Name]:
 			makes = append(makes, step{Op{Remove, id.Kind, []Item{{nil, h}}}, at})
 			h, verb = nil, Add
-			recreated[ID{KindPort, id.Name}] = true
 		case id.Kind == KindProcess && onlyReload(h.(Process), w.(Process)):
 			first, last := reloads(h.(Process), w.(Process), come, gone)
 			makes, breaks = append(makes, first...), append(breaks, last...)
 			continue
 		case id.Kind == KindProcess:
-			breaks = append(breaks, step{Op{verb, id.Kind, []Item{{w, h}}}, processChange})
+			first, last := replacements(h.(Process), w.(Process), have, gone)
+			makes, breaks = append(makes, first...), append(breaks, last...)
 			continue
 		}
 		makes = append(makes, step{Op{verb, id.Kind, []Item{{w, h}}}, at})
@@ -205,28 +237,28 @@ func removals(have, want State, early map[ID]bool) (first, rest []step) {
 		}
 		it := Item{nil, have[id]}
 		p, port := have[id].(Port)
-		at := slices.Index(leaving, id.Kind)
+		at := slices.Index(withdrawnKinds, id.Kind)
 		switch {
 		case atOnce && at >= 0:
-			first = append(first, step{Op{Remove, id.Kind, []Item{it}}, withdrawn(at)})
+			first = append(first, step{Op{Remove, id.Kind, []Item{it}}, withdrawalOrder(at)})
 		case id.Kind == KindSysctl && len(want) > 0:
-			first = append(first, step{Op{Remove, id.Kind, []Item{it}}, closing(id)})
+			first = append(first, step{Op{Remove, id.Kind, []Item{it}}, closingOrder(id)})
 		case id.Kind == KindChain:
 			chains = append(chains, it)
 		case id.Kind == KindLink:
 			links = append(links, it)
 		case port && p.Foreign:
-			first = append(first, step{Op{Remove, id.Kind, []Item{it}}, released})
+			first = append(first, step{Op{Remove, id.Kind, []Item{it}}, releaseOrder})
 		default:
-			rest = append(rest, step{Op{Remove, id.Kind, []Item{it}}, removal(have[id])})
+			rest = append(rest, step{Op{Remove, id.Kind, []Item{it}}, removalOrder(have[id])})
 		}
 	}
 	if len(chains) > 0 {
-		rest = append(rest, step{Op{Remove, KindChain, chains}, removal(Chain{})})
+		rest = append(rest, step{Op{Remove, KindChain, chains}, removalOrder(Chain{})})
 	}
 	if len(links) > 0 { // the kernel waits only once for all links of one removal
-		slices.SortStableFunc(links, func(a, b Item) int { return removal(a.Have) - removal(b.Have) })
-		rest = append(rest, step{Op{Remove, KindLink, links}, removal(links[0].Have)})
+		slices.SortStableFunc(links, func(a, b Item) int { return removalOrder(a.Have) - removalOrder(b.Have) })
+		rest = append(rest, step{Op{Remove, KindLink, links}, removalOrder(links[0].Have)})
 	}
 	return first, rest
 }
@@ -234,13 +266,13 @@ func removals(have, want State, early map[ID]bool) (first, rest []step) {
 // displaced removes, and records in early, the addresses that must go before w is added: for the kernel, a later
 // address of the same subnet is a secondary of the first, and is removed with it.
 func displaced(w Object, have, want State, early map[ID]bool) []step {
-	a, is := w.(Address)
-	if !is {
+	a, ok := w.(Address)
+	if !ok {
 		return nil
 	}
 	var steps []step
 	for _, id := range have.IDs() {
-		if old, is := have[id].(Address); is && want[id] == nil && a.sameSubnet(old) {
+		if old, ok := have[id].(Address); ok && want[id] == nil && a.displaces(old) {
 			early[id] = true
 			steps = append(steps, step{Op{Remove, id.Kind, []Item{{nil, old}}}, planOrder(w)})
 		}
@@ -256,130 +288,4 @@ func inOrder(steps []step) Plan {
 		plan[i] = s.op
 	}
 	return plan
-}
-
-// ErrWaiting marks the error of an op whose object waits for something outside of edgespan, such as a network namespace
-// that does not exist yet. That is not a failure.
-var ErrWaiting = errors.New("waiting for a dependency")
-
-// OpError is why an op failed: the command, if one was run, and its output.
-type OpError struct {
-	Op      string
-	Command string // "" for a direct request to the kernel
-	Err     error
-}
-
-func (e *OpError) Error() string {
-	s := e.Op + ": "
-	if e.Command != "" {
-		s += e.Command + ": "
-	}
-	return s + e.Err.Error()
-}
-
-func (e *OpError) Unwrap() error { return e.Err }
-
-// OpFailure is an object that is not as desired, and why.
-type OpFailure struct {
-	ID      ID
-	Waiting bool // it waits for a dependency: an external one, or an object that failed
-	Remove  bool // it should have been removed
-	Observe bool // it was applied successfully and observed different later
-	Blocked bool // not tried: it needs an object that failed
-	Err     string
-
-	// The parts of Err, to show them separately: the op, the command that it ran, if any, and its output. Op is "" for an
-	// object that was observed different.
-	Op, Command, Cause string
-}
-
-// Run runs a Plan: a failed op stops only the ops that need its objects.
-type Run struct {
-	plan   Plan
-	failed map[ID]OpFailure
-	order  []ID
-	stuck  *ID // a port that is still in its bridge, or a chain that did not change
-}
-
-// NewRun starts the run of a plan.
-func NewRun(p Plan) *Run { return &Run{plan: p, failed: map[ID]OpFailure{}} }
-
-// Next returns the next op to run, or false at the end. Ops whose needs have failed are skipped, and their objects
-// become failures that wait.
-func (r *Run) Next() (Op, bool) {
-	for len(r.plan) > 0 {
-		op := r.plan[0]
-		r.plan = r.plan[1:]
-		if why, blocked := r.blocked(op); blocked {
-			err := "waits for " + why.String()
-			r.fail(op, OpFailure{Waiting: true, Blocked: true, Remove: op.Verb == Remove, Err: err, Op: op.String(), Cause: err})
-			continue
-		}
-		return op, true
-	}
-	return Op{}, false
-}
-
-func (r *Run) blocked(op Op) (ID, bool) {
-	for _, it := range op.Items {
-		if f, bad := r.failed[it.ID()]; bad && op.Verb != Remove {
-			return f.ID, true // its own removal failed, so it can't be added again
-		}
-		// A chain is left unchanged while a port that it filters may still carry packets, and while another chain that did
-		// not change may lead to it.
-		if r.stuck != nil && op.Kind == KindChain {
-			return *r.stuck, true
-		}
-		if it.Want == nil {
-			continue
-		}
-		for _, n := range it.Want.Needs() {
-			if _, bad := r.failed[n]; bad {
-				return n, true
-			}
-		}
-	}
-	return ID{}, false
-}
-
-// Done records the result of the op that Next returned last.
-func (r *Run) Done(op Op, err error) {
-	if err == nil {
-		return
-	}
-	f := OpFailure{Waiting: errors.Is(err, ErrWaiting), Remove: op.Verb == Remove, Err: err.Error(), Op: op.String(),
-		Cause: err.Error()}
-	var parts *OpError
-	if errors.As(err, &parts) {
-		f.Command, f.Cause = parts.Command, parts.Err.Error()
-	}
-	r.fail(op, f)
-}
-
-func (r *Run) fail(op Op, f OpFailure) {
-	for _, it := range op.Items {
-		f.ID = it.ID()
-		if p, ok := it.Have.(Port); ok && f.Remove && p.Master != "" {
-			id := f.ID
-			r.stuck = &id
-		}
-		if op.Kind == KindChain && !f.Remove && r.stuck == nil { // chains that lead to others may be left
-			id := f.ID
-			r.stuck = &id
-		}
-		if _, again := r.failed[f.ID]; again {
-			continue // its removal failed before it could be added again: that is the cause
-		}
-		r.order = append(r.order, f.ID)
-		r.failed[f.ID] = f
-	}
-}
-
-// Failures returns what is not as desired, in the order of failure.
-func (r *Run) Failures() []OpFailure {
-	fs := make([]OpFailure, len(r.order))
-	for i, id := range r.order {
-		fs[i] = r.failed[id]
-	}
-	return fs
 }

@@ -32,7 +32,7 @@ func drawState(t *rapid.T, label string) State {
 		Sysctl{Key: "net/ipv4/ip_forward", Value: v("sysctl")},
 		File{Path: "ni/1/conf", Dir: true}, File{Path: "ni/1/conf/dnsmasq.conf", Content: v("conf")},
 		Link{Name: "es1", Type: Bridge, MAC: "m" + v("bridge mac"), MTU: 1500}, Port{Link: "es1"},
-		Address{"es1", "10.1.0.1/24"},
+		Address{Link: "es1", Prefix: "10.1.0.1/24"},
 		Route{Table: 20001, Dst: "10.1.0.0/24", Type: Unicast, Dev: "es1"},
 		Route{Table: 20001, Dst: "0.0.0.0/0", Type: Unicast, Dev: "es1", Via: "10.1.0." + v("gateway")},
 		Rule{Priority: 20001, From: "10.1.0.0/24", Table: 20001},
@@ -164,7 +164,7 @@ func one(adapter bool) State {
 	chain := Chain{Family: IPv4, Table: "filter", Name: "ES1-1E"}
 	s := NewState(
 		File{Path: "ni/1/conf", Dir: true}, File{Path: "ni/1/conf/dnsmasq.conf", Content: "a"},
-		Link{Name: "es1", Type: Bridge}, Address{"es1", "10.1.0.1/24"}, Port{Link: "es1"},
+		Link{Name: "es1", Type: Bridge}, Address{Link: "es1", Prefix: "10.1.0.1/24"}, Port{Link: "es1"},
 		Route{Table: 1, Dst: "10.1.0.0/24", Dev: "es1"}, Route{Table: 1, Dst: "0.0.0.0/0", Dev: "eth0", Via: "192.0.2.1"},
 		Rule{Priority: 20001, Table: 1}, Process{Name: "ni/1/dnsmasq"}, Sysctl{Key: "net/ipv4/ip_forward", Value: "1"},
 	)
@@ -232,7 +232,14 @@ func TestChangedProcessIsReplacedAfterFilesHaveGone(t *testing.T) {
 	ordered(t, Diff(one(true), want), "remove file ni/1/conf/dhcp-hosts/a", "change process ni/1/dnsmasq")
 }
 
-func TestALinkThatCannotChangeIsMadeAnew(t *testing.T) {
+// A daemon that was killed in the middle of a plan leaves the files of adapters that have gone, and no process.
+func TestAProcessStartsAfterFilesHaveGone(t *testing.T) {
+	have := one(true)
+	delete(have, ID{KindProcess, "ni/1/dnsmasq"})
+	ordered(t, Diff(have, one(false)), "remove file ni/1/conf/dhcp-hosts/a", "add process ni/1/dnsmasq")
+}
+
+func TestALinkThatCannotChangeIsRecreated(t *testing.T) {
 	want := one(true)
 	want.Add(Link{Name: "es1a1", Type: Veth, Alias: markOf("2")})
 	ordered(t, Diff(one(true), want), "remove link es1a1", "add link es1a1", "add port es1a1")

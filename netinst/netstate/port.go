@@ -3,9 +3,10 @@ package netstate
 // Port is the running state of a link: up and, if Master is set, enslaved to that bridge. Without it the link is down
 // and in no bridge. It is a separate object because a link joins its bridge only after its chains are in place.
 //
-// A Foreign port is of a link that another program created and that we only enslave: without it the link is in no
-// bridge; nothing else of the link is ever changed. The kernel's list of the bridge's links identifies it: a link that
-// was deleted and recreated under the same name is not in the bridge.
+// A Foreign port is of a link that another program created and that edgespan only enslaves: without it the link is in
+// no bridge; nothing else of the link is ever changed. The kernel's list of the bridge's links identifies it: a link
+// that was deleted and recreated under the same name is not in the bridge. A Foreign port without Master is a link that
+// is set up, and is in no bridge of edgespan; it is never removed (Claim).
 type Port struct {
 	Link    string
 	Master  string // "" for the bridge itself
@@ -13,7 +14,13 @@ type Port struct {
 	Down    bool // observed only: a foreign link in the bridge that is not up
 	// Isolated ports of a bridge exchange no frames with each other.
 	Isolated bool
-	After    []ID // objects that must exist before a packet may pass
+	// Guarded ports of a bridge are disabled by the kernel when a BPDU (IEEE 802.1D §9) arrives, until their link goes
+	// down and up. Cut is observed only: that has happened.
+	Guarded, Cut bool
+	// VLANs are the VLANs of a port of a bridge that filters them, sorted by ID. Of other bridges they are unknown and
+	// mean nothing. The bridge itself has none: the node is a station of no VLAN.
+	VLANs []VLANMember
+	After []ID // objects that must exist before a packet may pass
 }
 
 func (p Port) ID() ID { return ID{KindPort, p.Link} }
@@ -41,6 +48,15 @@ func (p Port) Text() string {
 	}
 	if p.Isolated {
 		s += " isolated"
+	}
+	if p.Guarded {
+		s += " guarded"
+	}
+	for _, v := range p.VLANs {
+		s += " " + v.String()
+	}
+	if p.Cut {
+		s += ", cut off after a BPDU"
 	}
 	return s
 }

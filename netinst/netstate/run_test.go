@@ -31,7 +31,7 @@ func walk(p Plan, bad map[string]error) (done string, failures []OpFailure) {
 	return strings.Join(lines, "\n"), failures
 }
 
-func TestAFailureTellsOpCommandAndCauseApart(t *testing.T) {
+func TestAFailureHasOpCommandAndCause(t *testing.T) {
 	r := NewRun(Diff(State{}, NewState(Rule{Priority: 20001, Table: 20001})))
 	op, _ := r.Next()
 	r.Done(op, fmt.Errorf("do: %w", &OpError{Op: "add rule", Command: "ip rule add", Err: errors.New("busy")}))
@@ -129,7 +129,7 @@ func TestAFailedOpStopsOnlyWhatNeedsIt(t *testing.T) {
 
 // Whatever fails, exactly the steps that need it are skipped, each object that is not as desired is named once, each
 // one's cause is a failure too, and the next plan repairs them all.
-func TestAnyFailuresAreSaidAndMended(t *testing.T) {
+func TestAnyFailuresAreReportedAndRepaired(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		have, want := damaged(t), network(t)
 		failed, passed := map[ID]bool{}, map[ID]bool{}

@@ -11,8 +11,8 @@ type Tunnel struct {
 	VNI           uint32 // 24 bits
 	Local, Remote netip.Addr
 	Port          uint16 // UDP
-	// Lost is observed only: why the tunnel leads nowhere now, "" if it leads to Remote. It makes the link differ from
-	// every desired one.
+	// Lost is observed only: why packets of the tunnel do not reach Remote now, "" if they do. It makes the link differ
+	// from every desired one.
 	Lost string
 }
 

@@ -39,7 +39,7 @@ remove link es1a1`
 
 // Chains may block what a setting lets pass, and may change in the same plan: the setting is reset before them. Only
 // ip_forward, which closes every link, changes just before the links are opened one by one instead.
-func TestASettingIsGivenUpBeforeTheChainsThatHoldItBack(t *testing.T) {
+func TestASettingIsRemovedBeforeTheChainsThatRestrictIt(t *testing.T) {
 	rules := func(rule string) Chain {
 		return Chain{Family: IPv4, Table: "filter", Name: "ES-BASE", Rules: []string{rule}}
 	}
@@ -58,7 +58,7 @@ add sysctl net/ipv4/conf/eth1/forwarding`
 }
 
 func TestForwardingIsComparedWhole(t *testing.T) {
-	is := Forwarding{All: true, On: []string{"a"}, Off: []string{"b"}, Opened: []string{"a"}}
+	now := Forwarding{All: true, On: []string{"a"}, Off: []string{"b"}, Opened: []string{"a"}}
 	for name, change := range map[string]func(*Forwarding){
 		"":       func(*Forwarding) {},
 		"all":    func(f *Forwarding) { f.All = false },
@@ -66,9 +66,9 @@ func TestForwardingIsComparedWhole(t *testing.T) {
 		"off":    func(f *Forwarding) { f.Off = []string{"c"} },
 		"opened": func(f *Forwarding) { f.Opened = nil },
 	} {
-		other := is
-		if change(&other); is.Equal(other) != (name == "") {
-			t.Errorf("with another %q equal is %v", name, is.Equal(other))
+		other := now
+		if change(&other); now.Equal(other) != (name == "") {
+			t.Errorf("with another %q equal is %v", name, now.Equal(other))
 		}
 	}
 	if alike := (Forwarding{Off: []string{"b"}}); !alike.Equal(Forwarding{Off: []string{"b"}}) {
@@ -83,19 +83,20 @@ func TestWhatIsOfOneSubnet(t *testing.T) {
 		a, b Address
 		want bool
 	}{
-		{Address{"es1", "10.1.0.1/24"}, Address{"es1", "10.1.0.2/24"}, true},
-		{Address{"es1", "10.1.0.1/24"}, Address{"es2", "10.1.0.2/24"}, false},
-		{Address{"es1", "10.1.0.1/24"}, Address{"es1", "10.1.1.2/24"}, false},
-		{Address{"es1", "10.1.0.1/24"}, Address{"es1", "10.1.0.2/25"}, false},
-		{Address{"es1", "?"}, Address{"es1", "!"}, false},
-		{Address{"es1", "10.1.0.1/24"}, Address{"es1", "!"}, false},
+		{Address{Link: "es1", Prefix: "10.1.0.1/24"}, Address{Link: "es1", Prefix: "10.1.0.2/24"}, true},
+		{Address{Link: "es1", Prefix: "10.1.0.1/24"}, Address{Link: "es2", Prefix: "10.1.0.2/24"}, false},
+		{Address{Link: "es1", Prefix: "10.1.0.1/24"}, Address{Link: "es1", Prefix: "10.1.1.2/24"}, false},
+		{Address{Link: "es1", Prefix: "10.1.0.1/24"}, Address{Link: "es1", Prefix: "10.1.0.2/25"}, false},
+		{Address{Link: "es1", Prefix: "?"}, Address{Link: "es1", Prefix: "!"}, false},
+		{Address{Link: "es1", Prefix: "10.1.0.1/24"}, Address{Link: "es1", Prefix: "!"}, false},
 	} {
 		if got := c.a.sameSubnet(c.b); got != c.want {
 			t.Errorf("%v and %v: %v", c.a, c.b, got)
 		}
 	}
-	have := NewState(Address{"es1", "10.1.0.1/24"}, Address{"es1", "10.1.0.2/24"}, Address{"es1", "10.2.0.1/24"})
-	want := NewState(Address{"es1", "10.1.0.2/24"}, Address{"es1", "10.1.0.3/24"})
+	have := NewState(Address{Link: "es1", Prefix: "10.1.0.1/24"},
+		Address{Link: "es1", Prefix: "10.1.0.2/24"}, Address{Link: "es1", Prefix: "10.2.0.1/24"})
+	want := NewState(Address{Link: "es1", Prefix: "10.1.0.2/24"}, Address{Link: "es1", Prefix: "10.1.0.3/24"})
 	if got, plan := spell(Diff(have, want)),
 		"remove address es1 10.1.0.1/24\nadd address es1 10.1.0.3/24\nremove address es1 10.2.0.1/24"; got != plan {
 		t.Errorf("got:\n%s\nwant\n%s", got, plan)

@@ -9,7 +9,7 @@ import (
 	"edgespan/netinst/netstate"
 )
 
-// HostPrefix is an IPv4 prefix that belongs to the host itself: an address of a foreign interface with its prefix
+// HostPrefix is a prefix that belongs to the host itself: an address of a foreign interface with its prefix
 // length, or a route of the main table.
 type HostPrefix struct {
 	Prefix  netip.Prefix // for an address including its host bits
@@ -38,7 +38,7 @@ func HostPrefixes(seen []netstate.Interface) []HostPrefix {
 	for _, i := range seen {
 		own := map[netip.Prefix]bool{}
 		for _, a := range i.Addresses {
-			if a.Addr().Is4() && !a.Addr().IsLoopback() && !a.Addr().IsLinkLocalUnicast() {
+			if !a.Addr().IsLoopback() && !a.Addr().IsLinkLocalUnicast() {
 				own[a.Masked()] = true
 				if a.Bits() < minSubnetBits { // a prefix this short is a mistake, but the address itself is the host's
 					a = netip.PrefixFrom(a.Addr(), a.Addr().BitLen())
@@ -69,6 +69,10 @@ type Overlap struct {
 	Clash string
 	// Hidden names routes through a gateway of which the subnet covers a part. "" for none.
 	Hidden string
+	// Subnet6 is the compared subnet of IPv6, invalid for a network without one, and Clash6 what overlaps it, "" for
+	// nothing. It withdraws nothing: a neighbour of an uplink may advertise any prefix.
+	Subnet6 netip.Prefix
+	Clash6  string
 }
 
 // Withdrawn returns why a network with this overlap is kept off the host, "" if it is not.
@@ -81,10 +85,14 @@ func (o Overlap) Withdrawn() string {
 
 // Warning returns the overlap that the network works in spite of.
 func (o Overlap) Warning() string {
-	if o.Hidden == "" {
-		return ""
+	var texts []string
+	if o.Hidden != "" {
+		texts = append(texts, fmt.Sprintf("subnet %s hides a part of %s", o.Subnet, o.Hidden))
 	}
-	return fmt.Sprintf("subnet %s hides a part of %s", o.Subnet, o.Hidden)
+	if o.Clash6 != "" {
+		texts = append(texts, fmt.Sprintf("subnet %s hides %s", o.Subnet6, o.Clash6))
+	}
+	return strings.Join(texts, "; ")
 }
 
 // maxNamed is how many prefixes an Overlap names; it counts the others.
@@ -139,9 +147,25 @@ func listed(ps []HostPrefix) string {
 	return s
 }
 
-// Of compares many subnets, in their order. It searches the host's prefixes once per prefix length, so that hundreds of
-// networks and interfaces take milliseconds.
-func Of(subnets []netip.Prefix, host []HostPrefix) []Overlap {
+// Subnets are those of one network, invalid ones for none.
+type Subnets struct{ IPv4, IPv6 netip.Prefix }
+
+// Of compares the subnets of many networks, in their order.
+func Of(networks []Subnets, host []HostPrefix) []Overlap {
+	four, six := make([]netip.Prefix, len(networks)), make([]netip.Prefix, len(networks))
+	for i, s := range networks {
+		four[i], six[i] = s.IPv4, s.IPv6
+	}
+	out, more := compare(four, host), compare(six, host)
+	for i, o := range more {
+		out[i].Subnet6, out[i].Clash6 = o.Subnet, o.Clash
+	}
+	return out
+}
+
+// compare compares many subnets, in their order. It searches the host's prefixes once per prefix length, so that
+// hundreds of networks and interfaces take milliseconds.
+func compare(subnets []netip.Prefix, host []HostPrefix) []Overlap {
 	wide := map[netip.Prefix][]HostPrefix{} // by the prefix itself
 	sorted := slices.Clone(host)
 	slices.SortFunc(sorted,

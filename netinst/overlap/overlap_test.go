@@ -87,14 +87,15 @@ func TestWhatNoNetworkCanOverlapIsNoneOfTheHosts(t *testing.T) {
 		Addresses: []netip.Prefix{netip.MustParsePrefix("127.0.0.1/8"), netip.MustParsePrefix("169.254.3.4/16"),
 			netip.MustParsePrefix("::1/128"), netip.MustParsePrefix("fe80::1/64"), netip.MustParsePrefix("2001:db8::1/64"),
 			netip.MustParsePrefix("10.9.0.5/32")}}}
-	if got := HostPrefixes(seen); len(got) != 1 || got[0].Prefix != netip.MustParsePrefix("10.9.0.5/32") {
+	if got := HostPrefixes(seen); len(got) != 2 || got[0].Prefix != netip.MustParsePrefix("2001:db8::1/64") ||
+		got[1].Prefix != netip.MustParsePrefix("10.9.0.5/32") {
 		t.Errorf("%v", got)
 	}
 	two := []netip.Prefix{netip.MustParsePrefix("10.1.0.0/24"), netip.MustParsePrefix("10.2.0.0/24")}
 	host := []HostPrefix{{Prefix: netip.MustParsePrefix("10.1.0.0/24"), Link: "eth0"},
 		{Prefix: netip.MustParsePrefix("10.2.0.7/32"), Link: "eth1", Address: true},
 		{Prefix: netip.MustParsePrefix("10.2.0.0/16"), Link: "eth2", Via: netip.MustParseAddr("192.0.2.1")}}
-	for i, got := range Of(two, host) {
+	for i, got := range compare(two, host) {
 		if want := With(two[i], host); got != want || got.Clash == "" {
 			t.Errorf("%+v, alone %+v", got, want)
 		}
@@ -124,7 +125,7 @@ func TestManySubnetsAtOnce(t *testing.T) {
 		for range 20 {
 			subnets = append(subnets, random(8).Masked())
 		}
-		for i, got := range Of(subnets, host) {
+		for i, got := range compare(subnets, host) {
 			if want := With(subnets[i], slices.Clone(host)); got != want {
 				t.Fatalf("%s: %+v, want %+v", subnets[i], got, want)
 			}
@@ -142,6 +143,29 @@ func BenchmarkOverlaps(b *testing.B) {
 		subnets = append(subnets, netip.PrefixFrom(netip.AddrFrom4([4]byte{10, byte(i >> 8), byte(i), 0}), 24))
 	}
 	for b.Loop() {
-		Of(subnets[:999], host)
+		compare(subnets[:999], host)
+	}
+}
+
+func TestWhatOverlapsASubnetOfIPv6(t *testing.T) {
+	subnets := func(four, six string) (s Subnets) {
+		s.IPv4 = netip.MustParsePrefix(four)
+		if six != "" {
+			s.IPv6 = netip.MustParsePrefix(six)
+		}
+		return s
+	}
+	host := HostPrefixes([]netstate.Interface{{Name: "eth0", Addresses: []netip.Prefix{netip.MustParsePrefix("10.2.0.9/24"),
+		netip.MustParsePrefix("fd00:2::9/64"), netip.MustParsePrefix("fe80::9/64")}},
+		{Name: "lo", Addresses: []netip.Prefix{netip.MustParsePrefix("::1/128"), netip.MustParsePrefix("fd00:3::5/128")}}})
+	got := Of([]Subnets{subnets("10.1.0.0/24", "fd00:1::/64"), subnets("10.2.0.0/24", "fd00:2::/64"),
+		subnets("10.3.0.0/24", "fd00:3::/64"), subnets("10.4.0.0/24", "")}, host)
+	for i, want := range []struct{ withdrawn, warning string }{
+		{}, {"subnet 10.2.0.0/24 overlaps 10.2.0.9/24 on eth0", "subnet fd00:2::/64 hides fd00:2::9/64 on eth0"},
+		{"", "subnet fd00:3::/64 hides fd00:3::5/128 on lo"}, {},
+	} {
+		if got[i].Withdrawn() != want.withdrawn || got[i].Warning() != want.warning {
+			t.Errorf("%d: %q, %q, want %q", i, got[i].Withdrawn(), got[i].Warning(), want)
+		}
 	}
 }

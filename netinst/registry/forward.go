@@ -28,20 +28,21 @@ func (ForwardingChanged) registryEvent() {}
 // forward is what a Registry knows of forwarding.
 type forward struct {
 	ForwardingChanged
-	known   bool
-	restTok uint64 // of the current rest; 0 for none
-	again   bool   // a change arrived during the rest
+	known         bool
+	restTok       uint64 // of the current rest; 0 for none
+	changedInRest bool   // a change arrived during the rest
 }
 
 // forwardingChanged applies the host state again if a port must be opened or closed.
 func (r *Registry) forwardingChanged(e ForwardingChanged) []Effect {
-	was := r.ports()
+	was, closed := r.memberPorts(), r.closes6()
 	r.forward.ForwardingChanged, r.forward.known = e, true
-	if reflect.DeepEqual(was, r.ports()) && !r.shut() {
+	off := !e.Forwarding.All6 && r.hasIPv6()
+	if reflect.DeepEqual(was, r.memberPorts()) && !r.hasClosedPorts() && !off && closed == r.closes6() {
 		return nil
 	}
 	if r.forward.restTok != 0 {
-		r.forward.again = true
+		r.forward.changedInRest = true
 		return nil
 	}
 	r.dirty = true
@@ -50,18 +51,30 @@ func (r *Registry) forwardingChanged(e ForwardingChanged) []Effect {
 	return append([]Effect{HostRetry{r.token, forwardRest, false}}, r.next()...)
 }
 
-// rested ends the rest after a change of forwarding.
-func (r *Registry) rested() []Effect {
+// endRest ends the rest after a change of forwarding.
+func (r *Registry) endRest() []Effect {
 	r.forward.restTok = 0
-	if !r.forward.again {
+	if !r.forward.changedInRest {
 		return nil
 	}
-	r.forward.again, r.dirty = false, true
+	r.forward.changedInRest, r.dirty = false, true
 	return r.next()
 }
 
-// shut reports whether a port that networks need is off now.
-func (r *Registry) shut() bool {
+// closes6 reports whether the host forwards no IPv6 by itself, so that what is for no network is dropped.
+func (r *Registry) closes6() bool { return !r.forward.Forwarding.All6 || r.forward.Forwarding.Opened6 }
+
+func (r *Registry) hasIPv6() bool {
+	for _, m := range r.members {
+		if m.config.HasIPv6() {
+			return true
+		}
+	}
+	return false
+}
+
+// hasClosedPorts reports whether a port that networks need is off now.
+func (r *Registry) hasClosedPorts() bool {
 	var networks []netinst.NetworkInstanceConfig
 	for _, m := range r.members {
 		networks = append(networks, m.config)
@@ -83,8 +96,8 @@ func ClosedPorts(networks []netinst.NetworkInstanceConfig, ports []netinst.PortC
 	return out
 }
 
-// ports returns the ports of every member, by its number.
-func (r *Registry) ports() map[int][]netinst.HostPort {
+// memberPorts returns the ports of every member, by its number.
+func (r *Registry) memberPorts() map[int][]netinst.HostPort {
 	out := map[int][]netinst.HostPort{}
 	for _, m := range r.members {
 		if ps := netinst.HostPorts(m.config, r.forward.Ports, r.forward.Forwarding); len(ps) != 0 {
@@ -103,9 +116,17 @@ func (r *Registry) Networks(ids []uuid.UUID) []netinst.HostNetwork {
 			continue
 		}
 		n := netinst.HostNetwork{Number: m.number, Subnet: m.subnet,
-			Ports: netinst.HostPorts(m.config, r.forward.Ports, r.forward.Forwarding), Gateway: m.config.IPv4.Gateway}
+			Ports: netinst.HostPorts(m.config, r.forward.Ports, r.forward.Forwarding), Gateway: m.config.IPv4.Gateway,
+			OldFrames: m.oldFrames, Flows: netinst.MarksFlows(m.config), Mapped: m.config.Mapped,
+			MayOverlap: m.config.IPv4.MayOverlap}
+		if m.config.HasIPv6() && !r.forward.Forwarding.No6 { // without IPv6 only that network fails
+			n.Subnet6, n.Gateway6, n.Closed6 = m.config.IPv6.Subnet, m.config.IPv6.Gateway, r.closes6()
+		}
+		n.Switch = m.config.Type == netinst.Switch
+		n.VLANs = n.Switch && len(m.config.VLANs) > 0
+		n.Bridged6 = m.config.BridgesIPv6() && !r.forward.Forwarding.No6
 		if m.clash { // packets to it are for neighbours of the host, which may have the gateway's address
-			n.Subnet, n.Gateway = netip.Prefix{}, netip.Addr{}
+			n.Subnet, n.Gateway, n.Subnet6 = netip.Prefix{}, netip.Addr{}, netip.Prefix{}
 		}
 		ns = append(ns, n)
 	}
@@ -115,5 +136,5 @@ func (r *Registry) Networks(ids []uuid.UUID) []netinst.HostNetwork {
 
 // IsSettled reports whether the host state is as desired and nothing is under way.
 func (r *Registry) IsSettled() bool {
-	return r.found && !r.flying && !r.dirty && !r.forward.again && r.backoff == 0
+	return r.found && !r.inFlight && !r.dirty && !r.forward.changedInRest && r.backoff == 0
 }

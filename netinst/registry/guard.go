@@ -26,9 +26,9 @@ type TouchNetworks struct {
 
 func (TouchNetworks) registryEffect() {}
 
-// changed observes the host state, and then the networks. While an apply fails, the next one waits for its retry,
+// hostChanged observes the host state, and then the networks. While an apply fails, the next one waits for its retry,
 // regardless of further changes.
-func (r *Registry) changed(e HostChanged) []Effect {
+func (r *Registry) hostChanged(e HostChanged) []Effect {
 	if r.held == nil {
 		r.held = map[int]bool{}
 	}
@@ -37,14 +37,14 @@ func (r *Registry) changed(e HostChanged) []Effect {
 	}
 	r.heldFull = r.heldFull || e.Full
 	if len(r.members) == 0 || r.backoff > 0 || !r.found || !r.known || !r.ready {
-		return r.release()
+		return r.touchHeld()
 	}
 	r.dirty = true
 	return r.next()
 }
 
-// release touches the networks that waited, unless another apply is due before them.
-func (r *Registry) release() []Effect {
+// touchHeld touches the networks that waited, unless another apply is due before them.
+func (r *Registry) touchHeld() []Effect {
 	if len(r.held) == 0 || r.dirty && r.backoff == 0 && r.ready && r.known && r.found {
 		return nil
 	}
@@ -54,14 +54,14 @@ func (r *Registry) release() []Effect {
 	return []Effect{touch}
 }
 
-// The waiting times before a failed apply is retried, and before unmarked networks are searched again.
+// The waiting times before a failed apply is retried, and before networks of a former release are searched again.
 var (
 	hostRetries = backoff.Backoff{First: 100 * time.Millisecond, Max: time.Minute}
 	searches    = backoff.Backoff{First: time.Second, Max: netinst.CheckEvery}
 )
 
-// FindOwners asks for an OwnersFound after a while: the guard spares networks whose chains were written by a former
-// release, until their managers have rewritten them.
+// FindOwners asks for an OwnersFound after a while: the host state spares networks whose chains or table were written
+// by a former release, until their managers have rewritten them.
 type FindOwners struct{ After time.Duration }
 
 func (FindOwners) registryEffect() {}
@@ -77,10 +77,11 @@ func (r *Registry) unmarked() []int {
 	return ns
 }
 
-// scheduleSearch searches for networks that are still unmarked: at once after an upgrade, then less and less often
-// while one remains, such as one that no config claims.
+// scheduleSearch searches for networks that still have chains or a table of a former release: at once after an upgrade,
+// then less and less often while one remains, such as one that no config claims.
 func (r *Registry) scheduleSearch() []Effect {
-	if len(r.unmarked()) == 0 || r.searching {
+	old := slices.ContainsFunc(slices.Collect(maps.Values(r.members)), func(m *member) bool { return m.oldFrames })
+	if len(r.unmarked()) == 0 && !old || r.searching {
 		return nil
 	}
 	r.searching = true
@@ -88,15 +89,17 @@ func (r *Registry) scheduleSearch() []Effect {
 	return []Effect{FindOwners{r.search}}
 }
 
-// mergeSearch takes from a later search only which networks are still unmarked: the search may be older than the end of
-// a network, whose number may belong to another by now.
+// mergeSearch takes from a later search only what networks still have of a former release: the search may be older than
+// the end of a network, whose number may belong to another by now.
 func (r *Registry) mergeSearch(os []netstate.Owner) []Effect {
-	unmarked := map[string]bool{}
+	found := map[string]netstate.Owner{}
 	for _, o := range os {
-		unmarked[fmt.Sprint(o.Name, " ", o.Number)] = o.Unmarked
+		found[fmt.Sprint(o.Name, " ", o.Number)] = o
 	}
 	for id, m := range r.members {
-		m.unmarked = m.unmarked && (unmarked[fmt.Sprint(id, " ", m.number)] || unmarked[fmt.Sprint(" ", m.number)])
+		named, nameless := found[fmt.Sprint(id, " ", m.number)], found[fmt.Sprint(" ", m.number)]
+		m.unmarked = m.unmarked && (named.Unmarked || nameless.Unmarked)
+		m.oldFrames = m.oldFrames && (named.OldFrames || nameless.OldFrames)
 	}
 	r.dirty = true
 	return r.next()

@@ -23,8 +23,8 @@ type (
 	OwnersFound struct{ Owners []netstate.Owner }
 	// NetworkDesired carries a network's config.
 	NetworkDesired struct{ Config netinst.NetworkInstanceConfig }
-	// NetworkUnwanted reports the deletion of a network's config.
-	NetworkUnwanted struct{ NI uuid.UUID }
+	// NetworkUndesired reports the deletion of a network's config.
+	NetworkUndesired struct{ NI uuid.UUID }
 	// NetworkWithdrawn reports that a network's subnet now belongs to the host itself, or no longer does.
 	NetworkWithdrawn struct {
 		NI        uuid.UUID
@@ -54,7 +54,7 @@ type (
 
 func (OwnersFound) registryEvent()      {}
 func (NetworkDesired) registryEvent()   {}
-func (NetworkUnwanted) registryEvent()  {}
+func (NetworkUndesired) registryEvent() {}
 func (NetworkWithdrawn) registryEvent() {}
 func (ConfigKnown) registryEvent()      {}
 func (HostApplied) registryEvent()      {}
@@ -110,23 +110,26 @@ type member struct {
 	since   uint64 // the first host apply that included it
 	// unmarked means that its chains were written by a former release, and the guard spares it.
 	unmarked bool
+	// oldFrames means that a table of its own, made by a former release, filters its frames, and the shared one spares
+	// its links.
+	oldFrames bool
 }
 
 // Registry decides which bridge managers exist, gives each network its number, and keeps every network in the host
 // state from before its manager starts until after it has ended (docs/architecture.md, law 3, law 5).
 type Registry struct {
-	journal map[uuid.UUID]int
-	found   bool
-	known   bool
-	ready   bool
-	members map[uuid.UUID]*member
-	seq     uint64
-	flying  bool
-	dirty   bool
-	backoff time.Duration
-	token   uint64
-	forward forward
-	search  time.Duration // delay of the last search for owners
+	journal  map[uuid.UUID]int
+	found    bool
+	known    bool
+	ready    bool
+	members  map[uuid.UUID]*member
+	seq      uint64
+	inFlight bool
+	dirty    bool
+	backoff  time.Duration
+	token    uint64
+	forward  forward
+	search   time.Duration // delay of the last search for owners
 	// searching means that a FindOwners is not answered yet.
 	searching bool
 	held      map[int]bool // networks to touch once the host state is restored
@@ -142,14 +145,14 @@ func New(journal map[uuid.UUID]int) *Registry {
 func (r *Registry) Step(e Event) []Effect {
 	switch e := e.(type) {
 	case OwnersFound:
-		return append(r.owners(e.Owners), r.sweep()...)
+		return append(r.adoptOwners(e.Owners), r.forgetUnused()...)
 	case NetworkDesired:
 		return r.networkDesired(e.Config)
-	case NetworkUnwanted:
+	case NetworkUndesired:
 		if m := r.members[e.NI]; m != nil {
 			m.desired = false
 			if !m.spawned { // none of its objects was ever created
-				return r.drop(e.NI)
+				return r.removeMember(e.NI)
 			}
 		}
 	case NetworkWithdrawn:
@@ -161,31 +164,31 @@ func (r *Registry) Step(e Event) []Effect {
 		return r.forwardingChanged(e)
 	case ConfigKnown:
 		r.known = true
-		return append(r.sweep(), r.next()...)
+		return append(r.forgetUnused(), r.next()...)
 	case HostApplierReady:
-		r.ready, r.flying, r.dirty = true, false, true
+		r.ready, r.inFlight, r.dirty = true, false, true
 		return r.next()
 	case HostApplied:
-		return r.applied(e)
+		return r.endApply(e)
 	case HostRetryDue:
 		if e.Token == r.forward.restTok {
-			return r.rested()
+			return r.endRest()
 		}
 		if e.Token == r.token {
 			r.dirty = true
 			return r.next()
 		}
 	case ManagerEnded:
-		return r.ended(e.NI)
+		return r.managerEnded(e.NI)
 	case HostChanged:
-		return r.changed(e)
+		return r.hostChanged(e)
 	}
 	return nil
 }
 
-// owners takes over the networks found on the host. The alias wins over the journal; a number of an unknown owner is
-// managed as an orphan under a UUID derived from it.
-func (r *Registry) owners(os []netstate.Owner) []Effect {
+// adoptOwners takes over the networks found on the host. The alias wins over the journal; a number of an unknown owner
+// is managed as an orphan under a UUID derived from it.
+func (r *Registry) adoptOwners(os []netstate.Owner) []Effect {
 	r.searching = false
 	if r.found {
 		return r.mergeSearch(os)
@@ -212,22 +215,23 @@ func (r *Registry) owners(os []netstate.Owner) []Effect {
 			m = &member{}
 			r.members[id] = m
 		}
-		m.number, m.unmarked = o.Number, o.Unmarked
-		out = append(out, r.record(id, o.Number)...)
+		m.number, m.unmarked, m.oldFrames = o.Number, o.Unmarked, o.OldFrames
+		out = append(out, r.recordNumber(id, o.Number)...)
 		if !m.spawned { // the host state has included it since it was created
 			m.spawned = true
 			out = append(out, SpawnManager{netstate.Owner{Name: id.String(), Number: o.Number}})
 		}
 	}
 	for _, id := range r.ids() {
-		out = append(out, r.number(id)...)
+		out = append(out, r.assignNumber(id)...)
 	}
 	r.dirty = true
 	return append(out, r.next()...)
 }
 
-// sweep forgets networks that are neither desired nor on the host: a crash came between their removal and ForgetNumber.
-func (r *Registry) sweep() []Effect {
+// forgetUnused forgets networks that are neither desired nor on the host: a crash came between their removal and
+// ForgetNumber.
+func (r *Registry) forgetUnused() []Effect {
 	if !r.found || !r.known {
 		return nil
 	}
@@ -254,20 +258,23 @@ func (r *Registry) networkDesired(c netinst.NetworkInstanceConfig) []Effect {
 	}
 	m.desired = true
 	had := netinst.HostPorts(m.config, r.forward.Ports, r.forward.Forwarding)
-	gateway := m.config.IPv4.Gateway
+	gateway, six, flows := m.config.IPv4.Gateway, m.config.IPv6, netinst.MarksFlows(m.config)
+	mapped, overlap := m.config.Mapped, m.config.IPv4.MayOverlap
+	vlans := len(m.config.VLANs) > 0
 	m.config = c
 	has := netinst.HostPorts(c, r.forward.Ports, r.forward.Forwarding)
 	r.dirty = r.dirty || m.subnet != c.IPv4.Subnet || m.number == 0 || gateway != c.IPv4.Gateway ||
-		!reflect.DeepEqual(had, has)
+		six != c.IPv6 || overlap != c.IPv4.MayOverlap || mapped != c.Mapped || flows != netinst.MarksFlows(c) ||
+		vlans != (len(c.VLANs) > 0) || !reflect.DeepEqual(had, has)
 	m.subnet = c.IPv4.Subnet
 	if !r.found {
 		return nil
 	}
-	return append(r.number(c.UUID), r.next()...)
+	return append(r.assignNumber(c.UUID), r.next()...)
 }
 
-// number gives a network its journalled number, otherwise the lowest free one.
-func (r *Registry) number(id uuid.UUID) []Effect {
+// assignNumber gives a network its journalled number, otherwise the lowest free one.
+func (r *Registry) assignNumber(id uuid.UUID) []Effect {
 	m := r.members[id]
 	if m.number != 0 {
 		return nil
@@ -289,10 +296,10 @@ func (r *Registry) number(id uuid.UUID) []Effect {
 		return nil
 	}
 	m.number = n
-	return r.record(id, n)
+	return r.recordNumber(id, n)
 }
 
-func (r *Registry) record(id uuid.UUID, n int) []Effect {
+func (r *Registry) recordNumber(id uuid.UUID, n int) []Effect {
 	if r.journal[id] == n {
 		return nil
 	}
@@ -305,10 +312,10 @@ func (r *Registry) record(id uuid.UUID, n int) []Effect {
 
 // next applies the host state if it may have changed and no apply is in flight.
 func (r *Registry) next() []Effect {
-	if !r.found || !r.known || !r.ready || r.flying || !r.dirty {
+	if !r.found || !r.known || !r.ready || r.inFlight || !r.dirty {
 		return nil
 	}
-	r.dirty, r.flying = false, true
+	r.dirty, r.inFlight = false, true
 	r.seq++
 	for _, m := range r.members {
 		if m.number != 0 && m.since == 0 {
@@ -319,12 +326,12 @@ func (r *Registry) next() []Effect {
 	return []Effect{ApplyHost{r.seq, netinst.HostState(ns, r.unmarked()...)}}
 }
 
-func (r *Registry) applied(e HostApplied) []Effect {
-	if e.Seq != r.seq || !r.flying {
+func (r *Registry) endApply(e HostApplied) []Effect {
+	if e.Seq != r.seq || !r.inFlight {
 		return nil
 	}
-	r.flying = false
-	return append(r.release(), r.hostApplied(e)...)
+	r.inFlight = false
+	return append(r.touchHeld(), r.hostApplied(e)...)
 }
 
 // hostApplied handles the end of an apply.
@@ -351,8 +358,8 @@ func (r *Registry) hostApplied(e HostApplied) []Effect {
 	return append(out, r.next()...)
 }
 
-// ended frees a network's number, or starts the network again if it is desired again.
-func (r *Registry) ended(id uuid.UUID) []Effect {
+// managerEnded frees a network's number, or starts the network again if it is desired again.
+func (r *Registry) managerEnded(id uuid.UUID) []Effect {
 	m := r.members[id]
 	if m == nil {
 		return nil
@@ -362,17 +369,17 @@ func (r *Registry) ended(id uuid.UUID) []Effect {
 		m.spawned = true
 		return []Effect{SpawnManager{netstate.Owner{Name: id.String(), Number: m.number}}}
 	}
-	return r.drop(id)
+	return r.removeMember(id)
 }
 
-func (r *Registry) drop(id uuid.UUID) []Effect {
+func (r *Registry) removeMember(id uuid.UUID) []Effect {
 	delete(r.members, id)
 	delete(r.journal, id)
 	r.dirty = true
 	out := []Effect{ForgetNumber{id}}
 	if r.found {
 		for _, other := range r.ids() {
-			out = append(out, r.number(other)...)
+			out = append(out, r.assignNumber(other)...)
 		}
 	}
 	return append(out, r.next()...)

@@ -37,14 +37,14 @@ func registryText(effs []Effect) string {
 		case ForgetNumber:
 			out = append(out, "forget "+name(e.NI.String()))
 		case ApplyHost:
-			base := 0
-			if c, ok := e.Want[netstate.ID{Kind: netstate.KindChain, Name: "ipv4/filter/" + netinst.BaseChain}]; ok {
-				base = strings.Count(c.(netstate.Chain).Text(), "-i es")
-			}
-			text := fmt.Sprintf("ground#%d of %d", e.Seq, base)
+			text := fmt.Sprintf("ground#%d of %d", e.Seq, len(guardSubnets(e.Want)))
 			if c, ok := e.Want[netstate.ID{Kind: netstate.KindChain, Name: "inet/" + netinst.GuardTable}]; ok &&
 				strings.Contains(c.Text(), "\"es5\" accept") {
 				text += " with unmarked ones"
+			}
+			if c, ok := e.Want[netstate.ID{Kind: netstate.KindChain, Name: "bridge/" + netinst.GuardTable}]; ok &&
+				strings.Contains(c.Text(), "\"es5a*\" accept") {
+				text += " with old frames"
 			}
 			out = append(out, text)
 		case FindOwners:
@@ -71,6 +71,23 @@ func registryText(effs []Effect) string {
 	return strings.Join(out, ", ")
 }
 
+// guardSubnets are the prefixes of networks that the guard knows.
+func guardSubnets(host netstate.State) []string {
+	c, _ := host[netstate.ID{Kind: netstate.KindChain, Name: "inet/" + netinst.GuardTable}].(netstate.Chain)
+	var out []string
+	for i, r := range c.Rules {
+		name, isSet := strings.CutPrefix(r, "set subnets")
+		list, filled := strings.CutPrefix(c.Rules[min(i+3, len(c.Rules)-1)], "elements = { ")
+		if !isSet || !filled {
+			continue
+		}
+		for a := range strings.SplitSeq(strings.TrimSuffix(list, " }"), ", ") {
+			out = append(out, a+"/"+strings.TrimSuffix(name, " {"))
+		}
+	}
+	return out
+}
+
 func TestRegistry(t *testing.T) {
 	a, b := lan(1), lan(1)
 	b.UUID = netB
@@ -85,7 +102,7 @@ func TestRegistry(t *testing.T) {
 			{NetworkDesired{a}, "record ni1=1"},
 			{ConfigKnown{}, "ground#1 of 1"},
 			{NetworkDesired{b}, "record ni2=2"},
-			{HostApplied{Seq: 1}, "spawn ni1=1, ground#2 of 2"},
+			{HostApplied{Seq: 1}, "spawn ni1=1, ground#2 of 1"},
 			{HostApplied{Seq: 2}, "spawn ni2=2"},
 		},
 		"it stays named until its manager has ended, and its number is free again": {
@@ -94,7 +111,7 @@ func TestRegistry(t *testing.T) {
 			{NetworkDesired{a}, "record ni1=1"},
 			{ConfigKnown{}, "ground#1 of 1"},
 			{HostApplied{Seq: 1}, "spawn ni1=1"},
-			{NetworkUnwanted{netA}, ""},
+			{NetworkUndesired{netA}, ""},
 			{ManagerEnded{netA}, "forget ni1, ground#2 of 0"},
 			{HostApplied{Seq: 2}, ""},
 			{NetworkDesired{b}, "record ni2=1, ground#3 of 1"},
@@ -109,7 +126,7 @@ func TestRegistry(t *testing.T) {
 			{HostApplierReady{}, ""},
 			{OwnersFound{[]netstate.Owner{{Name: netA.String(), Number: 5}}}, "record ni1=5, spawn ni1=5"},
 			{NetworkDesired{b}, "record ni2=1"},
-			{ConfigKnown{}, "ground#1 of 2"},
+			{ConfigKnown{}, "ground#1 of 1"},
 			{HostApplied{Seq: 1}, "spawn ni2=1"},
 		},
 		"the guard spares what a former release made, until it was made anew": {
@@ -125,6 +142,21 @@ func TestRegistry(t *testing.T) {
 			{HostApplied{Seq: 3}, "find owners in 2s"},
 			{OwnersFound{[]netstate.Owner{{Name: netA.String(), Number: 5}}}, "ground#4 of 1"},
 			{HostApplied{Seq: 4}, ""},
+		},
+		"the table of frames spares what a former release made, until it was made anew": {
+			{HostApplierReady{}, ""},
+			{OwnersFound{[]netstate.Owner{{Name: netA.String(), Number: 5, OldFrames: true}}}, "record ni1=5, spawn ni1=5"},
+			{NetworkDesired{a}, ""},
+			{ConfigKnown{}, "ground#1 of 1 with old frames"},
+			{HostApplied{Seq: 1}, "find owners in 1s"},
+			{OwnersFound{[]netstate.Owner{{Name: netA.String(), Number: 5, OldFrames: true}}},
+				"ground#2 of 1 with old frames"},
+			{HostApplied{Seq: 2}, "find owners in 2s"},
+			{OwnersFound{[]netstate.Owner{{Number: 5, OldFrames: true}}}, "ground#3 of 1 with old frames"},
+			{HostApplied{Seq: 3}, "find owners in 4s"},
+			{OwnersFound{[]netstate.Owner{{Name: netA.String(), Number: 5}}}, "ground#4 of 1"},
+			{HostApplied{Seq: 4}, ""},
+			{OwnersFound{[]netstate.Owner{{Name: netA.String(), Number: 5, OldFrames: true}}}, "ground#5 of 1"},
 		},
 		"what others flush is looked at in the ground first, then in the networks": {
 			{HostApplierReady{}, ""},
@@ -173,6 +205,30 @@ func TestRegistry(t *testing.T) {
 			}()},
 				"ground#2 of 1"},
 		},
+		"the host marks packets of known flows once a network keeps them": {
+			{HostApplierReady{}, ""},
+			{OwnersFound{}, ""},
+			{NetworkDesired{a}, "record ni1=1"},
+			{ConfigKnown{}, "ground#1 of 1"},
+			{HostApplied{Seq: 1}, "spawn ni1=1"},
+			{NetworkDesired{func() netinst.NetworkInstanceConfig { c := a; c.Flows = netinst.FlowsDrain; return c }()},
+				"ground#2 of 1"},
+			{HostApplied{Seq: 2}, ""},
+			{NetworkDesired{func() netinst.NetworkInstanceConfig { c := a; c.Flows = netinst.FlowsKeep; return c }()}, ""},
+			{NetworkDesired{a}, "ground#3 of 1"},
+		},
+		"the host has zones once a network may have the subnet of another": {
+			{HostApplierReady{}, ""},
+			{OwnersFound{}, ""},
+			{NetworkDesired{a}, "record ni1=1"},
+			{ConfigKnown{}, "ground#1 of 1"},
+			{HostApplied{Seq: 1}, "spawn ni1=1"},
+			{NetworkDesired{func() netinst.NetworkInstanceConfig { c := a; c.IPv4.MayOverlap = true; return c }()},
+				"ground#2 of 1"},
+			{HostApplied{Seq: 2}, ""},
+			{NetworkDesired{func() netinst.NetworkInstanceConfig { c := a; c.IPv4.MayOverlap = true; return c }()}, ""},
+			{NetworkDesired{a}, "ground#3 of 1"},
+		},
 		"owners found twice are spawned once": {
 			{OwnersFound{[]netstate.Owner{{Name: netA.String(), Number: 5}}}, "record ni1=5, spawn ni1=5"},
 			{OwnersFound{[]netstate.Owner{{Name: netA.String(), Number: 5}}}, ""},
@@ -192,7 +248,7 @@ func TestRegistry(t *testing.T) {
 			{NetworkDesired{a}, "record ni1=1"},
 			{ConfigKnown{}, "ground#1 of 1"},
 			{HostApplied{Seq: 1}, "spawn ni1=1"},
-			{NetworkUnwanted{netA}, ""},
+			{NetworkUndesired{netA}, ""},
 			{NetworkDesired{a}, ""},
 			{ManagerEnded{netA}, "spawn ni1=1"},
 		},
@@ -206,7 +262,7 @@ func TestRegistry(t *testing.T) {
 			{HostApplied{Seq: 2}, ""},
 			{HostRetryDue{1}, ""}, // an older timer
 			{HostRetryDue{2}, "ground#3 of 1"},
-			{NetworkUnwanted{netA}, ""},
+			{NetworkUndesired{netA}, ""},
 			{HostApplied{Seq: 3}, ""},
 			{ManagerEnded{netA}, "forget ni1, ground#4 of 0"},
 			{HostApplied{Seq: 4}, ""},
@@ -302,7 +358,7 @@ func TestALateSearchGivesNoNumberTwice(t *testing.T) {
 	for _, e := range []Event{
 		late, HostApplierReady{}, NetworkDesired{netinst.NetworkInstanceConfig{UUID: gone}},
 		NetworkDesired{netinst.NetworkInstanceConfig{UUID: old}}, ConfigKnown{},
-		NetworkUnwanted{gone}, ManagerEnded{gone}, NetworkDesired{netinst.NetworkInstanceConfig{UUID: heir}}, late,
+		NetworkUndesired{gone}, ManagerEnded{gone}, NetworkDesired{netinst.NetworkInstanceConfig{UUID: heir}}, late,
 	} {
 		r.Step(e)
 	}

@@ -134,8 +134,8 @@ func names(folder string) ([]string, error) {
 	}
 	var out []string
 	for _, e := range entries {
-		name, is := strings.CutSuffix(e.Name(), suffix)
-		if is && name != "" && name[0] != '.' && !e.IsDir() {
+		name, ok := strings.CutSuffix(e.Name(), suffix)
+		if ok && name != "" && name[0] != '.' && !e.IsDir() {
 			out = append(out, name)
 		}
 	}

@@ -38,17 +38,17 @@ func TestSeed_EachLayerHasItsFile(t *testing.T) {
 		}
 		return nodes["pop"]
 	}
-	is := func(t *testing.T, o config.Object, layer string) {
+	check := func(t *testing.T, o config.Object, layer string) {
 		t.Helper()
 		if o["from"] != layer || o[layer] != int64(1) || len(o) != 2 {
 			t.Errorf("%v, want that of the %s", o, layer)
 		}
 	}
-	t.Run("TCM-F1", func(t *testing.T) { is(t, s[layers.Base], "base") }) // base_versions/<version>.json
+	t.Run("TCM-F1", func(t *testing.T) { check(t, s[layers.Base], "base") }) // base_versions/<version>.json
 	// base_versions/fw_versions/<version>.json
-	t.Run("TCM-F2", func(t *testing.T) { is(t, s[layers.Firmware], "firmware") })
+	t.Run("TCM-F2", func(t *testing.T) { check(t, s[layers.Firmware], "firmware") })
 	// base_versions/hw_versions/<hw_type>/<version>.json
-	t.Run("TCM-F3", func(t *testing.T) { is(t, s[layers.Hardware], "hardware") })
+	t.Run("TCM-F3", func(t *testing.T) { check(t, s[layers.Hardware], "hardware") })
 	// base_versions/hw_versions/hw_types.json
 	t.Run("TCM-F4", func(t *testing.T) {
 		if b := d.Library.Boards; len(b) != 3 || b["NXP_LS1048A_PUMA"] != "NXP" || b["NXP_LS1088A_RDB"] != "NXP" ||
@@ -56,13 +56,13 @@ func TestSeed_EachLayerHasItsFile(t *testing.T) {
 			t.Errorf("%v", b)
 		}
 	})
-	t.Run("TCM-F5", func(t *testing.T) { is(t, own("auto_node_config_overrides.json"), "auto") })
+	t.Run("TCM-F5", func(t *testing.T) { check(t, own("auto_node_config_overrides.json"), "auto") })
 	t.Run("TCM-F6", func(t *testing.T) { // network_config_overrides.json
 		o, err := ReadObject(filepath.Join(dir, "cfg/network_config_overrides.json"))
 		if err != nil {
 			t.Error(err)
 		}
-		is(t, o, "network")
+		check(t, o, "network")
 	})
-	t.Run("TCM-F7", func(t *testing.T) { is(t, own("node_config_overrides.json"), "node") })
+	t.Run("TCM-F7", func(t *testing.T) { check(t, own("node_config_overrides.json"), "node") })
 }

@@ -51,8 +51,8 @@ type Listener struct {
 	remembered map[string]struct{}
 }
 
-// Bound returns a listener with bounds.
-func Bound(l net.Listener, b Bounds) *Listener {
+// Limit returns a listener with bounds.
+func Limit(l net.Listener, b Bounds) *Listener {
 	return &Listener{
 		Listener: l, b: b, waiting: list.New(), by: map[string]int{}, returning: map[string]int{},
 		callers: map[string]*list.List{}, remembered: map[string]struct{}{},
@@ -91,7 +91,7 @@ func (l *Listener) enter(c net.Conn) (in *Conn, out net.Conn) {
 		if old := l.oldest(who, ofAddress, in.since); old != nil {
 			l.leave(old)
 			out = old
-		} else if _, is := l.remembered[who]; is && l.back < l.b.Returning && l.returning[who] < l.b.Crowded {
+		} else if _, ok := l.remembered[who]; ok && l.back < l.b.Returning && l.returning[who] < l.b.Crowded {
 			in.returns = true
 		} else {
 			return nil, c
@@ -202,7 +202,7 @@ type Caller struct {
 // with the most connections loses its oldest, provided it has more than this caller would have. Known returns false if
 // there is no place.
 func (c *Conn) Known(caller Caller) bool {
-	in, out := c.of.know(c, caller)
+	in, out := c.of.admitKnown(c, caller)
 	if out != nil {
 		out.Close()
 		if left := c.of.b.Left; left != nil {
@@ -212,7 +212,7 @@ func (c *Conn) Known(caller Caller) bool {
 	return in
 }
 
-func (l *Listener) know(c *Conn, caller Caller) (in bool, out *Conn) {
+func (l *Listener) admitKnown(c *Conn, caller Caller) (in bool, out *Conn) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if c.known != nil || c.place == nil && !c.returns {

@@ -73,7 +73,7 @@ func many(n int, format string) []string {
 func TestOneAddressDoesNotTakeAllPlaces(t *testing.T) {
 	q := &queue{}
 	left := 0
-	l := Bound(q, Bounds{UnknownNodes: 100, PerAddress: 90, Crowded: 5, Known: 10, Left: func() { left++ }})
+	l := Limit(q, Bounds{UnknownNodes: 100, PerAddress: 90, Crowded: 5, Known: 10, Left: func() { left++ }})
 	flood, clients := taken(t, l, q, many(1000, "192.0.2.1:%d")...)
 	if len(flood) != 75 || left != 925 {
 		t.Fatalf("%d of one address got a place, %d were closed", len(flood), left)
@@ -117,7 +117,7 @@ func TestOneAddressDoesNotTakeAllPlaces(t *testing.T) {
 func TestAConnectionWithoutACertificateEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := &queue{}
-		l := Bound(q, Bounds{Timeout: 10 * time.Second})
+		l := Limit(q, Bounds{Timeout: 10 * time.Second})
 		conns, clients := taken(t, l, q, "192.0.2.1:1", "192.0.2.1:2")
 		conns[0].Known(Caller{Staff: true})
 		time.Sleep(10*time.Second - 1)
@@ -141,7 +141,7 @@ func TestAConnectionWithoutACertificateEnds(t *testing.T) {
 func TestStrangersKeepNoKnownClientOut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := &queue{}
-		l := Bound(q, Bounds{UnknownNodes: 40, PerAddress: 20, Crowded: 2, Grace: 3 * time.Second, Returning: 3, Known: 3,
+		l := Limit(q, Bounds{UnknownNodes: 40, PerAddress: 20, Crowded: 2, Grace: 3 * time.Second, Returning: 3, Known: 3,
 			PerCaller: 2})
 		flood, clients := taken(t, l, q, many(100, "192.0.%d.1:9")...)
 		if len(flood) != 40 {
@@ -193,7 +193,7 @@ func TestKnownCallersKeepNoStaffOut(t *testing.T) {
 		"an operator":  func(int) Caller { return Caller{Name: "olga", Staff: true} },
 	} {
 		q := &queue{}
-		l := Bound(q, Bounds{Known: 80, PerCaller: 30, PerMachine: 4})
+		l := Limit(q, Bounds{Known: 80, PerCaller: 30, PerMachine: 4})
 		in := 0
 		conns, _ := taken(t, l, q, many(200, "192.0.2.1:%d")...)
 		for i, c := range conns {
@@ -231,7 +231,7 @@ func TestKnownCallersKeepNoStaffOut(t *testing.T) {
 func TestAnAddressAtItsBoundGivesItsOldestUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := &queue{}
-		l := Bound(q, Bounds{UnknownNodes: 40, PerAddress: 2, Grace: time.Second})
+		l := Limit(q, Bounds{UnknownNodes: 40, PerAddress: 2, Grace: time.Second})
 		_, first := taken(t, l, q, "192.0.2.9:1", "192.0.2.1:1", "192.0.2.1:2")
 		time.Sleep(time.Second)
 		_, next := taken(t, l, q, "192.0.2.1:3", "192.0.2.1:4", "192.0.2.1:5")
@@ -252,7 +252,7 @@ func TestLittleIsReadOfAnUnknownClient(t *testing.T) {
 		next := func() *Conn {
 			q := &queue{next: make(chan net.Conn, 1)}
 			q.next <- &endless{client{from: "192.0.2.1:1"}}
-			c, err := Bound(q, Bounds{Unknown: 100}).Accept()
+			c, err := Limit(q, Bounds{Unknown: 100}).Accept()
 			if err != nil {
 				t.Fatal(err)
 			}

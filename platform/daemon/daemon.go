@@ -10,8 +10,11 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"edgespan/platform/store"
+
+	"golang.org/x/sys/unix"
 )
 
 // Notifier returns a function that sends states to systemd's socket at addr, the value of NOTIFY_SOCKET
@@ -42,6 +45,15 @@ func MachineBoot() string {
 		return ""
 	}
 	return strings.TrimSpace(string(text))
+}
+
+// Uptime returns the time since the machine's boot, with that in which it was suspended. Nobody can set it.
+func Uptime() time.Duration {
+	var t unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &t); err != nil { // impossible: Linux has it since 2.6.39
+		return 0
+	}
+	return time.Duration(t.Nano())
 }
 
 // Files are the config file and the config actor's files in the state folder.

@@ -31,9 +31,12 @@ type burst struct {
 	looks       int // checks since the last return
 }
 
+// isQuiet reports whether little was allocated since the last check.
+func (b *burst) isQuiet(allocs uint64) bool { return allocs-b.last < burstQuiet }
+
 // over reports whether a burst has ended since the last return. allocs is the number of bytes allocated so far.
 func (b *burst) over(allocs uint64) bool {
-	quiet := allocs-b.last < burstQuiet
+	quiet := b.isQuiet(allocs)
 	b.last = allocs
 	b.looks++
 	if !quiet && b.looks < burstChecks || allocs-b.given < burstWorth {
@@ -44,7 +47,8 @@ func (b *burst) over(allocs uint64) bool {
 }
 
 // ReturnMemory returns memory to the machine after each burst of work until ctx ends. If least is not 0, it also sets
-// Go's memory limit to at least that many bytes, unless GOMEMLIMIT sets one (https://go.dev/doc/gc-guide).
+// Go's memory limit to at least that many bytes, unless GOMEMLIMIT sets one (https://go.dev/doc/gc-guide). It checks
+// only from a collection until a burst is over, so it never wakes an idle process.
 func ReturnMemory(ctx context.Context, least int64) {
 	var b burst
 	samples := []metrics.Sample{{Name: "/gc/heap/allocs:bytes"}, {Name: "/gc/heap/live:bytes"},
@@ -53,19 +57,19 @@ func ReturnMemory(ctx context.Context, least int64) {
 	if limited {
 		debug.SetMemoryLimit(least)
 	}
-	for t := time.NewTicker(burstCheckEvery); ; {
-		select {
-		case <-ctx.Done():
-			t.Stop()
-			return
-		case <-t.C:
+	onCollection(ctx, func() {
+		every(ctx, burstCheckEvery, func() (goOn bool) {
 			metrics.Read(samples)
+			allocs := samples[0].Value.Uint64()
 			if limited {
 				debug.SetMemoryLimit(limit(least, samples[1].Value.Uint64(), samples[2].Value.Uint64()))
 			}
-			if b.over(samples[0].Value.Uint64()) {
+			quiet := b.isQuiet(allocs)
+			if b.over(allocs) {
 				debug.FreeOSMemory()
+				_ = forgetProgram() // then it stays mapped: that costs nothing but memory
 			}
-		}
-	}
+			return !quiet
+		})
+	})
 }

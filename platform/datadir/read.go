@@ -68,8 +68,8 @@ func olderFiles(path string) (numbered, kept []string, err error) {
 	for prefix, list := range map[string]*[]string{path + ".": &numbered, path + ".kept.": &kept} {
 		var numbers []int
 		for _, e := range entries {
-			rest, is := strings.CutPrefix(filepath.Join(filepath.Dir(path), e.Name()), prefix)
-			if n, err := strconv.Atoi(rest); is && err == nil && n >= 0 {
+			rest, ok := strings.CutPrefix(filepath.Join(filepath.Dir(path), e.Name()), prefix)
+			if n, err := strconv.Atoi(rest); ok && err == nil && n >= 0 {
 				numbers = append(numbers, n)
 			}
 		}

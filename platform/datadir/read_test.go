@@ -15,7 +15,7 @@ func TestAuditLogsAreReadInOrder(t *testing.T) {
 	write := func(name string, lines ...any) {
 		var text strings.Builder
 		for _, l := range lines {
-			if n, is := l.(int); is {
+			if n, ok := l.(int); ok {
 				l = fmt.Sprintf(`{"time":%q,"n":%d}`, at.Add(time.Duration(n)*100*time.Millisecond).Format(time.RFC3339Nano), n)
 			}
 			fmt.Fprintln(&text, l)

@@ -21,6 +21,13 @@ var confinement = proc.Confinement{
 	Files:  1024,
 }
 
+// confinementOf is the confinement of a process: one that fills sets may open a socket to the packet filter.
+func confinementOf(p netstate.Process) proc.Confinement {
+	c := confinement
+	c.Netfilter = slices.ContainsFunc(p.After, func(id netstate.ID) bool { return id.Kind == netstate.KindSet })
+	return c
+}
+
 // accounts are the users that a dnsmasq may become, in order of preference: its own, then that of Debian's package.
 // Without either it becomes nobody by itself.
 var accounts = []string{netstate.HelperUser, "dnsmasq"}
@@ -28,7 +35,7 @@ var accounts = []string{netstate.HelperUser, "dnsmasq"}
 // withUser adds the user to a command line. The recorded and compared command line does not contain it, so that a
 // dnsmasq that was started without it still matches.
 func withUser(argv []string) []string {
-	if filepath.Base(argv[0]) != "dnsmasq" {
+	if filepath.Base(argv[0]) != program {
 		return argv
 	}
 	for _, name := range accounts {

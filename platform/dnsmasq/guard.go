@@ -16,6 +16,7 @@ type guard struct {
 	on      map[string]guarded // by process name
 	ended   map[int]bool       // by number of the network instance
 	pending chan struct{}      // has one element while ended is not empty
+	fresh   chan struct{}      // has one element after a helper was added
 }
 
 type guarded struct {
@@ -24,7 +25,8 @@ type guarded struct {
 }
 
 func newGuard() *guard {
-	return &guard{on: map[string]guarded{}, ended: map[int]bool{}, pending: make(chan struct{}, 1)}
+	return &guard{on: map[string]guarded{}, ended: map[int]bool{}, pending: make(chan struct{}, 1),
+		fresh: make(chan struct{}, 1)}
 }
 
 // watch watches the process of a name instead of any other. If that fails, the next observation finds the end.
@@ -37,7 +39,8 @@ func (g *guard) watch(name string, number int, id proc.Ident) {
 	g.drop(name)
 	stop, err := id.Watch(func() { g.died(name, number, id) })
 	if err == nil {
-		g.on[name] = guarded{id, stop}
+		g.on[name] = guarded{Ident: id, stop: stop}
+		signal(g.fresh)
 	}
 }
 
@@ -49,8 +52,12 @@ func (g *guard) died(name string, number int, id proc.Ident) {
 	}
 	delete(g.on, name)
 	g.ended[number] = true
+	signal(g.pending)
+}
+
+func signal(c chan<- struct{}) {
 	select {
-	case g.pending <- struct{}{}:
+	case c <- struct{}{}:
 	default: // already signaled
 	}
 }
@@ -63,7 +70,7 @@ func (g *guard) leave(name string) {
 }
 
 func (g *guard) drop(name string) {
-	if x, is := g.on[name]; is {
+	if x, ok := g.on[name]; ok {
 		x.stop()
 		delete(g.on, name)
 	}
@@ -72,14 +79,31 @@ func (g *guard) drop(name string) {
 // Watch emits the numbers of the network instances whose helper has ended by itself, until ctx ends. It knows every
 // helper that was observed, and each start is observed. It also truncates the helpers' outputs.
 func (h *Helpers) Watch(ctx context.Context, emit func(numbers []int)) {
+	out := newOutputs(ctx)
 	round := time.NewTimer(outRound)
 	defer round.Stop()
+	grown := out.grown // nil while a round is due
 	for {
 		select {
 		case <-ctx.Done():
 			return
+		case <-grown:
+			grown = nil
+			round.Reset(outRound)
+			continue
+		case <-h.guard.fresh:
+			out.forget()
+			if grown != nil {
+				grown = nil
+				round.Reset(outRound)
+			}
+			continue
 		case <-round.C:
-			round.Reset(h.trimAll())
+			grown = out.grown
+			if paths := h.outPaths(); out.trim(paths) {
+				grown = nil
+				round.Reset(max(outRound, time.Duration(len(paths))*outEach))
+			}
 			continue
 		case <-h.guard.pending:
 		}
@@ -93,6 +117,7 @@ func (h *Helpers) Watch(ctx context.Context, emit func(numbers []int)) {
 
 // Close ends the watches; the helpers keep running.
 func (h *Helpers) Close() {
+	h.group.Close()
 	h.guard.mu.Lock()
 	defer h.guard.mu.Unlock()
 	for name := range h.guard.on {

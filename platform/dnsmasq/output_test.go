@@ -54,7 +54,7 @@ func TestWhatAHelperSaysIsBounded(t *testing.T) {
 		if now < last {
 			emptied++
 		}
-		if last = now; last > 8<<20 {
+		if last = now; last > 32<<20 {
 			t.Fatalf("%d octets", last)
 		}
 	}
@@ -62,5 +62,31 @@ func TestWhatAHelperSaysIsBounded(t *testing.T) {
 	<-done
 	if !id.Alive() {
 		t.Error("the helper has ended")
+	}
+}
+
+// Where the kernel reports no growth, because an inotify or a file is missing, outputs are polled.
+func TestOutputsArePolledWhereTheKernelReportsNothing(t *testing.T) {
+	large := filepath.Join(t.TempDir(), outFile)
+	if err := os.WriteFile(large, make([]byte, outMax+1), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	missing := filepath.Join(t.TempDir(), outFile)
+	for name, c := range map[string]struct {
+		out   *outputs
+		paths []string
+		poll  bool
+	}{
+		"all is watched": {newOutputs(t.Context()), []string{large}, false},
+		"no inotify":     {&outputs{}, []string{large}, true},
+		"no file":        {newOutputs(t.Context()), []string{large, missing}, true},
+		"no helper":      {&outputs{}, nil, false},
+	} {
+		if poll := c.out.trim(c.paths); poll != c.poll {
+			t.Errorf("%s: polled: %v", name, poll)
+		}
+	}
+	if st, err := os.Stat(large); err != nil || st.Size() != 0 {
+		t.Errorf("it has %d bytes, %v", st.Size(), err)
 	}
 }

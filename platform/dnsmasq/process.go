@@ -20,6 +20,7 @@ import (
 )
 
 const (
+	program   = "dnsmasq" // also the name of its folder
 	stateFile = "process.json"
 	outFile   = "out"
 	stopGrace = time.Second
@@ -36,6 +37,7 @@ type Helpers struct {
 	netns string // where queries are sent from; "" for the process's own
 	dir   string
 	procs *dump.Shared[[]proc.Process]
+	group *proc.Groups
 
 	mu    sync.Mutex
 	born  []proc.Process // nil: not listed yet
@@ -48,9 +50,25 @@ func New(run *proc.Runner, netnsPath, dir string) *Helpers {
 	return &Helpers{
 		run: run, netns: netnsPath, dir: dir,
 		procs: dump.New(listTime, func(context.Context) ([]proc.Process, error) { return proc.List() }),
-		guard: newGuard(),
+		guard: newGuard(), group: proc.NewGroups(dir),
 	}
 }
+
+// Unlimited lists the kernel's controllers without which limits of helpers do not hold, or why there are none at all.
+func (h *Helpers) Unlimited() ([]string, error) { return h.group.Missing() }
+
+// AtLimit lists networks whose helpers have reached a limit.
+func (h *Helpers) AtLimit() []string { return h.group.Reached() }
+
+// limit puts a process under its limits, as far as the machine can do it (Unlimited).
+func (h *Helpers) limit(p netstate.Process, id proc.Ident) {
+	if p.Limits != (netstate.ProcessLimits{}) {
+		_ = h.group.Put(groupOf(p.Name), id, p.Limits)
+	}
+}
+
+// groupOf is the group of a process: that of its network.
+func groupOf(name string) string { return filepath.Dir(name) }
 
 // state is the record of one process in its folder. It is written before the start, without an identity, and again
 // after it.
@@ -61,6 +79,8 @@ type state struct {
 	Reload string         `json:"reload"`
 	Probe  netstate.Probe `json:"probe"`
 	Bridge int            `json:"bridge"` // index of the link that it serves
+	// Limits are those that it was put under, if the machine can do it.
+	Limits netstate.ProcessLimits `json:"limits,omitzero"`
 }
 
 // Environment is what a helper depends on. A recreated bridge has another index, and a helper bound to the old one
@@ -96,24 +116,25 @@ func (h *Helpers) Start(ctx context.Context, p netstate.Process, bridge int) err
 		return err
 	}
 	argv := withUser(p.Argv)
-	id, err := h.run.Start(argv, filepath.Join(folder, outFile), confinement)
+	id, err := h.run.Start(argv, filepath.Join(folder, outFile), confinementOf(p))
 	if err != nil {
 		return err
 	}
 	h.noteStarted(id, argv) // as a listing of all processes would show it
-	st.Ident = id
+	h.limit(p, id)
+	st.Ident, st.Limits = id, p.Limits
 	if err := write(folder, st); err != nil {
 		return errors.Join(err, id.Stop(context.WithoutCancel(ctx), stopGrace))
 	}
-	if err := await(ctx, h.netns, p.Probe, id); err != nil && !hasReadAll(id, p.Probe) {
+	if err := await(ctx, h.netns, p.Probe, bridge, id); err != nil && !hasReadAll(id, p.Probe) {
 		err = &proc.Error{Argv: p.Argv, Words: tail(filepath.Join(folder, outFile)), Err: err}
 		return errors.Join(err, id.Stop(context.WithoutCancel(ctx), stopGrace))
 	}
 	return nil
 }
 
-// Reload makes p read its files again (SIGHUP) and drop the leases that don't agree with them. It records the reload
-// last, so that an interrupted one is repeated.
+// Reload puts p under its limits, makes it read its files again (SIGHUP) and drop the leases that don't agree with
+// them. It records the reload last, so that an interrupted one is repeated.
 func (h *Helpers) Reload(ctx context.Context, p netstate.Process) error {
 	st, err := read(h.folder(p.Name))
 	if err != nil {
@@ -122,13 +143,14 @@ func (h *Helpers) Reload(ctx context.Context, p netstate.Process) error {
 	if !running(st) {
 		return fmt.Errorf("process of %s exited", p.Name)
 	}
+	h.limit(p, st.Ident)
 	if err := st.Signal(syscall.SIGHUP); err != nil {
 		return fmt.Errorf("signal process %d: %w", st.Pid, err)
 	}
 	if err := h.dropLeases(ctx, st.Ident, p); err != nil {
 		return err
 	}
-	st.Reload = p.Reload
+	st.Reload, st.Limits = p.Reload, p.Limits
 	return write(h.folder(p.Name), st)
 }
 
@@ -140,7 +162,7 @@ func (h *Helpers) Stop(ctx context.Context, p netstate.Process) error {
 	if err := os.RemoveAll(h.folder(p.Name)); err != nil {
 		return fmt.Errorf("remove folder: %w", err)
 	}
-	return nil
+	return h.group.Remove(groupOf(p.Name))
 }
 
 // stop stops the recorded process, and any other that has one of these command lines and names a file of the run
@@ -272,10 +294,15 @@ func (h *Helpers) Observe(ctx context.Context, n int, on Environment, probe bool
 	for _, e := range entries {
 		name := filepath.Join(base, e.Name())
 		st, err := read(h.folder(name))
-		if errors.Is(err, os.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
+		unknown := errors.Is(err, os.ErrNotExist) && e.Name() != program // a folder of program lost its record in a crash
+		if unknown || errors.Is(err, syscall.ENOTDIR) {
 			continue // not the folder of a helper
 		}
-		p := netstate.Process{Name: name, Argv: st.Argv, Digest: st.Digest, Reload: st.Reload, Probe: st.Probe}
+		p := netstate.Process{Name: name, Argv: st.Argv, Digest: st.Digest, Reload: st.Reload, Probe: st.Probe,
+			Limits: st.Limits}
+		if st.Limits != (netstate.ProcessLimits{}) && !h.group.Has(groupOf(name), st.Ident) {
+			p.Limits = netstate.ProcessLimits{} // somebody took it out of its group
+		}
 		switch {
 		case err != nil:
 			p.Digest = "unreadable" // different, so it is replaced
@@ -318,7 +345,13 @@ func (g Environment) has(p netstate.Probe) bool {
 func (h *Helpers) answered(ctx context.Context, st state) bool {
 	ctx, cancel := context.WithTimeout(ctx, probeTime)
 	defer cancel()
-	return await(ctx, h.netns, st.Probe, st.Ident) == nil
+	return await(ctx, h.netns, st.Probe, st.Bridge, st.Ident) == nil
+}
+
+// bridgeOf returns the index of the link that a process was started for, 0 without a record.
+func (h *Helpers) bridgeOf(p netstate.Process) int {
+	st, _ := read(h.folder(p.Name)) // unreadable: as without a record
+	return st.Bridge
 }
 
 func read(folder string) (state, error) {

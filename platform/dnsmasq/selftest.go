@@ -28,7 +28,7 @@ func (h *Helpers) Test(ctx context.Context, p netstate.Process) []netstate.OpFai
 	fail := func(id netstate.ID, format string, args ...any) netstate.OpFailure {
 		return netstate.OpFailure{ID: id, Observe: true, Err: fmt.Sprintf("self-test: "+format, args...)}
 	}
-	if err := again(ctx, func() error { return answers(ctx, h.netns, p.Probe) }); err != nil {
+	if err := again(ctx, func() error { return answers(ctx, h.netns, p.Probe, h.bridgeOf(p)) }); err != nil {
 		return []netstate.OpFailure{fail(p.ID(), "DNS of the gateway: %v", err)}
 	}
 	if p.Leases == nil {

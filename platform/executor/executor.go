@@ -113,7 +113,7 @@ func (x *Executors) Has(_ context.Context, id string) (bool, error) {
 func (x *Executors) Check(ctx context.Context, e netstate.Executor) (netstate.Condition, string, error) {
 	folder := x.folder(e.ID)
 	e = normal(e)
-	st, err := x.recall(e.ID, folder)
+	st, err := x.cachedState(e.ID, folder)
 	switch {
 	case errors.Is(err, os.ErrNotExist):
 		return netstate.Missing, "", nil
@@ -124,7 +124,7 @@ func (x *Executors) Check(ctx context.Context, e netstate.Executor) (netstate.Co
 	case e.Unit != "":
 		return x.unit(ctx, e.Unit)
 	}
-	cut(filepath.Join(folder, outFile))
+	truncateOutput(filepath.Join(folder, outFile))
 	if st.Pid == 0 { // crash between the start and its record
 		if st.Ident, err = x.adopt(folder, st); err != nil {
 			return netstate.Missing, "", err
@@ -135,7 +135,7 @@ func (x *Executors) Check(ctx context.Context, e netstate.Executor) (netstate.Co
 		if e.Once {
 			return netstate.Running, fmt.Sprintf("runs as process %d", st.Pid), nil
 		}
-		return netstate.Right, "", nil
+		return netstate.AsDesired, "", nil
 	}
 	code, known := x.code(folder, st)
 	why := "exited with unknown status"
@@ -149,11 +149,11 @@ func (x *Executors) Check(ctx context.Context, e netstate.Executor) (netstate.Co
 	case !e.Once:
 		return netstate.Missing, why, nil
 	case known && code == 0:
-		return netstate.Right, "", nil
+		return netstate.AsDesired, "", nil
 	case st.Pid == 0: // it never ran
 		return netstate.Missing, "", nil
 	}
-	return netstate.Spoilt, why, nil
+	return netstate.Failed, why, nil
 }
 
 // adopt finds a process by its mark; the oldest one is the process that was started. Any user can set the mark, so

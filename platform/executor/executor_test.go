@@ -61,12 +61,13 @@ func (b *bench) make(e netstate.Executor) {
 
 func (b *bench) check(e netstate.Executor) string {
 	b.Helper()
-	is, why, err := b.x.Check(b.Context(), e)
+	ok, why, err := b.x.Check(b.Context(), e)
 	if err != nil {
 		return "error: " + err.Error()
 	}
-	out := map[netstate.Condition]string{netstate.Missing: "missing", netstate.Running: "running", netstate.Right: "right",
-		netstate.Spoilt: "spoilt"}[is]
+	out := map[netstate.Condition]string{
+		netstate.Missing: "missing", netstate.Running: "running", netstate.AsDesired: "right",
+		netstate.Failed: "spoilt"}[ok]
 	if why != "" {
 		out += ": " + why
 	}
@@ -94,9 +95,9 @@ func (b *bench) ended(e netstate.Executor) {
 	}
 }
 
-func (b *bench) wait(what string, is func() bool) {
+func (b *bench) wait(what string, ok func() bool) {
 	b.Helper()
-	for end := time.Now().Add(10 * time.Second); !is(); time.Sleep(5 * time.Millisecond) {
+	for end := time.Now().Add(10 * time.Second); !ok(); time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(end) {
 			b.Fatalf("not within 10 s: %s", what)
 		}
@@ -325,8 +326,8 @@ func BenchmarkCheck(b *testing.B) {
 		b.Fatal(err)
 	}
 	for b.Loop() {
-		if is, why, err := x.Check(b.Context(), e); is != netstate.Right {
-			b.Fatal(is, why, err)
+		if ok, why, err := x.Check(b.Context(), e); ok != netstate.AsDesired {
+			b.Fatal(ok, why, err)
 		}
 	}
 	if err := x.Remove(context.Background(), e.ID); err != nil {

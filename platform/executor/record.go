@@ -28,8 +28,8 @@ type keptState struct {
 	size int64
 }
 
-// recall returns a folder's state, from the cache if the file is unchanged.
-func (x *Executors) recall(id, folder string) (state, error) {
+// cachedState returns a folder's state, from the cache if the file is unchanged.
+func (x *Executors) cachedState(id, folder string) (state, error) {
 	info, err := os.Stat(filepath.Join(folder, stateFile))
 	if err != nil {
 		return state{}, fmt.Errorf("read executor: %w", err)
@@ -73,8 +73,8 @@ func write(folder string, st state) error {
 	return nil
 }
 
-// cut truncates a file of output that has grown too large; its writer appends.
-func cut(file string) {
+// truncateOutput truncates a file of output that has grown too large; its writer appends.
+func truncateOutput(file string) {
 	if info, err := os.Stat(file); err == nil && info.Size() > maxOutput {
 		_ = os.Truncate(file, 0) // or the next time
 	}

@@ -36,18 +36,18 @@ func (x *Executors) unit(ctx context.Context, name string) (netstate.Condition, 
 	}
 	switch word {
 	case "active", "reloading", "activating":
-		return netstate.Right, "", nil
+		return netstate.AsDesired, "", nil
 	}
 	return netstate.Missing, "unit " + name + " is " + word, nil
 }
 
 // start starts a unit, and records whether it was running before.
 func (x *Executors) start(ctx context.Context, folder string, e netstate.Executor) error {
-	is, _, err := x.unit(ctx, e.Unit)
+	ok, _, err := x.unit(ctx, e.Unit)
 	if err == nil {
-		err = write(folder, state{Executor: e, Preexisting: is == netstate.Right})
+		err = write(folder, state{Executor: e, Preexisting: ok == netstate.AsDesired})
 	}
-	if err == nil && is != netstate.Right {
+	if err == nil && ok != netstate.AsDesired {
 		_, err = x.systemctl(ctx, "start", "--", e.Unit)
 	}
 	return err
@@ -58,8 +58,8 @@ func (x *Executors) stop(ctx context.Context, st state) error {
 	if st.Preexisting {
 		return nil
 	}
-	is, _, err := x.unit(ctx, st.Unit)
-	if err != nil || is != netstate.Right {
+	ok, _, err := x.unit(ctx, st.Unit)
+	if err != nil || ok != netstate.AsDesired {
 		return err
 	}
 	_, err = x.systemctl(ctx, "stop", "--", st.Unit)

@@ -25,8 +25,9 @@ import (
 // helpers are the programs that the platform runs.
 var helpers = []string{"dnsmasq", "iptables", "iptables-save", "iptables-restore", "nft"}
 
-// features are the kernel modules that networks need.
-var features = []string{"bridge", "veth", "br_netfilter", "nf_tables", "nf_conntrack"}
+// features are the kernel modules that networks need; the last three only for rules of sets and hosts.
+var features = []string{"bridge", "veth", "br_netfilter", "nf_tables", "nf_conntrack", "ip_set", "ip_set_hash_net",
+	"xt_set"}
 
 // Reader reads files below Root, which is "/" on a machine and a folder in tests.
 type Reader struct {
@@ -36,6 +37,10 @@ type Reader struct {
 	Iptables func(context.Context) netstate.Iptables
 	// Flushable reports whether other programs can flush edgespan's nftables tables. It may be nil.
 	Flushable func() bool
+	// Unlimited lists the controllers of cgroups that limits lack, or why there are no cgroups. It may be nil.
+	Unlimited func() ([]string, error)
+	// AtLimit lists networks whose helpers have reached a limit. It may be nil.
+	AtLimit func() []string
 }
 
 // Read reads everything. It fails only if ctx ends; Unknown lists what could not be read.
@@ -43,18 +48,28 @@ func (r Reader) Read(ctx context.Context) (netstate.Facts, error) {
 	f := netstate.Facts{Commands: map[string]bool{}, Features: map[string]bool{}, Foreign: map[string]bool{},
 		RPFilter: map[string]int{}}
 	for _, name := range helpers {
-		f.Commands[name] = proc.Found(name)
+		f.Commands[name] = proc.HasCommand(name)
 	}
 	if r.Iptables != nil {
 		f.Iptables = r.Iptables(ctx)
 	}
 	f.Flushable = r.Flushable != nil && r.Flushable()
+	if r.AtLimit != nil {
+		f.AtLimit = r.AtLimit()
+	}
+	if r.Unlimited != nil {
+		missing, err := r.Unlimited()
+		if err != nil {
+			missing = []string{err.Error()}
+		}
+		f.Unlimited = missing
+	}
 	for _, step := range []struct {
 		what string
 		read func(*netstate.Facts) error
 	}{
 		{"kernel modules", r.features},
-		{"listeners on port 53", r.listeners},
+		{"listening sockets", r.listeners},
 		{"processes", r.processes},
 		{"settings of systemd-networkd", r.networkd},
 		{"rp_filter", r.rpFilter},
@@ -113,17 +128,17 @@ func (r Reader) listeners(f *netstate.Facts) error {
 			return err
 		}
 		for _, fields := range lines[min(1, len(lines)):] {
-			if len(fields) < 10 || strings.HasPrefix(table, "tcp") && fields[3] != "0A" {
+			// A socket of UDP with a remote port receives from there only.
+			if len(fields) < 10 || strings.HasPrefix(table, "tcp") && fields[3] != "0A" ||
+				strings.HasPrefix(table, "udp") && !strings.HasSuffix(fields[2], ":0000") {
 				continue
 			}
 			addr, port, err := socketAddress(fields[1])
 			if err != nil {
 				return fmt.Errorf("%s: %w", table, err)
 			}
-			if port == 53 {
-				owners[fields[9]] = len(f.Listeners)
-				f.Listeners = append(f.Listeners, netstate.Listener{Proto: table[:3], Addr: addr})
-			}
+			owners[fields[9]] = len(f.Listeners)
+			f.Listeners = append(f.Listeners, netstate.Listener{Proto: table[:3], Addr: addr, Port: port})
 		}
 	}
 	if len(owners) == 0 {
@@ -134,7 +149,7 @@ func (r Reader) listeners(f *netstate.Facts) error {
 		for _, fd := range fds {
 			link, _ := os.Readlink(r.at("proc", pid, "fd", fd.Name()))
 			inode := strings.TrimSuffix(strings.TrimPrefix(link, "socket:["), "]")
-			if i, is := owners[inode]; is {
+			if i, ok := owners[inode]; ok {
 				argv := r.argv(pid)
 				f.Listeners[i].Who = fmt.Sprintf("%s (%s)", r.commandName(pid), pid)
 				f.Listeners[i].Own = r.ours(pid, argv)

@@ -43,7 +43,8 @@ func machine() map[string]string {
 		"lib/modules/6.1/modules.dep":     "kernel/drivers/net/veth.ko.xz:\nkernel/net/bridge/br_netfilter.ko: x\n",
 		"sys/module/nf_tables/refcnt":     "1",
 		"proc/net/udp": sockets +
-			" 1: 0100010A:0035 00000000:0000 07 0:0 0:0 0 0 0 77 2 0\n 2: 00000000:0044 00000000:0000 07 0:0 0:0 0 0 0 78 2 0\n",
+			" 1: 0100010A:0035 00000000:0000 07 0:0 0:0 0 0 0 77 2 0\n" +
+			" 1: 0100010A:9035 0100007F:0035 01 0:0 0:0 0 0 0 76 2 0\n 2: 00000000:0044 00000000:0000 07 0:0 0:0 0 0 0 78 2 0\n",
 		"proc/net/tcp": sockets +
 			" 1: 00000000:0035 00000000:0000 0A 0:0 0:0 0 0 0 79 2 0\n 2: 0100007F:0035 0100007F:9999 01 0:0 0:0 0 0 0 80 2 0\n",
 		"proc/net/udp6": sockets +
@@ -90,11 +91,12 @@ func TestWhatAMachineTells(t *testing.T) {
 	got.Commands = nil // of the machine that runs the test
 	want := netstate.Facts{
 		Features: map[string]bool{"bridge": true, "veth": true, "br_netfilter": true, "nf_tables": true,
-			"nf_conntrack": false},
+			"nf_conntrack": false, "ip_set": false, "ip_set_hash_net": false, "xt_set": false},
 		Listeners: []netstate.Listener{
-			{Proto: "udp", Addr: netip.MustParseAddr("10.1.0.1"), Who: "dnsmasq (14)", Own: true},
-			{Proto: "udp", Addr: netip.IPv6Unspecified()},
-			{Proto: "tcp", Addr: netip.IPv4Unspecified(), Who: "named (15)"},
+			{Proto: "udp", Addr: netip.MustParseAddr("10.1.0.1"), Port: 53, Who: "dnsmasq (14)", Own: true},
+			{Proto: "udp", Addr: netip.IPv4Unspecified(), Port: 68},
+			{Proto: "udp", Addr: netip.IPv6Unspecified(), Port: 53},
+			{Proto: "tcp", Addr: netip.IPv4Unspecified(), Port: 53, Who: "named (15)"},
 		},
 		Networkd: true, Foreign: map[string]bool{"ManageForeignRoutes": false, "ManageForeignRoutingPolicyRules": false},
 		RPFilter: map[string]int{"all": 0, "eth0": 2}, Flows: netstate.FlowTable{Max: 65536, Count: 7, Established: 432000},
@@ -113,7 +115,7 @@ func TestWhatCanNotBeReadIsNamed(t *testing.T) {
 	delete(m, "lib/modules/6.1/modules.builtin")
 	delete(m, "lib/modules/6.1/modules.dep")
 	got, err := Reader{Root: tree(t, m)}.Read(context.Background())
-	if err != nil || len(got.Unknown) != 1 || !strings.HasPrefix(got.Unknown[0], "listeners on port 53: ") {
+	if err != nil || len(got.Unknown) != 1 || !strings.HasPrefix(got.Unknown[0], "listening sockets: ") {
 		t.Errorf("%v, unknown %q", err, got.Unknown)
 	}
 	if v, known := got.Features["veth"]; known || !got.Features["nf_tables"] {

@@ -96,8 +96,8 @@ func (x *Executors) List(context.Context) ([]string, error) {
 func (x *Executors) Has(_ context.Context, id string) (bool, error) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	_, is := x.runs[id]
-	return is, nil
+	_, ok := x.runs[id]
+	return ok, nil
 }
 
 // Check returns the condition of an executor.
@@ -108,8 +108,8 @@ func (x *Executors) Check(_ context.Context, e netstate.Executor) (netstate.Cond
 		delete(x.panics, e.ID)
 		panic("the check of " + e.ID)
 	}
-	if run, is := x.runs[e.ID]; is && reflect.DeepEqual(run, e) {
-		return netstate.Right, "", nil
+	if run, ok := x.runs[e.ID]; ok && reflect.DeepEqual(run, e) {
+		return netstate.AsDesired, "", nil
 	}
 	return netstate.Missing, "exited with unknown status", nil
 }

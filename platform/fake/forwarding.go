@@ -16,7 +16,7 @@ func (h *Host) SetForwarding(all bool) {
 	}
 	for n, st := range h.state {
 		for id, o := range st {
-			if s, is := o.(netstate.Sysctl); is {
+			if s, ok := o.(netstate.Sysctl); ok {
 				s.Value = value
 				if st[id] = s; n > 0 && !all {
 					delete(st, id)

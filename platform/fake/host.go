@@ -9,11 +9,13 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"net/netip"
 	"slices"
 	"strings"
 	"sync"
 
 	"edgespan/netinst/netstate"
+	"edgespan/netinst/probe"
 )
 
 // OpFault is an injected fault of one op.
@@ -37,15 +39,22 @@ type Host struct {
 	done       []string
 	forgets    int
 	broken     map[int][]netstate.OpFailure // failures of the self-test
-	dropped    map[netstate.ID]uint64
+	counters   map[netstate.ID][]netstate.Counter
 	violation  []string
 	links      map[string]bool // foreign links that exist
 	forwardAll bool
 	vanished   map[string]bool // links that were removed with their namespace, not by an op
 	echo       bool
 	forgetErr  error
+	flows      []netstate.Flow
+	noVLANs    bool
+	inUse      func(netip.Addr) string
+	ending     func(context.Context, string, []netstate.Flow) error
 	unseen     map[int]netstate.State // lost chains, which only a full observation notices
 	unread     []netstate.Interface   // the result of a RereadDNS; nil: unchanged
+	dhcp       func(string, netstate.DHCPQuery) []netstate.DHCPReply
+	noDHCP     func(string) error
+	probes     func(probe.ID) error
 }
 
 // New returns an empty host.
@@ -71,11 +80,11 @@ func (h *Host) SetEcho(on bool) {
 }
 
 // SetInterfaces replaces the foreign interfaces and notifies the watchers.
-func (h *Host) SetInterfaces(is ...netstate.Interface) {
+func (h *Host) SetInterfaces(ok ...netstate.Interface) {
 	h.mu.Lock()
-	h.ifaces = is
+	h.ifaces = ok
 	h.mu.Unlock()
-	h.send(netstate.HostEvent{Interfaces: is, Underlay: true, Forwarding: h.forwarding()})
+	h.send(netstate.HostEvent{Interfaces: ok, HostRouting: true, Forwarding: h.forwarding()})
 }
 
 // SetNetns creates or removes a named network namespace. Removing one removes the links whose peer is in it.
@@ -200,7 +209,7 @@ func (h *Host) Owners(context.Context) ([]netstate.Owner, error) {
 	defer h.mu.Unlock()
 	var os []netstate.Owner
 	for _, n := range slices.Sorted(maps.Keys(h.state)) {
-		if n == 0 || len(h.state[n]) == 0 {
+		if n <= 0 || len(h.state[n]) == 0 {
 			continue
 		}
 		o := netstate.Owner{Number: n}
@@ -212,23 +221,6 @@ func (h *Host) Owners(context.Context) ([]netstate.Owner, error) {
 		os = append(os, o)
 	}
 	return os, nil
-}
-
-// ForgetFlows counts its calls and deletes no flows, since a host in memory has none. It returns the error that
-// FailForgets set.
-func (h *Host) ForgetFlows(context.Context, func(netstate.Flow) bool) (answer func() (int, error)) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.forgets++
-	err := h.forgetErr
-	return func() (int, error) { return 0, err }
-}
-
-// FailForgetFlows makes every ForgetFlows fail with err; nil for none.
-func (h *Host) FailForgetFlows(err error) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.forgetErr = err
 }
 
 // Test returns the failures that SetBroken set for the owner.
@@ -243,13 +235,6 @@ func (h *Host) SetBroken(n int, fs ...netstate.OpFailure) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.broken[n] = fs
-}
-
-// CountForgetFlows returns how often ForgetFlows was called.
-func (h *Host) CountForgetFlows() int {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return h.forgets
 }
 
 // Snoop listens on a link until ctx ends.
@@ -281,9 +266,9 @@ func (h *Host) Watch(ctx context.Context, emit func(netstate.HostEvent)) error {
 	h.watchers++
 	n := h.watchers
 	h.emit[n] = emit
-	is := h.ifaces
+	ok := h.ifaces
 	h.mu.Unlock()
-	emit(netstate.HostEvent{Resync: true, Interfaces: slices.Clone(is), Forwarding: h.forwarding()})
+	emit(netstate.HostEvent{Resync: true, Interfaces: slices.Clone(ok), Forwarding: h.forwarding()})
 	<-ctx.Done()
 	h.mu.Lock()
 	delete(h.emit, n)
@@ -327,6 +312,9 @@ func (h *Host) Do(ctx context.Context, o netstate.Owner, op netstate.Op) error {
 	}
 	if err := h.do(o, op); err != nil {
 		return &netstate.OpError{Op: op.String(), Err: err}
+	}
+	if o.Number == netstate.PortsNumber {
+		h.followVLANs(op)
 	}
 	if op.Kind == netstate.KindSysctl && o.Number == 0 {
 		h.send(netstate.HostEvent{Forwarding: h.forwarding()})

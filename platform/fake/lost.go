@@ -7,7 +7,7 @@ import "edgespan/netinst/netstate"
 func (h *Host) RemoveSilently(n int, id netstate.ID) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if c, is := h.state[n][id].(netstate.Chain); is {
+	if c, ok := h.state[n][id].(netstate.Chain); ok {
 		if h.unseen[n] == nil {
 			h.unseen[n] = netstate.State{}
 		}
@@ -17,19 +17,19 @@ func (h *Host) RemoveSilently(n int, id netstate.ID) {
 }
 
 // LearnDNS changes the interfaces without an event, as if a file had changed unnoticed: the next RereadDNS finds it.
-func (h *Host) LearnDNS(is ...netstate.Interface) {
+func (h *Host) LearnDNS(interfaces ...netstate.Interface) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.unread = is
+	h.unread = interfaces
 }
 
 // RereadDNS notifies the watchers of LearnDNS's change.
 func (h *Host) RereadDNS() {
 	h.mu.Lock()
-	is := h.unread
+	now := h.unread
 	h.unread = nil
 	h.mu.Unlock()
-	if is != nil {
-		h.SetInterfaces(is...)
+	if now != nil {
+		h.SetInterfaces(now...)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"slices"
 	"strings"
 
 	"edgespan/netinst/netstate"
@@ -25,62 +26,94 @@ func (h *Host) allowed(st netstate.State, op netstate.Op, it netstate.Item) erro
 	}
 	switch w := it.Want.(type) {
 	case netstate.Link:
-		if w.Vxlan != nil {
-			return h.leads(w)
-		}
-		if w.Peer != nil && !h.netns[w.Peer.Netns] {
-			return fmt.Errorf("network namespace %s does not exist: %w", w.Peer.Netns, netstate.ErrWaiting)
-		}
-		if w.Peer != nil {
-			return h.peerFree(w)
-		}
+		return h.link(w)
 	case netstate.Sysctl:
 		if w.Link != "" {
 			return need(st, netstate.KindLink, w.Link)
 		}
 	case netstate.Address:
+		if w.Foreign {
+			return h.exists(w.Link)
+		}
 		return cmp.Or(h.subnetFree(w), need(st, netstate.KindLink, w.Link))
 	case netstate.Port:
 		if h.vanished[w.Link] && st[netstate.ID{Kind: netstate.KindLink, Name: w.Link}] == nil {
 			return errTaken
 		}
-		if w.Foreign && !h.links[w.Link] {
-			return fmt.Errorf("interface %s does not exist: %w", w.Link, netstate.ErrWaiting)
-		}
-		if w.Foreign && h.enslaved(w) {
-			return fmt.Errorf("interface %s is in another bridge: %w", w.Link, netstate.ErrWaiting)
-		}
-		for _, n := range w.Needs() {
-			if st[n] == nil {
-				return fmt.Errorf("%s stands before %s", id, n)
+		if w.Foreign {
+			if err := h.foreignPort(w); err != nil {
+				return err
 			}
 		}
+		return needs(st, w)
 	case netstate.Route:
 		if w.Dev != "" && strings.HasPrefix(w.Dev, "es") {
 			return need(st, netstate.KindPort, w.Dev) // the kernel refuses a route on a link that is down
 		}
 	case netstate.Process:
-		for _, n := range w.Needs() {
-			if st[n] == nil {
-				return fmt.Errorf("%s starts before %s", id, n)
-			}
-		}
+		return needs(st, w)
 	case netstate.Chain:
-		return h.hooks(st, op, w)
+		return cmp.Or(needs(st, w), h.hooks(st, op, w))
 	}
 	return nil
+}
+
+func needs(st netstate.State, o netstate.Object) error {
+	for _, n := range o.Needs() {
+		if st[n] == nil {
+			return fmt.Errorf("%s comes before %s", o.ID(), n)
+		}
+	}
+	return nil
+}
+
+// link refuses a link that can't be created.
+func (h *Host) link(w netstate.Link) error {
+	switch {
+	case w.Vxlan != nil:
+		return h.leads(w)
+	case w.Tag != nil:
+		return h.vlan(w)
+	case w.Peer == nil:
+		return nil
+	case !h.netns[w.Peer.Netns]:
+		return fmt.Errorf("network namespace %s does not exist: %w", w.Peer.Netns, netstate.ErrWaiting)
+	}
+	return h.peerFree(w)
+}
+
+// foreignPort refuses a foreign link that can't be set up or enslaved.
+func (h *Host) foreignPort(w netstate.Port) error {
+	switch {
+	case w.Master == "":
+		return h.exists(w.Link)
+	case !h.links[w.Link]:
+		return fmt.Errorf("interface %s does not exist: %w", w.Link, netstate.ErrWaiting)
+	case h.enslaved(w):
+		return fmt.Errorf("interface %s is in another bridge: %w", w.Link, netstate.ErrWaiting)
+	}
+	return nil
+}
+
+// exists refuses a port whose interface does not exist.
+func (h *Host) exists(link string) error {
+	if slices.ContainsFunc(h.ifaces, func(i netstate.Interface) bool { return i.Name == link }) {
+		return nil
+	}
+	return fmt.Errorf("interface %s does not exist: %w", link, netstate.ErrWaiting)
 }
 
 // subnetFree refuses an address if another network has one of the same subnet.
 func (h *Host) subnetFree(a netstate.Address) error {
 	own, err := netip.ParsePrefix(a.Prefix)
-	if err != nil {
+	if err != nil || a.Label != "" {
 		return err
 	}
 	for _, st := range h.state {
 		for _, o := range st {
 			other, ok := o.(netstate.Address)
-			if p, err := netip.ParsePrefix(other.Prefix); ok && err == nil && other.Link != a.Link && p.Overlaps(own) {
+			if p, err := netip.ParsePrefix(other.Prefix); ok && err == nil && other.Link != a.Link && other.Label == "" &&
+				p.Overlaps(own) {
 				return fmt.Errorf("%s still has %s: %w", other.Link, other.Prefix, netstate.ErrWaiting)
 			}
 		}
@@ -128,7 +161,7 @@ func (h *Host) hooks(st netstate.State, op netstate.Op, c netstate.Chain) error 
 			return fmt.Errorf("no chain %s to hook %s into", k.Parent, c.Name)
 		}
 	}
-	if c.Family.IsTable() {
+	if c.Family.Native() {
 		return nil
 	}
 	for _, r := range c.Rules {
@@ -142,8 +175,15 @@ func (h *Host) hooks(st netstate.State, op netstate.Op, c netstate.Chain) error 
 	return nil
 }
 
-// checkUnused refuses to remove a chain that an active port needs.
+// checkUnused refuses to remove a chain that an active port needs, and a set that a chain names.
 func (h *Host) checkUnused(st netstate.State, have netstate.Object) error {
+	if s, ok := have.(netstate.Set); ok {
+		for _, o := range st {
+			if c, ok := o.(netstate.Chain); ok && slices.Contains(c.Needs(), s.ID()) {
+				return fmt.Errorf("%s goes before %s", s.ID(), c.ID())
+			}
+		}
+	}
 	if c, ok := have.(netstate.Chain); ok && !ofOtherType(st, c) {
 		for _, o := range st {
 			p, ok := o.(netstate.Port)
@@ -177,7 +217,7 @@ func ofOtherType(st netstate.State, c netstate.Chain) bool {
 	if part == "RAW" {
 		return has("nat", "POST")
 	}
-	return has("raw", "RAW") && (part == "POST" || strings.HasSuffix(part, "N") || strings.HasSuffix(part, "M"))
+	return has("raw", "RAW") && (part == "POST" || part != "" && strings.Contains("DMN", part[len(part)-1:]))
 }
 
 // enslaved reports whether a foreign link is in another network's bridge.
@@ -190,23 +230,30 @@ func (h *Host) enslaved(p netstate.Port) bool {
 	return false
 }
 
-// Dropped returns the counts that SetDropped set; other chains have dropped no packets.
-func (h *Host) Dropped(_ context.Context, _ netstate.Owner, chains []netstate.ID) (map[netstate.ID]uint64, error) {
+// Counters returns the counters that SetCounters set, and counters of 0 for other chains of a State.
+func (h *Host) Counters(_ context.Context, o netstate.Owner, chains []netstate.ID) (
+	map[netstate.ID][]netstate.Counter, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	out := map[netstate.ID]uint64{}
+	out := map[netstate.ID][]netstate.Counter{}
 	for _, id := range chains {
-		out[id] = h.dropped[id]
+		c, exists := h.state[o.Number][id].(netstate.Chain)
+		switch counts, set := h.counters[id]; {
+		case exists && set:
+			out[id] = counts
+		case exists:
+			out[id] = make([]netstate.Counter, len(c.Rules))
+		}
 	}
 	return out, nil
 }
 
-// SetDropped sets how many packets a chain has dropped.
-func (h *Host) SetDropped(id netstate.ID, n uint64) {
+// SetCounters sets what the rules of a chain have counted; nil is 0.
+func (h *Host) SetCounters(id netstate.ID, counters []netstate.Counter) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.dropped == nil {
-		h.dropped = map[netstate.ID]uint64{}
+	if h.counters == nil {
+		h.counters = map[netstate.ID][]netstate.Counter{}
 	}
-	h.dropped[id] = n
+	h.counters[id] = counters
 }

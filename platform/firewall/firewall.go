@@ -38,9 +38,9 @@ type Firewall struct {
 	nft    *nft.Conn
 	folder func(number int) string // absolute path of an owner's run folder
 	dumps  map[string]*dump.Shared[view]
-	whole  *dump.Shared[map[nft.Table]string] // whole nftables tables of edgespan
+	native *dump.Shared[native] // nftables tables of edgespan
 	// counters shares reads of the legacy backend's counters.
-	counters *dump.Shared[map[string]uint64]
+	counters *dump.Shared[counters]
 	remove   *remover
 	noARP    atomic.Bool // the kernel has no arp tables, and one is desired
 	age      age
@@ -62,7 +62,7 @@ func New(run *proc.Runner, conn *nft.Conn, folder func(number int) string) *Fire
 		f.dumps[name] = dump.New(dumpTimeout, f.lister(name))
 	}
 	f.counters = dump.New(dumpTimeout, f.legacyCounters)
-	f.whole = dump.New(dumpTimeout, func(context.Context) (map[nft.Table]string, error) { return conn.Tables(isOwn) })
+	f.native = dump.New(dumpTimeout, f.listNative)
 	f.writes.turn = dump.NewBatch(f.writeTogether)
 	return f
 }
@@ -78,9 +78,9 @@ func (f *Firewall) store(number int) *store {
 	return s
 }
 
-// Apply writes whole chains with the jumps into them: each bridge table in one transaction, then all iptables chains in
-// one restore that commits the filter table first, then inet tables, which filter what the chains accepted, and arp
-// tables. It is idempotent. The next Observe reads the kernel's form of the chains.
+// Apply writes whole chains with the jumps into them: those of families bridge and ip6 in one transaction, then all
+// iptables chains in one restore that commits the filter table first, then inet tables, which filter what the chains
+// accepted, and arp tables. It is idempotent. The next Observe reads the kernel's form of the chains.
 func (f *Firewall) Apply(ctx context.Context, number int, items []netstate.Item) error {
 	want, err := chainsOf(number, items, func(it netstate.Item) netstate.Object { return it.Want })
 	if err != nil {
@@ -96,7 +96,7 @@ func (f *Firewall) Apply(ctx context.Context, number int, items []netstate.Item)
 		return err
 	}
 	for _, family := range []netstate.Family{netstate.InetFamily, netstate.ARPFamily} {
-		if err := f.applyWhole(number, want, family); err != nil {
+		if err := f.applyNative(ctx, number, want, family); err != nil {
 			return err
 		}
 	}
@@ -145,15 +145,7 @@ func (f *Firewall) drop(ctx context.Context, number int, gone []netstate.Chain) 
 	if _, err := f.write(ctx, number, nil, gone); err != nil {
 		return err
 	}
-	for _, c := range gone {
-		if !c.Family.IsTable() {
-			continue
-		}
-		if err := f.removeWhole(number, c); err != nil {
-			return err
-		}
-	}
-	return nil
+	return f.removeNative(number, gone)
 }
 
 func chainsOf(number int, items []netstate.Item, side func(netstate.Item) netstate.Object) ([]netstate.Chain, error) {

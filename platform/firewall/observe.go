@@ -5,10 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"strings"
 
 	"edgespan/netinst/netstate"
-	"edgespan/platform/nft"
 	"edgespan/platform/proc"
 )
 
@@ -22,6 +20,11 @@ func (f *Firewall) Observe(ctx context.Context, number int, full bool) (netstate
 	if full || !st.isSure() {
 		gen, counted := f.generation(ctx)
 		l.full, l.gen = !counted || !st.unchangedAt(gen), gen
+	}
+	if !l.full {
+		if s, all := st.shown(); all {
+			return s, nil
+		}
 	}
 	var err error
 	if l.full {
@@ -45,10 +48,14 @@ func (f *Firewall) Observe(ctx context.Context, number int, full bool) (netstate
 // readBack completes left with the kernel's spelling of the chains written since the last observation.
 func (f *Firewall) readBack(ctx context.Context, left map[netstate.ID]entry) ([]entry, error) {
 	var seen []entry
-	unread := map[string][]entry{} // by table, "" for whole tables
+	unread := map[string][]entry{} // by table, nativeTables for those of nftables
 	for _, e := range left {
+		table := e.Table
+		if e.Family.Native() {
+			table = nativeTables
+		}
 		if e.Unread {
-			unread[e.Table] = append(unread[e.Table], e)
+			unread[table] = append(unread[table], e)
 		} else {
 			seen = append(seen, e)
 		}
@@ -75,17 +82,12 @@ func (f *Firewall) readBack(ctx context.Context, left map[netstate.ID]entry) ([]
 			}
 		}
 	}
-	for _, e := range unread[""] {
-		text, err := f.wholeText(ctx, nft.Table{Family: e.Family, Name: e.Name})
-		if err != nil {
-			return nil, fmt.Errorf("read back chains: %w", err)
-		}
-		if text != "" {
-			seen = append(seen, read(e.chain(), text))
-		}
-	}
-	return seen, nil
+	native, err := f.readNative(ctx, unread[nativeTables])
+	return append(seen, native...), err
 }
+
+// nativeTables is no name of a table of iptables.
+const nativeTables = ""
 
 // inTable returns the entries of one iptables table by chain.
 func inTable(all map[netstate.ID]entry, name string) map[string]entry {
@@ -117,37 +119,24 @@ func (f *Firewall) observe(ctx context.Context, number int, stored map[netstate.
 			seen = append(seen, e)
 		}
 	}
-	for _, own := range wholeTables(number) {
-		text, err := f.wholeText(ctx, own)
-		if err != nil {
-			return seen, err
-		}
-		if text == "" {
-			continue
-		}
-		c := netstate.Chain{Family: own.Family, Name: own.Name}
-		left, known := stored[c.ID()]
-		switch {
-		case known && left.Unread:
-			left = read(left.chain(), text)
-		case !known || left.Kernel != text:
-			c.Rules = strings.Split(strings.TrimSpace(text), "\n")
-			left = read(c, text)
-		}
-		seen = append(seen, left)
-	}
-	return seen, nil
+	native, err := f.observeNative(ctx, number, stored)
+	return append(seen, native...), err
 }
 
-// Numbers lists the owners that have a chain or table (0 for host), and those whose chains accept by themselves without
-// a jump to host's marking chain, as chains of former releases do.
-func (f *Firewall) Numbers(ctx context.Context) (list []int, unmarked map[int]bool, err error) {
-	unmarked = map[int]bool{}
+// Former are the owners that have objects as former releases made them.
+type Former struct {
+	Unmarked  map[int]bool // its chains accept by themselves, without a jump to host's marking chain
+	OldFrames map[int]bool // it has a table of family bridge
+}
+
+// Numbers lists the owners that have a chain or table (0 for host).
+func (f *Firewall) Numbers(ctx context.Context) (list []int, former Former, err error) {
+	unmarked := map[int]bool{}
 	marks := map[int]bool{}
 	for _, name := range tableOrder {
 		t, err := f.dumps[name].Get(ctx)
 		if err != nil {
-			return nil, nil, fmt.Errorf("list chains of %s: %w", name, withCommand(err))
+			return nil, former, fmt.Errorf("list chains of %s: %w", name, withCommand(err))
 		}
 		for chain, rules := range t.table {
 			n, own := owner(chain)
@@ -162,17 +151,12 @@ func (f *Firewall) Numbers(ctx context.Context) (list []int, unmarked map[int]bo
 			}
 		}
 	}
-	tables, err := f.whole.Get(ctx)
+	native, err := f.native.Get(ctx)
 	if err != nil {
-		return nil, nil, fmt.Errorf("list tables of nftables: %w", withCommand(err))
-	}
-	for t := range tables {
-		if n, own := tableOwner(t); own {
-			list = append(list, n)
-		}
+		return nil, former, fmt.Errorf("list tables of nftables: %w", withCommand(err))
 	}
 	maps.DeleteFunc(unmarked, func(n int, accepts bool) bool { return !accepts || marks[n] })
-	return list, unmarked, nil
+	return append(list, native.owners()...), Former{unmarked, native.oldFrames()}, nil
 }
 
 // withCommand adds the failed command to the error, because a listing belongs to no op that would name it.

@@ -47,11 +47,13 @@ func (r *remover) remove(ctx context.Context, what nft.Removal) error {
 
 // removalOf returns the removal of a network's chains and of every observed or written jump into them.
 func (f *Firewall) removalOf(number int, gone []netstate.Chain) nft.Removal {
-	r := nft.Removal{Chains: map[string][]string{}, Parents: map[string][]string{}}
+	r := nft.Removal{Chains: map[string][]string{}, Parents: map[string][]string{}, Updates: f.updates(number, nil, gone)}
 	stored := f.store(number).all()
 	for _, c := range gone {
-		if c.Family.IsTable() {
-			r.Tables = append(r.Tables, nft.Table{Family: c.Family, Name: c.Name})
+		if c.IsTable() {
+			r.Tables = append(r.Tables, tableOfChain(c))
+		}
+		if c.Family.Native() {
 			continue
 		}
 		r.Chains[c.Table] = append(r.Chains[c.Table], c.Name)

@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	"edgespan/netinst/netstate"
-	"edgespan/platform/nft"
 )
 
 // edit is the change of one table in one restore. seen is the kernel's latest state of the chains and parents that the
@@ -183,8 +182,8 @@ func (e *edit) hooks(c netstate.Chain, flushed map[string]bool) (del, ins []stri
 
 // check refuses text that would not be exactly one rule in one of the owner's chains.
 func check(c netstate.Chain, number int) error {
-	if c.Family.IsTable() {
-		if !slices.Contains(wholeTables(number), nft.Table{Family: c.Family, Name: c.Name}) {
+	if c.IsTable() {
+		if !slices.Contains(tables(number), tableOfChain(c)) {
 			return fmt.Errorf("%s table %q is not of owner %d", c.Family, c.Name, number)
 		}
 		return nil
@@ -192,11 +191,12 @@ func check(c netstate.Chain, number int) error {
 	if n, ok := owner(c.Name); !ok || n != number || strings.ContainsAny(c.Name, " \t\n") {
 		return fmt.Errorf("chain %q: not owned by %d", c.Name, number)
 	}
-	if c.Family != netstate.IPv4 || !slices.Contains(tableOrder, c.Table) {
+	native := isShared(tableOfChain(c)) && number > 0
+	if !native && (c.Family != netstate.IPv4 || !slices.Contains(tableOrder, c.Table)) {
 		return fmt.Errorf("chain %s: unknown table %s/%s", c.Name, c.Family, c.Table)
 	}
 	for _, r := range c.Rules {
-		if strings.ContainsAny(r, "\n\r") || r == "" {
+		if strings.ContainsAny(r, "\n\r") || r == "" || native && r == "}" {
 			return fmt.Errorf("chain %s: rule %q: must be one line", c.Name, r)
 		}
 	}

@@ -74,8 +74,9 @@ func (e entry) jumps() []jump {
 type store struct {
 	path string
 	mu   sync.Mutex
-	m    map[netstate.ID]entry
-	sure bool // the kernel is known to match, and no write has failed since
+	m    map[netstate.ID]entry // replaced as a whole, never changed
+	objs netstate.State        // the objects of m, nil if they are not made yet
+	sure bool                  // the kernel is known to match, and no write has failed since
 	// version counts writes, failed ones included, and observations: an observation during which it changes is stale,
 	// because plans observe while appliers write.
 	version uint64
@@ -167,11 +168,28 @@ func (s *store) all() map[netstate.ID]entry {
 	return m
 }
 
-// at returns the whole store and its version.
+// at returns the whole store, which the caller must not change, and its version.
 func (s *store) at() (map[netstate.ID]entry, uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return maps.Clone(s.m), s.version
+	return s.m, s.version
+}
+
+// shown returns the chains as objects, and false if the kernel's form of one is not known yet.
+func (s *store) shown() (netstate.State, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.objs == nil {
+		objs := make(netstate.State, len(s.m))
+		for id, e := range s.m {
+			if e.Unread {
+				return nil, false
+			}
+			objs[id] = e.chain()
+		}
+		s.objs = objs
+	}
+	return maps.Clone(s.objs), true
 }
 
 func (s *store) rules() int {
@@ -199,7 +217,7 @@ func (s *store) replace(next map[netstate.ID]entry) error {
 	if maps.EqualFunc(s.m, next, equalEntry) {
 		return nil
 	}
-	s.m = next
+	s.m, s.objs = next, nil
 	if len(next) == 0 {
 		if err := os.Remove(s.path); err != nil && !errors.Is(err, os.ErrNotExist) {
 			return fmt.Errorf("remove chain store: %w", err)

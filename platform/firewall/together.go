@@ -63,7 +63,7 @@ type writing struct {
 // flows are walked.
 type after struct {
 	tables map[string]view
-	whole  map[nft.Table]string
+	native native
 }
 
 // writeTogether does one restore for all waiting networks. If that fails, each must write alone: one must not make
@@ -75,10 +75,10 @@ func (f *Firewall) writeTogether(list []*writing) {
 	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	defer cancel()
 	var edits []*edit
+	// Only now: each commit restarts a listing, and with a thousand networks that commit at any time none would finish.
+	f.applyShared(ctx, list)
 	for _, x := range list {
-		// Only now: each commit restarts a listing, and with a thousand networks that commit at any time none would
-		// finish.
-		if x.err = f.applyWhole(x.number, x.want, netstate.BridgeFamily); x.err == nil {
+		if x.err == nil {
 			edits = append(edits, f.edits(x.number, x.want, nil)...)
 		}
 	}
@@ -92,7 +92,22 @@ func (f *Firewall) writeTogether(list []*writing) {
 	}
 }
 
-// observeAfter lists the tables that edits wrote to, and the whole nftables tables. A failed listing is repeated by a
+// applyShared writes the chains of nftables of several networks in one transaction. If that fails, each network
+// writes alone.
+func (f *Firewall) applyShared(ctx context.Context, list []*writing) {
+	var all []nft.Update
+	for _, x := range list {
+		all = append(all, f.updates(x.number, x.want, nil)...)
+	}
+	if f.nft.Update(all...) == nil {
+		return
+	}
+	for _, x := range list {
+		x.err = f.applyNative(ctx, x.number, x.want, sharedFamilies...)
+	}
+}
+
+// observeAfter lists the tables that edits wrote to, and the nftables tables. A failed listing is repeated by a
 // later observation.
 func (f *Firewall) observeAfter(ctx context.Context, edits []*edit) *after {
 	a := &after{tables: map[string]view{}}
@@ -104,8 +119,8 @@ func (f *Firewall) observeAfter(ctx context.Context, edits []*edit) *after {
 			a.tables[name] = v
 		}
 	}
-	if whole, err := f.whole.Get(ctx); err == nil {
-		a.whole = whole
+	if native, err := f.native.Get(ctx); err == nil {
+		a.native = native
 	}
 	return a
 }
@@ -123,9 +138,9 @@ func (a *after) read(m map[netstate.ID]entry) {
 		if !e.Unread {
 			continue
 		}
-		if e.Family.IsTable() {
-			if text := a.whole[nft.Table{Family: e.Family, Name: e.Name}]; text != "" {
-				m[id] = read(e.chain(), text)
+		if e.Family.Native() {
+			if found, there := a.native.found(e); there {
+				m[id] = found
 			}
 			continue
 		}
@@ -156,7 +171,7 @@ func (f *Firewall) together(ctx context.Context, number int, want []netstate.Cha
 	together, leave := f.writes.enter()
 	defer leave()
 	if !together {
-		if err := f.applyWhole(number, want, netstate.BridgeFamily); err != nil {
+		if err := f.applyNative(ctx, number, want, sharedFamilies...); err != nil {
 			return nil, err
 		}
 		return nil, f.restore(ctx, restoreText(f.edits(number, want, nil)))

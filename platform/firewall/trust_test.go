@@ -9,7 +9,6 @@ import (
 
 	"edgespan/netinst/netstate"
 	"edgespan/platform/dump"
-	"edgespan/platform/nft"
 	"edgespan/platform/proc"
 )
 
@@ -37,7 +36,7 @@ func standing(t *testing.T, kernel table, during func(*store)) (*Firewall, *stor
 			return kernel.view(), nil
 		})
 	}
-	f.whole = dump.New(time.Minute, func(context.Context) (map[nft.Table]string, error) { return nil, nil })
+	f.native = dump.New(time.Minute, func(context.Context) (native, error) { return native{}, nil })
 	_, version := st.at()
 	if err := st.saw(observation{version: version, full: true,
 		seen: []entry{read(hookedChain, "-j DROP\nES-FORWARD> -i es1 -j ES1-FWD")}}); err != nil {
@@ -108,5 +107,40 @@ func TestAWriteThatWasKilledLeavesDoubt(t *testing.T) {
 	}
 	if st.isSure() {
 		t.Error("the store is sure after a write that was killed")
+	}
+}
+
+// What is known is told without a listing, in a State of the caller's own, until a chain is written.
+func TestWhatIsKnownIsNotListed(t *testing.T) {
+	f, st := standing(t, hookedTable, func(*store) { t.Error("it is listed") })
+	observe := func() netstate.State {
+		s, err := f.Observe(t.Context(), 1, false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+	first := observe()
+	if len(first) != 1 || !netstate.Same(first[hookedChain.ID()], hookedChain) {
+		t.Errorf("it is told %v", first)
+	}
+	clear(first)
+	if again := observe(); len(again) != 1 {
+		t.Errorf("after the caller has changed what it got: %v", again)
+	}
+	err := st.change(func(m map[netstate.ID]entry) {
+		e := m[hookedChain.ID()]
+		e.Rules = []string{"-j ACCEPT"}
+		m[hookedChain.ID()] = e
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s := observe(); s[hookedChain.ID()].Text() != "first in ES-FORWARD: -i es1\n-j ACCEPT" {
+		t.Errorf("after a write: %v", s)
+	}
+	err = st.change(func(m map[netstate.ID]entry) { m[hookedChain.ID()] = written(hookedChain) })
+	if _, all := st.shown(); err != nil || all {
+		t.Errorf("%v; a chain that was not read back is told: %v", err, all)
 	}
 }

@@ -51,11 +51,13 @@ func (f *Firewall) Watch(ctx context.Context, emit func(Changed)) error {
 		failed <- f.nft.Watch(ctx, func(changes []nft.Change, lost bool) {
 			t := touches{all: lost}
 			for _, ch := range changes {
-				if n, own := ownerOfChange(ch); own && !f.nft.Own(ch) {
+				if ch.Gone && isShared(ch.Table) {
+					t.all = true // also by edgespan itself: it had to write the table anew
+				} else if n, own := ownerOfChange(ch); own && !f.nft.Own(ch) {
 					t.add(ch.Port, n)
 				}
 			}
-			if lost || len(t.by) > 0 {
+			if t.all || len(t.by) > 0 {
 				send(t)
 			}
 		})
@@ -205,9 +207,12 @@ func (f *Firewall) invalidate(c Changed) {
 }
 
 // ownerOfChange returns the owner of a change: the owner of the table or chain, and host for built-in chains, in
-// which only host's jumps are.
+// which only host's jumps are, and for what no network owns in a shared table.
 func ownerOfChange(ch nft.Change) (int, bool) {
-	if ch.Table.Family.IsTable() {
+	if ch.Table.Family.Native() {
+		if n, own := owner(ch.Chain); own && isShared(ch.Table) {
+			return n, true
+		}
 		return tableOwner(ch.Table)
 	}
 	if ch.Table.Family != netstate.IPv4 || !slices.Contains(tableOrder, ch.Table.Name) {

@@ -18,8 +18,10 @@ func TestWhoseAChangeIs(t *testing.T) {
 		"ip filter ":       "0",
 		"ip nat ES12-POST": "12", "ip raw ES3-RAW": "3", "bridge es7 a1": "7", "inet edgespan from": "0",
 		"inet edgespan ":         "0",
+		"bridge edgespan ES1-1F": "1", "bridge edgespan frames": "0", "bridge edgespan ": "0", "bridge edgespan ES-X": "0",
+		"bridge edgespan ES0-1F": "0", "inet edgespan ES1-FLOWS": "1",
 		"ip filter KUBE-FORWARD": "", "ip filter DOCKER": "", "ip mangle FORWARD": "", "ip filter ES01-FWD": "",
-		"bridge filter FORWARD": "", "bridge es07 a": "", "bridge edgespan a": "", "inet es1 a": "",
+		"bridge filter FORWARD": "", "bridge es07 a": "", "bridge edgespan1 a": "", "inet es1 a": "",
 		"inet filter forward": "",
 	} {
 		var family, table, chain string

@@ -8,8 +8,8 @@ import (
 	"edgespan/netinst/netstate"
 )
 
-// write changes the tables from their current state to the desired one, bridge tables first. It takes the current state
-// from the store if the store is sure; otherwise, or if the store proves wrong, it reads the kernel. It knows the
+// write changes the tables from their current state to the desired one, chains of nftables first. It takes the current
+// state from the store if the store is sure; otherwise, or if the store proves wrong, it reads the kernel. It knows the
 // resulting state if networks were batched.
 func (f *Firewall) write(ctx context.Context, number int, want, gone []netstate.Chain) (*after, error) {
 	st := f.store(number)
@@ -18,7 +18,7 @@ func (f *Firewall) write(ctx context.Context, number int, want, gone []netstate.
 		var err error
 		if len(gone) == 0 && !st.isSoleWriter() {
 			seen, err = f.together(ctx, number, want)
-		} else if err = f.applyWhole(number, want, netstate.BridgeFamily); err == nil {
+		} else if err = f.applyNative(ctx, number, want, sharedFamilies...); err == nil {
 			err = f.restore(ctx, restoreText(f.edits(number, want, gone)))
 		}
 		if err == nil {
@@ -31,7 +31,7 @@ func (f *Firewall) write(ctx context.Context, number int, want, gone []netstate.
 			return nil, err
 		}
 	}
-	if err := f.applyWhole(number, want, netstate.BridgeFamily); err != nil {
+	if err := f.applyNative(ctx, number, want, sharedFamilies...); err != nil {
 		return nil, err
 	}
 	return nil, f.writeAlone(ctx, number, f.edits(number, want, gone))
@@ -52,7 +52,7 @@ func (f *Firewall) writeAlone(ctx context.Context, number int, edits []*edit) er
 		st.markUncertain()
 		st.setSoleWriter(true)
 		if chain := f.missingHost(ctx, number, edits); chain != "" {
-			return fmt.Errorf("%s, which is host's, does not stand yet: %w: %w", chain, netstate.ErrWaiting, err)
+			return fmt.Errorf("%s, which belongs to the host, does not exist yet: %w: %w", chain, netstate.ErrWaiting, err)
 		}
 		return err
 	}

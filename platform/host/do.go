@@ -48,6 +48,8 @@ func (h *Host) do(ctx context.Context, o netstate.Owner, op netstate.Op) error {
 				h.log.Warn("neighbours of ports may spoof gateways: nf_tables has no family arp (CONFIG_NF_TABLES_ARP)")
 			})
 		}
+	case op.Kind == netstate.KindLink && op.Verb == netstate.Remove && o.Number == netstate.PortsNumber:
+		err = h.removeVLANs(ctx, op.Items)
 	case op.Kind == netstate.KindLink && op.Verb == netstate.Remove:
 		err = h.removeLinks(ctx, o, op.Items)
 	default:
@@ -59,7 +61,7 @@ func (h *Host) do(ctx context.Context, o netstate.Owner, op netstate.Op) error {
 		return err
 	}
 	// Its links go last: checking for them earlier would wait for those of others, which the kernel is removing.
-	if op.Verb == netstate.Remove && (op.Kind == netstate.KindLink || !h.linked.has(o.Number)) {
+	if o.Number >= 0 && op.Verb == netstate.Remove && (op.Kind == netstate.KindLink || !h.linked.has(o.Number)) {
 		return h.removeRunDir(ctx, o)
 	}
 	return nil
@@ -73,10 +75,18 @@ func (h *Host) doItem(ctx context.Context, o netstate.Owner, verb netstate.Verb,
 	if obj == nil {
 		return fmt.Errorf("%s %s: nothing named", verb, it.ID())
 	}
+	if o.Number == netstate.PortsNumber {
+		return h.doPort(verb, obj)
+	}
 	switch obj := obj.(type) {
 	case netstate.Sysctl:
 		if o.Number > 0 {
-			return h.forwardOwn(o, verb, obj)
+			return h.setOwn(o, verb, obj)
+		}
+		if obj.Key == netstate.TaggedFilter && verb != netstate.Remove {
+			if err := h.needBridgeFilter(ctx); err != nil {
+				return err
+			}
 		}
 		return pick(verb, func() error { return h.sys.put(obj) }, func() error { return h.closeForwarding(ctx, obj) })
 	case netstate.File:
@@ -91,6 +101,11 @@ func (h *Host) doItem(ctx context.Context, o netstate.Owner, verb netstate.Verb,
 	case netstate.Link:
 		return h.doLink(ctx, verb, obj)
 	case netstate.Port:
+		if verb != netstate.Remove {
+			if err := h.needTaggedFilter(obj); err != nil {
+				return err
+			}
+		}
 		if obj.Foreign {
 			return pick(verb, func() error { return h.enslave(o, obj) }, func() error { return h.release(o, obj) })
 		}
@@ -100,6 +115,8 @@ func (h *Host) doItem(ctx context.Context, o netstate.Owner, verb netstate.Verb,
 			func() error { return h.kernel.RemoveAddress(obj) })
 	case netstate.Route:
 		return pick(verb, func() error { return h.kernel.PutRoute(obj) }, func() error { return h.kernel.RemoveRoute(obj) })
+	case netstate.Set:
+		return pick(verb, func() error { return h.sets.Put(obj) }, func() error { return h.sets.Remove(obj) })
 	case netstate.Rule:
 		if verb == netstate.Add {
 			return h.kernel.AddRule(obj)

@@ -85,7 +85,7 @@ func (h *Host) noteEnslaved(o netstate.Owner, link string, index int, down bool)
 	if err != nil {
 		return err
 	}
-	if had, is := record[link]; is == down && (!down || had == index) {
+	if had, ok := record[link]; ok == down && (!down || had == index) {
 		return nil
 	}
 	if delete(record, link); down {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"net"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"slices"
@@ -18,57 +19,83 @@ import (
 	"go.uber.org/zap"
 )
 
-// observeForwarding adds the forwarding setting of a network's bridge, unless it is off.
-func (h *Host) observeForwarding(number int, s netstate.State) error {
+// observeSettings adds the settings of a network's bridge, unless they are 0; those but the forwarding of IPv4 only if
+// the bridge has an address for which they are set: on another one they mean nothing, and a bridge may have got them
+// from the host's defaults.
+func (h *Host) observeSettings(number int, s netstate.State) error {
 	br := bridgeName(number)
 	if s[netstate.ID{Kind: netstate.KindLink, Name: br}] == nil {
 		return nil
 	}
-	key := netstate.ForwardingOf(br)
-	value, err := readSysctl(h.netns, key)
-	if errors.Is(err, os.ErrNotExist) { // deleted meanwhile
-		return nil
+	keys := map[string]bool{netstate.ForwardingOf(br): true}
+	for _, o := range s {
+		a, ok := o.(netstate.Address)
+		switch p, err := netip.ParsePrefix(a.Prefix); {
+		case !ok || err != nil || a.Link != br:
+		case p.Addr().Is6():
+			keys[netstate.Forwarding6Of(br)] = true
+		case p.Addr().IsLinkLocalUnicast(): // a network whose subnet others may have
+			keys[netstate.RPFilterOf(br)], keys[netstate.ARPAnnounceOf(br)] = true, true
+		}
 	}
-	if err == nil && value != "0" {
-		s.Add(netstate.Sysctl{Key: key, Value: value, Link: br})
+	for key := range keys {
+		value, err := readSysctl(h.netns, key)
+		if errors.Is(err, os.ErrNotExist) { // deleted meanwhile
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		if value != "0" {
+			s.Add(netstate.Sysctl{Key: key, Value: value, Link: br})
+		}
 	}
-	return err
+	return nil
 }
 
-// forwardOwn switches the forwarding of a network's own bridge. It records nothing, since the setting is removed with
-// its link.
-func (h *Host) forwardOwn(o netstate.Owner, verb netstate.Verb, want netstate.Sysctl) error {
-	if want.Key != netstate.ForwardingOf(bridgeName(o.Number)) {
+// setOwn changes a setting of a network's own bridge. It records nothing, since the setting is removed with its link.
+// One that is given up while the bridge stays gets the value that the host gives to new links; forwarding is off.
+func (h *Host) setOwn(o netstate.Owner, verb netstate.Verb, want netstate.Sysctl) error {
+	br := bridgeName(o.Number)
+	forwards := want.Key == netstate.ForwardingOf(br) || want.Key == netstate.Forwarding6Of(br)
+	if !forwards && want.Key != netstate.RPFilterOf(br) && want.Key != netstate.ARPAnnounceOf(br) {
 		return fmt.Errorf("%s is not of owner %d", want.ID(), o.Number)
 	}
 	if verb != netstate.Remove {
 		return writeSysctl(h.netns, want.Key, want.Value)
 	}
-	if err := writeSysctl(h.netns, want.Key, "0"); err != nil && !errors.Is(err, os.ErrNotExist) {
+	value := "0"
+	if !forwards {
+		var err error
+		if value, err = readSysctl(h.netns, strings.Replace(want.Key, "/"+br+"/", "/default/", 1)); err != nil {
+			return err
+		}
+	}
+	if err := writeSysctl(h.netns, want.Key, value); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return err
 	}
 	return nil
 }
 
-// opened returns the links whose recorded forwarding was off before edgespan turned it on.
-func (s *sysctls) opened() ([]string, error) {
+// opened returns the links whose recorded forwarding was off before edgespan turned it on, and whether that of IPv6
+// was.
+func (s *sysctls) opened() (links []string, all6 bool, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	m, err := s.load()
-	var links []string
 	for _, key := range slices.Sorted(maps.Keys(m)) {
-		if link, is := forwardingLink(key); is && m[key].Old == "0" {
+		if link, ok := forwardingLink(key); ok && m[key].Old == "0" {
 			links = append(links, link)
 		}
 	}
-	return links, err
+	return links, m[netstate.ForwardAll6].Old == "0", err
 }
 
 // forwardingLink returns the link that a forwarding setting belongs to.
 func forwardingLink(key string) (string, bool) {
 	rest, conf := strings.CutPrefix(key, "net/ipv4/conf/")
-	link, is := strings.CutSuffix(rest, "/forwarding")
-	return link, conf && is && link != "all" && link != "default"
+	link, ok := strings.CutSuffix(rest, "/forwarding")
+	return link, conf && ok && link != "all" && link != "default"
 }
 
 // linkIndex returns the index of a link, 0 if it has just gone.
@@ -85,7 +112,7 @@ func (s *sysctls) linkIndex(name string) (index int, err error) {
 // followsGlobal reports whether one link's setting now follows the setting for all links: the host forwards as a
 // whole, and turning it off for the link would make an exception.
 func (s *sysctls) followsGlobal(key string) bool {
-	if key == netstate.ForwardAll {
+	if key == netstate.ForwardAll || key == netstate.ForwardAll6 {
 		return false // see closeForwarding
 	}
 	all, err := readSysctl(s.netns, netstate.ForwardAll)

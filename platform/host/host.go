@@ -20,10 +20,13 @@ import (
 	"time"
 
 	"edgespan/netinst/netstate"
+	"edgespan/netinst/probe"
 	"edgespan/platform/dnsmasq"
 	"edgespan/platform/firewall"
+	"edgespan/platform/ipset"
 	"edgespan/platform/kernel"
 	"edgespan/platform/nft"
+	shots "edgespan/platform/probe"
 	"edgespan/platform/proc"
 
 	"go.uber.org/zap"
@@ -53,6 +56,7 @@ type Host struct {
 	kernel *kernel.Kernel
 	nft    *nft.Conn
 	fw     *firewall.Firewall
+	sets   *ipset.Sets
 	help   *dnsmasq.Helpers
 	sys    sysctls
 	linked linked
@@ -86,6 +90,11 @@ func New(cfg Config) (*Host, error) {
 		k.Close()
 		return nil, err
 	}
+	if h.sets, err = ipset.Open(cfg.NetnsPath); err != nil {
+		k.Close()
+		h.nft.Close()
+		return nil, err
+	}
 	h.fw = firewall.New(h.run, h.nft, h.folder)
 	h.help = dnsmasq.New(h.run, cfg.NetnsPath, cfg.RunDir)
 	h.sys = sysctls{netns: cfg.NetnsPath, path: filepath.Join(cfg.RunDir, "host", "sysctl.json")}
@@ -97,6 +106,7 @@ func (h *Host) Close() error {
 	h.help.Close()
 	h.kernel.Close()
 	h.nft.Close()
+	h.sets.Close()
 	return nil
 }
 
@@ -119,11 +129,19 @@ func (h *Host) Observe(ctx context.Context, o netstate.Owner, full bool) (netsta
 }
 
 func (h *Host) observe(ctx context.Context, o netstate.Owner, full bool) (netstate.State, error) {
+	if o.Number == netstate.PortsNumber {
+		return h.kernel.ObservePorts(ctx)
+	}
 	s, err := h.fw.Observe(ctx, o.Number, full)
 	if err != nil {
 		return nil, err
 	}
 	if o.Number == 0 {
+		rules, err := h.kernel.ObserveRules(ctx, 0)
+		if err != nil {
+			return nil, err
+		}
+		maps.Copy(s, rules)
 		return s, h.observeSysctls(s)
 	}
 	links, err := h.kernel.Observe(ctx, o.Number)
@@ -135,7 +153,12 @@ func (h *Host) observe(ctx context.Context, o netstate.Owner, full bool) (netsta
 	}
 	h.linked.saw(o.Number, links)
 	maps.Copy(s, links)
-	if err := h.observeForwarding(o.Number, s); err != nil {
+	sets, err := h.sets.Observe(ctx, o.Number)
+	if err != nil {
+		return nil, err
+	}
+	maps.Copy(s, sets)
+	if err := h.observeSettings(o.Number, s); err != nil {
 		return nil, err
 	}
 	files, err := h.observeFiles(o.Number)
@@ -175,9 +198,10 @@ func (h *Host) Test(ctx context.Context, _ netstate.Owner, want netstate.State) 
 	return fs
 }
 
-// Dropped counts the packets that chains of an owner dropped since they were written.
-func (h *Host) Dropped(ctx context.Context, _ netstate.Owner, chains []netstate.ID) (map[netstate.ID]uint64, error) {
-	return h.fw.Dropped(ctx, chains)
+// Counters returns what the rules of chains of an owner have counted since they were written.
+func (h *Host) Counters(ctx context.Context, _ netstate.Owner, chains []netstate.ID) (
+	map[netstate.ID][]netstate.Counter, error) {
+	return h.fw.Counters(ctx, chains)
 }
 
 // BridgeMTU returns the MTU of an owner's bridge, 0 without one.
@@ -192,10 +216,15 @@ func (h *Host) Owners(ctx context.Context) ([]netstate.Owner, error) {
 	if err != nil {
 		return nil, fmt.Errorf("list owners: %w", err)
 	}
-	numbers, unmarked, err := h.fw.Numbers(ctx)
+	numbers, former, err := h.fw.Numbers(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("list owners: %w", err)
 	}
+	withSets, err := h.sets.Numbers(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("list owners: %w", err)
+	}
+	numbers = append(numbers, withSets...)
 	folders, err := h.folders()
 	if err != nil {
 		return nil, fmt.Errorf("list owners: %w", err)
@@ -221,10 +250,17 @@ func (h *Host) Owners(ctx context.Context) ([]netstate.Owner, error) {
 			b, _ := os.ReadFile(h.ownerFile(n)) // "" if there is none
 			name = strings.TrimSpace(string(b))
 		}
-		owners = append(owners, netstate.Owner{Name: name, Number: n, Unmarked: unmarked[n]})
+		owners = append(owners, netstate.Owner{Name: name, Number: n, Unmarked: former.Unmarked[n],
+			OldFrames: former.OldFrames[n]})
 	}
 	return owners, nil
 }
+
+// Unlimited lists the kernel's controllers without which limits of helpers do not hold, or why there are none at all.
+func (h *Host) Unlimited() ([]string, error) { return h.help.Unlimited() }
+
+// AtLimit lists networks whose helpers have reached a limit.
+func (h *Host) AtLimit() []string { return h.help.AtLimit() }
 
 // Flushable reports whether others can flush edgespan's nftables tables, because the kernel doesn't support exclusive
 // ownership.
@@ -240,11 +276,11 @@ func (h *Host) Watch(ctx context.Context, emit func(netstate.HostEvent)) error {
 		one.Lock()
 		defer one.Unlock()
 		if ev.Forwarding != nil {
-			opened, err := h.sys.opened()
+			opened, all6, err := h.sys.opened()
 			if err != nil {
 				h.log.Error("links with forwarding enabled by edgespan", zap.Error(err))
 			}
-			ev.Forwarding.Opened = opened
+			ev.Forwarding.Opened, ev.Forwarding.Opened6 = opened, all6
 		}
 		emit(ev)
 	}
@@ -291,6 +327,17 @@ func (h *Host) watchFilter(ctx context.Context, tell func(netstate.HostEvent)) {
 // Snoop starts emitting the addresses that the app behind a link uses, until ctx ends.
 func (h *Host) Snoop(ctx context.Context, link string, emit func(netstate.ObservedAddress)) {
 	h.kernel.Snoop(ctx, link, emit)
+}
+
+// Probe sends one shot of a probe by its interface alone, and returns the time until the target's answer and the bytes
+// sent and received. The error wraps platform/probe.ErrNoARP if the interface has no ARP.
+func (h *Host) Probe(ctx context.Context, id probe.ID) (time.Duration, int, error) {
+	return shots.Shoot(ctx, h.netns, id)
+}
+
+// EndConnections ends TCP sockets in the network namespace of an app.
+func (h *Host) EndConnections(ctx context.Context, netns string, flows []netstate.Flow) (int, error) {
+	return h.kernel.EndConnections(ctx, netns, flows)
 }
 
 // ForgetFlows starts deleting the matching tracked connections, so that chains that deny them take effect at their next

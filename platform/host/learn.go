@@ -96,8 +96,8 @@ func (l *learner) forward(ctx context.Context, ev netstate.HostEvent, tell func(
 	tell(ev)
 }
 
-func (l *learner) attached(is []netstate.Interface) []netstate.Interface {
-	out := slices.Clone(is)
+func (l *learner) attached(interfaces []netstate.Interface) []netstate.Interface {
+	out := slices.Clone(interfaces)
 	for k := range out {
 		out[k].DNS = l.latest[out[k].Name]
 	}

@@ -12,6 +12,7 @@ import (
 	"sync"
 
 	"edgespan/netinst/netstate"
+	"edgespan/platform/ipset"
 	"edgespan/platform/kernel"
 )
 
@@ -27,10 +28,13 @@ func ownedByNumber(o netstate.Owner, obj netstate.Object) error {
 		}
 	case netstate.Address:
 		n, ok = kernel.LinkNumber(obj.Link)
+		ok = ok && !obj.Foreign
 	case netstate.Route:
 		n, ok = kernel.TableNumber(obj.Table)
 	case netstate.Rule:
 		n, ok = kernel.PriorityNumber(obj.Priority)
+	case netstate.Set:
+		n, ok = ipset.Number(obj.Name)
 	}
 	if !ok || n != o.Number {
 		return fmt.Errorf("%s is not of owner %d", obj.ID(), o.Number)
@@ -101,7 +105,11 @@ func (h *Host) removeRunDir(ctx context.Context, o netstate.Owner) error {
 		if err != nil {
 			return err
 		}
-		if len(left) > 0 {
+		sets, err := h.sets.Observe(ctx, o.Number)
+		if err != nil {
+			return err
+		}
+		if len(left)+len(sets) > 0 {
 			return nil // the name must last as long as any object
 		}
 	}

@@ -142,7 +142,7 @@ func (s *sysctls) put(want netstate.Sysctl) error {
 		rec.Old = now
 	}
 	rec.Own, rec.Link = want.Value, 0
-	if link, is := forwardingLink(want.Key); is {
+	if link, ok := forwardingLink(want.Key); ok {
 		if rec.Link, err = s.linkIndex(link); err != nil {
 			return err
 		}
@@ -172,7 +172,7 @@ func (s *sysctls) restore(have netstate.Sysctl) error {
 	} else if err != nil {
 		return err
 	}
-	if link, is := forwardingLink(have.Key); is && rec.Link != 0 {
+	if link, ok := forwardingLink(have.Key); ok && rec.Link != 0 {
 		index, err := s.linkIndex(link)
 		if err != nil {
 			return err
@@ -210,7 +210,13 @@ func readSysctl(netns, key string) (string, error) {
 }
 
 func writeSysctl(netns, key, value string) error {
-	err := proc.In(netns, func() error { return os.WriteFile("/proc/sys/"+key, []byte(value), 0o644) })
+	err := proc.In(netns, func() error {
+		write := func() error { return os.WriteFile("/proc/sys/"+key, []byte(value), 0o644) }
+		if strings.HasPrefix(key, "net/ipv6/conf/") && strings.HasSuffix(key, "/forwarding") {
+			return keepRouters("/proc/sys/net/ipv6/conf", key, write)
+		}
+		return write()
+	})
 	if err != nil {
 		return fmt.Errorf("set sysctl: %w", err)
 	}
@@ -240,6 +246,19 @@ func unfiltered(links netstate.State) {
 			links[id] = l
 		}
 	}
+}
+
+// needTaggedFilter returns an error that wraps netstate.ErrWaiting if a port would carry frames with a VLAN tag that
+// meet no rules: the setting is the host state's, which is applied by itself.
+func (h *Host) needTaggedFilter(p netstate.Port) error {
+	if len(p.VLANs) == 0 {
+		return nil
+	}
+	if now, err := readSysctl(h.netns, netstate.TaggedFilter); err != nil || now != "1" {
+		return fmt.Errorf("link %s would carry frames that meet no rules: sysctl %s is not 1: %w", p.Link,
+			netstate.TaggedFilter, netstate.ErrWaiting)
+	}
+	return nil
 }
 
 // needBridgeFilter loads br_netfilter if necessary and then turns its settings off again, here and in the initial

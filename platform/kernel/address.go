@@ -16,15 +16,16 @@ import (
 // AddAddress adds an address to one of edgespan's links, without a prefix route, and replaces an address that has other
 // flags. If another edgespan network has an address of the same subnet, it returns an error that wraps
 // netstate.ErrWaiting: packets for one network would go to the other, and two dnsmasq processes can't listen on one
-// address.
+// address. An address with a label of its own is on a network that is told apart from others without its subnet.
 func (k *Kernel) AddAddress(a netstate.Address) error {
 	l, n, err := k.addressOf(a)
-	if err == nil {
+	if err == nil && a.Label == "" {
 		err = k.subnetFree(a)
 	}
 	if err != nil {
 		return fmt.Errorf("add address %s: %w", a.Prefix, err)
 	}
+	n.Label = a.Label
 	err = k.change(func() error { return k.h.AddrAdd(l, n) })
 	if errors.Is(err, unix.EEXIST) {
 		old := &netlink.Addr{IPNet: n.IPNet}
@@ -53,8 +54,23 @@ func (k *Kernel) subnetFree(a netstate.Address) error {
 	}
 	number, _ := LinkNumber(a.Link)
 	for _, other := range all.own {
-		if other.number != number && other.prefix.Overlaps(own) {
-			return fmt.Errorf("%s still has %s: %w", other.label, other.prefix, netstate.ErrWaiting)
+		if other.number != number && !other.shared && other.prefix.Overlaps(own) {
+			return fmt.Errorf("%s still has %s: %w", other.link, other.prefix, netstate.ErrWaiting)
+		}
+	}
+	for _, six := range all.six {
+		other, _ := prefix(six.IPNet)
+		if !other.Overlaps(own) {
+			continue
+		}
+		l, err := k.h.LinkByIndex(six.LinkIndex) // an address of IPv6 has no label
+		if isNotFound(err) {
+			continue
+		} else if err != nil {
+			return fmt.Errorf("find link %d: %w", six.LinkIndex, err)
+		}
+		if n, ours := LinkNumber(l.Attrs().Name); ours && n != number {
+			return fmt.Errorf("%s still has %s: %w", l.Attrs().Name, other, netstate.ErrWaiting)
 		}
 	}
 	return nil
@@ -87,7 +103,16 @@ func (k *Kernel) addressOf(a netstate.Address) (netlink.Link, *netlink.Addr, err
 	if err != nil {
 		return nil, nil, err
 	}
-	return l, &netlink.Addr{IPNet: ipNet(p), Flags: unix.IFA_F_NOPREFIXROUTE}, nil
+	return l, &netlink.Addr{IPNet: ipNet(p), Flags: addressFlags(p)}, nil
+}
+
+// addressFlags are those of an address of edgespan's links. One of IPv6 is not tested for a duplicate: it could not be
+// used while the bridge has no port with a carrier, and no app may use it (netinst/firewall6.go).
+func addressFlags(p netip.Prefix) int {
+	if p.Addr().Is6() {
+		return unix.IFA_F_NOPREFIXROUTE | unix.IFA_F_NODAD
+	}
+	return unix.IFA_F_NOPREFIXROUTE
 }
 
 func ipNet(p netip.Prefix) *net.IPNet {

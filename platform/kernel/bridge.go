@@ -3,9 +3,11 @@ package kernel
 import (
 	"encoding/binary"
 	"fmt"
+	"maps"
 
 	"edgespan/netinst/netstate"
 
+	"github.com/vishvananda/netlink"
 	"github.com/vishvananda/netlink/nl"
 	"golang.org/x/sys/unix"
 )
@@ -19,8 +21,10 @@ type bridgeAttr struct {
 
 var bridgeAttrs = []bridgeAttr{
 	{"ageing_time", nl.IFLA_BR_AGEING_TIME, 4},
+	{"priority", nl.IFLA_BR_PRIORITY, 2}, // before stp_state
 	{"stp_state", nl.IFLA_BR_STP_STATE, 4},
 	{"vlan_filtering", nl.IFLA_BR_VLAN_FILTERING, 1},
+	{"vlan_default_pvid", nl.IFLA_BR_VLAN_DEFAULT_PVID, 2}, // after vlan_filtering: the kernel keeps it while that is on
 	{"group_fwd_mask", nl.IFLA_BR_GROUP_FWD_MASK, 2},
 	{"mcast_snooping", nl.IFLA_BR_MCAST_SNOOPING, 1},
 	{"nf_call_iptables", nl.IFLA_BR_NF_CALL_IPTABLES, 1},
@@ -28,98 +32,99 @@ var bridgeAttrs = []bridgeAttr{
 	{"nf_call_arptables", nl.IFLA_BR_NF_CALL_ARPTABLES, 1},
 }
 
+var desiredAttrs = netstate.BridgeAttrs()
+
 // skipStats is RTEXT_FILTER_SKIP_STATS (linux/rtnetlink.h): dump without counters.
 const skipStats = 1 << 3
 
-// setBridge corrects the attributes of a bridge that differ from those of edgespan's bridges.
-func (k *Kernel) setBridge(index int) error {
+// setBridge corrects the attributes of a bridge that differ from those of edgespan's bridges, with exceptions.
+func (k *Kernel) setBridge(index int, except map[string]uint64) error {
 	msg := nl.NewIfInfomsg(unix.AF_UNSPEC)
 	msg.Index = int32(index)
-	found, err := k.readBridges(0, msg)
+	found, err := k.readLinks(0, msg)
 	if err != nil {
 		return fmt.Errorf("read attributes: %w", err)
 	}
-	odd := found[index]
-	if len(odd) == 0 {
+	if len(found) == 0 || maps.Equal(found[0].odd, except) {
 		return nil
 	}
-	info := nl.NewRtAttr(unix.IFLA_LINKINFO, nil)
-	info.AddRtAttr(nl.IFLA_INFO_KIND, nl.NonZeroTerminated("bridge"))
-	data := info.AddRtAttr(nl.IFLA_INFO_DATA, nil)
-	want := netstate.BridgeAttrs()
-	for _, a := range bridgeAttrs {
-		if _, is := odd[a.name]; is {
-			data.AddRtAttr(a.kind, binary.NativeEndian.AppendUint64(nil, want[a.name])[:a.size])
+	odd := found[0].odd
+	if (netstate.Link{Attrs: except}).FiltersVLANs() {
+		if odd, err = k.prepareFilter(found[0], except); err != nil {
+			return err
 		}
 	}
-	if err := k.do(unix.RTM_NEWLINK, 0, msg, info); err != nil {
+	if err := k.setAttrs(index, odd, except); err != nil {
 		return fmt.Errorf("set attributes: %w", err)
 	}
 	return nil
 }
 
-// listBridges returns, by link index, the attributes of all bridges that differ from those of edgespan's bridges.
-func (k *Kernel) listBridges() (map[int]map[string]uint64, error) {
-	return whileUnchanged(k, func() (map[int]map[string]uint64, error) {
-		kind := nl.NewRtAttr(unix.IFLA_LINKINFO, nil)
-		kind.AddRtAttr(nl.IFLA_INFO_KIND, nl.NonZeroTerminated("bridge"))
-		return k.readBridges(unix.NLM_F_DUMP, nl.NewIfInfomsg(unix.AF_UNSPEC), kind)
-	})
-}
-
-// readBridges reads one link or dumps several. The netlink library knows only some of the attributes.
-func (k *Kernel) readBridges(flags int, ask ...nl.NetlinkRequestData) (map[int]map[string]uint64, error) {
-	ask = append(ask, nl.NewRtAttr(unix.IFLA_EXT_MASK, nl.Uint32Attr(skipStats)))
-	msgs, err := k.rt.request(unix.RTM_GETLINK, flags, ask...).Execute(unix.NETLINK_ROUTE, unix.RTM_NEWLINK)
-	if err != nil {
-		return nil, err
-	}
-	found := map[int]map[string]uint64{}
-	for _, m := range msgs {
-		attrs, err := nl.ParseRouteAttr(m[unix.SizeofIfInfomsg:])
-		if err != nil {
-			return nil, fmt.Errorf("parse bridge: %w", err)
-		}
-		for _, a := range attrs {
-			if a.Attr.Type&^unix.NLA_F_NESTED != unix.IFLA_LINKINFO {
-				continue
-			}
-			if odd := oddAttrs(a.Value); len(odd) > 0 {
-				found[int(nl.DeserializeIfInfomsg(m).Index)] = odd
-			}
+// setAttrs changes the attributes of a bridge from one set of exceptions to another.
+func (k *Kernel) setAttrs(index int, from, to map[string]uint64) error {
+	msg := nl.NewIfInfomsg(unix.AF_UNSPEC)
+	msg.Index = int32(index)
+	info := nl.NewRtAttr(unix.IFLA_LINKINFO, nil)
+	info.AddRtAttr(nl.IFLA_INFO_KIND, nl.NonZeroTerminated("bridge"))
+	data := info.AddRtAttr(nl.IFLA_INFO_DATA, nil)
+	for _, a := range bridgeAttrs {
+		if have, want := attrOf(from, a.name), attrOf(to, a.name); have != want {
+			data.AddRtAttr(a.kind, binary.NativeEndian.AppendUint64(nil, want)[:a.size])
 		}
 	}
-	return found, nil
+	return k.do(unix.RTM_NEWLINK, 0, msg, info)
 }
 
-// oddAttrs returns the attributes in a link's IFLA_LINKINFO that differ from those of edgespan's bridges. Attributes
-// the kernel was built without are absent and don't count.
-func oddAttrs(linkinfo []byte) map[string]uint64 {
-	odd := map[string]uint64{}
-	parts, err := nl.ParseRouteAttr(linkinfo)
-	if err != nil {
+func attrOf(odd map[string]uint64, name string) uint64 {
+	if v, is := odd[name]; is {
+		return v
+	}
+	return desiredAttrs[name]
+}
+
+// guard sets whether a bridge port is guarded, and lets one pass frames again that its guard has disabled. A port that
+// has just joined its bridge is not guarded.
+func (k *Kernel) guard(l netlink.Link, p netstate.Port, joined bool) error {
+	if !p.Guarded && !joined {
 		return nil
 	}
-	want := netstate.BridgeAttrs()
-	for _, p := range parts {
-		if p.Attr.Type&^unix.NLA_F_NESTED != nl.IFLA_INFO_DATA {
-			continue
-		}
-		values, err := nl.ParseRouteAttr(p.Value)
-		if err != nil {
-			return nil
-		}
-		for _, v := range values {
-			for _, a := range bridgeAttrs {
-				if int(v.Attr.Type) != a.kind || len(v.Value) < a.size {
-					continue
+	if err := k.h.LinkSetGuard(l, p.Guarded); err != nil {
+		return fmt.Errorf("set guard %v of link %s: %w", p.Guarded, p.Link, err)
+	}
+	if !p.Guarded || !joined {
+		return nil
+	}
+	flags, err := k.listPortFlags()
+	if err != nil {
+		return fmt.Errorf("list bridge ports: %w", err)
+	}
+	if !flags[l.Attrs().Index].cut {
+		return nil
+	}
+	if err := k.change(func() error { return k.h.LinkSetDown(l) }); err != nil {
+		return fmt.Errorf("set link %s down: %w", p.Link, err)
+	}
+	return nil // the caller sets it up
+}
+
+// oddAttrs returns the attributes in a bridge's IFLA_INFO_DATA that differ from those of edgespan's bridges, nil for
+// none. Attributes the kernel was built without are absent and don't count.
+func oddAttrs(info []byte) map[string]uint64 {
+	var odd map[string]uint64
+	eachAttr(info, func(kind uint16, value []byte) {
+		for _, a := range bridgeAttrs {
+			if int(kind) != a.kind || len(value) < a.size {
+				continue
+			}
+			var octets [8]byte
+			copy(octets[:], value[:a.size])
+			if n := binary.NativeEndian.Uint64(octets[:]); n != desiredAttrs[a.name] {
+				if odd == nil {
+					odd = map[string]uint64{}
 				}
-				n := binary.NativeEndian.Uint64(append(v.Value[:a.size:a.size], make([]byte, 8)...))
-				if n != want[a.name] {
-					odd[a.name] = n
-				}
+				odd[a.name] = n
 			}
 		}
-	}
+	})
 	return odd
 }

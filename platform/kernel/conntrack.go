@@ -37,7 +37,7 @@ type forgetting struct {
 	err   error
 }
 
-// ForgetFlows starts deleting the matching IPv4 connections from the kernel's table, so that their next packet is
+// ForgetFlows starts deleting the matching connections from the kernel's table, so that their next packet is
 // filtered as a new one. The returned function waits for the end of the deletion or of ctx and returns the number
 // deleted; with an error, the number deleted before it. match is called from another goroutine.
 func (k *Kernel) ForgetFlows(ctx context.Context, match func(netstate.Flow) bool) (answer func() (int, error)) {
@@ -118,12 +118,12 @@ func (w *flowWalk) run(all []*forgetting) error {
 		entries = walkMax
 	}
 	w.until = time.Now().Add(walkBase + time.Duration(min(entries, walkMax))*walkEach)
-	if err := w.send(w.dump, nl.IPCTNL_MSG_CT_GET, unix.NLM_F_DUMP, unix.AF_INET); err != nil {
+	if err := w.send(w.dump, nl.IPCTNL_MSG_CT_GET, unix.NLM_F_DUMP, unix.AF_UNSPEC); err != nil {
 		return err
 	}
 	return w.receive(w.dump, func(m syscall.NetlinkMessage) error {
-		f, tuple, is := parseFlow(m.Data)
-		if !is {
+		f, tuple, ok := parseFlow(m.Data)
+		if !ok {
 			return nil
 		}
 		forget := false
@@ -136,7 +136,7 @@ func (w *flowWalk) run(all []*forgetting) error {
 		if !forget {
 			return nil
 		}
-		return w.forget(tuple)
+		return w.forget(m.Data[0], tuple)
 	})
 }
 
@@ -160,8 +160,8 @@ func (w *flowWalk) entries() (n uint32, err error) {
 }
 
 // forget deletes one entry. An entry that has already ended is no error.
-func (w *flowWalk) forget(attrs []byte) error {
-	if err := w.send(w.remove, nl.IPCTNL_MSG_CT_DELETE, unix.NLM_F_ACK, unix.AF_INET, attrs...); err != nil {
+func (w *flowWalk) forget(family byte, attrs []byte) error {
+	if err := w.send(w.remove, nl.IPCTNL_MSG_CT_DELETE, unix.NLM_F_ACK, family, attrs...); err != nil {
 		return err
 	}
 	err := w.receive(w.remove, func(syscall.NetlinkMessage) error { return nil })
@@ -229,7 +229,7 @@ func (w *flowWalk) receive(fd int, take func(syscall.NetlinkMessage) error) erro
 
 // parseFlow reads an entry and the attributes that identify it in a delete request.
 func parseFlow(b []byte) (f netstate.Flow, name []byte, ok bool) {
-	if len(b) < nfgenLen || b[0] != unix.AF_INET {
+	if len(b) < nfgenLen || b[0] != unix.AF_INET && b[0] != unix.AF_INET6 {
 		return f, nil, false
 	}
 	orig := false
@@ -265,9 +265,9 @@ func parseTuple(b []byte) (proto uint8, src, dst netip.AddrPort) {
 	each(b, func(part uint16, v []byte) {
 		each(v, func(kind uint16, v []byte) {
 			switch {
-			case part == nl.CTA_TUPLE_IP && kind == nl.CTA_IP_V4_SRC:
+			case part == nl.CTA_TUPLE_IP && (kind == nl.CTA_IP_V4_SRC || kind == nl.CTA_IP_V6_SRC):
 				from, _ = netip.AddrFromSlice(v)
-			case part == nl.CTA_TUPLE_IP && kind == nl.CTA_IP_V4_DST:
+			case part == nl.CTA_TUPLE_IP && (kind == nl.CTA_IP_V4_DST || kind == nl.CTA_IP_V6_DST):
 				to, _ = netip.AddrFromSlice(v)
 			case part == nl.CTA_TUPLE_PROTO && kind == nl.CTA_PROTO_NUM && len(v) == 1:
 				proto = v[0]

@@ -27,13 +27,20 @@ func (k *Kernel) enslave(p netstate.Port) error {
 	if _, own := linkOwner(a.Name, a.Alias); own {
 		return fmt.Errorf("interface %s belongs to another adapter: %w", p.Link, netstate.ErrWaiting)
 	}
-	if a.MasterIndex != m.Attrs().Index {
+	joined := a.MasterIndex == m.Attrs().Index
+	if !joined {
 		if err := k.canEnslave(l); err != nil {
 			return err
 		}
 		if err := k.h.LinkSetMasterByIndex(l, m.Attrs().Index); err != nil {
 			return fmt.Errorf("put link %s into bridge %s: %w", p.Link, p.Master, err)
 		}
+	}
+	if err := k.joinVLANs(l, p, m.Attrs().Index); err != nil {
+		return err
+	}
+	if err := k.guard(l, p, joined); err != nil {
+		return err
 	}
 	if err := k.change(func() error { return k.h.LinkSetUp(l) }); err != nil {
 		return fmt.Errorf("set link %s up: %w", p.Link, err)

@@ -1,6 +1,7 @@
 package kernel
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"syscall"
@@ -24,17 +25,23 @@ type netconfHeader struct{ family uint8 }
 func (h netconfHeader) Len() int          { return 4 }
 func (h netconfHeader) Serialize() []byte { return []byte{h.family, 0, 0, 0} }
 
-// Forwarding returns the foreign links on which the kernel forwards IPv4. Opened is left empty.
+// Forwarding returns the foreign links on which the kernel forwards IPv4, and whether it forwards IPv6. What edgespan
+// opened is left empty.
 func (k *Kernel) Forwarding() (netstate.Forwarding, error) {
 	links, err := retry(k.h.LinkList)
 	if err != nil {
 		return netstate.Forwarding{}, fmt.Errorf("list links: %w", err)
 	}
-	by, err := retry(k.netconf)
+	by, err := retry(func() (map[int]bool, error) { return k.netconf(unix.AF_INET) })
 	if err != nil {
 		return netstate.Forwarding{}, fmt.Errorf("list forwarding: %w", err)
 	}
-	f := netstate.Forwarding{All: by[netconfAll]}
+	by6, err := retry(func() (map[int]bool, error) { return k.netconf(unix.AF_INET6) })
+	if err != nil && !errors.Is(err, unix.EOPNOTSUPP) { // a kernel without IPv6
+		return netstate.Forwarding{}, fmt.Errorf("list forwarding of IPv6: %w", err)
+	}
+	all6, has6 := by6[netconfAll]
+	f := netstate.Forwarding{All: by[netconfAll], All6: all6, No6: !has6}
 	for _, l := range links {
 		a := l.Attrs()
 		on, known := by[a.Index]
@@ -53,9 +60,9 @@ func (k *Kernel) Forwarding() (netstate.Forwarding, error) {
 }
 
 // netconf returns the forwarding setting of every link by index.
-func (k *Kernel) netconf() (map[int]bool, error) {
+func (k *Kernel) netconf(family uint8) (map[int]bool, error) {
 	msgs, err := k.rt.request(unix.RTM_GETNETCONF, unix.NLM_F_DUMP,
-		netconfHeader{unix.AF_INET}).Execute(unix.NETLINK_ROUTE, unix.RTM_NEWNETCONF)
+		netconfHeader{family}).Execute(unix.NETLINK_ROUTE, unix.RTM_NEWNETCONF)
 	if err != nil {
 		return nil, err
 	}
@@ -109,7 +116,7 @@ func (n *changes) readForwarding(m syscall.NetlinkMessage, owners ownLinks, fore
 		}
 	case unix.RTM_NEWNETCONF:
 		index, _, ok := parseNetconf(m.Data)
-		if !ok {
+		if !ok || m.Data[0] == unix.AF_INET6 && index != netconfAll {
 			return
 		}
 		if l := owners[index]; l != nil && !l.lent && l.name == "" {

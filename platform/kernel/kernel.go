@@ -2,7 +2,7 @@
 // namespace through netlink, and reports their changes.
 //
 // It never decides which objects should exist, never runs a command, and never touches an object without edgespan's
-// mark: links es<n>, es<n>a<k>, es<n>v<vni> and es-doomed, tap devices whose alias carries the mark, and tables and
+// mark: links es<n>, es<n>a<k>, es<n>v<vni> and es-doomed, tap devices and VLANs whose alias carries it, and tables and
 // rules of protocol netstate.RouteProtocol. The one exception is a foreign link that an adapter or a switch network
 // names: it is enslaved to an edgespan bridge and released again.
 //
@@ -17,6 +17,7 @@ import (
 	"sync"
 	"time"
 
+	"edgespan/netinst/netstate"
 	"edgespan/platform/dump"
 
 	"github.com/vishvananda/netlink"
@@ -26,12 +27,21 @@ import (
 )
 
 const (
+	// A network has 16 tables from tableFlows+16*number for known flows; the first of them is never used.
+	tableFlows    = 30000
+	tablesOfFlows = 16
 	tableBase     = 20000 // tables, and rules "from" (docs/architecture.md, law 3)
 	ruleToBase    = 21000
 	ruleSpareBase = 22000
-	maxNumber     = 999
-	maxAdapter    = 9999
-	maxVNI        = 1<<24 - 1
+	ruleTreeBase  = 19000 // host's rules, which lead to those of networks, up to tableBase-1; also ruleSpareBase
+	ruleMaps      = 17999 // host's rule for packets that a port map has led
+	ruleFlowsBase = 18000 // rules for packets of known flows
+	// Rules of networks whose subnet others may have, by link and by address.
+	ruleBoundBase  = 15000
+	ruleAnswerBase = 16000
+	maxNumber      = 999
+	maxAdapter     = 9999
+	maxVNI         = 1<<24 - 1
 
 	requestTimeout = 5 * time.Second // for one netlink answer
 	worldTimeout   = 5 * requestTimeout
@@ -40,16 +50,19 @@ const (
 
 // Kernel gives access to one network namespace.
 type Kernel struct {
-	ns       netns.NsHandle // None: the process's own namespace
-	path     string         // path of ns, "" for the process's own
-	h        *netlink.Handle
-	rt       raw
-	one      sync.Mutex // see change
-	turn     sync.Mutex // see change and quiet
-	world    *dump.Shared[world]
-	addrs    *dump.Shared[addrList]
-	isolated *dump.Shared[map[int]bool]           // bridge ports by link index
-	rules    *dump.Shared[map[int][]netlink.Rule] // edgespan's own, by network instance number
+	ns        netns.NsHandle // None: the process's own namespace
+	path      string         // path of ns, "" for the process's own
+	h         *netlink.Handle
+	rt        raw
+	one       sync.Mutex // see change
+	turn      sync.Mutex // see change and quiet
+	world     *dump.Shared[world]
+	addrs     *dump.Shared[addrList]
+	portFlags *dump.Shared[map[int]portFlags]             // bridge ports by link index
+	vlans     *dump.Shared[map[int][]netstate.VLANMember] // of bridge ports, by link index
+	// rules are edgespan's own, by network instance number, as they can be deleted.
+	rules    *dump.Shared[map[int][]netlink.Rule]
+	observed *dump.Shared[map[int][]netstate.Rule]
 	flows    *dump.Batch[*forgetting]
 	reaper   *reaper
 	netns    *netnsOpener
@@ -209,16 +222,24 @@ func number(s string, low, high int) (int, bool) {
 }
 
 // TableNumber returns the network instance number of a route table, and whether the table is one of edgespan's (20001
-// to 20999).
+// to 20999, and 30017 to 45999 for known flows).
 func TableNumber(table int) (int, bool) {
 	n := table - tableBase
+	if of := table - tableFlows; of > 0 && of%tablesOfFlows != 0 {
+		n = of / tablesOfFlows
+	}
 	return n, n >= 1 && n <= maxNumber
 }
 
-// PriorityNumber returns the network instance number of a policy rule's priority, and whether the priority is one of
-// edgespan's (20000, 21000 and 22000 plus the number).
+// PriorityNumber returns the network instance number of a policy rule's priority, 0 for host, and whether the priority
+// is one of edgespan's (15000, 16000, 18000, 20000, 21000 and 22000 plus the number; host's are 17999, 18000,
+// 19000 to 19999, 21000 and 22000).
 func PriorityNumber(prio int) (int, bool) {
-	for _, base := range []int{tableBase, ruleToBase, ruleSpareBase} {
+	if prio >= ruleTreeBase && prio < tableBase || prio == ruleSpareBase ||
+		prio == ruleFlowsBase || prio == ruleMaps || prio == ruleToBase {
+		return 0, true
+	}
+	for _, base := range []int{ruleBoundBase, ruleAnswerBase, ruleFlowsBase, tableBase, ruleToBase, ruleSpareBase} {
 		if n := prio - base; n >= 1 && n <= maxNumber {
 			return n, true
 		}

@@ -24,12 +24,15 @@ func TestLinkNumber(t *testing.T) {
 }
 
 func TestTableAndPriorityNumbers(t *testing.T) {
-	for table, want := range map[int]bool{20000: false, 20001: true, 20999: true, 21000: false, 254: false} {
+	for table, want := range map[int]bool{20000: false, 20001: true, 20999: true, 21000: false, 254: false,
+		30000: false, 30015: false, 30016: false, 30017: true, 30031: true, 30032: false, 45999: true, 46000: false,
+		46001: false} {
 		if _, ok := TableNumber(table); ok != want {
 			t.Errorf("table %d: %v", table, ok)
 		}
 	}
-	for prio, want := range map[int]int{20001: 1, 21002: 2, 22999: 999, 21000: 0, 23000: 0, 32766: 0} {
+	for prio, want := range map[int]int{20001: 1, 21002: 2, 22999: 999, 21000: 0, 23000: 0, 32766: 0, 19000: 0, 22000: 0,
+		18000: 0, 18001: 1, 18999: 999, 17999: 0, 15001: 1, 15999: 999, 16001: 1, 16999: 999, 15000: 0, 14999: 0, 17001: 0} {
 		if n, _ := PriorityNumber(prio); n != want {
 			t.Errorf("priority %d: %d, want %d", prio, n, want)
 		}

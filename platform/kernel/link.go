@@ -61,7 +61,7 @@ func (k *Kernel) finish(l netstate.Link) error {
 		return fmt.Errorf("set addr_gen_mode: %w", err)
 	}
 	if l.Type == netstate.Bridge { // the kernel's defaults for new bridges differ
-		if err := k.setBridge(made.Attrs().Index); err != nil {
+		if err := k.setBridge(made.Attrs().Index, l.Attrs); err != nil {
 			return err
 		}
 	}
@@ -127,7 +127,7 @@ func (k *Kernel) ChangeLink(ctx context.Context, l netstate.Link) error {
 	}
 	switch {
 	case l.Type == netstate.Bridge:
-		err = k.setBridge(have.Attrs().Index)
+		err = k.setBridge(have.Attrs().Index, l.Attrs)
 	case l.Type == netstate.Veth && l.Peer != nil:
 		err = k.changePeer(ctx, have, l)
 	}
@@ -156,6 +156,14 @@ func (k *Kernel) setLink(have netlink.Link, l netstate.Link) error {
 
 // RemoveLinks removes edgespan's links and returns once the kernel reports them gone. A missing link is no error.
 func (k *Kernel) RemoveLinks(ctx context.Context, names []string) error {
+	return k.remove(ctx, names, "an edgespan link", func(l netlink.Link) bool {
+		_, ok := linkOwner(l.Attrs().Name, l.Attrs().Alias)
+		return ok
+	})
+}
+
+// remove removes links that are of the kind what, as isOwn tells.
+func (k *Kernel) remove(ctx context.Context, names []string, what string, isOwn func(netlink.Link) bool) error {
 	var links []netlink.Link
 	var errs []error
 	for _, name := range names {
@@ -164,11 +172,9 @@ func (k *Kernel) RemoveLinks(ctx context.Context, names []string) error {
 		case isNotFound(err):
 		case err != nil:
 			errs = append(errs, fmt.Errorf("find link %s: %w", name, err))
+		case !isOwn(l):
+			errs = append(errs, fmt.Errorf("link %q: not %s", name, what))
 		default:
-			if _, ok := linkOwner(name, l.Attrs().Alias); !ok {
-				errs = append(errs, fmt.Errorf("link %q: not an edgespan link", name))
-				continue
-			}
 			links = append(links, l)
 		}
 	}
@@ -192,7 +198,8 @@ func (k *Kernel) SetPort(p netstate.Port) error {
 		}
 		master = m.Attrs().Index
 	}
-	if l.Attrs().MasterIndex != master {
+	joined := l.Attrs().MasterIndex == master
+	if !joined {
 		if err := k.change(func() error { return k.h.LinkSetMasterByIndex(l, master) }); err != nil {
 			return fmt.Errorf("put link %s into bridge %s: %w", p.Link, p.Master, err)
 		}
@@ -201,6 +208,16 @@ func (k *Kernel) SetPort(p netstate.Port) error {
 		if err := k.h.LinkSetIsolated(l, p.Isolated); err != nil {
 			return fmt.Errorf("set isolated %v of link %s: %w", p.Isolated, p.Link, err)
 		}
+	}
+	if master != 0 {
+		if err := k.guard(l, p, joined); err != nil {
+			return err
+		}
+		if err := k.joinVLANs(l, p, master); err != nil {
+			return err
+		}
+	} else if err := k.leaveVLANs(l); err != nil {
+		return err
 	}
 	if err := k.change(func() error { return k.h.LinkSetUp(l) }); err != nil {
 		return fmt.Errorf("set link %s up: %w", p.Link, err)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/netip"
+	"strings"
 
 	"edgespan/netinst/netstate"
 	"edgespan/platform/dump"
@@ -18,20 +19,19 @@ import (
 // linkList holds all links.
 type linkList struct {
 	names   map[int]string // by index
-	own     map[int][]netlink.Link
-	foreign map[int][]netlink.Link // foreign links, by the network whose bridge they are in
+	own     map[int][]link
+	foreign map[int][]link // foreign links, by the network whose bridge they are in
 }
 
-func listLinks(all []netlink.Link) linkList {
-	l := linkList{names: make(map[int]string, len(all)), own: map[int][]netlink.Link{}, foreign: map[int][]netlink.Link{}}
+func newLinkList(all []link) linkList {
+	l := linkList{names: make(map[int]string, len(all)), own: map[int][]link{}, foreign: map[int][]link{}}
 	for _, x := range all {
-		l.names[x.Attrs().Index] = x.Attrs().Name
+		l.names[x.index] = x.name
 	}
 	for _, x := range all {
-		a := x.Attrs()
-		if n, own := linkOwner(a.Name, a.Alias); own {
+		if n, own := linkOwner(x.name, x.alias); own {
 			l.own[n] = append(l.own[n], x)
-		} else if n, is := LinkNumber(l.names[a.MasterIndex]); is && l.names[a.MasterIndex] == bridgeName(n) {
+		} else if n, ok := LinkNumber(l.names[x.master]); ok && l.names[x.master] == bridgeName(n) {
 			l.foreign[n] = append(l.foreign[n], x)
 		}
 	}
@@ -43,12 +43,15 @@ type addrList struct {
 	all    []netlink.Addr
 	byLink map[int][]netlink.Addr // by index
 	own    []ownAddr              // IPv4
+	six    []netlink.Addr         // IPv6, as edgespan sets them: without a prefix route
 }
 
-// ownAddr is an address of a network's link. The kernel labels an address with its link's name.
+// ownAddr is an address of a network's link. The kernel labels an address with its link's name, unless it is told
+// another label, which begins with it.
 type ownAddr struct {
 	number int
-	label  string
+	link   string
+	shared bool // other networks may have its subnet (netstate.Address.Label)
 	prefix netip.Prefix
 }
 
@@ -57,8 +60,12 @@ func listAddrs(all []netlink.Addr) addrList {
 	for _, a := range all {
 		l.byLink[a.LinkIndex] = append(l.byLink[a.LinkIndex], a)
 		p, ok := prefix(a.IPNet)
-		if n, own := LinkNumber(a.Label); ok && own && p.Addr().Is4() {
-			l.own = append(l.own, ownAddr{n, a.Label, p})
+		link, _, labelled := strings.Cut(a.Label, ":")
+		if n, own := LinkNumber(link); ok && own && p.Addr().Is4() {
+			l.own = append(l.own, ownAddr{n, link, labelled, p})
+		}
+		if ok && p.Addr().Is6() && !p.Addr().IsLinkLocalUnicast() && a.Flags&unix.IFA_F_NOPREFIXROUTE != 0 {
+			l.six = append(l.six, a)
 		}
 	}
 	return l
@@ -77,30 +84,29 @@ func byNumber[T any](all []T, number func(T) (int, bool)) map[int][]T {
 
 // world holds everything that Observe reports, listed together because every caller needs all of it.
 type world struct {
-	links   linkList
-	bridges map[int]map[string]uint64
-	addrs   addrList
-	routes  map[int][]route        // edgespan's own, by number
-	rules   map[int][]netlink.Rule // edgespan's own, by number
+	links  linkList
+	addrs  addrList
+	routes map[int][]route         // edgespan's own, by number
+	rules  map[int][]netstate.Rule // edgespan's own, by number
 }
 
 func (k *Kernel) share() {
 	k.world = dump.New(worldTimeout, func(context.Context) (world, error) { return k.listWorld() })
 	k.addrs = dump.New(requestTimeout, func(context.Context) (addrList, error) { return k.listAddresses() })
-	k.isolated = dump.New(requestTimeout, func(context.Context) (map[int]bool, error) { return k.listIsolated() })
+	k.portFlags = dump.New(requestTimeout, func(context.Context) (map[int]portFlags, error) { return k.listPortFlags() })
+	k.vlans = dump.New(requestTimeout,
+		func(context.Context) (map[int][]netstate.VLANMember, error) { return k.listVLANs() })
 	k.rules = dump.New(requestTimeout, func(context.Context) (map[int][]netlink.Rule, error) { return k.listRules() })
+	k.observed = dump.New(requestTimeout, func(context.Context) (map[int][]netstate.Rule, error) { return k.readRules() })
 	k.flows = dump.NewBatch(k.walk)
 }
 
 func (k *Kernel) listWorld() (w world, err error) {
-	links, err := whileUnchanged(k, k.h.LinkList)
+	links, err := k.listLinks()
 	if err != nil {
 		return w, fmt.Errorf("list links: %w", err)
 	}
-	w.links = listLinks(links)
-	if w.bridges, err = k.listBridges(); err != nil {
-		return w, fmt.Errorf("list bridges: %w", err)
-	}
+	w.links = newLinkList(links)
 	if w.addrs, err = k.listAddresses(); err != nil {
 		return w, fmt.Errorf("list addresses: %w", err)
 	}
@@ -109,7 +115,7 @@ func (k *Kernel) listWorld() (w world, err error) {
 		return w, fmt.Errorf("list routes: %w", err)
 	}
 	w.routes = byNumber(routes, func(r route) (int, bool) { return TableNumber(r.table) })
-	if w.rules, err = k.listRules(); err != nil {
+	if w.rules, err = k.readRules(); err != nil {
 		return w, fmt.Errorf("list rules: %w", err)
 	}
 	return w, nil
@@ -120,7 +126,7 @@ func (k *Kernel) listAddresses() (addrList, error) {
 	return listAddrs(all), err
 }
 
-// listRules returns edgespan's policy rules by network instance number.
+// listRules returns edgespan's policy rules by network instance number, with all that identifies each to the kernel.
 func (k *Kernel) listRules() (map[int][]netlink.Rule, error) {
 	all, err := whileUnchanged(k, func() ([]netlink.Rule, error) { return k.h.RuleList(netlink.FAMILY_ALL) })
 	return byNumber(all, func(r netlink.Rule) (int, bool) {

@@ -3,12 +3,11 @@ package kernel
 import (
 	"context"
 	"fmt"
-	"net"
+	"slices"
 	"strings"
 
 	"edgespan/netinst/netstate"
 
-	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 )
 
@@ -21,16 +20,26 @@ func (k *Kernel) Observe(ctx context.Context, n int) (netstate.State, error) {
 	}
 	links, names := w.links, w.links.names
 	own := map[int]string{}
-	under := underlay{k: k}
+	spans := func(l link) bool { return l.odd["stp_state"] != 0 }
+	vlans, err := k.vlansOf(ctx, links.own[n])
+	if err != nil {
+		return nil, err
+	}
+	under := underlay{k: k, vlans: vlans, spanning: slices.ContainsFunc(links.own[n], spans)}
 	for _, l := range links.own[n] {
-		own[l.Attrs().Index] = l.Attrs().Name
-		if err := k.addLinkObjects(ctx, s, l, w, &under); err != nil {
+		own[l.index] = l.name
+		if err := k.addLinkObjects(ctx, s, l, names, &under); err != nil {
+			return nil, err
+		}
+	}
+	if len(links.foreign[n]) > 0 && under.spanning {
+		if err := under.observe(ctx); err != nil {
 			return nil, err
 		}
 	}
 	for _, l := range links.foreign[n] {
-		s.Add(netstate.Port{Link: l.Attrs().Name, Master: bridgeName(n), Foreign: true,
-			Down: l.Attrs().Flags&net.FlagUp == 0})
+		s.Add(netstate.Port{Link: l.name, Master: bridgeName(n), Foreign: true, Down: !l.up, VLANs: vlans[l.index],
+			Guarded: under.ports[l.index].guarded, Cut: under.ports[l.index].cut})
 	}
 	observeAddresses(s, own, w.addrs)
 	observeRoutes(s, w.routes[n], names)
@@ -38,29 +47,27 @@ func (k *Kernel) Observe(ctx context.Context, n int) (netstate.State, error) {
 	return s, nil
 }
 
-func (k *Kernel) addLinkObjects(ctx context.Context, s netstate.State, l netlink.Link, w world, under *underlay) error {
-	a := l.Attrs()
-	o := netstate.Link{Name: a.Name, Type: linkType(l), MAC: a.HardwareAddr.String(), MTU: a.MTU, Alias: a.Alias}
-	switch o.Type {
-	case netstate.Veth:
-		if m, ok := netstate.ParseVethMark(a.Alias); ok && !m.Unknown {
-			o.Replaced = !k.peerIn(ctx, m.Netns, a.NetNsID)
-		}
-	case netstate.Bridge:
-		o.Attrs = w.bridges[a.Index]
+func (k *Kernel) addLinkObjects(ctx context.Context, s netstate.State, l link, names map[int]string,
+	under *underlay) error {
+	o := netstate.Link{Name: l.name, Type: l.kind, MAC: l.mac, MTU: l.mtu, Alias: l.alias, Attrs: l.odd}
+	if m, ok := netstate.ParseVethMark(l.alias); ok && l.kind == netstate.Veth && !m.Unknown {
+		o.Replaced = !k.peerIn(ctx, m.Netns, l.netns)
 	}
-	var isolated map[int]bool
-	if v, ok := l.(*netlink.Vxlan); ok {
+	var ports map[int]portFlags
+	if l.vxlan != nil || l.master != 0 && under.spanning {
 		if err := under.observe(ctx); err != nil {
 			return err
 		}
-		o.Vxlan, isolated = k.tunnelOf(v, under.addrs), under.isolated
+		ports = under.ports
+	}
+	if l.vxlan != nil {
+		o.Vxlan = k.tunnelOf(l.vxlan, under.addrs)
 	}
 	s.Add(o)
-	if a.Flags&net.FlagUp == 0 {
-		return nil
+	if f := ports[l.index]; l.up {
+		s.Add(netstate.Port{Link: l.name, Master: names[l.master], Isolated: f.isolated, Guarded: f.guarded,
+			Cut: f.cut, VLANs: under.vlans[l.index]})
 	}
-	s.Add(netstate.Port{Link: a.Name, Master: w.links.names[a.MasterIndex], Isolated: isolated[a.Index]})
 	return nil
 }
 
@@ -80,14 +87,14 @@ func observeAddresses(s netstate.State, own map[int]string, addrs addrList) {
 	for index, link := range own {
 		for _, a := range addrs.byLink[index] {
 			p, valid := prefix(a.IPNet)
-			// No config desires an address that the kernel assigns by itself.
-			if !valid || p.Addr().IsLinkLocalUnicast() && p.Addr().Is6() {
-				continue
-			}
-			if a.Flags&unix.IFA_F_NOPREFIXROUTE == 0 {
+			if !valid || a.Flags&unix.IFA_F_NOPREFIXROUTE == 0 {
 				continue // differs from edgespan's addresses: report it absent, so that it is added again
 			}
-			s.Add(netstate.Address{Link: link, Prefix: p.String()})
+			o := netstate.Address{Link: link, Prefix: p.String()}
+			if a.Label != link { // of IPv6 there is none
+				o.Label = a.Label
+			}
+			s.Add(o)
 		}
 	}
 }
@@ -102,12 +109,26 @@ func observeRoutes(s netstate.State, routes []route, names map[int]string) {
 	}
 }
 
-func observeRules(s netstate.State, rules []netlink.Rule) {
-	for _, r := range rules {
-		o := ruleObject(r)
+// ObserveRules lists only the policy rules of network instance n, 0 for host.
+func (k *Kernel) ObserveRules(ctx context.Context, n int) (netstate.State, error) {
+	rules, err := k.observed.Get(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("list rules: %w", err)
+	}
+	s := netstate.State{}
+	observeRules(s, rules[n])
+	return s, nil
+}
+
+func observeRules(s netstate.State, rules []netstate.Rule) {
+	for _, o := range rules {
 		if other, twice := s[o.ID()].(netstate.Rule); twice {
 			// A crash in the middle of a change left two: neither equals the desired rule.
-			o.From = strings.TrimSpace(o.From + " beside " + other.Text())
+			if o.Goto != 0 { // whose ID has the selector
+				o.Goto = -1
+			} else {
+				o.From = strings.TrimSpace(o.From + " beside " + other.Text())
+			}
 		}
 		s.Add(o)
 	}
@@ -123,8 +144,8 @@ func (k *Kernel) Numbers(ctx context.Context) (map[int]string, error) {
 	}
 	for n, own := range w.links.own {
 		for _, l := range own {
-			name, marked := strings.CutPrefix(l.Attrs().Alias, aliasMark+"ni ")
-			if !marked || l.Attrs().Name != bridgeName(n) {
+			name, marked := strings.CutPrefix(l.alias, aliasMark+"ni ")
+			if !marked || l.name != bridgeName(n) {
 				name = found[n]
 			}
 			found[n] = name
@@ -134,7 +155,9 @@ func (k *Kernel) Numbers(ctx context.Context) (map[int]string, error) {
 		found[n] += ""
 	}
 	for n := range w.rules {
-		found[n] += ""
+		if n > 0 { // otherwise host's
+			found[n] += ""
+		}
 	}
 	return found, nil
 }

@@ -212,8 +212,14 @@ func (k *Kernel) RemoveRoute(r netstate.Route) error {
 	return nil
 }
 
+// IsPortRoute reports whether a route is the default route of a port, the only kind that edgespan has in the main
+// table.
+func IsPortRoute(r netstate.Route) bool {
+	return r.Table == unix.RT_TABLE_MAIN && r.Dst == "0.0.0.0/0" && r.Type == netstate.Unicast && r.Metric != 0
+}
+
 func (k *Kernel) routeMessage(r netstate.Route) ([]nl.NetlinkRequestData, error) {
-	if _, ok := TableNumber(r.Table); !ok {
+	if _, ok := TableNumber(r.Table); !ok && !IsPortRoute(r) {
 		return nil, fmt.Errorf("table %d: not an edgespan table", r.Table)
 	}
 	dst, err := netip.ParsePrefix(r.Dst)

@@ -24,8 +24,9 @@ const (
 )
 
 // Snoop listens on a link, whatever its index becomes, and emits each address that the app behind it uses: the sender
-// of an incoming ARP packet, and the address a DHCP server acknowledges to a client in an outgoing packet. It returns
-// at once and stops with ctx. If the link goes, it waits for the link to come back.
+// of an incoming ARP packet or neighbour solicitation, the address of an incoming neighbour advertisement, and the one
+// that a DHCP server acknowledges to a client in an outgoing packet. It returns at once and stops with ctx. If the link
+// goes, it waits for the link to come back.
 func (k *Kernel) Snoop(ctx context.Context, link string, emit func(netstate.ObservedAddress)) {
 	go func() {
 		for ctx.Err() == nil {
@@ -164,29 +165,43 @@ const (
 	ipFlags   = frameHead + 6
 	udpHead   = 8
 	dhcpFixed = 240 // fixed part including the magic cookie (RFC 2131 §3)
+	ip6Head   = 40
+)
+
+// Types of ICMPv6 (RFC 4861 §4).
+const (
+	neighbourSolicit = 135
+	neighbourAdvert  = 136
 )
 
 // pktType is the offset at which a filter reads whether the kernel sends a frame: SKF_AD_OFF + SKF_AD_PKTTYPE
 // (linux/filter.h).
 const pktType = 1<<32 - 0x1000 + 4
 
-// snoopFilter is a classic BPF program that accepts incoming ARP and outgoing unfragmented UDP from port 67 to 68. A
-// broadcast by one app leaves through the links of all others.
+// snoopFilter is a classic BPF program that accepts incoming ARP, incoming neighbour solicitations and advertisements
+// without extension headers, and outgoing unfragmented UDP from port 67 to 68. A broadcast by one app leaves through
+// the links of all others.
 var snoopFilter = []unix.SockFilter{
 	{Code: unix.BPF_LD | unix.BPF_H | unix.BPF_ABS, K: frameType},
-	{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, K: unix.ETH_P_ARP, Jt: 12, Jf: 0},
-	{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, K: unix.ETH_P_IP, Jt: 0, Jf: 14},
+	{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, K: unix.ETH_P_ARP, Jt: 18, Jf: 0},
+	{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, K: unix.ETH_P_IP, Jt: 0, Jf: 11},
 	{Code: unix.BPF_LD | unix.BPF_B | unix.BPF_ABS, K: ipProto},
-	{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, K: unix.IPPROTO_UDP, Jt: 0, Jf: 12},
+	{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, K: unix.IPPROTO_UDP, Jt: 0, Jf: 18},
 	{Code: unix.BPF_LD | unix.BPF_H | unix.BPF_ABS, K: ipFlags},
-	{Code: unix.BPF_JMP | unix.BPF_JSET | unix.BPF_K, K: 0x1fff, Jt: 10, Jf: 0},
+	{Code: unix.BPF_JMP | unix.BPF_JSET | unix.BPF_K, K: 0x1fff, Jt: 16, Jf: 0},
 	{Code: unix.BPF_LDX | unix.BPF_B | unix.BPF_MSH, K: frameHead},
 	{Code: unix.BPF_LD | unix.BPF_H | unix.BPF_IND, K: frameHead},
-	{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, K: 67, Jt: 0, Jf: 7},
+	{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, K: 67, Jt: 0, Jf: 13},
 	{Code: unix.BPF_LD | unix.BPF_H | unix.BPF_IND, K: frameHead + 2},
-	{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, K: 68, Jt: 0, Jf: 5},
+	{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, K: 68, Jt: 0, Jf: 11},
 	{Code: unix.BPF_LD | unix.BPF_W | unix.BPF_ABS, K: pktType},
-	{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, K: unix.PACKET_OUTGOING, Jt: 2, Jf: 3},
+	{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, K: unix.PACKET_OUTGOING, Jt: 8, Jf: 9},
+	{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, K: unix.ETH_P_IPV6, Jt: 0, Jf: 8},
+	{Code: unix.BPF_LD | unix.BPF_B | unix.BPF_ABS, K: frameHead + 6},
+	{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, K: unix.IPPROTO_ICMPV6, Jt: 0, Jf: 6},
+	{Code: unix.BPF_LD | unix.BPF_B | unix.BPF_ABS, K: frameHead + ip6Head},
+	{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, K: neighbourSolicit, Jt: 1, Jf: 0},
+	{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, K: neighbourAdvert, Jt: 0, Jf: 3},
 	{Code: unix.BPF_LD | unix.BPF_W | unix.BPF_ABS, K: pktType},
 	{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, K: unix.PACKET_OUTGOING, Jt: 1, Jf: 0},
 	{Code: unix.BPF_RET | unix.BPF_K, K: 2048},
@@ -204,6 +219,9 @@ func parseSighting(frame []byte, outgoing bool) (s netstate.ObservedAddress, ok 
 	switch kind := binary.BigEndian.Uint16(frame[frameType:]); {
 	case kind == unix.ETH_P_ARP && !outgoing:
 		s.MAC, s.IP, ok = arpSender(body)
+	case kind == unix.ETH_P_IPV6 && !outgoing:
+		s.MAC = net.HardwareAddr(frame[6:12]).String()
+		s.IP, ok = neighbourSender(body)
 	case kind == unix.ETH_P_IP && outgoing:
 		s.MAC, s.IP, ok = dhcpClient(body)
 		s.Leased = true
@@ -217,6 +235,21 @@ func arpSender(b []byte) (string, netip.Addr, bool) {
 		return "", netip.Addr{}, false
 	}
 	return net.HardwareAddr(b[8:14]).String(), netip.AddrFrom4([4]byte(b[14:18])), true
+}
+
+// neighbourSender returns the sender of a neighbour solicitation, which has none while it tests its address for a
+// duplicate, or the address that an advertisement is about (RFC 4861 §4.3, §4.4).
+func neighbourSender(b []byte) (netip.Addr, bool) {
+	if len(b) < ip6Head+24 || b[6] != unix.IPPROTO_ICMPV6 {
+		return netip.Addr{}, false
+	}
+	switch b[ip6Head] {
+	case neighbourSolicit:
+		return netip.AddrFrom16([16]byte(b[8:24])), true
+	case neighbourAdvert:
+		return netip.AddrFrom16([16]byte(b[ip6Head+8 : ip6Head+24])), true
+	}
+	return netip.Addr{}, false
 }
 
 // dhcpClient parses a DHCPACK (RFC 2131) and returns the client's MAC and the assigned address.

@@ -39,6 +39,17 @@ func informed(ip ...byte) []byte {
 	return p
 }
 
+const mac6 = "02:00:00:00:00:07"
+
+// frame6 is a frame with a message of neighbour discovery.
+func frame6(kind byte, src, target string) []byte {
+	from, of := netip.MustParseAddr(src).As16(), netip.MustParseAddr(target).As16()
+	f := frame(unix.ETH_P_IPV6, slices.Concat([]byte{0x60, 0, 0, 0, 0, 24, unix.IPPROTO_ICMPV6, 255}, from[:],
+		make([]byte, 16), []byte{kind, 0, 0, 0, 0, 0, 0, 0}, of[:]))
+	copy(f[6:], []byte{2, 0, 0, 0, 0, 7})
+	return f
+}
+
 func TestSighting(t *testing.T) {
 	const mac = "02:00:00:00:00:09"
 	for name, c := range map[string]struct {
@@ -58,6 +69,13 @@ func TestSighting(t *testing.T) {
 		"the answer to a DHCPINFORM":         {frame(unix.ETH_P_IP, informed(10, 0, 0, 7)), true, ""},
 		"a cut acknowledge":                  {frame(unix.ETH_P_IP, ack(5, 10, 0, 0, 7)[:250]), true, ""},
 		"an option that is longer than said": {frame(unix.ETH_P_IP, ack(5, 10, 0, 0, 7)[:20+udpHead+dhcpFixed+9]), true, ""},
+		"an app asks for a neighbour":        {frame6(135, "2001:db8::7", "2001:db8::9"), false, mac6 + " 2001:db8::7"},
+		"an app tests its new address":       {frame6(135, "::", "2001:db8::7"), false, ""},
+		"an app advertises its address":      {frame6(136, "fe80::7", "2001:db8::7"), false, mac6 + " 2001:db8::7"},
+		"an app advertises a group":          {frame6(136, "fe80::7", "ff02::7"), false, ""},
+		"others advertise themselves":        {frame6(136, "fe80::7", "2001:db8::7"), true, ""},
+		"a ping":                             {frame6(128, "2001:db8::7", "2001:db8::9"), false, ""},
+		"an advertisement that is cut":       {frame6(136, "fe80::7", "2001:db8::7")[:77], false, ""},
 		"no frame":                           {[]byte{1, 2, 3}, false, ""},
 		"an empty packet":                    {frame(unix.ETH_P_IP, nil), true, ""},
 	} {

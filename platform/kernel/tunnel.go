@@ -125,23 +125,30 @@ func (k *Kernel) lost(t *netstate.Tunnel, addrs []netlink.Addr) string {
 	return why
 }
 
-// underlay holds the state that tunnels are compared with. It is listed once per observation, and not at all without
-// tunnels: edgespan isolates only tunnels.
+// underlay holds the state that tunnels are compared with, and the flags of bridge ports. It is listed once per
+// observation, and not at all without tunnels and spanning tree: edgespan isolates only tunnels, and guards only ports
+// of bridges with spanning tree.
 type underlay struct {
-	k        *Kernel
-	addrs    []netlink.Addr
-	isolated map[int]bool // bridge ports by link index
+	k     *Kernel
+	addrs []netlink.Addr
+	ports map[int]portFlags // by link index
+	vlans map[int][]netstate.VLANMember
+	// spanning means that the network's bridge runs spanning tree.
+	spanning bool
 }
 
+// portFlags are flags of a bridge port. Cut means that it is guarded and disabled while its link has a carrier.
+type portFlags struct{ isolated, guarded, cut bool }
+
 func (u *underlay) observe(ctx context.Context) (err error) {
-	if u.isolated != nil {
+	if u.ports != nil {
 		return nil
 	}
 	addrs, err := u.k.addrs.Get(ctx)
 	if u.addrs = addrs.all; err != nil {
 		return fmt.Errorf("list addresses: %w", err)
 	}
-	if u.isolated, err = u.k.isolated.Get(ctx); err != nil {
+	if u.ports, err = u.k.portFlags.Get(ctx); err != nil {
 		return fmt.Errorf("list bridge ports: %w", err)
 	}
 	return nil
@@ -161,23 +168,28 @@ func addrOf(ip net.IP) netip.Addr {
 	return a.Unmap()
 }
 
-// listIsolated returns the indexes of the isolated ports of all bridges.
-func (k *Kernel) listIsolated() (map[int]bool, error) {
-	return retry(func() (map[int]bool, error) {
+// listPortFlags returns the ports of all bridges that have a flag, by link index.
+func (k *Kernel) listPortFlags() (map[int]portFlags, error) {
+	return retry(func() (map[int]portFlags, error) {
 		msgs, err := k.rt.request(unix.RTM_GETLINK, unix.NLM_F_DUMP, nl.NewIfInfomsg(unix.AF_BRIDGE)).
 			Execute(unix.NETLINK_ROUTE, unix.RTM_NEWLINK)
 		if err != nil {
 			return nil, err
 		}
-		found := map[int]bool{}
+		found := map[int]portFlags{}
 		for _, m := range msgs {
 			attrs, err := nl.ParseRouteAttr(m[unix.SizeofIfInfomsg:])
 			if err != nil {
 				return nil, fmt.Errorf("parse bridge port: %w", err)
 			}
 			for _, a := range attrs {
-				if a.Attr.Type&^unix.NLA_F_NESTED == unix.IFLA_PROTINFO && isolated(a.Value) {
-					found[int(nl.DeserializeIfInfomsg(m).Index)] = true
+				if a.Attr.Type&^unix.NLA_F_NESTED != unix.IFLA_PROTINFO {
+					continue
+				}
+				msg := nl.DeserializeIfInfomsg(m)
+				f := flagsOf(a.Value)
+				if f.cut = f.cut && f.guarded && msg.Flags&unix.IFF_LOWER_UP != 0; f != (portFlags{}) {
+					found[int(msg.Index)] = f
 				}
 			}
 		}
@@ -185,15 +197,17 @@ func (k *Kernel) listIsolated() (map[int]bool, error) {
 	})
 }
 
-func isolated(protinfo []byte) bool {
-	attrs, err := nl.ParseRouteAttr(protinfo)
-	if err != nil {
-		return false
-	}
-	for _, a := range attrs {
-		if a.Attr.Type == nl.IFLA_BRPORT_ISOLATED && len(a.Value) > 0 {
-			return a.Value[0] != 0
+func flagsOf(protinfo []byte) (f portFlags) {
+	eachAttr(protinfo, func(kind uint16, value []byte) {
+		on := len(value) > 0 && value[0] != 0
+		switch kind {
+		case nl.IFLA_BRPORT_ISOLATED:
+			f.isolated = on
+		case nl.IFLA_BRPORT_GUARD:
+			f.guarded = on
+		case nl.IFLA_BRPORT_STATE: // BR_STATE_DISABLED is 0 (linux/if_bridge.h)
+			f.cut = !on
 		}
-	}
-	return false
+	})
+	return f
 }

@@ -67,7 +67,7 @@ func (k *Kernel) Watch(ctx context.Context, emit func(netstate.HostEvent)) error
 	defer cancel()
 	sock, err := nl.SubscribeAt(k.ns, netns.None(), unix.NETLINK_ROUTE, unix.RTNLGRP_LINK,
 		unix.RTNLGRP_IPV4_IFADDR, unix.RTNLGRP_IPV6_IFADDR, unix.RTNLGRP_IPV4_ROUTE, unix.RTNLGRP_IPV6_ROUTE,
-		unix.RTNLGRP_IPV4_RULE, unix.RTNLGRP_IPV6_RULE, unix.RTNLGRP_IPV4_NETCONF)
+		unix.RTNLGRP_IPV4_RULE, unix.RTNLGRP_IPV6_RULE, unix.RTNLGRP_IPV4_NETCONF, unix.RTNLGRP_IPV6_NETCONF)
 	if err != nil {
 		return fmt.Errorf("subscribe to netlink: %w", err)
 	}
@@ -112,7 +112,7 @@ func (k *Kernel) emitChanges(ctx context.Context, in <-chan changes, emit func(n
 			running = false
 			ev := netstate.HostEvent{
 				Resync: pending.lost, Namespaces: pending.netns || pending.lost,
-				Underlay: pending.foreign || pending.lost, Touched: slices.Sorted(maps.Keys(pending.touched)),
+				HostRouting: pending.foreign || pending.lost, Touched: slices.Sorted(maps.Keys(pending.touched)),
 				Links: slices.SortedFunc(maps.Keys(pending.links), compareTouches), At: pending.at,
 			}
 			gap = coalesce
@@ -140,7 +140,7 @@ func (k *Kernel) emitChanges(ctx context.Context, in <-chan changes, emit func(n
 				}
 			}
 			pending = changes{}
-			if ev.Resync || ev.Interfaces != nil || ev.Forwarding != nil || ev.Namespaces || ev.Underlay || len(ev.Touched)+
+			if ev.Resync || ev.Interfaces != nil || ev.Forwarding != nil || ev.Namespaces || ev.HostRouting || len(ev.Touched)+
 				len(ev.Links) > 0 {
 				emit(ev)
 			}
@@ -159,9 +159,9 @@ func maxTracked() int {
 	return n
 }
 
-func names(is []netstate.Interface) []string {
+func names(interfaces []netstate.Interface) []string {
 	var out []string
-	for _, i := range is {
+	for _, i := range interfaces {
 		out = append(out, i.Name)
 	}
 	return out

@@ -57,7 +57,7 @@ func (n *changes) readLink(m syscall.NetlinkMessage, owners ownLinks) {
 	}
 	msg := nl.DeserializeIfInfomsg(m.Data)
 	index, bridge, gone := int(msg.Index), msg.Family == unix.AF_BRIDGE, m.Header.Type == unix.RTM_DELLINK
-	f, ok := readFacts(m.Data[unix.SizeofIfInfomsg:])
+	f, ok := readFacts(m.Data[unix.SizeofIfInfomsg:], bridge)
 	if !ok {
 		n.foreign = true
 		return
@@ -121,8 +121,8 @@ func (n *changes) changed(l *ownLink) {
 }
 
 // readFacts reads the attributes of a link message without copying attributes it drops: an app can cause thousands of
-// messages a second.
-func readFacts(b []byte) (f linkFacts, ok bool) {
+// messages a second. A message about a bridge port ends with its VLANs.
+func readFacts(b []byte, bridge bool) (f linkFacts, ok bool) {
 	f.known = true
 	ok = eachAttr(b, func(kind uint16, v []byte) {
 		switch kind {
@@ -142,6 +142,10 @@ func readFacts(b []byte) (f linkFacts, ok bool) {
 			f.more = madeWith(v)
 		case unix.IFLA_PROTINFO:
 			f.more = portMadeWith(v)
+		case unix.IFLA_AF_SPEC:
+			if bridge {
+				f.more += string(v)
+			}
 		}
 	})
 	return f, ok

@@ -11,5 +11,7 @@
 //	 └── app-client
 //
 // With Options.Second the node has uplink1 as well, 203.0.113.2/24, to a second provider, isp2, whose servers have the
-// same two addresses.
+// same two addresses. Options.Uplinks adds up to two more.
+//
+// Each uplink can fail: Break, SetLoss and SetDelay script the faults of its link, its gateway and what is behind it.
 package lab

@@ -54,6 +54,10 @@ type Options struct {
 	Bare bool
 	// Second adds Uplink2 and its provider, in the namespace "isp2". The node's default route through it has metric 100.
 	Second bool
+	// Uplinks is the number of uplinks, at most MaxUplinks; 0 is one, or two with Second.
+	Uplinks int
+	// Wires puts a Go relay between each uplink and its provider, which SetDelay needs. It ends with this process.
+	Wires bool
 	// MTU and MTU2 are the MTUs of both ends of Uplink and Uplink2; 0 is 1500.
 	MTU, MTU2 int
 }
@@ -70,7 +74,7 @@ type Lab struct {
 	child             []string
 	apps              []string
 	bare              bool
-	providers         []provider
+	providers         []*Provider
 }
 
 //go:embed udhcpc.sh
@@ -85,7 +89,9 @@ func Open(o Options) (*Lab, error) {
 		l.Name = fmt.Sprintf("eslab%d-%d", os.Getpid(), labs.Add(1))
 	}
 	if !l.bare {
-		l.providers = providers(o)
+		if l.providers = providers(o); l.providers == nil {
+			return nil, fmt.Errorf("lab with %d uplinks: must be at most %d", o.Uplinks, MaxUplinks)
+		}
 	}
 	if l.child == nil {
 		l.child = []string{o.Binary, ChildCommand}
@@ -163,7 +169,7 @@ done`
 	return command(ctx, "ip", "-n", ns, "link", "set", "lo", "up")
 }
 
-// NS returns the full name of a namespace of the lab: "node", "isp", "isp2" or an app's.
+// NS returns the full name of a namespace of the lab: "node", a provider's ("isp", "isp2") or an app's.
 func (l *Lab) NS(short string) string { return l.Name + "-" + short }
 
 // tools are the commands that a lab and its daemon run.
@@ -184,7 +190,10 @@ func MissingTools() []string {
 func (l *Lab) ShortNames() []string {
 	shorts := []string{"node"}
 	for _, p := range l.providers {
-		shorts = append(shorts, p.short)
+		shorts = append(shorts, p.Short)
+		if p.wired {
+			shorts = append(shorts, p.wireShort())
+		}
 	}
 	return append(shorts, l.apps...)
 }
@@ -226,6 +235,9 @@ func (l *Lab) script() string { return filepath.Join(l.Dir, "udhcpc.sh") }
 // Down ends every process in the lab's namespaces and removes the namespaces and the folder. A missing lab is no
 // error.
 func (l *Lab) Down(ctx context.Context) error {
+	for _, p := range l.providers {
+		p.closeWire()
+	}
 	return errors.Join(l.removeHost(ctx), os.RemoveAll(l.Dir))
 }
 

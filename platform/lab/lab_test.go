@@ -352,7 +352,7 @@ appNetworks:
 func TestAnEchoRequestHasAChecksumOfZero(t *testing.T) {
 	for _, seq := range []uint16{0, 1, 0xffff, 0x8000} {
 		var sum uint32
-		p := echoRequest(0xbeef, seq)
+		p := EchoRequest(0xbeef, seq)
 		for i := 0; i < len(p); i += 2 {
 			sum += uint32(binary.BigEndian.Uint16(p[i:]))
 		}

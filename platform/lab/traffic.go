@@ -41,9 +41,14 @@ type Count struct {
 
 // PingLoop sends an ICMP echo request from a namespace to dst at each interval.
 func (l *Lab) PingLoop(short string, dst netip.Addr, every time.Duration) (*Loop, error) {
+	return l.PingLoopOf(short, dst, every, 0)
+}
+
+// PingLoopOf is PingLoop with an even number of zeros in each request and each reply, for example to have fragments.
+func (l *Lab) PingLoopOf(short string, dst netip.Addr, every time.Duration, zeros int) (*Loop, error) {
 	loop := &Loop{every: every, to: &net.IPAddr{IP: dst.AsSlice()}}
 	id := uint16(os.Getpid()) ^ uint16(time.Now().UnixNano())
-	loop.ask = func(seq uint16) []byte { return echoRequest(id, seq) }
+	loop.ask = func(seq uint16) []byte { return append(EchoRequest(id, seq), make([]byte, zeros)...) }
 	loop.check = func(p []byte, from net.Addr) (uint16, bool, bool) {
 		if len(p) < 8 || p[0] != 0 || binary.BigEndian.Uint16(p[4:]) != id {
 			return 0, false, false // only echo replies (type 0) to this loop
@@ -56,8 +61,8 @@ func (l *Lab) PingLoop(short string, dst netip.Addr, every time.Duration) (*Loop
 	return loop.run(), nil
 }
 
-// echoRequest returns an ICMP echo request of 16 bytes (RFC 792).
-func echoRequest(id, seq uint16) []byte {
+// EchoRequest returns an ICMP echo request of 16 bytes (RFC 792).
+func EchoRequest(id, seq uint16) []byte {
 	p := make([]byte, 16)
 	p[0] = 8
 	binary.BigEndian.PutUint16(p[4:], id)

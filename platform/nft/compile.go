@@ -2,11 +2,8 @@ package nft
 
 import (
 	"bytes"
-	"encoding/binary"
 	"errors"
 	"fmt"
-	"net"
-	"net/netip"
 	"strconv"
 	"strings"
 
@@ -31,18 +28,25 @@ type body struct {
 // compile compiles the lines between the braces of a table:
 //
 //	set NAME {
-//	type ipv4_addr; flags interval;
-//	elements = { 10.1.0.0/24 }
+//	type ipv4_addr;
+//	elements = { 10.1.0.1 }
+//	}
+//	map NAME {
+//	type ifname : verdict;
+//	elements = { "es1a1" : jump CHAIN }
 //	}
 //	chain NAME {
-//	type filter hook prerouting priority -300; policy accept;
+//	type filter hook prerouting priority -300; policy accept;   (or type nat)
 //	MATCH … VERDICT
 //	}
 //
-// parser.match has the matches; a verdict is accept, drop, goto CHAIN or jump CHAIN. "meta mark set meta mark & MASK"
-// or "notrack" may replace the verdict.
-func compile(family netstate.Family, lines []string) (body, error) {
-	const inChain, inSet = "chain", "set"
+// parser.match has the matches; "counter" between them and the verdict counts what matched. A verdict is accept, drop,
+// return, goto CHAIN or jump CHAIN. "KEY vmap @MAP", in which KEY is iifname or oifname, "meta mark set meta mark &
+// MASK" at its end, "masquerade", "notrack" or "tcp option maxseg size set NUMBER" may replace the verdict.
+//
+// A rule that matches a set of ipset(8) has its number, which numbers returns by its name.
+func compile(family netstate.Family, lines []string, numbers setNumbers) (body, error) {
+	const inChain = "chain"
 	b, open := body{}, ""
 	for _, line := range lines {
 		words := strings.Fields(line)
@@ -50,13 +54,13 @@ func compile(family netstate.Family, lines []string) (body, error) {
 		case len(words) == 0:
 		case words[0] == "chain" && len(words) == 3 && words[2] == "{" && open == "":
 			b.chains, open = append(b.chains, compiled{name: words[1]}), inChain
-		case words[0] == "set" && len(words) == 3 && words[2] == "{" && open == "":
-			b.sets, open = append(b.sets, compiledSet{name: words[1]}), inSet
+		case (words[0] == "set" || words[0] == "map") && len(words) == 3 && words[2] == "{" && open == "":
+			b.sets, open = append(b.sets, compiledSet{name: words[1], isMap: words[0] == "map"}), words[0]
 		case line == "}" && open != "":
 			open = ""
 		case open == "":
 			return b, fmt.Errorf("%q: outside of a chain", line)
-		case open == inSet:
+		case open != inChain:
 			if err := b.sets[len(b.sets)-1].setLine(line); err != nil {
 				return b, err
 			}
@@ -67,7 +71,7 @@ func compile(family netstate.Family, lines []string) (body, error) {
 			}
 			b.chains[len(b.chains)-1].hook = hook
 		default:
-			r, err := rule(family, words)
+			r, err := rule(family, words, numbers)
 			if err != nil {
 				return b, fmt.Errorf("%q: %w", line, err)
 			}
@@ -80,7 +84,7 @@ func compile(family netstate.Family, lines []string) (body, error) {
 	return b, nil
 }
 
-// The hooks of the families bridge (linux/netfilter_bridge.h) and inet, which have the same numbers, and of arp
+// The hooks of the families bridge (linux/netfilter_bridge.h), inet and ip6, which have the same numbers, and of arp
 // (linux/netfilter_arp.h).
 var (
 	hooks    = map[string]uint32{"prerouting": 0, "input": 1, "forward": 2, "output": 3, "postrouting": 4}
@@ -92,18 +96,18 @@ func baseChain(family netstate.Family, w []string) ([]byte, error) {
 	if family == netstate.ARPFamily {
 		hooks = arpHooks
 	}
-	if len(w) != 8 || w[1] != "filter" || w[2] != "hook" || w[4] != "priority" || w[6] != "policy" {
-		return nil, errors.New("want type filter hook HOOK priority NUMBER; policy VERDICT;")
+	if len(w) != 8 || w[1] != "filter" && w[1] != "nat" || w[2] != "hook" || w[4] != "priority" || w[6] != "policy" {
+		return nil, errors.New("want type filter or nat, hook HOOK priority NUMBER; policy VERDICT;")
 	}
 	hook, known := hooks[w[3]]
 	priority, err := strconv.ParseInt(strings.TrimSuffix(w[5], ";"), 10, 32)
-	policy, judged := map[string]uint32{"accept;": 1, "drop;": 0}[w[7]]
-	if !known || err != nil || !judged {
+	policy, isPolicy := map[string]uint32{"accept;": 1, "drop;": 0}[w[7]]
+	if !known || err != nil || !isPolicy {
 		return nil, fmt.Errorf("hook %s, priority %s or policy %s is unknown", w[3], w[5], w[7])
 	}
 	return join(nestAttrs(unix.NFTA_CHAIN_HOOK,
 		attr(unix.NFTA_HOOK_HOOKNUM, be32(hook)), attr(unix.NFTA_HOOK_PRIORITY, be32(uint32(priority)))), [][]byte{
-		attr(unix.NFTA_CHAIN_POLICY, be32(policy)), attr(unix.NFTA_CHAIN_TYPE, text("filter")),
+		attr(unix.NFTA_CHAIN_POLICY, be32(policy)), attr(unix.NFTA_CHAIN_TYPE, text(w[1])),
 	}), nil
 }
 
@@ -112,17 +116,17 @@ type parser struct {
 	words []string
 	out   []byte
 	ether string // the matched ethertype: it decides which other headers may be read
-	udp   bool
+	l4    string // the matched protocol behind IP
+	ended bool   // by what replaces the verdict
+	sets  setNumbers
 }
 
-func rule(family netstate.Family, words []string) ([]byte, error) {
-	p := &parser{words: words}
-	if family == netstate.ARPFamily {
-		p.ether = "arp"
-	}
+func rule(family netstate.Family, words []string, numbers setNumbers) ([]byte, error) {
+	p := &parser{words: words, sets: numbers}
+	p.ether = map[netstate.Family]string{netstate.ARPFamily: "arp", netstate.IP6Family: "ip6"}[family]
 	for len(p.words) > 0 {
 		switch w := p.next(); w {
-		case "accept", "drop", "goto", "jump":
+		case "accept", "drop", "return", "goto", "jump":
 			if err := p.verdict(w); err != nil {
 				return nil, err
 			}
@@ -130,12 +134,14 @@ func rule(family netstate.Family, words []string) ([]byte, error) {
 				return nil, fmt.Errorf("%q follows the verdict", p.words[0])
 			}
 			return p.out, nil
-		case "notrack":
+		case "notrack", "masquerade":
 			if len(p.words) > 0 {
-				return nil, fmt.Errorf("%q follows notrack", p.words[0])
+				return nil, fmt.Errorf("%q follows %s", p.words[0], w)
 			}
-			p.load("notrack")
+			p.load(map[string]string{"notrack": "notrack", "masquerade": "masq"}[w])
 			return p.out, nil
+		case "counter":
+			p.counter()
 		case "ct":
 			if err := p.ct(); err != nil {
 				return nil, err
@@ -148,7 +154,13 @@ func rule(family netstate.Family, words []string) ([]byte, error) {
 			if err := p.match(w); err != nil {
 				return nil, err
 			}
+			if p.ended && len(p.words) > 0 {
+				return nil, fmt.Errorf("%q follows the map", p.words[0])
+			}
 		}
+	}
+	if p.ended {
+		return p.out, nil
 	}
 	return nil, errors.New("no verdict")
 }
@@ -165,10 +177,13 @@ func (p *parser) next() string {
 // field is a part of a header: its base, offset and length in bytes.
 type field struct{ base, offset, length uint32 }
 
-// The fields by their names. ARP and IPv4 fields require a match of the ethertype before them.
+// The fields by their names. Those of ARP and IP require a match of the ethertype before them.
 var fields = map[string]field{
 	"ether saddr":     {unix.NFT_PAYLOAD_LL_HEADER, 6, 6},
 	"ether type":      {unix.NFT_PAYLOAD_LL_HEADER, 12, 2},
+	"vlan id":         {unix.NFT_PAYLOAD_LL_HEADER, 14, 2},
+	"vlan type":       {unix.NFT_PAYLOAD_LL_HEADER, 16, 2},
+	"ip protocol":     {unix.NFT_PAYLOAD_NETWORK_HEADER, 9, 1},
 	"ip saddr":        {unix.NFT_PAYLOAD_NETWORK_HEADER, 12, 4},
 	"ip daddr":        {unix.NFT_PAYLOAD_NETWORK_HEADER, 16, 4},
 	"arp htype":       {unix.NFT_PAYLOAD_NETWORK_HEADER, 0, 2},
@@ -180,91 +195,109 @@ var fields = map[string]field{
 	"arp daddr ip":    {unix.NFT_PAYLOAD_NETWORK_HEADER, 24, 4},
 	"udp sport":       {unix.NFT_PAYLOAD_TRANSPORT_HEADER, 0, 2},
 	"udp dport":       {unix.NFT_PAYLOAD_TRANSPORT_HEADER, 2, 2},
+	"tcp sport":       {unix.NFT_PAYLOAD_TRANSPORT_HEADER, 0, 2},
+	"tcp dport":       {unix.NFT_PAYLOAD_TRANSPORT_HEADER, 2, 2},
+	"ip6 length":      {unix.NFT_PAYLOAD_NETWORK_HEADER, 4, 2},
+	"ip6 nexthdr":     {unix.NFT_PAYLOAD_NETWORK_HEADER, 6, 1},
+	"ip6 hoplimit":    {unix.NFT_PAYLOAD_NETWORK_HEADER, 7, 1},
+	"ip6 saddr":       {unix.NFT_PAYLOAD_NETWORK_HEADER, 8, 16},
+	"ip6 daddr":       {unix.NFT_PAYLOAD_NETWORK_HEADER, 24, 16},
+	"icmpv6 type":     {unix.NFT_PAYLOAD_TRANSPORT_HEADER, 0, 1},
 }
 
-var etherTypes = map[string]uint16{"ip": unix.ETH_P_IP, "arp": unix.ETH_P_ARP, "ip6": unix.ETH_P_IPV6}
+var etherTypes = map[string]uint16{"ip": unix.ETH_P_IP, "arp": unix.ETH_P_ARP, "ip6": unix.ETH_P_IPV6,
+	"lldp": unix.ETH_P_LLDP, "vlan": unix.ETH_P_8021Q}
 
 func (p *parser) match(w string) error {
-	if key, is := interfaces[w]; is {
+	if key, ok := interfaces[w]; ok {
 		return p.interfaceName(key)
 	}
 	switch {
 	case strings.HasPrefix(w, "@"):
-		return p.raw(w, p.next())
+		return p.raw(w)
 	case w == "limit":
 		return p.limit()
+	case w == "tcp" && len(p.words) > 0 && p.words[0] == "flags":
+		return p.tcpFlags()
+	case w == "tcp" && len(p.words) > 0 && p.words[0] == "option":
+		return p.maxSegment()
+	case w == "match-set":
+		return p.matchSet()
+	case w == "physdev":
+		return p.bridgePort()
 	}
-	name := w + " " + p.next()
-	if name == "arp saddr" || name == "arp daddr" {
-		name += " " + p.next()
+	name, f, err := p.field(w)
+	if err != nil {
+		return err
 	}
-	f, known := fields[name]
-	if !known {
-		return fmt.Errorf("match %q is unknown", name)
-	}
-	if need := map[string]string{"ip": "ip", "udp": "ip", "arp": "arp"}[w]; need != "" && p.ether != need {
-		return fmt.Errorf("match %q without ether type %s before it", name, need)
-	}
-	if w == "udp" && !p.udp {
-		p.udp = true
-		p.load("meta", attr(unix.NFTA_META_KEY, be32(unix.NFT_META_L4PROTO)), attr(unix.NFTA_META_DREG, be32(unix.NFT_REG_1)))
-		p.compare(unix.NFT_CMP_EQ, []byte{unix.IPPROTO_UDP})
+	p.protocol(w)
+	mask, err := p.mask(f)
+	if err != nil {
+		return err
 	}
 	op, v := p.operator()
+	if op != unix.NFT_CMP_EQ && op != unix.NFT_CMP_NEQ && f.base != unix.NFT_PAYLOAD_TRANSPORT_HEADER {
+		return fmt.Errorf("match %q has no order", name)
+	}
 	if strings.HasPrefix(v, "@") {
-		if f.length != 4 || f.base != unix.NFT_PAYLOAD_NETWORK_HEADER {
+		if f.length != 4 && f.length != 16 || f.base != unix.NFT_PAYLOAD_NETWORK_HEADER {
 			return fmt.Errorf("match %q is of no set", name)
 		}
 		p.payload(f)
+		p.and(mask)
 		return p.lookup(op, v)
+	}
+	if mask != nil {
+		return fmt.Errorf("match %q with a mask is of a set", name)
+	}
+	if strings.Contains(v, "/") {
+		return p.prefix(name, f, op, v)
 	}
 	data, err := value(name, v, f)
 	if err != nil {
 		return err
 	}
-	if name == "ether type" && op == unix.NFT_CMP_EQ {
+	if (name == "ether type" || name == "vlan type") && op == unix.NFT_CMP_EQ {
 		p.ether = v
 	}
 	p.payload(f)
+	if name == "vlan id" { // beside it are the priority and a flag (IEEE 802.1Q §9.6)
+		p.and([]byte{0x0f, 0xff})
+	}
 	p.compare(op, data)
 	return nil
 }
 
-// raw compares bytes after the UDP ports: "@th,OFFSET,LENGTH" in bits, and a number. It requires a match of a port
-// before it, which makes sure that the packet is UDP.
-func (p *parser) raw(word, v string) error {
-	var offset, length uint32
-	if n, err := fmt.Sscanf(word, "@th,%d,%d", &offset, &length); n != 2 || err != nil ||
-		word != fmt.Sprintf("@th,%d,%d", offset, length) {
-		return fmt.Errorf("match %q is unknown", word)
+// field reads the name of a part of a header.
+func (p *parser) field(w string) (name string, f field, err error) {
+	name = w + " " + p.next()
+	if name == "arp saddr" || name == "arp daddr" {
+		name += " " + p.next()
 	}
-	if !p.udp {
-		return fmt.Errorf("match %q without a port of udp before it", word)
+	f, known := fields[name]
+	if !known {
+		return "", f, fmt.Errorf("match %q is unknown", name)
 	}
-	n, err := strconv.ParseUint(v, 0, 64)
-	if offset%8 != 0 || length%8 != 0 || length == 0 || length > 128 || err != nil || n>>(length-1)>>1 != 0 {
-		return fmt.Errorf("match %q has no value %q", word, v)
+	if need := headers[w]; need != "" && !strings.Contains(need, " "+p.ether+" ") {
+		return "", f, fmt.Errorf("match %q without ether type%sbefore it", name, need)
 	}
-	p.payload(field{unix.NFT_PAYLOAD_TRANSPORT_HEADER, offset / 8, length / 8})
-	p.compare(unix.NFT_CMP_EQ, binary.BigEndian.AppendUint64(make([]byte, 8), n)[16-length/8:])
-	return nil
+	return name, f, nil
 }
 
-// limit matches packets above a rate: "limit rate over N/second burst N packets".
-func (p *parser) limit() error {
-	words := p.words[:min(len(p.words), 6)]
-	p.words = p.words[len(words):]
-	text := strings.Join(words, " ")
-	var rate, burst uint32
-	n, err := fmt.Sscanf(text, "rate over %d/second burst %d packets", &rate, &burst)
-	if n != 2 || err != nil || text != fmt.Sprintf("rate over %d/second burst %d packets", rate, burst) || rate == 0 {
-		return fmt.Errorf("limit %q: want rate over NUMBER/second burst NUMBER packets", text)
+// headers are the ethertypes of the packets that have a header.
+var headers = map[string]string{"ip": " ip ", "arp": " arp ", "ip6": " ip6 ", "vlan": " vlan ", "icmpv6": " ip6 ",
+	"udp": " ip ip6 ", "tcp": " ip ip6 "}
+
+// protocols are those with fields.
+var protocols = map[string]byte{"udp": unix.IPPROTO_UDP, "tcp": unix.IPPROTO_TCP, "icmpv6": unix.IPPROTO_ICMPV6}
+
+// protocol matches the protocol of a field behind IP, once.
+func (p *parser) protocol(w string) {
+	if number, has := protocols[w]; has && p.l4 != w {
+		p.l4 = w
+		p.meta1(unix.NFT_META_L4PROTO)
+		p.compare(unix.NFT_CMP_EQ, []byte{number})
 	}
-	be64 := func(v uint64) []byte { return binary.BigEndian.AppendUint64(nil, v) }
-	p.load("limit", attr(unix.NFTA_LIMIT_RATE, be64(uint64(rate))), attr(unix.NFTA_LIMIT_UNIT, be64(1)),
-		attr(unix.NFTA_LIMIT_BURST, be32(burst)), attr(unix.NFTA_LIMIT_TYPE, be32(unix.NFT_LIMIT_PKTS)),
-		attr(unix.NFTA_LIMIT_FLAGS, be32(unix.NFT_LIMIT_F_INV)))
-	return nil
 }
 
 // payload loads a part of a header into register 1.
@@ -276,80 +309,47 @@ func (p *parser) payload(f field) {
 // interfaces are the matches of a packet's incoming and outgoing link.
 var interfaces = map[string]uint32{"iifname": unix.NFT_META_IIFNAME, "oifname": unix.NFT_META_OIFNAME}
 
-// operator reads the value that a match compares with, and whether they must differ.
+// operators are the comparisons that need a word.
+var operators = map[string]uint32{"!=": unix.NFT_CMP_NEQ, ">": unix.NFT_CMP_GT, ">=": unix.NFT_CMP_GTE,
+	"<": unix.NFT_CMP_LT, "<=": unix.NFT_CMP_LTE}
+
+// operator reads the value that a match compares with, and how.
 func (p *parser) operator() (op uint32, v string) {
-	if v = p.next(); v == "!=" {
-		return unix.NFT_CMP_NEQ, p.next()
+	v = p.next()
+	if op, ok := operators[v]; ok {
+		return op, p.next()
 	}
 	return unix.NFT_CMP_EQ, v
 }
 
-// interfaceName compares the complete name or the part before a "*", or looks the name up in a set.
+// interfaceName compares the complete name or the part before a "*", or looks the name up in a set or map.
 func (p *parser) interfaceName(key uint32) error {
 	op, quoted := p.operator()
-	load := func() {
-		p.load("meta", attr(unix.NFTA_META_KEY, be32(key)), attr(unix.NFTA_META_DREG, be32(unix.NFT_REG_1)))
-	}
-	if strings.HasPrefix(quoted, "@") {
-		load()
+	switch {
+	case op == unix.NFT_CMP_GT || op == unix.NFT_CMP_LTE:
+		return errors.New("names of links have no order but >= and <")
+	case quoted == "vmap":
+		p.meta1(key)
+		return p.verdictMap(op)
+	case strings.HasPrefix(quoted, "@"):
+		p.meta1(key)
 		return p.lookup(op, quoted)
 	}
-	name, err := strconv.Unquote(quoted)
-	if err != nil || name == "" || len(name) >= unix.IFNAMSIZ {
-		return fmt.Errorf("interface %s: want a quoted name of 1 to 15 bytes", quoted)
+	data, err := interfaceKey(quoted)
+	if err != nil {
+		return err
 	}
-	data := make([]byte, unix.IFNAMSIZ)
-	copy(data, name)
-	if prefix, ok := strings.CutSuffix(name, "*"); ok {
-		data = []byte(prefix)
+	if prefix, ok := bytes.CutSuffix(bytes.TrimRight(data, "\x00"), []byte("*")); ok {
+		data = prefix
 	}
-	load()
+	p.meta1(key)
 	p.compare(op, data)
 	return nil
 }
 
-// value returns the value that a field is compared with, in network order.
-func value(name, v string, f field) ([]byte, error) {
-	switch {
-	case name == "ether type" && etherTypes[v] != 0:
-		return binary.BigEndian.AppendUint16(nil, etherTypes[v]), nil
-	case name == "arp ptype" && v == "ip":
-		return binary.BigEndian.AppendUint16(nil, unix.ETH_P_IP), nil
-	case f.length == 6:
-		if mac, err := net.ParseMAC(v); err == nil && len(mac) == 6 {
-			return mac, nil
-		}
-	case f.length == 4:
-		if ip, err := netip.ParseAddr(v); err == nil && ip.Is4() {
-			return ip.AsSlice(), nil
-		}
-	default:
-		if n, err := strconv.ParseUint(v, 0, int(8*f.length)); err == nil {
-			return bytes.Clone(binary.BigEndian.AppendUint32(nil, uint32(n))[4-f.length:]), nil
-		}
-	}
-	return nil, fmt.Errorf("match %q has no value %q", name, v)
-}
-
-func (p *parser) verdict(w string) error {
-	code, target := uint32(1), []byte(nil) // NF_ACCEPT
-	switch w {
-	case "drop":
-		code = 0 // NF_DROP
-	case "goto", "jump":
-		name := p.next()
-		if name == "" {
-			return fmt.Errorf("%s names no chain", w)
-		}
-		c := int32(unix.NFT_GOTO)
-		if w == "jump" {
-			c = unix.NFT_JUMP
-		}
-		code, target = uint32(c), attr(unix.NFTA_VERDICT_CHAIN, text(name))
-	}
-	p.load("immediate", attr(unix.NFTA_IMMEDIATE_DREG, be32(unix.NFT_REG_VERDICT)), nestAttrs(unix.NFTA_IMMEDIATE_DATA,
-		nestAttrs(unix.NFTA_DATA_VERDICT, attr(unix.NFTA_VERDICT_CODE, be32(code)), target)))
-	return nil
+// meta1 loads a property of the packet into register 1.
+func (p *parser) meta1(key uint32) {
+	p.load("meta", attr(unix.NFTA_META_KEY, be32(key)), attr(unix.NFTA_META_DREG, be32(unix.NFT_REG_1)))
 }
 
 // load adds an expression.

@@ -1,55 +1,75 @@
 package nft
 
 import (
+	"context"
 	"encoding/binary"
+	"errors"
 	"fmt"
 
 	"golang.org/x/sys/unix"
+
+	"edgespan/netinst/netstate"
 )
 
-// Dropped returns how many packets the rules of each chain have dropped since they were written, for chains of family
-// ip: the sum of the counters of the rules that drop; iptables gives each rule a counter. A missing chain has dropped
-// none.
-func (c *Conn) Dropped(table string, chains []string) (map[string]uint64, error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	counts := map[string]uint64{}
+// IPTables is a table of iptables' nft backend.
+func IPTables(name string) Table { return Table{netstate.IPv4, name} }
+
+// Counters returns the counters of each chain's rules since they were written, in order; a rule without a counter has
+// counted nothing. A missing chain is left out. It reads chains one by one, as others may use the socket between two of
+// them, and ends when ctx does.
+func (c *Conn) Counters(ctx context.Context, t Table, chains []string) (map[string][]netstate.Counter, error) {
+	counts := map[string][]netstate.Counter{}
+	family, known := families[t.Family]
+	if !known {
+		family = unix.AF_INET
+	}
 	for _, chain := range chains {
-		n, err := retryInterrupted(func() (n uint64, err error) {
-			err = c.dump(unix.NFT_MSG_GETRULE, unix.AF_INET, func(a map[uint16][]byte) {
-				if str(a[unix.NFTA_RULE_TABLE]) == table && str(a[unix.NFTA_RULE_CHAIN]) == chain {
-					n += packetsOf(a[unix.NFTA_RULE_EXPRESSIONS])
+		if ctx.Err() != nil {
+			return counts, ctx.Err()
+		}
+		rules, err := retryInterrupted(func() (rules []netstate.Counter, err error) {
+			c.mu.Lock()
+			defer c.mu.Unlock()
+			err = c.dump(unix.NFT_MSG_GETRULE, family, func(a attributeSet) {
+				if str(a[unix.NFTA_RULE_TABLE]) == t.Name && str(a[unix.NFTA_RULE_CHAIN]) == chain {
+					rules = append(rules, readCounter(a[unix.NFTA_RULE_EXPRESSIONS]))
 				}
-			}, attr(unix.NFTA_RULE_TABLE, text(table)), attr(unix.NFTA_RULE_CHAIN, text(chain)))
-			return n, err
+			}, attr(unix.NFTA_RULE_TABLE, text(t.Name)), attr(unix.NFTA_RULE_CHAIN, text(chain)))
+			return rules, err
 		})
+		if errors.Is(err, unix.ENOENT) {
+			continue
+		}
 		if err != nil {
 			return counts, fmt.Errorf("read counters of %s: %w", chain, err)
 		}
-		counts[chain] = n
+		if len(rules) > 0 {
+			counts[chain] = rules
+		}
 	}
 	return counts, nil
 }
 
-// packetsOf returns the counter of a rule if the rule drops.
-func packetsOf(expressions []byte) (n uint64) {
-	drops := false
+func readCounter(expressions []byte) (sum netstate.Counter) {
 	eachAttribute(expressions, func(_ uint16, expression []byte) {
 		a := attributes(expression)
-		data := attributes(a[unix.NFTA_EXPR_DATA])
-		switch str(a[unix.NFTA_EXPR_NAME]) {
-		case "counter":
-			if v := data[unix.NFTA_COUNTER_PACKETS]; len(v) == 8 {
-				n += binary.BigEndian.Uint64(v)
-			}
-		case "immediate":
-			verdict := attributes(attributes(data[unix.NFTA_IMMEDIATE_DATA])[unix.NFTA_DATA_VERDICT])
-			code := verdict[unix.NFTA_VERDICT_CODE]
-			drops = drops || len(code) == 4 && binary.BigEndian.Uint32(code) == 0 // NF_DROP
+		if string(a[unix.NFTA_EXPR_NAME]) == "counter\x00" { // no string is made for each of many expressions
+			data := attributes(a[unix.NFTA_EXPR_DATA])
+			sum.Packets += uint64Of(data[unix.NFTA_COUNTER_PACKETS])
+			sum.Bytes += uint64Of(data[unix.NFTA_COUNTER_BYTES])
 		}
 	})
-	if !drops {
+	return sum
+}
+
+// counter counts the packets and bytes that get this far in a rule.
+func (p *parser) counter() {
+	p.load("counter", attr(unix.NFTA_COUNTER_BYTES, make([]byte, 8)), attr(unix.NFTA_COUNTER_PACKETS, make([]byte, 8)))
+}
+
+func uint64Of(b []byte) uint64 {
+	if len(b) != 8 {
 		return 0
 	}
-	return n
+	return binary.BigEndian.Uint64(b)
 }

@@ -1,7 +1,7 @@
-// Package nft writes and reads tables of the families bridge, inet and arp in the kernel's nf_tables, removes chains
-// of the family ip, and reports changes by other programs, through netlink. The nft command reads the complete ruleset
-// of the host before it changes anything, which takes 50 ms with a hundred networks; this package takes well below
-// one.
+// Package nft writes and reads tables of the families bridge, inet, ip6 and arp in the kernel's nf_tables, removes
+// chains of the family ip, and reports changes by other programs, through netlink. The nft command reads the complete
+// ruleset of the host before it changes anything, which takes 50 ms with a hundred networks; this package takes well
+// below one.
 //
 // It supports the part of nft's language that edgespan's tables use and refuses anything else. It never decides what a
 // table contains, and only changes tables and chains that the caller names, and jumps into chains that it removes.
@@ -49,7 +49,7 @@ func (t Table) String() string { return string(t.Family) + " " + t.Name }
 
 // The numbers of the families (linux/netfilter.h).
 var families = map[netstate.Family]byte{netstate.BridgeFamily: unix.AF_BRIDGE, netstate.InetFamily: 1,
-	netstate.ARPFamily: 3}
+	netstate.ARPFamily: 3, netstate.IP6Family: unix.AF_INET6}
 
 // Flags of a table (linux/netfilter/nf_tables.h). Only its owner's socket can change and flush an owned table. A
 // persistent one survives when that socket closes (Linux 6.9).
@@ -99,12 +99,12 @@ func (c *Conn) Close() {
 // Replace replaces a table in one transaction. lines is the content of `table FAMILY NAME { … }` in nft(8), line by
 // line. If the kernel can keep the table afterwards, this socket owns it while it is open.
 func (c *Conn) Replace(t Table, lines []string) error {
-	body, err := compile(t.Family, lines)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	body, err := compile(t.Family, lines, c.setNumber)
 	if err != nil {
 		return fmt.Errorf("table %s: %w", t, err)
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
 	family, name := families[t.Family], text(t.Name)
 	table := attr(unix.NFTA_TABLE_NAME, name)
 	b := batch{}
@@ -113,20 +113,7 @@ func (c *Conn) Replace(t Table, lines []string) error {
 	b.addTo(family, unix.NFT_MSG_NEWTABLE, unix.NLM_F_CREATE, table)
 	b.addTo(family, unix.NFT_MSG_DELTABLE, 0, table)
 	b.addTo(family, unix.NFT_MSG_NEWTABLE, unix.NLM_F_CREATE, table, c.flags())
-	for i, s := range body.sets {
-		b.addSet(family, name, i+1, s)
-	}
-	for _, ch := range body.chains {
-		b.addTo(family, unix.NFT_MSG_NEWCHAIN, unix.NLM_F_CREATE,
-			attr(unix.NFTA_CHAIN_TABLE, name), attr(unix.NFTA_CHAIN_NAME, text(ch.name)), ch.hook)
-	}
-	for _, ch := range body.chains {
-		for _, r := range ch.rules {
-			b.addTo(family, unix.NFT_MSG_NEWRULE, unix.NLM_F_CREATE|unix.NLM_F_APPEND,
-				attr(unix.NFTA_RULE_TABLE, name), attr(unix.NFTA_RULE_CHAIN, text(ch.name)),
-				nestAttrs(unix.NFTA_RULE_EXPRESSIONS, r))
-		}
-	}
+	b.addBody(family, name, body, false)
 	if err := c.commit(b); err != nil {
 		return fmt.Errorf("write table %s: %w", t, err)
 	}
@@ -167,7 +154,8 @@ func (c *Conn) Delete(t Table) error { return c.Remove(Removal{Tables: []Table{t
 // batch is one transaction.
 type batch struct {
 	msgs []message
-	open bool // without an end: the kernel rolls it back
+	sets uint32 // that it creates
+	open bool   // without an end: the kernel rolls it back
 }
 
 type message struct {
@@ -179,6 +167,32 @@ type message struct {
 func (b *batch) addTo(family byte, kind, flags int, attrs ...[]byte) {
 	b.msgs = append(b.msgs,
 		message{unix.NFNL_SUBSYS_NFTABLES<<8 | uint16(kind), uint16(flags), join(genmsg(family, 0), attrs)})
+}
+
+// addBody adds the messages that create the content of a table. With refill, chains and sets that exist keep their
+// handles, chains get new rules, and sets get more elements. Elements are last: their verdicts name chains.
+func (b *batch) addBody(family byte, table []byte, body body, refill bool) {
+	for _, s := range body.sets {
+		b.addSet(family, table, s)
+	}
+	chain := func(kind uint16, name string) [][]byte {
+		return [][]byte{attr(unix.NFTA_CHAIN_TABLE, table), attr(kind, text(name))}
+	}
+	for _, ch := range body.chains {
+		b.addTo(family, unix.NFT_MSG_NEWCHAIN, unix.NLM_F_CREATE, append(chain(unix.NFTA_CHAIN_NAME, ch.name), ch.hook)...)
+	}
+	for _, ch := range body.chains {
+		if refill {
+			b.addTo(family, unix.NFT_MSG_DELRULE, 0, chain(unix.NFTA_RULE_CHAIN, ch.name)...)
+		}
+		for _, r := range ch.rules {
+			b.addTo(family, unix.NFT_MSG_NEWRULE, unix.NLM_F_CREATE|unix.NLM_F_APPEND,
+				append(chain(unix.NFTA_RULE_CHAIN, ch.name), nestAttrs(unix.NFTA_RULE_EXPRESSIONS, r))...)
+		}
+	}
+	for _, s := range body.sets {
+		b.addElements(family, table, s.name, unix.NFT_MSG_NEWSETELEM, s.elements)
+	}
 }
 
 // commit sends a batch. The kernel processes it before the send returns: first it checks each message, then, if none

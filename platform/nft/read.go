@@ -1,18 +1,14 @@
 package nft
 
 import (
-	"crypto/sha256"
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"hash"
-	"slices"
 	"strings"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
-
-	"edgespan/netinst/netstate"
 )
 
 // Generation returns a number that changes with every change of the namespace's ruleset, by any program and in any
@@ -44,45 +40,71 @@ func (c *Conn) Generation() (uint32, error) {
 	}
 }
 
-// Tables returns the tables that own accepts, each as a text that changes exactly when the table does: one line per
-// chain with its hook, the number of its rules and a digest of them, and one line per set. The text also says if the
-// table could have an owner but has none. Other tables, which may be large, are not read.
-func (c *Conn) Tables(own func(Table) bool) (map[Table]string, error) {
-	return retryInterrupted(func() (map[Table]string, error) { return c.tables(own) })
-}
+// tableOwner is the attribute NFTA_TABLE_OWNER (linux/netfilter/nf_tables.h): the socket that owns a table.
+const tableOwner = 7
 
-// Claim makes this socket the owner of the tables that an earlier process left.
+// claimTimeout is how long Claim waits for the end of an earlier owner, looking every claimPause.
+const (
+	claimTimeout = 2 * time.Second
+	claimPause   = 5 * time.Millisecond
+)
+
+// Claim makes this socket the owner of the tables that an earlier process left. A child that the process was starting
+// when it ended holds its socket, and so its tables, until the child's exec; Claim waits for that.
 func (c *Conn) Claim(own func(Table) bool) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if !c.keepsOwned() {
 		return nil
 	}
-	b, err := retryInterrupted(func() (batch, error) {
-		b := batch{}
+	for end := time.Now().Add(claimTimeout); ; time.Sleep(claimPause) {
+		held, err := c.claim(own)
+		if err == nil && len(held) > 0 && time.Now().After(end) {
+			err = fmt.Errorf("%v have another owner: %w", held, unix.EPERM)
+		}
+		if err != nil {
+			return fmt.Errorf("claim tables: %w", err)
+		}
+		if len(held) == 0 {
+			return nil
+		}
+	}
+}
+
+// claim claims the tables that have no owner, and returns those that another socket owns. The kernel clears the flag of
+// a table when its owner's socket closes.
+func (c *Conn) claim(own func(Table) bool) ([]Table, error) {
+	type found struct {
+		batch
+		held []Table
+	}
+	f, err := retryInterrupted(func() (found, error) {
+		f := found{}
 		for family, number := range families {
-			err := c.dump(unix.NFT_MSG_GETTABLE, number, func(a map[uint16][]byte) {
+			err := c.dump(unix.NFT_MSG_GETTABLE, number, func(a attributeSet) {
 				name := a[unix.NFTA_TABLE_NAME]
-				if flags(a)&(flagOwner|flagPersist) == flagPersist && own(Table{family, str(name)}) {
-					b.addTo(number, unix.NFT_MSG_NEWTABLE, 0, attr(unix.NFTA_TABLE_NAME, name), c.flags())
+				t := Table{family, str(name)}
+				switch owner := a[tableOwner]; {
+				case flags(a)&flagPersist == 0 || !own(t):
+				case flags(a)&flagOwner == 0:
+					f.addTo(number, unix.NFT_MSG_NEWTABLE, 0, attr(unix.NFTA_TABLE_NAME, name), c.flags())
+				case len(owner) != 4 || binary.BigEndian.Uint32(owner) != c.port:
+					f.held = append(f.held, t)
 				}
 			})
 			if err != nil {
-				return b, err
+				return f, err
 			}
 		}
-		return b, nil
+		return f, nil
 	})
-	if err == nil && len(b.msgs) > 0 {
-		err = c.commit(b)
+	if err == nil && len(f.msgs) > 0 {
+		err = c.commit(f.batch)
 	}
-	if err != nil {
-		return fmt.Errorf("claim tables: %w", err)
-	}
-	return nil
+	return f.held, err
 }
 
-func flags(table map[uint16][]byte) uint32 {
+func flags(table attributeSet) uint32 {
 	if f := table[unix.NFTA_TABLE_FLAGS]; len(f) == 4 {
 		return binary.BigEndian.Uint32(f)
 	}
@@ -101,99 +123,8 @@ func retryInterrupted[T any](dump func() (T, error)) (T, error) {
 	return dump()
 }
 
-type chainText struct {
-	table Table
-	name  string
-	hook  string
-	rules int
-	sum   hash.Hash
-}
-
-func (c *Conn) tables(own func(Table) bool) (map[Table]string, error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	tables := map[Table]string{}
-	for family := range families {
-		if err := c.tablesOf(family, own, tables); err != nil {
-			return nil, fmt.Errorf("list %s tables: %w", family, err)
-		}
-	}
-	return tables, nil
-}
-
-// tablesOf adds the tables of one family.
-func (c *Conn) tablesOf(family netstate.Family, own func(Table) bool, tables map[Table]string) error {
-	type key struct {
-		table Table
-		name  string
-	}
-	keeps := c.keepsOwned()
-	chains := map[key]*chainText{}
-	var request []*chainText
-	for _, d := range []struct {
-		get uint16
-		add func(a map[uint16][]byte)
-	}{
-		{unix.NFT_MSG_GETTABLE, func(a map[uint16][]byte) {
-			t, text := Table{family, str(a[unix.NFTA_TABLE_NAME])}, ""
-			if !own(t) {
-				return
-			}
-			if keeps && flags(a)&flagOwner == 0 {
-				text = "anybody's\n"
-			}
-			tables[t] = text
-		}},
-		{unix.NFT_MSG_GETCHAIN, func(a map[uint16][]byte) {
-			ch := &chainText{table: Table{family, str(a[unix.NFTA_CHAIN_TABLE])}, name: str(a[unix.NFTA_CHAIN_NAME]),
-				sum: sha256.New()}
-			if !own(ch.table) {
-				return
-			}
-			if a[unix.NFTA_CHAIN_HOOK] != nil {
-				ch.hook = fmt.Sprintf(" hook %x policy %x", a[unix.NFTA_CHAIN_HOOK], a[unix.NFTA_CHAIN_POLICY])
-			}
-			chains[key{ch.table, ch.name}] = ch
-			request = append(request, ch)
-		}},
-		{unix.NFT_MSG_GETRULE, func(a map[uint16][]byte) {
-			if ch := chains[key{Table{family, str(a[unix.NFTA_RULE_TABLE])}, str(a[unix.NFTA_RULE_CHAIN])}]; ch != nil {
-				ch.rules++
-				_ = binary.Write(ch.sum, binary.BigEndian, uint32(len(a[unix.NFTA_RULE_EXPRESSIONS])))
-				ch.sum.Write(a[unix.NFTA_RULE_EXPRESSIONS])
-			}
-		}},
-	} {
-		if err := c.dump(d.get, families[family], d.add); err != nil {
-			return err
-		}
-	}
-	slices.SortFunc(request, func(a, b *chainText) int { return strings.Compare(a.name, b.name) })
-	for _, ch := range request {
-		tables[ch.table] += fmt.Sprintf("chain %s%s, %d rules, %x\n", ch.name, ch.hook, ch.rules, ch.sum.Sum(nil)[:12])
-	}
-	return c.addSets(family, own, tables)
-}
-
-// addSets appends the sets to the texts of one family's tables.
-func (c *Conn) addSets(family netstate.Family, own func(Table) bool, tables map[Table]string) error {
-	ofOwn := func(table string) bool { return own(Table{family, table}) }
-	err := c.setsOf(families[family], ofOwn, func(table, name, text string) {
-		tables[Table{family, table}] += fmt.Sprintf("set %s, %x\n", name, sha256.Sum256([]byte(text)))
-	})
-	if err != nil {
-		return err
-	}
-	for t, s := range tables {
-		if t.Family == family && s == "" {
-			tables[t] = "empty\n"
-		}
-	}
-	return nil
-}
-
 // dump lists one kind of object of a family; narrow are attributes that filter the list.
-func (c *Conn) dump(get uint16, family byte, add func(map[uint16][]byte), narrow ...[]byte) error {
+func (c *Conn) dump(get uint16, family byte, add func(attributeSet), narrow ...[]byte) error {
 	c.seq++
 	if err := c.send(frame(nil, unix.NFNL_SUBSYS_NFTABLES<<8|get, unix.NLM_F_DUMP, c.seq,
 		join(genmsg(family, 0), narrow))); err != nil {
@@ -225,17 +156,24 @@ func (c *Conn) dump(get uint16, family byte, add func(map[uint16][]byte), narrow
 }
 
 // attrs returns the attributes of an nfnetlink message.
-func attrs(m syscall.NetlinkMessage) map[uint16][]byte {
+func attrs(m syscall.NetlinkMessage) attributeSet {
 	if len(m.Data) < 4 {
-		return nil
+		return attributeSet{}
 	}
 	return attributes(m.Data[4:])
 }
 
+// attributeSet holds attributes by type; all that are read here have a lower one than its length. It is no map, as a
+// counter that is read each minute has ten of them.
+type attributeSet [32][]byte
+
 // attributes returns attributes by type; the last one of a type counts.
-func attributes(b []byte) map[uint16][]byte {
-	found := map[uint16][]byte{}
-	eachAttribute(b, func(kind uint16, data []byte) { found[kind] = data })
+func attributes(b []byte) (found attributeSet) {
+	eachAttribute(b, func(kind uint16, data []byte) {
+		if int(kind) < len(found) {
+			found[kind] = data
+		}
+	})
 	return found
 }
 

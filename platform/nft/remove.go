@@ -14,12 +14,13 @@ type Removal struct {
 	// have jumps into them.
 	Chains, Parents map[string][]string
 	Tables          []Table
+	Updates         []Update
 }
 
 // Add adds another removal to r.
 func (r *Removal) Add(more Removal) {
 	r.Chains, r.Parents = merge(r.Chains, more.Chains), merge(r.Parents, more.Parents)
-	r.Tables = append(r.Tables, more.Tables...)
+	r.Tables, r.Updates = append(r.Tables, more.Tables...), append(r.Updates, more.Updates...)
 }
 
 func merge(a, b map[string][]string) map[string][]string {
@@ -45,6 +46,11 @@ func (c *Conn) Remove(r Removal) error {
 		for _, table := range slices.Sorted(maps.Keys(r.Chains)) {
 			if err := c.removeChains(&b, table, r.Chains[table], r.Parents[table]); err != nil {
 				return b, fmt.Errorf("remove chains of %s: %w", table, err)
+			}
+		}
+		for _, u := range r.Updates {
+			if err := c.addUpdate(&b, u); err != nil {
+				return b, fmt.Errorf("remove chains of table %s: %w", u.Table, err)
 			}
 		}
 		return b, nil
@@ -74,7 +80,7 @@ func (c *Conn) removeChains(b *batch, table string, chains, parents []string) er
 	}
 	there := map[string]bool{}
 	tableAttr := attr(unix.NFTA_CHAIN_TABLE, text(table))
-	err := c.dump(unix.NFT_MSG_GETCHAIN, unix.AF_INET, func(a map[uint16][]byte) {
+	err := c.dump(unix.NFT_MSG_GETCHAIN, unix.AF_INET, func(a attributeSet) {
 		if str(a[unix.NFTA_CHAIN_TABLE]) == table {
 			there[str(a[unix.NFTA_CHAIN_NAME])] = true
 		}
@@ -88,7 +94,7 @@ func (c *Conn) removeChains(b *batch, table string, chains, parents []string) er
 			continue
 		}
 		of := [][]byte{attr(unix.NFTA_RULE_TABLE, text(table)), attr(unix.NFTA_RULE_CHAIN, text(parent))}
-		err := c.dump(unix.NFT_MSG_GETRULE, unix.AF_INET, func(a map[uint16][]byte) {
+		err := c.dump(unix.NFT_MSG_GETRULE, unix.AF_INET, func(a attributeSet) {
 			if str(a[unix.NFTA_RULE_CHAIN]) == parent && str(a[unix.NFTA_RULE_TABLE]) == table &&
 				going[jumpsTo(a[unix.NFTA_RULE_EXPRESSIONS])] {
 				b.addTo(unix.AF_INET, unix.NFT_MSG_DELRULE, 0, of[0], of[1], attr(unix.NFTA_RULE_HANDLE, a[unix.NFTA_RULE_HANDLE]))

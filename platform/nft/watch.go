@@ -5,8 +5,8 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"os"
 	"syscall"
-	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -18,7 +18,8 @@ import (
 type Change struct {
 	Port  uint32 // of the socket that made it; usually the command's process ID
 	Table Table
-	Chain string // "" for a table
+	Chain string // that changed, or that a map's element leads to; "" for a table or another element
+	Gone  bool   // the table was deleted, with all that was in it
 }
 
 // Own reports whether this connection made a change.
@@ -36,28 +37,28 @@ const (
 func (c *Conn) Watch(ctx context.Context, emit func(changes []Change, lost bool)) error {
 	fd := -1
 	err := proc.In(c.netns, func() (err error) {
-		fd, err = unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_CLOEXEC, unix.NETLINK_NETFILTER)
+		fd, err = unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, unix.NETLINK_NETFILTER)
 		return err
 	})
 	if err != nil {
 		return fmt.Errorf("subscribe to nf_tables: %w", err)
 	}
-	defer unix.Close(fd)
-	tv := unix.NsecToTimeval(int64(time.Second)) // how soon the end of ctx is noticed
+	sock := os.NewFile(uintptr(fd), "nf_tables") // waits in the runtime's poller, which needs no thread
+	defer sock.Close()
 	err = errors.Join(
 		unix.Bind(fd, &unix.SockaddrNetlink{Family: unix.AF_NETLINK}),
-		unix.SetsockoptTimeval(fd, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &tv),
 		unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUFFORCE, watchBuffer),
 		unix.SetsockoptInt(fd, unix.SOL_NETLINK, unix.NETLINK_ADD_MEMBERSHIP, unix.NFNLGRP_NFTABLES),
 	)
 	if err != nil {
 		return fmt.Errorf("subscribe to nf_tables: %w", err)
 	}
+	defer context.AfterFunc(ctx, func() { _ = sock.Close() })()
 	buf := make([]byte, 1<<16)
 	for ctx.Err() == nil {
-		n, _, err := unix.Recvfrom(fd, buf, 0)
+		n, err := sock.Read(buf)
 		switch {
-		case errors.Is(err, unix.EINTR) || errors.Is(err, unix.EAGAIN):
+		case errors.Is(err, os.ErrClosed): // ctx has ended
 		case errors.Is(err, unix.ENOBUFS): // the socket continues by itself
 			emit(nil, true)
 		case err != nil:
@@ -79,7 +80,7 @@ func changesIn(b []byte) []Change {
 		return nil
 	}
 	for _, m := range msgs {
-		if ch, is := changeOf(m); is && (len(list) == 0 || list[len(list)-1] != ch) {
+		if ch, ok := changeOf(m); ok && (len(list) == 0 || list[len(list)-1] != ch) {
 			list = append(list, ch)
 		}
 	}
@@ -91,7 +92,9 @@ func changeOf(m syscall.NetlinkMessage) (Change, bool) {
 		return Change{}, false
 	}
 	chain := uint16(0)
-	switch m.Header.Type & 0xff {
+	kind := m.Header.Type & 0xff
+	ofElement := kind == unix.NFT_MSG_NEWSETELEM || kind == unix.NFT_MSG_DELSETELEM
+	switch kind {
 	case unix.NFT_MSG_DELTABLE, unix.NFT_MSG_NEWSETELEM, unix.NFT_MSG_DELSETELEM:
 	case unix.NFT_MSG_NEWCHAIN, unix.NFT_MSG_DELCHAIN:
 		chain = unix.NFTA_CHAIN_NAME
@@ -100,7 +103,7 @@ func changeOf(m syscall.NetlinkMessage) (Change, bool) {
 	default:
 		return Change{}, false
 	}
-	ch := Change{Port: m.Header.Pid}
+	ch := Change{Port: m.Header.Pid, Gone: kind == unix.NFT_MSG_DELTABLE}
 	switch m.Data[0] {
 	case families[netstate.BridgeFamily]:
 		ch.Table.Family = netstate.BridgeFamily
@@ -108,13 +111,19 @@ func changeOf(m syscall.NetlinkMessage) (Change, bool) {
 		ch.Table.Family = netstate.InetFamily
 	case families[netstate.ARPFamily]:
 		ch.Table.Family = netstate.ARPFamily
+	case families[netstate.IP6Family]:
+		ch.Table.Family = netstate.IP6Family
 	case unix.AF_INET:
-		if kind := m.Header.Type & 0xff; kind == unix.NFT_MSG_NEWSETELEM || kind == unix.NFT_MSG_DELSETELEM {
+		if ofElement {
 			return Change{}, false // edgespan has no sets of this family
 		}
 		ch.Table.Family = netstate.IPv4
 	default:
 		return Change{}, false
+	}
+	if ofElement {
+		ch.Table.Name, ch.Chain = elementOf(m)
+		return ch, ch.Table.Name != ""
 	}
 	// The names come first: the content of a rule is skipped.
 	for b := m.Data[nfgenLen:]; len(b) >= 4; {
@@ -134,4 +143,14 @@ func changeOf(m syscall.NetlinkMessage) (Change, bool) {
 		b = b[min(len(b), (n+3)&^3):]
 	}
 	return ch, ch.Table.Name != ""
+}
+
+// elementOf returns the table of an element, and the chain to which it leads. An event is about one element.
+func elementOf(m syscall.NetlinkMessage) (table, chain string) {
+	a := attrs(m)
+	eachAttribute(a[unix.NFTA_SET_ELEM_LIST_ELEMENTS], func(_ uint16, elem []byte) {
+		value := attributes(attributes(elem)[unix.NFTA_SET_ELEM_DATA])
+		chain = str(attributes(value[unix.NFTA_DATA_VERDICT])[unix.NFTA_VERDICT_CHAIN])
+	})
+	return str(a[unix.NFTA_SET_ELEM_LIST_TABLE]), chain
 }

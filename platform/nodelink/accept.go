@@ -30,13 +30,13 @@ func (h handshakes) ServerHandshake(c net.Conn) (net.Conn, credentials.AuthInfo,
 	if err != nil && !errors.Is(err, io.EOF) { // a port check is not worth a log line
 		h.refusals.note("connection refused", host(c.RemoteAddr()), err)
 	}
-	shown, is := info.(credentials.TLSInfo)
+	shown, ok := info.(credentials.TLSInfo)
 	// All nodes are equal: each may use every place.
-	if place, bound := c.(*conns.Conn); err == nil && is && bound && len(shown.State.PeerCertificates) > 0 &&
+	if place, bound := c.(*conns.Conn); err == nil && ok && bound && len(shown.State.PeerCertificates) > 0 &&
 		!place.Known(conns.Caller{Staff: true}) {
 		return nil, nil, errors.Join(errFull, conn.Close())
 	}
-	if who, none := pki.PeerOf(shown.State); err == nil && is && none == nil {
+	if who, none := pki.PeerOf(shown.State); err == nil && ok && none == nil {
 		h.nodes.add(who.Node.String(), waits)
 	}
 	return conn, info, err

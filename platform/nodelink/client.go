@@ -45,15 +45,15 @@ type ClientOptions struct {
 }
 
 func (o *ClientOptions) defaults() {
-	def(&o.Log, zap.NewNop())
+	setDefault(&o.Log, zap.NewNop())
 	if o.Now == nil {
 		o.Now = time.Now
 	}
 	if o.Random == nil {
 		o.Random = rand.Float64
 	}
-	def(&o.Keepalive.Time, 30*time.Second)
-	def(&o.Keepalive.Timeout, 10*time.Second)
+	setDefault(&o.Keepalive.Time, 30*time.Second)
+	setDefault(&o.Keepalive.Timeout, 10*time.Second)
 }
 
 // clientKeepalive pings only while a stream is open, as the server requires.
@@ -80,15 +80,15 @@ func (c *Client) Run(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("run node link: %w", err)
 	}
-	c.hold(ctx, all, func(ctx context.Context, address string) (streamEnd, error) {
+	c.keepStream(ctx, all, func(ctx context.Context, address string) (streamEnd, error) {
 		last, err := c.session(ctx, address)
 		return last, c.explainExpiry(last.up, err)
 	})
 	return nil
 }
 
-// hold opens one stream after the other, to each controller in turn, until ctx is done.
-func (c *Client) hold(ctx context.Context, all []string,
+// keepStream opens one stream after the other, to each controller in turn, until ctx is done.
+func (c *Client) keepStream(ctx context.Context, all []string,
 	stream func(ctx context.Context, address string) (streamEnd, error)) {
 	var b reconnect
 	said := map[string]string{}
@@ -135,7 +135,7 @@ func (c *Client) explainExpiry(up time.Duration, err error) error {
 	switch {
 	case err == nil || up > 0 || none != nil:
 		return err
-	case c.opts.Now().Before(p.NotAfter) && pki.OfUnknownCA(err):
+	case c.opts.Now().Before(p.NotAfter) && pki.IsUnknownCA(err):
 		return fmt.Errorf("%w: if its CA was rotated while the node was offline, run 'edgespan nodes replace NAME' at the "+
 			"controller and the printed 'edgespan join' on the node: %w", errOtherCA, err)
 	case c.opts.Now().Before(p.NotAfter):
@@ -196,12 +196,12 @@ func (c *Client) begin(ctx context.Context, cancel func(), conn *grpc.ClientConn
 	defer late.Stop()
 	rpc, err := conn.NewStream(ctx, &linkStream, linkMethod)
 	if err != nil {
-		return nil, plain(err)
+		return nil, convertError(err)
 	}
 	hello := c.opts.Hello()
 	hello.Node = c.opts.Credentials.Node().String()
 	// SendMsg's error only says that the stream ended; RecvMsg returns the reason.
-	if err := rpc.SendMsg(up(hello)); err == nil {
+	if err := rpc.SendMsg(toWireUp(hello)); err == nil {
 		if header, err := rpc.Header(); err == nil && len(header.Get(acceptedHeader)) > 0 {
 			if late.Stop() {
 				return rpc, nil
@@ -213,7 +213,7 @@ func (c *Client) begin(ctx context.Context, cancel func(), conn *grpc.ClientConn
 	if err == nil {
 		err = errors.New("the controller sent a message before its welcome")
 	}
-	return nil, withRetryTime(plain(err), rpc.Trailer())
+	return nil, withRetryTime(convertError(err), rpc.Trailer())
 }
 
 // session is one stream at the node.
@@ -223,7 +223,7 @@ type session struct {
 	out     *outbox
 	in      joiner
 	renew   chan struct{}
-	reports teller
+	reports reportSender
 
 	once  sync.Once
 	ended chan struct{}
@@ -252,7 +252,7 @@ func (s *session) wait(ctx context.Context) {
 			reported = true
 		}
 		if reported || due() == 0 { // otherwise the answer has moved it
-			s.ask()
+			s.requestRenewal()
 		}
 		t.Reset(min(s.retry(due()), renewalCheckEvery))
 	}
@@ -275,7 +275,7 @@ func (s *session) retry(due time.Duration) time.Duration {
 	return max(time.Second, min(renewRetry, left/10))
 }
 
-func (s *session) ask() {
+func (s *session) requestRenewal() {
 	csr, err := s.client.opts.Credentials.RenewalRequest()
 	if err == nil {
 		err = s.out.put(&pb.Up{Kind: &pb.Up_SigningRequest{SigningRequest: &pb.SigningRequest{Csr: csr}}}, lasting)
@@ -295,7 +295,7 @@ func (s *session) receive() {
 		}
 		if err != nil {
 			s.once.Do(func() {
-				s.cause = plain(err)
+				s.cause = convertError(err)
 				s.in.close()
 				close(s.ended)
 			})
@@ -326,9 +326,10 @@ func (s *session) handle(m *pb.Down) error {
 	}
 	if spread := m.GetSpread(); spread != nil {
 		s.spread = millis(spread.GetOverMs())
+		s.reports.repeatAfter(clampSpread(s.spread))
 		return nil
 	}
-	word := downOf(m)
+	word := fromWireDown(m)
 	if _, now := word.(nodeproto.Renew); now {
 		select {
 		case s.renew <- struct{}{}:
@@ -337,6 +338,7 @@ func (s *session) handle(m *pb.Down) error {
 		return nil
 	}
 	if word != nil { // otherwise it is a kind of a newer version
+		s.reports.forget()
 		s.client.opts.Listener.Received(word)
 	}
 	return nil
@@ -359,10 +361,10 @@ func (s *session) Send(m nodeproto.FromNode) error {
 	if _, hello := m.(nodeproto.Hello); hello {
 		return errors.New("send to controller: Hello begins a stream and is not sent again")
 	}
-	if r, is := m.(nodeproto.Report); is {
-		return s.reports.put(r, s.put)
+	if r, ok := m.(nodeproto.Report); ok {
+		return s.reports.put(s.client.opts.Now(), r, s.put)
 	}
-	wire := up(m)
+	wire := toWireUp(m)
 	if wire == nil {
 		return fmt.Errorf("send to controller: %T: not a message", m)
 	}

@@ -10,14 +10,14 @@ import (
 	pb "edgespan/platform/nodelink/linkpb"
 )
 
-// text makes any octets a valid string for the wire: command output need not be UTF-8, and one bad octet must not end a
-// stream.
-func text(s string) string { return strings.ToValidUTF8(s, "\uFFFD") }
+// validUTF8 makes any octets a valid string for the wire: command output need not be UTF-8, and one bad octet must not
+// end a stream.
+func validUTF8(s string) string { return strings.ToValidUTF8(s, "\uFFFD") }
 
-func texts(in []string) []string { return each(in, text) }
+func validTexts(in []string) []string { return convertEach(in, validUTF8) }
 
-// each converts a list; nil stays nil.
-func each[A, B any](in []A, f func(A) B) []B {
+// convertEach converts a list; nil stays nil.
+func convertEach[A, B any](in []A, f func(A) B) []B {
 	if len(in) == 0 {
 		return nil
 	}
@@ -28,129 +28,135 @@ func each[A, B any](in []A, f func(A) B) []B {
 	return out
 }
 
-func generation(g nodeproto.Generation) *pb.Generation {
+func toWireGeneration(g nodeproto.Generation) *pb.Generation {
 	if g == (nodeproto.Generation{}) {
 		return nil
 	}
-	return &pb.Generation{Authority: text(g.Authority), Counter: g.Counter}
+	return &pb.Generation{Authority: validUTF8(g.Authority), Counter: g.Counter}
 }
 
-func generationOf(g *pb.Generation) nodeproto.Generation {
+func fromWireGeneration(g *pb.Generation) nodeproto.Generation {
 	return nodeproto.Generation{Authority: g.GetAuthority(), Counter: g.GetCounter()}
 }
 
-// up returns the wire form of a node's message.
-func up(m nodeproto.FromNode) *pb.Up {
+// toWireUp returns the wire form of a node's message.
+func toWireUp(m nodeproto.FromNode) *pb.Up {
 	switch m := m.(type) {
 	case nodeproto.Hello:
 		return &pb.Up{Kind: &pb.Up_Hello{Hello: &pb.Hello{
-			Node: text(m.Node), Name: text(m.Name), Software: text(m.Software), Firmware: text(m.Firmware), Board: text(m.Board),
-			Md5: text(m.MD5), Generation: generation(m.Generation), Capabilities: texts(m.Capabilities),
+			Node: validUTF8(m.Node), Name: validUTF8(m.Name), Software: validUTF8(m.Software), Firmware: validUTF8(m.Firmware),
+			Board: validUTF8(m.Board),
+			Md5:   validUTF8(m.MD5), Generation: toWireGeneration(m.Generation), Capabilities: validTexts(m.Capabilities),
 		}}}
 	case nodeproto.Report:
-		return &pb.Up{Kind: &pb.Up_Report{Report: report(m)}}
+		return &pb.Up{Kind: &pb.Up_Report{Report: toWireReport(m)}}
 	case nodeproto.Result:
-		return &pb.Up{Kind: &pb.Up_Result{Result: result(m)}}
+		return &pb.Up{Kind: &pb.Up_Result{Result: toWireResult(m)}}
 	case nodeproto.Answer:
-		return &pb.Up{Kind: &pb.Up_Answer{Answer: &pb.Answer{Id: m.ID, Data: m.Data, Error: text(m.Error)}}}
+		return &pb.Up{Kind: &pb.Up_Answer{Answer: &pb.Answer{Id: m.ID, Data: m.Data, Error: validUTF8(m.Error)}}}
 	case nodeproto.Probed:
 		return &pb.Up{Kind: &pb.Up_Probed{Probed: &pb.Probed{
-			Number: m.Number, Generation: generation(m.Generation), Md5: text(m.MD5), Worse: texts(m.Worse), Peer: text(m.Peer),
+			Number: m.Number, Generation: toWireGeneration(m.Generation), Md5: validUTF8(m.MD5), Worse: validTexts(m.Worse),
+			Peer: validUTF8(m.Peer),
 		}}}
 	default:
 		return nil
 	}
 }
 
-func report(m nodeproto.Report) *pb.Report {
+func toWireReport(m nodeproto.Report) *pb.Report {
 	out := &pb.Report{
-		Md5: text(m.MD5), Generation: generation(m.Generation), Software: text(m.Software), Firmware: text(m.Firmware),
-		Board: text(m.Board), Source: text(m.Source), Managed: m.Managed, Settled: m.Settled, Fallback: m.Fallback,
-		Restores: generation(m.Restores), Actions: each(m.Actions, actionTo), Peer: text(m.Peer),
-		Ports: each(m.Ports, func(p nodeproto.Port) *pb.Port {
-			return &pb.Port{Label: text(p.Label), Addresses: texts(p.Addresses), Mtu: uint32(max(0, min(p.MTU, math.MaxInt32)))}
+		Md5: validUTF8(m.MD5), Generation: toWireGeneration(m.Generation), Software: validUTF8(m.Software),
+		Firmware: validUTF8(m.Firmware),
+		Board:    validUTF8(m.Board), Source: validUTF8(m.Source), Managed: m.Managed, Settled: m.Settled,
+		Fallback: m.Fallback,
+		Restores: toWireGeneration(m.Restores), Actions: convertEach(m.Actions, actionTo), Peer: validUTF8(m.Peer),
+		Ports: convertEach(m.Ports, func(p nodeproto.Port) *pb.Port {
+			return &pb.Port{Label: validUTF8(p.Label), Addresses: validTexts(p.Addresses),
+				Mtu: uint32(max(0, min(p.MTU, math.MaxInt32)))}
 		}),
-		Health: each(m.Health, func(h nodeproto.HealthReport) *pb.Health {
-			return &pb.Health{Name: text(h.Name), Good: h.Good, Detail: text(h.Detail)}
+		Health: convertEach(m.Health, func(h nodeproto.HealthReport) *pb.Health {
+			return &pb.Health{Name: validUTF8(h.Name), Good: h.Good, Detail: validUTF8(h.Detail)}
 		}),
-		Parameters: each(m.Parameters, func(p nodeproto.ParameterReport) *pb.Parameter {
+		Parameters: convertEach(m.Parameters, func(p nodeproto.ParameterReport) *pb.Parameter {
 			return &pb.Parameter{
-				Id: text(p.ID), Kind: text(p.Kind), State: text(p.State), Detail: text(p.Detail),
-				Generation:  generation(p.Generation),
+				Id: validUTF8(p.ID), Kind: validUTF8(p.Kind), State: validUTF8(p.State), Detail: validUTF8(p.Detail),
+				Generation:  toWireGeneration(p.Generation),
 				SinceUnixMs: unixMilli(p.Since), Attempts: uint32(max(0, min(p.Attempts, math.MaxInt32))),
 				NextTryUnixMs: unixMilli(p.NextTry),
 			}
 		}),
 	}
 	if m.Held != nil {
-		out.Held = &pb.Held{By: text(m.Held.By), SinceUnixMs: m.Held.Since.UnixMilli()}
+		out.Held = &pb.Held{By: validUTF8(m.Held.By), SinceUnixMs: m.Held.Since.UnixMilli()}
 	}
 	if m.Pending != nil {
-		out.Pending = &pb.Pending{Generation: generation(m.Pending.Generation),
-			RemainingMs: m.Pending.Remaining.Milliseconds(), Settled: m.Pending.Settled, Worse: texts(m.Pending.Worse)}
+		out.Pending = &pb.Pending{Generation: toWireGeneration(m.Pending.Generation),
+			RemainingMs: m.Pending.Remaining.Milliseconds(), Settled: m.Pending.Settled, Worse: validTexts(m.Pending.Worse)}
 	}
 	return out
 }
 
-func result(m nodeproto.Result) *pb.Result {
+func toWireResult(m nodeproto.Result) *pb.Result {
 	return &pb.Result{
-		Generation: generation(m.Generation), Md5: text(m.MD5), Outcome: pb.Outcome(m.Outcome),
-		Restored: generation(m.Restored),
-		Faults: each(m.Faults, func(f config.Fault) *pb.Fault {
-			return &pb.Fault{Path: texts(f.Path), What: text(f.Problem), Allowed: text(f.Expectation)}
+		Generation: toWireGeneration(m.Generation), Md5: validUTF8(m.MD5), Outcome: pb.Outcome(m.Outcome),
+		Restored: toWireGeneration(m.Restored),
+		Faults: convertEach(m.Faults, func(f config.Fault) *pb.Fault {
+			return &pb.Fault{Path: validTexts(f.Path), What: validUTF8(f.Problem), Allowed: validUTF8(f.Expectation)}
 		}),
-		Actions: each(m.Actions, actionTo), Attempt: m.Attempt,
+		Actions: convertEach(m.Actions, actionTo), Attempt: m.Attempt,
 	}
 }
 
 func actionTo(a nodeproto.Action) *pb.Action {
-	return &pb.Action{Name: text(a.Name), State: text(a.State), Detail: text(a.Detail)}
+	return &pb.Action{Name: validUTF8(a.Name), State: validUTF8(a.State), Detail: validUTF8(a.Detail)}
 }
 
 func actionOf(a *pb.Action) nodeproto.Action {
 	return nodeproto.Action{Name: a.GetName(), State: a.GetState(), Detail: a.GetDetail()}
 }
 
-// upOf returns a node's message, or nil for a kind that this version does not know. Kinds that nodelink handles itself
-// are not part of config/fleet/nodeproto and are nil as well.
-func upOf(m *pb.Up) nodeproto.FromNode {
+// fromWireUp returns a node's message, or nil for a kind that this version does not know. Kinds that nodelink handles
+// itself are not part of config/fleet/nodeproto and are nil as well.
+func fromWireUp(m *pb.Up) nodeproto.FromNode {
 	switch k := m.GetKind().(type) {
 	case *pb.Up_Hello:
 		h := k.Hello
 		return nodeproto.Hello{
 			Node: h.GetNode(), Name: h.GetName(), Software: h.GetSoftware(), Firmware: h.GetFirmware(), Board: h.GetBoard(),
-			MD5: h.GetMd5(), Generation: generationOf(h.GetGeneration()), Capabilities: h.GetCapabilities(),
+			MD5: h.GetMd5(), Generation: fromWireGeneration(h.GetGeneration()), Capabilities: h.GetCapabilities(),
 		}
 	case *pb.Up_Report:
-		return reportOf(k.Report)
+		return fromWireReport(k.Report)
 	case *pb.Up_Result:
-		return resultOf(k.Result)
+		return fromWireResult(k.Result)
 	case *pb.Up_Answer:
 		return nodeproto.Answer{ID: k.Answer.GetId(), Data: k.Answer.GetData(), Error: k.Answer.GetError()}
 	case *pb.Up_Probed:
 		p := k.Probed
-		return nodeproto.Probed{Number: p.GetNumber(), Generation: generationOf(p.GetGeneration()), MD5: p.GetMd5(),
+		return nodeproto.Probed{Number: p.GetNumber(), Generation: fromWireGeneration(p.GetGeneration()), MD5: p.GetMd5(),
 			Worse: p.GetWorse(), Peer: p.GetPeer()}
 	default:
 		return nil
 	}
 }
 
-func reportOf(m *pb.Report) nodeproto.Report {
+func fromWireReport(m *pb.Report) nodeproto.Report {
 	out := nodeproto.Report{
-		MD5: m.GetMd5(), Generation: generationOf(m.GetGeneration()), Software: m.GetSoftware(), Firmware: m.GetFirmware(),
-		Board: m.GetBoard(), Source: m.GetSource(), Managed: m.Managed, Settled: m.GetSettled(), Fallback: m.GetFallback(),
-		Restores: generationOf(m.GetRestores()), Actions: each(m.GetActions(), actionOf), Peer: m.GetPeer(),
-		Ports: each(m.GetPorts(), func(p *pb.Port) nodeproto.Port {
+		MD5: m.GetMd5(), Generation: fromWireGeneration(m.GetGeneration()), Software: m.GetSoftware(),
+		Firmware: m.GetFirmware(),
+		Board:    m.GetBoard(), Source: m.GetSource(), Managed: m.Managed, Settled: m.GetSettled(), Fallback: m.GetFallback(),
+		Restores: fromWireGeneration(m.GetRestores()), Actions: convertEach(m.GetActions(), actionOf), Peer: m.GetPeer(),
+		Ports: convertEach(m.GetPorts(), func(p *pb.Port) nodeproto.Port {
 			return nodeproto.Port{Label: p.GetLabel(), Addresses: p.GetAddresses(), MTU: int(min(p.GetMtu(), math.MaxInt32))}
 		}),
-		Health: each(m.GetHealth(), func(h *pb.Health) nodeproto.HealthReport {
+		Health: convertEach(m.GetHealth(), func(h *pb.Health) nodeproto.HealthReport {
 			return nodeproto.HealthReport{Name: h.GetName(), Good: h.GetGood(), Detail: h.GetDetail()}
 		}),
-		Parameters: each(m.GetParameters(), func(p *pb.Parameter) nodeproto.ParameterReport {
+		Parameters: convertEach(m.GetParameters(), func(p *pb.Parameter) nodeproto.ParameterReport {
 			return nodeproto.ParameterReport{
 				ID: p.GetId(), Kind: p.GetKind(), State: p.GetState(), Detail: p.GetDetail(),
-				Generation: generationOf(p.GetGeneration()),
+				Generation: fromWireGeneration(p.GetGeneration()),
 				Since:      unixMilliOf(p.GetSinceUnixMs()), Attempts: int(min(p.GetAttempts(), math.MaxInt32)),
 				NextTry: unixMilliOf(p.GetNextTryUnixMs()),
 			}
@@ -160,21 +166,21 @@ func reportOf(m *pb.Report) nodeproto.Report {
 		out.Held = &nodeproto.Held{By: h.GetBy(), Since: boundTime(h.GetSinceUnixMs())}
 	}
 	if p := m.GetPending(); p != nil {
-		out.Pending = &nodeproto.PendingReport{Generation: generationOf(p.GetGeneration()),
+		out.Pending = &nodeproto.PendingReport{Generation: fromWireGeneration(p.GetGeneration()),
 			Remaining: millis(p.GetRemainingMs()),
 			Settled:   p.GetSettled(), Worse: p.GetWorse()}
 	}
 	return out
 }
 
-func resultOf(m *pb.Result) nodeproto.Result {
+func fromWireResult(m *pb.Result) nodeproto.Result {
 	out := nodeproto.Result{
-		Generation: generationOf(m.GetGeneration()), MD5: m.GetMd5(), Outcome: nodeproto.PushOutcome(m.GetOutcome()),
-		Restored: generationOf(m.GetRestored()),
-		Faults: each(m.GetFaults(), func(f *pb.Fault) config.Fault {
+		Generation: fromWireGeneration(m.GetGeneration()), MD5: m.GetMd5(), Outcome: nodeproto.PushOutcome(m.GetOutcome()),
+		Restored: fromWireGeneration(m.GetRestored()),
+		Faults: convertEach(m.GetFaults(), func(f *pb.Fault) config.Fault {
 			return config.Fault{Path: f.GetPath(), Problem: f.GetWhat(), Expectation: f.GetAllowed()}
 		}),
-		Actions: each(m.GetActions(), actionOf), Attempt: m.GetAttempt(),
+		Actions: convertEach(m.GetActions(), actionOf), Attempt: m.GetAttempt(),
 	}
 	if out.Outcome < nodeproto.Unknown || out.Outcome > nodeproto.NotStored {
 		out.Outcome = nodeproto.Unknown
@@ -212,20 +218,21 @@ func millis(ms int64) time.Duration {
 	return time.Duration(max(-limit, min(limit, ms))) * time.Millisecond
 }
 
-// down returns the wire form of a controller's message.
-func down(m nodeproto.FromController) *pb.Down {
+// toWireDown returns the wire form of a controller's message.
+func toWireDown(m nodeproto.FromController) *pb.Down {
 	switch m := m.(type) {
 	case nodeproto.Push:
 		return &pb.Down{Kind: &pb.Down_Push{Push: &pb.Push{
-			Generation: generation(m.Generation), Md5: text(m.MD5), Document: m.Document, PeerConfiguration: m.PeerConfiguration,
-			ConfirmMs: m.Confirm.Milliseconds(), Managed: m.Managed, Attempt: m.Attempt,
+			Generation: toWireGeneration(m.Generation), Md5: validUTF8(m.MD5), Document: m.Document,
+			PeerConfiguration: m.PeerConfiguration,
+			ConfirmMs:         m.Confirm.Milliseconds(), Managed: m.Managed, Attempt: m.Attempt,
 		}}}
 	case nodeproto.Number:
-		return &pb.Down{Kind: &pb.Down_Number{Number: &pb.Number{Generation: generation(m.Generation)}}}
+		return &pb.Down{Kind: &pb.Down_Number{Number: &pb.Number{Generation: toWireGeneration(m.Generation)}}}
 	case nodeproto.Confirm:
-		return &pb.Down{Kind: &pb.Down_Confirm{Confirm: &pb.Confirm{Generation: generation(m.Generation)}}}
+		return &pb.Down{Kind: &pb.Down_Confirm{Confirm: &pb.Confirm{Generation: toWireGeneration(m.Generation)}}}
 	case nodeproto.Request:
-		return &pb.Down{Kind: &pb.Down_Ask{Ask: &pb.Ask{Id: m.ID, Kind: text(m.Kind), Data: m.Data}}}
+		return &pb.Down{Kind: &pb.Down_Ask{Ask: &pb.Ask{Id: m.ID, Kind: validUTF8(m.Kind), Data: m.Data}}}
 	case nodeproto.Release:
 		return &pb.Down{Kind: &pb.Down_Release{Release: &pb.Release{}}}
 	case nodeproto.Managed:
@@ -241,20 +248,20 @@ func down(m nodeproto.FromController) *pb.Down {
 	}
 }
 
-// downOf returns a controller's message, or nil as in upOf.
-func downOf(m *pb.Down) nodeproto.FromController {
+// fromWireDown returns a controller's message, or nil as in fromWireUp.
+func fromWireDown(m *pb.Down) nodeproto.FromController {
 	switch k := m.GetKind().(type) {
 	case *pb.Down_Push:
 		p := k.Push
 		return nodeproto.Push{
-			Generation: generationOf(p.GetGeneration()), MD5: p.GetMd5(), Document: p.GetDocument(),
+			Generation: fromWireGeneration(p.GetGeneration()), MD5: p.GetMd5(), Document: p.GetDocument(),
 			PeerConfiguration: p.GetPeerConfiguration(), Confirm: millis(p.GetConfirmMs()), Managed: p.GetManaged(),
 			Attempt: p.GetAttempt(),
 		}
 	case *pb.Down_Number:
-		return nodeproto.Number{Generation: generationOf(k.Number.GetGeneration())}
+		return nodeproto.Number{Generation: fromWireGeneration(k.Number.GetGeneration())}
 	case *pb.Down_Confirm:
-		return nodeproto.Confirm{Generation: generationOf(k.Confirm.GetGeneration())}
+		return nodeproto.Confirm{Generation: fromWireGeneration(k.Confirm.GetGeneration())}
 	case *pb.Down_Ask:
 		return nodeproto.Request{ID: k.Ask.GetId(), Kind: k.Ask.GetKind(), Data: k.Ask.GetData()}
 	case *pb.Down_Release:

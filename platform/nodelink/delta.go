@@ -2,10 +2,12 @@ package nodelink
 
 import (
 	"cmp"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"slices"
 	"sync"
+	"time"
 
 	"google.golang.org/protobuf/proto"
 
@@ -24,23 +26,65 @@ const leastBase = 64
 // deltaHeader is sent by a server that supports partial reports.
 const deltaHeader = "edgespan-link-delta"
 
-// teller is the node's side.
-type teller struct {
+// The node reports its state every reportInterval. In a large fleet, it repeats an unchanged one only once per
+// reconnect spread, which grows with the fleet: what idle nodes cost a controller then has a bound. Keepalive pings
+// show that a node is alive, not reports.
+const reportInterval = 5 * time.Second
+
+// reportSender is the node's side.
+type reportSender struct {
 	on bool // the controller supports it
 
 	mu         sync.Mutex
 	parameters map[string]nodeproto.ParameterReport // of the base; nil for none
 	health     map[string]nodeproto.HealthReport
+
+	repeat time.Duration     // an unchanged report is repeated after that
+	last   [sha256.Size]byte // digest of the last report; zero: none
+	at     time.Time         // when it was sent
 }
 
-// put queues a report.
-func (t *teller) put(r nodeproto.Report, put func(*pb.Up, class) error) error {
+// repeatAfter sets when an unchanged report is repeated.
+func (t *reportSender) repeatAfter(d time.Duration) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	t.repeat = d
+}
+
+// forget makes the next report be sent, changed or not: the controller may wait for it.
+func (t *reportSender) forget() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.last = [sha256.Size]byte{}
+}
+
+// put queues a report, unless it repeats the last one too soon.
+func (t *reportSender) put(now time.Time, r nodeproto.Report, put func(*pb.Up, class) error) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	var digest [sha256.Size]byte
+	if t.repeat > reportInterval {
+		text, err := proto.MarshalOptions{Deterministic: true}.Marshal(toWireReport(r))
+		if err != nil {
+			return err
+		}
+		if digest = sha256.Sum256(text); digest == t.last && now.Sub(t.at) < t.repeat {
+			return nil
+		}
+	}
+	err := t.putChanges(r, put)
+	if t.last, t.at = digest, now; err != nil {
+		t.last = [sha256.Size]byte{}
+	}
+	return err
+}
+
+// putChanges queues a report, or its differences from the base.
+func (t *reportSender) putChanges(r nodeproto.Report, put func(*pb.Up, class) error) error {
 	if part := t.part(r); part != nil {
 		return put(&pb.Up{Kind: &pb.Up_Report{Report: part}}, delta)
 	}
-	whole := report(r)
+	whole := toWireReport(r)
 	whole.Base = t.on && len(r.Parameters)+len(r.Health) >= leastBase
 	t.parameters, t.health = nil, nil
 	if err := put(&pb.Up{Kind: &pb.Up_Report{Report: whole}}, state); err != nil || !whole.GetBase() {
@@ -57,7 +101,7 @@ func (t *teller) put(r nodeproto.Report, put func(*pb.Up, class) error) error {
 }
 
 // part returns the differences from the base, nil without a base or if a new base is cheaper.
-func (t *teller) part(r nodeproto.Report) *pb.Report {
+func (t *reportSender) part(r nodeproto.Report) *pb.Report {
 	if t.parameters == nil {
 		return nil
 	}
@@ -69,8 +113,8 @@ func (t *teller) part(r nodeproto.Report) *pb.Report {
 		return nil
 	}
 	r.Parameters, r.Health = parameters, health
-	part := report(r)
-	part.Part, part.GoneParameters, part.GoneHealth = true, texts(goneParameters), texts(goneHealth)
+	part := toWireReport(r)
+	part.Part, part.GoneParameters, part.GoneHealth = true, validTexts(goneParameters), validTexts(goneHealth)
 	return part
 }
 
@@ -80,7 +124,7 @@ func differ[T comparable](base map[string]T, now []T, key func(T) string) (chang
 	for _, v := range now {
 		k := key(v)
 		seen[k] = true
-		if was, is := base[k]; !is || was != v {
+		if was, ok := base[k]; !ok || was != v {
 			changed = append(changed, v)
 		}
 	}
@@ -93,13 +137,13 @@ func differ[T comparable](base map[string]T, now []T, key func(T) string) (chang
 	return changed, gone
 }
 
-// listener is the controller's side.
-type listener struct{ base *pb.Report }
+// reportReceiver is the controller's side.
+type reportReceiver struct{ base *pb.Report }
 
 var errNoBase = errors.New("partial report without a complete one before it")
 
 // completeReport returns the complete report.
-func (l *listener) completeReport(r *pb.Report) (*pb.Report, error) {
+func (l *reportReceiver) completeReport(r *pb.Report) (*pb.Report, error) {
 	if !r.GetPart() {
 		l.base = nil
 		if r.GetBase() {

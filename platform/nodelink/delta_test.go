@@ -29,7 +29,7 @@ func manyParameters(n int) nodeproto.Report {
 // Any reports arrive as they were sent, whatever of them waited and gave way to newer ones.
 func TestPropertyReportsInPartAreWholeWhereTheyArrive(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		tell, listen := teller{on: rapid.Bool().Draw(t, "on")}, listener{}
+		tell, listen := reportSender{on: rapid.Bool().Draw(t, "on")}, reportReceiver{}
 		var queue []waiting
 		put := func(m *pb.Up, c class) error {
 			if rapid.IntRange(0, 9).Draw(t, "full") == 0 {
@@ -61,7 +61,7 @@ func TestPropertyReportsInPartAreWholeWhereTheyArrive(t *testing.T) {
 			}
 			sent := r
 			r = next
-			if err := tell.put(sent, put); err != nil {
+			if err := tell.put(time.Time{}, sent, put); err != nil {
 				continue
 			}
 			if rapid.Bool().Draw(t, "read") {
@@ -81,7 +81,7 @@ func TestPropertyReportsInPartAreWholeWhereTheyArrive(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				got = reportOf(whole)
+				got = fromWireReport(whole)
 			}
 			queue = nil
 			if len(got.Parameters) != len(sent.Parameters) || len(got.Health) != len(sent.Health) {
@@ -101,7 +101,7 @@ func TestPropertyReportsInPartAreWholeWhereTheyArrive(t *testing.T) {
 }
 
 func TestAReportInPartWithoutABaseEndsItsStream(t *testing.T) {
-	var l listener
+	var l reportReceiver
 	if _, err := l.completeReport(&pb.Report{Part: true}); !errors.Is(err, errNoBase) {
 		t.Errorf("it is read: %v", err)
 	}
@@ -131,11 +131,11 @@ func TestOneChangeOfAThousandIsASmallReport(t *testing.T) {
 	m.Health = m.Health[1:]
 	sent()
 	size := func(on bool) (first, second int) {
-		x, w := teller{on: on}, manyParameters(1000)
+		x, w := reportSender{on: on}, manyParameters(1000)
 		var sizes []int
 		put := func(u *pb.Up, _ class) error { sizes = append(sizes, proto.Size(u)); return nil }
 		for range 2 {
-			if err := x.put(w, put); err != nil {
+			if err := x.put(time.Time{}, w, put); err != nil {
 				t.Fatal(err)
 			}
 			w.Parameters[500].State = "CheckPresentFailed"
@@ -148,5 +148,58 @@ func TestOneChangeOfAThousandIsASmallReport(t *testing.T) {
 		again)
 	if part*100 > whole || again < whole {
 		t.Errorf("a whole report has %d octets, one of a change %d; to an older controller %d", whole, part, again)
+	}
+}
+
+// In a large fleet an unchanged report is repeated once per spread: a change is sent at once, and so is the report
+// after a message of the controller, or after one that could not be queued.
+func TestAnUnchangedReportIsRepeatedLess(t *testing.T) {
+	var sent int
+	full := false
+	put := func(*pb.Up, class) error {
+		if full {
+			return ErrFull
+		}
+		sent++
+		return nil
+	}
+	var tell reportSender
+	now := time.Unix(1e9, 0)
+	report := func(r nodeproto.Report) (is bool) {
+		t.Helper()
+		was := sent
+		if err := tell.put(now, r, put); (err != nil) != full {
+			t.Fatal(err)
+		}
+		now = now.Add(reportInterval)
+		return sent > was
+	}
+	one, two := manyParameters(3), manyParameters(4)
+	for _, small := range []time.Duration{0, reportInterval} {
+		tell.repeatAfter(small)
+		for range 3 {
+			if !report(one) {
+				t.Fatalf("with a spread of %v a report was left out", small)
+			}
+		}
+	}
+	tell.repeatAfter(3 * reportInterval)
+	for i, want := range []bool{true, false, false, true, false, false, true} {
+		if report(one) != want {
+			t.Errorf("report %d: sent %v", i, !want)
+		}
+	}
+	if !report(two) || report(two) || !report(one) || report(one) {
+		t.Error("a change must be sent, and only a change")
+	}
+	tell.forget()
+	if !report(one) || report(one) {
+		t.Error("after a message of the controller the next report must be sent")
+	}
+	full = true
+	report(two)
+	full = false
+	if !report(two) || report(two) {
+		t.Error("a report that could not be queued must be sent again")
 	}
 }

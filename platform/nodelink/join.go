@@ -32,9 +32,9 @@ const (
 	joinLimit   = 16 << 10
 )
 
-// noJoin refuses a Join from a client with a certificate before reading its message: otherwise the client could keep
-// unfinished calls open on every connection.
-func noJoin(ctx context.Context, of *tap.Info) (context.Context, error) {
+// refuseJoin refuses a Join from a client with a certificate before reading its message: otherwise the client could
+// keep unfinished calls open on every connection.
+func refuseJoin(ctx context.Context, of *tap.Info) (context.Context, error) {
 	if of.FullMethodName == joinMethod {
 		if _, none := identify(ctx); none == nil {
 			return nil, status.Error(codes.FailedPrecondition,
@@ -63,7 +63,7 @@ var errTooManyJoins = status.Error(codes.ResourceExhausted, "too many joins: try
 
 // admit validates a join. It checks the whole request before it spends the token.
 func (s *Server) admit(ctx context.Context, in *pb.JoinRequest, from string, node *string) (*pb.JoinAnswer, error) {
-	if !s.gate.hear(from, s.opts.Now()) {
+	if !s.gate.allowExamine(from, s.opts.Now()) {
 		return nil, errTooManyJoins
 	}
 	if err := checkSize("a join request", proto.Size(in), joinLimit); err != nil {
@@ -81,7 +81,7 @@ func (s *Server) admit(ctx context.Context, in *pb.JoinRequest, from string, nod
 	if err != nil {
 		return nil, status.Error(codes.InvalidArgument, err.Error())
 	}
-	if !s.gate.pass(s.opts.KnowsToken(hash), s.opts.Now()) {
+	if !s.gate.allow(s.opts.KnowsToken(hash), s.opts.Now()) {
 		return nil, errTooManyJoins
 	}
 	*node = request.Node.String()
@@ -100,7 +100,7 @@ func (s *Server) admit(ctx context.Context, in *pb.JoinRequest, from string, nod
 	if err := s.opts.Authority.Admit(issued.Peer); err != nil {
 		return nil, status.Error(codes.PermissionDenied, err.Error())
 	}
-	return &pb.JoinAnswer{Chain: issued.Chain, Roots: issued.Roots, Name: text(joined.Name)}, nil
+	return &pb.JoinAnswer{Chain: issued.Chain, Roots: issued.Roots, Name: validUTF8(joined.Name)}, nil
 }
 
 // source returns the address that a call comes from, without its port.
@@ -166,7 +166,7 @@ func joinAt(ctx context.Context, address string, csr []byte, o JoinOptions) (nam
 	defer cancel()
 	answer := &pb.JoinAnswer{}
 	if err := conn.Invoke(ctx, joinMethod, &pb.JoinRequest{Token: o.Token, Name: o.Name, Csr: csr}, answer); err != nil {
-		return "", plain(err)
+		return "", convertError(err)
 	}
 	if err := o.Credentials.Install(answer.GetChain(), answer.GetRoots()); err != nil {
 		return "", err
@@ -186,8 +186,8 @@ func (r *Refused) Error() string { return "refused: " + r.Why }
 // ErrBusy reports that the controller accepts no more joins for now; retry later.
 var ErrBusy = errors.New("the controller is busy")
 
-// plain converts gRPC's errors for people and callers.
-func plain(err error) error {
+// convertError converts gRPC's errors for people and callers.
+func convertError(err error) error {
 	st, ok := status.FromError(err)
 	if !ok {
 		return err
@@ -263,7 +263,7 @@ func (st *stream) renew(r *pb.SigningRequest) error {
 	who.NotAfter = time.Unix(st.until.Load(), 0)
 	issued, err := st.server.opts.Authority.Renew(who, r.GetCsr())
 	if err != nil {
-		answer.Refused = text(err.Error())
+		answer.Refused = validUTF8(err.Error())
 	} else {
 		answer.Chain, answer.Roots = issued.Chain, issued.Roots
 		st.until.Store(issued.NotAfter.Unix())
@@ -285,10 +285,10 @@ func newJoinLimiter(perSecond float64) *joinLimiter {
 		sources: ratelimit.NewBuckets(perSecond, burst(20))}
 }
 
-// hear reports whether a call from an address may be examined.
-func (g *joinLimiter) hear(from string, now time.Time) bool {
+// allowExamine reports whether a call from an address may be examined.
+func (g *joinLimiter) allowExamine(from string, now time.Time) bool {
 	return g.sources.Allow(config.Source(from), now) == 0
 }
 
-// pass reports whether an examined call may continue.
-func (g *joinLimiter) pass(known bool, now time.Time) bool { return g.all[known].AllowN(now, 1) }
+// allow reports whether an examined call may continue.
+func (g *joinLimiter) allow(known bool, now time.Time) bool { return g.all[known].AllowN(now, 1) }

@@ -90,32 +90,32 @@ func TestJoinsAreLimitedByAddress(t *testing.T) {
 	g := newJoinLimiter(1)
 	now := time.Now()
 	for i := range 20 {
-		if !g.hear("a", now) {
+		if !g.allowExamine("a", now) {
 			t.Fatalf("call %d is refused", i)
 		}
 	}
-	if g.hear("a", now) {
+	if g.allowExamine("a", now) {
 		t.Error("the 21st call at once went through")
 	}
-	if !g.hear("b", now) {
+	if !g.allowExamine("b", now) {
 		t.Error("another address paid for it")
 	}
-	if !g.hear("a", now.Add(time.Second)) {
+	if !g.allowExamine("a", now.Add(time.Second)) {
 		t.Error("refused a second later")
 	}
 	for i := range 5000 {
-		g.hear(string(rune(i+1000)), now)
+		g.allowExamine(string(rune(i+1000)), now)
 	}
-	if !g.hear("192.0.2.1", now.Add(2*time.Second)) {
+	if !g.allowExamine("192.0.2.1", now.Add(2*time.Second)) {
 		t.Error("a new address is refused because many others came")
 	}
 	six := newJoinLimiter(1)
 	for i := range 20 {
-		if !six.hear(fmt.Sprintf("2001:db8::%x", i), now) {
+		if !six.allowExamine(fmt.Sprintf("2001:db8::%x", i), now) {
 			t.Errorf("join %d of one network", i)
 		}
 	}
-	if six.hear("2001:db8::ffff", now) || !six.hear("2001:db8:0:1::1", now) {
+	if six.allowExamine("2001:db8::ffff", now) || !six.allowExamine("2001:db8:0:1::1", now) {
 		t.Error("one network of IPv6 is not one caller")
 	}
 }
@@ -125,7 +125,7 @@ func TestKnownTokensHaveJoinsOfTheirOwn(t *testing.T) {
 	g, now := newJoinLimiter(1), time.Now()
 	unknownNodes := 0
 	for i := range 10_000 {
-		if g.hear(fmt.Sprintf("2001:db8:%x::1", i), now) && g.pass(false, now) {
+		if g.allowExamine(fmt.Sprintf("2001:db8:%x::1", i), now) && g.allow(false, now) {
 			unknownNodes++
 		}
 	}
@@ -133,11 +133,11 @@ func TestKnownTokensHaveJoinsOfTheirOwn(t *testing.T) {
 		t.Errorf("%d with tokens that are not known pass at once, want 200", unknownNodes)
 	}
 	for i := range 200 {
-		if !g.pass(true, now) {
+		if !g.allow(true, now) {
 			t.Fatalf("join %d with a token that is known is refused", i)
 		}
 	}
-	if g.pass(true, now) {
+	if g.allow(true, now) {
 		t.Error("there is no bound for those that are known")
 	}
 }
@@ -149,12 +149,12 @@ func TestJoinsOfOneAddressCanBeMoreThanOneASecond(t *testing.T) {
 	g, now := newJoinLimiter(opts.Joins), time.Now()
 	passed := 0
 	for range 1000 {
-		if g.hear("a", now) {
+		if g.allowExamine("a", now) {
 			passed++
 		}
 	}
 	for range 1000 {
-		if g.hear("a", now.Add(time.Second)) {
+		if g.allowExamine("a", now.Add(time.Second)) {
 			passed++
 		}
 	}

@@ -261,7 +261,7 @@ func TestVersionsApartByOneYearTalk(t *testing.T) {
 	if err := rpc.RecvMsg(m); err != nil || !m.GetManaged().GetOn() {
 		t.Errorf("%v, %v", m, err)
 	}
-	if got := downOf(&pb.Down{}); got != nil {
+	if got := fromWireDown(&pb.Down{}); got != nil {
 		t.Errorf("a node makes %v of an unknown kind", got)
 	}
 }

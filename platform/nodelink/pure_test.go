@@ -172,7 +172,7 @@ func FuzzUp(f *testing.F) {
 	for _, m := range []nodeproto.FromNode{nodeproto.Hello{Node: "n"},
 		nodeproto.Report{Health: []nodeproto.HealthReport{{}}},
 		nodeproto.Result{}, nodeproto.Answer{}} {
-		wire, _ := proto.Marshal(up(m))
+		wire, _ := proto.Marshal(toWireUp(m))
 		f.Add(wire)
 	}
 	f.Fuzz(func(t *testing.T, wire []byte) {
@@ -180,11 +180,11 @@ func FuzzUp(f *testing.F) {
 		if proto.Unmarshal(wire, m) != nil {
 			return
 		}
-		word := upOf(m)
+		word := fromWireUp(m)
 		if word == nil {
 			return
 		}
-		if again := upOf(up(word)); !reflect.DeepEqual(again, word) {
+		if again := fromWireUp(toWireUp(word)); !reflect.DeepEqual(again, word) {
 			t.Errorf("%+v became %+v", word, again)
 		}
 	})
@@ -194,7 +194,7 @@ func FuzzUp(f *testing.F) {
 func FuzzDown(f *testing.F) {
 	for _, m := range []nodeproto.FromController{nodeproto.Push{Document: []byte("{}")}, nodeproto.Number{},
 		nodeproto.Request{Kind: "x"}, nodeproto.Managed{On: true}} {
-		wire, _ := proto.Marshal(down(m))
+		wire, _ := proto.Marshal(toWireDown(m))
 		f.Add(wire)
 	}
 	f.Fuzz(func(t *testing.T, wire []byte) {
@@ -202,8 +202,8 @@ func FuzzDown(f *testing.F) {
 		if proto.Unmarshal(wire, m) != nil {
 			return
 		}
-		if word := downOf(m); word != nil {
-			if again := downOf(down(word)); !reflect.DeepEqual(again, word) {
+		if word := fromWireDown(m); word != nil {
+			if again := fromWireDown(toWireDown(word)); !reflect.DeepEqual(again, word) {
 				t.Errorf("%+v became %+v", word, again)
 			}
 		}
@@ -270,7 +270,7 @@ func TestWordsSurviveTheWire(t *testing.T) {
 		for _, m := range []nodeproto.FromNode{r, s, h,
 			nodeproto.Probed{Number: 7, Generation: gen(), MD5: str(), Peer: str(), Worse: draw(t, "worse", str)},
 			nodeproto.Answer{ID: 1, Data: []byte(str() + "x"), Error: str()}} {
-			wire, err := proto.Marshal(up(m))
+			wire, err := proto.Marshal(toWireUp(m))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -278,12 +278,12 @@ func TestWordsSurviveTheWire(t *testing.T) {
 			if err := proto.Unmarshal(wire, back); err != nil {
 				t.Fatal(err)
 			}
-			if got := upOf(back); !reflect.DeepEqual(got, m) {
+			if got := fromWireUp(back); !reflect.DeepEqual(got, m) {
 				t.Fatalf("%+v became %+v", m, got)
 			}
 		}
 	})
-	if _, err := proto.Marshal(up(nodeproto.Answer{Error: "\xff"})); err != nil {
+	if _, err := proto.Marshal(toWireUp(nodeproto.Answer{Error: "\xff"})); err != nil {
 		t.Errorf("a text that is no UTF-8: %v", err)
 	}
 }

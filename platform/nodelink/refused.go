@@ -52,8 +52,8 @@ var sentAway = []codes.Code{
 	codes.FailedPrecondition, codes.Unimplemented,
 }
 
-// ofNode logs the end of a stream if it was a refusal.
-func (r *refusals) ofNode(from string, st *stream, err error) {
+// logStreamEnd logs the end of a stream if it was a refusal.
+func (r *refusals) logStreamEnd(from string, st *stream, err error) {
 	if slices.Contains(sentAway, status.Code(err)) {
 		r.note("node disconnected", from, err, zap.String("node", st.node))
 	}

@@ -57,7 +57,7 @@ type ServerOptions struct {
 	HelloTimeout time.Duration // 10 s until a stream's first message
 	UnknownNodes int           // 4096 connections without a certificate, in addition to the nodes' …
 	PerAddress   int           // … 1024 of them from one address, times Joins
-	// 2 per CPU: handshakes computed at once; the others wait for half of HelloTimeout at most
+	// 1 per CPU: handshakes computed at once; the others wait for half of HelloTimeout at most
 	Handshakes int
 	Refusal    time.Duration // 1 s delay before refusing a stream of a node that opens too many
 	Stall      time.Duration // 30 s for writing one message
@@ -65,30 +65,30 @@ type ServerOptions struct {
 }
 
 func (o *ServerOptions) defaults() {
-	def(&o.Log, zap.NewNop())
+	setDefault(&o.Log, zap.NewNop())
 	if o.Now == nil {
 		o.Now = time.Now
 	}
 	if o.KnowsToken == nil {
 		o.KnowsToken = func(string) bool { return false }
 	}
-	def(&o.Keepalive.Time, 30*time.Second)
-	def(&o.Keepalive.Timeout, 10*time.Second)
-	def(&o.MaxNodes, 20000)
-	def(&o.PerSecond, 20)
-	def(&o.Burst, 200)
-	def(&o.Joins, 1)
-	def(&o.UnknownNodes, 4096)
-	def(&o.PerAddress, 1024*max(1, int(min(o.Joins, 1000))))
-	def(&o.Unfinished, 256<<20)
-	def(&o.HelloTimeout, 10*time.Second)
-	def(&o.Handshakes, 2*runtime.GOMAXPROCS(0))
-	def(&o.Refusal, time.Second)
-	def(&o.Stall, 30*time.Second)
-	def(&o.Sweep, 10*time.Second)
+	setDefault(&o.Keepalive.Time, 30*time.Second)
+	setDefault(&o.Keepalive.Timeout, 10*time.Second)
+	setDefault(&o.MaxNodes, 20000)
+	setDefault(&o.PerSecond, 20)
+	setDefault(&o.Burst, 200)
+	setDefault(&o.Joins, 1)
+	setDefault(&o.UnknownNodes, 4096)
+	setDefault(&o.PerAddress, 1024*max(1, int(min(o.Joins, 1000))))
+	setDefault(&o.Unfinished, 256<<20)
+	setDefault(&o.HelloTimeout, 10*time.Second)
+	setDefault(&o.Handshakes, runtime.GOMAXPROCS(0))
+	setDefault(&o.Refusal, time.Second)
+	setDefault(&o.Stall, 30*time.Second)
+	setDefault(&o.Sweep, 10*time.Second)
 }
 
-func def[T comparable](field *T, value T) {
+func setDefault[T comparable](field *T, value T) {
 	var zero T
 	if *field == zero {
 		*field = value
@@ -115,9 +115,9 @@ type Server struct {
 	started  bool
 }
 
-// readBuffer is the buffer of an idle connection, so it is small (gRPC's own is 32 KiB; its write buffers come from a
-// pool).
-const readBuffer = 4 << 10
+// readBuffer: TLS has a buffer of its own for each record, so a second one for frames only costs memory (gRPC's own is
+// 32 KiB per connection; its write buffers come from a pool).
+const readBuffer = 0
 
 // spareConnections are allowed beyond MaxNodes: for joining nodes, and for nodes that reconnect before their dead
 // connection was detected.
@@ -128,7 +128,7 @@ func NewServer(opts ServerOptions) *Server {
 	opts.defaults()
 	s := &Server{
 		opts: opts, shared: newBudget(opts.Unfinished), gate: newJoinLimiter(opts.Joins), no: newRefusals(opts.Log, opts.Now),
-		streams: ratelimit.NewBuckets(streamsPace, streamsAtOnce).Of(opts.MaxNodes + spareConnections),
+		streams: ratelimit.NewBuckets(streamsPace, streamsAtOnce).SetMaxNames(opts.MaxNodes + spareConnections),
 		stop:    make(chan struct{}), swept: make(chan struct{}), nodes: map[string]*stream{},
 	}
 	s.accepts = handshakes{credentials.NewTLS(opts.Authority.ServerTLSInTurn(acquireTurn)), s.no,
@@ -137,7 +137,7 @@ func NewServer(opts ServerOptions) *Server {
 		grpc.Creds(s.accepts),
 		grpc.MaxRecvMsgSize(wireLimit), grpc.MaxSendMsgSize(wireLimit), grpc.MaxHeaderListSize(8<<10),
 		grpc.MaxConcurrentStreams(2), grpc.ConnectionTimeout(opts.HelloTimeout),
-		grpc.ReadBufferSize(readBuffer), grpc.InTapHandle(noJoin),
+		grpc.ReadBufferSize(readBuffer), grpc.InTapHandle(refuseJoin),
 		grpc.KeepaliveParams(keepalive.ServerParameters{
 			Time: opts.Keepalive.Time, Timeout: opts.Keepalive.Timeout, MaxConnectionIdle: time.Minute,
 		}),
@@ -157,7 +157,7 @@ func (s *Server) Serve(l net.Listener) error {
 	s.started = true
 	s.mu.Unlock()
 	go s.sweep()
-	err := s.grpc.Serve(conns.Bound(l, conns.Bounds{
+	err := s.grpc.Serve(conns.Limit(l, conns.Bounds{
 		UnknownNodes: s.opts.UnknownNodes, PerAddress: s.opts.PerAddress, Crowded: s.opts.PerAddress / 64,
 		Known: s.opts.MaxNodes + spareConnections, Timeout: 2 * s.opts.HelloTimeout, Grace: s.opts.HelloTimeout,
 		Returning: s.opts.UnknownNodes / 4,
@@ -259,8 +259,8 @@ func (s *Server) leave() {
 	s.open--
 }
 
-// take makes a stream its node's only one: the newest wins.
-func (s *Server) take(st *stream) error {
+// register makes a stream its node's only one: the newest wins.
+func (s *Server) register(st *stream) error {
 	s.mu.Lock()
 	if s.draining {
 		s.mu.Unlock()

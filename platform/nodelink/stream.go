@@ -40,7 +40,7 @@ type stream struct {
 	rpc     grpc.ServerStream
 	out     *outbox
 	in      joiner
-	reports listener
+	reports reportReceiver
 	rate    *rate.Limiter
 
 	hello    chan nodeproto.Hello
@@ -81,7 +81,7 @@ func (s *Server) link(rpc grpc.ServerStream) error {
 	st.out = newOutbox(s.opts.Now, func(m proto.Message) error { return sendDown(rpc, m.(*pb.Down)) })
 	go st.receive()
 	err = st.serve()
-	s.no.ofNode(source(rpc.Context()), st, err)
+	s.no.logStreamEnd(source(rpc.Context()), st, err)
 	st.finish(err) // ends the reader of a stream that was never admitted
 	st.out.close(ErrClosed)
 	return err
@@ -124,7 +124,7 @@ func (st *stream) serve() error {
 	if err := h.Admit(st.rpc.Context(), hello); err != nil {
 		return status.Error(codes.PermissionDenied, err.Error())
 	}
-	if err := st.server.take(st); err != nil {
+	if err := st.server.register(st); err != nil {
 		return err
 	}
 	defer st.server.release(st)
@@ -225,7 +225,7 @@ func (st *stream) handle(m *pb.Up) error {
 		default:
 			return status.Error(codes.InvalidArgument, "the first message must be a Hello")
 		}
-		whole, err := st.piece(c)
+		whole, err := st.addPiece(c)
 		if err != nil || whole == nil {
 			return err
 		}
@@ -247,10 +247,10 @@ func (st *stream) handle(m *pb.Up) error {
 			return status.Error(codes.InvalidArgument, err.Error())
 		}
 	}
-	return st.deliver(upOf(m))
+	return st.deliver(fromWireUp(m))
 }
 
-func (st *stream) piece(c *pb.Chunk) ([]byte, error) {
+func (st *stream) addPiece(c *pb.Chunk) ([]byte, error) {
 	whole, err := st.in.add(c)
 	switch {
 	case errors.Is(err, errBusy):
@@ -341,11 +341,11 @@ func (st *stream) sendSpread(over time.Duration) {
 func (st *stream) ID() uint64 { return st.id }
 
 // End ends the stream with a reason.
-func (st *stream) End(why string) { st.finish(status.Error(codes.Aborted, text(why))) }
+func (st *stream) End(why string) { st.finish(status.Error(codes.Aborted, validUTF8(why))) }
 
 // Send queues a message.
 func (st *stream) Send(m nodeproto.FromController) error {
-	wire := down(m)
+	wire := toWireDown(m)
 	if wire == nil {
 		return fmt.Errorf("send to node %s: %T: not a message", st.node, m)
 	}

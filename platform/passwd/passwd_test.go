@@ -94,7 +94,7 @@ func TestWhoHasAPasswordHasItsRole(t *testing.T) {
 func TestAFileFollowsItsChanges(t *testing.T) {
 	f, path, faults := opened(t, "anna:"+hashed(t, "one", 4)+":operator", "bert:"+hashed(t, "b", 4)+":viewer")
 	anna := hashed(t, "two", 4)
-	is := func(state string, want ...string) {
+	check := func(state string, want ...string) {
 		t.Helper()
 		got := []string{f.asked("anna", "one"), f.asked("anna", "two"), f.asked("bert", "b")}
 		for i, w := range want {
@@ -103,11 +103,11 @@ func TestAFileFollowsItsChanges(t *testing.T) {
 			}
 		}
 	}
-	is("at first", "operator", "", "viewer")
+	check("at first", "operator", "", "viewer")
 	written(t, path, 0o640, "anna:"+anna+":operator")
-	is("another password, and one user less", "", "operator", "")
+	check("another password, and one user less", "", "operator", "")
 	written(t, path, 0o640, "anna:"+anna+":viewer")
-	is("another role of the same hash", "", "viewer", "")
+	check("another role of the same hash", "", "viewer", "")
 	if len(*faults) > 0 {
 		t.Errorf("faults of good files: %q", *faults)
 	}
@@ -118,7 +118,7 @@ func TestAFileFollowsItsChanges(t *testing.T) {
 		func() { _ = os.Mkdir(path, 0o700) },
 	} {
 		bad()
-		is(fmt.Sprintf("after fault %d", i), "", "viewer", "")
+		check(fmt.Sprintf("after fault %d", i), "", "viewer", "")
 		if len(*faults) != i+1 {
 			t.Fatalf("fault %d: told %q", i, *faults)
 		}
@@ -128,7 +128,7 @@ func TestAFileFollowsItsChanges(t *testing.T) {
 	}
 	_ = os.Remove(path)
 	written(t, path, 0o640, "bert:"+hashed(t, "b", 4)+":admin")
-	is("mended", "", "", "admin")
+	check("mended", "", "", "admin")
 }
 
 func TestEveryFaultOfAFileIsNamed(t *testing.T) {

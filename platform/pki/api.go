@@ -16,7 +16,7 @@ func (a *Authority) APIFault() error {
 	if a.api == nil {
 		return nil
 	}
-	a.api.at(a.opts.Now())
+	a.api.certificateAt(a.opts.Now())
 	a.api.mu.Lock()
 	defer a.api.mu.Unlock()
 	return a.api.reported
@@ -35,8 +35,8 @@ type apiCert struct {
 	reported error
 }
 
-// at returns the certificate to serve at a time, nil if there is none. It reports each fault once.
-func (c *apiCert) at(now time.Time) *tls.Certificate {
+// certificateAt returns the certificate to serve at a time, nil if there is none. It reports each fault once.
+func (c *apiCert) certificateAt(now time.Time) *tls.Certificate {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if d := now.Sub(c.looked); c.looked.IsZero() || d < 0 || d >= reread {

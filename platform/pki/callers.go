@@ -94,7 +94,7 @@ func (c *Callers) Stale() error {
 func (c *Callers) TLS() *tls.Config {
 	settings := c.authority.OperatorTLS()
 	settings.ClientAuth = tls.RequestClientCert
-	settings.VerifyPeerCertificate = func(chain [][]byte, _ [][]*x509.Certificate) error { return smallChain(chain) }
+	settings.VerifyPeerCertificate = func(chain [][]byte, _ [][]*x509.Certificate) error { return checkChainSize(chain) }
 	settings.GetConfigForClient = func(*tls.ClientHelloInfo) (*tls.Config, error) {
 		now := settings.Clone()
 		now.GetConfigForClient = nil
@@ -104,8 +104,8 @@ func (c *Callers) TLS() *tls.Config {
 	return settings
 }
 
-// smallChain refuses oversized chains: a chain stays in memory as long as its connection.
-func smallChain(chain [][]byte) error {
+// checkChainSize refuses oversized chains: a chain stays in memory as long as its connection.
+func checkChainSize(chain [][]byte) error {
 	size := 0
 	for _, der := range chain {
 		size += len(der)
@@ -137,9 +137,9 @@ func (c *Callers) otherNow() *otherCA {
 	return c.other
 }
 
-// Of identifies the other end of a connection. An invalid or expired certificate is an error whose text may be sent to
-// the client.
-func (c *Callers) Of(state *tls.ConnectionState) (Shown, error) {
+// Identify identifies the other end of a connection. An invalid or expired certificate is an error whose text may be
+// sent to the client.
+func (c *Callers) Identify(state *tls.ConnectionState) (Shown, error) {
 	if state == nil || len(state.PeerCertificates) == 0 {
 		return Shown{}, nil
 	}

@@ -69,11 +69,11 @@ func calls(t *testing.T, r *rig, c *Callers, client *tls.Config) string {
 		t.Fatal(serverErr, clientErr)
 	}
 	for range 2 { // found, and known
-		if _, err := c.Of(&seen); err != nil {
+		if _, err := c.Identify(&seen); err != nil {
 			return err.Error()
 		}
 	}
-	shown, _ := c.Of(&seen)
+	shown, _ := c.Identify(&seen)
 	return "node " + shown.Node + ", certname " + shown.Certname
 }
 
@@ -135,20 +135,20 @@ func TestARevokedNodeIsNobodyOnAnOpenConnection(t *testing.T) {
 	if serverErr != nil || clientErr != nil {
 		t.Fatal(serverErr, clientErr)
 	}
-	if shown, err := c.Of(&seen); err != nil || shown.Node != nodeA.String() {
+	if shown, err := c.Identify(&seen); err != nil || shown.Node != nodeA.String() {
 		t.Fatal(shown, err)
 	}
 	if err := r.revoked.Replace([]Revocation{{Node: nodeA.String(), At: start, Reason: "stolen"}}); err != nil {
 		t.Fatal(err)
 	}
-	if shown, err := c.Of(&seen); err == nil || shown != (Shown{}) || !strings.Contains(err.Error(), "stolen") {
+	if shown, err := c.Identify(&seen); err == nil || shown != (Shown{}) || !strings.Contains(err.Error(), "stolen") {
 		t.Errorf("revoked: %+v %v", shown, err)
 	}
 	if err := r.revoked.Replace(nil); err != nil {
 		t.Fatal(err)
 	}
 	r.now = r.now.Add(31 * 24 * time.Hour)
-	if shown, err := c.Of(&seen); err == nil || shown != (Shown{}) {
+	if shown, err := c.Identify(&seen); err == nil || shown != (Shown{}) {
 		t.Errorf("ended: %+v %v", shown, err)
 	}
 }
@@ -157,26 +157,26 @@ func TestTheOtherCAsFilesAreFollowed(t *testing.T) {
 	r, p := newRig(t), newPuppet(t)
 	c, faults := newCallers(t, r, p.files)
 	agent := p.agent(t, "node-1", 7)
-	is := func(state, want string) {
+	check := func(state, want string) {
 		t.Helper()
 		if got := calls(t, r, c, agent); !strings.Contains(got, want) {
 			t.Errorf("%s: %s", state, got)
 		}
 	}
 	changed := func() { r.now = r.now.Add(reread) }
-	is("at first", "certname node-1")
+	check("at first", "certname node-1")
 	p.revoke(t, 7, 8, 9)
-	is("not looked at yet", "certname node-1")
+	check("not looked at yet", "certname node-1")
 	changed()
-	is("revoked", "revoked by its CA")
+	check("revoked", "revoked by its CA")
 	p.revoke(t)
 	if err := os.WriteFile(p.files.Cert, []byte("nothing\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	changed()
-	is("a file that can't be read", "revoked by its CA")
+	check("a file that can't be read", "revoked by its CA")
 	changed()
-	is("and is told once", "revoked by its CA")
+	check("and is told once", "revoked by its CA")
 	if len(*faults) != 1 || !strings.Contains((*faults)[0], p.files.Cert) {
 		t.Errorf("told %q", *faults)
 	}
@@ -198,7 +198,7 @@ func TestTheOtherCAsFilesAreFollowed(t *testing.T) {
 	if err := c.Reload(); err != nil {
 		t.Fatal(err)
 	}
-	is("mended", "certname node-1")
+	check("mended", "certname node-1")
 }
 
 func TestFilesOfAnotherCAThatCanNotWork(t *testing.T) {
@@ -239,7 +239,7 @@ func BenchmarkCallers(b *testing.B) {
 	c, _ := a.Callers(OtherCA{}, nil)
 	state := &tls.ConnectionState{PeerCertificates: []*x509.Certificate{leaf}}
 	for b.Loop() {
-		if shown, err := c.Of(state); shown.Node == "" {
+		if shown, err := c.Identify(state); shown.Node == "" {
 			b.Fatal(err)
 		}
 	}

@@ -207,8 +207,8 @@ func (c *Credentials) Peer() (Peer, error) {
 	return peerOf(c.held.chain[0])
 }
 
-// OfUnknownCA reports whether a handshake failed because the other end's certificate has an unknown CA. It inspects the
+// IsUnknownCA reports whether a handshake failed because the other end's certificate has an unknown CA. It inspects the
 // text: gRPC keeps only the text of a failed handshake, not the error.
-func OfUnknownCA(err error) bool {
+func IsUnknownCA(err error) bool {
 	return err != nil && strings.Contains(err.Error(), x509.UnknownAuthorityError{}.Error())
 }

@@ -93,8 +93,8 @@ func TestTheCAIsRotated(t *testing.T) {
 	connects := func(when string, c *Credentials, want bool) {
 		t.Helper()
 		_, serverErr, clientErr := handshake(t, r.ServerTLS(), tlsOf(t, c))
-		if is := serverErr == nil && clientErr == nil; is != want {
-			t.Errorf("%s: connects %v: %v, %v", when, is, serverErr, clientErr)
+		if ok := serverErr == nil && clientErr == nil; ok != want {
+			t.Errorf("%s: connects %v: %v, %v", when, ok, serverErr, clientErr)
 		}
 	}
 	renew := func(c *Credentials) {
@@ -243,7 +243,7 @@ func TestAnOutsideCertificateThatCanNotBeShown(t *testing.T) {
 	}
 	change(files.Key, blockKey, key)
 	shows("the whole change", true, false, "<nil>")
-	if cert := r.api.at(r.now); !bytes.Equal(cert.Certificate[0], renewed.Certificate[0]) {
+	if cert := r.api.certificateAt(r.now); !bytes.Equal(cert.Certificate[0], renewed.Certificate[0]) {
 		t.Error("the change is not shown")
 	}
 	r.now = made.Leaf.NotAfter.Add(time.Second)

@@ -25,15 +25,16 @@ func (a *Authority) OperatorTLS() *tls.Config {
 // an external one that is unreadable or expired.
 func (a *Authority) certificateFor(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
 	if a.api != nil && hello.ServerName != "" {
-		if external := a.api.at(a.opts.Now()); external != nil && external.Leaf.VerifyHostname(hello.ServerName) == nil {
+		if external := a.api.certificateAt(a.opts.Now()); external != nil &&
+			external.Leaf.VerifyHostname(hello.ServerName) == nil {
 			return external, nil
 		}
 	}
 	return a.server.get()
 }
 
-// Older makes a server's TLS config accept TLS 1.2 clients too.
-func Older(c *tls.Config) *tls.Config {
+// AllowTLS12 makes a server's TLS config accept TLS 1.2 clients too.
+func AllowTLS12(c *tls.Config) *tls.Config {
 	c.MinVersion = tls.VersionTLS12
 	if inner := c.GetConfigForClient; inner != nil {
 		c.GetConfigForClient = func(hello *tls.ClientHelloInfo) (*tls.Config, error) {

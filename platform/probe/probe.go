@@ -1,9 +1,11 @@
-// Package probe sends ICMP echo requests to other hosts (RFC 792, RFC 4443).
+// Package probe sends the probes of uplinks, each by one interface alone (Shoot), and ICMP echo requests to peers
+// (Echo).
 //
 // It never decides which hosts to probe, how often, or what a missing reply means.
 package probe
 
 import (
+	"bytes"
 	"context"
 	"crypto/rand"
 	"encoding/binary"
@@ -19,15 +21,47 @@ const (
 	echoRequest6, echoReply6 = 128, 129
 )
 
-// headLength is the length of an ICMP echo header. A random word follows it.
-const headLength = 8
+const (
+	headLength = 8  // of an ICMP echo header
+	wordLength = 16 // of the random word that follows it
+)
+
+// echo is an ICMP echo request (RFC 792, RFC 4443).
+type echo []byte
+
+// newEcho returns a request that no other process sends: its identifier, number and word are random.
+func newEcho(ipv4 bool) (echo, error) {
+	e := make(echo, headLength+wordLength)
+	if _, err := rand.Read(e[4:]); err != nil {
+		return nil, err
+	}
+	e[0] = echoRequest6 // the kernel adds its checksum
+	if ipv4 {
+		e[0] = echoRequest4
+		binary.BigEndian.PutUint16(e[2:], checksum(e))
+	}
+	return e, nil
+}
+
+// reply returns the type of the reply.
+func (e echo) reply() byte {
+	if e[0] == echoRequest4 {
+		return echoReply4
+	}
+	return echoReply6
+}
+
+// answeredBy reports whether b is the reply.
+func (e echo) answeredBy(b []byte) bool {
+	return len(b) >= len(e) && b[0] == e.reply() && b[1] == 0 && bytes.Equal(b[4:], e[4:])
+}
 
 // Echo sends one echo request from local to remote and returns the time until the reply. It waits until ctx ends; the
 // error then wraps the context's.
 func Echo(ctx context.Context, local, remote netip.Addr) (time.Duration, error) {
-	network, request, reply := "ip4:icmp", byte(echoRequest4), byte(echoReply4)
+	network := "ip4:icmp"
 	if remote.Is6() {
-		network, request, reply = "ip6:ipv6-icmp", echoRequest6, echoReply6
+		network = "ip6:ipv6-icmp"
 	}
 	var lc net.ListenConfig
 	conn, err := lc.ListenPacket(ctx, network, local.String())
@@ -37,13 +71,9 @@ func Echo(ctx context.Context, local, remote netip.Addr) (time.Duration, error) 
 	defer conn.Close()
 	stop := context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Unix(1, 0)) })
 	defer stop()
-	asked := make([]byte, headLength+16)
-	if _, err := rand.Read(asked[4:]); err != nil { // identifier, number and word, which no other process sends
+	asked, err := newEcho(remote.Is4())
+	if err != nil {
 		return 0, fmt.Errorf("ask %s: %w", remote, err)
-	}
-	asked[0] = request
-	if remote.Is4() { // for IPv6 the kernel does it
-		binary.BigEndian.PutUint16(asked[2:], checksum(asked))
 	}
 	began := time.Now()
 	if _, err := conn.WriteTo(asked, &net.IPAddr{IP: remote.AsSlice(), Zone: remote.Zone()}); err != nil {
@@ -58,8 +88,8 @@ func Echo(ctx context.Context, local, remote netip.Addr) (time.Duration, error) 
 			}
 			return 0, fmt.Errorf("ask %s from %s: %w", remote, local, err)
 		}
-		ip, is := from.(*net.IPAddr)
-		if !is || n < len(asked) || got[0] != reply || string(got[4:n]) != string(asked[4:]) {
+		ip, ok := from.(*net.IPAddr)
+		if !ok || !asked.answeredBy(got[:n]) {
 			continue
 		}
 		if a, ok := netip.AddrFromSlice(ip.IP); ok && a.Unmap() == remote.WithZone("") {

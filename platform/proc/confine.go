@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"runtime"
+	"slices"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -19,6 +20,8 @@ type Confinement struct {
 	Keep   []uintptr // capabilities, such as unix.CAP_NET_ADMIN
 	Memory uint64    // bytes of address space
 	Files  uint64    // open files
+	// Netfilter allows sockets to the kernel's packet filter, for a helper that fills sets.
+	Netfilter bool
 }
 
 // start calls f, which starts a process, on a confined thread in the network namespace at path.
@@ -67,7 +70,7 @@ func (c Confinement) thread() error {
 		if err != nil {
 			break // past the last one
 		}
-		if has == 0 || contains(c.Keep, cp) {
+		if has == 0 || slices.Contains(c.Keep, cp) {
 			continue
 		}
 		// Without CAP_SETPCAP the process can't drop anything, and has little to pass on.
@@ -75,7 +78,7 @@ func (c Confinement) thread() error {
 			return fmt.Errorf("drop capability %d: %w", cp, err)
 		}
 	}
-	filter := seccompFilter()
+	filter := seccompFilter(c.Netfilter)
 	if len(filter) == 0 {
 		return nil
 	}
@@ -85,15 +88,6 @@ func (c Confinement) thread() error {
 		return fmt.Errorf("install seccomp filter: %w", errno)
 	}
 	return nil
-}
-
-func contains(all []uintptr, x uintptr) bool {
-	for _, a := range all {
-		if a == x {
-			return true
-		}
-	}
-	return false
 }
 
 // limit sets the resource limits of a started process.

@@ -88,7 +88,7 @@ func TestSeccompRefusesWhatAHelperHasNoBusinessWith(t *testing.T) {
 	if auditArch() == 0 {
 		t.Skip("no filter for this architecture")
 	}
-	if !Found("python3") {
+	if !HasCommand("python3") {
 		t.Skip("needs python3")
 	}
 	out := filepath.Join(t.TempDir(), "out")

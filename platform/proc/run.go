@@ -20,7 +20,7 @@ const (
 	maxOutput = 64 << 20 // bytes of stdout: enough for a dump of many thousand rules
 	maxWords  = 8 << 10  // bytes of stderr kept
 	// waitDelay is how long a command's children may keep its pipes open after it has ended.
-	waitDelay = 500 * time.Millisecond
+	waitDelay = 2 * time.Second
 )
 
 // Runner runs commands in one network namespace.
@@ -157,8 +157,8 @@ func oneLine(s string) string {
 	return strings.Join(strings.FieldsFunc(s, func(r rune) bool { return r == '\n' || r == '\r' }), "; ")
 }
 
-// Found reports whether a program is in PATH.
-func Found(name string) bool {
+// HasCommand reports whether a program is in PATH.
+func HasCommand(name string) bool {
 	_, err := exec.LookPath(name)
 	return err == nil
 }

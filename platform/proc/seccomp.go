@@ -47,15 +47,19 @@ const (
 	x32Bit = 0x40000000
 )
 
-// seccompFilter refuses the forbidden calls, new namespaces, and all sockets except IP, Unix and rtnetlink with EPERM,
-// and clone3 with ENOSYS (a filter can't read its flags; libc then uses clone).
-func seccompFilter() []unix.SockFilter {
+// seccompFilter refuses the forbidden calls, new namespaces, and all sockets except IP, Unix, rtnetlink and, if
+// netfilter is set, nfnetlink with EPERM, and clone3 with ENOSYS (a filter can't read its flags; libc then uses clone).
+func seccompFilter(netfilter bool) []unix.SockFilter {
 	arch := auditArch()
 	if arch == 0 {
 		return nil
 	}
 	deny := func(errno unix.Errno) unix.SockFilter {
 		return stmt(unix.BPF_RET|unix.BPF_K, unix.SECCOMP_RET_ERRNO|uint32(errno))
+	}
+	other := uint32(unix.NETLINK_ROUTE)
+	if netfilter {
+		other = unix.NETLINK_NETFILTER
 	}
 	allow := stmt(unix.BPF_RET|unix.BPF_K, unix.SECCOMP_RET_ALLOW)
 	load := func(at uint32) unix.SockFilter { return stmt(unix.BPF_LD|unix.BPF_W|unix.BPF_ABS, at) }
@@ -65,10 +69,11 @@ func seccompFilter() []unix.SockFilter {
 		jump(unix.BPF_JEQ, unix.SYS_CLONE3, 0, 1), deny(unix.ENOSYS),
 		jump(unix.BPF_JEQ, unix.SYS_CLONE, 0, 4), load(dataArg0), jump(unix.BPF_JSET, newNamespaces, 0, 1), deny(unix.EPERM),
 		allow,
-		jump(unix.BPF_JEQ, unix.SYS_SOCKET, 0, 9), load(dataArg0),
-		jump(unix.BPF_JEQ, unix.AF_UNIX, 6, 0), jump(unix.BPF_JEQ, unix.AF_INET, 5, 0),
-		jump(unix.BPF_JEQ, unix.AF_INET6, 4, 0),
-		jump(unix.BPF_JEQ, unix.AF_NETLINK, 0, 2), load(dataArg2), jump(unix.BPF_JEQ, unix.NETLINK_ROUTE, 1, 0),
+		jump(unix.BPF_JEQ, unix.SYS_SOCKET, 0, 10), load(dataArg0),
+		jump(unix.BPF_JEQ, unix.AF_UNIX, 7, 0), jump(unix.BPF_JEQ, unix.AF_INET, 6, 0),
+		jump(unix.BPF_JEQ, unix.AF_INET6, 5, 0),
+		jump(unix.BPF_JEQ, unix.AF_NETLINK, 0, 3), load(dataArg2), jump(unix.BPF_JEQ, unix.NETLINK_ROUTE, 2, 0),
+		jump(unix.BPF_JEQ, other, 1, 0),
 		deny(unix.EPERM), allow,
 	}
 	for _, nr := range forbidden {

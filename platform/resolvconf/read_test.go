@@ -138,7 +138,7 @@ func TestWatchTellsOfWhatIsWritten(t *testing.T) {
 		defer mu.Unlock()
 		now, times = told(by["eth0"]), times+1
 	})
-	is := func(want string) {
+	check := func(want string) {
 		t.Helper()
 		for end := time.Now().Add(10 * time.Second); ; time.Sleep(5 * time.Millisecond) {
 			mu.Lock()
@@ -153,12 +153,12 @@ func TestWatchTellsOfWhatIsWritten(t *testing.T) {
 		}
 	}
 	links <- []Link{{"eth0", 2}}
-	is("")
+	check("")
 	// The folder comes after the watch, and a file in it; then another one in its place.
 	write(t, root, "run/systemd/netif/links/2", "DNS=192.0.2.1\n")
-	is("systemd-networkd /run/systemd/netif/links/2 true [192.0.2.1]")
+	check("systemd-networkd /run/systemd/netif/links/2 true [192.0.2.1]")
 	write(t, root, "run/systemd/netif/links/2", "DNS=192.0.2.2\n")
-	is("systemd-networkd /run/systemd/netif/links/2 true [192.0.2.2]")
+	check("systemd-networkd /run/systemd/netif/links/2 true [192.0.2.2]")
 	// Nobody tells of what a link leads to from afar: it is read when somebody asks.
 	write(t, root, "srv/resolv.conf", "nameserver 192.0.2.3\n")
 	if err := os.MkdirAll(filepath.Join(root, "etc"), 0o755); err != nil {
@@ -168,14 +168,14 @@ func TestWatchTellsOfWhatIsWritten(t *testing.T) {
 		t.Fatal(err)
 	}
 	networkd := "systemd-networkd /run/systemd/netif/links/2 true [192.0.2.2]\n"
-	is(networkd + "resolv.conf /etc/resolv.conf false [192.0.2.3]")
+	check(networkd + "resolv.conf /etc/resolv.conf false [192.0.2.3]")
 	write(t, root, "srv/resolv.conf", "nameserver 192.0.2.4\n")
 	asked <- struct{}{}
-	is(networkd + "resolv.conf /etc/resolv.conf false [192.0.2.4]")
+	check(networkd + "resolv.conf /etc/resolv.conf false [192.0.2.4]")
 	if err := os.Remove(filepath.Join(root, "etc/resolv.conf")); err != nil {
 		t.Fatal(err)
 	}
-	is(strings.TrimSpace(networkd))
+	check(strings.TrimSpace(networkd))
 	// Somebody who writes without end, of another link, is read at a pace and tells nothing.
 	before := times
 	for n := range 2000 {
@@ -184,7 +184,7 @@ func TestWatchTellsOfWhatIsWritten(t *testing.T) {
 	if err := os.Remove(filepath.Join(root, "run/systemd/netif/links/2")); err != nil {
 		t.Fatal(err)
 	}
-	is("")
+	check("")
 	mu.Lock()
 	defer mu.Unlock()
 	if times != before+1 {

@@ -107,7 +107,7 @@ func (b *Buffered) open() (lost string) {
 	j := b.journal
 	_, statErr := os.Lstat(j.path)
 	if _, err := os.Lstat(filepath.Join(b.dir, idName)); err == nil && errors.Is(statErr, fs.ErrNotExist) {
-		m, _ := b.marked()
+		m, _ := b.readMark()
 		m.Lost = true
 		_ = b.marks.Write(markSlot, m.text()) // before a new journal exists
 		lost = "journal missing although the node has an ID"
@@ -225,10 +225,10 @@ func (b *Buffered) noteBehind(err error) {
 		b.setHealth(func(h *DiskHealth) { h.Since = time.Now() })
 	}
 	b.setHealth(func(h *DiskHealth) { h.Fault, h.Unsaved = err.Error(), b.waiting() })
-	b.again()
+	b.retry()
 }
 
-func (b *Buffered) again() {
+func (b *Buffered) retry() {
 	if b.timer != nil || b.closed {
 		return
 	}
@@ -247,7 +247,7 @@ func (b *Buffered) retryLater() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.setHealth(func(h *DiskHealth) { h.Tight = true })
-	b.again()
+	b.retry()
 }
 
 // catchUp writes the refused changes to the disk, and acquires the reserve again.
@@ -276,7 +276,7 @@ func (b *Buffered) catchUp() {
 		b.setHealth(func(h *DiskHealth) { h.Tight = tight })
 	}
 	if tight {
-		b.again()
+		b.retry()
 	}
 }
 

@@ -71,7 +71,7 @@ func (j *Journal) compactIfWorth() {
 		return
 	}
 	if err := j.compact(); err != nil {
-		j.breakOff(err)
+		j.markBroken(err)
 	}
 }
 

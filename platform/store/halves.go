@@ -33,7 +33,7 @@ type half struct {
 	value []byte // nil once the value was returned
 }
 
-func (h *half) whole() bool { return h.n > 0 }
+func (h *half) isWhole() bool { return h.n > 0 }
 
 // appendHalf appends the start of a half's file, including spare room.
 func appendHalf(to []byte, n uint64, value []byte, gone bool) []byte {
@@ -93,8 +93,8 @@ func readHalf(f *os.File) half {
 	return parseHalf(text)
 }
 
-// unchanged reports whether the file still begins as it was read or written.
-func (h *half) unchanged(f *os.File) bool {
+// isUnchanged reports whether the file still begins as it was read or written.
+func (h *half) isUnchanged(f *os.File) bool {
 	if f == nil || h.size < 0 {
 		return f == nil && h.size < 0
 	}

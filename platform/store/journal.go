@@ -201,12 +201,12 @@ func (j *Journal) flush(b *batch) error {
 	if _, err := j.file.WriteAt(frame, j.size); err != nil {
 		// A full disk is temporary. Cut the partly written frame, because the next one may be shorter.
 		if cut := j.file.Truncate(j.size); cut != nil {
-			j.breakOff(errors.Join(err, cut))
+			j.markBroken(errors.Join(err, cut))
 		}
 		return err
 	}
 	if err := j.file.Sync(); err != nil {
-		j.breakOff(err) // the kernel may have dropped the pages: a second sync could falsely succeed
+		j.markBroken(err) // the kernel may have dropped the pages: a second sync could falsely succeed
 		return err
 	}
 	j.mu.Lock()
@@ -218,7 +218,7 @@ func (j *Journal) flush(b *batch) error {
 	return nil
 }
 
-func (j *Journal) breakOff(err error) {
+func (j *Journal) markBroken(err error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	j.broken = fmt.Errorf("broken by an earlier failure: %w", err)

@@ -51,7 +51,7 @@ func (m mark) text() []byte {
 	return fmt.Appendf(nil, `{"boot":%d,"floor":%d,"lost":%t,"node":%q}`, m.Boot, m.Floor, m.Lost, m.Node)
 }
 
-func (b *Buffered) marked() (m mark, err error) {
+func (b *Buffered) readMark() (m mark, err error) {
 	text, err := b.marks.Read(markSlot)
 	if err == nil {
 		err = json.Unmarshal(text, &m)
@@ -82,7 +82,7 @@ func (b *Buffered) count(lost string) error {
 	} else if err != nil {
 		lost = err.Error()
 	}
-	m, markErr := b.marked()
+	m, markErr := b.readMark()
 	b.node = m.Node
 	if b.o.RunDir != "" {
 		if _, err := os.Lstat(filepath.Join(b.o.RunDir, runMark)); err == nil {
@@ -228,7 +228,7 @@ func (b *Buffered) NodeID(bound uuid.UUID) (uuid.UUID, error) {
 		if bound != uuid.Nil || copyErr == nil || b.node != uuid.Nil || !errors.Is(err, fs.ErrNotExist) {
 			b.note(why)
 		}
-		b.file(filepath.Join(b.dir, idName), []byte(id.String()+"\n"), 0o644)
+		b.replaceFile(filepath.Join(b.dir, idName), []byte(id.String()+"\n"), 0o644)
 	}
 	b.mu.Lock()
 	if b.node != id {
@@ -242,8 +242,8 @@ func (b *Buffered) NodeID(bound uuid.UUID) (uuid.UUID, error) {
 	return id, nil
 }
 
-// file replaces a file, now or once the disk accepts it. The previous file is set aside.
-func (b *Buffered) file(path string, text []byte, perm os.FileMode) {
+// replaceFile replaces a file, now or once the disk accepts it. The previous file is set aside.
+func (b *Buffered) replaceFile(path string, text []byte, perm os.FileMode) {
 	write := func() error {
 		if _, err := os.Lstat(path); err == nil {
 			if _, err := quarantine(path, time.Now().Unix()); err != nil {

@@ -141,8 +141,8 @@ func Quarantined(path string) []string {
 
 // quarantinedAt returns the time in the name of a copy of path, -1 if name is none.
 func quarantinedAt(path, name string) int64 {
-	digits, is := strings.CutPrefix(name, path+quarantineInfix)
-	if n, err := strconv.ParseInt(digits, 10, 64); is && err == nil {
+	digits, ok := strings.CutPrefix(name, path+quarantineInfix)
+	if n, err := strconv.ParseInt(digits, 10, 64); ok && err == nil {
 		return n
 	}
 	return -1

@@ -132,7 +132,7 @@ func (s *slot) readHalves(files [2]*os.File) (halves [2]half) {
 		}
 	}
 	for i := range halves {
-		same := halves[i].whole() && halves[i].head == s.halves[i].head
+		same := halves[i].isWhole() && halves[i].head == s.halves[i].head
 		s.settled[i], s.loose[i] = s.settled[i] && same, s.loose[i] && same
 	}
 	_, err := os.Lstat(s.path)
@@ -145,7 +145,7 @@ func (s *slot) readHalves(files [2]*os.File) (halves [2]half) {
 
 func newest(halves [2]half) int {
 	switch {
-	case !halves[0].whole() && !halves[1].whole():
+	case !halves[0].isWhole() && !halves[1].isWhole():
 		return -1
 	case halves[1].n > halves[0].n:
 		return 1
@@ -161,7 +161,7 @@ func (s *slot) put(c change) error {
 	if err != nil {
 		return err
 	}
-	if !s.known || !s.halves[0].unchanged(files[0]) || !s.halves[1].unchanged(files[1]) {
+	if !s.known || !s.halves[0].isUnchanged(files[0]) || !s.halves[1].isUnchanged(files[1]) {
 		s.readHalves(files)
 	}
 	now := newest(s.halves)
@@ -206,7 +206,7 @@ func (s *slot) target(c change, now int, files [2]*os.File) (int, error) {
 		return 0, nil
 	case !c.wait && !c.gone, s.settled[now]:
 		return 1 - now, nil
-	case s.loose[now] && s.halves[1-now].whole() && s.settled[1-now]:
+	case s.loose[now] && s.halves[1-now].isWhole() && s.settled[1-now]:
 		return now, nil
 	}
 	if err := s.rewrite(now, files[now]); err != nil {
@@ -235,7 +235,7 @@ func (s *slot) rewrite(i int, f *os.File) error {
 func (s *slot) write(i int, f *os.File, c change, text []byte) error {
 	var err error
 	size := pages(len(text))
-	inPlace := f != nil && s.halves[1-i].whole()
+	inPlace := f != nil && s.halves[1-i].isWhole()
 	if !inPlace || int64(size) > s.halves[i].size {
 		size = roundUpPages(len(text)) // room for growth
 	}

@@ -209,9 +209,9 @@ func TestTwoThatUseASlotInTurnLoseNothing(t *testing.T) {
 			return ""
 		}()
 		s.disk.overwrite = func(f *os.File, text []byte) error {
-			is, err := os.ReadFile(f.Name())
+			now, err := os.ReadFile(f.Name())
 			must(t, err)
-			if filepath.Base(f.Name()) == newest && !bytes.Equal(is, text) { // writing the same again is harmless
+			if filepath.Base(f.Name()) == newest && !bytes.Equal(now, text) { // writing the same again is harmless
 				t.Errorf("write %d overwrites the newest value", i)
 			}
 			return theDisk.overwrite(f, text)
@@ -262,12 +262,12 @@ func TestASlotWithoutAWholeHalfIsNamed(t *testing.T) {
 // A lost bit is detected wherever it was.
 func TestEveryLostBitOfAHalfIsNoticed(t *testing.T) {
 	for _, text := range [][]byte{appendHalf(nil, 7, []byte("a value"), false), appendHalf(nil, 8, nil, true)} {
-		if h := parseHalf(text); !h.whole() {
+		if h := parseHalf(text); !h.isWhole() {
 			t.Fatal(h.fault)
 		}
 		for i := range 8 * len(text) {
 			text[i/8] ^= 1 << (i % 8)
-			if h := parseHalf(text); h.whole() || h.fault == nil {
+			if h := parseHalf(text); h.isWhole() || h.fault == nil {
 				t.Errorf("bit %d is lost: %+v", i, h)
 			}
 			text[i/8] ^= 1 << (i % 8)
@@ -280,10 +280,10 @@ func FuzzParseHalf(f *testing.F) {
 	f.Add(append(appendHalf(nil, 8, nil, true), 0, 0))
 	f.Fuzz(func(t *testing.T, text []byte) {
 		h := parseHalf(text)
-		if h.whole() != (h.fault == nil) {
+		if h.isWhole() != (h.fault == nil) {
 			t.Fatalf("%+v", h)
 		}
-		if again := appendHalf(nil, h.n, h.value, h.gone); h.whole() && string(again) != string(text[:len(again)]) {
+		if again := appendHalf(nil, h.n, h.value, h.gone); h.isWhole() && string(again) != string(text[:len(again)]) {
 			t.Fatalf("%q is written as %q", text, again)
 		}
 	})

@@ -25,13 +25,13 @@ type Buckets struct {
 
 // NewBuckets returns full buckets. A bucket holds at least one token.
 func NewBuckets(rate float64, burst int) *Buckets {
-	return &Buckets{rate: rate, burst: max(1, burst), limit: maxNames, have: empty()}
+	return &Buckets{rate: rate, burst: max(1, burst), limit: maxNames, have: newLimiters()}
 }
 
-func empty() map[string]*rate.Limiter { return map[string]*rate.Limiter{} }
+func newLimiters() map[string]*rate.Limiter { return map[string]*rate.Limiter{} }
 
-// Of sets how many names are remembered.
-func (b *Buckets) Of(limit int) *Buckets {
+// SetMaxNames sets how many names are remembered.
+func (b *Buckets) SetMaxNames(limit int) *Buckets {
 	b.limit = limit
 	return b
 }
@@ -46,7 +46,7 @@ func (b *Buckets) Allow(name string, now time.Time) (wait time.Duration) {
 func (b *Buckets) AllowN(name string, now time.Time, tokens int) (wait time.Duration) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	l := b.of(name, now)
+	l := b.limiter(name, now)
 	if wait := b.wait(l, now); wait > 0 && tokens > 0 {
 		return wait
 	}
@@ -57,8 +57,8 @@ func (b *Buckets) AllowN(name string, now time.Time, tokens int) (wait time.Dura
 	return 0
 }
 
-// Left returns how long to wait for a token, without taking one.
-func (b *Buckets) Left(name string, now time.Time) (wait time.Duration) {
+// WaitTime returns how long to wait for a token, without taking one.
+func (b *Buckets) WaitTime(name string, now time.Time) (wait time.Duration) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if l, known := b.have[name]; known {
@@ -71,7 +71,7 @@ func (b *Buckets) Left(name string, now time.Time) (wait time.Duration) {
 func (b *Buckets) AllowDebt(name string, now time.Time, limit int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if l := b.of(name, now); l.TokensAt(now) >= float64(1-limit) {
+	if l := b.limiter(name, now); l.TokensAt(now) >= float64(1-limit) {
 		l.ReserveN(now, 1)
 	}
 }
@@ -85,8 +85,8 @@ func (b *Buckets) wait(l *rate.Limiter, now time.Time) time.Duration {
 	return max(time.Duration((1-tokens)/b.rate*float64(time.Second)), 1)
 }
 
-// of returns the limiter of a name.
-func (b *Buckets) of(name string, now time.Time) *rate.Limiter {
+// limiter returns the limiter of a name.
+func (b *Buckets) limiter(name string, now time.Time) *rate.Limiter {
 	l, known := b.have[name]
 	if !known {
 		if len(b.have) >= b.limit {

@@ -52,13 +52,13 @@ func TestABucketOfMany(t *testing.T) {
 			b.AllowN("a", now, n)
 		}
 		at := now.Add(one.after)
-		if got := b.Left("a", at); got != one.want {
+		if got := b.WaitTime("a", at); got != one.want {
 			t.Errorf("%s: the next one waits %v, want %v", one.sentence, got, one.want)
 		}
 		if got := b.Allow("a", at); got != one.want {
 			t.Errorf("%s: it is told to wait %v, want %v", one.sentence, got, one.want)
 		}
-		if b.Left("b", at) > 0 || b.Allow("b", at) > 0 {
+		if b.WaitTime("b", at) > 0 || b.Allow("b", at) > 0 {
 			t.Errorf("%s: another name waits", one.sentence)
 		}
 	}
@@ -70,7 +70,7 @@ func TestADebtHasABound(t *testing.T) {
 	for range 100 {
 		b.AllowDebt("a", now, 10)
 	}
-	if got := b.Left("a", now); got != 11*time.Second {
+	if got := b.WaitTime("a", now); got != 11*time.Second {
 		t.Errorf("it waits %v, want that of ten owed", got)
 	}
 	if NewBuckets(1, 0).Allow("a", now) > 0 {

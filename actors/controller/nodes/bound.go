@@ -22,17 +22,17 @@ const (
 	MaxLines    = 20                // of the log, a minute
 )
 
-// fit encodes what the other replicas get. If it is too large for a key, it leaves out parameters, first those that are
-// as they should be and last those that need review, and reports how many in Left.
-func fit(o Owner) []byte {
+// encodeOwner encodes what the other replicas get. If it is too large for a key, it leaves out parameters, first those
+// that are as they should be and last those that need review, and reports how many in Left.
+func encodeOwner(o Owner) []byte {
 	text := storage.Encode(o)
 	if o.Node == nil {
 		return text
 	}
-	for limit := o.Node.longest(); len(text) > MaxReported && limit > 0; {
+	for limit := o.Node.maxListLength(); len(text) > MaxReported && limit > 0; {
 		limit = min(limit/2, limit*MaxReported/len(text)) // a good first guess, as most entries are alike
 		less := *o.Node
-		less.Left, less.Parameters = first(o.Node.Parameters, limit, byInterest)
+		less.Left, less.Parameters = first(o.Node.Parameters, limit, compareInterest)
 		if o.Node.Peer != nil {
 			less.Peer, less.Left = o.Node.Peer.first(limit)
 		}
@@ -43,8 +43,8 @@ func fit(o Owner) []byte {
 	return text
 }
 
-// longest returns the length of the longest list that fit may cut.
-func (r *reported) longest() int {
+// maxListLength returns the length of the longest list that encodeOwner may cut.
+func (r *reported) maxListLength() int {
 	n := len(r.Parameters)
 	if r.Peer != nil {
 		n = max(n, len(r.Peer.Report.Parameters), len(r.Peer.Report.Ignored), len(r.Peer.Report.Items))
@@ -73,38 +73,38 @@ func (v *PeerView) first(limit int) (*PeerView, int) {
 	less := *v
 	left, ignored, items := 0, 0, 0
 	left, less.Report.Parameters = first(v.Report.Parameters, limit, func(a, b stateloop.DerivedParameter) int {
-		return interest(a.Review, a.State) - interest(b.Review, b.State)
+		return rankParameter(a.Review, a.State) - rankParameter(b.Review, b.State)
 	})
 	ignored, less.Report.Ignored = first(v.Report.Ignored, limit, func(_, _ stateloop.IgnoredParameter) int { return 0 })
 	items, less.Report.Items = first(v.Report.Items, limit,
-		func(a, b stateloop.HealthItem) int { return good(a.Good) - good(b.Good) })
+		func(a, b stateloop.HealthItem) int { return countGood(a.Good) - countGood(b.Good) })
 	less.More = map[string]partView{}
 	for _, p := range less.Report.Parameters {
-		if more, is := v.More[p.ID]; is {
+		if more, ok := v.More[p.ID]; ok {
 			less.More[p.ID] = more
 		}
 	}
 	return &less, left + ignored + items
 }
 
-func good(is bool) int {
-	if is {
+func countGood(ok bool) int {
+	if ok {
 		return 1
 	}
 	return 0
 }
 
-func byInterest(a, b fleetapi.Parameter) int {
-	return interest(stateloop.Review(a.Review), stateloop.State(a.State)) - interest(stateloop.Review(b.Review),
+func compareInterest(a, b fleetapi.Parameter) int {
+	return rankParameter(stateloop.Review(a.Review), stateloop.State(a.State)) - rankParameter(stateloop.Review(b.Review),
 		stateloop.State(b.State))
 }
 
-// interest ranks parameters; lower ranks are kept first.
-func interest(r stateloop.Review, s stateloop.State) int {
+// rankParameter ranks parameters; lower ranks are kept first.
+func rankParameter(r stateloop.Review, s stateloop.State) int {
 	switch {
-	case r == stateloop.Yes:
+	case r == stateloop.ReviewYes:
 		return 0
-	case r != stateloop.No:
+	case r != stateloop.ReviewNo:
 		return 1
 	case s.Class() != stateloop.Final:
 		return 2

@@ -13,42 +13,43 @@ import (
 	"edgespan/config/fleet/pace"
 )
 
-// plan queues an effect behind those that wait for the store. Only the last effect of each kind is kept, and effects
-// use the newest memory: so no more than a handful waits, however long the store or the node's rate limit takes.
-func (n *node) plan(effect any) {
-	if save, is := effect.(fleet.Save); is {
-		for i, t := range n.todo {
-			if _, is := t.effect.(fleet.Save); is {
-				n.todo[i].effect = save
+// queueEffect queues an effect behind those that wait for the store. Only the last effect of each kind is kept, and
+// effects use the newest memory: so no more than a handful waits, however long the store or the node's rate limit
+// takes.
+func (n *node) queueEffect(effect any) {
+	if save, ok := effect.(fleet.Save); ok {
+		for i, t := range n.effects {
+			if _, ok := t.effect.(fleet.Save); ok {
+				n.effects[i].effect = save
 				return
 			}
 		}
 	} else {
-		n.todo = slices.DeleteFunc(n.todo, func(t todo) bool { return instead(effect, t.effect) })
+		n.effects = slices.DeleteFunc(n.effects, func(t queuedEffect) bool { return replaces(effect, t.effect) })
 	}
 	acks := 0
-	n.todo = append(n.todo, todo{effect, n.on})
-	for i := len(n.todo) - 1; i >= 0; i-- {
-		if _, is := n.todo[i].effect.(ack); !is {
+	n.effects = append(n.effects, queuedEffect{effect, n.on})
+	for i := len(n.effects) - 1; i >= 0; i-- {
+		if _, ok := n.effects[i].effect.(ack); !ok {
 			continue
 		}
-		if acks++; acks > maxSaid { // the node repeats it
-			n.todo = slices.Delete(n.todo, i, i+1)
+		if acks++; acks > maxQueued { // the node repeats it
+			n.effects = slices.Delete(n.effects, i, i+1)
 		}
 	}
 }
 
-// maxSaid bounds the messages of a node that wait for the store.
-const maxSaid = 16
+// maxQueued bounds the messages of a node that wait for the store.
+const maxQueued = 16
 
-// instead reports whether a new effect replaces a waiting one.
-func instead(effect, waits any) bool {
+// replaces reports whether a new effect replaces a waiting one.
+func replaces(effect, waits any) bool {
 	switch e := effect.(type) {
 	case ack:
 		return waits == effect
 	case fleet.Push:
-		w, is := waits.(fleet.Push)
-		return is && w.Whole == e.Whole
+		w, ok := waits.(fleet.Push)
+		return ok && w.Whole == e.Whole
 	}
 	return reflect.TypeOf(effect) == reflect.TypeOf(waits)
 }
@@ -56,16 +57,16 @@ func instead(effect, waits any) bool {
 // queueEarly keeps messages that arrive before the memory is read. Of the node's own it keeps the last report and a few
 // others; the node repeats what matters.
 func (n *node) queueEarly(m any) {
-	if new, is := m.(Message); is {
+	if new, ok := m.(Message); ok {
 		says := 0
-		_, report := new.Word.(nodeproto.Report)
+		_, report := new.Message.(nodeproto.Report)
 		for i := len(n.before) - 1; i >= 0; i-- {
-			old, is := n.before[i].(Message)
-			if !is {
+			old, ok := n.before[i].(Message)
+			if !ok {
 				continue
 			}
-			_, reported := old.Word.(nodeproto.Report)
-			if says++; report && reported || says >= maxSaid {
+			_, reported := old.Message.(nodeproto.Report)
+			if says++; report && reported || says >= maxQueued {
 				n.before = slices.Delete(n.before, i, i+1)
 			}
 		}
@@ -75,19 +76,19 @@ func (n *node) queueEarly(m any) {
 
 // runEffects runs the effects in order. Effects after a Save wait for the store.
 func (n *node) runEffects() {
-	for len(n.todo) > 0 && n.saving == nil && !n.holding {
-		t := n.todo[0]
-		if n.todo = n.todo[1:]; len(n.todo) == 0 {
-			n.todo = nil
+	for len(n.effects) > 0 && n.saving == nil && !n.blocked {
+		t := n.effects[0]
+		if n.effects = n.effects[1:]; len(n.effects) == 0 {
+			n.effects = nil
 		}
-		n.do(t)
+		n.runEffect(t)
 	}
 }
 
-func (n *node) do(t todo) {
+func (n *node) runEffect(t queuedEffect) {
 	switch e := t.effect.(type) {
 	case fleet.Save:
-		n.save(e.Memory)
+		n.saveMemory(e.Memory)
 		return
 	case fleet.SetTimer:
 		n.setTimer(e.At)
@@ -117,7 +118,7 @@ func (n *node) do(t todo) {
 	case fleet.Release:
 		n.send(nodeproto.Release{})
 	case fleet.RequestBaseConfig:
-		n.d.Tell(RequestBaseConfig{To: n.self, ID: n.id, Board: e.Board})
+		n.d.Notify(RequestBaseConfig{To: n.self, ID: n.id, Board: e.Board})
 	case ack:
 		if n.machine.Unread() {
 			return // not stored: the node repeats it
@@ -143,15 +144,15 @@ func (n *node) push(p fleet.Push) {
 		n.send(nodeproto.Number{Generation: p.Generation})
 		return
 	}
-	if n.want.Digest != p.Digest || n.want.Generation != p.Generation {
+	if n.desired.Digest != p.Digest || n.desired.Generation != p.Generation {
 		return
 	}
-	document, err := n.d.documents.of(n.want.Config, n.want.Set)
+	document, err := n.d.documents.get(n.desired.Config, n.desired.Set)
 	if err != nil {
 		n.d.Log.Error("compute the config of a node", zap.String("node", n.id), zap.Error(err))
 		return
 	}
-	with, err := n.encoded()
+	with, err := n.encodeConfiguration()
 	if err != nil {
 		n.d.Log.Error("compute the peer configuration of a node", zap.String("node", n.id), zap.Error(err))
 		return
@@ -159,13 +160,13 @@ func (n *node) push(p fleet.Push) {
 	n.send(nodeproto.Push{
 		PeerConfiguration: with,
 		Attempt:           p.Attempt, Generation: p.Generation, MD5: p.Digest.Config, Document: document, Confirm: p.Confirm,
-		Managed: n.want.Managed,
+		Managed: n.desired.Managed,
 	})
 }
 
 // versionsRule limits how often a node's config is computed for other versions: at once for a node that was upgraded,
 // ever later for one whose versions keep changing.
-var versionsRule = pace.Rule{First: 15 * time.Second, Max: 10 * time.Minute, Quiet: time.Hour}
+var versionsRule = pace.DebounceRule{First: 15 * time.Second, Max: 10 * time.Minute, Quiet: time.Hour}
 
 // computeDue ends that delay.
 type computeDue struct{}
@@ -174,14 +175,14 @@ type computeDue struct{}
 func (n *node) compute() {
 	v, wait := n.versions.Value(n.d.Now(), versionsRule)
 	if wait == 0 {
-		n.d.Tell(Compute{n.id, v})
+		n.d.Notify(Compute{n.id, v})
 		return
 	}
-	n.dueIn(&n.versionsDue, wait, computeDue{})
+	n.scheduleOnce(&n.versionsDue, wait, computeDue{})
 }
 
-// dueIn sends m after wait, unless that is already scheduled; 0: nothing is to be scheduled.
-func (n *node) dueIn(due *bool, wait time.Duration, m any) {
+// scheduleOnce sends m after wait, unless that is already scheduled; 0: nothing is to be scheduled.
+func (n *node) scheduleOnce(due *bool, wait time.Duration, m any) {
 	if wait == 0 || *due {
 		return
 	}
@@ -196,7 +197,7 @@ func (n *node) compareAgain() {
 	if n.compare == nil || n.stream == nil || n.report == nil {
 		return
 	}
-	if n.compare.Running.Config != n.report.MD5 || n.compare.Desired != n.want.Digest {
+	if n.compare.Running.Config != n.report.MD5 || n.compare.Desired != n.desired.Digest {
 		return // out of date: another comparison follows
 	}
 	now := n.d.Now()
@@ -214,15 +215,15 @@ func (n *node) compareAgain() {
 // maxMisfits is how many successive answers may differ from the reported config before the next request is delayed.
 const maxMisfits = 3
 
-// compared steps the machine with what the desired config would remove from the node's running config.
-func (n *node) compared(data []byte) {
+// handleCompared steps the machine with what the desired config would remove from the node's running config.
+func (n *node) handleCompared(data []byte) {
 	c := n.compare
-	if c == nil || c.Desired != n.want.Digest {
+	if c == nil || c.Desired != n.desired.Digest {
 		return
 	}
 	n.d.running.one.Lock() // one at a time: reading an answer may take 60 MB
 	defer n.d.running.one.Unlock()
-	running, faults := config.ParseFew(data)
+	running, faults := config.ParseBounded(data)
 	if got := config.MD5(running); len(faults) > 0 || got != c.Running.Config {
 		n.misfit, n.misfits = n.d.Now(), n.misfits+1
 		n.log("a node reports a different config than it should run",
@@ -230,10 +231,10 @@ func (n *node) compared(data []byte) {
 			zap.String("said", got), zap.String("reported", c.Running.Config))
 		return
 	}
-	effective, clashes := n.want.Set.Effective()
+	effective, clashes := n.desired.Set.Effective()
 	if clashes != nil {
 		return
 	}
 	n.compare, n.misfits = nil, 0
-	n.step(fleet.Compared{Desired: c.Desired, Running: c.Running, Removes: fleet.Removes(running, effective)})
+	n.step(fleet.Compared{Desired: c.Desired, Running: c.Running, Removes: fleet.RemovedObjects(running, effective)})
 }

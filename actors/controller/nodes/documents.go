@@ -22,8 +22,8 @@ type document struct {
 	text []byte
 }
 
-// of returns the document of layers, by the MD5 of their config.
-func (d *documents) of(md5 string, set layers.Set) ([]byte, error) {
+// get returns the document of layers, by the MD5 of their config.
+func (d *documents) get(md5 string, set layers.Set) ([]byte, error) {
 	d.mu.Lock()
 	for _, one := range d.last {
 		if one.md5 == md5 && md5 != "" {

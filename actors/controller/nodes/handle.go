@@ -63,157 +63,157 @@ type rowKey struct {
 func NewHandle(all *Marks) *Handle { return &Handle{all: all} }
 
 // MoveTo sets from where a node is known and its name, and returns its previous name.
-func (s *Handle) MoveTo(id, name string, k fleet.Known) (before string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	before = s.name
-	s.id, s.name, s.known = id, name, k
+func (h *Handle) MoveTo(id, name string, k fleet.Known) (before string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	before = h.name
+	h.id, h.name, h.known = id, name, k
 	return before
 }
 
-// Started sets the node's actor.
-func (s *Handle) Started(pid *actor.PID) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.pid = pid
+// SetProcess sets the node's actor.
+func (h *Handle) SetProcess(pid *actor.PID) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.pid = pid
 }
 
-// Joined reports whether the node has joined and its certificates are valid.
-func (s *Handle) Joined() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.known.Joined
+// HasJoined reports whether the node has joined and its certificates are valid.
+func (h *Handle) HasJoined() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.known.Joined
 }
 
 // SetAdmission sets which config a staged rollout admits for the node, and reports whether that changed.
-func (s *Handle) SetAdmission(g fleet.Admission) bool {
-	old := s.admission.Swap(&g)
+func (h *Handle) SetAdmission(g fleet.Admission) bool {
+	old := h.admission.Swap(&g)
 	return old == nil || *old != g
 }
 
 // SetUnderlay sets the node's ports as the store has them.
-func (s *Handle) SetUnderlay(underlay string) { s.underlay.Store(&underlay) }
+func (h *Handle) SetUnderlay(underlay string) { h.underlay.Store(&underlay) }
 
 // Row returns the node's entry in a list, nil until its actor has published one.
-func (s *Handle) Row() *Row { return s.row.Load() }
+func (h *Handle) Row() *Row { return h.row.Load() }
 
 // View returns how the node is shown as a peer; nil: unknown.
-func (s *Handle) View() *PeerView { return s.peer.Load() }
+func (h *Handle) View() *PeerView { return h.peer.Load() }
 
 // LastReport returns when the node reported last, zero for never.
-func (s *Handle) LastReport() time.Time {
-	if at := s.heard.Load(); at != 0 {
+func (h *Handle) LastReport() time.Time {
+	if at := h.heard.Load(); at != 0 {
 		return time.Unix(0, at)
 	}
 	return time.Time{}
 }
 
 // Budget returns the budget of writes for the node.
-func (s *Handle) Budget() *pace.Budget { return &s.spends }
+func (h *Handle) Budget() *pace.Budget { return &h.spends }
 
 // Connection returns the node's stream to this replica, nil for none, and its reported versions.
-func (s *Handle) Connection() (nodeproto.ToNode, layers.Versions) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.stream, s.versions
+func (h *Handle) Connection() (nodeproto.ToNode, layers.Versions) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.stream, h.versions
 }
 
 // Fact returns what validation of layers uses of the node.
-func (s *Handle) Fact() ops.NodeFact {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return ops.NodeFact{Versions: s.versions, Reported: s.reported, Alive: s.replica != "", ID: s.id, Address: s.address}
+func (h *Handle) Fact() ops.NodeFact {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return ops.NodeFact{Versions: h.versions, Reported: h.reported, Alive: h.replica != "", ID: h.id, Address: h.address}
 }
 
-// is records the reported versions of a node and the replica that has its stream.
-func (s *Handle) is(v layers.Versions, replica string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+// setVersions records the reported versions of a node and the replica that has its stream.
+func (h *Handle) setVersions(v layers.Versions, replica string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
 	if v == (layers.Versions{}) {
-		v = s.versions // not reported
+		v = h.versions // not reported
 	} else {
-		s.reported = true
+		h.reported = true
 	}
-	if s.versions != v || s.replica != replica {
-		if s.replica != replica && s.moved != nil {
-			close(s.moved)
-			s.moved = nil
+	if h.versions != v || h.replica != replica {
+		if h.replica != replica && h.moved != nil {
+			close(h.moved)
+			h.moved = nil
 		}
-		s.versions, s.replica = v, replica
-		s.all.Changed.Store(true)
+		h.versions, h.replica = v, replica
+		h.all.Changed.Store(true)
 	}
 }
 
 // At returns the node's id, the replica that has its stream, and a channel that is closed when that replica changes.
-func (s *Handle) At() (id, replica string, moved <-chan struct{}) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.moved == nil {
-		s.moved = make(chan struct{})
+func (h *Handle) At() (id, replica string, moved <-chan struct{}) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.moved == nil {
+		h.moved = make(chan struct{})
 	}
-	return s.id, s.replica, s.moved
+	return h.id, h.replica, h.moved
 }
 
-// from records the address that a node connected from, and reports whether it changed.
-func (s *Handle) from(address string) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if address == "" || address == s.address {
+// setAddress records the address that a node connected from, and reports whether it changed.
+func (h *Handle) setAddress(address string) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if address == "" || address == h.address {
 		return false
 	}
-	s.address = address
-	s.all.Changed.Store(true)
+	h.address = address
+	h.all.Changed.Store(true)
 	return true
 }
 
 // LastAddress returns the address of the node's last connection, "" if others can't reach it.
-func (s *Handle) LastAddress() string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.address
+func (h *Handle) LastAddress() string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.address
 }
 
 // Attach sets the node's stream, unless it has a newer one.
-func (s *Handle) Attach(stream nodeproto.ToNode) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.stream == nil || s.stream.ID() < stream.ID() {
-		s.stream = stream
+func (h *Handle) Attach(stream nodeproto.ToNode) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.stream == nil || h.stream.ID() < stream.ID() {
+		h.stream = stream
 	}
 }
 
 // Detach removes a stream, unless the node has another one by now.
-func (s *Handle) Detach(stream nodeproto.ToNode) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.stream != nil && s.stream.ID() == stream.ID() {
-		s.stream = nil
+func (h *Handle) Detach(stream nodeproto.ToNode) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.stream != nil && h.stream.ID() == stream.ID() {
+		h.stream = nil
 	}
 }
 
 // Process returns the node's actor, nil for none.
-func (s *Handle) Process() *actor.PID {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.pid
+func (h *Handle) Process() *actor.PID {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.pid
 }
 
 // List returns the node's entry in a list.
-func (s *Handle) List(now time.Time, set fleet.Settings) fleetapi.Node {
-	s.mu.Lock()
-	n := fleetapi.Node{Name: s.name, ID: s.id, Online: s.replica != "", Software: s.versions.Software,
-		Firmware: s.versions.Firmware, Board: s.versions.Board}
-	known := s.known
-	s.mu.Unlock()
-	if at := s.heard.Load(); at != 0 {
+func (h *Handle) List(now time.Time, set fleet.Settings) fleetapi.Node {
+	h.mu.Lock()
+	n := fleetapi.Node{Name: h.name, ID: h.id, Online: h.replica != "", Software: h.versions.Software,
+		Firmware: h.versions.Firmware, Board: h.versions.Board}
+	known := h.known
+	h.mu.Unlock()
+	if at := h.heard.Load(); at != 0 {
 		t := time.Unix(0, at).UTC()
 		n.LastReport = &t
 	}
-	r := s.row.Load()
+	r := h.row.Load()
 	if n.ID == "" || r == nil { // it has not joined
 		m := fleet.New(n.Name, fleet.Memory{}, set)
 		for _, e := range m.Step(now, known) {
-			if status, is := e.(fleet.Status); is {
+			if status, ok := e.(fleet.Status); ok {
 				n.State, n.Why = string(m.State(now)), status.Why
 			}
 		}
@@ -225,9 +225,9 @@ func (s *Handle) List(now time.Time, set fleet.Settings) fleetapi.Node {
 	return n
 }
 
-// Called returns the node's name, and its id once it has joined.
-func (s *Handle) Called() (name, id string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.name, s.id
+// Names returns the node's name, and its id once it has joined.
+func (h *Handle) Names() (name, id string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.name, h.id
 }

@@ -17,21 +17,21 @@ import (
 func TestWhatIsToldWhereNotAllFits(t *testing.T) {
 	o := Owner{Node: &reported{}}
 	for i := range 2000 {
-		p := fleetapi.Parameter{ID: fmt.Sprintf("p%04d", i), Kind: "x", State: "Present", Review: string(stateloop.No),
+		p := fleetapi.Parameter{ID: fmt.Sprintf("p%04d", i), Kind: "x", State: "Present", Review: string(stateloop.ReviewNo),
 			Reason: strings.Repeat("r", 100)}
 		if i%200 == 199 {
-			p.State, p.Review = "CreatingFailed", string(stateloop.Yes)
+			p.State, p.Review = "CreatingFailed", string(stateloop.ReviewYes)
 		}
 		o.Node.Parameters = append(o.Node.Parameters, p)
 	}
-	text := fit(o)
+	text := encodeOwner(o)
 	if len(text) > MaxReported || len(text) < MaxReported/4 {
 		t.Fatalf("%d bytes", len(text))
 	}
 	got := storage.ValueOf[Owner](kv.Event{Kind: kv.EventPut, Entry: kv.Entry{Value: text}})
 	failed := 0
 	for i, p := range got.Node.Parameters {
-		if p.Review == string(stateloop.Yes) {
+		if p.Review == string(stateloop.ReviewYes) {
 			failed++
 		}
 		if i > 0 && got.Node.Parameters[i-1].ID >= p.ID {
@@ -42,7 +42,7 @@ func TestWhatIsToldWhereNotAllFits(t *testing.T) {
 		t.Errorf("%d of 10 that failed, %d told and %d left out", failed, len(got.Node.Parameters), got.Node.Left)
 	}
 	small := Owner{Node: &reported{Parameters: o.Node.Parameters[:10]}}
-	if string(fit(small)) != string(storage.Encode(small)) {
+	if string(encodeOwner(small)) != string(storage.Encode(small)) {
 		t.Error("a small one is cut")
 	}
 }
@@ -65,7 +65,7 @@ func TestWhatOthersAreToldOfMuchIsFoundSoon(t *testing.T) {
 	storage.Encode(o)
 	runtime.ReadMemStats(&after)
 	once := after.TotalAlloc - before.TotalAlloc
-	text := fit(o)
+	text := encodeOwner(o)
 	runtime.ReadMemStats(&before)
 	if spent := before.TotalAlloc - after.TotalAlloc; spent > 3*once {
 		t.Errorf("%d bytes are allocated for a text of %d: one encoding takes %d", spent, whole, once)

@@ -27,18 +27,18 @@ type (
 		Counted fleet.Counted
 		Stored  kv.Entry // the generations in the store, as far as the fleet knows
 	}
-	// Owned is the key that names the replica with the node's stream; if it does not exist, no replica has it.
-	Owned struct{ Entry kv.Entry }
-	// Remembered is a replica's write of the node's memory.
-	Remembered struct{ Entry kv.Entry }
+	// OwnerChanged is the key that names the replica with the node's stream; if it does not exist, no replica has it.
+	OwnerChanged struct{ Entry kv.Entry }
+	// MemoryChanged is a replica's write of the node's memory.
+	MemoryChanged struct{ Entry kv.Entry }
 	// Connected, Message and Disconnected come from the node link.
 	Connected struct {
 		Stream nodeproto.ToNode
 		Hello  nodeproto.Hello
 	}
 	Message struct {
-		Stream nodeproto.ToNode
-		Word   nodeproto.FromNode
+		Stream  nodeproto.ToNode
+		Message nodeproto.FromNode
 	}
 	Disconnected struct{ Stream nodeproto.ToNode }
 	// Known is from where the node is known, and its current name.
@@ -71,14 +71,14 @@ type node struct {
 	replica string           // that has the stream
 	report  *nodeproto.Report
 
-	unstored
+	storeQueue
 	generations
 	ownership
 	questions
-	standings
+	progressState
 	places
-	versions    pace.Steady[layers.Versions] // reported
-	versionsDue bool                         // a computeDue is scheduled
+	versions    pace.Debouncer[layers.Versions] // reported
+	versionsDue bool                            // a computeDue is scheduled
 
 	views
 	lines lines // logged on its behalf
@@ -89,7 +89,7 @@ type Deps struct {
 	*storage.Access
 	Shared       bool                  // other replicas use the store
 	Settings     func() fleet.Settings // the current settings
-	Tell         func(any)             // sends a message to the fleet
+	Notify       func(any)             // sends a message to the fleet
 	documents    documents
 	declarations declarations
 	running      runningConfigs
@@ -97,7 +97,7 @@ type Deps struct {
 
 // Declared returns what layers declare, by the MD5 of their config.
 func (d *Deps) Declared(md5 string, set layers.Set) []stateloop.DesiredParameter {
-	return d.declarations.of(md5, set).parameters
+	return d.declarations.get(md5, set).parameters
 }
 
 // New returns the actor of a node, by its id and its name in the fleet.
@@ -105,8 +105,8 @@ func New(d *Deps, id, name string, s *Handle) actor.Actor {
 	return &node{d: d, id: id, name: name, handle: s}
 }
 
-// todo is an effect and the stream that it is for.
-type todo struct {
+// queuedEffect is an effect and the stream that it is for.
+type queuedEffect struct {
 	effect any
 	on     string
 }
@@ -121,7 +121,7 @@ func (n *node) Receive(c actor.Context) {
 		n.self = c.Self()
 		n.read()
 	case *actor.Stopping:
-		n.end("node removed from the fleet, or its certificate revoked")
+		n.endStream("node removed from the fleet, or its certificate revoked")
 		n.storeRunning(nil)
 		n.setTimer(time.Time{})
 	case *actor.Restarting:
@@ -129,9 +129,9 @@ func (n *node) Receive(c actor.Context) {
 		n.setTimer(time.Time{})
 	case *actor.Stopped:
 	case storage.Saved:
-		n.saved(m)
+		n.handleSaved(m)
 	case retry:
-		n.again()
+		n.retry()
 	default:
 		if n.machine == nil {
 			n.queueEarly(m)
@@ -149,45 +149,45 @@ func (n *node) receive(m any) {
 	case Desired:
 		n.setDesired(m)
 	case fleet.Asked:
-		n.asked(m)
+		n.handleAsked(m)
 	case Connected:
 		hello := m.Hello.Bounded()
-		n.located(hello.Address)
+		n.handleAddress(hello.Address)
 		n.connect(m.Stream, hello.Software, hello.Firmware, hello.Board)
 	case Message:
 		n.handleMessage(m)
 	case Disconnected:
 		n.disconnect(m.Stream)
-	case Owned:
-		n.owned(m.Entry)
-	case Remembered:
-		n.remembered(m.Entry)
+	case OwnerChanged:
+		n.handleOwner(m.Entry)
+	case MemoryChanged:
+		n.handleMemory(m.Entry)
 	case storage.Leased:
-		n.own()
+		n.announceOwnership()
 	case showDue:
 		n.showDue()
 	case computeDue:
 		n.versionsDue = false
 		n.compute()
 	case placeAgain:
-		n.place()
+		n.storePlace()
 	case portsDue:
 		n.portsDue = false
-		n.underlay()
+		n.storeUnderlay()
 	case whereDue:
 		if n.whereDue = false; n.stream != nil { // otherwise it may connect from another address, at another replica
-			n.locate()
+			n.publishAddress()
 		}
 	case fleet.Changed:
 		n.step(m)
-	case Gated:
+	case AdmissionChanged:
 		n.step(*n.handle.admission.Load())
 	case tick:
 		if m.number == n.timers {
 			n.step(fleet.Tick{})
 		}
 	default:
-		n.ofOperators(m)
+		n.handleOperatorMessage(m)
 	}
 }
 
@@ -200,11 +200,11 @@ func (n *node) read() {
 func (n *node) wake(m storage.Saved) {
 	if m.Err != nil {
 		n.d.Log.Warn("read the stored state of a node", zap.String("node", n.id), zap.Error(m.Err))
-		n.later(savedRead)
+		n.retryLater(savedRead)
 		return
 	}
 	memory, err := n.parse(m.Now)
-	n.memory = m.Now.ModRevision
+	n.memoryRevision = m.Now.ModRevision
 	n.machine = fleet.New(n.name, memory, n.d.Settings())
 	if err != nil {
 		n.step(fleet.Unread{Why: err.Error()})
@@ -212,10 +212,10 @@ func (n *node) wake(m storage.Saved) {
 	if g := n.handle.admission.Load(); g != nil {
 		n.step(*g) // before it gets its desired config
 	}
-	n.d.Tell(Started{n.id})
+	n.d.Notify(Started{n.id})
 	stream, versions := n.handle.Connection()
 	if versions == (layers.Versions{}) {
-		n.handle.is(memory.Push.For, "")
+		n.handle.setVersions(memory.Push.For, "")
 	}
 	if stream != nil {
 		n.connect(stream, versions.Software, versions.Firmware, versions.Board)
@@ -246,9 +246,9 @@ func (n *node) connect(s nodeproto.ToNode, software, firmware, board string) {
 	}
 	n.stream, n.asks, n.theirs = s, nil, nil
 	n.on, n.replica = n.d.Replica+"/"+strconv.FormatUint(s.ID(), 10), n.d.Replica
-	n.handle.is(layers.Versions{Software: software, Firmware: firmware, Board: board}, n.replica)
+	n.handle.setVersions(layers.Versions{Software: software, Firmware: firmware, Board: board}, n.replica)
 	n.step(fleet.Connected{Stream: n.on, Replica: n.replica})
-	n.own()
+	n.announceOwnership()
 }
 
 // disconnect handles the end of a stream.
@@ -258,8 +258,8 @@ func (n *node) disconnect(s nodeproto.ToNode) {
 	}
 	n.leaving = n.ownerValue()
 	n.stream, n.asks = nil, nil
-	n.vanished()
-	n.away()
+	n.publishDisconnected()
+	n.handleOwnerGone()
 	n.releaseOwnership()
 }
 
@@ -268,21 +268,21 @@ func (n *node) releaseOwnership() {
 	if n.stream != nil || n.leaving == nil {
 		return
 	}
-	gone := kv.Holds(history.OwnerKey(n.id), n.leaving)
+	gone := kv.HasValue(history.OwnerKey(n.id), n.leaving)
 	n.d.Saver.Add(storage.Save{Op: kv.Delete(history.OwnerKey(n.id)), Compare: &gone, To: n.self, What: savedGone,
 		Of: &n.handle.spends})
 }
 
-// away records that no replica has the node's stream.
-func (n *node) away() {
-	n.handle.is(layers.Versions{}, "")
+// handleOwnerGone records that no replica has the node's stream.
+func (n *node) handleOwnerGone() {
+	n.handle.setVersions(layers.Versions{}, "")
 	on := n.on
 	n.on, n.replica, n.theirs = "", "", nil
 	n.step(fleet.Disconnected{Stream: on})
 }
 
-// end closes the node's stream.
-func (n *node) end(why string) {
+// endStream closes the node's stream.
+func (n *node) endStream(why string) {
 	if n.stream != nil {
 		n.stream.End(why)
 		n.stream = nil
@@ -294,7 +294,7 @@ func (n *node) handleMessage(m Message) {
 	if n.stream == nil || m.Stream.ID() != n.stream.ID() {
 		return
 	}
-	switch w := m.Word.(type) {
+	switch w := m.Message.(type) {
 	case nodeproto.Report:
 		w = w.Bounded()
 		if n.report == nil || !slices.Equal(n.report.Parameters, w.Parameters) {
@@ -303,39 +303,39 @@ func (n *node) handleMessage(m Message) {
 		n.report = &w
 		n.handle.heard.Store(n.d.Now().UnixNano())
 		v := layers.Versions{Software: w.Software, Firmware: w.Firmware, Board: w.Board}
-		n.handle.is(v, n.replica)
+		n.handle.setVersions(v, n.replica)
 		e := fleet.ReportOf(&w, n.on)
 		e.Parts = n.partsOf(&w)
 		n.step(e)
-		n.underlay()
+		n.storeUnderlay()
 		n.compareAgain()
 	case nodeproto.Result:
-		n.result(w)
+		n.handleResult(w)
 	case nodeproto.Probed:
 		w = w.Bounded()
 		n.step(fleet.Answered{Stream: n.on, Probe: w.Number, Generation: w.Generation, Digest: digestOf(w.MD5, w.Peer),
 			Worse: w.Worse})
 	case nodeproto.Answer:
-		n.answered(w)
+		n.handleAnswer(w)
 	}
 }
 
-// result handles the result of a push. Final results are acknowledged once they are stored.
-func (n *node) result(r nodeproto.Result) {
+// handleResult handles the result of a push. Final results are acknowledged once they are stored.
+func (n *node) handleResult(r nodeproto.Result) {
 	digest := fleet.Digest{Config: r.Pushed()}
 	switch r.Outcome {
 	case nodeproto.Accepted, nodeproto.Applied:
 		n.step(fleet.Acked{Attempt: r.Attempt})
 		return
 	case nodeproto.Rejected:
-		n.steps(fleet.Rejected{Attempt: r.Attempt, Digest: digest, Faults: r.Faults.Error()}, ack{r.Attempt})
+		n.stepThen(fleet.Rejected{Attempt: r.Attempt, Digest: digest, Faults: r.Faults.Error()}, ack{r.Attempt})
 	case nodeproto.NotStored:
 		n.step(fleet.NotStored{Attempt: r.Attempt, Digest: digest, Why: r.Faults.Error()})
 	case nodeproto.Unhealthy:
-		n.steps(fleet.Undone{Attempt: r.Attempt, Digest: digest, Reason: fleet.Unhealthy, Why: r.Faults.Error()},
+		n.stepThen(fleet.Undone{Attempt: r.Attempt, Digest: digest, Reason: fleet.Unhealthy, Why: r.Faults.Error()},
 			ack{r.Attempt})
 	case nodeproto.Unconfirmed:
-		n.steps(fleet.Undone{Attempt: r.Attempt, Digest: digest, Reason: fleet.Unconfirmed, Why: r.Faults.Error()},
+		n.stepThen(fleet.Undone{Attempt: r.Attempt, Digest: digest, Reason: fleet.Unconfirmed, Why: r.Faults.Error()},
 			ack{r.Attempt})
 	default:
 		n.log("a node reports an unknown outcome")
@@ -343,19 +343,19 @@ func (n *node) result(r nodeproto.Result) {
 }
 
 // step steps the machine and runs the effects.
-func (n *node) step(e fleet.Event) { n.steps(e, nil) }
+func (n *node) step(e fleet.Event) { n.stepThen(e, nil) }
 
-func (n *node) steps(e fleet.Event, then any) {
+func (n *node) stepThen(e fleet.Event, then any) {
 	now := n.d.Now()
 	for _, effect := range n.machine.Step(now, e) {
-		if status, is := effect.(fleet.Status); is {
+		if status, ok := effect.(fleet.Status); ok {
 			n.status = status.Why
 			continue
 		}
-		n.plan(effect)
+		n.queueEffect(effect)
 	}
 	if then != nil {
-		n.plan(then)
+		n.queueEffect(then)
 	}
 	n.show(now)
 	n.runEffects()

@@ -48,12 +48,12 @@ func (n *node) ownerValue() []byte {
 	n.handle.mu.Lock()
 	versions, address := n.handle.versions, n.handle.address
 	n.handle.mu.Unlock() // fit may take a while
-	n.announced = fit(Owner{n.d.Replica, n.d.Began.UnixNano(), n.on, versions, address, n.reportStanding()})
+	n.announced = encodeOwner(Owner{n.d.Replica, n.d.Began.UnixNano(), n.on, versions, address, n.reportStanding()})
 	return n.announced
 }
 
-// own announces to the other replicas that the node's stream is here.
-func (n *node) own() {
+// announceOwnership announces to the other replicas that the node's stream is here.
+func (n *node) announceOwnership() {
 	lease := n.d.LeaseID()
 	if n.stream == nil || lease == 0 {
 		return // the next lease announces it
@@ -65,25 +65,25 @@ func (n *node) own() {
 	}
 }
 
-// ownerSaved handles the result of that write.
-func (n *node) ownerSaved(m storage.Saved) {
+// handleOwnerSaved handles the result of that write.
+func (n *node) handleOwnerSaved(m storage.Saved) {
 	n.ownings--
 	if m.Err != nil && n.permanentError("streams of this replica", m.Err) {
 		// The other replicas show the node as offline until its next change is stored.
 	} else if m.Err != nil {
 		n.d.Log.Warn("publish the replica of a node's stream", zap.String("node", n.id), zap.Error(m.Err))
-		n.later(savedOwner)
+		n.retryLater(savedOwner)
 	} else {
 		n.owner = max(n.owner, m.Rev)
 	}
 	if other := n.deposed; other != nil && n.ownings == 0 {
 		n.deposed = nil
-		n.owned(*other)
+		n.handleOwner(*other)
 	}
 }
 
-// owned handles a change of the node's owner key.
-func (n *node) owned(e kv.Entry) {
+// handleOwner handles a change of the node's owner key.
+func (n *node) handleOwner(e kv.Entry) {
 	if n.ownings > 0 {
 		if n.deposed == nil || n.deposed.ModRevision < e.ModRevision {
 			n.deposed = &e
@@ -100,15 +100,15 @@ func (n *node) owned(e kv.Entry) {
 	}
 	switch {
 	case len(e.Value) == 0 && n.stream != nil:
-		n.own() // the lease expired before there was a new one
+		n.announceOwnership() // the lease expired before there was a new one
 	case len(e.Value) == 0:
-		n.away()
+		n.handleOwnerGone()
 	case o.Replica == n.d.Replica:
 		// Written by this replica, or by an earlier run of it whose stream is gone.
 	default:
-		n.end("the node is connected to replica " + o.Replica)
-		n.handle.is(o.Versions, o.Replica)
-		n.handle.from(o.Address)
+		n.endStream("the node is connected to replica " + o.Replica)
+		n.handle.setVersions(o.Versions, o.Replica)
+		n.handle.setAddress(o.Address)
 		n.theirs = o.Node
 		if n.on == o.Stream && n.replica == o.Replica {
 			n.show(n.d.Now())
@@ -154,9 +154,9 @@ func (n *node) reportStanding() *reported {
 		Wants:   r.Key.Wants, Runs: r.Key.Runs,
 	}
 	out.Why = config.Truncate(out.Why, nodeproto.MaxText)
-	if n.peers() {
-		out.Peer = n.viewed()
-	} else if out.Parameters = n.parameters(); n.synced() {
+	if n.mayHaveParts() {
+		out.Peer = n.currentView()
+	} else if out.Parameters = n.parameters(); n.isInSync() {
 		out.Health = n.summary.report.Health
 	}
 	return out
@@ -195,39 +195,39 @@ func (n *node) showAgain() {
 	if n.instead == nil || n.stream == nil {
 		return
 	}
-	still := kv.Holds(history.OwnerKey(n.id), n.instead)
+	still := kv.HasValue(history.OwnerKey(n.id), n.instead)
 	n.d.Saver.Add(storage.Save{Op: kv.PutLeased(still.Key, n.announced, n.d.LeaseID()), Compare: &still, To: n.self,
 		What: savedShown, Of: &n.handle.spends})
 }
 
-// shownSaved handles the result of that write. If another replica owns the key by now, the watch delivers it.
-func (n *node) shownSaved(m storage.Saved) {
+// handleShownSaved handles the result of that write. If another replica owns the key by now, the watch delivers it.
+func (n *node) handleShownSaved(m storage.Saved) {
 	switch {
 	case n.instead == nil: // the stream was announced again meanwhile
 	case m.Err == nil && !m.Done && !m.Now.Exists() && n.stream != nil:
-		n.own() // its lease has expired
+		n.announceOwnership() // its lease has expired
 	case m.Err == nil, n.stream == nil: // gone handles what is left
 		n.instead = nil
 	case n.permanentError("state of the node", m.Err):
 		n.announced, n.instead = n.instead, nil // the next change retries
 	default:
-		n.later(savedShown)
+		n.retryLater(savedShown)
 	}
 }
 
-// gone handles the result of deleting the owner's key. If the key still names the ended stream with another value, as
-// after a write with unknown outcome, gone deletes that.
-func (n *node) gone(m storage.Saved) {
+// handleOwnerDeleted handles the result of deleting the owner's key. If the key still names the ended stream with
+// another value, as after a write with unknown outcome, handleOwnerDeleted deletes that.
+func (n *node) handleOwnerDeleted(m storage.Saved) {
 	if m.Err != nil {
-		n.later(savedGone)
+		n.retryLater(savedGone)
 		return
 	}
 	if m.Done || n.stream != nil {
 		return
 	}
-	var was, is Owner
-	if json.Unmarshal(n.leaving, &was) == nil && json.Unmarshal(m.Now.Value, &is) == nil &&
-		is.Replica == was.Replica && is.Began == was.Began && is.Stream == was.Stream {
+	var was, now Owner
+	if json.Unmarshal(n.leaving, &was) == nil && json.Unmarshal(m.Now.Value, &now) == nil &&
+		now.Replica == was.Replica && now.Began == was.Began && now.Stream == was.Stream {
 		n.leaving = m.Now.Value
 		n.releaseOwnership()
 	}

@@ -20,8 +20,8 @@ import (
 type places struct {
 	placing bool   // a write of its ports is in flight
 	placed  string // the ports that were written
-	ports   underlay.Paces
-	where   pace.Steady[string] // the address that it connects from
+	ports   underlay.Debouncers
+	where   pace.Debouncer[string] // the address that it connects from
 
 	portsDue, whereDue bool // a check is scheduled
 }
@@ -29,9 +29,9 @@ type places struct {
 // configuration returns the node's PeerConfiguration, including everything that must be absent; nil if there is
 // neither.
 func (n *node) configuration() *peerpkg.Configuration {
-	return peerpkg.Complete(n.name, n.want.With, n.machine.Memory().Left(n.want.With),
+	return peerpkg.Complete(n.name, n.desired.With, n.machine.Memory().Leftovers(n.desired.With),
 		func() []stateloop.DesiredParameter {
-			return n.d.Declared(n.want.Config, n.want.Set)
+			return n.d.Declared(n.desired.Config, n.desired.Set)
 		})
 }
 
@@ -47,11 +47,11 @@ func (n *node) partsOf(r *nodeproto.Report) map[string]bool {
 	return out
 }
 
-// underlay stores the ports at which tunnels of other nodes find this one, if it is a peer and they changed. A port
-// keeps its last address until it has another one: a tunnel to a port that is down is down anyway, and recreating it
-// for every unplugged cable would not help.
-func (n *node) underlay() {
-	if n.stream == nil || n.report == nil || n.want.With == nil || len(n.report.Ports) == 0 {
+// storeUnderlay stores the ports at which tunnels of other nodes find this one, if it is a peer and they changed. A
+// port keeps its last address until it has another one: a tunnel to a port that is down is down anyway, and recreating
+// it for every unplugged cable would not help.
+func (n *node) storeUnderlay() {
+	if n.stream == nil || n.report == nil || n.desired.With == nil || len(n.report.Ports) == 0 {
 		return
 	}
 	if n.placing {
@@ -62,17 +62,17 @@ func (n *node) underlay() {
 	if has != nil && *has != "" && json.Unmarshal([]byte(*has), &before) != nil {
 		before = underlay.Ports{}
 	}
-	counts, wait := n.ports.Of(n.d.Now(), underlay.Of(n.report.Ports, before), before)
-	n.dueIn(&n.portsDue, wait, portsDue{})
+	counts, wait := n.ports.Effective(n.d.Now(), underlay.FromReport(n.report.Ports, before), before)
+	n.scheduleOnce(&n.portsDue, wait, portsDue{})
 	text := string(storage.Encode(counts))
 	if has != nil && *has == text {
 		return
 	}
 	n.placing, n.placed = true, text
-	n.place()
+	n.storePlace()
 }
 
-func (n *node) place() {
+func (n *node) storePlace() {
 	n.d.Saver.Add(storage.Save{Op: kv.Put(history.UnderlayKey(n.id), []byte(n.placed)), To: n.self, What: savedUnderlay,
 		Of: &n.handle.spends})
 }
@@ -80,9 +80,9 @@ func (n *node) place() {
 // placeAgain retries a failed write of the ports.
 type placeAgain struct{}
 
-// underlaySaved handles the result of the write. A failed write is repeated without looking at the ports again, which
-// would count as another change.
-func (n *node) underlaySaved(m storage.Saved) {
+// handleUnderlaySaved handles the result of the write. A failed write is repeated without looking at the ports again,
+// which would count as another change.
+func (n *node) handleUnderlaySaved(m storage.Saved) {
 	if m.Err != nil && n.stream != nil {
 		n.d.Log.Warn("store the ports of a node", zap.String("node", n.id), zap.Error(m.Err))
 		self := n.self
@@ -98,8 +98,8 @@ type portsDue struct{}
 // digestOf returns the digest of a reported config.
 func digestOf(md5, peer string) fleet.Digest { return fleet.Digest{Config: md5, Peer: peer} }
 
-// encoded returns the configuration in its pushed form, nil for none.
-func (n *node) encoded() ([]byte, error) {
+// encodeConfiguration returns the configuration in its pushed form, nil for none.
+func (n *node) encodeConfiguration() ([]byte, error) {
 	c := n.configuration()
 	if c == nil {
 		return nil, nil

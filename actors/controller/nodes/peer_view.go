@@ -15,11 +15,11 @@ import (
 type PeerView struct {
 	Report stateloop.PeerStatusReport `json:"report"`
 	More   map[string]partView        `json:"more,omitempty"` // by id
-	has    []peer.Gone                // what may be on the node, by its memory
+	has    []peer.Leftover            // what may be on the node, by its memory
 }
 
 // Gone returns what may be on the node, by its memory.
-func (v *PeerView) Gone() []peer.Gone { return v.has }
+func (v *PeerView) Gone() []peer.Leftover { return v.has }
 
 // partView is what is shown of a parameter in addition to its state.
 type partView struct {
@@ -60,14 +60,15 @@ func (n *notices) After() (uint64, <-chan struct{}) {
 
 // view publishes changes of the node as a peer.
 func (n *node) view() {
-	key := viewKey{n.theirs, n.stream != nil, n.report != nil, n.want.Generation, n.derived(), keyOfList(n.machine.Has())}
+	key := viewKey{n.theirs, n.stream != nil, n.report != nil, n.desired.Generation, n.derived(),
+		keyOfList(n.machine.PossibleLeftovers())}
 	if n.viewOf == key {
 		return
 	}
 	n.viewOf = key
-	n.handle.peer.Store(n.viewed())
+	n.handle.peer.Store(n.currentView())
 	n.handle.all.Changes.Notify()
-	if n.peers() {
+	if n.mayHaveParts() {
 		n.notifyReplicas()
 	}
 }
@@ -84,19 +85,21 @@ type viewKey struct {
 // derived returns the number of the current summary, 0 for none. Only nodes that are in sync or have a
 // PeerConfiguration are summarized; for the others their state says what they wait for.
 func (n *node) derived() uint64 {
-	if n.theirs != nil || n.report == nil && n.want.With == nil || !n.peers() && !n.synced() {
+	if n.theirs != nil || n.report == nil && n.desired.With == nil || !n.mayHaveParts() && !n.isInSync() {
 		return 0
 	}
 	n.summarize()
 	return n.summary.number
 }
 
-// peers reports whether the node has, or may have, more than its config declares.
-func (n *node) peers() bool { return n.want.With != nil || len(n.machine.Has()) > 0 }
+// mayHaveParts reports whether the node has, or may have, more than its config declares.
+func (n *node) mayHaveParts() bool {
+	return n.desired.With != nil || len(n.machine.PossibleLeftovers()) > 0
+}
 
-// viewed returns the current view; nil for an unknown node.
-func (n *node) viewed() *PeerView {
-	has := n.machine.Has()
+// currentView returns the current view; nil for an unknown node.
+func (n *node) currentView() *PeerView {
+	has := n.machine.PossibleLeftovers()
 	if t := n.theirs; t != nil && t.Peer != nil {
 		v := *t.Peer
 		v.has = has
@@ -116,7 +119,7 @@ func (n *node) viewed() *PeerView {
 }
 
 // view returns the view of a node without a PeerConfiguration, from what its replica published.
-func (t *reported) view(has []peer.Gone) *PeerView {
+func (t *reported) view(has []peer.Leftover) *PeerView {
 	v := PeerView{has: has, Report: stateloop.PeerStatusReport{Health: t.Health,
 		Ready: t.Ready, Desired: t.Wants, Applied: t.Runs, Counts: map[stateloop.State]int{}}}
 	if !t.Ready {
@@ -126,7 +129,7 @@ func (t *reported) view(has []peer.Gone) *PeerView {
 		one := stateloop.DerivedParameter{ID: p.ID, Kind: p.Kind, Target: stateloop.Target(p.Target),
 			State: stateloop.State(p.State), Review: stateloop.Review(p.Review), Reason: p.Reason}
 		v.Report.Parameters = append(v.Report.Parameters, one)
-		if v.Report.Counts[one.State]++; one.Review == stateloop.Yes {
+		if v.Report.Counts[one.State]++; one.Review == stateloop.ReviewYes {
 			v.Report.Reviews++
 		}
 	}
@@ -135,11 +138,11 @@ func (t *reported) view(has []peer.Gone) *PeerView {
 
 // listKey identifies a read-only list.
 type listKey struct {
-	first *peer.Gone
+	first *peer.Leftover
 	size  int
 }
 
-func keyOfList(l []peer.Gone) listKey {
+func keyOfList(l []peer.Leftover) listKey {
 	if len(l) == 0 {
 		return listKey{}
 	}

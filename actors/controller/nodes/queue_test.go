@@ -13,15 +13,15 @@ import (
 func TestWhatWaitsForTheMemoryIsBounded(t *testing.T) {
 	n := &node{}
 	for i := range 1000 {
-		n.queueEarly(Message{Word: nodeproto.Report{Software: fmt.Sprint(i)}})
-		n.queueEarly(Message{Word: nodeproto.Result{Attempt: uint64(i)}})
+		n.queueEarly(Message{Message: nodeproto.Report{Software: fmt.Sprint(i)}})
+		n.queueEarly(Message{Message: nodeproto.Result{Attempt: uint64(i)}})
 	}
 	n.queueEarly(Desired{})
 	reports, results := 0, 0
 	for _, m := range n.before {
 		switch w := m.(type) {
 		case Message:
-			if rep, is := w.Word.(nodeproto.Report); is {
+			if rep, ok := w.Message.(nodeproto.Report); ok {
 				if reports++; rep.Software != "999" {
 					t.Errorf("the report of %s", rep.Software)
 				}
@@ -30,14 +30,14 @@ func TestWhatWaitsForTheMemoryIsBounded(t *testing.T) {
 			}
 		}
 	}
-	if reports != 1 || results == 0 || len(n.before) > maxSaid+2 {
+	if reports != 1 || results == 0 || len(n.before) > maxQueued+2 {
 		t.Errorf("%d reports, %d results, %d messages", reports, results, len(n.before))
 	}
 }
 
 // While the store is slow, no more than a handful of effects waits, all of them for the newest record.
 func TestWhatWaitsForTheStoreIsBounded(t *testing.T) {
-	n := &node{unstored: unstored{saving: []byte("x")}, on: "s"}
+	n := &node{storeQueue: storeQueue{saving: []byte("x")}, on: "s"}
 	for i := range uint64(1000) {
 		for _, e := range []any{
 			fleet.Save{Memory: fleet.Memory{Floor: i}}, ack{attempt: i}, ack{attempt: i},
@@ -45,21 +45,21 @@ func TestWhatWaitsForTheStoreIsBounded(t *testing.T) {
 			fleet.Push{Attempt: i, Whole: true}, fleet.Push{Generation: fleet.Generation{Counter: i}}, fleet.Probe{Probe: i},
 			fleet.SetManaged{Managed: i%2 == 0},
 		} {
-			n.plan(e)
+			n.queueEffect(e)
 		}
 	}
-	if len(n.todo) != 6+maxSaid {
-		t.Errorf("%d wait", len(n.todo))
+	if len(n.effects) != 6+maxQueued {
+		t.Errorf("%d wait", len(n.effects))
 	}
-	if s, is := n.todo[0].effect.(fleet.Save); !is || s.Memory.Floor != 999 {
-		t.Errorf("the first one is %+v", n.todo[0].effect)
+	if s, ok := n.effects[0].effect.(fleet.Save); !ok || s.Memory.Floor != 999 {
+		t.Errorf("the first one is %+v", n.effects[0].effect)
 	}
 	acks := 0
-	for _, one := range n.todo {
+	for _, one := range n.effects {
 		switch e := one.effect.(type) {
 		case ack:
 			acks++
-			if e.attempt < 1000-maxSaid {
+			if e.attempt < 1000-maxQueued {
 				t.Errorf("attempt %d is acknowledged", e.attempt)
 			}
 		case fleet.Push:
@@ -68,7 +68,7 @@ func TestWhatWaitsForTheStoreIsBounded(t *testing.T) {
 			}
 		}
 	}
-	if acks != maxSaid {
+	if acks != maxQueued {
 		t.Errorf("%d acknowledgements wait", acks)
 	}
 }

@@ -81,16 +81,16 @@ func (n *node) request(a request, data []byte) uint64 {
 	return id
 }
 
-// asked requests the node's base config if the fleet permits it.
-func (n *node) asked(m fleet.Asked) {
+// handleAsked requests the node's base config if the fleet permits it.
+func (n *node) handleAsked(m fleet.Asked) {
 	if m.Granted && n.report != nil {
 		n.request(request{kind: nodeproto.RequestBaseConfig, board: n.report.Board}, nil)
 	}
 	n.step(m)
 }
 
-// answered handles the answer to a request; unrequested answers are dropped.
-func (n *node) answered(w nodeproto.Answer) {
+// handleAnswer handles the answer to a request; unrequested answers are dropped.
+func (n *node) handleAnswer(w nodeproto.Answer) {
 	a, open := n.asks[w.ID]
 	if !open {
 		return
@@ -99,27 +99,27 @@ func (n *node) answered(w nodeproto.Answer) {
 	switch a.kind {
 	case nodeproto.RequestBaseConfig:
 		if w.Error == "" {
-			n.d.Tell(Learnt{n.id, a.board, w.Data})
+			n.d.Notify(Learnt{n.id, a.board, w.Data})
 		}
 	case nodeproto.RequestConfig:
 		if w.Error == "" {
 			n.storeRunning(w.Data)
-			n.compared(w.Data)
+			n.handleCompared(w.Data)
 		}
 	case nodeproto.RequestPreview:
-		n.answeredPreview(a.preview, w)
+		n.handlePreviewAnswer(a.preview, w)
 	}
 }
 
-// ofOperators handles requests of operators.
-func (n *node) ofOperators(m any) {
+// handleOperatorMessage handles requests of operators.
+func (n *node) handleOperatorMessage(m any) {
 	switch m := m.(type) {
 	case storage.Question:
 		switch q := m.Question.(type) {
 		case Command:
 			n.command(m.Reply, q)
 		case RequestRunning:
-			m.Reply(n.runs())
+			m.Reply(n.runningConfig())
 		case Describe:
 			m.Reply(n.describe())
 		}
@@ -205,8 +205,8 @@ func (n *node) storeRunning(data []byte) {
 	n.ran = data
 }
 
-// runs returns what the node runs and the desired config would remove.
-func (n *node) runs() Running {
+// runningConfig returns what the node runs and the desired config would remove.
+func (n *node) runningConfig() Running {
 	if n.machine.State(n.d.Now()) != fleet.NeedsAdoption {
 		return Running{Err: fmt.Errorf("adopt: %w: the node does not need adoption", fleetapi.ErrRefused)}
 	}
@@ -216,15 +216,15 @@ func (n *node) runs() Running {
 	}
 	n.d.running.one.Lock()
 	defer n.d.running.one.Unlock()
-	o, faults := config.ParseFew(n.ran)
+	o, faults := config.ParseBounded(n.ran)
 	if len(faults) > 0 {
 		return Running{Err: faults}
 	}
-	effective, clashes := n.want.Set.Effective()
+	effective, clashes := n.desired.Set.Effective()
 	if clashes != nil {
 		return Running{Err: clashes}
 	}
-	return Running{Document: o, Removes: fleet.Removes(o, effective)}
+	return Running{Document: o, Removes: fleet.RemovedObjects(o, effective)}
 }
 
 // describe returns everything known of the node.
@@ -280,10 +280,10 @@ const (
 	previewFailed   = "failed"
 )
 
-// answeredPreview stores the node's answer to a preview, for all replicas.
-func (n *node) answeredPreview(id string, w nodeproto.Answer) {
-	lease, is := n.previews[id]
-	if !is {
+// handlePreviewAnswer stores the node's answer to a preview, for all replicas.
+func (n *node) handlePreviewAnswer(id string, w nodeproto.Answer) {
+	lease, ok := n.previews[id]
+	if !ok {
 		return
 	}
 	delete(n.previews, id)

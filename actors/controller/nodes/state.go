@@ -27,8 +27,8 @@ type declaration struct {
 	err        error // why nothing could be read
 }
 
-// of returns what layers declare, by the MD5 of their config.
-func (d *declarations) of(md5 string, set layers.Set) declaration {
+// get returns what layers declare, by the MD5 of their config.
+func (d *declarations) get(md5 string, set layers.Set) declaration {
 	d.mu.Lock()
 	for _, one := range d.last {
 		if one.md5 == md5 && md5 != "" {
@@ -41,7 +41,7 @@ func (d *declarations) of(md5 string, set layers.Set) declaration {
 	if effective, clashes := set.Effective(); clashes != nil {
 		out.err = clashes
 	} else {
-		out.parameters, out.err = stateloop.Declared(effective)
+		out.parameters, out.err = stateloop.DeclaredParameters(effective)
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -78,8 +78,8 @@ func (n *node) summarize() stateloop.PeerStatusReport {
 	if r == nil {
 		r = &nodeproto.Report{}
 	}
-	has := keyOfList(n.machine.Has())
-	if s.number > 0 && s.of == n.want.Desired && s.has == has && s.online == (n.stream != nil) &&
+	has := keyOfList(n.machine.PossibleLeftovers())
+	if s.number > 0 && s.of == n.desired.Desired && s.has == has && s.online == (n.stream != nil) &&
 		s.answers == r.Generation &&
 		slices.Equal(s.reported, r.Parameters) && slices.Equal(s.health, r.Health) {
 		s.report.LastReport = n.lastReport()
@@ -92,19 +92,19 @@ func (n *node) summarize() stateloop.PeerStatusReport {
 			Kind: p.Kind, State: stateloop.State(p.State), Message: p.Detail, Generation: p.Generation, Since: p.Since})
 		more[p.ID] = partView{Reported: p.State, Attempts: p.Attempts, NextTry: p.NextTry}
 	}
-	want := stateloop.Config{Generation: n.want.Generation, Parameters: n.desiredParameters(more, reports)}
+	want := stateloop.Config{Generation: n.desired.Generation, Parameters: n.desiredParameters(more, reports)}
 	was := s.report.PeerConfigurationState
 	said := stateloop.EdgePeerConfigurationState{Generation: r.Generation, Parameters: reports}
 	about := stateloop.Peer{Name: n.name, Online: n.stream != nil, LastReport: n.lastReport()}
 	for _, h := range r.Health {
 		about.Health = append(about.Health, stateloop.HealthItem{Name: h.Name, Good: h.Good, Detail: h.Detail})
 	}
-	*s = summary{n.want.Desired, has, n.stream != nil, r.Generation, r.Parameters, r.Health,
+	*s = summary{n.desired.Desired, has, n.stream != nil, r.Generation, r.Parameters, r.Health,
 		stateloop.Summarize(about, want, said), more, s.number + 1}
 	// The node keeps reporting what it has removed until it gets another config: what is undesired and absent is as it
 	// should be.
 	s.report.Ignored = slices.DeleteFunc(s.report.Ignored, func(i stateloop.IgnoredParameter) bool {
-		return i.Reported == stateloop.Absent && i.Review == stateloop.No
+		return i.Reported == stateloop.Absent && i.Review == stateloop.ReviewNo
 	})
 	for _, i := range stateloop.NewlyIgnored(was, s.report.PeerConfigurationState) {
 		n.log("a node reports parameters that none of its configs declares", zap.String("parameter", i.ID),
@@ -134,10 +134,10 @@ func (n *node) desiredParameters(more map[string]partView, reports []stateloop.R
 			m.Dependencies, m.Describes = p.Dependencies, p.Describe()
 			more[p.ID] = m
 		}
-		return append(out, stateloop.Removed(out, reports)...)
+		return append(out, stateloop.RemovedParameters(out, reports)...)
 	}
-	if n.declared.md5 != n.want.Config || n.declared.md5 == "" {
-		n.declared = n.d.declarations.of(n.want.Config, n.want.Set)
+	if n.declared.md5 != n.desired.Config || n.declared.md5 == "" {
+		n.declared = n.d.declarations.get(n.desired.Config, n.desired.Set)
 		if n.declared.err != nil {
 			n.d.Log.Debug("parameters of a node", zap.String("node", n.id), zap.Error(n.declared.err))
 		}
@@ -145,7 +145,7 @@ func (n *node) desiredParameters(more map[string]partView, reports []stateloop.R
 	if n.declared.err != nil {
 		return nil
 	}
-	return append(slices.Clip(n.declared.parameters), stateloop.Removed(n.declared.parameters, reports)...)
+	return append(slices.Clip(n.declared.parameters), stateloop.RemovedParameters(n.declared.parameters, reports)...)
 }
 
 // parameters returns the parameters of the state report in their form of the API.
@@ -161,22 +161,22 @@ func parametersOf(r stateloop.PeerStatusReport) []fleetapi.Parameter {
 	return out
 }
 
-// synced reports whether the node was in sync in its last published row.
-func (n *node) synced() bool {
+// isInSync reports whether the node was in sync in its last published row.
+func (n *node) isInSync() bool {
 	r := n.handle.row.Load()
 	return r != nil && r.Key.State == fleet.InSync
 }
 
 // show publishes changes of the node for lists of nodes.
 func (n *node) show(now time.Time) {
-	n.publishStanding(now)
+	n.publishProgress(now)
 	defer n.view()
 	if n.machine.Adopted() {
 		n.storeRunning(nil) // no longer needed: the node is adopted
 	}
 	k := rowKey{
-		State: n.machine.State(now), managed: n.want.Managed, versions: n.want.For, desired: n.want.Digest,
-		Wants: n.want.Generation,
+		State: n.machine.State(now), managed: n.desired.Managed, versions: n.desired.For, desired: n.desired.Digest,
+		Wants: n.desired.Generation,
 	}
 	why := n.status
 	if n.report != nil {
@@ -199,6 +199,6 @@ func (n *node) show(now time.Time) {
 	n.handle.row.Store(&Row{Key: k, Why: why})
 	n.notifyReplicas()
 	if k.State == fleet.InSync && (old == nil || old.Key.State != k.State || old.Key.desired != k.desired) {
-		n.d.Tell(Reached{n.name, k.desired})
+		n.d.Notify(Reached{n.name, k.desired})
 	}
 }

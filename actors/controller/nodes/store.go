@@ -23,28 +23,28 @@ const (
 	savedOwner
 	savedGone
 	savedShown
-	savedStanding
+	savedProgress
 	savedUnderlay
 	savedNothing
 )
 
-// unstored is what waits for the store or is in flight.
-type unstored struct {
-	todo    []todo
-	saving  []byte             // the memory in flight
-	memory  kv.Revision        // that wrote the memory last
-	other   *kv.Entry          // another replica's write of it meanwhile
-	failed  [savedNothing]bool // writes that failed
-	waiting bool               // a retry is scheduled
-	holding bool               // effects must wait
+// storeQueue is what waits for the store or is in flight.
+type storeQueue struct {
+	effects        []queuedEffect
+	saving         []byte             // the memory in flight
+	memoryRevision kv.Revision        // that wrote the memory last
+	otherMemory    *kv.Entry          // another replica's write of it meanwhile
+	failed         [savedNothing]bool // writes that failed
+	waiting        bool               // a retry is scheduled
+	blocked        bool               // effects must wait
 }
 
 // generations is the node's desired config, whose generation is stored first.
 type generations struct {
-	want                 Desired  // as the machine has it
+	desired              Desired  // as the machine has it
 	next                 *Desired // whose generation is being stored
 	counting, superseded bool
-	count                kv.Revision // that wrote the generation last
+	countRevision        kv.Revision // that wrote the generation last
 }
 
 // setDesired handles a desired config. Its generation is stored before the machine gets it; a newer config replaces one
@@ -52,13 +52,13 @@ type generations struct {
 func (n *node) setDesired(w Desired) {
 	n.next = &w
 	n.superseded = n.counting
-	if w.Stored.ModRevision > n.count {
-		n.count = w.Stored.ModRevision
+	if w.Stored.ModRevision > n.countRevision {
+		n.countRevision = w.Stored.ModRevision
 	}
-	n.counts()
+	n.countGeneration()
 }
 
-func (n *node) counts() {
+func (n *node) countGeneration() {
 	w := n.next
 	if n.counting || w == nil {
 		return
@@ -67,52 +67,52 @@ func (n *node) counts() {
 	if w.Stored.Exists() && json.Unmarshal(w.Stored.Value, &stored) != nil {
 		stored = fleet.Counted{}
 	}
-	if w.Fault != "" || w.Stored.ModRevision == n.count && stored == w.Counted || n.want.Counted == w.Counted &&
-		n.want.Fault == "" {
-		n.counted()
+	if w.Fault != "" || w.Stored.ModRevision == n.countRevision && stored == w.Counted || n.desired.Counted == w.Counted &&
+		n.desired.Fault == "" {
+		n.handleCounted()
 		return
 	}
-	compare := kv.At(history.GenerationKey(n.id), n.count)
+	compare := kv.AtRevision(history.GenerationKey(n.id), n.countRevision)
 	n.counting = true
 	n.d.Saver.Add(storage.Save{Op: kv.Put(compare.Key, storage.Encode(w.Counted)), Compare: &compare, To: n.self,
 		What: savedCount, Of: &n.handle.spends})
 }
 
-// counted steps the machine with the config whose generation is stored.
-func (n *node) counted() {
-	n.want, n.next = *n.next, nil
-	n.want.Stored = kv.Entry{}
-	n.step(n.want.Desired)
-	n.underlay()
+// handleCounted steps the machine with the config whose generation is stored.
+func (n *node) handleCounted() {
+	n.desired, n.next = *n.next, nil
+	n.desired.Stored = kv.Entry{}
+	n.step(n.desired.Desired)
+	n.storeUnderlay()
 	n.compareAgain()
 }
 
-// countSaved handles the result of storing a generation.
-func (n *node) countSaved(m storage.Saved) {
+// handleCountSaved handles the result of storing a generation.
+func (n *node) handleCountSaved(m storage.Saved) {
 	n.counting = false
 	own := n.next != nil && m.Now.Exists() && bytes.Equal(m.Now.Value, storage.Encode(n.next.Counted))
 	switch {
 	case m.Err != nil:
 		n.d.Log.Warn("number a generation", zap.String("node", n.id), zap.Error(m.Err))
-		n.later(savedCount)
+		n.retryLater(savedCount)
 	case m.Done && n.next != nil && !n.superseded:
-		n.count = m.Rev
-		n.counted()
+		n.countRevision = m.Rev
+		n.handleCounted()
 	case m.Done:
-		n.count, n.superseded = m.Rev, false
-		n.counts()
+		n.countRevision, n.superseded = m.Rev, false
+		n.countGeneration()
 	case own: // stored, but the answer was lost
-		n.count = m.Now.ModRevision
-		n.counted()
+		n.countRevision = m.Now.ModRevision
+		n.handleCounted()
 	default:
 		n.next, n.superseded = nil, false
-		n.count = m.Now.ModRevision
-		n.d.Tell(Recount{n.id, m.Now})
+		n.countRevision = m.Now.ModRevision
+		n.d.Notify(Recount{n.id, m.Now})
 	}
 }
 
-// saved handles a result of the saver.
-func (n *node) saved(m storage.Saved) {
+// handleSaved handles a result of the saver.
+func (n *node) handleSaved(m storage.Saved) {
 	switch m.What {
 	case savedRead:
 		if n.machine == nil {
@@ -121,24 +121,24 @@ func (n *node) saved(m storage.Saved) {
 	case savedMemory:
 		n.handleMemorySaved(m)
 	case savedCount:
-		n.countSaved(m)
+		n.handleCountSaved(m)
 	case savedOwner:
-		n.ownerSaved(m)
+		n.handleOwnerSaved(m)
 	case savedShown:
-		n.shownSaved(m)
+		n.handleShownSaved(m)
 	case savedGone:
-		n.gone(m)
-	case savedStanding:
-		n.handleStandingSaved(m)
+		n.handleOwnerDeleted(m)
+	case savedProgress:
+		n.handleProgressSaved(m)
 	case savedUnderlay:
-		n.underlaySaved(m)
+		n.handleUnderlaySaved(m)
 	}
 }
 
-// save stores a memory. The result identifies its writer by the value.
-func (n *node) save(m fleet.Memory) {
+// saveMemory stores a memory. The result identifies its writer by the value.
+func (n *node) saveMemory(m fleet.Memory) {
 	n.saving = storage.Encode(m)
-	compare := kv.At(history.PushKey(n.id), n.memory)
+	compare := kv.AtRevision(history.PushKey(n.id), n.memoryRevision)
 	n.d.Saver.Add(storage.Save{Op: kv.Put(compare.Key, n.saving), Compare: &compare, To: n.self, What: savedMemory,
 		Of: &n.handle.spends})
 }
@@ -146,24 +146,24 @@ func (n *node) save(m fleet.Memory) {
 // handleMemorySaved continues with the effects that waited for the memory. If another replica wrote one meanwhile,
 // both are merged, and a push that the other one knows, or whose number it has, is dropped.
 func (n *node) handleMemorySaved(m storage.Saved) {
-	text, other := n.saving, n.other
-	n.saving, n.other = nil, nil
+	text, other := n.saving, n.otherMemory
+	n.saving, n.otherMemory = nil, nil
 	switch {
 	case errors.Is(m.Err, kv.ErrTooLarge) && n.shrinkMemory():
 	case m.Err != nil:
 		n.logAt(zap.WarnLevel, "store the state of a node", zap.Error(m.Err))
-		n.saving, n.other = text, other // later retries it
-		n.later(savedMemory)
+		n.saving, n.otherMemory = text, other // later retries it
+		n.retryLater(savedMemory)
 		return
 	case m.Done:
-		n.memory = m.Rev
+		n.memoryRevision = m.Rev
 	case bytes.Equal(m.Now.Value, text): // stored, but the answer was lost
-		n.memory = m.Now.ModRevision
+		n.memoryRevision = m.Now.ModRevision
 	default:
-		n.recall(m.Now)
+		n.loadMemory(m.Now)
 	}
 	if other != nil {
-		n.remembered(*other)
+		n.handleMemory(*other)
 	}
 	n.runEffects()
 }
@@ -171,25 +171,25 @@ func (n *node) handleMemorySaved(m storage.Saved) {
 // shrinkMemory replaces a memory that is too large for the store by a smaller one, and reports whether that was
 // possible.
 func (n *node) shrinkMemory() bool {
-	waiting := n.todo
-	n.todo, n.holding = nil, true
+	waiting := n.effects
+	n.effects, n.blocked = nil, true
 	n.step(fleet.TooLarge{})
-	n.holding = false
-	lighter := slices.ContainsFunc(n.todo, func(t todo) bool { _, is := t.effect.(fleet.Save); return is })
+	n.blocked = false
+	lighter := slices.ContainsFunc(n.effects, func(t queuedEffect) bool { _, ok := t.effect.(fleet.Save); return ok })
 	for _, t := range waiting {
-		if _, is := t.effect.(fleet.Save); !is || !lighter {
-			n.todo = append(n.todo, t)
+		if _, ok := t.effect.(fleet.Save); !ok || !lighter {
+			n.effects = append(n.effects, t)
 		}
 	}
 	return lighter
 }
 
-// recall merges the memory that another replica wrote.
-func (n *node) recall(e kv.Entry) {
+// loadMemory merges the memory that another replica wrote.
+func (n *node) loadMemory(e kv.Entry) {
 	theirs, err := n.parse(e)
-	n.memory = e.ModRevision
+	n.memoryRevision = e.ModRevision
 	if err != nil {
-		n.todo = slices.DeleteFunc(n.todo, func(t todo) bool { // nothing is sent that is not stored
+		n.effects = slices.DeleteFunc(n.effects, func(t queuedEffect) bool { // nothing is sent that is not stored
 			switch t.effect.(type) {
 			case fleet.Save, fleet.Push, ack:
 				return true
@@ -199,37 +199,37 @@ func (n *node) recall(e kv.Entry) {
 		n.step(fleet.Unread{Why: err.Error()})
 		return
 	}
-	waiting := n.todo
-	n.todo = nil
-	n.holding = true
+	waiting := n.effects
+	n.effects = nil
+	n.blocked = true
 	n.step(fleet.Recalled{Memory: theirs})
-	n.holding = false
+	n.blocked = false
 	for _, t := range waiting {
-		if p, is := t.effect.(fleet.Push); is && p.Whole && p.Attempt <= theirs.Push.Number {
+		if p, ok := t.effect.(fleet.Push); ok && p.Whole && p.Attempt <= theirs.Push.Number {
 			continue
 		}
-		if _, is := t.effect.(fleet.Save); is {
+		if _, ok := t.effect.(fleet.Save); ok {
 			continue // the merged memory includes it
 		}
-		n.todo = append(n.todo, t)
+		n.effects = append(n.effects, t)
 	}
 }
 
-// remembered handles another replica's write of the memory.
-func (n *node) remembered(e kv.Entry) {
+// handleMemory handles another replica's write of the memory.
+func (n *node) handleMemory(e kv.Entry) {
 	switch {
 	case n.saving != nil:
-		if n.other == nil || n.other.ModRevision < e.ModRevision {
-			n.other = &e
+		if n.otherMemory == nil || n.otherMemory.ModRevision < e.ModRevision {
+			n.otherMemory = &e
 		}
-	case e.ModRevision > n.memory:
-		n.recall(e)
+	case e.ModRevision > n.memoryRevision:
+		n.loadMemory(e)
 		n.runEffects()
 	}
 }
 
-// later schedules a retry of a failed write.
-func (n *node) later(what int) {
+// retryLater schedules a retry of a failed write.
+func (n *node) retryLater(what int) {
 	n.failed[what] = true
 	if n.waiting {
 		return
@@ -239,23 +239,23 @@ func (n *node) later(what int) {
 	n.d.After(storage.StoreBackoff, func() { n.d.Send(self, retry{}) })
 }
 
-// again retries the failed writes.
-func (n *node) again() {
+// retry retries the failed writes.
+func (n *node) retry() {
 	failed := n.failed
 	n.waiting, n.failed = false, [savedNothing]bool{}
 	if failed[savedRead] && n.machine == nil {
 		n.read()
 	}
 	if failed[savedMemory] && n.saving != nil {
-		compare := kv.At(history.PushKey(n.id), n.memory)
+		compare := kv.AtRevision(history.PushKey(n.id), n.memoryRevision)
 		n.d.Saver.Add(storage.Save{Op: kv.Put(compare.Key, n.saving), Compare: &compare, To: n.self, What: savedMemory,
 			Of: &n.handle.spends})
 	}
 	if failed[savedCount] {
-		n.counts()
+		n.countGeneration()
 	}
 	if failed[savedOwner] {
-		n.own()
+		n.announceOwnership()
 	}
 	if failed[savedShown] {
 		n.showAgain()

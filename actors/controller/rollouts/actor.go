@@ -20,26 +20,26 @@ import (
 	"edgespan/config/layers"
 )
 
-// Messages to /rollout.
+// Messages to the actor.
 type (
-	// Changes is what the fleet currently knows, and the keys that changed.
+	// Changes is sent by the actor "fleet": the latest revision, topology and settings, and the keys that changed.
 	Changes struct {
-		Cause    staged.Cause
+		Cause    staged.Cause // the newest revision that touched nodes
 		Topology *topology.Topology
 		Staging  staged.Staging
 		Events   []kv.Event
 	}
-	// recheckNow looks for nodes that wait for a config that no rollout covers.
-	recheckNow struct{}
-	// due is a timer of the machine. It is ignored once another timer has been set, whichever machine set it.
-	due struct {
+	// gatherDue says that it is time to look for nodes whose desired config no rollout covers.
+	gatherDue struct{}
+	// machineTimerDue says that a timer of the machine has expired. Only the timer that was set last counts.
+	machineTimerDue struct {
 		timer  int
-		number uint64
+		number uint64 // of timerCount
 	}
-	// leadOn starts over with what the store has.
-	leadOn struct{}
-	// saveNow stores what was delayed.
-	saveNow struct{}
+	// restartDue says that it is time to lead again from the stored state, after retryLater.
+	restartDue struct{}
+	// saveDue says that a delayed save is to be made now.
+	saveDue struct{}
 	// List asks for the stored rollouts, or for the one of a revision.
 	List struct {
 		All    bool
@@ -47,78 +47,80 @@ type (
 	}
 )
 
-// gather is how long /rollout waits for further nodes of one change: until nothing has arrived for that long, or
-// maxGather has passed.
+// One change sets the desired configs of its nodes one after the other. The actor gathers these nodes until nothing has
+// arrived for gatherDelay, or maxGather has passed.
 const (
-	gather    = 100 * time.Millisecond
-	maxGather = time.Second
-	saveLater = time.Second // delay for what the nodes would report again
+	gatherDelay = 100 * time.Millisecond
+	maxGather   = time.Second
+	saveDelay   = time.Second // for a change that the nodes would report again if it were lost
 )
 
-// rolloutActor is /rollout. Every replica follows the keys; the leader also has the machine of the running rollout.
+// rolloutActor is the actor. Every replica follows the keys; the leader also has the machine of the current rollout.
 type rolloutActor struct {
-	d    *Deps
+	deps *Deps
 	self *actor.PID
 
-	staging  staged.Staging
-	cause    staged.Cause
-	causes   []uint64 // revisions since the last rollout began
-	topology *topology.Topology
-	nodes    map[string]*staged.Node          // by id
-	ids      map[string]string                // by name
-	kept     map[uint64]*staged.RolloutRecord // by revision, as stored
-	at       map[uint64]kv.Revision           // revisions of kept
-	touched  map[string]bool                  // names whose desired config changed since the last rollout began
-	taken    map[string]bool                  // the part of touched that the save in flight covers
-	letters  map[kv.Key]storage.RemoteCommand // commands without an answer
+	staging         staged.Staging
+	cause           staged.Cause
+	causes          []uint64 // revisions that touched nodes since the last rollout began
+	topology        *topology.Topology
+	nodes           map[string]*staged.Node          // by id
+	ids             map[string]string                // by name
+	storedRecords   map[uint64]*staged.RolloutRecord // by revision, as stored
+	storedRevisions map[uint64]kv.Revision           // of storedRecords
+	touched         map[string]bool                  // names whose desired config changed since the last rollout began
+	touchedInSave   map[string]bool                  // the names that left touched for a save whose result is not known
+	commands        map[kv.Key]storage.RemoteCommand // commands without an answer
 
-	leads   *kv.Leadership
-	mandate *kv.Leadership // a leadership that is about to begin
-	knows   bool           // the first Changes has arrived
-	machine *rollout.Rollout
-	now     *staged.RolloutRecord // the machine's record, or the last one
-	timers  uint64                // counts the timers that were set
-	epoch   int                   // counts leaderships: results of writes of another one are ignored
-	behind  bool                  // the previous leader stored more than this one started from
-	recheck []string              // names to observe again
+	leadership        *kv.Leadership
+	pendingLeadership *kv.Leadership // a leadership that is about to begin
+	initialized       bool           // the first Changes has arrived
+	machine           *rollout.Rollout
+	current           *staged.RolloutRecord // the machine's record, or the last one
+	timerCount        uint64                // counts the timers that were set
+	epoch             int                   // counts leaderships: a result with another epoch is ignored
+	outdated          bool                  // the previous leader stored more than this one started from
+	nodesToStep       []string              // names of nodes whose state has changed: see stepNode
 
-	gathering
+	gatherWait
 	records
 }
 
-// gathering is the wait for all nodes of one change.
-type gathering struct {
-	gathers time.Time // its start; zero: none
-	stirred bool      // something arrived since recheckSoon
+// gatherWait is the wait for all nodes of one change.
+type gatherWait struct {
+	gatherSince    time.Time // its start; zero: nothing is gathered
+	gatherExtended bool      // something arrived since setGatherTimer
 }
 
 // records is what has to be stored, and what is in flight.
 type records struct {
-	dirty, saving, later bool
-	opening              int                     // transactions in flight that open gates
-	ended                []*staged.RolloutRecord // stored with the next save
-	answers              []answer                // sent once their effect is stored
+	dirty             bool                    // the current record has changed
+	saving            bool                    // a save is in flight
+	saveScheduled     bool                    // the save waits for saveDelay
+	writingAdmissions int                     // transactions in flight that admit nodes
+	ended             []*staged.RolloutRecord // stored with the next save
+	answers           []answer                // sent once their effect is stored
 }
 
-// Deps are the dependencies of /rollout.
+// Deps are the dependencies of the actor.
 type Deps struct {
 	*storage.Access
-	Under *Underway
+	Underway *UnderwayCache
 }
 
 // answer is the result of a command.
 type answer struct {
 	key     kv.Key
-	message storage.RemoteCommand
-	refused string
+	command storage.RemoteCommand
+	refused string // why; "" if it was carried out
 }
 
-// New returns the actor /rollout.
-func New(d *Deps) actor.Actor {
+// New returns the actor.
+func New(deps *Deps) actor.Actor {
 	return &rolloutActor{
-		d: d, nodes: map[string]*staged.Node{}, ids: map[string]string{},
-		kept: map[uint64]*staged.RolloutRecord{}, at: map[uint64]kv.Revision{},
-		touched: map[string]bool{}, letters: map[kv.Key]storage.RemoteCommand{},
+		deps: deps, nodes: map[string]*staged.Node{}, ids: map[string]string{},
+		storedRecords: map[uint64]*staged.RolloutRecord{}, storedRevisions: map[uint64]kv.Revision{},
+		touched: map[string]bool{}, commands: map[kv.Key]storage.RemoteCommand{},
 	}
 }
 
@@ -130,38 +132,38 @@ func (a *rolloutActor) Receive(c actor.Context) {
 	case Changes:
 		a.applyChanges(m)
 	case storage.Elected:
-		a.mandate = &m.By
+		a.pendingLeadership = &m.By
 		a.beginLeading()
-	case leadOn:
+	case restartDue:
 		a.beginLeading()
 	case storage.Deposed:
 		a.stepDown()
-	case recheckNow:
-		a.lookedAt()
-	case due:
-		if a.leads != nil && a.machine != nil && m.number == a.timers {
+	case gatherDue:
+		a.handleGatherDue()
+	case machineTimerDue:
+		if a.leadership != nil && a.machine != nil && m.number == a.timerCount {
 			a.step(rollout.Deadline{Timer: m.timer})
 		}
-	case saveNow:
-		a.later = false
-	case stored:
-		a.stored(m)
-	case opened:
-		a.opened(m)
+	case saveDue:
+		a.saveScheduled = false
+	case saveResult:
+		a.handleSaveResult(m)
+	case admissionsResult:
+		a.handleAdmissionsResult(m)
 	case storage.Question:
-		if q, is := m.Question.(List); is {
-			m.Reply(a.list(q))
+		if q, ok := m.Question.(List); ok {
+			m.Reply(a.listRollouts(q))
 		}
 	}
 	a.runPending()
-	a.d.Under.is.Store(a.underWay())
+	a.deps.Underway.underway.Store(a.isUnderWay())
 }
 
-// named returns the node with a name, nil for none.
-func (a *rolloutActor) named(name string) *staged.Node { return a.nodes[a.ids[name]] }
+// nodeByName returns the node with a name, nil for none.
+func (a *rolloutActor) nodeByName(name string) *staged.Node { return a.nodes[a.ids[name]] }
 
-// joined iterates over the nodes that have a name.
-func (a *rolloutActor) joined(yield func(*staged.Node) bool) {
+// joinedNodes iterates over the nodes that have a name.
+func (a *rolloutActor) joinedNodes(yield func(*staged.Node) bool) {
 	for _, id := range a.ids {
 		if !yield(a.nodes[id]) {
 			return
@@ -171,27 +173,27 @@ func (a *rolloutActor) joined(yield func(*staged.Node) bool) {
 
 // beginLeading starts to lead, once this replica knows the keys.
 func (a *rolloutActor) beginLeading() {
-	if a.mandate == nil || !a.knows {
+	if a.pendingLeadership == nil || !a.initialized {
 		return
 	}
-	a.leads, a.mandate = a.mandate, nil
-	a.begin()
+	a.leadership, a.pendingLeadership = a.pendingLeadership, nil
+	a.resumeLastRollout()
 }
 
-// runPending runs what is pending until nothing is left.
+// runPending gives the machine the state of the nodes in nodesToStep, and then starts the writes that have become due.
 func (a *rolloutActor) runPending() {
-	if a.leads == nil {
+	if a.leadership == nil {
 		return
 	}
-	for len(a.recheck) > 0 {
-		names := a.recheck
-		a.recheck = nil
+	for len(a.nodesToStep) > 0 {
+		names := a.nodesToStep
+		a.nodesToStep = nil
 		for _, name := range names {
-			a.observe(a.nodes[a.ids[name]])
+			a.stepNode(a.nodes[a.ids[name]])
 		}
 	}
 	a.save()
-	a.openGates()
+	a.writeAdmissions()
 }
 
 // applyChanges applies changes from the fleet.
@@ -202,131 +204,131 @@ func (a *rolloutActor) applyChanges(m Changes) {
 	case m.Cause.Number > a.cause.Number:
 		a.causes = append(a.causes, m.Cause.Number)
 	}
-	mapped := a.topology != m.Topology
-	switched := a.staging.On != m.Staging.On
+	topologyChanged := a.topology != m.Topology
+	stagingSwitched := a.staging.On != m.Staging.On
 	a.cause, a.topology, a.staging = m.Cause, m.Topology, m.Staging
 	for _, e := range m.Events {
-		a.event(e)
+		a.applyEvent(e)
 	}
-	if a.behind {
-		a.behind = false
+	if a.outdated {
+		a.outdated = false
 		a.retryLater()
 	}
-	if !a.knows {
-		a.knows = true
+	if !a.initialized {
+		a.initialized = true
 		a.beginLeading()
 	}
-	if a.leads == nil {
+	if a.leadership == nil {
 		return
 	}
-	if mapped && a.machine != nil {
-		a.chart()
+	if topologyChanged && a.machine != nil {
+		a.updateTopology()
 	}
-	if switched && !a.staging.On {
-		a.release()
+	if stagingSwitched && !a.staging.On {
+		a.endAtOnce()
 	}
-	if len(a.touched) > 0 || len(a.recheck) > 0 || switched {
-		a.scheduleRecheck()
+	if len(a.touched) > 0 || len(a.nodesToStep) > 0 || stagingSwitched {
+		a.startGathering()
 	}
 }
 
-// event applies the event of one key.
-func (a *rolloutActor) event(e kv.Event) {
+// applyEvent applies the change of one key, whose first part is a node's id, a rollout's revision or an outbox's name.
+func (a *rolloutActor) applyEvent(e kv.Event) {
 	k, put := e.Entry.Key, e.Kind == kv.EventPut
-	id := history.Names(k)[0]
+	id := history.KeyTexts(k)[0]
 	switch {
 	case history.InRollouts.Has(k):
-		a.rolloutIs(e, id)
+		a.setStoredRecord(e, id)
 		return
 	case history.InOutboxes.Has(k):
-		if l := storage.ValueOf[storage.RemoteCommand](e); put && !l.Answered {
-			a.letters[k] = l
-			a.command(k, l)
+		if command := storage.ValueOf[storage.RemoteCommand](e); put && !command.Answered {
+			a.commands[k] = command
+			a.handleCommand(k, command)
 		} else {
-			delete(a.letters, k)
+			delete(a.commands, k)
 		}
 		return
 	}
-	w := a.nodes[id]
-	if w == nil {
-		w = &staged.Node{ID: id}
-		a.nodes[id] = w
+	node := a.nodes[id]
+	if node == nil {
+		node = &staged.Node{ID: id}
+		a.nodes[id] = node
 	}
 	switch {
 	case history.InNodes.Has(k):
-		a.memberIs(w, storage.ValueOf[history.JoinedNode](e).Name)
+		a.setNodeName(node, storage.ValueOf[history.JoinedNode](e).Name)
 	case history.InGenerations.Has(k):
-		if c := storage.ValueOf[fleet.Counted](e); c.Digest != w.Wants {
-			w.Wants, w.Since = c.Digest, e.Entry.ModRevision
-			a.touched[w.Name] = w.Name != ""
+		if counted := storage.ValueOf[fleet.Counted](e); counted.Digest != node.Desired {
+			node.Desired, node.Since = counted.Digest, e.Entry.ModRevision
+			a.touched[node.Name] = node.Name != ""
 			delete(a.touched, "")
 		}
-	case history.InOwners.Has(k):
-		if w.Online = put; put {
-			o := storage.ValueOf[struct {
+	case history.InOwners.Has(k): // the replica that the node is connected to; no key: it is offline
+		if node.Online = put; put {
+			owner := storage.ValueOf[struct {
 				Versions layers.Versions `json:"versions"`
 			}](e)
-			w.Kind = cmp.Or(o.Versions.Board, "any board") + ", " + o.Versions.Software
+			node.Kind = cmp.Or(owner.Versions.Board, "any board") + ", " + owner.Versions.Software
 		}
-	case history.InStandings.Has(k):
-		w.Stands = storage.ValueOf[fleet.Standing](e)
+	case history.InRolloutProgress.Has(k):
+		node.Progress = storage.ValueOf[fleet.RolloutProgress](e)
 	case history.InAdmissions.Has(k):
-		w.Gate = storage.ValueOf[staged.Admission](e)
+		node.Admission = storage.ValueOf[staged.Admission](e)
 	}
-	if w.Name != "" {
-		a.recheck = append(a.recheck, w.Name)
+	if node.Name != "" {
+		a.nodesToStep = append(a.nodesToStep, node.Name)
 	}
 }
 
-// memberIs records a node that joined, was renamed or was forgotten.
-func (a *rolloutActor) memberIs(w *staged.Node, name string) {
-	if w.Name == name {
+// setNodeName records a node that joined, was renamed or was forgotten.
+func (a *rolloutActor) setNodeName(node *staged.Node, name string) {
+	if node.Name == name {
 		return
 	}
-	if a.ids[w.Name] == w.ID {
-		delete(a.ids, w.Name)
-		delete(a.touched, w.Name)
-		a.step(rollout.NodeForgotten{Node: w.Name})
+	if a.ids[node.Name] == node.ID {
+		delete(a.ids, node.Name)
+		delete(a.touched, node.Name)
+		a.step(rollout.NodeForgotten{Node: node.Name})
 	}
-	if w.Name = name; name != "" {
-		a.ids[name] = w.ID
+	if node.Name = name; name != "" {
+		a.ids[name] = node.ID
 		a.touched[name] = true
 	}
 }
 
-// rolloutIs records a stored rollout. It skips what this leader stored itself.
-func (a *rolloutActor) rolloutIs(e kv.Event, id string) {
-	number, is := staged.NumberOf(id)
-	if !is || e.Entry.ModRevision <= a.at[number] {
+// setStoredRecord applies the change of a stored record. It skips a record that this leader stored itself.
+func (a *rolloutActor) setStoredRecord(e kv.Event, id string) {
+	number, ok := staged.NumberOf(id)
+	if !ok || e.Entry.ModRevision <= a.storedRevisions[number] {
 		return
 	}
 	if e.Kind != kv.EventPut {
-		delete(a.kept, number)
-		delete(a.at, number)
+		delete(a.storedRecords, number)
+		delete(a.storedRevisions, number)
 		return
 	}
-	a.at[number] = e.Entry.ModRevision
-	var s staged.RolloutRecord
-	if err := json.Unmarshal(e.Entry.Value, &s); err != nil {
-		// The leader starts a new record in its place; the nodes' state is in their gates and standings.
-		a.d.Log.Error("read a rollout: starting it again", zap.Uint64("revision", number), zap.Error(err))
-		delete(a.kept, number)
-		a.behind = a.behind || a.leads != nil && !a.saving
+	a.storedRevisions[number] = e.Entry.ModRevision
+	var record staged.RolloutRecord
+	if err := json.Unmarshal(e.Entry.Value, &record); err != nil {
+		// The leader starts a new record in its place; the nodes' state is in their admissions and progress.
+		a.deps.Log.Error("read a rollout: starting it again", zap.Uint64("revision", number), zap.Error(err))
+		delete(a.storedRecords, number)
+		a.outdated = a.outdated || a.leadership != nil && !a.saving
 		return
 	}
-	a.kept[number] = &s
+	a.storedRecords[number] = &record
 	// A save in flight may be the author; otherwise the compare rejects that save.
-	a.behind = a.behind || a.leads != nil && !a.saving
-	if a.leads == nil && number >= a.cause.Number {
+	a.outdated = a.outdated || a.leadership != nil && !a.saving
+	if a.leadership == nil && number >= a.cause.Number {
 		clear(a.touched)
 		a.causes = nil
 	}
 }
 
-// last returns the newest stored rollout.
-func (a *rolloutActor) last() *staged.RolloutRecord {
-	if len(a.kept) == 0 {
+// lastRecord returns the newest stored rollout.
+func (a *rolloutActor) lastRecord() *staged.RolloutRecord {
+	if len(a.storedRecords) == 0 {
 		return nil
 	}
-	return a.kept[slices.Max(slices.Collect(maps.Keys(a.kept)))]
+	return a.storedRecords[slices.Max(slices.Collect(maps.Keys(a.storedRecords)))]
 }

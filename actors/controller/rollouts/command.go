@@ -8,64 +8,66 @@ import (
 	"edgespan/config/kv"
 )
 
-// Outbox is the outbox of requests to the current leader of the rollouts.
+// Outbox names the outbox in which replicas leave operators' commands for the leader.
 const Outbox = "rollout"
 
-// command runs an operator's command on the leader. A command in Obeyed is not repeated if its key is still there: the
-// previous leader may have died before it answered, or the store's answer to it was lost.
-func (a *rolloutActor) command(k kv.Key, l storage.RemoteCommand) {
-	if a.leads == nil {
+// handleCommand runs an operator's command on the leader. A command in the record's list Obeyed has been carried
+// out and is only answered: the previous leader may have died before it answered, or the store's response to it was
+// lost.
+func (a *rolloutActor) handleCommand(k kv.Key, command storage.RemoteCommand) {
+	if a.leadership == nil {
 		return
 	}
-	delete(a.letters, k)
-	if s := a.rollout(l.Rollout); s == nil || !slices.Contains(s.Obeyed, k) {
-		if why := a.runCommand(l); why != "" {
-			a.answer(answer{k, l, why})
+	delete(a.commands, k)
+	if record := a.findRecord(command.Rollout); record == nil || !slices.Contains(record.Obeyed, k) {
+		if why := a.runCommand(command); why != "" {
+			a.sendAnswer(answer{key: k, command: command, refused: why})
 			return
 		}
-		a.now.CommandDone(k)
+		a.current.RecordCommandDone(k)
 	}
 	a.scheduleSave(true)
-	a.answers = append(a.answers, answer{key: k, message: l})
+	a.answers = append(a.answers, answer{key: k, command: command})
 }
 
-// rollout returns the rollout of a revision, nil for none.
-func (a *rolloutActor) rollout(number uint64) *staged.RolloutRecord {
-	if a.now != nil && a.now.Revision == number {
-		return a.now
+// findRecord returns the rollout of a revision, nil for none.
+func (a *rolloutActor) findRecord(number uint64) *staged.RolloutRecord {
+	if a.current != nil && a.current.Revision == number {
+		return a.current
 	}
-	return a.kept[number]
+	return a.storedRecords[number]
 }
 
 // runCommand runs a command, or returns why it is refused.
-func (a *rolloutActor) runCommand(l storage.RemoteCommand) (refused string) {
-	s := a.rollout(l.Rollout)
-	if s == nil {
+func (a *rolloutActor) runCommand(command storage.RemoteCommand) (refused string) {
+	record := a.findRecord(command.Rollout)
+	if record == nil {
 		return "no staged rollout of this revision: 'edgespan rollout list' lists them"
 	}
 	machine := a.machine
-	if s != a.now {
+	if record != a.current {
 		machine = nil
 	}
-	var newest kv.Revision
+	var newest kv.Revision // that set the last desired config: an abort holds back all up to it
 	for _, n := range a.nodes {
 		newest = max(newest, n.Since)
 	}
-	e, refused := s.Command(a.d.Now(), storage.Author(l.By), string(l.What), machine, newest)
-	if e != nil {
-		a.step(e)
+	by := storage.Author(command.By)
+	event, refused := record.HandleCommand(a.deps.Now(), by, string(command.What), machine, newest)
+	if event != nil {
+		a.step(event)
 	}
 	return refused
 }
 
-// answer sends the result to the replica that asked.
-func (a *rolloutActor) answer(one answer) {
-	l := one.message
-	l.Answered, l.Refused = true, one.refused
-	lease := a.d.LeaseID()
+// sendAnswer sends the result to the replica that asked.
+func (a *rolloutActor) sendAnswer(result answer) {
+	command := result.command
+	command.Answered, command.Refused = true, result.refused
+	lease := a.deps.LeaseID()
 	if lease == 0 {
-		return // the caller gives up
+		return // without a lease nothing can be answered; the caller gives up after its time limit
 	}
-	there := kv.Exists(one.key)
-	a.d.Saver.Add(storage.Save{Op: kv.PutLeased(one.key, storage.Encode(l), lease), Compare: &there})
+	exists := kv.Exists(result.key)
+	a.deps.Saver.Add(storage.Save{Op: kv.PutLeased(result.key, storage.Encode(command), lease), Compare: &exists})
 }

@@ -14,204 +14,211 @@ import (
 	"edgespan/config/kv"
 )
 
-// stored is the result of a save.
-type stored struct {
+// saveResult is the result of a save.
+type saveResult struct {
 	epoch   int
-	done    bool
-	at      kv.Revision
-	kept    []*staged.RolloutRecord
-	dropped []uint64
-	answers []answer
+	done    bool                    // the transaction was committed
+	at      kv.Revision             // of the transaction
+	kept    []*staged.RolloutRecord // the records that it put
+	dropped []uint64                // the revisions of the records that it deleted
+	answers []answer                // to send if it is done
 	err     error
 }
 
-// opened is the result of opening gates.
-type opened struct {
-	epoch   int
-	rollout uint64
-	at      kv.Revision // of the rollout's record with that decision
-	gates   map[string]staged.Admission
-	done    bool
-	err     error
+// admissionsResult is the result of writing admissions.
+type admissionsResult struct {
+	epoch      int
+	rollout    uint64
+	at         kv.Revision // of the stored record that the admissions follow from
+	admissions map[string]staged.Admission
+	done       bool // the transaction was committed
+	err        error
 }
 
-// scheduleSave marks the record as changed. Unless now is set, the save is delayed by saveLater.
+// scheduleSave marks the record as changed. runPending saves it at once if now is set, otherwise after saveDelay.
 func (a *rolloutActor) scheduleSave(now bool) {
 	a.dirty = true
 	if now {
-		a.later = false
-	} else if !a.later && !a.saving {
-		a.later = true
+		a.saveScheduled = false
+	} else if !a.saveScheduled && !a.saving {
+		a.saveScheduled = true
 		self := a.self
-		a.d.After(saveLater, func() { a.d.Send(self, saveNow{}) })
+		a.deps.After(saveDelay, func() { a.deps.Send(self, saveDue{}) })
 	}
 }
 
 // save stores the current rollout and those that ended. Decisions are carried out only after that, so that the next
 // leader makes the same ones.
 func (a *rolloutActor) save() {
-	if !a.dirty || a.saving || a.later || a.now == nil {
+	if !a.dirty || a.saving || a.saveScheduled || a.current == nil {
 		return
 	}
 	if a.machine != nil {
-		a.now.Machine = a.machine.Memory()
+		a.current.Machine = a.machine.Memory()
 	}
-	s := stored{epoch: a.epoch, kept: append(a.ended, a.now.Clone()), answers: a.answers}
-	txn := kv.Txn{Compares: []kv.Compare{a.leads.Fence()}, Else: []kv.Op{kv.Get(a.leads.Key)}}
+	s := saveResult{epoch: a.epoch, kept: append(a.ended, a.current.Clone()), answers: a.answers}
+	txn := kv.Txn{Compares: []kv.Compare{a.leadership.Fence()}, Else: []kv.Op{kv.Get(a.leadership.Key)}}
 	for _, one := range s.kept {
-		k := staged.Key(one.Revision)
-		txn.Compares = append(txn.Compares, kv.At(k, a.at[one.Revision]))
+		k := staged.RolloutKey(one.Revision)
+		txn.Compares = append(txn.Compares, kv.AtRevision(k, a.storedRevisions[one.Revision]))
 		txn.Then = append(txn.Then, kv.Put(k, storage.Encode(one)))
 	}
-	s.dropped = staged.SurplusRollouts(a.kept, a.now, storage.IsAutomatic)
+	s.dropped = staged.SurplusRollouts(a.storedRecords, a.current, storage.IsAutomatic)
 	for _, number := range s.dropped {
-		txn.Then = append(txn.Then, kv.Delete(staged.Key(number)))
+		txn.Then = append(txn.Then, kv.Delete(staged.RolloutKey(number)))
 	}
 	a.saving, a.dirty, a.ended, a.answers = true, false, nil, nil
 	self := a.self
-	a.d.Leaf("rollout", func() {
-		o, err := a.d.Commit(a.d.Context, txn)
+	a.deps.Leaf("rollout", func() {
+		o, err := a.deps.Commit(a.deps.Context, txn)
 		s.done, s.at, s.err = err == nil && o.Succeeded, o.Revision, err
-		a.d.Send(self, s)
+		a.deps.Send(self, s)
 	})
 }
 
-// stored continues after a save. If it failed, or another leader may have written, the leader starts over from the
-// store.
-func (a *rolloutActor) stored(m stored) {
+// handleSaveResult continues after a save. If it failed, or another leader may have written, the leader starts over
+// from the store.
+func (a *rolloutActor) handleSaveResult(m saveResult) {
 	if m.epoch != a.epoch {
 		return
 	}
 	a.saving = false
 	if !m.done {
 		if m.err != nil {
-			a.d.Log.Warn("store a rollout", zap.Error(m.err))
+			a.deps.Log.Warn("store a rollout", zap.Error(m.err))
 		}
 		for _, one := range m.answers {
-			a.letters[one.key] = one.message // they are validated again
+			a.commands[one.key] = one.command // they are validated again
 		}
 		a.retryLater()
 		return
 	}
 	if !a.dirty {
-		a.taken = nil
+		a.touchedInSave = nil
 	}
 	for _, s := range m.kept {
-		a.kept[s.Revision], a.at[s.Revision] = s, m.at
+		a.storedRecords[s.Revision], a.storedRevisions[s.Revision] = s, m.at
 	}
 	for _, number := range m.dropped {
-		delete(a.kept, number)
-		delete(a.at, number)
+		delete(a.storedRecords, number)
+		delete(a.storedRevisions, number)
 	}
 	for _, one := range m.answers {
-		a.answer(one)
+		a.sendAnswer(one)
 	}
 }
 
 // retryLater starts over with the stored state after a while, when the outcome of the last transaction is known.
 func (a *rolloutActor) retryLater() {
 	for _, one := range a.answers {
-		a.letters[one.key] = one.message
+		a.commands[one.key] = one.command
 	}
-	maps.Copy(a.touched, a.taken) // the save had no effect
-	self, by := a.self, *a.leads
+	maps.Copy(a.touched, a.touchedInSave) // the save had no effect
+	self, by := a.self, *a.leadership
 	a.stepDown()
-	a.mandate = &by
-	a.d.After(storage.LeadAgain, func() { a.d.Send(self, leadOn{}) })
+	a.pendingLeadership = &by
+	a.deps.After(storage.CampaignRetry, func() { a.deps.Send(self, restartDue{}) })
 }
 
-// Bounds on opening gates: the gates of one transaction, and the transactions that the store may sync together.
+// Bounds on writing admissions: the admissions of one transaction, and the transactions in flight, which the store may
+// sync together.
 const (
-	gatesAtOnce = kv.MaxOps
-	maxOpening  = 8
+	maxAdmissionsPerTxn = kv.MaxOps
+	maxTxnsAtOnce       = 8
 )
 
-// openGates opens the gates of the nodes in the current batch once the batch is stored, and closes those of nodes that
-// wait again. It compares the stored state with the gates, not decisions: so it completes what a dead leader left
-// undone and repeats nothing. A config that a node got after the rollout was stored is not part of that rollout.
-func (a *rolloutActor) openGates() {
-	if a.now == nil || a.saving || a.opening > 0 || a.dirty && !a.later {
+// writeAdmissions admits the nodes of the current batch once the batch is stored, and revokes the admission of nodes
+// that wait again. It derives them from the stored record, not from the decisions of this process: so it completes what
+// a dead leader left undone and repeats nothing. A config that a node got after the rollout was stored is not part of
+// that rollout.
+func (a *rolloutActor) writeAdmissions() {
+	if a.current == nil || a.saving || a.writingAdmissions > 0 || a.dirty && !a.saveScheduled {
 		return
 	}
-	gates := a.gatesToSet()
-	for ids := range slices.Chunk(slices.Sorted(maps.Keys(gates)), gatesAtOnce) {
-		m := opened{epoch: a.epoch, rollout: a.now.Revision, at: a.at[a.now.Revision], gates: map[string]staged.Admission{}}
-		// Compare the record too: a late transaction must not open gates after an abort.
-		txn := kv.Txn{Compares: []kv.Compare{a.leads.Fence(), kv.At(staged.Key(m.rollout), m.at)}}
+	admissions := a.findAdmissionChanges()
+	for ids := range slices.Chunk(slices.Sorted(maps.Keys(admissions)), maxAdmissionsPerTxn) {
+		m := admissionsResult{epoch: a.epoch, rollout: a.current.Revision, at: a.storedRevisions[a.current.Revision],
+			admissions: map[string]staged.Admission{}}
+		// Compare the record too: a late transaction must not admit nodes after an abort.
+		txn := kv.Txn{Compares: []kv.Compare{a.leadership.Fence(), kv.AtRevision(staged.RolloutKey(m.rollout), m.at)}}
 		for _, id := range ids {
-			m.gates[id] = gates[id]
-			txn.Then = append(txn.Then, kv.Put(history.AdmissionKey(id), storage.Encode(gates[id])))
+			m.admissions[id] = admissions[id]
+			txn.Then = append(txn.Then, kv.Put(history.AdmissionKey(id), storage.Encode(admissions[id])))
 		}
-		a.opening++
+		a.writingAdmissions++
 		self := a.self
-		a.d.Leaf("gates", func() {
-			o, err := a.d.Commit(a.d.Context, txn)
+		a.deps.Leaf("admissions", func() {
+			o, err := a.deps.Commit(a.deps.Context, txn)
 			m.done, m.err = err == nil && o.Succeeded, err
-			a.d.Send(self, m)
+			a.deps.Send(self, m)
 		})
 	}
 }
 
-// gatesToSet returns the gates that differ from the stored rollout.
-func (a *rolloutActor) gatesToSet() map[string]staged.Admission {
-	durable := a.kept[a.now.Revision]
-	if durable == nil {
+// findAdmissionChanges returns the admissions that differ from the stored rollout.
+func (a *rolloutActor) findAdmissionChanges() map[string]staged.Admission {
+	stored := a.storedRecords[a.current.Revision]
+	if stored == nil {
 		return nil
 	}
-	return durable.Gates(a.named, a.at[a.now.Revision], a.now.End != "", gatesAtOnce*maxOpening)
+	return stored.AdmissionChanges(a.nodeByName, a.storedRevisions[a.current.Revision], a.current.End != "",
+		maxAdmissionsPerTxn*maxTxnsAtOnce)
 }
 
-func (a *rolloutActor) opened(m opened) {
+// handleAdmissionsResult continues after one transaction of admissions. If it failed, the leader starts over from the
+// store.
+func (a *rolloutActor) handleAdmissionsResult(m admissionsResult) {
 	if m.epoch != a.epoch {
 		return
 	}
-	a.opening--
+	a.writingAdmissions--
 	if !m.done {
-		if m.err == nil && (a.saving || a.now.Revision != m.rollout || a.at[m.rollout] != m.at) {
-			return // a save of this leader was faster: openGates runs again once it is stored
+		if m.err == nil && (a.saving || a.current.Revision != m.rollout || a.storedRevisions[m.rollout] != m.at) {
+			return // a save of this leader was faster: writeAdmissions runs again once it is stored
 		}
 		if m.err != nil {
-			a.d.Log.Warn("admit the nodes of a batch", zap.Error(m.err))
+			a.deps.Log.Warn("admit the nodes of a batch", zap.Error(m.err))
 		}
 		a.retryLater()
 		return
 	}
-	for id, g := range m.gates {
-		if w := a.nodes[id]; w != nil {
-			w.Gate = g
+	for id, admission := range m.admissions {
+		if node := a.nodes[id]; node != nil {
+			node.Admission = admission
 		}
 	}
 }
 
-// begin continues what the previous leader stored.
-func (a *rolloutActor) begin() {
+// resumeLastRollout begins a term of leadership: it continues what the previous leader stored.
+func (a *rolloutActor) resumeLastRollout() {
 	a.epoch++
-	a.machine, a.now, a.dirty, a.saving, a.opening, a.later, a.recheck = nil, nil, false, false, 0, false, nil
-	last := a.last()
+	a.machine, a.current, a.nodesToStep = nil, nil, nil
+	a.dirty, a.saving, a.saveScheduled, a.writingAdmissions = false, false, false, 0
+	last := a.lastRecord()
 	if last == nil {
-		a.scheduleRecheck()
+		a.startGathering()
 		return
 	}
-	a.now = last.Clone()
-	a.d.Log.Info("lead the rollouts", zap.Uint64("revision", last.Revision), zap.String("state", last.State()))
+	a.current = last.Clone()
+	a.deps.Log.Info("lead the rollouts", zap.Uint64("revision", last.Revision), zap.String("state", last.State()))
 	if last.End == "" {
-		a.now.Decide(a.d.Now(), "", fmt.Sprintf("replica %s leads", a.d.Replica), "")
-		a.loadRecord(last)
+		a.current.RecordDecision(a.deps.Now(), "", fmt.Sprintf("replica %s leads", a.deps.Replica), "")
+		a.resumeMachine(last)
 		if !a.staging.On {
-			a.release()
+			a.endAtOnce()
 		}
 	}
-	for _, k := range slices.Sorted(maps.Keys(a.letters)) {
-		a.command(k, a.letters[k])
+	for _, k := range slices.Sorted(maps.Keys(a.commands)) {
+		a.handleCommand(k, a.commands[k])
 	}
-	a.scheduleRecheck()
+	a.startGathering()
 }
 
 // stepDown drops the state that only a leader has.
 func (a *rolloutActor) stepDown() {
 	a.epoch++
-	a.timers++ // running timers are ignored
-	a.leads, a.mandate, a.machine, a.now, a.gathers = nil, nil, nil, nil, time.Time{}
-	a.dirty, a.saving, a.opening, a.later = false, false, 0, false
-	a.recheck, a.ended, a.answers = nil, nil, nil
+	a.timerCount++ // running timers are ignored
+	a.leadership, a.pendingLeadership, a.machine, a.current, a.gatherSince = nil, nil, nil, nil, time.Time{}
+	a.dirty, a.saving, a.writingAdmissions, a.saveScheduled = false, false, 0, false
+	a.nodesToStep, a.ended, a.answers = nil, nil, nil
 }

@@ -8,29 +8,31 @@ import (
 	"edgespan/config/httpapi/fleetapi"
 )
 
-// Listed is a rollout, and its form in the API.
+// Listed is a stored rollout, and the form in which the API shows it.
 type Listed struct {
 	*staged.RolloutRecord
 	Shown fleetapi.Rollout
 }
 
-// list returns the stored rollouts, newest first, or the one of a revision. They are read-only.
-func (a *rolloutActor) list(q List) []Listed {
+// listRollouts returns the stored rollouts, newest first, or the one of a revision. The caller must not
+// change them.
+func (a *rolloutActor) listRollouts(q List) []Listed {
 	out := []Listed{}
-	for _, number := range slices.Backward(slices.Sorted(maps.Keys(a.kept))) {
+	for _, number := range slices.Backward(slices.Sorted(maps.Keys(a.storedRecords))) {
 		if !q.All && number != q.Number {
 			continue
 		}
-		s := a.kept[number]
-		out = append(out, Listed{s, a.viewOf(s)})
+		record := a.storedRecords[number]
+		out = append(out, Listed{record, a.viewRollout(record)})
 	}
 	return out
 }
 
-// viewOf returns a rollout in its form of the API.
-func (a *rolloutActor) viewOf(s *staged.RolloutRecord) fleetapi.Rollout {
+// viewRollout returns a rollout in the form in which the API shows it. The API says acked for confirmed; NodeAcked of
+// config/fleet/rollout is an earlier step, the receipt.
+func (a *rolloutActor) viewRollout(s *staged.RolloutRecord) fleetapi.Rollout {
 	c := s.Counts(func(name string) bool {
-		n := a.named(name)
+		n := a.nodeByName(name)
 		return n != nil && n.Online
 	})
 	out := fleetapi.Rollout{

@@ -6,32 +6,32 @@ import (
 )
 
 // Writes of the controller itself wait while a staged rollout is under way: as another revision that touches nodes,
-// they would supersede it, with a canary and a budget of their own. They do not wait forever: a rollout may be paused
-// for days, and the address of a tunnel is wrong until it is written.
+// they would supersede it, with a first batch and a limit of failures of their own. They do not wait forever: a rollout
+// may be paused for days, and the address of a tunnel is wrong until it is written.
 const (
 	maxWait   = time.Hour
-	WaitCheck = time.Second
+	WaitCheck = time.Second // how often a write that waits asks again
 )
 
 // Wait is one write that waits for a rollout to end.
 type Wait struct{ since atomic.Int64 }
 
-// Underway reports whether a staged rollout is under way.
-type Underway struct {
-	clock func() time.Time
-	is    atomic.Bool
+// UnderwayCache remembers whether a staged rollout is under way.
+type UnderwayCache struct {
+	clock    func() time.Time
+	underway atomic.Bool
 }
 
-// NewUnderway uses clock as the current time.
-func NewUnderway(clock func() time.Time) *Underway { return &Underway{clock: clock} }
+// NewUnderwayCache returns a cache that reads the current time from clock.
+func NewUnderwayCache(clock func() time.Time) *UnderwayCache { return &UnderwayCache{clock: clock} }
 
-// Waits reports whether w must wait; the caller asks again after WaitCheck.
-func (d *Underway) Waits(w *Wait) bool {
-	if !d.is.Load() {
+// MustWait reports whether w must wait; the caller asks again after WaitCheck.
+func (u *UnderwayCache) MustWait(w *Wait) bool {
+	if !u.underway.Load() {
 		w.since.Store(0)
 		return false
 	}
-	now := d.clock()
+	now := u.clock()
 	w.since.CompareAndSwap(0, now.UnixNano())
 	if w.since.Load() > now.UnixNano() { // the clock was set back
 		w.since.Store(now.UnixNano())
@@ -43,15 +43,15 @@ func (d *Underway) Waits(w *Wait) bool {
 	return false
 }
 
-// underWay reports whether a staged rollout is under way: stored, or about to be stored by this leader. It is true
+// isUnderWay reports whether a staged rollout is under way: stored, or about to be stored by this leader. It is true
 // until the state is known.
-func (a *rolloutActor) underWay() bool {
-	if !a.knows {
+func (a *rolloutActor) isUnderWay() bool {
+	if !a.initialized {
 		return true
 	}
-	last := a.last()
-	if a.leads != nil && a.now != nil {
-		last = a.now
+	last := a.lastRecord()
+	if a.leadership != nil && a.current != nil {
+		last = a.current
 	}
 	return a.staging.On && last != nil && last.End == ""
 }

@@ -57,8 +57,8 @@ func NewAccess(h *Host, store Store, elector Elector) *Access {
 // LeaseID returns the lease of this replica, 0 for none.
 func (a *Access) LeaseID() kv.LeaseID { return kv.LeaseID(a.lease.Load()) }
 
-// Holds sets the lease of this replica.
-func (a *Access) Holds(id kv.LeaseID) { a.lease.Store(int64(id)) }
+// HasLease sets the lease of this replica.
+func (a *Access) HasLease(id kv.LeaseID) { a.lease.Store(int64(id)) }
 
 // Commit runs a transaction with a time limit.
 func (a *Access) Commit(ctx context.Context, txn kv.Txn) (kv.TxnResult, error) {

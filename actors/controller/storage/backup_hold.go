@@ -18,56 +18,56 @@ import (
 // A backup reads the store at one revision, for as long as its client takes. It marks that revision with a leased key,
 // beyond which the leader does not compact while the store has room.
 const (
-	BackupHold  = time.Hour
-	backupWord  = "backup " // followed by an id
-	holdsBeyond = 8         // times Retention.Bytes: above that the leader compacts in spite of a backup
+	BackupHold    = time.Hour
+	backupKeyName = "backup " // followed by an id
+	maxHoldFactor = 8         // times Retention.Bytes: above that the leader compacts in spite of a backup
 )
 
 // BackUp streams the current content of the store, and keeps its revision from being compacted until the stream is
 // complete.
-func (d *Access) BackUp(ctx context.Context, version string) (func(context.Context, io.Writer) error, error) {
-	release := d.hold(ctx)
-	s, err := backup.Open(d.Reader(ctx), backup.Header{Version: version, Store: d.store.ID(), Time: d.Now()})
+func (a *Access) BackUp(ctx context.Context, version string) (func(context.Context, io.Writer) error, error) {
+	release := a.hold(ctx)
+	s, err := backup.Open(a.Reader(ctx), backup.Header{Version: version, Store: a.store.ID(), Time: a.Now()})
 	if err != nil {
 		release()
 		return nil, err
 	}
 	return func(ctx context.Context, w io.Writer) error {
 		defer release()
-		return s.Write(d.Reader(ctx), w)
+		return s.Write(a.Reader(ctx), w)
 	}, nil
 }
 
 // hold marks the current revision. If that fails, the backup runs anyway, and may end early.
-func (d *Access) hold(ctx context.Context) (release func()) {
+func (a *Access) hold(ctx context.Context) (release func()) {
 	ctx, cancel := context.WithTimeout(ctx, StoreTimeout)
 	defer cancel()
-	_, now, err := d.store.Get(ctx, history.HeadKey())
+	_, now, err := a.store.Get(ctx, history.HeadKey())
 	var lease kv.LeaseID
 	if err == nil {
-		lease, err = d.Grant(ctx, BackupHold)
+		lease, err = a.Grant(ctx, BackupHold)
 	}
 	if err == nil {
-		key := history.ElectionKey(backupWord + uuid.NewString())
-		_, err = d.Commit(ctx, kv.Txn{Then: []kv.Op{kv.PutLeased(key, Encode(now), lease)}})
+		key := history.ElectionKey(backupKeyName + uuid.NewString())
+		_, err = a.Commit(ctx, kv.Txn{Then: []kv.Op{kv.PutLeased(key, Encode(now), lease)}})
 	}
 	if err != nil {
-		d.Log.Warn("hold the revision of a backup", zap.Error(err))
+		a.Log.Warn("hold the revision of a backup", zap.Error(err))
 	}
 	return func() {
 		if lease != 0 {
-			d.drop(lease)
+			a.drop(lease)
 		}
 	}
 }
 
-// held returns the oldest revision that a backup reads; some is false without a backup.
-func (d *Access) held(ctx context.Context) (oldest kv.Revision, some bool, err error) {
-	entries, err := d.Reader(ctx).All(history.InElections, 0)
+// oldestHold returns the oldest revision that a backup reads; some is false without a backup.
+func (a *Access) oldestHold(ctx context.Context) (oldest kv.Revision, some bool, err error) {
+	entries, err := a.Reader(ctx).All(history.InElections, 0)
 	for _, e := range entries {
-		names := history.Names(e.Key)
+		names := history.KeyTexts(e.Key)
 		var at kv.Revision
-		if len(names) != 1 || !strings.HasPrefix(names[0], backupWord) || json.Unmarshal(e.Value, &at) != nil {
+		if len(names) != 1 || !strings.HasPrefix(names[0], backupKeyName) || json.Unmarshal(e.Value, &at) != nil {
 			continue
 		}
 		if !some || at < oldest {
@@ -78,11 +78,11 @@ func (d *Access) held(ctx context.Context) (oldest kv.Revision, some bool, err e
 }
 
 // compactTo compacts the store, up to the oldest revision that a backup reads.
-func (d *Access) compactTo(ctx context.Context, to kv.Revision, grown int64) error {
+func (a *Access) compactTo(ctx context.Context, to kv.Revision, grown int64) error {
 	ctx, cancel := context.WithTimeout(ctx, 2*StoreTimeout)
 	defer cancel()
-	if grown < holdsBeyond*Retention.Bytes {
-		oldest, some, err := d.held(ctx)
+	if grown < maxHoldFactor*Retention.Bytes {
+		oldest, some, err := a.oldestHold(ctx)
 		if err != nil {
 			return err
 		}
@@ -90,5 +90,5 @@ func (d *Access) compactTo(ctx context.Context, to kv.Revision, grown int64) err
 			to = oldest
 		}
 	}
-	return d.store.Compact(ctx, to)
+	return a.store.Compact(ctx, to)
 }

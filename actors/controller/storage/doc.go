@@ -8,7 +8,7 @@
 //   - the records in the store that several packages use (RemoteCommand).
 //
 // It knows no node, stream or rollout, and never decides what a write means: config/fleet/ops does. It imports none of
-// the packages above it; they pass what it needs as functions (Writer.WorldAt, Ready, Waits).
+// the packages above it; they pass what it needs as functions (Writer.SnapshotAt, Ready, Waits).
 //
 // Read access.go first, then store.go.
 package storage

@@ -101,16 +101,16 @@ func (h *Host) Spawn(make func() actor.Actor, name string) (*actor.PID, error) {
 // Vital returns new Props for an actor whose crash ends the process. Use them for one spawn.
 func (h *Host) Vital(make func() actor.Actor) *actor.Props {
 	return actor.PropsFromProducer(make, actor.WithSupervisor(h.strategy),
-		actor.WithReceiverMiddleware(supervise.Lifecycle(h.Log), supervise.Vital(h.Fail), answering))
+		actor.WithReceiverMiddleware(supervise.Lifecycle(h.Log), supervise.Vital(h.Fail), answerPings))
 }
 
 // Ping is a question that every vital actor answers, to show that it processes its messages.
 type Ping struct{}
 
-// answering is the middleware that answers Ping.
-func answering(next actor.ReceiverFunc) actor.ReceiverFunc {
+// answerPings is the middleware that answers Ping.
+func answerPings(next actor.ReceiverFunc) actor.ReceiverFunc {
 	return func(c actor.ReceiverContext, e *actor.MessageEnvelope) {
-		if a, is := e.Message.(Question); is && a.Question == (Ping{}) {
+		if a, ok := e.Message.(Question); ok && a.Question == (Ping{}) {
 			a.Reply(Ping{})
 			return
 		}

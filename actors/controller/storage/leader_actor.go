@@ -20,26 +20,26 @@ type (
 	Elected struct{ By kv.Leadership }
 	Deposed struct{}
 	// compactDue and sweepDue are timers of one leadership.
-	compactDue struct{ reign int }
-	sweepDue   struct{ reign int }
-	// Mail is an event of a key in the leader's outbox.
-	Mail struct{ Event kv.Event }
-	// carried is the result of a leader request.
-	carried struct {
-		reign int
-		key   kv.Key
-		err   error
+	compactDue struct{ term int }
+	sweepDue   struct{ term int }
+	// OutboxEvent is an event of a key in the leader's outbox.
+	OutboxEvent struct{ Event kv.Event }
+	// requestDone is the result of a leader request.
+	requestDone struct {
+		term int
+		key  kv.Key
+		err  error
 	}
-	// carryDue retries a leader request.
-	carryDue struct {
-		reign int
-		key   kv.Key
+	// requestDue retries a leader request.
+	requestDue struct {
+		term int
+		key  kv.Key
 	}
-	// marked is the revision and size of the store a moment ago.
-	marked struct {
-		reign int
-		at    kv.Revision
-		size  int64 // 0: unknown
+	// sizeMeasured is the revision and size of the store a moment ago.
+	sizeMeasured struct {
+		term int
+		at   kv.Revision
+		size int64 // 0: unknown
 	}
 )
 
@@ -56,26 +56,26 @@ var Retention = kv.Retention{Age: 10 * time.Minute, Revisions: 10_000, Bytes: 64
 
 // leaderActor is /leader: who leads, and what the leader does for all replicas.
 type leaderActor struct {
-	d    *Writer
-	tell func(any) // sends /rollout Elected and Deposed
-	self *actor.PID
+	d      *Writer
+	notify func(any) // sends /rollout Elected and Deposed
+	self   *actor.PID
 
 	leads *kv.Leadership
 	began time.Time          // when this leadership began
-	reign int                // counts leaderships: timers of an earlier one are ignored
-	ctx   context.Context    // of the reign
+	term  int                // counts leaderships: timers of an earlier one are ignored
+	ctx   context.Context    // of the term
 	end   context.CancelFunc // of ctx
 	marks []kv.Mark
 	least int64     // size of the store before it grew; 0: unknown
 	grew  time.Time // when it had grown by Retention.Bytes; zero: it has not
 
-	orders map[kv.Key]kv.Entry // requests without an answer
-	doing  map[kv.Key]bool     // those started in this reign
+	requests map[kv.Key]kv.Entry // requests without an answer
+	doing    map[kv.Key]bool     // those started in this term
 }
 
 // NewLeader returns the actor /leader. It reports Elected and Deposed through tell.
 func NewLeader(d *Writer, tell func(any)) actor.Actor {
-	return &leaderActor{d: d, tell: tell, orders: map[kv.Key]kv.Entry{}, doing: map[kv.Key]bool{}}
+	return &leaderActor{d: d, notify: tell, requests: map[kv.Key]kv.Entry{}, doing: map[kv.Key]bool{}}
 }
 
 // Receive handles elections and the timers of the current leadership.
@@ -88,34 +88,34 @@ func (a *leaderActor) Receive(c actor.Context) {
 		}
 	case Elected:
 		a.begin(m.By)
-		a.tell(m)
+		a.notify(m)
 	case Deposed:
 		a.stepDown()
-		a.tell(m)
+		a.notify(m)
 	case compactDue:
-		if a.leads != nil && m.reign == a.reign {
-			a.mark()
+		if a.leads != nil && m.term == a.term {
+			a.measureSize()
 		}
-	case marked:
-		if a.leads != nil && m.reign == a.reign {
+	case sizeMeasured:
+		if a.leads != nil && m.term == a.term {
 			a.compact(m.at, m.size)
 		}
 	case sweepDue:
-		if a.leads != nil && m.reign == a.reign {
+		if a.leads != nil && m.term == a.term {
 			a.sweep()
 		}
 	case migrateDue:
-		if a.leads != nil && m.reign == a.reign {
+		if a.leads != nil && m.term == a.term {
 			a.migrate(m.after)
 		}
-	case Mail:
-		a.mailed(m.Event)
-	case carried:
-		if m.reign == a.reign {
-			a.requestDone(m)
+	case OutboxEvent:
+		a.handleOutboxEvent(m.Event)
+	case requestDone:
+		if m.term == a.term {
+			a.finishRequest(m)
 		}
-	case carryDue:
-		if m.reign == a.reign {
+	case requestDue:
+		if m.term == a.term {
 			a.runRequest(m.key)
 		}
 	}
@@ -129,10 +129,10 @@ func (a *leaderActor) begin(by kv.Leadership) {
 	a.leads = &by
 	a.ctx, a.end = context.WithCancel(a.d.Context)
 	a.began = a.d.Now()
-	a.mark()
+	a.measureSize()
 	a.sweep()
 	a.migrate(0)
-	for _, key := range slices.Sorted(maps.Keys(a.orders)) {
+	for _, key := range slices.Sorted(maps.Keys(a.requests)) {
 		a.runRequest(key)
 	}
 }
@@ -143,59 +143,59 @@ func (a *leaderActor) stepDown() {
 	if a.leads != nil {
 		a.end()
 	}
-	a.reign++
+	a.term++
 	a.leads, a.marks, a.least, a.grew = nil, nil, 0, time.Time{}
 	clear(a.doing)
 }
 
-// mailed records a request in the leader's outbox.
-func (a *leaderActor) mailed(e kv.Event) {
+// handleOutboxEvent records a request in the leader's outbox.
+func (a *leaderActor) handleOutboxEvent(e kv.Event) {
 	k := e.Entry.Key
 	if o := ValueOf[leaderRequest](e); o.Lease == 0 || o.Answered || o.Withdrawn {
-		delete(a.orders, k)
+		delete(a.requests, k)
 		return
 	}
-	a.orders[k] = e.Entry
+	a.requests[k] = e.Entry
 	a.runRequest(k)
 }
 
 // runRequest runs a leader request as a write of this replica.
 func (a *leaderActor) runRequest(k kv.Key) {
-	e, is := a.orders[k]
-	if a.leads == nil || !is || a.doing[k] {
+	e, ok := a.requests[k]
+	if a.leads == nil || !ok || a.doing[k] {
 		return
 	}
 	a.doing[k] = true
 	o := ValueOf[leaderRequest](kv.Event{Kind: kv.EventPut, Entry: e})
 	w := WriteRequest{ctx: a.ctx, Request: o.request(),
 		pending: &pendingWrite{leaderRequest: o, key: k, at: e.ModRevision, by: *a.leads, replica: a.d.Replica}}
-	reign, self := a.reign, a.self
+	term, self := a.term, a.self
 	a.d.Leaf("order", func() {
-		a.d.Send(self, carried{reign, k, a.d.Do(w.ctx, w).Err})
+		a.d.Send(self, requestDone{term, k, a.d.Write(w.ctx, w).Err})
 	})
 }
 
-// requestDone retries a request that the store could not run or whose outcome is unknown. An answered request leaves
+// finishRequest retries a request that the store could not run or whose outcome is unknown. An answered request leaves
 // orders when the watch delivers its answer.
-func (a *leaderActor) requestDone(m carried) {
+func (a *leaderActor) finishRequest(m requestDone) {
 	delete(a.doing, m.key)
 	if m.err == nil || isRefusal(m.err) || errors.Is(m.err, errOvertaken) {
 		return
 	}
 	a.d.Log.Warn("optimize, for another replica", zap.Error(m.err))
-	a.later(LeadAgain, carryDue{a.reign, m.key})
+	a.sendAfter(CampaignRetry, requestDue{a.term, m.key})
 }
 
-// later sends a message after t, unless the controller has ended.
-func (a *leaderActor) later(t time.Duration, word any) {
+// sendAfter sends a message after t, unless the controller has ended.
+func (a *leaderActor) sendAfter(t time.Duration, word any) {
 	self := a.self
 	a.d.After(t, func() { a.d.Send(self, word) })
 }
 
-// mark reads the current revision and size of the store.
-func (a *leaderActor) mark() {
-	ctx, by, reign, self := a.ctx, *a.leads, a.reign, a.self
-	a.later(CompactEvery, compactDue{reign})
+// measureSize reads the current revision and size of the store.
+func (a *leaderActor) measureSize() {
+	ctx, by, term, self := a.ctx, *a.leads, a.term, a.self
+	a.sendAfter(CompactEvery, compactDue{term})
 	a.d.Leaf("mark", func() {
 		o, err := a.d.Commit(ctx, kv.Txn{Compares: []kv.Compare{by.Fence()}, Then: []kv.Op{kv.Get(by.Key)}})
 		if err == nil && o.Succeeded {
@@ -203,7 +203,7 @@ func (a *leaderActor) mark() {
 			if err != nil && ctx.Err() == nil {
 				a.d.Log.Warn("measure the store", zap.Error(err))
 			}
-			a.d.Send(self, marked{reign, o.Revision, size})
+			a.d.Send(self, sizeMeasured{term, o.Revision, size})
 		}
 	})
 }
@@ -238,7 +238,7 @@ func (a *leaderActor) compact(at kv.Revision, size int64) {
 // sweep removes what unfinished large writes left behind.
 func (a *leaderActor) sweep() {
 	ctx, by := a.ctx, *a.leads
-	a.later(sweepEvery, sweepDue{a.reign})
+	a.sendAfter(sweepEvery, sweepDue{a.term})
 	a.d.Leaf("sweep", func() {
 		n, err := a.d.sweep(ctx, by)
 		if n > 0 {
@@ -259,9 +259,9 @@ var errSwept = errors.New("too many concurrent writes")
 // sweep returns how many parts it removed. It relies on the writers' wall clocks, which may be wrong: if it takes a
 // running write for an abandoned one, that write is planned again, because each transaction of the sweep moves the
 // head.
-func (d *Access) sweep(ctx context.Context, by kv.Leadership) (swept int, err error) {
+func (a *Access) sweep(ctx context.Context, by kv.Leadership) (swept int, err error) {
 	for range sweepTries {
-		s, err := history.NewSweep(d.Reader(ctx), d.Now().Add(-SweepAge))
+		s, err := history.NewSweep(a.Reader(ctx), a.Now().Add(-SweepAge))
 		if err != nil {
 			return swept, err
 		}
@@ -273,7 +273,7 @@ func (d *Access) sweep(ctx context.Context, by kv.Leadership) (swept int, err er
 			txn := s.Txn(i, at)
 			txn.Compares = append(slices.Clone(txn.Compares), by.Fence())
 			txn.Else = append(slices.Clone(txn.Else), kv.Get(by.Key))
-			o, err := d.Commit(ctx, txn)
+			o, err := a.Commit(ctx, txn)
 			if err != nil {
 				return swept, err
 			}

@@ -16,47 +16,47 @@ type Leased struct{ ID kv.LeaseID }
 
 // KeepLease keeps a lease for this replica until the controller ends, then revokes it, so that the other replicas
 // consider its nodes offline at once.
-func (d *Access) KeepLease(tell *actor.PID) {
-	for d.Context.Err() == nil {
-		id, err := d.Grant(d.Context, LeaseTTL)
+func (a *Access) KeepLease(tell *actor.PID) {
+	for a.Context.Err() == nil {
+		id, err := a.Grant(a.Context, LeaseTTL)
 		if err != nil {
-			d.Log.Warn("grant a lease", zap.Error(err))
-			d.Pause(StoreBackoff)
+			a.Log.Warn("grant a lease", zap.Error(err))
+			a.Pause(StoreBackoff)
 			continue
 		}
-		d.Send(tell, Leased{id})
-		d.holdLease(id)
-		if d.Context.Err() != nil {
-			d.revoke(id)
+		a.Send(tell, Leased{id})
+		a.holdLease(id)
+		if a.Context.Err() != nil {
+			a.revoke(id)
 		}
 	}
 }
 
 // holdLease keeps a lease alive until it expires or the controller ends.
-func (d *Access) holdLease(id kv.LeaseID) {
+func (a *Access) holdLease(id kv.LeaseID) {
 	for {
-		d.Pause(LeaseTTL / 4)
-		if d.Context.Err() != nil {
+		a.Pause(LeaseTTL / 4)
+		if a.Context.Err() != nil {
 			return
 		}
-		ctx, cancel := context.WithTimeout(d.Context, LeaseTTL/4)
-		_, err := d.store.KeepAlive(ctx, id)
+		ctx, cancel := context.WithTimeout(a.Context, LeaseTTL/4)
+		_, err := a.store.KeepAlive(ctx, id)
 		cancel()
 		if errors.Is(err, kv.ErrNoLease) {
-			d.Log.Warn("lease expired", zap.Error(err))
+			a.Log.Warn("lease expired", zap.Error(err))
 			return
 		}
-		if err != nil && d.Context.Err() == nil {
-			d.Log.Warn("renew the lease", zap.Error(err))
+		if err != nil && a.Context.Err() == nil {
+			a.Log.Warn("renew the lease", zap.Error(err))
 		}
 	}
 }
 
 // revoke revokes a lease while the controller ends.
-func (d *Access) revoke(id kv.LeaseID) {
+func (a *Access) revoke(id kv.LeaseID) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
-	if err := d.store.Revoke(ctx, id); err != nil {
-		d.Log.Warn("revoke the lease", zap.Error(err))
+	if err := a.store.Revoke(ctx, id); err != nil {
+		a.Log.Warn("revoke the lease", zap.Error(err))
 	}
 }

@@ -27,9 +27,9 @@ var Migration = fleetapi.Caller{Name: "migration", Role: fleetapi.Admin}
 const (
 	migrateCheckEvery = time.Second
 	versionsKnown     = 30 * time.Second
-	migrateAgain      = time.Minute
-	migrateRarely     = time.Hour
-	longestList       = 512 // bytes of a list of nodes, in the log
+	migrateRetry      = time.Minute
+	migrateSlowRetry  = time.Hour
+	maxListed         = 512 // bytes of a list of nodes, in the log
 )
 
 // migrationRecord is the value of the key that records how far layers were migrated.
@@ -54,8 +54,8 @@ func (n migrationNote) bind(c *history.Change) {
 }
 
 // readMigrations reads how far the layers were migrated.
-func (d *Writer) readMigrations(ctx context.Context) (r migrationRecord, e kv.Entry, err error) {
-	entries, err := d.Reader(ctx).Get(history.MigratedKey())
+func (wr *Writer) readMigrations(ctx context.Context) (r migrationRecord, e kv.Entry, err error) {
+	entries, err := wr.Reader(ctx).Get(history.MigratedKey())
 	if err != nil {
 		return r, e, fmt.Errorf("read the migration state of the layers: %w", err)
 	}
@@ -68,19 +68,19 @@ func (d *Writer) readMigrations(ctx context.Context) (r migrationRecord, e kv.En
 }
 
 // migrations sets world.Migrated for a write that depends on it.
-func (d *Writer) migrations(w WriteRequest, world *ops.Snapshot) (migrationNote, error) {
+func (wr *Writer) migrations(w WriteRequest, world *ops.Snapshot) (migrationNote, error) {
 	_, all := w.Request.Write.(ops.Migrate)
-	if _, is := w.Request.Write.(ops.Import); !is && !all {
+	if _, ok := w.Request.Write.(ops.Import); !ok && !all {
 		return migrationNote{}, nil
 	}
-	r, e, err := d.readMigrations(w.ctx)
+	r, e, err := wr.readMigrations(w.ctx)
 	if err != nil {
 		return migrationNote{}, err
 	}
 	world.Migrated = r.Done
-	note := migrationNote{same: kv.At(e.Key, e.ModRevision)}
+	note := migrationNote{same: kv.AtRevision(e.Key, e.ModRevision)}
 	if all {
-		now := migrationRecord{world.DueMigrations().After(r.Done), world.State.Number + 1, d.Now().UTC(), d.Replica}
+		now := migrationRecord{world.DueMigrations().After(r.Done), world.State.Number + 1, wr.Now().UTC(), wr.Replica}
 		put := kv.Put(e.Key, Encode(now))
 		note.put = &put
 	}
@@ -88,12 +88,12 @@ func (d *Writer) migrations(w WriteRequest, world *ops.Snapshot) (migrationNote,
 }
 
 // note stores a migration that changed no layer.
-func (d *Writer) note(w WriteRequest, world *ops.Snapshot, n migrationNote) error {
+func (wr *Writer) note(w WriteRequest, world *ops.Snapshot, n migrationNote) error {
 	if n.put == nil {
 		return nil
 	}
-	r := migrationRecord{Done: world.DueMigrations().After(world.Migrated), At: d.Now().UTC(), Replica: d.Replica}
-	_, err := d.Commit(w.ctx,
+	r := migrationRecord{Done: world.DueMigrations().After(world.Migrated), At: wr.Now().UTC(), Replica: wr.Replica}
+	_, err := wr.Commit(w.ctx,
 		kv.Txn{Compares: append([]kv.Compare{n.same}, w.fence...), Then: []kv.Op{kv.Put(n.same.Key, Encode(r))}})
 	return err
 }
@@ -106,104 +106,105 @@ var (
 
 // WriteBackedUp runs a write in the store actor. If the write migrates layers, it first writes a backup, outside of the
 // store actor, so that other writes don't wait for it.
-func (d *Writer) WriteBackedUp(ctx context.Context, w WriteRequest) WriteResult {
-	a := d.writeQueued(ctx, w)
+func (wr *Writer) WriteBackedUp(ctx context.Context, w WriteRequest) WriteResult {
+	a := wr.writeQueued(ctx, w)
 	if !errors.Is(a.Err, errBackupFirst) {
 		return a
 	}
-	if d.Backup == nil {
+	if wr.Backup == nil {
 		return WriteResult{Err: fmt.Errorf("migrate layers: %w: this controller has no folder for backups", errNoBackup)}
 	}
-	file, err := d.Backup(ctx)
+	file, err := wr.Backup(ctx)
 	if err != nil {
 		return WriteResult{Err: fmt.Errorf("migrate layers: %w: %w", errNoBackup, err)}
 	}
-	d.Log.Info("backup before layers are migrated", zap.String("file", file))
+	wr.Log.Info("backup before layers are migrated", zap.String("file", file))
 	w.backedUp = true
-	return d.writeQueued(ctx, w)
+	return wr.writeQueued(ctx, w)
 }
 
-func (d *Writer) writeQueued(ctx context.Context, w WriteRequest) WriteResult {
+func (wr *Writer) writeQueued(ctx context.Context, w WriteRequest) WriteResult {
 	ctx, cancel := context.WithTimeout(ctx, WriteTimeout)
 	defer cancel()
-	return d.Do(ctx, w)
+	return wr.Write(ctx, w)
 }
 
 // migrateDue is the leader's timer to check again whether to migrate layers.
 type migrateDue struct {
-	reign int
+	term  int
 	after time.Duration // how long the timer waited
 }
 
 // migrate migrates the layers to the keys of this version, once.
 func (a *leaderActor) migrate(waited time.Duration) {
-	ctx, by, reign, self := a.ctx, *a.leads, a.reign, a.self
+	ctx, by, term, self := a.ctx, *a.leads, a.term, a.self
 	patient := a.d.Now().Sub(a.began) < versionsKnown
 	a.d.Leaf("migrate", func() {
 		again := a.d.migrateAll(ctx, by, patient, waited)
 		if again > 0 {
-			a.d.After(again, func() { a.d.Send(self, migrateDue{reign, again}) })
+			a.d.After(again, func() { a.d.Send(self, migrateDue{term, again}) })
 		}
 	})
 }
 
 // migrateAll returns after which time to check again; 0: never, all is done.
-func (d *Writer) migrateAll(ctx context.Context, by kv.Leadership, patient bool,
+func (wr *Writer) migrateAll(ctx context.Context, by kv.Leadership, patient bool,
 	waited time.Duration) (again time.Duration) {
-	r, _, err := d.readMigrations(ctx)
+	r, _, err := wr.readMigrations(ctx)
 	if err == nil && len(migrate.Due(r.Done, nil).Steps()) == 0 {
 		return 0
 	}
-	if err == nil && (!d.Ready() || patient && d.unknownVersions()) {
+	if err == nil && (!wr.Ready() || patient && wr.unknownVersions()) {
 		return migrateCheckEvery
 	}
 	var made WriteResult
-	w := d.WorldAt(history.State{})
+	w := wr.SnapshotAt(history.State{})
 	if w.Migrated = r.Done; err == nil && len(w.DueMigrations().Steps()) > 0 {
-		if d.Waits() {
+		if wr.Waits() {
 			return migrateCheckEvery
 		}
 		request := fleetapi.WriteRequest{Caller: Migration, Write: ops.Migrate{}}
-		made = d.WriteBackedUp(ctx, WriteRequest{Request: request, fence: []kv.Compare{by.Fence()}})
+		made = wr.WriteBackedUp(ctx, WriteRequest{Request: request, fence: []kv.Compare{by.Fence()}})
 		err = made.Err
 	}
 	if ctx.Err() != nil {
 		return 0 // another replica leads
 	}
 	if err != nil {
-		d.Log.Error("layers have keys of an older version and are not migrated: they remain in use unchanged", zap.Error(err))
-		return backoff.Backoff{First: migrateAgain, Max: migrateRarely}.Next(waited)
+		wr.Log.Error("layers have keys of an older version and are not migrated: they remain in use unchanged",
+			zap.Error(err))
+		return backoff.Backoff{First: migrateRetry, Max: migrateSlowRetry}.Next(waited)
 	}
 	if made.Record.Tree != "" {
-		d.Log.Info("layers migrated", zap.Uint64("revision", made.Record.Number),
+		wr.Log.Info("layers migrated", zap.Uint64("revision", made.Record.Number),
 			zap.String("moved", made.Outcome.MigratedText()))
 	}
-	return d.logHeldMigrations(ctx, waited)
+	return wr.logHeldMigrations(ctx, waited)
 }
 
 // logHeldMigrations logs once which migrations wait for nodes, and returns when to check again.
-func (d *Writer) logHeldMigrations(ctx context.Context, waited time.Duration) time.Duration {
-	r, _, err := d.readMigrations(ctx)
+func (wr *Writer) logHeldMigrations(ctx context.Context, waited time.Duration) time.Duration {
+	r, _, err := wr.readMigrations(ctx)
 	if err != nil {
-		return migrateAgain
+		return migrateRetry
 	}
-	w := d.WorldAt(history.State{})
+	w := wr.SnapshotAt(history.State{})
 	w.Migrated = r.Done
 	due := w.DueMigrations()
 	switch {
 	case len(due.Held) == 0 && len(due.Steps()) == 0:
 		return 0
-	case len(due.Held) > 0 && waited != migrateAgain:
-		d.Log.Warn("layers keep keys of an older version until these nodes are upgraded",
+	case len(due.Held) > 0 && waited != migrateRetry:
+		wr.Log.Warn("layers keep keys of an older version until these nodes are upgraded",
 			zap.String("migration", due.Held[0].Version),
-			zap.String("nodes", config.Truncate(strings.Join(w.HeldBy(due.Held[0]), ", "), longestList)))
+			zap.String("nodes", config.Truncate(strings.Join(w.HeldBy(due.Held[0]), ", "), maxListed)))
 	}
-	return migrateAgain
+	return migrateRetry
 }
 
 // unknownVersions reports whether a joined node has not yet reported its version.
-func (d *Writer) unknownVersions() bool {
-	for _, n := range d.WorldAt(history.State{}).Nodes {
+func (wr *Writer) unknownVersions() bool {
+	for _, n := range wr.SnapshotAt(history.State{}).Nodes {
 		if n.ID != "" && n.Versions.Software == "" {
 			return true
 		}

@@ -37,58 +37,58 @@ type leaderRequest struct {
 }
 
 const (
-	// orderLease bounds how long a request lies in the outbox: longer than any caller waits.
-	orderLease = WriteTimeout + 3*StoreTimeout
-	// Leaderless is how long a command waits without a leader: normally another one leads long before.
-	Leaderless = 10 * time.Second
+	// requestLease bounds how long a request lies in the outbox: longer than any caller waits.
+	requestLease = WriteTimeout + 3*StoreTimeout
+	// NoLeaderTimeout is how long a command waits without a leader: normally another one leads long before.
+	NoLeaderTimeout = 10 * time.Second
 )
 
 func (o leaderRequest) request() fleetapi.WriteRequest {
 	return fleetapi.WriteRequest{Caller: o.By, Write: o.Optimize, Message: o.Message, IfMatch: o.IfMatch}
 }
 
-// Order asks the leader to optimize layers, and waits for the result.
-func (d *Writer) Order(ctx context.Context, r fleetapi.WriteRequest) WriteResult {
-	o := leaderRequest{From: d.Replica, By: r.Caller, Optimize: r.Write.(ops.Optimize), Message: r.Message,
+// SubmitToLeader asks the leader to optimize layers, and waits for the result.
+func (wr *Writer) SubmitToLeader(ctx context.Context, r fleetapi.WriteRequest) WriteResult {
+	o := leaderRequest{From: wr.Replica, By: r.Caller, Optimize: r.Write.(ops.Optimize), Message: r.Message,
 		IfMatch: r.IfMatch}
 	key := history.OutboxKey(LeaderOutbox, uuid.NewString())
 	answer := make(chan leaderRequest, 1)
-	d.orders.Store(key, answer)
-	defer d.orders.Delete(key)
-	lease, err := d.Grant(ctx, orderLease)
+	wr.requests.Store(key, answer)
+	defer wr.requests.Delete(key)
+	lease, err := wr.Grant(ctx, requestLease)
 	if err != nil {
 		return WriteResult{Err: fmt.Errorf("optimize: %w: nothing changed: %w", fleetapi.ErrBusy, err)}
 	}
 	o.Lease = lease
-	defer d.drop(lease)
-	_, err = d.Commit(ctx,
+	defer wr.drop(lease)
+	_, err = wr.Commit(ctx,
 		kv.Txn{Compares: []kv.Compare{kv.Absent(key)}, Then: []kv.Op{kv.PutLeased(key, Encode(o), lease)}})
 	if err != nil { // the request may be stored nevertheless
-		return d.withdraw(r, key, o, fmt.Errorf("%w: %w", fleetapi.ErrBusy, err))
+		return wr.withdraw(r, key, o, fmt.Errorf("%w: %w", fleetapi.ErrBusy, err))
 	}
-	wait := time.NewTimer(Leaderless)
+	wait := time.NewTimer(NoLeaderTimeout)
 	defer wait.Stop()
 	for {
 		select {
 		case got := <-answer:
-			return d.answerWaiters(r, got)
+			return wr.answerWaiters(r, got)
 		case <-wait.C:
-			e, err := d.Reader(ctx).Get(history.ElectionKey(LeaderWord))
+			e, err := wr.Reader(ctx).Get(history.ElectionKey(LeaderKeyName))
 			if err == nil && !e[0].Exists() {
-				return d.withdraw(r, key, o, fmt.Errorf("%w: no leader: try again in some seconds", fleetapi.ErrBusy))
+				return wr.withdraw(r, key, o, fmt.Errorf("%w: no leader: try again in some seconds", fleetapi.ErrBusy))
 			}
-			wait.Reset(Leaderless / 10)
+			wait.Reset(NoLeaderTimeout / 10)
 		case <-ctx.Done():
-			return d.withdraw(r, key, o, fmt.Errorf("%w: the leader is too busy: try again", fleetapi.ErrBusy))
-		case <-d.Context.Done():
-			return d.withdraw(r, key, o, fmt.Errorf("%w: this replica is shutting down", fleetapi.ErrBusy))
+			return wr.withdraw(r, key, o, fmt.Errorf("%w: the leader is too busy: try again", fleetapi.ErrBusy))
+		case <-wr.Context.Done():
+			return wr.withdraw(r, key, o, fmt.Errorf("%w: this replica is shutting down", fleetapi.ErrBusy))
 		}
 	}
 }
 
 // DeliverAnswer passes an answer of the leader to the caller that waits for it here.
-func (d *Writer) DeliverAnswer(e kv.Event) {
-	if waits, is := d.orders.Load(e.Entry.Key); is {
+func (wr *Writer) DeliverAnswer(e kv.Event) {
+	if waits, ok := wr.requests.Load(e.Entry.Key); ok {
 		if o := ValueOf[leaderRequest](e); o.Answered {
 			select {
 			case waits.(chan leaderRequest) <- o:
@@ -100,12 +100,12 @@ func (d *Writer) DeliverAnswer(e kv.Event) {
 
 // withdraw cancels a request that has no answer. If it was answered meanwhile, withdraw returns that answer. The value
 // that it stores rejects a copy of the request that is still on its way to the store.
-func (d *Writer) withdraw(r fleetapi.WriteRequest, key kv.Key, o leaderRequest, why error) WriteResult {
+func (wr *Writer) withdraw(r fleetapi.WriteRequest, key kv.Key, o leaderRequest, why error) WriteResult {
 	ctx, cancel := context.WithTimeout(context.Background(), StoreTimeout)
 	defer cancel()
 	gone := leaderRequest{From: o.From, Withdrawn: true}
-	for still := kv.Holds(key, Encode(o)); ; {
-		out, err := d.Commit(ctx, kv.Txn{
+	for still := kv.HasValue(key, Encode(o)); ; {
+		out, err := wr.Commit(ctx, kv.Txn{
 			Compares: []kv.Compare{still}, Then: []kv.Op{kv.PutLeased(key, Encode(gone), o.Lease)}, Else: []kv.Op{kv.Get(key)},
 		})
 		switch {
@@ -113,9 +113,9 @@ func (d *Writer) withdraw(r fleetapi.WriteRequest, key kv.Key, o leaderRequest, 
 			return WriteResult{Err: fmt.Errorf("optimize: %w: outcome unknown: see 'edgespan history': %w", why,
 				err)}
 		case err != nil:
-			d.Pause(LeadAgain)
-			if d.Context.Err() != nil {
-				time.Sleep(LeadAgain)
+			wr.Pause(CampaignRetry)
+			if wr.Context.Err() != nil {
+				time.Sleep(CampaignRetry)
 			}
 			continue
 		case out.Succeeded:
@@ -127,19 +127,19 @@ func (d *Writer) withdraw(r fleetapi.WriteRequest, key kv.Key, o leaderRequest, 
 		case !e.Exists():
 			still = kv.Absent(key)
 		case json.Unmarshal(e.Value, &got) == nil && got.Answered:
-			return d.answerWaiters(r, got)
+			return wr.answerWaiters(r, got)
 		default: // this replica's request, from a write with unknown outcome
-			still = kv.Holds(key, e.Value)
+			still = kv.HasValue(key, e.Value)
 		}
 	}
 }
 
 // answerWaiters turns the leader's answer into the result of a write: it validates the write again for the caller, on
 // the layers that the leader used.
-func (d *Writer) answerWaiters(r fleetapi.WriteRequest, o leaderRequest) WriteResult {
+func (wr *Writer) answerWaiters(r fleetapi.WriteRequest, o leaderRequest) WriteResult {
 	ctx, cancel := context.WithTimeout(context.Background(), WriteTimeout)
 	defer cancel()
-	back := d.Reader(ctx)
+	back := wr.Reader(ctx)
 	w := WriteResult{Record: history.RevisionRecord{Number: o.Judged}, Outcome: ops.WriteOutcome{Message: "Success."}}
 	if o.Revision > 0 {
 		w.Record.Number, w.Record.Tree = o.Revision, "a new one"
@@ -150,10 +150,10 @@ func (d *Writer) answerWaiters(r fleetapi.WriteRequest, o leaderRequest) WriteRe
 	} else if err != nil {
 		return WriteResult{Err: fmt.Errorf("optimize: %w: %s", fleetapi.ErrRefused, o.Refused)}
 	}
-	outcome, judged := d.WorldAt(state).Validate(r.Write)
+	outcome, judged := wr.SnapshotAt(state).Validate(r.Write)
 	if o.Refused != "" {
 		if judged == nil {
-			judged = state.Bound(r.IfMatch)
+			judged = state.CheckBinding(r.IfMatch)
 		}
 		if judged == nil {
 			judged = fmt.Errorf("%w: %s", fleetapi.ErrRefused, o.Refused)
@@ -184,7 +184,7 @@ func (e *pendingWrite) bind(c *history.Change, s history.State) {
 	if e == nil {
 		return
 	}
-	c.Compares = append(c.Compares, e.by.Fence(), kv.At(e.key, e.at))
+	c.Compares = append(c.Compares, e.by.Fence(), kv.AtRevision(e.key, e.at))
 	c.Then = append(c.Then, e.answer(s.Number, s.Number+1, ""))
 }
 
@@ -196,9 +196,9 @@ func (e *pendingWrite) answer(judged, made uint64, refused string) kv.Op {
 }
 
 // reply stores an answer to a request that creates no revision.
-func (d *Writer) reply(ctx context.Context, e *pendingWrite, judged uint64, refused string) error {
-	o, err := d.Commit(ctx,
-		kv.Txn{Compares: []kv.Compare{e.by.Fence(), kv.At(e.key, e.at)}, Then: []kv.Op{e.answer(judged, 0, refused)}})
+func (wr *Writer) reply(ctx context.Context, e *pendingWrite, judged uint64, refused string) error {
+	o, err := wr.Commit(ctx,
+		kv.Txn{Compares: []kv.Compare{e.by.Fence(), kv.AtRevision(e.key, e.at)}, Then: []kv.Op{e.answer(judged, 0, refused)}})
 	if err == nil && !o.Succeeded {
 		err = errOvertaken
 	}
@@ -206,15 +206,15 @@ func (d *Writer) reply(ctx context.Context, e *pendingWrite, judged uint64, refu
 }
 
 // checkPending returns errOvertaken if a write of the leader must not run any more.
-func (d *Writer) checkPending(ctx context.Context, w WriteRequest) error {
+func (wr *Writer) checkPending(ctx context.Context, w WriteRequest) error {
 	same := w.fence
 	if e := w.pending; e != nil {
-		same = []kv.Compare{e.by.Fence(), kv.At(e.key, e.at)}
+		same = []kv.Compare{e.by.Fence(), kv.AtRevision(e.key, e.at)}
 	}
 	if len(same) == 0 {
 		return nil
 	}
-	o, err := d.Commit(ctx, kv.Txn{Compares: same, Then: []kv.Op{kv.Get(same[0].Key)}})
+	o, err := wr.Commit(ctx, kv.Txn{Compares: same, Then: []kv.Op{kv.Get(same[0].Key)}})
 	if err == nil && !o.Succeeded {
 		err = errOvertaken
 	}
@@ -223,11 +223,11 @@ func (d *Writer) checkPending(ctx context.Context, w WriteRequest) error {
 
 // refuse stores a refusal as the answer to a request. Other errors, as those of the store, are no answer: the request
 // is retried.
-func (d *Writer) refuse(w WriteRequest, judged uint64, why error) error {
+func (wr *Writer) refuse(w WriteRequest, judged uint64, why error) error {
 	if w.pending == nil || !isRefusal(why) {
 		return why
 	}
-	if err := d.reply(w.ctx, w.pending, judged, why.Error()); err != nil {
+	if err := wr.reply(w.ctx, w.pending, judged, why.Error()); err != nil {
 		return err
 	}
 	return why

@@ -7,14 +7,14 @@ import (
 )
 
 // Prune runs the transactions of a history.Prune. It returns false if a concurrent write interrupted it.
-func (d *Access) Prune(ctx context.Context, p history.Prune) (bool, error) {
+func (a *Access) Prune(ctx context.Context, p history.Prune) (bool, error) {
 	at := p.Head()
 	for n := range p.Txns() {
 		txn, err := p.Txn(n, at)
 		if err != nil {
 			return false, err
 		}
-		o, err := d.Commit(ctx, txn)
+		o, err := a.Commit(ctx, txn)
 		if err != nil || !o.Succeeded {
 			return false, err
 		}

@@ -78,25 +78,25 @@ type Listing struct {
 	Has    map[kv.Key]bool
 }
 
-// followed are the folders that every replica follows.
-var followed = []kv.Prefix{
+// followedFolders are the folders that every replica follows.
+var followedFolders = []kv.Prefix{
 	history.InNodes, history.InTokens, history.InGenerations, history.InOwners, history.InOutboxes, history.InProposed,
 	history.InAccepted,
-	history.InOperators, history.InRevoked, history.InRollouts, history.InAdmissions, history.InStandings,
+	history.InOperators, history.InRevoked, history.InRollouts, history.InAdmissions, history.InRolloutProgress,
 	history.InUnderlays,
 }
 
 // list reads the keys that the fleet uses. A repeated listing includes the nodes' pushes, whose changes by other
 // replicas may have been missed; at first each node reads its own.
-func (d *Access) list(again bool) (l Listing, err error) {
-	r := d.Reader(d.Context)
-	ctx, cancel := context.WithTimeout(d.Context, StoreTimeout)
+func (a *Access) list(again bool) (l Listing, err error) {
+	r := a.Reader(a.Context)
+	ctx, cancel := context.WithTimeout(a.Context, StoreTimeout)
 	defer cancel()
-	if l.Head, l.At, err = d.store.Get(ctx, history.HeadKey()); err != nil {
+	if l.Head, l.At, err = a.store.Get(ctx, history.HeadKey()); err != nil {
 		return l, fmt.Errorf("read head: %w", err)
 	}
 	l.Has = map[kv.Key]bool{}
-	folders := followed
+	folders := followedFolders
 	if again {
 		folders = append(slices.Clone(folders), history.InPushes)
 	}

@@ -17,11 +17,11 @@ type RemoteCommand struct {
 	Refused  string           `json:"refused,omitempty"`
 }
 
-// Itself is the author of writes that the controller derives from other writes.
-var Itself = fleetapi.Caller{Name: "controller", Role: fleetapi.Admin}
+// LeaderAuthor is the author of writes that the controller derives from other writes.
+var LeaderAuthor = fleetapi.Caller{Name: "controller", Role: fleetapi.Admin}
 
 // IsAutomatic reports whether the author of a revision is the controller itself.
-func IsAutomatic(author string) bool { return author == Itself.Name || author == Migration.Name }
+func IsAutomatic(author string) bool { return author == LeaderAuthor.Name || author == Migration.Name }
 
 // Encode returns the JSON of a value that always has one.
 func Encode(v any) []byte {

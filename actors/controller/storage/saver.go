@@ -41,7 +41,7 @@ const (
 	WritesPace   = 2  // … this many a second
 	BytesAtOnce  = 256 << 10
 	BytesPace    = 8 << 10 // … this many a second
-	smallWrite   = 2 << 10 // such as a count or a standing in a rollout
+	smallWrite   = 2 << 10 // such as a count or the progress in a rollout
 )
 
 // nodePace limits the writes for one node, over all its keys. A push is four writes of some hundred bytes each.
@@ -122,7 +122,7 @@ func (s *Saver) run() {
 		for batch := s.next(); len(batch) > 0; batch = s.next() {
 			s.d.Leaf("save", func() {
 				s.store(batch)
-				s.commitDone(batch)
+				s.reportSaved(batch)
 			})
 		}
 	}
@@ -183,8 +183,8 @@ func (s *Saver) postpone(l *line, e Save) bool {
 	return true
 }
 
-// commitDone records the end of a transaction.
-func (s *Saver) commitDone(batch []Save) {
+// reportSaved records the end of a transaction.
+func (s *Saver) reportSaved(batch []Save) {
 	s.mu.Lock()
 	for _, e := range batch {
 		l := s.lines[e.Op.Key]

@@ -118,7 +118,7 @@ func TestABatchWithOneThatDoesNotHold(t *testing.T) {
 			k := kv.Key(fmt.Sprint("k/", i))
 			batch[i] = Save{Op: kv.Put(k, []byte("x"))}
 			if i == bad {
-				c := kv.At(k, 99)
+				c := kv.AtRevision(k, 99)
 				batch[i].Compare = &c
 			}
 		}

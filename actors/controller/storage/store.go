@@ -29,31 +29,31 @@ const (
 // Writer runs this replica's writes of layers one at a time, and as leader those of the other replicas.
 type Writer struct {
 	*Access
-	Offline bool                                  // writes trigger nothing else
-	Backup  func(context.Context) (string, error) // see controller.Options
-	WorldAt func(history.State) *ops.Snapshot     // in which a write on a state of the layers is validated
-	Ready   func() bool                           // the store has been read
-	Stored  *ratelimit.Buckets                    // limits what callers who are not admins may store
-	Waits   func() bool                           // migrations must wait for a staged rollout to end
-	pid     *actor.PID                            // of /store
-	orders  sync.Map                              // chan leaderRequest by key, for callers that wait for the leader
+	Offline    bool                                  // writes trigger nothing else
+	Backup     func(context.Context) (string, error) // see controller.Options
+	SnapshotAt func(history.State) *ops.Snapshot     // in which a write on a state of the layers is validated
+	Ready      func() bool                           // the store has been read
+	Stored     *ratelimit.Buckets                    // limits what callers who are not admins may store
+	Waits      func() bool                           // migrations must wait for a staged rollout to end
+	pid        *actor.PID                            // of /store
+	requests   sync.Map                              // chan leaderRequest by key, for callers that wait for the leader
 }
 
 // Start starts /store below c, and the saver.
-func (d *Writer) Start(c actor.Context) (err error) {
-	if d.pid, err = c.SpawnNamed(d.Vital(func() actor.Actor { return &storeActor{d: d} }), "store"); err == nil {
-		d.Leaf("saver", d.Saver.run)
+func (wr *Writer) Start(c actor.Context) (err error) {
+	if wr.pid, err = c.SpawnNamed(wr.Vital(func() actor.Actor { return &storeActor{d: wr} }), "store"); err == nil {
+		wr.Leaf("saver", wr.Saver.run)
 	}
 	return err
 }
 
 // Actor returns the PID of /store.
-func (d *Writer) Actor() *actor.PID { return d.pid }
+func (wr *Writer) Actor() *actor.PID { return wr.pid }
 
-// Do runs a write in /store.
-func (d *Writer) Do(ctx context.Context, w WriteRequest) WriteResult {
+// Write runs a write in /store.
+func (wr *Writer) Write(ctx context.Context, w WriteRequest) WriteResult {
 	w.ctx = ctx
-	answer, err := d.Request(ctx, d.pid, w)
+	answer, err := wr.Request(ctx, wr.pid, w)
 	if err != nil {
 		return WriteResult{Err: err}
 	}
@@ -98,7 +98,7 @@ func (s *storeActor) Receive(c actor.Context) {
 				maxWrites)})
 			return
 		}
-		if by := callerOf(m); count(s.queue, by) >= MaxOfCaller {
+		if by := questionCaller(m); countOfCaller(s.queue, by) >= MaxOfCaller {
 			m.Reply(WriteResult{Err: fmt.Errorf("write: %w: %d writes of %s are already pending: try again", fleetapi.ErrBusy,
 				MaxOfCaller,
 				m.Question.(WriteRequest).Request.Caller.Name)})
@@ -116,84 +116,88 @@ func (s *storeActor) Receive(c actor.Context) {
 	s.d.Leaf("write", func() {
 		defer s.d.Send(self, writeDone{})
 		w := next.Question.(WriteRequest)
-		next.Reply(s.d.write(w))
+		next.Reply(s.d.writeRetrying(w))
 	})
 }
 
 // next removes the longest waiting write of another caller than the last one, if there is one.
 func (s *storeActor) next() Question {
-	i := max(slices.IndexFunc(s.queue, func(m Question) bool { return callerOf(m) != s.last }), 0)
+	i := max(slices.IndexFunc(s.queue, func(m Question) bool { return questionCaller(m) != s.last }), 0)
 	m := s.queue[i]
-	s.queue, s.last = slices.Delete(s.queue, i, i+1), callerOf(m)
+	s.queue, s.last = slices.Delete(s.queue, i, i+1), questionCaller(m)
 	return m
 }
 
-// callerOf returns whose turn a write takes. No operator's name collides with the controller's own writes.
-func callerOf(m Question) string { return m.Question.(WriteRequest).Request.Caller.ShareKey() }
+// questionCaller returns whose turn a write takes. No operator's name collides with the controller's own writes.
+func questionCaller(m Question) string { return m.Question.(WriteRequest).Request.Caller.ShareKey() }
 
-func count(queue []Question, caller string) int {
+func countOfCaller(queue []Question, caller string) int {
 	n := 0
 	for _, m := range queue {
-		if callerOf(m) == caller {
+		if questionCaller(m) == caller {
 			n++
 		}
 	}
 	return n
 }
 
-// Try validates a write without storing it.
-func (d *Writer) Try(ctx context.Context, r fleetapi.WriteRequest, world *ops.Snapshot) (WriteResult, error) {
+// DryRun validates a write without storing it.
+func (wr *Writer) DryRun(ctx context.Context, r fleetapi.WriteRequest, world *ops.Snapshot) (WriteResult, error) {
 	w := WriteRequest{ctx: ctx, Request: r}
-	note, err := d.migrations(w, world)
+	note, err := wr.migrations(w, world)
 	if err != nil {
 		return WriteResult{}, err
 	}
-	outcome, _, err := d.plan(world, w, note)
+	outcome, _, err := wr.plan(world, w, note)
 	if err != nil {
-		return WriteResult{}, d.refuse(w, world.State.Number, err)
+		return WriteResult{}, wr.refuse(w, world.State.Number, err)
 	}
 	return WriteResult{Outcome: outcome, Record: history.RevisionRecord{Number: world.State.Number}}, nil
 }
 
-// write validates a write on the newest layers and stores it. After a concurrent write it starts over.
-func (d *Writer) write(w WriteRequest) WriteResult {
+// writeRetrying validates a write on the newest layers and stores it. After a concurrent write it starts over, on the
+// head that its transaction found: it then reaches the store before the next write of the replica that was faster,
+// which has to read the head first. Otherwise a write could lose to the same replica again and again.
+func (wr *Writer) writeRetrying(w WriteRequest) WriteResult {
+	var moved *kv.Entry // the head that a transaction found
 	for {
 		if err := w.ctx.Err(); err != nil {
 			return WriteResult{Err: fmt.Errorf("write: %w", err)}
 		}
-		if err := d.checkPending(w.ctx, w); err != nil {
+		if err := wr.checkPending(w.ctx, w); err != nil {
 			return WriteResult{Err: err}
 		}
-		world, err := d.Snapshot(w.ctx)
+		world, err := wr.snapshotAt(w.ctx, moved)
 		if err != nil {
 			return WriteResult{Err: err}
 		}
-		note, err := d.migrations(w, world)
+		note, err := wr.migrations(w, world)
 		if err != nil {
 			return WriteResult{Err: err}
 		}
-		outcome, plan, err := d.plan(world, w, note)
+		outcome, plan, err := wr.plan(world, w, note)
 		if err != nil {
-			return WriteResult{Err: d.refuse(w, world.State.Number, err)}
+			return WriteResult{Err: wr.refuse(w, world.State.Number, err)}
 		}
 		if len(plan.Txns) == 0 {
-			if err := d.note(w, world, note); err != nil {
+			if err := wr.note(w, world, note); err != nil {
 				return WriteResult{Err: err}
 			}
 		}
 		if len(plan.Txns) == 0 && w.pending != nil {
-			return WriteResult{Outcome: outcome, Record: plan.Record, Err: d.reply(w.ctx, w.pending, world.State.Number, "")}
+			return WriteResult{Outcome: outcome, Record: plan.Record, Err: wr.reply(w.ctx, w.pending, world.State.Number, "")}
 		}
 		if len(outcome.Migrated) > 0 && !w.backedUp {
 			return WriteResult{Err: errBackupFirst}
 		}
-		give, err := d.Reserve(w.Request.Caller, sizeOf(plan))
+		release, err := wr.Reserve(w.Request.Caller, planSize(plan))
 		if err != nil {
-			return WriteResult{Err: d.refuse(w, world.State.Number, err)}
+			return WriteResult{Err: wr.refuse(w, world.State.Number, err)}
 		}
-		done, err := d.runPlan(w.ctx, plan)
+		var done bool
+		done, moved, err = wr.runPlan(w.ctx, plan)
 		if errors.Is(err, kv.ErrUnwritten) || err == nil && !done && len(plan.Txns) == 1 {
-			give() // with several transactions, the first ones are stored
+			release() // with several transactions, the first ones are stored
 		}
 		if err != nil {
 			return WriteResult{Err: err}
@@ -205,7 +209,7 @@ func (d *Writer) write(w WriteRequest) WriteResult {
 }
 
 // plan validates a write on a state of the layers and plans its transactions.
-func (d *Writer) plan(world *ops.Snapshot, w WriteRequest, note migrationNote) (ops.WriteOutcome, history.CommitPlan,
+func (wr *Writer) plan(world *ops.Snapshot, w WriteRequest, note migrationNote) (ops.WriteOutcome, history.CommitPlan,
 	error) {
 	outcome, err := world.Validate(w.Request.Write)
 	if err != nil {
@@ -215,7 +219,7 @@ func (d *Writer) plan(world *ops.Snapshot, w WriteRequest, note migrationNote) (
 	if err := w.Request.CheckPermitted(c); err != nil {
 		return ops.WriteOutcome{}, history.CommitPlan{}, err
 	}
-	c.Author, c.Time, c.IfMatch = Author(w.Request.Caller), d.Now(), w.Request.IfMatch
+	c.Author, c.Time, c.IfMatch = Author(w.Request.Caller), wr.Now(), w.Request.IfMatch
 	if w.Request.Message != "" {
 		c.Message = w.Request.Message
 	}
@@ -237,34 +241,35 @@ func Author(c fleetapi.Caller) string {
 	return c.Name
 }
 
-// runPlan runs a plan, and returns false if the head had moved. If the outcome of a transaction is unknown, it is run
-// again: each one compares the head, so none can take effect twice.
-func (d *Writer) runPlan(ctx context.Context, plan history.CommitPlan) (bool, error) {
+// runPlan runs a plan. If the head had moved, it returns false and the head, nil if that is unknown. If the outcome of
+// a transaction is unknown, it is run again: each one compares the head, so none can take effect twice.
+func (wr *Writer) runPlan(ctx context.Context, plan history.CommitPlan) (done bool, moved *kv.Entry, err error) {
 	for _, txn := range plan.Txns {
-		o, unsure, err := d.commitSurely(ctx, txn)
+		o, unsure, err := wr.commitWithRetry(ctx, txn)
 		if err != nil {
 			if unsure {
-				if own, unread := d.isOwn(ctx, plan.Record); own && unread == nil {
-					return true, nil
+				if own, unread := wr.isOwn(ctx, plan.Record); own && unread == nil {
+					return true, nil, nil
 				}
 				err = fmt.Errorf("write outcome unknown: %w", err)
 			}
-			return false, fmt.Errorf("store revision %d: %w", plan.Record.Number, BusyError(err))
+			return false, nil, fmt.Errorf("store revision %d: %w", plan.Record.Number, BusyError(err))
 		}
 		if !o.Succeeded && unsure {
-			return d.isOwn(ctx, plan.Record)
+			own, err := wr.isOwn(ctx, plan.Record)
+			return own, nil, err
 		}
 		if !o.Succeeded {
-			return false, nil
+			return false, &o.Results[0].Entry, nil
 		}
 	}
-	return true, nil
+	return true, nil, nil
 }
 
-// commitSurely runs a transaction until its outcome is known, as kv.CommitSurely does.
-func (d *Writer) commitSurely(ctx context.Context, txn kv.Txn) (o kv.TxnResult, unsure bool, err error) {
-	return kv.CommitWithRetry(func() (kv.TxnResult, error) { return d.Commit(ctx, txn) }, func(lost error) bool {
-		d.Log.Warn("outcome of a write unknown: retrying", zap.Error(lost))
+// commitWithRetry runs a transaction until its outcome is known, as kv.CommitWithRetry does.
+func (wr *Writer) commitWithRetry(ctx context.Context, txn kv.Txn) (o kv.TxnResult, unsure bool, err error) {
+	return kv.CommitWithRetry(func() (kv.TxnResult, error) { return wr.Commit(ctx, txn) }, func(lost error) bool {
+		wr.Log.Warn("outcome of a write unknown: retrying", zap.Error(lost))
 		return supervise.Pause(ctx, writeAgain)
 	})
 }
@@ -282,26 +287,37 @@ const writeAgain = 50 * time.Millisecond
 
 // isOwn reports whether a revision in the history is the planned one: then a transaction succeeded whose answer was
 // lost.
-func (d *Writer) isOwn(ctx context.Context, planned history.RevisionRecord) (bool, error) {
-	state, err := history.Head(d.Reader(ctx))
+func (wr *Writer) isOwn(ctx context.Context, planned history.RevisionRecord) (bool, error) {
+	state, err := history.Head(wr.Reader(ctx))
 	if err != nil || state.Number < planned.Number {
 		return false, err
 	}
-	is, err := history.ReadRecord(d.Reader(ctx), planned.Number)
+	ok, err := history.ReadRecord(wr.Reader(ctx), planned.Number)
 	if err != nil {
 		return false, fmt.Errorf("read revision %d, which may be of this write: %w", planned.Number, err)
 	}
-	return bytes.Equal(Encode(is), Encode(planned)), nil
+	return bytes.Equal(Encode(ok), Encode(planned)), nil
 }
 
-// Snapshot returns the current World, in which operations are validated.
-func (d *Writer) Snapshot(ctx context.Context) (*ops.Snapshot, error) {
-	if !d.Ready() {
+// Snapshot returns the current Snapshot, in which operations are validated.
+func (wr *Writer) Snapshot(ctx context.Context) (*ops.Snapshot, error) {
+	return wr.snapshotAt(ctx, nil)
+}
+
+// snapshotAt returns the Snapshot on a head, nil for the current one.
+func (wr *Writer) snapshotAt(ctx context.Context, head *kv.Entry) (*ops.Snapshot, error) {
+	if !wr.Ready() {
 		return nil, fmt.Errorf("%w: still reading the store", fleetapi.ErrBusy)
 	}
-	state, err := history.Head(d.Reader(ctx))
+	var state history.State
+	var err error
+	if head == nil {
+		state, err = history.Head(wr.Reader(ctx))
+	} else {
+		state, err = history.HeadAt(wr.Reader(ctx), *head)
+	}
 	if err != nil {
 		return nil, err
 	}
-	return d.WorldAt(state), nil
+	return wr.SnapshotAt(state), nil
 }

@@ -13,34 +13,34 @@ import (
 
 // Watch sends an actor a listing of all keys and then each change, until the controller ends. If the store has
 // compacted the changes since, it sends a new listing.
-func (d *Access) Watch(to *actor.PID) {
+func (a *Access) Watch(to *actor.PID) {
 	after, listed := kv.Revision(0), false
-	for d.Context.Err() == nil {
+	for a.Context.Err() == nil {
 		err := error(nil)
 		if !listed {
 			var l Listing
-			if l, err = d.list(after > 0); err == nil {
-				d.Send(to, l)
+			if l, err = a.list(after > 0); err == nil {
+				a.Send(to, l)
 				after, listed = l.At, true
 			}
 		}
 		if err == nil {
-			err = d.store.Watch(d.Context, "", after, func(b kv.Batch) error {
+			err = a.store.Watch(a.Context, "", after, func(b kv.Batch) error {
 				after = b.Revision
 				if c := relevant(b); len(c.Events) > 0 {
-					d.Send(to, c)
+					a.Send(to, c)
 				}
 				return nil
 			})
 		}
-		if d.Context.Err() != nil {
+		if a.Context.Err() != nil {
 			return
 		}
 		if errors.Is(err, kv.ErrCompacted) || errors.Is(err, kv.ErrFuture) {
 			listed = false
 		}
-		d.Log.Warn("watch the store", zap.Error(err))
-		d.Pause(StoreBackoff)
+		a.Log.Warn("watch the store", zap.Error(err))
+		a.Pause(StoreBackoff)
 	}
 }
 
@@ -49,11 +49,11 @@ func relevant(b kv.Batch) kv.Batch {
 	c := kv.Batch{Revision: b.Revision}
 	for _, e := range b.Events {
 		k := e.Entry.Key
-		is := k == history.HeadKey() || history.InPushes.Has(k) || IsPreview(k)
-		for _, folder := range followed {
-			is = is || folder.Has(k)
+		ok := k == history.HeadKey() || history.InPushes.Has(k) || IsPreview(k)
+		for _, folder := range followedFolders {
+			ok = ok || folder.Has(k)
 		}
-		if is {
+		if ok {
 			c.Events = append(c.Events, e)
 		}
 	}

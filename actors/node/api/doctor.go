@@ -7,10 +7,12 @@ import (
 	"io/fs"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/google/uuid"
 
+	"edgespan/appnet"
 	"edgespan/config/httpapi/nodeapi"
 	"edgespan/config/nodeconf"
 	"edgespan/netinst"
@@ -57,11 +59,25 @@ func (n *Reader) doctorView() (doctor.Node, error) {
 	}}
 	p.Networks = slices.SortedFunc(maps.Values(t.NetworkConfig.List("")),
 		func(a, b netinst.NetworkInstanceConfig) int { return compareUUID(a.UUID, b.UUID) })
+	for _, c := range p.Networks {
+		if s, _ := t.NetworkStatus.Get("", c.UUID.String()); strings.Contains(s.Error, netstate.ErrNoVLANFilter.Error()) {
+			p.Unfiltered = append(p.Unfiltered, c)
+		}
+	}
+	p.Rules = activeRules(t.AppConfig.List(""))
 	fw := n.Forwarding()
 	p.Closed = registry.ClosedPorts(p.Networks, fw.Ports, fw.Forwarding)
 	p.Host = overlap.HostPrefixes(n.Interfaces())
 	for _, e := range t.PortStatus.All() {
 		p.Ports = append(p.Ports, e.Value)
+		if fault := n.portFault(e.Key); fault != "" {
+			p.PortFaults = append(p.PortFaults, doctor.PortFault{Label: e.Key, Text: fault})
+		}
+	}
+	for _, e := range t.Drains.All() {
+		if e.Value.Until.IsZero() {
+			p.Drained = append(p.Drained, e.Key)
+		}
 	}
 	data, name, err := n.File()
 	p.File = name
@@ -74,6 +90,22 @@ func (n *Reader) doctorView() (doctor.Node, error) {
 	_, cfg, err := nodeconf.Read(data)
 	p.Differs = err != nil || cfg.MD5 != s.MD5
 	return p, nil
+}
+
+// activeRules are the access rules of all apps that the config activates, in order.
+func activeRules(apps map[string]appnet.AppNetworkConfig) (out []doctor.AdapterRule) {
+	for _, id := range slices.Sorted(maps.Keys(apps)) {
+		for _, index := range slices.Sorted(maps.Keys(apps[id].Adapters)) {
+			a := apps[id].Adapters[index]
+			for _, r := range a.ACL {
+				if apps[id].Activate {
+					path := fmt.Sprintf("appNetworks.%s.adapters.%d.acl.%s", id, index, r.Name)
+					out = append(out, doctor.AdapterRule{Path: path, Network: a.NetworkInstance, ACLRule: r})
+				}
+			}
+		}
+	}
+	return out
 }
 
 func compareUUID(a, b uuid.UUID) int { return slices.Compare(a[:], b[:]) }

@@ -15,8 +15,12 @@ import (
 	"edgespan/netinst/netstate"
 )
 
-// Explain reports why a network, an app or an adapter is ready or not. Its verdict is always that of Ready.
+// Explain reports why a network, an app, an adapter or a port is ready or not. Its verdict on a network or an app is
+// always that of Ready.
 func (n *Reader) Explain(_ context.Context, kind, id string) (nodeapi.Explanation, error) {
+	if kind == "port" {
+		return n.explainPort(id)
+	}
 	id = strings.ToLower(id)
 	app, index, adapter := strings.Cut(id, "/")
 	switch {
@@ -31,7 +35,7 @@ func (n *Reader) Explain(_ context.Context, kind, id string) (nodeapi.Explanatio
 	case kind == "app":
 		return n.explainApp(id)
 	}
-	return nodeapi.Explanation{}, fmt.Errorf("explain %q: %w: must be ni, app or adapter", kind, rest.ErrNotFound)
+	return nodeapi.Explanation{}, fmt.Errorf("explain %q: %w: must be ni, app, adapter or port", kind, rest.ErrNotFound)
 }
 
 func (n *Reader) explainNetwork(id string) (nodeapi.Explanation, error) {
@@ -47,7 +51,7 @@ func (n *Reader) explainNetwork(id string) (nodeapi.Explanation, error) {
 		x.Name = s.DisplayName
 	}
 	r := n.networkReady(id)
-	x.Ready = r.Ready
+	x.Ready, x.Uplinks = r.Ready, n.explainUplinks(id)
 	switch {
 	case r.Ready:
 		x.Summary = fmt.Sprintf("ready: %s at generation %d on bridge %s", s.State, s.Generation, s.Bridge) +
@@ -151,7 +155,7 @@ func (n *Reader) opCauses(owner, adapter string) []nodeapi.Cause {
 			}
 			cause := nodeapi.Cause{Text: text, Op: f.Op, Command: f.Command, Error: f.Error, Attempts: f.Attempts,
 				Since: &f.Since}
-			if !t.Retry.IsZero() {
+			if !t.Retry.IsZero() && f.Attempts > 0 {
 				cause.Retry = &t.Retry
 			}
 			out = append(out, cause)

@@ -18,7 +18,7 @@ type adapterView struct {
 	app, id    string // id is <app>/<index>
 	index      int
 	config     appnet.AppNetworkConfig
-	desired    netinst.UnderlayNetworkConfig
+	desired    netinst.AdapterSpec
 	configured bool // the config has it
 	status     appnet.AdapterStatus
 	known      bool
@@ -55,8 +55,8 @@ func (n *Reader) explainAdapter(app string, index int) (nodeapi.Explanation, err
 	x.Ready = crash == "" && v.configured && activated && v.status.NetworkInstance == v.desired.NetworkInstance
 	switch {
 	case x.Ready && v.config.Activate:
-		x.Summary = fmt.Sprintf("ready: %s on network instance %s as %s", v.status.UnderlayStatus.IP,
-			n.networkName(v.desired.NetworkInstance), v.status.UnderlayStatus.HostIfName)
+		x.Summary = fmt.Sprintf("ready: %s on network instance %s%s as %s", v.status.Link.IP,
+			n.networkName(v.desired.NetworkInstance), vlanText(v.desired), v.status.Link.HostIfName)
 	case x.Ready:
 		x.Summary = "ready: inactive, as the app's activate is false"
 	case !v.configured:
@@ -66,11 +66,30 @@ func (n *Reader) explainAdapter(app string, index int) (nodeapi.Explanation, err
 	default:
 		x.Summary = "not ready: not in its desired state on network instance " + n.networkName(v.desired.NetworkInstance)
 	}
-	x.Warning = v.status.UnderlayStatus.DroppedText()
+	x.Warning = v.status.Link.DroppedText()
+	if v.desired.Observe {
+		x.Warning = strings.TrimPrefix(x.Warning+"; observe: its access rules deny nothing, and count what they would deny "+
+			"('edgespan acl shadow')", "; ")
+	}
+	if v.configured {
+		x.Hits, x.HitsRead = n.lastHits(v.config.UUID, index, v.desired)
+	}
 	if !x.Ready && crash == "" {
 		x.Causes = append(x.Causes, n.adapterCauses(v)...)
 	}
 	return x, nil
+}
+
+// vlanText names the VLANs of an adapter that has any.
+func vlanText(u netinst.AdapterSpec) string {
+	s := ""
+	if u.VLAN != 0 {
+		s = fmt.Sprintf(" in VLAN %d", u.VLAN)
+	}
+	if len(u.Trunk) > 0 {
+		s += " with tags of " + numbers(u.Trunk)
+	}
+	return s
 }
 
 func (n *Reader) networkName(ni uuid.UUID) string {
@@ -83,7 +102,7 @@ func (n *Reader) networkName(ni uuid.UUID) string {
 // adapterCauses returns the causes in the order of dependency, the adapter itself last.
 func (n *Reader) adapterCauses(v adapterView) []nodeapi.Cause {
 	t := n.Topics
-	key := netinst.AdapterKey{AppUUID: uuid.Nil, UnderlayIndex: v.index}
+	key := netinst.AdapterKey{AppUUID: uuid.Nil, Index: v.index}
 	key.AppUUID, _ = uuid.Parse(v.app)
 	var out []nodeapi.Cause
 	for _, e := range t.AdapterStatus.All() { // networks that still have it

@@ -4,7 +4,11 @@ import (
 	"context"
 	"time"
 
+	"github.com/google/uuid"
+
 	"edgespan/config/httpapi/nodeapi"
+	"edgespan/netinst"
+	"edgespan/netinst/hits"
 	"edgespan/netinst/netstate"
 	"edgespan/netinst/registry"
 )
@@ -30,6 +34,7 @@ type Reader struct {
 	Facts      FactsReader
 	File       func() (data []byte, name string, err error)
 	Forwarding func() registry.ForwardingChanged
+	Hits       func(netinst.AdapterKey, uuid.UUID) (map[hits.Key]hits.Total, time.Time) // of an adapter on a network
 	Interfaces func() []netstate.Interface
 	Warning    string // of startup
 }

@@ -155,14 +155,14 @@ func (n *Reader) adapterLeft(app string) bool {
 }
 
 // anyAdapter reports whether an adapter's config or status has a key that matches; keys are APP#INDEX.
-func (n *Reader) anyAdapter(is func(key string) bool) bool {
+func (n *Reader) anyAdapter(match func(key string) bool) bool {
 	for _, e := range n.Topics.AdapterStatus.All() {
-		if is(e.Key) {
+		if match(e.Key) {
 			return true
 		}
 	}
 	for _, e := range n.Topics.AdapterConfig.All() {
-		if is(e.Key) {
+		if match(e.Key) {
 			return true
 		}
 	}

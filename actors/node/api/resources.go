@@ -12,6 +12,8 @@ import (
 	"edgespan/config/httpapi/nodeapi"
 	"edgespan/config/httpapi/rest"
 	"edgespan/netinst"
+	"edgespan/netinst/netstate"
+	"edgespan/netinst/probe"
 )
 
 // List returns every resource of a kind, by id.
@@ -131,7 +133,10 @@ func tunnelSpecs(ts []netinst.Tunnel) []nodeapi.TunnelSpec {
 
 func networkSpec(c netinst.NetworkInstanceConfig) nodeapi.NetworkSpec {
 	spec := nodeapi.NetworkSpec{DisplayName: c.DisplayName, Type: string(c.Type), Activate: !c.Inactive, Port: c.Port,
-		MTU: c.MTU, SpoofGuard: c.SpoofGuard, Generation: c.Generation}
+		MTU: c.MTU, SpoofGuard: c.SpoofGuard, ForwardLLDP: c.ForwardLLDP, Generation: c.Generation}
+	if c.HasIPv6() || c.BridgesIPv6() {
+		spec.IPv6 = &nodeapi.IPv6Spec{Mode: string(c.IPv6.Mode), NAT: c.IPv6.NAT, Subnet: c.IPv6.Subnet}
+	}
 	if c.Type == netinst.Switch { // the other fields are not for a switch
 		if len(c.Tunnels)+len(c.Members) > 0 {
 			spec.Tunnels, spec.Members = tunnelSpecs(c.Tunnels), make([]string, len(c.Members))
@@ -139,23 +144,44 @@ func networkSpec(c netinst.NetworkInstanceConfig) nodeapi.NetworkSpec {
 				spec.Members[i] = string(m)
 			}
 		}
+		for _, p := range c.AccessPorts {
+			if spec.VLANAccessPorts == nil {
+				spec.VLANAccessPorts = map[string]int{}
+			}
+			spec.VLANAccessPorts[p.Label] = p.VLAN
+		}
 		return spec
 	}
+	spec.Flows, spec.Share = string(c.Flows), c.Share
 	hosts := map[string]string{}
 	for h, ips := range c.DNS.Hosts {
 		hosts[string(h)] = Joined(ips)
 	}
 	spec.IPv4 = &nodeapi.IPv4Spec{Subnet: c.IPv4.Subnet, Gateway: c.IPv4.Gateway,
-		DHCPRange: c.IPv4.DHCPFirst.String() + "-" + c.IPv4.DHCPLast.String()}
+		DHCPRange: c.IPv4.DHCPFirst.String() + "-" + c.IPv4.DHCPLast.String(), MayOverlap: c.IPv4.MayOverlap}
 	spec.DNS = &nodeapi.DNSSpec{Domain: string(c.DNS.Domain), Servers: Joined(c.DNS.Servers), Hosts: hosts}
 	spec.NTPServers, spec.Routes = new(Joined(c.NTPServers)), routeSpecs(c.Routes)
+	if p := probeSpec(c.Probe); p != probeSpec(probe.Config{}) {
+		spec.Probe = &p
+	}
 	return spec
+}
+
+// probeSpec fills in the defaults.
+func probeSpec(c probe.Config) nodeapi.ProbeSpec {
+	return nodeapi.ProbeSpec{Method: string(c.Method), Target: strings.Join(c.Targets, ","), Body: c.Body,
+		IntervalMs:   cmp.Or(c.Interval, probe.DefaultInterval).Milliseconds(),
+		TimeoutMs:    cmp.Or(c.Timeout, probe.DefaultTimeout).Milliseconds(),
+		FailAfter:    cmp.Or(c.FailAfter, probe.DefaultFailAfter),
+		HoldMs:       cmp.Or(c.Hold, probe.DefaultHold).Milliseconds(),
+		RecoverAfter: cmp.Or(c.RecoverAfter, probe.DefaultRecoverAfter), Quorum: max(c.Quorum, 1),
+		MaxLoss: c.MaxLoss, MaxLatencyMs: c.MaxLatency.Milliseconds()}
 }
 
 func routeSpecs(rs []netinst.StaticRoute) map[string]nodeapi.RouteSpec {
 	out := map[string]nodeapi.RouteSpec{}
 	for _, r := range rs {
-		out[r.Name] = nodeapi.RouteSpec{Destination: r.Destination, Gateway: r.Gateway, Port: r.Port}
+		out[r.Name] = nodeapi.RouteSpec{Destination: r.Destination, Gateway: r.Gateway, Port: r.Port, Cost: r.Cost}
 	}
 	return out
 }
@@ -172,7 +198,7 @@ func (n *Reader) apps() []nodeapi.Resource {
 		st := nodeapi.AppStatus{Pending: true, DisplayName: configs[id].DisplayName, Adapters: []nodeapi.AdapterStatus{}}
 		if s, ok := statuses[id]; ok {
 			st = nodeapi.AppStatus{DisplayName: s.DisplayName, Pending: s.Pending, Activated: s.Activated,
-				TargetVersion: s.TargetVersion, Error: s.Error, Adapters: adaptersOf(s)}
+				TargetVersion: s.TargetVersion, Error: s.Error, Adapters: n.adaptersOf(s, configs[id])}
 		}
 		if crash := n.appCrashed(id); crash != "" {
 			st.Error = crash
@@ -183,10 +209,10 @@ func (n *Reader) apps() []nodeapi.Resource {
 	return rs
 }
 
-func adaptersOf(s appnet.AppNetworkStatus) []nodeapi.AdapterStatus {
+func (n *Reader) adaptersOf(s appnet.AppNetworkStatus, c appnet.AppNetworkConfig) []nodeapi.AdapterStatus {
 	as := make([]nodeapi.AdapterStatus, 0, len(s.Adapters))
 	for _, a := range s.Adapters {
-		u := a.UnderlayStatus
+		u := a.Link
 		st := nodeapi.AdapterStatus{
 			Index: a.Index, NetworkInstance: a.NetworkInstance.String(), TargetVersion: a.TargetVersion, Activated: a.Activated,
 			Addresses: u.Addresses, MAC: u.MAC, IfName: string(u.IfName), HostIfName: string(u.HostIfName),
@@ -194,6 +220,9 @@ func adaptersOf(s appnet.AppNetworkStatus) []nodeapi.AdapterStatus {
 		}
 		if u.IP.IsValid() {
 			st.IP = u.IP.String()
+		}
+		if spec, has := c.Adapters[a.Index]; has {
+			st.Hits, st.HitsRead = n.lastHits(c.UUID, a.Index, spec)
 		}
 		as = append(as, st)
 	}
@@ -208,12 +237,17 @@ func appSpec(c appnet.AppNetworkConfig) nodeapi.AppSpec {
 	return nodeapi.AppSpec{DisplayName: c.DisplayName, Activate: c.Activate, Adapters: adapters}
 }
 
-func adapterSpec(u netinst.UnderlayNetworkConfig) nodeapi.AdapterSpec {
-	return nodeapi.AdapterSpec{NetworkInstance: u.NetworkInstance.String(), MAC: u.MAC, IP: u.IP, ACL: aclSpecs(u.ACL),
-		Attach: attachSpec(u)}
+func adapterSpec(u netinst.AdapterSpec) nodeapi.AdapterSpec {
+	return nodeapi.AdapterSpec{NetworkInstance: u.NetworkInstance.String(), MAC: u.MAC, IP: u.IP, IP6: u.IP6,
+		ACL: aclSpecs(u.ACL), Attach: attachSpec(u), Observe: u.Observe, VLAN: u.VLAN, Trunk: numbers(u.Trunk)}
 }
 
-func attachSpec(u netinst.UnderlayNetworkConfig) nodeapi.AttachSpec {
+// numbers joins numbers with commas.
+func numbers(ns []int) string {
+	return strings.ReplaceAll(strings.Trim(fmt.Sprint(ns), "[]"), " ", ",")
+}
+
+func attachSpec(u netinst.AdapterSpec) nodeapi.AttachSpec {
 	if u.Kind == netinst.Veth {
 		return nodeapi.AttachSpec{Kind: string(u.Kind), Netns: &u.Netns, IfName: new(string(u.IfName))}
 	}
@@ -223,9 +257,13 @@ func attachSpec(u netinst.UnderlayNetworkConfig) nodeapi.AttachSpec {
 func aclSpecs(rules []netinst.ACLRule) []nodeapi.ACLSpec {
 	out := make([]nodeapi.ACLSpec, 0, len(rules))
 	for _, r := range rules {
+		match := nodeapi.MatchSpec{Protocol: r.Protocol, Port: Joined(r.Ports), LocalPort: Joined(r.LocalPort),
+			PortLabel: r.PortLabel, IP: r.IP, Host: string(r.Host)}
+		if r.Set != nil {
+			match.Set = r.Set.Name
+		}
 		out = append(out, nodeapi.ACLSpec{Name: r.Name, Direction: string(r.Direction), Action: string(r.Action),
-			Match: nodeapi.MatchSpec{Protocol: r.Protocol, Port: Joined(r.Ports), LocalPort: Joined(r.LocalPort),
-				PortLabel: r.PortLabel, IP: r.IP}})
+			Match: match})
 	}
 	return out
 }
@@ -237,7 +275,7 @@ func (n *Reader) adapters() []nodeapi.Resource {
 	configs := n.Topics.AppConfig.List("")
 	var rs []nodeapi.Resource
 	for id, s := range n.Topics.AppStatus.List("") {
-		for _, a := range adaptersOf(s) {
+		for _, a := range n.adaptersOf(s, configs[id]) {
 			r := nodeapi.Resource{ID: AdapterID(id, a.Index), Kind: "adapter", Spec: map[string]any{}, Status: a}
 			if u, ok := configs[id].Adapters[a.Index]; ok {
 				r.Spec = adapterSpec(u)
@@ -250,7 +288,7 @@ func (n *Reader) adapters() []nodeapi.Resource {
 
 func (n *Reader) ports() []nodeapi.Resource {
 	var rs []nodeapi.Resource
-	statuses := n.Topics.PortStatus.List("")
+	statuses, uses := n.Topics.PortStatus.List(""), n.portUses()
 	for label, c := range n.Topics.PortConfig.List("") {
 		s := statuses[label]
 		addrs := make([]string, 0, len(s.Addresses))
@@ -263,17 +301,43 @@ func (n *Reader) ports() []nodeapi.Resource {
 		if r, out := s.DefaultRoute(); out {
 			route = r.String()
 		}
+		if fault := n.portFault(label); fault != "" && why != "" {
+			why += "; " + fault
+		} else {
+			why += fault
+		}
+		st := nodeapi.PortStatus{Exists: s.Exists, Up: s.Up, MTU: s.LinkMTU, Addresses: addrs,
+			Gateways: Joined(s.Gateways()), DefaultRoute: route, DNSServers: Joined(servers), DNSSource: source,
+			DNSSkipped: s.Learnt.Skipped, Error: why}
+		n.judged(&st, label, uses[label])
 		rs = append(rs, nodeapi.Resource{
 			ID: label, Kind: "port",
 			Spec: nodeapi.PortSpec{IfName: string(c.IfName), Uplink: c.Uplink, Cost: c.Cost,
 				Labels: strings.Join(c.Labels, ","), Gateway: c.Gateway, DNSServers: Joined(c.DNSServers),
-				NTPServers: Joined(c.NTPServers), MTU: c.MTU},
-			Status: nodeapi.PortStatus{Exists: s.Exists, Up: s.Up, MTU: s.LinkMTU, Addresses: addrs,
-				Gateways: Joined(s.Gateways()), DefaultRoute: route, DNSServers: Joined(servers), DNSSource: source,
-				DNSSkipped: s.Learnt.Skipped, Error: why},
+				NTPServers: Joined(c.NTPServers), MTU: c.MTU, Metered: c.Metered, Addressing: string(c.Addressing),
+				Address: Joined(c.Static), VLAN: vlanSpec(c.VLAN), ProbeBytes: c.ProbeBudget(), Weight: c.Weight},
+			Status: st,
 		})
 	}
 	return rs
+}
+
+// portFault returns why a port is not set up as the config says, "" if it is or another program sets it up.
+func (n *Reader) portFault(label string) string {
+	t, _ := n.Topics.Trouble.Get("", netstate.PortsOwner)
+	for _, f := range t.Failing {
+		if f.Adapter == label && !f.Blocked {
+			return f.Op + ": " + f.Error
+		}
+	}
+	return ""
+}
+
+func vlanSpec(v netinst.VLAN) *nodeapi.VLANSpec {
+	if v == (netinst.VLAN{}) {
+		return nil
+	}
+	return &nodeapi.VLANSpec{ID: v.ID, Parent: string(v.Parent)}
 }
 
 // Joined joins values with commas.

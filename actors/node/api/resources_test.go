@@ -4,11 +4,13 @@ import (
 	"encoding/json"
 	"net/netip"
 	"testing"
+	"time"
 
 	"github.com/google/uuid"
 
 	"edgespan/appnet"
 	"edgespan/netinst"
+	"edgespan/netinst/probe"
 )
 
 // The specs on the wire are as they always were, to the byte.
@@ -24,8 +26,10 @@ func TestSpecsOnTheWire(t *testing.T) {
 		Routes: []netinst.StaticRoute{{Name: "lab", Destination: prefix("10.9.0.0/16"), Gateway: addr("192.0.2.9")},
 			{Name: "link", Destination: prefix("10.8.0.0/16"), Port: "lan"}},
 	}
+	probed := netinst.NetworkInstanceConfig{Type: netinst.Local, Probe: probe.Config{Method: probe.ICMP,
+		Targets: []string{"192.0.2.9", "a.example"}, Interval: 500 * time.Millisecond, FailAfter: 4, MaxLoss: 20}}
 	app := appnet.AppNetworkConfig{DisplayName: "web", Activate: true,
-		Adapters: map[int]netinst.UnderlayNetworkConfig{
+		Adapters: map[int]netinst.AdapterSpec{
 			0: {NetworkInstance: uuid.MustParse("10000000-0000-4000-8000-000000000001"), Kind: netinst.Veth, Netns: "web",
 				IfName: "eth0", MAC: "02:00:00:00:00:01", IP: addr("10.1.0.5"), ACL: []netinst.ACLRule{
 					{Name: "out", Direction: netinst.Egress, Action: netinst.Allow, IP: prefix("0.0.0.0/0"), Protocol: "tcp",
@@ -43,8 +47,8 @@ func TestSpecsOnTheWire(t *testing.T) {
 			`{"activate":true,"displayName":"demo","dns":{"domain":"demo.lan","hosts":{"printer":"10.1.0.9"},` +
 				`"servers":"9.9.9.9,1.1.1.1"},"generation":3,"ipv4":{"dhcpRange":"10.1.0.128-10.1.0.254",` +
 				`"gateway":"10.1.0.1","subnet":"10.1.0.0/24"},"mtu":1400,"ntpServers":"192.0.2.1","port":"wan",` +
-				`"routes":{"lab":{"destination":"10.9.0.0/16","gateway":"192.0.2.9","port":""},` +
-				`"link":{"destination":"10.8.0.0/16","gateway":"","port":"lan"}},"spoofGuard":true,"type":"local"}`,
+				`"routes":{"lab":{"cost":0,"destination":"10.9.0.0/16","gateway":"192.0.2.9","port":""},` +
+				`"link":{"cost":0,"destination":"10.8.0.0/16","gateway":"","port":"lan"}},"spoofGuard":true,"type":"local"}`,
 		},
 		"one without anything": {
 			networkSpec(netinst.NetworkInstanceConfig{Type: netinst.Local}),
@@ -52,10 +56,25 @@ func TestSpecsOnTheWire(t *testing.T) {
 				`"ipv4":{"dhcpRange":"invalid IP-invalid IP","gateway":"","subnet":""},"mtu":0,"ntpServers":"",` +
 				`"port":"","routes":{},"spoofGuard":false,"type":"local"}`,
 		},
+		"one that is probed by its own rules": {
+			networkSpec(probed),
+			`{"activate":true,"displayName":"","dns":{"domain":"","hosts":{},"servers":""},"generation":0,` +
+				`"ipv4":{"dhcpRange":"invalid IP-invalid IP","gateway":"","subnet":""},"mtu":0,"ntpServers":"",` +
+				`"port":"","probe":{"failAfter":4,"holdMs":10000,"intervalMs":500,"maxLatencyMs":0,"maxLoss":20,"method":"icmp",` +
+				`"quorum":1,"recoverAfter":3,"target":"192.0.2.9,a.example","timeoutMs":800},"routes":{},` +
+				`"spoofGuard":false,"type":"local"}`,
+		},
 		"a switch": {
 			networkSpec(netinst.NetworkInstanceConfig{Type: netinst.Switch, Inactive: true}),
 			`{"activate":false,"displayName":"","generation":0,"mtu":0,"port":"","spoofGuard":false,` +
 				`"type":"switch"}`,
+		},
+		"a switch with all that a switch may have": {
+			networkSpec(netinst.NetworkInstanceConfig{Type: netinst.Switch, ForwardLLDP: true, Port: "lans",
+				IPv6:        netinst.IPv6Config{Mode: netinst.Bridged},
+				AccessPorts: []netinst.AccessPort{{Label: "lan1", VLAN: 20}}}),
+			`{"activate":true,"displayName":"","generation":0,"ipv6":{"mode":"bridged","nat":false},"mtu":0,` +
+				`"port":"lans","spoofGuard":false,"forwardLLDP":true,"type":"switch","vlanAccessPorts":{"lan1":20}}`,
 		},
 		"a switch of a cluster": {
 			networkSpec(cluster),

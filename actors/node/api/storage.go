@@ -38,7 +38,8 @@ func (t *Records) restore(s Storage) error {
 	for _, topic := range []interface {
 		Restore() error
 		Salvage() ([]error, error)
-	}{t.Numbers, t.Leases, t.Applied, t.AppRecords, t.NodeRecord} {
+	}{t.Numbers, t.Leases, t.Applied, t.AppRecords, t.NodeRecord, t.UplinkRecords, t.Drains, t.PortLeases,
+		t.ProbeBudgets} {
 		if s == nil {
 			if err := topic.Restore(); err != nil {
 				return err

@@ -10,9 +10,11 @@ import (
 	"edgespan/config/stateloop/nodestate"
 	"edgespan/config/stateloop/peer/task"
 	"edgespan/netinst"
+	"edgespan/netinst/dhcpclient"
 	"edgespan/netinst/manager"
 	"edgespan/netinst/netstate"
 	"edgespan/netinst/overlap"
+	"edgespan/netinst/probe"
 	"edgespan/pubsub"
 )
 
@@ -47,8 +49,8 @@ type HostChange struct {
 	Asked   uint64    // requested observations
 	Lost    uint64    // times when events, and so perhaps changes, were lost
 	Ended   uint64    // processes that exited by themselves
-	// Underlay counts changes of the host's addresses and routes, for networks with tunnels.
-	Underlay uint64
+	// HostRouting counts changes of the host's addresses and routes, for networks with tunnels.
+	HostRouting uint64
 }
 
 // Trouble is what differs from the desired state of one owner: of a network, or of the host state.
@@ -74,6 +76,8 @@ const (
 	OwnerRouter  = "router"
 	OwnerEvents  = "events"
 	OwnerExec    = "exec"
+	OwnerProbes  = "probes"
+	OwnerPorts   = "ports"
 )
 
 // The keys of host-changed that are not the link of an adapter. Under NamespacesKey, in the scope "", every bridge
@@ -95,7 +99,7 @@ type Topics struct {
 	NetworkStatus *pubsub.Topic[netinst.NetworkInstanceStatus] // key NI uuid; owner the bridge manager
 	AppStatus     *pubsub.Topic[appnet.AppNetworkStatus]       // key app uuid; owner the app network
 	// scope NI uuid, key app uuid; owner the app network; the boot in which its first configs were published
-	AppTakenUp *pubsub.Topic[uint64]
+	AppSynced *pubsub.Topic[uint64]
 	// key NI uuid; owner config; the uuids of the apps that have an adapter there
 	NetworkApps   *pubsub.Topic[[]string]
 	PortStatus    *pubsub.Topic[netinst.PortStatus]  // key label; owner monitor
@@ -108,12 +112,22 @@ type Topics struct {
 	// key "node"; owner exec; the config up to which removals were done or tried
 	TasksSwept *pubsub.Topic[uint64]
 	Reported   *pubsub.Topic[nodestate.ParameterStatus] // key parameter id; owner config
-	// key NI uuid, owner the bridge manager; key "host", owner router
+	// key NI uuid, owner the bridge manager; key "host", owner router; key "ports", owner ports
 	Trouble *pubsub.Topic[Trouble]
 	Events  *pubsub.Topic[nodeapi.Event] // key a number that sorts; owner events
 	Storage *pubsub.Topic[StorageHealth] // key "node"; owner router
 
+	Probing
+
 	Records
+}
+
+// Probing are the topics about uplinks.
+type Probing struct {
+	ProbeRequest  *pubsub.Topic[probe.ID]       // scope NI uuid, key probe.ID.String; owner the bridge manager
+	ProbeOutcomes *pubsub.Topic[probe.Outcomes] // key probe.ID.String; owner probes
+	// key NI uuid; owner the bridge manager; by the selector of its config
+	Uplinks *pubsub.Topic[map[string]probe.Choice]
 }
 
 // Records are the topics with a journal, which survive a restart.
@@ -123,6 +137,11 @@ type Records struct {
 	Applied    *pubsub.Topic[AppliedMark]          // key NI uuid; owner the bridge manager
 	AppRecords *pubsub.Topic[appnet.JournalRecord] // key app uuid; owner the app network
 	NodeRecord *pubsub.Topic[NodeRecord]           // key "node"; owner config
+	// key NI uuid; owner the bridge manager
+	UplinkRecords *pubsub.Topic[probe.Record]
+	Drains        *pubsub.Topic[probe.Drain]      // key port label; owner router
+	PortLeases    *pubsub.Topic[dhcpclient.Lease] // key port label; owner ports
+	ProbeBudgets  *pubsub.Topic[probe.Budget]     // key port label; owner probes
 }
 
 // NewTopics creates the node's topics and loads the journal. If s is nil, an undecodable value is an error.
@@ -138,7 +157,7 @@ func NewTopics(j pubsub.Journal, s Storage) (*Topics, error) {
 		NetworkStatus: pubsub.NewTopic[netinst.NetworkInstanceStatus]("network-instance-status"),
 		AppStatus:     pubsub.NewTopic[appnet.AppNetworkStatus]("app-network-status"),
 		NetworkApps:   pubsub.NewTopic[[]string]("network-apps"),
-		AppTakenUp:    pubsub.NewTopic[uint64]("app-taken-up"),
+		AppSynced:     pubsub.NewTopic[uint64]("app-synced"),
 		PortStatus:    pubsub.NewTopic[netinst.PortStatus]("port-status"),
 		SubnetOverlap: pubsub.NewTopic[overlap.Overlap]("subnet-overlap"),
 		Forwarding:    pubsub.NewTopic[netstate.Forwarding]("forwarding"),
@@ -146,11 +165,16 @@ func NewTopics(j pubsub.Journal, s Storage) (*Topics, error) {
 		Trouble:       pubsub.NewTopic[Trouble]("trouble"),
 		Events:        pubsub.NewTopic[nodeapi.Event]("event"),
 		Storage:       pubsub.NewTopic[StorageHealth]("storage"),
-		TaskConfig:    pubsub.NewTopic[nodestate.TaskConfig]("task-config"),
-		TaskStatus:    pubsub.NewTopic[task.Status]("task-status"),
-		TasksSwept:    pubsub.NewTopic[uint64]("tasks-swept"),
-		Reported:      pubsub.NewTopic[nodestate.ParameterStatus]("reported-state"),
-		Records:       newRecords(j),
+		Probing: Probing{
+			ProbeRequest:  pubsub.NewTopic[probe.ID]("probe-request"),
+			ProbeOutcomes: pubsub.NewTopic[probe.Outcomes]("probe-outcomes"),
+			Uplinks:       pubsub.NewTopic[map[string]probe.Choice]("uplinks"),
+		},
+		TaskConfig: pubsub.NewTopic[nodestate.TaskConfig]("task-config"),
+		TaskStatus: pubsub.NewTopic[task.Status]("task-status"),
+		TasksSwept: pubsub.NewTopic[uint64]("tasks-swept"),
+		Reported:   pubsub.NewTopic[nodestate.ParameterStatus]("reported-state"),
+		Records:    newRecords(j),
 	}
 	return t, t.restore(s)
 }
@@ -162,6 +186,11 @@ func newRecords(j pubsub.Journal) Records {
 		Applied:    journalled[AppliedMark]("network-instance-stood", j),
 		AppRecords: journalled[appnet.JournalRecord]("app-record", j),
 		NodeRecord: journalled[NodeRecord]("node-record", j),
+
+		UplinkRecords: journalled[probe.Record]("uplink-choice", j),
+		Drains:        journalled[probe.Drain]("port-drain", j),
+		PortLeases:    journalled[dhcpclient.Lease]("port-lease", j),
+		ProbeBudgets:  journalled[probe.Budget]("probe-budget", j),
 	}
 }
 

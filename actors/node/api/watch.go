@@ -52,6 +52,7 @@ func (n *Reader) onChange(f func()) (stop func()) {
 	stops := []func(){
 		signal(t.NetworkConfig, f), signal(t.NetworkStatus, f), signal(t.AppConfig, f), signal(t.AppStatus, f),
 		signal(t.PortConfig, f), signal(t.PortStatus, f), signal(t.Reported, f), signal(t.Events, f),
+		signal(t.Uplinks, f), signal(t.Drains, f),
 	}
 	return func() {
 		for _, s := range stops {
@@ -90,7 +91,7 @@ func (n *Reader) sendChanges(ctx context.Context, kinds []string, reported map[s
 			key := kind + "/" + it.ID
 			there[key] = true
 			old, known := reported[key]
-			if known && reflect.DeepEqual(old, it) {
+			if known && reflect.DeepEqual(unmeasured(old), unmeasured(it)) {
 				continue
 			}
 			reported[key] = it
@@ -128,7 +129,8 @@ func (n *Reader) Events(ctx context.Context, q nodeapi.EventQuery, emit func(nod
 	for {
 		var pending []nodeapi.Event
 		for _, ch := range sub.Drain() {
-			if ch.Kind == pubsub.Created && concerns(ch.New, q.Of) {
+			if ch.Kind == pubsub.Created && concerns(ch.New, q.Of) &&
+				(q.Kind == "" || q.Kind == ch.New.Kind) {
 				pending = append(pending, ch.New)
 			}
 		}

@@ -38,8 +38,8 @@ func bindReach(cmd *cobra.Command) *reach {
 	f := cmd.Flags()
 	f.StringVar(&r.Controller, "controller", "",
 		"URL of a running controller (default: open the store itself, with no controller running on it)")
-	f.StringVar(&r.TokenFile, "token-file", "", "file with an operator's token for it")
-	f.StringVar(&r.CAFile, "ca-file", "", "PEM file of the CA that its certificate is from")
+	f.StringVar(&r.TokenFile, "token-file", "", "file with an operator's token for that controller")
+	f.StringVar(&r.CAFile, "ca-file", "", "PEM file of the CA that signed that controller's certificate")
 	f.StringVar(&r.CASHA256, "ca-sha256", "", "fingerprint of that CA, as printed at the controller's first start")
 	r.BindStore(cmd)
 	return r

@@ -20,9 +20,8 @@ func newAudit(a *serve.App) *cobra.Command {
 		Use:   "audit",
 		Short: "Print the audit log: who did what, in order of time",
 		Long: `Print who did what, in order of time: the lines of audit-admins.log, audit-operators.log and
-audit.log of the data folder, with their older files but for those that are compressed. A
-controller may run on the folder meanwhile. What was asked of other controllers of the fleet is
-in their folders.`,
+audit.log of the data folder and of their older files, except compressed ones. It works whether a
+controller runs on the folder or not. Each controller of a fleet has its own log in its folder.`,
 		Args: term.ExactArgs(0, ""),
 		Example: "  edgespan-controller audit --data-dir /var/lib/edgespan-controller --since 24h | jq 'select(.role == " +
 			"\"admin\")'",

@@ -16,16 +16,16 @@ func newCA(a *serve.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "ca",
 		Short: "Rotate the CA of the fleet",
-		Long: `Rotate the CA of the fleet in three steps, with the controller of the folder stopped for each. After
-each step ca.pem of this folder goes to all other controllers, and they start anew:
+		Long: `Rotate the CA of the fleet in three steps. Stop all controllers for each step, and copy ca.pem of this
+folder to all others before they start again:
 
-  next     make another CA and trust it; the old one goes on issuing. Wait until each node has
-           renewed its certificate: two thirds of --node-certificate-days, and a tenth.
-  switch   issue by the new one, trust both. Wait as long again.
-  drop     trust the new one alone.
+  next     create another CA and trust it; the old one still issues. Then wait until each node has
+           renewed its certificate: nine tenths of --node-certificate-days.
+  switch   issue with the new one, and trust both. Wait as long again.
+  drop     trust only the new one.
 
-A node that was dark over the whole of a wait has to join anew. A CA from outside (--ca-cert) is
-rotated by its files: the issuing certificate first, then all others that are trusted.`,
+A node that is away for the whole of a wait has to join again. Rotate an external CA (--ca-cert)
+through its files: the issuing certificate first, then all others that are trusted.`,
 		Args: term.ExactArgs(0, "next, switch or drop"),
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}

@@ -113,9 +113,9 @@ func newImport(a *serve.App) *cobra.Command {
 		Use:   "import --cfg-dir DIR",
 		Short: "Import the layers of a fleet from the original controller's files",
 		Long: `Import the layers of a fleet from the original controller's files, as one revision.
-Values that are deprecated or read-only are taken, as at the original's start. Anything else that is
-wrong refuses the whole import: exit code 4, a line for each fault. A node that a file does not have
-loses its layer; a file that is not there changes nothing.` + aboutFiles,
+Deprecated and read-only values are accepted, as at the original's start. Any other error rejects the
+whole import: exit code 4, one line per error. A node that is not in a file loses its layer; a missing
+file changes nothing.` + aboutFiles,
 		Example: `  edgespan-controller import --cfg-dir /data/cfg --dry-run
   edgespan-controller import --cfg-dir /data/cfg --controller https://127.0.0.1:8443 --token-file admin.token ` +
 			`--ca-sha256 H`,
@@ -189,8 +189,8 @@ func newExport(a *serve.App) *cobra.Command {
 		Use:   "export --cfg-dir DIR",
 		Short: "Export the layers of a fleet as the original controller's files",
 		Long: `Export the layers of a fleet as the original controller's files, in canonical form,
-secrets among them; what they held is kept beside them as FILE.bak. A new file is for its owner
-alone.` + aboutFiles,
+including secrets. The old content of a file is kept beside it as FILE.bak. Only the owner can read
+a new file.` + aboutFiles,
 		Example: "  edgespan-controller export --cfg-dir /data/cfg",
 		Args:    term.ExactArgs(0, ""),
 	}

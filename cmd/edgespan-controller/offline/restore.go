@@ -37,18 +37,18 @@ func newRestore(a *serve.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "restore FILE",
 		Short: "Restore a backup into an empty store",
-		Long: `Restore a backup into an empty store, of a data folder or of an etcd, whichever it was taken
-from; - reads stdin. All of the file is checked before anything is written. No controller runs on
-the store, or has run: its first start comes after the restore. A restore that was interrupted
-is run again; until then no controller starts on the store.
+		Long: `Restore a backup into an empty store: a data folder or an etcd, whichever the backup was taken from;
+- reads stdin. The whole file is checked before anything is written. No controller may have run on
+the store: start the first one after the restore. If a restore was interrupted, run it again; until
+then no controller starts on the store.
 
-Put the fleet's ca.pem into the data folder of each controller before it starts. Where that is
-lost for good, --new-ca lets the first start make another one: each node has to join anew then.
+Put the fleet's ca.pem into the data folder of each controller before it starts. If ca.pem is lost for
+good, --new-ca lets the first start create another CA; then each node has to join again.
 
-The restored store counts generations under an id of its own. Nodes that run what it wants of them
-get a number, others their config. What happened after the backup is not known to it: look
-through 'edgespan operators list' and 'edgespan nodes list' for tokens and nodes that were
-taken out of use since.`,
+The restored store counts generations under an id of its own. Nodes that run the desired config get a
+new number only, all others get their config. The backup does not contain what happened after it was
+taken: check 'edgespan operators list' and 'edgespan nodes list' for tokens and nodes that were
+revoked since.`,
 		Example: `  edgespan-controller restore --data-dir /var/lib/edgespan-controller fleet.backup
   edgespan-controller restore --etcd http://10.0.0.1:2379 fleet.backup`,
 		Args: term.ExactArgs(1, "one FILE, or -"),
@@ -174,16 +174,16 @@ func restoreInto(ctx context.Context, s backend.Store, c *backup.Copy, id string
 		return err
 	}
 	// Counters must not repeat values that a fleet of this ID had before. A new store file has a new ID anyway.
-	if e, is := s.(*etcd.Store); is {
+	if e, ok := s.(*etcd.Store); ok {
 		if err := e.Renew(ctx); err != nil {
 			return err
 		}
 	}
-	b.Into(s.ID())
+	b.SetTarget(s.ID())
 	for {
 		txn, more, err := b.Next(at)
 		if err != nil {
-			return fmt.Errorf("restore: with %d keys left: %w: run it again", b.Left(), err)
+			return fmt.Errorf("restore: with %d keys left: %w: run it again", b.Remaining(), err)
 		}
 		if !more {
 			return nil
@@ -233,7 +233,7 @@ func (b bringing) do(ctx context.Context, txn kv.Txn) (kv.Revision, error) {
 	defer cancel()
 	o, err := b.store.Commit(ctx, txn)
 	if err != nil {
-		return 0, fmt.Errorf("restore: with %d keys left: %w: run it again", b.Left(), err)
+		return 0, fmt.Errorf("restore: with %d keys left: %w: run it again", b.Remaining(), err)
 	}
 	if !o.Succeeded {
 		return 0, inUse("another process writes into the store, another restore or a controller's first start: stop it and " +

@@ -272,7 +272,7 @@ func (a *access) unknown(format string, args ...any) error {
 }
 
 func (a *access) certificate(r *http.Request) (configdbapi.Caller, error) {
-	shown, err := a.callers.Of(r.TLS)
+	shown, err := a.callers.Identify(r.TLS)
 	switch {
 	case err != nil:
 		return configdbapi.Caller{}, a.unknown("client certificate rejected: %s", err)

@@ -118,7 +118,7 @@ func writeBootstrap(ctx context.Context, s backend.Store, f bootstrap, over kv.E
 		return f, over, fmt.Errorf("found the fleet: %w", err)
 	}
 	o, err := s.Commit(ctx, kv.Txn{
-		Compares: []kv.Compare{kv.At(history.FleetKey(), over.ModRevision), kv.Absent(history.RestoringKey())},
+		Compares: []kv.Compare{kv.AtRevision(history.FleetKey(), over.ModRevision), kv.Absent(history.RestoringKey())},
 		Then:     []kv.Op{kv.Put(history.FleetKey(), text)},
 		Else:     []kv.Op{kv.Get(history.RestoringKey())},
 	})

@@ -24,7 +24,7 @@ func TestFactsOfAController(t *testing.T) {
 	c := program.Start(t, dir, "--facts-memory-mb", "1")
 	pin := c.Pin()
 	b := c.Browser(pin)
-	is := func(method, path, body string, status int, want string) string {
+	check := func(method, path, body string, status int, want string) string {
 		t.Helper()
 		w := c.Ask(b, method, path, body)
 		if w.Status != status || w.Text != want {
@@ -32,23 +32,23 @@ func TestFactsOfAController(t *testing.T) {
 		}
 		return w.Tag
 	}
-	is("POST", "/api/v1/config/components", `{"name":"fuel","resource_definitions":[{"name":"astute"}]}`, 201,
+	check("POST", "/api/v1/config/components", `{"name":"fuel","resource_definitions":[{"name":"astute"}]}`, 201,
 		`{"id":1,"name":"fuel","resource_definitions":[{"id":1,"name":"astute","component_id":1,"content":null}]}`)
-	is("POST", "/api/config/environments", `{"components":["fuel"],"hierarchy_levels":["nodes"]}`, 201,
+	check("POST", "/api/config/environments", `{"components":["fuel"],"hierarchy_levels":["nodes"]}`, 201,
 		`{"id":1,"components":[1],"hierarchy_levels":["nodes"]}`)
 	const values = "/api/v1/config/environments/1/nodes/n1/resources/astute/values"
 	w := c.Ask(b, "PUT", values, `{"b":1.0,"a":{"x":null}}`) // the client follows the 308
 	if w.Status != 204 || w.Path != strings.Replace(values, "astute", "1", 1) {
 		t.Fatalf("%+v", w)
 	}
-	tag := is("GET", values+"?effective", "", 200, `{"a":{"x":null},"b":1.0}`)
+	tag := check("GET", values+"?effective", "", 200, `{"a":{"x":null},"b":1.0}`)
 	if w := c.Ask(b, "GET", values+"?effective", "", "If-None-Match: "+tag); w.Status != 304 || tag == "" {
 		t.Errorf("with %q it is %+v", tag, w)
 	}
 	if w := c.Ask(b, "GET", "/api/v1/fleet/nodes", ""); w.Status != 200 || !strings.Contains(w.Text, "node-1") {
 		t.Errorf("the fleet is %+v", w)
 	}
-	is("GET", "/readyz", "", 200, `{"status":"ok"}`)
+	check("GET", "/readyz", "", 200, `{"status":"ok"}`)
 	if w := c.Ask(b, "GET", "/api/v1/config/environments", "", "Authorization: Bearer no"); w.Status != 401 ||
 		!strings.HasPrefix(w.Text, `{"msg":`) {
 		t.Errorf("without a token it is %+v", w)
@@ -77,7 +77,7 @@ func TestFactsOfAController(t *testing.T) {
 	}
 	c = program.Start(t, dir)
 	b = c.Browser(pin)
-	if again := is("GET", values+"?effective", "", 200, `{"a":{"x":null},"b":1.0}`); again != tag {
+	if again := check("GET", values+"?effective", "", 200, `{"a":{"x":null},"b":1.0}`); again != tag {
 		t.Errorf("after a restart the ETag %s is %s", tag, again)
 	}
 }

@@ -82,7 +82,7 @@ func keepForm(ctx context.Context, s backend.Store, version string) error {
 			return err
 		}
 		o, err := s.Commit(ctx, kv.Txn{
-			Compares: []kv.Compare{kv.At(e.Key, e.ModRevision), kv.Absent(history.RestoringKey())},
+			Compares: []kv.Compare{kv.AtRevision(e.Key, e.ModRevision), kv.Absent(history.RestoringKey())},
 			Then:     []kv.Op{kv.Put(history.FormatKey(), text)},
 		})
 		switch {

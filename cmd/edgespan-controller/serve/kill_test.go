@@ -87,7 +87,7 @@ func (v victim) check(t *testing.T, acked, sent []int) uint64 {
 	for w := range acked {
 		text, _ := config.Lookup(doc.Object, []string{"killParams", writer(w)})
 		n := 0
-		if s, is := text.(string); is {
+		if s, ok := text.(string); ok {
 			if n, err = strconv.Atoi(s); err != nil {
 				t.Fatal(err)
 			}

@@ -46,10 +46,10 @@ func apiBounds(perAddress int) conns.Bounds {
 
 // placed lets the handlers of a connection report the authenticated caller to conns.
 func placed(ctx context.Context, c net.Conn) context.Context {
-	if over, is := c.(interface{ NetConn() net.Conn }); is { // TLS
+	if over, ok := c.(interface{ NetConn() net.Conn }); ok { // TLS
 		c = over.NetConn()
 	}
-	if place, is := c.(*conns.Conn); is {
+	if place, ok := c.(*conns.Conn); ok {
 		return rest.WithAdmit(ctx, func(name string, staff, machine bool) bool {
 			return place.Known(conns.Caller{Name: name, Staff: staff, Machine: machine})
 		})

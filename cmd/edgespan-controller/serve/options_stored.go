@@ -93,7 +93,7 @@ func logLeftOut(log *zap.Logger, left []leftOut) {
 	}
 }
 
-// validateChange implements ops.World.Own: it returns the faults of a change to the stored config. It ignores values
+// validateChange implements ops.Snapshot.Own: it returns the faults of a change to the stored config. It ignores values
 // that were stored before, so that other changes pass.
 func (o *Options) validateChange(before, after config.Object, asked bool) (faults config.Faults, notes []string) {
 	base := o

@@ -154,7 +154,7 @@ func TestWhatDecidesOnAccessNeverComesFromTheStore(t *testing.T) {
 	}
 	described, _ := schema.ControllerMetadata()["flags"].(config.Object)
 	for _, name := range fromStore {
-		if _, is := described[strings.ReplaceAll(name, "-", "_")]; !is {
+		if _, ok := described[strings.ReplaceAll(name, "-", "_")]; !ok {
 			t.Errorf("--%s: may come from the store, and nothing describes it", name)
 		}
 	}

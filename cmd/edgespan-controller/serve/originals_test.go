@@ -44,8 +44,8 @@ func (o original) asks(method, path, body string) ctltest.Reported {
 func (o original) plays(base, script string) {
 	o.t.Helper()
 	for line := range strings.Lines(script) {
-		ask, want, is := strings.Cut(strings.TrimSpace(line), " => ")
-		if !is {
+		ask, want, ok := strings.Cut(strings.TrimSpace(line), " => ")
+		if !ok {
 			continue
 		}
 		parts := append(strings.SplitN(ask, " ", 3), "")
@@ -67,8 +67,8 @@ func (o original) plays(base, script string) {
 // follows puts a body to a Location, which must be whole.
 func (o original) follows(location, body string) ctltest.Reported {
 	o.t.Helper()
-	path, is := strings.CutPrefix(location, "https://"+o.API)
-	if !is {
+	path, ok := strings.CutPrefix(location, "https://"+o.API)
+	if !ok {
 		o.t.Fatalf("Location: %q does not begin with https://%s", location, o.API)
 	}
 	return o.asks(http.MethodPut, path, body)

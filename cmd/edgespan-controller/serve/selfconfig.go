@@ -164,7 +164,7 @@ func (w *selfConfig) runActions(ctx context.Context, c controllerconf.Change) []
 					"no restart: the command line and the environment override these flags"
 			}
 		default:
-			do := w.table.Of(a.Name)
+			do := w.table.Find(a.Name)
 			if do.Kind != action.Unit && do.Kind != action.Command {
 				r.State, r.Cause = action.NoMapping, "no entry in the table of --actions"
 				break

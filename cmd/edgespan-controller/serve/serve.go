@@ -39,7 +39,7 @@ type running interface {
 	Stop(ctx context.Context) error
 	Set(s fleet.Settings)
 	WaitRestartTurn(ctx context.Context) error // waits until this replica may restart
-	Returned(ctx context.Context)              // reports that it has restarted and serves
+	ReleaseRestartTurn(ctx context.Context)    // reports that it has restarted and serves
 	FactsEnvironment(ctx context.Context, node string) (int64, error)
 	KnowsToken(hash string) bool // a join token
 }
@@ -90,7 +90,7 @@ func (a *App) serve(ctx context.Context, o *Options) error {
 		return errors.Join(err, s.end(stop))
 	}
 	s.awaitFacts(ctx)
-	s.fleet.Returned(ctx)
+	s.fleet.ReleaseRestartTurn(ctx)
 	s.notify("READY=1")
 	s.log.Info("controller runs", zap.String("version", a.Version), zap.String("replica", s.foundation.replica),
 		zap.Stringer("api", s.apiListener.Addr()), zap.String("auth", string(o.Auth)),
@@ -147,11 +147,11 @@ func (s *service) bind(ctx context.Context) error {
 	if s.apiListener, err = lc.Listen(ctx, "tcp", string(s.o.Listen)); err != nil {
 		return fmt.Errorf("--listen: %w", err)
 	}
-	if addr, is := s.apiListener.Addr().(*net.TCPAddr); s.o.Auth == AuthNone && (!is || !addr.IP.IsLoopback()) {
+	if addr, ok := s.apiListener.Addr().(*net.TCPAddr); s.o.Auth == AuthNone && (!ok || !addr.IP.IsLoopback()) {
 		return term.Invalid("--listen", string(s.o.Listen),
 			fmt.Sprintf("a loopback address with --auth none, and is %s", s.apiListener.Addr()))
 	}
-	s.apiListener = conns.Bound(s.apiListener, apiBounds(int(s.o.PerAddress)))
+	s.apiListener = conns.Limit(s.apiListener, apiBounds(int(s.o.PerAddress)))
 	if s.nodeListener, err = lc.Listen(ctx, "tcp", string(s.o.NodeListen)); err != nil {
 		return fmt.Errorf("--node-listen: %w", err)
 	}
@@ -188,7 +188,7 @@ func (s *service) listen(failed chan<- error) {
 		if s.o.Auth != AuthNone {
 			s.api.TLSConfig = s.access.callers.TLS()
 			if s.o.APITLS12 {
-				s.api.TLSConfig = pki.Older(s.api.TLSConfig)
+				s.api.TLSConfig = pki.AllowTLS12(s.api.TLSConfig)
 			}
 			serve = func() error { return s.api.ServeTLS(s.apiListener, "", "") }
 		}
@@ -197,10 +197,22 @@ func (s *service) listen(failed chan<- error) {
 		}
 	}()
 	go func() {
+		s.awaitReady(nodesWait)
 		if err := s.nodes.Serve(s.nodeListener); err != nil {
 			failed <- fmt.Errorf("serve the nodes: %w", err)
 		}
 	}()
+}
+
+// awaitReady waits until requests can be served, for a limited time.
+func (s *service) awaitReady(limit time.Duration) {
+	ctx, cancel := context.WithTimeout(context.Background(), limit)
+	defer cancel()
+	look := time.NewTicker(10 * time.Millisecond)
+	defer look.Stop()
+	for (both{s.fleet, s.facts}).Ready(ctx) != nil && ctx.Err() == nil {
+		<-look.C
+	}
 }
 
 // waitForEnd waits for the end.

@@ -37,6 +37,9 @@ const (
 	storeTimeout = 20 * time.Second // until a cluster answers
 	readyTimeout = 60 * time.Second // until the controller has read the store
 	drainTimeout = 10 * time.Second // until nodes are informed and requests answered
+	// nodesWait is how long nodes wait for a controller that reads its store: thousands of handshakes would take the
+	// processor that it needs for that. Their connections wait in the listener's queue.
+	nodesWait = 5 * time.Second
 )
 
 // foundation is a controller's data folder, store and name.
@@ -65,7 +68,7 @@ func openFoundation(ctx context.Context, o *Options, version string, log *zap.Lo
 	if g.store, err = o.openStore(ctx, log); err != nil {
 		return nil, errors.Join(err, g.close())
 	}
-	if s, is := g.store.(interface{ Broken() <-chan struct{} }); is {
+	if s, ok := g.store.(interface{ Broken() <-chan struct{} }); ok {
 		g.broken = s.Broken()
 	}
 	err = checkRestored(ctx, g.store)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -12,14 +11,18 @@ import (
 	"sync"
 	"time"
 
+	"go.uber.org/zap"
+
 	"edgespan/actors/agent"
 	"edgespan/actors/simulate"
+	"edgespan/cmd/edgespan-controller/serve"
 	"edgespan/cmd/term"
 	"edgespan/config"
 	"edgespan/config/fleet/nodeproto"
 	"edgespan/config/httpapi/rest"
 	"edgespan/config/layers"
 	"edgespan/config/layers/schema"
+	"edgespan/config/nodeconf/commitconfirm"
 	"edgespan/platform/confdir"
 	"edgespan/platform/nodelink"
 	"edgespan/platform/pki"
@@ -35,6 +38,9 @@ const (
 
 // tokenLife is the lifetime of a simulated node's invitation.
 const tokenLife = time.Hour
+
+// joinTries is how often a node tries to join: its connection may fail while many others connect.
+const joinTries = 10
 
 // joinAll gets a certificate for each node; nodes of an earlier run already have one.
 func (m *simulator) joinAll(ctx context.Context) error {
@@ -97,6 +103,7 @@ func (m *simulator) joinOne(ctx context.Context, name string) error {
 		return err
 	}
 	var address string
+	tries := joinTries
 	err = retryBusy(ctx, func() error {
 		i, err := m.client.Invite(ctx, name, tokenLife, false)
 		if err != nil {
@@ -112,6 +119,10 @@ func (m *simulator) joinOne(ctx context.Context, name string) error {
 		return retryBusy(ctx, func() error {
 			_, err := nodelink.Join(ctx,
 				nodelink.JoinOptions{Controller: address, Token: i.Token, Name: name, Pin: pin, Credentials: c})
+			var refused *nodelink.Refused
+			if tries--; err != nil && tries > 0 && !errors.As(err, &refused) { // a crowd of others connects
+				return fmt.Errorf("%w: %w", nodelink.ErrBusy, err)
+			}
 			return err
 		})
 	})
@@ -172,67 +183,6 @@ func (c cord) Run(ctx context.Context, hello func() nodeproto.Hello, l simulate.
 	}).Run(ctx)
 }
 
-// writers is the number of concurrent writes of all nodes' files. More are no faster, and each needs a thread.
-const writers = 8
-
-// slots is one node's disk in a folder.
-type slots struct {
-	*store.Slots
-	turn chan struct{} // shared by all nodes
-}
-
-func (m *simulator) diskOf(node int) agent.Disk {
-	if m.disk == diskMemory {
-		return &memorySlots{files: map[string][]byte{}}
-	}
-	return slots{store.NewSlots(filepath.Join(m.folder(m.names[node]), "slot")), diskTurn}
-}
-
-var diskTurn = make(chan struct{}, writers)
-
-func (s slots) Write(name string, content []byte) error {
-	s.turn <- struct{}{}
-	defer func() { <-s.turn }()
-	return s.Slots.Write(name, content)
-}
-
-func (s slots) WriteSpare(name string, content []byte) error {
-	s.turn <- struct{}{}
-	defer func() { <-s.turn }()
-	return s.Slots.WriteSpare(name, content)
-}
-
-// memorySlots is a disk in memory.
-type memorySlots struct {
-	mu    sync.Mutex
-	files map[string][]byte
-}
-
-func (s *memorySlots) Read(name string) ([]byte, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if text, has := s.files[name]; has {
-		return text, nil
-	}
-	return nil, fs.ErrNotExist
-}
-
-func (s *memorySlots) Write(name string, content []byte) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.files[name] = content
-	return nil
-}
-
-func (s *memorySlots) WriteSpare(name string, content []byte) error { return s.Write(name, content) }
-
-func (s *memorySlots) Remove(name string) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	delete(s.files, name)
-	return nil
-}
-
 // latestBase returns the base layers of a node without a config: the latest one, by name.
 func (m *simulator) latestBase() (map[string]config.Object, error) {
 	stack := confdir.NewStack(schema.NodeBases(), string(m.BaseDir))
@@ -246,4 +196,28 @@ func (m *simulator) latestBase() (map[string]config.Object, error) {
 		return nil, term.Missing(err)
 	}
 	return map[string]config.Object{choice.Base: set[layers.Base]}, nil
+}
+
+// nodeFacts returns the facts of each node and the validator of the nodes.
+func (m *simulator) nodeFacts() (func(name string) agent.NodeFacts, agent.Validator, error) {
+	meta, err := serve.NodeMetadata(m.Metadata, zap.NewNop()) // the controller logs their conflicts
+	if err != nil {
+		return nil, nil, err
+	}
+	bases, err := m.latestBase()
+	if err != nil {
+		return nil, nil, err
+	}
+	if m.software == "" {
+		for name := range bases {
+			m.software = name
+		}
+	}
+	validate := func(o config.Object, _ string, _ commitconfirm.Source) commitconfirm.Verdict {
+		r := meta.Validate(o)
+		return commitconfirm.Verdict{Config: o, Faults: r.Err()}
+	}
+	return func(name string) agent.NodeFacts {
+		return agent.NodeFacts{Name: name, Software: m.software, Board: m.board, Bases: bases, Metadata: meta}
+	}, validate, nil
 }

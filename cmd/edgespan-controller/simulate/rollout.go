@@ -95,8 +95,8 @@ func (m *simulator) rollOut(ctx context.Context) error {
 	if percent := m.flag(flagPercent, 0); percent > 0 && !m.atOnce {
 		out.allowFailures(len(m.names) * percent / 100)
 	}
-	if m.chart != nil && !m.atOnce {
-		plan, faults := rollout.Plan(m.chart, m.names,
+	if m.network != nil && !m.atOnce {
+		plan, faults := rollout.Plan(m.network, m.names,
 			rollout.Options{AssumeAlive: true, Limit: m.flag(flagLimit, 0), First: m.flag(flagCanary, 1)})
 		if len(faults) > 0 {
 			return faults
@@ -121,7 +121,7 @@ func (m *simulator) rollOut(ctx context.Context) error {
 	out.Revision = w.Revision
 	err = m.follow(ctx, out)
 	out.Seconds = time.Since(begun).Seconds()
-	if m.chart != nil {
+	if m.network != nil {
 		seen := m.fleet.Paths()
 		out.Paths = &seen
 	}

@@ -8,16 +8,12 @@ import (
 	"os"
 	"time"
 
-	"go.uber.org/zap"
-
-	"edgespan/actors/agent"
 	"edgespan/actors/simulate"
 	"edgespan/cmd/edgespan-controller/serve"
 	"edgespan/config"
 	"edgespan/config/fleet/ops"
 	"edgespan/config/httpapi/fleetapi"
 	"edgespan/config/httpapi/rest"
-	"edgespan/config/nodeconf/commitconfirm"
 	"edgespan/platform/proc"
 )
 
@@ -101,6 +97,12 @@ func simulateNodes(ctx context.Context, a *serve.App, s *simulation) (err error)
 		return m.ignoreInterrupt(ctx, err)
 	}
 	m.out.Seconds.Join = time.Since(begun).Seconds()
+	if m.commands {
+		if err := m.start(); err != nil {
+			return err
+		}
+		return m.answerCommands(ctx)
+	}
 	if err := m.converge(ctx); err != nil {
 		return err
 	}
@@ -157,19 +159,25 @@ func (m *simulator) reachController(ctx context.Context) error {
 	return err
 }
 
-// converge starts the nodes, waits until they have converged, and then runs the requested measurements.
-func (m *simulator) converge(ctx context.Context) error {
+// start boots the nodes.
+func (m *simulator) start() error {
 	facts, validate, err := m.nodeFacts()
 	if err != nil {
 		return err
 	}
-	begun := time.Now()
 	m.fleet, err = simulate.Start(simulate.Options{
 		Names: m.names, Plan: m.plan, Disk: m.diskOf, Stream: m.streamOf, Validator: validate, Facts: facts,
 		ReportEvery: m.every,
-		ApplyTime:   m.applyTime, FaultsAt: m.faultsAt, Unarmed: len(m.rollout) > 0 && m.faultsAt == 0, Topology: m.chart,
+		ApplyTime:   m.applyTime, FaultsAt: m.faultsAt, Unarmed: len(m.rollout) > 0 && m.faultsAt == 0, Topology: m.network,
 		Failed: func(node string, err error) { m.app.Printf("%s: %v", node, err) },
 	})
+	return err
+}
+
+// converge starts the nodes, waits until they have converged, and then runs the requested measurements.
+func (m *simulator) converge(ctx context.Context) error {
+	begun := time.Now()
+	err := m.start()
 	if err != nil {
 		return err
 	}
@@ -368,28 +376,4 @@ func (m *simulator) writeNodes(ctx context.Context) error {
 	out.Acked, out.Confirmed = simulate.NewTimes(acked), simulate.NewTimes(confirmed)
 	m.app.Printf("node overrides: acked within %.1f ms (p99 of %d)", out.Acked.P99, out.Writes)
 	return nil
-}
-
-// nodeFacts returns the facts of each node and the validator of the nodes.
-func (m *simulator) nodeFacts() (func(name string) agent.NodeFacts, agent.Validator, error) {
-	meta, err := serve.NodeMetadata(m.Metadata, zap.NewNop()) // the controller logs their conflicts
-	if err != nil {
-		return nil, nil, err
-	}
-	bases, err := m.latestBase()
-	if err != nil {
-		return nil, nil, err
-	}
-	if m.software == "" {
-		for name := range bases {
-			m.software = name
-		}
-	}
-	validate := func(o config.Object, _ string, _ commitconfirm.Source) commitconfirm.Verdict {
-		r := meta.Validate(o)
-		return commitconfirm.Verdict{Config: o, Faults: r.Err()}
-	}
-	return func(name string) agent.NodeFacts {
-		return agent.NodeFacts{Name: name, Software: m.software, Board: m.board, Bases: bases, Metadata: meta}
-	}, validate, nil
 }

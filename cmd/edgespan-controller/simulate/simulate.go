@@ -19,32 +19,39 @@ import (
 
 const aboutSimulate = `Join simulated nodes to a controller and check that all of them reach their desired config.
 
-Each node has a certificate of its own, a stream of its own, the config actor of a real node,
-and a folder on the disk; only its host is simulated: it takes every config at once. Without
---controller a controller of this program is started for it, on loopback and in a temporary
-folder, and ends with it.
+Each node has its own certificate and stream, the config actor of a real node, and a folder on the
+disk. Only its host is simulated: it applies every config at once. Without --controller, the
+simulation starts a controller of its own, on loopback and in a temporary folder, and ends it
+afterwards.
 
-Faults come with a node's first push, with the one that --faults-at says, or with --rollout. A node that is to ` +
-	`'reject' finds every config faulty,
-an 'unhealthy' one gets worse under it and undoes it: both are where they should be when the
-controller shows them as failed. A 'silent' one says nothing for 12 s, a node that is to
-'crash' ends while it takes the config and boots again, one that is to 'disconnect' loses its
-stream before it has answered, one with a 'linkloss' its links for 10 s, and all that is behind
-it in the topology loses its stream with it; 'rollback' never hears that the config may stay, and
-undoes it: these must come to the same end as all others. One that is to 'hang' takes the config
-and says nothing until it is sent another one.
+Faults are injected at a node's first push, at the push that --faults-at names, or at that of
+--rollout. These nodes count as done when the controller shows them as failed:
 
---topology KIND makes a topology of the nodes and gives it to the controller. --rollout KEY=VALUE
-switches staged rollouts on in the controller of its own, makes the change once all nodes have
-converged, and tells each batch. It is to end as the faults say: halted in the batch in which more
-nodes failed than may, else done. While it goes on, a node that takes a config is down, and each
-time it is looked whether all others still have a path to a point of presence: if one has not
-that a better plan would have spared, the exit code is 1.
+  reject      finds every config invalid
+  unhealthy   gets worse with the config, and undoes it
 
-Progress goes to stderr. The end is 'converged N of N' on stdout with exit code 0; else it
-names the states that nodes wait in, and the exit code is 3, as it is for a rollout that does
-not end as it must. One process can hold some 9,000
-nodes where it may have 20,000 descriptors (see 'ulimit -n'): run several with other --name.`
+These must reach their desired config in the end, like all others:
+
+  silent      sends nothing for 12 s
+  crash       ends while it applies the config, and starts again
+  disconnect  loses its stream before it has answered
+  linkloss    loses its links for 10 s; all nodes behind it in the topology lose their streams
+  rollback    never receives the confirmation, and undoes the config
+
+A node with 'hang' accepts the config and sends nothing until it is sent another one: it counts as
+failed in a rollout.
+
+--topology KIND generates a topology of the nodes and gives it to the controller. --rollout KEY=VALUE
+turns on staged rollouts in the simulation's own controller, makes the change once all nodes have
+converged, and prints each batch. The rollout must end as the faults require: halted in the batch in
+which too many nodes failed, otherwise done. A node is down while it applies a config. Each time, the
+simulation checks whether all other nodes still have a path to a point of presence; if a node lost
+its path that a better plan would have kept, the exit code is 1.
+
+Progress goes to stderr. At the end, 'converged N of N' is printed on stdout with exit code 0.
+Otherwise the states of the waiting nodes are printed, and the exit code is 3, as for a rollout that
+does not end as it must. One process can simulate some 9,000 nodes with a limit of 20,000 file
+descriptors (see 'ulimit -n'): run several with different --name.`
 
 // simulation are the flags of a simulation.
 type simulation struct {
@@ -61,6 +68,7 @@ type simulation struct {
 	joins                     int
 	networkWrites, nodeWrites int
 	output                    string
+	commands                  bool
 
 	bounded bool // --duration was given: it includes joining
 	idle    time.Duration
@@ -70,7 +78,7 @@ type simulation struct {
 	applyTime time.Duration
 	topology  string
 	sketched  sketch.SketchPlan  // of --topology KIND
-	chart     *topology.Topology // of --topology; may be nil
+	network   *topology.Topology // of --topology; may be nil
 	rollout   []string
 	change    config.Object // of --rollout
 	atOnce    bool
@@ -107,30 +115,30 @@ func New(a *serve.App) *cobra.Command {
 	f := cmd.Flags()
 	f.IntVar(&s.nodes, "nodes", 0, "number of nodes")
 	f.StringVar(&s.name, "name", "sim", "prefix of the nodes' names")
-	f.StringVar(&s.Controller, "controller", "", "URL of a running controller (default: one of its own)")
-	f.StringVar(&s.TokenFile, "token-file", "", "file of an administrator's token for it")
-	f.StringVar(&s.CAFile, "ca-file", "", "PEM file of the CA that its certificate is from")
+	f.StringVar(&s.Controller, "controller", "", "URL of a running controller (default: the simulation starts its own)")
+	f.StringVar(&s.TokenFile, "token-file", "", "file with an administrator's token for that controller")
+	f.StringVar(&s.CAFile, "ca-file", "", "PEM file of the CA that signed that controller's certificate")
 	f.StringVar(&s.CASHA256, "ca-sha256", "", "fingerprint of that CA, as printed at the controller's first start")
 	f.StringVar(&s.until, "until", "",
 		"converged: end as soon as every node has converged (default without --duration)")
 	f.DurationVar(&s.duration, "duration", 0,
-		"how long the nodes run; with --until converged: at most, from the first join on "+
+		"how long the nodes run; with --until converged: the time limit, from the first join on "+
 			"(default 10m, after all have joined)")
 	f.DurationVar(&s.every, "report-interval", 5*time.Second, "how often a node reports")
-	f.StringVar(&s.faults, "faults", "", "share of the nodes that have a fault, as in reject=1%,crash=2%: "+
+	f.StringVar(&s.faults, "faults", "", "share of the nodes with each fault, as in reject=1%,crash=2%: "+
 		simulate.FaultWords())
 	f.IntVar(&s.faultsAt, "faults-at", 0,
-		"config with which faults come, counted by node (default: the first one, or the rollout's)")
+		"which push to a node injects its fault, counted from 1 (default: the first one, or the rollout's)")
 	f.DurationVar(&s.applyTime, "apply-time", 0,
 		"how long a node takes to apply a config; it is down meanwhile (default 1s with --rollout)")
 	f.StringVar(&s.topology, "topology", "",
-		"KIND or KIND:SIZE of a topology to make, SIZE nodes for each point of presence, or a file of one: "+
+		"KIND or KIND:SIZE of a topology to generate, SIZE nodes for each point of presence, or a topology file: "+
 			sketch.KindList())
 	f.StringArrayVar(&s.rollout, "rollout", nil,
-		"KEY=VALUE of the network's config: roll it out in batches after that, and tell how it goes; repeatable")
+		"KEY=VALUE of the network layer: roll it out in batches after that, and print each batch; repeatable")
 	f.BoolVar(&s.atOnce, "at-once", false, "make the change of --rollout without batches, for comparison")
 	f.StringToStringVar(&s.flags, "controller-flags", nil,
-		"NAME=VALUE of the flags of the own controller's config, as in config_rollout_batch_limit=20")
+		"NAME=VALUE for the config of the simulation's own controller, as in config_rollout_batch_limit=20")
 	f.Uint64Var(&s.seed, "seed", 1, "seed for the choice of the nodes with faults; the same seed chooses the same nodes")
 	f.StringVar(&s.dir, "dir", "", "folder of the nodes' disks; kept at the end (default: a temporary one)")
 	f.StringVar(&s.disk, "disk", diskFolder, "folder: each write is synced, as on a node; memory: nothing is written")
@@ -159,6 +167,9 @@ func (s *simulation) check(cmd *cobra.Command) error {
 	}
 	if s.networkWrites < 0 || s.nodeWrites < 0 {
 		no(term.Invalid("--network-writes and --node-writes", min(s.networkWrites, s.nodeWrites), "0 or more"))
+	}
+	if s.commands && (len(s.rollout) > 0 || s.networkWrites+s.nodeWrites > 0 || s.until != "" || s.duration > 0) {
+		no(term.Usagef("--commands: must be used without --until, --duration, --rollout, --network-writes and --node-writes"))
 	}
 	if s.until != "" && s.until != untilConverged {
 		no(term.Invalid("--until", s.until, untilConverged))
@@ -285,6 +296,8 @@ func (m *measured) goroutines() { m.Memory.Goroutines = runtime.NumGoroutine() }
 func (s *simulation) bindMeasured(f *pflag.FlagSet) {
 	f.IntVar(&s.networkWrites, "network-writes", 0,
 		"number of network overrides of one key to write after that; each is measured")
+	f.BoolVar(&s.commands, "commands", false, "keep the nodes until stdin ends, and answer each line of it by one of "+
+		"JSON: round (what nodes do from now on counts), state")
 	f.IntVar(&s.nodeWrites, "node-writes", 0, "number of node overrides to write after that; each is measured")
 	f.DurationVar(&s.idle, "idle", 0,
 		"idle time after that, in which the controller's resources are measured")

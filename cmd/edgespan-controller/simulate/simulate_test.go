@@ -71,7 +71,7 @@ func TestSimulatedNodesConvergeWithTheirFaults(t *testing.T) {
 
 func TestSimulatedNodesThatWaitAreNamed(t *testing.T) {
 	t.Parallel() // it mostly waits
-	code, out, said := simulates(t.Context(), t, "--nodes", "3", "--faults", "silent=100%", "--duration", "4s", "--until",
+	code, out, said := simulates(t.Context(), t, "--nodes", "3", "--faults", "silent=100%", "--duration", "12s", "--until",
 		"converged", "--disk", "memory")
 	if code != term.ExitTimeout || out != "converged 0 of 3\n" ||
 		!strings.Contains(said, "sim-00001 sim-00002 sim-00003") {
@@ -188,5 +188,39 @@ func TestTheDurationOfASimulationIsThatOfAll(t *testing.T) {
 	if took := time.Since(begun); code == term.ExitOK || took > 20*time.Second ||
 		!strings.Contains(said, "are over while nodes join") {
 		t.Errorf("%d after %s: %s", code, took, said)
+	}
+}
+
+// With --commands another program measures nodes of several simulators: each line is answered, and the end of stdin
+// ends the nodes.
+func TestASimulationAnswersCommands(t *testing.T) {
+	t.Parallel() // it mostly waits
+	simulate := func(stdin string, more ...string) (code int, out, said string) {
+		return program.Type(t.Context(), stdin, append([]string{"simulate", "--commands", "--nodes", "2", "--disk", "memory"},
+			more...)...)
+	}
+	code, out, said := simulate("state\nround\nstate\n")
+	lines := strings.Split(strings.TrimSpace(out), "\n")
+	if code != term.ExitOK || len(lines) != 4 {
+		t.Fatalf("%d %q\n%s", code, out, said)
+	}
+	var before, after fleetState
+	for i, to := range []*fleetState{0: &before, 3: &after} {
+		if to == nil {
+			continue
+		}
+		if err := json.Unmarshal([]byte(lines[i]), to); err != nil {
+			t.Fatalf("%s: %v", lines[i], err)
+		}
+	}
+	if !after.Begun.After(before.Begun) || after.Online > 2 || after.Acked == nil {
+		t.Errorf("%s", out)
+	}
+	if code, _, said := simulate("stop\n"); code != term.ExitUsage ||
+		!strings.Contains(said, `invalid command "stop": must be round or state`) {
+		t.Errorf("%d %s", code, said)
+	}
+	if code, _, said := simulate("", "--until", "converged"); code != term.ExitUsage || !strings.Contains(said, "without --until") {
+		t.Errorf("%d %s", code, said)
 	}
 }

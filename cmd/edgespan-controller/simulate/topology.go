@@ -36,14 +36,14 @@ func (s *simulation) readTopology(nodesGiven bool) error {
 	if nodesGiven && s.nodes != len(t.Nodes) {
 		return fmt.Errorf("nodes: invalid value %d: must be %d, the number in %s", s.nodes, len(t.Nodes), s.topology)
 	}
-	s.chart, s.nodes = t, len(t.Nodes)
+	s.network, s.nodes = t, len(t.Nodes)
 	return nil
 }
 
 // nameNodes sets the nodes' names, and generates the topology if requested.
 func (m *simulator) nameNodes() {
-	if m.chart != nil {
-		for _, n := range m.chart.Nodes {
+	if m.network != nil {
+		for _, n := range m.network.Nodes {
 			m.names = append(m.names, n.Name)
 		}
 		return
@@ -52,16 +52,16 @@ func (m *simulator) nameNodes() {
 		m.names = append(m.names, fmt.Sprintf("%s-%05d", m.name, i+1))
 	}
 	if m.sketched.Kind != "" {
-		m.chart = m.sketched.Make(m.names, m.seed)
+		m.network = m.sketched.Make(m.names, m.seed)
 	}
 }
 
 // writeTopology writes the topology to the controller, as any client does. It does not replace an existing one.
 func (m *simulator) writeTopology(ctx context.Context) error {
-	if m.chart == nil {
+	if m.network == nil {
 		return nil
 	}
-	doc := m.chart.Document()
+	doc := m.network.Document()
 	if m.own == nil {
 		d, err := m.client.Topology(ctx)
 		if err != nil {
@@ -76,17 +76,17 @@ func (m *simulator) writeTopology(ctx context.Context) error {
 		}
 	}
 	if _, err := m.client.Write(ctx, ops.SetTopology{Document: doc},
-		fleetapi.WriteOptions{Message: "simulate: " + m.chart.Name}); err != nil {
+		fleetapi.WriteOptions{Message: "simulate: " + m.network.Name}); err != nil {
 		return fmt.Errorf("write the topology: %w", err)
 	}
 	pops := 0
-	for _, n := range m.chart.Nodes {
+	for _, n := range m.network.Nodes {
 		if n.Pop {
 			pops++
 		}
 	}
-	m.app.Printf("topology %q: %d nodes on %d sites, %d links, %d points of presence", m.chart.Name, m.nodes,
-		m.chart.NewPaths().Sites(), len(m.chart.Links), pops)
+	m.app.Printf("topology %q: %d nodes on %d sites, %d links, %d points of presence", m.network.Name, m.nodes,
+		m.network.NewPaths().Sites(), len(m.network.Links), pops)
 	return nil
 }
 
@@ -94,9 +94,9 @@ func (m *simulator) writeTopology(ctx context.Context) error {
 func assigned(words []string) (config.Object, error) {
 	out := config.Object{}
 	for _, w := range words {
-		key, value, is := strings.Cut(w, "=")
+		key, value, ok := strings.Cut(w, "=")
 		path := strings.Split(key, ".")
-		if !is || slices.Contains(path, "") {
+		if !ok || slices.Contains(path, "") {
 			return nil, fmt.Errorf("invalid value %.80q: must be KEY=VALUE, as in sysParams.logLevel=debug", w)
 		}
 		var v any = value
@@ -105,8 +105,8 @@ func assigned(words []string) (config.Object, error) {
 		}
 		at := out
 		for _, key := range path[:len(path)-1] {
-			next, is := at[key].(config.Object)
-			if !is {
+			next, ok := at[key].(config.Object)
+			if !ok {
 				next = config.Object{}
 				at[key] = next
 			}

@@ -17,17 +17,22 @@ import (
 // Daemon is a daemon without actors: the test sets its answers.
 type Daemon struct {
 	looker
-	How      nodeapi.ApplyOptions // of the last apply
-	Held     bool
-	mu       sync.Mutex
-	asked    []string
-	Warnings []string
-	Changes  []nodeapi.Change
-	Items    map[string][]nodeapi.Resource
-	ReadyAt  func(asked int) (nodeapi.Readiness, error)
-	ReadyN   int
-	Err      error
-	Block    bool // block until the client has disconnected
+	How     nodeapi.ApplyOptions // of the last apply
+	Held    bool
+	Drained nodeapi.DrainOptions // of the last drain
+	Until   time.Time            // of it
+	// Enforcing are the options of each enforce; Enforced answers them.
+	Enforcing []nodeapi.EnforceOptions
+	Enforced  nodeapi.Enforced
+	mu        sync.Mutex
+	asked     []string
+	Warnings  []string
+	Changes   []nodeapi.Change
+	Items     map[string][]nodeapi.Resource
+	ReadyAt   func(asked int) (nodeapi.Readiness, error)
+	ReadyN    int
+	Err       error
+	Block     bool // block until the client has disconnected
 
 	Reloads int
 	Ended   chan error
@@ -58,6 +63,10 @@ func (f *Daemon) Plan(ctx context.Context, doc []byte) ([]nodeapi.Change, error)
 		return nil, err
 	}
 	return f.Changes, nil
+}
+
+func (f *Daemon) PlanFlows(context.Context, []byte) (nodeapi.FlowChanges, error) {
+	return f.FlowChanges, nil
 }
 
 func (f *Daemon) List(ctx context.Context, kind string) ([]nodeapi.Resource, error) {
@@ -161,6 +170,20 @@ func (f *Daemon) Confirm(ctx context.Context) error { return f.note(ctx, "confir
 func (f *Daemon) Rollback(ctx context.Context) error { return f.note(ctx, "rollback") }
 
 func (f *Daemon) Release(ctx context.Context) (bool, error) { return f.Held, f.note(ctx, "release") }
+
+func (f *Daemon) Enforce(ctx context.Context, app, index string, how nodeapi.EnforceOptions) (nodeapi.Enforced, error) {
+	f.Enforcing = append(f.Enforcing, how)
+	return f.Enforced, f.note(ctx, "enforce "+app+" "+index)
+}
+
+func (f *Daemon) Drain(ctx context.Context, label string, how nodeapi.DrainOptions) (time.Time, error) {
+	f.Drained = how
+	return f.Until, f.note(ctx, "drain "+label)
+}
+
+func (f *Daemon) Undrain(ctx context.Context, label string) (bool, error) {
+	return f.Held, f.note(ctx, "undrain "+label)
+}
 
 const (
 	NiID  = "10000000-0000-4000-8000-000000000001"

@@ -16,7 +16,7 @@ const maxSummary = 70
 
 // verbs are the words that a summary can begin with.
 const verbs = `Abort Accept Add Adopt Apply Ask Assign Back Build Change Check Compare Compute Confirm Count Create ` +
-	`Delete Deploy Derive End Explain Export Import Issue Join List Make Manage Merge Migrate Override Pause Plan ` +
+	`Delete Deploy Derive Drain End Explain Export Import Issue Join List Make Manage Merge Migrate Override Pause Plan ` +
 	`Print Push Read Register Reject Remove Rename Replace Restore Resume Revert Revoke Roll Rotate Run Set Show ` +
 	`Trust Undeploy Upload Validate Wait Watch Write`
 

@@ -9,15 +9,27 @@ import (
 // looker is the part of a fake daemon that answers explain, diff, events and doctor.
 type looker struct {
 	Explains func(kind, id string) (nodeapi.Explanation, error)
-	DiffOf   func(of string) ([]nodeapi.Difference, error)
-	Happens  []nodeapi.Event // sent one by one; with Follow the stream then remains open
-	Stream   []nodeapi.Observed
-	Findings []nodeapi.Finding
-	Asks     chan nodeapi.EventQuery // receives the queries of Events, if there is room
+	Flow     func(q nodeapi.FlowQuery) (nodeapi.FlowVerdict, error)
+	Rule     func(app, index string) (nodeapi.AppRules, error)
+	// FlowChanges are those of a plan.
+	FlowChanges nodeapi.FlowChanges
+	DiffOf      func(of string) ([]nodeapi.Difference, error)
+	Happens     []nodeapi.Event // sent one by one; with Follow the stream then remains open
+	Stream      []nodeapi.Observed
+	Findings    []nodeapi.Finding
+	Asks        chan nodeapi.EventQuery // receives the queries of Events, if there is room
 }
 
 func (l *looker) Explain(_ context.Context, kind, id string) (nodeapi.Explanation, error) {
 	return l.Explains(kind, id)
+}
+
+func (l *looker) ExplainFlow(_ context.Context, q nodeapi.FlowQuery) (nodeapi.FlowVerdict, error) {
+	return l.Flow(q)
+}
+
+func (l *looker) Rules(_ context.Context, app, index string) (nodeapi.AppRules, error) {
+	return l.Rule(app, index)
 }
 
 func (l *looker) Diff(_ context.Context, of string) ([]nodeapi.Difference, error) {

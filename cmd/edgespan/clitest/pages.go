@@ -12,11 +12,11 @@ func ConsoleExamples(text string) []consoleExample {
 	var out []consoleExample
 	inside := false
 	for line := range strings.Lines(text) {
-		command, is := strings.CutPrefix(line, "$ ")
+		command, ok := strings.CutPrefix(line, "$ ")
 		switch {
 		case strings.HasPrefix(line, "```"):
 			inside = strings.TrimSpace(line) == "```console"
-		case inside && is:
+		case inside && ok:
 			out = append(out, consoleExample{Command: strings.TrimSpace(command)})
 		case inside && len(out) > 0:
 			out[len(out)-1].Output += line

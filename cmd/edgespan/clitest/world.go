@@ -179,7 +179,7 @@ func (b *LayersBackend) History(_ context.Context, q fleetapi.HistoryQuery) ([]f
 				continue
 			}
 			e := fleetapi.Edition{Number: r.Number, Author: r.Author, Time: r.Time, Message: r.Message}
-			changed, err := history.Changed(b.store, r.Number)
+			changed, err := history.ChangedLayers(b.store, r.Number)
 			if err != nil {
 				return nil, err
 			}

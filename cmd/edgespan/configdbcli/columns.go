@@ -38,8 +38,8 @@ func columnsOf(v configdb.JSON, columns []string) (configdb.JSON, error) {
 	}
 	var kept []configdb.Member
 	for _, name := range columns {
-		value, is := o.Get(name)
-		if !is {
+		value, ok := o.Get(name)
+		if !ok {
 			return nil, term.Invalid("--column", name, "one of "+keysOf(o))
 		}
 		kept = append(kept, configdb.Member{Key: name, Value: value})
@@ -58,7 +58,7 @@ func keysOf(o configdb.Object) string {
 // valuesOf formats only the values of an answer: one line per value of an object, or per object of a list.
 func valuesOf(v configdb.JSON, columns []string) []byte {
 	bare := func(v configdb.JSON) string {
-		if text, is := v.Text(); is {
+		if text, ok := v.Text(); ok {
 			return text
 		}
 		return v.String()

@@ -104,10 +104,11 @@ func Commands(a *reach.App) []*cobra.Command {
 
 const aboutFacts = `.
 
-Where ConfigDB is: --controller, EDGESPAN_CONTROLLER or a context that is named; else the service of type
-"config" in Keystone's catalog, where OS_AUTH_URL is set; else the context in use. Who asks:
---user (its password from --password-file or EDGESPAN_PASSWORD), --token-file, then EDGESPAN_USER,
-EDGESPAN_TOKEN_FILE, the context's token, and last the user of OS_USERNAME.
+The address of ConfigDB is taken from --controller, EDGESPAN_CONTROLLER or --context; otherwise, if
+OS_AUTH_URL is set, from the service of type "config" in Keystone's catalog; otherwise from the
+current context. The caller is taken from --user (its password from --password-file or
+EDGESPAN_PASSWORD), --token-file, EDGESPAN_USER, EDGESPAN_TOKEN_FILE, the context's token, or the
+user of OS_USERNAME, in this order.
 
 The groups env, comp, def and lvl are commands of edgespan itself, too: edgespan env list.`
 

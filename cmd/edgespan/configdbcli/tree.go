@@ -165,8 +165,8 @@ func (t tree) stringOf(key string) string {
 	if err != nil {
 		return ""
 	}
-	text, is := v.Text()
-	if !is && strings.Trim(v.String(), "0123456789") == "" {
+	text, ok := v.Text()
+	if !ok && strings.Trim(v.String(), "0123456789") == "" {
 		return v.String() // a uid may be a number
 	}
 	return text

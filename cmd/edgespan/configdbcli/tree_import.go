@@ -152,8 +152,8 @@ func (g known) body(t tree) (configdbapi.BulkBody, error) {
 		if err != nil {
 			return out, err // Read creates objects only
 		}
-		id, is := g.ids[r.Name]
-		if !is {
+		id, ok := g.ids[r.Name]
+		if !ok {
 			return out, conflicting("resource %s: deleted by someone else meanwhile: try again", r.Name)
 		}
 		values := configdbapi.Document{}
@@ -192,8 +192,8 @@ func (c *factsCall) imported(stored configdbapi.Stored, more bool) error {
 // previewImport prints what a first import would create. The API can't try a write to objects that don't exist.
 func (c *factsCall) previewImport(t tree, g known) error {
 	var lines []string
-	add := func(is bool, format string, args ...any) {
-		if is {
+	add := func(ok bool, format string, args ...any) {
+		if ok {
 			lines = append(lines, fmt.Sprintf(format, args...))
 		}
 	}

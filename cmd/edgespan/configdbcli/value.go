@@ -65,8 +65,8 @@ func coerced(typ, text string) (configdb.JSON, error) {
 	case "str":
 		return configdb.Quote(text), nil
 	case "int":
-		n, is := integer(text)
-		if !is {
+		n, ok := integer(text)
+		if !ok {
 			return nil, bad("must be a whole number")
 		}
 		return configdb.JSON(n), nil
@@ -117,8 +117,8 @@ func integer(text string) (string, bool) {
 	if !wholeNumber.MatchString(text) {
 		return "", false
 	}
-	n, is := new(big.Int).SetString(strings.ReplaceAll(text, "_", ""), 10)
-	return n.String(), is
+	n, ok := new(big.Int).SetString(strings.ReplaceAll(text, "_", ""), 10)
+	return n.String(), ok
 }
 
 // stdin parses the value on stdin in a format.

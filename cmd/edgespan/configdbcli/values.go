@@ -75,9 +75,9 @@ yaml print {KEY: value}. A missing key ends the command with exit code 10.`,
 	}}},
 }
 
-const aboutWritten = ` What to write is --value,
-read as --type says, or as a YAML scalar without it (2 is a number, true a boolean, "2" in quotes a string);
---type null needs none. Without --value stdin is read: JSON, or what --format or --type says.`
+const aboutWritten = ` The new value is --value,
+read according to --type, or without it as a YAML scalar (2 is a number, true a boolean, "2" in quotes a
+string); --type null needs no value. Without --value, stdin is read: JSON, or the form of --format or --type.`
 
 func allFlag(f *pflag.FlagSet, c *factsCall) {
 	f.BoolVar(&c.all, "all", false, "delete all of them instead of one --key; the versions stay in the history")
@@ -177,8 +177,8 @@ func (c *factsCall) print(v configdb.JSON) error {
 	case "value":
 		out = valuesOf(v, c.columns)
 	case "plain":
-		text, is := v.Text()
-		if !is && v.String() != "null" {
+		text, ok := v.Text()
+		if !ok && v.String() != "null" {
 			text = v.String()
 		}
 		out = []byte(text + "\n")
@@ -289,8 +289,8 @@ func (c *factsCall) done(err error, format string, args ...any) error {
 // changeOf names the object of a change, its place, and its environment if that is not the requested one.
 func (c *factsCall) changeOf(ch model.Change) string {
 	words := []string{ch.What}
-	add := func(is bool, format string, args ...any) {
-		if is {
+	add := func(ok bool, format string, args ...any) {
+		if ok {
 			words = append(words, fmt.Sprintf(format, args...))
 		}
 	}

@@ -96,8 +96,8 @@ func board(file string) (string, error) {
 		return "", err
 	}
 	for lines := bufio.NewScanner(bytes.NewReader(text)); lines.Scan(); {
-		key, value, is := strings.Cut(lines.Text(), "=")
-		if is && strings.TrimSpace(key) == boardKey {
+		key, value, ok := strings.Cut(lines.Text(), "=")
+		if ok && strings.TrimSpace(key) == boardKey {
 			return strings.Trim(strings.TrimSpace(value), `"'`), nil
 		}
 	}

@@ -7,7 +7,6 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
-	"runtime/debug"
 	"strings"
 	"syscall"
 
@@ -133,7 +132,7 @@ The subcommands read and change the overrides of single nodes on a controller.`,
 		"exit with code 1 if the state folder is damaged or read-only (default: start, and report it)")
 	cmd.Flags().StringVar(&o.Config, "config", "", "node config file (default "+reach.DefaultConfig+")")
 	f.StringVar(&o.ResolverRoot, "resolver-root", "",
-		"root folder of the files with the DNS servers that other programs learnt")
+		"root folder of the files with the DNS servers that other programs have learned")
 	_ = f.MarkHidden("resolver-root") // the flag exists
 	cmd.Flags().StringVar(&o.StateDir, "state-dir", "", "state folder (default "+reach.DefaultStateDir+")")
 	return cmd
@@ -160,7 +159,7 @@ func (o *nodeOptions) makeAbsolute() error {
 // runNode runs one daemon until ctx or its top actor ends.
 func (a program) runNode(ctx context.Context, o nodeOptions, hup <-chan os.Signal) error {
 	if a.Env("GOGC") == "" {
-		debug.SetGCPercent(50) // an edge node has little memory, and its daemon has little work
+		go daemon.PaceCollector(ctx, 50, 300) // an edge node has little memory, and its daemon has work now and then
 	}
 	go daemon.ReturnMemory(ctx, daemon.NodeMemory)
 	lock, warning, err := a.lockNamespace(ctx)

@@ -99,9 +99,10 @@ func startNode(ctx context.Context, o nodeOptions, log *zap.Logger) (runningNode
 	if err != nil {
 		return nil, errors.Join(err, n.close())
 	}
-	reader := machine.Reader{Root: "/", RunDir: o.RunDir, Iptables: n.iptables, Flushable: n.host.Flushable}
+	reader := machine.Reader{Root: "/", RunDir: o.RunDir, Iptables: n.iptables, Flushable: n.host.Flushable,
+		Unlimited: n.host.Unlimited, AtLimit: n.host.AtLimit}
 	n.Node, err = tree.Start(tree.Options{
-		About: facts, Machine: daemon.MachineBoot(), Commands: commands{proc.New(""), n},
+		About: facts, Machine: daemon.MachineBoot(), Uptime: daemon.Uptime, Commands: commands{proc.New(""), n},
 		Host: n.host, Executors: executor.New(proc.New(""), o.RunDir), Echo: probe.Echo, Journal: journal,
 		Storage: n.storage(o), Warning: o.Warning,
 		Files:  daemon.NewFiles(o.Config, o.StateDir).WithReserve(journal.ReleaseReserve),

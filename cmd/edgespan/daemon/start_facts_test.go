@@ -41,7 +41,7 @@ type knock struct {
 }
 
 func (k knock) Authenticate(r *http.Request) (configdbapi.Caller, error) {
-	shown, err := k.callers.Of(r.TLS)
+	shown, err := k.callers.Identify(r.TLS)
 	if err != nil || shown.Node == "" {
 		return k.FactsDoor.Authenticate(r)
 	}

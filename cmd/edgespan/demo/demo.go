@@ -36,10 +36,11 @@ func newDemo(a demoProgram) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "demo",
 		Short: "Run a demo of a node in its own network namespaces",
-		Long: `demo builds a small world of network namespaces, runs the daemon in it on
-examples/demo.yaml and shows lease, name, ping, HTTP through NAT, a denied flow, the daemon killed
-and restarted under traffic, and an app that moves to another network. It exits 0 if every step
-succeeds. It needs root, and does not touch the machine's own network.`,
+		Long: `demo builds a small lab of network namespaces, runs the daemon in it with
+examples/demo.yaml and shows a DHCP lease, a DNS name, a ping, HTTP through NAT, a denied flow, the
+daemon killed and restarted under traffic, an uplink that dies and comes back, and an app that
+moves to another network. It exits 0 if every step succeeds. It needs root, and does not touch the
+machine's own network.`,
 		Args: term.ExactArgs(0, "up, down, exec or none"),
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.demo(cmd.Context()) },
 	}
@@ -99,7 +100,7 @@ func labUp(ctx context.Context, o lab.Options) (*lab.Lab, error) {
 
 // demo runs all steps in a lab and removes the lab afterwards.
 func (a demoProgram) demo(ctx context.Context) (err error) {
-	l, err := labUp(ctx, lab.Options{})
+	l, err := labUp(ctx, lab.Options{Second: true})
 	if err != nil {
 		return err
 	}
@@ -133,7 +134,7 @@ func (a demoProgram) demo(ctx context.Context) (err error) {
 }
 
 func (a demoProgram) demoUp(ctx context.Context) error {
-	l, err := labUp(ctx, lab.Options{Name: keptName, Dir: keptDir})
+	l, err := labUp(ctx, lab.Options{Name: keptName, Dir: keptDir, Second: true})
 	if err != nil {
 		return err
 	}
@@ -166,7 +167,7 @@ The daemon's log is %[7]s. Remove all of it with: %[2]s demo down
 }
 
 func (a demoProgram) demoDown(ctx context.Context) error {
-	l, err := lab.Open(lab.Options{Name: keptName, Dir: keptDir})
+	l, err := lab.Open(lab.Options{Name: keptName, Dir: keptDir, Second: true})
 	if err != nil {
 		return fmt.Errorf("demo: %w", err)
 	}
@@ -178,7 +179,7 @@ func (a demoProgram) demoDown(ctx context.Context) error {
 }
 
 func (a demoProgram) demoExec(ctx context.Context, short string, argv []string) error {
-	l, err := lab.Open(lab.Options{Name: keptName, Dir: keptDir})
+	l, err := lab.Open(lab.Options{Name: keptName, Dir: keptDir, Second: true})
 	if err != nil {
 		return fmt.Errorf("demo: %w", err)
 	}

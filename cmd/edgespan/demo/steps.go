@@ -101,6 +101,8 @@ func (d *demoRun) steps() []step {
 		}},
 		step{"TCP 443 is denied", false, d.denied},
 		step{"daemon killed under traffic", false, d.killAndRestart},
+		step{"the far side of wan dies", false, d.failover},
+		step{"wan works again", false, d.failback},
 		step{"client moves to another network", false, d.moved},
 		step{"web is out of its reach there", false, d.isolation},
 		step{"empty config leaves nothing", false, d.removed},

@@ -24,9 +24,10 @@ var nodeSpecs = []fleetSpec{
 		use: "get NODE...", short: "Print the overrides or the whole config of a node",
 		long: `Print one layer of a node: its own overrides (node, the default), those that the controller sets
 by itself (auto), the base, firmware or hardware config that it gets, the network's overrides, or
-the union of all of them (full). Of more than one node, or none (all), the answer is {node: {…}}.
+the effective config merged from all of them (full). For several nodes, or without NODE for all of
+them, the answer is {node: {…}}.
 
---paths takes out parts; a * is every key at its place. --sw, --fw and --board compute the config
+--paths selects parts; * matches any key. --sw, --fw and --board compute the config
 for other versions than the node reported.`,
 		example: `  edgespan node get pop-1 > pop-1.json && edgespan node set pop-1 -f pop-1.json
   edgespan node get pop-1 --layer full --paths sysParams.managedConfig,radioParamsBase.*`,
@@ -34,7 +35,7 @@ for other versions than the node reported.`,
 	},
 	{
 		use: "set [NODE] -f FILE|KEY=VALUE...", short: "Replace the overrides of a node; {} clears them",
-		long: "Replace the whole overrides of a node, or without NODE of each node of the file, {node: {…}}." +
+		long: "Replace all overrides of a node, or without NODE those of each node in the file, {node: {…}}." +
 			aboutFleetWrites + layerscli.AboutKeys,
 		example: "  edgespan node set pop-1 popParams.POP_IFACE=nic2\n  edgespan node set -f nodes.json -m 'new sites'",
 		args:    cobra.ArbitraryArgs, forms: tableForms, body: true, write: true, complete: firstNode,
@@ -207,7 +208,7 @@ func (c *fleetCall) cut(o config.Object, paths [][]string) config.Object {
 	out := config.Object{}
 	for _, p := range paths {
 		if len(c.args) != 1 && c.layer != "network" {
-			p = config.Sub([]string{"*"}, p...)
+			p = config.Below([]string{"*"}, p...)
 		}
 		for _, at := range matching(o, nil, p) {
 			v, _ := config.Lookup(o, at)
@@ -222,14 +223,14 @@ func matching(v any, at, pattern []string) [][]string {
 	if len(pattern) == 0 {
 		return [][]string{at}
 	}
-	o, is := v.(config.Object)
-	if !is {
+	o, ok := v.(config.Object)
+	if !ok {
 		return nil
 	}
 	var out [][]string
 	for _, k := range config.Keys(o) {
 		if pattern[0] == "*" || pattern[0] == k {
-			out = append(out, matching(o[k], config.Sub(at, k), pattern[1:])...)
+			out = append(out, matching(o[k], config.Below(at, k), pattern[1:])...)
 		}
 	}
 	return out
@@ -266,7 +267,7 @@ func unsetNode(c *fleetCall) error {
 		return err
 	}
 	for i, p := range paths {
-		paths[i] = config.Sub([]string{c.args[0]}, p...)
+		paths[i] = config.Below([]string{c.args[0]}, p...)
 	}
 	return c.put(ops.Unset{Layer: layers.Node, Keys: paths})
 }

@@ -138,7 +138,7 @@ func (x explainer) unfinished(which func(fleetapi.PeerParameter) bool) []explana
 	for _, p := range peerParameters(x.peer) {
 		final := stateloop.State(p.State).Class() == stateloop.Final && !strings.HasPrefix(p.Reason, stateloop.StaleReport) ||
 			p.State == string(stateloop.Ignored)
-		if (!final || p.Review != string(stateloop.No)) && which(p) {
+		if (!final || p.Review != string(stateloop.ReviewNo)) && which(p) {
 			out = append(out, x.explain(p))
 		}
 	}
@@ -209,8 +209,8 @@ func (x explainer) desiredBy(p fleetapi.PeerParameter) []string {
 		}
 		network, _, _ := strings.Cut(rest, "/")
 		if kind == "interface" {
-			is, _ := peerpkg.ParseCluster(d.Descriptor) // a broken one has no members
-			if slices.Contains(is.Members[x.peer.Name].Interfaces, rest) {
+			cluster, _ := peerpkg.ParseCluster(d.Descriptor) // a broken one has no members
+			if slices.Contains(cluster.Members[x.peer.Name].Interfaces, rest) {
 				out = append(out, "cluster "+d.Name)
 			}
 		} else if network == peerpkg.NetworkOf(id, node).String() {
@@ -285,11 +285,11 @@ func idText(id string) string {
 
 func reviewText(review string) string {
 	switch stateloop.Review(review) {
-	case stateloop.Yes:
+	case stateloop.ReviewYes:
 		return "yes: it does not resolve itself"
-	case stateloop.Maybe:
+	case stateloop.ReviewMaybe:
 		return "maybe: check it by hand"
-	case stateloop.No:
+	case stateloop.ReviewNo:
 		return "no"
 	}
 	return review

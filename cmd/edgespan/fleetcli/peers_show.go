@@ -202,7 +202,7 @@ func memberTable(d fleetapi.ClusterDetail, wide bool) *term.Table {
 		t.Head = []string{"MEMBER", "ROLE", "CONNECTED", "READY", "HEALTH", "PARAMETERS", "REPORT", "INTERFACES", "UNDERLAY",
 			"REASON"}
 	}
-	is, _ := peer.ParseCluster(d.Descriptor) // faults leave out columns
+	cluster, _ := peer.ParseCluster(d.Descriptor) // faults leave out columns
 	for _, p := range d.Peers {
 		role := "member"
 		if p.Name == d.Leader {
@@ -210,7 +210,7 @@ func memberTable(d fleetapi.ClusterDetail, wide bool) *term.Table {
 		}
 		row := []string{p.Name, role, term.YesNo(p.Online), term.YesNo(p.Ready), p.Health, done(p.Counts), reportAge(p)}
 		if wide {
-			row = append(row, strings.Join(is.Members[p.Name].Interfaces, ","), is.Members[p.Name].Underlay)
+			row = append(row, strings.Join(cluster.Members[p.Name].Interfaces, ","), cluster.Members[p.Name].Underlay)
 		}
 		t.Add(append(row, shortIDs(p.Why))...)
 	}

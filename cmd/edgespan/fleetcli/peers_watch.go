@@ -83,9 +83,9 @@ func (t *teller) print(data any, rows []watchedRow) error {
 		return t.live.Print(data, "", nil)
 	}
 	now := time.Now().Local().Format("15:04:05.000")
-	is := map[string]watchedRow{}
+	shown := map[string]watchedRow{}
 	for _, r := range rows {
-		is[r.object] = r
+		shown[r.object] = r
 		if t.last[r.object] == r {
 			continue
 		}
@@ -95,13 +95,13 @@ func (t *teller) print(data any, rows []watchedRow) error {
 		}
 	}
 	for _, gone := range sortedNames(t.last) {
-		if _, still := is[gone]; !still {
+		if _, still := shown[gone]; !still {
 			if err := t.live.Print(nil, gone, []string{now, t.short(gone), "gone", "", ""}); err != nil {
 				return err
 			}
 		}
 	}
-	t.last = is
+	t.last = shown
 	return nil
 }
 
@@ -176,8 +176,8 @@ func Wait(a *reach.App, cmd *cobra.Command, kind, name, desired string, timeout 
 	defer cancel()
 	var met bool
 	last := errors.New("no answer yet")
-	hear := func(is bool, why string) error {
-		if met = is; met {
+	hear := func(ok bool, why string) error {
+		if met = ok; met {
 			return errMet
 		}
 		last = errors.New(cmp.Or(why, "unknown reason"))

@@ -17,10 +17,10 @@ import (
 )
 
 const aboutPreview = `Nothing is written. Each node that would change is asked which actions it would take; a node that
-is offline, unmanaged or of unknown hardware says nothing, and why stands beside it. Without --set
-the overrides are merged into what is there, as modify does.
+is offline, unmanaged or of unknown hardware can't answer, and REASON says why. Without --set the
+overrides are merged into the present ones, as with modify.
 
-It exits 6 where nodes are still pending after --wait, or can't answer; edgespan actions ID
+It exits 6 if nodes are still pending after --wait, or can't answer; edgespan actions ID
 shows later answers for as long as the controller keeps them (config_actions_req_timeout_s).`
 
 func bindTimeout(cmd *cobra.Command, c *fleetCall) {

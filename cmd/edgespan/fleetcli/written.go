@@ -175,8 +175,8 @@ type leaf struct {
 
 // leavesOf returns the values of a document with their paths. An empty object is a value.
 func leavesOf(path []string, v any) []leaf {
-	o, is := v.(config.Object)
-	if !is || len(o) == 0 {
+	o, ok := v.(config.Object)
+	if !ok || len(o) == 0 {
 		if len(path) == 0 {
 			return nil
 		}
@@ -184,7 +184,7 @@ func leavesOf(path []string, v any) []leaf {
 	}
 	var out []leaf
 	for _, k := range config.Keys(o) {
-		out = append(out, leavesOf(config.Sub(path, k), o[k])...)
+		out = append(out, leavesOf(config.Below(path, k), o[k])...)
 	}
 	return out
 }

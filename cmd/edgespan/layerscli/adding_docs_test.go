@@ -70,7 +70,7 @@ func TestThePropertiesOfThePageAreThoseOfTheSchema(t *testing.T) {
 // described is what metadata says of a path, with * for a free key.
 func described(doc config.Object, path []string) config.Object {
 	for _, key := range path {
-		if v, is := config.Lookup(doc, []string{"objVal", "properties"}); is {
+		if v, ok := config.Lookup(doc, []string{"objVal", "properties"}); ok {
 			doc, _ = v.(config.Object)
 		}
 		if key == "*" {

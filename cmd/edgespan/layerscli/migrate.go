@@ -137,7 +137,7 @@ func (a offline) migrateFile(name string, kind migrate.Kind, nodes bool, r migra
 	for _, node := range config.Keys(doc) {
 		o, changes, wrong := migrate.Run(kind, byNode[node], r)
 		for _, f := range wrong {
-			faults.Add(config.Sub([]string{node}, f.Path...), f.Problem, f.Expectation)
+			faults.Add(config.Below([]string{node}, f.Path...), f.Problem, f.Expectation)
 		}
 		out[node] = o
 		all = append(all, newMigrated(name, node, changes)...)

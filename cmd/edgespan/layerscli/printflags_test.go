@@ -100,8 +100,8 @@ func TestAShellTakesTheFlagsAsTheyWereMeant(t *testing.T) {
 		}
 		last := ""
 		for _, word := range words {
-			name, is, _ := strings.Cut(strings.TrimPrefix(word, "--"), "=")
-			if want, has := flags[name]; !has || is != want || name <= last {
+			name, now, _ := strings.Cut(strings.TrimPrefix(word, "--"), "=")
+			if want, has := flags[name]; !has || now != want || name <= last {
 				r.Fatalf("%q after %s, want --%s=%q", word, last, name, want)
 			}
 			last = name

@@ -40,7 +40,7 @@ func (w *writing) change(a offline, m *metadata.Metadata, layer layers.Layer, ar
 // below returns the path in the layer's document, which is {node: {…}} for the node layer.
 func (w *writing) below(path []string) []string {
 	if w.layer == "node" && w.nodeName != "" {
-		return config.Sub([]string{w.nodeName}, path...)
+		return config.Below([]string{w.nodeName}, path...)
 	}
 	return path
 }
@@ -85,7 +85,7 @@ func (w *writing) assigned(m *metadata.Metadata, args []string) (config.Object, 
 		}
 		v, wrong := value(m, w.inConfig(path), text)
 		for _, f := range wrong {
-			faults.Add(config.Sub(path, f.Path...), f.Problem, f.Expectation)
+			faults.Add(config.Below(path, f.Path...), f.Problem, f.Expectation)
 		}
 		out = config.Set(out, path, v)
 	}
@@ -102,7 +102,7 @@ func conflictingPath(o config.Object, path []string) []string {
 		if !found {
 			return nil
 		}
-		if _, is := v.(config.Object); !is || n == len(path) {
+		if _, ok := v.(config.Object); !ok || n == len(path) {
 			return path[:n]
 		}
 	}

@@ -29,7 +29,7 @@ be - for stdin.`,
 			if err != nil {
 				return err
 			}
-			report := m.Validate(nodeconf.Present(o))
+			report := m.Validate(nodeconf.DropAbsent(o))
 			for _, path := range report.Unknown {
 				f := config.Fault{Path: path, Problem: "unknown field (warning)", Expectation: "kept, but not validated"}
 				a.Printf("%s", term.Printable(args[0]+": "+f.Error()))

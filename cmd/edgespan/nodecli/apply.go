@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -109,14 +110,19 @@ func (a commands) apply(ctx context.Context, doc []byte, how nodeapi.ApplyOption
 	if err != nil {
 		return err
 	}
+	a.stored(warnings, how.Confirm)
+	return nil
+}
+
+// stored reports a config that the node has stored.
+func (a commands) stored(warnings []string, confirm time.Duration) {
 	for _, w := range warnings {
 		a.Printf("warning: %s", term.Printable(w))
 	}
 	a.Printf("config stored")
-	if how.Confirm > 0 {
-		a.Printf("rolled back in %v unless you run: edgespan confirm", how.Confirm)
+	if confirm > 0 {
+		a.Printf("rolled back in %v unless you run: edgespan confirm", confirm)
 	}
-	return nil
 }
 
 func (a commands) plan(ctx context.Context, doc []byte, output string) error {
@@ -125,18 +131,27 @@ func (a commands) plan(ctx context.Context, doc []byte, output string) error {
 	}
 	ctx, c, done := a.Connect(ctx)
 	defer done()
-	changes, err := c.Plan(ctx, doc)
+	p, err := c.Preview(ctx, doc)
 	if err != nil {
 		return err
 	}
-	return a.Show(showChanges(changes), output)
+	if err := a.Show(showChanges(p), output); err != nil || output != "table" && output != "wide" {
+		return err
+	}
+	_, err = fmt.Fprint(a.Out, flowChanges(p.Flows))
+	return err
 }
 
-func showChanges(changes []nodeapi.Change) term.Shown {
+func showChanges(p nodeapi.Preview) term.Shown {
+	changes := p.Changes
 	if changes == nil {
 		changes = []nodeapi.Change{} // an empty JSON list, not null
 	}
-	s := term.Shown{Data: map[string]any{"changes": changes}, Empty: "no changes"}
+	data := map[string]any{"changes": changes}
+	if len(p.Flows.List) > 0 || p.Flows.Incomplete {
+		data["flows"], data["flowsLeftOut"], data["flowsIncomplete"] = p.Flows.List, p.Flows.LeftOut, p.Flows.Incomplete
+	}
+	s := term.Shown{Data: data, Empty: "no changes"}
 	for _, c := range changes {
 		s.Names = append(s.Names, c.Kind+"/"+c.ID)
 	}

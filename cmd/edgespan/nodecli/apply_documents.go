@@ -182,14 +182,14 @@ func (a commands) applied(cmd *cobra.Command, file string) ([]byte, []config.Obj
 
 // flagsFor refuses flags of the other kind of file.
 func flagsFor(cmd *cobra.Command, file string, docs []config.Object) error {
-	wrong, is := controllerFlags, "is the config of this node: the flag applies to documents that have a kind"
+	wrong, problem := controllerFlags, "is the config of this node: the flag applies to documents that have a kind"
 	if docs != nil {
-		wrong, is = nodeFlags, "contains documents for the controller: the flag applies to the config of this node"
+		wrong, problem = nodeFlags, "contains documents for the controller: the flag applies to the config of this node"
 	}
 	var faults []error
 	for _, name := range wrong {
 		if cmd.Flags().Changed(name) {
-			faults = append(faults, term.Usagef("--%s: %s %s", name, file, is))
+			faults = append(faults, term.Usagef("--%s: %s %s", name, file, problem))
 		}
 	}
 	return errors.Join(faults...)

@@ -30,17 +30,17 @@ func TestDocumentsOfAFile(t *testing.T) {
 	} {
 		var got []string
 		for _, p := range splitDocuments([]byte(text)) {
-			kind, is := p.object["kind"].(string)
+			kind, ok := p.object["kind"].(string)
 			switch {
 			case len(p.faults) > 0:
 				kind = "faults"
-			case !is:
+			case !ok:
 				kind = "-"
 			}
 			got = append(got, fmt.Sprintf("%d:%d %s", p.number, p.line, kind))
 		}
-		if is := strings.Join(got, ", "); is != want {
-			t.Errorf("%q: %s, wanted %s", text, is, want)
+		if now := strings.Join(got, ", "); now != want {
+			t.Errorf("%q: %s, wanted %s", text, now, want)
 		}
 	}
 }

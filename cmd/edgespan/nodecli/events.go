@@ -2,6 +2,7 @@ package nodecli
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -21,12 +22,13 @@ func newEvents(a commands) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "events [ni/ID|app/ID|adapter/ID/INDEX|port/LABEL|host|config]",
 		Short:   "Show events: state changes, failures, repairs, crashes",
-		Example: "  edgespan events --last 20\n  edgespan events ni/demo -w",
+		Example: "  edgespan events --last 20\n  edgespan events ni/demo -w\n  edgespan events --kind uplink",
 		Long: `events shows the newest events since the daemon's start, oldest first: changed
 states, published and refused configs, applies with their number of changes, failed
 operations with their command and output, operations that succeed again, repairs of
-what other programs changed, helper processes that died, changed ports, and crashed
-actors. A failure that persists is shown once.
+what other programs changed, helper processes that died, changed ports, networks that
+moved to another port, drains of ports, and crashed actors. A failure that persists is
+shown once.
 
 ID is a UUID, or a display name that only one network or app has; an object that is gone
 has only its UUID. The events of an app include those of its adapters. With -w it follows
@@ -44,6 +46,9 @@ new events; -o json then prints one object per line.`,
 					return term.Required("ID", eventTargets)
 				}
 			}
+			if q.Kind != "" && !slices.Contains(nodeapi.EventKinds(), q.Kind) {
+				return term.NotOneOf("--kind", q.Kind, nodeapi.EventKinds())
+			}
 			if q.Last < 0 {
 				return term.Invalid("-n", q.Last, "1 or more, or 0 for all")
 			}
@@ -56,6 +61,7 @@ new events; -o json then prints one object per line.`,
 	}
 	term.OutputFlag(cmd, &output)
 	cmd.Flags().IntVarP(&q.Last, "last", "n", 100, "number of events to show; 0 for all")
+	cmd.Flags().StringVar(&q.Kind, "kind", "", "show only events of this kind, such as uplink")
 	cmd.Flags().BoolVarP(&q.Follow, "watch", "w", false, "follow new events until interrupted")
 	return cmd
 }

@@ -13,21 +13,26 @@ import (
 )
 
 // explainTargets are the forms of explain's argument.
-const explainTargets = "ni/ID|app/ID[/INDEX]|adapter/ID/INDEX"
+const explainTargets = "ni/ID|app/ID[/INDEX]|adapter/ID/INDEX|port/LABEL"
 
 func newExplain(a commands) *cobra.Command {
 	var output string
 	cmd := &cobra.Command{
 		Use:   "explain " + explainTargets,
-		Short: "Explain why a network, an app or an adapter is ready or not",
+		Short: "Explain why a network, an app, an adapter or a port is ready or not",
 		Long: `explain follows the causes of an object's state: the network of an adapter, the port
 of a network, the operation that failed with its command, output, number of tries and the time of
 the next one; or what the object waits for.
 
+Of a network it shows the port in use, since when and why, and how each port that the network may
+use was judged: its class, cost, loss and latency, and why it is in no better class. Of a port it
+shows its probes, its drain, and which networks use it or not and why. Of an adapter it shows the
+access rules that were hit, as last read: edgespan acl show reads them now.
+
 ID is a UUID, or a display name that only one network or one app has: explain app/web/0.
 
 It exits 0 whether the object is ready or not; use edgespan wait for that.`,
-		Example: "  edgespan explain ni/demo\n  edgespan explain app/web/0 -o json",
+		Example: "  edgespan explain ni/demo\n  edgespan explain app/web/0 -o json\n  edgespan explain port/wan",
 		Args:    term.RangeArgs(1, 2, explainTargets),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			kind, id, err := readTarget("explain", nodeapi.ExplainKinds(), args, explainTargets)
@@ -74,6 +79,11 @@ func explained(x nodeapi.Explanation, now time.Time) string {
 		fmt.Fprintf(&b, "  warning: %s\n", term.Printable(x.Warning))
 	}
 	writeCauses(&b, x.Causes, "  ", now)
+	writeHits(&b, x, now)
+	writeUplinks(&b, x.Uplinks, now)
+	if x.Port != nil {
+		writePort(&b, *x.Port, now)
+	}
 	return b.String()
 }
 

@@ -97,7 +97,7 @@ func TestExplainShowsTheChainOfCauses(t *testing.T) {
 		t.Errorf("a warning: %+v", got)
 	}
 	parts(t, cli(t, clitest.At(socket), "", "explain", "app/"+clitest.AppID+"/9"), term.ExitNotFound)
-	parts(t, cli(t, clitest.At(socket), "", "explain", "port/wan"), term.ExitUsage)
+	parts(t, cli(t, clitest.At(socket), "", "explain", "host/wan"), term.ExitUsage)
 	parts(t, cli(t, clitest.At(socket), "", "explain", "ni"), term.ExitUsage)
 }
 
@@ -123,6 +123,11 @@ func TestEventsInEveryForm(t *testing.T) {
 	if q := <-f.Asks; q != (nodeapi.EventQuery{Of: "ni/" + clitest.NiID, Last: 7}) {
 		t.Errorf("asked %+v", q)
 	}
+	parts(t, cli(t, clitest.At(socket), "", "events", "--kind", "uplink"), 0, "TIME")
+	if q := <-f.Asks; q != (nodeapi.EventQuery{Kind: nodeapi.EventUplink, Last: 100}) {
+		t.Errorf("asked %+v", q)
+	}
+	parts(t, cli(t, clitest.At(socket), "", "events", "--kind", "weather"), term.ExitUsage)
 	parts(t, cli(t, clitest.At(socket), "", "events", "-o", "json"), 0, "[\n", `"kind": "failed"`)
 	parts(t, cli(t, clitest.At(socket), "", "events", "-o", "wide"), 0, "1970-01-01T00:00:00Z")
 	parts(t, cli(t, clitest.At(socket), "", "events", "host"), 0, "TIME")
@@ -231,5 +236,5 @@ func TestDoctorExitsOneForAProblemOnly(t *testing.T) {
 func TestDoctorLooksWithoutADaemonToo(t *testing.T) {
 	nobody := clitest.Scratch(t) + "/nobody"
 	parts(t, cli(t, clitest.At(nobody), "", "doctor"), 1, "daemon not reachable at "+nobody, "edgespan node --config",
-		"commands", "ip-forward  ok")
+		"commands", "ip-forward    ok")
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"time"
 
 	"edgespan/cmd/term"
 	"edgespan/config/httpapi/nodeapi"
@@ -190,8 +191,57 @@ func portCells(r nodeapi.Resource) []cell {
 		{head: "GATEWAYS", text: s.Gateways, wide: true},
 		{head: "DNS SOURCE", text: s.DNSSource, wide: true},
 		{head: "DNS SKIPPED", text: s.DNSSkipped, wide: true},
+		{head: "PROBE", text: probeWord(s), wide: true},
+		{head: "LOSS", text: lossOf(s), wide: true},
+		{head: "LATENCY", text: latencyOf(s), wide: true},
+		{head: "CHANGED", text: changedAgo(s, time.Now()), wide: true},
+		{head: "USED BY", text: joined(s.UsedBy), wide: true},
 		{head: "ERROR", text: s.Error},
 	}
+}
+
+// probeWord is how networks judge a port. A port that does not work or that no network may use is no drained one to
+// them, but it is to the operator who drained it.
+func probeWord(s nodeapi.PortStatus) string {
+	const drained = "drained"
+	switch {
+	case !s.Drained || strings.Contains(s.Probe, drained):
+		return s.Probe
+	case s.Probe == "":
+		return drained
+	}
+	return s.Probe + ", " + drained
+}
+
+// lossOf formats the loss of a port, "" if nothing was measured.
+func lossOf(s nodeapi.PortStatus) string {
+	if s.Loss == 0 && s.LatencyMs == 0 {
+		return ""
+	}
+	return strconv.Itoa(s.Loss) + "%"
+}
+
+func latencyOf(s nodeapi.PortStatus) string {
+	if s.LatencyMs == 0 {
+		return ""
+	}
+	return latency(s.LatencyMs)
+}
+
+// changedAgo formats how long ago the judgement of a port changed.
+func changedAgo(s nodeapi.PortStatus, now time.Time) string {
+	if s.Changed.IsZero() {
+		return ""
+	}
+	return span(s.Changed, now) + " ago"
+}
+
+func joined[T fmt.Stringer](xs []T) string {
+	out := make([]string, len(xs))
+	for i, x := range xs {
+		out[i] = x.String()
+	}
+	return strings.Join(out, ",")
 }
 
 func paramCells(r nodeapi.Resource) []cell {

@@ -108,7 +108,7 @@ func NewContext(a *App) *cobra.Command {
 	cmd.Long = cmd.Short + `.
 
 The file is ~/.config/edgespan/contexts.yaml, or EDGESPAN_CONTEXTS. It names files of tokens and
-holds none. A flag stands above the environment, and that above the context in use. The token of
+holds none. A flag takes precedence over the environment, and the environment over the current context. The token of
 a context goes to that context's controller only.`
 	cmd.AddCommand(newContextAdd(a), newContextUse(a), newContextList(a), newContextRemove(a), newContextShow(a))
 	return cmd

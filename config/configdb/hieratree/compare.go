@@ -36,7 +36,7 @@ func Compare(local, remote []Resource, secrets map[string][]configdb.Secret) []C
 	have, want := byName(local), byName(remote)
 	names := slices.Sorted(maps.Keys(have))
 	for name := range want {
-		if _, is := have[name]; !is {
+		if _, ok := have[name]; !ok {
 			names = append(names, name)
 		}
 	}

@@ -41,11 +41,11 @@ func Files(resources []Resource, have map[string][]byte, n Naming) ([]File, erro
 				continue
 			}
 			owner[file] = r.Name
-			old, is := have[file]
-			if was, err := document(old); is && err == nil && was.String() == doc.String() {
+			old, ok := have[file]
+			if was, err := document(old); ok && err == nil && was.String() == doc.String() {
 				continue
 			}
-			out = append(out, File{file, configdb.ToYAML(doc), !is})
+			out = append(out, File{file, configdb.ToYAML(doc), !ok})
 		}
 	}
 	slices.SortFunc(out, func(a, b File) int { return cmp.Compare(a.Path, b.Path) })
@@ -85,7 +85,7 @@ func (n Naming) isFolder(name string, have map[string][]byte) bool {
 	if n != LCM {
 		return false
 	}
-	if _, is := have[name+Extension]; is && !strings.Contains(name, "/") {
+	if _, ok := have[name+Extension]; ok && !strings.Contains(name, "/") {
 		return false
 	}
 	for file := range have {

@@ -174,7 +174,7 @@ func TestATreeComesBack(t *testing.T) {
 			there := tree{}
 			for _, f := range written {
 				there[f.Path] = f.Text
-				if _, is := all[f.Path]; !is || !f.New {
+				if _, ok := all[f.Path]; !ok || !f.New {
 					t.Errorf("%s: %s was no file", naming, f.Path)
 				}
 			}

@@ -13,13 +13,13 @@ func (d *draft) applyComponent(k kv.Key, value []byte) error {
 	if err != nil {
 		return err
 	}
-	d.model()
+	d.cloneModel()
 	if was := d.s.components[serial]; was != nil {
 		delete(d.s.components, serial)
 		delete(d.s.byID.components, was.ID)
 	}
 	if value == nil {
-		return d.withoutComponent(serial)
+		return d.removeComponent(serial)
 	}
 	c, err := decode[component](k, value)
 	c.serial = serial
@@ -27,11 +27,11 @@ func (d *draft) applyComponent(k kv.Key, value []byte) error {
 	return err
 }
 
-// withoutComponent hides the definitions of a component that no longer exists and removes it from environments.
-func (d *draft) withoutComponent(serial uint64) error {
+// removeComponent hides the definitions of a component that no longer exists and removes it from environments.
+func (d *draft) removeComponent(serial uint64) error {
 	for _, def := range d.s.definitions {
 		if def.Component == serial {
-			d.withoutDefinition(def)
+			d.removeDefinition(def)
 		}
 	}
 	for _, e := range d.s.environments {
@@ -51,11 +51,11 @@ func (d *draft) applyDefinition(k kv.Key, value []byte) error {
 	if err != nil {
 		return err
 	}
-	d.model()
+	d.cloneModel()
 	was := d.s.definitions[serial]
 	if value == nil {
 		if was != nil {
-			d.withoutDefinition(was)
+			d.removeDefinition(was)
 		}
 		return nil
 	}
@@ -73,8 +73,8 @@ func (d *draft) applyDefinition(k kv.Key, value []byte) error {
 	return nil
 }
 
-// withoutDefinition hides a definition and its records.
-func (d *draft) withoutDefinition(def *definition) {
+// removeDefinition hides a definition and its records.
+func (d *draft) removeDefinition(def *definition) {
 	delete(d.s.definitions, def.serial)
 	delete(d.s.byID.definitions, def.ID)
 	for _, e := range d.s.environments {
@@ -91,7 +91,7 @@ func (d *draft) applyEnvironment(k kv.Key, value []byte) error {
 	if err != nil {
 		return err
 	}
-	d.model()
+	d.cloneModel()
 	was := d.s.environments[serial]
 	if value == nil {
 		if was != nil {
@@ -117,20 +117,20 @@ func (d *draft) applyEnvironment(k kv.Key, value []byte) error {
 	}
 	d.s.environments[serial], d.s.byID.environments[e.ID] = &e, serial
 	if was != nil {
-		d.withoutLevels(&e)
+		d.removeLevels(&e)
 	}
 	return nil
 }
 
-// withoutLevels hides the records and paths at levels that an environment no longer has.
-func (d *draft) withoutLevels(e *environment) {
+// removeLevels hides the records and paths at levels that an environment no longer has.
+func (d *draft) removeLevels(e *environment) {
 	have := map[string]bool{hex16(0): true}
 	for _, l := range e.Levels {
 		have[hex16(l.Serial)] = true
 	}
 	for name, rs := range e.places.all {
 		if !have[name[:16]] {
-			e.records, e.own = e.records-len(rs.m), e.own-rs.own()
+			e.records, e.own = e.records-len(rs.m), e.own-rs.uploadedBytes()
 			e.places.remove(d.by, name)
 		}
 	}
@@ -230,32 +230,32 @@ func (d *draft) applyNow(k kv.Key, value []byte) error {
 		d.putRecord(e, name, definition, nil)
 		return nil
 	}
-	n, err := decode[now](k, value)
+	n, err := decode[halves](k, value)
 	d.putRecord(e, name, definition, &n)
 	return err
 }
 
 // putRecord writes a record of an environment that the draft may change; nil removes the record.
-func (d *draft) putRecord(e *environment, name string, definition uint64, n *now) {
+func (d *draft) putRecord(e *environment, name string, definition uint64, n *halves) {
 	rs, there := e.places.get(name)
 	if !there {
 		if n == nil {
 			return
 		}
-		rs = &records{by: d.by, m: map[uint64]now{}}
+		rs = &records{by: d.by, m: map[uint64]halves{}}
 		e.places.put(d.by, name, rs)
 	}
 	if rs.by != d.by {
 		rs = &records{by: d.by, m: maps.Clone(rs.m)}
 		e.places.put(d.by, name, rs)
 	}
-	e.records, e.own = e.records-len(rs.m), e.own-rs.m[definition].own()
+	e.records, e.own = e.records-len(rs.m), e.own-rs.m[definition].uploadedBytes()
 	if n == nil {
 		delete(rs.m, definition)
 	} else {
 		rs.m[definition] = *n
 	}
-	e.own += rs.m[definition].own()
+	e.own += rs.m[definition].uploadedBytes()
 	if e.records += len(rs.m); len(rs.m) == 0 {
 		e.places.remove(d.by, name)
 	}

@@ -50,7 +50,7 @@ func (s *State) Chain(q Query, r Source) (*Chain, error) {
 	}
 	at, f := s.target(q.Target)
 	if f == nil {
-		f = s.known(at)
+		f = s.checkKnown(at)
 	}
 	if f != nil {
 		return nil, f
@@ -60,7 +60,7 @@ func (s *State) Chain(q Query, r Source) (*Chain, error) {
 		return nil, notFound("revision %d: is not reached: 1 to %d are there", v.at, s.head.Revision)
 	}
 	c := &Chain{q: q, key: s.key}
-	own, err := v.asked(q)
+	own, err := v.requestedHalf(q)
 	if err != nil {
 		return nil, err
 	}
@@ -111,8 +111,9 @@ func (v *view) half(p place, d *definition, k Kind) (half, error) {
 	return v.s.halfAsOf(v.r, p, d, k, v.at, *n.half(k))
 }
 
-// asked returns the half that a query names. If the query has a version, the view moves to the revision that wrote it.
-func (v *view) asked(q Query) (half, error) {
+// requestedHalf returns the half that a query names. If the query has a version, the view moves to the revision that
+// wrote it.
+func (v *view) requestedHalf(q Query) (half, error) {
 	p, d := v.site.place(), v.site.definition
 	if q.Version == 0 {
 		return v.half(p, d, q.Kind)
@@ -135,7 +136,7 @@ func (v *view) stack(d *definition, others map[string]*stack, missing map[string
 		return nil, tooLarge("template: it leads to too many resources: must be at most %d", maxStacks)
 	}
 	if err := v.m.Spend(512, 64*len(v.s.definitions)); err != nil {
-		return nil, ofDocument(err, nil)
+		return nil, documentError(err, nil)
 	}
 	out := &stack{name: d.Name, content: d.content(v.at), secrets: d.Secrets, masks: d.masks, others: others,
 		missing: missing}
@@ -164,7 +165,7 @@ func (v *view) stack(d *definition, others map[string]*stack, missing map[string
 			continue
 		}
 		if err := v.m.Spend(256, 16*len(v.s.definitions)); err != nil {
-			return nil, ofDocument(err, nil)
+			return nil, documentError(err, nil)
 		}
 		other, f := v.s.resource(v.site.environment, Ref{Name: name})
 		if f != nil {
@@ -182,7 +183,7 @@ func (v *view) stack(d *definition, others map[string]*stack, missing map[string
 func (c *Chain) mark(m *configdb.Meter) (string, error) {
 	q := c.q
 	if !q.Effective && q.Key == nil {
-		return c.key.rawETag(q.Kind, c.own.layers[0].half, c.own.hidden(q.Reveal)), nil
+		return c.key.rawETag(q.Kind, c.own.layers[0].half, c.own.secretsToMask(q.Reveal)), nil
 	}
 	var b strings.Builder
 	key, err := json.Marshal(q.Key)
@@ -196,8 +197,8 @@ func (c *Chain) mark(m *configdb.Meter) (string, error) {
 	return c.key.quoted(b.String()), nil
 }
 
-// secret reports whether any resource of the stack declares secrets.
-func (t *stack) secret() bool {
+// hasSecrets reports whether any resource of the stack declares secrets.
+func (t *stack) hasSecrets() bool {
 	for _, other := range t.others {
 		if len(other.secrets) > 0 {
 			return true
@@ -206,8 +207,8 @@ func (t *stack) secret() bool {
 	return len(t.secrets) > 0
 }
 
-// hidden returns the secrets to mask for a caller.
-func (t *stack) hidden(reveal bool) []string {
+// secretsToMask returns the secrets to mask for a caller.
+func (t *stack) secretsToMask(reveal bool) []string {
 	if reveal {
 		return nil
 	}
@@ -227,7 +228,7 @@ func (t *stack) mark(m *configdb.Meter, b *strings.Builder, reveal bool) error {
 		}
 	}
 	if err := m.Spend(markCost*(1+len(t.others)+len(t.missing)), 0); err != nil {
-		return ofDocument(err, nil)
+		return documentError(err, nil)
 	}
 	one(t)
 	for _, name := range sortedKeys(t.others) {
@@ -249,7 +250,7 @@ func (c *Chain) ETag() string { return c.etag }
 
 // Unmodified returns the answer without a body.
 func (c *Chain) Unmodified() Answer {
-	return Answer{Secret: c.own.secret(), ETag: c.etag, Version: c.version, Revision: c.revision}
+	return Answer{Secret: c.own.hasSecrets(), ETag: c.etag, Version: c.version, Revision: c.revision}
 }
 
 // Answer computes the answer. Its faults are of kind Conflict, such as a missing key or a template with a cycle.
@@ -259,7 +260,7 @@ func (c *Chain) Answer(b Blobs) (Answer, error) {
 		return Answer{}, err
 	}
 	out := c.Unmodified()
-	out.Body, err = c.shown(b.Meter(), doc, paths)
+	out.Body, err = c.formatBody(b.Meter(), doc, paths)
 	return out, err
 }
 
@@ -272,11 +273,11 @@ func (c *Chain) Keys(b Blobs, edit configdb.KeysEdit) (Answer, error) {
 	m := b.Meter()
 	text, err := m.JSON(doc)
 	if err != nil {
-		return Answer{}, ofDocument(err, nil)
+		return Answer{}, documentError(err, nil)
 	}
 	found, err := m.Get(edit, text)
 	if err != nil {
-		return Answer{}, ofDocument(err, nil) // the text has masks already
+		return Answer{}, documentError(err, nil) // the text has masks already
 	}
 	out := c.Unmodified()
 	out.ETag = c.key.quoted(c.etag + string(encode(edit)))
@@ -291,7 +292,7 @@ func listed(m *configdb.Meter, values ...configdb.JSON) (configdb.JSON, error) {
 		size += len(v) + 1
 	}
 	if err := m.Spend(3*size, size); err != nil { // the buffer grows
-		return nil, ofDocument(err, nil)
+		return nil, documentError(err, nil)
 	}
 	return list(values...), nil
 }
@@ -320,14 +321,14 @@ func (c *Chain) document(b Blobs) (configdb.Object, []string, error) {
 	if err != nil {
 		return configdb.Object{}, nil, err
 	}
-	o, err = mask(b.Meter(), o, c.own.hidden(c.q.Reveal))
+	o, err = mask(b.Meter(), o, c.own.secretsToMask(c.q.Reveal))
 	return o, nil, err
 }
 
 func object(b Blobs, h half) (configdb.Object, error) {
 	m := b.Meter()
 	if err := m.Spend(2*h.Size, h.Size); err != nil { // the packed form as well
-		return configdb.Object{}, ofDocument(err, nil)
+		return configdb.Object{}, documentError(err, nil)
 	}
 	v, err := b.Blob(h.SHA)
 	if err != nil {
@@ -335,7 +336,7 @@ func object(b Blobs, h half) (configdb.Object, error) {
 	}
 	o, err := m.Object(v)
 	if configdb.IsTooLarge(err) {
-		return o, ofDocument(err, nil)
+		return o, documentError(err, nil)
 	}
 	if err != nil {
 		return o, fmt.Errorf("read content %s: %w", h.SHA, err)
@@ -343,16 +344,16 @@ func object(b Blobs, h half) (configdb.Object, error) {
 	return o, nil
 }
 
-// shown formats the document, or the requested key of it, as the body.
-func (c *Chain) shown(m *configdb.Meter, doc configdb.Object, paths []string) ([]byte, error) {
+// formatBody formats the document, or the requested key of it, as the body.
+func (c *Chain) formatBody(m *configdb.Meter, doc configdb.Object, paths []string) ([]byte, error) {
 	if c.q.Key != nil {
 		text, err := m.JSON(doc)
 		if err != nil {
-			return nil, ofDocument(err, nil)
+			return nil, documentError(err, nil)
 		}
 		v, err := m.At(text, c.q.Key)
 		if err != nil {
-			return nil, ofDocument(err, nil) // the text has masks already
+			return nil, documentError(err, nil) // the text has masks already
 		}
 		if !c.q.Lookup {
 			return v, nil
@@ -365,7 +366,7 @@ func (c *Chain) shown(m *configdb.Meter, doc configdb.Object, paths []string) ([
 	}
 	if !c.q.Lookup {
 		text, err := m.JSON(doc)
-		return text, ofDocument(err, nil)
+		return text, documentError(err, nil)
 	}
 	size := 0
 	for i, one := range doc.Members() {
@@ -375,7 +376,7 @@ func (c *Chain) shown(m *configdb.Meter, doc configdb.Object, paths []string) ([
 		}
 	}
 	if err := m.Spend(3*size+64*doc.Len(), size); err != nil {
-		return nil, ofDocument(err, nil)
+		return nil, documentError(err, nil)
 	}
 	ms := make([]configdb.Member, doc.Len())
 	for i, one := range doc.Members() {

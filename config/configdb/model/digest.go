@@ -65,8 +65,8 @@ func (k Key) Changes(changes []Change) []Change {
 	return changes
 }
 
-// Keyed returns the state with the key of its digests; all later states inherit the key.
-func (s *State) Keyed(k Key) *State {
+// WithKey returns the state with the key of its digests; all later states inherit the key.
+func (s *State) WithKey(k Key) *State {
 	next := *s
 	next.key = k
 	return &next

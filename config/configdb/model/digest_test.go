@@ -32,14 +32,14 @@ func TestDigestsCanNotBeGuessed(t *testing.T) {
 		!strings.Contains(without, hex.EncodeToString(tag[:16])) {
 		t.Errorf("the guess is another than what is seen without a key: %s", without)
 	}
-	one, other := seen(d.state.Keyed(Key("one"))), seen(d.state.Keyed(Key("other")))
+	one, other := seen(d.state.WithKey(Key("one"))), seen(d.state.WithKey(Key("other")))
 	if strings.Contains(one, plain) || strings.Contains(one, hex.EncodeToString(tag[:16])) {
 		t.Errorf("%s", one)
 	}
 	equal(t, "another key", one == other, false)
-	equal(t, "the same at each replica", seen(ok(Load(d.store))(t).Keyed(Key("one"))), one)
+	equal(t, "the same at each replica", seen(ok(Load(d.store))(t).WithKey(Key("one"))), one)
 	// A write is bound to what was seen, by the key too.
-	d.state = d.state.Keyed(Key("one"))
+	d.state = d.state.WithKey(Key("one"))
 	seenAs := ok(d.state.Chain(Query{Target: target("9/astute"), Kind: Values}, d.store))(t).ETag()
 	w := d.must(Put{Target: target("9/astute"), Kind: Values, Value: doc(t, `{"a":1}`), IfMatch: []string{seenAs}})
 	equal(t, "the ETag of a write", w.ETag,

@@ -26,7 +26,7 @@ func (t *stack) effective(b Blobs, q Query) (configdb.Object, []string, error) {
 	if err != nil {
 		return configdb.Object{}, nil, err
 	}
-	m, hidden := b.Meter(), t.hidden(q.Reveal)
+	m, hidden := b.Meter(), t.secretsToMask(q.Reveal)
 	merge := m.Merge
 	if q.Deep {
 		merge = m.MergeNested
@@ -36,10 +36,10 @@ func (t *stack) effective(b Blobs, q Query) (configdb.Object, []string, error) {
 		o, err = mask(m, o, hidden)
 	}
 	if err != nil || !q.Lookup {
-		return o, nil, ofDocument(err, nil)
+		return o, nil, documentError(err, nil)
 	}
 	_, won, err := m.Lookup(layers...)
-	return o, t.paths(won), ofDocument(err, nil)
+	return o, t.paths(won), documentError(err, nil)
 }
 
 // resolved returns the effective value with defaults, which may refer to other resources. It masks the secrets of each
@@ -58,7 +58,7 @@ func (t *stack) resolved(b Blobs, q Query) (configdb.Object, []string, error) {
 	}
 	o, won, err := b.Meter().Effective(t.name, load)
 	if err != nil {
-		return o, nil, ofDocument(err, nil) // the inputs have masks already
+		return o, nil, documentError(err, nil) // the inputs have masks already
 	}
 	return o, t.paths(won), nil
 }
@@ -69,7 +69,7 @@ func (t *stack) source(b Blobs, q Query) (configdb.Source, error) {
 	if err != nil {
 		return configdb.Source{}, err
 	}
-	hidden := t.hidden(q.Reveal)
+	hidden := t.secretsToMask(q.Reveal)
 	m := b.Meter()
 	for i, l := range layers {
 		if layers[i], err = mask(m, l, hidden); err != nil {
@@ -81,7 +81,7 @@ func (t *stack) source(b Blobs, q Query) (configdb.Source, error) {
 		return out, nil
 	}
 	if err := m.Spend(2*t.content.Size, t.content.Size); err != nil {
-		return out, ofDocument(err, nil)
+		return out, documentError(err, nil)
 	}
 	if out.Defaults, err = b.Blob(t.content.SHA); err == nil && t.content.Form == formTemplate {
 		if err = m.Spend(0, len(out.Defaults)); err == nil {
@@ -89,9 +89,9 @@ func (t *stack) source(b Blobs, q Query) (configdb.Source, error) {
 		}
 	}
 	if err == nil && len(hidden) > 0 {
-		out.Defaults, err = m.Mask(out.Defaults, parsed(hidden))
+		out.Defaults, err = m.Mask(out.Defaults, parseSecrets(hidden))
 	}
-	return out, ofDocument(err, nil)
+	return out, documentError(err, nil)
 }
 
 // paths returns the paths of the layers that won.
@@ -119,13 +119,13 @@ func mask(m *configdb.Meter, o configdb.Object, secrets []string) (configdb.Obje
 		text, err = m.JSON(o)
 	}
 	if err == nil {
-		text, err = m.Mask(text, parsed(secrets))
+		text, err = m.Mask(text, parseSecrets(secrets))
 	}
 	if err == nil {
 		o, err = m.Object(text)
 	}
 	if err != nil {
-		return configdb.Object{}, ofDocument(err, nil)
+		return configdb.Object{}, documentError(err, nil)
 	}
 	return o, nil
 }

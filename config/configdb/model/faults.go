@@ -23,15 +23,15 @@ func isTooLarge(err error) bool {
 	return errors.As(err, &f) && f.Kind == TooLarge
 }
 
-// taken returns the fault for a name or id that must be unique. It contains the text of the original's database error,
-// which clients look for (seed's reference §1.8).
-func taken(what, which string, by int64) *RequestError {
+// alreadyTaken returns the fault for a name or id that must be unique. It contains the text of the original's database
+// error, which clients look for (seed's reference §1.8).
+func alreadyTaken(what, which string, by int64) *RequestError {
 	return conflict("%s %s: duplicate key value violates unique constraint: it is that of %s %d: must be another one",
 		what, which, what, by)
 }
 
-// ofDocument converts an error of config/configdb to a fault and returns other errors unchanged.
-func ofDocument(err error, secrets []configdb.Secret) error {
+// documentError converts an error of config/configdb to a fault and returns other errors unchanged.
+func documentError(err error, secrets []configdb.Secret) error {
 	var e *configdb.Error
 	if !errors.As(err, &e) {
 		return err
@@ -46,8 +46,8 @@ func ofDocument(err error, secrets []configdb.Secret) error {
 	return conflict("%s", text)
 }
 
-// pythonList formats a list of texts as Python does, as in the original's messages.
-func pythonList(texts []string) string {
+// formatPythonList formats a list of texts as Python does, as in the original's messages.
+func formatPythonList(texts []string) string {
 	quoted := make([]string, len(texts))
 	for i, t := range texts {
 		quoted[i] = "u'" + strings.NewReplacer(`\`, `\\`, `'`, `\'`).Replace(t) + "'"

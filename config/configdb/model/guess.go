@@ -7,42 +7,42 @@ import (
 )
 
 // noteUnmasked records whether the document of a blind write has a value other than a mask in place of a secret.
-func (j *writeCheck) noteUnmasked(to *subject, v configdb.JSON) error {
+func (wc *writeCheck) noteUnmasked(to *subject, v configdb.JSON) error {
 	secrets := to.definition.secrets()
-	if !j.blind || j.guessed || len(secrets) == 0 {
+	if !wc.blind || wc.guessed || len(secrets) == 0 {
 		return nil
 	}
-	masked, err := j.m.Mask(v, secrets)
-	j.guessed = err == nil && !bytes.Equal(masked, v)
-	return ofDocument(err, secrets)
+	masked, err := wc.m.Mask(v, secrets)
+	wc.guessed = err == nil && !bytes.Equal(masked, v)
+	return documentError(err, secrets)
 }
 
-// guessKeys is guess for a keys operation, applied to the document as the caller may see it. An operation that fails
-// there has a path into a secret.
-func (j *writeCheck) guessKeys(to *subject, edit configdb.KeysEdit, doc configdb.JSON) error {
+// checkGuessKeys is noteUnmasked for a keys operation, applied to the document as the caller may see it. An operation
+// that fails there has a path into a secret.
+func (wc *writeCheck) checkGuessKeys(to *subject, edit configdb.KeysEdit, doc configdb.JSON) error {
 	secrets := to.definition.secrets()
-	if !j.blind || len(secrets) == 0 {
+	if !wc.blind || len(secrets) == 0 {
 		return nil
 	}
-	masked, err := j.m.Mask(doc, secrets)
+	masked, err := wc.m.Mask(doc, secrets)
 	if err != nil {
-		return ofDocument(err, secrets)
+		return documentError(err, secrets)
 	}
-	next, err := j.m.Apply(edit, masked)
+	next, err := wc.m.Apply(edit, masked)
 	if configdb.IsTooLarge(err) {
-		return ofDocument(err, secrets)
+		return documentError(err, secrets)
 	}
 	if err != nil {
-		j.guessed = true
+		wc.guessed = true
 		return nil
 	}
-	return j.noteUnmasked(to, next)
+	return wc.noteUnmasked(to, next)
 }
 
 // hide removes digests from the result of a blind write: equal digests in a history would reveal a correct guess.
-func (j *writeCheck) hide() {
-	j.written.ETag = ""
-	for i := range j.written.Changes {
-		j.written.Changes[i].SHA256 = ""
+func (wc *writeCheck) hide() {
+	wc.written.ETag = ""
+	for i := range wc.written.Changes {
+		wc.written.Changes[i].SHA256 = ""
 	}
 }

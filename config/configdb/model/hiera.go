@@ -32,7 +32,7 @@ func (s *State) Hiera(q HieraQuery, m *configdb.Meter) (*Hiera, error) {
 	}
 	at, f := s.site(q.Environment, q.Levels)
 	if f == nil {
-		f = s.known(at)
+		f = s.checkKnown(at)
 	}
 	if f != nil {
 		return nil, f
@@ -71,7 +71,7 @@ func (h *Hiera) ETag() string { return h.etag }
 
 // Unmodified returns the answer without a body.
 func (h *Hiera) Unmodified() Answer {
-	return Answer{Secret: slices.ContainsFunc(h.stacks, (*stack).secret), ETag: h.etag, Revision: h.revision}
+	return Answer{Secret: slices.ContainsFunc(h.stacks, (*stack).hasSecrets), ETag: h.etag, Revision: h.revision}
 }
 
 // Answer computes the answer: an object with the keys that were found or, without keys, all data merged.
@@ -94,14 +94,14 @@ func (h *Hiera) Answer(b Blobs) (Answer, error) {
 		if err == nil {
 			out.Body, err = m.JSON(o)
 		}
-		return out, ofDocument(err, nil)
+		return out, documentError(err, nil)
 	}
 	var ms []configdb.Member
 	size, lookups := 0, m.LookupKeys(h.q.Merge, sources)
 	for _, key := range h.q.Keys {
 		v, found, err := lookups.Find(key)
 		if err != nil {
-			return Answer{}, ofDocument(err, nil)
+			return Answer{}, documentError(err, nil)
 		}
 		if found {
 			if size += len(key) + len(v) + 4; size > configdb.MaxAnswer {
@@ -112,5 +112,5 @@ func (h *Hiera) Answer(b Blobs) (Answer, error) {
 	}
 	var err error
 	out.Body, err = m.JSON(configdb.NewObject(ms))
-	return out, ofDocument(err, nil)
+	return out, documentError(err, nil)
 }

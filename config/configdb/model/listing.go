@@ -16,7 +16,7 @@ func (s *State) Components(b Blobs, reveal bool) ([]Component, error) {
 		members[d.Component] = append(members[d.Component], d)
 	}
 	out := make([]Component, 0, len(s.components))
-	for _, c := range sorted(s.components, func(a, b *component) int { return cmp.Compare(a.ID, b.ID) }) {
+	for _, c := range sortedValues(s.components, func(a, b *component) int { return cmp.Compare(a.ID, b.ID) }) {
 		shown, err := s.showComponent(c, members[c.serial], b, reveal)
 		if err != nil {
 			return nil, err
@@ -66,7 +66,7 @@ func (s *State) showDefinitions(ds []*definition, b Blobs, reveal bool) ([]Defin
 func (s *State) showDefinition(d *definition, b Blobs, reveal bool) (Definition, error) {
 	out := Definition{ID: d.ID, Name: d.Name, Content: configdb.JSON("null")}
 	if err := b.Meter().Spend(512, 1024); err != nil {
-		return out, ofDocument(err, nil)
+		return out, documentError(err, nil)
 	}
 	if c := s.components[d.Component]; c != nil {
 		id := c.ID
@@ -75,7 +75,7 @@ func (s *State) showDefinition(d *definition, b Blobs, reveal bool) (Definition,
 	if sha := d.content(0).SHA; sha != "" {
 		size := d.content(0).Size
 		if err := b.Meter().Spend(4*size, 4*size); err != nil { // the content is unpacked and written
-			return out, ofDocument(err, nil)
+			return out, documentError(err, nil)
 		}
 		var err error
 		if out.Content, err = b.Blob(sha); err != nil {
@@ -92,7 +92,7 @@ func (s *State) showDefinition(d *definition, b Blobs, reveal bool) (Definition,
 			}
 			out.Content, err = b.Meter().Mask(out.Content, hidden)
 		}
-		return out, ofDocument(err, nil)
+		return out, documentError(err, nil)
 	}
 	return out, nil
 }
@@ -146,7 +146,7 @@ func (s *State) Secrets(id int64) ([]string, error) {
 // Environments returns all environments, sorted by id.
 func (s *State) Environments() []Environment {
 	out := make([]Environment, 0, len(s.environments))
-	for _, e := range sorted(s.environments, func(a, b *environment) int { return cmp.Compare(a.ID, b.ID) }) {
+	for _, e := range sortedValues(s.environments, func(a, b *environment) int { return cmp.Compare(a.ID, b.ID) }) {
 		out = append(out, s.showEnvironment(e))
 	}
 	return out
@@ -209,22 +209,22 @@ func (e *environment) showLevels(m *configdb.Meter, levels []level) ([]Level, er
 			parent := e.Levels[at-1].Name
 			out[i].Parent = &parent
 		}
-		if ofNodes(l.Name) {
+		if isNodeLevel(l.Name) {
 			for id := range e.nodes.all {
 				if err := m.Spend(4*len(id)+64, 2*len(id)+64); err != nil {
-					return nil, ofDocument(err, nil)
+					return nil, documentError(err, nil)
 				}
 				out[i].Values = append(out[i].Values, id)
 			}
 		}
 	}
 	add := func(name string) error {
-		i, is := desired[name[:prefixOfPlace]]
-		if !is {
+		i, ok := desired[name[:prefixOfPlace]]
+		if !ok {
 			return nil
 		}
 		if err := m.Spend(4*len(name)+64, 2*len(name)+64); err != nil {
-			return ofDocument(err, nil)
+			return documentError(err, nil)
 		}
 		if value, err := unescape(name[prefixOfPlace+1:]); err == nil {
 			out[i].Values = append(out[i].Values, value)
@@ -261,7 +261,7 @@ func (s *State) Nodes(environment int64, m *configdb.Meter) ([]Node, error) {
 			size += 128 + len(value)
 		}
 		if err := m.Spend(3*size, size); err != nil {
-			return nil, ofDocument(err, nil)
+			return nil, documentError(err, nil)
 		}
 		out = append(out, e.showNode(id, n))
 	}
@@ -299,6 +299,6 @@ func (e *environment) showNode(id string, n nodeValue) Node {
 	return out
 }
 
-func sorted[K comparable, V any](m map[K]V, by func(a, b V) int) []V {
+func sortedValues[K comparable, V any](m map[K]V, by func(a, b V) int) []V {
 	return slices.SortedFunc(maps.Values(m), by)
 }

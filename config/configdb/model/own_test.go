@@ -119,11 +119,11 @@ func TestWhatANodeUploadsIsKeptUpToSomeBytes(t *testing.T) {
 		0); f != nil {
 		t.Fatal(f)
 	}
-	equal(t, "the newest of all", d.state.OfNodes(), int64(4<<20+2*len(`{"a":""}`)))
-	equal(t, "that is loaded", ok(Load(d.store))(t).OfNodes(), d.state.OfNodes())
+	equal(t, "the newest of all", d.state.UploadedBytes(), int64(4<<20+2*len(`{"a":""}`)))
+	equal(t, "that is loaded", ok(Load(d.store))(t).UploadedBytes(), d.state.UploadedBytes())
 	d.must(Remove{Target: target("9/nodes=1/globals"), Kind: Values})
 	d.put("9/nodes=1/astute", `{}`)
-	equal(t, "when people have written", d.state.OfNodes(), 0)
+	equal(t, "when people have written", d.state.UploadedBytes(), 0)
 }
 
 // A node has so many bytes of itself, and all nodes of an environment together; people are not held to that, nor is who

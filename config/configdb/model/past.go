@@ -19,7 +19,7 @@ func (s *State) get(r Source, keys []kv.Key) ([]kv.Entry, error) {
 		out = append(out, entries...)
 	}
 	for i, k := range keys {
-		if v, is := s.overlay[k]; is {
+		if v, ok := s.overlay[k]; ok {
 			out[i] = kv.Entry{Key: k, Value: v, ModRevision: s.at}
 		}
 	}
@@ -38,7 +38,7 @@ func (s *State) versions(r Source, p place, d *definition, k Kind, numbers []uin
 	}
 	out := make([]half, len(numbers))
 	if err := r.Meter().Spend(1024*len(entries), 4096*len(entries)); err != nil {
-		return nil, ofDocument(err, nil)
+		return nil, documentError(err, nil)
 	}
 	for i, e := range entries {
 		if e.Value != nil {
@@ -57,7 +57,7 @@ func (s *State) version(r Source, p place, d *definition, k Kind, n uint64, newe
 		return half{}, notFound("version %d of the %s of %q: is not there: %d is the newest", n, k, d.Name, newest.version())
 	}
 	upTo := func(h half) bool { return h.version() < n || h.version() == n && h.SHA != "" }
-	h, err := s.last(r, p, d, k, n, min(n+newest.Removals+1, newest.N), newest, upTo)
+	h, err := s.newestMatching(r, p, d, k, n, min(n+newest.Removals+1, newest.N), newest, upTo)
 	if err == nil && h.version() != n {
 		return half{}, notFound("version %d of the %s of %q: is no longer kept", n, k, d.Name)
 	}
@@ -66,18 +66,19 @@ func (s *State) version(r Source, p place, d *definition, k Kind, n uint64, newe
 
 // halfAsOf returns a half at a revision, given the newest; the zero half if it did not exist.
 func (s *State) halfAsOf(r Source, p place, d *definition, k Kind, at uint64, newest half) (half, error) {
-	return s.last(r, p, d, k, 1, newest.N, newest, func(h half) bool { return h.Revision <= at })
+	return s.newestMatching(r, p, d, k, 1, newest.N, newest, func(h half) bool { return h.Revision <= at })
 }
 
 // probes is the number of versions read at once: two rounds find one of ten thousand.
 const probes = 100
 
-// last returns the newest version for which is returns true, given that it does so for all versions before that one
-// too. It tries the newest and then the versions with N from low to below high; it returns the zero half if there is
-// none.
-func (s *State) last(r Source, p place, d *definition, k Kind, low, high uint64, newest half, is func(half) bool) (half,
+// newestMatching returns the newest version for which match returns true, given that it does so for all versions before
+// that one too. It tries the newest and then the versions with N from low to below high; it returns the zero half if
+// there is none.
+func (s *State) newestMatching(r Source, p place, d *definition, k Kind, low, high uint64, newest half,
+	match func(half) bool) (half,
 	error) {
-	if is(newest) {
+	if match(newest) {
 		return newest, nil
 	}
 	var best half
@@ -91,16 +92,16 @@ func (s *State) last(r Source, p place, d *definition, k Kind, low, high uint64,
 		if err != nil {
 			return half{}, err
 		}
-		low, high = narrow(numbers, found, high, is, &best)
+		low, high = narrow(numbers, found, high, match, &best)
 	}
 	return best, nil
 }
 
-// narrow returns the remaining range: after the last probe for which is returned true and before the next probe. Pruned
-// versions are older than all others.
-func narrow(numbers []uint64, found []half, high uint64, is func(half) bool, best *half) (uint64, uint64) {
+// narrow returns the remaining range: after the last probe for which match returned true and before the next probe.
+// Pruned versions are older than all others.
+func narrow(numbers []uint64, found []half, high uint64, match func(half) bool, best *half) (uint64, uint64) {
 	for i := len(numbers) - 1; i >= 0; i-- {
-		if !is(found[i]) {
+		if !match(found[i]) {
 			high = numbers[i]
 			continue
 		}
@@ -120,7 +121,7 @@ func (s *State) Versions(q VersionsQuery, r Source) ([]Version, error) {
 	}
 	at, f := s.target(q.Target)
 	if f == nil {
-		f = s.known(at)
+		f = s.checkKnown(at)
 	}
 	if f != nil {
 		return nil, f
@@ -130,7 +131,8 @@ func (s *State) Versions(q VersionsQuery, r Source) ([]Version, error) {
 	if q.Before != 0 {
 		older := func(h half) bool { return h.version() < q.Before }
 		var err error
-		if newest, err = s.last(r, at.place(), at.definition, q.Kind, q.Before-1, min(q.Before+newest.Removals, newest.N),
+		if newest, err = s.newestMatching(r, at.place(), at.definition, q.Kind, q.Before-1,
+			min(q.Before+newest.Removals, newest.N),
 			newest, older); err != nil {
 			return nil, err
 		}
@@ -146,7 +148,7 @@ func (s *State) Versions(q VersionsQuery, r Source) ([]Version, error) {
 			return nil, err
 		}
 		found = slices.DeleteFunc(found, func(h half) bool { return h.N == 0 })
-		more, err := s.signed(r, found)
+		more, err := s.addAuthors(r, found)
 		if len(out) > 0 && isTooLarge(err) {
 			return out, nil
 		}
@@ -165,8 +167,8 @@ func (s *State) Versions(q VersionsQuery, r Source) ([]Version, error) {
 	return out, nil
 }
 
-// signed adds author, time and message to versions.
-func (s *State) signed(r Source, hs []half) ([]Version, error) {
+// addAuthors adds author, time and message to versions.
+func (s *State) addAuthors(r Source, hs []half) ([]Version, error) {
 	numbers := make([]uint64, len(hs))
 	for i, h := range hs {
 		numbers[i] = h.Revision
@@ -201,7 +203,7 @@ func (s *State) readRecords(r Source, numbers []uint64) ([]Record, error) {
 		e := entries[i]
 		if e.Value == nil { // pruned
 			if err := r.Meter().Spend(256, 4096); err != nil {
-				return nil, ofDocument(err, nil)
+				return nil, documentError(err, nil)
 			}
 			out[i] = Record{Author: "somebody"}
 			continue
@@ -219,7 +221,7 @@ func decodeRecord(m *configdb.Meter, k kv.Key, value []byte) (Record, error) {
 		return Record{}, fmt.Errorf("read %s: %w", k, err)
 	}
 	if err := m.Spend(4*len(text), 16*len(text)+4096); err != nil {
-		return Record{}, ofDocument(err, nil)
+		return Record{}, documentError(err, nil)
 	}
 	return decode[Record](k, text)
 }

@@ -83,7 +83,7 @@ func (s *State) forward() WritePlan {
 		if !there {
 			continue // already written
 		}
-		txn := moving(s.at)
+		txn := headUnchanged(s.at)
 		txn.Then = append(txn.Then, kv.Delete(setKey(id, i)))
 		for _, op := range part.Ops {
 			if op.Value == nil {
@@ -94,16 +94,16 @@ func (s *State) forward() WritePlan {
 		}
 		plan.Txns = append(plan.Txns, txn)
 	}
-	last := moving(s.at)
+	last := headUnchanged(s.at)
 	last.Then = append(last.Then, kv.Put(HeadKey(), encode(d.s.head)))
 	plan.Txns = append(plan.Txns, last)
 	plan.next = d.s
 	return plan
 }
 
-// moving returns a transaction that succeeds only while the head is unchanged.
-func moving(at kv.Revision) kv.Txn {
-	return kv.Txn{Compares: []kv.Compare{kv.At(HeadKey(), at)}, Else: []kv.Op{kv.Get(HeadKey())}}
+// headUnchanged returns a transaction that succeeds only while the head is unchanged.
+func headUnchanged(at kv.Revision) kv.Txn {
+	return kv.Txn{Compares: []kv.Compare{kv.AtRevision(HeadKey(), at)}, Else: []kv.Op{kv.Get(HeadKey())}}
 }
 
 // planner combines writes into transactions.
@@ -143,7 +143,7 @@ func (s *State) Plan(entries []QueuedWrite, src Source) (WritePlan, error) {
 		}
 	}
 	if p.plan.next = p.s; len(p.plan.Records) > 0 && p.plan.Txns == nil {
-		p.plan.Txns = []kv.Txn{p.last(s.at, p.s.head)}
+		p.plan.Txns = []kv.Txn{p.headTxn(s.at, p.s.head)}
 	}
 	return p.plan, nil
 }
@@ -151,7 +151,7 @@ func (s *State) Plan(entries []QueuedWrite, src Source) (WritePlan, error) {
 // add validates one write and reports whether the plan can take more.
 func (p *planner) add(e QueuedWrite) (bool, error) {
 	j := p.s.newWriteCheck(p.src, p, e)
-	err := j.signed(e)
+	err := j.checkAuthor(e)
 	if err == nil && e.Stop != nil {
 		err = e.Stop()
 	}
@@ -187,7 +187,7 @@ func (p *planner) add(e QueuedWrite) (bool, error) {
 		return true, nil
 	}
 	j.written.Revision = j.revision
-	blobs, err := p.missing(j.used)
+	blobs, err := p.missingBlobs(j.used)
 	if err != nil {
 		return false, err
 	}
@@ -195,7 +195,7 @@ func (p *planner) add(e QueuedWrite) (bool, error) {
 		if len(p.plan.Records) > 0 {
 			return false, nil // it belongs to the next plan
 		}
-		p.large(j, text, blobs)
+		p.planLarge(j, text, blobs)
 	}
 	for _, sha := range j.used {
 		p.stored[sha] = true
@@ -207,8 +207,8 @@ func (p *planner) add(e QueuedWrite) (bool, error) {
 	return p.plan.Txns == nil, nil
 }
 
-// signed returns an error if the author or the message of a write is invalid.
-func (j *writeCheck) signed(e QueuedWrite) error {
+// checkAuthor returns an error if the author or the message of a write is invalid.
+func (wc *writeCheck) checkAuthor(e QueuedWrite) error {
 	if e.Author == "" {
 		return invalid("author: required")
 	}

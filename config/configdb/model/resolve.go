@@ -84,8 +84,8 @@ func (e *environment) levelOf(r Ref) (*level, *RequestError) {
 	return nil, notFound("level %d: is not one of environment %d", r.ID, e.ID)
 }
 
-// ofNodes reports whether the values of a level are nodes.
-func ofNodes(name string) bool { return name == "nodes" || name == "node" }
+// isNodeLevel reports whether the values of a level are nodes.
+func isNodeLevel(name string) bool { return name == "nodes" || name == "node" }
 
 // node returns the id of a node from any of its names.
 func (e *environment) node(name string) (string, bool) {
@@ -118,8 +118,8 @@ func (s *State) site(environment int64, levels []LevelValue) (*site, *RequestErr
 		for i, l := range levels {
 			asked[i] = l.Level
 		}
-		return nil, notFound("Levels %s can't be matched with environment %d levels: %s", pythonList(asked), e.ID,
-			pythonList(e.levelNames()))
+		return nil, notFound("Levels %s can't be matched with environment %d levels: %s", formatPythonList(asked), e.ID,
+			formatPythonList(e.levelNames()))
 	}
 	t := &site{environment: e, levels: slices.Clone(levels), places: make([]place, 1, len(levels)+1)}
 	t.places[0] = placeOf(e.serial, 0, "")
@@ -130,7 +130,7 @@ func (s *State) site(environment int64, levels []LevelValue) (*site, *RequestErr
 		if f := checkValue("value of level "+l.Level, l.Value); f != nil {
 			return nil, f
 		}
-		if ofNodes(l.Level) {
+		if isNodeLevel(l.Level) {
 			if id, known := e.node(l.Value); known {
 				t.levels[i].Value = id
 			} else {
@@ -145,8 +145,8 @@ func (s *State) site(environment int64, levels []LevelValue) (*site, *RequestErr
 	return t, nil
 }
 
-// elsewhere returns the lowest id of an environment that knows a node, or 0.
-func (s *State) elsewhere(node string) int64 {
+// otherEnvironment returns the lowest id of an environment that knows a node, or 0.
+func (s *State) otherEnvironment(node string) int64 {
 	var at int64
 	for _, e := range s.environments {
 		if _, known := e.node(node); known && (at == 0 || e.ID < at) {
@@ -156,12 +156,12 @@ func (s *State) elsewhere(node string) int64 {
 	return at
 }
 
-// known returns a fault if the target is below a node that must be registered and is not.
-func (s *State) known(t *site) *RequestError {
+// checkKnown returns a fault if the target is below a node that must be registered and is not.
+func (s *State) checkKnown(t *site) *RequestError {
 	if t.unknownNode == "" {
 		return nil
 	}
-	if at := s.elsewhere(t.unknownNode); at != 0 {
+	if at := s.otherEnvironment(t.unknownNode); at != 0 {
 		return notFound("node %q: is not assigned to environment %d but to %d", t.unknownNode, t.environment.ID, at)
 	}
 	return notFound("node %q: is not registered in environment %d", t.unknownNode, t.environment.ID)
@@ -178,9 +178,9 @@ func (s *State) target(t Target) (*site, *RequestError) {
 }
 
 // record returns the present record of a definition at a place.
-func (e *environment) record(p place, definition uint64) now {
+func (e *environment) record(p place, definition uint64) halves {
 	if rs, there := e.places.get(p.name()); there {
 		return rs.m[definition]
 	}
-	return now{}
+	return halves{}
 }

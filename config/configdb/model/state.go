@@ -46,8 +46,8 @@ func (s *State) Head() kv.Revision { return s.at }
 // Revision returns the revision of ConfigDB, which counts its writes.
 func (s *State) Revision() uint64 { return s.head.Revision }
 
-// OfNodes returns the bytes of the newest versions that nodes uploaded about themselves.
-func (s *State) OfNodes() (size int64) {
+// UploadedBytes returns the bytes of the newest versions that nodes uploaded about themselves.
+func (s *State) UploadedBytes() (size int64) {
 	for _, e := range s.environments {
 		size += e.own
 	}
@@ -143,8 +143,8 @@ func (s *State) draft() *draft {
 	return &draft{s: &next, by: &token{}}
 }
 
-// model clones the maps of the model so that the draft may change them.
-func (d *draft) model() {
+// cloneModel clones the maps of the model so that the draft may change them.
+func (d *draft) cloneModel() {
 	if d.ownModel {
 		return
 	}
@@ -161,7 +161,7 @@ func (d *draft) environment(serial uint64) *environment {
 	if e == nil || e.by == d.by {
 		return e
 	}
-	d.model()
+	d.cloneModel()
 	next := *e
 	next.by = d.by
 	d.s.environments[serial] = &next

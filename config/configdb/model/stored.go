@@ -76,8 +76,8 @@ func templateOf(v configdb.JSON) (configdb.JSON, bool) {
 	if err != nil || o.Len() != 1 {
 		return nil, false
 	}
-	inner, is := o.Get(templateKey)
-	return inner, is && isObject(inner)
+	inner, ok := o.Get(templateKey)
+	return inner, ok && isObject(inner)
 }
 
 // content returns the newest content, or the one at a revision.
@@ -116,7 +116,7 @@ type level struct {
 // records are those of one place, by the serials of their definitions.
 type records struct {
 	by *token
-	m  map[uint64]now
+	m  map[uint64]halves
 }
 
 func (rs *records) count() int {
@@ -126,25 +126,25 @@ func (rs *records) count() int {
 	return len(rs.m)
 }
 
-// own returns the bytes of the place's newest versions that a node uploaded about itself.
-func (rs *records) own() (size int64) {
+// uploadedBytes returns the bytes of the place's newest versions that a node uploaded about itself.
+func (rs *records) uploadedBytes() (size int64) {
 	if rs == nil {
 		return 0
 	}
 	for _, n := range rs.m {
-		size += n.own()
+		size += n.uploadedBytes()
 	}
 	return size
 }
 
-// now holds the newest versions of a record, the value of its key.
-type now struct {
+// halves holds the newest versions of a record, the value of its key.
+type halves struct {
 	Values    half `json:"values,omitzero"`
 	Overrides half `json:"overrides,omitzero"`
 }
 
-// own returns the bytes of the newest versions that a node uploaded about itself.
-func (n now) own() (size int64) {
+// uploadedBytes returns the bytes of the newest versions that a node uploaded about itself.
+func (n halves) uploadedBytes() (size int64) {
 	for _, h := range []half{n.Values, n.Overrides} {
 		if h.Own {
 			size += int64(h.Size)
@@ -153,7 +153,7 @@ func (n now) own() (size int64) {
 	return size
 }
 
-func (n *now) half(k Kind) *half {
+func (n *halves) half(k Kind) *half {
 	if k == Overrides {
 		return &n.Overrides
 	}

@@ -76,7 +76,7 @@ func (w *Sweeper) Next(s *State, r Source) (*kv.Txn, error) {
 		if w.phase == len(sweepOrder) {
 			return nil, nil //nolint:nilnil // the end, as the comment says
 		}
-		if err := w.page(s, r); err != nil {
+		if err := w.readPage(s, r); err != nil {
 			return nil, err
 		}
 	}
@@ -84,7 +84,7 @@ func (w *Sweeper) Next(s *State, r Source) (*kv.Txn, error) {
 		return &kv.Txn{}, nil
 	}
 	n := min(len(w.todo), sweepOps)
-	txn := moving(s.at)
+	txn := headUnchanged(s.at)
 	for _, k := range w.todo[:n] {
 		txn.Then = append(txn.Then, kv.Delete(k))
 	}
@@ -119,8 +119,8 @@ func (w *Sweeper) absorb(s *State, r Source) error {
 	return nil
 }
 
-// page reads some keys and collects those to remove.
-func (w *Sweeper) page(s *State, r Reader) error {
+// readPage reads some keys and collects those to remove.
+func (w *Sweeper) readPage(s *State, r Reader) error {
 	folder := sweepOrder[w.phase]
 	limit := pageSize
 	if folder == folderBlobs {
@@ -133,7 +133,7 @@ func (w *Sweeper) page(s *State, r Reader) error {
 		return fmt.Errorf("sweep the facts: %w", err)
 	}
 	for _, e := range page.Entries {
-		if w.readsFrom(folder, e.Key) {
+		if w.readsRecordsFrom(folder, e.Key) {
 			return nil // the next page begins here, with values
 		}
 		w.after = e.Key
@@ -151,10 +151,10 @@ func (w *Sweeper) page(s *State, r Reader) error {
 	return nil
 }
 
-// readsFrom reports whether to read the records of revisions, not only their keys, from a key on: earlier sweeps
+// readsRecordsFrom reports whether to read the records of revisions, not only their keys, from a key on: earlier sweeps
 // skipped them as too new, and those of nodes that no version names can go now. With Keep.Versions all unnamed ones go,
-// whoever wrote them, so their values don't matter.
-func (w *Sweeper) readsFrom(folder kv.Prefix, k kv.Key) bool {
+// by any writer, so their values don't matter.
+func (w *Sweeper) readsRecordsFrom(folder kv.Prefix, k kv.Key) bool {
 	if folder != folderRevisions || w.reads || w.keep.Versions != 0 {
 		return false
 	}
@@ -177,7 +177,7 @@ func (w *Sweeper) dropsRevision(number uint64, e kv.Entry) (bool, error) {
 }
 
 // dropsVersion reports whether to remove a version; the newest is always kept. Removed versions are older than all kept
-// ones, which State.last relies on.
+// ones, which State.newestMatching relies on.
 func (w *Sweeper) dropsVersion(h, newest half, records int) bool {
 	if h.N >= newest.N {
 		return false

@@ -33,8 +33,8 @@ func (t *table[V]) get(key string) (V, bool) {
 	return v, ok
 }
 
-// own makes a shard private to the draft.
-func (t *table[V]) own(by *token, key string) *shard[V] {
+// ownShard makes a shard private to the draft.
+func (t *table[V]) ownShard(by *token, key string) *shard[V] {
 	s := &t.shards[shardOf(key)]
 	if s.by != by {
 		s.by = by
@@ -45,11 +45,11 @@ func (t *table[V]) own(by *token, key string) *shard[V] {
 	return s
 }
 
-func (t *table[V]) put(by *token, key string, v V) { t.own(by, key).m[key] = v }
+func (t *table[V]) put(by *token, key string, v V) { t.ownShard(by, key).m[key] = v }
 
 func (t *table[V]) remove(by *token, key string) {
 	if _, there := t.get(key); there {
-		delete(t.own(by, key).m, key)
+		delete(t.ownShard(by, key).m, key)
 	}
 }
 

@@ -65,8 +65,8 @@ func (p *planner) lookUpKeys(names []string) error {
 // getBatch is the number of chunks of contents read at once: 100 of 10 KB.
 const getBatch = 100
 
-// missing returns the operations that store the contents that are not stored.
-func (p *planner) missing(names []string) ([]kv.Op, error) {
+// missingBlobs returns the operations that store the contents that are not stored.
+func (p *planner) missingBlobs(names []string) ([]kv.Op, error) {
 	var unknown []string
 	for _, sha := range names {
 		if _, known := p.stored[sha]; !known {
@@ -89,7 +89,7 @@ func (p *planner) missing(names []string) ([]kv.Op, error) {
 func (p *planner) addWrite(j *writeCheck, record []byte, blobs []kv.Op) bool {
 	request, ops := slices.Clone(p.order), maps.Clone(p.ops)
 	for _, k := range append(slices.Clone(j.order), revisionKey(j.revision)) {
-		if _, is := ops[k]; !is {
+		if _, ok := ops[k]; !ok {
 			request = append(request, k)
 		}
 		ops[k] = j.ops[k]
@@ -97,7 +97,7 @@ func (p *planner) addWrite(j *writeCheck, record []byte, blobs []kv.Op) bool {
 	ops[revisionKey(j.revision)] = record
 	before := *p
 	p.order, p.ops, p.blobs = request, ops, slices.Concat(p.blobs, blobs)
-	if fits(p.last(p.s.at, j.s.head)) {
+	if fits(p.headTxn(p.s.at, j.s.head)) {
 		return true
 	}
 	*p = before
@@ -106,9 +106,9 @@ func (p *planner) addWrite(j *writeCheck, record []byte, blobs []kv.Op) bool {
 
 func fits(t kv.Txn) bool { return len(t.Then) <= kv.MaxOps && t.Size() <= kv.MaxSize }
 
-// last returns the transaction that moves the head.
-func (p *planner) last(at kv.Revision, head headValue) kv.Txn {
-	txn := moving(at)
+// headTxn returns the transaction that moves the head.
+func (p *planner) headTxn(at kv.Revision, head headValue) kv.Txn {
+	txn := headUnchanged(at)
 	txn.Then = append(txn.Then, p.blobs...)
 	for _, k := range p.order {
 		if v := p.ops[k]; v == nil {
@@ -127,14 +127,14 @@ const (
 	partOps  = kv.MaxOps - 8
 )
 
-// large plans a write that does not fit into one transaction: first the contents, which are not visible yet; then, if
-// the other keys are too many, these as parts of a set; and last the head, which makes the write visible.
-func (p *planner) large(j *writeCheck, record []byte, blobs []kv.Op) {
-	p.plan.Txns = grouped(blobs)
+// planLarge plans a write that does not fit into one transaction: first the contents, which are not visible yet; then,
+// if the other keys are too many, these as parts of a set; and last the head, which makes the write visible.
+func (p *planner) planLarge(j *writeCheck, record []byte, blobs []kv.Op) {
+	p.plan.Txns = groupOps(blobs)
 	small := *p
 	small.blobs = nil
 	if small.addWrite(j, record, nil) {
-		p.plan.Txns = append(p.plan.Txns, small.last(p.s.at, j.s.head))
+		p.plan.Txns = append(p.plan.Txns, small.headTxn(p.s.at, j.s.head))
 		return
 	}
 	sum := sha256.Sum256(fmt.Appendf(record, " after %d", p.s.at))
@@ -151,18 +151,18 @@ func (p *planner) large(j *writeCheck, record []byte, blobs []kv.Op) {
 			size, part = 0, setPart{}
 		}
 	}
-	p.plan.Txns = append(p.plan.Txns, grouped(puts)...)
+	p.plan.Txns = append(p.plan.Txns, groupOps(puts)...)
 	j.s.head.Set, j.s.head.Parts = id, len(parts)
 	j.s.overlay = j.ops
 	j.s.sets = maps.Clone(j.s.sets)
 	j.s.sets[id] = parts
-	txn := moving(p.s.at)
+	txn := headUnchanged(p.s.at)
 	txn.Then = append(txn.Then, kv.Put(revisionKey(j.revision), record), kv.Put(HeadKey(), encode(j.s.head)))
 	p.plan.Txns = append(p.plan.Txns, txn)
 }
 
-// grouped combines operations into transactions that are invisible to readers and need no order.
-func grouped(ops []kv.Op) []kv.Txn {
+// groupOps combines operations into transactions that are invisible to readers and need no order.
+func groupOps(ops []kv.Op) []kv.Txn {
 	var out []kv.Txn
 	for _, op := range ops {
 		if n := len(out); n > 0 {

@@ -43,120 +43,120 @@ type metered struct {
 func (m metered) Meter() *configdb.Meter { return m.m }
 
 // put writes a key in the draft and in the transaction.
-func (j *writeCheck) put(k kv.Key, v any) error { return j.note(k, encode(v)) }
+func (wc *writeCheck) put(k kv.Key, v any) error { return wc.note(k, encode(v)) }
 
-func (j *writeCheck) remove(k kv.Key) error { return j.note(k, nil) }
+func (wc *writeCheck) remove(k kv.Key) error { return wc.note(k, nil) }
 
-func (j *writeCheck) note(k kv.Key, value []byte) error {
-	if _, twice := j.ops[k]; !twice {
-		j.order = append(j.order, k)
+func (wc *writeCheck) note(k kv.Key, value []byte) error {
+	if _, twice := wc.ops[k]; !twice {
+		wc.order = append(wc.order, k)
 	}
-	j.ops[k] = value
-	return j.apply(k, value)
+	wc.ops[k] = value
+	return wc.apply(k, value)
 }
 
-// changed adds a change to the record.
-func (j *writeCheck) changed(c Change) { j.written.Changes = append(j.written.Changes, c) }
+// addChange adds a change to the record.
+func (wc *writeCheck) addChange(c Change) { wc.written.Changes = append(wc.written.Changes, c) }
 
-// serial returns an unused serial.
-func (j *writeCheck) serial() uint64 {
-	j.s.head.Serial++
-	return j.s.head.Serial
+// nextSerial returns an unused serial.
+func (wc *writeCheck) nextSerial() uint64 {
+	wc.s.head.Serial++
+	return wc.s.head.Serial
 }
 
-// id returns the desired id if it is free or, without one, the next free id.
-func (j *writeCheck) id(what string, desired *int64, last *int64, have map[int64]uint64) (int64, *RequestError) {
+// chooseID returns the desired id if it is free or, without one, the next free id.
+func (wc *writeCheck) chooseID(what string, desired *int64, last *int64, have map[int64]uint64) (int64, *RequestError) {
 	if desired != nil {
 		if f := checkID(what, *desired); f != nil {
 			return 0, f
 		}
-		if _, is := have[*desired]; is {
-			return 0, taken(what, fmt.Sprintf("id %d", *desired), *desired)
+		if _, ok := have[*desired]; ok {
+			return 0, alreadyTaken(what, fmt.Sprintf("id %d", *desired), *desired)
 		}
 		return *desired, nil
 	}
 	for range len(have) + 1 {
 		*last++
-		if _, is := have[*last]; !is && *last <= MaxID {
+		if _, ok := have[*last]; !ok && *last <= MaxID {
 			return *last, nil
 		}
 	}
 	return 0, tooLarge("%s: no id is left", what)
 }
 
-// blob returns a content, including new ones.
-func (j *writeCheck) blob(sha string) (configdb.JSON, error) {
-	if v, is := j.fresh[sha]; is {
+// readBlob returns a content, including new ones.
+func (wc *writeCheck) readBlob(sha string) (configdb.JSON, error) {
+	if v, ok := wc.fresh[sha]; ok {
 		return v, nil
 	}
-	v, err := j.src.Blob(sha)
+	v, err := wc.src.Blob(sha)
 	if err == nil {
-		err = j.m.Spend(2*len(v), 2*len(v))
+		err = wc.m.Spend(2*len(v), 2*len(v))
 	}
-	return v, ofDocument(err, nil)
+	return v, documentError(err, nil)
 }
 
 // storeContent adds a content to the write and returns its name.
-func (j *writeCheck) storeContent(v configdb.JSON) string {
+func (wc *writeCheck) storeContent(v configdb.JSON) string {
 	sha := shaOf(v)
-	j.fresh[sha], j.used = v, append(j.used, sha)
+	wc.fresh[sha], wc.used = v, append(wc.used, sha)
 	return sha
 }
 
 // write validates one write.
-func (j *writeCheck) write(w Write) error {
+func (wc *writeCheck) write(w Write) error {
 	switch w := w.(type) {
 	case CreateComponent:
-		return j.createComponent(w)
+		return wc.createComponent(w)
 	case EditComponent:
-		return j.editComponent(w)
+		return wc.editComponent(w)
 	case DeleteComponent:
-		return j.deleteComponent(w)
+		return wc.deleteComponent(w)
 	case CreateDefinition:
-		return j.createDefinition(w)
+		return wc.createDefinition(w)
 	case EditDefinition:
-		return j.editDefinition(w)
+		return wc.editDefinition(w)
 	case EditContent:
-		return j.editContent(w)
+		return wc.editContent(w)
 	case DeleteDefinition:
-		return j.deleteDefinition(w)
+		return wc.deleteDefinition(w)
 	case DeclareSecrets:
-		return j.declareSecrets(w)
+		return wc.declareSecrets(w)
 	case CreateEnvironment:
-		return j.createEnvironment(w)
+		return wc.createEnvironment(w)
 	case EditEnvironment:
-		return j.editEnvironment(w)
+		return wc.editEnvironment(w)
 	case DeleteEnvironment:
-		return j.deleteEnvironment(w)
+		return wc.deleteEnvironment(w)
 	case RenameLevel:
-		return j.renameLevel(w)
+		return wc.renameLevel(w)
 	case PutNode:
-		return j.putNode(w)
+		return wc.putNode(w)
 	case DeleteNode:
-		return j.deleteNode(w)
+		return wc.deleteNode(w)
 	default:
-		return j.writeRecords(w)
+		return wc.writeRecords(w)
 	}
 }
 
-func (j *writeCheck) writeRecords(w Write) error {
+func (wc *writeCheck) writeRecords(w Write) error {
 	switch w := w.(type) {
 	case Put:
-		return j.putRecords(w)
+		return wc.putRecords(w)
 	case EditKeys:
-		return j.editKeys(w)
+		return wc.editKeys(w)
 	case Remove:
-		return j.removeRecord(w)
+		return wc.removeRecord(w)
 	case Rollback:
-		return j.rollback(w)
+		return wc.rollback(w)
 	case Bulk:
-		return j.bulk(w)
+		return wc.writeBulk(w)
 	}
 	return invalid("write: unknown type %T: must be one that the ledger knows", w)
 }
 
-// bulk validates several writes as one; the error names the first that is refused.
-func (j *writeCheck) bulk(b Bulk) error {
+// writeBulk validates several writes as one; the error names the first that is refused.
+func (wc *writeCheck) writeBulk(b Bulk) error {
 	if len(b.Writes) > MaxBulk {
 		return tooLarge("bulk: too many writes (%d): must be at most %d", len(b.Writes), MaxBulk)
 	}
@@ -164,8 +164,8 @@ func (j *writeCheck) bulk(b Bulk) error {
 		if _, nested := w.(Bulk); nested {
 			return invalid("bulk: write %d: is a bulk: must be another write", i+1)
 		}
-		err := j.write(w)
-		if f, is := err.(*RequestError); is { //nolint:errorlint // those of this package are never wrapped
+		err := wc.write(w)
+		if f, ok := err.(*RequestError); ok { //nolint:errorlint // those of this package are never wrapped
 			return fault(f.Kind, "write %d of %d: %s", i+1, len(b.Writes), f.Text)
 		}
 		if err != nil {

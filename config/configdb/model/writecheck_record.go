@@ -13,27 +13,27 @@ import (
 type subject struct {
 	*site
 	kind Kind
-	now  now
+	now  halves
 }
 
 // find resolves the half of a record that a write changes and checks the write's preconditions.
-func (j *writeCheck) find(t Target, k Kind, register bool, ifMatch []string) (*subject, error) {
+func (wc *writeCheck) find(t Target, k Kind, register bool, ifMatch []string) (*subject, error) {
 	if k != Values && k != Overrides {
 		return nil, invalid("kind: invalid value %q: must be %q or %q", k, Values, Overrides)
 	}
-	at, f := j.s.target(t)
+	at, f := wc.s.target(t)
 	if f != nil {
 		return nil, f
 	}
-	if f := j.s.known(at); f != nil {
+	if f := wc.s.checkKnown(at); f != nil {
 		return nil, f
 	}
 	w := &subject{at, k, at.environment.record(at.place(), at.definition.serial)}
-	return w, j.matches(w, ifMatch)
+	return w, wc.checkETags(w, ifMatch)
 }
 
-// matches returns an error unless a half has one of the caller's ETags.
-func (j *writeCheck) matches(w *subject, etags []string) error {
+// checkETags returns an error unless a half has one of the caller's ETags.
+func (wc *writeCheck) checkETags(w *subject, etags []string) error {
 	if len(etags) == 0 {
 		return nil
 	}
@@ -41,14 +41,14 @@ func (j *writeCheck) matches(w *subject, etags []string) error {
 	if len(etags) > MaxTags {
 		return invalid("If-Match: too many tags (%d): must be at most %d", len(etags), MaxTags)
 	}
-	if slices.Contains(etags, j.s.key.rawETag(w.kind, h, nil)) || h.SHA != "" && slices.Contains(etags, "*") ||
-		len(w.definition.Secrets) > 0 && slices.Contains(etags, j.s.key.rawETag(w.kind, h, w.definition.Secrets)) {
+	if slices.Contains(etags, wc.s.key.rawETag(w.kind, h, nil)) || h.SHA != "" && slices.Contains(etags, "*") ||
+		len(w.definition.Secrets) > 0 && slices.Contains(etags, wc.s.key.rawETag(w.kind, h, w.definition.Secrets)) {
 		return nil
 	}
 	if h.N == 0 {
 		return fault(Stale, "%s of %q: were never written: If-Match names something else", w.kind, w.definition.Name)
 	}
-	r, err := j.record(h.Revision)
+	r, err := wc.record(h.Revision)
 	if err != nil {
 		return err
 	}
@@ -63,11 +63,11 @@ func (j *writeCheck) matches(w *subject, etags []string) error {
 }
 
 // record returns the record of a revision, which may be part of the same plan.
-func (j *writeCheck) record(n uint64) (Record, error) {
-	if r, planned := j.planned[n]; planned {
+func (wc *writeCheck) record(n uint64) (Record, error) {
+	if r, planned := wc.planned[n]; planned {
 		return r, nil
 	}
-	rs, err := j.s.readRecords(j.src, []uint64{n})
+	rs, err := wc.s.readRecords(wc.src, []uint64{n})
 	if err != nil || len(rs) == 0 {
 		return Record{Revision: n, Author: "somebody"}, err
 	}
@@ -77,30 +77,30 @@ func (j *writeCheck) record(n uint64) (Record, error) {
 // isObject reports whether a canonical value is an object.
 func isObject(v configdb.JSON) bool { return bytes.HasPrefix(v, []byte("{")) }
 
-func (j *writeCheck) putRecords(w Put) error {
-	to, err := j.find(w.Target, w.Kind, w.Register, w.IfMatch)
+func (wc *writeCheck) putRecords(w Put) error {
+	to, err := wc.find(w.Target, w.Kind, w.Register, w.IfMatch)
 	if err != nil {
 		return err
 	}
-	if err := j.noteUnmasked(to, w.Value); err != nil {
+	if err := wc.noteUnmasked(to, w.Value); err != nil {
 		return err
 	}
-	return j.store(to, w.Value, w.Register)
+	return wc.store(to, w.Value, w.Register)
 }
 
 // store writes a document as the newest version of a half.
-func (j *writeCheck) store(to *subject, v configdb.JSON, register bool) error {
+func (wc *writeCheck) store(to *subject, v configdb.JSON, register bool) error {
 	if !isObject(v) {
 		return invalid("%s: not a JSON object: must be {…}", to.kind)
 	}
 	h := *to.now.half(to.kind)
 	if secrets := to.definition.secrets(); len(secrets) > 0 && configdb.MayMask(v) {
-		old, err := j.stored(h)
+		old, err := wc.readStored(h)
 		if err != nil {
 			return err
 		}
-		if v, err = j.m.Unmask(v, old, secrets); err != nil {
-			return ofDocument(err, secrets)
+		if v, err = wc.m.Unmask(v, old, secrets); err != nil {
+			return documentError(err, secrets)
 		}
 	}
 	if len(v) > MaxDocument {
@@ -109,74 +109,74 @@ func (j *writeCheck) store(to *subject, v configdb.JSON, register bool) error {
 	if n := configdb.Values(v); n > configdb.MaxValues {
 		return tooLarge("%s: too many values (%d): must be at most %d", to.kind, n, configdb.MaxValues)
 	}
-	if err := j.register(to, register); err != nil {
+	if err := wc.register(to, register); err != nil {
 		return err
 	}
-	if shaOf(v) == h.SHA && !j.guessed {
-		return j.unchanged(to, h)
+	if shaOf(v) == h.SHA && !wc.guessed {
+		return wc.setUnchanged(to, h)
 	}
-	if to.environment.records >= MaxRecords && to.now == (now{}) {
+	if to.environment.records >= MaxRecords && to.now == (halves{}) {
 		return tooLarge("environment %d: has %d records: no more fit", to.environment.ID, MaxRecords)
 	}
-	if err := j.checkNodeQuota(to, len(v)); err != nil {
+	if err := wc.checkNodeQuota(to, len(v)); err != nil {
 		return err
 	}
-	return j.version(to, half{SHA: j.storeContent(v), Size: len(v)}, "changed")
+	return wc.writeVersion(to, half{SHA: wc.storeContent(v), Size: len(v)}, "changed")
 }
 
 // checkNodeQuota returns an error if a node's upload about itself exceeds the quota of the node or of its environment.
-func (j *writeCheck) checkNodeQuota(to *subject, size int) error {
-	if !j.own {
+func (wc *writeCheck) checkNodeQuota(to *subject, size int) error {
+	if !wc.own {
 		return nil
 	}
-	e := j.s.environments[to.environment.serial] // the newest: a bulk may have changed it
+	e := wc.s.environments[to.environment.serial] // the newest: a bulk may have changed it
 	p := to.place()
-	more := int64(size) - e.record(p, to.definition.serial).own()
+	more := int64(size) - e.record(p, to.definition.serial).uploadedBytes()
 	rs, _ := e.places.get(p.name())
 	if more <= 0 {
 		return nil
 	}
-	if rs.own()+more > MaxOwn {
+	if rs.uploadedBytes()+more > MaxOwn {
 		return tooLarge("%s: node %s would have %d bytes of itself: must be at most %d in an environment", to.kind, p.value,
-			rs.own()+more, MaxOwn)
+			rs.uploadedBytes()+more, MaxOwn)
 	}
-	if j.quota > 0 && e.own+more > j.quota {
+	if wc.quota > 0 && e.own+more > wc.quota {
 		return tooLarge("environment %d: its nodes would have %d bytes of themselves: must be at most %d", e.ID, e.own+more,
-			j.quota)
+			wc.quota)
 	}
 	return nil
 }
 
-// stored returns the document of a half, or {}.
-func (j *writeCheck) stored(h half) (configdb.JSON, error) {
+// readStored returns the document of a half, or {}.
+func (wc *writeCheck) readStored(h half) (configdb.JSON, error) {
 	if h.SHA == "" {
 		return configdb.JSON("{}"), nil
 	}
-	return j.blob(h.SHA)
+	return wc.readBlob(h.SHA)
 }
 
 // register registers the node of an upload.
-func (j *writeCheck) register(to *subject, register bool) error {
+func (wc *writeCheck) register(to *subject, register bool) error {
 	if !register || to.unknown == "" || to.kind != Values {
 		return nil
 	}
-	return j.putNode(PutNode{to.environment.ID, Node{ID: to.unknown, Undeclared: true}})
+	return wc.putNode(PutNode{to.environment.ID, Node{ID: to.unknown, Undeclared: true}})
 }
 
-// unchanged sets the result of a write that changes nothing.
-func (j *writeCheck) unchanged(to *subject, h half) error {
-	j.written.ETag, j.written.Version = j.s.key.rawETag(to.kind, h, nil), to.now.Values.version()
+// setUnchanged sets the result of a write that changes nothing.
+func (wc *writeCheck) setUnchanged(to *subject, h half) error {
+	wc.written.ETag, wc.written.Version = wc.s.key.rawETag(to.kind, h, nil), to.now.Values.version()
 	return nil
 }
 
-// version writes the next version of a half, or its removal.
-func (j *writeCheck) version(to *subject, h half, did string) error {
+// writeVersion writes the next version of a half, or its removal.
+func (wc *writeCheck) writeVersion(to *subject, h half, did string) error {
 	was := *to.now.half(to.kind)
-	h.N, h.Removals, h.Revision = was.N+1, was.Removals, j.revision
-	if h.Own, h.OwnCount, h.OwnBytes = j.own, was.OwnCount, was.OwnBytes; h.Own {
+	h.N, h.Removals, h.Revision = was.N+1, was.Removals, wc.revision
+	if h.Own, h.OwnCount, h.OwnBytes = wc.own, was.OwnCount, was.OwnBytes; h.Own {
 		h.OwnCount, h.OwnBytes = h.OwnCount+1, h.OwnBytes+uint64(h.Size)
 	}
-	j.written.Stored += h.Size
+	wc.written.Stored += h.Size
 	if h.N == 1 {
 		did = "created"
 	}
@@ -186,13 +186,13 @@ func (j *writeCheck) version(to *subject, h half, did string) error {
 	next := to.now
 	*next.half(to.kind) = h
 	p, d := to.place(), to.definition
-	if err := j.put(p.versionKey(to.kind, d.serial, h.N), h); err != nil {
+	if err := wc.put(p.versionKey(to.kind, d.serial, h.N), h); err != nil {
 		return err
 	}
-	if err := j.put(p.nowKey(d.serial), next); err != nil {
+	if err := wc.put(p.nowKey(d.serial), next); err != nil {
 		return err
 	}
-	if err := j.paths(to); err != nil {
+	if err := wc.recordPaths(to); err != nil {
 		return err
 	}
 	c := Change{What: string(to.kind), Did: did, Name: d.Name, Environment: to.environment.ID, Resource: d.ID,
@@ -203,14 +203,14 @@ func (j *writeCheck) version(to *subject, h half, did string) error {
 	if n := len(to.levels); n > 0 {
 		c.Levels = slices.Clone(to.levels[n-1:])
 	}
-	j.changed(c)
+	wc.addChange(c)
 	to.now = next
-	return j.unchanged(to, h)
+	return wc.setUnchanged(to, h)
 }
 
-// paths records the level values above a place, which exist from now on even without records.
-func (j *writeCheck) paths(to *subject) error {
-	e := j.s.environments[to.environment.serial] // the newest: a bulk may have changed it
+// recordPaths records the level values above a place, which exist from now on even without records.
+func (wc *writeCheck) recordPaths(to *subject) error {
+	e := wc.s.environments[to.environment.serial] // the newest: a bulk may have changed it
 	for _, p := range to.places[1:max(1, len(to.places)-1)] {
 		if _, there := e.paths.get(p.name()); there {
 			continue
@@ -218,92 +218,92 @@ func (j *writeCheck) paths(to *subject) error {
 		if _, there := e.places.get(p.name()); there {
 			continue
 		}
-		if err := j.put(p.pathKey(), struct{}{}); err != nil {
+		if err := wc.put(p.pathKey(), struct{}{}); err != nil {
 			return err
 		}
-		e = j.s.environments[to.environment.serial]
+		e = wc.s.environments[to.environment.serial]
 	}
 	return nil
 }
 
-func (j *writeCheck) editKeys(w EditKeys) error {
-	to, err := j.find(w.Target, w.Kind, w.Register, w.IfMatch)
+func (wc *writeCheck) editKeys(w EditKeys) error {
+	to, err := wc.find(w.Target, w.Kind, w.Register, w.IfMatch)
 	if err != nil {
 		return err
 	}
 	h := *to.now.half(w.Kind)
-	if to.now == (now{}) && (w.Edit.Op != configdb.KeysSet || len(w.Edit.Items) == 0) {
+	if to.now == (halves{}) && (w.Edit.Op != configdb.KeysSet || len(w.Edit.Items) == 0) {
 		return notFound("%s of %q: were never written: must be a keys operation that sets a key", w.Kind,
 			to.definition.Name)
 	}
 	if w.Edit.Op == configdb.KeysGet {
 		return invalid("keys operation: is get, which writes nothing: must be set or delete")
 	}
-	doc, err := j.stored(h)
+	doc, err := wc.readStored(h)
 	if err != nil {
 		return err
 	}
-	if err := j.guessKeys(to, w.Edit, doc); err != nil {
+	if err := wc.checkGuessKeys(to, w.Edit, doc); err != nil {
 		return err
 	}
-	next, err := j.m.Apply(w.Edit, doc)
+	next, err := wc.m.Apply(w.Edit, doc)
 	if err != nil {
-		return ofDocument(err, to.definition.secrets())
+		return documentError(err, to.definition.secrets())
 	}
 	if h.SHA == "" && bytes.Equal(doc, next) {
-		return j.unchanged(to, h) // still without a document
+		return wc.setUnchanged(to, h) // still without a document
 	}
-	return j.store(to, next, w.Register)
+	return wc.store(to, next, w.Register)
 }
 
-func (j *writeCheck) removeRecord(w Remove) error {
-	to, err := j.find(w.Target, w.Kind, false, w.IfMatch)
+func (wc *writeCheck) removeRecord(w Remove) error {
+	to, err := wc.find(w.Target, w.Kind, false, w.IfMatch)
 	if err != nil {
 		return err
 	}
 	if to.now.half(w.Kind).SHA == "" {
 		return notFound("%s of %q: are not there", w.Kind, to.definition.Name)
 	}
-	return j.version(to, half{}, "deleted")
+	return wc.writeVersion(to, half{}, "deleted")
 }
 
 // rollback restores an earlier state.
-func (j *writeCheck) rollback(w Rollback) error {
+func (wc *writeCheck) rollback(w Rollback) error {
 	if (w.Version == 0) == (w.Revision == 0) {
 		return invalid("rollback: must be a version or a revision, from 1, and not both")
 	}
-	if w.Revision >= j.revision {
-		return notFound("revision %d: is not there: 1 to %d are", w.Revision, j.revision-1)
+	if w.Revision >= wc.revision {
+		return notFound("revision %d: is not there: 1 to %d are", w.Revision, wc.revision-1)
 	}
 	if w.Resource != (Ref{}) {
-		to, err := j.find(w.Target, cmp.Or(w.Kind, Values), false, nil)
+		to, err := wc.find(w.Target, cmp.Or(w.Kind, Values), false, nil)
 		if err != nil {
 			return err
 		}
-		return j.back(to, w)
+		return wc.restoreHalf(to, w)
 	}
 	if w.Version != 0 {
 		return invalid("rollback: of all resources of a place: has a version: must be a revision")
 	}
-	at, f := j.s.site(w.Environment, w.Levels)
+	at, f := wc.s.site(w.Environment, w.Levels)
 	if f != nil {
 		return f
 	}
-	if f := j.s.known(at); f != nil {
+	if f := wc.s.checkKnown(at); f != nil {
 		return f
 	}
 	rs, _ := at.environment.places.get(at.place().name())
 	if rs == nil {
 		return nil
 	}
-	for _, d := range sorted(j.s.definitions, func(a, b *definition) int { return cmp.Compare(a.ID, b.ID) }) {
+	for _, d := range sortedValues(wc.s.definitions, func(a, b *definition) int { return cmp.Compare(a.ID, b.ID) }) {
 		n, there := rs.m[d.serial]
 		if !there || !at.environment.has(d) {
 			continue
 		}
 		to := &subject{site: &site{environment: at.environment, levels: at.levels, places: at.places, definition: d}, now: n}
 		for _, to.kind = range []Kind{Values, Overrides} {
-			if err := j.back(to, w); err != nil {
+			if err := wc.restoreHalf(to, w); err != nil {
 				return err
 			}
 		}
@@ -311,26 +311,26 @@ func (j *writeCheck) rollback(w Rollback) error {
 	return nil
 }
 
-// back restores an earlier state of one half.
-func (j *writeCheck) back(to *subject, w Rollback) error {
+// restoreHalf restores an earlier state of one half.
+func (wc *writeCheck) restoreHalf(to *subject, w Rollback) error {
 	h := *to.now.half(to.kind)
 	var was half
 	var err error
 	if w.Version != 0 {
-		was, err = j.s.version(j.src, to.place(), to.definition, to.kind, w.Version, h)
+		was, err = wc.s.version(wc.src, to.place(), to.definition, to.kind, w.Version, h)
 	} else {
-		was, err = j.s.halfAsOf(j.src, to.place(), to.definition, to.kind, w.Revision, h)
+		was, err = wc.s.halfAsOf(wc.src, to.place(), to.definition, to.kind, w.Revision, h)
 	}
 	switch {
 	case err != nil:
 		return err
-	case was.SHA == h.SHA && !j.guessed:
-		return j.unchanged(to, h)
+	case was.SHA == h.SHA && !wc.guessed:
+		return wc.setUnchanged(to, h)
 	case was.SHA == "":
-		return j.version(to, half{}, "deleted")
+		return wc.writeVersion(to, half{}, "deleted")
 	}
-	if err := j.checkNodeQuota(to, was.Size); err != nil {
+	if err := wc.checkNodeQuota(to, was.Size); err != nil {
 		return err
 	}
-	return j.version(to, half{SHA: was.SHA, Size: was.Size}, "changed")
+	return wc.writeVersion(to, half{SHA: was.SHA, Size: was.Size}, "changed")
 }

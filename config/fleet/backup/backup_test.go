@@ -39,8 +39,8 @@ var noon = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 
 func store(t testing.TB, m *kv.Model, k kv.Key, v any) kv.Revision {
 	t.Helper()
-	text, is := v.([]byte)
-	if !is {
+	text, ok := v.([]byte)
+	if !ok {
 		text, _ = json.Marshal(v)
 	}
 	o, err := m.Commit(kv.Txn{Then: []kv.Op{kv.Put(k, text)}})
@@ -125,7 +125,7 @@ func bring(t testing.TB, m *kv.Model, c *Copy, id string, limit int) (ended bool
 		}
 		at = do(txn)
 	}
-	r.Into(newStore)
+	r.SetTarget(newStore)
 	for limit > 0 {
 		txn, more, err := r.Next(at)
 		if err != nil {
@@ -207,7 +207,7 @@ func TestABackupIsOfOneRevision(t *testing.T) {
 	}
 	c := read(t, out.Bytes())
 	for _, e := range c.entries {
-		if l, err := c.line(e); err != nil || string(l.Value) != "old" {
+		if l, err := c.readLine(e); err != nil || string(l.Value) != "old" {
 			t.Fatalf("%s is %s, %v", e.key, l.Value, err)
 		}
 	}

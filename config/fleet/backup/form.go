@@ -59,7 +59,7 @@ func Open(r history.Reader, h Header) (*Source, error) {
 	s := &Source{h}
 	s.header.Kind, s.header.Format, s.header.Revision, s.header.Keys = kind, Format, 0, 0
 	s.header.Time = h.Time.UTC()
-	err := s.each(r, func(e kv.Entry) error {
+	err := s.forEachEntry(r, func(e kv.Entry) error {
 		if e.Key == history.RestoringKey() {
 			return ErrRestoring
 		}
@@ -81,7 +81,7 @@ func (s *Source) Write(r history.Reader, w io.Writer) error {
 	count := 0
 	err := put(w, sum, s.header)
 	if err == nil {
-		err = s.each(r, func(e kv.Entry) error {
+		err = s.forEachEntry(r, func(e kv.Entry) error {
 			count++
 			return put(w, sum, line{e.Key, e.ModRevision, e.Value})
 		})
@@ -106,8 +106,8 @@ func put(w io.Writer, sum hash.Hash, v any) error {
 	return err
 }
 
-// each calls do for the keys of a backup, in order. The first call of each fixes the revision.
-func (s *Source) each(r history.Reader, do func(kv.Entry) error) error {
+// forEachEntry calls do for the keys of a backup, in order. The first call of each fixes the revision.
+func (s *Source) forEachEntry(r history.Reader, do func(kv.Entry) error) error {
 	o := kv.ListOptions{At: s.header.Revision, Limit: page}
 	for {
 		p, err := r.List("", o)

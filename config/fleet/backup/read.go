@@ -47,8 +47,8 @@ type entry struct {
 // whole lists the keys whose values a program needs before it restores.
 var whole = []kv.Key{history.FleetKey(), history.FormatKey(), history.HeadKey()}
 
-// line reads the line of a key again.
-func (c *Copy) line(e entry) (l line, err error) {
+// readLine reads the line of a key again.
+func (c *Copy) readLine(e entry) (l line, err error) {
 	text := make([]byte, e.size)
 	if _, err := c.file.ReadAt(text, e.at); err != nil && !errors.Is(err, io.EOF) {
 		return l, fmt.Errorf("read backup again: %w", err)
@@ -95,9 +95,9 @@ func Read(in File) (*Copy, error) {
 
 // Check is Read for a stream: the result can't be restored.
 func Check(in io.Reader) (*Copy, error) {
-	r := &reading{in: bufio.NewReaderSize(in, 1<<20), sum: sha256.New(), seen: map[kv.Key]int{}}
+	r := &lineReader{in: bufio.NewReaderSize(in, 1<<20), sum: sha256.New(), seen: map[kv.Key]int{}}
 	r.copy.values = map[kv.Key][]byte{}
-	if err := r.all(); err != nil {
+	if err := r.readAll(); err != nil {
 		return nil, fmt.Errorf("read backup: %w", err)
 	}
 	if n := len(r.faults); n > maxFaults {
@@ -110,8 +110,8 @@ func Check(in io.Reader) (*Copy, error) {
 	return &r.copy, nil
 }
 
-// reading is the state of Read.
-type reading struct {
+// lineReader is the state of Read.
+type lineReader struct {
 	in     *bufio.Reader
 	sum    hash.Hash
 	number int   // of the current line
@@ -121,12 +121,12 @@ type reading struct {
 	faults config.Faults
 }
 
-func (r *reading) wrong(allowed, format string, args ...any) {
+func (r *lineReader) addFault(allowed, format string, args ...any) {
 	r.faults.Add([]string{fmt.Sprint("line ", r.number)}, fmt.Sprintf(format, args...), allowed)
 }
 
 // next reads a line, nil at the end of the file. A last line without a newline counts as missing.
-func (r *reading) next() ([]byte, error) {
+func (r *lineReader) next() ([]byte, error) {
 	var text []byte
 	for {
 		part, err := r.in.ReadSlice('\n')
@@ -142,19 +142,19 @@ func (r *reading) next() ([]byte, error) {
 			return nil, err
 		case len(text) > longest:
 			r.number++
-			r.wrong("", "is longer than %d bytes", longest)
+			r.addFault("", "is longer than %d bytes", longest)
 			return nil, nil
 		}
 	}
 }
 
-// all reads all lines.
-func (r *reading) all() error {
+// readAll reads all lines.
+func (r *lineReader) readAll() error {
 	text, err := r.next()
 	if err != nil {
 		return err
 	}
-	if text == nil || !r.header(text) {
+	if text == nil || !r.parseHeader(text) {
 		if text == nil && len(r.faults) == 0 {
 			r.faults.Add(nil, "is empty, or its first line is cut off", "must be a file that edgespan-controller backup wrote")
 		}
@@ -172,44 +172,44 @@ func (r *reading) all() error {
 		}
 		var end last
 		if bytes.HasPrefix(text, []byte(`{"count":`)) && json.Unmarshal(text, &end) == nil && end.Count != nil {
-			return r.last(end)
+			return r.checkLast(end)
 		}
 		r.sum.Write(text)
-		r.entry(text)
+		r.parseEntry(text)
 	}
 }
 
-// header parses the first line, and reports whether the others can be read.
-func (r *reading) header(text []byte) bool {
+// parseHeader parses the first line, and reports whether the others can be read.
+func (r *lineReader) parseHeader(text []byte) bool {
 	h := &r.copy.Header
 	err := json.Unmarshal(text, h)
 	switch {
 	case h.Kind != kind:
-		r.wrong("must be a file that edgespan-controller backup wrote", "invalid first line of a backup")
+		r.addFault("must be a file that edgespan-controller backup wrote", "invalid first line of a backup")
 	case h.Format > Format:
-		r.wrong(fmt.Sprintf("must be %d or less: use the program that is as new as the backup's, %s", Format,
+		r.addFault(fmt.Sprintf("must be %d or less: use the program that is as new as the backup's, %s", Format,
 			config.Quote(h.Version)), "format is %d", h.Format)
 	case err != nil:
-		r.wrong("", "%v", err)
+		r.addFault("", "%v", err)
 	case h.Format < 1:
-		r.wrong("must be 1 or more", "format is %d", h.Format)
+		r.addFault("must be 1 or more", "format is %d", h.Format)
 	default:
 		return true
 	}
 	return false
 }
 
-// entry parses the line of a key.
-func (r *reading) entry(text []byte) {
+// parseEntry parses the line of a key.
+func (r *lineReader) parseEntry(text []byte) {
 	var l line
 	d := json.NewDecoder(bytes.NewReader(text))
 	d.DisallowUnknownFields()
 	if err := d.Decode(&l); err != nil {
-		r.wrong("", "invalid key: %v", err)
+		r.addFault("", "invalid key: %v", err)
 		return
 	}
 	if first, twice := r.seen[l.Key]; twice {
-		r.wrong("must be unique: one line for each key", "key %s is in line %d, too", config.Quote(string(l.Key)), first)
+		r.addFault("must be unique: one line for each key", "key %s is in line %d, too", config.Quote(string(l.Key)), first)
 		return
 	}
 	r.seen[l.Key] = r.number
@@ -220,15 +220,15 @@ func (r *reading) entry(text []byte) {
 	}
 	switch {
 	case l.Key == history.RestoringKey():
-		r.wrong("", "is a restore's own key")
+		r.addFault("", "is a restore's own key")
 	case l.Revision == 0 || l.Revision > r.copy.Header.Revision:
-		r.wrong(fmt.Sprintf("must be 1 to %d", r.copy.Header.Revision), "revision is %d", l.Revision)
+		r.addFault(fmt.Sprintf("must be 1 to %d", r.copy.Header.Revision), "revision is %d", l.Revision)
 	}
 	fenced := kv.Txn{Compares: []kv.Compare{restoreFence(make([]byte, maxMark))}, Then: []kv.Op{kv.Put(l.Key, l.Value)}}
 	if err := fenced.Check(); err != nil {
-		r.wrong("", "%v", err)
+		r.addFault("", "%v", err)
 	} else if err := check(l); err != nil {
-		r.wrong("", "value of %s: %v", config.Quote(string(l.Key)), err)
+		r.addFault("", "value of %s: %v", config.Quote(string(l.Key)), err)
 	}
 }
 
@@ -243,23 +243,23 @@ func check(l line) error {
 	return nil
 }
 
-// last checks the last line.
-func (r *reading) last(end last) error {
+// checkLast checks the last line.
+func (r *lineReader) checkLast(end last) error {
 	r.copy.SHA256 = hex.EncodeToString(r.sum.Sum(nil))
 	keys := len(r.copy.entries)
 	switch {
 	case *end.Count != r.number-2:
-		r.wrong(fmt.Sprintf("%d are told by the last line", *end.Count), "the file has %d keys", r.number-2)
+		r.addFault(fmt.Sprintf("%d are told by the last line", *end.Count), "the file has %d keys", r.number-2)
 	case *end.Count != r.copy.Header.Keys:
-		r.wrong(fmt.Sprintf("%d are told by the first line", r.copy.Header.Keys), "the file has %d keys", keys)
+		r.addFault(fmt.Sprintf("%d are told by the first line", r.copy.Header.Keys), "the file has %d keys", keys)
 	}
 	if end.SHA256 != r.copy.SHA256 {
-		r.wrong(fmt.Sprintf("its last line tells %s", config.Quote(end.SHA256)), "the file was changed: its SHA-256 is %s",
+		r.addFault(fmt.Sprintf("its last line tells %s", config.Quote(end.SHA256)), "the file was changed: its SHA-256 is %s",
 			r.copy.SHA256)
 	}
 	more, err := r.in.Peek(1)
 	if len(more) > 0 {
-		r.wrong("", "is followed by more: the last line ends a backup")
+		r.addFault("", "is followed by more: the last line ends a backup")
 	}
 	if err != nil && !errors.Is(err, io.EOF) {
 		return err

@@ -66,13 +66,13 @@ func (c *Copy) Restore(m Mark) (*Restore, error) {
 }
 
 // restoreFence succeeds unless another run has begun.
-func restoreFence(mark []byte) kv.Compare { return kv.Holds(history.RestoringKey(), mark) }
+func restoreFence(mark []byte) kv.Compare { return kv.HasValue(history.RestoringKey(), mark) }
 
 // Begin returns the first transaction, given the key "restoring" as it was read: absent, or left by an interrupted run.
 // The transaction fails if another run was faster, or if a controller has begun to serve a fleet from the store.
 func (r *Restore) Begin(have kv.Entry) kv.Txn {
 	t := kv.Txn{
-		Compares: []kv.Compare{kv.At(history.RestoringKey(), have.ModRevision)},
+		Compares: []kv.Compare{kv.AtRevision(history.RestoringKey(), have.ModRevision)},
 		Then:     []kv.Op{kv.Put(history.RestoringKey(), r.mark)},
 	}
 	if !have.Exists() {
@@ -93,13 +93,13 @@ func (r *Restore) Clear(some []kv.Entry) (kv.Txn, bool) {
 	return t, len(t.Then) > 0
 }
 
-// Into sets the id of the target store: the authority of its generations.
-func (r *Restore) Into(authority string) { r.authority = authority }
+// SetTarget sets the id of the target store: the authority of its generations.
+func (r *Restore) SetTarget(authority string) { r.authority = authority }
 
 // Next returns the next transaction, after the one before was committed at revision done; false after the last, which
 // removes the mark. Errors are those of reading the backup again.
 func (r *Restore) Next(done kv.Revision) (kv.Txn, bool, error) {
-	r.reach(done)
+	r.recordBarriers(done)
 	if r.ended {
 		return kv.Txn{}, false, nil
 	}
@@ -111,11 +111,11 @@ func (r *Restore) Next(done kv.Revision) (kv.Txn, bool, error) {
 	}
 	n := 0
 	for n < len(r.todo) && n < maxOps && (n == 0 || !r.needsSeparateTxn(r.todo[n-1], r.todo[n])) {
-		l, err := r.copy.line(r.todo[n])
+		l, err := r.copy.readLine(r.todo[n])
 		if err != nil {
 			return kv.Txn{}, false, err
 		}
-		t.Then = append(t.Then, kv.Put(l.Key, r.value(l)))
+		t.Then = append(t.Then, kv.Put(l.Key, r.newValue(l)))
 		if n > 0 && t.Size() > maxSize {
 			t.Then = t.Then[:n]
 			break
@@ -127,11 +127,11 @@ func (r *Restore) Next(done kv.Revision) (kv.Txn, bool, error) {
 	return t, true, nil
 }
 
-// Left returns how many keys are not written yet.
-func (r *Restore) Left() int { return len(r.todo) }
+// Remaining returns how many keys are not written yet.
+func (r *Restore) Remaining() int { return len(r.todo) }
 
-// reach records the new revision that each barrier has reached.
-func (r *Restore) reach(done kv.Revision) {
+// recordBarriers records the new revision that each barrier has reached.
+func (r *Restore) recordBarriers(done kv.Revision) {
 	for _, b := range r.barriers {
 		if b >= r.reached {
 			r.written[b] = done
@@ -164,8 +164,8 @@ func barrierOf(l line) kv.Revision {
 	return b.Barrier
 }
 
-// value returns a key's value in the new store. Read has rejected values that can't be parsed.
-func (r *Restore) value(l line) []byte {
+// newValue returns a key's value in the new store. Read has rejected values that can't be parsed.
+func (r *Restore) newValue(l line) []byte {
 	switch {
 	case history.InGenerations.Has(l.Key):
 		var c fleet.Counted

@@ -72,7 +72,7 @@ func TestTwoRestoresAtOnce(t *testing.T) {
 	if o, err := m.Commit(second.Begin(have)); err != nil || !o.Succeeded {
 		t.Fatal(o, err)
 	}
-	first.Into(newStore)
+	first.SetTarget(newStore)
 	txn, _, _ := first.Next(at)
 	if o, err := m.Commit(txn); err != nil || o.Succeeded {
 		t.Errorf("the first went on: %+v, %v", o, err)
@@ -187,7 +187,7 @@ func TestNodesOfTheOldStore(t *testing.T) {
 			Stream: "r1/1", Digest: c.runs, Generation: fleet.Generation{Authority: oldStore, Counter: 9}, Versions: v,
 			Managed: &yes,
 		}) {
-			if p, is := effect.(fleet.Push); is {
+			if p, ok := effect.(fleet.Push); ok {
 				pushes = append(pushes, p)
 			}
 		}

@@ -51,8 +51,8 @@ func flagsOf(doc config.Object) (flags []Flag, faults config.Faults) {
 	if !has {
 		return nil, nil
 	}
-	o, is := v.(config.Object)
-	if !is {
+	o, ok := v.(config.Object)
+	if !ok {
 		faults.Add([]string{flagsKey}, config.InvalidType(config.KindOf(v)), "must be an object of flags")
 		return nil, faults
 	}
@@ -70,8 +70,8 @@ func flagsOf(doc config.Object) (flags []Flag, faults config.Faults) {
 			continue
 		}
 		from[name] = key
-		value, is := flagValue(o[key])
-		if !is {
+		value, ok := flagValue(o[key])
+		if !ok {
 			faults.Add(path, config.InvalidType(config.KindOf(o[key])),
 				"must be a string; a number or a boolean becomes one")
 			continue
@@ -158,8 +158,8 @@ func leavesWithout(v any, path []string, taken map[string]bool) [][]string {
 	if len(path) > 0 && taken[config.FormatPath(path)] {
 		return nil
 	}
-	o, is := v.(config.Object)
-	if !is || len(o) == 0 {
+	o, ok := v.(config.Object)
+	if !ok || len(o) == 0 {
 		if len(path) == 0 {
 			return nil
 		}
@@ -167,7 +167,7 @@ func leavesWithout(v any, path []string, taken map[string]bool) [][]string {
 	}
 	var out [][]string
 	for _, key := range config.Keys(o) {
-		out = append(out, leavesWithout(o[key], config.Sub(path, key), taken)...)
+		out = append(out, leavesWithout(o[key], config.Below(path, key), taken)...)
 	}
 	return out
 }

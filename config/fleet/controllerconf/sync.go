@@ -51,8 +51,8 @@ func (j joiner) drop(own, before, after config.Object, path []string) config.Obj
 			continue
 		}
 		was, _ := had.(config.Object)
-		is, _ := has.(config.Object)
-		left := j.drop(owned, was, is, config.Sub(path, key))
+		now, _ := has.(config.Object)
+		left := j.drop(owned, was, now, config.Below(path, key))
 		if out = config.Set(out, []string{key}, left); len(left) == 0 && len(owned) > 0 {
 			out = config.Unset(out, []string{key}) // the sender decides whether it exists
 		}

@@ -114,11 +114,11 @@ func TestReplicasShareAndKeepTheirOwn(t *testing.T) {
 		}
 		nowShared, own := m.Split(got)
 		// An empty object belongs to no one: its content decides once there is any.
-		if !same(config.Clean(nowShared), config.Clean(shared)) {
+		if !same(config.DropEmpty(nowShared), config.DropEmpty(shared)) {
 			t.Fatalf("%v is shared, want %v", nowShared, shared)
 		}
 		_, before := m.Split(ours)
-		before, own = config.Clean(before), config.Clean(own)
+		before, own = config.DropEmpty(before), config.DropEmpty(own)
 		if d := config.Diff(before, own); len(d) > 0 {
 			t.Fatalf("%v is new of our own", d)
 		}
@@ -130,7 +130,7 @@ func TestReplicasShareAndKeepTheirOwn(t *testing.T) {
 				gone = config.Unset(gone, []string{"sources", name})
 			}
 		}
-		if gone = config.Clean(gone); len(gone) > 0 {
+		if gone = config.DropEmpty(gone); len(gone) > 0 {
 			t.Fatalf("%v of our own was lost", gone)
 		}
 		if _, _, faults := Check(m, got); faults != nil {

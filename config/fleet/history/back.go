@@ -41,7 +41,7 @@ func (s State) Restore(number uint64, desired ...Layer) (Change, error) {
 	if err != nil {
 		return Change{}, err
 	}
-	return s.namesBack(c, records, !all)
+	return s.revertRenames(c, records, !all)
 }
 
 // Revert returns the change that undoes one revision in all the layers that it wrote and keeps later changes. It
@@ -51,7 +51,7 @@ func (s State) Revert(number uint64) (Change, error) {
 	if number > s.Number { // later than this state
 		return Change{}, &NoRevisionError{number}
 	}
-	before, after, err := around(s.reader, number)
+	before, after, err := statesAround(s.reader, number)
 	if err != nil {
 		return Change{}, err
 	}
@@ -87,11 +87,12 @@ func (s State) Revert(number uint64) (Change, error) {
 			return Change{}, err
 		}
 		r := reverter{}
-		doc, has := r.revert(nil, optional(d.Before.Document), optional(d.After.Document), optional(now.Document))
+		doc, has := r.revert(nil, optionalDocument(d.Before.Document), optionalDocument(d.After.Document),
+			optionalDocument(now.Document))
 		if c.Layers[d.Layer] = nil; has {
 			c.Layers[d.Layer], _ = doc.(config.Object)
 		}
-		more, err := s.changedAgain(d.Layer, r.changed)
+		more, err := s.laterChanges(d.Layer, r.changed)
 		if err != nil {
 			return Change{}, err
 		}
@@ -100,7 +101,7 @@ func (s State) Revert(number uint64) (Change, error) {
 	if len(faults) > 0 {
 		return Change{}, faults
 	}
-	return s.namesBack(c, []RevisionRecord{record}, true)
+	return s.revertRenames(c, []RevisionRecord{record}, true)
 }
 
 // checkNotWrittenSince returns the damage of a layer that was written since the revision, because the changes of the
@@ -113,24 +114,24 @@ func (s State) checkNotWrittenSince(d LayerDiff) error {
 	return err
 }
 
-// changedAgain names the revisions that conflict with a revert.
-func (s State) changedAgain(l Layer, paths [][]string) (config.Faults, error) {
+// laterChanges names the revisions that conflict with a revert.
+func (s State) laterChanges(l Layer, paths [][]string) (config.Faults, error) {
 	var faults config.Faults
 	for _, path := range paths {
 		by, _, err := s.LastChange(l, path)
 		if err != nil {
 			return nil, err
 		}
-		faults.Add(config.Sub([]string{l.String()}, path...), "was changed again by "+by.By.String(),
+		faults.Add(config.Below([]string{l.String()}, path...), "was changed again by "+by.By.String(),
 			"must be unchanged since")
 	}
 	return faults, nil
 }
 
-// namesBack adds to a change the renames that undo those of some revisions, the newest first; with withLayers, the
+// revertRenames adds to a change the renames that undo those of some revisions, the newest first; with withLayers, the
 // layers that the change does not write are renamed too.
-func (s State) namesBack(c Change, records []RevisionRecord, withLayers bool) (Change, error) {
-	was := namesBefore(records)
+func (s State) revertRenames(c Change, records []RevisionRecord, withLayers bool) (Change, error) {
+	was := originalNames(records)
 	maps.DeleteFunc(was, func(now, then string) bool { return now == then })
 	if len(was) == 0 {
 		return c, nil
@@ -139,7 +140,7 @@ func (s State) namesBack(c Change, records []RevisionRecord, withLayers bool) (C
 		c.Renamed = append(c.Renamed, Rename{name, was[name]})
 	}
 	if withLayers {
-		if err := s.layersBefore(c, was); err != nil {
+		if err := s.renameLayersBack(c, was); err != nil {
 			return Change{}, err
 		}
 	}
@@ -148,9 +149,9 @@ func (s State) namesBack(c Change, records []RevisionRecord, withLayers bool) (C
 	return c, err
 }
 
-// namesBefore maps the names that nodes have after some revisions to those before them. It omits a node that took a
+// originalNames maps the names that nodes have after some revisions to those before them. It omits a node that took a
 // name that another node had given up.
-func namesBefore(records []RevisionRecord) map[string]string {
+func originalNames(records []RevisionRecord) map[string]string {
 	was, younger := map[string]string{}, map[string]bool{}
 	for _, record := range records {
 		before, left := map[string]string{}, map[string]bool{}
@@ -178,7 +179,7 @@ func namesBefore(records []RevisionRecord) map[string]string {
 	return was
 }
 
-func (s State) layersBefore(c Change, was map[string]string) error {
+func (s State) renameLayersBack(c Change, was map[string]string) error {
 	var faults config.Faults
 	moved := map[Layer]config.Object{}
 	for _, name := range sortedKeys(was) {
@@ -241,7 +242,7 @@ func onlyRenames(record RevisionRecord, diffs []LayerDiff) bool {
 	}
 	for _, kind := range []Kind{Node, Auto} {
 		before, after := docs[Layer{kind, r.From}][0], docs[Layer{kind, r.To}][1]
-		if !optional(before).equal(optional(after)) { // an empty layer is a layer too
+		if !optionalDocument(before).equal(optionalDocument(after)) { // an empty layer is a layer too
 			return false
 		}
 	}
@@ -254,7 +255,7 @@ type value struct {
 	has bool
 }
 
-func optional(doc config.Object) value { return value{doc, doc != nil} }
+func optionalDocument(doc config.Object) value { return value{doc, doc != nil} }
 
 func (a value) equal(b value) bool {
 	return a.has == b.has && (!a.has || config.Equal(a.v, b.v))
@@ -280,14 +281,15 @@ func (r *reverter) revert(path []string, before, after, now value) (any, bool) {
 	}
 	out := config.Object{}
 	for _, key := range config.Keys(config.AddMissing(config.AddMissing(old, mid), current)) {
-		if v, has := r.revert(config.Sub(path, key), member(old, key), member(mid, key), member(current, key)); has {
+		if v, has := r.revert(config.Below(path, key), memberValue(old, key), memberValue(mid, key),
+			memberValue(current, key)); has {
 			out[key] = v
 		}
 	}
 	return out, before.has || len(out) > 0
 }
 
-func member(o config.Object, key string) value {
+func memberValue(o config.Object, key string) value {
 	v, has := o[key]
 	return value{v, has}
 }

@@ -33,6 +33,6 @@ func BenchmarkReadAllLayers(b *testing.B) {
 	s.write(b, Change{Layers: many(20000, "x")})
 	b.ReportAllocs()
 	for b.Loop() {
-		ok(s.head(b).All())(b)
+		ok(s.head(b).AllLayers())(b)
 	}
 }

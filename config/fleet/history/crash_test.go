@@ -234,7 +234,7 @@ func checkRevision(t *testing.T, s *store, states map[uint64]map[Layer]config.Ob
 	}
 	want := ok(modelOf(states, r))(t)
 	got := map[Layer]config.Object{}
-	for _, v := range ok(ok(At(s, n))(t).All())(t) {
+	for _, v := range ok(ok(At(s, n))(t).AllLayers())(t) {
 		got[v.Layer] = v.Document
 	}
 	if !same(got, want) {

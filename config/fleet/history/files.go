@@ -37,7 +37,7 @@ func (s State) Import(f Files) (Change, error) {
 	}
 	if f.Topology != nil {
 		_, wrong := topology.FromDocument(f.Topology)
-		faults = below(faults, Topology, wrong)
+		faults = prefixFaults(faults, Topology, wrong)
 	}
 	have, err := s.entries(s.objects())
 	if err != nil {
@@ -53,7 +53,7 @@ func (s State) Import(f Files) (Change, error) {
 			}
 		}
 		nodes, wrong := layers.NodeLayers(doc)
-		faults = below(faults, kind, wrong)
+		faults = prefixFaults(faults, kind, wrong)
 		for name, own := range nodes {
 			c.Layers[Layer{kind, name}] = own
 		}
@@ -64,10 +64,10 @@ func (s State) Import(f Files) (Change, error) {
 	return c, nil
 }
 
-// below adds the faults of a layer.
-func below(faults config.Faults, k Kind, more config.Faults) config.Faults {
+// prefixFaults adds the faults of a layer.
+func prefixFaults(faults config.Faults, k Kind, more config.Faults) config.Faults {
 	for _, f := range more {
-		f.Path = config.Sub([]string{k.String()}, f.Path...)
+		f.Path = config.Below([]string{k.String()}, f.Path...)
 		faults = append(faults, f)
 	}
 	return faults
@@ -76,7 +76,7 @@ func below(faults config.Faults, k Kind, more config.Faults) config.Faults {
 // Export returns the state as files, without the parts that belong to single replicas. If no node has a layer, the node
 // file is {}.
 func (s State) Export() (Files, error) {
-	all, err := s.All()
+	all, err := s.AllLayers()
 	if err != nil {
 		return Files{}, err
 	}

@@ -15,54 +15,54 @@ const (
 	keyFleet     = "fleet"
 	keyRestoring = "restoring"
 
-	folderRevisions   = "revisions/"
-	folderObjects     = "objects/"
-	folderSets        = "sets/"
-	folderNodes       = "nodes/"
-	folderNames       = "names/"
-	folderTokens      = "tokens/"
-	folderGenerations = "generations/"
-	folderPushes      = "pushes/"
-	folderOwners      = "owners/"
-	folderOutboxes    = "mailboxes/"
-	folderPreviews    = "previews/"
-	folderProposed    = "proposed/"
-	folderAccepted    = "accepted/"
-	folderRollouts    = "rollouts/"
-	folderElections   = "elections/"
-	folderOperators   = "operators/"
-	folderRevoked     = "revoked/"
-	folderAdmissions  = "gates/"
-	folderStandings   = "standings/"
-	folderUnderlays   = "underlays/"
-	folderFormats     = "formats/"
-	folderDamaged     = "damaged/"
+	folderRevisions       = "revisions/"
+	folderObjects         = "objects/"
+	folderSets            = "sets/"
+	folderNodes           = "nodes/"
+	folderNames           = "names/"
+	folderTokens          = "tokens/"
+	folderGenerations     = "generations/"
+	folderPushes          = "pushes/"
+	folderOwners          = "owners/"
+	folderOutboxes        = "mailboxes/"
+	folderPreviews        = "previews/"
+	folderProposed        = "proposed/"
+	folderAccepted        = "accepted/"
+	folderRollouts        = "rollouts/"
+	folderElections       = "elections/"
+	folderOperators       = "operators/"
+	folderRevoked         = "revoked/"
+	folderAdmissions      = "gates/"
+	folderRolloutProgress = "standings/"
+	folderUnderlays       = "underlays/"
+	folderFormats         = "formats/"
+	folderDamaged         = "damaged/"
 )
 
 // The folders of keys that other packages own: their owners list and watch them.
 const (
-	InNodes       = kv.Prefix(folderNodes)
-	InTokens      = kv.Prefix(folderTokens)
-	InGenerations = kv.Prefix(folderGenerations)
-	InPushes      = kv.Prefix(folderPushes)
-	InOwners      = kv.Prefix(folderOwners)
-	InOutboxes    = kv.Prefix(folderOutboxes)
-	InPreviews    = kv.Prefix(folderPreviews)
-	InProposed    = kv.Prefix(folderProposed)
-	InAccepted    = kv.Prefix(folderAccepted)
-	InOperators   = kv.Prefix(folderOperators)
-	InRevoked     = kv.Prefix(folderRevoked)
-	InRollouts    = kv.Prefix(folderRollouts)
-	InAdmissions  = kv.Prefix(folderAdmissions)
-	InStandings   = kv.Prefix(folderStandings)
-	InUnderlays   = kv.Prefix(folderUnderlays)
-	InFormats     = kv.Prefix(folderFormats)
-	InElections   = kv.Prefix(folderElections)
+	InNodes           = kv.Prefix(folderNodes)
+	InTokens          = kv.Prefix(folderTokens)
+	InGenerations     = kv.Prefix(folderGenerations)
+	InPushes          = kv.Prefix(folderPushes)
+	InOwners          = kv.Prefix(folderOwners)
+	InOutboxes        = kv.Prefix(folderOutboxes)
+	InPreviews        = kv.Prefix(folderPreviews)
+	InProposed        = kv.Prefix(folderProposed)
+	InAccepted        = kv.Prefix(folderAccepted)
+	InOperators       = kv.Prefix(folderOperators)
+	InRevoked         = kv.Prefix(folderRevoked)
+	InRollouts        = kv.Prefix(folderRollouts)
+	InAdmissions      = kv.Prefix(folderAdmissions)
+	InRolloutProgress = kv.Prefix(folderRolloutProgress)
+	InUnderlays       = kv.Prefix(folderUnderlays)
+	InFormats         = kv.Prefix(folderFormats)
+	InElections       = kv.Prefix(folderElections)
 )
 
-// Names returns the texts of a key below its folder, "" for a key without a folder. It leaves a segment unchanged that
-// is not an output of Escape.
-func Names(k kv.Key) []string {
+// KeyTexts returns the texts of a key below its folder, "" for a key without a folder. It leaves a segment unchanged
+// that is not an output of Escape.
+func KeyTexts(k kv.Key) []string {
 	segments := strings.Split(string(k), "/")[1:]
 	for i, s := range segments {
 		if text, err := Unescape(s); err == nil {
@@ -84,8 +84,8 @@ func FormatKey() kv.Key { return folderFormats + "store" }
 // MigratedKey is the key of the versions to which the layers were migrated.
 func MigratedKey() kv.Key { return folderFormats + "layers" }
 
-// EdgeKey is the key of the first revision of a pruned history.
-func EdgeKey() kv.Key { return folderFormats + "history" }
+// PruneKey is the key of the first revision of a pruned history.
+func PruneKey() kv.Key { return folderFormats + "history" }
 
 // RestoringKey exists while a restore is running or interrupted. Only the restore writes then.
 func RestoringKey() kv.Key { return keyRestoring }
@@ -134,8 +134,8 @@ func RolloutKey(id string) kv.Key { return key(folderRollouts, id) }
 // AdmissionKey is the key of the config that a staged rollout admits for a node.
 func AdmissionKey(id string) kv.Key { return key(folderAdmissions, id) }
 
-// StandingKey is the key of a node's standing for a staged rollout: whether it has its desired config.
-func StandingKey(id string) kv.Key { return key(folderStandings, id) }
+// ProgressKey is the key of a node's progress in a staged rollout: whether it has its desired config.
+func ProgressKey(id string) kv.Key { return key(folderRolloutProgress, id) }
 
 // UnderlayKey is the key of a node's reported port addresses, if it is a described peer or a member of a deployed
 // cluster: the tunnels of others lead there.
@@ -176,7 +176,7 @@ func Escape(text string) string {
 	}
 	var b strings.Builder
 	for i := range len(text) {
-		if c := text[i]; plain(c, i) {
+		if c := text[i]; isPlain(c, i) {
 			b.WriteByte(c)
 		} else {
 			b.WriteString(string([]byte{'%', hexDigits[c>>4], hexDigits[c&15]}))
@@ -185,7 +185,7 @@ func Escape(text string) string {
 	return b.String()
 }
 
-func plain(c byte, at int) bool {
+func isPlain(c byte, at int) bool {
 	return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '-' || c == '_' || c == '.' &&
 		at > 0
 }

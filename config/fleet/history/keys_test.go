@@ -30,7 +30,7 @@ func TestKeysOfTheFleet(t *testing.T) {
 		{ProposedKey("a"), "proposed/a"},
 		{RolloutKey("r"), "rollouts/r"},
 		{AdmissionKey("id"), "gates/id"},
-		{StandingKey("id"), "standings/id"},
+		{ProgressKey("id"), "standings/id"},
 		{UnderlayKey("id"), "underlays/id"},
 		{ElectionKey("e"), "elections/e"},
 		{objectKey("ab"), "objects/ab"},

@@ -56,7 +56,7 @@ var nodeNames = []string{"n1", "n2", "n/3", ""}
 
 func (w *world) anyLayer() Layer {
 	kind := rapid.SampledFrom([]Kind{Network, Node, Auto, Metadata, E2E}).Draw(w.T, "kind")
-	if !kind.named() {
+	if !kind.hasName() {
 		return Layer{Kind: kind}
 	}
 	return Layer{kind, rapid.SampledFrom(nodeNames).Draw(w.T, "name")}
@@ -272,7 +272,7 @@ func (w *world) check(all bool) {
 	for n := first; n < len(w.m.states); n++ {
 		s := ok(At(w.s, uint64(n)))(w.T)
 		got := map[Layer]config.Object{}
-		for _, v := range ok(s.All())(w.T) {
+		for _, v := range ok(s.AllLayers())(w.T) {
 			got[v.Layer] = v.Document
 		}
 		if !same(got, w.m.states[n]) {
@@ -336,7 +336,7 @@ func (w *world) checkChanged(state State) {
 		for _, d := range ok(changesOf(state.reader, n))(w.T) {
 			want = append(want, d.Layer)
 		}
-		if got := ok(Changed(state.reader, n))(w.T); !slices.Equal(got, want) {
+		if got := ok(ChangedLayers(state.reader, n))(w.T); !slices.Equal(got, want) {
 			w.Fatalf("revision %d changed %v, not %v", n, got, want)
 		}
 	}
@@ -419,7 +419,7 @@ func TestPropertyRollbackOfTheNewestRestoresTheDigest(t *testing.T) {
 				}
 				at := w.state()
 				docs := map[Layer]config.Object{}
-				for _, v := range ok(at.All())(t) {
+				for _, v := range ok(at.AllLayers())(t) {
 					docs[v.Layer] = v.Document
 				}
 				for uint64(len(w.m.states)) <= at.Number {

@@ -28,8 +28,8 @@ var kindNames = [...]string{"network", "node", "auto", "topology", "metadata", "
 
 func (k Kind) String() string { return kindNames[k] }
 
-// named reports whether layers of this kind have a name.
-func (k Kind) named() bool { return k != Network && k != Topology && k != Metadata }
+// hasName reports whether layers of this kind have a name.
+func (k Kind) hasName() bool { return k != Network && k != Topology && k != Metadata }
 
 // Layer identifies one layer. Name is that of a node (Node, Auto and Peer), of a cluster (Cluster and Deployment), or
 // of a file of the controller: "controller", "aggregator", and "controller/<replica>" for the part of one replica. The
@@ -41,7 +41,7 @@ type Layer struct {
 
 // String returns the layer as tables and keys show it: "network", "node/<name, escaped>".
 func (l Layer) String() string {
-	if l.Kind.named() {
+	if l.Kind.hasName() {
 		return l.Kind.String() + "/" + Escape(l.Name)
 	}
 	return l.Kind.String()
@@ -63,7 +63,7 @@ func (l *Layer) UnmarshalText(text []byte) error {
 func ParseLayer(s string) (Layer, error) {
 	kind, name, hasName := strings.Cut(s, "/")
 	for k, known := range kindNames {
-		if kind != known || hasName != Kind(k).named() {
+		if kind != known || hasName != Kind(k).hasName() {
 			continue
 		}
 		if !hasName {

@@ -102,7 +102,7 @@ func (s State) renameInClusters(c Change, from, to string) error {
 	for kind, renamed := range map[Kind]func(doc config.Object, from, to string) (config.Object, bool){
 		Cluster: peer.RenameInCluster, Deployment: peer.RenameInDeployment,
 	} {
-		all, err := s.Of(kind)
+		all, err := s.LayersOfKind(kind)
 		if err != nil {
 			return err
 		}
@@ -183,7 +183,7 @@ func (m *mover) move(from, to string) error {
 	}
 	for i, place := range []kv.Key{NameKey(to), TokenKey(to)} {
 		e := entries[i]
-		m.compares = append(m.compares, kv.At(e.Key, e.ModRevision))
+		m.compares = append(m.compares, kv.AtRevision(e.Key, e.ModRevision))
 		if !e.Exists() {
 			continue
 		}
@@ -214,7 +214,7 @@ func (m *mover) rename(node kv.Key, to string) error {
 	if !entries[0].Exists() {
 		return fmt.Errorf("read %s: not found, though a name leads to it", node)
 	}
-	m.compares = append(m.compares, kv.At(node, entries[0].ModRevision))
+	m.compares = append(m.compares, kv.AtRevision(node, entries[0].ModRevision))
 	m.puts[node], err = withName(entries[0], to)
 	return err
 }

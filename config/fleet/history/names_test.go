@@ -369,6 +369,6 @@ func TestNamesBefore(t *testing.T) {
 			}
 			records = append(records, record)
 		}
-		equal(t, c.name, fmt.Sprint(namesBefore(records)), c.want)
+		equal(t, c.name, fmt.Sprint(originalNames(records)), c.want)
 	}
 }

@@ -29,9 +29,9 @@ const (
 
 // The first byte of an object is its type.
 const (
-	isChunk = 'c' // bytes of a document
-	isList  = 'l' // the hashes of its chunks, one a line
-	isPiece = 't' // a piece of a tree
+	kindChunk = 'c' // bytes of a document
+	kindList  = 'l' // the hashes of its chunks, one a line
+	kindPiece = 't' // a piece of a tree
 )
 
 // objects reads objects by their hash, and collects new ones.
@@ -116,13 +116,13 @@ func (o *objects) putDocument(doc config.Object) (string, config.Faults) {
 		return "", faults
 	}
 	if len(text) < chunkSize {
-		return o.put(isChunk, text), nil
+		return o.put(kindChunk, text), nil
 	}
 	var hashes []string
 	for chunk := range slices.Chunk(text, chunkSize-1) {
-		hashes = append(hashes, o.put(isChunk, chunk))
+		hashes = append(hashes, o.put(kindChunk, chunk))
 	}
-	return o.put(isList, []byte(strings.Join(hashes, "\n"))), nil
+	return o.put(kindList, []byte(strings.Join(hashes, "\n"))), nil
 }
 
 // documents reads documents; the hash "" is none. It reports unreadable ones as damaged.
@@ -158,9 +158,9 @@ func (o *objects) documents(hashes []string) (out map[string]config.Object, dama
 // text returns the whole text of a document, or its damage.
 func (o *objects) text(hash string, value []byte) (text []byte, damaged, err error) {
 	switch value[0] {
-	case isChunk:
+	case kindChunk:
 		return value[1:], nil, nil
-	case isList:
+	case kindList:
 		chunks := strings.Split(string(value[1:]), "\n")
 		values, bad, err := o.load(chunks)
 		if err != nil {

@@ -30,7 +30,7 @@ func TestPartsAreAsLargeAsATransactionTakes(t *testing.T) {
 		"a small one and a full one": {[]kv.Op{put(item), put(partSize)}, []int{1, 1}},
 	} {
 		var sizes []int
-		got := parts(c.puts)
+		got := groupPuts(c.puts)
 		for _, p := range got {
 			sizes = append(sizes, len(p))
 		}

@@ -39,7 +39,7 @@ type ValueDiff struct {
 // Log returns the newest records up to this state, the newest first, at most limit of them; 0 means no limit. It ends
 // at the beginning of the history.
 func (s State) Log(limit int) ([]RevisionRecord, error) {
-	edge, err := ReadEdge(s.reader)
+	edge, err := ReadPruneRecord(s.reader)
 	if err != nil {
 		return nil, err
 	}
@@ -50,8 +50,8 @@ func (s State) Log(limit int) ([]RevisionRecord, error) {
 	return readRecords(s.reader, numbers)
 }
 
-// around returns the states before and after a revision.
-func around(r Reader, number uint64) (before, after State, err error) {
+// statesAround returns the states before and after a revision.
+func statesAround(r Reader, number uint64) (before, after State, err error) {
 	if after, err = At(r, number); err != nil {
 		return State{}, State{}, err
 	}
@@ -59,14 +59,14 @@ func around(r Reader, number uint64) (before, after State, err error) {
 	return before, after, err
 }
 
-// Changed returns the layers that a revision wrote or deleted, sorted by name, without their content. For the first
-// revision of a pruned history that is unknown: it returns a NoRevisionError of the one before.
-func Changed(r Reader, number uint64) ([]Layer, error) {
-	before, after, err := around(r, number)
+// ChangedLayers returns the layers that a revision wrote or deleted, sorted by name, without their content. For the
+// first revision of a pruned history that is unknown: it returns a NoRevisionError of the one before.
+func ChangedLayers(r Reader, number uint64) ([]Layer, error) {
+	before, after, err := statesAround(r, number)
 	if err != nil {
 		return nil, err
 	}
-	both, err := before.objects().differing(before.tree, after.tree)
+	both, err := before.objects().diffTrees(before.tree, after.tree)
 	if err != nil {
 		return nil, fmt.Errorf("compare revisions %d and %d: %w", before.Number, after.Number, err)
 	}
@@ -77,7 +77,7 @@ func Changed(r Reader, number uint64) ([]Layer, error) {
 // share. A damaged layer in either is an error unless b is Anyway.
 func Diff(a, b State) ([]LayerDiff, error) {
 	o := a.objects()
-	both, err := o.differing(a.tree, b.tree)
+	both, err := o.diffTrees(a.tree, b.tree)
 	if err != nil {
 		return nil, fmt.Errorf("compare revisions %d and %d: %w", a.Number, b.Number, err)
 	}
@@ -95,25 +95,25 @@ func Diff(a, b State) ([]LayerDiff, error) {
 	var out []LayerDiff
 	for pair := range slices.Chunk(versions, 2) {
 		d := LayerDiff{Layer: pair[0].Layer, Before: pair[0], After: pair[1]}
-		d.Values = values(nil, nil, pair[0].Document, pair[1].Document)
+		d.Values = diffValues(nil, nil, pair[0].Document, pair[1].Document)
 		out = append(out, d)
 	}
 	return out, nil
 }
 
-// values returns the differences of two objects.
-func values(out []ValueDiff, path []string, a, b config.Object) []ValueDiff {
+// diffValues returns the differences of two objects.
+func diffValues(out []ValueDiff, path []string, a, b config.Object) []ValueDiff {
 	keys := config.Keys(config.AddMissing(a, b))
 	for _, key := range keys {
 		old, had := a[key]
 		now, has := b[key]
-		at := config.Sub(path, key)
-		was, isA := old.(config.Object)
-		is, isB := now.(config.Object)
+		at := config.Below(path, key)
+		oldObject, isA := old.(config.Object)
+		newObject, isB := now.(config.Object)
 		switch {
 		case had && has && config.Equal(old, now):
 		case isA && isB:
-			out = values(out, at, was, is)
+			out = diffValues(out, at, oldObject, newObject)
 		default:
 			out = append(out, ValueDiff{at, old, now, had, has})
 		}
@@ -124,7 +124,7 @@ func values(out []ValueDiff, path []string, a, b config.Object) []ValueDiff {
 // Written returns the editions of a layer without their documents, the newest first; limit 0 means all.
 func (s State) Written(l Layer, limit int) ([]Edition, error) {
 	var out []Edition
-	err := s.back(l, false, func(e Edition) bool {
+	err := s.walkEditions(l, false, func(e Edition) bool {
 		out = append(out, e)
 		return limit <= 0 || len(out) < limit
 	})
@@ -135,18 +135,18 @@ func (s State) Written(l Layer, limit int) ([]Edition, error) {
 // The history of a node's layer continues under the node's earlier names.
 func (s State) History(l Layer, limit int) ([]Edition, error) {
 	var out []Edition
-	err := s.back(l, true, func(e Edition) bool {
+	err := s.walkEditions(l, true, func(e Edition) bool {
 		out = append(out, e)
 		return limit <= 0 || len(out) < limit
 	})
 	return out, err
 }
 
-// back calls show for the versions of a layer, with or without their documents, the newest first, until show ends it or
-// the history begins.
-func (s State) back(l Layer, documents bool, show func(Edition) bool) error {
+// walkEditions calls show for the versions of a layer, with or without their documents, the newest first, until show
+// ends it or the history begins.
+func (s State) walkEditions(l Layer, documents bool, show func(Edition) bool) error {
 	o := s.objects()
-	edge, err := ReadEdge(s.reader)
+	edge, err := ReadPruneRecord(s.reader)
 	if err != nil {
 		return err
 	}
@@ -194,13 +194,13 @@ func (s State) PathHistory(l Layer, path []string, limit int) ([]PathChange, err
 	var out []PathChange
 	var newer *Edition
 	note := func(older Edition) {
-		old, had := at(older.Document, path)
-		now, has := at(newer.Document, path)
+		old, had := lookup(older.Document, path)
+		now, has := lookup(newer.Document, path)
 		if had != has || !config.Equal(old, now) {
 			out = append(out, PathChange{newer.By, newer.Layer, old, now, had, has})
 		}
 	}
-	err := s.back(l, true, func(e Edition) bool {
+	err := s.walkEditions(l, true, func(e Edition) bool {
 		if newer != nil {
 			note(e)
 		}
@@ -222,8 +222,8 @@ func (s State) LastChange(l Layer, path []string) (PathChange, bool, error) {
 	return changes[0], true, nil
 }
 
-// at returns the value at a path of a layer, which may be missing.
-func at(doc config.Object, path []string) (any, bool) {
+// lookup returns the value at a path of a layer, which may be missing.
+func lookup(doc config.Object, path []string) (any, bool) {
 	if len(path) == 0 {
 		return doc, doc != nil
 	}

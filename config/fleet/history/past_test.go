@@ -194,7 +194,7 @@ func TestExplainSaysWhichLayerSetAValueWhenAndByWhom(t *testing.T) {
 
 // changesOf returns a revision's changes of the layers that it wrote or deleted.
 func changesOf(r Reader, number uint64) ([]LayerDiff, error) {
-	before, after, err := around(r, number)
+	before, after, err := statesAround(r, number)
 	if err != nil {
 		return nil, err
 	}

@@ -9,31 +9,31 @@ import (
 	"edgespan/config/kv"
 )
 
-// leastRevisions is the number of newest revisions kept regardless of age: replicas that lag read them, and operators
+// minRevisions is the number of newest revisions kept regardless of age: replicas that lag read them, and operators
 // revert them.
-const leastRevisions = 20
+const minRevisions = 20
 
-// Edge is the beginning of a pruned history: the first revision that can be read.
-type Edge struct {
+// PruneRecord is the beginning of a pruned history: the first revision that can be read.
+type PruneRecord struct {
 	From uint64    `json:"from"`
 	By   string    `json:"by"`
 	At   time.Time `json:"at"`
 }
 
-// ReadEdge reads the first revision of the history: 1 if it was never pruned.
-func ReadEdge(r Reader) (Edge, error) {
-	entries, err := r.Get(EdgeKey())
+// ReadPruneRecord reads the first revision of the history: 1 if it was never pruned.
+func ReadPruneRecord(r Reader) (PruneRecord, error) {
+	entries, err := r.Get(PruneKey())
 	if err != nil {
-		return Edge{}, fmt.Errorf("read where the history begins: %w", err)
+		return PruneRecord{}, fmt.Errorf("read where the history begins: %w", err)
 	}
-	return edgeOf(entries[0])
+	return parsePruneRecord(entries[0])
 }
 
-func edgeOf(e kv.Entry) (Edge, error) {
-	edge := Edge{From: 1}
+func parsePruneRecord(e kv.Entry) (PruneRecord, error) {
+	edge := PruneRecord{From: 1}
 	if e.Exists() {
 		if err := json.Unmarshal(e.Value, &edge); err != nil {
-			return Edge{}, fmt.Errorf("read where the history begins: the key %s: %w", e.Key, err)
+			return PruneRecord{}, fmt.Errorf("read where the history begins: the key %s: %w", e.Key, err)
 		}
 	}
 	return edge, nil
@@ -42,7 +42,7 @@ func edgeOf(e kv.Entry) (Edge, error) {
 // Prune holds the keys to remove so that a history begins at Edge.From. Its Txns run in order and may stop anywhere:
 // the next Prune removes the rest.
 type Prune struct {
-	Edge    Edge
+	Edge    PruneRecord
 	Records int // to remove
 	Objects int
 	keys    []kv.Key
@@ -59,14 +59,14 @@ func NewPrune(r Reader, before time.Time, limit uint64, by string, now time.Time
 		return Prune{}, err
 	}
 	p := Prune{head: *s.head}
-	if p.Edge, err = ReadEdge(r); err != nil {
+	if p.Edge, err = ReadPruneRecord(r); err != nil {
 		return Prune{}, err
 	}
-	records, err := pruned(r)
+	records, err := remainingRecords(r)
 	if err != nil {
 		return Prune{}, err
 	}
-	from := s.Number - min(s.Number, leastRevisions-1)
+	from := s.Number - min(s.Number, minRevisions-1)
 	if limit > 0 {
 		from = min(from, limit)
 	}
@@ -77,7 +77,7 @@ func NewPrune(r Reader, before time.Time, limit uint64, by string, now time.Time
 		}
 	}
 	if from > p.Edge.From {
-		p.Edge, p.edge = Edge{from, by, now.UTC()}, true
+		p.Edge, p.edge = PruneRecord{from, by, now.UTC()}, true
 	}
 	if p.Edge.From <= 1 {
 		return p, nil
@@ -85,9 +85,9 @@ func NewPrune(r Reader, before time.Time, limit uint64, by string, now time.Time
 	return p, p.find(r, s, records)
 }
 
-// pruned reads all existing records, the oldest first.
-func pruned(r Reader) (out []RevisionRecord, err error) {
-	err = each(r, folderRevisions, kv.ListOptions{Limit: kv.MaxOps * 8}, func(e kv.Entry) error {
+// remainingRecords reads all existing records, the oldest first.
+func remainingRecords(r Reader) (out []RevisionRecord, err error) {
+	err = forEachEntry(r, folderRevisions, kv.ListOptions{Limit: kv.MaxOps * 8}, func(e kv.Entry) error {
 		var record RevisionRecord
 		if err := json.Unmarshal(e.Value, &record); err != nil {
 			return fmt.Errorf("read %s: %w", e.Key, err)
@@ -98,8 +98,8 @@ func pruned(r Reader) (out []RevisionRecord, err error) {
 	return out, err
 }
 
-// each reads all keys below a prefix, page by page.
-func each(r Reader, below kv.Prefix, o kv.ListOptions, do func(kv.Entry) error) error {
+// forEachEntry reads all keys below a prefix, page by page.
+func forEachEntry(r Reader, below kv.Prefix, o kv.ListOptions, do func(kv.Entry) error) error {
 	for {
 		page, err := r.List(below, o)
 		if err != nil {
@@ -142,7 +142,7 @@ func (p *Prune) find(r Reader, s State, records []RevisionRecord) error {
 			p.keys, p.Records = append(p.keys, RevisionKey(one.Number)), p.Records+1
 		}
 	}
-	err = each(r, folderObjects, kv.ListOptions{Limit: kv.MaxOps * 8, Keys: true}, func(e kv.Entry) error {
+	err = forEachEntry(r, folderObjects, kv.ListOptions{Limit: kv.MaxOps * 8, Keys: true}, func(e kv.Entry) error {
 		if hash := string(e.Key)[len(folderObjects):]; !reached[hash] {
 			p.keys, p.Objects = append(p.keys, e.Key), p.Objects+1
 		}
@@ -174,7 +174,7 @@ func (p Prune) Head() kv.Revision { return p.head.ModRevision }
 // first one moves the edge: from then on no reader goes beyond it. If it does not succeed, a new Prune is needed.
 func (p Prune) Txn(n int, head kv.Revision) (kv.Txn, error) {
 	txn := kv.Txn{
-		Compares: []kv.Compare{kv.At(HeadKey(), head)},
+		Compares: []kv.Compare{kv.AtRevision(HeadKey(), head)},
 		Then:     []kv.Op{kv.Put(HeadKey(), p.head.Value)},
 	}
 	if n == 0 && p.edge {
@@ -182,7 +182,7 @@ func (p Prune) Txn(n int, head kv.Revision) (kv.Txn, error) {
 		if err != nil {
 			return txn, fmt.Errorf("prune the history: %w", err)
 		}
-		txn.Then = append(txn.Then, kv.Put(EdgeKey(), text))
+		txn.Then = append(txn.Then, kv.Put(PruneKey(), text))
 	}
 	for _, k := range p.keys[min(n*pruneKeys, len(p.keys)):min((n+1)*pruneKeys, len(p.keys))] {
 		txn.Then = append(txn.Then, kv.Delete(k))

@@ -83,7 +83,7 @@ func TestAPruneTakesWhatIsOld(t *testing.T) {
 					}
 					continue
 				}
-				if _, all := state.All(); err != nil || all != nil {
+				if _, all := state.AllLayers(); err != nil || all != nil {
 					t.Errorf("%s: revision %d: %v %v", c.name, n, err, all)
 				}
 			}
@@ -117,7 +117,7 @@ func TestAPruneBesideWrites(t *testing.T) {
 		t.Errorf("it is done: %v", err)
 	}
 	s.write(t, Change{Layers: layersFrom(t, `network={"n":7}`)})
-	if all, err := s.head(t).All(); err != nil || len(all) != 2 {
+	if all, err := s.head(t).AllLayers(); err != nil || len(all) != 2 {
 		t.Errorf("%d layers, %v", len(all), err)
 	}
 	late := ok(NewPrune(s, start.Add(40*time.Hour), 0, "ann", start))(t)

@@ -91,7 +91,12 @@ func Head(r Reader) (State, error) {
 	if err != nil {
 		return State{}, fmt.Errorf("read head: %w", err)
 	}
-	s := State{reader: r, head: &entries[0]}
+	return HeadAt(r, entries[0])
+}
+
+// HeadAt returns the state of a head that was read elsewhere, such as by a transaction that did not succeed.
+func HeadAt(r Reader, head kv.Entry) (State, error) {
+	s := State{reader: r, head: &head}
 	if !s.head.Exists() {
 		return s, nil
 	}
@@ -108,11 +113,11 @@ func At(r Reader, number uint64) (State, error) {
 	if number == 0 {
 		return State{reader: r}, nil
 	}
-	entries, err := r.Get(RevisionKey(number), EdgeKey())
+	entries, err := r.Get(RevisionKey(number), PruneKey())
 	if err != nil {
 		return State{}, fmt.Errorf("read revision %d: %w", number, err)
 	}
-	edge, err := edgeOf(entries[1])
+	edge, err := parsePruneRecord(entries[1])
 	if err != nil {
 		return State{}, err
 	}
@@ -200,8 +205,8 @@ func (s State) Layers(desired ...Layer) ([]Version, error) {
 	return s.versions(o, entries)
 }
 
-// All reads all existing layers, sorted by name.
-func (s State) All() ([]Version, error) {
+// AllLayers reads all existing layers, sorted by name.
+func (s State) AllLayers() ([]Version, error) {
 	o := s.objects()
 	entries, err := s.entries(o)
 	if err != nil {
@@ -210,8 +215,8 @@ func (s State) All() ([]Version, error) {
 	return s.versions(o, entries)
 }
 
-// Of reads all layers of a kind, sorted by name; deleted ones have no document.
-func (s State) Of(k Kind) ([]Version, error) {
+// LayersOfKind reads all layers of a kind, sorted by name; deleted ones have no document.
+func (s State) LayersOfKind(k Kind) ([]Version, error) {
 	o := s.objects()
 	all, err := o.entries(s.tree)
 	if err != nil {

@@ -130,7 +130,7 @@ func layer(t tester, name string) Layer {
 // tell formats a state in the syntax of layersFrom, the documents in one line.
 func tell(t tester, s State) string {
 	t.Helper()
-	all, err := s.All()
+	all, err := s.AllLayers()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -83,7 +83,7 @@ func (s Sweep) Txn(part int, head kv.Revision) kv.Txn {
 		value = []byte(`{"revision":0,"tree":""}`)
 	}
 	txn := kv.Txn{
-		Compares: []kv.Compare{kv.At(HeadKey(), head)},
+		Compares: []kv.Compare{kv.AtRevision(HeadKey(), head)},
 		Then:     []kv.Op{kv.Put(HeadKey(), value), kv.Delete(s.Parts[part].Key)},
 		Else:     []kv.Op{kv.Get(HeadKey())},
 	}
@@ -125,7 +125,7 @@ func (s State) reachedBy(records []RevisionRecord) (seen map[string]bool, writte
 		}
 		todo = todo[:len(todo)-len(batch)]
 		for _, hash := range sortedKeys(values) {
-			if err := names(hash, values[hash], note, written); err != nil {
+			if err := visitReferences(hash, values[hash], note, written); err != nil {
 				return nil, nil, err
 			}
 		}
@@ -133,14 +133,14 @@ func (s State) reachedBy(records []RevisionRecord) (seen map[string]bool, writte
 	return seen, written, nil
 }
 
-// names passes on the objects and the revisions that an object names.
-func names(hash string, value []byte, note func(string), written map[uint64]bool) error {
+// visitReferences passes on the objects and the revisions that an object names.
+func visitReferences(hash string, value []byte, note func(string), written map[uint64]bool) error {
 	switch value[0] {
-	case isList:
+	case kindList:
 		for _, chunk := range strings.Split(string(value[1:]), "\n") {
 			note(chunk)
 		}
-	case isPiece:
+	case kindPiece:
 		p, err := readPiece(hash, value)
 		if err != nil {
 			return err

@@ -54,7 +54,7 @@ func TestASweepTakesWhatAWriteThatDiedLeft(t *testing.T) {
 		// The write that seemed dead continues: too late.
 		equal(t, "its last transaction", errors.Is(s.runPlan(CommitPlan{Txns: p.Txns[len(p.Txns)-1:]}, 1), errMoved), true)
 		s.write(t, Change{Layers: many(500, "x")})
-		equal(t, "all are read", len(ok(s.head(t).All())(t)) >= 500, true)
+		equal(t, "all are read", len(ok(s.head(t).AllLayers())(t)) >= 500, true)
 	}
 }
 
@@ -88,5 +88,5 @@ func TestASweepLeavesWhatAnotherWriteHas(t *testing.T) {
 	}
 	equal(t, "a sweep that was found before", ok(s.Commit(sweep.Txn(0, 0)))(t).Succeeded, false)
 	s.sweep(t, later)
-	equal(t, "layers", len(ok(s.head(t).All())(t)), 200)
+	equal(t, "layers", len(ok(s.head(t).AllLayers())(t)), 200)
 }

@@ -51,7 +51,7 @@ func (o *objects) pieces(hashes []string) (map[string]piece, error) {
 
 func readPiece(hash string, value []byte) (piece, error) {
 	var p piece
-	if value[0] != isPiece {
+	if value[0] != kindPiece {
 		return p, fmt.Errorf("read object %s: is not a piece of a tree", hash)
 	}
 	if err := json.Unmarshal(value[1:], &p); err != nil {
@@ -65,7 +65,7 @@ func (o *objects) putPiece(p piece) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("write a piece of a tree: %w", err)
 	}
-	return o.put(isPiece, text), nil
+	return o.put(kindPiece, text), nil
 }
 
 // find reads the entries of layers; one that was never written has revision 0.
@@ -130,9 +130,9 @@ func (o *objects) update(root string, depth int, changed []entry) (string, error
 	return o.putPiece(p)
 }
 
-// differing reads the entries that differ between two trees, by layer; it does not read shared pieces. The root "" is a
+// diffTrees reads the entries that differ between two trees, by layer; it does not read shared pieces. The root "" is a
 // tree without entries.
-func (o *objects) differing(a, b string) (map[Layer][2]entry, error) {
+func (o *objects) diffTrees(a, b string) (map[Layer][2]entry, error) {
 	out := map[Layer][2]entry{}
 	level := [][2]string{{a, b}}
 	for len(level) > 0 {
@@ -180,7 +180,7 @@ func (o *objects) differing(a, b string) (map[Layer][2]entry, error) {
 
 // entries reads all entries of a tree, sorted by layer.
 func (o *objects) entries(root string) ([]entry, error) {
-	both, err := o.differing("", root)
+	both, err := o.diffTrees("", root)
 	if err != nil {
 		return nil, err
 	}

@@ -102,7 +102,7 @@ func (s State) Plan(c Change) (CommitPlan, error) {
 		return CommitPlan{}, errors.New("plan: author: required")
 	}
 	o := s.objects()
-	have, err := s.have(o, c)
+	have, err := s.currentEntries(o, c)
 	if err != nil {
 		return CommitPlan{}, err
 	}
@@ -118,11 +118,11 @@ func (s State) Plan(c Change) (CommitPlan, error) {
 	if record.Tree, err = o.update(s.tree, 0, changed); err != nil {
 		return CommitPlan{}, err
 	}
-	return s.transactions(o, c, record)
+	return s.buildTransactions(o, c, record)
 }
 
-// have reads the entries that a write concerns, and finds its conflicts.
-func (s State) have(o *objects, c Change) (map[Layer]entry, error) {
+// currentEntries reads the entries that a write concerns, and finds its conflicts.
+func (s State) currentEntries(o *objects, c Change) (map[Layer]entry, error) {
 	var desired []Layer
 	for l := range c.Layers {
 		desired = append(desired, l)
@@ -135,18 +135,18 @@ func (s State) have(o *objects, c Change) (map[Layer]entry, error) {
 	if err != nil {
 		return nil, fmt.Errorf("plan: %w", err)
 	}
-	return have, s.conflicts(have, bound, c)
+	return have, s.checkConflicts(have, bound, c)
 }
 
-// Bound returns the layers of a state that were written since the revisions that a write is bound to: Conflicts, or
-// nil.
-func (s State) Bound(to map[Layer]uint64) error {
-	_, err := s.have(s.objects(), Change{IfMatch: to})
+// CheckBinding returns the layers of a state that were written since the revisions that a write is bound to: Conflicts,
+// or nil.
+func (s State) CheckBinding(to map[Layer]uint64) error {
+	_, err := s.currentEntries(s.objects(), Change{IfMatch: to})
 	return err
 }
 
-// conflicts compares the current entries with the revisions that a write is bound to.
-func (s State) conflicts(have map[Layer]entry, bound []Layer, c Change) (err error) {
+// checkConflicts compares the current entries with the revisions that a write is bound to.
+func (s State) checkConflicts(have map[Layer]entry, bound []Layer, c Change) (err error) {
 	var conflicts Conflicts
 	for _, l := range bound {
 		if have[l].Revision == c.IfMatch[l] {
@@ -181,11 +181,11 @@ func changedEntries(o *objects, c Change, have map[Layer]entry, number uint64) (
 			var wrong config.Faults
 			e.Object, wrong = o.putDocument(doc)
 			for _, f := range wrong {
-				f.Path = config.Sub([]string{l.String()}, f.Path...)
+				f.Path = config.Below([]string{l.String()}, f.Path...)
 				faults = append(faults, f)
 			}
-			from, is := before[l.Name]
-			if was := (Layer{l.Kind, from}); is && (l.Kind == Node || l.Kind == Auto) && have[was].Object != "" {
+			from, ok := before[l.Name]
+			if was := (Layer{l.Kind, from}); ok && (l.Kind == Node || l.Kind == Auto) && have[was].Object != "" {
 				e.From = &was
 			}
 		}
@@ -203,7 +203,7 @@ func changedEntries(o *objects, c Change, have map[Layer]entry, number uint64) (
 		return nil, err
 	}
 	changed = append(changed, anew...)
-	return append(changed, exchanged(c, have, number)...), nil
+	return append(changed, exchangedEntries(c, have, number)...), nil
 }
 
 // damagedOf returns the entries whose objects are damaged in the store: a write with the same content repairs them.
@@ -220,9 +220,9 @@ func (o *objects) damagedOf(entries []entry) ([]entry, error) {
 	return slices.DeleteFunc(entries, func(e entry) bool { return damaged[e.Object] == nil }), nil
 }
 
-// exchanged returns the entries of layers that keep their content but belong to another node now: two nodes with equal
-// content have swapped names.
-func exchanged(c Change, have map[Layer]entry, number uint64) []entry {
+// exchangedEntries returns the entries of layers that keep their content but belong to another node now: two nodes with
+// equal content have swapped names.
+func exchangedEntries(c Change, have map[Layer]entry, number uint64) []entry {
 	var out []entry
 	for _, r := range c.Renamed {
 		for _, kind := range []Kind{Node, Auto} {
@@ -235,9 +235,9 @@ func exchanged(c Change, have map[Layer]entry, number uint64) []entry {
 	return out
 }
 
-// transactions stores the new objects and moves head to them.
-func (s State) transactions(o *objects, c Change, record RevisionRecord) (CommitPlan, error) {
-	same := append([]kv.Compare{kv.At(HeadKey(), s.head.ModRevision)}, c.Compares...)
+// buildTransactions stores the new objects and moves head to them.
+func (s State) buildTransactions(o *objects, c Change, record RevisionRecord) (CommitPlan, error) {
+	same := append([]kv.Compare{kv.AtRevision(HeadKey(), s.head.ModRevision)}, c.Compares...)
 	instead := []kv.Op{kv.Get(HeadKey())}
 	var puts []kv.Op
 	for _, hash := range o.order {
@@ -245,12 +245,12 @@ func (s State) transactions(o *objects, c Change, record RevisionRecord) (Commit
 	}
 	beside := c.names
 	beside.Then = slices.Concat(c.names.Then, c.Then)
-	last, err := finish(record, same, puts, beside)
+	last, err := headTxn(record, same, puts, beside)
 	if err != nil {
 		return CommitPlan{}, err
 	}
 	if last.Else = instead; fits(last) {
-		return CommitPlan{[]kv.Txn{last}, record}, checked(last)
+		return CommitPlan{[]kv.Txn{last}, record}, checkTxn(last)
 	}
 	text, err := json.Marshal(record)
 	if err != nil {
@@ -259,7 +259,7 @@ func (s State) transactions(o *objects, c Change, record RevisionRecord) (Commit
 	sum := sha256.Sum256(fmt.Appendf(text, " after %d", s.head.ModRevision))
 	record.ChangeSet = hex.EncodeToString(sum[:16])
 	plan := CommitPlan{Record: record}
-	for i, part := range parts(puts) {
+	for i, part := range groupPuts(puts) {
 		note, err := json.Marshal(partValue{record.Author, record.Time, hashesOf(part)})
 		if err != nil {
 			return CommitPlan{}, fmt.Errorf("plan: %w", err)
@@ -267,22 +267,22 @@ func (s State) transactions(o *objects, c Change, record RevisionRecord) (Commit
 		txn := kv.Txn{Compares: same, Then: append(part, kv.Put(setKey(record.ChangeSet, i), note)), Else: instead}
 		plan.Txns = append(plan.Txns, txn)
 	}
-	if last, err = finish(record, same, nil, beside); err != nil {
+	if last, err = headTxn(record, same, nil, beside); err != nil {
 		return CommitPlan{}, err
 	}
 	last.Then = append(last.Then, kv.DeletePrefix(kv.Prefix(folderSets+record.ChangeSet+"/")))
 	last.Else = instead
 	plan.Txns = append(plan.Txns, last)
 	for _, txn := range plan.Txns {
-		if err := checked(txn); err != nil {
+		if err := checkTxn(txn); err != nil {
 			return CommitPlan{}, err
 		}
 	}
 	return plan, nil
 }
 
-// finish returns the transaction that makes a revision visible.
-func finish(record RevisionRecord, same []kv.Compare, puts []kv.Op, names kv.Txn) (kv.Txn, error) {
+// headTxn returns the transaction that makes a revision visible.
+func headTxn(record RevisionRecord, same []kv.Compare, puts []kv.Op, names kv.Txn) (kv.Txn, error) {
 	text, err := json.Marshal(record)
 	if err != nil {
 		return kv.Txn{}, fmt.Errorf("plan: %w", err)
@@ -299,7 +299,7 @@ func finish(record RevisionRecord, same []kv.Compare, puts []kv.Op, names kv.Txn
 
 func fits(t kv.Txn) bool { return len(t.Then) <= kv.MaxOps && t.Size() <= kv.MaxSize }
 
-func checked(t kv.Txn) error {
+func checkTxn(t kv.Txn) error {
 	if err := t.Check(); err != nil {
 		return fmt.Errorf("plan: %w", err)
 	}
@@ -320,8 +320,8 @@ const (
 	partSize = kv.MaxSize - 128<<10
 )
 
-// parts groups puts so that each group fits into a transaction.
-func parts(puts []kv.Op) [][]kv.Op {
+// groupPuts groups puts so that each group fits into a transaction.
+func groupPuts(puts []kv.Op) [][]kv.Op {
 	var out [][]kv.Op
 	start := 0
 	for i := range puts {

@@ -170,7 +170,7 @@ func TestALargeWriteIsSeenWhenItsLastTransactionIsDone(t *testing.T) {
 	}
 	state := s.head(t)
 	equal(t, "revision", state.Number, 2)
-	for _, v := range ok(state.All())(t) {
+	for _, v := range ok(state.AllLayers())(t) {
 		if !strings.HasPrefix(v.Document["name"].(string), "new") || v.Revision != 2 {
 			t.Fatal(v)
 		}
@@ -181,7 +181,7 @@ func TestALargeWriteIsSeenWhenItsLastTransactionIsDone(t *testing.T) {
 // An object has at most chunkSize bytes, its first one included.
 func TestADocumentThatJustFillsAnObject(t *testing.T) {
 	empty := len(config.AppendCanonical(nil, config.Object{"a": ""}))
-	for size, kind := range map[int]byte{chunkSize - 1: isChunk, chunkSize: isList} {
+	for size, kind := range map[int]byte{chunkSize - 1: kindChunk, chunkSize: kindList} {
 		o := objects{}
 		hash, faults := o.putDocument(config.Object{"a": strings.Repeat("x", size-empty)})
 		if len(faults) > 0 || o.fresh[hash][0] != kind {
@@ -251,7 +251,7 @@ func TestABrokenObjectIsToldAndNotRead(t *testing.T) {
 			{kv.Put(e.Key, e.Value), ""},
 		} {
 			ok(s.Commit(kv.Txn{Then: []kv.Op{c.op}}))(t)
-			_, err := s.head(t).All()
+			_, err := s.head(t).AllLayers()
 			if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
 				t.Errorf("%s: %v", c.want, err)
 			}

@@ -32,7 +32,7 @@ func (h Hello) Bounded() Hello {
 	return h
 }
 
-// words returns the report with those texts truncated that are stored in a node's memory, standing and row.
+// words returns the report with those texts truncated that are stored in a node's memory, progress and row.
 func (r Report) words() Report {
 	r.Software, r.Firmware, r.Board = config.Truncate(r.Software, MaxName), config.Truncate(r.Firmware, MaxName),
 		config.Truncate(r.Board, MaxName)

@@ -48,7 +48,7 @@ func TestWordsOfANodeAreBounded(t *testing.T) {
 	}
 	for text, want := range map[string]bool{strings.Repeat("0", 32): true, "d41d8cd98f00b204e9800998ecf8427e": true,
 		"": false, strings.Repeat("A", 32): false, strings.Repeat("a", 33): false} {
-		if is := (Result{MD5: text}).Pushed() == text; isMD5(text) != want || is != (want || text == "") {
+		if ok := (Result{MD5: text}).Pushed() == text; isMD5(text) != want || ok != (want || text == "") {
 			t.Errorf("%q is an MD5: %v", text, !want)
 		}
 	}

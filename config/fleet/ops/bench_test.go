@@ -69,7 +69,7 @@ func BenchmarkOneNodeAmongMany(b *testing.B) {
 func BenchmarkNetworkAmongMany(b *testing.B) {
 	c := crowd(b, 10_000)
 	overrides := config.Object{"envParams": config.Object{"A": "1"}}
-	world, err := c.Snapshot.newCheck().world(c.known())
+	world, err := c.Snapshot.newCheck().readInputs(c.nodeNames())
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -33,97 +33,97 @@ type check struct {
 	sets     map[string]layers.Set
 	broken   map[string]error // kinds whose files can't be read
 	read     map[history.Layer]history.Version
-	peers    *described        // nil: not read yet
+	peers    *descriptors      // nil: not read yet
 	cost     meter             // of an answer
 	was      map[string]string // names of nodes before this operation, by their names after it
 }
 
-func (w *Snapshot) newCheck() *check {
+func (s *Snapshot) newCheck() *check {
 	return &check{
-		Snapshot: w, metadata: w.Metadata, kinds: map[layers.Versions]fleet.Kind{}, sets: map[string]layers.Set{},
+		Snapshot: s, metadata: s.Metadata, kinds: map[layers.Versions]fleet.Kind{}, sets: map[string]layers.Set{},
 		broken: map[string]error{}, read: map[history.Layer]history.Version{}, was: map[string]string{},
-		cost: meter{ended: w.Ended},
+		cost: meter{ended: s.Ended},
 	}
 }
 
 // kind returns the kind of versions, with its base, firmware and hardware layers.
-func (j *check) kind(v layers.Versions) (fleet.Kind, layers.Set, error) {
-	k, known := j.kinds[v]
+func (ck *check) kind(v layers.Versions) (fleet.Kind, layers.Set, error) {
+	k, known := ck.kinds[v]
 	if !known {
-		k = j.Hardware.KindOf(v)
-		j.kinds[v] = k
+		k = ck.Hardware.KindOf(v)
+		ck.kinds[v] = k
 	}
-	set, err := j.set(k)
+	set, err := ck.set(k)
 	return k, set, err
 }
 
-func (j *check) set(k fleet.Kind) (layers.Set, error) {
-	if _, asked := j.sets[k.Name]; !asked {
+func (ck *check) set(k fleet.Kind) (layers.Set, error) {
+	if _, asked := ck.sets[k.Name]; !asked {
 		var set layers.Set
-		if j.Layers != nil {
-			set, j.broken[k.Name] = j.Layers(k)
+		if ck.Layers != nil {
+			set, ck.broken[k.Name] = ck.Layers(k)
 		}
-		j.sets[k.Name] = set
+		ck.sets[k.Name] = set
 	}
-	return j.sets[k.Name], j.broken[k.Name]
+	return ck.sets[k.Name], ck.broken[k.Name]
 }
 
 // versions returns the versions that select a node's layers: the reported ones, or none, which selects the latest base.
 // A renamed node keeps its versions.
-func (j *check) versions(node string) layers.Versions { return j.Nodes[j.nameBefore(node)].Versions }
+func (ck *check) versions(node string) layers.Versions { return ck.Nodes[ck.nameBefore(node)].Versions }
 
-func (j *check) isKnown(node string) bool {
-	_, known := j.Nodes[j.nameBefore(node)]
+func (ck *check) isKnown(node string) bool {
+	_, known := ck.Nodes[ck.nameBefore(node)]
 	return known
 }
 
 // nameBefore returns the name that a node had before this operation.
-func (j *check) nameBefore(node string) string {
-	if before, renamed := j.was[node]; renamed {
+func (ck *check) nameBefore(node string) string {
+	if before, renamed := ck.was[node]; renamed {
 		return before
 	}
 	return node
 }
 
 // layer reads a layer.
-func (j *check) layer(l history.Layer) (history.Version, error) {
-	if err := j.layersOf(l); err != nil {
+func (ck *check) layer(l history.Layer) (history.Version, error) {
+	if err := ck.layersOf(l); err != nil {
 		return history.Version{}, err
 	}
-	return j.read[l], nil
+	return ck.read[l], nil
 }
 
 // layersOf reads the layers that have not been read yet. It refuses the operation if one is damaged.
-func (j *check) layersOf(desired ...history.Layer) error {
-	if err := j.layersOrDamaged(desired...); err != nil {
+func (ck *check) layersOf(desired ...history.Layer) error {
+	if err := ck.layersOrDamaged(desired...); err != nil {
 		return err
 	}
 	var faults override.WriteFaults
 	for _, l := range desired {
-		if bad := j.read[l].Damaged; bad != nil {
+		if bad := ck.read[l].Damaged; bad != nil {
 			faults = append(faults, damagedFault(bad))
 		}
 	}
-	return refused(faults)
+	return refuse(faults)
 }
 
 // layersOrDamaged is layersOf for callers that distinguish a damaged layer from a missing one.
-func (j *check) layersOrDamaged(desired ...history.Layer) error {
+func (ck *check) layersOrDamaged(desired ...history.Layer) error {
 	var missing []history.Layer
 	for _, l := range desired {
-		if _, done := j.read[l]; !done {
+		if _, done := ck.read[l]; !done {
 			missing = append(missing, l)
 		}
 	}
 	if len(missing) == 0 {
 		return nil
 	}
-	versions, err := j.State.WithDamaged().Layers(missing...)
+	versions, err := ck.State.WithDamaged().Layers(missing...)
 	if err != nil {
 		return err
 	}
 	for _, v := range versions {
-		j.read[v.Layer] = v
+		ck.read[v.Layer] = v
 	}
 	return nil
 }
@@ -139,63 +139,63 @@ func autoLayer(name string) history.Layer { return history.Layer{Kind: history.A
 
 // Sections are the sections of a node's config that a write to layers checks.
 func Sections() override.Sections {
-	return override.Sections{Keys: nodeconf.Sections(), Present: nodeconf.Present, Check: nodeconf.Check}
+	return override.Sections{Keys: nodeconf.Sections(), Present: nodeconf.DropAbsent, Check: nodeconf.Check}
 }
 
-// world returns the current state of nodes for config/layers/override. Broken files are faults. It leaves out nodes
-// with a damaged layer that the write does not replace.
-func (j *check) world(nodes []string, written ...history.Layer) (override.Inputs, error) {
+// readInputs returns the current state of nodes for config/layers/override. Broken files are faults. It leaves out
+// nodes with a damaged layer that the write does not replace.
+func (ck *check) readInputs(nodes []string, written ...history.Layer) (override.Inputs, error) {
 	desired := []history.Layer{networkLayer}
 	for _, name := range nodes {
 		desired = append(desired, autoLayer(name), nodeLayer(name))
 	}
-	if err := j.layersOrDamaged(desired...); err != nil {
+	if err := ck.layersOrDamaged(desired...); err != nil {
 		return override.Inputs{}, err
 	}
 	for _, l := range written {
-		if v := j.read[l]; v.Damaged != nil {
+		if v := ck.read[l]; v.Damaged != nil {
 			v.Damaged = nil
-			j.read[l] = v
+			ck.read[l] = v
 		}
 	}
-	if err := j.layersOf(networkLayer); err != nil {
+	if err := ck.layersOf(networkLayer); err != nil {
 		return override.Inputs{}, err
 	}
-	nodes = slices.DeleteFunc(slices.Clone(nodes), j.damaged)
+	nodes = slices.DeleteFunc(slices.Clone(nodes), ck.damaged)
 	w := override.Inputs{
-		Kinds: map[string]layers.Set{}, Network: j.read[networkLayer].Document,
-		Nodes: make(map[string]override.Node, len(nodes)), Metadata: j.metadata, Rules: map[string]*metadata.Metadata{},
-		Base:     j.Base,
+		Kinds: map[string]layers.Set{}, Network: ck.read[networkLayer].Document,
+		Nodes: make(map[string]override.Node, len(nodes)), Metadata: ck.metadata, Rules: map[string]*metadata.Metadata{},
+		Base:     ck.Base,
 		Sections: Sections(),
 	}
-	if j.metadata != j.Metadata { // metadata that this operation writes applies to all nodes
+	if ck.metadata != ck.Metadata { // metadata that this operation writes applies to all nodes
 		w.Base = nil
 	}
 	wrong := map[string]*override.WriteFault{}
 	for _, name := range nodes {
-		k, set, err := j.kind(j.versions(name))
-		if err != nil && j.isKnown(name) {
+		k, set, err := ck.kind(ck.versions(name))
+		if err != nil && ck.isKnown(name) {
 			if wrong[k.Name] == nil {
 				wrong[k.Name] = brokenFault(err)
 			}
 			wrong[k.Name].Nodes = append(wrong[k.Name].Nodes, name)
 		}
-		if board := j.versions(name).Board; k.Learnt && w.Base != nil && j.Rules[board] != nil {
-			w.Rules[k.Name] = j.Rules[board]
+		if board := ck.versions(name).Board; k.Learnt && w.Base != nil && ck.Rules[board] != nil {
+			w.Rules[k.Name] = ck.Rules[board]
 		}
 		w.Kinds[k.Name] = set
-		w.Nodes[name] = override.Node{Kind: k.Name, Auto: j.read[autoLayer(name)].Document,
-			Own: j.read[nodeLayer(name)].Document}
+		w.Nodes[name] = override.Node{Kind: k.Name, Auto: ck.read[autoLayer(name)].Document,
+			Own: ck.read[nodeLayer(name)].Document}
 	}
 	if len(nodes) == 0 { // broken files matter only if nodes use them
-		k, set, _ := j.kind(layers.Versions{})
+		k, set, _ := ck.kind(layers.Versions{})
 		w.Kinds[k.Name] = set
 	}
 	var faults override.WriteFaults
 	for _, f := range wrong {
 		faults = append(faults, *f)
 	}
-	return w, refused(faults)
+	return w, refuse(faults)
 }
 
 func brokenFault(err error) *override.WriteFault {
@@ -203,14 +203,14 @@ func brokenFault(err error) *override.WriteFault {
 		Expectation: "files that can be read are required"}
 }
 
-// known returns the names of all nodes, sorted.
-func (w *Snapshot) known() []string { return slices.Sorted(maps.Keys(w.Nodes)) }
+// nodeNames returns the names of all nodes, sorted.
+func (s *Snapshot) nodeNames() []string { return slices.Sorted(maps.Keys(s.Nodes)) }
 
 // unknownNodes returns a fault for each unknown node.
-func (w *Snapshot) unknownNodes(names []string) override.WriteFaults {
+func (s *Snapshot) unknownNodes(names []string) override.WriteFaults {
 	var faults override.WriteFaults
 	for _, name := range names {
-		if _, known := w.Nodes[name]; !known && name != "" {
+		if _, known := s.Nodes[name]; !known && name != "" {
 			faults = append(faults, override.WriteFault{
 				Nodes: []string{name}, Rule: override.RuleTopology, Problem: "unknown node",
 				Expectation: "must be a node of the topology, one that has joined or one with an open token",
@@ -220,8 +220,8 @@ func (w *Snapshot) unknownNodes(names []string) override.WriteFaults {
 	return faults
 }
 
-// refused returns an error if there are faults.
-func refused(faults override.WriteFaults) error {
+// refuse returns an error if there are faults.
+func refuse(faults override.WriteFaults) error {
 	if len(faults) == 0 {
 		return nil
 	}
@@ -232,7 +232,7 @@ func refused(faults override.WriteFaults) error {
 func faultsOf(rule string, below []string, faults config.Faults) override.WriteFaults {
 	var out override.WriteFaults
 	for _, f := range faults {
-		out = append(out, override.WriteFault{Path: config.Sub(below, f.Path...), Rule: rule, Problem: f.Problem,
+		out = append(out, override.WriteFault{Path: config.Below(below, f.Path...), Rule: rule, Problem: f.Problem,
 			Expectation: f.Expectation})
 	}
 	return out
@@ -245,13 +245,13 @@ func problemOf(err error) error {
 	var revisionless *history.NoRevisionError
 	switch {
 	case errors.As(err, &damaged):
-		return refused(override.WriteFaults{damagedFault(damaged)})
+		return refuse(override.WriteFaults{damagedFault(damaged)})
 	case errors.As(err, &faults):
-		return refused(faultsOf(RuleHistory, nil, faults))
+		return refuse(faultsOf(RuleHistory, nil, faults))
 	case errors.As(err, &revisionless):
 		return &NotFoundError{fmt.Sprintf("revision %d", revisionless.Number), "must be one that the history shows"}
 	case errors.Is(err, kv.ErrInvalid):
-		return refused(override.WriteFaults{{Rule: override.RuleRequest, Problem: err.Error(),
+		return refuse(override.WriteFaults{{Rule: override.RuleRequest, Problem: err.Error(),
 			Expectation: "must be a name without control characters"}})
 	}
 	return err
@@ -259,11 +259,11 @@ func problemOf(err error) error {
 
 const knownNodes = "a node of the topology, one that has joined and one with an open token are known"
 
-// find returns an error for the unknown nodes that a read names.
-func (w *Snapshot) find(names ...string) error {
+// checkNodesExist returns an error for the unknown nodes that a read names.
+func (s *Snapshot) checkNodesExist(names ...string) error {
 	var missing []string
 	for _, name := range names {
-		if _, known := w.Nodes[name]; !known {
+		if _, known := s.Nodes[name]; !known {
 			missing = append(missing, "node "+config.Quote(name))
 		}
 	}

@@ -11,8 +11,8 @@ import (
 
 // damaged reports whether one of a node's own layers is damaged, so that its config is unknown. The node gets no config
 // until the layer is repaired, and does not delay other nodes.
-func (j *check) damaged(node string) bool {
-	return j.read[autoLayer(node)].Damaged != nil || j.read[nodeLayer(node)].Damaged != nil
+func (ck *check) damaged(node string) bool {
+	return ck.read[autoLayer(node)].Damaged != nil || ck.read[nodeLayer(node)].Damaged != nil
 }
 
 func damagedFault(bad error) override.WriteFault {
@@ -26,9 +26,9 @@ func damagedFault(bad error) override.WriteFault {
 	return f
 }
 
-// replaces returns the layers that a write replaces completely, whatever their content. The other layers of the nodes
-// that it names must be readable.
-func (j *check) replaces(c override.Change, named []string) (whole []history.Layer, err error) {
+// replacedLayers returns the layers that a write replaces completely, whatever their content. The other layers of the
+// nodes that it names must be readable.
+func (ck *check) replacedLayers(c override.Change, named []string) (whole []history.Layer, err error) {
 	var needs []history.Layer
 	switch {
 	case c.Layer == layers.Network && c.Op == override.Set:
@@ -42,5 +42,5 @@ func (j *check) replaces(c override.Change, named []string) (whole []history.Lay
 			}
 		}
 	}
-	return whole, j.layersOf(needs...)
+	return whole, ck.layersOf(needs...)
 }

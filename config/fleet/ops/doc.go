@@ -6,5 +6,5 @@
 // It never stores anything: a validated write is a history.Change, which the caller plans and commits, and validates
 // again if another write came first. It never talks to a node, never checks permissions, and has no clock.
 //
-// Read world.go first, then write.go and read.go.
+// Read snapshot.go first, then write.go and read.go.
 package ops

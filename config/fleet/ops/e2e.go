@@ -42,8 +42,8 @@ func replicaFile(m *metadata.Metadata, shared, own config.Object) config.Object 
 	return out
 }
 
-func (w *Snapshot) file(name string) (*metadata.Metadata, error) {
-	m, known := w.E2E[name]
+func (s *Snapshot) file(name string) (*metadata.Metadata, error) {
+	m, known := s.E2E[name]
 	if !known || m == nil {
 		return nil, &NotFoundError{"file " + config.Quote(name), "must be controller or aggregator"}
 	}
@@ -52,47 +52,47 @@ func (w *Snapshot) file(name string) (*metadata.Metadata, error) {
 
 // File returns the file of the controller or the aggregator as a replica sees it; with replica "" it returns the file
 // without the part of any replica.
-func (w *Snapshot) File(file, replica string, reveal bool) (DocumentAnswer, error) {
-	m, err := w.file(file)
+func (s *Snapshot) File(file, replica string, reveal bool) (DocumentAnswer, error) {
+	m, err := s.file(file)
 	if err != nil {
 		return DocumentAnswer{}, err
 	}
-	shared, own, err := w.newCheck().parts(file, replica)
+	shared, own, err := s.newCheck().parts(file, replica)
 	if err != nil {
 		return DocumentAnswer{}, err
 	}
-	return w.document(m, replicaFile(m, shared.Document, own.Document), max(shared.Revision, own.Revision), reveal), nil
+	return s.document(m, replicaFile(m, shared.Document, own.Document), max(shared.Revision, own.Revision), reveal), nil
 }
 
 // FileChange returns how a replica's file differs between two states, since other replicas write the shared values too.
-func (w *Snapshot) FileChange(file, replica string, before history.State) (controllerconf.Change, error) {
-	m, err := w.file(file)
+func (s *Snapshot) FileChange(file, replica string, before history.State) (controllerconf.Change, error) {
+	m, err := s.file(file)
 	if err != nil {
 		return controllerconf.Change{}, err
 	}
 	var docs [2]config.Object
-	for i, state := range []history.State{before, w.State} {
-		past := *w
+	for i, state := range []history.State{before, s.State} {
+		past := *s
 		past.State = state
 		shared, own, err := past.newCheck().parts(file, replica)
 		if err != nil {
 			return controllerconf.Change{}, err
 		}
-		docs[i] = normal(replicaFile(m, shared.Document, own.Document))
+		docs[i] = normalForm(replicaFile(m, shared.Document, own.Document))
 	}
 	return controllerconf.Changes(m, docs[0], docs[1]), nil
 }
 
-func (j *check) parts(file, replica string) (shared, own history.Version, err error) {
-	if shared, err = j.layer(fileLayer(file, "")); err != nil || replica == "" {
+func (ck *check) parts(file, replica string) (shared, own history.Version, err error) {
+	if shared, err = ck.layer(fileLayer(file, "")); err != nil || replica == "" {
 		return shared, own, err
 	}
-	own, err = j.layer(fileLayer(file, replica))
+	own, err = ck.layer(fileLayer(file, replica))
 	return shared, own, err
 }
 
-// normal returns the normal form of a stored file, or the file itself if it has none.
-func normal(doc config.Object) config.Object {
+// normalForm returns the normal form of a stored file, or the file itself if it has none.
+func normalForm(doc config.Object) config.Object {
 	if out, faults := controllerconf.Normalize(doc); len(faults) == 0 {
 		return out
 	}
@@ -100,16 +100,16 @@ func normal(doc config.Object) config.Object {
 }
 
 // setE2E writes a file: the shared values for all replicas, the rest for one.
-func (j *check) setE2E(q SetE2E) (WriteOutcome, error) {
-	m, err := j.file(q.File)
+func (ck *check) setE2E(q SetE2E) (WriteOutcome, error) {
+	m, err := ck.file(q.File)
 	if err != nil {
 		return WriteOutcome{}, err
 	}
-	shared, own, err := j.parts(q.File, q.Replica)
+	shared, own, err := ck.parts(q.File, q.Replica)
 	if err != nil {
 		return WriteOutcome{}, err
 	}
-	before := normal(replicaFile(m, shared.Document, own.Document))
+	before := normalForm(replicaFile(m, shared.Document, own.Document))
 	request := q.Config
 	if request == nil {
 		request = config.Object{}
@@ -118,40 +118,40 @@ func (j *check) setE2E(q SetE2E) (WriteOutcome, error) {
 	if asked, wrong := controllerconf.Normalize(request); len(wrong) == 0 {
 		request = asked
 	}
-	after, wrong := override.File(m, op(q.Modify), before, request)
+	after, wrong := override.File(m, overrideOp(q.Modify), before, request)
 	faults = append(faults, wrong...)
 	if after == nil { // report all faults at once, including those of the request itself
 		after = request
 	}
 	checked, unknown, more := controllerconf.Check(m, after)
-	program, notes := j.ofProgram(q.File, before, checked, true)
+	program, notes := ck.checkProgram(q.File, before, checked, true)
 	faults = append(faults, faultsOf(RuleFile, nil, append(more, program...))...)
 	if len(faults) > 0 {
-		return WriteOutcome{}, refused(faults)
+		return WriteOutcome{}, refuse(faults)
 	}
 	c := history.Change{Layers: map[history.Layer]config.Object{}}
-	others, err := j.share(c, m, q, shared.Document, own.Document, checked)
+	others, err := ck.splitFile(c, m, q, shared.Document, own.Document, checked)
 	if err != nil {
 		return WriteOutcome{}, err
 	}
-	if err := j.dropSame(c); err != nil {
+	if err := ck.dropSame(c); err != nil {
 		return WriteOutcome{}, err
 	}
 	if len(others) > 0 {
-		return WriteOutcome{}, refused(others)
+		return WriteOutcome{}, refuse(others)
 	}
-	o := j.outcome(c, nil, nil, nil)
+	o := ck.newOutcome(c, nil, nil, nil)
 	if len(c.Layers) > 0 {
 		o.Message = "Success. The file of the " + q.File + " changes."
 	}
 	for _, path := range unknown {
-		o.Unknown = append(o.Unknown, config.Sub([]string{q.File}, path...))
+		o.Unknown = append(o.Unknown, config.Below([]string{q.File}, path...))
 	}
 	change := controllerconf.Changes(m, before, checked)
 	o.Actions, o.Flags = change.Actions, change.Flags
 	o.Warnings = append(append(o.Warnings, notes...), nextStart(q.File, change, notes)...)
 	if q.Replica == "" {
-		shadowed, err := j.shadowed(q.File, m, checked)
+		shadowed, err := ck.overrideNotes(q.File, m, checked)
 		if err != nil {
 			return WriteOutcome{}, err
 		}
@@ -160,17 +160,17 @@ func (j *check) setE2E(q SetE2E) (WriteOutcome, error) {
 	return o, nil
 }
 
-// ofProgram returns the program's faults and notes about a change of its file that the metadata accepts.
-func (j *check) ofProgram(file string, before, after config.Object, asked bool) (config.Faults, []string) {
-	if file != controllerFile || j.Own == nil || after == nil {
+// checkProgram returns the program's faults and notes about a change of its file that the metadata accepts.
+func (ck *check) checkProgram(file string, before, after config.Object, asked bool) (config.Faults, []string) {
+	if file != controllerFile || ck.Own == nil || after == nil {
 		return nil, nil
 	}
-	return j.Own(before, after, asked)
+	return ck.Own(before, after, asked)
 }
 
-// shadowed reports values for all replicas that some replicas override.
-func (j *check) shadowed(file string, m *metadata.Metadata, doc config.Object) ([]string, error) {
-	all, err := j.State.Of(history.E2E)
+// overrideNotes reports values for all replicas that some replicas override.
+func (ck *check) overrideNotes(file string, m *metadata.Metadata, doc config.Object) ([]string, error) {
+	all, err := ck.State.LayersOfKind(history.E2E)
 	if err != nil {
 		return nil, err
 	}
@@ -194,25 +194,25 @@ func (j *check) shadowed(file string, m *metadata.Metadata, doc config.Object) (
 
 // leaves returns the paths of a document's values.
 func leaves(v any, at []string) [][]string {
-	o, is := v.(config.Object)
-	if !is || len(o) == 0 && len(at) > 0 {
+	o, ok := v.(config.Object)
+	if !ok || len(o) == 0 && len(at) > 0 {
 		return [][]string{at}
 	}
 	var out [][]string
 	for _, key := range config.Keys(o) {
-		out = append(out, leaves(o[key], config.Sub(at, key))...)
+		out = append(out, leaves(o[key], config.Below(at, key))...)
 	}
 	return out
 }
 
 // dropOwnPart deletes this replica's part of an imported file: the file contains it.
-func (j *check) dropOwnPart(c history.Change, f history.Files) error {
+func (ck *check) dropOwnPart(c history.Change, f history.Files) error {
 	for file, doc := range f.E2E {
-		l := fileLayer(file, j.Replica)
-		if doc == nil || j.Replica == "" {
+		l := fileLayer(file, ck.Replica)
+		if doc == nil || ck.Replica == "" {
 			continue
 		}
-		own, err := j.layer(l)
+		own, err := ck.layer(l)
 		if err != nil {
 			return err
 		}
@@ -236,9 +236,9 @@ func nextStart(file string, c controllerconf.Change, notes []string) []string {
 	return out
 }
 
-// share splits a file between the layers, and updates the parts of the other replicas: removing an entry of a map
+// splitFile splits a file between the layers, and updates the parts of the other replicas: removing an entry of a map
 // removes their values in it too. It returns the faults that this causes in their files.
-func (j *check) share(c history.Change, m *metadata.Metadata, q SetE2E, shared, own,
+func (ck *check) splitFile(c history.Change, m *metadata.Metadata, q SetE2E, shared, own,
 	file config.Object) (override.WriteFaults, error) {
 	if q.Replica == "" {
 		c.Layers[fileLayer(q.File, "")] = file
@@ -251,7 +251,7 @@ func (j *check) share(c history.Change, m *metadata.Metadata, q SetE2E, shared, 
 	if _, apart := m.Split(shared); own != nil || len(owned) > 0 || len(apart) > 0 {
 		c.Layers[fileLayer(q.File, q.Replica)] = owned
 	}
-	all, err := j.State.Of(history.E2E)
+	all, err := ck.State.LayersOfKind(history.E2E)
 	if err != nil {
 		return nil, err
 	}
@@ -260,15 +260,15 @@ func (j *check) share(c history.Change, m *metadata.Metadata, q SetE2E, shared, 
 		if file != q.File || replica == "" || replica == q.Replica || v.Document == nil {
 			continue
 		}
-		was := normal(replicaFile(m, shared, v.Document))
-		is, wrong := controllerconf.Join(m, was, theirs)
+		was := normalForm(replicaFile(m, shared, v.Document))
+		now, wrong := controllerconf.Join(m, was, theirs)
 		if len(wrong) == 0 {
 			if _, _, before := controllerconf.Check(m, was); len(before) == 0 {
-				_, _, wrong = controllerconf.Check(m, is)
+				_, _, wrong = controllerconf.Check(m, now)
 			}
 		}
 		faults = append(faults, faultsOf(RuleFile, []string{v.Layer.Name}, wrong)...)
-		_, part := m.Split(is)
+		_, part := m.Split(now)
 		c.Layers[v.Layer] = part
 	}
 	return faults, nil
@@ -283,19 +283,19 @@ type filesChange struct {
 	flags   []controllerconf.FlagChange
 }
 
-// filesChange checks the files that a change writes and returns the effects.
-func (j *check) filesChange(c history.Change) (filesChange, error) {
+// checkFiles checks the files that a change writes and returns the effects.
+func (ck *check) checkFiles(c history.Change) (filesChange, error) {
 	var out filesChange
 	for _, l := range sortedLayers(c.Layers) {
 		if l.Kind != history.E2E {
 			continue
 		}
 		file, replica := fileOf(l)
-		m, err := j.file(file)
+		m, err := ck.file(file)
 		if err != nil {
 			return out, err
 		}
-		shared, own, err := j.parts(file, replica)
+		shared, own, err := ck.parts(file, replica)
 		if err != nil {
 			return out, err
 		}
@@ -311,17 +311,17 @@ func (j *check) filesChange(c history.Change) (filesChange, error) {
 			after = config.Object{}
 		}
 		checked, unknown, faults := controllerconf.Check(m, after)
-		more, notes := j.ofProgram(file, normal(before), checked, false)
+		more, notes := ck.checkProgram(file, normalForm(before), checked, false)
 		out.notes = append(out.notes, notes...)
 		if faults = append(faults, more...); len(faults) > 0 {
 			out.faults = append(out.faults, faultsOf(RuleFile, []string{l.Name}, faults)...)
 			continue
 		}
 		for _, path := range unknown {
-			out.unknown = append(out.unknown, config.Sub([]string{l.Name}, path...))
+			out.unknown = append(out.unknown, config.Below([]string{l.Name}, path...))
 		}
 		if replica == "" { // each replica derives the effects on its own part itself
-			change := controllerconf.Changes(m, normal(before), checked)
+			change := controllerconf.Changes(m, normalForm(before), checked)
 			out.actions, out.flags = append(out.actions, change.Actions...), append(out.flags, change.Flags...)
 			out.notes = append(out.notes, nextStart(file, change, notes)...)
 		}

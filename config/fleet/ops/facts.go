@@ -23,8 +23,8 @@ const colours = 4
 // Facts returns the write that updates topologyInfo, the auto layer's description of the topology, on all nodes; ok is
 // false if nothing differs. Writes to the topology and optimisations include this update. After an import or a restore
 // of files, and after users' writes to radios and links, the caller has to make this write.
-func (w *Snapshot) Facts() (write SetAuto, ok bool, err error) {
-	c, err := w.newCheck().chart()
+func (s *Snapshot) Facts() (write SetAuto, ok bool, err error) {
+	c, err := s.newCheck().readTopologyLayers()
 	if err != nil {
 		return SetAuto{}, false, err
 	}
@@ -36,7 +36,7 @@ func (w *Snapshot) Facts() (write SetAuto, ok bool, err error) {
 		}
 	}
 	for name, doc := range after {
-		if _, known := w.Nodes[name]; !known || c.damaged[name] {
+		if _, known := s.Nodes[name]; !known || c.damaged[name] {
 			continue
 		}
 		if p := patch(c.auto[name], doc); p != nil {
@@ -47,7 +47,7 @@ func (w *Snapshot) Facts() (write SetAuto, ok bool, err error) {
 }
 
 // withFacts returns the auto layers with topologyInfo updated from the topology.
-func (c chart) withFacts() map[string]config.Object {
+func (c topologyLayers) withFacts() map[string]config.Object {
 	out := maps.Clone(c.auto)
 	f := c.facts()
 	for name, doc := range c.auto {
@@ -64,8 +64,8 @@ func (c chart) withFacts() map[string]config.Object {
 }
 
 // facts returns topologyInfo of every node of the topology.
-func (c chart) facts() map[string]config.Object {
-	s := surveyor{chart: c, sites: map[string]topology.Site{}, nodes: map[string]topology.Node{},
+func (c topologyLayers) facts() map[string]config.Object {
+	s := surveyor{topologyLayers: c, sites: map[string]topology.Site{}, nodes: map[string]topology.Node{},
 		links: map[string][]topology.Link{}}
 	for _, site := range c.topology.Sites {
 		s.sites[site.Name] = site
@@ -99,7 +99,7 @@ func (c chart) facts() map[string]config.Object {
 }
 
 type surveyor struct {
-	chart
+	topologyLayers
 	sites map[string]topology.Site
 	nodes map[string]topology.Node
 	links map[string][]topology.Link
@@ -194,28 +194,28 @@ func (s surveyor) polarity(node, mac string) (int64, bool) {
 
 // param returns the current value of a parameter for a MAC of a node: users' values precede the auto layer, and values
 // for one MAC precede those for all. It does not read base layers.
-func (c chart) param(node, over, base, mac, name string) (int64, bool) {
+func (c topologyLayers) param(node, over, base, mac, name string) (int64, bool) {
 	layers := []config.Object{c.own[node], c.network, c.auto[node]}
 	for _, o := range layers {
 		macs, _ := o[over].(config.Object)
-		for _, key := range spellings(macs, mac) {
+		for _, key := range matchingKeys(macs, mac) {
 			if v, found := config.Lookup(macs, []string{key, "fwParams", name}); found {
-				i, is := v.(int64)
-				return i, is
+				i, ok := v.(int64)
+				return i, ok
 			}
 		}
 	}
 	for _, o := range layers {
 		if v, found := config.Lookup(o, []string{base, "fwParams", name}); found {
-			i, is := v.(int64)
-			return i, is
+			i, ok := v.(int64)
+			return i, ok
 		}
 	}
 	return 0, false
 }
 
-// spellings returns the keys that equal a MAC.
-func spellings(macs config.Object, mac string) []string {
+// matchingKeys returns the keys that equal a MAC.
+func matchingKeys(macs config.Object, mac string) []string {
 	if _, has := macs[mac]; has {
 		return []string{mac}
 	}

@@ -146,7 +146,7 @@ func TestPropertyEffectsAreWhatChanges(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		b := townOf(t)
 		w := drawWrite(t)
-		if e, is := w.(EditTopology); is && e.Op == "rename" {
+		if e, ok := w.(EditTopology); ok && e.Op == "rename" {
 			return // the node has another name afterwards
 		}
 		configs := func() map[string]string {
@@ -173,7 +173,7 @@ func TestPropertyEffectsAreWhatChanges(t *testing.T) {
 		}
 		foretold := map[string]string{}
 		for name := range b.Nodes {
-			full, err := b.After(o.Change, name)
+			full, err := b.EffectiveAfter(o.Change, name)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -50,11 +50,11 @@ func (m *meter) answer(v any) error {
 // maxExplained limits the values of all layers in one explanation: each needs a search of the history for its author.
 const maxExplained = 5000
 
-// explainable refuses a larger explanation.
-func (j *check) explainable(node string, set layers.Set, path []string) error {
+// checkExplainable refuses a larger explanation.
+func (ck *check) checkExplainable(node string, set layers.Set, path []string) error {
 	for place, l := range map[layers.Layer]history.Layer{layers.Auto: autoLayer(node), layers.Network: networkLayer,
 		layers.Node: nodeLayer(node)} {
-		v, err := j.layer(l)
+		v, err := ck.layer(l)
 		if err != nil {
 			return err
 		}
@@ -100,8 +100,9 @@ const (
 	maxTop          = 1000 // top-level keys of one layer; the largest known has 40
 )
 
-// tooManyKeys returns faults for overrides with more top-level keys than any config has: each is a section to validate.
-func tooManyKeys(c override.Change) override.WriteFaults {
+// checkKeyCount returns faults for overrides with more top-level keys than any config has: each is a section to
+// validate.
+func checkKeyCount(c override.Change) override.WriteFaults {
 	var faults override.WriteFaults
 	check := func(node string, o config.Object) {
 		if len(o) > maxTop {

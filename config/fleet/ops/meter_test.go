@@ -135,7 +135,7 @@ func TestAWideWriteIsCutOnceForAllNodes(t *testing.T) { // alone: it measures me
 		for i := range maxTop {
 			o[fmt.Sprint("x", i)] = int64(0)
 		}
-		world, err := b.Snapshot.newCheck().world(b.known())
+		world, err := b.Snapshot.newCheck().readInputs(b.nodeNames())
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -40,10 +40,10 @@ func (m Moved) String() string {
 	return m.Version + ": " + m.From + " -> " + m.To + " " + where
 }
 
-// softwares returns the known software versions of the fleet's nodes.
-func (w *Snapshot) softwares() []string {
+// softwareVersions returns the known software versions of the fleet's nodes.
+func (s *Snapshot) softwareVersions() []string {
 	var out []string
-	for _, n := range w.Nodes {
+	for _, n := range s.Nodes {
 		if n.Versions.Software != "" {
 			out = append(out, n.Versions.Software)
 		}
@@ -53,13 +53,15 @@ func (w *Snapshot) softwares() []string {
 
 // DueMigrations returns the pending migrations of the layers: first those to run now, then those held by nodes of an
 // older version.
-func (w *Snapshot) DueMigrations() migrate.Selection { return migrate.Due(w.Migrated, w.softwares()) }
+func (s *Snapshot) DueMigrations() migrate.Selection {
+	return migrate.Due(s.Migrated, s.softwareVersions())
+}
 
 // HeldBy returns the names of the nodes that run a version older than the target of a migration, sorted.
-func (w *Snapshot) HeldBy(m migrate.Migration) []string {
+func (s *Snapshot) HeldBy(m migrate.Migration) []string {
 	var out []string
-	for _, name := range w.known() {
-		if v := w.Nodes[name].Versions.Software; v != "" && m.Newer(v) {
+	for _, name := range s.nodeNames() {
+		if v := s.Nodes[name].Versions.Software; v != "" && m.Newer(v) {
 			out = append(out, name)
 		}
 	}
@@ -67,37 +69,37 @@ func (w *Snapshot) HeldBy(m migrate.Migration) []string {
 }
 
 // migrateAll migrates all layers to newer keys.
-func (j *check) migrateAll() (WriteOutcome, error) {
-	all, err := j.State.All()
+func (ck *check) migrateAll() (WriteOutcome, error) {
+	all, err := ck.State.AllLayers()
 	if err != nil {
 		return WriteOutcome{}, err
 	}
 	c := history.Change{Layers: map[history.Layer]config.Object{}}
 	for _, v := range all {
-		j.read[v.Layer] = v
+		ck.read[v.Layer] = v
 		c.Layers[v.Layer] = v.Document
 	}
-	moved, faults := migrateLayers(j.DueMigrations(), c)
+	moved, faults := migrateLayers(ck.DueMigrations(), c)
 	if len(faults) > 0 {
-		return WriteOutcome{}, refused(faults)
+		return WriteOutcome{}, refuse(faults)
 	}
-	o, err := j.layersChange(c, nil)
+	o, err := ck.validateLayersChange(c, nil)
 	if o.Change.Message = "migrate layers"; err == nil && len(o.Change.Layers) > 0 {
 		o.Migrated = moved
 	}
 	return o, err
 }
 
-// imported migrates imported files to the keys of the fleet's layers.
-func (j *check) imported(c history.Change, err error) (WriteOutcome, error) {
+// migrateImported migrates imported files to the keys of the fleet's layers.
+func (ck *check) migrateImported(c history.Change, err error) (WriteOutcome, error) {
 	if err != nil {
-		return j.back(c, err)
+		return ck.validateLayers(c, err)
 	}
-	moved, faults := migrateLayers(migrate.Level(j.Migrated, j.softwares()), c)
+	moved, faults := migrateLayers(migrate.Level(ck.Migrated, ck.softwareVersions()), c)
 	if len(faults) > 0 {
-		return WriteOutcome{}, refused(faults)
+		return WriteOutcome{}, refuse(faults)
 	}
-	o, err := j.back(c, nil)
+	o, err := ck.validateLayers(c, nil)
 	if err == nil && len(o.Change.Layers) > 0 {
 		o.Migrated = moved
 		for _, m := range moved {
@@ -118,7 +120,7 @@ func migrateLayers(s migrate.Selection, c history.Change) ([]Moved, override.Wri
 		}
 		doc, changes, wrong := s.Run(kind, c.Layers[l])
 		for _, f := range wrong {
-			faults = append(faults, override.WriteFault{Path: config.Sub([]string{l.String()}, f.Path...),
+			faults = append(faults, override.WriteFault{Path: config.Below([]string{l.String()}, f.Path...),
 				Rule: RuleMigration, Problem: f.Problem, Expectation: f.Expectation})
 		}
 		if len(changes) > 0 && wrong == nil {

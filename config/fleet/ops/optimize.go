@@ -10,7 +10,7 @@ import (
 )
 
 // optimize assigns polarities, channels, golay codes and superframes.
-func (j *check) optimize(q Optimize) (WriteOutcome, error) {
+func (ck *check) optimize(q Optimize) (WriteOutcome, error) {
 	var faults override.WriteFaults
 	for _, kind := range q.Kinds {
 		if !slices.Contains(optimize.All, kind) {
@@ -22,7 +22,7 @@ func (j *check) optimize(q Optimize) (WriteOutcome, error) {
 		faults = append(faults, override.WriteFault{Rule: override.RuleRequest,
 			Problem: "the write names no kind", Expectation: "must be polarity, channel, golay or superframe"})
 	}
-	was, err := j.chart()
+	was, err := ck.readTopologyLayers()
 	if err != nil {
 		return WriteOutcome{}, err
 	}
@@ -31,14 +31,15 @@ func (j *check) optimize(q Optimize) (WriteOutcome, error) {
 			override.WriteFault{Rule: override.RuleRequest, Problem: "no topology", Expectation: "must have one"})
 	}
 	if len(faults) > 0 {
-		return WriteOutcome{}, refused(faults)
+		return WriteOutcome{}, refuse(faults)
 	}
-	channels, err := j.channels()
+	channels, err := ck.channels()
 	if err != nil {
 		return WriteOutcome{}, err
 	}
 	r, wrong := optimize.Run(optimize.Input{
-		Topology: was.topology, Auto: files(was.auto), Network: was.network, Node: files(was.own), Channels: channels,
+		Topology: was.topology, Auto: joinLayers(was.auto), Network: was.network, Node: joinLayers(was.own),
+		Channels:  channels,
 		ClearUser: q.ClearUser,
 	}, q.Kinds...)
 	if len(wrong) > 0 {
@@ -47,16 +48,16 @@ func (j *check) optimize(q Optimize) (WriteOutcome, error) {
 				override.WriteFault{Nodes: f.Nodes, Path: f.Path, Rule: RuleOptimize, Problem: f.Problem,
 					Expectation: f.Expectation})
 		}
-		return WriteOutcome{}, refused(faults)
+		return WriteOutcome{}, refuse(faults)
 	}
-	is := was
-	is.auto, is.own = splitByNode(r.Auto), splitByNode(r.Node)
-	return j.charted(was, is, r.Notes)
+	now := was
+	now.auto, now.own = splitByNode(r.Auto), splitByNode(r.Node)
+	return ck.topologyOutcome(was, now, r.Notes)
 }
 
 // channels returns the channels that the controller's file allows; nil if it names none.
-func (j *check) channels() ([]int64, error) {
-	v, err := j.layer(fileLayer("controller", ""))
+func (ck *check) channels() ([]int64, error) {
+	v, err := ck.layer(fileLayer("controller", ""))
 	if err != nil {
 		return nil, err
 	}

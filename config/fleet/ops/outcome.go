@@ -11,13 +11,13 @@ import (
 	"edgespan/config/layers/override"
 )
 
-// outcome builds the outcome of a validated write.
-func (j *check) outcome(c history.Change, effects []override.Effect, warnings override.WriteFaults,
+// newOutcome builds the outcome of a validated write.
+func (ck *check) newOutcome(c history.Change, effects []override.Effect, warnings override.WriteFaults,
 	notes []string) WriteOutcome {
 	o := WriteOutcome{Change: c, Warnings: notes, Effects: slices.Clone(effects)}
 	nodes := 0
 	for i, x := range o.Effects {
-		shown, _ := override.Mask(j.metadata, nil, x.Diff)
+		shown, _ := override.Mask(ck.metadata, nil, x.Diff)
 		o.Effects[i].Diff, _ = shown.(config.Object)
 		nodes += len(x.Nodes)
 	}
@@ -26,10 +26,10 @@ func (j *check) outcome(c history.Change, effects []override.Effect, warnings ov
 		case f.Rule != metadata.RuleUnknown:
 			o.Warnings = append(o.Warnings, f.Error())
 		case f.Layer == layers.Network.String():
-			o.Unknown = append(o.Unknown, config.Sub([]string{f.Layer}, f.Path...))
+			o.Unknown = append(o.Unknown, config.Below([]string{f.Layer}, f.Path...))
 		case f.Layer != layers.Auto.String(): // the controller maintains the auto layer: users can't repair it
 			for _, node := range f.Nodes {
-				o.Unknown = append(o.Unknown, config.Sub([]string{node}, f.Path...))
+				o.Unknown = append(o.Unknown, config.Below([]string{node}, f.Path...))
 			}
 		}
 	}
@@ -48,9 +48,9 @@ func (j *check) outcome(c history.Change, effects []override.Effect, warnings ov
 	return o
 }
 
-// After returns a node's effective config with the change of an outcome applied, for a preview.
-func (w *Snapshot) After(c history.Change, node string) (config.Object, error) {
-	j := w.newCheck()
+// EffectiveAfter returns a node's effective config with the change of an outcome applied, for a preview.
+func (s *Snapshot) EffectiveAfter(c history.Change, node string) (config.Object, error) {
+	j := s.newCheck()
 	for _, r := range c.Renamed {
 		j.was[r.To] = r.From
 	}

@@ -10,7 +10,7 @@ import (
 const star = "*"
 
 // choose returns the parts of a document at paths.
-func (j *check) choose(doc config.Object, paths [][]string) (config.Object, error) {
+func (ck *check) choose(doc config.Object, paths [][]string) (config.Object, error) {
 	chosen := config.Object{}
 	_, all := estimateSize(doc)
 	for _, path := range paths {
@@ -18,16 +18,16 @@ func (j *check) choose(doc config.Object, paths [][]string) (config.Object, erro
 		if slices.Contains(path, star) {
 			cost = all // it may visit the whole document and find nothing
 		}
-		if err := j.cost.count(cost); err != nil {
+		if err := ck.cost.count(cost); err != nil {
 			return nil, err
 		}
 		v, has := pick(doc, path)
-		o, is := v.(config.Object)
-		if !has || !is {
+		o, ok := v.(config.Object)
+		if !has || !ok {
 			continue
 		}
 		_, values := estimateSize(o)
-		if err := j.cost.count(values); err != nil {
+		if err := ck.cost.count(values); err != nil {
 			return nil, err
 		}
 		chosen, _ = config.Merge(chosen, o) // parts of one document don't clash
@@ -40,9 +40,9 @@ func pick(v any, path []string) (any, bool) {
 	if len(path) == 0 {
 		return v, true
 	}
-	o, is := v.(config.Object)
+	o, ok := v.(config.Object)
 	switch {
-	case !is:
+	case !ok:
 		return nil, false
 	case path[0] != star:
 		below, has := o[path[0]]
@@ -63,27 +63,28 @@ func pick(v any, path []string) (any, bool) {
 	return out, len(out) > 0
 }
 
-// places returns the paths of a document that match a path with stars. A star at the end selects the enclosing object.
-func places(v any, path, at []string) [][]string {
+// matchPaths returns the paths of a document that match a path with stars. A star at the end selects the enclosing
+// object.
+func matchPaths(v any, path, at []string) [][]string {
 	if len(path) == 0 {
 		return [][]string{at}
 	}
-	o, is := v.(config.Object)
+	o, ok := v.(config.Object)
 	switch {
-	case !is:
+	case !ok:
 		return nil
 	case path[0] != star:
 		below, has := o[path[0]]
 		if !has {
 			return nil
 		}
-		return places(below, path[1:], config.Sub(at, path[0]))
+		return matchPaths(below, path[1:], config.Below(at, path[0]))
 	case len(path) == 1:
 		return [][]string{at}
 	}
 	var out [][]string
 	for _, key := range config.Keys(o) {
-		out = append(out, places(o[key], path[1:], config.Sub(at, key))...)
+		out = append(out, matchPaths(o[key], path[1:], config.Below(at, key))...)
 	}
 	return out
 }

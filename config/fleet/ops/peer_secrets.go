@@ -32,9 +32,9 @@ func MaskPeer(doc config.Object) config.Object {
 	return out
 }
 
-// unmasked replaces masked environments of a descriptor by the stored ones, so that a descriptor that was read can be
-// written back.
-func (j *check) unmasked(l history.Layer, doc config.Object) (config.Object, error) {
+// unmaskDescriptor replaces masked environments of a descriptor by the stored ones, so that a descriptor that was read
+// can be written back.
+func (ck *check) unmaskDescriptor(l history.Layer, doc config.Object) (config.Object, error) {
 	executors, _ := config.Lookup(doc, []string{"spec", "executors"})
 	all, _ := executors.(config.Object)
 	for _, name := range config.Keys(all) {
@@ -42,7 +42,7 @@ func (j *check) unmasked(l history.Layer, doc config.Object) (config.Object, err
 		if env, _ := config.Lookup(doc, path); !override.IsMasked(env) {
 			continue
 		}
-		v, err := j.layer(l)
+		v, err := ck.layer(l)
 		if err != nil {
 			return nil, err
 		}

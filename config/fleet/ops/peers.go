@@ -33,27 +33,27 @@ func (Undescribe) write() {}
 func (Deploy) write()     {}
 func (Undeploy) write()   {}
 
-// described holds the layers of a fleet's peers, by name.
-type described struct {
+// descriptors holds the layers of a fleet's peers, by name.
+type descriptors struct {
 	peers, clusters, deployments map[string]config.Object
 }
 
-// described reads the layers once per operation; a caller that changes the result must copy it. A damaged layer could
-// concern any node, so all layers must be readable, except those being written.
-func (j *check) described(written ...history.Layer) (described, error) {
-	if j.peers != nil {
-		return *j.peers, nil
+// readDescriptors reads the layers once per operation; a caller that changes the result must copy it. A damaged layer
+// could concern any node, so all layers must be readable, except those being written.
+func (ck *check) readDescriptors(written ...history.Layer) (descriptors, error) {
+	if ck.peers != nil {
+		return *ck.peers, nil
 	}
-	d := described{map[string]config.Object{}, map[string]config.Object{}, map[string]config.Object{}}
+	d := descriptors{map[string]config.Object{}, map[string]config.Object{}, map[string]config.Object{}}
 	for kind, into := range map[history.Kind]map[string]config.Object{
 		history.Peer: d.peers, history.Cluster: d.clusters, history.Deployment: d.deployments,
 	} {
-		all, err := j.State.WithDamaged().Of(kind)
+		all, err := ck.State.WithDamaged().LayersOfKind(kind)
 		if err != nil {
 			return d, err
 		}
 		for _, v := range all {
-			j.read[v.Layer] = v
+			ck.read[v.Layer] = v
 			if v.Damaged != nil && !slices.Contains(written, v.Layer) {
 				return d, problemOf(v.Damaged)
 			}
@@ -62,13 +62,13 @@ func (j *check) described(written ...history.Layer) (described, error) {
 			}
 		}
 	}
-	j.peers = &d
+	ck.peers = &d
 	return d, nil
 }
 
 // withChange returns the layers with a change applied.
-func (d described) withChange(c history.Change) described {
-	d = described{maps.Clone(d.peers), maps.Clone(d.clusters), maps.Clone(d.deployments)}
+func (d descriptors) withChange(c history.Change) descriptors {
+	d = descriptors{maps.Clone(d.peers), maps.Clone(d.clusters), maps.Clone(d.deployments)}
 	for l, doc := range c.Layers {
 		var into map[string]config.Object
 		switch l.Kind {
@@ -89,19 +89,20 @@ func (d described) withChange(c history.Change) described {
 }
 
 // fleet parses the layers. Faults have the layer in front of their path; it leaves out layers with faults.
-func (d described) fleet() (*peer.Inventory, config.Faults) {
+func (d descriptors) fleet() (*peer.Inventory, config.Faults) {
 	var faults config.Faults
 	below := func(kind history.Kind, name string, more config.Faults) bool {
 		for _, f := range more {
-			faults.Add(config.Sub([]string{history.Layer{Kind: kind, Name: name}.String()}, f.Path...), f.Problem, f.Expectation)
+			faults.Add(config.Below([]string{history.Layer{Kind: kind, Name: name}.String()}, f.Path...), f.Problem,
+				f.Expectation)
 		}
 		return len(more) == 0
 	}
-	named := func(at, is string) config.Faults {
-		if at == is {
+	named := func(at, name string) config.Faults {
+		if at == name {
 			return nil
 		}
-		return config.Faults{{Path: []string{"metadata", "name"}, Problem: config.Invalid(is),
+		return config.Faults{{Path: []string{"metadata", "name"}, Problem: config.Invalid(name),
 			Expectation: config.MustBe(config.Quote(at)),
 		}}
 	}
@@ -129,8 +130,8 @@ func (d described) fleet() (*peer.Inventory, config.Faults) {
 
 // Peers returns the descriptors and deployments of the fleet. It leaves out and reports those with faults, which occur
 // only if another program wrote the store.
-func (w *Snapshot) Peers() (*peer.Inventory, error) {
-	d, err := w.newCheck().described()
+func (s *Snapshot) Peers() (*peer.Inventory, error) {
+	d, err := s.newCheck().readDescriptors()
 	if err != nil {
 		return nil, err
 	}
@@ -141,8 +142,8 @@ func (w *Snapshot) Peers() (*peer.Inventory, error) {
 	return f, nil
 }
 
-// describe validates a write of descriptors.
-func (j *check) describe(q Describe) (WriteOutcome, error) {
+// setDescriptors validates a write of descriptors.
+func (ck *check) setDescriptors(q Describe) (WriteOutcome, error) {
 	c := history.Change{Layers: map[history.Layer]config.Object{}}
 	var faults override.WriteFaults
 	if len(q.Documents) == 0 {
@@ -158,7 +159,7 @@ func (j *check) describe(q Describe) (WriteOutcome, error) {
 		switch kind {
 		case peer.KindPeer:
 			var err error
-			if doc, err = j.unmasked(l, doc); err != nil {
+			if doc, err = ck.unmaskDescriptor(l, doc); err != nil {
 				return WriteOutcome{}, err
 			}
 			_, wrong = peer.ParsePeer(doc)
@@ -179,18 +180,18 @@ func (j *check) describe(q Describe) (WriteOutcome, error) {
 		c.Layers[l] = doc
 	}
 	if len(faults) > 0 {
-		return WriteOutcome{}, refused(faults)
+		return WriteOutcome{}, refuse(faults)
 	}
-	return j.layersChange(c, nil)
+	return ck.validateLayersChange(c, nil)
 }
 
-// undescribe validates the removal of descriptors.
-func (j *check) undescribe(q Undescribe) (WriteOutcome, error) {
+// removeDescriptors validates the removal of descriptors.
+func (ck *check) removeDescriptors(q Undescribe) (WriteOutcome, error) {
 	kind := history.Peer
 	if q.Kind == peer.KindCluster {
 		kind = history.Cluster
 	}
-	d, err := j.described()
+	d, err := ck.readDescriptors()
 	if err != nil {
 		return WriteOutcome{}, err
 	}
@@ -198,7 +199,7 @@ func (j *check) undescribe(q Undescribe) (WriteOutcome, error) {
 	var missing []string
 	for _, name := range q.Names {
 		l := history.Layer{Kind: kind, Name: name}
-		if c.Layers[l] = nil; j.read[l].Document == nil {
+		if c.Layers[l] = nil; ck.read[l].Document == nil {
 			missing = append(missing, name)
 		}
 	}
@@ -209,7 +210,7 @@ func (j *check) undescribe(q Undescribe) (WriteOutcome, error) {
 	if len(missing) > 0 {
 		return WriteOutcome{}, missingFaults(kind.String(), missing, have)
 	}
-	return j.layersChange(c, nil)
+	return ck.validateLayersChange(c, nil)
 }
 
 func missingFaults(kind string, missing []string, have map[string]config.Object) error {
@@ -222,8 +223,8 @@ func missingFaults(kind string, missing []string, have map[string]config.Object)
 }
 
 // deploy deploys or undeploys clusters.
-func (j *check) deploy(names []string, desired bool) (WriteOutcome, error) {
-	d, err := j.described()
+func (ck *check) deploy(names []string, desired bool) (WriteOutcome, error) {
+	d, err := ck.readDescriptors()
 	if err != nil {
 		return WriteOutcome{}, err
 	}
@@ -231,13 +232,13 @@ func (j *check) deploy(names []string, desired bool) (WriteOutcome, error) {
 	var missing, notes []string
 	for _, name := range names {
 		l := history.Layer{Kind: history.Deployment, Name: name}
-		_, is := d.deployments[name]
+		_, ok := d.deployments[name]
 		switch {
-		case d.clusters[name] == nil && !(is && !desired):
+		case d.clusters[name] == nil && !(ok && !desired):
 			missing = append(missing, name)
-		case is == desired && desired:
+		case ok == desired && desired:
 			notes = append(notes, "cluster "+name+" is deployed already")
-		case is == desired:
+		case ok == desired:
 			notes = append(notes, "cluster "+name+" is not deployed")
 		case desired: // numbers are allocated together with all others
 			c.Layers[l] = peer.Deployment{Cluster: name}.Document()
@@ -247,34 +248,34 @@ func (j *check) deploy(names []string, desired bool) (WriteOutcome, error) {
 	}
 	if len(names) == 0 {
 		return WriteOutcome{},
-			refused(override.WriteFaults{{Rule: override.RuleRequest, Problem: "the write names no cluster",
+			refuse(override.WriteFaults{{Rule: override.RuleRequest, Problem: "the write names no cluster",
 				Expectation: "must be one or more"}})
 	}
 	if len(missing) > 0 {
 		return WriteOutcome{}, missingFaults("cluster", missing, d.clusters)
 	}
-	return j.layersChange(c, notes)
+	return ck.validateLayersChange(c, notes)
 }
 
 // peersChange adds to a change of layers its consequences for peers: tunnel numbers are allocated and released with
 // their clusters, and every deployed cluster must be deployable.
-func (j *check) peersChange(c history.Change) (touched []string, faults override.WriteFaults, err error) {
+func (ck *check) peersChange(c history.Change) (touched []string, faults override.WriteFaults, err error) {
 	if !slices.ContainsFunc(slices.Collect(maps.Keys(c.Layers)), func(l history.Layer) bool {
 		return l.Kind == history.Peer || l.Kind == history.Cluster || l.Kind == history.Deployment
 	}) {
 		return nil, nil, nil
 	}
-	was, err := j.described(slices.Collect(maps.Keys(c.Layers))...)
+	was, err := ck.readDescriptors(slices.Collect(maps.Keys(c.Layers))...)
 	if err != nil {
 		return nil, nil, err
 	}
 	before, _ := was.fleet()
-	is := was.withChange(c)
-	after, wrong := is.fleet()
-	faults = append(faultsOf(RulePeers, nil, wrong), j.wrongIDs(after)...)
-	for _, name := range sortedNames(is.deployments) {
+	now := was.withChange(c)
+	after, wrong := now.fleet()
+	faults = append(faultsOf(RulePeers, nil, wrong), ck.checkIDs(after)...)
+	for _, name := range sortedNames(now.deployments) {
 		below := []string{history.Layer{Kind: history.Cluster, Name: name}.String()}
-		if is.clusters[name] == nil {
+		if now.clusters[name] == nil {
 			faults = append(faults, override.WriteFault{Path: below,
 				Rule: RulePeers, Problem: "is deployed", Expectation: "must be undeployed first"})
 			continue
@@ -288,23 +289,23 @@ func (j *check) peersChange(c history.Change) (touched []string, faults override
 		}
 		after.Deployments[name] = d
 		l := history.Layer{Kind: history.Deployment, Name: name}
-		if doc := d.Document(); !config.Equal(doc, is.deployments[name]) {
+		if doc := d.Document(); !config.Equal(doc, now.deployments[name]) {
 			c.Layers[l] = doc
 		}
 	}
 	return peer.ChangedNodes(before, after), faults, nil
 }
 
-// wrongIDs returns faults for the peers whose descriptor has another node's ID.
-func (j *check) wrongIDs(f *peer.Inventory) override.WriteFaults {
+// checkIDs returns faults for the peers whose descriptor has another node's ID.
+func (ck *check) checkIDs(f *peer.Inventory) override.WriteFaults {
 	var faults override.WriteFaults
 	for name, p := range f.Peers {
-		is := j.Nodes[j.nameBefore(name)].ID
-		if said := p.ID.String(); p.ID != [16]byte{} && is != "" && !strings.EqualFold(said, is) {
+		nodeID := ck.Nodes[ck.nameBefore(name)].ID
+		if said := p.ID.String(); p.ID != [16]byte{} && nodeID != "" && !strings.EqualFold(said, nodeID) {
 			faults = append(faults, override.WriteFault{
 				Path: []string{history.Layer{Kind: history.Peer, Name: name}.String(), "metadata", "id"}, Rule: RulePeers,
-				Problem:     config.InvalidValue(said) + ", the node of this name is " + is,
-				Expectation: config.MustBe(is + ", or empty"),
+				Problem:     config.InvalidValue(said) + ", the node of this name is " + nodeID,
+				Expectation: config.MustBe(nodeID + ", or empty"),
 			})
 		}
 	}

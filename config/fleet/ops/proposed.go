@@ -11,13 +11,13 @@ import (
 // Proposed returns a node's base config and metadata for its board (nodeproto.BaseConfig) for review. It masks the
 // values that the fleet's metadata or the proposed metadata marks secret. The proposed metadata may use a vendor's
 // actions, as it may once accepted. If the metadata has faults, any value could be secret: then all values are masked.
-func (w *Snapshot) Proposed(doc config.Object, reveal bool) (DocumentAnswer, error) {
-	masks, readable := []*metadata.Metadata{w.Metadata}, true
+func (s *Snapshot) Proposed(doc config.Object, reveal bool) (DocumentAnswer, error) {
+	masks, readable := []*metadata.Metadata{s.Metadata}, true
 	if own, has := doc["metadata"]; has {
-		m, faults := ownMetadata(own)
+		m, faults := parseOwnMetadata(own)
 		masks, readable = append(masks, m), faults == nil
 	}
-	return w.masked(doc, 0, reveal, func() (any, bool) {
+	return s.masked(doc, 0, reveal, func() (any, bool) {
 		shown, hidden := config.Object{}, false
 		maps.Copy(shown, doc)
 		for _, key := range []string{"base", "hardware"} {
@@ -39,10 +39,10 @@ func (w *Snapshot) Proposed(doc config.Object, reveal bool) (DocumentAnswer, err
 	}), nil
 }
 
-// ownMetadata returns a board's metadata of its own config.
-func ownMetadata(v any) (*metadata.Metadata, config.Faults) {
-	doc, is := v.(config.Object)
-	if !is {
+// parseOwnMetadata returns a board's metadata of its own config.
+func parseOwnMetadata(v any) (*metadata.Metadata, config.Faults) {
+	doc, ok := v.(config.Object)
+	if !ok {
 		return nil, config.Faults{{Path: []string{"metadata"}, Problem: config.InvalidType(config.KindOf(v)),
 			Expectation: "must be an object"}}
 	}
@@ -51,11 +51,11 @@ func ownMetadata(v any) (*metadata.Metadata, config.Faults) {
 
 // maskValues masks every value of the configs at a depth of keys; the top-level keys of a config remain visible.
 func maskValues(v any, depth int) (any, bool) {
-	o, is := v.(config.Object)
+	o, ok := v.(config.Object)
 	switch {
 	case v == nil:
 		return nil, false
-	case !is || depth < 0:
+	case !ok || depth < 0:
 		return override.Hidden(), true
 	}
 	out, any := make(config.Object, len(o)), false

@@ -16,14 +16,14 @@ import (
 )
 
 // document returns the answer to a read, masked unless secrets are requested.
-func (w *Snapshot) document(m *metadata.Metadata, o config.Object, revision uint64, reveal bool) DocumentAnswer {
+func (s *Snapshot) document(m *metadata.Metadata, o config.Object, revision uint64, reveal bool) DocumentAnswer {
 	if o == nil {
 		o = config.Object{}
 	}
-	return w.masked(o, revision, reveal, func() (any, bool) { return override.Mask(m, nil, o) })
+	return s.masked(o, revision, reveal, func() (any, bool) { return override.Mask(m, nil, o) })
 }
 
-func (w *Snapshot) masked(o config.Object, revision uint64, reveal bool, mask func() (any, bool)) DocumentAnswer {
+func (s *Snapshot) masked(o config.Object, revision uint64, reveal bool, mask func() (any, bool)) DocumentAnswer {
 	d := DocumentAnswer{Object: o, Revision: revision}
 	hidden := false
 	if !reveal {
@@ -34,8 +34,8 @@ func (w *Snapshot) masked(o config.Object, revision uint64, reveal bool, mask fu
 	switch {
 	case !hidden:
 		d.Digest = config.MD5(o)
-	case len(w.MaskKey) > 0: // a digest without a key would let a reader verify guesses of secrets
-		mac := hmac.New(sha256.New, w.MaskKey)
+	case len(s.MaskKey) > 0: // a digest without a key would let a reader verify guesses of secrets
+		mac := hmac.New(sha256.New, s.MaskKey)
 		mac.Write(config.AppendCanonical(nil, o))
 		d.Digest = hex.EncodeToString(mac.Sum(nil))
 	}
@@ -44,13 +44,13 @@ func (w *Snapshot) masked(o config.Object, revision uint64, reveal bool, mask fu
 
 // Config returns the effective config of one node, or parts of it. An unknown node is a NotFoundError. It refuses
 // clashing or unreadable layers, and a node that has never reported if the query lacks software version and board.
-func (w *Snapshot) Config(q ConfigQuery) (DocumentAnswer, error) {
-	if err := w.find(q.Node); err != nil {
+func (s *Snapshot) Config(q ConfigQuery) (DocumentAnswer, error) {
+	if err := s.checkNodesExist(q.Node); err != nil {
 		return DocumentAnswer{}, err
 	}
-	fact, v := w.Nodes[q.Node], q.Versions
+	fact, v := s.Nodes[q.Node], q.Versions
 	if !fact.Reported && (v.Software == "" || v.Board == "") {
-		return DocumentAnswer{}, refused(override.WriteFaults{{
+		return DocumentAnswer{}, refuse(override.WriteFaults{{
 			Nodes: []string{q.Node}, Rule: override.RuleRequest, Problem: "No known node status",
 			Expectation: "Please pass the software version and hardware board ID directly",
 		}})
@@ -62,25 +62,25 @@ func (w *Snapshot) Config(q ConfigQuery) (DocumentAnswer, error) {
 			*field.asked = *field.reported
 		}
 	}
-	full, revision, err := w.newCheck().effective(q.Node, v, q.Paths)
+	full, revision, err := s.newCheck().effective(q.Node, v, q.Paths)
 	if err != nil {
 		return DocumentAnswer{}, err
 	}
-	return w.document(w.Metadata, full, revision, q.Reveal), nil
+	return s.document(s.Metadata, full, revision, q.Reveal), nil
 }
 
 // effective returns a node's config for versions, or the parts of it at paths.
-func (j *check) effective(node string, v layers.Versions, paths [][]string) (config.Object, uint64, error) {
-	_, set, err := j.kind(v)
+func (ck *check) effective(node string, v layers.Versions, paths [][]string) (config.Object, uint64, error) {
+	_, set, err := ck.kind(v)
 	if err != nil {
 		f := brokenFault(err)
 		f.Nodes = []string{node}
-		return nil, 0, refused(override.WriteFaults{*f})
+		return nil, 0, refuse(override.WriteFaults{*f})
 	}
 	revision := uint64(0)
 	for place, l := range map[layers.Layer]history.Layer{layers.Auto: autoLayer(node), layers.Network: networkLayer,
 		layers.Node: nodeLayer(node)} {
-		version, err := j.layer(l)
+		version, err := ck.layer(l)
 		if err != nil {
 			return nil, 0, err
 		}
@@ -88,11 +88,11 @@ func (j *check) effective(node string, v layers.Versions, paths [][]string) (con
 		revision = max(revision, version.Revision)
 	}
 	for place, o := range set {
-		set[place] = within(o, paths)
+		set[place] = reachablePart(o, paths)
 	}
 	for _, o := range set {
 		if _, values := estimateSize(o); values > 0 {
-			if err := j.cost.count(values); err != nil {
+			if err := ck.cost.count(values); err != nil {
 				return nil, 0, err
 			}
 		}
@@ -106,16 +106,16 @@ func (j *check) effective(node string, v layers.Versions, paths [][]string) (con
 		})
 	}
 	if len(paths) > 0 {
-		if full, err = j.choose(full, paths); err != nil {
+		if full, err = ck.choose(full, paths); err != nil {
 			return nil, 0, err
 		}
 	}
-	return full, revision, refused(faults)
+	return full, revision, refuse(faults)
 }
 
-// within returns the part of a layer that paths can reach, by their first keys: merging only that suffices for many
-// nodes.
-func within(o config.Object, paths [][]string) config.Object {
+// reachablePart returns the part of a layer that paths can reach, by their first keys: merging only that suffices for
+// many nodes.
+func reachablePart(o config.Object, paths [][]string) config.Object {
 	if o == nil || len(paths) == 0 ||
 		slices.ContainsFunc(paths, func(p []string) bool { return len(p) == 0 || p[0] == star }) {
 		return o
@@ -129,15 +129,15 @@ func within(o config.Object, paths [][]string) config.Object {
 	return out
 }
 
-// byNode returns a document {node: {…}} with each node masked by itself.
-func (w *Snapshot) byNode(o config.Object, revision uint64, reveal bool) DocumentAnswer {
-	return w.masked(o, revision, reveal, func() (any, bool) { return maskBelow(w.Metadata, o, 1) })
+// maskByNode returns a document {node: {…}} with each node masked by itself.
+func (s *Snapshot) maskByNode(o config.Object, revision uint64, reveal bool) DocumentAnswer {
+	return s.masked(o, revision, reveal, func() (any, bool) { return maskBelow(s.Metadata, o, 1) })
 }
 
 // maskBelow masks the configs at a depth of keys in an object.
 func maskBelow(m *metadata.Metadata, v any, depth int) (any, bool) {
-	o, is := v.(config.Object)
-	if depth == 0 || !is {
+	o, ok := v.(config.Object)
+	if depth == 0 || !ok {
 		return override.Mask(m, nil, v)
 	}
 	out, any := make(config.Object, len(o)), false
@@ -150,24 +150,24 @@ func maskBelow(m *metadata.Metadata, v any, depth int) (any, bool) {
 }
 
 // Describe returns the expanded metadata of "node", "controller" or "aggregator".
-func (w *Snapshot) Describe(of string) (DocumentAnswer, error) {
-	m, known := w.E2E[of]
+func (s *Snapshot) Describe(of string) (DocumentAnswer, error) {
+	m, known := s.E2E[of]
 	if of == "node" {
-		m, known = w.Metadata, true
+		m, known = s.Metadata, true
 	}
 	if !known {
 		return DocumentAnswer{}, &NotFoundError{"metadata of " + config.Quote(of), "must be node, controller or aggregator"}
 	}
 	if m == nil {
-		return w.document(nil, nil, 0, true), nil
+		return s.document(nil, nil, 0, true), nil
 	}
-	return w.document(nil, m.Document(), 0, true), nil
+	return s.document(nil, m.Document(), 0, true), nil
 }
 
 // Topology returns the topology in the format of its file, with the current liveness: a node is ONLINE if a replica has
 // its stream, and a link is alive while both its nodes are.
-func (w *Snapshot) Topology() (DocumentAnswer, error) {
-	v, err := w.newCheck().layer(topologyLayer)
+func (s *Snapshot) Topology() (DocumentAnswer, error) {
+	v, err := s.newCheck().layer(topologyLayer)
 	if err != nil {
 		return DocumentAnswer{}, err
 	}
@@ -176,26 +176,27 @@ func (w *Snapshot) Topology() (DocumentAnswer, error) {
 			"an import, a topology that is set, and one node, link or site that is added make one"}
 	}
 	o := v.Document
-	for key, edit := range map[string]func(config.Object) config.Object{"nodes": w.nodeAlive, "links": w.linkAlive} {
-		list, is := o[key].([]any)
-		if !is {
+	for key, edit := range map[string]func(config.Object) config.Object{"nodes": s.withNodeStatus,
+		"links": s.withLinkStatus} {
+		list, ok := o[key].([]any)
+		if !ok {
 			continue
 		}
 		out := slices.Clone(list)
 		for i, entry := range list {
-			if e, is := entry.(config.Object); is {
+			if e, ok := entry.(config.Object); ok {
 				out[i] = edit(e)
 			}
 		}
 		o = config.Set(o, []string{key}, out)
 	}
-	return w.document(nil, o, v.Revision, true), nil
+	return s.document(nil, o, v.Revision, true), nil
 }
 
-func (w *Snapshot) nodeAlive(e config.Object) config.Object {
+func (s *Snapshot) withNodeStatus(e config.Object) config.Object {
 	name, _ := e["name"].(string)
 	status := topology.Offline
-	if w.Nodes[name].Alive {
+	if s.Nodes[name].Alive {
 		status = topology.Online
 		if was, _ := e["status"].(int64); was == int64(topology.OnlineInitiator) {
 			status = topology.OnlineInitiator
@@ -204,16 +205,16 @@ func (w *Snapshot) nodeAlive(e config.Object) config.Object {
 	return config.Set(e, []string{"status"}, int64(status))
 }
 
-func (w *Snapshot) linkAlive(e config.Object) config.Object {
+func (s *Snapshot) withLinkStatus(e config.Object) config.Object {
 	a, _ := e["a_node_name"].(string)
 	z, _ := e["z_node_name"].(string)
-	return config.Set(e, []string{"is_alive"}, w.Nodes[a].Alive && w.Nodes[z].Alive)
+	return config.Set(e, []string{"is_alive"}, s.Nodes[a].Alive && s.Nodes[z].Alive)
 }
 
 // Explain returns the origin of each value at or below a path of a node's effective config, secrets masked; nothing if
 // there is no such value.
 func (w *Snapshot) Explain(node string, path []string) ([]history.ValueHistory, error) {
-	if err := w.find(node); err != nil {
+	if err := w.checkNodesExist(node); err != nil {
 		return nil, err
 	}
 	j := w.newCheck()
@@ -221,9 +222,9 @@ func (w *Snapshot) Explain(node string, path []string) ([]history.ValueHistory, 
 	if err != nil {
 		f := brokenFault(err)
 		f.Nodes = []string{node}
-		return nil, refused(override.WriteFaults{*f})
+		return nil, refuse(override.WriteFaults{*f})
 	}
-	if err := j.explainable(node, set, path); err != nil {
+	if err := j.checkExplainable(node, set, path); err != nil {
 		return nil, err
 	}
 	all, err := w.State.Explain(node, set, path)
@@ -255,16 +256,16 @@ func (w *Snapshot) Explain(node string, path []string) ([]history.ValueHistory, 
 }
 
 // MaskDiffs returns differences of layers with their secrets masked, as many as an answer may contain.
-func (w *Snapshot) MaskDiffs(diffs []history.LayerDiff) ([]history.LayerDiff, error) {
+func (s *Snapshot) MaskDiffs(diffs []history.LayerDiff) ([]history.LayerDiff, error) {
 	out := slices.Clone(diffs)
-	cost := meter{ended: w.Ended}
+	cost := meter{ended: s.Ended}
 	for i, d := range out {
 		for _, v := range d.Values {
 			if err := errors.Join(cost.answer(v.Old), cost.answer(v.New)); err != nil {
 				return nil, err
 			}
 		}
-		m := w.metadataOf(d.Layer)
+		m := s.metadataOf(d.Layer)
 		for _, v := range []*history.Version{&out[i].Before, &out[i].After} {
 			if v.Document != nil {
 				shown, _ := override.Mask(m, nil, v.Document)
@@ -281,13 +282,13 @@ func (w *Snapshot) MaskDiffs(diffs []history.LayerDiff) ([]history.LayerDiff, er
 }
 
 // metadataOf returns the metadata that describes a layer; nil for a topology and for metadata.
-func (w *Snapshot) metadataOf(l history.Layer) *metadata.Metadata {
+func (s *Snapshot) metadataOf(l history.Layer) *metadata.Metadata {
 	switch l.Kind {
 	case history.Network, history.Node, history.Auto:
-		return w.Metadata
+		return s.Metadata
 	case history.E2E:
 		file, _ := fileOf(l)
-		return w.E2E[file]
+		return s.E2E[file]
 	case history.Peer:
 		return peerMetadata
 	case history.Topology, history.Metadata, history.Cluster, history.Deployment:

@@ -13,8 +13,8 @@ import (
 
 // Layer returns one layer in the form that LayerQuery describes. A version without a match gets the latest base and
 // empty firmware and hardware: {}.
-func (w *Snapshot) Layer(q LayerQuery) (DocumentAnswer, error) {
-	j := w.newCheck()
+func (s *Snapshot) Layer(q LayerQuery) (DocumentAnswer, error) {
+	j := s.newCheck()
 	switch q.Layer {
 	case layers.Base, layers.Firmware:
 		return j.byVersion(q)
@@ -25,21 +25,21 @@ func (w *Snapshot) Layer(q LayerQuery) (DocumentAnswer, error) {
 		if err != nil {
 			return DocumentAnswer{}, err
 		}
-		return w.document(w.Metadata, v.Document, v.Revision, q.Reveal), nil
+		return s.document(s.Metadata, v.Document, v.Revision, q.Reveal), nil
 	case layers.Auto:
-		return j.ofNodes(history.Auto, q)
+		return j.readNodeLayers(history.Auto, q)
 	case layers.Node:
-		return j.ofNodes(history.Node, q)
+		return j.readNodeLayers(history.Node, q)
 	}
 	return DocumentAnswer{}, &NotFoundError{"layer", "must be base, firmware, hardware, auto, network or node"}
 }
 
 // byVersion returns base or firmware: {version: {…}}.
-func (j *check) byVersion(q LayerQuery) (DocumentAnswer, error) {
+func (ck *check) byVersion(q LayerQuery) (DocumentAnswer, error) {
 	versions, out := q.Versions, config.Object{}
 	if len(versions) == 0 {
-		if versions = j.Hardware.Base; q.Layer == layers.Firmware {
-			versions = j.Hardware.Firmware
+		if versions = ck.Hardware.Base; q.Layer == layers.Firmware {
+			versions = ck.Hardware.Firmware
 		}
 	}
 	var faults override.WriteFaults
@@ -48,27 +48,27 @@ func (j *check) byVersion(q LayerQuery) (DocumentAnswer, error) {
 		if q.Layer == layers.Firmware {
 			v = layers.Versions{Firmware: version}
 		}
-		c := j.Hardware.KindOf(v).Choice
-		only := j.only(&faults, fleet.Kind{Choice: layers.Choice{Base: c.Base, Firmware: c.Firmware}}, q.Layer)
-		if err := j.cost.answer(only); err != nil {
+		c := ck.Hardware.KindOf(v).Choice
+		only := ck.readLayer(&faults, fleet.Kind{Choice: layers.Choice{Base: c.Base, Firmware: c.Firmware}}, q.Layer)
+		if err := ck.cost.answer(only); err != nil {
 			return DocumentAnswer{}, err
 		}
 		out[version] = only
 	}
-	return j.files(out, 1, faults, q.Reveal)
+	return ck.answerFiles(out, 1, faults, q.Reveal)
 }
 
 // kindCost is the cost of selecting layers, relative to visiting a key.
 const kindCost = 200
 
 // byBoard returns hardware: {board: {version: {…}}}.
-func (j *check) byBoard(q LayerQuery) (DocumentAnswer, error) {
+func (ck *check) byBoard(q LayerQuery) (DocumentAnswer, error) {
 	boards := q.Boards
 	if len(boards) == 0 {
-		for board := range j.Hardware.Boards {
+		for board := range ck.Hardware.Boards {
 			boards = append(boards, board)
 		}
-		for board := range j.Hardware.Learnt {
+		for board := range ck.Hardware.Learnt {
 			boards = append(boards, board)
 		}
 		slices.Sort(boards)
@@ -78,37 +78,37 @@ func (j *check) byBoard(q LayerQuery) (DocumentAnswer, error) {
 	var faults override.WriteFaults
 	for _, board := range boards {
 		all := config.Object{}
-		for _, version := range j.versionsOf(board, q.Versions) {
-			k := j.Hardware.KindOf(layers.Versions{Software: version, Board: board})
-			if err := j.cost.count(kindCost); err != nil {
+		for _, version := range ck.versionsOf(board, q.Versions) {
+			k := ck.Hardware.KindOf(layers.Versions{Software: version, Board: board})
+			if err := ck.cost.count(kindCost); err != nil {
 				return DocumentAnswer{}, err
 			}
 			if k.Hardware == "" {
 				continue
 			}
-			only := j.only(&faults, k, layers.Hardware)
-			if err := j.cost.answer(only); err != nil {
+			only := ck.readLayer(&faults, k, layers.Hardware)
+			if err := ck.cost.answer(only); err != nil {
 				return DocumentAnswer{}, err
 			}
 			all[version] = only
 		}
 		out[board] = all
 	}
-	return j.files(out, 2, faults, q.Reveal)
+	return ck.answerFiles(out, 2, faults, q.Reveal)
 }
 
 // versionsOf returns the requested versions, or else all versions for which a board has layers.
-func (j *check) versionsOf(board string, asked []string) []string {
+func (ck *check) versionsOf(board string, asked []string) []string {
 	if len(asked) > 0 {
 		return asked
 	}
-	all := slices.Clone(j.Hardware.Hardware[j.Hardware.Boards[board]])
-	learnt := j.Hardware.Learnt[board]
+	all := slices.Clone(ck.Hardware.Hardware[ck.Hardware.Boards[board]])
+	learnt := ck.Hardware.Learnt[board]
 	return append(all, learnt.Hardware[learnt.Boards[board]]...)
 }
 
-// only reads one layer of a kind and no others, so that a broken file affects only its own layer.
-func (j *check) only(faults *override.WriteFaults, k fleet.Kind, l layers.Layer) config.Object {
+// readLayer reads one layer of a kind and no others, so that a broken file affects only its own layer.
+func (ck *check) readLayer(faults *override.WriteFaults, k fleet.Kind, l layers.Layer) config.Object {
 	c := &k.Choice
 	if l != layers.Base {
 		c.Base = ""
@@ -123,7 +123,7 @@ func (j *check) only(faults *override.WriteFaults, k fleet.Kind, l layers.Layer)
 	if c.Base+c.Firmware+c.Hardware == "" {
 		return config.Object{}
 	}
-	set, err := j.set(k)
+	set, err := ck.set(k)
 	if err != nil {
 		*faults = append(*faults, *brokenFault(err))
 	}
@@ -133,26 +133,27 @@ func (j *check) only(faults *override.WriteFaults, k fleet.Kind, l layers.Layer)
 	return set[l]
 }
 
-func (j *check) files(out config.Object, depth int, faults override.WriteFaults, reveal bool) (DocumentAnswer, error) {
+func (ck *check) answerFiles(out config.Object, depth int, faults override.WriteFaults, reveal bool) (DocumentAnswer,
+	error) {
 	if len(faults) > 0 {
-		return DocumentAnswer{}, refused(faults)
+		return DocumentAnswer{}, refuse(faults)
 	}
-	return j.masked(out, 0, reveal, func() (any, bool) { return maskBelow(j.metadata, out, depth) }), nil
+	return ck.masked(out, 0, reveal, func() (any, bool) { return maskBelow(ck.metadata, out, depth) }), nil
 }
 
-// ofNodes returns auto or node: {node: {…}}. It leaves out nodes without overrides. The revision is the newest that
-// wrote or deleted one of them.
-func (j *check) ofNodes(kind history.Kind, q LayerQuery) (DocumentAnswer, error) {
+// readNodeLayers returns auto or node: {node: {…}}. It leaves out nodes without overrides. The revision is the newest
+// that wrote or deleted one of them.
+func (ck *check) readNodeLayers(kind history.Kind, q LayerQuery) (DocumentAnswer, error) {
 	var versions []history.Version
 	var err error
 	if len(q.Nodes) == 0 {
-		versions, err = j.State.Of(kind)
+		versions, err = ck.State.LayersOfKind(kind)
 	} else {
 		desired := make([]history.Layer, len(q.Nodes))
 		for i, name := range q.Nodes {
 			desired[i] = history.Layer{Kind: kind, Name: name}
 		}
-		versions, err = j.State.Layers(desired...)
+		versions, err = ck.State.Layers(desired...)
 	}
 	if err != nil {
 		return DocumentAnswer{}, problemOf(err)
@@ -161,7 +162,7 @@ func (j *check) ofNodes(kind history.Kind, q LayerQuery) (DocumentAnswer, error)
 	var missing []string
 	for _, v := range versions {
 		newest = max(newest, v.Revision)
-		if err := j.cost.answer(v.Document); err != nil {
+		if err := ck.cost.answer(v.Document); err != nil {
 			return DocumentAnswer{}, err
 		}
 		if v.Document != nil {
@@ -171,9 +172,9 @@ func (j *check) ofNodes(kind history.Kind, q LayerQuery) (DocumentAnswer, error)
 		}
 	}
 	if len(q.Nodes) > 0 { // a node that is no longer known may still have overrides
-		if err := j.find(missing...); err != nil {
+		if err := ck.checkNodesExist(missing...); err != nil {
 			return DocumentAnswer{}, err
 		}
 	}
-	return j.byNode(out, newest, q.Reveal), nil
+	return ck.maskByNode(out, newest, q.Reveal), nil
 }

@@ -15,17 +15,17 @@ const nodesAtOnce = 500
 
 // Paths returns the parts of many nodes' configs at paths, {node: {…}}. Nodes that have never reported get the latest
 // base.
-func (w *Snapshot) Paths(q PathsQuery) (DocumentAnswer, error) {
+func (s *Snapshot) Paths(q PathsQuery) (DocumentAnswer, error) {
 	if len(q.Paths) == 0 {
 		return DocumentAnswer{},
-			refused(override.WriteFaults{{Rule: override.RuleRequest, Problem: "the question names no path",
+			refuse(override.WriteFaults{{Rule: override.RuleRequest, Problem: "the question names no path",
 				Expectation: "must be one or more"}})
 	}
 	names := slices.Compact(slices.Sorted(slices.Values(q.Nodes)))
 	if len(names) == 0 {
-		names = w.known()
+		names = s.nodeNames()
 	}
-	if err := w.find(names...); err != nil {
+	if err := s.checkNodesExist(names...); err != nil {
 		return DocumentAnswer{}, err
 	}
 	names = names[sort.Search(len(names), func(i int) bool { return names[i] > q.After }):]
@@ -33,7 +33,7 @@ func (w *Snapshot) Paths(q PathsQuery) (DocumentAnswer, error) {
 	if q.Limit > 0 {
 		names = names[:min(all, q.Limit)]
 	}
-	p := pathsAnswer{w: w, q: q, out: config.Object{}, cost: meter{ended: w.Ended}}
+	p := pathsAnswer{w: s, q: q, out: config.Object{}, cost: meter{ended: s.Ended}}
 	for some := range slices.Chunk(names, nodesAtOnce) {
 		if err := p.addNames(some); err != nil {
 			return DocumentAnswer{}, err
@@ -42,13 +42,13 @@ func (w *Snapshot) Paths(q PathsQuery) (DocumentAnswer, error) {
 	next := ""
 	switch {
 	case p.faults != nil:
-		return DocumentAnswer{}, refused(p.faults)
+		return DocumentAnswer{}, refuse(p.faults)
 	case p.full != "":
 		next = p.full
 	case len(names) < all:
 		next = names[len(names)-1]
 	}
-	d := w.byNode(p.out, p.newest, q.Reveal)
+	d := s.maskByNode(p.out, p.newest, q.Reveal)
 	d.Next = next
 	return d, nil
 }

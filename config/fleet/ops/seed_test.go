@@ -111,7 +111,7 @@ func TestSeed_Operations(t *testing.T) {
 		if err != nil || actions(o) == "" || changes(o) != `n1: envParams.OPENR_ENABLED null to "1"` {
 			t.Errorf("%v: %q, %q", err, changes(o), actions(o))
 		}
-		after, err := b.After(o.Change, "n1")
+		after, err := b.EffectiveAfter(o.Change, "n1")
 		if got := config.OneLine(after); err != nil ||
 			got != `{"envParams": {"OPENR_ENABLED": "1"},"sysParams": {"managedConfig": false}}` {
 			t.Errorf("%v: %s", err, got)

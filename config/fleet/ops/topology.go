@@ -17,8 +17,8 @@ func topologyOf(doc config.Object) (*topology.Topology, config.Faults) {
 	return topology.FromDocument(doc)
 }
 
-// chart is the topology with the layers of all nodes that the topology or the controller knows.
-type chart struct {
+// topologyLayers is the topology with the layers of all nodes that the topology or the controller knows.
+type topologyLayers struct {
 	doc      config.Object // nil: there is none
 	topology *topology.Topology
 	network  config.Object
@@ -27,17 +27,17 @@ type chart struct {
 	damaged  map[string]bool // nodes with an unreadable layer
 }
 
-// chart reads the chart. A future topology may be given, whose nodes are included.
-func (j *check) chart(next ...*topology.Topology) (chart, error) {
-	v, err := j.layer(topologyLayer)
+// readTopologyLayers reads the topology and the layers. A future topology may be given, whose nodes are included.
+func (ck *check) readTopologyLayers(next ...*topology.Topology) (topologyLayers, error) {
+	v, err := ck.layer(topologyLayer)
 	if err != nil {
-		return chart{}, err
+		return topologyLayers{}, err
 	}
 	t, faults := topologyOf(v.Document)
 	if len(faults) > 0 {
-		return chart{}, refused(faultsOf(override.RuleTopology, []string{"topology"}, faults))
+		return topologyLayers{}, refuse(faultsOf(override.RuleTopology, []string{"topology"}, faults))
 	}
-	names := j.known()
+	names := ck.nodeNames()
 	for _, t := range append(next, t) {
 		for _, n := range t.Nodes {
 			names = append(names, n.Name)
@@ -49,30 +49,31 @@ func (j *check) chart(next ...*topology.Topology) (chart, error) {
 	for _, name := range names {
 		desired = append(desired, autoLayer(name), nodeLayer(name))
 	}
-	if err := j.layersOrDamaged(desired...); err != nil {
-		return chart{}, err
+	if err := ck.layersOrDamaged(desired...); err != nil {
+		return topologyLayers{}, err
 	}
-	if err := j.layersOf(networkLayer); err != nil {
-		return chart{}, err
+	if err := ck.layersOf(networkLayer); err != nil {
+		return topologyLayers{}, err
 	}
-	c := chart{doc: v.Document, topology: t, network: j.read[networkLayer].Document, auto: map[string]config.Object{},
-		own: map[string]config.Object{}, damaged: map[string]bool{}}
+	c := topologyLayers{doc: v.Document, topology: t, network: ck.read[networkLayer].Document,
+		auto: map[string]config.Object{},
+		own:  map[string]config.Object{}, damaged: map[string]bool{}}
 	for _, name := range names {
-		if j.damaged(name) {
+		if ck.damaged(name) {
 			c.damaged[name] = true
 		}
-		if doc := j.read[autoLayer(name)].Document; doc != nil {
+		if doc := ck.read[autoLayer(name)].Document; doc != nil {
 			c.auto[name] = doc
 		}
-		if doc := j.read[nodeLayer(name)].Document; doc != nil {
+		if doc := ck.read[nodeLayer(name)].Document; doc != nil {
 			c.own[name] = doc
 		}
 	}
 	return c, nil
 }
 
-// files joins layers to one document {node: {…}}.
-func files(layers map[string]config.Object) config.Object {
+// joinLayers joins layers to one document {node: {…}}.
+func joinLayers(layers map[string]config.Object) config.Object {
 	out := make(config.Object, len(layers))
 	for name, doc := range layers {
 		out[name] = doc
@@ -84,52 +85,53 @@ func files(layers map[string]config.Object) config.Object {
 func splitByNode(doc config.Object) map[string]config.Object {
 	out := make(map[string]config.Object, len(doc))
 	for name, v := range doc {
-		if o, is := v.(config.Object); is {
+		if o, ok := v.(config.Object); ok {
 			out[name] = o
 		}
 	}
 	return out
 }
 
-// written adds the layers that differ to a change. It skips nodes with a damaged layer: derived values would replace
+// addChanged adds the layers that differ to a change. It skips nodes with a damaged layer: derived values would replace
 // values that could not be read.
-func (j *check) written(c history.Change, kind history.Kind, before, after map[string]config.Object) {
+func (ck *check) addChanged(c history.Change, kind history.Kind, before, after map[string]config.Object) {
 	for name := range before {
-		if _, stays := after[name]; !stays && !j.damaged(name) {
+		if _, stays := after[name]; !stays && !ck.damaged(name) {
 			c.Layers[history.Layer{Kind: kind, Name: name}] = nil
 		}
 	}
 	for name, doc := range after {
-		if was, had := before[name]; !j.damaged(name) && (!had || !config.Equal(was, doc)) {
+		if was, had := before[name]; !ck.damaged(name) && (!had || !config.Equal(was, doc)) {
 			c.Layers[history.Layer{Kind: kind, Name: name}] = doc
 		}
 	}
 }
 
-// charted returns the write from one chart to another, with topologyInfo in the auto layer updated.
-func (j *check) charted(was, is chart, notes []string) (WriteOutcome, error) {
+// topologyOutcome returns the write from one state of the topology to another, with topologyInfo in the auto layer
+// updated.
+func (ck *check) topologyOutcome(was, now topologyLayers, notes []string) (WriteOutcome, error) {
 	c := history.Change{Layers: map[history.Layer]config.Object{}}
-	if doc := is.topology.Document(); was.doc == nil || !config.Equal(was.doc, doc) {
+	if doc := now.topology.Document(); was.doc == nil || !config.Equal(was.doc, doc) {
 		c.Layers[topologyLayer] = doc
 	}
-	is.auto = is.withFacts()
-	j.written(c, history.Auto, was.auto, is.auto)
-	j.written(c, history.Node, was.own, is.own)
-	return j.layersChange(c, notes)
+	now.auto = now.withFacts()
+	ck.addChanged(c, history.Auto, was.auto, now.auto)
+	ck.addChanged(c, history.Node, was.own, now.own)
+	return ck.validateLayersChange(c, notes)
 }
 
 // setTopology replaces the topology. Nodes that the new one lacks keep their node layer, and the outcome reports them.
-func (j *check) setTopology(q SetTopology) (WriteOutcome, error) {
+func (ck *check) setTopology(q SetTopology) (WriteOutcome, error) {
 	t, faults := topologyOf(q.Document)
 	if len(faults) > 0 {
-		return WriteOutcome{}, refused(faultsOf(override.RuleTopology, nil, faults))
+		return WriteOutcome{}, refuse(faultsOf(override.RuleTopology, nil, faults))
 	}
-	was, err := j.chart(t)
+	was, err := ck.readTopologyLayers(t)
 	if err != nil {
 		return WriteOutcome{}, err
 	}
-	is := was
-	is.topology = t
+	now := was
+	now.topology = t
 	stays := map[string]bool{}
 	for _, n := range t.Nodes {
 		stays[n.Name] = true
@@ -140,42 +142,42 @@ func (j *check) setTopology(q SetTopology) (WriteOutcome, error) {
 			notes = append(notes, "node "+config.Quote(n.Name)+": is in the topology no more, and keeps its overrides")
 		}
 	}
-	return j.charted(was, is, notes)
+	return ck.topologyOutcome(was, now, notes)
 }
 
 // editTopology validates one edit of one node, link or site.
-func (j *check) editTopology(q EditTopology) (WriteOutcome, error) {
+func (ck *check) editTopology(q EditTopology) (WriteOutcome, error) {
 	if !slices.Contains([]string{"node", "link", "site"}, q.Object) {
 		return WriteOutcome{}, &NotFoundError{"object " + config.Quote(q.Object), "must be node, link or site"}
 	}
 	if !slices.Contains([]string{"add", "edit", "delete", "rename"}, q.Op) {
-		return WriteOutcome{}, refused(override.WriteFaults{{Rule: override.RuleRequest, Problem: config.Invalid(q.Op),
+		return WriteOutcome{}, refuse(override.WriteFaults{{Rule: override.RuleRequest, Problem: config.Invalid(q.Op),
 			Expectation: "must be add, edit, delete or rename"}})
 	}
 	if q.Object == "node" && q.Op == "rename" {
-		return j.renameNode(q.Name, q.To)
+		return ck.renameNode(q.Name, q.To)
 	}
-	was, err := j.chart()
+	was, err := ck.readTopologyLayers()
 	if err != nil {
 		return WriteOutcome{}, err
 	}
 	if q.Object == "node" {
-		if err := j.layersOf(autoLayer(q.Name), nodeLayer(q.Name)); err != nil {
+		if err := ck.layersOf(autoLayer(q.Name), nodeLayer(q.Name)); err != nil {
 			return WriteOutcome{}, err
 		}
 	}
-	next, err := was.edited(q)
+	next, err := was.applyEdit(q)
 	if err != nil {
 		return WriteOutcome{}, err
 	}
-	is := was
-	is.topology, is.auto, is.own = next.Topology, splitByNode(next.Auto), splitByNode(next.Node)
-	return j.charted(was, is, nil)
+	now := was
+	now.topology, now.auto, now.own = next.Topology, splitByNode(next.Auto), splitByNode(next.Node)
+	return ck.topologyOutcome(was, now, nil)
 }
 
-// edited returns the topology after an edit, with the dependent layers.
-func (c chart) edited(q EditTopology) (topology.State, error) {
-	state := topology.State{Topology: c.topology, Auto: files(c.auto), Node: files(c.own)}
+// applyEdit returns the topology after an edit, with the dependent layers.
+func (c topologyLayers) applyEdit(q EditTopology) (topology.State, error) {
+	state := topology.State{Topology: c.topology, Auto: joinLayers(c.auto), Node: joinLayers(c.own)}
 	list := q.Object + "s"
 	doc := c.topology.Document()
 	entries, _ := doc[list].([]any)
@@ -192,7 +194,7 @@ func (c chart) edited(q EditTopology) (topology.State, error) {
 		next, faults := map[string]func(string) (topology.State, config.Faults){
 			"node": state.DeleteNode, "link": state.DeleteLink, "site": state.DeleteSite,
 		}[q.Object](q.Name)
-		return next, refused(faultsOf(override.RuleTopology, nil, faults))
+		return next, refuse(faultsOf(override.RuleTopology, nil, faults))
 	case "rename":
 		if q.To == "" || q.To == q.Name {
 			faults.Add([]string{"name"}, config.Invalid(q.To), "must be another name")
@@ -209,7 +211,7 @@ func (c chart) edited(q EditTopology) (topology.State, error) {
 	}
 	parsed, wrong := c.with(list, at, entry)
 	if faults = append(faults, wrong...); len(faults) > 0 {
-		return state, refused(faultsOf(override.RuleTopology, nil, faults))
+		return state, refuse(faultsOf(override.RuleTopology, nil, faults))
 	}
 	if q.Op == "add" {
 		state.Topology = parsed
@@ -224,11 +226,11 @@ func (c chart) edited(q EditTopology) (topology.State, error) {
 	case "site":
 		next, faults = state.EditSite(q.Name, parsed.Sites[at])
 	}
-	return next, refused(faultsOf(override.RuleTopology, nil, faults))
+	return next, refuse(faultsOf(override.RuleTopology, nil, faults))
 }
 
 // index returns the index of an object in its list, or -1.
-func (c chart) index(q EditTopology) int {
+func (c topologyLayers) index(q EditTopology) int {
 	switch q.Object {
 	case "node":
 		return slices.IndexFunc(c.topology.Nodes, func(n topology.Node) bool { return n.Name == q.Name })
@@ -240,7 +242,7 @@ func (c chart) index(q EditTopology) int {
 
 // with returns the topology with an entry merged into the one at an index of a list, or appended. References by name
 // and MAC stay valid: a renamed site keeps its nodes.
-func (c chart) with(list string, at int, entry config.Object) (*topology.Topology, config.Faults) {
+func (c topologyLayers) with(list string, at int, entry config.Object) (*topology.Topology, config.Faults) {
 	doc := c.topology.Document()
 	entries, _ := doc[list].([]any)
 	if list == "sites" && entries == nil { // a file without a list: the sites that nodes name
@@ -257,7 +259,7 @@ func (c chart) with(list string, at int, entry config.Object) (*topology.Topolog
 	merged, clashes := config.Merge(old, entry)
 	var faults config.Faults
 	for _, clash := range clashes {
-		faults.Add(config.Sub([]string{list}, clash.Path...), config.InvalidType(config.KindOf(clash.Above))+
+		faults.Add(config.Below([]string{list}, clash.Path...), config.InvalidType(config.KindOf(clash.Above))+
 			" over an object",
 			"must be an object")
 	}
@@ -275,7 +277,7 @@ func renameSite(doc config.Object, from, to any) config.Object {
 	nodes, _ := doc["nodes"].([]any)
 	nodes = slices.Clone(nodes)
 	for i, v := range nodes {
-		if n, is := v.(config.Object); is && n["site_name"] == from && from != to {
+		if n, ok := v.(config.Object); ok && n["site_name"] == from && from != to {
 			nodes[i] = config.Set(n, []string{"site_name"}, to)
 		}
 	}
@@ -283,47 +285,47 @@ func renameSite(doc config.Object, from, to any) config.Object {
 }
 
 // renameNode renames a node everywhere at once: in the topology, the layers, the joined node's record, and its token.
-func (j *check) renameNode(from, to string) (WriteOutcome, error) {
-	was, err := j.chart()
+func (ck *check) renameNode(from, to string) (WriteOutcome, error) {
+	was, err := ck.readTopologyLayers()
 	if err != nil {
 		return WriteOutcome{}, err
 	}
 	if _, there := was.topology.Node(from); !there {
-		if err := j.find(from); err != nil {
+		if err := ck.checkNodesExist(from); err != nil {
 			return WriteOutcome{}, err
 		}
 	}
-	c, err := j.State.Rename(from, to)
+	c, err := ck.State.Rename(from, to)
 	if err != nil {
 		return WriteOutcome{}, problemOf(err)
 	}
-	j.was[to] = from
-	is := was
-	is.auto, is.own = moved(was.auto, from, to), moved(was.own, from, to)
+	ck.was[to] = from
+	now := was
+	now.auto, now.own = moveLayer(was.auto, from, to), moveLayer(was.own, from, to)
 	if doc := c.Layers[topologyLayer]; doc != nil {
 		t, faults := topologyOf(doc)
 		if len(faults) > 0 {
-			return WriteOutcome{}, refused(faultsOf(override.RuleTopology, []string{"topology"}, faults))
+			return WriteOutcome{}, refuse(faultsOf(override.RuleTopology, []string{"topology"}, faults))
 		}
-		is.topology = t
-		before := is.auto
-		is.auto = is.withFacts()
-		j.written(c, history.Auto, before, is.auto)
+		now.topology = t
+		before := now.auto
+		now.auto = now.withFacts()
+		ck.addChanged(c, history.Auto, before, now.auto)
 	}
 	var notes []string
-	for _, name := range sortedNames(is.own) {
-		tunnels, _ := is.own[name][tunnelKey].(config.Object)
+	for _, name := range sortedNames(now.own) {
+		tunnels, _ := now.own[name][tunnelKey].(config.Object)
 		for _, tunnel := range config.Keys(tunnels) {
-			if dst, _ := destination(tunnels[tunnel]); dst == from {
+			if dst, _ := tunnelPeer(tunnels[tunnel]); dst == from {
 				notes = append(notes, name+": "+config.FormatPath([]string{tunnelKey, tunnel})+
 					".dstNodeName: names the node as it was called before")
 			}
 		}
 	}
-	return j.layersChange(c, notes)
+	return ck.validateLayersChange(c, notes)
 }
 
-func moved(layers map[string]config.Object, from, to string) map[string]config.Object {
+func moveLayer(layers map[string]config.Object, from, to string) map[string]config.Object {
 	out := make(map[string]config.Object, len(layers))
 	for name, doc := range layers {
 		if name == from {

@@ -14,18 +14,18 @@ const (
 	dstIPKey  = "dstIp"
 )
 
-// tunnels updates the auto layer of a node from its node layer: each tunnel that names a node with an address gets that
-// address; for a tunnel that was removed, or whose node has no address, the address that the controller set is removed
-// (reference §1.16). A modify without tunnels changes none: the original removed all.
-func (w *Snapshot) tunnels(n override.Node, node string, own config.Object, always bool) (auto config.Object,
+// updateTunnels updates the auto layer of a node from its node layer: each tunnel that names a node with an address
+// gets that address; for a tunnel that was removed, or whose node has no address, the address that the controller set
+// is removed (reference §1.16). A modify without tunnels changes none: the original removed all.
+func (s *Snapshot) updateTunnels(n override.Node, node string, own config.Object, always bool) (auto config.Object,
 	notes []string) {
 	was, had := n.Own[tunnelKey]
-	is, has := own[tunnelKey]
-	if !always && had == has && config.Equal(was, is) {
+	now, has := own[tunnelKey]
+	if !always && had == has && config.Equal(was, now) {
 		return n.Auto, nil
 	}
 	auto = n.Auto
-	all, _ := is.(config.Object)
+	all, _ := now.(config.Object)
 	stale, _ := n.Auto[tunnelKey].(config.Object)
 	for _, name := range config.Keys(stale) {
 		if _, stays := all[name]; !stays {
@@ -33,10 +33,10 @@ func (w *Snapshot) tunnels(n override.Node, node string, own config.Object, alwa
 		}
 	}
 	for _, name := range config.Keys(all) {
-		dst, named := destination(all[name])
+		dst, named := tunnelPeer(all[name])
 		path := []string{tunnelKey, name, dstIPKey}
-		address := w.Nodes[dst].Address
-		if fits := w.acceptsAddress(path, address); named && fits {
+		address := s.Nodes[dst].Address
+		if fits := s.acceptsAddress(path, address); named && fits {
 			auto = config.Set(auto, path, address)
 			continue
 		}
@@ -45,14 +45,14 @@ func (w *Snapshot) tunnels(n override.Node, node string, own config.Object, alwa
 			continue
 		}
 		before, _ := was.(config.Object)
-		if old, _ := destination(before[name]); old == dst && address == "" {
-			if _, known := w.Nodes[dst]; known {
+		if old, _ := tunnelPeer(before[name]); old == dst && address == "" {
+			if _, known := s.Nodes[dst]; known {
 				continue // it may only be offline: keep its address
 			}
 		}
 		auto = config.Prune(auto, path)
 		why := "has no known address yet"
-		if _, known := w.Nodes[dst]; !known {
+		if _, known := s.Nodes[dst]; !known {
 			why = "is not known"
 		} else if address != "" {
 			why = "connects from " + address + ", which the metadata does not allow there"
@@ -60,21 +60,21 @@ func (w *Snapshot) tunnels(n override.Node, node string, own config.Object, alwa
 		notes = append(notes, node+": "+config.FormatPath([]string{tunnelKey, name})+".dstNodeName: node "+config.Quote(dst)+
 			" "+why+": the tunnel gets its address as soon as it has one")
 	}
-	return orGone(auto), notes
+	return nilIfEmpty(auto), notes
 }
 
 // acceptsAddress reports whether there is an address and the metadata accepts it: the seed's metadata accepts only
 // IPv6, and a rejected address must not block the others.
-func (w *Snapshot) acceptsAddress(path []string, address string) bool {
+func (s *Snapshot) acceptsAddress(path []string, address string) bool {
 	if address == "" {
 		return false
 	}
-	report := w.Metadata.Validate(config.Set(nil, path, address))
+	report := s.Metadata.Validate(config.Set(nil, path, address))
 	return !slices.ContainsFunc(report.Faults, func(f metadata.Violation) bool { return slices.Equal(f.Path, path) })
 }
 
-// destination returns the node at the other end of a tunnel.
-func destination(tunnel any) (string, bool) {
+// tunnelPeer returns the node at the other end of a tunnel.
+func tunnelPeer(tunnel any) (string, bool) {
 	o, _ := tunnel.(config.Object)
 	name, _ := o["dstNodeName"].(string)
 	return name, name != ""
@@ -83,16 +83,16 @@ func destination(tunnel any) (string, bool) {
 // TunnelAddresses returns the write that puts the addresses of some nodes, of all if none is named, into the tunnels to
 // them; ok is false if the tunnels are up to date. The caller makes this write when it learns an address. A node
 // without an address keeps its entries: it may only be offline.
-func (w *Snapshot) TunnelAddresses(changed ...string) (write SetAuto, ok bool, err error) {
-	versions, err := w.State.WithDamaged().Of(history.Node)
+func (s *Snapshot) TunnelAddresses(changed ...string) (write SetAuto, ok bool, err error) {
+	versions, err := s.State.WithDamaged().LayersOfKind(history.Node)
 	if err != nil {
 		return SetAuto{}, false, err
 	}
-	j := w.newCheck()
+	j := s.newCheck()
 	values := config.Object{}
 	for _, v := range versions {
 		tunnels, _ := v.Document[tunnelKey].(config.Object)
-		if _, known := w.Nodes[v.Layer.Name]; !known || len(tunnels) == 0 {
+		if _, known := s.Nodes[v.Layer.Name]; !known || len(tunnels) == 0 {
 			continue
 		}
 		if err := j.layersOrDamaged(autoLayer(v.Layer.Name)); err != nil {
@@ -102,9 +102,9 @@ func (w *Snapshot) TunnelAddresses(changed ...string) (write SetAuto, ok bool, e
 			continue // a user must repair it
 		}
 		for _, name := range config.Keys(tunnels) {
-			dst, named := destination(tunnels[name])
-			address := w.Nodes[dst].Address
-			if !named || !w.acceptsAddress([]string{tunnelKey, name, dstIPKey}, address) || len(changed) > 0 &&
+			dst, named := tunnelPeer(tunnels[name])
+			address := s.Nodes[dst].Address
+			if !named || !s.acceptsAddress([]string{tunnelKey, name, dstIPKey}, address) || len(changed) > 0 &&
 				!slices.Contains(changed, dst) {
 				continue
 			}

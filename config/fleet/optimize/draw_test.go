@@ -83,9 +83,9 @@ func value(t *rapid.T, doc config.Object, p param, node, mac string, oneIn int) 
 	}
 	path := []string{node, p.over, mac, "fwParams"}
 	if rapid.IntRange(0, 3).Draw(t, "beside") == 0 {
-		doc = config.Set(doc, config.Sub(path, "laMaxMcs"), int64(9))
+		doc = config.Set(doc, config.Below(path, "laMaxMcs"), int64(9))
 	}
-	return config.Set(doc, config.Sub(path, p.name), rapid.SampledFrom(p.allowed).Draw(t, p.name))
+	return config.Set(doc, config.Below(path, p.name), rapid.SampledFrom(p.allowed).Draw(t, p.name))
 }
 
 // must runs kinds that are expected to do.

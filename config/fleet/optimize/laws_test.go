@@ -184,8 +184,8 @@ func TestOnlyWhatIsAssignedChanges(t *testing.T) {
 				*doc = config.Set(*doc, c.Path, c.New)
 			}
 		}
-		if text(config.Clean(auto)) != text(config.Clean(out.Auto)) ||
-			text(config.Clean(node)) != text(config.Clean(out.Node)) {
+		if text(config.DropEmpty(auto)) != text(config.DropEmpty(out.Auto)) ||
+			text(config.DropEmpty(node)) != text(config.DropEmpty(out.Node)) {
 			t.Errorf("the changes made of the input\n%s\nbut the result is\n%s", text(auto), text(out.Auto))
 		}
 	})
@@ -231,8 +231,8 @@ func TestNoAssignmentHasLessHybridWeight(t *testing.T) {
 func weigh(c colouring, polarities []int) int64 {
 	var sum int64
 	weights := c.weights(true)
-	for s, is := range c.mixed(polarities) {
-		if is {
+	for s, ok := range c.mixed(polarities) {
+		if ok {
 			sum += weights[s]
 		}
 	}

@@ -173,7 +173,7 @@ func (f *framing) heads(p *parities) map[int]int64 {
 		}
 	}
 	for head, n := range changes {
-		if _, is := forced[head]; !is && (n[1] < n[0] || n[1] == n[0] && first[head]) {
+		if _, ok := forced[head]; !ok && (n[1] < n[0] || n[1] == n[0] && first[head]) {
 			heads[head] = 1
 		}
 	}

@@ -21,8 +21,8 @@ func (c *colouring) valid() bool {
 func (c *colouring) weight(polarities []int) int64 {
 	var sum int64
 	weights := c.weights(false)
-	for s, is := range c.mixed(polarities) {
-		if is {
+	for s, ok := range c.mixed(polarities) {
+		if ok {
 			sum += weights[s]
 		}
 	}

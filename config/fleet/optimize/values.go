@@ -93,8 +93,8 @@ func (v *view) overridesOf(layer string, doc config.Object, node string) overrid
 // object returns the object below a key; another type there is a fault.
 func (v *view) object(path []string, o config.Object, key string) config.Object {
 	below, given := o[key]
-	object, is := below.(config.Object)
-	if given && !is {
+	object, ok := below.(config.Object)
+	if given && !ok {
 		v.faults.Add(path, config.InvalidType(config.KindOf(below)), "must be an object")
 	}
 	return object
@@ -105,14 +105,14 @@ func (v *view) object(path []string, o config.Object, key string) config.Object 
 func (v *view) overrides(name []string, o config.Object) overrides {
 	out := overrides{name, o, map[string]map[string]string{}}
 	for _, base := range []string{polarity.base, txGolay.base} {
-		v.object(config.Sub(name, base, "fwParams"), v.object(config.Sub(name, base), o, base), "fwParams")
+		v.object(config.Below(name, base, "fwParams"), v.object(config.Below(name, base), o, base), "fwParams")
 	}
 	for _, over := range []string{polarity.over, txGolay.over} {
 		keys := map[string]string{}
-		all := v.object(config.Sub(name, over), o, over)
+		all := v.object(config.Below(name, over), o, over)
 		for _, key := range config.Keys(all) {
-			path := config.Sub(name, over, key)
-			v.object(config.Sub(path, "fwParams"), v.object(path, all, key), "fwParams")
+			path := config.Below(name, over, key)
+			v.object(config.Below(path, "fwParams"), v.object(path, all, key), "fwParams")
 			mac, err := topology.ParseMAC(key)
 			if err != nil {
 				continue // not a radio; validation reports it
@@ -153,7 +153,7 @@ func (o overrides) base(p param) (any, []string) { return o.at(p.base, "fwParams
 
 func (o overrides) at(path ...string) (any, []string) {
 	if v, found := config.Lookup(o.o, path); found {
-		return v, config.Sub(o.name, path...)
+		return v, config.Below(o.name, path...)
 	}
 	return nil, nil
 }
@@ -165,7 +165,7 @@ func (v *view) user(node, mac string, p param) setting {
 	if s.path == nil {
 		return s
 	}
-	if i, is := integer(raw); is && slices.Contains(p.allowed, i) {
+	if i, ok := integer(raw); ok && slices.Contains(p.allowed, i) {
 		s.value = i
 		return s
 	}

@@ -3,5 +3,5 @@
 //
 // It never reads a clock and never waits: the time is an argument. Its types are not safe for concurrent use.
 //
-// Read budget.go first, then steady.go.
+// Read budget.go first, then debounce.go.
 package pace

@@ -54,7 +54,7 @@ func TestABudget(t *testing.T) {
 }
 
 func TestAValueCountsOnceItStands(t *testing.T) {
-	r := Rule{Still: 3 * time.Second, First: 15 * time.Second, Max: 60 * time.Second, Quiet: 5 * time.Minute}
+	r := DebounceRule{Still: 3 * time.Second, First: 15 * time.Second, Max: 60 * time.Second, Quiet: 5 * time.Minute}
 	// Each word is said at a second, or "?" asks then; "=v" is what must count, "+n" for how long more.
 	for _, one := range []struct{ name, script string }{
 		{"the first one at once", "0 a =a"},
@@ -76,7 +76,7 @@ func TestAValueCountsOnceItStands(t *testing.T) {
 		{"a clock that was set back", "1000 a; 1010 b; 1013 ? =b; 0 c =b+15; 15 ? =c"},
 		{"set back while it waits", "1000 a; 1010 b; 5 ? =a+3; 8 ? =b"},
 	} {
-		var s Steady[string]
+		var s Debouncer[string]
 		for _, line := range strings.Split(one.script, "; ") {
 			f := strings.Fields(line)
 			var at int
@@ -105,10 +105,10 @@ func TestAValueCountsOnceItStands(t *testing.T) {
 // Whatever is said, however often: a value changes no more often than the rule has it, and one that
 // stays counts in the end.
 func TestAValueThatFlaps(t *testing.T) {
-	r := Rule{Still: 3 * time.Second, First: 15 * time.Second, Max: 10 * time.Minute, Quiet: time.Hour}
+	r := DebounceRule{Still: 3 * time.Second, First: 15 * time.Second, Max: 10 * time.Minute, Quiet: time.Hour}
 	for _, every := range []time.Duration{50 * time.Millisecond, time.Second, 2 * time.Second, 4 * time.Second,
 		20 * time.Second, time.Minute, 7 * time.Minute} {
-		var s Steady[int]
+		var s Debouncer[int]
 		changes, last := -1, -1
 		for at := time.Duration(0); at < 4*time.Hour; at += every {
 			s.Set(noon.Add(at), int(at/every))
@@ -129,8 +129,8 @@ func TestAValueThatFlaps(t *testing.T) {
 // One that goes back and forth is bounded too: of each two changes one counts.
 func TestAValueThatGoesBackAndForth(t *testing.T) {
 	t.Parallel()
-	r := Rule{First: 15 * time.Second, Max: 10 * time.Minute, Quiet: time.Hour}
-	var s Steady[int]
+	r := DebounceRule{First: 15 * time.Second, Max: 10 * time.Minute, Quiet: time.Hour}
+	var s Debouncer[int]
 	changes, last := -1, -1
 	for at := time.Duration(0); at < 4*time.Hour; at += time.Second {
 		s.Set(noon.Add(at), 1-max(last, 0))
@@ -145,8 +145,8 @@ func TestAValueThatGoesBackAndForth(t *testing.T) {
 }
 
 func TestOneThatIsIdle(t *testing.T) {
-	r := Rule{Still: time.Second, First: time.Second, Max: time.Second, Quiet: time.Minute}
-	var s Steady[string]
+	r := DebounceRule{Still: time.Second, First: time.Second, Max: time.Second, Quiet: time.Minute}
+	var s Debouncer[string]
 	s.Assume("a")
 	if !s.Idle(noon, r) {
 		t.Error("one that never changed is not idle")

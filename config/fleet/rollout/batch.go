@@ -80,7 +80,7 @@ func (p *planner) batches(o Options, maximum int) [][]string {
 		if len(pops) > 0 {
 			pop, pops = pops[0], pops[1:]
 		}
-		units := p.leaves(pop)
+		units := p.chooseUnits(pop)
 		for _, u := range units {
 			p.left[u] = false
 			if !p.pop[u] {
@@ -132,9 +132,9 @@ func (p *planner) size(u int) int {
 	return n
 }
 
-// leaves returns units that can go together; pop, if any, is among them, and the only point of presence: all other
+// chooseUnits returns units that can go together; pop, if any, is among them, and the only point of presence: all other
 // points of presence are inner sites.
-func (p *planner) leaves(pop int) []int {
+func (p *planner) chooseUnits(pop int) []int {
 	clear(p.covered)
 	clear(p.inner)
 	p.best = 0
@@ -179,7 +179,7 @@ func (p *planner) grow(i, pop int, free []int) []int {
 		case !p.left[j]:
 			free = append(free, j)
 		case j != pop:
-			p.wait(j, p.newNeighbours(j))
+			p.enqueue(j, p.newNeighbours(j))
 		}
 	}
 	return free
@@ -195,13 +195,13 @@ func (p *planner) candidate() int {
 			if gain == p.best {
 				return i
 			}
-			p.wait(i, gain) // fewer than before: neighbours have joined meanwhile
+			p.enqueue(i, gain) // fewer than before: neighbours have joined meanwhile
 		}
 	}
 	return none
 }
 
-func (p *planner) wait(i, gain int) {
+func (p *planner) enqueue(i, gain int) {
 	if gain != 0 {
 		p.bucket[gain] = append(p.bucket[gain], i)
 		p.best = max(p.best, gain)

@@ -83,8 +83,8 @@ func BenchmarkARolloutInBatchesOfOne(b *testing.B) {
 	for b.Loop() {
 		r, batches := New(t, pending, Settings{Options: Options{Limit: 1}}), 0
 		for todo := r.Step(Start{}); ; batches++ {
-			push, is := todo[0].(Push)
-			if !is {
+			push, ok := todo[0].(Push)
+			if !ok {
 				break
 			}
 			todo = r.Step(NodeConfirmed{push.Nodes[0]})

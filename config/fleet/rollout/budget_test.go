@@ -33,7 +33,7 @@ func told(effects []Effect) string {
 
 // answer has all that are out confirm, but for some.
 func answer(r *Rollout, but ...string) (said string) {
-	for _, name := range r.Out() {
+	for _, name := range r.Unanswered() {
 		if !strings.Contains(strings.Join(but, " "), name) {
 			said += told(r.Step(NodeConfirmed{name}))
 		}
@@ -64,7 +64,7 @@ func TestHowManyMayFail(t *testing.T) {
 			answer(r)
 		}
 		said := ""
-		for _, name := range r.Out()[:c.fail] {
+		for _, name := range r.Unanswered()[:c.fail] {
 			said += told(r.Step(NodeFailed{name, "no room"}))
 		}
 		if halts := strings.Contains(said, "halted"); halts != c.halts || r.IsHalted() != c.halts {
@@ -105,13 +105,13 @@ func TestWhoIsDelayedAndWhoHasFailed(t *testing.T) {
 		for r.number < c.batch {
 			answer(r)
 		}
-		out := r.Out()
+		out := r.Unanswered()
 		it := out[0]
 		for _, event := range strings.Fields(c.before) {
-			r.Step(map[string]Event{"gone": NodeGone{it}, "back": NodeBack{it}, "took": NodeTook{it}}[event])
+			r.Step(map[string]Event{"gone": NodeOffline{it}, "back": NodeOnline{it}, "took": NodeAcked{it}}[event])
 		}
 		for _, name := range out[1 : 1+c.others] {
-			r.Step(NodeGone{name})
+			r.Step(NodeOffline{name})
 		}
 		answer(r, out[:1+c.others]...)
 		timer, _ := r.Timer()
@@ -136,8 +136,8 @@ func late(t *testing.T, s Settings) (r *Rollout, it string) {
 	r = crowd(16, 5, s)
 	r.Step(Start{})
 	answer(r)
-	it = r.Out()[0]
-	r.Step(NodeGone{it})
+	it = r.Unanswered()[0]
+	r.Step(NodeOffline{it})
 	answer(r, it)
 	timer, _ := r.Timer()
 	if said := told(r.Step(Deadline{timer.Timer})); said != "delayed#2 "+it || r.number != 3 {
@@ -154,8 +154,8 @@ func TestWhatBecomesOfWhoWasDelayed(t *testing.T) {
 		state State
 	}{
 		{"back, it goes with the next batch", func(r *Rollout, it string) string {
-			r.Step(NodeBack{it})
-			return answer(r) + fmt.Sprint(len(r.Out()), r.Out()[0] == it)
+			r.Step(NodeOnline{it})
+			return answer(r) + fmt.Sprint(len(r.Unanswered()), r.Unanswered()[0] == it)
 		}, "5 true", Pushed},
 		{"away, it is named at the end, and nothing halts", func(r *Rollout, it string) string {
 			answer(r)
@@ -163,28 +163,28 @@ func TestWhatBecomesOfWhoWasDelayed(t *testing.T) {
 		}, "true false", Waiting},
 		{"it undid the change that it had taken after all: that is a failure", func(r *Rollout, it string) string {
 			said := told(r.Step(NodeFailed{it, "nobody confirmed it"}))
-			r.Step(NodeBack{it})
+			r.Step(NodeOnline{it})
 			r.Step(Resume{})
 			return said + answer(r) + answer(r) // and it has no other turn
 		}, "halted: 1 nodes failed, IT the last of them: nobody confirmed it: 0 may", Failed},
 		{"it had taken the change, as is heard late", func(r *Rollout, it string) string {
-			return told(r.Step(NodeTook{it}))
+			return told(r.Step(NodeAcked{it}))
 		}, "halted: 1 nodes failed, IT the last of them: it went offline after it had taken the change: 0 may", Failed},
 		{"it has the change after all", func(r *Rollout, it string) string {
 			return told(r.Step(NodeConfirmed{it}))
 		}, "", Confirmed},
 		{"it goes offline once more in its next batch", func(r *Rollout, it string) string {
-			r.Step(NodeBack{it})
+			r.Step(NodeOnline{it})
 			answer(r)
-			r.Step(NodeGone{it})
+			r.Step(NodeOffline{it})
 			answer(r, it)
 			timer, _ := r.Timer()
 			return told(r.Step(Deadline{timer.Timer}))
 		}, "halted: 1 nodes failed, IT the last of them: it did not answer within 3m0s: 0 may", Failed},
 		{"a second one of the next batch is too many of all", func(r *Rollout, it string) string {
 			r.o.OfflinePercent = 9 // 1 of 5, and 1 of 11 and 16
-			second := r.Out()[1]
-			r.Step(NodeGone{second})
+			second := r.Unanswered()[1]
+			r.Step(NodeOffline{second})
 			answer(r, second)
 			timer, _ := r.Timer()
 			return strings.ReplaceAll(told(r.Step(Deadline{timer.Timer})), second, "SECOND")
@@ -205,7 +205,7 @@ func TestTheEndOfARolloutIsNotHalted(t *testing.T) {
 	r, it := late(t, Settings{})
 	answer(r)
 	answer(r)
-	if said := r.Step(NodeTook{it}); said != nil || r.IsHalted() || !r.Ended() {
+	if said := r.Step(NodeAcked{it}); said != nil || r.IsHalted() || !r.Ended() {
 		t.Errorf("%v, halted %v", said, r.IsHalted())
 	}
 }
@@ -215,10 +215,10 @@ func TestWhatWasTakenWasTheChangeBefore(t *testing.T) {
 	r := crowd(16, 5, Settings{OfflinePercent: 20})
 	r.Step(Start{})
 	answer(r)
-	it := r.Out()[0]
-	r.Step(NodeTook{it})
+	it := r.Unanswered()[0]
+	r.Step(NodeAcked{it})
 	r.Step(Changed{Nodes: []string{it}})
-	r.Step(NodeGone{it})
+	r.Step(NodeOffline{it})
 	answer(r, it)
 	timer, _ := r.Timer()
 	if said := told(r.Step(Deadline{timer.Timer})); said != "delayed#2 "+it {
@@ -231,7 +231,7 @@ func TestABatchOfOneIsDelayed(t *testing.T) {
 	r := crowd(4, 1, Settings{OfflinePercent: 5})
 	r.Step(Start{})
 	answer(r)
-	r.Step(NodeGone{"a01"})
+	r.Step(NodeOffline{"a01"})
 	timer, _ := r.Timer()
 	if got, want := tell(r.Step(Deadline{timer.Timer})), "delayed#2 a01, push#3 a02, timer 3m0s"; got != want {
 		t.Errorf("%s, want %s", got, want)
@@ -242,7 +242,7 @@ func TestABatchOfOneIsDelayed(t *testing.T) {
 // first batch is the canary.
 func TestWhoWasDelayedIsKept(t *testing.T) {
 	r, it := late(t, Settings{FailuresPercent: 2})
-	r.Step(NodeTook{r.Out()[0]})
+	r.Step(NodeAcked{r.Unanswered()[0]})
 	text, err := json.Marshal(r.Memory())
 	if err != nil {
 		t.Fatal(err)

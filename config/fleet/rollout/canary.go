@@ -6,12 +6,12 @@ import (
 	"edgespan/config/fleet/topology"
 )
 
-// first returns the canary of a change: at most limit nodes of the one site that cuts off the fewest others when it
-// goes alone. The rules of plans would include everything behind a site, which is the whole network if its only point
-// of presence is pending: a bad config would be everywhere with the first batch. Among equal sites it is the first by
-// name that is behind no pending site: a site behind one would go down again with it. If the site has more nodes than
-// the limit, the canary may lose its path when the others go; a canary as large as a site does not.
-func first(limit int, t *topology.Topology, pending []string, assumeAlive bool) []string {
+// chooseCanary returns the canary of a change: at most limit nodes of the one site that cuts off the fewest others when
+// it goes alone. The rules of plans would include everything behind a site, which is the whole network if its only
+// point of presence is pending: a bad config would be everywhere with the first batch. Among equal sites it is the
+// first by name that is behind no pending site: a site behind one would go down again with it. If the site has more
+// nodes than the limit, the canary may lose its path when the others go; a canary as large as a site does not.
+func chooseCanary(limit int, t *topology.Topology, pending []string, assumeAlive bool) []string {
 	desired := make(map[string]bool, len(pending))
 	for _, name := range pending {
 		desired[name] = true
@@ -31,7 +31,7 @@ func first(limit int, t *topology.Topology, pending []string, assumeAlive bool) 
 	}
 	best := none
 	for i := range g.sites {
-		if !g.reached(i) || len(g.pending[i]) == 0 {
+		if !g.isReached(i) || len(g.pending[i]) == 0 {
 			continue
 		}
 		if best == none || cuts[i] < cuts[best] || cuts[i] == cuts[best] && behind(best) && !behind(i) {

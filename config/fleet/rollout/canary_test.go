@@ -32,7 +32,7 @@ func TestTheCanaryIsBehindNobodyWhoComesLater(t *testing.T) {
 		{"one site alone", []string{"p1", "p2"}, 1, []string{"p1"}},
 	} {
 		for range 2 {
-			if got := first(test.limit, net, test.pending, false); !slices.Equal(got, test.want) {
+			if got := chooseCanary(test.limit, net, test.pending, false); !slices.Equal(got, test.want) {
 				t.Errorf("%s: %v, want %v", test.what, got, test.want)
 			}
 			slices.Reverse(test.pending)

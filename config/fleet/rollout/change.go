@@ -5,9 +5,9 @@ import (
 	"slices"
 )
 
-// desiredAll handles nodes whose desired config has changed. It pushes those of the current batch at once: they are
+// handleChanged handles nodes whose desired config has changed. It pushes those of the current batch at once: they are
 // down already, and they would undo a config that they have not confirmed.
-func (r *Rollout) desiredAll(e Changed) []Effect {
+func (r *Rollout) handleChanged(e Changed) []Effect {
 	if r.phase == backward {
 		return nil
 	}
@@ -16,17 +16,17 @@ func (r *Rollout) desiredAll(e Changed) []Effect {
 		named[name] = true
 	}
 	if e.Fresh {
-		r.fresh(named)
+		r.resetResults(named)
 	}
 	var again []string
 	for _, name := range slices.Sorted(maps.Keys(named)) {
 		delete(r.failures, name)
 		switch {
-		case r.out[name]:
+		case r.unanswered[name]:
 			again = append(again, name)
-			r.nodes[name].took = false
+			r.nodes[name].acked = false
 		default:
-			r.nodes[name] = &node{state: Waiting, todo: true}
+			r.nodes[name] = &node{state: Waiting, waiting: true}
 		}
 	}
 	switch {
@@ -35,33 +35,33 @@ func (r *Rollout) desiredAll(e Changed) []Effect {
 	case r.phase == done:
 		r.phase, r.held, r.halted, r.resting, r.canary = forward, false, false, false, true
 		clear(r.failures)
-		return r.next()
-	case len(r.out) > 0:
-		return r.again(again, e.Fresh)
+		return r.startNextBatch()
+	case len(r.unanswered) > 0:
+		return r.pushAgain(again, e.Fresh)
 	case r.resting:
 		return nil
 	}
-	return r.next()
+	return r.startNextBatch()
 }
 
-// fresh forgets the results of the previous change, except for pushes in progress.
-func (r *Rollout) fresh(named map[string]bool) {
-	maps.DeleteFunc(r.nodes, func(name string, n *node) bool { return !named[name] && !r.out[name] && !n.todo })
+// resetResults forgets the results of the previous change, except for pushes in progress.
+func (r *Rollout) resetResults(named map[string]bool) {
+	maps.DeleteFunc(r.nodes, func(name string, n *node) bool { return !named[name] && !r.unanswered[name] && !n.waiting })
 	clear(r.failures)
 	r.halted, r.canary, r.trial = false, true, true
 	r.number = 0
 	// a node that has answered waits for another batch
-	r.batch = slices.DeleteFunc(slices.Clone(r.batch), func(name string) bool { return !r.out[name] })
-	if len(r.out) > 0 {
+	r.batch = slices.DeleteFunc(slices.Clone(r.batch), func(name string) bool { return !r.unanswered[name] })
+	if len(r.unanswered) > 0 {
 		r.number = 1
-		for name := range r.out {
+		for name := range r.unanswered {
 			r.nodes[name].batch = 1
 		}
 	}
 }
 
-// again pushes nodes of the current batch; a fresh change restarts their deadline.
-func (r *Rollout) again(names []string, fresh bool) []Effect {
+// pushAgain pushes nodes of the current batch; a fresh change restarts their deadline.
+func (r *Rollout) pushAgain(names []string, fresh bool) []Effect {
 	var out []Effect
 	if len(names) > 0 {
 		out = append(out, Push{r.number, names})
@@ -73,8 +73,8 @@ func (r *Rollout) again(names []string, fresh bool) []Effect {
 	return out
 }
 
-// Out returns the nodes of the current batch that have not answered, sorted.
-func (r *Rollout) Out() []string { return slices.Sorted(maps.Keys(r.out)) }
+// Unanswered returns the nodes of the current batch that have not answered, sorted.
+func (r *Rollout) Unanswered() []string { return slices.Sorted(maps.Keys(r.unanswered)) }
 
 // Timer returns the running timer, if any: a restored Rollout waits for it. It restarts with its full time, since
 // clocks differ and its elapsed time is unknown.
@@ -85,7 +85,7 @@ func (r *Rollout) Timer() (SetTimer, bool) {
 	case r.resting:
 		return SetTimer{r.timer, r.o.Rest}, true
 	}
-	return SetTimer{r.timer, r.o.Confirm}, len(r.out) > 0
+	return SetTimer{r.timer, r.o.Confirm}, len(r.unanswered) > 0
 }
 
 // Paused reports whether an operator holds the next batch.

@@ -69,7 +69,7 @@ func newGraph(t *topology.Topology, desired map[string]bool, assumeAlive bool) *
 	return g
 }
 
-func (g *graph) reached(i int) bool { return g.above[i] != unseen }
+func (g *graph) isReached(i int) bool { return g.above[i] != unseen }
 
 // cut finds for each site the nearest one that cuts it off, by one depth-first walk from a root that is linked to all
 // points of presence (Tarjan's low points): a child whose subtree doesn't reach above its parent is behind its parent;

@@ -75,13 +75,13 @@ func (r *Rollout) Memory() Memory {
 	m := Memory{
 		Settings: r.o, Phase: phases[r.phase], Paused: r.held, Halted: r.halted, Canary: r.canary, Trial: r.trial,
 		Resting: r.resting,
-		Number:  r.number, Timer: r.timer, Batch: slices.Clone(r.batch), Out: sortedKeys(r.out),
+		Number:  r.number, Timer: r.timer, Batch: slices.Clone(r.batch), Out: sortedKeys(r.unanswered),
 		Failures: sortedKeys(r.failures),
 		other:    r.other,
 	}
 	m.Settings.Stages = slices.Clone(r.o.Stages)
-	for _, name := range sortedKeys(r.up) {
-		if r.up[name] {
+	for _, name := range sortedKeys(r.online) {
+		if r.online[name] {
 			m.Up = append(m.Up, name)
 		} else {
 			m.Gone = append(m.Gone, name)
@@ -95,7 +95,7 @@ func (r *Rollout) Memory() Memory {
 			i = len(m.Nodes)
 			at[n] = i
 			m.Nodes = append(m.Nodes, Group{State: n.state,
-				Batch: n.batch, Why: n.why, Pushed: n.pushed, Took: n.took, Delayed: n.delayed, Todo: n.todo})
+				Batch: n.batch, Why: n.why, Pushed: n.pushed, Took: n.acked, Delayed: n.delayed, Todo: n.waiting})
 		}
 		m.Nodes[i].Names = append(m.Nodes[i].Names, name)
 	}
@@ -113,15 +113,16 @@ func FromMemory(m Memory, t *topology.Topology, groups map[string]string) *Rollo
 	r.number, r.timer, r.batch, r.groups = m.Number, m.Timer, slices.Clone(m.Batch), groups
 	for _, g := range m.Nodes {
 		for _, name := range g.Names {
-			r.nodes[name] = &node{state: g.State, why: g.Why, pushed: g.Pushed, took: g.Took, delayed: g.Delayed, todo: g.Todo,
-				batch: g.Batch}
+			r.nodes[name] = &node{state: g.State, why: g.Why, pushed: g.Pushed, acked: g.Took, delayed: g.Delayed,
+				waiting: g.Todo,
+				batch:   g.Batch}
 		}
 	}
 	for _, list := range []struct {
 		names []string
 		in    map[string]bool
 		is    bool
-	}{{m.Out, r.out, true}, {m.Failures, r.failures, true}, {m.Up, r.up, true}, {m.Gone, r.up, false}} {
+	}{{m.Out, r.unanswered, true}, {m.Failures, r.failures, true}, {m.Up, r.online, true}, {m.Gone, r.online, false}} {
 		for _, name := range list.names {
 			list.in[name] = list.is
 		}
@@ -158,7 +159,7 @@ func (m Memory) Progress() []Progress {
 			p.Failed += len(g.Names)
 		default:
 			for _, name := range g.Names {
-				if _, is := slices.BinarySearch(m.Out, name); is {
+				if _, ok := slices.BinarySearch(m.Out, name); ok {
 					p.Out++
 				}
 			}

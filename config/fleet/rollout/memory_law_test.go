@@ -24,7 +24,7 @@ func kept(t *rapid.T, r *Rollout, groups map[string]string) *Rollout {
 	if err := json.Unmarshal(text, &m); err != nil {
 		t.Fatal(err)
 	}
-	return FromMemory(m, r.t, groups)
+	return FromMemory(m, r.topology, groups)
 }
 
 func anySettings(t *rapid.T) Settings {
@@ -47,11 +47,11 @@ func anyOf(t *rapid.T, r *Rollout, names []string, top *topology.Topology) Event
 	name := rapid.SampledFrom(names).Draw(t, "node")
 	switch rapid.IntRange(0, 19).Draw(t, "event") {
 	case 18:
-		return NodeTook{name}
+		return NodeAcked{name}
 	case 0, 19:
-		return NodeGone{name}
+		return NodeOffline{name}
 	case 1:
-		return NodeBack{name}
+		return NodeOnline{name}
 	case 2:
 		return NodeFailed{name, "x"}
 	case 3:
@@ -75,7 +75,7 @@ func anyOf(t *rapid.T, r *Rollout, names []string, top *topology.Topology) Event
 	case 14:
 		return NodeForgotten{name}
 	}
-	if out := r.Out(); len(out) > 0 {
+	if out := r.Unanswered(); len(out) > 0 {
 		name = out[0]
 	}
 	return NodeConfirmed{name}
@@ -124,11 +124,11 @@ func TestPropertyNoBatchOfARolloutCutsAnybodyOff(t *testing.T) {
 		}
 		validate := func(e Event, effects []Effect, was []string) {
 			for _, effect := range effects {
-				p, is := effect.(Push)
-				if !is {
+				p, ok := effect.(Push)
+				if !ok {
 					continue
 				}
-				w := waysOf(r.view(), s.AssumeAlive)
+				w := waysOf(r.currentTopology(), s.AssumeAlive)
 				reached := w.without()
 				batch := map[string]bool{}
 				for _, n := range p.Nodes {
@@ -140,7 +140,7 @@ func TestPropertyNoBatchOfARolloutCutsAnybodyOff(t *testing.T) {
 					t.Fatalf("%T %+v: %v: %s", e, e, p.Nodes, strings.Join(wrong, ", "))
 				}
 				for _, n := range was {
-					if slices.Contains(r.Out(), n) && !slices.Contains(p.Nodes, n) && len(r.Out()) > len(was) {
+					if slices.Contains(r.Unanswered(), n) && !slices.Contains(p.Nodes, n) && len(r.Unanswered()) > len(was) {
 						t.Fatalf("%T: %v goes out while %v is", e, p.Nodes, was)
 					}
 				}
@@ -152,9 +152,9 @@ func TestPropertyNoBatchOfARolloutCutsAnybodyOff(t *testing.T) {
 			if _, back := e.(Abort); back {
 				continue // what is reverted is judged by TestPropertyARolloutHoldsItsBatchesAndEnds
 			}
-			was := r.Out()
+			was := r.Unanswered()
 			effects := r.Step(e)
-			if changed, is := e.(Changed); is && len(was) > 0 && len(r.Out()) == len(was) {
+			if changed, ok := e.(Changed); ok && len(was) > 0 && len(r.Unanswered()) == len(was) {
 				for _, effect := range effects {
 					if p, push := effect.(Push); push {
 						for _, n := range p.Nodes {
@@ -189,8 +189,8 @@ func TestPropertyABadConfigStopsWithinItsFirstBatch(t *testing.T) {
 			effects := pending
 			pending = nil
 			for _, effect := range effects {
-				p, is := effect.(Push)
-				if !is {
+				p, ok := effect.(Push)
+				if !ok {
 					continue
 				}
 				batches++
@@ -241,8 +241,8 @@ func TestAFleetWithoutATopologyGoesByGroupsAndPercentages(t *testing.T) {
 		r.Step(Grouped{groups})
 		var got []string
 		for effects := r.Step(Start{}); ; {
-			p, is := effects[0].(Push)
-			if !is {
+			p, ok := effects[0].(Push)
+			if !ok {
 				break
 			}
 			count := map[string]int{}
@@ -263,7 +263,7 @@ func TestWhoIsInNoTopologyFollows(t *testing.T) {
 	s := Settings{Options: Options{First: 1}, Confirm: 3 * time.Minute, Stages: []int{50}}
 	ok := func(n string) Event { return NodeConfirmed{n} }
 	run(t, "beside a topology", New(sketch(3, "0-1", "0", ""), strings.Fields("n0 n1 n2 x1 x2"), s), []step{
-		{NodeGone{"x2"}, ""},
+		{NodeOffline{"x2"}, ""},
 		{Start{}, "push#1 n1, timer 3m0s"}, // it is behind n0, and goes before it as the canary
 		{ok("n1"), "push#2 n0, timer 3m0s"},
 		{ok("n0"), "push#3 n2, timer 3m0s"}, // it has no path that the topology knows, and is there
@@ -273,10 +273,10 @@ func TestWhoIsInNoTopologyFollows(t *testing.T) {
 		{ok("x2"), "done"},
 	})
 	run(t, "who is offline blocks nothing", New(nil, []string{"x1", "x2"}, s), []step{
-		{NodeGone{"x2"}, ""},
+		{NodeOffline{"x2"}, ""},
 		{Start{}, "push#1 x1, timer 3m0s"},
 		{ok("x1"), "done; x2 not: it is offline"},
-		{NodeBack{"x2"}, ""},
+		{NodeOnline{"x2"}, ""},
 		{Changed{Nodes: []string{"x2"}}, "push#2 x2, timer 3m0s"},
 	})
 }

@@ -54,12 +54,12 @@ const (
 // file. A batch larger than the limit is split, except for a single site with the sites behind it, so a batch may
 // exceed the limit.
 func Plan(t *topology.Topology, pending []string, o Options) (Result, config.Faults) {
-	return firstOf(math.MaxInt, t, pending, o)
+	return planCanary(math.MaxInt, t, pending, o)
 }
 
-// firstOf returns a plan of at most limit batches. A rollout needs one at a time and plans again before the next:
+// planCanary returns a plan of at most limit batches. A rollout needs one at a time and plans again before the next:
 // planning all of them each time would cost the cube of their number.
-func firstOf(limit int, t *topology.Topology, pending []string, o Options) (Result, config.Faults) {
+func planCanary(limit int, t *topology.Topology, pending []string, o Options) (Result, config.Faults) {
 	var faults config.Faults
 	known := make(map[string]topology.Node, len(t.Nodes))
 	for _, n := range t.Nodes {
@@ -78,11 +78,11 @@ func firstOf(limit int, t *topology.Topology, pending []string, o Options) (Resu
 		return Result{}, faults
 	}
 	g := newGraph(t, desired, o.AssumeAlive)
-	return Result{Batches: newPlanner(g).batches(o, limit), Unreachable: unreachable(g, known, desired)}, nil
+	return Result{Batches: newPlanner(g).batches(o, limit), Unreachable: findUnreachable(g, known, desired)}, nil
 }
 
-// unreachable returns the pending nodes that are offline or cut off, by name.
-func unreachable(g *graph, known map[string]topology.Node, desired map[string]bool) []Unreachable {
+// findUnreachable returns the pending nodes that are offline or cut off, by name.
+func findUnreachable(g *graph, known map[string]topology.Node, desired map[string]bool) []Unreachable {
 	out := []Unreachable{}
 	for name := range desired {
 		n := known[name]
@@ -91,7 +91,7 @@ func unreachable(g *graph, known map[string]topology.Node, desired map[string]bo
 			out = append(out, Unreachable{name, reasonOffline})
 		case len(g.pops) == 0:
 			out = append(out, Unreachable{name, reasonNoPop})
-		case !there || !g.reached(i):
+		case !there || !g.isReached(i):
 			out = append(out, Unreachable{name, reasonNoPath})
 		}
 	}

@@ -204,7 +204,7 @@ func TestTheFirstBatchAloneIsThatOfTheWholePlan(t *testing.T) {
 	for _, o := range []Options{{Limit: 3}, {Limit: 3, First: 1}, {First: 4}} {
 		top, pending := star(10)
 		whole, _ := Plan(top, pending, o)
-		first, faults := firstOf(1, top, pending, o)
+		first, faults := planCanary(1, top, pending, o)
 		if faults != nil || len(whole.Batches) < 2 || len(first.Batches) != 1 ||
 			!slices.Equal(first.Batches[0], whole.Batches[0]) {
 			t.Errorf("%+v: %v of %v", o, first.Batches, whole.Batches)

@@ -18,9 +18,9 @@ import (
 //	NodeConfirmed    | the node has the new config and counts as online, whatever came before
 //	NodeReverted     | the node has the old config again: a failure while the change goes out
 //	NodeFailed       | the node refused; more failures than the budget halt the rollout
-//	NodeTook         | the node has received the new config and has not answered yet
-//	NodeGone         | the node counts as offline in plans until NodeBack or TopologyChanged
-//	NodeBack         | the node counts as online in plans
+//	NodeAcked        | the node has received the new config and has not answered yet
+//	NodeOffline      | the node counts as offline in plans until NodeOnline or TopologyChanged
+//	NodeOnline       | the node counts as online in plans
 //	Deadline         | of a batch: nodes without an answer have failed and count as offline; but
 //	                 | a few that are offline and never took the config wait for a later batch
 //	                 | (Delayed); of the pause between batches: the next batch
@@ -46,23 +46,23 @@ import (
 // With Stages, nodes that the topology can't place, because it lacks them or has no path to them, follow after all
 // others: by their groups, a percentage at a time.
 type Rollout struct {
-	o      Settings
-	t      *topology.Topology
-	phase  phase
-	held   bool              // by Pause
-	halted bool              // by failures
-	canary bool              // the next batch is the first one
-	trial  bool              // the current batch is the first one of its change
-	up     map[string]bool   // by NodeGone and NodeBack since the last topology
-	groups map[string]string // by node
+	o        Settings
+	topology *topology.Topology
+	phase    phase
+	held     bool              // by Pause
+	halted   bool              // by failures
+	canary   bool              // the next batch is the first one
+	trial    bool              // the current batch is the first one of its change
+	online   map[string]bool   // by NodeOffline and NodeOnline since the last topology
+	groups   map[string]string // by node
 
-	nodes    map[string]*node
-	out      map[string]bool // the nodes of the current batch that have not answered yet
-	batch    []string        // all of it
-	number   int             // of batches so far
-	failures map[string]bool // since the last Resume
-	timer    int             // the last one that was set; older ones are void
-	resting  bool            // in the pause between two batches
+	nodes      map[string]*node
+	unanswered map[string]bool // the nodes of the current batch that have not answered yet
+	batch      []string        // all of it
+	number     int             // of batches so far
+	failures   map[string]bool // since the last Resume
+	timer      int             // the last one that was set; older ones are void
+	resting    bool            // in the pause between two batches
 
 	other config.Unknown // of the memory that it was made from
 }
@@ -110,9 +110,9 @@ type node struct {
 	state   State
 	why     string
 	pushed  bool
-	took    bool // it received the last push
+	acked   bool // it received the last push
 	delayed bool // it went offline in a batch before it took the change
-	todo    bool // it waits for a batch
+	waiting bool // it waits for a batch
 	batch   int  // its last batch
 }
 
@@ -128,12 +128,12 @@ type (
 	NodeReverted struct{ Node string }
 	// NodeFailed reports that a node can't take the pushed config.
 	NodeFailed struct{ Node, Why string }
-	// NodeTook reports that a node has received the pushed config.
-	NodeTook struct{ Node string }
-	// NodeGone reports that a node is no longer reachable.
-	NodeGone struct{ Node string }
-	// NodeBack reports that a node is reachable again.
-	NodeBack struct{ Node string }
+	// NodeAcked reports that a node has received the pushed config.
+	NodeAcked struct{ Node string }
+	// NodeOffline reports that a node is no longer reachable.
+	NodeOffline struct{ Node string }
+	// NodeOnline reports that a node is reachable again.
+	NodeOnline struct{ Node string }
 	// Deadline is the end of the timer with this number.
 	Deadline struct{ Timer int }
 	// Pause holds the rollout after the current batch.
@@ -161,9 +161,9 @@ func (Start) event()           {}
 func (NodeConfirmed) event()   {}
 func (NodeReverted) event()    {}
 func (NodeFailed) event()      {}
-func (NodeTook) event()        {}
-func (NodeGone) event()        {}
-func (NodeBack) event()        {}
+func (NodeAcked) event()       {}
+func (NodeOffline) event()     {}
+func (NodeOnline) event()      {}
 func (Deadline) event()        {}
 func (Pause) event()           {}
 func (Resume) event()          {}
@@ -217,10 +217,10 @@ func (Done) effect()     {}
 
 // New returns a rollout to the pending nodes that waits for Start.
 func New(t *topology.Topology, pending []string, s Settings) *Rollout {
-	r := &Rollout{o: s, t: empty(t), canary: true, up: map[string]bool{}, nodes: map[string]*node{},
-		out: map[string]bool{}, failures: map[string]bool{}}
+	r := &Rollout{o: s, topology: emptyTopology(t), canary: true, online: map[string]bool{}, nodes: map[string]*node{},
+		unanswered: map[string]bool{}, failures: map[string]bool{}}
 	for _, name := range pending {
-		r.nodes[name] = &node{state: Waiting, todo: true}
+		r.nodes[name] = &node{state: Waiting, waiting: true}
 	}
 	return r
 }
@@ -234,10 +234,10 @@ func (r *Rollout) Node(name string) (State, string) {
 }
 
 // names returns the nodes that satisfy a predicate, sorted.
-func (r *Rollout) names(is func(*node) bool) []string {
+func (r *Rollout) names(match func(*node) bool) []string {
 	var out []string
 	for _, name := range slices.Sorted(maps.Keys(r.nodes)) {
-		if is(r.nodes[name]) {
+		if match(r.nodes[name]) {
 			out = append(out, name)
 		}
 	}

@@ -6,12 +6,12 @@ import (
 	"edgespan/config/fleet/topology"
 )
 
-// staged returns the next batch of nodes that the topology can't place: the canary, then of each group as many as its
-// stage allows. left are the nodes that stay out because they are offline.
-func (r *Rollout) staged(cannot []Unreachable) (batch []string, left []Unreachable) {
+// nextStagedBatch returns the next batch of nodes that the topology can't place: the canary, then of each group as many
+// as its stage allows. left are the nodes that stay out because they are offline.
+func (r *Rollout) nextStagedBatch(cannot []Unreachable) (batch []string, left []Unreachable) {
 	var waiting []string
 	for _, u := range cannot {
-		if up, said := r.up[u.Node]; u.Reason == reasonOffline || said && !up {
+		if up, said := r.online[u.Node]; u.Reason == reasonOffline || said && !up {
 			left = append(left, Unreachable{u.Node, reasonOffline})
 			continue
 		}
@@ -28,7 +28,7 @@ func (r *Rollout) staged(cannot []Unreachable) (batch []string, left []Unreachab
 	}
 	for name, n := range r.nodes {
 		s.total[r.groups[name]]++
-		if !n.todo {
+		if !n.waiting {
 			s.tried[r.groups[name]]++
 		}
 	}
@@ -81,8 +81,8 @@ func (s stages) pick(take map[string]int, limit int) []string {
 	}
 }
 
-// empty returns the topology of a fleet without one.
-func empty(t *topology.Topology) *topology.Topology {
+// emptyTopology returns the topology of a fleet without one.
+func emptyTopology(t *topology.Topology) *topology.Topology {
 	if t == nil {
 		return &topology.Topology{}
 	}

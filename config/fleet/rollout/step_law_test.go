@@ -84,13 +84,13 @@ func (w *watch) before(e Event) {
 				w.answer(name, !reverting)
 			}
 		}
-	case NodeTook:
+	case NodeAcked:
 		if w.took[e.Node] = true; w.waits[e.Node] && !reverting {
 			w.answer(e.Node, true)
 		}
-	case NodeGone:
+	case NodeOffline:
 		w.gone[e.Node] = true
-	case NodeBack:
+	case NodeOnline:
 		delete(w.gone, e.Node)
 	case Pause:
 		w.held = true
@@ -123,7 +123,7 @@ func (w *watch) step(e Event) {
 		return
 	}
 	for _, e := range effects {
-		if e, is := e.(Delayed); is {
+		if e, ok := e.(Delayed); ok {
 			w.delayed(e.Nodes)
 		}
 	}
@@ -173,11 +173,11 @@ func anyEvent(t *rapid.T, w *watch, top *topology.Topology) Event {
 	name := rapid.SampledFrom(append(all(top), w.batch...)).Draw(t, "node")
 	switch rapid.IntRange(0, 18).Draw(t, "event") {
 	case 0, 16:
-		return NodeGone{name}
+		return NodeOffline{name}
 	case 17:
-		return NodeTook{name}
+		return NodeAcked{name}
 	case 1:
-		return NodeBack{name}
+		return NodeOnline{name}
 	case 2:
 		return NodeFailed{name, "x"}
 	case 3:

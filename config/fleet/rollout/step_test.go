@@ -53,12 +53,12 @@ func run(t *testing.T, name string, r *Rollout, steps []step) {
 	last := 0
 	for i, s := range steps {
 		e := s.event
-		if _, is := e.(due); is {
+		if _, ok := e.(due); ok {
 			e = Deadline{last}
 		}
 		effects := r.Step(e)
 		for _, e := range effects {
-			if set, is := e.(SetTimer); is {
+			if set, ok := e.(SetTimer); ok {
 				if set.Timer <= last {
 					t.Errorf("%s: step %d, %T: timer %d is set after %d: its deadline is taken for an older one's", name, i+1, s.event,
 						set.Timer, last)
@@ -126,8 +126,8 @@ func TestTheRolloutOfALine(t *testing.T) {
 		}},
 		{"nobody answers: the deadline fails the batch", Settings{Failures: 2}, []step{
 			{Start{}, first},
-			{NodeGone{"n0"}, ""},
-			{NodeGone{"n1"}, ""},
+			{NodeOffline{"n0"}, ""},
+			{NodeOffline{"n1"}, ""},
 			{due{}, second},
 			{NodeConfirmed{"n2"}, ""},
 			{NodeConfirmed{"n3"}, "done; n0 failed: it did not answer within 3m0s; n1 failed: it did not answer within 3m0s"},
@@ -177,11 +177,11 @@ func TestTheRolloutOfNodesThatComeAndGo(t *testing.T) {
 			{ok("n0"), "done; n1 not: it is offline; n2 not: its site has no path to a point of presence"},
 		}},
 		{"who is back goes with a later batch", line("1"), "n0 n1 n2", []step{
-			{Start{}, "push#1 n0, timer 3m0s"}, {NodeBack{"n1"}, ""}, {ok("n0"), "push#2 n1 n2, timer 3m0s"}, {ok("n1"), ""},
+			{Start{}, "push#1 n0, timer 3m0s"}, {NodeOnline{"n1"}, ""}, {ok("n0"), "push#2 n1 n2, timer 3m0s"}, {ok("n1"), ""},
 			{ok("n2"), "done"},
 		}},
 		{"who is gone waits, and so do those behind it", line(""), "n1 n2", []step{
-			{NodeGone{"n1"}, ""}, {Start{}, "done; n1 not: it is offline; n2 not: its site has no path to a point of presence"},
+			{NodeOffline{"n1"}, ""}, {Start{}, "done; n1 not: it is offline; n2 not: its site has no path to a point of presence"},
 		}},
 		{"a node that is in no topology is named", line(""), "n1 n9", []step{
 			{Start{}, "push#1 n1, timer 3m0s"}, {ok("n1"), "done; n9 not: it is not in the topology"},
@@ -191,7 +191,7 @@ func TestTheRolloutOfNodesThatComeAndGo(t *testing.T) {
 			{TopologyChanged{sketch(2, "0-1", "0", "")}, "done; n2 not: it is not in the topology"},
 		}},
 		{"what a new topology says counts more than who was gone before", line(""), "n1 n2", []step{
-			{NodeGone{"n1"}, ""}, {TopologyChanged{line("")}, ""}, {Start{}, "push#1 n1 n2, timer 3m0s"},
+			{NodeOffline{"n1"}, ""}, {TopologyChanged{line("")}, ""}, {Start{}, "push#1 n1 n2, timer 3m0s"},
 		}},
 		{"the whole is reverted in batches, the one that is out first", sketch(4, ring4, "0", ""), "n1 n3", []step{
 			{Start{}, "push#1 n1, timer 3m0s"},
@@ -286,7 +286,7 @@ func TestWhereANodeStands(t *testing.T) {
 		e    Event
 		want string
 	}{
-		{NodeBack{"n1"}, "/ waiting/ waiting/ "},
+		{NodeOnline{"n1"}, "/ waiting/ waiting/ "},
 		{Start{}, "/ pushed/ waiting/ "},
 		{NodeConfirmed{"n1"}, "/ confirmed/ pushed/ "},
 		{NodeFailed{"n3", "no"}, "/ confirmed/ failed/no "},

@@ -42,10 +42,10 @@ func TestWhichNodesARolloutTakes(t *testing.T) {
 		"one of which nobody knows what it wants is in none":      {node{Changed: true}, false, false},
 		"one that is offline and wants what it wanted is in none": {node{Wants: true}, false, false},
 	} {
-		if got := c.node.IsTaken(false); got != c.again {
+		if got := c.node.BelongsToRollout(false); got != c.again {
 			t.Errorf("%s: taken into the rollout that goes on: %v", sentence, got)
 		}
-		if got := c.node.IsTaken(true); got != c.fresh {
+		if got := c.node.BelongsToRollout(true); got != c.fresh {
 			t.Errorf("%s: taken into the one of a later revision: %v", sentence, got)
 		}
 	}

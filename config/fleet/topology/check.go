@@ -11,24 +11,24 @@ import (
 func (r *reader) check(t *Topology) {
 	sites := map[string]int{}
 	for i, s := range t.Sites {
-		r.once(sites, s.Name, i, "sites", "name")
+		r.checkOnce(sites, s.Name, i, "sites", "name")
 	}
 	nodes, macs := map[string]int{}, map[string]int{}
 	for i, n := range t.Nodes {
-		r.once(nodes, n.Name, i, "nodes", "name")
+		r.checkOnce(nodes, n.Name, i, "nodes", "name")
 		if _, there := sites[n.Site]; !there && n.Site != "" {
-			r.faults.Add(at("nodes", i, "site_name"), config.Invalid(n.Site)+", which is not a site",
+			r.faults.Add(itemPath("nodes", i, "site_name"), config.Invalid(n.Site)+", which is not a site",
 				"must be the name of a site")
 		}
 		r.macsOf(t.Nodes, macs, i)
 	}
 	links := map[string]int{}
 	for i, l := range t.Links {
-		r.once(links, l.Name, i, "links", "name")
-		r.end(t, nodes, macs, i, "a", l.A, l.AMAC)
-		r.end(t, nodes, macs, i, "z", l.Z, l.ZMAC)
+		r.checkOnce(links, l.Name, i, "links", "name")
+		r.checkEnd(t, nodes, macs, i, "a", l.A, l.AMAC)
+		r.checkEnd(t, nodes, macs, i, "z", l.Z, l.ZMAC)
 		if l.A == l.Z && l.A != "" {
-			r.faults.Add(at("links", i, "z_node_name"), config.Invalid(l.Z)+", the node of the other end too",
+			r.faults.Add(itemPath("links", i, "z_node_name"), config.Invalid(l.Z)+", the node of the other end too",
 				"must be another node")
 		}
 	}
@@ -47,13 +47,14 @@ func namedSites(nodes []Node) []Site {
 	return out
 }
 
-// once notes a duplicate name.
-func (r *reader) once(seen map[string]int, name string, i int, list, key string) {
+// checkOnce notes a duplicate name.
+func (r *reader) checkOnce(seen map[string]int, name string, i int, list, key string) {
 	if name == "" {
 		return
 	}
 	if first, twice := seen[name]; twice {
-		r.faults.Add(at(list, i, key), fmt.Sprintf("duplicate value %s, also at %s.%d", config.Quote(name), list, first),
+		r.faults.Add(itemPath(list, i, key), fmt.Sprintf("duplicate value %s, also at %s.%d", config.Quote(name), list,
+			first),
 			"must be unique")
 		return
 	}
@@ -80,25 +81,25 @@ func (r *reader) macsOf(nodes []Node, owner map[string]int, i int) {
 		}
 		own[mac] = own[mac] || again
 	}
-	claim(nodes[i].MAC, at("nodes", i, "mac_addr"), false)
+	claim(nodes[i].MAC, itemPath("nodes", i, "mac_addr"), false)
 	for j, mac := range nodes[i].WlanMACs {
-		claim(mac, at("nodes", i, "wlan_mac_addrs", strconv.Itoa(j)), true)
+		claim(mac, itemPath("nodes", i, "wlan_mac_addrs", strconv.Itoa(j)), true)
 	}
 }
 
-// end checks one end of link i.
-func (r *reader) end(t *Topology, nodes, macs map[string]int, i int, side, node, mac string) {
+// checkEnd checks one end of link i.
+func (r *reader) checkEnd(t *Topology, nodes, macs map[string]int, i int, side, node, mac string) {
 	n, there := nodes[node]
 	if !there && node != "" {
-		r.faults.Add(at("links", i, side+"_node_name"), config.Invalid(node)+", which is not a node",
+		r.faults.Add(itemPath("links", i, side+"_node_name"), config.Invalid(node)+", which is not a node",
 			"must be the name of a node")
 	}
 	if owner, known := macs[mac]; there && known && owner != n {
-		r.faults.Add(at("links", i, side+"_node_mac"), fmt.Sprintf("invalid value %s, which is node %s's",
+		r.faults.Add(itemPath("links", i, side+"_node_mac"), fmt.Sprintf("invalid value %s, which is node %s's",
 			mac, config.Quote(t.Nodes[owner].Name)), config.MustBe("a MAC of node "+config.Quote(node)))
 	}
 }
 
-func at(list string, i int, more ...string) []string {
+func itemPath(list string, i int, more ...string) []string {
 	return append([]string{list, strconv.Itoa(i)}, more...)
 }

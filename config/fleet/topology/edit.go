@@ -23,7 +23,7 @@ func (s State) AddLink(l Link) (State, config.Faults) {
 	}
 	t := *s.Topology
 	t.Links = append(slices.Clone(t.Links), l)
-	return s.checked(State{&t, s.Auto, s.Node}, nil)
+	return s.checkNext(State{&t, s.Auto, s.Node}, nil)
 }
 
 // EditNode replaces a node by n. Fields of the file that Node lacks are kept, unless n was read from another entry. If
@@ -31,12 +31,12 @@ func (s State) AddLink(l Link) (State, config.Faults) {
 // changes, of the node or at one position of its radios, its links and the overrides under the MAC follow:
 // radioParamsOverride of the node, linkParamsOverride of its peers.
 func (s State) EditNode(name string, n Node) (State, config.Faults) {
-	old, i, faults := there(s.Topology.Nodes, "nodes", name, func(n Node) string { return n.Name })
+	old, i, faults := findObject(s.Topology.Nodes, "nodes", name, func(n Node) string { return n.Name })
 	if faults != nil {
 		return s, faults
 	}
 	if other, taken := s.Topology.Node(n.Name); taken && n.Name != name {
-		faults.Add(at("nodes", i, "name"), config.Invalid(n.Name)+", the name of a node on site "+
+		faults.Add(itemPath("nodes", i, "name"), config.Invalid(n.Name)+", the name of a node on site "+
 			config.Quote(other.Site), "must be unique")
 		return s, faults
 	}
@@ -73,7 +73,7 @@ func (s State) EditNode(name string, n Node) (State, config.Faults) {
 		out = out.rename(&faults, []string{name, "radioParamsOverride"}, mac, moved[mac])
 	}
 	out = out.rename(&faults, nil, name, n.Name)
-	return s.checked(out, faults)
+	return s.checkNext(out, faults)
 }
 
 // newMACs maps the replaced MACs of a node to the new ones.
@@ -92,7 +92,7 @@ func newMACs(old, n Node) map[string]string {
 
 // EditLink replaces a link by l, which must join the same nodes.
 func (s State) EditLink(name string, l Link) (State, config.Faults) {
-	old, i, faults := there(s.Topology.Links, "links", name, func(l Link) string { return l.Name })
+	old, i, faults := findObject(s.Topology.Links, "links", name, func(l Link) string { return l.Name })
 	if faults != nil {
 		return s, faults
 	}
@@ -114,12 +114,12 @@ func (s State) EditLink(name string, l Link) (State, config.Faults) {
 	if old.AMAC != "" && l.AMAC != "" {
 		out = out.rename(&faults, []string{l.Z, "linkParamsOverride"}, old.AMAC, l.AMAC)
 	}
-	return s.checked(out, faults)
+	return s.checkNext(out, faults)
 }
 
 // EditSite replaces a site; if its name changes, its nodes follow.
 func (s State) EditSite(name string, site Site) (State, config.Faults) {
-	old, i, faults := there(s.Topology.Sites, "sites", name, func(s Site) string { return s.Name })
+	old, i, faults := findObject(s.Topology.Sites, "sites", name, func(s Site) string { return s.Name })
 	if faults != nil {
 		return s, faults
 	}
@@ -135,12 +135,12 @@ func (s State) EditSite(name string, site Site) (State, config.Faults) {
 			t.Nodes[i].Site = site.Name
 		}
 	}
-	return s.checked(State{&t, s.Auto, s.Node}, nil)
+	return s.checkNext(State{&t, s.Auto, s.Node}, nil)
 }
 
 // DeleteNode deletes a node with its links and its layers.
 func (s State) DeleteNode(name string) (State, config.Faults) {
-	_, i, faults := there(s.Topology.Nodes, "nodes", name, func(n Node) string { return n.Name })
+	_, i, faults := findObject(s.Topology.Nodes, "nodes", name, func(n Node) string { return n.Name })
 	if faults != nil {
 		return s, faults
 	}
@@ -159,7 +159,7 @@ func (s State) DeleteNode(name string) (State, config.Faults) {
 // DeleteLink deletes a link, and the overrides that each end has for the other's MAC; a node without other overrides is
 // removed from the layer.
 func (s State) DeleteLink(name string) (State, config.Faults) {
-	l, i, faults := there(s.Topology.Links, "links", name, func(l Link) string { return l.Name })
+	l, i, faults := findObject(s.Topology.Links, "links", name, func(l Link) string { return l.Name })
 	if faults != nil {
 		return s, faults
 	}
@@ -175,10 +175,10 @@ func (s State) DeleteLink(name string) (State, config.Faults) {
 
 // DeleteSite deletes a site, which must have no nodes.
 func (s State) DeleteSite(name string) (State, config.Faults) {
-	_, i, faults := there(s.Topology.Sites, "sites", name, func(s Site) string { return s.Name })
+	_, i, faults := findObject(s.Topology.Sites, "sites", name, func(s Site) string { return s.Name })
 	for j, n := range s.Topology.Nodes {
 		if n.Site == name {
-			faults.Add(at("nodes", j, "site_name"), config.Invalid(name)+": node "+config.Quote(n.Name)+" is on it",
+			faults.Add(itemPath("nodes", j, "site_name"), config.Invalid(name)+": node "+config.Quote(n.Name)+" is on it",
 				"must be a site without nodes")
 		}
 	}
@@ -190,9 +190,9 @@ func (s State) DeleteSite(name string) (State, config.Faults) {
 	return State{&t, s.Auto, s.Node}, nil
 }
 
-// checked returns the new state if it is consistent, otherwise the old one and the faults. It reads the topology like a
-// file, so that the same faults are found.
-func (s State) checked(next State, faults config.Faults) (State, config.Faults) {
+// checkNext returns the new state if it is consistent, otherwise the old one and the faults. It reads the topology like
+// a file, so that the same faults are found.
+func (s State) checkNext(next State, faults config.Faults) (State, config.Faults) {
 	read, more := FromDocument(next.Topology.Document())
 	if faults = append(faults, more...); len(faults) > 0 {
 		faults.Sort()
@@ -206,13 +206,13 @@ func (s State) checked(next State, faults config.Faults) (State, config.Faults) 
 // fault, and is not overwritten.
 func (s State) rename(faults *config.Faults, path []string, from, to string) State {
 	move := func(name string, layer config.Object) config.Object {
-		old, place := config.Sub(path, from), config.Sub(path, to)
+		old, place := config.Below(path, from), config.Below(path, to)
 		v, found := config.Lookup(layer, old)
 		if !found || from == to {
 			return layer
 		}
 		if _, taken := config.Lookup(layer, place); taken {
-			faults.Add(config.Sub([]string{name}, place...), "exists already",
+			faults.Add(config.Below([]string{name}, place...), "exists already",
 				"must be a name or MAC without overrides")
 		}
 		return config.Set(config.Unset(layer, old), place, v)
@@ -220,8 +220,8 @@ func (s State) rename(faults *config.Faults, path []string, from, to string) Sta
 	return State{s.Topology, move("auto", s.Auto), move("node", s.Node)}
 }
 
-// there finds the object to edit.
-func there[T any](all []T, list, name string, of func(T) string) (T, int, config.Faults) {
+// findObject finds the object to edit.
+func findObject[T any](all []T, list, name string, of func(T) string) (T, int, config.Faults) {
 	i := slices.IndexFunc(all, func(x T) bool { return of(x) == name })
 	if i >= 0 {
 		return all[i], i, nil

@@ -66,7 +66,7 @@ func brief(s State) string {
 func with(s State, n Node, sites ...Site) (State, config.Faults) {
 	t := *s.Topology
 	t.Nodes, t.Sites = append(slices.Clone(t.Nodes), n), append(slices.Clone(t.Sites), sites...)
-	return s.checked(State{&t, s.Auto, s.Node}, nil)
+	return s.checkNext(State{&t, s.Auto, s.Node}, nil)
 }
 
 func TestEdits(t *testing.T) {

@@ -29,15 +29,15 @@ func FromDocument(o config.Object) (*Topology, config.Faults) {
 	if len(o) > 0 && !slices.ContainsFunc(topologyKeys, func(key string) bool { _, has := o[key]; return has }) {
 		r.faults.Add(nil, "the document is not a topology", "must have name, nodes, links and sites")
 	}
-	t := &Topology{raw: o, Name: r.str(nil, o, "name", false)}
-	for path, entry := range r.entries(o, "nodes") {
-		t.Nodes = append(t.Nodes, r.node(path, entry))
+	t := &Topology{raw: o, Name: r.readString(nil, o, "name", false)}
+	for path, entry := range r.listEntries(o, "nodes") {
+		t.Nodes = append(t.Nodes, r.readNode(path, entry))
 	}
-	for path, entry := range r.entries(o, "links") {
-		t.Links = append(t.Links, r.link(path, entry))
+	for path, entry := range r.listEntries(o, "links") {
+		t.Links = append(t.Links, r.readLink(path, entry))
 	}
-	for path, entry := range r.entries(o, "sites") {
-		t.Sites = append(t.Sites, r.site(path, entry))
+	for path, entry := range r.listEntries(o, "sites") {
+		t.Sites = append(t.Sites, r.readSite(path, entry))
 	}
 	if _, listed := o["sites"]; !listed {
 		t.Sites = namedSites(t.Nodes)
@@ -52,47 +52,47 @@ func FromDocument(o config.Object) (*Topology, config.Faults) {
 
 type reader struct{ faults config.Faults }
 
-func (r *reader) node(path []string, o config.Object) Node {
+func (r *reader) readNode(path []string, o config.Object) Node {
 	n := Node{
 		raw:  o,
-		Name: r.str(path, o, "name", true),
-		Type: NodeType(r.enum(path, o, "node_type", int(DN), "must be 1 (CN) or 2 (DN)", 1, 2)),
-		MAC:  r.mac(path, o, "mac_addr"),
-		Pop:  r.boolean(path, o, "pop_node", false),
-		Status: Status(r.enum(path, o, "status", int(Online),
+		Name: r.readString(path, o, "name", true),
+		Type: NodeType(r.readEnum(path, o, "node_type", int(DN), "must be 1 (CN) or 2 (DN)", 1, 2)),
+		MAC:  r.readMAC(path, o, "mac_addr"),
+		Pop:  r.readBool(path, o, "pop_node", false),
+		Status: Status(r.readEnum(path, o, "status", int(Online),
 			"must be 1 (OFFLINE), 2 (ONLINE) or 3 (ONLINE_INITIATOR)", 1, 2, 3)),
-		Site: r.str(path, o, "site_name", true),
-		Polarity: r.enum(path, o, "polarity", 0, "must be 1 (odd), 2 (even), 3 (hybrid odd) or 4 (hybrid even)", 1, 2, 3,
+		Site: r.readString(path, o, "site_name", true),
+		Polarity: r.readEnum(path, o, "polarity", 0, "must be 1 (odd), 2 (even), 3 (hybrid odd) or 4 (hybrid even)", 1, 2, 3,
 			4),
 
-		AntAzimuth:   r.float(path, o, "ant_azimuth"),
-		AntElevation: r.float(path, o, "ant_elevation"),
+		AntAzimuth:   r.readFloat(path, o, "ant_azimuth"),
+		AntElevation: r.readFloat(path, o, "ant_elevation"),
 	}
-	macs, is := o["wlan_mac_addrs"].([]any)
-	if _, given := o["wlan_mac_addrs"]; given && !is {
-		r.wrong(path, o, "wlan_mac_addrs", "must be an array of MACs")
+	macs, ok := o["wlan_mac_addrs"].([]any)
+	if _, given := o["wlan_mac_addrs"]; given && !ok {
+		r.addFault(path, o, "wlan_mac_addrs", "must be an array of MACs")
 	}
 	for i := range macs {
-		key, below := strconv.Itoa(i), config.Sub(path, "wlan_mac_addrs")
+		key, below := strconv.Itoa(i), config.Below(path, "wlan_mac_addrs")
 		if macs[i] == "" {
-			r.faults.Add(config.Sub(below, key), config.Invalid(""), allowedMAC)
+			r.faults.Add(config.Below(below, key), config.Invalid(""), allowedMAC)
 		}
-		n.WlanMACs = append(n.WlanMACs, r.mac(below, config.Object{key: macs[i]}, key))
+		n.WlanMACs = append(n.WlanMACs, r.readMAC(below, config.Object{key: macs[i]}, key))
 	}
 	return n
 }
 
-func (r *reader) link(path []string, o config.Object) Link {
+func (r *reader) readLink(path []string, o config.Object) Link {
 	l := Link{
 		raw:      o,
-		Name:     r.str(path, o, "name", false),
-		A:        r.str(path, o, "a_node_name", true),
-		Z:        r.str(path, o, "z_node_name", true),
-		AMAC:     r.mac(path, o, "a_node_mac"),
-		ZMAC:     r.mac(path, o, "z_node_mac"),
-		Type:     LinkType(r.enum(path, o, "link_type", int(Wireless), "must be 1 (wireless) or 2 (ethernet)", 1, 2)),
-		Alive:    r.boolean(path, o, "is_alive", true),
-		BackupCN: r.boolean(path, o, "is_backup_cn_link", false),
+		Name:     r.readString(path, o, "name", false),
+		A:        r.readString(path, o, "a_node_name", true),
+		Z:        r.readString(path, o, "z_node_name", true),
+		AMAC:     r.readMAC(path, o, "a_node_mac"),
+		ZMAC:     r.readMAC(path, o, "z_node_mac"),
+		Type:     LinkType(r.readEnum(path, o, "link_type", int(Wireless), "must be 1 (wireless) or 2 (ethernet)", 1, 2)),
+		Alive:    r.readBool(path, o, "is_alive", true),
+		BackupCN: r.readBool(path, o, "is_backup_cn_link", false),
 	}
 	if l.Name == "" {
 		l.Name = LinkName(l.A, l.Z)
@@ -100,41 +100,41 @@ func (r *reader) link(path []string, o config.Object) Link {
 	return l
 }
 
-func (r *reader) site(path []string, o config.Object) Site {
-	s := Site{raw: o, Name: r.str(path, o, "name", true)}
+func (r *reader) readSite(path []string, o config.Object) Site {
+	s := Site{raw: o, Name: r.readString(path, o, "name", true)}
 	v, given := o["location"]
 	if !given {
 		return s
 	}
-	at, is := v.(config.Object)
-	if !is {
-		r.wrong(path, o, "location", "must be an object with latitude, longitude and altitude")
+	at, ok := v.(config.Object)
+	if !ok {
+		r.addFault(path, o, "location", "must be an object with latitude, longitude and altitude")
 		return s
 	}
-	path = config.Sub(path, "location")
+	path = config.Below(path, "location")
 	s.Located = true
-	s.Latitude = r.within(path, at, "latitude", 90)
-	s.Longitude = r.within(path, at, "longitude", 180)
-	s.Altitude = r.float(path, at, "altitude")
+	s.Latitude = r.readBounded(path, at, "latitude", 90)
+	s.Longitude = r.readBounded(path, at, "longitude", 180)
+	s.Altitude = r.readFloat(path, at, "altitude")
 	return s
 }
 
-// entries yields the objects of a list with their paths.
-func (r *reader) entries(o config.Object, key string) func(func([]string, config.Object) bool) {
+// listEntries yields the objects of a list with their paths.
+func (r *reader) listEntries(o config.Object, key string) func(func([]string, config.Object) bool) {
 	return func(yield func([]string, config.Object) bool) {
 		v, given := o[key]
 		if !given {
 			return
 		}
-		all, is := v.([]any)
-		if !is {
-			r.wrong(nil, o, key, "must be an array of objects")
+		all, ok := v.([]any)
+		if !ok {
+			r.addFault(nil, o, key, "must be an array of objects")
 			return
 		}
 		for i, v := range all {
 			path := []string{key, strconv.Itoa(i)}
-			entry, is := v.(config.Object)
-			if !is {
+			entry, ok := v.(config.Object)
+			if !ok {
 				r.faults.Add(path, config.InvalidType(config.KindOf(v)), "must be an object")
 				continue
 			}
@@ -145,53 +145,53 @@ func (r *reader) entries(o config.Object, key string) func(func([]string, config
 	}
 }
 
-func (r *reader) wrong(path []string, o config.Object, key, allowed string) {
-	r.faults.Add(config.Sub(path, key), config.InvalidType(config.KindOf(o[key])), allowed)
+func (r *reader) addFault(path []string, o config.Object, key, allowed string) {
+	r.faults.Add(config.Below(path, key), config.InvalidType(config.KindOf(o[key])), allowed)
 }
 
-func (r *reader) str(path []string, o config.Object, key string, required bool) string {
+func (r *reader) readString(path []string, o config.Object, key string, required bool) string {
 	v, given := o[key]
-	s, is := v.(string)
+	s, ok := v.(string)
 	switch {
 	case !given && required:
-		r.faults.Add(config.Sub(path, key), config.Required, "must be a string")
-	case given && !is:
-		r.wrong(path, o, key, "must be a string")
+		r.faults.Add(config.Below(path, key), config.Required, "must be a string")
+	case given && !ok:
+		r.addFault(path, o, key, "must be a string")
 	case given && required && s == "":
-		r.faults.Add(config.Sub(path, key), config.Invalid(""), "must be a name")
+		r.faults.Add(config.Below(path, key), config.Invalid(""), "must be a name")
 	}
 	return s
 }
 
-func (r *reader) boolean(path []string, o config.Object, key string, absent bool) bool {
+func (r *reader) readBool(path []string, o config.Object, key string, absent bool) bool {
 	v, given := o[key]
 	if !given {
 		return absent
 	}
-	b, is := v.(bool)
-	if !is {
-		r.wrong(path, o, key, "must be true or false")
+	b, ok := v.(bool)
+	if !ok {
+		r.addFault(path, o, key, "must be true or false")
 	}
 	return b
 }
 
-// enum reads a number that must be one of values.
-func (r *reader) enum(path []string, o config.Object, key string, absent int, allowed string, values ...int) int {
+// readEnum reads a number that must be one of values.
+func (r *reader) readEnum(path []string, o config.Object, key string, absent int, allowed string, values ...int) int {
 	v, given := o[key]
 	if !given {
 		return absent
 	}
-	i, is := v.(int64)
+	i, ok := v.(int64)
 	switch {
-	case !is:
-		r.wrong(path, o, key, allowed)
+	case !ok:
+		r.addFault(path, o, key, allowed)
 	case !slices.Contains(values, int(i)):
-		r.faults.Add(config.Sub(path, key), fmt.Sprintf("invalid value %d", i), allowed)
+		r.faults.Add(config.Below(path, key), fmt.Sprintf("invalid value %d", i), allowed)
 	}
 	return int(i)
 }
 
-func (r *reader) float(path []string, o config.Object, key string) float64 {
+func (r *reader) readFloat(path []string, o config.Object, key string) float64 {
 	switch v := o[key].(type) {
 	case int64:
 		return float64(v)
@@ -199,15 +199,15 @@ func (r *reader) float(path []string, o config.Object, key string) float64 {
 		return v
 	}
 	if _, given := o[key]; given {
-		r.wrong(path, o, key, "must be a number")
+		r.addFault(path, o, key, "must be a number")
 	}
 	return 0
 }
 
-func (r *reader) within(path []string, o config.Object, key string, limit float64) float64 {
-	f := r.float(path, o, key)
+func (r *reader) readBounded(path []string, o config.Object, key string, limit float64) float64 {
+	f := r.readFloat(path, o, key)
 	if f < -limit || f > limit {
-		r.faults.Add(config.Sub(path, key), fmt.Sprintf("invalid value %g", f),
+		r.faults.Add(config.Below(path, key), fmt.Sprintf("invalid value %g", f),
 			fmt.Sprintf("must be -%g to %g", limit, limit))
 	}
 	return f
@@ -215,14 +215,14 @@ func (r *reader) within(path []string, o config.Object, key string, limit float6
 
 const allowedMAC = "must be six pairs of hex digits joined by ':' or '-'"
 
-func (r *reader) mac(path []string, o config.Object, key string) string {
-	s := r.str(path, o, key, false)
+func (r *reader) readMAC(path []string, o config.Object, key string) string {
+	s := r.readString(path, o, key, false)
 	if s == "" {
 		return ""
 	}
 	mac, err := ParseMAC(s)
 	if err != nil {
-		r.faults.Add(config.Sub(path, key), err.Error(), allowedMAC)
+		r.faults.Add(config.Below(path, key), err.Error(), allowedMAC)
 	}
 	return mac
 }

@@ -14,8 +14,8 @@ func TestSeed_EditNode(t *testing.T) {
 		}
 		for layer, moved := range map[string][2]any{"auto": {s.Auto["b"], got.Auto["z"]},
 			"node": {s.Node["b"], got.Node["z"]}} {
-			if was, is := canonical(moved[0]), canonical(moved[1]); moved[0] == nil || was != is {
-				t.Errorf("the %s layer was %s and is %s", layer, was, is)
+			if was, now := canonical(moved[0]), canonical(moved[1]); moved[0] == nil || was != now {
+				t.Errorf("the %s layer was %s and is %s", layer, was, now)
 			}
 		}
 		if got.Auto["b"] != nil || got.Node["b"] != nil {

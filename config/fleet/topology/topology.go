@@ -102,8 +102,8 @@ func (t *Topology) Site(name string) (Site, bool) {
 	return find(t.Sites, func(s Site) bool { return s.Name == name })
 }
 
-func find[T any](all []T, is func(T) bool) (T, bool) {
-	if i := slices.IndexFunc(all, is); i >= 0 {
+func find[T any](all []T, match func(T) bool) (T, bool) {
+	if i := slices.IndexFunc(all, match); i >= 0 {
 		return all[i], true
 	}
 	var none T
@@ -145,7 +145,7 @@ func (t *Topology) Document() config.Object {
 }
 
 func (n Node) document() config.Object {
-	o, old := base(n.raw), (&reader{}).node(nil, n.raw)
+	o, old := base(n.raw), (&reader{}).readNode(nil, n.raw)
 	made := n.raw == nil
 	put(o, made || n.Name != old.Name, "name", n.Name)
 	put(o, made || n.Type != old.Type, "node_type", int64(n.Type))
@@ -161,7 +161,7 @@ func (n Node) document() config.Object {
 }
 
 func (l Link) document() config.Object {
-	o, old := base(l.raw), (&reader{}).link(nil, l.raw)
+	o, old := base(l.raw), (&reader{}).readLink(nil, l.raw)
 	made := l.raw == nil
 	put(o, made || l.Name != old.Name, "name", l.Name)
 	put(o, made || l.A != old.A, "a_node_name", l.A)
@@ -175,7 +175,7 @@ func (l Link) document() config.Object {
 }
 
 func (s Site) document() config.Object {
-	o, old := base(s.raw), (&reader{}).site(nil, s.raw)
+	o, old := base(s.raw), (&reader{}).readSite(nil, s.raw)
 	put(o, s.raw == nil || s.Name != old.Name, "name", s.Name)
 	if s.Latitude == old.Latitude && s.Longitude == old.Longitude && s.Altitude == old.Altitude &&
 		s.Located == old.Located {

@@ -35,16 +35,16 @@ func (u Ports) ByLabel() map[string]peer.Port {
 	return out
 }
 
-// texts returns the JSON of each port by label.
-func (u Ports) texts() map[string]string {
+// encodeByLabel returns the JSON of each port by label.
+func (u Ports) encodeByLabel() map[string]string {
 	out := make(map[string]string, len(u.Ports))
 	for _, p := range u.Ports {
-		out[p.Label] = string(encoded(p))
+		out[p.Label] = string(encode(p))
 	}
 	return out
 }
 
-func encoded(v any) []byte {
+func encode(v any) []byte {
 	text, err := json.Marshal(v)
 	if err != nil {
 		panic(err) // plain data
@@ -59,9 +59,9 @@ const (
 	maxLabel     = 64
 )
 
-// Of returns the reported ports in the form that is stored. A port without a usable address or MTU keeps the stored
-// one.
-func Of(ports []nodeproto.Port, before Ports) Ports {
+// FromReport returns the reported ports in the form that is stored. A port without a usable address or MTU keeps the
+// stored one.
+func FromReport(ports []nodeproto.Port, before Ports) Ports {
 	was := before.ByLabel()
 	out := Ports{Ports: []Port{}}
 	for _, p := range ports {
@@ -71,7 +71,7 @@ func Of(ports []nodeproto.Port, before Ports) Ports {
 		port := Port{Label: p.Label, MTU: cmp.Or(p.MTU, was[p.Label].MTU)}
 		for _, text := range p.Addresses {
 			a, err := netip.ParseAddr(text)
-			if err == nil && len(port.Addresses) < maxAddresses && Reachable(text) != "" && !a.IsMulticast() {
+			if err == nil && len(port.Addresses) < maxAddresses && ReachableAddress(text) != "" && !a.IsMulticast() {
 				port.Addresses = append(port.Addresses, a.Unmap())
 			}
 		}
@@ -87,29 +87,29 @@ func Of(ports []nodeproto.Port, before Ports) Ports {
 
 // rule limits how often the addresses or the MTU of a port may change: each change gives all nodes of its clusters a
 // new config.
-var rule = pace.Rule{Still: 3 * time.Second, First: 15 * time.Second, Max: 10 * time.Minute, Quiet: time.Hour}
+var rule = pace.DebounceRule{Still: 3 * time.Second, First: 15 * time.Second, Max: 10 * time.Minute, Quiet: time.Hour}
 
-// Paces holds the effective value of each port of a node.
-type Paces map[string]*pace.Steady[string]
+// Debouncers holds the effective value of each port of a node.
+type Debouncers map[string]*pace.Debouncer[string]
 
-// Of returns the effective ports, given the reported and the stored ones, and how long until more of the reported
-// values take effect; 0: none are waiting.
-func (p *Paces) Of(now time.Time, said, stored Ports) (counts Ports, wait time.Duration) {
+// Effective returns the effective ports, given the reported and the stored ones, and how long until more of the
+// reported values take effect; 0: none are waiting.
+func (p *Debouncers) Effective(now time.Time, said, stored Ports) (counts Ports, wait time.Duration) {
 	if *p == nil {
-		*p = Paces{}
+		*p = Debouncers{}
 	}
-	is, was := said.texts(), stored.texts()
-	maps.DeleteFunc(*p, func(label string, s *pace.Steady[string]) bool {
-		return is[label] == "" && was[label] == "" && s.Idle(now, rule)
+	reported, was := said.encodeByLabel(), stored.encodeByLabel()
+	maps.DeleteFunc(*p, func(label string, s *pace.Debouncer[string]) bool {
+		return reported[label] == "" && was[label] == "" && s.Idle(now, rule)
 	})
 	counts = Ports{Ports: []Port{}}
-	for _, label := range slices.Sorted(maps.Keys(maps.Collect(both(is, was)))) {
+	for _, label := range slices.Sorted(maps.Keys(maps.Collect(unionEntries(reported, was)))) {
 		s := (*p)[label]
 		if s == nil && was[label] == "" && len(*p) >= maxPorts {
 			continue // the node keeps reporting new labels
 		}
 		if s == nil {
-			s = &pace.Steady[string]{}
+			s = &pace.Debouncer[string]{}
 			(*p)[label] = s
 			if was[label] != "" {
 				s.Assume(was[label])
@@ -117,7 +117,7 @@ func (p *Paces) Of(now time.Time, said, stored Ports) (counts Ports, wait time.D
 		} else if was[label] != "" { // without a stored value, the effective one is not stored yet
 			s.Assume(was[label]) // another replica may have stored it meanwhile
 		}
-		s.Set(now, is[label])
+		s.Set(now, reported[label])
 		text, late := s.Value(now, rule)
 		if late > 0 && (wait == 0 || late < wait) {
 			wait = late
@@ -130,8 +130,8 @@ func (p *Paces) Of(now time.Time, said, stored Ports) (counts Ports, wait time.D
 	return counts, wait
 }
 
-// both yields the entries of two maps.
-func both(a, b map[string]string) iter.Seq2[string, string] {
+// unionEntries yields the entries of two maps.
+func unionEntries(a, b map[string]string) iter.Seq2[string, string] {
 	return func(yield func(string, string) bool) {
 		for _, m := range []map[string]string{a, b} {
 			for k, v := range m {
@@ -143,8 +143,8 @@ func both(a, b map[string]string) iter.Seq2[string, string] {
 	}
 }
 
-// Reachable returns an address if other nodes could reach it, "" for one that is local to a machine or a link.
-func Reachable(address string) string {
+// ReachableAddress returns an address if other nodes could reach it, "" for one that is local to a machine or a link.
+func ReachableAddress(address string) string {
 	a, err := netip.ParseAddr(address)
 	if err != nil || a.IsLoopback() || a.IsUnspecified() || a.IsLinkLocalUnicast() {
 		return ""

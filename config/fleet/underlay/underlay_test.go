@@ -22,7 +22,7 @@ func port(label, address string, mtu int) Port {
 func TestWhichPortsCount(t *testing.T) {
 	t.Parallel()
 	noon := time.Date(2030, 1, 1, 12, 0, 0, 0, time.UTC)
-	var p Paces
+	var p Debouncers
 	var stored Ports
 	for i, step := range []struct {
 		at     time.Duration
@@ -58,19 +58,19 @@ func TestWhichPortsCount(t *testing.T) {
 		if step.stored != nil {
 			stored = Ports{Ports: step.stored}
 		}
-		got, wait := p.Of(noon.Add(step.at*time.Second), Ports{Ports: step.said}, stored)
-		if string(encoded(got)) != string(encoded(Ports{Ports: step.want})) ||
+		got, wait := p.Effective(noon.Add(step.at*time.Second), Ports{Ports: step.said}, stored)
+		if string(encode(got)) != string(encode(Ports{Ports: step.want})) ||
 			wait != step.wait*time.Second {
-			t.Errorf("%d: %s in %v", i, encoded(got), wait)
+			t.Errorf("%d: %s in %v", i, encode(got), wait)
 		}
 		stored = got
 	}
 	// One that brings new ports all the time has no more of them than fit.
 	changes := 0
 	for i := range 10 * maxPorts {
-		got, _ := p.Of(noon.Add(time.Duration(200+i)*time.Second/20),
+		got, _ := p.Effective(noon.Add(time.Duration(200+i)*time.Second/20),
 			Ports{Ports: []Port{port(fmt.Sprint("x", i), "192.0.2.1", 1500)}}, stored)
-		if string(encoded(got)) != string(encoded(stored)) {
+		if string(encode(got)) != string(encode(stored)) {
 			changes++
 		}
 		stored = got
@@ -105,11 +105,11 @@ func TestThePortsThatAreKept(t *testing.T) {
 		"in the order of their names": {[]nodeproto.Port{said("c", 1), said("b", 2)},
 			[]Port{port("b", "", 2), port("c", "", 1)}},
 	} {
-		if got := Of(c.ports, before); string(encoded(got)) != string(encoded(Ports{Ports: c.want})) {
-			t.Errorf("%s: %s, want %s", name, encoded(got), encoded(Ports{Ports: c.want}))
+		if got := FromReport(c.ports, before); string(encode(got)) != string(encode(Ports{Ports: c.want})) {
+			t.Errorf("%s: %s, want %s", name, encode(got), encode(Ports{Ports: c.want}))
 		}
 	}
-	if got := Of(many, before); len(got.Ports) != maxPorts {
+	if got := FromReport(many, before); len(got.Ports) != maxPorts {
 		t.Errorf("%d ports are kept", len(got.Ports))
 	}
 }

@@ -115,8 +115,8 @@ func (c *call) declared(n model.Node, above []model.LevelValue) error {
 	desired, all := map[string]string{}, true
 	var at []string
 	for _, l := range above {
-		value, is := n.Levels[l.Level]
-		all = all && is && value == l.Value
+		value, ok := n.Levels[l.Level]
+		all = all && ok && value == l.Value
 		desired[l.Level] = l.Value
 		at = append(at, config.Quote(l.Level+"="+l.Value))
 	}

@@ -34,7 +34,7 @@ func (q query) get(name string) (string, bool) {
 	return "", false
 }
 
-func (q query) has(name string) bool { _, is := q.get(name); return is }
+func (q query) has(name string) bool { _, ok := q.get(name); return ok }
 
 // readQuery reads the parameters. Unknown ones are ignored on the seed's routes, whose clients may send some, and
 // refused on the others.
@@ -62,7 +62,7 @@ func (c *call) readQuery() error {
 	}
 	if !c.row.Lenient {
 		for _, p := range c.query {
-			if !slices.ContainsFunc(c.row.Query, func(is param) bool { return is.Name == p.name }) {
+			if !slices.ContainsFunc(c.row.Query, func(known param) bool { return known.Name == p.name }) {
 				return refuse(http.StatusBadRequest, "%s: unknown field: %s", config.FormatPath([]string{p.name}),
 					rest.ListParams(c.row.Query))
 			}
@@ -83,8 +83,8 @@ func (c *call) readWriteOptions() error {
 			maxMessage)
 	}
 	c.Entry.Message = text
-	switch dry, is := c.query.get("dryRun"); {
-	case is && dry != "0" && dry != "1":
+	switch dry, ok := c.query.get("dryRun"); {
+	case ok && dry != "0" && dry != "1":
 		return refuse(http.StatusBadRequest, "dryRun: invalid value %s: must be 0 or 1", config.Quote(dry))
 	default:
 		c.Entry.DryRun = dry == "1"
@@ -94,8 +94,8 @@ func (c *call) readWriteOptions() error {
 
 // count reads a number from the query; 0 if it is missing.
 func (c *call) count(name string) (uint64, bool, error) {
-	text, is := c.query.get(name)
-	if !is {
+	text, ok := c.query.get(name)
+	if !ok {
 		return 0, false, nil
 	}
 	n, err := strconv.ParseUint(text, 10, 63)
@@ -107,8 +107,8 @@ func (c *call) count(name string) (uint64, bool, error) {
 
 // flag reads a parameter that is 0 or 1.
 func (c *call) flag(name string) (bool, error) {
-	switch text, is := c.query.get(name); {
-	case !is || text == "0":
+	switch text, ok := c.query.get(name); {
+	case !ok || text == "0":
 		return false, nil
 	case text == "1" || text == "":
 		return true, nil

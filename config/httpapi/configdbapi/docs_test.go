@@ -100,8 +100,8 @@ func message(text string) (first string, header http.Header, body string) {
 	first, rest, _ := strings.Cut(text, "\n")
 	for rest != "" {
 		line, more, _ := strings.Cut(rest, "\n")
-		name, value, is := strings.Cut(line, ": ")
-		if !is || strings.ContainsAny(name, `{["`) {
+		name, value, ok := strings.Cut(line, ": ")
+		if !ok || strings.ContainsAny(name, `{["`) {
 			return first, header, rest
 		}
 		header.Set(name, value)
@@ -121,8 +121,8 @@ func TestOpenAPI(t *testing.T) {
 			methods = append(methods, "PATCH")
 		}
 		for _, m := range methods {
-			o, is := paths["/"+r.Path].(config.Object)[strings.ToLower(m)].(config.Object)
-			if !is {
+			o, ok := paths["/"+r.Path].(config.Object)[strings.ToLower(m)].(config.Object)
+			if !ok {
 				t.Errorf("%s %s: required", m, r.Path)
 				continue
 			}
@@ -138,20 +138,20 @@ func TestOpenAPI(t *testing.T) {
 	}
 	schemas := d["components"].(config.Object)["schemas"].(config.Object)
 	for name, s := range schemas {
-		if _, is := s.(config.Object); !is {
+		if _, ok := s.(config.Object); !ok {
 			t.Errorf("%s: has no schema", name)
 		}
 	}
 	text := string(config.AppendCanonical(nil, d))
 	for _, ref := range strings.Split(text, `"#/components/schemas/`)[1:] {
 		name, _, _ := strings.Cut(ref, `"`)
-		if _, is := schemas[name]; !is {
+		if _, ok := schemas[name]; !ok {
 			t.Errorf("%s: leads nowhere", name)
 		}
 	}
 	for _, name := range []string{"Component", "Definition", "Environment", "Level", "Node", "Version", "Record",
 		"Message"} {
-		if _, is := schemas[name]; !is {
+		if _, ok := schemas[name]; !ok {
 			t.Errorf("%s: is not described", name)
 		}
 	}

@@ -101,7 +101,7 @@ func (f *fake) Definitions(_ context.Context, c **int64, _ bool) ([]model.Defini
 
 func (f *fake) Definition(_ context.Context, id int64, _ bool) (model.Definition, error) {
 	err := f.note("Definition %d", id)
-	if d, is := definitions[id]; is || err != nil {
+	if d, ok := definitions[id]; ok || err != nil {
 		return d, err
 	}
 	return model.Definition{}, missing("resource_definition not found by %d", id)
@@ -242,8 +242,8 @@ var callers = map[string]Caller{
 
 func (door) Authenticate(r *http.Request) (Caller, error) {
 	token := r.Header.Get("X-Auth-Token")
-	switch c, is := callers[token]; {
-	case is:
+	switch c, ok := callers[token]; {
+	case ok:
 		return c, nil
 	case token == "busy":
 		return Caller{}, &Denied{Status: 503, Text: "Keystone is away", Wait: 3 * time.Second}
@@ -288,8 +288,8 @@ func msgOf(t *testing.T, w *httptest.ResponseRecorder) string {
 	if err := json.Unmarshal(w.Body.Bytes(), &m); err != nil || len(m) != 1 {
 		t.Fatalf("%d %q: no {\"msg\"}: %v", w.Code, w.Body, err)
 	}
-	text, is := m["msg"].(string)
-	if !is || text == "" || w.Header().Get("Content-Type") != "application/json" {
+	text, ok := m["msg"].(string)
+	if !ok || text == "" || w.Header().Get("Content-Type") != "application/json" {
 		t.Fatalf("%d %q %v: no {\"msg\"}", w.Code, w.Body, w.Header())
 	}
 	return text

@@ -38,7 +38,7 @@ func (f *fields) wrong(name, what string) {
 	f.err = refuse(http.StatusBadRequest, "%s", strings.Join(*f.faults, "; "))
 }
 
-func (f *fields) has(name string) bool { _, is := f.Get(name); return is }
+func (f *fields) has(name string) bool { _, ok := f.Get(name); return ok }
 
 // only rejects members with other names.
 func (f *fields) only(names ...string) {
@@ -51,20 +51,20 @@ func (f *fields) only(names ...string) {
 
 // text returns a string, which is required.
 func (f *fields) text(name string) string {
-	v, is := f.Get(name)
-	if !is {
+	v, ok := f.Get(name)
+	if !ok {
 		f.wrong(name, "required: must be a string")
 		return ""
 	}
-	s, is := v.Text()
-	if !is {
+	s, ok := v.Text()
+	if !ok {
 		f.wrong(name, wrongType(v)+": must be a string")
 	}
 	return s
 }
 
 func (f *fields) textOr(name, absent string) string {
-	if v, is := f.Get(name); !is || v.String() == "null" {
+	if v, ok := f.Get(name); !ok || v.String() == "null" {
 		return absent
 	}
 	return f.text(name)
@@ -80,8 +80,8 @@ func (f *fields) textIfThere(name string) *string {
 
 // id returns a whole number; nil if it is missing or null.
 func (f *fields) id(name string) *int64 {
-	v, is := f.Get(name)
-	if !is || v.String() == "null" {
+	v, ok := f.Get(name)
+	if !ok || v.String() == "null" {
 		return nil
 	}
 	n, err := strconv.ParseInt(v.String(), 10, 64)
@@ -93,8 +93,8 @@ func (f *fields) id(name string) *int64 {
 
 // count returns a whole number from 1; 0 if it is missing.
 func (f *fields) count(name string) uint64 {
-	v, is := f.Get(name)
-	if !is {
+	v, ok := f.Get(name)
+	if !ok {
 		return 0
 	}
 	n, err := strconv.ParseUint(v.String(), 10, 63)
@@ -109,13 +109,13 @@ func (f *fields) flagIfThere(name string) *bool {
 	if !f.has(name) {
 		return nil
 	}
-	is := f.flag(name)
-	return &is
+	ok := f.flag(name)
+	return &ok
 }
 
 func (f *fields) flag(name string) bool {
-	v, is := f.Get(name)
-	if is && v.String() != "true" && v.String() != "false" {
+	v, ok := f.Get(name)
+	if ok && v.String() != "true" && v.String() != "false" {
 		f.wrong(name, wrongType(v)+": must be true or false")
 	}
 	return v.String() == "true"
@@ -132,9 +132,9 @@ const maxElements = 10_000
 
 // elements returns the elements of a list, which is required.
 func (f *fields) elements(name, of string) []configdb.JSON {
-	v, is := f.Get(name)
+	v, ok := f.Get(name)
 	switch {
-	case !is:
+	case !ok:
 		f.wrong(name, config.Required+": must be a list of "+of)
 	case v[0] != '[':
 		f.wrong(name, wrongType(v)+": must be a list of "+of)
@@ -150,8 +150,8 @@ func (f *fields) elements(name, of string) []configdb.JSON {
 func (f *fields) texts(name string) []string {
 	out := []string{}
 	for i, v := range f.elements(name, "strings") {
-		s, is := v.Text()
-		if !is {
+		s, ok := v.Text()
+		if !ok {
 			f.wrong(fmt.Sprintf("%s[%d]", name, i), wrongType(v)+": must be a string")
 		}
 		out = append(out, s)
@@ -173,13 +173,13 @@ func (f *fields) levels(name string) []string {
 
 // textsByName returns the strings of an object; nil if it is missing or null.
 func (f *fields) textsByName(name string) map[string]string {
-	if v, is := f.Get(name); !is || v.String() == "null" {
+	if v, ok := f.Get(name); !ok || v.String() == "null" {
 		return nil
 	}
 	below, out := f.object(name), map[string]string{}
 	for _, m := range below.Members() {
-		s, is := m.Value.Text()
-		if !is {
+		s, ok := m.Value.Text()
+		if !ok {
 			below.wrong(config.FormatPath([]string{m.Key}), wrongType(m.Value)+": must be a string")
 		}
 		out[m.Key] = s
@@ -192,7 +192,7 @@ func (f *fields) textsByName(name string) map[string]string {
 func (f *fields) refs(name string) []model.Ref {
 	out := []model.Ref{}
 	for i, v := range f.elements(name, "ids and names") {
-		if s, is := v.Text(); is && s != "" {
+		if s, ok := v.Text(); ok && s != "" {
 			out = append(out, model.Ref{Name: s})
 			continue
 		}
@@ -231,8 +231,8 @@ func (f *fields) at(where string, o configdb.Object) *fields {
 // object returns an object, which is required.
 func (f *fields) object(name string) *fields {
 	where := config.FormatPath([]string{name})
-	v, is := f.Get(name)
-	if !is {
+	v, ok := f.Get(name)
+	if !ok {
 		f.wrong(where, "required: must be an object")
 		return f.at(where+".", configdb.Object{})
 	}

@@ -93,7 +93,7 @@ func Handler(b Backend, who Authenticator, opts ...Option) http.Handler {
 	a := &api{
 		Frame: rest.NewFrame(DefaultLimits), backend: b, auth: who, all: table, rows: rowsByPath(),
 		named:   func(context.Context, string) (int64, error) { return 0, nil },
-		uploads: ratelimit.NewBuckets(nodeRate, nodeBurst).Of(maxNodes), stored: rest.NewStored(),
+		uploads: ratelimit.NewBuckets(nodeRate, nodeBurst).SetMaxNames(maxNodes), stored: rest.NewStored(),
 		scarce: func() error { return nil },
 	}
 	a.Zip = true

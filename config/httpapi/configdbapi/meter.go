@@ -17,7 +17,7 @@ func withMeter(ctx context.Context) context.Context {
 // Meter returns the meter of a request, which bounds the cost of everything computed with its context. A context
 // without a request gets a new meter.
 func Meter(ctx context.Context) *configdb.Meter {
-	if m, is := ctx.Value(meterKey{}).(*configdb.Meter); is {
+	if m, ok := ctx.Value(meterKey{}).(*configdb.Meter); ok {
 		return m
 	}
 	return configdb.NewMeter(ctx.Err)

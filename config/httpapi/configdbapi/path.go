@@ -168,8 +168,8 @@ func (p *parser) collection(all, one, what string) error {
 
 // number parses the second segment. If it is no number, no object can have it: not found.
 func (p *parser) number(what string) error {
-	id, is := number(p.segments[1])
-	if !is {
+	id, ok := number(p.segments[1])
+	if !ok {
 		return refuse(http.StatusNotFound, "%s not found by %s: must be a number", what, config.Quote(p.segments[1]))
 	}
 	p.found.id = id
@@ -273,7 +273,7 @@ func number(s string) (int64, bool) {
 
 // refOf returns what a segment names: an id if it is a number.
 func refOf(s string) model.Ref {
-	if id, is := number(s); is {
+	if id, ok := number(s); ok {
 		return model.Ref{ID: id}
 	}
 	return model.Ref{Name: s}
@@ -306,7 +306,7 @@ func (c *call) base(proxied bool) string {
 	}
 	if host == "" { // HTTP/1.0 allows that
 		host = "localhost"
-		if here, is := c.Context().Value(http.LocalAddrContextKey).(fmt.Stringer); is {
+		if here, ok := c.Context().Value(http.LocalAddrContextKey).(fmt.Stringer); ok {
 			host = here.String()
 		}
 	}

@@ -172,12 +172,12 @@ func TestNamesAreDirectWhereThatIsWanted(t *testing.T) {
 }
 
 func TestPrefixes(t *testing.T) {
-	for path, is := range map[string]bool{
+	for path, ok := range map[string]bool{
 		"/api/v1/config": true, "/api/config": true, "/api/v1/config/x": true, "/api/config//": true,
 		"/api/v1/configs": false, "/api/v1/fleet/config": false, "/": false,
 	} {
-		if IsFactsPath(path) != is {
-			t.Errorf("%s: %v", path, !is)
+		if IsFactsPath(path) != ok {
+			t.Errorf("%s: %v", path, !ok)
 		}
 	}
 	for _, path := range []string{"/api/v1/config", "/api/v1/configs", "/", "/components"} {

@@ -75,8 +75,8 @@ func getHieraKey(a *api, c *call) (reply, error) {
 	if err != nil {
 		return reply{}, err
 	}
-	value, is := found.Get(c.name)
-	if !is {
+	value, ok := found.Get(c.name)
+	if !ok {
 		return reply{}, refuse(http.StatusNotFound, "key %s: none of %s has it", config.Quote(c.name),
 			strings.Join(q.Resources, ", "))
 	}

@@ -158,11 +158,11 @@ func (a *api) remove(c *call, w model.Write) (reply, error) {
 
 func getDefinitions(a *api, c *call) (reply, error) {
 	var component **int64
-	if text, is := c.query.get("component_id"); is {
+	if text, ok := c.query.get("component_id"); ok {
 		var of *int64
 		if text != "" {
-			id, is := number(text)
-			if !is {
+			id, ok := number(text)
+			if !ok {
 				return reply{}, refuse(http.StatusBadRequest, "component_id: invalid value %q: must be a number, or empty", text)
 			}
 			of = &id

@@ -40,7 +40,7 @@ func putNode(a *api, c *call) (reply, error) {
 // take a name other than that of its certificate.
 func (f *fields) nodeItself(c *call, n model.Node) {
 	was := c.node
-	kept := func(was, is string) bool { return was == is || was == "" && is == c.caller.Certname }
+	kept := func(was, now string) bool { return was == now || was == "" && now == c.caller.Certname }
 	if f.err == nil && (!kept(was.FQDN, n.FQDN) || !kept(was.Certname, n.Certname) || c.caller.Certname != "" &&
 		n.Certname != c.caller.Certname) {
 		f.err = refuse(http.StatusForbidden,

@@ -36,13 +36,13 @@ func (c *call) halfQuery() (model.Query, error) {
 		if q.Lookup && !q.Effective {
 			return q, refuse(http.StatusConflict, "Lookup path tracing can be done only for effective values")
 		}
-		switch merge, is := c.query.get("merge"); {
-		case is && merge != "deep":
+		switch merge, ok := c.query.get("merge"); {
+		case ok && merge != "deep":
 			return q, refuse(http.StatusBadRequest, "merge: invalid value %s: must be deep", config.Quote(merge))
-		case is && !q.Effective:
+		case ok && !q.Effective:
 			return q, refuse(http.StatusBadRequest, "merge: there is nothing to merge: must be used with effective")
 		default:
-			q.Deep = is
+			q.Deep = ok
 		}
 	}
 	if key, _ := c.query.get("key"); key != "" {

@@ -177,11 +177,11 @@ func rowsByPath() map[string][]*row {
 func (a *api) allow(path string) []string {
 	var out []string
 	for _, m := range []string{"DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT"} {
-		is := m == "OPTIONS"
+		ok := m == "OPTIONS"
 		for _, r := range a.rows[path] {
-			is = is || r.Method == m || m == "HEAD" && r.Method == "GET" || m == "PATCH" && r.Patch
+			ok = ok || r.Method == m || m == "HEAD" && r.Method == "GET" || m == "PATCH" && r.Patch
 		}
-		if is {
+		if ok {
 			out = append(out, m)
 		}
 	}

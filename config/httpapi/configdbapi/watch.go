@@ -68,7 +68,7 @@ func getWatch(a *api, c *call) (reply, error) {
 	path, asked := c.Entry.Path, c.Clone(c.Context()) // the headers of the original are cleared with its answer
 	r := reply{Events: true, Done: leave}
 	r.Stream = func(ctx context.Context, w io.Writer) error {
-		still := rest.WhileKnown{Writer: w, Known: func() bool { return a.still(asked.WithContext(ctx), c.caller) }}
+		still := rest.KnownCallerWriter{Writer: w, Known: func() bool { return a.still(asked.WithContext(ctx), c.caller) }}
 		if err := a.writeEvents(ctx, since, of, still); err != nil && ctx.Err() == nil {
 			a.Failed(asked.Method, path, err)
 		}
@@ -90,15 +90,15 @@ func (a *api) interest(c *call) (interest, error) {
 		return interest{}, err
 	}
 	in := interest{environment: int64(of)}
-	if text, is := c.query.get("level"); is {
+	if text, ok := c.query.get("level"); ok {
 		level, value, ok := strings.Cut(text, "=")
 		if !ok || level == "" || value == "" {
 			return in, refuse(http.StatusBadRequest, "level: invalid value %s: must be LEVEL=VALUE", config.Quote(text))
 		}
 		in.level = &model.LevelValue{Level: level, Value: value}
 	}
-	text, is := c.query.get("resource")
-	if !is {
+	text, ok := c.query.get("resource")
+	if !ok {
 		return in, nil
 	}
 	ref := refOf(text)

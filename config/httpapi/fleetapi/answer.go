@@ -27,7 +27,7 @@ func answer[T any](v T, err error) (reply, error) {
 	if err != nil {
 		return reply{}, err
 	}
-	body, err := encode(filled(reflect.ValueOf(v)).Interface())
+	body, err := encode(fillEmpty(reflect.ValueOf(v)).Interface())
 	return reply{Body: body}, err
 }
 
@@ -119,8 +119,8 @@ func (a *api) Refused(c *rest.Call, err error) reply {
 	return p.Reply("application/problem+json", body)
 }
 
-// faulty is a problem with faults.
-func faulty(kind, detail string, faults []ProblemFault) *rest.Problem {
+// faultsProblem is a problem with faults.
+func faultsProblem(kind, detail string, faults []ProblemFault) *rest.Problem {
 	if len(faults) != 1 {
 		detail += fmt.Sprintf(": %d faults", len(faults))
 	}
@@ -172,15 +172,15 @@ func (a *api) problemOf(c *rest.Call, err error) *rest.Problem {
 	case errors.As(err, &p):
 		return p
 	case errors.As(err, &refusal):
-		return faulty(rest.TypeRejected, "the request is refused", editErrors(refusal.Faults))
+		return faultsProblem(rest.TypeRejected, "the request is refused", editErrors(refusal.Faults))
 	case errors.As(err, &editFaults):
-		return faulty(rest.TypeRejected, "the request is refused", editErrors(editFaults))
+		return faultsProblem(rest.TypeRejected, "the request is refused", editErrors(editFaults))
 	case errors.As(err, &faults):
-		return faulty(rest.TypeRejected, "the request is refused", documentErrors(faults))
+		return faultsProblem(rest.TypeRejected, "the request is refused", documentErrors(faults))
 	case errors.As(err, &conflicts):
-		return lost(conflicts)
+		return conflictProblem(conflicts)
 	case errors.As(err, &conflict):
-		return lost(history.Conflicts{conflict})
+		return conflictProblem(history.Conflicts{conflict})
 	case errors.As(err, new(*ops.NotFoundError)), errors.As(err, new(*history.NoRevisionError)):
 		return rest.Refuse(rest.TypeNotFound, "%s", err)
 	case errors.As(err, new(*ops.TooLargeError)):
@@ -206,8 +206,8 @@ func (a *api) problemOf(c *rest.Call, err error) *rest.Problem {
 	return rest.Internal()
 }
 
-// lost lists the writes that the caller conflicts with.
-func lost(cs history.Conflicts) *rest.Problem {
+// conflictProblem lists the writes that the caller conflicts with.
+func conflictProblem(cs history.Conflicts) *rest.Problem {
 	faults := make([]ProblemFault, len(cs))
 	for i, one := range cs {
 		faults[i] = ProblemFault{Layer: one.Layer.String(), Detail: one.Error()}
@@ -240,9 +240,9 @@ var (
 	anything = reflect.TypeFor[any]()
 )
 
-// filled returns a copy of the value with empty lists and maps instead of nil ones, so that the JSON contains [] and
+// fillEmpty returns a copy of the value with empty lists and maps instead of nil ones, so that the JSON contains [] and
 // {}, never null. It does not change the value, which may be shared.
-func filled(v reflect.Value) reflect.Value {
+func fillEmpty(v reflect.Value) reflect.Value {
 	if v.Type().Implements(marshals) || v.Type() == anObject {
 		if v.Type() == anObject && v.IsNil() {
 			return reflect.ValueOf(config.Object{})
@@ -253,13 +253,13 @@ func filled(v reflect.Value) reflect.Value {
 	case reflect.Slice:
 		out := reflect.MakeSlice(v.Type(), v.Len(), v.Len())
 		for i := range v.Len() {
-			out.Index(i).Set(filled(v.Index(i)))
+			out.Index(i).Set(fillEmpty(v.Index(i)))
 		}
 		return out
 	case reflect.Map:
 		out := reflect.MakeMapWithSize(v.Type(), v.Len())
 		for it := v.MapRange(); it.Next(); {
-			out.SetMapIndex(it.Key(), filled(it.Value()))
+			out.SetMapIndex(it.Key(), fillEmpty(it.Value()))
 		}
 		return out
 	case reflect.Struct:
@@ -269,7 +269,7 @@ func filled(v reflect.Value) reflect.Value {
 			t := v.Type().Field(i)
 			if absent := v.Field(i).IsZero() && strings.Contains(t.Tag.Get("json"), ",omitzero"); t.IsExported() &&
 				t.Type != anything && !absent {
-				out.Field(i).Set(filled(v.Field(i)))
+				out.Field(i).Set(fillEmpty(v.Field(i)))
 			}
 		}
 		return out

@@ -43,14 +43,14 @@ func (a *api) readBody(c *call) error {
 	}
 	o, faults := read(text)
 	if len(faults) > 0 {
-		return faulty(rest.TypeMalformed, "the document can't be read", documentErrors(faults))
+		return faultsProblem(rest.TypeMalformed, "the document can't be read", documentErrors(faults))
 	}
 	if c.row.Body == nil && len(o) > 0 {
 		return rest.Refuse(rest.TypeBadRequest, "body: not empty: must be empty")
 	}
 	if c.row.Body != nil && c.row.Body != anObject {
 		if faults := checkSchema(schemaOf(c.row.Body), o, nil); len(faults) > 0 {
-			return faulty(rest.TypeRejected, "the document is refused", documentErrors(faults))
+			return faultsProblem(rest.TypeRejected, "the document is refused", documentErrors(faults))
 		}
 	}
 	c.body = o

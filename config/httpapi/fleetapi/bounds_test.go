@@ -86,7 +86,7 @@ func TestAProblemListsAFew(t *testing.T) {
 		for i := range faults {
 			faults[i].Nodes = nodes[:c.nodes]
 		}
-		p := faulty(rest.TypeRejected, "refused", faults)
+		p := faultsProblem(rest.TypeRejected, "refused", faults)
 		shown, _ := p.Errors.([]ProblemFault)
 		if len(shown) != c.want || c.faults > 1 && !strings.Contains(p.Detail, fmt.Sprintf("%d faults", c.faults)) {
 			t.Errorf("%+v: %d, %s", c, len(shown), p.Detail)

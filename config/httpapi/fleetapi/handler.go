@@ -139,7 +139,7 @@ func NewServer(h http.Handler) *http.Server {
 		HTTP2: &http.HTTP2Config{MaxConcurrentStreams: maxStreams, MaxReadFrameSize: maxFrame,
 			WriteByteTimeout: rest.AnswerTimeout},
 	}
-	if a, is := h.(*api); is {
+	if a, ok := h.(*api); ok {
 		s.RegisterOnShutdown(a.end)
 	}
 	return s

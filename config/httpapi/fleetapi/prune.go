@@ -35,7 +35,7 @@ func beforeOf(text string, now time.Time) (time.Time, error) {
 	before, err := time.Parse(time.RFC3339, text)
 	if err != nil {
 		var age time.Duration
-		if days, is := strings.CutSuffix(text, "d"); is {
+		if days, ok := strings.CutSuffix(text, "d"); ok {
 			n, wrong := strconv.ParseUint(days, 10, 16)
 			age, err = time.Duration(n)*24*time.Hour, wrong
 		} else {

@@ -55,7 +55,7 @@ func (c *call) readQuery() error {
 		}
 	}
 	if len(faults) > 0 {
-		return faulty(rest.TypeBadRequest, "the query is refused", faults)
+		return faultsProblem(rest.TypeBadRequest, "the query is refused", faults)
 	}
 	c.Entry.DryRun, c.Entry.Message = c.flags["dryRun"], c.texts["message"]
 	return nil
@@ -68,27 +68,27 @@ func (c *call) readParam(p param, got []string) (what, allowed string) {
 			return "not UTF-8", "must be UTF-8"
 		}
 	}
-	switch is := config.Invalid(got[0]); p.Form {
+	switch invalid := config.Invalid(got[0]); p.Form {
 	case rest.Flag:
 		if got[0] != "0" && got[0] != "1" && got[0] != "" {
-			return is, "must be 0 or 1"
+			return invalid, "must be 0 or 1"
 		}
 		c.flags[p.Name] = got[0] == "1"
 	case rest.Number:
 		n, err := strconv.ParseUint(got[0], 10, 63)
 		if err != nil {
-			return is, "must be 0 or more"
+			return invalid, "must be 0 or more"
 		}
 		c.nums[p.Name] = n
 	case rest.Duration:
 		d, err := time.ParseDuration(got[0])
 		if err != nil || d <= 0 {
-			return is, "must be a duration such as 90s or 24h"
+			return invalid, "must be a duration such as 90s or 24h"
 		}
 		c.texts[p.Name] = got[0]
 	case rest.Text:
 		if len(p.Enum) > 0 && !slices.Contains(p.Enum, got[0]) {
-			return is, config.OneOf(p.Enum)
+			return invalid, config.OneOf(p.Enum)
 		}
 		if p.Name == "message" && (utf8.RuneCountInString(got[0]) > maxMessage || !printableMessage(got[0])) {
 			return "too long, or not a single line", fmt.Sprintf("must be one line of %d characters", maxMessage)
@@ -114,11 +114,11 @@ func (c *call) readList(p param, got []string) (what, allowed string) {
 				return config.Invalid(item), `must be names, one with a comma or quote as a JSON string`
 			}
 		}
-		items = once(items)
+		items = unique(items)
 		c.lists[p.Name] = items
 		return c.tooMany(p, items)
 	}
-	items = once(items)
+	items = unique(items)
 	if what, allowed := c.tooMany(p, items); what != "" {
 		return what, allowed
 	}
@@ -151,8 +151,8 @@ func (c *call) tooMany(p param, items []string) (what, allowed string) {
 	return fmt.Sprintf("too many entries (%d)", len(items)), fmt.Sprintf("must be at most %d", limit)
 }
 
-// once removes duplicates and keeps the order.
-func once(items []string) []string {
+// unique removes duplicates and keeps the order.
+func unique(items []string) []string {
 	seen := make(map[string]bool, len(items))
 	return slices.DeleteFunc(items, func(item string) bool {
 		again := seen[item]

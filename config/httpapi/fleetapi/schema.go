@@ -36,7 +36,7 @@ func checkSchema(s config.Object, v any, path []string) config.Faults {
 	case []any:
 		items, _ := s["items"].(config.Object)
 		for i, one := range v {
-			faults = append(faults, checkSchema(items, one, config.Sub(path, fmt.Sprint(i)))...)
+			faults = append(faults, checkSchema(items, one, config.Below(path, fmt.Sprint(i)))...)
 		}
 	case config.Object:
 		faults = append(faults, checkObject(s, v, path)...)
@@ -60,7 +60,7 @@ func checkObject(s, v config.Object, path []string) config.Faults {
 	required, _ := s["required"].([]any)
 	for _, name := range required {
 		if _, there := v[name.(string)]; !there {
-			faults.Add(config.Sub(path, name.(string)), config.Required, "")
+			faults.Add(config.Below(path, name.(string)), config.Required, "")
 		}
 	}
 	for _, key := range config.Keys(v) {
@@ -68,13 +68,13 @@ func checkObject(s, v config.Object, path []string) config.Faults {
 		if !known {
 			switch more := s["additionalProperties"].(type) {
 			case bool:
-				faults.Add(config.Sub(path, key), config.UnknownField, config.OneOf(config.Keys(properties)))
+				faults.Add(config.Below(path, key), config.UnknownField, config.OneOf(config.Keys(properties)))
 				continue
 			case config.Object:
 				below = more
 			}
 		}
-		faults = append(faults, checkSchema(below, v[key], config.Sub(path, key))...)
+		faults = append(faults, checkSchema(below, v[key], config.Below(path, key))...)
 	}
 	return faults
 }

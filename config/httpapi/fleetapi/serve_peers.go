@@ -65,7 +65,7 @@ func setDocuments(a *api, c *call) (reply, error) {
 	var w ops.Describe
 	list, _ := c.body["documents"].([]any)
 	for _, v := range list {
-		if o, is := v.(config.Object); is {
+		if o, ok := v.(config.Object); ok {
 			w.Documents = append(w.Documents, o)
 		}
 	}

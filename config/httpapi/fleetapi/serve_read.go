@@ -75,12 +75,12 @@ func by(r *history.RevisionRecord) *By {
 }
 
 func serveLayer(l layers.Layer) func(*api, *call) (reply, error) {
-	give := answerDocument
+	release := answerDocument
 	if l >= layers.Auto {
-		give = answerVersioned
+		release = answerVersioned
 	}
 	return func(a *api, c *call) (reply, error) {
-		return give(a.backend.Layer(c.Context(), ops.LayerQuery{
+		return release(a.backend.Layer(c.Context(), ops.LayerQuery{
 			Layer: l, Nodes: c.lists["nodes"], Versions: c.lists["versions"], Boards: c.lists["boards"],
 			Reveal: c.flags["reveal"],
 		}))

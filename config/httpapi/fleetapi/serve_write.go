@@ -68,7 +68,7 @@ func unsetNode(a *api, c *call) (reply, error) {
 	if paths := c.paths["paths"]; len(paths) > 0 {
 		keys = nil
 		for _, p := range paths {
-			keys = append(keys, config.Sub(node, p...))
+			keys = append(keys, config.Below(node, p...))
 		}
 	}
 	return a.write(c, ops.Unset{Layer: layers.Node, Keys: keys})

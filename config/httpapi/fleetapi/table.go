@@ -36,7 +36,7 @@ var (
 	pReplica  = param{Name: "replica", Summary: "the replica whose own part it is, for fields that replicas do not share"}
 )
 
-func must(p param) param { p.Required = true; return p }
+func required(p param) param { p.Required = true; return p }
 
 // table lists all routes, in the order of docs/protocol.md.
 var table = concat(nodeRows(), hardwareRows(), layerRows(), peerRows(), topologyRows(), e2eRows(), historyRows(),
@@ -87,7 +87,7 @@ func nodeRows() []row {
 			Answer: reflect.TypeFor[[]Explanation](), Serve: serveExplain,
 		},
 		{Method: "GET", Path: "config", Role: Viewer, Summary: "parts of the effective configs of many nodes",
-			Query: []param{pNodes, must(pPaths), pReveal, pLimit, pAfter}, Answer: anObject, Serve: servePaths},
+			Query: []param{pNodes, required(pPaths), pReveal, pLimit, pAfter}, Answer: anObject, Serve: servePaths},
 		{
 			Method: "POST", Path: "nodes/{node}/invite", Role: Admin, Summary: "create a join token for one name",
 			Effect:  rest.Acts,

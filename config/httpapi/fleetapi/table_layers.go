@@ -26,7 +26,7 @@ func layerRows() []row {
 		get(layers.Node, "the overrides of nodes, by node", pNodes),
 		{
 			Method: "DELETE", Path: "layers/auto", Role: Operator, Summary: "clear assigned values", Effect: rest.Writes,
-			Query: []param{pNodes, must(pPaths)}, Own: autoOfQuery, Serve: clearAuto,
+			Query: []param{pNodes, required(pPaths)}, Own: autoOfQuery, Serve: clearAuto,
 		},
 		{Method: "GET", Path: "layers/node/{node}", Role: Viewer, Summary: "the overrides of one node",
 			Query: []param{pReveal}, Answer: anObject, Serve: serveNodeLayer},
@@ -44,12 +44,12 @@ func layerRows() []row {
 		row{
 			Method: "DELETE", Path: "layers/network", Role: Operator, Summary: "remove single overrides of the network",
 			Effect: rest.Writes,
-			Query:  []param{must(pPaths)}, Own: network, Serve: unset(layers.Network),
+			Query:  []param{required(pPaths)}, Own: network, Serve: unset(layers.Network),
 		},
 		row{
 			Method: "DELETE", Path: "layers/node", Role: Operator,
 			Summary: "remove single overrides of nodes; a path begins with the node", Effect: rest.Writes,
-			Query: []param{must(pPaths)}, Own: nodesOfKeys, Serve: unset(layers.Node),
+			Query: []param{required(pPaths)}, Own: nodesOfKeys, Serve: unset(layers.Node),
 		},
 	)
 	for _, k := range []optimize.Kind{optimize.Polarity, optimize.Golay, optimize.Channel, optimize.Superframe} {

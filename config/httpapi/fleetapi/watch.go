@@ -39,7 +39,10 @@ func watch[T any](look func(*api, *call) (T, error), quiet func(T) T) func(*api,
 		asked := c.Clone(c.Context()) // the headers of the original are cleared with its answer
 		r := reply{Events: true, Done: leave}
 		r.Stream = func(ctx context.Context, w io.Writer) error {
-			out := rest.WhileKnown{Writer: w, Known: func() bool { return a.still(asked.WithContext(ctx), c.Caller) }}
+			out := rest.KnownCallerWriter{Writer: w, Known: func() bool {
+				return a.isStillPermitted(asked.WithContext(ctx),
+					c.Caller)
+			}}
 			return ending(ctx, rest.StreamEvents(ctx, out, func(ctx context.Context, tell func([]byte) error) error {
 				c.Request = c.WithContext(ctx)
 				s := watcher[T]{tell: tell, quiet: quiet, look: func() (T, error) { return look(a, c) }}
@@ -50,8 +53,8 @@ func watch[T any](look func(*api, *call) (T, error), quiet func(T) T) func(*api,
 	}
 }
 
-// still reports whether the caller's token is still valid for the same role.
-func (a *api) still(r *http.Request, was Caller) bool {
+// isStillPermitted reports whether the caller's token is still valid for the same role.
+func (a *api) isStillPermitted(r *http.Request, was Caller) bool {
 	if a.Local {
 		return true
 	}
@@ -110,7 +113,7 @@ func (s *watcher[T]) show(v T) error {
 		return err
 	}
 	s.last = key
-	text, err := encode(filled(reflect.ValueOf(v)).Interface())
+	text, err := encode(fillEmpty(reflect.ValueOf(v)).Interface())
 	if err != nil {
 		return err
 	}

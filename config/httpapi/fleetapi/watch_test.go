@@ -192,10 +192,10 @@ func TestWatchBeatsAndPaces(t *testing.T) {
 		if out.String() != want {
 			t.Errorf("told %q", &out)
 		}
-		for i, is := range []time.Duration{0, 15 * time.Second, 30 * time.Second, 40 * time.Second, 40100 * time.Millisecond,
+		for i, now := range []time.Duration{0, 15 * time.Second, 30 * time.Second, 40 * time.Second, 40100 * time.Millisecond,
 			40200 * time.Millisecond} {
-			if at[i] != is {
-				t.Errorf("write %d after %s, wanted %s", i, at[i], is)
+			if at[i] != now {
+				t.Errorf("write %d after %s, wanted %s", i, at[i], now)
 			}
 		}
 	})

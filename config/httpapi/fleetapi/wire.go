@@ -89,39 +89,39 @@ type Nothing struct{}
 // UnmarshalJSON keeps 64-bit integers exact, as config.Parse does.
 func (v *Value) UnmarshalJSON(text []byte) error {
 	type plain Value
-	return exactly(text, (*plain)(v), map[string]*any{"old": &v.Old, "new": &v.New})
+	return decodeExact(text, (*plain)(v), map[string]*any{"old": &v.Old, "new": &v.New})
 }
 
 // UnmarshalJSON keeps 64-bit integers exact.
 func (e *Explanation) UnmarshalJSON(text []byte) error {
 	type plain Explanation
-	return exactly(text, (*plain)(e), map[string]*any{"value": &e.Value})
+	return decodeExact(text, (*plain)(e), map[string]*any{"value": &e.Value})
 }
 
 // UnmarshalJSON keeps 64-bit integers exact.
 func (s *Shadow) UnmarshalJSON(text []byte) error {
 	type plain Shadow
-	return exactly(text, (*plain)(s), map[string]*any{"value": &s.Value})
+	return decodeExact(text, (*plain)(s), map[string]*any{"value": &s.Value})
 }
 
 // UnmarshalJSON keeps 64-bit integers exact.
 func (p *Preview) UnmarshalJSON(text []byte) error {
 	type plain Preview
 	var overrides any
-	err := exactly(text, (*plain)(p), map[string]*any{"overrides": &overrides})
+	err := decodeExact(text, (*plain)(p), map[string]*any{"overrides": &overrides})
 	p.Overrides, _ = overrides.(config.Object)
 	return err
 }
 
-// exactly decodes an object, and the given members with config.Parse.
-func exactly(text []byte, into any, members map[string]*any) error {
+// decodeExact decodes an object, and the given members with config.Parse.
+func decodeExact(text []byte, into any, members map[string]*any) error {
 	if err := json.Unmarshal(text, into); err != nil {
 		return err
 	}
 	var raw map[string]json.RawMessage
 	err := json.Unmarshal(text, &raw)
 	for name, member := range members {
-		if one, is := raw[name]; is && err == nil {
+		if one, ok := raw[name]; ok && err == nil {
 			var v exact
 			err = json.Unmarshal(one, &v)
 			*member = v.value

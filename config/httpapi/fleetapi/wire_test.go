@@ -19,7 +19,7 @@ func TestAnEmptyFileIsNotAMissingOne(t *testing.T) {
 	if err != nil || strings.TrimSpace(string(request)) != want {
 		t.Errorf("in a request: %s, %v", request, err)
 	}
-	answer, err := encode(filled(reflect.ValueOf(FromHistory(in))).Interface())
+	answer, err := encode(fillEmpty(reflect.ValueOf(FromHistory(in))).Interface())
 	if err != nil || strings.TrimSpace(string(answer)) != want {
 		t.Errorf("in an answer: %s, %v", answer, err)
 	}

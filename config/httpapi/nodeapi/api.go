@@ -49,6 +49,8 @@ type Backend interface {
 	Apply(ctx context.Context, doc []byte, how ApplyOptions) (warnings []string, err error)
 	// Plan returns what Apply would change, and changes nothing.
 	Plan(ctx context.Context, doc []byte) ([]Change, error)
+	// PlanFlows returns which flows Apply would allow or deny, of those that are denied or allowed now.
+	PlanFlows(ctx context.Context, doc []byte) (FlowChanges, error)
 	// List returns all resources of one of Kinds. With *Incomplete it also returns the ones it has.
 	List(ctx context.Context, kind string) ([]Resource, error)
 	// Ready returns the readiness of one of WaitKinds; an unknown id is Absent and no error.
@@ -63,7 +65,10 @@ type (
 		Warnings []string `json:"warnings"`
 	}
 	planned struct {
-		Changes []Change `json:"changes"`
+		Changes         []Change     `json:"changes"`
+		Flows           []FlowChange `json:"flows,omitempty"`
+		FlowsLeftOut    int          `json:"flowsLeftOut,omitempty"`
+		FlowsIncomplete bool         `json:"flowsIncomplete,omitempty"`
 	}
 	listed struct {
 		Items   []Resource `json:"items"`

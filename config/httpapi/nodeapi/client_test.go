@@ -72,6 +72,11 @@ func TestClientMirrorsTheBackend(t *testing.T) {
 	if got, err := c.Apply(ctx, []byte("{}"), ApplyOptions{}); err != nil || !reflect.DeepEqual(got, b.warnings) {
 		t.Errorf("Apply: %v, %v", got, err)
 	}
+	b.flows = FlowChanges{List: []FlowChange{{Verdict: "deny", From: "node", To: "adapter/a/0", Flows: []string{"any"}}},
+		LeftOut: 3, Incomplete: true}
+	if got, err := c.Preview(ctx, []byte("{}")); err != nil || !reflect.DeepEqual(got, Preview{b.changes, b.flows}) {
+		t.Errorf("preview: %+v, %v", got, err)
+	}
 	if got, err := c.Plan(ctx, []byte("{}")); err != nil || !reflect.DeepEqual(got, b.changes) {
 		t.Errorf("Plan: %v, %v", got, err)
 	}

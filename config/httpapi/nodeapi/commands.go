@@ -15,7 +15,8 @@ type ApplyOptions struct {
 	By      string        // who applies it, for people
 }
 
-// Commander is the part of a Backend that confirms or undoes a pending config and ends a local hold.
+// Commander is the part of a Backend that confirms or undoes a pending config, ends a local hold, enforces
+// rules, and drains ports.
 type Commander interface {
 	// Confirm confirms the pending config; ErrConflict if there is none.
 	Confirm(ctx context.Context) error
@@ -23,6 +24,14 @@ type Commander interface {
 	Rollback(ctx context.Context) error
 	// Release ends a local hold, and reports whether there was one.
 	Release(ctx context.Context) (held bool, err error)
+	// Enforce ends observe of an app's adapters, or of the one with index, and applies the config without it as Apply
+	// does; ErrNotFound if there is no such adapter, ErrConflict if a controller manages the node's config.
+	Enforce(ctx context.Context, app, index string, how EnforceOptions) (Enforced, error)
+	// Drain keeps a port free of networks that have another one that works, and returns until when, the zero time for
+	// until Undrain; ErrNotFound if no port has the label. A port that is drained already gets the new end.
+	Drain(ctx context.Context, label string, how DrainOptions) (until time.Time, err error)
+	// Undrain ends a drain, and reports whether there was one; ErrNotFound if no port has the label.
+	Undrain(ctx context.Context, label string) (drained bool, err error)
 }
 
 // Pending describes the pending config, the last undo, and who manages the node: it is the status of the one resource

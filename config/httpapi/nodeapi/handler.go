@@ -41,11 +41,16 @@ func Handler(b Backend, opts ...Option) http.Handler {
 	a.mux.HandleFunc("POST /v1/confirm", a.confirm)
 	a.mux.HandleFunc("POST /v1/rollback", a.rollback)
 	a.mux.HandleFunc("POST /v1/release", a.release)
+	a.mux.HandleFunc("POST /v1/port/{label}/drain", a.drain)
+	a.mux.HandleFunc("POST /v1/port/{label}/undrain", a.undrain)
 	a.mux.HandleFunc("GET /v1/{kind}", a.list)
 	a.mux.HandleFunc("GET /v1/{kind}/{id...}", a.get)
 	a.mux.HandleFunc("GET /v1/{kind}/{id}/ready", a.ready)
 	a.mux.HandleFunc("GET /v1/version", a.showVersion)
 	a.mux.HandleFunc("GET /v1/explain", a.explain)
+	a.mux.HandleFunc("GET /v1/acl/explain", a.explainFlow)
+	a.mux.HandleFunc("GET /v1/acl/rules", a.rules)
+	a.mux.HandleFunc("POST /v1/acl/enforce", a.enforce)
 	a.mux.HandleFunc("GET /v1/diff", a.diff)
 	a.mux.HandleFunc("GET /v1/events", a.events)
 	a.mux.HandleFunc("GET /v1/watch", a.watch)
@@ -88,7 +93,11 @@ func (a *api) apply(w http.ResponseWriter, r *http.Request) {
 	}
 	if dry == "1" {
 		changes, err := a.backend.Plan(r.Context(), doc)
-		answerWith(w, planned{Changes: orEmpty(changes)}, err)
+		var flows FlowChanges
+		if err == nil {
+			flows, err = a.backend.PlanFlows(r.Context(), doc)
+		}
+		answerWith(w, planned{orEmpty(changes), flows.List, flows.LeftOut, flows.Incomplete}, err)
 		return
 	}
 	how, fault := parseApplyOptions(r.URL.Query())

@@ -235,6 +235,28 @@ func TestWhoRulesIsSaidByWords(t *testing.T) {
 	if got := strings.Join(b.asked, ","); got != "confirm,rollback,release" {
 		t.Errorf("asked was %s", got)
 	}
+	b.asked, b.until = nil, time.Unix(1<<30, 0).UTC()
+	until, err := c.Drain(t.Context(), "wan.1", DrainOptions{For: time.Hour, By: "a&b"})
+	if err != nil || !until.Equal(b.until) {
+		t.Errorf("drain: %v, %v", until, err)
+	}
+	if was, err := c.Undrain(t.Context(), "wan.1"); err != nil || !was {
+		t.Errorf("undrain: %v, %v", was, err)
+	}
+	b.until = time.Time{}
+	if until, err := c.Drain(t.Context(), "wan.1", DrainOptions{}); err != nil || !until.IsZero() {
+		t.Errorf("drain without an end: %v, %v", until, err)
+	}
+	for _, wrong := range []string{"0s", "-1s", "721h", "soon", "1"} {
+		if got := ask(t, b, "POST", "/v1/port/wan/drain?for="+wrong, ""); got.Code != http.StatusBadRequest ||
+			!strings.Contains(got.Body.String(), "for: invalid value") {
+			t.Errorf("drain for %s: %d %s", wrong, got.Code, got.Body)
+		}
+	}
+	if got := strings.Join(b.asked, ","); got !=
+		"drain wan.1 for 1h0m0s by a&b,undrain wan.1,drain wan.1 for 0s by " {
+		t.Errorf("asked was %s", got)
+	}
 	b.err = fmt.Errorf("%w: nothing is pending", rest.ErrConflict)
 	if err := c.Confirm(t.Context()); !errors.Is(err, rest.ErrConflict) ||
 		!strings.Contains(err.Error(), "nothing is pending") {

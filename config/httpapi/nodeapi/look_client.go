@@ -36,6 +36,9 @@ func (c *Client) Doctor(ctx context.Context) ([]Finding, error) {
 // Events emits recorded events, and with Follow new ones.
 func (c *Client) Events(ctx context.Context, q EventQuery, emit func(Event) error) error {
 	v := url.Values{"of": {q.Of}, "last": {strconv.Itoa(q.Last)}}
+	if q.Kind != "" {
+		v.Set("kind", q.Kind)
+	}
 	if q.Follow {
 		v.Set("follow", "1")
 	}

@@ -7,6 +7,8 @@ import (
 // looker is the part of a fake daemon that answers reads; nil functions answer nothing.
 type looker struct {
 	explain func(kind, id string) (Explanation, error)
+	flow    func(q FlowQuery) (FlowVerdict, error)
+	rules   func(app, index string) (AppRules, error)
 	diff    func(of string) ([]Difference, error)
 	happens []Event // sent one by one; with Follow the stream then stays open
 	stream  []Observed
@@ -16,6 +18,12 @@ type looker struct {
 
 func (l *looker) Explain(_ context.Context, kind, id string) (Explanation, error) {
 	return l.explain(kind, id)
+}
+
+func (l *looker) ExplainFlow(_ context.Context, q FlowQuery) (FlowVerdict, error) { return l.flow(q) }
+
+func (l *looker) Rules(_ context.Context, app, index string) (AppRules, error) {
+	return l.rules(app, index)
 }
 
 func (l *looker) Diff(_ context.Context, of string) ([]Difference, error) { return l.diff(of) }

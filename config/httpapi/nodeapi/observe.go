@@ -7,8 +7,12 @@ import (
 
 // Looker is the part of a Backend that explains: events, differences and reasons.
 type Looker interface {
-	// Explain says why one object is ready or not: kind ni, app or adapter.
+	// Explain says why one object is ready or not: one of ExplainKinds.
 	Explain(ctx context.Context, kind, id string) (Explanation, error)
+	// Rules reads the counters of an app's access rules, of one adapter if index is not "".
+	Rules(ctx context.Context, app, index string) (AppRules, error)
+	// ExplainFlow says what becomes of the first packet of a flow between an adapter and a remote end.
+	ExplainFlow(ctx context.Context, q FlowQuery) (FlowVerdict, error)
 	// Diff lists the differences between the host and the desired state; of is a network as "ni/<uuid>", or "" for all.
 	Diff(ctx context.Context, of string) ([]Difference, error)
 	// Events emits recorded events, oldest first. With Follow it continues until ctx ends or emit fails, and returns
@@ -25,16 +29,21 @@ type Looker interface {
 func WatchKinds() []string { return []string{"ni", "app", "adapter", "port"} }
 
 // ExplainKinds returns the kinds that Explain accepts.
-func ExplainKinds() []string { return []string{"ni", "app", "adapter"} }
+func ExplainKinds() []string { return []string{"ni", "app", "adapter", "port"} }
 
 // Explanation says why one object is ready, or not.
 type Explanation struct {
-	Object  string  `json:"object"` // "ni/<uuid>", "app/<uuid>" or "adapter/<app>/<index>"
-	Name    string  `json:"name"`   // display name, "" for none
-	Ready   bool    `json:"ready"`
-	Summary string  `json:"summary"` // one sentence without full stop
-	Warning string  `json:"warning"` // what a ready network lacks, "" for nothing
-	Causes  []Cause `json:"causes"`
+	Object  string         `json:"object"` // "ni/<uuid>", "app/<uuid>", "adapter/<app>/<index>" or "port/<label>"
+	Name    string         `json:"name"`   // display name, "" for none
+	Ready   bool           `json:"ready"`
+	Summary string         `json:"summary"` // one sentence without full stop
+	Warning string         `json:"warning"` // what a ready network lacks, "" for nothing
+	Causes  []Cause        `json:"causes"`
+	Uplinks []UplinkChoice `json:"uplinks,omitempty"` // of a network
+	Port    *PortDetail    `json:"port,omitempty"`    // of a port
+	// Hits are the access rules of an adapter that were hit, as in AdapterStatus.
+	Hits     []RuleHits `json:"hits,omitempty"`
+	HitsRead time.Time  `json:"hitsRead,omitzero"`
 }
 
 // Cause is one reason and its own causes, down to a failed op.
@@ -73,7 +82,7 @@ type Event struct {
 	Seq     uint64    `json:"seq"` // counts from the daemon's start
 	Time    time.Time `json:"time"`
 	Kind    string    `json:"kind"`   // one of EventKinds
-	Object  string    `json:"object"` // as in Explanation, or "port/<label>", "host", "config", "actor/<id>"
+	Object  string    `json:"object"` // as in Explanation, or "host", "config", "actor/<id>"
 	Name    string    `json:"name,omitempty"`
 	Text    string    `json:"text"`
 	Op      string    `json:"op,omitempty"`
@@ -91,15 +100,24 @@ const (
 	EventContested = "contested" // others change an object repeatedly: from now on repairs are counted
 	EventProcess   = "process"   // a process of the daemon died
 	EventPort      = "port"      // a port came, went or changed
+	EventUplink    = "uplink"    // a network moved to another port; a port was drained or undrained
 	EventConfig    = "config"    // a config was published or rejected
 	EventCrash     = "crash"     // an actor crashed
 	EventStorage   = "storage"   // the disk rejects changes, or accepts them again; findings at start
 	EventSecurity  = "security"  // another process holds the name of the daemon's lock
 )
 
-// EventQuery selects events: those about Of ("" for all), the Last recorded ones (0 for all), and with Follow new ones.
+// EventKinds returns the kinds of event.
+func EventKinds() []string {
+	return []string{EventState, EventApplied, EventFailed, EventRecovered, EventRepaired, EventContested, EventProcess,
+		EventPort, EventUplink, EventConfig, EventCrash, EventStorage, EventSecurity}
+}
+
+// EventQuery selects events: those about Of ("" for all) of a Kind ("" for all), of these the Last recorded ones (0 for
+// all), and with Follow new ones.
 type EventQuery struct {
 	Of     string
+	Kind   string
 	Last   int
 	Follow bool
 }

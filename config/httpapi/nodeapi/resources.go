@@ -3,6 +3,7 @@ package nodeapi
 import (
 	"encoding/json"
 	"net/netip"
+	"strings"
 	"time"
 )
 
@@ -14,16 +15,23 @@ type NetworkSpec struct {
 	Activate    bool                 `json:"activate"`
 	DisplayName string               `json:"displayName"`
 	DNS         *DNSSpec             `json:"dns,omitempty"`
+	Flows       string               `json:"flows,omitempty"` // if it is not reset
 	Generation  uint64               `json:"generation"`
 	IPv4        *IPv4Spec            `json:"ipv4,omitempty"`
+	IPv6        *IPv6Spec            `json:"ipv6,omitempty"`
 	Members     []string             `json:"members,omitzero"`
 	MTU         int                  `json:"mtu"`
 	NTPServers  *string              `json:"ntpServers,omitempty"`
 	Port        string               `json:"port"`
+	Probe       *ProbeSpec           `json:"probe,omitempty"` // if it is not the default
 	Routes      map[string]RouteSpec `json:"routes,omitzero"` // by name
+	Share       bool                 `json:"share,omitempty"`
 	SpoofGuard  bool                 `json:"spoofGuard"`
+	ForwardLLDP bool                 `json:"forwardLLDP,omitempty"`
 	Tunnels     []TunnelSpec         `json:"tunnels,omitzero"`
 	Type        string               `json:"type"`
+
+	VLANAccessPorts map[string]int `json:"vlanAccessPorts,omitempty"` // VLANs by label
 }
 
 // DNSSpec is the DNS service of a network.
@@ -38,10 +46,35 @@ type IPv4Spec struct {
 	DHCPRange string       `json:"dhcpRange"`
 	Gateway   netip.Addr   `json:"gateway"`
 	Subnet    netip.Prefix `json:"subnet"`
+	// MayOverlap means that other networks may have the same subnet.
+	MayOverlap bool `json:"mayOverlap,omitempty"`
+}
+
+// IPv6Spec is the IPv6 of a network that has it.
+type IPv6Spec struct {
+	Mode   string       `json:"mode"`
+	NAT    bool         `json:"nat"`
+	Subnet netip.Prefix `json:"subnet,omitzero"`
+}
+
+// ProbeSpec is how a network probes its uplinks; 0 is no limit.
+type ProbeSpec struct {
+	Body         string `json:"body,omitempty"`
+	FailAfter    int    `json:"failAfter"`
+	HoldMs       int64  `json:"holdMs"`
+	IntervalMs   int64  `json:"intervalMs"`
+	MaxLatencyMs int64  `json:"maxLatencyMs"`
+	MaxLoss      int    `json:"maxLoss"`
+	Method       string `json:"method"`
+	Quorum       int    `json:"quorum"`
+	RecoverAfter int    `json:"recoverAfter"`
+	Target       string `json:"target"`
+	TimeoutMs    int64  `json:"timeoutMs"`
 }
 
 // RouteSpec is a static route of a network.
 type RouteSpec struct {
+	Cost        int          `json:"cost"`
 	Destination netip.Prefix `json:"destination"`
 	Gateway     netip.Addr   `json:"gateway"`
 	Port        string       `json:"port"`
@@ -91,8 +124,12 @@ type AdapterSpec struct {
 	ACL             []ACLSpec  `json:"acl"` // in evaluation order
 	Attach          AttachSpec `json:"attach"`
 	IP              netip.Addr `json:"ip"`
+	IP6             netip.Addr `json:"ip6,omitzero"`
 	MAC             string     `json:"mac"`
 	NetworkInstance string     `json:"networkInstance"`
+	Observe         bool       `json:"observe,omitempty"` // ACL only counts what it would deny
+	Trunk           string     `json:"trunk,omitempty"`   // the VLANs of its tagged frames
+	VLAN            int        `json:"vlan,omitempty"`    // of its untagged frames; absent: 1
 }
 
 // AttachSpec is how an adapter reaches its app: by a link of the host, or by one in a namespace.
@@ -113,11 +150,13 @@ type ACLSpec struct {
 
 // MatchSpec selects the packets of a rule.
 type MatchSpec struct {
+	Host      string       `json:"host,omitempty"`
 	IP        netip.Prefix `json:"ip"`
 	LocalPort string       `json:"localPort"`
 	Port      string       `json:"port"`
 	PortLabel string       `json:"portLabel"`
 	Protocol  string       `json:"protocol"`
+	Set       string       `json:"set,omitempty"`
 }
 
 // AdapterStatus is the state of an adapter.
@@ -134,7 +173,13 @@ type AdapterStatus struct {
 	State           string `json:"state"` // that of its parameter
 	Error           string `json:"error"`
 	Warning         string `json:"warning,omitempty"`
+	// Hits are the access rules that were hit, as last read at HitsRead; at most MaxHits, the last ones hit.
+	Hits     []RuleHits `json:"hits,omitempty"`
+	HitsRead time.Time  `json:"hitsRead,omitzero"`
 }
+
+// MaxHits bounds AdapterStatus.Hits.
+const MaxHits = 20
 
 // AppStatus is the state of an app's networks.
 type AppStatus struct {
@@ -148,28 +193,63 @@ type AppStatus struct {
 
 // PortSpec is the desired state of a port of the host.
 type PortSpec struct {
+	Address    string     `json:"address,omitempty"`
+	Addressing string     `json:"addressing,omitempty"` // absent if another program sets the addresses
 	Cost       int        `json:"cost"`
 	DNSServers string     `json:"dnsServers"`
 	Gateway    netip.Addr `json:"gateway"`
 	IfName     string     `json:"ifName"`
 	Labels     string     `json:"labels"`
+	Metered    bool       `json:"metered"`
 	MTU        int        `json:"mtu"`
 	NTPServers string     `json:"ntpServers"`
+	ProbeBytes int        `json:"probeBytesPerDay,omitempty"` // of a metered port
 	Uplink     bool       `json:"uplink"`
+	VLAN       *VLANSpec  `json:"vlan,omitempty"`   // absent if another program creates the interface
+	Weight     int        `json:"weight,omitempty"` // if it is not 1
 }
 
-// PortStatus is the observed state of a port.
+// VLANSpec makes a port a VLAN of the interface Parent.
+type VLANSpec struct {
+	ID     int    `json:"id"`
+	Parent string `json:"parent"`
+}
+
+// PortStatus is the observed state of a port. Probe, with what was measured, is how networks judge it; where they
+// differ, Probe has each word, the worst first, and the rest is of the worst.
 type PortStatus struct {
-	Addresses    []string `json:"addresses"`
-	DefaultRoute string   `json:"defaultRoute"`
-	DNSServers   string   `json:"dnsServers"`
-	DNSSkipped   string   `json:"dnsSkipped"`
-	DNSSource    string   `json:"dnsSource"`
-	Error        string   `json:"error"`
-	Exists       bool     `json:"exists"`
-	Gateways     string   `json:"gateways"`
-	MTU          int      `json:"mtu"`
-	Up           bool     `json:"up"`
+	Addresses    []string      `json:"addresses"`
+	Changed      time.Time     `json:"changed,omitzero"` // when Probe changed, since the daemon's start
+	DefaultRoute string        `json:"defaultRoute"`
+	DNSServers   string        `json:"dnsServers"`
+	DNSSkipped   string        `json:"dnsSkipped"`
+	DNSSource    string        `json:"dnsSource"`
+	Drained      bool          `json:"drained,omitempty"`
+	DrainedUntil time.Time     `json:"drainedUntil,omitzero"` // absent: until it is undrained
+	Error        string        `json:"error"`
+	Exists       bool          `json:"exists"`
+	Gateways     string        `json:"gateways"`
+	LatencyMs    float64       `json:"latencyMs,omitempty"` // 0: unknown
+	Loss         int           `json:"loss,omitempty"`      // percent
+	MTU          int           `json:"mtu"`
+	Probe        string        `json:"probe,omitempty"` // "" if no network selects the port
+	Up           bool          `json:"up"`
+	UsedBy       []NetworkName `json:"usedBy,omitempty"`
+}
+
+// NetworkName names a network.
+type NetworkName struct {
+	ID   string `json:"id"`
+	Name string `json:"name,omitempty"` // its display name
+}
+
+// String returns the display name, or the first part of the UUID.
+func (n NetworkName) String() string {
+	if n.Name != "" {
+		return n.Name
+	}
+	first, _, _ := strings.Cut(n.ID, "-")
+	return first
 }
 
 // ParamSpec is the desired state of a parameter.

@@ -58,7 +58,12 @@ func stream[T any](w http.ResponseWriter, r *http.Request, run func(ctx context.
 
 func (a *api) events(w http.ResponseWriter, r *http.Request) {
 	v := r.URL.Query()
-	q := EventQuery{Of: v.Get("of"), Follow: v.Get("follow") == "1"}
+	q := EventQuery{Of: v.Get("of"), Kind: v.Get("kind"), Follow: v.Get("follow") == "1"}
+	if q.Kind != "" && !slices.Contains(EventKinds(), q.Kind) {
+		answerProblem(w, rest.Refuse(rest.TypeBadRequest, "kind: invalid value %q: must be one of %s", q.Kind,
+			strings.Join(EventKinds(), " ")))
+		return
+	}
 	if last := v.Get("last"); last != "" {
 		n, err := strconv.Atoi(last)
 		if err != nil || n < 0 {

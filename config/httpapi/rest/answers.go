@@ -52,11 +52,11 @@ func HolderOf(name string, r Role, v Via) Holder {
 }
 
 // Acquire reserves room for an answer of size bytes until give is called. It returns false if there is none.
-func (a *Answers) Acquire(h Holder, size int) (give func(), room bool) {
+func (a *Answers) Acquire(h Holder, size int) (release func(), room bool) {
 	n := int64(size) + answerCost
 	if size <= smallSize {
-		if give, room = acquireAll(h.Who, n, a.small); room {
-			return give, true
+		if release, room = acquireAll(h.Who, n, a.small); room {
+			return release, true
 		}
 	}
 	n = min(n, a.all.each) // the export of a large fleet is larger than the whole budget, and must go out nevertheless
@@ -64,7 +64,7 @@ func (a *Answers) Acquire(h Holder, size int) (give func(), room bool) {
 }
 
 // acquireAll acquires n from each budget, or from none.
-func acquireAll(who string, n int64, of ...*Budget) (give func(), room bool) {
+func acquireAll(who string, n int64, of ...*Budget) (release func(), room bool) {
 	for i, b := range of {
 		if !b.Acquire(who, n) {
 			for _, had := range of[:i] {
@@ -83,12 +83,12 @@ func acquireAll(who string, n int64, of ...*Budget) (give func(), room bool) {
 // Refuse reserves a slot for an error or an unauthenticated answer until give is called; who is "" for a client that
 // has not authenticated. If there is no slot, the request has to end without an answer (http.ErrAbortHandler): its
 // sender has earlier ones to read.
-func (a *Answers) Refuse(ctx context.Context, who string) (give func(), room bool) {
+func (a *Answers) Refuse(ctx context.Context, who string) (release func(), room bool) {
 	if who != "" {
 		return acquireAll(who, 1, a.refusals)
 	}
-	c, is := ctx.Value(placeKey{}).(*place)
-	if !is {
+	c, ok := ctx.Value(placeKey{}).(*place)
+	if !ok {
 		return func() {}, true // without a bound on connections this needs none
 	}
 	if c.unknown.Add(1) > maxUnknown {

@@ -116,10 +116,10 @@ func TestAnswersOfEachCaller(t *testing.T) {
 	}
 	b := NewAnswers(256 * mb)
 	for range 4 {
-		if give, room := b.Acquire(HolderOf("ann", Admin, ViaToken), 400*mb); !room {
+		if release, room := b.Acquire(HolderOf("ann", Admin, ViaToken), 400*mb); !room {
 			t.Error("what has more than all of it never goes out")
 		} else {
-			give()
+			release()
 		}
 	}
 	if b.all.all != 0 || len(b.all.of) != 0 || b.others.all != 0 || b.small.all != 0 {
@@ -134,11 +134,11 @@ func TestRefusalsUnderWayAreBounded(t *testing.T) {
 	for who, limit := range map[string]int{"": maxUnknown, "token:ann": maxRefusals} {
 		var last func()
 		for i := range limit {
-			give, room := a.Refuse(ctx, who)
+			release, room := a.Refuse(ctx, who)
 			if !room {
 				t.Fatalf("%q: no room for refusal %d", who, i)
 			}
-			last = give
+			last = release
 		}
 		if _, room := a.Refuse(ctx, who); room {
 			t.Errorf("%q: more than %d refusals", who, limit)

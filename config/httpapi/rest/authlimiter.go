@@ -57,9 +57,9 @@ func NewAuthLimiter() *AuthLimiter {
 
 // Check waits until an attempt from an address (http.Request.RemoteAddr) may be processed, and processes it by calling
 // look. It returns a wait, without calling look, if too many attempts are queued: retry after it.
-func (g *AuthLimiter) Check(ctx context.Context, address string, kind Try,
+func (al *AuthLimiter) Check(ctx context.Context, address string, kind Try,
 	look func() (wrong bool)) (wait time.Duration) {
-	leave, wait := g.enter(ctx, address, kind)
+	leave, wait := al.enter(ctx, address, kind)
 	if leave == nil {
 		return wait
 	}
@@ -70,11 +70,11 @@ func (g *AuthLimiter) Check(ctx context.Context, address string, kind Try,
 }
 
 // enter waits for its turn; the caller calls leave after the attempt.
-func (g *AuthLimiter) enter(ctx context.Context, address string, kind Try) (leave func(wrong bool),
+func (al *AuthLimiter) enter(ctx context.Context, address string, kind Try) (leave func(wrong bool),
 	wait time.Duration) {
 	who := config.Source(address)
-	wrongly := func() { g.buckets.AllowDebt(who, time.Now(), authDebt) }
-	if g.buckets.Left(who, time.Now()) == 0 {
+	wrongly := func() { al.buckets.AllowDebt(who, time.Now(), authDebt) }
+	if al.buckets.WaitTime(who, time.Now()) == 0 {
 		return func(wrong bool) {
 			if wrong {
 				wrongly()
@@ -82,7 +82,7 @@ func (g *AuthLimiter) enter(ctx context.Context, address string, kind Try) (leav
 		}, 0
 	}
 	key := kind.name + " " + who
-	l := g.join(key, kind)
+	l := al.join(key, kind)
 	if l == nil {
 		return nil, time.Second
 	}
@@ -91,31 +91,31 @@ func (g *AuthLimiter) enter(ctx context.Context, address string, kind Try) (leav
 	select {
 	case l.turns <- struct{}{}:
 	case <-ctx.Done():
-		g.quit(key, l)
+		al.quit(key, l)
 		return nil, time.Second
 	}
-	if !g.pause(ctx, l) {
+	if !al.pause(ctx, l) {
 		<-l.turns
-		g.quit(key, l)
+		al.quit(key, l)
 		return nil, time.Second
 	}
 	return func(wrong bool) {
 		if wrong {
 			wrongly()
-			g.mu.Lock()
+			al.mu.Lock()
 			l.next = time.Now().Add(kind.pace)
-			g.mu.Unlock()
+			al.mu.Unlock()
 		}
 		<-l.turns
-		g.quit(key, l)
+		al.quit(key, l)
 	}, 0
 }
 
 // pause waits for the lane's pace, and returns false if ctx ends before.
-func (g *AuthLimiter) pause(ctx context.Context, l *lane) bool {
-	g.mu.Lock()
+func (al *AuthLimiter) pause(ctx context.Context, l *lane) bool {
+	al.mu.Lock()
 	pause := time.NewTimer(time.Until(l.next))
-	g.mu.Unlock()
+	al.mu.Unlock()
 	defer pause.Stop()
 	select {
 	case <-pause.C:
@@ -126,16 +126,16 @@ func (g *AuthLimiter) pause(ctx context.Context, l *lane) bool {
 }
 
 // join returns the lane of a kind and an address, nil if it is full.
-func (g *AuthLimiter) join(key string, kind Try) *lane {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	l := g.lanes[key]
+func (al *AuthLimiter) join(key string, kind Try) *lane {
+	al.mu.Lock()
+	defer al.mu.Unlock()
+	l := al.lanes[key]
 	if l == nil {
-		if len(g.lanes) >= maxLanes {
-			g.forget()
+		if len(al.lanes) >= maxLanes {
+			al.forget()
 		}
 		l = &lane{turns: make(chan struct{}, kind.parallel)}
-		g.lanes[key] = l
+		al.lanes[key] = l
 	}
 	if l.waiting >= kind.waiting {
 		return nil
@@ -145,24 +145,24 @@ func (g *AuthLimiter) join(key string, kind Try) *lane {
 }
 
 // forget drops idle lanes; if that is not enough, those within their pause too.
-func (g *AuthLimiter) forget() {
+func (al *AuthLimiter) forget() {
 	for _, paused := range []bool{false, true} {
-		for key, l := range g.lanes {
+		for key, l := range al.lanes {
 			if l.waiting == 0 && (paused || !time.Now().Before(l.next)) {
-				delete(g.lanes, key)
+				delete(al.lanes, key)
 			}
 		}
-		if len(g.lanes) < maxLanes {
+		if len(al.lanes) < maxLanes {
 			return
 		}
 	}
 }
 
 // quit leaves a lane, and drops it if it is idle.
-func (g *AuthLimiter) quit(key string, l *lane) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if l.waiting--; l.waiting == 0 && !time.Now().Before(l.next) && g.lanes[key] == l {
-		delete(g.lanes, key)
+func (al *AuthLimiter) quit(key string, l *lane) {
+	al.mu.Lock()
+	defer al.mu.Unlock()
+	if l.waiting--; l.waiting == 0 && !time.Now().Before(l.next) && al.lanes[key] == l {
+		delete(al.lanes, key)
 	}
 }

@@ -76,7 +76,7 @@ func TestWrongTriesKeepNoRightOneOut(t *testing.T) {
 				leave(true)
 			}
 			time.Sleep(10 * time.Minute)
-			if g.buckets.Left("192.0.2.1", time.Now()) == 0 {
+			if g.buckets.WaitTime("192.0.2.1", time.Now()) == 0 {
 				t.Error("a thousand at once cost no more than twenty")
 			}
 			ctx, cancel := context.WithCancel(t.Context())

@@ -40,8 +40,8 @@ func TestABudgetOfBytes(t *testing.T) {
 		is     bool
 	}{{"ann", 20, true}, {"ann", 6, false}, {"ann", 5, true}, {"bob", 70, true}, {"bob", 1, false}, {"eve", 6, false},
 		{"eve", 5, true}, {"ann", 0, true}} {
-		if is := b.Acquire(c.caller, c.n); is != c.is {
-			t.Errorf("%+v: %v", c, is)
+		if ok := b.Acquire(c.caller, c.n); ok != c.is {
+			t.Errorf("%+v: %v", c, ok)
 		}
 	}
 	b.Release("ann", 25)

@@ -205,7 +205,7 @@ func Events(body io.Reader, limit int) iter.Seq2[[]byte, error] {
 	})
 	return func(yield func([]byte, error) bool) {
 		for lines.Scan() {
-			if text, is := bytes.CutPrefix(lines.Bytes(), []byte("data: ")); is && !yield(text, nil) {
+			if text, ok := bytes.CutPrefix(lines.Bytes(), []byte("data: ")); ok && !yield(text, nil) {
 				return
 			}
 		}

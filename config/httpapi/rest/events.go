@@ -17,19 +17,19 @@ const (
 	writeTimeout = 10 * time.Second // a reader that reads nothing for this long is disconnected
 )
 
-// Flushing flushes each write, with a deadline for the reader.
-type Flushing struct {
+// FlushingWriter flushes each write, with a deadline for the reader.
+type FlushingWriter struct {
 	http.ResponseWriter
 }
 
 // End extends the write deadline so that the server can write the end of the answer: after the deadline of the last
 // Write, the reader would see a broken stream.
-func (f Flushing) End() {
+func (f FlushingWriter) End() {
 	// An error means that the connection has no deadlines, so none can be over.
 	_ = http.NewResponseController(f.ResponseWriter).SetWriteDeadline(time.Now().Add(writeTimeout))
 }
 
-func (f Flushing) Write(p []byte) (int, error) {
+func (f FlushingWriter) Write(p []byte) (int, error) {
 	c := http.NewResponseController(f.ResponseWriter)
 	if err := c.SetWriteDeadline(time.Now().Add(writeTimeout)); err != nil && !errors.Is(err, http.ErrNotSupported) {
 		return 0, err
@@ -41,9 +41,9 @@ func (f Flushing) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// WhileKnown is a stream of events for a caller who may be revoked meanwhile: it writes as long as Known returns true.
-// Known is called before each event and each heartbeat.
-type WhileKnown struct {
+// KnownCallerWriter is a stream of events for a caller who may be revoked meanwhile: it writes as long as Known returns
+// true. Known is called before each event and each heartbeat.
+type KnownCallerWriter struct {
 	io.Writer
 	Known func() bool
 }
@@ -51,7 +51,7 @@ type WhileKnown struct {
 // errRevoked ends the stream of a caller who was revoked or is known under another name now.
 var errRevoked = errors.New("the caller is not known any more")
 
-func (w WhileKnown) Write(p []byte) (int, error) {
+func (w KnownCallerWriter) Write(p []byte) (int, error) {
 	if !w.Known() {
 		return 0, errRevoked
 	}

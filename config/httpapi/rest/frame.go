@@ -95,11 +95,11 @@ const StreamDeadline = 5 * time.Minute
 func (f *Frame) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	c := &Call{Request: r, Writer: w, Entry: NewEntry(r, time.Now())}
 	defer func() { c.Holds.Release() }()
-	answer := f.API.Shown(c, f.computed(c))
+	answer := f.API.Shown(c, f.compute(c))
 	if answer.Done != nil {
 		defer answer.Done()
 	}
-	if c.Describe(answer); f.audited(c) {
+	if c.Describe(answer); f.isAudited(c) {
 		f.Audit(c.Entry)
 	}
 	if answer.Stream == nil {
@@ -121,7 +121,7 @@ func (f *Frame) stream(w http.ResponseWriter, r *http.Request, path string, answ
 		ctx, cancel = context.WithTimeout(ctx, StreamDeadline)
 		defer cancel()
 		defer context.AfterFunc(f.Ending, cancel)()
-		events := Flushing{ResponseWriter: w}
+		events := FlushingWriter{ResponseWriter: w}
 		defer events.End()
 		out = events
 	}
@@ -131,8 +131,8 @@ func (f *Frame) stream(w http.ResponseWriter, r *http.Request, path string, answ
 	}
 }
 
-// audited reports whether a call goes to the audit log.
-func (f *Frame) audited(c *Call) bool {
+// isAudited reports whether a call goes to the audit log.
+func (f *Frame) isAudited(c *Call) bool {
 	switch c.Entry.Status {
 	case http.StatusUnauthorized, http.StatusForbidden, http.StatusMisdirectedRequest:
 		return true
@@ -140,15 +140,15 @@ func (f *Frame) audited(c *Call) bool {
 	return c.known && f.API.Audited(c) // without authentication it was refused before the API was called
 }
 
-// computed returns the answer of a call, with its room reserved. The call keeps its turn until then, so that the
+// compute returns the answer of a call, with its room reserved. The call keeps its turn until then, so that the
 // concurrent requests of one caller are computed one after the other, and no computed answer waits for room.
-func (f *Frame) computed(c *Call) Reply {
+func (f *Frame) compute(c *Call) Reply {
 	defer func() {
 		if c.Turn != nil {
 			c.Turn.End()
 		}
 	}()
-	return f.budgeted(c, f.answer(c))
+	return f.withBudget(c, f.answer(c))
 }
 
 // answer calls the API. A panic becomes an error answer.
@@ -158,7 +158,7 @@ func (f *Frame) answer(c *Call) (out Reply) {
 			out = f.API.Refused(c, fmt.Errorf("panic: %v", v))
 		}
 	}()
-	if p := f.foreign(c.Request); p != nil {
+	if p := f.checkOrigin(c.Request); p != nil {
 		return f.API.Refused(c, p)
 	}
 	out, err := f.API.Answer(c)
@@ -168,8 +168,8 @@ func (f *Frame) answer(c *Call) (out Reply) {
 	return out
 }
 
-// foreign refuses requests that a page of another site sends through a browser.
-func (f *Frame) foreign(r *http.Request) *Problem {
+// checkOrigin refuses requests that a page of another site sends through a browser.
+func (f *Frame) checkOrigin(r *http.Request) *Problem {
 	if f.Local && !LocalHost(r.Host) {
 		return Refuse(TypeMisdirected,
 			"Host: invalid value %s: must be localhost or a loopback address without authentication", config.Quote(r.Host))
@@ -180,13 +180,13 @@ func (f *Frame) foreign(r *http.Request) *Problem {
 	return nil
 }
 
-// budgeted returns the reply if there is room for it until it is read, because an unread answer uses memory that others
-// need.
-func (f *Frame) budgeted(c *Call, r Reply) Reply {
+// withBudget returns the reply if there is room for it until it is read, because an unread answer uses memory that
+// others need.
+func (f *Frame) withBudget(c *Call, r Reply) Reply {
 	if !c.known || r.Stream != nil || c.Method == http.MethodHead {
 		return r
 	}
-	give, room := f.Answers.Acquire(c.Caller.Holder(), len(r.Body))
+	release, room := f.Answers.Acquire(c.Caller.Holder(), len(r.Body))
 	if !room {
 		if r.Done != nil {
 			r.Done()
@@ -195,7 +195,7 @@ func (f *Frame) budgeted(c *Call, r Reply) Reply {
 		no.Revision = r.Revision
 		return no
 	}
-	c.give = give
+	c.give = release
 	return r
 }
 
@@ -207,11 +207,11 @@ func (f *Frame) deliver(w http.ResponseWriter, asked *http.Request, c *Call, r R
 		if c.known {
 			who = c.Caller.ShareKey()
 		}
-		give, room := f.Answers.Refuse(asked.Context(), who)
+		release, room := f.Answers.Refuse(asked.Context(), who)
 		if !room {
 			panic(http.ErrAbortHandler)
 		}
-		c.give = give
+		c.give = release
 	}
 	defer c.give()
 	body := f.head(w, c, r)

@@ -25,7 +25,7 @@ func WithAdmit(ctx context.Context, p AdmitFunc) context.Context {
 // Known records the caller of a request for its connection. It returns false if the caller has too many connections. It
 // returns true if connections are unlimited.
 func Known(ctx context.Context, name string, r Role, v Via) bool {
-	p, is := ctx.Value(placeKey{}).(*place)
+	p, ok := ctx.Value(placeKey{}).(*place)
 	h := HolderOf(name, r, v)
-	return !is || p.take(h.Who, h.Staff, h.Machine)
+	return !ok || p.take(h.Who, h.Staff, h.Machine)
 }

@@ -14,13 +14,13 @@ func NewPlaces(n int) *Places {
 }
 
 // Acquire takes a place until give is called; what names the work in the error.
-func (p *Places) Acquire(h Holder, what string) (give func(), err error) {
+func (p *Places) Acquire(h Holder, what string) (release func(), err error) {
 	of := []*Budget{p.all}
 	if !h.Staff {
 		of = []*Budget{p.others, p.all}
 	}
-	if give, free := acquireAll(h.Who, 1, of...); free {
-		return give, nil
+	if release, free := acquireAll(h.Who, 1, of...); free {
+		return release, nil
 	}
 	if of[0].has(h.Who) >= of[0].each {
 		return nil, fmt.Errorf("too many %s of the same caller are under way already", what)

@@ -13,11 +13,11 @@ func TestPlacesOfEachCaller(t *testing.T) {
 			p := NewPlaces(n)
 			fill := func(h Holder) (held []func(), reported string) {
 				for {
-					give, err := p.Acquire(h, "requests")
+					release, err := p.Acquire(h, "requests")
 					if err != nil {
 						return held, err.Error()
 					}
-					held = append(held, give)
+					held = append(held, release)
 				}
 			}
 			held, reported := fill(HolderOf("v0", Viewer, v))
@@ -35,8 +35,8 @@ func TestPlacesOfEachCaller(t *testing.T) {
 			if len(staff) != n-want.others {
 				t.Errorf("of %d places staff has %d beside them", n, len(staff))
 			}
-			for _, give := range append(held, staff...) {
-				give()
+			for _, release := range append(held, staff...) {
+				release()
 			}
 			if p.all.all != 0 || p.others.all != 0 || len(p.all.of)+len(p.others.of) != 0 {
 				t.Errorf("%v and %v are held", p.all.of, p.others.of)

@@ -91,7 +91,7 @@ func (f *Frame) content(c *Call, r Reply, set func(name, value string)) []byte {
 	}
 	if f.Zip && len(body) >= worthZipping {
 		set("Vary", "Accept-Encoding")
-		if zips(c.Request.Header["Accept-Encoding"]) {
+		if acceptsZip(c.Request.Header["Accept-Encoding"]) {
 			set("Content-Encoding", "gzip")
 			body = f.zipped.of(body, r.Kept)
 		}

@@ -46,7 +46,7 @@ func component(t reflect.Type) string {
 
 // Of returns the schema of a type; ref, if not nil, returns references to components, otherwise everything is inline.
 func (s Schemas) Of(t reflect.Type, ref func(reflect.Type) config.Object) config.Object {
-	if one, is := s[t]; is {
+	if one, ok := s[t]; ok {
 		return one
 	}
 	switch {

@@ -168,8 +168,8 @@ func (h *Hold) again() bool {
 // takes the turn before it computes what is not cached, and calls done afterwards; a request that has its turn
 // continues in it, also when it calls the other API. A context without a request needs no turn.
 func AcquireTurn(ctx context.Context) (done func(), err error) {
-	hold, is := ctx.Value(turnKey{}).(*Hold)
-	if !is {
+	hold, ok := ctx.Value(turnKey{}).(*Hold)
+	if !ok {
 		return func() {}, nil
 	}
 	return hold.acquire(ctx)

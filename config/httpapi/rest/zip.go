@@ -14,14 +14,14 @@ const worthZipping = 1400
 // maxZipped bounds the bytes of compressed answers in each half of the cache.
 const maxZipped = 16 << 20
 
-// zips reports whether a caller accepts gzip (RFC 9110 §12.5.3).
-func zips(lines []string) bool {
+// acceptsZip reports whether a caller accepts gzip (RFC 9110 §12.5.3).
+func acceptsZip(lines []string) bool {
 	any := false
 	for _, line := range lines {
 		for part := range strings.SplitSeq(line, ",") {
 			name, weight, _ := strings.Cut(strings.TrimSpace(part), ";")
 			desired := true
-			if q, is := strings.CutPrefix(strings.ReplaceAll(weight, " ", ""), "q="); is {
+			if q, ok := strings.CutPrefix(strings.ReplaceAll(weight, " ", ""), "q="); ok {
 				f, err := strconv.ParseFloat(q, 64)
 				desired = err == nil && f > 0
 			}

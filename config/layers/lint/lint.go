@@ -161,8 +161,8 @@ func (l *linter) hardware(kind string) {
 func (l *linter) defaults(doc config.Object, path []string, free bool) {
 	if _, isEntry := doc["type"].(string); !isEntry {
 		for _, key := range config.Keys(doc) {
-			if below, is := doc[key].(config.Object); is {
-				l.defaults(below, config.Sub(path, key), free)
+			if below, ok := doc[key].(config.Object); ok {
+				l.defaults(below, config.Below(path, key), free)
 			}
 		}
 		return
@@ -182,13 +182,13 @@ func (l *linter) defaults(doc config.Object, path []string, free bool) {
 		return
 	}
 	for _, key := range config.Keys(properties) {
-		if below, is := properties[key].(config.Object); is {
-			l.defaults(below, config.Sub(path, key), free)
+		if below, ok := properties[key].(config.Object); ok {
+			l.defaults(below, config.Below(path, key), free)
 		}
 	}
 	value := objectAt(doc, "mapVal")
 	if value["type"] == "MAP" || value["type"] == "OBJECT" { // its properties need defaults
-		l.defaults(value, config.Sub(path, metadata.AnyKey), true)
+		l.defaults(value, config.Below(path, metadata.AnyKey), true)
 	}
 }
 

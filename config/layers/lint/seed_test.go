@@ -26,27 +26,27 @@ func TestSeed_AddingNewConfiguration(t *testing.T) {
 		return out
 	}
 	const types = `{"ACME":["ACME_1","ACME_2"]}`
-	is := func(t *testing.T, got []string, want ...string) {
+	check := func(t *testing.T, got []string, want ...string) {
 		t.Helper()
 		if !slices.Equal(got, want) {
 			t.Errorf("%q, want %q", got, want)
 		}
 	}
 	t.Run("TCM-N1", func(t *testing.T) { // "a file should exist for each supported version in both"
-		is(t, found(files(led, "RELEASE_M60", "RELEASE_M61"), files(none, "RELEASE_M60", "RELEASE_M61"), types))
-		is(t, found(files(led, "RELEASE_M60"), files(none, "RELEASE_M60", "RELEASE_M61"), types),
+		check(t, found(files(led, "RELEASE_M60", "RELEASE_M61"), files(none, "RELEASE_M60", "RELEASE_M61"), types))
+		check(t, found(files(led, "RELEASE_M60"), files(none, "RELEASE_M60", "RELEASE_M61"), types),
 			"base  hw_versions/ACME/RELEASE_M61")
 	})
 	t.Run("TCM-N5", func(t *testing.T) { // "vendors must define a new, unique hardware board ID for each product"
-		is(t, found(files(led, "RELEASE_M60"), nil, `{"ACME":["ACME_1"],"OTHER":["ACME_1"]}`),
+		check(t, found(files(led, "RELEASE_M60"), nil, `{"ACME":["ACME_1"],"OTHER":["ACME_1"]}`),
 			"board OTHER.0 hw_versions/hw_types")
 	})
 	t.Run("TCM-N2", func(t *testing.T) { // a field has "Metadata" and a "Default value"
-		is(t, found(files(object(t, `{"acmeLed":1,"acmeFan":1}`), "RELEASE_M60"), nil, types), "unknown acmeFan RELEASE_M60")
-		is(t, found(files(none, "RELEASE_M60"), nil, types), "default acmeLed")
+		check(t, found(files(object(t, `{"acmeLed":1,"acmeFan":1}`), "RELEASE_M60"), nil, types), "unknown acmeFan RELEASE_M60")
+		check(t, found(files(none, "RELEASE_M60"), nil, types), "default acmeLed")
 	})
 	// "For hardware-specific fields, the default value should be placed in the hardware-specific … file"
 	t.Run("TCM-N6", func(t *testing.T) {
-		is(t, found(files(none, "RELEASE_M60"), files(led, "RELEASE_M60"), types))
+		check(t, found(files(none, "RELEASE_M60"), files(led, "RELEASE_M60"), types))
 	})
 }

@@ -47,13 +47,13 @@ var e2eOnly = []string{"UPDATE_GFLAG", "UPDATE_SCAN_CONFIG", "UPDATE_PREFIX_ALLO
 // propertyOnly lists the actions that take effect on a property of an object, not on an entry.
 var propertyOnly = []string{"SET_FW_PARAMS", "SET_FW_PARAMS_SYNC_OR_RELOAD_FIRMWARE", "SET_FW_STATS_CONFIG"}
 
-func (c *compiler) known(name string) bool {
+func (c *compiler) isKnownAction(name string) bool {
 	return name == noAction || slices.Contains(order, name) && (c.opts.E2E || !slices.Contains(e2eOnly, name))
 }
 
 // actions returns the known names, sorted.
 func (c *compiler) actions() []string {
-	names := slices.DeleteFunc(append(slices.Clone(order), noAction), func(n string) bool { return !c.known(n) })
+	names := slices.DeleteFunc(append(slices.Clone(order), noAction), func(n string) bool { return !c.isKnownAction(n) })
 	slices.Sort(names)
 	return names
 }
@@ -81,8 +81,8 @@ func collect(p *param, diff any, path []string, keys map[string][][]string) {
 	if p.acts {
 		keys[p.action] = append(keys[p.action], path)
 	}
-	o, is := diff.(config.Object)
-	if !is {
+	o, ok := diff.(config.Object)
+	if !ok {
 		return
 	}
 	for key, v := range o {
@@ -91,7 +91,7 @@ func collect(p *param, diff any, path []string, keys map[string][][]string) {
 			below = p.known[key]
 		}
 		if below != nil {
-			collect(below, v, config.Sub(path, key), keys)
+			collect(below, v, config.Below(path, key), keys)
 		}
 	}
 }

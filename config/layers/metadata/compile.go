@@ -69,38 +69,38 @@ type compiler struct {
 	faults, warnings config.Faults
 }
 
-func (c *compiler) at(key string, do func()) {
+func (c *compiler) within(key string, do func()) {
 	c.path = append(c.path, key)
 	do()
 	c.path = c.path[:len(c.path)-1]
 }
 
-func (c *compiler) fault(problem, expectation string) {
+func (c *compiler) addFault(problem, expectation string) {
 	c.faults.Add(slices.Clone(c.path), problem, expectation)
 }
 
-func (c *compiler) faultOf(key, problem, expectation string) {
-	c.faults.Add(config.Sub(c.path, key), problem, expectation)
+func (c *compiler) addKeyFault(key, problem, expectation string) {
+	c.faults.Add(config.Below(c.path, key), problem, expectation)
 }
 
 func wrongType(v any) string { return config.InvalidType(config.KindOf(v)) }
 
-// level compiles an object above the entries. Its key strict is edgespan's extension.
-func (c *compiler) level(o config.Object, from inherited) *param {
+// compileLevel compiles an object above the entries. Its key strict is edgespan's extension.
+func (c *compiler) compileLevel(o config.Object, from inherited) *param {
 	p := &param{kind: Level, known: make(map[string]*param, len(o)), sentence: "an object"}
-	if strict, is := o["strict"].(bool); is {
+	if strict, ok := o["strict"].(bool); ok {
 		from.strict = strict
 	}
 	p.strict = from.strict
 	for _, key := range config.Keys(o) {
 		v := o[key]
-		if _, is := v.(bool); is && key == "strict" {
+		if _, ok := v.(bool); ok && key == "strict" {
 			continue
 		}
 		below := from
 		below.flag = from.flag || c.opts.E2E && len(c.path) == 0 && key == "flags"
-		c.at(key, func() {
-			if child := c.child(v, below); child != nil {
+		c.within(key, func() {
+			if child := c.compileChild(v, below); child != nil {
 				p.known[key] = child
 			}
 		})
@@ -108,12 +108,12 @@ func (c *compiler) level(o config.Object, from inherited) *param {
 	return p
 }
 
-// child compiles a level or an entry. An entry has desc, type and action; an object with only some of them is an
+// compileChild compiles a level or an entry. An entry has desc, type and action; an object with only some of them is an
 // incomplete entry, since a level has none.
-func (c *compiler) child(v any, from inherited) *param {
-	o, is := v.(config.Object)
-	if !is {
-		c.fault(wrongType(v), "must be an entry or a level of entries, each an object")
+func (c *compiler) compileChild(v any, from inherited) *param {
+	o, ok := v.(config.Object)
+	if !ok {
+		c.addFault(wrongType(v), "must be an entry or a level of entries, each an object")
 		return nil
 	}
 	var has, lacks []string
@@ -126,16 +126,16 @@ func (c *compiler) child(v any, from inherited) *param {
 	}
 	switch {
 	case len(lacks) == 0:
-		return c.entry(o, from)
+		return c.compileEntry(o, from)
 	case len(has) > 0:
-		c.fault("entry without "+strings.Join(lacks, " and "), "must have desc, type and action")
+		c.addFault("entry without "+strings.Join(lacks, " and "), "must have desc, type and action")
 		return nil
 	}
-	return c.level(o, from)
+	return c.compileLevel(o, from)
 }
 
-func (c *compiler) entry(o config.Object, from inherited) *param {
-	p := c.param(o, from)
+func (c *compiler) compileEntry(o config.Object, from inherited) *param {
+	p := c.compileParam(o, from)
 	p.entry, p.required = true, false
 	if p.acts && slices.Contains(propertyOnly, p.action) {
 		p.acts = false
@@ -145,45 +145,45 @@ func (c *compiler) entry(o config.Object, from inherited) *param {
 	return p
 }
 
-// param compiles the common part of entries, properties and values of maps.
-func (c *compiler) param(o config.Object, from inherited) *param {
-	p := &param{desc: c.string(o, "desc"), tag: c.string(o, "tag"), strict: from.strict, flag: from.flag}
+// compileParam compiles the common part of entries, properties and values of maps.
+func (c *compiler) compileParam(o config.Object, from inherited) *param {
+	p := &param{desc: c.readString(o, "desc"), tag: c.readString(o, "tag"), strict: from.strict, flag: from.flag}
 	c.action(p, o)
-	p.required, _ = c.flag(o, "required")
-	p.readOnly, _ = c.flag(o, "readOnly")
-	p.deprecated, _ = c.flag(o, "deprecated")
-	p.secret, _ = c.flag(o, "secret")
-	if strict, given := c.flag(o, "strict"); given {
+	p.required, _ = c.readFlag(o, "required")
+	p.readOnly, _ = c.readFlag(o, "readOnly")
+	p.deprecated, _ = c.readFlag(o, "deprecated")
+	p.secret, _ = c.readFlag(o, "secret")
+	if strict, given := c.readFlag(o, "strict"); given {
 		p.strict = strict
 	}
-	if sync, given := c.flag(o, "sync"); given {
+	if sync, given := c.readFlag(o, "sync"); given {
 		p.sync = &sync
 	}
 	name, _ := o["type"].(string)
 	kind, known := kinds[name]
 	if _, given := o["type"]; !given {
-		c.faultOf("type", config.Required, "must be INTEGER, FLOAT, STRING, BOOLEAN, MAP or OBJECT")
+		c.addKeyFault("type", config.Required, "must be INTEGER, FLOAT, STRING, BOOLEAN, MAP or OBJECT")
 		return p
 	} else if !known {
-		c.faultOf("type", shown(o["type"]), "must be INTEGER, FLOAT, STRING, BOOLEAN, MAP or OBJECT")
+		c.addKeyFault("type", shown(o["type"]), "must be INTEGER, FLOAT, STRING, BOOLEAN, MAP or OBJECT")
 		return p
 	}
 	p.kind = kind
-	c.constraints(p, o)
+	c.readConstraints(p, o)
 	p.sentence = p.describe(limit)
 	if def, given := o["default"]; given {
 		p.def, p.hasDefault = def, true
-		c.byDefault(p)
+		c.checkDefault(p)
 	}
 	return p
 }
 
-// byDefault validates the default.
-func (c *compiler) byDefault(p *param) {
+// checkDefault validates the default.
+func (c *compiler) checkDefault(p *param) {
 	v := validator{}
 	v.value(p, p.def)
 	for _, f := range v.report.Faults {
-		c.faults.Add(config.Sub(append(slices.Clone(c.path), "default"), f.Path...), f.Problem, f.Expectation)
+		c.faults.Add(config.Below(append(slices.Clone(c.path), "default"), f.Path...), f.Problem, f.Expectation)
 	}
 }
 
@@ -192,32 +192,32 @@ func (c *compiler) action(p *param, o config.Object) {
 	if !given {
 		return
 	}
-	name, is := v.(string)
-	if !is {
-		c.faultOf("action", wrongType(v), "must be the name of an action")
+	name, ok := v.(string)
+	if !ok {
+		c.addKeyFault("action", wrongType(v), "must be the name of an action")
 		return
 	}
 	p.action = name
 	switch {
-	case c.known(name):
+	case c.isKnownAction(name):
 		p.acts = name != noAction
 	case !c.opts.UnknownActions:
-		c.faultOf("action", config.InvalidValue(config.Printable(name)), config.OneOf(c.actions()))
+		c.addKeyFault("action", config.InvalidValue(config.Printable(name)), config.OneOf(c.actions()))
 	}
 }
 
-// constraints reads the constraints of the type and ignores those of other types.
-func (c *compiler) constraints(p *param, o config.Object) {
+// readConstraints reads the constraints of the type and ignores those of other types.
+func (c *compiler) readConstraints(p *param, o config.Object) {
 	sub := func(key string, read func(config.Object)) {
 		v, given := o[key]
 		if !given {
 			return
 		}
-		c.at(key, func() {
-			if o, is := v.(config.Object); is {
+		c.within(key, func() {
+			if o, ok := v.(config.Object); ok {
 				read(o)
 			} else {
-				c.fault(wrongType(v), "must be an object")
+				c.addFault(wrongType(v), "must be an object")
 			}
 		})
 	}
@@ -231,36 +231,36 @@ func (c *compiler) constraints(p *param, o config.Object) {
 		sub("strVal", func(o config.Object) { p.text = c.texts(o) })
 	case Map:
 		sub("mapVal", func(o config.Object) {
-			p.each = c.param(o, below)
+			p.each = c.compileParam(o, below)
 			// By the seed, the value of a map has a type and its constraints, nothing else.
 			p.each.acts, p.each.required, p.each.readOnly, p.each.deprecated = false, false, false, false
 			p.each.sync = nil
 		})
 	case ObjectKind:
-		sub("objVal", func(o config.Object) { c.properties(p, o, below) })
+		sub("objVal", func(o config.Object) { c.readProperties(p, o, below) })
 	case Boolean, Level:
 	}
 }
 
-func (c *compiler) properties(p *param, o config.Object, from inherited) {
-	all, is := o["properties"].(config.Object)
-	if !is {
-		c.faultOf("properties", wrongType(o["properties"]), "must be an object of properties")
+func (c *compiler) readProperties(p *param, o config.Object, from inherited) {
+	all, ok := o["properties"].(config.Object)
+	if !ok {
+		c.addKeyFault("properties", wrongType(o["properties"]), "must be an object of properties")
 		return
 	}
 	p.known = make(map[string]*param, len(all))
 	for _, name := range config.Keys(all) {
 		c.path = append(c.path, "properties")
-		c.at(name, func() {
-			o, is := all[name].(config.Object)
-			if !is {
-				c.fault(wrongType(all[name]), "must be a property, an object")
+		c.within(name, func() {
+			o, ok := all[name].(config.Object)
+			if !ok {
+				c.addFault(wrongType(all[name]), "must be a property, an object")
 				return
 			}
 			if _, has := o["desc"]; !has {
-				c.faultOf("desc", config.Required, "")
+				c.addKeyFault("desc", config.Required, "")
 			}
-			property := c.param(o, from)
+			property := c.compileParam(o, from)
 			p.known[name] = property
 			if property.required {
 				p.needs = append(p.needs, name)
@@ -270,22 +270,22 @@ func (c *compiler) properties(p *param, o config.Object, from inherited) {
 	}
 }
 
-// string reads an optional string.
-func (c *compiler) string(o config.Object, key string) string {
+// readString reads an optional string.
+func (c *compiler) readString(o config.Object, key string) string {
 	v, given := o[key]
-	s, is := v.(string)
-	if given && !is {
-		c.faultOf(key, wrongType(v), "must be a string")
+	s, ok := v.(string)
+	if given && !ok {
+		c.addKeyFault(key, wrongType(v), "must be a string")
 	}
 	return s
 }
 
-// flag reads an optional boolean.
-func (c *compiler) flag(o config.Object, key string) (value, given bool) {
+// readFlag reads an optional boolean.
+func (c *compiler) readFlag(o config.Object, key string) (value, given bool) {
 	v, given := o[key]
-	value, is := v.(bool)
-	if given && !is {
-		c.faultOf(key, wrongType(v), "must be true or false")
+	value, ok := v.(bool)
+	if given && !ok {
+		c.addKeyFault(key, wrongType(v), "must be true or false")
 	}
-	return value, given && is
+	return value, given && ok
 }

@@ -57,11 +57,11 @@ type texts struct {
 
 // of returns a value as a string.
 func (t *texts) of(value any) (string, bool) {
-	if i, is := value.(int64); is && t != nil && t.orInteger {
+	if i, ok := value.(int64); ok && t != nil && t.orInteger {
 		return strconv.FormatInt(i, 10), true
 	}
-	s, is := value.(string)
-	return s, is
+	s, ok := value.(string)
+	return s, ok
 }
 
 func (t *texts) any() bool { return !t.listed && t.regex == nil && t.ints == nil && t.floats == nil }
@@ -149,28 +149,28 @@ func constraint[T int64 | float64](c *compiler, o config.Object, key string, as 
 	var n numbers[T]
 	given := false
 	c.list(o, key, &given, func(v any) {
-		pair, is := v.([]any)
-		if !is || len(pair) != 2 {
-			c.fault(wrongType(v), "must be a range: an array of its two ends")
+		pair, ok := v.([]any)
+		if !ok || len(pair) != 2 {
+			c.addFault(wrongType(v), "must be a range: an array of its two ends")
 			return
 		}
 		low, isLow := as(pair[0])
 		high, isHigh := as(pair[1])
 		switch {
 		case !isLow || !isHigh:
-			c.fault("invalid range from "+plain(pair[0])+" to "+plain(pair[1]), config.MustBe("two "+plural[T]()))
+			c.addFault("invalid range from "+plain(pair[0])+" to "+plain(pair[1]), config.MustBe("two "+plural[T]()))
 		case low > high:
-			c.fault("invalid range from "+plain(pair[0])+" down to "+plain(pair[1]), "must have the smaller end first")
+			c.addFault("invalid range from "+plain(pair[0])+" down to "+plain(pair[1]), "must have the smaller end first")
 		default:
 			n.ranges = append(n.ranges, [2]T{low, high})
 		}
 	})
 	if values {
 		c.list(o, "allowedValues", &given, func(v any) {
-			if t, is := as(v); is {
+			if t, ok := as(v); ok {
 				n.values = append(n.values, t)
 			} else {
-				c.fault(shown(v), config.MustBe(plural[T]()))
+				c.addFault(shown(v), config.MustBe(plural[T]()))
 			}
 		})
 	}
@@ -181,7 +181,7 @@ func constraint[T int64 | float64](c *compiler, o config.Object, key string, as 
 }
 
 func plural[T int64 | float64]() string {
-	if _, is := any(T(0)).(int64); is {
+	if _, ok := any(T(0)).(int64); ok {
 		return "integers"
 	}
 	return "numbers"
@@ -194,13 +194,13 @@ func (c *compiler) list(o config.Object, key string, given *bool, each func(any)
 		return
 	}
 	*given = true
-	c.at(key, func() {
-		a, is := v.([]any)
-		if !is {
-			c.fault(wrongType(v), "must be an array")
+	c.within(key, func() {
+		a, ok := v.([]any)
+		if !ok {
+			c.addFault(wrongType(v), "must be an array")
 		}
 		for i, v := range a {
-			c.at(strconv.Itoa(i), func() { each(v) })
+			c.within(strconv.Itoa(i), func() { each(v) })
 		}
 	})
 }
@@ -209,33 +209,33 @@ func (c *compiler) list(o config.Object, key string, given *bool, each func(any)
 func (c *compiler) texts(o config.Object) *texts {
 	var t texts
 	c.list(o, "allowedValues", &t.listed, func(v any) {
-		if s, is := v.(string); is {
+		if s, ok := v.(string); ok {
 			t.values = append(t.values, s)
 		} else {
-			c.fault(wrongType(v), "must be a string")
+			c.addFault(wrongType(v), "must be a string")
 		}
 	})
 	if v, given := o["regexMatches"]; given {
-		c.at("regexMatches", func() { c.regex(&t, v) })
+		c.within("regexMatches", func() { c.regex(&t, v) })
 	}
 	t.ints = constraint(c, o, "intRanges", asInt, false)
 	t.floats = constraint(c, o, "floatRanges", asFloat, false)
 	if t.ints != nil && t.floats != nil {
-		c.fault("intRanges and floatRanges together", "must be only one of them")
+		c.addFault("intRanges and floatRanges together", "must be only one of them")
 	}
-	t.orInteger, _ = c.flag(o, "orInteger")
+	t.orInteger, _ = c.readFlag(o, "orInteger")
 	return &t
 }
 
 func (c *compiler) regex(t *texts, v any) {
-	pattern, is := v.(string)
-	if !is {
-		c.fault(wrongType(v), "must be a regular expression")
+	pattern, ok := v.(string)
+	if !ok {
+		c.addFault(wrongType(v), "must be a regular expression")
 		return
 	}
 	regex, err := compileRegex(pattern)
 	if err != nil {
-		c.fault(config.Invalid(pattern)+": "+err.Error(),
+		c.addFault(config.Invalid(pattern)+": "+err.Error(),
 			"must be a regular expression without look-ahead, back references and counts beyond 1000")
 		return
 	}

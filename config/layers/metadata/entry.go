@@ -92,7 +92,7 @@ type walk struct {
 }
 
 func (w walk) below(key string, free bool, p *param) walk {
-	return walk{config.Sub(w.path, key), append(w.free[:len(w.free):len(w.free)], free), p.synced(w.sync)}
+	return walk{config.Below(w.path, key), append(w.free[:len(w.free):len(w.free)], free), p.isSynced(w.sync)}
 }
 
 func (w walk) entry(p *param) Entry {

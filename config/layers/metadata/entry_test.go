@@ -162,7 +162,7 @@ func TestTheTwoPartsAreTheWhole(t *testing.T) {
 		doc := real.Document()
 		for e := range real.All() {
 			if e.Root && rapid.IntRange(0, 9).Draw(t, "sync") == 0 {
-				doc = config.Set(doc, config.Sub(e.Path, "sync"), true)
+				doc = config.Set(doc, config.Below(e.Path, "sync"), true)
 			}
 		}
 		m, faults := Parse(doc, Options{})

@@ -14,7 +14,7 @@ const (
 	// maxValues and deepest limit an expansion with nested blocks; a copied source counts with its expansion. The seed's
 	// own file has about 4000 values at a depth of up to 15.
 	maxValues = 200_000
-	deepest   = 100
+	maxDepth  = 100
 )
 
 // Expand replaces each copy-block by a deep copy of its source, which shares equal parts; the other properties of the
@@ -52,8 +52,8 @@ type block struct {
 
 // value expands the value at a key. Arrays contain no blocks.
 func (e *expansion) value(key string, v any) any {
-	o, is := v.(config.Object)
-	if !is || e.values > maxValues { // over the limit there is no result
+	o, ok := v.(config.Object)
+	if !ok || e.values > maxValues { // over the limit there is no result
 		return v
 	}
 	e.path = append(e.path, key)
@@ -61,8 +61,8 @@ func (e *expansion) value(key string, v any) any {
 	external := len(e.blocks)
 	defer func() { e.leave(external) }()
 	for {
-		macro, is := o[copyBlock]
-		if !is {
+		macro, present := o[copyBlock]
+		if !present {
 			break
 		}
 		source, ok := e.source(macro)
@@ -90,8 +90,8 @@ func (e *expansion) value(key string, v any) any {
 
 // tooLarge reports whether an expansion exceeds the limits; the first excess is a fault.
 func (e *expansion) tooLarge(more int) bool {
-	if len(e.path) >= deepest {
-		e.fault(fmt.Sprintf("nested deeper than %d", deepest), "")
+	if len(e.path) >= maxDepth {
+		e.fault(fmt.Sprintf("nested deeper than %d", maxDepth), "")
 		return true
 	}
 	before := e.values
@@ -104,13 +104,13 @@ func (e *expansion) tooLarge(more int) bool {
 
 // source returns the object that a macro names and pushes the macro on the stack of blocks.
 func (e *expansion) source(macro any) (config.Object, bool) {
-	name, is := macro.(string)
-	if !is {
+	name, ok := macro.(string)
+	if !ok {
 		e.fault(wrongType(macro), "must be the path of an object in this file, its keys joined by '.'")
 		return nil, false
 	}
-	if i, is := e.around[name]; is {
-		e.circle(e.blocks[i:])
+	if i, ok := e.around[name]; ok {
+		e.reportCycle(e.blocks[i:])
 		return nil, false
 	}
 	e.around[name] = len(e.blocks)
@@ -126,8 +126,8 @@ func (e *expansion) source(macro any) (config.Object, bool) {
 			"must be the path of an object in this file, as it is written")
 		return nil, false
 	}
-	o, is := v.(config.Object)
-	if !is {
+	o, ok := v.(config.Object)
+	if !ok {
 		e.fault(config.InvalidValue(config.Printable(name))+", of type "+config.KindOf(v),
 			"must be the path of an object in this file")
 		return nil, false
@@ -143,8 +143,8 @@ func (e *expansion) leave(external int) {
 	e.blocks = e.blocks[:external]
 }
 
-// circle reports a cycle of blocks once, with all of its blocks, at the block that can't be expanded.
-func (e *expansion) circle(blocks []block) {
+// reportCycle reports a cycle of blocks once, with all of its blocks, at the block that can't be expanded.
+func (e *expansion) reportCycle(blocks []block) {
 	var names []string
 	for _, b := range blocks {
 		names = append(names, b.source)
@@ -161,5 +161,5 @@ func (e *expansion) circle(blocks []block) {
 }
 
 func (e *expansion) fault(problem, expectation string) {
-	e.faults.Add(config.Sub(e.path, copyBlock), problem, expectation)
+	e.faults.Add(config.Below(e.path, copyBlock), problem, expectation)
 }

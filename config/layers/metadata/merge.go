@@ -19,7 +19,7 @@ func (m *Metadata) Merge(vendor config.Object) (merged *Metadata, conflicts, fau
 		return nil, nil, faults
 	}
 	g := merger{opts: opts}
-	doc, root := g.level(m.doc, theirs.doc, m.root, theirs.root)
+	doc, root := g.mergeLevel(m.doc, theirs.doc, m.root, theirs.root)
 	g.conflicts.Sort()
 	warnings := append(slices.Clone(m.warnings), theirs.warnings...)
 	return &Metadata{doc: doc, root: root, opts: m.opts, warnings: warnings}, g.conflicts, nil
@@ -31,8 +31,8 @@ type merger struct {
 	conflicts config.Faults
 }
 
-// level merges two levels without changing them.
-func (g *merger) level(doc, theirDoc config.Object, p, theirs *param) (config.Object, *param) {
+// mergeLevel merges two levels without changing them.
+func (g *merger) mergeLevel(doc, theirDoc config.Object, p, theirs *param) (config.Object, *param) {
 	out, level := maps.Clone(doc), *p
 	level.known = maps.Clone(p.known)
 	for _, key := range config.Keys(theirDoc) {
@@ -42,9 +42,10 @@ func (g *merger) level(doc, theirDoc config.Object, p, theirs *param) (config.Ob
 		case !have && their != nil:
 			// The vendor's entry is compiled again, since it inherits strict from this level.
 			c := compiler{opts: g.opts}
-			out[key], level.known[key] = theirDoc[key], c.child(theirDoc[key], inherited{strict: p.strict, flag: their.flag})
+			out[key], level.known[key] = theirDoc[key], c.compileChild(theirDoc[key],
+				inherited{strict: p.strict, flag: their.flag})
 		case below != nil && their != nil && below.kind == Level && their.kind == Level:
-			out[key], level.known[key] = g.levels(here, theirDoc[key], below, their)
+			out[key], level.known[key] = g.mergeLevels(here, theirDoc[key], below, their)
 		case !config.Equal(here, theirDoc[key]):
 			g.conflicts.Add(slices.Clone(g.path), "is described otherwise already",
 				"the first description is kept, and this one dropped")
@@ -57,10 +58,10 @@ func (g *merger) level(doc, theirDoc config.Object, p, theirs *param) (config.Ob
 	return out, &level
 }
 
-func (g *merger) levels(doc, theirDoc any, p, theirs *param) (config.Object, *param) {
+func (g *merger) mergeLevels(doc, theirDoc any, p, theirs *param) (config.Object, *param) {
 	own, _ := doc.(config.Object)
 	other, _ := theirDoc.(config.Object)
-	return g.level(own, other, p, theirs)
+	return g.mergeLevel(own, other, p, theirs)
 }
 
 // hide returns a description with the secret marks of another description of the same place. If their kinds differ, the

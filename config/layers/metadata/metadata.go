@@ -30,7 +30,7 @@ func Parse(doc config.Object, opts Options) (*Metadata, config.Faults) {
 		return nil, faults
 	}
 	c := compiler{opts: opts}
-	root := c.level(expanded, inherited{})
+	root := c.compileLevel(expanded, inherited{})
 	if len(c.faults) > 0 {
 		c.faults.Sort()
 		return nil, c.faults

@@ -2,10 +2,10 @@ package metadata
 
 import "edgespan/config"
 
-// synced reports whether a place is shared with the peer controller: its own setting applies, or else that of the
+// isSynced reports whether a place is shared with the peer controller: its own setting applies, or else that of the
 // nearest enclosing place. So all properties of a synced object are shared unless they have "sync": false. (In the
 // original each property had to repeat the setting, and objects arrived without required properties.)
-func (p *param) synced(around bool) bool {
+func (p *param) isSynced(around bool) bool {
 	if p.sync != nil {
 		return *p.sync
 	}
@@ -46,8 +46,8 @@ func split(p *param, o config.Object, around bool) (shared, own config.Object) {
 			}
 			continue
 		}
-		sync := below.synced(around)
-		if inner, is := v.(config.Object); is && len(inner) > 0 && (below.known != nil || below.each != nil) {
+		sync := below.isSynced(around)
+		if inner, ok := v.(config.Object); ok && len(inner) > 0 && (below.known != nil || below.each != nil) {
 			theirs, ours := split(below, inner, sync)
 			if theirs != nil {
 				put(&shared, key, theirs)

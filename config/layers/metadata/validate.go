@@ -93,13 +93,13 @@ func (v *validator) value(p *param, value any) {
 	if p.readOnly {
 		v.report.ReadOnly = append(v.report.ReadOnly, v.here())
 	}
-	if rule := p.breaks(value); rule != "" {
+	if rule := p.violatedRule(value); rule != "" {
 		v.fault(p, value, rule)
 		return
 	}
-	o, is := value.(config.Object)
+	o, ok := value.(config.Object)
 	switch {
-	case !is:
+	case !ok:
 	case p.each != nil:
 		v.mapping(p.each, o)
 	case p.known != nil:
@@ -131,53 +131,53 @@ func (v *validator) object(p *param, o config.Object) {
 	}
 	for _, name := range p.needs {
 		if _, has := o[name]; !has {
-			v.report.Faults = append(v.report.Faults, Violation{config.Sub(v.path, name),
+			v.report.Faults = append(v.report.Faults, Violation{config.Below(v.path, name),
 				nil, RuleRequired, config.Required, config.MustBe(p.known[name].sentence)})
 		}
 	}
 }
 
-// breaks returns the rule that a value itself violates, or "".
-func (p *param) breaks(value any) string {
+// violatedRule returns the rule that a value itself violates, or "".
+func (p *param) violatedRule(value any) string {
 	if p.flag && p.kind != Level {
-		return p.breaksAsFlag(value)
+		return p.violatedFlagRule(value)
 	}
 	switch p.kind {
 	case Integer:
-		if i, is := value.(int64); !is {
+		if i, ok := value.(int64); !ok {
 			return RuleType
 		} else if p.ints != nil && !p.ints.has(i) {
 			return p.ints.rule()
 		}
 	case Float:
-		if f, is := asFloat(value); !is {
+		if f, ok := asFloat(value); !ok {
 			return RuleType
 		} else if p.floats != nil && !p.floats.has(f) {
 			return p.floats.rule()
 		}
 	case String:
-		if s, is := p.text.of(value); !is {
+		if s, ok := p.text.of(value); !ok {
 			return RuleType
 		} else if p.text != nil && !p.text.has(s) {
 			return p.text.rule()
 		}
 	case Boolean:
-		if _, is := value.(bool); !is {
+		if _, ok := value.(bool); !ok {
 			return RuleType
 		}
 	case Level, Map, ObjectKind:
-		if _, is := value.(config.Object); !is {
+		if _, ok := value.(config.Object); !ok {
 			return RuleType
 		}
 	}
 	return ""
 }
 
-// breaksAsFlag is breaks for a command-line flag: its value is always a string, which must contain a value of the
-// described type.
-func (p *param) breaksAsFlag(value any) string {
-	s, is := value.(string)
-	if !is {
+// violatedFlagRule is violatedRule for a command-line flag: its value is always a string, which must contain a value of
+// the described type.
+func (p *param) violatedFlagRule(value any) string {
+	s, isString := value.(string)
+	if !isString {
 		return RuleType
 	}
 	var parsed any
@@ -197,5 +197,5 @@ func (p *param) breaksAsFlag(value any) string {
 	}
 	plain := *p
 	plain.flag = false
-	return plain.breaks(parsed)
+	return plain.violatedRule(parsed)
 }

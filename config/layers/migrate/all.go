@@ -53,8 +53,8 @@ var all = []Migration{
 
 // prefixesToRegex converts "terra" to "terra.*" and "terra,nic1" to "(terra|nic1).*".
 func prefixesToRegex(v any) (any, error) {
-	s, is := v.(string)
-	if !is {
+	s, ok := v.(string)
+	if !ok {
 		return nil, fmt.Errorf("invalid type %s: must be a string with a list of prefixes", config.KindOf(v))
 	}
 	if s == "" {

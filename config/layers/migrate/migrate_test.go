@@ -138,10 +138,10 @@ func TestMigrationsFollowTheRealReleases(t *testing.T) {
 		if faults != nil {
 			t.Fatalf("%s: %v", c.before, faults)
 		}
-		is, _ := config.Lookup(got, at)
+		now, _ := config.Lookup(got, at)
 		want, _ := config.Lookup(after, at)
-		if want == nil || text(is) != text(want) {
-			t.Errorf("%s: %s is %s, in %s %s", c.before, c.at, text(is), c.after, text(want))
+		if want == nil || text(now) != text(want) {
+			t.Errorf("%s: %s is %s, in %s %s", c.before, c.at, text(now), c.after, text(want))
 		}
 		if _, has := config.Lookup(got, old); has {
 			t.Errorf("%s: %s is still there", c.before, c.old)

@@ -66,8 +66,8 @@ func oldestOf(versions []string) map[string]layers.Software {
 }
 
 func (d Done) has(v layers.Software) bool {
-	to, is := d[v.Family]
-	return is && v.Compare(layers.ParseSoftware(to)) <= 0
+	to, ok := d[v.Family]
+	return ok && v.Compare(layers.ParseSoftware(to)) <= 0
 }
 
 // Steps returns the migrations of the selection.

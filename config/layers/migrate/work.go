@@ -34,7 +34,7 @@ func (w *work) convert(from, to string, how func(any) (any, error)) {
 		w.faults.Add(source, err.Error(), "so that it can become "+to+" of "+w.version)
 		return
 	}
-	w.place(out, source, target)
+	w.put(out, source, target)
 	w.doc = config.Prune(w.doc, source)
 }
 
@@ -47,8 +47,8 @@ func (w *work) drop(from string) {
 	}
 }
 
-// place sets a value at a path unless the path already has one.
-func (w *work) place(v any, from, to []string) {
+// put sets a value at a path unless the path already has one.
+func (w *work) put(v any, from, to []string) {
 	if at, kind := blocked(w.doc, to); at != nil {
 		w.faults.Add(from, fmt.Sprintf("can't move to %s: %s has the invalid type %s", config.FormatPath(to),
 			config.FormatPath(at),
@@ -67,7 +67,7 @@ func (w *work) place(v any, from, to []string) {
 			w.changes = append(w.changes, Change{Version: w.version, From: from, To: to})
 		}
 		for _, key := range config.Keys(old) {
-			w.place(old[key], config.Sub(from, key), config.Sub(to, key))
+			w.put(old[key], config.Below(from, key), config.Below(to, key))
 		}
 	case isObject != both:
 		w.faults.Add(from, fmt.Sprintf("invalid type %s, other than that of %s (%s)", config.KindOf(v), config.FormatPath(to),
@@ -84,7 +84,7 @@ func blocked(doc config.Object, path []string) (at []string, kind string) {
 		if !has {
 			return nil, ""
 		}
-		if _, is := v.(config.Object); !is {
+		if _, ok := v.(config.Object); !ok {
 			return path[:n], config.KindOf(v)
 		}
 	}

@@ -6,12 +6,12 @@ import (
 	"edgespan/config/layers/metadata"
 )
 
-// Between validates the step from one world to another, which may differ in any layers of any nodes. It makes the
-// checks of groups 5 and 6 and returns the changes on the nodes of the second world, whose kinds and metadata apply to
-// both.
-func Between(was, is Inputs) (effects []Effect, warnings, faults WriteFaults) {
-	e := editor{world: is, verdicts: map[string]*verdict{}}
-	e.validateDifferences(was, is)
+// DifferenceEffects validates the step from one state of the layers to another, which may differ in any layers of any
+// nodes. It makes the checks of groups 5 and 6 and returns the changes on the nodes of the second state, whose kinds
+// and metadata apply to both.
+func DifferenceEffects(was, now Inputs) (effects []Effect, warnings, faults WriteFaults) {
+	e := editor{inputs: now, verdicts: map[string]*verdict{}}
+	e.validateDifferences(was, now)
 	return e.effects(), e.warnings.Merged(), e.faults.Merged()
 }
 
@@ -19,9 +19,9 @@ func Between(was, is Inputs) (effects []Effect, warnings, faults WriteFaults) {
 // masked secret keeps the stored value. It refuses new and changed values of read-only and deprecated entries and makes
 // no other checks.
 func File(m *metadata.Metadata, op Op, old, request config.Object) (config.Object, WriteFaults) {
-	e := editor{world: Inputs{Metadata: m}, change: Change{Layer: layers.Network, Op: op}, file: true}
-	w := e.put("", old, request)
-	e.marks(w)
+	e := editor{inputs: Inputs{Metadata: m}, change: Change{Layer: layers.Network, Op: op}, file: true}
+	w := e.planPut("", old, request)
+	e.checkMarks(w)
 	if len(e.faults) > 0 {
 		return nil, e.faults.Merged()
 	}

@@ -23,9 +23,9 @@ func TestBetweenTwoWorlds(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			was := world(t, base, `{}`, `{}`)
-			is := world(t, base, tt.network, tt.own)
-			is.Nodes["n1"] = Node{Auto: parse(t, tt.auto), Own: parse(t, tt.own)}
-			effects, _, faults := Between(was, is)
+			now := world(t, base, tt.network, tt.own)
+			now.Nodes["n1"] = Node{Auto: parse(t, tt.auto), Own: parse(t, tt.own)}
+			effects, _, faults := DifferenceEffects(was, now)
 			var all []string
 			for _, e := range effects {
 				var values []string

@@ -21,7 +21,7 @@
 //
 // Groups 5 and 6 check the effective config that each node would have, by its own base, firmware, hardware, auto,
 // network and node layer. A fault that a node had before, at the same path, of the same rule and with the same value,
-// does not count against the write. A write to the network layer is checked on every node of the world, and separately
+// does not count against the write. A write to the network layer is checked on every node of the inputs, and separately
 // on each kind: a value of a wrong type is a fault even if every known node overrides it. Missing values and faults
 // between fields count on nodes only, except for a kind without nodes.
 //

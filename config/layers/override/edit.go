@@ -74,9 +74,9 @@ func (s Sections) check(effective config.Object) (warnings, faults config.Faults
 	return s.Check(effective)
 }
 
-// Node is one node of a World.
+// Node is one node of Inputs.
 type Node struct {
-	Kind      string // of World.Kinds, "" included
+	Kind      string // of Inputs.Kinds, "" included
 	Auto, Own config.Object
 }
 
@@ -112,15 +112,15 @@ type Value struct {
 
 // Apply checks a write and returns its result. With faults there is no result.
 func Apply(w Inputs, c Change) (Result, WriteFaults) {
-	e := editor{world: w, change: c, verdicts: map[string]*verdict{}}
+	e := editor{inputs: w, change: c, verdicts: map[string]*verdict{}}
 	if c.Layer != layers.Network && c.Layer != layers.Node {
 		e.add(WriteFault{Rule: RuleRequest, Problem: "the " + c.Layer.String() + " layer can't be written",
 			Expectation: "must be network or node"})
 		return Result{}, e.faults
 	}
-	writes := e.writes()
+	writes := e.planWrites()
 	for _, p := range writes {
-		e.marks(p)
+		e.checkMarks(p)
 	}
 	if c.Layer == layers.Network {
 		e.validateNetwork(writes)
@@ -145,7 +145,7 @@ func (w Inputs) rules(kind string) *metadata.Metadata {
 }
 
 type editor struct {
-	world    Inputs
+	inputs   Inputs
 	change   Change
 	faults   WriteFaults
 	warnings WriteFaults
@@ -179,7 +179,7 @@ func (w write) nodes() []string {
 }
 
 func (e *editor) result(writes []write) Result {
-	r := Result{Network: e.world.Network, Warnings: e.warnings.Merged(), Autos: e.autos, Changed: len(e.autos) > 0}
+	r := Result{Network: e.inputs.Network, Warnings: e.warnings.Merged(), Autos: e.autos, Changed: len(e.autos) > 0}
 	for _, w := range writes {
 		if same(w.old, w.new) {
 			continue

@@ -65,7 +65,7 @@ const small = `{
 }`
 
 // sections are those of a node's config, as every caller gives them.
-var sections = Sections{Keys: nodeconf.Sections(), Present: nodeconf.Present, Check: nodeconf.Check}
+var sections = Sections{Keys: nodeconf.Sections(), Present: nodeconf.DropAbsent, Check: nodeconf.Check}
 
 // world is one kind with a base, and nodes n1 and n2.
 func world(t testing.TB, base, network, own1 string) Inputs {

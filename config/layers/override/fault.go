@@ -70,9 +70,9 @@ type WriteFaults []WriteFault
 // Is reports that faults are errors of the class Rejected.
 func (fs WriteFaults) Is(target error) bool { return target == config.Rejected }
 
-// Error returns one line per fault; config.Few limits the faults of one kind.
+// Error returns one line per fault; config.LimitLines limits the faults of one kind.
 func (fs WriteFaults) Error() string {
-	return strings.Join(config.Few(fs, WriteFault.kind, WriteFault.Error), "\n")
+	return strings.Join(config.LimitLines(fs, WriteFault.kind, WriteFault.Error), "\n")
 }
 
 func (f WriteFault) kind() string {
@@ -120,7 +120,7 @@ func (fs WriteFaults) Merged() WriteFaults {
 		out = append(out, f)
 	}
 	for i, f := range out {
-		if !inOrder(f.Nodes) {
+		if !isSorted(f.Nodes) {
 			nodes := slices.Clone(f.Nodes)
 			slices.Sort(nodes)
 			out[i].Nodes = slices.Compact(nodes)
@@ -129,8 +129,8 @@ func (fs WriteFaults) Merged() WriteFaults {
 	return out
 }
 
-// inOrder reports whether names are sorted and unique.
-func inOrder(names []string) bool {
+// isSorted reports whether names are sorted and unique.
+func isSorted(names []string) bool {
 	for i := 1; i < len(names); i++ {
 		if names[i-1] >= names[i] {
 			return false

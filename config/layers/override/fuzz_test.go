@@ -57,7 +57,7 @@ func FuzzApply(f *testing.F) {
 
 func keysIn(o config.Object) [][]string {
 	var out [][]string
-	for path := range changes(nil, o) {
+	for path := range walkChanges(nil, o) {
 		out = append(out, path)
 	}
 	return out

@@ -8,12 +8,12 @@ import (
 // maskKey marks an object that replaces a secret; a write that contains it keeps the stored secret.
 const maskKey = "$masked"
 
-func masked(o config.Object) bool { return len(o) == 1 && o[maskKey] == true }
+func hasMask(o config.Object) bool { return len(o) == 1 && o[maskKey] == true }
 
 // IsMasked reports whether a value is a mask.
 func IsMasked(v any) bool {
-	o, is := v.(config.Object)
-	return is && masked(o)
+	o, ok := v.(config.Object)
+	return ok && hasMask(o)
 }
 
 // Hidden returns a mask.
@@ -25,7 +25,7 @@ func Mask(m *metadata.Metadata, path []string, v any) (shown any, hidden bool) {
 	if m == nil {
 		return v, false
 	}
-	if v != nil && secret(m, path) {
+	if v != nil && isSecret(m, path) {
 		return Hidden(), true
 	}
 	return maskBelow(m, append(make([]string, 0, len(path)+8), path...), v)
@@ -33,8 +33,8 @@ func Mask(m *metadata.Metadata, path []string, v any) (shown any, hidden bool) {
 
 // maskBelow is Mask for a value that is neither secret nor inside a secret. It writes to the spare capacity of path.
 func maskBelow(m *metadata.Metadata, path []string, v any) (any, bool) {
-	o, is := v.(config.Object)
-	if !is {
+	o, ok := v.(config.Object)
+	if !ok {
 		return v, false
 	}
 	var out config.Object // allocated once it differs
@@ -61,7 +61,7 @@ func maskBelow(m *metadata.Metadata, path []string, v any) (any, bool) {
 	return out, true
 }
 
-// secret reports whether a place is secret or inside a secret.
-func secret(m *metadata.Metadata, path []string) bool {
-	return marked(m, path, func(e metadata.Entry) bool { return e.Secret }) > 0
+// isSecret reports whether a place is secret or inside a secret.
+func isSecret(m *metadata.Metadata, path []string) bool {
+	return countMarked(m, path, func(e metadata.Entry) bool { return e.Secret }) > 0
 }

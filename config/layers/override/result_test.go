@@ -300,7 +300,7 @@ func written(w Inputs, r Result) Inputs {
 
 // faultsOf is all that is wrong with a node, with its values, by a way of its own.
 func faultsOf(w Inputs, name string) map[string]bool {
-	e := &editor{world: w}
+	e := &editor{inputs: w}
 	set := e.layersOf(name)
 	o, clashes := set.Effective()
 	out := map[string]bool{}
@@ -351,9 +351,9 @@ func TestWritesProperty(t *testing.T) {
 					t.Fatalf("%s has %s", name, f)
 				}
 			}
-			was, _ := (&editor{world: w}).layersOf(name).Effective()
-			is, _ := (&editor{world: after}).layersOf(name).Effective()
-			if diff := show(config.FullDiff(was, is)); diff != "{}" && diff != effects[name] || diff == "{}" &&
+			was, _ := (&editor{inputs: w}).layersOf(name).Effective()
+			now, _ := (&editor{inputs: after}).layersOf(name).Effective()
+			if diff := show(config.FullDiff(was, now)); diff != "{}" && diff != effects[name] || diff == "{}" &&
 				effects[name] != "" {
 				t.Fatalf("%s: %s, told %s", name, diff, effects[name])
 			}

@@ -31,14 +31,14 @@ func (e *editor) validateNodes(writes []write) {
 		scope := e.changedKeys(w.old, w.new)
 		if e.change.Auto != nil {
 			after[layers.Auto] = e.change.Auto(w.node, w.new)
-			scope = scope.and(e.follows(w.node, before[layers.Auto], after[layers.Auto]))
+			scope = scope.union(e.recordAuto(w.node, before[layers.Auto], after[layers.Auto]))
 		}
-		e.assign([]string{w.node}, e.validate(e.world.Nodes[w.node].Kind, scope.of(before), scope.of(after)))
+		e.assignFaults([]string{w.node}, e.validate(e.inputs.Nodes[w.node].Kind, scope.cutSet(before), scope.cutSet(after)))
 	}
 }
 
-// follows records an auto layer that changes with the write.
-func (e *editor) follows(node string, old, after config.Object) scope {
+// recordAuto records an auto layer that changes with the write.
+func (e *editor) recordAuto(node string, old, after config.Object) scope {
 	if same(old, after) {
 		return nil
 	}
@@ -52,39 +52,41 @@ func (e *editor) follows(node string, old, after config.Object) scope {
 // validateNetwork validates a write to the network layer on every node.
 func (e *editor) validateNetwork(writes []write) {
 	if w := writes[0]; !w.broken {
-		is := e.world
-		is.Network = w.new
-		e.validateDifferences(e.world, is)
+		now := e.inputs
+		now.Network = w.new
+		e.validateDifferences(e.inputs, now)
 	}
 }
 
-// validateDifferences validates every node whose layers differ between two worlds. Changes are limited to the
+// validateDifferences validates every node whose layers differ between two states. Changes are limited to the
 // top-level keys that differ, so nodes of one kind with equal overrides at these keys share one validation.
-func (e *editor) validateDifferences(was, is Inputs) {
-	network := e.changedKeys(was.Network, is.Network)
+func (e *editor) validateDifferences(was, now Inputs) {
+	network := e.changedKeys(was.Network, now.Network)
 	used, by := map[string]bool{}, map[*verdict]int{}
-	cutWas, cutIs := network.cut(was.Network), network.cut(is.Network)
-	for _, name := range sortedKeys(is.Nodes) {
-		old, now := was.Nodes[name], is.Nodes[name]
-		used[now.Kind] = true
-		scope := network.and(e.changedKeys(old.Auto, now.Auto)).and(e.changedKeys(old.Own, now.Own))
+	cutOld, cutNew := network.cut(was.Network), network.cut(now.Network)
+	for _, name := range sortedKeys(now.Nodes) {
+		oldNode, newNode := was.Nodes[name], now.Nodes[name]
+		used[newNode.Kind] = true
+		scope := network.union(e.changedKeys(oldNode.Auto, newNode.Auto)).union(e.changedKeys(oldNode.Own, newNode.Own))
 		if len(scope) == 0 {
 			continue
 		}
-		before, after := scope.of(is.Kinds[now.Kind]), scope.of(is.Kinds[now.Kind])
-		before[layers.Auto], before[layers.Network], before[layers.Node] = scope.cut(old.Auto), cutWas, scope.cut(old.Own)
-		after[layers.Auto], after[layers.Network], after[layers.Node] = scope.cut(now.Auto), cutIs, scope.cut(now.Own)
-		key := strconv.Quote(now.Kind) + "="
+		before, after := scope.cutSet(now.Kinds[newNode.Kind]), scope.cutSet(now.Kinds[newNode.Kind])
+		before[layers.Auto], before[layers.Network], before[layers.Node] = scope.cut(oldNode.Auto), cutOld,
+			scope.cut(oldNode.Own)
+		after[layers.Auto], after[layers.Network], after[layers.Node] = scope.cut(newNode.Auto), cutNew,
+			scope.cut(newNode.Own)
+		key := strconv.Quote(newNode.Kind) + "="
 		if len(scope) != len(network) { // the node's own changes affect more keys than the network's
-			before[layers.Network], after[layers.Network] = scope.cut(was.Network), scope.cut(is.Network)
-			key = strconv.Quote(now.Kind) + strings.Join(scope, "\x00")
+			before[layers.Network], after[layers.Network] = scope.cut(was.Network), scope.cut(now.Network)
+			key = strconv.Quote(newNode.Kind) + strings.Join(scope, "\x00")
 		}
 		for _, o := range []config.Object{before[layers.Auto], before[layers.Node], after[layers.Auto], after[layers.Node]} {
 			key += e.digest(o)
 		}
 		v := e.verdicts[key]
 		if v == nil {
-			v = e.validate(now.Kind, before, after)
+			v = e.validate(newNode.Kind, before, after)
 			e.verdicts[key], by[v] = v, len(e.judged)
 			e.judged = append(e.judged, judged{nil, v})
 		}
@@ -92,47 +94,47 @@ func (e *editor) validateDifferences(was, is Inputs) {
 		e.judged[i].nodes = append(e.judged[i].nodes, name)
 	}
 	for _, j := range e.judged {
-		e.note(j.nodes, j.verdict)
+		e.collectFaults(j.nodes, j.verdict)
 	}
 	if network != nil {
-		e.validateKinds(network, write{old: was.Network, new: is.Network}, used)
+		e.validateKinds(network, write{old: was.Network, new: now.Network}, used)
 	}
 }
 
 // validateKinds validates a write to the network layer by itself, on nodes without overrides.
 func (e *editor) validateKinds(scope scope, w write, used map[string]bool) {
-	kinds := sortedKeys(e.world.Kinds)
+	kinds := sortedKeys(e.inputs.Kinds)
 	if len(kinds) == 0 {
 		kinds = []string{""}
 	}
 	for _, kind := range kinds {
-		before := e.world.Kinds[kind]
+		before := e.inputs.Kinds[kind]
 		before[layers.Network] = w.old
 		after := before
 		after[layers.Network] = w.new
-		v := e.validate(kind, scope.of(before), scope.of(after))
+		v := e.validate(kind, scope.cutSet(before), scope.cutSet(after))
 		if used[kind] {
-			notByItself := func(f WriteFault) bool { return !byItself(f) }
+			notByItself := func(f WriteFault) bool { return !isIndependent(f) }
 			v.faults = slices.DeleteFunc(v.faults, notByItself)
 			v.warnings = slices.DeleteFunc(v.warnings, notByItself)
-			e.note(nil, v)
+			e.collectFaults(nil, v)
 			continue
 		}
-		e.assign(nil, v)
+		e.assignFaults(nil, v)
 	}
 }
 
-// byItself reports whether a fault of the network layer does not depend on a node's layers.
-func byItself(f WriteFault) bool {
+// isIndependent reports whether a fault of the network layer does not depend on a node's layers.
+func isIndependent(f WriteFault) bool {
 	return f.Layer == layers.Network.String() && f.Rule != metadata.RuleRequired && f.Rule != RuleTogether
 }
 
-func (e *editor) assign(nodes []string, v *verdict) {
+func (e *editor) assignFaults(nodes []string, v *verdict) {
 	e.judged = append(e.judged, judged{nodes, v})
-	e.note(nodes, v)
+	e.collectFaults(nodes, v)
 }
 
-func (e *editor) note(nodes []string, v *verdict) {
+func (e *editor) collectFaults(nodes []string, v *verdict) {
 	for _, f := range v.faults {
 		f.Nodes = nodes
 		e.faults = append(e.faults, f)
@@ -144,9 +146,9 @@ func (e *editor) note(nodes []string, v *verdict) {
 }
 
 func (e *editor) layersOf(node string) layers.Set {
-	n := e.world.Nodes[node]
-	s := e.world.Kinds[n.Kind]
-	s[layers.Auto], s[layers.Network], s[layers.Node] = n.Auto, e.world.Network, n.Own
+	n := e.inputs.Nodes[node]
+	s := e.inputs.Kinds[n.Kind]
+	s[layers.Auto], s[layers.Network], s[layers.Node] = n.Auto, e.inputs.Network, n.Own
 	return s
 }
 
@@ -175,7 +177,7 @@ func (e *editor) changedKeys(old, after config.Object) scope {
 			out = append(out, key)
 		}
 	}
-	sections := e.world.Sections.Keys
+	sections := e.inputs.Sections.Keys
 	if slices.ContainsFunc(out, func(key string) bool { return slices.Contains(sections, key) }) {
 		out = append(out, sections...)
 	}
@@ -183,8 +185,8 @@ func (e *editor) changedKeys(old, after config.Object) scope {
 	return slices.Compact(out)
 }
 
-// and returns the union of two scopes.
-func (s scope) and(other scope) scope {
+// union returns the union of two scopes.
+func (s scope) union(other scope) scope {
 	if len(other) == 0 {
 		return s
 	}
@@ -218,7 +220,7 @@ func (s scope) cut(o config.Object) config.Object {
 	return out
 }
 
-func (s scope) of(set layers.Set) layers.Set {
+func (s scope) cutSet(set layers.Set) layers.Set {
 	for i, o := range set {
 		set[i] = s.cut(o)
 	}
@@ -227,10 +229,10 @@ func (s scope) of(set layers.Set) layers.Set {
 
 // validate compares the effective configs of two sets of layers by the rules of a kind.
 func (e *editor) validate(kind string, before, after layers.Set) *verdict {
-	rules := e.world.rules(kind)
+	rules := e.inputs.rules(kind)
 	was, oldClashes := before.Effective()
-	is, clashes := after.Effective()
-	v := &verdict{diff: config.FullDiff(was, is)}
+	now, clashes := after.Effective()
+	v := &verdict{diff: config.FullDiff(was, now)}
 	for _, c := range clashes {
 		known := slices.ContainsFunc(oldClashes, func(o layers.Clash) bool { return slices.Equal(o.Path, c.Path) })
 		then, had := config.Lookup(before[c.Above], c.Path)
@@ -240,9 +242,9 @@ func (e *editor) validate(kind string, before, after layers.Set) *verdict {
 		}
 	}
 	old := e.report(rules, before, was)
-	for key, f := range e.report(rules, after, is) {
+	for key, f := range e.report(rules, after, now) {
 		then, had := config.Lookup(was, f.Path)
-		now, has := config.Lookup(is, f.Path)
+		now, has := config.Lookup(now, f.Path)
 		switch _, known := old[key]; {
 		case known && had == has && config.Equal(then, now):
 		case f.warning:
@@ -251,7 +253,7 @@ func (e *editor) validate(kind string, before, after layers.Set) *verdict {
 			v.faults = append(v.faults, f.WriteFault)
 		}
 	}
-	e.values(v, after, was, is, nil)
+	e.collectValues(v, after, was, now, nil)
 	if rules != nil {
 		v.actions = rules.Actions(v.diff)
 	}
@@ -286,7 +288,7 @@ func (e *editor) report(rules *metadata.Metadata, s layers.Set, effective config
 		out[key] = reported{f, warning}
 	}
 	refused := map[string]bool{}
-	present := e.world.Sections.present(effective)
+	present := e.inputs.Sections.present(effective)
 	if rules != nil {
 		r := rules.Validate(present)
 		for _, f := range r.Faults {
@@ -299,7 +301,7 @@ func (e *editor) report(rules *metadata.Metadata, s layers.Set, effective config
 				Expectation: "kept, but not validated"}, true)
 		}
 	}
-	warnings, faults := e.world.Sections.check(effective)
+	warnings, faults := e.inputs.Sections.check(effective)
 	for _, f := range warnings {
 		add(WriteFault{Path: f.Path, Rule: RuleTogether, Problem: f.Problem, Expectation: f.Expectation}, true)
 	}

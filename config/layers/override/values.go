@@ -8,15 +8,15 @@ import (
 	"edgespan/config/layers"
 )
 
-// values collects the values that differ between two effective configs, sorted by path.
-func (e *editor) values(v *verdict, after layers.Set, was, is config.Object, path []string) {
-	for _, key := range keysOf(was, is) {
+// collectValues collects the values that differ between two effective configs, sorted by path.
+func (e *editor) collectValues(v *verdict, after layers.Set, was, now config.Object, path []string) {
+	for _, key := range keysOf(was, now) {
 		old, had := was[key]
-		now, has := is[key]
+		now, has := now[key]
 		if had && has && config.Equal(old, now) {
 			continue
 		}
-		at := config.Sub(path, key)
+		at := config.Below(path, key)
 		before, wasObject := old.(config.Object)
 		then, isObject := now.(config.Object)
 		oldLeaf, newLeaf := had && len(before) == 0, has && len(then) == 0
@@ -30,7 +30,7 @@ func (e *editor) values(v *verdict, after layers.Set, was, is config.Object, pat
 			}
 			v.values = append(v.values, x)
 		}
-		e.values(v, after, before, then, at)
+		e.collectValues(v, after, before, then, at)
 	}
 }
 

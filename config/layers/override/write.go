@@ -7,8 +7,8 @@ import (
 	"edgespan/config/layers"
 )
 
-// writes returns the new layers and adds faults of the request. Writes to the node layer are sorted by node.
-func (e *editor) writes() []write {
+// planWrites returns the new layers and adds faults of the request. Writes to the node layer are sorted by node.
+func (e *editor) planWrites() []write {
 	if len(e.change.Overrides) == 0 && e.change.Op != Unset && e.change.Layer == layers.Node {
 		e.add(WriteFault{Rule: RuleRequest, Problem: "the write names no node", Expectation: "must be {node: {…}}"})
 	}
@@ -16,35 +16,35 @@ func (e *editor) writes() []write {
 		if len(e.change.Keys) == 0 {
 			e.add(WriteFault{Rule: RuleRequest, Problem: "the write names no key", Expectation: "must be one or more"})
 		}
-		return e.unsets()
+		return e.planUnsets()
 	}
 	if e.change.Layer == layers.Network {
-		return []write{e.put("", e.world.Network, e.change.Overrides)}
+		return []write{e.planPut("", e.inputs.Network, e.change.Overrides)}
 	}
 	var out []write
 	for _, node := range config.Keys(e.change.Overrides) {
-		e.member(node)
-		out = append(out, e.put(node, e.world.Nodes[node].Own, e.change.Overrides[node]))
+		e.checkMember(node)
+		out = append(out, e.planPut(node, e.inputs.Nodes[node].Own, e.change.Overrides[node]))
 	}
 	return out
 }
 
-// member adds a fault for a node that is not in the topology or has no name.
-func (e *editor) member(node string) {
+// checkMember adds a fault for a node that is not in the topology or has no name.
+func (e *editor) checkMember(node string) {
 	if node == "" {
 		e.add(WriteFault{Rule: RuleRequest, Problem: "the name of a node is empty", Expectation: "must be {node: {…}}"})
 	}
-	if e.world.InTopology != nil && !e.world.InTopology[node] {
+	if e.inputs.InTopology != nil && !e.inputs.InTopology[node] {
 		e.add(WriteFault{Nodes: []string{node}, Rule: RuleTopology, Problem: "not in the topology",
 			Expectation: "must be a node of the topology"})
 	}
 }
 
-// put sets or modifies one layer.
-func (e *editor) put(node string, old config.Object, request any) write {
+// planPut sets or modifies one layer.
+func (e *editor) planPut(node string, old config.Object, request any) write {
 	w := write{node: node, old: old}
-	o, is := request.(config.Object)
-	if !is {
+	o, ok := request.(config.Object)
+	if !ok {
 		e.add(WriteFault{
 			Nodes: w.nodes(), Value: request, Rule: RuleRequest,
 			Problem: config.InvalidType(config.KindOf(request)), Expectation: "must be an object: {node: {…}}",
@@ -71,11 +71,11 @@ func (e *editor) put(node string, old config.Object, request any) write {
 
 // unmask replaces masks by the stored secrets.
 func (e *editor) unmask(w write, path []string, old, request any) any {
-	o, is := request.(config.Object)
-	if !is {
+	o, ok := request.(config.Object)
+	if !ok {
 		return request
 	}
-	if masked(o) && e.secret(path) {
+	if hasMask(o) && e.isSecret(path) {
 		if old == nil {
 			e.add(WriteFault{
 				Nodes: w.nodes(), Path: slices.Clone(path), Value: request, Rule: RuleRequest, Layer: e.layerName(),
@@ -87,28 +87,28 @@ func (e *editor) unmask(w write, path []string, old, request any) any {
 	below, _ := old.(config.Object)
 	out := make(config.Object, len(o))
 	for key, v := range o {
-		out[key] = e.unmask(w, config.Sub(path, key), below[key], v)
+		out[key] = e.unmask(w, config.Below(path, key), below[key], v)
 	}
 	return out
 }
 
-// secret reports whether a place is secret or inside a secret.
-func (e *editor) secret(path []string) bool {
-	return secret(e.world.Metadata, path)
+// isSecret reports whether a place is secret or inside a secret.
+func (e *editor) isSecret(path []string) bool {
+	return isSecret(e.inputs.Metadata, path)
 }
 
 // show returns a value for a message; secrets are masked.
 func (e *editor) show(path []string, v any) any {
-	if e.secret(path) {
+	if e.isSecret(path) {
 		return config.Object{maskKey: true}
 	}
 	return v
 }
 
-// unsets removes keys, each of which must be in the old layer.
-func (e *editor) unsets() []write {
+// planUnsets removes keys, each of which must be in the old layer.
+func (e *editor) planUnsets() []write {
 	if e.change.Layer == layers.Network {
-		return []write{e.unset("", e.world.Network, e.change.Keys)}
+		return []write{e.planUnset("", e.inputs.Network, e.change.Keys)}
 	}
 	keys := map[string][][]string{}
 	for _, key := range e.change.Keys {
@@ -118,13 +118,13 @@ func (e *editor) unsets() []write {
 	}
 	var out []write
 	for _, node := range sortedKeys(keys) {
-		e.member(node)
-		out = append(out, e.unset(node, e.world.Nodes[node].Own, keys[node]))
+		e.checkMember(node)
+		out = append(out, e.planUnset(node, e.inputs.Nodes[node].Own, keys[node]))
 	}
 	return out
 }
 
-func (e *editor) unset(node string, old config.Object, keys [][]string) write {
+func (e *editor) planUnset(node string, old config.Object, keys [][]string) write {
 	w := write{node: node, old: old, new: old}
 	for _, key := range keys {
 		if _, found := config.Lookup(old, key); !found || old == nil {

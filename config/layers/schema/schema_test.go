@@ -21,11 +21,11 @@ func leaves(doc config.Object, path []string, free bool) []leaf {
 	case nil:
 		var out []leaf
 		for _, key := range config.Keys(doc) {
-			out = append(out, leaves(doc[key].(config.Object), config.Sub(path, key), free)...)
+			out = append(out, leaves(doc[key].(config.Object), config.Below(path, key), free)...)
 		}
 		return out
 	case "MAP":
-		return leaves(doc["mapVal"].(config.Object), config.Sub(path, "<key>"), true)
+		return leaves(doc["mapVal"].(config.Object), config.Below(path, "<key>"), true)
 	case "OBJECT":
 		v, _ := config.Lookup(doc, []string{"objVal", "properties"})
 		properties, _ := v.(config.Object)
@@ -34,7 +34,7 @@ func leaves(doc config.Object, path []string, free bool) []leaf {
 		}
 		var out []leaf
 		for _, key := range config.Keys(properties) {
-			out = append(out, leaves(properties[key].(config.Object), config.Sub(path, key), free)...)
+			out = append(out, leaves(properties[key].(config.Object), config.Below(path, key), free)...)
 		}
 		return out
 	}
@@ -103,8 +103,8 @@ func TestTheBaseHasNothingWithoutAnEntry(t *testing.T) {
 func TestWhatNothingReadsSaysSo(t *testing.T) {
 	read := map[string]bool{"flags": true, "topologyParams": true} // options of the program; the optimizer
 	for name, v := range ControllerMetadata() {
-		entry, is := v.(config.Object)
-		if !is || read[name] {
+		entry, ok := v.(config.Object)
+		if !ok || read[name] {
 			continue
 		}
 		below := config.Object{name: entry}

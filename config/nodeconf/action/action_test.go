@@ -72,7 +72,7 @@ func TestSeed_EachActionIsBuiltInOrUnsupported(t *testing.T) {
 			t.Errorf("%s: %v, want %s", name, got, state)
 		}
 		mapped, faults := Parse([]byte(name + ": {command: [/bin/x]}"))
-		switch got := mapped.Of(name); {
+		switch got := mapped.Find(name); {
 		case kind == Unsupported && (faults != nil || got.String() != "/bin/x"):
 			t.Errorf("%s mapped: %v %v", name, got, faults)
 		case kind != Unsupported && (len(faults) != 1 || faults[0].Problem != "reserved action"):
@@ -187,8 +187,8 @@ RESTART_WEBUI:
 		"RESTART_WEBUI": {Kind: Command, Argv: []string{"/usr/bin/env", "", "--x; rm -rf $HOME"},
 			Timeout: 1500 * time.Millisecond},
 	} {
-		if !got.Of(name).equal(want) {
-			t.Errorf("%s: %+v, want %+v", name, got.Of(name), want)
+		if !got.Find(name).equal(want) {
+			t.Errorf("%s: %+v, want %+v", name, got.Find(name), want)
 		}
 	}
 	for _, empty := range []string{"", "\n", "# nothing yet\n\n  # RESTART_KEA: {unit: kea}\n", "{}"} {
@@ -251,9 +251,9 @@ func TestFaultsOfATable(t *testing.T) {
 
 func TestTheTableOfAController(t *testing.T) {
 	got, faults := ParseController([]byte("UPDATE_SCAN_CONFIG: {command: [/bin/scan]}\nRESTART_STATS_AGENT: {unit: stats}"))
-	if faults != nil || got.Of("UPDATE_SCAN_CONFIG").String() != "/bin/scan" ||
-		got.Of("RESTART_STATS_AGENT").String() != "systemctl restart stats.service" ||
-		got.Of("UPDATE_PREFIX_ALLOC_PARAMS").Kind != Unsupported {
+	if faults != nil || got.Find("UPDATE_SCAN_CONFIG").String() != "/bin/scan" ||
+		got.Find("RESTART_STATS_AGENT").String() != "systemctl restart stats.service" ||
+		got.Find("UPDATE_PREFIX_ALLOC_PARAMS").Kind != Unsupported {
 		t.Errorf("%v, %v", got, faults)
 	}
 	for text, want := range map[string]string{

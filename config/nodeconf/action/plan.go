@@ -70,12 +70,12 @@ func (d Do) String() string {
 // ActionTable maps the names of actions to their executions on this node, in addition to the built-ins.
 type ActionTable map[string]Do
 
-// Of returns the execution of an action: Unsupported for a name without a mapping, known or not.
-func (t ActionTable) Of(name string) Do {
-	if d, is := builtins[name]; is {
+// Find returns the execution of an action: Unsupported for a name without a mapping, known or not.
+func (t ActionTable) Find(name string) Do {
+	if d, ok := builtins[name]; ok {
 		return d
 	}
-	if d, is := t[name]; is {
+	if d, ok := t[name]; ok {
 		return d
 	}
 	return Do{Kind: Unsupported}
@@ -109,7 +109,7 @@ func (t ActionTable) Steps(actions []metadata.Action) []Step {
 	reboots := slices.ContainsFunc(actions, func(a metadata.Action) bool { return a.Name == NameReboot })
 	var out []Step
 	for _, a := range actions {
-		do := t.Of(a.Name)
+		do := t.Find(a.Name)
 		same := slices.IndexFunc(out, func(s Step) bool { return do.Kind != Unsupported && s.Do.equal(do) })
 		if same >= 0 {
 			out[same].Actions = append(out[same].Actions, a)

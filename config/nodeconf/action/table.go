@@ -63,7 +63,7 @@ func ParseController(text []byte) (ActionTable, config.Faults) {
 }
 
 func parse(text []byte, p parser) (ActionTable, config.Faults) {
-	if blank(text) {
+	if isBlank(text) {
 		return ActionTable{}, nil
 	}
 	o, faults := config.ReadObjectWithLists(text)
@@ -72,8 +72,8 @@ func parse(text []byte, p parser) (ActionTable, config.Faults) {
 	}
 	t := ActionTable{}
 	for _, name := range config.Keys(o) {
-		if p.name(name) {
-			t[name] = p.entry(name, o[name])
+		if p.checkName(name) {
+			t[name] = p.parseEntry(name, o[name])
 		}
 	}
 	if len(p.faults) > 0 {
@@ -83,8 +83,8 @@ func parse(text []byte, p parser) (ActionTable, config.Faults) {
 	return t, nil
 }
 
-// blank reports whether a text has only empty lines and comments.
-func blank(text []byte) bool {
+// isBlank reports whether a text has only empty lines and comments.
+func isBlank(text []byte) bool {
 	for line := range bytes.Lines(bytes.TrimPrefix(text, []byte("\ufeff"))) {
 		if line = bytes.TrimSpace(line); len(line) > 0 && line[0] != '#' {
 			return false
@@ -99,7 +99,7 @@ type parser struct {
 	faults config.Faults
 }
 
-func (p *parser) name(name string) bool {
+func (p *parser) checkName(name string) bool {
 	switch {
 	case p.own(name):
 		p.faults.Add([]string{name}, "reserved action", "edgespan does it itself")
@@ -113,10 +113,10 @@ func (p *parser) name(name string) bool {
 	return false
 }
 
-func (p *parser) entry(name string, v any) Do {
-	o, is := v.(config.Object)
-	if !is {
-		p.faults.Add([]string{name}, config.InvalidType(config.InYAML(v)), wholeEntry)
+func (p *parser) parseEntry(name string, v any) Do {
+	o, ok := v.(config.Object)
+	if !ok {
+		p.faults.Add([]string{name}, config.InvalidType(config.YAMLTypeName(v)), wholeEntry)
 		return Do{}
 	}
 	d := Do{Timeout: DefaultTimeout}
@@ -137,13 +137,13 @@ func (p *parser) entry(name string, v any) Do {
 		at := []string{name, key}
 		switch key {
 		case "unit":
-			d.Unit = p.unit(at, o[key])
+			d.Unit = p.parseUnit(at, o[key])
 		case "do":
-			d.Verb = p.verb(at, o[key], unit)
+			d.Verb = p.parseVerb(at, o[key], unit)
 		case "command":
-			d.Argv = p.argv(at, o[key])
+			d.Argv = p.parseArgv(at, o[key])
 		case "timeout":
-			d.Timeout = p.timeout(at, o[key])
+			d.Timeout = p.parseTimeout(at, o[key])
 		default:
 			p.faults.Add(at, config.UnknownField, "must be unit and do, or command, and timeout")
 		}
@@ -151,10 +151,10 @@ func (p *parser) entry(name string, v any) Do {
 	return d
 }
 
-func (p *parser) unit(at []string, v any) string {
-	s, is := v.(string)
-	if !is {
-		p.faults.Add(at, config.InvalidType(config.InYAML(v)), "must be the name of a systemd unit")
+func (p *parser) parseUnit(at []string, v any) string {
+	s, ok := v.(string)
+	if !ok {
+		p.faults.Add(at, config.InvalidType(config.YAMLTypeName(v)), "must be the name of a systemd unit")
 		return ""
 	}
 	if !slices.Contains(unitSuffixes, path.Ext(s)) {
@@ -169,23 +169,23 @@ func (p *parser) unit(at []string, v any) string {
 	return s
 }
 
-func (p *parser) verb(at []string, v any, unit bool) string {
-	s, is := v.(string)
+func (p *parser) parseVerb(at []string, v any, unit bool) string {
+	s, ok := v.(string)
 	switch {
 	case !unit:
 		p.faults.Add(at, "invalid without a unit", "only a unit has it")
-	case !is:
-		p.faults.Add(at, config.InvalidType(config.InYAML(v)), "must be restart or reload")
+	case !ok:
+		p.faults.Add(at, config.InvalidType(config.YAMLTypeName(v)), "must be restart or reload")
 	case s != "restart" && s != "reload":
 		p.faults.Add(at, config.Invalid(s), "must be restart or reload")
 	}
 	return s
 }
 
-func (p *parser) argv(at []string, v any) []string {
-	list, is := v.([]any)
-	if !is {
-		p.faults.Add(at, config.InvalidType(config.InYAML(v)),
+func (p *parser) parseArgv(at []string, v any) []string {
+	list, ok := v.([]any)
+	if !ok {
+		p.faults.Add(at, config.InvalidType(config.YAMLTypeName(v)),
 			"must be a list of words, the first an absolute path: no shell reads it")
 		return nil
 	}
@@ -194,11 +194,11 @@ func (p *parser) argv(at []string, v any) []string {
 	}
 	var out []string
 	for i, word := range list {
-		where := config.Sub(at, strconv.Itoa(i))
-		s, is := word.(string)
+		where := config.Below(at, strconv.Itoa(i))
+		s, ok := word.(string)
 		switch {
-		case !is:
-			p.faults.Add(where, config.InvalidType(config.InYAML(word)), `must be a string: put it in ""`)
+		case !ok:
+			p.faults.Add(where, config.InvalidType(config.YAMLTypeName(word)), `must be a string: put it in ""`)
 		case strings.ContainsRune(s, 0):
 			p.faults.Add(where, "zero byte in the text", "must be without zero bytes")
 		case len(s) > maxWord:
@@ -211,11 +211,11 @@ func (p *parser) argv(at []string, v any) []string {
 	return out
 }
 
-func (p *parser) timeout(at []string, v any) time.Duration {
+func (p *parser) parseTimeout(at []string, v any) time.Duration {
 	const allowed = "must be a duration from 1ms to 10m, such as 30s"
-	s, is := v.(string)
-	if !is {
-		p.faults.Add(at, config.InvalidType(config.InYAML(v)), allowed)
+	s, ok := v.(string)
+	if !ok {
+		p.faults.Add(at, config.InvalidType(config.YAMLTypeName(v)), allowed)
 		return 0
 	}
 	d, err := time.ParseDuration(s)

@@ -15,7 +15,7 @@ func (m *Machine) publish() []Effect {
 	r := m.live()
 	m.timer++
 	m.phase, m.settled, m.fresh = reconciling, false, false
-	m.first = m.asked
+	m.firstQuestion = m.questions
 	return []Effect{
 		Publish{ID: m.timer, Seq: r.Seq, Source: r.Source, Generation: r.Generation, FileDigest: r.FileDigest,
 			Document: r.Document, Peer: r.Peer, Keep: r.Fallback},
@@ -29,11 +29,11 @@ func (m *Machine) applySettled(e Settled) []Effect {
 	}
 	m.settled, m.fresh = true, e.Items != nil
 	if e.Items != nil {
-		m.items = maps.Clone(e.Items)
+		m.health = maps.Clone(e.Items)
 	}
 	switch m.phase {
 	case reconciling:
-		return m.reconciled()
+		return m.handleReconciled()
 	case steady:
 		return m.requestVerdict()
 	default:
@@ -41,50 +41,50 @@ func (m *Machine) applySettled(e Settled) []Effect {
 	}
 }
 
-// reconciled runs the actions once the previous config's actions are finished.
-func (m *Machine) reconciled() []Effect {
+// handleReconciled runs the actions once the previous config's actions are finished.
+func (m *Machine) handleReconciled() []Effect {
 	if m.running {
 		m.phase = waiting
 		return nil
 	}
 	r, _ := m.current()
 	if len(r.Due) == 0 {
-		return m.close(r.Results, r.Restart)
+		return m.finishActions(r.Results, r.Restart)
 	}
 	m.phase = acting
 	m.run++
 	m.running, m.fresh = true, false
-	return []Effect{RunActions{m.run, r.Due, m.undoing()}}
+	return []Effect{RunActions{m.run, r.Due, m.isUndoing()}}
 }
 
-func (m *Machine) actionsDone(e ActionsDone) []Effect {
+func (m *Machine) handleActionsDone(e ActionsDone) []Effect {
 	if !m.running || e.ID != m.run {
 		return nil
 	}
 	m.running = false
 	switch m.phase {
 	case waiting:
-		return m.reconciled()
+		return m.handleReconciled()
 	case acting:
 		r, _ := m.current()
 		restart := e.Restart
 		if r.Restart == action.NameReboot || restart == "" {
 			restart = r.Restart // a restart that has not happened yet
 		}
-		return m.close(e.Results, restart)
+		return m.finishActions(e.Results, restart)
 	default:
 		return nil // an undo has begun meanwhile
 	}
 }
 
-// close records that the actions are done, and then restarts if they request it.
-func (m *Machine) close(results []action.Result, restart string) []Effect {
-	if m.undoing() {
+// finishActions records that the actions are done, and then restarts if they request it.
+func (m *Machine) finishActions(results []action.Result, restart string) []Effect {
+	if m.isUndoing() {
 		return m.finishUndo(results, restart)
 	}
 	r, slot := m.current()
 	if !r.Open && r.Restart == restart {
-		return m.closed()
+		return m.handleFinished()
 	}
 	next := *r
 	next.Open, next.Due, next.Results = false, nil, results
@@ -93,14 +93,14 @@ func (m *Machine) close(results []action.Result, restart string) []Effect {
 	}
 	if slot == SlotPending && len(results) == 0 && restart == "" {
 		*r = next // after a crash the same actions run again, and there are none
-		return m.closed()
+		return m.handleFinished()
 	}
 	return m.save(Write{Slot: slot, Record: &next}, func() []Effect {
 		*r = next
-		return m.closed()
+		return m.handleFinished()
 	}, func(why string) []Effect {
 		r.Open, r.Due, r.Results, r.Restart = false, nil, results, ""
-		return append(m.handleUnwritten(r, restart, why), m.applied()...)
+		return append(m.handleUnwritten(r, restart, why), m.announceApplied()...)
 	})
 }
 
@@ -114,22 +114,22 @@ func (m *Machine) handleUnwritten(r *ConfigRecord, restart, why string) []Effect
 	return []Effect{Announce{What: Trouble, Echo: r.Echo(), Why: "write: " + why}}
 }
 
-func (m *Machine) closed() []Effect {
+func (m *Machine) handleFinished() []Effect {
 	r, _ := m.current()
 	if r.Restart != "" {
 		m.phase = restarting
 		return []Effect{Restart{r.Restart}}
 	}
-	return m.applied()
+	return m.announceApplied()
 }
 
-func (m *Machine) applied() []Effect {
+func (m *Machine) announceApplied() []Effect {
 	m.phase = steady
 	r, _ := m.current()
 	return append([]Effect{Announce{What: Applied, Echo: r.Echo()}}, m.requestVerdict()...)
 }
 
-func (m *Machine) restartFailed(why string) []Effect {
+func (m *Machine) handleRestartFailed(why string) []Effect {
 	r, slot := m.current()
 	if m.phase != restarting {
 		return nil
@@ -139,27 +139,28 @@ func (m *Machine) restartFailed(why string) []Effect {
 	next.Restart = ""
 	*r = next
 	m.phase = steady
-	return append(m.note(Write{Slot: slot, Record: &next}), m.applied()...)
+	return append(m.writeRecord(Write{Slot: slot, Record: &next}), m.announceApplied()...)
 }
 
 // requestVerdict begins a round trip to the controller, after settling and the actions.
 func (m *Machine) requestVerdict() []Effect {
-	if m.pending == nil || m.undoing() || m.phase != steady || !m.settled {
+	if m.pending == nil || m.isUndoing() || m.phase != steady || !m.settled {
 		return nil
 	}
-	m.asked++
-	return []Effect{RequestVerdict{Nonce{m.start, m.asked}, m.echo()}}
+	m.questions++
+	return []Effect{RequestVerdict{Nonce{m.start, m.questions}, m.echo()}}
 }
 
-func (m *Machine) answered(e ControllerAnswered) []Effect {
+func (m *Machine) handleAnswer(e ControllerAnswered) []Effect {
 	switch {
-	case m.pending == nil, m.undoing(), m.phase != steady, !m.settled,
-		e.Nonce.Start != m.start, e.Nonce.Number <= m.first, e.Nonce.Number > m.asked, e.Generation != m.pending.Generation:
+	case m.pending == nil, m.isUndoing(), m.phase != steady, !m.settled,
+		e.Nonce.Start != m.start, e.Nonce.Number <= m.firstQuestion, e.Nonce.Number > m.questions,
+		e.Generation != m.pending.Generation:
 		return nil
 	case len(m.pending.Good) > 0 && !m.fresh:
 		return nil // the controller is asked again
 	}
-	if bad := m.newlyBad(); len(bad) > 0 {
+	if bad := m.newlyBadItems(); len(bad) > 0 {
 		return []Effect{Announce{What: Unready, Echo: m.pending.Echo(), Why: joinBad(bad)}}
 	}
 	return m.confirm()
@@ -176,7 +177,7 @@ func (m *Machine) confirmByUser(e Confirmed) []Effect {
 	switch {
 	case m.pending == nil:
 		return refuse("nothing is pending")
-	case m.undoing():
+	case m.isUndoing():
 		return refuse("it is being undone: " + m.pending.Undo.Why)
 	case e.Generation != (Generation{}) && e.Generation != m.pending.Generation:
 		return refuse("pending is " + m.pending.Generation.String())
@@ -197,19 +198,19 @@ func (m *Machine) confirm() []Effect {
 	})
 }
 
-// tick reduces the time that is left, and saves the clock at each beat.
-func (m *Machine) tick(elapsed time.Duration) []Effect {
-	if m.pending == nil || m.undoing() {
+// handleTick reduces the time that is left, and saves the clock at each beat.
+func (m *Machine) handleTick(elapsed time.Duration) []Effect {
+	if m.pending == nil || m.isUndoing() {
 		return nil
 	}
 	elapsed = max(0, elapsed)
 	m.clock.Remaining = max(0, m.clock.Remaining-elapsed)
-	if m.sinceBeat += elapsed; m.sinceBeat < beat {
+	if m.sinceClockWrite += elapsed; m.sinceClockWrite < clockInterval {
 		return nil
 	}
-	m.sinceBeat = 0
+	m.sinceClockWrite = 0
 	out := m.requestVerdict()
-	if slices.ContainsFunc(m.stages, func(s stage) bool { return s.write.Slot == SlotClock }) {
+	if slices.ContainsFunc(m.writes, func(s queuedWrite) bool { return s.write.Slot == SlotClock }) {
 		return out // the disk is slow
 	}
 	return append(out, m.noteClock()...)
@@ -217,11 +218,11 @@ func (m *Machine) tick(elapsed time.Duration) []Effect {
 
 func (m *Machine) noteClock() []Effect {
 	c := m.clock
-	return m.note(Write{Slot: SlotClock, Clock: &c})
+	return m.writeRecord(Write{Slot: SlotClock, Clock: &c})
 }
 
-func (m *Machine) stopping() []Effect {
-	if m.pending == nil || m.undoing() {
+func (m *Machine) handleStopping() []Effect {
+	if m.pending == nil || m.isUndoing() {
 		return nil
 	}
 	m.clock.Orderly = true
@@ -230,11 +231,11 @@ func (m *Machine) stopping() []Effect {
 
 // isExpired reports whether the time of the pending config is over.
 func (m *Machine) isExpired() bool {
-	return m.pending != nil && !m.undoing() && m.clock.Remaining <= 0
+	return m.pending != nil && !m.isUndoing() && m.clock.Remaining <= 0
 }
 
 func (m *Machine) expire() []Effect {
-	if bad := m.newlyBad(); len(bad) > 0 {
+	if bad := m.newlyBadItems(); len(bad) > 0 {
 		return m.undo(Unhealthy, joinBad(bad))
 	}
 	return m.undo(Unconfirmed, "not confirmed within "+m.pending.Wait.String())
@@ -244,7 +245,7 @@ func (m *Machine) rollback() []Effect {
 	switch {
 	case m.pending == nil:
 		return []Effect{Announce{What: Declined, Why: "nothing is pending; to go further back, apply that config"}}
-	case m.undoing():
+	case m.isUndoing():
 		return []Effect{Announce{What: Declined, Echo: m.pending.Echo(), Why: "it is being undone: " + m.pending.Undo.Why}}
 	}
 	return m.undo(Unconfirmed, "rolled back by hand")
@@ -255,7 +256,7 @@ func (m *Machine) undo(reason Reason, why string) []Effect {
 	r := *m.pending
 	r.Before = m.echo()
 	r.Undo = &Undone{m.pending.Echo(), reason, why, m.pending.Attempt}
-	r.Due = union(r.Due, config.FullDiff(r.Document, m.confirmed.Document))
+	r.Due = mergeKeys(r.Due, config.FullDiff(r.Document, m.confirmed.Document))
 	m.clock.Remaining = 0
 	begin := func() []Effect {
 		m.pending = &r
@@ -270,15 +271,15 @@ func (m *Machine) undo(reason Reason, why string) []Effect {
 func (m *Machine) finishUndo(results []action.Result, restart string) []Effect {
 	next := m.restored()
 	next.Results, next.Restart, next.Machine, next.Before = results, restart, m.machine, m.pending.Before
-	say := Announce{What: GoneBack, Echo: next.Echo(), Why: next.Undone.Why}
+	say := Announce{What: WentBack, Echo: next.Echo(), Why: next.Undone.Why}
 	return m.save(Write{Slot: SlotConfirmed, Record: &next}, func() []Effect {
 		m.confirmed = next
 		out := append([]Effect{say}, m.dropPending()...)
-		return append(out, m.closed()...)
+		return append(out, m.handleFinished()...)
 	}, func(why string) []Effect {
 		next.Restart = ""
 		m.confirmed, m.pending = next, nil // the disk has the undo: it runs once more at the next start
 		out := append([]Effect{say}, m.handleUnwritten(&m.confirmed, restart, why)...)
-		return append(out, m.applied()...)
+		return append(out, m.announceApplied()...)
 	})
 }

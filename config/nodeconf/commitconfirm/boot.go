@@ -16,7 +16,7 @@ const maxStarts = 1
 func (m *Machine) boot(e Boot) []Effect {
 	m.start, m.machine = e.Start, e.Machine
 	m.phase = reconciling
-	out := m.found(e)
+	out := m.selectConfirmed(e)
 	m.confirmed.md5 = m.confirmed.digest()
 	if p := e.Disk.Pending; p != nil && p.Seq > m.confirmed.Seq {
 		r := *p
@@ -26,20 +26,20 @@ func (m *Machine) boot(e Boot) []Effect {
 	} else if why, bad := e.Disk.Faults[SlotPending]; bad {
 		out = append(out, Announce{What: NotRun, Echo: m.confirmed.Echo(),
 			Why: "what was pending can't be read, and so the actions of going back are unknown: " + why})
-		out = append(out, m.note(Write{Slot: SlotPending})...)
+		out = append(out, m.writeRecord(Write{Slot: SlotPending})...)
 	} else if p != nil { // left over from before
-		out = append(out, m.note(Write{Slot: SlotPending})...)
+		out = append(out, m.writeRecord(Write{Slot: SlotPending})...)
 	}
 	_, begin := m.recordRestart()
 	return append(out, begin(m.publish)...)
 }
 
-// found selects the config that an undo returns to: the confirmed one, its copy, or the latest base. A copy or a base
-// removes nothing from the host.
+// selectConfirmed selects the config that an undo returns to: the confirmed one, its copy, or the latest base. A copy
+// or a base removes nothing from the host.
 //
 // The copy is written after the confirmed record: if the copy is newer, the confirmed record was damaged later, and an
 // older record was read in its place.
-func (m *Machine) found(e Boot) []Effect {
+func (m *Machine) selectConfirmed(e Boot) []Effect {
 	spoilt := e.Disk.Confirmed != nil && e.Disk.Copy != nil &&
 		e.Disk.Copy.Authority == e.Disk.Confirmed.Authority && e.Disk.Copy.Seq > e.Disk.Confirmed.Seq
 	if r := e.Disk.Confirmed; r != nil && !spoilt {
@@ -63,7 +63,7 @@ func (m *Machine) found(e Boot) []Effect {
 		return []Effect{Announce{What: OnFallback, Echo: r.Echo(), Why: "the node's config: " + why +
 			": its last good copy is taken"}}
 	}
-	name := latest(e.Bases)
+	name := latestName(e.Bases)
 	m.confirmed = ConfigRecord{Source: Base, Document: e.Bases[name], Fallback: true}
 	if m.confirmed.Document == nil {
 		m.confirmed.Document = config.Object{} // an image without a base: it removes nothing
@@ -72,8 +72,8 @@ func (m *Machine) found(e Boot) []Effect {
 		": the latest base is taken: " + name}}
 }
 
-// latest returns the last name in natural order.
-func latest(bases map[string]config.Object) string {
+// latestName returns the last name in natural order.
+func latestName(bases map[string]config.Object) string {
 	if len(bases) == 0 {
 		return ""
 	}
@@ -84,7 +84,7 @@ func latest(bases map[string]config.Object) string {
 // time and one unrequested start.
 func (m *Machine) resume(d Disk) []Effect {
 	asked, begin := m.recordRestart()
-	if m.undoing() {
+	if m.isUndoing() {
 		return begin(m.publish)
 	}
 	if why, bad := d.Faults[SlotClock]; bad {

@@ -29,7 +29,7 @@ func (m *Machine) acceptCandidate(o Candidate) []Effect {
 	case o.Source == File && o.FileDigest == live.FileDigest && !live.Fallback && !o.DryRun:
 		return []Effect{Announce{What: Unchanged, Echo: echo}} // applied before, regardless of later configs
 	}
-	if o.Source == Push && !o.DryRun && !live.Fallback && live.same(o) {
+	if o.Source == Push && !o.DryRun && !live.Fallback && live.matches(o) {
 		return m.renumber(o.Generation, o.Attempt)
 	}
 	faults := o.Validate()
@@ -39,19 +39,19 @@ func (m *Machine) acceptCandidate(o Candidate) []Effect {
 	case o.DryRun:
 		return []Effect{Announce{What: WouldTake, Echo: echo, Diff: config.FullDiff(live.Document, o.Document)}}
 	}
-	r := m.record(o, live)
+	r := m.newRecord(o, live)
 	if r.Wait == 0 {
 		return m.save(Write{Slot: SlotConfirmed, Record: &r}, func() []Effect {
 			m.confirmed = r
 			out := append([]Effect{Announce{What: Accepted, Echo: r.Echo()}}, m.dropPending()...) // the pending config is over
 			return append(out, m.publish()...)
-		}, m.refused(echo))
+		}, m.announceRefused(echo))
 	}
 	return m.save(Write{Slot: SlotPending, Record: &r}, func() []Effect {
 		m.pending = &r
 		m.clock = Clock{Seq: r.Seq, Remaining: r.Wait}
 		return append([]Effect{Announce{What: Accepted, Echo: r.Echo()}}, m.publish()...)
-	}, m.refused(echo))
+	}, m.announceRefused(echo))
 }
 
 // renumber records the generation of a push that changes nothing else: no reconciling, no actions, nothing to confirm.
@@ -69,23 +69,23 @@ func (m *Machine) renumber(g Generation, attempt uint64) []Effect {
 	return m.save(Write{Slot: slot, Record: &next}, func() []Effect {
 		*r = next
 		return []Effect{Announce{What: Renumbered, Echo: echo}}
-	}, m.refused(echo))
+	}, m.announceRefused(echo))
 }
 
-func (m *Machine) refused(echo Echo) func(string) []Effect {
+func (m *Machine) announceRefused(echo Echo) func(string) []Effect {
 	return func(why string) []Effect {
 		return []Effect{Announce{What: Refused, Echo: echo, Why: "it can't be stored: " + why}}
 	}
 }
 
-// record returns the record of a candidate.
-func (m *Machine) record(o Candidate, live ConfigRecord) ConfigRecord {
+// newRecord returns the record of a candidate.
+func (m *Machine) newRecord(o Candidate, live ConfigRecord) ConfigRecord {
 	before, _ := m.current()
 	r := ConfigRecord{
 		Seq: before.Seq + 1, Authority: m.authority, Source: o.Source, Generation: o.Generation, FileDigest: live.FileDigest,
-		Document: o.Document, md5: o.MD5, Peer: o.Peer, Attempt: o.Attempt, Open: true, Before: m.echo(),
+		Document: o.Document, md5: o.MD5, text: o.Text, Peer: o.Peer, Attempt: o.Attempt, Open: true, Before: m.echo(),
 		Restart: before.Restart, Machine: before.Machine,
-		Due: union(before.Due, config.FullDiff(live.Document, o.Document)), Wait: o.Confirm, Good: m.good(),
+		Due: mergeKeys(before.Due, config.FullDiff(live.Document, o.Document)), Wait: o.Confirm, Good: m.goodItems(),
 	}
 	if o.Source == File {
 		r.FileDigest = o.FileDigest
@@ -107,34 +107,34 @@ func (m *Machine) dropPending() []Effect {
 	var out []Effect
 	if m.pending != nil {
 		m.pending = nil
-		out = m.note(Write{Slot: SlotPending})
+		out = m.writeRecord(Write{Slot: SlotPending})
 	}
 	if m.confirmed.Fallback {
 		return out
 	}
 	spare := m.confirmed
 	spare.Open, spare.Due, spare.Restart = false, nil, ""
-	return append(out, m.note(Write{Slot: SlotCopy, Record: &spare})...)
+	return append(out, m.writeRecord(Write{Slot: SlotCopy, Record: &spare})...)
 }
 
-// union merges the keys of two differences; their values do not matter.
-func union(a, b config.Object) config.Object {
+// mergeKeys merges the keys of two differences; their values do not matter.
+func mergeKeys(a, b config.Object) config.Object {
 	out := config.Object{}
 	maps.Copy(out, a)
 	for key, v := range b {
 		below, isObject := v.(config.Object)
 		old, wasObject := out[key].(config.Object)
 		if out[key] = v; isObject || wasObject { // an object carries more keys than a scalar
-			out[key] = union(old, below)
+			out[key] = mergeKeys(old, below)
 		}
 	}
 	return out
 }
 
-// good returns the names of the health items that are good now.
-func (m *Machine) good() []string {
+// goodItems returns the names of the health items that are good now.
+func (m *Machine) goodItems() []string {
 	var out []string
-	for name, good := range m.items {
+	for name, good := range m.health {
 		if good {
 			out = append(out, name)
 		}
@@ -143,15 +143,15 @@ func (m *Machine) good() []string {
 	return out
 }
 
-// newlyBad returns the items that were good before the pending config and are bad now. An item that vanished with the
-// config is not bad.
-func (m *Machine) newlyBad() []string {
+// newlyBadItems returns the items that were good before the pending config and are bad now. An item that vanished with
+// the config is not bad.
+func (m *Machine) newlyBadItems() []string {
 	if m.pending == nil {
 		return nil
 	}
 	var out []string
 	for _, name := range m.pending.Good {
-		if good, there := m.items[name]; there && !good {
+		if good, there := m.health[name]; there && !good {
 			out = append(out, name)
 		}
 	}

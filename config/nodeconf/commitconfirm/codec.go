@@ -17,20 +17,28 @@ const magic = "edgespan-confirm 1 "
 // wire is a record in its file form: documents keep their integers, and opaque values their bytes.
 type wire struct {
 	plain
-	Document json.RawMessage
+	Document json.RawMessage `json:",omitempty"` // EncodeRecord inserts it
 	Due      json.RawMessage `json:",omitempty"`
 	Peer     []byte          `json:",omitempty"`
 }
 
 type plain ConfigRecord
 
-// EncodeRecord returns the content of the slot of a record.
+// EncodeRecord returns the content of the slot of a record. It inserts the document into the JSON of the rest, because
+// encoding/json would parse it to compact it: with a large document, a node spends most of a push on that.
 func EncodeRecord(r *ConfigRecord) []byte {
-	w := wire{plain: plain(*r), Document: config.AppendCanonical(nil, r.Document), Peer: []byte(r.Peer)}
+	w := wire{plain: plain(*r), Peer: []byte(r.Peer)}
 	if r.Due != nil {
 		w.Due = config.AppendCanonical(nil, r.Due)
 	}
-	return encodeSealed(w)
+	rest := marshal(w) // never empty: Seq is always there
+	body := append(make([]byte, 0, len(rest)+len(r.text)+32), `{"Document":`...)
+	if r.text != nil {
+		body = append(body, r.text...)
+	} else {
+		body = config.AppendCanonical(body, r.Document)
+	}
+	return seal(append(append(body, ','), rest[1:]...))
 }
 
 // DecodeRecord decodes the output of EncodeRecord and accepts nothing else.
@@ -59,7 +67,7 @@ func DecodeRecord(text []byte) (*ConfigRecord, error) {
 }
 
 // EncodeClock returns the content of the slot of a clock.
-func EncodeClock(c Clock) []byte { return encodeSealed(c) }
+func EncodeClock(c Clock) []byte { return seal(marshal(c)) }
 
 // DecodeClock decodes the output of EncodeClock and accepts nothing else.
 func DecodeClock(text []byte) (*Clock, error) {
@@ -70,21 +78,26 @@ func DecodeClock(text []byte) (*Clock, error) {
 	return &c, nil
 }
 
-func encodeSealed(v any) []byte {
+func marshal(v any) []byte {
 	body, err := json.Marshal(v)
 	if err != nil {
 		panic("confirm: " + err.Error()) // plain values and parsed documents always encode
 	}
+	return body
+}
+
+func seal(body []byte) []byte {
 	sum := sha256.Sum256(body)
-	return append([]byte(magic+hex.EncodeToString(sum[:])+"\n"), body...)
+	head := magic + hex.EncodeToString(sum[:]) + "\n"
+	return append(append(make([]byte, 0, len(head)+len(body)), head...), body...)
 }
 
 func unseal(text []byte, v any) error {
 	head, body, _ := bytes.Cut(text, []byte("\n"))
-	given, is := bytes.CutPrefix(head, []byte(magic))
+	given, ok := bytes.CutPrefix(head, []byte(magic))
 	sum := sha256.Sum256(body)
 	switch {
-	case !is:
+	case !ok:
 		return errors.New("it does not begin with " + magic)
 	case string(given) != hex.EncodeToString(sum[:]):
 		return errors.New("its sum is not that of its content")

@@ -377,31 +377,31 @@ func TestSeed_AControllerAwayForAnHourUndoesNoHealthyConfigForGood(t *testing.T)
 func TestTheMD5IsReportedWhenItIsTrue(t *testing.T) {
 	b := on(t)
 	old, next := Echo{c(1), config.MD5(doc(t, `{"a":1}`))}, Echo{c(2), config.MD5(doc(t, `{"a":2}`))}
-	is := func(when string, want Echo) {
+	check := func(when string, want Echo) {
 		t.Helper()
 		if got := b.m.State().Echo; got != want {
 			t.Errorf("%s: %v, want %v", when, got, want)
 		}
 	}
 	b.play(t, []step{{push(t, 2, `{"a":2}`), taken}})
-	is("published", old)
+	check("published", old)
 	b.do(settled{})
-	is("its actions run", old)
+	check("its actions run", old)
 	b.do(ran{restart: action.NameRestart,
 		results: []action.Result{{Action: "RESTART_KEA", State: action.Failed, Cause: "x"}}})
-	is("a restart is to come", old)
+	check("a restart is to come", old)
 	b.boot("m1")
-	is("restarted", next)
+	check("restarted", next)
 	if got := b.m.State().Results; len(got) != 1 || got[0].String() != "RESTART_KEA: failed: x" {
 		t.Error(got)
 	}
 	b.play(t, []step{{push(t, 3, `{"a":3}`), "…"}, {settled{}, "…"},
 		{ran{restart: action.NameReboot}, "…"}})
-	is("a reboot is to come", next)
+	check("a reboot is to come", next)
 	b.boot("m1")
-	is("only the agent restarted", next)
+	check("only the agent restarted", next)
 	b.boot("m2")
-	is("rebooted", Echo{c(3), config.MD5(doc(t, `{"a":3}`))})
+	check("rebooted", Echo{c(3), config.MD5(doc(t, `{"a":3}`))})
 }
 
 // A second push over one that broke something is measured by what was good before both: an
@@ -457,7 +457,7 @@ func TestBothDifferencesAreDue(t *testing.T) {
 		{`{"a":1}`, `{"a":{"y":1}}`, `{a:{y:1}}`},
 	} {
 		a := doc(t, c.a)
-		if got := short(union(a, doc(t, c.b))); got != c.want || short(a) != short(doc(t, c.a)) {
+		if got := short(mergeKeys(a, doc(t, c.b))); got != c.want || short(a) != short(doc(t, c.a)) {
 			t.Errorf("%s and %s: %s, want %s", c.a, c.b, got, c.want)
 		}
 	}

@@ -93,7 +93,7 @@ func (n *node) boundary() bool {
 }
 
 func (n *node) send(e Event) {
-	if o, is := e.(Candidate); is {
+	if o, ok := e.(Candidate); ok {
 		o.Validate = func() (faults config.Faults) {
 			if o.Document["bad"] != nil || o.Peer == "bad" {
 				faults.Add([]string{"bad"}, "is there", "")
@@ -180,7 +180,7 @@ func (n *node) fallback() string {
 	case n.disk.Copy != nil:
 		return bothOf(n.disk.Copy)
 	}
-	return config.MD5(n.bases[latest(n.bases)])
+	return config.MD5(n.bases[latestName(n.bases)])
 }
 
 func (n *node) obey(f Effect) {
@@ -289,7 +289,7 @@ func (n *node) tick(d time.Duration) {
 	p := n.disk.Pending
 	if p != nil && p.Undo == nil && p.Seq == n.seq && n.disk.Confirmed != nil && p.Seq > n.disk.Confirmed.Seq {
 		n.lived += d
-		if limit := p.Wait + time.Duration(n.crashes)*2*beat + beat; n.lived > limit {
+		if limit := p.Wait + time.Duration(n.crashes)*2*clockInterval + clockInterval; n.lived > limit {
 			n.complain("pending for %v of %v, with %d crashes", n.lived, p.Wait, n.crashes)
 		}
 	}
@@ -364,7 +364,7 @@ func (n *node) happen(i int) {
 		}
 	case 9:
 		if p := n.m.pending; n.asked && p != nil {
-			if len(n.m.newlyBad()) == 0 {
+			if len(n.m.newlyBadItems()) == 0 {
 				n.heard[p.Generation] = true
 			}
 			n.send(ControllerAnswered{n.nonce, p.Generation})

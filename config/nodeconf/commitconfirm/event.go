@@ -24,6 +24,7 @@ type (
 		Generation Generation // of a push; others get a number of the node's journal
 		Document   config.Object
 		MD5        string // MD5 of the document if the sender has computed it, else ""
+		Text       []byte // canonical form of the document if the sender has it, else nil; nobody changes it
 		Peer       string
 		FileDigest string        // of a File
 		Attempt    uint64        // of a push: the controller's number for it
@@ -145,7 +146,7 @@ type (
 	}
 	// Announce describes an event to people and to the controller.
 	Announce struct {
-		What   What
+		What   Outcome
 		Echo   Echo // the config of the report
 		Why    string
 		Faults config.Faults
@@ -162,26 +163,26 @@ func (Undo) effect()           {}
 func (RequestVerdict) effect() {}
 func (Announce) effect()       {}
 
-// What is the subject of a report.
-type What string
+// Outcome is the subject of a report.
+type Outcome string
 
 // A candidate ends with Rejected, Refused, Superseded, Accepted, Renumbered, Unchanged or WouldTake; a person's command
 // ends with NowConfirmed, Undo, WouldConfirm or Declined.
 const (
-	Rejected     What = "rejected"      // the document has faults
-	Refused      What = "refused"       // the disk can't be written
-	Declined     What = "declined"      // there is nothing to confirm or to roll back
-	Superseded   What = "superseded"    // a newer candidate came before this one was accepted
-	Accepted     What = "accepted"      // on the disk and published
-	WouldTake    What = "would take"    // a dry run
-	WouldConfirm What = "would confirm" // a dry run
-	Unchanged    What = "unchanged"     // the file was applied before
-	Renumbered   What = "renumbered"    // the config is the same, only its generation is new
-	Applied      What = "applied"       // its actions are done
-	NowConfirmed What = "confirmed"
-	Unready      What = "not confirmed" // an item that was good is bad
-	GoneBack     What = "gone back"     // an undo has ended
-	OnFallback   What = "fallback"      // the node's config could not be read
-	NotRun       What = "not run"       // actions whose config is unknown by now
-	Trouble      What = "trouble"       // the disk failed
+	Rejected     Outcome = "rejected"      // the document has faults
+	Refused      Outcome = "refused"       // the disk can't be written
+	Declined     Outcome = "declined"      // there is nothing to confirm or to roll back
+	Superseded   Outcome = "superseded"    // a newer candidate came before this one was accepted
+	Accepted     Outcome = "accepted"      // on the disk and published
+	WouldTake    Outcome = "would take"    // a dry run
+	WouldConfirm Outcome = "would confirm" // a dry run
+	Unchanged    Outcome = "unchanged"     // the file was applied before
+	Renumbered   Outcome = "renumbered"    // the config is the same, only its generation is new
+	Applied      Outcome = "applied"       // its actions are done
+	NowConfirmed Outcome = "confirmed"
+	Unready      Outcome = "not confirmed" // an item that was good is bad
+	WentBack     Outcome = "gone back"     // an undo has ended
+	OnFallback   Outcome = "fallback"      // the node's config could not be read
+	NotRun       Outcome = "not run"       // actions whose config is unknown by now
+	Trouble      Outcome = "trouble"       // the disk failed
 )

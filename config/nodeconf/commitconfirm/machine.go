@@ -14,7 +14,7 @@ import (
 const (
 	DefaultConfirm = 120 * time.Second // of a push that names none
 	settleTimeout  = 30 * time.Second  // after it the actions run without Settled
-	beat           = 5 * time.Second   // interval at which the clock is written and the controller asked again
+	clockInterval  = 5 * time.Second   // interval at which the clock is written and the controller asked again
 )
 
 // Machine decides for one node. Before Boot it does nothing.
@@ -47,24 +47,24 @@ type Machine struct {
 	settled        bool // the published config was observed on the host
 	deferred       []Event
 
-	timer   int // the last publish, and its timer
-	run     int // the last run of actions
-	running bool
-	asked   int // questions; those after first concern the pending config after it settled
-	first   int
+	timer         int // the last publish, and its timer
+	run           int // the last run of actions
+	running       bool
+	questions     int // questions; those after first concern the pending config after it settled
+	firstQuestion int
 
-	items     map[string]bool // health; nil while nothing is known
-	fresh     bool            // items arrived after the published config had settled
-	sinceBeat time.Duration
+	health          map[string]bool // health; nil while nothing is known
+	fresh           bool            // items arrived after the published config had settled
+	sinceClockWrite time.Duration
 
-	stages []stage
-	out    bool // the first stage's write is in flight
+	writes   []queuedWrite
+	inFlight bool // the first stage's write is in flight
 }
 
 type phase int
 
 const (
-	unborn      phase = iota
+	notStarted  phase = iota
 	reconciling       // until it settles or the timer ends
 	waiting           // for actions of the previous config
 	acting            // its actions run
@@ -72,8 +72,8 @@ const (
 	restarting        // a restart is near
 )
 
-// stage is a write with the continuations for its success and its failure.
-type stage struct {
+// queuedWrite is a write with the continuations for its success and its failure.
+type queuedWrite struct {
 	write      Write
 	then       func() []Effect
 	fails      func(why string) []Effect
@@ -82,40 +82,40 @@ type stage struct {
 
 // Step handles one event, and the deferred events that need not wait any longer.
 func (m *Machine) Step(e Event) (fx []Effect) {
-	if _, boots := e.(Boot); boots != (m.phase == unborn) {
+	if _, boots := e.(Boot); boots != (m.phase == notStarted) {
 		return nil
 	}
 	fx = m.enqueue(e)
-	for e := m.due(); e != nil; e = m.due() {
+	for e := m.nextEvent(); e != nil; e = m.nextEvent() {
 		switch e := e.(type) {
 		case Boot:
 			fx = append(fx, m.boot(e)...)
 		case Candidate:
 			fx = append(fx, m.acceptCandidate(e)...)
 		case Stored:
-			fx = append(fx, m.stored(e.Why)...)
+			fx = append(fx, m.handleStored(e.Why)...)
 		case Settled:
 			fx = append(fx, m.applySettled(e)...)
 		case TimedOut:
 			if e.ID == m.timer && m.phase == reconciling {
-				fx = append(fx, m.reconciled()...)
+				fx = append(fx, m.handleReconciled()...)
 			}
 		case ActionsDone:
-			fx = append(fx, m.actionsDone(e)...)
+			fx = append(fx, m.handleActionsDone(e)...)
 		case RestartFailed:
-			fx = append(fx, m.restartFailed(e.Why)...)
+			fx = append(fx, m.handleRestartFailed(e.Why)...)
 		case Confirmed:
 			fx = append(fx, m.confirmByUser(e)...)
 		case ControllerAnswered:
-			fx = append(fx, m.answered(e)...)
+			fx = append(fx, m.handleAnswer(e)...)
 		case HealthChanged:
-			m.items, m.fresh = maps.Clone(e.Items), true
+			m.health, m.fresh = maps.Clone(e.Items), true
 		case Tick:
-			fx = append(fx, m.tick(e.Elapsed)...)
+			fx = append(fx, m.handleTick(e.Elapsed)...)
 		case RollbackAsked:
 			fx = append(fx, m.rollback()...)
 		case Stopping:
-			fx = append(fx, m.stopping()...)
+			fx = append(fx, m.handleStopping()...)
 		case expired:
 			fx = append(fx, m.expire()...)
 		}
@@ -123,41 +123,41 @@ func (m *Machine) Step(e Event) (fx []Effect) {
 	return fx
 }
 
-// defers reports whether an event must wait: every deciding event while a decision is being written, and a candidate
+// mustWait reports whether an event must wait: every deciding event while a decision is being written, and a candidate
 // also while actions or an undo run or a restart is near.
-func (m *Machine) defers(e Event) bool {
+func (m *Machine) mustWait(e Event) bool {
 	switch e.(type) {
 	case Stored, HealthChanged, Tick, Stopping, Boot:
 		return false
 	case Candidate: // events before it are decided first
-		return m.busy() || m.undoing() || m.running || m.phase == restarting || len(m.deferred) > 1
+		return m.isBusy() || m.isUndoing() || m.running || m.phase == restarting || len(m.deferred) > 1
 	}
-	return m.busy()
+	return m.isBusy()
 }
 
 // enqueue puts an event behind the waiting ones.
 func (m *Machine) enqueue(e Event) []Effect {
 	var out []Effect
-	if _, is := e.(Candidate); is { // the newest candidate wins
+	if _, ok := e.(Candidate); ok { // the newest candidate wins
 		m.deferred = slices.DeleteFunc(m.deferred, func(old Event) bool {
-			o, is := old.(Candidate)
-			if is {
-				out = append(out, superseded(o))
+			o, ok := old.(Candidate)
+			if ok {
+				out = append(out, announceSuperseded(o))
 			}
-			return is
+			return ok
 		})
 	}
 	m.deferred = append(m.deferred, e)
 	return out
 }
 
-// due returns the next event, nil for none: the end of the pending config's time comes before all events that waited
-// for a write.
-func (m *Machine) due() Event {
-	if !m.busy() && m.isExpired() {
+// nextEvent returns the next event, nil for none: the end of the pending config's time comes before all events that
+// waited for a write.
+func (m *Machine) nextEvent() Event {
+	if !m.isBusy() && m.isExpired() {
 		return expired{}
 	}
-	i := slices.IndexFunc(m.deferred, func(e Event) bool { return !m.defers(e) })
+	i := slices.IndexFunc(m.deferred, func(e Event) bool { return !m.mustWait(e) })
 	if i < 0 {
 		return nil
 	}
@@ -174,40 +174,40 @@ func (o Candidate) digest() string {
 	return config.MD5(o.Document)
 }
 
-func superseded(o Candidate) Effect {
+func announceSuperseded(o Candidate) Effect {
 	return Announce{What: Superseded, Echo: Echo{o.Generation, o.digest()}, Why: "a newer one came"}
 }
 
 // save queues a write.
 func (m *Machine) save(w Write, then func() []Effect, fails func(why string) []Effect) []Effect {
-	m.stages = append(m.stages, stage{w, then, fails, false})
+	m.writes = append(m.writes, queuedWrite{w, then, fails, false})
 	return m.resetWatchdog()
 }
 
-// note queues a write that nothing waits for.
-func (m *Machine) note(w Write) []Effect {
+// writeRecord queues a write that nothing waits for.
+func (m *Machine) writeRecord(w Write) []Effect {
 	nothing := func() []Effect { return nil }
 	fails := func(why string) []Effect {
 		return []Effect{Announce{What: Trouble, Why: "write " + string(w.Slot) + ": " + why}}
 	}
-	m.stages = append(m.stages, stage{w, nothing, fails, true})
+	m.writes = append(m.writes, queuedWrite{w, nothing, fails, true})
 	return m.resetWatchdog()
 }
 
 func (m *Machine) resetWatchdog() []Effect {
-	if m.out || len(m.stages) == 0 {
+	if m.inFlight || len(m.writes) == 0 {
 		return nil
 	}
-	m.out = true
-	return []Effect{m.stages[0].write}
+	m.inFlight = true
+	return []Effect{m.writes[0].write}
 }
 
-func (m *Machine) stored(why string) []Effect {
-	if !m.out {
+func (m *Machine) handleStored(why string) []Effect {
+	if !m.inFlight {
 		return nil
 	}
-	s := m.stages[0]
-	m.stages, m.out = m.stages[1:], false
+	s := m.writes[0]
+	m.writes, m.inFlight = m.writes[1:], false
 	var out []Effect
 	if why == "" {
 		out = s.then()
@@ -217,16 +217,16 @@ func (m *Machine) stored(why string) []Effect {
 	return append(out, m.resetWatchdog()...)
 }
 
-func (m *Machine) busy() bool {
-	return slices.ContainsFunc(m.stages, func(s stage) bool { return !s.background })
+func (m *Machine) isBusy() bool {
+	return slices.ContainsFunc(m.writes, func(s queuedWrite) bool { return !s.background })
 }
 
-func (m *Machine) undoing() bool { return m.pending != nil && m.pending.Undo != nil }
+func (m *Machine) isUndoing() bool { return m.pending != nil && m.pending.Undo != nil }
 
 // live returns the record of the config that the node should have now.
 func (m *Machine) live() ConfigRecord {
 	switch {
-	case m.undoing():
+	case m.isUndoing():
 		return m.restored()
 	case m.pending != nil:
 		return *m.pending
@@ -277,7 +277,8 @@ func (m *Machine) State() State {
 	s := State{
 		Echo: now, Desired: live.Echo(), Source: live.Source, Restores: live.Restores, Attempt: live.Attempt,
 		Fallback: live.Fallback,
-		Pending:  m.pending != nil, Undoing: m.undoing(), Undone: live.Undone, Bad: m.newlyBad(), Results: current.Results,
+		Pending:  m.pending != nil, Undoing: m.isUndoing(), Undone: live.Undone, Bad: m.newlyBadItems(),
+		Results: current.Results,
 	}
 	if s.Pending { // an undo has no time left
 		s.Remaining = m.clock.Remaining

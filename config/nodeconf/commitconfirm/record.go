@@ -61,6 +61,8 @@ type ConfigRecord struct {
 	// md5 caches the digest of the document: computing it takes as long as reading the document, and each report names
 	// it. Copies of a record keep it, files do not.
 	md5 string
+	// text caches the canonical form of the document, nil if it is not known: a push brings it, and two slots store it.
+	text []byte
 
 	Open    bool            // its actions are not all done yet
 	Due     config.Object   // the full difference whose actions are not known to be done
@@ -86,8 +88,8 @@ func (r *ConfigRecord) digest() string {
 	return config.MD5(r.Document)
 }
 
-// same reports whether record and candidate desire the same config.
-func (r *ConfigRecord) same(o Candidate) bool { return r.Peer == o.Peer && r.digest() == o.MD5 }
+// matches reports whether record and candidate desire the same config.
+func (r *ConfigRecord) matches(o Candidate) bool { return r.Peer == o.Peer && r.digest() == o.MD5 }
 
 // Clock is the rest of a pending config's time.
 type Clock struct {

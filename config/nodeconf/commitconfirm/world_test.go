@@ -104,7 +104,7 @@ func (b *bench) step(e Event) string {
 	queue := []Event{e}
 	for len(queue) > 0 {
 		e, queue = queue[0], queue[1:]
-		if o, is := e.(Candidate); is && o.Validate == nil {
+		if o, ok := e.(Candidate); ok && o.Validate == nil {
 			o.Validate = func() config.Faults { return nil }
 			e = o
 		}

@@ -34,9 +34,9 @@ const (
 	absent  = string(stateloop.ToBeAbsent)
 )
 
-// After returns the parameter with the time since which it has its state, given the previous report of it, if known. It
-// also reports whether the parameter differs from that report and must be published.
-func (p ParameterStatus) After(was ParameterStatus, known bool, now time.Time) (ParameterStatus, bool) {
+// KeepSince returns the parameter with the time since which it has its state, given the previous report of it, if
+// known. It also reports whether the parameter differs from that report and must be published.
+func (p ParameterStatus) KeepSince(was ParameterStatus, known bool, now time.Time) (ParameterStatus, bool) {
 	p.Since = now
 	if known && was.State == p.State && was.Target == p.Target {
 		p.Since = was.Since
@@ -46,7 +46,7 @@ func (p ParameterStatus) After(was ParameterStatus, known bool, now time.Time) (
 
 // Healthy reports whether the parameter is in its desired state, and whether it counts for the node's health.
 // Parameters in which other nodes have a part do not count: no push is undone because a peer is away.
-func (p ParameterStatus) Healthy() (is, counts bool) {
+func (p ParameterStatus) Healthy() (ok, counts bool) {
 	switch p.Kind {
 	case stateloop.KindNetwork, stateloop.KindAdapter, peer.KindExecutor:
 		return (p.State == string(stateloop.Present)) == (p.Target == present) && p.Error == "", true
@@ -54,8 +54,8 @@ func (p ParameterStatus) Healthy() (is, counts bool) {
 	return false, false
 }
 
-// OfNetwork returns a network as a parameter; desired reports whether the config has the network.
-func OfNetwork(id string, s netinst.NetworkInstanceStatus, desired bool) ParameterStatus {
+// NetworkParameter returns a network as a parameter; desired reports whether the config has the network.
+func NetworkParameter(id string, s netinst.NetworkInstanceStatus, desired bool) ParameterStatus {
 	p := ParameterStatus{ID: stateloop.NetworkID(id), Kind: stateloop.KindNetwork, Target: absent, State: string(s.State),
 		Generation: s.Generation, Error: s.Error}
 	if desired {
@@ -64,9 +64,9 @@ func OfNetwork(id string, s netinst.NetworkInstanceStatus, desired bool) Paramet
 	return p
 }
 
-// OfAdapters returns the adapters of an app as parameters: the target is present for those that the config has and
-// activates, and absent for all others.
-func OfAdapters(s appnet.AppNetworkStatus, desired appnet.AppNetworkConfig) []ParameterStatus {
+// AdapterParameters returns the adapters of an app as parameters: the target is present for those that the config has
+// and activates, and absent for all others.
+func AdapterParameters(s appnet.AppNetworkStatus, desired appnet.AppNetworkConfig) []ParameterStatus {
 	var ps []ParameterStatus
 	for _, a := range s.Adapters {
 		p := ParameterStatus{
@@ -83,8 +83,8 @@ func OfAdapters(s appnet.AppNetworkStatus, desired appnet.AppNetworkConfig) []Pa
 	return ps
 }
 
-// OfTask returns an executor or a check as a parameter.
-func OfTask(s task.Status) ParameterStatus {
+// TaskParameter returns an executor or a check as a parameter.
+func TaskParameter(s task.Status) ParameterStatus {
 	kind := peer.KindExecutor
 	if strings.HasPrefix(s.ID, "check/") {
 		kind = peer.KindCheck
@@ -93,8 +93,8 @@ func OfTask(s task.Status) ParameterStatus {
 		Error: s.Reason, Attempts: s.Attempts, NextTry: s.NextTry}
 }
 
-// PartStatuses returns the parts of a cluster's network as parameters, by the report of its bridge manager.
-func PartStatuses(id uuid.UUID, n peer.Network, s netinst.NetworkInstanceStatus) []ParameterStatus {
+// ClusterParameters returns the parts of a cluster's network as parameters, by the report of its bridge manager.
+func ClusterParameters(id uuid.UUID, n peer.Network, s netinst.NetworkInstanceStatus) []ParameterStatus {
 	var ps []ParameterStatus
 	for _, part := range s.Parts {
 		p := ParameterStatus{Target: present, State: string(part.State), Generation: s.Generation, Error: part.Error}
@@ -121,8 +121,9 @@ func PartStatuses(id uuid.UUID, n peer.Network, s netinst.NetworkInstanceStatus)
 	return ps
 }
 
-// NetworkIn returns the network that a parameter is or belongs to, from the parameter's ID; "" for other kinds.
-func NetworkIn(kind, id string) string {
+// NetworkOfParameter returns the network that a parameter is or belongs to, from the parameter's ID; "" for other
+// kinds.
+func NetworkOfParameter(kind, id string) string {
 	switch kind {
 	case peer.KindNetwork, peer.KindBridge, peer.KindTunnel, peer.KindJoined:
 		_, below, _ := strings.Cut(id, "/")
@@ -139,14 +140,14 @@ type Network struct {
 	Known, Desired bool // whether Status and Config are set
 }
 
-// Left returns the state of a parameter with the target absent that no report names. After a restart its part of the
-// network is unknown, so it is not absent while any part of its kind is being removed.
-func Left(p peer.DeclaredParameter, n Network) ParameterStatus {
-	is, why := left(p.Kind, n)
-	return ParameterStatus{ID: p.ID, Kind: p.Kind, Target: absent, State: string(is), Error: why}
+// AbsentParameter returns the state of a parameter with the target absent that no report names. After a restart its
+// part of the network is unknown, so it is not absent while any part of its kind is being removed.
+func AbsentParameter(p peer.DeclaredParameter, n Network) ParameterStatus {
+	state, why := absentState(p.Kind, n)
+	return ParameterStatus{ID: p.ID, Kind: p.Kind, Target: absent, State: string(state), Error: why}
 }
 
-func left(kind string, n Network) (is stateloop.State, why string) {
+func absentState(kind string, n Network) (state stateloop.State, why string) {
 	kinds := map[string][]string{
 		peer.KindBridge: {}, peer.KindTunnel: {netinst.PartTunnel}, peer.KindJoined: {netinst.PartTunnel, netinst.PartMember},
 	}[kind]
@@ -161,7 +162,7 @@ func left(kind string, n Network) (is stateloop.State, why string) {
 		return stateloop.Removing, ""
 	}
 	if s.Generation != n.Config.Generation {
-		is = stateloop.Removing
+		state = stateloop.Removing
 	}
 	for _, part := range s.Parts {
 		switch {
@@ -169,8 +170,8 @@ func left(kind string, n Network) (is stateloop.State, why string) {
 		case part.State == netinst.RemovingFailed || part.State == netinst.CheckAbsentFailed:
 			return stateloop.State(part.State), part.Error
 		case part.State == netinst.Removing:
-			is = stateloop.Removing
+			state = stateloop.Removing
 		}
 	}
-	return cmp.Or(is, stateloop.Absent), ""
+	return cmp.Or(state, stateloop.Absent), ""
 }

@@ -36,8 +36,8 @@ func TestTheStateOfAnAdapterFollowsItsTarget(t *testing.T) {
 			"absent CheckAbsentFailed"},
 	} {
 		desired := appnet.AppNetworkConfig{UUID: app, Activate: c.desired,
-			Adapters: map[int]netinst.UnderlayNetworkConfig{0: {}}}
-		p := OfAdapters(appnet.AppNetworkStatus{UUID: app, Adapters: []appnet.AdapterStatus{c.is}}, desired)[0]
+			Adapters: map[int]netinst.AdapterSpec{0: {}}}
+		p := AdapterParameters(appnet.AppNetworkStatus{UUID: app, Adapters: []appnet.AdapterStatus{c.is}}, desired)[0]
 		if got := p.Target + " " + p.State; got != c.want {
 			t.Errorf("%s: %s, want %s", name, got, c.want)
 		}
@@ -86,7 +86,7 @@ func TestWhatIsToBeAbsentIsOnItsWayWhileAnyOfItsKindIs(t *testing.T) {
 		"a member on its way out was joined": {peer.KindJoined,
 			status(netinst.Present, part(netinst.PartMember, netinst.Removing)), "Removing "},
 	} {
-		p := Left(peer.DeclaredParameter{ID: "x/y", Kind: c.kind}, c.n)
+		p := AbsentParameter(peer.DeclaredParameter{ID: "x/y", Kind: c.kind}, c.n)
 		if got := p.State + " " + p.Error; got != c.want || p.Target != "absent" || p.ID != "x/y" || p.Kind != c.kind {
 			t.Errorf("%s: %s, want %s (%+v)", name, got, c.want, p)
 		}
@@ -111,7 +111,7 @@ func TestAParameterDatesFromWhenItsStateOrTargetBecameAnother(t *testing.T) {
 		p := was
 		p.Since = time.Time{}
 		c.change(&p)
-		if got, reported := p.After(was, c.known, now); got.Since != c.since || reported != c.reported {
+		if got, reported := p.KeepSince(was, c.known, now); got.Since != c.since || reported != c.reported {
 			t.Errorf("%s: since %v told %v, want %v %v", name, got.Since.Unix(), reported, c.since.Unix(), c.reported)
 		}
 	}
@@ -131,8 +131,8 @@ func TestTheHealthOfANodeIsItsOwnMatter(t *testing.T) {
 			{State: "Present", Target: "absent"}:              false,
 		} {
 			p.Kind = kind
-			if is, has := p.Healthy(); has != counts || is != (good && counts) {
-				t.Errorf("%+v: healthy %v, counts %v", p, is, has)
+			if ok, has := p.Healthy(); has != counts || ok != (good && counts) {
+				t.Errorf("%+v: healthy %v, counts %v", p, ok, has)
 			}
 		}
 	}

@@ -47,8 +47,8 @@ type TaskSet struct {
 	removals map[string]bool // removals that have not been tried yet
 }
 
-// Found records the executors that the host has.
-func (t *TaskSet) Found(ids []string) {
+// RecordFound records the executors that the host has.
+func (t *TaskSet) RecordFound(ids []string) {
 	t.listed = true
 	for _, id := range ids {
 		t.notePossible(id)
@@ -76,8 +76,10 @@ func (t *TaskSet) SetDesired(id string, c TaskConfig) {
 // RemoveDesired removes a task that the config no longer has.
 func (t *TaskSet) RemoveDesired(id string) { delete(t.configs, id) }
 
-// Published records the generation of a config, after its tasks, and whether it may remove things.
-func (t *TaskSet) Published(generation uint64, removes bool) { t.source, t.valid = generation, removes }
+// RecordPublished records the generation of a config, after its tasks, and whether it may remove things.
+func (t *TaskSet) RecordPublished(generation uint64, removes bool) {
+	t.source, t.valid = generation, removes
+}
 
 // Config returns the desired state of a task.
 func (t *TaskSet) Config(id string) TaskConfig { return t.configs[id] }
@@ -108,8 +110,8 @@ func (t *TaskSet) All() []task.Task {
 	return tasks
 }
 
-// Changed processes the status of a task. It returns true for a task that is removed, which leaves the set.
-func (t *TaskSet) Changed(s task.Status) (gone bool) {
+// UpdateStatus processes the status of a task. It returns true for a task that is removed, which leaves the set.
+func (t *TaskSet) UpdateStatus(s task.Status) (gone bool) {
 	if s.State == stateloop.Absent && s.Target == stateloop.ToBeAbsent {
 		delete(t.known, s.ID)
 		delete(t.removals, s.ID)
@@ -121,7 +123,7 @@ func (t *TaskSet) Changed(s task.Status) (gone bool) {
 	return false
 }
 
-// Swept returns the generation of the config and reports whether all tasks to remove are gone or were tried.
-func (t *TaskSet) Swept() (generation uint64, is bool) {
+// SweptGeneration returns the generation of the config and reports whether all tasks to remove are gone or were tried.
+func (t *TaskSet) SweptGeneration() (generation uint64, ok bool) {
 	return t.source, t.listed && len(t.removals) == 0
 }

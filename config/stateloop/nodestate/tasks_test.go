@@ -22,38 +22,38 @@ func TestWhichTasksThereAre(t *testing.T) {
 		does func(s *TaskSet)
 		want string // the tasks; and the generation up to which the host is swept, if it is
 	}{
-		"the host was not asked": {func(s *TaskSet) { s.Published(2, true) }, "; not swept"},
+		"the host was not asked": {func(s *TaskSet) { s.RecordPublished(2, true) }, "; not swept"},
 		"nothing is desired and nothing there": {func(s *TaskSet) {
-			s.Published(2, true)
-			s.Found(nil)
+			s.RecordPublished(2, true)
+			s.RecordFound(nil)
 		}, "; swept 2"},
 		"no config is known that may remove things": {func(s *TaskSet) {
-			s.Published(1, false)
-			s.Found([]string{"executor/old"})
+			s.RecordPublished(1, false)
+			s.RecordFound([]string{"executor/old"})
 		}, "; swept 1"},
 		"one is desired, one is not": {func(s *TaskSet) {
-			s.Found([]string{"executor/old", "executor/a"})
+			s.RecordFound([]string{"executor/old", "executor/a"})
 			s.SetDesired("executor/a", executor)
-			s.Published(2, true)
+			s.RecordPublished(2, true)
 		}, "executor/a present 2, executor/old absent 0; not swept"},
 		"one that was desired goes": {func(s *TaskSet) {
-			s.Found(nil)
+			s.RecordFound(nil)
 			s.SetDesired("executor/a", executor)
-			s.Published(2, true)
+			s.RecordPublished(2, true)
 			s.RemoveDesired("executor/a")
-			s.Published(3, true)
+			s.RecordPublished(3, true)
 		}, "executor/a absent 0; not swept"},
 		"a check leaves nothing behind": {func(s *TaskSet) {
-			s.Found(nil)
+			s.RecordFound(nil)
 			s.SetDesired("check/a", check)
 			s.RemoveDesired("check/a")
-			s.Published(3, true)
+			s.RecordPublished(3, true)
 		}, "; swept 3"},
 		"what is gone is no task any more": {func(s *TaskSet) {
-			s.Found([]string{"executor/old"})
-			s.Published(2, true)
+			s.RecordFound([]string{"executor/old"})
+			s.RecordPublished(2, true)
 			s.All()
-			if !s.Changed(gone("executor/old", 1, stateloop.Absent)) {
+			if !s.UpdateStatus(gone("executor/old", 1, stateloop.Absent)) {
 				panic("it is not gone")
 			}
 		}, "; swept 2"},
@@ -73,7 +73,7 @@ func spelled(s *TaskSet) string {
 	}
 	slices.Sort(words)
 	text := strings.Join(words, ", ") + "; "
-	if g, is := s.Swept(); is {
+	if g, ok := s.SweptGeneration(); ok {
 		return text + fmt.Sprintf("swept %d", g)
 	}
 	return text + "not swept"
@@ -81,20 +81,20 @@ func spelled(s *TaskSet) string {
 
 func TestARemovalThatFailsWasTried(t *testing.T) {
 	var s TaskSet
-	s.Found([]string{"executor/old"})
-	s.Published(2, true)
+	s.RecordFound([]string{"executor/old"})
+	s.RecordPublished(2, true)
 	s.All()
-	if _, is := s.Swept(); is {
+	if _, ok := s.SweptGeneration(); ok {
 		t.Error("swept before it was tried")
 	}
-	if s.Changed(task.Status{ID: "executor/old", Target: stateloop.ToBeAbsent, State: stateloop.Removing}) {
+	if s.UpdateStatus(task.Status{ID: "executor/old", Target: stateloop.ToBeAbsent, State: stateloop.Removing}) {
 		t.Error("it counts as gone while it goes")
 	}
-	if _, is := s.Swept(); is {
+	if _, ok := s.SweptGeneration(); ok {
 		t.Error("swept while it goes")
 	}
-	s.Changed(task.Status{ID: "executor/old", Target: stateloop.ToBeAbsent, State: stateloop.RemovingFailed, Attempts: 1})
-	if g, is := s.Swept(); !is || g != 2 {
-		t.Errorf("swept %d, %v, want 2", g, is)
+	s.UpdateStatus(task.Status{ID: "executor/old", Target: stateloop.ToBeAbsent, State: stateloop.RemovingFailed, Attempts: 1})
+	if g, ok := s.SweptGeneration(); !ok || g != 2 {
+		t.Errorf("swept %d, %v, want 2", g, ok)
 	}
 }

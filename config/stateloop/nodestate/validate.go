@@ -30,7 +30,7 @@ func Validator(m *metadata.Metadata) func(config.Object, string, commitconfirm.S
 		if from == commitconfirm.File || from == commitconfirm.Apply {
 			return withPeer(parse(document, nil), peers)
 		}
-		document = nodeconf.Present(document)
+		document = nodeconf.DropAbsent(document)
 		report := m.Validate(document)
 		v := parse(EdgespanPart(document), report.Err())
 		for _, path := range report.Unknown {
@@ -55,11 +55,11 @@ func parse(document config.Object, faults config.Faults) commitconfirm.Verdict {
 		faults.Sort()
 		return commitconfirm.Verdict{Faults: faults}
 	}
-	return *Accepted(cfg)
+	return *AcceptedVerdict(cfg)
 }
 
-// Accepted returns the verdict on a config without faults.
-func Accepted(cfg nodeconf.Config) *commitconfirm.Verdict {
+// AcceptedVerdict returns the verdict on a config without faults.
+func AcceptedVerdict(cfg nodeconf.Config) *commitconfirm.Verdict {
 	return &commitconfirm.Verdict{Config: ValidatedConfig{Config: cfg}, Warnings: cfg.Warnings}
 }
 

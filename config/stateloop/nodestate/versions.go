@@ -19,9 +19,9 @@ type ObjectVersion struct {
 	Digest     string `json:"digest"`
 }
 
-// Versions returns the generations of objects: the given one for objects that changed, the old one for the others. So
-// an apply does not touch unchanged objects.
-func Versions[K comparable, V any](old map[string]ObjectVersion, objects map[K]V,
+// UpdateVersions returns the generations of objects: the given one for objects that changed, the old one for the
+// others. So an apply does not touch unchanged objects.
+func UpdateVersions[K comparable, V any](old map[string]ObjectVersion, objects map[K]V,
 	generation uint64) map[string]ObjectVersion {
 	vs := make(map[string]ObjectVersion, len(objects))
 	for k, o := range objects {
@@ -45,8 +45,8 @@ func Digest(text []byte) string {
 	return hex.EncodeToString(s[:])
 }
 
-// AppsOn returns the apps with an adapter on each network, sorted. A bridge manager waits for them at its start.
-func AppsOn(apps map[uuid.UUID]appnet.AppNetworkConfig) map[string][]string {
+// AppsByNetwork returns the apps with an adapter on each network, sorted. A bridge manager waits for them at its start.
+func AppsByNetwork(apps map[uuid.UUID]appnet.AppNetworkConfig) map[string][]string {
 	on := map[string][]string{}
 	for id, a := range apps {
 		seen := map[uuid.UUID]bool{}
@@ -63,8 +63,8 @@ func AppsOn(apps map[uuid.UUID]appnet.AppNetworkConfig) map[string][]string {
 	return on
 }
 
-// Observed returns the networks; with observe set, their drift is reported and not repaired.
-func Observed(networks map[uuid.UUID]netinst.NetworkInstanceConfig,
+// WithDriftObserved returns the networks; with observe set, their drift is reported and not repaired.
+func WithDriftObserved(networks map[uuid.UUID]netinst.NetworkInstanceConfig,
 	observe bool) map[uuid.UUID]netinst.NetworkInstanceConfig {
 	if !observe {
 		return networks

@@ -7,7 +7,7 @@ import (
 // Complete returns the configuration to send to a node: its desired parameters as a peer (with, nil for none) and the
 // parameters that it may still have and should remove (gone); nil if there are neither. For a node that is no longer a
 // peer, the parameters of its effective config count only together with gone ones.
-func Complete(name string, with *Configuration, gone []Gone,
+func Complete(name string, with *Configuration, gone []Leftover,
 	declared func() []stateloop.DesiredParameter) *Configuration {
 	switch {
 	case gone == nil:

@@ -11,20 +11,20 @@ import (
 func TestWhatANodeIsGivenAsAPeer(t *testing.T) {
 	t.Parallel()
 	wants := &Configuration{Parameters: []DeclaredParameter{{ID: "a", Kind: KindInterface, Target: stateloop.ToBePresent}}}
-	left := []Gone{{ID: "b", Kind: KindBridge}}
+	left := []Leftover{{ID: "b", Kind: KindBridge}}
 	declares := func() []stateloop.DesiredParameter {
 		return []stateloop.DesiredParameter{{ID: "c", Kind: KindInterface, Target: stateloop.ToBePresent}}
 	}
 	for sentence, c := range map[string]struct {
 		with *Configuration
-		gone []Gone
+		gone []Leftover
 		want []string // each with its target
 	}{
 		"a node that is no peer and was none gets nothing":          {nil, nil, nil},
 		"a peer gets what it wants":                                 {wants, nil, []string{"a present"}},
 		"a peer gets rid of what is left, too":                      {wants, left, []string{"a present", "b absent"}},
 		"a node that is no peer any more keeps what its config has": {nil, left, []string{"b absent", "c present"}},
-		"a peer that wants again what it had has it once, and present": {wants, []Gone{{ID: "a", Kind: KindInterface}},
+		"a peer that wants again what it had has it once, and present": {wants, []Leftover{{ID: "a", Kind: KindInterface}},
 			[]string{"a present"}},
 	} {
 		var got []string

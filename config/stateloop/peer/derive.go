@@ -30,12 +30,12 @@ type Input struct {
 	Name     string
 	Nodes    map[string]Node // by name: this node, and the members of its clusters
 	Fleet    *Inventory
-	Declared []stateloop.DesiredParameter // of its effective config (stateloop.Declared)
-	Gone     []Gone                       // parameters that it had and may still have
+	Declared []stateloop.DesiredParameter // of its effective config (stateloop.DeclaredParameters)
+	Gone     []Leftover                   // parameters that it had and may still have
 }
 
-// Gone is a parameter of a node's earlier PeerConfiguration that the node has not reported absent since.
-type Gone struct {
+// Leftover is a parameter of a node's earlier PeerConfiguration that the node has not reported absent since.
+type Leftover struct {
 	ID    string   `json:"id"`
 	Kind  string   `json:"kind"`
 	Needs []string `json:"needs,omitempty"` // the IDs that it depended on
@@ -62,7 +62,7 @@ func Derive(in Input) Configuration {
 	}
 	if d.self().ID != uuid.Nil {
 		for _, name := range in.Fleet.ClustersOf(in.Name) {
-			d.cluster(in.Fleet.Clusters[name], in.Fleet.Deployments[name])
+			d.addCluster(in.Fleet.Clusters[name], in.Fleet.Deployments[name])
 		}
 	}
 	return configurationOf(d.all).With(in.Gone)
@@ -113,8 +113,8 @@ func (d *deriver) add(p DeclaredParameter) {
 	d.all[p.ID] = p
 }
 
-// cluster adds the parameters of a cluster on this node. It leaves out members that have not joined yet.
-func (d *deriver) cluster(c Cluster, deployed Deployment) {
+// addCluster adds the parameters of a cluster on this node. It leaves out members that have not joined yet.
+func (d *deriver) addCluster(c Cluster, deployed Deployment) {
 	network := NetworkOf(c.ID, d.self().ID)
 	mtu := 0
 	var joined []string
@@ -146,7 +146,7 @@ func (d *deriver) cluster(c Cluster, deployed Deployment) {
 		local, remote := d.ends(c, d.Name, other)
 		id := TunnelID(network, far)
 		d.add(DeclaredParameter{ID: id, Kind: KindTunnel, Tunnel: &TunnelValue{
-			Network: network, Peer: other, Type: TunnelVXLAN, VNI: deployed.VNIs[Pair(d.Name, other)],
+			Network: network, Peer: other, Type: TunnelVXLAN, VNI: deployed.VNIs[TunnelName(d.Name, other)],
 			Local: local, Remote: remote, Port: VXLANPort, MTU: mtu, Isolated: c.Topology == Mesh,
 		}})
 		d.add(DeclaredParameter{
@@ -200,8 +200,8 @@ func (d *deriver) mtu(c Cluster, t [2]string) int {
 // unknown.
 func (d *deriver) ends(c Cluster, a, b string) (local, remote netip.Addr) {
 	from, to := d.addresses(c, a), d.addresses(c, b)
-	for _, is := range []func(netip.Addr) bool{netip.Addr.Is4, netip.Addr.Is6} {
-		i, j := slices.IndexFunc(from, is), slices.IndexFunc(to, is)
+	for _, match := range []func(netip.Addr) bool{netip.Addr.Is4, netip.Addr.Is6} {
+		i, j := slices.IndexFunc(from, match), slices.IndexFunc(to, match)
 		if i >= 0 && j >= 0 {
 			return from[i], to[j]
 		}
@@ -219,7 +219,7 @@ func (d *deriver) addresses(c Cluster, name string) []netip.Addr {
 
 // With returns the configuration together with the parameters to remove and the dependencies among these. They are
 // removed in reverse (stateloop.Graph), and no parameter to create waits for them.
-func (c Configuration) With(gone []Gone) Configuration {
+func (c Configuration) With(gone []Leftover) Configuration {
 	if len(gone) == 0 {
 		return c
 	}
@@ -227,16 +227,16 @@ func (c Configuration) With(gone []Gone) Configuration {
 	for _, p := range c.Parameters {
 		all[p.ID] = p
 	}
-	left := map[string]Gone{}
+	left := map[string]Leftover{}
 	for _, g := range gone {
-		if _, is := all[g.ID]; !is {
+		if _, ok := all[g.ID]; !ok {
 			left[g.ID] = g
 		}
 	}
 	for id, g := range left {
 		p := DeclaredParameter{ID: id, Kind: g.Kind, Target: stateloop.ToBeAbsent}
 		for _, n := range g.Needs {
-			if _, is := left[n]; is {
+			if _, ok := left[n]; ok {
 				p.Dependencies = append(p.Dependencies, n)
 			}
 		}
@@ -250,7 +250,7 @@ func (c Configuration) With(gone []Gone) Configuration {
 func (c Configuration) Digest() string {
 	var own []DeclaredParameter
 	for _, p := range c.Parameters {
-		if p.Target == stateloop.ToBePresent && p.valued() {
+		if p.Target == stateloop.ToBePresent && p.hasValue() {
 			own = append(own, p)
 		}
 	}
@@ -265,7 +265,7 @@ func (c Configuration) Digest() string {
 	return hex.EncodeToString(sum[:])
 }
 
-func (p DeclaredParameter) valued() bool {
+func (p DeclaredParameter) hasValue() bool {
 	return p.Interface != nil || p.Bridge != nil || p.Tunnel != nil || p.Joined != nil || p.Executor != nil ||
 		p.Check != nil
 }

@@ -271,7 +271,7 @@ func TestRandomFleets(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		f, nodes := three2(r)
 		conf := map[string]Configuration{}
-		gone := map[string][]Gone{}
+		gone := map[string][]Leftover{}
 		for range 8 {
 			f = mutate(r, f)
 			for _, name := range slices.Sorted(maps.Keys(nodes)) {
@@ -427,20 +427,20 @@ func TestDecodeTellsEveryFault(t *testing.T) {
 
 // left is what of a configuration and of what was gone before it is gone in the next one, but
 // for what was seen to be absent since: it may still be on the node.
-func left(was []Gone, before, now Configuration, absent func(id string) bool) []Gone {
+func left(was []Leftover, before, now Configuration, absent func(id string) bool) []Leftover {
 	has := map[string]bool{}
 	for _, p := range now.Parameters {
 		has[p.ID] = p.Target == stateloop.ToBePresent
 	}
-	out := map[string]Gone{}
+	out := map[string]Leftover{}
 	for _, g := range was {
 		out[g.ID] = g
 	}
 	for _, p := range before.Parameters {
 		if p.Target == stateloop.ToBePresent {
-			out[p.ID] = Gone{ID: p.ID, Kind: p.Kind, Needs: p.Dependencies}
+			out[p.ID] = Leftover{ID: p.ID, Kind: p.Kind, Needs: p.Dependencies}
 		}
 	}
-	maps.DeleteFunc(out, func(id string, _ Gone) bool { return has[id] || absent(id) })
-	return slices.SortedFunc(maps.Values(out), func(a, b Gone) int { return strings.Compare(a.ID, b.ID) })
+	maps.DeleteFunc(out, func(id string, _ Leftover) bool { return has[id] || absent(id) })
+	return slices.SortedFunc(maps.Values(out), func(a, b Leftover) int { return strings.Compare(a.ID, b.ID) })
 }

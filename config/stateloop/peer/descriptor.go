@@ -82,8 +82,8 @@ type Deployment struct {
 	VNIs    map[string]uint32 // of each tunnel, by Pair: 24 bits, used by no other tunnel of the fleet
 }
 
-// Pair returns the name of the tunnel between two peers, the same from either side.
-func Pair(a, b string) string {
+// TunnelName returns the name of the tunnel between two peers, the same from either side.
+func TunnelName(a, b string) string {
 	if b < a {
 		a, b = b, a
 	}

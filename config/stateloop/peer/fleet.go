@@ -35,21 +35,21 @@ func (f *Inventory) ClustersOf(name string) []string { return f.of[name] }
 // descriptor differs, and all members of a cluster that differs or has such a member.
 func ChangedNodes(a, b *Inventory) []string {
 	out := map[string]bool{}
-	for name := range both(a.Peers, b.Peers) {
+	for name := range unionKeys(a.Peers, b.Peers) {
 		if peerText(a.Peers, name) != peerText(b.Peers, name) {
 			out[name] = true
 		}
 	}
 	changed := maps.Clone(out)
-	for name := range both(a.Deployments, b.Deployments) {
-		was, is := a.Clusters[name], b.Clusters[name]
-		differs := !sameCluster(was, is) || !maps.Equal(a.Deployments[name].VNIs, b.Deployments[name].VNIs) ||
-			has(a.Deployments, name) != has(b.Deployments, name)
-		for member := range both(was.Members, is.Members) {
+	for name := range unionKeys(a.Deployments, b.Deployments) {
+		was, now := a.Clusters[name], b.Clusters[name]
+		differs := !sameCluster(was, now) || !maps.Equal(a.Deployments[name].VNIs, b.Deployments[name].VNIs) ||
+			hasKey(a.Deployments, name) != hasKey(b.Deployments, name)
+		for member := range unionKeys(was.Members, now.Members) {
 			differs = differs || changed[member]
 		}
 		if differs {
-			for member := range both(was.Members, is.Members) {
+			for member := range unionKeys(was.Members, now.Members) {
 				out[member] = true
 			}
 		}
@@ -57,9 +57,9 @@ func ChangedNodes(a, b *Inventory) []string {
 	return slices.Sorted(maps.Keys(out))
 }
 
-func has[T any](m map[string]T, name string) bool { _, is := m[name]; return is }
+func hasKey[T any](m map[string]T, name string) bool { _, ok := m[name]; return ok }
 
-func both[T any](a, b map[string]T) map[string]bool {
+func unionKeys[T any](a, b map[string]T) map[string]bool {
 	out := make(map[string]bool, len(a)+len(b))
 	for k := range a {
 		out[k] = true
@@ -71,7 +71,7 @@ func both[T any](a, b map[string]T) map[string]bool {
 }
 
 func peerText(peers map[string]Peer, name string) string {
-	if p, is := peers[name]; is {
+	if p, ok := peers[name]; ok {
 		return fmt.Sprintf("%+v", p)
 	}
 	return ""
@@ -84,32 +84,32 @@ func sameCluster(a, b Cluster) bool { return fmt.Sprintf("%+v", a) == fmt.Sprint
 // each write.
 func (f *Inventory) Check(name string) config.Faults {
 	var faults config.Faults
-	c, is := f.Clusters[name]
-	if !is {
+	c, ok := f.Clusters[name]
+	if !ok {
 		return config.Faults{{Problem: "unknown cluster " + config.Quote(name),
 			Expectation: "must be a described cluster"}}
 	}
 	for _, member := range slices.Sorted(maps.Keys(c.Members)) {
 		at := []string{"spec", "members", member}
-		p, is := f.Peers[member]
-		if !is {
+		p, ok := f.Peers[member]
+		if !ok {
 			faults.Add(at, "unknown peer", "must be a described peer")
 			continue
 		}
 		m := c.Members[member]
-		if _, is := p.Underlays[m.Underlay]; !is {
-			faults.Add(config.Sub(at, "underlay"), config.Invalid(m.Underlay)+", which peer "+member+" does not have",
+		if _, ok := p.Underlays[m.Underlay]; !ok {
+			faults.Add(config.Below(at, "underlay"), config.Invalid(m.Underlay)+", which peer "+member+" does not have",
 				allowed(p.Underlays, "underlay"))
 		}
 		for _, name := range m.Interfaces {
-			i, is := p.Interfaces[name]
-			if !is {
-				faults.Add(config.Sub(at, "interfaces"), "has "+config.Quote(name)+", which peer "+member+" does not have",
+			i, ok := p.Interfaces[name]
+			if !ok {
+				faults.Add(config.Below(at, "interfaces"), "has "+config.Quote(name)+", which peer "+member+" does not have",
 					allowed(p.Interfaces, "interface"))
 				continue
 			}
-			if other := f.user(member, name, c.Name); other != "" {
-				faults.Add(config.Sub(at, "interfaces"), fmt.Sprintf("has %s (%s), which cluster %s has",
+			if other := f.findUser(member, name, c.Name); other != "" {
+				faults.Add(config.Below(at, "interfaces"), fmt.Sprintf("has %s (%s), which cluster %s has",
 					config.Quote(name), i.IfName, other), "must be an interface that no deployed cluster has")
 			}
 		}
@@ -117,8 +117,8 @@ func (f *Inventory) Check(name string) config.Faults {
 	return faults
 }
 
-// user returns the other deployed cluster that uses a peer's interface, "" for none.
-func (f *Inventory) user(member, iface, but string) string {
+// findUser returns the other deployed cluster that uses a peer's interface, "" for none.
+func (f *Inventory) findUser(member, iface, but string) string {
 	for _, name := range f.of[member] {
 		if name != but && slices.Contains(f.Clusters[name].Members[member].Interfaces, iface) {
 			return name
@@ -170,8 +170,8 @@ func (f *Inventory) Deploy(name string) (Deployment, config.Faults) {
 	d := Deployment{Cluster: name, VNIs: map[string]uint32{}}
 	next := uint32(FirstVNI)
 	for _, t := range f.Clusters[name].tunnels() {
-		pair := Pair(t[0], t[1])
-		if n, is := was.VNIs[pair]; is {
+		pair := TunnelName(t[0], t[1])
+		if n, ok := was.VNIs[pair]; ok {
 			d.VNIs[pair] = n
 			continue
 		}
@@ -200,12 +200,12 @@ func (d Deployment) Document() config.Object {
 // ParseDeployment parses the output of Document.
 func ParseDeployment(doc config.Object) (Deployment, config.Faults) {
 	var r reader
-	r.known(nil, doc, "cluster", "vnis")
-	d := Deployment{Cluster: r.text(nil, doc, "cluster", true), VNIs: map[string]uint32{}}
-	vnis := r.object(nil, doc, "vnis", true)
+	r.checkKeys(nil, doc, "cluster", "vnis")
+	d := Deployment{Cluster: r.readText(nil, doc, "cluster", true), VNIs: map[string]uint32{}}
+	vnis := r.readObject(nil, doc, "vnis", true)
 	for _, pair := range config.Keys(vnis) {
-		n, is := vnis[pair].(int64)
-		if !is || n < FirstVNI || n > LastVNI {
+		n, ok := vnis[pair].(int64)
+		if !ok || n < FirstVNI || n > LastVNI {
 			r.faults.Add([]string{"vnis", pair}, config.InvalidValue(config.OneLine(vnis[pair])),
 				fmt.Sprintf("must be %d to %d", FirstVNI, LastVNI))
 		}

@@ -58,31 +58,31 @@ func Decode(text []byte) (Configuration, config.Faults) {
 			faults.Add(at, "no id", "must have one")
 		}
 		if p.Target != stateloop.ToBePresent && p.Target != stateloop.ToBeAbsent {
-			faults.Add(config.Sub(at, "target"), config.Invalid(string(p.Target)), "must be present or absent")
+			faults.Add(config.Below(at, "target"), config.Invalid(string(p.Target)), "must be present or absent")
 		}
 		if p.Target == stateloop.ToBeAbsent {
 			continue
 		}
-		known, has := p.value()
+		known, has := p.checkValue()
 		switch {
 		case !known:
-			faults.Add(config.Sub(at, "kind"), config.Invalid(p.Kind),
+			faults.Add(config.Below(at, "kind"), config.Invalid(p.Kind),
 				"must be a kind that this version knows: update it")
 		case !has:
 			faults.Add(at, "no value of its kind", "must have one")
 		}
 	}
 	at := func(id string) []string { return []string{"parameters", id, "dependencies"} }
-	faults = append(faults, stateloop.GraphOf(c.Desired()).Faults(at)...)
+	faults = append(faults, stateloop.NewGraph(c.Desired()).Faults(at)...)
 	faults.Sort()
 	return c, faults
 }
 
-// value reports whether the kind is known, and whether the value of that kind is set.
-func (p DeclaredParameter) value() (known, has bool) {
+// checkValue reports whether the kind is known, and whether the value of that kind is set.
+func (p DeclaredParameter) checkValue() (known, has bool) {
 	switch p.Kind {
 	case KindInterface:
-		return true, p.Interface != nil && word(p.Interface.IfName)
+		return true, p.Interface != nil && isWord(p.Interface.IfName)
 	case KindBridge:
 		return true, p.Bridge != nil && p.Bridge.Network != uuid.Nil && isLinkMTU(p.Bridge.MTU)
 	case KindTunnel:
@@ -104,7 +104,7 @@ func (p DeclaredParameter) value() (known, has bool) {
 // isLinkMTU reports whether a kernel accepts an MTU for a link; 0 is its default.
 func isLinkMTU(mtu int) bool { return mtu == 0 || mtu >= 68 && mtu <= maxMTU }
 
-func word(s string) bool { _, err := netinst.ParseIfName(s); return err == nil }
+func isWord(s string) bool { _, err := netinst.ParseIfName(s); return err == nil }
 
 // Network is a cluster's network on this node, with the IDs of its parts.
 type Network struct {
@@ -138,8 +138,8 @@ func (c Configuration) Networks() map[uuid.UUID]Network {
 		if p.Kind != KindJoined {
 			continue
 		}
-		n, is := out[p.Joined.Network]
-		if !is {
+		n, ok := out[p.Joined.Network]
+		if !ok {
 			continue
 		}
 		switch link := by[p.Joined.Link]; link.Kind {

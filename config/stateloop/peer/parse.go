@@ -21,23 +21,23 @@ type reader struct{ faults config.Faults }
 func ParsePeer(doc config.Object) (Peer, config.Faults) {
 	var r reader
 	p := Peer{Interfaces: map[string]Interface{}, Executors: map[string]Executor{}, Underlays: map[string]Underlay{}}
-	spec := r.frame(doc, KindPeer, &p.Name, &p.ID)
+	spec := r.readCommon(doc, KindPeer, &p.Name, &p.ID)
 	at := []string{"spec"}
-	r.known(at, spec, "interfaces", "executors", "underlays")
-	for name, o := range r.entries(at, spec, "interfaces") {
-		p.Interfaces[name] = r.iface(config.Sub(at, "interfaces", name), o)
+	r.checkKeys(at, spec, "interfaces", "executors", "underlays")
+	for name, o := range r.readEntries(at, spec, "interfaces") {
+		p.Interfaces[name] = r.readInterface(config.Below(at, "interfaces", name), o)
 	}
-	for name, o := range r.entries(at, spec, "executors") {
-		p.Executors[name] = r.executor(config.Sub(at, "executors", name), o)
+	for name, o := range r.readEntries(at, spec, "executors") {
+		p.Executors[name] = r.readExecutor(config.Below(at, "executors", name), o)
 	}
-	for name, o := range r.entries(at, spec, "underlays") {
-		p.Underlays[name] = r.underlay(config.Sub(at, "underlays", name), o)
+	for name, o := range r.readEntries(at, spec, "underlays") {
+		p.Underlays[name] = r.readUnderlay(config.Below(at, "underlays", name), o)
 	}
 	links := map[string]string{}
 	for _, name := range slices.Sorted(maps.Keys(p.Interfaces)) {
 		link := p.Interfaces[name].IfName
 		if other, twice := links[link]; twice && link != "" {
-			r.faults.Add(config.Sub(at, "interfaces", name, "ifName"),
+			r.faults.Add(config.Below(at, "interfaces", name, "ifName"),
 				fmt.Sprintf("duplicate value %s, also of %s", config.Quote(link), other), "must be unique")
 		}
 		links[link] = name
@@ -50,30 +50,30 @@ func ParsePeer(doc config.Object) (Peer, config.Faults) {
 func ParseCluster(doc config.Object) (Cluster, config.Faults) {
 	var r reader
 	c := Cluster{Topology: Star, Members: map[string]MemberDescriptor{}}
-	spec := r.frame(doc, KindCluster, &c.Name, &c.ID)
+	spec := r.readCommon(doc, KindCluster, &c.Name, &c.ID)
 	if c.ID == uuid.Nil && c.Name != "" {
 		c.ID = uuid.NewSHA1(uuid.NameSpaceOID, []byte("edgespan cluster "+c.Name))
 	}
 	at := []string{"spec"}
-	r.known(at, r.withoutTunnels(at, spec), "leader", "topology", "members")
-	c.Leader = r.text(at, spec, "leader", true)
-	if t := r.text(at, spec, "topology", false); t != "" {
+	r.checkKeys(at, r.removeTunnels(at, spec), "leader", "topology", "members")
+	c.Leader = r.readText(at, spec, "leader", true)
+	if t := r.readText(at, spec, "topology", false); t != "" {
 		c.Topology = Topology(t)
 	}
 	if c.Topology != Star && c.Topology != Mesh {
-		r.faults.Add(config.Sub(at, "topology"), config.Invalid(string(c.Topology)), "must be star or mesh")
+		r.faults.Add(config.Below(at, "topology"), config.Invalid(string(c.Topology)), "must be star or mesh")
 	}
-	for name, o := range r.entries(at, spec, "members") {
-		below := config.Sub(at, "members", name)
-		r.known(below, r.withoutTunnels(below, o), "interfaces", "underlay")
-		m := MemberDescriptor{Underlay: r.text(below, o, "underlay", true)}
-		for word := range strings.SplitSeq(r.text(below, o, "interfaces", false), ",") {
+	for name, o := range r.readEntries(at, spec, "members") {
+		below := config.Below(at, "members", name)
+		r.checkKeys(below, r.removeTunnels(below, o), "interfaces", "underlay")
+		m := MemberDescriptor{Underlay: r.readText(below, o, "underlay", true)}
+		for word := range strings.SplitSeq(r.readText(below, o, "interfaces", false), ",") {
 			word = strings.TrimSpace(word)
 			if word == "" {
 				continue
 			}
 			if slices.Contains(m.Interfaces, word) {
-				r.faults.Add(config.Sub(below, "interfaces"), "duplicate interface "+config.Quote(word), "must be unique")
+				r.faults.Add(config.Below(below, "interfaces"), "duplicate interface "+config.Quote(word), "must be unique")
 				continue
 			}
 			m.Interfaces = append(m.Interfaces, word)
@@ -82,14 +82,14 @@ func ParseCluster(doc config.Object) (Cluster, config.Faults) {
 		c.Members[name] = m
 	}
 	if n := len(c.Members); n < 2 {
-		r.faults.Add(config.Sub(at, "members"), fmt.Sprintf("invalid number of members %d", n),
+		r.faults.Add(config.Below(at, "members"), fmt.Sprintf("invalid number of members %d", n),
 			fmt.Sprintf("must be 2 to %d", MaxMembers))
 	} else if n > MaxMembers || c.Topology == Mesh && n > MaxInMesh {
-		r.faults.Add(config.Sub(at, "members"), fmt.Sprintf("invalid number of members %d", n),
+		r.faults.Add(config.Below(at, "members"), fmt.Sprintf("invalid number of members %d", n),
 			fmt.Sprintf("must be up to %d, %d in a mesh", MaxMembers, MaxInMesh))
 	}
-	if _, is := c.Members[c.Leader]; !is && c.Leader != "" {
-		r.faults.Add(config.Sub(at, "leader"), config.Invalid(c.Leader)+", which is not a member", "must be a member")
+	if _, ok := c.Members[c.Leader]; !ok && c.Leader != "" {
+		r.faults.Add(config.Below(at, "leader"), config.Invalid(c.Leader)+", which is not a member", "must be a member")
 	}
 	r.faults.Sort()
 	return c, r.faults
@@ -101,26 +101,26 @@ const (
 	MaxInMesh  = 32
 )
 
-// frame reads the common part of a descriptor and returns its spec.
-func (r *reader) frame(doc config.Object, kind string, name *string, id *uuid.UUID) config.Object {
-	r.known(nil, doc, "kind", "metadata", "spec")
-	if k := r.text(nil, doc, "kind", true); k != "" && k != kind {
+// readCommon reads the common part of a descriptor and returns its spec.
+func (r *reader) readCommon(doc config.Object, kind string, name *string, id *uuid.UUID) config.Object {
+	r.checkKeys(nil, doc, "kind", "metadata", "spec")
+	if k := r.readText(nil, doc, "kind", true); k != "" && k != kind {
 		r.faults.Add([]string{"kind"}, config.Invalid(k), config.MustBe(kind))
 	}
 	at := []string{"metadata"}
-	meta := r.object(nil, doc, "metadata", true)
-	r.known(at, meta, "name", "id")
-	if *name = r.text(at, meta, "name", meta != nil); *name != "" {
-		r.name(config.Sub(at, "name"), *name)
+	meta := r.readObject(nil, doc, "metadata", true)
+	r.checkKeys(at, meta, "name", "id")
+	if *name = r.readText(at, meta, "name", meta != nil); *name != "" {
+		r.checkName(config.Below(at, "name"), *name)
 	}
-	if text := r.text(at, meta, "id", false); text != "" {
+	if text := r.readText(at, meta, "id", false); text != "" {
 		parsed, err := uuid.Parse(text)
 		if err != nil || parsed == uuid.Nil || len(text) != len(uuid.Nil.String()) {
-			r.faults.Add(config.Sub(at, "id"), config.Invalid(text), "must be a UUID")
+			r.faults.Add(config.Below(at, "id"), config.Invalid(text), "must be a UUID")
 		}
 		*id = parsed
 	}
-	return r.object(nil, doc, "spec", true)
+	return r.readObject(nil, doc, "spec", true)
 }
 
 // NameAllowed describes the valid names of peers, clusters and their parts.
@@ -132,91 +132,91 @@ func IsName(s string) bool {
 		!strings.ContainsFunc(s, func(c rune) bool { return c <= ' ' || c == ',' || c == '/' || c == 0x7f })
 }
 
-func (r *reader) name(at []string, s string) {
+func (r *reader) checkName(at []string, s string) {
 	if !IsName(s) {
 		r.faults.Add(at, config.Invalid(s), NameAllowed)
 	}
 }
 
-func (r *reader) iface(at []string, o config.Object) Interface {
-	r.known(at, o, "ifName", "kind")
-	i := Interface{IfName: r.text(at, o, "ifName", true), Kind: InterfaceEthernet}
-	if k := r.text(at, o, "kind", false); k != "" && k != InterfaceEthernet {
-		r.faults.Add(config.Sub(at, "kind"), config.Invalid(k), config.MustBe(InterfaceEthernet))
+func (r *reader) readInterface(at []string, o config.Object) Interface {
+	r.checkKeys(at, o, "ifName", "kind")
+	i := Interface{IfName: r.readText(at, o, "ifName", true), Kind: InterfaceEthernet}
+	if k := r.readText(at, o, "kind", false); k != "" && k != InterfaceEthernet {
+		r.faults.Add(config.Below(at, "kind"), config.Invalid(k), config.MustBe(InterfaceEthernet))
 	}
 	if _, err := netinst.ParseIfName(i.IfName); err != nil && i.IfName != "" {
 		what, allowed, _ := strings.Cut(err.Error(), ": ")
-		r.faults.Add(config.Sub(at, "ifName"), what, allowed)
+		r.faults.Add(config.Below(at, "ifName"), what, allowed)
 	}
 	return i
 }
 
-func (r *reader) underlay(at []string, o config.Object) Underlay {
-	known := r.withoutTunnels(at, o)
+func (r *reader) readUnderlay(at []string, o config.Object) Underlay {
+	known := r.removeTunnels(at, o)
 	ofVPN := false
 	for _, k := range []string{"vpn", "network", "networkInstance"} {
 		if _, has := known[k]; has {
 			ofVPN = true
 			delete(known, k)
-			r.faults.Add(config.Sub(at, k), "names a network, and none can be an underlay",
+			r.faults.Add(config.Below(at, k), "names a network, and none can be an underlay",
 				"must be port or address, also the address of a VPN that the host itself has")
 		}
 	}
-	r.known(at, known, "port", "address")
-	u := Underlay{Port: r.text(at, o, "port", false)}
-	text := r.text(at, o, "address", false)
+	r.checkKeys(at, known, "port", "address")
+	u := Underlay{Port: r.readText(at, o, "port", false)}
+	text := r.readText(at, o, "address", false)
 	if (u.Port == "") == (text == "") && !ofVPN {
 		r.faults.Add(at, "port and address, or neither", "must be either port or address")
 	}
 	if text != "" {
 		a, err := netip.ParseAddr(text)
 		if err != nil || a.Zone() != "" || !a.IsGlobalUnicast() {
-			r.faults.Add(config.Sub(at, "address"), config.Invalid(text), "must be a unicast address of IPv4 or IPv6")
+			r.faults.Add(config.Below(at, "address"), config.Invalid(text), "must be a unicast address of IPv4 or IPv6")
 		}
 		u.Address = a.Unmap()
 	}
 	return u
 }
 
-// withoutTunnels removes and reports the fields that name a type of tunnel: VXLAN is the only type (ADR 0020), and a
+// removeTunnels removes and reports the fields that name a type of tunnel: VXLAN is the only type (ADR 0020), and a
 // field would promise a choice.
-func (r *reader) withoutTunnels(at []string, o config.Object) config.Object {
+func (r *reader) removeTunnels(at []string, o config.Object) config.Object {
 	out := maps.Clone(o)
 	for _, k := range []string{"type", "tunnel", "tunnelType", "tunnels", "encapsulation"} {
 		if v, has := o[k]; has {
 			delete(out, k)
-			r.faults.Add(config.Sub(at, k), config.InvalidValue(config.Shorten(config.OneLine(v))),
+			r.faults.Add(config.Below(at, k), config.InvalidValue(config.Shorten(config.OneLine(v))),
 				"no type of tunnel is to be named, all are "+TunnelVXLAN)
 		}
 	}
 	return out
 }
 
-func (r *reader) executor(at []string, o config.Object) Executor {
-	r.known(at, o, "unit", "command", "env", "dir", "restart")
+func (r *reader) readExecutor(at []string, o config.Object) Executor {
+	r.checkKeys(at, o, "unit", "command", "env", "dir", "restart")
 	x := Executor{
-		Unit: r.text(at, o, "unit", false), Command: r.words(at, o, "command"), Env: r.env(at, o),
-		Dir: r.text(at, o, "dir", false), Restart: r.text(at, o, "restart", false),
+		Unit: r.readText(at, o, "unit", false), Command: r.readStrings(at, o, "command"), Env: r.readEnv(at, o),
+		Dir: r.readText(at, o, "dir", false), Restart: r.readText(at, o, "restart", false),
 	}
 	if (x.Unit == "") == (len(x.Command) == 0) {
 		r.faults.Add(at, "unit and command, or neither", "must be either unit or command")
 	}
 	if x.Unit != "" && !isUnit(x.Unit) {
-		r.faults.Add(config.Sub(at, "unit"), config.Invalid(x.Unit),
+		r.faults.Add(config.Below(at, "unit"), config.Invalid(x.Unit),
 			"must be the name of a unit, such as collector.service")
 	}
 	if x.Unit != "" && (len(x.Env) > 0 || x.Dir != "" || x.Restart != "") {
 		r.faults.Add(at, "env, dir or restart with a unit", "only a command has them")
 	}
 	if len(x.Command) > 0 && (!path.IsAbs(x.Command[0]) || path.Clean(x.Command[0]) != x.Command[0]) {
-		r.faults.Add(config.Sub(at, "command"), "begins with "+config.Quote(x.Command[0]),
+		r.faults.Add(config.Below(at, "command"), "begins with "+config.Quote(x.Command[0]),
 			"must be the absolute path of a program")
 	}
 	if x.Dir != "" && !path.IsAbs(x.Dir) {
-		r.faults.Add(config.Sub(at, "dir"), config.Invalid(x.Dir), "must be an absolute path")
+		r.faults.Add(config.Below(at, "dir"), config.Invalid(x.Dir), "must be an absolute path")
 	}
 	if x.Restart != "" && x.Restart != RestartAlways && x.Restart != RestartNever {
-		r.faults.Add(config.Sub(at, "restart"), config.Invalid(x.Restart), config.MustBe(RestartAlways+" or "+RestartNever))
+		r.faults.Add(config.Below(at, "restart"), config.Invalid(x.Restart), config.MustBe(RestartAlways+" or "+RestartNever))
 	}
 	return x
 }
@@ -231,37 +231,37 @@ func isUnit(s string) bool {
 		})
 }
 
-// words reads a list of strings; a single string is a list of one.
-func (r *reader) words(at []string, o config.Object, key string) []string {
+// readStrings reads a list of strings; a single string is a list of one.
+func (r *reader) readStrings(at []string, o config.Object, key string) []string {
 	v, has := o[key]
 	if !has {
 		return nil
 	}
-	list, is := v.([]any)
+	list, ok := v.([]any)
 	if s, lone := v.(string); lone {
-		list, is = []any{s}, true
+		list, ok = []any{s}, true
 	}
 	var out []string
 	for _, e := range list {
 		s, text := e.(string)
-		is = is && text && !strings.ContainsRune(s, 0)
+		ok = ok && text && !strings.ContainsRune(s, 0)
 		out = append(out, s)
 	}
-	if !is || len(out) == 0 || out[0] == "" {
-		r.faults.Add(config.Sub(at, key), config.InvalidValue(config.Shorten(config.OneLine(v))),
+	if !ok || len(out) == 0 || out[0] == "" {
+		r.faults.Add(config.Below(at, key), config.InvalidValue(config.Shorten(config.OneLine(v))),
 			"must be a program and its arguments, as strings")
 		return nil
 	}
 	return out
 }
 
-func (r *reader) env(at []string, o config.Object) map[string]string {
-	env := r.object(at, o, "env", false)
+func (r *reader) readEnv(at []string, o config.Object) map[string]string {
+	env := r.readObject(at, o, "env", false)
 	out := make(map[string]string, len(env))
 	for _, k := range config.Keys(env) {
-		v, is := env[k].(string)
-		if !is || k == "" || strings.ContainsAny(k, "=\x00") || strings.ContainsRune(v, 0) {
-			r.faults.Add(config.Sub(at, "env", k), "invalid variable", "must be a name without '=' with a string")
+		v, ok := env[k].(string)
+		if !ok || k == "" || strings.ContainsAny(k, "=\x00") || strings.ContainsRune(v, 0) {
+			r.faults.Add(config.Below(at, "env", k), "invalid variable", "must be a name without '=' with a string")
 		}
 		out[k] = v
 	}
@@ -271,50 +271,50 @@ func (r *reader) env(at []string, o config.Object) map[string]string {
 	return out
 }
 
-// known reports keys that are not among the given ones.
-func (r *reader) known(at []string, o config.Object, keys ...string) {
+// checkKeys reports keys that are not among the given ones.
+func (r *reader) checkKeys(at []string, o config.Object, keys ...string) {
 	for _, k := range config.Keys(o) {
 		if !slices.Contains(keys, k) {
-			r.faults.Add(config.Sub(at, k), config.UnknownField, config.OneOf(keys))
+			r.faults.Add(config.Below(at, k), config.UnknownField, config.OneOf(keys))
 		}
 	}
 }
 
-func (r *reader) object(at []string, o config.Object, key string, required bool) config.Object {
+func (r *reader) readObject(at []string, o config.Object, key string, required bool) config.Object {
 	v, has := o[key]
-	below, is := v.(config.Object)
+	below, ok := v.(config.Object)
 	switch {
 	case !has && required:
-		r.faults.Add(config.Sub(at, key), config.Required, "must be a mapping")
-	case has && !is:
-		r.faults.Add(config.Sub(at, key), config.InvalidType(config.KindOf(v)), "must be a mapping")
+		r.faults.Add(config.Below(at, key), config.Required, "must be a mapping")
+	case has && !ok:
+		r.faults.Add(config.Below(at, key), config.InvalidType(config.KindOf(v)), "must be a mapping")
 	}
 	return below
 }
 
-// entries returns the mappings below a key of spec, by name.
-func (r *reader) entries(at []string, o config.Object, key string) map[string]config.Object {
-	all := r.object(at, o, key, false)
+// readEntries returns the mappings below a key of spec, by name.
+func (r *reader) readEntries(at []string, o config.Object, key string) map[string]config.Object {
+	all := r.readObject(at, o, key, false)
 	out := map[string]config.Object{}
 	for _, name := range config.Keys(all) {
-		r.name(config.Sub(at, key, name), name)
-		if below := r.object(config.Sub(at, key), all, name, true); below != nil {
+		r.checkName(config.Below(at, key, name), name)
+		if below := r.readObject(config.Below(at, key), all, name, true); below != nil {
 			out[name] = below
 		}
 	}
 	return out
 }
 
-func (r *reader) text(at []string, o config.Object, key string, required bool) string {
+func (r *reader) readText(at []string, o config.Object, key string, required bool) string {
 	v, has := o[key]
-	s, is := v.(string)
+	s, ok := v.(string)
 	switch {
 	case !has && required:
-		r.faults.Add(config.Sub(at, key), config.Required, "must be a string")
-	case has && !is:
-		r.faults.Add(config.Sub(at, key), config.InvalidType(config.KindOf(v)), "must be a string")
+		r.faults.Add(config.Below(at, key), config.Required, "must be a string")
+	case has && !ok:
+		r.faults.Add(config.Below(at, key), config.InvalidType(config.KindOf(v)), "must be a string")
 	case has && s == "" && required:
-		r.faults.Add(config.Sub(at, key), config.Invalid(""), "must be a string")
+		r.faults.Add(config.Below(at, key), config.Invalid(""), "must be a string")
 	}
 	return s
 }

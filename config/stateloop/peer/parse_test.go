@@ -131,7 +131,7 @@ func FuzzParse(f *testing.F) {
 		}
 		if p, faults := ParsePeer(doc); len(faults) == 0 {
 			for _, i := range p.Interfaces {
-				if !word(i.IfName) {
+				if !isWord(i.IfName) {
 					t.Errorf("link %q", i.IfName)
 				}
 			}

@@ -14,8 +14,8 @@ func RenameInPeer(doc config.Object, to string) config.Object {
 // RenameInCluster returns a ClusterDescriptor in which a member has another name; same reports that it has no such
 // member.
 func RenameInCluster(doc config.Object, from, to string) (renamed config.Object, same bool) {
-	member, is := config.Lookup(doc, []string{"spec", "members", from})
-	if !is {
+	member, ok := config.Lookup(doc, []string{"spec", "members", from})
+	if !ok {
 		return doc, true
 	}
 	doc = config.Set(config.Unset(doc, []string{"spec", "members", from}), []string{"spec", "members", to}, member)
@@ -34,9 +34,9 @@ func RenameInDeployment(doc config.Object, from, to string) (renamed config.Obje
 		a, b, _ := strings.Cut(pair, " ")
 		switch from {
 		case a:
-			pair, same = Pair(to, b), false
+			pair, same = TunnelName(to, b), false
 		case b:
-			pair, same = Pair(a, to), false
+			pair, same = TunnelName(a, to), false
 		}
 		out[pair] = n
 	}

@@ -29,7 +29,7 @@ type Election struct {
 // end of ctx as a lost one, and for a failure of the store, once until the store answers again. A loss is reported
 // before another candidate can win, as long as the clocks of this machine and of the store run alike; the leadership's
 // fence holds even if they do not.
-func (e Election) Run(ctx context.Context, candidate []byte, tell func(kv.Turn)) {
+func (e Election) Run(ctx context.Context, candidate []byte, tell func(kv.ElectionUpdate)) {
 	answers, over := make(chan kv.Answer), make(chan struct{})
 	var calls sync.WaitGroup
 	defer calls.Wait()
@@ -60,15 +60,16 @@ func (e Election) Run(ctx context.Context, candidate []byte, tell func(kv.Turn))
 			turn = machine.Advance(e.Clock.Now())
 		case <-ended:
 			ended = nil
-			tell(kv.Turn{Lost: ctx.Err()})
+			tell(kv.ElectionUpdate{Lost: ctx.Err()})
 			turn = machine.Resign(e.Clock.Now())
 		}
 	}
 }
 
 // Elector runs elections on a store with the clock of the machine.
-func Elector(s Voting) func(ctx context.Context, key kv.Key, ttl time.Duration, candidate []byte, tell func(kv.Turn)) {
-	return func(ctx context.Context, key kv.Key, ttl time.Duration, candidate []byte, tell func(kv.Turn)) {
+func Elector(s Voting) func(ctx context.Context, key kv.Key, ttl time.Duration, candidate []byte,
+	tell func(kv.ElectionUpdate)) {
+	return func(ctx context.Context, key kv.Key, ttl time.Duration, candidate []byte, tell func(kv.ElectionUpdate)) {
 		Election{Store: s, Key: key, TTL: ttl, Clock: Wall{}}.Run(ctx, candidate, tell)
 	}
 }

@@ -62,7 +62,7 @@ func TestWhatAnElectionTells(t *testing.T) {
 		over := make(chan struct{})
 		go func() {
 			defer close(over)
-			Election{Store: s, Key: "leader", TTL: kv.MinTTL, Clock: Wall{}}.Run(ctx, nil, func(turn kv.Turn) {
+			Election{Store: s, Key: "leader", TTL: kv.MinTTL, Clock: Wall{}}.Run(ctx, nil, func(turn kv.ElectionUpdate) {
 				switch {
 				case turn.Failed != nil:
 					reported = append(reported, turn.Failed.Error())

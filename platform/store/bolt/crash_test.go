@@ -212,19 +212,19 @@ func TestAPowerCutAtAnyPage(t *testing.T) {
 		if meta < 0 {
 			t.Fatal("the commit wrote no meta page")
 		}
-		is := func(what string, content []byte, want int) {
+		check := func(what string, content []byte, want int) {
 			t.Helper()
 			if got := reopened(t, content); got != want {
 				t.Fatalf("commit %d, %s: the store holds %d, not %d", n, what, got, want)
 			}
 		}
-		is("a part of its pages", cut, 10*(n-1))
+		check("a part of its pages", cut, 10*(n-1))
 		torn := bytes.Clone(after)
 		copy(torn[meta:meta+page], before[meta:meta+page])
-		is("all pages but the last", torn, 10*(n-1))
+		check("all pages but the last", torn, 10*(n-1))
 		copy(torn[meta:meta+32], after[meta:meta+32]) // up to the root; the checksum is behind it
-		is("the last one torn", torn, 10*(n-1))
-		is("all of it", after, 10*n)
+		check("the last one torn", torn, 10*(n-1))
+		check("all of it", after, 10*n)
 	}
 }
 

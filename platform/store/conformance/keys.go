@@ -14,7 +14,7 @@ import (
 func emptySees(r *rig) {
 	for i := range 100 {
 		at := r.put("empty", fmt.Sprint(i))
-		o, err := r.Commit(r.ctx(), kv.Txn{Compares: []kv.Compare{kv.At("empty", at)}})
+		o, err := r.Commit(r.ctx(), kv.Txn{Compares: []kv.Compare{kv.AtRevision("empty", at)}})
 		if err != nil || !o.Succeeded || o.Revision != at || len(o.Results) != 0 {
 			r.Fatalf("after revision %d: %+v, %v", at, o, err)
 		}
@@ -37,14 +37,14 @@ func transactions(r *rig) {
 		cmp  kv.Compare
 		want bool
 	}{
-		{"at its revision", kv.At("a", second), true},
-		{"at an older one", kv.At("a", first), false},
-		{"at 0 while there", kv.At("a", 0), false},
-		{"at 0 while absent", kv.At("b", 0), true},
-		{"at a revision while absent", kv.At("b", second), false},
-		{"with its value", kv.Holds("a", []byte("2")), true},
-		{"with another", kv.Holds("a", []byte("1")), false},
-		{"with no value while absent", kv.Holds("b", nil), false},
+		{"at its revision", kv.AtRevision("a", second), true},
+		{"at an older one", kv.AtRevision("a", first), false},
+		{"at 0 while there", kv.AtRevision("a", 0), false},
+		{"at 0 while absent", kv.AtRevision("b", 0), true},
+		{"at a revision while absent", kv.AtRevision("b", second), false},
+		{"with its value", kv.HasValue("a", []byte("2")), true},
+		{"with another", kv.HasValue("a", []byte("1")), false},
+		{"with no value while absent", kv.HasValue("b", nil), false},
 		{"exists", kv.Exists("a"), true},
 		{"exists while absent", kv.Exists("b"), false},
 		{"absent", kv.Absent("b"), true},
@@ -268,8 +268,8 @@ func weighs(r *rig) {
 		}
 		at = o.Revision
 	}
-	until := func(what string, is func(int64) bool) int64 {
-		for n := 0; !is(size()); n++ { // etcd counts and compacts in the background
+	until := func(what string, match func(int64) bool) int64 {
+		for n := 0; !match(size()); n++ { // etcd counts and compacts in the background
 			if n > 300 {
 				r.Fatalf("%s: it began with %d bytes and has %d", what, before, size())
 			}

@@ -83,7 +83,7 @@ func (r *rig) lead(e backend.Election, name string) *led {
 	l := &led{won: make(chan kv.Leadership, 1), lost: make(chan error, 2), quit: quit}
 	go func() {
 		defer close(l.lost)
-		e.Run(ctx, []byte(name), func(turn kv.Turn) {
+		e.Run(ctx, []byte(name), func(turn kv.ElectionUpdate) {
 			if turn.Won != nil {
 				l.won <- *turn.Won
 			}

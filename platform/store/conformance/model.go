@@ -174,11 +174,11 @@ func (h *history) compare() kv.Compare {
 	now, _, _ := h.model.Get(k)
 	switch rapid.IntRange(0, 4).Draw(h.T, "compare") {
 	case 0:
-		return kv.At(k, now.ModRevision)
+		return kv.AtRevision(k, now.ModRevision)
 	case 1:
-		return kv.At(k, kv.Revision(rapid.IntRange(0, len(h.revisions)-1).Draw(h.T, "at")))
+		return kv.AtRevision(k, kv.Revision(rapid.IntRange(0, len(h.revisions)-1).Draw(h.T, "at")))
 	case 2:
-		return kv.Holds(k, h.value())
+		return kv.HasValue(k, h.value())
 	case 3:
 		return kv.Exists(k)
 	}
@@ -300,11 +300,11 @@ func (h *history) batches(bs []kv.Batch, ofModel bool) (out string) {
 
 // sentinel returns the error of the contract that an error wraps.
 func sentinel(err error) string {
-	for _, is := range []error{
+	for _, known := range []error{
 		kv.ErrInvalid, kv.ErrTooLarge, kv.ErrCompacted, kv.ErrFuture, kv.ErrNoLease, kv.ErrClosed,
 	} {
-		if errors.Is(err, is) {
-			return is.Error()
+		if errors.Is(err, known) {
+			return known.Error()
 		}
 	}
 	if err == nil || errors.Is(err, errEnough) {

@@ -177,7 +177,7 @@ func (r *rig) count(writer, times int) error {
 			}
 		}
 		out, err := r.Commit(r.Context(), kv.Txn{
-			Compares: []kv.Compare{kv.At("count", e.ModRevision)},
+			Compares: []kv.Compare{kv.AtRevision("count", e.ModRevision)},
 			Then: []kv.Op{
 				kv.Put("count", fmt.Append(nil, n+1)),
 				kv.Put(kv.Key(fmt.Sprint("writer/", writer)), fmt.Append(nil, done)),

@@ -152,6 +152,9 @@ func (g *guard) query(ctx context.Context, o Options, key string, m *member) {
 		if err == nil && n%alarmEvery == 0 {
 			g.readAlarms(ctx, client, m.endpoint)
 		}
+		if late { // the members may be electing: the next answer reports the new leader, for which lost writes wait
+			continue
+		}
 		select {
 		case <-time.After(pollEvery):
 		case <-ctx.Done():

@@ -16,17 +16,19 @@ type Cause struct {
 	Author, Message string
 }
 
-// Effect records a decision of the machine.
-func (s *RolloutRecord) Effect(now time.Time, by rollout.Event, effect rollout.Effect) {
+// RecordEffect records a decision of the machine.
+func (r *RolloutRecord) RecordEffect(now time.Time, by rollout.Event, effect rollout.Effect) {
 	switch effect := effect.(type) {
 	case rollout.Push:
-		s.Decide(now, "", fmt.Sprintf("batch %d goes out to %s", effect.Batch, named(effect.Nodes)), batchReason(by))
+		r.RecordDecision(now, "", fmt.Sprintf("batch %d goes out to %s", effect.Batch, listNames(effect.Nodes)),
+			batchReason(by))
 	case rollout.Delayed:
-		s.Decide(now, "", named(effect.Nodes)+" waits for a later batch", "it went offline before it took the change")
+		r.RecordDecision(now, "", listNames(effect.Nodes)+" waits for a later batch",
+			"it went offline before it took the change")
 	case rollout.Halted:
-		s.Decide(now, "", "halted", effect.Why)
+		r.RecordDecision(now, "", "halted", effect.Why)
 	case rollout.Done:
-		s.finish(now, effect)
+		r.finish(now, effect)
 	}
 }
 
@@ -45,8 +47,8 @@ func batchReason(e rollout.Event) string {
 	return "all of the batch before have answered"
 }
 
-// named lists nodes for people.
-func named(names []string) string {
+// listNames lists nodes for people.
+func listNames(names []string) string {
 	if len(names) > maxNamed {
 		return fmt.Sprintf("%s and %d more", strings.Join(names[:maxNamed], ", "), len(names)-maxNamed)
 	}
@@ -54,27 +56,27 @@ func named(names []string) string {
 }
 
 // finish ends the rollout after the machine has ended.
-func (s *RolloutRecord) finish(now time.Time, d rollout.Done) {
-	s.Ended, s.Left = now.UTC(), map[string]string{}
-	if s.End == "" {
-		if s.End = EndDone; len(d.Failed) > 0 {
-			s.End = EndFailed
+func (r *RolloutRecord) finish(now time.Time, d rollout.Done) {
+	r.Ended, r.Left = now.UTC(), map[string]string{}
+	if r.End == "" {
+		if r.End = EndDone; len(d.Failed) > 0 {
+			r.End = EndFailed
 		}
 	}
 	for _, u := range append(d.Failed, d.Unreachable...) {
-		s.Left[u.Node] = u.Reason
+		r.Left[u.Node] = u.Reason
 	}
 	why := "every node has it"
-	if n := len(s.Left); n > 0 {
+	if n := len(r.Left); n > 0 {
 		why = fmt.Sprintf("%d nodes do not have it", n)
 	}
-	s.Decide(now, s.By, s.End, why)
+	r.RecordDecision(now, r.By, r.End, why)
 }
 
 // Extend resumes an ended rollout with more nodes.
-func (s *RolloutRecord) Extend(now time.Time, nodes []string) {
-	s.End, s.Ended, s.Left = "", time.Time{}, nil
-	s.Decide(now, "", "goes on with "+named(nodes), "they want what they do not have")
+func (r *RolloutRecord) Extend(now time.Time, nodes []string) {
+	r.End, r.Ended, r.Left = "", time.Time{}, nil
+	r.RecordDecision(now, "", "goes on with "+listNames(nodes), "they want what they do not have")
 }
 
 // Supersede begins the record of another rollout, which carries revisions, and ends the one before (nil for none),
@@ -96,18 +98,18 @@ func Supersede(now time.Time, old *RolloutRecord, by Cause, revisions []uint64,
 			}
 			next.By = old.By
 			old.End, old.Ended, old.Machine.Up, old.Machine.Gone, old.Machine.Out = EndSuperseded, now.UTC(), nil, nil, nil
-			old.Decide(now, "", EndSuperseded,
+			old.RecordDecision(now, "", EndSuperseded,
 				fmt.Sprintf("revision %d touches nodes: it carries what is left of this one", next.Revision))
 		}
 	}
-	next.Decide(now, next.Author, fmt.Sprintf("revision %d begins", next.Revision), next.Message)
+	next.RecordDecision(now, next.Author, fmt.Sprintf("revision %d begins", next.Revision), next.Message)
 	return next, ended
 }
 
 // Release ends the rollout because staged rollouts were switched off: all nodes have got the config at once.
-func (s *RolloutRecord) Release(now time.Time) {
-	s.End = EndReleased
-	s.Decide(now, "", EndReleased, "config_staged_rollout_enabled is off: all nodes get it at once")
+func (r *RolloutRecord) Release(now time.Time) {
+	r.End = EndReleased
+	r.RecordDecision(now, "", EndReleased, "config_staged_rollout_enabled is off: all nodes get it at once")
 }
 
 // The commands of an operator, as in the API.
@@ -117,31 +119,31 @@ const (
 	Abort  = "abort"
 )
 
-// Command handles an operator's command and returns the event for the machine, or why it refuses. After an abort,
-// configs desired since newest are held back.
-func (s *RolloutRecord) Command(now time.Time, by, what string, m *rollout.Rollout,
+// HandleCommand handles an operator's command and returns the event for the machine, or why it refuses. After an abort,
+// configs that became desired up to the store revision newest are held back.
+func (r *RolloutRecord) HandleCommand(now time.Time, by, what string, m *rollout.Rollout,
 	newest kv.Revision) (e rollout.Event, refused string) {
 	switch {
-	case s.End != "" || m == nil: // another rollout is current
-		out := fmt.Sprintf("it has ended: it is %s since %s", s.End, s.Ended.Format(time.RFC3339))
-		if s.By != "" {
-			out += ", by " + s.By
+	case r.End != "" || m == nil: // another rollout is current
+		out := fmt.Sprintf("it has ended: it is %s since %s", r.End, r.Ended.Format(time.RFC3339))
+		if r.By != "" {
+			out += ", by " + r.By
 		}
 		return nil, out
 	case what == Pause && m.Paused():
-		return nil, "it is paused already, by " + s.By
+		return nil, "it is paused already, by " + r.By
 	case what == Pause:
-		s.By = by
-		s.Decide(now, by, "paused", "the batch that is out goes on")
+		r.By = by
+		r.RecordDecision(now, by, "paused", "the batch that is out goes on")
 		return rollout.Pause{}, ""
 	case what == Resume && !m.Paused() && !m.IsHalted():
 		return nil, "it is running"
 	case what == Resume:
-		s.By = ""
-		s.Decide(now, by, "resumed", "")
+		r.By = ""
+		r.RecordDecision(now, by, "resumed", "")
 		return rollout.Resume{}, ""
 	case what == Abort:
-		s.By, s.End, s.Barrier = by, EndAborted, max(s.Barrier, newest)
+		r.By, r.End, r.Barrier = by, EndAborted, max(r.Barrier, newest)
 		return rollout.Abort{}, ""
 	}
 	return nil, fmt.Sprintf("%q is no command of a rollout", what)

@@ -12,13 +12,13 @@ import (
 // Node is one node as the leader of the rollouts knows it, read only from the store, so that any replica knows the
 // same.
 type Node struct {
-	ID, Name string
-	Wants    fleet.Digest
-	Since    kv.Revision // of Wants
-	Online   bool
-	Kind     string // board and software: nodes of one kind form a group of the stages
-	Stands   fleet.Standing
-	Gate     Admission
+	ID, Name  string
+	Desired   fleet.Digest
+	Since     kv.Revision // when Desired was set
+	Online    bool
+	Kind      string // board and software: nodes of one kind form a group of the stages
+	Progress  fleet.RolloutProgress
+	Admission Admission
 }
 
 // Admission is the config that a node may have.
@@ -30,37 +30,37 @@ type Admission struct {
 
 // Staged reports whether the node waits for a batch.
 func (n *Node) Staged() bool {
-	return n.Stands.State == fleet.StandsStaged && n.Stands.Digest == n.Wants && n.Gate.Open != n.Wants
+	return n.Progress.State == fleet.ProgressStaged && n.Progress.Digest == n.Desired && n.Admission.Open != n.Desired
 }
 
-// Has reports whether the node has confirmed its desired config.
-func (n *Node) Has() bool {
-	return n.Stands.State == fleet.StandsConfirmed && n.Stands.Digest == n.Wants
+// HasDesired reports whether the node has confirmed its desired config.
+func (n *Node) HasDesired() bool {
+	return n.Progress.State == fleet.ProgressConfirmed && n.Progress.Digest == n.Desired
 }
 
-// Presence returns the rollout's event for a node's connection.
-func (n *Node) Presence() rollout.Event {
+// PresenceEvent returns the rollout's event for a node's connection.
+func (n *Node) PresenceEvent() rollout.Event {
 	if n.Online {
-		return rollout.NodeBack{Node: n.Name}
+		return rollout.NodeOnline{Node: n.Name}
 	}
-	return rollout.NodeGone{Node: n.Name}
+	return rollout.NodeOffline{Node: n.Name}
 }
 
-// Answer returns the event that reports the node's standing to its desired config, given its state in the rollout; nil
-// if the rollout knows it already: each event is a record written.
-func (n *Node) Answer(state rollout.State, m *rollout.Rollout) rollout.Event {
-	if n.Stands.Digest != n.Wants {
+// AnswerEvent returns the event that reports the node's progress towards its desired config, given its state in the
+// rollout; nil if the rollout knows it already: each event is a record written.
+func (n *Node) AnswerEvent(state rollout.State, m *rollout.Rollout) rollout.Event {
+	if n.Progress.Digest != n.Desired {
 		return nil
 	}
 	out := state == rollout.Pushed || m.Delayed(n.Name)
-	switch s := n.Stands; {
-	case s.State == fleet.StandsConfirmed && state != rollout.Confirmed:
+	switch s := n.Progress; {
+	case s.State == fleet.ProgressConfirmed && state != rollout.Confirmed:
 		return rollout.NodeConfirmed{Node: n.Name}
-	case s.State == fleet.StandsTook && out && !m.HasTaken(n.Name):
-		return rollout.NodeTook{Node: n.Name}
-	case s.State == fleet.StandsFailed && out:
+	case s.State == fleet.ProgressAcked && out && !m.HasAcked(n.Name):
+		return rollout.NodeAcked{Node: n.Name}
+	case s.State == fleet.ProgressFailed && out:
 		return rollout.NodeFailed{Node: n.Name, Why: s.Why}
-	case s.State == fleet.StandsStuck && state == rollout.Pushed:
+	case s.State == fleet.ProgressStuck && state == rollout.Pushed:
 		return rollout.NodeStuck{Node: n.Name, Why: s.Why}
 	}
 	return nil
@@ -87,11 +87,11 @@ func FindUncovered(nodes iter.Seq[*Node], cause uint64, last *RolloutRecord, m *
 	}
 	for n := range nodes {
 		c := rollout.UncoveredNode{Wants: n.Since > 0, Held: n.Since <= barrier, Changed: touched[n.Name], Waits: n.Staged(),
-			Has: n.Has(), Online: n.Online}
+			Has: n.HasDesired(), Online: n.Online}
 		if m != nil && !m.Ended() {
 			c.State, _ = m.Node(n.Name)
 		}
-		if c.IsTaken(l.Fresh) {
+		if c.BelongsToRollout(l.Fresh) {
 			l.Nodes = append(l.Nodes, n.Name)
 		}
 	}
@@ -99,29 +99,29 @@ func FindUncovered(nodes iter.Seq[*Node], cause uint64, last *RolloutRecord, m *
 	return l
 }
 
-// Gates returns the admissions to change, by node id and at most limit, so that they match a rollout that was stored at
-// revision at of the store. Nodes of the current batch are admitted, unless the rollout has ended; the admission of
-// nodes that wait again is revoked. A config desired after the rollout was stored is not part of it.
-func (s *RolloutRecord) Gates(node func(name string) *Node, at kv.Revision, ended bool,
+// AdmissionChanges returns the admissions to change, by node id and at most limit, so that they match a rollout that
+// was stored at revision at of the store. Nodes of the current batch are admitted, unless the rollout has ended; the
+// admission of nodes that wait again is revoked. A config desired after the rollout was stored is not part of it.
+func (r *RolloutRecord) AdmissionChanges(node func(name string) *Node, at kv.Revision, ended bool,
 	limit int) map[string]Admission {
 	gates := map[string]Admission{}
 	set := func(names []string, batch int, open bool) {
 		for _, name := range names {
 			n := node(name)
-			if n == nil || (n.Gate.Open == n.Wants) == open || n.Since > at || len(gates) == limit {
+			if n == nil || (n.Admission.Open == n.Desired) == open || n.Since > at || len(gates) == limit {
 				continue
 			}
-			g := Admission{Rollout: s.Revision, Batch: batch}
+			g := Admission{Rollout: r.Revision, Batch: batch}
 			if open {
-				g.Open = n.Wants
+				g.Open = n.Desired
 			}
 			gates[n.ID] = g
 		}
 	}
 	if !ended {
-		set(s.Machine.Out, s.Machine.Number, true)
+		set(r.Machine.Out, r.Machine.Number, true)
 	}
-	for _, g := range s.Machine.Nodes {
+	for _, g := range r.Machine.Nodes {
 		if g.Delayed && g.State == rollout.Waiting {
 			set(g.Names, g.Batch, false)
 		}

@@ -22,7 +22,7 @@ type RolloutRecord struct {
 	Ended     time.Time `json:"ended,omitzero"`
 	End       string    `json:"end,omitempty"` // done, failed, aborted, superseded, released
 	By        string    `json:"by,omitempty"`  // who paused or aborted it
-	// configs desired since before it was aborted are held back
+	// no rollout brings a node a config that became desired up to this revision of the store; set by an abort
 	Barrier   kv.Revision       `json:"barrier,omitempty"`
 	Left      map[string]string `json:"left,omitempty"` // at its end: the nodes without the config, and why
 	Machine   rollout.Memory    `json:"machine"`
@@ -37,14 +37,14 @@ type RolloutRecord struct {
 type writtenRecord RolloutRecord
 
 // UnmarshalJSON keeps unknown fields.
-func (s *RolloutRecord) UnmarshalJSON(text []byte) (err error) {
-	s.other, err = config.ReadRecord(text, (*writtenRecord)(s))
+func (r *RolloutRecord) UnmarshalJSON(text []byte) (err error) {
+	r.other, err = config.ReadRecord(text, (*writtenRecord)(r))
 	return err
 }
 
 // MarshalJSON also writes the unknown fields.
-func (s RolloutRecord) MarshalJSON() ([]byte, error) {
-	return config.WriteRecord(writtenRecord(s), s.other)
+func (r RolloutRecord) MarshalJSON() ([]byte, error) {
+	return config.WriteRecord(writtenRecord(r), r.other)
 }
 
 // The ends of a rollout.
@@ -71,44 +71,44 @@ type Decision struct {
 	Why  string    `json:"why,omitempty"`
 }
 
-// Decide records a decision and its reason.
-func (s *RolloutRecord) Decide(now time.Time, by, what, why string) {
-	s.Decisions = append(s.Decisions, Decision{At: now.UTC(), By: by, What: what, Why: why})
-	if n := len(s.Decisions) - maxDecisions; n > 0 {
-		s.Decisions = slices.Clone(s.Decisions[n:])
+// RecordDecision records a decision and its reason.
+func (r *RolloutRecord) RecordDecision(now time.Time, by, what, why string) {
+	r.Decisions = append(r.Decisions, Decision{At: now.UTC(), By: by, What: what, Why: why})
+	if n := len(r.Decisions) - maxDecisions; n > 0 {
+		r.Decisions = slices.Clone(r.Decisions[n:])
 	}
 }
 
-// CommandDone records that the remote command at a key is done.
-func (s *RolloutRecord) CommandDone(k kv.Key) {
-	s.Obeyed = append(s.Obeyed, k)
-	if n := len(s.Obeyed) - maxObeyed; n > 0 {
-		s.Obeyed = slices.Clone(s.Obeyed[n:])
+// RecordCommandDone records that the remote command at a key is done.
+func (r *RolloutRecord) RecordCommandDone(k kv.Key) {
+	r.Obeyed = append(r.Obeyed, k)
+	if n := len(r.Obeyed) - maxObeyed; n > 0 {
+		r.Obeyed = slices.Clone(r.Obeyed[n:])
 	}
 }
 
 // State returns the state of a rollout in one word.
-func (s *RolloutRecord) State() string {
+func (r *RolloutRecord) State() string {
 	switch {
-	case s.End != "":
-		return s.End
-	case s.Machine.Paused:
+	case r.End != "":
+		return r.End
+	case r.Machine.Paused:
 		return "paused"
-	case s.Machine.Halted:
+	case r.Machine.Halted:
 		return "halted"
 	}
 	return "running"
 }
 
 // Clone returns a copy that shares no mutable memory with s.
-func (s *RolloutRecord) Clone() *RolloutRecord {
-	c := *s
-	c.Revisions, c.Decisions, c.Obeyed = slices.Clone(s.Revisions), slices.Clone(s.Decisions), slices.Clone(s.Obeyed)
+func (r *RolloutRecord) Clone() *RolloutRecord {
+	c := *r
+	c.Revisions, c.Decisions, c.Obeyed = slices.Clone(r.Revisions), slices.Clone(r.Decisions), slices.Clone(r.Obeyed)
 	return &c
 }
 
-// Key returns the key of a rollout: keys sort by revision.
-func Key(number uint64) kv.Key { return history.RolloutKey(fmt.Sprintf("%016x", number)) }
+// RolloutKey returns the key of a rollout: keys sort by revision.
+func RolloutKey(number uint64) kv.Key { return history.RolloutKey(fmt.Sprintf("%016x", number)) }
 
 // NumberOf returns the revision of a rollout's key.
 func NumberOf(name string) (uint64, bool) {

@@ -33,30 +33,30 @@ func TestWhatAStandingSaysToARollout(t *testing.T) {
 		about  fleet.Digest
 		want   string
 	}{
-		"it confirmed": {rollout.Group{State: rollout.Pushed}, fleet.StandsConfirmed, wanted,
+		"it confirmed": {rollout.Group{State: rollout.Pushed}, fleet.ProgressConfirmed, wanted,
 			"NodeConfirmed"},
-		"it confirmed before its batch": {rollout.Group{State: rollout.Waiting}, fleet.StandsConfirmed, wanted,
+		"it confirmed before its batch": {rollout.Group{State: rollout.Waiting}, fleet.ProgressConfirmed, wanted,
 			"NodeConfirmed"},
-		"it confirmed, as is known":          {rollout.Group{State: rollout.Confirmed}, fleet.StandsConfirmed, wanted, ""},
-		"it confirmed what it wanted before": {rollout.Group{State: rollout.Pushed}, fleet.StandsConfirmed, old, ""},
-		"it failed": {rollout.Group{State: rollout.Pushed}, fleet.StandsFailed, wanted,
+		"it confirmed, as is known":          {rollout.Group{State: rollout.Confirmed}, fleet.ProgressConfirmed, wanted, ""},
+		"it confirmed what it wanted before": {rollout.Group{State: rollout.Pushed}, fleet.ProgressConfirmed, old, ""},
+		"it failed": {rollout.Group{State: rollout.Pushed}, fleet.ProgressFailed, wanted,
 			"NodeFailed"},
-		"it failed while it waits again": {rollout.Group{State: rollout.Waiting, Delayed: true}, fleet.StandsFailed,
+		"it failed while it waits again": {rollout.Group{State: rollout.Waiting, Delayed: true}, fleet.ProgressFailed,
 			wanted, "NodeFailed"},
-		"it failed without having been pushed": {rollout.Group{State: rollout.Waiting}, fleet.StandsFailed, wanted, ""},
-		"it took it":                           {rollout.Group{State: rollout.Pushed}, fleet.StandsTook, wanted, "NodeTook"},
-		"it took it, as is known": {rollout.Group{State: rollout.Pushed, Took: true}, fleet.StandsTook, wanted,
+		"it failed without having been pushed": {rollout.Group{State: rollout.Waiting}, fleet.ProgressFailed, wanted, ""},
+		"it took it":                           {rollout.Group{State: rollout.Pushed}, fleet.ProgressAcked, wanted, "NodeAcked"},
+		"it took it, as is known": {rollout.Group{State: rollout.Pushed, Took: true}, fleet.ProgressAcked, wanted,
 			""},
-		"it took it before its batch": {rollout.Group{State: rollout.Waiting}, fleet.StandsTook, wanted, ""},
-		"somebody else must act first": {rollout.Group{State: rollout.Pushed}, fleet.StandsStuck, wanted,
+		"it took it before its batch": {rollout.Group{State: rollout.Waiting}, fleet.ProgressAcked, wanted, ""},
+		"somebody else must act first": {rollout.Group{State: rollout.Pushed}, fleet.ProgressStuck, wanted,
 			"NodeStuck"},
-		"stuck before its batch": {rollout.Group{State: rollout.Waiting}, fleet.StandsStuck, wanted, ""},
-		"it waits for its batch": {rollout.Group{State: rollout.Waiting}, fleet.StandsStaged, wanted, ""},
+		"stuck before its batch": {rollout.Group{State: rollout.Waiting}, fleet.ProgressStuck, wanted, ""},
+		"it waits for its batch": {rollout.Group{State: rollout.Waiting}, fleet.ProgressStaged, wanted, ""},
 		"nothing is said":        {rollout.Group{State: rollout.Pushed}, "", wanted, ""},
 	} {
-		n := &Node{Name: "n", Wants: wanted, Online: true, Stands: fleet.Standing{Digest: c.about, State: c.stands}}
+		n := &Node{Name: "n", Desired: wanted, Online: true, Progress: fleet.RolloutProgress{Digest: c.about, State: c.stands}}
 		got := ""
-		if e := n.Answer(c.in.State, inState(c.in)); e != nil {
+		if e := n.AnswerEvent(c.in.State, inState(c.in)); e != nil {
 			got = strings.TrimPrefix(fmt.Sprintf("%T", e), "rollout.")
 		}
 		if got != c.want {
@@ -68,14 +68,14 @@ func TestWhatAStandingSaysToARollout(t *testing.T) {
 // A later revision supersedes; an aborted rollout holds back what nodes want by its revision.
 func TestWhichRolloutFollowsALook(t *testing.T) {
 	t.Parallel()
-	waits := fleet.Standing{Digest: wanted, State: fleet.StandsStaged}
+	waits := fleet.RolloutProgress{Digest: wanted, State: fleet.ProgressStaged}
 	nodes := []*Node{
-		{Name: "b", Wants: wanted, Since: 7, Online: true, Stands: waits},
-		{Name: "a", Wants: wanted, Since: 7, Online: true, Stands: waits},
-		{Name: "let", Wants: wanted, Since: 7, Online: true, Stands: waits, Gate: Admission{Open: wanted}},
-		{Name: "has", Wants: wanted, Since: 7, Online: true,
-			Stands: fleet.Standing{Digest: wanted, State: fleet.StandsConfirmed}},
-		{Name: "old", Wants: wanted, Since: 3, Online: true, Stands: waits},
+		{Name: "b", Desired: wanted, Since: 7, Online: true, Progress: waits},
+		{Name: "a", Desired: wanted, Since: 7, Online: true, Progress: waits},
+		{Name: "let", Desired: wanted, Since: 7, Online: true, Progress: waits, Admission: Admission{Open: wanted}},
+		{Name: "has", Desired: wanted, Since: 7, Online: true,
+			Progress: fleet.RolloutProgress{Digest: wanted, State: fleet.ProgressConfirmed}},
+		{Name: "old", Desired: wanted, Since: 3, Online: true, Progress: waits},
 	}
 	for name, c := range map[string]struct {
 		cause uint64
@@ -112,9 +112,9 @@ func TestWhichGatesAreSet(t *testing.T) {
 		}}}
 	open := Admission{Open: wanted}
 	nodes := map[string]*Node{
-		"out": {ID: "1", Wants: wanted}, "open": {ID: "2", Wants: wanted, Gate: open},
-		"later": {ID: "3", Wants: wanted, Since: at + 1}, "again": {ID: "4", Wants: wanted, Gate: open},
-		"shut": {ID: "5", Wants: wanted}, "turn": {ID: "6", Wants: wanted, Gate: open},
+		"out": {ID: "1", Desired: wanted}, "open": {ID: "2", Desired: wanted, Admission: open},
+		"later": {ID: "3", Desired: wanted, Since: at + 1}, "again": {ID: "4", Desired: wanted, Admission: open},
+		"shut": {ID: "5", Desired: wanted}, "turn": {ID: "6", Desired: wanted, Admission: open},
 	}
 	node := func(name string) *Node { return nodes[name] }
 	opens, shuts := Admission{Open: wanted, Rollout: 5, Batch: 2}, Admission{Rollout: 5, Batch: 1}
@@ -127,7 +127,7 @@ func TestWhichGatesAreSet(t *testing.T) {
 		"it has ended": {true, 9, map[string]Admission{"4": shuts}},
 		"at most one":  {false, 1, map[string]Admission{"1": opens}},
 	} {
-		if got := s.Gates(node, at, c.ended, c.limit); !maps.Equal(got, c.want) {
+		if got := s.AdmissionChanges(node, at, c.ended, c.limit); !maps.Equal(got, c.want) {
 			t.Errorf("%s: %v, want %v", name, got, c.want)
 		}
 	}
@@ -159,7 +159,7 @@ func TestWhatACommandDoes(t *testing.T) {
 		"one that another follows": {RolloutRecord{Ended: moment}, nil, Pause,
 			"it has ended: it is  since 2026-11-23T00:00:00Z"},
 	} {
-		e, got := c.s.Command(moment, "ann", c.what, c.m, 8)
+		e, got := c.s.HandleCommand(moment, "ann", c.what, c.m, 8)
 		if e != nil {
 			got += fmt.Sprintf("%T", e)
 		}
@@ -224,7 +224,7 @@ func TestWhatTheMachineDecidesIsTold(t *testing.T) {
 			"batch 3 goes out to a: the time of the batch before, or of the rest after it, is over"},
 		"for a change": {rollout.Changed{}, rollout.Push{Batch: 3, Nodes: []string{"a"}},
 			"batch 3 goes out to a: nodes want something else than before"},
-		"one went offline": {rollout.NodeGone{}, rollout.Delayed{Nodes: []string{"a"}},
+		"one went offline": {rollout.NodeOffline{}, rollout.Delayed{Nodes: []string{"a"}},
 			"a waits for a later batch: it went offline before it took the change"},
 		"it halts":   {rollout.NodeFailed{}, rollout.Halted{Why: "a failed"}, "halted: a failed"},
 		"it is done": {rollout.NodeConfirmed{}, rollout.Done{}, "done: every node has it"},
@@ -235,7 +235,7 @@ func TestWhatTheMachineDecidesIsTold(t *testing.T) {
 			"done: 1 nodes do not have it"},
 	} {
 		var s RolloutRecord
-		s.Effect(moment, c.by, c.effect)
+		s.RecordEffect(moment, c.by, c.effect)
 		if got := s.Decisions[0].What + ": " + s.Decisions[0].Why; got != c.want {
 			t.Errorf("%s: %s, want %s", name, got, c.want)
 		}

@@ -13,7 +13,7 @@ type Counts struct {
 }
 
 // Counts counts the nodes, by whether one is online.
-func (s *RolloutRecord) Counts(online func(name string) bool) Counts {
+func (r *RolloutRecord) Counts(online func(name string) bool) Counts {
 	c := Counts{Failed: map[string]string{}, Waiting: map[string]string{}}
 	waits := func(name string) string {
 		if !online(name) {
@@ -21,7 +21,7 @@ func (s *RolloutRecord) Counts(online func(name string) bool) Counts {
 		}
 		return "its batch has not come"
 	}
-	for _, g := range s.Machine.Nodes {
+	for _, g := range r.Machine.Nodes {
 		c.Nodes += len(g.Names)
 		if g.State == rollout.Confirmed {
 			c.Acked += len(g.Names)
@@ -31,21 +31,21 @@ func (s *RolloutRecord) Counts(online func(name string) bool) Counts {
 			switch {
 			case g.State == rollout.Failed:
 				c.Failed[name] = g.Why
-			case s.End != "":
-				c.Waiting[name] = s.Left[name]
+			case r.End != "":
+				c.Waiting[name] = r.Left[name]
 			case g.State == rollout.Waiting && g.Delayed:
 				c.Waiting[name] = g.Why + "; " + waits(name)
 			case g.State == rollout.Waiting:
 				c.Waiting[name] = waits(name)
 			default:
-				c.Waiting[name] = string(g.State) + why(g.Why)
+				c.Waiting[name] = string(g.State) + formatReason(g.Why)
 			}
 		}
 	}
 	return c
 }
 
-func why(text string) string {
+func formatReason(text string) string {
 	if text == "" {
 		return ""
 	}
@@ -53,23 +53,23 @@ func why(text string) string {
 }
 
 // Next describes the next step.
-func (s *RolloutRecord) Next() string {
-	out := len(s.Machine.Out)
+func (r *RolloutRecord) Next() string {
+	out := len(r.Machine.Out)
 	switch {
-	case s.End == EndAborted:
+	case r.End == EndAborted:
 		return "nothing, until the layers change: nodes that did not get it keep what they have"
-	case s.End != "":
+	case r.End != "":
 		return "nothing"
-	case s.Machine.Paused:
+	case r.Machine.Paused:
 		return fmt.Sprintf("nothing new, until it is resumed or aborted; it was paused by %s, and %d nodes of the batch "+
-			"that is out have not answered", s.By, out)
-	case s.Machine.Halted:
+			"that is out have not answered", r.By, out)
+	case r.Machine.Halted:
 		return "nothing new, until it is resumed, aborted or reverted, or another change comes"
 	case out > 0:
-		return fmt.Sprintf("%d nodes of batch %d answer, within %v of its start", out, s.Machine.Number,
-			s.Machine.Settings.Confirm)
-	case s.Machine.Resting:
-		return fmt.Sprintf("the next batch, %v after the one before", s.Machine.Settings.Rest)
+		return fmt.Sprintf("%d nodes of batch %d answer, within %v of its start", out, r.Machine.Number,
+			r.Machine.Settings.Confirm)
+	case r.Machine.Resting:
+		return fmt.Sprintf("the next batch, %v after the one before", r.Machine.Settings.Rest)
 	}
 	return "the next batch"
 }

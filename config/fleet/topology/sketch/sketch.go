@@ -178,17 +178,17 @@ func (d *drawing) site(column, row float64) {
 	d.on = append(d.on, nil)
 }
 
-func (d *drawing) node(name string, is topology.NodeType, site int) {
+func (d *drawing) node(name string, kind topology.NodeType, site int) {
 	i := len(d.t.Nodes)
 	d.t.Nodes = append(d.t.Nodes, topology.Node{
-		Name: name, Type: is, MAC: fmt.Sprintf("02:08:%02x:%02x:%02x:00", i>>16&0xff, i>>8&0xff, i&0xff),
+		Name: name, Type: kind, MAC: fmt.Sprintf("02:08:%02x:%02x:%02x:00", i>>16&0xff, i>>8&0xff, i&0xff),
 		Status: topology.Online, Site: d.t.Sites[site].Name,
 	})
 	d.busy = append(d.busy, 0)
 	d.on[site] = append(d.on[site], i)
 }
 
-func (d *drawing) link(a, z int, is topology.LinkType) {
+func (d *drawing) link(a, z int, kind topology.LinkType) {
 	t := d.t
 	if t.Nodes[a].Name > t.Nodes[z].Name {
 		a, z = z, a
@@ -196,7 +196,7 @@ func (d *drawing) link(a, z int, is topology.LinkType) {
 	t.Links = append(t.Links, topology.Link{
 		Name: topology.LinkName(t.Nodes[a].Name, t.Nodes[z].Name), A: t.Nodes[a].Name, Z: t.Nodes[z].Name,
 		AMAC: t.Nodes[a].MAC, ZMAC: t.Nodes[z].MAC,
-		Type: is, Alive: true,
+		Type: kind, Alive: true,
 	})
 }
 

@@ -72,16 +72,16 @@ func (m *Machine) Changed() []Status {
 }
 
 // Next returns the time of the next Tick; false for never.
-func (m *Machine) Next() (at time.Time, is bool) {
+func (m *Machine) Next() (at time.Time, ok bool) {
 	for _, i := range m.order {
 		if i.seq > 0 || i.idle || !i.due.After(m.now) { // the last: it waits for a free slot, or for another task
 			continue
 		}
-		if !is || i.due.Before(at) {
-			at, is = i.due, true
+		if !ok || i.due.Before(at) {
+			at, ok = i.due, true
 		}
 	}
-	return at, is
+	return at, ok
 }
 
 func (m *Machine) setDesired(tasks []Task) {
@@ -114,9 +114,9 @@ func (m *Machine) setDesired(tasks []Task) {
 			i.gone = false
 		}
 	}
-	g := stateloop.GraphOf(desiredAll)
+	g := stateloop.NewGraph(desiredAll)
 	m.order, m.needy = m.order[:0:0], map[string][]*item{}
-	for _, id := range append(g.Remove(), g.Make()...) {
+	for _, id := range append(g.RemovalOrder(), g.CreationOrder()...) {
 		m.order = append(m.order, m.items[id])
 	}
 	for _, i := range m.order {

@@ -220,8 +220,8 @@ func TestATaskIsCheckedMadeAndAsserted(t *testing.T) {
 				if asks := l.do(d); asks != l.asks {
 					t.Fatalf("line %d: asks for %q, want %q", n+1, asks, l.asks)
 				}
-				if is := d.is("a"); l.is != "…" && is != l.is {
-					t.Fatalf("line %d: it is %q, want %q", n+1, is, l.is)
+				if now := d.is("a"); l.is != "…" && now != l.is {
+					t.Fatalf("line %d: it is %q, want %q", n+1, now, l.is)
 				}
 			}
 		})
@@ -234,8 +234,8 @@ func TestWhatIsNeededComesFirstAndGoesLast(t *testing.T) {
 		t.Fatalf("asks for %q", asks)
 	}
 	d.answer("a", Absent, "")
-	if is := d.is("a"); is != "v1 WaitingForDependencies: waits for b, which is Creating" {
-		t.Errorf("a is %q", is)
+	if now := d.is("a"); now != "v1 WaitingForDependencies: waits for b, which is Creating" {
+		t.Errorf("a is %q", now)
 	}
 	d.answer("b", Absent, "")
 	if asks := d.answer("c", Absent, ""); asks != "make c" {
@@ -251,8 +251,8 @@ func TestWhatIsNeededComesFirstAndGoesLast(t *testing.T) {
 	for _, id := range []string{"a", "b"} {
 		d.answer(id, Present, "")
 	}
-	if is := d.is("b"); is != "v2 WaitingForDependencies: waits for the end of a" {
-		t.Errorf("b is %q", is)
+	if now := d.is("b"); now != "v2 WaitingForDependencies: waits for the end of a" {
+		t.Errorf("b is %q", now)
 	}
 	if asks := d.answer("x", Absent, ""); asks != "make x" { // a removal under way holds up nothing else
 		t.Errorf("asks for %q", asks)
@@ -328,7 +328,7 @@ func (w *walk) wish() {
 	n := 1 + w.r.IntN(12)
 	for i := range n {
 		t := Task{ID: fmt.Sprintf("t%02d", i), Target: stateloop.ToBePresent, Version: w.version, Every: time.Hour}
-		if old, is := was[t.ID]; is && w.r.IntN(2) == 0 {
+		if old, ok := was[t.ID]; ok && w.r.IntN(2) == 0 {
 			t.Version = old.Version
 		}
 		if w.r.IntN(4) == 0 {
@@ -368,7 +368,7 @@ func (w *walk) step(e Event) {
 				w.fail("%s is made, and is there", do.ID)
 			}
 			for _, id := range do.Needs {
-				if n, is := w.task(id); is && n.Target == stateloop.ToBePresent && w.host.has[id] != n.Version {
+				if n, ok := w.task(id); ok && n.Target == stateloop.ToBePresent && w.host.has[id] != n.Version {
 					w.fail("%s is made before %s", do.ID, id)
 				}
 			}
@@ -421,8 +421,8 @@ func (w *walk) rest() {
 		for len(w.open) > 0 {
 			w.answer(0, false)
 		}
-		at, is := w.m.Next()
-		if !is || at.Sub(w.now) > 10*time.Minute {
+		at, ok := w.m.Next()
+		if !ok || at.Sub(w.now) > 10*time.Minute {
 			break
 		}
 		w.now = at

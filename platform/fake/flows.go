@@ -1,0 +1,62 @@
+package fake
+
+import (
+	"context"
+	"slices"
+
+	"edgespan/netinst/netstate"
+)
+
+// SetFlows sets the tracked flows.
+func (h *Host) SetFlows(flows ...netstate.Flow) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.flows = flows
+}
+
+// ForgetFlows counts its calls and deletes the flows that match. It returns the error that FailForgetFlows set.
+func (h *Host) ForgetFlows(_ context.Context, match func(netstate.Flow) bool) (answer func() (int, error)) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.forgets++
+	before, err := len(h.flows), h.forgetErr
+	h.flows = slices.DeleteFunc(slices.Clone(h.flows), match)
+	n := before - len(h.flows)
+	return func() (int, error) { return n, err }
+}
+
+// SetEndConnections sets what ends the connections of the app in a network namespace; nil, the default, ends none,
+// since apps of a host in memory have no sockets.
+func (h *Host) SetEndConnections(end func(ctx context.Context, netns string, flows []netstate.Flow) error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.ending = end
+}
+
+// EndConnections ends connections as SetEndConnections says.
+func (h *Host) EndConnections(ctx context.Context, netns string, flows []netstate.Flow) (int, error) {
+	h.mu.Lock()
+	end := h.ending
+	h.mu.Unlock()
+	if end == nil {
+		return 0, nil
+	}
+	if err := end(ctx, netns, flows); err != nil {
+		return 0, err
+	}
+	return len(flows), nil
+}
+
+// FailForgetFlows makes every ForgetFlows fail with err; nil for none.
+func (h *Host) FailForgetFlows(err error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.forgetErr = err
+}
+
+// CountForgetFlows returns how often ForgetFlows was called.
+func (h *Host) CountForgetFlows() int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.forgets
+}
