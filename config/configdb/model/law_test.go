@@ -90,20 +90,28 @@ func (w *world) text() string {
 	return fmt.Sprintf(`{"k%d":%d}`, rapid.IntRange(0, 2).Draw(w.T, "key"), rapid.IntRange(0, 3).Draw(w.T, "value"))
 }
 
-// one is a random write of a half, and what it must do.
-func (w *world) one() (Write, []plainPut) {
+// one is a random write of a half after those of before, and what it must do. What is not there is not removed.
+func (w *world) one(before [][]plainPut) (Write, []plainPut) {
 	t, k, name := w.half()
-	if rapid.IntRange(0, 9).Draw(w.T, "removes") == 0 && w.m.now()[name] != "" {
+	text := w.m.now()[name]
+	for _, puts := range before {
+		for _, put := range puts {
+			if put.half == name {
+				text = put.text
+			}
+		}
+	}
+	if rapid.IntRange(0, 9).Draw(w.T, "removes") == 0 && text != "" {
 		return Remove{Target: t, Kind: k}, []plainPut{{name, ""}}
 	}
-	text := w.text()
+	text = w.text()
 	return Put{Target: t, Kind: k, Value: configdb.JSON(text)}, []plainPut{{name, text}}
 }
 
 // entries are some writes that wait; one of them may be refused, one may be many.
 func (w *world) entries() (es []QueuedWrite, wants [][]plainPut) {
 	for range rapid.IntRange(1, 4).Draw(w.T, "entries") {
-		write, puts := w.one()
+		write, puts := w.one(wants)
 		switch rapid.IntRange(0, 9).Draw(w.T, "sort") {
 		case 0:
 			write, puts = Bulk{[]Write{write, DeleteEnvironment{99}}}, nil
