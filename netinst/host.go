@@ -32,6 +32,8 @@ type HostNetwork struct {
 	Flows bool
 	// MayOverlap means that other networks may have its subnet.
 	MayOverlap bool
+	// FlowLog means that its flows are recorded.
+	FlowLog bool
 }
 
 // HostState is the desired host state that belongs to no network: the root chains with their jumps, the base chain that
@@ -91,6 +93,11 @@ func HostState(ns []HostNetwork, unmarked ...int) netstate.State {
 	s.Add(flowGate(ns)...)
 	if slices.ContainsFunc(ns, func(n HostNetwork) bool { return n.VLANs }) {
 		s.Add(netstate.Sysctl{Key: netstate.TaggedFilter, Value: "1"})
+	}
+	if slices.ContainsFunc(ns, func(n HostNetwork) bool { return n.FlowLog }) {
+		for _, key := range []string{netstate.CountFlows, netstate.TimeFlows, netstate.ReportFlows} {
+			s.Add(netstate.Sysctl{Key: key, Value: "1"})
+		}
 	}
 	return s
 }

@@ -85,6 +85,7 @@ type NetworkInstanceConfig struct {
 	NTPServers  []netip.Addr
 	MTU         int // bytes; 0: the port's, else 1500
 	SpoofGuard  bool
+	FlowLog     bool `json:",omitempty"` // record its flows (package flowlog)
 	ForwardLLDP bool `json:",omitempty"` // a switch passes LLDP (IEEE 802.1AB) between its ports
 	// AccessPorts are the ports of a switch that carry only one VLAN, untagged; the others are trunks. VLANs are all
 	// VLANs of the switch but that of untagged frames, sorted: those of its adapters and access ports.

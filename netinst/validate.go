@@ -48,6 +48,19 @@ func Resets(in Input) func(netstate.Flow) string {
 	}
 }
 
+// Owns returns a function that reports whether a flow with an address of this network's apps belongs to the network,
+// and not to another one that has the same addresses.
+func Owns(in Input) func(netstate.Flow) bool {
+	nw, _ := newNetwork(in)
+	return func(f netstate.Flow) bool {
+		if nw.isSwitch() {
+			_, own := nw.vlanOfZone(f.Zone)
+			return own
+		}
+		return f.Zone == nw.zoneOf(f)
+	}
+}
+
 func newValidator(nw network) validator {
 	j := validator{
 		network: nw, byIP: map[netip.Addr]Adapter{}, tableRoutes: nw.routeOrder(),

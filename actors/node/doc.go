@@ -15,6 +15,7 @@
 //	  /exec            executors and checks of peers, by the ids of their parameters
 //	    /<id>          one executor or check: runs its command, probes its host
 //	  /planner         observes the whole host for plan and diff, one request at a time
+//	  /flowlog         keeps the flow log while a network has one
 //	  /telemetry       reads the counters of access rules from time to time
 //	  /ni/<uuid>       bridge manager, hosts a netinst/manager.Manager and a netinst/probe.Chooser
 //	    /applier       the only actor that writes that network to the host

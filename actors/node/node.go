@@ -12,6 +12,7 @@ import (
 
 	"edgespan/actors/agent"
 	"edgespan/actors/node/api"
+	"edgespan/actors/node/flows"
 	"edgespan/actors/supervise"
 	"edgespan/config/httpapi/nodeapi"
 	"edgespan/config/stateloop/nodestate"
@@ -33,6 +34,7 @@ type Options struct {
 	Uptime    func() time.Duration // of the machine; nil: that of the process
 	Commands  Commands
 	Journal   pubsub.Journal
+	FlowStore flows.Store
 	Storage   api.Storage // state of the Journal; nil for a journal that always persists
 	Warning   string      // problem found at startup before this, "" for none
 	RunDir    string      // absolute
@@ -54,15 +56,7 @@ type Node struct {
 	stop   sync.Once
 }
 
-// Start creates and starts the actor tree. The node works from then on; Done reports why it can't continue.
-func Start(o Options) (*Node, error) {
-	if o.About.Metadata == nil {
-		return nil, errors.New("start a node: no metadata")
-	}
-	topics, err := api.NewTopics(o.Journal, o.Storage)
-	if err != nil {
-		return nil, fmt.Errorf("restore the journal: %w", err)
-	}
+func (o *Options) setDefaults() {
 	if o.Storage == nil {
 		o.Storage = alwaysPersists{}
 	}
@@ -72,6 +66,18 @@ func Start(o Options) (*Node, error) {
 	if o.SetLevel == nil {
 		o.SetLevel = func(string) {}
 	}
+}
+
+// Start creates and starts the actor tree. The node works from then on; Done reports why it can't continue.
+func Start(o Options) (*Node, error) {
+	if o.About.Metadata == nil {
+		return nil, errors.New("start a node: no metadata")
+	}
+	topics, err := api.NewTopics(o.Journal, o.Storage)
+	if err != nil {
+		return nil, fmt.Errorf("restore the journal: %w", err)
+	}
+	o.setDefaults()
 	ctx, cancel := context.WithCancel(context.Background())
 	n := &Node{cancel: cancel, ended: make(chan error, 1)}
 	c := &census{actors: map[string]*api.ActorState{}}
@@ -94,6 +100,7 @@ func Start(o Options) (*Node, error) {
 			n.system.Root.Send(keeper, e)
 		}
 	}
+	n.d.flows = n.d.newFlows(o.FlowStore)
 	n.d.strategy = &supervise.Backoff{Log: o.Log, Crashed: n.d.crashed}
 	recorder := actor.NewPID(n.system.Address(), recorderID)
 	n.d.journalRecord = func(r api.NodeRecord) {

@@ -259,6 +259,12 @@ func (d *deps) currentConfig() nodeconf.Config {
 
 // world returns what becomes of packets under a config: with the ports, leases and choices of uplinks as they are now.
 func (d *deps) world(cfg nodeconf.Config) *verdict.World {
+	world, _ := d.worldAndInputs(cfg)
+	return world
+}
+
+// worldAndInputs returns the world, and the networks that it has.
+func (d *deps) worldAndInputs(cfg nodeconf.Config) (*verdict.World, []netinst.Input) {
 	configs, leases := slices.Collect(maps.Values(cfg.Ports)), d.topics.PortLeases.List("")
 	interfaces := addressing.WithLeases(d.interfaces(), configs, leases)
 	ports := netinst.PortStatuses(configs, interfaces)
@@ -278,7 +284,7 @@ func (d *deps) world(cfg nodeconf.Config) *verdict.World {
 			own = append(own, a.Addr())
 		}
 	}
-	return verdict.New(inputs, own)
+	return verdict.New(inputs, own), inputs
 }
 
 // observedAddresses returns the addresses that the app of a switch network was observed to use.

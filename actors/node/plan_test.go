@@ -49,7 +49,7 @@ func TestPlansAndDiffsAreMadeOneAtATimeAndInBoundedTime(t *testing.T) {
 	onRig(t, func(r *rig) {
 		r.stop()
 		host := &stuck{Host: r.host, free: make(chan struct{})}
-		n, err := Start(Options{Host: host, Files: r.files, About: r.about, Journal: r.journal, RunDir: "/run/edgespan",
+		n, err := Start(Options{Host: host, Files: r.files, About: r.about, Journal: r.journal, FlowStore: &r.flows, RunDir: "/run/edgespan",
 			Boot: 9, Log: zap.NewNop()})
 		if err != nil {
 			t.Fatal(err)

@@ -226,6 +226,7 @@ type rig struct {
 	stick   atomic.Pointer[func()] // runs in the config actor, when it sets the level
 	mu      sync.Mutex
 	beats   int
+	flows   memFlows
 	change  func(*Options) // of each start; nil for none
 }
 
@@ -283,6 +284,7 @@ func (r *rig) start() {
 	o := Options{
 		Host: r.host, Executors: r.execs, Echo: r.execs.Echo, Files: r.files, Facts: &r.facts, About: r.about,
 		Machine: machine, Commands: &r.ran, Journal: r.journal, RunDir: "/run/edgespan", Boot: r.boot, Log: log,
+		FlowStore: &r.flows,
 		SetLevel: func(word string) {
 			r.level.Store(&word)
 			if f := r.stick.Load(); f != nil {

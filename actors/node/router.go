@@ -164,6 +164,7 @@ func (r *router) started(c actor.Context) {
 	r.monitor = spawn(c, r.d.vital(func() actor.Actor { return &monitor{d: r.d} }), "monitor")
 	spawn(c, r.d.props(func() actor.Actor { return &recorder{d: r.d} }), "recorder")
 	spawn(c, r.d.props(func() actor.Actor { return &probes{d: r.d} }), "probes")
+	spawn(c, r.d.props(func() actor.Actor { return &flowLog{d: r.d} }), "flowlog")
 	r.config = spawn(c, r.d.configProps(), "config")
 	r.host = spawn(c, r.d.props(func() actor.Actor {
 		return &hostApplier{applier{d: r.d,

@@ -14,12 +14,15 @@ import (
 	"github.com/google/uuid"
 	"go.uber.org/zap"
 
+	"edgespan/actors/node/flows"
 	"edgespan/appnet"
 	"edgespan/config/httpapi/nodeapi"
 	"edgespan/config/httpapi/rest"
 	"edgespan/netinst"
+	"edgespan/netinst/flowlog"
 	"edgespan/netinst/hits"
 	"edgespan/netinst/netstate"
+	"edgespan/pubsub"
 )
 
 const (
@@ -230,4 +233,145 @@ func (t *telemetry) Receive(c actor.Context) {
 		}
 		t.timers.after(c, max(hitsEvery, hitsRest*time.Since(began)), func() any { return readHitsDue{} })
 	}
+}
+
+const (
+	// bookEvery is the shortest time between two changes of the book: apps on a switch may show new addresses all the
+	// time.
+	bookEvery = 500 * time.Millisecond
+	// listenAgain is the pause after a failure to listen.
+	listenAgain = 10 * time.Second
+)
+
+type (
+	bookDue    struct{}
+	listenDue  struct{}
+	listenDone struct{ err error }
+)
+
+// flowLog is the leaf that keeps the flow log: it says whose flows are recorded (the book), and listens to the kernel
+// while there are such networks. Package flows reads and writes in goroutines of its own, so that the actor never
+// blocks.
+type flowLog struct {
+	d       *deps
+	subs    subscriptions
+	timers  timers
+	inputs  []interface{ Dirty() bool }
+	pending bool               // bookDue is under way
+	cancel  context.CancelFunc // of the listening; nil while there is none
+	failed  string             // why the last listening ended, "" if it did not fail
+}
+
+// dirty is a subscription of which only the fact counts that something has changed.
+type dirty[V any] struct{ *pubsub.Subscription[V] }
+
+func (s dirty[V]) Dirty() bool { return len(s.Drain()) > 0 }
+
+func watched[V any](l *flowLog, t *pubsub.Topic[V]) {
+	l.inputs = append(l.inputs, dirty[V]{subscribe(&l.subs, t, pubsub.Selector{AllScopes: true})})
+}
+
+func (l *flowLog) Receive(c actor.Context) {
+	switch msg := c.Message().(type) {
+	case *actor.Started:
+		l.subs = subscriptions{wake: waker(c)}
+		t := l.d.topics
+		watched(l, t.NetworkConfig)
+		watched(l, t.AppConfig)
+		watched(l, t.AdapterStatus)
+		watched(l, t.PortStatus)
+		watched(l, t.Uplinks)
+	case *actor.Stopping, *actor.Restarting:
+		l.subs.close()
+		l.timers.stop()
+		l.stop()
+	case wake:
+		changed := false
+		for _, s := range l.inputs {
+			changed = s.Dirty() || changed
+		}
+		if changed && !l.pending {
+			l.pending = true
+			l.timers.after(c, bookEvery, func() any { return bookDue{} })
+		}
+	case bookDue:
+		l.pending = false
+		l.write(c)
+	case listenDue:
+		l.write(c)
+	case listenDone:
+		l.listened(c, msg.err)
+	}
+}
+
+// write makes a new book, and begins or ends the listening.
+func (l *flowLog) write(c actor.Context) {
+	cfg, logged := l.d.currentConfig(), false
+	for _, n := range cfg.Networks {
+		logged = logged || n.FlowLog
+	}
+	if !logged {
+		l.stop()
+		return
+	}
+	l.d.flows.Use(flowlog.NewBook(l.d.worldAndInputs(cfg)))
+	if l.cancel != nil {
+		return
+	}
+	ctx, cancel := context.WithCancel(l.d.ctx)
+	l.cancel = cancel
+	self, root := c.Self(), c.ActorSystem().Root
+	go func() {
+		err := l.d.flows.Run(ctx)
+		if ctx.Err() == nil {
+			root.Send(self, listenDone{err})
+		}
+	}()
+}
+
+func (l *flowLog) stop() {
+	if l.cancel != nil {
+		l.cancel()
+		l.cancel = nil
+	}
+}
+
+// listened begins anew after a failure. The first of several is an event.
+func (l *flowLog) listened(c actor.Context, err error) {
+	l.stop()
+	if why := err.Error(); why != l.failed {
+		l.failed = why
+		l.d.log.Warn("flow log", zap.Error(err))
+		e := event(nodeapi.EventFailed, "host", "", "the flow log misses flows")
+		e.Error = why
+		l.d.recordEvent(e)
+	}
+	l.timers.after(c, listenAgain, func() any { return listenDue{} })
+}
+
+// newFlows returns what records flows in a store.
+func (d *deps) newFlows(s flows.Store) *flows.Recorder {
+	report := func(err error) {
+		if err == nil {
+			d.recordEvent(event(nodeapi.EventRecovered, "host", "", "the flow log is written again"))
+			return
+		}
+		d.log.Warn("flow log", zap.Error(err))
+		e := event(nodeapi.EventFailed, "host", "", "the flow log is not written")
+		e.Error = err.Error()
+		d.recordEvent(e)
+	}
+	name := func(app uuid.UUID) string {
+		c, _ := d.topics.AppConfig.Get("", app.String())
+		return c.DisplayName
+	}
+	return flows.New(flows.Options{Store: s, Listen: d.host.EndedFlows, Name: name, Report: report})
+}
+
+// FlowLog emits lines of the flow log.
+func (n *Node) FlowLog(ctx context.Context, q nodeapi.FlowLogQuery, emit func(nodeapi.FlowRecord) error) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(n.d.ctx, cancel)()
+	return n.d.flows.Emit(ctx, q, emit)
 }

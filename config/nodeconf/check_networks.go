@@ -31,6 +31,7 @@ func (c *checker) checkNetworks() {
 			NTPServers:  items[netip.Addr](o, "ntpServers"),
 			MTU:         value[int](o, "mtu"),
 			SpoofGuard:  value[bool](o, "spoofGuard"),
+			FlowLog:     value[bool](o, "flowLog"),
 			ForwardLLDP: value[bool](o, "forwardLLDP"),
 			Flows:       netinst.FlowPolicy(unlessDefault(value[string](o, "flows"), "reset")),
 			Share:       value[bool](o, "share"),

@@ -97,7 +97,6 @@ func TestNetworks(t *testing.T) {
 		{"no subnet at all", `ipv4: {}`, `
 			N1.ipv4: duplicate key (2 times)`},
 		{"later fields", "type: vpn, ipv6: {mode: slaac}, flowLog: true, vpn: {x: 1}", `
-			N1.flowLog: not supported yet
 			N1.ipv6.subnet: required: must be an IPv6 subnet of /64, unicast and not link-local, such as fd00:1::/64
 			N1.type: not supported yet
 			N1.vpn: not supported yet`},

@@ -37,10 +37,9 @@ func (w *world) rules(target string) map[string]nodeapi.RuleHits {
 // sendUDP sends packets of 29 octets from the app web, each of a flow of its own.
 func (w *world) sendUDP(addr string, port, from, n uint16) {
 	w.Helper()
-	web := w.raw("web")
+	web, gate, own, ip := w.raw("web"), w.mac("node", "es1"), w.mac("web", "eth0"), w.ip(app(1))
 	for i := range n {
-		frame := ether(w.mac("node", "es1"), w.mac("web", "eth0"), etherIPv4,
-			ipv4(w.ip(app(1)), netip.MustParseAddr(addr), 17, udp(from+i, port, []byte("x"))))
+		frame := ether(gate, own, etherIPv4, ipv4(ip, netip.MustParseAddr(addr), 17, udp(from+i, port, []byte("x"))))
 		if err := web.send(frame); err != nil {
 			w.Fatal(err)
 		}

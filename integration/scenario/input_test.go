@@ -406,7 +406,7 @@ func TestFaultsBetweenFieldsAreReportedAllAtOnce(t *testing.T) {
 // later are features that the schema knows and this version refuses. They remain listed, so that they don't look like
 // typing errors.
 var later = []string{
-	"networkInstances.<uuid>.type=vpn", "networkInstances.<uuid>.vpn=*", "networkInstances.<uuid>.flowLog=true",
+	"networkInstances.<uuid>.type=vpn", "networkInstances.<uuid>.vpn=*",
 }
 
 func TestWhatIsNotBuiltYetIsRefusedByName(t *testing.T) {

@@ -1,6 +1,9 @@
 package netstate
 
-import "net/netip"
+import (
+	"net/netip"
+	"time"
+)
 
 // Flow is one tracked connection (nf_conntrack): the addresses of its first packet, and those of its replies, which
 // differ from the reverse if it is translated. Protocols without ports have port 0.
@@ -10,3 +13,22 @@ type Flow struct {
 	Src, Dst           netip.AddrPort
 	ReplySrc, ReplyDst netip.AddrPort
 }
+
+// EndedFlow is a tracked connection that has ended, with what the kernel has counted of it (nf_conntrack_acct).
+type EndedFlow struct {
+	Flow
+	Out, In    Traffic   // of the original direction and of the replies
+	Start, End time.Time // Start is zero if the kernel did not record it (nf_conntrack_timestamp)
+}
+
+// Traffic is an amount of packets. Bytes are those of the IP packets.
+type Traffic struct{ Packets, Bytes uint64 }
+
+// Settings with which the kernel counts the packets and bytes of tracked connections, records when they began, and
+// reports their ends even if nobody listened when they began (2, the default since Linux 5.19, reports only others).
+// They affect connections that begin afterwards.
+const (
+	CountFlows  = "net/netfilter/nf_conntrack_acct"
+	TimeFlows   = "net/netfilter/nf_conntrack_timestamp"
+	ReportFlows = "net/netfilter/nf_conntrack_events"
+)

@@ -148,3 +148,33 @@ func (w *World) sender(n *network, a netip.Addr, port string) (Place, netinst.Ad
 	}
 	return Outside, netinst.AdapterKey{}, port
 }
+
+// FirstPacket returns the first packet of a tracked flow of an adapter: the one that the adapter sends, or with
+// incoming the one that it receives, as its sender sent it. The port by which it came in is not known of a flow, only
+// by which one the network reaches the sender, or at whose address a port map stands.
+func (w *World) FirstPacket(key netinst.AdapterKey, proto uint8, src, dst netip.AddrPort, incoming bool) Packet {
+	p := Packet{From: App, Adapter: key, Src: src.Addr(), Dst: dst.Addr(), Proto: proto, SrcPort: src.Port(),
+		DstPort: dst.Port()}
+	switch proto {
+	case ICMP:
+		p.SrcPort, p.DstPort, p.ICMPType = 0, 0, EchoRequest
+	case ICMP6:
+		p.SrcPort, p.DstPort, p.ICMPType = 0, 0, EchoRequest6
+	}
+	if !incoming {
+		return p
+	}
+	n := w.members[key]
+	if p.From, p.Adapter, p.Port = w.sender(n, p.Src, ""); p.From == Node && n != nil && n.mayOverlap() {
+		p.Adapter = key
+	}
+	if p.From != Outside {
+		return p
+	}
+	for _, m := range w.maps[p.Dst] {
+		if p.Port = m.port; m.takes(p) {
+			break
+		}
+	}
+	return p
+}

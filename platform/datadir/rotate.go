@@ -42,16 +42,24 @@ func (r *Rotation) Due(now time.Time) (bool, error) {
 	case info.Size() < r.Limit:
 		return false, nil
 	}
-	for n := r.Keep; n > 0; n-- {
-		from := r.Path
-		if n > 1 {
-			from = keptPath(r.Path, n-1)
-		}
-		if err := os.Rename(from, keptPath(r.Path, n)); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return false, fmt.Errorf("rotate %s: %w", r.Path, err)
-		}
+	if err := rotate(r.Path, r.Keep); err != nil {
+		return false, err
 	}
 	return true, syncFolder(filepath.Dir(r.Path))
+}
+
+// rotate renames a log and its rotated files, of which it keeps so many.
+func rotate(path string, keep int) error {
+	for n := keep; n > 0; n-- {
+		from := path
+		if n > 1 {
+			from = keptPath(path, n-1)
+		}
+		if err := os.Rename(from, keptPath(path, n)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("rotate %s: %w", path, err)
+		}
+	}
+	return nil
 }
 
 // keptPath returns the path of a log's n-th rotated file; the newest is 1.

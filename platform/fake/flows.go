@@ -47,6 +47,30 @@ func (h *Host) EndConnections(ctx context.Context, netns string, flows []netstat
 	return len(flows), nil
 }
 
+// EndFlows reports flows that have ended, and how many were lost, to who listens; false if no one does.
+func (h *Host) EndFlows(lost uint64, ended ...netstate.EndedFlow) bool {
+	h.mu.Lock()
+	emit := h.flowsEnded
+	h.mu.Unlock()
+	if emit == nil {
+		return false
+	}
+	emit(ended, lost)
+	return true
+}
+
+// EndedFlows reports what EndFlows says until ctx ends.
+func (h *Host) EndedFlows(ctx context.Context, emit func(ended []netstate.EndedFlow, lost uint64)) error {
+	h.mu.Lock()
+	h.flowsEnded = emit
+	h.mu.Unlock()
+	<-ctx.Done()
+	h.mu.Lock()
+	h.flowsEnded = nil
+	h.mu.Unlock()
+	return nil
+}
+
 // FailForgetFlows makes every ForgetFlows fail with err; nil for none.
 func (h *Host) FailForgetFlows(err error) {
 	h.mu.Lock()

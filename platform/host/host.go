@@ -335,6 +335,11 @@ func (h *Host) Probe(ctx context.Context, id probe.ID) (time.Duration, int, erro
 	return shots.Shoot(ctx, h.netns, id)
 }
 
+// EndedFlows reports tracked connections of the host's namespace as they end, and how many were lost, until ctx ends.
+func (h *Host) EndedFlows(ctx context.Context, emit func(ended []netstate.EndedFlow, lost uint64)) error {
+	return h.kernel.EndedFlows(ctx, emit)
+}
+
 // EndConnections ends TCP sockets in the network namespace of an app.
 func (h *Host) EndConnections(ctx context.Context, netns string, flows []netstate.Flow) (int, error) {
 	return h.kernel.EndConnections(ctx, netns, flows)

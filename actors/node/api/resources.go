@@ -133,7 +133,7 @@ func tunnelSpecs(ts []netinst.Tunnel) []nodeapi.TunnelSpec {
 
 func networkSpec(c netinst.NetworkInstanceConfig) nodeapi.NetworkSpec {
 	spec := nodeapi.NetworkSpec{DisplayName: c.DisplayName, Type: string(c.Type), Activate: !c.Inactive, Port: c.Port,
-		MTU: c.MTU, SpoofGuard: c.SpoofGuard, ForwardLLDP: c.ForwardLLDP, Generation: c.Generation}
+		MTU: c.MTU, SpoofGuard: c.SpoofGuard, FlowLog: c.FlowLog, ForwardLLDP: c.ForwardLLDP, Generation: c.Generation}
 	if c.HasIPv6() || c.BridgesIPv6() {
 		spec.IPv6 = &nodeapi.IPv6Spec{Mode: string(c.IPv6.Mode), NAT: c.IPv6.NAT, Subnet: c.IPv6.Subnet}
 	}

@@ -3,7 +3,6 @@ package api
 import (
 	"fmt"
 	"net/netip"
-	"strconv"
 
 	"github.com/google/uuid"
 
@@ -15,7 +14,7 @@ import (
 
 // PacketVerdict is an answer about a packet, with the names of apps.
 func (n *Reader) PacketVerdict(p verdict.Packet, a verdict.Answer) nodeapi.PacketVerdict {
-	out := nodeapi.PacketVerdict{From: addressText(p.Src), To: addressText(p.Dst), Protocol: protocolText(p.Proto),
+	out := nodeapi.PacketVerdict{From: addressText(p.Src), To: addressText(p.Dst), Protocol: nodeapi.ProtocolName(p.Proto),
 		SourcePort: p.SrcPort, Name: string(p.Name),
 		Port: p.DstPort, In: p.Port, Verdict: string(a.Verdict), Checks: []nodeapi.FlowCheck{}}
 	for _, c := range a.Checks {
@@ -62,14 +61,6 @@ func limitText(l netinst.RateLimit) string {
 		return ""
 	}
 	return fmt.Sprintf("%d/%.1s, burst %d", l.Packets, l.Per, l.Burst)
-}
-
-func protocolText(proto uint8) string {
-	names := map[uint8]string{verdict.ICMP: "icmp", verdict.TCP: "tcp", verdict.UDP: "udp", verdict.ICMP6: "icmp"}
-	if name := names[proto]; name != "" {
-		return name
-	}
-	return strconv.Itoa(int(proto))
 }
 
 // FlowChanges are classes of flows, with the names of apps: of those that a config has, else of the current ones.

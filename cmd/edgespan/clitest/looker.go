@@ -16,6 +16,7 @@ type looker struct {
 	DiffOf      func(of string) ([]nodeapi.Difference, error)
 	Happens     []nodeapi.Event // sent one by one; with Follow the stream then remains open
 	Stream      []nodeapi.Observed
+	Logged      []nodeapi.FlowRecord // as Happens, of the flow log
 	Findings    []nodeapi.Finding
 	Asks        chan nodeapi.EventQuery // receives the queries of Events, if there is room
 }
@@ -45,6 +46,21 @@ func (l *looker) Events(ctx context.Context, q nodeapi.EventQuery, emit func(nod
 	}
 	for _, e := range l.Happens {
 		if err := emit(e); err != nil {
+			return err
+		}
+	}
+	if q.Follow {
+		<-ctx.Done()
+	}
+	return nil
+}
+
+func (l *looker) FlowLog(ctx context.Context, q nodeapi.FlowLogQuery, emit func(nodeapi.FlowRecord) error) error {
+	for _, r := range l.Logged {
+		if !q.Selects(r) {
+			continue
+		}
+		if err := emit(r); err != nil {
 			return err
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"sync/atomic"
 	"time"
 
@@ -17,6 +18,7 @@ import (
 	"edgespan/actors/node/api"
 	"edgespan/netinst/netstate"
 	"edgespan/platform/daemon"
+	"edgespan/platform/datadir"
 	"edgespan/platform/executor"
 	machine "edgespan/platform/facts"
 	"edgespan/platform/host"
@@ -69,6 +71,14 @@ func (c commands) RestartAgent() error {
 // backendDeadline bounds the query for the host's iptables version, which is only logged.
 const backendDeadline = 500 * time.Millisecond
 
+// The flow log: 4 files of 4 MiB, and the disk keeps 16 MiB for others.
+const (
+	flowLogName  = "flows.jsonl"
+	flowLogLimit = 4 << 20
+	flowLogKept  = 3
+	flowLogSpare = 16 << 20
+)
+
 // beginTimeout bounds how long a start waits until the config is published.
 const beginTimeout = 2 * time.Second
 
@@ -105,6 +115,8 @@ func startNode(ctx context.Context, o nodeOptions, log *zap.Logger) (runningNode
 		About: facts, Machine: daemon.MachineBoot(), Uptime: daemon.Uptime, Commands: commands{proc.New(""), n},
 		Host: n.host, Executors: executor.New(proc.New(""), o.RunDir), Echo: probe.Echo, Journal: journal,
 		Storage: n.storage(o), Warning: o.Warning,
+		FlowStore: &datadir.Lines{Path: filepath.Join(o.StateDir, flowLogName), Limit: flowLogLimit, Keep: flowLogKept,
+			Spare: flowLogSpare},
 		Files:  daemon.NewFiles(o.Config, o.StateDir).WithReserve(journal.ReleaseReserve),
 		Facts:  reader,
 		RunDir: o.RunDir, Boot: boot, Log: log, Notify: n.notify, SetLevel: setLevel(o.Level),

@@ -135,6 +135,47 @@ func TestEventsInEveryForm(t *testing.T) {
 	parts(t, cli(t, clitest.At(socket), "", "events", "-n", "-1"), term.ExitUsage)
 }
 
+func TestFlowsInEveryForm(t *testing.T) {
+	f := explaining()
+	at := time.Unix(60, 0)
+	one := nodeapi.FlowRecord{Time: at, Kind: nodeapi.FlowEnded, Network: "ni/" + clitest.NiID,
+		Adapter: "adapter/" + clitest.AppID + "/0", Name: "web", Direction: "egress", Protocol: "tcp",
+		Local: "10.1.0.2:4000", Remote: "192.0.2.9:443", NAT: "198.51.100.2:6000", Rule: "out", PacketsOut: 3, BytesOut: 300,
+		PacketsIn: 2, BytesIn: 200, Start: at.Add(-1500 * time.Millisecond), End: at}
+	denied := one
+	denied.Rule, denied.BuiltIn, denied.Denied, denied.Name = "", "implicit-drop", true, ""
+	f.Logged = []nodeapi.FlowRecord{one, {Time: at, Kind: nodeapi.FlowsLost, Lost: 12}, denied}
+	socket := clitest.ServeDaemon(t, f)
+	flows := func(code int, words string, want ...string) {
+		t.Helper()
+		parts(t, cli(t, clitest.At(socket), "", append([]string{"flows"}, strings.Fields(words)...)...), code, want...)
+	}
+	flows(0, "", "END", "web", "egress", "10.1.0.2:4000", "192.0.2.9:443", " out ", "3/300", "2/200", "1.5s",
+		"lost", "12 flows are missing", "denied by implicit-drop")
+	flows(0, "-o wide", "1970-01-01T00:01:00Z", "198.51.100.2:6000", "adapter/"+clitest.AppID+"/0")
+	flows(0, "-o json", "[\n", `"kind": "lost"`, `"bytesIn": 200`)
+	flows(0, "--app "+clitest.AppID, "web")
+	flows(0, "ni/"+clitest.NiID, "web")
+	flows(0, "adapter "+clitest.AppID+"/0", "web")
+	flows(0, "app/"+clitest.AppID+"/0 --denied", "denied by implicit-drop")
+	if out := cli(t, clitest.At(socket), "", "flows", "--denied").Out; strings.Contains(out, " out ") {
+		t.Errorf("allowed flows among the denied ones: %s", out)
+	}
+	if out := cli(t, clitest.At(socket), "", "flows", "app/"+clitest.AppID+"/1").Out; strings.Contains(out, "egress") {
+		t.Errorf("flows of another adapter: %s", out)
+	}
+	flows(term.ExitUsage, "port/wan")
+	flows(term.ExitUsage, "ni")
+	flows(term.ExitUsage, "-n -1")
+	if got := cli(t, clitest.At(socket), "", "flows", "-n", "10001"); got.Code != term.ExitUsage ||
+		!strings.Contains(got.Err, "1 to 10000, or 0 for all") {
+		t.Errorf("%+v", got)
+	}
+	if got := until(t, socket, 3, "flows", "-w", "-o", "json"); !strings.Contains(got.Out, `"rule":"out"`) {
+		t.Errorf("%+v", got)
+	}
+}
+
 // until runs a command that goes on until it has printed so many lines, and then
 // interrupts it.
 func until(t *testing.T, socket string, lines int, args ...string) clitest.Said {

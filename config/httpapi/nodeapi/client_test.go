@@ -314,3 +314,37 @@ func shortDir(t *testing.T) string {
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
 	return dir
 }
+
+func TestTheFlowLogArrivesAsItWasAskedFor(t *testing.T) {
+	b := populated()
+	b.logged = append(b.logged, FlowRecord{Kind: FlowsLost, Lost: 3},
+		FlowRecord{Kind: FlowEnded, Adapter: "adapter/" + appID + "/1", Network: "ni/" + niID, Denied: true})
+	socket, _ := start(t, b)
+	c := client(t, socket)
+	for _, x := range []struct {
+		q    FlowLogQuery
+		want string
+	}{
+		{FlowLogQuery{}, "out lost3 denied"},
+		{FlowLogQuery{Of: "app/" + appID}, "out lost3 denied"},
+		{FlowLogQuery{Of: "app/" + appID + "/0"}, "out lost3"},
+		{FlowLogQuery{Of: "adapter/" + appID + "/1"}, "lost3 denied"},
+		{FlowLogQuery{Of: "ni/" + niID, Denied: true}, "lost3 denied"},
+		{FlowLogQuery{Of: "app/" + niID}, "lost3"},
+	} {
+		var got []string
+		if err := c.FlowLog(t.Context(), x.q, func(r FlowRecord) error {
+			switch {
+			case r.Kind == FlowsLost:
+				got = append(got, fmt.Sprint(r.Kind, r.Lost))
+			case r.Denied:
+				got = append(got, "denied")
+			default:
+				got = append(got, r.Rule)
+			}
+			return nil
+		}); err != nil || strings.Join(got, " ") != x.want {
+			t.Errorf("%+v: %q, %v, want %s", x.q, got, err, x.want)
+		}
+	}
+}

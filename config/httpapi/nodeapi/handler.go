@@ -53,6 +53,7 @@ func Handler(b Backend, opts ...Option) http.Handler {
 	a.mux.HandleFunc("POST /v1/acl/enforce", a.enforce)
 	a.mux.HandleFunc("GET /v1/diff", a.diff)
 	a.mux.HandleFunc("GET /v1/events", a.events)
+	a.mux.HandleFunc("GET /v1/flows", a.flowLog)
 	a.mux.HandleFunc("GET /v1/watch", a.watch)
 	a.mux.HandleFunc("GET /v1/doctor", a.doctor)
 	a.mux.HandleFunc("GET /livez", a.livez)

@@ -28,7 +28,8 @@ func populated() *fakeBackend {
 			"adapter": {{ID: appID + "/0", Kind: "adapter"}, {ID: appID + "/1", Kind: "adapter"}},
 			"port":    {{ID: "a b/ü", Kind: "port"}},
 		},
-		ready: Readiness{Why: "Creating"},
+		ready:  Readiness{Why: "Creating"},
+		looker: looker{logged: []FlowRecord{{Kind: FlowEnded, Adapter: "adapter/" + appID + "/0", Rule: "out"}}},
 	}
 }
 
@@ -81,6 +82,8 @@ func TestRoutes(t *testing.T) {
 		{"version", "GET", "/v1/version", 200, `{"version":"v1.2.3"}`, ""},
 		{"livez asks nobody", "GET", "/livez", 200, "ok", ""},
 		{"readyz", "GET", "/readyz", 200, "ok", "list ni"},
+		{"the flow log of a port", "GET", "/v1/flows?of=port/x", 400, "must be ni, app or adapter", ""},
+		{"too many lines", "GET", "/v1/flows?last=10001", 400, "must be 0 to 10000", ""},
 		{"no such route", "GET", "/v2/ni", 404, "no such route", ""},
 		{"wrong method", "POST", "/v1/ni", 405, "must be GET", ""},
 		{"wrong method on apply", "PUT", "/v1/apply", 405, "POST", ""},

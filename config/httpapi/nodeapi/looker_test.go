@@ -12,6 +12,7 @@ type looker struct {
 	diff    func(of string) ([]Difference, error)
 	happens []Event // sent one by one; with Follow the stream then stays open
 	stream  []Observed
+	logged  []FlowRecord
 	doctor  []Finding
 	asks    chan EventQuery // the queries of Events, if there is room
 }
@@ -37,6 +38,21 @@ func (l *looker) Events(ctx context.Context, q EventQuery, emit func(Event) erro
 	}
 	for _, e := range l.happens {
 		if err := emit(e); err != nil {
+			return err
+		}
+	}
+	if q.Follow {
+		<-ctx.Done()
+	}
+	return nil
+}
+
+func (l *looker) FlowLog(ctx context.Context, q FlowLogQuery, emit func(FlowRecord) error) error {
+	for _, r := range l.logged {
+		if !q.Selects(r) {
+			continue
+		}
+		if err := emit(r); err != nil {
 			return err
 		}
 	}

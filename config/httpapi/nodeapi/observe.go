@@ -18,6 +18,9 @@ type Looker interface {
 	// Events emits recorded events, oldest first. With Follow it continues until ctx ends or emit fails, and returns
 	// emit's error.
 	Events(ctx context.Context, q EventQuery, emit func(Event) error) error
+	// FlowLog emits lines of the flow log, oldest first. With Follow it continues until ctx ends or emit fails, and
+	// returns emit's error; a slow reader misses lines, and gets their number.
+	FlowLog(ctx context.Context, q FlowLogQuery, emit func(FlowRecord) error) error
 	// Watch emits the current resources and every change of them until ctx ends or emit fails, and returns emit's error. A
 	// slow reader misses intermediate values, never the last one.
 	Watch(ctx context.Context, kinds []string, emit func(Observed) error) error

@@ -27,6 +27,7 @@ type NetworkSpec struct {
 	Routes      map[string]RouteSpec `json:"routes,omitzero"` // by name
 	Share       bool                 `json:"share,omitempty"`
 	SpoofGuard  bool                 `json:"spoofGuard"`
+	FlowLog     bool                 `json:"flowLog,omitempty"`
 	ForwardLLDP bool                 `json:"forwardLLDP,omitempty"`
 	Tunnels     []TunnelSpec         `json:"tunnels,omitzero"`
 	Type        string               `json:"type"`

@@ -1,0 +1,214 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"edgespan/config/httpapi/nodeapi"
+	"edgespan/netinst/netstate"
+)
+
+// flowFrom is a flow of an address that ended; nth makes flows differ.
+func flowFrom(addr string, nth int) netstate.EndedFlow {
+	src := netip.AddrPortFrom(netip.MustParseAddr(addr), uint16(1024+nth))
+	f := netstate.EndedFlow{Flow: netstate.Flow{Proto: 6, Src: src, Dst: netip.MustParseAddrPort("192.0.2.9:443")},
+		Out: netstate.Traffic{Packets: 4, Bytes: 400}, In: netstate.Traffic{Packets: 3, Bytes: 300},
+		Start: time.Now().Add(-time.Second), End: time.Now()}
+	f.ReplySrc, f.ReplyDst = f.Dst, netip.MustParseAddrPort("192.0.2.2:61000")
+	return f
+}
+
+func (r *rig) flowLog(q nodeapi.FlowLogQuery) []nodeapi.FlowRecord {
+	r.Helper()
+	var list []nodeapi.FlowRecord
+	if err := r.node.FlowLog(r.Context(), q,
+		func(x nodeapi.FlowRecord) error { list = append(list, x); return nil }); err != nil {
+		r.Fatal(err)
+	}
+	return list
+}
+
+// withFlowLog is a config of two networks with an app each, the first network with a flow log.
+func withFlowLog(on bool) string {
+	return strings.Replace(doc(2, 2), "displayName: net1,", fmt.Sprintf("displayName: net1, flowLog: %t,", on), 1)
+}
+
+func (r *rig) addressOf(app int) string {
+	r.Helper()
+	for _, l := range r.node.Topics().Leases.List("") {
+		for key, lease := range l {
+			if key.AppUUID.String() == appID(app) {
+				return lease.IP.String()
+			}
+		}
+	}
+	r.Fatalf("app %d has no address", app)
+	return ""
+}
+
+func TestFlowsAreRecordedWhileTheNetworkHasALog(t *testing.T) {
+	onRig(t, func(r *rig) {
+		r.netns("ns1", "ns2")
+		r.apply(withFlowLog(false))
+		r.ready(time.Minute, "app/"+appID(1), "app/"+appID(2))
+		r.settle(time.Second)
+		if r.host.EndFlows(0) {
+			t.Error("the node listens for nothing")
+		}
+		r.apply(withFlowLog(true))
+		r.settle(time.Second)
+		for _, key := range []string{netstate.CountFlows, netstate.TimeFlows, netstate.ReportFlows} {
+			if id := (netstate.Sysctl{Key: key}).ID(); r.host.State(0)[id] == nil {
+				t.Errorf("%s is not set", key)
+			}
+		}
+		if !r.host.EndFlows(3, flowFrom(r.addressOf(1), 1), flowFrom(r.addressOf(2), 2), flowFrom("192.0.2.2", 3)) {
+			t.Fatal("the node does not listen")
+		}
+		r.settle(0)
+		got := r.flowLog(nodeapi.FlowLogQuery{})
+		if len(got) != 2 || got[0].Kind != nodeapi.FlowsLost || got[0].Lost != 3 {
+			t.Fatalf("%+v", got)
+		}
+		x := got[1]
+		if x.Adapter != "adapter/"+appID(1)+"/0" || x.Network != "ni/"+niID(1) || x.Name != "app1" ||
+			x.Remote != "192.0.2.9:443" || x.NAT != "192.0.2.2:61000" || x.PacketsOut != 4 || x.BytesIn != 300 ||
+			x.Direction != "egress" || x.Protocol != "tcp" || x.End.Sub(x.Start) != time.Second {
+			t.Errorf("%+v", x)
+		}
+		if n := len(r.flowLog(nodeapi.FlowLogQuery{Of: "app/" + appID(2)})); n != 1 { // the line about lost ones
+			t.Errorf("%d lines of an app without log", n)
+		}
+		r.apply(withFlowLog(false))
+		r.settle(time.Second)
+		if r.host.EndFlows(0) {
+			t.Error("the node still listens")
+		}
+		if n := len(r.flowLog(nodeapi.FlowLogQuery{})); n != 2 {
+			t.Errorf("%d lines are left", n)
+		}
+	})
+}
+
+// TestAFlowLogOnAFullDisk loses lines and counts them, says so once, and goes on when there is room.
+func TestAFlowLogOnAFullDisk(t *testing.T) {
+	onRig(t, func(r *rig) {
+		r.netns("ns1", "ns2")
+		r.apply(withFlowLog(true))
+		r.ready(time.Minute, "app/"+appID(1))
+		r.settle(time.Second)
+		end := func(n int) { r.host.EndFlows(0, flowFrom(r.addressOf(1), n)); r.settle(0) }
+		r.flows.fail(errors.New("no space left on device"))
+		end(1)
+		end(2)
+		r.flows.fail(nil)
+		end(3)
+		got := r.flowLog(nodeapi.FlowLogQuery{})
+		if len(got) != 2 || got[0].Lost != 2 || !strings.HasSuffix(got[1].Local, ":1027") {
+			t.Errorf("%+v", got)
+		}
+		var said []string
+		if err := r.node.Events(r.Context(), nodeapi.EventQuery{Of: "host"}, func(e nodeapi.Event) error {
+			if strings.Contains(e.Text, "flow log") {
+				said = append(said, e.Kind+" "+e.Error)
+			}
+			return nil
+		}); err != nil {
+			t.Fatal(err)
+		}
+		if want := []string{"failed no space left on device", "recovered "}; !slices.Equal(said, want) {
+			t.Errorf("%q, want %q", said, want)
+		}
+	})
+}
+
+// TestASlowReaderOfTheFlowLogMissesLines and gets their number; the node and other readers miss nothing.
+func TestASlowReaderOfTheFlowLogMissesLines(t *testing.T) {
+	onRig(t, func(r *rig) {
+		r.netns("ns1", "ns2")
+		r.apply(withFlowLog(true))
+		r.ready(time.Minute, "app/"+appID(1))
+		r.settle(time.Second)
+		r.host.EndFlows(0, flowFrom(r.addressOf(1), 0))
+		r.settle(0)
+		ctx, cancel := context.WithCancel(r.Context())
+		got, lost, resume := 0, uint64(0), make(chan struct{})
+		ended := make(chan error)
+		go func() {
+			ended <- r.node.FlowLog(ctx, nodeapi.FlowLogQuery{Follow: true}, func(x nodeapi.FlowRecord) error {
+				<-resume
+				if lost += x.Lost; x.Kind == nodeapi.FlowEnded {
+					got++
+				}
+				return nil
+			})
+		}()
+		r.settle(0)
+		const many = 3000
+		for n := range many {
+			r.host.EndFlows(0, flowFrom(r.addressOf(1), n))
+			r.settle(0)
+		}
+		close(resume)
+		r.settle(0)
+		r.host.EndFlows(0, flowFrom(r.addressOf(1), many))
+		r.settle(0)
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+		if got+int(lost) != many+2 || lost == 0 {
+			t.Errorf("%d lines and %d missed of %d", got, lost, many+2)
+		}
+		if n := len(r.flowLog(nodeapi.FlowLogQuery{})); n != many+2 {
+			t.Errorf("%d lines are stored", n)
+		}
+		if last := r.flowLog(nodeapi.FlowLogQuery{Last: 2}); len(last) != 2 ||
+			!strings.HasSuffix(last[1].Local, fmt.Sprint(":", 1024+many)) {
+			t.Errorf("the last two: %+v", last)
+		}
+	})
+}
+
+// memFlows is the store of a flow log in memory.
+type memFlows struct {
+	mu    sync.Mutex
+	lines []string
+	err   error
+}
+
+func (f *memFlows) Write(lines []byte) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.err == nil {
+		f.lines = append(f.lines, strings.Split(strings.TrimSuffix(string(lines), "\n"), "\n")...)
+	}
+	return f.err
+}
+
+func (f *memFlows) fail(err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.err = err
+}
+
+func (f *memFlows) Stored() (func(context.Context, func([]byte) error) error, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	now := slices.Clone(f.lines)
+	return func(_ context.Context, emit func([]byte) error) error {
+		for _, line := range now {
+			if err := emit([]byte(line)); err != nil {
+				return err
+			}
+		}
+		return nil
+	}, nil
+}

@@ -1,0 +1,191 @@
+// Package flows records the flows of apps for the flow log: it takes ended connections from the kernel, asks the pure
+// core (netinst/flowlog) what to say of them, writes lines, and lets readers follow them. It counts what gets lost, and
+// reports once that nothing can be written.
+//
+// It never decides whose flows are recorded (actors/node does, by the config), and nothing waits for it: it loses
+// records rather than hold up a network, a reader or the kernel.
+//
+// Read recorder.go first, then read.go.
+package flows
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/netip"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/google/uuid"
+
+	"edgespan/config/httpapi/nodeapi"
+	"edgespan/netinst/flowlog"
+	"edgespan/netinst/netstate"
+)
+
+// waiting is how many records wait to be written: about a second of 10,000 flows, and 2 MiB.
+const waiting = 8192
+
+// Store keeps the lines of the flow log.
+type Store interface {
+	// Write appends whole lines; with an error none of them.
+	Write(lines []byte) error
+	// Stored returns a function that emits the lines that are there now, the oldest first. It must be called once.
+	Stored() (read func(ctx context.Context, emit func(line []byte) error) error, err error)
+}
+
+// Options are what a Recorder works with.
+type Options struct {
+	Store Store
+	// Listen reports ended connections, and how many were lost before, until ctx ends. The slice is reused.
+	Listen func(ctx context.Context, emit func(ended []netstate.EndedFlow, lost uint64)) error
+	// Name returns the display name of an app.
+	Name func(app uuid.UUID) string
+	// Report is called with the error of a write, nil if the one before had failed, and with each kind once.
+	Report func(error)
+}
+
+// Recorder records flows. Its goroutines share it with readers of the log.
+type Recorder struct {
+	o    Options
+	book atomic.Pointer[flowlog.Book]
+	more chan struct{} // has room for one: records wait
+
+	mu     sync.Mutex
+	queues *flowlog.Queues
+
+	// out guards what readers see: a line is stored and followed at once.
+	out     sync.Mutex
+	readers map[*reader]struct{}
+	failing bool // nothing can be written
+}
+
+// New returns a Recorder that records nothing yet.
+func New(o Options) *Recorder {
+	return &Recorder{o: o, more: make(chan struct{}, 1), queues: flowlog.NewQueues(waiting),
+		readers: map[*reader]struct{}{}}
+}
+
+// Use says whose flows are recorded from now on.
+func (f *Recorder) Use(b *flowlog.Book) { f.book.Store(b) }
+
+// Run listens to the kernel and writes records until ctx ends, or until the listening fails.
+func (f *Recorder) Run(ctx context.Context) error {
+	ctx, cancel := context.WithCancel(ctx)
+	var writing sync.WaitGroup
+	writing.Go(func() { f.write(ctx) })
+	err := f.o.Listen(ctx, f.take)
+	if err == nil && ctx.Err() == nil {
+		err = errors.New("listen to the ends of connections: it ended by itself")
+	}
+	cancel()
+	writing.Wait()
+	return err
+}
+
+// take queues the records of ended flows.
+func (f *Recorder) take(ended []netstate.EndedFlow, lost uint64) {
+	book := f.book.Load()
+	if book == nil {
+		return
+	}
+	f.mu.Lock()
+	f.queues.Lose(lost)
+	for _, e := range ended {
+		for _, r := range book.Records(e) {
+			f.queues.Put(r, book.Networks())
+		}
+	}
+	f.mu.Unlock()
+	f.wake()
+}
+
+func (f *Recorder) wake() {
+	select {
+	case f.more <- struct{}{}:
+	default:
+	}
+}
+
+// write writes what is queued until ctx ends.
+func (f *Recorder) write(ctx context.Context) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-f.more:
+		}
+		for ctx.Err() == nil {
+			f.mu.Lock()
+			list, lost := f.queues.Take()
+			f.mu.Unlock()
+			if len(list) == 0 && lost == 0 {
+				break
+			}
+			if !f.put(f.lines(list, lost)) {
+				break // until the next flow ends
+			}
+		}
+	}
+}
+
+// lines are lines of the log.
+func (f *Recorder) lines(list []flowlog.Record, lost uint64) []nodeapi.FlowRecord {
+	now := time.Now()
+	out := make([]nodeapi.FlowRecord, 0, len(list)+1)
+	if lost > 0 {
+		out = append(out, nodeapi.FlowRecord{Time: now, Kind: nodeapi.FlowsLost, Lost: lost})
+	}
+	for _, r := range list {
+		out = append(out, nodeapi.FlowRecord{Time: now, Kind: nodeapi.FlowEnded, Network: "ni/" + r.Network.String(),
+			Adapter: "adapter/" + strings.Replace(r.Adapter.String(), "#", "/", 1), Name: f.o.Name(r.Adapter.AppUUID),
+			Direction: string(r.Direction), Protocol: nodeapi.ProtocolName(r.Proto),
+			Local: endText(r.Local), Remote: endText(r.Remote), NAT: endText(r.NAT),
+			Rule: r.Rule, BuiltIn: string(r.BuiltIn), Denied: r.Denied, PacketsOut: r.Out.Packets, BytesOut: r.Out.Bytes,
+			PacketsIn: r.In.Packets, BytesIn: r.In.Bytes, Start: r.Start, End: r.End})
+	}
+	return out
+}
+
+// endText is an end of a flow: its address, and its port if the protocol has any.
+func endText(a netip.AddrPort) string {
+	switch {
+	case !a.IsValid():
+		return ""
+	case a.Port() == 0:
+		return a.Addr().String()
+	}
+	return a.String()
+}
+
+// put stores lines and passes them to those who follow. What can't be stored is counted as lost, and put returns false.
+func (f *Recorder) put(list []nodeapi.FlowRecord) bool {
+	var lines []byte
+	missing := uint64(0)
+	for _, r := range list {
+		line, err := json.Marshal(r)
+		if err != nil {
+			panic(err) // a struct of texts, times and numbers
+		}
+		lines = append(append(lines, line...), '\n')
+		missing += max(r.Lost, 1)
+	}
+	f.out.Lock()
+	defer f.out.Unlock()
+	err := f.o.Store.Write(lines)
+	if failing := err != nil; failing != f.failing {
+		f.failing = failing
+		f.o.Report(err)
+	}
+	if err != nil {
+		f.mu.Lock()
+		f.queues.Lose(missing)
+		f.mu.Unlock()
+	}
+	for r := range f.readers {
+		r.pass(list)
+	}
+	return err == nil
+}
