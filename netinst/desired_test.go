@@ -431,7 +431,7 @@ func TestRoutesOfANetworkWithoutPortAreNoWarning(t *testing.T) {
 func TestEveryAdapterObjectIsInTheState(t *testing.T) {
 	d := DesiredState(input(web()))
 	ids := d.ByAdapter[key(appA, 0)]
-	if len(ids) != 12 {
+	if len(ids) != 13 {
 		t.Errorf("got %v", ids)
 	}
 	for _, id := range ids {

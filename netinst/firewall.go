@@ -84,8 +84,8 @@ func (nw network) dropForged() string {
 
 // chainName is a chain of network n. Its part is one that all adapters share (FWD, EGR, ING, INP, OUT, POST, of a
 // switch RAW; with port maps MAP, MOUT and MIN; of frames APPS, PORT, OPEN, NODE), or an adapter's number with E, I, N,
-// M, L or A, of frames with F or D; EB<i>, IB<i>, NB<i> and MB<i> are the buckets of its limits (limit.go). SIZE
-// (forward.go) and FLOWS (keep.go) are of the guard.
+// M, L or A, of frames with F or D, of the guard with H; EB<i>, IB<i>, NB<i> and MB<i> are the buckets of its limits
+// (limit.go). SIZE (forward.go), FLOWS (keep.go), NEIGH and H (flows.go) are of the guard.
 func chainName(n int, part string) string { return fmt.Sprintf("%s%d-%s", chainPrefix, n, part) }
 
 func (nw network) chainName(part string) string { return chainName(nw.n, part) }
@@ -135,6 +135,10 @@ func (nw network) adapterChainIDs(a Adapter) []netstate.ID {
 	for _, part := range six {
 		ids = append(ids, nw.ids6(fmt.Sprint(a.Lease.Number)+part)...)
 	}
+	if !nw.isSwitch() {
+		ids = append(ids, netstate.Chain{Family: netstate.InetFamily, Table: GuardTable,
+			Name: nw.adapterChain(a, "H")}.ID())
+	}
 	for _, c := range nw.adapterFrames(a) {
 		ids = append(ids, c.ID())
 	}
@@ -149,7 +153,7 @@ func (nw network) chains() []netstate.Chain {
 	out := append([]netstate.Chain{nw.forward(), nw.egress(), nw.ingress(), nw.input(), nw.output()}, nw.frameChains()...)
 	if !nw.Config.Inactive {
 		out = append(append(append(out, nw.postrouting()), nw.flowChain()...), nw.mapChains()...)
-		out = append(out, nw.sizeChain()...)
+		out = append(append(out, nw.sizeChain()...), nw.neighbourChains()...)
 	}
 	out = append(append(out, nw.crossChains()...), nw.answerChains()...)
 	for _, a := range nw.Adapters {

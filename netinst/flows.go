@@ -1,6 +1,7 @@
 package netinst
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -110,6 +111,85 @@ func (nw network) dnsFrames(a Adapter) string {
 // dnsRate is how many queries a second an adapter with a limit of flows may send to its gateway's DNS, for each family.
 func dnsRate(flows int) int { return max(16, flows/16) }
 
+// The limit of the absent neighbours that an adapter lets the node look for, on the links of its network's ports.
+//
+// The node looks for the link address of the next hop of a packet that it forwards: of the destination itself, where
+// that is on the port's link. The kernel has room for 1,024 neighbours of each family, which all its network namespaces
+// share (gc_thresh3), and while it looks for one, for 3 s, that is not evicted. Without a limit, an app that sends to
+// absent addresses of a port's IPv6 prefix, or of a large IPv4 subnet, keeps all others, the node and its other
+// containers from finding a neighbour. A packet to the port's gateway, or by a link without neighbours, is not counted.
+//
+//	inet edgespan: after-forward    first packets, not to a network -> neighbours: from es<n> -> ES<n>-NEIGH
+//	    by port and gateway: return; by MAC -> ES<n>-<k>H
+//	        next hop of the last ones: return; another, while they are too many: drop
+//
+// Only packets of flows without an answer count: a neighbour that has answered is there. A neighbour that gets packets
+// keeps its place, so that a one-way stream goes on undisturbed. Without spoofGuard, an app may use up the places of
+// others of its network.
+
+const (
+	// DefaultMaxNeighbours is the limit of an adapter whose config sets none: 16 adapters at their limits do not fill
+	// the kernel's table.
+	DefaultMaxNeighbours = 64
+	// neighbourSeconds is how long a next hop counts after the last packet to it. It is longer than the kernel looks for
+	// it (mcast_solicit times retrans_time_ms).
+	neighbourSeconds = 5
+	// neighboursMap is the map of the guard that leads first packets of networks to their chains.
+	neighboursMap = "neighbours"
+)
+
+// NeighbourBound is the limit of one adapter.
+func NeighbourBound(u AdapterSpec) int { return cmp.Or(u.MaxNeighbours, DefaultMaxNeighbours) }
+
+// neighbourRule leads packets of flows without an answer that leave by no network to the chains of theirs.
+const neighbourRule = "ct state new jump neighbours"
+
+// neighbourChains are the chains of the limit. An adapter has its own with any port, and keeps what it counts when the
+// port changes.
+func (nw network) neighbourChains() []netstate.Chain {
+	var rules []string
+	for _, p := range slices.Concat(nw.ports, nw.onlyIPv6()) {
+		out := fmt.Sprintf("oifname %q ", p.IfName)
+		if p.PointToPoint {
+			rules = append(rules, out+"return")
+			continue
+		}
+		for _, g := range p.Gateways() {
+			rules = append(rules, out+nextHopOf(g.Is6())+g.WithZone("").String()+" return")
+		}
+	}
+	guarded := func(part string) netstate.Chain {
+		return netstate.Chain{Family: netstate.InetFamily, Table: GuardTable, Name: nw.chainName(part)}
+	}
+	var out []netstate.Chain
+	limit := func(part, match string, n int) {
+		c := guarded(part)
+		for _, six := range nw.families() {
+			c.Rules = append(c.Rules,
+				fmt.Sprintf("meter size %d { %stimeout %ds } return", n, nextHopOf(six), neighbourSeconds))
+		}
+		c.Rules = append(c.Rules, "counter drop")
+		rules = append(rules, match+"goto "+c.Name)
+		out = append(out, c)
+	}
+	for _, a := range nw.Adapters {
+		limit(fmt.Sprint(a.Lease.Number)+"H", "ether saddr "+a.Lease.MAC+" ", NeighbourBound(a.Config.Spec))
+	}
+	if !nw.Config.SpoofGuard { // what has the MAC of no adapter
+		limit("H", "", DefaultMaxNeighbours)
+	}
+	c := guarded("NEIGH")
+	c.Rules, c.Hooks = rules, []netstate.Hook{byLink(neighboursMap, nw.bridge)}
+	return append(out, c)
+}
+
+func nextHopOf(six bool) string {
+	if six {
+		return "rt ip6 nexthop "
+	}
+	return "rt ip nexthop "
+}
+
 // Limited is what a limit of an adapter holds.
 type Limited int
 
@@ -119,6 +199,7 @@ const (
 	LimitedDHCP
 	LimitedDNS
 	LimitedFragments
+	LimitedNeighbours
 	limitedKinds
 )
 
@@ -149,7 +230,7 @@ func CountingChains(s netstate.State) []netstate.ID {
 
 // countingParts are the last letters of chains with limits, by family; the table is filter, or that of the family.
 var countingParts = map[netstate.Family]string{netstate.IPv4: "L", netstate.IP6Family: "C",
-	netstate.BridgeFamily: "FST"}
+	netstate.InetFamily: "H", netstate.BridgeFamily: "FST"}
 
 // LimitsOf returns what each rule of a chain limits, 0 for one that is no limit whose drops are counted; nil if none is
 // one.
@@ -161,6 +242,8 @@ func LimitsOf(c netstate.Chain) []Limited {
 	for i, rule := range c.Rules {
 		switch {
 		case !strings.HasSuffix(rule, "-j DROP") && !strings.HasSuffix(rule, " counter drop") && rule != "counter drop":
+		case c.Family == netstate.InetFamily:
+			of[i] = LimitedNeighbours
 		case strings.Contains(rule, " dport 67 "), strings.Contains(rule, " dport 547 "):
 			of[i] = LimitedDHCP
 		case strings.Contains(rule, " dport 53 "):
@@ -190,5 +273,7 @@ func (s AdapterLink) DroppedText() string {
 	say(LimitedDHCP, "DHCP requests dropped: more than %d a second", dhcpRate)
 	say(LimitedDNS, "DNS queries dropped: more than %d a second (maxFlows/16)", dnsRate(s.MaxFlows))
 	say(LimitedFragments, "fragments dropped: more than %d a second (maxFragments)", s.MaxFragments)
+	say(LimitedNeighbours, "packets to neighbours of a port dropped: more than %d without an answer in %d s "+
+		"(maxNeighbours)", s.MaxNeighbours, neighbourSeconds)
 	return strings.Join(list, "; ")
 }

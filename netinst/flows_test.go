@@ -135,6 +135,7 @@ func TestTheDropsOfLimitsAreCounted(t *testing.T) {
 	want := map[string]string{}
 	for _, n := range []string{"1", "12"} {
 		want["ES1-"+n+"L ipv4"], want["ES1-"+n+"C ip6"] = "11", "11"
+		want["ES1-"+n+"H inet"] = "5"
 		want["ES1-"+n+"F bridge"], want["ES1-"+n+"S bridge"] = "423", "423"
 	}
 	if !maps.Equal(got, want) {
@@ -173,6 +174,42 @@ func TestFragmentsAreLimited(t *testing.T) {
 	}
 }
 
+// Neighbours are limited on the links that have some, but for the gateways, and only there. A switch has no path on
+// which the node looks for any.
+func TestNeighboursAreLimited(t *testing.T) {
+	in := input(adapter(appA, 0, 1, "10.1.0.128", "a"), adapter(appB, 0, 12, "10.1.0.129", "b"))
+	in.Adapters[1].Config.Spec.MaxNeighbours = 300
+	for i, mac := range []string{"02:00:00:00:00:01", "02:00:00:00:00:0c"} {
+		in.Adapters[i].Lease.MAC = mac
+	}
+	rules := func(name string) []string {
+		c, _ := DesiredState(in).State[netstate.Chain{Family: netstate.InetFamily, Table: GuardTable, Name: name}.ID()].(netstate.Chain)
+		return c.Rules
+	}
+	for name, want := range map[string][]string{
+		"ES1-1H":  {"meter size 64 { rt ip nexthop timeout 5s } return", "counter drop"},
+		"ES1-12H": {"meter size 300 { rt ip nexthop timeout 5s } return", "counter drop"},
+		"ES1-NEIGH": {`oifname "eth0" rt ip nexthop 192.0.2.1 return`,
+			"ether saddr 02:00:00:00:00:01 goto ES1-1H", "ether saddr 02:00:00:00:00:0c goto ES1-12H"},
+	} {
+		if got := rules(name); !slices.Equal(got, want) {
+			t.Errorf("%s: %q, want %q", name, got, want)
+		}
+	}
+	in.Config.SpoofGuard = false
+	if got := rules("ES1-NEIGH"); got[len(got)-1] != "goto ES1-H" || !slices.Equal(rules("ES1-H"), rules("ES1-1H")) {
+		t.Errorf("frames with any MAC: %q, %q", got, rules("ES1-H"))
+	}
+	in.Ports[0].PointToPoint = true
+	if got := rules("ES1-NEIGH"); len(got) != 4 || got[0] != `oifname "eth0" return` {
+		t.Errorf("a link without neighbours: %q", got)
+	}
+	in.Config.Type = Switch
+	if got := append(rules("ES1-NEIGH"), rules("ES1-1H")...); got != nil {
+		t.Errorf("a switch: %q", got)
+	}
+}
+
 // So are those in the tagged frames of a trunk.
 func TestTaggedFragmentsAreLimited(t *testing.T) {
 	for _, rule := range tagged([]string{fragment4 + " rate over 10/second burst 160 packets counter drop",
@@ -194,6 +231,8 @@ func TestTheTextOfDrops(t *testing.T) {
 		"1 packets of new flows dropped: more than 16 flows, or too many TCP connections a second (maxFlows)": {
 			MaxFlows: 16, Dropped: Drops{LimitedFlows: 1}},
 		"2 fragments dropped: more than 33 a second (maxFragments)": {MaxFragments: 33, Dropped: Drops{LimitedFragments: 2}},
+		"4 packets to neighbours of a port dropped: more than 9 without an answer in 5 s (maxNeighbours)": {
+			MaxNeighbours: 9, Dropped: Drops{LimitedNeighbours: 4}},
 	} {
 		if got := s.DroppedText(); got != want {
 			t.Errorf("%q, want %q", got, want)

@@ -82,8 +82,10 @@ const sizesMap = "sizes"
 // sizeRule sends such packets there, in both directions, before any rule lets them pass.
 const sizeRule = "tcp flags syn jump sizes"
 
-// sizeRules are the map and the chain that reads it.
-var sizeRules = []string{"map " + sizesMap + " {", "type ifname : verdict;", setSize, "}",
+// sizeRules are the map and the chain that reads it, and those of neighbourRule.
+var sizeRules = []string{"map " + neighboursMap + " {", "type ifname : verdict;", setSize, "}",
+	"chain neighbours {", toOwn + " return", "iifname vmap @" + neighboursMap, "}",
+	"map " + sizesMap + " {", "type ifname : verdict;", setSize, "}",
 	"chain sizes {", "iifname vmap @" + sizesMap, "oifname vmap @" + sizesMap, "}"}
 
 // The headers of IP and TCP without options, in octets.

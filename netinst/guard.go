@@ -31,6 +31,7 @@ import (
 // error about a flow of the other that leaves by a port. The queries by which the node checks its dnsmasq processes are
 // not tracked: it can check them even if the machine can't track more flows.
 //
+// Packets of flows without an answer that leave by a port are limited by their neighbours there (flows.go).
 // Packets of known flows that stay on a port get its mark (keep.go). Those that begin a TCP connection get the size of
 // segments that their network and port carry (forward.go).
 //
@@ -132,7 +133,7 @@ func guard(ns []HostNetwork, unmarked []int) netstate.Chain {
 		switch h.name {
 		case "forward":
 			wipe = append(append(wipe, sizeRule), inSubnets("ct state new,related ", "ip daddr", lengths, "goto crosses")...)
-			validate = append(validate, closedRules(ns)...)
+			validate = append(slices.Insert(validate, 1, neighbourRule), closedRules(ns)...)
 		case "input":
 			wipe = append(append(wipe, answerRule(ns)...), "meta nfproto ipv4 ip daddr @gateways goto visits")
 		}

@@ -20,7 +20,8 @@ func PortStatuses(configs []PortConfig, interfaces []netstate.Interface) []PortS
 	for _, c := range configs {
 		i, ok := byName[string(c.IfName)]
 		p := PortStatus{
-			PortConfig: c, Exists: ok, Up: ok && i.Up, LinkMTU: i.MTU, Addresses: i.Addresses, DefaultRoutes: i.DefaultRoutes,
+			PortConfig: c, Exists: ok, Up: ok && i.Up, PointToPoint: i.PointToPoint, LinkMTU: i.MTU, Addresses: i.Addresses,
+			DefaultRoutes: i.DefaultRoutes,
 		}
 		if c.VLAN != (VLAN{}) {
 			_, found := byName[string(c.VLAN.Parent)]

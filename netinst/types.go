@@ -237,6 +237,8 @@ type AdapterSpec struct {
 	MaxFlows   int  `json:",omitempty"` // 0: DefaultMaxFlows; at most a share (FlowBound)
 	// MaxFragments bounds the fragments sent in a second, of each family; 0: the default (FragmentBound).
 	MaxFragments int `json:",omitempty"`
+	// MaxNeighbours bounds the neighbours of ports that it sends to without an answer; 0: DefaultMaxNeighbours.
+	MaxNeighbours int `json:",omitempty"`
 	// Observe lets pass what ACL would deny between the adapter and hosts other than the node, and counts it
 	// (targets.observing).
 	Observe bool `json:",omitempty"`
@@ -264,10 +266,10 @@ type AdapterLink struct {
 	IfName     IfName // the app's side
 	HostIfName IfName
 	Bridge     IfName
-	// Dropped are the packets that its limits have dropped recently, MaxFlows and MaxFragments its limits of flows and of
-	// fragments a second; all are 0 if there are none.
-	Dropped                Drops
-	MaxFlows, MaxFragments int
+	// Dropped are the packets that its limits have dropped recently, the others its limits of flows, of fragments a second
+	// and of neighbours; all are 0 if there are none.
+	Dropped                               Drops
+	MaxFlows, MaxFragments, MaxNeighbours int
 }
 
 // AppAdapterStatus is a bridge manager's answer: TargetVersion echoes that of the config it answers.
@@ -379,10 +381,12 @@ type PortConfig struct {
 // eve-bridge-manager).
 type PortStatus struct {
 	PortConfig
-	Exists    bool
-	Up        bool // carrier
-	LinkMTU   int
-	Addresses []netip.Prefix
+	Exists bool
+	Up     bool // carrier
+	// PointToPoint means that its link has no neighbours.
+	PointToPoint bool `json:",omitempty"`
+	LinkMTU      int
+	Addresses    []netip.Prefix
 	// DefaultRoutes are those of the kernel's main table through the port, best metric first.
 	DefaultRoutes []netstate.DefaultRoute
 	Learnt        LearntDNS // if DNSServers is not configured

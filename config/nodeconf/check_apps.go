@@ -121,6 +121,7 @@ func (c *checker) readAdapter(o *object, index string) netinst.AdapterSpec {
 		DHCPServer:      value[bool](o, "dhcpServer"),
 		MaxFlows:        value[int](o, "maxFlows"),
 		MaxFragments:    unlessDefault(value[int](o, "maxFragments"), netinst.DefaultMaxFragments),
+		MaxNeighbours:   unlessDefault(value[int](o, "maxNeighbours"), netinst.DefaultMaxNeighbours),
 		Observe:         value[bool](o, "observe"),
 	}
 	if a.MaxFlows == netinst.DefaultMaxFlows {

@@ -155,8 +155,9 @@ func (l *lab) equal(o netstate.Owner, want netstate.State) {
 var (
 	// A bridge's tso_max_size is that of its last ports. ip prints an error about a peer's namespace while another test's
 	// is being deleted.
+	// The kernel numbers the sets of meters.
 	counters = regexp.MustCompile(`tso_max_size \d+|state (UP|DOWN|UNKNOWN|LOWERLAYERDOWN)|\w+_timer ` +
-		`+[\d.]+|\[\d+:\d+\]|packets \d+ bytes \d+|valid_lft \S+ preferred_lft \S+|(?m)^#.*$|(?m)^Error: Peer netns ` +
+		`+[\d.]+|\[\d+:\d+\]|__meter\d+|packets \d+ bytes \d+|valid_lft \S+ preferred_lft \S+|(?m)^#.*$|(?m)^Error: Peer netns ` +
 		`reference is invalid\.\n`)
 	indexes = regexp.MustCompile(`(?m)^\d+: |@if\d+| link-netnsid \d+`)
 	// nft prints this match in one of two forms, depending on whether it could load the extension of iptables.

@@ -277,7 +277,7 @@ func (l *verdictLab) inputs(rules verdictRules, guard bool, observe map[string]b
 				in.Adapters = append(in.Adapters, netinst.Adapter{
 					Config: netinst.AppAdapterConfig{AppUUID: a.key().AppUUID, Activate: true, Spec: netinst.AdapterSpec{
 						NetworkInstance: in.Config.UUID, Netns: l.spaces[a.name].Name, IfName: "eth0", ACL: rules[a.name],
-						Observe: observe[a.name], MaxFragments: 100000}}, // fragments are many
+						Observe: observe[a.name], MaxFragments: 100000, MaxNeighbours: 10000}}, // both are many
 					Lease: netinst.Lease{Number: i + 1, IP: a.ip, MAC: a.mac()},
 				})
 			}

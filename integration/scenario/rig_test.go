@@ -239,6 +239,7 @@ func (w *world) dump(short string) string {
 	has := regexp.MustCompile(`^\s*flags( owner)?.*$| # progname .*$`)
 	// nft prints this match in one of two forms, depending on whether it could load the extension of iptables.
 	connlimit := regexp.MustCompile(`add @connlimit\d+ \{[^}]*\}`)
+	meter := regexp.MustCompile(`__meter\d+`) // the kernel numbers them
 	timer := regexp.MustCompile(`(hello_timer|tcn_timer|topology_change_timer|gc_timer|forward_delay_timer) +[0-9.]+`)
 	for _, c := range []string{
 		"ip -d -o link", "ip -o addr", "ip rule", "ip route show table all", "ip -6 route show table all", "iptables-save",
@@ -250,7 +251,7 @@ func (w *world) dump(short string) string {
 		fmt.Fprintf(&b, "== %s\n", c)
 		for _, line := range lines {
 			if !strings.HasPrefix(line, "#") { // iptables-save writes the time
-				line = connlimit.ReplaceAllString(line, "xt match connlimit")
+				line = meter.ReplaceAllString(connlimit.ReplaceAllString(line, "xt match connlimit"), "meter")
 				fmt.Fprintln(&b, has.ReplaceAllString(timer.ReplaceAllString(line, "$1"), ""))
 			}
 		}

@@ -19,8 +19,8 @@ type dropped struct {
 	read    map[netstate.ID]netinst.Drops // as last read, by chain; none: not read yet
 	packets netinst.Drops                 // since the manager began, or since drops were last reported
 	last    time.Time
-	// The bounds of flows, and of fragments a second.
-	flows, fragments int
+	// The bounds of flows, of fragments a second, and of neighbours.
+	flows, fragments, neighbours int
 }
 
 // countDropped adds the increase of the counters since the last reading. A counter that is lower was written again.
@@ -57,6 +57,7 @@ func (m *Manager) countDropped(f *flight, e Applied) {
 		if a.dropped.read = read; a.dropped.packets != before {
 			a.dropped.last, a.dropped.flows = e.At, netinst.FlowBound(a.config.Spec, m.config, m.maxTracked)
 			a.dropped.fragments = netinst.FragmentBound(a.config.Spec, f.desired.MTU)
+			a.dropped.neighbours = netinst.NeighbourBound(a.config.Spec)
 		}
 		if a.dropped.packets.Any() && e.At.Sub(a.dropped.last) >= droppedReportEvery {
 			a.dropped.packets = netinst.Drops{}
@@ -67,7 +68,7 @@ func (m *Manager) countDropped(f *flight, e Applied) {
 // show sets the drops of a link, if there are any.
 func (d dropped) show(u *netinst.AdapterLink) {
 	if d.packets.Any() {
-		u.Dropped, u.MaxFlows, u.MaxFragments = d.packets, d.flows, d.fragments
+		u.Dropped, u.MaxFlows, u.MaxFragments, u.MaxNeighbours = d.packets, d.flows, d.fragments, d.neighbours
 	}
 }
 

@@ -217,7 +217,7 @@ func ofOtherType(st netstate.State, c netstate.Chain) bool {
 	if part == "RAW" {
 		return has("nat", "POST")
 	}
-	return has("raw", "RAW") && (part == "POST" || part != "" && strings.Contains("DMN", part[len(part)-1:]))
+	return has("raw", "RAW") && (part == "POST" || part != "" && strings.Contains("DHMN", part[len(part)-1:]))
 }
 
 // enslaved reports whether a foreign link is in another network's bridge.

@@ -22,6 +22,7 @@ type compiled struct {
 // body is the content of a table.
 type body struct {
 	sets   []compiledSet
+	meters []compiledSet // of rules
 	chains []compiled
 }
 
@@ -42,7 +43,8 @@ type body struct {
 //
 // parser.match has the matches; "counter" between them and the verdict counts what matched. A verdict is accept, drop,
 // return, goto CHAIN or jump CHAIN. "KEY vmap @MAP", in which KEY is iifname or oifname, "meta mark set meta mark &
-// MASK" at its end, "masquerade", "notrack" or "tcp option maxseg size set NUMBER" may replace the verdict.
+// MASK" at its end, "masquerade", "notrack" or "tcp option maxseg size set NUMBER" may replace the verdict. A rule with
+// a meter has a set of its own.
 //
 // A rule that matches a set of ipset(8) has its number, which numbers returns by its name.
 func compile(family netstate.Family, lines []string, numbers setNumbers) (body, error) {
@@ -71,7 +73,7 @@ func compile(family netstate.Family, lines []string, numbers setNumbers) (body, 
 			}
 			b.chains[len(b.chains)-1].hook = hook
 		default:
-			r, err := rule(family, words, numbers)
+			r, err := rule(family, words, numbers, &b.meters)
 			if err != nil {
 				return b, fmt.Errorf("%q: %w", line, err)
 			}
@@ -119,10 +121,12 @@ type parser struct {
 	l4    string // the matched protocol behind IP
 	ended bool   // by what replaces the verdict
 	sets  setNumbers
+	// meters are those of the table so far.
+	meters *[]compiledSet
 }
 
-func rule(family netstate.Family, words []string, numbers setNumbers) ([]byte, error) {
-	p := &parser{words: words, sets: numbers}
+func rule(family netstate.Family, words []string, numbers setNumbers, meters *[]compiledSet) ([]byte, error) {
+	p := &parser{words: words, sets: numbers, meters: meters}
 	p.ether = map[netstate.Family]string{netstate.ARPFamily: "arp", netstate.IP6Family: "ip6"}[family]
 	for len(p.words) > 0 {
 		switch w := p.next(); w {
@@ -208,6 +212,10 @@ var fields = map[string]field{
 var etherTypes = map[string]uint16{"ip": unix.ETH_P_IP, "arp": unix.ETH_P_ARP, "ip6": unix.ETH_P_IPV6,
 	"lldp": unix.ETH_P_LLDP, "vlan": unix.ETH_P_8021Q}
 
+// others are the matches that are of no header, by their first words.
+var others = map[string]func(*parser) error{"limit": (*parser).limit, "meter": (*parser).meter,
+	"rt": (*parser).matchNextHop, "match-set": (*parser).matchSet, "physdev": (*parser).bridgePort}
+
 func (p *parser) match(w string) error {
 	if key, ok := interfaces[w]; ok {
 		return p.interfaceName(key)
@@ -215,16 +223,13 @@ func (p *parser) match(w string) error {
 	switch {
 	case strings.HasPrefix(w, "@"):
 		return p.raw(w)
-	case w == "limit":
-		return p.limit()
 	case w == "tcp" && len(p.words) > 0 && p.words[0] == "flags":
 		return p.tcpFlags()
 	case w == "tcp" && len(p.words) > 0 && p.words[0] == "option":
 		return p.maxSegment()
-	case w == "match-set":
-		return p.matchSet()
-	case w == "physdev":
-		return p.bridgePort()
+	}
+	if other, known := others[w]; known {
+		return other(p)
 	}
 	name, f, err := p.field(w)
 	if err != nil {

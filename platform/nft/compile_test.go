@@ -108,6 +108,16 @@ func TestCompileRefusesWhatItDoesNotKnow(t *testing.T) {
 		"iifname != vmap @m":                                   "vmap behind !=",
 		"ether saddr vmap @m":                                  "no value",
 		"match-set s dst accept":                               "want a set",
+		"rt ip hop 10.0.0.1 return":                            "want rt ip nexthop",
+		"rt ip nexthop fe80::1 return":                         "want an address",
+		`rt ip nexthop "es1" return`:                           "want an address",
+		"meter size 0 { rt ip nexthop timeout 5s } return":     "want meter size",
+		"meter size 5 { rt ip nexthop timeout 0s } return":     "want meter size",
+		"meter size 5 { rt ip nexthop timeout 5 } return":      "want meter size",
+		"meter size 5 { rt ip nexthops timeout 5s } return":    "want rt ip nexthop",
+		"meter size 5 { ip daddr timeout 5s } return":          "want meter size",
+		"meter size 5 { rt ip nexthop timeout 5s }":            "no verdict",
+		"meter": "want meter size",
 	} {
 		_, err := compile(netstate.BridgeFamily, []string{"chain a {", rule, "}"}, nil)
 		if err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), strings.Fields(rule)[0]) {

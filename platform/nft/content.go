@@ -244,7 +244,7 @@ func (c *Conn) setsOf(family netstate.Family, tables map[Table]Content) error {
 		if to := a[unix.NFTA_SET_DATA_TYPE]; to != nil {
 			s.types, s.isMap = fmt.Sprintf(" %x %x", a[unix.NFTA_SET_KEY_TYPE], to), true
 		}
-		if _, known := tables[s.table]; known {
+		if _, known := tables[s.table]; known && !isMeter(a[unix.NFTA_SET_FLAGS]) {
 			sets = append(sets, s)
 		}
 	})

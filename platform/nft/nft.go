@@ -11,6 +11,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"syscall"
 	"time"
@@ -172,7 +173,7 @@ func (b *batch) addTo(family byte, kind, flags int, attrs ...[]byte) {
 // addBody adds the messages that create the content of a table. With refill, chains and sets that exist keep their
 // handles, chains get new rules, and sets get more elements. Elements are last: their verdicts name chains.
 func (b *batch) addBody(family byte, table []byte, body body, refill bool) {
-	for _, s := range body.sets {
+	for _, s := range slices.Concat(body.sets, body.meters) {
 		b.addSet(family, table, s)
 	}
 	chain := func(kind uint16, name string) [][]byte {

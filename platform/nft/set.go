@@ -18,6 +18,7 @@ type compiledSet struct {
 	kind     setKind
 	size     uint32 // most elements, 0 for any number
 	elements []element
+	meter    uint32 // its number, if a rule fills it; 0 for another set
 }
 
 // element is a key of a set, with its verdict in a map: an attribute.
@@ -102,7 +103,7 @@ func (s *compiledSet) element(w string) (e element, err error) {
 
 // addSet adds the message that creates a set or map of a table, without its elements.
 func (b *batch) addSet(family byte, table []byte, s compiledSet) {
-	flags, more := uint32(0), [][]byte{}
+	flags, number, more := uint32(0), uint32(0), [][]byte{}
 	// What nft needs for its listing: the byte orders of keys and values.
 	orders := append([]byte{0, 4}, host32(s.kind.order)...)
 	if s.isMap {
@@ -113,11 +114,16 @@ func (b *batch) addSet(family byte, table []byte, s compiledSet) {
 	if s.size > 0 {
 		more = append(more, nestAttrs(unix.NFTA_SET_DESC, attr(unix.NFTA_SET_DESC_SIZE, be32(s.size))))
 	}
-	b.sets++
+	if s.meter > 0 {
+		flags, number = flags|unix.NFT_SET_ANONYMOUS|unix.NFT_SET_EVAL|unix.NFT_SET_TIMEOUT, s.meter
+	} else {
+		b.sets++
+		number = b.sets
+	}
 	b.addTo(family, unix.NFT_MSG_NEWSET, unix.NLM_F_CREATE, append([][]byte{
 		attr(unix.NFTA_SET_TABLE, table), attr(unix.NFTA_SET_NAME, text(s.name)), attr(unix.NFTA_SET_FLAGS, be32(flags)),
 		attr(unix.NFTA_SET_KEY_TYPE, be32(s.kind.number)), attr(unix.NFTA_SET_KEY_LEN, be32(s.kind.length)),
-		attr(unix.NFTA_SET_ID, be32(b.sets)), attr(unix.NFTA_SET_USERDATA, orders),
+		attr(unix.NFTA_SET_ID, be32(number)), attr(unix.NFTA_SET_USERDATA, orders),
 	}, more...)...)
 }
 
