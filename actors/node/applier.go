@@ -82,7 +82,9 @@ func (a *applier) Receive(c actor.Context) {
 	case ownedRequest:
 		c.Send(c.Parent(), a.observeOwned())
 	case applyRequest:
+		began := time.Now()
 		result := a.apply(msg, func(op netstate.Op) { c.Send(c.Parent(), opStarted{msg.seq, op.String(), time.Now()}) })
+		a.d.work.Reconciled(time.Since(began), len(result.done) > 0, result.err != "" || len(result.failures) > 0)
 		a.endConnections()
 		c.Send(c.Parent(), result)
 	}

@@ -26,6 +26,7 @@ func (d *deps) logApplyReport(object, name string, a manager.ApplyReport) {
 		d.recordEvent(event(nodeapi.EventRepaired, object, name, strings.Join(a.Repaired, ", ")))
 	}
 	for _, r := range a.Repaired {
+		d.work.Repaired(r)
 		if p, died := strings.CutPrefix(r, "add process "); died {
 			d.recordEvent(event(nodeapi.EventProcess, object, name, p+" died and was restarted"))
 		}
@@ -37,6 +38,7 @@ func (d *deps) logApplyReport(object, name string, a manager.ApplyReport) {
 			log.Info("op waits", opFields(f)...)
 		} else {
 			log.Warn("op failed", opFields(f)...)
+			d.work.OpFailed(f.Op)
 		}
 		e := event(nodeapi.EventFailed, aboutOp(object, f), name, text)
 		e.Op, e.Command, e.Error = f.Op, f.Command, f.Error

@@ -14,6 +14,7 @@ import (
 	"edgespan/actors/agent"
 	"edgespan/actors/node/api"
 	"edgespan/actors/node/flows"
+	"edgespan/actors/node/metrics"
 	"edgespan/actors/supervise"
 	"edgespan/config/httpapi/nodeapi"
 	"edgespan/netinst/netstate"
@@ -44,6 +45,10 @@ type Host interface {
 	// Counters returns what the rules of these chains have counted since each was written, in order. A chain that does
 	// not exist is left out.
 	Counters(ctx context.Context, o netstate.Owner, chains []netstate.ID) (map[netstate.ID][]netstate.Counter, error)
+	// LinkCounters returns what each link has carried, by name.
+	LinkCounters() (map[string]netstate.LinkCounters, error)
+	// HelperUsage returns what the processes of the networks use, by program.
+	HelperUsage(ctx context.Context) ([]netstate.HelperUsage, error)
 	// Snoop starts reporting the addresses that the app behind a link uses, until ctx ends; it returns at once.
 	Snoop(ctx context.Context, link string, emit func(netstate.ObservedAddress))
 	// Probe sends one shot of a probe by its interface alone, and returns the time until the target's answer, and the
@@ -89,9 +94,15 @@ type deps struct {
 	journalRecord func(api.NodeRecord) // journals what the config actor counted
 	asked         marks                // time at which an adapter's config was published
 	setLevel      func(string)         // of the log
-	hits          *ruleHits
 	flows         *flows.Recorder
 	hostView
+	counted
+}
+
+// counted is what the actors count for metrics.
+type counted struct {
+	hits *ruleHits
+	work metrics.Work
 }
 
 // processRun identifies one run of the process.
@@ -134,6 +145,7 @@ func (r *processRun) wait(after time.Duration, shared bool) time.Duration {
 type hostView struct {
 	hostProblem    atomic.Pointer[string]               // why the host state is not as desired
 	settled        atomic.Bool                          // the host state is as desired
+	stuck          atomic.Bool                          // a vital actor does not answer
 	lastInterfaces atomic.Pointer[[]netstate.Interface] // the host's interfaces, for a plan
 	maxTracked     atomic.Int64                         // limit of tracked flows of the machine, 0 if unknown
 }

@@ -59,7 +59,9 @@ func (r *router) beat(c actor.Context) {
 	if p, known := r.d.topics.SysParams.Get("", "node"); known {
 		timeout = p.WatchdogSeconds
 	}
-	if timeout == 0 || r.alive(uint64(timeout)) {
+	alive := timeout == 0 || r.alive(uint64(timeout))
+	r.d.stuck.Store(!alive)
+	if alive {
 		r.d.notify("WATCHDOG=1")
 	}
 	r.endDrains()

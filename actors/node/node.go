@@ -13,7 +13,9 @@ import (
 	"edgespan/actors/agent"
 	"edgespan/actors/node/api"
 	"edgespan/actors/node/flows"
+	"edgespan/actors/node/metrics"
 	"edgespan/actors/supervise"
+	scrapes "edgespan/config/httpapi/metrics"
 	"edgespan/config/httpapi/nodeapi"
 	"edgespan/config/stateloop/nodestate"
 	"edgespan/pubsub"
@@ -85,7 +87,7 @@ func Start(o Options) (*Node, error) {
 		ctx: ctx, log: o.Log, host: o.Host, files: o.Files, executors: o.Executors, echo: o.Echo, facts: o.Facts,
 		topics: topics, storage: o.Storage, warning: o.Warning, runDir: o.RunDir,
 		processRun: processRun{boot: o.Boot, machine: o.Machine, uptime: o.Uptime, began: time.Now()},
-		census:     c, slots: newSemaphore(), notify: o.Notify, setLevel: o.SetLevel, hits: newRuleHits(),
+		census:     c, slots: newSemaphore(), notify: o.Notify, setLevel: o.SetLevel, counted: counted{hits: newRuleHits()},
 		fail: func(err error) {
 			select {
 			case n.ended <- err:
@@ -163,6 +165,7 @@ func (n *Node) newReader(o Options) *api.Reader {
 	d := n.d
 	return &api.Reader{
 		Topics: d.topics, Actors: d.census, Done: d.ctx.Done(), Asked: d.asked.get, Settled: d.settled.Load,
+		Stuck:   d.stuck.Load,
 		Pending: n.pending, Hits: d.hitsOf,
 		Facts: o.Facts, File: o.Files.ReadConfig, Forwarding: d.forwardingChanged, Interfaces: d.interfaces,
 		Warning: o.Warning, Host: d.problem,
@@ -192,3 +195,27 @@ func (n *Node) WaitStarted(ctx context.Context) error { return n.d.agent.WaitSta
 
 // Agent returns the config actor, for the link to the controller.
 func (n *Node) Agent() *agent.Agent { return n.d.agent }
+
+// Scrape adds the numbers of the node as of now. It sends no actor a message but telemetry, which reads the counters of
+// access rules for the next scrape.
+func (n *Node) Scrape(version string, to *scrapes.Scrape) {
+	d := n.d
+	ctx, cancel := context.WithTimeout(d.ctx, hitsTimeout)
+	defer cancel()
+	s := n.Snapshot()
+	s.Version, s.Counts = version, d.work.Snapshot()
+	var err error
+	if s.Links, err = d.host.LinkCounters(); err != nil {
+		d.log.Warn("scrape", zap.Error(err))
+	}
+	if s.Helpers, err = d.host.HelperUsage(ctx); err != nil {
+		d.log.Warn("scrape", zap.Error(err))
+	}
+	for _, a := range d.census.List() {
+		s.Actors = append(s.Actors, metrics.Actor{ID: a.ID, State: a.State, Waiting: d.census.waiting(a.ID)})
+	}
+	s.Collect(to)
+	if d.ctx.Err() == nil {
+		n.system.Root.Send(actor.NewPID(n.system.Address(), "router/telemetry"), scraped{})
+	}
+}

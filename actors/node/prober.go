@@ -181,6 +181,7 @@ func (b *bridge) moved(choices map[string]probe.Choice) {
 				family = "IPv6: "
 			}
 			b.log.Info("uplink: " + family + choice.Why)
+			b.d.work.Switched(b.key)
 			b.d.recordEvent(event(nodeapi.EventUplink, "ni/"+b.key, b.name,
 				family+was+" -> "+choice.Port+": "+choice.Why))
 		}
@@ -189,6 +190,7 @@ func (b *bridge) moved(choices map[string]probe.Choice) {
 
 // withdrawUplinks withdraws what was published about a network that is gone.
 func (b *bridge) withdrawUplinks() error {
+	b.d.work.ForgetNetwork(b.key)
 	if err := b.watchProbes(nil); err != nil {
 		return err
 	}

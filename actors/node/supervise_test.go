@@ -115,6 +115,47 @@ func TestACrashedActorComesBackForEverWithAGrowingDelay(t *testing.T) {
 	})
 }
 
+// The library does not report the message that crashes an actor as received.
+func TestWhatWaitsInMailboxesIsCountedOverCrashes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := supervising()
+		var mu sync.Mutex
+		var at []time.Time
+		sys := actor.NewActorSystem()
+		top := sys.Root.Spawn(d.props(func() actor.Actor {
+			return &parent{d: d, child: func() actor.Actor { return &crasher{&mu, &at, false} }}
+		}))
+		waiting := func() (n int) {
+			synctest.Wait()
+			for _, a := range d.census.List() {
+				n += d.census.waiting(a.ID)
+			}
+			return n
+		}
+		for i := range 5 {
+			if n := waiting(); n != 0 {
+				t.Fatalf("after %d crashes and restarts %d messages wait", i, n)
+			}
+			sys.Root.Send(top, "crash")
+			if sys.Root.Send(top, "crash"); waiting() != 1 {
+				t.Errorf("%d messages wait for an actor that is not restarted yet, want the second", waiting())
+			}
+			time.Sleep(10 * time.Minute)
+		}
+		if n := d.work.Snapshot().Restarts; len(n) != 1 {
+			t.Errorf("restarts: %v", n)
+		}
+		if err := sys.Root.StopFuture(top).Wait(); err != nil {
+			t.Error(err)
+		}
+		if synctest.Wait(); len(d.census.mailboxes) > 0 {
+			t.Errorf("mailboxes of actors that are gone: %v", d.census.mailboxes)
+		}
+		sys.Shutdown()
+		synctest.Wait()
+	})
+}
+
 func TestAPanicInStoppingHangsNoActor(t *testing.T) {
 	supervised(t, true, func(*actor.ActorSystem, *actor.PID, func() []time.Time) {}) // the stop is the test
 }

@@ -30,6 +30,9 @@ const (
 	// before their chains are written. A reading takes at most one part in hitsRest of the time.
 	hitsEvery = 10 * time.Minute
 	hitsRest  = 2000
+	// scrapedEvery and scrapedRest are the same while metrics are scraped.
+	scrapedEvery = 15 * time.Second
+	scrapedRest  = 50
 	// Limits of reading the counters of an app, and of those of chains that are about to be written, which waits for it.
 	hitsTimeout  = 5 * time.Second
 	writeTimeout = 200 * time.Millisecond
@@ -208,14 +211,20 @@ func (n *Node) Rules(ctx context.Context, app, index string) (nodeapi.AppRules, 
 	return out, nil
 }
 
-// readHitsDue tells telemetry to read all counters.
-type readHitsDue struct{}
+type (
+	// readHitsDue tells telemetry to read all counters.
+	readHitsDue struct{}
+	// scraped tells telemetry that somebody looks at the counters.
+	scraped struct{}
+)
 
 // telemetry is the leaf that reads the counters of access rules while nobody asks for them, so that the times of their
 // last hits are known with the precision of its period.
 type telemetry struct {
 	d      *deps
 	timers timers
+	began  time.Time // of the last reading
+	took   time.Duration
 }
 
 func (t *telemetry) Receive(c actor.Context) {
@@ -224,15 +233,24 @@ func (t *telemetry) Receive(c actor.Context) {
 		t.timers.after(c, hitsEvery, func() any { return readHitsDue{} })
 	case *actor.Stopping, *actor.Restarting:
 		t.timers.stop()
-	case readHitsDue:
-		began := time.Now()
-		for _, app := range t.d.topics.AppConfig.List("") {
-			if err := t.d.readHits(t.d.ctx, app, ""); err != nil {
-				t.d.log.Warn("read counters", zap.String("app", app.UUID.String()), zap.Error(err))
-			}
+	case scraped:
+		if time.Since(t.began) >= max(scrapedEvery, scrapedRest*t.took) {
+			t.read()
 		}
-		t.timers.after(c, max(hitsEvery, hitsRest*time.Since(began)), func() any { return readHitsDue{} })
+	case readHitsDue:
+		t.read()
+		t.timers.after(c, max(hitsEvery, hitsRest*t.took), func() any { return readHitsDue{} })
 	}
+}
+
+func (t *telemetry) read() {
+	t.began = time.Now()
+	for _, app := range t.d.topics.AppConfig.List("") {
+		if err := t.d.readHits(t.d.ctx, app, ""); err != nil {
+			t.d.log.Warn("read counters", zap.String("app", app.UUID.String()), zap.Error(err))
+		}
+	}
+	t.took = time.Since(t.began)
 }
 
 const (

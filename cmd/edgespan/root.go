@@ -32,7 +32,7 @@ Data goes to stdout, messages to stderr. Exit codes: 0 ok, 1 error, 2 usage,
 8 daemon or controller not reachable, 10 not found.
 
 Environment, below the flag of the same name: EDGESPAN_SOCKET, EDGESPAN_RUN_DIR,
-EDGESPAN_STATE_DIR, EDGESPAN_CONFIG; for a controller EDGESPAN_CONTROLLER,
+EDGESPAN_STATE_DIR, EDGESPAN_CONFIG, EDGESPAN_METRICS; for a controller EDGESPAN_CONTROLLER,
 EDGESPAN_TOKEN_FILE, EDGESPAN_CA_FILE, EDGESPAN_CA_SHA256, EDGESPAN_CONTEXT and
 EDGESPAN_CONTEXTS. NO_COLOR switches colours off.`
 

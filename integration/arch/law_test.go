@@ -88,6 +88,7 @@ var mayImport = map[string][]string{
 		"config", "config/fleet/backup", "config/fleet/history", "config/fleet/ops", "config/fleet/optimize",
 		"config/httpapi/rest", "config/layers", "config/layers/override", "config/stateloop/peer",
 	},
+	"config/httpapi/metrics": {"config/httpapi/rest"},
 	"config/httpapi/nodeapi": {"config", "config/httpapi/rest"},
 	"config/httpapi/rest":    {"config", "pubsub/ratelimit"},
 
@@ -129,8 +130,9 @@ var mayImport = map[string][]string{
 		"pubsub/backoff", "pubsub/ratelimit",
 	},
 	"actors/node": {
-		"actors/agent", "actors/node/api", "actors/node/flows", "actors/supervise", "appnet", "config", "config/fleet/nodeproto",
-		"config/fleet/nodeside", "config/httpapi/nodeapi", "config/httpapi/rest", "config/nodeconf",
+		"actors/agent", "actors/node/api", "actors/node/flows", "actors/node/metrics", "actors/supervise", "appnet",
+		"config", "config/fleet/nodeproto", "config/fleet/nodeside", "config/httpapi/metrics",
+		"config/httpapi/nodeapi", "config/httpapi/rest", "config/nodeconf",
 		"config/nodeconf/action", "config/nodeconf/commitconfirm", "config/stateloop", "config/stateloop/nodestate",
 		"config/stateloop/peer", "config/stateloop/peer/task", "netinst", "netinst/addressing", "netinst/dhcpclient",
 		"netinst/flowlog", "netinst/hits", "netinst/manager", "netinst/netstate", "netinst/overlap", "netinst/probe",
@@ -138,9 +140,12 @@ var mayImport = map[string][]string{
 	},
 	"actors/node/flows": {"config/httpapi/nodeapi", "config/httpapi/rest", "netinst/flowlog", "netinst/netstate"},
 	"actors/node/api": {
-		"appnet", "config/httpapi/nodeapi", "config/httpapi/rest", "config/nodeconf", "config/stateloop/nodestate",
+		"actors/node/metrics", "appnet", "config/httpapi/nodeapi", "config/httpapi/rest", "config/nodeconf", "config/stateloop/nodestate",
 		"config/stateloop/peer/task", "netinst", "netinst/dhcpclient", "netinst/doctor", "netinst/hits", "netinst/manager",
 		"netinst/netstate", "netinst/overlap", "netinst/probe", "netinst/registry", "netinst/verdict", "pubsub",
+	},
+	"actors/node/metrics": {
+		"appnet", "config/httpapi/metrics", "netinst", "netinst/hits", "netinst/netstate", "netinst/probe",
 	},
 	"actors/simulate": {
 		"actors/agent", "actors/supervise", "config", "config/fleet", "config/fleet/nodeproto",
@@ -226,8 +231,8 @@ var mayImport = map[string][]string{
 	"cmd/edgespan/clitest": {
 		"actors/configdb", "cmd/edgespan/reach", "cmd/term", "config", "config/fleet", "config/fleet/backup",
 		"config/fleet/history", "config/fleet/ops", "config/httpapi/configdbapi", "config/httpapi/fleetapi",
-		"config/httpapi/nodeapi", "config/httpapi/rest", "config/kv", "config/layers", "config/layers/metadata",
-		"config/layers/schema", "config/stateloop/peer", "platform/confdir", "platform/pki", "platform/store/bolt",
+		"config/httpapi/metrics", "config/httpapi/nodeapi", "config/httpapi/rest", "config/kv", "config/layers",
+		"config/layers/metadata", "config/layers/schema", "config/stateloop/peer", "platform/confdir", "platform/pki", "platform/store/bolt",
 	},
 	"cmd/edgespan/configdbcli": {
 		"cmd/edgespan/reach", "cmd/term", "config", "config/configdb", "config/configdb/hieratree",
@@ -235,10 +240,11 @@ var mayImport = map[string][]string{
 		"platform/store",
 	},
 	"cmd/edgespan/daemon": {
-		"actors/agent", "actors/node", "actors/node/api", "cmd/edgespan/reach", "cmd/term", "config",
-		"config/configdb", "config/httpapi/configdbapi", "config/httpapi/nodeapi", "config/httpapi/rest",
-		"config/layers", "config/layers/metadata", "config/layers/schema", "config/nodeconf/action",
-		"netinst/netstate", "platform/confdir", "platform/daemon", "platform/datadir", "platform/executor", "platform/factlink",
+		"actors/agent", "actors/node", "actors/node/api", "actors/node/metrics", "cmd/edgespan/reach", "cmd/term", "config",
+		"config/configdb", "config/httpapi/configdbapi", "config/httpapi/metrics", "config/httpapi/nodeapi",
+		"config/httpapi/rest", "config/layers", "config/layers/metadata", "config/layers/schema", "config/nodeconf/action",
+		"netinst/netstate", "platform/confdir", "platform/conns", "platform/daemon",
+		"platform/datadir", "platform/executor", "platform/factlink",
 		"platform/facts", "platform/host", "platform/nodelink", "platform/pki", "platform/probe", "platform/proc",
 		"platform/store", "pubsub",
 	},
@@ -426,6 +432,7 @@ var places = []place{
 	// there only how etcd's client connects
 	{"google.golang.org/grpc", []string{"platform/nodelink", "actors", "platform/store/etcd"}},
 	{"google.golang.org/protobuf", []string{"platform/nodelink", "actors"}},
+	{"github.com/prometheus", []string{"config/httpapi/metrics"}}, // ADR 0075
 	{"go.etcd.io", []string{"platform/store"}},
 	{"os/exec", []string{"platform/proc", "platform/lab", "cmd/edgespan-controller/ctltest"}},
 	{"net/http", []string{"config/httpapi", "platform", "cmd"}},

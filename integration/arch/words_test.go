@@ -45,6 +45,7 @@ var ordinary = map[string]string{
 	"guesses": "what a program guesses",
 	"had":     "the value before a change",
 	"hand":    "done by hand",
+	"mailbox": "of an actor",
 	"look":    "to look something up",
 	"offer":   "DHCPOFFER (RFC 2131)",
 	"outside": "outside of a folder",

@@ -81,8 +81,10 @@ func (o Outcome) OK() bool { return o.Error == "" && !o.None }
 // Outcomes are the newest outcomes of one probe.
 type Outcomes struct {
 	ID    ID
-	Count uint64    // of all outcomes
-	Last  []Outcome // oldest first, at most MaxLast
+	Count uint64 // of all outcomes
+	// Failed counts those in which the target did not answer.
+	Failed uint64
+	Last   []Outcome // oldest first, at most MaxLast
 }
 
 // MaxLast bounds Outcomes.Last.
@@ -96,6 +98,9 @@ func (o Outcomes) Add(next Outcome) Outcomes {
 	}
 	o.Last = append(append(make([]Outcome, 0, len(last)+1), last...), next)
 	o.Count++
+	if !next.OK() && !next.None {
+		o.Failed++
+	}
 	return o
 }
 

@@ -40,6 +40,7 @@ type Host struct {
 	forgets    int
 	broken     map[int][]netstate.OpFailure // failures of the self-test
 	counters   map[netstate.ID][]netstate.Counter
+	carried    map[string]netstate.LinkCounters // by link
 	violation  []string
 	links      map[string]bool // foreign links that exist
 	forwardAll bool

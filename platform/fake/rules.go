@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net/netip"
 	"slices"
 	"strings"
@@ -256,4 +257,33 @@ func (h *Host) SetCounters(id netstate.ID, counters []netstate.Counter) {
 		h.counters = map[netstate.ID][]netstate.Counter{}
 	}
 	h.counters[id] = counters
+}
+
+// LinkCounters returns the counters that SetLinkCounters set.
+func (h *Host) LinkCounters() (map[string]netstate.LinkCounters, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return maps.Clone(h.carried), nil
+}
+
+// SetLinkCounters sets what links have carried.
+func (h *Host) SetLinkCounters(carried map[string]netstate.LinkCounters) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.carried = carried
+}
+
+// HelperUsage returns one program for the processes of all networks.
+func (h *Host) HelperUsage(context.Context) ([]netstate.HelperUsage, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	n := 0
+	for _, st := range h.state {
+		for id := range st {
+			if id.Kind == netstate.KindProcess {
+				n++
+			}
+		}
+	}
+	return []netstate.HelperUsage{{Program: "dnsmasq", Processes: n, Memory: int64(n) << 20}}, nil
 }

@@ -198,12 +198,6 @@ func (h *Host) Test(ctx context.Context, _ netstate.Owner, want netstate.State) 
 	return fs
 }
 
-// Counters returns what the rules of chains of an owner have counted since they were written.
-func (h *Host) Counters(ctx context.Context, _ netstate.Owner, chains []netstate.ID) (
-	map[netstate.ID][]netstate.Counter, error) {
-	return h.fw.Counters(ctx, chains)
-}
-
 // BridgeMTU returns the MTU of an owner's bridge, 0 without one.
 func (h *Host) BridgeMTU(_ context.Context, o netstate.Owner) (int, error) {
 	return h.kernel.LinkMTU(bridgeName(o.Number))

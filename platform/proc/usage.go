@@ -54,3 +54,17 @@ func parseUsage(s string, page int64) (Usage, error) {
 	}
 	return Usage{Resident: n[2] * page, CPU: time.Duration(n[0]+n[1]) * tick}, nil
 }
+
+// Resident returns the bytes of memory of exactly this process, including shared memory; ok is false if it has ended.
+func (id Ident) Resident() (bytes int64, ok bool) {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", id.Pid))
+	if err != nil {
+		return 0, false
+	}
+	st, err := parseStat(string(text))
+	if err != nil || st.start != id.Start || st.state == 'Z' {
+		return 0, false
+	}
+	u, err := parseUsage(string(text), int64(os.Getpagesize()))
+	return u.Resident, err == nil
+}

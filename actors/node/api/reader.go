@@ -30,6 +30,7 @@ type Reader struct {
 	Asked      func(adapter string) (time.Time, bool)
 	Host       func() string // why the host's own chains are not as desired
 	Settled    func() bool   // whether they are
+	Stuck      func() bool   // whether a vital actor does not answer
 	Pending    func(context.Context) (nodeapi.Pending, error)
 	Facts      FactsReader
 	File       func() (data []byte, name string, err error)

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"edgespan/config/httpapi/metrics"
 	"edgespan/config/httpapi/nodeapi"
 	"edgespan/config/httpapi/rest"
 )
@@ -68,6 +69,11 @@ func (f *Daemon) Plan(ctx context.Context, doc []byte) ([]nodeapi.Change, error)
 func (f *Daemon) PlanFlows(context.Context, []byte) (nodeapi.FlowChanges, error) {
 	return f.FlowChanges, nil
 }
+
+func (f *Daemon) Checks() []nodeapi.Check { return []nodeapi.Check{{Name: "config", OK: true}} }
+
+// Scrape adds nothing.
+func (f *Daemon) Scrape(string, *metrics.Scrape) {}
 
 func (f *Daemon) List(ctx context.Context, kind string) ([]nodeapi.Resource, error) {
 	return f.Items[kind], f.note(ctx, "list "+kind)

@@ -11,10 +11,12 @@ import (
 	"syscall"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	"go.uber.org/zap"
 
 	"edgespan/cmd/edgespan/reach"
 	"edgespan/cmd/term"
+	"edgespan/config/httpapi/metrics"
 	"edgespan/config/httpapi/nodeapi"
 	"edgespan/config/httpapi/rest"
 	"edgespan/config/nodeconf/action"
@@ -37,6 +39,7 @@ type nodeOptions struct {
 	Version  string
 	Level    zap.AtomicLevel // of the log
 	About    aboutFiles
+	Metrics  string // address that serves metrics, or ""
 	Strict   bool   // damage in the state folder is an error
 	Warning  string // a warning from before the start, or ""
 	// ResolverRoot replaces "/" in tests and in the demo: the daemon looks for DNS servers in other programs' files below
@@ -56,6 +59,8 @@ type aboutFiles struct {
 // runningNode is a started node, as `node` needs it.
 type runningNode interface {
 	nodeapi.Backend
+	// Scrape adds the node's metrics.
+	Scrape(version string, to *metrics.Scrape)
 	// Reload rereads the config file (SIGHUP).
 	Reload()
 	// Done receives the cause once the top actor has ended by itself.
@@ -112,13 +117,25 @@ The subcommands read and change the overrides of single nodes on a controller.`,
 			if err := o.makeAbsolute(); err != nil {
 				return err
 			}
+			if o.Metrics = a.Setting(o.Metrics, "EDGESPAN_METRICS", ""); o.Metrics != "" {
+				addr, err := metricsAddress(o.Metrics)
+				if err != nil {
+					return term.Usagef("%w", err)
+				}
+				o.Metrics = addr
+			}
 			hup := make(chan os.Signal, 1)
 			signal.Notify(hup, syscall.SIGHUP)
 			defer signal.Stop(hup)
 			return a.runNode(cmd.Context(), o, hup)
 		},
 	}
-	f := cmd.Flags()
+	o.flags(cmd.Flags())
+	return cmd
+}
+
+// flags adds the flags of the command.
+func (o *nodeOptions) flags(f *pflag.FlagSet) {
 	f.StringVar(&o.About.Version, "version-file", "", "file whose first line is the software version string (default "+
 		versionFile+", if it exists, else this program's)")
 	f.StringVar(&o.About.Firmware, "firmware-file", "", "file whose first line is the firmware version string")
@@ -130,12 +147,13 @@ The subcommands read and change the overrides of single nodes on a controller.`,
 		", if it exists)")
 	f.BoolVar(&o.Strict, "strict", false,
 		"exit with code 1 if the state folder is damaged or read-only (default: start, and report it)")
-	cmd.Flags().StringVar(&o.Config, "config", "", "node config file (default "+reach.DefaultConfig+")")
+	f.StringVar(&o.Config, "config", "", "node config file (default "+reach.DefaultConfig+")")
+	f.StringVar(&o.Metrics, "metrics", "", "serve metrics for Prometheus on http://ADDR/metrics; ADDR is a "+
+		"port of 127.0.0.1, or IP:PORT (default off)")
 	f.StringVar(&o.ResolverRoot, "resolver-root", "",
 		"root folder of the files with the DNS servers that other programs have learned")
 	_ = f.MarkHidden("resolver-root") // the flag exists
-	cmd.Flags().StringVar(&o.StateDir, "state-dir", "", "state folder (default "+reach.DefaultStateDir+")")
-	return cmd
+	f.StringVar(&o.StateDir, "state-dir", "", "state folder (default "+reach.DefaultStateDir+")")
 }
 
 // makeAbsolute makes every path absolute, since the daemon's children run in /.
@@ -182,10 +200,14 @@ func (a program) runNode(ctx context.Context, o nodeOptions, hup <-chan os.Signa
 	}
 	serveCtx, stopServing := context.WithCancel(ctx)
 	defer stopServing()
-	served := make(chan error, 1)
+	served, page := make(chan error, 1), metricsPage(d, o.Version)
 	go func() {
-		served <- nodeapi.Serve(serveCtx, o.Socket, nodeapi.Handler(d, nodeapi.WithVersion(o.Version)))
+		served <- nodeapi.Serve(serveCtx, o.Socket,
+			nodeapi.Handler(d, nodeapi.WithVersion(o.Version), nodeapi.WithMetrics(page)))
 	}()
+	if o.Metrics != "" {
+		go serveMetrics(serveCtx, o.Metrics, page, log)
+	}
 	log.Info("node runs", zap.String("version", o.Version), zap.String("config", o.Config), zap.String("socket", o.Socket))
 	cause, serving := waitForEnd(ctx, d, hup, served)
 	stopServing()

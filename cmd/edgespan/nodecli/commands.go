@@ -15,6 +15,6 @@ func Commands(with *reach.App) []*cobra.Command {
 	return []*cobra.Command{
 		newApply(a), newPlan(a), newConfirm(a), newRollback(a), newRelease(a), newGet(a), newWait(a), newExplain(a),
 		newEvents(a), newFlows(a), newDiff(a), newWatch(a), newPort(a), newACL(a),
-		newDoctor(a),
+		newDoctor(a), newMetrics(a),
 	}
 }

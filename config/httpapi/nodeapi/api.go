@@ -40,6 +40,13 @@ type Readiness struct {
 	Why    string `json:"why"`
 }
 
+// Check is one of the checks of /readyz; Detail says why it fails.
+type Check struct {
+	Name   string `json:"name"`
+	OK     bool   `json:"ok"`
+	Detail string `json:"detail,omitempty"`
+}
+
 // Backend executes the requests in the daemon. Its methods are called concurrently and end when ctx does. They return
 // the errors of config/httpapi/rest where a caller branches: *Rejected, *Incomplete, ErrConflict, ErrBusy, ErrNotFound,
 // ErrPermission.
@@ -55,6 +62,8 @@ type Backend interface {
 	List(ctx context.Context, kind string) ([]Resource, error)
 	// Ready returns the readiness of one of WaitKinds; an unknown id is Absent and no error.
 	Ready(ctx context.Context, kind, id string) (Readiness, error)
+	// Checks returns what /readyz checks; all must be OK. It reads what is known and waits for nothing.
+	Checks() []Check
 	Looker
 	Commander
 }
@@ -78,6 +87,7 @@ type (
 		Version string `json:"version"`
 	}
 	alive struct {
-		Status string `json:"status"`
+		Status string  `json:"status"`
+		Checks []Check `json:"checks,omitempty"` // of /readyz?verbose
 	}
 )

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"net/url"
@@ -66,6 +67,20 @@ func (c *Client) Get(ctx context.Context, kind, id string) (Resource, error) {
 // Ready returns the readiness of a network instance (kind "ni") or an app ("app").
 func (c *Client) Ready(ctx context.Context, kind, id string) (Readiness, error) {
 	return rest.Get[Readiness](ctx, c.Client, "/v1/"+url.PathEscape(kind)+"/"+escapeID(kind, id)+"/ready", nil)
+}
+
+// Metrics returns the metrics as text for Prometheus.
+func (c *Client) Metrics(ctx context.Context) ([]byte, error) {
+	resp, err := c.Send(ctx, rest.Request{Method: http.MethodGet, Path: "/metrics"})
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = resp.Body.Close() }() // only read from
+	text, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
+	if err != nil {
+		return nil, c.Failed(err)
+	}
+	return text, nil
 }
 
 // Version returns the version of the daemon.

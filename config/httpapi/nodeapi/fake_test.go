@@ -3,6 +3,7 @@ package nodeapi
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 )
@@ -22,6 +23,7 @@ type fakeBackend struct {
 	flows    FlowChanges
 	items    map[string][]Resource
 	ready    Readiness
+	checks   []Check
 	err      error
 	block    bool // until ctx ends
 }
@@ -56,6 +58,8 @@ func (f *fakeBackend) Plan(ctx context.Context, doc []byte) ([]Change, error) {
 }
 
 func (f *fakeBackend) PlanFlows(context.Context, []byte) (FlowChanges, error) { return f.flows, nil }
+
+func (f *fakeBackend) Checks() []Check { return slices.Clone(f.checks) }
 
 func (f *fakeBackend) List(ctx context.Context, kind string) ([]Resource, error) {
 	return f.items[kind], f.note(ctx, "list "+kind, nil)

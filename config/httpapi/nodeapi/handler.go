@@ -24,6 +24,11 @@ type Option func(*api)
 // WithVersion sets the version that /v1/version answers; the default is "unknown".
 func WithVersion(v string) Option { return func(a *api) { a.version = v } }
 
+// WithMetrics sets what answers /metrics.
+func WithMetrics(h http.Handler) Option {
+	return func(a *api) { a.mux.Handle("GET /metrics", h) }
+}
+
 type api struct {
 	backend Backend
 	version string
@@ -188,13 +193,31 @@ func (a *api) livez(w http.ResponseWriter, _ *http.Request) { answer(w, alive{St
 func (a *api) readyz(w http.ResponseWriter, r *http.Request) {
 	ctx, cancel := context.WithTimeout(r.Context(), readyDeadline)
 	defer cancel()
+	checks := a.backend.Checks()
 	if _, err := a.backend.List(ctx, "ni"); err != nil {
-		p := rest.Refuse(rest.TypeBusy, "%s", err)
-		p.Title = "not ready"
-		answerProblem(w, p)
+		checks = append(checks, Check{Name: "networks", Detail: err.Error()})
+	} else {
+		checks = append(checks, Check{Name: "networks", OK: true})
+	}
+	var failed []string
+	for _, c := range checks {
+		if !c.OK {
+			failed = append(failed, c.Name+": "+c.Detail)
+		}
+	}
+	body := alive{Status: "ok"}
+	if r.URL.Query().Has("verbose") {
+		body.Checks = checks
+	}
+	if failed == nil {
+		answer(w, body)
 		return
 	}
-	answer(w, alive{Status: "ok"})
+	p := rest.Refuse(rest.TypeBusy, "%s", strings.Join(failed, "; "))
+	if p.Title = "not ready"; body.Checks != nil {
+		p.Errors = body.Checks
+	}
+	answerProblem(w, p)
 }
 
 // noRoute answers requests that match no route: 405 for a wrong method, 404 for a wrong path.

@@ -22,6 +22,7 @@ const (
 
 func populated() *fakeBackend {
 	return &fakeBackend{
+		checks: []Check{{Name: "config", OK: true}},
 		items: map[string][]Resource{
 			"ni": {{ID: niID, Kind: "ni", Spec: map[string]any{"type": "local"},
 				Status: map[string]any{"state": "Present"}}},
@@ -81,9 +82,12 @@ func TestRoutes(t *testing.T) {
 		{"readiness of what has none", "GET", "/v1/port/x/ready", 404, "must be one of ni app", ""},
 		{"version", "GET", "/v1/version", 200, `{"version":"v1.2.3"}`, ""},
 		{"livez asks nobody", "GET", "/livez", 200, "ok", ""},
-		{"readyz", "GET", "/readyz", 200, "ok", "list ni"},
 		{"the flow log of a port", "GET", "/v1/flows?of=port/x", 400, "must be ni, app or adapter", ""},
 		{"too many lines", "GET", "/v1/flows?last=10001", 400, "must be 0 to 10000", ""},
+		{"readyz", "GET", "/readyz", 200, `{"status":"ok"}`, "list ni"},
+		{"readyz with its checks", "GET", "/readyz?verbose", 200,
+			`{"status":"ok","checks":[{"name":"config","ok":true},{"name":"networks","ok":true}]}`, "list ni"},
+		{"no metrics without a page", "GET", "/metrics", 404, "no such route", ""},
 		{"no such route", "GET", "/v2/ni", 404, "no such route", ""},
 		{"wrong method", "POST", "/v1/ni", 405, "must be GET", ""},
 		{"wrong method on apply", "PUT", "/v1/apply", 405, "POST", ""},
@@ -181,6 +185,15 @@ func TestAnIncompleteListSaysWhatIsMissing(t *testing.T) {
 func TestReadyzFailsWhereNetworksCannotBeListed(t *testing.T) {
 	if rec := ask(t, &fakeBackend{err: errors.New("no router")}, "GET", "/readyz", ""); rec.Code != 503 {
 		t.Errorf("got %d", rec.Code)
+	}
+	sick := &fakeBackend{checks: []Check{{Name: "config", OK: true}, {Name: "host", Detail: "iptables: not found"}}}
+	for target, want := range map[string]string{
+		"/readyz":         `"detail":"host: iptables: not found"}`,
+		"/readyz?verbose": `"errors":[{"name":"config","ok":true},{"name":"host","ok":false,"detail":"iptables: not found"},`,
+	} {
+		if rec := ask(t, sick, "GET", target, ""); rec.Code != 503 || !strings.Contains(rec.Body.String(), want) {
+			t.Errorf("%s: %d %s", target, rec.Code, rec.Body)
+		}
 	}
 	if rec := ask(t, &fakeBackend{err: errors.New("no router")}, "GET", "/livez", ""); rec.Code != 200 {
 		t.Errorf("livez: got %d", rec.Code)

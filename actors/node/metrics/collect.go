@@ -1,0 +1,226 @@
+package metrics
+
+import (
+	"net/url"
+	"strconv"
+	"time"
+
+	"edgespan/config/httpapi/metrics"
+	"edgespan/netinst"
+	"edgespan/netinst/hits"
+	"edgespan/netinst/netstate"
+	"edgespan/netinst/probe"
+)
+
+// Collect adds the numbers of a snapshot.
+func (s Snapshot) Collect(to *metrics.Scrape) {
+	to.Add(nodeInfo, 1, s.Version)
+	to.Flag(ready, s.Ready)
+	to.Count(genera, s.Generation)
+	to.Flag(configFault, s.Fault != "")
+	s.collectWork(to)
+	s.collectNetworks(to)
+	s.collectPorts(to)
+	s.collectProbes(to)
+	s.collectAdapters(to)
+}
+
+func (s Snapshot) collectNetworks(to *metrics.Scrape) {
+	states := map[netinst.NIState]int{}
+	for _, state := range []netinst.NIState{netinst.Creating, netinst.Present, netinst.Removing, netinst.CreatingFailed,
+		netinst.RemovingFailed, netinst.CheckPresentFailed, netinst.CheckAbsentFailed, netinst.WaitingForDependencies,
+		netinst.Unclaimed} {
+		states[state] = 0
+	}
+	for id, st := range s.NetworkStatuses {
+		c := s.Networks[id]
+		states[st.State]++
+		to.Add(netInfo, 1, id, st.DisplayName, string(c.Type), string(st.Bridge))
+		to.Flag(netPresent, st.State == netinst.Present, id)
+		to.Count(netSwitches, s.Counts.Switches[id], id)
+		for selector, choice := range s.Choices[id] {
+			if choice.Port != "" {
+				to.Add(netUplink, 1, id, selector, choice.Port)
+			}
+		}
+		if n, read := s.Links[string(st.Bridge)]; read {
+			netTraffic.add(to, n, id)
+		}
+	}
+	for id := range s.Networks {
+		if _, known := s.NetworkStatuses[id]; !known {
+			states[netinst.WaitingForDependencies]++
+			to.Flag(netPresent, false, id)
+		}
+	}
+	for state, n := range states {
+		to.Add(networks, float64(n), string(state))
+	}
+}
+
+// limits are the labels of what adapters' limits hold.
+var limits = map[netinst.Limited]string{netinst.LimitedFlows: "flows", netinst.LimitedDHCP: "dhcp",
+	netinst.LimitedDNS: "dns", netinst.LimitedFragments: "fragments"}
+
+func (s Snapshot) collectAdapters(to *metrics.Scrape) {
+	var oldest time.Time
+	for _, app := range s.Apps {
+		for index, spec := range app.Adapters {
+			key := netinst.AdapterKey{AppUUID: app.UUID, Index: index}
+			id := app.UUID.String() + "/" + strconv.Itoa(index)
+			st := s.Adapters[key]
+			to.Add(adapterInfo, 1, id, spec.NetworkInstance.String(), app.DisplayName, string(st.Link.HostIfName))
+			to.Flag(adapterActive, st.Activated && st.Error == "", id)
+			if n, read := s.Links[string(st.Link.HostIfName)]; read {
+				adapterTraffic.add(to, n.Reversed(), id)
+			}
+			for of, limit := range limits {
+				to.Count(limitDrops, st.Link.Dropped[of], id, limit)
+			}
+			totals, read := s.Hits(key, spec.NetworkInstance)
+			collectRules(to, id, spec, totals)
+			if !read.IsZero() && (oldest.IsZero() || read.Before(oldest)) {
+				oldest = read
+			}
+		}
+	}
+	if !oldest.IsZero() {
+		to.Add(rulesRead, float64(oldest.UnixMilli())/1000)
+	}
+}
+
+// ways are those that packets of an adapter may take, with the labels of the directions.
+var ways = []struct {
+	way       netinst.Way
+	direction string
+}{
+	{netinst.Sent, "egress"}, {netinst.SentToNode, "egress"},
+	{netinst.Received, "ingress"}, {netinst.ReceivedFromNode, "ingress"},
+}
+
+// collectRules adds the hits of the rules of an adapter. A rule that has decided nothing counts 0, so that its first
+// hit shows as an increase.
+func collectRules(to *metrics.Scrape, id string, spec netinst.AdapterSpec, totals map[hits.Key]hits.Total) {
+	for _, r := range spec.ACL {
+		var t, observed hits.Total
+		for _, w := range ways {
+			t = t.Add(totals[hits.Key{Rule: r.Name, Way: w.way}])
+			observed = observed.Add(totals[hits.Key{Rule: r.Name, Way: w.way, Observed: true}])
+		}
+		if r.Action == netinst.Limit {
+			to.Count(ruleExceeded, t.Exceeded, id, r.Name)
+		} else { // a limit has counted them already
+			t = t.Add(observed)
+		}
+		to.Count(rulePackets, t.Packets, id, r.Name, string(r.Action))
+		to.Count(ruleBytes, t.Bytes, id, r.Name, string(r.Action))
+	}
+	drops := map[string]uint64{"egress": 0, "ingress": 0}
+	for _, w := range ways {
+		drops[w.direction] += totals[hits.Key{Way: w.way}].Packets // those that only observe let pass do not count
+	}
+	for direction, n := range drops {
+		to.Count(denied, n, id, direction)
+	}
+}
+
+func (s Snapshot) collectPorts(to *metrics.Scrape) {
+	for label, c := range s.Ports {
+		st := s.PortStatuses[label]
+		to.Add(portInfo, 1, label, string(c.IfName))
+		to.Flag(portUp, st.Exists && st.Up, label)
+		if n, read := s.Links[string(c.IfName)]; read {
+			portTraffic.add(to, n, label)
+		}
+	}
+}
+
+// probed is a series of probes: networks with different periods may probe the same target.
+type probed struct{ port, method, target string }
+
+func (s Snapshot) collectProbes(to *metrics.Scrape) {
+	type sum struct {
+		count, failed uint64
+		last          probe.Outcome
+		took          time.Duration
+		answered      time.Time
+	}
+	sums := map[probed]*sum{}
+	for _, o := range s.Outcomes {
+		k := probed{o.ID.Port, string(o.ID.Method), targetOf(o.ID)}
+		if sums[k] == nil {
+			sums[k] = &sum{}
+		}
+		x := sums[k]
+		x.count, x.failed = x.count+o.Count, x.failed+o.Failed
+		for _, last := range o.Last {
+			if last.At.After(x.last.At) {
+				x.last = last
+			}
+			if last.OK() && last.At.After(x.answered) {
+				x.answered, x.took = last.At, last.Took
+			}
+		}
+	}
+	for k, x := range sums {
+		to.Count(shots, x.count, k.port, k.method, k.target)
+		to.Count(shotsFailed, x.failed, k.port, k.method, k.target)
+		if x.last != (probe.Outcome{}) {
+			to.Flag(shotOK, x.last.OK(), k.port, k.method, k.target)
+		}
+		if !x.answered.IsZero() {
+			to.Add(shotTook, x.took.Seconds(), k.port, k.method, k.target)
+		}
+	}
+}
+
+// targetOf returns the target of a probe without what may be a secret: the user and the query of a URL.
+func targetOf(id probe.ID) string {
+	target := id.Target
+	if u, err := url.Parse(target); id.Method == probe.HTTP && err == nil {
+		target = u.Scheme + "://" + u.Host + u.Path
+	}
+	if id.IPv6 {
+		target += " (IPv6)"
+	}
+	return target
+}
+
+func (s Snapshot) collectWork(to *metrics.Scrape) {
+	for _, result := range []string{ResultUnchanged, ResultChanged, ResultFailed} {
+		to.Observed(reconciles, s.Counts.Reconciles[result], result)
+	}
+	for kind, n := range s.Counts.Failed {
+		to.Count(opsFailed, n, kind)
+	}
+	to.Add(opsFailing, float64(s.Failing))
+	for kind, n := range s.Counts.Repaired {
+		to.Count(repairs, n, kind)
+	}
+	type group struct{ kind, state string }
+	groups, waiting := map[group]int{}, map[string]int{}
+	for _, a := range s.Actors {
+		kind := ActorKind(a.ID)
+		groups[group{kind, a.State}]++
+		waiting[kind] += a.Waiting
+	}
+	for g, n := range groups {
+		to.Add(actors, float64(n), g.kind, g.state)
+	}
+	for kind, n := range waiting {
+		to.Add(mailbox, float64(n), kind)
+		to.Count(restarts, s.Counts.Restarts[kind], kind)
+	}
+	for _, h := range s.Helpers {
+		to.Add(helpers, float64(h.Processes), h.Program)
+		to.Add(memory, float64(h.Memory), h.Program)
+	}
+}
+
+// add adds what a link has counted, as the side that receives and transmits by it sees it.
+func (t traffic) add(to *metrics.Scrape, n netstate.LinkCounters, label string) {
+	for i, v := range [...]uint64{n.Received.Bytes, n.Received.Packets, n.Received.Errors, n.Received.Drops,
+		n.Sent.Bytes, n.Sent.Packets, n.Sent.Errors, n.Sent.Drops} {
+		to.Count(t[i], v, label)
+	}
+}

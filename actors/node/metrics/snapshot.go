@@ -1,0 +1,45 @@
+package metrics
+
+import (
+	"time"
+
+	"github.com/google/uuid"
+
+	"edgespan/appnet"
+	"edgespan/netinst"
+	"edgespan/netinst/hits"
+	"edgespan/netinst/netstate"
+	"edgespan/netinst/probe"
+)
+
+// Snapshot is a node at one moment. Maps are by the keys of their topics.
+type Snapshot struct {
+	Version    string
+	Ready      bool
+	Generation uint64
+	Fault      string // why a config that was given does not run, "" if it does
+
+	Networks        map[string]netinst.NetworkInstanceConfig
+	NetworkStatuses map[string]netinst.NetworkInstanceStatus
+	Choices         map[string]map[string]probe.Choice // by network and selector
+	Apps            map[string]appnet.AppNetworkConfig
+	Adapters        map[netinst.AdapterKey]netinst.AppAdapterStatus
+	Ports           map[string]netinst.PortConfig
+	PortStatuses    map[string]netinst.PortStatus
+	Outcomes        []probe.Outcomes
+	Failing         int // ops that fail
+
+	// Hits returns the hits of an adapter on a network, as last read.
+	Hits func(netinst.AdapterKey, uuid.UUID) (map[hits.Key]hits.Total, time.Time)
+
+	Links   map[string]netstate.LinkCounters // by name; nil: not read
+	Helpers []netstate.HelperUsage
+	Actors  []Actor
+	Counts  Counts
+}
+
+// Actor is one actor.
+type Actor struct {
+	ID, State string
+	Waiting   int // messages in its mailbox
+}

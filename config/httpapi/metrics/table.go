@@ -1,0 +1,54 @@
+package metrics
+
+import (
+	"slices"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// Kind is the kind of a metric.
+type Kind string
+
+// The kinds.
+const (
+	KindCounter   Kind = "counter"
+	KindGauge     Kind = "gauge"
+	KindHistogram Kind = "histogram"
+)
+
+// Metric is one metric of a program.
+type Metric struct {
+	Name   string
+	Help   string // a sentence with the unit
+	Kind   Kind
+	Labels []string
+
+	desc *prometheus.Desc
+}
+
+// Table lists the metrics of a program. docs/metrics.md follows it.
+type Table struct{ metrics []*Metric }
+
+// Counter adds a counter, whose name ends with _total.
+func (t *Table) Counter(name, help string, labels ...string) *Metric {
+	return t.add(KindCounter, name, help, labels)
+}
+
+// Gauge adds a gauge.
+func (t *Table) Gauge(name, help string, labels ...string) *Metric {
+	return t.add(KindGauge, name, help, labels)
+}
+
+// Histogram adds a histogram.
+func (t *Table) Histogram(name, help string, labels ...string) *Metric {
+	return t.add(KindHistogram, name, help, labels)
+}
+
+func (t *Table) add(k Kind, name, help string, labels []string) *Metric {
+	m := &Metric{Name: name, Help: help, Kind: k, Labels: labels, desc: prometheus.NewDesc(name, help, labels, nil)}
+	t.metrics = append(t.metrics, m)
+	return m
+}
+
+// Metrics returns the metrics in the order of the table.
+func (t *Table) Metrics() []*Metric { return slices.Clone(t.metrics) }
