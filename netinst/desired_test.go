@@ -170,7 +170,7 @@ func TestDesiredGolden(t *testing.T) {
 	routed.Config.IPv6 = IPv6Config{Subnet: prefix("2001:db8:1::/64"), Gateway: ip("2001:db8:1::1"), Mode: DHCPv6}
 	routed.Adapters[0].Config.Spec.IP6 = ip("2001:db8:1::80")
 	for name, in := range map[string]Input{
-		"ipv6_slaac_nat": six, "observed": observing(six), "ipv6_dhcp_routed": routed, "switch_port": lent, "switch_ports": several, "taps_and_external": input(vm, theirs, own),
+		"ipv6_slaac_nat": six, "flow_log": logging(six), "observed": observing(six), "ipv6_dhcp_routed": routed, "switch_port": lent, "switch_ports": several, "taps_and_external": input(vm, theirs, own),
 		"switch_alone": alone, "inactive": inactive, "port_labels": labels, "limits": limits, "port_maps": portmaps,
 		"one_app": input(web()), "two_apps": input(web(), db), "static_routes": routes,
 		"air_gapped": airgapped, "no_port": down, "names_and_options": hosts,

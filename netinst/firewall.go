@@ -85,7 +85,8 @@ func (nw network) dropForged() string {
 // chainName is a chain of network n. Its part is one that all adapters share (FWD, EGR, ING, INP, OUT, POST, of a
 // switch RAW; with port maps MAP, MOUT and MIN; of frames APPS, PORT, OPEN, NODE), or an adapter's number with E, I, N,
 // M, L or A, of frames with F or D, of the guard with H; EB<i>, IB<i>, NB<i> and MB<i> are the buckets of its limits
-// (limit.go). SIZE (forward.go), FLOWS (keep.go), NEIGH and H (flows.go) are of the guard.
+// (limit.go), and XE and XI log what it may not send and receive. SIZE (forward.go), FLOWS (keep.go), NEIGH and H
+// (flows.go) are of the guard.
 func chainName(n int, part string) string { return fmt.Sprintf("%s%d-%s", chainPrefix, n, part) }
 
 func (nw network) chainName(part string) string { return chainName(nw.n, part) }
@@ -125,8 +126,13 @@ func (nw network) adapterChainIDs(a Adapter) []netstate.ID {
 	for _, part := range parts {
 		ids = append(ids, chainID(tableFilter, nw.adapterChain(a, part)))
 	}
-	for _, c := range nw.limitChains(a) {
+	for _, c := range slices.Concat(nw.limitChains(a), nw.deniedChains(a)) {
 		ids = append(ids, c.ID())
+	}
+	if len(nw.families()) > 1 {
+		for _, c := range nw.deniedChains6(a) {
+			ids = append(ids, c.ID())
+		}
 	}
 	six := []string{"C", "A", "E", "I", "N", "M"}
 	if nw.isSwitch() {
@@ -274,7 +280,7 @@ func (nw network) postrouting() netstate.Chain {
 // cost in every restore and every observation. All chains of an adapter are written and removed in one transaction, so
 // that no packet meets one of them without the other.
 func (nw network) adapterChains(a Adapter) []netstate.Chain {
-	return slices.Concat(nw.flowChains(a), nw.limitChains(a), chainsOf(nw.aclChains(a)))
+	return slices.Concat(nw.flowChains(a), nw.limitChains(a), nw.deniedChains(a), chainsOf(nw.aclChains(a)))
 }
 
 // aclChains are the chains of an adapter that have its access rules, with what the rules count.

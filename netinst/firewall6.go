@@ -134,7 +134,7 @@ func (nw network) output6() netstate.Chain {
 
 // adapterChains6 is adapterChains for IPv6.
 func (nw network) adapterChains6(a Adapter) []netstate.Chain {
-	return append(nw.flowChains6(a), chainsOf(nw.aclChains6(a))...)
+	return slices.Concat(nw.flowChains6(a), nw.deniedChains6(a), chainsOf(nw.aclChains6(a)))
 }
 
 // flowChains6 is flowChains for IPv6.

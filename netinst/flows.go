@@ -277,3 +277,70 @@ func (s AdapterLink) DroppedText() string {
 		"(maxNeighbours)", s.MaxNeighbours, neighbourSeconds)
 	return strings.Join(list, "; ")
 }
+
+// What the rules of an adapter deny goes through a chain of its own if the network has a flow log: XE what the app
+// sends, XI what it receives. They pass some of it to the group FlowLogGroup, with the name of the chain (NFLOG), and
+// drop all. The kernel takes names of 64 octets.
+const (
+	// FlowLogGroup is the group of nfnetlink_log to which denied packets go. Of each number there may be one listener.
+	FlowLogGroup = 15021
+	deniedRate   = 10 // a second, of each chain
+	deniedBurst  = 20
+)
+
+// deniedPart is the last part of the name of the chain for what is denied of a way.
+func deniedPart(w Way) string {
+	if w == Sent || w == SentToNode {
+		return "XE"
+	}
+	return "XI"
+}
+
+// dropTarget returns the words that drop what an adapter's rules deny: plain, or with a flow log those that lead to
+// the chain that logs it.
+func (nw network) dropTarget(a Adapter, w Way, plain, lead string) string {
+	if !nw.Config.FlowLog {
+		return plain
+	}
+	return lead + nw.adapterChain(a, deniedPart(w))
+}
+
+// deniedChains are the chains of what an adapter's rules deny.
+func (nw network) deniedChains(a Adapter) (list []netstate.Chain) {
+	if !nw.Config.FlowLog {
+		return nil
+	}
+	for _, w := range []Way{Sent, Received} {
+		part := fmt.Sprint(a.Lease.Number) + deniedPart(w)
+		list = append(list, nw.filter(part, nil, []string{
+			fmt.Sprintf("-m limit --limit %d/sec --limit-burst %d -j NFLOG --nflog-prefix %s --nflog-group %d", deniedRate,
+				deniedBurst, nw.chainName(part), FlowLogGroup), "-j DROP"}))
+	}
+	return list
+}
+
+// deniedChains6 is deniedChains for IPv6.
+func (nw network) deniedChains6(a Adapter) (list []netstate.Chain) {
+	if !nw.Config.FlowLog {
+		return nil
+	}
+	for _, w := range []Way{Sent, Received} {
+		part := fmt.Sprint(a.Lease.Number) + deniedPart(w)
+		list = append(list, nw.six(part, []string{
+			fmt.Sprintf("limit rate %d/second burst %d packets log prefix %q group %d", deniedRate, deniedBurst,
+				nw.chainName(part), FlowLogGroup), "drop"}))
+	}
+	return list
+}
+
+// DeniedBy returns the network and the adapter, by their numbers, and the direction of what a chain with such a name
+// denies; false if it is not such a chain.
+func DeniedBy(chain string) (network, adapter int, d Direction, ok bool) {
+	var way string
+	if n, _ := fmt.Sscanf(chain, chainPrefix+"%d-%dX%s", &network, &adapter, &way); n != 3 ||
+		network < 1 || adapter < 1 || chain != fmt.Sprintf("%s%d-%dX%s", chainPrefix, network, adapter, way) {
+		return 0, 0, "", false
+	}
+	d = map[string]Direction{"E": Egress, "I": Ingress}[way]
+	return network, adapter, d, d != ""
+}

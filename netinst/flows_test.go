@@ -239,3 +239,26 @@ func TestTheTextOfDrops(t *testing.T) {
 		}
 	}
 }
+
+// logging is a network with a flow log.
+func logging(in Input) Input {
+	in.Config.FlowLog = true
+	return in
+}
+
+func TestTheChainThatDeniedNamesItsAdapter(t *testing.T) {
+	for name, want := range map[string]string{
+		"ES1-2XE": "1 2 egress true", "ES999-12XI": "999 12 ingress true", "ES1-2E": "0 0  false", "ES1-2XF": "1 2  false",
+		"ES1-2X": "0 0  false", "": "0 0  false", "ES-1-2XE": "0 0  false", "ES01-2XE": "0 0  false", "ES1-2XEE": "1 2  false",
+		"ES1-2XE x": "0 0  false",
+	} {
+		n, k, d, ok := DeniedBy(name)
+		if !ok {
+			n, k = 0, 0
+			want = "0 0  false"
+		}
+		if got := fmt.Sprintf("%d %d %s %t", n, k, d, ok); got != want {
+			t.Errorf("%q: %s, want %s", name, got, want)
+		}
+	}
+}

@@ -156,7 +156,8 @@ func (nw network) portRoutes6() []netstate.Object {
 
 // targets6 is targets for IPv6, and matching6 is matching.
 func (nw network) targets6(a Adapter, w Way, part string) targets {
-	return targets{allow: "counter goto " + nw.adapterChain(a, part), drop: "counter drop",
+	return targets{allow: "counter goto " + nw.adapterChain(a, part),
+		drop:   nw.dropTarget(a, w, "counter drop", "counter goto "),
 		bucket: func(i int) string { return "counter jump " + nw.bucket(a, w, i) }}.observing(a, w)
 }
 

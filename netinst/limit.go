@@ -90,7 +90,7 @@ func bucketWays(a Adapter, r ACLRule) (ways []Way) {
 
 // targets returns what packets of a way go through that the adapter's rules allow or drop.
 func (nw network) targets(a Adapter, w Way, verdict string) targets {
-	return targets{allow: nw.allowTarget(a, verdict), drop: "-j DROP",
+	return targets{allow: nw.allowTarget(a, verdict), drop: nw.dropTarget(a, w, "-j DROP", "-g "),
 		bucket: func(i int) string { return "-j " + nw.bucket(a, w, i) }}.observing(a, w)
 }
 

@@ -54,9 +54,9 @@ type Host interface {
 	// Probe sends one shot of a probe by its interface alone, and returns the time until the target's answer, and the
 	// bytes sent and received. Its error wraps probe.ErrNone if the interface has no such probe.
 	Probe(ctx context.Context, id probe.ID) (took time.Duration, bytes int, err error)
-	// EndedFlows reports tracked flows of the host as they end, and how many ends were lost because emit took too long,
-	// until ctx ends. The slice is reused.
-	EndedFlows(ctx context.Context, emit func(ended []netstate.EndedFlow, lost uint64)) error
+	// FlowEvents reports tracked flows of the host as they end, packets that chains log to a group, and how many of both
+	// were lost because emit took too long, until ctx ends. Several goroutines may call emit, and reuse its slices.
+	FlowEvents(ctx context.Context, group uint16, emit func(netstate.FlowEvents)) error
 	// DHCP opens a DHCP client's socket on an interface, until ctx ends or the interface fails, and returns what sends
 	// messages on it. Replies and the end are reported from another goroutine.
 	DHCP(ctx context.Context, ifName string, emit func(netstate.DHCPReply), ended func(error)) (

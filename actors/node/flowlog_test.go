@@ -25,6 +25,11 @@ func flowFrom(addr string, nth int) netstate.EndedFlow {
 	return f
 }
 
+// ended reports flows that have ended, and how many were lost before; false if the node doesn't listen.
+func (r *rig) ended(lost uint64, flows ...netstate.EndedFlow) bool {
+	return r.host.EmitFlows(netstate.FlowEvents{Lost: lost, Ended: flows})
+}
+
 func (r *rig) flowLog(q nodeapi.FlowLogQuery) []nodeapi.FlowRecord {
 	r.Helper()
 	var list []nodeapi.FlowRecord
@@ -59,7 +64,7 @@ func TestFlowsAreRecordedWhileTheNetworkHasALog(t *testing.T) {
 		r.apply(withFlowLog(false))
 		r.ready(time.Minute, "app/"+appID(1), "app/"+appID(2))
 		r.settle(time.Second)
-		if r.host.EndFlows(0) {
+		if r.ended(0) {
 			t.Error("the node listens for nothing")
 		}
 		r.apply(withFlowLog(true))
@@ -69,7 +74,7 @@ func TestFlowsAreRecordedWhileTheNetworkHasALog(t *testing.T) {
 				t.Errorf("%s is not set", key)
 			}
 		}
-		if !r.host.EndFlows(3, flowFrom(r.addressOf(1), 1), flowFrom(r.addressOf(2), 2), flowFrom("192.0.2.2", 3)) {
+		if !r.ended(3, flowFrom(r.addressOf(1), 1), flowFrom(r.addressOf(2), 2), flowFrom("192.0.2.2", 3)) {
 			t.Fatal("the node does not listen")
 		}
 		r.settle(0)
@@ -88,7 +93,7 @@ func TestFlowsAreRecordedWhileTheNetworkHasALog(t *testing.T) {
 		}
 		r.apply(withFlowLog(false))
 		r.settle(time.Second)
-		if r.host.EndFlows(0) {
+		if r.ended(0) {
 			t.Error("the node still listens")
 		}
 		if n := len(r.flowLog(nodeapi.FlowLogQuery{})); n != 2 {
@@ -104,7 +109,10 @@ func TestAFlowLogOnAFullDisk(t *testing.T) {
 		r.apply(withFlowLog(true))
 		r.ready(time.Minute, "app/"+appID(1))
 		r.settle(time.Second)
-		end := func(n int) { r.host.EndFlows(0, flowFrom(r.addressOf(1), n)); r.settle(0) }
+		end := func(n int) {
+			r.ended(0, flowFrom(r.addressOf(1), n))
+			r.settle(0)
+		}
 		r.flows.fail(errors.New("no space left on device"))
 		end(1)
 		end(2)
@@ -136,7 +144,7 @@ func TestASlowReaderOfTheFlowLogMissesLines(t *testing.T) {
 		r.apply(withFlowLog(true))
 		r.ready(time.Minute, "app/"+appID(1))
 		r.settle(time.Second)
-		r.host.EndFlows(0, flowFrom(r.addressOf(1), 0))
+		r.ended(0, flowFrom(r.addressOf(1), 0))
 		r.settle(0)
 		ctx, cancel := context.WithCancel(r.Context())
 		got, lost, resume := 0, uint64(0), make(chan struct{})
@@ -153,12 +161,12 @@ func TestASlowReaderOfTheFlowLogMissesLines(t *testing.T) {
 		r.settle(0)
 		const many = 3000
 		for n := range many {
-			r.host.EndFlows(0, flowFrom(r.addressOf(1), n))
+			r.ended(0, flowFrom(r.addressOf(1), n))
 			r.settle(0)
 		}
 		close(resume)
 		r.settle(0)
-		r.host.EndFlows(0, flowFrom(r.addressOf(1), many))
+		r.ended(0, flowFrom(r.addressOf(1), many))
 		r.settle(0)
 		cancel()
 		if err := <-ended; err != nil {

@@ -272,7 +272,8 @@ func (d *deps) worldAndInputs(cfg nodeconf.Config) (*verdict.World, []netinst.In
 	overlaps := d.overlaps(cfg, ids)
 	var inputs []netinst.Input
 	for _, id := range ids {
-		in := d.networkInput(netstate.Owner{Name: id.String()}, cfg, ports, overlaps[id])
+		number, _ := d.topics.Numbers.Get("", id.String()) // 0 for one that no config had yet
+		in := d.networkInput(netstate.Owner{Name: id.String(), Number: number}, cfg, ports, overlaps[id])
 		for i := range in.Adapters {
 			in.Adapters[i].ObservedAddresses = d.observedAddresses(id, in.Adapters[i].Config.Key())
 		}

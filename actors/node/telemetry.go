@@ -379,11 +379,14 @@ func (d *deps) newFlows(s flows.Store) *flows.Recorder {
 		e.Error = err.Error()
 		d.recordEvent(e)
 	}
+	listen := func(ctx context.Context, emit func(netstate.FlowEvents)) error {
+		return d.host.FlowEvents(ctx, netinst.FlowLogGroup, emit)
+	}
 	name := func(app uuid.UUID) string {
 		c, _ := d.topics.AppConfig.Get("", app.String())
 		return c.DisplayName
 	}
-	return flows.New(flows.Options{Store: s, Listen: d.host.EndedFlows, Name: name, Report: report})
+	return flows.New(flows.Options{Store: s, Listen: listen, Name: name, Report: report})
 }
 
 // FlowLog emits lines of the flow log.

@@ -37,7 +37,8 @@ func TestTheFlowLogSaysWhoTalkedToWhom(t *testing.T) {
 		w.echoes(1)
 		nets := func(more string) []string { return []string{network(1, more), network(2, "")} }
 		const rules = "tcp: {action: allow, direction: egress, match: {protocol: tcp}}, " +
-			"udp: {action: allow, direction: egress, match: {protocol: udp, port: 2000}}"
+			"udp: {action: allow, direction: egress, match: {protocol: udp, port: 2000}}, " +
+			"shut: {action: drop, direction: both, match: {protocol: udp, port: 2002}}"
 		config := func(more string) string {
 			return doc(nets(more), onNet(1, 1, "web", rules), onNet(2, 2, "mate", allowAll))
 		}
@@ -98,6 +99,18 @@ func TestTheFlowLogSaysWhoTalkedToWhom(t *testing.T) {
 			tcp.End.Sub(tcp.Start) <= 0 || tcp.End.Sub(tcp.Start) > 2*time.Minute || tcp.Name != "app1" {
 			t.Errorf("the connection in the log: %+v", tcp)
 		}
+		w.sendUDP(lab.WebAddr, 2001, 7000, 1)
+		w.sendUDP(lab.WebAddr, 2002, 7001, 1)
+		w.eventually("what was denied is in the log", func() bool {
+			rules := map[string]string{}
+			for _, r := range w.flowLog("app/app1", "--denied") {
+				if r.Kind == nodeapi.FlowDenied && r.Direction == "egress" && r.PacketsOut == 1 && r.BytesOut == 29 {
+					rules[r.Local+" > "+r.Remote] = r.Rule + r.BuiltIn
+				}
+			}
+			return rules[ip+":7000 > "+lab.WebAddr+":2001"] == "implicit-drop" &&
+				rules[ip+":7001 > "+lab.WebAddr+":2002"] == "shut"
+		})
 		if rest := w.flowLog("--app", "app2"); len(rest) != 0 {
 			t.Errorf("of an app whose network has no log: %+v", rest)
 		}
@@ -163,4 +176,62 @@ func TestThousandsOfFlowsThatEndAtOnceAreAllCounted(t *testing.T) {
 		t.Logf("%d of app1, %d of app2, %d lost", web, mate, lost)
 		return web+int(lost) >= many && mate == few
 	})
+}
+
+// The log has flows of IPv6 with NAT, and those of a switch network, whose apps have addresses that they chose.
+func TestTheFlowLogHasIPv6AndSwitchNetworks(t *testing.T) {
+	t.Parallel()
+	w := newWorld6(t, "web", "left", "right")
+	sw := strings.Replace(switchNetwork(2, ""), "type: switch", "type: switch, flowLog: true", 1)
+	const rules = "ping: {action: allow, direction: egress, match: {protocol: icmp}}"
+	w.start(doc([]string{network6(1, `subnet: "`+net6+`", nat: true`) + logged, sw}, onNet(1, 1, "web", rules),
+		onNet(2, 2, "left", allowAll), onNet(3, 2, "right", "ping: {action: allow, match: {protocol: icmp}}")))
+	w.wait("ready", "app/"+app(1), "app/"+app(2), "app/"+app(3))
+	from := w.slaac("web", net6).String()
+	for short, addr := range map[string]string{"left": "10.5.0.1/24", "right": "10.5.0.2/24"} {
+		w.in(short, "ip", "addr", "add", addr, "dev", "eth0")
+		w.in(short, "ip", "link", "set", "eth0", "up")
+	}
+	sent := map[string]bool{}
+	defer func() {
+		if t.Failed() {
+			t.Log(w.cli("flows", "-o", "wide"))
+		}
+	}()
+	w.eventually("flows of IPv6 and of the switch, allowed and denied, are in the log", func() bool {
+		w.reaches6("web", isp6Web)
+		w.in("left", "ping", "-c", "1", "-W", "5", "10.5.0.2")
+		w.in("web", "bash", "-c", "echo x > /dev/udp/"+isp6Web+"/2000")
+		w.in("left", "bash", "-c", "echo x > /dev/udp/10.5.0.2/2000")
+		w.in("node", "conntrack", "-F", "-f", "ipv6")
+		w.in("node", "conntrack", "-F")
+		for _, r := range w.flowLog() {
+			sent[fmt.Sprintf("%s %s %s %s %s > %s by %s%s nat %t", r.Name, r.Kind, r.Direction, r.Protocol, host(r.Local),
+				r.Remote, r.Rule, r.BuiltIn, r.NAT != "")] = true
+		}
+		for _, want := range []string{
+			"app1 end egress icmp " + from + " > " + isp6Web + " by ping nat true",
+			"app1 denied egress udp " + from + " > [" + isp6Web + "]:2000 by implicit-drop nat false",
+			"app2 end egress icmp 10.5.0.1 > 10.5.0.2 by all nat false",
+			"app3 end ingress icmp 10.5.0.2 > 10.5.0.1 by ping nat false",
+			"app3 denied ingress udp 10.5.0.2 > 10.5.0.1:",
+		} {
+			found := false
+			for line := range sent {
+				found = found || strings.HasPrefix(line, want)
+			}
+			if !found {
+				return false
+			}
+		}
+		return true
+	})
+}
+
+// host is an end of a flow without its port.
+func host(end string) string {
+	if a, err := netip.ParseAddrPort(end); err == nil {
+		return a.Addr().String()
+	}
+	return end
 }

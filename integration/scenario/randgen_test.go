@@ -39,8 +39,8 @@ type wish struct {
 }
 
 type wishedNet struct {
-	on, off, sw, narrow, otherGW, unguarded, routed, probed, shared bool
-	port, subnet, domain, mtu                                       int
+	on, off, sw, narrow, otherGW, unguarded, routed, probed, shared, logged bool
+	port, subnet, domain, mtu                                               int
 }
 
 type wishedApp struct {
@@ -79,7 +79,7 @@ func (w *wish) draw(r *rand.Rand) {
 	case 9:
 		n.otherGW, n.mtu, n.domain = r.IntN(2) == 0, 100*r.IntN(2), r.IntN(3)
 	case 10:
-		n.unguarded, n.routed = r.IntN(2) == 0, r.IntN(2) == 0
+		n.unguarded, n.routed, n.logged = r.IntN(2) == 0, r.IntN(2) == 0, r.IntN(2) == 0
 	case 11:
 		a.on = !a.on
 	case 12:
@@ -207,8 +207,8 @@ func (d *drawing) take(what string) bool {
 }
 
 func (d *drawing) net(i int, n wishedNet) string {
-	text := fmt.Sprintf("  %s:\n    displayName: net%d\n    activate: %v\n    spoofGuard: %v\n    mtu: %d\n", ni(i), i,
-		!n.off, !n.unguarded, 1500-n.mtu)
+	text := fmt.Sprintf("  %s:\n    displayName: net%d\n    activate: %v\n    spoofGuard: %v\n    mtu: %d\n    flowLog: %v\n",
+		ni(i), i, !n.off, !n.unguarded, 1500-n.mtu, n.logged)
 	if n.sw {
 		port := switchPorts[n.port]
 		if port != "" && !d.take("port "+port) {

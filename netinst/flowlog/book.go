@@ -22,9 +22,11 @@ type Record struct {
 	Local, Remote, NAT netip.AddrPort
 	// Rule is the access rule of the adapter that allows the flow; without one, BuiltIn is the built-in decision.
 	// Denied means that the flow is not allowed any more, and its entry was deleted for that; Rule is the adapter's own.
+	// Packet means that it is no flow but one denied packet.
 	Rule       string
 	BuiltIn    verdict.BuiltIn
 	Denied     bool
+	Packet     bool
 	Out, In    netstate.Traffic // sent by the app, and received
 	Start, End time.Time        // Start is zero if unknown
 }
@@ -34,7 +36,11 @@ type Book struct {
 	world    *verdict.World
 	networks int // that have a flow log
 	ends     map[netip.Addr][]end
+	numbers  map[number]end
 }
+
+// number names an adapter in the names of chains.
+type number struct{ network, adapter int }
 
 // end is one address of an adapter.
 type end struct {
@@ -45,7 +51,7 @@ type end struct {
 
 // NewBook returns the book of those networks that have a flow log; world has all networks.
 func NewBook(world *verdict.World, inputs []netinst.Input) *Book {
-	b := &Book{world: world, ends: map[netip.Addr][]end{}}
+	b := &Book{world: world, ends: map[netip.Addr][]end{}, numbers: map[number]end{}}
 	for _, in := range inputs {
 		if !in.Config.FlowLog {
 			continue
@@ -54,6 +60,7 @@ func NewBook(world *verdict.World, inputs []netinst.Input) *Book {
 		owns := netinst.Owns(in)
 		for _, a := range in.Adapters {
 			e := end{in.Config.UUID, a.Config.Key(), owns}
+			b.numbers[number{in.Owner.Number, a.Lease.Number}] = e
 			for _, addr := range addressesOf(in.Config, a) {
 				b.ends[addr] = append(b.ends[addr], e)
 			}
@@ -104,6 +111,25 @@ func (b *Book) Records(f netstate.EndedFlow) []Record {
 		out = append(out, b.decided(r, f.Flow))
 	}
 	return out
+}
+
+// Denied returns what the log says of a denied packet; false if it is of no network with a flow log.
+func (b *Book) Denied(p netstate.DeniedPacket) (Record, bool) {
+	network, adapter, d, ok := netinst.DeniedBy(p.Chain)
+	e, known := b.numbers[number{network, adapter}]
+	if !ok || !known {
+		return Record{}, false
+	}
+	r := Record{Network: e.network, Adapter: e.adapter, Direction: d, Proto: p.Proto, Local: p.Src, Remote: p.Dst,
+		Packet: true, Out: netstate.Traffic{Packets: 1, Bytes: p.Bytes}, End: p.At}
+	if d == netinst.Ingress {
+		r.Local, r.Remote, r.Out, r.In = p.Dst, p.Src, r.In, r.Out
+	}
+	r = b.decided(r, p.Flow)
+	if !r.Denied { // the answer depends on what the book does not know, such as the addresses of a host
+		r.Rule, r.BuiltIn, r.Denied = "", "", true
+	}
+	return r, true
 }
 
 // decided enters the rule by which the flow is allowed or denied now.

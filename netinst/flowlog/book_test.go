@@ -134,6 +134,39 @@ func TestRecordsOfEndedFlows(t *testing.T) {
 	}
 }
 
+func TestRecordsOfDeniedPackets(t *testing.T) {
+	in := inputs()
+	in[0].Adapters[0].Lease.Number, in[4].Adapters[0].Lease.Number = 1, 3
+	b := NewBook(verdict.New(in, nil), in)
+	packet := func(chain string, proto uint8, src, dst string) netstate.DeniedPacket {
+		return netstate.DeniedPacket{Chain: chain, Flow: flow(proto, 0, src, dst, "", "").Flow, Bytes: 60, At: time.Unix(2, 0)}
+	}
+	for what, x := range map[string]struct {
+		p    netstate.DeniedPacket
+		want string
+	}{
+		"out": {packet("ES1-1XE", udp, "10.1.0.2:4000", "192.0.2.9:53"),
+			"app 1 egress 10.1.0.2:4000 > 192.0.2.9:53 denied by implicit-drop, 1/60 out, 0/0 in"},
+		"in": {packet("ES1-1XI", tcp, "192.0.2.9:4000", "10.1.0.2:80"),
+			"app 1 ingress 10.1.0.2:80 > 192.0.2.9:4000 denied by implicit-drop, 0/0 out, 1/60 in"},
+		"that the rules would allow": {packet("ES1-1XE", tcp, "10.1.0.2:4000", "192.0.2.9:443"),
+			"app 1 egress 10.1.0.2:4000 > 192.0.2.9:443 denied by , 1/60 out, 0/0 in"},
+		"of a switch": {packet("ES5-3XE", tcp, "10.1.0.2:4000", "10.1.0.9:80"),
+			"app 6 egress 10.1.0.2:4000 > 10.1.0.9:80 denied by , 1/60 out, 0/0 in"},
+		"of a network without log": {packet("ES2-1XE", tcp, "10.2.0.2:4000", "192.0.2.9:443"), ""},
+		"of no adapter":            {packet("ES1-9XE", tcp, "10.1.0.2:4000", "192.0.2.9:443"), ""},
+		"of another program":       {packet("dropped", tcp, "10.1.0.2:4000", "192.0.2.9:443"), ""},
+	} {
+		got := ""
+		if r, ok := b.Denied(x.p); ok {
+			got = say(r)
+		}
+		if got != x.want {
+			t.Errorf("%s:\n got %q\nwant %q", what, got, x.want)
+		}
+	}
+}
+
 func TestANetworkLosesOnlyItsOwnRecords(t *testing.T) {
 	q := NewQueues(200)
 	for range 1000 {

@@ -21,6 +21,21 @@ type EndedFlow struct {
 	Start, End time.Time // Start is zero if the kernel did not record it (nf_conntrack_timestamp)
 }
 
+// DeniedPacket is a packet that a chain has denied and passed to the log (nfnetlink_log).
+type DeniedPacket struct {
+	Chain string // that logged it
+	Flow         // its head; the replies' ends are its own, exchanged
+	Bytes uint64 // of the IP packet
+	At    time.Time
+}
+
+// FlowEvents are ended connections and denied packets, and how many of both were lost before these.
+type FlowEvents struct {
+	Ended  []EndedFlow
+	Denied []DeniedPacket
+	Lost   uint64
+}
+
 // Traffic is an amount of packets. Bytes are those of the IP packets.
 type Traffic struct{ Packets, Bytes uint64 }
 

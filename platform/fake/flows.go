@@ -47,26 +47,26 @@ func (h *Host) EndConnections(ctx context.Context, netns string, flows []netstat
 	return len(flows), nil
 }
 
-// EndFlows reports flows that have ended, and how many were lost, to who listens; false if no one does.
-func (h *Host) EndFlows(lost uint64, ended ...netstate.EndedFlow) bool {
+// EmitFlows reports events of flows to who listens; false if no one does.
+func (h *Host) EmitFlows(e netstate.FlowEvents) bool {
 	h.mu.Lock()
-	emit := h.flowsEnded
+	emit := h.emitFlows
 	h.mu.Unlock()
 	if emit == nil {
 		return false
 	}
-	emit(ended, lost)
+	emit(e)
 	return true
 }
 
-// EndedFlows reports what EndFlows says until ctx ends.
-func (h *Host) EndedFlows(ctx context.Context, emit func(ended []netstate.EndedFlow, lost uint64)) error {
+// FlowEvents reports what EmitFlows says until ctx ends.
+func (h *Host) FlowEvents(ctx context.Context, _ uint16, emit func(netstate.FlowEvents)) error {
 	h.mu.Lock()
-	h.flowsEnded = emit
+	h.emitFlows = emit
 	h.mu.Unlock()
 	<-ctx.Done()
 	h.mu.Lock()
-	h.flowsEnded = nil
+	h.emitFlows = nil
 	h.mu.Unlock()
 	return nil
 }

@@ -47,7 +47,7 @@ type Host struct {
 	vanished   map[string]bool // links that were removed with their namespace, not by an op
 	echo       bool
 	forgetErr  error
-	flowsEnded func([]netstate.EndedFlow, uint64)
+	emitFlows  func(netstate.FlowEvents)
 	flows      []netstate.Flow
 	noVLANs    bool
 	inUse      func(netip.Addr) string

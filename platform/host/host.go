@@ -329,9 +329,10 @@ func (h *Host) Probe(ctx context.Context, id probe.ID) (time.Duration, int, erro
 	return shots.Shoot(ctx, h.netns, id)
 }
 
-// EndedFlows reports tracked connections of the host's namespace as they end, and how many were lost, until ctx ends.
-func (h *Host) EndedFlows(ctx context.Context, emit func(ended []netstate.EndedFlow, lost uint64)) error {
-	return h.kernel.EndedFlows(ctx, emit)
+// FlowEvents reports ended connections of the host's namespace, and packets logged to a group of nfnetlink_log, until
+// ctx ends. It calls emit from two goroutines, which reuse the slices.
+func (h *Host) FlowEvents(ctx context.Context, group uint16, emit func(netstate.FlowEvents)) error {
+	return h.kernel.FlowEvents(ctx, group, emit)
 }
 
 // EndConnections ends TCP sockets in the network namespace of an app.

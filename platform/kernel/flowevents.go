@@ -29,19 +29,38 @@ const (
 	flowBuffer = 8 << 20
 )
 
-// EndedFlows reports tracked connections of this network namespace as they end, and how many ends were lost since the
-// last call because the receiver was too slow. It returns nil once ctx ends. The slice is reused after emit.
-func (k *Kernel) EndedFlows(ctx context.Context, emit func(ended []netstate.EndedFlow, lost uint64)) error {
-	fd, err := k.flowSocket()
+// FlowEvents reports the ends of tracked connections of this network namespace, and the packets that are logged to a
+// group of nfnetlink_log, as they happen. It calls emit from two goroutines, which reuse the slices. It returns nil
+// once ctx ends.
+func (k *Kernel) FlowEvents(ctx context.Context, group uint16, emit func(netstate.FlowEvents)) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	logged := make(chan error, 1)
+	go func() {
+		defer cancel()
+		logged <- k.readEvents(ctx, "listen to denied packets", func(fd int) error { return joinLog(fd, group) }, emit)
+	}()
+	err := k.readEvents(ctx, "listen to the ends of connections", func(fd int) error {
+		return os.NewSyscallError("setsockopt",
+			unix.SetsockoptInt(fd, unix.SOL_NETLINK, unix.NETLINK_ADD_MEMBERSHIP, ctDestroyGroup))
+	}, emit)
+	cancel()
+	return errors.Join(err, <-logged)
+}
+
+// readEvents reads a socket, which join makes get events, until ctx ends.
+func (k *Kernel) readEvents(ctx context.Context, what string, join func(fd int) error,
+	emit func(netstate.FlowEvents)) error {
+	fd, err := k.flowSocket(join)
 	if err != nil {
-		return fmt.Errorf("listen to the ends of connections: %w", err)
+		return fmt.Errorf("%s: %w", what, err)
 	}
-	file := os.NewFile(uintptr(fd), "conntrack")
+	file := os.NewFile(uintptr(fd), "nfnetlink")
 	defer file.Close()
 	defer context.AfterFunc(ctx, func() { _ = file.SetReadDeadline(time.Unix(1, 0)) })()
 	socket, err := file.SyscallConn()
 	if err != nil {
-		return fmt.Errorf("listen to the ends of connections: %w", err)
+		return fmt.Errorf("%s: %w", what, err)
 	}
 	r := flowReader{buf: make([]byte, 1<<16)}
 	for {
@@ -53,24 +72,23 @@ func (k *Kernel) EndedFlows(ctx context.Context, emit func(ended []netstate.Ende
 			if ctx.Err() != nil {
 				return nil
 			}
-			return fmt.Errorf("listen to the ends of connections: %w", err)
+			return fmt.Errorf("%s: %w", what, err)
 		}
 		// ENOBUFS says that some are lost, and their number is in the socket.
 		if failed != nil && !errors.Is(failed, unix.EINTR) && !errors.Is(failed, unix.ENOBUFS) {
-			return fmt.Errorf("listen to the ends of connections: %w", failed)
+			return fmt.Errorf("%s: %w", what, failed)
 		}
-		lost, err := r.lost(fd)
-		if err != nil {
-			return fmt.Errorf("count lost ends of connections: %w", err)
+		if r.Lost, err = r.lost(fd); err != nil {
+			return fmt.Errorf("%s: count the lost ones: %w", what, err)
 		}
-		if len(r.flows) > 0 || lost > 0 {
-			emit(r.flows, lost)
+		if len(r.Ended)+len(r.Denied) > 0 || r.Lost > 0 {
+			emit(r.FlowEvents)
 		}
 	}
 }
 
-// flowSocket opens a socket that gets the ends of connections.
-func (k *Kernel) flowSocket() (fd int, err error) {
+// flowSocket opens a socket of netfilter with a large buffer.
+func (k *Kernel) flowSocket(join func(fd int) error) (fd int, err error) {
 	fd = -1
 	err = proc.In(k.path, func() error {
 		fd, err = unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK,
@@ -84,10 +102,10 @@ func (k *Kernel) flowSocket() (fd int, err error) {
 				return os.NewSyscallError("setsockopt", err)
 			}
 		}
-		return errors.Join(
-			os.NewSyscallError("bind", unix.Bind(fd, &unix.SockaddrNetlink{Family: unix.AF_NETLINK})),
-			os.NewSyscallError("setsockopt",
-				unix.SetsockoptInt(fd, unix.SOL_NETLINK, unix.NETLINK_ADD_MEMBERSHIP, ctDestroyGroup)))
+		if err := unix.Bind(fd, &unix.SockaddrNetlink{Family: unix.AF_NETLINK}); err != nil {
+			return os.NewSyscallError("bind", err)
+		}
+		return join(fd)
 	})
 	if err != nil && fd >= 0 {
 		unix.Close(fd)
@@ -97,8 +115,8 @@ func (k *Kernel) flowSocket() (fd int, err error) {
 
 // flowReader reads a socket of events.
 type flowReader struct {
+	netstate.FlowEvents
 	buf   []byte
-	flows []netstate.EndedFlow
 	drops uint32 // of the socket, as last read
 }
 
@@ -107,10 +125,10 @@ const flowsAtOnce = 512
 
 // read takes the events that are there, up to flowsAtOnce; EAGAIN if there are none.
 func (r *flowReader) read(fd int) error {
-	r.flows = r.flows[:0]
-	for len(r.flows) < flowsAtOnce {
+	r.Ended, r.Denied = r.Ended[:0], r.Denied[:0]
+	for len(r.Ended)+len(r.Denied) < flowsAtOnce {
 		n, from, err := unix.Recvfrom(fd, r.buf, 0)
-		if errors.Is(err, unix.EAGAIN) && len(r.flows) > 0 {
+		if errors.Is(err, unix.EAGAIN) && len(r.Ended)+len(r.Denied) > 0 {
 			return nil
 		}
 		if err != nil {
@@ -125,11 +143,15 @@ func (r *flowReader) read(fd int) error {
 		}
 		now := time.Now()
 		for _, m := range msgs {
-			if m.Header.Type != unix.NFNL_SUBSYS_CTNETLINK<<8|nl.IPCTNL_MSG_CT_DELETE {
-				continue
-			}
-			if f, ok := parseEnded(m.Data, now); ok {
-				r.flows = append(r.flows, f)
+			switch m.Header.Type {
+			case unix.NFNL_SUBSYS_CTNETLINK<<8 | nl.IPCTNL_MSG_CT_DELETE:
+				if f, ok := parseEnded(m.Data, now); ok {
+					r.Ended = append(r.Ended, f)
+				}
+			case unix.NFNL_SUBSYS_ULOG << 8: // NFULNL_MSG_PACKET
+				if p, ok := parseLogged(m.Data, now); ok {
+					r.Denied = append(r.Denied, p)
+				}
 			}
 		}
 	}

@@ -43,8 +43,8 @@ type body struct {
 //
 // parser.match has the matches; "counter" between them and the verdict counts what matched. A verdict is accept, drop,
 // return, goto CHAIN or jump CHAIN. "KEY vmap @MAP", in which KEY is iifname or oifname, "meta mark set meta mark &
-// MASK" at its end, "masquerade", "notrack" or "tcp option maxseg size set NUMBER" may replace the verdict. A rule with
-// a meter has a set of its own.
+// MASK" at its end, "masquerade", "notrack", "tcp option maxseg size set NUMBER" or "log prefix NAME group NUMBER" may
+// replace the verdict. A rule with a meter has a set of its own.
 //
 // A rule that matches a set of ipset(8) has its number, which numbers returns by its name.
 func compile(family netstate.Family, lines []string, numbers setNumbers) (body, error) {
@@ -144,6 +144,8 @@ func rule(family netstate.Family, words []string, numbers setNumbers, meters *[]
 			}
 			p.load(map[string]string{"notrack": "notrack", "masquerade": "masq"}[w])
 			return p.out, nil
+		case "log":
+			return p.out, p.log()
 		case "counter":
 			p.counter()
 		case "ct":

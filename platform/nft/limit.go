@@ -60,3 +60,21 @@ func (p *parser) count() error {
 	p.load("connlimit", attr(connlimitCount, be32(uint32(n))), attr(connlimitFlags, be32(connlimitOver)))
 	return nil
 }
+
+// log passes a copy of a packet to the listener of a group of nfnetlink_log, "log prefix NAME group N", and is the end
+// of a rule; the packet goes on to the next one.
+func (p *parser) log() error {
+	words := strings.Join(p.words, " ")
+	var prefix string
+	var group uint16
+	n, err := fmt.Sscanf(words, "prefix %q group %d", &prefix, &group)
+	if n != 2 || err != nil || words != fmt.Sprintf("prefix %q group %d", prefix, group) || len(prefix) > maxPrefix {
+		return fmt.Errorf("log %s: want log prefix NAME group NUMBER, with a name of at most %d octets", words, maxPrefix)
+	}
+	p.load("log", attr(unix.NFTA_LOG_GROUP, binary.BigEndian.AppendUint16(nil, group)),
+		attr(unix.NFTA_LOG_PREFIX, text(prefix)))
+	return nil
+}
+
+// maxPrefix is the longest prefix of what is logged, without its end (NF_LOG_PREFIXLEN).
+const maxPrefix = 127

@@ -1,6 +1,6 @@
-// Package flows records the flows of apps for the flow log: it takes ended connections from the kernel, asks the pure
-// core (netinst/flowlog) what to say of them, writes lines, and lets readers follow them. It counts what gets lost, and
-// reports once that nothing can be written.
+// Package flows records the flows of apps for the flow log: it takes ended connections and denied packets from the
+// kernel, asks the pure core (netinst/flowlog) what to say of them, writes lines, and lets readers follow them. It
+// counts what gets lost, and reports once that nothing can be written.
 //
 // It never decides whose flows are recorded (actors/node does, by the config), and nothing waits for it: it loses
 // records rather than hold up a network, a reader or the kernel.
@@ -39,8 +39,8 @@ type Store interface {
 // Options are what a Recorder works with.
 type Options struct {
 	Store Store
-	// Listen reports ended connections, and how many were lost before, until ctx ends. The slice is reused.
-	Listen func(ctx context.Context, emit func(ended []netstate.EndedFlow, lost uint64)) error
+	// Listen reports events until ctx ends. Several goroutines may call emit, and reuse its slices.
+	Listen func(ctx context.Context, emit func(netstate.FlowEvents)) error
 	// Name returns the display name of an app.
 	Name func(app uuid.UUID) string
 	// Report is called with the error of a write, nil if the one before had failed, and with each kind once.
@@ -85,16 +85,21 @@ func (f *Recorder) Run(ctx context.Context) error {
 	return err
 }
 
-// take queues the records of ended flows.
-func (f *Recorder) take(ended []netstate.EndedFlow, lost uint64) {
+// take queues the records of ended flows and denied packets.
+func (f *Recorder) take(e netstate.FlowEvents) {
 	book := f.book.Load()
 	if book == nil {
 		return
 	}
 	f.mu.Lock()
-	f.queues.Lose(lost)
-	for _, e := range ended {
-		for _, r := range book.Records(e) {
+	f.queues.Lose(e.Lost)
+	for _, flow := range e.Ended {
+		for _, r := range book.Records(flow) {
+			f.queues.Put(r, book.Networks())
+		}
+	}
+	for _, p := range e.Denied {
+		if r, ok := book.Denied(p); ok {
 			f.queues.Put(r, book.Networks())
 		}
 	}
@@ -139,7 +144,11 @@ func (f *Recorder) lines(list []flowlog.Record, lost uint64) []nodeapi.FlowRecor
 		out = append(out, nodeapi.FlowRecord{Time: now, Kind: nodeapi.FlowsLost, Lost: lost})
 	}
 	for _, r := range list {
-		out = append(out, nodeapi.FlowRecord{Time: now, Kind: nodeapi.FlowEnded, Network: "ni/" + r.Network.String(),
+		kind := nodeapi.FlowEnded
+		if r.Packet {
+			kind = nodeapi.FlowDenied
+		}
+		out = append(out, nodeapi.FlowRecord{Time: now, Kind: kind, Network: "ni/" + r.Network.String(),
 			Adapter: "adapter/" + strings.Replace(r.Adapter.String(), "#", "/", 1), Name: f.o.Name(r.Adapter.AppUUID),
 			Direction: string(r.Direction), Protocol: nodeapi.ProtocolName(r.Proto),
 			Local: endText(r.Local), Remote: endText(r.Remote), NAT: endText(r.NAT),

@@ -3,6 +3,7 @@ package nodecli
 import (
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -23,8 +24,9 @@ func newFlows(a commands) *cobra.Command {
 		Long: `flows shows the newest lines of the flow log, oldest first: one for each flow of each
 adapter whose network has flowLog: true, once the flow has ended. LOCAL is the app's end,
 REMOTE the other one, and NAT what the other end sees instead of LOCAL. RULE is the access
-rule that allows the flow; "denied" stands before one that the rules allow no more, which
-ended for that. A line "lost" says how many flows are missing there.
+rule that allows the flow. What the rules deny has a line for some of the packets, with
+"denied by" before the rule; so has a flow that they allow no more, which ended for that.
+A line "lost" says how many lines are missing there.
 
 ID is a UUID, or a display name that only one network or app has. The log outlasts the
 daemon and its configs, up to 16 MiB. With -w it follows new lines; -o json then prints
@@ -75,7 +77,7 @@ func flowRow(r nodeapi.FlowRecord, wide bool) []string {
 		when = at.UTC().Format(time.RFC3339Nano)
 	}
 	if r.Kind == nodeapi.FlowsLost {
-		row := []string{when, "", "lost", "", "", "", fmt.Sprintf("%d flows are missing", r.Lost), "", "", ""}
+		row := []string{when, "", "lost", "", "", "", fmt.Sprintf("%d lines are missing", r.Lost), "", "", ""}
 		if wide {
 			row = append(row, "", "")
 		}
@@ -86,7 +88,7 @@ func flowRow(r nodeapi.FlowRecord, wide bool) []string {
 		rule = r.BuiltIn
 	}
 	if r.Denied {
-		rule = "denied by " + rule
+		rule = strings.TrimSuffix("denied by "+rule, " by ")
 	}
 	took := ""
 	if !r.Start.IsZero() {

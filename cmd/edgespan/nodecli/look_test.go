@@ -151,7 +151,7 @@ func TestFlowsInEveryForm(t *testing.T) {
 		parts(t, cli(t, clitest.At(socket), "", append([]string{"flows"}, strings.Fields(words)...)...), code, want...)
 	}
 	flows(0, "", "END", "web", "egress", "10.1.0.2:4000", "192.0.2.9:443", " out ", "3/300", "2/200", "1.5s",
-		"lost", "12 flows are missing", "denied by implicit-drop")
+		"lost", "12 lines are missing", "denied by implicit-drop")
 	flows(0, "-o wide", "1970-01-01T00:01:00Z", "198.51.100.2:6000", "adapter/"+clitest.AppID+"/0")
 	flows(0, "-o json", "[\n", `"kind": "lost"`, `"bytesIn": 200`)
 	flows(0, "--app "+clitest.AppID, "web")

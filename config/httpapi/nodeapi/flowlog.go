@@ -13,8 +13,9 @@ import (
 
 // The kinds of lines of the flow log.
 const (
-	FlowEnded = "end"  // a flow has ended
-	FlowsLost = "lost" // FlowRecord.Lost lines are missing here: they came faster than they could be written
+	FlowEnded  = "end"    // a flow has ended
+	FlowDenied = "denied" // a packet was denied: one of several, if many are
+	FlowsLost  = "lost"   // FlowRecord.Lost lines are missing here: they came faster than they could be written
 )
 
 // MaxFlowLines bounds FlowLogQuery.Last: the daemon holds them in memory.
@@ -23,7 +24,7 @@ const MaxFlowLines = 10000
 // FlowRecord is one line of the flow log: one flow of one adapter.
 type FlowRecord struct {
 	Time      time.Time `json:"time"`                // when it was recorded
-	Kind      string    `json:"kind"`                // FlowEnded or FlowsLost
+	Kind      string    `json:"kind"`                // FlowEnded, FlowDenied or FlowsLost
 	Network   string    `json:"network,omitempty"`   // "ni/<uuid>"
 	Adapter   string    `json:"adapter,omitempty"`   // "adapter/<app>/<index>"
 	Name      string    `json:"name,omitempty"`      // display name of the app
@@ -34,8 +35,8 @@ type FlowRecord struct {
 	Local  string `json:"local,omitempty"`
 	Remote string `json:"remote,omitempty"`
 	NAT    string `json:"nat,omitempty"`
-	// Rule is the access rule of the adapter that allows the flow, BuiltIn the built-in decision if none does. Denied
-	// means that the flow was ended because the rules allow it no more.
+	// Rule is the access rule of the adapter that allows the flow or denies the packet, BuiltIn the built-in decision if
+	// none does. Denied means of a flow that it was ended because the rules allow it no more.
 	Rule       string `json:"rule,omitempty"`
 	BuiltIn    string `json:"builtIn,omitempty"`
 	Denied     bool   `json:"denied,omitempty"`
