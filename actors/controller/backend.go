@@ -5,12 +5,15 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
 
+	"edgespan/actors/controller/metrics"
 	nodespkg "edgespan/actors/controller/nodes"
 	"edgespan/actors/controller/storage"
 	"edgespan/config"
+	"edgespan/config/fleet"
 	"edgespan/config/fleet/history"
 	"edgespan/config/fleet/ops"
 	"edgespan/config/httpapi/fleetapi"
@@ -154,6 +157,27 @@ func (c *Controller) Nodes(ctx context.Context) ([]fleetapi.Node, error) {
 		return nil, err
 	}
 	return c.d.dir.nodes(c.d.Now(), c.d.settings()), nil
+}
+
+// CountNodes counts the nodes by what is known of them now. It asks no actor and no store.
+func (c *Controller) CountNodes() metrics.Fleet { return c.d.dir.count(c.d.Now(), c.d.settings()) }
+
+func (d *directory) count(now time.Time, set fleet.Settings) metrics.Fleet {
+	out := metrics.Fleet{States: map[fleet.State]int{}}
+	for _, h := range d.handles() {
+		n := h.List(now, set)
+		out.States[fleet.State(n.State)]++
+		if n.Online {
+			out.Online++
+		}
+		if n.Ready {
+			out.Ready++
+		}
+		if n.Online && fleet.State(n.State) != fleet.OtherReplica {
+			out.Streams++
+		}
+	}
+	return out
 }
 
 // Node returns everything known of one node.

@@ -87,7 +87,8 @@ func newDeps(o Options, a *storage.Access) *deps {
 		Access: a, Offline: o.Offline, Backup: o.Backup, Stored: o.Stored, SnapshotAt: d.snapshotAt, Ready: d.dir.ready.Load,
 		Waits: func() bool { return d.MustWait(&waitKeys) },
 	}
-	d.nodes = &nodes.Deps{Access: a, Shared: o.Shared, Settings: d.settings, Notify: func(m any) { d.Send(d.fleet, m) }}
+	d.nodes = &nodes.Deps{Access: a, Shared: o.Shared, Settings: d.settings,
+		Work: o.Work, Notify: func(m any) { d.Send(d.fleet, m) }}
 	return d
 }
 

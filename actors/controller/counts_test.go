@@ -3,16 +3,19 @@ package controller
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"edgespan/actors/controller/metrics"
 	"edgespan/actors/controller/storage"
 	"edgespan/config"
 	"edgespan/config/fleet"
 	"edgespan/config/fleet/history"
 	"edgespan/config/fleet/ops"
+	scrapes "edgespan/config/httpapi/metrics"
 	"edgespan/config/kv"
 )
 
@@ -139,4 +142,34 @@ func TestOnlyTheReplicaWithTheStreamCountsOverAnotherConfig(t *testing.T) {
 			t.Errorf("the node is back, the store counted %v and the node runs %v, after %v", got, n.generation, left)
 		}
 	})
+}
+
+func TestNodesAreCountedByState(t *testing.T) {
+	d := newDirectory(testMetadata)
+	for i := range 3 {
+		d.setKnown(fmt.Sprintf("n%d", i), fmt.Sprintf("00000000-0000-4000-8000-%012x", i), fleet.Known{Joined: i > 0})
+	}
+	got := d.count(time.Now(), fleet.Defaults("a"))
+	if n := got.States[fleet.Offline]; n != 2 || len(got.States) != 2 || got.Online+got.Ready+got.Streams != 0 {
+		t.Errorf("%+v", got)
+	}
+}
+
+// BenchmarkCountNodes is what a scrape does with the fleet.
+func BenchmarkCountNodes(b *testing.B) {
+	d := newDirectory(testMetadata)
+	for i := range 10_000 {
+		d.setKnown(fmt.Sprintf("n%05d", i), fmt.Sprintf("00000000-0000-4000-8000-%012x", i), fleet.Known{Joined: true})
+	}
+	work := metrics.NewWork()
+	page := func() ([]byte, error) {
+		return scrapes.NewPage(&metrics.Table, func(to *scrapes.Scrape) {
+			metrics.Snapshot{Fleet: d.count(time.Now(), fleet.Defaults("a"))}.Collect(work, to)
+		}).Text(b.Context())
+	}
+	for b.Loop() {
+		if text, err := page(); err != nil || len(text) > 100_000 {
+			b.Fatal(err, len(text))
+		}
+	}
 }

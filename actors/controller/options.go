@@ -6,6 +6,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"edgespan/actors/controller/metrics"
 	"edgespan/actors/controller/storage"
 	"edgespan/config"
 	"edgespan/config/fleet"
@@ -67,6 +68,7 @@ type Issuer interface {
 // Options configure a controller.
 type Options struct {
 	Store    storage.Store
+	Work     *metrics.Work   // counts for metrics; may be nil
 	Elector  storage.Elector // not used offline
 	Replica  string          // unique among the replicas, and the same after a restart
 	Log      *zap.Logger

@@ -107,6 +107,7 @@ var mayImport = map[string][]string{
 		"config/httpapi/rest", "config/kv",
 	},
 	"actors/controller": {
+		"actors/controller/metrics",
 		"actors/controller/nodes", "actors/controller/rollouts", "actors/controller/storage", "actors/supervise",
 		"config", "config/fleet", "config/fleet/controllerconf", "config/fleet/history", "config/fleet/nodeproto",
 		"config/fleet/ops", "config/fleet/pace", "config/fleet/rollout/staged", "config/fleet/topology",
@@ -114,7 +115,9 @@ var mayImport = map[string][]string{
 		"config/layers/metadata", "config/layers/override", "config/stateloop", "config/stateloop/peer",
 		"pubsub/backoff", "pubsub/ratelimit",
 	},
+	"actors/controller/metrics": {"config/fleet", "config/httpapi/metrics"},
 	"actors/controller/nodes": {
+		"actors/controller/metrics",
 		"actors/controller/storage", "config", "config/fleet", "config/fleet/history", "config/fleet/nodeproto",
 		"config/fleet/ops", "config/fleet/pace", "config/fleet/underlay", "config/httpapi/fleetapi", "config/kv",
 		"config/layers", "config/stateloop", "config/stateloop/peer",
@@ -213,7 +216,8 @@ var mayImport = map[string][]string{
 		"platform/pki", "platform/store/backend", "platform/store/etcd",
 	},
 	"cmd/edgespan-controller/serve": {
-		"actors/configdb", "actors/controller", "actors/controller/storage", "cmd/term", "config", "config/fleet",
+		"actors/configdb", "actors/controller", "actors/controller/metrics", "actors/controller/storage", "cmd/term",
+		"config", "config/fleet", "config/httpapi/metrics",
 		"config/fleet/backup", "config/fleet/controllerconf", "config/fleet/history", "config/fleet/nodeproto",
 		"config/fleet/ops", "config/fleet/optimize", "config/httpapi/configdbapi", "config/httpapi/fleetapi",
 		"config/httpapi/rest", "config/kv", "config/layers/metadata", "config/layers/schema",
@@ -290,7 +294,7 @@ var testsMayImport = map[string][]string{
 		"config/fleet/backup", "platform/store/bolt", "platform/store/etcd", "platform/store/etcd/etcdtest",
 	},
 	"actors/controller": {
-		"config/fleet/backup", "config/fleet/optimize", "config/fleet/rollout", "config/fleet/topology/sketch",
+		"config/httpapi/metrics", "config/fleet/backup", "config/fleet/optimize", "config/fleet/rollout", "config/fleet/topology/sketch",
 		"platform/store/backend", "platform/store/bolt", "platform/store/etcd",
 	},
 	"actors/node":     {"config/layers/metadata", "config/layers/schema", "platform/fake"},

@@ -8,13 +8,15 @@ import (
 	"strings"
 	"testing"
 
+	ctlmetrics "edgespan/actors/controller/metrics"
 	nodemetrics "edgespan/actors/node/metrics"
 	"edgespan/config/httpapi/metrics"
 )
 
 // metricTables are the tables of docs/metrics.md, by their headings.
 var metricTables = map[string]*metrics.Table{
-	"Metrics of a node": &nodemetrics.Table,
+	"Metrics of a node":       &nodemetrics.Table,
+	"Metrics of a controller": &ctlmetrics.Table,
 }
 
 // metricName is edgespan_<subsystem>_<what>, with a unit where there is one; a counter ends with _total.

@@ -141,6 +141,7 @@ func (n *node) send(m nodeproto.FromController) {
 // again.
 func (n *node) push(p fleet.Push) {
 	if !p.Whole {
+		n.d.Work.Pushed(false)
 		n.send(nodeproto.Number{Generation: p.Generation})
 		return
 	}
@@ -157,6 +158,7 @@ func (n *node) push(p fleet.Push) {
 		n.d.Log.Error("compute the peer configuration of a node", zap.String("node", n.id), zap.Error(err))
 		return
 	}
+	n.d.Work.Pushed(true)
 	n.send(nodeproto.Push{
 		PeerConfiguration: with,
 		Attempt:           p.Attempt, Generation: p.Generation, MD5: p.Digest.Config, Document: document, Confirm: p.Confirm,

@@ -8,6 +8,7 @@ import (
 	"github.com/asynkron/protoactor-go/actor"
 	"go.uber.org/zap"
 
+	"edgespan/actors/controller/metrics"
 	"edgespan/actors/controller/storage"
 	"edgespan/config/fleet"
 	"edgespan/config/fleet/history"
@@ -89,6 +90,7 @@ type Deps struct {
 	*storage.Access
 	Shared       bool                  // other replicas use the store
 	Settings     func() fleet.Settings // the current settings
+	Work         *metrics.Work         // counts pushes and their results; may be nil
 	Notify       func(any)             // sends a message to the fleet
 	documents    documents
 	declarations declarations
@@ -323,6 +325,7 @@ func (n *node) handleMessage(m Message) {
 // handleResult handles the result of a push. Final results are acknowledged once they are stored.
 func (n *node) handleResult(r nodeproto.Result) {
 	digest := fleet.Digest{Config: r.Pushed()}
+	n.d.Work.Result(r.Outcome.String())
 	switch r.Outcome {
 	case nodeproto.Accepted, nodeproto.Applied:
 		n.step(fleet.Acked{Attempt: r.Attempt})

@@ -33,27 +33,19 @@ func (s *service) awaitFacts(ctx context.Context) {
 	}
 }
 
-// both is ready once the fleet and ConfigDB are.
-type both struct {
-	running
-	facts *configdb.Keeper
+// checks are those of /readyz?verbose. ConfigDB alone does not make a controller unready: the fleet does not need it.
+func (s *service) checks(ctx context.Context) []fleetapi.Check {
+	fine := func(name string, err error) fleetapi.Check { return fleetapi.Check{Name: name, OK: err == nil} }
+	return []fleetapi.Check{fine("fleet", s.fleet.Ready(ctx)), fine("store", s.foundation.store.CheckWritable()),
+		fine("configdb", s.facts.Ready(ctx))}
 }
-
-// Ready returns the reason why no request can be served, or nil.
-func (b both) Ready(ctx context.Context) error {
-	if err := b.running.Ready(ctx); err != nil {
-		return err
-	}
-	return b.facts.Ready(ctx)
-}
-
-var _ fleetapi.Backend = both{}
 
 // serveFacts makes the API's server also serve ConfigDB.
 func (s *service) serveFacts(bodies *rest.Bodies, answers *rest.Answers) {
 	ctx, end := context.WithCancel(context.Background())
 	s.api.RegisterOnShutdown(end)
 	opts := []configdbapi.Option{
+		s.observed("configdb"),
 		rest.WithBodies(bodies), rest.WithAnswers(answers),
 		configdbapi.WithStored(s.foundation.stored, s.foundation.store.CheckSpace), rest.WithVersion(s.app.Version),
 		rest.WithAudit(s.audit.record), rest.WithIntents(s.audit.intent), rest.WithEnd(ctx),

@@ -17,6 +17,7 @@ import (
 	"go.uber.org/zap"
 
 	"edgespan/actors/configdb"
+	"edgespan/actors/controller/metrics"
 	"edgespan/cmd/term"
 	"edgespan/config/fleet"
 	"edgespan/config/fleet/ops"
@@ -38,6 +39,7 @@ type running interface {
 	Alive(ctx context.Context) error
 	Stop(ctx context.Context) error
 	Set(s fleet.Settings)
+	CountNodes() metrics.Fleet
 	WaitRestartTurn(ctx context.Context) error // waits until this replica may restart
 	ReleaseRestartTurn(ctx context.Context)    // reports that it has restarted and serves
 	FactsEnvironment(ctx context.Context, node string) (int64, error)
@@ -166,6 +168,7 @@ func (s *service) listen(failed chan<- error) {
 		rest.WithBodies(bodies), rest.WithAnswers(answers), rest.WithVersion(s.app.Version),
 		fleetapi.WithTokens(pki.OperatorTokenHash), rest.WithAudit(s.audit.record), rest.WithIntents(s.audit.intent),
 		fleetapi.WithAuthLimiter(s.access.limiter), fleetapi.WithWarnings(s.warnings),
+		fleetapi.WithMetrics(s.metricsPage().Text), fleetapi.WithChecks(s.checks), s.observed("fleet"),
 		rest.WithFailures(func(method, path string, err error) {
 			s.log.Error("request failed", zap.String("method", method), zap.String("path", path), zap.Error(err))
 		}),
@@ -173,7 +176,7 @@ func (s *service) listen(failed chan<- error) {
 	if s.o.Auth == AuthNone {
 		opts = append(opts, fleetapi.WithNoAuth())
 	}
-	s.api = fleetapi.NewServer(fleetapi.Handler(both{s.fleet, s.facts}, opts...))
+	s.api = fleetapi.NewServer(fleetapi.Handler(s.fleet, opts...))
 	s.api.ConnContext = placed
 	s.serveFacts(bodies, answers)
 	s.api.ErrorLog = log.New(rest.NewLines(func(line string, leftOut int) {
@@ -210,7 +213,7 @@ func (s *service) awaitReady(limit time.Duration) {
 	defer cancel()
 	look := time.NewTicker(10 * time.Millisecond)
 	defer look.Stop()
-	for (both{s.fleet, s.facts}).Ready(ctx) != nil && ctx.Err() == nil {
+	for s.fleet.Ready(ctx) != nil && ctx.Err() == nil {
 		<-look.C
 	}
 }

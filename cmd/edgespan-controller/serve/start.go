@@ -13,6 +13,7 @@ import (
 	"go.uber.org/zap"
 
 	"edgespan/actors/controller"
+	"edgespan/actors/controller/metrics"
 	"edgespan/actors/controller/storage"
 	"edgespan/cmd/term"
 	"edgespan/config"
@@ -51,11 +52,12 @@ type foundation struct {
 	replica string
 	version string             // of this program
 	stored  *ratelimit.Buckets // limits how much callers of both APIs store
+	work    *metrics.Work
 }
 
 // openFoundation opens the data folder and the store, and applies the flags of the stored config to o.
 func openFoundation(ctx context.Context, o *Options, version string, log *zap.Logger) (*foundation, error) {
-	g := &foundation{log: log, version: version, stored: rest.NewStored()}
+	g := &foundation{log: log, version: version, stored: rest.NewStored(), work: metrics.NewWork()}
 	var err error
 	if g.dir, err = datadir.Open(string(o.DataDir)); err != nil {
 		return nil, err
@@ -71,6 +73,7 @@ func openFoundation(ctx context.Context, o *Options, version string, log *zap.Lo
 	if s, ok := g.store.(interface{ Broken() <-chan struct{} }); ok {
 		g.broken = s.Broken()
 	}
+	g.store = measured{g.store, g.work}
 	err = checkRestored(ctx, g.store)
 	if err == nil {
 		_, _, _, err = readForm(ctx, g.store, version)
@@ -204,7 +207,7 @@ func (g *foundation) tree(o *Options, i issuer, mask []byte, nodeLink string,
 		return nil, err
 	}
 	return controller.Start(controller.Options{
-		Store: g.store, Elector: elector, Replica: g.replica, Log: g.log, Base: base, Metadata: nodes,
+		Store: g.store, Work: g.work, Elector: elector, Replica: g.replica, Log: g.log, Base: base, Metadata: nodes,
 		E2E: own, Issuer: i,
 		Own: o.validateChange, Settings: o.settings(g.replica), MaskKey: mask, NodeLink: nodeLink, Stored: g.stored, Do: do,
 		Offline: do == nil,

@@ -36,6 +36,23 @@ type readiness struct {
 	mu  sync.Mutex // callers during a check wait for its answer
 	at  time.Time
 	err error
+
+	list   func(context.Context) []Check
+	listed time.Time
+	checks []Check
+}
+
+// verbose returns the checks.
+func (r *readiness) verbose() []Check {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if d := time.Since(r.listed); r.list != nil && (d < 0 || d >= readyAgain) {
+		ctx, cancel := context.WithTimeout(context.Background(), readyDeadline)
+		defer cancel()
+		r.checks = r.list(ctx)
+		r.listed = time.Now()
+	}
+	return r.checks
 }
 
 // ask returns the readiness error, and whether the backend was asked for it now.
@@ -70,6 +87,16 @@ func WithAuthLimiter(g *rest.AuthLimiter) Option { return func(a rest.API) { a.(
 // WithWarnings adds warnings for people to the answer of /readyz, which needs no authentication.
 func WithWarnings(f func() []string) Option { return func(a rest.API) { a.(*api).warnings = f } }
 
+// WithMetrics sets what returns the text of /metrics.
+func WithMetrics(text func(context.Context) ([]byte, error)) Option {
+	return func(a rest.API) { a.(*api).metrics = text }
+}
+
+// WithChecks sets the checks that /readyz?verbose lists. They are run no more often than the backend is asked.
+func WithChecks(f func(context.Context) []Check) Option {
+	return func(a rest.API) { a.(*api).ready.list = f }
+}
+
 // Entry is one line of the audit log.
 type Entry = rest.Entry
 
@@ -79,6 +106,7 @@ type api struct {
 	rows     []row
 	hash     func(string) (string, error)
 	warnings func() []string
+	metrics  func(context.Context) ([]byte, error)
 	end      context.CancelFunc // ends the streams of events
 	ready    readiness
 	// described is computed once: it needs no authentication, and every unread answer holds it.
@@ -105,7 +133,8 @@ func own(c *rest.Call) *call { return c.Own.(*call) }
 // Handler serves the routes from b. Every answer is JSON, lines of JSON or events, every error problem+json (RFC 9457).
 func Handler(b Backend, opts ...Option) http.Handler {
 	a := &api{Frame: rest.NewFrame(DefaultLimits), backend: b, rows: table, limiter: rest.NewAuthLimiter(),
-		warnings: func() []string { return nil }}
+		warnings: func() []string { return nil },
+		metrics:  func(context.Context) ([]byte, error) { return nil, nil }}
 	a.TooMany = tooMany
 	a.Ending, a.end = context.WithCancel(context.Background()) //nolint:gosec // called by the server's shutdown
 	for _, o := range opts {

@@ -1,6 +1,7 @@
 package fleetapi
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net"
@@ -156,6 +157,34 @@ func TestReadiness(t *testing.T) {
 	if w := ask(h, asked{method: "GET", target: "/livez"}); w.Code != 200 {
 		t.Errorf("/livez: %d", w.Code)
 	}
+}
+
+// The checks say what fails, not why, since anybody may ask; ConfigDB alone makes no controller unready.
+func TestReadinessListsItsChecks(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, ran := &fake{}, 0
+		h := Handler(f, WithTokens(fakeHash), WithChecks(func(context.Context) []Check {
+			ran++
+			return []Check{{Name: "fleet", OK: f.err == nil}, {Name: "configdb"}}
+		}))
+		for range 50 {
+			w := ask(h, asked{method: "GET", target: "/readyz?verbose"})
+			if w.Code != 200 || !strings.Contains(w.Body.String(),
+				`"checks":[{"name":"fleet","ok":true},{"name":"configdb","ok":false}]`) {
+				t.Fatalf("%d %s", w.Code, w.Body)
+			}
+		}
+		if ran != 1 {
+			t.Errorf("50 requests ran the checks %d times", ran)
+		}
+		time.Sleep(time.Second)
+		f.err = errors.New("the store at secret:2379 is away")
+		w := ask(h, asked{method: "GET", target: "/readyz?verbose=1"})
+		if w.Code != 503 || strings.Contains(w.Body.String(), "secret") ||
+			!strings.Contains(w.Body.String(), `{"name":"fleet","ok":false}`) {
+			t.Errorf("%d %s", w.Code, w.Body)
+		}
+	})
 }
 
 // Any client may query readiness, as often as it likes.

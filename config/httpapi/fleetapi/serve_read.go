@@ -308,7 +308,22 @@ func serveReady(a *api, c *call) (reply, error) {
 		}
 		p := rest.Refuse(rest.TypeBusy, "the controller is not ready; its log says why")
 		p.Retry = 5 * time.Second
+		if c.URL.Query().Has("verbose") {
+			p.Errors = a.ready.verbose()
+		}
 		return reply{}, p
 	}
-	return answer(Alive{Status: "ok", Warnings: a.warnings()}, nil)
+	now := Alive{Status: "ok", Warnings: a.warnings()}
+	if c.URL.Query().Has("verbose") {
+		now.Checks = a.ready.verbose()
+	}
+	return answer(now, nil)
+}
+
+func serveMetrics(a *api, c *call) (reply, error) {
+	text, err := a.metrics(c.Context())
+	if err != nil {
+		return reply{}, fmt.Errorf("metrics: %w: %w", ErrBusy, err)
+	}
+	return reply{Kind: rest.MetricsText, Body: text}, nil
 }

@@ -247,6 +247,8 @@ func otherRows() []row {
 		{Method: "GET", Path: "/livez", Summary: "whether the process answers", Answer: reflect.TypeFor[Alive](),
 			Serve: serveLive},
 		{Method: "GET", Path: "/readyz", Summary: "whether requests can be served", Answer: reflect.TypeFor[Alive](),
-			Serve: serveReady},
+			Query: []param{{Name: "verbose", Summary: "with each check"}}, Serve: serveReady},
+		{Method: "GET", Path: "/metrics", Role: Viewer, Summary: "the metrics of this replica, for Prometheus",
+			Answer: reflect.TypeFor[string](), Text: true, Serve: serveMetrics},
 	}
 }

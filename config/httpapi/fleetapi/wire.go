@@ -77,9 +77,16 @@ type NewOperator struct {
 	Token string `json:"token"`
 }
 
+// Check is one check of /readyz?verbose. The log says why it fails, since the route needs no authentication.
+type Check struct {
+	Name string `json:"name"`
+	OK   bool   `json:"ok"`
+}
+
 // Alive answers /livez and /readyz.
 type Alive struct {
 	Status   string   `json:"status"`
+	Checks   []Check  `json:"checks,omitempty"`   // of /readyz?verbose
 	Warnings []string `json:"warnings,omitempty"` // of /readyz: for people to look at, although requests are served
 }
 

@@ -47,6 +47,7 @@ type Frame struct {
 	Audit   func(Entry)
 	Intent  func(e Entry, must bool) error
 	Failed  func(method, path string, err error)
+	Observe func(method, route string, status int, took time.Duration)
 	TooMany func(wait time.Duration) *Problem
 	Version string
 	Limits  Limits
@@ -66,7 +67,8 @@ type Frame struct {
 // NewFrame returns a Frame without audit log or other observers.
 func NewFrame(l Limits) Frame {
 	return Frame{Audit: func(Entry) {}, Intent: func(Entry, bool) error { return nil },
-		Failed: func(string, string, error) {}, Version: "unknown", Limits: l, Ending: context.Background(),
+		Failed: func(string, string, error) {}, Observe: func(string, string, int, time.Duration) {},
+		Version: "unknown", Limits: l, Ending: context.Background(),
 		origins: http.NewCrossOriginProtection()}
 }
 
@@ -93,13 +95,16 @@ const StreamDeadline = 5 * time.Minute
 
 // ServeHTTP answers one request.
 func (f *Frame) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	c := &Call{Request: r, Writer: w, Entry: NewEntry(r, time.Now())}
+	began := time.Now()
+	c := &Call{Request: r, Writer: w, Entry: NewEntry(r, began)}
 	defer func() { c.Holds.Release() }()
 	answer := f.API.Shown(c, f.compute(c))
 	if answer.Done != nil {
 		defer answer.Done()
 	}
-	if c.Describe(answer); f.isAudited(c) {
+	c.Describe(answer)
+	f.Observe(r.Method, c.Route, c.Entry.Status, time.Since(began))
+	if f.isAudited(c) {
 		f.Audit(c.Entry)
 	}
 	if answer.Stream == nil {

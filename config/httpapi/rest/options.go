@@ -1,6 +1,9 @@
 package rest
 
-import "context"
+import (
+	"context"
+	"time"
+)
 
 // Option changes the handler of an API.
 type Option func(API)
@@ -19,6 +22,12 @@ func WithIntents(intent func(e Entry, must bool) error) Option {
 // not see them.
 func WithFailures(f func(method, path string, err error)) Option {
 	return func(a API) { a.frame().Failed = f }
+}
+
+// WithObserver sets the function that gets every request once its answer is computed. Its route is "" if it matches
+// none.
+func WithObserver(f func(method, route string, status int, took time.Duration)) Option {
+	return func(a API) { a.frame().Observe = f }
 }
 
 // WithBodies shares a budget for bodies with other listeners of the process, instead of Limits.Bytes.

@@ -26,6 +26,7 @@ type Route[A, C, Own any] struct {
 	Whole   bool // its body may be as large as a whole fleet's
 	Reveals bool // the answer contains a new secret, such as a token
 	Lines   bool // answers with lines of JSON; Answer is the first
+	Text    bool // answers with MetricsText
 	Events  bool // answers with server-sent events of type Answer
 	Patch   bool // PATCH does the same
 	Lenient bool // unknown parameters are ignored
@@ -80,6 +81,9 @@ func ListParams(ps []Param) string {
 // JSONLines is the content type of an answer with one JSON value a line.
 const JSONLines = "application/jsonl"
 
+// MetricsText is the content type of metrics for Prometheus.
+const MetricsText = "text/plain; version=0.0.4; charset=utf-8"
+
 // Kind returns the content type of a route's answer.
 func (r *Route[A, C, Own]) Kind() string {
 	switch {
@@ -87,6 +91,8 @@ func (r *Route[A, C, Own]) Kind() string {
 		return JSONLines
 	case r.Events:
 		return EventStream
+	case r.Text:
+		return MetricsText
 	}
 	return "application/json"
 }
