@@ -57,6 +57,8 @@ type Host interface {
 	// FlowEvents reports tracked flows of the host as they end, packets that chains log to a group, and how many of both
 	// were lost because emit took too long, until ctx ends. Several goroutines may call emit, and reuse its slices.
 	FlowEvents(ctx context.Context, group uint16, emit func(netstate.FlowEvents)) error
+	// TrackedFlows reports the tracked flows of the host with what was counted so far, until ctx ends.
+	TrackedFlows(ctx context.Context, each func(netstate.EndedFlow)) error
 	// DHCP opens a DHCP client's socket on an interface, until ctx ends or the interface fails, and returns what sends
 	// messages on it. Replies and the end are reported from another goroutine.
 	DHCP(ctx context.Context, ifName string, emit func(netstate.DHCPReply), ended func(error)) (

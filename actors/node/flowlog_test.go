@@ -185,6 +185,38 @@ func TestASlowReaderOfTheFlowLogMissesLines(t *testing.T) {
 	})
 }
 
+// TestFlowsThatGoOnAreRecordedFromTimeToTime lists more of them than the queue holds; young ones are left out.
+func TestFlowsThatGoOnAreRecordedFromTimeToTime(t *testing.T) {
+	onRig(t, func(r *rig) {
+		r.netns("ns1", "ns2")
+		r.apply(withFlowLog(true))
+		r.ready(time.Minute, "app/"+appID(1))
+		r.settle(time.Second)
+		const many = 10000
+		var list []netstate.EndedFlow
+		for n := range many {
+			list = append(list, flowFrom(r.addressOf(1), n))
+		}
+		young := flowFrom(r.addressOf(1), many)
+		young.Start = time.Now().Add(4 * time.Minute)
+		r.host.SetTracked(append(list, young)...)
+		r.settle(5 * time.Minute)
+		got := r.flowLog(nodeapi.FlowLogQuery{})
+		if len(got) != many {
+			t.Fatalf("%d lines, want %d", len(got), many)
+		}
+		for _, x := range got {
+			if x.Kind != nodeapi.FlowGoesOn || x.BytesOut != 400 {
+				t.Fatalf("%+v", x)
+			}
+		}
+		r.settle(5 * time.Minute)
+		if n := len(r.flowLog(nodeapi.FlowLogQuery{})); n != 2*many+1 {
+			t.Errorf("%d lines after two periods", n)
+		}
+	})
+}
+
 // memFlows is the store of a flow log in memory.
 type memFlows struct {
 	mu    sync.Mutex

@@ -386,7 +386,7 @@ func (d *deps) newFlows(s flows.Store) *flows.Recorder {
 		c, _ := d.topics.AppConfig.Get("", app.String())
 		return c.DisplayName
 	}
-	return flows.New(flows.Options{Store: s, Listen: listen, Name: name, Report: report})
+	return flows.New(flows.Options{Store: s, Listen: listen, List: d.host.TrackedFlows, Name: name, Report: report})
 }
 
 // FlowLog emits lines of the flow log.

@@ -2,6 +2,7 @@ package netns_test
 
 import (
 	"context"
+	"errors"
 	"net/netip"
 	"os"
 	"path/filepath"
@@ -246,6 +247,34 @@ func TestFlowsThatAreDeniedAreForgotten(t *testing.T) {
 	out := l.ns.Exec(t, "conntrack", "-L")
 	if strings.Contains(out, "dport=1001") || !strings.Contains(out, "dport=1002") {
 		t.Errorf("table: %s", out)
+	}
+}
+
+// The list has each flow with its counters, and the time of its begin.
+func TestTrackedFlowsAreListed(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	l.ns.Exec(t, "iptables", "-A", "INPUT", "-m", "conntrack", "--ctstate", "NEW", "-j", "ACCEPT")
+	l.must(ground, netstate.NewState(netstate.Sysctl{Key: netstate.CountFlows, Value: "1"},
+		netstate.Sysctl{Key: netstate.TimeFlows, Value: "1"}))
+	before := time.Now()
+	l.ns.Exec(t, "bash", "-c", "for n in 1 2 3; do echo hello >&3; done 3> /dev/udp/127.0.0.1/1003 || true")
+	var got []netstate.EndedFlow
+	if err := l.host.TrackedFlows(t.Context(), func(f netstate.EndedFlow) {
+		if f.Dst == netip.MustParseAddrPort("127.0.0.1:1003") {
+			got = append(got, f)
+		}
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if len(got) != 1 || got[0].Out.Packets == 0 || got[0].Out.Bytes != 34*got[0].Out.Packets ||
+		got[0].Start.Before(before) || got[0].End.Before(got[0].Start) {
+		t.Errorf("%+v", got)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := l.host.TrackedFlows(ctx, func(netstate.EndedFlow) {}); !errors.Is(err, context.Canceled) {
+		t.Errorf("a list that nobody waits for: %v", err)
 	}
 }
 

@@ -22,11 +22,12 @@ type Record struct {
 	Local, Remote, NAT netip.AddrPort
 	// Rule is the access rule of the adapter that allows the flow; without one, BuiltIn is the built-in decision.
 	// Denied means that the flow is not allowed any more, and its entry was deleted for that; Rule is the adapter's own.
-	// Packet means that it is no flow but one denied packet.
+	// Packet means that it is no flow but one denied packet, and GoesOn that the flow has not ended.
 	Rule       string
 	BuiltIn    verdict.BuiltIn
 	Denied     bool
 	Packet     bool
+	GoesOn     bool
 	Out, In    netstate.Traffic // sent by the app, and received
 	Start, End time.Time        // Start is zero if unknown
 }

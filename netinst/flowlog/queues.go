@@ -19,15 +19,20 @@ func NewQueues(limit int) *Queues { return &Queues{limit: limit, waiting: map[uu
 
 // Put adds a record of one of so many networks, or counts it as lost if the network has its share waiting.
 func (q *Queues) Put(r Record, networks int) {
-	have := q.waiting[r.Network]
-	if len(have) >= max(minShare, q.limit/max(1, networks)) {
+	if q.Full(r.Network, networks) {
 		q.lost++
 		return
 	}
+	have := q.waiting[r.Network]
 	if len(have) == 0 {
 		q.turn = append(q.turn, r.Network)
 	}
 	q.waiting[r.Network] = append(have, r)
+}
+
+// Full reports whether one of so many networks has its share waiting.
+func (q *Queues) Full(network uuid.UUID, networks int) bool {
+	return len(q.waiting[network]) >= max(minShare, q.limit/max(1, networks))
 }
 
 // Lose counts records that were lost elsewhere.

@@ -14,11 +14,13 @@ type Flow struct {
 	ReplySrc, ReplyDst netip.AddrPort
 }
 
-// EndedFlow is a tracked connection that has ended, with what the kernel has counted of it (nf_conntrack_acct).
+// EndedFlow is a tracked connection that has ended, or one that goes on, with what the kernel has counted of it so far
+// (nf_conntrack_acct).
 type EndedFlow struct {
 	Flow
-	Out, In    Traffic   // of the original direction and of the replies
-	Start, End time.Time // Start is zero if the kernel did not record it (nf_conntrack_timestamp)
+	Out, In Traffic // of the original direction and of the replies
+	// Start is zero if the kernel did not record it (nf_conntrack_timestamp). End is now for a flow that goes on.
+	Start, End time.Time
 }
 
 // DeniedPacket is a packet that a chain has denied and passed to the log (nfnetlink_log).

@@ -71,6 +71,24 @@ func (h *Host) FlowEvents(ctx context.Context, _ uint16, emit func(netstate.Flow
 	return nil
 }
 
+// SetTracked sets what TrackedFlows reports.
+func (h *Host) SetTracked(flows ...netstate.EndedFlow) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.tracked = flows
+}
+
+// TrackedFlows reports what SetTracked has set.
+func (h *Host) TrackedFlows(ctx context.Context, each func(netstate.EndedFlow)) error {
+	h.mu.Lock()
+	flows := h.tracked
+	h.mu.Unlock()
+	for _, f := range flows {
+		each(f)
+	}
+	return ctx.Err()
+}
+
 // FailForgetFlows makes every ForgetFlows fail with err; nil for none.
 func (h *Host) FailForgetFlows(err error) {
 	h.mu.Lock()

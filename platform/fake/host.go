@@ -48,6 +48,7 @@ type Host struct {
 	echo       bool
 	forgetErr  error
 	emitFlows  func(netstate.FlowEvents)
+	tracked    []netstate.EndedFlow
 	flows      []netstate.Flow
 	noVLANs    bool
 	inUse      func(netip.Addr) string

@@ -335,6 +335,11 @@ func (h *Host) FlowEvents(ctx context.Context, group uint16, emit func(netstate.
 	return h.kernel.FlowEvents(ctx, group, emit)
 }
 
+// TrackedFlows reports all tracked connections of the host's namespace, with what was counted of them so far.
+func (h *Host) TrackedFlows(ctx context.Context, each func(netstate.EndedFlow)) error {
+	return h.kernel.TrackedFlows(ctx, each)
+}
+
 // EndConnections ends TCP sockets in the network namespace of an app.
 func (h *Host) EndConnections(ctx context.Context, netns string, flows []netstate.Flow) (int, error) {
 	return h.kernel.EndConnections(ctx, netns, flows)

@@ -28,6 +28,8 @@ const (
 	walkBase = 5 * time.Second       // base time limit of a walk
 	walkEach = 50 * time.Microsecond // extra time per table entry
 	walkMax  = 1 << 20               // entries counted at most
+
+	listTimeout = 2 * time.Minute // of a list, whose receiver may write each entry to a slow disk
 )
 
 // forgetting is one request to delete connections, and its result.
@@ -54,6 +56,30 @@ func (k *Kernel) ForgetFlows(ctx context.Context, match func(netstate.Flow) bool
 		}
 		return w.count, nil
 	}
+}
+
+// TrackedFlows reports all connections in the kernel's table with what it has counted of them so far; End is the time
+// of the report. The table changes meanwhile, and a slow receiver delays nobody.
+func (k *Kernel) TrackedFlows(ctx context.Context, each func(netstate.EndedFlow)) error {
+	w, err := k.openWalk()
+	if err != nil {
+		return fmt.Errorf("list the connections: %w", err)
+	}
+	defer w.close()
+	w.until = time.Now().Add(listTimeout)
+	err = w.send(w.dump, nl.IPCTNL_MSG_CT_GET, unix.NLM_F_DUMP, unix.AF_UNSPEC)
+	if err == nil {
+		err = w.receive(w.dump, func(m syscall.NetlinkMessage) error {
+			if f, ok := parseEnded(m.Data, time.Now()); ok {
+				each(f)
+			}
+			return ctx.Err()
+		})
+	}
+	if err != nil && !errors.Is(err, netlink.ErrDumpInterrupted) {
+		return fmt.Errorf("list the connections: %w", err)
+	}
+	return nil
 }
 
 // walk reads the table once for all pending requests: a walk visits every bucket, so it costs the same for one request

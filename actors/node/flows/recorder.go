@@ -9,6 +9,7 @@
 package flows
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -41,6 +42,8 @@ type Options struct {
 	Store Store
 	// Listen reports events until ctx ends. Several goroutines may call emit, and reuse its slices.
 	Listen func(ctx context.Context, emit func(netstate.FlowEvents)) error
+	// List reports the flows that go on, until ctx ends.
+	List func(ctx context.Context, each func(netstate.EndedFlow)) error
 	// Name returns the display name of an app.
 	Name func(app uuid.UUID) string
 	// Report is called with the error of a write, nil if the one before had failed, and with each kind once.
@@ -52,6 +55,7 @@ type Recorder struct {
 	o    Options
 	book atomic.Pointer[flowlog.Book]
 	more chan struct{} // has room for one: records wait
+	room chan struct{} // has room for one: some were taken
 
 	mu     sync.Mutex
 	queues *flowlog.Queues
@@ -60,11 +64,12 @@ type Recorder struct {
 	out     sync.Mutex
 	readers map[*reader]struct{}
 	failing bool // nothing can be written
+	buf     bytes.Buffer
 }
 
 // New returns a Recorder that records nothing yet.
 func New(o Options) *Recorder {
-	return &Recorder{o: o, more: make(chan struct{}, 1), queues: flowlog.NewQueues(waiting),
+	return &Recorder{o: o, more: make(chan struct{}, 1), room: make(chan struct{}, 1), queues: flowlog.NewQueues(waiting),
 		readers: map[*reader]struct{}{}}
 }
 
@@ -76,6 +81,7 @@ func (f *Recorder) Run(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	var writing sync.WaitGroup
 	writing.Go(func() { f.write(ctx) })
+	writing.Go(func() { f.tellOfLongFlows(ctx) })
 	err := f.o.Listen(ctx, f.take)
 	if err == nil && ctx.Err() == nil {
 		err = errors.New("listen to the ends of connections: it ended by itself")
@@ -104,12 +110,12 @@ func (f *Recorder) take(e netstate.FlowEvents) {
 		}
 	}
 	f.mu.Unlock()
-	f.wake()
+	signal(f.more)
 }
 
-func (f *Recorder) wake() {
+func signal(to chan struct{}) {
 	select {
-	case f.more <- struct{}{}:
+	case to <- struct{}{}:
 	default:
 	}
 }
@@ -126,6 +132,7 @@ func (f *Recorder) write(ctx context.Context) {
 			f.mu.Lock()
 			list, lost := f.queues.Take()
 			f.mu.Unlock()
+			signal(f.room)
 			if len(list) == 0 && lost == 0 {
 				break
 			}
@@ -145,8 +152,11 @@ func (f *Recorder) lines(list []flowlog.Record, lost uint64) []nodeapi.FlowRecor
 	}
 	for _, r := range list {
 		kind := nodeapi.FlowEnded
-		if r.Packet {
+		switch {
+		case r.Packet:
 			kind = nodeapi.FlowDenied
+		case r.GoesOn:
+			kind = nodeapi.FlowGoesOn
 		}
 		out = append(out, nodeapi.FlowRecord{Time: now, Kind: kind, Network: "ni/" + r.Network.String(),
 			Adapter: "adapter/" + strings.Replace(r.Adapter.String(), "#", "/", 1), Name: f.o.Name(r.Adapter.AppUUID),
@@ -171,19 +181,18 @@ func endText(a netip.AddrPort) string {
 
 // put stores lines and passes them to those who follow. What can't be stored is counted as lost, and put returns false.
 func (f *Recorder) put(list []nodeapi.FlowRecord) bool {
-	var lines []byte
-	missing := uint64(0)
-	for _, r := range list {
-		line, err := json.Marshal(r)
-		if err != nil {
-			panic(err) // a struct of texts, times and numbers
-		}
-		lines = append(append(lines, line...), '\n')
-		missing += max(r.Lost, 1)
-	}
 	f.out.Lock()
 	defer f.out.Unlock()
-	err := f.o.Store.Write(lines)
+	f.buf.Reset()
+	encode := json.NewEncoder(&f.buf)
+	missing := uint64(0)
+	for i := range list {
+		if err := encode.Encode(&list[i]); err != nil {
+			panic(err) // a struct of texts, times and numbers
+		}
+		missing += max(list[i].Lost, 1)
+	}
+	err := f.o.Store.Write(f.buf.Bytes())
 	if failing := err != nil; failing != f.failing {
 		f.failing = failing
 		f.o.Report(err)

@@ -22,7 +22,8 @@ func newFlows(a commands) *cobra.Command {
 		Short:   "Show the flow log: who talked to whom, how much, by which rule",
 		Example: "  edgespan flows --last 20\n  edgespan flows --app web -w\n  edgespan flows ni/demo --denied",
 		Long: `flows shows the newest lines of the flow log, oldest first: one for each flow of each
-adapter whose network has flowLog: true, once the flow has ended. LOCAL is the app's end,
+adapter whose network has flowLog: true, once the flow has ended, and one every 5 minutes
+while it goes on. LOCAL is the app's end,
 REMOTE the other one, and NAT what the other end sees instead of LOCAL. RULE is the access
 rule that allows the flow. What the rules deny has a line for some of the packets, with
 "denied by" before the rule; so has a flow that they allow no more, which ended for that.
@@ -93,6 +94,9 @@ func flowRow(r nodeapi.FlowRecord, wide bool) []string {
 	took := ""
 	if !r.Start.IsZero() {
 		took = r.End.Sub(r.Start).Round(time.Millisecond).String()
+	}
+	if r.Kind == nodeapi.FlowGoesOn {
+		took = strings.TrimPrefix(took+", goes on", ", ")
 	}
 	name := r.Name
 	if name == "" {

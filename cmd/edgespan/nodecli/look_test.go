@@ -144,13 +144,15 @@ func TestFlowsInEveryForm(t *testing.T) {
 		PacketsIn: 2, BytesIn: 200, Start: at.Add(-1500 * time.Millisecond), End: at}
 	denied := one
 	denied.Rule, denied.BuiltIn, denied.Denied, denied.Name = "", "implicit-drop", true, ""
-	f.Logged = []nodeapi.FlowRecord{one, {Time: at, Kind: nodeapi.FlowsLost, Lost: 12}, denied}
+	long := one
+	long.Kind, long.Start = nodeapi.FlowGoesOn, at.Add(-10*time.Minute)
+	f.Logged = []nodeapi.FlowRecord{one, long, {Time: at, Kind: nodeapi.FlowsLost, Lost: 12}, denied}
 	socket := clitest.ServeDaemon(t, f)
 	flows := func(code int, words string, want ...string) {
 		t.Helper()
 		parts(t, cli(t, clitest.At(socket), "", append([]string{"flows"}, strings.Fields(words)...)...), code, want...)
 	}
-	flows(0, "", "END", "web", "egress", "10.1.0.2:4000", "192.0.2.9:443", " out ", "3/300", "2/200", "1.5s",
+	flows(0, "", "END", "web", "egress", "10.1.0.2:4000", "192.0.2.9:443", " out ", "3/300", "2/200", "1.5s", "10m0s, goes on",
 		"lost", "12 lines are missing", "denied by implicit-drop")
 	flows(0, "-o wide", "1970-01-01T00:01:00Z", "198.51.100.2:6000", "adapter/"+clitest.AppID+"/0")
 	flows(0, "-o json", "[\n", `"kind": "lost"`, `"bytesIn": 200`)

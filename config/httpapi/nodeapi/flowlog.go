@@ -14,6 +14,7 @@ import (
 // The kinds of lines of the flow log.
 const (
 	FlowEnded  = "end"    // a flow has ended
+	FlowGoesOn = "active" // a flow goes on, and is 5 minutes old or more: what was counted so far
 	FlowDenied = "denied" // a packet was denied: one of several, if many are
 	FlowsLost  = "lost"   // FlowRecord.Lost lines are missing here: they came faster than they could be written
 )
@@ -24,7 +25,7 @@ const MaxFlowLines = 10000
 // FlowRecord is one line of the flow log: one flow of one adapter.
 type FlowRecord struct {
 	Time      time.Time `json:"time"`                // when it was recorded
-	Kind      string    `json:"kind"`                // FlowEnded, FlowDenied or FlowsLost
+	Kind      string    `json:"kind"`                // FlowEnded, FlowGoesOn, FlowDenied or FlowsLost
 	Network   string    `json:"network,omitempty"`   // "ni/<uuid>"
 	Adapter   string    `json:"adapter,omitempty"`   // "adapter/<app>/<index>"
 	Name      string    `json:"name,omitempty"`      // display name of the app
