@@ -34,9 +34,7 @@ type floodWorld struct {
 func newFloodWorld(t testing.TB) *floodWorld {
 	t.Helper()
 	w := &floodWorld{world: newWorld(t, "web", "client", "mate", void)}
-	second := strings.Replace(net6, ":7:1:", ":7:2:", 1)
-	w.start(doc([]string{network6(1, `subnet: "`+net6+`", nat: true`), network6(2, `subnet: "`+second+`", nat: true`)},
-		onNet(1, 1, "web", allowAll), onNet(2, 1, "client", allowAll), onNet(3, 2, "mate", allowAll)))
+	w.start(floodDoc(allowAll))
 	w.wait("ready", "ni/"+ni(1), "ni/"+ni(2), "app/"+app(1), "app/"+app(2), "app/"+app(3))
 	for _, a := range []string{"web", "client", "mate"} {
 		w.lease(a)
@@ -47,6 +45,13 @@ func newFloodWorld(t testing.TB) *floodWorld {
 	w.own, w.gate, w.peer = w.mac("web", "eth0"), w.mac("node", "es1"), w.mac("client", "eth0")
 	w.ip, w.other = w.world.ip(app(1)), w.world.ip(app(2))
 	return w
+}
+
+// floodDoc is the config of a floodWorld, with the rules of web.
+func floodDoc(rules string) string {
+	second := strings.Replace(net6, ":7:1:", ":7:2:", 1)
+	return doc([]string{network6(1, `subnet: "`+net6+`", nat: true`), network6(2, `subnet: "`+second+`", nat: true`)},
+		onNet(1, 1, "web", rules), onNet(2, 1, "client", allowAll), onNet(3, 2, "mate", allowAll))
 }
 
 // within is the world for a part of the test.
@@ -326,7 +331,8 @@ func TestAFloodOfOneAppHarmsNoOther(t *testing.T) {
 			}
 		})
 	}
-	w.eventuallyIn(90*time.Second, "the limits that it has met", func() bool { // they are read each minute
+	w.apply(floodDoc(allowAll + ", more: {action: drop, match: {ip: 192.0.2.250}}"))
+	w.eventually("the limits that it has met", func() bool { // they are read before a change, and each minute
 		out := w.cli("explain", "app/app1/0")
 		return !slices.ContainsFunc(met, func(limit string) bool { return !strings.Contains(out, limit+" dropped: ") })
 	})

@@ -83,6 +83,7 @@ func (p *steadyPings) lost() float64 {
 // As an operator I have a hostile neighbour on one uplink: by forged router advertisements and neighbour discovery it
 // changes nothing of networks on other uplinks, nor of its own where the kernel listens to no advertisement.
 func TestForgedRoutersOfAnUplinkMoveNothingElse(t *testing.T) {
+	t.Parallel() // late answers count, and the processor time is that of the daemon
 	const six2 = "2001:db8:7:2::/64"
 	w := newWorldOf(t, lab.Options{Apps: []string{"web", "client"}, Second: true})
 	w.provide6(0)
