@@ -16,15 +16,20 @@ import (
 // onLink4 is an IPv4 prefix of the uplink with more addresses than the kernel has room for neighbours.
 const onLink4 = "100.64.0.0/16"
 
+// neighbourDoc is the config of a newNeighbourWorld, with the rules of web.
+func neighbourDoc(rules string) string {
+	second := strings.Replace(net6, ":7:1:", ":7:2:", 1)
+	return doc([]string{network6(1, `subnet: "`+net6+`", nat: true`), network6(2, `subnet: "`+second+`", nat: true`)},
+		onNet(1, 1, "web", rules), onNet(2, 2, "mate", allowAll))
+}
+
 // newNeighbourWorld has two networks with both families, and neighbours of the uplink with the numbers 100 to 109.
 func newNeighbourWorld(t *testing.T) (w *world, from4, from6 netip.Addr) {
 	w = newWorld6(t, "web", "mate")
-	second := strings.Replace(net6, ":7:1:", ":7:2:", 1)
-	w.start(doc([]string{network6(1, `subnet: "`+net6+`", nat: true`), network6(2, `subnet: "`+second+`", nat: true`)},
-		onNet(1, 1, "web", allowAll), onNet(2, 2, "mate", allowAll)))
+	w.start(neighbourDoc(allowAll))
 	w.wait("ready", "ni/"+ni(1), "ni/"+ni(2), "app/"+app(1), "app/"+app(2))
 	from6 = w.slaac("web", net6)
-	w.slaac("mate", second)
+	w.slaac("mate", strings.Replace(net6, ":7:1:", ":7:2:", 1))
 	from4 = w.lease("web").IP
 	w.lease("mate")
 	w.in("node", "ip", "addr", "add", "100.64.0.2/16", "dev", w.Provider(0).Dev)
@@ -81,6 +86,12 @@ func TestAnAppCannotFillTheTableOfNeighbours(t *testing.T) {
 	if m := counter.FindStringSubmatch(chain()); m == nil || len(m[1]) < 5 {
 		t.Errorf("counted: %q", m)
 	}
+	// What limits have dropped is read before a change, and each minute. Another rule of the app leaves the limit alone.
+	w.apply(neighbourDoc(allowAll + ", more: {action: drop, match: {ip: 192.0.2.250}}"))
+	w.eventually("the warning of the app", func() bool {
+		return strings.Contains(w.cli("explain", "app/app1/0"),
+			"neighbours of a port dropped: more than 64 without an answer in 5 s (maxNeighbours)")
+	})
 	if err := w.node.Kill(); err != nil {
 		t.Fatal(err)
 	}
