@@ -9,7 +9,7 @@ import (
 // differ from the reverse if it is translated. Protocols without ports have port 0.
 type Flow struct {
 	Proto              uint8  // IANA protocol number
-	Zone               uint16 // of nf_conntrack; 0 by default
+	Zone               uint16 // of nf_conntrack, of the first packet's direction; 0 by default
 	Src, Dst           netip.AddrPort
 	ReplySrc, ReplyDst netip.AddrPort
 }

@@ -23,6 +23,7 @@ const (
 	ctStatsEntries = 1 // CTA_STATS_GLOBAL_ENTRIES
 	ctID           = 12
 	ctZone         = 18
+	ctTupleZone    = 3 // CTA_TUPLE_ZONE: that of one direction alone
 	nfgenLen       = 4 // size of struct nfgenmsg in octets
 
 	walkBase = 5 * time.Second       // base time limit of a walk
@@ -265,6 +266,11 @@ func parseFlow(b []byte) (f netstate.Flow, name []byte, ok bool) {
 			f.Proto, f.Src, f.Dst = parseTuple(v)
 			orig = f.Src.Addr().IsValid() && f.Dst.Addr().IsValid()
 			name = appendAttr(name, kind|unix.NLA_F_NESTED, v)
+			each(v, func(part uint16, v []byte) {
+				if part == ctTupleZone && len(v) == 2 {
+					f.Zone = binary.BigEndian.Uint16(v)
+				}
+			})
 		case nl.CTA_TUPLE_REPLY:
 			_, f.ReplySrc, f.ReplyDst = parseTuple(v)
 		case ctZone:

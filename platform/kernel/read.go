@@ -146,6 +146,8 @@ func parseRule(m []byte) (number int, r netstate.Rule, own bool) {
 			r.To = netip.PrefixFrom(addr(value), int(m[1])).String()
 		case nl.FRA_OIFNAME:
 			r.OIF = cString(value)
+		case nl.FRA_IIFNAME:
+			r.IIF = cString(value)
 		case nl.FRA_GOTO:
 			r.Goto = int(u32(value))
 		case nl.FRA_FWMARK:

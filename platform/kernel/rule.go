@@ -17,7 +17,7 @@ const actionNop = 3
 
 // ruleObject converts a policy rule to netstate. A listing of package netlink lacks the rule's action.
 func ruleObject(r netlink.Rule) netstate.Rule {
-	o := netstate.Rule{Priority: r.Priority, Table: r.Table, OIF: r.OifName, Goto: max(r.Goto, 0),
+	o := netstate.Rule{Priority: r.Priority, Table: r.Table, OIF: r.OifName, IIF: r.IifName, Goto: max(r.Goto, 0),
 		IPv6: r.Family == netlink.FAMILY_V6, Mark: r.Mark}
 	if r.Mask != nil {
 		o.Mask = *r.Mask
@@ -64,7 +64,7 @@ func (k *Kernel) addRule(r netstate.Rule, table int) error {
 	}
 	n := netlink.NewRule()
 	n.Priority, n.Table, n.Protocol = r.Priority, table, netstate.RouteProtocol
-	n.OifName = r.OIF
+	n.OifName, n.IifName = r.OIF, r.IIF
 	setMark(n, r)
 	switch {
 	case r.Goto != 0:

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -37,14 +38,14 @@ type body struct {
 //	elements = { "es1a1" : jump CHAIN }
 //	}
 //	chain NAME {
-//	type filter hook prerouting priority -300; policy accept;   (or type nat)
+//	type filter hook prerouting priority -300; policy accept;   (or type nat, route)
 //	MATCH … VERDICT
 //	}
 //
 // parser.match has the matches; "counter" between them and the verdict counts what matched. A verdict is accept, drop,
-// return, goto CHAIN or jump CHAIN. "KEY vmap @MAP", in which KEY is iifname or oifname, "meta mark set meta mark &
-// MASK" at its end, "masquerade", "notrack", "tcp option maxseg size set NUMBER" or "log prefix NAME group NUMBER" may
-// replace the verdict. A rule with a meter has a set of its own.
+// return, goto CHAIN or jump CHAIN. "KEY vmap @MAP", in which KEY is iifname, oifname or ct original zone, "meta mark
+// set meta mark & MASK" at its end, "masquerade", "notrack", "ct zone set NUMBER", "tcp option maxseg size set NUMBER"
+// or "log prefix NAME group NUMBER" may replace the verdict. A rule with a meter has a set of its own.
 //
 // A rule that matches a set of ipset(8) has its number, which numbers returns by its name.
 func compile(family netstate.Family, lines []string, numbers setNumbers) (body, error) {
@@ -93,15 +94,20 @@ var (
 	arpHooks = map[string]uint32{"input": 0, "output": 1}
 )
 
+// baseTypes are the types of base chains. After one of type route, which is for hook output alone, the kernel routes a
+// packet again whose mark has changed.
+var baseTypes = []string{"filter", "nat", "route"}
+
 func baseChain(family netstate.Family, w []string) ([]byte, error) {
 	hooks := hooks
 	if family == netstate.ARPFamily {
 		hooks = arpHooks
 	}
-	if len(w) != 8 || w[1] != "filter" && w[1] != "nat" || w[2] != "hook" || w[4] != "priority" || w[6] != "policy" {
-		return nil, errors.New("want type filter or nat, hook HOOK priority NUMBER; policy VERDICT;")
+	if len(w) != 8 || !slices.Contains(baseTypes, w[1]) || w[2] != "hook" || w[4] != "priority" || w[6] != "policy" {
+		return nil, errors.New("want type filter, nat or route, hook HOOK priority NUMBER; policy VERDICT;")
 	}
 	hook, known := hooks[w[3]]
+	known = known && (w[1] != "route" || w[3] == "output")
 	priority, err := strconv.ParseInt(strings.TrimSuffix(w[5], ";"), 10, 32)
 	policy, isPolicy := map[string]uint32{"accept;": 1, "drop;": 0}[w[7]]
 	if !known || err != nil || !isPolicy {
@@ -152,6 +158,9 @@ func rule(family netstate.Family, words []string, numbers setNumbers, meters *[]
 			if err := p.ct(); err != nil {
 				return nil, err
 			}
+			if p.ended && len(p.words) > 0 {
+				return nil, fmt.Errorf("%q follows the zone or map", p.words[0])
+			}
 		case "meta":
 			if end, err := p.meta(); end || err != nil {
 				return p.out, err
@@ -185,6 +194,7 @@ type field struct{ base, offset, length uint32 }
 
 // The fields by their names. Those of ARP and IP require a match of the ethertype before them.
 var fields = map[string]field{
+	"ether daddr":     {unix.NFT_PAYLOAD_LL_HEADER, 0, 6},
 	"ether saddr":     {unix.NFT_PAYLOAD_LL_HEADER, 6, 6},
 	"ether type":      {unix.NFT_PAYLOAD_LL_HEADER, 12, 2},
 	"vlan id":         {unix.NFT_PAYLOAD_LL_HEADER, 14, 2},

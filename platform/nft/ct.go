@@ -37,6 +37,9 @@ var (
 //	ct reply ip daddr ADDRESS
 //	ct count over NUMBER
 //	ct zone set NUMBER
+//	ct original zone set NUMBER      in the original direction alone
+//	ct original zone != NUMBER       or without !=; also ct reply zone
+//	ct original zone vmap @MAP
 func (p *parser) ct() error {
 	switch what := p.next(); what {
 	case "state":
@@ -52,12 +55,18 @@ func (p *parser) ct() error {
 		p.loadCT(unix.NFT_CT_DIRECTION)
 		p.compare(unix.NFT_CMP_EQ, []byte{direction})
 		return nil
-	case "reply":
-		return p.replyDestination()
+	case "original", "reply":
+		if len(p.words) > 0 && p.words[0] == "zone" {
+			p.next()
+			return p.zoneOf(ctDirections[what])
+		} else if what == "reply" {
+			return p.replyDestination()
+		}
+		return fmt.Errorf("ct original %s is unknown", p.next())
 	case "count":
 		return p.count()
 	case "zone":
-		return p.setZone()
+		return p.setZone(nil)
 	default:
 		return fmt.Errorf("ct %s is unknown", what)
 	}
@@ -109,16 +118,38 @@ func (p *parser) ctBits(key uint32, known map[string]uint32) error {
 	return nil
 }
 
-// setZone puts a packet into a zone before it is tracked, which ends the rule.
-func (p *parser) setZone() error {
+// zoneOf puts a packet into a zone of one direction of its flow, or matches that zone.
+func (p *parser) zoneOf(direction byte) error {
+	dir := attr(unix.NFTA_CT_DIRECTION, []byte{direction})
+	if len(p.words) > 0 && p.words[0] == "set" {
+		return p.setZone(dir)
+	}
+	op, v := p.operator()
+	n, err := strconv.ParseUint(v, 10, 16)
+	if v != "vmap" && (err != nil || op != unix.NFT_CMP_EQ && op != unix.NFT_CMP_NEQ) {
+		return errors.New("want a zone of 16 bits, != and one, vmap @MAP or set NUMBER")
+	}
+	p.load("ct", attr(unix.NFTA_CT_KEY, be32(unix.NFT_CT_ZONE)), dir, attr(unix.NFTA_CT_DREG, be32(unix.NFT_REG_1)))
+	if v == "vmap" {
+		return p.verdictMap(op)
+	}
+	p.compare(op, host16(uint16(n)))
+	return nil
+}
+
+// setZone puts a packet into a zone before it is tracked, which ends the rule: one of both directions of its flow, or
+// with dir of one, while the other has none.
+func (p *parser) setZone(dir []byte) error {
 	set := p.next()
 	n, err := strconv.ParseUint(p.next(), 10, 16)
 	if set != "set" || err != nil {
 		return errors.New("want ct zone set NUMBER of 16 bits")
 	}
 	p.load("immediate", attr(unix.NFTA_IMMEDIATE_DREG, be32(unix.NFT_REG_1)),
-		data(unix.NFTA_IMMEDIATE_DATA, binary.NativeEndian.AppendUint16(nil, uint16(n))))
-	p.load("ct", attr(unix.NFTA_CT_KEY, be32(unix.NFT_CT_ZONE)), attr(unix.NFTA_CT_SREG, be32(unix.NFT_REG_1)))
+		data(unix.NFTA_IMMEDIATE_DATA, host16(uint16(n))))
+	p.load("ct", attr(unix.NFTA_CT_KEY, be32(unix.NFT_CT_ZONE)), dir, attr(unix.NFTA_CT_SREG, be32(unix.NFT_REG_1)))
 	p.ended = true
 	return nil
 }
+
+func host16(v uint16) []byte { return binary.NativeEndian.AppendUint16(nil, v) }

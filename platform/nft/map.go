@@ -46,7 +46,7 @@ func verdictData(w, target string) ([]byte, error) {
 	return nestAttrs(unix.NFTA_DATA_VERDICT, attr(unix.NFTA_VERDICT_CODE, be32(uint32(code))), chain), nil
 }
 
-// elementKey returns the quoted name of a link or an address in the kernel's form.
+// elementKey returns the quoted name of a link, an address or a zone in the kernel's form.
 func elementKey(w string) ([]byte, error) {
 	if strings.HasPrefix(w, `"`) {
 		if strings.HasSuffix(w, `*"`) {
@@ -54,15 +54,21 @@ func elementKey(w string) ([]byte, error) {
 		}
 		return interfaceKey(w)
 	}
+	if n, err := strconv.ParseUint(w, 10, 16); err == nil {
+		return host16(uint16(n)), nil
+	}
 	ip, err := netip.ParseAddr(w)
 	if err != nil || ip.Zone() != "" {
-		return nil, fmt.Errorf("%q is no address and no quoted name", w)
+		return nil, fmt.Errorf("%q is no address, no zone and no quoted name", w)
 	}
 	return ip.AsSlice(), nil
 }
 
 // keyText is the inverse of elementKey, for a map.
 func keyText(key []byte) string {
+	if len(key) == 2 {
+		return fmt.Sprint(binary.NativeEndian.Uint16(key))
+	}
 	if ip, ok := netip.AddrFromSlice(key); ok && ip.Is4() {
 		return ip.String()
 	}

@@ -35,7 +35,7 @@ const (
 )
 
 var setKinds = map[string]setKind{"ipv4_addr": {7, 4, bigOrder}, "ipv6_addr": {8, 16, bigOrder},
-	"ifname": {41, unix.IFNAMSIZ, hostOrder}}
+	"ifname": {41, unix.IFNAMSIZ, hostOrder}, "ct_zone": {4, 2, hostOrder}}
 
 // elementsAtOnce bounds one message: an attribute has at most 65,535 bytes, and an element takes 28, one of a map with
 // the longest name of a chain that edgespan writes 64.
@@ -46,10 +46,12 @@ const elementsAtOnce = 800
 //	type ipv4_addr;
 //	type ipv6_addr;
 //	type ifname;
+//	type ct_zone;
 //	size NUMBER;
 //	elements = { ELEMENT, ELEMENT }
 //
-// The type comes first. An element is an address or the quoted name of a link. A map's type is "KEY : verdict", and its
+// The type comes first. An element is an address, the quoted name of a link or the number of a
+// zone, whose type nft lists as integer. A map's type is "KEY : verdict", and its
 // elements are "KEY : VERDICT"; it has no addresses of IPv6, which are as long as names of links. With a size, the
 // kernel makes a table that it never resizes: while it resizes one, a list of it lacks elements or has some twice.
 func (s *compiledSet) setLine(line string) error {
