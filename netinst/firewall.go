@@ -187,13 +187,17 @@ func (nw network) forward() netstate.Chain {
 	if nw.Config.Mapped {
 		rules = append(rules, "-i "+br+" -o "+linkPrefix+"+ "+ledByMap+" -g "+nw.chainName("MOUT"))
 	}
+	if NeedsReturns(nw.Config) { // a map of another network leads to the app here that has the address of the one there
+		rules = append(rules, "-i "+br+" "+ledByMap+" -j DROP")
+	}
 	rules = append(rules, "-i "+br+" ! -o "+br+" "+untranslated)
 	rules = append(rules, nw.acceptsKnown()...)
 	rules = append(rules, "-i "+br+" -j "+egr, "-i "+br+" -o "+br+" -j "+ing)
 	for _, p := range nw.ports {
-		rules = append(rules,
-			"-i "+string(p.IfName)+" -o "+br+" -j "+ing,
-			"-i "+br+" -o "+string(p.IfName)+" -j "+ExitChain)
+		if !nw.Config.IPv4.MayOverlap { // nobody outside can say which network an address is of
+			rules = append(rules, "-i "+string(p.IfName)+" -o "+br+" -j "+ing)
+		}
+		rules = append(rules, "-i "+br+" -o "+string(p.IfName)+" -j "+ExitChain)
 	}
 	hooks := []netstate.Hook{
 		{Parent: netsForward, Match: "-i " + br},

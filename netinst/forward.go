@@ -21,9 +21,10 @@ type HostPort struct {
 }
 
 // forwards makes the kernel forward packets that arrive by the network's bridge. Where other networks may have the
-// subnet it must not: it would answer with error messages, which its routes may lead to another network.
+// subnet it must only if packets leave the node: it answers with error messages, which its routes may lead to another
+// network (returnChains).
 func (nw network) forwards() []netstate.Object {
-	if nw.Config.IPv4.MayOverlap {
+	if nw.Config.IPv4.MayOverlap && !NeedsReturns(nw.Config) {
 		return nil
 	}
 	br := string(nw.bridge)

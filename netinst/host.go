@@ -34,6 +34,8 @@ type HostNetwork struct {
 	MayOverlap bool
 	// FlowLog means that its flows are recorded.
 	FlowLog bool
+	// Returns means that what comes back to it must be led to it (NeedsReturns).
+	Returns bool
 }
 
 // HostState is the desired host state that belongs to no network: the root chains with their jumps, the base chain that

@@ -23,6 +23,59 @@ func TestANetworkWhoseSubnetOthersMayHave(t *testing.T) {
 		{Number: 2, Subnet: prefix("10.1.0.0/24"), Gateway: ip("10.1.0.1"), Ports: []HostPort{{IfName: "eth0"}}},
 		{Number: 300, Subnet: prefix("10.1.0.0/16"), Gateway: ip("10.1.0.1"), MayOverlap: true},
 	}).String())
+	behind := shared(web())
+	behind.Config.Port = "wan"
+	golden(t, "may_overlap_nat", describe(DesiredState(behind)))
+	golden(t, "host_may_overlap_nat", HostState([]HostNetwork{
+		{Number: 1, Subnet: prefix("10.1.0.0/24"), Gateway: ip("10.1.0.1"), MayOverlap: true, Returns: true,
+			Ports: []HostPort{{IfName: "eth0"}}},
+		{Number: 2, Subnet: prefix("10.1.0.0/24"), Gateway: ip("10.1.0.1"), MayOverlap: true},
+	}).String())
+}
+
+// What comes back by a port says by its mark which network it is for, and each network has its own.
+func TestMarksOfTheWayBack(t *testing.T) {
+	for _, bits := range []uint32{PassMark, LocalMark, MapMark, CheckMark, FlowMask} {
+		if bits&ReturnMask != 0 {
+			t.Errorf("%#x is also of others", bits)
+		}
+	}
+	for n := 1; n <= MaxNumber; n++ {
+		if m := returnMark(n); m&^ReturnMask != 0 || m == 0 || n > 1 && m == returnMark(n-1) {
+			t.Fatalf("the mark of network %d is %#x", n, m)
+		}
+	}
+	for _, c := range []NetworkInstanceConfig{{Port: "wan"}, {Port: "wan", Type: Switch, IPv4: IPv4Config{MayOverlap: true}},
+		{IPv4: IPv4Config{MayOverlap: true}}, {Port: "wan", Inactive: true, IPv4: IPv4Config{MayOverlap: true}}} {
+		if NeedsReturns(c) {
+			t.Errorf("%+v", c)
+		}
+	}
+}
+
+// A flow that left by another port ends, as in any network, and the same flow of another network is left.
+func TestFlowsOfANetworkOfOneSubnetBehindNAT(t *testing.T) {
+	in := shared(adapter(appA, 0, 1, "10.1.0.128", "a", ACLRule{Name: "all", Direction: Both, Action: Allow}))
+	in.Config.Port = "uplink"
+	lte := in.Ports[0]
+	lte.PortConfig.Label, lte.PortConfig.IfName, lte.Addresses = "lte", "lte0", []netip.Prefix{prefix("198.51.100.9/24")}
+	lte.Cost = 200
+	in.Ports = append(in.Ports, lte)
+	f := flow(6, "10.1.0.128:5", "203.0.113.9:80")
+	for _, x := range []struct {
+		by   string
+		zone uint16
+		want bool
+	}{{"192.0.2.7:5", Zone(1), false}, {"198.51.100.9:5", Zone(1), true}, {"198.51.100.9:5", Zone(2), false},
+		{"198.51.100.9:5", 0, false}} {
+		f.ReplySrc, f.ReplyDst, f.Zone = f.Dst, netip.MustParseAddrPort(x.by), x.zone
+		if got := Validate(in)(f); got != x.want {
+			t.Errorf("by %s in zone %d: denied %v", x.by, x.zone, got)
+		}
+		if got := Resets(in)(f) != ""; got != x.want {
+			t.Errorf("by %s in zone %d: reset %v", x.by, x.zone, got)
+		}
+	}
 }
 
 // Nothing that leads packets or filters them on the host is by the subnet alone, but the last policy rule: another

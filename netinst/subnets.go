@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
+	"strconv"
 	"strings"
 
 	"edgespan/netinst/netstate"
@@ -13,10 +14,10 @@ import (
 //
 // One that overlaps addresses of the host is withdrawn (withdrawnChains).
 //
-// Of a network with ipv4.mayOverlap, others may have the same subnet, gateway and apps' addresses (ADR 0070). It has no
-// port, so that flows of two of them meet on the node alone:
+// Of a network with ipv4.mayOverlap, others may have the same subnet, gateway and apps' addresses (ADR 0070). Without a
+// port, flows of two of them meet on the node alone:
 //
-//	inet edgespan: zones (-300)   -i es<n>, -o es<n> -> ES<n>-ZONE: conntrack zone 20000+n, in both directions
+//	inet edgespan: zones (-410)   -i es<n>, -o es<n> -> ES<n>-ZONE: conntrack zone 20000+n, in both directions
 //	nat ES-MAPS                   -i es<n> -> ES<n>-GW: DNS and ping to the gateway -> DNAT to 169.254.<n>, on the bridge
 //	filter ES<n>-<k>N             DHCP, DNS, ping; the node answers nothing else, and asks nothing
 //	15000+n, 16000+n              oif es<n>, from 169.254.<n>: lookup the table of network n
@@ -24,9 +25,26 @@ import (
 //
 // The address 169.254.<n> tells the networks apart once a packet has left its bridge: dnsmasq listens on it, and the
 // policy rules lead what the node sends from it. The gateway's address has a label, by which dnsmasq leaves it to
-// others. DHCP needs no translation: its sockets are bound to the bridge. The node does not forward packets from it.
-// The last rule is for the kernel's check of sources (rp_filter), which drops packets from addresses without a route;
-// what the node sends by it ends in the output chain of that network.
+// others. DHCP needs no translation: its sockets are bound to the bridge. The node does not forward packets from a
+// network without a port. The last rule is for the kernel's check of sources (rp_filter), which drops packets from
+// addresses without a route; what the node sends by it ends in the output chain of that network. The kernel puts
+// fragments together at -400, for each zone.
+//
+// With a port (NeedsReturns), packets leave the bridge, and what comes back is led to it:
+//
+//	inet edgespan: zones             from the bridge through the node: zone 20000+n in the original direction alone, so
+//	                                 that what comes back, in no zone, belongs to the flow whose port NAT has chosen
+//	  returns-in (-150)              -i es<n> -> ES<n>-OWN: only flows of the network itself
+//	                                 replies to a flow of zone 20000+n -> ES<n>-BACK: mark n (ReturnMask)
+//	  returns-errors (-150)          the same for ICMP errors of the node, which the kernel then routes again
+//	  returns-forward (-1)           out of a bridge, tracked in a zone in both directions -> DROP
+//	  returns-out (111)              -o es<n> -> ES<n>-OWN; from another bridge -> DROP
+//	15000+n                          iif es<n>: lookup the table of network n, also for the check of what comes back
+//	                                 (rp_filter); to the subnet with mark n: the same
+//
+// Inside the bridge, and between apps and the gateway, flows are in the zone in both directions as without a port:
+// else two networks would share the replies' addresses, and NAT would change ports where it must not. What has a mark
+// of ES<n>-BACK and is not led back, as without the policy rules, ends in ES<m>-OWN of the network to which it strays.
 
 // sharedLabel is the suffix of the label of a gateway's address that several bridges may have.
 const sharedLabel = ":g"
@@ -68,11 +86,55 @@ func (nw network) answering() []netstate.Object {
 
 // answerRules are the policy rules of a network with MayOverlap.
 func (nw network) answerRules(subnet string) []netstate.Object {
-	return []netstate.Object{
+	objs := []netstate.Object{
 		netstate.Rule{Priority: ruleAnswerBase + nw.n, From: netip.PrefixFrom(AnswerAddr(nw.n), 32).String(),
 			Table: Table(nw.n)},
 		netstate.Rule{Priority: ruleBoundBase + nw.n, OIF: string(nw.bridge), Table: Table(nw.n)},
 		netstate.Rule{Priority: ruleDNSBase + nw.n, To: subnet, Table: Table(nw.n)},
+	}
+	if !NeedsReturns(nw.Config) {
+		return objs
+	}
+	objs = append(objs,
+		netstate.Rule{Priority: ruleBoundBase + nw.n, IIF: string(nw.bridge), Table: Table(nw.n)},
+		netstate.Rule{Priority: ruleBoundBase + nw.n, To: subnet, Mark: returnMark(nw.n), Mask: ReturnMask,
+			Table: Table(nw.n)})
+	if nw.asksByOwnTable() { // as in rules, at a priority that is free here
+		objs = append(objs, netstate.Rule{Priority: ruleBoundBase + nw.n, IIF: "lo", OIF: string(nw.port.IfName), DPort: 53,
+			Table: Table(nw.n), After: netstate.Route{Table: Table(nw.n), Dst: anywhere.String()}.ID()})
+	}
+	return objs
+}
+
+// NeedsReturns reports whether packets of a network with MayOverlap leave the node, so that what comes back must be led
+// to it, and not to another one with its subnet.
+func NeedsReturns(c NetworkInstanceConfig) bool {
+	return c.IPv4.MayOverlap && c.Port != "" && c.Type != Switch && !c.Inactive
+}
+
+// ReturnMask are the bits of a packet's mark that hold the number of a network to which it comes back (NeedsReturns).
+const (
+	ReturnMask  = 0x00ffc000
+	returnShift = 14
+)
+
+func returnMark(n int) uint32 { return uint32(n) << returnShift }
+
+// returnChains keep flows of other networks out of the bridge, and mark what comes back to this one.
+func (nw network) returnChains() []netstate.Chain {
+	if !NeedsReturns(nw.Config) {
+		return nil
+	}
+	zone, br := fmt.Sprint(Zone(nw.n)), strconv.Quote(string(nw.bridge))
+	chain := func(part string, hook netstate.Hook, rules ...string) netstate.Chain {
+		return netstate.Chain{Family: netstate.InetFamily, Table: GuardTable, Name: nw.chainName(part), Rules: rules,
+			Hooks: []netstate.Hook{hook}}
+	}
+	return []netstate.Chain{
+		chain("OWN", byLink(ownersMap, nw.bridge), "meta nfproto ipv4 ct original zone != "+zone+" drop",
+			"meta nfproto ipv4 iifname != "+br+" "+fromOwn+" drop", "accept"),
+		chain("BACK", netstate.Hook{Parent: returnsMap, Match: zone}, fmt.Sprintf(
+			"meta mark set meta mark & %#x | %#x accept", ^uint32(ReturnMask), returnMark(nw.n))),
 	}
 }
 
@@ -88,14 +150,19 @@ func (nw network) answerChains() []netstate.Chain {
 		rules = append(rules, fmt.Sprintf("-d %s/32 %s -j DNAT --to-destination %s", nw.Config.IPv4.Gateway, what,
 			AnswerAddr(nw.n)))
 	}
-	return []netstate.Chain{{
-		Family: netstate.InetFamily, Table: GuardTable, Name: nw.chainName("ZONE"),
-		Rules: []string{fmt.Sprintf("meta nfproto ipv4 ct zone set %d", Zone(nw.n))},
+	zones := []string{fmt.Sprintf("meta nfproto ipv4 ct zone set %d", Zone(nw.n))}
+	if NeedsReturns(nw.Config) { // the first zone that a packet gets is its zone
+		subnet := nw.Config.IPv4.Subnet.Masked()
+		zones = append([]string{fmt.Sprintf("meta nfproto ipv4 ether daddr %s ip saddr %s ip daddr != %s "+
+			"ct original zone set %d", BridgeMAC(nw.Config.UUID), subnet, subnet, Zone(nw.n))}, zones...)
+	}
+	return append(nw.returnChains(), netstate.Chain{
+		Family: netstate.InetFamily, Table: GuardTable, Name: nw.chainName("ZONE"), Rules: zones,
 		Hooks: []netstate.Hook{byLink(zonesMap4, nw.bridge)},
-	}, {
+	}, netstate.Chain{
 		Family: netstate.IPv4, Table: tableNAT, Name: nw.chainName("GW"), Rules: rules,
 		Hooks: []netstate.Hook{{Parent: mapsArriving, Match: "-i " + string(nw.bridge)}},
-	}}
+	})
 }
 
 // answerFrames drop what an app sends to the link-local address itself: the limits of frames are for the gateway's.
@@ -114,8 +181,13 @@ func (nw network) zoneOf(f netstate.Flow) uint16 {
 	return 0
 }
 
-// zonesMap4 is the map of the guard that leads packets from and to a bridge to the chain with its zone.
-const zonesMap4 = "zones"
+// The maps of the guard that lead packets to a chain of a network: zonesMap4 and ownersMap by its bridge, returnsMap by
+// its zone.
+const (
+	zonesMap4  = "zones"
+	ownersMap  = "owners"
+	returnsMap = "returns"
+)
 
 // answersOf returns the link-local addresses of networks with MayOverlap.
 func answersOf(ns []HostNetwork) (list []string) {
@@ -154,14 +226,27 @@ func answerRule(ns []HostNetwork) []string {
 	return []string{"meta nfproto ipv4 ip daddr @answers goto asks"}
 }
 
-// zoneRules are the map of zones and the chains that read it, before packets are tracked.
+// zoneRules are the map of zones and the chains that read it, before fragments are put together (-400), and what leads
+// packets back to networks.
 func zoneRules(ns []HostNetwork) []string {
 	if answersOf(ns) == nil {
 		return nil
 	}
-	return []string{"map " + zonesMap4 + " {", "type ifname : verdict;", setSize, "}",
-		"chain zones-in {", "type filter hook prerouting priority -300; policy accept;", "iifname vmap @" + zonesMap4, "}",
+	rules := []string{"map " + zonesMap4 + " {", "type ifname : verdict;", setSize, "}",
+		"chain zones-in {", "type filter hook prerouting priority -410; policy accept;", "iifname vmap @" + zonesMap4, "}",
 		"chain zones-out {", "type filter hook output priority -300; policy accept;", "oifname vmap @" + zonesMap4, "}"}
+	if !slices.ContainsFunc(ns, func(n HostNetwork) bool { return n.Returns }) {
+		return rules
+	}
+	const back = "ct direction reply ct original zone vmap @" + returnsMap
+	return append(rules, "map "+ownersMap+" {", "type ifname : verdict;", setSize, "}",
+		"map "+returnsMap+" {", "type ct_zone : verdict;", setSize, "}",
+		"chain returns-in {", "type filter hook prerouting priority -150; policy accept;", "iifname vmap @"+ownersMap,
+		back, "}",
+		"chain returns-errors {", "type route hook output priority -150; policy accept;", "ct state related "+back, "}",
+		"chain returns-forward {", "type filter hook forward priority -1; policy accept;", toOwn+" accept",
+		fromOwn+" ct reply zone != 0 drop", "}",
+		"chain returns-out {", "type filter hook postrouting priority 111; policy accept;", "oifname vmap @"+ownersMap, "}")
 }
 
 // withdrawnChains are the chains of the network that remain while its subnet is the host's: those for frames and

@@ -49,24 +49,23 @@ func (c *checker) mayBoth(a, b placedSubnet) bool {
 	return false
 }
 
-// checkMayOverlap refuses a network with mayOverlap that needs more of the node than answers to its apps: port maps and
-// marks of flows tell networks by their subnets. (A port map needs a port.)
+// checkMayOverlap refuses a network with mayOverlap that needs what tells networks by their subnets: routes to apps,
+// and marks of flows. (Port maps are refused in checkPortmaps.)
 func (c *checker) checkMayOverlap(o *object, ni netinst.NetworkInstanceConfig) {
 	if !ni.IPv4.MayOverlap || ni.Type == netinst.Switch {
 		return
 	}
 	const what = "invalid with ipv4.mayOverlap"
-	if ni.Port != "" && !o.isInvalid("port") {
-		c.addFault(o.objectOrEmpty("ipv4").pathOf("mayOverlap"), "invalid for a network with a port",
-			`must be used with port: ""`)
-	}
-	if len(ni.Routes) > 0 {
-		c.addFault(o.pathOf("routes"), what, "its apps reach each other and the gateway alone")
+	for _, r := range ni.Routes {
+		if r.Port == "" && r.Gateway.IsValid() && ni.IPv4.Subnet.Contains(r.Gateway) {
+			path := o.objectOrEmpty("routes").objectOrEmpty(r.Name).pathOf("gateway")
+			c.addFault(path, what, "must be a gateway outside of the subnet: apps are no routers there")
+		}
 	}
 	if ni.Flows != netinst.FlowsReset && !o.isInvalid("flows") {
-		c.addFault(o.pathOf("flows"), what, "must be reset: it leaves no port")
+		c.addFault(o.pathOf("flows"), what, "must be reset")
 	}
 	if ni.Share {
-		c.addFault(o.pathOf("share"), what, "must be false: it has no ports")
+		c.addFault(o.pathOf("share"), what, "must be false")
 	}
 }

@@ -1,6 +1,9 @@
 package nodeconf
 
-import "testing"
+import (
+	"strings"
+	"testing"
+)
 
 func TestNetworksOfOneSubnet(t *testing.T) {
 	wrap := func(v string) string {
@@ -27,15 +30,18 @@ func TestNetworksOfOneSubnet(t *testing.T) {
 				"gateway, or be outside of the other's subnet"},
 		{"one gateway in two subnets", "$ni1: {ipv4: {subnet: 10.1.0.0/16}}, $ni2: {port: \"\", ipv4: {subnet: 10.1.0.0/24, " +
 			"mayOverlap: true}}", ""},
-		{"with a port", "$ni1: {ipv4: {subnet: 10.1.0.0/24, mayOverlap: true}}",
-			`N1.ipv4.mayOverlap: invalid for a network with a port: must be used with port: ""`},
-		{"with a port of its own", "$ni1: {port: wan, ipv4: {subnet: 10.1.0.0/24, mayOverlap: true}}",
-			`N1.ipv4.mayOverlap: invalid for a network with a port: must be used with port: ""`},
-		{"with what ports need", "$ni1: {" + shared + ", flows: drain, share: true, routes: {a: {destination: 10.9.0.0/24, " +
+		{"with a port", "$ni1: {ipv4: {subnet: 10.1.0.0/24, mayOverlap: true}}, $ni2: {port: wan, ipv4: {subnet: " +
+			"10.1.0.0/24, mayOverlap: true}, routes: {a: {destination: 10.9.0.0/24, gateway: 192.0.2.1}}, flows: reset}", ""},
+		{"with what tells networks by subnets", "$ni1: {port: wan, ipv4: {subnet: 10.1.0.0/24, mayOverlap: true}, " +
+			"flows: drain, share: true, routes: {a: {destination: 10.9.0.0/24, gateway: 10.1.0.9}}}",
+			"N1.flows: invalid with ipv4.mayOverlap: must be reset\n" +
+				"N1.routes.a.gateway: invalid with ipv4.mayOverlap: must be a gateway outside of the subnet: apps are no routers " +
+				"there\nN1.share: invalid with ipv4.mayOverlap: must be false"},
+		{"without a port, with what needs one", "$ni1: {" + shared + ", flows: keep, routes: {a: {destination: 10.9.0.0/24, " +
 			"gateway: 10.1.0.9}}}",
-			"N1.flows: invalid with ipv4.mayOverlap: must be reset: it leaves no port\n" +
-				"N1.routes: invalid with ipv4.mayOverlap: its apps reach each other and the gateway alone\n" +
-				"N1.share: invalid with ipv4.mayOverlap: must be false: it has no ports"},
+			"N1.flows: invalid with ipv4.mayOverlap: must be reset\n" +
+				"N1.routes.a.gateway: invalid with ipv4.mayOverlap: must be a gateway outside of the subnet: apps are no routers " +
+				"there"},
 		{"in the subnet of a port", `$ni1: {port: "", ipv4: {subnet: 192.0.2.0/24, mayOverlap: true}}`,
 			"ports.wan.address: invalid value 192.0.2.9/24, which overlaps 192.0.2.0/24 of N1.ipv4.subnet: must be outside of " +
 				"every network's subnet"},
@@ -68,5 +74,20 @@ appNetworks:
 		if ni.Mapped == ni.IPv4.MayOverlap {
 			t.Errorf("%s: mapped %v", ni.UUID, ni.Mapped)
 		}
+	}
+}
+
+// A port map would have to say which of several apps with one address it leads to.
+func TestAPortMapLeadsToNoNetworkOfOneSubnet(t *testing.T) {
+	const ni1, app = "10000000-0000-4000-8000-000000000001", "a0000000-0000-4000-8000-000000000001"
+	_, _, err := Read([]byte(`ports: {wan: {ifName: eth0}}
+networkInstances: {` + ni1 + `: {port: wan, ipv4: {subnet: 10.1.0.0/24, mayOverlap: true}}}
+appNetworks: {` + app + `: {adapters: {0: {networkInstance: ` + ni1 + `, attach: {kind: veth, netns: a},
+  acl: {m: {action: portmap, direction: ingress, match: {protocol: tcp}, portmap: {port: 80}}}}}}}
+`))
+	want := "appNetworks." + app + ".adapters.0.acl.m.action: invalid value portmap on a network whose subnet others may " +
+		"have: must be an adapter of a local network with a port and without ipv4.mayOverlap"
+	if err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("%v, want %s", err, want)
 	}
 }

@@ -80,7 +80,11 @@ func (c *checker) checkPortmaps() {
 				o := acl.objectOrEmpty(r.Name)
 				m := placedMap{r, c.mapPorts(ni, r), o.objectOrEmpty("portmap").pathOf("port")}
 				if why := c.hanging(ni, m); why != "" {
-					c.addFault(o.pathOf("action"), "invalid value portmap "+why, "must be an adapter of a local network with a port")
+					want := "must be an adapter of a local network with a port"
+					if ni.IPv4.MayOverlap {
+						want += " and without ipv4.mayOverlap"
+					}
+					c.addFault(o.pathOf("action"), "invalid value portmap "+why, want)
 				} else if app.Activate && !ni.Inactive {
 					all = append(all, m)
 				}
@@ -101,6 +105,8 @@ func (c *checker) hanging(ni netinst.NetworkInstanceConfig, m placedMap) string 
 		return "on a switch network, whose apps have addresses of their own"
 	case ni.Port == "" && len(m.ports) == 0:
 		return "on a network without a port"
+	case ni.IPv4.MayOverlap:
+		return "on a network whose subnet others may have"
 	case len(m.ports) == 0 && !c.noPorts && m.rule.PortLabel != "":
 		return "on none of the network's ports"
 	}

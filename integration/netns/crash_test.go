@@ -31,11 +31,12 @@ func (l *lab) before() string {
 
 // after returns the next config: other access rules for app 1, another dnsmasq for network 1, app 2 moved from network
 // 1 to 2 with the same interface name, app 3 in another network's new subnet, network 3 removed and its subnet given
-// to network 4, app 4 moved from network 5 to network 6, both with the subnet of network 1.
+// to network 4, app 4 moved from network 5 to network 6, both with the subnet of network 1, the
+// latter behind NAT.
 func (l *lab) after() string {
 	return "ports:\n" + wanDoc + "networkInstances:\n" +
 		netDoc(1, 1300, "10.1.0.0/24", "other.edge") + "    flows: keep\n" + netDoc(2, 1400, "10.12.0.0/24", "two.edge") +
-		netDoc(4, 1400, "10.3.0.0/24", "three.edge") + sharedDoc(6, "10.1.0.0/24") +
+		netDoc(4, 1400, "10.3.0.0/24", "three.edge") + natDoc(6, "10.1.0.0/24") +
 		"appNetworks:\n" + appDoc(4, webACL, l.attach(6, "eth50")) + appDoc(1, otherACL, l.attach(1, "eth10"), l.attach(2, "eth11")) +
 		appDoc(2, webACL, l.attach(2, "eth20")) + appDoc(3, webACL, l.attach(2, "eth30"))
 }
@@ -105,8 +106,13 @@ var crashWays = map[string]func(*lab) (from, to string){
 	"two networks get one subnet": func(l *lab) (string, string) {
 		app := "appNetworks:\n" + appDoc(1, webACL, l.attach(1, "eth10"))
 		return "ports:\n" + wanDoc + "networkInstances:\n" + netDoc(1, 1400, "10.1.0.0/24", "edge") + app,
-			"ports:\n" + wanDoc + "networkInstances:\n" + sharedDoc(1, "10.1.0.0/24") + sharedDoc(2, "10.1.0.0/24") + app +
+			"ports:\n" + wanDoc + "networkInstances:\n" + sharedDoc(1, "10.1.0.0/24") + natDoc(2, "10.1.0.0/24") + app +
 				appDoc(2, otherACL, l.attach(2, "eth12"))
+	},
+	"a network of one subnet gets a port": func(l *lab) (string, string) {
+		app := natDoc(2, "10.1.0.0/24") + "appNetworks:\n" + appDoc(1, webACL, l.attach(1, "eth10"))
+		return "ports:\n" + wanDoc + "networkInstances:\n" + sharedDoc(1, "10.1.0.0/24") + app,
+			"ports:\n" + wanDoc + "networkInstances:\n" + natDoc(1, "10.1.0.0/24") + app
 	},
 	"an adapter moves": func(l *lab) (string, string) {
 		nets := "ports:\n" + wanDoc + "networkInstances:\n" + netDoc(1, 1400, "10.1.0.0/24", "one.edge") +

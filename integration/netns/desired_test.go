@@ -61,7 +61,7 @@ func (l *lab) desiredStates(doc string, before desiredStates) desiredStates {
 		w.nets[n], w.held[n] = d.State, given.Leases
 		w.foundation[n] = netinst.HostNetwork{Number: n, Subnet: ni.IPv4.Subnet, Ports: eth0(),
 			Subnet6: ni.IPv6.Subnet, Gateway6: ni.IPv6.Gateway, Closed6: true, Flows: netinst.MarksFlows(ni),
-			MayOverlap: ni.IPv4.MayOverlap}
+			MayOverlap: ni.IPv4.MayOverlap, Returns: netinst.NeedsReturns(ni)}
 	}
 	return w
 }
@@ -159,6 +159,11 @@ func netDoc(n, mtu int, subnet, domain string) string {
 // sharedDoc returns an air-gapped network whose subnet others may have.
 func sharedDoc(n int, subnet string) string {
 	return fmt.Sprintf("  %s:\n    port: \"\"\n    mtu: 1400\n    ipv4: {subnet: %s, mayOverlap: true}\n", owner(n).Name, subnet)
+}
+
+// natDoc returns a network behind NAT whose subnet others may have.
+func natDoc(n int, subnet string) string {
+	return strings.Replace(sharedDoc(n, subnet), `port: ""`, "port: wan", 1)
 }
 
 // appDoc returns an app whose adapters differ only in their attachments.

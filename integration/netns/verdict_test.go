@@ -393,14 +393,18 @@ func runVerdicts(t *testing.T, packets int, seed int64) {
 			p, from := d.packet(l.apps)
 			key := l.zoned(p)
 			s := sent{id: next + 1, from: from, packet: p, shape: d.shape(), answer: world.Evaluate(p)}
-			led, out := key, key
+			led, out, twin := key, key, key
 			if s.answer.Allowed() { // two flows must not be one after translation, nor after that of a port map alone
 				x := translated(p, s.answer)
-				out = l.zoned(x)
+				if out = l.zoned(x); s.answer.To == verdict.Outside {
+					// What comes back has no zone. In none, either, are answers of an app with this address to what came from
+					// outside: they are taken first (ADR 0070).
+					out, twin = flowKey(x), flowKey(p)
+				}
 				x.Src = p.Src
 				led = l.zoned(x)
 			}
-			if flows[key] || flows[led] || flows[out] || p.Src == p.Dst && from != "node" || l.staysAtHome(p, from) {
+			if flows[key] || flows[led] || flows[out] || flows[twin] || p.Src == p.Dst && from != "node" || l.staysAtHome(p, from) {
 				continue
 			}
 			flows[key], flows[led], flows[out] = true, true, true

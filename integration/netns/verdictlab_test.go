@@ -83,8 +83,8 @@ func verdictPorts() []netinst.PortStatus {
 // verdictAirgapped is the number of the network without a port.
 const verdictAirgapped = 3
 
-// verdictShared is the number of the first network that has the subnet of network 1, and verdictNetworks that of the
-// last one.
+// verdictShared is the number of the first network that has the subnet of network 1, without a port, and
+// verdictNetworks that of the last one, behind NAT.
 const (
 	verdictShared   = 4
 	verdictNetworks = 5
@@ -118,8 +118,8 @@ func verdictNetwork(n int) netinst.NetworkInstanceConfig {
 	case verdictAirgapped:
 		c.Port = ""
 	}
-	if n >= verdictShared {
-		c.Port, c.IPv4.MayOverlap = "", true
+	if c.IPv4.MayOverlap = n >= verdictShared; n == verdictShared {
+		c.Port = ""
 	}
 	return c
 }
@@ -240,15 +240,19 @@ func (l *verdictLab) apply(n int, want netstate.State) {
 
 // hostState is the state of the host: mapped says that an app has a port map.
 func hostState(mapped bool) netstate.State {
-	ports := []netinst.HostPort{{IfName: "lan0", Opened: true}, {IfName: "wan0", Opened: true}}
 	var known []netinst.HostNetwork
 	for n := 1; n <= verdictNetworks; n++ {
 		c := verdictNetwork(n)
+		ports := []netinst.HostPort{{IfName: "lan0", Opened: true}, {IfName: "wan0", Opened: true}}
 		if n >= verdictShared {
-			ports, mapped = nil, false
+			mapped = false
+		}
+		if c.Port == "" {
+			ports = nil
 		}
 		known = append(known, netinst.HostNetwork{Number: n, Subnet: c.IPv4.Subnet, Gateway: c.IPv4.Gateway, Ports: ports,
-			Mapped: mapped, MayOverlap: c.IPv4.MayOverlap, Subnet6: c.IPv6.Subnet, Gateway6: c.IPv6.Gateway, Closed6: true})
+			Mapped: mapped, MayOverlap: c.IPv4.MayOverlap, Returns: netinst.NeedsReturns(c),
+			Subnet6: c.IPv6.Subnet, Gateway6: c.IPv6.Gateway, Closed6: true})
 	}
 	return netinst.HostState(known)
 }

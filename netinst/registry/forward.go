@@ -118,7 +118,8 @@ func (r *Registry) Networks(ids []uuid.UUID) []netinst.HostNetwork {
 		n := netinst.HostNetwork{Number: m.number, Subnet: m.subnet,
 			Ports: netinst.HostPorts(m.config, r.forward.Ports, r.forward.Forwarding), Gateway: m.config.IPv4.Gateway,
 			OldFrames: m.oldFrames, Flows: netinst.MarksFlows(m.config), Mapped: m.config.Mapped,
-			MayOverlap: m.config.IPv4.MayOverlap, FlowLog: m.config.FlowLog}
+			MayOverlap: m.config.IPv4.MayOverlap, FlowLog: m.config.FlowLog,
+			Returns: netinst.NeedsReturns(m.config)}
 		if m.config.HasIPv6() && !r.forward.Forwarding.No6 { // without IPv6 only that network fails
 			n.Subnet6, n.Gateway6, n.Closed6 = m.config.IPv6.Subnet, m.config.IPv6.Gateway, r.closes6()
 		}

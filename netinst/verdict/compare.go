@@ -103,7 +103,7 @@ func (c *comparison) compareAdapter(key netinst.AdapterKey, same bool) {
 	})
 	to := func(from Place, port string) func(a netip.Addr) (x, y Packet) {
 		p := Packet{From: from, Port: port}
-		if from == Node {
+		if from == Node || c.mayOverlap(key) {
 			p.Adapter = key
 		}
 		return func(a netip.Addr) (x, y Packet) {
@@ -170,6 +170,12 @@ func (c *comparison) all() netip.Prefix {
 // hasIPv6 reports whether an adapter has IPv6 in either world.
 func (c *comparison) hasIPv6(key netinst.AdapterKey) bool {
 	return c.before.Address6Of(key).IsValid() || c.after.Address6Of(key).IsValid()
+}
+
+// mayOverlap reports whether an adapter's address may be that of others in either world.
+func (c *comparison) mayOverlap(key netinst.AdapterKey) bool {
+	a, b := c.before.members[key], c.after.members[key]
+	return a != nil && a.mayOverlap() || b != nil && b.mayOverlap()
 }
 
 // address is that of an adapter in a world, of the version that is compared now.

@@ -88,6 +88,9 @@ func (w *World) fromOutside(p Packet) Answer {
 // enter answers for a packet from outside that no map takes.
 func (w *World) enter(p Packet, port *netinst.PortStatus) Answer {
 	n := w.subnetOf(p.Dst)
+	if to := w.members[p.Adapter]; to != nil && to.mayOverlap() && !to.withdrawn && p.Dst.Is4() {
+		n = to
+	}
 	switch {
 	case w.gateways[p.Dst] != nil:
 		return deny(HiddenGateway)
@@ -99,6 +102,8 @@ func (w *World) enter(p Packet, port *netinst.PortStatus) Answer {
 		return deny(NotActive)
 	case !n.usesFor(p.Dst)[p.Port]:
 		return deny(PortNotUsed)
+	case n.mayOverlap() && p.Dst.Is4():
+		return deny(MayOverlap)
 	case n.byIP[p.Dst] == nil:
 		return deny(NoAdapter)
 	}

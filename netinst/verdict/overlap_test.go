@@ -105,7 +105,7 @@ func TestWhoSendsFromAnAddressThatSeveralHave(t *testing.T) {
 			"its neighbour":                     {"a2", "10.1.0.20", "app b2 allow"},
 			"the neighbour in the ordinary one": {"a1", "10.1.0.20", "app b1 allow"},
 			"an app of another network":         {"a2", "10.2.0.10", "app air deny"},
-			"an app of an overlapping one":      {"a2", "10.1.0.53", "outside  deny"},
+			"an app of an overlapping one":      {"a2", "10.1.0.53", "outside a2 deny"},
 			"the gateway":                       {"a2", "10.1.0.1", "node a2 deny"},
 			"the gateway, of the ordinary one":  {"a1", "10.1.0.1", "node  allow"},
 			"a port's address":                  {"a3", "192.0.2.2", "node a3 deny"},
@@ -152,5 +152,79 @@ func TestSharingASubnetIsCompared(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+// Two networks of one subnet behind NAT, with or without an ordinary one beside them, reach the world as any other, and
+// nothing outside reaches them.
+func TestNetworksOfOneSubnetBehindNAT(t *testing.T) {
+	for _, order := range [][]int{{2, 3}, {1, 2, 3}, {3, 2, 1, 4}} {
+		inputs := oneSubnet(order...)
+		for i := range inputs {
+			if n := inputs[i].Owner.Number; n == 2 || n == 3 {
+				inputs[i].Config.Port = map[int]string{2: "wan", 3: "lan"}[n]
+			}
+		}
+		w := New(inputs, nil)
+		spoofed := app("a2", "8.8.8.8", TCP, 80)
+		spoofed.Src = addr("10.9.0.9")
+		toApp := func(name, port string) Packet {
+			return Packet{From: Outside, Port: port, Adapter: key(name), Src: addr("9.9.9.9"), Dst: addr("10.1.0.10")}
+		}
+		for what, x := range map[string]struct {
+			p    Packet
+			want string
+		}{
+			"to the neighbour":               {app("a2", "10.1.0.20", TCP, 80), "allow b2"},
+			"to the neighbour of the twin":   {app("a3", "10.1.0.20", TCP, 80), "allow b3"},
+			"to an app of the twin":          {app("a2", "10.1.0.53", TCP, 80), "deny no-adapter"},
+			"to the world":                   {app("a2", "8.8.8.8", TCP, 80), "translate wan"},
+			"to the world, of the twin":      {app("a3", "8.8.8.8", TCP, 80), "translate lan"},
+			"with a foreign address":         {spoofed, "deny untranslatable"},
+			"the node at a port's address":   {app("a2", "192.0.2.2", TCP, 22), "deny may-overlap"},
+			"the address behind the gateway": {app("a2", "169.254.0.3", UDP, 53), "deny hidden-gateway"},
+			"to an app of another network":   {app("a2", "10.2.0.10", TCP, 80), "deny other-network"},
+			"from outside":                   {toApp("a2", "wan"), "deny may-overlap"},
+			"from outside, by another port":  {toApp("a2", "lan"), "deny port-not-used"},
+			"from outside, of the twin":      {toApp("a3", "lan"), "deny may-overlap"},
+		} {
+			a := w.Evaluate(x.p)
+			got := string(a.Verdict) + " " + string(a.Decided().BuiltIn)
+			if a.Allowed() {
+				got = string(a.Verdict) + " " + a.NATPort
+				for _, name := range []string{"b2", "b3"} {
+					if a.Adapter == key(name) {
+						got += name
+					}
+				}
+			}
+			if got != x.want {
+				t.Errorf("%v, %s: %s, want %s", order, what, got, x.want)
+			}
+		}
+		ps, err := w.Packets(Query{Adapter: key("a3"), Remote: "9.9.9.9", Incoming: true, Proto: TCP, DstPort: 80})
+		if err != nil || len(ps) != 1 {
+			t.Fatal(err, ps)
+		}
+		if got := w.Evaluate(ps[0]).Decided().BuiltIn; got != MayOverlap {
+			t.Errorf("%v, from outside to a3: %s", order, got)
+		}
+	}
+}
+
+// A network behind NAT that begins to share its subnet loses what comes from outside, and the node.
+func TestSharingASubnetBehindNATIsCompared(t *testing.T) {
+	before, after := oneSubnet(1), oneSubnet(1)
+	after[0].Config.IPv4.MayOverlap = true
+	classes, complete := Compare(New(before, nil), New(after, nil))
+	outside := false
+	for _, c := range classes {
+		outside = outside || c.From == Outside
+		if c.Opens || c.From == App && c.To != Node {
+			t.Errorf("%+v", c)
+		}
+	}
+	if !complete || !outside {
+		t.Error(classes, complete)
 	}
 }

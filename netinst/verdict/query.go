@@ -56,7 +56,7 @@ func (w *World) Packets(q Query) ([]Packet, error) {
 		}
 		if q.Incoming {
 			p.Src, p.Dst = a, p.Src
-			if p.From, p.Adapter, p.Port = w.sender(n, a, q.Port); p.From == Node && n != nil && n.mayOverlap() {
+			if p.From, p.Adapter, p.Port = w.sender(n, a, q.Port); p.From != App && n != nil && n.mayOverlap() {
 				p.Adapter = q.Adapter
 			}
 		}

@@ -34,7 +34,7 @@ const (
 // gateway's of the network it sends to.
 type Packet struct {
 	From Place
-	// Adapter is the sender, of App. Of Node it is the receiver, if the address is not enough to say which one is meant.
+	// Adapter is the sender, of App. Of others it is the receiver, if the address is not enough to say which one is meant.
 	Adapter          netinst.AdapterKey
 	Port             string // of Outside: the label of the port by which it arrives
 	Src, Dst         netip.Addr
@@ -132,7 +132,8 @@ var texts = map[BuiltIn]string{
 	Multicast:       "IPv6 multicast other than neighbour discovery does not pass",
 	LinkLocal:       "link-local addresses are for neighbour discovery and the gateway alone",
 	OwnMap:          "an app does not reach itself by its own port map",
-	MayOverlap:      "other networks may have the subnet: the node answers DHCP, DNS and ping to the gateway alone",
+	MayOverlap: "other networks may have the subnet: nothing outside reaches it, and the node answers DHCP, DNS and " +
+		"ping to the gateway alone",
 }
 
 // Text explains a built-in decision.
