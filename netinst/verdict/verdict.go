@@ -254,7 +254,9 @@ func (w *World) addSubnet(n *network) {
 	subnets, gateway := w.subnets, n.Config.IPv4.Gateway
 	if n.mayOverlap() {
 		subnets = w.shared
-		w.gateways[netinst.AnswerAddr(n.Owner.Number)] = n
+		if number := n.Owner.Number; number > 0 {
+			w.gateways[netinst.AnswerAddr(number)] = n
+		}
 	}
 	subnets[n.Config.IPv4.Subnet.Masked()] = n
 	if w.gateways[gateway] == nil || !n.mayOverlap() {
