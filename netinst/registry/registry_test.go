@@ -227,7 +227,13 @@ func TestRegistry(t *testing.T) {
 				"ground#2 of 1"},
 			{HostApplied{Seq: 2}, ""},
 			{NetworkDesired{func() netinst.NetworkInstanceConfig { c := a; c.IPv4.MayOverlap = true; return c }()}, ""},
-			{NetworkDesired{a}, "ground#3 of 1"},
+			{NetworkDesired{func() netinst.NetworkInstanceConfig {
+				c := a
+				c.IPv4.MayOverlap, c.Port = true, "" // nothing comes back to it
+				return c
+			}()}, "ground#3 of 1"},
+			{HostApplied{Seq: 3}, ""},
+			{NetworkDesired{a}, "ground#4 of 1"},
 		},
 		"owners found twice are spawned once": {
 			{OwnersFound{[]netstate.Owner{{Name: netA.String(), Number: 5}}}, "record ni1=5, spawn ni1=5"},
