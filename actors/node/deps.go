@@ -54,9 +54,11 @@ type Host interface {
 	// Probe sends one shot of a probe by its interface alone, and returns the time until the target's answer, and the
 	// bytes sent and received. Its error wraps probe.ErrNone if the interface has no such probe.
 	Probe(ctx context.Context, id probe.ID) (took time.Duration, bytes int, err error)
-	// FlowEvents reports tracked flows of the host as they end, packets that chains log to a group, and how many of both
-	// were lost because emit took too long, until ctx ends. Several goroutines may call emit, and reuse its slices.
-	FlowEvents(ctx context.Context, group uint16, emit func(netstate.FlowEvents)) error
+	// EndedFlows reports tracked flows of the host as they end, and how many ends were lost because emit took too long,
+	// until ctx ends. It uses the slices again.
+	EndedFlows(ctx context.Context, emit func(netstate.FlowEvents)) error
+	// DeniedPackets does the same with packets that chains log to a group.
+	DeniedPackets(ctx context.Context, group uint16, emit func(netstate.FlowEvents)) error
 	// TrackedFlows reports the tracked flows of the host with what was counted so far, until ctx ends.
 	TrackedFlows(ctx context.Context, each func(netstate.EndedFlow)) error
 	// DHCP opens a DHCP client's socket on an interface, until ctx ends or the interface fails, and returns what sends

@@ -137,6 +137,38 @@ func TestAFlowLogOnAFullDisk(t *testing.T) {
 	})
 }
 
+// TestADeafFlowLog is one whose group of denied packets another program has: flows that end are recorded, one event says
+// what is missing, and it is tried again.
+func TestADeafFlowLog(t *testing.T) {
+	onRig(t, func(r *rig) {
+		r.netns("ns1", "ns2")
+		r.host.FailDenied(errors.New("group 15021 of nfnetlink_log: operation not permitted"))
+		r.apply(withFlowLog(true))
+		r.ready(time.Minute, "app/"+appID(1))
+		r.settle(time.Minute)
+		r.ended(0, flowFrom(r.addressOf(1), 1))
+		r.settle(0)
+		if n := len(r.flowLog(nodeapi.FlowLogQuery{})); n != 1 {
+			t.Errorf("%d lines", n)
+		}
+		said := 0
+		if err := r.node.Events(r.Context(), nodeapi.EventQuery{Of: "host"}, func(e nodeapi.Event) error {
+			if strings.Contains(e.Text, "the flow log misses some flows") && strings.Contains(e.Error, "not permitted") {
+				said++
+			}
+			return nil
+		}); err != nil || said != 1 {
+			t.Errorf("%d events, %v", said, err)
+		}
+		asked := r.host.CountDenied()
+		r.host.FailDenied(nil)
+		r.settle(10 * time.Second)
+		if n := r.host.CountDenied(); n != asked+1 {
+			t.Errorf("it was tried %d times again", n-asked)
+		}
+	})
+}
+
 // TestASlowReaderOfTheFlowLogMissesLines and gets their number; the node and other readers miss nothing.
 func TestASlowReaderOfTheFlowLogMissesLines(t *testing.T) {
 	onRig(t, func(r *rig) {

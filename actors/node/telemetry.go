@@ -253,19 +253,10 @@ func (t *telemetry) read() {
 	t.took = time.Since(t.began)
 }
 
-const (
-	// bookEvery is the shortest time between two changes of the book: apps on a switch may show new addresses all the
-	// time.
-	bookEvery = 500 * time.Millisecond
-	// listenAgain is the pause after a failure to listen.
-	listenAgain = 10 * time.Second
-)
+// bookEvery is the shortest time between two changes of the book: apps on a switch may show new addresses all the time.
+const bookEvery = 500 * time.Millisecond
 
-type (
-	bookDue    struct{}
-	listenDue  struct{}
-	listenDone struct{ err error }
-)
+type bookDue struct{}
 
 // flowLog is the leaf that keeps the flow log: it says whose flows are recorded (the book), and listens to the kernel
 // while there are such networks. Package flows reads and writes in goroutines of its own, so that the actor never
@@ -276,8 +267,7 @@ type flowLog struct {
 	timers  timers
 	inputs  []interface{ Dirty() bool }
 	pending bool               // bookDue is under way
-	cancel  context.CancelFunc // of the listening; nil while there is none
-	failed  string             // why the last listening ended, "" if it did not fail
+	cancel  context.CancelFunc // of the recording; nil while there is none
 }
 
 // dirty is a subscription of which only the fact counts that something has changed.
@@ -290,7 +280,7 @@ func watched[V any](l *flowLog, t *pubsub.Topic[V]) {
 }
 
 func (l *flowLog) Receive(c actor.Context) {
-	switch msg := c.Message().(type) {
+	switch c.Message().(type) {
 	case *actor.Started:
 		l.subs = subscriptions{wake: waker(c)}
 		t := l.d.topics
@@ -314,16 +304,12 @@ func (l *flowLog) Receive(c actor.Context) {
 		}
 	case bookDue:
 		l.pending = false
-		l.write(c)
-	case listenDue:
-		l.write(c)
-	case listenDone:
-		l.listened(c, msg.err)
+		l.write()
 	}
 }
 
 // write makes a new book, and begins or ends the listening.
-func (l *flowLog) write(c actor.Context) {
+func (l *flowLog) write() {
 	cfg, logged := l.d.currentConfig(), false
 	for _, n := range cfg.Networks {
 		logged = logged || n.FlowLog
@@ -338,13 +324,7 @@ func (l *flowLog) write(c actor.Context) {
 	}
 	ctx, cancel := context.WithCancel(l.d.ctx)
 	l.cancel = cancel
-	self, root := c.Self(), c.ActorSystem().Root
-	go func() {
-		err := l.d.flows.Run(ctx)
-		if ctx.Err() == nil {
-			root.Send(self, listenDone{err})
-		}
-	}()
+	go l.d.flows.Run(ctx)
 }
 
 func (l *flowLog) stop() {
@@ -354,39 +334,30 @@ func (l *flowLog) stop() {
 	}
 }
 
-// listened begins anew after a failure. The first of several is an event.
-func (l *flowLog) listened(c actor.Context, err error) {
-	l.stop()
-	if why := err.Error(); why != l.failed {
-		l.failed = why
-		l.d.log.Warn("flow log", zap.Error(err))
-		e := event(nodeapi.EventFailed, "host", "", "the flow log misses flows")
-		e.Error = why
-		l.d.recordEvent(e)
-	}
-	l.timers.after(c, listenAgain, func() any { return listenDue{} })
-}
-
 // newFlows returns what records flows in a store.
 func (d *deps) newFlows(s flows.Store) *flows.Recorder {
-	report := func(err error) {
-		if err == nil {
-			d.recordEvent(event(nodeapi.EventRecovered, "host", "", "the flow log is written again"))
-			return
-		}
+	failed := func(what string, err error) {
 		d.log.Warn("flow log", zap.Error(err))
-		e := event(nodeapi.EventFailed, "host", "", "the flow log is not written")
+		e := event(nodeapi.EventFailed, "host", "", what)
 		e.Error = err.Error()
 		d.recordEvent(e)
 	}
-	listen := func(ctx context.Context, emit func(netstate.FlowEvents)) error {
-		return d.host.FlowEvents(ctx, netinst.FlowLogGroup, emit)
+	stored := func(err error) {
+		if err != nil {
+			failed("the flow log is not written", err)
+			return
+		}
+		d.recordEvent(event(nodeapi.EventRecovered, "host", "", "the flow log is written again"))
+	}
+	denied := func(ctx context.Context, emit func(netstate.FlowEvents)) error {
+		return d.host.DeniedPackets(ctx, netinst.FlowLogGroup, emit)
 	}
 	name := func(app uuid.UUID) string {
 		c, _ := d.topics.AppConfig.Get("", app.String())
 		return c.DisplayName
 	}
-	return flows.New(flows.Options{Store: s, Listen: listen, List: d.host.TrackedFlows, Name: name, Report: report})
+	return flows.New(flows.Options{Store: s, Ended: d.host.EndedFlows, Denied: denied, List: d.host.TrackedFlows,
+		Name: name, Stored: stored, Deaf: func(err error) { failed("the flow log misses some flows", err) }})
 }
 
 // FlowLog emits lines of the flow log.

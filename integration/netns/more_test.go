@@ -16,6 +16,8 @@ import (
 	"time"
 
 	"edgespan/integration/netns"
+	"golang.org/x/sys/unix"
+
 	"edgespan/netinst/netstate"
 	"edgespan/platform/proc"
 
@@ -275,6 +277,37 @@ func TestTrackedFlowsAreListed(t *testing.T) {
 	cancel()
 	if err := l.host.TrackedFlows(ctx, func(netstate.EndedFlow) {}); !errors.Is(err, context.Canceled) {
 		t.Errorf("a list that nobody waits for: %v", err)
+	}
+}
+
+// A group of nfnetlink_log has one listener: the second one gets an error, and the first one its packets.
+func TestAGroupOfLoggedPacketsHasOneListener(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	const group = 15021
+	l.ns.Exec(t, "iptables", "-A", "INPUT", "-p", "udp", "--dport", "1004", "-j", "NFLOG", "--nflog-group", "15021",
+		"--nflog-prefix", "ES1-1XI")
+	ctx, cancel := context.WithCancel(t.Context())
+	got, ended := make(chan netstate.DeniedPacket, 100), make(chan error, 2)
+	for range 2 {
+		go func() {
+			ended <- l.host.DeniedPackets(ctx, group, func(e netstate.FlowEvents) {
+				for _, p := range e.Denied {
+					got <- p
+				}
+			})
+		}()
+	}
+	if err := <-ended; !errors.Is(err, unix.EPERM) {
+		t.Errorf("the second listener: %v", err)
+	}
+	l.ns.Exec(t, "bash", "-c", "echo hello > /dev/udp/127.0.0.1/1004")
+	if p := <-got; p.Chain != "ES1-1XI" || p.Dst != netip.MustParseAddrPort("127.0.0.1:1004") || p.Bytes != 34 {
+		t.Errorf("%+v", p)
+	}
+	cancel()
+	if err := <-ended; err != nil {
+		t.Errorf("the first listener: %v", err)
 	}
 }
 

@@ -59,8 +59,8 @@ func (h *Host) EmitFlows(e netstate.FlowEvents) bool {
 	return true
 }
 
-// FlowEvents reports what EmitFlows says until ctx ends.
-func (h *Host) FlowEvents(ctx context.Context, _ uint16, emit func(netstate.FlowEvents)) error {
+// EndedFlows reports what EmitFlows says until ctx ends.
+func (h *Host) EndedFlows(ctx context.Context, emit func(netstate.FlowEvents)) error {
 	h.mu.Lock()
 	h.emitFlows = emit
 	h.mu.Unlock()
@@ -68,6 +68,33 @@ func (h *Host) FlowEvents(ctx context.Context, _ uint16, emit func(netstate.Flow
 	h.mu.Lock()
 	h.emitFlows = nil
 	h.mu.Unlock()
+	return nil
+}
+
+// FailDenied makes DeniedPackets fail with err; nil for none.
+func (h *Host) FailDenied(err error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.deniedErr = err
+}
+
+// CountDenied returns how often DeniedPackets was called.
+func (h *Host) CountDenied() int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.deniedAsked
+}
+
+// DeniedPackets reports none until ctx ends, or fails as FailDenied says: EmitFlows reports denied packets, too.
+func (h *Host) DeniedPackets(ctx context.Context, _ uint16, _ func(netstate.FlowEvents)) error {
+	h.mu.Lock()
+	h.deniedAsked++
+	err := h.deniedErr
+	h.mu.Unlock()
+	if err != nil {
+		return err
+	}
+	<-ctx.Done()
 	return nil
 }
 

@@ -28,36 +28,38 @@ type OpFault struct {
 
 // Host is the host in memory.
 type Host struct {
-	mu         sync.Mutex
-	state      map[int]netstate.State
-	ifaces     []netstate.Interface
-	netns      map[string]bool
-	fault      func(netstate.Owner, netstate.Op) *OpFault
-	emit       map[int]func(netstate.HostEvent)
-	watchers   int
-	snoops     map[string]func(netstate.ObservedAddress)
-	done       []string
-	forgets    int
-	broken     map[int][]netstate.OpFailure // failures of the self-test
-	counters   map[netstate.ID][]netstate.Counter
-	carried    map[string]netstate.LinkCounters // by link
-	violation  []string
-	links      map[string]bool // foreign links that exist
-	forwardAll bool
-	vanished   map[string]bool // links that were removed with their namespace, not by an op
-	echo       bool
-	forgetErr  error
-	emitFlows  func(netstate.FlowEvents)
-	tracked    []netstate.EndedFlow
-	flows      []netstate.Flow
-	noVLANs    bool
-	inUse      func(netip.Addr) string
-	ending     func(context.Context, string, []netstate.Flow) error
-	unseen     map[int]netstate.State // lost chains, which only a full observation notices
-	unread     []netstate.Interface   // the result of a RereadDNS; nil: unchanged
-	dhcp       func(string, netstate.DHCPQuery) []netstate.DHCPReply
-	noDHCP     func(string) error
-	probes     func(probe.ID) error
+	mu          sync.Mutex
+	state       map[int]netstate.State
+	ifaces      []netstate.Interface
+	netns       map[string]bool
+	fault       func(netstate.Owner, netstate.Op) *OpFault
+	emit        map[int]func(netstate.HostEvent)
+	watchers    int
+	snoops      map[string]func(netstate.ObservedAddress)
+	done        []string
+	forgets     int
+	broken      map[int][]netstate.OpFailure // failures of the self-test
+	counters    map[netstate.ID][]netstate.Counter
+	carried     map[string]netstate.LinkCounters // by link
+	violation   []string
+	links       map[string]bool // foreign links that exist
+	forwardAll  bool
+	vanished    map[string]bool // links that were removed with their namespace, not by an op
+	echo        bool
+	forgetErr   error
+	emitFlows   func(netstate.FlowEvents)
+	deniedErr   error
+	deniedAsked int
+	tracked     []netstate.EndedFlow
+	flows       []netstate.Flow
+	noVLANs     bool
+	inUse       func(netip.Addr) string
+	ending      func(context.Context, string, []netstate.Flow) error
+	unseen      map[int]netstate.State // lost chains, which only a full observation notices
+	unread      []netstate.Interface   // the result of a RereadDNS; nil: unchanged
+	dhcp        func(string, netstate.DHCPQuery) []netstate.DHCPReply
+	noDHCP      func(string) error
+	probes      func(probe.ID) error
 }
 
 // New returns an empty host.

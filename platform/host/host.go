@@ -329,10 +329,14 @@ func (h *Host) Probe(ctx context.Context, id probe.ID) (time.Duration, int, erro
 	return shots.Shoot(ctx, h.netns, id)
 }
 
-// FlowEvents reports ended connections of the host's namespace, and packets logged to a group of nfnetlink_log, until
-// ctx ends. It calls emit from two goroutines, which reuse the slices.
-func (h *Host) FlowEvents(ctx context.Context, group uint16, emit func(netstate.FlowEvents)) error {
-	return h.kernel.FlowEvents(ctx, group, emit)
+// EndedFlows reports tracked connections of the host's namespace as they end, until ctx ends. It uses the slices again.
+func (h *Host) EndedFlows(ctx context.Context, emit func(netstate.FlowEvents)) error {
+	return h.kernel.EndedFlows(ctx, emit)
+}
+
+// DeniedPackets reports packets that chains log to a group of nfnetlink_log, until ctx ends. It uses the slices again.
+func (h *Host) DeniedPackets(ctx context.Context, group uint16, emit func(netstate.FlowEvents)) error {
+	return h.kernel.DeniedPackets(ctx, group, emit)
 }
 
 // TrackedFlows reports all tracked connections of the host's namespace, with what was counted of them so far.

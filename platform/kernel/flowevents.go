@@ -29,23 +29,18 @@ const (
 	flowBuffer = 8 << 20
 )
 
-// FlowEvents reports the ends of tracked connections of this network namespace, and the packets that are logged to a
-// group of nfnetlink_log, as they happen. It calls emit from two goroutines, which reuse the slices. It returns nil
-// once ctx ends.
-func (k *Kernel) FlowEvents(ctx context.Context, group uint16, emit func(netstate.FlowEvents)) error {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	logged := make(chan error, 1)
-	go func() {
-		defer cancel()
-		logged <- k.readEvents(ctx, "listen to denied packets", func(fd int) error { return joinLog(fd, group) }, emit)
-	}()
-	err := k.readEvents(ctx, "listen to the ends of connections", func(fd int) error {
+// EndedFlows reports the ends of tracked connections of this network namespace as they happen, and uses the slices
+// again. It returns nil once ctx ends.
+func (k *Kernel) EndedFlows(ctx context.Context, emit func(netstate.FlowEvents)) error {
+	return k.readEvents(ctx, "listen to the ends of connections", func(fd int) error {
 		return os.NewSyscallError("setsockopt",
 			unix.SetsockoptInt(fd, unix.SOL_NETLINK, unix.NETLINK_ADD_MEMBERSHIP, ctDestroyGroup))
 	}, emit)
-	cancel()
-	return errors.Join(err, <-logged)
+}
+
+// DeniedPackets is EndedFlows for the packets that are logged to a group of nfnetlink_log.
+func (k *Kernel) DeniedPackets(ctx context.Context, group uint16, emit func(netstate.FlowEvents)) error {
+	return k.readEvents(ctx, "listen to denied packets", func(fd int) error { return joinLog(fd, group) }, emit)
 }
 
 // readEvents reads a socket, which join makes get events, until ctx ends.

@@ -32,8 +32,8 @@ const (
 	logDelay = 10
 )
 
-// joinLog makes a socket the listener of a group of nfnetlink_log. Each group has one: EBUSY says that another program
-// has it.
+// joinLog makes a socket the listener of a group of nfnetlink_log. Each group has one: EPERM says that another program
+// is it.
 func joinLog(fd int, group uint16) error {
 	mode := binary.BigEndian.AppendUint32(nil, loggedBytes)
 	for n, attrs := range [][]byte{
@@ -41,7 +41,11 @@ func joinLog(fd int, group uint16) error {
 		appendAttr(appendAttr(nil, ulogMode, append(mode, ulogCopyPacket, 0)), ulogTimeout,
 			binary.BigEndian.AppendUint32(nil, logDelay)),
 	} {
-		if err := configureLog(fd, uint32(n+1), group, attrs); err != nil {
+		err := configureLog(fd, uint32(n+1), group, attrs)
+		if errors.Is(err, unix.EPERM) {
+			err = fmt.Errorf("another program listens to it, or this one lacks CAP_NET_ADMIN: %w", err)
+		}
+		if err != nil {
 			return fmt.Errorf("group %d of nfnetlink_log: %w", group, err)
 		}
 	}

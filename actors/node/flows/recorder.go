@@ -40,14 +40,16 @@ type Store interface {
 // Options are what a Recorder works with.
 type Options struct {
 	Store Store
-	// Listen reports events until ctx ends. Several goroutines may call emit, and reuse its slices.
-	Listen func(ctx context.Context, emit func(netstate.FlowEvents)) error
+	// Ended and Denied report ended connections and denied packets until ctx ends. They may use the slices again.
+	Ended, Denied func(ctx context.Context, emit func(netstate.FlowEvents)) error
 	// List reports the flows that go on, until ctx ends.
 	List func(ctx context.Context, each func(netstate.EndedFlow)) error
 	// Name returns the display name of an app.
 	Name func(app uuid.UUID) string
-	// Report is called with the error of a write, nil if the one before had failed, and with each kind once.
-	Report func(error)
+	// Stored is called with the error of the first write of several that fail, and with nil once one succeeds again.
+	Stored func(error)
+	// Deaf is called with the error of Ended or Denied, once for the same one. They are called again after a while.
+	Deaf func(error)
 }
 
 // Recorder records flows. Its goroutines share it with readers of the log.
@@ -56,6 +58,8 @@ type Recorder struct {
 	book atomic.Pointer[flowlog.Book]
 	more chan struct{} // has room for one: records wait
 	room chan struct{} // has room for one: some were taken
+
+	running sync.Mutex
 
 	mu     sync.Mutex
 	queues *flowlog.Queues
@@ -76,19 +80,42 @@ func New(o Options) *Recorder {
 // Use says whose flows are recorded from now on.
 func (f *Recorder) Use(b *flowlog.Book) { f.book.Store(b) }
 
-// Run listens to the kernel and writes records until ctx ends, or until the listening fails.
-func (f *Recorder) Run(ctx context.Context) error {
-	ctx, cancel := context.WithCancel(ctx)
-	var writing sync.WaitGroup
-	writing.Go(func() { f.write(ctx) })
-	writing.Go(func() { f.tellOfLongFlows(ctx) })
-	err := f.o.Listen(ctx, f.take)
-	if err == nil && ctx.Err() == nil {
-		err = errors.New("listen to the ends of connections: it ended by itself")
+// Run listens to the kernel and writes records until ctx ends. Without one of the two kinds of events, the other is
+// recorded.
+func (f *Recorder) Run(ctx context.Context) {
+	f.running.Lock() // the one before is ending
+	defer f.running.Unlock()
+	var all sync.WaitGroup
+	all.Go(func() { f.write(ctx) })
+	all.Go(func() { f.tellOfLongFlows(ctx) })
+	all.Go(func() { f.listen(ctx, f.o.Denied) })
+	f.listen(ctx, f.o.Ended)
+	all.Wait()
+}
+
+// listenAgain is the pause after listening has failed.
+const listenAgain = 10 * time.Second
+
+func (f *Recorder) listen(ctx context.Context, to func(context.Context, func(netstate.FlowEvents)) error) {
+	said := ""
+	for {
+		err := to(ctx, f.take)
+		if ctx.Err() != nil {
+			return
+		}
+		if err == nil {
+			err = errors.New("listen to the kernel: it ended by itself")
+		}
+		if err.Error() != said {
+			said = err.Error()
+			f.o.Deaf(err)
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(listenAgain):
+		}
 	}
-	cancel()
-	writing.Wait()
-	return err
 }
 
 // take queues the records of ended flows and denied packets.
@@ -195,7 +222,7 @@ func (f *Recorder) put(list []nodeapi.FlowRecord) bool {
 	err := f.o.Store.Write(f.buf.Bytes())
 	if failing := err != nil; failing != f.failing {
 		f.failing = failing
-		f.o.Report(err)
+		f.o.Stored(err)
 	}
 	if err != nil {
 		f.mu.Lock()

@@ -36,7 +36,7 @@ func BenchmarkFlow(b *testing.B) {
 		UUID: uuid.UUID{2}, Type: netinst.Local, FlowLog: true, SpoofGuard: true, Port: "wan",
 		IPv4: netinst.IPv4Config{Subnet: subnet, Gateway: subnet.Addr().Next()}}}}
 	store := &lines{}
-	f := New(Options{Store: store, Name: func(uuid.UUID) string { return "web" }, Report: func(error) {}})
+	f := New(Options{Store: store, Name: func(uuid.UUID) string { return "web" }, Stored: func(error) {}})
 	f.Use(flowlog.NewBook(verdict.New(in, nil), in))
 	var ended []netstate.EndedFlow
 	for n := range 512 {
