@@ -62,9 +62,9 @@ func TestMetricsCountWhatIsSent(t *testing.T) {
 		return metric(t, after, "edgespan_adapter_denied_packets_total{adapter="+id+",direction=egress") == 100
 	})
 	for series, want := range map[string]float64{
-		"edgespan_rule_matched_packets_total{action=allow,adapter=" + id + ",rule=open":      300,
-		"edgespan_rule_matched_bytes_total{action=allow,adapter=" + id + ",rule=open":        300 * 29,
-		"edgespan_rule_matched_packets_total{action=drop,adapter=" + id + ",rule=shut":       200,
+		"edgespan_rule_packets_total{adapter=" + id + ",rule=open":                           300,
+		"edgespan_rule_bytes_total{adapter=" + id + ",rule=open":                             300 * 29,
+		"edgespan_rule_packets_total{adapter=" + id + ",rule=shut":                           200,
 		"edgespan_network_present{network=" + ni(1):                                          1,
 		"edgespan_adapter_active{adapter=" + id:                                              1,
 		"edgespan_node_ready":                                                                1,

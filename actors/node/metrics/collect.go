@@ -75,7 +75,9 @@ func (s Snapshot) collectAdapters(to *metrics.Scrape) {
 				adapterTraffic.add(to, n.Reversed(), id)
 			}
 			for of, limit := range limits {
-				to.Count(limitDrops, st.Link.Dropped[of], id, limit)
+				if n := st.Link.Dropped[of]; n > 0 {
+					to.Count(limitDrops, n, id, limit)
+				}
 			}
 			totals, read := s.Hits(key, spec.NetworkInstance)
 			collectRules(to, id, spec, totals)
@@ -112,8 +114,10 @@ func collectRules(to *metrics.Scrape, id string, spec netinst.AdapterSpec, total
 		} else { // a limit has counted them already
 			t = t.Add(observed)
 		}
-		to.Count(rulePackets, t.Packets, id, r.Name, string(r.Action))
-		to.Count(ruleBytes, t.Bytes, id, r.Name, string(r.Action))
+		to.Count(rulePackets, t.Packets, id, r.Name)
+		if t.Packets > 0 { // a third of the answer of a node with many rules
+			to.Count(ruleBytes, t.Bytes, id, r.Name)
+		}
 	}
 	drops := map[string]uint64{"egress": 0, "ingress": 0}
 	for _, w := range ways {

@@ -107,13 +107,13 @@ func TestWhatAScrapeSays(t *testing.T) {
 			`edgespan_adapter_transmit_bytes_total{adapter="` + id + `"} 11`}},
 		{"drops by a limit", nil, []string{
 			`edgespan_adapter_limit_dropped_packets_total{adapter="` + id + `",limit="dns"} 5`,
-			`edgespan_adapter_limit_dropped_packets_total{adapter="` + id + `",limit="flows"} 0`}},
+			`!edgespan_adapter_limit_dropped_packets_total{adapter="` + id + `",limit="flows"}`}},
 		{"hits of rules, also of one without any, and not of one that is gone", nil, []string{
-			`edgespan_rule_matched_packets_total{action="allow",adapter="` + id + `",rule="web"} 6`,
-			`edgespan_rule_matched_bytes_total{action="allow",adapter="` + id + `",rule="web"} 330`,
-			`edgespan_rule_matched_packets_total{action="drop",adapter="` + id + `",rule="idle"} 0`,
+			`edgespan_rule_packets_total{adapter="` + id + `",rule="web"} 6`,
+			`edgespan_rule_bytes_total{adapter="` + id + `",rule="web"} 330`,
+			`edgespan_rule_packets_total{adapter="` + id + `",rule="idle"} 0`,
 			`edgespan_rule_exceeded_packets_total{adapter="` + id + `",rule="slow"} 4`,
-			`!edgespan_rule_matched_packets_total{action="",`, "edgespan_rule_read_timestamp_seconds 1.7672256e+09"}},
+			`!edgespan_rule_packets_total{adapter="` + id + `",rule="gone"`, `!edgespan_rule_bytes_total{adapter="` + id + `",rule="idle"`, "edgespan_rule_read_timestamp_seconds 1.7672256e+09"}},
 		{"what no rule allows, without what only would be denied", nil, []string{
 			`edgespan_adapter_denied_packets_total{adapter="` + id + `",direction="ingress"} 6`,
 			`edgespan_adapter_denied_packets_total{adapter="` + id + `",direction="egress"} 0`}},

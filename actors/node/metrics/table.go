@@ -35,14 +35,14 @@ var (
 	adapterActive  = Table.Gauge("edgespan_adapter_active", "Whether the adapter is as the config says.", "adapter")
 	adapterTraffic = newTraffic("adapter", "the app", "the adapter", "adapter")
 	limitDrops     = Table.Counter("edgespan_adapter_limit_dropped_packets_total",
-		"Packets that a limit of the adapter dropped, as of the last minute; begins at 0 after 10 minutes without any.",
+		"Packets that a limit of the adapter dropped, as of the last minute; gone after 10 minutes without any.",
 		"adapter", "limit")
 	denied = Table.Counter("edgespan_adapter_denied_packets_total",
 		"Packets that no access rule of the adapter allows, as last read.", "adapter", "direction")
-	rulePackets = Table.Counter("edgespan_rule_matched_packets_total",
-		"Packets that an access rule decided, as last read.", "adapter", "rule", "action")
-	ruleBytes = Table.Counter("edgespan_rule_matched_bytes_total",
-		"Bytes of the packets that an access rule decided, as last read.", "adapter", "rule", "action")
+	rulePackets = Table.Counter("edgespan_rule_packets_total",
+		"Packets that an access rule decided, as last read.", "adapter", "rule")
+	ruleBytes = Table.Counter("edgespan_rule_bytes_total",
+		"Bytes of the packets that an access rule decided, as last read; none for a rule without any.", "adapter", "rule")
 	ruleExceeded = Table.Counter("edgespan_rule_exceeded_packets_total",
 		"Packets above the rate of an access rule with a limit, as last read.", "adapter", "rule")
 	rulesRead = Table.Gauge("edgespan_rule_read_timestamp_seconds",

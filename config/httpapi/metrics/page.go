@@ -42,47 +42,30 @@ type answer struct {
 
 var contentType = string(expfmt.NewFormat(expfmt.TypeTextPlain))
 
-var leftOutDesc = prometheus.NewDesc("edgespan_metrics_left_out_series",
-	"Series that this answer leaves out, since there are too many.", nil, nil)
-
 // NewPage returns the page of a program: the metrics of table, and those of the Go runtime and the process.
 func NewPage(table *Table, source Source) *Page {
 	r := prometheus.NewRegistry()
-	r.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
-		collector{table, source})
-	return newPage(func() ([]byte, error) { return encode(r) })
+	r.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	return newPage(func() ([]byte, error) {
+		s := newScrape(table)
+		source(s)
+		return withProcess(s.text(), r)
+	})
 }
 
 func newPage(gather func() ([]byte, error)) *Page {
 	return &Page{gather: gather, turn: make(chan struct{}, 1), answers: make(chan struct{}, maxAnswers)}
 }
 
-type collector struct {
-	table  *Table
-	source Source
-}
-
-func (c collector) Describe(out chan<- *prometheus.Desc) {
-	for _, m := range c.table.metrics {
-		out <- m.desc
-	}
-	out <- leftOutDesc
-}
-
-func (c collector) Collect(out chan<- prometheus.Metric) {
-	s := &Scrape{out: out, room: maxSeries}
-	c.source(s)
-	out <- prometheus.MustNewConstMetric(leftOutDesc, prometheus.GaugeValue, float64(s.leftOut))
-}
-
-func encode(r *prometheus.Registry) ([]byte, error) {
+// withProcess appends the metrics of the Go runtime and of the process.
+func withProcess(own []byte, r *prometheus.Registry) ([]byte, error) {
 	families, err := r.Gather()
-	if len(families) == 0 && err != nil {
+	if err != nil {
 		return nil, fmt.Errorf("gather metrics: %w", err)
 	}
-	var text bytes.Buffer // a series that the registry refused is no reason to hide the others
+	text := bytes.NewBuffer(own)
 	for _, f := range families {
-		if _, err := expfmt.MetricFamilyToText(&text, f); err != nil {
+		if _, err := expfmt.MetricFamilyToText(text, f); err != nil {
 			return nil, fmt.Errorf("write metric %s: %w", f.GetName(), err)
 		}
 	}

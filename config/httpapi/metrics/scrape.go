@@ -1,9 +1,10 @@
 package metrics
 
 import (
-	"strings"
-
-	"github.com/prometheus/client_golang/prometheus"
+	"fmt"
+	"hash/maphash"
+	"strconv"
+	"unicode/utf8"
 )
 
 const (
@@ -16,23 +17,25 @@ const (
 // Source adds the numbers of one scrape. It never waits for long: a scraper waits for it.
 type Source func(*Scrape)
 
-// Scrape collects the numbers of one scrape.
+// Scrape collects the numbers of one scrape, as text: ten thousand series are a matter of milliseconds, and leave no
+// objects behind.
 type Scrape struct {
-	out     chan<- prometheus.Metric
-	room    int // for more series
+	table   *Table
+	texts   [][]byte // of the series, by metric
+	known   map[uint64]struct{}
+	seed    maphash.Seed
 	leftOut int
 }
 
-// Add adds the value of one series. Each series may be added once.
+func newScrape(t *Table) *Scrape {
+	return &Scrape{table: t, texts: make([][]byte, len(t.metrics)), known: map[uint64]struct{}{}, seed: maphash.MakeSeed()}
+}
+
+// Add adds the value of one series. A series that is there already is left out.
 func (s *Scrape) Add(m *Metric, value float64, labels ...string) {
-	if !s.take() {
-		return
+	if begin, ok := s.begin(m, "", labels, ""); ok {
+		s.end(m, begin, value)
 	}
-	kind := prometheus.GaugeValue
-	if m.Kind == KindCounter {
-		kind = prometheus.CounterValue
-	}
-	s.out <- prometheus.MustNewConstMetric(m.desc, kind, value, clean(labels)...)
 }
 
 // Count is Add for a counter.
@@ -49,35 +52,92 @@ func (s *Scrape) Flag(m *Metric, on bool, labels ...string) {
 
 // Observed adds a histogram.
 func (s *Scrape) Observed(m *Metric, h Histogram, labels ...string) {
-	if !s.take() {
-		return
+	add := func(suffix, bound string, v float64) {
+		if begin, ok := s.begin(m, suffix, labels, bound); ok {
+			s.end(m, begin, v)
+		}
 	}
-	buckets, sum := map[float64]uint64{}, uint64(0)
+	sum := uint64(0)
 	for i, bound := range Seconds {
 		sum += h.counts[i]
-		buckets[bound] = sum
+		add("_bucket", strconv.FormatFloat(bound, 'g', -1, 64), float64(sum))
 	}
-	s.out <- prometheus.MustNewConstHistogram(m.desc, h.count, h.sum, buckets, clean(labels)...)
+	add("_bucket", "+Inf", float64(h.count))
+	add("_sum", "", h.sum)
+	add("_count", "", float64(h.count))
 }
 
-func (s *Scrape) take() bool {
-	if s.room == 0 {
+// begin writes the name and the labels of a series; bound is that of a bucket. It returns them, unless the series is
+// left out.
+func (s *Scrape) begin(m *Metric, suffix string, labels []string, bound string) (text []byte, ok bool) {
+	if len(s.known) >= maxSeries {
 		s.leftOut++
-		return false
+		return nil, false
 	}
-	s.room--
-	return true
+	start := len(s.texts[m.at])
+	text = append(append(s.texts[m.at], m.Name...), suffix...)
+	sep := byte('{')
+	label := func(name, value string) {
+		text = append(append(append(text, sep), name...), '=', '"')
+		text = append(escape(text, value), '"')
+		sep = ','
+	}
+	for _, i := range m.sorted {
+		label(m.Labels[i], labels[i])
+	}
+	if bound != "" {
+		label("le", bound)
+	}
+	if sep == ',' {
+		text = append(text, '}')
+	}
+	id := maphash.Bytes(s.seed, text[start:])
+	if _, twice := s.known[id]; twice {
+		return nil, false
+	}
+	s.known[id] = struct{}{}
+	return text, true
 }
 
-// clean makes values of others fit into a label; the encoder escapes quotes, backslashes and line ends.
-func clean(labels []string) []string {
-	for i, l := range labels {
-		if len(l) > maxLabel {
-			l = l[:maxLabel]
-		}
-		labels[i] = strings.ToValidUTF8(l, "\uFFFD")
+func (s *Scrape) end(m *Metric, text []byte, value float64) {
+	s.texts[m.at] = append(strconv.AppendFloat(append(text, ' '), value, 'g', -1, 64), '\n')
+}
+
+// text returns everything that was added, with the description of each metric.
+func (s *Scrape) text() []byte {
+	size := 32 << 10 // the descriptions, and what the process has
+	for _, series := range s.texts {
+		size += len(series)
 	}
-	return labels
+	out := make([]byte, 0, size)
+	for i, series := range s.texts {
+		if m := s.table.metrics[i]; len(series) > 0 {
+			out = fmt.Appendf(out, "# HELP %s %s\n# TYPE %s %s\n", m.Name, m.Help, m.Name, m.Kind)
+			out = append(out, series...)
+		}
+	}
+	return fmt.Appendf(out, "# HELP %s %s\n# TYPE %s gauge\n%s %d\n", leftOutName,
+		"Series that this answer leaves out, since there are too many.", leftOutName, leftOutName, s.leftOut)
+}
+
+const leftOutName = "edgespan_metrics_left_out_series"
+
+// escape appends a value of others, as far as it fits into a label.
+func escape(text []byte, value string) []byte {
+	if len(value) > maxLabel {
+		value = value[:maxLabel]
+	}
+	for _, r := range value { // invalid UTF-8 is U+FFFD
+		switch r {
+		case '\\', '"':
+			text = append(text, '\\', byte(r))
+		case '\n':
+			text = append(text, '\\', 'n')
+		default:
+			text = utf8.AppendRune(text, r)
+		}
+	}
+	return text
 }
 
 // Seconds are the upper bounds of the buckets of every Histogram.

@@ -2,8 +2,7 @@ package metrics
 
 import (
 	"slices"
-
-	"github.com/prometheus/client_golang/prometheus"
+	"strings"
 )
 
 // Kind is the kind of a metric.
@@ -23,7 +22,8 @@ type Metric struct {
 	Kind   Kind
 	Labels []string
 
-	desc *prometheus.Desc
+	at     int   // in the table
+	sorted []int // the order in which labels are written: by name
 }
 
 // Table lists the metrics of a program. docs/metrics.md follows it.
@@ -45,7 +45,11 @@ func (t *Table) Histogram(name, help string, labels ...string) *Metric {
 }
 
 func (t *Table) add(k Kind, name, help string, labels []string) *Metric {
-	m := &Metric{Name: name, Help: help, Kind: k, Labels: labels, desc: prometheus.NewDesc(name, help, labels, nil)}
+	m := &Metric{Name: name, Help: help, Kind: k, Labels: labels, at: len(t.metrics)}
+	for i := range labels {
+		m.sorted = append(m.sorted, i)
+	}
+	slices.SortFunc(m.sorted, func(a, b int) int { return strings.Compare(labels[a], labels[b]) })
 	t.metrics = append(t.metrics, m)
 	return m
 }
