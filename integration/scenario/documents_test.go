@@ -166,16 +166,27 @@ func (w *world) example(e example) {
 	}
 }
 
-// goesOn starts a command that runs until it is interrupted, and renames an app until the command has printed
-// something.
+// goesOn starts a command that runs until it is interrupted, and renames an app, or lets it begin and end flows, until
+// the command has printed something.
 func (w *world) goesOn(e example, args []string) {
 	w.Helper()
 	said := w.stream(args...)
+	change := func(i int) {
+		w.apply(strings.Replace(string(examples.Demo), "displayName: web", fmt.Sprintf("displayName: web%d", i), 1))
+	}
+	if args[0] == "flows" {
+		w.apply(strings.Replace(string(examples.Demo), "type: local", "type: local\n    flowLog: true", 1))
+		w.lease("app-web")
+		change = func(int) {
+			w.in("app-web", "ping", "-c", "1", "-W", "5", "10.10.0.1")
+			w.in("node", "conntrack", "-D", "-p", "icmp")
+		}
+	}
 	for i := 0; said.text() == ""; i++ {
 		if i == 50 {
 			w.Fatalf("%s: says nothing of %d changes", e, i)
 		}
-		w.apply(strings.Replace(string(examples.Demo), "displayName: web", fmt.Sprintf("displayName: web%d", i), 1))
+		change(i)
 		time.Sleep(100 * time.Millisecond)
 	}
 	w.apply(string(examples.Demo))
