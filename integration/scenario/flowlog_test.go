@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/netip"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -234,4 +235,46 @@ func host(end string) string {
 		return a.Addr().String()
 	}
 	return end
+}
+
+// Apps with one address talk to one server from one port, each by its own network: the log says of each flow whose it
+// was, and as which address and port the server saw it.
+func TestTheFlowLogTellsNetworksOfOneSubnetApart(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, "a1", "b1", "a2", "b2", "a3", "b3", "a4", "b4")
+	nets, apps := natOf("wan", "wan", "wan")
+	for i := range nets {
+		nets[i] += logged
+	}
+	w.start(doc(nets, apps...))
+	for n := 1; n <= 4; n++ {
+		w.wait("ready", "ni/"+ni(n), "app/"+app(2*n))
+		w.lease(fmt.Sprint("b", n))
+	}
+	w.mirrors(w.Provider(0).Short)
+	w.eventually("each network's flow is in the log, with its translation", func() bool {
+		var want []string
+		for n, c := range w.opens("udp4", "4200", lab.WebAddr+":"+mirrorPort, 1, 2, 3, 4) {
+			seen, err := echoed(c, fmt.Sprint("network ", n))
+			_ = c.Close()
+			if err != nil {
+				t.Fatal(err)
+			}
+			want = append(want, fmt.Sprintf("ni/%s adapter/%s/0 as %s", ni(n), app(2*n), seen))
+		}
+		w.in("node", "conntrack", "-F")
+		var got []string
+		for _, r := range w.flowLog() {
+			if r.Local == "10.7.0.6:4200" && r.Remote == lab.WebAddr+":"+mirrorPort && r.PacketsIn == 1 && !r.Denied {
+				got = append(got, fmt.Sprintf("%s %s as %s", r.Network, r.Adapter, r.NAT))
+			}
+		}
+		for _, line := range want {
+			if !slices.Contains(got, line) {
+				t.Logf("%q is not among %q", line, got)
+				return false
+			}
+		}
+		return true
+	})
 }
