@@ -172,19 +172,29 @@ func (ch *chainText) add(rule attributeSet) {
 	ch.rules++
 	_ = binary.Write(ch.sum, binary.BigEndian, uint32(len(rule[unix.NFTA_RULE_EXPRESSIONS])))
 	expressions := rule[unix.NFTA_RULE_EXPRESSIONS]
-	if !bytes.Contains(expressions, counterName) {
+	if !bytes.Contains(expressions, counterName) && !bytes.Contains(expressions, dynsetName) {
 		ch.sum.Write(expressions)
 		return
 	}
 	eachAttribute(expressions, func(_ uint16, expression []byte) {
-		if a := attributes(expression); bytes.Equal(a[unix.NFTA_EXPR_NAME], counterName) {
+		switch a := attributes(expression); {
+		case bytes.Equal(a[unix.NFTA_EXPR_NAME], counterName):
 			expression = counterName // without what it has counted
+		case bytes.Equal(a[unix.NFTA_EXPR_NAME], dynsetName): // without the name that the kernel gave its set
+			ch.sum.Write(dynsetName)
+			eachAttribute(a[unix.NFTA_EXPR_DATA], func(kind uint16, data []byte) {
+				if kind != unix.NFTA_DYNSET_SET_NAME && kind != unix.NFTA_DYNSET_SET_ID {
+					_ = binary.Write(ch.sum, binary.BigEndian, kind)
+					ch.sum.Write(data)
+				}
+			})
+			return
 		}
 		ch.sum.Write(expression)
 	})
 }
 
-var counterName = text("counter")
+var counterName, dynsetName = text("counter"), text("dynset")
 
 func (ch *chainText) String() string {
 	return fmt.Sprintf("%s, %d rules, %x", ch.hook, ch.rules, ch.sum.Sum(nil)[:12])
