@@ -49,7 +49,7 @@ run: setup build ## Show a node at work, in its own network namespaces (root)
 test: setup-tests vetted race unit integration ## Run all tests, after installing what they need (root, < 15 min)
 
 check: vetted ## Check format, vet, build, run short unit tests and the laws (no root, < 90 s)
-	$(GO) test -short -timeout 5m $(UNIT)
+	$(GO) test -short -p 4 -timeout 5m $(UNIT)
 
 vetted:
 	@out=$$(gofmt -l $$(git ls-files '*.go')); test -z "$$out" || { echo "gofmt: run make fmt: $$out"; exit 1; }

@@ -91,7 +91,16 @@ func state(t *testing.T, l *Lab) string {
 	return must(t, l, "node", "sh", "-c", "ip -4 -br addr; ip route; cat /sys/class/net/uplink*/carrier")
 }
 
+// long skips a test of many seconds in make check, which has 90 for all; make test runs it.
+func long(t *testing.T) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("skipped: it takes many seconds, and the tests are short")
+	}
+}
+
 func TestEachFaultDoesWhatItSaysAndIsUndone(t *testing.T) {
+	long(t)
 	for _, wires := range []bool{false, true} {
 		t.Run(map[bool]string{false: "linked directly", true: "with relays"}[wires], func(t *testing.T) {
 			t.Parallel()
@@ -150,6 +159,7 @@ func eachFault(t *testing.T, l *Lab, n int) {
 
 // A frame is lost in each direction with the probability asked for.
 func TestLossIsAsManyPercentAsAskedFor(t *testing.T) {
+	long(t)
 	t.Parallel()
 	l := upWith(t, Options{Second: true})
 	must(t, l, "node", "ping", "-c1", "-I", Uplink, Gateway) // the neighbour is known: ARP is not counted
@@ -172,6 +182,7 @@ func TestLossIsAsManyPercentAsAskedFor(t *testing.T) {
 }
 
 func TestARelayDelaysFramesAsAskedFor(t *testing.T) {
+	long(t)
 	t.Parallel()
 	l := upWith(t, Options{Second: true, Wires: true})
 	const n, delay, jitter = 300, 40 * time.Millisecond, 20 * time.Millisecond
