@@ -194,7 +194,7 @@ func (nw network) forward() netstate.Chain {
 	rules = append(rules, nw.acceptsKnown()...)
 	rules = append(rules, "-i "+br+" -j "+egr, "-i "+br+" -o "+br+" -j "+ing)
 	for _, p := range nw.ports {
-		if !nw.Config.IPv4.MayOverlap { // nobody outside can say which network an address is of
+		if !nw.Config.IPv4.MayOverlap { // no host outside can say which network an address is of
 			rules = append(rules, "-i "+string(p.IfName)+" -o "+br+" -j "+ing)
 		}
 		rules = append(rules, "-i "+br+" -o "+string(p.IfName)+" -j "+ExitChain)

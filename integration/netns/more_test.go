@@ -276,7 +276,7 @@ func TestTrackedFlowsAreListed(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if err := l.host.TrackedFlows(ctx, func(netstate.EndedFlow) {}); !errors.Is(err, context.Canceled) {
-		t.Errorf("a list that nobody waits for: %v", err)
+		t.Errorf("a list whose reader has gone: %v", err)
 	}
 }
 

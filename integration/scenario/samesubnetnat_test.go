@@ -415,7 +415,7 @@ func TestAnAppHarmsNoNetworkOfItsSubnetBehindNAT(t *testing.T) {
 		send(bridge, part(id, 32, false, []byte(forged + "   ")[:len(whole)-32]))
 		b2sends(part(id, 32, false, whole[32:]))
 	}
-	// Each leaves, is sent back, and nobody hears it, which the app says.
+	// Each leaves, is sent back, and no app gets it, which the app says.
 	w.eventually("packets in parts", func() bool { return uplink.count(honest) == 3*inParts })
 	flow(t, w, loops...)
 	if seen, err := echoed(victim, "still there"); err != nil || seen != from {

@@ -42,7 +42,7 @@ type FlowEvents struct {
 type Traffic struct{ Packets, Bytes uint64 }
 
 // Settings with which the kernel counts the packets and bytes of tracked connections, records when they began, and
-// reports their ends even if nobody listened when they began (2, the default since Linux 5.19, reports only others).
+// reports their ends even if none listened when they began (2, the default since Linux 5.19, reports only others).
 // They affect connections that begin afterwards.
 const (
 	CountFlows  = "net/netfilter/nf_conntrack_acct"

@@ -60,7 +60,7 @@ func (k *Kernel) ForgetFlows(ctx context.Context, match func(netstate.Flow) bool
 }
 
 // TrackedFlows reports all connections in the kernel's table with what it has counted of them so far; End is the time
-// of the report. The table changes meanwhile, and a slow receiver delays nobody.
+// of the report. The table changes meanwhile, and a slow receiver delays no other.
 func (k *Kernel) TrackedFlows(ctx context.Context, each func(netstate.EndedFlow)) error {
 	w, err := k.openWalk()
 	if err != nil {

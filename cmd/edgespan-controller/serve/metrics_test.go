@@ -7,7 +7,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
 )
 
-// As an operator I scrape a controller with a viewer's token; nobody scrapes it without one.
+// As an operator I scrape a controller with a viewer's token, and can't without one.
 func TestAControllerServesItsMetrics(t *testing.T) {
 	c := program.Start(t, t.TempDir())
 	b := c.Browser(c.Pin())

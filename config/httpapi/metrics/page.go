@@ -27,7 +27,7 @@ const (
 	waitTimeout = 5 * time.Second
 )
 
-// Page answers scrapers. It holds no text while nobody scrapes.
+// Page answers scrapers. It holds no text while there is no scraper.
 type Page struct {
 	gather  func() ([]byte, error)
 	turn    chan struct{} // held by the one that scrapes

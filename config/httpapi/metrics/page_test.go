@@ -119,7 +119,7 @@ func TestManyScrapersCostAsMuchAsOne(t *testing.T) {
 		}
 		synctest.Wait()
 		if p.last.Load() != nil {
-			t.Error("an answer is held although nobody scrapes")
+			t.Error("an answer is held without a scraper")
 		}
 	})
 }
