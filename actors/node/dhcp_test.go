@@ -132,7 +132,7 @@ func TestAPortGetsKeepsAndReleasesALease(t *testing.T) {
 	})
 }
 
-// A lease that the server refuses goes at once, one that nobody renews goes at its end, and one of a removed config
+// A lease that the server refuses goes at once, one that is not renewed goes at its end, and one of a removed config
 // goes at the next start.
 func TestALeaseEnds(t *testing.T) {
 	onRig(t, func(r *rig) {

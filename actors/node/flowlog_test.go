@@ -45,6 +45,15 @@ func withFlowLog(on bool) string {
 	return strings.Replace(doc(2, 2), "displayName: net1,", fmt.Sprintf("displayName: net1, flowLog: %t,", on), 1)
 }
 
+// logsFlows applies withFlowLog and waits until flows are recorded.
+func (r *rig) logsFlows() {
+	r.Helper()
+	r.netns("ns1", "ns2")
+	r.apply(withFlowLog(true))
+	r.ready(time.Minute, "app/"+appID(1))
+	r.settle(time.Second)
+}
+
 func (r *rig) addressOf(app int) string {
 	r.Helper()
 	for _, l := range r.node.Topics().Leases.List("") {
@@ -105,10 +114,7 @@ func TestFlowsAreRecordedWhileTheNetworkHasALog(t *testing.T) {
 // TestAFlowLogOnAFullDisk loses lines and counts them, says so once, and goes on when there is room.
 func TestAFlowLogOnAFullDisk(t *testing.T) {
 	onRig(t, func(r *rig) {
-		r.netns("ns1", "ns2")
-		r.apply(withFlowLog(true))
-		r.ready(time.Minute, "app/"+appID(1))
-		r.settle(time.Second)
+		r.logsFlows()
 		end := func(n int) {
 			r.ended(0, flowFrom(r.addressOf(1), n))
 			r.settle(0)
@@ -172,10 +178,7 @@ func TestADeafFlowLog(t *testing.T) {
 // TestASlowReaderOfTheFlowLogMissesLines and gets their number; the node and other readers miss nothing.
 func TestASlowReaderOfTheFlowLogMissesLines(t *testing.T) {
 	onRig(t, func(r *rig) {
-		r.netns("ns1", "ns2")
-		r.apply(withFlowLog(true))
-		r.ready(time.Minute, "app/"+appID(1))
-		r.settle(time.Second)
+		r.logsFlows()
 		r.ended(0, flowFrom(r.addressOf(1), 0))
 		r.settle(0)
 		ctx, cancel := context.WithCancel(r.Context())
@@ -220,10 +223,7 @@ func TestASlowReaderOfTheFlowLogMissesLines(t *testing.T) {
 // TestFlowsThatGoOnAreRecordedFromTimeToTime lists more of them than the queue holds; young ones are left out.
 func TestFlowsThatGoOnAreRecordedFromTimeToTime(t *testing.T) {
 	onRig(t, func(r *rig) {
-		r.netns("ns1", "ns2")
-		r.apply(withFlowLog(true))
-		r.ready(time.Minute, "app/"+appID(1))
-		r.settle(time.Second)
+		r.logsFlows()
 		const many = 10000
 		var list []netstate.EndedFlow
 		for n := range many {

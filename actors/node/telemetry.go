@@ -218,7 +218,7 @@ type (
 	scraped struct{}
 )
 
-// telemetry is the leaf that reads the counters of access rules while nobody asks for them, so that the times of their
+// telemetry is the leaf that reads the counters of access rules between requests for them, so that the times of their
 // last hits are known with the precision of its period.
 type telemetry struct {
 	d      *deps

@@ -11,7 +11,7 @@ import (
 )
 
 // An address that another host on the link has is found by ARP from an interface without any address. Nothing is learnt
-// by the neighbour, and an address that nobody has is free within a second.
+// by the neighbour, and an address that no host has is free within a second.
 func TestAnAddressInUseIsFound(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)

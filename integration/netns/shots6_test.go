@@ -113,7 +113,7 @@ func TestForgedAdvertisementsAreNotRead(t *testing.T) {
 	u.fails6(probe.ND, nextHop6, "")
 	u.isp[0].Exec(t, "ip6tables", "-A", "OUTPUT", "-p", "icmpv6", "--icmpv6-type", "136", "-m", "mark", "!", "--mark", "7",
 		"-j", "DROP")
-	// An answer of another host, one that nobody has asked for, and one that a router has forwarded.
+	// An answer of another host, one without a question, and one that a router has forwarded.
 	for name, forged := range map[string]struct {
 		target string
 		flags  byte

@@ -135,7 +135,7 @@ func newVerdictLab(t *testing.T) *verdictLab {
 		{"h", 4, at("10.1.0.10")}, {"i", 4, at("10.1.0.20")}, {"j", 5, at("10.1.0.10")}, {"k", 5, at("10.1.0.20")}}
 	l.spaces["node"] = l.node
 	l.node.Exec(t, "sh", "-c", "for f in /proc/sys/net/ipv4/conf/*/rp_filter; do echo 0 > $f; done")
-	l.node.Exec(t, "sysctl", "-qw", "net.ipv4.icmp_echo_ignore_all=1") // an answer is no packet of ours
+	l.node.Exec(t, "sysctl", "-qw", "net.ipv4.icmp_echo_ignore_all=1") // an answer is no packet of the test
 	for i, p := range verdictPorts() {
 		l.plugPort(i, p)
 	}

@@ -202,7 +202,7 @@ func TestIPv6AppsAreReachedByTheirRoutedPrefix(t *testing.T) {
 	w.in("isp", "ping", "-6", "-c", "1", "-W", "5", "-I", isp6Web, client.String())
 	w.fails("isp", "ping", "-6", "-c", "1", "-W", "1", "-I", "2001:db8:99::1", client.String())
 	w.misses6("client", isp6Web)
-	// The provider does not reach the gateway, nor an address that no app has, for which the node asks nobody.
+	// The provider does not reach the gateway, nor an address that no app has, for which the node asks no neighbour.
 	w.fails("isp", "ping", "-6", "-c", "1", "-W", "1", strings.Split(net6, "/")[0]+"1")
 	w.fails("isp", "ping", "-6", "-c", "1", "-W", "1", strings.Split(net6, "/")[0]+"77")
 	if n := w.in("node", "ip", "-6", "neigh", "show", "dev", "es1"); strings.Contains(n, "::77") {

@@ -342,7 +342,7 @@ func fragment(src, dst netip.Addr, proto byte, id uint16, at int, more bool, pay
 }
 
 // An app whose network has no spoof guard knows what an app with its address sends in another network of its subnet, and
-// from which port of the node. What it sends, in whoever's name, reaches no app of the other network, and no flow of it.
+// from which port of the node. What it sends, under any address, reaches no app of the other network, and no flow of it.
 func TestAnAppHarmsNoNetworkOfItsSubnetBehindNAT(t *testing.T) {
 	t.Parallel()
 	w, nets, apps := newNATSubnets(t, nil, "wan", "wan", "lte")
@@ -359,7 +359,7 @@ func TestAnAppHarmsNoNetworkOfItsSubnetBehindNAT(t *testing.T) {
 		return err == nil && from != ""
 	})
 	node := netip.MustParseAddrPort(from)
-	others := []*sniffer{w.sniff("b1", "eth0", forged)} // nothing is for it, whoever's name it is in
+	others := []*sniffer{w.sniff("b1", "eth0", forged)} // nothing is for it, under any address
 	for n := 2; n <= 4; n++ {
 		others = append(others, w.sniff(fmt.Sprint("a", n), "eth0", forged, honest), w.sniff(fmt.Sprint("b", n), "eth0", forged,
 			honest))

@@ -59,7 +59,7 @@ func TestASwitchWithTwoPortsToOneSegmentMakesNoLoop(t *testing.T) {
 			t.Errorf("%s: %s", link, flags)
 		}
 	}
-	// An app that claims to be the best bridge is cut off, and nobody else.
+	// An app that claims to be the best bridge is cut off, and no other.
 	before := states()
 	mac := w.mac("b", "eth0")
 	bpdu := make([]byte, 38)

@@ -2,7 +2,7 @@ package probe
 
 import "time"
 
-// Drain keeps a port free of networks that have another one. Its time is counted by the machine's uptime, which nobody
+// Drain keeps a port free of networks that have another one. Its time is counted by the machine's uptime, which no one
 // sets. How long a machine was off only the wall clock knows: after a reboot it counts, but no longer than For.
 type Drain struct {
 	Until   time.Time     `json:"until"`             // zero: until it is undrained

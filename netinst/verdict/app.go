@@ -201,7 +201,7 @@ func (n *network) routed(a *netinst.Adapter, p Packet) Answer {
 		NATPort: r.port.Label}
 }
 
-// onSwitch answers for a packet of an app of a switch network: an address that nobody is known to have may be behind
+// onSwitch answers for a packet of an app of a switch network: an address that no app is known to have may be behind
 // its port, or that of any app.
 func (n *network) onSwitch(a *netinst.Adapter, p Packet) Answer {
 	out := n.decide(a, netinst.Egress, p.outgoing(nil, false))

@@ -160,7 +160,7 @@ func TestCompareIsExact(t *testing.T) {
 				continue // it concerns no app
 			}
 			if p.From == Outside && x.forgedFor(x.byAddress(p.Dst), p.Src) && y.forgedFor(y.byAddress(p.Dst), p.Src) {
-				continue // nobody sends it
+				continue // no app sends it
 			}
 			if p.From == Node && (y.subnetOf(p.Dst) == nil || !strings.HasPrefix(p.Dst.String(), "10.1.")) {
 				continue

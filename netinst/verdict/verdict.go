@@ -25,7 +25,7 @@ const (
 	App     Place = "app"
 	Node    Place = "node"    // the host itself
 	Outside Place = "outside" // behind a port
-	// Segment is every station of a network's bridge, for a broadcast, a multicast, or an address that nobody is known to
+	// Segment is every station of a network's bridge, for a broadcast, a multicast, or an address that no app is known to
 	// have.
 	Segment Place = "segment"
 )

@@ -47,7 +47,7 @@ func MachineBoot() string {
 	return strings.TrimSpace(string(text))
 }
 
-// Uptime returns the time since the machine's boot, with that in which it was suspended. Nobody can set it.
+// Uptime returns the time since the machine's boot, with that in which it was suspended. No program can set it.
 func Uptime() time.Duration {
 	var t unix.Timespec
 	if err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &t); err != nil { // impossible: Linux has it since 2.6.39

@@ -24,7 +24,7 @@ type (
 		Generation Generation // of a push; others get a number of the node's journal
 		Document   config.Object
 		MD5        string // MD5 of the document if the sender has computed it, else ""
-		Text       []byte // canonical form of the document if the sender has it, else nil; nobody changes it
+		Text       []byte // canonical form of the document if the sender has it, else nil; it is never changed
 		Peer       string
 		FileDigest string        // of a File
 		Attempt    uint64        // of a push: the controller's number for it
