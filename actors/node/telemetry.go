@@ -310,15 +310,16 @@ func (l *flowLog) Receive(c actor.Context) {
 
 // write makes a new book, and begins or ends the listening.
 func (l *flowLog) write() {
-	cfg, logged := l.d.currentConfig(), false
-	for _, n := range cfg.Networks {
+	logged := false
+	for _, n := range l.d.topics.NetworkConfig.List("") {
 		logged = logged || n.FlowLog
 	}
 	if !logged {
 		l.stop()
+		l.d.flows.Use(nil)
 		return
 	}
-	l.d.flows.Use(flowlog.NewBook(l.d.worldAndInputs(cfg)))
+	l.d.flows.Use(flowlog.NewBook(l.d.worldAndInputs(l.d.currentConfig())))
 	if l.cancel != nil {
 		return
 	}

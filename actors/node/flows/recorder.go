@@ -77,7 +77,7 @@ func New(o Options) *Recorder {
 		readers: map[*reader]struct{}{}}
 }
 
-// Use says whose flows are recorded from now on.
+// Use says whose flows are recorded from now on; nil for none.
 func (f *Recorder) Use(b *flowlog.Book) { f.book.Store(b) }
 
 // Run listens to the kernel and writes records until ctx ends. Without one of the two kinds of events, the other is
