@@ -6,6 +6,7 @@ GOLANGCI_LINT := v2.15.0
 GOFUMPT       := v0.12.0
 PROTOC_GEN_GO := v1.36.12
 GREMLINS      := v0.6.0
+GOTESTSUM     := v1.13.0
 FUZZTIME      ?= 10s
 BENCHFLAGS    ?=
 FLEET         ?= 10000
@@ -27,6 +28,13 @@ UNIT     = $(filter-out edgespan/integration/%,$(shell $(GO) list ./...)) ./inte
 # Packages where goroutines meet: make test runs these under the race detector, and only there.
 RACED    = $(shell $(GO) list ./actors/... ./pubsub ./platform/store/... ./platform/nodelink ./platform/fake)
 
+# vetted has run vet on everything; without symbol tables the hundred test binaries are linked in half the time.
+TESTFLAGS := -vet=off -ldflags=-s
+# What make test and CI run tests with: a test that fails is run again, alone, and must pass then; a report names it
+# (docs/adr/0084). More than three failures, a data race, a panic or a timeout end the run at once.
+TESTRUN = $(TOOLS)/gotestsum --format standard-quiet --hide-summary skipped --rerun-fails=1 --rerun-fails-max-failures=3 \
+	--rerun-fails-run-root-test --rerun-fails-abort-on-data-race --rerun-fails-report=$(TOOLS)/reruns-$@.txt
+
 export CGO_ENABLED = 0
 
 # Packages that need root: two at a time, the longest first, and two tests of each, since they mostly wait. The laws
@@ -46,31 +54,41 @@ build: ## Build bin/edgespan and bin/edgespan-controller, static
 run: setup build ## Show a node at work, in its own network namespaces (root)
 	bin/edgespan demo
 
-test: setup-tests vetted race unit integration ## Run all tests, after installing what they need (root, < 15 min)
+test: setup-tests $(TOOLS)/gotestsum vetted race unit integration ## Run all tests, after installing what they need (root, < 15 min)
 
 check: vetted ## Check format, vet, build, run short unit tests and the laws (no root, < 90 s)
-	$(GO) test -short -p 4 -timeout 5m $(UNIT)
+	$(GO) test $(TESTFLAGS) -short -p 4 -timeout 5m $(UNIT)
 
 vetted:
 	@out=$$(gofmt -l $$(git ls-files '*.go')); test -z "$$out" || { echo "gofmt: run make fmt: $$out"; exit 1; }
 	$(GO) vet ./...
 	$(GO) build ./...
 
+REPORT = ! grep -q . $(TOOLS)/reruns-$@.txt || { echo 'make $@: these tests failed at first and then passed; mend them:'; \
+	cat $(TOOLS)/reruns-$@.txt; }
+
+$(TOOLS)/gotestsum:
+	GOBIN=$(TOOLS) $(GO) install gotest.tools/gotestsum@$(GOTESTSUM)
+
 # Each test binary gets one processor: with two, goroutines of a synctest bubble that read their
 # timers at the same time crash the detector (https://go.dev/issue/78156). It finds races by the
 # happens-before order, not by real parallelism, so it sees the same. Packages run in parallel, and so
 # do parallel tests: most of them wait.
-race: ## Test actors, topics and stores under the race detector, with few random histories (no root; needs gcc)
-	CGO_ENABLED=1 $(GO) test -race -short -parallel 4 -timeout 14m -exec 'env GOMAXPROCS=1' $(RACED)
+race: $(TOOLS)/gotestsum ## Test actors, topics and stores under the race detector, with few random histories (no root; needs gcc)
+	CGO_ENABLED=1 $(TESTRUN) --packages='$(RACED)' -- $(TESTFLAGS) -race -short -parallel 4 -timeout 14m -exec 'env GOMAXPROCS=1'
+	@$(REPORT)
 
 # Many of them mostly wait, so more run at a time than there are processors.
-unit: ## Run the other unit tests, with all crashes and random draws (no root)
-	$(GO) test -p 3 -parallel 6 -timeout 14m $(filter-out $(RACED),$(UNIT))
+unit: $(TOOLS)/gotestsum ## Run the other unit tests, with all crashes and random draws (no root)
+	$(TESTRUN) --packages='$(filter-out $(RACED),$(UNIT))' -- $(TESTFLAGS) -p 3 -parallel 6 -timeout 14m
+	@$(REPORT)
 
-integration: ## Run the tests that need root and namespaces (root)
+integration: $(TOOLS)/gotestsum ## Run the tests that need root and namespaces (root)
 	@test "$$(id -u)" = 0 || { echo 'make integration: needs root, for network namespaces' >&2; exit 1; }
-	$(GO) test -count=1 -p 2 -parallel 4 -timeout 14m $(ROOMS)
-	$(GO) test -count=1 -timeout 12m ./integration/bench
+	$(TESTRUN) --packages='$(ROOMS)' -- $(TESTFLAGS) -count=1 -p 2 -parallel 4 -timeout 14m
+	@$(REPORT)
+	$(TESTRUN) --packages=./integration/bench -- $(TESTFLAGS) -count=1 -timeout 12m
+	@$(REPORT)
 
 histories: ## Run all random histories, power cuts and draws that make test shortens (HISTORIES=1000 ETCD_HISTORIES=30)
 	$(GO) test -skip TestFaultyHistories -timeout 60m $(RACED)

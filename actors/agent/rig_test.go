@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"log/slog"
 	"maps"
+	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -317,7 +318,7 @@ func (r *rig) start() {
 	r.Helper()
 	r.starts++
 	log := zap.NewNop()
-	if testing.Verbose() {
+	if os.Getenv("EDGESPAN_TEST_LOG") != "" {
 		log = zaptest.NewLogger(r.TB)
 	}
 	r.agent = New(Options{

@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"maps"
 	"net/netip"
+	"os"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -274,7 +275,7 @@ func (r *rig) start() {
 	r.Helper()
 	r.boot++
 	log := zap.NewNop()
-	if testing.Verbose() {
+	if os.Getenv("EDGESPAN_TEST_LOG") != "" {
 		log = zaptest.NewLogger(r.T, zaptest.Level(zap.InfoLevel))
 	}
 	machine := r.machine

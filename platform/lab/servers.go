@@ -31,6 +31,9 @@ const childReady = "ready"
 // startDeadline bounds the start of a child or of the daemon's process.
 const startDeadline = 10 * time.Second
 
+// maxBody bounds what the HTTP servers read of a request's body, in bytes.
+const maxBody = 1 << 20
+
 // ServerOptions configure the servers of one child process.
 type ServerOptions struct {
 	DNS   string                // host:port, UDP and TCP; "" for none
@@ -170,6 +173,8 @@ func Serve(ctx context.Context, o ServerOptions, ready func()) error {
 func (o ServerOptions) page() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Connection", "close") // each request of a test is a separate flow
+		// A client may stop sending its body when the answer comes, so the answer waits for all of it.
+		_, _ = io.Copy(io.Discard, io.LimitReader(r.Body, maxBody))
 		_, _ = fmt.Fprintf(w, "%s, you are %s\n", o.Text, r.RemoteAddr)
 	})
 }
