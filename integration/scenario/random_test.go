@@ -266,11 +266,11 @@ func (r *random) planned(all map[string]adapterStatus) string {
 			}
 		}
 	}
-	changes, err := r.client.Plan(r.ctx, []byte(r.now.doc))
+	preview, err := r.client.Preview(r.ctx, []byte(r.now.doc))
 	if err != nil {
 		return err.Error()
 	}
-	changes = slices.DeleteFunc(changes, func(c nodeapi.Change) bool {
+	changes := slices.DeleteFunc(preview.Changes, func(c nodeapi.Change) bool {
 		return c.Op == "add" && away[c.ID] && (c.Kind == "link" || c.Kind == "port")
 	})
 	if len(changes) == 0 {

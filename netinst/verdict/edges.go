@@ -20,11 +20,6 @@ var special = []netip.Prefix{
 var special6 = []netip.Prefix{netip.MustParsePrefix("::/128"), netip.MustParsePrefix("::1/128"),
 	netip.MustParsePrefix("fe80::/10"), netip.MustParsePrefix("ff00::/8")}
 
-// ofVersion returns the prefixes of one version of IP.
-func ofVersion(list []netip.Prefix, six bool) []netip.Prefix {
-	return slices.DeleteFunc(slices.Clone(list), func(p netip.Prefix) bool { return p.Addr().Is6() != six })
-}
-
 // prefixes returns the subnets, gateways and own addresses of a world, with the broadcast addresses.
 func (w *World) prefixes() (list []netip.Prefix) {
 	one := func(a netip.Addr) {

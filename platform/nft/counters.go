@@ -11,9 +11,6 @@ import (
 	"edgespan/netinst/netstate"
 )
 
-// IPTables is a table of iptables' nft backend.
-func IPTables(name string) Table { return Table{netstate.IPv4, name} }
-
 // Counters returns the counters of each chain's rules since they were written, in order; a rule without a counter has
 // counted nothing. A missing chain is left out. It reads chains one by one, as others may use the socket between two of
 // them, and ends when ctx does.

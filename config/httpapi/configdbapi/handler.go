@@ -38,9 +38,6 @@ func WithStored(b *ratelimit.Buckets, scarce func() error) Option {
 // clients connect through a proxy that sets them.
 func WithTrustedProxy() Option { return func(a rest.API) { a.(*api).proxied = true } }
 
-// WithRoot also serves the routes at /, as the original does.
-func WithRoot() Option { return func(a rest.API) { a.(*api).root = true } }
-
 // WithLocalHosts accepts requests only for a name of this machine: without authentication, no web page may reach the
 // API through its own DNS name (DNS rebinding).
 func WithLocalHosts() Option { return func(a rest.API) { a.(*api).Local = true } }
@@ -63,7 +60,6 @@ type api struct {
 	rows    map[string][]*row // by path
 	named   func(ctx context.Context, node string) (int64, error)
 	proxied bool
-	root    bool
 	direct  bool
 	uploads *ratelimit.Buckets // bytes that nodes upload to their own data
 	stored  *ratelimit.Buckets // bytes that other callers who are no admins write

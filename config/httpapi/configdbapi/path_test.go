@@ -127,10 +127,9 @@ func TestPutByNameSaysWhereItIs(t *testing.T) {
 			want: "http://in/api/v1/config/environments/9/resources/1/values"},
 		{target: "http://in/api/v1/config/environments/9/resources/astute/values", proto: "", host: "u@h",
 			want: "http://in/api/v1/config/environments/9/resources/1/values"},
-		{target: "http://in/environments/9/resources/astute/values", want: "http://in/environments/9/resources/1/values"},
 	} {
 		f := &fake{}
-		w := ask(Handler(f, door{}, WithTrustedProxy(), WithRoot()),
+		w := ask(Handler(f, door{}, WithTrustedProxy()),
 			asked{method: "PUT", target: c.target, token: "operator", body: "no JSON",
 				header: map[string]string{"X-Forwarded-Proto": c.proto, "X-Forwarded-Host": c.host}})
 		if w.Code != 308 || w.Header().Get("Location") != c.want || !strings.Contains(msgOf(t, w), c.want) {
@@ -185,8 +184,5 @@ func TestPrefixes(t *testing.T) {
 			!strings.Contains(msgOf(t, w), Prefixes[1]) {
 			t.Errorf("%s: %d %s", path, w.Code, w.Body)
 		}
-	}
-	if w := ask(Handler(&fake{}, door{}, WithRoot()), asked{method: "GET", target: "/components"}); w.Code != 200 {
-		t.Errorf("/components at the root: %d", w.Code)
 	}
 }

@@ -16,10 +16,7 @@ func (a *api) route(c *call) error {
 		}
 	}
 	if c.prefix == "" {
-		if !a.root || !strings.HasPrefix(escaped, "/") {
-			return refuse(http.StatusNotFound, "no such route: paths begin with %s", strings.Join(Prefixes, " or "))
-		}
-		c.prefix = "/"
+		return refuse(http.StatusNotFound, "no such route: paths begin with %s", strings.Join(Prefixes, " or "))
 	}
 	c.behind = escaped[len(c.prefix):]
 	t, err := parse(c.behind)

@@ -43,12 +43,6 @@ func (c *Client) Apply(ctx context.Context, doc []byte, how ApplyOptions) (warni
 	return out.Warnings, err
 }
 
-// Plan returns what Apply of doc would change.
-func (c *Client) Plan(ctx context.Context, doc []byte) ([]Change, error) {
-	out, err := post[planned](ctx, c, "/v1/apply", url.Values{"dryRun": {"1"}}, doc)
-	return out.Changes, err
-}
-
 // List returns all resources of a kind, in the daemon's order; with *Incomplete it also returns the ones that the
 // daemon has.
 func (c *Client) List(ctx context.Context, kind string) ([]Resource, error) {

@@ -77,9 +77,6 @@ func TestClientMirrorsTheBackend(t *testing.T) {
 	if got, err := c.Preview(ctx, []byte("{}")); err != nil || !reflect.DeepEqual(got, Preview{b.changes, b.flows}) {
 		t.Errorf("preview: %+v, %v", got, err)
 	}
-	if got, err := c.Plan(ctx, []byte("{}")); err != nil || !reflect.DeepEqual(got, b.changes) {
-		t.Errorf("Plan: %v, %v", got, err)
-	}
 	if got, err := c.List(ctx, "adapter"); err != nil || len(got) != 2 || got[1].ID != appID+"/1" {
 		t.Errorf("List: %v, %v", got, err)
 	}
@@ -109,7 +106,7 @@ func TestClientErrorsAreTyped(t *testing.T) {
 		}
 	}
 	socket, _ := start(t, &fakeBackend{err: &rest.Rejected{Faults: []string{"a: b", "c: d"}}})
-	_, err := client(t, socket).Plan(t.Context(), []byte("{}"))
+	_, err := client(t, socket).Preview(t.Context(), []byte("{}"))
 	var rejected *rest.Rejected
 	if !errors.As(err, &rejected) || len(rejected.Faults) != 2 {
 		t.Errorf("got %v", err)
