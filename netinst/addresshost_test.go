@@ -119,15 +119,15 @@ func TestAFlowIsValidatedAgainstAHost(t *testing.T) {
 		f := netstate.Flow{Proto: protoTCP, Src: netip.MustParseAddrPort("10.1.0.128:4000"),
 			Dst: netip.MustParseAddrPort(c.dst)}
 		in.Changed = changed
-		if got := Validate(in)(f); got != c.denied {
+		if got := DeniesFlow(in)(f); got != c.denied {
 			t.Errorf("%s with changed rules: denied %v", c.dst, got)
 		}
 		in.Changed = nil
-		if Validate(in)(f) {
+		if DeniesFlow(in)(f) {
 			t.Errorf("%s is denied although no rule changed", c.dst)
 		}
 		f.Proto = protoUDP
-		if !Validate(in)(f) {
+		if !DeniesFlow(in)(f) {
 			t.Errorf("%s of another protocol is not denied", c.dst)
 		}
 	}

@@ -137,7 +137,7 @@ func TestAChangedSetIsAnotherSet(t *testing.T) {
 }
 
 func TestAFlowIsValidatedAgainstASet(t *testing.T) {
-	deny := Validate(input(adapter(appA, 0, 1, "10.1.0.128", "a",
+	deny := DeniesFlow(input(adapter(appA, 0, 1, "10.1.0.128", "a",
 		ACLRule{Direction: Egress, Action: Allow, Protocol: "udp", Set: setOf("s", "198.51.100.0/24", "10.1.0.1/32")})))
 	for dst, want := range map[string]bool{
 		"198.51.100.9:80": false, "198.51.101.9:80": true,

@@ -36,7 +36,7 @@ type Input struct {
 	MaxTracked int
 	// MTU is the network's current MTU, 0 for none. It is kept while the config names a port and none is usable.
 	MTU int
-	// Observed is the state before an apply and Changed the chains that it has changed, both for Validate alone.
+	// Observed is the state before an apply and Changed the chains that it has changed, both for DeniesFlow alone.
 	Observed netstate.State
 	Changed  map[netstate.ID]bool
 }

@@ -328,7 +328,7 @@ func TestACLSentences(t *testing.T) {
 			if got := s.verdict(in, tc.flow); got != tc.passes {
 				t.Errorf("the chains say %v", got)
 			}
-			if got := !Validate(in)(tc.flow); got != tc.passes {
+			if got := !DeniesFlow(in)(tc.flow); got != tc.passes {
 				t.Errorf("Judge says %v", got)
 			}
 		})
@@ -412,7 +412,7 @@ func TestChainsAgreeWithValidate(t *testing.T) {
 			adapter(appB, 0, 2, "10.1.0.129", "b", drawACL(rt, "acl2")...)))
 		in.Adapters[0].Config.Spec.Observe = rapid.SampledFrom([]bool{false, false, true}).Draw(rt, "observe")
 		s := newSim(t, DesiredState(in).State, HostState([]HostNetwork{{Number: 1, Subnet: in.Config.IPv4.Subnet}}))
-		validate := Validate(in)
+		denies := DeniesFlow(in)
 		for range 20 {
 			end := func(of []string, what string) netip.AddrPort {
 				return netip.AddrPortFrom(ip(rapid.SampledFrom(of).Draw(rt, what)),
@@ -424,7 +424,7 @@ func TestChainsAgreeWithValidate(t *testing.T) {
 				!strings.HasPrefix(f.Dst.String(), "10.1.0.12") {
 				continue // not a packet of an app
 			}
-			if got, want := s.verdict(in, f), !validate(f); got != want {
+			if got, want := s.verdict(in, f), !denies(f); got != want {
 				rt.Fatalf("%v: chains pass %v, Judge passes %v\n%s", f, got, want, DesiredState(in).State)
 			}
 		}
@@ -432,7 +432,7 @@ func TestChainsAgreeWithValidate(t *testing.T) {
 }
 
 func TestValidateOfGoneAndForeignFlows(t *testing.T) {
-	validate := Validate(input(web()))
+	denies := DeniesFlow(input(web()))
 	for _, tc := range []struct {
 		name   string
 		flow   netstate.Flow
@@ -444,7 +444,7 @@ func TestValidateOfGoneAndForeignFlows(t *testing.T) {
 		{"of the node to its own gateway address", flow(17, "192.0.2.10:5", "10.1.0.1:53"), false},
 		{"of the node's resolver", flow(17, "192.0.2.10:5", "192.0.2.53:53"), false},
 	} {
-		if got := validate(tc.flow); got != tc.denied {
+		if got := denies(tc.flow); got != tc.denied {
 			t.Errorf("%s: denied %v", tc.name, got)
 		}
 	}
@@ -452,8 +452,8 @@ func TestValidateOfGoneAndForeignFlows(t *testing.T) {
 
 // What every adapter may do whatever its rules are, and what none may do without a rule.
 func TestValidateOfEssentials(t *testing.T) {
-	quiet := Validate(input(adapter(appA, 0, 1, "10.1.0.128", "a")))
-	out := Validate(input(adapter(appA, 0, 1, "10.1.0.128", "a",
+	quiet := DeniesFlow(input(adapter(appA, 0, 1, "10.1.0.128", "a")))
+	out := DeniesFlow(input(adapter(appA, 0, 1, "10.1.0.128", "a",
 		ACLRule{Name: "out", Direction: Egress, Action: Allow, PortLabel: "eth"})))
 	for _, tc := range []struct {
 		name        string

@@ -127,18 +127,18 @@ func guard(ns []HostNetwork, unmarked []int) netstate.Chain {
 		{"input", []string{own("iifname !=") + "accept"}, []string{from}},
 		{"output", []string{own("oifname !=") + "accept"}, []string{to}},
 	} {
-		wipe := []string{"type filter hook " + h.name + " priority -1; policy accept;", marked + "jump wipes"}
-		validate := slices.Concat([]string{"type filter hook " + h.name + " priority 10; policy accept;"}, h.early,
+		before := []string{"type filter hook " + h.name + " priority -1; policy accept;", marked + "jump wipes"}
+		after := slices.Concat([]string{"type filter hook " + h.name + " priority 10; policy accept;"}, h.early,
 			[]string{marked + "accept"}, h.rest)
 		switch h.name {
 		case "forward":
-			wipe = append(append(wipe, sizeRule), inSubnets("ct state new,related ", "ip daddr", lengths, "goto crosses")...)
-			validate = append(slices.Insert(validate, 1, neighbourRule), closedRules(ns)...)
+			before = append(append(before, sizeRule), inSubnets("ct state new,related ", "ip daddr", lengths, "goto crosses")...)
+			after = append(slices.Insert(after, 1, neighbourRule), closedRules(ns)...)
 		case "input":
-			wipe = append(append(wipe, answerRule(ns)...), "meta nfproto ipv4 ip daddr @gateways goto visits")
+			before = append(append(before, answerRule(ns)...), "meta nfproto ipv4 ip daddr @gateways goto visits")
 		}
-		chain("before-"+h.name, wipe...)
-		chain("after-"+h.name, validate...)
+		chain("before-"+h.name, before...)
+		chain("after-"+h.name, after...)
 	}
 	chain("keeps-nat", "type nat hook postrouting priority 100; policy accept;")
 	chain("leaves", "ct status snat accept", "ct direction reply accept", toOwn+" accept", fromOwn+" drop")

@@ -114,7 +114,7 @@ func TestFlowsOfIPv6AreValidated(t *testing.T) {
 		ACLRule{Direction: Ingress, Action: Allow, IP: prefix("2001:db8::/32"), Protocol: "icmp"})
 	in := input6(web)
 	own := AdapterIP6(in.Config, web.Config.Spec, web.Lease).String()
-	denied := Validate(in)
+	denied := DeniesFlow(in)
 	for _, c := range []struct {
 		proto    uint8
 		src, dst string
@@ -137,7 +137,7 @@ func TestFlowsOfIPv6AreValidated(t *testing.T) {
 		if got := denied(f); got != c.want {
 			t.Errorf("%d from %s to %s port %d: denied is %t", c.proto, c.src, c.dst, c.dport, got)
 		}
-		if Validate(input(web))(f) {
+		if DeniesFlow(input(web))(f) {
 			t.Errorf("a network without IPv6 denies %s", c.src)
 		}
 	}

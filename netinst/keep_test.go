@@ -129,7 +129,7 @@ func TestWhereKnownFlowsGo(t *testing.T) {
 			c.change(&in)
 		}
 		got := "reset"
-		if !Validate(in)(flowBy(c.by)) {
+		if !DeniesFlow(in)(flowBy(c.by)) {
 			got = wayOf(in, flowBy(c.by))
 		}
 		if got != c.want {
@@ -189,11 +189,11 @@ func TestAKnownFlowNeverLeavesByAnotherPort(t *testing.T) {
 			in.Config.Routes = []StaticRoute{{Name: "a", Destination: prefix("198.51.100.0/24"),
 				Port: rapid.SampledFrom([]string{"", "wan", "sat"}).Draw(t, "its port")}}
 		}
-		validate, inUse := Validate(in), DesiredState(in).Port
+		denies, inUse := DeniesFlow(in), DesiredState(in).Port
 		for addr, dev := range devs {
 			f := flowBy(addr)
 			way := wayOf(in, f)
-			if !validate(f) && way != dev && way != "unreachable" {
+			if !denies(f) && way != dev && way != "unreachable" {
 				t.Errorf("a flow with address %s, which is of %s, leaves by %s; in use is %q", addr, dev, way, inUse)
 			}
 		}
@@ -254,7 +254,7 @@ func TestASharedFlowStays(t *testing.T) {
 	in := shareInput(FlowsReset)
 	in.Config.Routes = []StaticRoute{{Name: "a", Destination: prefix("172.16.0.0/12"), Port: "sat"}}
 	for addr, dev := range map[string]string{wan: "eth0", lte: "eth2"} {
-		if way := wayOf(in, flowBy(addr)); way != dev || Validate(in)(flowBy(addr)) {
+		if way := wayOf(in, flowBy(addr)); way != dev || DeniesFlow(in)(flowBy(addr)) {
 			t.Errorf("a flow with %s goes by %s, or is reset", addr, way)
 		}
 		toSat := flowBy(addr) // a first packet has the mark of any of them
@@ -275,10 +275,10 @@ func TestASharedFlowStays(t *testing.T) {
 	in.Equals["uplink"] = []string{"lte"}
 	in.Chosen["uplink"] = "lte"
 	in.Broken, in.Failing = map[string]bool{"wan": true}, map[string]bool{"wan": true}
-	if !Validate(in)(flowBy(wan)) || Resets(in)(flowBy(wan)) == "" {
+	if !DeniesFlow(in)(flowBy(wan)) || Resets(in)(flowBy(wan)) == "" {
 		t.Error("a flow over the port that died lives")
 	}
-	if way := wayOf(in, flowBy(lte)); way != "eth2" || Validate(in)(flowBy(lte)) {
+	if way := wayOf(in, flowBy(lte)); way != "eth2" || DeniesFlow(in)(flowBy(lte)) {
 		t.Errorf("a flow over the other port goes by %s, or is reset", way)
 	}
 	// Its mark remains, so that no moment of the change routes it by the port that died.

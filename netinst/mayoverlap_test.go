@@ -69,7 +69,7 @@ func TestFlowsOfANetworkOfOneSubnetBehindNAT(t *testing.T) {
 	}{{"192.0.2.7:5", Zone(1), false}, {"198.51.100.9:5", Zone(1), true}, {"198.51.100.9:5", Zone(2), false},
 		{"198.51.100.9:5", 0, false}} {
 		f.ReplySrc, f.ReplyDst, f.Zone = f.Dst, netip.MustParseAddrPort(x.by), x.zone
-		if got := Validate(in)(f); got != x.want {
+		if got := DeniesFlow(in)(f); got != x.want {
 			t.Errorf("by %s in zone %d: denied %v", x.by, x.zone, got)
 		}
 		if got := Resets(in)(f) != ""; got != x.want {
@@ -150,7 +150,7 @@ func TestFlowsOfANetworkWhoseSubnetOthersMayHave(t *testing.T) {
 	in := shared(adapter(appA, 0, 1, "10.1.0.128", "a", ACLRule{Name: "all", Direction: Both, Action: Allow}),
 		adapter(appB, 0, 2, "10.1.0.129", "b", ACLRule{Name: "ssh", Direction: Ingress, Action: Allow, Protocol: "tcp",
 			LocalPort: []PortRange{{22, 22}}}))
-	denied := Validate(in)
+	denied := DeniesFlow(in)
 	led := func(f netstate.Flow, to string) netstate.Flow {
 		f.ReplySrc, f.ReplyDst = netip.MustParseAddrPort(to), f.Src
 		return f
@@ -176,14 +176,14 @@ func TestFlowsOfANetworkWhoseSubnetOthersMayHave(t *testing.T) {
 			}
 		}
 	}
-	own := Validate(input(adapter(appA, 0, 1, "10.1.0.128", "a")))
+	own := DeniesFlow(input(adapter(appA, 0, 1, "10.1.0.128", "a")))
 	f := flow(6, "10.1.0.128:5", "198.51.100.9:80")
 	if f.Zone = Zone(1); own(f) {
 		t.Error("an ordinary network ends a flow of a zone")
 	}
 	six := flow(6, "[fd00:1::5]:5", "[fd00:1::6]:5")
 	in.Config.IPv6 = IPv6Config{Subnet: prefix("fd00:1::/64"), Gateway: ip("fd00:1::1"), Mode: SLAAC}
-	if !Validate(in)(six) {
+	if !DeniesFlow(in)(six) {
 		t.Error("a flow of IPv6, which has no zone, is left though no adapter has the address")
 	}
 }

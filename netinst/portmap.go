@@ -164,8 +164,8 @@ func (nw network) crossChains() (out []netstate.Chain) {
 }
 
 // mapFor returns where a standing map leads a flow to; invalid without one.
-func (j validator) mapFor(f netstate.Flow) netip.AddrPort {
-	for _, m := range j.standing {
+func (fc flowCheck) mapFor(f netstate.Flow) netip.AddrPort {
+	for _, m := range fc.standing {
 		nums, _ := m.rule.protocols()
 		target, in := m.rule.Portmap.target(f.Dst.Port())
 		if in && m.addr == f.Dst.Addr() && slices.Contains(nums, f.Proto) &&
@@ -178,50 +178,50 @@ func (j validator) mapFor(f netstate.Flow) netip.AddrPort {
 
 // mappedElsewhere reports whether a flow goes elsewhere than the maps lead it now, and cannot begin anew by itself: one
 // of UDP, which lasts as long as its packets come, and any through a port that the network has left.
-func (j validator) mappedElsewhere(f netstate.Flow) bool {
-	own := j.nodeAddresses[f.Dst.Addr()] && f.ReplySrc.IsValid()
+func (fc flowCheck) mappedElsewhere(f netstate.Flow) bool {
+	own := fc.nodeAddresses[f.Dst.Addr()] && f.ReplySrc.IsValid()
 	if !own {
 		return false
 	}
-	to, ours := j.mapFor(f), j.isAppAddress(f.ReplySrc.Addr())
+	to, ours := fc.mapFor(f), fc.isAppAddress(f.ReplySrc.Addr())
 	if to.IsValid() {
 		return f.Proto == protoUDP && f.ReplySrc != to
 	}
-	return ours && f.ReplySrc != f.Dst && (f.Proto == protoUDP || !j.inUse(f.Dst.Addr()))
+	return ours && f.ReplySrc != f.Dst && (f.Proto == protoUDP || !fc.inUse(f.Dst.Addr()))
 }
 
 // inUse reports whether an address is one of a port that the network uses.
-func (j validator) inUse(a netip.Addr) bool {
-	return slices.ContainsFunc(j.ports, func(p PortStatus) bool {
+func (fc flowCheck) inUse(a netip.Addr) bool {
+	return slices.ContainsFunc(fc.ports, func(p PortStatus) bool {
 		return slices.ContainsFunc(p.Addresses, func(own netip.Prefix) bool { return own.Addr() == a })
 	})
 }
 
 // deniedMapped is denied for a flow whose destination was translated, as by a port map: the rules of both ends apply to
 // where it leads.
-func (j validator) deniedMapped(f netstate.Flow) bool {
+func (fc flowCheck) deniedMapped(f netstate.Flow) bool {
 	g := f
 	g.Dst = f.ReplySrc
 	src, dst := g.Src.Addr(), g.Dst.Addr()
-	if j.isAppAddress(src) {
-		from, ok := j.byIP[src]
+	if fc.isAppAddress(src) {
+		from, ok := fc.byIP[src]
 		if !ok || !from.Config.Spec.allows(Egress, packet{proto: g.Proto, remote: g.Dst, local: g.Src}, otherHost) {
 			return true
 		}
 	}
-	if !j.isAppAddress(dst) {
+	if !fc.isAppAddress(dst) {
 		return false
 	}
-	to, ok := j.byIP[dst]
+	to, ok := fc.byIP[dst]
 	if !ok {
 		return true
 	}
 	end := otherHost
 	p := packet{proto: g.Proto, remote: g.Src, local: g.Dst, mapped: f.Dst.Port()}
-	if j.nodeAddresses[src] {
+	if fc.nodeAddresses[src] {
 		end = nodeItself
-	} else if !j.isAppAddress(src) {
-		p.port = j.portOf(src)
+	} else if !fc.isAppAddress(src) {
+		p.port = fc.portOf(src)
 	}
 	return !to.Config.Spec.allows(Ingress, p, end)
 }

@@ -19,7 +19,7 @@ func TestWhichFlowsAMapLeavesAlone(t *testing.T) {
 	lte := uplink()
 	lte.Label, lte.IfName, lte.Cost, lte.Addresses = "lte", "wwan0", 5, []netip.Prefix{prefix("203.0.113.2/24")}
 	in.Ports = append(in.Ports, lte)
-	forgotten := Validate(in)
+	forgotten := DeniesFlow(in)
 	for _, x := range []struct {
 		why             string
 		proto           uint8

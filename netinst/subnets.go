@@ -281,9 +281,9 @@ func (nw network) ofBridge(match string) bool {
 	return false
 }
 
-// denyWithdrawn is Validate for a network that is withdrawn: flows that its apps have begun through a port are still
+// deniesWithdrawnFlow is DeniesFlow for a network that is withdrawn: flows that its apps have begun through a port are still
 // translated, and their answers would reach neighbours of the host.
-func denyWithdrawn(nw network) func(netstate.Flow) bool {
+func deniesWithdrawnFlow(nw network) func(netstate.Flow) bool {
 	return func(f netstate.Flow) bool {
 		isSource := func(a Adapter) bool { return a.Lease.IP == f.Src.Addr() }
 		return f.Zone == nw.zoneOf(f) && f.ReplyDst.Addr() != f.Src.Addr() && slices.ContainsFunc(nw.Adapters, isSource)

@@ -119,7 +119,7 @@ func TestAWithdrawalLeavesTheSubnetFirst(t *testing.T) {
 // continue.
 func TestWithdrawalEndsTranslatedFlowsOfAppsAlone(t *testing.T) {
 	at := func(s string) netip.AddrPort { return netip.MustParseAddrPort(s) }
-	deny := Validate(clashing(input(web())))
+	deny := DeniesFlow(clashing(input(web())))
 	for name, c := range map[string]struct {
 		f    netstate.Flow
 		want bool

@@ -38,12 +38,12 @@ func TestValidateOfASwitchNetwork(t *testing.T) {
 		"DHCP":                                          {[]Adapter{b}, asked, false},
 		"no adapter is left":                            {nil, flow("10.9.0.2", "10.9.0.3", 22), false},
 	} {
-		if got := Validate(switchInput(c.adapters...))(c.flow); got != c.denied {
+		if got := DeniesFlow(switchInput(c.adapters...))(c.flow); got != c.denied {
 			t.Errorf("%s: denied %v, want %v", name, got, c.denied)
 		}
 	}
 	// An adapter whose IPv4 addresses alone are known may have any of IPv6.
-	six := Validate(switchInput(both...))
+	six := DeniesFlow(switchInput(both...))
 	if f := flow("2001:db8::2", "2001:db8::3", 22); !six(f) {
 		t.Error("a flow of IPv6 that may be of an app that denies is left")
 	}
@@ -53,10 +53,10 @@ func TestValidateOfASwitchNetwork(t *testing.T) {
 	}
 	local := input(a)
 	f := flow("10.1.0.200", "192.0.2.1", 80)
-	if f.Zone = 0; !Validate(local)(f) {
+	if f.Zone = 0; !DeniesFlow(local)(f) {
 		t.Error("a flow of an address that nobody has is left")
 	}
-	if f.Zone = 20002; Validate(local)(f) {
+	if f.Zone = 20002; DeniesFlow(local)(f) {
 		t.Error("a local network takes a switch network's flow away")
 	}
 }

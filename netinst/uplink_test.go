@@ -73,13 +73,13 @@ func TestFlowsOfAPortThatWasLeftBeginAnew(t *testing.T) {
 	old := PortStatus{PortConfig: PortConfig{Label: "old", IfName: "eth8"}, Exists: true, Up: true,
 		Addresses: []netip.Prefix{prefix("203.0.113.2/24")}}
 	in.Ports = append(in.Ports, old)
-	validate := Validate(in)
+	denies := DeniesFlow(in)
 	own := in.Ports[0].Addresses[0].Addr()
 	for at, stale := range map[netip.Addr]bool{own: false, old.Addresses[0].Addr(): true, ip("198.18.0.1"): false} {
 		remote := netip.MustParseAddrPort("198.51.100.80:80")
 		f := netstate.Flow{Proto: 6, Src: netip.MustParseAddrPort("10.1.0.128:4000"), Dst: remote, ReplySrc: remote,
 			ReplyDst: netip.AddrPortFrom(at, 4000)}
-		if validate(f) != stale {
+		if denies(f) != stale {
 			t.Errorf("translated to %s: deleted: %v", at, !stale)
 		}
 		if got := Resets(in)(f); (got == "app-a") != stale {
@@ -159,7 +159,7 @@ func TestFlowsOfTheFamilyThatMovedAreReset(t *testing.T) {
 		return netstate.Flow{Proto: protoTCP, Src: netip.AddrPortFrom(src, 4000), Dst: netip.AddrPortFrom(ip(dst), 443),
 			ReplySrc: netip.AddrPortFrom(ip(dst), 443), ReplyDst: netip.AddrPortFrom(ip(by), 4000)}
 	}
-	denied := Validate(in)
+	denied := DeniesFlow(in)
 	four := connected(in.Ports[0])[0].Addr().String()
 	src6 := AdapterIP6(in.Config, a.Config.Spec, a.Lease)
 	for name, c := range map[string]struct {

@@ -96,14 +96,14 @@ func TestZonesOfVLANs(t *testing.T) {
 	}
 }
 
-// A flow is validated with the rules of the adapters in its VLAN.
+// A flow meets the rules of the adapters in its VLAN.
 func TestValidateOfASwitchWithVLANs(t *testing.T) {
 	in := vlanInput()
 	nw, _ := newNetwork(in)
 	for vid, denied := range map[int]bool{1: true, 10: false, 20: false, 30: false} { // adapter 2, in VLAN 1, has no rules
 		f := netstate.Flow{Proto: protoTCP, Zone: nw.zoneOfVLAN(vid), Src: netip.MustParseAddrPort("10.9.0.2:4000"),
 			Dst: netip.MustParseAddrPort("10.9.0.3:80")}
-		if got := Validate(in)(f); got != denied {
+		if got := DeniesFlow(in)(f); got != denied {
 			t.Errorf("a flow in VLAN %d: denied %v, want %v", vid, got, denied)
 		}
 	}

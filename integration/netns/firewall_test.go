@@ -291,7 +291,7 @@ func TestFirewallVerdictsOfRealPackets(t *testing.T) {
 	}
 	count := map[bool]int{}
 	for i, rules := range fwRuleSets() {
-		validate := netinst.Validate(set(rules))
+		denies := netinst.DeniesFlow(set(rules))
 		want := map[string]bool{}
 		for _, p := range fwPaths {
 			for _, port := range fwPorts {
@@ -301,8 +301,8 @@ func TestFirewallVerdictsOfRealPackets(t *testing.T) {
 				f := netstate.Flow{Proto: 17, Src: netip.AddrPortFrom(p[0].addr, fwLocalPort),
 					Dst: netip.AddrPortFrom(p[1].addr, port)}
 				// Judge doesn't know the other network: its apps and its gateway are remote ends.
-				if p[1] != fwC && p[0] != fwC && p[1] != fwGate2 && validate(f) == want[name] {
-					t.Errorf("%s: Judge denies %v; rules %+v", name, validate(f), rules)
+				if p[1] != fwC && p[0] != fwC && p[1] != fwGate2 && denies(f) == want[name] {
+					t.Errorf("%s: DeniesFlow says %v; rules %+v", name, denies(f), rules)
 				}
 			}
 		}

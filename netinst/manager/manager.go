@@ -335,7 +335,7 @@ func (m *Manager) computeDesired(f *flight, eff *Apply) []Effect {
 func forgets(in netinst.Input) func(netstate.State, map[netstate.ID]bool) func(netstate.Flow) bool {
 	return func(observed netstate.State, changed map[netstate.ID]bool) func(netstate.Flow) bool {
 		in.Observed, in.Changed = observed, changed
-		return netinst.Validate(in)
+		return netinst.DeniesFlow(in)
 	}
 }
 

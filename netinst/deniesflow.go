@@ -9,23 +9,23 @@ import (
 	"edgespan/netinst/netstate"
 )
 
-// Validate returns a function that reports whether a tracked flow touches an address of this network and the current
+// DeniesFlow returns a function that reports whether a tracked flow touches an address of this network and the current
 // rules would deny it, so that its entry must be deleted: replies and later packets of a tracked flow never pass the
 // rules again. So must that of a flow that left by another port than the one that leads to its remote end now: the
 // kernel would drop its next packet, and only the one after that would begin it anew.
 //
 // Allowed flows and flows of others are left alone. The node's own addresses are the gateway and those of the ports;
 // another local address counts as a remote end.
-func Validate(in Input) func(netstate.Flow) bool {
+func DeniesFlow(in Input) func(netstate.Flow) bool {
 	nw, _ := newNetwork(in)
 	if nw.isSwitch() {
-		return validateSwitch(nw)
+		return deniesSwitchFlow(nw)
 	}
 	if nw.withdrawn != "" {
-		return denyWithdrawn(nw)
+		return deniesWithdrawnFlow(nw)
 	}
-	j := newValidator(nw)
-	return func(f netstate.Flow) bool { return j.denied(f) }
+	fc := newFlowCheck(nw)
+	return func(f netstate.Flow) bool { return fc.denied(f) }
 }
 
 // Resets returns a function that names the network namespace of the app that has a flow's connection, if that can go on
@@ -36,12 +36,12 @@ func Resets(in Input) func(netstate.Flow) string {
 	if nw.isSwitch() || nw.withdrawn != "" {
 		return nil
 	}
-	j := newValidator(nw)
+	fc := newFlowCheck(nw)
 	return func(f netstate.Flow) string {
-		a, ok := j.byIP[f.Src.Addr()]
+		a, ok := fc.byIP[f.Src.Addr()]
 		inNetns := a.Config.Spec.Kind != Tap && a.Config.Spec.Kind != External
-		if !ok || f.Src.Addr().Is6() || f.Zone != j.zoneOf(f) || f.Proto != protoTCP || !inNetns ||
-			!j.leftByAnotherPort(f) {
+		if !ok || f.Src.Addr().Is6() || f.Zone != fc.zoneOf(f) || f.Proto != protoTCP || !inNetns ||
+			!fc.leftByAnotherPort(f) {
 			return ""
 		}
 		return a.Config.Spec.Netns
@@ -61,27 +61,29 @@ func Owns(in Input) func(netstate.Flow) bool {
 	}
 }
 
-func newValidator(nw network) validator {
-	j := validator{
+func newFlowCheck(nw network) flowCheck {
+	fc := flowCheck{
 		network: nw, byIP: map[netip.Addr]Adapter{}, tableRoutes: nw.routeOrder(),
 		nodeAddresses: map[netip.Addr]bool{nw.Config.IPv4.Gateway: true, nw.Config.IPv6.Gateway: true},
 		standing:      nw.portmaps(),
 	}
 	for _, a := range nw.Adapters {
-		j.byIP[a.Lease.IP] = a
+		fc.byIP[a.Lease.IP] = a
 		if nw.hasIPv6() {
-			j.byIP[nw.ip6(a)] = a
+			fc.byIP[nw.ip6(a)] = a
 		}
 	}
 	for _, p := range nw.Ports {
 		for _, a := range p.Addresses {
-			j.nodeAddresses[a.Addr()] = true
+			fc.nodeAddresses[a.Addr()] = true
 		}
 	}
-	return j
+	return fc
 }
 
-type validator struct {
+// flowCheck is what decides on a tracked flow of a network: its rules, by the address of the adapter, and the addresses
+// and routes that tell which adapter and which port a flow has.
+type flowCheck struct {
 	network
 	byIP          map[netip.Addr]Adapter
 	nodeAddresses map[netip.Addr]bool
@@ -113,8 +115,8 @@ func (nw network) routeOrder() []tableRoute {
 
 // portOf returns the port by which packets go to a remote end, nil for none. It also stands for the port by which they
 // arrive, which conntrack does not record.
-func (j validator) portOf(remote netip.Addr) *PortStatus {
-	for _, w := range j.tableRoutes {
+func (fc flowCheck) portOf(remote netip.Addr) *PortStatus {
+	for _, w := range fc.tableRoutes {
 		if w.dst.Contains(remote) {
 			return w.port
 		}
@@ -123,80 +125,80 @@ func (j validator) portOf(remote netip.Addr) *PortStatus {
 }
 
 // isAppAddress reports whether an address is one that only an adapter of a network may have.
-func (j validator) isAppAddress(a netip.Addr) bool {
-	if six := j.Config.IPv6; a.Is6() {
+func (fc flowCheck) isAppAddress(a netip.Addr) bool {
+	if six := fc.Config.IPv6; a.Is6() {
 		return six.Subnet.Contains(a) && a != six.Gateway
 	}
-	s := j.Config.IPv4.Subnet
-	return s.Contains(a) && a != j.Config.IPv4.Gateway && a != lastAddress(s)
+	s := fc.Config.IPv4.Subnet
+	return s.Contains(a) && a != fc.Config.IPv4.Gateway && a != lastAddress(s)
 }
 
-func (j validator) denied(f netstate.Flow) bool {
+func (fc flowCheck) denied(f netstate.Flow) bool {
 	src, dst := f.Src.Addr(), f.Dst.Addr()
 	switch {
-	case f.Zone != j.zoneOf(f): // of another network, whose addresses may be the same
+	case f.Zone != fc.zoneOf(f): // of another network, whose addresses may be the same
 		return false
-	case j.Config.IPv4.MayOverlap && src.Is4() && j.isAppAddress(src) && j.nodeAddresses[dst]: // what it may ask
-		_, ok := j.byIP[src]
-		return !ok || !j.isGatewayService(f)
-	case j.mappedElsewhere(f):
+	case fc.Config.IPv4.MayOverlap && src.Is4() && fc.isAppAddress(src) && fc.nodeAddresses[dst]: // what it may ask
+		_, ok := fc.byIP[src]
+		return !ok || !fc.isGatewayService(f)
+	case fc.mappedElsewhere(f):
 		return true
-	case f.ReplySrc.IsValid() && f.ReplySrc != f.Dst && (j.isAppAddress(f.ReplySrc.Addr()) || j.isAppAddress(src)):
-		return j.deniedMapped(f)
-	case j.isAppAddress(src):
-		from, ok := j.byIP[src]
-		return !ok || !j.maySend(from, f) || j.leftByAnotherPort(f)
-	case j.isAppAddress(dst):
-		to, ok := j.byIP[dst]
-		return !ok || !j.mayReceive(to, f)
+	case f.ReplySrc.IsValid() && f.ReplySrc != f.Dst && (fc.isAppAddress(f.ReplySrc.Addr()) || fc.isAppAddress(src)):
+		return fc.deniedMapped(f)
+	case fc.isAppAddress(src):
+		from, ok := fc.byIP[src]
+		return !ok || !fc.maySend(from, f) || fc.leftByAnotherPort(f)
+	case fc.isAppAddress(dst):
+		to, ok := fc.byIP[dst]
+		return !ok || !fc.mayReceive(to, f)
 	}
 	return false
 }
 
 // leftByAnotherPort reports whether a flow was translated to an address of another port than the one by which its
 // remote end is reached now, and does not stay there (keep.go). Other translations are those of other programs.
-func (j validator) leftByAnotherPort(f netstate.Flow) bool {
+func (fc flowCheck) leftByAnotherPort(f netstate.Flow) bool {
 	at := func(p PortStatus) bool {
 		return slices.ContainsFunc(p.Addresses, func(a netip.Prefix) bool { return a.Addr() == f.ReplyDst.Addr() })
 	}
-	now := j.portOf(f.Dst.Addr())
-	if now == nil || f.ReplyDst.Addr() == f.Src.Addr() || at(*now) || j.flowPortOf(f) != nil {
+	now := fc.portOf(f.Dst.Addr())
+	if now == nil || f.ReplyDst.Addr() == f.Src.Addr() || at(*now) || fc.flowPortOf(f) != nil {
 		return false
 	}
-	return slices.ContainsFunc(j.Ports, at)
+	return slices.ContainsFunc(fc.Ports, at)
 }
 
-func (j validator) maySend(a Adapter, f netstate.Flow) bool {
+func (fc flowCheck) maySend(a Adapter, f netstate.Flow) bool {
 	rules := a.Config.Spec
-	p := packet{proto: f.Proto, remote: f.Dst, local: f.Src, hosts: j.hostAddresses(a)}
+	p := packet{proto: f.Proto, remote: f.Dst, local: f.Src, hosts: fc.hostAddresses(a)}
 	dst := f.Dst.Addr()
 	outward := rules.allows(Egress, p, otherHost)
-	node := j.isGatewayService(f) || rules.allows(Egress, p, nodeItself)
+	node := fc.isGatewayService(f) || rules.allows(Egress, p, nodeItself)
 	switch {
-	case j.nodeAddresses[dst]:
+	case fc.nodeAddresses[dst]:
 		return node
-	case j.isAppAddress(dst):
-		to, ok := j.byIP[dst]
-		return ok && outward && j.mayReceive(to, f)
-	case dst.IsMulticast() || dst == lastAddress(j.Config.IPv4.Subnet) || dst == broadcast:
+	case fc.isAppAddress(dst):
+		to, ok := fc.byIP[dst]
+		return ok && outward && fc.mayReceive(to, f)
+	case dst.IsMulticast() || dst == lastAddress(fc.Config.IPv4.Subnet) || dst == broadcast:
 		return outward || node // reaches the node and the other adapters
 	}
-	if p.port = j.flowPortOf(f); p.port == nil {
-		p.port = j.portOf(dst)
+	if p.port = fc.flowPortOf(f); p.port == nil {
+		p.port = fc.portOf(dst)
 	}
 	return rules.allows(Egress, p, otherHost)
 }
 
-func (j validator) mayReceive(a Adapter, f netstate.Flow) bool {
+func (fc flowCheck) mayReceive(a Adapter, f netstate.Flow) bool {
 	end := otherHost
-	p := packet{proto: f.Proto, remote: f.Src, local: f.Dst, hosts: j.hostAddresses(a)}
-	if j.nodeAddresses[f.Src.Addr()] {
+	p := packet{proto: f.Proto, remote: f.Src, local: f.Dst, hosts: fc.hostAddresses(a)}
+	if fc.nodeAddresses[f.Src.Addr()] {
 		if f.Proto == protoUDP && f.Src.Port() == 67 && f.Dst.Port() == 68 {
 			return true
 		}
 		end = nodeItself
-	} else if !j.isAppAddress(f.Src.Addr()) {
-		p.port = j.portOf(f.Src.Addr())
+	} else if !fc.isAppAddress(f.Src.Addr()) {
+		p.port = fc.portOf(f.Src.Addr())
 	}
 	return a.Config.Spec.allows(Ingress, p, end)
 }
@@ -205,8 +207,8 @@ var broadcast = netip.AddrFrom4([4]byte{255, 255, 255, 255})
 
 // isGatewayService mirrors gatewayServices; the kind of an ICMP flow is unknown here, and one that is tracked toward
 // the gateway was an echo.
-func (j validator) isGatewayService(f netstate.Flow) bool {
-	gateway := f.Dst.Addr() == j.Config.IPv4.Gateway || f.Dst.Addr() == j.Config.IPv6.Gateway
+func (fc flowCheck) isGatewayService(f netstate.Flow) bool {
+	gateway := f.Dst.Addr() == fc.Config.IPv4.Gateway || f.Dst.Addr() == fc.Config.IPv6.Gateway
 	switch {
 	case f.Proto == protoUDP && f.Dst.Port() == 67 && f.Src.Port() == 68:
 		return gateway || f.Dst.Addr() == broadcast
@@ -217,8 +219,9 @@ func (j validator) isGatewayService(f netstate.Flow) bool {
 }
 
 // MayDeny reports whether flows tracked before an op on a network's chains may be denied after it, so that they must be
-// validated. A new adapter counts: its address may be older than it is. So do port maps, which lead flows. Chains that
-// only distinguish adapters deny nothing while none of their rules is removed, nor does a network without adapters.
+// compared with the rules. A new adapter counts: its address may be older than it is. So do port maps, which lead flows.
+// Chains that only distinguish adapters deny nothing while none of their rules is removed, nor does a network without
+// adapters.
 func MayDeny(op netstate.Op) bool {
 	return op.Kind == netstate.KindChain && slices.ContainsFunc(op.Items, func(it netstate.Item) bool {
 		want, _ := it.Want.(netstate.Chain)
@@ -247,10 +250,10 @@ func ofAdapter(id string) bool {
 	return strings.IndexAny(part, "0123456789") == 0
 }
 
-// validateSwitch is Validate for a switch network. Its addresses are learnt and not assigned, so an end of a flow with
+// deniesSwitchFlow is DeniesFlow for a switch network. Its addresses are learnt and not assigned, so an end of a flow with
 // an unknown owner may be any adapter whose addresses are unknown: the entry is kept only if each of them would allow
 // it. An entry removed without need is recreated by the next packet of its original direction, if the rules allow that.
-func validateSwitch(nw network) func(netstate.Flow) bool {
+func deniesSwitchFlow(nw network) func(netstate.Flow) bool {
 	return func(f netstate.Flow) bool {
 		vid, own := nw.vlanOfZone(f.Zone)
 		if !own || dhcpAsked(f) {
