@@ -351,7 +351,7 @@ func TestDigestDiffersByConfigAndNotBySpelling(t *testing.T) {
 	same := [][2]appnet.AppNetworkConfig{{with(rule), with(spelled)}, {with(), empty}, {none, noneMade}}
 	for i, p := range same {
 		if appnet.Digest(p[0]) != appnet.Digest(p[1]) {
-			t.Errorf("pair %d: two spellings of one wish differ", i)
+			t.Errorf("pair %d: two spellings of one config differ", i)
 		}
 	}
 	if spelled.Ports == nil {
@@ -361,7 +361,7 @@ func TestDigestDiffersByConfigAndNotBySpelling(t *testing.T) {
 	for i, c := range []appnet.AppNetworkConfig{with(), with(rule), with(other), with(rule, other), with(other, rule),
 		off(blue).Config, on(red).Config, on(blue, blue).Config} {
 		if d := appnet.Digest(c); seen[d] != (uuid.UUID{}) {
-			t.Errorf("wishes %d and %d have one digest", i, seen[d][0])
+			t.Errorf("configs %d and %d have one digest", i, seen[d][0])
 		} else {
 			seen[d] = uuid.UUID{byte(i), 1}
 		}

@@ -19,9 +19,9 @@ var (
 	modelRuns = flag.Int("appnet.runs", 2000, "how many interleavings the model tries")
 )
 
-// judge checks a status that says "not pending" against what the machine was notified of and against what the bridge
-// managers have actually answered.
-func (w *world) judge() {
+// checkPending checks a status that says "not pending" against what the machine was notified of and against what the
+// bridge managers have actually answered.
+func (w *world) checkPending() {
 	if w.shown.Pending {
 		return
 	}
@@ -65,8 +65,8 @@ func (w *world) check() {
 	}
 }
 
-// randomWish changes, deletes or restores the app's config.
-func (w *world) randomWish() {
+// randomConfig changes, deletes or restores the app's config.
+func (w *world) randomConfig() {
 	if w.r.IntN(6) == 0 {
 		if w.desired.have() {
 			w.say("config: deleted")
@@ -75,7 +75,7 @@ func (w *world) randomWish() {
 		return
 	}
 	if n := len(w.desired.values); n > 1 && !w.desired.have() && w.r.IntN(3) == 0 {
-		w.say("config: comes back as it was: %s", wishText(*w.desired.before(n - 1)))
+		w.say("config: comes back as it was: %s", configText(*w.desired.before(n - 1)))
 		w.desired.put(w.desired.before(n - 1))
 		return
 	}
@@ -89,11 +89,11 @@ func (w *world) randomWish() {
 			}
 		}
 	}
-	w.say("config: %s activate=%v %s", c.DisplayName, c.Activate, wishText(c))
+	w.say("config: %s activate=%v %s", c.DisplayName, c.Activate, configText(c))
 	w.desired.put(&c)
 }
 
-func wishText(c config) string {
+func configText(c config) string {
 	var out []string
 	for k := range 3 {
 		if u, ok := c.Adapters[k]; ok {
@@ -173,7 +173,7 @@ func (w *world) disturb() {
 	n := w.nets[w.nis[w.r.IntN(3)]]
 	switch w.r.IntN(10) {
 	case 0, 1, 2:
-		w.randomWish()
+		w.randomConfig()
 	case 3, 4:
 		n.want(!n.config.have(), false, 1500)
 	case 5:

@@ -244,7 +244,7 @@ func (w *world) do(f appnet.Effect) {
 			w.fail("the status goes back from version %d to %d", w.shown.TargetVersion, f.Status.TargetVersion)
 		}
 		w.shown = &f.Status
-		w.judge()
+		w.checkPending()
 	case appnet.WithdrawStatus:
 		w.shown = nil
 	case appnet.ResendAfter:

@@ -308,15 +308,15 @@ func TestSeed_NoReaderSeesAFinalStatusTooEarly(t *testing.T) {
 		}
 		settled := func() bool { return !s.last.Pending }
 
-		tell(wish(true, nets))
+		tell(configured(true, nets))
 		answers("add", version(1, true), settled)
-		changed := wish(true, nets)
+		changed := configured(true, nets)
 		changed.Config.DisplayName = "web2"
 		tell(changed)
 		answers("change", version(2, true), settled)
-		tell(wish(false, nets))
+		tell(configured(false, nets))
 		answers("deactivate", version(3, false), settled)
-		tell(wish(true, nets))
+		tell(configured(true, nets))
 		answers("activate", version(4, true), settled)
 		tell(appnet.ConfigDeleted{})
 		for i := range nets {

@@ -24,7 +24,7 @@ type at []uuid.UUID
 // nowhere stands for an adapter that is not desired.
 var nowhere uuid.UUID
 
-func wish(activate bool, adapters at) appnet.ConfigChanged {
+func configured(activate bool, adapters at) appnet.ConfigChanged {
 	c := appnet.AppNetworkConfig{UUID: web, DisplayName: "web", Activate: activate,
 		Adapters: map[int]netinst.AdapterSpec{}}
 	for i, ni := range adapters {
@@ -35,8 +35,8 @@ func wish(activate bool, adapters at) appnet.ConfigChanged {
 	return appnet.ConfigChanged{Config: c}
 }
 
-func on(adapters ...uuid.UUID) appnet.ConfigChanged  { return wish(true, adapters) }
-func off(adapters ...uuid.UUID) appnet.ConfigChanged { return wish(false, adapters) }
+func on(adapters ...uuid.UUID) appnet.ConfigChanged  { return configured(true, adapters) }
+func off(adapters ...uuid.UUID) appnet.ConfigChanged { return configured(false, adapters) }
 
 func online(ni uuid.UUID) appnet.NetworkOnline {
 	return appnet.NetworkOnline{NI: ni, Status: netinst.NetworkInstanceStatus{UUID: ni, DisplayName: word(ni)}}

@@ -18,7 +18,7 @@ import (
 
 var sameAddr = cmpopts.EquateComparable(netip.Addr{})
 
-func wish(app uuid.UUID, index int, addr, mac string) AppAdapterConfig {
+func adapterConfig(app uuid.UUID, index int, addr, mac string) AppAdapterConfig {
 	c := AppAdapterConfig{AppUUID: app, Index: index, Activate: true}
 	c.Spec.MAC = mac
 	if addr != "" {
@@ -53,82 +53,82 @@ func TestAllocate(t *testing.T) {
 		held     map[AdapterKey]Lease
 		want     string
 	}{
-		{"the first gets the lowest of all", []AppAdapterConfig{wish(appA, 0, "", "")}, nil, "a0=1/10.1.0.4"},
+		{"the first gets the lowest of all", []AppAdapterConfig{adapterConfig(appA, 0, "", "")}, nil, "a0=1/10.1.0.4"},
 		{
 			"what is held stays",
-			[]AppAdapterConfig{wish(appA, 0, "", ""), wish(appB, 0, "", "")},
+			[]AppAdapterConfig{adapterConfig(appA, 0, "", ""), adapterConfig(appB, 0, "", "")},
 			map[AdapterKey]Lease{b0: held(1, "10.1.0.4")},
 			"a0=2/10.1.0.5 b0=1/10.1.0.4",
 		},
 		{
 			"a held address outside the range goes: it was a configured one, or the range moved",
-			[]AppAdapterConfig{wish(appA, 0, "", "")},
+			[]AppAdapterConfig{adapterConfig(appA, 0, "", "")},
 			map[AdapterKey]Lease{a0: held(7, "10.1.0.2")},
 			"a0=7/10.1.0.4",
 		},
 		{
 			"a held address outside the subnet goes",
-			[]AppAdapterConfig{wish(appA, 0, "", "")},
+			[]AppAdapterConfig{adapterConfig(appA, 0, "", "")},
 			map[AdapterKey]Lease{a0: held(7, "10.9.0.2")},
 			"a0=7/10.1.0.4",
 		},
 		{
 			"a held address that became the gateway goes",
-			[]AppAdapterConfig{wish(appA, 0, "", "")},
+			[]AppAdapterConfig{adapterConfig(appA, 0, "", "")},
 			map[AdapterKey]Lease{a0: held(7, "10.1.0.1")},
 			"a0=7/10.1.0.4",
 		},
 		{
 			"a configured address wins over the holder",
-			[]AppAdapterConfig{wish(appA, 0, "", ""), wish(appB, 0, "10.1.0.4", "")},
+			[]AppAdapterConfig{adapterConfig(appA, 0, "", ""), adapterConfig(appB, 0, "10.1.0.4", "")},
 			map[AdapterKey]Lease{a0: held(1, "10.1.0.4")},
 			"a0=1/10.1.0.5 b0=2/10.1.0.4",
 		},
 		{
 			"a configured address twice",
-			[]AppAdapterConfig{wish(appA, 0, "10.1.0.2", ""), wish(appB, 0, "10.1.0.2", "")},
+			[]AppAdapterConfig{adapterConfig(appA, 0, "10.1.0.2", ""), adapterConfig(appB, 0, "10.1.0.2", "")},
 			map[AdapterKey]Lease{b0: held(1, "10.1.0.2")},
 			"a0!address 10.1.0.2 is taken by adapter " + b0.String() + " b0=1/10.1.0.2",
 		},
 		{
 			"a configured address outside",
-			[]AppAdapterConfig{wish(appA, 0, "10.2.0.2", "")},
+			[]AppAdapterConfig{adapterConfig(appA, 0, "10.2.0.2", "")},
 			nil,
 			"a0!address 10.2.0.2 can't be used in 10.1.0.0/29 with gateway 10.1.0.1",
 		},
 		{
 			"a new one avoids what a gone one left",
-			[]AppAdapterConfig{wish(appA, 0, "", "")},
+			[]AppAdapterConfig{adapterConfig(appA, 0, "", "")},
 			map[AdapterKey]Lease{b0: held(0, "10.1.0.4")},
 			"a0=1/10.1.0.5 b0=0/10.1.0.4",
 		},
 		{
 			"the number of one that just went rests",
-			[]AppAdapterConfig{wish(appA, 0, "", "")},
+			[]AppAdapterConfig{adapterConfig(appA, 0, "", "")},
 			map[AdapterKey]Lease{b0: held(1, "10.1.0.4")},
 			"a0=2/10.1.0.5 b0=0/10.1.0.4",
 		},
 		{
 			"one that returns gets its address back",
-			[]AppAdapterConfig{wish(appB, 0, "", "")},
+			[]AppAdapterConfig{adapterConfig(appB, 0, "", "")},
 			map[AdapterKey]Lease{b0: held(0, "10.1.0.6")},
 			"b0=1/10.1.0.6",
 		},
 		{
 			"when all is leased the lowest left behind is used",
-			[]AppAdapterConfig{wish(appA, 0, "", ""), wish(appA, 1, "", "")},
+			[]AppAdapterConfig{adapterConfig(appA, 0, "", ""), adapterConfig(appA, 1, "", "")},
 			map[AdapterKey]Lease{a1: held(1, "10.1.0.5"), b0: held(0, "10.1.0.4"), b1: held(0, "10.1.0.6")},
 			"a0=2/10.1.0.4 a1=1/10.1.0.5 b1=0/10.1.0.6",
 		},
 		{
 			"exhausted",
-			[]AppAdapterConfig{wish(appA, 0, "", ""), wish(appA, 1, "", ""), wish(appA, 2, "", ""), wish(appA, 3, "", "")},
+			[]AppAdapterConfig{adapterConfig(appA, 0, "", ""), adapterConfig(appA, 1, "", ""), adapterConfig(appA, 2, "", ""), adapterConfig(appA, 3, "", "")},
 			nil,
 			"a0=1/10.1.0.4 a1=2/10.1.0.5 a2=3/10.1.0.6 a3!no free IP addresses in DHCP range 10.1.0.4-10.1.0.6",
 		},
 		{
 			"a MAC twice",
-			[]AppAdapterConfig{wish(appA, 0, "", "02:00:00:00:00:01"), wish(appB, 0, "", "02:00:00:00:00:01")},
+			[]AppAdapterConfig{adapterConfig(appA, 0, "", "02:00:00:00:00:01"), adapterConfig(appB, 0, "", "02:00:00:00:00:01")},
 			nil,
 			"a0=1/10.1.0.4 b0!MAC 02:00:00:00:00:01 is taken by adapter " + a0.String(),
 		},
@@ -174,14 +174,14 @@ func TestNumbersOfAdapters(t *testing.T) {
 		{-1, 0, 1, 2},
 	} {
 		held := map[AdapterKey]Lease{a: {Number: tc.a}, b: {Number: tc.b}}
-		got := Allocate(c, []AppAdapterConfig{wish(appA, 0, "", ""), wish(appB, 0, "", "")}, held).Leases
+		got := Allocate(c, []AppAdapterConfig{adapterConfig(appA, 0, "", ""), adapterConfig(appB, 0, "", "")}, held).Leases
 		if got[a].Number != tc.wantA || got[b].Number != tc.wantB {
 			t.Errorf("held %d and %d: %d and %d, want %d and %d", tc.a, tc.b, got[a].Number, got[b].Number, tc.wantA, tc.wantB)
 		}
 	}
 	all := make([]AppAdapterConfig, maxAdapterNums+1)
 	for i := range all {
-		all[i] = wish(appA, i, "", "")
+		all[i] = adapterConfig(appA, i, "", "")
 	}
 	got, last := Allocate(c, all, nil), key(appA, maxAdapterNums)
 	if got.Leases[key(appA, maxAdapterNums-1)].Number != maxAdapterNums || len(got.Errors) != 1 ||
@@ -193,10 +193,10 @@ func TestNumbersOfAdapters(t *testing.T) {
 func TestHeldMACIsKeptAndConfiguredWins(t *testing.T) {
 	k := key(appA, 0)
 	held := map[AdapterKey]Lease{k: {Number: 1, IP: ip("10.1.0.128"), MAC: "02:aa:aa:aa:aa:aa"}}
-	if m := Allocate(config(), []AppAdapterConfig{wish(appA, 0, "", "")}, held).Leases[k].MAC; m != "02:aa:aa:aa:aa:aa" {
+	if m := Allocate(config(), []AppAdapterConfig{adapterConfig(appA, 0, "", "")}, held).Leases[k].MAC; m != "02:aa:aa:aa:aa:aa" {
 		t.Errorf("held MAC became %s", m)
 	}
-	if m := Allocate(config(), []AppAdapterConfig{wish(appA, 0, "", "02:BB:00:00:00:01")},
+	if m := Allocate(config(), []AppAdapterConfig{adapterConfig(appA, 0, "", "02:BB:00:00:00:01")},
 		held).Leases[k].MAC; m != "02:bb:00:00:00:01" {
 		t.Errorf("configured MAC became %s", m)
 	}
@@ -206,7 +206,7 @@ func TestHeldMACIsKeptAndConfiguredWins(t *testing.T) {
 func TestTheAddressUnusedForLongestIsAssignedFirst(t *testing.T) {
 	c := config()
 	c.IPv4.DHCPFirst, c.IPv4.DHCPLast = ip("10.1.0.10"), ip("10.1.0.12")
-	a := func(i int) AppAdapterConfig { return wish(appA, i, "", "") }
+	a := func(i int) AppAdapterConfig { return adapterConfig(appA, i, "", "") }
 	held := map[AdapterKey]Lease{}
 	var said []string
 	for _, now := range [][]AppAdapterConfig{{a(0), a(1), a(2)}, {a(0), a(2)}, {a(2)}, {}, {a(3)}, {a(3), a(4)},
@@ -235,7 +235,7 @@ func TestNoMoreThanTheLastThatWentAreRemembered(t *testing.T) {
 	c.IPv4 = IPv4Config{Subnet: prefix("10.0.0.0/8"), Gateway: ip("10.0.0.1"), DHCPFirst: ip("10.0.0.2"),
 		DHCPLast: ip("10.255.255.254")}
 	held := map[AdapterKey]Lease{}
-	one := func(i int) AppAdapterConfig { return wish(appA, i, "", "") }
+	one := func(i int) AppAdapterConfig { return adapterConfig(appA, i, "", "") }
 	for i := range maxGone + 5 {
 		held = Allocate(c, []AppAdapterConfig{one(i)}, held).Leases
 	}
@@ -262,49 +262,49 @@ func TestMACs(t *testing.T) {
 	}{
 		{
 			"one that was configured goes back to the generated one",
-			[]AppAdapterConfig{wish(appA, 0, "", "")},
+			[]AppAdapterConfig{adapterConfig(appA, 0, "", "")},
 			map[AdapterKey]Lease{a0: lease(1, fixed, true)},
 			map[AdapterKey]string{a0: generatedA},
 		},
 		{
 			"one that was generated in another way stays",
-			[]AppAdapterConfig{wish(appA, 0, "", "")},
+			[]AppAdapterConfig{adapterConfig(appA, 0, "", "")},
 			map[AdapterKey]Lease{a0: lease(1, other, false)},
 			map[AdapterKey]string{a0: other},
 		},
 		{
 			"a configured one passes on to another adapter at once",
-			[]AppAdapterConfig{wish(appA, 0, "", ""), wish(appB, 0, "", fixed)},
+			[]AppAdapterConfig{adapterConfig(appA, 0, "", ""), adapterConfig(appB, 0, "", fixed)},
 			map[AdapterKey]Lease{a0: lease(1, fixed, true)},
 			map[AdapterKey]string{a0: generatedA, b0: fixed},
 		},
 		{
 			"two swap their configured ones",
-			[]AppAdapterConfig{wish(appA, 0, "", other), wish(appB, 0, "", fixed)},
+			[]AppAdapterConfig{adapterConfig(appA, 0, "", other), adapterConfig(appB, 0, "", fixed)},
 			map[AdapterKey]Lease{a0: lease(1, fixed, true), b0: lease(2, other, true)},
 			map[AdapterKey]string{a0: other, b0: fixed},
 		},
 		{
 			"one that is configured twice stays with whom it is with",
-			[]AppAdapterConfig{wish(appA, 0, "", fixed), wish(appB, 0, "", fixed)},
+			[]AppAdapterConfig{adapterConfig(appA, 0, "", fixed), adapterConfig(appB, 0, "", fixed)},
 			map[AdapterKey]Lease{b0: lease(1, fixed, true)},
 			map[AdapterKey]string{a0: "MAC " + fixed + " is taken by adapter " + b0.String(), b0: fixed},
 		},
 		{
 			"a generated one in use is nobody else's by configuration",
-			[]AppAdapterConfig{wish(appA, 0, "", ""), wish(appB, 0, "", other)},
+			[]AppAdapterConfig{adapterConfig(appA, 0, "", ""), adapterConfig(appB, 0, "", other)},
 			map[AdapterKey]Lease{a0: lease(1, other, false)},
 			map[AdapterKey]string{a0: other, b0: "MAC " + other + " is taken by adapter " + a0.String()},
 		},
 		{
 			"the generated one of an adapter that has gone is free",
-			[]AppAdapterConfig{wish(appB, 0, "", other)},
+			[]AppAdapterConfig{adapterConfig(appB, 0, "", other)},
 			map[AdapterKey]Lease{a0: lease(0, other, false)},
 			map[AdapterKey]string{b0: other},
 		},
 		{
 			"a generated one that another has by configuration makes way for the next",
-			[]AppAdapterConfig{wish(appA, 0, "", generatedB), wish(appB, 0, "", "")},
+			[]AppAdapterConfig{adapterConfig(appA, 0, "", generatedB), adapterConfig(appB, 0, "", "")},
 			nil,
 			map[AdapterKey]string{a0: generatedB, b0: adapterMAC(b0, netID, 1)},
 		},
@@ -327,9 +327,9 @@ func TestMACs(t *testing.T) {
 
 // A MAC that was configured is remembered as such while its adapter is away.
 func TestAFixedMACIsNotKeptByOneThatReturns(t *testing.T) {
-	with, k := []AppAdapterConfig{wish(appA, 0, "", "02:00:00:00:00:01")}, key(appA, 0)
+	with, k := []AppAdapterConfig{adapterConfig(appA, 0, "", "02:00:00:00:00:01")}, key(appA, 0)
 	away := Allocate(config(), nil, Allocate(config(), with, nil).Leases).Leases
-	if l := Allocate(config(), []AppAdapterConfig{wish(appA, 0, "", "")}, away).Leases[k]; l.MAC != adapterMAC(k, netID,
+	if l := Allocate(config(), []AppAdapterConfig{adapterConfig(appA, 0, "", "")}, away).Leases[k]; l.MAC != adapterMAC(k, netID,
 		0) || l.FixedMAC {
 		t.Errorf("it has %+v", l)
 	}
@@ -364,7 +364,7 @@ func drawWishes(t *rapid.T) []AppAdapterConfig {
 	seen := map[AdapterKey]AppAdapterConfig{}
 	for range rapid.IntRange(0, 12).Draw(t, "adapters") {
 		app := rapid.SampledFrom([]uuid.UUID{appA, appB, netID}).Draw(t, "app")
-		w := wish(app, rapid.IntRange(0, 4).Draw(t, "index"),
+		w := adapterConfig(app, rapid.IntRange(0, 4).Draw(t, "index"),
 			rapid.SampledFrom([]string{"", "", "", "10.1.0.2", "10.1.0.3", "10.1.0.9", "10.9.9.9", "10.1.0.1"}).Draw(t, "ip"),
 			rapid.SampledFrom([]string{"", "", "02:00:00:00:00:01", "02:00:00:00:00:02"}).Draw(t, "mac"))
 		seen[w.Key()] = w

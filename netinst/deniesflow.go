@@ -219,9 +219,9 @@ func (fc flowCheck) isGatewayService(f netstate.Flow) bool {
 }
 
 // MayDeny reports whether flows tracked before an op on a network's chains may be denied after it, so that they must be
-// compared with the rules. A new adapter counts: its address may be older than it is. So do port maps, which lead flows.
-// Chains that only distinguish adapters deny nothing while none of their rules is removed, nor does a network without
-// adapters.
+// compared with the rules. A new adapter counts, since its address may be older than it is, and so do port maps, which
+// lead flows. Chains that only distinguish adapters deny nothing while none of their rules is removed, nor does a network
+// without adapters.
 func MayDeny(op netstate.Op) bool {
 	return op.Kind == netstate.KindChain && slices.ContainsFunc(op.Items, func(it netstate.Item) bool {
 		want, _ := it.Want.(netstate.Chain)
@@ -250,9 +250,10 @@ func ofAdapter(id string) bool {
 	return strings.IndexAny(part, "0123456789") == 0
 }
 
-// deniesSwitchFlow is DeniesFlow for a switch network. Its addresses are learnt and not assigned, so an end of a flow with
-// an unknown owner may be any adapter whose addresses are unknown: the entry is kept only if each of them would allow
-// it. An entry removed without need is recreated by the next packet of its original direction, if the rules allow that.
+// deniesSwitchFlow is DeniesFlow for a switch network. Its addresses are learnt and not assigned, so an end of a flow
+// with an unknown owner may be any adapter whose addresses are unknown: the entry is kept only if each of them would
+// allow it. An entry removed without need is recreated by the next packet of its original direction, if the rules allow
+// that.
 func deniesSwitchFlow(nw network) func(netstate.Flow) bool {
 	return func(f netstate.Flow) bool {
 		vid, own := nw.vlanOfZone(f.Zone)

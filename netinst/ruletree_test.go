@@ -119,17 +119,17 @@ func TestTheTreeIsFlat(t *testing.T) {
 		}
 		rules = append(rules, rulesOf(HostState(ns))...)
 		world, node := netip.MustParseAddr("198.51.100.9"), netip.MustParseAddr("192.0.2.10")
-		most := 0
+		highest := 0
 		for _, n := range ns {
 			for _, way := range [][2]netip.Addr{{n.Subnet.Addr(), world}, {world, n.Subnet.Addr()}} {
 				table, read := readRules(rules, way[0], way[1])
-				if most = max(most, read); table != Table(n.Number) {
+				if highest = max(highest, read); table != Table(n.Number) {
 					t.Fatalf("%d networks: from %s to %s by table %d", c.networks, way[0], way[1], table)
 				}
 			}
 		}
-		if _, read := readRules(rules, node, world); most > c.toApp || read > c.ofNone {
-			t.Errorf("%d networks: a packet of an app meets up to %d rules, of none %d; want %d and %d", c.networks, most, read,
+		if _, read := readRules(rules, node, world); highest > c.toApp || read > c.ofNone {
+			t.Errorf("%d networks: a packet of an app meets up to %d rules, of none %d; want %d and %d", c.networks, highest, read,
 				c.toApp, c.ofNone)
 		}
 	}

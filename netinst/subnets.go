@@ -281,8 +281,8 @@ func (nw network) ofBridge(match string) bool {
 	return false
 }
 
-// deniesWithdrawnFlow is DeniesFlow for a network that is withdrawn: flows that its apps have begun through a port are still
-// translated, and their answers would reach neighbours of the host.
+// deniesWithdrawnFlow is DeniesFlow for a network that is withdrawn: flows that its apps have begun through a port are
+// still translated, and their answers would reach neighbours of the host.
 func deniesWithdrawnFlow(nw network) func(netstate.Flow) bool {
 	return func(f netstate.Flow) bool {
 		isSource := func(a Adapter) bool { return a.Lease.IP == f.Src.Addr() }

@@ -97,7 +97,7 @@ func (w *world) once() (cut, lost int) {
 		w.Errorf("%s was acknowledged, and %s runs", stays, got)
 		lost = 1
 	}
-	w.judge(text)
+	w.validate(text)
 	return cut, lost
 }
 
@@ -149,9 +149,9 @@ func (w *world) off() bool {
 	}
 }
 
-// judge waits for the end of what is pending: a config that broke the uplink is never
+// validate waits for the end of what is pending: a config that broke the uplink is never
 // confirmed, and nothing is pending for ever.
-func (w *world) judge(text string) {
+func (w *world) validate(text string) {
 	w.settle(commitconfirm.DefaultConfirm + time.Minute)
 	s := w.status()
 	if s.Pending {

@@ -297,8 +297,8 @@ func short(o config.Object) string {
 	return strings.NewReplacer("\n", "", " ", "", `"`, "").Replace(string(config.AppendCanonical(nil, o)))
 }
 
-// judge takes all but what is bad.
-func judge(document config.Object, peer string, from commitconfirm.Source) commitconfirm.Verdict {
+// validate takes all but what is bad.
+func validate(document config.Object, peer string, from commitconfirm.Source) commitconfirm.Verdict {
 	v := commitconfirm.Verdict{Config: config.MD5(document) + peer}
 	if document["bad"] != nil {
 		v = commitconfirm.Verdict{}
@@ -322,7 +322,7 @@ func (r *rig) start() {
 		log = zaptest.NewLogger(r.TB)
 	}
 	r.agent = New(Options{
-		Disk: r.disk, Validator: judge, Host: r.host, Runner: r.runner, Machine: fmt.Sprintf("m%d", r.machine),
+		Disk: r.disk, Validator: validate, Host: r.host, Runner: r.runner, Machine: fmt.Sprintf("m%d", r.machine),
 		Facts: r.facts,
 		Log:   log,
 		File: func() ([]byte, string, error) {

@@ -29,7 +29,7 @@ type metered struct {
 	storage.Store
 	mu                  sync.Mutex
 	commits, ops, bytes int
-	maxOps, mostBytes   int
+	maxOps, maxBytes    int
 	took                []time.Duration // of writes
 }
 
@@ -38,7 +38,7 @@ func (m *metered) Commit(ctx context.Context, t kv.Txn) (kv.TxnResult, error) {
 	size := t.Size()
 	m.commits++
 	m.ops, m.bytes = m.ops+len(t.Then), m.bytes+size
-	m.maxOps, m.mostBytes = max(m.maxOps, len(t.Then), len(t.Compares), len(t.Else)), max(m.mostBytes, size)
+	m.maxOps, m.maxBytes = max(m.maxOps, len(t.Then), len(t.Compares), len(t.Else)), max(m.maxBytes, size)
 	m.mu.Unlock()
 	at := time.Now()
 	o, err := m.Store.Commit(ctx, t)
@@ -53,7 +53,7 @@ func (m *metered) Commit(ctx context.Context, t kv.Txn) (kv.TxnResult, error) {
 func (m *metered) reset() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.commits, m.ops, m.bytes, m.maxOps, m.mostBytes, m.took = 0, 0, 0, 0, 0, nil
+	m.commits, m.ops, m.bytes, m.maxOps, m.maxBytes, m.took = 0, 0, 0, 0, 0, nil
 }
 
 // cpu returns the processor time of this process so far.
@@ -113,7 +113,7 @@ func BenchmarkRollout(b *testing.B) {
 	b.ReportMetric(float64(store.commits)/nodes/float64(number), "txns/node")
 	b.ReportMetric(store.took[len(store.took)/2].Seconds()*1e3, "ms/write")
 	b.ReportMetric(float64(store.maxOps), "ops/txn-most")
-	b.ReportMetric(float64(store.mostBytes), "B/txn-most")
+	b.ReportMetric(float64(store.maxBytes), "B/txn-most")
 	b.ReportMetric(float64(leader)/nodes, "B/leader")
 	b.ReportMetric(float64(r.follower())/nodes, "B/follower")
 }

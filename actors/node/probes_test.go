@@ -125,13 +125,13 @@ func TestShotsThatTheNodeKeepsBackMoveNothing(t *testing.T) {
 // A large config of silent targets has a bound.
 func TestTheShotsOfAllProbesHaveABound(t *testing.T) {
 	onRig(t, func(r *rig) {
-		var flying, most atomic.Int64
+		var flying, peak atomic.Int64
 		r.probedUplinks(1)
 		r.host.SetProbes(func(id probe.ID) error {
 			if id.Port != "p" {
 				return nil
 			}
-			most.Store(max(most.Load(), flying.Add(1)))
+			peak.Store(max(peak.Load(), flying.Add(1)))
 			time.AfterFunc(id.Timeout, func() { flying.Add(-1) })
 			return context.DeadlineExceeded
 		})
@@ -144,7 +144,7 @@ func TestTheShotsOfAllProbesHaveABound(t *testing.T) {
 			}
 		}
 		r.settle(10 * time.Second)
-		if n := most.Load(); n < 1500 || n > 2*maxAllFlying {
+		if n := peak.Load(); n < 1500 || n > 2*maxAllFlying {
 			t.Errorf("%d shots under way", n)
 		}
 		for i := range 1500 {

@@ -391,7 +391,7 @@ func TestSeed_NewestDesiredStateWinsWhileAnApplyIsSlow(t *testing.T) {
 			t.Errorf("the bridge has MTU %d, want the newest", l.MTU)
 		}
 		if n := r.crew("router/ni/"+niID(1)+"/applier").Messages - applies; n > 3 {
-			t.Errorf("51 wishes cost %d applies", n)
+			t.Errorf("51 configs cost %d applies", n)
 		}
 	})
 }

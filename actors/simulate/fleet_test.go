@@ -61,7 +61,7 @@ type desk struct {
 	document config.Object
 
 	mu      sync.Mutex
-	nodes   map[int]*seat
+	nodes   map[int]*handle
 	results []string // "0 accepted"
 	reports int
 	every   time.Duration
@@ -73,7 +73,7 @@ type desk struct {
 	stands  []bool // at the end, who has what it wants
 }
 
-type seat struct {
+type handle struct {
 	to        func(nodeproto.FromController)
 	attempts  uint64
 	confirmed bool
@@ -119,8 +119,8 @@ func (w wire) Send(m nodeproto.FromNode) error {
 	return nil
 }
 
-// wanted is the generation that all nodes want.
-func (d *desk) wanted() nodeproto.Generation {
+// desired is the generation that all nodes want.
+func (d *desk) desired() nodeproto.Generation {
 	return nodeproto.Generation{Authority: "desk", Counter: 1 + d.changes}
 }
 
@@ -141,24 +141,24 @@ func (d *desk) up(node int, h nodeproto.Hello, words chan nodeproto.FromControll
 	defer d.mu.Unlock()
 	s := d.nodes[node]
 	if s == nil {
-		s = &seat{}
+		s = &handle{}
 		d.nodes[node] = s
 	}
 	s.streams++
 	s.upAt = append(s.upAt, time.Now())
 	s.to = func(m nodeproto.FromController) { words <- m }
 	s.to(nodeproto.Managed{On: true})
-	if h.Generation != d.wanted() && s.failed == "" {
+	if h.Generation != d.desired() && s.failed == "" {
 		d.push(s)
 	}
 }
 
 const confirmIn = 2 * time.Minute
 
-func (d *desk) push(s *seat) {
+func (d *desk) push(s *handle) {
 	s.attempts++
 	s.to(nodeproto.Push{
-		Attempt: s.attempts, Generation: d.wanted(), MD5: config.MD5(d.document),
+		Attempt: s.attempts, Generation: d.desired(), MD5: config.MD5(d.document),
 		Document: config.AppendCanonical(nil, d.document),
 		Confirm:  confirmIn, Managed: true,
 	})
@@ -183,14 +183,14 @@ func (d *desk) said(node int, m nodeproto.FromNode) {
 	case nodeproto.Report:
 		d.reports++
 		switch p := m.Pending; {
-		case m.Generation == d.wanted() && p == nil:
+		case m.Generation == d.desired() && p == nil:
 			s.confirmed = true
 		case p != nil && p.Settled && len(p.Worse) == 0:
 			s.to(nodeproto.Probe{Number: 7})
 		}
 	case nodeproto.Probed:
-		if m.Generation == d.wanted() && len(m.Worse) == 0 {
-			s.to(nodeproto.Confirm{Generation: d.wanted()})
+		if m.Generation == d.desired() && len(m.Worse) == 0 {
+			s.to(nodeproto.Confirm{Generation: d.desired()})
 		}
 	}
 }
@@ -200,7 +200,7 @@ func (d *desk) Nodes(context.Context) ([]fleetapi.Node, error) {
 	defer d.mu.Unlock()
 	var out []fleetapi.Node
 	for i, s := range d.nodes {
-		r := fleetapi.Running{Generation: d.wanted().String()}
+		r := fleetapi.Running{Generation: d.desired().String()}
 		n := fleetapi.Node{Name: fmt.Sprint("sim-", i), State: "Pushing", Online: true, Desired: r, Running: r}
 		switch {
 		case s.failed != "":
@@ -227,9 +227,9 @@ func (d *desk) confirmed(nodes int) []bool {
 // within runs a fleet with a fault on each node and says where it stood after a time.
 func within(t *testing.T, d time.Duration, plan ...InjectedFault) (*desk, Progress, Round) {
 	t.Helper()
-	c := &desk{document: config.Object{"a": "b"}, nodes: map[int]*seat{}}
-	tally, round := c.run(t, d, plan)
-	return c, tally, round
+	c := &desk{document: config.Object{"a": "b"}, nodes: map[int]*handle{}}
+	progress, round := c.run(t, d, plan)
+	return c, progress, round
 }
 
 func (d *desk) run(t *testing.T, within time.Duration, plan []InjectedFault) (Progress, Round) {
@@ -340,13 +340,13 @@ func TestFaults(t *testing.T) {
 
 // A node that hangs says nothing, however often it is pushed the same, and takes the next one.
 func TestAHangEndsWithTheNextConfig(t *testing.T) {
-	d := &desk{document: config.Object{"a": "b"}, nodes: map[int]*seat{}, hold: true, again: 5 * time.Minute}
+	d := &desk{document: config.Object{"a": "b"}, nodes: map[int]*handle{}, hold: true, again: 5 * time.Minute}
 	d.run(t, 4*time.Minute, []InjectedFault{Hang, ""})
 	if slices.ContainsFunc(d.results, func(r string) bool { return strings.HasPrefix(r, "0 ") }) ||
 		!slices.Equal(d.stands, []bool{false, true}) {
 		t.Errorf("it said %q", d.results)
 	}
-	d = &desk{document: config.Object{"a": "b"}, nodes: map[int]*seat{}, hold: true, again: 5 * time.Minute}
+	d = &desk{document: config.Object{"a": "b"}, nodes: map[int]*handle{}, hold: true, again: 5 * time.Minute}
 	d.run(t, 6*time.Minute, []InjectedFault{Hang, ""})
 	if !slices.Equal(d.stands, []bool{true, true}) || d.nodes[0].streams != 1 {
 		t.Errorf("it stands %v over %d streams: %q", d.stands, d.nodes[0].streams, d.results)
@@ -360,7 +360,7 @@ func TestFaultsComeWithTheConfigThatTheyAreFor(t *testing.T) {
 		Rollback: "0 accepted, 0 applied, 0 accepted, 0 applied, 0 unconfirmed, 0 accepted, 0 applied",
 		Hang:     "0 accepted, 0 applied",
 	} {
-		d := &desk{document: config.Object{"a": "b"}, nodes: map[int]*seat{}, hold: true, again: 30 * time.Second,
+		d := &desk{document: config.Object{"a": "b"}, nodes: map[int]*handle{}, hold: true, again: 30 * time.Second,
 			o: Options{FaultsAt: 2}}
 		undone := 0
 		d.meet = func(f *SimulatedFleet) { undone = f.UnrequestedUndos() }
@@ -381,9 +381,9 @@ func TestNodesTakeTheirTime(t *testing.T) {
 
 func withOptions(t *testing.T, o Options, plan ...InjectedFault) (*desk, Progress, Round) {
 	t.Helper()
-	d := &desk{document: config.Object{"a": "b"}, nodes: map[int]*seat{}, o: o}
-	tally, round := d.run(t, 5*time.Minute, plan)
-	return d, tally, round
+	d := &desk{document: config.Object{"a": "b"}, nodes: map[int]*handle{}, o: o}
+	progress, round := d.run(t, 5*time.Minute, plan)
+	return d, progress, round
 }
 
 // On a line with its point of presence at one end, all that is behind the node that loses its
@@ -397,7 +397,7 @@ func TestALostLinkTakesAlongWhatIsBehindIt(t *testing.T) {
 			line.Links = append(line.Links, topology.Link{A: line.Nodes[i-1].Name, Z: name})
 		}
 	}
-	d := &desk{document: config.Object{"a": "b"}, nodes: map[int]*seat{}, hold: true, again: 30 * time.Second,
+	d := &desk{document: config.Object{"a": "b"}, nodes: map[int]*handle{}, hold: true, again: 30 * time.Second,
 		o: Options{Topology: line, FaultsAt: 2}}
 	d.run(t, 2*time.Minute, []InjectedFault{"", "", LinkLoss, "", ""})
 	if !slices.Equal(d.stands, []bool{true, true, true, true, true}) {
@@ -425,7 +425,7 @@ func TestTheEndNamesWhatIsWaitedFor(t *testing.T) {
 // A node reports as often as it is told to, beside what changes.
 func TestReportsComeAtTheirInterval(t *testing.T) {
 	count := func(every time.Duration) int {
-		c := &desk{document: config.Object{"a": "b"}, nodes: map[int]*seat{}, every: every, hold: true}
+		c := &desk{document: config.Object{"a": "b"}, nodes: map[int]*handle{}, every: every, hold: true}
 		c.run(t, 10*time.Minute, []InjectedFault{""})
 		return c.reports
 	}

@@ -98,7 +98,7 @@ func TestOnlyNodesWhoseEffectiveConfigChangedAreTouched(t *testing.T) {
 		{"once", setPeer("n2", "P"), ""},
 		{"a clash is a fault of its node, and takes no number", put("n2", `{"envParams": 1}`), "n2 s:4 faulty"},
 		{"which ends", put("n2", `{}`), "n2 s:4 managed peer=P"},
-		{"a node that is put again is told its wish also when that is the same", put("n2", `{}`), "n2 s:4 managed peer=P"},
+		{"a node that is put again is sent its config even if that is the same", put("n2", `{}`), "n2 s:4 managed peer=P"},
 		{"a version of the same kind has the same config", touchedText(f.Put("n3", v2, nil, nil, Counted{})),
 			"n3 s:11 managed"},
 		{

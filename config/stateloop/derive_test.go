@@ -37,7 +37,7 @@ func TestWhichOfTwoReportsCounts(t *testing.T) {
 		{"the later message", ToBePresent, Reported{State: CreatingFailed, Message: "Z"},
 			Reported{State: CreatingFailed, Message: "a"}},
 	} {
-		want := Config{Generation: now, Since: wantedSince}
+		want := Config{Generation: now, Since: desiredSince}
 		if c.target != "" {
 			want.Parameters = []DesiredParameter{{ID: "p", Target: c.target}}
 		}
@@ -94,9 +94,9 @@ func TestWhatIsWaitedForIsNamed(t *testing.T) {
 }
 
 var (
-	drawnIDs    = rapid.SampledFrom([]string{"a", "b", "c", "d", "e"})
-	drawnStates = rapid.SampledFrom(append(slices.Clone(seedsWords), Creating, Removing, Unclaimed, Ignored, "Purple", ""))
-	drawnWishes = rapid.SliceOfN(rapid.Custom(func(t *rapid.T) DesiredParameter {
+	drawnIDs        = rapid.SampledFrom([]string{"a", "b", "c", "d", "e"})
+	drawnStates     = rapid.SampledFrom(append(slices.Clone(seedsWords), Creating, Removing, Unclaimed, Ignored, "Purple", ""))
+	drawnParameters = rapid.SliceOfN(rapid.Custom(func(t *rapid.T) DesiredParameter {
 		return DesiredParameter{
 			ID: drawnIDs.Draw(t, "id"), Target: rapid.SampledFrom([]Target{ToBePresent, ToBeAbsent}).Draw(t, "target"),
 			Dependencies: rapid.SliceOfN(drawnIDs, 0, 2).Draw(t, "dependencies"),
@@ -106,13 +106,13 @@ var (
 	drawnReports     = rapid.SliceOfN(rapid.Custom(func(t *rapid.T) Reported {
 		return Reported{
 			ID: drawnIDs.Draw(t, "id"), State: drawnStates.Draw(t, "state"), Generation: drawnGenerations.Draw(t, "generation"),
-			Since:   rapid.SampledFrom([]time.Time{{}, wantedSince, foundAt}).Draw(t, "since"),
+			Since:   rapid.SampledFrom([]time.Time{{}, desiredSince, foundAt}).Draw(t, "since"),
 			Message: rapid.SampledFrom([]string{"", "m", "n"}).Draw(t, "message"),
 		}
 	}), 0, 8)
 )
 
-// Whatever is wanted and reported: each wished id has one answer, each other one that was
+// Whatever is desired and reported: each desired id has one answer, each other one that was
 // reported is ignored once, order does not count, and ready is what it says.
 func TestPropertyDerive(t *testing.T) {
 	reviews := map[State]Review{
@@ -122,8 +122,8 @@ func TestPropertyDerive(t *testing.T) {
 	to := map[Target][]State{ToBePresent: {Present, Creating, CreatingFailed, CheckPresentFailed},
 		ToBeAbsent: {Absent, Removing, RemovingFailed, CheckAbsentFailed}}
 	rapid.Check(t, func(t *rapid.T) {
-		want := Config{Generation: drawnGenerations.Draw(t, "wanted"), Since: wantedSince,
-			Parameters: drawnWishes.Draw(t, "wishes")}
+		want := Config{Generation: drawnGenerations.Draw(t, "wanted"), Since: desiredSince,
+			Parameters: drawnParameters.Draw(t, "parameters")}
 		got := EdgePeerConfigurationState{drawnGenerations.Draw(t, "reported"), drawnReports.Draw(t, "reports")}
 		d := Derive(want, got)
 		again := Config{want.Generation, want.Since, rapid.Permutation(want.Parameters).Draw(t, "order")}
@@ -131,13 +131,13 @@ func TestPropertyDerive(t *testing.T) {
 			rapid.Permutation(got.Parameters).Draw(t, "order")}); fmt.Sprint(other) != fmt.Sprint(d) {
 			t.Fatalf("another order: %+v and %+v", d, other)
 		}
-		wished, all := map[string]bool{}, want.Generation == got.Generation
+		desired, all := map[string]bool{}, want.Generation == got.Generation
 		for _, w := range want.Parameters {
-			wished[w.ID] = true
+			desired[w.ID] = true
 		}
 		for i, p := range d.Parameters {
 			all = all && (p.State == Present || p.State == Absent) && !p.Stale
-			if !wished[p.ID] || i > 0 && d.Parameters[i-1].ID >= p.ID {
+			if !desired[p.ID] || i > 0 && d.Parameters[i-1].ID >= p.ID {
 				t.Fatalf("%s after %+v", p.ID, d.Parameters[:i])
 			}
 			if review, known := reviews[p.State]; !known || p.Review != review {
@@ -152,7 +152,7 @@ func TestPropertyDerive(t *testing.T) {
 		}
 		ignored := map[string]bool{}
 		for _, r := range got.Parameters {
-			ignored[r.ID] = !wished[r.ID]
+			ignored[r.ID] = !desired[r.ID]
 		}
 		for _, i := range d.Ignored {
 			if !ignored[i.ID] || i.Review == "" || i.Reason == "" && i.Reported != "" {
@@ -160,7 +160,7 @@ func TestPropertyDerive(t *testing.T) {
 			}
 			delete(ignored, i.ID)
 		}
-		if d.Ready != all || len(d.Parameters) != len(wished) || slices.Contains(values(ignored), true) {
+		if d.Ready != all || len(d.Parameters) != len(desired) || slices.Contains(values(ignored), true) {
 			t.Fatalf("ready %v, not told %v: %+v", d.Ready, ignored, d)
 		}
 	})
@@ -176,7 +176,7 @@ func values(m map[string]bool) (out []bool) {
 // What was derived, reported back as a node would, derives to the same: nothing builds up.
 func TestPropertyDeriveIsIdempotent(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		want := Config{Generation: now, Since: wantedSince, Parameters: drawnWishes.Draw(t, "wishes")}
+		want := Config{Generation: now, Since: desiredSince, Parameters: drawnParameters.Draw(t, "parameters")}
 		d := Derive(want, EdgePeerConfigurationState{now, drawnReports.Draw(t, "reports")})
 		said := EdgePeerConfigurationState{Generation: now}
 		for _, p := range d.Parameters {

@@ -136,7 +136,7 @@ func FuzzReadOffline(f *testing.F) {
 		}
 		d := Derive(want, got)
 		if len(d.Parameters) != len(want.Parameters) {
-			t.Fatalf("%d answers to %d wishes", len(d.Parameters), len(want.Parameters))
+			t.Fatalf("%d answers to %d parameters", len(d.Parameters), len(want.Parameters))
 		}
 		if d.Ready && want.Generation != got.Generation {
 			t.Fatal("ready by a stale report")

@@ -23,7 +23,7 @@ func saidOf(states ...State) EdgePeerConfigurationState {
 }
 
 func TestSummarize(t *testing.T) {
-	want := Config{Generation: now, Since: wantedSince, Parameters: []DesiredParameter{{ID: "a"}, {ID: "b"}, {ID: "c"}}}
+	want := Config{Generation: now, Since: desiredSince, Parameters: []DesiredParameter{{ID: "a"}, {ID: "b"}, {ID: "c"}}}
 	good := saidOf(Present, Present, Present)
 	answering := func(g string, s EdgePeerConfigurationState) EdgePeerConfigurationState {
 		if s.Generation = old; g == "none" {
@@ -132,7 +132,7 @@ func TestPropertyHealth(t *testing.T) {
 			p.LastReport = time.Time{}
 		}
 		p.Health = []HealthItem{{Name: "x", Good: rapid.Bool().Draw(t, "good")}}
-		r := Summarize(p, Config{Generation: now, Parameters: drawnWishes.Draw(t, "wishes")},
+		r := Summarize(p, Config{Generation: now, Parameters: drawnParameters.Draw(t, "parameters")},
 			EdgePeerConfigurationState{now, drawnReports.Draw(t, "reports")})
 		var reviews []Review
 		moving := false

@@ -12,18 +12,18 @@ import (
 )
 
 var (
-	wantedSince = time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
-	foundAt     = wantedSince.Add(7 * time.Second)
-	now         = config.Generation{Authority: "store", Counter: 7}
-	old         = config.Generation{Authority: "store", Counter: 6}
-	seedsWords  = []State{Present, Absent, CreatingFailed, RemovingFailed, CheckPresentFailed, CheckAbsentFailed,
+	desiredSince = time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
+	foundAt      = desiredSince.Add(7 * time.Second)
+	now          = config.Generation{Authority: "store", Counter: 7}
+	old          = config.Generation{Authority: "store", Counter: 6}
+	seedsWords   = []State{Present, Absent, CreatingFailed, RemovingFailed, CheckPresentFailed, CheckAbsentFailed,
 		WaitingForDependencies}
 )
 
 // one is what follows for one parameter, in words: its state, review, whose time it has and the
 // reason. A target or a report that is "" is not there.
 func one(target Target, reported State, answers config.Generation, message string) string {
-	want := Config{Generation: now, Since: wantedSince}
+	want := Config{Generation: now, Since: desiredSince}
 	if target != "" {
 		want.Parameters = []DesiredParameter{{ID: "p", Target: target}}
 	}
@@ -39,7 +39,7 @@ func tell(d PeerConfigurationState) string {
 	for _, p := range d.Parameters {
 		since := "odd"
 		switch p.Since {
-		case wantedSince:
+		case desiredSince:
 			since = "config"
 		case foundAt:
 			since = "report"

@@ -22,9 +22,9 @@ import (
 var testName = regexp.MustCompile(`(planned: ` +
 	`)?\b([a-z][a-z0-9_/-]*)\.((?:Test|Fuzz|Benchmark|Example)[A-Z_]\w*(?:/[\w-]+)?)`)
 
-// judgeTests says what is wrong with the tests that text names; known is package's
+// wrongTests says what is wrong with the tests that text names; known is package's
 // folder to names. A planned test is none yet, and one that exists is not planned.
-func judgeTests(text string, known map[string][]string) (named int, wrong []string) {
+func wrongTests(text string, known map[string][]string) (named int, wrong []string) {
 	for _, m := range testName.FindAllStringSubmatch(text, -1) {
 		planned, pkg, name := m[1] != "", m[2], m[3]
 		if pkg == "package" { // a keyword: this is how a document explains the notation
@@ -55,7 +55,7 @@ func TestSeedsNameTestsThatExist(t *testing.T) {
 	if err != nil {
 		t.Fatalf("every requirement of a seed has its test or ADR there: %v", err)
 	}
-	named, wrong := judgeTests(string(text), known)
+	named, wrong := wrongTests(string(text), known)
 	if named == 0 {
 		t.Error("docs/seeds.md names no test")
 	}
@@ -70,9 +70,9 @@ var adrName = regexp.MustCompile(`\bADR (\d{4})\b`)
 // openRow is a requirement that is not built, with the issue that builds it.
 var openRow = regexp.MustCompile(`\bopen: (issue \d+|no issue)\b`)
 
-// judgeRows says which rows of the tables of requirements are held by nothing: a row names an existing test or an
+// wrongRows says which rows of the tables of requirements are held by nothing: a row names an existing test or an
 // existing decision, or says that it is open; an open row names no test. A row has three cells, the first a unique id.
-func judgeRows(text string, known map[string][]string, decisions []string) (rows int, wrong []string) {
+func wrongRows(text string, known map[string][]string, decisions []string) (rows int, wrong []string) {
 	seen := map[string]bool{}
 	for _, line := range strings.Split(text, "\n") {
 		cells := strings.Split(line, "|")
@@ -81,7 +81,7 @@ func judgeRows(text string, known map[string][]string, decisions []string) (rows
 		}
 		rows++
 		id, last := strings.TrimSpace(cells[1]), cells[len(cells)-2]
-		named, bad := judgeTests(last, known)
+		named, bad := wrongTests(last, known)
 		adrs := adrName.FindAllStringSubmatch(last, -1)
 		for _, m := range adrs {
 			if !slices.Contains(decisions, m[1]) {
@@ -110,7 +110,7 @@ func TestEveryRequirementHasItsTestOrDecision(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	rows, wrong := judgeRows(string(text), testsOf(t), decisionsOf(t))
+	rows, wrong := wrongRows(string(text), testsOf(t), decisionsOf(t))
 	if rows < 70 {
 		t.Errorf("docs/seeds.md has %d rows", rows)
 	}
@@ -118,7 +118,7 @@ func TestEveryRequirementHasItsTestOrDecision(t *testing.T) {
 		t.Errorf("docs/seeds.md: %s", w)
 	}
 	known := map[string][]string{"a": {"TestX"}}
-	_, wrong = judgeRows("| id | r | t |\n|---|---|---|\n| A | r | a.TestX |\n| B | r | ADR 0009 |\n| C | r | planned: "+
+	_, wrong = wrongRows("| id | r | t |\n|---|---|---|\n| A | r | a.TestX |\n| B | r | ADR 0009 |\n| C | r | planned: "+
 		"a.TestY |\n| D | r | ADR 0001 |\n| A | r | ADR 0001 |\n| E | r | open: issue 7 |\n| F | r | open: no issue |\n"+
 		"| G | r | open: soon |\n| H | r | a.TestX, open: issue 7 |\n", known, []string{"0001"})
 	if want := []string{"B: ADR 0009 does not exist", "C: neither a test nor an ADR is named",
@@ -168,7 +168,7 @@ func TestEveryLawHasItsTest(t *testing.T) {
 	}
 	_, table, _ := strings.Cut(string(text), "## The laws")
 	table, _, _ = strings.Cut(table, "\n## ")
-	rows, wrong := judgeRows(strings.Replace(table, "| law |", "| id |", 1), testsOf(t), decisionsOf(t))
+	rows, wrong := wrongRows(strings.Replace(table, "| law |", "| id |", 1), testsOf(t), decisionsOf(t))
 	if rows != laws {
 		t.Errorf("docs/architecture.md has %d laws, want %d", rows, laws)
 	}
@@ -181,7 +181,7 @@ func TestWrongNamesOfTestsAreFound(t *testing.T) {
 	known := map[string][]string{"a/b": {"TestX", "TestX/EBM-1", "FuzzY"}}
 	text := "`b.TestX` a/b.FuzzY, `b.TestX/EBM-1` b.TestX/EBM-2 `package.TestName`\n| planned: b.TestNew | b.TestZ " +
 		"|\n`c.TestX` planned: b.TestX"
-	named, wrong := judgeTests(text, known)
+	named, wrong := wrongTests(text, known)
 	want := []string{"b.TestX/EBM-2 does not exist", "b.TestZ does not exist", "c.TestX does not exist",
 		"b.TestX is called planned and exists"}
 	if named != 6 || !slices.Equal(wrong, want) {

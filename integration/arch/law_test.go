@@ -477,7 +477,7 @@ func breaches(ps []pkg) []string {
 			continue
 		}
 		for _, imp := range p.Imports {
-			out = append(out, judge(p.room(), allowed, imp)...)
+			out = append(out, wrongImport(p.room(), allowed, imp)...)
 		}
 		if under(p.room(), "integration") {
 			continue
@@ -492,8 +492,8 @@ func breaches(ps []pkg) []string {
 	return out
 }
 
-// judge says what is wrong with one import outside of test files.
-func judge(room string, allowed []string, imp string) []string {
+// wrongImport says what is wrong with one import outside of test files.
+func wrongImport(room string, allowed []string, imp string) []string {
 	if below, own := strings.CutPrefix(imp, module+"/"); own {
 		if !slices.Contains(allowed, below) {
 			return []string{fmt.Sprintf("%s may not import %q", room, below)}

@@ -115,7 +115,7 @@ func (d *daemon) spent(when string, took time.Duration) {
 // logf says at once what a run of minutes has come to.
 func (d *daemon) logf(format string, args ...any) { fmt.Printf(format+"\n", args...) }
 
-const scalePatience = 2 * time.Minute
+const scaleTimeout = 2 * time.Minute
 
 // present waits until all networks are Present. To ask costs the daemon a listing of
 // them all, so it is asked seldom.
@@ -132,7 +132,7 @@ func (d *daemon) inactive(apps int) {
 
 func (d *daemon) every(kind string, n int, good func(object) bool) {
 	d.Helper()
-	for end := time.Now().Add(scalePatience); ; time.Sleep(100*time.Millisecond + time.Duration(n)*time.Millisecond/2) {
+	for end := time.Now().Add(scaleTimeout); ; time.Sleep(100*time.Millisecond + time.Duration(n)*time.Millisecond/2) {
 		list, err := d.api.List(context.Background(), kind)
 		d.check(err)
 		count := 0
@@ -145,7 +145,7 @@ func (d *daemon) every(kind string, n int, good func(object) bool) {
 			return
 		}
 		if time.Now().After(end) {
-			d.Fatalf("%d of %d %s after %v", count, n, kind, scalePatience)
+			d.Fatalf("%d of %d %s after %v", count, n, kind, scaleTimeout)
 		}
 	}
 }

@@ -195,15 +195,15 @@ func (x *exchange) half(w *wire, to, from net.Conn) {
 	}
 }
 
-// mostHead is the maximum size of a request's head.
-const mostHead = 16 << 10
+// maxHead is the maximum size of a request's head.
+const maxHead = 16 << 10
 
 // headOf reads the head of the first request on a connection.
 func headOf(c net.Conn) ([]byte, error) {
 	var said []byte
 	buffer := make([]byte, 4<<10)
 	for !bytes.Contains(said, []byte("\r\n\r\n")) {
-		if len(said) > mostHead {
+		if len(said) > maxHead {
 			return nil, fmt.Errorf("%d bytes and no end of the head", len(said))
 		}
 		n, err := c.Read(buffer)

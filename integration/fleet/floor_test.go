@@ -29,8 +29,8 @@ const (
 	floorMethod  = "/" + floorService + "/Link"
 )
 
-// floorPatience is how long a floor waits for what has to come.
-const floorPatience = 5 * time.Minute
+// floorTimeout is how long a floor waits for what has to come.
+const floorTimeout = 5 * time.Minute
 
 // atOnce is how many files are written at the same time: more gain nothing on the disks
 // that were tried, and each holds a thread.
@@ -157,7 +157,7 @@ func (s *bareServer) serve(rpc grpc.ServerStream) error {
 }
 
 func (s *bareServer) wait(c <-chan struct{}, n int) error {
-	late := time.NewTimer(floorPatience)
+	late := time.NewTimer(floorTimeout)
 	defer late.Stop()
 	for i := range n {
 		select {
@@ -185,7 +185,7 @@ func (s *bareServer) push(p *floorPush) (floorAnswer, error) {
 	if err := s.send(to, m); err != nil {
 		return floorAnswer{}, err
 	}
-	late := time.NewTimer(floorPatience)
+	late := time.NewTimer(floorTimeout)
 	defer late.Stop()
 	var took []time.Duration
 	for len(took) < len(to) {

@@ -21,8 +21,8 @@ import (
 // ofSimulator is how many nodes one simulator has at most: a node needs a descriptor or two, and memory.
 const ofSimulator = 2500
 
-// patience is how long anything may take that must happen.
-const patience = 10 * time.Minute
+// waitTimeout is how long anything may take that must happen.
+const waitTimeout = 10 * time.Minute
 
 // fleet is a controller and its nodes, each simulator and the controller in a process of its own.
 type fleet struct {
@@ -123,8 +123,8 @@ func (f *fleet) stopController() {
 func (f *fleet) until(what string, every time.Duration, is func() bool) {
 	f.Helper()
 	for begun := time.Now(); !is(); time.Sleep(every) {
-		if time.Since(begun) > patience {
-			f.Fatalf("%s: not after %v", what, patience)
+		if time.Since(begun) > waitTimeout {
+			f.Fatalf("%s: not after %v", what, waitTimeout)
 		}
 	}
 }

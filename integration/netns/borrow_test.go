@@ -47,7 +47,7 @@ func TestATapDeviceIsObservedAsDesiredAndRemoved(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
 	before := picture(t, l.ns)
-	l.must(ground, root())
+	l.must(hostOwner, root())
 	for _, name := range []string{"es1a2", "vm0", "es1a2"} {
 		l.must(owner(1), l.ownTap(name))
 		l.equal(owner(1), l.ownTap(name))
@@ -67,7 +67,7 @@ func TestATapDeviceIsObservedAsDesiredAndRemoved(t *testing.T) {
 	l.must(owner(1), l.ownTap("vm1"))
 	l.equal(owner(1), l.ownTap("vm1"))
 	l.must(owner(1), netstate.State{})
-	l.must(ground, netstate.State{})
+	l.must(hostOwner, netstate.State{})
 	if d := cmp.Diff(before, picture(t, l.ns)); d != "" {
 		t.Errorf("host differs (-before +after):\n%s", d)
 	}
@@ -76,7 +76,7 @@ func TestATapDeviceIsObservedAsDesiredAndRemoved(t *testing.T) {
 func TestATapDeviceNeverTakesANameOfOthers(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
-	l.must(ground, root())
+	l.must(hostOwner, root())
 	l.ns.Exec(t, "ip", "tuntap", "add", "dev", "vm0", "mode", "tap")
 	before := l.index("vm0")
 	l.must(owner(1), l.network(1))
@@ -97,7 +97,7 @@ func TestATapDeviceNeverTakesANameOfOthers(t *testing.T) {
 func TestAForeignLinkIsEnslavedAndReleasedUnchanged(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
-	l.must(ground, root())
+	l.must(hostOwner, root())
 	l.must(owner(1), l.network(1))
 	l.ns.Exec(t, "ip", "link", "add", "vm0", "type", "veth", "peer", "name", "vm0p")
 	l.ns.Exec(t, "ip", "link", "set", "vm0", "group", "7", "alias", "theirs", "up")
@@ -135,7 +135,7 @@ func TestAForeignLinkIsEnslavedAndReleasedUnchanged(t *testing.T) {
 func TestALinkThatWasDownIsReleasedDown(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
-	l.must(ground, root())
+	l.must(hostOwner, root())
 	l.must(owner(1), l.network(1))
 	l.ns.Exec(t, "ip", "tuntap", "add", "dev", "vm0", "mode", "tap")
 	up := func() bool { return strings.Contains(l.ns.Exec(t, "ip", "-o", "link", "show", "dev", "vm0"), ",UP") }
@@ -166,9 +166,9 @@ func TestALinkThatWasDownIsReleasedDown(t *testing.T) {
 func TestALinkThatTheHostUsesIsNeverEnslaved(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
-	l.must(ground, root())
+	l.must(hostOwner, root())
 	l.must(owner(1), l.network(1))
-	lend := func(name string) error {
+	enslave := func(name string) error {
 		return l.do(t.Context(), owner(1), netstate.Op{Verb: netstate.Add, Kind: netstate.KindPort,
 			Items: []netstate.Item{{Want: netstate.Port{Link: name, Master: "es1", Foreign: true}}}})
 	}
@@ -179,7 +179,7 @@ func TestALinkThatTheHostUsesIsNeverEnslaved(t *testing.T) {
 		"eth0": "has the host's address 192.0.2.2/24", "slave": "is enslaved to br0, which is not edgespan's",
 		"none": "does not exist", "es1a1": "belongs to another adapter",
 	} {
-		if err := lend(name); !errors.Is(err, netstate.ErrWaiting) || !strings.Contains(err.Error(), why) {
+		if err := enslave(name); !errors.Is(err, netstate.ErrWaiting) || !strings.Contains(err.Error(), why) {
 			t.Errorf("%s: %v, want %q", name, err, why)
 		}
 	}
@@ -192,7 +192,7 @@ func TestALinkThatTheHostUsesIsNeverEnslaved(t *testing.T) {
 func TestALinkRecreatedUnderItsNameIsNoticed(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
-	l.must(ground, root())
+	l.must(hostOwner, root())
 	l.ns.Exec(t, "ip", "tuntap", "add", "dev", "vm0", "mode", "tap")
 	l.must(owner(1), l.borrowed("vm0"))
 	events := make(chan netstate.HostEvent, 100)
@@ -233,7 +233,7 @@ func TestALinkRecreatedUnderItsNameIsNoticed(t *testing.T) {
 func TestAddressesAreObservedOnARecreatedLink(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
-	l.must(ground, root())
+	l.must(hostOwner, root())
 	heard := make(chan netstate.ObservedAddress, 100)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()

@@ -46,7 +46,7 @@ func crowd(t *testing.T, count int, spoilt bool) int {
 			}
 		}
 	}
-	l.must(ground, netinst.HostState(ns))
+	l.must(hostOwner, netinst.HostState(ns))
 	refused := netstate.Chain{Family: netstate.IPv4, Table: "filter", Name: fmt.Sprintf("ES%d-FWD", count+1),
 		Rules: []string{"-j NOSUCHTARGET"}}
 	want[count+1].Add(refused)

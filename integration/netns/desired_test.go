@@ -110,14 +110,14 @@ func turns(from, to desiredStates) []turn {
 	both := desiredStates{foundation: map[int]netinst.HostNetwork{}}
 	maps.Copy(both.foundation, from.foundation)
 	maps.Copy(both.foundation, to.foundation)
-	out := []turn{{ground, both.host()}}
+	out := []turn{{hostOwner, both.host()}}
 	numbers := slices.Sorted(maps.Keys(both.foundation))
 	slices.SortStableFunc(numbers,
 		func(a, b int) int { return gives(from.nets[b], to.nets[b]) - gives(from.nets[a], to.nets[a]) })
 	for _, n := range numbers {
 		out = append(out, turn{owner(n), to.nets[n]})
 	}
-	return append(out, turn{ground, to.host()})
+	return append(out, turn{hostOwner, to.host()})
 }
 
 // gives returns how many of its links a network gives up: 2 all, 1 some, 0 none.

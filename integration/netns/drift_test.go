@@ -18,12 +18,12 @@ import (
 func TestTheSameOpTwiceLeavesTheSame(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
-	l.must(ground, root())
+	l.must(hostOwner, root())
 	l.must(owner(1), l.network(1))
 	before := picture(t, l.ns)
-	for _, o := range []netstate.Owner{ground, owner(1)} { // same order as before
+	for _, o := range []netstate.Owner{hostOwner, owner(1)} { // same order as before
 		want := root()
-		if o != ground {
+		if o != hostOwner {
 			want = l.network(1)
 		}
 		for _, op := range netstate.Diff(netstate.State{}, want) {
@@ -45,7 +45,7 @@ func TestTheSameOpTwiceLeavesTheSame(t *testing.T) {
 func TestWhatOthersChangeIsFoundAndRepaired(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
-	l.must(ground, root())
+	l.must(hostOwner, root())
 	for n := 1; n <= 2; n++ {
 		l.must(owner(n), l.network(n))
 	}
@@ -116,7 +116,7 @@ func TestWhatOthersChangeIsFoundAndRepaired(t *testing.T) {
 				return true
 			})
 			l.open() // the state in memory must not matter
-			l.must(ground, root())
+			l.must(hostOwner, root())
 			for n := 1; n <= 2; n++ {
 				l.must(owner(n), l.network(n))
 			}
@@ -138,7 +138,7 @@ func sorted(picture string) []string {
 
 func TestAHungHelperIsReplaced(t *testing.T) {
 	l := newLab(t)
-	l.must(ground, root())
+	l.must(hostOwner, root())
 	l.must(owner(1), l.network(1))
 	b, err := os.ReadFile(filepath.Join(l.dir, "ni/1/dnsmasq/process.json"))
 	if err != nil {
@@ -223,7 +223,7 @@ func TestATakenNameIsAClearErrorAndLeavesNothing(t *testing.T) {
 func TestAnObjectOfAnotherOwnerIsRefused(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
-	l.must(ground, root())
+	l.must(hostOwner, root())
 	l.must(owner(2), l.network(2))
 	before := picture(t, l.ns)
 	for _, op := range netstate.Diff(netstate.State{}, l.network(2)) {
@@ -317,7 +317,7 @@ func TestACrashHalfWayConverges(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			l := newLab(t)
 			path := os.Getenv("PATH")
-			l.must(ground, root())
+			l.must(hostOwner, root())
 			wrap(t, "iptables-restore", script)
 			fs := l.apply(t.Context(), owner(1), l.network(1))
 			if len(fs) == 0 || !strings.Contains(fs[0].Err, "iptables-restore") {

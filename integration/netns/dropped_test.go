@@ -119,11 +119,11 @@ func TestTheLimitsOfFramesCount(t *testing.T) {
 	}
 	t.Logf("the kernel keeps %d datagrams in %d bytes", kept, bytes)
 	// Beyond the bursts of 32, 1,024 and 160, as many pass as the time allows.
-	for of, want := range map[netinst.Limited]struct{ most, rate uint64 }{
+	for of, want := range map[netinst.Limited]struct{ peak, rate uint64 }{
 		netinst.LimitedDHCP: {200, 8}, netinst.LimitedDNS: {1000, 512},
 		netinst.LimitedFragments: {2000, 10}} {
-		if n := got[of]; n == 0 || n > want.most || n+more*want.rate < want.most {
-			t.Errorf("limit %d has dropped %d in %d s, want %d", of, n, more, want.most)
+		if n := got[of]; n == 0 || n > want.peak || n+more*want.rate < want.peak {
+			t.Errorf("limit %d has dropped %d in %d s, want %d", of, n, more, want.peak)
 		}
 	}
 	if got[netinst.LimitedFlows] > 0 {

@@ -174,7 +174,7 @@ func TestARouteOfOthersInOurTableIsNotReplaced(t *testing.T) {
 	table := func() string { return l.ns.Exec(t, "ip", "route", "show", "table", "20001", "proto", "static") }
 	l.ns.Exec(t, "ip", "route", "add", dst, "via", "192.0.2.77", "table", "20001", "proto", "static")
 	before := table()
-	l.must(ground, root())
+	l.must(hostOwner, root())
 	failed := fmt.Sprint(l.apply(t.Context(), owner(1), want))
 	if !strings.Contains(failed, "foreign route to "+dst) {
 		t.Errorf("the failures are %s", failed)

@@ -27,7 +27,7 @@ type lab struct {
 	host *host.Host
 }
 
-var ground = netstate.Owner{Name: netstate.HostOwner}
+var hostOwner = netstate.Owner{Name: netstate.HostOwner}
 
 func newLab(t *testing.T) *lab {
 	t.Helper()
@@ -67,7 +67,7 @@ func (l *lab) open() {
 		l.t.Fatal(err)
 	}
 	l.host = h
-	ctx, cancel := context.WithTimeout(context.Background(), observePatience)
+	ctx, cancel := context.WithTimeout(context.Background(), observeTimeout)
 	defer cancel()
 	if _, err := h.Owners(ctx); err != nil {
 		l.t.Fatal(err)
@@ -100,12 +100,12 @@ func (l *lab) veth(n int, app string) netstate.Link {
 	}
 }
 
-// observePatience bounds one observation, as the applier does.
-const observePatience = 10 * time.Second
+// observeTimeout bounds one observation, as the applier does.
+const observeTimeout = 10 * time.Second
 
 func (l *lab) observe(o netstate.Owner, full bool) netstate.State {
 	l.t.Helper()
-	ctx, cancel := context.WithTimeout(l.t.Context(), observePatience)
+	ctx, cancel := context.WithTimeout(l.t.Context(), observeTimeout)
 	defer cancel()
 	s, err := l.host.Observe(ctx, o, full)
 	if err != nil {

@@ -22,7 +22,7 @@ func TestEveryKindOfObjectIsObservedAsDesired(t *testing.T) {
 		}
 	}
 	if len(kinds) != 9 {
-		t.Fatalf("the wish has objects of kinds %v, want all nine", kinds)
+		t.Fatalf("the desired state has objects of kinds %v, want all nine", kinds)
 	}
 	l.turn(desiredStates{}, want)
 	others.same(t)

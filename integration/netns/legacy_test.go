@@ -22,7 +22,7 @@ func TestTheLegacyBackendKeepsTheSameLaws(t *testing.T) {
 	l.ns.Exec(t, "iptables", "-t", "nat", "-S")
 	l.ns.Exec(t, "iptables", "-t", "raw", "-S")
 	before := picture(t, l.ns)
-	l.must(ground, root())
+	l.must(hostOwner, root())
 	l.must(owner(1), l.network(1))
 	for _, op := range netstate.Diff(netstate.State{}, l.network(1)) {
 		if op.Kind == netstate.KindChain {
@@ -35,7 +35,7 @@ func TestTheLegacyBackendKeepsTheSameLaws(t *testing.T) {
 	l.ns.Exec(t, "iptables", "-D", "ES-NETS-FWD", "-i", "es1", "-j", "ES1-FWD")
 	l.must(owner(1), l.network(1))
 	l.must(owner(1), netstate.State{})
-	l.must(ground, netstate.State{})
+	l.must(hostOwner, netstate.State{})
 	if d := cmp.Diff(before, picture(t, l.ns)); d != "" {
 		t.Errorf("host differs (-before +after):\n%s", d)
 	}
@@ -65,7 +65,7 @@ func TestWhatOthersDoToLegacyTablesIsSeenSoon(t *testing.T) {
 		}
 	}
 	flushed(1500 * time.Millisecond) // a first check
-	l.must(ground, root())
+	l.must(hostOwner, root())
 	l.must(owner(1), l.network(1))
 	if flushed(2500 * time.Millisecond) {
 		t.Error("our own chains are told as a change by others")

@@ -28,7 +28,7 @@ func sortedLines(lines []string) []string { slices.Sort(lines); return lines }
 
 func TestAHangingCommandMeetsItsDeadlineAndItsGroupDies(t *testing.T) {
 	l := newLab(t)
-	l.must(ground, root())
+	l.must(hostOwner, root())
 	pidfile := filepath.Join(t.TempDir(), "pid")
 	wrap(t, "iptables-restore", "sleep 1000 & echo $! > "+pidfile+"; wait\n")
 	ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
@@ -101,7 +101,7 @@ func dialIn(ns *netns.NS, addr string) (conn *dns.Conn, err error) {
 
 func TestNoAnswerIsLostWhileNamesAndHostsComeAndGo(t *testing.T) {
 	l := newLab(t)
-	l.must(ground, root())
+	l.must(hostOwner, root())
 	want := l.network(1)
 	l.must(owner(1), want)
 	pid := func() string {
@@ -153,7 +153,7 @@ func readAgain(s netstate.State, why string) {
 func TestHostsIgnoreFilesOnTheirWay(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
-	l.must(ground, root())
+	l.must(hostOwner, root())
 	l.must(owner(1), l.network(1))
 	dir := filepath.Join(l.dir, "ni/1/conf/hosts")
 	if err := os.WriteFile(filepath.Join(dir, ".new-1"), []byte("10.1.0.66 half.edge\n"), 0o644); err != nil {
@@ -191,7 +191,7 @@ func TestAHelperThatNeverAnswersIsStoppedAndItsOutputReported(t *testing.T) {
 func TestAStrayOfACrashIsFoundByItsCommandLine(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
-	l.must(ground, root())
+	l.must(hostOwner, root())
 	want := l.network(1)
 	l.must(owner(1), want)
 	path := filepath.Join(l.dir, "ni/1/dnsmasq/process.json")
@@ -211,7 +211,7 @@ func TestAStrayOfACrashIsFoundByItsCommandLine(t *testing.T) {
 func TestAHelperWhoseRunFolderIsGoneIsStopped(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
-	l.must(ground, root())
+	l.must(hostOwner, root())
 	want := l.network(1)
 	l.must(owner(1), want)
 	if err := os.RemoveAll(filepath.Join(l.dir, "ni")); err != nil {
@@ -257,7 +257,7 @@ func TestTrackedFlowsAreListed(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
 	l.ns.Exec(t, "iptables", "-A", "INPUT", "-m", "conntrack", "--ctstate", "NEW", "-j", "ACCEPT")
-	l.must(ground, netstate.NewState(netstate.Sysctl{Key: netstate.CountFlows, Value: "1"},
+	l.must(hostOwner, netstate.NewState(netstate.Sysctl{Key: netstate.CountFlows, Value: "1"},
 		netstate.Sysctl{Key: netstate.TimeFlows, Value: "1"}))
 	before := time.Now()
 	l.ns.Exec(t, "bash", "-c", "for n in 1 2 3; do echo hello >&3; done 3> /dev/udp/127.0.0.1/1003 || true")
@@ -318,14 +318,14 @@ func TestASysctlThatSomeoneElseChangedStays(t *testing.T) {
 	read := func() string { return strings.TrimSpace(l.ns.Exec(t, "sysctl", "-n", key)) }
 	l.ns.Exec(t, "sysctl", "-q", key+"=0")
 	want := netstate.NewState(netstate.Sysctl{Key: key, Value: "1"})
-	l.must(ground, want)
-	l.must(ground, netstate.State{})
+	l.must(hostOwner, want)
+	l.must(hostOwner, netstate.State{})
 	if read() != "0" {
 		t.Errorf("not restored: %s", read())
 	}
-	l.must(ground, want)
+	l.must(hostOwner, want)
 	l.ns.Exec(t, "sysctl", "-q", key+"=2")
-	l.must(ground, netstate.State{})
+	l.must(hostOwner, netstate.State{})
 	if read() != "2" {
 		t.Errorf("foreign value was overwritten: %s", read())
 	}

@@ -17,14 +17,14 @@ func TestAPortThatIsRenamedIsClosed(t *testing.T) {
 	}
 	opened := func() string {
 		var keys []string
-		for id := range l.observe(ground, true) {
+		for id := range l.observe(hostOwner, true) {
 			if id.Kind == netstate.KindSysctl {
 				keys = append(keys, id.Name)
 			}
 		}
 		return strings.Join(keys, " ")
 	}
-	l.must(ground, root())
+	l.must(hostOwner, root())
 	if forwarding("eth0") != "1" {
 		t.Fatal("the port was not opened")
 	}
@@ -33,17 +33,17 @@ func TestAPortThatIsRenamedIsClosed(t *testing.T) {
 	if got := opened(); got != netstate.ForwardingOf("wan0") {
 		t.Errorf("opened is %q", got)
 	}
-	l.must(ground, netinst.HostState([]netinst.HostNetwork{{Number: 1, Subnet: subnetOf(1)}}))
+	l.must(hostOwner, netinst.HostState([]netinst.HostNetwork{{Number: 1, Subnet: subnetOf(1)}}))
 	if got := forwarding("wan0"); got != "0" {
 		t.Errorf("the port goes on as %s under its new name", got)
 	}
 	l.ns.Exec(t, "ip", "link", "set", "far0", "down")
 	l.ns.Exec(t, "ip", "link", "set", "far0", "name", "eth0")
-	l.must(ground, root())
+	l.must(hostOwner, root())
 	if forwarding("eth0") != "1" || forwarding("wan0") != "0" || opened() != netstate.ForwardingOf("eth0") {
 		t.Errorf("eth0 %s, wan0 %s, opened %q", forwarding("eth0"), forwarding("wan0"), opened())
 	}
-	l.must(ground, nil)
+	l.must(hostOwner, nil)
 	if forwarding("eth0") != "0" {
 		t.Error("the port stays open")
 	}

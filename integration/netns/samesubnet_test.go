@@ -38,8 +38,8 @@ func TestSettingsOfASharedSubnetAreRepaired(t *testing.T) {
 		l.holds(shared, shared)
 	}
 	// A daemon that was started with a config without the network knows only its number, and removes it.
-	for _, u := range []turn{{ground, netinst.HostState([]netinst.HostNetwork{{Number: 1}})}, {owner(1), nil},
-		{ground, nil}} {
+	for _, u := range []turn{{hostOwner, netinst.HostState([]netinst.HostNetwork{{Number: 1}})}, {owner(1), nil},
+		{hostOwner, nil}} {
 		if fs := l.apply(t.Context(), u.owner, u.want); len(fs) > 0 {
 			t.Fatalf("remove %s: %v", u.owner.Name, fs)
 		}

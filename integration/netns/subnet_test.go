@@ -43,7 +43,7 @@ func TestAnAddressWaitsForTheNetworkThatHasItsSubnet(t *testing.T) {
 func TestAGatewayMovesWithinItsSubnet(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
-	l.must(ground, root())
+	l.must(hostOwner, root())
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
 	for _, gateway := range []string{"", "gateway: 10.1.0.254, ", "gateway: 10.1.0.7, ", ""} {

@@ -12,7 +12,7 @@ import (
 func TestAWriteFindsOutWhatOthersTookAway(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
-	l.must(ground, root())
+	l.must(hostOwner, root())
 	want := l.network(1)
 	l.must(owner(1), want)
 	l.ns.Exec(t, "iptables", "-D", "ES-NETS-FWD", "-i", "es1", "-j", "ES1-FWD")
@@ -38,7 +38,7 @@ func TestAWriteFindsOutWhatOthersTookAway(t *testing.T) {
 func TestAChainThatOthersCutShortIsSeenAtOnce(t *testing.T) {
 	for _, cut := range []string{"-D ES1-INP 1", "-D ES-NETS-IN -i es1 -j ES1-INP", "-F ES1-INP"} {
 		l := newLab(t)
-		l.must(ground, root())
+		l.must(hostOwner, root())
 		want := l.network(1)
 		in := want[netstate.ID{Kind: netstate.KindChain, Name: "ipv4/filter/ES1-INP"}]
 		op := netstate.Op{Verb: netstate.Change, Kind: netstate.KindChain}

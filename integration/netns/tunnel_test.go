@@ -75,12 +75,12 @@ func (l *lab) desired(c netinst.NetworkInstanceConfig, adapters ...netinst.Adapt
 	return netinst.DesiredState(netinst.Input{Owner: owner(1), Config: c, Adapters: adapters, RunDir: l.dir}).State
 }
 
-var switchGround = netinst.HostState([]netinst.HostNetwork{{Number: 1}})
+var switchHost = netinst.HostState([]netinst.HostNetwork{{Number: 1}})
 
 func (w *town) deploy(mesh bool) {
 	w.t.Helper()
 	for i, l := range w.nodes {
-		l.must(ground, switchGround)
+		l.must(hostOwner, switchHost)
 		l.must(owner(1), l.desired(clusterOf(len(w.nodes), i, mesh)))
 	}
 }
@@ -89,7 +89,7 @@ func (w *town) undeploy() {
 	w.t.Helper()
 	for _, l := range w.nodes {
 		l.must(owner(1), netstate.State{})
-		l.must(ground, netstate.State{})
+		l.must(hostOwner, netstate.State{})
 	}
 }
 
@@ -212,7 +212,7 @@ func TestTunnelsAndMembersAreObservedAsDesired(t *testing.T) {
 	t.Parallel()
 	w := newTown(t, 3)
 	l := w.nodes[0]
-	l.must(ground, switchGround)
+	l.must(hostOwner, switchHost)
 	star, mesh := clusterOf(3, 0, false), clusterOf(3, 0, true)
 	moved := clusterOf(3, 0, false)
 	moved.Tunnels[0].Remote = netip.MustParseAddr("198.18.0.77")
@@ -258,7 +258,7 @@ func TestATunnelThatWouldLeadNowhereIsNotMade(t *testing.T) {
 	t.Parallel()
 	w := newTown(t, 2)
 	l := w.nodes[0]
-	l.must(ground, switchGround)
+	l.must(hostOwner, switchHost)
 	c := clusterOf(2, 0, false)
 	want := l.desired(c)
 	reported := &events{}

@@ -15,7 +15,7 @@ import (
 func TestADnsmasqThatIsNotHeardIsNotReplaced(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
-	l.must(ground, root())
+	l.must(hostOwner, root())
 	want := l.network(1)
 	l.must(owner(1), want)
 	id := netstate.ID{Kind: netstate.KindProcess, Name: "ni/1/dnsmasq"}

@@ -38,7 +38,7 @@ func TestATunnelGoesThroughAVPNOfTheHost(t *testing.T) {
 			l.ns.Exec(t, strings.Fields(line)...)
 		}
 		before = append(before, shows(l))
-		l.must(ground, switchGround)
+		l.must(hostOwner, switchHost)
 		l.must(owner(1), desired(i))
 	}
 	const fits = 1420 - 50

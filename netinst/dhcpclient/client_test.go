@@ -328,8 +328,8 @@ func TestAClientSurvivesItsServers(t *testing.T) {
 				t.Fatal("nothing is under way")
 			}
 		}
-		if most := 2 + answered + int(r.at.Sub(t0)/(800*time.Millisecond)); sent > most {
-			t.Errorf("%d messages in %v with %d answers, want at most %d", sent, r.at.Sub(t0), answered, most)
+		if maxSent := 2 + answered + int(r.at.Sub(t0)/(800*time.Millisecond)); sent > maxSent {
+			t.Errorf("%d messages in %v with %d answers, want at most %d", sent, r.at.Sub(t0), answered, maxSent)
 		}
 	})
 }

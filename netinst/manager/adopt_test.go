@@ -109,6 +109,6 @@ func TestALinkIsNotRecreatedWhenItsMarkIsLost(t *testing.T) {
 	next := c
 	next.MTU, next.Generation = 1400, 2
 	if a, ok := look(m.Step(ConfigChanged{Config: next})); !ok || a.ObserveOnly {
-		t.Errorf("another wish: %+v", a)
+		t.Errorf("another desired state: %+v", a)
 	}
 }

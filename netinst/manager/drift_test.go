@@ -68,7 +68,7 @@ func TestDriftIsReportedAndLeftIfItIsOnlyObserved(t *testing.T) {
 	m.Step(Applied{Seq: a.Seq})
 	// A change of the desired config is always applied, and repairs drift as well.
 	if a, ok := look(m.Step(AdapterChanged{testAdapter(appW, 2, false)})); !ok || a.ObserveOnly {
-		t.Errorf("a change of the wish: %+v", a)
+		t.Errorf("a change of the desired state: %+v", a)
 	} else {
 		m.Step(Applied{Seq: a.Seq, Failures: []netstate.OpFailure{chain}})
 	}
@@ -125,7 +125,7 @@ func TestWhatStoodIsKnownToTheNextIncarnation(t *testing.T) {
 	s, at = complete(effects)
 	a, _ := look(effects)
 	if at < 0 || s.Mark != "" || a.ObserveOnly {
-		t.Errorf("before another wish is made: %+v at %d, look %v", s, at, a.ObserveOnly)
+		t.Errorf("before another desired state is made: %+v at %d, look %v", s, at, a.ObserveOnly)
 	}
 }
 

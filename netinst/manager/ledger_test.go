@@ -80,9 +80,9 @@ func TestALedgerDistinguishesDriftFromANewDesiredState(t *testing.T) {
 	}{
 		{"what a daemon finds undone at its start", one, []netstate.Op{addRule(1)}, nil, "", nil},
 		{"what others took away", one, []netstate.Op{addRule(1)}, nil, "", []string{"add rule 1"}},
-		{"a new wish beside a repair", both, []netstate.Op{addRule(1), addRule(2)}, nil, "", []string{"add rule 1"}},
-		{"what is wished away", one, netstate.Diff(both, one), nil, "", nil},
-		{"what nobody wished for", one, netstate.Diff(both, one), nil, "", []string{"remove rule 2"}},
+		{"a new desired object beside a repair", both, []netstate.Op{addRule(1), addRule(2)}, nil, "", []string{"add rule 1"}},
+		{"what is no longer desired", one, netstate.Diff(both, one), nil, "", nil},
+		{"what was never desired", one, netstate.Diff(both, one), nil, "", []string{"remove rule 2"}},
 		{"what fails", one, nil, []netstate.OpFailure{ruleFailed(1, "no")}, "", nil},
 		{"a host that could not be looked at", one, nil, nil, "dump", nil},
 		{"what had failed before is no repair", one, []netstate.Op{addRule(1)}, nil, "", nil},

@@ -440,9 +440,9 @@ func TestTheLookOfEachMinute(t *testing.T) {
 
 func TestTheStateOfAFailure(t *testing.T) {
 	for _, c := range []struct {
-		desired      intent
-		stood, check bool
-		want         netinst.NIState
+		desired        intent
+		applied, check bool
+		want           netinst.NIState
 	}{
 		{desired, false, false, netinst.CreatingFailed},
 		{desired, false, true, netinst.CheckPresentFailed},
@@ -452,7 +452,7 @@ func TestTheStateOfAFailure(t *testing.T) {
 		{undesired, true, true, netinst.CheckAbsentFailed},
 	} {
 		m := judged(t)
-		m.wasApplied = c.stood
+		m.wasApplied = c.applied
 		if m.showFailed(&flight{intent: c.desired, gen: m.config.Generation}, []string{"x"},
 			c.check); m.status.State != c.want {
 			t.Errorf("%+v: %s", c, m.status.State)

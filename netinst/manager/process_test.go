@@ -36,7 +36,7 @@ func TestAProcessThatEndsByItself(t *testing.T) {
 			managerStep{TimerDue{Token: 4}, "apply#3 something"},
 			managerStep{applied(3), "ni Present"},
 		),
-		"lets a new wish not wait for its rest": begun(
+		"lets a new desired state not wait for its rest": begun(
 			managerStep{ended(100), "apply#2 something"},
 			managerStep{applied(2), ""},
 			managerStep{ended(101), again("2", "100ms")},

@@ -20,9 +20,9 @@ func TestClaim(t *testing.T) {
 	adopted := Address{Link: "eth1", Prefix: "10.0.0.2/24", Foreign: true, Unmarked: true}
 	lent := Port{Link: "eth2", Master: "es1", Foreign: true}
 	have := NewState(own, other, adopted, Port{Link: "eth0", Foreign: true}, Port{Link: "eth1", Foreign: true}, lent)
-	wanted := adopted
-	wanted.Unmarked = false
-	want := NewState(wanted, Port{Link: "eth1", Foreign: true})
+	desired := adopted
+	desired.Unmarked = false
+	want := NewState(desired, Port{Link: "eth1", Foreign: true})
 	plan := spell(Diff(Claim(have, want), want))
 	if plan != "remove port eth2\nremove address eth0 192.0.2.2/24" {
 		t.Errorf("the plan is\n%s", plan)

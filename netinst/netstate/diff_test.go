@@ -39,7 +39,7 @@ func TestTheOrderOfAPlan(t *testing.T) {
 		now := maps.Clone(have)
 		for i, op := range plan {
 			for _, it := range op.Items {
-				judgeStep(t, plan, i, it, now)
+				checkStep(t, plan, i, it, now)
 			}
 			do(now, op)
 			for id, o := range now {
@@ -52,12 +52,12 @@ func TestTheOrderOfAPlan(t *testing.T) {
 				}
 			}
 		}
-		judgeShape(t, plan)
+		checkShape(t, plan)
 	})
 }
 
-// judgeStep checks what one item of step i must find.
-func judgeStep(t *rapid.T, plan Plan, i int, it Item, now State) {
+// checkStep checks what one item of step i must find.
+func checkStep(t *rapid.T, plan Plan, i int, it Item, now State) {
 	switch it.Want.(type) {
 	case nil, Chain:
 		return
@@ -73,15 +73,15 @@ func judgeStep(t *rapid.T, plan Plan, i int, it Item, now State) {
 	}
 }
 
-// judgeShape checks the order of the steps: all that create come before all that remove. Among the latter the chains
+// checkShape checks the order of the steps: all that create come before all that remove. Among the latter the chains
 // follow the adapters' ports. A process starts, and one that changes is reloaded, after the files are removed, and
 // before new links of its clients go up if no files are.
-func judgeShape(t *rapid.T, plan Plan) {
+func checkShape(t *rapid.T, plan Plan) {
 	const (
 		makes = iota
 		breaks
 	)
-	judgeTold(t, plan)
+	checkReloads(t, plan)
 	at, chainsGone, filesGone, chained := makes, false, false, false
 	for i, op := range plan {
 		it := op.Items[0]
@@ -111,14 +111,14 @@ func judgeShape(t *rapid.T, plan Plan) {
 			t.Fatalf("step %d, %s, comes after its chains have gone\n%s", i, op, spell(plan))
 		}
 		if recreates {
-			judgeRecreated(t, plan[i+1:], it.ID().Name)
+			checkRecreated(t, plan[i+1:], it.ID().Name)
 		}
 	}
 }
 
-// judgeTold checks when a process reads its files again: last after files are removed, and only that reload is
+// checkReloads checks when a process reads its files again: last after files are removed, and only that reload is
 // recorded; before adapters' links go up if no files are removed.
-func judgeTold(t *rapid.T, plan Plan) {
+func checkReloads(t *rapid.T, plan Plan) {
 	for i, op := range plan {
 		if op.Verb != Reload && (op.Verb != Change || op.Kind != KindProcess) {
 			continue
@@ -156,8 +156,8 @@ func leaves(it Item, v Verb) bool {
 	return ok && p.Foreign && v == Remove
 }
 
-// judgeRecreated checks that a recreated link joins its bridge again: it is down, whatever was observed of the old one.
-func judgeRecreated(t *rapid.T, rest Plan, link string) {
+// checkRecreated checks that a recreated link joins its bridge again: it is down, whatever was observed of the old one.
+func checkRecreated(t *rapid.T, rest Plan, link string) {
 	if !slices.ContainsFunc(rest, func(op Op) bool { return op.Verb == Add && op.Items[0].ID() == ID{KindPort, link} }) {
 		t.Fatalf("%s is made anew and its port is not added again\n%s", link, spell(rest))
 	}
@@ -292,11 +292,11 @@ func TestAProcessThatReloadsItsFilesIsNotReplaced(t *testing.T) {
 		change func(*Process)
 		want   Verb
 	}{
-		"other files":              {func(p *Process) { p.Reload = "2" }, Reload},
-		"another digest":           {func(p *Process) { p.Digest = "b" }, Change},
-		"both":                     {func(p *Process) { p.Digest, p.Reload = "b", "2" }, Change},
-		"another command":          {func(p *Process) { p.Argv = []string{"dnsmasq", "-k"} }, ""},
-		"another probe is no wish": {func(p *Process) { p.Probe.Addr = "10.0.0.1:53" }, ""},
+		"other files":                {func(p *Process) { p.Reload = "2" }, Reload},
+		"another digest":             {func(p *Process) { p.Digest = "b" }, Change},
+		"both":                       {func(p *Process) { p.Digest, p.Reload = "b", "2" }, Change},
+		"another command":            {func(p *Process) { p.Argv = []string{"dnsmasq", "-k"} }, ""},
+		"another probe is no change": {func(p *Process) { p.Probe.Addr = "10.0.0.1:53" }, ""},
 	} {
 		w := p
 		c.change(&w)

@@ -170,7 +170,7 @@ func TestAnyFailuresAreReportedAndRepaired(t *testing.T) {
 			}
 			markFailed(op, failed)
 		}
-		judgeFailures(t, r.Failures(), failed)
+		checkFailures(t, r.Failures(), failed)
 		for _, op := range Diff(now, want) {
 			do(now, op)
 		}
@@ -207,7 +207,7 @@ func mustWait(op Op, failed map[ID]bool, stuck bool) bool {
 	return false
 }
 
-func judgeFailures(t *rapid.T, fs []OpFailure, failed map[ID]bool) {
+func checkFailures(t *rapid.T, fs []OpFailure, failed map[ID]bool) {
 	seen := map[ID]bool{}
 	for _, f := range fs {
 		if seen[f.ID] || !failed[f.ID] {

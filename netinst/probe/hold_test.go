@@ -63,7 +63,7 @@ func TestAPortThatAlwaysFailsIsUsedRarely(t *testing.T) {
 			w.see()
 		}
 	}
-	if most := 2 * (7 + 24*6); w.moves > most {
-		t.Errorf("%d moves in a day, want at most %d", w.moves, most)
+	if maxMoves := 2 * (7 + 24*6); w.moves > maxMoves {
+		t.Errorf("%d moves in a day, want at most %d", w.moves, maxMoves)
 	}
 }

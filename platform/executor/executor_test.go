@@ -121,7 +121,7 @@ func TestAProcessOutlivesItsDaemonAndIsStartedOnce(t *testing.T) {
 	}
 	other := sh("a", "sleep 601")
 	if got := b.check(other); got != "missing: another process has its number" {
-		t.Errorf("of another wish it is %q", got)
+		t.Errorf("of another config it is %q", got)
 	}
 	b.make(other)
 	if first.Alive() || b.check(other) != "right" {

@@ -16,9 +16,9 @@ import (
 )
 
 var (
-	ground = netstate.Owner{Name: netstate.HostOwner}
-	one    = netstate.Owner{Name: "0a000000-0000-4000-8000-000000000001", Number: 1}
-	two    = netstate.Owner{Name: "0a000000-0000-4000-8000-000000000002", Number: 2}
+	hostOwner = netstate.Owner{Name: netstate.HostOwner}
+	one       = netstate.Owner{Name: "0a000000-0000-4000-8000-000000000001", Number: 1}
+	two       = netstate.Owner{Name: "0a000000-0000-4000-8000-000000000002", Number: 2}
 
 	root = netstate.Chain{Family: netstate.IPv4, Table: "filter", Name: "ES-FORWARD",
 		Hooks: []netstate.Hook{{Parent: "FORWARD"}}}
@@ -30,17 +30,17 @@ var (
 	route  = netstate.Route{Table: 20001, Dst: "10.1.0.0/24", Type: netstate.Unicast, Dev: "es1"}
 	out    = netstate.Route{Table: 20001, Dst: "0.0.0.0/0", Type: netstate.Unicast, Dev: "eth0"}
 	dns    = netstate.Process{Name: "ni/1/dnsmasq", After: []netstate.ID{up.ID()}}
-	judge  = netstate.Chain{Family: netstate.IPv4, Table: "filter", Name: "ES1-1E"}
+	check  = netstate.Chain{Family: netstate.IPv4, Table: "filter", Name: "ES1-1E"}
 	veth   = netstate.Link{Name: "es1a1", Type: netstate.Veth, Peer: &netstate.Peer{Netns: "ns1", Name: "eth0"}}
-	in     = netstate.Port{Link: "es1a1", Master: "es1", After: []netstate.ID{judge.ID()}}
+	in     = netstate.Port{Link: "es1a1", Master: "es1", After: []netstate.ID{check.ID()}}
 )
 
-// host is one with a ground, a network and its adapter on it.
+// host has the host state, a network and its adapter on it.
 func host(t *testing.T, o netstate.Owner, objs ...netstate.Object) *fake.Host {
 	t.Helper()
 	h := fake.New()
 	h.SetNetns("ns1", true)
-	must(t, h, ground, netstate.NewState(root))
+	must(t, h, hostOwner, netstate.NewState(root))
 	must(t, h, o, netstate.NewState(objs...))
 	return h
 }
@@ -64,9 +64,9 @@ func op(v netstate.Verb, want, have netstate.Object) netstate.Op {
 }
 
 func TestAWholeNetworkComesAndGoes(t *testing.T) {
-	h := host(t, one, fwd, judge, bridge, up, addr, route, out, dns, veth, in)
+	h := host(t, one, fwd, check, bridge, up, addr, route, out, dns, veth, in)
 	must(t, h, one, netstate.State{})
-	must(t, h, ground, netstate.State{})
+	must(t, h, hostOwner, netstate.State{})
 	if v := h.Violations(); len(v) > 0 {
 		t.Errorf("violations: %q", v)
 	}
@@ -99,7 +99,7 @@ func TestRefusals(t *testing.T) {
 			err: "port es1 comes before link es1"},
 		"a port before its chains": {with: []netstate.Object{bridge}, op: op(netstate.Add, up, nil),
 			err: "port es1 comes before chain ipv4/filter/ES1-FWD"},
-		"an adapter's port before the bridge's": {with: []netstate.Object{bridge, judge, veth}, op: op(netstate.Add, in, nil),
+		"an adapter's port before the bridge's": {with: []netstate.Object{bridge, check, veth}, op: op(netstate.Add, in, nil),
 			err: "port es1a1 comes before port es1"},
 		"an adapter's port before its chain": {with: []netstate.Object{fwd, bridge, up, veth},
 			op: op(netstate.Add, in, nil), err: "port es1a1 comes before chain ipv4/filter/ES1-1E"},
@@ -117,7 +117,7 @@ func TestRefusals(t *testing.T) {
 			err: "no chain ES-INPUT to hook ES1-IN into",
 		},
 		"a chain that goes while its port is up": {
-			with: []netstate.Object{fwd, judge, bridge, up, veth, in}, op: op(netstate.Remove, nil, judge),
+			with: []netstate.Object{fwd, check, bridge, up, veth, in}, op: op(netstate.Remove, nil, check),
 			err: "chain ipv4/filter/ES1-1E goes while port es1a1 is up",
 		},
 		"a namespace that does not exist": {
@@ -156,7 +156,7 @@ func TestRefusals(t *testing.T) {
 func TestNoRefusals(t *testing.T) {
 	both := netstate.Op{Verb: netstate.Change, Kind: netstate.KindChain, Items: []netstate.Item{
 		{Want: netstate.Chain{Family: netstate.IPv4, Table: "filter", Name: "ES1-FWD", Rules: []string{"-j ES1-1E"}}},
-		{Want: judge},
+		{Want: check},
 	}}
 	text := netstate.Chain{Family: netstate.BridgeFamily, Name: "es1", Rules: []string{"jump to -j ESX"}}
 	for name, c := range map[string]struct {
@@ -311,7 +311,7 @@ func TestObserveGivesACopyAndMeetsItsDeadline(t *testing.T) {
 
 func TestWatchersAreToldEveryChangeUntilTheyEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := host(t, one, judge, fwd, bridge, up, veth, in)
+		h := host(t, one, check, fwd, bridge, up, veth, in)
 		h.SetInterfaces(netstate.Interface{Name: "eth0"})
 		ctx, cancel := context.WithCancel(t.Context())
 		var reported []netstate.HostEvent
@@ -355,7 +355,7 @@ func TestWatchersAreToldEveryChangeUntilTheyEnd(t *testing.T) {
 
 // A namespace that takes a link along between two ops is no disorder of the plan.
 func TestALinkThatVanishedIsNoViolation(t *testing.T) {
-	h := host(t, one, fwd, judge, bridge, up, veth)
+	h := host(t, one, fwd, check, bridge, up, veth)
 	h.SetNetns("ns1", false)
 	err := h.Do(t.Context(), one, op(netstate.Add, in, nil))
 	if err == nil || len(h.Violations()) > 0 {

@@ -77,7 +77,7 @@ func TestALookBesideAFailedWriteMakesNothingSure(t *testing.T) {
 	}
 }
 
-// The wish may have become the old one again: the store agrees, the kernel may not.
+// The old state may be desired again: the store agrees, the kernel may not.
 func TestAfterAFailedWriteTheKernelIsAsked(t *testing.T) {
 	f, st := standing(t, table{"ES1-FWD": {"-j ACCEPT"}, "ES-FORWARD": nil}, nil)
 	seen, err := f.Observe(t.Context(), 1, false)

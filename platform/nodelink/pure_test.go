@@ -19,7 +19,7 @@ import (
 	pb "edgespan/platform/nodelink/linkpb"
 )
 
-// The writer runs only while there is something to write; the newest wish waits, not all.
+// The writer runs only while there is something to write; only the newest config waits.
 func TestOutbox(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		gate := make(chan struct{})

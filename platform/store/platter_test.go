@@ -59,8 +59,8 @@ func (p *platter) step() error {
 	return nil
 }
 
-// wrote records a file's visible content.
-func (p *platter) wrote(s *spun, path string) {
+// record records a file's visible content.
+func (p *platter) record(s *spun, path string) {
 	text, err := os.ReadFile(path)
 	must(p.t, err)
 	if len(s.size) == 0 || s.size[len(s.size)-1] != len(text) {
@@ -84,7 +84,7 @@ func (p *platter) of(path string) *spun {
 	name := filepath.Base(path)
 	if p.names[name] == nil {
 		p.names[name] = &spun{size: []int{0}, dirty: map[int]bool{}}
-		p.wrote(p.names[name], path)
+		p.record(p.names[name], path)
 	}
 	return p.names[name]
 }
@@ -127,7 +127,7 @@ func (p *platter) overwrite(f *os.File, text []byte) error {
 	}
 	_, err := f.WriteAt(text, 0)
 	must(p.t, err)
-	p.wrote(s, f.Name())
+	p.record(s, f.Name())
 	for i := 0; i*p.sector < len(text); i++ {
 		s.dirty[i] = true // even if the bytes are the same
 	}
@@ -182,7 +182,7 @@ func (p *platter) crash(r *rand.Rand) {
 		size := s.size[r.IntN(len(s.size))]
 		must(p.t, os.WriteFile(path, append(text, make([]byte, max(0, size-len(text)))...)[:size], 0o600))
 		next[name] = &spun{dirty: map[int]bool{}}
-		p.wrote(next[name], path)
+		p.record(next[name], path)
 		for i, of := range next[name].sectors {
 			next[name].sectors[i] = of[len(of)-1:]
 		}

@@ -186,7 +186,7 @@ func (w *world) begin(by *writer) {
 	c.Author, c.Time = by.name, w.clock
 	l := w.anyLayer()
 	c.IfMatch = map[Layer]uint64{l: uint64(rapid.IntRange(0, len(w.m.states)).Draw(w.T, "bound to"))}
-	written := w.wrote(l)
+	written := w.lastWrite(l)
 	p, err := w.state().Plan(c)
 	var conflicts Conflicts
 	if errors.As(err, &conflicts) {
@@ -210,8 +210,8 @@ func (w *world) begin(by *writer) {
 	}
 }
 
-// wrote returns the last revision that wrote a layer, by the plain model.
-func (w *world) wrote(l Layer) uint64 {
+// lastWrite returns the last revision that wrote a layer, by the plain model.
+func (w *world) lastWrite(l Layer) uint64 {
 	for n := len(w.m.states) - 1; n > 0; n-- {
 		before, after := w.m.states[n-1][l], w.m.states[n][l]
 		if (before == nil) != (after == nil) || !config.Equal(before, after) {

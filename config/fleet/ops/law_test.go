@@ -231,7 +231,7 @@ func TestPropertyAnswersCanBeWrittenBack(t *testing.T) {
 }
 
 // Whatever a document holds: no panic, and what passes can be stored.
-func FuzzJudge(f *testing.F) {
+func FuzzValidate(f *testing.F) {
 	for _, s := range []string{
 		`{}`, `{"n1":5}`, `{"n1":{"tunnelConfig":5}}`, `{"n1":{"tunnelConfig":{"t":{"dstNodeName":[]}}}}`,
 		`{"topologyInfo":null}`, `{"":{"":{}}}`,

@@ -235,7 +235,7 @@ func TestPropertyPlanningAgainAfterEachBatchEnds(t *testing.T) {
 	})
 }
 
-// A plan depends on names only, not on the order of nodes, links, sites and wishes, nor on
+// A plan depends on names only, not on the order of nodes, links, sites and changed nodes, nor on
 // which end of a link is A.
 func TestPropertyPlansDoNotDependOnOrder(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {

@@ -20,9 +20,9 @@ var costSeeds = flag.Uint64("cost-seeds", 3,
 // FuzzCost searches for requests that cost more than allowed, over documents and requests that it generates. Without
 // -fuzz, which slows the measured code, it checks the limit itself.
 func FuzzCost(f *testing.F) {
-	slow := mostTime
+	slow := maxTime
 	if fuzzing := flag.Lookup("test.fuzz"); fuzzing != nil && fuzzing.Value.String() != "" {
-		slow = 5 * mostTime
+		slow = 5 * maxTime
 	}
 	for seed := range *costSeeds {
 		f.Add(seed, seed*31)

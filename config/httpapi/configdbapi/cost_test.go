@@ -20,8 +20,8 @@ import (
 
 // The limits of one request (docs/configdb.md), whatever it is.
 const (
-	mostBytes = 64 << 20
-	mostTime  = time.Second
+	maxBytes = 64 << 20
+	maxTime  = time.Second
 )
 
 // sink discards an answer: the measurement is of the API alone.
@@ -79,15 +79,15 @@ func costs(t testing.TB, h http.Handler, q asked) (code, size int, made uint64, 
 // holds fails the test if a request costs more than allowed.
 func holds(t testing.TB, h http.Handler, q asked) int {
 	t.Helper()
-	return holdsTo(t, h, q, mostTime)
+	return holdsTo(t, h, q, maxTime)
 }
 
 func holdsTo(t testing.TB, h http.Handler, q asked, limit time.Duration) int {
 	t.Helper()
 	code, size, made, took := costs(t, h, q)
-	if made > mostBytes || took > limit || code >= 500 && code != 503 {
+	if made > maxBytes || took > limit || code >= 500 && code != 503 {
 		t.Errorf("%s %.120s (%d bytes of body): must be %d, %d bytes of answer, made %d MB in %v; %d MB and %v",
-			q.method, q.target, len(q.body), code, size, made>>20, took, mostBytes>>20, limit)
+			q.method, q.target, len(q.body), code, size, made>>20, took, maxBytes>>20, limit)
 	}
 	return code
 }

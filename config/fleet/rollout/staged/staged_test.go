@@ -13,9 +13,9 @@ import (
 )
 
 var (
-	old    = fleet.Digest{Config: "old"}
-	wanted = fleet.Digest{Config: "wanted"}
-	moment = time.Date(2026, 11, 23, 0, 0, 0, 0, time.UTC)
+	old     = fleet.Digest{Config: "old"}
+	desired = fleet.Digest{Config: "wanted"}
+	moment  = time.Date(2026, 11, 23, 0, 0, 0, 0, time.UTC)
 )
 
 // inState is a rollout that has a node in a state.
@@ -33,28 +33,28 @@ func TestWhatAStandingSaysToARollout(t *testing.T) {
 		about  fleet.Digest
 		want   string
 	}{
-		"it confirmed": {rollout.Group{State: rollout.Pushed}, fleet.ProgressConfirmed, wanted,
+		"it confirmed": {rollout.Group{State: rollout.Pushed}, fleet.ProgressConfirmed, desired,
 			"NodeConfirmed"},
-		"it confirmed before its batch": {rollout.Group{State: rollout.Waiting}, fleet.ProgressConfirmed, wanted,
+		"it confirmed before its batch": {rollout.Group{State: rollout.Waiting}, fleet.ProgressConfirmed, desired,
 			"NodeConfirmed"},
-		"it confirmed, as is known":          {rollout.Group{State: rollout.Confirmed}, fleet.ProgressConfirmed, wanted, ""},
+		"it confirmed, as is known":          {rollout.Group{State: rollout.Confirmed}, fleet.ProgressConfirmed, desired, ""},
 		"it confirmed what it wanted before": {rollout.Group{State: rollout.Pushed}, fleet.ProgressConfirmed, old, ""},
-		"it failed": {rollout.Group{State: rollout.Pushed}, fleet.ProgressFailed, wanted,
+		"it failed": {rollout.Group{State: rollout.Pushed}, fleet.ProgressFailed, desired,
 			"NodeFailed"},
 		"it failed while it waits again": {rollout.Group{State: rollout.Waiting, Delayed: true}, fleet.ProgressFailed,
-			wanted, "NodeFailed"},
-		"it failed without having been pushed": {rollout.Group{State: rollout.Waiting}, fleet.ProgressFailed, wanted, ""},
-		"it took it":                           {rollout.Group{State: rollout.Pushed}, fleet.ProgressAcked, wanted, "NodeAcked"},
-		"it took it, as is known": {rollout.Group{State: rollout.Pushed, Took: true}, fleet.ProgressAcked, wanted,
+			desired, "NodeFailed"},
+		"it failed without having been pushed": {rollout.Group{State: rollout.Waiting}, fleet.ProgressFailed, desired, ""},
+		"it took it":                           {rollout.Group{State: rollout.Pushed}, fleet.ProgressAcked, desired, "NodeAcked"},
+		"it took it, as is known": {rollout.Group{State: rollout.Pushed, Took: true}, fleet.ProgressAcked, desired,
 			""},
-		"it took it before its batch": {rollout.Group{State: rollout.Waiting}, fleet.ProgressAcked, wanted, ""},
-		"somebody else must act first": {rollout.Group{State: rollout.Pushed}, fleet.ProgressStuck, wanted,
+		"it took it before its batch": {rollout.Group{State: rollout.Waiting}, fleet.ProgressAcked, desired, ""},
+		"somebody else must act first": {rollout.Group{State: rollout.Pushed}, fleet.ProgressStuck, desired,
 			"NodeStuck"},
-		"stuck before its batch": {rollout.Group{State: rollout.Waiting}, fleet.ProgressStuck, wanted, ""},
-		"it waits for its batch": {rollout.Group{State: rollout.Waiting}, fleet.ProgressStaged, wanted, ""},
-		"nothing is said":        {rollout.Group{State: rollout.Pushed}, "", wanted, ""},
+		"stuck before its batch": {rollout.Group{State: rollout.Waiting}, fleet.ProgressStuck, desired, ""},
+		"it waits for its batch": {rollout.Group{State: rollout.Waiting}, fleet.ProgressStaged, desired, ""},
+		"nothing is said":        {rollout.Group{State: rollout.Pushed}, "", desired, ""},
 	} {
-		n := &Node{Name: "n", Desired: wanted, Online: true, Progress: fleet.RolloutProgress{Digest: c.about, State: c.stands}}
+		n := &Node{Name: "n", Desired: desired, Online: true, Progress: fleet.RolloutProgress{Digest: c.about, State: c.stands}}
 		got := ""
 		if e := n.AnswerEvent(c.in.State, inState(c.in)); e != nil {
 			got = strings.TrimPrefix(fmt.Sprintf("%T", e), "rollout.")
@@ -68,14 +68,14 @@ func TestWhatAStandingSaysToARollout(t *testing.T) {
 // A later revision supersedes; an aborted rollout holds back what nodes want by its revision.
 func TestWhichRolloutFollowsALook(t *testing.T) {
 	t.Parallel()
-	waits := fleet.RolloutProgress{Digest: wanted, State: fleet.ProgressStaged}
+	waits := fleet.RolloutProgress{Digest: desired, State: fleet.ProgressStaged}
 	nodes := []*Node{
-		{Name: "b", Desired: wanted, Since: 7, Online: true, Progress: waits},
-		{Name: "a", Desired: wanted, Since: 7, Online: true, Progress: waits},
-		{Name: "let", Desired: wanted, Since: 7, Online: true, Progress: waits, Admission: Admission{Open: wanted}},
-		{Name: "has", Desired: wanted, Since: 7, Online: true,
-			Progress: fleet.RolloutProgress{Digest: wanted, State: fleet.ProgressConfirmed}},
-		{Name: "old", Desired: wanted, Since: 3, Online: true, Progress: waits},
+		{Name: "b", Desired: desired, Since: 7, Online: true, Progress: waits},
+		{Name: "a", Desired: desired, Since: 7, Online: true, Progress: waits},
+		{Name: "let", Desired: desired, Since: 7, Online: true, Progress: waits, Admission: Admission{Open: desired}},
+		{Name: "has", Desired: desired, Since: 7, Online: true,
+			Progress: fleet.RolloutProgress{Digest: desired, State: fleet.ProgressConfirmed}},
+		{Name: "old", Desired: desired, Since: 3, Online: true, Progress: waits},
 	}
 	for name, c := range map[string]struct {
 		cause uint64
@@ -110,14 +110,14 @@ func TestWhichGatesAreSet(t *testing.T) {
 			{State: rollout.Waiting, Delayed: true, Batch: 1, Names: []string{"again", "shut"}},
 			{State: rollout.Waiting, Names: []string{"turn"}},
 		}}}
-	open := Admission{Open: wanted}
+	open := Admission{Open: desired}
 	nodes := map[string]*Node{
-		"out": {ID: "1", Desired: wanted}, "open": {ID: "2", Desired: wanted, Admission: open},
-		"later": {ID: "3", Desired: wanted, Since: at + 1}, "again": {ID: "4", Desired: wanted, Admission: open},
-		"shut": {ID: "5", Desired: wanted}, "turn": {ID: "6", Desired: wanted, Admission: open},
+		"out": {ID: "1", Desired: desired}, "open": {ID: "2", Desired: desired, Admission: open},
+		"later": {ID: "3", Desired: desired, Since: at + 1}, "again": {ID: "4", Desired: desired, Admission: open},
+		"shut": {ID: "5", Desired: desired}, "turn": {ID: "6", Desired: desired, Admission: open},
 	}
 	node := func(name string) *Node { return nodes[name] }
-	opens, shuts := Admission{Open: wanted, Rollout: 5, Batch: 2}, Admission{Rollout: 5, Batch: 1}
+	opens, shuts := Admission{Open: desired, Rollout: 5, Batch: 2}, Admission{Rollout: 5, Batch: 1}
 	for name, c := range map[string]struct {
 		ended bool
 		limit int

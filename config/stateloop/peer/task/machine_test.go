@@ -162,7 +162,7 @@ func TestATaskIsCheckedMadeAndAsserted(t *testing.T) {
 			line{touch, "check a", "…"}, line{say(Absent, "ended"), "", "…"},
 			line{wait(time.Second), "check a", "…"}, line{say(Present, ""), "", "v1 CreatingFailed: ended x1"},
 			line{wait(time.Minute), "check a", "…"}, line{say(Present, ""), "", "v1 Present"}),
-		"a newer wish cancels between steps": {
+		"a newer config cancels between steps": {
 			{want(present("a")), "check a", "v0 "},
 			{want(other), "", "v0 "},
 			{say(Absent, ""), "check a", "v0 "},
@@ -277,7 +277,7 @@ type host struct {
 	done map[string]int // changes, by id
 }
 
-// A model: random graphs, wishes that change in between, steps that fail, hang for a while, and
+// A model: random graphs, configs that change in between, steps that fail, hang for a while, and
 // are answered in any order. Nothing is made or removed that is as it is wanted; what is needed comes
 // first; and once the world is kind all is as it is wanted, and a second pass changes nothing.
 func TestPropertyAnyGraphConverges(t *testing.T) {
@@ -285,8 +285,8 @@ func TestPropertyAnyGraphConverges(t *testing.T) {
 		seed := rapid.Uint64().Draw(t, "seed")
 		w := &walk{r: rand.New(rand.NewPCG(seed, 11)), host: host{map[string]uint64{}, map[string]int{}}, now: start,
 			fail: t.Fatalf}
-		for range rapid.IntRange(1, 4).Draw(t, "wishes") {
-			w.wish()
+		for range rapid.IntRange(1, 4).Draw(t, "configs") {
+			w.reconfigure()
 			w.run(rapid.IntRange(0, 60).Draw(t, "events"), 3)
 		}
 		w.run(0, 0)
@@ -318,7 +318,7 @@ type walk struct {
 	fail    func(string, ...any)
 }
 
-func (w *walk) wish() {
+func (w *walk) reconfigure() {
 	w.version++
 	was := map[string]Task{}
 	for _, t := range w.tasks {
