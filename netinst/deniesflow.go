@@ -220,8 +220,8 @@ func (fc flowCheck) isGatewayService(f netstate.Flow) bool {
 
 // MayDeny reports whether flows tracked before an op on a network's chains may be denied after it, so that they must be
 // compared with the rules. A new adapter counts, since its address may be older than it is, and so do port maps, which
-// lead flows. Chains that only distinguish adapters deny nothing while none of their rules is removed, nor does a network
-// without adapters.
+// lead flows. Chains that only distinguish adapters deny nothing while none of their rules is removed. Nor does a
+// network without adapters.
 func MayDeny(op netstate.Op) bool {
 	return op.Kind == netstate.KindChain && slices.ContainsFunc(op.Items, func(it netstate.Item) bool {
 		want, _ := it.Want.(netstate.Chain)

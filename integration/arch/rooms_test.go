@@ -3,6 +3,8 @@ package arch
 import (
 	"fmt"
 	"maps"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -144,5 +146,33 @@ func TestNoRoomIsOvergrown(t *testing.T) {
 	}
 	if len(below) > maxGroups {
 		t.Errorf("config has %d folders, at most %d: %v", len(below), maxGroups, slices.Sorted(maps.Keys(below)))
+	}
+}
+
+// unmapped are the rooms whose own folder's name is not in the map of docs/architecture.md.
+func unmapped(page string, rooms []string) []string {
+	_, tree, _ := strings.Cut(page, "\n## The packages\n")
+	tree, _, _ = strings.Cut(tree, "\n## ")
+	words := strings.FieldsFunc(tree, func(r rune) bool { return !(r == '-' || 'a' <= r && r <= 'z' || '0' <= r && r <= '9') })
+	return slices.DeleteFunc(slices.Clone(rooms), func(room string) bool {
+		return slices.Contains(words, room[strings.LastIndex(room, "/")+1:])
+	})
+}
+
+func TestTheMapHasEveryRoom(t *testing.T) {
+	text, err := os.ReadFile(filepath.Join(root(t), "docs/architecture.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var rooms []string
+	for _, p := range packages(t) {
+		rooms = append(rooms, p.room())
+	}
+	if missing := unmapped(string(text), rooms); len(missing) > 0 {
+		t.Errorf("docs/architecture.md, The packages: does not name %v", missing)
+	}
+	page := "\n## The packages\na/b, c: the room of d\n## Then\ne\n"
+	if got := unmapped(page, []string{"a/b", "a/c", "e", "a/oo"}); !slices.Equal(got, []string{"e", "a/oo"}) {
+		t.Errorf("not in the map: %v", got)
 	}
 }
