@@ -69,7 +69,7 @@ type network struct {
 	joined []PortStatus // in the bridge of a switch, by label
 	// joinFault is what is wrong with some of a switch's ports while others work.
 	joinFault string
-	vlans     []int      // that the bridge of a switch keeps apart, but the native one, sorted
+	vlans     []int      // that the bridge of a switch keeps apart, without the native one, sorted
 	shares    []flowPort // over which new flows are spread, by label; none without Config.Share, or with one such port
 	mtu       int
 	// withdrawn is why nothing of the network may be visible outside its bridge: no address, route, rule or process, and
@@ -344,7 +344,7 @@ type Memo struct {
 	out   Desired
 }
 
-// DesiredState is the function DesiredState.
+// DesiredState returns what the function of this name does.
 func (m *Memo) DesiredState(in Input) Desired {
 	if m.known && reflect.DeepEqual(m.in, in) {
 		return m.out

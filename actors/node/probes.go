@@ -39,8 +39,8 @@ type probing struct {
 	late     bool            // a shot is late, and none was answered since
 	turn     uint64          // of the timer that counts
 	due      time.Time       // of the next shot
-	kept     string          // why the node did not send the shot before
-	bytes    int             // of the shot before, or about as many
+	kept     string          // why the node did not send the previous shot
+	bytes    int             // of the previous shot, or an estimate
 	taken    int             // of the port's budget for the next shot
 	waits    bool            // the next shot has its bytes, and waits until they may be sent
 }
@@ -187,7 +187,7 @@ func (p *probes) wait(c actor.Context, key string, x *probing, after time.Durati
 	p.timers.after(c, after, func() any { return shotDue{key, turn} })
 }
 
-// ended takes an outcome over, publishes it if it may matter to a network, and shoots sooner after a failure.
+// ended records an outcome, publishes it if it may matter to a network, and shoots sooner after a failure.
 func (p *probes) ended(c actor.Context, key string, x *probing, shot shotEnded) {
 	x.flying--
 	p.budgets.take(x.outcomes.ID.Port, shot.bytes-shot.taken)
@@ -212,7 +212,7 @@ func (p *probes) ended(c actor.Context, key string, x *probing, shot shotEnded) 
 	p.hasten(c, key, x, x.outcomes.Next(x.late))
 }
 
-// hasten makes the next shot come after no longer than that.
+// hasten sends the next shot after at most that time.
 func (p *probes) hasten(c actor.Context, key string, x *probing, after time.Duration) {
 	if !x.waits && time.Until(x.due) > after {
 		p.wait(c, key, x, after)

@@ -9,7 +9,7 @@ import (
 
 // Explain says why the node is in its state, what happens next and when, and what else is worth knowing, one line each.
 func (n *Node) Explain(now time.Time) []string {
-	v := n.validate(now)
+	v := n.evaluate(now)
 	out := []string{
 		string(v.state.shown()) + ": " + n.explainState(now, v),
 		"next: " + n.describeNext(v),

@@ -222,8 +222,8 @@ func TestExplain(t *testing.T) {
 		if got, want := strings.Join(n.Explain(noon), "\n"), strings.Join(c.want, "\n"); got != want {
 			t.Errorf("%s %s:\n%s\nwant\n%s", c.state, c.name, got, want)
 		}
-		if n.validate(noon).state != c.state {
-			t.Errorf("%s %s: is %s", c.state, c.name, n.validate(noon).state)
+		if n.evaluate(noon).state != c.state {
+			t.Errorf("%s %s: is %s", c.state, c.name, n.evaluate(noon).state)
 		}
 	}
 }

@@ -150,7 +150,7 @@ func (n *Node) HasLeftovers() bool {
 func (n *Node) PossibleLeftovers() []peer.Leftover { return n.mem.Has }
 
 // State returns the node's state.
-func (n *Node) State(now time.Time) State { return n.validate(now).state.shown() }
+func (n *Node) State(now time.Time) State { return n.evaluate(now).state.shown() }
 
 // verdict is a state, and when it must be evaluated again; zero means at the next event.
 type verdict struct {
@@ -158,8 +158,8 @@ type verdict struct {
 	at    time.Time
 }
 
-// validate is the only place that decides. Step and Explain both follow from it.
-func (n *Node) validate(now time.Time) verdict {
+// evaluate derives the node's state. No other function does: Step and Explain both follow from it.
+func (n *Node) evaluate(now time.Time) verdict {
 	switch {
 	case !n.known.Topology && !n.known.Joined && !n.hasOpenToken(now):
 		return verdict{state: UnknownNode}
@@ -184,13 +184,13 @@ func (n *Node) validate(now time.Time) verdict {
 	case n.report.Held != nil:
 		return verdict{state: HeldLocally}
 	case n.hasDesired():
-		return n.validateSame(now)
+		return n.evaluateSame(now)
 	}
-	return n.validateOther(now)
+	return n.evaluateOther(now)
 }
 
-// validateSame is validate for a node that runs the desired config.
-func (n *Node) validateSame(now time.Time) verdict {
+// evaluateSame is evaluate for a node that runs the desired config.
+func (n *Node) evaluateSame(now time.Time) verdict {
 	p := n.report.Pending
 	switch {
 	case n.report.Generation != n.desired.Generation:
@@ -213,8 +213,8 @@ func (n *Node) validateSame(now time.Time) verdict {
 	return v
 }
 
-// validateOther is validate for a node that runs another config.
-func (n *Node) validateOther(now time.Time) verdict {
+// evaluateOther is evaluate for a node that runs another config.
+func (n *Node) evaluateOther(now time.Time) verdict {
 	want := n.desired.Digest
 	switch {
 	case n.desired.Unknown:
@@ -259,7 +259,7 @@ func (n *Node) Adopted() bool { return n.mem.Adopted }
 // IsTrying reports whether the node has the desired config, according to its reports, and has neither confirmed nor
 // undone it.
 func (n *Node) IsTrying(now time.Time) bool {
-	switch n.validate(now).state {
+	switch n.evaluate(now).state {
 	case stateApplying, stateSettling, Degraded, stateConfirming:
 		return true
 	case stateWaiting:

@@ -23,7 +23,7 @@ type RolloutProgress struct {
 func (n *Node) RolloutProgress(now time.Time, digest Digest, why string, worse func() string) (s RolloutProgress,
 	says bool) {
 	s = RolloutProgress{Digest: digest, Why: why}
-	switch state := n.validate(now).state; {
+	switch state := n.evaluate(now).state; {
 	case state == stateStaged && n.HasUndone(): // its gate was closed because it had gone offline
 		s.State, s.Why = ProgressFailed, "not confirmed in time: the node went back to its previous config"
 	case state == stateStaged:

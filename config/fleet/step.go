@@ -166,7 +166,7 @@ func (n *Node) handleReport(now time.Time, r ReportReceived) (save bool) {
 	if m.forget(func(f ConfigFailure) bool { return f.Digest == r.Digest && r.Pending == nil }) {
 		save = true // the node runs it after all
 	}
-	if r.Parts != nil && n.validate(now).state == InSync && m.dropGone(n.desired.With, r.Parts, r.Settled) {
+	if r.Parts != nil && n.evaluate(now).state == InSync && m.dropGone(n.desired.With, r.Parts, r.Settled) {
 		save = true
 	}
 	return save
@@ -195,7 +195,7 @@ func (n *Node) handleProbeAnswer(now time.Time, e Answered) {
 		return
 	}
 	n.probing = false
-	n.confirmable = n.validate(now).state == stateConfirming &&
+	n.confirmable = n.evaluate(now).state == stateConfirming &&
 		e.Generation == n.desired.Generation && e.Digest == n.desired.Digest && len(e.Worse) == 0
 }
 
@@ -204,7 +204,7 @@ func (n *Node) requiredEffects(now time.Time, out []Effect) []Effect {
 	if n.isConnectedHere() && n.known.Joined {
 		out = n.syncManagement(now, out)
 	}
-	v := n.validate(now)
+	v := n.evaluate(now)
 	switch v.state {
 	case InSync:
 		if !n.mem.Adopted { // the push removed nothing that the controller's config lacks
@@ -310,7 +310,7 @@ func (n *Node) push(now time.Time, out []Effect) []Effect {
 
 // publishState emits a Status if the state changed, and sets the timer.
 func (n *Node) publishState(now time.Time, out []Effect) []Effect {
-	v := n.validate(now)
+	v := n.evaluate(now)
 	if current := (mark{v.state, n.desired.Digest, n.desired.Fault + n.unread, n.unstored.Why}); !n.announced ||
 		current != n.status {
 		n.status, n.announced = current, true

@@ -47,7 +47,7 @@ func (h *Host) EndConnections(ctx context.Context, netns string, flows []netstat
 	return len(flows), nil
 }
 
-// EmitFlows reports events of flows to who listens; false if no one does.
+// EmitFlows reports events of flows to the listeners. It returns false if there are none.
 func (h *Host) EmitFlows(e netstate.FlowEvents) bool {
 	h.mu.Lock()
 	emit := h.emitFlows

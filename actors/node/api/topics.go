@@ -183,7 +183,7 @@ func newRecords(j pubsub.Journal) Records {
 	return Records{
 		Numbers:    journalled[int]("network-instance-number", j),
 		Leases:     journalled[Leases]("network-instance-leases", j),
-		Applied:    journalled[AppliedMark]("network-instance-stood", j),
+		Applied:    journalled[AppliedMark]("network-instance-stood", j), // the name in journals of former releases
 		AppRecords: journalled[appnet.JournalRecord]("app-record", j),
 		NodeRecord: journalled[NodeRecord]("node-record", j),
 

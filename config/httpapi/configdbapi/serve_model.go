@@ -73,7 +73,7 @@ func (a *api) create(c *call, w model.Write, f *fields, show func(id int64) (rep
 	}
 	done, err := a.written(c, w)
 	if err != nil || c.Entry.DryRun {
-		return validated(done, err)
+		return answerWritten(done, err)
 	}
 	r, err := show(done.ID)
 	r.Revision = done.Revision
@@ -81,8 +81,8 @@ func (a *api) create(c *call, w model.Write, f *fields, show func(id int64) (rep
 	return numbered(r, 0, done.Revision), err
 }
 
-// validated answers with the changes of a write or a dry run.
-func validated(done model.Written, err error) (reply, error) {
+// answerWritten answers with the changes of a write or a dry run.
+func answerWritten(done model.Written, err error) (reply, error) {
 	r, err := answer(Done{Revision: done.Revision, Changed: done.Changed, Changes: list(done.Changes)}, err)
 	r.Status = http.StatusOK
 	return numbered(r, 0, done.Revision), err
@@ -92,7 +92,7 @@ func validated(done model.Written, err error) (reply, error) {
 func (a *api) change(c *call, w model.Write) (reply, error) {
 	done, err := a.written(c, w)
 	if err != nil || c.Entry.DryRun {
-		return validated(done, err)
+		return answerWritten(done, err)
 	}
 	return numbered(reply{ETag: done.ETag, Revision: revisionOf(done)}, done.Version, done.Revision), nil
 }
@@ -107,7 +107,7 @@ func revisionOf(done model.Written) uint64 {
 // write executes a write that is answered with its changes.
 func (a *api) write(c *call, w model.Write) (reply, error) {
 	done, err := a.written(c, w)
-	r, err := validated(done, err)
+	r, err := answerWritten(done, err)
 	if !c.Entry.DryRun {
 		r.ETag, r.Revision = done.ETag, revisionOf(done)
 		r = numbered(r, done.Version, 0)
