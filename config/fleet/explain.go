@@ -164,16 +164,16 @@ func (n *Node) describeNext(v verdict) string {
 		}
 		return "nothing, until a join token is made for it and it joins"
 	case Offline:
-		return "it is judged when it connects and reports"
+		return "its state is known once it connects and reports"
 	case OtherReplica:
-		return "that replica says"
+		return "that replica knows"
 	case NoReport:
-		return "it is judged by its first report"
+		return "its first report says which config it runs"
 	case stateComputing:
-		return "it is judged when its config is computed"
+		return "it gets a push once its config is computed, if it needs one"
 	case ConfigError:
 		if n.unread != "" {
-			return "nothing, until a controller of the version that wrote it judges it, or this one is upgraded"
+			return "nothing, until a controller of the version that wrote it reads it, or this one is upgraded"
 		}
 		return "nothing, until a layer that clashes is changed"
 	case Unmanaged:
@@ -213,7 +213,7 @@ func (n *Node) describeNextOther(v verdict) string {
 	case RolledBack:
 		return "nothing, until its config or its versions change, or a retry is asked for"
 	case stateComparing:
-		return "it is judged when that is done"
+		return "it gets a push after that, unless that would remove something"
 	case NeedsAdoption:
 		return "nothing, until it is adopted with --import or --replace"
 	case stateStaged:

@@ -46,23 +46,23 @@ func TestExplain(t *testing.T) {
 			"nothing, until a join token is made for it and it joins",
 		}},
 		{Offline, "never seen", adopted, Settings{}, []step{{event: Known{Joined: true}}}, []string{
-			"it has not connected since this controller started", "it is judged when it connects and reports",
+			"it has not connected since this controller started", "its state is known once it connects and reports",
 		}},
 		{Offline, "gone", Memory{Adopted: true, Releasing: "ben"}, Settings{}, joined(step{event: Disconnected{"1"}}),
 			[]string{
-				"it has had no stream since 2026-03-01T12:00:00Z", "it is judged when it connects and reports",
+				"it has had no stream since 2026-03-01T12:00:00Z", "its state is known once it connects and reports",
 				"release: asked for by ben, sent once the node is connected and says that it is held",
 			}},
 		{OtherReplica, "", adopted, Settings{}, joined(step{event: Connected{"2", "other"}}), []string{
-			"replica other has its stream, and judges it", "that replica says",
+			"replica other has its stream, and judges it", "that replica knows",
 		}},
 		{NoReport, "", adopted, Settings{}, joined(), []string{
-			"it is connected since 2026-03-01T12:00:00Z and has not reported on this stream", "it is judged by its first report",
+			"it is connected since 2026-03-01T12:00:00Z and has not reported on this stream", "its first report says which config it runs",
 		}},
 		{stateComputing, "", adopted, Settings{}, report(with(has(b, 0), func(r *ReportReceived) { r.Versions = v2 })),
 			[]string{
 				`its desired config is not known for software "EDGESPAN-1-1-0", firmware "", board "b1"`,
-				"it is judged when its config is computed",
+				"it gets a push once its config is computed, if it needs one",
 				strings.Replace(sane, "1-0-0", "1-1-0", 1),
 			}},
 		{ConfigError, "", adopted, Settings{},
@@ -151,7 +151,7 @@ func TestExplain(t *testing.T) {
 			}},
 		{stateComparing, "", Memory{}, Settings{}, report(has(b, 0)), []string{
 			differs + "it runs a config from before it joined, which is being compared with the desired one",
-			"it is judged when that is done", sane,
+			"it gets a push after that, unless that would remove something", sane,
 		}},
 		{NeedsAdoption, "", Memory{}, Settings{},
 			joined(step{event: has(b, 0)}, step{event: Compared{a, b, strings.Split("1 2 3 4 5 6 7", " ")}}), []string{

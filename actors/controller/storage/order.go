@@ -31,7 +31,7 @@ type leaderRequest struct {
 	Withdrawn bool                     `json:"withdrawn,omitempty"`
 	Answered  bool                     `json:"answered,omitempty"`
 	Leader    string                   `json:"leader,omitempty"`   // the replica that answered
-	Judged    uint64                   `json:"judged,omitempty"`   // the revision of the layers that it was validated on
+	Validated uint64                   `json:"judged,omitempty"`   // the revision of the layers that it was validated on
 	Revision  uint64                   `json:"revision,omitempty"` // the revision that it created; 0 for none
 	Refused   string                   `json:"refused,omitempty"`
 }
@@ -140,27 +140,27 @@ func (wr *Writer) answerWaiters(r fleetapi.WriteRequest, o leaderRequest) WriteR
 	ctx, cancel := context.WithTimeout(context.Background(), WriteTimeout)
 	defer cancel()
 	back := wr.Reader(ctx)
-	w := WriteResult{Record: history.RevisionRecord{Number: o.Judged}, Outcome: ops.WriteOutcome{Message: "Success."}}
+	w := WriteResult{Record: history.RevisionRecord{Number: o.Validated}, Outcome: ops.WriteOutcome{Message: "Success."}}
 	if o.Revision > 0 {
 		w.Record.Number, w.Record.Tree = o.Revision, "a new one"
 	}
-	state, err := history.At(back, o.Judged)
+	state, err := history.At(back, o.Validated)
 	if err != nil && o.Refused == "" { // what counts is that it is done
 		return w
 	} else if err != nil {
 		return WriteResult{Err: fmt.Errorf("optimize: %w: %s", fleetapi.ErrRefused, o.Refused)}
 	}
-	outcome, judged := wr.SnapshotAt(state).Validate(r.Write)
+	outcome, fault := wr.SnapshotAt(state).Validate(r.Write)
 	if o.Refused != "" {
-		if judged == nil {
-			judged = state.CheckBinding(r.IfMatch)
+		if fault == nil {
+			fault = state.CheckBinding(r.IfMatch)
 		}
-		if judged == nil {
-			judged = fmt.Errorf("%w: %s", fleetapi.ErrRefused, o.Refused)
+		if fault == nil {
+			fault = fmt.Errorf("%w: %s", fleetapi.ErrRefused, o.Refused)
 		}
-		return WriteResult{Err: judged}
+		return WriteResult{Err: fault}
 	}
-	if judged == nil { // on an error this replica knows other boards than the leader: what is stored counts
+	if fault == nil { // on an error this replica knows other boards than the leader: what is stored counts
 		w.Outcome = outcome
 	}
 	return w
@@ -189,16 +189,16 @@ func (e *pendingWrite) bind(c *history.Change, s history.State) {
 }
 
 // answer returns the operation that stores the answer.
-func (e *pendingWrite) answer(judged, made uint64, refused string) kv.Op {
+func (e *pendingWrite) answer(validated, made uint64, refused string) kv.Op {
 	o := e.leaderRequest
-	o.Answered, o.Leader, o.Judged, o.Revision, o.Refused = true, e.replica, judged, made, refused
+	o.Answered, o.Leader, o.Validated, o.Revision, o.Refused = true, e.replica, validated, made, refused
 	return kv.PutLeased(e.key, Encode(o), o.Lease)
 }
 
 // reply stores an answer to a request that creates no revision.
-func (wr *Writer) reply(ctx context.Context, e *pendingWrite, judged uint64, refused string) error {
-	o, err := wr.Commit(ctx,
-		kv.Txn{Compares: []kv.Compare{e.by.Fence(), kv.AtRevision(e.key, e.at)}, Then: []kv.Op{e.answer(judged, 0, refused)}})
+func (wr *Writer) reply(ctx context.Context, e *pendingWrite, validated uint64, refused string) error {
+	o, err := wr.Commit(ctx, kv.Txn{Compares: []kv.Compare{e.by.Fence(), kv.AtRevision(e.key, e.at)},
+		Then: []kv.Op{e.answer(validated, 0, refused)}})
 	if err == nil && !o.Succeeded {
 		err = errOvertaken
 	}
@@ -223,11 +223,11 @@ func (wr *Writer) checkPending(ctx context.Context, w WriteRequest) error {
 
 // refuse stores a refusal as the answer to a request. Other errors, as those of the store, are no answer: the request
 // is retried.
-func (wr *Writer) refuse(w WriteRequest, judged uint64, why error) error {
+func (wr *Writer) refuse(w WriteRequest, validated uint64, why error) error {
 	if w.pending == nil || !isRefusal(why) {
 		return why
 	}
-	if err := wr.reply(w.ctx, w.pending, judged, why.Error()); err != nil {
+	if err := wr.reply(w.ctx, w.pending, validated, why.Error()); err != nil {
 		return err
 	}
 	return why

@@ -150,14 +150,14 @@ type editor struct {
 	faults   WriteFaults
 	warnings WriteFaults
 	verdicts map[string]*verdict // by the digests of nodes' layers within the scope, so that equal nodes share one
-	judged   []judged
+	shared   []shared
 	hasher   config.Hasher
 	autos    map[string]config.Object
 	file     bool // the write is to a file without layers
 }
 
-// judged are the nodes that share one verdict.
-type judged struct {
+// shared are the nodes that share one verdict.
+type shared struct {
 	nodes []string
 	*verdict
 }
@@ -207,7 +207,7 @@ func same(old, after config.Object) bool {
 func (e *editor) effects() []Effect {
 	var out []Effect
 	at := map[string]int{}
-	for _, j := range e.judged {
+	for _, j := range e.shared {
 		if len(j.values) == 0 {
 			continue
 		}

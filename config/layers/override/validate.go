@@ -87,13 +87,13 @@ func (e *editor) validateDifferences(was, now Inputs) {
 		v := e.verdicts[key]
 		if v == nil {
 			v = e.validate(newNode.Kind, before, after)
-			e.verdicts[key], by[v] = v, len(e.judged)
-			e.judged = append(e.judged, judged{nil, v})
+			e.verdicts[key], by[v] = v, len(e.shared)
+			e.shared = append(e.shared, shared{nil, v})
 		}
 		i := by[v]
-		e.judged[i].nodes = append(e.judged[i].nodes, name)
+		e.shared[i].nodes = append(e.shared[i].nodes, name)
 	}
-	for _, j := range e.judged {
+	for _, j := range e.shared {
 		e.collectFaults(j.nodes, j.verdict)
 	}
 	if network != nil {
@@ -130,7 +130,7 @@ func isIndependent(f WriteFault) bool {
 }
 
 func (e *editor) assignFaults(nodes []string, v *verdict) {
-	e.judged = append(e.judged, judged{nodes, v})
+	e.shared = append(e.shared, shared{nodes, v})
 	e.collectFaults(nodes, v)
 }
 
