@@ -40,8 +40,7 @@ func Resets(in Input) func(netstate.Flow) string {
 	return func(f netstate.Flow) string {
 		a, ok := fc.byIP[f.Src.Addr()]
 		inNetns := a.Config.Spec.Kind != Tap && a.Config.Spec.Kind != External
-		if !ok || f.Src.Addr().Is6() || f.Zone != fc.zoneOf(f) || f.Proto != protoTCP || !inNetns ||
-			!fc.leftByAnotherPort(f) {
+		if !ok || f.Zone != fc.zoneOf(f) || f.Proto != protoTCP || !inNetns || !fc.leftByAnotherPort(f) {
 			return ""
 		}
 		return a.Config.Spec.Netns
@@ -78,6 +77,11 @@ func newFlowCheck(nw network) flowCheck {
 			fc.nodeAddresses[a.Addr()] = true
 		}
 	}
+	for _, ipv6 := range []bool{false, true} {
+		for _, p := range nw.flowPorts(ipv6) {
+			fc.staying = append(fc.staying, stayingFlows{p, nw.inOrder(nw.routesBy(p.PortStatus, ipv6))})
+		}
+	}
 	return fc
 }
 
@@ -88,7 +92,30 @@ type flowCheck struct {
 	byIP          map[netip.Addr]Adapter
 	nodeAddresses map[netip.Addr]bool
 	tableRoutes   []tableRoute
+	staying       []stayingFlows
 	standing      []portmap
+}
+
+// stayingFlows are a port on which known flows stay, and the routes by which they leave.
+type stayingFlows struct {
+	flowPort
+	routes []tableRoute
+}
+
+// flowPortOf returns the port on which a known flow stays, nil for none. A port that shares new flows has a table with
+// all static routes: a flow from before such a route by another port does not stay.
+func (fc flowCheck) flowPortOf(f netstate.Flow) *PortStatus {
+	for _, p := range fc.staying {
+		if !slices.Contains(p.addrs, f.ReplyDst.Addr()) {
+			continue
+		}
+		i := slices.IndexFunc(p.routes, func(r tableRoute) bool { return r.dst.Contains(f.Dst.Addr()) })
+		if i >= 0 && (p.routes[i].port == nil || p.routes[i].port.Label != p.Label) {
+			return nil
+		}
+		return &p.PortStatus
+	}
+	return nil
 }
 
 // tableRoute is a route of the network's table, through whose port a remote end in dst is reached.
@@ -99,15 +126,23 @@ type tableRoute struct {
 
 // routeOrder returns the network's routes in the order in which the kernel tries them.
 func (nw network) routeOrder() []tableRoute {
+	var list []netstate.Route
+	for _, o := range append(nw.routes(), nw.portRoutes6()...) {
+		if r, ok := o.(netstate.Route); ok && r.Type == netstate.Unicast {
+			list = append(list, r)
+		}
+	}
+	return nw.inOrder(list)
+}
+
+func (nw network) inOrder(list []netstate.Route) []tableRoute {
 	byName := map[string]*PortStatus{}
 	for i, p := range nw.Ports {
 		byName[string(p.IfName)] = &nw.Ports[i]
 	}
 	var ws []tableRoute
-	for _, o := range append(nw.routes(), nw.portRoutes6()...) {
-		if r, ok := o.(netstate.Route); ok && r.Type == netstate.Unicast {
-			ws = append(ws, tableRoute{netip.MustParsePrefix(r.Dst), byName[r.Dev]})
-		}
+	for _, r := range list {
+		ws = append(ws, tableRoute{netip.MustParsePrefix(r.Dst), byName[r.Dev]})
 	}
 	slices.SortStableFunc(ws, func(a, b tableRoute) int { return cmp.Compare(b.dst.Bits(), a.dst.Bits()) })
 	return ws

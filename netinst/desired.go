@@ -71,6 +71,7 @@ type network struct {
 	joinFault string
 	vlans     []int      // that the bridge of a switch keeps apart, without the native one, sorted
 	shares    []flowPort // over which new flows are spread, by label; none without Config.Share, or with one such port
+	shares6   []flowPort // the same of IPv6
 	mtu       int
 	// withdrawn is why nothing of the network may be visible outside its bridge: no address, route, rule or process, and
 	// no chain that filters or changes packets of others.
@@ -124,7 +125,7 @@ func (nw network) routing() []netstate.Object {
 	if nw.Config.Inactive {
 		return nil
 	}
-	objs := slices.Concat(nw.forwards(), nw.routes(), nw.rules(), nw.flowRouting())
+	objs := slices.Concat(nw.forwards(), nw.routes(), nw.rules(), nw.flowRouting(false), nw.flowRouting(true))
 	if nw.hasIPv6() {
 		objs = append(objs, nw.routing6()...)
 	}
@@ -149,22 +150,24 @@ func newNetwork(in Input) (network, string) {
 		nw.port, why = &p, p.UnusableReason()
 	}
 	nw.vlans = nw.usedVLANs()
-	nw.shares = nw.sharedPorts()
 	nw.port6 = nw.port
 	if q, _ := in.choose6(in.Config.Port); nw.port != nil && in.Config.HasIPv6() && leadsOut6(q) {
 		nw.port6 = &q
 	}
-	nw.ports, nw.ports6 = nw.usedPorts(false), nw.usedPorts(true)
+	nw.shares = nw.sharedPorts(false)
 	nw.own = nw.ownAddresses()
 	nw.mtu = nw.chooseMTU()
 	if slices.ContainsFunc(nw.Adapters, func(a Adapter) bool { return a.Config.Spec.Kind == Tap }) {
 		nw.mtu = min(nw.mtu, MaxTapMTU)
 	}
+	nw.shares6 = nw.sharedPorts(true) // with the MTU known: a small one has no IPv6
+	nw.ports, nw.ports6 = nw.usedPorts(false), nw.usedPorts(true)
 	if nw.withdrawn = in.Overlap.Withdrawn(); nw.isSwitch() {
 		nw.withdrawn = ""
 	}
 	if nw.withdrawn != "" { // traffic leaves by no port; the links keep their MTU
-		nw.port, nw.ports, nw.shares, nw.port6, nw.ports6 = nil, nil, nil, nil, nil
+		nw.port, nw.ports, nw.shares = nil, nil, nil
+		nw.port6, nw.ports6, nw.shares6 = nil, nil, nil
 	}
 	if in.Config.Inactive { // its DNS server still sends queries through the port
 		nw.ports, nw.ports6 = nil, nil
@@ -181,10 +184,8 @@ func (nw network) usedPorts(ipv6 bool) (list []PortStatus) {
 	if own != nil {
 		used[own.Label] = *own
 	}
-	for _, q := range nw.shares {
-		if !ipv6 {
-			used[q.Label] = q.PortStatus
-		}
+	for _, q := range nw.sharesOf(ipv6) {
+		used[q.Label] = q.PortStatus
 	}
 	for _, r := range nw.Config.Routes {
 		if q, _ := nw.portOf(r); r.Port != "" && q.Label != "" && r.Destination.Addr().Is6() == ipv6 {

@@ -85,7 +85,7 @@ func (nw network) dropForged() string {
 // chainName is a chain of network n. Its part is one that all adapters share (FWD, EGR, ING, INP, OUT, POST, of a
 // switch RAW; with port maps MAP, MOUT and MIN; of frames APPS, PORT, OPEN, NODE), or an adapter's number with E, I, N,
 // M, L or A, of frames with F or D, of the guard with H; EB<i>, IB<i>, NB<i> and MB<i> are the buckets of its limits
-// (limit.go), and XE and XI log what it may not send and receive. SIZE (forward.go), FLOWS (keep.go), NEIGH and H
+// (limit.go), and XE and XI log what it may not send and receive. SIZE (forward.go), FLOWS and FLOWS6 (keep.go), NEIGH and H
 // (flows.go) are of the guard.
 func chainName(n int, part string) string { return fmt.Sprintf("%s%d-%s", chainPrefix, n, part) }
 
@@ -158,7 +158,7 @@ func (nw network) chains() []netstate.Chain {
 	}
 	out := append([]netstate.Chain{nw.forward(), nw.egress(), nw.ingress(), nw.input(), nw.output()}, nw.frameChains()...)
 	if !nw.Config.Inactive {
-		out = append(append(append(out, nw.postrouting()), nw.flowChain()...), nw.mapChains()...)
+		out = append(append(append(out, nw.postrouting()), nw.flowMarkChains()...), nw.mapChains()...)
 		out = append(append(out, nw.sizeChain()...), nw.neighbourChains()...)
 	}
 	out = append(append(out, nw.crossChains()...), nw.answerChains()...)
@@ -198,6 +198,9 @@ func (nw network) forward() netstate.Chain {
 			rules = append(rules, "-i "+string(p.IfName)+" -o "+br+" -j "+ing)
 		}
 		rules = append(rules, "-i "+br+" -o "+string(p.IfName)+" -j "+ExitChain)
+	}
+	for _, p := range nw.leftPorts(false) {
+		rules = append(rules, "-i "+br+" -o "+string(p.IfName)+" "+knownFlows+" -j "+ExitChain)
 	}
 	hooks := []netstate.Hook{
 		{Parent: netsForward, Match: "-i " + br},

@@ -92,6 +92,9 @@ func (nw network) forward6() netstate.Chain {
 		rules = append(rules, fmt.Sprintf("iifname %q oifname %q jump %s", p.IfName, br, nw.chainName("ING")),
 			fmt.Sprintf("iifname %q oifname %q accept", br, p.IfName))
 	}
+	for _, p := range nw.leftPorts(true) {
+		rules = append(rules, fmt.Sprintf("iifname %q oifname %q %s", br, p.IfName, knownFlows6))
+	}
 	return nw.six("FWD", append(rules, "drop"), byLink(fromMap, br), byLink(toMap, br))
 }
 

@@ -28,8 +28,8 @@ type HostNetwork struct {
 	Mapped bool
 	// OldFrames means that its frames are filtered by a table of its own, which a former release made.
 	OldFrames bool
-	// Flows means that packets of its known flows are marked (MarksFlows).
-	Flows bool
+	// Flows means that packets of its known flows are marked (MarksFlows), Flows6 those of IPv6, too (MarksFlows6).
+	Flows, Flows6 bool
 	// MayOverlap means that other networks may have its subnet.
 	MayOverlap bool
 	// FlowLog means that its flows are recorded.

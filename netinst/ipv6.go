@@ -135,8 +135,8 @@ func (nw network) portRoutes6() []netstate.Object {
 	add := func(dst netip.Prefix, r netstate.Route) {
 		if dst.Addr().Is6() && !taken[dst] {
 			taken[dst] = true
-			r.Table, r.Dst, r.Type, r.Metric = Table(nw.n), dst.String(), netstate.Unicast, metric6
-			objs = append(objs, r)
+			r.Table = Table(nw.n)
+			objs = append(objs, nw.unicast(dst, r))
 		}
 	}
 	for _, r := range nw.staticRoutes() {

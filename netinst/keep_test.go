@@ -10,6 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	"edgespan/netinst/netstate"
+	"edgespan/netinst/probe"
 )
 
 // keepInput is a network that may use ports wan, lte and sat, of which wan is in use.
@@ -39,25 +40,57 @@ func flowBy(addr string) netstate.Flow {
 		Dst: netip.MustParseAddrPort("198.51.100.9:443"), ReplyDst: netip.AddrPortFrom(ip(addr), 40000)}
 }
 
+// keepInput6 is keepInput with IPv6: port i has 2001:db8:i::10, and a router of its own.
+func keepInput6(policy FlowPolicy) Input {
+	in := keepInput(policy)
+	in.Config.IPv6 = input6().Config.IPv6
+	for i := range in.Ports {
+		p := &in.Ports[i]
+		p.Addresses = append(p.Addresses, prefix(fmt.Sprintf("2001:db8:%d::10/64", i)), prefix("fe80::9/64"))
+		p.DefaultRoutes = append(p.DefaultRoutes, netstate.DefaultVia(ip(fmt.Sprintf("fe80::%d:1", i))))
+	}
+	in.Chosen[probe.OfIPv6("uplink")] = "wan"
+	return in
+}
+
+// flowBy6 is flowBy for IPv6.
+func flowBy6(in Input, addr string) netstate.Flow {
+	a := in.Adapters[0]
+	return netstate.Flow{Proto: protoTCP, Dst: netip.MustParseAddrPort("[2001:db8:77::9]:443"),
+		Src:      netip.AddrPortFrom(AdapterIP6(in.Config, a.Config.Spec, a.Lease), 40000),
+		ReplyDst: netip.AddrPortFrom(ip(addr), 40000)}
+}
+
+// markOf returns the mark of a packet of a known flow, as the chains give it.
+func markOf(s netstate.State, f netstate.Flow) (mark uint32) {
+	field, part := "ip", "ES1-FLOWS"
+	rulesOf := func(part string) []string {
+		c, _ := s[netstate.Chain{Family: netstate.InetFamily, Table: GuardTable, Name: part}.ID()].(netstate.Chain)
+		return c.Rules
+	}
+	if rules := rulesOf(part); f.Dst.Addr().Is6() && len(rules) > 0 && rules[0] == "meta nfproto ipv6 goto ES1-FLOWS6" {
+		field, part = "ip6", "ES1-FLOWS6"
+	}
+	for _, r := range rulesOf(part) {
+		matched := !strings.HasPrefix(r, "ct ") && !strings.HasPrefix(r, "meta nfproto") ||
+			strings.HasPrefix(r, "ct status snat ct reply "+field+" daddr "+f.ReplyDst.Addr().String()+" meta ")
+		if matched {
+			var mask uint32
+			_, _ = fmt.Sscanf(r[strings.Index(r, "meta mark"):], "meta mark set meta mark & %v | %v accept", &mask, &mark)
+			return mark
+		}
+	}
+	return 0
+}
+
 // wayOf follows a packet of a known flow as the kernel does: the chain that marks, the rules in order of priority, and
 // the table of the first one that matches, in which a default route that exists counts before unreachable.
 func wayOf(in Input, f netstate.Flow) string {
 	s := DesiredState(in).State
-	mark := uint32(0)
-	if o, marks := s[netstate.Chain{Family: netstate.InetFamily, Table: GuardTable, Name: "ES1-FLOWS"}.ID()]; marks {
-		for _, r := range o.(netstate.Chain).Rules {
-			matched := !strings.HasPrefix(r, "ct ") ||
-				strings.HasPrefix(r, "ct status snat ct reply ip daddr "+f.ReplyDst.Addr().String()+" meta ")
-			if matched {
-				var mask uint32
-				_, _ = fmt.Sscanf(r[strings.Index(r, "meta"):], "meta mark set meta mark & %v | %v accept", &mask, &mark)
-				break
-			}
-		}
-	}
+	mark, six := markOf(s, f), f.Dst.Addr().Is6()
 	table := Table(1)
 	for _, o := range s {
-		if r, is := o.(netstate.Rule); is && r.Mask != 0 && r.Mark == mark && r.Goto == 0 {
+		if r, is := o.(netstate.Rule); is && r.Mask != 0 && r.Mark == mark && r.Goto == 0 && r.IPv6 == six {
 			table = r.Table
 		}
 	}

@@ -32,11 +32,8 @@ func (nw network) routes() []netstate.Object {
 			return
 		}
 		taken[dst] = true
-		if r.Dev == string(nw.bridge) {
-			r.After = nw.address().ID()
-		}
-		r.Table, r.Dst, r.Type = table, dst.String(), netstate.Unicast
-		objs = append(objs, r)
+		r.Table = table
+		objs = append(objs, nw.unicast(dst, r))
 	}
 	add(subnet, netstate.Route{Dev: string(nw.bridge), Src: nw.Config.IPv4.Gateway.String()})
 	for _, r := range nw.staticRoutes() {

@@ -60,7 +60,7 @@ func (l *lab) desiredStates(doc string, before desiredStates) desiredStates {
 		}
 		w.nets[n], w.held[n] = d.State, given.Leases
 		w.foundation[n] = netinst.HostNetwork{Number: n, Subnet: ni.IPv4.Subnet, Ports: eth0(),
-			Subnet6: ni.IPv6.Subnet, Gateway6: ni.IPv6.Gateway, Closed6: true, Flows: netinst.MarksFlows(ni),
+			Subnet6: ni.IPv6.Subnet, Gateway6: ni.IPv6.Gateway, Closed6: true, Flows: netinst.MarksFlows(ni), Flows6: netinst.MarksFlows6(ni),
 			MayOverlap: ni.IPv4.MayOverlap, Returns: netinst.NeedsReturns(ni)}
 	}
 	return w

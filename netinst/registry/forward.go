@@ -122,6 +122,7 @@ func (r *Registry) Networks(ids []uuid.UUID) []netinst.HostNetwork {
 			Returns: netinst.NeedsReturns(m.config)}
 		if m.config.HasIPv6() && !r.forward.Forwarding.No6 { // without IPv6 only that network fails
 			n.Subnet6, n.Gateway6, n.Closed6 = m.config.IPv6.Subnet, m.config.IPv6.Gateway, r.closes6()
+			n.Flows6 = netinst.MarksFlows6(m.config)
 		}
 		n.Switch = m.config.Type == netinst.Switch
 		n.VLANs = n.Switch && len(m.config.VLANs) > 0

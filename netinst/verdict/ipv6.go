@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"edgespan/netinst"
+	"edgespan/netinst/probe"
 )
 
 // ICMP6 is the IP protocol number of ICMPv6, and EchoRequest6 the type of it that ping sends (RFC 4443).
@@ -49,8 +50,25 @@ func (n *network) readIPv6(own *netinst.PortStatus) {
 	}
 }
 
-// readRoutes6 finds the IPv6 routes by the network's port.
-func (n *network) readRoutes6(own *netinst.PortStatus) {
+// readShared6 is readShared for IPv6. A prefix that is routed to the node is not shared: it belongs to one provider.
+func (n *network) readShared6(own *netinst.PortStatus) (labels []string) {
+	equals := n.Equals[probe.OfIPv6(n.Config.Port)]
+	shares := n.hasIPv6 && n.Config.Share && n.Config.IPv6.NAT && !n.Config.Inactive && own != nil
+	if !shares || !slices.Contains(equals, own.Label) {
+		return nil
+	}
+	for _, p := range n.Ports {
+		addressed := slices.ContainsFunc(p.Addresses, func(a netip.Prefix) bool { return isGlobal6(a.Addr()) })
+		if p.Label != own.Label && p.Exists && p.Up && leads6(p) && addressed && slices.Contains(equals, p.Label) {
+			n.uses6[p.Label] = true
+			labels = append(labels, p.Label)
+		}
+	}
+	return labels
+}
+
+// readRoutes6 finds the IPv6 routes by the network's port, beside which others share new flows.
+func (n *network) readRoutes6(own *netinst.PortStatus, shared []string) {
 	c := n.Config.IPv6
 	if !n.hasIPv6 {
 		return
@@ -61,7 +79,7 @@ func (n *network) readRoutes6(own *netinst.PortStatus) {
 		}
 	}
 	if r, ok := own.DefaultRoute6(); ok {
-		def := Route{Destination: anywhere6, Gateway: r.Gateway, Port: own.Label}
+		def := Route{Destination: anywhere6, Gateway: r.Gateway, Port: own.Label, Shared: shared}
 		n.routes = append(n.routes, way{Route: def, port: own})
 	}
 }

@@ -10,6 +10,7 @@ import (
 
 	"edgespan/netinst"
 	"edgespan/netinst/netstate"
+	"edgespan/netinst/probe"
 )
 
 // sixInputs are two networks with IPv6: one is translated, and has an app with a fixed address; the other has a routed
@@ -113,6 +114,40 @@ func TestEvaluateIPv6(t *testing.T) {
 		}
 		if c := a.Decided(); c.BuiltIn != "" && c.BuiltIn.Text() == "" {
 			t.Errorf("%s: %s has no text", what, c.BuiltIn)
+		}
+	}
+}
+
+// New flows of each family are spread over its own ports, and clients may come by each of them.
+func TestSharedUplinksOfIPv6(t *testing.T) {
+	six := probe.OfIPv6("uplink")
+	for what, x := range map[string]struct {
+		change           func(*netinst.Input)
+		shared, incoming string
+	}{
+		"shared": {func(*netinst.Input) {}, "[lan]", "allow echo app db 2001:db8:77::1"},
+		"by IPv4 alone": {func(in *netinst.Input) { in.Equals = map[string][]string{"uplink": {"lan", "wan"}} }, "[]",
+			"deny port-not-used"},
+		"one is left": {func(in *netinst.Input) { in.Equals[six] = []string{"wan"} }, "[]", "deny port-not-used"},
+		"one has no IPv6 route": {func(in *netinst.Input) { in.Ports[0].DefaultRoutes = in.Ports[0].DefaultRoutes[:1] }, "[]",
+			"deny port-not-used"},
+		"one has no IPv6 address": {func(in *netinst.Input) { in.Ports[0].Addresses = in.Ports[0].Addresses[:2] }, "[]",
+			"deny port-not-used"},
+		"a routed prefix": {func(in *netinst.Input) { in.Config.IPv6.NAT = false }, "[]", "deny port-not-used"},
+		"not shared":      {func(in *netinst.Input) { in.Config.Share = false }, "[]", "deny port-not-used"},
+	} {
+		list := sixInputs()
+		in := &list[0]
+		in.Config.Share, in.Config.Routes = true, nil
+		in.Chosen, in.Equals = map[string]string{six: "wan"}, map[string][]string{six: {"lan", "wan"}}
+		in.Ports[0].DefaultRoutes = append(slices.Clone(in.Ports[0].DefaultRoutes), netstate.DefaultVia(addr("fe80::2:1")))
+		in.Config.Port = "uplink"
+		x.change(in)
+		w := New(list, nil)
+		a := w.Evaluate(app("db", "2001:db8:77::1", 99))
+		got := described(w.Evaluate(echo6(outside("lan", "2001:db8:77::1", "fd00:1::20", ICMP6, 0))))
+		if a.Route == nil || a.Route.Port != "wan" || fmt.Sprint(a.Route.Shared) != x.shared || got != x.incoming {
+			t.Errorf("%s: %+v, incoming %s", what, a.Route, got)
 		}
 	}
 }

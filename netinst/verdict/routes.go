@@ -78,11 +78,12 @@ func (n *network) readRoutes() {
 	}
 	shared := n.readShared(own)
 	own6 := n.portFor6(own)
+	shared6 := n.readShared6(own6)
 	n.readStatic(own, own6)
 	if own == nil {
 		return
 	}
-	n.readRoutes6(own6)
+	n.readRoutes6(own6, shared6)
 	for _, a := range addresses(own) {
 		n.routes = append(n.routes, way{Route: Route{Destination: a.Masked(), Port: own.Label}, port: own})
 	}

@@ -34,7 +34,7 @@ var (
 //	ct status snat                   one of these bits
 //	ct status & snat == 0            none of these bits
 //	ct direction reply
-//	ct reply ip daddr ADDRESS
+//	ct reply ip daddr ADDRESS        or ip6; a flow of the other family does not match
 //	ct count over NUMBER
 //	ct zone set NUMBER
 //	ct original zone set NUMBER      in the original direction alone
@@ -80,10 +80,11 @@ func (p *parser) loadCT(key uint32) {
 func (p *parser) replyDestination() error {
 	field := p.next() + " " + p.next()
 	a, err := netip.ParseAddr(p.next())
-	if field != "ip daddr" || err != nil || !a.Is4() {
-		return errors.New("want ct reply ip daddr ADDRESS")
+	key, known := map[string]uint32{"ip daddr": unix.NFT_CT_DST_IP, "ip6 daddr": unix.NFT_CT_DST_IP6}[field]
+	if !known || err != nil || a.Is6() != (key == unix.NFT_CT_DST_IP6) || a.Zone() != "" {
+		return errors.New("want ct reply ip daddr ADDRESS, or ip6")
 	}
-	p.load("ct", attr(unix.NFTA_CT_KEY, be32(unix.NFT_CT_DST_IP)),
+	p.load("ct", attr(unix.NFTA_CT_KEY, be32(key)),
 		attr(unix.NFTA_CT_DIRECTION, []byte{ctDirections["reply"]}), attr(unix.NFTA_CT_DREG, be32(unix.NFT_REG_1)))
 	p.compare(unix.NFT_CMP_EQ, a.AsSlice())
 	return nil

@@ -98,9 +98,10 @@ func portScore(s probe.Score) nodeapi.PortScore {
 		LatencyMs: milliseconds(s.Latency), HeldUntil: s.Held, Why: s.Why}
 }
 
-// shares returns the ports over which a network spreads new flows, nil with one port.
+// shares returns the ports over which a network spreads new flows of a family, nil with one port.
 func shares(c netinst.NetworkInstanceConfig, selector string, choice probe.Choice) []string {
-	if equals := choice.Equals(); c.Share && selector == c.Port && len(equals) > 1 {
+	own := selector == c.Port || selector == probe.OfIPv6(c.Port) && netinst.MarksFlows6(c)
+	if equals := choice.Equals(); c.Share && own && len(equals) > 1 {
 		return equals
 	}
 	return nil
@@ -114,7 +115,8 @@ func (n *Reader) explainUplinks(id string) []nodeapi.UplinkChoice {
 	for _, selector := range slices.Sorted(maps.Keys(choices)) {
 		choice, value, six := choices[selector], selected(selector), probe.IsOfIPv6(selector)
 		x := nodeapi.UplinkChoice{Selector: value, IPv6: six, Own: value == c.Port, Port: choice.Port, Since: choice.Since,
-			Why: choice.Why, Ports: []nodeapi.PortScore{}, Flows: string(c.Flows)}
+			Why: choice.Why, Ports: []nodeapi.PortScore{}, Flows: string(c.Flows),
+			AllFlows: six && netinst.MarksFlows(c) && !netinst.MarksFlows6(c)}
 		for _, r := range c.Routes {
 			if r.Port == value && r.Destination.Addr().Is6() == six {
 				x.Routes = append(x.Routes, r.Name)

@@ -32,7 +32,14 @@ func writeUplinks(b *strings.Builder, choices []nodeapi.UplinkChoice, now time.T
 		}
 		writeRows(b, "    ", rows)
 		if len(c.Shares) > 0 {
-			fmt.Fprintf(b, "  share = true: new flows are spread over %s\n", strings.Join(c.Shares, ", "))
+			family := ""
+			if c.IPv6 {
+				family = " of IPv6"
+			}
+			fmt.Fprintf(b, "  share = true: new flows%s are spread over %s\n", family, strings.Join(c.Shares, ", "))
+		}
+		if c.AllFlows && c.Own {
+			b.WriteString("  ipv6.nat = false: all flows of IPv6 use this port, whatever share and flows are\n")
 		}
 	}
 	if len(choices) > 0 && flowPolicies[choices[0].Flows] != "" {

@@ -14,6 +14,8 @@ type UplinkChoice struct {
 	Ports    []PortScore `json:"ports"` // that the value selects, the best first
 	// Flows is the network's policy for flows on a port that it leaves, if that is not reset.
 	Flows string `json:"flows,omitempty"`
+	// AllFlows means that all flows use Port, whatever Flows and the network's share are: IPv6 with a routed prefix.
+	AllFlows bool `json:"allFlows,omitempty"`
 	// Shares are the ports over which new flows are spread, if there are several.
 	Shares []string `json:"shares,omitempty"`
 }
