@@ -85,8 +85,8 @@ func (nw network) dropForged() string {
 // chainName is a chain of network n. Its part is one that all adapters share (FWD, EGR, ING, INP, OUT, POST, of a
 // switch RAW; with port maps MAP, MOUT and MIN; of frames APPS, PORT, OPEN, NODE), or an adapter's number with E, I, N,
 // M, L or A, of frames with F or D, of the guard with H; EB<i>, IB<i>, NB<i> and MB<i> are the buckets of its limits
-// (limit.go), and XE and XI log what it may not send and receive. SIZE (forward.go), FLOWS and FLOWS6 (keep.go), NEIGH and H
-// (flows.go) are of the guard.
+// (limit.go), and XE and XI log what it may not send and receive. SIZE (forward.go), FLOWS and FLOWS6 (keep.go), NEIGH
+// and H (flows.go) are of the guard.
 func chainName(n int, part string) string { return fmt.Sprintf("%s%d-%s", chainPrefix, n, part) }
 
 func (nw network) chainName(part string) string { return chainName(nw.n, part) }

@@ -42,9 +42,9 @@ const (
 // the mark of one of these ports by chance, in proportion to their weights. It is translated to an address of that
 // port, so that the flow stays there. Destinations with a static route keep their way, as the tables have all of them.
 //
-// IPv6 has all of this by itself: its ports, its addresses, its routes and its rules. Only the index of a port is that of
-// both families. A network whose prefix is routed to the node (ipv6.nat: false) has none of it for IPv6: its packets have
-// the app's own address by every port, so nothing tells, or has to tell, by which of them a flow began.
+// IPv6 has all of this by itself: its ports, its addresses, its routes and its rules. Only the index of a port is that
+// of both families. A network whose prefix is routed to the node (ipv6.nat: false) has none of it for IPv6: its packets
+// have the app's own address by every port, so nothing tells, or has to tell, by which of them a flow began.
 
 // FlowMask are the bits of a packet's mark that hold the index of a port, from 1 to maxFlowPorts.
 const (
@@ -124,9 +124,10 @@ func isPort(label string) func(flowPort) bool {
 	return func(p flowPort) bool { return p.Label == label }
 }
 
-// markedPorts returns the ports that a mark can name and that accepts selects, by label, with their addresses of a family. Their indexes count the ports that
-// the network may use by its config, so that none changes when a port goes or comes. An address that two ports have
-// does not tell by which of them a flow began: such flows are treated as by FlowsReset.
+// markedPorts returns the ports that a mark can name and that accepts selects, by label, with their addresses of a
+// family. Their indexes count the ports that the network may use by its config, so that none changes when a port goes or
+// comes. An address that two ports have does not tell by which of them a flow began: such flows are treated as by
+// FlowsReset.
 func (nw network) markedPorts(ipv6 bool, accepts func(PortStatus) bool) []flowPort {
 	if !nw.marksFlows(ipv6) {
 		return nil
@@ -184,7 +185,7 @@ func (nw network) keepsFlowsOn(p PortStatus, ipv6 bool) bool {
 	return p.Exists && p.Up && !nw.Broken[name]
 }
 
-// setFlowMark are the words that give a packet the mark of a port, or that of none, 0, and end its way through the chain.
+// setFlowMark are the words that give a packet the mark of a port, or 0 for none, and end its way through the chain.
 func setFlowMark(index int) string {
 	return fmt.Sprintf("meta mark set meta mark & %#x | %#x accept", ^uint32(FlowMask), flowMark(index))
 }

@@ -264,3 +264,11 @@ func TestTheGateOfIPv6IsThereWhereItIsNeeded(t *testing.T) {
 		t.Errorf("%d rules without, %d with a network that needs them", of(false), of(true))
 	}
 }
+
+// Both families are shared, over other ports: IPv4 over lte and wan, IPv6 over sat and wan.
+func TestTheStateOfANetworkThatSharesItsUplinks(t *testing.T) {
+	in := keepInput6(FlowsDrain)
+	in.Config.Share = true
+	in.Equals = map[string][]string{"uplink": {"lte", "wan"}, probe.OfIPv6("uplink"): {"sat", "wan"}}
+	golden(t, "shared_uplinks", describe(DesiredState(in)))
+}

@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 
+	"edgespan/netinst/netstate"
+
 	"github.com/google/go-cmp/cmp"
 )
 
@@ -22,12 +24,24 @@ func withIPv6(doc string, six map[string]string) string {
 func TestIPv6IsObservedAsDesiredAndGoes(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
+	l.ns.Exec(t, "ip", "addr", "add", "2001:db8:99::2/64", "dev", "eth0", "nodad")
+	l.ns.Exec(t, "ip", "-6", "route", "add", "default", "via", "2001:db8:99::1")
 	host := picture(t, l.ns)
 	v4 := l.desiredStates(l.before(), desiredStates{})
 	six := l.desiredStates(withIPv6(l.before(), map[string]string{
-		"10.1.0.0/24": `subnet: "fd00:1::/64", nat: true`, "10.2.0.0/24": `subnet: "fd00:2::/64", mode: dhcpv6`,
+		"10.1.0.0/24":                   `subnet: "fd00:1::/64", nat: true`,
+		"10.2.0.0/24":                   `subnet: "fd00:2::/64", mode: dhcpv6, nat: true`, // with drain
 		"10.1.0.0/24, mayOverlap: true": `subnet: "fd00:5::/64"`,
 	}), v4)
+	flows := netstate.ID{}
+	for id := range six.nets[2] {
+		if strings.HasSuffix(id.Name, "ES2-FLOWS6") {
+			flows = id
+		}
+	}
+	if c := six.nets[2][flows]; c == nil || !strings.Contains(c.Text(), "ct reply ip6 daddr 2001:db8:99::2 ") {
+		t.Fatalf("network 2 marks no flows of IPv6: %v", c)
+	}
 	other := l.desiredStates(withIPv6(l.before(), map[string]string{
 		"10.1.0.0/24": `subnet: "fd00:11::/64", mode: dhcpv6`, "10.3.0.0/24": `subnet: "fd00:3::/64"`,
 	}), v4)

@@ -57,30 +57,54 @@ func (w *world) watchExitsOf(uplinks int, every time.Duration, namespaces ...str
 	for n := range uplinks {
 		e.listen(n)
 	}
+	e.send(every, 0, namespaces...)
+	return e
+}
+
+// send makes apps send packets that each are a flow of their own, until the test ends; "" is no app.
+func (e *exits) send(every time.Duration, added byte, namespaces ...string) {
+	e.Helper()
 	for i, ns := range namespaces {
+		if ns == "" {
+			continue
+		}
 		stop, ended := make(chan struct{}), make(chan error, 1)
-		go func() { ended <- w.inside(ns, func() error { return sendExits(byte(i+1), every, stop) }) }()
-		w.Cleanup(func() {
+		go func() { ended <- e.inside(ns, func() error { return sendExits(byte(i+1)|added, every, stop) }) }()
+		e.Cleanup(func() {
 			close(stop)
 			if err := <-ended; err != nil {
-				w.Errorf("send packets from %s: %v", ns, err)
+				e.Errorf("send packets from %s: %v", ns, err)
 			}
 		})
 	}
-	return e
 }
 
 // knownFlow is added to the number of an app in the packets of one flow that never ends.
 const knownFlow = 0x80
 
-// sendKnownFlows makes the apps that are watched send such packets, too, until the test ends.
-func (e *exits) sendKnownFlows(every time.Duration, namespaces ...string) {
+// sixFlows is added to the number of an app in its packets of IPv6.
+const sixFlows = 0x40
+
+// exitTo returns where the packets of an app go: the web server of their family.
+func exitTo(app byte) (family int, to unix.Sockaddr) {
+	if app&sixFlows != 0 {
+		return unix.AF_INET6, &unix.SockaddrInet6{Port: exitPort, Addr: netip.MustParseAddr(isp6Web).As16()}
+	}
+	return unix.AF_INET, &unix.SockaddrInet4{Port: exitPort, Addr: netip.MustParseAddr(lab.WebAddr).As4()}
+}
+
+// sendKnownFlows makes the apps that are watched send such packets, too, until the test ends: app i+1 in the i-th
+// namespace, with what is added to their numbers.
+func (e *exits) sendKnownFlows(every time.Duration, added byte, namespaces ...string) {
 	e.Helper()
-	to := &unix.SockaddrInet4{Port: exitPort, Addr: netip.MustParseAddr(lab.WebAddr).As4()}
+	family, to := exitTo(added)
 	for i, ns := range namespaces {
+		if ns == "" {
+			continue
+		}
 		var fd int
 		if err := e.inside(ns, func() (err error) {
-			fd, err = unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
+			fd, err = unix.Socket(family, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
 			return err
 		}); err != nil {
 			e.Fatal(err)
@@ -91,7 +115,7 @@ func (e *exits) sendKnownFlows(every time.Duration, namespaces ...string) {
 			tick := time.NewTicker(every)
 			defer tick.Stop()
 			for seq := uint32(1); ; seq++ {
-				packet := append([]byte(exitMark), byte(i+1)|knownFlow)
+				packet := append([]byte(exitMark), byte(i+1)|knownFlow|added)
 				_ = unix.Sendto(fd, wire.BigEndian.AppendUint32(packet, seq), 0, to)
 				select {
 				case <-tick.C:
@@ -106,11 +130,11 @@ func (e *exits) sendKnownFlows(every time.Duration, namespaces ...string) {
 }
 
 func sendExits(app byte, every time.Duration, stop <-chan struct{}) error {
-	to := &unix.SockaddrInet4{Port: exitPort, Addr: netip.MustParseAddr(lab.WebAddr).As4()}
+	family, to := exitTo(app)
 	tick := time.NewTicker(every)
 	defer tick.Stop()
 	for seq := uint32(1); ; seq++ {
-		fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
+		fd, err := unix.Socket(family, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
 		if err != nil {
 			return err
 		}
@@ -160,15 +184,30 @@ func (e *exits) read(f *os.File, uplink int) {
 		if err != nil { // ENETDOWN, once for each time that the link goes down
 			continue
 		}
-		// The packet has no options: 14 bytes of Ethernet, 20 of IP, 8 of UDP. An ICMP error quotes it further behind.
-		if text, own := bytes.CutPrefix(buf[min(n, 42):n], []byte(exitMark)); own && len(text) == 5 {
-			x := exit{time.Time{}, text[0], wire.BigEndian.Uint32(text[1:]), uplink, netip.AddrFrom4([4]byte(buf[26:30]))}
+		if x, own := exitOf(buf[:n]); own {
+			x.uplink = uplink
 			e.mu.Lock()
 			x.at = time.Now() // in the order of e.seen
 			e.seen = append(e.seen, x)
 			e.mu.Unlock()
 		}
 	}
+}
+
+// exitOf reads a frame of the stream. The packet has no options: 14 bytes of Ethernet, 20 of IP, or 40 of IPv6, and 8 of
+// UDP. An ICMP error quotes it further behind.
+func exitOf(frame []byte) (x exit, own bool) {
+	if len(frame) < 62 {
+		return x, false
+	}
+	text, from := frame[42:], netip.AddrFrom4([4]byte(frame[26:30]))
+	if wire.BigEndian.Uint16(frame[12:]) == unix.ETH_P_IPV6 {
+		text, from = frame[62:], netip.AddrFrom16([16]byte(frame[22:38]))
+	}
+	if text, own = bytes.CutPrefix(text, []byte(exitMark)); !own || len(text) != 5 {
+		return x, false
+	}
+	return exit{app: text[0], seq: wire.BigEndian.Uint32(text[1:]), from: from}, true
 }
 
 // since returns the packets that were received after a moment.

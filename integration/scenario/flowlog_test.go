@@ -35,7 +35,7 @@ func TestTheFlowLogSaysWhoTalkedToWhom(t *testing.T) {
 	backends(t, func(t *testing.T, env []string) {
 		t.Parallel()
 		w := newWorld(t, "web", "mate")
-		w.echoes(1)
+		w.echoes(1, lab.WebAddr)
 		nets := func(more string) []string { return []string{network(1, more), network(2, "")} }
 		const rules = "tcp: {action: allow, direction: egress, match: {protocol: tcp}}, " +
 			"udp: {action: allow, direction: egress, match: {protocol: udp, port: 2000}}, " +

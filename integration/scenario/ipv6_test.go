@@ -30,11 +30,11 @@ func newWorld6(t testing.TB, apps ...string) *world {
 // provide6 gives a provider IPv6: uplink n has the prefix 2001:db8:(99-n)::/64.
 func (w *world) provide6(n int) {
 	w.Helper()
-	if _, err := os.Stat("/proc/sys/net/ipv6/conf/all/disable_ipv6"); err != nil {
+	if !hasIPv6() {
 		w.Skip("skipped: the kernel has no IPv6")
 	}
 	isp, peer, prefix := w.Provider(n).Short, w.Provider(n).Peer, fmt.Sprintf("2001:db8:%d::", 99-n)
-	w.in(isp, "sysctl", "-qw", "net.ipv6.conf.all.forwarding=1")
+	w.in(isp, "sysctl", "-qw", "net.ipv6.conf.all.forwarding=1", "net.ipv6.conf.all.keep_addr_on_down=1")
 	w.in(isp, "ip", "addr", "add", prefix+"1/64", "dev", peer, "nodad")
 	w.in(isp, "ip", "addr", "add", isp6Web+"/128", "dev", "lo", "nodad")
 	if err := w.HTTPServer(w.ctx, isp, "["+isp6Web+"]:80", "hello over IPv6"); err != nil {
@@ -50,6 +50,11 @@ func (w *world) provide6(n int) {
 	w.eventually("the uplink's default route", func() bool {
 		return strings.Contains(w.in("node", "ip", "-6", "route", "show", "default", "dev", w.Provider(n).Dev), "proto ra")
 	})
+}
+
+func hasIPv6() bool {
+	_, err := os.Stat("/proc/sys/net/ipv6/conf/all/disable_ipv6")
+	return err == nil
 }
 
 // background starts a command that ends with the test.

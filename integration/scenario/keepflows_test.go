@@ -17,13 +17,13 @@ import (
 // receives.
 const echoPort = "7000"
 
-// echoes starts the servers, which end with the test.
-func (w *world) echoes(uplinks int) {
+// echoes starts the servers at an address, which end with the test.
+func (w *world) echoes(uplinks int, addr string) {
 	w.Helper()
 	for n := range uplinks {
 		var l net.Listener
 		err := w.inside(w.Provider(n).Short, func() (err error) {
-			l, err = net.Listen("tcp4", lab.WebAddr+":"+echoPort)
+			l, err = net.Listen("tcp", net.JoinHostPort(addr, echoPort))
 			return err
 		})
 		if err != nil {
@@ -54,11 +54,11 @@ type tcpFlow struct {
 	sent   int // rounds
 }
 
-// openFlow opens a flow.
-func (w *world) openFlow() (*tcpFlow, error) {
+// openFlow opens a flow to an address.
+func (w *world) openFlow(addr string) (*tcpFlow, error) {
 	s := &tcpFlow{}
 	err := w.inside("web", func() (err error) {
-		s.Conn, err = net.DialTimeout("tcp4", lab.WebAddr+":"+echoPort, 2*time.Second)
+		s.Conn, err = net.DialTimeout("tcp", net.JoinHostPort(addr, echoPort), 2*time.Second)
 		return err
 	})
 	if err != nil {
@@ -77,7 +77,13 @@ func (w *world) openFlow() (*tcpFlow, error) {
 // flowBy opens a flow, which must leave by an uplink.
 func (w *world) flowBy(uplink int) *tcpFlow {
 	w.Helper()
-	s, err := w.openFlow()
+	return w.flowTo(lab.WebAddr, uplink)
+}
+
+// flowTo opens a flow to an address, which must leave by an uplink.
+func (w *world) flowTo(addr string, uplink int) *tcpFlow {
+	w.Helper()
+	s, err := w.openFlow(addr)
 	if err != nil {
 		w.Fatal(err)
 	}
@@ -128,7 +134,7 @@ func (w *world) ended(s *tcpFlow, when string) {
 func newFlowsWorld(t *testing.T, costStep int, settings string) *world {
 	t.Helper()
 	w := newWorldOf(t, lab.Options{Apps: []string{"web"}, Uplinks: 2})
-	w.echoes(2)
+	w.echoes(2, lab.WebAddr)
 	w.start(flowsDoc(costStep, settings))
 	w.wait("ready", "ni/"+ni(1), "app/"+app(1))
 	w.lease("web")
@@ -232,12 +238,12 @@ func TestFlowsAreKeptOnAnUplinkThatFails(t *testing.T) {
 	}
 }
 
-// spread opens connections and returns them by uplink; each must have some.
-func (w *world) spread(n int) [2][]*tcpFlow {
+// spread opens connections to an address and returns them by uplink.
+func (w *world) spread(n int, addr string) [2][]*tcpFlow {
 	w.Helper()
 	var by [2][]*tcpFlow
 	for range n {
-		f, err := w.openFlow()
+		f, err := w.openFlow(addr)
 		if err != nil {
 			w.Fatal(err)
 		}
@@ -254,7 +260,7 @@ func TestFlowsAreSpreadOverEqualUplinks(t *testing.T) {
 	w.says(func() string { return w.cli("explain", "ni/"+ni(1)) }, "share = true: new flows are spread over lte, wan")
 	w.says(func() string { return w.cli("get", "port", "-o", "json") }, "usedBy")
 	const flows = 24
-	by := w.spread(flows)
+	by := w.spread(flows, lab.WebAddr)
 	if len(by[0]) < 2 || len(by[1]) < 2 { // once in 90,000 runs
 		t.Fatalf("%d of %d connections left by wan, %d by lte", len(by[0]), flows, len(by[1]))
 	}
@@ -292,12 +298,12 @@ func TestFlowsAreSpreadOverEqualUplinks(t *testing.T) {
 	}
 	all("the far side of wan is dead", 1)
 	dns(lab.Gateway2)
-	if got := w.spread(6); len(got[0]) > 0 {
+	if got := w.spread(6, lab.WebAddr); len(got[0]) > 0 {
 		t.Errorf("connections left by wan, whose far side is dead")
 	}
 
 	w.repairUplink(0, lab.FarSideDead)
 	w.says(func() string { return w.cli("explain", "ni/"+ni(1)) }, "share = true: new flows are spread over lte, wan")
-	w.eventually("wan gets new connections", func() bool { return len(w.spread(4)[0]) > 0 })
+	w.eventually("wan gets new connections", func() bool { return len(w.spread(4, lab.WebAddr)[0]) > 0 })
 	all("wan is back", 1)
 }

@@ -36,7 +36,21 @@ type drawnPort struct {
 type drawnNet struct {
 	port, flows string
 	probe       drawnProbe
+	six         drawnSix
+	share       bool
 }
+
+// drawnSix is the IPv6 of a network.
+type drawnSix string
+
+const (
+	without6 drawnSix = ""
+	nat6     drawnSix = "translated"
+	routed6  drawnSix = "routed"
+)
+
+// subnet6 is the IPv6 subnet of network n.
+func subnet6(n int) string { return fmt.Sprintf("2001:db8:7:%d::/64", n) }
 
 // drawnProbe is how a network probes; without a hold, the config has no probe at all.
 type drawnProbe struct {
@@ -75,7 +89,8 @@ func drawUplinks(r *rand.Rand) uplinkHistory {
 	}
 	h.first.nets = make([]drawnNet, 1+r.IntN(maxDrawnNets))
 	for i := range h.first.nets {
-		h.first.nets[i] = drawnNet{h.first.drawPort(r), drawFlows(r), drawProbe(r)}
+		six := []drawnSix{without6, nat6, nat6, routed6}[r.IntN(4)]
+		h.first.nets[i] = drawnNet{h.first.drawPort(r), drawFlows(r), drawProbe(r, six), six, r.IntN(3) == 0}
 	}
 	now := h.first
 	for range 6 + r.IntN(7) {
@@ -107,13 +122,19 @@ func (s uplinkScene) drawPort(r *rand.Rand) string {
 	return "uplink"
 }
 
-func drawProbe(r *rand.Rand) drawnProbe {
-	if r.IntN(6) == 0 {
+// drawProbe draws the settings of a network. One with IPv6 probes a host of each family: the ports have no DNS server of
+// IPv6, and their routers answer while everything behind them is dead.
+func drawProbe(r *rand.Rand, six drawnSix) (p drawnProbe) {
+	if r.IntN(6) == 0 && six == without6 {
 		return drawnProbe{}
 	}
-	p := drawnProbe{hold: 500 + 100*r.IntN(16), interval: []int{200, 500, 1000}[r.IntN(3)],
+	p = drawnProbe{hold: 500 + 100*r.IntN(16), interval: []int{200, 500, 1000}[r.IntN(3)],
 		timeout: []int{600, 800}[r.IntN(2)], failAfter: 4 + r.IntN(5), answer: 1 + r.IntN(4)}
-	switch r.IntN(5) {
+	methods := 5
+	if six != without6 {
+		methods = 3
+	}
+	switch r.IntN(methods) {
 	case 0:
 		p.method, p.target = "icmp", lab.WebAddr
 	case 1:
@@ -122,6 +143,13 @@ func drawProbe(r *rand.Rand) drawnProbe {
 		p.method, p.target = "http", "http://"+lab.WebAddr+"/"
 	case 3:
 		p.method, p.target = "dns", lab.DNSAddr
+	}
+	far := "[" + isp6Web + "]"
+	if p.method == "icmp" {
+		far = isp6Web
+	}
+	if six != without6 {
+		p.target += "," + strings.Replace(p.target, lab.WebAddr, far, 1)
 	}
 	return p
 }
@@ -178,7 +206,10 @@ func (step *uplinkStep) drawDrain(r *rand.Rand) {
 func (step *uplinkStep) drawChange(r *rand.Rand) {
 	s := &step.after
 	n := r.IntN(len(s.nets))
-	switch r.IntN(4) {
+	switch r.IntN(5) {
+	case 4:
+		s.nets[n].share = !s.nets[n].share
+		step.text = fmt.Sprintf("apply: network %d has share %v", n+1, s.nets[n].share)
 	case 3:
 		s.nets[n].flows, step.net = drawFlows(r), -1
 		step.text = fmt.Sprintf("apply: network %d has flows %s", n+1, s.nets[n].flows)
@@ -190,13 +221,21 @@ func (step *uplinkStep) drawChange(r *rand.Rand) {
 		s.nets[n].port, step.net = s.drawPort(r), n
 		step.text = fmt.Sprintf("apply: network %d has port %s", n+1, s.nets[n].port)
 	default:
-		s.nets[n].probe, step.net = drawProbe(r), n
+		s.nets[n].probe, step.net = drawProbe(r, s.nets[n].six), n
 		step.text = fmt.Sprintf("apply: network %d has probe %s", n+1, s.nets[n].probe)
 	}
 }
 
 func (s uplinkScene) clone() uplinkScene {
 	return uplinkScene{slices.Clone(s.ports), slices.Clone(s.nets)}
+}
+
+// faultOf returns what is wrong with a family of an uplink, "" for nothing: a lost address is one of IPv4.
+func (p drawnPort) faultOf(six bool) lab.Fault {
+	if six && p.fault == lab.AddressLost {
+		return ""
+	}
+	return p.fault
 }
 
 // may reports whether a network may use an uplink.
@@ -225,7 +264,12 @@ func (s uplinkScene) doc() string {
 	}
 	b.WriteString("networkInstances:\n")
 	for i, n := range s.nets {
-		b.WriteString(strings.Replace(network(i+1, ""), "port: wan", "port: "+n.port+"\n    flows: "+n.flows+"\n    probe: "+n.probe.String(), 1))
+		six := ""
+		if n.six != without6 {
+			six = fmt.Sprintf("    ipv6: {subnet: %q, nat: %v}\n", subnet6(i+1), n.six == nat6)
+		}
+		b.WriteString(strings.Replace(network(i+1, six), "port: wan",
+			fmt.Sprintf("port: %s\n    flows: %s\n    share: %v\n    probe: %s", n.port, n.flows, n.share, n.probe), 1))
 	}
 	b.WriteString("appNetworks:\n")
 	for i := range s.nets {

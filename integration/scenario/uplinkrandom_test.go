@@ -5,6 +5,8 @@ import (
 	"flag"
 	"fmt"
 	"math/rand/v2"
+	"net/netip"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -41,9 +43,10 @@ func TestDrawnUplinksAreValidAndTheSameForASeed(t *testing.T) {
 	}
 }
 
-// Whatever happens to the uplinks, the config, the daemon and its rules, the app of each network leaves by an uplink
-// that works if there is one that it may use, by none that is drained or costs more than needed, never by one of
-// another network's, and never untranslated. The packets of a known flow may stay on an uplink, and keep the rest.
+// Whatever happens to the uplinks, the config, the daemon and its rules, the app of each network leaves, with each family,
+// by an uplink that works for it if there is one that it may use, by none that is drained or costs more than needed,
+// never by one of another network's, and never untranslated, but for a routed prefix. The packets of a known flow may
+// stay on an uplink, and keep the rest.
 func TestRandomUplinks(t *testing.T) {
 	t.Parallel()
 	first := cmp.Or(*uplinkSeed, uint64(time.Now().UnixNano())%1e9)
@@ -66,16 +69,34 @@ type uplinkJudge struct {
 	failures []int                     // by uplink: how often it was broken
 	known    [maxDrawnNets][]time.Time // by network and uplink: when its present state began, for the daemon
 	steady   time.Time                 // since when no probe is outstanding
+	own6     []netip.Addr              // the IPv6 address of each app
 }
 
 func newUplinkJudge(t *testing.T, seed uint64) *uplinkJudge {
 	t.Logf("again: -run TestRandomUplinks -uplink-runs 1 -uplink-seed %d", seed)
 	h := drawUplinks(rand.New(rand.NewPCG(seed, 2)))
+	if !hasIPv6() {
+		t.Log("the kernel has no IPv6: no network has it")
+		for i := range h.first.nets {
+			h.first.nets[i].six = without6
+		}
+		for i := range h.steps {
+			for n := range h.steps[i].after.nets {
+				h.steps[i].after.nets[n].six = without6
+			}
+		}
+	}
 	apps := make([]string, len(h.first.nets))
 	for i := range apps {
 		apps[i] = drawnApp(i)
 	}
+	with6 := slices.Clone(apps)
 	w := newWorldOf(t, lab.Options{Apps: apps, Uplinks: len(h.first.ports)})
+	if slices.ContainsFunc(h.first.nets, func(n drawnNet) bool { return n.six != without6 }) {
+		for n := range h.first.ports {
+			w.provide6(n)
+		}
+	}
 	w.start(h.first.doc())
 	for i, ns := range apps {
 		w.wait("ready", "ni/"+ni(i+1), "app/"+app(i+1))
@@ -85,8 +106,18 @@ func newUplinkJudge(t *testing.T, seed uint64) *uplinkJudge {
 	for i := range j.known {
 		j.known[i] = make([]time.Time, len(h.first.ports))
 	}
+	j.own6 = make([]netip.Addr, len(apps))
+	for i, n := range h.first.nets {
+		if n.six != without6 {
+			j.own6[i] = w.slaac(apps[i], subnet6(i+1))
+		} else {
+			with6[i] = ""
+		}
+	}
 	j.exits = w.watchExitsOf(len(h.first.ports), drawnEvery, apps...)
-	j.sendKnownFlows(drawnEvery, apps...)
+	j.sendKnownFlows(drawnEvery, 0, apps...)
+	j.send(drawnEvery, sixFlows, with6...)
+	j.sendKnownFlows(drawnEvery, sixFlows, with6...)
 	return j
 }
 
@@ -118,16 +149,36 @@ func (j *uplinkJudge) judge(s uplinkStep) {
 	took := time.Since(done)
 	j.log = append(j.log, fmt.Sprintf("%8s settled after %v", "", took.Round(time.Millisecond)))
 	for _, x := range j.since(began) {
-		net := int(x.app&^knownFlow) - 1
-		if at := j.Provider(x.uplink); x.from.String() != at.Node {
-			j.fail("a packet of app%d left by %s with source %s, %v after the step began", x.app, uplinkLabels[x.uplink],
+		net := x.net()
+		if !j.isSource(x) {
+			j.fail("a packet of %s left by %s with source %s, %v after the step began", x.stream(), uplinkLabels[x.uplink],
 				x.from, x.at.Sub(began))
 		}
 		if !before.may(net, x.uplink) && !j.now.may(net, x.uplink) {
-			j.fail("a packet of app%d left by %s, which its network may not use, %v after the step began", x.app,
+			j.fail("a packet of %s left by %s, which its network may not use, %v after the step began", x.stream(),
 				uplinkLabels[x.uplink], x.at.Sub(began))
 		}
 	}
+}
+
+// isSource reports whether a packet has the source that it must have on its uplink: the node's address there, or with a
+// routed prefix its own.
+func (j *uplinkJudge) isSource(x exit) bool {
+	switch {
+	case !x.isSix():
+		return x.from.String() == j.Provider(x.uplink).Node
+	case j.now.nets[x.net()].six == routed6:
+		return x.from == j.own6[x.net()]
+	}
+	return netip.MustParsePrefix(fmt.Sprintf("2001:db8:%d::/64", 99-x.uplink)).Contains(x.from)
+}
+
+// The network, counted from 0, and the family of a packet, and both as text.
+func (x exit) net() int    { return int(x.app&^(knownFlow|sixFlows)) - 1 }
+func (x exit) isSix() bool { return x.app&sixFlows != 0 }
+
+func (x exit) stream() string {
+	return fmt.Sprintf("app%d (IPv6: %v, of a known flow: %v)", x.net()+1, x.isSix(), x.app&knownFlow != 0)
 }
 
 // carryOut does what a step says, and notes what the daemon has to find out again.
@@ -200,15 +251,18 @@ func (j *uplinkJudge) settle(since time.Time) {
 	defer tick.Stop()
 	for net, n := range j.now.nets {
 		within := n.probe.failsWithin() + n.probe.answersWithin() + slackTime
-		for {
-			why := j.wrong(net, since)
-			if why == "" {
-				break
+		for _, six := range []bool{false, true} {
+			for {
+				why := j.wrong(net, six, since)
+				if why == "" {
+					break
+				}
+				if time.Since(since) > within {
+					j.fail("IPv6: %v: %s, %v after the step: %v was due", six, why, time.Since(since).Round(time.Millisecond),
+						within)
+				}
+				<-tick.C
 			}
-			if time.Since(since) > within {
-				j.fail("%s, %v after the step: %v was due", why, time.Since(since).Round(time.Millisecond), within)
-			}
-			<-tick.C
 		}
 	}
 	if n := j.steadyFrom(since); n.After(j.steady) {
@@ -226,15 +280,15 @@ func (j *uplinkJudge) steadyFrom(step time.Time) time.Time {
 }
 
 // wrong returns what is wrong with the last packets of a network's app since the step, "" if nothing is.
-func (j *uplinkJudge) wrong(net int, step time.Time) string {
-	limit, works, spared := j.limit(net, step)
-	if !works {
+func (j *uplinkJudge) wrong(net int, six bool, step time.Time) string {
+	limit, works, spared := j.limit(net, six, step)
+	if !works || six && j.now.nets[net].six == without6 {
 		return ""
 	}
 	const enough = 10
 	var got []exit
 	for _, x := range j.since(step) {
-		if int(x.app) == net+1 {
+		if x.net() == net && x.isSix() == six && x.app&knownFlow == 0 {
 			got = append(got, x)
 		}
 	}
@@ -244,7 +298,7 @@ func (j *uplinkJudge) wrong(net int, step time.Time) string {
 	}
 	for _, x := range got {
 		switch p := j.now.ports[x.uplink]; {
-		case p.fault != "":
+		case p.faultOf(six) != "":
 			return fmt.Sprintf("packets of app%d leave by %s, which has a fault (%s), though another works", net+1,
 				uplinkLabels[x.uplink], p.fault)
 		case !j.now.may(net, x.uplink):
@@ -262,15 +316,15 @@ func (j *uplinkJudge) wrong(net int, step time.Time) string {
 
 // limit returns the most that the uplink of a network may cost: that of the cheapest one that works and was in no
 // hold-down when the step was made. It reports whether any works, and one that is not drained, which is then preferred.
-func (j *uplinkJudge) limit(net int, step time.Time) (cost int, works, spared bool) {
+func (j *uplinkJudge) limit(net int, six bool, step time.Time) (cost int, works, spared bool) {
 	for uplink, p := range j.now.ports {
-		if p.fault == "" && j.now.may(net, uplink) {
+		if p.faultOf(six) == "" && j.now.may(net, uplink) {
 			works, spared = true, spared || !p.drained
 		}
 	}
 	cost = 1 << 20
 	for uplink, p := range j.now.ports {
-		if p.fault == "" && j.now.may(net, uplink) && p.drained != spared && !j.due(net, uplink).After(step) {
+		if p.faultOf(six) == "" && j.now.may(net, uplink) && p.drained != spared && !j.due(net, uplink).After(step) {
 			cost = min(cost, p.cost)
 		}
 	}
@@ -285,8 +339,8 @@ func (j *uplinkJudge) remain() {
 		if x.app&knownFlow != 0 {
 			continue
 		}
-		if _, works, _ := j.limit(int(x.app)-1, j.steady); works && p.fault != "" {
-			j.fail("a packet of app%d left by %s (%s) long after the step", x.app, uplinkLabels[x.uplink], p.fault)
+		if _, works, _ := j.limit(x.net(), x.isSix(), j.steady); works && p.faultOf(x.isSix()) != "" {
+			j.fail("a packet of %s left by %s (%s) long after the step", x.stream(), uplinkLabels[x.uplink], p.fault)
 		}
 	}
 }

@@ -14,7 +14,7 @@ type Fault string
 
 // The faults.
 const (
-	FarSideDead Fault = "far side dead" // the gateway answers ARP and pings; everything behind it is silent
+	FarSideDead Fault = "far side dead" // the gateway answers ARP, ND and IPv4 pings; everything behind it is silent
 	GatewayDead Fault = "gateway dead"  // the gateway answers nothing, not even ARP, and the link is up
 	LinkDown    Fault = "link down"     // the node's interface has no carrier
 	AddressLost Fault = "address lost"  // the node's interface has no address, and so no route
@@ -111,8 +111,9 @@ func (l *Lab) writeRules(ctx context.Context, p *Provider) error {
 		in, out = append(in, "drop;"), append(out, "drop;")
 	}
 	if p.faults.far {
-		in = append(in, "ip daddr != "+p.Gateway+" drop;")
-		out = append(out, "ip saddr != "+p.Gateway+" drop;")
+		const behind6 = "ip6 nexthdr != icmpv6 drop; icmpv6 type { echo-request, echo-reply, destination-unreachable } drop;"
+		in = append(in, "ip daddr != "+p.Gateway+" drop;", behind6)
+		out = append(out, "ip saddr != "+p.Gateway+" drop;", behind6)
 	}
 	if n := p.faults.loss; n > 0 {
 		drop := fmt.Sprintf("numgen random mod 100 < %d drop;", n)

@@ -104,6 +104,10 @@ func TestTheDecisionAboutUplinksAsText(t *testing.T) {
 					{Port: "wan", Class: "no target answers", Since: ago(14), Loss: 38,
 						Why: "dns 198.51.100.53: no answer"},
 				}},
+			{Selector: "uplink", IPv6: true, Own: true, Port: "wan", Since: ago(5), Why: "wan: works", Flows: "drain",
+				Ports: []nodeapi.PortScore{}, Shares: []string{"dsl", "wan"}},
+			{Selector: "uplink", IPv6: true, Own: true, AllFlows: true, Port: "wan", Since: ago(5), Why: "wan: works",
+				Ports: []nodeapi.PortScore{}},
 			{Selector: "lab", Routes: []string{"hall", "yard"}, Since: ago(60), Why: "no port", Ports: []nodeapi.PortScore{}},
 		}}
 	if got, want := explained(network, now), `ni/`+clitest.NiID+` "shop": ready: Present
@@ -112,6 +116,10 @@ func TestTheDecisionAboutUplinksAsText(t *testing.T) {
     dsl  held for 4s                cost 5   loss 3 %, 12.5 ms  works again since a short time, held until `+
 		`2026-11-23T18:00:06Z
     wan  no target answers for 14s  cost 0   loss 38 %          dns 198.51.100.53: no answer
+  port = uplink, IPv6: uses wan for 5s: wan: works
+  share = true: new flows of IPv6 are spread over dsl, wan
+  port = uplink, IPv6: uses wan for 5s: wan: works
+  ipv6.nat = false: all flows of IPv6 use this port, whatever share and flows are
   routes.hall.port, routes.yard.port = lab: uses no port for 1m0s: no port
   flows = drain: known flows stay on a port that is left while it works
 `; got != want {
