@@ -128,3 +128,43 @@ func TestEachFileThatChangesIsReadAgain(t *testing.T) {
 		t.Error("an app's name that is not in its reservation changes, and is not read again")
 	}
 }
+
+// An app that is the gateway of routes gets those of others, and not its own.
+func TestAGatewayGetsNoRouteToItself(t *testing.T) {
+	db := adapter(appB, 0, 2, "10.1.0.7", "db")
+	options := func(change func(*Input)) string {
+		in := input(web(), db)
+		in.Config.Routes = []StaticRoute{{Name: "a", Destination: prefix("10.9.0.0/16"), Gateway: ip("10.1.0.7")}}
+		in.Config.Port, in.Ports = "", nil
+		change(&in)
+		s, lines := DesiredState(in).State, []string{}
+		for line := range strings.Lines(s[netstate.File{Path: "ni/1/conf/opts"}.ID()].(netstate.File).Content) {
+			if strings.Contains(line, "classless") {
+				lines = append(lines, strings.TrimSpace(strings.Replace(line, "option:classless-static-route,", "", 1)))
+			}
+		}
+		for id, o := range s {
+			if f, is := o.(netstate.File); is && strings.Contains(id.Name, "dhcp-hosts/") && strings.Contains(f.Content, "set:") {
+				lines = append(lines, strings.TrimSpace(f.Content))
+			}
+		}
+		return strings.Join(lines, " | ")
+	}
+	reservation := db.Lease.MAC + ",id:*,10.1.0.7,set:router2,db"
+	for name, x := range map[string]struct {
+		change func(*Input)
+		want   string
+	}{
+		"air-gapped": {func(*Input) {}, "tag:!router2,10.9.0.0/16,10.1.0.7 | " + reservation},
+		"with a route by another app": {func(in *Input) {
+			in.Config.Routes = append(in.Config.Routes, StaticRoute{Name: "b", Destination: prefix("10.8.0.0/16"),
+				Gateway: ip("10.1.0.9")})
+		}, "tag:router2,10.8.0.0/16,10.1.0.9 | tag:!router2,10.9.0.0/16,10.1.0.7,10.8.0.0/16,10.1.0.9 | " + reservation},
+		"no app has the address": {func(in *Input) { in.Config.Routes[0].Gateway = ip("10.1.0.8") }, "10.9.0.0/16,10.1.0.8"},
+		"no such route":          {func(in *Input) { in.Config.Routes = nil }, ""},
+	} {
+		if got := options(x.change); got != x.want {
+			t.Errorf("%s:\n%s, want\n%s", name, got, x.want)
+		}
+	}
+}

@@ -226,3 +226,73 @@ func otherDefault(p PortStatus) bool {
 	i := slices.IndexFunc(p.DefaultRoutes, func(r netstate.DefaultRoute) bool { return !r.IPv6 })
 	return out && (i < 0 || p.DefaultRoutes[i].Gateway != way.Gateway)
 }
+
+// classlessOptions are the lines of option 121. An app that is the gateway of routes gets them without its own, which
+// would lead its packets back to itself: its reservation has a tag.
+func (nw network) classlessOptions() (lines []string) {
+	const option = "option:classless-static-route,"
+	others := ""
+	for _, a := range nw.Adapters {
+		if !nw.routesFor(a) {
+			continue
+		}
+		others += "tag:!" + routerTag(a) + ","
+		if words := nw.classlessRoutes(a.Lease.IP); len(words) > 0 {
+			lines = append(lines, "tag:"+routerTag(a)+","+option+strings.Join(words, ","))
+		}
+	}
+	if words := nw.classlessRoutes(netip.Addr{}); len(words) > 0 {
+		lines = append(lines, others+option+strings.Join(words, ","))
+	}
+	return lines
+}
+
+// routesFor reports whether an app is the gateway of a static route.
+func (nw network) routesFor(a Adapter) bool {
+	return slices.ContainsFunc(nw.Config.Routes, func(r StaticRoute) bool {
+		return r.Gateway == a.Lease.IP && nw.inside(r)
+	})
+}
+
+func routerTag(a Adapter) string { return fmt.Sprint("router", a.Lease.Number) }
+
+// classlessRoutes returns the pairs of option 121 for an app with an address. A client that uses it ignores option 3, so
+// it includes the default route, as the first pair; routes that do not fit are routed by the gateway anyway.
+func (nw network) classlessRoutes(of netip.Addr) []string {
+	var words []string
+	left := maxOption
+	seen := map[netip.Prefix]bool{nw.Config.IPv4.Subnet.Masked(): true}
+	add := func(dst netip.Prefix, via netip.Addr) {
+		dst = dst.Masked()
+		size := 1 + (dst.Bits()+7)/8 + 4
+		if !dst.Addr().Is4() || seen[dst] || size > left {
+			return
+		}
+		seen[dst] = true
+		left -= size
+		words = append(words, dst.String(), via.String())
+	}
+	gw := nw.Config.IPv4.Gateway
+	routes := nw.staticRoutes()
+	for _, r := range routes {
+		switch {
+		case !nw.inside(r):
+		case r.Gateway == of:
+			seen[r.Destination.Masked()] = true
+		default:
+			add(r.Destination, r.Gateway)
+		}
+	}
+	if nw.Config.Port != "" {
+		add(anywhere, gw)
+	}
+	for _, r := range routes {
+		add(r.Destination, gw)
+	}
+	if nw.port != nil {
+		for _, p := range connected(*nw.port) {
+			add(p, gw)
+		}
+	}
+	return words
+}
