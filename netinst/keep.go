@@ -103,8 +103,8 @@ func (nw network) sharedPorts(ipv6 bool) []flowPort {
 	if !nw.Config.Share || own == nil {
 		return nil
 	}
-	list := nw.markedPorts(ipv6, func(p PortStatus) bool {
-		return p.Exists && p.Up && leads(p) && slices.Contains(nw.Equals[selector], p.Label)
+	list := nw.markedPorts(ipv6, func(p PortStatus) bool { // the choice may be older than the config
+		return p.Exists && p.Up && leads(p) && p.Matches(nw.Config.Port) && slices.Contains(nw.Equals[selector], p.Label)
 	})
 	if len(list) < 2 || !slices.ContainsFunc(list, isPort(own.Label)) {
 		return nil
@@ -125,8 +125,8 @@ func isPort(label string) func(flowPort) bool {
 }
 
 // markedPorts returns the ports that a mark can name and that accepts selects, by label, with their addresses of a
-// family. Their indexes count the ports that the network may use by its config, so that none changes when a port goes or
-// comes. An address that two ports have does not tell by which of them a flow began: such flows are treated as by
+// family. Their indexes count the ports that the network may use by its config, so that none changes when a port goes
+// or comes. An address that two ports have does not tell by which of them a flow began: such flows are treated as by
 // FlowsReset.
 func (nw network) markedPorts(ipv6 bool, accepts func(PortStatus) bool) []flowPort {
 	if !nw.marksFlows(ipv6) {

@@ -218,6 +218,10 @@ func TestNewFlowsOfIPv6AreSpreadByWeight(t *testing.T) {
 			p.DefaultRoutes = p.DefaultRoutes[:1]
 		}, ""},
 		{"the chosen port is none of them", func(in *Input) { in.Chosen[six] = "sat" }, ""},
+		{"one is that of a former config, and of a route", func(in *Input) {
+			portAt(in, "lte").Uplink = false
+			in.Config.Routes = []StaticRoute{{Name: "a", Destination: prefix("2001:db8:77::/48"), Port: "lte"}}
+		}, ""},
 		{"a routed prefix", func(in *Input) { in.Config.IPv6.NAT = false }, ""},
 		{"too small an MTU", func(in *Input) { in.Config.MTU = 1000 }, ""},
 	} {

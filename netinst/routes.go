@@ -256,8 +256,8 @@ func (nw network) routesFor(a Adapter) bool {
 
 func routerTag(a Adapter) string { return fmt.Sprint("router", a.Lease.Number) }
 
-// classlessRoutes returns the pairs of option 121 for an app with an address. A client that uses it ignores option 3, so
-// it includes the default route, as the first pair; routes that do not fit are routed by the gateway anyway.
+// classlessRoutes returns the pairs of option 121 for an app with an address. A client that uses it ignores option 3,
+// so it includes the default route, as the first pair; routes that do not fit are routed by the gateway anyway.
 func (nw network) classlessRoutes(of netip.Addr) []string {
 	var words []string
 	left := maxOption

@@ -59,7 +59,8 @@ func (n *network) readShared6(own *netinst.PortStatus) (labels []string) {
 	}
 	for _, p := range n.Ports {
 		addressed := slices.ContainsFunc(p.Addresses, func(a netip.Prefix) bool { return isGlobal6(a.Addr()) })
-		if p.Label != own.Label && p.Exists && p.Up && leads6(p) && addressed && slices.Contains(equals, p.Label) {
+		usable := p.Exists && p.Up && leads6(p) && addressed && p.Matches(n.Config.Port)
+		if p.Label != own.Label && usable && slices.Contains(equals, p.Label) {
 			n.uses6[p.Label] = true
 			labels = append(labels, p.Label)
 		}

@@ -100,7 +100,7 @@ func (n *network) readShared(own *netinst.PortStatus) (labels []string) {
 	}
 	for _, p := range n.Ports {
 		if _, leads := p.DefaultRoute(); leads && p.Label != own.Label && p.Exists && p.Up && len(addresses(&p)) > 0 &&
-			slices.Contains(n.Equals[n.Config.Port], p.Label) {
+			p.Matches(n.Config.Port) && slices.Contains(n.Equals[n.Config.Port], p.Label) {
 			n.uses[p.Label] = true
 			labels = append(labels, p.Label)
 		}
