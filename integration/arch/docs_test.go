@@ -287,7 +287,7 @@ func deadLinks(tree fs.FS, doc string) []string {
 			continue
 		}
 		if u.Scheme != "" {
-			continue // another place on the net: not ours to judge without one
+			continue // another place on the net: not checked without one
 		}
 		target := doc
 		if u.Path != "" {

@@ -12,8 +12,8 @@ import (
 	"testing"
 )
 
-// worldly are packages that only a shell needs: who names one of them does something, or makes what an API shows, and
-// does not only judge. So does who names an interface that actors declare: platform is behind it.
+// worldly are packages that only a shell needs: code that names one of them does something, or produces what an API
+// shows, and is not pure. Nor is code that names an interface that actors declare: platform is behind it.
 var worldly = []string{
 	"github.com/asynkron/protoactor-go", "go.uber.org/zap", "context", "sync", "os", "io", "net/http", "math/rand",
 	module + "/pubsub", module + "/config/httpapi",
@@ -208,23 +208,23 @@ func parsedActors(t *testing.T, name string, text []byte) actorsFile {
 	return f
 }
 
-// maxJudgement is how long a function of an actor's room may be that needs nothing of the world: a helper that fits
+// maxPureLines is how long a function of an actor's room may be that needs nothing of the world: a helper that fits
 // beside its actor.
-const maxJudgement = 12
+const maxPureLines = 12
 
-// judging are functions that are longer today, and files that have none that needs the world. A number here only goes
+// longerPure are functions that are longer today, and files that have none that needs the world. A number here only goes
 // down.
-var judging = map[string]int{
+var longerPure = map[string]int{
 	"actors/configdb.sizeOf": 22, "actors/controller/nodes.PeerView.first": 17, "actors/controller/nodes.first": 14,
 	"actors/controller/storage.relevant": 14,
-	// What simulated nodes are told to do wrong, and what they came to: no judgement of the product's.
+	// What simulated nodes are told to do wrong, and what they came to: no decision of the product's.
 	"actors/simulate.ParseFaults": 34, "actors/simulate.Progress.String": 13, "actors/simulate/faults.go": 56,
 }
 
-// judgements are the functions of files below actors that only judge, with their lines, where these are too many; and
+// pureCode are the pure functions of files below actors, with their lines, where these are too many; and
 // the files, with the lines of their functions, that have no others. What answers an API is in rooms named api, what a
 // room is made of in options.go.
-func judgements(all []actorsFile) map[string]int {
+func pureCode(all []actorsFile) map[string]int {
 	out := map[string]int{}
 	known := shells(all)
 	for _, f := range all {
@@ -246,11 +246,11 @@ func judgements(all []actorsFile) map[string]int {
 				continue
 			}
 			n := f.fset.Position(fn.End()).Line - f.fset.Position(fn.Pos()).Line + 1
-			if lines += n; n > maxJudgement {
+			if lines += n; n > maxPureLines {
 				out[f.room+"."+name] = n
 			}
 		}
-		if worldly == 0 && lines > maxJudgement {
+		if worldly == 0 && lines > maxPureLines {
 			out[f.name] = lines
 		}
 	}
@@ -262,14 +262,14 @@ func TestActorsOwnNoLogic(t *testing.T) {
 	if len(all) < 80 {
 		t.Fatalf("%d files of actors are found", len(all))
 	}
-	got := judgements(all)
+	got := pureCode(all)
 	for _, name := range slices.Sorted(maps.Keys(got)) {
-		if n, noted := got[name], judging[name]; n > max(noted, maxJudgement) {
-			t.Errorf("%s only judges, in %d lines, at most %d: it belongs to a core, or to api (docs/adr/0057)", name, n,
-				max(noted, maxJudgement))
+		if n, noted := got[name], longerPure[name]; n > max(noted, maxPureLines) {
+			t.Errorf("%s is pure and has %d lines, at most %d: it belongs to a core, or to api (docs/adr/0057)", name, n,
+				max(noted, maxPureLines))
 		}
 	}
-	for name, noted := range judging {
+	for name, noted := range longerPure {
 		if got[name] < noted {
 			t.Errorf("%s has %d lines: lower what is noted of it, %d", name, got[name], noted)
 		}
@@ -277,13 +277,13 @@ func TestActorsOwnNoLogic(t *testing.T) {
 }
 
 func TestPureFunctionsAreFound(t *testing.T) {
-	body := strings.Repeat("\tx++\n", maxJudgement)
+	body := strings.Repeat("\tx++\n", maxPureLines)
 	sources := map[string]string{
 		"actors/a/shell.go": "package a\nimport (\n\"time\"\n\"github.com/asynkron/protoactor-go/actor\"\n)\n" +
 			"type shell struct { self *actor.PID; n int }\ntype Disk interface { Read() int }\n" +
 			"func (s *shell) does(x int) {\n" + body + "}\nfunc clock(x int) {\n_ = time.Now()\n" + body + "}\n" +
 			"func calls(x int) {\nclock(x)\n" + body + "}\nfunc reads(d Disk, x int) {\n" + body + "}\n" +
-			"func judges(x int, clock func()) {\nclock()\n" + body + "}\nfunc short(x int) { x++ }\n",
+			"func decides(x int, clock func()) {\nclock()\n" + body + "}\nfunc short(x int) { x++ }\n",
 		"actors/a/core.go": "package a\ntype plain struct{ n int }\nfunc (p plain) sums(x int) int {\n" + body +
 			"return x }\n",
 		"actors/a/options.go":  "package a\nfunc optional(x int) {\n" + body + "}\n",
@@ -295,8 +295,8 @@ func TestPureFunctionsAreFound(t *testing.T) {
 	for _, name := range slices.Sorted(maps.Keys(sources)) {
 		all = append(all, parsedActors(t, name, []byte(sources[name])))
 	}
-	got := judgements(all)
-	want := map[string]int{"actors/a.judges": 15, "actors/a.plain.sums": 14, "actors/a/core.go": 14}
+	got := pureCode(all)
+	want := map[string]int{"actors/a.decides": 15, "actors/a.plain.sums": 14, "actors/a/core.go": 14}
 	if !maps.Equal(got, want) {
 		t.Errorf("got %v, want %v", got, want)
 	}
