@@ -32,30 +32,30 @@ var (
 	}
 )
 
-// wish is a random config in plain values, so that a copy is a snapshot. scene resolves its conflicts.
-type wish struct {
-	nets [maxNets]wishedNet
-	apps [maxApps]wishedApp
+// randomConfig is a random config in plain values, so that a copy is a snapshot. scene resolves its conflicts.
+type randomConfig struct {
+	nets [maxNets]randomNet
+	apps [maxApps]randomApp
 }
 
-type wishedNet struct {
+type randomNet struct {
 	on, off, sw, narrow, otherGW, unguarded, routed, probed, shared, logged bool
 	port, subnet, domain, mtu                                               int
 }
 
-type wishedApp struct {
+type randomApp struct {
 	on, off  bool
 	name     int
-	adapters [maxAdapters]wishedAdapter
+	adapters [maxAdapters]randomAdapter
 }
 
-type wishedAdapter struct {
+type randomAdapter struct {
 	on                                     bool
 	net, kind, ns, dev, mac, host, ip, acl int
 }
 
-// draw changes a wish in one way.
-func (w *wish) draw(r *rand.Rand) {
+// draw changes a config in one way.
+func (w *randomConfig) draw(r *rand.Rand) {
 	n, m := &w.nets[r.IntN(maxNets)], &w.nets[r.IntN(maxNets)]
 	a, b := &w.apps[r.IntN(maxApps)], &w.apps[r.IntN(maxApps)]
 	x, y := &a.adapters[r.IntN(maxAdapters)], &b.adapters[r.IntN(maxAdapters)]
@@ -111,17 +111,17 @@ func (w *wish) draw(r *rand.Rand) {
 	}
 }
 
-// newWish draws a first config.
-func newWish(r *rand.Rand) wish {
-	var w wish
+// newRandomConfig draws a first config.
+func newRandomConfig(r *rand.Rand) randomConfig {
+	var w randomConfig
 	for i := range w.nets {
-		w.nets[i] = wishedNet{on: r.IntN(3) > 0, sw: r.IntN(3) == 0, port: r.IntN(3), subnet: r.IntN(len(drawnSubnets)),
+		w.nets[i] = randomNet{on: r.IntN(3) > 0, sw: r.IntN(3) == 0, port: r.IntN(3), subnet: r.IntN(len(drawnSubnets)),
 			shared: r.IntN(4) == 0}
 	}
 	for i := range w.apps {
-		w.apps[i] = wishedApp{on: r.IntN(4) > 0, name: i + 1}
+		w.apps[i] = randomApp{on: r.IntN(4) > 0, name: i + 1}
 		for j := range w.apps[i].adapters {
-			w.apps[i].adapters[j] = wishedAdapter{
+			w.apps[i].adapters[j] = randomAdapter{
 				on: j == 0 || r.IntN(4) == 0, net: r.IntN(maxNets), kind: r.IntN(4),
 				ns: r.IntN(len(drawnNS)), dev: j, host: r.IntN(6), acl: r.IntN(len(drawnACLs)),
 			}
@@ -163,7 +163,7 @@ type sceneAdapter struct {
 }
 
 // scene resolves conflicts in the order of networks and apps.
-func (w wish) scene(late bool) scene {
+func (w randomConfig) scene(late bool) scene {
 	s := scene{nets: map[int]sceneNet{}, apps: map[int]sceneApp{}}
 	d := drawing{scene: &s, late: late, taken: map[string]bool{}}
 	var b strings.Builder
@@ -206,7 +206,7 @@ func (d *drawing) take(what string) bool {
 	return free
 }
 
-func (d *drawing) net(i int, n wishedNet) string {
+func (d *drawing) net(i int, n randomNet) string {
 	text := fmt.Sprintf("  %s:\n    displayName: net%d\n    activate: %v\n    spoofGuard: %v\n    mtu: %d\n    flowLog: %v\n",
 		ni(i), i, !n.off, !n.unguarded, 1500-n.mtu, n.logged)
 	if n.sw {
@@ -261,7 +261,7 @@ func (x drawnSubnet) beside(y drawnSubnet) bool {
 }
 
 // subnet returns the drawn subnet, or the next one that may be beside those of the other networks, and its gateway.
-func (d *drawing) subnet(n wishedNet) (netip.Prefix, netip.Addr) {
+func (d *drawing) subnet(n randomNet) (netip.Prefix, netip.Addr) {
 	for i := range drawnSubnets {
 		p := netip.MustParsePrefix(drawnSubnets[(n.subnet+i)%len(drawnSubnets)])
 		x := drawnSubnet{p, plus(p.Addr(), 1), n.shared}
@@ -283,7 +283,7 @@ func plus(a netip.Addr, n int) netip.Addr {
 	return a
 }
 
-func (d *drawing) app(i int, a wishedApp) string {
+func (d *drawing) app(i int, a randomApp) string {
 	name := fmt.Sprintf("app%d", a.name)
 	if !d.take("name " + name) {
 		name = "" // its name in DNS is its UUID
@@ -305,7 +305,7 @@ func (d *drawing) app(i int, a wishedApp) string {
 		text += fmt.Sprintf("      %d: {networkInstance: %s, attach: {%s}, mac: %q, ip: %q, acl: {%s}}\n", j, ni(c.net),
 			attach, c.mac, c.ip, c.acl)
 		c.off = a.off
-		d.judge(c)
+		d.predict(c)
 	}
 	if len(s.adapters) == 0 {
 		text += "      {}\n"
@@ -315,7 +315,7 @@ func (d *drawing) app(i int, a wishedApp) string {
 }
 
 // adapter chooses how an adapter is attached.
-func (d *drawing) adapter(x wishedAdapter) *sceneAdapter {
+func (d *drawing) adapter(x randomAdapter) *sceneAdapter {
 	c := &sceneAdapter{net: x.net + 1, kind: "tap", acl: drawnACLs[x.acl]}
 	n := d.nets[c.net]
 	switch x.kind {
@@ -345,8 +345,8 @@ func (d *drawing) adapter(x wishedAdapter) *sceneAdapter {
 	return c
 }
 
-// judge predicts the state of an adapter.
-func (d *drawing) judge(c *sceneAdapter) {
+// predict predicts the state of an adapter.
+func (d *drawing) predict(c *sceneAdapter) {
 	n, ok := d.nets[c.net]
 	switch {
 	case !ok:

@@ -162,7 +162,7 @@ func (r *random) verifyAddresses(all map[string]adapterStatus) {
 			s := all[id]
 			if s.Activated && (c.mac != "" && s.MAC != c.mac || c.ip != "" && s.IP != c.ip ||
 				(s.IP != "") != r.now.nets[c.net].local) {
-				r.fail("adapter %s is %+v, wished are %+v", id, s, *c)
+				r.fail("adapter %s is %+v, desired are %+v", id, s, *c)
 			}
 		}
 	}

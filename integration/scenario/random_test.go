@@ -34,10 +34,10 @@ func TestDrawnConfigsAreValidAndTheSameForASeed(t *testing.T) {
 		var texts [2]string
 		for i := range texts {
 			r := rand.New(rand.NewPCG(seed, 1))
-			w := newWish(r)
+			w := newRandomConfig(r)
 			for range 100 {
 				if w.draw(r); r.IntN(20) == 0 {
-					w = wish{}
+					w = randomConfig{}
 				}
 				text := w.scene(r.IntN(2) == 0).doc
 				if _, _, err := nodeconf.Read([]byte(text)); err != nil {
@@ -69,8 +69,8 @@ type random struct {
 	*rand.Rand
 	seed    uint64
 	client  *nodeapi.Client
-	desired wish
-	older   []wish
+	desired randomConfig
+	older   []randomConfig
 	late    bool // whether the namespace lateNS exists
 	foreign []string
 	links   map[string]int // indices of the links that the daemon may enslave
@@ -91,7 +91,7 @@ func newRandom(t *testing.T, seed uint64) *random {
 }
 
 func (r *random) run() {
-	r.desired = newWish(r.Rand)
+	r.desired = newRandomConfig(r.Rand)
 	for applied := 0; applied < *randomConfigs; {
 		applied += r.burst()
 		if why := r.settle(); why != "" {
@@ -129,7 +129,7 @@ func (r *random) burst() int {
 		}
 		switch k := r.IntN(12); {
 		case k == 0:
-			r.desired = wish{}
+			r.desired = randomConfig{}
 		case k == 1 && len(r.older) > 0:
 			r.desired = r.older[r.IntN(len(r.older))]
 		default:

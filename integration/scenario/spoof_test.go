@@ -158,8 +158,8 @@ func marksOf(untoldOnly bool) []string {
 	return marks
 }
 
-// judge sends all lies and checks that none arrives anywhere.
-func (l *liars) judge(lies map[string][][]byte) {
+// checkNoneArrives sends all lies and checks that none arrives anywhere.
+func (l *liars) checkNoneArrives(lies map[string][][]byte) {
 	l.Helper()
 	l.fence()
 	for _, frames := range lies {
@@ -180,7 +180,7 @@ func (l *liars) judge(lies map[string][][]byte) {
 func TestAnAppWithAForgedAddressReachesNoHost(t *testing.T) {
 	t.Parallel()
 	l := newLiars(t, "", marksOf(false)...)
-	l.judge(l.lies())
+	l.checkNoneArrives(l.lies())
 	// A ping over IPv6 to all hosts on the link gets no answer either; -L keeps the sender from answering itself.
 	l.fails("web", "ping", "-6", "-L", "-c1", "-W1", "ff02::1%eth0")
 	l.fails("client", "ping", "-6", "-L", "-c1", "-W1", "ff02::1%eth0")
@@ -192,7 +192,7 @@ func TestWithoutTheGuardASpoofedAddressPassesWhereRulesAllow(t *testing.T) {
 	l := newLiars(t, "    spoofGuard: false\n", append(marksOf(true), spoofed, denied)...)
 	lies := map[string][][]byte{}
 	l.untold(lies)
-	l.judge(lies)
+	l.checkNoneArrives(lies)
 	stranger := netip.MustParseAddr("10.1.0.77")
 	l.eventually("a spoofed packet at the other app", func() bool {
 		l.tell(ether(l.peer, l.own, etherIPv4, l.packet(stranger, l.other, spoofed)))
