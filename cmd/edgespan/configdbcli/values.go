@@ -21,10 +21,9 @@ var valueSpecs = []factsSpec{
 	{
 		use:   "get --env ID [--level nodes=NODE] --resource NAME [--key KEY]",
 		short: "Print the effective values of a resource, or one of its keys",
-		long: `Print the effective values of a resource, or with --key one of them: those of the environment, its ` +
-			`overrides, those
-of each level, and its overrides; the last one counts. --format plain prints a string as it is, json and
-yaml print {KEY: value}. A missing key ends the command with exit code 10.`,
+		long: `Print the effective values of a resource, or one of them with --key. They are merged from the values and
+overrides of the environment, then from those of each level; the last one wins. --format plain prints a
+string as it is, json and yaml print {KEY: value}. A missing key ends the command with exit code 10.`,
 		example: `  edgespan config get --env 1 --level node=node-1.domain.tld --resource astute
   edgespan config get --env 1 --level node=node-1.domain.tld --resource astute --key deployment_id --format plain`,
 		needs: []string{"env", "resource"}, forms: valueForms, run: getFacts,

@@ -44,10 +44,10 @@ func newLayersMigrate(a offline) *cobra.Command {
 		Short: "Migrate files of layers to the keys of a newer version",
 		Long: `Migrate files of layers from the keys of one version to those of a newer one. Every change
 is one line on stdout. All files are written or none, each with a backup beside it (.bak);
-one that has nothing to migrate is not touched. A key that is set at its new place already
-stays as it is there, which is said.
+one that has nothing to migrate is not touched. A key that is already set at its new place
+keeps that value, and a line says so.
 
-What is due is seen by the old keys, so migrating twice is migrating once. The migrations:
+The old keys show what is due, so a second migration changes nothing. The migrations:
 ` + list.String(),
 		Example: `  edgespan layers migrate --dry-run --network network.json --node nodes.json
   edgespan layers migrate --to RELEASE_M78 --auto auto.json --network network.json --node nodes.json`,

@@ -33,7 +33,7 @@ once.
 A FILE whose documents have kind, metadata and spec (PeerDescriptor, ClusterDescriptor) goes to the
 controller (--controller, or edgespan context): in YAML they are separated by ---, in JSON they
 follow one another. All are written as one revision, or none is.`,
-		Example: `  edgespan apply -f node.yaml && edgespan wait ni/6f1c… --for ready
+		Example: `  edgespan apply -f node.yaml && edgespan wait ni/demo --for ready
   echo '{}' | edgespan apply -f -      # removes everything
   edgespan apply -f examples/fleet/cluster.yaml -m 'the lab' && edgespan clusters deploy lab
   edgespan apply -f node.yaml --confirm 120s && ping -c1 192.0.2.1 && edgespan confirm`,

@@ -26,7 +26,7 @@ func newDrain(a commands) *cobra.Command {
 		Long: `drain keeps a port free of networks, such as for work on its line. A network that may use
 another port that works moves there at once; one that has no other stays. The drain outlasts
 restarts of the daemon and of the machine. It ends with --for, with edgespan port undrain, or when
-the port is removed from the config; then networks return to the port as its cost has it.
+the port is removed from the config; then networks use the port again if its cost is the lowest.
 
 A port that is drained already gets the new end. edgespan explain port/LABEL shows which networks
 still use it, and why.`,
