@@ -38,7 +38,8 @@ func (a *api) route(c *call) error {
 		return nil
 	}
 	allow := a.allow(t.path)
-	p := rest.Refuse(rest.TypeMethod, "%s: is not allowed here: %s", printableMethod(c.Method), strings.Join(allow, ", "))
+	p := rest.Refuse(rest.TypeMethod, "%s: method not allowed: must be %s", printableMethod(c.Method),
+		strings.Join(allow, ", "))
 	p.Allow = allow
 	return p
 }

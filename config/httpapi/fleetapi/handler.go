@@ -237,7 +237,7 @@ func (a *api) route(c *call) error {
 		c.row, c.values, c.Route = m.row, m.values, m.row.Path
 		return nil
 	case len(m.allow) > 0:
-		p := rest.Refuse(rest.TypeMethod, "%s: is not allowed here: %s", c.Method, config.OrList(m.allow))
+		p := rest.Refuse(rest.TypeMethod, "%s: method not allowed: must be %s", c.Method, config.OrList(m.allow))
 		p.Allow = m.allow
 		return p
 	}
