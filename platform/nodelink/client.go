@@ -206,12 +206,12 @@ func (c *Client) begin(ctx context.Context, cancel func(), conn *grpc.ClientConn
 			if late.Stop() {
 				return rpc, nil
 			}
-			return nil, errors.New("timed out waiting for the controller's welcome")
+			return nil, errors.New("timed out waiting for the controller to accept the stream")
 		}
 	}
 	err = rpc.RecvMsg(&pb.Down{})
 	if err == nil {
-		err = errors.New("the controller sent a message before its welcome")
+		err = errors.New("the controller sent a message before it accepted the stream")
 	}
 	return nil, withRetryTime(convertError(err), rpc.Trailer())
 }

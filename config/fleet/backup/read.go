@@ -249,12 +249,12 @@ func (r *lineReader) checkLast(end last) error {
 	keys := len(r.copy.entries)
 	switch {
 	case *end.Count != r.number-2:
-		r.addFault(fmt.Sprintf("%d are told by the last line", *end.Count), "the file has %d keys", r.number-2)
+		r.addFault(fmt.Sprintf("the last line says %d", *end.Count), "the file has %d keys", r.number-2)
 	case *end.Count != r.copy.Header.Keys:
-		r.addFault(fmt.Sprintf("%d are told by the first line", r.copy.Header.Keys), "the file has %d keys", keys)
+		r.addFault(fmt.Sprintf("the first line says %d", r.copy.Header.Keys), "the file has %d keys", keys)
 	}
 	if end.SHA256 != r.copy.SHA256 {
-		r.addFault(fmt.Sprintf("its last line tells %s", config.Quote(end.SHA256)), "the file was changed: its SHA-256 is %s",
+		r.addFault(fmt.Sprintf("its last line says %s", config.Quote(end.SHA256)), "the file was changed: its SHA-256 is %s",
 			r.copy.SHA256)
 	}
 	more, err := r.in.Peek(1)

@@ -9,7 +9,7 @@ module PuppetX
     class Error < StandardError; end
 
     # Options are what one entry of a hierarchy says: where to ask, as whom, and what to do when there is no answer.
-    # All faults are told at once, each with what is allowed.
+    # All faults are reported at once, each with what is expected.
     class Options
       MERGES = %w[first hash deep].freeze
       ON_ERROR = %w[fail stale ignore].freeze
