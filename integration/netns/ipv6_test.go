@@ -26,6 +26,9 @@ func TestIPv6IsObservedAsDesiredAndGoes(t *testing.T) {
 	l := newLab(t)
 	l.ns.Exec(t, "ip", "addr", "add", "2001:db8:99::2/64", "dev", "eth0", "nodad")
 	l.ns.Exec(t, "ip", "-6", "route", "add", "default", "via", "2001:db8:99::1")
+	until(t, "the kernel's own route to the address", func() bool {
+		return strings.Contains(l.ns.Exec(t, "ip", "-6", "route", "show", "table", "local"), "local 2001:db8:99::2")
+	})
 	host := picture(t, l.ns)
 	v4 := l.desiredStates(l.before(), desiredStates{})
 	six := l.desiredStates(withIPv6(l.before(), map[string]string{
