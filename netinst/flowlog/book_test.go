@@ -168,12 +168,12 @@ func TestRecordsOfDeniedPackets(t *testing.T) {
 }
 
 func TestANetworkLosesOnlyItsOwnRecords(t *testing.T) {
-	q := NewQueues(200)
+	q := NewQueues[Record](200)
 	for range 1000 {
-		q.Put(Record{Network: id(1)}, 2)
+		q.Put(id(1), Record{Network: id(1)}, 2)
 	}
 	for range 30 {
-		q.Put(Record{Network: id(2)}, 2)
+		q.Put(id(2), Record{Network: id(2)}, 2)
 	}
 	q.Lose(7)
 	var got []string
@@ -184,7 +184,7 @@ func TestANetworkLosesOnlyItsOwnRecords(t *testing.T) {
 		t.Errorf("%v, want %s", got, want)
 	}
 	for range 100 {
-		q.Put(Record{Network: id(1)}, 1000)
+		q.Put(id(1), Record{Network: id(1)}, 1000)
 	}
 	if list, lost := q.Take(); len(list) != minShare || lost != 100-minShare {
 		t.Errorf("one of 1000 networks keeps %d and loses %d", len(list), lost)

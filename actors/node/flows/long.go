@@ -44,7 +44,7 @@ func (f *Recorder) putSlowly(ctx context.Context, r flowlog.Record, networks int
 		f.mu.Lock()
 		full := f.queues.Full(r.Network, 2*networks) // half of the share is left to flows that end
 		if !full {
-			f.queues.Put(r, networks)
+			f.queues.Put(r.Network, r, networks)
 		}
 		f.mu.Unlock()
 		signal(f.more)

@@ -62,7 +62,7 @@ type Recorder struct {
 	running sync.Mutex
 
 	mu     sync.Mutex
-	queues *flowlog.Queues
+	queues *flowlog.Queues[flowlog.Record]
 
 	// out guards what readers see: a line is stored and followed at once.
 	out     sync.Mutex
@@ -73,8 +73,8 @@ type Recorder struct {
 
 // New returns a Recorder that records nothing yet.
 func New(o Options) *Recorder {
-	return &Recorder{o: o, more: make(chan struct{}, 1), room: make(chan struct{}, 1), queues: flowlog.NewQueues(waiting),
-		readers: map[*reader]struct{}{}}
+	return &Recorder{o: o, more: make(chan struct{}, 1), room: make(chan struct{}, 1),
+		queues: flowlog.NewQueues[flowlog.Record](waiting), readers: map[*reader]struct{}{}}
 }
 
 // Use says whose flows are recorded from now on; nil for none.
@@ -128,12 +128,12 @@ func (f *Recorder) take(e netstate.FlowEvents) {
 	f.queues.Lose(e.Lost)
 	for _, flow := range e.Ended {
 		for _, r := range book.Records(flow) {
-			f.queues.Put(r, book.Networks())
+			f.queues.Put(r.Network, r, book.Networks())
 		}
 	}
 	for _, p := range e.Denied {
 		if r, ok := book.Denied(p); ok {
-			f.queues.Put(r, book.Networks())
+			f.queues.Put(r.Network, r, book.Networks())
 		}
 	}
 	f.mu.Unlock()
