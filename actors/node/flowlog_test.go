@@ -1,6 +1,7 @@
 package node
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -8,9 +9,13 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
+	"edgespan/actors/node/flows"
+	"edgespan/actors/node/metrics"
+	scrapes "edgespan/config/httpapi/metrics"
 	"edgespan/config/httpapi/nodeapi"
 	"edgespan/netinst/netstate"
 )
@@ -245,6 +250,106 @@ func TestFlowsThatGoOnAreRecordedFromTimeToTime(t *testing.T) {
 		r.settle(5 * time.Minute)
 		if n := len(r.flowLog(nodeapi.FlowLogQuery{})); n != 2*many+1 {
 			t.Errorf("%d lines after two periods", n)
+		}
+	})
+}
+
+// sink is a connection to where the flow log is sent. It counts lines of JSON and takes all.
+type sink struct{ lines, messages *atomic.Int64 }
+
+func (s sink) Write(b []byte) (int, error) {
+	s.messages.Add(1)
+	s.lines.Add(int64(bytes.Count(b, []byte("}\n"))))
+	return len(b), nil
+}
+
+func (sink) Check() error { return nil }
+func (sink) Room() int    { return 1232 }
+func (sink) Close() error { return nil }
+
+// TestTheFlowLogIsSentWhereTheConfigSays changes the destinations by the config alone; a failure is an event and shows
+// in the metrics.
+func TestTheFlowLogIsSentWhereTheConfigSays(t *testing.T) {
+	var mu sync.Mutex
+	var dialed []string
+	var lines, messages atomic.Int64
+	down := true
+	onHost(t, func(r *rig) {
+		r.change = func(o *Options) {
+			o.FlowDial = func(_ context.Context, protocol, address string) (flows.Conn, error) {
+				mu.Lock()
+				defer mu.Unlock()
+				if dialed = append(dialed, protocol+" "+address); down {
+					return nil, errors.New("no such file")
+				}
+				return sink{&lines, &messages}, nil
+			}
+		}
+		r.start()
+		r.netns("ns1", "ns2")
+		r.apply(withFlowLog(false))
+		r.ready(time.Minute, "app/"+appID(1))
+		export := func(more string) {
+			r.apply(strings.Replace(withFlowLog(true), "ports:", "sysParams: {"+more+"}\nports:", 1))
+			r.settle(time.Minute)
+		}
+		export("flowExportSocket: /run/flows.sock")
+		r.ended(0, flowFrom(r.addressOf(1), 1))
+		r.settle(0)
+		scrape := func() string {
+			text, err := scrapes.NewPage(&metrics.Table, func(to *scrapes.Scrape) { r.node.Scrape("1", to) }).Text(r.Context())
+			if err != nil {
+				r.Fatal(err)
+			}
+			return string(text)
+		}
+		if text := scrape(); !strings.Contains(text, `edgespan_flowlog_export_failing{destination="socket"} 1`) ||
+			!strings.Contains(text, `edgespan_flowlog_records_total{kind="end"} 1`) {
+			r.Error(text)
+		}
+		mu.Lock()
+		down = false
+		mu.Unlock()
+		r.settle(time.Minute)
+		if text := scrape(); lines.Load() != 1 ||
+			!strings.Contains(text, `edgespan_flowlog_export_failing{destination="socket"} 0`) ||
+			!strings.Contains(text, `edgespan_flowlog_exported_records_total{destination="socket"} 1`) {
+			r.Errorf("%d lines were sent: %s", lines.Load(), text)
+		}
+		mu.Lock()
+		dialed = nil
+		mu.Unlock()
+		export("flowExportCollector: 'udp://192.0.2.7:4739', flowExportTemplateSeconds: 3600")
+		before := messages.Load()
+		r.ended(0, flowFrom(r.addressOf(1), 2))
+		r.settle(0)
+		if n := messages.Load() - before; n != 1 || lines.Load() != 1 {
+			r.Errorf("%d messages came, and %d lines", n, lines.Load())
+		}
+		if text := scrape(); strings.Contains(text, `{destination="socket"}`) ||
+			!strings.Contains(text, `edgespan_flowlog_exported_records_total{destination="collector"} 1`) {
+			r.Error(text)
+		}
+		r.apply(withFlowLog(false))
+		r.settle(time.Second)
+		if text := scrape(); strings.Contains(text, "destination=") {
+			r.Error("without a log: ", text)
+		}
+		if want := []string{"udp 192.0.2.7:4739"}; !slices.Equal(dialed, want) {
+			r.Errorf("dialed %q, want %q", dialed, want)
+		}
+		said := []string{}
+		if err := r.node.Events(r.Context(), nodeapi.EventQuery{Of: "host"}, func(e nodeapi.Event) error {
+			if strings.Contains(e.Text, "flow log is") {
+				said = append(said, e.Kind+": "+e.Text+": "+e.Error)
+			}
+			return nil
+		}); err != nil {
+			r.Fatal(err)
+		}
+		if want := []string{"failed: the flow log is not sent to the socket /run/flows.sock: no such file",
+			"recovered: the flow log is sent to the socket /run/flows.sock again: "}; !slices.Equal(said, want) {
+			r.Errorf("%q, want %q", said, want)
 		}
 	})
 }

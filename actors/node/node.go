@@ -37,6 +37,7 @@ type Options struct {
 	Commands  Commands
 	Journal   pubsub.Journal
 	FlowStore flows.Store
+	FlowDial  flows.Dial  // connects to where the flow log is sent
 	Storage   api.Storage // state of the Journal; nil for a journal that always persists
 	Warning   string      // problem found at startup before this, "" for none
 	RunDir    string      // absolute
@@ -102,7 +103,7 @@ func Start(o Options) (*Node, error) {
 			n.system.Root.Send(keeper, e)
 		}
 	}
-	n.d.flows = n.d.newFlows(o.FlowStore)
+	n.d.flows = n.d.newFlows(o.FlowStore, o.FlowDial)
 	n.d.strategy = &supervise.Backoff{Log: o.Log, Crashed: n.d.crashed}
 	recorder := actor.NewPID(n.system.Address(), recorderID)
 	n.d.journalRecord = func(r api.NodeRecord) {
@@ -203,7 +204,7 @@ func (n *Node) Scrape(version string, to *scrapes.Scrape) {
 	ctx, cancel := context.WithTimeout(d.ctx, hitsTimeout)
 	defer cancel()
 	s := n.Snapshot()
-	s.Version, s.Counts = version, d.work.Snapshot()
+	s.Version, s.Counts, s.FlowLog = version, d.work.Snapshot(), d.flows.Counts()
 	var err error
 	if s.Links, err = d.host.LinkCounters(); err != nil {
 		d.log.Warn("scrape", zap.Error(err))

@@ -289,6 +289,7 @@ func (l *flowLog) Receive(c actor.Context) {
 		watched(l, t.AdapterStatus)
 		watched(l, t.PortStatus)
 		watched(l, t.Uplinks)
+		watched(l, t.SysParams)
 	case *actor.Stopping, *actor.Restarting:
 		l.subs.close()
 		l.timers.stop()
@@ -317,9 +318,13 @@ func (l *flowLog) write() {
 	if !logged {
 		l.stop()
 		l.d.flows.Use(nil)
+		l.d.flows.Export(l.d.ctx, flows.Export{})
 		return
 	}
 	l.d.flows.Use(flowlog.NewBook(l.d.worldAndInputs(l.d.currentConfig())))
+	p, _ := l.d.topics.SysParams.Get("", "node")
+	l.d.flows.Export(l.d.ctx, flows.Export{Collector: p.FlowExport.Collector, Domain: p.FlowExport.Domain,
+		Templates: time.Duration(p.FlowExport.TemplateSeconds) * time.Second, Socket: p.FlowExport.Socket})
 	if l.cancel != nil {
 		return
 	}
@@ -335,8 +340,8 @@ func (l *flowLog) stop() {
 	}
 }
 
-// newFlows returns what records flows in a store.
-func (d *deps) newFlows(s flows.Store) *flows.Recorder {
+// newFlows returns what records flows in a store, and exports them.
+func (d *deps) newFlows(s flows.Store, dial flows.Dial) *flows.Recorder {
 	failed := func(what string, err error) {
 		d.log.Warn("flow log", zap.Error(err))
 		e := event(nodeapi.EventFailed, "host", "", what)
@@ -357,8 +362,16 @@ func (d *deps) newFlows(s flows.Store) *flows.Recorder {
 		c, _ := d.topics.AppConfig.Get("", app.String())
 		return c.DisplayName
 	}
+	exported := func(to, address string, err error) {
+		if err != nil {
+			failed("the flow log is not sent to the "+to+" "+address, err)
+			return
+		}
+		d.recordEvent(event(nodeapi.EventRecovered, "host", "", "the flow log is sent to the "+to+" "+address+" again"))
+	}
 	return flows.New(flows.Options{Store: s, Ended: d.host.EndedFlows, Denied: denied, List: d.host.TrackedFlows,
-		Name: name, Stored: stored, Deaf: func(err error) { failed("the flow log misses some flows", err) }})
+		Name: name, Stored: stored, Dial: dial, Exported: exported,
+		Deaf: func(err error) { failed("the flow log misses some flows", err) }})
 }
 
 // FlowLog emits lines of the flow log.

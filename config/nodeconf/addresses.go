@@ -36,6 +36,17 @@ func parseServer(s string) (netip.Addr, bool) {
 	return a, ok && !a.IsUnspecified() && !a.IsMulticast() && a != netip.AddrFrom4([4]byte{255, 255, 255, 255})
 }
 
+// parseCollector reads "udp://ADDRESS:PORT" or "tcp://ADDRESS:PORT".
+func parseCollector(s string) (string, bool) {
+	protocol, end, _ := strings.Cut(s, "://")
+	a, err := netip.ParseAddrPort(end)
+	if err != nil || a.Port() == 0 || protocol != "udp" && protocol != "tcp" {
+		return "", false
+	}
+	_, ok := parseServer(a.Addr().String())
+	return protocol + "://" + a.String(), ok
+}
+
 func parseIPv4(s string) (netip.Addr, bool) {
 	a, ok := parseIP(s)
 	return a, ok && a.Is4() && !isSpecialPrefix(netip.PrefixFrom(a, 32))

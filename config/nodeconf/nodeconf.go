@@ -21,6 +21,15 @@ type SysParams struct {
 	WatchdogSeconds int    // 0 for no watchdog
 	Drift           string // DriftObserve; any other value repairs drift
 	Facts           FactsUpload
+	FlowExport      FlowExport
+}
+
+// FlowExport configures where the flow logs of a node's networks are sent.
+type FlowExport struct {
+	Collector       string // "udp://ADDRESS:PORT" or "tcp://ADDRESS:PORT", "" for none
+	Domain          uint32 // observation domain (RFC 7011)
+	TemplateSeconds int    // between two transmissions of the templates over UDP
+	Socket          string // path of a Unix socket, "" for none
 }
 
 // FactsUpload configures where a node uploads its facts.
@@ -130,6 +139,12 @@ func readSysParams(o *object) SysParams {
 			Environment: value[int](o, "factsEnvironment"),
 			URL:         value[string](o, "factsURL"),
 			Seconds:     value[int](o, "factsSeconds"),
+		},
+		FlowExport: FlowExport{
+			Collector:       value[string](o, "flowExportCollector"),
+			Domain:          uint32(value[int](o, "flowExportDomain")),
+			TemplateSeconds: value[int](o, "flowExportTemplateSeconds"),
+			Socket:          value[string](o, "flowExportSocket"),
 		},
 	}
 }

@@ -104,14 +104,55 @@ func TestDocument(t *testing.T) {
 			"sysParams.logLevel: duplicate key (2 times)"},
 		{"unknown fields", "prots: {}\nsysParams: {loglevel: info}\n", `
 			prots: unknown field: must be appNetworks, networkInstances, ports or sysParams
-			sysParams.loglevel: unknown field: must be drift, factsEnvironment, factsSeconds, factsURL, logLevel, ` +
-			`managedConfig or watchdogSeconds`},
+			sysParams.loglevel: unknown field: must be drift, factsEnvironment, factsSeconds, factsURL, ` +
+			`flowExportCollector, flowExportDomain, flowExportSocket, flowExportTemplateSeconds, logLevel, managedConfig ` +
+			`or watchdogSeconds`},
 		{"an empty section", "ports:\n", "ports: invalid type null: must be a mapping"},
 		{"$absent where no entry is", `{"$absent": true, ports: {"$absent": false}}`, `
 			$absent: unknown field: must be appNetworks, networkInstances, ports or sysParams
 			ports.$absent: invalid key: must be 1 to 64 letters, digits, '.', '_' and '-', but not uplink, freeuplink or all
 			ports.$absent: invalid type boolean: must be a mapping`},
 	})
+}
+
+func TestWhereTheFlowLogIsSent(t *testing.T) {
+	collector := func(v string) string {
+		return "sysParams.flowExportCollector: " + config.Invalid(v) + ": must be udp://ADDRESS:PORT or tcp://ADDRESS:PORT of " +
+			`a unicast IP address, or ""`
+	}
+	socket := func(v string) string {
+		return "sysParams.flowExportSocket: " + config.Invalid(v) +
+			`: must be a clean absolute path of at most 107 octets, or ""`
+	}
+	long := "/" + strings.Repeat("x", 107)
+	checkSentences(t, func(v string) string { return "sysParams: {" + v + "}" }, []sentence{
+		{"all of it", `flowExportCollector: "udp://192.0.2.9:4739", flowExportSocket: /run/x/flows.sock, ` +
+			"flowExportDomain: 4294967295, flowExportTemplateSeconds: 3600", ""},
+		{"over IPv6", `flowExportCollector: "tcp://[2001:db8::1]:4739"`, ""},
+		{"nowhere", `flowExportCollector: "", flowExportSocket: ""`, ""},
+		{"without a protocol", `flowExportCollector: "192.0.2.9:4739"`, collector("192.0.2.9:4739")},
+		{"another protocol", `flowExportCollector: "sctp://192.0.2.9:4739"`, collector("sctp://192.0.2.9:4739")},
+		{"a name", `flowExportCollector: "udp://collector:4739"`, collector("udp://collector:4739")},
+		{"without a port", `flowExportCollector: "udp://192.0.2.9"`, collector("udp://192.0.2.9")},
+		{"to port 0", `flowExportCollector: "udp://192.0.2.9:0"`, collector("udp://192.0.2.9:0")},
+		{"to a group", `flowExportCollector: "udp://239.0.0.1:4739"`, collector("udp://239.0.0.1:4739")},
+		{"to no address", `flowExportCollector: "udp://[::]:4739"`, collector("udp://[::]:4739")},
+		{"by a zone", `flowExportCollector: "udp://[fe80::1%eth0]:4739"`, collector("udp://[fe80::1%eth0]:4739")},
+		{"a path", `flowExportCollector: "udp://192.0.2.9:4739/x"`, collector("udp://192.0.2.9:4739/x")},
+		{"the longest path", `flowExportSocket: ` + long[:107], ""},
+		{"a path that is longer", `flowExportSocket: ` + long, socket(long)},
+		{"a relative path", `flowExportSocket: flows.sock`, socket("flows.sock")},
+		{"a path that leads elsewhere", `flowExportSocket: /run/../x`, socket("/run/../x")},
+		{"no number of a domain", `flowExportDomain: 4294967296`,
+			"sysParams.flowExportDomain: invalid value 4294967296: must be a whole number of 0 to 4294967295"},
+		{"templates all the time", `flowExportTemplateSeconds: 0`,
+			"sysParams.flowExportTemplateSeconds: invalid value 0: must be a whole number of 1 to 3600"},
+	})
+	_, cfg, err := Read([]byte("sysParams: {flowExportCollector: 'udp://[2001:DB8::1]:99'}"))
+	if want := (FlowExport{Collector: "udp://[2001:db8::1]:99", Domain: 1, TemplateSeconds: 60}); err != nil ||
+		cfg.Sys.FlowExport != want {
+		t.Errorf("%+v, %v, want %+v", cfg.Sys.FlowExport, err, want)
+	}
 }
 
 func TestNumbersAndBooleansAreExact(t *testing.T) {
@@ -149,7 +190,7 @@ func TestDefaults(t *testing.T) {
 		t.Fatal(err)
 	}
 	if want := (SysParams{LogLevel: "info", WatchdogSeconds: 60, Drift: "enforce",
-		Facts: FactsUpload{Seconds: 1800}}); c.Sys != want {
+		Facts: FactsUpload{Seconds: 1800}, FlowExport: FlowExport{Domain: 1, TemplateSeconds: 60}}); c.Sys != want {
 		t.Errorf("got %+v, want %+v", c.Sys, want)
 	}
 	for _, e := range Schema() {

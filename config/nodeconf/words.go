@@ -46,6 +46,8 @@ const (
 	wordProtocol   Word = "protocol"
 	wordPorts      Word = "ports"
 	wordURL        Word = "https URL"
+	wordCollector  Word = "collector"
+	wordSocketPath Word = "socket path"
 	wordTarget     Word = "probe target"
 	wordRate       Word = "rate"
 	wordPortRange  Word = "port range"
@@ -109,6 +111,9 @@ var words = map[Word]word{
 	wordRate: {parse: noHint(netinst.ParseRate),
 		allowed: `a whole number of 1 to 10000 packets a second, minute or hour, such as "10/s", "10/m" or "10/h"`},
 	wordURL: {parse: noHint(parseURL), allowed: `https://HOST:PORT, or ""`},
+	wordCollector: {parse: noHint(parseCollector),
+		allowed: `udp://ADDRESS:PORT or tcp://ADDRESS:PORT of a unicast IP address, or ""`},
+	wordSocketPath: {parse: noHint(parseSocketPath), allowed: `a clean absolute path of at most 107 octets, or ""`},
 	wordTarget: {parse: noHint(parseTarget), allowed: "an IP address, a host name, HOST:PORT or an http(s) URL",
 		plural: "IP addresses, host names, HOST:PORT or http(s) URLs"},
 }
@@ -190,6 +195,12 @@ func parseNetns(s string) (string, bool) {
 		return s, ok && !strings.ContainsFunc(s, func(r rune) bool { return !unicode.IsPrint(r) })
 	}
 	return s, s != "" && len(s) <= 255 && s != "." && s != ".." && isPlainWord(s)
+}
+
+// parseSocketPath accepts what fits into sockaddr_un with its final NUL (unix(7)).
+func parseSocketPath(s string) (string, bool) {
+	name, ok := parseNetns(s)
+	return name, ok && path.IsAbs(s) && len(s) <= 107
 }
 
 // parseMAC parses six pairs of hexadecimal digits. The lowest bit of the first octet marks a group address (IEEE 802),

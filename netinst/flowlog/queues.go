@@ -2,8 +2,12 @@ package flowlog
 
 import "github.com/google/uuid"
 
-// minShare is how many records each network may keep waiting, however many networks there are.
-const minShare = 64
+const (
+	// minShare is how many records each network may keep waiting, however many networks there are.
+	minShare = 64
+	// expected is the most records for which a queue has room from the start, if there were as many the last time.
+	expected = 64
+)
 
 // Queues hold the records that wait to be written or sent, by network; T is a record or what was made of it. They share
 // one limit equally, so that a network with very many flows loses records of its own, and none of others. The caller's
@@ -13,6 +17,7 @@ type Queues[T any] struct {
 	waiting map[uuid.UUID][]T
 	turn    []uuid.UUID // those with records, the next one first
 	lost    uint64
+	last    int // records of the last call of Take
 }
 
 // NewQueues returns queues for this many records together.
@@ -30,6 +35,7 @@ func (q *Queues[T]) Put(network uuid.UUID, r T, networks int) bool {
 	have := q.waiting[network]
 	if len(have) == 0 {
 		q.turn = append(q.turn, network)
+		have = make([]T, 0, min(q.last, expected))
 	}
 	q.waiting[network] = append(have, r)
 	return true
@@ -53,5 +59,6 @@ func (q *Queues[T]) Take() (list []T, lost uint64) {
 	q.turn = q.turn[1:]
 	list = q.waiting[id]
 	delete(q.waiting, id)
+	q.last = len(list)
 	return list, lost
 }

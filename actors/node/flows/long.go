@@ -20,22 +20,33 @@ func (f *Recorder) tellOfLongFlows(ctx context.Context) {
 		select {
 		case <-ctx.Done():
 			return
+		case <-f.baseline:
+			f.list(ctx, time.Now(), f.begin)
 		case now := <-tick.C:
-			book := f.book.Load()
-			if book == nil {
-				continue
-			}
-			_ = f.o.List(ctx, func(e netstate.EndedFlow) {
-				if !e.Start.IsZero() && now.Sub(e.Start) < longFlow {
-					return
-				}
-				for _, r := range book.Records(e) {
-					r.GoesOn = true
-					f.putSlowly(ctx, r, book.Networks())
-				}
-			})
+			f.list(ctx, now, func(r flowlog.Record, networks int) { f.putSlowly(ctx, r, networks) })
+			f.forget(now.Add(-missedAfter))
 		}
 	}
+}
+
+// missedAfter is how old the last record of a flow is that must have ended: several were expected since.
+const missedAfter = 4 * longFlow
+
+// list emits the records of flows that have gone on for long.
+func (f *Recorder) list(ctx context.Context, now time.Time, emit func(r flowlog.Record, networks int)) {
+	book := f.book.Load()
+	if book == nil {
+		return
+	}
+	_ = f.o.List(ctx, func(e netstate.EndedFlow) {
+		if !e.Start.IsZero() && now.Sub(e.Start) < longFlow {
+			return
+		}
+		for _, r := range book.Records(e) {
+			r.GoesOn = true
+			emit(r, book.Networks())
+		}
+	})
 }
 
 // putSlowly queues a record once there is room: a list of many flows must not displace those that end.

@@ -1,17 +1,16 @@
 // Package flows records the flows of apps for the flow log: it takes ended connections and denied packets from the
-// kernel, asks the pure core (netinst/flowlog) what to say of them, writes lines, and lets readers follow them. It
-// counts what gets lost, and reports once that nothing can be written.
+// kernel, asks the pure core (netinst/flowlog) what to say of them, writes lines, sends them to
+// a collector and a socket, and lets readers follow them. It counts what gets lost, and reports once that nothing can
+// be written or sent.
 //
 // It never decides whose flows are recorded (actors/node does, by the config), and nothing waits for it: it loses
 // records rather than hold up a network, a reader or the kernel.
 //
-// Read recorder.go first, then read.go.
+// Read recorder.go first, then export.go and read.go.
 package flows
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"net/netip"
 	"strings"
@@ -22,6 +21,7 @@ import (
 	"github.com/google/uuid"
 
 	"edgespan/config/httpapi/nodeapi"
+	"edgespan/netinst"
 	"edgespan/netinst/flowlog"
 	"edgespan/netinst/netstate"
 )
@@ -48,6 +48,10 @@ type Options struct {
 	Name func(app uuid.UUID) string
 	// Stored is called with the error of the first write of several that fail, and with nil once one succeeds again.
 	Stored func(error)
+	Dial   Dial
+	// Exported is called with the error of the first failure of several to export to a destination, and with nil once it
+	// works again.
+	Exported func(name, address string, err error)
 	// Deaf is called with the error of Ended or Denied, once for the same one. They are called again after a while.
 	Deaf func(error)
 }
@@ -59,6 +63,11 @@ type Recorder struct {
 	more chan struct{} // has room for one: records wait
 	room chan struct{} // has room for one: some were taken
 
+	exports  atomic.Pointer[exports]
+	exported map[string]*exportCounts // of the destinations that there were; Export's alone
+	baseline chan struct{}            // has room for one: begin is to be called for flows that go on
+	counts   counts
+
 	running sync.Mutex
 
 	mu     sync.Mutex
@@ -68,13 +77,79 @@ type Recorder struct {
 	out     sync.Mutex
 	readers map[*reader]struct{}
 	failing bool // nothing can be written
-	buf     bytes.Buffer
+	buf     []byte
+	ends    []int // offsets in buf, of lines
+
+	ids map[netinst.AdapterKey]ids // of write alone
+}
+
+// ids are the texts of an adapter's record. Making them is a tenth of what a line costs.
+type ids struct {
+	of               uuid.UUID
+	network, adapter string
+}
+
+// maxIDs bounds the adapters whose texts are kept, also of those that are gone.
+const maxIDs = 4096
+
+func (f *Recorder) idsOf(r flowlog.Record) ids {
+	x, known := f.ids[r.Adapter]
+	if !known || x.of != r.Network {
+		if len(f.ids) >= maxIDs {
+			clear(f.ids)
+		}
+		x = ids{r.Network, "ni/" + r.Network.String(), "adapter/" + strings.Replace(r.Adapter.String(), "#", "/", 1)}
+		f.ids[r.Adapter] = x
+	}
+	return x
+}
+
+// counts are those of lines since the start of the process.
+type counts struct {
+	sync.Mutex
+	recorded map[string]uint64 // by kind
+	lost     map[string]uint64 // by reason
+}
+
+// The reasons why lines are lost.
+const (
+	lostByKernel = "kernel" // events that were not read in time
+	lostByQueue  = "queue"  // the network's share of the queue was full
+	lostByDisk   = "disk"   // they could not be written
+)
+
+func (c *counts) lose(reason string, n uint64) {
+	if n > 0 {
+		c.Lock()
+		defer c.Unlock()
+		c.lost[reason] += n
+	}
+}
+
+// countWritten counts lines that are written, or that are not.
+func (c *counts) countWritten(list []nodeapi.FlowRecord, err error) {
+	c.Lock()
+	defer c.Unlock()
+	for i := range list {
+		switch {
+		case list[i].Kind == nodeapi.FlowsLost: // counted already
+		case err != nil:
+			c.lost[lostByDisk]++
+		default:
+			c.recorded[list[i].Kind]++
+		}
+	}
 }
 
 // New returns a Recorder that records nothing yet.
 func New(o Options) *Recorder {
-	return &Recorder{o: o, more: make(chan struct{}, 1), room: make(chan struct{}, 1),
-		queues: flowlog.NewQueues[flowlog.Record](waiting), readers: map[*reader]struct{}{}}
+	f := &Recorder{o: o, more: make(chan struct{}, 1), room: make(chan struct{}, 1), baseline: make(chan struct{}, 1),
+		queues: flowlog.NewQueues[flowlog.Record](waiting), readers: map[*reader]struct{}{},
+		exported: map[string]*exportCounts{}, ids: map[netinst.AdapterKey]ids{},
+		counts: counts{recorded: map[string]uint64{nodeapi.FlowEnded: 0, nodeapi.FlowGoesOn: 0, nodeapi.FlowDenied: 0},
+			lost: map[string]uint64{lostByKernel: 0, lostByQueue: 0, lostByDisk: 0}}}
+	f.exports.Store(&exports{})
+	return f
 }
 
 // Use says whose flows are recorded from now on; nil for none.
@@ -124,19 +199,27 @@ func (f *Recorder) take(e netstate.FlowEvents) {
 	if book == nil {
 		return
 	}
+	full := uint64(0)
 	f.mu.Lock()
 	f.queues.Lose(e.Lost)
+	put := func(r flowlog.Record) {
+		if !f.queues.Put(r.Network, r, book.Networks()) {
+			full++
+		}
+	}
 	for _, flow := range e.Ended {
 		for _, r := range book.Records(flow) {
-			f.queues.Put(r.Network, r, book.Networks())
+			put(r)
 		}
 	}
 	for _, p := range e.Denied {
 		if r, ok := book.Denied(p); ok {
-			f.queues.Put(r.Network, r, book.Networks())
+			put(r)
 		}
 	}
 	f.mu.Unlock()
+	f.counts.lose(lostByKernel, e.Lost)
+	f.counts.lose(lostByQueue, full)
 	signal(f.more)
 }
 
@@ -163,7 +246,10 @@ func (f *Recorder) write(ctx context.Context) {
 			if len(list) == 0 && lost == 0 {
 				break
 			}
-			if !f.put(f.lines(list, lost)) {
+			text := f.lines(list, lost)
+			stored := f.put(text)
+			f.send(text, list, f.buf, f.ends)
+			if !stored {
 				break // until the next flow ends
 			}
 		}
@@ -185,8 +271,9 @@ func (f *Recorder) lines(list []flowlog.Record, lost uint64) []nodeapi.FlowRecor
 		case r.GoesOn:
 			kind = nodeapi.FlowGoesOn
 		}
-		out = append(out, nodeapi.FlowRecord{Time: now, Kind: kind, Network: "ni/" + r.Network.String(),
-			Adapter: "adapter/" + strings.Replace(r.Adapter.String(), "#", "/", 1), Name: f.o.Name(r.Adapter.AppUUID),
+		id := f.idsOf(r)
+		out = append(out, nodeapi.FlowRecord{Time: now, Kind: kind, Network: id.network, Adapter: id.adapter,
+			Name:      f.o.Name(r.Adapter.AppUUID),
 			Direction: string(r.Direction), Protocol: nodeapi.ProtocolName(r.Proto),
 			Local: endText(r.Local), Remote: endText(r.Remote), NAT: endText(r.NAT),
 			Rule: r.Rule, BuiltIn: string(r.BuiltIn), Denied: r.Denied, PacketsOut: r.Out.Packets, BytesOut: r.Out.Bytes,
@@ -210,16 +297,15 @@ func endText(a netip.AddrPort) string {
 func (f *Recorder) put(list []nodeapi.FlowRecord) bool {
 	f.out.Lock()
 	defer f.out.Unlock()
-	f.buf.Reset()
-	encode := json.NewEncoder(&f.buf)
+	f.buf, f.ends = f.buf[:0], f.ends[:0]
 	missing := uint64(0)
 	for i := range list {
-		if err := encode.Encode(&list[i]); err != nil {
-			panic(err) // a struct of texts, times and numbers
-		}
+		f.buf = list[i].AppendLine(f.buf)
+		f.ends = append(f.ends, len(f.buf))
 		missing += max(list[i].Lost, 1)
 	}
-	err := f.o.Store.Write(f.buf.Bytes())
+	err := f.o.Store.Write(f.buf)
+	f.counts.countWritten(list, err)
 	if failing := err != nil; failing != f.failing {
 		f.failing = failing
 		f.o.Stored(err)

@@ -23,6 +23,22 @@ func (s Snapshot) Collect(to *metrics.Scrape) {
 	s.collectPorts(to)
 	s.collectProbes(to)
 	s.collectAdapters(to)
+	s.FlowLog.collect(to)
+}
+
+func (l FlowLog) collect(to *metrics.Scrape) {
+	for kind, n := range l.Recorded {
+		to.Count(flowRecords, n, kind)
+	}
+	for reason, n := range l.Lost {
+		to.Count(flowLost, n, reason)
+	}
+	for name, x := range l.Exports {
+		to.Count(flowExported, x.Exported, name)
+		to.Count(flowDropped, x.Dropped, name)
+		to.Count(flowFailures, x.Failures, name)
+		to.Flag(flowFailing, x.Failing, name)
+	}
 }
 
 func (s Snapshot) collectNetworks(to *metrics.Scrape) {

@@ -66,6 +66,8 @@ func house() Snapshot {
 		Actors: []Actor{{ID: "router", State: "running"}, {ID: "router/ni/" + net1.String(), State: "running", Waiting: 2},
 			{ID: "router/ni/" + net1.String() + "/applier", State: "restarting"},
 			{ID: "router/app/" + app1.String(), State: "running", Waiting: 1}},
+		FlowLog: FlowLog{Recorded: map[string]uint64{"end": 8}, Lost: map[string]uint64{"disk": 2},
+			Exports: map[string]FlowExport{"socket": {Exported: 5, Dropped: 3, Failures: 1, Failing: true}}},
 		Counts: Counts{Switches: map[string]uint64{net1.String(): 4, "gone": 9}, Restarts: map[string]uint64{"applier": 3},
 			Failed: map[string]uint64{"link": 1}, Repaired: map[string]uint64{"rule": 6}},
 	}
@@ -127,6 +129,12 @@ func TestWhatAScrapeSays(t *testing.T) {
 			`edgespan_probe_failures_total{method="http",port="wan",target="http://example.org/x"} 3`,
 			`edgespan_probe_up{method="http",port="wan",target="http://example.org/x"} 0`,
 			`edgespan_probe_answer_seconds{method="http",port="wan",target="http://example.org/x"} 0.02`}},
+		{"the flow log, of which a destination fails", nil, []string{
+			`edgespan_flowlog_records_total{kind="end"} 8`, `edgespan_flowlog_lost_records_total{reason="disk"} 2`,
+			`edgespan_flowlog_exported_records_total{destination="socket"} 5`,
+			`edgespan_flowlog_export_dropped_records_total{destination="socket"} 3`,
+			`edgespan_flowlog_export_failures_total{destination="socket"} 1`,
+			`edgespan_flowlog_export_failing{destination="socket"} 1`, `!edgespan_flowlog_export_failing{destination="c`}},
 		{"actors by kind", nil, []string{
 			`edgespan_node_actors{actor="applier",state="restarting"} 1`, `edgespan_actor_mailbox_messages{actor="network"} 2`,
 			`edgespan_actor_mailbox_messages{actor="app"} 1`, `edgespan_actor_restarts_total{actor="applier"} 3`}},

@@ -36,6 +36,22 @@ type Snapshot struct {
 	Helpers []netstate.HelperUsage
 	Actors  []Actor
 	Counts  Counts
+	FlowLog FlowLog
+}
+
+// FlowLog has the counts of the flow log since the start of the process.
+type FlowLog struct {
+	Recorded map[string]uint64     // lines, by kind
+	Lost     map[string]uint64     // lines that are missing, by reason
+	Exports  map[string]FlowExport // by destination
+}
+
+// FlowExport has the counts of one destination of the flow log.
+type FlowExport struct {
+	Exported uint64 // records that were sent
+	Dropped  uint64 // records that were not, because too many waited
+	Failures uint64 // connections that failed
+	Failing  bool
 }
 
 // Actor is one actor.

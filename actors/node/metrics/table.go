@@ -61,6 +61,23 @@ var (
 		"Seconds until the answer to the last probe that was answered.", "port", "method", "target")
 )
 
+// The flow log.
+var (
+	flowRecords = Table.Counter("edgespan_flowlog_records_total",
+		"Lines of the flow log that were written, by kind.", "kind")
+	flowLost = Table.Counter("edgespan_flowlog_lost_records_total",
+		"Lines that are missing in the flow log, by reason: the kernel's events were not read in time, a network's part of "+
+			"the queue was full, or the disk.", "reason")
+	flowExported = Table.Counter("edgespan_flowlog_exported_records_total",
+		"Records of the flow log that were sent to a destination.", "destination")
+	flowDropped = Table.Counter("edgespan_flowlog_export_dropped_records_total",
+		"Records of the flow log that were not sent to a destination, because too many waited.", "destination")
+	flowFailures = Table.Counter("edgespan_flowlog_export_failures_total",
+		"Connections to a destination of the flow log that failed.", "destination")
+	flowFailing = Table.Gauge("edgespan_flowlog_export_failing",
+		"Whether the flow log can't be sent to a destination now.", "destination")
+)
+
 // The work of the daemon.
 var (
 	reconciles = Table.Histogram("edgespan_reconcile_duration_seconds",

@@ -16,11 +16,13 @@ import (
 	"edgespan/actors/agent"
 	tree "edgespan/actors/node"
 	"edgespan/actors/node/api"
+	"edgespan/actors/node/flows"
 	"edgespan/netinst/netstate"
 	"edgespan/platform/daemon"
 	"edgespan/platform/datadir"
 	"edgespan/platform/executor"
 	machine "edgespan/platform/facts"
+	"edgespan/platform/flowexport"
 	"edgespan/platform/host"
 	"edgespan/platform/nodelink"
 	"edgespan/platform/pki"
@@ -42,6 +44,11 @@ type node struct {
 	stopped chan struct{}
 
 	uninform func(context.Context) error // ends the upload of facts
+}
+
+// dialFlows connects to where the flow log is sent.
+func dialFlows(ctx context.Context, protocol, address string) (flows.Conn, error) {
+	return flowexport.Dial(ctx, protocol, address)
 }
 
 // errRestart is the cause of an end after which the daemon restarts.
@@ -117,7 +124,7 @@ func startNode(ctx context.Context, o nodeOptions, log *zap.Logger) (runningNode
 		Storage: n.storage(o), Warning: o.Warning,
 		FlowStore: &datadir.Lines{Path: filepath.Join(o.StateDir, flowLogName), Limit: flowLogLimit, Keep: flowLogKept,
 			Spare: flowLogSpare},
-		Files:  daemon.NewFiles(o.Config, o.StateDir).WithReserve(journal.ReleaseReserve),
+		FlowDial: dialFlows, Files: daemon.NewFiles(o.Config, o.StateDir).WithReserve(journal.ReleaseReserve),
 		Facts:  reader,
 		RunDir: o.RunDir, Boot: boot, Log: log, Notify: n.notify, SetLevel: setLevel(o.Level),
 	})
