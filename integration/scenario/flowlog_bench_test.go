@@ -22,8 +22,14 @@ const (
 )
 
 // BenchmarkFlowLog lets apps open 10,000 flows a second, of one packet each, and compares the lines of the flow log with
-// the packets that the apps sent and the server's host received. A core is that of the daemon alone.
+// the packets that the apps sent and the server's host received. A core is that of the daemon alone. With export, the log
+// is also sent to a collector by UDP.
 func BenchmarkFlowLog(b *testing.B) {
+	b.Run("file", func(b *testing.B) { benchmarkFlowLog(b, false) })
+	b.Run("export", func(b *testing.B) { benchmarkFlowLog(b, true) })
+}
+
+func benchmarkFlowLog(b *testing.B, export bool) {
 	for range b.N {
 		w := newWorld(b, "a1", "a2", "a3", "a4", "a5")
 		var apps []string
@@ -32,7 +38,13 @@ func BenchmarkFlowLog(b *testing.B) {
 				"udp: {action: allow, direction: egress, match: {protocol: udp, port: %d}}, ping: {action: allow, "+
 					"match: {protocol: icmp}}", logServer)))
 		}
-		w.start(doc([]string{network(1, logged)}, apps...))
+		config, dir := doc([]string{network(1, logged)}, apps...), b.TempDir()
+		end := func() {}
+		if export {
+			config = "sysParams: {flowExportCollector: 'udp://" + lab.WebAddr + ":" + ipfixPort + "'}\n" + config
+			end = w.collects(dir)
+		}
+		w.start(config)
 		for k := 1; k <= logApps; k++ {
 			w.wait("ready", "app/"+app(k))
 			w.lease(fmt.Sprint("a", k))
@@ -60,6 +72,22 @@ func BenchmarkFlowLog(b *testing.B) {
 			return lines+lost >= sent
 		})
 		received := w.dropped(isp)
+		if export {
+			const counter = `{destination="collector"}`
+			w.eventually("everything is exported", func() bool {
+				return w.metric("edgespan_flowlog_exported_records_total"+counter)+
+					w.metric("edgespan_flowlog_export_dropped_records_total"+counter) >= lines
+			})
+			end()
+			got := 0
+			for _, f := range w.collected(dir) {
+				if strings.Contains(f, fmt.Sprintf("%s:%d as ", lab.WebAddr, logServer)) {
+					got++
+				}
+			}
+			b.ReportMetric(float64(w.metric("edgespan_flowlog_export_dropped_records_total"+counter)), "dropped")
+			b.ReportMetric(float64(lines-got), "not-collected")
+		}
 		b.ReportMetric(0, "ns/op")
 		b.ReportMetric(float64(sent)/took.Seconds(), "flows/s")
 		b.ReportMetric(100*used.Seconds()/took.Seconds(), "%core")
