@@ -36,6 +36,7 @@ func (d *deps) answer(ctx context.Context, name string, known []string,
 	seen := state.LastRevision()
 	have, ok := d.answers.get(name)
 	if ok && have.seen == seen {
+		d.answers.use.add(true)
 		return omitKnownBody(have.Answer, known), nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
@@ -51,10 +52,12 @@ func (d *deps) answer(ctx context.Context, name string, known []string,
 		return model.Answer{}, err
 	}
 	a := chain.Unmodified()
+	same, has := ok && have.ETag == a.ETag, matchesETag(known, a.ETag)
+	d.answers.use.add(same || has)
 	switch {
-	case ok && have.ETag == a.ETag:
+	case same:
 		a.Body = have.Body
-	case matchesETag(known, a.ETag):
+	case has:
 		return a, nil
 	default:
 		if a, err = chain.Answer(src); err != nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -43,6 +44,7 @@ type Options struct {
 	// Quota is how many bytes the nodes of one environment may upload about themselves, counting newest versions only. 0:
 	// unlimited.
 	Quota int64
+	Load  *supervise.Load // counts the actors' messages and crashes; may be nil
 
 	sweepAfter int64 // overrides sweepAfter in tests
 }
@@ -106,7 +108,7 @@ func Start(o Options) (*Keeper, error) {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	d := &deps{
-		Options: o, ctx: ctx, system: supervise.System(o.Log, registryBuckets), strategy: &supervise.Backoff{Log: o.Log},
+		Options: o, ctx: ctx, system: supervise.System(o.Log, registryBuckets), strategy: o.newStrategy(),
 		answers: newLRU[cached](o.Memory / 4 * 3), blobs: newLRU[[]byte](o.Memory / 4),
 	}
 	d.fresh = newFreshness(ctx.Done(), d.readHead)
@@ -115,7 +117,7 @@ func Start(o Options) (*Keeper, error) {
 	k := &Keeper{d: d, cancel: cancel}
 	started := make(chan error, 1)
 	var err error
-	k.top, err = d.system.Root.SpawnNamed(d.props(func() actor.Actor { return &top{d, started} }), "facts")
+	k.top, err = d.system.Root.SpawnNamed(d.props("configdb", func() actor.Actor { return &top{d, started} }), "facts")
 	if err == nil {
 		err = <-started
 	}
@@ -137,15 +139,30 @@ func (k *Keeper) Stop(ctx context.Context) error {
 	return err
 }
 
+// Caches returns how often the cache of answers and that of documents were used.
+func (k *Keeper) Caches() (answers, documents CacheUse) {
+	return k.d.answers.use.load(), k.d.blobs.use.load()
+}
+
 // Ready reports why no request can be served.
 func (k *Keeper) Ready(ctx context.Context) error {
 	_, err := k.d.currentState(ctx)
 	return err
 }
 
+// childKind begins the kinds of actors below the top one; their names follow.
+const childKind = "configdb_"
+
+// newStrategy returns the supervision of the actors below the top one, of which there is one of each kind.
+func (o Options) newStrategy() *supervise.Backoff {
+	return &supervise.Backoff{Log: o.Log, Crashed: func(id string, _ int, _ string, _ time.Duration) {
+		o.Load.Crashed(childKind + path.Base(id))
+	}}
+}
+
 // props returns new Props for an actor that restarts after a crash. Use them for one spawn.
-func (d *deps) props(make func() actor.Actor) *actor.Props {
-	return actor.PropsFromProducer(make, actor.WithSupervisor(d.strategy),
+func (d *deps) props(kind string, make func() actor.Actor) *actor.Props {
+	return actor.PropsFromProducer(make, actor.WithSupervisor(d.strategy), d.Load.Mailbox(kind),
 		actor.WithReceiverMiddleware(supervise.Lifecycle(d.Log)))
 }
 
@@ -167,12 +184,14 @@ func (t *top) Receive(c actor.Context) {
 	if _, ok := c.Message().(*actor.Started); !ok {
 		return
 	}
-	writer, err := c.SpawnNamed(t.d.props(func() actor.Actor { return &writerActor{d: t.d} }), "writer")
+	writer, err := c.SpawnNamed(t.d.props(childKind+"writer", func() actor.Actor { return &writerActor{d: t.d} }),
+		"writer")
 	if err == nil {
 		t.d.writer.Store(writer)
 		t.d.runLeaf(writer, func() { t.d.scheduleSweeps(writer) })
 		t.d.runLeaf(writer, t.d.fresh.run)
-		_, err = c.SpawnNamed(t.d.props(func() actor.Actor { return &followerActor{t.d} }), "follower")
+		_, err = c.SpawnNamed(t.d.props(childKind+"follower", func() actor.Actor { return &followerActor{t.d} }),
+			"follower")
 	}
 	t.started <- err
 }

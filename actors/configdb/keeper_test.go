@@ -167,6 +167,9 @@ func TestAWarmAnswerReadsNothing(t *testing.T) {
 			write(t, k, put("globals", `{}`, node("n2")))
 		}
 	}
+	if answers, documents := k.Caches(); answers != (CacheUse{Hits: 6, Misses: 1}) || documents.Misses == 0 {
+		t.Errorf("the answers were used %+v, the documents %+v", answers, documents)
+	}
 	write(t, k, put("astute", `{"a":2}`))
 	write(t, k, put("astute", `{"b":2}`, node("n1")))
 	if got := get(t, k, q); string(got.Body) != `{"a":2,"b":2}` || got.ETag == first.ETag {

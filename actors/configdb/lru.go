@@ -3,11 +3,13 @@ package configdb
 import (
 	"container/list"
 	"sync"
+	"sync/atomic"
 )
 
 // lru caches the most recently used values within a bound of bytes. It is safe for concurrent use.
 type lru[V any] struct {
 	limit int // bytes
+	use   cacheUse
 
 	mu    sync.Mutex
 	size  int // bytes
@@ -20,6 +22,21 @@ type item[V any] struct {
 	value V
 	size  int
 }
+
+// CacheUse counts the uses of a cache. A hit needed no computation and no read of the store.
+type CacheUse struct{ Hits, Misses uint64 }
+
+type cacheUse struct{ hits, misses atomic.Uint64 }
+
+func (u *cacheUse) add(hit bool) {
+	if hit {
+		u.hits.Add(1)
+	} else {
+		u.misses.Add(1)
+	}
+}
+
+func (u *cacheUse) load() CacheUse { return CacheUse{u.hits.Load(), u.misses.Load()} }
 
 // overhead estimates the cost of an entry in addition to its key and value, in bytes: the element, the item and its
 // place in the map.

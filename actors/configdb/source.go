@@ -61,7 +61,8 @@ func (s source) List(below kv.Prefix, o kv.ListOptions) (kv.Page, error) {
 
 // Blob returns the content of a document.
 func (s source) Blob(sha string) (configdb.JSON, error) {
-	if text, ok := s.d.blobs.get(sha); ok {
+	text, ok := s.d.blobs.get(sha)
+	if s.d.blobs.use.add(ok); ok {
 		return text, nil
 	}
 	text, err := model.ReadBlob(s, sha)

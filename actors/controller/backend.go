@@ -160,7 +160,11 @@ func (c *Controller) Nodes(ctx context.Context) ([]fleetapi.Node, error) {
 }
 
 // CountNodes counts the nodes by what is known of them now. It asks no actor and no store.
-func (c *Controller) CountNodes() metrics.Fleet { return c.d.dir.count(c.d.Now(), c.d.settings()) }
+func (c *Controller) CountNodes() metrics.Fleet {
+	f := c.d.dir.count(c.d.Now(), c.d.settings())
+	f.Rollout = c.d.Last()
+	return f
+}
 
 func (d *directory) count(now time.Time, set fleet.Settings) metrics.Fleet {
 	out := metrics.Fleet{States: map[fleet.State]int{}}

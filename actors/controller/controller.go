@@ -57,7 +57,7 @@ func Start(o Options) (*Controller, error) {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	c := &Controller{cancel: cancel, ended: make(chan error, 1)}
-	h := storage.NewHost(ctx, o.Replica, o.Log, o.Now, func(err error) {
+	h := storage.NewHost(ctx, o.Replica, o.Log, o.Now, o.Work.Load(), func(err error) {
 		select {
 		case c.ended <- err:
 		default: // the first reason counts
@@ -145,19 +145,19 @@ func (t *top) Receive(c actor.Context) {
 	d := t.d
 	err := d.writes.Start(c)
 	if err == nil {
-		d.rollout, err = c.SpawnNamed(d.Vital(func() actor.Actor {
+		d.rollout, err = c.SpawnNamed(d.Vital("rollout", func() actor.Actor {
 			return rollouts.New(&rollouts.Deps{Access: d.Access,
 				Underway: d.UnderwayCache})
 		}), "rollout")
 	}
 	if err == nil {
-		d.leader, err = c.SpawnNamed(d.Vital(func() actor.Actor {
+		d.leader, err = c.SpawnNamed(d.Vital("leader", func() actor.Actor {
 			return storage.NewLeader(d.writes,
 				func(m any) { d.Send(d.rollout, m) })
 		}), "leader")
 	}
 	if err == nil {
-		d.fleet, err = c.SpawnNamed(d.Vital(func() actor.Actor { return newFleetActor(d) }), "fleet")
+		d.fleet, err = c.SpawnNamed(d.Vital("fleet", func() actor.Actor { return newFleetActor(d) }), "fleet")
 	}
 	if err == nil {
 		c.Send(d.fleet, begin{})

@@ -274,7 +274,7 @@ func (a *fleetActor) setLibrary(c actor.Context, m libraryRead) {
 func (a *fleetActor) spawn(c actor.Context, id string) *record {
 	s, name := a.d.dir.node(id), a.members[id].Name
 	props := actor.PropsFromProducer(func() actor.Actor { return nodes.New(a.d.nodes, id, name, s) },
-		actor.WithReceiverMiddleware(supervise.Lifecycle(a.d.Log)))
+		a.d.Load.Mailbox(storage.KindNode), actor.WithReceiverMiddleware(supervise.Lifecycle(a.d.Log)))
 	pid, err := c.SpawnNamed(props, "node/"+id)
 	if err != nil { // the previous actor is still stopping: terminated spawns the new one
 		a.stopping[id] = true

@@ -234,6 +234,10 @@ func TestABadConfigStopsAtTheCanary(t *testing.T) {
 				if d.Failed["n0"] == "" || len(d.Waiting) != 4 || !strings.Contains(decisions(d), "halted") {
 					t.Errorf("%+v", d)
 				}
+				if got := fmt.Sprint(c.CountNodes().Rollout.Summary()); !strings.Contains(got, "halted map[confirmed:0 failed:1 "+
+					"pushed:0 stuck:0 waiting:4] map[done:0 failed:1 out:0]") {
+					t.Errorf("metrics count %s", got)
+				}
 				for name := range r.nodes {
 					r.behave(name, func(n *fakeNode) { n.silent, n.pushes = false, nil })
 				}

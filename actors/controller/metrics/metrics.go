@@ -10,38 +10,20 @@ import (
 	"sync"
 	"time"
 
+	"edgespan/actors/supervise"
 	"edgespan/config/fleet"
+	"edgespan/config/fleet/nodeproto"
+	"edgespan/config/fleet/rollout/staged"
 	"edgespan/config/httpapi/metrics"
-)
-
-// Table has the metrics of a controller, besides those of the Go runtime and of the process.
-var Table metrics.Table
-
-var (
-	info     = Table.Gauge("edgespan_controller_info", "1, with the version of the controller.", "version")
-	isReady  = Table.Gauge("edgespan_controller_ready", "Whether the controller is ready, as /readyz answers.")
-	nodes    = Table.Gauge("edgespan_fleet_nodes", "Nodes, by state.", "state")
-	online   = Table.Gauge("edgespan_fleet_online_nodes", "Nodes that have a stream to any replica.")
-	ready    = Table.Gauge("edgespan_fleet_ready_nodes", "Nodes that run what is desired, all of it in its final state.")
-	streams  = Table.Gauge("edgespan_controller_streams", "Streams of nodes to this replica.")
-	pushes   = Table.Counter("edgespan_push_sent_total", "Pushes to nodes: of a config, or of its number alone.", "kind")
-	results  = Table.Counter("edgespan_push_results_total", "Results of pushes, as nodes report them.", "outcome")
-	requests = Table.Counter("edgespan_rest_requests_total", "Requests, by API, route and status.",
-		"api", "method", "route", "code")
-	requestTook = Table.Histogram("edgespan_rest_request_duration_seconds",
-		"Seconds until the answer of a request was computed, by API.", "api")
-	storeTook = Table.Histogram("edgespan_store_operation_duration_seconds", "Seconds of an operation of the store.",
-		"operation")
-	storeFailed = Table.Counter("edgespan_store_failures_total", "Operations of the store that failed.", "operation")
-	storeSize   = Table.Gauge("edgespan_store_size_bytes", "Bytes that the store uses, with its history.")
-	storeFine   = Table.Gauge("edgespan_store_writable", "Whether the store accepts writes.")
 )
 
 // Work counts what a controller does, from the start of the process. A nil *Work counts nothing.
 type Work struct {
+	load     supervise.Load
 	mu       sync.Mutex
 	pushes   map[string]uint64
 	results  map[string]uint64
+	confirms uint64
 	requests map[request]uint64
 	took     map[string]metrics.Histogram // by API
 	store    map[string]metrics.Histogram // by operation
@@ -53,18 +35,38 @@ type request struct{ api, method, route, code string }
 
 // NewWork returns an empty Work.
 func NewWork() *Work {
-	return &Work{pushes: map[string]uint64{}, results: map[string]uint64{}, requests: map[request]uint64{},
-		took: map[string]metrics.Histogram{}, store: map[string]metrics.Histogram{}, failed: map[string]uint64{}}
+	w := &Work{pushes: map[string]uint64{pushConfig: 0, pushNumber: 0}, results: map[string]uint64{},
+		requests: map[request]uint64{}, took: map[string]metrics.Histogram{}, store: map[string]metrics.Histogram{},
+		failed: map[string]uint64{}}
+	for _, o := range []nodeproto.PushOutcome{nodeproto.Applied, nodeproto.Rejected, nodeproto.Unhealthy,
+		nodeproto.Unconfirmed, nodeproto.Accepted, nodeproto.NotStored} {
+		w.results[o.String()] = 0 // so that the first one shows as an increase
+	}
+	return w
 }
+
+// Load returns the counters of actors; nil for a nil *Work.
+func (w *Work) Load() *supervise.Load {
+	if w == nil {
+		return nil
+	}
+	return &w.load
+}
+
+// The kinds of pushes.
+const (
+	pushConfig = "config"
+	pushNumber = "number"
+)
 
 // Pushed counts a push: whole has the config in it.
 func (w *Work) Pushed(whole bool) {
 	if w == nil {
 		return
 	}
-	kind := "number"
+	kind := pushNumber
 	if whole {
-		kind = "config"
+		kind = pushConfig
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -79,6 +81,16 @@ func (w *Work) Result(outcome string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.results[outcome]++
+}
+
+// Confirmed counts a confirmation of a push.
+func (w *Work) Confirmed() {
+	if w == nil {
+		return
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.confirms++
 }
 
 // Requested counts a request to an API. Without a route, which is a pattern of its table, method and path are any text.
@@ -110,17 +122,33 @@ func (w *Work) Stored(operation string, took time.Duration, err error) {
 
 // Snapshot is a controller at one moment.
 type Snapshot struct {
-	Version  string
-	Ready    bool
-	Fleet    Fleet
-	Writable bool  // the store
-	Size     int64 // of the store; -1: unknown
+	Version string
+	Ready   bool
+	Fleet   Fleet
+	Store   Store
+	Facts   Facts
 }
+
+// Store is the state of the store.
+type Store struct {
+	Writable, NearlyFull bool
+	Size                 int64 // -1: unknown
+}
+
+// Facts is the state of ConfigDB.
+type Facts struct {
+	Ready  bool
+	Caches map[string]CacheUse // by name
+}
+
+// CacheUse counts the uses of a cache.
+type CacheUse struct{ Hits, Misses uint64 }
 
 // Fleet counts nodes.
 type Fleet struct {
 	States                 map[fleet.State]int
 	Online, Ready, Streams int
+	Rollout                *staged.RolloutRecord // the newest staged one; nil: none
 }
 
 // Collect adds the numbers of a snapshot, and of what was counted.
@@ -133,12 +161,45 @@ func (s Snapshot) Collect(w *Work, to *metrics.Scrape) {
 	to.Add(online, float64(s.Fleet.Online))
 	to.Add(ready, float64(s.Fleet.Ready))
 	to.Add(streams, float64(s.Fleet.Streams))
-	to.Flag(storeFine, s.Writable)
-	if s.Size >= 0 {
-		to.Add(storeSize, float64(s.Size))
+	if s.Fleet.Rollout != nil {
+		collectRollout(s.Fleet.Rollout.Summary(), to)
+	}
+	to.Flag(storeFine, s.Store.Writable)
+	to.Flag(storeSpace, s.Store.NearlyFull)
+	if s.Store.Size >= 0 {
+		to.Add(storeSize, float64(s.Store.Size))
+	}
+	to.Flag(factsReady, s.Facts.Ready)
+	for cache, use := range s.Facts.Caches {
+		to.Count(cacheUse, use.Hits, cache, "hit")
+		to.Count(cacheUse, use.Misses, cache, "miss")
+	}
+	w.collect(to)
+}
+
+func collectRollout(t staged.Summary, to *metrics.Scrape) {
+	for _, state := range staged.States {
+		to.Flag(rolloutState, t.State == state, state)
+	}
+	for state, n := range t.Nodes {
+		to.Add(rolloutNodes, float64(n), string(state))
+	}
+	for state, n := range t.Batches {
+		to.Add(rolloutBatches, float64(n), state)
+	}
+	if !t.Decided.IsZero() {
+		to.Add(rolloutDecided, float64(t.Decided.UnixMilli())/1000)
+	}
+}
+
+func (w *Work) collect(to *metrics.Scrape) {
+	for _, k := range w.load.Kinds() {
+		to.Add(mailbox, float64(k.Waiting), k.Kind)
+		to.Count(restarts, k.Crashes, k.Kind)
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	to.Count(confirms, w.confirms)
 	for kind, n := range w.pushes {
 		to.Count(pushes, n, kind)
 	}

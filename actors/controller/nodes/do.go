@@ -112,6 +112,7 @@ func (n *node) runEffect(t queuedEffect) {
 	case fleet.Probe:
 		n.send(nodeproto.Probe{Number: e.Probe})
 	case fleet.Confirm:
+		n.d.Work.Confirmed()
 		n.send(nodeproto.Confirm{Generation: e.Generation})
 	case fleet.SetManaged:
 		n.send(nodeproto.Managed{On: e.Managed})

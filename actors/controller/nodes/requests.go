@@ -173,6 +173,7 @@ func (n *node) confirm() error {
 	case n.report == nil || n.report.Pending == nil:
 		return fmt.Errorf("confirm: %w: no config waits for confirmation", fleetapi.ErrRefused)
 	}
+	n.d.Work.Confirmed()
 	return n.stream.Send(nodeproto.Confirm{Generation: n.report.Pending.Generation})
 }
 

@@ -3,8 +3,6 @@ package rollouts
 import (
 	"cmp"
 	"encoding/json"
-	"maps"
-	"slices"
 	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
@@ -157,6 +155,7 @@ func (a *rolloutActor) Receive(c actor.Context) {
 	}
 	a.runPending()
 	a.deps.Underway.underway.Store(a.isUnderWay())
+	a.deps.Underway.last.Store(a.lastRecord())
 }
 
 // nodeByName returns the node with a name, nil for none.
@@ -326,9 +325,12 @@ func (a *rolloutActor) setStoredRecord(e kv.Event, id string) {
 }
 
 // lastRecord returns the newest stored rollout.
-func (a *rolloutActor) lastRecord() *staged.RolloutRecord {
-	if len(a.storedRecords) == 0 {
-		return nil
+func (a *rolloutActor) lastRecord() (last *staged.RolloutRecord) {
+	newest := uint64(0)
+	for number, record := range a.storedRecords { // some twenty
+		if last == nil || number > newest {
+			last, newest = record, number
+		}
 	}
-	return a.storedRecords[slices.Max(slices.Collect(maps.Keys(a.storedRecords)))]
+	return last
 }

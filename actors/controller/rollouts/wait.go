@@ -3,6 +3,8 @@ package rollouts
 import (
 	"sync/atomic"
 	"time"
+
+	"edgespan/config/fleet/rollout/staged"
 )
 
 // Writes of the controller itself wait while a staged rollout is under way: as another revision that touches nodes,
@@ -16,11 +18,15 @@ const (
 // Wait is one write that waits for a rollout to end.
 type Wait struct{ since atomic.Int64 }
 
-// UnderwayCache remembers whether a staged rollout is under way.
+// UnderwayCache remembers whether a staged rollout is under way, and the newest stored one.
 type UnderwayCache struct {
 	clock    func() time.Time
 	underway atomic.Bool
+	last     atomic.Pointer[staged.RolloutRecord]
 }
+
+// Last returns the newest stored rollout, which the caller must not change; nil for none.
+func (u *UnderwayCache) Last() *staged.RolloutRecord { return u.last.Load() }
 
 // NewUnderwayCache returns a cache that reads the current time from clock.
 func NewUnderwayCache(clock func() time.Time) *UnderwayCache { return &UnderwayCache{clock: clock} }

@@ -19,6 +19,8 @@ type Host struct {
 	Now     func() time.Time // the wall clock
 	Replica string           // the name of this replica, unique among the replicas
 
+	Load *supervise.Load // counts the actors' messages and crashes; may be nil
+
 	Context  context.Context // ends with the controller
 	System   *actor.ActorSystem
 	strategy *supervise.Backoff
@@ -31,10 +33,15 @@ type Host struct {
 const registryBuckets = 64
 
 // NewHost creates a host that ends with ctx. Host calls fail with the reason why the controller can't continue.
-func NewHost(ctx context.Context, replica string, log *zap.Logger, now func() time.Time, fail func(error)) *Host {
-	return &Host{Replica: replica, Log: log, Now: now, Context: ctx, System: supervise.System(log, registryBuckets),
-		strategy: &supervise.Backoff{Log: log}, Fail: fail}
+func NewHost(ctx context.Context, replica string, log *zap.Logger, now func() time.Time, load *supervise.Load,
+	fail func(error)) *Host {
+	return &Host{Replica: replica, Log: log, Now: now, Load: load, Context: ctx,
+		System: supervise.System(log, registryBuckets), Fail: fail, strategy: &supervise.Backoff{Log: log,
+			Crashed: func(string, int, string, time.Duration) { load.Crashed(KindNode) }}}
 }
+
+// KindNode is the kind of the actors that restart after a crash. The crash of another one ends the process.
+const KindNode = "node"
 
 // Question is a request to an actor. Replies after the first are dropped.
 type Question struct {
@@ -95,12 +102,12 @@ func (h *Host) Stop(ctx context.Context, top *actor.PID) error {
 
 // Spawn starts the top actor.
 func (h *Host) Spawn(make func() actor.Actor, name string) (*actor.PID, error) {
-	return h.System.Root.SpawnNamed(h.Vital(make), name)
+	return h.System.Root.SpawnNamed(h.Vital(name, make), name)
 }
 
 // Vital returns new Props for an actor whose crash ends the process. Use them for one spawn.
-func (h *Host) Vital(make func() actor.Actor) *actor.Props {
-	return actor.PropsFromProducer(make, actor.WithSupervisor(h.strategy),
+func (h *Host) Vital(kind string, make func() actor.Actor) *actor.Props {
+	return actor.PropsFromProducer(make, actor.WithSupervisor(h.strategy), h.Load.Mailbox(kind),
 		actor.WithReceiverMiddleware(supervise.Lifecycle(h.Log), supervise.Vital(h.Fail), answerPings))
 }
 

@@ -19,7 +19,7 @@ func onSaver(t *testing.T, f func(s *flightStore, saver *Saver)) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newFlightStore()
 		ctx, cancel := context.WithCancel(context.Background())
-		d := NewAccess(NewHost(ctx, "a", zap.NewNop(), time.Now, func(error) {}), s, nil)
+		d := NewAccess(NewHost(ctx, "a", zap.NewNop(), time.Now, nil, func(error) {}), s, nil)
 		d.Leaf("saver", d.Saver.run)
 		f(s, d.Saver)
 		cancel()

@@ -74,7 +74,7 @@ func (s *flightStore) Commit(_ context.Context, t kv.Txn) (kv.TxnResult, error) 
 func (s *flightStore) burst(draw *rand.Rand, keys, entries int) map[kv.Key][]string {
 	want := map[kv.Key][]string{}
 	ctx, cancel := context.WithCancel(context.Background())
-	d := NewAccess(NewHost(ctx, "a", zap.NewNop(), time.Now, func(error) {}), s, nil)
+	d := NewAccess(NewHost(ctx, "a", zap.NewNop(), time.Now, nil, func(error) {}), s, nil)
 	d.Leaf("saver", d.Saver.run)
 	for i := range entries {
 		k := kv.Key(fmt.Sprintf("k/%d", draw.IntN(keys)))

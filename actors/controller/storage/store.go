@@ -41,7 +41,8 @@ type Writer struct {
 
 // Start starts /store below c, and the saver.
 func (wr *Writer) Start(c actor.Context) (err error) {
-	if wr.pid, err = c.SpawnNamed(wr.Vital(func() actor.Actor { return &storeActor{d: wr} }), "store"); err == nil {
+	wr.pid, err = c.SpawnNamed(wr.Vital("store", func() actor.Actor { return &storeActor{d: wr} }), "store")
+	if err == nil {
 		wr.Leaf("saver", wr.Saver.run)
 	}
 	return err

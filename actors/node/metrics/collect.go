@@ -76,7 +76,7 @@ func (s Snapshot) collectNetworks(to *metrics.Scrape) {
 
 // limits are the labels of what adapters' limits hold.
 var limits = map[netinst.Limited]string{netinst.LimitedFlows: "flows", netinst.LimitedDHCP: "dhcp",
-	netinst.LimitedDNS: "dns", netinst.LimitedFragments: "fragments"}
+	netinst.LimitedDNS: "dns", netinst.LimitedFragments: "fragments", netinst.LimitedNeighbours: "neighbours"}
 
 func (s Snapshot) collectAdapters(to *metrics.Scrape) {
 	var oldest time.Time
@@ -86,7 +86,9 @@ func (s Snapshot) collectAdapters(to *metrics.Scrape) {
 			id := app.UUID.String() + "/" + strconv.Itoa(index)
 			st := s.Adapters[key]
 			to.Add(adapterInfo, 1, id, spec.NetworkInstance.String(), app.DisplayName, string(st.Link.HostIfName))
-			to.Flag(adapterActive, st.Activated && st.Error == "", id)
+			if app.Activate {
+				to.Flag(adapterActive, st.Activated && st.Error == "", id)
+			}
 			if n, read := s.Links[string(st.Link.HostIfName)]; read {
 				adapterTraffic.add(to, n.Reversed(), id)
 			}
@@ -210,13 +212,11 @@ func (s Snapshot) collectWork(to *metrics.Scrape) {
 	for _, result := range []string{ResultUnchanged, ResultChanged, ResultFailed} {
 		to.Observed(reconciles, s.Counts.Reconciles[result], result)
 	}
-	for kind, n := range s.Counts.Failed {
-		to.Count(opsFailed, n, kind)
+	for _, kind := range kinds { // 0 is a series, so that the first one shows as an increase
+		to.Count(opsFailed, s.Counts.Failed[kind], kind)
+		to.Count(repairs, s.Counts.Repaired[kind], kind)
 	}
 	to.Add(opsFailing, float64(s.Failing))
-	for kind, n := range s.Counts.Repaired {
-		to.Count(repairs, n, kind)
-	}
 	type group struct{ kind, state string }
 	groups, waiting := map[group]int{}, map[string]int{}
 	for _, a := range s.Actors {

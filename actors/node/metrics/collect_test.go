@@ -34,12 +34,12 @@ func house() Snapshot {
 		NetworkStatuses: map[string]netinst.NetworkInstanceStatus{
 			net1.String(): {UUID: net1, DisplayName: "blue", Bridge: "es1", State: netinst.Present}},
 		Choices: map[string]map[string]probe.Choice{net1.String(): {"uplink": {Port: "wan"}, "lte": {}}},
-		Apps: map[string]appnet.AppNetworkConfig{app1.String(): {UUID: app1, DisplayName: "shop",
+		Apps: map[string]appnet.AppNetworkConfig{app1.String(): {UUID: app1, DisplayName: "shop", Activate: true,
 			Adapters: map[int]netinst.AdapterSpec{0: {NetworkInstance: net1, ACL: []netinst.ACLRule{
 				{Name: "web", Action: netinst.Allow}, {Name: "slow", Action: netinst.Limit}, {Name: "idle", Action: netinst.Drop},
 			}}}}},
 		Adapters: map[netinst.AdapterKey]netinst.AppAdapterStatus{key: {AppUUID: app1, Activated: true,
-			Link: netinst.AdapterLink{HostIfName: "es1a1", Dropped: netinst.Drops{netinst.LimitedDNS: 5}}}},
+			Link: netinst.AdapterLink{HostIfName: "es1a1", Dropped: netinst.Drops{netinst.LimitedDNS: 5, netinst.LimitedNeighbours: 3}}}},
 		Ports:        map[string]netinst.PortConfig{"wan": {Label: "wan", IfName: "eth0"}},
 		PortStatuses: map[string]netinst.PortStatus{"wan": {Exists: true, Up: true}},
 		Outcomes: []probe.Outcomes{
@@ -109,6 +109,7 @@ func TestWhatAScrapeSays(t *testing.T) {
 			`edgespan_adapter_transmit_bytes_total{adapter="` + id + `"} 11`}},
 		{"drops by a limit", nil, []string{
 			`edgespan_adapter_limit_dropped_packets_total{adapter="` + id + `",limit="dns"} 5`,
+			`edgespan_adapter_limit_dropped_packets_total{adapter="` + id + `",limit="neighbours"} 3`,
 			`!edgespan_adapter_limit_dropped_packets_total{adapter="` + id + `",limit="flows"}`}},
 		{"hits of rules, also of one without any, and not of one that is gone", nil, []string{
 			`edgespan_rule_packets_total{adapter="` + id + `",rule="web"} 6`,
@@ -119,6 +120,11 @@ func TestWhatAScrapeSays(t *testing.T) {
 		{"what no rule allows, without what only would be denied", nil, []string{
 			`edgespan_adapter_denied_packets_total{adapter="` + id + `",direction="ingress"} 6`,
 			`edgespan_adapter_denied_packets_total{adapter="` + id + `",direction="egress"} 0`}},
+		{"an app that is not activated", func(s *Snapshot) {
+			a := s.Apps[app1.String()]
+			a.Activate = false
+			s.Apps = map[string]appnet.AppNetworkConfig{app1.String(): a}
+		}, []string{"!edgespan_adapter_active", `edgespan_port_up{port="wan"} 1`}},
 		{"an app that was deleted", func(s *Snapshot) { s.Apps = nil }, []string{"!edgespan_adapter", "!edgespan_rule"}},
 		{"counters of links that could not be read", func(s *Snapshot) { s.Links = nil }, []string{
 			"!edgespan_adapter_receive", `edgespan_adapter_active{adapter="` + id + `"} 1`}},

@@ -32,7 +32,8 @@ var (
 	adapterInfo = Table.Gauge("edgespan_adapter_info",
 		"1, with the network, the name of the app, and the interface on the host's side.",
 		"adapter", "network", "app", "interface")
-	adapterActive  = Table.Gauge("edgespan_adapter_active", "Whether the adapter is as the config says.", "adapter")
+	adapterActive = Table.Gauge("edgespan_adapter_active",
+		"Whether the adapter of an activated app is as the config says.", "adapter")
 	adapterTraffic = newTraffic("adapter", "the app", "the adapter", "adapter")
 	limitDrops     = Table.Counter("edgespan_adapter_limit_dropped_packets_total",
 		"Packets that a limit of the adapter dropped, as of the last minute; gone after 10 minutes without any.",

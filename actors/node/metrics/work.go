@@ -2,6 +2,7 @@ package metrics
 
 import (
 	"maps"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -91,16 +92,19 @@ func (w *Work) add(to *map[string]uint64, label string) {
 // otherKind is the label of an op that is about no kind of object.
 const otherKind = "other"
 
+// kinds are the labels of ops.
+var kinds = []string{string(netstate.KindSysctl), string(netstate.KindFile), string(netstate.KindSet),
+	string(netstate.KindChain), string(netstate.KindLink), string(netstate.KindAddress), string(netstate.KindPort),
+	string(netstate.KindRoute), string(netstate.KindRule), string(netstate.KindProcess), otherKind}
+
 // kindOf returns the kind of object that an op is about: the second word of netstate.Op.String.
 func kindOf(op string) string {
 	words := strings.Fields(op)
 	if len(words) < 2 {
 		return otherKind
 	}
-	switch k := netstate.Kind(words[1]); k {
-	case netstate.KindSysctl, netstate.KindFile, netstate.KindSet, netstate.KindChain, netstate.KindLink,
-		netstate.KindAddress, netstate.KindPort, netstate.KindRoute, netstate.KindRule, netstate.KindProcess:
-		return string(k)
+	if slices.Contains(kinds, words[1]) {
+		return words[1]
 	}
 	return otherKind
 }

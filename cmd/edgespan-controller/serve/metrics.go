@@ -53,11 +53,15 @@ func (s *service) metricsPage() *metrics.Page {
 	return metrics.NewPage(&ctlmetrics.Table, func(to *metrics.Scrape) {
 		ctx, cancel := context.WithTimeout(context.Background(), sizeTimeout)
 		defer cancel()
-		now := ctlmetrics.Snapshot{Version: s.app.Version, Fleet: s.fleet.CountNodes(), Size: -1,
-			Writable: s.foundation.store.CheckWritable() == nil, Ready: s.fleet.Ready(ctx) == nil}
-		if size, err := s.foundation.store.Size(ctx); err == nil {
-			now.Size = size
+		now := ctlmetrics.Snapshot{Version: s.app.Version, Fleet: s.fleet.CountNodes(), Ready: s.fleet.Ready(ctx) == nil}
+		store := s.foundation.store
+		now.Store = ctlmetrics.Store{Writable: store.CheckWritable() == nil, NearlyFull: store.CheckSpace() != nil, Size: -1}
+		if size, err := store.Size(ctx); err == nil {
+			now.Store.Size = size
 		}
+		answers, documents := s.facts.Caches()
+		now.Facts = ctlmetrics.Facts{Ready: s.facts.Ready(ctx) == nil, Caches: map[string]ctlmetrics.CacheUse{
+			"answers": ctlmetrics.CacheUse(answers), "documents": ctlmetrics.CacheUse(documents)}}
 		now.Collect(s.foundation.work, to)
 	})
 }
