@@ -125,6 +125,7 @@ type Snapshot struct {
 	Version string
 	Ready   bool
 	Fleet   Fleet
+	Audited bool // the audit log can be written
 	Store   Store
 	Facts   Facts
 }
@@ -164,6 +165,7 @@ func (s Snapshot) Collect(w *Work, to *metrics.Scrape) {
 	if s.Fleet.Rollout != nil {
 		collectRollout(s.Fleet.Rollout.Summary(), to)
 	}
+	to.Flag(audited, s.Audited)
 	to.Flag(storeFine, s.Store.Writable)
 	to.Flag(storeSpace, s.Store.NearlyFull)
 	if s.Store.Size >= 0 {

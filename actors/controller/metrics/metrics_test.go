@@ -50,7 +50,7 @@ func TestWhatAScrapeOfAControllerSays(t *testing.T) {
 		`edgespan_rest_request_duration_seconds_count{api="fleet"} 5`, "edgespan_store_size_bytes 4096",
 		`edgespan_store_operation_duration_seconds_bucket{operation="commit",le="1"} 1`,
 		`edgespan_store_failures_total{operation="commit"} 1`, `edgespan_store_failures_total{operation="get"} 0`,
-		"edgespan_store_writable 0", "edgespan_store_nearly_full 1",
+		"edgespan_audit_writable 0", "edgespan_store_writable 0", "edgespan_store_nearly_full 1",
 		`edgespan_push_results_total{outcome="unhealthy"} 0`, "edgespan_push_confirms_total 1",
 		`edgespan_rollout_state{state="halted"} 1`, `edgespan_rollout_state{state="running"} 0`,
 		`edgespan_rollout_nodes{state="confirmed"} 2`, `edgespan_rollout_nodes{state="failed"} 1`,

@@ -35,6 +35,8 @@ var (
 		"api", "method", "route", "code")
 	requestTook = Table.Histogram("edgespan_rest_request_duration_seconds",
 		"Seconds until the answer of a request was computed, by API.", "api")
+	audited = Table.Gauge("edgespan_audit_writable",
+		"Whether the audit log could be written last; while it can't, changes are refused.")
 	storeTook = Table.Histogram("edgespan_store_operation_duration_seconds", "Seconds of an operation of the store.",
 		"operation")
 	storeFailed = Table.Counter("edgespan_store_failures_total", "Operations of the store that failed.", "operation")

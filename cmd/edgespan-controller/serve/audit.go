@@ -3,6 +3,7 @@ package serve
 import (
 	"errors"
 	"path/filepath"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -93,6 +94,11 @@ func (a *auditLog) intent(e rest.Entry, must bool) error {
 		return nil
 	}
 	return p.write(e)
+}
+
+// writable reports whether the last line of each part was written.
+func (a *auditLog) writable() bool {
+	return !slices.ContainsFunc(a.parts, func(p *auditPart) bool { return p.broken.Load() })
 }
 
 // reopen opens the log's files by name again, after an external rotation.

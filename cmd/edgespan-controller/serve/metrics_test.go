@@ -29,7 +29,7 @@ func TestAControllerServesItsMetrics(t *testing.T) {
 		`edgespan_rest_requests_total{api="configdb",code="200",method="GET",route="environments"} 1` + "\n",
 		`edgespan_rest_requests_total{api="fleet",code="401",method="GET",route="/metrics"} 2` + "\n",
 		`edgespan_store_operation_duration_seconds_count{operation="commit"} `, "edgespan_store_size_bytes ",
-		"edgespan_store_nearly_full 0\n", "edgespan_configdb_ready 1\n", "edgespan_push_confirms_total 0\n",
+		"edgespan_store_nearly_full 0\n", "edgespan_audit_writable 1\n", "edgespan_configdb_ready 1\n", "edgespan_push_confirms_total 0\n",
 		`edgespan_push_results_total{outcome="rejected"} 0` + "\n", `edgespan_actor_restarts_total{actor="fleet"} 0` + "\n",
 		`edgespan_actor_mailbox_messages{actor="configdb_follower"} 0` + "\n",
 		`edgespan_configdb_cache_requests_total{cache="answers",result="miss"} 0` + "\n",
