@@ -145,7 +145,7 @@ proto: ## Regenerate the node link's wire format (needs Debian's protobuf-compil
 setup: ## Install the OS packages whose commands are missing (root, Debian)
 	@scripts/setup.sh
 
-setup-tests: ## Install the same, and what only tests run: Hiera and Puppet
+setup-tests: ## Install the same, and what only tests run: Hiera, Puppet and Prometheus
 	@scripts/setup.sh tests
 
 clean: ## Remove build output

@@ -1,5 +1,6 @@
-// Package deploy owns what a machine needs beside the programs: units of systemd,
-// scripts, and a Puppet module, whose tests are in integration/puppet. It never holds code of a program.
+// Package deploy owns what a machine needs beside the programs: units of systemd, scripts, alerts and dashboards, whose
+// tests over real programs are in integration/scenario, and a Puppet module, whose tests are in integration/puppet. It
+// never holds code of a program.
 package deploy
 
 import (

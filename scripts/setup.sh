@@ -31,7 +31,7 @@ while read -r command package; do
 		esac
 	fi
 done <<END
-$(if [ "${1-}" = tests ]; then printf '%s\n' 'hiera hiera' 'puppet puppet-agent' 'ruby ruby' 'mount mount' 'gcc gcc' 'gencat libc6-dev' 'nfcapd nfdump' 'nfdump nfdump'; fi)
+$(if [ "${1-}" = tests ]; then printf '%s\n' 'hiera hiera' 'puppet puppet-agent' 'ruby ruby' 'mount mount' 'gcc gcc' 'gencat libc6-dev' 'nfcapd nfdump' 'nfdump nfdump' 'promtool prometheus'; fi)
 $(if [ "${1-}" = vm ]; then printf '%s\n' 'qemu-system-x86_64 qemu-system-x86' 'depmod kmod' 'mount mount'; fi)
 dnsmasq dnsmasq-base
 iptables-restore iptables

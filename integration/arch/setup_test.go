@@ -65,7 +65,7 @@ var helpers = map[string]string{
 }
 
 var clients = map[string]string{"hiera": "hiera", "puppet": "puppet-agent", "ruby": "ruby", "mount": "mount",
-	"gcc": "gcc", "gencat": "libc6-dev", "nfcapd": "nfdump", "nfdump": "nfdump"}
+	"gcc": "gcc", "gencat": "libc6-dev", "nfcapd": "nfdump", "nfdump": "nfdump", "promtool": "prometheus"}
 
 var machine = map[string]string{"qemu-system-x86_64": "qemu-system-x86", "depmod": "kmod", "mount": "mount"}
 
