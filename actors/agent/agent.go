@@ -10,6 +10,7 @@ import (
 
 	"edgespan/config/fleet/nodeproto"
 	"edgespan/config/nodeconf/commitconfirm"
+	"edgespan/pubsub/trace"
 )
 
 // Agent is the handle of one agent, for use from any goroutine. It receives the messages of the node link.
@@ -111,6 +112,7 @@ func (a *Agent) Apply(ctx context.Context, w Request) (ApplyResult, error) {
 			event:   commitconfirm.Candidate{Source: commitconfirm.Apply, Document: w.Document, Confirm: w.Confirm},
 			verdict: w.Verdict,
 			local:   w.Local, author: w.By, reply: reply, refusal: "store the config", replaces: w.Replaces,
+			trace: trace.From(ctx),
 		}
 	})
 	if err != nil {

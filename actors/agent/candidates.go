@@ -15,6 +15,7 @@ import (
 	"edgespan/config"
 	"edgespan/config/httpapi/rest"
 	"edgespan/config/nodeconf/commitconfirm"
+	"edgespan/pubsub/trace"
 )
 
 // diskTimeout is how long a write to the disk may take before its caller gets an error. The write continues: it can't
@@ -34,6 +35,8 @@ type candidate struct {
 	refusal  string             // the prefix of its error
 	replaces config.Generation  // the config that it was made from; zero: any
 	timeout  *time.Timer
+	trace    trace.Context // of what brought it
+	span     trace.Span    // while the machine has it
 }
 
 // command is an operator's command about the pending config.
@@ -169,6 +172,7 @@ func (s *shell) next() {
 			continue
 		}
 		s.busy, s.busyVerdict, o.event.Validate = o, o.verdict, s.validate
+		s.startSpan(o)
 		s.watch()
 		s.step(o.event)
 	}
@@ -197,7 +201,7 @@ func (s *shell) checkMayApply(o *candidate) error {
 // validate validates the machine's current candidate.
 func (s *shell) validate() config.Faults {
 	if e := s.busy.event; s.busyVerdict == nil {
-		v := s.o.Validator(e.Document, e.Peer, e.Source)
+		v := s.validated(s.busy, func() commitconfirm.Verdict { return s.o.Validator(e.Document, e.Peer, e.Source) })
 		s.busyVerdict = &v
 	}
 	return s.busyVerdict.Faults
@@ -233,6 +237,7 @@ func (s *shell) handleReport(r commitconfirm.Announce) {
 
 // logReport logs a report of the machine.
 func (s *shell) logReport(r commitconfirm.Announce) {
+	log := s.traceReport(r)
 	fields := []zap.Field{zap.String("what", string(r.What)), zap.Stringer("gen", r.Echo.Generation),
 		zap.String("md5", r.Echo.MD5)}
 	if r.Why != "" {
@@ -245,9 +250,9 @@ func (s *shell) logReport(r commitconfirm.Announce) {
 	switch r.What {
 	case commitconfirm.Rejected, commitconfirm.Refused, commitconfirm.Trouble, commitconfirm.NotRun,
 		commitconfirm.OnFallback, commitconfirm.WentBack, commitconfirm.Unready:
-		s.log.Warn("config", fields...)
+		log.Warn("config", fields...)
 	default:
-		s.log.Info("config", fields...)
+		log.Info("config", fields...)
 	}
 	s.o.OnEvent(Event{r.What, r.Echo, why})
 }

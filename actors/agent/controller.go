@@ -14,6 +14,7 @@ import (
 	"edgespan/config/fleet/nodeproto"
 	"edgespan/config/fleet/nodeside"
 	"edgespan/config/nodeconf/commitconfirm"
+	"edgespan/pubsub/trace"
 )
 
 // link is the stream to the controller, and what must be sent on it.
@@ -104,7 +105,7 @@ func (s *shell) push(p nodeproto.Push) {
 	s.submit(&candidate{event: commitconfirm.Candidate{
 		Source: commitconfirm.Push, Generation: p.Generation, Document: document, MD5: p.MD5, Text: text,
 		Peer: string(p.PeerConfiguration), Confirm: p.Confirm, Attempt: p.Attempt,
-	}, refusal: "store the pushed config"})
+	}, refusal: "store the pushed config", trace: trace.Parse(p.Trace)})
 }
 
 // pushed returns the document of a push and its canonical form, and checks its MD5. A controller sends the canonical
@@ -203,7 +204,7 @@ func (s *shell) handleAck(attempt uint64) {
 // handleUndo handles the start of an undo.
 func (s *shell) handleUndo(u commitconfirm.Undo) {
 	s.publishLastRun()
-	s.log.Warn("config rolled back", zap.Stringer("gen", u.Generation), zap.String("reason", string(u.Reason)),
+	s.traceUndo(u).Warn("config rolled back", zap.Stringer("gen", u.Generation), zap.String("reason", string(u.Reason)),
 		zap.String("why", u.Why))
 	s.o.OnEvent(Event{undoBegan, u.Echo, string(u.Reason) + ": " + u.Why})
 	s.answerCommands(undoBegan, nil)

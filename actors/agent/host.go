@@ -36,7 +36,7 @@ func (s *shell) publish(p commitconfirm.Publish, accepted bool) {
 		return
 	}
 	s.live.Config = v.Config
-	s.o.Host.Publish(s.live)
+	s.o.Host.Publish(s.live, s.applying.Context())
 	s.scheduleReport()
 	s.watchSoon()
 }

@@ -11,6 +11,7 @@ import (
 	"edgespan/config/layers/metadata"
 	"edgespan/config/nodeconf/action"
 	"edgespan/config/nodeconf/commitconfirm"
+	"edgespan/pubsub/trace"
 )
 
 // Options configure an agent. Disk, Validator, Host and Runner are required.
@@ -22,7 +23,8 @@ type Options struct {
 	File      File   // nil: no config file
 	Machine   string // the machine's boot id
 	Facts     NodeFacts
-	Log       *zap.Logger // nil: no log
+	Log       *zap.Logger   // nil: no log
+	Tracer    *trace.Tracer // nil: no traces
 	// ReportEvery is the interval of reports to the controller, in addition to those of changes. 0: 5 s.
 	ReportEvery time.Duration
 	// OnEvent receives what people may want to know: candidates, confirmations and undos. It must not block. nil: no
@@ -56,7 +58,8 @@ type Host interface {
 	// changed: the agent then calls Drain at once and Observe soon.
 	Start(wake func())
 	Drain()
-	Publish(p commitconfirm.Publish)
+	// Publish publishes a config; of is its trace, if it has one.
+	Publish(p commitconfirm.Publish, of trace.Context)
 	// ReportProblem reports why the desired config does not run, "" for no reason.
 	ReportProblem(text string)
 	Observe() Observation

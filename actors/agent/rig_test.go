@@ -24,6 +24,7 @@ import (
 	"edgespan/config/layers/metadata"
 	"edgespan/config/nodeconf/action"
 	"edgespan/config/nodeconf/commitconfirm"
+	"edgespan/pubsub/trace"
 )
 
 // memDisk is a disk in memory whose power goes at a write.
@@ -122,8 +123,9 @@ type memHost struct {
 	after   time.Duration // negative for never
 	settled bool
 	trouble string
-	during  func() // a publication
-	drained func() // a drain
+	during  func()        // a publication
+	drained func()        // a drain
+	traced  trace.Context // the last publication's
 	timer   *time.Timer
 	mu      sync.Mutex
 }
@@ -150,7 +152,8 @@ func (h *memHost) settleAfter(d time.Duration) {
 	h.after = d
 }
 
-func (h *memHost) Publish(p commitconfirm.Publish) {
+func (h *memHost) Publish(p commitconfirm.Publish, of trace.Context) {
+	h.traced = of
 	if h.during != nil {
 		h.during()
 	}
@@ -241,6 +244,8 @@ type rig struct {
 	hasFile bool
 	attempt uint64
 	counter uint64
+	tracer  *trace.Tracer
+	trace   string // of the next pushes
 }
 
 func onRig(t *testing.T, f func(r *rig)) {
@@ -324,7 +329,7 @@ func (r *rig) start() {
 	r.agent = New(Options{
 		Disk: r.disk, Validator: validate, Host: r.host, Runner: r.runner, Machine: fmt.Sprintf("m%d", r.machine),
 		Facts: r.facts,
-		Log:   log,
+		Log:   log, Tracer: r.tracer,
 		File: func() ([]byte, string, error) {
 			if !r.hasFile {
 				return nil, "", nil
@@ -390,7 +395,7 @@ func (r *rig) pushAs(text string, g config.Generation) nodeproto.Push {
 	r.attempt++
 	o := doc(r, text)
 	p := nodeproto.Push{Attempt: r.attempt, Generation: g, MD5: config.MD5(o), Document: config.AppendCanonical(nil, o),
-		Managed: true}
+		Managed: true, Trace: r.trace}
 	if r.ctl != nil {
 		r.ctl.wants(g)
 	}

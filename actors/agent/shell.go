@@ -44,6 +44,7 @@ type shell struct {
 	hostView
 	link
 	timers
+	configTrace
 	reading bool // the config file is being read again
 	ended   bool
 }

@@ -63,6 +63,7 @@ func Start(o Options) (*Controller, error) {
 		default: // the first reason counts
 		}
 	})
+	h.Tracer = o.Tracer
 	c.d = newDeps(o, storage.NewAccess(h, o.Store, o.Elector))
 	started := make(chan error, 1)
 	var err error

@@ -349,6 +349,9 @@ func (a *fleetActor) publishTouched(c actor.Context, touched map[string]fleet.To
 		t := touched[name]
 		w := nodes.Desired{Desired: t.Desired, Counted: t.Counted, Stored: a.counted[a.ids[name]]}
 		w.Set, _ = a.fleet.Layers(name)
+		if by != nil {
+			w.Trace = by.Trace
+		}
 		if r.reported && r.sent == w.Desired {
 			continue
 		}

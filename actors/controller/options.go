@@ -16,6 +16,7 @@ import (
 	"edgespan/config/layers"
 	"edgespan/config/layers/metadata"
 	"edgespan/pubsub/ratelimit"
+	"edgespan/pubsub/trace"
 )
 
 // Base provides the base, firmware and hardware layers; platform/confdir implements it on a folder.
@@ -72,6 +73,7 @@ type Options struct {
 	Elector  storage.Elector // not used offline
 	Replica  string          // unique among the replicas, and the same after a restart
 	Log      *zap.Logger
+	Tracer   *trace.Tracer // nil: no traces
 	Base     Base
 	Metadata *metadata.Metadata            // of nodes
 	E2E      map[string]*metadata.Metadata // of "controller" and "aggregator"

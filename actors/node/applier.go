@@ -3,6 +3,7 @@ package node
 import (
 	"context"
 	"fmt"
+	"strconv"
 	"sync"
 	"time"
 
@@ -12,6 +13,7 @@ import (
 	"edgespan/netinst"
 	"edgespan/netinst/manager"
 	"edgespan/netinst/netstate"
+	"edgespan/pubsub/trace"
 )
 
 // Deadlines of reading and of ForgetFlows, which knows how long its walk may take and returns earlier. Ops have the
@@ -67,6 +69,7 @@ type applier struct {
 	checked    bool // tracked flows were compared with the rules since this start and since a chain op last failed
 	testFailed bool // an object failed the last test
 	ending     []*connections
+	span       trace.Context // of the apply in flight
 }
 
 func (a *applier) Receive(c actor.Context) {
@@ -83,7 +86,9 @@ func (a *applier) Receive(c actor.Context) {
 		c.Send(c.Parent(), a.observeOwned())
 	case applyRequest:
 		began := time.Now()
+		span := a.startSpan()
 		result := a.apply(msg, func(op netstate.Op) { c.Send(c.Parent(), opStarted{msg.seq, op.String(), time.Now()}) })
+		endSpan(span, result)
 		a.d.work.Reconciled(time.Since(began), len(result.done) > 0, result.err != "" || len(result.failures) > 0)
 		a.endConnections()
 		c.Send(c.Parent(), result)
@@ -213,9 +218,39 @@ func (a *applier) do(op netstate.Op, starting func(netstate.Op)) error {
 		defer a.d.slots.enter(a.d.ctx, class)()
 	}
 	starting(op)
+	span := a.d.tracer.Below(a.span, "op", trace.Internal)
+	defer span.End()
 	ctx, cancel := context.WithTimeout(a.d.ctx, op.Deadline())
 	defer cancel()
-	return a.d.host.Do(ctx, a.owner, op)
+	err := a.d.host.Do(ctx, a.owner, op)
+	if span.On() {
+		span.Set("edgespan.op", string(op.Verb)+" "+string(op.Kind))
+		span.Set("edgespan.objects", op.Objects())
+		span.FailIf(err)
+	}
+	return err
+}
+
+// startSpan starts the span of an apply, if a config with a trace is being applied.
+func (a *applier) startSpan() trace.Span {
+	span := a.d.tracer.Below(a.d.traced(), "reconcile", trace.Internal)
+	span.Set("edgespan.network", a.owner.Name)
+	a.span = span.Context()
+	return span
+}
+
+// endSpan ends it, unless there was nothing to do.
+func endSpan(span trace.Span, r applyResult) {
+	if why := firstFailure(r); why != "" {
+		span.Fail(why)
+	} else if len(r.done) == 0 {
+		return
+	}
+	if span.On() {
+		span.Set("edgespan.ops", strconv.Itoa(len(r.done)))
+		span.Set("edgespan.failures", strconv.Itoa(len(r.failures)))
+	}
+	span.End()
 }
 
 // forget starts deleting the tracked flows that match, those that the new chains deny, if validate is set; forgotten

@@ -382,7 +382,7 @@ func (b *bridge) step(c actor.Context, e manager.Event) {
 
 // changed logs and publishes a change of the network's state.
 func (b *bridge) changed(s netinst.NetworkInstanceStatus) {
-	b.log.Info("network instance", zap.String("from", string(b.state)), zap.String("to", string(s.State)),
+	b.d.tracedLog(b.log).Info("network instance", zap.String("from", string(b.state)), zap.String("to", string(s.State)),
 		zap.String("err", s.Error))
 	text := string(s.State)
 	if b.state != "" {

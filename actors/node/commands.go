@@ -19,6 +19,7 @@ import (
 	"edgespan/config/stateloop/nodestate"
 	"edgespan/netinst"
 	"edgespan/netinst/verdict"
+	"edgespan/pubsub/trace"
 )
 
 // applyDeadline limits the time to check and store a document.
@@ -27,18 +28,27 @@ const applyDeadline = 30 * time.Second
 // Apply makes a document the running config. It returns once the document is valid and stored; a refusal is a
 // *rest.Rejected.
 func (n *Node) Apply(ctx context.Context, doc []byte, how nodeapi.ApplyOptions) ([]string, error) {
+	span := n.d.tracer.Start(trace.Context{}, "local.apply", trace.Server)
+	defer span.End()
+	check := n.d.tracer.Below(span.Context(), "node.validate", trace.Internal)
 	document, cfg, err := nodeconf.Read(doc)
+	if err == nil {
+		if faults := n.d.clashes(cfg); len(faults) > 0 {
+			err = faults
+		}
+	}
+	check.FailIf(err)
+	check.End()
+	span.FailIf(err)
 	if err != nil {
 		return nil, rejected(err)
 	}
-	if faults := n.d.clashes(cfg); len(faults) > 0 {
-		return nil, rejected(faults)
-	}
 	ctx, cancel := context.WithTimeout(ctx, applyDeadline)
 	defer cancel()
-	a, err := n.d.agent.Apply(ctx,
+	a, err := n.d.agent.Apply(trace.With(ctx, span.Context()),
 		agent.Request{Document: document, Verdict: nodestate.AcceptedVerdict(cfg), Local: how.Local, By: how.By,
 			Confirm: how.Confirm})
+	span.FailIf(err)
 	return a.Warnings, rejected(err)
 }
 

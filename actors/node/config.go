@@ -13,6 +13,7 @@ import (
 
 	"edgespan/actors/agent"
 	"edgespan/actors/node/api"
+	"edgespan/actors/supervise"
 	"edgespan/appnet"
 	core "edgespan/config"
 	"edgespan/config/fleet/nodeproto"
@@ -25,6 +26,7 @@ import (
 	"edgespan/netinst"
 	"edgespan/netinst/probe"
 	"edgespan/pubsub"
+	"edgespan/pubsub/trace"
 )
 
 // configHost is the node as its config actor sees it: it publishes configs to the topics and derives the node's health
@@ -92,7 +94,8 @@ func (h *configHost) ReportProblem(text string) {
 
 // Publish publishes a config to the topics: ports first, networks last, so that a reader of an app also sees what the
 // app depends on. Objects that left the config are withdrawn in reverse order.
-func (h *configHost) Publish(p commitconfirm.Publish) {
+func (h *configHost) Publish(p commitconfirm.Publish, of trace.Context) {
+	h.d.traceConfig(of)
 	t, cfg := h.d.topics, p.Config.(nodestate.ValidatedConfig)
 	h.last, h.settled = p, false
 	tasks := nodestate.TasksOf(cfg.Peer)
@@ -131,7 +134,8 @@ func (h *configHost) Publish(p commitconfirm.Publish) {
 		Source: string(p.Source), Generation: p.Seq, MD5: md5, FileDigest: p.FileDigest, Error: h.fault, Keep: p.Keep,
 		Valid: s.Valid || !p.Keep,
 	}))
-	h.d.log.Info("config published", zap.String("source", string(p.Source)), zap.Uint64("gen", p.Seq),
+	log := supervise.Traced(h.d.log, of)
+	log.Info("config published", zap.String("source", string(p.Source)), zap.Uint64("gen", p.Seq),
 		zap.String("md5", md5),
 		zap.Int("networks", len(cfg.Networks)), zap.Int("apps", len(cfg.Apps)))
 }
@@ -174,7 +178,10 @@ func (h *configHost) Drain() {
 func (h *configHost) Observe() agent.Observation {
 	h.Drain()
 	t := h.d.topics
-	h.settled = h.settled || h.last.Config != nil && h.d.view().AllAnswered()
+	if !h.settled && h.last.Config != nil && h.d.view().AllAnswered() {
+		h.settled = true
+		h.d.traceConfig(trace.Context{})
+	}
 	l := agent.Observation{Settled: h.settled}
 	all := t.Reported.All()
 	classes, byPort := h.uplinks()

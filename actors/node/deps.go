@@ -20,6 +20,7 @@ import (
 	"edgespan/netinst/netstate"
 	"edgespan/netinst/probe"
 	"edgespan/pubsub"
+	"edgespan/pubsub/trace"
 )
 
 // Host is the machine as the appliers see it: platform/host or platform/fake. Every method returns by its context's
@@ -77,7 +78,6 @@ type Host interface {
 // deps holds what every actor needs.
 type deps struct {
 	ctx       context.Context // ends when the node stops
-	log       *zap.Logger
 	host      Host
 	files     Files
 	executors Executors
@@ -99,9 +99,48 @@ type deps struct {
 	asked         marks                // time at which an adapter's config was published
 	setLevel      func(string)         // of the log
 	flows         *flows.Recorder
+	logged
 	hostView
 	counted
 }
+
+// logged is how the actors describe what they do: by lines, and by spans of the trace of the config that is being
+// applied.
+type logged struct {
+	log     *zap.Logger
+	tracer  *trace.Tracer                   // nil: no traces
+	applied atomic.Pointer[applyingContext] // nil: no config is being applied
+}
+
+// applyingContext is the trace of the config that was published last, until the host is as it desires. What the
+// appliers then change is below it.
+type applyingContext struct {
+	trace.Context
+	until time.Time
+}
+
+// maxTraced is how long a config that is never fully applied is traced: retries may go on for days.
+const maxTraced = 10 * time.Minute
+
+// traceConfig sets the trace of the config that is published now, the zero value for none.
+func (l *logged) traceConfig(c trace.Context) {
+	if l.tracer == nil || !c.Sampled {
+		l.applied.Store(nil)
+		return
+	}
+	l.applied.Store(&applyingContext{c, time.Now().Add(maxTraced)})
+}
+
+// traced returns the trace of the config that is being applied.
+func (l *logged) traced() trace.Context {
+	if p := l.applied.Load(); p != nil && time.Now().Before(p.until) {
+		return p.Context
+	}
+	return trace.Context{}
+}
+
+// tracedLog returns the log, with the IDs of that trace.
+func (l *logged) tracedLog(log *zap.Logger) *zap.Logger { return supervise.Traced(log, l.traced()) }
 
 // counted is what the actors count for metrics.
 type counted struct {

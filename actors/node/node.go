@@ -19,6 +19,7 @@ import (
 	"edgespan/config/httpapi/nodeapi"
 	"edgespan/config/stateloop/nodestate"
 	"edgespan/pubsub"
+	"edgespan/pubsub/trace"
 )
 
 // Node implements the backend of the REST API.
@@ -43,7 +44,8 @@ type Options struct {
 	RunDir    string      // absolute
 	Boot      uint64      // differs at each start of the process
 	Log       *zap.Logger
-	Notify    func(string) // notifies systemd; nil for no notification
+	Tracer    *trace.Tracer // nil: no traces
+	Notify    func(string)  // notifies systemd; nil for no notification
 	// SetLevel changes the minimum level of Log: debug, info, warn or error. It is nil if the level of the log is fixed.
 	SetLevel func(string)
 }
@@ -85,7 +87,8 @@ func Start(o Options) (*Node, error) {
 	n := &Node{cancel: cancel, ended: make(chan error, 1)}
 	c := &census{actors: map[string]*api.ActorState{}}
 	n.d = &deps{
-		ctx: ctx, log: o.Log, host: o.Host, files: o.Files, executors: o.Executors, echo: o.Echo, facts: o.Facts,
+		ctx: ctx, logged: logged{log: o.Log, tracer: o.Tracer},
+		host: o.Host, files: o.Files, executors: o.Executors, echo: o.Echo, facts: o.Facts,
 		topics: topics, storage: o.Storage, warning: o.Warning, runDir: o.RunDir,
 		processRun: processRun{boot: o.Boot, machine: o.Machine, uptime: o.Uptime, began: time.Now()},
 		census:     c, slots: newSemaphore(), notify: o.Notify, setLevel: o.SetLevel, counted: counted{hits: newRuleHits()},
@@ -181,7 +184,7 @@ func (n *Node) newAgent(o Options) *agent.Agent {
 		Host:    &configHost{d: n.d},
 		File:    o.Files.ReadConfig,
 		Runner:  n.newRunner(o.Commands),
-		Machine: o.Machine, Facts: o.About, Log: o.Log,
+		Machine: o.Machine, Facts: o.About, Log: o.Log, Tracer: o.Tracer,
 	})
 }
 

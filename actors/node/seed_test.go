@@ -335,7 +335,7 @@ func TestSeed_RouterKeepsOnlineBridgeManagers(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := &router{d: &deps{topics: topics, log: zap.NewNop()}, reg: registry.New(nil),
+	r := &router{d: &deps{topics: topics, logged: logged{log: zap.NewNop()}}, reg: registry.New(nil),
 		onlineBridgeManagers: map[uuid.UUID]netinst.NetworkInstanceStatus{}}
 	wake := func() {}
 	r.source = topics.Source.Subscribe(pubsub.Selector{}, wake)

@@ -7,6 +7,7 @@ import (
 	"edgespan/actors/agent"
 	"edgespan/config/fleet/nodeproto"
 	"edgespan/config/nodeconf/commitconfirm"
+	"edgespan/pubsub/trace"
 )
 
 // host accepts every config, and takes ApplyTime to apply it.
@@ -28,7 +29,7 @@ func (h *host) Start(wake func()) {
 }
 
 // Publish takes the node down until the config is applied.
-func (h *host) Publish(p commitconfirm.Publish) {
+func (h *host) Publish(p commitconfirm.Publish, _ trace.Context) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	p.Document, p.Config = nil, nil // the agent keeps them

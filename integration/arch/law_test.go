@@ -91,17 +91,18 @@ var mayImport = map[string][]string{
 	},
 	"config/httpapi/metrics": {"config/httpapi/rest"},
 	"config/httpapi/nodeapi": {"config", "config/httpapi/rest"},
-	"config/httpapi/rest":    {"config", "pubsub/ratelimit"},
+	"config/httpapi/rest":    {"config", "pubsub/ratelimit", "pubsub/trace"},
 
 	// Topics.
 	"pubsub":           {},
 	"pubsub/backoff":   {},
 	"pubsub/ratelimit": {},
+	"pubsub/trace":     {},
 
 	// The shell: actors.
 	"actors/agent": {
 		"config", "config/fleet/nodeproto", "config/fleet/nodeside", "config/httpapi/rest", "config/layers/metadata",
-		"config/nodeconf/action", "config/nodeconf/commitconfirm", "config/stateloop/peer",
+		"config/nodeconf/action", "config/nodeconf/commitconfirm", "config/stateloop/peer", "actors/supervise", "pubsub/trace",
 	},
 	"actors/configdb": {
 		"actors/supervise", "config/configdb", "config/configdb/model", "config/httpapi/configdbapi",
@@ -114,7 +115,7 @@ var mayImport = map[string][]string{
 		"config/fleet/ops", "config/fleet/pace", "config/fleet/rollout/staged", "config/fleet/topology",
 		"config/fleet/underlay", "config/httpapi/fleetapi", "config/httpapi/rest", "config/kv", "config/layers",
 		"config/layers/metadata", "config/layers/override", "config/stateloop", "config/stateloop/peer",
-		"pubsub/backoff", "pubsub/ratelimit",
+		"pubsub/backoff", "pubsub/ratelimit", "pubsub/trace",
 	},
 	"actors/controller/metrics": {
 		"actors/supervise", "config/fleet", "config/fleet/nodeproto", "config/fleet/rollout/staged",
@@ -124,7 +125,7 @@ var mayImport = map[string][]string{
 		"actors/controller/metrics",
 		"actors/controller/storage", "config", "config/fleet", "config/fleet/history", "config/fleet/nodeproto",
 		"config/fleet/ops", "config/fleet/pace", "config/fleet/underlay", "config/httpapi/fleetapi", "config/kv",
-		"config/layers", "config/stateloop", "config/stateloop/peer",
+		"config/layers", "config/stateloop", "config/stateloop/peer", "pubsub/trace",
 	},
 	"actors/controller/rollouts": {
 		"actors/controller/storage", "config/fleet", "config/fleet/history", "config/fleet/rollout",
@@ -134,7 +135,7 @@ var mayImport = map[string][]string{
 	"actors/controller/storage": {
 		"actors/supervise", "config", "config/fleet/backup", "config/fleet/history", "config/fleet/ops",
 		"config/fleet/pace", "config/httpapi/fleetapi", "config/httpapi/rest", "config/kv", "config/layers/migrate",
-		"pubsub/backoff", "pubsub/ratelimit",
+		"pubsub/backoff", "pubsub/ratelimit", "pubsub/trace",
 	},
 	"actors/node": {
 		"actors/agent", "actors/node/api", "actors/node/flows", "actors/node/metrics", "actors/supervise", "appnet",
@@ -143,7 +144,7 @@ var mayImport = map[string][]string{
 		"config/nodeconf/action", "config/nodeconf/commitconfirm", "config/stateloop", "config/stateloop/nodestate",
 		"config/stateloop/peer", "config/stateloop/peer/task", "netinst", "netinst/addressing", "netinst/dhcpclient",
 		"netinst/flowlog", "netinst/hits", "netinst/manager", "netinst/netstate", "netinst/overlap", "netinst/probe",
-		"netinst/registry", "netinst/verdict", "pubsub",
+		"netinst/registry", "netinst/verdict", "pubsub", "pubsub/trace",
 	},
 	"actors/node/flows": {
 		"actors/node/metrics", "config/httpapi/nodeapi", "config/httpapi/rest", "netinst", "netinst/flowlog",
@@ -160,9 +161,9 @@ var mayImport = map[string][]string{
 	"actors/simulate": {
 		"actors/agent", "actors/supervise", "config", "config/fleet", "config/fleet/nodeproto",
 		"config/fleet/topology", "config/httpapi/fleetapi", "config/nodeconf/action",
-		"config/nodeconf/commitconfirm",
+		"config/nodeconf/commitconfirm", "pubsub/trace",
 	},
-	"actors/supervise": {"pubsub/backoff"},
+	"actors/supervise": {"pubsub/backoff", "pubsub/trace"},
 
 	// The platform obeys: it knows the vocabulary of host state, of stores and links, and itself.
 	"platform/confdir":    {"config", "config/layers", "platform/store"},
@@ -193,6 +194,7 @@ var mayImport = map[string][]string{
 		"pubsub/backoff", "pubsub/ratelimit",
 	},
 	"platform/nodelink/linkpb":     {},
+	"platform/otlp":                {"platform/pki", "pubsub/backoff", "pubsub/trace"},
 	"platform/passwd":              {},
 	"platform/pki":                 {"platform/store"},
 	"platform/probe":               {"netinst/probe", "platform/pki", "platform/proc"},
@@ -231,7 +233,7 @@ var mayImport = map[string][]string{
 		"config/httpapi/rest", "config/kv", "config/layers/metadata", "config/layers/schema",
 		"config/nodeconf/action", "platform/confdir", "platform/conns", "platform/daemon", "platform/datadir",
 		"platform/keystone", "platform/nodelink", "platform/passwd", "platform/pki", "platform/proc",
-		"platform/store", "platform/store/backend", "platform/store/bolt", "platform/store/etcd", "pubsub/ratelimit",
+		"platform/store", "platform/store/backend", "platform/store/bolt", "platform/store/etcd", "pubsub/ratelimit", "platform/otlp", "pubsub/trace",
 	},
 	"cmd/edgespan-controller/simulate": {
 		"actors/agent", "actors/simulate", "cmd/edgespan-controller/serve", "cmd/term", "config",
@@ -259,7 +261,7 @@ var mayImport = map[string][]string{
 		"netinst/netstate", "platform/confdir", "platform/conns", "platform/daemon",
 		"platform/datadir", "platform/executor", "platform/factlink",
 		"platform/facts", "platform/flowexport", "platform/host", "platform/nodelink", "platform/pki", "platform/probe", "platform/proc",
-		"platform/store", "pubsub",
+		"platform/store", "pubsub", "platform/otlp", "pubsub/trace",
 	},
 	"cmd/edgespan/demo": {"cmd/term", "config", "examples", "platform/lab"},
 	"cmd/edgespan/fleetcli": {
@@ -347,7 +349,7 @@ var testsMayImport = map[string][]string{
 	"config/fleet/ops":             {"config/layers/schema"},
 	"config/fleet/topology/sketch": {"config/fleet/rollout"},
 	"config/httpapi/configdbapi":   {"config/kv"},
-	"config/httpapi/fleetapi":      {"config/kv"},
+	"config/httpapi/fleetapi":      {"config/kv", "pubsub/trace"},
 	"config/layers/lint":           {"config/layers/schema"},
 	"config/layers/migrate":        {"config/layers/metadata"},
 	"config/layers/override":       {"config/layers/schema", "config/nodeconf"},

@@ -39,12 +39,15 @@ type Op struct {
 	Items []Item
 }
 
-func (o Op) String() string {
+func (o Op) String() string { return string(o.Verb) + " " + string(o.Kind) + " " + o.Objects() }
+
+// Objects returns the names of its objects.
+func (o Op) Objects() string {
 	names := make([]string, len(o.Items))
 	for i, it := range o.Items {
 		names[i] = it.ID().Name
 	}
-	return string(o.Verb) + " " + string(o.Kind) + " " + strings.Join(names, ", ")
+	return strings.Join(names, ", ")
 }
 
 // Deadline returns how long the op may take; no other code decides that (design §2).

@@ -226,6 +226,7 @@ func toWireDown(m nodeproto.FromController) *pb.Down {
 			Generation: toWireGeneration(m.Generation), Md5: validUTF8(m.MD5), Document: m.Document,
 			PeerConfiguration: m.PeerConfiguration,
 			ConfirmMs:         m.Confirm.Milliseconds(), Managed: m.Managed, Attempt: m.Attempt,
+			Traceparent: m.Trace,
 		}}}
 	case nodeproto.Number:
 		return &pb.Down{Kind: &pb.Down_Number{Number: &pb.Number{Generation: toWireGeneration(m.Generation)}}}
@@ -256,7 +257,7 @@ func fromWireDown(m *pb.Down) nodeproto.FromController {
 		return nodeproto.Push{
 			Generation: fromWireGeneration(p.GetGeneration()), MD5: p.GetMd5(), Document: p.GetDocument(),
 			PeerConfiguration: p.GetPeerConfiguration(), Confirm: millis(p.GetConfirmMs()), Managed: p.GetManaged(),
-			Attempt: p.GetAttempt(),
+			Attempt: p.GetAttempt(), Trace: p.GetTraceparent(),
 		}
 	case *pb.Down_Number:
 		return nodeproto.Number{Generation: fromWireGeneration(k.Number.GetGeneration())}

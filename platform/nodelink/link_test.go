@@ -200,7 +200,8 @@ func TestMessagesOfAllKindsArrive(t *testing.T) {
 	}
 	for _, m := range []nodeproto.FromController{
 		nodeproto.Push{Generation: nodeproto.Generation{Authority: "a", Counter: 3}, Document: []byte("{}"),
-			Confirm: 2 * time.Minute, Managed: true, Attempt: 7},
+			Confirm: 2 * time.Minute, Managed: true, Attempt: 7,
+			Trace: "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"},
 		nodeproto.Number{Generation: nodeproto.Generation{Authority: "a", Counter: 4}},
 		nodeproto.Confirm{Generation: nodeproto.Generation{Authority: "a", Counter: 4}},
 		nodeproto.Request{ID: 9, Kind: nodeproto.RequestPreview, Data: []byte("{}")},

@@ -128,6 +128,7 @@ type Snapshot struct {
 	Audited bool // the audit log can be written
 	Store   Store
 	Facts   Facts
+	Spans   map[string]uint64 // of traces, by what became of them; nil without traces
 }
 
 // Store is the state of the store.
@@ -198,6 +199,9 @@ func (w *Work) collect(to *metrics.Scrape) {
 	for _, k := range w.load.Kinds() {
 		to.Add(mailbox, float64(k.Waiting), k.Kind)
 		to.Count(restarts, k.Crashes, k.Kind)
+	}
+	for result, n := range s.Spans {
+		to.Count(spans, n, result)
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()

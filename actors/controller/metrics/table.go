@@ -41,8 +41,10 @@ var (
 		"operation")
 	storeFailed = Table.Counter("edgespan_store_failures_total", "Operations of the store that failed.", "operation")
 	storeSize   = Table.Gauge("edgespan_store_size_bytes", "Bytes that the store uses, with its history.")
-	storeFine   = Table.Gauge("edgespan_store_writable", "Whether the store accepts writes.")
-	storeSpace  = Table.Gauge("edgespan_store_nearly_full",
+	spans       = Table.Counter("edgespan_trace_spans_total",
+		"Spans that were sent to the collector of traces, dropped, or left out of a trace that is too long.", "result")
+	storeFine  = Table.Gauge("edgespan_store_writable", "Whether the store accepts writes.")
+	storeSpace = Table.Gauge("edgespan_store_nearly_full",
 		"Whether the store is close to a limit at which it refuses all writes; 0 for a store without such a limit.")
 	factsReady = Table.Gauge("edgespan_configdb_ready", "Whether ConfigDB can be read.")
 	cacheUse   = Table.Counter("edgespan_configdb_cache_requests_total",

@@ -114,6 +114,7 @@ func (n *node) runEffect(t queuedEffect) {
 	case fleet.Confirm:
 		n.d.Work.Confirmed()
 		n.send(nodeproto.Confirm{Generation: e.Generation})
+		n.traceConfirmed()
 	case fleet.SetManaged:
 		n.send(nodeproto.Managed{On: e.Managed})
 	case fleet.Release:
@@ -163,7 +164,7 @@ func (n *node) push(p fleet.Push) {
 	n.send(nodeproto.Push{
 		PeerConfiguration: with,
 		Attempt:           p.Attempt, Generation: p.Generation, MD5: p.Digest.Config, Document: document, Confirm: p.Confirm,
-		Managed: n.desired.Managed,
+		Managed: n.desired.Managed, Trace: n.tracePush(p.Attempt),
 	})
 }
 

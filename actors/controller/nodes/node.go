@@ -27,6 +27,7 @@ type (
 		Set     layers.Set
 		Counted fleet.Counted
 		Stored  kv.Entry // the generations in the store, as far as the fleet knows
+		Trace   string   // traceparent of the write that it comes from, "" for none
 	}
 	// OwnerChanged is the key that names the replica with the node's stream; if it does not exist, no replica has it.
 	OwnerChanged struct{ Entry kv.Entry }
@@ -82,6 +83,7 @@ type node struct {
 	versionsDue bool                            // a computeDue is scheduled
 
 	views
+	pushTrace
 	lines lines // logged on its behalf
 }
 
@@ -326,6 +328,7 @@ func (n *node) handleMessage(m Message) {
 func (n *node) handleResult(r nodeproto.Result) {
 	digest := fleet.Digest{Config: r.Pushed()}
 	n.d.Work.Result(r.Outcome.String())
+	n.traceResult(r)
 	switch r.Outcome {
 	case nodeproto.Accepted, nodeproto.Applied:
 		n.step(fleet.Acked{Attempt: r.Attempt})

@@ -50,6 +50,9 @@ type generations struct {
 // setDesired handles a desired config. Its generation is stored before the machine gets it; a newer config replaces one
 // whose generation is being stored.
 func (n *node) setDesired(w Desired) {
+	if w.Trace == "" && w.Digest == n.desired.Digest { // the same config, computed again
+		w.Trace = n.desired.Trace
+	}
 	n.next = &w
 	n.superseded = n.counting
 	if w.Stored.ModRevision > n.countRevision {

@@ -11,6 +11,7 @@ import (
 
 	"edgespan/actors/supervise"
 	"edgespan/config/httpapi/fleetapi"
+	"edgespan/pubsub/trace"
 )
 
 // Host is what the actors of a controller run on: the actor system, the clock, the log and the leaves.
@@ -18,6 +19,7 @@ type Host struct {
 	Log     *zap.Logger
 	Now     func() time.Time // the wall clock
 	Replica string           // the name of this replica, unique among the replicas
+	Tracer  *trace.Tracer    // nil: no traces
 
 	Load *supervise.Load // counts the actors' messages and crashes; may be nil
 

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"sync"
 	"time"
 
@@ -18,6 +19,7 @@ import (
 	"edgespan/config/httpapi/fleetapi"
 	"edgespan/config/kv"
 	"edgespan/pubsub/ratelimit"
+	"edgespan/pubsub/trace"
 )
 
 // Bounds on waiting writes, in total and of one caller.
@@ -65,6 +67,7 @@ func (wr *Writer) Write(ctx context.Context, w WriteRequest) WriteResult {
 type WriteRequest struct {
 	ctx     context.Context
 	Request fleetapi.WriteRequest
+	trace   string        // traceparent of the span that stores it
 	pending *pendingWrite // nil: not for another replica
 	fence   []kv.Compare  // conditions of the leader
 	// backedUp is set once a backup was written: layers may be migrated.
@@ -117,7 +120,7 @@ func (s *storeActor) Receive(c actor.Context) {
 	s.d.Leaf("write", func() {
 		defer s.d.Send(self, writeDone{})
 		w := next.Question.(WriteRequest)
-		next.Reply(s.d.writeRetrying(w))
+		next.Reply(s.d.writeTraced(w))
 	})
 }
 
@@ -154,6 +157,19 @@ func (wr *Writer) DryRun(ctx context.Context, r fleetapi.WriteRequest, world *op
 		return WriteResult{}, wr.refuse(w, world.State.Number, err)
 	}
 	return WriteResult{Outcome: outcome, Record: history.RevisionRecord{Number: world.State.Number}}, nil
+}
+
+// writeTraced runs a write in a span of its caller's trace. The revision keeps the trace, for the pushes that follow.
+func (wr *Writer) writeTraced(w WriteRequest) WriteResult {
+	span := wr.Tracer.Below(trace.From(w.ctx), "store.commit", trace.Internal)
+	defer span.End()
+	w.trace = span.Context().String()
+	r := wr.writeRetrying(w)
+	span.FailIf(r.Err)
+	if span.On() && r.Record.Tree != "" {
+		span.Set("edgespan.revision", strconv.FormatUint(r.Record.Number, 10))
+	}
+	return r
 }
 
 // writeRetrying validates a write on the newest layers and stores it. After a concurrent write it starts over, on the
@@ -220,7 +236,7 @@ func (wr *Writer) plan(world *ops.Snapshot, w WriteRequest, note migrationNote) 
 	if err := w.Request.CheckPermitted(c); err != nil {
 		return ops.WriteOutcome{}, history.CommitPlan{}, err
 	}
-	c.Author, c.Time, c.IfMatch = Author(w.Request.Caller), wr.Now(), w.Request.IfMatch
+	c.Author, c.Time, c.IfMatch, c.Trace = Author(w.Request.Caller), wr.Now(), w.Request.IfMatch, w.trace
 	if w.Request.Message != "" {
 		c.Message = w.Request.Message
 	}
@@ -270,7 +286,7 @@ func (wr *Writer) runPlan(ctx context.Context, plan history.CommitPlan) (done bo
 // commitWithRetry runs a transaction until its outcome is known, as kv.CommitWithRetry does.
 func (wr *Writer) commitWithRetry(ctx context.Context, txn kv.Txn) (o kv.TxnResult, unsure bool, err error) {
 	return kv.CommitWithRetry(func() (kv.TxnResult, error) { return wr.Commit(ctx, txn) }, func(lost error) bool {
-		wr.Log.Warn("outcome of a write unknown: retrying", zap.Error(lost))
+		supervise.Traced(wr.Log, trace.From(ctx)).Warn("outcome of a write unknown: retrying", zap.Error(lost))
 		return supervise.Pause(ctx, writeAgain)
 	})
 }

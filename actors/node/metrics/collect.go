@@ -41,6 +41,13 @@ func (l FlowLog) collect(to *metrics.Scrape) {
 	}
 }
 
+// CollectSpans adds what became of the spans of traces; nil without traces.
+func CollectSpans(by map[string]uint64, to *metrics.Scrape) {
+	for result, n := range by {
+		to.Count(spans, n, result)
+	}
+}
+
 func (s Snapshot) collectNetworks(to *metrics.Scrape) {
 	states := map[netinst.NIState]int{}
 	for _, state := range []netinst.NIState{netinst.Creating, netinst.Present, netinst.Removing, netinst.CreatingFailed,

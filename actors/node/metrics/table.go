@@ -92,7 +92,9 @@ var (
 	mailbox  = Table.Gauge("edgespan_actor_mailbox_messages", "Messages that wait in mailboxes.", "actor")
 	restarts = Table.Counter("edgespan_actor_restarts_total", "Restarts of actors that had crashed.", "actor")
 	helpers  = Table.Gauge("edgespan_helper_processes", "Processes of the networks, by program.", "program")
-	memory   = Table.Gauge("edgespan_helper_resident_memory_bytes",
+	spans    = Table.Counter("edgespan_trace_spans_total",
+		"Spans that were sent to the collector of traces, dropped, or left out of a trace that is too long.", "result")
+	memory = Table.Gauge("edgespan_helper_resident_memory_bytes",
 		"Bytes of memory of the networks' processes, by program, with what they share.", "program")
 )
 

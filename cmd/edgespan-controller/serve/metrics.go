@@ -54,7 +54,7 @@ func (s *service) metricsPage() *metrics.Page {
 		ctx, cancel := context.WithTimeout(context.Background(), sizeTimeout)
 		defer cancel()
 		now := ctlmetrics.Snapshot{Version: s.app.Version, Fleet: s.fleet.CountNodes(), Ready: s.fleet.Ready(ctx) == nil,
-			Audited: s.audit.writable()}
+			Audited: s.audit.writable(), Spans: s.spans()}
 		store := s.foundation.store
 		now.Store = ctlmetrics.Store{Writable: store.CheckWritable() == nil, NearlyFull: store.CheckSpace() != nil, Size: -1}
 		if size, err := store.Size(ctx); err == nil {

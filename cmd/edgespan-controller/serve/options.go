@@ -42,6 +42,8 @@ type Options struct {
 	KeystoneWindow                                                   number
 	ClientCAFile, ClientCRLFile                                      text
 
+	TraceEndpoint, TraceCA, TraceRatio text
+
 	AuditMB, PerAddress number
 	certificates
 
@@ -141,7 +143,8 @@ func NewOptions() *Options {
 			"joins per second from one address, after a burst of 20 times as many; raise it for a fleet behind one NAT",
 			serving},
 		{"v", &o.V, "log verbosity: 0, or 1 or more for everything", serving},
-	}, o.seedSettings(), o.doorSettings(), o.factsSettings(), o.certificateSettings(), o.rolloutSettings())
+	}, o.seedSettings(), o.traceSettings(), o.doorSettings(),
+		o.factsSettings(), o.certificateSettings(), o.rolloutSettings())
 	for name, v := range fileFlags(schema.ControllerDefault()) {
 		if s, ok := o.find(name); ok {
 			_ = s.value.Set(v.(string)) // a test sets each of them

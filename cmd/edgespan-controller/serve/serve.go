@@ -57,10 +57,11 @@ type service struct {
 	access     *access
 	audit      *auditLog
 	own        *selfConfig
-	fleet      running
-	facts      *configdb.Keeper
-	api        *http.Server
-	nodes      *nodelink.Server
+	tracing
+	fleet running
+	facts *configdb.Keeper
+	api   *http.Server
+	nodes *nodelink.Server
 
 	apiListener, nodeListener net.Listener
 }
@@ -108,6 +109,9 @@ func (a *App) serve(ctx context.Context, o *Options) error {
 func (s *service) open(ctx context.Context, level zap.AtomicLevel) error {
 	var err error
 	if s.foundation, err = openFoundation(ctx, s.o, s.app.Version, s.log); err != nil {
+		return err
+	}
+	if err := s.startTracing(); err != nil {
 		return err
 	}
 	table, err := readActions(string(s.o.Actions))
@@ -169,6 +173,7 @@ func (s *service) listen(failed chan<- error) {
 		fleetapi.WithTokens(pki.OperatorTokenHash), rest.WithAudit(s.audit.record), rest.WithIntents(s.audit.intent),
 		fleetapi.WithAuthLimiter(s.access.limiter), fleetapi.WithWarnings(s.warnings),
 		fleetapi.WithMetrics(s.metricsPage().Text), fleetapi.WithChecks(s.checks), s.observed("fleet"),
+		rest.WithTracer(s.tracer),
 		rest.WithFailures(func(method, path string, err error) {
 			s.log.Error("request failed", zap.String("method", method), zap.String("path", path), zap.Error(err))
 		}),
@@ -310,6 +315,7 @@ func (s *service) close() error {
 			faults = append(faults, err)
 		}
 	}
+	s.tracing.stop()
 	if s.audit != nil {
 		faults = append(faults, s.audit.close())
 	}

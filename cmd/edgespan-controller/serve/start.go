@@ -31,6 +31,7 @@ import (
 	"edgespan/platform/store/bolt"
 	"edgespan/platform/store/etcd"
 	"edgespan/pubsub/ratelimit"
+	"edgespan/pubsub/trace"
 )
 
 // Time limits of a start and an end.
@@ -53,6 +54,7 @@ type foundation struct {
 	version string             // of this program
 	stored  *ratelimit.Buckets // limits how much callers of both APIs store
 	work    *metrics.Work
+	tracer  *trace.Tracer // nil: no traces
 }
 
 // openFoundation opens the data folder and the store, and applies the flags of the stored config to o.
@@ -207,8 +209,9 @@ func (g *foundation) tree(o *Options, i issuer, mask []byte, nodeLink string,
 		return nil, err
 	}
 	return controller.Start(controller.Options{
-		Store: g.store, Work: g.work, Elector: elector, Replica: g.replica, Log: g.log, Base: base, Metadata: nodes,
-		E2E: own, Issuer: i,
+		Store: g.store, Work: g.work, Elector: elector, Replica: g.replica, Log: g.log, Tracer: g.tracer, Base: base,
+		Metadata: nodes,
+		E2E:      own, Issuer: i,
 		Own: o.validateChange, Settings: o.settings(g.replica), MaskKey: mask, NodeLink: nodeLink, Stored: g.stored, Do: do,
 		Offline: do == nil,
 		Shared:  len(o.Etcd) > 0,

@@ -21,6 +21,7 @@ import (
 	"edgespan/config/httpapi/rest"
 	"edgespan/config/nodeconf/action"
 	"edgespan/platform/daemon"
+	"edgespan/platform/otlp"
 )
 
 // Two locks allow one daemon per network namespace: a file of the lock folder, and the abstract socket that older
@@ -40,8 +41,10 @@ type nodeOptions struct {
 	Level    zap.AtomicLevel // of the log
 	About    aboutFiles
 	Metrics  string // address that serves metrics, or ""
-	Strict   bool   // damage in the state folder is an error
-	Warning  string // a warning from before the start, or ""
+	Trace    otlp.Options
+	Traces   *otlp.Config // from Trace and the environment; nil for no traces
+	Strict   bool         // damage in the state folder is an error
+	Warning  string       // a warning from before the start, or ""
 	// ResolverRoot replaces "/" in tests and in the demo: the daemon looks for DNS servers in other programs' files below
 	// it.
 	ResolverRoot string
@@ -124,6 +127,9 @@ The subcommands read and change the overrides of single nodes on a controller.`,
 				}
 				o.Metrics = addr
 			}
+			if err := o.setTraces(a.App); err != nil {
+				return err
+			}
 			hup := make(chan os.Signal, 1)
 			signal.Notify(hup, syscall.SIGHUP)
 			defer signal.Stop(hup)
@@ -150,10 +156,29 @@ func (o *nodeOptions) flags(f *pflag.FlagSet) {
 	f.StringVar(&o.Config, "config", "", "node config file (default "+reach.DefaultConfig+")")
 	f.StringVar(&o.Metrics, "metrics", "", "serve metrics for Prometheus on http://ADDR/metrics; ADDR is a "+
 		"port of 127.0.0.1, or IP:PORT (default off)")
+	f.StringVar(&o.Trace.Endpoint, "trace-endpoint", "", "URL of an OpenTelemetry collector that gets traces by OTLP "+
+		"over HTTP (default OTEL_EXPORTER_OTLP_TRACES_ENDPOINT or OTEL_EXPORTER_OTLP_ENDPOINT, else no traces)")
+	f.StringVar(&o.Trace.CA, "trace-ca", "", "PEM file of the CAs of the collector (default: those of the machine)")
+	f.StringVar(&o.Trace.Ratio, "trace-ratio", "",
+		"share of the changes that begin here and are traced, 0 to 1 (default 1)")
 	f.StringVar(&o.ResolverRoot, "resolver-root", "",
 		"root folder of the files with the DNS servers that other programs have learned")
 	_ = f.MarkHidden("resolver-root") // the flag exists
 	f.StringVar(&o.StateDir, "state-dir", "", "state folder (default "+reach.DefaultStateDir+")")
+}
+
+// setTraces sets where traces go, by the flags and the environment.
+func (o *nodeOptions) setTraces(a *reach.App) error {
+	t := otlp.Options{Endpoint: a.Setting(o.Trace.Endpoint, "EDGESPAN_TRACE_ENDPOINT", ""),
+		CA: a.Setting(o.Trace.CA, "EDGESPAN_TRACE_CA", ""), Ratio: a.Setting(o.Trace.Ratio, "EDGESPAN_TRACE_RATIO", "")}
+	c, err := otlp.Configure(t, a.Env)
+	if err != nil {
+		return term.Usagef("%w", err)
+	}
+	if c.Endpoint != "" {
+		o.Traces = &c
+	}
+	return nil
 }
 
 // makeAbsolute makes every path absolute, since the daemon's children run in /.

@@ -20,6 +20,7 @@ import (
 	"edgespan/cmd/edgespan/reach"
 	"edgespan/cmd/term"
 	"edgespan/config/httpapi/nodeapi"
+	"edgespan/platform/otlp"
 )
 
 // syncBuffer is a log that is read while it is written.
@@ -104,7 +105,7 @@ func TestNodeServesUntilItIsTold(t *testing.T) {
 		t.Errorf("list: %+v, %v", got, err)
 	}
 	want := nodeOptions{n.dir + "/c", n.dir + "/state", n.dir + "/run", n.socket(), "v1.2.3", n.got.Level, aboutFiles{},
-		"", false, "", ""}
+		"", otlp.Options{}, nil, false, "", ""}
 	if n.got != want {
 		t.Errorf("options %+v, want %+v", n.got, want)
 	}

@@ -41,6 +41,7 @@ type node struct {
 	ends    chan error    // what Done returns
 	linked  chan struct{} // closed when the link to the controller has ended
 	unlink  context.CancelFunc
+	tracing
 	stopped chan struct{}
 
 	uninform func(context.Context) error // ends the upload of facts
@@ -116,28 +117,24 @@ func startNode(ctx context.Context, o nodeOptions, log *zap.Logger) (runningNode
 	if err != nil {
 		return nil, errors.Join(err, n.close())
 	}
+	if err := n.tracing.start(o.Traces, o.Version, id, log); err != nil {
+		return nil, errors.Join(err, n.close())
+	}
 	reader := machine.Reader{Root: "/", RunDir: o.RunDir, Iptables: n.iptables, Flushable: n.host.Flushable,
 		Unlimited: n.host.Unlimited, AtLimit: n.host.AtLimit}
 	n.Node, err = tree.Start(tree.Options{
 		About: facts, Machine: daemon.MachineBoot(), Uptime: daemon.Uptime, Commands: commands{proc.New(""), n},
 		Host: n.host, Executors: executor.New(proc.New(""), o.RunDir), Echo: probe.Echo, Journal: journal,
 		Storage: n.storage(o), Warning: o.Warning,
-		FlowStore: &datadir.Lines{Path: filepath.Join(o.StateDir, flowLogName), Limit: flowLogLimit, Keep: flowLogKept,
-			Spare: flowLogSpare},
-		FlowDial: dialFlows, Files: daemon.NewFiles(o.Config, o.StateDir).WithReserve(journal.ReleaseReserve),
+		FlowStore: flowStore(o.StateDir),
+		FlowDial:  dialFlows, Files: daemon.NewFiles(o.Config, o.StateDir).WithReserve(journal.ReleaseReserve),
 		Facts:  reader,
-		RunDir: o.RunDir, Boot: boot, Log: log, Notify: n.notify, SetLevel: setLevel(o.Level),
+		RunDir: o.RunDir, Boot: boot, Log: log, Tracer: n.tracer, Notify: n.notify, SetLevel: setLevel(o.Level),
 	})
 	if err != nil {
 		return nil, errors.Join(err, n.close())
 	}
-	go func() {
-		select {
-		case err := <-n.Node.Done():
-			n.ends <- err
-		case <-n.stopped:
-		}
-	}()
+	go n.passEnd()
 	n.link(creds, facts.Controller, log)
 	n.uninform = informer{id.String(), facts, reader, n.Topics(), creds, log.Named("facts")}.start()
 	// Once the daemon is ready, clients see the networks of its config. A disk that hangs delays the start by no more
@@ -149,6 +146,20 @@ func startNode(ctx context.Context, o nodeOptions, log *zap.Logger) (runningNode
 	cancel()
 	n.notify("READY=1")
 	return n, nil
+}
+
+// passEnd passes the end of the actors on.
+func (n *node) passEnd() {
+	select {
+	case err := <-n.Node.Done():
+		n.ends <- err
+	case <-n.stopped:
+	}
+}
+
+func flowStore(dir string) *datadir.Lines {
+	return &datadir.Lines{Path: filepath.Join(dir, flowLogName), Limit: flowLogLimit, Keep: flowLogKept,
+		Spare: flowLogSpare}
 }
 
 // storage returns the state folder for the actors, or nil with --strict, where damage is an error.
@@ -231,6 +242,7 @@ func (n *node) Stop(ctx context.Context) error {
 }
 
 func (n *node) close() error {
+	n.tracing.stop()
 	var err error
 	if n.host != nil {
 		err = n.host.Close()

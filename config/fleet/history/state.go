@@ -22,6 +22,7 @@ type RevisionRecord struct {
 	Message   string    `json:"message,omitempty"`
 	ChangeSet string    `json:"changeSet,omitempty"` // the ID of a large write's change-set
 	Renamed   []Rename  `json:"renamed,omitempty"`   // nodes
+	Trace     string    `json:"trace,omitempty"`     // traceparent of the write; no decision depends on it
 	Tree      string    `json:"tree"`
 }
 

@@ -32,6 +32,7 @@ type Change struct {
 	Then []kv.Op
 	// Renamed lists the renamed nodes; Rename and Restore set it.
 	Renamed []Rename
+	Trace   string // traceparent of the write, "" for none
 
 	names kv.Txn // conditions and operations of a rename outside the layers
 }
@@ -107,7 +108,7 @@ func (s State) Plan(c Change) (CommitPlan, error) {
 		return CommitPlan{}, err
 	}
 	record := RevisionRecord{Number: s.Number + 1, Parent: s.Number, Author: c.Author, Time: c.Time.UTC().Round(0),
-		Message: c.Message, Renamed: c.Renamed}
+		Message: c.Message, Renamed: c.Renamed, Trace: c.Trace}
 	changed, err := changedEntries(o, c, have, record.Number)
 	if err != nil {
 		return CommitPlan{}, err

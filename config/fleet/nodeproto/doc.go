@@ -201,6 +201,7 @@ type Push struct {
 	PeerConfiguration []byte
 	Confirm           time.Duration // 0: no confirmation is needed
 	Managed           bool
+	Trace             string // traceparent of the write that it comes from; "" for none
 }
 
 // Number gives the running config of a node a new generation: nothing is applied, no action runs, nothing needs a

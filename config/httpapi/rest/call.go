@@ -4,6 +4,9 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"strconv"
+
+	"edgespan/pubsub/trace"
 )
 
 // Caller is the authenticated sender of a request.
@@ -31,7 +34,8 @@ type Call struct {
 	Holds  *Body // the budget that its body holds; nil for none yet
 	Turn   *Hold // nil until the caller has authenticated
 
-	known bool   // the caller has authenticated
+	known bool // the caller has authenticated
+	span  trace.Span
 	give  func() // releases the budget of the answer; nil if none is held yet
 }
 
@@ -66,8 +70,39 @@ func (f *Frame) Begin(c *Call, caller Caller, need Role) (leave func(), err erro
 		return nil, Refuse(TypeBusy, "%s", err)
 	}
 	ctx, turn := f.Turns.Of(c.Context(), caller.Holder())
-	c.Request, c.Turn = c.WithContext(ctx), turn
+	c.Request, c.Turn = c.WithContext(f.startSpan(ctx, c)), turn
 	return leave, nil
+}
+
+// startSpan starts the span of a call that is no read, and returns the context that carries it. A caller continues a
+// trace of its own by the header traceparent.
+func (f *Frame) startSpan(ctx context.Context, c *Call) context.Context {
+	if f.Tracer == nil || c.Method == http.MethodGet || c.Method == http.MethodHead {
+		return ctx
+	}
+	c.span = f.Tracer.Start(trace.Parse(c.Header.Get("Traceparent")), "rest.write", trace.Server)
+	if c.span.On() {
+		c.Entry.Trace = c.span.Context().TraceID()
+	}
+	return trace.With(ctx, c.span.Context())
+}
+
+// endSpan ends the span of a call whose answer is known.
+func (c *Call) endSpan() {
+	if !c.span.On() {
+		return
+	}
+	c.span.Set("http.request.method", c.Method)
+	c.span.Set("http.route", c.Route)
+	c.span.Set("http.response.status_code", strconv.Itoa(c.Entry.Status))
+	c.span.Set("edgespan.caller", c.Caller.Name)
+	if c.Entry.Revision > 0 {
+		c.span.Set("edgespan.revision", strconv.FormatUint(c.Entry.Revision, 10))
+	}
+	if c.Entry.Status >= http.StatusBadRequest {
+		c.span.Fail(http.StatusText(c.Entry.Status))
+	}
+	c.span.End()
 }
 
 // Watch takes a slot for a stream of events.

@@ -54,6 +54,7 @@ type Entry struct {
 	DryRun   bool      `json:"dryRun,omitempty"`
 	Reveal   bool      `json:"reveal,omitempty"`
 	Message  string    `json:"message,omitempty"`
+	Trace    string    `json:"trace,omitempty"`   // ID of its trace; "" if it has none
 	Begun    bool      `json:"begun,omitempty"`   // the action is about to start: the line with its status follows
 	LeftOut  int       `json:"leftOut,omitempty"` // refusals before this line in its file that have no line
 }

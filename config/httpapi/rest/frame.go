@@ -10,6 +10,7 @@ import (
 
 	"edgespan/config"
 	"edgespan/pubsub/ratelimit"
+	"edgespan/pubsub/trace"
 )
 
 // Limits keep callers from using up the controller's resources.
@@ -49,6 +50,7 @@ type Frame struct {
 	Failed  func(method, path string, err error)
 	Observe func(method, route string, status int, took time.Duration)
 	TooMany func(wait time.Duration) *Problem
+	Tracer  *trace.Tracer // of calls that are no reads; nil: no traces
 	Version string
 	Limits  Limits
 	Local   bool // accept only requests whose Host names this machine
@@ -103,6 +105,7 @@ func (f *Frame) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		defer answer.Done()
 	}
 	c.Describe(answer)
+	c.endSpan()
 	f.Observe(r.Method, c.Route, c.Entry.Status, time.Since(began))
 	if f.isAudited(c) {
 		f.Audit(c.Entry)

@@ -3,6 +3,8 @@ package rest
 import (
 	"context"
 	"time"
+
+	"edgespan/pubsub/trace"
 )
 
 // Option changes the handler of an API.
@@ -29,6 +31,9 @@ func WithFailures(f func(method, path string, err error)) Option {
 func WithObserver(f func(method, route string, status int, took time.Duration)) Option {
 	return func(a API) { a.frame().Observe = f }
 }
+
+// WithTracer sets the tracer of the calls that are no reads.
+func WithTracer(t *trace.Tracer) Option { return func(a API) { a.frame().Tracer = t } }
 
 // WithBodies shares a budget for bodies with other listeners of the process, instead of Limits.Bytes.
 func WithBodies(b *Bodies) Option { return func(a API) { a.frame().Bodies = b } }

@@ -1695,6 +1695,7 @@ type Push struct {
 	ConfirmMs         int64                  `protobuf:"varint,5,opt,name=confirm_ms,json=confirmMs,proto3" json:"confirm_ms,omitempty"`
 	Managed           bool                   `protobuf:"varint,6,opt,name=managed,proto3" json:"managed,omitempty"`
 	Attempt           uint64                 `protobuf:"varint,7,opt,name=attempt,proto3" json:"attempt,omitempty"`
+	Traceparent       string                 `protobuf:"bytes,8,opt,name=traceparent,proto3" json:"traceparent,omitempty"` // W3C, of the span of this push; "" for none
 	unknownFields     protoimpl.UnknownFields
 	sizeCache         protoimpl.SizeCache
 }
@@ -1776,6 +1777,13 @@ func (x *Push) GetAttempt() uint64 {
 		return x.Attempt
 	}
 	return 0
+}
+
+func (x *Push) GetTraceparent() string {
+	if x != nil {
+		return x.Traceparent
+	}
+	return ""
 }
 
 type Number struct {
@@ -2453,7 +2461,7 @@ const file_link_proto_rawDesc = "" +
 	"\x04data\x18\x02 \x01(\fR\x04data\x12\x14\n" +
 	"\x05error\x18\x03 \x01(\tR\x05error\"\"\n" +
 	"\x0eSigningRequest\x12\x10\n" +
-	"\x03csr\x18\x01 \x01(\fR\x03csr\"\xf4\x01\n" +
+	"\x03csr\x18\x01 \x01(\fR\x03csr\"\x96\x02\n" +
 	"\x04Push\x12<\n" +
 	"\n" +
 	"generation\x18\x01 \x01(\v2\x1c.edgespan.link.v1.GenerationR\n" +
@@ -2464,7 +2472,8 @@ const file_link_proto_rawDesc = "" +
 	"\n" +
 	"confirm_ms\x18\x05 \x01(\x03R\tconfirmMs\x12\x18\n" +
 	"\amanaged\x18\x06 \x01(\bR\amanaged\x12\x18\n" +
-	"\aattempt\x18\a \x01(\x04R\aattempt\"F\n" +
+	"\aattempt\x18\a \x01(\x04R\aattempt\x12 \n" +
+	"\vtraceparent\x18\b \x01(\tR\vtraceparent\"F\n" +
 	"\x06Number\x12<\n" +
 	"\n" +
 	"generation\x18\x01 \x01(\v2\x1c.edgespan.link.v1.GenerationR\n" +
