@@ -176,7 +176,7 @@ func (a *applier) limits(r applyRequest, changes bool) map[netstate.ID][]netstat
 	defer cancel()
 	counts, err := a.d.host.Counters(ctx, a.owner, chains)
 	if err != nil {
-		a.d.log.Warn("count dropped packets", zap.String("ni", a.owner.Name), zap.Error(err))
+		a.d.of(logApplier).Warn("count dropped packets", zap.String("ni", a.owner.Name), zap.Error(err))
 	}
 	return counts
 }
@@ -190,7 +190,7 @@ func (a *applier) mtu() int {
 	defer cancel()
 	mtu, err := a.d.host.BridgeMTU(ctx, a.owner)
 	if err != nil {
-		a.d.log.Warn("read the MTU of a network", zap.String("ni", a.owner.Name), zap.Error(err))
+		a.d.of(logApplier).Warn("read the MTU of a network", zap.String("ni", a.owner.Name), zap.Error(err))
 	}
 	return mtu
 }
@@ -273,7 +273,8 @@ func (a *applier) forget(validate bool, r applyRequest, have netstate.State, don
 		n, err := answer()
 		a.ending = append(a.ending, connections)
 		if n > 0 {
-			a.d.log.Info("deleted conntrack entries of denied flows", zap.String("ni", a.owner.Name), zap.Int("flows", n))
+			a.d.of(logApplier).Info("deleted conntrack entries of denied flows", zap.String("ni", a.owner.Name),
+				zap.Int("flows", n))
 		}
 		if err == nil {
 			return nil
@@ -321,8 +322,8 @@ func (a *applier) endConnections() {
 	defer cancel()
 	for netns, flows := range of {
 		n, err := a.d.host.EndConnections(ctx, netns, flows)
-		a.d.log.Info("ended connections over a port that was left", zap.String("ni", a.owner.Name), zap.Int("count", n),
-			zap.Error(err))
+		a.d.of(logApplier).Info("ended connections over a port that was left", zap.String("ni", a.owner.Name),
+			zap.Int("count", n), zap.Error(err))
 	}
 }
 

@@ -15,7 +15,7 @@ import (
 // logApplyReport writes log lines and events for the result of an apply of a network or of the host state: one for each
 // change, none for a failure that persists.
 func (d *deps) logApplyReport(object, name string, a manager.ApplyReport) {
-	log := d.tracedLog(d.log).With(zap.String("object", object))
+	log := d.tracedLog(d.of(logApplier)).With(zap.String("object", object))
 	if a.Contest != "" && !a.Contested {
 		log.Warn("other programs keep changing objects of edgespan; repairs are now counted and made less often",
 			zap.String("count", a.Contest))

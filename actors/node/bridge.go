@@ -159,7 +159,7 @@ func (b *bridge) started(c actor.Context) {
 	if s, _ := b.d.topics.Applied.Get("", b.key); s.Machine == b.d.machine {
 		b.mgr.Resume(s.Mark)
 	}
-	b.log = b.d.log.With(zap.String("ni", b.key))
+	b.log = b.d.of(logBridge).With(zap.String("ni", b.key))
 	b.portStatuses, b.sentMaxTracked = map[string]netinst.PortStatus{}, 0
 
 	t := b.d.topics

@@ -134,7 +134,7 @@ func (h *configHost) Publish(p commitconfirm.Publish, of trace.Context) {
 		Source: string(p.Source), Generation: p.Seq, MD5: md5, FileDigest: p.FileDigest, Error: h.fault, Keep: p.Keep,
 		Valid: s.Valid || !p.Keep,
 	}))
-	log := supervise.Traced(h.d.log, of)
+	log := supervise.Traced(h.d.of(logConfig), of)
 	log.Info("config published", zap.String("source", string(p.Source)), zap.Uint64("gen", p.Seq),
 		zap.String("md5", md5),
 		zap.Int("networks", len(cfg.Networks)), zap.Int("apps", len(cfg.Apps)))

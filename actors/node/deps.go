@@ -112,6 +112,30 @@ type logged struct {
 	applied atomic.Pointer[applyingContext] // nil: no config is being applied
 }
 
+// The subsystems of the log, which each have a level (package loglevel).
+const (
+	logActors    = "actors" // crashes and restarts
+	logApplier   = "applier"
+	logBridge    = "bridge"
+	logConfig    = "config"
+	logExec      = "exec"
+	logFlows     = "flows"
+	logMonitor   = "monitor"
+	logPorts     = "ports"
+	logProbe     = "probe"
+	logRouter    = "router"
+	logTelemetry = "telemetry"
+)
+
+// LogNames returns the subsystems of the actors' log.
+func LogNames() []string {
+	return []string{logActors, logApplier, logBridge, logConfig, logExec, logFlows, logMonitor, logPorts, logProbe,
+		logRouter, logTelemetry}
+}
+
+// of returns the log of a subsystem.
+func (l *logged) of(subsystem string) *zap.Logger { return l.log.Named(subsystem) }
+
 // applyingContext is the trace of the config that was published last, until the host is as it desires. What the
 // appliers then change is below it.
 type applyingContext struct {

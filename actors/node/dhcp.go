@@ -82,7 +82,7 @@ func (p *dhcpPort) Receive(c actor.Context) {
 		}
 	case socketEnded:
 		if msg.socket == p.socket && p.send != nil {
-			p.d.log.Info("DHCP socket ended", zap.String("port", p.label), zap.Error(msg.err))
+			p.d.of(logPorts).Info("DHCP socket ended", zap.String("port", p.label), zap.Error(msg.err))
 			p.close()
 			p.step(c, dhcpclient.LinkChanged{})
 			p.rest(c)
@@ -134,7 +134,7 @@ func (p *dhcpPort) open(c actor.Context) {
 	if err != nil {
 		cancel()
 		if p.unopened != err.Error() {
-			p.d.log.Warn("open DHCP socket", zap.String("port", p.label), zap.Error(err))
+			p.d.of(logPorts).Warn("open DHCP socket", zap.String("port", p.label), zap.Error(err))
 		}
 		p.unopened = err.Error()
 		p.rest(c)
@@ -167,7 +167,7 @@ func (p *dhcpPort) step(c actor.Context, what dhcpclient.What) {
 				continue
 			}
 			if err := p.send(e.Query); err != nil { // sent again later, like one that was lost
-				p.d.log.Debug("DHCP", zap.String("port", p.label), zap.Error(err))
+				p.d.of(logPorts).Debug("DHCP", zap.String("port", p.label), zap.Error(err))
 			}
 		case dhcpclient.Check:
 			self, root := c.Self(), c.ActorSystem().Root
@@ -179,7 +179,7 @@ func (p *dhcpPort) step(c actor.Context, what dhcpclient.What) {
 		case dhcpclient.SetLease:
 			c.Send(c.Parent(), leaseChanged{p.label, e.Lease})
 		case dhcpclient.Note:
-			p.d.log.Info("DHCP", zap.String("port", p.label), zap.String("what", e.Text))
+			p.d.of(logPorts).Info("DHCP", zap.String("port", p.label), zap.String("what", e.Text))
 		}
 	}
 	if fault := cmp.Or(p.unopened, p.client.Fault()); fault != p.fault {

@@ -132,7 +132,7 @@ func (x *exec) requestList(c actor.Context) {
 
 func (x *exec) list(c actor.Context, l tasksListed) {
 	if l.err != nil {
-		x.d.log.Error("find edgespan's executors on the host", zap.Error(l.err))
+		x.d.of(logExec).Error("find edgespan's executors on the host", zap.Error(l.err))
 		x.timers.after(c, jitter(taskRetry), func() any { return listTasks{} })
 		return
 	}
@@ -234,7 +234,7 @@ func (x *exec) publishStatus(s task.Status) {
 	if was.State != "" {
 		text = string(was.State) + " -> " + text
 	}
-	x.d.log.Info("parameter", zap.String("id", s.ID), zap.String("state", text), zap.String("why", s.Reason),
+	x.d.of(logExec).Info("parameter", zap.String("id", s.ID), zap.String("state", text), zap.String("why", s.Reason),
 		zap.Int("attempts", s.Attempts))
 	ev := event(nodeapi.EventState, s.ID, "", text)
 	ev.Error = s.Reason

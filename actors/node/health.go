@@ -79,19 +79,19 @@ func (r *router) storageHealth(now api.StorageHealth) {
 	must(r.storage.Publish("", "node", now))
 	if !known {
 		for _, n := range now.Notes {
-			r.d.log.Warn("state folder", zap.String("found", n))
+			r.d.of(logRouter).Warn("state folder", zap.String("found", n))
 			r.d.recordEvent(event(nodeapi.EventStorage, "node", "", n))
 		}
 	}
 	switch {
 	case now.Fault != "" && was.Fault == "":
-		r.d.log.Error("state folder", zap.String("err", now.Fault))
+		r.d.of(logRouter).Error("state folder", zap.String("err", now.Fault))
 		e := event(nodeapi.EventStorage, "node", "", api.NotJournalled+
 			": changes are kept in memory until the disk accepts writes")
 		e.Error = now.Fault
 		r.d.recordEvent(e)
 	case now.Fault == "" && was.Fault != "":
-		r.d.log.Info("state folder", zap.String("state", api.Journalled))
+		r.d.of(logRouter).Info("state folder", zap.String("state", api.Journalled))
 		text := api.Journalled + " again, including all changes made meanwhile"
 		r.d.recordEvent(event(nodeapi.EventStorage, "node", "", text))
 	}

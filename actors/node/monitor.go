@@ -139,7 +139,7 @@ func watch(d *deps, emit func(netstate.HostEvent)) {
 		if d.ctx.Err() != nil {
 			return
 		}
-		d.log.Error("watch the host", zap.Error(err))
+		d.of(logMonitor).Error("watch the host", zap.Error(err))
 		select {
 		case <-d.ctx.Done():
 		case <-time.After(time.Second):

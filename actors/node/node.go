@@ -99,7 +99,7 @@ func Start(o Options) (*Node, error) {
 			}
 		},
 	}
-	n.system = supervise.System(o.Log, pidBuckets)
+	n.system = supervise.System(n.d.of(logActors), pidBuckets)
 	keeper := actor.NewPID(n.system.Address(), eventsID)
 	n.d.recordEvent = func(e nodeapi.Event) {
 		if ctx.Err() == nil { // at shutdown its keeper may be gone first
@@ -107,7 +107,7 @@ func Start(o Options) (*Node, error) {
 		}
 	}
 	n.d.flows = n.d.newFlows(o.FlowStore, o.FlowDial)
-	n.d.strategy = &supervise.Backoff{Log: o.Log, Crashed: n.d.crashed}
+	n.d.strategy = &supervise.Backoff{Log: n.d.of(logActors), Crashed: n.d.crashed}
 	recorder := actor.NewPID(n.system.Address(), recorderID)
 	n.d.journalRecord = func(r api.NodeRecord) {
 		if ctx.Err() == nil {
@@ -180,11 +180,11 @@ func (n *Node) newReader(o Options) *api.Reader {
 func (n *Node) newAgent(o Options) *agent.Agent {
 	record, _ := n.d.topics.NodeRecord.Get("", "node")
 	return agent.New(agent.Options{
-		Disk: &migratedDisk{o.Files, record, o.Log}, Validator: nodestate.Validator(o.About.Metadata),
+		Disk: &migratedDisk{o.Files, record, n.d.of(logConfig)}, Validator: nodestate.Validator(o.About.Metadata),
 		Host:    &configHost{d: n.d},
 		File:    o.Files.ReadConfig,
 		Runner:  n.newRunner(o.Commands),
-		Machine: o.Machine, Facts: o.About, Log: o.Log, Tracer: o.Tracer,
+		Machine: o.Machine, Facts: o.About, Log: n.d.of(logConfig), Tracer: o.Tracer,
 	})
 }
 
@@ -210,10 +210,10 @@ func (n *Node) Scrape(version string, to *scrapes.Scrape) {
 	s.Version, s.Counts, s.FlowLog = version, d.work.Snapshot(), d.flows.Counts()
 	var err error
 	if s.Links, err = d.host.LinkCounters(); err != nil {
-		d.log.Warn("scrape", zap.Error(err))
+		d.of(logTelemetry).Warn("scrape", zap.Error(err))
 	}
 	if s.Helpers, err = d.host.HelperUsage(ctx); err != nil {
-		d.log.Warn("scrape", zap.Error(err))
+		d.of(logTelemetry).Warn("scrape", zap.Error(err))
 	}
 	for _, a := range d.census.List() {
 		s.Actors = append(s.Actors, metrics.Actor{ID: a.ID, State: a.State, Waiting: d.census.waiting(a.ID)})

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
+	"go.uber.org/zap"
 
 	"edgespan/actors/node/api"
 	"edgespan/config/httpapi/nodeapi"
@@ -180,7 +181,7 @@ func (b *bridge) moved(choices map[string]probe.Choice) {
 			if probe.IsOfIPv6(selector) {
 				family = "IPv6: "
 			}
-			b.log.Info("uplink: " + family + choice.Why)
+			b.d.of(logProbe).With(zap.String("ni", b.key)).Info("uplink: " + family + choice.Why)
 			b.d.work.Switched(b.key)
 			b.d.recordEvent(event(nodeapi.EventUplink, "ni/"+b.key, b.name,
 				family+was+" -> "+choice.Port+": "+choice.Why))

@@ -197,7 +197,7 @@ func (p *probes) ended(c actor.Context, key string, x *probing, shot shotEnded) 
 	if shot.kept {
 		if x.answered = max(x.answered, shot.number); x.kept != shot.outcome.Error {
 			x.kept = shot.outcome.Error
-			p.d.log.Warn("probe an uplink", zap.String("probe", key), zap.String("err", x.kept))
+			p.d.of(logProbe).Warn("probe an uplink", zap.String("probe", key), zap.String("err", x.kept))
 		}
 		return
 	}

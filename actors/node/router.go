@@ -158,7 +158,7 @@ func (r *router) started(c actor.Context) {
 
 	spawn(c, r.d.props(func() actor.Actor { return &events{d: r.d} }), "events") // first: the others send to it
 	if r.d.warning != "" {
-		r.d.log.Warn("start", zap.String("found", r.d.warning))
+		r.d.of(logRouter).Warn("start", zap.String("found", r.d.warning))
 		r.d.recordEvent(event(nodeapi.EventSecurity, "node", "", r.d.warning))
 	}
 	r.monitor = spawn(c, r.d.vital(func() actor.Actor { return &monitor{d: r.d} }), "monitor")
@@ -264,7 +264,7 @@ func (r *router) step(c actor.Context, e registry.Event) (retry time.Duration) {
 			r.timers.after(c, r.d.wait(e.After, e.Shared), func() any { return registry.HostRetryDue{Token: e.Token} })
 		case registry.HostProblem:
 			if e.Error != "" {
-				r.d.log.Error("apply the host state", zap.String("err", e.Error))
+				r.d.of(logRouter).Error("apply the host state", zap.String("err", e.Error))
 			}
 			r.d.hostProblem.Store(&e.Error)
 		}

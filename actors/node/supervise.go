@@ -89,7 +89,7 @@ func (d *deps) props(make func() actor.Actor) *actor.Props {
 	box := &mailbox{}
 	return actor.PropsFromProducer(make,
 		actor.WithSupervisor(d.strategy), actor.WithMailbox(actor.Unbounded(box)),
-		actor.WithReceiverMiddleware(supervise.Lifecycle(d.log), d.countMessages(box)))
+		actor.WithReceiverMiddleware(supervise.Lifecycle(d.of(logActors)), d.countMessages(box)))
 }
 
 // vital returns the Props of an actor that the node can't run without: its crash ends the process, systemd restarts it,
@@ -98,8 +98,8 @@ func (d *deps) vital(make func() actor.Actor, more ...actor.ReceiverMiddleware) 
 	box := &mailbox{}
 	return actor.PropsFromProducer(make,
 		actor.WithSupervisor(d.strategy), actor.WithMailbox(actor.Unbounded(box)),
-		actor.WithReceiverMiddleware(append([]actor.ReceiverMiddleware{supervise.Lifecycle(d.log), d.countMessages(box),
-			supervise.Vital(d.fail)}, more...)...))
+		actor.WithReceiverMiddleware(append([]actor.ReceiverMiddleware{supervise.Lifecycle(d.of(logActors)),
+			d.countMessages(box), supervise.Vital(d.fail)}, more...)...))
 }
 
 // countMessages maintains the census, with the mailbox of the actor.

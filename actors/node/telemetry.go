@@ -119,7 +119,7 @@ func (a *applier) readBefore(with counting, plan netstate.Plan) {
 	defer cancel()
 	counts, err := a.d.host.Counters(ctx, a.owner, ids)
 	if err != nil {
-		a.d.log.Warn("read the counters of access rules before they are written", zap.String("ni", a.owner.Name),
+		a.d.of(logTelemetry).Warn("read the counters of access rules before they are written", zap.String("ni", a.owner.Name),
 			zap.Error(err))
 	}
 	n.mu.Lock()
@@ -247,7 +247,7 @@ func (t *telemetry) read() {
 	t.began = time.Now()
 	for _, app := range t.d.topics.AppConfig.List("") {
 		if err := t.d.readHits(t.d.ctx, app, ""); err != nil {
-			t.d.log.Warn("read counters", zap.String("app", app.UUID.String()), zap.Error(err))
+			t.d.of(logTelemetry).Warn("read counters", zap.String("app", app.UUID.String()), zap.Error(err))
 		}
 	}
 	t.took = time.Since(t.began)
@@ -343,7 +343,7 @@ func (l *flowLog) stop() {
 // newFlows returns what records flows in a store, and exports them.
 func (d *deps) newFlows(s flows.Store, dial flows.Dial) *flows.Recorder {
 	failed := func(what string, err error) {
-		d.log.Warn("flow log", zap.Error(err))
+		d.of(logFlows).Warn("flow log", zap.Error(err))
 		e := event(nodeapi.EventFailed, "host", "", what)
 		e.Error = err.Error()
 		d.recordEvent(e)

@@ -87,16 +87,17 @@ var mayImport = map[string][]string{
 	},
 	"config/httpapi/fleetapi": {
 		"config", "config/fleet/backup", "config/fleet/history", "config/fleet/ops", "config/fleet/optimize",
-		"config/httpapi/rest", "config/layers", "config/layers/override", "config/stateloop/peer",
+		"config/httpapi/rest", "config/layers", "config/layers/override", "config/stateloop/peer", "pubsub/loglevel",
 	},
 	"config/httpapi/metrics": {"config/httpapi/rest"},
-	"config/httpapi/nodeapi": {"config", "config/httpapi/rest"},
+	"config/httpapi/nodeapi": {"config", "config/httpapi/rest", "pubsub/loglevel"},
 	"config/httpapi/rest":    {"config", "pubsub/ratelimit", "pubsub/trace"},
 
 	// Topics.
 	"pubsub":           {},
 	"pubsub/backoff":   {},
 	"pubsub/ratelimit": {},
+	"pubsub/loglevel":  {},
 	"pubsub/trace":     {},
 
 	// The shell: actors.
@@ -233,7 +234,7 @@ var mayImport = map[string][]string{
 		"config/httpapi/rest", "config/kv", "config/layers/metadata", "config/layers/schema",
 		"config/nodeconf/action", "platform/confdir", "platform/conns", "platform/daemon", "platform/datadir",
 		"platform/keystone", "platform/nodelink", "platform/passwd", "platform/pki", "platform/proc",
-		"platform/store", "platform/store/backend", "platform/store/bolt", "platform/store/etcd", "pubsub/ratelimit", "platform/otlp", "pubsub/trace",
+		"platform/store", "platform/store/backend", "platform/store/bolt", "platform/store/etcd", "pubsub/ratelimit", "platform/otlp", "pubsub/trace", "pubsub/loglevel",
 	},
 	"cmd/edgespan-controller/simulate": {
 		"actors/agent", "actors/simulate", "cmd/edgespan-controller/serve", "cmd/term", "config",
@@ -261,7 +262,7 @@ var mayImport = map[string][]string{
 		"netinst/netstate", "platform/confdir", "platform/conns", "platform/daemon",
 		"platform/datadir", "platform/executor", "platform/factlink",
 		"platform/facts", "platform/flowexport", "platform/host", "platform/nodelink", "platform/pki", "platform/probe", "platform/proc",
-		"platform/store", "pubsub", "platform/otlp", "pubsub/trace",
+		"platform/store", "pubsub", "platform/otlp", "pubsub/trace", "pubsub/loglevel",
 	},
 	"cmd/edgespan/demo": {"cmd/term", "config", "examples", "platform/lab"},
 	"cmd/edgespan/fleetcli": {
@@ -278,10 +279,10 @@ var mayImport = map[string][]string{
 	},
 	"cmd/edgespan/nodecli": {
 		"cmd/edgespan/fleetcli", "cmd/edgespan/reach", "cmd/term", "config", "config/httpapi/nodeapi",
-		"config/httpapi/rest", "netinst/doctor", "platform/facts",
+		"config/httpapi/rest", "netinst/doctor", "platform/facts", "pubsub/loglevel",
 	},
 	"cmd/edgespan/reach": {"cmd/term", "config/httpapi/fleetapi", "config/httpapi/nodeapi", "platform/store"},
-	"cmd/term":           {"config", "config/httpapi/fleetapi", "config/httpapi/rest", "platform/confdir", "platform/pki"},
+	"cmd/term":           {"config", "config/httpapi/fleetapi", "config/httpapi/rest", "platform/confdir", "platform/pki", "pubsub/loglevel"},
 	"deploy":             {},
 	"examples":           {},
 

@@ -177,6 +177,9 @@ func (s Snapshot) Collect(w *Work, to *metrics.Scrape) {
 		to.Count(cacheUse, use.Hits, cache, "hit")
 		to.Count(cacheUse, use.Misses, cache, "miss")
 	}
+	for result, n := range s.Spans {
+		to.Count(spans, n, result)
+	}
 	w.collect(to)
 }
 
@@ -199,9 +202,6 @@ func (w *Work) collect(to *metrics.Scrape) {
 	for _, k := range w.load.Kinds() {
 		to.Add(mailbox, float64(k.Waiting), k.Kind)
 		to.Count(restarts, k.Crashes, k.Kind)
-	}
-	for result, n := range s.Spans {
-		to.Count(spans, n, result)
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()

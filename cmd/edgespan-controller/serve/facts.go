@@ -17,7 +17,7 @@ import (
 // nodes.
 func (s *service) startFacts(mask []byte) (err error) {
 	s.facts, err = configdb.Start(configdb.Options{
-		Store: s.foundation.store, Log: s.log.Named("facts"), Memory: int(s.o.FactsMemory) << 20, Key: mask,
+		Store: s.foundation.store, Log: s.log.Named(logFacts), Memory: int(s.o.FactsMemory) << 20, Key: mask,
 		Keep: uint64(s.o.FactsVersions), KeepOwn: uint64(s.o.FactsNodeVersions), Quota: int64(s.o.FactsNodesMB) << 20,
 		Load: s.foundation.work.Load(),
 	})

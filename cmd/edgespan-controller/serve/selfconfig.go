@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"go.uber.org/zap"
-	"go.uber.org/zap/zapcore"
 
 	"edgespan/cmd/term"
 	"edgespan/config"
@@ -20,6 +19,7 @@ import (
 	"edgespan/config/nodeconf/action"
 	"edgespan/platform/confdir"
 	"edgespan/platform/proc"
+	"edgespan/pubsub/loglevel"
 )
 
 // defaultActions is the default file of commands for the controller's actions.
@@ -56,7 +56,7 @@ func thisHost() Host {
 type selfConfig struct {
 	Host
 	log    *zap.Logger
-	level  zap.AtomicLevel
+	level  *loglevel.Levels
 	table  action.ActionTable
 	assign func(context.Context) error // assigns the channels of all links again
 	flags  func(*Options)              // applies the new flags
@@ -88,8 +88,8 @@ func readActions(file string) (action.ActionTable, error) {
 	return t, nil
 }
 
-func newSelfConfig(h Host, o *Options, table action.ActionTable, log *zap.Logger, level zap.AtomicLevel) *selfConfig {
-	level.SetLevel(levelOf(o.V))
+func newSelfConfig(h Host, o *Options, table action.ActionTable, log *zap.Logger, level *loglevel.Levels) *selfConfig {
+	level.SetBase(levelOf(o.V))
 	return &selfConfig{Host: h, options: o, table: table, log: log, level: level, wake: make(chan struct{}, 1)}
 }
 
@@ -250,7 +250,7 @@ func (w *selfConfig) setFlags(changes []controllerconf.FlagChange, level bool) e
 		}
 	}
 	w.options = next
-	w.level.SetLevel(levelOf(next.V))
+	w.level.SetBase(levelOf(next.V))
 	if w.flags != nil {
 		w.flags(next)
 	}
@@ -270,12 +270,12 @@ func (o *Options) clone() *Options {
 }
 
 // levelOf returns the log level for a value of --v.
-func levelOf(v number) zapcore.Level {
+func levelOf(v number) loglevel.Level {
 	switch {
 	case v < 0:
-		return zapcore.WarnLevel
+		return loglevel.Warn
 	case v == 0:
-		return zapcore.InfoLevel
+		return loglevel.Info
 	}
-	return zapcore.DebugLevel
+	return loglevel.Debug
 }

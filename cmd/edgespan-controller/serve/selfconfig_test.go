@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"go.uber.org/zap"
-	"go.uber.org/zap/zapcore"
 
 	"edgespan/cmd/term"
 	"edgespan/config"
@@ -22,6 +21,7 @@ import (
 	"edgespan/config/layers/metadata"
 	"edgespan/config/layers/schema"
 	"edgespan/config/nodeconf/action"
+	"edgespan/pubsub/loglevel"
 )
 
 // ownRig carries out changes of a config on a machine that only notes them.
@@ -57,8 +57,9 @@ func newOwnRig(t *testing.T, table string) *ownRig {
 		Terminate: func() { _ = note("SIGTERM") }, Reboot: rebootWait,
 		Command: func(_ context.Context, argv []string) error { return note(strings.Join(argv, " ")) },
 	}
-	level := zap.NewAtomicLevel()
-	r.selfConfig = newSelfConfig(h, NewOptions(), actions, newLogger(&r.log, level), level)
+	every := newLogger(&r.log, zap.DebugLevel)
+	level := term.NewLevels(logNames, loglevel.Info, every)
+	r.selfConfig = newSelfConfig(h, NewOptions(), actions, term.WithLevels(every, level), level)
 	r.assign = func(context.Context) error { return note("assign channels") }
 	r.flags = func(o *Options) {
 		s := o.settings("x")
@@ -175,15 +176,15 @@ func TestLogLevelFollowsTheFlag(t *testing.T) {
 	r := newOwnRig(t, "")
 	for _, step := range []struct {
 		before, after string
-		want          zapcore.Level
+		want          loglevel.Level
 	}{
-		{`{}`, `{"flags":{"v":"2"}}`, zapcore.DebugLevel},
-		{`{"flags":{"v":"2"}}`, `{"flags":{"v":"0"}}`, zapcore.InfoLevel},
-		{`{"flags":{"v":"0"}}`, `{"flags":{"v":"1"}}`, zapcore.DebugLevel},
-		{`{"flags":{"v":"1"}}`, `{"flags":{}}`, zapcore.InfoLevel},
+		{`{}`, `{"flags":{"v":"2"}}`, loglevel.Debug},
+		{`{"flags":{"v":"2"}}`, `{"flags":{"v":"0"}}`, loglevel.Info},
+		{`{"flags":{"v":"0"}}`, `{"flags":{"v":"1"}}`, loglevel.Debug},
+		{`{"flags":{"v":"1"}}`, `{"flags":{}}`, loglevel.Info},
 	} {
 		r.runActions(t.Context(), change(t, step.before, step.after))
-		if got := r.level.Level(); got != step.want {
+		if got := r.level.Least(); got != step.want {
 			t.Errorf("%s to %s: %s, want %s", step.before, step.after, got, step.want)
 		}
 	}

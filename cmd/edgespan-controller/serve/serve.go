@@ -29,6 +29,7 @@ import (
 	"edgespan/platform/daemon"
 	"edgespan/platform/nodelink"
 	"edgespan/platform/pki"
+	"edgespan/pubsub/loglevel"
 )
 
 // running is a started controller, as the wiring needs it.
@@ -45,6 +46,18 @@ type running interface {
 	FactsEnvironment(ctx context.Context, node string) (int64, error)
 	KnowsToken(hash string) bool // a join token
 }
+
+// The subsystems of the log, which each have a level (package loglevel).
+const (
+	logAPI   = "api"
+	logFacts = "facts" // ConfigDB
+	logFleet = "fleet" // the actors: nodes, rollouts, writes
+	logLink  = "link"  // the streams of nodes
+	logStore = "store" // the clients of etcd
+	logTrace = "trace"
+)
+
+var logNames = []string{logAPI, logFacts, logFleet, logLink, logStore, logTrace}
 
 // service is a running controller.
 type service struct {
@@ -68,9 +81,9 @@ type service struct {
 
 // serve runs a controller until ctx ends or it can't continue.
 func (a *App) serve(ctx context.Context, o *Options) error {
-	level := zap.NewAtomicLevel()
-	level.SetLevel(levelOf(o.V))
-	s := &service{app: a, o: o, log: newLogger(a.Err, level), notify: daemon.Notifier(a.Env("NOTIFY_SOCKET"))}
+	every := newLogger(a.Err, zap.DebugLevel)
+	level := term.NewLevels(logNames, levelOf(o.V), every)
+	s := &service{app: a, o: o, log: term.WithLevels(every, level), notify: daemon.Notifier(a.Env("NOTIFY_SOCKET"))}
 	defer func() { _ = s.log.Sync() }() // a terminal can't be synced
 	if err := s.open(ctx, level); err != nil {
 		return errors.Join(err, s.close())
@@ -106,7 +119,7 @@ func (a *App) serve(ctx context.Context, o *Options) error {
 }
 
 // open opens all resources of the controller and starts its actors.
-func (s *service) open(ctx context.Context, level zap.AtomicLevel) error {
+func (s *service) open(ctx context.Context, level *loglevel.Levels) error {
 	var err error
 	if s.foundation, err = openFoundation(ctx, s.o, s.app.Version, s.log); err != nil {
 		return err
@@ -173,9 +186,9 @@ func (s *service) listen(failed chan<- error) {
 		fleetapi.WithTokens(pki.OperatorTokenHash), rest.WithAudit(s.audit.record), rest.WithIntents(s.audit.intent),
 		fleetapi.WithAuthLimiter(s.access.limiter), fleetapi.WithWarnings(s.warnings),
 		fleetapi.WithMetrics(s.metricsPage().Text), fleetapi.WithChecks(s.checks), s.observed("fleet"),
-		rest.WithTracer(s.tracer),
+		rest.WithTracer(s.tracer), fleetapi.WithLogLevels(s.own.level),
 		rest.WithFailures(func(method, path string, err error) {
-			s.log.Error("request failed", zap.String("method", method), zap.String("path", path), zap.Error(err))
+			s.log.Named(logAPI).Error("request failed", zap.String("method", method), zap.String("path", path), zap.Error(err))
 		}),
 	}
 	if s.o.Auth == AuthNone {
@@ -185,10 +198,10 @@ func (s *service) listen(failed chan<- error) {
 	s.api.ConnContext = placed
 	s.serveFacts(bodies, answers)
 	s.api.ErrorLog = log.New(rest.NewLines(func(line string, leftOut int) {
-		s.log.Named("api").Warn(line, zap.Int("left_out", leftOut))
+		s.log.Named(logAPI).Warn(line, zap.Int("left_out", leftOut))
 	}), "", 0)
 	s.nodes = nodelink.NewServer(nodelink.ServerOptions{
-		Authority: s.issuer.authority, Handler: s.fleet, KnowsToken: s.fleet.KnowsToken, Log: s.log,
+		Authority: s.issuer.authority, Handler: s.fleet, KnowsToken: s.fleet.KnowsToken, Log: s.log.Named(logLink),
 		Joins: float64(s.o.Joins), PerAddress: s.o.nodesPerAddress(),
 	})
 	go func() {

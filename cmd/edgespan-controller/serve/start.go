@@ -69,7 +69,7 @@ func openFoundation(ctx context.Context, o *Options, version string, log *zap.Lo
 	}
 	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
 	defer cancel()
-	if g.store, err = o.openStore(ctx, log); err != nil {
+	if g.store, err = o.openStore(ctx, log.Named(logStore)); err != nil {
 		return nil, errors.Join(err, g.close())
 	}
 	if s, ok := g.store.(interface{ Broken() <-chan struct{} }); ok {
@@ -105,7 +105,7 @@ func (o *Options) StoreFile() string { return filepath.Join(string(o.DataDir), "
 
 func (o *Options) openStore(ctx context.Context, log *zap.Logger) (backend.Store, error) {
 	if len(o.Etcd) == 0 {
-		s, err := bolt.Open(o.StoreFile(), bolt.Options{Told: func(err error) { logStore(log, err) }})
+		s, err := bolt.Open(o.StoreFile(), bolt.Options{Told: func(err error) { reportStore(log, err) }})
 		if err != nil {
 			return nil, err // not a nil pointer in an interface
 		}
@@ -130,8 +130,8 @@ func (o *Options) openStore(ctx context.Context, log *zap.Logger) (backend.Store
 	return s, nil
 }
 
-// logStore logs when the store refuses writes, and when it accepts them again.
-func logStore(log *zap.Logger, err error) {
+// reportStore logs when the store refuses writes, and when it accepts them again.
+func reportStore(log *zap.Logger, err error) {
 	switch {
 	case log == nil: // a command returns the error itself
 	case err != nil:
@@ -209,9 +209,9 @@ func (g *foundation) tree(o *Options, i issuer, mask []byte, nodeLink string,
 		return nil, err
 	}
 	return controller.Start(controller.Options{
-		Store: g.store, Work: g.work, Elector: elector, Replica: g.replica, Log: g.log, Tracer: g.tracer, Base: base,
-		Metadata: nodes,
-		E2E:      own, Issuer: i,
+		Store: g.store, Work: g.work, Elector: elector, Replica: g.replica, Log: g.log.Named(logFleet),
+		Tracer: g.tracer, Base: base, Metadata: nodes,
+		E2E: own, Issuer: i,
 		Own: o.validateChange, Settings: o.settings(g.replica), MaskKey: mask, NodeLink: nodeLink, Stored: g.stored, Do: do,
 		Offline: do == nil,
 		Shared:  len(o.Etcd) > 0,

@@ -46,7 +46,7 @@ func (s *service) startTracing() error {
 		return err
 	}
 	who := otlp.Resource{Service: "edgespan-controller", Version: s.app.Version, Instance: s.foundation.replica}
-	if s.exporter, err = otlp.Start(c, who, s.log.Named("trace")); err != nil {
+	if s.exporter, err = otlp.Start(c, who, s.log.Named(logTrace)); err != nil {
 		return term.Usagef("%w", err)
 	}
 	s.tracer = trace.New(s.exporter, c.Ratio)

@@ -22,6 +22,7 @@ import (
 	"edgespan/config/nodeconf/action"
 	"edgespan/platform/daemon"
 	"edgespan/platform/otlp"
+	"edgespan/pubsub/loglevel"
 )
 
 // Two locks allow one daemon per network namespace: a file of the lock folder, and the abstract socket that older
@@ -38,7 +39,7 @@ type nodeOptions struct {
 	RunDir   string // may be lost at a reboot: conf files, control socket
 	Socket   string
 	Version  string
-	Level    zap.AtomicLevel // of the log
+	Level    *loglevel.Levels // of the log
 	About    aboutFiles
 	Metrics  string // address that serves metrics, or ""
 	Trace    otlp.Options
@@ -216,8 +217,9 @@ func (a program) runNode(ctx context.Context, o nodeOptions, hup <-chan os.Signa
 	if err := os.MkdirAll(o.RunDir, 0o755); err != nil {
 		return fmt.Errorf("make folder: %w", err)
 	}
-	o.Level = zap.NewAtomicLevel() // info, until the config sets another level
-	log := term.NewLogger(a.Err, o.Level)
+	every := term.NewLogger(a.Err, zap.DebugLevel)
+	o.Level = term.NewLevels(logNames(), loglevel.Info, every) // until the config sets another level
+	log := term.WithLevels(every, o.Level)
 	defer func() { _ = log.Sync() }() // a terminal can't be synced
 	d, err := a.start(ctx, o, log)
 	if err != nil {
@@ -228,7 +230,8 @@ func (a program) runNode(ctx context.Context, o nodeOptions, hup <-chan os.Signa
 	served, page := make(chan error, 1), metricsPage(d, o.Version)
 	go func() {
 		served <- nodeapi.Serve(serveCtx, o.Socket,
-			nodeapi.Handler(d, nodeapi.WithVersion(o.Version), nodeapi.WithMetrics(page)))
+			nodeapi.Handler(d, nodeapi.WithVersion(o.Version), nodeapi.WithMetrics(page),
+				nodeapi.WithLogLevels(o.Level)))
 	}()
 	if o.Metrics != "" {
 		go serveMetrics(serveCtx, o.Metrics, page, log)

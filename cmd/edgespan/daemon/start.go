@@ -11,7 +11,6 @@ import (
 
 	"github.com/google/uuid"
 	"go.uber.org/zap"
-	"go.uber.org/zap/zapcore"
 
 	"edgespan/actors/agent"
 	tree "edgespan/actors/node"
@@ -29,6 +28,7 @@ import (
 	"edgespan/platform/probe"
 	"edgespan/platform/proc"
 	"edgespan/platform/store"
+	"edgespan/pubsub/loglevel"
 )
 
 // node is a started node and its parts.
@@ -99,7 +99,7 @@ func startNode(ctx context.Context, o nodeOptions, log *zap.Logger) (runningNode
 	boot := journal.Boot()
 	n := &node{journal: journal, notify: daemon.Notifier(os.Getenv("NOTIFY_SOCKET")), ends: make(chan error, 2),
 		stopped: make(chan struct{})}
-	if n.host, err = host.New(host.Config{RunDir: o.RunDir, Log: log, ResolverRoot: o.ResolverRoot}); err != nil {
+	if n.host, err = host.New(o.host(log)); err != nil {
 		return nil, errors.Join(fmt.Errorf("open host: %w", err), n.close())
 	}
 	id, err := journal.NodeID(pki.Bound(o.StateDir))
@@ -136,7 +136,7 @@ func startNode(ctx context.Context, o nodeOptions, log *zap.Logger) (runningNode
 	}
 	go n.passEnd()
 	n.link(creds, facts.Controller, log)
-	n.uninform = informer{id.String(), facts, reader, n.Topics(), creds, log.Named("facts")}.start()
+	n.uninform = informer{id.String(), facts, reader, n.Topics(), creds, log.Named(logFacts)}.start()
 	// Once the daemon is ready, clients see the networks of its config. A disk that hangs delays the start by no more
 	// than beginTimeout.
 	begin, cancel := context.WithTimeout(ctx, beginTimeout)
@@ -160,6 +160,10 @@ func (n *node) passEnd() {
 func flowStore(dir string) *datadir.Lines {
 	return &datadir.Lines{Path: filepath.Join(dir, flowLogName), Limit: flowLogLimit, Keep: flowLogKept,
 		Spare: flowLogSpare}
+}
+
+func (o *nodeOptions) host(log *zap.Logger) host.Config {
+	return host.Config{RunDir: o.RunDir, Log: log.Named(logHost), ResolverRoot: o.ResolverRoot}
 }
 
 // storage returns the state folder for the actors, or nil with --strict, where damage is an error.
@@ -204,7 +208,7 @@ func (n *node) link(creds *pki.Credentials, controller string, log *zap.Logger) 
 	ctx, cancel := context.WithCancel(context.Background())
 	n.unlink = cancel
 	client := nodelink.NewClient(nodelink.ClientOptions{
-		Controller: controller, Credentials: creds, Hello: n.Agent().Hello, Listener: n.Agent(), Log: log,
+		Controller: controller, Credentials: creds, Hello: n.Agent().Hello, Listener: n.Agent(), Log: log.Named(logLink),
 	})
 	go func() {
 		defer close(n.linked)
@@ -250,11 +254,21 @@ func (n *node) close() error {
 	return errors.Join(err, n.journal.Close())
 }
 
-// setLevel returns a function that sets a log's level to the config's word for it.
-func setLevel(l zap.AtomicLevel) func(string) {
+// The subsystems of the log besides those of the actors.
+const (
+	logHost  = "host"
+	logLink  = "link"
+	logFacts = "facts"
+	logTrace = "trace"
+)
+
+func logNames() []string { return append(tree.LogNames(), logHost, logLink, logFacts, logTrace) }
+
+// setLevel returns a function that sets a log's configured level by the config's word for it.
+func setLevel(l *loglevel.Levels) func(string) {
 	return func(word string) {
-		if to, err := zapcore.ParseLevel(word); err == nil { // the config permits no other word
-			l.SetLevel(to)
+		if to, ok := loglevel.Parse(word); ok { // the config permits no other word
+			l.SetBase(to)
 		}
 	}
 }

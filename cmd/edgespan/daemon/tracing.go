@@ -29,7 +29,7 @@ func (t *tracing) start(c *otlp.Config, version string, node uuid.UUID, log *zap
 	}
 	who := otlp.Resource{Service: "edgespan", Version: version, Instance: node.String()}
 	var err error
-	if t.exporter, err = otlp.Start(*c, who, log.Named("trace")); err != nil {
+	if t.exporter, err = otlp.Start(*c, who, log.Named(logTrace)); err != nil {
 		return err
 	}
 	t.tracer = trace.New(t.exporter, c.Ratio)

@@ -14,7 +14,7 @@ func Commands(with *reach.App) []*cobra.Command {
 	a := commands{with}
 	return []*cobra.Command{
 		newApply(a), newPlan(a), newConfirm(a), newRollback(a), newRelease(a), newGet(a), newWait(a), newExplain(a),
-		newEvents(a), newFlows(a), newDiff(a), newWatch(a), newPort(a), newACL(a),
+		newEvents(a), newFlows(a), newDiff(a), newWatch(a), newPort(a), newACL(a), newLogLevel(a),
 		newDoctor(a), newMetrics(a),
 	}
 }

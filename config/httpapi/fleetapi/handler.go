@@ -12,6 +12,7 @@ import (
 	"edgespan/config"
 	"edgespan/config/fleet/ops"
 	"edgespan/config/httpapi/rest"
+	"edgespan/pubsub/loglevel"
 )
 
 // Limits keep callers from using up the controller's resources.
@@ -92,6 +93,9 @@ func WithMetrics(text func(context.Context) ([]byte, error)) Option {
 	return func(a rest.API) { a.(*api).metrics = text }
 }
 
+// WithLogLevels sets the levels of the log that callers may read and change.
+func WithLogLevels(l *loglevel.Levels) Option { return func(a rest.API) { a.(*api).levels = l } }
+
 // WithChecks sets the checks that /readyz?verbose lists. They are run no more often than the backend is asked.
 func WithChecks(f func(context.Context) []Check) Option {
 	return func(a rest.API) { a.(*api).ready.list = f }
@@ -107,6 +111,7 @@ type api struct {
 	hash     func(string) (string, error)
 	warnings func() []string
 	metrics  func(context.Context) ([]byte, error)
+	levels   *loglevel.Levels
 	end      context.CancelFunc // ends the streams of events
 	ready    readiness
 	// described is computed once: it needs no authentication, and every unread answer holds it.
@@ -134,7 +139,8 @@ func own(c *rest.Call) *call { return c.Own.(*call) }
 func Handler(b Backend, opts ...Option) http.Handler {
 	a := &api{Frame: rest.NewFrame(DefaultLimits), backend: b, rows: table, limiter: rest.NewAuthLimiter(),
 		warnings: func() []string { return nil },
-		metrics:  func(context.Context) ([]byte, error) { return nil, nil }}
+		metrics:  func(context.Context) ([]byte, error) { return nil, nil },
+		levels:   loglevel.New(nil, loglevel.Info, func(loglevel.Change) {})}
 	a.TooMany = tooMany
 	a.Ending, a.end = context.WithCancel(context.Background()) //nolint:gosec // called by the server's shutdown
 	for _, o := range opts {

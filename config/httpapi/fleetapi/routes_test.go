@@ -207,6 +207,9 @@ var routeCases = []struct{ ask, body, heard string }{
 	{`GET /readyz`, ``, `Ready`},
 	{`GET /readyz?verbose`, ``, ``},
 	{`GET /metrics`, ``, ``},
+	{`GET loglevel`, ``, ``},
+	{`POST loglevel?subsystem=all&level=debug&for=1h`, ``, ``},
+	{`POST loglevel?subsystem=all&level=reset`, ``, ``},
 }
 
 func TestEveryRowReachesTheBackend(t *testing.T) {

@@ -14,6 +14,7 @@ import (
 	"edgespan/config/fleet/ops"
 	"edgespan/config/httpapi/rest"
 	"edgespan/config/layers"
+	"edgespan/pubsub/loglevel"
 )
 
 // maxEditions is the maximum number of revisions in one answer, fewEditions the default.
@@ -319,6 +320,13 @@ func serveReady(a *api, c *call) (reply, error) {
 	}
 	return answer(now, nil)
 }
+
+// LogLevels are the levels of a replica's log.
+type LogLevels struct {
+	Levels []loglevel.Setting `json:"levels"`
+}
+
+func serveLogLevels(a *api, _ *call) (reply, error) { return answer(LogLevels{a.levels.List()}, nil) }
 
 func serveMetrics(a *api, c *call) (reply, error) {
 	text, err := a.metrics(c.Context())

@@ -9,6 +9,7 @@ import (
 	"edgespan/config/fleet/optimize"
 	"edgespan/config/httpapi/rest"
 	"edgespan/config/layers"
+	"edgespan/pubsub/loglevel"
 )
 
 // write calls the backend with the revisions that the write requires.
@@ -187,4 +188,20 @@ func addOperator(a *api, c *call) (reply, error) {
 
 func removeOperator(a *api, c *call) (reply, error) {
 	return done(a.backend.RemoveOperator(c.Context(), c.Caller, c.values["name"]))
+}
+
+// setLogLevel changes levels of the log for a while.
+func setLogLevel(a *api, c *call) (reply, error) {
+	to := loglevel.Change{Subsystem: c.texts["subsystem"], Level: c.texts["level"], By: c.Caller.Name}
+	if text := c.texts["for"]; text != "" {
+		var err error
+		if to.For, err = time.ParseDuration(text); err != nil || to.For == 0 {
+			to.For = -1
+		}
+	}
+	if field, problem := a.levels.Check(to); field != "" {
+		return reply{}, rest.Refuse(rest.TypeBadRequest, "%s: %s", field, problem)
+	}
+	a.levels.Set(to)
+	return serveLogLevels(a, c)
 }
