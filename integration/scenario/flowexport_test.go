@@ -41,10 +41,10 @@ func (w *world) collects(dir string) (end func()) {
 		return ""
 	}
 	cmd := w.background(isp, "nfcapd", "-w", dir, "-b", lab.WebAddr, "-p", ipfixPort, "-B", "4000000")
-	w.eventually("the collector listens", func() bool { return socket() != "" })
+	w.eventuallyIn(time.Minute, "the collector listens", func() bool { return socket() != "" })
 	return func() {
 		w.Helper()
-		w.eventually("the collector has read everything", func() bool {
+		w.eventuallyIn(time.Minute, "the collector has read everything", func() bool {
 			f := strings.Fields(socket()) // the fifth is the length of the queues, tx:rx
 			return len(f) > 4 && strings.HasSuffix(f[4], ":00000000")
 		})
@@ -52,7 +52,7 @@ func (w *world) collects(dir string) (end func()) {
 			w.Fatal(err)
 		}
 		_ = cmd.Wait()
-		w.eventually("the collector has ended", func() bool { return socket() == "" })
+		w.eventuallyIn(time.Minute, "the collector has ended", func() bool { return socket() == "" })
 	}
 }
 
@@ -237,12 +237,12 @@ func TestTheFlowLogIsSentToACollectorAndToASocket(t *testing.T) {
 		t.Helper()
 		lines, _ := w.written()
 		w.sendUDP(lab.WebAddr, 2000, from, many)
-		w.eventually("the kernel tracks the flows", func() bool {
+		w.eventuallyIn(time.Minute, "the kernel tracks the flows", func() bool {
 			n := strings.Count(w.in("node", "conntrack", "-L", "-p", "udp", "-s", ip), "dport=2000")
 			return n >= int(many)
 		})
 		w.endFlows(ip)
-		w.eventually("they are in the log", func() bool {
+		w.eventuallyIn(time.Minute, "they are in the log", func() bool {
 			now, _ := w.written()
 			return len(now) >= len(lines)+int(many)
 		})
@@ -250,7 +250,7 @@ func TestTheFlowLogIsSentToACollectorAndToASocket(t *testing.T) {
 	sameAsFile := func() {
 		t.Helper()
 		var lines, got []string
-		w.eventually("the program has each line of the file", func() bool {
+		w.eventuallyIn(time.Minute, "the program has each line of the file", func() bool {
 			lines, _ = w.written()
 			got = program.read()
 			return slices.Equal(got, lines)
@@ -263,7 +263,7 @@ func TestTheFlowLogIsSentToACollectorAndToASocket(t *testing.T) {
 	w.sendUDP(lab.WebAddr, 2001, 30000, 3)                                        // denied
 	w.endFlows(ip)
 	var lines []string
-	w.eventually("everything is in the log and exported", func() bool {
+	w.eventuallyIn(time.Minute, "everything is in the log and exported", func() bool {
 		var denied int
 		lines, _ = w.written()
 		for _, line := range lines {
@@ -283,7 +283,7 @@ func TestTheFlowLogIsSentToACollectorAndToASocket(t *testing.T) {
 
 	program.ends()
 	flows(20000, 300)
-	w.eventually("both are missing", func() bool {
+	w.eventuallyIn(time.Minute, "both are missing", func() bool {
 		w.sendUDP(lab.WebAddr, 2000, 40000, 1)
 		w.endFlows(ip)
 		return of(failing, "collector") == 1 && of(failing, "socket") == 1
@@ -298,13 +298,13 @@ func TestTheFlowLogIsSentToACollectorAndToASocket(t *testing.T) {
 	}
 	program.listens(w, socket)
 	end = w.collects(second)
-	w.eventuallyIn(2*time.Minute, "both are back", func() bool {
+	w.eventuallyIn(time.Minute, "both are back", func() bool {
 		return of(failing, "collector") == 0 && of(failing, "socket") == 0
 	})
 	sameAsFile()
 	before := of(exported, "collector")
 	flows(50000, 200)
-	w.eventually("they are exported", func() bool { return of(exported, "collector") >= before+200 })
+	w.eventuallyIn(time.Minute, "they are exported", func() bool { return of(exported, "collector") >= before+200 })
 	end()
 	sent := 0
 	for _, f := range w.collected(second) {
@@ -319,5 +319,7 @@ func TestTheFlowLogIsSentToACollectorAndToASocket(t *testing.T) {
 	}
 
 	w.apply(config(""))
-	w.eventually("nothing is sent any more", func() bool { return of(failing, "collector") == -1 && of(failing, "socket") == -1 })
+	w.eventuallyIn(time.Minute, "nothing is sent any more", func() bool {
+		return of(failing, "collector") == -1 && of(failing, "socket") == -1
+	})
 }
