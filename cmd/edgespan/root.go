@@ -12,6 +12,7 @@ import (
 	"edgespan/cmd/edgespan/layerscli"
 	"edgespan/cmd/edgespan/nodecli"
 	"edgespan/cmd/edgespan/reach"
+	"edgespan/cmd/edgespan/supportcli"
 	"edgespan/cmd/term"
 
 	"github.com/spf13/cobra"
@@ -46,6 +47,7 @@ func newRoot(a *reach.App) *cobra.Command {
 	node.AddCommand(fleetcli.NodeCommands(a)...)
 	root.AddCommand(node, daemon.NewJoin(a))
 	root.AddCommand(nodecli.Commands(a)...)
+	root.AddCommand(supportcli.New(a, version))
 	root.AddCommand(demo.Commands(a.Streams)...)
 	inGroup("node", root.Commands())
 	fleet := slices.Concat(fleetcli.Commands(a), configdbcli.Commands(a), []*cobra.Command{reach.NewContext(a)})

@@ -37,6 +37,7 @@ var mayImport = map[string][]string{
 	"config/layers/override": {"config", "config/layers", "config/layers/metadata"},
 	"config/layers/schema":   {"config"},
 	"config/kv":              {},
+	"config/redact":          {"config", "config/layers/metadata", "config/layers/override"},
 	"config/nodeconf": {
 		"appnet", "config", "config/layers/schema", "netinst", "netinst/addressing", "netinst/overlap", "netinst/probe",
 	},
@@ -202,6 +203,7 @@ var mayImport = map[string][]string{
 	"platform/proc":                {"netinst/netstate"},
 	"platform/resolvconf":          {"netinst/netstate"},
 	"platform/store":               {},
+	"platform/support":             {"config/redact", "platform/proc", "platform/store"},
 	"platform/store/backend":       {"config/kv"},
 	"platform/store/bolt":          {"config", "config/kv", "platform/store/backend"},
 	"platform/store/conformance":   {"config/kv", "platform/store/backend"},
@@ -211,7 +213,7 @@ var mayImport = map[string][]string{
 	// Wiring.
 	"cmd/edgespan": {
 		"cmd/edgespan/configdbcli", "cmd/edgespan/daemon", "cmd/edgespan/demo", "cmd/edgespan/fleetcli",
-		"cmd/edgespan/layerscli", "cmd/edgespan/nodecli", "cmd/edgespan/reach", "cmd/term",
+		"cmd/edgespan/layerscli", "cmd/edgespan/nodecli", "cmd/edgespan/reach", "cmd/edgespan/supportcli", "cmd/term",
 	},
 	"cmd/edgespan-controller": {
 		"cmd/edgespan-controller/offline", "cmd/edgespan-controller/serve", "cmd/edgespan-controller/simulate",
@@ -261,8 +263,9 @@ var mayImport = map[string][]string{
 		"config/httpapi/rest", "config/layers", "config/layers/metadata", "config/layers/schema", "config/nodeconf/action",
 		"netinst/netstate", "platform/confdir", "platform/conns", "platform/daemon",
 		"platform/datadir", "platform/executor", "platform/factlink",
-		"platform/facts", "platform/flowexport", "platform/host", "platform/nodelink", "platform/pki", "platform/probe", "platform/proc",
-		"platform/store", "pubsub", "platform/otlp", "pubsub/trace", "pubsub/loglevel",
+		"platform/facts", "platform/flowexport", "platform/host", "platform/nodelink", "platform/otlp", "platform/pki",
+		"platform/probe", "platform/proc", "platform/store", "platform/support", "pubsub", "pubsub/loglevel",
+		"pubsub/trace",
 	},
 	"cmd/edgespan/demo": {"cmd/term", "config", "examples", "platform/lab"},
 	"cmd/edgespan/fleetcli": {
@@ -280,6 +283,12 @@ var mayImport = map[string][]string{
 	"cmd/edgespan/nodecli": {
 		"cmd/edgespan/fleetcli", "cmd/edgespan/reach", "cmd/term", "config", "config/httpapi/nodeapi",
 		"config/httpapi/rest", "netinst/doctor", "platform/facts", "pubsub/loglevel",
+	},
+	"cmd/edgespan/supportcli": {
+		"cmd/edgespan/reach", "cmd/term", "config", "config/httpapi/nodeapi", "config/httpapi/rest",
+		"config/layers/metadata", "config/layers/schema", "config/nodeconf/commitconfirm", "config/redact",
+		"netinst/doctor", "platform/confdir", "platform/daemon", "platform/facts", "platform/store",
+		"platform/support",
 	},
 	"cmd/edgespan/reach": {"cmd/term", "config/httpapi/fleetapi", "config/httpapi/nodeapi", "platform/store"},
 	"cmd/term":           {"config", "config/httpapi/fleetapi", "config/httpapi/rest", "platform/confdir", "platform/pki", "pubsub/loglevel"},
@@ -341,6 +350,7 @@ var testsMayImport = map[string][]string{
 		"config/layers/schema"},
 	"cmd/edgespan/layerscli":      {"cmd/edgespan/clitest", "cmd/edgespan/reach"},
 	"cmd/edgespan/nodecli":        {"cmd/edgespan/clitest"},
+	"cmd/edgespan/supportcli":     {"cmd/edgespan/clitest"},
 	"config/fleet/backup":         {"config/layers"},
 	"config/fleet/controllerconf": {"config/layers/schema"},
 	"config/fleet/history": {
@@ -385,6 +395,7 @@ var pure = []string{
 	"config/layers/migrate",
 	"config/layers/lint",
 	"config/kv",
+	"config/redact",
 	"config/fleet/pace",
 	"config/fleet",
 	"config/nodeconf/action",

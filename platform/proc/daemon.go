@@ -248,3 +248,9 @@ func parseStat(s string) (stat, error) {
 	}
 	return stat{state: fields[0][0], start: start}, nil
 }
+
+// Self returns this process.
+func Self() (Ident, error) {
+	st, err := readStat(os.Getpid())
+	return Ident{os.Getpid(), st.start}, err
+}

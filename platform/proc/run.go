@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"os/exec"
 	"runtime"
@@ -84,15 +85,32 @@ func (e *Error) Unwrap() error { return e.Err }
 // The command dies with this process: otherwise a restore that hangs while the daemon is killed could write its old
 // rules under the next daemon.
 func (r *Runner) Run(ctx context.Context, stdin string, argv ...string) (string, error) {
+	out := &capped{max: maxOutput}
+	err := r.run(ctx, strings.NewReader(stdin), out, argv)
+	switch {
+	case err != nil:
+		return "", err
+	case out.over:
+		return "", &Error{Argv: argv, Err: fmt.Errorf("more than %d bytes of output", maxOutput)}
+	}
+	return out.String(), nil
+}
+
+// RunTo runs argv like Run, without input, and copies its stdout to out as it comes. When out returns an error, the
+// command loses its stdout, and the error is returned.
+func (r *Runner) RunTo(ctx context.Context, out io.Writer, argv ...string) error {
+	return r.run(ctx, nil, out, argv)
+}
+
+func (r *Runner) run(ctx context.Context, stdin io.Reader, out io.Writer, argv []string) error {
 	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: unix.SIGKILL}
 	cmd.WaitDelay = waitDelay
 	cmd.Cancel = func() error { return unix.Kill(-cmd.Process.Pid, unix.SIGKILL) }
-	cmd.Stdin = strings.NewReader(stdin)
-	out, words := &capped{max: maxOutput}, &capped{max: maxWords, tail: true}
-	cmd.Stdout, cmd.Stderr = out, words
-	fail := func(err error) (string, error) {
-		return "", &Error{Argv: argv, Words: oneLine(words.String()), Err: err}
+	words := &capped{max: maxWords, tail: true}
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = stdin, out, words
+	fail := func(err error) error {
+		return &Error{Argv: argv, Words: oneLine(words.String()), Err: err}
 	}
 	// Pdeathsig refers to the thread that forks, not to the process (prctl(2)), and threads end (Confinement). The
 	// goroutine is locked to its thread until the command has ended, so that no other goroutine can end it.
@@ -119,10 +137,8 @@ func (r *Runner) Run(ctx context.Context, stdin string, argv ...string) (string,
 		return fail(err)
 	case err != nil:
 		return fail(err)
-	case out.over:
-		return fail(fmt.Errorf("more than %d bytes of output", maxOutput))
 	}
-	return out.String(), nil
+	return nil
 }
 
 // capped keeps the first bytes that are written to it, or with tail the last ones. It discards the rest, so that the

@@ -32,6 +32,23 @@ func WriteStream(path string, perm os.FileMode, fill func(io.Writer) error) erro
 	return err
 }
 
+// CreateStream creates path like WriteStream. If path exists, even if it was created meanwhile, its error wraps
+// fs.ErrExist.
+func CreateStream(path string, perm os.FileMode, fill func(io.Writer) error) error {
+	d := theDisk
+	temp, err := d.writeTemp(path, perm, func(f *os.File) error { return fill(f) })
+	if err == nil {
+		err = errors.Join(os.Link(temp, path), os.Remove(temp))
+	}
+	if err == nil {
+		err = d.syncDir(filepath.Dir(path))
+	}
+	if err != nil {
+		return fmt.Errorf("create %s: %w", path, err)
+	}
+	return nil
+}
+
 // WriteFileLike replaces the content of path like WriteFile, and copies mode, owner and group from another file,
 // usually the old one. Without root the process can't give a file away and becomes its owner; the group is kept or
 // the write fails, because the mode grants the group access.

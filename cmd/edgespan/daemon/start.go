@@ -28,6 +28,7 @@ import (
 	"edgespan/platform/probe"
 	"edgespan/platform/proc"
 	"edgespan/platform/store"
+	"edgespan/platform/support"
 	"edgespan/pubsub/loglevel"
 )
 
@@ -166,6 +167,15 @@ func (o *nodeOptions) host(log *zap.Logger) host.Config {
 	return host.Config{RunDir: o.RunDir, Log: log.Named(logHost), ResolverRoot: o.ResolverRoot}
 }
 
+// record writes down what the daemon was started with, for support archives. The daemon works without it.
+func record(o nodeOptions, name string, log *zap.Logger) {
+	err := support.WriteDaemon(o.RunDir, support.Daemon{Started: time.Now().UTC(), Version: o.Version, Node: name,
+		Config: o.Config, StateDir: o.StateDir, Metadata: o.About.Metadata})
+	if err != nil {
+		log.Warn("record what the daemon was started with", zap.Error(err))
+	}
+}
+
 // storage returns the state folder for the actors, or nil with --strict, where damage is an error.
 func (n *node) storage(o nodeOptions) api.Storage {
 	if o.Strict {
@@ -195,6 +205,7 @@ func (n *node) who(o nodeOptions, id uuid.UUID, log *zap.Logger) (agent.NodeFact
 		facts.Name = fleet.Name
 	}
 	facts.Controller = fleet.Controller
+	record(o, facts.Name, log)
 	return facts, creds, nil
 }
 

@@ -10,6 +10,7 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"edgespan/config/httpapi/rest"
@@ -33,6 +34,7 @@ type api struct {
 	backend Backend
 	version string
 	mux     *http.ServeMux
+	stacks  sync.Mutex // held while the stacks of the goroutines are answered
 }
 
 // Handler serves the routes of the control socket from b. Every answer is JSON, every error
@@ -61,6 +63,7 @@ func Handler(b Backend, opts ...Option) http.Handler {
 	a.mux.HandleFunc("GET /v1/flows", a.flowLog)
 	a.mux.HandleFunc("GET /v1/watch", a.watch)
 	a.mux.HandleFunc("GET /v1/doctor", a.doctor)
+	a.mux.HandleFunc("GET /v1/debug/goroutines", a.goroutines)
 	a.mux.HandleFunc("GET /livez", a.livez)
 	a.mux.HandleFunc("GET /readyz", a.readyz)
 	a.mux.HandleFunc("/", a.noRoute)
