@@ -56,13 +56,31 @@ func (a *Agent) send(m any) {
 }
 
 // Up starts a stream to the controller.
-func (a *Agent) Up(s nodeproto.ToController) { a.send(streamUp{s}) }
+func (a *Agent) Up(s nodeproto.ToController) {
+	if a.o.Relays != nil {
+		a.o.Relays.Up(s)
+	}
+	a.send(streamUp{s})
+}
 
-// Received handles a message of the controller.
-func (a *Agent) Received(m nodeproto.FromController) { a.send(m) }
+// Received handles a message of the controller. Relays go past the actor.
+func (a *Agent) Received(m nodeproto.FromController) {
+	if r, ok := m.(nodeproto.Relay); ok {
+		if a.o.Relays != nil {
+			a.o.Relays.Received(r)
+		}
+		return
+	}
+	a.send(m)
+}
 
 // Down ends the stream.
-func (a *Agent) Down(error) { a.send(streamDown{}) }
+func (a *Agent) Down(error) {
+	if a.o.Relays != nil {
+		a.o.Relays.Down()
+	}
+	a.send(streamDown{})
+}
 
 // Reload reads the config file again.
 func (a *Agent) Reload() { a.send(reload{}) }
@@ -162,6 +180,9 @@ func (a *Agent) Hello() nodeproto.Hello {
 	defer cancel()
 	f := a.o.Facts
 	h := nodeproto.Hello{Name: f.Name, Software: f.Software, Firmware: f.Firmware, Board: f.Board}
+	if a.o.Relays != nil {
+		h.Capabilities = []string{nodeproto.CanRelay}
+	}
 	if s, err := a.Status(ctx); err == nil {
 		h.MD5, h.Generation = s.Echo.MD5, s.Echo.Generation
 	}

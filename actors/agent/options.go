@@ -6,6 +6,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"edgespan/actors/relay"
 	"edgespan/config"
 	"edgespan/config/fleet/nodeproto"
 	"edgespan/config/layers/metadata"
@@ -30,6 +31,8 @@ type Options struct {
 	// OnEvent receives what people may want to know: candidates, confirmations and undos. It must not block. nil: no
 	// receiver.
 	OnEvent func(Event)
+	// Relays answers the controller's relays. nil: the node tells the controller that it has none.
+	Relays *relay.Server
 }
 
 // Disk stores small files by name. Its methods may block; at most one call at a time is made for each name.

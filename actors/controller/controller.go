@@ -14,6 +14,7 @@ import (
 	"edgespan/actors/controller/nodes"
 	"edgespan/actors/controller/rollouts"
 	"edgespan/actors/controller/storage"
+	"edgespan/actors/relay"
 	"edgespan/config/fleet"
 	"edgespan/config/fleet/controllerconf"
 	"edgespan/config/httpapi/rest"
@@ -40,6 +41,7 @@ type deps struct {
 	previews   previews
 	outbox     sync.Map // chan storage.RemoteCommand by key, of callers that wait for another replica
 	streams    sync.Map // *nodes.Handle by stream id
+	relays     relay.Hub
 	set        atomic.Pointer[fleet.Settings]
 	writes     *storage.Writer
 	fleet      *actor.PID

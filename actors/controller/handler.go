@@ -2,11 +2,19 @@ package controller
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
+	"time"
 
 	"edgespan/actors/controller/nodes"
+	"edgespan/actors/relay"
 	"edgespan/config/fleet/history"
 	"edgespan/config/fleet/nodeproto"
+	"edgespan/config/fleet/ops"
+	"edgespan/config/fleet/relayflow"
+	"edgespan/config/httpapi/fleetapi"
 )
 
 // Admit refuses a node that has not joined, or is forgotten or revoked. It waits for a node that joined at another
@@ -46,6 +54,7 @@ func (c *Controller) await(ctx context.Context, id string) error {
 func (c *Controller) Connected(s nodeproto.ToNode, h nodeproto.Hello) {
 	if handle := c.d.dir.node(h.Node); handle != nil {
 		c.d.streams.Store(s.ID(), handle) // before the stream can end
+		c.d.relays.Connected(s, h)
 		handle.Attach(s)
 		c.d.Send(handle.Process(), nodes.Connected{Stream: s, Hello: h})
 		return
@@ -53,8 +62,12 @@ func (c *Controller) Connected(s nodeproto.ToNode, h nodeproto.Hello) {
 	s.End("node removed from the fleet")
 }
 
-// Received passes a message of a node to its actor.
+// Received passes a message of a node to its actor, and one of a relay to the caller that waits for it.
 func (c *Controller) Received(s nodeproto.ToNode, m nodeproto.FromNode) {
+	if r, ok := m.(nodeproto.Relay); ok {
+		c.d.relays.Received(s, r)
+		return
+	}
 	if handle := c.handleOf(s); handle != nil {
 		c.d.Send(handle.Process(), nodes.Message{Stream: s, Message: m})
 	}
@@ -62,6 +75,7 @@ func (c *Controller) Received(s nodeproto.ToNode, m nodeproto.FromNode) {
 
 // Disconnected detaches a stream that ended.
 func (c *Controller) Disconnected(s nodeproto.ToNode, _ error) {
+	c.d.relays.Disconnected(s)
 	handle := c.handleOf(s)
 	if handle == nil {
 		return
@@ -76,6 +90,104 @@ func (c *Controller) handleOf(s nodeproto.ToNode) *nodes.Handle {
 		return v.(*nodes.Handle)
 	}
 	return nil
+}
+
+// Limits of a support archive that a node sends, as it comes: it could send without an end.
+const (
+	maxArchive     = 64 << 20 // bytes
+	archiveTimeout = 4 * time.Minute
+	archiveSilence = time.Minute // between two pieces
+)
+
+// Support asks a node for a support archive. Its error says why the node does not begin to send one.
+func (c *Controller) Support(ctx context.Context, node string, q nodeproto.SupportRequest) (fleetapi.Archive, error) {
+	handle := c.d.dir.nodeByName(node)
+	if handle == nil {
+		return fleetapi.Archive{}, &ops.NotFoundError{What: fmt.Sprintf("node %q", node)}
+	}
+	stream, _ := handle.Connection()
+	if _, replica, _ := handle.At(); stream == nil && replica != "" && replica != c.d.Replica {
+		return fleetapi.Archive{}, fmt.Errorf("support: %w: the node is connected to replica %s: ask that one",
+			fleetapi.ErrRefused, replica)
+	}
+	if stream == nil {
+		return fleetapi.Archive{}, fmt.Errorf("support: %w: node offline: run 'edgespan support' on it",
+			fleetapi.ErrRefused)
+	}
+	argument, err := json.Marshal(q)
+	if err != nil {
+		return fleetapi.Archive{}, err
+	}
+	channel, err := c.d.relays.Open(stream, nodeproto.RelaySupport, argument)
+	switch {
+	case errors.Is(err, relay.ErrUnsupported):
+		return fleetapi.Archive{}, fmt.Errorf("%w: %w: run 'edgespan support' on it", fleetapi.ErrRefused, err)
+	case err != nil:
+		return fleetapi.Archive{}, fmt.Errorf("%w: %w", fleetapi.ErrBusy, err)
+	}
+	in := &archiveReader{channel: channel, until: time.Now().Add(archiveTimeout), left: maxArchive}
+	if in.first, err = in.begin(ctx); err != nil {
+		channel.Close(err)
+		return fleetapi.Archive{}, supportError(ctx, err)
+	}
+	return fleetapi.Archive{Write: in.writeTo, Close: func() { channel.Close(errors.New("the caller has gone")) }}, nil
+}
+
+// supportError returns why a node has not begun to send an archive.
+func supportError(ctx context.Context, err error) error {
+	var remote *relay.RemoteError
+	switch {
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case errors.Is(err, context.DeadlineExceeded):
+		return fmt.Errorf("support: %w: the node sent nothing within %v", fleetapi.ErrRefused, archiveSilence)
+	case errors.As(err, &remote):
+		return fmt.Errorf("support: %w: the node says: %w", fleetapi.ErrRefused, err)
+	}
+	return fmt.Errorf("support: %w: %w", fleetapi.ErrRefused, err)
+}
+
+// archiveReader reads an archive within the limits.
+type archiveReader struct {
+	channel *relay.Channel
+	first   []byte // read to know whether the node sends one
+	until   time.Time
+	left    int
+}
+
+// begin waits for the first piece.
+func (r *archiveReader) begin(ctx context.Context) ([]byte, error) {
+	p := make([]byte, relayflow.PieceSize)
+	n, err := r.read(ctx, p)
+	return p[:n], err
+}
+
+func (r *archiveReader) read(ctx context.Context, p []byte) (int, error) {
+	wait := min(archiveSilence, time.Until(r.until))
+	ctx, cancel := context.WithTimeout(ctx, wait)
+	defer cancel()
+	return r.channel.Read(ctx, p)
+}
+
+// writeTo writes the archive as it comes.
+func (r *archiveReader) writeTo(ctx context.Context, w io.Writer) error {
+	p := r.first
+	for {
+		if r.left -= len(p); r.left < 0 {
+			return fmt.Errorf("support: the node sends more than %d bytes", maxArchive)
+		}
+		if _, err := w.Write(p); err != nil {
+			return err
+		}
+		p = r.first[:cap(r.first)]
+		n, err := r.read(ctx, p)
+		if p = p[:n]; errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("support: %w", err)
+		}
+	}
 }
 
 // admit asks the fleet to answer once it knows a node and, if joining is set, that join.

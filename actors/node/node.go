@@ -14,6 +14,7 @@ import (
 	"edgespan/actors/node/api"
 	"edgespan/actors/node/flows"
 	"edgespan/actors/node/metrics"
+	"edgespan/actors/relay"
 	"edgespan/actors/supervise"
 	scrapes "edgespan/config/httpapi/metrics"
 	"edgespan/config/httpapi/nodeapi"
@@ -45,6 +46,7 @@ type Options struct {
 	Boot      uint64      // differs at each start of the process
 	Log       *zap.Logger
 	Tracer    *trace.Tracer // nil: no traces
+	Relays    *relay.Server // answers the controller's relays; nil: none
 	Notify    func(string)  // notifies systemd; nil for no notification
 	// SetLevel changes the minimum level of Log: debug, info, warn or error. It is nil if the level of the log is fixed.
 	SetLevel func(string)
@@ -184,7 +186,7 @@ func (n *Node) newAgent(o Options) *agent.Agent {
 		Host:    &configHost{d: n.d},
 		File:    o.Files.ReadConfig,
 		Runner:  n.newRunner(o.Commands),
-		Machine: o.Machine, Facts: o.About, Log: n.d.of(logConfig), Tracer: o.Tracer,
+		Machine: o.Machine, Facts: o.About, Log: n.d.of(logConfig), Tracer: o.Tracer, Relays: o.Relays,
 	})
 }
 

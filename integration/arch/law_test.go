@@ -61,6 +61,7 @@ var mayImport = map[string][]string{
 		"config/stateloop/peer",
 	},
 	"config/fleet/nodeproto": {"config"},
+	"config/fleet/relayflow": {},
 	"config/fleet/nodeside": {
 		"config", "config/fleet/nodeproto", "config/layers", "config/layers/metadata", "config/nodeconf/action",
 		"netinst",
@@ -87,8 +88,9 @@ var mayImport = map[string][]string{
 		"config", "config/configdb", "config/configdb/model", "config/httpapi/rest", "pubsub/ratelimit",
 	},
 	"config/httpapi/fleetapi": {
-		"config", "config/fleet/backup", "config/fleet/history", "config/fleet/ops", "config/fleet/optimize",
-		"config/httpapi/rest", "config/layers", "config/layers/override", "config/stateloop/peer", "pubsub/loglevel",
+		"config", "config/fleet/backup", "config/fleet/history", "config/fleet/nodeproto", "config/fleet/ops",
+		"config/fleet/optimize", "config/httpapi/rest", "config/layers", "config/layers/override",
+		"config/stateloop/peer", "pubsub/loglevel",
 	},
 	"config/httpapi/metrics": {"config/httpapi/rest"},
 	"config/httpapi/nodeapi": {"config", "config/httpapi/rest", "pubsub/loglevel"},
@@ -103,8 +105,9 @@ var mayImport = map[string][]string{
 
 	// The shell: actors.
 	"actors/agent": {
-		"config", "config/fleet/nodeproto", "config/fleet/nodeside", "config/httpapi/rest", "config/layers/metadata",
-		"config/nodeconf/action", "config/nodeconf/commitconfirm", "config/stateloop/peer", "actors/supervise", "pubsub/trace",
+		"actors/relay", "actors/supervise", "config", "config/fleet/nodeproto", "config/fleet/nodeside",
+		"config/httpapi/rest", "config/layers/metadata", "config/nodeconf/action", "config/nodeconf/commitconfirm",
+		"config/stateloop/peer", "pubsub/trace",
 	},
 	"actors/configdb": {
 		"actors/supervise", "config/configdb", "config/configdb/model", "config/httpapi/configdbapi",
@@ -112,9 +115,10 @@ var mayImport = map[string][]string{
 	},
 	"actors/controller": {
 		"actors/controller/metrics",
-		"actors/controller/nodes", "actors/controller/rollouts", "actors/controller/storage", "actors/supervise",
-		"config", "config/fleet", "config/fleet/controllerconf", "config/fleet/history", "config/fleet/nodeproto",
-		"config/fleet/ops", "config/fleet/pace", "config/fleet/rollout/staged", "config/fleet/topology",
+		"actors/controller/nodes", "actors/controller/rollouts", "actors/controller/storage", "actors/relay",
+		"actors/supervise", "config", "config/fleet", "config/fleet/controllerconf", "config/fleet/history", "config/fleet/nodeproto",
+		"config/fleet/ops", "config/fleet/pace", "config/fleet/relayflow", "config/fleet/rollout/staged",
+		"config/fleet/topology",
 		"config/fleet/underlay", "config/httpapi/fleetapi", "config/httpapi/rest", "config/kv", "config/layers",
 		"config/layers/metadata", "config/layers/override", "config/stateloop", "config/stateloop/peer",
 		"pubsub/backoff", "pubsub/ratelimit", "pubsub/trace",
@@ -140,7 +144,8 @@ var mayImport = map[string][]string{
 		"pubsub/backoff", "pubsub/ratelimit", "pubsub/trace",
 	},
 	"actors/node": {
-		"actors/agent", "actors/node/api", "actors/node/flows", "actors/node/metrics", "actors/supervise", "appnet",
+		"actors/agent", "actors/node/api", "actors/node/flows", "actors/node/metrics", "actors/relay",
+		"actors/supervise", "appnet",
 		"config", "config/fleet/nodeproto", "config/fleet/nodeside", "config/httpapi/metrics",
 		"config/httpapi/nodeapi", "config/httpapi/rest", "config/nodeconf",
 		"config/nodeconf/action", "config/nodeconf/commitconfirm", "config/stateloop", "config/stateloop/nodestate",
@@ -160,6 +165,7 @@ var mayImport = map[string][]string{
 	"actors/node/metrics": {
 		"appnet", "config/httpapi/metrics", "netinst", "netinst/hits", "netinst/netstate", "netinst/probe",
 	},
+	"actors/relay": {"config", "config/fleet/nodeproto", "config/fleet/relayflow"},
 	"actors/simulate": {
 		"actors/agent", "actors/supervise", "config", "config/fleet", "config/fleet/nodeproto",
 		"config/fleet/topology", "config/httpapi/fleetapi", "config/nodeconf/action",
@@ -247,7 +253,8 @@ var mayImport = map[string][]string{
 	},
 	"cmd/edgespan/clitest": {
 		"actors/configdb", "cmd/edgespan/reach", "cmd/term", "config", "config/fleet", "config/fleet/backup",
-		"config/fleet/history", "config/fleet/ops", "config/httpapi/configdbapi", "config/httpapi/fleetapi",
+		"config/fleet/history", "config/fleet/nodeproto", "config/fleet/ops", "config/httpapi/configdbapi",
+		"config/httpapi/fleetapi",
 		"config/httpapi/metrics", "config/httpapi/nodeapi", "config/httpapi/rest", "config/kv", "config/layers",
 		"config/layers/metadata", "config/layers/schema", "config/stateloop/peer", "platform/confdir", "platform/pki", "platform/store/bolt",
 	},
@@ -257,8 +264,8 @@ var mayImport = map[string][]string{
 		"platform/store",
 	},
 	"cmd/edgespan/daemon": {
-		"actors/agent", "actors/node", "actors/node/api", "actors/node/flows", "actors/node/metrics",
-		"cmd/edgespan/reach", "cmd/term", "config",
+		"actors/agent", "actors/node", "actors/node/api", "actors/node/flows", "actors/node/metrics", "actors/relay",
+		"cmd/edgespan/reach", "cmd/term", "config", "config/fleet/nodeproto", "config/fleet/relayflow",
 		"config/configdb", "config/httpapi/configdbapi", "config/httpapi/metrics", "config/httpapi/nodeapi",
 		"config/httpapi/rest", "config/layers", "config/layers/metadata", "config/layers/schema", "config/nodeconf/action",
 		"netinst/netstate", "platform/confdir", "platform/conns", "platform/daemon",
@@ -269,10 +276,11 @@ var mayImport = map[string][]string{
 	},
 	"cmd/edgespan/demo": {"cmd/term", "config", "examples", "platform/lab"},
 	"cmd/edgespan/fleetcli": {
-		"cmd/edgespan/layerscli", "cmd/edgespan/reach", "cmd/term", "config", "config/fleet/backup",
-		"config/fleet/history", "config/fleet/ops", "config/fleet/optimize", "config/httpapi/fleetapi",
+		"cmd/edgespan/layerscli", "cmd/edgespan/reach", "cmd/edgespan/supportcli", "cmd/term", "config",
+		"config/fleet/backup", "config/fleet/history", "config/fleet/nodeproto", "config/fleet/ops",
+		"config/fleet/optimize", "config/httpapi/fleetapi",
 		"config/httpapi/rest", "config/layers", "config/layers/metadata", "config/stateloop",
-		"config/stateloop/peer", "platform/store",
+		"config/stateloop/peer", "platform/store", "platform/support",
 	},
 	"cmd/edgespan/layerscli": {
 		"cmd/term", "config", "config/fleet/controllerconf", "config/fleet/ops", "config/fleet/optimize",
@@ -346,7 +354,7 @@ var testsMayImport = map[string][]string{
 	"cmd/edgespan/configdbcli":         {"cmd/edgespan/clitest", "platform/keystone/keystonetest", "platform/pki"},
 	"cmd/edgespan/daemon":              {"cmd/edgespan/clitest", "config/configdb/model", "config/nodeconf", "netinst"},
 	"cmd/edgespan/demo":                {"cmd/edgespan/clitest", "cmd/edgespan/reach"},
-	"cmd/edgespan/fleetcli": {"cmd/edgespan/clitest", "config/kv", "config/layers/override",
+	"cmd/edgespan/fleetcli": {"cmd/edgespan/clitest", "config/kv", "config/redact", "config/layers/override",
 		"config/layers/schema"},
 	"cmd/edgespan/layerscli":      {"cmd/edgespan/clitest", "cmd/edgespan/reach"},
 	"cmd/edgespan/nodecli":        {"cmd/edgespan/clitest"},
@@ -401,6 +409,7 @@ var pure = []string{
 	"config/nodeconf/action",
 	"config/nodeconf/commitconfirm",
 	"config/fleet/nodeproto",
+	"config/fleet/relayflow",
 	"config/fleet/underlay",
 	"config/stateloop",
 	"config/stateloop/peer",

@@ -338,7 +338,7 @@ func (s *session) handle(m *pb.Down) error {
 		return nil
 	}
 	if word != nil { // otherwise it is a kind of a newer version
-		s.reports.forget()
+		s.reports.forgetAfter(word)
 		s.client.opts.Listener.Received(word)
 	}
 	return nil

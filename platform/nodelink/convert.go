@@ -59,6 +59,8 @@ func toWireUp(m nodeproto.FromNode) *pb.Up {
 			Number: m.Number, Generation: toWireGeneration(m.Generation), Md5: validUTF8(m.MD5), Worse: validTexts(m.Worse),
 			Peer: validUTF8(m.Peer),
 		}}}
+	case nodeproto.Relay:
+		return &pb.Up{Kind: &pb.Up_Relay{Relay: toWireRelay(m)}}
 	default:
 		return nil
 	}
@@ -136,6 +138,8 @@ func fromWireUp(m *pb.Up) nodeproto.FromNode {
 		p := k.Probed
 		return nodeproto.Probed{Number: p.GetNumber(), Generation: fromWireGeneration(p.GetGeneration()), MD5: p.GetMd5(),
 			Worse: p.GetWorse(), Peer: p.GetPeer()}
+	case *pb.Up_Relay:
+		return fromWireRelay(k.Relay)
 	default:
 		return nil
 	}
@@ -186,6 +190,16 @@ func fromWireResult(m *pb.Result) nodeproto.Result {
 		out.Outcome = nodeproto.Unknown
 	}
 	return out
+}
+
+func toWireRelay(m nodeproto.Relay) *pb.Relay {
+	return &pb.Relay{Id: m.ID, Kind: validUTF8(m.Kind), Data: m.Data, Credit: m.Credit, End: m.End,
+		Error: validUTF8(m.Error)}
+}
+
+func fromWireRelay(m *pb.Relay) nodeproto.Relay {
+	return nodeproto.Relay{ID: m.GetId(), Kind: m.GetKind(), Data: m.GetData(), Credit: m.GetCredit(), End: m.GetEnd(),
+		Error: m.GetError()}
 }
 
 // unixMilli returns a time on the wire; the zero time is 0.
@@ -244,6 +258,8 @@ func toWireDown(m nodeproto.FromController) *pb.Down {
 		return &pb.Down{Kind: &pb.Down_Probe{Probe: &pb.Probe{Number: m.Number}}}
 	case nodeproto.Ack:
 		return &pb.Down{Kind: &pb.Down_Ack{Ack: &pb.Ack{Attempt: m.Attempt}}}
+	case nodeproto.Relay:
+		return &pb.Down{Kind: &pb.Down_Relay{Relay: toWireRelay(m)}}
 	default:
 		return nil
 	}
@@ -275,6 +291,8 @@ func fromWireDown(m *pb.Down) nodeproto.FromController {
 		return nodeproto.Probe{Number: k.Probe.GetNumber()}
 	case *pb.Down_Ack:
 		return nodeproto.Ack{Attempt: k.Ack.GetAttempt()}
+	case *pb.Down_Relay:
+		return fromWireRelay(k.Relay)
 	default:
 		return nil
 	}

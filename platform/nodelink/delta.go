@@ -51,8 +51,12 @@ func (t *reportSender) repeatAfter(d time.Duration) {
 	t.repeat = d
 }
 
-// forget makes the next report be sent, changed or not: the controller may wait for it.
-func (t *reportSender) forget() {
+// forgetAfter makes the next report be sent, changed or not: the controller may wait for it after a message, except one
+// of a relay.
+func (t *reportSender) forgetAfter(m nodeproto.FromController) {
+	if _, relayed := m.(nodeproto.Relay); relayed {
+		return
+	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.last = [sha256.Size]byte{}

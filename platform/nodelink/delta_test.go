@@ -192,7 +192,7 @@ func TestAnUnchangedReportIsRepeatedLess(t *testing.T) {
 	if !report(two) || report(two) || !report(one) || report(one) {
 		t.Error("a change must be sent, and only a change")
 	}
-	tell.forget()
+	tell.forgetAfter(nodeproto.Probe{})
 	if !report(one) || report(one) {
 		t.Error("after a message of the controller the next report must be sent")
 	}

@@ -190,6 +190,7 @@ func TestMessagesOfAllKindsArrive(t *testing.T) {
 		nodeproto.Report{MD5: "1", Settled: true, Health: []nodeproto.HealthReport{{Name: "uplink", Good: true}}},
 		nodeproto.Result{Outcome: nodeproto.Unhealthy, Actions: []nodeproto.Action{{Name: "REBOOT", State: "done"}}},
 		nodeproto.Answer{ID: 7, Data: []byte("x")},
+		nodeproto.Relay{ID: 3, Data: []byte{0, 255}, Credit: 2, End: true, Error: "why"},
 	} {
 		if err := s.Send(m); err != nil {
 			t.Fatal(err)
@@ -209,6 +210,7 @@ func TestMessagesOfAllKindsArrive(t *testing.T) {
 		nodeproto.Probe{Number: 5},
 		nodeproto.Ack{Attempt: 7},
 		nodeproto.Managed{On: true},
+		nodeproto.Relay{ID: 3, Kind: "support", Data: []byte("{}"), Credit: 6},
 	} {
 		if err := e.s.Send(m); err != nil {
 			t.Fatal(err)

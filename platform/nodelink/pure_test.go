@@ -193,7 +193,7 @@ func FuzzUp(f *testing.F) {
 // FuzzDown does the same for a node.
 func FuzzDown(f *testing.F) {
 	for _, m := range []nodeproto.FromController{nodeproto.Push{Document: []byte("{}")}, nodeproto.Number{},
-		nodeproto.Request{Kind: "x"}, nodeproto.Managed{On: true}} {
+		nodeproto.Request{Kind: "x"}, nodeproto.Managed{On: true}, nodeproto.Relay{Kind: "x", Credit: 6}} {
 		wire, _ := proto.Marshal(toWireDown(m))
 		f.Add(wire)
 	}

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"maps"
 	"os"
 	"path/filepath"
@@ -258,12 +259,15 @@ func TestTheEndOfAHugeLog(t *testing.T) {
 func TestTheHostIsReadFromOutside(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	if err := WriteDaemon(dir, Daemon{Node: "edge-1"}); err != nil {
+	if err := WriteDaemon(Daemon{Node: "edge-1", RunDir: dir, Socket: "/s"}); err != nil {
 		t.Fatal(err)
 	}
-	d, err := ReadDaemon(dir)
+	d, err := ReadDaemon("/s", t.TempDir(), dir)
 	if err != nil || d.Process.Pid != os.Getpid() || d.Node != "edge-1" {
 		t.Fatalf("%+v, %v", d, err)
+	}
+	if _, err := ReadDaemon("/other", dir); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("the daemon of another socket: %v", err)
 	}
 	if err := os.WriteFile(filepath.Join(dir, "key.pem"), []byte("canary"), 0o600); err != nil {
 		t.Fatal(err)
@@ -286,7 +290,7 @@ func TestTheHostIsReadFromOutside(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, daemonFile), []byte(other), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if d, err := ReadDaemon(dir); err != nil || d.Process.Pid != 0 {
+	if d, err := ReadDaemon("/s", t.TempDir(), dir); err != nil || d.Process.Pid != 0 {
 		t.Errorf("%+v, %v", d, err)
 	}
 }

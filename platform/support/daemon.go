@@ -3,6 +3,7 @@ package support
 import (
 	"encoding/json"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -22,14 +23,16 @@ type Daemon struct {
 	Started  time.Time  `json:"started"`
 	Version  string     `json:"version"`
 	Node     string     `json:"node"`
+	RunDir   string     `json:"runDir"`
+	Socket   string     `json:"socket"`
 	Config   string     `json:"config"`
 	StateDir string     `json:"stateDir"`
 	Metadata string     `json:"metadata,omitempty"` // the file of a vendor's metadata
 	Log      string     `json:"log,omitempty"`      // its log, if that is a file
 }
 
-// WriteDaemon records this process as the daemon of a run folder.
-func WriteDaemon(runDir string, d Daemon) error {
+// WriteDaemon records this process as the daemon of its run folder.
+func WriteDaemon(d Daemon) error {
 	var err error
 	if d.Process, err = proc.Self(); err != nil {
 		return err
@@ -41,7 +44,7 @@ func WriteDaemon(runDir string, d Daemon) error {
 	if err != nil {
 		return err
 	}
-	return store.WriteFile(filepath.Join(runDir, daemonFile), text, 0o644)
+	return store.WriteFile(filepath.Join(d.RunDir, daemonFile), text, 0o644)
 }
 
 // isRegular reports whether a path is a regular file.
@@ -50,12 +53,23 @@ func isRegular(path string) bool {
 	return err == nil && info.Mode().IsRegular()
 }
 
-// ReadDaemon returns the daemon that ran last with a run folder. Its Process is zero if that has ended.
-func ReadDaemon(runDir string) (Daemon, error) {
+// ReadDaemon returns the daemon that served this socket last, from its record in one of these folders. Its Process is
+// zero if that has ended. The error of a missing record wraps fs.ErrNotExist.
+func ReadDaemon(socket string, folders ...string) (Daemon, error) {
 	var d Daemon
-	text, err := os.ReadFile(filepath.Join(runDir, daemonFile))
-	if err == nil {
-		err = json.Unmarshal(text, &d)
+	err := fs.ErrNotExist
+	for _, folder := range folders {
+		var text []byte
+		if text, err = os.ReadFile(filepath.Join(folder, daemonFile)); err == nil {
+			d = Daemon{}
+			err = json.Unmarshal(text, &d)
+		}
+		if err == nil && d.Socket != socket {
+			err = fs.ErrNotExist // of another daemon
+		}
+		if err == nil {
+			break
+		}
 	}
 	if err != nil {
 		return Daemon{}, fmt.Errorf("read what the daemon was started with: %w", err)

@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -27,10 +28,10 @@ type Host struct {
 	Since    time.Duration // how far the journal is read back
 }
 
-// Log limits, in bytes.
-const logLimit = 8 << 20
+// logLimit bounds the log, in bytes.
+const logLimit = 4 << 20
 
-// runner runs commands in the daemon's network namespace, or in this one without a daemon.
+// runner runs commands in the daemon's network namespace, or in this one if it is not known.
 func (h Host) runner() *proc.Runner {
 	if path := h.netns(); path != "" {
 		return proc.New(path)
@@ -38,17 +39,36 @@ func (h Host) runner() *proc.Runner {
 	return proc.New("")
 }
 
-// netns returns the path of the daemon's network namespace, "" for that of this process.
+// netns returns the path of the daemon's network namespace, "" for that of this process. Of a dead daemon, a helper
+// that has outlived it is in that namespace.
 func (h Host) netns() string {
-	if h.Daemon.Pid == 0 {
-		return ""
+	pid := h.Daemon.Pid
+	if pid == 0 {
+		pid = h.helper()
 	}
-	path := fmt.Sprintf("/proc/%d/ns/net", h.Daemon.Pid)
+	path := fmt.Sprintf("/proc/%d/ns/net", pid)
 	own, err := os.Readlink("/proc/self/ns/net")
 	if there, other := os.Readlink(path); err != nil || other != nil || there == own {
 		return ""
 	}
 	return path
+}
+
+// helper returns a dnsmasq or radvd with files in the run folder, 0 for none.
+func (h Host) helper() int {
+	all, _ := proc.List() // without a list there is none
+	for _, p := range all {
+		name := filepath.Base(p.Argv[0])
+		if (name == "dnsmasq" || name == "radvd") && h.names(p.Argv) {
+			return p.Pid
+		}
+	}
+	return 0
+}
+
+// names reports whether a command line names a file in the run folder.
+func (h Host) names(argv []string) bool {
+	return slices.ContainsFunc(argv, func(s string) bool { return strings.Contains(s, h.RunDir+"/") })
 }
 
 // Parts returns the parts of the host, in the order of an archive.

@@ -7,7 +7,6 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -28,7 +27,7 @@ func (h Host) processes(_ context.Context, w io.Writer) error {
 	}
 	for _, p := range all {
 		status := statusOf(p.Pid)
-		helper := slices.ContainsFunc(p.Argv, func(s string) bool { return strings.Contains(s, h.RunDir+"/") })
+		helper := h.names(p.Argv)
 		child := h.Daemon.Pid != 0 && status["PPid"] == strconv.Itoa(h.Daemon.Pid)
 		if p.Pid == os.Getpid() || p.Pid != h.Daemon.Pid && !helper && !child {
 			continue

@@ -13,6 +13,7 @@ import (
 
 	"edgespan/config"
 	"edgespan/config/fleet/history"
+	"edgespan/config/fleet/nodeproto"
 	"edgespan/config/fleet/ops"
 	"edgespan/config/httpapi/fleetapi"
 	"edgespan/config/layers"
@@ -37,7 +38,8 @@ type FleetBackend struct {
 	Diffs       []history.LayerDiff
 	RolloutList []fleetapi.Rollout
 
-	BackupText string
+	BackupText  string
+	ArchiveText string
 
 	RolloutNext string
 	Decisions   []fleetapi.Verdict
@@ -102,6 +104,14 @@ func (f *FleetBackend) Backup(context.Context, string) (func(context.Context, io
 		_, err := io.WriteString(w, f.BackupText)
 		return err
 	}, f.note("backup")
+}
+
+// Support sends ArchiveText as the archive of any node.
+func (f *FleetBackend) Support(_ context.Context, node string, q nodeproto.SupportRequest) (fleetapi.Archive, error) {
+	return fleetapi.Archive{Close: func() {}, Write: func(_ context.Context, w io.Writer) error {
+		_, err := io.WriteString(w, f.ArchiveText)
+		return err
+	}}, f.note("support %s %+v", node, q)
 }
 
 func (f *FleetBackend) Topology(context.Context) (ops.DocumentAnswer, error) {

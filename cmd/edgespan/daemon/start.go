@@ -130,7 +130,7 @@ func startNode(ctx context.Context, o nodeOptions, log *zap.Logger) (runningNode
 		FlowStore: flowStore(o.StateDir),
 		FlowDial:  dialFlows, Files: daemon.NewFiles(o.Config, o.StateDir).WithReserve(journal.ReleaseReserve),
 		Facts:  reader,
-		RunDir: o.RunDir, Boot: boot, Log: log, Tracer: n.tracer, Notify: n.notify, SetLevel: setLevel(o.Level),
+		RunDir: o.RunDir, Boot: boot, Log: log, Tracer: n.tracer, Relays: relays(o, log), Notify: n.notify, SetLevel: setLevel(o.Level),
 	})
 	if err != nil {
 		return nil, errors.Join(err, n.close())
@@ -169,8 +169,8 @@ func (o *nodeOptions) host(log *zap.Logger) host.Config {
 
 // record writes down what the daemon was started with, for support archives. The daemon works without it.
 func record(o nodeOptions, name string, log *zap.Logger) {
-	err := support.WriteDaemon(o.RunDir, support.Daemon{Started: time.Now().UTC(), Version: o.Version, Node: name,
-		Config: o.Config, StateDir: o.StateDir, Metadata: o.About.Metadata})
+	err := support.WriteDaemon(support.Daemon{RunDir: o.RunDir, Socket: o.Socket, Started: time.Now().UTC(),
+		Version: o.Version, Node: name, Config: o.Config, StateDir: o.StateDir, Metadata: o.About.Metadata})
 	if err != nil {
 		log.Warn("record what the daemon was started with", zap.Error(err))
 	}

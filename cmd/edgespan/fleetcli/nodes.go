@@ -56,6 +56,7 @@ objects that its layers do not contain.`,
 				cmd.Flags().BoolVar(&c.adoptReplace, "replace", false, "let the controller replace its config")
 			},
 		},
+		supportSpec(),
 		inviteSpec("invite", "Create a join token, and print the command to run on the node", false),
 		inviteSpec("replace",
 			"Create a join token for a new machine, and revoke the old one", true),

@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime/debug"
 	"strings"
 	"time"
 
@@ -23,6 +24,9 @@ import (
 	"edgespan/platform/store"
 	"edgespan/platform/support"
 )
+
+// collectAt is GOGC: the texts of parts are large and short-lived.
+const collectAt = 25
 
 // maxSince bounds --since.
 const maxSince = 90 * 24 * time.Hour
@@ -87,6 +91,7 @@ func (c *collection) run(ctx context.Context) error {
 	if err := c.prepare(); err != nil {
 		return err
 	}
+	defer debug.SetGCPercent(debug.SetGCPercent(collectAt)) // a node may have little memory
 	now := time.Now()
 	options := support.Options{Node: c.daemon.Node, Version: c.version, Redactor: &c.redact, Now: now,
 		Command: c.commandLine()}
@@ -140,10 +145,12 @@ func isTerminal(f *os.File) bool {
 // prepare finds out about the daemon and reads the metadata. Without a record of the daemon, and without metadata that
 // can be read, the defaults remain: values that the embedded metadata does not describe are masked.
 func (c *collection) prepare() error {
-	d, err := support.ReadDaemon(c.RunFolder())
+	socket := absolute(c.SocketPath())
+	d, err := support.ReadDaemon(socket, filepath.Dir(socket), c.RunFolder())
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		c.Printf("%s", term.Printable(err.Error()))
 	}
+	d.RunDir, d.Socket = cmp.Or(d.RunDir, absolute(c.RunFolder())), socket
 	d.StateDir = c.Setting(c.stateDir, "EDGESPAN_STATE_DIR", cmp.Or(d.StateDir, reach.DefaultStateDir))
 	d.Config = c.Setting(c.config, "EDGESPAN_CONFIG", cmp.Or(d.Config, reach.DefaultConfig))
 	d.Metadata = cmp.Or(c.metadata, d.Metadata)
@@ -182,7 +189,7 @@ func (c *collection) commandLine() string {
 	return strings.Join(words, " ")
 }
 
-// absolute returns a path of a node's folder for a comparison of command lines.
+// absolute returns a path as the daemon has it.
 func absolute(path string) string {
 	if abs, err := filepath.Abs(path); err == nil {
 		return abs

@@ -37,7 +37,7 @@ const maxFlows = 5000
 // parts returns the parts of an archive in their order: the configs come first, so that the parts behind them do not
 // show their secrets.
 func (c *collection) parts(now time.Time) []support.Part {
-	host := support.Host{Daemon: c.daemon.Process, RunDir: absolute(c.RunFolder()), StateDir: c.daemon.StateDir,
+	host := support.Host{Daemon: c.daemon.Process, RunDir: c.daemon.RunDir, StateDir: c.daemon.StateDir,
 		Log: c.daemon.Log, Unit: daemonUnit, Since: c.since}
 	out := c.configParts()
 	out = append(out, c.daemonParts(now)...)
@@ -224,7 +224,7 @@ func (c *collection) doctorPart() support.Part {
 			if err == nil {
 				return printJSON(w, found)
 			}
-			f, outside := facts.Reader{Root: "/", RunDir: c.RunFolder()}.Read(ctx)
+			f, outside := facts.Reader{Root: "/", RunDir: c.daemon.RunDir}.Read(ctx)
 			if outside != nil {
 				return outside
 			}

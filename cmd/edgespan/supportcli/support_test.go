@@ -166,7 +166,8 @@ func TestNoCanaryIsInAnArchive(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := support.WriteDaemon(p.run, support.Daemon{Node: "edge-1", Config: p.config, StateDir: p.state,
+	if err := support.WriteDaemon(support.Daemon{RunDir: p.run, Socket: filepath.Join(p.run, reach.SocketName),
+		Node: "edge-1", Config: p.config, StateDir: p.state,
 		Metadata: vendor, Log: p.write(t, filepath.Join(p.run, "log"), noise+"\n"+string(logged)+"\n")}); err != nil {
 		t.Fatal(err)
 	}
@@ -240,7 +241,8 @@ func TestAnArchiveWithoutADaemonSaysWhatIsMissing(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = frozen.Close() }()
-	if err := support.WriteDaemon(p.run, support.Daemon{Node: "edge-1"}); err != nil {
+	if err := support.WriteDaemon(support.Daemon{RunDir: p.run, Socket: filepath.Join(p.run, reach.SocketName),
+		Node: "edge-1"}); err != nil {
 		t.Fatal(err)
 	}
 	files = p.collect(t)

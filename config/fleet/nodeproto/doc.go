@@ -13,10 +13,11 @@ import (
 	"edgespan/config"
 )
 
-// FromNode is a message of a node: Hello, Report, Result, Probed or Answer.
+// FromNode is a message of a node: Hello, Report, Result, Probed, Answer or Relay.
 type FromNode interface{ fromNode() }
 
-// FromController is a message of a controller: Push, Number, Probe, Confirm, Ack, Ask, Release, Managed or Renew.
+// FromController is a message of a controller: Push, Number, Probe, Confirm, Ack, Request, Release, Managed, Renew or
+// Relay.
 type FromController interface{ fromController() }
 
 // ToNode is the controller's end of the stream to one node.
@@ -260,6 +261,34 @@ type Request struct {
 	Data []byte
 }
 
+// CanRelay is the capability of a node that answers relays.
+const CanRelay = "relay"
+
+// Relay is one step of a relay: bytes both ways beside the other messages, until either side ends it. The controller
+// opens it, with a message that has a Kind. Each side sends at most as many messages with data as the other one has
+// credited, so that a slow reader delays no other message (actors/relay).
+type Relay struct {
+	ID     uint64 // does not repeat on one stream
+	Kind   string // opens it; Data is its argument then, and uses no credit
+	Data   []byte
+	Credit uint64 // how many more messages with data the other side may send
+	End    bool   // nothing follows, from either side
+	Error  string // of an End, "" if everything was sent
+}
+
+// The kinds of Relay.
+const (
+	RelaySupport = "support" // a support archive; Data is a SupportRequest in JSON
+)
+
+// SupportRequest says what a support archive of a node has.
+type SupportRequest struct {
+	Since  time.Duration `json:"since,omitempty"` // how far log and events go back; 0: the node's default
+	NoLogs bool          `json:"noLogs,omitempty"`
+	Flows  bool          `json:"flows,omitempty"`
+	By     string        `json:"by"` // who asks the controller for it
+}
+
 // Release ends a local hold: the node takes its config from the controller again.
 type Release struct{}
 
@@ -274,6 +303,7 @@ func (Report) fromNode() {}
 func (Result) fromNode() {}
 func (Answer) fromNode() {}
 func (Probed) fromNode() {}
+func (Relay) fromNode()  {}
 
 func (Push) fromController()    {}
 func (Number) fromController()  {}
@@ -284,3 +314,4 @@ func (Managed) fromController() {}
 func (Renew) fromController()   {}
 func (Probe) fromController()   {}
 func (Ack) fromController()     {}
+func (Relay) fromController()   {}

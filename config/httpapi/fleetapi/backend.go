@@ -8,6 +8,7 @@ import (
 
 	"edgespan/config"
 	"edgespan/config/fleet/history"
+	"edgespan/config/fleet/nodeproto"
 	"edgespan/config/fleet/ops"
 	"edgespan/config/httpapi/rest"
 )
@@ -89,6 +90,9 @@ type Backend interface {
 
 	Peers
 
+	// Support asks a connected node for a support archive, and returns once the node has begun to send it. ErrRefused
+	// says why it can't.
+	Support(ctx context.Context, node string, q nodeproto.SupportRequest) (Archive, error)
 	// Await waits until this replica knows a revision. It returns ErrBusy if that takes too long, ErrNoRevision if the
 	// store does not have it.
 	Await(ctx context.Context, revision uint64) error
@@ -344,6 +348,12 @@ const (
 	AbortRollout  RolloutCommand = "abort"
 	RevertRollout RolloutCommand = "revert"
 )
+
+// Archive is an archive that a node sends as it is read. Close ends that, also before its end.
+type Archive struct {
+	Write func(ctx context.Context, w io.Writer) error
+	Close func()
+}
 
 // TooManyError refuses a caller who exceeds a rate or a quota: it may try again after Wait (429).
 type TooManyError struct {

@@ -14,6 +14,7 @@ import (
 
 	"edgespan/config"
 	"edgespan/config/fleet/backup"
+	"edgespan/config/fleet/nodeproto"
 	"edgespan/config/fleet/ops"
 	"edgespan/config/httpapi/rest"
 )
@@ -229,6 +230,17 @@ func (c *Client) Backup(ctx context.Context, w io.Writer) (backup.Header, error)
 			fmt.Errorf("back up %s: the answer is no whole backup: %w", c.Name, errors.New(done.err.Error()))
 	}
 	return done.copy.Header, nil
+}
+
+// Support writes a support archive of a node as it comes. The caller checks it: the node may be hostile.
+func (c *Client) Support(ctx context.Context, node string, q nodeproto.SupportRequest, w io.Writer) error {
+	v := url.Values{}
+	rest.SetFlag(v, "noLogs", q.NoLogs)
+	rest.SetFlag(v, "flows", q.Flows)
+	if q.Since > 0 {
+		v.Set("since", q.Since.String())
+	}
+	return c.Copy(ctx, request{Method: http.MethodPost, Path: route("nodes", node, "support"), Query: v}, w)
 }
 
 // Ready reports whether the controller can serve requests.

@@ -15,6 +15,7 @@ import (
 	"edgespan/config"
 	"edgespan/config/fleet/backup"
 	"edgespan/config/fleet/history"
+	"edgespan/config/fleet/nodeproto"
 	"edgespan/config/fleet/ops"
 	"edgespan/config/httpapi/rest"
 	"edgespan/config/kv"
@@ -142,6 +143,14 @@ func (f *fake) Backup(_ context.Context, version string) (func(context.Context, 
 		}
 		return s.Write(m, w)
 	}, f.note("Backup %s", version)
+}
+
+// Support sends "archive" as the archive of any node.
+func (f *fake) Support(_ context.Context, node string, q nodeproto.SupportRequest) (Archive, error) {
+	return Archive{Close: func() { _ = f.note("Support closed") }, Write: func(_ context.Context, w io.Writer) error {
+		_, err := io.WriteString(w, "archive")
+		return err
+	}}, f.note("Support %s %+v", node, q)
 }
 
 // modelReader adapts a model to the reader that config/fleet/history expects.

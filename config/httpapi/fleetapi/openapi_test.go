@@ -162,7 +162,7 @@ func TestAnswersAreAsDescribed(t *testing.T) {
 		op := at2(t, doc, "paths", r.Path, strings.ToLower(method))
 		s := resolved(t, doc, at2(t, op, "responses", strconv.Itoa(w.Code), "content", r.Kind(), "schema")).(config.Object)
 		v, _ := config.Parse(firstLine(r, w.Body.Bytes()))
-		if r.Text {
+		if r.Text || r.Zipped {
 			v = w.Body.String()
 		}
 		if faults := checkSchema(s, v, nil); len(faults) > 0 {

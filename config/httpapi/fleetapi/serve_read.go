@@ -11,6 +11,7 @@ import (
 
 	"edgespan/config"
 	"edgespan/config/fleet/history"
+	"edgespan/config/fleet/nodeproto"
 	"edgespan/config/fleet/ops"
 	"edgespan/config/httpapi/rest"
 	"edgespan/config/layers"
@@ -296,6 +297,17 @@ func serveExport(a *api, c *call) (reply, error) {
 func serveBackup(a *api, c *call) (reply, error) {
 	write, err := a.backend.Backup(c.Context(), a.Version)
 	return reply{Stream: write, Kind: rest.JSONLines}, err
+}
+
+// serveSupport passes the archive of a node on as it comes. The flow log says who talked to whom: only admins get it.
+func serveSupport(a *api, c *call) (reply, error) {
+	q := nodeproto.SupportRequest{NoLogs: c.flags["noLogs"], Flows: c.flags["flows"], By: c.Caller.Name}
+	if q.Flows && !c.Caller.Role.Includes(Admin) {
+		return reply{}, rest.Refuse(rest.TypePermission, "flows: not permitted to a %s: an admin can", c.Caller.Role)
+	}
+	q.Since, _ = time.ParseDuration(c.texts["since"]) // readQuery has checked it; absent is 0
+	archive, err := a.backend.Support(c.Context(), c.values["node"], q)
+	return reply{Stream: archive.Write, Done: archive.Close, Kind: rest.ZippedArchive}, err
 }
 
 func serveLive(*api, *call) (reply, error) { return answer(Alive{Status: "ok"}, nil) }

@@ -122,7 +122,18 @@ func nodeRows() []row {
 			Answer: nothing, Serve: command(c.cmd),
 		})
 	}
-	return rows
+	return append(rows, supportRow)
+}
+
+var supportRow = row{
+	Method: "POST", Path: "nodes/{node}/support", Role: Operator,
+	Summary: "a support archive of a connected node, without secrets; audited", Effect: rest.Acts, Zipped: true,
+	Query: []param{
+		{Name: "since", Summary: "how far to go back in log and events, such as 2h", Form: rest.Duration},
+		{Name: "noLogs", Summary: "leave out the daemon's log", Form: rest.Flag},
+		{Name: "flows", Summary: "include the end of the flow log; admins only", Form: rest.Flag},
+	},
+	Answer: reflect.TypeFor[string](), Serve: serveSupport,
 }
 
 func e2eRows() []row {

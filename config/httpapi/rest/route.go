@@ -27,6 +27,7 @@ type Route[A, C, Own any] struct {
 	Reveals bool // the answer contains a new secret, such as a token
 	Lines   bool // answers with lines of JSON; Answer is the first
 	Text    bool // answers with MetricsText
+	Zipped  bool // answers with a compressed archive
 	Events  bool // answers with server-sent events of type Answer
 	Patch   bool // PATCH does the same
 	Lenient bool // unknown parameters are ignored
@@ -84,6 +85,9 @@ const JSONLines = "application/jsonl"
 // MetricsText is the content type of metrics for Prometheus.
 const MetricsText = "text/plain; version=0.0.4; charset=utf-8"
 
+// ZippedArchive is the content type of a compressed archive (RFC 6713).
+const ZippedArchive = "application/gzip"
+
 // Kind returns the content type of a route's answer.
 func (r *Route[A, C, Own]) Kind() string {
 	switch {
@@ -93,6 +97,8 @@ func (r *Route[A, C, Own]) Kind() string {
 		return EventStream
 	case r.Text:
 		return MetricsText
+	case r.Zipped:
+		return ZippedArchive
 	}
 	return "application/json"
 }

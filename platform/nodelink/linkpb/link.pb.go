@@ -269,6 +269,7 @@ type Up struct {
 	//	*Up_Answer
 	//	*Up_SigningRequest
 	//	*Up_Probed
+	//	*Up_Relay
 	//	*Up_Chunk
 	Kind          isUp_Kind `protobuf_oneof:"kind"`
 	unknownFields protoimpl.UnknownFields
@@ -366,6 +367,15 @@ func (x *Up) GetProbed() *Probed {
 	return nil
 }
 
+func (x *Up) GetRelay() *Relay {
+	if x != nil {
+		if x, ok := x.Kind.(*Up_Relay); ok {
+			return x.Relay
+		}
+	}
+	return nil
+}
+
 func (x *Up) GetChunk() *Chunk {
 	if x != nil {
 		if x, ok := x.Kind.(*Up_Chunk); ok {
@@ -403,6 +413,10 @@ type Up_Probed struct {
 	Probed *Probed `protobuf:"bytes,6,opt,name=probed,proto3,oneof"`
 }
 
+type Up_Relay struct {
+	Relay *Relay `protobuf:"bytes,7,opt,name=relay,proto3,oneof"`
+}
+
 type Up_Chunk struct {
 	Chunk *Chunk `protobuf:"bytes,15,opt,name=chunk,proto3,oneof"`
 }
@@ -418,6 +432,8 @@ func (*Up_Answer) isUp_Kind() {}
 func (*Up_SigningRequest) isUp_Kind() {}
 
 func (*Up_Probed) isUp_Kind() {}
+
+func (*Up_Relay) isUp_Kind() {}
 
 func (*Up_Chunk) isUp_Kind() {}
 
@@ -437,6 +453,7 @@ type Down struct {
 	//	*Down_Probe
 	//	*Down_Ack
 	//	*Down_Spread
+	//	*Down_Relay
 	//	*Down_Chunk
 	Kind          isDown_Kind `protobuf_oneof:"kind"`
 	unknownFields protoimpl.UnknownFields
@@ -579,6 +596,15 @@ func (x *Down) GetSpread() *Spread {
 	return nil
 }
 
+func (x *Down) GetRelay() *Relay {
+	if x != nil {
+		if x, ok := x.Kind.(*Down_Relay); ok {
+			return x.Relay
+		}
+	}
+	return nil
+}
+
 func (x *Down) GetChunk() *Chunk {
 	if x != nil {
 		if x, ok := x.Kind.(*Down_Chunk); ok {
@@ -636,6 +662,10 @@ type Down_Spread struct {
 	Spread *Spread `protobuf:"bytes,11,opt,name=spread,proto3,oneof"`
 }
 
+type Down_Relay struct {
+	Relay *Relay `protobuf:"bytes,12,opt,name=relay,proto3,oneof"`
+}
+
 type Down_Chunk struct {
 	Chunk *Chunk `protobuf:"bytes,15,opt,name=chunk,proto3,oneof"`
 }
@@ -661,6 +691,8 @@ func (*Down_Probe) isDown_Kind() {}
 func (*Down_Ack) isDown_Kind() {}
 
 func (*Down_Spread) isDown_Kind() {}
+
+func (*Down_Relay) isDown_Kind() {}
 
 func (*Down_Chunk) isDown_Kind() {}
 
@@ -2144,6 +2176,92 @@ func (x *Ask) GetData() []byte {
 	return nil
 }
 
+// One step of a relay: octets both ways beside the other messages, which the controller opens. A
+// node that knows it says "relay" in the capabilities of its Hello.
+type Relay struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Id            uint64                 `protobuf:"varint,1,opt,name=id,proto3" json:"id,omitempty"`    // does not repeat on one stream
+	Kind          string                 `protobuf:"bytes,2,opt,name=kind,proto3" json:"kind,omitempty"` // opens it; from the controller only
+	Data          []byte                 `protobuf:"bytes,3,opt,name=data,proto3" json:"data,omitempty"`
+	Credit        uint64                 `protobuf:"varint,4,opt,name=credit,proto3" json:"credit,omitempty"` // how many more messages with data the other side may send
+	End           bool                   `protobuf:"varint,5,opt,name=end,proto3" json:"end,omitempty"`       // nothing follows, from either side
+	Error         string                 `protobuf:"bytes,6,opt,name=error,proto3" json:"error,omitempty"`    // of an end; empty: all was sent
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Relay) Reset() {
+	*x = Relay{}
+	mi := &file_link_proto_msgTypes[26]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Relay) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Relay) ProtoMessage() {}
+
+func (x *Relay) ProtoReflect() protoreflect.Message {
+	mi := &file_link_proto_msgTypes[26]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Relay.ProtoReflect.Descriptor instead.
+func (*Relay) Descriptor() ([]byte, []int) {
+	return file_link_proto_rawDescGZIP(), []int{26}
+}
+
+func (x *Relay) GetId() uint64 {
+	if x != nil {
+		return x.Id
+	}
+	return 0
+}
+
+func (x *Relay) GetKind() string {
+	if x != nil {
+		return x.Kind
+	}
+	return ""
+}
+
+func (x *Relay) GetData() []byte {
+	if x != nil {
+		return x.Data
+	}
+	return nil
+}
+
+func (x *Relay) GetCredit() uint64 {
+	if x != nil {
+		return x.Credit
+	}
+	return 0
+}
+
+func (x *Relay) GetEnd() bool {
+	if x != nil {
+		return x.End
+	}
+	return false
+}
+
+func (x *Relay) GetError() string {
+	if x != nil {
+		return x.Error
+	}
+	return ""
+}
+
 type Release struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
@@ -2152,7 +2270,7 @@ type Release struct {
 
 func (x *Release) Reset() {
 	*x = Release{}
-	mi := &file_link_proto_msgTypes[26]
+	mi := &file_link_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2164,7 +2282,7 @@ func (x *Release) String() string {
 func (*Release) ProtoMessage() {}
 
 func (x *Release) ProtoReflect() protoreflect.Message {
-	mi := &file_link_proto_msgTypes[26]
+	mi := &file_link_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2177,7 +2295,7 @@ func (x *Release) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Release.ProtoReflect.Descriptor instead.
 func (*Release) Descriptor() ([]byte, []int) {
-	return file_link_proto_rawDescGZIP(), []int{26}
+	return file_link_proto_rawDescGZIP(), []int{27}
 }
 
 type Managed struct {
@@ -2189,7 +2307,7 @@ type Managed struct {
 
 func (x *Managed) Reset() {
 	*x = Managed{}
-	mi := &file_link_proto_msgTypes[27]
+	mi := &file_link_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2201,7 +2319,7 @@ func (x *Managed) String() string {
 func (*Managed) ProtoMessage() {}
 
 func (x *Managed) ProtoReflect() protoreflect.Message {
-	mi := &file_link_proto_msgTypes[27]
+	mi := &file_link_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2214,7 +2332,7 @@ func (x *Managed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Managed.ProtoReflect.Descriptor instead.
 func (*Managed) Descriptor() ([]byte, []int) {
-	return file_link_proto_rawDescGZIP(), []int{27}
+	return file_link_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *Managed) GetOn() bool {
@@ -2232,7 +2350,7 @@ type Renew struct {
 
 func (x *Renew) Reset() {
 	*x = Renew{}
-	mi := &file_link_proto_msgTypes[28]
+	mi := &file_link_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2244,7 +2362,7 @@ func (x *Renew) String() string {
 func (*Renew) ProtoMessage() {}
 
 func (x *Renew) ProtoReflect() protoreflect.Message {
-	mi := &file_link_proto_msgTypes[28]
+	mi := &file_link_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2257,7 +2375,7 @@ func (x *Renew) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Renew.ProtoReflect.Descriptor instead.
 func (*Renew) Descriptor() ([]byte, []int) {
-	return file_link_proto_rawDescGZIP(), []int{28}
+	return file_link_proto_rawDescGZIP(), []int{29}
 }
 
 // The answer to a SigningRequest: a chain, or why there is none.
@@ -2272,7 +2390,7 @@ type Certificate struct {
 
 func (x *Certificate) Reset() {
 	*x = Certificate{}
-	mi := &file_link_proto_msgTypes[29]
+	mi := &file_link_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2284,7 +2402,7 @@ func (x *Certificate) String() string {
 func (*Certificate) ProtoMessage() {}
 
 func (x *Certificate) ProtoReflect() protoreflect.Message {
-	mi := &file_link_proto_msgTypes[29]
+	mi := &file_link_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2297,7 +2415,7 @@ func (x *Certificate) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Certificate.ProtoReflect.Descriptor instead.
 func (*Certificate) Descriptor() ([]byte, []int) {
-	return file_link_proto_rawDescGZIP(), []int{29}
+	return file_link_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *Certificate) GetChain() [][]byte {
@@ -2339,7 +2457,7 @@ const file_link_proto_rawDesc = "" +
 	"\n" +
 	"Generation\x12\x1c\n" +
 	"\tauthority\x18\x01 \x01(\tR\tauthority\x12\x18\n" +
-	"\acounter\x18\x02 \x01(\x04R\acounter\"\x8b\x03\n" +
+	"\acounter\x18\x02 \x01(\x04R\acounter\"\xbc\x03\n" +
 	"\x02Up\x12/\n" +
 	"\x05hello\x18\x01 \x01(\v2\x17.edgespan.link.v1.HelloH\x00R\x05hello\x122\n" +
 	"\x06report\x18\x02 \x01(\v2\x18.edgespan.link.v1.ReportH\x00R\x06report\x122\n" +
@@ -2347,8 +2465,9 @@ const file_link_proto_rawDesc = "" +
 	"\x06answer\x18\x04 \x01(\v2\x18.edgespan.link.v1.AnswerH\x00R\x06answer\x12K\n" +
 	"\x0fsigning_request\x18\x05 \x01(\v2 .edgespan.link.v1.SigningRequestH\x00R\x0esigningRequest\x122\n" +
 	"\x06probed\x18\x06 \x01(\v2\x18.edgespan.link.v1.ProbedH\x00R\x06probed\x12/\n" +
+	"\x05relay\x18\a \x01(\v2\x17.edgespan.link.v1.RelayH\x00R\x05relay\x12/\n" +
 	"\x05chunk\x18\x0f \x01(\v2\x17.edgespan.link.v1.ChunkH\x00R\x05chunkB\x06\n" +
-	"\x04kind\"\xf5\x04\n" +
+	"\x04kind\"\xa6\x05\n" +
 	"\x04Down\x12,\n" +
 	"\x04push\x18\x01 \x01(\v2\x16.edgespan.link.v1.PushH\x00R\x04push\x122\n" +
 	"\x06number\x18\x02 \x01(\v2\x18.edgespan.link.v1.NumberH\x00R\x06number\x125\n" +
@@ -2362,6 +2481,7 @@ const file_link_proto_rawDesc = "" +
 	"\x03ack\x18\n" +
 	" \x01(\v2\x15.edgespan.link.v1.AckH\x00R\x03ack\x122\n" +
 	"\x06spread\x18\v \x01(\v2\x18.edgespan.link.v1.SpreadH\x00R\x06spread\x12/\n" +
+	"\x05relay\x18\f \x01(\v2\x17.edgespan.link.v1.RelayH\x00R\x05relay\x12/\n" +
 	"\x05chunk\x18\x0f \x01(\v2\x17.edgespan.link.v1.ChunkH\x00R\x05chunkB\x06\n" +
 	"\x04kind\"I\n" +
 	"\x05Chunk\x12\x14\n" +
@@ -2499,7 +2619,14 @@ const file_link_proto_rawDesc = "" +
 	"\x03Ask\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\x04R\x02id\x12\x12\n" +
 	"\x04kind\x18\x02 \x01(\tR\x04kind\x12\x12\n" +
-	"\x04data\x18\x03 \x01(\fR\x04data\"\t\n" +
+	"\x04data\x18\x03 \x01(\fR\x04data\"\x7f\n" +
+	"\x05Relay\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\x04R\x02id\x12\x12\n" +
+	"\x04kind\x18\x02 \x01(\tR\x04kind\x12\x12\n" +
+	"\x04data\x18\x03 \x01(\fR\x04data\x12\x16\n" +
+	"\x06credit\x18\x04 \x01(\x04R\x06credit\x12\x10\n" +
+	"\x03end\x18\x05 \x01(\bR\x03end\x12\x14\n" +
+	"\x05error\x18\x06 \x01(\tR\x05error\"\t\n" +
 	"\aRelease\"\x19\n" +
 	"\aManaged\x12\x0e\n" +
 	"\x02on\x18\x01 \x01(\bR\x02on\"\a\n" +
@@ -2533,7 +2660,7 @@ func file_link_proto_rawDescGZIP() []byte {
 }
 
 var file_link_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_link_proto_msgTypes = make([]protoimpl.MessageInfo, 30)
+var file_link_proto_msgTypes = make([]protoimpl.MessageInfo, 31)
 var file_link_proto_goTypes = []any{
 	(Outcome)(0),           // 0: edgespan.link.v1.Outcome
 	(*JoinRequest)(nil),    // 1: edgespan.link.v1.JoinRequest
@@ -2562,10 +2689,11 @@ var file_link_proto_goTypes = []any{
 	(*Spread)(nil),         // 24: edgespan.link.v1.Spread
 	(*Confirm)(nil),        // 25: edgespan.link.v1.Confirm
 	(*Ask)(nil),            // 26: edgespan.link.v1.Ask
-	(*Release)(nil),        // 27: edgespan.link.v1.Release
-	(*Managed)(nil),        // 28: edgespan.link.v1.Managed
-	(*Renew)(nil),          // 29: edgespan.link.v1.Renew
-	(*Certificate)(nil),    // 30: edgespan.link.v1.Certificate
+	(*Relay)(nil),          // 27: edgespan.link.v1.Relay
+	(*Release)(nil),        // 28: edgespan.link.v1.Release
+	(*Managed)(nil),        // 29: edgespan.link.v1.Managed
+	(*Renew)(nil),          // 30: edgespan.link.v1.Renew
+	(*Certificate)(nil),    // 31: edgespan.link.v1.Certificate
 }
 var file_link_proto_depIdxs = []int32{
 	7,  // 0: edgespan.link.v1.Up.hello:type_name -> edgespan.link.v1.Hello
@@ -2574,48 +2702,50 @@ var file_link_proto_depIdxs = []int32{
 	17, // 3: edgespan.link.v1.Up.answer:type_name -> edgespan.link.v1.Answer
 	18, // 4: edgespan.link.v1.Up.signing_request:type_name -> edgespan.link.v1.SigningRequest
 	22, // 5: edgespan.link.v1.Up.probed:type_name -> edgespan.link.v1.Probed
-	6,  // 6: edgespan.link.v1.Up.chunk:type_name -> edgespan.link.v1.Chunk
-	19, // 7: edgespan.link.v1.Down.push:type_name -> edgespan.link.v1.Push
-	20, // 8: edgespan.link.v1.Down.number:type_name -> edgespan.link.v1.Number
-	25, // 9: edgespan.link.v1.Down.confirm:type_name -> edgespan.link.v1.Confirm
-	26, // 10: edgespan.link.v1.Down.ask:type_name -> edgespan.link.v1.Ask
-	27, // 11: edgespan.link.v1.Down.release:type_name -> edgespan.link.v1.Release
-	29, // 12: edgespan.link.v1.Down.renew:type_name -> edgespan.link.v1.Renew
-	28, // 13: edgespan.link.v1.Down.managed:type_name -> edgespan.link.v1.Managed
-	30, // 14: edgespan.link.v1.Down.certificate:type_name -> edgespan.link.v1.Certificate
-	21, // 15: edgespan.link.v1.Down.probe:type_name -> edgespan.link.v1.Probe
-	23, // 16: edgespan.link.v1.Down.ack:type_name -> edgespan.link.v1.Ack
-	24, // 17: edgespan.link.v1.Down.spread:type_name -> edgespan.link.v1.Spread
-	6,  // 18: edgespan.link.v1.Down.chunk:type_name -> edgespan.link.v1.Chunk
-	3,  // 19: edgespan.link.v1.Hello.generation:type_name -> edgespan.link.v1.Generation
-	3,  // 20: edgespan.link.v1.Report.generation:type_name -> edgespan.link.v1.Generation
-	10, // 21: edgespan.link.v1.Report.held:type_name -> edgespan.link.v1.Held
-	11, // 22: edgespan.link.v1.Report.pending:type_name -> edgespan.link.v1.Pending
-	12, // 23: edgespan.link.v1.Report.health:type_name -> edgespan.link.v1.Health
-	13, // 24: edgespan.link.v1.Report.parameters:type_name -> edgespan.link.v1.Parameter
-	3,  // 25: edgespan.link.v1.Report.restores:type_name -> edgespan.link.v1.Generation
-	16, // 26: edgespan.link.v1.Report.actions:type_name -> edgespan.link.v1.Action
-	9,  // 27: edgespan.link.v1.Report.ports:type_name -> edgespan.link.v1.Port
-	3,  // 28: edgespan.link.v1.Pending.generation:type_name -> edgespan.link.v1.Generation
-	3,  // 29: edgespan.link.v1.Parameter.generation:type_name -> edgespan.link.v1.Generation
-	3,  // 30: edgespan.link.v1.Result.generation:type_name -> edgespan.link.v1.Generation
-	0,  // 31: edgespan.link.v1.Result.outcome:type_name -> edgespan.link.v1.Outcome
-	3,  // 32: edgespan.link.v1.Result.restored:type_name -> edgespan.link.v1.Generation
-	15, // 33: edgespan.link.v1.Result.faults:type_name -> edgespan.link.v1.Fault
-	16, // 34: edgespan.link.v1.Result.actions:type_name -> edgespan.link.v1.Action
-	3,  // 35: edgespan.link.v1.Push.generation:type_name -> edgespan.link.v1.Generation
-	3,  // 36: edgespan.link.v1.Number.generation:type_name -> edgespan.link.v1.Generation
-	3,  // 37: edgespan.link.v1.Probed.generation:type_name -> edgespan.link.v1.Generation
-	3,  // 38: edgespan.link.v1.Confirm.generation:type_name -> edgespan.link.v1.Generation
-	1,  // 39: edgespan.link.v1.NodeLink.Join:input_type -> edgespan.link.v1.JoinRequest
-	4,  // 40: edgespan.link.v1.NodeLink.Link:input_type -> edgespan.link.v1.Up
-	2,  // 41: edgespan.link.v1.NodeLink.Join:output_type -> edgespan.link.v1.JoinAnswer
-	5,  // 42: edgespan.link.v1.NodeLink.Link:output_type -> edgespan.link.v1.Down
-	41, // [41:43] is the sub-list for method output_type
-	39, // [39:41] is the sub-list for method input_type
-	39, // [39:39] is the sub-list for extension type_name
-	39, // [39:39] is the sub-list for extension extendee
-	0,  // [0:39] is the sub-list for field type_name
+	27, // 6: edgespan.link.v1.Up.relay:type_name -> edgespan.link.v1.Relay
+	6,  // 7: edgespan.link.v1.Up.chunk:type_name -> edgespan.link.v1.Chunk
+	19, // 8: edgespan.link.v1.Down.push:type_name -> edgespan.link.v1.Push
+	20, // 9: edgespan.link.v1.Down.number:type_name -> edgespan.link.v1.Number
+	25, // 10: edgespan.link.v1.Down.confirm:type_name -> edgespan.link.v1.Confirm
+	26, // 11: edgespan.link.v1.Down.ask:type_name -> edgespan.link.v1.Ask
+	28, // 12: edgespan.link.v1.Down.release:type_name -> edgespan.link.v1.Release
+	30, // 13: edgespan.link.v1.Down.renew:type_name -> edgespan.link.v1.Renew
+	29, // 14: edgespan.link.v1.Down.managed:type_name -> edgespan.link.v1.Managed
+	31, // 15: edgespan.link.v1.Down.certificate:type_name -> edgespan.link.v1.Certificate
+	21, // 16: edgespan.link.v1.Down.probe:type_name -> edgespan.link.v1.Probe
+	23, // 17: edgespan.link.v1.Down.ack:type_name -> edgespan.link.v1.Ack
+	24, // 18: edgespan.link.v1.Down.spread:type_name -> edgespan.link.v1.Spread
+	27, // 19: edgespan.link.v1.Down.relay:type_name -> edgespan.link.v1.Relay
+	6,  // 20: edgespan.link.v1.Down.chunk:type_name -> edgespan.link.v1.Chunk
+	3,  // 21: edgespan.link.v1.Hello.generation:type_name -> edgespan.link.v1.Generation
+	3,  // 22: edgespan.link.v1.Report.generation:type_name -> edgespan.link.v1.Generation
+	10, // 23: edgespan.link.v1.Report.held:type_name -> edgespan.link.v1.Held
+	11, // 24: edgespan.link.v1.Report.pending:type_name -> edgespan.link.v1.Pending
+	12, // 25: edgespan.link.v1.Report.health:type_name -> edgespan.link.v1.Health
+	13, // 26: edgespan.link.v1.Report.parameters:type_name -> edgespan.link.v1.Parameter
+	3,  // 27: edgespan.link.v1.Report.restores:type_name -> edgespan.link.v1.Generation
+	16, // 28: edgespan.link.v1.Report.actions:type_name -> edgespan.link.v1.Action
+	9,  // 29: edgespan.link.v1.Report.ports:type_name -> edgespan.link.v1.Port
+	3,  // 30: edgespan.link.v1.Pending.generation:type_name -> edgespan.link.v1.Generation
+	3,  // 31: edgespan.link.v1.Parameter.generation:type_name -> edgespan.link.v1.Generation
+	3,  // 32: edgespan.link.v1.Result.generation:type_name -> edgespan.link.v1.Generation
+	0,  // 33: edgespan.link.v1.Result.outcome:type_name -> edgespan.link.v1.Outcome
+	3,  // 34: edgespan.link.v1.Result.restored:type_name -> edgespan.link.v1.Generation
+	15, // 35: edgespan.link.v1.Result.faults:type_name -> edgespan.link.v1.Fault
+	16, // 36: edgespan.link.v1.Result.actions:type_name -> edgespan.link.v1.Action
+	3,  // 37: edgespan.link.v1.Push.generation:type_name -> edgespan.link.v1.Generation
+	3,  // 38: edgespan.link.v1.Number.generation:type_name -> edgespan.link.v1.Generation
+	3,  // 39: edgespan.link.v1.Probed.generation:type_name -> edgespan.link.v1.Generation
+	3,  // 40: edgespan.link.v1.Confirm.generation:type_name -> edgespan.link.v1.Generation
+	1,  // 41: edgespan.link.v1.NodeLink.Join:input_type -> edgespan.link.v1.JoinRequest
+	4,  // 42: edgespan.link.v1.NodeLink.Link:input_type -> edgespan.link.v1.Up
+	2,  // 43: edgespan.link.v1.NodeLink.Join:output_type -> edgespan.link.v1.JoinAnswer
+	5,  // 44: edgespan.link.v1.NodeLink.Link:output_type -> edgespan.link.v1.Down
+	43, // [43:45] is the sub-list for method output_type
+	41, // [41:43] is the sub-list for method input_type
+	41, // [41:41] is the sub-list for extension type_name
+	41, // [41:41] is the sub-list for extension extendee
+	0,  // [0:41] is the sub-list for field type_name
 }
 
 func init() { file_link_proto_init() }
@@ -2630,6 +2760,7 @@ func file_link_proto_init() {
 		(*Up_Answer)(nil),
 		(*Up_SigningRequest)(nil),
 		(*Up_Probed)(nil),
+		(*Up_Relay)(nil),
 		(*Up_Chunk)(nil),
 	}
 	file_link_proto_msgTypes[4].OneofWrappers = []any{
@@ -2644,6 +2775,7 @@ func file_link_proto_init() {
 		(*Down_Probe)(nil),
 		(*Down_Ack)(nil),
 		(*Down_Spread)(nil),
+		(*Down_Relay)(nil),
 		(*Down_Chunk)(nil),
 	}
 	file_link_proto_msgTypes[7].OneofWrappers = []any{}
@@ -2653,7 +2785,7 @@ func file_link_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_link_proto_rawDesc), len(file_link_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   30,
+			NumMessages:   31,
 			NumExtensions: 0,
 			NumServices:   1,
 		},
