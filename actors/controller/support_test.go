@@ -172,12 +172,15 @@ func TestAHostileNodesArchiveEnds(t *testing.T) {
 		forged := r.relay(c, n, nil)
 		go func() {
 			id := (<-forged.took).ID
-			for range relayflow.Window + 1 {
-				c.Received(forged, nodeproto.Relay{ID: id, Data: make([]byte, relayflow.PieceSize)})
-			}
+			c.Received(forged, nodeproto.Relay{ID: id, Data: []byte("x")})
+			c.Received(forged, nodeproto.Relay{ID: id, Data: make([]byte, relayflow.PieceSize+1)})
 		}()
-		if _, err := c.Support(r.Context(), "edge-1", nodeproto.SupportRequest{}); err == nil ||
-			!strings.Contains(err.Error(), "more than it was allowed") {
+		a, err := c.Support(r.Context(), "edge-1", nodeproto.SupportRequest{})
+		if err == nil { // it has read a piece before the flood
+			err = a.Write(r.Context(), io.Discard)
+			a.Close()
+		}
+		if err == nil || !strings.Contains(err.Error(), "more than it was allowed") {
 			r.Errorf("a flood: %v", err)
 		}
 		if open := c.d.relays.Count(); open != 0 {
