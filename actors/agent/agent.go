@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"cmp"
 	"context"
 	"sync"
 	"time"
@@ -8,6 +9,7 @@ import (
 	"github.com/asynkron/protoactor-go/actor"
 	"go.uber.org/zap"
 
+	"edgespan/config"
 	"edgespan/config/fleet/nodeproto"
 	"edgespan/config/nodeconf/commitconfirm"
 	"edgespan/pubsub/trace"
@@ -103,6 +105,17 @@ func request[T any](ctx context.Context, a *Agent, message func(reply chan<- T) 
 	}
 }
 
+// maxBy bounds the text that says who brought a config.
+const maxBy = 256
+
+// byUser names a user, and what that user says to be.
+func byUser(caller, name string) string {
+	if caller == "" || name == "" || caller == name {
+		return config.Truncate(cmp.Or(caller, name), maxBy)
+	}
+	return config.Truncate(caller+" ("+name+")", maxBy)
+}
+
 // ApplyResult is the answer to a config that is stored and published.
 type ApplyResult struct {
 	Warnings []string
@@ -127,7 +140,8 @@ func (a *Agent) Apply(ctx context.Context, w Request) (ApplyResult, error) {
 	}
 	got, err := request(ctx, a, func(reply chan<- applyResult) any {
 		return &candidate{
-			event:   commitconfirm.Candidate{Source: commitconfirm.Apply, Document: w.Document, Confirm: w.Confirm},
+			event: commitconfirm.Candidate{Source: commitconfirm.Apply, Document: w.Document, Confirm: w.Confirm,
+				By: byUser(w.Caller, w.By)},
 			verdict: w.Verdict,
 			local:   w.Local, author: w.By, reply: reply, refusal: "store the config", replaces: w.Replaces,
 			trace: trace.From(ctx),
@@ -146,7 +160,7 @@ func (a *Agent) Confirm(ctx context.Context, g commitconfirm.Generation) error {
 
 // Rollback undoes the pending config; it returns once the undo has begun.
 func (a *Agent) Rollback(ctx context.Context) error {
-	return a.command(ctx, commitconfirm.RollbackAsked{}, undoBegan)
+	return a.command(ctx, commitconfirm.RollbackAsked{}, UndoBegan)
 }
 
 func (a *Agent) command(ctx context.Context, e commitconfirm.Event, end commitconfirm.Outcome) error {

@@ -22,8 +22,8 @@ import (
 // be cancelled.
 const diskTimeout = 10 * time.Second
 
-// undoBegan is the outcome that a rollback waits for; the machine reports it by a separate effect.
-const undoBegan commitconfirm.Outcome = "undo"
+// UndoBegan is the outcome that a rollback waits for, and an Event's; the machine reports it by a separate effect.
+const UndoBegan commitconfirm.Outcome = "undo"
 
 // candidate is a config to be applied; the machine gets them one at a time.
 type candidate struct {
@@ -109,7 +109,8 @@ func (s *shell) candidateFromFile(f fileRead) *candidate {
 	}
 	refusal := "apply the config file " + f.name
 	sum := sha256.Sum256(f.content)
-	o := &candidate{event: commitconfirm.Candidate{Source: commitconfirm.File, FileDigest: hex.EncodeToString(sum[:])},
+	o := &candidate{event: commitconfirm.Candidate{Source: commitconfirm.File, FileDigest: hex.EncodeToString(sum[:]),
+		By: config.Truncate(f.name, maxBy)},
 		author: f.name, refusal: refusal}
 	if last := s.m.Live(); o.event.FileDigest == last.FileDigest && !last.Fallback {
 		return nil

@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"cmp"
 	"crypto/md5"
 	"encoding/hex"
 	"encoding/json"
@@ -105,6 +106,7 @@ func (s *shell) push(p nodeproto.Push) {
 	s.submit(&candidate{event: commitconfirm.Candidate{
 		Source: commitconfirm.Push, Generation: p.Generation, Document: document, MD5: p.MD5, Text: text,
 		Peer: string(p.PeerConfiguration), Confirm: p.Confirm, Attempt: p.Attempt,
+		By: config.Truncate(cmp.Or(p.Cause, s.o.Facts.Controller), maxBy),
 	}, refusal: "store the pushed config", trace: trace.Parse(p.Trace)})
 }
 
@@ -206,8 +208,8 @@ func (s *shell) handleUndo(u commitconfirm.Undo) {
 	s.publishLastRun()
 	s.traceUndo(u).Warn("config rolled back", zap.Stringer("gen", u.Generation), zap.String("reason", string(u.Reason)),
 		zap.String("why", u.Why))
-	s.o.OnEvent(Event{undoBegan, u.Echo, string(u.Reason) + ": " + u.Why})
-	s.answerCommands(undoBegan, nil)
+	s.o.OnEvent(Event{UndoBegan, u.Echo, string(u.Reason) + ": " + u.Why})
+	s.answerCommands(UndoBegan, nil)
 	s.scheduleReport()
 }
 

@@ -119,6 +119,7 @@ type Request struct {
 	Verdict  *commitconfirm.Verdict // nil: the agent calls the Validator
 	Local    bool                   // overrides the controller, until Release
 	By       string                 // who applies it
+	Caller   string                 // the user that sent it, as the kernel knows it; "": unknown
 	Confirm  time.Duration
 	// Replaces is the config that it was made from: rest.ErrConflict if the node's is another by then. Zero: any.
 	Replaces config.Generation

@@ -7,6 +7,7 @@ import (
 	"go.uber.org/zap"
 
 	"edgespan/actors/node/api"
+	"edgespan/config/events"
 	"edgespan/config/httpapi/nodeapi"
 	"edgespan/netinst"
 	"edgespan/netinst/manager"
@@ -16,19 +17,24 @@ import (
 // change, none for a failure that persists.
 func (d *deps) logApplyReport(object, name string, a manager.ApplyReport) {
 	log := d.tracedLog(d.of(logApplier)).With(zap.String("object", object))
+	cause := causeOf(object, a)
+	record := func(e nodeapi.Event) {
+		e.Cause = cause
+		d.recordEvent(e)
+	}
 	if a.Contest != "" && !a.Contested {
 		log.Warn("other programs keep changing objects of edgespan; repairs are now counted and made less often",
 			zap.String("count", a.Contest))
-		d.recordEvent(event(nodeapi.EventContested, object, name, a.Contest))
+		record(event(nodeapi.EventContested, object, name, a.Contest))
 	}
 	if len(a.Repaired) > 0 && !a.Contested {
 		log.Info("repaired changes of other programs", zap.Strings("objects", a.Repaired))
-		d.recordEvent(event(nodeapi.EventRepaired, object, name, strings.Join(a.Repaired, ", ")))
+		record(event(nodeapi.EventRepaired, object, name, strings.Join(a.Repaired, ", ")))
 	}
 	for _, r := range a.Repaired {
 		d.work.Repaired(r)
 		if p, died := strings.CutPrefix(r, "add process "); died {
-			d.recordEvent(event(nodeapi.EventProcess, object, name, p+" died and was restarted"))
+			record(event(nodeapi.EventProcess, object, name, p+" died and was restarted"))
 		}
 	}
 	for _, f := range a.Began {
@@ -42,20 +48,52 @@ func (d *deps) logApplyReport(object, name string, a manager.ApplyReport) {
 		}
 		e := event(nodeapi.EventFailed, aboutOp(object, f), name, text)
 		e.Op, e.Command, e.Error = f.Op, f.Command, f.Error
-		d.recordEvent(e)
+		record(e)
 	}
 	for _, f := range a.Ended {
 		log.Info("op succeeded again", zap.String("op", f.Op), zap.Int("attempts", f.Attempts))
-		d.recordEvent(event(nodeapi.EventRecovered, aboutOp(object, f), name,
+		record(event(nodeapi.EventRecovered, aboutOp(object, f), name,
 			fmt.Sprintf("%s, after %d attempts", f.Op, f.Attempts)))
 	}
 	if fresh := a.Changes - len(a.Repaired); fresh > 0 {
-		d.recordEvent(event(nodeapi.EventApplied, object, name, fmt.Sprintf("%d changes", fresh)))
+		record(event(nodeapi.EventApplied, object, name, fmt.Sprintf("%d changes", fresh)))
 	}
 }
 
 func opFields(f manager.FailedOp) []zap.Field {
 	return []zap.Field{zap.String("op", f.Op), zap.String("command", f.Command), zap.String("err", f.Error)}
+}
+
+// causeOf returns the cause of the events of an apply.
+func causeOf(object string, a manager.ApplyReport) events.Cause {
+	seq := fmt.Sprintf("%d.%d.%d", a.Seq.Epoch>>32, uint32(a.Seq.Epoch), a.Seq.N)
+	if uint32(a.Seq.Epoch) == 0 { // of no network: the epoch is that of the process
+		seq = fmt.Sprintf("%d.%s.%d", a.Seq.Epoch>>32, object, a.Seq.N)
+	}
+	return events.Cause{Config: a.Generation, Apply: seq, Began: string(a.Trigger)}
+}
+
+// changed logs and records a change of the network's state. The cause is that of the apply that it follows from, or the
+// config.
+func (b *bridge) changed(s netinst.NetworkInstanceStatus, cause events.Cause) {
+	b.d.tracedLog(b.log).Info("network instance", zap.String("from", string(b.state)), zap.String("to", string(s.State)),
+		zap.String("err", s.Error))
+	text := string(s.State)
+	if b.state != "" {
+		text = string(b.state) + " -> " + text
+	}
+	b.state, b.name = s.State, s.DisplayName
+	e := event(nodeapi.EventState, "ni/"+b.key, b.name, text)
+	e.Error, e.Cause = s.Error, cause
+	c, desired := b.d.topics.NetworkConfig.Get("", b.key)
+	switch {
+	case cause.Config > 0:
+	case desired:
+		e.Cause.Config = c.Generation
+	default: // the one that lacks the network
+		e.Cause.Config = b.d.published.Load()
+	}
+	b.d.recordEvent(e)
 }
 
 // aboutOp returns the adapter that an op belongs to, or the network if it belongs to none.

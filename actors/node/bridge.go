@@ -13,7 +13,7 @@ import (
 	"go.uber.org/zap"
 
 	"edgespan/actors/node/api"
-	"edgespan/config/httpapi/nodeapi"
+	"edgespan/config/events"
 	"edgespan/netinst"
 	"edgespan/netinst/manager"
 	"edgespan/netinst/netstate"
@@ -336,16 +336,17 @@ func (b *bridge) sendOverlap(c actor.Context) {
 }
 
 func (b *bridge) step(c actor.Context, e manager.Event) {
+	var cause events.Cause // of what follows from an apply
 	for _, eff := range b.mgr.Step(e) {
 		var err error
 		switch e := eff.(type) {
 		case manager.PublishNetwork:
 			if e.Status.State != b.state {
-				b.changed(e.Status)
+				b.changed(e.Status, cause)
 			}
 			err = b.networkPub.Publish("", b.key, e.Status)
 		case manager.WithdrawNetwork:
-			b.changed(netinst.NetworkInstanceStatus{State: "gone", DisplayName: b.name})
+			b.changed(netinst.NetworkInstanceStatus{State: "gone", DisplayName: b.name}, cause)
 			err = errors.Join(b.networkPub.Unpublish("", b.key), b.troublePub.Unpublish("", b.key), b.withdrawUplinks())
 		case manager.PublishAdapter:
 			b.adapterPub.Adopt(b.key, e.Status.Key().String())
@@ -365,6 +366,10 @@ func (b *bridge) step(c actor.Context, e manager.Event) {
 				c.Send(b.watcher, listenTo{b.links})
 			}
 		case manager.ReportApply:
+			if _, desired := b.d.topics.NetworkConfig.Get("", b.key); !desired {
+				e.Report.Generation = b.d.published.Load() // the one that lacks the network
+			}
+			cause = causeOf("", e.Report)
 			b.d.logApplyReport("ni/"+b.key, b.name, e.Report)
 			err = b.troublePub.Publish("", b.key, api.Trouble{Failing: e.Report.Failing, Retry: e.Report.Retry})
 		case manager.Timer:
@@ -378,18 +383,4 @@ func (b *bridge) step(c actor.Context, e manager.Event) {
 			panic(err) // a journal that cannot be written, or two owners of one key: restart
 		}
 	}
-}
-
-// changed logs and publishes a change of the network's state.
-func (b *bridge) changed(s netinst.NetworkInstanceStatus) {
-	b.d.tracedLog(b.log).Info("network instance", zap.String("from", string(b.state)), zap.String("to", string(s.State)),
-		zap.String("err", s.Error))
-	text := string(s.State)
-	if b.state != "" {
-		text = string(b.state) + " -> " + text
-	}
-	b.state, b.name = s.State, s.DisplayName
-	e := event(nodeapi.EventState, "ni/"+b.key, b.name, text)
-	e.Error = s.Error
-	b.d.recordEvent(e)
 }

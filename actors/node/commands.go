@@ -47,6 +47,7 @@ func (n *Node) Apply(ctx context.Context, doc []byte, how nodeapi.ApplyOptions) 
 	defer cancel()
 	a, err := n.d.agent.Apply(trace.With(ctx, span.Context()),
 		agent.Request{Document: document, Verdict: nodestate.AcceptedVerdict(cfg), Local: how.Local, By: how.By,
+			Caller:  how.Caller,
 			Confirm: how.Confirm})
 	span.FailIf(err)
 	return a.Warnings, rejected(err)
@@ -98,7 +99,7 @@ func (n *Node) Enforce(ctx context.Context, app, index string, how nodeapi.Enfor
 	ctx, cancel := context.WithTimeout(ctx, applyDeadline)
 	defer cancel()
 	a, err := n.d.agent.Apply(ctx, agent.Request{Document: document, Verdict: nodestate.AcceptedVerdict(cfg), By: how.By,
-		Confirm: how.Confirm, Replaces: s.Desired.Generation})
+		Caller: how.Caller, Confirm: how.Confirm, Replaces: s.Desired.Generation})
 	if out.Warnings = a.Warnings; s.FileDigest != "" && err == nil {
 		out.Warnings = append(out.Warnings, "the config file still has observe: remove it there too, at "+
 			strings.Join(paths, ", ")+"; the file replaces this config when it next changes")

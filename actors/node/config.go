@@ -16,8 +16,10 @@ import (
 	"edgespan/actors/supervise"
 	"edgespan/appnet"
 	core "edgespan/config"
+	"edgespan/config/events"
 	"edgespan/config/fleet/nodeproto"
 	"edgespan/config/fleet/nodeside"
+	"edgespan/config/httpapi/nodeapi"
 	"edgespan/config/nodeconf"
 	"edgespan/config/nodeconf/commitconfirm"
 	"edgespan/config/stateloop"
@@ -108,6 +110,7 @@ func (h *configHost) Publish(p commitconfirm.Publish, of trace.Context) {
 		Tasks:    nodestate.UpdateVersions(h.record.Tasks, tasks, p.Seq),
 	}
 	h.d.journalRecord(h.record)
+	h.recordPublished(p, cfg)
 	must(h.sys.Publish("", "node", cfg.Sys))
 	h.d.setLevel(cfg.Sys.LogLevel)
 	h.withdraw(cfg.Config, tasks)
@@ -138,6 +141,32 @@ func (h *configHost) Publish(p commitconfirm.Publish, of trace.Context) {
 	log.Info("config published", zap.String("source", string(p.Source)), zap.Uint64("gen", p.Seq),
 		zap.String("md5", md5),
 		zap.Int("networks", len(cfg.Networks)), zap.Int("apps", len(cfg.Apps)))
+}
+
+// recordPublished records the event of a config, before anything is published that it causes.
+func (h *configHost) recordPublished(p commitconfirm.Publish, cfg nodestate.ValidatedConfig) {
+	h.d.published.Store(p.Seq)
+	s, _ := h.d.topics.Source.Get("", "node")
+	if p.Seq == s.Generation || p.Keep && !s.Valid {
+		return
+	}
+	e := event(nodeapi.EventConfig, "config", "", fmt.Sprintf("generation %d from %s: networks %d, apps %d, ports %d",
+		p.Seq, p.Source, len(cfg.Networks), len(cfg.Apps), len(cfg.Ports)))
+	e.Cause = events.Cause{Config: p.Seq, Generation: p.Generation.String(), Source: string(p.Source), By: p.By}
+	h.d.recordEvent(e)
+}
+
+// recordDecision records what becomes of a config after it is published: it is confirmed, undone or renumbered.
+func (d *deps) recordDecision(x agent.Event) {
+	switch text := string(x.What); x.What {
+	case commitconfirm.NowConfirmed, commitconfirm.Renumbered, commitconfirm.OnFallback, agent.UndoBegan:
+		e := event(nodeapi.EventConfig, "config", "", text)
+		e.Cause.Generation = x.About.Generation.String()
+		if x.Why != "" {
+			e.Text += ": " + x.Why
+		}
+		d.recordEvent(e)
+	}
 }
 
 // withdraw removes from the topics the objects that the config does not contain.

@@ -16,7 +16,6 @@ import (
 	"edgespan/actors/node/flows"
 	"edgespan/actors/node/metrics"
 	"edgespan/actors/supervise"
-	"edgespan/config/httpapi/nodeapi"
 	"edgespan/netinst/netstate"
 	"edgespan/netinst/probe"
 	"edgespan/pubsub"
@@ -94,7 +93,6 @@ type deps struct {
 	census        *census
 	fail          func(error)
 	notify        func(string)         // of systemd
-	recordEvent   func(nodeapi.Event)  // stores an event
 	journalRecord func(api.NodeRecord) // journals what the config actor counted
 	asked         marks                // time at which an adapter's config was published
 	setLevel      func(string)         // of the log
@@ -102,6 +100,7 @@ type deps struct {
 	logged
 	hostView
 	counted
+	eventState
 }
 
 // logged is how the actors describe what they do: by lines, and by spans of the trace of the config that is being

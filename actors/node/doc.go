@@ -3,6 +3,7 @@
 //
 //	/router            registry of networks and apps, host state, heartbeat
 //	  /events          keeps recent events for the API
+//	    /disk          the only actor that reads and writes their file
 //	  /config          config file, apply, last good config (actors/agent)
 //	  /recorder        the only actor that journals the config actor's counters
 //	  /probes          sends the probes of uplinks, each once for all networks that need it

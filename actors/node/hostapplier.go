@@ -38,6 +38,11 @@ func firstFailure(r applyResult) string {
 	return r.failures[0].Err
 }
 
+// seqOf returns the number of an apply of the host state or of ports, which have no incarnation of their own.
+func (r *processRun) seqOf(msg applyResult) manager.ApplySeq {
+	return manager.ApplySeq{Epoch: r.boot << 32, N: msg.seq.N}
+}
+
 // hostApplied passes the result of an apply of the host state to the registry, and publishes what is wrong with it and
 // when it is retried.
 func (r *router) hostApplied(c actor.Context, msg applyResult) {
@@ -45,6 +50,7 @@ func (r *router) hostApplied(c actor.Context, msg applyResult) {
 	retry := r.step(c, registry.HostApplied{Seq: msg.seq.N, Failed: firstFailure(msg)})
 	a := r.ledger.Record(want,
 		manager.ApplyOutcome{Failures: msg.failures, Err: msg.err, Done: msg.done, At: time.Now(), Retry: retry})
+	a.Seq = r.d.seqOf(msg)
 	r.d.logApplyReport(netstate.HostOwner, "", a)
 	must(r.trouble.Publish("", netstate.HostOwner, api.Trouble{Failing: a.Failing, Retry: a.Retry}))
 }

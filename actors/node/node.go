@@ -39,15 +39,17 @@ type Options struct {
 	Commands  Commands
 	Journal   pubsub.Journal
 	FlowStore flows.Store
-	FlowDial  flows.Dial  // connects to where the flow log is sent
-	Storage   api.Storage // state of the Journal; nil for a journal that always persists
-	Warning   string      // problem found at startup before this, "" for none
-	RunDir    string      // absolute
-	Boot      uint64      // differs at each start of the process
-	Log       *zap.Logger
-	Tracer    *trace.Tracer // nil: no traces
-	Relays    *relay.Server // answers the controller's relays; nil: none
-	Notify    func(string)  // notifies systemd; nil for no notification
+	FlowDial  flows.Dial // connects to where the flow log is sent
+	// EventStore keeps events over restarts; nil: they are in memory only.
+	EventStore EventStore
+	Storage    api.Storage // state of the Journal; nil for a journal that always persists
+	Warning    string      // problem found at startup before this, "" for none
+	RunDir     string      // absolute
+	Boot       uint64      // differs at each start of the process
+	Log        *zap.Logger
+	Tracer     *trace.Tracer // nil: no traces
+	Relays     *relay.Server // answers the controller's relays; nil: none
+	Notify     func(string)  // notifies systemd; nil for no notification
 	// SetLevel changes the minimum level of Log: debug, info, warn or error. It is nil if the level of the log is fixed.
 	SetLevel func(string)
 }
@@ -94,6 +96,7 @@ func Start(o Options) (*Node, error) {
 		topics: topics, storage: o.Storage, warning: o.Warning, runDir: o.RunDir,
 		processRun: processRun{boot: o.Boot, machine: o.Machine, uptime: o.Uptime, began: time.Now()},
 		census:     c, slots: newSemaphore(), notify: o.Notify, setLevel: o.SetLevel, counted: counted{hits: newRuleHits()},
+		eventState: eventState{eventStore: o.EventStore},
 		fail: func(err error) {
 			select {
 			case n.ended <- err:
@@ -149,6 +152,7 @@ func (n *Node) Stop(ctx context.Context) error {
 	n.stop.Do(func() {
 		soon, cancel := context.WithTimeout(ctx, stopTimeout)
 		_ = n.d.agent.Stop(soon) // a disk that hangs must not delay the shutdown
+		n.flushEvents(soon)
 		cancel()
 		n.cancel() // ends blocking calls
 		stopped := make(chan error, 1)
@@ -187,6 +191,7 @@ func (n *Node) newAgent(o Options) *agent.Agent {
 		File:    o.Files.ReadConfig,
 		Runner:  n.newRunner(o.Commands),
 		Machine: o.Machine, Facts: o.About, Log: n.d.of(logConfig), Tracer: o.Tracer, Relays: o.Relays,
+		OnEvent: n.d.recordDecision,
 	})
 }
 

@@ -94,15 +94,15 @@ func TestEventsReportRepairsDeathsAndPorts(t *testing.T) {
 // If a network fails for a day or an app flaps, the number of remembered events is bounded, and the newest are kept.
 func TestEventsAreBounded(t *testing.T) {
 	onRig(t, func(r *rig) {
-		for i := range 3 * eventsKept {
+		for i := range 3 * eventLimits.Events {
 			r.node.d.recordEvent(event("test", fmt.Sprintf("config/%d", i), "", ""))
 		}
 		r.settle(0)
-		if n := len(r.node.Topics().Events.All()); n != eventsKept {
+		if n := len(r.node.Topics().Events.All()); n != eventLimits.Events {
 			t.Errorf("%d are kept", n)
 		}
 		got := r.told(nodeapi.EventQuery{})
-		if want := fmt.Sprintf("test config/%d", 3*eventsKept-1); got[len(got)-1] != want {
+		if want := fmt.Sprintf("test config/%d", 3*eventLimits.Events-1); got[len(got)-1] != want {
 			t.Errorf("the last is %q, want %q", got[len(got)-1], want)
 		}
 	})

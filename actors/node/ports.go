@@ -166,6 +166,7 @@ func (p *ports) applied(c actor.Context, msg applyResult) {
 	a := p.ledger.Record(p.want,
 		manager.ApplyOutcome{Failures: msg.failures, Err: msg.err, Done: msg.done, At: time.Now(), Retry: retry,
 			Adapter: addressing.Labels(p.configs, p.want)})
+	a.Seq = p.d.seqOf(msg)
 	p.d.logApplyReport(netstate.PortsOwner, "", a)
 	p.last = a
 	p.publishTrouble()

@@ -156,7 +156,7 @@ func (r *router) started(c actor.Context) {
 	r.subs = subscriptions{wake: waker(c)}
 	r.routerInputs = newRouterInputs(&r.subs, t)
 
-	spawn(c, r.d.props(func() actor.Actor { return &events{d: r.d} }), "events") // first: the others send to it
+	spawn(c, r.d.props(func() actor.Actor { return &eventLog{d: r.d} }), "events") // first: the others send to it
 	if r.d.warning != "" {
 		r.d.of(logRouter).Warn("start", zap.String("found", r.d.warning))
 		r.d.recordEvent(event(nodeapi.EventSecurity, "node", "", r.d.warning))

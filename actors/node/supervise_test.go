@@ -56,7 +56,7 @@ func (p *parent) Receive(c actor.Context) {
 // supervising returns deps for actors that are only supervised.
 func supervising() *deps {
 	d := &deps{logged: logged{log: zap.NewNop()}, census: &census{actors: map[string]*api.ActorState{}},
-		recordEvent: func(nodeapi.Event) {}}
+		eventState: eventState{recordEvent: func(nodeapi.Event) {}}}
 	d.strategy = &supervise.Backoff{Log: d.log, Crashed: d.crashed}
 	return d
 }

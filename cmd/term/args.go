@@ -4,6 +4,7 @@ import (
 	"math"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -114,4 +115,20 @@ func OneOf(cmd *cobra.Command, output *string, forms ...string) {
 		}
 		return NotOneOf("-o", *output, forms)
 	}
+}
+
+// ParseSince parses the time from which on something is asked for: how long before now, as 90s or 48h, or a time of RFC
+// 3339. "" is the zero time.
+func ParseSince(flag, text string, now time.Time) (time.Time, error) {
+	if text == "" {
+		return time.Time{}, nil
+	}
+	if d, err := time.ParseDuration(text); err == nil && d > 0 {
+		return now.Add(-d), nil
+	}
+	at, err := time.Parse(time.RFC3339Nano, text)
+	if err != nil {
+		return time.Time{}, Invalid(flag, text, "a duration above 0, as 90s or 48h, or a time, as 2026-01-31T10:00:00Z")
+	}
+	return at, nil
 }

@@ -30,6 +30,7 @@ var mayImport = map[string][]string{
 
 	// Configuration: documents, and the groups in their order; a group imports only itself and those above it here.
 	"config":                 {},
+	"config/events":          {"config"},
 	"config/layers":          {"config"},
 	"config/layers/lint":     {"config", "config/layers", "config/layers/metadata"},
 	"config/layers/metadata": {"config"},
@@ -93,7 +94,7 @@ var mayImport = map[string][]string{
 		"config/stateloop/peer", "pubsub/loglevel",
 	},
 	"config/httpapi/metrics": {"config/httpapi/rest"},
-	"config/httpapi/nodeapi": {"config", "config/httpapi/rest", "pubsub/loglevel"},
+	"config/httpapi/nodeapi": {"config", "config/events", "config/httpapi/rest", "pubsub/loglevel"},
 	"config/httpapi/rest":    {"config", "pubsub/ratelimit", "pubsub/trace"},
 
 	// Topics.
@@ -145,8 +146,8 @@ var mayImport = map[string][]string{
 	},
 	"actors/node": {
 		"actors/agent", "actors/node/api", "actors/node/flows", "actors/node/metrics", "actors/relay",
-		"actors/supervise", "appnet",
-		"config", "config/fleet/nodeproto", "config/fleet/nodeside", "config/httpapi/metrics",
+		"actors/supervise", "appnet", "config", "config/events", "config/fleet/nodeproto", "config/fleet/nodeside",
+		"config/httpapi/metrics",
 		"config/httpapi/nodeapi", "config/httpapi/rest", "config/nodeconf",
 		"config/nodeconf/action", "config/nodeconf/commitconfirm", "config/stateloop", "config/stateloop/nodestate",
 		"config/stateloop/peer", "config/stateloop/peer/task", "netinst", "netinst/addressing", "netinst/dhcpclient",
@@ -158,7 +159,7 @@ var mayImport = map[string][]string{
 		"netinst/flowlog/ipfix", "netinst/netstate", "pubsub/backoff",
 	},
 	"actors/node/api": {
-		"actors/node/metrics", "appnet", "config/httpapi/nodeapi", "config/httpapi/rest", "config/nodeconf", "config/stateloop/nodestate",
+		"actors/node/metrics", "appnet", "config/events", "config/httpapi/nodeapi", "config/httpapi/rest", "config/nodeconf", "config/stateloop/nodestate",
 		"config/stateloop/peer/task", "netinst", "netinst/dhcpclient", "netinst/doctor", "netinst/hits", "netinst/manager",
 		"netinst/netstate", "netinst/overlap", "netinst/probe", "netinst/registry", "netinst/verdict", "pubsub",
 	},
@@ -289,8 +290,8 @@ var mayImport = map[string][]string{
 		"config/nodeconf", "config/stateloop", "platform/confdir",
 	},
 	"cmd/edgespan/nodecli": {
-		"cmd/edgespan/fleetcli", "cmd/edgespan/reach", "cmd/term", "config", "config/httpapi/nodeapi",
-		"config/httpapi/rest", "netinst/doctor", "platform/facts", "pubsub/loglevel",
+		"cmd/edgespan/fleetcli", "cmd/edgespan/reach", "cmd/term", "config", "config/events",
+		"config/httpapi/nodeapi", "config/httpapi/rest", "netinst/doctor", "platform/facts", "pubsub/loglevel",
 	},
 	"cmd/edgespan/supportcli": {
 		"cmd/edgespan/reach", "cmd/term", "config", "config/httpapi/nodeapi", "config/httpapi/rest",
@@ -405,6 +406,7 @@ var pure = []string{
 	"config/kv",
 	"config/redact",
 	"config/fleet/pace",
+	"config/events",
 	"config/fleet",
 	"config/nodeconf/action",
 	"config/nodeconf/commitconfirm",

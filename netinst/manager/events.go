@@ -103,6 +103,46 @@ func (TimerDue) niEvent()       {}
 // one start to the next), also after a restart of the daemon, so that no number is repeated.
 type ApplySeq struct{ Epoch, N uint64 }
 
+// Began is what begins an apply, in a word of config/events.
+type Began string
+
+// What begins an apply.
+const (
+	BeganConfig   Began = "config"
+	BeganApps     Began = "apps"
+	BeganPorts    Began = "ports"
+	BeganOverlap  Began = "overlap"
+	BeganHost     Began = "host"
+	BeganProcess  Began = "process"
+	BeganRetry    Began = "retry"
+	BeganCheck    Began = "check"
+	BeganStart    Began = "start"
+	BeganLearning Began = "learning"
+)
+
+// beganBy returns what an event begins if it makes an apply due; timer says more of a TimerDue.
+func beganBy(e Event) Began {
+	switch e.(type) {
+	case ConfigChanged, ConfigGone:
+		return BeganConfig
+	case AdapterChanged, AdapterGone, AdaptersKnown:
+		return BeganApps
+	case PortsChanged, FlowsCapped:
+		return BeganPorts
+	case OverlapChanged:
+		return BeganOverlap
+	case HostTouched, Applied: // touches during an apply are examined at its end
+		return BeganHost
+	case ProcessEnded:
+		return BeganProcess
+	case AddressObserved:
+		return BeganLearning
+	case TimerDue:
+		return BeganRetry
+	}
+	return BeganStart
+}
+
 // Effect is an output of a Manager's Step. Effects are carried out in order.
 type Effect interface{ niEffect() }
 

@@ -22,6 +22,9 @@ type FailedOp struct {
 
 // ApplyReport is the result of one apply, for explain and the log.
 type ApplyReport struct {
+	Seq        ApplySeq // these three of a network alone
+	Generation uint64   // of the network's config
+	Trigger    Began
 	Changes  int      // number of ops that took effect
 	Repaired []string // the items among them that restored what other programs had changed
 	// Contest counts the repairs of the last minute if there were many. Contested means that it was reported before:
@@ -169,6 +172,7 @@ func (m *Manager) recordApply(f *flight, e Applied, out []Effect) []Effect {
 		}
 	}
 	a := m.ledger.Record(f.desired.State, o)
+	a.Seq, a.Generation, a.Trigger = f.seq, f.gen, f.began
 	m.damping.addToReport(&a)
 	return append([]Effect{ReportApply{a}}, out...)
 }

@@ -64,6 +64,7 @@ type flight struct {
 	inactive    bool                          // the network's config lets no adapter connect
 	observeOnly bool                          // drift is reported and left
 	full        bool
+	began       Began
 	mark        string // desiredMark if drift is only observed, else ""
 	desired     netinst.Desired
 	op          string
@@ -98,7 +99,9 @@ type Manager struct {
 	applier      bool // ready
 	flight       *flight
 	dirty        bool
-	full         bool // the next apply reads everything from the host
+	event        Began // what the event of this step begins
+	began        Began // what begins the next apply
+	full         bool  // the next apply reads everything from the host
 	n            uint64
 	token        uint64
 	retryTok     uint64 // token of the current retry
@@ -146,6 +149,7 @@ func (m *Manager) Step(e Event) []Effect {
 	if m.done {
 		return nil
 	}
+	m.event = beganBy(e)
 	switch e := e.(type) {
 	case ConfigChanged:
 		m.wasApplied = m.wasApplied && m.config.Generation == e.Config.Generation
@@ -180,7 +184,8 @@ func (m *Manager) Step(e Event) []Effect {
 	case ProcessEnded:
 		return m.processEnded(e.At)
 	case ApplierReady:
-		m.applier, m.flight, m.full, m.dirty = true, nil, true, true
+		m.applier, m.flight, m.full = true, nil, true
+		m.setDirty()
 		m.mtu = cmp.Or(m.mtu, e.MTU)
 		return m.next()
 	case OpStarted:
@@ -213,8 +218,16 @@ func (m *Manager) synchronized() []Effect {
 
 // change records a change of the desired state and applies it as soon as possible.
 func (m *Manager) change() []Effect {
-	m.dirty = true
+	m.setDirty()
 	return m.next()
+}
+
+// setDirty notes that an apply is due, and what begins it: the first event that made it due, or a changed config.
+func (m *Manager) setDirty() {
+	if !m.dirty || m.event == BeganConfig {
+		m.began = m.event
+	}
+	m.dirty = true
 }
 
 // storeAdapter stores the config of an adapter, and reports whether it equals the stored one.
@@ -265,7 +278,8 @@ func (m *Manager) next() []Effect {
 	}
 	m.dirty, m.ends.restTok = false, 0 // this apply restarts what has ended
 	m.n++
-	f := &flight{seq: ApplySeq{m.epoch, m.n}, intent: m.intent, gen: m.config.Generation, inactive: m.config.Inactive}
+	f := &flight{seq: ApplySeq{m.epoch, m.n}, intent: m.intent, gen: m.config.Generation, inactive: m.config.Inactive,
+		began: m.began}
 	m.flight = f
 	var out []Effect
 	eff := Apply{Seq: f.seq, Full: m.full}

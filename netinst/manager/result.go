@@ -336,16 +336,17 @@ func (m *Manager) timer(e TimerDue) []Effect {
 		m.retryTok = 0
 		return m.change()
 	case m.checkTok:
-		m.checkTok = 0
+		m.checkTok, m.event = 0, BeganCheck
 		m.full = true
 		if m.failing && m.retryTok != 0 { // the retry observes everything, within retries.Max
 			return nil
 		}
 		return m.change()
 	case m.ends.restTok:
+		m.event = BeganProcess
 		return m.change()
 	case m.damping.timerTok:
-		m.damping.timerTok = 0
+		m.damping.timerTok, m.event = 0, BeganHost
 		return m.checkTouched(e.At)
 	case m.damping.contestTok:
 		return m.endContest(e.At)

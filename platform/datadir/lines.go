@@ -48,6 +48,11 @@ func (l *Lines) Write(lines []byte) error {
 			return err
 		}
 	}
+	return l.append(lines)
+}
+
+// append writes at the end of the open file.
+func (l *Lines) append(lines []byte) error {
 	n, err := l.file.Write(lines)
 	if err != nil {
 		_ = l.file.Truncate(l.size) // no half line

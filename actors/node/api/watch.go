@@ -1,13 +1,14 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	"maps"
 	"reflect"
 	"slices"
-	"strings"
 	"time"
 
+	"edgespan/config/events"
 	"edgespan/config/httpapi/nodeapi"
 	"edgespan/pubsub"
 )
@@ -129,15 +130,18 @@ func (n *Reader) Events(ctx context.Context, q nodeapi.EventQuery, emit func(nod
 	for {
 		var pending []nodeapi.Event
 		for _, ch := range sub.Drain() {
-			if ch.Kind == pubsub.Created && concerns(ch.New, q.Of) &&
-				(q.Kind == "" || q.Kind == ch.New.Kind) {
+			if (ch.Kind == pubsub.Created || ch.Kind == pubsub.Modified) && q.Selects(ch.New) {
 				pending = append(pending, ch.New)
 			}
 		}
+		slices.SortStableFunc(pending, func(a, b nodeapi.Event) int { return cmp.Compare(a.Seq, b.Seq) })
 		if kept && q.Last > 0 {
 			pending = pending[max(0, len(pending)-q.Last):]
 		}
 		kept = false
+		if q.Why && len(pending) > 0 {
+			n.explainEvents(pending)
+		}
 		for _, e := range pending {
 			if err := emit(e); err != nil {
 				return err
@@ -156,9 +160,13 @@ func (n *Reader) Events(ctx context.Context, q nodeapi.EventQuery, emit func(nod
 	}
 }
 
-// concerns reports whether an event is about an object or an adapter of it.
-func concerns(e nodeapi.Event, of string) bool {
-	kind, id, _ := strings.Cut(strings.ToLower(of), "/")
-	return of == "" || e.Object == of || e.Object == kind+"/"+id || kind == "app" &&
-		strings.HasPrefix(e.Object, "adapter/"+id+"/")
+// explainEvents adds to each event what led to it.
+func (n *Reader) explainEvents(list []nodeapi.Event) {
+	var all []nodeapi.Event
+	for _, e := range n.Topics.Events.All() { // by key
+		all = append(all, e.Value)
+	}
+	for i := range list {
+		list[i].Chain = events.Chain(all, list[i])
+	}
 }

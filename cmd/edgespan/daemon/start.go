@@ -80,12 +80,13 @@ func (c commands) RestartAgent() error {
 // backendDeadline bounds the query for the host's iptables version, which is only logged.
 const backendDeadline = 500 * time.Millisecond
 
-// The flow log: 4 files of 4 MiB, and the disk keeps 16 MiB for others.
+// The flow log has 4 files of 4 MiB, the events have one. Both leave 16 MiB of the disk to others.
 const (
 	flowLogName  = "flows.jsonl"
 	flowLogLimit = 4 << 20
 	flowLogKept  = 3
-	flowLogSpare = 16 << 20
+	eventsName   = "events.log"
+	diskSpare    = 16 << 20
 )
 
 // beginTimeout bounds how long a start waits until the config is published.
@@ -129,8 +130,9 @@ func startNode(ctx context.Context, o nodeOptions, log *zap.Logger) (runningNode
 		Storage: n.storage(o), Warning: o.Warning,
 		FlowStore: flowStore(o.StateDir),
 		FlowDial:  dialFlows, Files: daemon.NewFiles(o.Config, o.StateDir).WithReserve(journal.ReleaseReserve),
-		Facts:  reader,
-		RunDir: o.RunDir, Boot: boot, Log: log, Tracer: n.tracer, Relays: relays(o, log), Notify: n.notify, SetLevel: setLevel(o.Level),
+		EventStore: datadir.NewTail(filepath.Join(o.StateDir, eventsName), tree.EventFileLimit, diskSpare),
+		Facts:      reader,
+		RunDir:     o.RunDir, Boot: boot, Log: log, Tracer: n.tracer, Relays: relays(o, log), Notify: n.notify, SetLevel: setLevel(o.Level),
 	})
 	if err != nil {
 		return nil, errors.Join(err, n.close())
@@ -160,7 +162,7 @@ func (n *node) passEnd() {
 
 func flowStore(dir string) *datadir.Lines {
 	return &datadir.Lines{Path: filepath.Join(dir, flowLogName), Limit: flowLogLimit, Keep: flowLogKept,
-		Spare: flowLogSpare}
+		Spare: diskSpare}
 }
 
 func (o *nodeOptions) host(log *zap.Logger) host.Config {

@@ -2,12 +2,15 @@ package nodecli
 
 import (
 	"context"
+	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"edgespan/cmd/term"
+	"edgespan/config/events"
 	"edgespan/config/httpapi/nodeapi"
 )
 
@@ -17,34 +20,41 @@ var eventKinds = []string{"ni", "app", "adapter", "port", "host", "config", "act
 const eventTargets = "ni/ID|app/ID|adapter/ID/INDEX|port/LABEL|host|config or none"
 
 func newEvents(a commands) *cobra.Command {
-	var output string
+	var output, object, since string
 	q := nodeapi.EventQuery{}
 	cmd := &cobra.Command{
-		Use:     "events [ni/ID|app/ID|adapter/ID/INDEX|port/LABEL|host|config]",
-		Short:   "Show events: state changes, failures, repairs, crashes",
-		Example: "  edgespan events --last 20\n  edgespan events ni/demo -w\n  edgespan events --kind uplink",
-		Long: `events shows the newest events since the daemon's start, oldest first: changed
-states, published and refused configs, applies with their number of changes, failed
-operations with their command and output, operations that succeed again, repairs of
-what other programs changed, helper processes that died, changed ports, networks that
-moved to another port, drains of ports, and crashed actors. A failure that persists is
-shown once.
+		Use:   "events [ni/ID|app/ID|adapter/ID/INDEX|port/LABEL|host|config]",
+		Short: "Show events: changes, failures, repairs, each with its cause",
+		Example: "  edgespan events --last 20\n  edgespan events ni/demo -w\n  edgespan events --kind uplink\n" +
+			"  edgespan events --object ni/demo --since 1h --why",
+		Long: `events shows the newest events, oldest first: changed states, published, refused,
+confirmed and undone configs, applies with their number of changes, failed operations
+with their command and output, operations that succeed again, repairs of what other
+programs changed, helper processes that died, changed ports, networks that moved to
+another port, drains of ports, and crashed actors. A failure that persists is shown
+once; an event that repeats within 10 minutes is counted.
+
+The daemon keeps the newest 2,000 events in its state folder, and leaves each object a
+share, so that one that flaps displaces its own events. --since takes a duration, as
+90s or 48h, or a time, as 2026-01-31T10:00:00Z.
+
+--why shows what led to each event, a line for each step: the config with its generation
+and who brought it, what began the apply of the network, the failed operation, the state.
 
 ID is a UUID, or a display name that only one network or app has; an object that is gone
 has only its UUID. The events of an app include those of its adapters. With -w it follows
 new events; -o json then prints one object per line.`,
 		Args: term.RangeArgs(0, 2, eventTargets),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if len(args) > 0 {
-				kind, id, err := readTarget("events", eventKinds, args, eventTargets)
-				if err != nil {
-					return err
-				}
-				if q.Of = kind; id != "" {
-					q.Of += "/" + id
-				} else if kind != "host" && kind != "config" {
-					return term.Required("ID", eventTargets)
-				}
+			var err error
+			if q.Of, err = eventsOf(args, object); err != nil {
+				return err
+			}
+			if q.Since, err = term.ParseSince("--since", since, time.Now()); err != nil {
+				return err
+			}
+			if since != "" && !cmd.Flags().Changed("last") {
+				q.Last = 0
 			}
 			if q.Kind != "" && !slices.Contains(nodeapi.EventKinds(), q.Kind) {
 				return term.NotOneOf("--kind", q.Kind, nodeapi.EventKinds())
@@ -62,8 +72,33 @@ new events; -o json then prints one object per line.`,
 	term.OutputFlag(cmd, &output)
 	cmd.Flags().IntVarP(&q.Last, "last", "n", 100, "number of events to show; 0 for all")
 	cmd.Flags().StringVar(&q.Kind, "kind", "", "show only events of this kind, such as uplink")
+	cmd.Flags().StringVar(&object, "object", "", "show only events of this object, as the argument does")
+	cmd.Flags().StringVar(&since, "since", "", "show only events since this time or for this long; all of them without -n")
+	cmd.Flags().BoolVar(&q.Why, "why", false, "show what led to each event")
 	cmd.Flags().BoolVarP(&q.Follow, "watch", "w", false, "follow new events until interrupted")
 	return cmd
+}
+
+// eventsOf returns the object whose events are asked for, "" for all.
+func eventsOf(args []string, object string) (of string, err error) {
+	switch {
+	case object != "" && len(args) > 0:
+		return "", term.Exclusive("--object", "the argument")
+	case object != "":
+		args = []string{object}
+	case len(args) == 0:
+		return "", nil
+	}
+	kind, id, err := readTarget("events", eventKinds, args, eventTargets)
+	switch {
+	case err != nil:
+		return "", err
+	case id != "":
+		return kind + "/" + id, nil
+	case kind != "host" && kind != "config":
+		return "", term.Required("ID", eventTargets)
+	}
+	return kind, nil
 }
 
 var eventHead = []string{"TIME", "KIND", "OBJECT", "NAME", "WHAT", "ERROR"}
@@ -73,29 +108,80 @@ func eventRow(e nodeapi.Event) []string {
 	if e.Command != "" {
 		failure = e.Command + ": " + e.Error
 	}
-	return []string{e.Time.Local().Format("15:04:05.000"), e.Kind, e.Object, e.Name, e.Text, failure}
+	return []string{eventTime(e.Time, time.Now()), e.Kind, e.Object, e.Name, e.Text + repeated(e), failure}
+}
+
+// eventTime formats the time of an event; one of another day has its date.
+func eventTime(at, now time.Time) string {
+	if at, now = at.Local(), now.Local(); at.YearDay() == now.YearDay() && at.Year() == now.Year() {
+		return at.Format("15:04:05.000")
+	}
+	return at.Format("01-02 15:04:05")
+}
+
+// repeated says how often an event happened, if more than once.
+func repeated(e nodeapi.Event) string {
+	if e.Count < 2 {
+		return ""
+	}
+	return fmt.Sprintf(" (%d times, last %s)", e.Count, eventTime(e.Last, time.Now()))
+}
+
+// explainedEvent formats an event with what led to it, from the config on.
+func explainedEvent(e nodeapi.Event) string {
+	var b strings.Builder
+	row := eventRow(e)
+	name := e.Object
+	if e.Name != "" {
+		name += " (" + e.Name + ")"
+	}
+	fmt.Fprintf(&b, "%s  %s  %s: %s", row[0], e.Kind, term.Printable(name), term.Printable(row[4]))
+	if row[5] != "" {
+		b.WriteString(": " + term.Printable(row[5]))
+	}
+	b.WriteByte('\n')
+	why := events.Why(e)
+	for _, line := range why[:len(why)-1] { // the last one is the event
+		b.WriteString("    " + term.Printable(line) + "\n")
+	}
+	return b.String()
 }
 
 func (a commands) events(ctx context.Context, q nodeapi.EventQuery, output string) error {
+	words := q.Why && (output == "table" || output == "wide")
 	if q.Follow {
 		l := a.NewLive(output, eventHead, []int{12, 9, 44, 8, 40})
 		return a.follow(ctx, func(ctx context.Context, c *nodeapi.Client) error {
-			return c.Events(ctx, q, func(e nodeapi.Event) error { return l.Print(e, e.Object, eventRow(e)) })
+			return c.Events(ctx, q, func(e nodeapi.Event) error {
+				if words {
+					_, err := fmt.Fprint(a.Out, explainedEvent(e))
+					return err
+				}
+				return l.Print(e, e.Object, eventRow(e))
+			})
 		})
 	}
 	ctx, c, done := a.Connect(ctx)
 	defer done()
-	events := []nodeapi.Event{}
-	if err := c.Events(ctx, q, func(e nodeapi.Event) error { events = append(events, e); return nil }); err != nil {
+	list := []nodeapi.Event{}
+	if err := c.Events(ctx, q, func(e nodeapi.Event) error { list = append(list, e); return nil }); err != nil {
 		return err
 	}
-	s := term.Shown{Data: events, Empty: "no events"}
-	for _, e := range events {
+	if words && len(list) > 0 {
+		var b strings.Builder
+		for _, e := range list {
+			b.WriteString(explainedEvent(e))
+		}
+		_, err := fmt.Fprint(a.Out, b.String())
+		return err
+	}
+	s := term.Shown{Data: list, Empty: "no events"}
+	for _, e := range list {
 		s.Names = append(s.Names, e.Object)
 	}
 	s.Table = func(wide bool) *term.Table {
 		t := &term.Table{Head: eventHead, Wide: wide}
-		for _, e := range events {
+		for _, e := range list {
 			row := eventRow(e)
 			if wide {
 				row[0] = e.Time.UTC().Format(time.RFC3339Nano)

@@ -11,6 +11,7 @@ import (
 
 	"edgespan/cmd/edgespan/clitest"
 	"edgespan/cmd/term"
+	"edgespan/config/events"
 	"edgespan/config/httpapi/nodeapi"
 	"edgespan/config/httpapi/rest"
 )
@@ -133,6 +134,39 @@ func TestEventsInEveryForm(t *testing.T) {
 	parts(t, cli(t, clitest.At(socket), "", "events", "host"), 0, "TIME")
 	parts(t, cli(t, clitest.At(socket), "", "events", "ni"), term.ExitUsage)
 	parts(t, cli(t, clitest.At(socket), "", "events", "-n", "-1"), term.ExitUsage)
+	parts(t, cli(t, clitest.At(socket), "", "events", "--since", "yesterday"), term.ExitUsage)
+	parts(t, cli(t, clitest.At(socket), "", "events", "--object", "ni/x", "ni/x"), term.ExitUsage)
+}
+
+func TestEventsWithTheirCauses(t *testing.T) {
+	f := explaining()
+	f.Asks = make(chan nodeapi.EventQuery, 1)
+	e := f.Happens[0]
+	e.Seq, e.Count, e.Last, e.Error = 9, 3, time.Unix(90, 0), "busy\x1b[2J"
+	e.Cause = events.Cause{Config: 4, Apply: "1.2.3", Began: events.BeganConfig}
+	e.Chain = []nodeapi.Event{{Seq: 5, Kind: nodeapi.EventConfig, Object: "config", Text: "generation 4 from apply",
+		Cause: events.Cause{Config: 4, Generation: "j:4", By: "uid 0 (root)"}}}
+	f.Happens = []nodeapi.Event{e}
+	socket := clitest.ServeDaemon(t, f)
+	got := cli(t, clitest.At(socket), "", "events", "--object", "ni/"+clitest.NiID, "--since", "1h", "--why")
+	parts(t, got, 0, "failed  ni/"+clitest.NiID+" (demo): add link es1 failed (3 times, last ",
+		"    event 5: config: generation 4 from apply, as j:4, by uid 0 (root)\n    apply 1.2.3, since its config changed\n")
+	if strings.Contains(got.Out, "\x1b") || strings.Contains(got.Out, "event 9") {
+		t.Errorf("%q", got.Out)
+	}
+	q := <-f.Asks
+	if ago := time.Since(q.Since); ago < time.Hour || ago > 2*time.Hour || !q.Why || q.Last != 0 || q.Of != "ni/"+clitest.NiID {
+		t.Errorf("asked %+v", q)
+	}
+	parts(t, cli(t, clitest.At(socket), "", "events", "--why", "-o", "json"), 0, `"chain": [`, `"apply": "1.2.3"`,
+		`"by": "uid 0 (root)"`)
+	<-f.Asks
+	parts(t, cli(t, clitest.At(socket), "", "events"), 0, "(3 times, last ")
+	<-f.Asks
+	parts(t, cli(t, clitest.At(socket), "", "events", "--since", "2026-01-31T10:00:00Z", "-n", "3"), 0)
+	if q := <-f.Asks; q.Since.Year() != 2026 || q.Last != 3 {
+		t.Errorf("asked %+v", q)
+	}
 }
 
 func TestFlowsInEveryForm(t *testing.T) {

@@ -203,6 +203,7 @@ type Push struct {
 	Confirm           time.Duration // 0: no confirmation is needed
 	Managed           bool
 	Trace             string // traceparent of the write that it comes from; "" for none
+	Cause             string // what made the controller push, for people; "" from an older controller
 }
 
 // Number gives the running config of a node a new generation: nothing is applied, no action runs, nothing needs a

@@ -68,11 +68,13 @@ func TestEnforceTravels(t *testing.T) {
 	if err != nil || !reflect.DeepEqual(got, want) {
 		t.Errorf("%+v, %v; want %+v", got, err, want)
 	}
-	how := EnforceOptions{Replaces: "a:7", Confirm: time.Minute, By: "ann & co"}
+	how := EnforceOptions{Replaces: "a:7", Confirm: time.Minute, By: "ann & co", Caller: "uid 4711"} // which no one believes
 	if _, err := c.Enforce(t.Context(), strings.ToUpper(appID), "", how); err != nil {
 		t.Error(err)
 	}
-	if want := []string{fmt.Sprintf("enforce %s %q %+v", appID, "0", EnforceOptions{DryRun: true}),
+	how.Caller = self()
+	if want := []string{fmt.Sprintf("enforce %s %q %+v", appID, "0",
+		EnforceOptions{DryRun: true, Caller: self()}),
 		fmt.Sprintf("enforce %s %q %+v", appID, "", how)}; !slices.Equal(b.asked, want) {
 		t.Errorf("asked was %q, want %q", b.asked, want)
 	}

@@ -13,6 +13,7 @@ type ApplyOptions struct {
 	Local   bool          // override the controller that manages the node, until Release
 	Confirm time.Duration // undo the config after this time unless it is confirmed; 0: no confirmation is needed
 	By      string        // who applies it, for people
+	Caller  string        // the user that the kernel names, "uid N"; a client does not send it
 }
 
 // Commander is the part of a Backend that confirms or undoes a pending config, ends a local hold, enforces

@@ -15,6 +15,7 @@ type EnforceOptions struct {
 	Replaces string        // Enforced.Config of a dry run: ErrConflict if the node has another config by now; "": any
 	Confirm  time.Duration // as in ApplyOptions
 	By       string        // as in ApplyOptions
+	Caller   string        // as in ApplyOptions
 }
 
 // Enforced is what enforcing the access rules of an app changes.
@@ -55,7 +56,8 @@ func (a *api) enforce(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	x, err := a.backend.Enforce(r.Context(), app, index,
-		EnforceOptions{DryRun: dry == "1", Replaces: q.Get("replaces"), Confirm: apply.Confirm, By: apply.By})
+		EnforceOptions{DryRun: dry == "1", Replaces: q.Get("replaces"), Confirm: apply.Confirm, By: apply.By,
+			Caller: callerOf(r.Context())})
 	answerWith(w, enforced{orEmpty(x.Adapters), x.Flows.List, x.Flows.LeftOut, x.Flows.Incomplete, x.Config,
 		orEmpty(x.Warnings)}, err)
 }

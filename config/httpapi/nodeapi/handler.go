@@ -114,6 +114,7 @@ func (a *api) apply(w http.ResponseWriter, r *http.Request) {
 		answerProblem(w, rest.Refuse(rest.TypeBadRequest, "%s", fault))
 		return
 	}
+	how.Caller = callerOf(r.Context())
 	warnings, err := a.backend.Apply(r.Context(), doc, how)
 	answerWith(w, applied{Warnings: orEmpty(warnings)}, err)
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -218,11 +219,14 @@ func TestAStatusThatJSONCannotHoldIsAnError(t *testing.T) {
 	}
 }
 
+// self is the caller that the daemon's end of a connection of this process knows.
+func self() string { return fmt.Sprintf("uid %d", os.Getuid()) }
+
 func TestHowAConfigIsAppliedTravels(t *testing.T) {
 	b := populated()
 	socket, _ := start(t, b)
 	c := client(t, socket)
-	how := ApplyOptions{Local: true, Confirm: 90 * time.Second, By: "ann & co"}
+	how := ApplyOptions{Local: true, Confirm: 90 * time.Second, By: "ann & co", Caller: self()}
 	if _, err := c.Apply(t.Context(), []byte("{}"), how); err != nil || b.how != how {
 		t.Errorf("applied as %+v, %v; want %+v", b.how, err, how)
 	}

@@ -9,6 +9,7 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
+	"time"
 
 	"edgespan/config/httpapi/rest"
 )
@@ -41,6 +42,12 @@ func (c *Client) Events(ctx context.Context, q EventQuery, emit func(Event) erro
 	}
 	if q.Follow {
 		v.Set("follow", "1")
+	}
+	if q.Why {
+		v.Set("why", "1")
+	}
+	if !q.Since.IsZero() {
+		v.Set("since", q.Since.UTC().Format(time.RFC3339Nano))
 	}
 	return readLines(ctx, c, "/v1/events", v, q.Follow, emit)
 }

@@ -3,6 +3,8 @@ package nodeapi
 import (
 	"context"
 	"time"
+
+	"edgespan/config/events"
 )
 
 // Looker is the part of a Backend that explains: events, differences and reasons.
@@ -80,49 +82,42 @@ type Difference struct {
 	Why    string `json:"why"`  // why the daemon could not correct it, "" if unknown
 }
 
-// Event is something that happened on the node.
-type Event struct {
-	Seq     uint64    `json:"seq"` // counts from the daemon's start
-	Time    time.Time `json:"time"`
-	Kind    string    `json:"kind"`   // one of EventKinds
-	Object  string    `json:"object"` // as in Explanation, or "host", "config", "actor/<id>"
-	Name    string    `json:"name,omitempty"`
-	Text    string    `json:"text"`
-	Op      string    `json:"op,omitempty"`
-	Command string    `json:"command,omitempty"`
-	Error   string    `json:"error,omitempty"`
-}
+// Event is something that happened, with its cause.
+type Event = events.Event
 
 // The kinds of event.
 const (
-	EventState     = "state"     // a network or an app changed its state
-	EventApplied   = "applied"   // the host was changed
-	EventFailed    = "failed"    // an op failed, or fails for another reason now
-	EventRecovered = "recovered" // a failure is over
-	EventRepaired  = "repaired"  // objects of the daemon that others changed were repaired
-	EventContested = "contested" // others change an object repeatedly: from now on repairs are counted
-	EventProcess   = "process"   // a process of the daemon died
-	EventPort      = "port"      // a port came, went or changed
-	EventUplink    = "uplink"    // a network moved to another port; a port was drained or undrained
-	EventConfig    = "config"    // a config was published or rejected
-	EventCrash     = "crash"     // an actor crashed
-	EventStorage   = "storage"   // the disk rejects changes, or accepts them again; findings at start
-	EventSecurity  = "security"  // another process holds the name of the daemon's lock
+	EventState     = events.State
+	EventApplied   = events.Applied
+	EventFailed    = events.Failed
+	EventRecovered = events.Recovered
+	EventRepaired  = events.Repaired
+	EventContested = events.Contested
+	EventProcess   = events.Process
+	EventPort      = events.Port
+	EventUplink    = events.Uplink
+	EventConfig    = events.Config
+	EventCrash     = events.Crash
+	EventStorage   = events.Storage
+	EventSecurity  = events.Security
 )
 
 // EventKinds returns the kinds of event.
-func EventKinds() []string {
-	return []string{EventState, EventApplied, EventFailed, EventRecovered, EventRepaired, EventContested, EventProcess,
-		EventPort, EventUplink, EventConfig, EventCrash, EventStorage, EventSecurity}
+func EventKinds() []string { return events.Kinds() }
+
+// EventQuery selects events.
+type EventQuery struct {
+	Of     string    // the object that they are about, or one of its adapters; "" for all
+	Kind   string    // "" for all
+	Since  time.Time // events that happened later; zero for all
+	Last   int       // of these the newest ones; 0 for all
+	Why    bool      // with the events that led to each
+	Follow bool      // then new ones, and those that happen again with their new count
 }
 
-// EventQuery selects events: those about Of ("" for all) of a Kind ("" for all), of these the Last recorded ones (0 for
-// all), and with Follow new ones.
-type EventQuery struct {
-	Of     string
-	Kind   string
-	Last   int
-	Follow bool
+// Selects reports whether the query selects an event, apart from Last.
+func (q EventQuery) Selects(e Event) bool {
+	return e.Concerns(q.Of) && (q.Kind == "" || q.Kind == e.Kind) && (q.Since.IsZero() || e.At().After(q.Since))
 }
 
 // The changes that Watch emits. Synchronized, which has no object, is emitted once, after all existing objects were

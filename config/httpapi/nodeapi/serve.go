@@ -41,6 +41,7 @@ func Serve(ctx context.Context, socketPath string, h http.Handler) error {
 			return context.WithValue(context.Background(), endsKey{},
 				streams)
 		},
+		ConnContext:       withCaller,
 		Handler:           h,
 		ReadHeaderTimeout: 5 * time.Second,
 		ReadTimeout:       30 * time.Second,
@@ -74,6 +75,33 @@ func Serve(ctx context.Context, socketPath string, h http.Handler) error {
 		return fmt.Errorf("serve on %s: %w", socketPath, err)
 	}
 	return nil
+}
+
+// callerKey is the context key under which Serve passes the user at the other end of a connection.
+type callerKey struct{}
+
+// withCaller adds the user that has opened a connection, as the kernel knows it (SO_PEERCRED).
+func withCaller(ctx context.Context, c net.Conn) context.Context {
+	unixConn, ok := c.(*net.UnixConn)
+	if !ok {
+		return ctx
+	}
+	raw, err := unixConn.SyscallConn()
+	if err != nil {
+		return ctx
+	}
+	_ = raw.Control(func(fd uintptr) {
+		if cred, err := syscall.GetsockoptUcred(int(fd), syscall.SOL_SOCKET, syscall.SO_PEERCRED); err == nil {
+			ctx = context.WithValue(ctx, callerKey{}, fmt.Sprintf("uid %d", cred.Uid))
+		}
+	})
+	return ctx
+}
+
+// callerOf returns the user who sends a request, as "uid N"; "" if that is unknown.
+func callerOf(ctx context.Context) string {
+	caller, _ := ctx.Value(callerKey{}).(string)
+	return caller
 }
 
 // listen creates the socket under another name, sets its mode and renames it, so that no socket with a wrong mode can

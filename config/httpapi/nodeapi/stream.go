@@ -58,7 +58,8 @@ func stream[T any](w http.ResponseWriter, r *http.Request, run func(ctx context.
 
 func (a *api) events(w http.ResponseWriter, r *http.Request) {
 	v := r.URL.Query()
-	q := EventQuery{Of: v.Get("of"), Kind: v.Get("kind"), Follow: v.Get("follow") == "1"}
+	q := EventQuery{Of: v.Get("of"), Kind: v.Get("kind"), Follow: v.Get("follow") == "1",
+		Why: v.Get("why") == "1"}
 	if q.Kind != "" && !slices.Contains(EventKinds(), q.Kind) {
 		answerProblem(w, rest.Refuse(rest.TypeBadRequest, "kind: invalid value %q: must be one of %s", q.Kind,
 			strings.Join(EventKinds(), " ")))
@@ -71,6 +72,15 @@ func (a *api) events(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 		q.Last = n
+	}
+	if since := v.Get("since"); since != "" {
+		at, err := time.Parse(time.RFC3339Nano, since)
+		if err != nil {
+			answerProblem(w, rest.Refuse(rest.TypeBadRequest,
+				"since: invalid value %q: must be a time as in 2006-01-02T15:04:05Z", since))
+			return
+		}
+		q.Since = at
 	}
 	of, err := identified(r.Context(), a.backend, q.Of)
 	if err != nil {

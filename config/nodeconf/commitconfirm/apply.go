@@ -17,7 +17,7 @@ func (m *Machine) publish() []Effect {
 	m.phase, m.settled, m.fresh = reconciling, false, false
 	m.firstQuestion = m.questions
 	return []Effect{
-		Publish{ID: m.timer, Seq: r.Seq, Source: r.Source, Generation: r.Generation, FileDigest: r.FileDigest,
+		Publish{ID: m.timer, Seq: r.Seq, Source: r.Source, Generation: r.Generation, By: r.By, FileDigest: r.FileDigest,
 			Document: r.Document, Peer: r.Peer, Keep: r.Fallback},
 		StartTimer{m.timer, settleTimeout},
 	}

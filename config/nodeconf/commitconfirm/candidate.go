@@ -84,7 +84,7 @@ func (m *Machine) newRecord(o Candidate, live ConfigRecord) ConfigRecord {
 	r := ConfigRecord{
 		Seq: before.Seq + 1, Authority: m.authority, Source: o.Source, Generation: o.Generation, FileDigest: live.FileDigest,
 		Document: o.Document, md5: o.MD5, text: o.Text, Peer: o.Peer, Attempt: o.Attempt, Open: true, Before: m.echo(),
-		Restart: before.Restart, Machine: before.Machine,
+		By: o.By, Restart: before.Restart, Machine: before.Machine,
 		Due: mergeKeys(before.Due, config.FullDiff(live.Document, o.Document)), Wait: o.Confirm, Good: m.goodItems(),
 	}
 	if o.Source == File {

@@ -28,6 +28,7 @@ type (
 		Peer       string
 		FileDigest string        // of a File
 		Attempt    uint64        // of a push: the controller's number for it
+		By         string        // who or what it is from, for people: a user, a file, a rollout
 		Confirm    time.Duration // time until it is undone; 0 for never, but DefaultConfirm for a push
 		DryRun     bool          // only report the effect
 		// Validate returns the faults of the document and of its PeerConfiguration by the node's own metadata. The machine
@@ -118,6 +119,7 @@ type (
 		Seq        uint64 // of the record
 		Source     Source
 		Generation Generation
+		By         string
 		FileDigest string // of the file that was applied last
 		Document   config.Object
 		Peer       string

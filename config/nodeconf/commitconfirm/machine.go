@@ -249,6 +249,9 @@ func (m *Machine) restored() ConfigRecord {
 	r.Restores = cmp.Or(m.confirmed.Restores, r.Generation) // an undo of a rollback names the same origin
 	r.Generation = Generation{Authority: r.Authority, Counter: r.Seq}
 	r.FileDigest = m.pending.FileDigest
+	if u := m.pending.Undo; u != nil {
+		r.By = "an undo of " + u.Generation.String() + ": " + u.Why
+	}
 	r.Attempt, r.Open, r.Due, r.Restart, r.Results = 0, false, nil, "", nil
 	r.Undone = m.pending.Undo
 	return r

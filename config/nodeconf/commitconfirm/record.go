@@ -57,6 +57,7 @@ type ConfigRecord struct {
 	Document   config.Object
 	Peer       string // the PeerConfiguration that goes with the document; opaque here
 	Attempt    uint64 // of a Push
+	By         string `json:",omitempty"` // of the Candidate
 
 	// md5 caches the digest of the document: computing it takes as long as reading the document, and each report names
 	// it. Copies of a record keep it, files do not.
