@@ -12,6 +12,7 @@ import (
 	"go.uber.org/zap"
 
 	"edgespan/config"
+	"edgespan/config/events"
 	"edgespan/config/fleet/nodeproto"
 	"edgespan/config/fleet/nodeside"
 	"edgespan/config/nodeconf/commitconfirm"
@@ -224,10 +225,16 @@ func (s *shell) answerTo(q nodeproto.Request) ([]byte, error) {
 			return nil, err
 		}
 		return json.Marshal(nodeside.Preview(s.o.Facts.Metadata, s.o.Facts.Actions, s.m.Live().Document, desired))
+	case nodeproto.RequestEvents:
+		var r events.Request
+		if err := json.Unmarshal(q.Data, &r); err != nil || s.o.Events == nil {
+			return nil, errors.New("events: invalid request, or a node without events")
+		}
+		return json.Marshal(s.o.Events(r))
 	case nodeproto.RequestBaseConfig:
 		return json.Marshal(nodeside.BaseConfig(s.o.Facts.Metadata, s.o.Facts.Bases, s.o.Facts.Hardware))
 	}
 	return nil, fmt.Errorf("unknown question %.40q: must be %s", q.Kind, config.OrList([]string{
-		nodeproto.RequestBaseConfig, nodeproto.RequestPreview, nodeproto.RequestConfig,
+		nodeproto.RequestBaseConfig, nodeproto.RequestPreview, nodeproto.RequestConfig, nodeproto.RequestEvents,
 	}))
 }

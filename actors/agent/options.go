@@ -8,6 +8,7 @@ import (
 
 	"edgespan/actors/relay"
 	"edgespan/config"
+	"edgespan/config/events"
 	"edgespan/config/fleet/nodeproto"
 	"edgespan/config/layers/metadata"
 	"edgespan/config/nodeconf/action"
@@ -33,6 +34,10 @@ type Options struct {
 	OnEvent func(Event)
 	// Relays answers the controller's relays. nil: the node tells the controller that it has none.
 	Relays *relay.Server
+	// LastEvent returns the number of the node's last event, and Events those that changed after another one; nil: the
+	// node has none. They must not block.
+	LastEvent func() uint64
+	Events    func(events.Request) events.Answer
 }
 
 // Disk stores small files by name. Its methods may block; at most one call at a time is made for each name.

@@ -56,6 +56,9 @@ func (s *shell) report() {
 		Health: s.look.Health, Actions: nodeside.Actions(st.Results), Parameters: s.parameters(), Ports: s.look.Ports,
 		Peer: s.peerDigest(st.Echo),
 	}
+	if s.o.LastEvent != nil {
+		r.Events = s.o.LastEvent()
+	}
 	switch {
 	case st.Undoing: // the abandoned config runs until the undo ends; it must not look confirmed
 		r.Pending = &nodeproto.PendingReport{Generation: st.Undone.Generation}

@@ -1,10 +1,13 @@
 package controller
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
+	"sync"
 	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
@@ -13,6 +16,7 @@ import (
 	"edgespan/actors/controller/nodes"
 	"edgespan/actors/controller/storage"
 	"edgespan/config"
+	"edgespan/config/events"
 	"edgespan/config/fleet/history"
 	"edgespan/config/fleet/ops"
 	"edgespan/config/httpapi/fleetapi"
@@ -129,16 +133,22 @@ func (d *deps) adopt(ctx context.Context, by fleetapi.Caller, s *nodes.Handle) e
 
 // sendCommand sends a command to the replica that has a node's stream, and waits for its answer.
 func (d *deps) sendCommand(ctx context.Context, id string, l storage.RemoteCommand) error {
+	_, err := d.askReplica(ctx, id, l)
+	return err
+}
+
+func (d *deps) askReplica(ctx context.Context, id string, l storage.RemoteCommand) (answered storage.RemoteCommand,
+	err error) {
 	lease := d.LeaseID()
 	if lease == 0 {
-		return fmt.Errorf("%s: %w: this replica has no lease yet: try again", l.What, fleetapi.ErrBusy)
+		return l, fmt.Errorf("%s: %w: this replica has no lease yet: try again", l.What, fleetapi.ErrBusy)
 	}
 	key := history.OutboxKey(id, uuid.NewString())
 	answer := make(chan storage.RemoteCommand, 1)
 	d.outbox.Store(key, answer)
 	defer d.outbox.Delete(key)
 	if _, err := d.Commit(ctx, kv.Txn{Then: []kv.Op{kv.PutLeased(key, storage.Encode(l), lease)}}); err != nil {
-		return fmt.Errorf("%s: %w", l.What, err)
+		return l, fmt.Errorf("%s: %w", l.What, err)
 	}
 	defer d.Saver.Add(storage.Save{Op: kv.Delete(key)})
 	ctx, cancel := context.WithTimeout(ctx, commandTimeout)
@@ -146,13 +156,12 @@ func (d *deps) sendCommand(ctx context.Context, id string, l storage.RemoteComma
 	select {
 	case got := <-answer:
 		if got.Refused != "" {
-			return fmt.Errorf("%w: %s", fleetapi.ErrRefused, got.Refused)
+			return got, fmt.Errorf("%w: %s", fleetapi.ErrRefused, got.Refused)
 		}
-		return nil
+		return got, nil
 	case <-ctx.Done():
-		return fmt.Errorf("%s: %w: the replica with the node's stream, or the leader of the rollouts, does not answer: try "+
-			"again", l.What,
-			fleetapi.ErrBusy)
+		return l, fmt.Errorf("%s: %w: the replica with the node's stream, or the leader of the rollouts, does not answer: "+
+			"try again", l.What, fleetapi.ErrBusy)
 	}
 }
 
@@ -185,11 +194,127 @@ func (a *fleetActor) handleRemoteCommand(_ actor.Context, e kv.Entry, id string)
 		ctx, cancel := context.WithTimeout(a.d.Context, commandTimeout)
 		defer cancel()
 		l.Answered = true
-		if err := a.d.command(ctx, l.By, s, l.What); err != nil {
+		if l.Query != nil {
+			own := a.d.dir.events(*l.Query, longestEvents)
+			l.Events = &own
+		} else if err := a.d.command(ctx, l.By, s, l.What); err != nil {
 			l.Refused = err.Error()
 		}
 		key := e.Key
 		there := kv.Exists(key)
 		a.d.Saver.Add(storage.Save{Op: kv.PutLeased(key, storage.Encode(l), lease), Compare: &there})
 	})
+}
+
+// commandEvents is the command of a question for events; a replica of an older release refuses it.
+const commandEvents fleetapi.Command = "events"
+
+const (
+	eventQuestions = 4               // to other replicas that are open at once
+	longestEvents  = 64 << 10        // bytes of another replica's answer
+	eventsTimeout  = 5 * time.Second // for it
+)
+
+// Events returns events of nodes: of those whose streams are here, and of others from their replicas. All replicas are
+// asked for a node that is offline, since the last one that had its stream has its events.
+func (c *Controller) Events(ctx context.Context, q fleetapi.EventQuery) (fleetapi.Events, error) {
+	replica := ""
+	if q.Node != "" {
+		s := c.d.dir.nodeByName(q.Node)
+		if s == nil {
+			return fleetapi.Events{}, &ops.NotFoundError{What: fmt.Sprintf("node %q", q.Node)}
+		}
+		_, replica, _ = s.At()
+	}
+	out := c.d.dir.events(q, 0)
+	if replica == c.d.Replica {
+		return out, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, eventsTimeout)
+	defer cancel()
+	var mu sync.Mutex
+	var all sync.WaitGroup
+	for other, id := range c.d.dir.otherReplicas(c.d.Replica) {
+		if replica != "" && replica != other {
+			continue
+		}
+		all.Go(func() {
+			got, err := c.d.askEvents(ctx, id, q)
+			mu.Lock()
+			defer mu.Unlock()
+			if err != nil {
+				out.Silent = append(out.Silent, other)
+			}
+			out.Events = append(out.Events, got.Events...)
+		})
+	}
+	all.Wait()
+	slices.Sort(out.Silent)
+	sortEvents(out.Events)
+	out.Events = slices.CompactFunc(out.Events,
+		func(a, b fleetapi.NodeEvent) bool { return a.Node == b.Node && a.Seq == b.Seq })
+	out.Events = out.Events[max(0, len(out.Events)-q.Last):]
+	return out, nil
+}
+
+// askEvents asks the replica of a node for events. Each question is a write to the store, so only some are open at
+// once.
+func (d *deps) askEvents(ctx context.Context, id string, q fleetapi.EventQuery) (fleetapi.Events, error) {
+	select {
+	case d.asking <- struct{}{}:
+		defer func() { <-d.asking }()
+	case <-ctx.Done():
+		return fleetapi.Events{}, ctx.Err()
+	}
+	got, err := d.askReplica(ctx, id, storage.RemoteCommand{From: d.Replica, What: commandEvents, Query: &q})
+	if err != nil || got.Events == nil {
+		return fleetapi.Events{}, fmt.Errorf("%s: %w: no answer", commandEvents, fleetapi.ErrBusy)
+	}
+	return *got.Events, nil
+}
+
+// sortEvents sorts events by time; equal ones, which a node that has moved has at two replicas, are neighbours.
+func sortEvents(list []fleetapi.NodeEvent) {
+	slices.SortFunc(list, func(a, b fleetapi.NodeEvent) int {
+		return cmp.Or(a.Time.Compare(b.Time), cmp.Compare(a.Node, b.Node), cmp.Compare(a.Seq, b.Seq))
+	})
+}
+
+// otherReplicas returns for each other replica that has streams of nodes the id of one of these.
+func (d *directory) otherReplicas(own string) map[string]string {
+	out := map[string]string{}
+	for _, s := range d.handles() {
+		if id, replica, _ := s.At(); replica != "" && replica != own {
+			out[replica] = id
+		}
+	}
+	return out
+}
+
+// events returns the collected events that a query selects, the newest ones that fit into a number of bytes; 0: any.
+func (d *directory) events(q fleetapi.EventQuery, bytes int) fleetapi.Events {
+	out := fleetapi.Events{Events: []fleetapi.NodeEvent{}}
+	for _, s := range d.handles() {
+		name, _ := s.Names()
+		if q.Node != "" && q.Node != name {
+			continue
+		}
+		list := s.Events()
+		for _, e := range list {
+			if q.Selects(e) {
+				if q.Why {
+					e.Chain = events.Chain(list, e)
+				}
+				out.Events = append(out.Events, fleetapi.NodeEvent{Node: name, Event: e})
+			}
+		}
+	}
+	sortEvents(out.Events)
+	out.Events = out.Events[max(0, len(out.Events)-q.Last):]
+	for i := len(out.Events) - 1; i >= 0 && bytes > 0; i-- {
+		if bytes -= len(storage.Encode(out.Events[i])); bytes <= 0 {
+			out.Events = out.Events[i+1:]
+		}
+	}
+	return out
 }

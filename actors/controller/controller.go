@@ -42,6 +42,7 @@ type deps struct {
 	outbox     sync.Map // chan storage.RemoteCommand by key, of callers that wait for another replica
 	streams    sync.Map // *nodes.Handle by stream id
 	relays     relay.Hub
+	asking     chan struct{} // has room for the questions to other replicas for events that may be open
 	set        atomic.Pointer[fleet.Settings]
 	writes     *storage.Writer
 	fleet      *actor.PID
@@ -83,7 +84,8 @@ func Start(o Options) (*Controller, error) {
 
 // newDeps creates the dependencies of the actors and passes each package its own.
 func newDeps(o Options, a *storage.Access) *deps {
-	d := &deps{Options: o, Access: a, UnderwayCache: rollouts.NewUnderwayCache(o.Now), dir: newDirectory(o.Metadata)}
+	d := &deps{Options: o, Access: a, UnderwayCache: rollouts.NewUnderwayCache(o.Now), dir: newDirectory(o.Metadata),
+		asking: make(chan struct{}, eventQuestions)}
 	d.set.Store(&o.Settings)
 	var waitKeys rollouts.Wait
 	d.writes = &storage.Writer{

@@ -349,7 +349,8 @@ func (a *fleetActor) publishTouched(c actor.Context, touched map[string]fleet.To
 		t := touched[name]
 		w := nodes.Desired{Desired: t.Desired, Counted: t.Counted, Stored: a.counted[a.ids[name]]}
 		w.Set, _ = a.fleet.Layers(name)
-		if by != nil {
+		if w.By = fmt.Sprintf("the layers as of revision %d", a.state.Number); by != nil {
+			w.By = by.String()
 			w.Trace = by.Trace
 		}
 		if r.reported && r.sent == w.Desired {

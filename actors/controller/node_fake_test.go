@@ -2,6 +2,7 @@ package controller
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -9,6 +10,7 @@ import (
 	"time"
 
 	"edgespan/config"
+	"edgespan/config/events"
 	"edgespan/config/fleet/nodeproto"
 	"edgespan/config/stateloop"
 	"edgespan/config/stateloop/peer"
@@ -42,6 +44,9 @@ type fakeNode struct {
 	base              string // its answer to AskBaseConfig
 
 	parameters []nodeproto.ParameterReport // reported, of the config that it runs
+
+	lastEvent uint64                               // reported
+	events    func(events.Request) (answer []byte) // its answer to RequestEvents; nil: it knows no such question
 
 	peer   []byte            // the PeerConfiguration that it runs
 	ports  []nodeproto.Port  // reported
@@ -203,7 +208,7 @@ func (n *fakeNode) report() nodeproto.Report {
 	r := nodeproto.Report{
 		MD5: n.md5, Generation: n.generation, Software: n.software, Board: n.board, Source: "controller", Managed: n.managed,
 		Held: n.held, Settled: !n.untidy,
-		Peer: peer.DigestOf(string(n.peer)), Ports: n.ports,
+		Peer: peer.DigestOf(string(n.peer)), Ports: n.ports, Events: n.lastEvent,
 	}
 	r.Parameters = n.parts()
 	for _, p := range n.parameters {
@@ -306,6 +311,14 @@ func (n *fakeNode) asked(m nodeproto.Request, say func(nodeproto.FromNode)) {
 		say(nodeproto.Answer{ID: m.ID, Data: n.doc})
 	case nodeproto.RequestBaseConfig:
 		say(nodeproto.Answer{ID: m.ID, Data: []byte(n.base)})
+	case nodeproto.RequestEvents:
+		n.heard[m.Kind]++
+		var q events.Request
+		if err := json.Unmarshal(m.Data, &q); err != nil || n.events == nil {
+			say(nodeproto.Answer{ID: m.ID, Error: "unknown question"})
+			return
+		}
+		say(nodeproto.Answer{ID: m.ID, Data: n.events(q)})
 	case nodeproto.RequestPreview:
 		say(nodeproto.Answer{ID: m.ID,
 			Data: []byte(`{"actions":[{"name":"RELOAD_FIREWALL","keys":["a.b"],"supported":true}]}`)})

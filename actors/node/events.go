@@ -268,6 +268,19 @@ func (n *Node) flushEvents(ctx context.Context) {
 	}
 }
 
+// maxEventsAnswer bounds what a controller gets at once, in bytes.
+const maxEventsAnswer = 64 << 10
+
+// eventsAfter answers the controller.
+func (d *deps) eventsAfter(r events.Request) (a events.Answer) {
+	var all []nodeapi.Event
+	for _, e := range d.topics.Events.All() {
+		all = append(all, e.Value)
+	}
+	a.Events, a.Others = events.Newest(all, r.After, min(r.Bytes, maxEventsAnswer))
+	return a
+}
+
 // eventDisk is the leaf that reads and writes the file of events. It decides nothing.
 type eventDisk struct {
 	store EventStore

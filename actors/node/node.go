@@ -191,7 +191,8 @@ func (n *Node) newAgent(o Options) *agent.Agent {
 		File:    o.Files.ReadConfig,
 		Runner:  n.newRunner(o.Commands),
 		Machine: o.Machine, Facts: o.About, Log: n.d.of(logConfig), Tracer: o.Tracer, Relays: o.Relays,
-		OnEvent: n.d.recordDecision,
+		OnEvent:   n.d.recordDecision,
+		LastEvent: n.d.lastEvent.Load, Events: n.d.eventsAfter,
 	})
 }
 

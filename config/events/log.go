@@ -13,6 +13,7 @@ type Log struct {
 	list   []entry // by Seq
 	bytes  int
 	of     map[string]int // events by object
+	first  uint64         // the lowest number of this start of the daemon
 	next   uint64
 }
 
@@ -29,7 +30,8 @@ type entry struct {
 
 // NewLog returns an empty Log whose first number is at least first.
 func NewLog(l Limits, first uint64) *Log {
-	return &Log{limits: l, of: map[string]int{}, next: max(first, 1)}
+	first = max(first, 1)
+	return &Log{limits: l, of: map[string]int{}, first: first, next: first}
 }
 
 // repeats is how many of an object's newest events are compared with a new one, and stale how long after it happened
@@ -46,9 +48,9 @@ type Change struct {
 	Dropped []uint64 // by Seq
 }
 
-// Add numbers and keeps an event. It repeats another one if both say the same of the same object and config, soon after
-// each other: then that one is counted. related are objects on which the event's object depends: an event that names no
-// cause is connected to the newest event of these.
+// Add numbers and keeps an event. It repeats another one of this start if both say the same of the same object and
+// config, soon after each other: then that one is counted. related are objects on which the event's object depends: an
+// event that names no cause is connected to the newest event of these.
 func (l *Log) Add(e Event, related ...string) Change {
 	e = e.cleaned()
 	if i := l.repeated(e); i >= 0 {
@@ -67,10 +69,11 @@ func (l *Log) number() uint64 {
 	return n
 }
 
-// repeated returns the index of the event that e repeats, -1 for none.
+// repeated returns the index of the event that e repeats, -1 for none. What happens at each start is an event of each
+// start.
 func (l *Log) repeated(e Event) int {
 	seen := 0
-	for i := len(l.list) - 1; i >= 0 && seen < repeats; i-- {
+	for i := len(l.list) - 1; i >= 0 && seen < repeats && l.list[i].event.Seq >= l.first; i-- {
 		old := &l.list[i].event
 		if old.Object != e.Object {
 			continue
@@ -147,6 +150,9 @@ func (l *Log) Restore(list []Event) []Event {
 		}
 		l.next = max(l.next, e.Changed()+1)
 		l.insert(e)
+	}
+	if len(had) == 0 {
+		l.first = l.next
 	}
 	for _, x := range had {
 		l.insert(x.event)

@@ -115,8 +115,12 @@ func TestNumbersRiseOverRestarts(t *testing.T) {
 	if e := low.Add(at(7, "b", "x")).Event; e.Seq != again.Changed()+1 {
 		t.Errorf("%+v", e)
 	}
+	// What happens again after a start is another event.
+	if c := low.Add(at(8, "a", "1")); c.Repeats {
+		t.Errorf("%+v", c)
+	}
 	// What the log has is not restored twice.
-	if got := low.Restore(low.Events()); texts(low.Events()) != "a:1*2 b:x" || len(got) != 0 {
+	if got := low.Restore(low.Events()); texts(low.Events()) != "a:1*2 b:x a:1" || len(got) != 0 {
 		t.Errorf("%s, %v", texts(low.Events()), got)
 	}
 }

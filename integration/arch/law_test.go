@@ -89,8 +89,8 @@ var mayImport = map[string][]string{
 		"config", "config/configdb", "config/configdb/model", "config/httpapi/rest", "pubsub/ratelimit",
 	},
 	"config/httpapi/fleetapi": {
-		"config", "config/fleet/backup", "config/fleet/history", "config/fleet/nodeproto", "config/fleet/ops",
-		"config/fleet/optimize", "config/httpapi/rest", "config/layers", "config/layers/override",
+		"config", "config/events", "config/fleet/backup", "config/fleet/history", "config/fleet/nodeproto",
+		"config/fleet/ops", "config/fleet/optimize", "config/httpapi/rest", "config/layers", "config/layers/override",
 		"config/stateloop/peer", "pubsub/loglevel",
 	},
 	"config/httpapi/metrics": {"config/httpapi/rest"},
@@ -106,9 +106,9 @@ var mayImport = map[string][]string{
 
 	// The shell: actors.
 	"actors/agent": {
-		"actors/relay", "actors/supervise", "config", "config/fleet/nodeproto", "config/fleet/nodeside",
-		"config/httpapi/rest", "config/layers/metadata", "config/nodeconf/action", "config/nodeconf/commitconfirm",
-		"config/stateloop/peer", "pubsub/trace",
+		"actors/relay", "actors/supervise", "config", "config/events", "config/fleet/nodeproto",
+		"config/fleet/nodeside", "config/httpapi/rest", "config/layers/metadata", "config/nodeconf/action",
+		"config/nodeconf/commitconfirm", "config/stateloop/peer", "pubsub/trace",
 	},
 	"actors/configdb": {
 		"actors/supervise", "config/configdb", "config/configdb/model", "config/httpapi/configdbapi",
@@ -117,10 +117,10 @@ var mayImport = map[string][]string{
 	"actors/controller": {
 		"actors/controller/metrics",
 		"actors/controller/nodes", "actors/controller/rollouts", "actors/controller/storage", "actors/relay",
-		"actors/supervise", "config", "config/fleet", "config/fleet/controllerconf", "config/fleet/history", "config/fleet/nodeproto",
-		"config/fleet/ops", "config/fleet/pace", "config/fleet/relayflow", "config/fleet/rollout/staged",
-		"config/fleet/topology",
-		"config/fleet/underlay", "config/httpapi/fleetapi", "config/httpapi/rest", "config/kv", "config/layers",
+		"actors/supervise", "config", "config/events", "config/fleet", "config/fleet/controllerconf",
+		"config/fleet/history", "config/fleet/nodeproto", "config/fleet/ops", "config/fleet/pace",
+		"config/fleet/relayflow", "config/fleet/rollout/staged", "config/fleet/topology", "config/fleet/underlay",
+		"config/httpapi/fleetapi", "config/httpapi/rest", "config/kv", "config/layers",
 		"config/layers/metadata", "config/layers/override", "config/stateloop", "config/stateloop/peer",
 		"pubsub/backoff", "pubsub/ratelimit", "pubsub/trace",
 	},
@@ -130,9 +130,10 @@ var mayImport = map[string][]string{
 	},
 	"actors/controller/nodes": {
 		"actors/controller/metrics",
-		"actors/controller/storage", "config", "config/fleet", "config/fleet/history", "config/fleet/nodeproto",
-		"config/fleet/ops", "config/fleet/pace", "config/fleet/underlay", "config/httpapi/fleetapi", "config/kv",
-		"config/layers", "config/stateloop", "config/stateloop/peer", "pubsub/trace",
+		"actors/controller/storage", "config", "config/events", "config/fleet", "config/fleet/history",
+		"config/fleet/nodeproto", "config/fleet/ops", "config/fleet/pace", "config/fleet/underlay",
+		"config/httpapi/fleetapi", "config/kv", "config/layers", "config/stateloop", "config/stateloop/peer",
+		"pubsub/trace",
 	},
 	"actors/controller/rollouts": {
 		"actors/controller/storage", "config/fleet", "config/fleet/history", "config/fleet/rollout",
@@ -253,9 +254,9 @@ var mayImport = map[string][]string{
 		"platform/pki", "platform/proc", "platform/store", "pubsub/backoff",
 	},
 	"cmd/edgespan/clitest": {
-		"actors/configdb", "cmd/edgespan/reach", "cmd/term", "config", "config/fleet", "config/fleet/backup",
-		"config/fleet/history", "config/fleet/nodeproto", "config/fleet/ops", "config/httpapi/configdbapi",
-		"config/httpapi/fleetapi",
+		"actors/configdb", "cmd/edgespan/reach", "cmd/term", "config", "config/events", "config/fleet",
+		"config/fleet/backup", "config/fleet/history", "config/fleet/nodeproto", "config/fleet/ops",
+		"config/httpapi/configdbapi", "config/httpapi/fleetapi",
 		"config/httpapi/metrics", "config/httpapi/nodeapi", "config/httpapi/rest", "config/kv", "config/layers",
 		"config/layers/metadata", "config/layers/schema", "config/stateloop/peer", "platform/confdir", "platform/pki", "platform/store/bolt",
 	},
@@ -278,7 +279,7 @@ var mayImport = map[string][]string{
 	"cmd/edgespan/demo": {"cmd/term", "config", "examples", "platform/lab"},
 	"cmd/edgespan/fleetcli": {
 		"cmd/edgespan/layerscli", "cmd/edgespan/reach", "cmd/edgespan/supportcli", "cmd/term", "config",
-		"config/fleet/backup", "config/fleet/history", "config/fleet/nodeproto", "config/fleet/ops",
+		"config/events", "config/fleet/backup", "config/fleet/history", "config/fleet/nodeproto", "config/fleet/ops",
 		"config/fleet/optimize", "config/httpapi/fleetapi",
 		"config/httpapi/rest", "config/layers", "config/layers/metadata", "config/stateloop",
 		"config/stateloop/peer", "platform/store", "platform/support",
@@ -290,7 +291,7 @@ var mayImport = map[string][]string{
 		"config/nodeconf", "config/stateloop", "platform/confdir",
 	},
 	"cmd/edgespan/nodecli": {
-		"cmd/edgespan/fleetcli", "cmd/edgespan/reach", "cmd/term", "config", "config/events",
+		"cmd/edgespan/fleetcli", "cmd/edgespan/reach", "cmd/term", "config",
 		"config/httpapi/nodeapi", "config/httpapi/rest", "netinst/doctor", "platform/facts", "pubsub/loglevel",
 	},
 	"cmd/edgespan/supportcli": {
@@ -358,7 +359,7 @@ var testsMayImport = map[string][]string{
 	"cmd/edgespan/fleetcli": {"cmd/edgespan/clitest", "config/kv", "config/redact", "config/layers/override",
 		"config/layers/schema"},
 	"cmd/edgespan/layerscli":      {"cmd/edgespan/clitest", "cmd/edgespan/reach"},
-	"cmd/edgespan/nodecli":        {"cmd/edgespan/clitest"},
+	"cmd/edgespan/nodecli":        {"cmd/edgespan/clitest", "config/events"},
 	"cmd/edgespan/supportcli":     {"cmd/edgespan/clitest"},
 	"config/fleet/backup":         {"config/layers"},
 	"config/fleet/controllerconf": {"config/layers/schema"},

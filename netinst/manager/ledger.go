@@ -25,8 +25,8 @@ type ApplyReport struct {
 	Seq        ApplySeq // these three of a network alone
 	Generation uint64   // of the network's config
 	Trigger    Began
-	Changes  int      // number of ops that took effect
-	Repaired []string // the items among them that restored what other programs had changed
+	Changes    int      // number of ops that took effect
+	Repaired   []string // the items among them that restored what other programs had changed
 	// Contest counts the repairs of the last minute if there were many. Contested means that it was reported before:
 	// single repairs are then no longer reported.
 	Contest   string

@@ -73,6 +73,7 @@ func toWireReport(m nodeproto.Report) *pb.Report {
 		Board:    validUTF8(m.Board), Source: validUTF8(m.Source), Managed: m.Managed, Settled: m.Settled,
 		Fallback: m.Fallback,
 		Restores: toWireGeneration(m.Restores), Actions: convertEach(m.Actions, actionTo), Peer: validUTF8(m.Peer),
+		Events: m.Events,
 		Ports: convertEach(m.Ports, func(p nodeproto.Port) *pb.Port {
 			return &pb.Port{Label: validUTF8(p.Label), Addresses: validTexts(p.Addresses),
 				Mtu: uint32(max(0, min(p.MTU, math.MaxInt32)))}
@@ -151,6 +152,7 @@ func fromWireReport(m *pb.Report) nodeproto.Report {
 		Firmware: m.GetFirmware(),
 		Board:    m.GetBoard(), Source: m.GetSource(), Managed: m.Managed, Settled: m.GetSettled(), Fallback: m.GetFallback(),
 		Restores: fromWireGeneration(m.GetRestores()), Actions: convertEach(m.GetActions(), actionOf), Peer: m.GetPeer(),
+		Events: m.GetEvents(),
 		Ports: convertEach(m.GetPorts(), func(p *pb.Port) nodeproto.Port {
 			return nodeproto.Port{Label: p.GetLabel(), Addresses: p.GetAddresses(), MTU: int(min(p.GetMtu(), math.MaxInt32))}
 		}),
@@ -241,6 +243,7 @@ func toWireDown(m nodeproto.FromController) *pb.Down {
 			PeerConfiguration: m.PeerConfiguration,
 			ConfirmMs:         m.Confirm.Milliseconds(), Managed: m.Managed, Attempt: m.Attempt,
 			Traceparent: m.Trace,
+			Cause:       validUTF8(m.Cause),
 		}}}
 	case nodeproto.Number:
 		return &pb.Down{Kind: &pb.Down_Number{Number: &pb.Number{Generation: toWireGeneration(m.Generation)}}}
@@ -274,6 +277,7 @@ func fromWireDown(m *pb.Down) nodeproto.FromController {
 			Generation: fromWireGeneration(p.GetGeneration()), MD5: p.GetMd5(), Document: p.GetDocument(),
 			PeerConfiguration: p.GetPeerConfiguration(), Confirm: millis(p.GetConfirmMs()), Managed: p.GetManaged(),
 			Attempt: p.GetAttempt(), Trace: p.GetTraceparent(),
+			Cause: p.GetCause(),
 		}
 	case *pb.Down_Number:
 		return nodeproto.Number{Generation: fromWireGeneration(k.Number.GetGeneration())}

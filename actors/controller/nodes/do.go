@@ -165,6 +165,7 @@ func (n *node) push(p fleet.Push) {
 		PeerConfiguration: with,
 		Attempt:           p.Attempt, Generation: p.Generation, MD5: p.Digest.Config, Document: document, Confirm: p.Confirm,
 		Managed: n.desired.Managed, Trace: n.tracePush(p.Attempt),
+		Cause: config.Truncate(n.by, nodeproto.MaxName-1),
 	})
 }
 

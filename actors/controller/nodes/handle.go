@@ -17,8 +17,9 @@ import (
 
 // Marks report changes of any node.
 type Marks struct {
-	Changed atomic.Bool // a node's facts changed since they were read last
-	Changes notices     // of peers and clusters
+	Changed atomic.Bool  // a node's facts changed since they were read last
+	Changes notices      // of peers and clusters
+	events  atomic.Int64 // bytes of the collected events
 }
 
 // Handle is one node's state that outlives a crash of its actor, and that others read.
@@ -31,6 +32,7 @@ type Handle struct {
 	peer      atomic.Pointer[PeerView]        // how it is shown as a peer; nil: unknown
 	admission atomic.Pointer[fleet.Admission] // the config that a staged rollout admits; nil: not read yet
 	spends    pace.Budget                     // of writes for the node; the saver spends it
+	events    collectedEvents
 
 	mu       sync.Mutex
 	id, name string     // id is empty until it has joined

@@ -28,6 +28,7 @@ type (
 		Counted fleet.Counted
 		Stored  kv.Entry // the generations in the store, as far as the fleet knows
 		Trace   string   // traceparent of the write that it comes from, "" for none
+		By      string   // the revision that changed it, or that it is of, for people
 	}
 	// OwnerChanged is the key that names the replica with the node's stream; if it does not exist, no replica has it.
 	OwnerChanged struct{ Entry kv.Entry }
@@ -125,6 +126,7 @@ func (n *node) Receive(c actor.Context) {
 		n.self = c.Self()
 		n.read()
 	case *actor.Stopping:
+		n.handle.dropEvents()
 		n.endStream("node removed from the fleet, or its certificate revoked")
 		n.storeRunning(nil)
 		n.setTimer(time.Time{})
@@ -313,6 +315,7 @@ func (n *node) handleMessage(m Message) {
 		n.step(e)
 		n.storeUnderlay()
 		n.compareAgain()
+		n.collectEvents(w.Events)
 	case nodeproto.Result:
 		n.handleResult(w)
 	case nodeproto.Probed:

@@ -24,6 +24,7 @@ type (
 		kind    string
 		board   string // of RequestBaseConfig
 		preview string // of RequestPreview: the preview's id
+		events  uint64 // of RequestEvents: the number that the node reported
 		at      time.Time
 	}
 	// Command is an operator's command.
@@ -108,6 +109,8 @@ func (n *node) handleAnswer(w nodeproto.Answer) {
 		}
 	case nodeproto.RequestPreview:
 		n.handlePreviewAnswer(a.preview, w)
+	case nodeproto.RequestEvents:
+		n.handle.putEvents(n.d.Now(), w.Data, a.events)
 	}
 }
 

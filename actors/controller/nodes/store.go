@@ -42,6 +42,7 @@ type storeQueue struct {
 // generations is the node's desired config, whose generation is stored first.
 type generations struct {
 	desired              Desired  // as the machine has it
+	by                   string   // the last revision that changed it, as far as this replica knows
 	next                 *Desired // whose generation is being stored
 	counting, superseded bool
 	countRevision        kv.Revision // that wrote the generation last
@@ -54,6 +55,9 @@ func (n *node) setDesired(w Desired) {
 		w.Trace = n.desired.Trace
 	}
 	n.next = &w
+	if n.by == "" || w.Digest != n.desired.Digest {
+		n.by = w.By
+	}
 	n.superseded = n.counting
 	if w.Stored.ModRevision > n.countRevision {
 		n.countRevision = w.Stored.ModRevision

@@ -15,6 +15,9 @@ type RemoteCommand struct {
 	Rollout  uint64           `json:"rollout,omitempty"` // in the outbox of the rollouts: the rollout that it is for
 	Answered bool             `json:"answered,omitempty"`
 	Refused  string           `json:"refused,omitempty"`
+	// Query asks a replica for events of its nodes, with What events; Events is the answer.
+	Query  *fleetapi.EventQuery `json:"query,omitempty"`
+	Events *fleetapi.Events     `json:"events,omitempty"`
 }
 
 // LeaderAuthor is the author of writes that the controller derives from other writes.

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"edgespan/config"
+	"edgespan/config/events"
 	"edgespan/config/fleet/history"
 	"edgespan/config/fleet/nodeproto"
 	"edgespan/config/fleet/ops"
@@ -185,6 +186,14 @@ func (f *FleetBackend) Invite(_ context.Context, _ fleetapi.Caller, node string,
 }
 
 func (f *FleetBackend) Known(string) (fleetapi.Caller, bool) { return fleetapi.Caller{}, false }
+
+// Events answers with an event that would clear a terminal, and a replica that is silent.
+func (f *FleetBackend) Events(_ context.Context, q fleetapi.EventQuery) (fleetapi.Events, error) {
+	e := events.Event{Seq: 9, Time: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), Kind: events.Failed, Object: "ni/a",
+		Name: "blue", Text: "add link es1 failed", Error: "busy\x1b[2J", Cause: events.Cause{Apply: "1.2.3"}}
+	return fleetapi.Events{Events: []fleetapi.NodeEvent{{Node: "pop-1", Event: e}}, Silent: []string{"b"}},
+		f.note("events %q %q %q %d %t", q.Node, q.Object, q.Kind, q.Last, q.Why)
+}
 
 func (f *FleetBackend) Hardware(context.Context) ([]fleetapi.Hardware, error) {
 	return []fleetapi.Hardware{{Board: "B9", Node: "pop-1", At: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC),

@@ -132,7 +132,8 @@ func startNode(ctx context.Context, o nodeOptions, log *zap.Logger) (runningNode
 		FlowDial:  dialFlows, Files: daemon.NewFiles(o.Config, o.StateDir).WithReserve(journal.ReleaseReserve),
 		EventStore: datadir.NewTail(filepath.Join(o.StateDir, eventsName), tree.EventFileLimit, diskSpare),
 		Facts:      reader,
-		RunDir:     o.RunDir, Boot: boot, Log: log, Tracer: n.tracer, Relays: relays(o, log), Notify: n.notify, SetLevel: setLevel(o.Level),
+		RunDir:     o.RunDir, Boot: boot, Log: log, Tracer: n.tracer, Relays: relays(o, log),
+		Notify: n.notify, SetLevel: setLevel(o.Level),
 	})
 	if err != nil {
 		return nil, errors.Join(err, n.close())

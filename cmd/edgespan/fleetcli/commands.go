@@ -61,6 +61,7 @@ type fleetCall struct {
 	limit                     int
 	before                    uint64
 	age                       string
+	events                    fleetapi.EventQuery
 }
 
 // Commands returns the commands that ask a controller, except those below `node`.

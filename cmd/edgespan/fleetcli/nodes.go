@@ -39,6 +39,7 @@ parameter, its desired value, and its state as derived from the node's reports.`
 			example: "  edgespan nodes explain pop-1 sysParams.managedConfig",
 			args:    term.ExactArgs(2, "NODE PATH"), forms: tableForms, complete: firstNode, run: explainNode,
 		},
+		eventsSpec,
 		commandSpec("retry", fleetapi.Retry, "Push a config again that failed before"),
 		commandSpec("release", fleetapi.Release, "End a local hold, so that the controller manages the node again"),
 		commandSpec("confirm", fleetapi.Confirm, "Confirm the config that waits for confirmation"),

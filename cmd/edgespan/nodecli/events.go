@@ -9,8 +9,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"edgespan/cmd/edgespan/fleetcli"
 	"edgespan/cmd/term"
-	"edgespan/config/events"
 	"edgespan/config/httpapi/nodeapi"
 )
 
@@ -103,50 +103,6 @@ func eventsOf(args []string, object string) (of string, err error) {
 
 var eventHead = []string{"TIME", "KIND", "OBJECT", "NAME", "WHAT", "ERROR"}
 
-func eventRow(e nodeapi.Event) []string {
-	failure := e.Error
-	if e.Command != "" {
-		failure = e.Command + ": " + e.Error
-	}
-	return []string{eventTime(e.Time, time.Now()), e.Kind, e.Object, e.Name, e.Text + repeated(e), failure}
-}
-
-// eventTime formats the time of an event; one of another day has its date.
-func eventTime(at, now time.Time) string {
-	if at, now = at.Local(), now.Local(); at.YearDay() == now.YearDay() && at.Year() == now.Year() {
-		return at.Format("15:04:05.000")
-	}
-	return at.Format("01-02 15:04:05")
-}
-
-// repeated says how often an event happened, if more than once.
-func repeated(e nodeapi.Event) string {
-	if e.Count < 2 {
-		return ""
-	}
-	return fmt.Sprintf(" (%d times, last %s)", e.Count, eventTime(e.Last, time.Now()))
-}
-
-// explainedEvent formats an event with what led to it, from the config on.
-func explainedEvent(e nodeapi.Event) string {
-	var b strings.Builder
-	row := eventRow(e)
-	name := e.Object
-	if e.Name != "" {
-		name += " (" + e.Name + ")"
-	}
-	fmt.Fprintf(&b, "%s  %s  %s: %s", row[0], e.Kind, term.Printable(name), term.Printable(row[4]))
-	if row[5] != "" {
-		b.WriteString(": " + term.Printable(row[5]))
-	}
-	b.WriteByte('\n')
-	why := events.Why(e)
-	for _, line := range why[:len(why)-1] { // the last one is the event
-		b.WriteString("    " + term.Printable(line) + "\n")
-	}
-	return b.String()
-}
-
 func (a commands) events(ctx context.Context, q nodeapi.EventQuery, output string) error {
 	words := q.Why && (output == "table" || output == "wide")
 	if q.Follow {
@@ -154,10 +110,10 @@ func (a commands) events(ctx context.Context, q nodeapi.EventQuery, output strin
 		return a.follow(ctx, func(ctx context.Context, c *nodeapi.Client) error {
 			return c.Events(ctx, q, func(e nodeapi.Event) error {
 				if words {
-					_, err := fmt.Fprint(a.Out, explainedEvent(e))
+					_, err := fmt.Fprint(a.Out, fleetcli.ExplainedEvent(e))
 					return err
 				}
-				return l.Print(e, e.Object, eventRow(e))
+				return l.Print(e, e.Object, fleetcli.EventRow(e))
 			})
 		})
 	}
@@ -170,7 +126,7 @@ func (a commands) events(ctx context.Context, q nodeapi.EventQuery, output strin
 	if words && len(list) > 0 {
 		var b strings.Builder
 		for _, e := range list {
-			b.WriteString(explainedEvent(e))
+			b.WriteString(fleetcli.ExplainedEvent(e))
 		}
 		_, err := fmt.Fprint(a.Out, b.String())
 		return err
@@ -182,7 +138,7 @@ func (a commands) events(ctx context.Context, q nodeapi.EventQuery, output strin
 	s.Table = func(wide bool) *term.Table {
 		t := &term.Table{Head: eventHead, Wide: wide}
 		for _, e := range list {
-			row := eventRow(e)
+			row := fleetcli.EventRow(e)
 			if wide {
 				row[0] = e.Time.UTC().Format(time.RFC3339Nano)
 			}

@@ -92,6 +92,7 @@ type Report struct {
 	Parameters []ParameterReport
 	Peer       string // digest of the running PeerConfiguration, "" for none
 	Ports      []Port // by label
+	Events     uint64 // number of the node's last event (config/events); 0 for none, or from an older node
 }
 
 // Port describes a port of the node.
@@ -234,6 +235,7 @@ const (
 	RequestBaseConfig = "base-config" // for hardware that the controller does not know; answered by a BaseConfig
 	RequestPreview    = "preview"     // which actions would the document in Data trigger; answered by a Preview
 	RequestConfig     = "config"      // the document that the node runs
+	RequestEvents     = "events"      // an events.Request; answered by an events.Answer
 )
 
 // BaseConfig answers RequestBaseConfig: the latest config of each kind that the node has, by version.

@@ -63,6 +63,8 @@ type Backend interface {
 	// Invite opens a join token for one name, new or known. A life of 0 means one day.
 	Invite(ctx context.Context, c Caller, node string, life time.Duration, replace bool) (Invitation, error)
 
+	// Events returns events of nodes, as far as controllers have collected them.
+	Events(ctx context.Context, q EventQuery) (Events, error)
 	// Hardware lists the base configs that nodes proposed for unknown boards, and the accepted ones.
 	Hardware(ctx context.Context) ([]Hardware, error)
 	// HardwareConfig returns the proposal of a node; without a node the only proposal, or the accepted one.

@@ -4,7 +4,11 @@ import (
 	"context"
 	"net/http"
 	"net/url"
+	"strconv"
+	"strings"
+	"time"
 
+	"edgespan/config/events"
 	"edgespan/config/fleet/ops"
 	"edgespan/config/httpapi/rest"
 )
@@ -42,4 +46,53 @@ func ofNode(node string) url.Values {
 	v := url.Values{}
 	rest.SetText(v, "node", node)
 	return v
+}
+
+// EventQuery selects events of nodes.
+type EventQuery struct {
+	Node   string    `json:"node,omitempty"`   // by name; "" for all
+	Object string    `json:"object,omitempty"` // as in events.Event; "" for all
+	Kind   string    `json:"kind,omitempty"`   // "" for all
+	Since  time.Time `json:"since,omitzero"`   // that happened later
+	Last   int       `json:"last"`             // the newest ones
+	Why    bool      `json:"why,omitempty"`    // with the events that led to each
+}
+
+// Selects reports whether the query selects an event of a node. The object may be named by its display name.
+func (q EventQuery) Selects(e events.Event) bool {
+	kind, name, _ := strings.Cut(q.Object, "/")
+	named := name != "" && e.Name == name && strings.HasPrefix(e.Object, kind+"/")
+	return (e.Concerns(q.Object) || named) && (q.Kind == "" || q.Kind == e.Kind) &&
+		(q.Since.IsZero() || e.At().After(q.Since))
+}
+
+// MaxEvents is how many events one answer has at most.
+const MaxEvents = 1000
+
+// NodeEvent is an event of a node.
+type NodeEvent struct {
+	Node string `json:"node"` // name
+	events.Event
+}
+
+// Events answers an EventQuery.
+type Events struct {
+	Events []NodeEvent `json:"events"` // by time
+	// Silent are the replicas that did not answer: events of their nodes are missing.
+	Silent []string `json:"silent,omitempty"`
+}
+
+// Events returns events of nodes.
+func (c *Client) Events(ctx context.Context, q EventQuery) (Events, error) {
+	v := ofNode(q.Node)
+	rest.SetText(v, "object", q.Object)
+	rest.SetText(v, "kind", q.Kind)
+	if !q.Since.IsZero() {
+		v.Set("since", q.Since.UTC().Format(time.RFC3339Nano))
+	}
+	if q.Last > 0 {
+		v.Set("last", strconv.Itoa(q.Last))
+	}
+	rest.SetFlag(v, "why", q.Why)
+	return rest.Get[Events](ctx, c.Client, route("events"), v)
 }

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"edgespan/config"
+	"edgespan/config/events"
 	"edgespan/config/fleet/backup"
 	"edgespan/config/fleet/history"
 	"edgespan/config/fleet/nodeproto"
@@ -250,6 +251,13 @@ func (f *fake) Command(_ context.Context, c Caller, node string, cmd Command) er
 func (f *fake) Invite(_ context.Context, c Caller, node string, life time.Duration, replace bool) (Invitation, error) {
 	return Invitation{Node: node, Token: "join-secret", Expires: at},
 		f.note("Invite %s %s %t by=%s", node, life, replace, c.Name)
+}
+
+func (f *fake) Events(_ context.Context, q EventQuery) (Events, error) {
+	e := NodeEvent{"n1", events.Event{Seq: 7, Time: at, Last: at, Kind: events.State, Object: "ni/a", Text: "x",
+		Cause: events.Cause{Config: 1}, Chain: []events.Event{{Seq: 6, Time: at, Kind: events.Config, Text: "y"}}}}
+	return Events{Events: []NodeEvent{e}, Silent: []string{"b"}},
+		f.note("Events %s %s %s %s %d %t", q.Node, q.Object, q.Kind, q.Since.Format(time.RFC3339), q.Last, q.Why)
 }
 
 func (f *fake) Hardware(context.Context) ([]Hardware, error) {

@@ -7,11 +7,16 @@ import (
 	"time"
 
 	"edgespan/config"
+	"edgespan/config/events"
 	"edgespan/config/httpapi/rest"
 )
 
-// schemas are the schemas of enumerations.
-var schemas = rest.Schemas{reflect.TypeFor[Role](): rest.Enum(Viewer, Operator, Admin)}
+// schemas are the schemas of enumerations, and of the chain of an event, whose type refers to itself.
+var schemas = rest.Schemas{
+	reflect.TypeFor[Role](): rest.Enum(Viewer, Operator, Admin),
+	reflect.TypeFor[[]events.Event](): {"type": "array", "items": config.Object{"type": "object"},
+		"description": "events as this one, without chains"},
+}
 
 // schemaOf returns the schema of a type without references.
 func schemaOf(t reflect.Type) config.Object { return schemas.Of(t, nil) }

@@ -39,8 +39,8 @@ var (
 func required(p param) param { p.Required = true; return p }
 
 // table lists all routes, in the order of docs/protocol.md.
-var table = concat(nodeRows(), hardwareRows(), layerRows(), peerRows(), topologyRows(), e2eRows(), historyRows(),
-	otherRows())
+var table = concat(nodeRows(), eventRows(), hardwareRows(), layerRows(), peerRows(), topologyRows(), e2eRows(),
+	historyRows(), otherRows())
 
 func concat(lists ...[]row) []row {
 	out := slices.Concat(lists...)

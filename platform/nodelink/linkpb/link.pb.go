@@ -881,6 +881,7 @@ type Report struct {
 	Part           bool                   `protobuf:"varint,19,opt,name=part,proto3" json:"part,omitempty"`                                          // parameters and health are those that differ from the last base
 	GoneParameters []string               `protobuf:"bytes,20,rep,name=gone_parameters,json=goneParameters,proto3" json:"gone_parameters,omitempty"` // ids; of a part
 	GoneHealth     []string               `protobuf:"bytes,21,rep,name=gone_health,json=goneHealth,proto3" json:"gone_health,omitempty"`             // names; of a part
+	Events         uint64                 `protobuf:"varint,22,opt,name=events,proto3" json:"events,omitempty"`                                      // number of the last event, 0 for none
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
 }
@@ -1060,6 +1061,13 @@ func (x *Report) GetGoneHealth() []string {
 		return x.GoneHealth
 	}
 	return nil
+}
+
+func (x *Report) GetEvents() uint64 {
+	if x != nil {
+		return x.Events
+	}
+	return 0
 }
 
 type Port struct {
@@ -1728,6 +1736,7 @@ type Push struct {
 	Managed           bool                   `protobuf:"varint,6,opt,name=managed,proto3" json:"managed,omitempty"`
 	Attempt           uint64                 `protobuf:"varint,7,opt,name=attempt,proto3" json:"attempt,omitempty"`
 	Traceparent       string                 `protobuf:"bytes,8,opt,name=traceparent,proto3" json:"traceparent,omitempty"` // W3C, of the span of this push; "" for none
+	Cause             string                 `protobuf:"bytes,9,opt,name=cause,proto3" json:"cause,omitempty"`             // what made the controller push, for people
 	unknownFields     protoimpl.UnknownFields
 	sizeCache         protoimpl.SizeCache
 }
@@ -1814,6 +1823,13 @@ func (x *Push) GetAttempt() uint64 {
 func (x *Push) GetTraceparent() string {
 	if x != nil {
 		return x.Traceparent
+	}
+	return ""
+}
+
+func (x *Push) GetCause() string {
+	if x != nil {
+		return x.Cause
 	}
 	return ""
 }
@@ -2498,7 +2514,7 @@ const file_link_proto_rawDesc = "" +
 	"\n" +
 	"generation\x18\a \x01(\v2\x1c.edgespan.link.v1.GenerationR\n" +
 	"generation\x12\"\n" +
-	"\fcapabilities\x18\b \x03(\tR\fcapabilities\"\x91\x06\n" +
+	"\fcapabilities\x18\b \x03(\tR\fcapabilities\"\xa9\x06\n" +
 	"\x06Report\x12\x10\n" +
 	"\x03md5\x18\x01 \x01(\tR\x03md5\x12<\n" +
 	"\n" +
@@ -2526,7 +2542,8 @@ const file_link_proto_rawDesc = "" +
 	"\x04part\x18\x13 \x01(\bR\x04part\x12'\n" +
 	"\x0fgone_parameters\x18\x14 \x03(\tR\x0egoneParameters\x12\x1f\n" +
 	"\vgone_health\x18\x15 \x03(\tR\n" +
-	"goneHealthB\n" +
+	"goneHealth\x12\x16\n" +
+	"\x06events\x18\x16 \x01(\x04R\x06eventsB\n" +
 	"\n" +
 	"\b_managed\"L\n" +
 	"\x04Port\x12\x14\n" +
@@ -2581,7 +2598,7 @@ const file_link_proto_rawDesc = "" +
 	"\x04data\x18\x02 \x01(\fR\x04data\x12\x14\n" +
 	"\x05error\x18\x03 \x01(\tR\x05error\"\"\n" +
 	"\x0eSigningRequest\x12\x10\n" +
-	"\x03csr\x18\x01 \x01(\fR\x03csr\"\x96\x02\n" +
+	"\x03csr\x18\x01 \x01(\fR\x03csr\"\xac\x02\n" +
 	"\x04Push\x12<\n" +
 	"\n" +
 	"generation\x18\x01 \x01(\v2\x1c.edgespan.link.v1.GenerationR\n" +
@@ -2593,7 +2610,8 @@ const file_link_proto_rawDesc = "" +
 	"confirm_ms\x18\x05 \x01(\x03R\tconfirmMs\x12\x18\n" +
 	"\amanaged\x18\x06 \x01(\bR\amanaged\x12\x18\n" +
 	"\aattempt\x18\a \x01(\x04R\aattempt\x12 \n" +
-	"\vtraceparent\x18\b \x01(\tR\vtraceparent\"F\n" +
+	"\vtraceparent\x18\b \x01(\tR\vtraceparent\x12\x14\n" +
+	"\x05cause\x18\t \x01(\tR\x05cause\"F\n" +
 	"\x06Number\x12<\n" +
 	"\n" +
 	"generation\x18\x01 \x01(\v2\x1c.edgespan.link.v1.GenerationR\n" +

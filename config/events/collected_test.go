@@ -1,0 +1,97 @@
+package events
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestWhatIsCollected(t *testing.T) {
+	l := NewLog(Limits{Events: 100, Bytes: 1 << 20}, 1)
+	var c Collected
+	limits := Limits{Events: 4, Bytes: 1 << 20}
+	// ask asks as a controller does, and returns what it then has.
+	ask := func(bytes int) string {
+		last := l.Last()
+		after, asks := c.Wants(last)
+		if !asks {
+			return "asks nothing: " + texts(c.Events())
+		}
+		list, others := Newest(l.Events(), after, bytes)
+		data, err := json.Marshal(Answer{Events: list, Others: others})
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.Put(data, last, limits)
+		return texts(c.Events())
+	}
+	want := func(got, want string) {
+		t.Helper()
+		if got != want {
+			t.Errorf("%s, want %s", got, want)
+		}
+	}
+	want(ask(1000), "asks nothing: ")
+	l.Add(at(0, "a", "1"))
+	l.Add(at(1, "b", "1"))
+	want(ask(1000), "a:1 b:1")
+	want(ask(1000), "asks nothing: a:1 b:1")
+	l.Add(at(2, "a", "1"))
+	want(ask(1000), "a:1*2 b:1")
+	for i := range 5 {
+		l.Add(at(i, "c", fmt.Sprint(i)))
+	}
+	want(ask(1000), "c:1 c:2 c:3 c:4")
+	want(ask(1000), "asks nothing: c:1 c:2 c:3 c:4")
+	l = NewLog(Limits{Events: 100, Bytes: 1 << 20}, 1) // the node lost its state
+	l.Add(at(0, "new", "1"))
+	want(ask(1000), "new:1")
+	if n := c.Drop(); n == 0 || c.bytes != 0 {
+		t.Errorf("%d, %d", n, c.bytes)
+	}
+	want(ask(1000), "new:1")
+}
+
+// A node may answer anything.
+func TestAHostileAnswer(t *testing.T) {
+	limits := Limits{Events: 50, Bytes: 4 << 10}
+	long, err := json.Marshal(Answer{Events: []Event{{Seq: 1, Time: noon, Kind: State, Text: strings.Repeat("x", 1<<20)}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var many []Event
+	for i := range uint64(5000) {
+		many = append(many, Event{Seq: 5000 - i, Time: noon.Add(time.Duration(i)), Kind: State, Object: fmt.Sprint(i)})
+	}
+	flood, err := json.Marshal(Answer{Events: many})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, data := range map[string][]byte{
+		"nothing": nil, "null": []byte("null"), "no JSON": []byte("{"), "another type": []byte(`{"events":{"a":1}}`),
+		"a wrong time": []byte(`{"events":[{"seq":1,"time":"yesterday","kind":"state"}]}`),
+		"no node's":    []byte(`{"events":[{"seq":0},{"seq":18446744073709551615,"kind":"state"},{"seq":1,"kind":"x"}]}`),
+		"a long one":   long, "very many": flood,
+		"deep": []byte(`{"events":` + strings.Repeat("[", 5000) + strings.Repeat("]", 5000) + `}`),
+	} {
+		var c Collected
+		grown := c.Put(data, 7, limits)
+		if grown != c.bytes || c.bytes > limits.Bytes || len(c.Events()) > limits.Events {
+			t.Errorf("%s: %d events, %d bytes, grown by %d", name, len(c.Events()), c.bytes, grown)
+		}
+		if _, again := c.Wants(7); again && c.last == 7 {
+			t.Errorf("%s: it is asked again for the same number", name)
+		}
+		if name == "a long one" && (len(c.Events()) != 1 || len(c.Events()[0].Text) > 2*maxLine) {
+			t.Errorf("%s: %d events", name, len(c.Events()))
+		}
+	}
+	var c Collected
+	for _, n := range []uint64{0, 1 << 60} {
+		if _, asks := c.Wants(n); asks {
+			t.Errorf("it asks for %d", n)
+		}
+	}
+}
