@@ -14,7 +14,7 @@ import (
 	"strings"
 	"time"
 
-	"edgespan/config/redact"
+	"edgespan/config/layers/redact"
 )
 
 // Limits of an archive, in bytes before the compression, and in time. One part after the other is collected in memory.

@@ -17,7 +17,7 @@ import (
 	"testing"
 	"time"
 
-	"edgespan/config/redact"
+	"edgespan/config/layers/redact"
 )
 
 var testTime = time.Date(2026, 11, 25, 23, 0, 0, 0, time.UTC)

@@ -12,7 +12,7 @@ import (
 
 	"edgespan/cmd/edgespan/clitest"
 	"edgespan/config/httpapi/fleetapi"
-	"edgespan/config/redact"
+	"edgespan/config/layers/redact"
 	"edgespan/platform/support"
 )
 

@@ -2,6 +2,7 @@
 // daemon.
 //
 // It chooses the parts and their order (first the configs, whose secrets all later parts must not show);
-// platform/support collects and writes them, and config/redact removes the secrets. The daemon runs this command, too,
-// when its controller asks for an archive, so that the daemon itself holds nothing of it. It never changes anything.
+// platform/support collects and writes them, and config/layers/redact removes the secrets. The daemon runs this
+// command, too, when its controller asks for an archive, so that the daemon itself holds nothing of it. It never
+// changes anything.
 package supportcli
