@@ -27,6 +27,7 @@ var mayImport = map[string][]string{
 	"netinst/probe":         {},
 	"netinst/registry":      {"netinst", "netinst/netstate", "pubsub/backoff"},
 	"netinst/verdict":       {"netinst", "netinst/probe"},
+	"netinst/watched":       {"netinst", "netinst/netstate"},
 
 	// Configuration: documents, and the groups in their order; a group imports only itself and those above it here.
 	"config":                 {},
@@ -212,6 +213,7 @@ var mayImport = map[string][]string{
 	"platform/resolvconf":          {"netinst/netstate"},
 	"platform/store":               {},
 	"platform/support":             {"config/layers/redact", "platform/proc", "platform/store"},
+	"platform/watch":               {"netinst/netstate", "platform/proc"},
 	"platform/store/backend":       {"config/kv"},
 	"platform/store/bolt":          {"config", "config/kv", "platform/store/backend"},
 	"platform/store/conformance":   {"config/kv", "platform/store/backend"},

@@ -17,6 +17,7 @@ const (
 	DHCPNak      DHCPType = "nak"
 	DHCPRelease  DHCPType = "release"
 	DHCPDecline  DHCPType = "decline"
+	DHCPInform   DHCPType = "inform"
 )
 
 // DHCPQuery is a message from a DHCP client. An invalid address means that the field or the option is absent.
