@@ -40,7 +40,7 @@ func (nw network) dnsmasqConf() string {
 		"dhcp-authoritative",
 		"dhcp-range=" + c.Subnet.Masked().Addr().String() + ",static," + netmask(c.Subnet) + ",1h",
 		"dhcp-lease-max=" + fmt.Sprint(maxAdapterNums),
-		"dhcp-leasefile=" + dir + "/dnsmasq/" + leaseFile,
+		"dhcp-leasefile=" + nw.RunDir + "/" + LeaseFile(nw.n),
 		"dhcp-hostsfile=" + dir + "/conf/dhcp-hosts",
 		"dhcp-optsfile=" + dir + "/conf/opts",
 		"dhcp-ignore-names", "dhcp-fqdn", "domain=" + leaseDomain, "local=/" + leaseDomain + "/",
@@ -88,6 +88,9 @@ func (nw network) dnsmasqDigest() string {
 }
 
 const leaseFile = "leases"
+
+// LeaseFile is the file in which the DHCP server of network n records its leases, relative to the run directory.
+func LeaseFile(n int) string { return RunFolder(n) + "/dnsmasq/" + leaseFile }
 
 // leaseDomain is the domain in which dnsmasq answers names from its leases. It is one that is never asked for (RFC 6761
 // §6.4): a lease outlives its app, whose name must not, so the names that count come from hosts/ alone. Names that

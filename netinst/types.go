@@ -266,6 +266,9 @@ type AdapterLink struct {
 	IfName     IfName // the app's side
 	HostIfName IfName
 	Bridge     IfName
+	// Lease is what DHCP last said of the address: assigned, "mismatched" with the address, released, declined or refused;
+	// "" if nothing was observed.
+	Lease string `json:",omitempty"`
 	// Dropped are the packets that its limits have dropped recently, the others its limits of flows, of fragments a second
 	// and of neighbours; all are 0 if there are none.
 	Dropped                               Drops

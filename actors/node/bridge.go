@@ -50,7 +50,7 @@ type bridge struct {
 	applier *actor.PID
 	mtu     int // of the bridge when the applier started
 	watcher *actor.PID
-	links   []string // the watcher listens on these
+	listen  manager.Listen // what the watcher listens to
 	timers  timers
 	state   netinst.NIState
 	name    string // the network's display name
@@ -140,7 +140,7 @@ func (b *bridge) Receive(c actor.Context) {
 		b.sendPorts(c)
 	case watcherReady:
 		b.watcher = msg.pid
-		c.Send(b.watcher, listenTo{b.links})
+		c.Send(b.watcher, b.listen)
 	case opStarted:
 		b.step(c, manager.OpStarted{Seq: msg.seq, Op: msg.op, At: msg.at})
 	case applyResult:
@@ -185,7 +185,8 @@ func (b *bridge) started(c actor.Context) {
 		"applier"); err != nil {
 		panic(err) // the name is free: children of an earlier incarnation are gone before Started
 	}
-	if _, err := c.SpawnNamed(b.d.props(func() actor.Actor { return &watcher{d: b.d} }), "watcher"); err != nil {
+	watches := func() actor.Actor { return &watcher{d: b.d, ni: b.id, number: b.owner.Number} }
+	if _, err := c.SpawnNamed(b.d.props(watches), "watcher"); err != nil {
 		panic(err)
 	}
 }
@@ -362,8 +363,8 @@ func (b *bridge) step(c actor.Context, e manager.Event) {
 			c.Send(b.applier, applyRequest{e.Seq, e.Want, e.Full, e.ObserveOnly, e.Forget, e.Reset,
 				counting{e.Counted, e.Adapters}})
 		case manager.Listen:
-			if b.links = e.Links; b.watcher != nil {
-				c.Send(b.watcher, listenTo{b.links})
+			if b.listen = e; b.watcher != nil {
+				c.Send(b.watcher, e)
 			}
 		case manager.ReportApply:
 			if _, desired := b.d.topics.NetworkConfig.Get("", b.key); !desired {

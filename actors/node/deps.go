@@ -51,6 +51,11 @@ type Host interface {
 	HelperUsage(ctx context.Context) ([]netstate.HelperUsage, error)
 	// Snoop starts reporting the addresses that the app behind a link uses, until ctx ends; it returns at once.
 	Snoop(ctx context.Context, link string, emit func(netstate.ObservedAddress))
+	// WatchMessages starts emitting the DNS and DHCP messages of apps on a link, until ctx ends; it returns at once.
+	// Before each reading of several messages it asks allow how many.
+	WatchMessages(ctx context.Context, link string, allow func(reader string) int, emit func(netstate.Messages))
+	// HeldLeases returns the leases in the file of a network's DHCP server, named relative to the run directory.
+	HeldLeases(file string) ([]netstate.HeldLease, error)
 	// Probe sends one shot of a probe by its interface alone, and returns the time until the target's answer, and the
 	// bytes sent and received. Its error wraps probe.ErrNone if the interface has no such probe.
 	Probe(ctx context.Context, id probe.ID) (took time.Duration, bytes int, err error)
@@ -167,8 +172,9 @@ func (l *logged) tracedLog(log *zap.Logger) *zap.Logger { return supervise.Trace
 
 // counted is what the actors count for metrics.
 type counted struct {
-	hits *ruleHits
-	work metrics.Work
+	hits    *ruleHits
+	watched *watchedNetworks
+	work    metrics.Work
 }
 
 // processRun identifies one run of the process.

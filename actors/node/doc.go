@@ -20,7 +20,7 @@
 //	  /telemetry       reads the counters of access rules from time to time
 //	  /ni/<uuid>       bridge manager, hosts a netinst/manager.Manager and a netinst/probe.Chooser
 //	    /applier       the only actor that writes that network to the host
-//	    /watcher       learns the addresses that the apps of a switch network use
+//	    /watcher       learns the addresses that the apps of a switch network use, and their leases and DNS answers
 //	  /app/<uuid>      app network, hosts an appnet.Machine
 //
 // Rules of the tree (docs/adr/0005-actors.md gives the reasons):

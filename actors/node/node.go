@@ -95,7 +95,8 @@ func Start(o Options) (*Node, error) {
 		host: o.Host, files: o.Files, executors: o.Executors, echo: o.Echo, facts: o.Facts,
 		topics: topics, storage: o.Storage, warning: o.Warning, runDir: o.RunDir,
 		processRun: processRun{boot: o.Boot, machine: o.Machine, uptime: o.Uptime, began: time.Now()},
-		census:     c, slots: newSemaphore(), notify: o.Notify, setLevel: o.SetLevel, counted: counted{hits: newRuleHits()},
+		census:     c, slots: newSemaphore(), notify: o.Notify, setLevel: o.SetLevel,
+		counted:    counted{hits: newRuleHits(), watched: newWatchedNetworks()},
 		eventState: eventState{eventStore: o.EventStore},
 		fail: func(err error) {
 			select {
@@ -176,7 +177,7 @@ func (n *Node) newReader(o Options) *api.Reader {
 	return &api.Reader{
 		Topics: d.topics, Actors: d.census, Done: d.ctx.Done(), Asked: d.asked.get, Settled: d.settled.Load,
 		Stuck:   d.stuck.Load,
-		Pending: n.pending, Hits: d.hitsOf,
+		Pending: n.pending, Hits: d.hitsOf, Watched: d.watched.each,
 		Facts: o.Facts, File: o.Files.ReadConfig, Forwarding: d.forwardingChanged, Interfaces: d.interfaces,
 		Warning: o.Warning, Host: d.problem,
 	}

@@ -275,7 +275,7 @@ type dirty[V any] struct{ *pubsub.Subscription[V] }
 
 func (s dirty[V]) Dirty() bool { return len(s.Drain()) > 0 }
 
-func watched[V any](l *flowLog, t *pubsub.Topic[V]) {
+func listenTo[V any](l *flowLog, t *pubsub.Topic[V]) {
 	l.inputs = append(l.inputs, dirty[V]{subscribe(&l.subs, t, pubsub.Selector{AllScopes: true})})
 }
 
@@ -284,12 +284,12 @@ func (l *flowLog) Receive(c actor.Context) {
 	case *actor.Started:
 		l.subs = subscriptions{wake: waker(c)}
 		t := l.d.topics
-		watched(l, t.NetworkConfig)
-		watched(l, t.AppConfig)
-		watched(l, t.AdapterStatus)
-		watched(l, t.PortStatus)
-		watched(l, t.Uplinks)
-		watched(l, t.SysParams)
+		listenTo(l, t.NetworkConfig)
+		listenTo(l, t.AppConfig)
+		listenTo(l, t.AdapterStatus)
+		listenTo(l, t.PortStatus)
+		listenTo(l, t.Uplinks)
+		listenTo(l, t.SysParams)
 	case *actor.Stopping, *actor.Restarting:
 		l.subs.close()
 		l.timers.stop()
@@ -370,7 +370,7 @@ func (d *deps) newFlows(s flows.Store, dial flows.Dial) *flows.Recorder {
 		d.recordEvent(event(nodeapi.EventRecovered, "host", "", "the flow log is sent to the "+to+" "+address+" again"))
 	}
 	return flows.New(flows.Options{Store: s, Ended: d.host.EndedFlows, Denied: denied, List: d.host.TrackedFlows,
-		Name: name, Stored: stored, Dial: dial, Exported: exported,
+		Name: name, Stored: stored, Dial: dial, Exported: exported, RemoteName: d.watched.nameOf,
 		Deaf: func(err error) { failed("the flow log misses some flows", err) }})
 }
 

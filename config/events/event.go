@@ -64,13 +64,14 @@ const (
 	Config    = "config"    // a config was published or rejected
 	Crash     = "crash"     // an actor crashed
 	Storage   = "storage"   // the disk rejects changes, or accepts them again; findings at start
+	Lease     = "lease"     // an adapter got, lost or gave back its address
 	Security  = "security"  // another process holds the name of the daemon's lock
 )
 
 // Kinds returns the kinds of event.
 func Kinds() []string {
 	return []string{State, Applied, Failed, Recovered, Repaired, Contested, Process, Port, Uplink, Config, Crash, Storage,
-		Security}
+		Lease, Security}
 }
 
 // What begins an apply.

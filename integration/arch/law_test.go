@@ -21,7 +21,7 @@ var mayImport = map[string][]string{
 	"netinst/flowlog":       {"netinst", "netinst/netstate", "netinst/verdict"},
 	"netinst/flowlog/ipfix": {"netinst", "netinst/flowlog"},
 	"netinst/hits":          {"netinst", "netinst/netstate"},
-	"netinst/manager":       {"netinst", "netinst/netstate", "netinst/overlap", "pubsub/backoff"},
+	"netinst/manager":       {"netinst", "netinst/netstate", "netinst/overlap", "netinst/watched", "pubsub/backoff"},
 	"netinst/netstate":      {},
 	"netinst/overlap":       {"netinst/netstate"},
 	"netinst/probe":         {},
@@ -154,7 +154,7 @@ var mayImport = map[string][]string{
 		"config/nodeconf/action", "config/nodeconf/commitconfirm", "config/stateloop", "config/stateloop/nodestate",
 		"config/stateloop/peer", "config/stateloop/peer/task", "netinst", "netinst/addressing", "netinst/dhcpclient",
 		"netinst/flowlog", "netinst/hits", "netinst/manager", "netinst/netstate", "netinst/overlap", "netinst/probe",
-		"netinst/registry", "netinst/verdict", "pubsub", "pubsub/trace",
+		"netinst/registry", "netinst/verdict", "netinst/watched", "pubsub", "pubsub/trace",
 	},
 	"actors/node/flows": {
 		"actors/node/metrics", "config/httpapi/nodeapi", "config/httpapi/rest", "netinst", "netinst/flowlog",
@@ -163,10 +163,11 @@ var mayImport = map[string][]string{
 	"actors/node/api": {
 		"actors/node/metrics", "appnet", "config/events", "config/httpapi/nodeapi", "config/httpapi/rest", "config/nodeconf", "config/stateloop/nodestate",
 		"config/stateloop/peer/task", "netinst", "netinst/dhcpclient", "netinst/doctor", "netinst/hits", "netinst/manager",
-		"netinst/netstate", "netinst/overlap", "netinst/probe", "netinst/registry", "netinst/verdict", "pubsub",
+		"netinst/netstate", "netinst/overlap", "netinst/probe", "netinst/registry", "netinst/verdict", "netinst/watched", "pubsub",
 	},
 	"actors/node/metrics": {
 		"appnet", "config/httpapi/metrics", "netinst", "netinst/hits", "netinst/netstate", "netinst/probe",
+		"netinst/watched",
 	},
 	"actors/relay": {"config", "config/fleet/nodeproto", "config/fleet/relayflow"},
 	"actors/simulate": {
@@ -192,7 +193,7 @@ var mayImport = map[string][]string{
 	"platform/dhcp":       {"netinst/netstate", "platform/proc"},
 	"platform/host": {
 		"netinst/netstate", "netinst/probe", "platform/dhcp", "platform/dnsmasq", "platform/firewall", "platform/ipset",
-		"platform/kernel", "platform/nft", "platform/probe", "platform/proc", "platform/resolvconf",
+		"platform/kernel", "platform/nft", "platform/probe", "platform/proc", "platform/resolvconf", "platform/watch",
 	},
 	"platform/ipset":                 {"netinst/netstate", "platform/dump"},
 	"platform/kernel":                {"netinst/netstate", "platform/dump", "platform/proc", "pubsub/backoff"},

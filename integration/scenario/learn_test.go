@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"edgespan/config/httpapi/nodeapi"
 )
 
 // learnt waits until the status of an app's only adapter has these addresses, first the one that it shows alone.
@@ -69,6 +71,12 @@ func TestTheAddressThatAnOutsideServerGivesIsLearntAndFollowed(t *testing.T) {
 	w.wait("ready", "ni/"+ni(1), "app/"+app(1))
 	first := w.lease("a").IP
 	w.learnt(1, first.String())
+
+	w.eventually("the lease is observed, too", func() bool {
+		l := w.leaseOf("app1/0") // the daemon may have begun to watch after the lease
+		return l.State != nodeapi.NoLease && l.Address == first && l.Server.String() == "10.77.0.1" && !l.Expected.IsValid() ||
+			w.lease("a").IP != first
+	})
 
 	// A client that has an address only requests options: the answer names no address.
 	answer := w.inform("a", first, "10.77.0.1")

@@ -9,6 +9,7 @@ import (
 
 	"edgespan/netinst"
 	"edgespan/netinst/netstate"
+	"edgespan/netinst/watched"
 )
 
 // Limits of what a bridge manager learns about addresses on a switch network, which assigns none itself.
@@ -27,8 +28,20 @@ type AddressObserved struct {
 
 func (AddressObserved) niEvent() {}
 
-// Listen asks for an AddressObserved for each address on these links, and on no others.
-type Listen struct{ Links []string }
+// LeaseObserved reports that the lease of an adapter is another one; Word is as in watched.Lease.
+type LeaseObserved struct {
+	Key  netinst.AdapterKey
+	Word string
+}
+
+func (LeaseObserved) niEvent() {}
+
+// Listen asks for an AddressObserved for each address on these links, and on no others, and to watch the DNS and DHCP
+// messages of these adapters.
+type Listen struct {
+	Links   []string
+	Watched []watched.Adapter
+}
 
 func (Listen) niEffect() {}
 
@@ -59,26 +72,43 @@ func (s addressTimes) primary(leased netip.Addr) netip.Addr {
 	return netip.Addr{}
 }
 
-// listen asks to listen on the links of the flight, if they have changed. It also forgets the addresses of adapters
-// that have gone or have another MAC.
+// listen asks to listen on the links of the flight, if they have changed. It also forgets the addresses and leases of
+// adapters that have gone or have another MAC.
 func (m *Manager) listen(f *flight) []Effect {
-	var links []string
+	var to Listen
 	for _, k := range m.keys() {
 		a := m.adapters[k]
 		l, held := f.leases[k]
-		up := held && f.intent == desired && f.versions[k].Activate && !f.inactive && m.config.Type == netinst.Switch
+		up := held && f.intent == desired && f.versions[k].Activate && !f.inactive
 		if !up || a.addressesMAC != l.MAC {
-			a.addresses, a.addressesMAC, a.leased = nil, l.MAC, netip.Addr{}
+			a.addresses, a.addressesMAC, a.leased, a.leaseWord = nil, l.MAC, netip.Addr{}, ""
 		}
-		if up {
-			links = append(links, string(netinst.HostSide(m.owner.Number, l.Number, f.versions[k].Spec)))
+		switch {
+		case !up:
+		case m.config.Type == netinst.Switch:
+			link := string(netinst.HostSide(m.owner.Number, l.Number, f.versions[k].Spec))
+			to.Links = append(to.Links, link)
+			to.Watched = append(to.Watched, watched.Adapter{Key: k, Link: link, MAC: l.MAC})
+		default:
+			to.Watched = append(to.Watched, watched.Adapter{Key: k, Link: string(netinst.BridgeName(m.owner.Number)),
+				MAC: l.MAC, IP: l.IP})
 		}
 	}
-	if slices.Equal(links, m.links) {
+	if slices.Equal(to.Links, m.listening.Links) && slices.Equal(to.Watched, m.listening.Watched) {
 		return nil
 	}
-	m.links = links
-	return []Effect{Listen{slices.Clone(links)}}
+	m.listening = to
+	return []Effect{Listen{slices.Clone(to.Links), slices.Clone(to.Watched)}}
+}
+
+// leaseObserved publishes an adapter's lease if it differs from its last answer.
+func (m *Manager) leaseObserved(e LeaseObserved) []Effect {
+	a := m.adapters[e.Key]
+	if a == nil {
+		return nil
+	}
+	a.leaseWord = e.Word
+	return m.publishAddresses(a)
 }
 
 // addressObserved records an address, and publishes it if it is new. An address from a DHCP server replaces the one
@@ -89,7 +119,7 @@ func (m *Manager) addressObserved(e AddressObserved) []Effect {
 	}
 	for _, k := range m.keys() {
 		a := m.adapters[k]
-		if !slices.Contains(m.links, e.Address.Link) || e.Address.MAC != a.addressesMAC || e.Address.MAC == "" ||
+		if !slices.Contains(m.listening.Links, e.Address.Link) || e.Address.MAC != a.addressesMAC || e.Address.MAC == "" ||
 			string(netinst.HostSide(m.owner.Number, a.lease.Number, a.config.Spec)) != e.Address.Link {
 			continue
 		}
@@ -137,13 +167,15 @@ func (m *Manager) checkAddresses() Effect {
 	return Timer{m.addressToken, addressCheckEvery, false}
 }
 
-// publishAddresses publishes an adapter's addresses if they differ from its last answer.
+// publishAddresses publishes an adapter's addresses and lease if they differ from its last answer.
 func (m *Manager) publishAddresses(a *adapterState) []Effect {
 	if a.published == nil || !a.published.Activated {
 		return nil
 	}
 	s := *a.published
-	s.Link.IP, s.Link.Addresses = a.addresses.primary(a.leased), a.addresses.list()
+	if s.Link.Lease = a.leaseWord; m.config.Type == netinst.Switch {
+		s.Link.IP, s.Link.Addresses = a.addresses.primary(a.leased), a.addresses.list()
+	}
 	if s == *a.published {
 		return nil
 	}

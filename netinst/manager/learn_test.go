@@ -196,12 +196,12 @@ func TestWhatWasLearntGoesWithTheAdapter(t *testing.T) {
 	l.applied("listen , addresses  of , addresses  of ")
 }
 
-func TestALocalNetworkLearnsNothing(t *testing.T) {
+func TestALocalNetworkLearnsNoAddresses(t *testing.T) {
 	m := New(netstate.Owner{Name: niA.String(), Number: 1}, "/run/edgespan", 7, nil)
 	for _, s := range begun(managerStep{AdapterChanged{testAdapter(appW, 1, true)}, ""}, managerStep{applied(2), ""}) {
 		for _, e := range m.Step(s.event) {
-			if x, ok := e.(Listen); ok {
-				t.Errorf("a local network listens: %v", x)
+			if x, ok := e.(Listen); ok && len(x.Links) > 0 {
+				t.Errorf("a local network listens for addresses: %v", x)
 			}
 		}
 	}
@@ -210,4 +210,58 @@ func TestALocalNetworkLearnsNothing(t *testing.T) {
 	if effs := m.Step(seen); len(effs) > 0 {
 		t.Errorf("and learns: %v", effs)
 	}
+}
+
+// TestMessagesOfActiveAdaptersAreWatched: on a local network by its bridge, and their leases show in the status.
+func TestMessagesOfActiveAdaptersAreWatched(t *testing.T) {
+	m := New(netstate.Owner{Name: niA.String(), Number: 1}, "/run/edgespan", 7, nil)
+	lease := func(word string) LeaseObserved { return LeaseObserved{testAdapter(appW, 1, true).Key(), word} }
+	step := func(e Event) (said []string) {
+		for _, eff := range m.Step(e) {
+			switch x := eff.(type) {
+			case Listen:
+				said = append(said, fmt.Sprint("watch ", len(x.Watched)))
+				for _, w := range x.Watched {
+					said = append(said, fmt.Sprintf("%s on %s, %v", w.MAC, w.Link, w.IP))
+				}
+			case PublishAdapter:
+				said = append(said, fmt.Sprintf("lease %q", x.Status.Link.Lease))
+			}
+		}
+		return said
+	}
+	var last []string
+	for _, s := range begun(managerStep{AdapterChanged{testAdapter(appW, 1, true)}, ""}, managerStep{applied(2), ""}) {
+		last = step(s.event)
+	}
+	l := m.adapters[testAdapter(appW, 1, true).Key()].lease
+	for _, x := range []struct {
+		e    Event
+		want []string
+	}{
+		{nil, []string{"watch 1", fmt.Sprintf("%s on es1, %v", l.MAC, l.IP), `lease ""`}},
+		{lease("assigned"), []string{`lease "assigned"`}},
+		{lease("assigned"), nil},
+		{LeaseObserved{testAdapter(appX, 1, true).Key(), "assigned"}, nil},
+		{AdapterChanged{testAdapter(appW, 2, false)}, nil},
+		{applied(3), []string{"watch 0", `lease ""`}},
+		{lease("assigned"), nil},
+	} {
+		if x.e != nil {
+			last = step(x.e)
+		}
+		if fmt.Sprint(last) != fmt.Sprint(x.want) {
+			t.Errorf("%T: %q, want %q", x.e, last, x.want)
+		}
+	}
+}
+
+func TestASwitchIsWatchedByTheLinksOfItsAdapters(t *testing.T) {
+	l := newLearner(t)
+	want := fmt.Sprintf("[{%v es1a1 %s invalid IP}]", testAdapter(appW, 1, true).Key(), l.mac)
+	if got := fmt.Sprint(l.m.listening.Watched); got != want {
+		t.Errorf("%s is watched, want %s", got, want)
+	}
+	l.see(0, l.mac, "10.0.0.9", "addresses 10.0.0.9 of es1a1")
+	l.step(LeaseObserved{testAdapter(appW, 1, true).Key(), "assigned"}, "addresses 10.0.0.9 of es1a1")
 }

@@ -49,6 +49,7 @@ type adapterState struct {
 	addresses    addressTimes
 	addressesMAC string     // the MAC that has these addresses
 	leased       netip.Addr // the last one leased by a DHCP server
+	leaseWord    string     // as last observed
 	dropped      dropped
 }
 
@@ -109,7 +110,7 @@ type Manager struct {
 	checkTok     uint64
 	graceTok     uint64
 	addressToken uint64
-	links        []string // that are listened to
+	listening    Listen // as last asked for
 	backoff      time.Duration
 	waiting      bool // something waits for a dependency outside
 	failing      bool // something failed and is retried after the back-off
@@ -198,6 +199,8 @@ func (m *Manager) Step(e Event) []Effect {
 		return m.recordApply(f, e, m.applied(e))
 	case AddressObserved:
 		return m.addressObserved(e)
+	case LeaseObserved:
+		return m.leaseObserved(e)
 	case TimerDue:
 		return m.timer(e)
 	}

@@ -174,6 +174,7 @@ func (m *Manager) adapterLink(a *adapterState, l netinst.Lease,
 	if len(a.addresses) > 0 {
 		u.IP, u.Addresses = a.addresses.primary(a.leased), a.addresses.list()
 	}
+	u.Lease = a.leaseWord
 	if six := netinst.AdapterIP6(m.config, c, l); six.IsValid() && l.IP.IsValid() {
 		u.Addresses = l.IP.String() + "," + six.String()
 	}

@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -44,6 +45,29 @@ func readLeases(text string) []lease {
 		ls = append(ls, lease{mac: strings.ToLower(f[1]), addr: f[2], client: f[4], line: line})
 	}
 	return ls
+}
+
+// HeldLeases returns the leases in a lease file that are not over by its own account; none if there is no file. It may
+// miss some while the server writes the file.
+func HeldLeases(path string) ([]netstate.HeldLease, error) {
+	text, err := leaseText(path)
+	if err != nil {
+		return nil, err
+	}
+	var out []netstate.HeldLease
+	for _, l := range readLeases(text) {
+		held := netstate.HeldLease{MAC: l.mac}
+		held.Address, _ = netip.ParseAddr(l.addr)
+		end, _, _ := strings.Cut(l.line, " ")
+		switch s, err := strconv.ParseInt(end, 10, 64); {
+		case err != nil:
+			continue
+		case s > 0: // 0 is a lease without an end
+			held.Until = time.Unix(s, 0)
+		}
+		out = append(out, held)
+	}
+	return out, nil
 }
 
 // unreservedLeases returns the leases whose address is not reserved for their client.

@@ -36,6 +36,8 @@ type Host struct {
 	emit        map[int]func(netstate.HostEvent)
 	watchers    int
 	snoops      map[string]func(netstate.ObservedAddress)
+	messages    map[string]func(netstate.Messages)
+	leases      map[string][]netstate.HeldLease
 	done        []string
 	forgets     int
 	broken      map[int][]netstate.OpFailure // failures of the self-test
@@ -65,8 +67,10 @@ type Host struct {
 // New returns an empty host.
 func New() *Host {
 	return &Host{state: map[int]netstate.State{}, unseen: map[int]netstate.State{}, netns: map[string]bool{},
-		links: map[string]bool{}, snoops: map[string]func(netstate.ObservedAddress){}, vanished: map[string]bool{},
-		emit: map[int]func(netstate.HostEvent){}, broken: map[int][]netstate.OpFailure{}}
+		links: map[string]bool{}, snoops: map[string]func(netstate.ObservedAddress){},
+		messages: map[string]func(netstate.Messages){}, leases: map[string][]netstate.HeldLease{},
+		vanished: map[string]bool{},
+		emit:     map[int]func(netstate.HostEvent){}, broken: map[int][]netstate.OpFailure{}}
 }
 
 // SetFault sets the function that injects faults into ops; nil for none.

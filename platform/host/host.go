@@ -28,6 +28,7 @@ import (
 	"edgespan/platform/nft"
 	shots "edgespan/platform/probe"
 	"edgespan/platform/proc"
+	"edgespan/platform/watch"
 
 	"go.uber.org/zap"
 )
@@ -321,6 +322,17 @@ func (h *Host) watchFilter(ctx context.Context, tell func(netstate.HostEvent)) {
 // Snoop starts emitting the addresses that the app behind a link uses, until ctx ends.
 func (h *Host) Snoop(ctx context.Context, link string, emit func(netstate.ObservedAddress)) {
 	h.kernel.Snoop(ctx, link, emit)
+}
+
+// WatchMessages starts emitting the DNS and DHCP messages on a link, as many as allow says, until ctx ends.
+func (h *Host) WatchMessages(ctx context.Context, link string, allow func(reader string) int,
+	emit func(netstate.Messages)) {
+	watch.Start(ctx, h.netns, link, allow, emit)
+}
+
+// HeldLeases returns the leases that a network's DHCP server has recorded in a file of the run directory.
+func (h *Host) HeldLeases(file string) ([]netstate.HeldLease, error) {
+	return dnsmasq.HeldLeases(filepath.Join(h.dir, file))
 }
 
 // Probe sends one shot of a probe by its interface alone, and returns the time until the target's answer and the bytes

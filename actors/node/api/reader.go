@@ -11,6 +11,7 @@ import (
 	"edgespan/netinst/hits"
 	"edgespan/netinst/netstate"
 	"edgespan/netinst/registry"
+	"edgespan/netinst/watched"
 )
 
 // ActorState is the state of one actor, for `get actor`.
@@ -37,5 +38,6 @@ type Reader struct {
 	Forwarding func() registry.ForwardingChanged
 	Hits       func(netinst.AdapterKey, uuid.UUID) (map[hits.Key]hits.Total, time.Time) // of an adapter on a network
 	Interfaces func() []netstate.Interface
-	Warning    string // of startup
+	Watched    func(func(uuid.UUID, *watched.Network)) // calls the function with each network, which it may read meanwhile
+	Warning    string                                  // of startup
 }

@@ -33,6 +33,10 @@ func (n *Reader) List(ctx context.Context, kind string) ([]nodeapi.Resource, err
 			rs = append(rs, nodeapi.Resource{ID: e.Key, Kind: kind,
 				Spec: nodeapi.ParamSpec{Kind: e.Value.Kind, Target: e.Value.Target}, Status: nodeapi.ParamStatus(e.Value)})
 		}
+	case "lease":
+		rs = n.leases()
+	case "dns":
+		rs = n.dnsAnswers()
 	case "config":
 		rs = n.source()
 	case "pending":
@@ -46,8 +50,8 @@ func (n *Reader) List(ctx context.Context, kind string) ([]nodeapi.Resource, err
 			rs = append(rs, nodeapi.Resource{ID: a.ID, Kind: kind, Spec: map[string]any{}, Status: a})
 		}
 	default:
-		return nil, fmt.Errorf("list %q: %w: must be ni, app, adapter, port, param, actor, config or pending", kind,
-			rest.ErrNotFound)
+		return nil, fmt.Errorf("list %q: %w: must be ni, app, adapter, port, lease, dns, param, actor, config or pending",
+			kind, rest.ErrNotFound)
 	}
 	slices.SortFunc(rs, func(a, b nodeapi.Resource) int { return cmp.Compare(a.ID, b.ID) })
 	return rs, nil
@@ -216,7 +220,7 @@ func (n *Reader) adaptersOf(s appnet.AppNetworkStatus, c appnet.AppNetworkConfig
 		st := nodeapi.AdapterStatus{
 			Index: a.Index, NetworkInstance: a.NetworkInstance.String(), TargetVersion: a.TargetVersion, Activated: a.Activated,
 			Addresses: u.Addresses, MAC: u.MAC, IfName: string(u.IfName), HostIfName: string(u.HostIfName),
-			State: string(a.State(true)), Error: a.Error, Warning: u.DroppedText(),
+			State: string(a.State(true)), Error: a.Error, Warning: u.DroppedText(), Lease: u.Lease,
 		}
 		if u.IP.IsValid() {
 			st.IP = u.IP.String()

@@ -1,10 +1,13 @@
 package api
 
 import (
+	"github.com/google/uuid"
+
 	"edgespan/actors/node/metrics"
 	"edgespan/config/httpapi/nodeapi"
 	"edgespan/netinst"
 	"edgespan/netinst/netstate"
+	"edgespan/netinst/watched"
 )
 
 // Snapshot returns the part of a snapshot for metrics that is on topics.
@@ -13,8 +16,9 @@ func (n *Reader) Snapshot() metrics.Snapshot {
 	s := metrics.Snapshot{Ready: true, Hits: n.Hits,
 		Networks: t.NetworkConfig.List(""), NetworkStatuses: t.NetworkStatus.List(""), Apps: t.AppConfig.List(""),
 		Ports: t.PortConfig.List(""), PortStatuses: t.PortStatus.List(""), Choices: t.Uplinks.List(""),
-		Adapters: map[netinst.AdapterKey]netinst.AppAdapterStatus{},
+		Adapters: map[netinst.AdapterKey]netinst.AppAdapterStatus{}, Watched: map[string]watched.Counts{},
 	}
+	n.Watched(func(ni uuid.UUID, net *watched.Network) { s.Watched[ni.String()] = net.Counts() })
 	source, _ := t.Source.Get("", "node")
 	s.Generation, s.Fault = source.Generation, source.Error
 	for _, e := range t.AdapterStatus.All() {

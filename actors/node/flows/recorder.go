@@ -46,6 +46,8 @@ type Options struct {
 	List func(ctx context.Context, each func(netstate.EndedFlow)) error
 	// Name returns the display name of an app.
 	Name func(app uuid.UUID) string
+	// RemoteName returns the name that an adapter's app knows a remote end by, "" for none; nil for no names.
+	RemoteName func(flowlog.Record) string
 	// Stored is called with the error of the first write of several that fail, and with nil once one succeeds again.
 	Stored func(error)
 	Dial   Dial
@@ -272,8 +274,12 @@ func (f *Recorder) lines(list []flowlog.Record, lost uint64) []nodeapi.FlowRecor
 			kind = nodeapi.FlowGoesOn
 		}
 		id := f.idsOf(r)
+		remote := ""
+		if f.o.RemoteName != nil {
+			remote = f.o.RemoteName(r)
+		}
 		out = append(out, nodeapi.FlowRecord{Time: now, Kind: kind, Network: id.network, Adapter: id.adapter,
-			Name:      f.o.Name(r.Adapter.AppUUID),
+			Name: f.o.Name(r.Adapter.AppUUID), RemoteName: remote,
 			Direction: string(r.Direction), Protocol: nodeapi.ProtocolName(r.Proto),
 			Local: endText(r.Local), Remote: endText(r.Remote), NAT: endText(r.NAT),
 			Rule: r.Rule, BuiltIn: string(r.BuiltIn), Denied: r.Denied, PacketsOut: r.Out.Packets, BytesOut: r.Out.Bytes,

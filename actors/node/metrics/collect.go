@@ -10,6 +10,7 @@ import (
 	"edgespan/netinst/hits"
 	"edgespan/netinst/netstate"
 	"edgespan/netinst/probe"
+	"edgespan/netinst/watched"
 )
 
 // Collect adds the numbers of a snapshot.
@@ -20,6 +21,7 @@ func (s Snapshot) Collect(to *metrics.Scrape) {
 	to.Flag(configFault, s.Fault != "")
 	s.collectWork(to)
 	s.collectNetworks(to)
+	s.collectWatched(to)
 	s.collectPorts(to)
 	s.collectProbes(to)
 	s.collectAdapters(to)
@@ -78,6 +80,31 @@ func (s Snapshot) collectNetworks(to *metrics.Scrape) {
 	}
 	for state, n := range states {
 		to.Add(networks, float64(n), string(state))
+	}
+}
+
+// rcodes are the labels of response codes.
+var rcodes = map[watched.Class]string{watched.NoError: "noerror", watched.NXDomain: "nxdomain",
+	watched.ServFail: "servfail", watched.Refused: "refused", watched.OtherError: "other"}
+
+// dhcpTypes are the types of DHCP messages that are counted by themselves.
+var dhcpTypes = []netstate.DHCPType{netstate.DHCPDiscover, netstate.DHCPOffer, netstate.DHCPRequest, netstate.DHCPAck,
+	netstate.DHCPNak, netstate.DHCPRelease, netstate.DHCPDecline, netstate.DHCPInform}
+
+func (s Snapshot) collectWatched(to *metrics.Scrape) {
+	for id, c := range s.Watched {
+		to.Count(dnsQueries, c.Queries, id)
+		for class, label := range rcodes {
+			to.Count(dnsAnswers, c.Answers[class], id, label)
+		}
+		for _, kind := range dhcpTypes {
+			if n := c.DHCP[kind]; n > 0 {
+				to.Count(dhcpMessages, n, id, string(kind))
+			}
+		}
+		to.Count(malformed, c.Malformed, id)
+		to.Count(unread, c.UnreadDNS, id, "dns")
+		to.Count(unread, c.UnreadDHCP, id, "dhcp")
 	}
 }
 

@@ -16,6 +16,7 @@ import (
 	"edgespan/netinst/hits"
 	"edgespan/netinst/netstate"
 	"edgespan/netinst/probe"
+	"edgespan/netinst/watched"
 )
 
 var (
@@ -57,6 +58,8 @@ func house() Snapshot {
 				{Rule: "web", Way: netinst.Sent, Observed: true}: {Packets: 2, Bytes: 20},
 			}, at
 		},
+		Watched: map[string]watched.Counts{net1.String(): {UnreadDNS: 3, Malformed: 2, Asked: watched.Asked{Queries: 8,
+			Answers: [5]uint64{watched.NoError: 5, watched.NXDomain: 1}}, DHCP: map[netstate.DHCPType]uint64{"ack": 4, "": 7}}},
 		Links: map[string]netstate.LinkCounters{
 			"es1":   {Received: netstate.LinkTraffic{Bytes: 1, Packets: 2, Errors: 3, Drops: 4}},
 			"es1a1": {Received: netstate.LinkTraffic{Bytes: 11}, Sent: netstate.LinkTraffic{Bytes: 22}},
@@ -125,6 +128,14 @@ func TestWhatAScrapeSays(t *testing.T) {
 			a.Activate = false
 			s.Apps = map[string]appnet.AppNetworkConfig{app1.String(): a}
 		}, []string{"!edgespan_adapter_active", `edgespan_port_up{port="wan"} 1`}},
+		{"DNS and DHCP", nil, []string{
+			`edgespan_network_dns_queries_total{network="` + net1.String() + `"} 8`,
+			`edgespan_network_dns_answers_total{network="` + net1.String() + `",rcode="nxdomain"} 1`,
+			`edgespan_network_dns_answers_total{network="` + net1.String() + `",rcode="servfail"} 0`,
+			`edgespan_network_dhcp_messages_total{network="` + net1.String() + `",type="ack"} 4`,
+			`!edgespan_network_dhcp_messages_total{network="` + net1.String() + `",type=""`,
+			`edgespan_network_watched_malformed_total{network="` + net1.String() + `"} 2`,
+			`edgespan_network_watched_unread_total{network="` + net1.String() + `",protocol="dns"} 3`}},
 		{"an app that was deleted", func(s *Snapshot) { s.Apps = nil }, []string{"!edgespan_adapter", "!edgespan_rule"}},
 		{"counters of links that could not be read", func(s *Snapshot) { s.Links = nil }, []string{
 			"!edgespan_adapter_receive", `edgespan_adapter_active{adapter="` + id + `"} 1`}},

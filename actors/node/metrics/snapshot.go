@@ -10,6 +10,7 @@ import (
 	"edgespan/netinst/hits"
 	"edgespan/netinst/netstate"
 	"edgespan/netinst/probe"
+	"edgespan/netinst/watched"
 )
 
 // Snapshot is a node at one moment. Maps are by the keys of their topics.
@@ -31,6 +32,9 @@ type Snapshot struct {
 
 	// Hits returns the hits of an adapter on a network, as last read.
 	Hits func(netinst.AdapterKey, uuid.UUID) (map[hits.Key]hits.Total, time.Time)
+
+	// Watched has what was counted of DNS and DHCP, by network.
+	Watched map[string]watched.Counts
 
 	Links   map[string]netstate.LinkCounters // by name; nil: not read
 	Helpers []netstate.HelperUsage

@@ -24,6 +24,16 @@ var (
 		"1, with the port that a network uses for a port of its config.", "network", "selector", "port")
 	netSwitches = Table.Counter("edgespan_network_uplink_switches_total",
 		"Moves of the network from one port to another since the start of the daemon.", "network")
+	dnsQueries = Table.Counter("edgespan_network_dns_queries_total",
+		"DNS queries of the network's apps that were read.", "network")
+	dnsAnswers = Table.Counter("edgespan_network_dns_answers_total",
+		"DNS answers to the network's apps that were read, by response code.", "network", "rcode")
+	dhcpMessages = Table.Counter("edgespan_network_dhcp_messages_total",
+		"DHCP messages (IPv4) of the network's apps and to them that were read, by type.", "network", "type")
+	malformed = Table.Counter("edgespan_network_watched_malformed_total",
+		"Packets to or from the ports of DNS and DHCP that do not have their form.", "network")
+	unread = Table.Counter("edgespan_network_watched_unread_total",
+		"Packets of DNS or DHCP that were not read: too many, or parts of a longer TCP message.", "network", "protocol")
 	netTraffic = newTraffic("network", "the node", "the bridge of the network", "network")
 )
 

@@ -80,7 +80,7 @@ func flowRow(r nodeapi.FlowRecord, wide bool) []string {
 	if r.Kind == nodeapi.FlowsLost {
 		row := []string{when, "", "lost", "", "", "", fmt.Sprintf("%d lines are missing", r.Lost), "", "", ""}
 		if wide {
-			row = append(row, "", "")
+			row = append(row, "", "", "")
 		}
 		return row
 	}
@@ -105,7 +105,7 @@ func flowRow(r nodeapi.FlowRecord, wide bool) []string {
 	row := []string{when, name, r.Direction, r.Protocol, r.Local, r.Remote, rule, amount(r.PacketsOut, r.BytesOut),
 		amount(r.PacketsIn, r.BytesIn), took}
 	if wide {
-		row = append(row, r.NAT, r.Adapter)
+		row = append(row, r.NAT, r.Adapter, r.RemoteName)
 	}
 	return row
 }
@@ -135,7 +135,7 @@ func (a commands) flows(ctx context.Context, q nodeapi.FlowLogQuery, output stri
 	s.Table = func(wide bool) *term.Table {
 		t := &term.Table{Head: flowHead, Wide: wide}
 		if wide {
-			t.Head = append(t.Head[:len(t.Head):len(t.Head)], "NAT", "ADAPTER")
+			t.Head = append(t.Head[:len(t.Head):len(t.Head)], "NAT", "ADAPTER", "REMOTE NAME")
 		}
 		for _, r := range list {
 			t.Add(flowRow(r, wide)...)

@@ -20,12 +20,14 @@ func newGet(a commands) *cobra.Command {
 	kinds := nodeapi.Kinds()
 	allowed := strings.Join(kinds, "|") + " [ID]"
 	cmd := &cobra.Command{
-		Use:     "get " + allowed,
-		Short:   "Show the state of networks, apps, adapters, ports and more",
-		Example: "  edgespan get ni\n  edgespan get adapter web/0 -o yaml\n  edgespan get app --watch",
+		Use:   "get " + allowed,
+		Short: "Show the state of networks, apps, adapters, ports and more",
+		Example: "  edgespan get ni\n  edgespan get adapter web/0 -o yaml\n  edgespan get dns web/0\n" +
+			"  edgespan get app --watch",
 		Long: `get shows the desired and the current state of objects. -o json prints an array of
 {id, kind, spec, status}, and with an ID one such object. The ID of an adapter is
-<app>/<index>, that of the config is node. A display name that only one network or one
+<app>/<index>, and so is that of its lease and of its recent DNS answers (dns); that of
+the config is node. A display name that only one network or one
 app has stands for its UUID. An object may also be named as -o name prints it: ni/ID.`,
 		Args: term.RangeArgs(1, 2, allowed),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -77,7 +79,7 @@ func (a commands) liveIDs(ctx context.Context, kind, prefix string) []string {
 	}
 	items := list(kind)
 	names := typedNames(items)
-	if kind == "adapter" {
+	if nodeapi.OfAdapter(kind) {
 		names = typedNames(list("app"))
 	}
 	var ids, called []string

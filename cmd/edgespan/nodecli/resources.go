@@ -28,6 +28,10 @@ func cellsOf(kind string) func(nodeapi.Resource) []cell {
 		return adapterCells
 	case "port":
 		return portCells
+	case "lease":
+		return leaseCells
+	case "dns":
+		return answerCells
 	case "param":
 		return paramCells
 	case "config":
@@ -46,6 +50,9 @@ func resourceTable(kind string, items []nodeapi.Resource, wide bool) *term.Table
 		if wide || !c.wide {
 			t.Head = append(t.Head, c.head)
 		}
+	}
+	if kind == "dns" {
+		items = eachAnswer(items)
 	}
 	for _, it := range items {
 		var row []string
@@ -152,6 +159,7 @@ func adapterCells(r nodeapi.Resource) []cell {
 		{head: "HOSTIF", text: s.HostIfName},
 		{head: "STATE", text: adapterState(s)},
 		{head: "VERSION", text: number(s.TargetVersion), wide: true},
+		{head: "LEASE", text: s.Lease, wide: true},
 		{head: "ERROR", text: s.Error},
 	}
 }

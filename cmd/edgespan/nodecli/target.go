@@ -43,7 +43,7 @@ func checkWaited(kind, id string) error {
 // idOf returns the ID of an object that may be named by its display name. It asks the daemon only for a display name.
 func idOf(ctx context.Context, c *nodeapi.Client, kind, id string) (string, error) {
 	app := id
-	if kind == "adapter" {
+	if nodeapi.OfAdapter(kind) {
 		app, _, _ = nodeapi.SplitAdapter(id)
 	}
 	if !slices.Contains(namedKinds, kind) || nodeapi.IsUUID(app) {
@@ -62,7 +62,7 @@ func watched(ctx context.Context, c *nodeapi.Client, kind, id string) (string, e
 }
 
 // namedKinds are the kinds whose objects have display names, or whose app has one.
-var namedKinds = []string{"ni", "app", "adapter"}
+var namedKinds = []string{"ni", "app", "adapter", "lease", "dns"}
 
 // typedNames returns, by ID, the display names that can replace a UUID on the command line: unique ones that every
 // shell reads as one word.

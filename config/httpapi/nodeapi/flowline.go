@@ -14,6 +14,7 @@ func (r *FlowRecord) AppendLine(b []byte) []byte {
 	for _, f := range [...]struct{ name, value string }{
 		{`,"network":`, r.Network}, {`,"adapter":`, r.Adapter}, {`,"name":`, r.Name}, {`,"direction":`, r.Direction},
 		{`,"protocol":`, r.Protocol}, {`,"local":`, r.Local}, {`,"remote":`, r.Remote}, {`,"nat":`, r.NAT},
+		{`,"remoteName":`, r.RemoteName},
 		{`,"rule":`, r.Rule}, {`,"builtIn":`, r.BuiltIn},
 	} {
 		if f.value != "" {

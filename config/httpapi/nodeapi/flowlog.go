@@ -36,6 +36,8 @@ type FlowRecord struct {
 	Local  string `json:"local,omitempty"`
 	Remote string `json:"remote,omitempty"`
 	NAT    string `json:"nat,omitempty"`
+	// RemoteName is the name for which the app got the remote address from a DNS server last, "" if that was not observed.
+	RemoteName string `json:"remoteName,omitempty"`
 	// Rule is the access rule of the adapter that allows the flow or denies the packet, BuiltIn the built-in decision if
 	// none does. Denied means of a flow that it was ended because the rules allow it no more.
 	Rule       string `json:"rule,omitempty"`

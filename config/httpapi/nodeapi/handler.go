@@ -247,7 +247,7 @@ func noKind(kind string, allowed []string) *rest.Problem {
 	return rest.Refuse(rest.TypeNoRoute, "kind: invalid value %q: must be one of %s", kind, strings.Join(allowed, " "))
 }
 
-func isUUIDKind(kind string) bool { return kind == "ni" || kind == "app" || kind == "adapter" }
+func isUUIDKind(kind string) bool { return kind == "ni" || kind == "app" || OfAdapter(kind) }
 
 // orEmpty returns an empty list for nil: JSON lists are [] here, never null.
 func orEmpty[T any](s []T) []T {

@@ -65,7 +65,7 @@ func SplitAdapter(id string) (app, index string, ok bool) {
 // app. A text in the form of a UUID is one, even if it is also a display name. An unknown name is ErrNotFound, an
 // ambiguous one ErrConflict.
 func identify(ctx context.Context, b Backend, kind, name string) (string, error) {
-	if kind == "adapter" {
+	if OfAdapter(kind) {
 		app, index, ok := SplitAdapter(name)
 		if !ok || IsUUID(app) {
 			return name, nil
@@ -87,6 +87,9 @@ func identify(ctx context.Context, b Backend, kind, name string) (string, error)
 	}
 	return id, err
 }
+
+// OfAdapter reports whether resources of a kind have the ids of adapters.
+func OfAdapter(kind string) bool { return kind == "adapter" || kind == "lease" || kind == "dns" }
 
 // called returns the id of the one item with a display name.
 func called(items []Resource, kind, name string) (string, error) {

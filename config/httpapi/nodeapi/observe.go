@@ -99,6 +99,7 @@ const (
 	EventConfig    = events.Config
 	EventCrash     = events.Crash
 	EventStorage   = events.Storage
+	EventLease     = events.Lease
 	EventSecurity  = events.Security
 )
 

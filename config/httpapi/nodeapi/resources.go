@@ -174,6 +174,9 @@ type AdapterStatus struct {
 	State           string `json:"state"` // that of its parameter
 	Error           string `json:"error"`
 	Warning         string `json:"warning,omitempty"`
+	// Lease is what DHCP last said of the address: assigned, "mismatched" with the other address, released, declined or
+	// refused; "" if nothing was observed.
+	Lease string `json:"lease,omitempty"`
 	// Hits are the access rules that were hit, as last read at HitsRead; at most MaxHits, the last ones hit.
 	Hits     []RuleHits `json:"hits,omitempty"`
 	HitsRead time.Time  `json:"hitsRead,omitzero"`
