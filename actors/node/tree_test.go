@@ -45,7 +45,7 @@ func shape(id string) string {
 
 // The tree in doc.go is the tree that runs.
 func TestTheTreeIsAsItIsDrawn(t *testing.T) {
-	onRig(t, func(r *rig) {
+	onDisk(t, func(r *rig, _ *memEvents) {
 		r.netns("ns1")
 		dhcp := strings.Replace(doc(1, 1), "  wan: ", "  lan: {ifName: eth7, addressing: dhcp}\n  wan: ", 1)
 		r.pushBoth(1, dhcp, encoded(t, runs("job", "/bin/job")))
