@@ -158,6 +158,8 @@ func (w *world) example(e example) {
 	case args[0] == "watch" || slices.Contains(args, "-w"):
 		w.goesOn(e, args)
 		return
+	case args[0] == "support" && !slices.Contains(args, "-o"): // it writes into the current folder
+		args = append(args, "--force", "-o", filepath.Join(w.Dir, "support.tar.gz"))
 	}
 	r, err := w.CLI(w.ctx, args...)
 	found := slices.Contains(sick, args[0]) && r.Code == 1 && r.Err == "" && r.Out != ""

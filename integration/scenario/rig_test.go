@@ -149,7 +149,7 @@ func (w *world) cli(args ...string) string {
 	w.Helper()
 	r, err := w.CLI(w.ctx, args...)
 	if err != nil || r.Code != 0 {
-		w.Fatalf("edgespan %s: exit %d, %v: %s", strings.Join(args, " "), r.Code, err, r.Err)
+		w.Fatalf("edgespan %s: exit %d, %v: %s%s", strings.Join(args, " "), r.Code, err, r.Err, r.Out)
 	}
 	return r.Out
 }
@@ -197,12 +197,12 @@ func (w *world) lease(app string) lab.Lease {
 }
 
 // folder returns every file of the run folder with its mode, inode, modification time and content, without dnsmasq's
-// leases and the daemon's socket.
+// leases, the daemon's socket, and daemon.json, which says how the daemon was started.
 func (w *world) folder() string {
 	w.Helper()
 	var b strings.Builder
 	err := filepath.WalkDir(w.RunDir(), func(path string, d fs.DirEntry, err error) error {
-		if err != nil || d.Type() == fs.ModeSocket || d.Name() == "leases" {
+		if err != nil || d.Type() == fs.ModeSocket || d.Name() == "leases" || d.Name() == "daemon.json" {
 			return err
 		}
 		st, err := d.Info()

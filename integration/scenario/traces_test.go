@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -175,15 +176,9 @@ func TestAWriteIsOneTrace(t *testing.T) {
 		}
 	}
 	for _, path := range []string{write, push, applied, applied + "/edgespan:node.validate", settled, confirm} {
-		found := 0
-		for _, s := range c.having(path) {
-			if hex.EncodeToString(s.GetTraceId()) == id {
-				found++
-			}
-		}
-		if found == 0 {
-			t.Errorf("trace %s has no %s", id, path)
-		}
+		w.eventuallyIn(time.Minute, "trace "+id+" has "+path, func() bool {
+			return slices.ContainsFunc(c.having(path), func(s serviceSpan) bool { return hex.EncodeToString(s.GetTraceId()) == id })
+		})
 	}
 	if lines, err := os.ReadFile(filepath.Join(o.dir, "audit-admins.log")); !strings.Contains(string(lines), id) {
 		t.Errorf("no line of the audit log has trace %s: %v\n%s", id, err, lines)
