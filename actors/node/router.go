@@ -51,6 +51,7 @@ type router struct {
 	pulse
 
 	valid, claimed bool // a valid config was published; the registry knows of it
+	reported       bool // the registry knows by which links the host forwards
 }
 
 // routerInputs are the subscriptions of the router.
@@ -188,7 +189,11 @@ func spawn(c actor.Context, p *actor.Props, name string) *actor.PID {
 // drain reads the topics. It reads the source first and sends it last, as the bridge manager does.
 func (r *router) drain(c actor.Context) {
 	sources, overlaps := r.source.Drain(), r.overlaps.Drain()
-	if len(r.forwards.Drain())+len(r.ports.Drain()) > 0 {
+	forwards := r.forwards.Drain()
+	for _, ch := range forwards {
+		r.reported = r.reported || ch.Kind == pubsub.Created || ch.Kind == pubsub.Modified
+	}
+	if len(forwards)+len(r.ports.Drain()) > 0 {
 		r.step(c, r.d.forwardingChanged())
 	}
 	for _, ch := range r.configs.Drain() {
@@ -226,11 +231,29 @@ func (r *router) drain(c actor.Context) {
 		r.valid = r.valid || (ch.Kind == pubsub.Created || ch.Kind == pubsub.Modified) && ch.New.Valid
 	}
 	r.endDrains() // of ports that are gone
-	// Until the registry knows by which ports the host forwards, it would close ports that networks need.
-	if _, reported := r.d.topics.Forwarding.Get("", "node"); r.valid && reported && !r.claimed {
-		r.claimed = true
-		r.step(c, registry.ConfigKnown{})
+	r.claim(c)
+}
+
+// claim lets the registry apply the host state, once it is known by which ports the host forwards and which subnets
+// are its own: otherwise a restart would close ports that networks need, and filter what is the host's.
+func (r *router) claim(c actor.Context) {
+	t := r.d.topics
+	if r.claimed || !r.valid || !r.reported {
+		return
 	}
+	var withdrawn []registry.NetworkWithdrawn
+	for _, e := range t.NetworkConfig.All() {
+		o, compared := t.SubnetOverlap.Get("", e.Key)
+		if !compared {
+			return
+		}
+		withdrawn = append(withdrawn, registry.NetworkWithdrawn{NI: e.Value.UUID, Withdrawn: o.Clash != ""})
+	}
+	r.claimed = true
+	for _, w := range withdrawn {
+		r.step(c, w)
+	}
+	r.step(c, registry.ConfigKnown{})
 }
 
 // step carries out the effects of the registry, and returns after which time to retry the host state, 0 for never.
