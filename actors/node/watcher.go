@@ -38,6 +38,7 @@ type watcher struct {
 	watching map[string]context.CancelFunc // those that watch messages, by link
 	net      *watchedNetwork
 	timers   timers
+	again    time.Time // when the next timer ends, zero for none
 }
 
 func (w *watcher) Receive(c actor.Context) {
@@ -115,6 +116,9 @@ func (w *watcher) takeOver(c actor.Context) {
 // reportLeases reports changes of leases, as often as the core allows.
 func (w *watcher) reportLeases(c actor.Context) {
 	list, again := w.net.changes()
+	if !time.Now().Before(w.again) {
+		w.again = time.Time{}
+	}
 	for _, x := range list {
 		c.Send(c.Parent(), manager.LeaseObserved{Key: x.Key, Word: x.Word})
 		if x.Word == "" || x.Lease.Recorded {
@@ -125,7 +129,8 @@ func (w *watcher) reportLeases(c actor.Context) {
 			"lease "+x.Text())
 		w.d.recordEvent(e)
 	}
-	if !again.IsZero() {
+	if !again.IsZero() && (w.again.IsZero() || again.Before(w.again)) {
+		w.again = again
 		w.timers.after(c, time.Until(again), func() any { return leasesDue{} })
 	}
 }
@@ -246,7 +251,6 @@ func (x *watchedNetwork) notice(changed bool) bool {
 func (x *watchedNetwork) changes() (list []watched.Change, again time.Time) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	list, again = x.net.Changes(time.Now())
-	x.due = !again.IsZero() // they wait for the timer
-	return list, again
+	x.due = false
+	return x.net.Changes(time.Now())
 }

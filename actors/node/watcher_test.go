@@ -144,6 +144,29 @@ func TestAnAppThatChangesItsLeaseAllTheTimeIsReportedSeldom(t *testing.T) {
 	})
 }
 
+// TestALeaseThatIsHeldBackDelaysNoOther: another app of the same network is reported at once.
+func TestALeaseThatIsHeldBackDelaysNoOther(t *testing.T) {
+	onRig(t, func(r *rig) {
+		r.netns("ns1", "ns2")
+		r.apply(doc(1, 2))
+		r.ready(time.Second, "app/"+appID(1), "app/"+appID(2))
+		status := func(app int) nodeapi.AdapterStatus { return r.list("adapter")[app-1].Status.(nodeapi.AdapterStatus) }
+		busy, other := &watchedRig{r, status(1).IP, status(1).MAC}, &watchedRig{r, status(2).IP, status(2).MAC}
+		for range 100 {
+			busy.dhcp(netstate.DHCPAck, busy.ip, time.Hour)
+			busy.dhcp(netstate.DHCPRelease, busy.ip, 0)
+		}
+		other.dhcp(netstate.DHCPAck, other.ip, time.Hour)
+		if got := status(2).Lease; got != "assigned" {
+			t.Errorf("the status says %q", got)
+		}
+		r.settle(5 * time.Minute)
+		if got := status(1).Lease; got != "released" {
+			t.Errorf("the status of the other one says %q", got)
+		}
+	})
+}
+
 func TestRecordedLeasesAreReadAfterARestart(t *testing.T) {
 	onWatchedRig(t, func(r *watchedRig) {
 		r.host.SetHeldLeases(netinst.LeaseFile(1), netstate.HeldLease{MAC: r.mac, Address: netip.MustParseAddr(r.ip),

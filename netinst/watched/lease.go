@@ -137,6 +137,7 @@ const (
 type report struct {
 	word string
 	paid time.Time // until then, reports were made in advance
+	held bool      // Changes has said when to call it again
 }
 
 // Change is what has changed in an adapter's lease, since the last report.
@@ -163,6 +164,7 @@ func (c Change) Text() string {
 func (n *Network) Changes(now time.Time) (list []Change, again time.Time) {
 	for k, a := range n.adapters {
 		word := a.lease.Word()
+		a.report.held = false
 		if word == a.report.word {
 			continue
 		}
@@ -170,6 +172,7 @@ func (n *Network) Changes(now time.Time) (list []Change, again time.Time) {
 			if again.IsZero() || due.Before(again) {
 				again = due
 			}
+			a.report.held = true
 			continue
 		}
 		if a.report.paid.Before(now) {

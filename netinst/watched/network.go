@@ -148,7 +148,8 @@ func (n *Network) Limit(answers int) {
 
 func (n *Network) share() int { return max(minShare, n.limit/max(1, len(n.adapters))) }
 
-// Add counts and keeps messages, and reports whether a lease has changed in what Changes reports.
+// Add counts and keeps messages, and reports whether a lease has changed in what Changes reports, unless Changes holds
+// that one back already: an app whose lease changes all the time wakes no one, and delays no report of others.
 func (n *Network) Add(m netstate.Messages) (changed bool) {
 	n.counts.Malformed += m.Malformed
 	n.counts.UnreadDNS += m.UnreadDNS
@@ -164,7 +165,7 @@ func (n *Network) Add(m netstate.Messages) (changed bool) {
 		n.counts.DHCP[x.Type]++
 		if a := n.senders[sender{m.Link, x.MAC}]; a != nil {
 			a.dhcp(x)
-			changed = changed || a.lease.Word() != a.report.word
+			changed = changed || !a.report.held && a.lease.Word() != a.report.word
 		}
 	}
 	return changed
