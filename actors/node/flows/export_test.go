@@ -345,7 +345,7 @@ func TestALineThatWasCutIsSentAgain(t *testing.T) {
 		r.end(1000, 1)
 		first := len(r.collector.all()[0])
 		r.collector.set(func(c *collector) { c.half = 2*first + first/2 })
-		r.end(2000, 4)
+		r.take(netstate.FlowEvents{Ended: []netstate.EndedFlow{flow(2000, 1), flow(2001, 1), flow(2002, 1), flow(2003, 1)}})
 		r.settle(time.Minute)
 		locals, lost := r.collector.lines(r.T)
 		if want := "10.1.0.2:1000 10.1.0.2:2000 10.1.0.2:2001 10.1.0.2:2002 10.1.0.2:2003"; lost != 0 ||
