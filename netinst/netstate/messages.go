@@ -32,7 +32,7 @@ const MaxAnswerAddresses = 8
 type DHCPMessage struct {
 	Type       DHCPType // "" if it has none of the known types
 	FromServer bool
-	MAC        string // of the client: chaddr
+	MAC        string // of the client: the frame's, and chaddr of a broadcast
 	// Address is the one that a server assigns or offers, or that a client asks for, gives back or refuses.
 	Address netip.Addr
 	Server  netip.Addr    // option 54

@@ -41,7 +41,14 @@ func parseDHCP(frame []byte, outgoing bool, now time.Time) (m netstate.DHCPMessa
 		(b[0] == 2) != outgoing || b[0] < 1 || b[0] > 2 {
 		return m, false
 	}
-	m = netstate.DHCPMessage{FromServer: outgoing, MAC: net.HardwareAddr(b[dhcpMAC : dhcpMAC+macLength]).String(), At: now}
+	// What an app sends is its own, and so is what it alone gets, whatever client that names.
+	mac := frame[6:12]
+	if outgoing {
+		if mac = frame[:6]; mac[0]&1 != 0 {
+			mac = b[dhcpMAC : dhcpMAC+macLength]
+		}
+	}
+	m = netstate.DHCPMessage{FromServer: outgoing, MAC: net.HardwareAddr(mac).String(), At: now}
 	var asked netip.Addr
 	for o := b[dhcpOptions:]; len(o) > 0 && o[0] != optEnd; {
 		if o[0] == 0 {

@@ -200,6 +200,30 @@ func TestDHCPMessagesAreRead(t *testing.T) {
 	}
 }
 
+// An app may name another one as the client: in what it sends, and by a server of its own in what it gets.
+func TestAMessageOfAnotherClientIsOfWhoSendsOrGetsIt(t *testing.T) {
+	other := func(op byte) []byte {
+		b := dhcp(op, [4]byte{10, 1, 0, 3}, [4]byte{10, 1, 0, 3}, "\x35\x01\x05\xff")
+		b[dhcpMAC+5] = 3
+		return b
+	}
+	all := udp(toApp, 67, other(2))
+	copy(all, "\xff\xff\xff\xff\xff\xff")
+	for i, x := range []struct {
+		frame    []byte
+		outgoing bool
+		mac      string
+	}{
+		{udp(fromApp, 67, other(1)), fromApp, "02:00:00:00:00:02"},
+		{udp(toApp, 67, other(2)), toApp, "02:00:00:00:00:02"},
+		{all, toApp, "02:00:00:00:00:03"},
+	} {
+		if m, ok := parseDHCP(x.frame, x.outgoing, time.Time{}); !ok || m.MAC != x.mac {
+			t.Errorf("%d: %+v, %t; want %s", i, m, ok, x.mac)
+		}
+	}
+}
+
 // FuzzFrame parses what a hostile app or server may send: it must not panic, and what it returns is bounded and can be
 // printed.
 func FuzzFrame(f *testing.F) {
