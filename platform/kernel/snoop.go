@@ -17,10 +17,12 @@ import (
 )
 
 const (
-	snoopAgain = time.Second      // pause between two attempts to listen on a link
-	snoopQuiet = 10 * time.Second // an address is reported once in this time
-	snoopMax   = 64               // and at most this many per link
-	snoopRate  = 100              // frames read per link and second; the kernel drops the rest
+	// The first and the longest pause between two attempts to listen on a link.
+	snoopAgain    = time.Second
+	snoopAgainMax = 8 * time.Second
+	snoopQuiet    = 10 * time.Second // an address is reported once in this time
+	snoopMax      = 64               // and at most this many per link
+	snoopRate     = 100              // frames read per link and second; the kernel drops the rest
 )
 
 // Snoop listens on a link, whatever its index becomes, and emits each address that the app behind it uses: the sender
@@ -29,11 +31,15 @@ const (
 // goes, it waits for the link to come back.
 func (k *Kernel) Snoop(ctx context.Context, link string, emit func(netstate.ObservedAddress)) {
 	go func() {
-		for ctx.Err() == nil {
-			_ = k.snoop(ctx, link, emit) // the link is gone or not there yet
+		for pause := snoopAgain; ctx.Err() == nil; pause = min(2*pause, snoopAgainMax) {
+			began := time.Now()
+			_ = k.snoop(ctx, link, emit) // the link is gone, down or not there yet
+			if time.Since(began) > snoopAgainMax {
+				pause = snoopAgain
+			}
 			select {
 			case <-ctx.Done():
-			case <-time.After(snoopAgain):
+			case <-time.After(pause):
 			}
 		}
 	}()

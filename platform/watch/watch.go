@@ -64,10 +64,12 @@ type socket struct {
 	unread      func(m *netstate.Messages, n uint64)
 }
 
-// readAlways reads until ctx ends. A link that is gone, or not there yet, is tried less and less often.
+// readAlways reads until ctx ends. A link that is gone, down, or not there yet, is tried less and less often.
 func (s socket) readAlways(ctx context.Context, emit func(netstate.Messages)) {
 	for pause := again; ctx.Err() == nil; pause = min(2*pause, againMax) {
-		if opened, _ := s.read(ctx, emit); opened {
+		began := time.Now()
+		_ = s.read(ctx, emit) // the link is gone, down or not there yet
+		if time.Since(began) > againMax {
 			pause = again
 		}
 		select {
@@ -77,22 +79,22 @@ func (s socket) readAlways(ctx context.Context, emit func(netstate.Messages)) {
 	}
 }
 
-// read reads until ctx ends or the link goes, and reports whether there was one.
-func (s socket) read(ctx context.Context, emit func(netstate.Messages)) (opened bool, err error) {
+// read reads until ctx ends, or the link goes or is down.
+func (s socket) read(ctx context.Context, emit func(netstate.Messages)) (err error) {
 	fd := -1
 	err = proc.In(s.netns, func() (err error) {
 		fd, err = open(s.link, s.filter)
 		return err
 	})
 	if err != nil {
-		return false, fmt.Errorf("listen on %s: %w", s.link, err)
+		return fmt.Errorf("listen on %s: %w", s.link, err)
 	}
 	f := os.NewFile(uintptr(fd), s.link)
 	defer f.Close()
 	defer context.AfterFunc(ctx, func() { _ = f.Close() })()
 	conn, err := f.SyscallConn()
 	if err != nil {
-		return false, err
+		return err
 	}
 	buf := make([]byte, maxFrame)
 	for {
@@ -104,12 +106,12 @@ func (s socket) read(ctx context.Context, emit func(netstate.Messages)) (opened 
 			return !errors.Is(failed, unix.EAGAIN)
 		})
 		if err = errors.Join(err, failed); err != nil {
-			return true, fmt.Errorf("listen on %s: %w", s.link, err)
+			return fmt.Errorf("listen on %s: %w", s.link, err)
 		}
 		emit(m)
 		select {
 		case <-ctx.Done():
-			return true, nil
+			return nil
 		case <-time.After(pause):
 		}
 	}
