@@ -49,6 +49,11 @@ func TestIPv6IsObservedAsDesiredAndGoes(t *testing.T) {
 		"10.1.0.0/24": `subnet: "fd00:11::/64", mode: dhcpv6`, "10.3.0.0/24": `subnet: "fd00:3::/64"`,
 	}), v4)
 	l.turn(desiredStates{}, v4)
+	for _, br := range []string{"es1", "es2"} { // else it takes an address from its own advertisements while IPv6 goes
+		if got := l.ns.Exec(t, "sysctl", "-n", "net.ipv6.conf."+br+".accept_ra"); strings.TrimSpace(got) != "0" {
+			t.Errorf("%s accepts router advertisements: %s", br, got)
+		}
+	}
 	without := picture(t, l.ns)
 	for _, next := range []desiredStates{six, other, six, v4} {
 		l.turn(v4, next)

@@ -5,8 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"os"
 
 	"edgespan/netinst/netstate"
+	"edgespan/platform/proc"
 
 	"github.com/vishvananda/netlink"
 	"github.com/vishvananda/netlink/nl"
@@ -61,11 +63,23 @@ func (k *Kernel) finish(l netstate.Link) error {
 		return fmt.Errorf("set addr_gen_mode: %w", err)
 	}
 	if l.Type == netstate.Bridge { // the kernel's defaults for new bridges differ
-		if err := k.setBridge(made.Attrs().Index, l.Attrs); err != nil {
+		if err := errors.Join(k.setBridge(made.Attrs().Index, l.Attrs), k.ignoreRouters(l.Name)); err != nil {
 			return err
 		}
 	}
 	return k.setLink(made, l)
+}
+
+// ignoreRouters makes a link accept no router advertisement: the kernel hands the node those that its own server sends,
+// and while the link does not forward, it would make an address and a route of the prefix in them.
+func (k *Kernel) ignoreRouters(link string) error {
+	err := proc.In(k.path, func() error {
+		return os.WriteFile("/proc/sys/net/ipv6/conf/"+link+"/accept_ra", []byte("0"), 0o644)
+	})
+	if errors.Is(err, os.ErrNotExist) { // a kernel without IPv6
+		return nil
+	}
+	return err
 }
 
 func (k *Kernel) addBridge(l netstate.Link) error {
