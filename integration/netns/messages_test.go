@@ -1,6 +1,7 @@
 package netns_test
 
 import (
+	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -164,6 +165,30 @@ func TestMessagesOfAppsAreReadOnTheirWay(t *testing.T) {
 			t.Errorf("%s link:\n got %s\nwant %s", turn, strings.Join(got, ", "), strings.Join(want, ", "))
 		}
 		l.ns.Exec(t, "ip", "link", "del", "vm0")
+	}
+}
+
+// TestWatchesLeaveNoSocketBehind watches links that come and go: each socket is closed with its link or its watch.
+func TestWatchesLeaveNoSocketBehind(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	sockets := func() int { return strings.Count(l.ns.Exec(t, "cat", "/proc/net/packet"), "\n") - 1 }
+	before := sockets()
+	for i := range 6 {
+		ctx, cancel := context.WithCancel(t.Context())
+		l.vethToApp()
+		l.host.WatchMessages(ctx, "vm0", func(string) int { return 1 }, func(netstate.Messages) {})
+		l.host.Snoop(ctx, "vm0", func(netstate.ObservedAddress) {})
+		eventually(t, "it listens", func() bool { return sockets() == before+3 })
+		if i%2 == 0 {
+			l.ns.Exec(t, "ip", "link", "del", "vm0")
+			eventually(t, "the sockets of a link that is gone are closed", func() bool { return sockets() == before })
+		}
+		cancel()
+		eventually(t, "the sockets of a watch that has ended are closed", func() bool { return sockets() == before })
+		if i%2 == 1 {
+			l.ns.Exec(t, "ip", "link", "del", "vm0")
+		}
 	}
 }
 
