@@ -18,6 +18,8 @@ const (
 	writeTimeout = 10 * time.Second // for a message that the other end does not take
 	ackTimeout   = 30 * time.Second // for a collector that has gone without a word
 
+	checkEvery = 10 * time.Second // for UDP, which hears nothing of another route
+
 	sendBuffer = 1 << 18 // of streams: what is sent and was not read yet is lost with the connection
 
 	udpHeader = 8
@@ -41,6 +43,7 @@ type Conn struct {
 	raw      syscall.RawConn
 	protocol string
 	room     int
+	checked  time.Time
 }
 
 // Dial connects by "udp" or "tcp" to ADDRESS:PORT, or by "unix" to the stream socket at a path.
@@ -52,7 +55,7 @@ func Dial(ctx context.Context, protocol, address string) (*Conn, error) {
 	if err != nil {
 		return nil, err // of net: it names the address
 	}
-	c := &Conn{conn: conn, protocol: protocol}
+	c := &Conn{conn: conn, protocol: protocol, checked: time.Now()}
 	if c.raw, err = conn.(syscall.Conn).SyscallConn(); err == nil {
 		c.room, err = c.roomOf(protocol)
 	}
@@ -113,7 +116,8 @@ func controlled(raw syscall.RawConn, f func(fd int) error) error {
 // Write sends octets, over UDP one message. It returns how many were sent before an error; one is that the other end
 // does not take them in time. A stream is of no use after an error.
 func (c *Conn) Write(b []byte) (int, error) {
-	if c.protocol == "tcp" { // a socket that the other end has closed would take one more message, and lose it
+	// A stream that the other end has closed would take one more message, and lose it.
+	if c.protocol == "tcp" || c.protocol == "udp" && time.Since(c.checked) >= checkEvery {
 		if err := c.Check(); err != nil {
 			return 0, err
 		}
@@ -124,16 +128,18 @@ func (c *Conn) Write(b []byte) (int, error) {
 	return c.conn.Write(b)
 }
 
-// Check returns an error if the other end has closed the connection, or if a host has answered that the last message
-// does not reach it.
+// Check returns an error if the other end has closed the connection, if a host has answered that the last message does
+// not reach it, or if messages of UDP leave from an address that the host would no longer choose: behind another uplink
+// they would be dropped as forged.
 func (c *Conn) Check() error {
+	c.checked = time.Now()
 	err := controlled(c.raw, func(fd int) error {
 		if c.protocol == "udp" {
 			n, err := unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_ERROR)
 			if err == nil && n != 0 {
 				err = syscall.Errno(n)
 			}
-			return err
+			return errors.Join(err, c.checkSource())
 		}
 		n, _, err := unix.Recvfrom(fd, make([]byte, 1), unix.MSG_PEEK|unix.MSG_DONTWAIT)
 		switch {
@@ -146,6 +152,19 @@ func (c *Conn) Check() error {
 	})
 	if err != nil {
 		return fmt.Errorf("%s %s: %w", c.protocol, c.conn.RemoteAddr(), err)
+	}
+	return nil
+}
+
+// checkSource compares the own address with that of a new connection, for which nothing is sent.
+func (c *Conn) checkSource() error {
+	now, err := net.Dial(c.protocol, c.conn.RemoteAddr().String())
+	if err != nil {
+		return err
+	}
+	defer now.Close()
+	if was, is := c.conn.LocalAddr().(*net.UDPAddr).IP, now.LocalAddr().(*net.UDPAddr).IP; !was.Equal(is) {
+		return fmt.Errorf("the host sends from %v now instead of %v", is, was)
 	}
 	return nil
 }
