@@ -1,7 +1,6 @@
 package controller
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -16,7 +15,6 @@ import (
 	"edgespan/actors/controller/nodes"
 	"edgespan/actors/controller/storage"
 	"edgespan/config"
-	"edgespan/config/events"
 	"edgespan/config/fleet/history"
 	"edgespan/config/fleet/ops"
 	"edgespan/config/httpapi/fleetapi"
@@ -250,7 +248,7 @@ func (c *Controller) Events(ctx context.Context, q fleetapi.EventQuery) (fleetap
 	}
 	all.Wait()
 	slices.Sort(out.Silent)
-	sortEvents(out.Events)
+	fleetapi.SortEvents(out.Events)
 	out.Events = slices.CompactFunc(out.Events,
 		func(a, b fleetapi.NodeEvent) bool { return a.Node == b.Node && a.Seq == b.Seq })
 	out.Events = out.Events[max(0, len(out.Events)-q.Last):]
@@ -273,13 +271,6 @@ func (d *deps) askEvents(ctx context.Context, id string, q fleetapi.EventQuery) 
 	return *got.Events, nil
 }
 
-// sortEvents sorts events by time; equal ones, which a node that has moved has at two replicas, are neighbours.
-func sortEvents(list []fleetapi.NodeEvent) {
-	slices.SortFunc(list, func(a, b fleetapi.NodeEvent) int {
-		return cmp.Or(a.Time.Compare(b.Time), cmp.Compare(a.Node, b.Node), cmp.Compare(a.Seq, b.Seq))
-	})
-}
-
 // otherReplicas returns for each other replica that has streams of nodes the id of one of these.
 func (d *directory) otherReplicas(own string) map[string]string {
 	out := map[string]string{}
@@ -293,24 +284,13 @@ func (d *directory) otherReplicas(own string) map[string]string {
 
 // events returns the collected events that a query selects, the newest ones that fit into a number of bytes; 0: any.
 func (d *directory) events(q fleetapi.EventQuery, bytes int) fleetapi.Events {
-	out := fleetapi.Events{Events: []fleetapi.NodeEvent{}}
+	all := q.Select()
 	for _, s := range d.handles() {
-		name, _ := s.Names()
-		if q.Node != "" && q.Node != name {
-			continue
-		}
-		list := s.Events()
-		for _, e := range list {
-			if q.Selects(e) {
-				if q.Why {
-					e.Chain = events.Chain(list, e)
-				}
-				out.Events = append(out.Events, fleetapi.NodeEvent{Node: name, Event: e})
-			}
+		if name, _ := s.Names(); q.Node == "" || q.Node == name {
+			all.Add(name, s.Events())
 		}
 	}
-	sortEvents(out.Events)
-	out.Events = out.Events[max(0, len(out.Events)-q.Last):]
+	out := fleetapi.Events{Events: all.Newest()}
 	for i := len(out.Events) - 1; i >= 0 && bytes > 0; i-- {
 		if bytes -= len(storage.Encode(out.Events[i])); bytes <= 0 {
 			out.Events = out.Events[i+1:]

@@ -1,9 +1,11 @@
 package fleetapi
 
 import (
+	"cmp"
 	"context"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -80,6 +82,65 @@ type Events struct {
 	Events []NodeEvent `json:"events"` // by time
 	// Silent are the replicas that did not answer: events of their nodes are missing.
 	Silent []string `json:"silent,omitempty"`
+}
+
+// EventSelection is what a query selects of the events of all nodes, however many they have: it holds no more than twice
+// what the query asks for.
+type EventSelection struct {
+	query EventQuery
+	list  []selectedEvent
+	from  time.Time // older ones have no room
+}
+
+type selectedEvent struct {
+	NodeEvent
+	among []events.Event
+}
+
+// Select returns an empty selection of a query.
+func (q EventQuery) Select() *EventSelection { return &EventSelection{query: q} }
+
+// Add adds those events of a node that the query selects. The list must not be changed later.
+func (s *EventSelection) Add(node string, list []events.Event) {
+	for _, e := range list {
+		if e.Time.Before(s.from) || !s.query.Selects(e) {
+			continue
+		}
+		if s.list = append(s.list, selectedEvent{NodeEvent{node, e}, list}); len(s.list) >= 2*s.query.Last {
+			s.shrink()
+		}
+	}
+}
+
+// shrink drops the oldest events that the query does not ask for.
+func (s *EventSelection) shrink() {
+	slices.SortFunc(s.list, func(a, b selectedEvent) int { return compareEvents(a.NodeEvent, b.NodeEvent) })
+	if extra := len(s.list) - s.query.Last; extra >= 0 {
+		s.list = slices.Delete(s.list, 0, extra)
+		if len(s.list) > 0 {
+			s.from = s.list[0].Time
+		}
+	}
+}
+
+// Newest returns the newest events, by time, with the events that led to each if the query asks for them.
+func (s *EventSelection) Newest() []NodeEvent {
+	s.shrink()
+	out := make([]NodeEvent, 0, len(s.list))
+	for _, e := range s.list {
+		if s.query.Why {
+			e.Chain = events.Chain(e.among, e.Event)
+		}
+		out = append(out, e.NodeEvent)
+	}
+	return out
+}
+
+// SortEvents sorts events by time; equal ones, which a node that has moved has at two replicas, are neighbours.
+func SortEvents(list []NodeEvent) { slices.SortFunc(list, compareEvents) }
+
+func compareEvents(a, b NodeEvent) int {
+	return cmp.Or(a.Time.Compare(b.Time), cmp.Compare(a.Node, b.Node), cmp.Compare(a.Seq, b.Seq))
 }
 
 // Events returns events of nodes.
