@@ -9,8 +9,8 @@ import (
 // Collected are the newest events of a peer, as it has sent them. The zero value has none.
 type Collected struct {
 	list  []Event // by Seq
-	bytes int
-	last  uint64 // the number of the newest change that is known
+	bytes int     // in memory
+	last  uint64  // the number of the newest change that is known
 }
 
 // Answer is what a node answers when it is asked for its events.
@@ -39,7 +39,7 @@ func (c *Collected) Wants(reported uint64) (after uint64, ok bool) {
 }
 
 // Put adds what a peer has answered after it reported a number, and drops the oldest events beyond the limits. Events
-// that no node can have sent are skipped. It returns by how many bytes the list has grown.
+// that no node can have sent are skipped. It returns by how many bytes of memory the list has grown.
 func (c *Collected) Put(data []byte, reported uint64, l Limits) (grown int) {
 	before := c.bytes
 	var a Answer
@@ -57,16 +57,23 @@ func (c *Collected) Put(data []byte, reported uint64, l Limits) (grown int) {
 			c.last = max(c.last, e.Changed())
 		}
 	}
-	slices.SortFunc(c.list, func(a, b Event) int { return cmp.Compare(a.Changed(), b.Changed()) })
+	c.Trim(l)
+	return c.bytes - before
+}
+
+// Trim drops the oldest events beyond the limits, which are of their form in a file. It returns by how many bytes of
+// memory the list has grown, usually a negative number.
+func (c *Collected) Trim(l Limits) (grown int) {
+	before, fit, room := c.bytes, 0, l.Bytes
+	list := slices.SortedFunc(slices.Values(c.list), func(a, b Event) int { return cmp.Compare(b.Changed(), a.Changed()) })
 	c.bytes = 0
-	for i := len(c.list) - 1; i >= 0; i-- {
-		size := len(Encode(c.list[i]))
-		if len(c.list)-i > l.Events || c.bytes+size > l.Bytes {
-			c.list = c.list[i+1:]
+	for ; fit < min(len(list), l.Events); fit++ {
+		if room -= len(Encode(list[fit])); room < 0 {
 			break
 		}
-		c.bytes += size
+		c.bytes += list[fit].memory()
 	}
+	c.list = slices.Clone(list[:fit]) // without room for more
 	slices.SortFunc(c.list, func(a, b Event) int { return cmp.Compare(a.Seq, b.Seq) })
 	return c.bytes - before
 }
@@ -83,7 +90,7 @@ func (c *Collected) put(e Event) {
 	c.list = append(c.list, e)
 }
 
-// Drop drops all events, and returns how many bytes they had. They are asked for again.
+// Drop drops all events, and returns how many bytes of memory they had. They are asked for again.
 func (c *Collected) Drop() (bytes int) {
 	bytes = c.bytes
 	*c = Collected{}

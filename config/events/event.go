@@ -126,6 +126,21 @@ func (e Event) cleaned() Event {
 	return e
 }
 
+// eventBytes is the size of an Event without its texts, and textBytes what a text takes in addition to its length.
+const eventBytes, textBytes = 304, 8
+
+// memory returns how many bytes of memory an event without a Chain takes.
+func (e Event) memory() int {
+	n := eventBytes
+	for _, text := range []string{e.Kind, e.Object, e.Name, e.Text, e.Op, e.Command, e.Error, e.Cause.Generation,
+		e.Cause.Source, e.Cause.By, e.Cause.Apply, e.Cause.Began} {
+		if text != "" {
+			n += textBytes + len(text)
+		}
+	}
+	return n
+}
+
 // The years that the time of an event of a peer may have: others cannot be printed.
 var firstTime, lastTime = time.Unix(0, 0).UTC(), time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC)
 

@@ -10,10 +10,13 @@ import (
 	"edgespan/config/fleet/pace"
 )
 
-// What is kept of one node's events, and in bytes of those of all nodes.
-var eventLimits = events.Limits{Events: 200, Bytes: 32 << 10}
+// What is kept of one node's events; fewEvents once those of all nodes take allEvents bytes of memory.
+var (
+	eventLimits = events.Limits{Events: 200, Bytes: 32 << 10}
+	fewEvents   = events.Limits{Events: 25, Bytes: 4 << 10}
+)
 
-const allEvents = 128 << 20
+const allEvents = 256 << 20
 
 // eventsAnswer is how many bytes of events a node is asked for at once, and longestAnswer the longest answer that is
 // read.
@@ -65,7 +68,7 @@ func (h *Handle) putEvents(now time.Time, data []byte, reported uint64) {
 		data = nil
 	}
 	if h.all.events.Add(int64(k.list.Put(data, reported, eventLimits))) > allEvents {
-		h.all.events.Add(-int64(k.list.Drop()))
+		h.all.events.Add(int64(k.list.Trim(fewEvents)))
 	}
 }
 
