@@ -118,7 +118,7 @@ var mayImport = map[string][]string{
 	"actors/controller": {
 		"actors/controller/metrics",
 		"actors/controller/nodes", "actors/controller/rollouts", "actors/controller/storage", "actors/relay",
-		"actors/supervise", "config", "config/events", "config/fleet", "config/fleet/controllerconf",
+		"actors/supervise", "config", "config/fleet", "config/fleet/controllerconf",
 		"config/fleet/history", "config/fleet/nodeproto", "config/fleet/ops", "config/fleet/pace",
 		"config/fleet/relayflow", "config/fleet/rollout/staged", "config/fleet/topology", "config/fleet/underlay",
 		"config/httpapi/fleetapi", "config/httpapi/rest", "config/kv", "config/layers",
@@ -328,7 +328,7 @@ var testsMayImport = map[string][]string{
 		"config/fleet/backup", "platform/store/bolt", "platform/store/etcd", "platform/store/etcd/etcdtest",
 	},
 	"actors/controller": {
-		"config/httpapi/metrics", "config/fleet/backup", "config/fleet/optimize", "config/fleet/rollout", "config/fleet/topology/sketch",
+		"config/events", "config/httpapi/metrics", "config/fleet/backup", "config/fleet/optimize", "config/fleet/rollout", "config/fleet/topology/sketch",
 		"platform/store/backend", "platform/store/bolt", "platform/store/etcd",
 	},
 	"actors/controller/metrics": {"config/fleet/rollout"},

@@ -84,8 +84,8 @@ type Events struct {
 	Silent []string `json:"silent,omitempty"`
 }
 
-// EventSelection is what a query selects of the events of all nodes, however many they have: it holds no more than twice
-// what the query asks for.
+// EventSelection is what a query selects of the events of all nodes. It holds at most twice what the query asks for,
+// however many events there are.
 type EventSelection struct {
 	query EventQuery
 	list  []selectedEvent
