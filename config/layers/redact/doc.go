@@ -54,7 +54,21 @@ func (r *Redactor) Learn(v any) {
 	}
 }
 
+// minLine is the length of the shortest line of a secret of several lines that is replaced by itself.
+const minLine = 8
+
 func (r *Redactor) learnText(s string) {
+	if strings.Contains(s, "\n") { // a log has its lines one by one; those of PEM around a key say that it is one
+		for line := range strings.Lines(s) {
+			if line = strings.TrimSpace(line); len(line) >= minLine && !strings.HasPrefix(line, "-----") {
+				r.learnLine(line)
+			}
+		}
+	}
+	r.learnLine(s)
+}
+
+func (r *Redactor) learnLine(s string) {
 	if len(s) < minSecret || r.secrets[s] {
 		return
 	}
@@ -113,8 +127,9 @@ func (r *Redactor) Names(v any) any {
 	switch v := v.(type) {
 	case map[string]any:
 		out := make(config.Object, len(v))
+		named := namesSecret(v)
 		for key, below := range v {
-			if out[key] = any(override.Hidden()); below == nil || !isSecretName(key) {
+			if out[key] = any(override.Hidden()); below == nil || !isSecretName(key) && !(named && key == "value") {
 				out[key] = r.Names(below)
 			} else if !override.IsMasked(below) {
 				r.Learn(below)
@@ -124,11 +139,30 @@ func (r *Redactor) Names(v any) any {
 	case []any:
 		out := make([]any, len(v))
 		for i, x := range v {
-			out[i] = r.Names(x)
+			if out[i] = r.Names(x); i > 0 && isSecretFlag(v[i-1]) {
+				r.Learn(x)
+				out[i] = override.Hidden()
+			}
 		}
 		return out
 	}
 	return v
+}
+
+// namesSecret reports whether an object says by its name that its value is a secret.
+func namesSecret(v map[string]any) bool {
+	name, _ := v["name"].(string)
+	key, _ := v["key"].(string)
+	return isSecretName(name) || isSecretName(key)
+}
+
+// isSecretFlag reports whether a word of a command line says that the next one is a secret; a file's name is none.
+func isSecretFlag(word any) bool {
+	text, _ := word.(string)
+	name := plainName(text)
+	return strings.HasPrefix(text, "-") && !strings.ContainsAny(text, "= ") && isSecretName(text) &&
+		(strings.HasSuffix(name, "pass") ||
+			slices.ContainsFunc(secretNames, func(end string) bool { return strings.HasSuffix(name, end) }))
 }
 
 // JSON returns a text of JSON values with those values masked whose key has the name of a secret, and learns them. The
@@ -169,21 +203,26 @@ func encode(all []any) ([]byte, error) {
 }
 
 // secretNames are the parts of keys that name a secret, in lower case without separators.
-var secretNames = []string{"password", "passwd", "passphrase", "secret", "token", "psk", "presharedkey", "privatekey",
-	"apikey", "accesskey", "authkey", "encryptionkey", "credential", "authorization", "cookie"}
+var secretNames = []string{"password", "passwd", "passphrase", "passcode", "pwd", "secret", "token", "psk", "sharedkey",
+	"privatekey", "apikey", "accesskey", "authkey", "encryptionkey", "signingkey", "masterkey", "credential",
+	"authorization", "cookie"}
 
 // isSecretName reports whether a key has the name of a secret, or of an environment, which may hold some.
 func isSecretName(key string) bool {
-	plain := strings.Map(func(c rune) rune {
+	plain := plainName(key)
+	if plain == "env" || plain == "environment" || strings.HasSuffix(plain, "pass") && !strings.HasSuffix(plain, "bypass") {
+		return true
+	}
+	return slices.ContainsFunc(secretNames, func(name string) bool { return strings.Contains(plain, name) })
+}
+
+func plainName(key string) string {
+	return strings.Map(func(c rune) rune {
 		if c == '_' || c == '-' || c == '.' {
 			return -1
 		}
 		return c
 	}, strings.ToLower(key))
-	if plain == "env" || plain == "environment" {
-		return true
-	}
-	return slices.ContainsFunc(secretNames, func(name string) bool { return strings.Contains(plain, name) })
 }
 
 // replacer replaces the known secrets in all their forms, the longest first.

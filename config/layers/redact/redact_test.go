@@ -68,6 +68,17 @@ func TestTheFormsOfUnknownSecrets(t *testing.T) {
 			"-----BEGIN EC PRIVATE KEY-----[redacted]\nb",
 		"-----BEGIN PRIVATE KEY-----\nhunter2":            "-----BEGIN PRIVATE KEY-----[redacted]",
 		"hunter2\n-----END PRIVATE KEY-----\nb":           "[redacted]\nb",
+		"-----BEGIN PGP PRIVATE KEY BLOCK-----\nhunter2":  "-----BEGIN PGP PRIVATE KEY BLOCK-----[redacted]",
+		"get https://host/p?key=hunter2&x=1 failed":       "get https://host/p?key=[redacted]&x=1 failed",
+		"get https://host/p?x=1&sig=hunter2":              "get https://host/p?x=1&sig=[redacted]",
+		`10.0.0.1 %any : PSK "hunter2 x"`:                 `10.0.0.1 %any : PSK [redacted]`,
+		`carol : EAP hunter2`:                             `carol : EAP [redacted]`,
+		`client-key-data: LS0tLS1CRUdJTihunter2hunter2==`: `client-key-data: [redacted]`,
+		"auth_pass=hunter2 MYSQL_PWD=hunter2 x":           "auth_pass=[redacted] MYSQL_PWD=[redacted] x",
+		"clone with ghp_hunter2hunter2hunter2 ok":         "clone with [redacted] ok",
+		`{"argv":["/x","--password","hunter2","-v"]}`:     `{"argv":["/x","--password",[redacted],"-v"]}`,
+		`{"name":"DB_PASSWORD","value":"hunter2"}`:        `{"name":"DB_PASSWORD","value":[redacted]}`,
+		"tunnel bypass: yes, mapping=3, e.g. psk expired": "tunnel bypass: yes, mapping=3, e.g. psk expired",
 		"uplink wan has 10.0.0.1/24, monkey business 5 %": "uplink wan has 10.0.0.1/24, monkey business 5 %",
 	} {
 		got := string(r.Text([]byte(in)))
@@ -124,6 +135,39 @@ func TestJSONIsMaskedByNames(t *testing.T) {
 	got, err = r.JSON([]byte("{\"a\":1}\n{\"token\":\"x\"}\n{\"env\":{\"A\":\"cana"))
 	if err == nil || string(got) != "{\"a\":1}\n{\"token\":{\"$masked\":true}}\n" {
 		t.Errorf("%q, %v", got, err)
+	}
+}
+
+// A secret that is not below a key with its name is known by what is beside it.
+func TestJSONIsMaskedByWhatIsBesideASecret(t *testing.T) {
+	t.Parallel()
+	var r Redactor
+	got, err := r.JSON([]byte(`{"args":["--db-password","canary1","--token-file","/file","-v"],"list":[` +
+		`{"name":"PGPASS","value":"canary2"},{"value":"canary3","key":"api-key"},{"name":"size","value":"large"}],` +
+		`"dbPass":"canary4","snmpPwd":"canary5","bypass":"no"}`))
+	want := `{"args":["--db-password",{"$masked":true},"--token-file","/file","-v"],"bypass":"no","dbPass":{"$masked":true},` +
+		`"list":[{"name":"PGPASS","value":{"$masked":true}},{"key":"api-key","value":{"$masked":true}},` +
+		`{"name":"size","value":"large"}],"snmpPwd":{"$masked":true}}`
+	var v any
+	if err != nil || json.Unmarshal(got, &v) != nil {
+		t.Fatal(string(got), err)
+	}
+	if flat, _ := json.Marshal(v); string(flat) != want {
+		t.Errorf("got  %s\nwant %s", flat, want)
+	}
+	if log := string(r.Text([]byte("canary1 canary2 canary3 canary4 canary5"))); strings.Contains(log, "canary") {
+		t.Errorf("%s", log)
+	}
+}
+
+// A log has the lines of a secret of several lines one by one.
+func TestTheLinesOfALongSecretGoOneByOne(t *testing.T) {
+	t.Parallel()
+	var r Redactor
+	r.Learn("-----BEGIN PRIVATE KEY-----\ncanaryline1\n  canaryline2\r\nab\n-----END PRIVATE KEY-----\n")
+	got := string(r.Text([]byte("1: canaryline1\n2: canaryline2\nab\n-----BEGIN PRIVATE KEY-----\ncanary of another\n")))
+	if want := "1: [redacted]\n2: [redacted]\nab\n-----BEGIN PRIVATE KEY-----[redacted]"; got != want {
+		t.Errorf("got %q, want %q", got, want)
 	}
 }
 

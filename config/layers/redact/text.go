@@ -45,10 +45,10 @@ func maskForms(line string) string {
 // keyBlock is a private key in PEM, with real or escaped line ends; without an end line it goes on to the end of the
 // text.
 var keyBlock = regexp.MustCompile(
-	`(?s)(-----BEGIN [A-Z0-9 ]*PRIVATE KEY-----).*?(?:-----END [A-Z0-9 ]*PRIVATE KEY-----|\z)`)
+	`(?s)(-----BEGIN [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----).*?(?:-----END [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----|\z)`)
 
 // keyEnd is the end line of one.
-var keyEnd = regexp.MustCompile(`-----END [A-Z0-9 ]*PRIVATE KEY-----`)
+var keyEnd = regexp.MustCompile(`-----END [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----`)
 
 // maskKeys masks private keys. A text may begin within one: then everything up to its end line goes.
 func maskKeys(s string) string {
@@ -60,14 +60,14 @@ func maskKeys(s string) string {
 }
 
 // words are the names of secrets in texts.
-const words = `(?:password|passwd|passphrase|secret|token|psk|pre-?shared[_-]?key|private[_-]?key|api[_-]?key|` +
-	`access[_-]?key|credentials?)`
+const words = `(?:password|passwd|passphrase|passcode|pwd|secret|token|psk|shared[_-]?key|private[_-]?key|api[_-]?key|` +
+	`access[_-]?key|signing[_-]?key|master[_-]?key|credentials?)`
 
 // value is the value behind such a name: a quoted text, with escaped quotes or not, or a word.
 const value = `(?:\\?"(?:[^"\\]|\\[^"])*\\?"|'[^']*'|[^\s"',;&\\{}[\]][^\s"',;&\\}\]]*)`
 
 // hints are parts of words, one of which is in each text with words.
-var hints = []string{"passw", "passphrase", "secret", "token", "psk", "key", "credential"}
+var hints = []string{"pass", "pwd", "secret", "token", "psk", "key", "credential"}
 
 // patterns are the usual forms of secrets that nothing declares.
 var patterns = []struct {
@@ -84,9 +84,20 @@ var patterns = []struct {
 	{regexp.MustCompile(`(?i)((?:authorization|cookie|x-api-key|x-auth-token)\\?["']?\s*[:=]\s*\[?\\?["']?)[^"'\\\r\n]+`),
 		"${1}" + Mark, []string{"authorization", "cookie", "x-api-key", "x-auth-token"}},
 	{regexp.MustCompile(`(?i)\b(bearer|basic)\s+[A-Za-z0-9+/_=.~-]{8,}`), "${1} " + Mark, []string{"bearer", "basic"}},
-	// NAME=VALUE, "name": "value", --name VALUE; a file's name is no secret.
+	// Tokens of well-known services, and PEM in base64.
+	{regexp.MustCompile(`\b(?:gh[opsur]_\w{16,}|github_pat_\w{16,}|glpat-[\w-]{16,}|xox[abprs]-[\w-]{10,}|AKIA[0-9A-Z]{16})`),
+		Mark, []string{"ghp_", "gho_", "ghs_", "ghu_", "ghr_", "github_pat_", "glpat-", "xox", "akia"}},
+	{regexp.MustCompile(`LS0tLS1CRUdJTi[A-Za-z0-9+/_=-]+`), Mark, []string{"ls0tls1crudjti"}},
+	// Parameters of URLs, and lines of ipsec.secrets.
+	{regexp.MustCompile(`(?i)([?&](?:key|sig|signature|auth|code|pass|hmac|x-amz-[a-z-]+)=)[^&\s"'<>\\]+`), "${1}" + Mark,
+		[]string{"?", "&"}},
+	{regexp.MustCompile(`(?i)(:\s*(?:psk|eap|xauth|ntlm|pkcs12|rsa\s+\S+|ecdsa\s+\S+)\s+)` + value), "${1}" + Mark,
+		[]string{"psk", "eap", "xauth", "ntlm", "pkcs12", "rsa", "ecdsa"}},
+	// NAME=VALUE, "name": "value", --name VALUE, "--name","VALUE", "name":"NAME","value":"VALUE"; a file's name is no secret.
 	{regexp.MustCompile(`(?i)(\b[a-z0-9_.-]*` + words + `\\?["']?\s*[=:]\s*)` + value), "${1}" + Mark, hints},
-	{regexp.MustCompile(`(?i)(--[a-z0-9-]*` + words + `\s+)` + value), "${1}" + Mark, hints},
+	{regexp.MustCompile(`(?i)(\b(?:[a-z0-9]+[_.-])*pass\\?["']?\s*[=:]\s*)` + value), "${1}" + Mark, []string{"pass"}},
+	{regexp.MustCompile(`(?i)(--[a-z0-9-]*` + words + `(?:\s+|\\?",\s*))` + value), "${1}" + Mark, hints},
+	{regexp.MustCompile(`(?i)(` + words + `\\?",\s*\\?"value\\?":\s*)` + value), "${1}" + Mark, hints},
 }
 
 // forms returns the forms in which a secret may appear in a text.
