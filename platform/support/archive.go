@@ -31,6 +31,9 @@ const (
 	ReadmeName   = "README.txt"
 )
 
+// fileMode is the mode of each file in an archive.
+const fileMode = 0o600
+
 // Part is one file of an archive.
 type Part struct {
 	Name    string // below the archive's folder
@@ -176,7 +179,7 @@ func (a *archive) leaveOut(p Part) {
 
 // put writes one file. Each one is flushed, so that a reader sees progress.
 func (a *archive) put(name string, text []byte) error {
-	err := a.tar.WriteHeader(&tar.Header{Name: path.Join(Folder(a.o.Node, a.o.Now), name), Mode: 0o600,
+	err := a.tar.WriteHeader(&tar.Header{Name: path.Join(Folder(a.o.Node, a.o.Now), name), Mode: fileMode,
 		Size: int64(len(text)), ModTime: a.o.Now, Typeflag: tar.TypeReg, Format: tar.FormatPAX})
 	if err == nil {
 		_, err = a.tar.Write(text)

@@ -196,21 +196,26 @@ func (zeros) Read(p []byte) (int, error) { clear(p); return len(p), nil }
 
 func TestAnArchiveOfAHostileNodeIsRefused(t *testing.T) {
 	t.Parallel()
-	good := tar.Header{Name: "edgespan-support-a/x", Typeflag: tar.TypeReg}
+	good := tar.Header{Name: "edgespan-support-a/x", Typeflag: tar.TypeReg, Mode: 0o600}
+	entry := func(name string, size int64) tar.Header {
+		return tar.Header{Name: name, Typeflag: tar.TypeReg, Mode: 0o600, Size: size}
+	}
 	many := slices.Repeat([]tar.Header{good}, maxNumber+1)
 	for want, data := range map[string][]byte{
 		"is no archive":         []byte("<html>garbage"),
-		"must be a file below":  forged(t, tar.Header{Name: "edgespan-support-a/../../etc/passwd", Typeflag: tar.TypeReg}),
-		`"/etc/passwd"`:         forged(t, tar.Header{Name: "/etc/passwd", Typeflag: tar.TypeReg}),
-		`"edgespan-support-b/x`: forged(t, good, tar.Header{Name: "edgespan-support-b/x", Typeflag: tar.TypeReg}),
+		"must be a file below":  forged(t, entry("edgespan-support-a/../../etc/passwd", 0)),
+		`"/etc/passwd"`:         forged(t, entry("/etc/passwd", 0)),
+		`"edgespan-support-b/x`: forged(t, good, entry("edgespan-support-b/x", 0)),
 		`"edgespan-support-a/l`: forged(t, tar.Header{Name: "edgespan-support-a/l", Typeflag: tar.TypeSymlink, Linkname: "/"}),
-		`\x1b`:                  forged(t, tar.Header{Name: "edgespan-support-a/\x1b[2J", Typeflag: tar.TypeReg}),
-		"has no index":          forged(t, good),
-		"damaged index":         forged(t, tar.Header{Name: "edgespan-support-a/MANIFEST.json", Typeflag: tar.TypeReg}),
-		"more than 1000 files":  forged(t, many...),
-		"unpacks to more than": forged(t, tar.Header{Name: "edgespan-support-a/bomb", Typeflag: tar.TypeReg,
-			Size: maxUnpacked + 1}),
-		"is damaged: ": forged(t, good)[:60],
+		`\x1b`:                  forged(t, entry("edgespan-support-a/\x1b[2J", 0)),
+		"mode 4755":             forged(t, tar.Header{Name: "edgespan-support-a/su", Typeflag: tar.TypeReg, Mode: 0o4755}),
+		"SCHILY.xattr.security.capability": forged(t, tar.Header{Name: "edgespan-support-a/c", Typeflag: tar.TypeReg,
+			Mode: 0o600, Format: tar.FormatPAX, PAXRecords: map[string]string{"SCHILY.xattr.security.capability": "x"}}),
+		"has no index":         forged(t, good),
+		"damaged index":        forged(t, entry("edgespan-support-a/MANIFEST.json", 0)),
+		"more than 1000 files": forged(t, many...),
+		"unpacks to more than": forged(t, slices.Repeat([]tar.Header{entry("edgespan-support-a/bomb", maxUnpacked/2)}, 2)...),
+		"is damaged: ":         forged(t, good)[:60],
 	} {
 		if _, err := Check(bytes.NewReader(data)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("want %q, got %v", want, err)

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"path"
+	"slices"
 	"strings"
 )
 
@@ -69,6 +70,9 @@ func checkFiles(files *tar.Reader) (Manifest, error) {
 			path.Clean(h.Name) != h.Name || strings.ContainsFunc(h.Name, func(c rune) bool { return c < ' ' || c > '~' }) {
 			return m, fmt.Errorf("has the entry %q: must be a file below one folder", h.Name)
 		}
+		if err := checkHeader(h); err != nil {
+			return m, err
+		}
 		if last = name; name != ManifestName {
 			continue
 		}
@@ -77,4 +81,19 @@ func checkFiles(files *tar.Reader) (Manifest, error) {
 			return m, fmt.Errorf("has a damaged index: %w", err)
 		}
 	}
+}
+
+// checkHeader refuses what would make more of a file than its content when root unpacks it, or when it is read: a mode
+// such as set-user-ID, another owner, capabilities, or a hole of any size.
+func checkHeader(h *tar.Header) error {
+	if h.Mode != fileMode || h.Uid != 0 || h.Gid != 0 || h.Uname != "" || h.Gname != "" {
+		return fmt.Errorf("has the entry %q with mode %o and owner %d:%d: must be %o and 0:0", h.Name, h.Mode, h.Uid, h.Gid,
+			fileMode)
+	}
+	for name := range h.PAXRecords {
+		if !slices.Contains([]string{"mtime", "path", "size"}, name) {
+			return fmt.Errorf("has the entry %q with the attribute %.40q: must have none", h.Name, name)
+		}
+	}
+	return nil
 }
