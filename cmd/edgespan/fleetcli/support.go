@@ -46,6 +46,9 @@ names the one to ask. Of a node that is offline, or of an older version, run 'ed
 			if q.Since < 0 {
 				return term.Invalid("--since", q.Since, "more than 0s")
 			}
+			if err := supportcli.CheckOutput(file, c.a.Out); err != nil {
+				return err
+			}
 			return supportOf(c, q, file, force)
 		},
 	}

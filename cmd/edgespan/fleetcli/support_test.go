@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"edgespan/cmd/edgespan/clitest"
+	"edgespan/cmd/term"
 	"edgespan/config/httpapi/fleetapi"
 	"edgespan/config/layers/redact"
 	"edgespan/platform/support"
@@ -58,6 +59,24 @@ func TestTheArchiveOfANodeIsWholeOrNotThere(t *testing.T) {
 	}
 	if asked := f.TakeRequests(); slices.ContainsFunc(asked[4:], func(s string) bool { return strings.HasPrefix(s, "support") }) {
 		t.Errorf("%q", asked)
+	}
+}
+
+// A terminal could obey what a hostile node sends: it gets nothing, and the node is not asked.
+func TestAnArchiveIsNotWrittenToATerminal(t *testing.T) {
+	terminal, err := os.OpenFile("/dev/ptmx", os.O_RDWR, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = terminal.Close() }()
+	f := clitest.SmallFleet()
+	f.Role, f.ArchiveText = fleetapi.Operator, "\x1b[2J"
+	env := clitest.ServeFleet(t, f)
+	var said strings.Builder
+	code := clitest.RunStreams(t.Context(), program, term.Streams{In: strings.NewReader(""), Out: terminal, Err: &said,
+		Env: func(k string) string { return env[k] }}, "nodes", "support", "pop-1", "-o", "-")
+	if asked := f.TakeRequests(); code != 2 || !strings.Contains(said.String(), "is a terminal") || len(asked) != 0 {
+		t.Errorf("%d %s, asked %q", code, said.String(), asked)
 	}
 }
 

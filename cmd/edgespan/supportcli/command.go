@@ -85,8 +85,8 @@ func (c *collection) run(ctx context.Context) error {
 	if c.since <= 0 || c.since > maxSince {
 		return term.Invalid("--since", c.since, "more than 0s, and at most "+maxSince.String())
 	}
-	if out, ok := c.Out.(*os.File); ok && c.output == "-" && isTerminal(out) {
-		return term.Usagef("-o -: stdout is a terminal: redirect it, or name a FILE")
+	if err := CheckOutput(c.output, c.Out); err != nil {
+		return err
 	}
 	if err := c.prepare(); err != nil {
 		return err
@@ -135,6 +135,14 @@ func WriteArchive(path string, force bool, write func(io.Writer) error) error {
 		return exists
 	}
 	return err
+}
+
+// CheckOutput refuses an archive on a terminal, which could obey what is in it.
+func CheckOutput(file string, stdout io.Writer) error {
+	if out, ok := stdout.(*os.File); ok && file == "-" && isTerminal(out) {
+		return term.Usagef("-o -: stdout is a terminal: redirect it, or name a FILE")
+	}
+	return nil
 }
 
 func isTerminal(f *os.File) bool {
