@@ -164,6 +164,9 @@ func (r *archiveReader) begin(ctx context.Context) ([]byte, error) {
 
 func (r *archiveReader) read(ctx context.Context, p []byte) (int, error) {
 	wait := min(archiveSilence, time.Until(r.until))
+	if wait <= 0 { // also if something waits here: a caller can be slow without an end
+		return 0, context.DeadlineExceeded
+	}
 	ctx, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()
 	return r.channel.Read(ctx, p)

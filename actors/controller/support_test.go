@@ -7,6 +7,7 @@ import (
 	"io"
 	"strings"
 	"testing"
+	"time"
 
 	"go.uber.org/zap"
 
@@ -160,6 +161,17 @@ func TestAHostileNodesArchiveEnds(t *testing.T) {
 		if n, err := write(); n > maxArchive || err == nil || !strings.Contains(err.Error(), "more than") {
 			r.Errorf("endless: %d bytes, %v", n, err)
 		}
+		r.settled()
+		a, err := c.Support(r.Context(), "edge-1", nodeproto.SupportRequest{})
+		if err != nil {
+			r.Fatal(err)
+		}
+		began := time.Now()
+		err = a.Write(r.Context(), slowReader(10*time.Second)) // a caller that reads slowly
+		a.Close()
+		if took := time.Since(began); !errors.Is(err, context.DeadlineExceeded) || took > archiveTimeout+10*time.Second {
+			r.Errorf("a slow caller: %v after %v", err, took)
+		}
 		r.relay(c, n, map[string]relay.Handler{nodeproto.RelaySupport: func(ctx context.Context, _ []byte,
 			with io.ReadWriter) error {
 			_, _ = with.Write([]byte("begin"))
@@ -175,7 +187,7 @@ func TestAHostileNodesArchiveEnds(t *testing.T) {
 			c.Received(forged, nodeproto.Relay{ID: id, Data: []byte("x")})
 			c.Received(forged, nodeproto.Relay{ID: id, Data: make([]byte, relayflow.PieceSize+1)})
 		}()
-		a, err := c.Support(r.Context(), "edge-1", nodeproto.SupportRequest{})
+		a, err = c.Support(r.Context(), "edge-1", nodeproto.SupportRequest{})
 		if err == nil { // it has read a piece before the flood
 			err = a.Write(r.Context(), io.Discard)
 			a.Close()
@@ -192,3 +204,8 @@ func TestAHostileNodesArchiveEnds(t *testing.T) {
 type counter int
 
 func (c *counter) Write(p []byte) (int, error) { *c += counter(len(p)); return len(p), nil }
+
+// slowReader is a caller that takes this time for each write.
+type slowReader time.Duration
+
+func (s slowReader) Write(p []byte) (int, error) { time.Sleep(time.Duration(s)); return len(p), nil }
