@@ -248,10 +248,7 @@ func (c *Controller) Events(ctx context.Context, q fleetapi.EventQuery) (fleetap
 	}
 	all.Wait()
 	slices.Sort(out.Silent)
-	fleetapi.SortEvents(out.Events)
-	out.Events = slices.CompactFunc(out.Events,
-		func(a, b fleetapi.NodeEvent) bool { return a.Node == b.Node && a.Seq == b.Seq })
-	out.Events = out.Events[max(0, len(out.Events)-q.Last):]
+	out.Events = fleetapi.MergeEvents(out.Events, q.Last)
 	return out, nil
 }
 

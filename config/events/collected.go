@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"slices"
+	"time"
 )
 
 // Collected are the newest events of a peer, as it has sent them. The zero value has none.
@@ -38,9 +39,9 @@ func (c *Collected) Wants(reported uint64) (after uint64, ok bool) {
 	return c.last, true
 }
 
-// Put adds what a peer has answered after it reported a number, and drops the oldest events beyond the limits. Events
+// Put adds what a peer has answered now, after it reported a number, and drops the oldest events beyond the limits. Events
 // that no node can have sent are skipped. It returns by how many bytes of memory the list has grown.
-func (c *Collected) Put(data []byte, reported uint64, l Limits) (grown int) {
+func (c *Collected) Put(now time.Time, data []byte, reported uint64, l Limits) (grown int) {
 	before := c.bytes
 	var a Answer
 	if json.Unmarshal(data, &a) != nil {
@@ -53,7 +54,7 @@ func (c *Collected) Put(data []byte, reported uint64, l Limits) (grown int) {
 	c.last = reported // whatever it answered: it is asked again when it reports another number
 	for _, e := range a.Events[max(0, len(a.Events)-l.Events):] {
 		if e, ok := e.OfPeer(); ok && e.Changed() <= maxSeq {
-			c.put(e)
+			c.put(e.notAfter(now))
 			c.last = max(c.last, e.Changed())
 		}
 	}

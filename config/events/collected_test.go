@@ -26,7 +26,7 @@ func TestWhatIsCollected(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		c.Put(data, last, limits)
+		c.Put(noon.Add(time.Hour), data, last, limits)
 		return texts(c.Events())
 	}
 	want := func(got, want string) {
@@ -82,7 +82,7 @@ func TestCollectedEventsAreCountedAsTheMemoryThatTheyTake(t *testing.T) {
 	runtime.GC()
 	runtime.ReadMemStats(&before)
 	for i := range all {
-		counted += all[i].Put(data, 200, Limits{Events: 200, Bytes: 32 << 10})
+		counted += all[i].Put(noon, data, 200, Limits{Events: 200, Bytes: 32 << 10})
 	}
 	runtime.GC()
 	runtime.ReadMemStats(&after)
@@ -97,6 +97,23 @@ func TestCollectedEventsAreCountedAsTheMemoryThatTheyTake(t *testing.T) {
 		t.Error("what was dropped is asked for again")
 	}
 	runtime.KeepAlive(all)
+}
+
+// A node whose clock is fast, or which lies, has no events after the time at which it was asked.
+func TestNoEventIsAfterNow(t *testing.T) {
+	late := noon.Add(1000 * time.Hour)
+	data, err := json.Marshal(Answer{Events: []Event{{Seq: 1, Time: late, Kind: State}, {Seq: 2, Time: noon, Kind: State},
+		{Seq: 3, Time: noon, Count: 2, Last: late, Rev: 4, Kind: State}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var c Collected
+	now := noon.Add(time.Minute)
+	c.Put(now, data, 4, Limits{Events: 10, Bytes: 1 << 20})
+	if e := c.Events(); len(e) != 3 || !e[0].Time.Equal(now) || !e[1].Time.Equal(noon) || !e[2].Time.Equal(noon) ||
+		!e[2].Last.Equal(now) {
+		t.Errorf("%+v", e)
+	}
 }
 
 // A node may answer anything.
@@ -122,7 +139,7 @@ func TestAHostileAnswer(t *testing.T) {
 		"deep": []byte(`{"events":` + strings.Repeat("[", 5000) + strings.Repeat("]", 5000) + `}`),
 	} {
 		var c Collected
-		grown := c.Put(data, 7, limits)
+		grown := c.Put(noon.Add(time.Hour), data, 7, limits)
 		if grown != c.bytes || inFile(c.Events()) > limits.Bytes || len(c.Events()) > limits.Events {
 			t.Errorf("%s: %d events, %d bytes, grown by %d", name, len(c.Events()), c.bytes, grown)
 		}

@@ -162,6 +162,18 @@ func (e Event) OfPeer() (out Event, ok bool) {
 	return e.cleaned(), true
 }
 
+// notAfter returns the event at a time that is not after now: a peer whose clock is fast, or which lies, would otherwise
+// have the newest events of all peers.
+func (e Event) notAfter(now time.Time) Event {
+	if now = now.UTC(); e.Time.After(now) {
+		e.Time = now
+	}
+	if e.Last.After(now) {
+		e.Last = now
+	}
+	return e
+}
+
 // printable replaces what is no printable character: lines become one, and a terminal sees no control character.
 func printable(s string) string {
 	return strings.Map(func(r rune) rune {

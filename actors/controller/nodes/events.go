@@ -67,7 +67,7 @@ func (h *Handle) putEvents(now time.Time, data []byte, reported uint64) {
 	if len(data) > longestAnswer {
 		data = nil
 	}
-	if h.all.events.Add(int64(k.list.Put(data, reported, eventLimits))) > allEvents {
+	if h.all.events.Add(int64(k.list.Put(now, data, reported, eventLimits))) > allEvents {
 		h.all.events.Add(int64(k.list.Trim(fewEvents)))
 	}
 }

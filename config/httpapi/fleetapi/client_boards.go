@@ -136,9 +136,18 @@ func (s *EventSelection) Newest() []NodeEvent {
 	return out
 }
 
-// SortEvents sorts events by time; equal ones, which a node that has moved has at two replicas, are neighbours.
-func SortEvents(list []NodeEvent) { slices.SortFunc(list, compareEvents) }
+// MergeEvents returns the newest events of those that several replicas have, by time. A node that has moved has events at
+// two: of one event, the one that has changed last counts.
+func MergeEvents(list []NodeEvent, last int) []NodeEvent {
+	slices.SortStableFunc(list, func(a, b NodeEvent) int {
+		return cmp.Or(cmp.Compare(a.Node, b.Node), cmp.Compare(a.Seq, b.Seq), cmp.Compare(b.Rev, a.Rev))
+	})
+	list = slices.CompactFunc(list, func(a, b NodeEvent) bool { return a.Node == b.Node && a.Seq == b.Seq })
+	slices.SortFunc(list, compareEvents)
+	return list[max(0, len(list)-last):]
+}
 
+// compareEvents compares the times of events.
 func compareEvents(a, b NodeEvent) int {
 	return cmp.Or(a.Time.Compare(b.Time), cmp.Compare(a.Node, b.Node), cmp.Compare(a.Seq, b.Seq))
 }

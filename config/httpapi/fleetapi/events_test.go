@@ -34,12 +34,23 @@ func TestTheNewestEventsOfManyNodes(t *testing.T) {
 				want = append(want, NodeEvent{name, e})
 			}
 		}
-		SortEvents(want)
-		want = want[max(0, len(want)-q.Last):]
+		want = MergeEvents(want, q.Last)
 		same := func(a, b NodeEvent) bool { return a.Node == b.Node && a.Seq == b.Seq && len(a.Chain) == len(b.Chain) }
 		if got := s.Newest(); got == nil || !slices.EqualFunc(got, want, same) {
 			t.Fatalf("round %d, %+v:\n%v\n%v", round, q, got, want)
 		}
+	}
+}
+
+// Of one event that two replicas have, with different times if its node's clock is fast, the newest counts.
+func TestEventsOfSeveralReplicasAreMerged(t *testing.T) {
+	t.Parallel()
+	e := func(node string, seq, rev uint64, after int) NodeEvent {
+		return NodeEvent{node, events.Event{Seq: seq, Rev: rev, Time: at.Add(time.Duration(after) * time.Second)}}
+	}
+	got := MergeEvents([]NodeEvent{e("b", 1, 0, 3), e("a", 7, 0, 9), e("a", 7, 8, 1), e("a", 6, 0, 0), e("b", 1, 0, 5)}, 2)
+	if len(got) != 2 || got[0].Node != "a" || got[0].Rev != 8 || got[1].Node != "b" {
+		t.Errorf("%+v", got)
 	}
 }
 
