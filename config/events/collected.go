@@ -39,8 +39,8 @@ func (c *Collected) Wants(reported uint64) (after uint64, ok bool) {
 	return c.last, true
 }
 
-// Put adds what a peer has answered now, after it reported a number, and drops the oldest events beyond the limits. Events
-// that no node can have sent are skipped. It returns by how many bytes of memory the list has grown.
+// Put adds what a peer has answered now, after it reported a number, and drops the oldest events beyond the limits.
+// Events that no node can have sent are skipped. It returns by how many bytes of memory the list has grown.
 func (c *Collected) Put(now time.Time, data []byte, reported uint64, l Limits) (grown int) {
 	before := c.bytes
 	var a Answer

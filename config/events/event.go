@@ -162,8 +162,8 @@ func (e Event) OfPeer() (out Event, ok bool) {
 	return e.cleaned(), true
 }
 
-// notAfter returns the event at a time that is not after now: a peer whose clock is fast, or which lies, would otherwise
-// have the newest events of all peers.
+// notAfter returns the event at a time that is not after now: otherwise a peer whose clock is fast, or which lies,
+// would have the newest events of all peers.
 func (e Event) notAfter(now time.Time) Event {
 	if now = now.UTC(); e.Time.After(now) {
 		e.Time = now

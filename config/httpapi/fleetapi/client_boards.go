@@ -136,8 +136,8 @@ func (s *EventSelection) Newest() []NodeEvent {
 	return out
 }
 
-// MergeEvents returns the newest events of those that several replicas have, by time. A node that has moved has events at
-// two: of one event, the one that has changed last counts.
+// MergeEvents returns the newest events of those that several replicas have, by time. A node that has moved has events
+// at two: of one event, the one that has changed last counts.
 func MergeEvents(list []NodeEvent, last int) []NodeEvent {
 	slices.SortStableFunc(list, func(a, b NodeEvent) int {
 		return cmp.Or(cmp.Compare(a.Node, b.Node), cmp.Compare(a.Seq, b.Seq), cmp.Compare(b.Rev, a.Rev))

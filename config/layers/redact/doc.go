@@ -210,7 +210,8 @@ var secretNames = []string{"password", "passwd", "passphrase", "passcode", "pwd"
 // isSecretName reports whether a key has the name of a secret, or of an environment, which may hold some.
 func isSecretName(key string) bool {
 	plain := plainName(key)
-	if plain == "env" || plain == "environment" || strings.HasSuffix(plain, "pass") && !strings.HasSuffix(plain, "bypass") {
+	switch {
+	case plain == "env", plain == "environment", strings.HasSuffix(plain, "pass") && !strings.HasSuffix(plain, "bypass"):
 		return true
 	}
 	return slices.ContainsFunc(secretNames, func(name string) bool { return strings.Contains(plain, name) })

@@ -60,8 +60,8 @@ func maskKeys(s string) string {
 }
 
 // words are the names of secrets in texts.
-const words = `(?:password|passwd|passphrase|passcode|pwd|secret|token|psk|shared[_-]?key|private[_-]?key|api[_-]?key|` +
-	`access[_-]?key|signing[_-]?key|master[_-]?key|credentials?)`
+const words = `(?:password|passwd|passphrase|passcode|pwd|secret|token|psk|shared[_-]?key|private[_-]?key|` +
+	`api[_-]?key|access[_-]?key|signing[_-]?key|master[_-]?key|credentials?)`
 
 // value is the value behind such a name: a quoted text, with escaped quotes or not, or a word.
 const value = `(?:\\?"(?:[^"\\]|\\[^"])*\\?"|'[^']*'|[^\s"',;&\\{}[\]][^\s"',;&\\}\]]*)`
@@ -85,15 +85,16 @@ var patterns = []struct {
 		"${1}" + Mark, []string{"authorization", "cookie", "x-api-key", "x-auth-token"}},
 	{regexp.MustCompile(`(?i)\b(bearer|basic)\s+[A-Za-z0-9+/_=.~-]{8,}`), "${1} " + Mark, []string{"bearer", "basic"}},
 	// Tokens of well-known services, and PEM in base64.
-	{regexp.MustCompile(`\b(?:gh[opsur]_\w{16,}|github_pat_\w{16,}|glpat-[\w-]{16,}|xox[abprs]-[\w-]{10,}|AKIA[0-9A-Z]{16})`),
-		Mark, []string{"ghp_", "gho_", "ghs_", "ghu_", "ghr_", "github_pat_", "glpat-", "xox", "akia"}},
+	{regexp.MustCompile(`\b(?:gh[opsur]_\w{16,}|github_pat_\w{16,}|glpat-[\w-]{16,}|xox[abprs]-[\w-]{10,}|` +
+		`AKIA[0-9A-Z]{16})`), Mark, []string{"ghp_", "gho_", "ghs_", "ghu_", "ghr_", "github_pat_", "glpat-", "xox", "akia"}},
 	{regexp.MustCompile(`LS0tLS1CRUdJTi[A-Za-z0-9+/_=-]+`), Mark, []string{"ls0tls1crudjti"}},
 	// Parameters of URLs, and lines of ipsec.secrets.
 	{regexp.MustCompile(`(?i)([?&](?:key|sig|signature|auth|code|pass|hmac|x-amz-[a-z-]+)=)[^&\s"'<>\\]+`), "${1}" + Mark,
 		[]string{"?", "&"}},
 	{regexp.MustCompile(`(?i)(:\s*(?:psk|eap|xauth|ntlm|pkcs12|rsa\s+\S+|ecdsa\s+\S+)\s+)` + value), "${1}" + Mark,
 		[]string{"psk", "eap", "xauth", "ntlm", "pkcs12", "rsa", "ecdsa"}},
-	// NAME=VALUE, "name": "value", --name VALUE, "--name","VALUE", "name":"NAME","value":"VALUE"; a file's name is no secret.
+	// NAME=VALUE, "name": "value", --name VALUE, "--name","VALUE", "name":"NAME","value":"VALUE"; a file's name is no
+	// secret.
 	{regexp.MustCompile(`(?i)(\b[a-z0-9_.-]*` + words + `\\?["']?\s*[=:]\s*)` + value), "${1}" + Mark, hints},
 	{regexp.MustCompile(`(?i)(\b(?:[a-z0-9]+[_.-])*pass\\?["']?\s*[=:]\s*)` + value), "${1}" + Mark, []string{"pass"}},
 	{regexp.MustCompile(`(?i)(--[a-z0-9-]*` + words + `(?:\s+|\\?",\s*))` + value), "${1}" + Mark, hints},
