@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -18,10 +19,9 @@ import (
 	"edgespan/platform/store/etcd/etcdtest"
 )
 
-// endpoint is the address of this test program's embedded server.
-var endpoint string
-
-func TestMain(m *testing.M) {
+// served is this test program's embedded server. The first test that needs it starts it: with -json, testing replaces
+// os.Stderr when the tests begin, and etcd's goroutines read that.
+var served = sync.OnceValue(func() *etcdtest.Server {
 	dir, err := os.MkdirTemp("", "etcd")
 	if err != nil {
 		panic(err)
@@ -30,10 +30,21 @@ func TestMain(m *testing.M) {
 	if err != nil {
 		panic(err)
 	}
-	endpoint = server.Endpoint
+	ends = append(ends, server.Close, func() { _ = os.RemoveAll(dir) })
+	return server
+})
+
+// ends are called after the last test.
+var ends []func()
+
+// endpoint returns the address of the embedded server.
+func endpoint() string { return served().Endpoint }
+
+func TestMain(m *testing.M) {
 	code := m.Run()
-	server.Close()
-	os.RemoveAll(dir)
+	for _, end := range ends {
+		end()
+	}
 	os.Exit(code)
 }
 
@@ -44,7 +55,7 @@ func opened(t testing.TB) *Store { return openedAs(t, fmt.Sprint("fleet-", fleet
 
 func openedAs(t testing.TB, fleet string) *Store {
 	t.Helper()
-	s, err := Open(t.Context(), Options{Endpoints: []string{endpoint}, Fleet: fleet})
+	s, err := Open(t.Context(), Options{Endpoints: []string{endpoint()}, Fleet: fleet})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -104,7 +115,7 @@ func TestAMemberThatSaysTimedOutFirst(t *testing.T) {
 
 func TestWhatCannotBeOpened(t *testing.T) {
 	for _, fleet := range []string{"", "a//b", strings.Repeat("f", MaxFleet+1)} {
-		if _, err := Open(t.Context(), Options{Endpoints: []string{endpoint}, Fleet: fleet}); !errors.Is(err, kv.ErrInvalid) {
+		if _, err := Open(t.Context(), Options{Endpoints: []string{endpoint()}, Fleet: fleet}); !errors.Is(err, kv.ErrInvalid) {
 			t.Errorf("fleet %.20q: %v", fleet, err)
 		}
 	}
@@ -118,7 +129,7 @@ func TestWhatCannotBeOpened(t *testing.T) {
 	if _, err := s.client.Put(t.Context(), s.root+"id", "no id"); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Open(t.Context(), Options{Endpoints: []string{endpoint}, Fleet: "spoilt"}); err == nil ||
+	if _, err := Open(t.Context(), Options{Endpoints: []string{endpoint()}, Fleet: "spoilt"}); err == nil ||
 		!strings.Contains(err.Error(), `invalid value "no id"`) {
 		t.Errorf("an id that is none: %v", err)
 	}

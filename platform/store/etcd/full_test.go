@@ -111,7 +111,7 @@ func TestEachMemberHasItsOwnTimeToSayItsSize(t *testing.T) {
 	s := opened(t)
 	ctx, cancel := context.WithTimeout(t.Context(), 2*weighing)
 	defer cancel()
-	if size, err := s.sizeOf(ctx, []string{"http://" + deaf.Addr().String(), endpoint}); err != nil || size <= 0 {
+	if size, err := s.sizeOf(ctx, []string{"http://" + deaf.Addr().String(), endpoint()}); err != nil || size <= 0 {
 		t.Errorf("%d, %v", size, err)
 	}
 }

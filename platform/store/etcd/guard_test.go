@@ -14,8 +14,8 @@ import (
 // Members are disconnected and come back, while no call is in flight and while writers write: nothing deadlocks, and
 // the store works throughout.
 func TestMembersAreLeftAndComeBack(t *testing.T) {
-	other := strings.Replace(endpoint, "127.0.0.1", "localhost", 1)
-	s, err := Open(t.Context(), Options{Endpoints: []string{endpoint, other}, Fleet: fmt.Sprint("fleet-", fleets.Add(1))})
+	other := strings.Replace(endpoint(), "127.0.0.1", "localhost", 1)
+	s, err := Open(t.Context(), Options{Endpoints: []string{endpoint(), other}, Fleet: fmt.Sprint("fleet-", fleets.Add(1))})
 	if err != nil {
 		t.Fatal(err)
 	}
