@@ -170,7 +170,9 @@ func (nw network) dhcpOptions() string {
 	if words := ipv4Words(ntp, maxOptionAddresses); len(words) > 0 {
 		lines = append(lines, "option:ntp-server,"+strings.Join(words, ","))
 	}
-	lines = append(lines, nw.classlessOptions()...)
+	if words := nw.classlessRoutes(); len(words) > 0 {
+		lines = append(lines, "option:classless-static-route,"+strings.Join(words, ","))
+	}
 	lines = append(lines, nw.dhcpOptions6()...)
 	return strings.Join(lines, "\n") + "\n"
 }
@@ -186,6 +188,43 @@ func ipv4Words(addrs []netip.Addr, limit int) []string {
 	for _, a := range addrs {
 		if a.Is4() && len(words) < limit {
 			words = append(words, a.String())
+		}
+	}
+	return words
+}
+
+// classlessRoutes returns the pairs of option 121. A client that uses it ignores option 3, so it includes the default
+// route, as the first pair; routes that do not fit are routed by the gateway anyway.
+func (nw network) classlessRoutes() []string {
+	var words []string
+	left := maxOption
+	seen := map[netip.Prefix]bool{nw.Config.IPv4.Subnet.Masked(): true}
+	add := func(dst netip.Prefix, via netip.Addr) {
+		dst = dst.Masked()
+		size := 1 + (dst.Bits()+7)/8 + 4
+		if !dst.Addr().Is4() || seen[dst] || size > left {
+			return
+		}
+		seen[dst] = true
+		left -= size
+		words = append(words, dst.String(), via.String())
+	}
+	gw := nw.Config.IPv4.Gateway
+	routes := nw.staticRoutes()
+	for _, r := range routes {
+		if nw.inside(r) {
+			add(r.Destination, r.Gateway)
+		}
+	}
+	if nw.Config.Port != "" {
+		add(anywhere, gw)
+	}
+	for _, r := range routes {
+		add(r.Destination, gw)
+	}
+	if nw.port != nil {
+		for _, p := range connected(*nw.port) {
+			add(p, gw)
 		}
 	}
 	return words
@@ -260,9 +299,6 @@ func (nw network) dhcpHosts() []netstate.Object {
 	var objs []netstate.Object
 	for _, a := range nw.Adapters {
 		line := a.Lease.MAC + ",id:*," + a.Lease.IP.String()
-		if nw.routesFor(a) {
-			line += ",set:" + routerTag(a)
-		}
 		if nw.hasIPv6() && nw.Config.IPv6.Mode == DHCPv6 {
 			line += ",[" + nw.ip6(a).String() + "]"
 		}
