@@ -46,7 +46,7 @@ func flowsDoc6(costStep int, settings, acl string) string {
 }
 
 // attack6 makes the hostile app send, until the test ends, what might lead its packets astray: parts of connections that
-// nobody opened, with its own address, and with those of its neighbour and of the node's ports.
+// no one opened, with its own address, and with those of its neighbour and of the node's ports.
 func (w *world) attack6(web, rogue netip.Addr) {
 	w.Helper()
 	far := netip.MustParseAddr(isp6Web)

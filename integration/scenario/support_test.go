@@ -52,7 +52,7 @@ func (w *world) archived(args ...string) map[string]string {
 	return w.files(data)
 }
 
-// As an operator I send one file to whoever knows more: it has what the node and the host know, without my secrets, and
+// As an operator I send one file to somebody who knows more: it has what the node and the host know, without my secrets, and
 // also if the daemon is frozen or dead.
 func TestASupportArchiveOfANode(t *testing.T) {
 	t.Parallel()

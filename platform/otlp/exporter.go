@@ -53,6 +53,9 @@ type Exporter struct {
 	failing       bool // the last batch could not be sent
 }
 
+// lastSpans is how long the end of a program waits for a collector that takes the last spans.
+const lastSpans = 2 * time.Second
+
 // Start starts an exporter. It connects when there is something to send.
 func Start(c Config, r Resource, log *zap.Logger) (*Exporter, error) {
 	client, err := c.client()
@@ -94,6 +97,26 @@ func (e *Exporter) Close(ctx context.Context) {
 		e.abort()
 		<-e.ended
 	}
+}
+
+// Stop is Close with the time that the end of a program may take. A nil Exporter has nothing to send.
+func (e *Exporter) Stop() {
+	if e == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), lastSpans)
+	defer cancel()
+	e.Close(ctx)
+}
+
+// Outcomes counts spans by what became of them: sent, dropped, or truncated, which t left out. It is nil of a nil
+// Exporter.
+func (e *Exporter) Outcomes(t *trace.Tracer) map[string]uint64 {
+	if e == nil {
+		return nil
+	}
+	sent, dropped := e.Counts()
+	return map[string]uint64{"sent": sent, "dropped": dropped, "truncated": t.Truncated()}
 }
 
 func (e *Exporter) run() {

@@ -1,16 +1,10 @@
 package serve
 
 import (
-	"context"
-	"time"
-
 	"edgespan/cmd/term"
 	"edgespan/platform/otlp"
 	"edgespan/pubsub/trace"
 )
-
-// lastSpans is how long the end of the controller waits for a collector that takes the last spans.
-const lastSpans = 2 * time.Second
 
 // tracing is the export of traces; the zero value is off.
 type tracing struct {
@@ -55,20 +49,7 @@ func (s *service) startTracing() error {
 }
 
 // stop sends the last spans.
-func (t *tracing) stop() {
-	if t.exporter == nil {
-		return
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), lastSpans)
-	defer cancel()
-	t.exporter.Close(ctx)
-}
+func (t *tracing) stop() { t.exporter.Stop() }
 
 // spans returns what became of the spans; nil without traces.
-func (t *tracing) spans() map[string]uint64 {
-	if t.exporter == nil {
-		return nil
-	}
-	sent, dropped := t.exporter.Counts()
-	return map[string]uint64{"sent": sent, "dropped": dropped, "truncated": t.tracer.Truncated()}
-}
+func (t *tracing) spans() map[string]uint64 { return t.exporter.Outcomes(t.tracer) }

@@ -1,9 +1,6 @@
 package daemon
 
 import (
-	"context"
-	"time"
-
 	"github.com/google/uuid"
 	"go.uber.org/zap"
 
@@ -12,9 +9,6 @@ import (
 	"edgespan/platform/otlp"
 	"edgespan/pubsub/trace"
 )
-
-// lastSpans is how long the end of the daemon waits for a collector that takes the last spans.
-const lastSpans = 2 * time.Second
 
 // tracing is the export of traces; the zero value is off.
 type tracing struct {
@@ -37,14 +31,7 @@ func (t *tracing) start(c *otlp.Config, version string, node uuid.UUID, log *zap
 }
 
 // stop sends the last spans.
-func (t *tracing) stop() {
-	if t.exporter == nil {
-		return
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), lastSpans)
-	defer cancel()
-	t.exporter.Close(ctx)
-}
+func (t *tracing) stop() { t.exporter.Stop() }
 
 // Scrape adds the node's metrics.
 func (n *node) Scrape(version string, to *metrics.Scrape) {
@@ -53,10 +40,4 @@ func (n *node) Scrape(version string, to *metrics.Scrape) {
 }
 
 // spans returns what became of the spans; nil without traces.
-func (t *tracing) spans() map[string]uint64 {
-	if t.exporter == nil {
-		return nil
-	}
-	sent, dropped := t.exporter.Counts()
-	return map[string]uint64{"sent": sent, "dropped": dropped, "truncated": t.tracer.Truncated()}
-}
+func (t *tracing) spans() map[string]uint64 { return t.exporter.Outcomes(t.tracer) }
