@@ -20,7 +20,7 @@ const (
 	opClasses
 )
 
-var semaphoreSlots = [opClasses]int{chainOps: 64, buildOps: 32, helperOps: 3}
+var semaphoreSlots = [opClasses]int{chainOps: 128, buildOps: 32, helperOps: 4}
 
 // semaphoreTimeout is how long an op keeps its slot: an op that hangs must not delay other networks
 // (docs/architecture.md, law 7). Chains wait for one another inside a slot, so they get many slots.

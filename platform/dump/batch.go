@@ -8,7 +8,8 @@ import (
 // Batch runs a function once for the items of many callers, where that costs as much as for one item. Items that
 // arrive during a run are in the next one.
 type Batch[T any] struct {
-	do func([]T)
+	gather func() // before each run; nil for none
+	do     func([]T)
 
 	mu      sync.Mutex
 	waiting []T
@@ -18,6 +19,11 @@ type Batch[T any] struct {
 
 // NewBatch returns a Batch of a function that processes all given items and stores the results in the items.
 func NewBatch[T any](do func([]T)) *Batch[T] { return &Batch[T]{do: do} }
+
+// NewGathered returns a Batch that calls gather before each run, to wait for items that are about to come.
+func NewGathered[T any](gather func(), do func([]T)) *Batch[T] {
+	return &Batch[T]{gather: gather, do: do}
+}
 
 // Do adds an item to the next run and returns when that run has ended, or with the context's error before it. After
 // that error the run may still process the item.
@@ -49,13 +55,18 @@ func (b *Batch[T]) Begin(item T) <-chan struct{} {
 func (b *Batch[T]) loop() {
 	for {
 		b.mu.Lock()
-		items, done := b.waiting, b.done
-		b.waiting, b.done = nil, nil
-		if done == nil {
+		if b.done == nil {
 			b.running = false
 			b.mu.Unlock()
 			return
 		}
+		b.mu.Unlock()
+		if b.gather != nil {
+			b.gather()
+		}
+		b.mu.Lock()
+		items, done := b.waiting, b.done
+		b.waiting, b.done = nil, nil
 		b.mu.Unlock()
 		b.do(items)
 		close(done)

@@ -3,6 +3,7 @@ package firewall
 import (
 	"context"
 	"sync"
+	"time"
 )
 
 // age tracks whether the packet filter changed since it was last listed. The kernel counts changes of nf_tables; the
@@ -37,25 +38,43 @@ func (f *Firewall) generation(ctx context.Context) (uint32, bool) {
 	return gen, err == nil
 }
 
-// lister returns a function that lists a table, and lists it again only after a change. The function must not be called
-// concurrently.
-func (f *Firewall) lister(name string) func(context.Context) (view, error) {
+// keepListing is how long a listing is kept after it was made: it may have megabytes.
+const keepListing = 5 * time.Second
+
+// untilChange returns a function that lists a table, and lists it again only after a change, or after keepListing. The
+// function must not be called concurrently.
+func (f *Firewall) untilChange(list func(context.Context) (view, error)) func(context.Context) (view, error) {
+	var mu sync.Mutex
 	var last view
 	var lastGen uint32
+	drop := time.AfterFunc(time.Hour, func() {
+		mu.Lock()
+		defer mu.Unlock()
+		last = view{}
+	})
+	drop.Stop()
 	return func(ctx context.Context) (view, error) {
+		mu.Lock()
+		defer mu.Unlock()
 		gen, counted := f.generation(ctx) // before the listing: the listing is as new or newer
 		if counted && last.table != nil && gen == lastGen {
 			return last, nil
 		}
 		last = view{}
-		out, err := f.run.Run(ctx, "", "iptables-save", "-t", name)
-		if err != nil {
-			return view{}, err
-		}
-		t := parse(out).view()
-		if counted {
+		t, err := list(ctx)
+		if err == nil && counted {
 			last, lastGen = t, gen
+			drop.Reset(keepListing)
 		}
-		return t, nil
+		return t, err
 	}
+}
+
+// listText lists a table by iptables.
+func (f *Firewall) listText(ctx context.Context, name string) (view, error) {
+	out, err := f.run.Run(ctx, "", "iptables-save", "-t", name)
+	if err != nil {
+		return view{}, err
+	}
+	return parse(out).view(), nil
 }

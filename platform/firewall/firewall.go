@@ -36,9 +36,10 @@ var tableOrder = []string{"filter", "nat", "raw"}
 type Firewall struct {
 	run    *proc.Runner
 	nft    *nft.Conn
-	folder func(number int) string // absolute path of an owner's run folder
-	dumps  map[string]*dump.Shared[view]
-	native *dump.Shared[native] // nftables tables of edgespan
+	folder func(number int) string       // absolute path of an owner's run folder
+	dumps  map[string]*dump.Shared[view] // by table, as text
+	sums   map[string]*dump.Shared[view] // the same as digests
+	native *dump.Shared[native]          // nftables tables of edgespan
 	// counters shares reads of the legacy backend's counters.
 	counters *dump.Shared[counters]
 	remove   *remover
@@ -57,13 +58,18 @@ type Firewall struct {
 // New returns a Firewall; folder returns an owner's run folder by its number.
 func New(run *proc.Runner, conn *nft.Conn, folder func(number int) string) *Firewall {
 	f := &Firewall{run: run, nft: conn, remove: newRemover(conn.Remove), folder: folder,
-		dumps: map[string]*dump.Shared[view]{}, stores: map[int]*store{}}
+		dumps: map[string]*dump.Shared[view]{}, sums: map[string]*dump.Shared[view]{}, stores: map[int]*store{}}
 	for _, name := range tableOrder {
-		f.dumps[name] = dump.New(dumpTimeout, f.lister(name))
+		f.dumps[name] = dump.New(dumpTimeout, f.untilChange(func(ctx context.Context) (view, error) {
+			return f.listText(ctx, name)
+		}))
+		f.sums[name] = dump.New(dumpTimeout, f.untilChange(func(ctx context.Context) (view, error) {
+			return f.listSums(ctx, name)
+		}))
 	}
 	f.counters = dump.New(dumpTimeout, f.legacyCounters)
 	f.native = dump.New(dumpTimeout, f.listNative)
-	f.writes.turn = dump.NewBatch(f.writeTogether)
+	f.writes.turn = dump.NewGathered(f.writes.gather, f.writeTogether)
 	return f
 }
 

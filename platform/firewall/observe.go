@@ -30,13 +30,16 @@ func (f *Firewall) Observe(ctx context.Context, number int, full bool) (netstate
 	if l.full {
 		l.seen, err = f.observe(ctx, number, left)
 	} else {
-		l.seen, err = f.readBack(ctx, left)
+		l.seen, err = f.readBack(ctx, number, left)
 	}
 	if err != nil {
 		return nil, err
 	}
 	if err := st.saw(l); err != nil {
 		return nil, err
+	}
+	if l.full && number > 0 && len(l.seen) == 0 {
+		f.writes.expect(number)
 	}
 	s := netstate.State{}
 	for _, e := range l.seen {
@@ -46,7 +49,7 @@ func (f *Firewall) Observe(ctx context.Context, number int, full bool) (netstate
 }
 
 // readBack completes left with the kernel's spelling of the chains written since the last observation.
-func (f *Firewall) readBack(ctx context.Context, left map[netstate.ID]entry) ([]entry, error) {
+func (f *Firewall) readBack(ctx context.Context, number int, left map[netstate.ID]entry) ([]entry, error) {
 	var seen []entry
 	unread := map[string][]entry{} // by table, nativeTables for those of nftables
 	for _, e := range left {
@@ -71,16 +74,15 @@ func (f *Firewall) readBack(ctx context.Context, left map[netstate.ID]entry) ([]
 		if len(names) == 0 {
 			continue
 		}
-		t, err := f.readView(ctx, name, unique(names))
+		t, err := f.viewOfChains(ctx, number, name, unique(names))
 		if err != nil {
 			return nil, fmt.Errorf("read back chains: %w", err)
 		}
-		h := hooksOf(inTable(left, name), nil)
-		for _, e := range unread[name] {
-			if e, there := t.found(e, h); there {
-				seen = append(seen, e)
-			}
+		found, err := f.compare(ctx, name, t, unread[name], hooksOf(inTable(left, name), nil))
+		if err != nil {
+			return nil, fmt.Errorf("read back chains: %w", err)
 		}
+		seen = append(seen, found...)
 	}
 	native, err := f.readNative(ctx, unread[nativeTables])
 	return append(seen, native...), err
@@ -103,21 +105,24 @@ func inTable(all map[netstate.ID]entry, name string) map[string]entry {
 func (f *Firewall) observe(ctx context.Context, number int, stored map[netstate.ID]entry) ([]entry, error) {
 	var seen []entry
 	for _, name := range tableOrder {
-		t, err := f.dumps[name].Get(ctx)
+		t, err := f.viewOf(ctx, number, name)
 		if err != nil {
 			return nil, fmt.Errorf("list chains of %s: %w", name, withCommand(err))
 		}
 		byName := inTable(stored, name)
-		h := hooksOf(byName, nil)
+		var known []entry
 		for _, chain := range t.owned[number] {
-			left, known := byName[chain]
-			if !known {
-				left = written(netstate.Chain{Family: netstate.IPv4, Table: name, Name: chain})
-				left.Unread = false
+			left, written := byName[chain]
+			if !written {
+				left = entry{Family: netstate.IPv4, Table: name, Name: chain}
 			}
-			e, _ := t.found(left, h)
-			seen = append(seen, e)
+			known = append(known, left)
 		}
+		found, err := f.compare(ctx, name, t, known, hooksOf(byName, nil))
+		if err != nil {
+			return nil, fmt.Errorf("list chains of %s: %w", name, withCommand(err))
+		}
+		seen = append(seen, found...)
 	}
 	native, err := f.observeNative(ctx, number, stored)
 	return append(seen, native...), err

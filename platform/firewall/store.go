@@ -56,7 +56,7 @@ func (e entry) ownRules() []string {
 // jumps returns the rules that lead into the chain, in the kernel's spelling or as written.
 func (e entry) jumps() []jump {
 	var js []jump
-	if e.Unread {
+	if e.Unread || e.isSummed() {
 		for _, h := range e.Hooks {
 			js = append(js, jump{parent: h.Parent, rule: join(h.Match, "-j", e.Name)})
 		}

@@ -96,10 +96,11 @@ type view struct {
 	table
 	parents map[string][]string
 	owned   map[int][]string // chains by owner number, sorted
+	summed  bool             // rules are digests (sums.go)
 }
 
 func (t table) view() view {
-	v := view{t, map[string][]string{}, map[int][]string{}}
+	v := view{table: t, parents: map[string][]string{}, owned: map[int][]string{}}
 	for _, parent := range sortedKeys(t) {
 		if n, own := owner(parent); own {
 			v.owned[n] = append(v.owned[n], parent)
@@ -158,10 +159,16 @@ func (t view) spelling(c netstate.Chain, h hooked) string {
 	return strings.Join(lines, "\n")
 }
 
-// found returns a chain as the table shows it: as written, if the kernel's spelling is unchanged since, or if it was
-// just written and every rule and jump is there; otherwise as observed. It returns false if there is no such chain.
-func (t view) found(left entry, h hooked) (entry, bool) {
-	if _, there := t.table[left.Name]; !there {
+// has reports whether the table has a chain.
+func (t view) has(left entry) bool {
+	_, there := t.table[left.Name]
+	return there
+}
+
+// confirmed returns a chain as it was written, if the kernel's spelling is unchanged since, or if it was just written
+// and every rule and jump is there.
+func (t view) confirmed(left entry, h hooked) (entry, bool) {
+	if !t.has(left) {
 		return entry{}, false
 	}
 	c := left.chain()
@@ -172,8 +179,7 @@ func (t view) found(left entry, h hooked) (entry, bool) {
 	case !left.Unread && kernel == left.Kernel:
 		return left, true
 	}
-	c = t.observed(c.Table, c.Name, h)
-	return read(c, t.spelling(c, h)), true
+	return entry{}, false
 }
 
 // complete reports whether a chain holds as many rules and jumps as were written.
@@ -189,8 +195,9 @@ func (t view) complete(c netstate.Chain, h hooked) bool {
 
 // observed returns a chain whose spelling differs from the stored one. Its text differs from every desired text unless
 // the two are equal rule by rule.
-func (t view) observed(tableName, chain string, h hooked) netstate.Chain {
-	c := netstate.Chain{Family: netstate.IPv4, Table: tableName, Name: chain, Rules: t.own(chain, h)}
+func (t view) observed(left entry, h hooked) entry {
+	chain := left.Name
+	c := netstate.Chain{Family: netstate.IPv4, Table: left.Table, Name: chain, Rules: t.own(chain, h)}
 	for _, j := range t.jumps(chain, t.parents[chain]) {
 		if !h(j.parent, chain) {
 			continue
@@ -201,7 +208,7 @@ func (t view) observed(tableName, chain string, h hooked) netstate.Chain {
 		}
 		c.Hooks = append(c.Hooks, netstate.Hook{Parent: j.parent, Match: match, Last: j.before && !j.after})
 	}
-	return c
+	return read(c, t.spelling(c, h))
 }
 
 func isBuiltin(chain string) bool {

@@ -3,6 +3,7 @@ package firewall
 import (
 	"context"
 	"errors"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -23,23 +24,50 @@ const (
 	// crowd is the number of concurrent writers from which they are batched: with fewer networks, one that hangs delays
 	// no other.
 	crowd = 3
+	// comingTime is how long a network that was observed to have no chain is expected to write some, and gatherTime how
+	// long a restore for several waits for all that are expected.
+	comingTime = 250 * time.Millisecond
+	gatherTime = 40 * time.Millisecond
 )
 
-// writes counts the restores in progress.
+// writes counts the restores in progress, and those that are about to come.
 type writes struct {
 	turn *dump.Batch[*writing]
 
 	mu     sync.Mutex
-	single int // restores of one network each
-	joined int // batched networks
+	single int               // restores of one network each
+	joined int               // batched networks
+	coming map[int]time.Time // networks that are expected to write, and since when
+	came   chan struct{}     // closed once none is expected; nil if no restore waits for that
+}
+
+// expect notes that a network is about to write.
+func (w *writes) expect(number int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.coming == nil {
+		w.coming = map[int]time.Time{}
+	}
+	w.coming[number] = time.Now()
+}
+
+// expected returns the number of networks that are about to write. Call it with w.mu held.
+func (w *writes) expected() int {
+	maps.DeleteFunc(w.coming, func(_ int, since time.Time) bool { return time.Since(since) > comingTime })
+	if len(w.coming) == 0 && w.came != nil {
+		close(w.came)
+		w.came = nil
+	}
+	return len(w.coming)
 }
 
 // enter reports whether a network is batched with others; call leave when it is done.
-func (w *writes) enter() (together bool, leave func()) {
+func (w *writes) enter(number int) (together bool, leave func()) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	n := &w.single
-	if together = w.joined > 0 || w.single >= crowd; together {
+	delete(w.coming, number)
+	if together = w.joined > 0 || w.single+w.expected() >= crowd; together {
 		n = &w.joined
 	}
 	*n++
@@ -47,6 +75,22 @@ func (w *writes) enter() (together bool, leave func()) {
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		*n--
+	}
+}
+
+// gather waits for the networks that are about to write, at most for gatherTime.
+func (w *writes) gather() {
+	w.mu.Lock()
+	came := make(chan struct{})
+	w.came = came
+	left := w.expected()
+	w.mu.Unlock()
+	if left == 0 {
+		return
+	}
+	select {
+	case <-came:
+	case <-time.After(gatherTime):
 	}
 }
 
@@ -107,6 +151,9 @@ func (f *Firewall) applyShared(ctx context.Context, list []*writing) {
 	}
 }
 
+// anyNetwork is a number that is not host's.
+const anyNetwork = 1
+
 // observeAfter lists the tables that edits wrote to, and the nftables tables. A failed listing is repeated by a
 // later observation.
 func (f *Firewall) observeAfter(ctx context.Context, edits []*edit) *after {
@@ -115,7 +162,7 @@ func (f *Firewall) observeAfter(ctx context.Context, edits []*edit) *after {
 		if !slices.ContainsFunc(edits, func(e *edit) bool { return e.name == name }) {
 			continue
 		}
-		if v, err := f.dumps[name].Get(ctx); err == nil {
+		if v, err := f.viewOf(ctx, anyNetwork, name); err == nil {
 			a.tables[name] = v
 		}
 	}
@@ -144,9 +191,9 @@ func (a *after) read(m map[netstate.ID]entry) {
 			}
 			continue
 		}
-		if found, there := a.tables[e.Table].found(e, hooks[e.Table]); there {
+		if found, ok := a.tables[e.Table].confirmed(e, hooks[e.Table]); ok {
 			m[id] = found
-		}
+		} // a later observation lists what is not as written
 	}
 }
 
@@ -168,7 +215,7 @@ func joined(edits []*edit) string {
 // together writes the chains of a network, batched with others under load, and returns the resulting state if it is
 // known.
 func (f *Firewall) together(ctx context.Context, number int, want []netstate.Chain) (*after, error) {
-	together, leave := f.writes.enter()
+	together, leave := f.writes.enter(number)
 	defer leave()
 	if !together {
 		if err := f.applyNative(ctx, number, want, sharedFamilies...); err != nil {
