@@ -192,8 +192,9 @@ var mayImport = map[string][]string{
 	"platform/firewall":   {"netinst/netstate", "platform/dump", "platform/nft", "platform/proc", "pubsub/backoff"},
 	"platform/dhcp":       {"netinst/netstate", "platform/proc"},
 	"platform/host": {
-		"netinst/netstate", "netinst/probe", "platform/dhcp", "platform/dnsmasq", "platform/firewall", "platform/ipset",
-		"platform/kernel", "platform/nft", "platform/probe", "platform/proc", "platform/resolvconf", "platform/watch",
+		"netinst/netstate", "netinst/probe", "platform/dhcp", "platform/dnsmasq", "platform/dump", "platform/firewall",
+		"platform/ipset", "platform/kernel", "platform/nft", "platform/probe", "platform/proc", "platform/resolvconf",
+		"platform/watch",
 	},
 	"platform/ipset":                 {"netinst/netstate", "platform/dump"},
 	"platform/kernel":                {"netinst/netstate", "platform/dump", "platform/proc", "pubsub/backoff"},

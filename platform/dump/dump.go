@@ -6,6 +6,8 @@
 // After a listing that many callers shared, the next one waits for up to three times as long as that took. So when a
 // thousand networks start together, listings that grow with the host take a bounded share of the time and serve more
 // callers.
+//
+// A Stamp tells when a file need not be read again.
 package dump
 
 import (

@@ -147,38 +147,6 @@ func (h *Host) pruneFolders(o netstate.Owner) error {
 // errHolds ends a walk at the first file.
 var errHolds = errors.New("a file is left")
 
-// observeFiles lists the files and folders below an owner's conf folder. Names with a leading dot are unfinished files
-// (see writeFile).
-func (h *Host) observeFiles(number int) (netstate.State, error) {
-	s := netstate.State{}
-	root := filepath.Join(h.folder(number), confName)
-	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
-		if errors.Is(err, os.ErrNotExist) {
-			return nil
-		} else if err != nil {
-			return err
-		}
-		if strings.HasPrefix(d.Name(), ".") {
-			return nil
-		}
-		rel, err := filepath.Rel(h.dir, path)
-		if err != nil {
-			return err
-		}
-		f, err := observeFile(path, rel)
-		if err == nil {
-			s.Add(f)
-		} else if !errors.Is(err, os.ErrNotExist) {
-			return err
-		}
-		return nil
-	})
-	if err != nil {
-		return nil, fmt.Errorf("list files: %w", err)
-	}
-	return s, nil
-}
-
 // observeFile reads one file; a file with other permissions, or of a kind that edgespan never creates, differs from any
 // desired one.
 func observeFile(path, rel string) (netstate.File, error) {

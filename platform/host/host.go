@@ -61,6 +61,7 @@ type Host struct {
 	help   *dnsmasq.Helpers
 	sys    sysctls
 	linked linked
+	files  seenFiles
 	swept  sync.Once // by the first Owners, before anything is created
 	// withoutARP logs that the kernel lacks arp tables, once.
 	withoutARP sync.Once
