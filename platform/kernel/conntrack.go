@@ -144,6 +144,9 @@ func (w *flowWalk) run(all []*forgetting) error {
 	if err != nil { // the kernel doesn't report it
 		entries = walkMax
 	}
+	if entries == 0 { // of this namespace, while a walk visits the buckets of all
+		return nil
+	}
 	w.until = time.Now().Add(walkBase + time.Duration(min(entries, walkMax))*walkEach)
 	if err := w.send(w.dump, nl.IPCTNL_MSG_CT_GET, unix.NLM_F_DUMP, unix.AF_UNSPEC); err != nil {
 		return err

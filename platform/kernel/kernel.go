@@ -66,6 +66,7 @@ type Kernel struct {
 	flows    *dump.Batch[*forgetting]
 	reaper   *reaper
 	netns    *netnsOpener
+	peers    seenPeers
 }
 
 // Open opens the namespace at a path ("" for the process's own) and deletes doomed links that an earlier process left

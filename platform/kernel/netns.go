@@ -150,6 +150,30 @@ func (o *netnsOpener) leave(p *opening) error {
 	return errHung
 }
 
+// nsFile identifies a namespace: no other one of the machine that exists has the same.
+type nsFile struct{ device, inode uint64 }
+
+// at returns what is at a name, without opening it. It takes no path and follows no link, which could lead to a file
+// system that does not answer.
+func (o *netnsOpener) at(name string) (nsFile, error) {
+	if filepath.IsAbs(name) {
+		return nsFile{}, errors.New("a path")
+	}
+	fd, err := unix.Openat2(unix.AT_FDCWD, o.path(name),
+		&unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC, Resolve: unix.RESOLVE_NO_SYMLINKS})
+	if err != nil {
+		return nsFile{}, err
+	}
+	defer unix.Close(fd)
+	return fileAt(fd)
+}
+
+func fileAt(fd int) (nsFile, error) {
+	var st unix.Stat_t
+	err := unix.Fstat(fd, &st)
+	return nsFile{st.Dev, st.Ino}, err
+}
+
 // openPath opens a namespace and nothing else. It examines the object at the path before it opens it for good: opening
 // a FIFO waits for a writer, and opening a device can have any effect.
 //

@@ -26,9 +26,11 @@ func (k *Kernel) Observe(ctx context.Context, n int) (netstate.State, error) {
 		return nil, err
 	}
 	under := underlay{k: k, vlans: vlans, spanning: slices.ContainsFunc(links.own[n], spans)}
+	peers := k.peers.of(k, n)
+	defer peers.keep()
 	for _, l := range links.own[n] {
 		own[l.index] = l.name
-		if err := k.addLinkObjects(ctx, s, l, names, &under); err != nil {
+		if err := k.addLinkObjects(ctx, s, l, names, &under, peers); err != nil {
 			return nil, err
 		}
 	}
@@ -48,10 +50,10 @@ func (k *Kernel) Observe(ctx context.Context, n int) (netstate.State, error) {
 }
 
 func (k *Kernel) addLinkObjects(ctx context.Context, s netstate.State, l link, names map[int]string,
-	under *underlay) error {
+	under *underlay, peers *peerSearch) error {
 	o := netstate.Link{Name: l.name, Type: l.kind, MAC: l.mac, MTU: l.mtu, Alias: l.alias, Attrs: l.odd}
 	if m, ok := netstate.ParseVethMark(l.alias); ok && l.kind == netstate.Veth && !m.Unknown {
-		o.Replaced = !k.peerIn(ctx, m.Netns, l.netns)
+		o.Replaced = !peers.isIn(ctx, m.Netns, l)
 	}
 	var ports map[int]portFlags
 	if l.vxlan != nil || l.master != 0 && under.spanning {
@@ -69,18 +71,6 @@ func (k *Kernel) addLinkObjects(ctx context.Context, s netstate.State, l link, n
 			Cut: f.cut, VLANs: under.vlans[l.index]})
 	}
 	return nil
-}
-
-// peerIn reports whether a veth's peer is in the namespace currently at name's path; id is the kernel's ID for the
-// peer's namespace. If no namespace is at the path, the peer's own may live on unnamed, so the link stays unchanged.
-func (k *Kernel) peerIn(ctx context.Context, name string, id int) bool {
-	ns, err := k.openNetns(ctx, name)
-	if err != nil {
-		return true
-	}
-	defer ns.Close()
-	now, err := k.h.GetNetNsIdByFd(int(ns.Fd()))
-	return err != nil || now == id
 }
 
 func observeAddresses(s netstate.State, own map[int]string, addrs addrList) {

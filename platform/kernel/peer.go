@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"sync"
 
 	"edgespan/netinst/netstate"
 
@@ -12,6 +13,73 @@ import (
 	"github.com/vishvananda/netns"
 	"golang.org/x/sys/unix"
 )
+
+// seenPeers are the veths whose peer was in the namespace of the desired name when that was last asked.
+type seenPeers struct {
+	mu sync.Mutex
+	by map[int]map[int]seenPeer // by network, and index of the link
+}
+
+// seenPeer is a name of a namespace, what was at it, and the kernel's ID for that.
+type seenPeer struct {
+	name string
+	file nsFile
+	id   int
+}
+
+// peerSearch looks for the peers of a network's veths.
+type peerSearch struct {
+	k          *Kernel
+	number     int
+	old, found map[int]seenPeer
+}
+
+func (s *seenPeers) of(k *Kernel, number int) *peerSearch {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return &peerSearch{k: k, number: number, old: s.by[number], found: map[int]seenPeer{}}
+}
+
+// keep stores what was found for the next search.
+func (p *peerSearch) keep() {
+	s := &p.k.peers
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.by == nil {
+		s.by = map[int]map[int]seenPeer{}
+	}
+	if delete(s.by, p.number); len(p.found) > 0 {
+		s.by[p.number] = p.found
+	}
+}
+
+// isIn reports whether a veth's peer is in the namespace currently at name's path. If no namespace is at the path, the
+// peer's own may live on unnamed, so the link stays unchanged.
+//
+// While a veth exists its peer's namespace does, too, and no other has its inode. So if the name leads to the same file
+// as when the kernel was asked for its ID, the answer is still right; to ask again for each adapter each minute costs
+// ten times as much.
+func (p *peerSearch) isIn(ctx context.Context, name string, l link) bool {
+	if old, known := p.old[l.index]; known && old.name == name && old.id == l.netns {
+		if now, err := p.k.netns.at(name); err == nil && now == old.file {
+			p.found[l.index] = old
+			return true
+		}
+	}
+	ns, err := p.k.openNetns(ctx, name)
+	if err != nil {
+		return true
+	}
+	defer ns.Close()
+	id, err := p.k.h.GetNetNsIdByFd(int(ns.Fd()))
+	if err != nil {
+		return true
+	}
+	if file, err := fileAt(int(ns.Fd())); err == nil && id == l.netns && id >= 0 {
+		p.found[l.index] = seenPeer{name, file, id}
+	}
+	return id == l.netns
+}
 
 // changePeer sets the MTU and MAC that are new in l on the peer of a veth, in whatever namespace and under whatever
 // name the app has it. have is the host's side as it is now; its alias records the settings the peer was given last.
