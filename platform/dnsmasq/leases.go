@@ -126,7 +126,7 @@ func (h *Helpers) dropLeases(ctx context.Context, id proc.Ident, p netstate.Proc
 		if err != nil {
 			return err
 		}
-		if err := await(ctx, h.netns, p.Probe, h.bridgeOf(p), id); err != nil {
+		if err := h.await(ctx, p.Name, p.Probe, h.bridgeOf(p), id); err != nil {
 			return err
 		}
 		text, err := leaseText(path)

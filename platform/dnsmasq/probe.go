@@ -17,18 +17,26 @@ import (
 // tryTime is the time limit of one query: a port without a listener answers at once, a missing address never.
 const tryTime = 200 * time.Millisecond
 
-// pause is the time between two queries to a server that is not up yet.
-const pause = 5 * time.Millisecond
+// The pauses between two queries to a server that is not up yet: the first ones, while it starts as usual, and others.
+const (
+	startPause  = time.Millisecond
+	startPauses = 16
+	pause       = 5 * time.Millisecond
+)
 
-// answers sends p's query once from the namespace and checks that the answer has the address that p expects. If it
-// expects none, any answer will do, even NXDOMAIN (RFC 1035 §4.1.1). bridge is the index of the link that the helper
-// serves, 0 if it is unknown.
-func answers(ctx context.Context, netns string, p netstate.Probe, bridge int) error {
-	ctx, cancel := context.WithTimeout(ctx, tryTime)
-	defer cancel()
-	q := new(dns.Msg)
-	q.SetQuestion(dns.Fqdn(p.Name), dns.TypeA)
-	q.RecursionDesired = false // no upstream server
+// asker asks a server p's query and expects p's answer.
+type asker struct {
+	probe netstate.Probe
+	query *dns.Msg
+	conn  *dns.Conn
+}
+
+// newAsker connects to the server of p from the namespace. bridge is the index of the link that the server serves, 0 if
+// it is unknown.
+func newAsker(ctx context.Context, netns string, p netstate.Probe, bridge int) (*asker, error) {
+	a := &asker{probe: p, query: new(dns.Msg)}
+	a.query.SetQuestion(dns.Fqdn(p.Name), dns.TypeA)
+	a.query.RecursionDesired = false // no upstream server
 	var conn net.Conn
 	err := proc.In(netns, func() error {
 		var err error
@@ -42,21 +50,51 @@ func answers(ctx context.Context, netns string, p netstate.Probe, bridge int) er
 		return err
 	})
 	if err != nil {
+		return nil, err
+	}
+	a.conn = &dns.Conn{Conn: newToLink(conn, bridge)}
+	return a, nil
+}
+
+func (a *asker) close() { _ = a.conn.Close() }
+
+// ask sends the query once and checks that the answer has the address that p expects. If it expects none, any answer
+// will do, even NXDOMAIN (RFC 1035 §4.1.1).
+func (a *asker) ask(ctx context.Context) error {
+	until := time.Now().Add(tryTime)
+	if at, limited := ctx.Deadline(); limited && at.Before(until) {
+		until = at
+	}
+	if err := errors.Join(ctx.Err(), a.conn.SetDeadline(until)); err != nil {
 		return err
 	}
-	defer conn.Close()
-	conn = newToLink(conn, bridge)
-	r, _, err := new(dns.Client).ExchangeWithConnContext(ctx, q, &dns.Conn{Conn: conn})
-	if err != nil || p.IP == "" {
+	if err := a.conn.WriteMsg(a.query); err != nil {
+		return err
+	}
+	r, err := a.conn.ReadMsg()
+	for err == nil && r.Id != a.query.Id { // the answer to an abandoned query of another connection
+		r, err = a.conn.ReadMsg()
+	}
+	if err != nil || a.probe.IP == "" {
 		return err
 	}
 	for _, rr := range r.Answer {
-		if a, ok := rr.(*dns.A); ok && a.A.String() == p.IP {
+		if x, ok := rr.(*dns.A); ok && x.A.String() == a.probe.IP {
 			return nil
 		}
 	}
-	return fmt.Errorf("%s is answered with %s and %d records: must have %s", p.Name, dns.RcodeToString[r.Rcode],
-		len(r.Answer), p.IP)
+	return fmt.Errorf("%s is answered with %s and %d records: must have %s", a.probe.Name, dns.RcodeToString[r.Rcode],
+		len(r.Answer), a.probe.IP)
+}
+
+// answers sends p's query once from the namespace and checks the answer.
+func answers(ctx context.Context, netns string, p netstate.Probe, bridge int) error {
+	a, err := newAsker(ctx, netns, p, bridge)
+	if err != nil {
+		return err
+	}
+	defer a.close()
+	return a.ask(ctx)
 }
 
 // toLink is a connection whose packets are for a link's own address, if several links have the same one
@@ -83,20 +121,34 @@ func (c toLink) Write(b []byte) (int, error) {
 	return n, err
 }
 
-// await repeats the query until a good answer arrives, the process ends or ctx does.
+// await repeats the query until a good answer arrives, the process ends or ctx does. It asks by one connection: while
+// nothing listens at the address, the kernel says so at once, and each query costs some microseconds.
 func await(ctx context.Context, netns string, p netstate.Probe, bridge int, id proc.Ident) error {
-	for {
-		err := answers(ctx, netns, p, bridge)
+	var a *asker
+	for tries := 0; ; tries++ {
+		var err error
+		if a == nil { // a missing address is no address to connect to
+			if a, err = newAsker(ctx, netns, p, bridge); err == nil {
+				defer a.close()
+			}
+		}
+		if err == nil {
+			err = a.ask(ctx)
+		}
 		switch {
 		case err == nil && id.Alive():
 			return nil
 		case !id.Alive():
 			return fmt.Errorf("process exited")
 		}
+		wait := startPause
+		if tries >= startPauses {
+			wait = pause
+		}
 		select {
 		case <-ctx.Done():
 			return fmt.Errorf("no DNS answer from %s: %w (%w)", p.Addr, context.Cause(ctx), err)
-		case <-time.After(pause):
+		case <-time.After(wait):
 		}
 	}
 }

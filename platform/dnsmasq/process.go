@@ -2,7 +2,6 @@ package dnsmasq
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net"
@@ -43,6 +42,8 @@ type Helpers struct {
 	born  []proc.Process // nil: not listed yet
 	lived int            // how many of these were alive at the last check
 	guard *guard
+
+	records records
 }
 
 // New returns the Helpers whose folders are below the run directory dir.
@@ -69,19 +70,6 @@ func (h *Helpers) limit(p netstate.Process, id proc.Ident) {
 
 // groupOf is the group of a process: that of its network.
 func groupOf(name string) string { return filepath.Dir(name) }
-
-// state is the record of one process in its folder. It is written before the start, without an identity, and again
-// after it.
-type state struct {
-	proc.Ident
-	Argv   []string       `json:"argv"`
-	Digest string         `json:"digest"`
-	Reload string         `json:"reload"`
-	Probe  netstate.Probe `json:"probe"`
-	Bridge int            `json:"bridge"` // index of the link that it serves
-	// Limits are those that it was put under, if the machine can do it.
-	Limits netstate.ProcessLimits `json:"limits,omitzero"`
-}
 
 // Environment is what a helper depends on. A recreated bridge has another index, and a helper bound to the old one
 // serves no clients. A query to a missing address says nothing about the helper.
@@ -121,12 +109,17 @@ func (h *Helpers) Start(ctx context.Context, p netstate.Process, bridge int) err
 		return err
 	}
 	h.noteStarted(id, argv) // as a listing of all processes would show it
-	h.limit(p, id)
+	limited := make(chan struct{})
+	go func() { // the kernel may take as long for it as the process for its start
+		defer close(limited)
+		h.limit(p, id)
+	}()
+	defer func() { <-limited }()
 	st.Ident, st.Limits = id, p.Limits
 	if err := write(folder, st); err != nil {
 		return errors.Join(err, id.Stop(context.WithoutCancel(ctx), stopGrace))
 	}
-	if err := await(ctx, h.netns, p.Probe, bridge, id); err != nil && !hasReadAll(id, p.Probe) {
+	if err := h.await(ctx, p.Name, p.Probe, bridge, id); err != nil && !hasReadAll(id, p.Probe) {
 		err = &proc.Error{Argv: p.Argv, Words: tail(filepath.Join(folder, outFile)), Err: err}
 		return errors.Join(err, id.Stop(context.WithoutCancel(ctx), stopGrace))
 	}
@@ -173,6 +166,7 @@ func (h *Helpers) stop(ctx context.Context, name string, argv []string) error {
 		st = state{} // unreadable: only the command line identifies it
 	}
 	h.guard.leave(name)
+	h.records.forget(name)
 	if running(st) {
 		if err := st.Stop(ctx, stopGrace); err != nil {
 			return err
@@ -293,7 +287,7 @@ func (h *Helpers) Observe(ctx context.Context, n int, on Environment, probe bool
 	s := netstate.State{}
 	for _, e := range entries {
 		name := filepath.Join(base, e.Name())
-		st, err := read(h.folder(name))
+		st, err := h.record(name)
 		unknown := errors.Is(err, os.ErrNotExist) && e.Name() != program // a folder of program lost its record in a crash
 		if unknown || errors.Is(err, syscall.ENOTDIR) {
 			continue // not the folder of a helper
@@ -310,7 +304,7 @@ func (h *Helpers) Observe(ctx context.Context, n int, on Environment, probe bool
 			p.Digest = "ended"
 		case st.Bridge != on.Bridge:
 			p.Digest = "bridge replaced"
-		case probe && on.has(st.Probe) && !h.answered(ctx, st) && !hasReadAll(st.Ident, st.Probe):
+		case probe && on.has(st.Probe) && !h.answered(ctx, name, st) && !hasReadAll(st.Ident, st.Probe):
 			p.Digest = "silent"
 		}
 		if p.Digest == st.Digest {
@@ -342,43 +336,10 @@ func (g Environment) has(p netstate.Probe) bool {
 	return err == nil && g.Addresses[host]
 }
 
-func (h *Helpers) answered(ctx context.Context, st state) bool {
+func (h *Helpers) answered(ctx context.Context, name string, st state) bool {
 	ctx, cancel := context.WithTimeout(ctx, probeTime)
 	defer cancel()
-	return await(ctx, h.netns, st.Probe, st.Bridge, st.Ident) == nil
-}
-
-// bridgeOf returns the index of the link that a process was started for, 0 without a record.
-func (h *Helpers) bridgeOf(p netstate.Process) int {
-	st, _ := read(h.folder(p.Name)) // unreadable: as without a record
-	return st.Bridge
-}
-
-func read(folder string) (state, error) {
-	var st state
-	b, err := os.ReadFile(filepath.Join(folder, stateFile))
-	if err != nil {
-		return st, fmt.Errorf("read process state: %w", err)
-	}
-	if err := json.Unmarshal(b, &st); err != nil {
-		return st, fmt.Errorf("parse process state: %w", err)
-	}
-	return st, nil
-}
-
-func write(folder string, st state) error {
-	b, err := json.Marshal(st)
-	if err != nil {
-		return fmt.Errorf("write process state: %w", err)
-	}
-	path := filepath.Join(folder, stateFile)
-	if err := os.WriteFile(path+".new", b, 0o600); err != nil {
-		return fmt.Errorf("write process state: %w", err)
-	}
-	if err := os.Rename(path+".new", path); err != nil {
-		return fmt.Errorf("write process state: %w", err)
-	}
-	return nil
+	return h.await(ctx, name, st.Probe, st.Bridge, st.Ident) == nil
 }
 
 // tail returns the end of a process's output on one line.
