@@ -3,6 +3,7 @@ package node
 import (
 	"context"
 	"fmt"
+	"reflect"
 	"strconv"
 	"sync"
 	"time"
@@ -70,6 +71,20 @@ type applier struct {
 	testFailed bool // an object failed the last test
 	ending     []*connections
 	span       trace.Context // of the apply in flight
+	limiting   limitingChains
+}
+
+// limitingChains are the chains of a desired state whose drops are reported.
+type limitingChains struct {
+	of     netstate.State // never changes, and is the same until something else is desired
+	chains []netstate.ID
+}
+
+func (l *limitingChains) get(of netstate.State) []netstate.ID {
+	if reflect.ValueOf(of).Pointer() != reflect.ValueOf(l.of).Pointer() {
+		*l = limitingChains{of, netinst.CountingChains(of)}
+	}
+	return l.chains
 }
 
 func (a *applier) Receive(c actor.Context) {
@@ -168,7 +183,7 @@ func (a *applier) leave(r applyRequest, have netstate.State, validate bool, out 
 
 // limits reads what the adapters' limits have counted, at a full observation and when there is something to change.
 func (a *applier) limits(r applyRequest, changes bool) map[netstate.ID][]netstate.Counter {
-	chains := netinst.CountingChains(r.want)
+	chains := a.limiting.get(r.want)
 	if !r.full && !changes || len(chains) == 0 {
 		return nil
 	}

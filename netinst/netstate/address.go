@@ -58,6 +58,9 @@ func (a Address) Text() string {
 // created: then nothing is changed. Otherwise they belong to others, and are left alone. An address that ends at about
 // the desired time is the desired one.
 func Claim(have, want State) State {
+	if !anyObject(have, mayBeOthers) { // as of a network without links of others
+		return have
+	}
 	out := State{}
 	for id, o := range have {
 		a, isAddress := o.(Address)
@@ -77,6 +80,19 @@ func Claim(have, want State) State {
 		out[id] = o
 	}
 	return out
+}
+
+// mayBeOthers reports whether Claim has to decide about an object.
+func mayBeOthers(o Object) bool {
+	switch o := o.(type) {
+	case Address:
+		return o.Unmarked || o.Foreign
+	case Port:
+		return o.Foreign && o.Master == ""
+	case Link:
+		return o.Unmarked
+	}
+	return false
 }
 
 // endsWith reports whether two addresses end at about the same time.

@@ -174,6 +174,9 @@ func filters(o Object) bool {
 // Diff returns the Plan that leads from have to want. A link that can't be changed in place is removed just before it
 // is added. A process is started or replaced after files have been removed, so that it does not know their content.
 func Diff(have, want State) Plan {
+	if isAll(have, want) {
+		return Plan{}
+	}
 	var makes, breaks []step
 	var chains []Item
 	recreated := recreations(have, want)
@@ -227,6 +230,23 @@ func Diff(have, want State) Plan {
 	}
 	first, rest := removals(have, want, early)
 	return append(inOrder(append(makes, first...)), inOrder(append(breaks, rest...))...)
+}
+
+// isAll reports whether an observed state is exactly the desired one: that is what almost every observation finds, and
+// costs far less than a plan.
+func isAll(have, want State) bool {
+	if len(have) != len(want) {
+		return false
+	}
+	for id, w := range want {
+		if !Same(have[id], w) {
+			return false
+		}
+		if l, isLink := w.(Link); isLink && l.Type == Veth && !strings.HasPrefix(l.Alias, markWords) {
+			return false // it may be half created
+		}
+	}
+	return true
 }
 
 // removals removes what is not desired: foreign links in the first half, objects in a withdrawn subnet before

@@ -1,6 +1,7 @@
 package nft
 
 import (
+	"bytes"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -15,7 +16,7 @@ import (
 // counted nothing. A missing chain is left out. It reads chains one by one, as others may use the socket between two of
 // them, and ends when ctx does.
 func (c *Conn) Counters(ctx context.Context, t Table, chains []string) (map[string][]netstate.Counter, error) {
-	counts := map[string][]netstate.Counter{}
+	counts, table := map[string][]netstate.Counter{}, text(t.Name)
 	family, known := families[t.Family]
 	if !known {
 		family = unix.AF_INET
@@ -27,11 +28,12 @@ func (c *Conn) Counters(ctx context.Context, t Table, chains []string) (map[stri
 		rules, err := retryInterrupted(func() (rules []netstate.Counter, err error) {
 			c.mu.Lock()
 			defer c.mu.Unlock()
+			name := text(chain)
 			err = c.dump(unix.NFT_MSG_GETRULE, family, func(a attributeSet) {
-				if str(a[unix.NFTA_RULE_TABLE]) == t.Name && str(a[unix.NFTA_RULE_CHAIN]) == chain {
+				if bytes.Equal(a[unix.NFTA_RULE_TABLE], table) && bytes.Equal(a[unix.NFTA_RULE_CHAIN], name) {
 					rules = append(rules, readCounter(a[unix.NFTA_RULE_EXPRESSIONS]))
 				}
-			}, attr(unix.NFTA_RULE_TABLE, text(t.Name)), attr(unix.NFTA_RULE_CHAIN, text(chain)))
+			}, attr(unix.NFTA_RULE_TABLE, table), attr(unix.NFTA_RULE_CHAIN, name))
 			return rules, err
 		})
 		if errors.Is(err, unix.ENOENT) {
