@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -25,6 +26,9 @@ const (
 	again    = time.Second
 	againMax = 8 * time.Second
 )
+
+// frames are buffers for a frame, of which each socket needs one only while it reads.
+var frames = sync.Pool{New: func() any { return new([maxFrame]byte) }}
 
 // Allow returns how many messages a reader may read now. One is read anyway, and after 0 none for a while.
 type Allow func(reader string) int
@@ -96,13 +100,12 @@ func (s socket) read(ctx context.Context, emit func(netstate.Messages)) (err err
 	if err != nil {
 		return err
 	}
-	buf := make([]byte, maxFrame)
 	for {
 		m := netstate.Messages{Link: s.link}
 		pause := collect
 		var failed error
 		err := conn.Read(func(fd uintptr) bool {
-			pause, failed = s.take(int(fd), buf, &m)
+			pause, failed = s.take(int(fd), &m)
 			return !errors.Is(failed, unix.EAGAIN)
 		})
 		if err = errors.Join(err, failed); err != nil {
@@ -119,7 +122,10 @@ func (s socket) read(ctx context.Context, emit func(netstate.Messages)) (err err
 
 // take reads messages that are there, one at least, and how many the kernel has dropped, and returns the pause until
 // the next time; EAGAIN if there are none.
-func (s socket) take(fd int, buf []byte, m *netstate.Messages) (time.Duration, error) {
+func (s socket) take(fd int, m *netstate.Messages) (time.Duration, error) {
+	frame := frames.Get().(*[maxFrame]byte)
+	defer frames.Put(frame)
+	buf := frame[:]
 	pause, n := collect, 1
 	for i := 0; i < n; i++ {
 		size, from, err := unix.Recvfrom(fd, buf, unix.MSG_DONTWAIT)
