@@ -99,11 +99,11 @@ func (k *Kernel) addressOf(a netstate.Address) (netlink.Link, *netlink.Addr, err
 	if err != nil {
 		return nil, nil, err
 	}
-	l, err := k.linkByName(a.Link)
+	l, err := k.find(a.Link)
 	if err != nil {
 		return nil, nil, err
 	}
-	return l, &netlink.Addr{IPNet: ipNet(p), Flags: addressFlags(p)}, nil
+	return indexed(l.index, a.Link), &netlink.Addr{IPNet: ipNet(p), Flags: addressFlags(p)}, nil
 }
 
 // addressFlags are those of an address of edgespan's links. One of IPv6 is not tested for a duplicate: it could not be

@@ -45,16 +45,24 @@ func (k *Kernel) setBridge(index int, except map[string]uint64) error {
 	if err != nil {
 		return fmt.Errorf("read attributes: %w", err)
 	}
-	if len(found) == 0 || maps.Equal(found[0].odd, except) {
+	if len(found) == 0 {
 		return nil
 	}
-	odd := found[0].odd
+	return k.correctBridge(found[0], except)
+}
+
+// correctBridge does that with a bridge as it was read.
+func (k *Kernel) correctBridge(br link, except map[string]uint64) (err error) {
+	odd := br.odd
+	if maps.Equal(odd, except) {
+		return nil
+	}
 	if (netstate.Link{Attrs: except}).FiltersVLANs() {
-		if odd, err = k.prepareFilter(found[0], except); err != nil {
+		if odd, err = k.prepareFilter(br, except); err != nil {
 			return err
 		}
 	}
-	if err := k.setAttrs(index, odd, except); err != nil {
+	if err := k.setAttrs(br.index, odd, except); err != nil {
 		return fmt.Errorf("set attributes: %w", err)
 	}
 	return nil

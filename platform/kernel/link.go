@@ -22,7 +22,7 @@ func (k *Kernel) AddLink(ctx context.Context, l netstate.Link) error {
 	if _, ok := linkOwner(l.Name, l.Alias); !ok {
 		return fmt.Errorf("link name %q: not an edgespan name", l.Name)
 	}
-	if _, err := k.linkByName(l.Name); err == nil {
+	if _, err := k.find(l.Name); err == nil {
 		if l.Type == netstate.Tap {
 			return fmt.Errorf("interface name %s is in use by another link: %w", l.Name, unix.EEXIST)
 		}
@@ -53,21 +53,23 @@ func (k *Kernel) AddLink(ctx context.Context, l netstate.Link) error {
 }
 
 func (k *Kernel) finish(l netstate.Link) error {
-	made, err := k.linkByName(l.Name)
+	made, err := k.find(l.Name)
 	if err != nil {
 		return err
 	}
 	// Otherwise every new link wakes every dnsmasq with its link-local address.
-	err = k.change(func() error { return k.h.LinkSetIP6AddrGenMode(made, nl.IN6_ADDR_GEN_MODE_NONE) })
+	err = k.change(func() error {
+		return k.h.LinkSetIP6AddrGenMode(indexed(made.index, l.Name), nl.IN6_ADDR_GEN_MODE_NONE)
+	})
 	if err != nil && !errors.Is(err, unix.EAFNOSUPPORT) && !errors.Is(err, unix.EOPNOTSUPP) {
 		return fmt.Errorf("set addr_gen_mode: %w", err)
 	}
 	if l.Type == netstate.Bridge { // the kernel's defaults for new bridges differ
-		if err := errors.Join(k.setBridge(made.Attrs().Index, l.Attrs), k.ignoreRouters(l.Name)); err != nil {
+		if err := errors.Join(k.correctBridge(made, l.Attrs), k.ignoreRouters(l.Name)); err != nil {
 			return err
 		}
 	}
-	return k.setLink(made, l)
+	return k.setLink(made.index, l)
 }
 
 // ignoreRouters makes a link accept no router advertisement: the kernel hands the node those that its own server sends,
@@ -148,16 +150,16 @@ func (k *Kernel) ChangeLink(ctx context.Context, l netstate.Link) error {
 	if err != nil {
 		return fmt.Errorf("change link %s: %w", l.Name, err)
 	}
-	return k.setLink(have, l)
+	return k.setLink(have.Attrs().Index, l)
 }
 
-func (k *Kernel) setLink(have netlink.Link, l netstate.Link) error {
+func (k *Kernel) setLink(index int, l netstate.Link) error {
 	mac, err := net.ParseMAC(l.MAC)
 	if err != nil {
 		return err
 	}
 	msg := nl.NewIfInfomsg(unix.AF_UNSPEC)
-	msg.Index = int32(have.Attrs().Index)
+	msg.Index = int32(index)
 	err = k.do(unix.RTM_SETLINK, 0, msg,
 		nl.NewRtAttr(unix.IFLA_ADDRESS, mac),
 		nl.NewRtAttr(unix.IFLA_MTU, nl.Uint32Attr(uint32(l.MTU))),
@@ -200,25 +202,26 @@ func (k *Kernel) SetPort(p netstate.Port) error {
 	if p.Foreign {
 		return k.enslave(p)
 	}
-	l, err := k.linkByName(p.Link)
+	found, err := k.find(p.Link)
 	if err != nil {
 		return fmt.Errorf("find link %s: %w", p.Link, err)
 	}
+	l := indexed(found.index, p.Link)
 	master := 0
 	if p.Master != "" {
-		m, err := k.linkByName(p.Master)
+		m, err := k.find(p.Master)
 		if err != nil {
 			return fmt.Errorf("find bridge %s: %w", p.Master, err)
 		}
-		master = m.Attrs().Index
+		master = m.index
 	}
-	joined := l.Attrs().MasterIndex == master
+	joined := found.master == master
 	if !joined {
 		if err := k.change(func() error { return k.h.LinkSetMasterByIndex(l, master) }); err != nil {
 			return fmt.Errorf("put link %s into bridge %s: %w", p.Link, p.Master, err)
 		}
 	}
-	if master != 0 && (p.Isolated || l.Type() == string(netstate.VXLAN)) { // before the first frame passes
+	if master != 0 && (p.Isolated || found.kind == netstate.VXLAN) { // before the first frame passes
 		if err := k.h.LinkSetIsolated(l, p.Isolated); err != nil {
 			return fmt.Errorf("set isolated %v of link %s: %w", p.Isolated, p.Link, err)
 		}
@@ -236,7 +239,7 @@ func (k *Kernel) SetPort(p netstate.Port) error {
 	if err := k.change(func() error { return k.h.LinkSetUp(l) }); err != nil {
 		return fmt.Errorf("set link %s up: %w", p.Link, err)
 	}
-	if master != 0 && l.Type() == string(netstate.VXLAN) {
+	if master != 0 && found.kind == netstate.VXLAN {
 		return k.unlearn(p.Master, master)
 	}
 	return nil
@@ -248,16 +251,16 @@ func (k *Kernel) ClearPort(p netstate.Port) error {
 		return k.release(p)
 	}
 	name := p.Link
-	l, err := k.linkByName(name)
+	l, err := k.find(name)
 	if isNotFound(err) {
 		return nil
 	} else if err != nil {
 		return fmt.Errorf("find link %s: %w", name, err)
 	}
-	if _, ok := linkOwner(name, l.Attrs().Alias); !ok {
+	if _, ok := linkOwner(name, l.alias); !ok {
 		return fmt.Errorf("link %q: not an edgespan link", name)
 	}
-	if err := k.rest(l); err != nil && !errors.Is(err, unix.ENODEV) {
+	if err := k.rest(indexed(l.index, name)); err != nil && !errors.Is(err, unix.ENODEV) {
 		return fmt.Errorf("set link %s down: %w", name, err)
 	}
 	return nil
@@ -269,26 +272,27 @@ func (k *Kernel) rest(l netlink.Link) error { return k.h.LinkSetDown(l) }
 
 // LinkIndex returns the kernel's index of a link, 0 if no link has this name.
 func (k *Kernel) LinkIndex(name string) (int, error) {
-	l, err := k.linkByName(name)
+	l, err := k.find(name)
 	if isNotFound(err) {
 		return 0, nil
 	} else if err != nil {
 		return 0, fmt.Errorf("find link %s: %w", name, err)
 	}
-	return l.Attrs().Index, nil
+	return l.index, nil
 }
 
 // LinkMTU returns a link's MTU, 0 if no link has this name.
 func (k *Kernel) LinkMTU(name string) (int, error) {
-	l, err := k.linkByName(name)
+	l, err := k.find(name)
 	if isNotFound(err) {
 		return 0, nil
 	} else if err != nil {
 		return 0, fmt.Errorf("find link %s: %w", name, err)
 	}
-	return l.Attrs().MTU, nil
+	return l.mtu, nil
 }
 
+// linkByName returns a link with all its attributes.
 func (k *Kernel) linkByName(name string) (netlink.Link, error) {
 	return retry(func() (netlink.Link, error) { return k.h.LinkByName(name) })
 }

@@ -36,9 +36,22 @@ func (k *Kernel) listLinks() ([]link, error) {
 	})
 }
 
+// find returns the link of a name. It costs a third of linkByName.
+func (k *Kernel) find(name string) (link, error) {
+	found, err := k.readLinks(0, nl.NewIfInfomsg(unix.AF_UNSPEC), nl.NewRtAttr(unix.IFLA_IFNAME, nl.ZeroTerminated(name)))
+	if err != nil {
+		return link{}, err
+	}
+	if len(found) != 1 {
+		return link{}, fmt.Errorf("%d links: %w", len(found), unix.ENODEV)
+	}
+	return found[0], nil
+}
+
 // readLinks reads one link or dumps all.
-func (k *Kernel) readLinks(flags int, ask nl.NetlinkRequestData) (found []link, err error) {
-	req := k.rt.request(unix.RTM_GETLINK, flags, ask, nl.NewRtAttr(unix.IFLA_EXT_MASK, nl.Uint32Attr(skipStats)))
+func (k *Kernel) readLinks(flags int, ask ...nl.NetlinkRequestData) (found []link, err error) {
+	req := k.rt.request(unix.RTM_GETLINK, flags, append(ask,
+		nl.NewRtAttr(unix.IFLA_EXT_MASK, nl.Uint32Attr(skipStats)))...)
 	var failed error
 	err = req.ExecuteIter(unix.NETLINK_ROUTE, unix.RTM_NEWLINK, func(m []byte) bool {
 		l, err := parseLink(m)

@@ -243,13 +243,13 @@ func (k *Kernel) routeMessage(r netstate.Route) ([]nl.NetlinkRequestData, error)
 		msg.Scope = unix.RT_SCOPE_LINK
 	}
 	if r.Dev != "" {
-		l, err := k.linkByName(r.Dev)
+		l, err := k.find(r.Dev)
 		if isNotFound(err) && isForeign(r.Dev) {
 			return nil, fmt.Errorf("interface %s does not exist: %w", r.Dev, netstate.ErrWaiting)
 		} else if err != nil {
 			return nil, fmt.Errorf("find link %s: %w", r.Dev, err)
 		}
-		attrs = append(attrs, nl.NewRtAttr(unix.RTA_OIF, nl.Uint32Attr(uint32(l.Attrs().Index))))
+		attrs = append(attrs, nl.NewRtAttr(unix.RTA_OIF, nl.Uint32Attr(uint32(l.index))))
 	}
 	if r.OnLink {
 		msg.Flags |= unix.RTNH_F_ONLINK
