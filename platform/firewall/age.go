@@ -41,29 +41,30 @@ func (f *Firewall) generation(ctx context.Context) (uint32, bool) {
 // keepListing is how long a listing is kept after it was made: it may have megabytes.
 const keepListing = 5 * time.Second
 
-// untilChange returns a function that lists a table, and lists it again only after a change, or after keepListing. The
-// function must not be called concurrently.
-func (f *Firewall) untilChange(list func(context.Context) (view, error)) func(context.Context) (view, error) {
+// untilChange returns a function that lists something of the packet filter, and lists it again only after a change, or
+// after keepListing. The function must not be called concurrently.
+func untilChange[T any](f *Firewall, list func(context.Context) (T, error)) func(context.Context) (T, error) {
 	var mu sync.Mutex
-	var last view
+	var none, last T
 	var lastGen uint32
+	var known bool
 	drop := time.AfterFunc(time.Hour, func() {
 		mu.Lock()
 		defer mu.Unlock()
-		last = view{}
+		last, known = none, false
 	})
 	drop.Stop()
-	return func(ctx context.Context) (view, error) {
+	return func(ctx context.Context) (T, error) {
 		mu.Lock()
 		defer mu.Unlock()
 		gen, counted := f.generation(ctx) // before the listing: the listing is as new or newer
-		if counted && last.table != nil && gen == lastGen {
+		if counted && known && gen == lastGen {
 			return last, nil
 		}
-		last = view{}
+		last, known = none, false
 		t, err := list(ctx)
 		if err == nil && counted {
-			last, lastGen = t, gen
+			last, lastGen, known = t, gen, true
 			drop.Reset(keepListing)
 		}
 		return t, err

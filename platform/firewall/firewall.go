@@ -60,15 +60,15 @@ func New(run *proc.Runner, conn *nft.Conn, folder func(number int) string) *Fire
 	f := &Firewall{run: run, nft: conn, remove: newRemover(conn.Remove), folder: folder,
 		dumps: map[string]*dump.Shared[view]{}, sums: map[string]*dump.Shared[view]{}, stores: map[int]*store{}}
 	for _, name := range tableOrder {
-		f.dumps[name] = dump.New(dumpTimeout, f.untilChange(func(ctx context.Context) (view, error) {
+		f.dumps[name] = dump.New(dumpTimeout, untilChange(f, func(ctx context.Context) (view, error) {
 			return f.listText(ctx, name)
 		}))
-		f.sums[name] = dump.New(dumpTimeout, f.untilChange(func(ctx context.Context) (view, error) {
+		f.sums[name] = dump.New(dumpTimeout, untilChange(f, func(ctx context.Context) (view, error) {
 			return f.listSums(ctx, name)
 		}))
 	}
 	f.counters = dump.New(dumpTimeout, f.legacyCounters)
-	f.native = dump.New(dumpTimeout, f.listNative)
+	f.native = dump.New(dumpTimeout, untilChange(f, f.listNative))
 	f.writes.turn = dump.NewGathered(f.writes.gather, f.writeTogether)
 	return f
 }
