@@ -139,9 +139,11 @@ func (a *applier) apply(r applyRequest, starting func(netstate.Op)) applyResult 
 	none := func() []netstate.OpFailure { return nil }
 	forgotten := none
 	var left []netstate.OpFailure
+	var rest *observation
 	for op, ok := run.Next(); ok; op, ok = run.Next() {
 		left = append(left, forgotten()...) // ops after the chains find no flow that the chains deny
 		forgotten = none
+		rest = a.observeBeside(op, rest, len(done) > 0)
 		err := a.do(op, starting)
 		run.Done(op, err)
 		if err == nil {
@@ -161,13 +163,10 @@ func (a *applier) apply(r applyRequest, starting func(netstate.Op)) applyResult 
 	}
 	failures := run.Failures()
 	a.countFrom(r.counting, done, failures)
-	if len(failures) == 0 {
-		out.observedAt = time.Now()
-		failures = a.verify(r.want) // runs in parallel with the walk through the flows, which takes as long
+	if len(failures) == 0 { // in parallel with the walk through the flows, which takes as long
+		failures, out.observedAt = a.check(r.want, rest)
 	}
-	if len(failures) == 0 {
-		failures = a.test(r.want)
-	}
+	rest.stop()
 	left = append(left, forgotten()...)
 	out.failures, out.done = append(failures, left[:min(1, len(left))]...), done
 	return out
@@ -340,50 +339,4 @@ func (a *applier) endConnections() {
 		a.d.of(logApplier).Info("ended connections over a port that was left", zap.String("ni", a.owner.Name),
 			zap.Int("count", n), zap.Error(err))
 	}
-}
-
-// verify reads back the objects and names each that differs from what was just written.
-func (a *applier) verify(want netstate.State) []netstate.OpFailure {
-	have, err := a.observe(false)
-	if err != nil {
-		return []netstate.OpFailure{{Observe: true, Err: err.Error()}}
-	}
-	var fs []netstate.OpFailure
-	for _, op := range netstate.Diff(netstate.Claim(have, want), want) {
-		for _, it := range op.Items {
-			fs = append(fs, netstate.OpFailure{
-				ID: it.ID(), Observe: true, Remove: it.Want == nil,
-				Err: fmt.Sprintf("%s: applied, but observed different: %s", it.ID(), difference(it)),
-			})
-		}
-	}
-	return fs
-}
-
-// test checks whether the objects that match the desired state also work.
-func (a *applier) test(want netstate.State) []netstate.OpFailure {
-	ctx, cancel := context.WithTimeout(a.d.ctx, testDeadline)
-	defer cancel()
-	fs := a.d.host.Test(ctx, a.owner, want)
-	a.testFailed = len(fs) > 0
-	return fs
-}
-
-// testAgain tests the objects that match the desired state at each full observation, and at every observation while a
-// test fails: other programs may cause an observation every second, which must not run the tests each time.
-func (a *applier) testAgain(r applyRequest) []netstate.OpFailure {
-	if !r.full && !a.testFailed {
-		return nil
-	}
-	return a.test(r.want)
-}
-
-func difference(it netstate.Item) string {
-	switch {
-	case it.Have == nil:
-		return "absent"
-	case it.Want == nil:
-		return "still there"
-	}
-	return fmt.Sprintf("%q", it.Have.Text())
 }

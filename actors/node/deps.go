@@ -28,6 +28,8 @@ type Host interface {
 	// Observe reads the objects of an owner on the host. With full it dumps everything; otherwise it takes what the kernel
 	// reports slowly from the last write.
 	Observe(ctx context.Context, o netstate.Owner, full bool) (netstate.State, error)
+	// ObserveProcesses reads the processes of an owner alone, as Observe does without full.
+	ObserveProcesses(ctx context.Context, o netstate.Owner) (netstate.State, error)
 	// Do carries out one op. Its error wraps netstate.ErrWaiting when the op depends on something that is not there yet.
 	Do(ctx context.Context, o netstate.Owner, op netstate.Op) error
 	// BridgeMTU returns the MTU of an owner's bridge, 0 if it has none.

@@ -115,13 +115,16 @@ func (h *Helpers) Start(ctx context.Context, p netstate.Process, bridge int) err
 		h.limit(p, id)
 	}()
 	defer func() { <-limited }()
-	st.Ident, st.Limits = id, p.Limits
-	if err := write(folder, st); err != nil {
+	giveUp := func(err error) error {
+		h.guard.leave(p.Name) // an observation may have seen it meanwhile
 		return errors.Join(err, id.Stop(context.WithoutCancel(ctx), stopGrace))
 	}
+	st.Ident, st.Limits = id, p.Limits
+	if err := write(folder, st); err != nil {
+		return giveUp(err)
+	}
 	if err := h.await(ctx, p.Name, p.Probe, bridge, id); err != nil && !hasReadAll(id, p.Probe) {
-		err = &proc.Error{Argv: p.Argv, Words: tail(filepath.Join(folder, outFile)), Err: err}
-		return errors.Join(err, id.Stop(context.WithoutCancel(ctx), stopGrace))
+		return giveUp(&proc.Error{Argv: p.Argv, Words: tail(filepath.Join(folder, outFile)), Err: err})
 	}
 	return nil
 }

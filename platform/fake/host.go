@@ -200,6 +200,13 @@ func (h *Host) Observe(ctx context.Context, o netstate.Owner, full bool) (netsta
 	return st, nil
 }
 
+// ObserveProcesses returns the processes of the owner's state.
+func (h *Host) ObserveProcesses(ctx context.Context, o netstate.Owner) (netstate.State, error) {
+	st, err := h.Observe(ctx, o, false)
+	maps.DeleteFunc(st, func(id netstate.ID, _ netstate.Object) bool { return id.Kind != netstate.KindProcess })
+	return st, err
+}
+
 // BridgeMTU returns the MTU of an owner's bridge, or 0 without a bridge.
 func (h *Host) BridgeMTU(_ context.Context, o netstate.Owner) (int, error) {
 	h.mu.Lock()

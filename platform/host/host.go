@@ -169,13 +169,28 @@ func (h *Host) observe(ctx context.Context, o netstate.Owner, full bool) (netsta
 	}
 	maps.Copy(s, files)
 	_, err = os.Stat(h.ownerFile(o.Number))
-	networks := dnsmasq.Environment{Addresses: addresses(links), Lost: len(s) > 0 && errors.Is(err, os.ErrNotExist)}
-	if networks.Bridge, err = h.kernel.LinkIndex(bridgeName(o.Number)); err != nil {
-		return nil, err
-	}
-	helpers, err := h.help.Observe(ctx, o.Number, networks, full)
+	on := dnsmasq.Environment{Addresses: addresses(links), Lost: len(s) > 0 && errors.Is(err, os.ErrNotExist)}
+	helpers, err := h.observeHelpers(ctx, o.Number, on, full)
 	maps.Copy(s, helpers)
 	return s, err
+}
+
+func (h *Host) observeHelpers(ctx context.Context, number int, on dnsmasq.Environment,
+	probe bool) (netstate.State, error) {
+	var err error
+	if on.Bridge, err = h.kernel.LinkIndex(bridgeName(number)); err != nil {
+		return nil, err
+	}
+	return h.help.Observe(ctx, number, on, probe)
+}
+
+// ObserveProcesses lists the processes of one owner, and does not probe them.
+func (h *Host) ObserveProcesses(ctx context.Context, o netstate.Owner) (netstate.State, error) {
+	s, err := h.observeHelpers(ctx, o.Number, dnsmasq.Environment{}, false)
+	if err != nil {
+		return nil, fmt.Errorf("observe processes of %s: %w", o.Name, err)
+	}
+	return s, nil
 }
 
 func addresses(s netstate.State) map[string]bool {
