@@ -196,8 +196,8 @@ func (b *bridge) started(c actor.Context) {
 // published before it.
 func (b *bridge) drain(c actor.Context) {
 	known := b.adaptersKnown()
-	sources := b.source.Drain()
-	for _, ch := range b.ports.Drain() {
+	sources, ports, configs := b.source.Drain(), b.ports.Drain(), b.config.Drain()
+	for _, ch := range ports {
 		switch ch.Kind {
 		case pubsub.Deleted:
 			delete(b.portStatuses, ch.Key)
@@ -205,7 +205,7 @@ func (b *bridge) drain(c actor.Context) {
 			b.portStatuses[ch.Key] = ch.New
 		}
 	}
-	for _, ch := range b.config.Drain() {
+	for _, ch := range configs {
 		switch ch.Kind {
 		case pubsub.Deleted:
 			b.step(c, manager.ConfigGone{})
@@ -213,9 +213,11 @@ func (b *bridge) drain(c actor.Context) {
 			b.step(c, manager.ConfigChanged{Config: ch.New, Uplinks: b.setUplinkConfig(c, ch.New)})
 		}
 	}
-	b.sendOverlap(c)
-	b.drainProbes(c)
-	b.sendPorts(c) // after the config: when a port is deleted, its network is removed before it
+	compared, probed := b.sendOverlap(c), b.drainProbes(c)
+	if b.sentPorts == nil || compared || probed || len(sources)+len(ports)+len(configs) > 0 ||
+		int(b.d.maxTracked.Load()) != b.sentMaxTracked {
+		b.sendPorts(c) // after the config: when a port is deleted, its network is removed before it
+	}
 	for _, ch := range b.adapters.Drain() {
 		switch ch.Kind {
 		case pubsub.Deleted:
@@ -326,14 +328,16 @@ func (b *bridge) sendPorts(c actor.Context) {
 }
 
 // sendOverlap passes the overlaps of the subnet to the manager, before the ports: the manager applies nothing before it
-// knows both.
-func (b *bridge) sendOverlap(c actor.Context) {
-	for _, ch := range b.overlap.Drain() {
+// knows both. It reports whether there were some to pass.
+func (b *bridge) sendOverlap(c actor.Context) bool {
+	changes := b.overlap.Drain()
+	for _, ch := range changes {
 		if ch.Kind == pubsub.Created || ch.Kind == pubsub.Modified {
 			b.sentOverlap = &ch.New
 			b.step(c, manager.OverlapChanged{Overlap: ch.New})
 		}
 	}
+	return len(changes) > 0
 }
 
 func (b *bridge) step(c actor.Context, e manager.Event) {

@@ -86,11 +86,13 @@ func (b *bridge) seePorts(c actor.Context) {
 	}
 }
 
-// drainProbes passes outcomes of probes and drains of ports to the chooser.
-func (b *bridge) drainProbes(c actor.Context) {
+// drainProbes passes outcomes of probes and drains of ports to the chooser, and reports whether there were some that
+// concern it.
+func (b *bridge) drainProbes(c actor.Context) (some bool) {
 	for _, ch := range b.prober.outcomes.Drain() {
 		if b.prober.needed[ch.Key] && (ch.Kind == pubsub.Created || ch.Kind == pubsub.Modified) {
 			b.choose(c, probe.OutcomesSeen{Outcomes: ch.New, At: time.Now()})
+			some = true
 		}
 	}
 	changed := false
@@ -106,6 +108,7 @@ func (b *bridge) drainProbes(c actor.Context) {
 	if changed {
 		b.choose(c, probe.Drained{Ports: b.prober.drained, At: time.Now()})
 	}
+	return some || changed
 }
 
 // choose steps the chooser and carries out its effects. The manager hears of a move with the ports (sendPorts).
