@@ -6,12 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"net"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
+
+	"golang.org/x/sys/unix"
 
 	"edgespan/netinst/netstate"
 	"edgespan/platform/proc"
@@ -50,13 +51,23 @@ func (s *sysctls) load() (map[string]was, error) {
 	return followLinks(m, names), nil
 }
 
-// linkNames returns the current names of the links in a record.
+// linkNames returns the current names of the links in a record. Package net would list all links of the host for each.
 func (s *sysctls) linkNames(m map[string]was) (map[int]string, error) {
 	names := map[int]string{}
 	err := proc.In(s.netns, func() error {
+		fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
+		if err != nil {
+			return fmt.Errorf("find links: %w", err)
+		}
+		defer unix.Close(fd)
 		for _, rec := range m {
-			if l, err := net.InterfaceByIndex(rec.Link); rec.Link != 0 && err == nil {
-				names[rec.Link] = l.Name
+			ask, err := unix.NewIfreq("")
+			if err != nil || rec.Link == 0 {
+				continue
+			}
+			ask.SetUint32(uint32(rec.Link))
+			if unix.IoctlIfreq(fd, unix.SIOCGIFNAME, ask) == nil {
+				names[rec.Link] = ask.Name()
 			}
 		}
 		return nil
