@@ -12,7 +12,7 @@
 //   - A message above 256 KiB travels in pieces with a digest; no wire message reaches
 //     1 MiB. Additions of a peer's other version are skipped.
 //   - Both sides detect a dead connection by keepalive.
-//   - Goroutines: the server has two per stream besides gRPC's own and one for all; the
+//   - Goroutines: the server has one per stream besides gRPC's own and one for all; the
 //     client has two for its connection. Both have one more only while they write.
 //
 // It never validates a message, keeps no config and knows no store: it converts wire messages to the types of

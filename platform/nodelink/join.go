@@ -244,6 +244,7 @@ func connect(address string, creds credentials.TransportCredentials, ka Keepaliv
 		grpc.WithDisableRetry(), grpc.WithDisableServiceConfig(), grpc.WithNoProxy(), grpc.WithIdleTimeout(0),
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(wireLimit), grpc.MaxCallSendMsgSize(wireLimit)),
 		grpc.WithMaxHeaderListSize(8 << 10), grpc.WithReadBufferSize(readBuffer),
+		grpc.WithStaticStreamWindowSize(downWindow), grpc.WithStaticConnWindowSize(downWindow),
 	}
 	if ka != (Keepalive{}) {
 		opts = append(opts, grpc.WithKeepaliveParams(clientKeepalive(ka)))
@@ -253,11 +254,6 @@ func connect(address string, creds credentials.TransportCredentials, ka Keepaliv
 
 // renew answers a signing request. The node's identity comes from the certificate.
 func (st *stream) renew(r *pb.SigningRequest) error {
-	select {
-	case <-st.accepted:
-	default:
-		return status.Error(codes.InvalidArgument, "the first message must be a Hello")
-	}
 	answer := &pb.Certificate{}
 	who := st.peer
 	who.NotAfter = time.Unix(st.until.Load(), 0)

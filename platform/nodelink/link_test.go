@@ -455,6 +455,14 @@ func TestManyStreamsAtOnceAndNoGoroutineIsLeft(t *testing.T) {
 		take(t, r.messages)
 	}
 	t.Logf("%.1f goroutines for a pair of node and stream", float64(runtime.NumGoroutine()-before)/many)
+	until(t, "an idle stream has one goroutine of ours", func() bool {
+		stacks := make([]byte, 16<<20)
+		stacks = stacks[:runtime.Stack(stacks, true)]
+		return bytes.Count(stacks, []byte("nodelink.(*Server).link(")) == many &&
+			bytes.Count(stacks, []byte("nodelink.(*stream).receive(")) == many &&
+			!bytes.Contains(stacks, []byte("created by edgespan/platform/nodelink.(*Server).link")) &&
+			!bytes.Contains(stacks, []byte("created by edgespan/platform/nodelink.(*stream)"))
+	})
 	for _, n := range nodes {
 		n.stop()
 	}

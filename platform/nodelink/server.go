@@ -119,6 +119,14 @@ type Server struct {
 // 32 KiB per connection; its write buffers come from a pool).
 const readBuffer = 0
 
+// Octets on their way that the receiver has not asked for yet, by direction. They are fixed: gRPC's dynamic windows
+// send a ping with each message, which is answered, and grow to 16 MiB. With a round trip of 300 ms, an answer of 8 MiB
+// takes 20 s, a push of 16 MiB 5 s.
+const (
+	upWindow   = 128 << 10 // a node may make the controller hold as much
+	downWindow = 1 << 20
+)
+
 // spareConnections are allowed beyond MaxNodes: for joining nodes, and for nodes that reconnect before their dead
 // connection was detected.
 const spareConnections = 1000
@@ -138,6 +146,7 @@ func NewServer(opts ServerOptions) *Server {
 		grpc.MaxRecvMsgSize(wireLimit), grpc.MaxSendMsgSize(wireLimit), grpc.MaxHeaderListSize(8<<10),
 		grpc.MaxConcurrentStreams(2), grpc.ConnectionTimeout(opts.HelloTimeout),
 		grpc.ReadBufferSize(readBuffer), grpc.InTapHandle(refuseJoin),
+		grpc.StaticStreamWindowSize(upWindow), grpc.StaticConnWindowSize(upWindow),
 		grpc.KeepaliveParams(keepalive.ServerParameters{
 			Time: opts.Keepalive.Time, Timeout: opts.Keepalive.Timeout, MaxConnectionIdle: time.Minute,
 		}),

@@ -29,6 +29,9 @@ import (
 // acceptedHeader is sent once a node is admitted.
 const acceptedHeader = "edgespan-link"
 
+// accepted is the header of all admitted streams; gRPC keeps it for as long as they last.
+var accepted = metadata.Pairs(acceptedHeader, "1", deltaHeader, "1")
+
 // slowest limits the arrival of one message in pieces.
 const slowest = 2 * time.Minute
 
@@ -43,11 +46,10 @@ type stream struct {
 	reports reportReceiver
 	rate    *rate.Limiter
 
-	hello    chan nodeproto.Hello
-	accepted chan struct{}
-	ended    chan struct{}
+	accepted bool   // admitted; of the goroutine that reads
+	answer   answer // ends the call, and the read under way
 	once     sync.Once
-	cause    error // why it ended; read after ended is closed
+	cause    error // why it ended; read after finish
 
 	peer     pki.Peer
 	until    atomic.Int64 // expiry of the node's newest certificate, Unix seconds
@@ -55,8 +57,19 @@ type stream struct {
 	partial  atomic.Int64 // start of a message in pieces, Unix nanoseconds; 0: none
 }
 
-// link serves one stream from its first message to its end.
+// answer is what gRPC's stream below a ServerStream can do: send the status, which ends a read under way too.
+// grpc.ServerStream offers it only to the goroutine that returns from the handler. That one could not read then, and
+// ten thousand second goroutines are 80 MB of stacks (ADR 0093).
+type answer interface {
+	WriteStatus(s *status.Status) error
+}
+
+// link serves one stream from its first message to its end, in the only goroutine of an idle stream besides gRPC's own.
 func (s *Server) link(rpc grpc.ServerStream) error {
+	answer, ok := grpc.ServerTransportStreamFromContext(rpc.Context()).(answer)
+	if !ok {
+		return status.Error(codes.Internal, "gRPC's stream cannot be ended while it is read")
+	}
 	who, err := identify(rpc.Context())
 	if err != nil {
 		s.no.note("connection without a node certificate refused", source(rpc.Context()), err)
@@ -72,19 +85,18 @@ func (s *Server) link(rpc grpc.ServerStream) error {
 		return err
 	}
 	st := &stream{
-		server: s, id: id, node: who.Node.String(), rpc: rpc, peer: who,
-		in:    joiner{limit: answerLimit, shared: s.shared},
-		rate:  rate.NewLimiter(rate.Limit(s.opts.PerSecond), int(s.opts.Burst)),
-		hello: make(chan nodeproto.Hello), accepted: make(chan struct{}), ended: make(chan struct{}),
+		server: s, id: id, node: who.Node.String(), rpc: rpc, peer: who, answer: answer,
+		in:   joiner{limit: answerLimit, shared: s.shared},
+		rate: rate.NewLimiter(rate.Limit(s.opts.PerSecond), int(s.opts.Burst)),
 	}
 	st.until.Store(who.NotAfter.Unix())
 	st.out = newOutbox(s.opts.Now, func(m proto.Message) error { return sendDown(rpc, m.(*pb.Down)) })
-	go st.receive()
-	err = st.serve()
-	s.no.logStreamEnd(source(rpc.Context()), st, err)
-	st.finish(err) // ends the reader of a stream that was never admitted
-	st.out.close(ErrClosed)
-	return err
+	late := time.AfterFunc(s.opts.HelloTimeout, func() {
+		st.finish(status.Errorf(codes.DeadlineExceeded, "no Hello within %v", s.opts.HelloTimeout))
+	})
+	st.serve(late)
+	s.no.logStreamEnd(source(rpc.Context()), st, st.cause)
+	return st.cause
 }
 
 // identify returns the node that the certificate of a call names.
@@ -113,11 +125,52 @@ func address(ctx context.Context) string {
 	return from.Addr().Unmap().WithZone("").String()
 }
 
-// serve waits for the Hello, admits the node and waits for the end.
-func (st *stream) serve() error {
-	hello, err := st.first()
-	if err != nil {
-		return err
+// serve reads the Hello, admits the node and reads on until the stream ends. late ends a stream without a Hello.
+func (st *stream) serve(late *time.Timer) {
+	defer st.in.close()
+	err := st.guarded(func() error { return st.begin(late) })
+	late.Stop()
+	if err == nil {
+		err = st.guarded(st.receive)
+	}
+	st.finish(err)
+	if st.accepted {
+		st.server.opts.Handler.Disconnected(st, st.cause)
+		st.server.release(st)
+	}
+	st.flush()
+}
+
+// guarded runs f; a panic becomes its error.
+func (st *stream) guarded(f func() error) (err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			st.server.opts.Log.Error("node link panicked", zap.String("node", st.node), zap.Any("panic", r),
+				zap.ByteString("stack", debug.Stack()))
+			err = status.Error(codes.Internal, "the controller failed to handle a message")
+		}
+	}()
+	return f()
+}
+
+// begin reads the node's Hello, which must name the node of the certificate, and admits the node.
+func (st *stream) begin(late *time.Timer) error {
+	m := &pb.Up{}
+	if err := st.rpc.RecvMsg(m); err != nil {
+		return closedOr(err)
+	}
+	late.Stop()
+	if m.GetHello() == nil {
+		return status.Error(codes.InvalidArgument, "the first message must be a Hello")
+	}
+	if err := checkSize(fmt.Sprintf("%T", m.GetKind()), proto.Size(m), upLimit(m)); err != nil {
+		return status.Error(codes.InvalidArgument, err.Error())
+	}
+	st.rate.AllowN(st.server.opts.Now(), 1)
+	hello, _ := fromWireUp(m).(nodeproto.Hello)
+	if hello.Node != st.node {
+		return status.Errorf(codes.PermissionDenied,
+			"the certificate is of node %s, not of %.60q: a node can only act for itself", st.node, hello.Node)
 	}
 	hello.Address = address(st.rpc.Context())
 	h := st.server.opts.Handler
@@ -127,39 +180,14 @@ func (st *stream) serve() error {
 	if err := st.server.register(st); err != nil {
 		return err
 	}
-	defer st.server.release(st)
-	if err := st.rpc.SendHeader(metadata.Pairs(acceptedHeader, "1", deltaHeader, "1")); err != nil {
+	if err := st.rpc.SendHeader(accepted); err != nil {
+		st.server.release(st)
 		return err
 	}
 	st.sendSpread(reconnectSpread(st.server.Streams()))
+	st.accepted = true
 	h.Connected(st, hello)
-	close(st.accepted)
-	select {
-	case <-st.ended:
-	case <-st.rpc.Context().Done():
-		st.finish(status.FromContextError(st.rpc.Context().Err()).Err())
-	}
-	h.Disconnected(st, st.cause)
-	st.flush()
-	return st.cause
-}
-
-// first waits for the node's Hello, which must name the node of the certificate.
-func (st *stream) first() (nodeproto.Hello, error) {
-	wait := time.NewTimer(st.server.opts.HelloTimeout)
-	defer wait.Stop()
-	select {
-	case hello := <-st.hello:
-		if hello.Node != st.node {
-			return hello, status.Errorf(codes.PermissionDenied,
-				"the certificate is of node %s, not of %.60q: a node can only act for itself", st.node, hello.Node)
-		}
-		return hello, nil
-	case <-wait.C:
-		return nodeproto.Hello{}, status.Errorf(codes.DeadlineExceeded, "no Hello within %v", st.server.opts.HelloTimeout)
-	case <-st.ended:
-		return nodeproto.Hello{}, st.cause
-	}
+	return nil
 }
 
 // flush waits a moment for a write in progress.
@@ -175,40 +203,36 @@ func (st *stream) flush() {
 	}
 }
 
-// finish ends the stream; the first cause counts.
+// finish ends the stream; the first cause counts. A write in progress may end before the read does.
 func (st *stream) finish(cause error) {
 	st.once.Do(func() {
 		st.cause = cause
-		close(st.ended)
+		go func() {
+			st.flush()
+			_ = st.answer.WriteStatus(status.Convert(cause)) // it has no other end by then
+		}()
 	})
 }
 
 // receive reads until the stream ends.
-func (st *stream) receive() {
-	defer func() {
-		st.in.close()
-		if r := recover(); r != nil {
-			st.server.opts.Log.Error("node link panicked", zap.String("node", st.node), zap.Any("panic", r),
-				zap.ByteString("stack", debug.Stack()))
-			st.finish(status.Error(codes.Internal, "the controller failed to handle a message"))
-		}
-	}()
+func (st *stream) receive() error {
 	for {
 		m := &pb.Up{}
-		err := st.rpc.RecvMsg(m)
-		if err == nil {
-			err = st.handle(m)
+		if err := st.rpc.RecvMsg(m); err != nil {
+			return closedOr(err)
 		}
-		if errors.Is(err, io.EOF) {
-			err = status.Error(codes.OK, "") // the node closed it
-			st.finish(err)
-			return
-		}
-		if err != nil {
-			st.finish(err)
-			return
+		if err := st.handle(m); err != nil {
+			return err
 		}
 	}
+}
+
+// closedOr returns the status of a read's error: it is no fault if the node closed the stream.
+func closedOr(err error) error {
+	if errors.Is(err, io.EOF) {
+		return status.Error(codes.OK, "")
+	}
+	return err
 }
 
 // handle handles one wire message.
@@ -220,11 +244,6 @@ func (st *stream) handle(m *pb.Up) error {
 		}
 	}
 	if c := m.GetChunk(); c != nil {
-		select {
-		case <-st.accepted:
-		default:
-			return status.Error(codes.InvalidArgument, "the first message must be a Hello")
-		}
 		whole, err := st.addPiece(c)
 		if err != nil || whole == nil {
 			return err
@@ -265,35 +284,15 @@ func (st *stream) addPiece(c *pb.Chunk) ([]byte, error) {
 	return whole, nil
 }
 
-// deliver passes a message on: the first one is Hello and goes to serve.
+// deliver passes a message on.
 func (st *stream) deliver(m nodeproto.FromNode) error {
-	hello, isHello := m.(nodeproto.Hello)
-	select {
-	case <-st.accepted:
-		if isHello {
-			return status.Error(codes.InvalidArgument, "second Hello: must be sent once")
-		}
-		if m != nil { // otherwise it is a kind of a newer version
-			st.server.opts.Handler.Received(st, m)
-		}
-		return nil
-	default:
+	if _, again := m.(nodeproto.Hello); again {
+		return status.Error(codes.InvalidArgument, "second Hello: must be sent once")
 	}
-	if !isHello {
-		return status.Error(codes.InvalidArgument, "the first message must be a Hello")
+	if m != nil { // otherwise it is a kind of a newer version
+		st.server.opts.Handler.Received(st, m)
 	}
-	select {
-	case st.hello <- hello:
-	case <-st.ended:
-	}
-	select {
-	case <-st.accepted:
-		return nil
-	case <-st.ended:
-		return st.cause
-	case <-st.rpc.Context().Done():
-		return status.FromContextError(st.rpc.Context().Err()).Err()
-	}
+	return nil
 }
 
 // sleep throttles the reader, which in turn stops the node from sending.
@@ -303,8 +302,6 @@ func (st *stream) sleep(d time.Duration) error {
 	select {
 	case <-t.C:
 		return nil
-	case <-st.ended:
-		return st.cause
 	case <-st.rpc.Context().Done():
 		return status.FromContextError(st.rpc.Context().Err()).Err()
 	}
