@@ -1,6 +1,7 @@
 package pki
 
 import (
+	"bytes"
 	"crypto"
 	"crypto/rand"
 	"crypto/tls"
@@ -11,6 +12,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -181,9 +183,17 @@ func (c *Credentials) TLS(host string) (*tls.Config, error) {
 		RootCAs:    poolOf(c.held.roots),
 		Time:       c.now,
 		Certificates: []tls.Certificate{{
-			Certificate: rawOf(c.held.chain), PrivateKey: c.held.key, Leaf: c.held.chain[0],
+			Certificate: rawOf(withoutRoots(c.held.chain)), PrivateKey: c.held.key, Leaf: c.held.chain[0],
 		}},
 	}, nil
+}
+
+// withoutRoots returns a chain without self-signed certificates: who trusts one has it (RFC 8446, 4.4.2), and the
+// controller would keep a copy of it for each connection.
+func withoutRoots(chain []*x509.Certificate) []*x509.Certificate {
+	return append(chain[:1:1], slices.DeleteFunc(slices.Clone(chain[1:]), func(c *x509.Certificate) bool {
+		return bytes.Equal(c.RawSubject, c.RawIssuer) && c.CheckSignatureFrom(c) == nil
+	})...)
 }
 
 // RenewAt returns when to renew the certificate: after two thirds of its life plus up to a tenth; spread is a random

@@ -282,8 +282,9 @@ func TestAnOutsideCA(t *testing.T) {
 	}
 	r := newRig(t, func(o *Options) { o.External = out })
 	c := r.join(t, nodeA)
-	if _, serverErr, clientErr := handshake(t, r.ServerTLS(), tlsOf(t, c)); serverErr != nil || clientErr != nil {
-		t.Error(serverErr, clientErr)
+	seen, serverErr, clientErr := handshake(t, r.ServerTLS(), tlsOf(t, c))
+	if serverErr != nil || clientErr != nil || len(seen.PeerCertificates) != 2 {
+		t.Error(serverErr, clientErr, len(seen.PeerCertificates)) // the CA below the root is sent
 	}
 	if _, _, err := handshake(t, r.ServerTLS(), PinnedTLS(PinOf(top), "127.0.0.1", r.opts.Now)); err != nil {
 		t.Errorf("pinned to the root above: %v", err)

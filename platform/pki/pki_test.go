@@ -151,6 +151,9 @@ func TestANodeThatJoinedIsSeenAsItself(t *testing.T) {
 	if seen.Version != tls.VersionTLS13 {
 		t.Errorf("TLS version %x", seen.Version)
 	}
+	if n := len(seen.PeerCertificates); n != 1 || len(c.held.chain) != 2 {
+		t.Errorf("of %d certificates it sent %d, the CA's too", len(c.held.chain), n)
+	}
 	if want := start.Add(30 * 24 * time.Hour); !p.NotAfter.Equal(want) {
 		t.Errorf("ends %v, want %v", p.NotAfter, want)
 	}
