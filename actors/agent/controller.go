@@ -21,11 +21,12 @@ import (
 
 // link is the stream to the controller, and what must be sent on it.
 type link struct {
-	stream   nodeproto.ToController
-	reported time.Time
-	rejected *nodeproto.Result
-	acked    uint64 // the attempt whose undo the controller has acknowledged
-	attempt  uint64 // of the last push that this incarnation accepted
+	stream     nodeproto.ToController
+	reported   time.Time
+	owesReport bool // at the end of the step: one for all its causes
+	rejected   *nodeproto.Result
+	acked      uint64 // the attempt whose undo the controller has acknowledged
+	attempt    uint64 // of the last push that this incarnation accepted
 }
 
 // handleStreamUp starts a stream: the node reports its state, and repeats unacknowledged results of pushes.
@@ -176,7 +177,7 @@ func (s *shell) reportAppliedPush() {
 		Attempt: st.Attempt, Generation: st.Echo.Generation, MD5: st.Echo.MD5, Outcome: nodeproto.Applied,
 		Actions: nodeside.Actions(st.Results),
 	})
-	s.report()
+	s.owesReport = true
 }
 
 // reportUndonePush reports that a push was undone, until the controller acknowledges it.

@@ -3,7 +3,9 @@ package agent
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
+	"testing"
 	"time"
 
 	"edgespan/config"
@@ -95,4 +97,22 @@ func (c *controller) set(f func(*controller)) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	f(c)
+}
+
+// The end of a push and the question that follows are one step: one report says both.
+func TestAnAppliedPushIsReportedOnce(t *testing.T) {
+	onRig(t, func(r *rig) {
+		r.connect()
+		g := r.push(`{"a":1}`).Generation
+		r.settle(time.Second)
+		var pending []bool
+		for _, m := range said[nodeproto.Report](r.ctl) {
+			if m.Generation == g && m.Pending != nil {
+				pending = append(pending, m.Pending.Settled)
+			}
+		}
+		if !slices.Equal(pending, []bool{true}) {
+			t.Errorf("reports of the pending config, by whether it has settled: %v", pending)
+		}
+	})
 }

@@ -43,6 +43,7 @@ func (s *shell) status() Status {
 
 // report sends the node's state to its controller.
 func (s *shell) report() {
+	s.owesReport = false
 	if s.stream == nil {
 		return
 	}

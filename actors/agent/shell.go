@@ -198,6 +198,9 @@ func (s *shell) setTimer(kind timerKind, id int, d time.Duration) {
 }
 
 func (s *shell) handleDue(d due) {
+	if !s.isRunning(d.kind) {
+		return // it was cancelled after it had fired
+	}
 	s.running[d.kind] = nil
 	switch d.kind {
 	case tickTimer:
@@ -273,12 +276,14 @@ func (s *shell) step(event commitconfirm.Event) {
 		case commitconfirm.Undo:
 			s.handleUndo(e)
 		case commitconfirm.RequestVerdict:
-			s.asked = e.Nonce
-			s.report()
+			s.asked, s.owesReport = e.Nonce, true
 		case commitconfirm.Announce:
 			accepted = accepted || e.What == commitconfirm.Accepted
 			s.handleReport(e)
 		}
+	}
+	if s.owesReport {
+		s.report()
 	}
 	if s.sendAnswer != nil {
 		s.sendAnswer()
