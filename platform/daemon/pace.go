@@ -16,6 +16,12 @@ const (
 	paceCalm  = 3       // checks of a process that is not busy, after which only the next collection begins checks anew
 )
 
+// GC percentages of a node: an edge node has little memory, and its daemon has work now and then.
+const (
+	NodeCalm = 50
+	NodeBusy = 300
+)
+
 // pace decides which of two percentages holds.
 type pace struct {
 	last uint64

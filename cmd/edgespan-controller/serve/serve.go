@@ -9,7 +9,6 @@ import (
 	"net/http"
 	"os"
 	"os/signal"
-	"runtime/debug"
 	"strconv"
 	"syscall"
 	"time"
@@ -92,7 +91,7 @@ func (a *App) serve(ctx context.Context, o *Options) error {
 	defer stop()
 	go s.own.run(work)
 	if s.app.Env("GOGC") == "" {
-		debug.SetGCPercent(50) // most memory holds the nodes' data, which is long-lived
+		go daemon.PaceCollector(work, 50, 150) // most memory holds the nodes' data, which is long-lived
 	}
 	go daemon.ReturnMemory(work, 0)
 	failed := make(chan error, 3)

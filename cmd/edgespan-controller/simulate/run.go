@@ -14,6 +14,7 @@ import (
 	"edgespan/config/fleet/ops"
 	"edgespan/config/httpapi/fleetapi"
 	"edgespan/config/httpapi/rest"
+	"edgespan/platform/daemon"
 	"edgespan/platform/proc"
 )
 
@@ -77,6 +78,9 @@ func simulateNodes(ctx context.Context, a *serve.App, s *simulation) (err error)
 		defer func() { err = errors.Join(err, os.RemoveAll(s.dir)) }()
 	}
 	defer func() { err = errors.Join(err, m.end()) }()
+	if s.Controller != "" && a.Env("GOGC") == "" { // the nodes are alone in this process: collect as theirs does
+		go daemon.PaceCollector(ctx, daemon.NodeCalm, daemon.NodeBusy)
+	}
 	if err := m.reachController(ctx); err != nil {
 		return m.ignoreInterrupt(ctx, err)
 	}

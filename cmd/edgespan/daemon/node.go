@@ -203,7 +203,7 @@ func (o *nodeOptions) makeAbsolute() error {
 // runNode runs one daemon until ctx or its top actor ends.
 func (a program) runNode(ctx context.Context, o nodeOptions, hup <-chan os.Signal) error {
 	if a.Env("GOGC") == "" {
-		go daemon.PaceCollector(ctx, 50, 300) // an edge node has little memory, and its daemon has work now and then
+		go daemon.PaceCollector(ctx, daemon.NodeCalm, daemon.NodeBusy)
 	}
 	go daemon.ReturnMemory(ctx, daemon.NodeMemory)
 	lock, warning, err := a.lockNamespace(ctx)
