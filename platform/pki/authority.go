@@ -27,7 +27,7 @@ const (
 
 // Options are an authority's settings.
 type Options struct {
-	Dir        string           // holds ca.pem of edgespan's own CA; created at the first start
+	Dir        string           // holds ca.pem of edgespan's own CA, made at the first start, and keys of session tickets
 	External   ExternalCA       // files of another CA, in place of edgespan's own
 	API        Files            // certificate for operators, by its names, in place of the authority's
 	Names      []string         // host names and IP addresses of the node link's server certificate
@@ -47,11 +47,12 @@ type Files struct{ Cert, Key string }
 
 // Authority issues and verifies certificates. It is safe for concurrent use.
 type Authority struct {
-	opts   Options
-	key    crypto.Signer
-	roots  []*x509.Certificate
-	server *serverCert
-	api    *apiCert // nil: operators get the authority's certificate
+	opts    Options
+	key     crypto.Signer
+	roots   []*x509.Certificate
+	server  *serverCert
+	tickets *tickets
+	api     *apiCert // nil: operators get the authority's certificate
 }
 
 // Open reads the authority, and creates edgespan's own CA at the first start. Only the holder of the controller's store
@@ -79,7 +80,7 @@ func Open(opts Options) (*Authority, error) {
 	if err := a.checkIssuer(); err != nil {
 		return nil, fmt.Errorf("open CA: %w", err)
 	}
-	a.server = &serverCert{authority: a}
+	a.server, a.tickets = &serverCert{authority: a}, newTickets(opts.Dir, a.Pin(), opts.Now)
 	if _, err := a.server.get(); err != nil {
 		return nil, fmt.Errorf("open CA: %w", err)
 	}

@@ -38,7 +38,12 @@ type Credentials struct {
 	mu   sync.Mutex
 	held bundle
 	next crypto.Signer // key of the pending request
+
+	sessions tls.ClientSessionCache // with the current certificate
 }
+
+// sessionsOf returns a cache for the sessions of a certificate: one for each controller.
+func sessionsOf() tls.ClientSessionCache { return tls.NewLRUClientSessionCache(8) }
 
 // OpenCredentials reads the files stored at the join. Without them the error is ErrNotJoined, and the credentials can
 // be used to join. now may be nil for the system clock.
@@ -46,7 +51,7 @@ func OpenCredentials(dir string, node uuid.UUID, now func() time.Time) (*Credent
 	if now == nil {
 		now = time.Now
 	}
-	c := &Credentials{dir: dir, node: node, now: now}
+	c := &Credentials{dir: dir, node: node, now: now, sessions: sessionsOf()}
 	path := filepath.Join(dir, linkFile)
 	held, err := readBundle(path, 0o077)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -163,7 +168,7 @@ func (c *Credentials) Install(chain, roots [][]byte) error {
 	if err != nil {
 		return fmt.Errorf("install certificate: %w", err)
 	}
-	c.held, c.next = b, nil
+	c.held, c.next, c.sessions = b, nil, sessionsOf() // a session has the certificate that began it
 	if err := os.Remove(filepath.Join(c.dir, joinFile)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("install certificate: %w", err)
 	}
@@ -182,6 +187,8 @@ func (c *Credentials) TLS(host string) (*tls.Config, error) {
 		ServerName: host,
 		RootCAs:    poolOf(c.held.roots),
 		Time:       c.now,
+
+		ClientSessionCache: c.sessions,
 		Certificates: []tls.Certificate{{
 			Certificate: rawOf(withoutRoots(c.held.chain)), PrivateKey: c.held.key, Leaf: c.held.chain[0],
 		}},

@@ -3,7 +3,8 @@
 // settings of both ends, join tokens and operator tokens.
 //
 // Rules:
-//   - TLS 1.3 only, no session tickets: each connection presents its certificate again.
+//   - TLS 1.3 only. A node may resume a session of the last seven days; the certificate in
+//     its ticket is checked like one that is sent, on each connection.
 //   - A node certificate has one name, `urn:edgespan:node:<uuid>`, as its only subject
 //     alternative name. Its subject is empty and never read.
 //   - The pin of `--ca-sha256` is the SHA-256 of the authority's public key (its DER

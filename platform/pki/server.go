@@ -13,16 +13,17 @@ import (
 
 // ServerTLS returns the TLS config of the node link's server. A client without a certificate may connect, but only to
 // join. The handshake refuses a certificate that is not a node's, issued by this authority, currently valid and not
-// revoked.
+// revoked, whether it is sent or in the ticket of a session that is resumed.
 func (a *Authority) ServerTLS() *tls.Config {
 	return &tls.Config{
-		MinVersion:             tls.VersionTLS13,
-		ClientAuth:             tls.VerifyClientCertIfGiven,
-		ClientCAs:              poolOf(a.roots),
-		Time:                   a.opts.Now,
-		SessionTicketsDisabled: true,
-		GetCertificate:         func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return a.server.get() },
-		VerifyConnection: func(state tls.ConnectionState) error {
+		MinVersion:     tls.VersionTLS13,
+		ClientAuth:     tls.VerifyClientCertIfGiven,
+		ClientCAs:      poolOf(a.roots),
+		Time:           a.opts.Now,
+		WrapSession:    a.tickets.wrap,
+		UnwrapSession:  a.tickets.unwrap,
+		GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return a.server.get() },
+		VerifyConnection: func(state tls.ConnectionState) error { // for resumed sessions too
 			if len(state.PeerCertificates) == 0 {
 				return nil
 			}
