@@ -254,8 +254,8 @@ var mayImport = map[string][]string{
 		"actors/agent", "actors/simulate", "cmd/edgespan-controller/serve", "cmd/term", "config",
 		"config/fleet/nodeproto", "config/fleet/ops", "config/fleet/rollout", "config/fleet/topology",
 		"config/fleet/topology/sketch", "config/httpapi/fleetapi", "config/httpapi/rest", "config/layers",
-		"config/layers/schema", "config/nodeconf/commitconfirm", "platform/confdir", "platform/daemon",
-		"platform/nodelink", "platform/pki", "platform/proc", "platform/store", "pubsub/backoff",
+		"config/layers/schema", "config/nodeconf/commitconfirm", "platform/confdir", "platform/nodelink",
+		"platform/pki", "platform/proc", "platform/store", "pubsub/backoff",
 	},
 	"cmd/edgespan/clitest": {
 		"actors/configdb", "cmd/edgespan/reach", "cmd/term", "config", "config/events", "config/fleet",

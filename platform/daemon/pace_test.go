@@ -3,7 +3,8 @@ package daemon
 import "testing"
 
 func TestTheCollectorIsPacedByWhatIsAllocated(t *testing.T) {
-	var p pace
+	const busy = 8 << 20
+	p := pace{from: busy}
 	allocs := uint64(0)
 	check := func(when string, bytes uint64, want bool) {
 		t.Helper()
@@ -12,14 +13,14 @@ func TestTheCollectorIsPacedByWhatIsAllocated(t *testing.T) {
 			t.Errorf("%s: busy %v", when, got)
 		}
 	}
-	check("little at the start", paceBusy-1, false)
-	check("much", paceBusy, true)
+	check("little at the start", busy-1, false)
+	check("much", busy, true)
 	for range paceRest - 1 {
 		check("it may go on", 0, true)
 	}
-	check("it has ended", paceBusy-1, false)
-	check("it begins anew", 3*paceBusy, true)
-	check("and goes on", paceBusy, true)
+	check("it has ended", busy-1, false)
+	check("it begins anew", 3*busy, true)
+	check("and goes on", busy, true)
 	for range paceRest - 1 {
 		check("again", 1, true)
 	}

@@ -91,7 +91,8 @@ func (a *App) serve(ctx context.Context, o *Options) error {
 	defer stop()
 	go s.own.run(work)
 	if s.app.Env("GOGC") == "" {
-		go daemon.PaceCollector(work, 50, 150) // most memory holds the nodes' data, which is long-lived
+		// Most memory holds the nodes' data, which is long-lived. Ten thousand idle nodes are calm.
+		go daemon.PaceCollector(work, daemon.Pace{Calm: 50, Busy: 150, From: 2 << 20})
 	}
 	go daemon.ReturnMemory(work, 0)
 	failed := make(chan error, 3)

@@ -203,7 +203,8 @@ func (o *nodeOptions) makeAbsolute() error {
 // runNode runs one daemon until ctx or its top actor ends.
 func (a program) runNode(ctx context.Context, o nodeOptions, hup <-chan os.Signal) error {
 	if a.Env("GOGC") == "" {
-		go daemon.PaceCollector(ctx, daemon.NodeCalm, daemon.NodeBusy)
+		// An edge node has little memory, and its daemon has work now and then.
+		go daemon.PaceCollector(ctx, daemon.Pace{Calm: 50, Busy: 300, From: 8 << 20})
 	}
 	go daemon.ReturnMemory(ctx, daemon.NodeMemory)
 	lock, warning, err := a.lockNamespace(ctx)
