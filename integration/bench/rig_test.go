@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -23,30 +24,37 @@ import (
 	"edgespan/platform/proc"
 )
 
-var binary string
+// buildDir is the folder of binary, and binary is the daemon, built for the first benchmark that starts one: make test
+// runs no benchmark, and would otherwise compile everything again, without paths.
+var (
+	buildDir = sync.OnceValues(func() (string, error) { return os.MkdirTemp("", "esbench") })
+	binary   = sync.OnceValues(built)
+)
 
-// TestMain builds the daemon once.
-func TestMain(m *testing.M) { os.Exit(run(m)) }
-
-func run(m *testing.M) int {
-	if os.Geteuid() != 0 {
-		fmt.Println("bench: skipped: needs root for network namespaces")
-		return 0
-	}
-	dir, err := os.MkdirTemp("", "esbench")
+func built() (string, error) {
+	dir, err := buildDir()
 	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
+		return "", err
 	}
-	defer os.RemoveAll(dir)
-	binary = filepath.Join(dir, "edgespan")
-	build := exec.Command("go", "build", "-trimpath", "-ldflags", "-s -w", "-o", binary, "edgespan/cmd/edgespan")
+	path := filepath.Join(dir, "edgespan")
+	build := exec.Command("go", "build", "-trimpath", "-ldflags", "-s -w", "-o", path, "edgespan/cmd/edgespan")
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := build.CombinedOutput(); err != nil {
-		fmt.Fprintf(os.Stderr, "build edgespan: %v\n%s", err, out)
-		return 1
+		return "", fmt.Errorf("build edgespan: %w\n%s", err, out)
 	}
-	return m.Run()
+	return path, nil
+}
+
+func TestMain(m *testing.M) {
+	if os.Geteuid() != 0 {
+		fmt.Println("bench: skipped: needs root for network namespaces")
+		return
+	}
+	code := m.Run()
+	if dir, err := buildDir(); err == nil {
+		os.RemoveAll(dir)
+	}
+	os.Exit(code)
 }
 
 // place is a namespace with an uplink, and namespaces for apps.
@@ -131,7 +139,9 @@ func (p *place) start(env ...string) *daemon {
 	p.check(os.WriteFile(conf, []byte("{}"), 0o600))
 	out, err := os.Create(d.log)
 	p.check(err)
-	d.cmd = exec.Command("nsenter", "--net="+p.ns.Path, "--", binary, "node", "--config", conf,
+	path, err := binary()
+	p.check(err)
+	d.cmd = exec.Command("nsenter", "--net="+p.ns.Path, "--", path, "node", "--config", conf,
 		"--state-dir", p.state, "--run-dir", filepath.Join(p.dir, "run"))
 	d.cmd.Stdout, d.cmd.Stderr = out, out
 	d.cmd.Env = append(os.Environ(), env...)
