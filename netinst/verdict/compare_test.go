@@ -101,6 +101,14 @@ func (w *World) byAddress(a netip.Addr) netinst.AdapterKey {
 	return netinst.AdapterKey{}
 }
 
+// drawnRounds is how many random changes a test draws: a quarter with -short.
+func drawnRounds(n int) int {
+	if testing.Short() {
+		return n / 4
+	}
+	return n
+}
+
 // Of random packets in random changes, those whose verdict changes are in exactly one class, and no others are in any.
 func TestCompareIsExact(t *testing.T) {
 	d := rand.New(rand.NewSource(7))
@@ -110,7 +118,7 @@ func TestCompareIsExact(t *testing.T) {
 	numbers := []uint16{1, 2, 22, 23, 53, 54, 66, 69, 80, 81, 443, 1024, 40000, 65535, 11, 12, 32, 33, 34, 64, 55, 201, 222}
 	apps := []string{"web", "db", "mute", "air", "open", "left", "right", "new"}
 	changes, all := 0, 0
-	for round := range 30 {
+	for round := range drawnRounds(30) {
 		before, after := drawn(d, testInputs(), 1), testInputs()
 		for i := range before {
 			after[i].Adapters = before[i].Adapters
