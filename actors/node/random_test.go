@@ -15,7 +15,7 @@ import (
 	"edgespan/platform/fake"
 )
 
-var seeds = flag.Int("seeds", 60, "random runs of TestRandomConfigsConverge")
+var seeds = flag.Int("seeds", 60, "random runs of TestRandomConfigsConverge; a quarter of them with -short")
 
 // world is a random config: for each app its network, or none.
 type world struct {
@@ -99,7 +99,11 @@ func (w *world) change(rng *rand.Rand) {
 // the host is healthy, every app becomes ready, and an empty config leaves nothing. The fake host refuses an adapter
 // on two networks and every op out of order.
 func TestRandomConfigsConverge(t *testing.T) {
-	for seed := range uint64(*seeds) {
+	runs := *seeds
+	if testing.Short() {
+		runs = (runs + 3) / 4
+	}
+	for seed := range uint64(runs) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			onRig(t, func(r *rig) { randomRun(r, rand.New(rand.NewPCG(seed, 1))) })
 		})
