@@ -320,16 +320,16 @@ func TestANoisyNodeIsHeldBack(t *testing.T) {
 
 // A node that reads nothing delays no other, and is dropped after a while.
 func TestASlowNodeDelaysNoOther(t *testing.T) {
-	r := newRig(t, func(o *ServerOptions) { o.Stall = 300 * time.Millisecond })
+	r := newRig(t, func(o *ServerOptions) { o.Stall = time.Second })
 	cred := r.joined(t)
 	rpc, err := hello(t, dial(t, r, cred), cred.Node().String()) // nobody reads
 	if err != nil {
 		t.Fatal(err)
 	}
 	slow := take(t, r.up)
-	full := false
+	full, data := false, make([]byte, 200<<10)
 	for i := range uint64(maxWaiting + 20) { // Send never blocks
-		if err := slow.s.Send(nodeproto.Request{ID: i, Data: make([]byte, 200<<10)}); errors.Is(err, ErrFull) {
+		if err := slow.s.Send(nodeproto.Request{ID: i, Data: data}); errors.Is(err, ErrFull) {
 			full = true
 		}
 	}
