@@ -94,7 +94,7 @@ func newMembers(t *testing.T) *members {
 	m := &members{binary: filepath.Join(t.TempDir(), "etcd")}
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 	defer cancel()
-	if out, err := exec.CommandContext(ctx, "go", "build", "-o", m.binary,
+	if out, err := exec.CommandContext(ctx, "go", "build", "-ldflags=-s", "-o", m.binary,
 		"go.etcd.io/etcd/server/v3").CombinedOutput(); err != nil {
 		t.Fatalf("build etcd: %v: %s", err, out)
 	}

@@ -49,7 +49,7 @@ func built(name, from string) (string, error) {
 	path := filepath.Join(dir, name)
 	ctx, cancel := context.WithTimeout(context.Background(), buildTime)
 	defer cancel()
-	build := exec.CommandContext(ctx, "go", "build", "-o", path, from)
+	build := exec.CommandContext(ctx, "go", "build", "-ldflags=-s", "-o", path, from)
 	if out, err := build.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("build %s: %w: %s", name, err, out)
 	}

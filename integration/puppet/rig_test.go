@@ -41,7 +41,8 @@ func built(name string) (string, error) {
 	path := filepath.Join(dir, name)
 	ctx, cancel := context.WithTimeout(context.Background(), timeout)
 	defer cancel()
-	if out, err := exec.CommandContext(ctx, "go", "build", "-o", path, "edgespan/cmd/"+name).CombinedOutput(); err != nil {
+	build := exec.CommandContext(ctx, "go", "build", "-ldflags=-s", "-o", path, "edgespan/cmd/"+name)
+	if out, err := build.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("build %s: %w: %s", name, err, out)
 	}
 	return path, nil

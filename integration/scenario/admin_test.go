@@ -30,7 +30,7 @@ type office struct {
 // controllerBinary builds the controller once.
 var controllerBinary = sync.OnceValues(func() (string, error) {
 	path := filepath.Join(filepath.Dir(binary), "edgespan-controller")
-	build := exec.Command("go", "build", "-o", path, "edgespan/cmd/edgespan-controller")
+	build := exec.Command("go", "build", "-ldflags=-s", "-o", path, "edgespan/cmd/edgespan-controller")
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := build.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("build edgespan-controller: %w: %s", err, out)

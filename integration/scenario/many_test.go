@@ -89,6 +89,7 @@ func (w *world) applyMany(configs []string, each time.Duration) time.Duration {
 }
 
 func TestFiftyAppliesInASecondEndInTheLastOne(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, "a", "b", "c", "d")
 	namespaces := []string{"a", "b", "c", "d"}
 	// Config i has three of six networks, with four subnets in rotation, and its apps on them; it differs from the one

@@ -50,7 +50,7 @@ func run(m *testing.M) int {
 	}
 	defer os.RemoveAll(dir)
 	binary = filepath.Join(dir, "edgespan")
-	build := exec.Command("go", "build", "-o", binary, "edgespan/cmd/edgespan")
+	build := exec.Command("go", "build", "-ldflags=-s", "-o", binary, "edgespan/cmd/edgespan")
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := build.CombinedOutput(); err != nil {
 		fmt.Fprintf(os.Stderr, "build edgespan: %v\n%s", err, out)

@@ -114,6 +114,7 @@ func (p pings6) gap(at time.Time) (took time.Duration) {
 // As an operator whose provider loses IPv6 alone I want my apps' IPv6 to leave by the other uplink, their IPv4 to stay,
 // and both to return.
 func TestIPv6LeavesAnUplinkWhoseIPv6IsDead(t *testing.T) {
+	t.Parallel()
 	w, web := newUplinks6(t, wan2)
 	w.by6("both lead out", wan6)
 	ping, err := w.PingLoop("web", netip.MustParseAddr(lab.WebAddr), 20*time.Millisecond)

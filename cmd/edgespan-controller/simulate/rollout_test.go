@@ -122,7 +122,7 @@ func TestASimulatedRolloutIsWatchedByTheRealCommand(t *testing.T) {
 		t.Skip("builds the command")
 	}
 	w := &watcher{t: t, program: filepath.Join(t.TempDir(), "edgespan")}
-	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", w.program,
+	if out, err := exec.CommandContext(t.Context(), "go", "build", "-ldflags=-s", "-o", w.program,
 		"edgespan/cmd/edgespan").CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
