@@ -12,6 +12,9 @@ import (
 	"edgespan/platform/lab"
 )
 
+// The stories of this file wait for minutes and use hardly any processor. Go starts parallel tests in about the reverse
+// of their order, files by name, so those of the last files run beside all others instead of alone at the end.
+
 // breakable puts a script before iptables-restore in a daemon's PATH, which fails while it is broken. Its result is the
 // daemon's environment.
 func (w *world) breakable() (env string, broken func(bool)) {
