@@ -31,8 +31,8 @@ RACED    = $(LONGEST) $(filter-out $(LONGEST),$(shell $(GO) list ./actors/... ./
 
 # vetted has run vet on everything; without symbol tables the hundred test binaries are linked in half the time.
 TESTFLAGS := -vet=off -ldflags=-s
-# Short-lived programs collect little garbage: compilers, linkers and unit tests take a tenth less of the processor if they
-# may have five times as much memory as they use (ADR 0092). Tests of real programs keep Go's own setting.
+# Unit tests take some tenth less of the processor if they may have five times as much memory as they use (ADR 0092).
+# Tests of real programs keep Go's own setting.
 check vetted race unit: export GOGC ?= 400
 
 # What make test and CI run tests with: a test that fails is run again, alone, and must pass then; a report names it
