@@ -3,13 +3,16 @@ package scenario
 import (
 	"context"
 	wire "encoding/binary"
+	"fmt"
 	"net"
 	"net/netip"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/insomniacslk/dhcp/dhcpv6"
 	"github.com/insomniacslk/dhcp/dhcpv6/nclient6"
 
 	"edgespan/netinst"
@@ -168,6 +171,30 @@ func TestIPv6AppsGetTheirAddressByDHCPv6(t *testing.T) {
 	}
 }
 
+// newClient6 is nclient6.New with the number of the link in place of its name: package net remembers the numbers of names
+// for a minute, and has those of other namespaces.
+func newClient6(dev string) (*nclient6.Client, error) {
+	link, err := net.InterfaceByName(dev)
+	if err != nil {
+		return nil, err
+	}
+	addrs, err := link.Addrs()
+	if err != nil {
+		return nil, err
+	}
+	for _, a := range addrs {
+		if own, is := a.(*net.IPNet); is && own.IP.To4() == nil && own.IP.IsLinkLocalUnicast() {
+			conn, err := net.ListenUDP("udp6", &net.UDPAddr{IP: own.IP, Port: dhcpv6.DefaultClientPort,
+				Zone: strconv.Itoa(link.Index)})
+			if err != nil {
+				return nil, err
+			}
+			return nclient6.NewWithConn(conn, link.HardwareAddr)
+		}
+	}
+	return nil, fmt.Errorf("%s has no link-local address", dev)
+}
+
 // dhcp6 leases an address with a client of the test.
 func (w *world) dhcp6(short string) netip.Addr {
 	w.Helper()
@@ -176,7 +203,7 @@ func (w *world) dhcp6(short string) netip.Addr {
 	})
 	var client *nclient6.Client
 	if err := w.inside(short, func() (err error) {
-		client, err = nclient6.New("eth0")
+		client, err = newClient6("eth0")
 		return err
 	}); err != nil {
 		w.Fatal(err)

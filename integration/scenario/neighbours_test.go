@@ -7,6 +7,7 @@ import (
 	"net/netip"
 	"regexp"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -122,21 +123,33 @@ func TestTheLimitOfNeighboursSparesStreamsAndKnownFlows(t *testing.T) {
 	received := w.countUDP("isp", fmt.Sprintf("[%s]:%d", at, floodPort))
 	stream := ether(w.mac("node", "es1"), w.mac("web", "eth0"), etherIPv6,
 		packet6(from6, at, 17, udp6(from6, at, floodPort, "stream")))
-	s, sent := w.raw("web"), int64(0)
-	pace := time.NewTicker(time.Millisecond) // so slowly that no queue is full
-	defer pace.Stop()
-	for i, frame := range w.absentNeighbours(from4, from6, 3500) {
-		if <-pace.C; i%10 == 0 {
-			if err := s.send(stream); err != nil {
-				t.Fatal(err)
+	s, stop, ended := w.raw("web"), make(chan struct{}), make(chan int64, 1)
+	absent := w.absentNeighbours(from4, from6, 3500)
+	go func() {
+		pace, sent := time.NewTicker(time.Millisecond), int64(0) // so slowly that no queue is full
+		defer pace.Stop()
+		defer func() { ended <- sent }()
+		for i := 0; ; i++ {
+			select {
+			case <-stop:
+				return
+			case <-pace.C:
 			}
-			sent++
+			if i%10 == 0 {
+				if err := s.send(stream); err != nil {
+					t.Error(err)
+					return
+				}
+				sent++
+			}
+			if err := s.send(absent[i%len(absent)]); err != nil {
+				t.Error(err)
+				return
+			}
 		}
-		if err := s.send(frame); err != nil {
-			t.Fatal(err)
-		}
-	}
-	w.eventually("the stream", func() bool { return received.n.Load() >= sent })
+	}()
+	end := sync.OnceValue(func() int64 { close(stop); return <-ended })
+	t.Cleanup(func() { end() })
 	last := ""
 	for lines.Scan() {
 		if strings.Contains(lines.Text(), "received") {
@@ -146,8 +159,10 @@ func TestTheLimitOfNeighboursSparesStreamsAndKnownFlows(t *testing.T) {
 	if err := ping.Wait(); err != nil || !strings.Contains(last, " 2 received") {
 		t.Errorf("ping: %v: %s", err, last)
 	}
-	w.in("web", "ping", "-c", "1", "-W", "1", w.Provider(0).Gateway)
+	w.in("web", "ping", "-c", "1", "-W", "5", w.Provider(0).Gateway)
 	w.fails("web", "ping", "-c", "1", "-W", "1", "100.64.0.107") // it is one host too many, as long as that lasts
+	sent := end()
+	w.eventually("the stream", func() bool { return received.n.Load() >= sent })
 	w.eventually("places of neighbours", func() bool {
 		r, err := w.Exec(w.ctx, "web", "ping", "-c", "1", "-W", "1", "100.64.0.107")
 		return err == nil && r.Code == 0

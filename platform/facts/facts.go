@@ -6,6 +6,7 @@ package facts
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"encoding/binary"
 	"encoding/hex"
@@ -149,10 +150,13 @@ func (r Reader) listeners(f *netstate.Facts) error {
 		for _, fd := range fds {
 			link, _ := os.Readlink(r.at("proc", pid, "fd", fd.Name()))
 			inode := strings.TrimSuffix(strings.TrimPrefix(link, "socket:["), "]")
-			if i, ok := owners[inode]; ok {
-				argv := r.argv(pid)
-				f.Listeners[i].Who = fmt.Sprintf("%s (%s)", r.commandName(pid), pid)
-				f.Listeners[i].Own = r.ours(pid, argv)
+			i, ok := owners[inode]
+			if !ok || f.Listeners[i].Who != "" { // a child of its owner has it, too, until it runs its own program
+				continue
+			}
+			if name := r.commandName(pid); name != "" {
+				f.Listeners[i].Who = fmt.Sprintf("%s (%s)", name, pid)
+				f.Listeners[i].Own = r.ours(pid, r.argv(pid))
 			}
 		}
 	}
@@ -317,6 +321,7 @@ func (r Reader) flows(f *netstate.Facts) error {
 	return errors.Join(errs[:]...)
 }
 
+// pids returns the processes, mostly parents before their children.
 func (r Reader) pids() []string {
 	var out []string
 	entries, _ := os.ReadDir(r.at("proc"))
@@ -325,6 +330,7 @@ func (r Reader) pids() []string {
 			out = append(out, e.Name())
 		}
 	}
+	slices.SortFunc(out, func(a, b string) int { return cmp.Or(cmp.Compare(len(a), len(b)), cmp.Compare(a, b)) })
 	return out
 }
 

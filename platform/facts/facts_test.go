@@ -75,6 +75,9 @@ func machine() map[string]string {
 		"proc/16/exe":               "-> /usr/sbin/dnsmasq",
 		"proc/15/comm":              "named\n",
 		"proc/15/fd/5":              "-> socket:[79]",
+		"proc/149/comm":             "ip\n", // children of 15 that have not closed it when it is read
+		"proc/149/fd/5":             "-> socket:[79]",
+		"proc/1500/fd/5":            "-> socket:[79]",
 		"etc/systemd/networkd.conf": "[Network]\nManageForeignRoutes=no\n#ManageForeignRoutingPolicyRules=no\n",
 		"usr/lib/systemd/networkd.conf.d/10-a.conf": "[Network]\nManageForeignRoutingPolicyRules=yes\n",
 		"etc/systemd/networkd.conf.d/10-a.conf":     "[Network]\nManageForeignRoutingPolicyRules = false\n",
