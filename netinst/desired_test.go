@@ -470,7 +470,7 @@ func TestOption121NeverOverflows(t *testing.T) {
 		})
 	}
 	nw, _ := newNetwork(in)
-	words := nw.classlessRoutes()
+	words, _ := nw.classlessRoutes(netip.Addr{}, 0)
 	size := 0
 	for i := 0; i < len(words); i += 2 {
 		size += 1 + (prefix(words[i]).Bits()+7)/8 + 4
@@ -564,8 +564,8 @@ func TestAnOptionOfDHCPTakesWhatJustFits(t *testing.T) {
 		})
 	}
 	nw, _ := newNetwork(in)
-	if got := len(nw.classlessRoutes()); got != 2*29 {
-		t.Errorf("%d words of 29 routes", got)
+	if words, _ := nw.classlessRoutes(netip.Addr{}, 0); len(words) != 2*29 {
+		t.Errorf("%d words of 29 routes", len(words))
 	}
 	addrs := []netip.Addr{ip("192.0.2.1"), ip("2001:db8::1"), ip("192.0.2.2"), ip("192.0.2.3")}
 	if got := ipv4Words(addrs, 2); !slices.Equal(got, []string{"192.0.2.1", "192.0.2.2"}) {

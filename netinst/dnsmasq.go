@@ -38,15 +38,17 @@ func (nw network) dnsmasqConf() string {
 		"servers-file=" + dir + "/conf/servers",
 		"addn-hosts=" + dir + "/conf/hosts",
 		"dhcp-authoritative",
-		"dhcp-range=" + c.Subnet.Masked().Addr().String() + ",static," + netmask(c.Subnet) + ",1h",
+		"dhcp-range=" + c.Subnet.Masked().Addr().String() + ",static," + netmask(c.Subnet) + leaseTime,
 		"dhcp-lease-max=" + fmt.Sprint(maxAdapterNums),
 		"dhcp-leasefile=" + nw.RunDir + "/" + LeaseFile(nw.n),
 		"dhcp-hostsfile=" + dir + "/conf/dhcp-hosts",
 		"dhcp-optsfile=" + dir + "/conf/opts",
 		"dhcp-ignore-names", "dhcp-fqdn", "domain=" + leaseDomain, "local=/" + leaseDomain + "/",
 	}
-	return strings.Join(slices.Concat(lines, nw.dnsmasq6(), nw.ipsetOptions()), "\n") + "\n"
+	return strings.Join(slices.Concat(lines, nw.gatewayRanges(), nw.dnsmasq6(), nw.ipsetOptions()), "\n") + "\n"
 }
+
+const leaseTime = ",1h"
 
 // forwardMax is the limit of open queries in dnsmasq, for all apps together. With its default of 150, one app that
 // queries names that no server answers makes dnsmasq refuse the queries of all others. The value is higher than what an
@@ -77,7 +79,7 @@ func (nw network) dnsmasqDigest() string {
 	if six := nw.dnsmasq6(); len(six) > 0 {
 		first += nw.gatewayWord6() + strings.Join(six, "\n")
 	}
-	texts := append([]string{first}, nw.ipsetOptions()...)
+	texts := slices.Concat([]string{first}, nw.gatewayRanges(), nw.ipsetOptions())
 	if c.MayOverlap { // it must not hold the gateway's address (subnets.go)
 		texts = append(texts, "listens on "+AnswerAddr(nw.n).String())
 	}
@@ -150,12 +152,11 @@ func (nw network) serversOf(p PortStatus) []netip.Addr {
 }
 
 // dhcpOptions returns the options for every app of the network, by dnsmasq's names for 3, 6, 15, 26, 42 and 121 (RFC
-// 2132, RFC 3442); a name without a value suppresses dnsmasq's own choice. Air-gapped networks offer no default route,
-// so that an app keeps the one of another adapter.
+// 2132, RFC 3442); a name without a value suppresses dnsmasq's own choice.
 func (nw network) dhcpOptions() string {
 	gw := nw.Config.IPv4.Gateway.String()
 	router := "option:router"
-	if nw.Config.Port != "" {
+	if nw.offersDefault() {
 		router += "," + gw
 	}
 	domain := "option:domain-name"
@@ -170,9 +171,7 @@ func (nw network) dhcpOptions() string {
 	if words := ipv4Words(ntp, maxOptionAddresses); len(words) > 0 {
 		lines = append(lines, "option:ntp-server,"+strings.Join(words, ","))
 	}
-	if words := nw.classlessRoutes(); len(words) > 0 {
-		lines = append(lines, "option:classless-static-route,"+strings.Join(words, ","))
-	}
+	lines = append(lines, nw.classlessOptions()...)
 	lines = append(lines, nw.dhcpOptions6()...)
 	return strings.Join(lines, "\n") + "\n"
 }
@@ -188,43 +187,6 @@ func ipv4Words(addrs []netip.Addr, limit int) []string {
 	for _, a := range addrs {
 		if a.Is4() && len(words) < limit {
 			words = append(words, a.String())
-		}
-	}
-	return words
-}
-
-// classlessRoutes returns the pairs of option 121. A client that uses it ignores option 3, so it includes the default
-// route, as the first pair; routes that do not fit are routed by the gateway anyway.
-func (nw network) classlessRoutes() []string {
-	var words []string
-	left := maxOption
-	seen := map[netip.Prefix]bool{nw.Config.IPv4.Subnet.Masked(): true}
-	add := func(dst netip.Prefix, via netip.Addr) {
-		dst = dst.Masked()
-		size := 1 + (dst.Bits()+7)/8 + 4
-		if !dst.Addr().Is4() || seen[dst] || size > left {
-			return
-		}
-		seen[dst] = true
-		left -= size
-		words = append(words, dst.String(), via.String())
-	}
-	gw := nw.Config.IPv4.Gateway
-	routes := nw.staticRoutes()
-	for _, r := range routes {
-		if nw.inside(r) {
-			add(r.Destination, r.Gateway)
-		}
-	}
-	if nw.Config.Port != "" {
-		add(anywhere, gw)
-	}
-	for _, r := range routes {
-		add(r.Destination, gw)
-	}
-	if nw.port != nil {
-		for _, p := range connected(*nw.port) {
-			add(p, gw)
 		}
 	}
 	return words

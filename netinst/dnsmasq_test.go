@@ -1,10 +1,13 @@
 package netinst
 
 import (
+	"fmt"
 	"net/netip"
 	"slices"
 	"strings"
 	"testing"
+
+	"pgregory.net/rapid"
 
 	"edgespan/netinst/netstate"
 )
@@ -40,14 +43,150 @@ func TestDnsmasqServesSubnetsOfAnySize(t *testing.T) {
 
 // An option without a value is withheld.
 func TestDnsmasqGivesNoRouterWhereThereIsNoWayOut(t *testing.T) {
-	for port, want := range map[string]string{"uplink": "option:router,10.1.0.1", "": "option:router"} {
-		in := input()
-		in.Config.Port = port
-		nw, _ := newNetwork(in)
-		if got := strings.Split(nw.dhcpOptions(), "\n"); !slices.Contains(got, want) {
-			t.Errorf("with port %q the options are %q, want %q", port, got, want)
+	lan := func(change func(*PortStatus)) func(*Input) {
+		return func(in *Input) {
+			p := uplink()
+			p.Label, p.Uplink, p.DefaultRoutes = "lan", false, nil
+			change(&p)
+			in.Config.Port, in.Ports = "lan", append(in.Ports, p)
 		}
 	}
+	for what, x := range map[string]struct {
+		change func(*Input)
+		out    bool
+	}{
+		"an uplink":                           {func(*Input) {}, true},
+		"an uplink without its default route": {func(in *Input) { in.Ports[0].DefaultRoutes = nil }, true},
+		"air-gapped":                          {func(in *Input) { in.Config.Port = "" }, false},
+		"air-gapped with a default route": {func(in *Input) {
+			in.Config.Port = ""
+			in.Config.Routes = []StaticRoute{{Name: "a", Destination: anywhere, Gateway: ip("10.1.0.7")}}
+		}, false},
+		"no port yet":                          {func(in *Input) { in.Ports = nil }, true},
+		"no uplink, without default route":     {lan(func(*PortStatus) {}), false},
+		"no uplink, with a default route":      {lan(func(p *PortStatus) { p.DefaultRoutes = uplink().DefaultRoutes }), true},
+		"no uplink, with a gateway of its own": {lan(func(p *PortStatus) { p.Gateway = ip("192.0.2.1") }), true},
+		"no uplink, with a static default route": {func(in *Input) {
+			lan(func(*PortStatus) {})(in)
+			in.Config.Routes = []StaticRoute{{Name: "a", Destination: anywhere, Port: "eth", Gateway: ip("192.0.2.1")}}
+		}, true},
+	} {
+		in := input()
+		x.change(&in)
+		nw, _ := newNetwork(in)
+		want := map[bool]string{true: "option:router,10.1.0.1", false: "option:router"}[x.out]
+		got := strings.Split(nw.dhcpOptions(), "\n")
+		words, _ := nw.classlessRoutes(netip.Addr{}, 0)
+		i := slices.Index(words, "0.0.0.0/0")
+		if byNode := i >= 0 && words[i+1] == "10.1.0.1"; !slices.Contains(got, want) || byNode != x.out {
+			t.Errorf("%s: the options are %q, want %q", what, got, want)
+		}
+	}
+}
+
+// routesGiven returns option 121 as dnsmasq gives it to a client whose reservation sets tags.
+func routesGiven(t interface{ Fatalf(string, ...any) }, opts string, tags ...string) string {
+	found := ""
+	for line := range strings.Lines(opts) {
+		conditions, routes, is := strings.Cut(strings.TrimSpace(line), classlessOption+",")
+		if len(line) > 1024 {
+			t.Fatalf("dnsmasq would read a line of %d octets in two: %s", len(line), line)
+		}
+		for _, c := range strings.Split(strings.TrimSuffix(conditions, ","), ",") {
+			tag, no := strings.CutPrefix(strings.TrimPrefix(c, "tag:"), "!")
+			is = is && (c == "" || slices.Contains(tags, tag) != no)
+		}
+		if is && found != "" {
+			t.Fatalf("two lines for a client with the tags %q: %s and %s", tags, found, routes)
+		} else if is {
+			found = routes
+		}
+	}
+	return found
+}
+
+// tagsAt are the tags that dnsmasq gives whoever leases an address.
+func tagsAt(nw network, address string) (tags []string) {
+	for line := range strings.Lines(nw.dnsmasqConf()) {
+		if words := strings.Split(line, ","); words[0] == "dhcp-range=tag:known" && words[2] == address {
+			tags = append(tags, strings.TrimPrefix(words[1], "set:"))
+		}
+	}
+	return tags
+}
+
+// An app that is the gateway of routes gets those of others, and not its own. The options are the same without it.
+func TestAGatewayGetsNoRouteToItself(t *testing.T) {
+	route := func(to, via string) StaticRoute {
+		return StaticRoute{Name: to, Destination: prefix(to), Gateway: ip(via)}
+	}
+	for name, x := range map[string]struct {
+		port        string
+		routes      []StaticRoute
+		all, itself string // for any app, and for that at 10.1.0.7
+	}{
+		"none":       {"", nil, "", ""},
+		"air-gapped": {"", []StaticRoute{route("10.9.0.0/16", "10.1.0.7")}, "10.9.0.0/16,10.1.0.7", ""},
+		"two apps": {"", []StaticRoute{route("10.8.0.0/16", "10.1.0.9"), route("10.9.0.0/16", "10.1.0.7")},
+			"10.8.0.0/16,10.1.0.9,10.9.0.0/16,10.1.0.7", "10.8.0.0/16,10.1.0.9"},
+		"a default route": {"", []StaticRoute{route("0.0.0.0/0", "10.1.0.7")}, "0.0.0.0/0,10.1.0.7", ""},
+		"beside an uplink": {"uplink", []StaticRoute{route("10.9.0.0/16", "10.1.0.7")},
+			"10.9.0.0/16,10.1.0.7,0.0.0.0/0,10.1.0.1,192.0.2.0/24,10.1.0.1", "0.0.0.0/0,10.1.0.1,192.0.2.0/24,10.1.0.1"},
+	} {
+		in := input(web(), adapter(appB, 0, 2, "10.1.0.7", "db"))
+		in.Config.Port, in.Config.Routes = x.port, x.routes
+		nw, _ := newNetwork(in)
+		opts := nw.dhcpOptions()
+		if got := routesGiven(t, opts, tagsAt(nw, "10.1.0.128")...); got != x.all {
+			t.Errorf("%s: web gets %q, want %q", name, got, x.all)
+		}
+		if got := routesGiven(t, opts, tagsAt(nw, "10.1.0.7")...); got != x.itself {
+			t.Errorf("%s: the app at 10.1.0.7 gets %q, want %q", name, got, x.itself)
+		}
+		digest := nw.dnsmasqDigest()
+		in.Adapters = nil
+		if nw, _ := newNetwork(in); nw.dhcpOptions() != opts || nw.dnsmasqDigest() != digest {
+			t.Errorf("%s: the options without apps are\n%s, and were\n%s; the digest is %s, and was %s", name,
+				nw.dhcpOptions(), opts, nw.dnsmasqDigest(), digest)
+		}
+	}
+}
+
+// Whatever routes a network has, dnsmasq reads each line as one and has one for each app, in which an option holds all
+// routes; none leads an app to itself.
+func TestRoutesOfAnyNumberFitTheOptions(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		in := input()
+		in.Config.IPv4 = IPv4Config{Subnet: prefix("100.64.0.0/10"), Gateway: ip("100.64.0.1")}
+		in.Config.Port = rapid.SampledFrom([]string{"", "uplink"}).Draw(t, "port")
+		gateways := rapid.IntRange(1, 60).Draw(t, "gateways")
+		longest := rapid.SampledFrom([]int{8, 24, 32}).Draw(t, "longest")
+		for i := range rapid.IntRange(0, 80).Draw(t, "routes") {
+			bits := rapid.IntRange(8, longest).Draw(t, "bits")
+			to := netip.AddrFrom4([4]byte{byte(120 + i), 200, 200, 200})
+			via := netip.AddrFrom4([4]byte{100, 127, 255, byte(100 + rapid.IntRange(1, gateways).Draw(t, "gateway"))})
+			in.Config.Routes = append(in.Config.Routes,
+				StaticRoute{Name: fmt.Sprint(i), Destination: netip.PrefixFrom(to, bits), Gateway: via})
+		}
+		nw, _ := newNetwork(in)
+		opts := nw.dhcpOptions()
+		check := func(of netip.Addr, tags ...string) {
+			words, octets := strings.Split(routesGiven(t, opts, tags...), ","), 0
+			for i := 0; i+1 < len(words); i += 2 {
+				octets += 5 + (prefix(words[i]).Bits()+7)/8
+				if words[i+1] == of.String() {
+					t.Fatalf("%s gets a route to itself: %q", of, words)
+				}
+			}
+			if octets > 255 {
+				t.Fatalf("%s gets an option of %d octets", of, octets)
+			}
+		}
+		check(ip("100.64.0.2"))
+		for _, r := range in.Config.Routes {
+			check(r.Gateway, tagsAt(nw, r.Gateway.String())...)
+		}
+	})
 }
 
 // A running dnsmasq is replaced for a change of its network's parameters, not of a release's wording of dnsmasq.conf:

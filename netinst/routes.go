@@ -2,6 +2,7 @@ package netinst
 
 import (
 	"cmp"
+	"encoding/binary"
 	"fmt"
 	"net/netip"
 	"slices"
@@ -225,4 +226,121 @@ func otherDefault(p PortStatus) bool {
 	way, out := p.DefaultRoute()
 	i := slices.IndexFunc(p.DefaultRoutes, func(r netstate.DefaultRoute) bool { return !r.IPv6 })
 	return out && (i < 0 || p.DefaultRoutes[i].Gateway != way.Gateway)
+}
+
+// offersDefault reports whether apps get a default route by DHCP, so that one with several adapters takes that of a
+// network which leads out. Air-gapped networks have none. One of an uplink keeps it while the uplink does not work: an
+// app would look for it until the next renewal of its lease. One of other ports alone has it while one of these has.
+func (nw network) offersDefault() bool {
+	selected := slices.DeleteFunc(slices.Clone(nw.Ports), func(p PortStatus) bool { return !p.Matches(nw.Config.Port) })
+	byRoute := func(r StaticRoute) bool { return r.Destination.Masked() == anywhere }
+	byPort := func(p PortStatus) bool {
+		_, out := p.DefaultRoute()
+		return out || p.Uplink
+	}
+	return nw.Config.Port != "" && (len(selected) == 0 || slices.ContainsFunc(selected, byPort) ||
+		slices.ContainsFunc(nw.Config.Routes, byRoute))
+}
+
+const classlessOption = "option:classless-static-route"
+
+// maxOptionLine is the longest line of options that dnsmasq reads, without its end (2.90: MAXDNAME - 2). It would read
+// the rest as another line.
+const maxOptionLine = 1023
+
+// appGateways are the addresses of apps that are gateways of IPv4 routes, by the config, in the order of the routes: no
+// more than an option of DHCP holds.
+func (nw network) appGateways() (list []netip.Addr) {
+	for _, r := range nw.configuredRoutes() {
+		if nw.inside(r) && r.Destination.Addr().Is4() && !slices.Contains(list, r.Gateway) && len(list) < maxOption/6 {
+			list = append(list, r.Gateway)
+		}
+	}
+	return list
+}
+
+// gatewayRanges give whoever leases the address of such a gateway a tag of its own (classlessOptions). The ranges are
+// for clients with a reservation alone, and so for the one that has this address reserved.
+//
+// A reservation could set a tag by itself, but dnsmasq 2.90 crashes when it reads reservations again after one with a
+// tag was used: rfc2131.c links the tag to others, which dhcp_netid_free then frees.
+func (nw network) gatewayRanges() (lines []string) {
+	for _, gw := range nw.appGateways() {
+		lines = append(lines, fmt.Sprintf("dhcp-range=tag:known,set:%s,%s,%s,%s%s", nw.gatewayTag(gw), gw, gw,
+			netmask(nw.Config.IPv4.Subnet), leaseTime))
+	}
+	return lines
+}
+
+// classlessOptions are the lines of option 121. An app that is the gateway of routes gets them without its own, which
+// would lead its packets back to itself: its address has a tag. The lines depend on the config and the ports alone, so
+// that no app that comes or goes changes them.
+func (nw network) classlessOptions() (lines []string) {
+	words, gateways := nw.classlessRoutes(netip.Addr{}, len(classlessOption))
+	others := ""
+	for _, gw := range gateways {
+		tag := nw.gatewayTag(gw)
+		others += "tag:!" + tag + ","
+		own := "tag:" + tag + "," + classlessOption
+		if words, _ := nw.classlessRoutes(gw, len(own)); len(words) > 0 {
+			lines = append(lines, own+","+strings.Join(words, ","))
+		}
+	}
+	if len(words) > 0 {
+		lines = append(lines, others+classlessOption+","+strings.Join(words, ","))
+	}
+	return lines
+}
+
+// gatewayTag is dnsmasq's tag of an address: the same whichever others there are.
+func (nw network) gatewayTag(of netip.Addr) string {
+	base, addr := nw.Config.IPv4.Subnet.Masked().Addr().As4(), of.As4()
+	return fmt.Sprint("gateway", binary.BigEndian.Uint32(addr[:])-binary.BigEndian.Uint32(base[:]))
+}
+
+// classlessRoutes returns the pairs of option 121 for the app at an address, in a line that begins with so many octets,
+// and the apps that are gateways of them, which need a tag each. A client that uses the option ignores option 3, so it
+// includes the default route. Routes that do not fit are routed by the network's gateway anyway.
+func (nw network) classlessRoutes(of netip.Addr, begins int) (words []string, gateways []netip.Addr) {
+	octets, text := maxOption, maxOptionLine-begins
+	seen := map[netip.Prefix]bool{nw.Config.IPv4.Subnet.Masked(): true}
+	add := func(dst netip.Prefix, via netip.Addr, tag string) bool {
+		dst = dst.Masked()
+		size, long := 1+(dst.Bits()+7)/8+4, len(","+dst.String()+","+via.String()+tag)
+		if !dst.Addr().Is4() || seen[dst] || size > octets || long > text {
+			return false
+		}
+		seen[dst] = true
+		octets, text = octets-size, text-long
+		words = append(words, dst.String(), via.String())
+		return true
+	}
+	gw := nw.Config.IPv4.Gateway
+	routes, tagged := nw.staticRoutes(), nw.appGateways()
+	for _, r := range routes {
+		switch tag := ""; {
+		case !nw.inside(r) || !slices.Contains(tagged, r.Gateway):
+		case r.Gateway == of:
+			seen[r.Destination.Masked()] = true
+		default:
+			if !slices.Contains(gateways, r.Gateway) {
+				tag = "tag:!" + nw.gatewayTag(r.Gateway) + ","
+			}
+			if add(r.Destination, r.Gateway, tag) && tag != "" {
+				gateways = append(gateways, r.Gateway)
+			}
+		}
+	}
+	if nw.offersDefault() {
+		add(anywhere, gw, "")
+	}
+	for _, r := range routes {
+		add(r.Destination, gw, "")
+	}
+	if nw.port != nil {
+		for _, p := range connected(*nw.port) {
+			add(p, gw, "")
+		}
+	}
+	return words, gateways
 }

@@ -138,8 +138,8 @@ func TestFirewallLabAppsComeAndGoUnderADNSLoop(t *testing.T) {
 	answers, stop := l.askForever("a", "10.1.0.1:53", "app-a.edge.test.", "10.1.0.128")
 	for range 5 {
 		l.apply(alone, both)
-		if got := l.lease("b"); got["ip"] != "10.1.0.129" {
-			t.Errorf("the new app got %v", got)
+		if got := l.lease("b"); got["ip"] != "10.1.0.129" || strings.Contains(got["staticroutes"], " 10.1.0.129") {
+			t.Errorf("the new app, which is the gateway of a route, got %v", got)
 		}
 		l.until("name of the new app", func() bool {
 			return l.try("a", "dig", "+short", "+time=1", "+tries=1", "@10.1.0.1", "app-b.edge.test") == "10.1.0.129\n"
