@@ -5,7 +5,6 @@ import (
 	wire "encoding/binary"
 	"errors"
 	"fmt"
-	"math"
 	"net"
 	"net/netip"
 	"os"
@@ -218,12 +217,19 @@ func (e *exits) since(t time.Time) []exit {
 	return slices.Clone(e.seen[i:])
 }
 
-// now waits until the last 20 packets have left by the same uplink, and returns it.
-func (e *exits) now() int {
+// of returns the packets of an app that were received after a moment.
+func (e *exits) of(app byte, t time.Time) []exit {
+	return slices.DeleteFunc(e.since(t), func(x exit) bool { return x.app != app })
+}
+
+// now waits until the last 20 packets of app 1 have left by the same uplink, and returns it.
+func (e *exits) now() int { e.Helper(); return e.nowOf(1) }
+
+func (e *exits) nowOf(app byte) int {
 	e.Helper()
 	began, uplink := time.Now(), 0
 	e.eventually("packets by one uplink", func() bool {
-		got := e.since(began)
+		got := e.of(app, began)
 		got = got[max(0, len(got)-20):]
 		if len(got) < 20 {
 			return false
@@ -234,26 +240,33 @@ func (e *exits) now() int {
 	return uplink
 }
 
-// leaves waits until packets leave by another uplink than old, and returns when the first one did, after t.
+// leaves waits until packets of app 1 leave by another uplink than old, and returns when the first one did, after t.
 func (e *exits) leaves(old int, t time.Time, within time.Duration) time.Duration {
+	e.Helper()
+	return e.leavesOf(1, old, t, within)
+}
+
+func (e *exits) leavesOf(app byte, old int, t time.Time, within time.Duration) time.Duration {
 	e.Helper()
 	deadline, tick := time.Now().Add(within), time.NewTicker(5*time.Millisecond)
 	defer tick.Stop()
 	for ; time.Now().Before(deadline); <-tick.C {
-		for _, x := range e.since(t) {
+		for _, x := range e.of(app, t) {
 			if x.uplink != old {
 				return x.at.Sub(t)
 			}
 		}
 	}
 	e.Fatalf("no packet left by another uplink than %s within %v:\n%s", e.Provider(old).Dev, within,
-		e.cli("explain", "ni/"+ni(1)))
+		e.cli("explain", "ni/"+ni(int(app))))
 	return 0
 }
 
-// switches returns the changes of the uplink since a moment, by the packets in the order in which the app sent them.
-func (e *exits) switches(t time.Time) []string {
-	got := e.since(t)
+// switches returns the changes of app 1's uplink since a moment, by the packets in the order in which it sent them.
+func (e *exits) switches(t time.Time) []string { return e.switchesOf(1, t) }
+
+func (e *exits) switchesOf(app byte, t time.Time) []string {
+	got := e.of(app, t)
 	slices.SortFunc(got, func(a, b exit) int { return int(a.seq) - int(b.seq) })
 	var out []string
 	for i, x := range got {
@@ -309,20 +322,13 @@ func (w *world) repairUplink(n int, f lab.Fault) {
 	}
 }
 
-// distribution reports the quantiles of durations in milliseconds: of 100, p99 is the second longest.
+// distribution reports the quantiles of durations in milliseconds.
 func distribution(b *testing.B, took []time.Duration) {
 	b.Helper()
-	if b.Failed() {
-		return
-	}
-	slices.Sort(took)
-	at := func(q float64) float64 {
-		return float64(took[int(math.Ceil(q*float64(len(took))))-1].Microseconds()) / 1000
+	ms := make([]float64, len(took))
+	for i, d := range took {
+		ms[i] = float64(d.Microseconds()) / 1000
 	}
 	b.ReportMetric(0, "ns/op") // everything else that the benchmark does
-	b.ReportMetric(at(0.5), "p50-ms")
-	b.ReportMetric(at(0.9), "p90-ms")
-	b.ReportMetric(at(0.99), "p99-ms")
-	b.ReportMetric(at(1), "max-ms")
-	b.Logf("%d runs: %v", len(took), took)
+	quantiles(b, "ms", ms)
 }

@@ -54,10 +54,12 @@ type tcpFlow struct {
 	sent   int // rounds
 }
 
-// openFlow opens a flow to an address.
-func (w *world) openFlow(addr string) (*tcpFlow, error) {
+// openFlow opens a flow of app 1 to an address.
+func (w *world) openFlow(addr string) (*tcpFlow, error) { return w.openFlowOf("web", addr) }
+
+func (w *world) openFlowOf(short, addr string) (*tcpFlow, error) {
 	s := &tcpFlow{}
-	err := w.inside("web", func() (err error) {
+	err := w.inside(short, func() (err error) {
 		s.Conn, err = net.DialTimeout("tcp", net.JoinHostPort(addr, echoPort), 2*time.Second)
 		return err
 	})

@@ -76,7 +76,11 @@ func newWorld(t testing.TB, apps ...string) *world {
 // newWorldOf is newWorld with more options of the lab: MTUs, a second uplink.
 func newWorldOf(t testing.TB, o lab.Options) *world {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 4*time.Minute*time.Duration(max(1, *flushRuns/5)))
+	limit := 4 * time.Minute * time.Duration(max(1, *flushRuns/5))
+	if _, bench := t.(*testing.B); bench {
+		limit = time.Hour // of all runs; go test -timeout ends it
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	o.Binary, o.Child = binary, []string{os.Args[0], lab.ChildCommand}
 	l, err := lab.Up(ctx, o)
 	if err != nil {
