@@ -177,6 +177,21 @@ func TestEveryLawHasItsTest(t *testing.T) {
 	}
 }
 
+func TestEverySituationOfUplinksHasItsTest(t *testing.T) {
+	text, err := os.ReadFile(filepath.Join(root(t), "docs/uplinks.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, table, _ := strings.Cut(string(text), "## What the tests show")
+	rows, wrong := wrongRows(table, testsOf(t), decisionsOf(t))
+	if rows < 13 {
+		t.Errorf("docs/uplinks.md has %d rows of situations", rows)
+	}
+	for _, w := range wrong {
+		t.Errorf("docs/uplinks.md: %s", w)
+	}
+}
+
 func TestWrongNamesOfTestsAreFound(t *testing.T) {
 	known := map[string][]string{"a/b": {"TestX", "TestX/EBM-1", "FuzzY"}}
 	text := "`b.TestX` a/b.FuzzY, `b.TestX/EBM-1` b.TestX/EBM-2 `package.TestName`\n| planned: b.TestNew | b.TestZ " +
