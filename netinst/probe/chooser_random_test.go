@@ -128,7 +128,7 @@ func (h *history) second() {
 	}
 	h.step(TimerDue{h.choosers[0].token, h.now})
 	for i, p := range h.ports {
-		if p.Label != h.port || h.faults[i] == "" || h.faults[i] == "far" && h.streak[p.Label] > -DefaultFailAfter {
+		if p.Label != h.port || h.faults[i] == "" || h.faults[i] == "far" && h.streak[p.Label] > -quickShots {
 			continue
 		}
 		for _, other := range h.ports {

@@ -25,6 +25,7 @@ type health struct {
 	state    State
 	streak   int // successes in a row, or failures if negative
 	lost     []bool
+	usual    []bool        // the same without the failures with which it failed and those after: what it loses as it works
 	latency  time.Duration // moving average
 	last     string        // the last error, of one that fails that with which it failed: others would be news each time
 	none     bool          // it can't be sent
@@ -75,10 +76,14 @@ func (h *health) add(o Outcome, c Config) {
 		if h.state == Fails {
 			return
 		}
-		if h.last = o.Error; -h.streak >= c.failAfter() {
+		if h.last = o.Error; -h.streak >= h.failAfter(c) {
 			h.state = Fails
 		}
 		return
+	}
+	if h.state != Fails {
+		h.usual = append(append(h.usual, slices.Repeat([]bool{true}, max(-h.streak, 0))...), false)
+		h.usual = h.usual[max(0, len(h.usual)-window):]
 	}
 	h.streak = max(h.streak, 0) + 1
 	if h.latency == 0 {
@@ -90,18 +95,32 @@ func (h *health) add(o Outcome, c Config) {
 	}
 }
 
+// failAfter returns how many failures in a row make the probe fail. Without a configured number it is one more for each
+// lossStep percent that the probe loses as it works, and no more than are sent quickly: otherwise an uplink that loses
+// much would be taken for a dead one.
+func (h *health) failAfter(c Config) int {
+	if c.FailAfter != 0 {
+		return c.FailAfter
+	}
+	return min(DefaultFailAfter+percent(h.usual)/lossStep, quickShots)
+}
+
+const lossStep = 8
+
 // loss returns the percentage of lost shots.
-func (h *health) loss() int {
-	if len(h.lost) == 0 {
+func (h *health) loss() int { return percent(h.lost) }
+
+func percent(list []bool) int {
+	if len(list) == 0 {
 		return 0
 	}
 	n := 0
-	for _, l := range h.lost {
+	for _, l := range list {
 		if l {
 			n++
 		}
 	}
-	return (100*n + len(h.lost)/2) / len(h.lost)
+	return (100*n + len(list)/2) / len(list)
 }
 
 // combined is the state of several probes of which a quorum must work; Works for none.
