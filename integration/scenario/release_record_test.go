@@ -12,6 +12,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"edgespan/platform/lab"
 )
 
 var (
@@ -26,6 +28,8 @@ const (
 	releaseDir  = "testdata/release"
 	releaseDoc  = "config.yaml"
 	releaseHost = "host.sh"
+	// releaseTables has the tables of nftables of the first release that was recorded.
+	releaseTables = "bridge.nft"
 	// The records contain the paths of the run folder and of namespaces, and tests run in parallel: each has its own
 	// folder at this path, in a mount namespace.
 	fixedPlace = "/mnt"
@@ -64,12 +68,9 @@ func TestRecordARelease(t *testing.T) {
 		script += w.copyTree(from, filepath.Join(out, filepath.Base(from)))
 	}
 	script += w.recordHost()
-	for name, argv := range map[string]string{"iptables.save": "iptables-save", "bridge.nft": "nft list ruleset bridge",
-		releaseHost: ""} {
-		content := script
-		if argv != "" {
-			content = w.in("node", strings.Fields(argv)...) + "\n"
-		}
+	// The tables of nftables are in the records of the chains, as the daemon has written them (recreateTables).
+	for name, content := range map[string]string{"iptables.save": w.in("node", "iptables-save") + "\n",
+		releaseHost: script} {
 		if err := os.WriteFile(filepath.Join(out, name), []byte(content), 0o644); err != nil {
 			t.Fatal(err)
 		}
@@ -96,13 +97,15 @@ func (w *world) atFixedPlace(argv ...string) *exec.Cmd {
 	return cmd
 }
 
-func (w *world) startAtFixedPlace(doc string) {
+func (w *world) startAtFixedPlace(doc string, env ...string) {
 	w.Helper()
 	if err := w.WriteConfig([]byte(doc)); err != nil {
 		w.Fatal(err)
 	}
-	n, err := w.StartNode(w.atFixedPlace(w.Binary, "node", "--config", w.ConfigFile(), "--state-dir", w.StateDir(),
-		"--run-dir", fixedPlace+"/run"))
+	cmd := w.atFixedPlace(w.Binary, "node", "--config", w.ConfigFile(), "--state-dir", w.StateDir(),
+		"--run-dir", fixedPlace+"/run")
+	cmd.Env = append(cmd.Env, env...)
+	n, err := w.StartNode(cmd)
 	if err != nil {
 		w.Fatal(err)
 	}
@@ -112,12 +115,12 @@ func (w *world) startAtFixedPlace(doc string) {
 	}
 }
 
-// copyTree copies files and returns commands that set their modes. It skips the lock, the socket and the helpers'
-// output, which belong to the ended daemon.
+// copyTree copies files and returns commands that set their modes. It skips the socket and the helpers' output, which
+// belong to the ended daemon, and the space that it has reserved.
 func (w *world) copyTree(from, to string) (modes string) {
 	w.Helper()
 	err := filepath.WalkDir(from, func(path string, d fs.DirEntry, err error) error {
-		if err != nil || d.Type() == fs.ModeSocket || d.Name() == "out" {
+		if err != nil || d.Type() == fs.ModeSocket || d.Name() == "out" || d.Name() == "reserve" {
 			return err
 		}
 		rel, err := filepath.Rel(from, path)
@@ -223,7 +226,11 @@ func (w *world) recordHost() string {
 			}
 		}
 	}
-	for _, key := range []string{"net.ipv4.ip_forward"} {
+	keys := []string{"net.ipv4.ip_forward", "net.ipv4.conf." + lab.Uplink + ".forwarding"} // the first sets all
+	for _, l := range own {
+		keys = append(keys, "net.ipv4.conf."+l.IfName+".forwarding")
+	}
+	for _, key := range keys {
 		fmt.Fprintf(&b, "ip netns exec $NODE sysctl -qw %s=%s\n", key, w.in("node", "sysctl", "-n", key))
 	}
 	return b.String()

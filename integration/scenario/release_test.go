@@ -16,7 +16,9 @@ import (
 	"testing"
 	"time"
 
+	"edgespan/netinst/netstate"
 	"edgespan/platform/lab"
+	"edgespan/platform/nft"
 )
 
 // The daemon takes over what each earlier release left on a host: it recreates no link, no dnsmasq and no chain, and
@@ -36,7 +38,10 @@ func TestAnUpgradeRecreatesNothing(t *testing.T) {
 		releases++
 		t.Run("from "+e.Name(), func(t *testing.T) {
 			t.Parallel()
-			upgrade(t, filepath.Join(releaseDir, e.Name()))
+			backends(t, func(t *testing.T, env []string) {
+				t.Parallel()
+				upgrade(t, filepath.Join(releaseDir, e.Name()), env)
+			})
 		})
 	}
 	if releases == 0 {
@@ -44,9 +49,13 @@ func TestAnUpgradeRecreatesNothing(t *testing.T) {
 	}
 }
 
-func upgrade(t *testing.T, from string) {
+func upgrade(t *testing.T, from string, env []string) {
 	w := newWorldOf(t, lab.Options{Apps: releaseApps})
-	w.recreate(from)
+	restore, chainHandles := "iptables-restore", w.chainHandles
+	if env != nil { // the legacy backend replaces a table as a whole
+		restore, chainHandles = "iptables-legacy-restore", func() map[string]string { return nil }
+	}
+	w.recreate(from, restore)
 	between, err := w.PingLoop("web", netip.MustParseAddr("10.1.0.129"), 5*time.Millisecond)
 	if err != nil {
 		t.Fatal(err)
@@ -56,15 +65,15 @@ func upgrade(t *testing.T, from string) {
 		t.Fatal(err)
 	}
 	flow(t, w, between, out)
-	links, helpers, chains := w.linkNumbers(), w.dnsmasq(), w.chainHandles()
-	if links == "" || helpers == "" || len(chains) < 10 {
+	links, helpers, chains := w.linkNumbers(), w.dnsmasq(), chainHandles()
+	if links == "" || helpers == "" || env == nil && len(chains) < 10 {
 		t.Fatalf("the release left links %q, dnsmasq %q and %d chains", links, helpers, len(chains))
 	}
 	doc, err := os.ReadFile(filepath.Join(releaseDir, releaseDoc))
 	if err != nil {
 		t.Fatal(err)
 	}
-	w.startAtFixedPlace(string(doc))
+	w.startAtFixedPlace(string(doc), env...)
 	w.releaseReady()
 	if now := w.linkNumbers(); now != links {
 		t.Errorf("links: %s", changed(links, now))
@@ -72,7 +81,7 @@ func upgrade(t *testing.T, from string) {
 	if now := w.dnsmasq(); now != helpers {
 		t.Errorf("dnsmasq was %q and is %q", helpers, now)
 	}
-	after := w.chainHandles()
+	after := chainHandles()
 	for name, handle := range chains {
 		if now, stands := after[name]; stands && now != handle {
 			t.Errorf("chain %s was made anew: its handle was %s and is %s", name, handle, now)
@@ -98,7 +107,7 @@ func upgrade(t *testing.T, from string) {
 }
 
 // recreate makes the host as a release left it.
-func (w *world) recreate(from string) {
+func (w *world) recreate(from, restore string) {
 	w.Helper()
 	for _, dir := range []string{"run", "state"} {
 		if err := os.CopyFS(filepath.Join(w.Dir, dir), os.DirFS(filepath.Join(from, dir))); err != nil {
@@ -109,11 +118,16 @@ func (w *world) recreate(from string) {
 	for _, a := range releaseApps {
 		env = append(env, "APP_"+a+"="+w.NS(a))
 	}
-	for _, argv := range [][]string{
+	steps := [][]string{
 		{"sh", filepath.Join(from, releaseHost)},
-		{"ip", "netns", "exec", w.NS("node"), "iptables-restore", filepath.Join(from, "iptables.save")},
-		{"ip", "netns", "exec", w.NS("node"), "nft", "-f", filepath.Join(from, "bridge.nft")},
-	} {
+		{"ip", "netns", "exec", w.NS("node"), restore, filepath.Join(from, "iptables.save")},
+	}
+	if tables := filepath.Join(from, releaseTables); exists(tables) {
+		steps = append(steps, []string{"ip", "netns", "exec", w.NS("node"), "nft", "-f", tables})
+	} else {
+		w.recreateTables(from)
+	}
+	for _, argv := range steps {
 		cmd := exec.CommandContext(w.ctx, argv[0], argv[1:]...)
 		cmd.Env = env
 		if out, err := cmd.CombinedOutput(); err != nil {
@@ -128,6 +142,53 @@ func (w *world) recreate(from string) {
 	})
 	if err != nil {
 		w.Fatal(err)
+	}
+}
+
+func exists(path string) bool { _, err := os.Stat(path); return err == nil }
+
+// recreateTables makes the tables of nftables from the records of the chains, as the daemon made them: nft can't read
+// all that it lists, and makes sets that differ.
+func (w *world) recreateTables(from string) {
+	w.Helper()
+	c, err := nft.Open("/run/netns/" + w.NS("node"))
+	if err != nil {
+		w.Fatal(err)
+	}
+	defer c.Close()
+	files, err := filepath.Glob(filepath.Join(from, "run", "*", "*", "chains.json"))
+	if err != nil {
+		w.Fatal(err)
+	}
+	made := 0
+	for _, file := range append([]string{filepath.Join(from, "run", "host", "chains.json")}, files...) {
+		var chains []netstate.Chain
+		text, err := os.ReadFile(file)
+		if err == nil {
+			err = json.Unmarshal(text, &chains)
+		}
+		for _, ch := range chains {
+			switch {
+			case err != nil || !ch.Family.Native():
+				continue
+			case ch.IsTable():
+				err = c.Replace(nft.Table{Family: ch.Family, Name: ch.Name}, ch.Rules)
+			default:
+				u := nft.Update{Table: nft.Table{Family: ch.Family, Name: ch.Table},
+					Lines: append(append([]string{"chain " + ch.Name + " {"}, ch.Rules...), "}")}
+				for _, h := range ch.Hooks {
+					u.Set = append(u.Set, nft.Element{Map: h.Parent, Key: h.Match, Value: "jump " + ch.Name})
+				}
+				err = c.Update(u)
+			}
+			made++
+		}
+		if err != nil {
+			w.Fatalf("%s: %v", file, err)
+		}
+	}
+	if made < 10 {
+		w.Fatalf("%d chains and tables are recorded", made)
 	}
 }
 
