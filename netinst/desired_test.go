@@ -3,7 +3,6 @@ package netinst
 import (
 	"flag"
 	"fmt"
-	"maps"
 	"net/netip"
 	"os"
 	"path/filepath"
@@ -299,29 +298,6 @@ func golden(t *testing.T, name, got string) {
 func TestHostWithoutNetworksIsEmpty(t *testing.T) {
 	if s := HostState(nil); len(s) != 0 {
 		t.Errorf("got %s", s)
-	}
-}
-
-// Creating, changing or losing a network rewrites no chain of iptables that others share.
-func TestTheHostsChainsNameNoNetwork(t *testing.T) {
-	chains := func(networks int) string {
-		var ns []HostNetwork
-		for n := 1; n <= networks; n++ {
-			ns = append(ns, HostNetwork{Number: n, Subnet: netip.PrefixFrom(netip.AddrFrom4([4]byte{10, 1, byte(n), 0}), 24),
-				Gateway: netip.AddrFrom4([4]byte{10, 1, byte(n), 1}), Ports: []HostPort{{IfName: "eth0", Opened: true}}})
-		}
-		s := HostState(ns)
-		maps.DeleteFunc(s, func(_ netstate.ID, o netstate.Object) bool {
-			c, is := o.(netstate.Chain)
-			return !is || c.Family != netstate.IPv4
-		})
-		if len(s) == 0 {
-			t.Fatal("no chain of iptables")
-		}
-		return s.String()
-	}
-	if d := cmp.Diff(chains(1), chains(200)); d != "" {
-		t.Errorf("-for one network +for 200:\n%s", d)
 	}
 }
 

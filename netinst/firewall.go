@@ -13,39 +13,44 @@ import (
 // interface of the host.
 //
 //	filter FORWARD                 filter INPUT               filter OUTPUT
-//	  ES-FORWARD (host)              -i es+                     -o es+
-//	   -i es+, -o es+                ES-INPUT (host)            ES-OUTPUT (host)
+//	 known flow of a local network,  -i es+                     -o es+
+//	   bridged or translated         ES-INPUT (host)            ES-OUTPUT (host)
+//	   -> ES-PASS (host): ACCEPT     |                          |
+//	 -i es+, -o es+                  |                          |
 //	   ES-LINKS-FWD (host)           |                          |
-//	   |  known flow -> ACCEPT        |  known flow -> ACCEPT    |  known flow -> ACCEPT
-//	   |  ES-NETS-FWD (host)          |  ES-NETS-IN (host)       |  ES-NETS-OUT (host)
-//	   |   -i es<n>, -o es<n>         |   -i es<n>               |   -o es<n>
-//	   |    ES<n>-FWD                 |    ES<n>-INP             |    ES<n>-OUT
-//	   |    source in the subnet,     |    known flow -> ACCEPT  |    known flow, DHCP
-//	   |      not from es<n> -> DROP  |    by port of bridge     |      -> ACCEPT; by address
-//	   |    out, untranslated -> DROP |      -> ES<n>-<k>N       |      -> ES<n>-<k>M
-//	   |    known flow -> ACCEPT      |           DHCP, DNS,     |           rules that name
-//	   |    -i es<n>   -> ES<n>-EGR   |           ping, rules    |           the node: ACCEPT
-//	   |      by port of bridge       |           that name the  |           else  DROP
-//	   |        -> ES<n>-<k>E         |           node: ACCEPT   |
-//	   |             allow RETURN     |           else  DROP     |
-//	   |             else  DROP       |                          |
-//	   |    es<n>, port -> es<n>      |                          |
-//	   |      -> ES<n>-ING            |                          |
-//	   |        by port or address    |                          |
-//	   |          -> ES<n>-<k>I       |                          |
-//	   |             allow ACCEPT     |                          |
-//	   |             else  DROP       |                          |
-//	   |    es<n> -> port             |                          |
-//	   |      -> ES-EXIT (host)       |                          |
-//	   |           ACCEPT             |                          |
+//	   |  reply -> ACCEPT            |  known flow -> ACCEPT    |  known flow -> ACCEPT
+//	   |  ES-NETS-FWD (host)         |                          |
+//	   |  ES-NETS-FROM, -TO (host)   |  ES-NETS-IN (host)       |  ES-NETS-OUT (host)
+//	   |   by -i es<n>, -o es<n>     |   by -i es<n>            |   by -o es<n>
+//	   |   (hookTree)                |                          |
+//	   |    ES<n>-FWD                |    ES<n>-INP             |    ES<n>-OUT
+//	   |    source in the subnet,    |    known flow -> ACCEPT  |    known flow, DHCP
+//	   |      not from es<n> -> DROP |    by port of bridge     |      -> ACCEPT; by address
+//	   |    out, untranslated -> DROP|      -> ES<n>-<k>N       |      -> ES<n>-<k>M
+//	   |    known flow -> ACCEPT     |           DHCP, DNS,     |           rules that name
+//	   |    -i es<n>   -> ES<n>-EGR  |           ping, rules    |           the node: ACCEPT
+//	   |      by port of bridge      |           that name the  |           else  DROP
+//	   |        -> ES<n>-<k>E        |           node: ACCEPT   |
+//	   |             allow RETURN    |           else  DROP     |
+//	   |             else  DROP      |                          |
+//	   |    es<n>, port -> es<n>     |                          |
+//	   |      -> ES<n>-ING           |                          |
+//	   |        by port or address   |                          |
+//	   |          -> ES<n>-<k>I      |                          |
+//	   |             allow ACCEPT    |                          |
+//	   |             else  DROP      |                          |
+//	   |    es<n> -> port            |                          |
+//	   |      -> ES-EXIT (host)      |                          |
+//	   |           ACCEPT            |                          |
 //	   '- last: ES-BASE (host): -i es1+, -o es1+, ... -> DROP, in all three
+//	 ES-FORWARD (host): from ports that edgespan opened, not to es+ -> DROP
 //
 // "Rules that name the node": toward the node's own addresses an access rule applies only if it drops, or names the
 // addresses that it allows. If all rules of a direction do, N calls E and accepts what returns from it, and M goes to
 // I. Packets that an adapter's chain allows are counted by its ES<n>-<k>L, and those to be accepted go there through
 // ES<n>-<k>A (flows.go).
 //
-//	nat POSTROUTING: ES-POSTROUTING (host): -s <subnet> -> ES<n>-POST: -o port -> MASQUERADE
+//	nat POSTROUTING: ES-POSTROUTING (host): by -s <subnet> (sourceBranches) -> ES<n>-POST: -o port -> MASQUERADE
 //	nat PREROUTING, OUTPUT: to the node -> ES-MAPS, ES-MAPS-OUT (host): to a port's address -> ES<n>-MAP (portmap.go)
 //	nftables table bridge edgespan, before br_netfilter: each adapter's MAC, IP, ARP and ethertypes (frames.go)
 //
@@ -156,7 +161,8 @@ func (nw network) chains() []netstate.Chain {
 	if nw.isSwitch() {
 		return passing(append(nw.switchChains(), nw.switchChains6()...))
 	}
-	out := append([]netstate.Chain{nw.forward(), nw.egress(), nw.ingress(), nw.input(), nw.output()}, nw.frameChains()...)
+	out := slices.Concat([]netstate.Chain{nw.forward()}, nw.egress(), nw.ingress(), nw.input(), nw.output(),
+		nw.frameChains())
 	if !nw.Config.Inactive {
 		out = append(append(append(out, nw.postrouting()), nw.flowMarkChains()...), nw.mapChains()...)
 		out = append(append(out, nw.sizeChain()...), nw.neighbourChains()...)
@@ -202,74 +208,53 @@ func (nw network) forward() netstate.Chain {
 	for _, p := range nw.leftPorts(false) {
 		rules = append(rules, "-i "+br+" -o "+string(p.IfName)+" "+knownFlows+" -j "+ExitChain)
 	}
-	hooks := []netstate.Hook{
-		{Parent: netsForward, Match: "-i " + br},
-		{Parent: netsForward, Match: "-o " + br},
-	}
-	return nw.filter("FWD", hooks, rules)
+	return nw.filter("FWD", []netstate.Hook{netsFrom.hook(nw.n), netsTo.hook(nw.n)}, rules)
 }
 
-func (nw network) physdevIn(a Adapter) string {
-	return "-m physdev --physdev-in " + string(nw.hostIfName(a))
+func (nw network) egress() []netstate.Chain {
+	rules, branches := nw.toAdapters("EGR", "-m physdev --physdev-in ", "", "E")
+	return append(branches, nw.filter("EGR", nil, append(rules, "-j DROP")))
 }
 
-func (nw network) egress() netstate.Chain {
-	var rules []string
-	for _, a := range nw.Adapters {
-		to := nw.adapterChain(a, "E")
-		rules = append(rules, nw.physdevIn(a)+" -g "+to)
-	}
-	return nw.filter("EGR", nil, append(rules, "-j DROP"))
-}
+const (
+	toPort  = "-m physdev --physdev-out "
+	bridged = " --physdev-is-bridged"
+)
 
 // ingress distinguishes adapters by the link to which the bridge sends the packet; for a routed packet the bridge has
 // not chosen one yet, so it is matched by address.
-func (nw network) ingress() netstate.Chain {
-	var rules []string
-	for _, a := range nw.Adapters {
-		to := nw.adapterChain(a, "I")
-		host := string(nw.hostIfName(a))
-		rules = append(rules, "-m physdev --physdev-out "+host+" --physdev-is-bridged -g "+to)
-	}
+func (nw network) ingress() []netstate.Chain {
+	rules, branches := nw.toAdapters("ING", toPort, bridged, "I")
 	// A bridged packet that matched no rule above is for a link of no adapter: its address must not lead it into the chain
 	// of another adapter.
-	rules = append(rules, "-m physdev --physdev-is-bridged -j DROP")
-	for _, a := range nw.Adapters {
-		rules = append(rules, "-d "+a.Lease.IP.String()+"/32 -g "+nw.adapterChain(a, "I"))
-	}
-	return nw.filter("ING", nil, append(rules, "-j DROP"))
+	rules = append(rules, "-m physdev"+bridged+" -j DROP")
+	byAddress, more := nw.toAddresses("ING", "I")
+	return append(slices.Concat(branches, more), nw.filter("ING", nil, append(append(rules, byAddress...), "-j DROP")))
 }
 
 // input filters packets from adapters to the node. The guard hides the gateway's address from other interfaces.
-func (nw network) input() netstate.Chain {
-	rules := nw.acceptsKnown()
-	for _, a := range nw.Adapters {
-		to := nw.adapterChain(a, "N")
-		rules = append(rules, nw.physdevIn(a)+" -g "+to)
-	}
-	hooks := []netstate.Hook{{Parent: netsInput, Match: "-i " + string(nw.bridge)}}
-	return nw.filter("INP", hooks, append(rules, "-j DROP"))
+func (nw network) input() []netstate.Chain {
+	rules, branches := nw.toAdapters("INP", "-m physdev --physdev-in ", "", "N")
+	rules = append(append(nw.acceptsKnown(), rules...), "-j DROP")
+	return append(branches, nw.filter("INP", []netstate.Hook{netsInput.hook(nw.n)}, rules))
 }
 
 // output matches by address: legacy iptables refuses physdev-out in chains that OUTPUT leads to. DHCP answers may be
 // broadcast and belong to no tracked connection.
-func (nw network) output() netstate.Chain {
-	rules := []string{acceptKnown, "-p udp -m udp --sport 67 --dport 68 -j ACCEPT"}
-	for _, a := range nw.Adapters {
-		to := nw.adapterChain(a, "M")
-		rules = append(rules, "-d "+a.Lease.IP.String()+"/32 -g "+to)
-	}
-	hooks := []netstate.Hook{{Parent: netsOutput, Match: "-o " + string(nw.bridge)}}
+func (nw network) output() []netstate.Chain {
+	rules, branches := nw.toAddresses("OUT", "M")
+	rules = append([]string{acceptKnown, "-p udp -m udp --sport 67 --dport 68 -j ACCEPT"}, rules...)
+	hooks := []netstate.Hook{netsOutput.hook(nw.n)}
 	if nw.hasPortmaps() {
 		hooks = append(hooks, nw.fromNodeByMap())
 	}
-	return nw.filter("OUT", hooks, append(rules, "-j DROP"))
+	return append(branches, nw.filter("OUT", hooks, append(rules, "-j DROP")))
 }
 
 func (nw network) postrouting() netstate.Chain {
 	c := netstate.Chain{
 		Family: netstate.IPv4, Table: tableNAT, Name: nw.chainName("POST"),
-		Hooks: []netstate.Hook{{Parent: RootPostrouting, Match: "-s " + nw.Config.IPv4.Subnet.Masked().String()}},
+		Hooks: []netstate.Hook{sourceHook(nw.Config.IPv4.Subnet)},
 	}
 	for _, p := range nw.ports {
 		c.Rules = append(c.Rules, "-o "+string(p.IfName)+" -j MASQUERADE")

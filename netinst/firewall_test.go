@@ -115,9 +115,9 @@ func (s sim) match(words []string, h hop) (target string, jump, hit bool) {
 		case "--dport", "--dports":
 			ok = hasPort(arg, h.dst.Port())
 		case "--physdev-in":
-			ok = h.physIn == arg
+			ok = isLink(arg, h.physIn)
 		case "--physdev-out":
-			ok = h.physOut == arg
+			ok = isLink(arg, h.physOut)
 		case "--ctstate":
 			ok = slices.Contains(strings.Split(arg, ","), "NEW") // the packets here are the first of their flow
 		case "--ctstatus":
@@ -171,7 +171,7 @@ func (s sim) verdict(in Input, f netstate.Flow) bool {
 	own := []netip.Addr{in.Config.IPv4.Gateway, ip("192.0.2.10")}
 	h := hop{src: f.Src, dst: f.Dst, proto: f.Proto}
 	from, to := links[f.Src.Addr()], links[f.Dst.Addr()]
-	root := RootForward
+	root := "FORWARD"
 	external := func(a netip.Addr) string { // withLab's second port
 		if prefix("198.18.0.0/15").Contains(a) {
 			return "eth1"
@@ -185,9 +185,9 @@ func (s sim) verdict(in Input, f netstate.Flow) bool {
 	}
 	switch {
 	case slices.Contains(own, f.Src.Addr()):
-		root, h.in, h.out = RootOutput, "", "es1"
+		root, h.in, h.out = "OUTPUT", "", "es1"
 	case slices.Contains(own, f.Dst.Addr()) || f.Dst.Addr() == broadcast:
-		root = RootInput
+		root = "INPUT"
 	case from != "" && to != "":
 		h.out, h.physOut, h.bridged = "es1", to, true
 	case to != "":
@@ -510,7 +510,7 @@ func TestNetworksDoNotReachEachOther(t *testing.T) {
 	h := hop{in: "es1", physIn: "es1a1", proto: 6, src: netip.MustParseAddrPort("10.1.0.128:1"),
 		dst: netip.MustParseAddrPort("10.2.0.128:80")}
 	h.out = "es2"
-	if v := s.run(RootForward, h); v != "DROP" {
+	if v := s.run("FORWARD", h); v != "DROP" {
 		t.Errorf("directly: %q", v)
 	}
 }

@@ -155,7 +155,7 @@ func TestTheDropsOfLimitsAreCounted(t *testing.T) {
 }
 
 // Fragments are limited before anything else about them is decided, in every kind of network, and by default in relation
-// to the memory that one takes.
+// to the memory that one takes. Only what is none passes before.
 func TestFragmentsAreLimited(t *testing.T) {
 	for _, x := range []struct{ config, mtu, want int }{{0, 1500, 10}, {0, 0, 10}, {0, 1280, 10}, {0, 3000, 5}, {0, 9000, 1},
 		{0, 65535, 1}, {7, 1500, 7}, {5000, 9000, 5000}} {
@@ -168,7 +168,8 @@ func TestFragmentsAreLimited(t *testing.T) {
 		in.Config.Type, in.Adapters[0].Config.Spec.MaxFragments = typ, 33
 		s := DesiredState(in).State
 		f, _ := s[netstate.Chain{Family: netstate.BridgeFamily, Table: GuardTable, Name: "ES1-1F"}.ID()].(netstate.Chain)
-		if want := fragment4 + " rate over 33/second burst 528 packets counter drop"; len(f.Rules) == 0 || f.Rules[0] != want {
+		want := fragment4 + " rate over 33/second burst 528 packets counter drop"
+		if len(f.Rules) < 2 || !strings.Contains(f.Rules[0], "@nh,48,16 & 0x3fff == 0 ") || f.Rules[1] != want {
 			t.Errorf("%s: %q", typ, f.Rules)
 		}
 	}

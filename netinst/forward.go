@@ -41,9 +41,9 @@ func portsOf(ns []HostNetwork) []HostPort {
 	return slices.CompactFunc(ports, func(a, b HostPort) bool { return a.IfName == b.IfName })
 }
 
-// forwarding opens the ports of networks (turns forwarding on), and closes them for all other traffic. The rules follow
-// the hooks of the networks, which take every packet to a network. A foreign bridge forwards frames as before. The
-// guard closes the ports, too (closedPorts).
+// forwarding opens the ports of networks (turns forwarding on), and closes them for all other traffic. The chains for
+// edgespan's links take every packet to a network, before these rules or after them. A foreign bridge forwards frames
+// as before. The guard closes the ports, too, also toward foreign links that are named like edgespan's (closedPorts).
 func forwarding(ns []HostNetwork) (opens []netstate.Object, closes []string) {
 	for _, p := range portsOf(ns) {
 		opens = append(opens, netstate.Sysctl{Key: netstate.ForwardingOf(p.IfName), Value: "1"})
@@ -53,7 +53,7 @@ func forwarding(ns []HostNetwork) (opens []netstate.Object, closes []string) {
 		for _, other := range p.HostForwards {
 			closes = append(closes, "-i "+p.IfName+" -o "+other+" -j RETURN")
 		}
-		closes = append(closes, "-i "+p.IfName+" -m physdev ! --physdev-is-bridged -j DROP")
+		closes = append(closes, "-i "+p.IfName+" ! -o "+linkPrefix+"+ -m physdev ! --physdev-is-bridged -j DROP")
 	}
 	return opens, closes
 }

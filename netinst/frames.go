@@ -226,11 +226,11 @@ func (nw network) adapterFrames(a Adapter) []netstate.Chain {
 			own + ip + " accept",
 		}
 	}
-	// Most valid frames pass here at once: the rules below are about UDP up to port 68, about ARP and about other senders.
-	// These match fragments too, so the limit of fragments precedes them.
+	// Most valid frames pass the first rule: the rules below are about fragments, about UDP up to port 68, which is the
+	// second number of a header of TCP, too, and of other protocols any number, about ARP and about other senders.
 	first := sender + packet
-	rules = slices.Concat(nw.answerFrames(), []string{nw.fragmentLimit(a, fragment4), first + "udp dport > 68 " + accept,
-		first + "ip protocol != 17 " + accept}, rules)
+	rules = slices.Concat(nw.answerFrames(), []string{first + "@nh,48,16 & 0x3fff == 0 @th,16,16 > 68 " + accept,
+		nw.fragmentLimit(a, fragment4), first + "ip protocol != 17 " + accept}, rules)
 	pass := append([]string{packet + accept}, arp...)
 	six, sixChains := nw.sixFrames(a)
 	rules = append(append(append(append(rules, dhcp...), pass...), six...), "drop")

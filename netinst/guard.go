@@ -19,10 +19,12 @@ import (
 //	filter (iptables):                     ES<n>-... -> ES-PASS: mark, ACCEPT
 //	forward, input, output, after filter:  without the mark: DROP
 //
-// A packet that an app sends out of the node leaves with the node's address or not at all: after source NAT, the guard
-// drops a packet of a flow's original direction that was not translated, even if others have flushed the rules that
-// translate. The guard's own NAT chain has no rules: it keeps the kernel's translation on. Without any NAT chain, as
-// after `nft delete table ip nat`, the kernel would let the packets of translated flows leave untranslated.
+// A packet that an app sends out of the node leaves with the node's address or not at all: the first packet of a flow
+// that no rule has translated comes to the guard's own NAT chain, which drops it, even if others have flushed the rules
+// that translate. A flow is then translated or does not exist; a packet of a flow that has another way, and strays, is
+// dropped by its network (untranslated), or has no mark. The chain also keeps the kernel's translation on. Without any
+// NAT chain, as after `nft delete table ip nat`, the kernel would let the packets of translated flows leave
+// untranslated.
 //
 // A packet that arrives by a port on which edgespan turned forwarding on, and is neither from nor to a network, is not
 // forwarded (forward.go). A packet with a source address of a network that arrives by a foreign link is dropped before
@@ -54,20 +56,12 @@ const MapMark = 0x40000000
 // only the first of a flow (limit.go).
 const CheckMark = 0x80000000
 
-// PassChain is the host's chain in which every packet ends that a network accepts.
+// PassChain is the host's chain in which every packet ends that a network accepts: it marks and accepts it.
 const PassChain = "ES-PASS"
 
 // GuardTable is the name of edgespan's nftables tables: the guard (inet), the table of frames (bridge) and arpGuard
 // (arp).
 const GuardTable = "edgespan"
-
-// passChain marks the packets that reach it and accepts them.
-func passChain() netstate.Chain {
-	return netstate.Chain{
-		Family: netstate.IPv4, Table: tableFilter, Name: PassChain,
-		Rules: []string{fmt.Sprintf("-j MARK --set-xmark %#x/%#x", PassMark, PassMark), "-j ACCEPT"},
-	}
-}
 
 // passing changes the filter chains so that they accept packets only through PassChain.
 func passing(cs []netstate.Chain) []netstate.Chain {
@@ -131,28 +125,33 @@ func guard(ns []HostNetwork, unmarked []int) netstate.Chain {
 		after := slices.Concat([]string{"type filter hook " + h.name + " priority 10; policy accept;"}, h.early,
 			[]string{marked + "accept"}, h.rest)
 		switch h.name {
-		case "forward":
-			before = append(append(before, sizeRule), inSubnets("ct state new,related ", "ip daddr", lengths, "goto crosses")...)
-			after = append(slices.Insert(after, 1, neighbourRule), closedRules(ns)...)
+		case "forward": // most packets meet the first rule alone
+			before = append(append(slices.Insert(before, 1, quickly), sizeRule),
+				inSubnets("ct state new,related ", "ip daddr", lengths, "goto crosses")...)
+			after = append(slices.Insert(after, 1, marked+"ct state established accept", neighbourRule), closedRules(ns)...)
 		case "input":
 			before = append(append(before, answerRule(ns)...), "meta nfproto ipv4 ip daddr @gateways goto visits")
 		}
 		chain("before-"+h.name, before...)
 		chain("after-"+h.name, after...)
 	}
-	chain("keeps-nat", "type nat hook postrouting priority 100; policy accept;")
-	chain("leaves", "ct status snat accept", "ct direction reply accept", toOwn+" accept", fromOwn+" drop")
-	// Only packets whose incoming link is a bridge: one that wraps a frame for a tunnel is the node's own, and leaves
-	// outside the bridge.
-	chain("after-postrouting", "type filter hook postrouting priority 110; policy accept;",
+	// After iptables' NAT chains (100): only the first packet of a flow that no rule has translated meets it. One that
+	// wraps a frame for a tunnel is the node's own, and leaves outside the bridge.
+	chain("leaves", toOwn+" accept", fromOwn+" drop")
+	chain("after-nat", "type nat hook postrouting priority 110; policy accept;",
 		fmt.Sprintf("meta nfproto ipv4 meta iifkind \"bridge\" iifname \"%s*\" jump leaves", linkPrefix))
 	// Before tracking (-200) and raw tables of others (-300). The node itself sends by lo.
-	chain("arrives", fromOwn+" accept", "iifname \"lo\" accept", "drop")
-	chain("before-prerouting", append([]string{"type filter hook prerouting priority -310; policy accept;"},
-		inSubnets("", "ip saddr", lengths, "goto arrives")...)...)
+	chain("arrives", "iifname \"lo\" accept", "drop")
+	chain("before-prerouting", append([]string{"type filter hook prerouting priority -310; policy accept;",
+		fromOwn + " accept"}, inSubnets("", "ip saddr", lengths, "goto arrives")...)...)
 	c.Rules = slices.Concat(c.Rules, ownQuestions, acrossChain(ns), zoneRules(ns))
 	return c
 }
+
+// quickly accepts a packet of a flow that has an answer, unless its mark is to be removed, or it may begin a TCP
+// connection (sizeRule), whose header has the flags there. Other protocols have anything there: of their packets, those
+// with this bit meet the other rules, too, in vain.
+var quickly = fmt.Sprintf("meta mark & %#x == 0 ct state established @th,104,8 & 0x02 == 0 accept", PassMark)
 
 // acrossChain marks what a port map has led, after translation (-100): a packet's destination is where it goes.
 func acrossChain(ns []HostNetwork) []string {

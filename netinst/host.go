@@ -2,8 +2,10 @@ package netinst
 
 import (
 	"fmt"
+	"maps"
 	"net/netip"
 	"slices"
+	"strconv"
 
 	"edgespan/netinst/netstate"
 )
@@ -69,17 +71,22 @@ func HostState(ns []HostNetwork, unmarked ...int) netstate.State {
 		s.Add(g)
 	}
 	s.Add(
-		root(tableFilter, RootForward, "FORWARD", "",
-			append([]string{from + " -j " + linksForward, to + " -j " + linksForward}, closes...)...),
-		root(tableFilter, RootInput, "INPUT", from, fromLocal+knownFlows+" -j "+PassChain, "-j "+netsInput, "-j "+BaseChain),
-		root(tableFilter, RootOutput, "OUTPUT", to, knownFlows+" -j "+PassChain, "-j "+netsOutput, "-j "+BaseChain),
+		root(tableFilter, RootInput, "INPUT", from, fromLocal+knownFlows+" -j "+PassChain, "-j "+netsInput.root,
+			"-j "+BaseChain),
+		root(tableFilter, RootOutput, "OUTPUT", to, knownFlows+" -j "+PassChain, "-j "+netsOutput.root, "-j "+BaseChain),
 		root(tableNAT, RootPostrouting, "POSTROUTING", ""),
-		// Also without a switch network: one may be added, and needs it in place.
-		root(tableRaw, RootPrerouting, "PREROUTING", ""),
 		root(tableNAT, RootPrerouting, "PREROUTING", "", toNode+"-j "+mapsArriving),
 		root(tableNAT, RootOutput, "OUTPUT", "", toNode+"-j "+mapsOfNode),
-		passChain(), guard(ns, unmarked), hostFrames(ns),
+		guard(ns, unmarked), hostFrames(ns),
 	)
+	forward := root(tableFilter, RootForward, "FORWARD", "", closes...)
+	if len(closes) == 0 {
+		forward.Hooks = nil
+	}
+	s.Add(forward)
+	if slices.ContainsFunc(ns, isSwitch) {
+		s.Add(root(tableRaw, RootPrerouting, "PREROUTING", ""))
+	}
 	for _, name := range []string{mapsArriving, mapsOfNode} {
 		s.Add(netstate.Chain{Family: netstate.IPv4, Table: tableNAT, Name: name})
 	}
@@ -88,6 +95,7 @@ func HostState(ns []HostNetwork, unmarked ...int) netstate.State {
 	for _, c := range linkChains() {
 		s.Add(c)
 	}
+	s.Add(hookTrees(ns)...)
 	tree := ruleTree(ns)
 	s.Add(tree...)
 	s.Add(rulesOfMaps(ns, len(tree) > 0)...)
@@ -118,12 +126,23 @@ var fromLocal = fmt.Sprintf("-m mark --mark %#x/%#x ", LocalMark, LocalMark|Chec
 //
 // A packet of a known flow, one that a network has accepted, is accepted here, before the hooks of the networks: its
 // cost does not grow with their number. In the original direction of its flow it must also have the mark of a local
-// network, and be translated, or stay in its bridge. Others go on to their network: a switch checks each packet of that
-// direction (switch.go), also one that NAT of another program has changed, and a local network drops what leaves
-// untranslated. Packets whose mark another program has removed take the longer way too, to the same end.
+// network, and be translated, or stay in its bridge. A translated flow is known before it has an answer: the kernel
+// confirms its entry only after all rules have accepted its first packet. Others go on to their network: a switch
+// checks each packet of that direction (switch.go), also one that NAT of another program has changed, and a local
+// network drops what leaves untranslated. Packets whose mark another program has removed take the longer way too, to
+// the same end.
 func linkChains() []netstate.Chain {
 	chain := func(name string, rules ...string) netstate.Chain {
 		return netstate.Chain{Family: netstate.IPv4, Table: tableFilter, Name: name, Rules: rules}
+	}
+	from, to := "-i "+linkPrefix+"+", "-o "+linkPrefix+"+"
+	links := chain(linksForward, knownFlows+" --ctdir REPLY -j "+PassChain, "-j "+netsForward, "-j "+BaseChain)
+	links.Hooks = []netstate.Hook{{Parent: "FORWARD", Match: from}, {Parent: "FORWARD", Match: to}}
+	pass := chain(PassChain, fmt.Sprintf("-j MARK --set-xmark %#x/%#x", PassMark, PassMark), "-j ACCEPT")
+	pass.Hooks = []netstate.Hook{
+		{Parent: "FORWARD", Match: from + " " + to + " " + fromLocal + knownFlows + " -m physdev --physdev-is-bridged"},
+		{Parent: "FORWARD", Match: from + " ! " + to + " " + fromLocal +
+			"-m conntrack --ctstate SNAT --ctstatus CONFIRMED --ctdir ORIGINAL"},
 	}
 	var base []string
 	for digit := '1'; digit <= '9'; digit++ { // a prefix alone would match foreign links, such as one named estate0
@@ -131,13 +150,117 @@ func linkChains() []netstate.Chain {
 		base = append(base, "-i "+links+" -j DROP", "-o "+links+" -j DROP")
 	}
 	return []netstate.Chain{
-		chain(linksForward, knownFlows+" --ctdir REPLY -j "+PassChain,
-			fromLocal+knownFlows+" -m conntrack --ctstate SNAT -j "+PassChain,
-			"-o "+linkPrefix+"+ "+fromLocal+knownFlows+" -m physdev --physdev-is-bridged -j "+PassChain,
-			"-j "+netsForward, "-j "+BaseChain),
-		chain(netsForward), chain(netsInput), chain(netsOutput),
+		pass, links,
+		// The first releases hung networks in the last of these chains.
+		chain(netsForward, from+" -j "+netsFrom.root, to+" -j "+netsTo.root, "-j "+RootForward),
+		chain(netsFrom.root), chain(netsTo.root), chain(netsInput.root), chain(netsOutput.root),
 		chain(BaseChain, base...), chain(ExitChain, "-j "+PassChain),
 	}
+}
+
+// A hookTree is the chains that lead packets to the hooks of the networks, by the digits of their bridges' names, so
+// that the first packet of a flow meets few of them:
+//
+//	ES-NETS-FROM       -i es5+  -> ES-NETS-FROM-5    for each first digit with a network
+//	ES-NETS-FROM-5     -i es7   -> ES7-FWD           of networks 7 and 70 to 79
+//	                   -i es75+ -> ES-NETS-FROM-75   for each first two digits of a network from 100
+//	ES-NETS-FROM-75    -i es750 -> ES750-FWD         of networks 750 to 759
+//
+// The root is constant. A branch stands while it has a network, which the host state contains from before the network
+// starts until after it has ended: no network changes what leads to another. What a branch does not accept returns to
+// the chain that leads to it, so networks of a former release, which hang in a root, in ES-NETS-FWD or in ES-FORWARD,
+// are still found.
+type hookTree struct {
+	table, root, match string
+	has                func(HostNetwork) bool // whether it leads to a network
+}
+
+func anyNetwork(HostNetwork) bool   { return true }
+func isSwitch(n HostNetwork) bool   { return n.Switch }
+func mayOverlap(n HostNetwork) bool { return n.MayOverlap }
+func takesMaps(n HostNetwork) bool  { return n.Mapped || n.MayOverlap }
+
+var (
+	netsFrom     = hookTree{tableFilter, "ES-NETS-FROM", "-i ", anyNetwork}
+	netsTo       = hookTree{tableFilter, "ES-NETS-TO", "-o ", anyNetwork}
+	netsInput    = hookTree{tableFilter, "ES-NETS-IN", "-i ", anyNetwork}
+	netsOutput   = hookTree{tableFilter, "ES-NETS-OUT", "-o ", anyNetwork}
+	netsAcross   = hookTree{tableFilter, mapsAcross, "-o ", takesMaps}
+	netsAsking   = hookTree{tableNAT, mapsArriving, "-i ", mayOverlap}
+	netsSwitched = hookTree{tableRaw, RootPrerouting, "-i ", isSwitch}
+)
+
+// branchesTo returns the digits of the branches that lead to a network.
+func branchesTo(n int) []string {
+	digits := strconv.Itoa(n)
+	if len(digits) < 3 {
+		return []string{digits[:1]}
+	}
+	return []string{digits[:1], digits[:2]}
+}
+
+func (t hookTree) branch(digits string) string { return t.root + "-" + digits }
+
+// hook is that of network n for the packets of its bridge.
+func (t hookTree) hook(n int) netstate.Hook {
+	path := branchesTo(n)
+	return netstate.Hook{Parent: t.branch(path[len(path)-1]), Match: t.match + string(BridgeName(n))}
+}
+
+// sourceLevels are the prefix lengths at which the chain for sources in POSTROUTING branches, as a hookTree does by
+// digits: packets there have no incoming link.
+//
+//	ES-POSTROUTING          -s 10.0.0.0/8  -> ES-POST-10.0.0.0-8   and so on by 12, 16 and 20 bits
+//	ES-POST-10.1.0.0-20     -s 10.1.5.0/24 -> ES5-POST
+var sourceLevels = []int{8, 12, 16, 20, 24, 28}
+
+// sourceBranches returns the branches that lead to a subnet.
+func sourceBranches(subnet netip.Prefix) []netstate.Chain {
+	var path []netstate.Chain
+	parent := RootPostrouting
+	for _, bits := range sourceLevels {
+		if bits >= subnet.Bits() {
+			break
+		}
+		by := netip.PrefixFrom(subnet.Addr(), bits).Masked()
+		c := netstate.Chain{Family: netstate.IPv4, Table: tableNAT, Name: fmt.Sprintf("ES-POST-%s-%d", by.Addr(), bits),
+			Hooks: []netstate.Hook{{Parent: parent, Match: "-s " + by.String()}}}
+		path, parent = append(path, c), c.Name
+	}
+	return path
+}
+
+// sourceHook is the hook for packets of a subnet.
+func sourceHook(subnet netip.Prefix) netstate.Hook {
+	h := netstate.Hook{Parent: RootPostrouting, Match: "-s " + subnet.Masked().String()}
+	if path := sourceBranches(subnet); len(path) > 0 {
+		h.Parent = path[len(path)-1].Name
+	}
+	return h
+}
+
+// hookTrees are the branches that lead to networks.
+func hookTrees(ns []HostNetwork) []netstate.Object {
+	branches := netstate.State{}
+	for _, n := range ns {
+		for _, c := range sourceBranches(n.Subnet) {
+			branches.Add(c)
+		}
+	}
+	for _, t := range []hookTree{netsFrom, netsTo, netsInput, netsOutput, netsAcross, netsAsking, netsSwitched} {
+		for _, n := range ns {
+			parent := t.root
+			for _, digits := range branchesTo(n.Number) {
+				c := netstate.Chain{Family: netstate.IPv4, Table: t.table, Name: t.branch(digits),
+					Hooks: []netstate.Hook{{Parent: parent, Match: t.match + linkPrefix + digits + "+"}}}
+				if t.has(n) {
+					branches.Add(c)
+				}
+				parent = c.Name
+			}
+		}
+	}
+	return slices.Collect(maps.Values(branches))
 }
 
 // host6 is the host state's part of the table; without a network with IPv6 there is none.

@@ -58,13 +58,11 @@ const (
 )
 
 // A packet from or to one of edgespan's links meets three things in turn: the rule that accepts known flows, the chain
-// with the hooks of the networks, and BaseChain. A forwarded packet meets them in linksForward, others in their root
-// chain.
+// that leads to the hooks of the networks (hookTree), and BaseChain. A forwarded packet meets them in linksForward,
+// others in their root chain.
 const (
 	linksForward = "ES-LINKS-FWD"
 	netsForward  = "ES-NETS-FWD"
-	netsInput    = "ES-NETS-IN"
-	netsOutput   = "ES-NETS-OUT"
 	// Of table nat: the hooks of port maps, for packets that arrive and those of the node itself.
 	mapsArriving = "ES-MAPS"
 	mapsOfNode   = "ES-MAPS-OUT"

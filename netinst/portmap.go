@@ -157,8 +157,7 @@ func (nw network) crossChains() (out []netstate.Chain) {
 		out = append(out, nw.filter("MOUT", nil, []string{"-j " + nw.chainName("EGR"), "-g " + mapsAcross}))
 	}
 	if nw.hasPortmaps() {
-		hooks := []netstate.Hook{{Parent: mapsAcross, Match: "-o " + string(nw.bridge)}}
-		out = append(out, nw.filter("MIN", hooks, []string{"-j " + nw.chainName("ING")}))
+		out = append(out, nw.filter("MIN", []netstate.Hook{netsAcross.hook(nw.n)}, []string{"-j " + nw.chainName("ING")}))
 	}
 	return out
 }

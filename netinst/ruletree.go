@@ -2,8 +2,11 @@ package netinst
 
 import (
 	"encoding/binary"
+	"fmt"
+	"maps"
 	"net/netip"
 	"slices"
+	"strings"
 
 	"edgespan/netinst/netstate"
 )
@@ -118,4 +121,83 @@ func pathTo(p netip.Prefix, base, leaf int) (path []netstate.Rule) {
 	}
 	step(p, leaf)
 	return path
+}
+
+// fewAdapters is the number of adapters up to which the chains of a network lead to each by a rule of its own. With
+// more, they are trees as well: by the digits of the adapters' links, or by prefixes of their addresses.
+const fewAdapters = 16
+
+// toAdapters returns the rules of a network's chain that lead a packet to the chain of its adapter, by the name of a
+// link in the bridge between the words match and rest, and the branches to which some of them lead. What a branch does
+// not know is dropped, as after the rules.
+func (nw network) toAdapters(part, match, rest, of string) (rules []string, branches []netstate.Chain) {
+	stem := string(nw.bridge) + "a"
+	var numbers []string
+	to := map[string]string{}
+	leaf := func(digits string) string { return match + stem + digits + rest + " -g " + to[digits] }
+	for _, a := range nw.Adapters {
+		link := string(nw.hostIfName(a))
+		digits, numbered := strings.CutPrefix(link, stem)
+		if !numbered || len(nw.Adapters) <= fewAdapters { // named by the config
+			rules = append(rules, match+link+rest+" -g "+nw.adapterChain(a, of))
+			continue
+		}
+		numbers, to[digits] = append(numbers, digits), nw.adapterChain(a, of)
+	}
+	var under func(prefix string, numbers []string) []string
+	under = func(prefix string, numbers []string) (rules []string) {
+		if len(numbers) == 1 {
+			return []string{leaf(numbers[0])}
+		}
+		next := map[string][]string{}
+		for _, n := range numbers {
+			by := n[:min(len(n), len(prefix)+1)]
+			next[by] = append(next[by], n)
+		}
+		for _, by := range slices.Sorted(maps.Keys(next)) {
+			switch {
+			case by == prefix:
+				rules = append(rules, leaf(prefix))
+			case len(next[by]) == 1:
+				rules = append(rules, leaf(next[by][0]))
+			default:
+				c := nw.filter(part+by, nil, append(under(by, next[by]), "-j DROP"))
+				branches = append(branches, c)
+				rules = append(rules, match+stem+by+"+"+rest+" -g "+c.Name)
+			}
+		}
+		return rules
+	}
+	if len(numbers) > 0 {
+		rules = append(rules, under("", numbers)...)
+	}
+	return rules, branches
+}
+
+// toAddresses does the same by the destination of a packet.
+func (nw network) toAddresses(part, of string) (rules []string, branches []netstate.Chain) {
+	var under func(list []Adapter, bits int) []string
+	under = func(list []Adapter, bits int) (rules []string) {
+		if len(list) <= fewAdapters || bits > 28 {
+			for _, a := range list {
+				rules = append(rules, "-d "+a.Lease.IP.String()+"/32 -g "+nw.adapterChain(a, of))
+			}
+			return rules
+		}
+		next := map[netip.Prefix][]Adapter{}
+		for _, a := range list {
+			by := netip.PrefixFrom(a.Lease.IP, bits).Masked()
+			next[by] = append(next[by], a)
+		}
+		if len(next) == 1 {
+			return under(list, bits+4)
+		}
+		for _, by := range slices.SortedFunc(maps.Keys(next), netip.Prefix.Compare) {
+			c := nw.filter(fmt.Sprintf("%s-%s-%d", part, by.Addr(), bits), nil, append(under(next[by], bits+4), "-j DROP"))
+			branches = append(branches, c)
+			rules = append(rules, "-d "+by.String()+" -g "+c.Name)
+		}
+		return rules
+	}
+	return under(nw.Adapters, 4), branches
 }

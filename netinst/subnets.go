@@ -161,7 +161,7 @@ func (nw network) answerChains() []netstate.Chain {
 		Hooks: []netstate.Hook{byLink(zonesMap4, nw.bridge)},
 	}, netstate.Chain{
 		Family: netstate.IPv4, Table: tableNAT, Name: nw.chainName("GW"), Rules: rules,
-		Hooks: []netstate.Hook{{Parent: mapsArriving, Match: "-i " + string(nw.bridge)}},
+		Hooks: []netstate.Hook{netsAsking.hook(nw.n)},
 	})
 }
 

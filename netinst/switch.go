@@ -15,10 +15,10 @@ import (
 //	raw PREROUTING: ES-PREROUTING (host): -i es<n> -> ES<n>-RAW: CT --zone 20000+n
 //
 //	filter FORWARD                 filter INPUT, OUTPUT
-//	  ES-FORWARD (host)              -i es<n> -> ES<n>-INP: DROP
-//	   ES-LINKS-FWD (host)           -o es<n> -> ES<n>-OUT: DROP
+//	   ES-LINKS-FWD (host)           -i es<n> -> ES<n>-INP: DROP
+//	   |                             -o es<n> -> ES<n>-OUT: DROP
 //	   |  reply -> ACCEPT
-//	   |  ES-NETS-FWD (host): -i es<n>, -o es<n>
+//	   |  ES-NETS-FROM, -TO (host): -i es<n>, -o es<n>
 //	   |  ES<n>-FWD
 //	   |    reply      -> ACCEPT: a known flow, in the reply direction alone
 //	   |    -i es<n>   -> ES<n>-EGR: by port of bridge -> ES<n>-<k>E; open port RETURN
@@ -45,17 +45,13 @@ func (nw network) switchChains() []netstate.Chain {
 	egr, ing := nw.chainName("EGR"), nw.chainName("ING")
 	out := []netstate.Chain{
 		nw.zone(),
-		nw.filter("FWD", []netstate.Hook{
-			{Parent: netsForward, Match: "-i " + br},
-			{Parent: netsForward, Match: "-o " + br},
-		}, []string{
+		nw.filter("FWD", []netstate.Hook{netsFrom.hook(nw.n), netsTo.hook(nw.n)}, []string{
 			switchReplies, "-i " + br + " -j " + egr, "-i " + br + " -o " + br + " -j " + ing,
 		}),
-		nw.switchEgress(), nw.switchIngress(),
-		nw.filter("INP", []netstate.Hook{{Parent: netsInput, Match: "-i " + br}}, []string{"-j DROP"}),
-		nw.filter("OUT", []netstate.Hook{{Parent: netsOutput, Match: "-o " + br}}, []string{"-j DROP"}),
+		nw.filter("INP", []netstate.Hook{netsInput.hook(nw.n)}, []string{"-j DROP"}),
+		nw.filter("OUT", []netstate.Hook{netsOutput.hook(nw.n)}, []string{"-j DROP"}),
 	}
-	out = append(out, nw.frameChains()...)
+	out = slices.Concat(out, nw.switchEgress(), nw.switchIngress(), nw.frameChains())
 	for _, a := range nw.Adapters {
 		out = append(out, nw.adapterChains(a)...)
 	}
@@ -79,32 +75,29 @@ func (nw network) switchACL(a Adapter) []aclChain {
 func (nw network) zone() netstate.Chain {
 	return netstate.Chain{
 		Family: netstate.IPv4, Table: tableRaw, Name: nw.chainName("RAW"),
-		Hooks: []netstate.Hook{{Parent: RootPrerouting, Match: "-i " + string(nw.bridge)}},
+		Hooks: []netstate.Hook{netsSwitched.hook(nw.n)},
 		Rules: nw.zoneRules(),
 	}
 }
 
-func (nw network) switchEgress() netstate.Chain {
-	c := nw.egress()
+func (nw network) switchEgress() []netstate.Chain {
+	chains := nw.egress()
+	c := &chains[len(chains)-1]
 	var open []string
 	for _, p := range nw.openPorts("+") {
 		open = append(open, "-m physdev --physdev-in "+p+" -j RETURN")
 	}
 	c.Rules = append(open, c.Rules...)
-	return c
+	return chains
 }
 
 // switchIngress matches by port of the bridge alone: the address of an app is not assigned by edgespan.
-func (nw network) switchIngress() netstate.Chain {
-	var rules []string
-	out := func(link string) string { return "-m physdev --physdev-out " + link + " --physdev-is-bridged" }
-	for _, a := range nw.Adapters {
-		rules = append(rules, out(string(nw.hostIfName(a)))+" -g "+nw.adapterChain(a, "I"))
-	}
+func (nw network) switchIngress() []netstate.Chain {
+	rules, branches := nw.toAdapters("ING", toPort, bridged, "I")
 	for _, p := range nw.openPorts("+") {
-		rules = append(rules, out(p)+" -j ACCEPT")
+		rules = append(rules, toPort+p+bridged+" -j ACCEPT")
 	}
-	return nw.filter("ING", nil, append(rules, "-j DROP"))
+	return append(branches, nw.filter("ING", nil, append(rules, "-j DROP")))
 }
 
 // join chooses a switch's ports, and returns the one that stands for them in the status and why there is none. One port

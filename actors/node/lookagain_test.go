@@ -52,7 +52,7 @@ func TestActionsThatLookRepair(t *testing.T) {
 			owner int
 			id    netstate.ID
 		}
-		root, first, second := object{0, chain("ES-FORWARD")}, object{1, chain("ES1-FWD")}, object{2, chain("ES2-FWD")}
+		root, first, second := object{0, chain("ES-LINKS-FWD")}, object{1, chain("ES1-FWD")}, object{2, chain("ES2-FWD")}
 		tunnel := object{number, netstate.ID{Kind: netstate.KindLink, Name: string(netinst.TunnelIfName(number, 256))}}
 		frames := object{number, chain(fmt.Sprintf("ES%d-FWD", number))}
 		for i, c := range []struct {

@@ -77,7 +77,7 @@ func TestNoNetworkIsReadyWhileTheHostsOwnChainsAreBroken(t *testing.T) {
 			}
 			return nil
 		})
-		r.host.RemoveSilently(0, netstate.Chain{Family: netstate.IPv4, Table: "filter", Name: "ES-FORWARD"}.ID())
+		r.host.RemoveSilently(0, netstate.Chain{Family: netstate.IPv4, Table: "filter", Name: "ES-LINKS-FWD"}.ID())
 		r.settle(checkPeriod)
 		if st := r.network(1); st.State != "CheckPresentFailed" || !strings.Contains(st.Error, "host: change chain") &&
 			!strings.Contains(st.Error, "host: add chain") {

@@ -17,7 +17,7 @@ import (
 )
 
 // The rules that one packet of an established flow crosses on its way, those that do not match included, beside the
-// same policy by hand. Nothing is timed.
+// same policy by hand, and those that the first packet of another flow crosses. Nothing is timed.
 func BenchmarkRulesCrossed(b *testing.B) {
 	hand := newSite(b)
 	defer hand.close()
@@ -32,8 +32,10 @@ func BenchmarkRulesCrossed(b *testing.B) {
 					continue
 				}
 				b.Run(way.name, func(b *testing.B) {
-					own, other := s.crossed(b, w), hand.crossed(b, w)
+					own, first := s.crossed(b, w)
+					other, _ := hand.crossed(b, w)
 					b.ReportMetric(0, "ns/op")
+					b.ReportMetric(float64(first), "rules-first")
 					b.ReportMetric(float64(own), "rules")
 					b.ReportMetric(float64(other), "rules-by-hand")
 					b.ReportMetric(float64(own-other), "extra")
@@ -48,8 +50,9 @@ type chainKey struct{ family, table, chain string }
 
 const traceTable = "bench_trace"
 
-// crossed counts the rules that one packet of a way crosses in the node's namespace.
-func (s *site) crossed(b *testing.B, way int) int {
+// crossed counts the rules that one packet of a way crosses in the node's namespace, and the first one of another flow;
+// of the latter those of nftables alone.
+func (s *site) crossed(b *testing.B, way int) (n, first int) {
 	b.Helper()
 	st := ways[way].open(s)
 	defer st.close()
@@ -58,13 +61,19 @@ func (s *site) crossed(b *testing.B, way int) int {
 		"table inet " + traceTable + " {\nchain c { type filter hook prerouting priority -1000\n" + match + "\n}\n" +
 		"chain o { type filter hook output priority -1000\n" + match + "\n}\n}\n"
 	s.feed(text, "nft", "-f", "-")
-	events := s.trace(st)
+	events, begins := s.trace(st.one), s.trace(st.first)
 	s.ns.Exec(b, "nft", "delete", "table", "bridge", traceTable)
 	s.ns.Exec(b, "nft", "delete", "table", "inet", traceTable)
-	n, err := countCrossed(s.listed, events)
+	count := func() error {
+		var err, err2 error
+		n, err = countCrossed(s.listed, events)
+		first, err2 = countCrossed(s.listed, begins)
+		return errors.Join(err, err2)
+	}
+	err := count()
 	if err != nil { // nothing is listed yet, or something changed since; a listing takes nft seconds
 		s.listed = s.rules()
-		n, err = countCrossed(s.listed, events)
+		err = count()
 	}
 	if err != nil {
 		b.Fatal(err)
@@ -72,7 +81,7 @@ func (s *site) crossed(b *testing.B, way int) int {
 	if *legacy {
 		n += s.crossedLegacy(st)
 	}
-	return n
+	return n, first
 }
 
 // rules lists the handles of each chain's rules, in their order.
@@ -121,8 +130,8 @@ var families = map[byte]string{
 	unix.NFPROTO_ARP: "arp", unix.NFPROTO_NETDEV: "netdev",
 }
 
-// trace sends one packet and returns what the kernel says of it, in order.
-func (s *site) trace(st *stream) []traceEvent {
+// trace has one packet sent and returns what the kernel says of it, in order.
+func (s *site) trace(send func() error) []traceEvent {
 	s.Helper()
 	var events []traceEvent
 	s.check(proc.In(s.ns.Path, func() error {
@@ -132,7 +141,7 @@ func (s *site) trace(st *stream) []traceEvent {
 		}
 		defer sock.Close()
 		if err := errors.Join(unix.SetsockoptInt(sock.GetFd(), unix.SOL_SOCKET, unix.SO_RCVBUFFORCE, 16<<20),
-			sock.SetReceiveTimeout(&unix.Timeval{Usec: 200_000}), st.one()); err != nil {
+			sock.SetReceiveTimeout(&unix.Timeval{Usec: 200_000}), send()); err != nil {
 			return err
 		}
 		for end := time.Now().Add(5 * time.Second); time.Now().Before(end); {

@@ -28,6 +28,7 @@ type stream struct {
 	msgs       []mmsghdr
 	iov        unix.Iovec
 	octets     [payload]byte
+	dial       func() (int, error) // opens another sending socket
 }
 
 // mmsghdr is the kernel's struct mmsghdr; the compiler pads it as C does.
@@ -49,13 +50,18 @@ func newStream(p *place, from, to *netns.NS, addr netip.Addr, port uint16, answe
 		}
 		return errors.Join(unix.Bind(s.recv, dst), setTimeout(s.recv))
 	}))
-	p.check(proc.In(from.Path, func() (err error) {
-		s.send, err = unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
-		if err != nil {
-			return err
-		}
-		return errors.Join(unix.Connect(s.send, dst), setTimeout(s.send))
-	}))
+	s.dial = func() (fd int, err error) {
+		err = proc.In(from.Path, func() error {
+			if fd, err = unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0); err != nil {
+				return err
+			}
+			return errors.Join(unix.Connect(fd, dst), setTimeout(fd))
+		})
+		return fd, err
+	}
+	var err error
+	s.send, err = s.dial()
+	p.check(err)
 	p.check(s.open(answered))
 	return s
 }
@@ -111,6 +117,16 @@ func (s *stream) fill() error {
 func (s *stream) one() error {
 	_, err := unix.Write(s.send, s.octets[:])
 	return err
+}
+
+// first sends the first packet of another flow.
+func (s *stream) first() error {
+	fd, err := s.dial()
+	if err != nil {
+		return err
+	}
+	_, err = unix.Write(fd, s.octets[:])
+	return errors.Join(err, unix.Close(fd))
 }
 
 func (s *stream) close() {

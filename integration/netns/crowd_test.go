@@ -14,6 +14,7 @@ import (
 	"edgespan/netinst/netstate"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/uuid"
 )
 
 // Networks that write their chains at the same time write and read them together: four times as many networks need
@@ -117,5 +118,45 @@ func countCommands(t *testing.T, l *lab) (count func() int) {
 			t.Fatal(err)
 		}
 		return strings.Count(string(text), "\n")
+	}
+}
+
+// The chains of a network with many adapters, in which trees lead to each of them, are observed as desired with both
+// backends, and so are those of few adapters after them.
+func TestChainsOfManyAdaptersAreObservedAsDesired(t *testing.T) {
+	for _, backend := range []string{"nft", "legacy"} {
+		t.Run(backend, func(t *testing.T) {
+			if backend == "legacy" {
+				legacyTools(t)
+			}
+			l := newLab(t)
+			l.must(hostOwner, root())
+			chains := func(adapters int) netstate.State {
+				in := netinst.Input{Owner: owner(1), RunDir: l.dir, Config: netinst.NetworkInstanceConfig{Type: netinst.Local,
+					IPv4: netinst.IPv4Config{Subnet: subnetOf(1), Gateway: subnetOf(1).Addr().Next()}}}
+				addr := subnetOf(1).Addr().Next()
+				for k := 1; k <= adapters; k++ {
+					addr = addr.Next()
+					in.Adapters = append(in.Adapters, netinst.Adapter{
+						Config: netinst.AppAdapterConfig{AppUUID: uuid.NewSHA1(uuid.NameSpaceOID, []byte{byte(k)}), Activate: true},
+						Lease:  netinst.Lease{Number: k, MAC: fmt.Sprintf("02:16:3e:00:00:%02x", k), IP: addr},
+					})
+				}
+				s := netstate.State{}
+				for id, o := range netinst.DesiredState(in).State {
+					if id.Kind == netstate.KindChain {
+						s[id] = o
+					}
+				}
+				return s
+			}
+			many := chains(45)
+			if many[netstate.ID{Kind: netstate.KindChain, Name: "ipv4/filter/ES1-EGR4"}] == nil ||
+				many[netstate.ID{Kind: netstate.KindChain, Name: "ipv4/filter/ES1-ING-10.1.0.32-28"}] == nil {
+				t.Fatal("no branches")
+			}
+			l.must(owner(1), many)
+			l.must(owner(1), chains(2))
+		})
 	}
 }

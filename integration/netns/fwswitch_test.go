@@ -22,7 +22,7 @@ func TestFirewallKnowsFlowsOfASwitchByTheirSender(t *testing.T) {
 	for i := range in.Adapters {
 		in.Adapters[i].Lease.IP = netip.Addr{}
 	}
-	l.apply(netstate.State{}, netinst.HostState([]netinst.HostNetwork{{Number: 1}}))
+	l.apply(netstate.State{}, netinst.HostState([]netinst.HostNetwork{{Number: 1, Switch: true}}))
 	l.apply(netstate.State{}, fwWithoutServices(netinst.DesiredState(in).State))
 	for _, ns := range []string{"a", "b", "c"} {
 		l.in(ns, "ip", "link", "set", "eth0", "up")

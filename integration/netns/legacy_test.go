@@ -32,7 +32,7 @@ func TestTheLegacyBackendKeepsTheSameLaws(t *testing.T) {
 		}
 	}
 	l.equal(owner(1), l.network(1))
-	l.ns.Exec(t, "iptables", "-D", "ES-NETS-FWD", "-i", "es1", "-j", "ES1-FWD")
+	l.ns.Exec(t, "iptables", "-D", "ES-NETS-FROM-1", "-i", "es1", "-j", "ES1-FWD")
 	l.must(owner(1), l.network(1))
 	l.must(owner(1), netstate.State{})
 	l.must(hostOwner, netstate.State{})

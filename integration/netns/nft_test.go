@@ -30,6 +30,7 @@ var bridgeWords = []string{
 	"ether type ip ip protocol != 17 accept",
 	"ether type ip udp dport 67 goto d1",
 	"ether type ip ip daddr 10.1.0.1 udp dport 53 limit rate over 128/second burst 512 packets drop",
+	"ether type ip @nh,48,16 & 0x3fff == 0 @th,16,16 > 68 accept",
 	"ether type ip @nh,48,16 & 0x3fff != 0 limit rate over 10/second burst 160 packets counter drop",
 	"ether type ip6 drop",
 	"ether type vlan vlan id 10 meta mark set meta mark & 0xffff0000 | 0x5212 goto d1",

@@ -15,7 +15,7 @@ func TestAWriteFindsOutWhatOthersTookAway(t *testing.T) {
 	l.must(hostOwner, root())
 	want := l.network(1)
 	l.must(owner(1), want)
-	l.ns.Exec(t, "iptables", "-D", "ES-NETS-FWD", "-i", "es1", "-j", "ES1-FWD")
+	l.ns.Exec(t, "iptables", "-D", "ES-NETS-FROM-1", "-i", "es1", "-j", "ES1-FWD")
 
 	fwd := want[netstate.ID{Kind: netstate.KindChain, Name: "ipv4/filter/ES1-FWD"}]
 	if fwd == nil {
@@ -27,8 +27,8 @@ func TestAWriteFindsOutWhatOthersTookAway(t *testing.T) {
 	if err := l.do(t.Context(), owner(1), op); err != nil {
 		t.Fatal(err)
 	}
-	if out := l.ns.Exec(t, "iptables", "-S", "ES-NETS-FWD"); strings.Count(out, "-j ES1-FWD") != 1 {
-		t.Errorf("ES-NETS-FWD holds not one jump:\n%s", out)
+	if out := l.ns.Exec(t, "iptables", "-S", "ES-NETS-FROM-1"); strings.Count(out, "-j ES1-FWD") != 1 {
+		t.Errorf("ES-NETS-FROM-1 holds not one jump:\n%s", out)
 	}
 	l.must(owner(1), want)
 	l.must(owner(1), netstate.State{})
@@ -36,7 +36,7 @@ func TestAWriteFindsOutWhatOthersTookAway(t *testing.T) {
 
 // A chain that was just written is reported as desired only if every rule of it and every jump into it exists.
 func TestAChainThatOthersCutShortIsSeenAtOnce(t *testing.T) {
-	for _, cut := range []string{"-D ES1-INP 1", "-D ES-NETS-IN -i es1 -j ES1-INP", "-F ES1-INP"} {
+	for _, cut := range []string{"-D ES1-INP 1", "-D ES-NETS-IN-1 -i es1 -j ES1-INP", "-F ES1-INP"} {
 		l := newLab(t)
 		l.must(hostOwner, root())
 		want := l.network(1)

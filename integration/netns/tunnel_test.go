@@ -75,7 +75,7 @@ func (l *lab) desired(c netinst.NetworkInstanceConfig, adapters ...netinst.Adapt
 	return netinst.DesiredState(netinst.Input{Owner: owner(1), Config: c, Adapters: adapters, RunDir: l.dir}).State
 }
 
-var switchHost = netinst.HostState([]netinst.HostNetwork{{Number: 1}})
+var switchHost = netinst.HostState([]netinst.HostNetwork{{Number: 1, Switch: true}})
 
 func (w *town) deploy(mesh bool) {
 	w.t.Helper()

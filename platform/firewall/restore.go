@@ -113,26 +113,31 @@ func (e *edit) exchange(c netstate.Chain, have []string) (del, add []string) {
 }
 
 // rehook lists the chains whose jumps must be written: the desired ones, and unchanged ones whose jump is removed
-// with a flushed parent or must remain after appended rules.
+// with a flushed parent, or must remain after appended rules, or is in a built-in chain in which another is written. By
+// name, so that the jumps of host's chains are in one order there, the last name first.
 func (e *edit) rehook(flushed map[string]bool) []netstate.Chain {
 	list := slices.Clone(e.want)
 	named := map[string]bool{}
 	for _, c := range slices.Concat(e.want, e.gone) {
 		named[c.Name] = true
 	}
-	appended := map[string]bool{}
+	appended, built := map[string]bool{}, map[string]bool{}
 	for _, c := range e.want {
 		appended[c.Name] = hostChain(c.Name)
+		for _, h := range c.Hooks {
+			built[h.Parent] = isBuiltin(h.Parent)
+		}
 	}
 	for _, name := range sortedKeys(e.stored) {
 		st := e.stored[name]
 		if named[name] || !slices.ContainsFunc(st.Hooks, func(h netstate.Hook) bool {
-			return flushed[h.Parent] || h.Last && appended[h.Parent]
+			return flushed[h.Parent] || h.Last && appended[h.Parent] || built[h.Parent]
 		}) {
 			continue
 		}
 		list = append(list, netstate.Chain{Name: name, Hooks: st.Hooks})
 	}
+	slices.SortStableFunc(list, func(a, b netstate.Chain) int { return strings.Compare(a.Name, b.Name) })
 	return list
 }
 

@@ -184,7 +184,7 @@ func (h *Host) forwarders(ctx context.Context) (string, error) {
 	}
 	for line := range strings.Lines(out) {
 		if line = strings.TrimSpace(line); line != "" && line != "-P FORWARD ACCEPT" &&
-			!strings.HasSuffix(line, "-j ES-FORWARD") {
+			!strings.Contains(line, " -j ES-") { // host's chains have no other names (law 3)
 			return "iptables " + line, nil
 		}
 	}

@@ -326,9 +326,9 @@ func (p *parser) payload(f field) {
 // interfaces are the matches of a packet's incoming and outgoing link.
 var interfaces = map[string]uint32{"iifname": unix.NFT_META_IIFNAME, "oifname": unix.NFT_META_OIFNAME}
 
-// operators are the comparisons that need a word.
-var operators = map[string]uint32{"!=": unix.NFT_CMP_NEQ, ">": unix.NFT_CMP_GT, ">=": unix.NFT_CMP_GTE,
-	"<": unix.NFT_CMP_LT, "<=": unix.NFT_CMP_LTE}
+// operators are the comparisons that have a word; equality needs none.
+var operators = map[string]uint32{"==": unix.NFT_CMP_EQ, "!=": unix.NFT_CMP_NEQ, ">": unix.NFT_CMP_GT,
+	">=": unix.NFT_CMP_GTE, "<": unix.NFT_CMP_LT, "<=": unix.NFT_CMP_LTE}
 
 // operator reads the value that a match compares with, and how.
 func (p *parser) operator() (op uint32, v string) {

@@ -63,9 +63,9 @@ func interfaceKey(quoted string) ([]byte, error) {
 	return data, nil
 }
 
-// raw compares bytes of the header behind IP, "@th,OFFSET,LENGTH" in bits, with a number. It requires a match of a
-// field of that header before it, which makes sure of the protocol. "@nh,OFFSET,LENGTH" reads from the header of IP on.
-// "& MASK" after it selects some of the bits.
+// raw compares bytes of the header behind IP, "@th,OFFSET,LENGTH" in bits, with a number. What they mean depends on the
+// protocol: that of a match of a field of that header before it, or any. "@nh,OFFSET,LENGTH" reads from the header of
+// IP on. "& MASK" after it selects some of the bits.
 func (p *parser) raw(word string) error {
 	var offset, length uint32
 	base, bits, _ := strings.Cut(word, ",")
@@ -79,8 +79,6 @@ func (p *parser) raw(word string) error {
 		return fmt.Errorf("match %q without ether type before it", word)
 	case base == "@nh":
 		header = unix.NFT_PAYLOAD_NETWORK_HEADER
-	case p.l4 == "":
-		return fmt.Errorf("match %q without a field of its header before it", word)
 	}
 	if offset%8 != 0 || length%8 != 0 || length == 0 || length > 128 {
 		return fmt.Errorf("match %q has no value: must be whole bytes", word)
@@ -102,8 +100,8 @@ func (p *parser) raw(word string) error {
 	}
 	op, v := p.operator()
 	want, err := number(v)
-	if err != nil || op != unix.NFT_CMP_EQ && op != unix.NFT_CMP_NEQ {
-		return fmt.Errorf("match %q has no value %q, or no order", word, v)
+	if err != nil {
+		return err
 	}
 	p.payload(field{header, offset / 8, length / 8})
 	p.and(mask)
