@@ -23,7 +23,7 @@ func TunnelIfName(n int, vni uint32) IfName {
 }
 
 // ownName matches the names reserved for edgespan's own links.
-var ownName = regexp.MustCompile(`^` + linkPrefix + `[0-9]+([av][0-9]+)?$`)
+var ownName = regexp.MustCompile(`^(` + linkPrefix + `[0-9]+([av][0-9]+)?|evpn[0-9]+)$`)
 
 // Part is one tunnel or member of a network.
 type Part struct {

@@ -95,7 +95,8 @@ func closedRules(ns []HostNetwork) (out []string) {
 // guard returns the table. The links of unmarked networks pass as they did before the table existed.
 func guard(ns []HostNetwork, unmarked []int) netstate.Chain {
 	c := netstate.Chain{Family: netstate.InetFamily, Name: GuardTable, Rules: slices.Concat(
-		nftSet("gateways", "type ipv4_addr;", gatewaysOf(ns), setSize), flowRules(ns), sizeRules, answerSets(ns))}
+		nftSet("gateways", "type ipv4_addr;", gatewaysOf(ns), setSize), flowRules(ns), sizeRules, answerSets(ns),
+		tunnelSets(ns))}
 	lengths, subnets := subnetsOf(ns)
 	for _, l := range lengths {
 		c.Rules = append(c.Rules, nftSet(subnetSet(l), "type ipv4_addr;", slices.Compact(subnets[l]), setSize)...)
@@ -105,13 +106,8 @@ func guard(ns []HostNetwork, unmarked []int) netstate.Chain {
 	}
 	chain("wipe", fmt.Sprintf("meta mark set meta mark & %#x", ^uint32(PassMark)))
 	chain("wipes", fromOwn+" goto wipe", toOwn+" goto wipe")
-	for _, d := range []struct{ name, match, own string }{{"from", "iifname", fromOwn}, {"to", "oifname", toOwn}} {
-		var spared []string
-		for _, n := range unmarked {
-			spared = append(spared, fmt.Sprintf("%s %q accept", d.match, BridgeName(n)))
-		}
-		chain(d.name, append(spared, d.own+" drop")...)
-	}
+	chain("from", spared(unmarked, "iifname", fromOwn)...)
+	chain("to", spared(unmarked, "oifname", toOwn)...)
 	// What a network sends to another's subnet would leave by its own port, also by an ICMP error that NAT has led there.
 	chain("crosses", toOwn+" accept", fromOwn+" drop")
 	// The node reaches the gateways over lo. Its own requests may have such an address as their source.
@@ -133,7 +129,8 @@ func guard(ns []HostNetwork, unmarked []int) netstate.Chain {
 		switch h.name {
 		case "forward":
 			before = append(append(before, sizeRule), inSubnets("ct state new,related ", "ip daddr", lengths, "goto crosses")...)
-			after = append(slices.Insert(after, 1, neighbourRule), closedRules(ns)...)
+			after = slices.Insert(after, 1, append(tunnelRule(ns), neighbourRule)...)
+			after = append(append(after, closedRules(ns)...), tunnelCloses(ns)...)
 		case "input":
 			before = append(append(before, answerRule(ns)...), "meta nfproto ipv4 ip daddr @gateways goto visits")
 		}
@@ -141,7 +138,8 @@ func guard(ns []HostNetwork, unmarked []int) netstate.Chain {
 		chain("after-"+h.name, after...)
 	}
 	chain("keeps-nat", "type nat hook postrouting priority 100; policy accept;")
-	chain("leaves", "ct status snat accept", "ct direction reply accept", toOwn+" accept", fromOwn+" drop")
+	chain("leaves", slices.Concat([]string{"ct status snat accept", "ct direction reply accept", toOwn + " accept"},
+		tunnelLeaves(ns), []string{fromOwn + " drop"})...)
 	// Only packets whose incoming link is a bridge: one that wraps a frame for a tunnel is the node's own, and leaves
 	// outside the bridge.
 	chain("after-postrouting", "type filter hook postrouting priority 110; policy accept;",
@@ -152,6 +150,14 @@ func guard(ns []HostNetwork, unmarked []int) netstate.Chain {
 		inSubnets("", "ip saddr", lengths, "goto arrives")...)...)
 	c.Rules = slices.Concat(c.Rules, ownQuestions, acrossChain(ns), zoneRules(ns))
 	return c
+}
+
+// spared drops packets of edgespan's links, except of those of unmarked networks.
+func spared(unmarked []int, match, own string) (rules []string) {
+	for _, n := range unmarked {
+		rules = append(rules, fmt.Sprintf("%s %q accept", match, BridgeName(n)))
+	}
+	return append(rules, own+" drop")
 }
 
 // acrossChain marks what a port map has led, after translation (-100): a packet's destination is where it goes.

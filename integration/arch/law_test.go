@@ -193,9 +193,11 @@ var mayImport = map[string][]string{
 	"platform/dhcp":       {"netinst/netstate", "platform/proc"},
 	"platform/host": {
 		"netinst/netstate", "netinst/probe", "platform/dhcp", "platform/dnsmasq", "platform/firewall", "platform/ipset",
-		"platform/kernel", "platform/nft", "platform/probe", "platform/proc", "platform/resolvconf", "platform/watch",
+		"platform/kernel", "platform/nft", "platform/probe", "platform/proc", "platform/resolvconf", "platform/vpn",
+		"platform/watch",
 	},
 	"platform/ipset":                 {"netinst/netstate", "platform/dump"},
+	"platform/vpn":                   {"netinst/netstate"},
 	"platform/kernel":                {"netinst/netstate", "platform/dump", "platform/proc", "pubsub/backoff"},
 	"platform/keystone":              {"config", "platform/pki", "pubsub/backoff"},
 	"platform/keystone/keystonetest": {},

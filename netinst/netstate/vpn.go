@@ -3,6 +3,8 @@ package netstate
 import (
 	"fmt"
 	"net/netip"
+	"strconv"
+	"strings"
 	"time"
 )
 
@@ -42,8 +44,8 @@ type WireGuardPeer struct {
 	Name         string // for people
 	PublicKey    string // base64
 	PresharedKey string // base64, "" for none
-	// Endpoint is "host:port" or "address:port", "" for a peer that calls. A name is resolved by the node's resolver, again
-	// while the peer is silent.
+	// Endpoint is "host:port" or "address:port", "" for a peer that calls. A name is resolved by the node's resolver,
+	// again while the peer is silent.
 	Endpoint   string
 	AllowedIPs []netip.Prefix
 	Keepalive  int // seconds, 0 for none
@@ -83,6 +85,32 @@ type IPsecEnd struct {
 type IPsecChild struct {
 	Name          string
 	Local, Remote []netip.Prefix
+}
+
+// vpnLinkPrefix and a number are the name of a tunnel's link. Host state that is the same for every network matches the
+// prefix.
+const vpnLinkPrefix = "evpn"
+
+// VPNLink returns the link of the tunnel of network n, and VPNName the name of the tunnel.
+func VPNLink(n int) string { return vpnLinkPrefix + strconv.Itoa(n) }
+
+// VPNName returns the name of the tunnel of network n.
+func VPNName(n int) string { return fmt.Sprintf("ni/%d/vpn", n) }
+
+// VPNNumber returns the number of the network whose tunnel has a link, and whether it is the link of a tunnel.
+func VPNNumber(link string) (int, bool) {
+	digits, is := strings.CutPrefix(link, vpnLinkPrefix)
+	n, err := strconv.Atoi(digits)
+	return n, is && err == nil && n > 0 && VPNLink(n) == link
+}
+
+// linkNeeds returns what must exist before something can be on one of edgespan's links; kind is what it takes of a link
+// that is no tunnel's: the link of a tunnel is part of it, and up.
+func linkNeeds(kind Kind, link string) []ID {
+	if n, is := VPNNumber(link); is {
+		return []ID{{KindVPN, VPNName(n)}}
+	}
+	return []ID{{kind, link}}
 }
 
 func (v VPN) ID() ID      { return ID{KindVPN, v.Name} }

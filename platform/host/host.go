@@ -28,6 +28,7 @@ import (
 	"edgespan/platform/nft"
 	shots "edgespan/platform/probe"
 	"edgespan/platform/proc"
+	"edgespan/platform/vpn"
 	"edgespan/platform/watch"
 
 	"go.uber.org/zap"
@@ -39,7 +40,9 @@ const filterPause = 10 * time.Second
 // Config configures a Host.
 type Config struct {
 	RunDir string // absolute; created if missing
-	Log    *zap.Logger
+	// StateDir is the folder that keeps the keys which tunnels make; "" for one below RunDir.
+	StateDir string
+	Log      *zap.Logger
 	// NetnsPath is the network namespace to work in, "" for the process's own.
 	NetnsPath string
 	// ResolverRoot is the root folder of other programs' files about DNS servers; "" for the machine's own if its links
@@ -59,6 +62,7 @@ type Host struct {
 	fw     *firewall.Firewall
 	sets   *ipset.Sets
 	help   *dnsmasq.Helpers
+	vpn    *vpn.Tunnels
 	sys    sysctls
 	linked linked
 	swept  sync.Once // by the first Owners, before anything is created
@@ -98,6 +102,7 @@ func New(cfg Config) (*Host, error) {
 	}
 	h.fw = firewall.New(h.run, h.nft, h.folder)
 	h.help = dnsmasq.New(h.run, cfg.NetnsPath, cfg.RunDir)
+	h.vpn = newTunnels(cfg, h.run)
 	h.sys = sysctls{netns: cfg.NetnsPath, path: filepath.Join(cfg.RunDir, "host", "sysctl.json")}
 	return h, nil
 }
@@ -159,6 +164,9 @@ func (h *Host) observe(ctx context.Context, o netstate.Owner, full bool) (netsta
 		return nil, err
 	}
 	maps.Copy(s, sets)
+	if err := h.observeTunnel(ctx, o.Number, s); err != nil {
+		return nil, err
+	}
 	if err := h.observeSettings(o.Number, s); err != nil {
 		return nil, err
 	}
@@ -285,6 +293,7 @@ func (h *Host) Watch(ctx context.Context, emit func(netstate.HostEvent)) error {
 		h.help.Watch(ctx, func(ns []int) { tell(netstate.HostEvent{Ended: ns}) })
 	})
 	helpers.Go(func() { h.watchFilter(ctx, tell) })
+	helpers.Go(func() { h.vpn.Watch(ctx, func(n int) { tell(netstate.HostEvent{Ended: []int{n}}) }) })
 	defer helpers.Wait()
 	defer cancel()
 	dns := h.learn(ctx, tell)
