@@ -45,6 +45,8 @@ type Host interface {
 	// Counters returns what the rules of these chains have counted since each was written, in order. A chain that does
 	// not exist is left out.
 	Counters(ctx context.Context, o netstate.Owner, chains []netstate.ID) (map[netstate.ID][]netstate.Counter, error)
+	// TunnelStatus asks the tunnel of a network for its state; without a tunnel the result has no Kind.
+	TunnelStatus(ctx context.Context, o netstate.Owner) (netstate.TunnelStatus, error)
 	// LinkCounters returns what each link has carried, by name.
 	LinkCounters() (map[string]netstate.LinkCounters, error)
 	// HelperUsage returns what the processes of the networks use, by program.

@@ -202,6 +202,8 @@ func (d *deps) networkInput(o netstate.Owner, cfg nodeconf.Config, ports []netin
 		Overlap: clash,
 	}
 	in.Uplinks = netinst.UplinksOf(d.uplinksOf(o.Name, cfg.Networks[id], ports))
+	t, _ := d.topics.Tunnels.Get("", o.Name)
+	in.Assigned = netinst.Assigned{Addresses: t.Addresses, DNS: t.DNS}
 	for _, a := range adapters {
 		if l, ok := alloc.Leases[a.Key()]; ok {
 			in.Adapters = append(in.Adapters, netinst.Adapter{Config: a, Lease: l})
