@@ -65,7 +65,7 @@ func hexKey(k [32]byte) string { return hex.EncodeToString(k[:]) }
 // wgUntil waits for a condition that takes longer than until allows.
 func wgUntil(t testing.TB, limit time.Duration, what string, cond func() bool) {
 	t.Helper()
-	for end := time.Now().Add(limit); !cond(); time.Sleep(20 * time.Millisecond) {
+	for end := time.Now().Add(limit); !cond(); time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatalf("not within %v: %s", limit, what)
 		}
@@ -257,8 +257,10 @@ func (p *wgPeer) stop() {
 	_ = p.cmd.Wait()
 }
 
-func (p *wgPeer) ask(request string) (string, error) {
-	conn, err := net.Dial("unix", filepath.Join(p.folder, helper.SocketName))
+func (p *wgPeer) ask(request string) (string, error) { return p.askAt(helper.SocketName, request) }
+
+func (p *wgPeer) askAt(socket, request string) (string, error) {
+	conn, err := net.Dial("unix", filepath.Join(p.folder, socket))
 	if err != nil {
 		return "", err
 	}
@@ -317,7 +319,7 @@ func reached(t testing.TB, ns *netns.NS, to netip.Addr) {
 // during pings all the time while f runs, and returns how many packets are lost.
 func during(t testing.TB, ns *netns.NS, to netip.Addr, f func()) (lost int) {
 	t.Helper()
-	cmd := exec.Command("nsenter", "--net="+ns.Path, "--", "ping", "-q", "-i", "0.01", "-W", "2", "-w", "60", to.String())
+	cmd := exec.Command("nsenter", "--net="+ns.Path, "--", "ping", "-q", "-i", "0.01", "-W", "2", "-w", "180", to.String())
 	out := &strings.Builder{}
 	cmd.Stdout, cmd.Stderr = out, out
 	if err := cmd.Start(); err != nil {
