@@ -3,7 +3,7 @@
 # the word 'tests' also of those that only tests do: the race detector is linked by a C
 # compiler, whose headers come with gencat; with 'vm' also what a virtual machine needs. It does so
 # only where a command is missing: on a machine that has them it needs neither root nor a network.
-# As root it makes the user that dnsmasq runs as.
+# As root it makes the users that dnsmasq and the processes of WireGuard tunnels run as.
 set -eu
 
 case "${*-}" in
@@ -16,11 +16,13 @@ esac
 
 PATH=$PATH:/usr/sbin:/sbin
 
-# dnsmasq runs as a user that nothing else runs as. Without root it is one that it shares, of
-# which edgespan doctor tells.
-if [ "$(id -u)" = 0 ] && ! getent passwd edgespan-dns >/dev/null 2>&1 && command -v useradd >/dev/null 2>&1; then
-	useradd --system --user-group --no-create-home --home-dir /nonexistent --shell /usr/sbin/nologin edgespan-dns
-fi
+# dnsmasq runs as a user that nothing else runs as, and so do processes of WireGuard tunnels. Without root dnsmasq
+# shares its user, of which edgespan doctor tells.
+for user in edgespan-dns edgespan-vpn; do
+	if [ "$(id -u)" = 0 ] && ! getent passwd "$user" >/dev/null 2>&1 && command -v useradd >/dev/null 2>&1; then
+		useradd --system --user-group --no-create-home --home-dir /nonexistent --shell /usr/sbin/nologin "$user"
+	fi
+done
 
 packages=
 while read -r command package; do

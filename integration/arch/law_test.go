@@ -207,26 +207,30 @@ var mayImport = map[string][]string{
 		"config", "config/fleet/nodeproto", "platform/conns", "platform/nodelink/linkpb", "platform/pki",
 		"pubsub/backoff", "pubsub/ratelimit",
 	},
-	"platform/nodelink/linkpb":     {},
-	"platform/otlp":                {"platform/pki", "pubsub/backoff", "pubsub/trace"},
-	"platform/passwd":              {},
-	"platform/pki":                 {"platform/store"},
-	"platform/probe":               {"netinst/probe", "platform/pki", "platform/proc"},
-	"platform/proc":                {"netinst/netstate"},
-	"platform/resolvconf":          {"netinst/netstate"},
-	"platform/store":               {},
-	"platform/support":             {"config/layers/redact", "platform/proc", "platform/store"},
-	"platform/watch":               {"netinst/netstate", "platform/proc"},
-	"platform/store/backend":       {"config/kv"},
-	"platform/store/bolt":          {"config", "config/kv", "platform/store/backend"},
-	"platform/store/conformance":   {"config/kv", "platform/store/backend"},
-	"platform/store/etcd":          {"config/kv", "platform/store/backend"},
-	"platform/store/etcd/etcdtest": {},
+	"platform/nodelink/linkpb": {},
+	"platform/otlp":            {"platform/pki", "pubsub/backoff", "pubsub/trace"},
+	"platform/passwd":          {},
+	"platform/pki":             {"platform/store"},
+	"platform/probe":           {"netinst/probe", "platform/pki", "platform/proc"},
+	"platform/proc":            {"netinst/netstate"},
+	"platform/resolvconf":      {"netinst/netstate"},
+	"platform/store":           {},
+	"platform/support":         {"config/layers/redact", "platform/proc", "platform/store"},
+	"platform/vpn/wireguard": {
+		"netinst/netstate", "platform/proc", "platform/store", "platform/vpn/wireguard/helper",
+	},
+	"platform/vpn/wireguard/helper": {},
+	"platform/watch":                {"netinst/netstate", "platform/proc"},
+	"platform/store/backend":        {"config/kv"},
+	"platform/store/bolt":           {"config", "config/kv", "platform/store/backend"},
+	"platform/store/conformance":    {"config/kv", "platform/store/backend"},
+	"platform/store/etcd":           {"config/kv", "platform/store/backend"},
+	"platform/store/etcd/etcdtest":  {},
 
 	// Wiring.
 	"cmd/edgespan": {
 		"cmd/edgespan/configdbcli", "cmd/edgespan/daemon", "cmd/edgespan/demo", "cmd/edgespan/fleetcli",
-		"cmd/edgespan/layerscli", "cmd/edgespan/nodecli", "cmd/edgespan/reach", "cmd/edgespan/supportcli", "cmd/term",
+		"cmd/edgespan/layerscli", "cmd/edgespan/nodecli", "cmd/edgespan/reach", "cmd/edgespan/supportcli", "cmd/edgespan/tunnel", "cmd/term",
 	},
 	"cmd/edgespan-controller": {
 		"cmd/edgespan-controller/offline", "cmd/edgespan-controller/serve", "cmd/edgespan-controller/simulate",
@@ -305,10 +309,11 @@ var mayImport = map[string][]string{
 		"netinst/doctor", "platform/confdir", "platform/daemon", "platform/facts", "platform/store",
 		"platform/support",
 	},
-	"cmd/edgespan/reach": {"cmd/term", "config/httpapi/fleetapi", "config/httpapi/nodeapi", "platform/store"},
-	"cmd/term":           {"config", "config/httpapi/fleetapi", "config/httpapi/rest", "platform/confdir", "platform/pki", "pubsub/loglevel"},
-	"deploy":             {},
-	"examples":           {},
+	"cmd/edgespan/tunnel": {"cmd/term", "platform/vpn/wireguard/helper"},
+	"cmd/edgespan/reach":  {"cmd/term", "config/httpapi/fleetapi", "config/httpapi/nodeapi", "platform/store"},
+	"cmd/term":            {"config", "config/httpapi/fleetapi", "config/httpapi/rest", "platform/confdir", "platform/pki", "pubsub/loglevel"},
+	"deploy":              {},
+	"examples":            {},
 
 	// Tests of whole processes; no production code imports them.
 	"integration/arch":       {},
@@ -479,7 +484,8 @@ var places = []place{
 	// there only how etcd's client connects
 	{"google.golang.org/grpc", []string{"platform/nodelink", "actors", "platform/store/etcd"}},
 	{"google.golang.org/protobuf", []string{"platform/nodelink", "actors"}},
-	{"github.com/prometheus", []string{"config/httpapi/metrics"}}, // ADR 0075
+	{"github.com/prometheus", []string{"config/httpapi/metrics"}},      // ADR 0075
+	{"golang.zx2c4.com/wireguard", []string{"platform/vpn/wireguard"}}, // ADR 0089
 	{"go.etcd.io", []string{"platform/store"}},
 	{"os/exec", []string{"platform/proc", "platform/lab", "cmd/edgespan-controller/ctltest"}},
 	{"net/http", []string{"config/httpapi", "platform", "cmd"}},
