@@ -215,6 +215,7 @@ var mayImport = map[string][]string{
 	"platform/store":               {},
 	"platform/support":             {"config/layers/redact", "platform/proc", "platform/store"},
 	"platform/watch":               {"netinst/netstate", "platform/proc"},
+	"platform/vpn/ipsec":           {"netinst/netstate", "platform/pki", "platform/proc"},
 	"platform/store/backend":       {"config/kv"},
 	"platform/store/bolt":          {"config", "config/kv", "platform/store/backend"},
 	"platform/store/conformance":   {"config/kv", "platform/store/backend"},
@@ -477,7 +478,8 @@ var places = []place{
 	// there only how etcd's client connects
 	{"google.golang.org/grpc", []string{"platform/nodelink", "actors", "platform/store/etcd"}},
 	{"google.golang.org/protobuf", []string{"platform/nodelink", "actors"}},
-	{"github.com/prometheus", []string{"config/httpapi/metrics"}}, // ADR 0075
+	{"github.com/prometheus", []string{"config/httpapi/metrics"}},    // ADR 0075
+	{"github.com/strongswan/govici", []string{"platform/vpn/ipsec"}}, // ADR 0090
 	{"go.etcd.io", []string{"platform/store"}},
 	{"os/exec", []string{"platform/proc", "platform/lab", "cmd/edgespan-controller/ctltest"}},
 	{"net/http", []string{"config/httpapi", "platform", "cmd"}},
