@@ -2,10 +2,14 @@ package netns_test
 
 import (
 	"context"
+	"net/netip"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
+
+	"edgespan/netinst/netstate"
 )
 
 func TestAnIPsecTunnelCarriesPacketsBothWays(t *testing.T) {
@@ -50,5 +54,100 @@ func TestAnIPsecTunnelCarriesPacketsBothWays(t *testing.T) {
 	}
 	if _, err := os.Stat(l.dir + "/run/ni/3/vpn"); err == nil {
 		t.Error("its folder stays")
+	}
+}
+
+var swanEAP = swanCert("auth = eap-mschapv2\n eap_id = %any", "") + "secrets { eap-carol { id = carol\n secret = \"a password\" } }\n"
+
+// eap is a tunnel whose node has a user name and a password.
+func (l *ipsecLab) eap(ca *ipsecCA) netstate.VPN {
+	v := l.certified(ca, inAYear())
+	v.IPsec.Local = netstate.IPsecEnd{ID: "node.example", Auth: "eap-mschapv2", EAPUser: "carol", Secret: "a password"}
+	return v
+}
+
+func TestIPsecAuthenticatesByCertificatesAndEAP(t *testing.T) {
+	t.Run("certificates", func(t *testing.T) {
+		t.Parallel()
+		l, ca := newIPsecLab(t), newIPsecCA(t)
+		l.startSwanWith(ca, inAYear(), swanCert("auth = pubkey\n id = node.example", ""))
+		v := l.certified(ca, inAYear())
+		file := filepath.Join(l.dir, "node.pem") // one of a path, the other as a text
+		if err := os.WriteFile(file, []byte(v.IPsec.Local.Certificate), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		v.IPsec.Local.Certificate = file
+		l.put(v)
+		l.up()
+		l.carries()
+		// Another certificate of the same node disturbs nothing.
+		before := l.status().Peers[0].SPIs
+		next := l.certified(ca, inAYear())
+		next.Generation = 2
+		l.put(next)
+		l.carries()
+		if now := l.status().Peers[0].SPIs; now != before {
+			t.Errorf("with another certificate, the peers have connected anew: %s, was %s", now, before)
+		}
+	})
+	t.Run("EAP", func(t *testing.T) {
+		t.Parallel()
+		l, ca := newIPsecLab(t), newIPsecCA(t)
+		l.startSwanWith(ca, inAYear(), swanEAP)
+		l.put(l.eap(ca))
+		l.up()
+		l.carries()
+	})
+}
+
+func TestIPsecHasSeveralChildren(t *testing.T) {
+	t.Parallel()
+	l := newIPsecLab(t)
+	l.startSwan(strings.Replace(swanPSK(ipsecSecret, "", ""), "children {", `children { dmz {
+		local_ts = 10.2.7.0/24
+		remote_ts = 10.1.0.0/24 }`, 1))
+	l.peer.Exec(t, "ip", "addr", "add", "10.2.7.1/32", "dev", "lo")
+	v := l.vpn(1)
+	v.IPsec.Children = append(v.IPsec.Children, netstate.IPsecChild{
+		Name: "dmz", Local: v.IPsec.Children[0].Local, Remote: []netip.Prefix{netip.MustParsePrefix("10.2.7.0/24")},
+	})
+	l.put(v)
+	l.up()
+	for end := time.Now().Add(ipsecTimeout); strings.Count(l.status().Peers[0].SPIs, "/") < 2; time.Sleep(50 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("not both children stand: %+v", l.status())
+		}
+	}
+	l.carries()
+	if lost := pings(t, l.node, ipsecInside, "10.2.7.1", 10, "0.01"); lost > 0 {
+		t.Errorf("%d of 10 packets to the other subnet are lost", lost)
+	}
+	// A subnet that is in no child is not reached.
+	l.peer.Exec(t, "ip", "addr", "add", "10.2.9.1/32", "dev", "lo")
+	if lost := pings(t, l.node, ipsecInside, "10.2.9.1", 2, "0.01"); lost != 2 {
+		t.Errorf("%d of 2 packets to a subnet of no child arrive", 2-lost)
+	}
+}
+
+func TestIPsecTakesAVirtualIPAndDNS(t *testing.T) {
+	t.Parallel()
+	l := newIPsecLab(t)
+	conf := strings.Replace(swanPSK(ipsecSecret, "pools = office", ""), "remote_ts = 10.1.0.0/24", "", 1) +
+		"pools { office { addrs = 10.3.0.0/24\n dns = 10.2.0.53 } }\n"
+	l.startSwan(conf)
+	v := l.vpn(1)
+	v.IPsec.VirtualIP, v.IPsec.Policies, v.IPsec.Children = true, false, nil
+	l.put(v)
+	s := l.up()
+	if len(s.Addresses) != 1 || s.Addresses[0].String() != "10.3.0.1/32" || len(s.DNS) != 1 ||
+		s.DNS[0].String() != "10.2.0.53" {
+		t.Fatalf("assigned: %+v", s)
+	}
+	l.node.Exec(t, "ip", "addr", "add", "10.3.0.1/32", "dev", ipsecLink)
+	if lost := pings(t, l.node, "10.3.0.1", peerInside, 10, "0.01"); lost > 0 {
+		t.Errorf("%d of 10 packets to the peer are lost", lost)
+	}
+	if lost := pings(t, l.peer, peerInside, "10.3.0.1", 10, "0.01"); lost > 0 {
+		t.Errorf("%d of 10 packets from the peer are lost", lost)
 	}
 }

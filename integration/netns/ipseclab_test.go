@@ -2,11 +2,19 @@ package netns_test
 
 import (
 	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
 	"fmt"
+	"math/big"
 	"net/netip"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -199,14 +207,12 @@ func (l *ipsecLab) startSwan(conf string) *plainSwan {
 func (s *plainSwan) start() {
 	s.t.Helper()
 	settings := fmt.Sprintf(`charon-systemd {
+	load = kernel-libipsec kernel-netlink random nonce openssl aes sha1 sha2 hmac gcm ccm ctr chapoly curve25519 gmp pkcs1 pkcs8 pem pubkey x509 revocation constraints kdf drbg eap-identity eap-mschapv2 socket-default vici
 	plugins {
 		vici { socket = unix://%[1]s/vici }
-		kernel-libipsec { load = 20 }
+
 		kernel-netlink { fwmark = !0x42 }
 		socket-default { fwmark = 0x42 }
-		resolve { load = no }
-		bypass-lan { load = no }
-		attr { dns = 10.2.0.53 }
 	}
 	journal { default = -1 }
 	filelog { log { path = %[1]s/log
@@ -307,4 +313,122 @@ func pings(t testing.TB, from *netns.NS, source, to string, count int, every str
 		t.Fatalf("ping: %s", out)
 	}
 	return sent - got
+}
+
+// ipsecCA signs certificates of the tests.
+type ipsecCA struct {
+	cert *x509.Certificate
+	key  *ecdsa.PrivateKey
+	pem  string
+}
+
+func newIPsecCA(t testing.TB) *ipsecCA {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := &ipsecCA{key: key, cert: &x509.Certificate{
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "CA of the test"}, IsCA: true,
+		BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign, NotBefore: time.Now().AddDate(-1, 0, 0),
+		NotAfter: time.Now().AddDate(1, 0, 0), SubjectKeyId: []byte{1, 2, 3},
+	}}
+	der, err := x509.CreateCertificate(rand.Reader, c.cert, c.cert, key.Public(), key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.pem = string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}))
+	return c
+}
+
+// issue makes a certificate for a name, with its key.
+func (c *ipsecCA) issue(t testing.TB, name string, end time.Time) (cert, key string) {
+	t.Helper()
+	own, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	der, err := x509.CreateCertificate(rand.Reader, &x509.Certificate{
+		SerialNumber: big.NewInt(time.Now().UnixNano()), Subject: pkix.Name{CommonName: name}, DNSNames: []string{name},
+		NotBefore: time.Now().AddDate(0, -2, 0), NotAfter: end,
+	}, c.cert, own.Public(), c.key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	raw, err := x509.MarshalPKCS8PrivateKey(own)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})),
+		string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: raw}))
+}
+
+// startSwanWith starts the peer with a certificate.
+func (l *ipsecLab) startSwanWith(ca *ipsecCA, end time.Time, conf string) {
+	l.t.Helper()
+	cert, key := ca.issue(l.t, "peer.example", end)
+	for file, text := range map[string]string{"x509ca/ca.pem": ca.pem, "x509/peer.pem": cert, "private/peer.pem": key} {
+		path := filepath.Join(l.dir, "peer", file)
+		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+			l.t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			l.t.Fatal(err)
+		}
+	}
+	l.startSwan(conf)
+}
+
+// swanCert is the configuration of a peer with a certificate. remote is how the node shows who it is.
+func swanCert(remote, more string) string {
+	return fmt.Sprintf(`connections { gw {
+	version = 2
+	local_addrs = %s
+	send_cert = always
+	%s
+	local { auth = pubkey
+ id = peer.example
+ certs = peer.pem }
+	remote { %s }
+	children { lan { local_ts = 10.2.0.0/24
+ remote_ts = 10.1.0.0/24 } }
+} }
+`, ipsecPeer, more, remote)
+}
+
+// certified is a tunnel with certificates.
+func (l *ipsecLab) certified(ca *ipsecCA, end time.Time) netstate.VPN {
+	l.t.Helper()
+	v := l.vpn(1)
+	cert, key := ca.issue(l.t, "node.example", end)
+	v.IPsec.Local = netstate.IPsecEnd{ID: "node.example", Auth: "pubkey", Certificate: cert, Key: key}
+	v.IPsec.Remote = netstate.IPsecEnd{ID: "peer.example", Auth: "pubkey", CA: ca.pem}
+	return v
+}
+
+// carries fails the test if packets of either end are lost.
+func (l *ipsecLab) carries() {
+	l.t.Helper()
+	if lost := pings(l.t, l.node, ipsecInside, peerInside, 10, "0.01"); lost > 0 {
+		l.t.Errorf("%d of 10 packets to the peer are lost", lost)
+	}
+	if lost := pings(l.t, l.peer, peerInside, ipsecInside, 10, "0.01"); lost > 0 {
+		l.t.Errorf("%d of 10 packets from the peer are lost", lost)
+	}
+}
+
+// fails waits for a sentence in the status, which must come within 10 s.
+func (l *ipsecLab) fails(begin time.Time, parts ...string) {
+	l.t.Helper()
+	for {
+		s := l.status()
+		if !s.Up && !slices.ContainsFunc(parts, func(p string) bool { return !strings.Contains(s.Error, p) }) {
+			l.t.Logf("after %.1f s: %s", time.Since(begin).Seconds(), s.Error)
+			return
+		}
+		if time.Since(begin) > 10*time.Second {
+			l.t.Fatalf("after 10 s the status says %q, not %q: %+v", s.Error, parts, s)
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
 }

@@ -95,7 +95,8 @@ func otherIdentity(w *words, f []string) string {
 func authFailed(w *words, _ []string) string {
 	switch {
 	case w.peer.Auth == "psk":
-		return fmt.Sprintf("wrong pre-shared key or identity: the peer %s refuses the authentication of this node", w.name())
+		return fmt.Sprintf("wrong pre-shared key or identity: the peer %s refuses the authentication of this node%s",
+			w.name(), w.identities())
 	case !w.peer.End.IsZero() && time.Now().After(w.peer.End):
 		return fmt.Sprintf("the certificate of this node has expired on %s: the peer %s refuses it",
 			w.peer.End.Format(time.DateOnly), w.name())
@@ -103,7 +104,21 @@ func authFailed(w *words, _ []string) string {
 		return fmt.Sprintf("the certificate of this node is not valid before %s: the peer %s refuses it",
 			w.peer.Begin.Format(time.DateOnly), w.name())
 	case w.peer.Auth == "pubkey":
-		return fmt.Sprintf("the peer %s does not trust the certificate of this node, or expects another identity", w.name())
+		return fmt.Sprintf("the peer %s does not trust the certificate of this node, or expects another identity%s",
+			w.name(), w.identities())
 	}
-	return fmt.Sprintf("the peer %s refuses the identity of this node", w.name())
+	return fmt.Sprintf("the peer %s refuses the identity of this node%s", w.name(), w.identities())
+}
+
+// identities are those that this node claims for itself and its peer, in parentheses.
+func (w *words) identities() string {
+	switch {
+	case w.peer.LocalID != "" && w.peer.RemoteID != "":
+		return fmt.Sprintf(" (here %q, there %q)", w.peer.LocalID, w.peer.RemoteID)
+	case w.peer.LocalID != "":
+		return fmt.Sprintf(" (here %q)", w.peer.LocalID)
+	case w.peer.RemoteID != "":
+		return fmt.Sprintf(" (there %q)", w.peer.RemoteID)
+	}
+	return ""
 }

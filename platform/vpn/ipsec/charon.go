@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"edgespan/netinst/netstate"
 	"edgespan/platform/proc"
 )
 
@@ -29,6 +30,12 @@ var confinement = proc.Confinement{
 	Files:    1024,
 	FileSize: 1 << 20,
 }
+
+// The UDP ports at which peers call (RFC 7296 §2.23).
+const (
+	listenIKE = 500
+	listenNAT = 4500
+)
 
 // configVariable names the configuration of a charon, and identifies a process that an interrupted start has left.
 const configVariable = "STRONGSWAN_CONF"
@@ -53,7 +60,7 @@ func (t *Tunnels) start(ctx context.Context, r record) (proc.Ident, error) {
 	if err := t.stop(ctx, r.Name); err != nil {
 		return proc.Ident{}, err
 	}
-	if err := errors.Join(t.portsFree(r), t.linkFree(r)); err != nil {
+	if err := errors.Join(t.portsFree(r.Ports), t.linkFree(r)); err != nil {
 		return proc.Ident{}, err
 	}
 	folder := t.folder(r.Name)
@@ -63,6 +70,11 @@ func (t *Tunnels) start(ctx context.Context, r record) (proc.Ident, error) {
 	for _, left := range []string{recordFile, socketFile, logFile, dnsFile} {
 		if err := os.Remove(filepath.Join(folder, left)); err != nil && !errors.Is(err, os.ErrNotExist) {
 			return proc.Ident{}, fmt.Errorf("clear folder: %w", err)
+		}
+	}
+	for _, made := range []string{outFile, logFile} { // with the right mode
+		if err := writeFile(filepath.Join(folder, made), nil); err != nil {
+			return proc.Ident{}, fmt.Errorf("make log: %w", err)
 		}
 	}
 	if err := writeFile(filepath.Join(folder, configFile), []byte(r.Config)); err != nil {
@@ -138,13 +150,70 @@ func (t *Tunnels) stop(ctx context.Context, name string) error {
 	return nil
 }
 
-// portsFree refuses to listen where another program does: charon's sockets would take its packets.
-func (t *Tunnels) portsFree(r record) error {
-	if !strings.Contains(r.Config, "port = 500\n") {
-		return nil
+// portsOf returns the ports of a tunnel: those of IKE if it listens, or else free ones, which it keeps.
+func (t *Tunnels) portsOf(v netstate.VPN, have record, known bool) (ports, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if v.IPsec.Listen {
+		return ports{IKE: listenIKE, NAT: listenNAT}, nil
 	}
+	number, err := numberOf(v.Name)
+	if err != nil {
+		return ports{}, err
+	}
+	if known && have.Ports.IKE > 0 && have.Ports.IKE != listenIKE {
+		t.taken[number] = have.Ports
+		return have.Ports, nil
+	}
+	var p ports
+	if p.IKE, err = t.freePort(number); err != nil {
+		return ports{}, err
+	}
+	t.taken[number] = ports{IKE: p.IKE}
+	if p.NAT, err = t.freePort(number); err != nil {
+		return ports{}, err
+	}
+	t.taken[number] = p
+	return p, nil
+}
+
+// freePort is a UDP port that no program uses and no tunnel has. charon shares ports with others (SO_REUSEADDR), and so
+// would get one that another charon has.
+func (t *Tunnels) freePort(number int) (port int, err error) {
+	const tries = 100
+	err = t.run.In(func() error {
+		for range tries {
+			c, err := net.ListenUDP("udp", nil)
+			if err != nil {
+				return fmt.Errorf("find a free port: %w", err)
+			}
+			port = c.LocalAddr().(*net.UDPAddr).Port
+			if err := c.Close(); err != nil {
+				return err
+			}
+			if !t.has(port) {
+				return nil
+			}
+		}
+		return fmt.Errorf("tunnel %d: no UDP port is free", number)
+	})
+	return port, err
+}
+
+// has reports whether a port is that of a tunnel. The caller holds t.mu.
+func (t *Tunnels) has(port int) bool {
+	for _, p := range t.taken {
+		if p.IKE == port || p.NAT == port {
+			return true
+		}
+	}
+	return false
+}
+
+// portsFree refuses ports that another program uses: charon would take its packets.
+func (t *Tunnels) portsFree(p ports) error {
 	return t.run.In(func() error {
-		for _, port := range []int{500, 4500} {
+		for _, port := range []int{p.IKE, p.NAT} {
 			c, err := net.ListenUDP("udp", &net.UDPAddr{Port: port})
 			if err != nil {
 				return fmt.Errorf("another program uses UDP port %d: %w", port, err)

@@ -35,22 +35,18 @@ const espDefault = "aes128gcm16-aes256gcm16-chacha20poly1305,default"
 
 // plugins are all that a charon loads. Those that read files of strongSwan or of the host are not among them.
 var plugins = []string{
-	"random", "nonce", "openssl", "aes", "sha1", "sha2", "md5", "md4", "mgf1", "hmac", "xcbc", "cmac", "gcm", "ccm", "ctr",
+	"random", "nonce", "openssl", "aes", "sha1", "sha2", "md5", "mgf1", "hmac", "xcbc", "cmac", "gcm", "ccm", "ctr",
 	"chapoly", "curve25519", "gmp", "pkcs1", "pkcs8", "pem", "pubkey", "x509", "revocation",
 	"constraints", "kdf", "drbg", "resolve", "eap-identity", "eap-mschapv2", "socket-default", "vici",
 }
 
 // configText is the strongswan.conf of a charon. It has no secret.
-func configText(folder string, v netstate.VPN, by string) string {
+func configText(folder string, mark uint32, by string, at ports) string {
 	kernel := []string{"kernel-libipsec", "kernel-netlink"}
 	if by == byKernel {
 		kernel = kernel[1:]
 	}
-	port, natPort := 0, 0
-	if v.IPsec.Listen {
-		port, natPort = 500, 4500
-	}
-	at := func(file string) string { return filepath.Join(folder, file) }
+	file := func(name string) string { return filepath.Join(folder, name) }
 	return fmt.Sprintf(`charon-systemd {
 	load = %s
 	port = %d
@@ -97,8 +93,8 @@ func configText(folder string, v netstate.VPN, by string) string {
 		}
 	}
 }
-`, strings.Join(append(kernel, plugins...), " "), port, natPort, yes(by == byProcess), innerTun, retransmitAfter,
-		retransmitBase, retransmitTries, at(socketFile), v.Mark, v.Mark, at(dnsFile), at(logFile))
+`, strings.Join(append(kernel, plugins...), " "), at.IKE, at.NAT, yes(by == byProcess), innerTun, retransmitAfter,
+		retransmitBase, retransmitTries, file(socketFile), mark, mark, file(dnsFile), file(logFile))
 }
 
 func yes(b bool) string {
@@ -168,7 +164,8 @@ func connOf(v netstate.VPN, by string) map[string]any {
 		"local": endOf(c.Local, true), "remote": endOf(c.Remote, false),
 	}
 	if c.RekeyIKE > 0 {
-		conn["rekey_time"] = seconds(c.RekeyIKE)
+		conn["rekey_time"], conn["rand_time"] = seconds(c.RekeyIKE), seconds(c.RekeyIKE/10)
+		conn["over_time"] = seconds(late(c.RekeyIKE))
 	}
 	if c.Port > 0 {
 		conn["remote_port"] = strconv.Itoa(c.Port)
@@ -184,8 +181,8 @@ func connOf(v netstate.VPN, by string) map[string]any {
 			"remote_ts": selectors(child.Remote, c.Policies),
 		}
 		if c.RekeyChild > 0 {
-			x["rekey_time"] = seconds(c.RekeyChild)
-			x["rand_time"] = seconds(c.RekeyChild / 10)
+			x["rekey_time"], x["rand_time"] = seconds(c.RekeyChild), seconds(c.RekeyChild/10)
+			x["life_time"] = seconds(c.RekeyChild + late(c.RekeyChild))
 		}
 		if by == byKernel {
 			id := strconv.FormatUint(uint64(v.Mark), 10)
@@ -329,5 +326,8 @@ func list(text, otherwise string) []string {
 	}
 	return out
 }
+
+// late is how much later than its rekeying an SA ends, if the peer can't be reached for it.
+func late(life int) int { return max(life/10, 60) }
 
 func seconds(n int) string { return strconv.Itoa(n) + "s" }

@@ -53,6 +53,7 @@ type Tunnels struct {
 	ends   sync.WaitGroup // of the goroutines that send to ended
 	closed bool
 	all    map[int]*tunnel
+	taken  map[int]ports // by number of the network
 
 	probe   sync.Once
 	carrier string // what carries the packets
@@ -74,6 +75,7 @@ func New(run *proc.Runner, netns, runDir, _ string) *Tunnels {
 	return &Tunnels{
 		run: run, netns: netns, dir: runDir, group: proc.NewGroups(runDir),
 		ended: make(chan int), done: make(chan struct{}), all: map[int]*tunnel{},
+		taken: map[int]ports{},
 	}
 }
 
@@ -167,13 +169,16 @@ func (t *Tunnels) Put(ctx context.Context, v netstate.VPN) error {
 	if len(filepath.Join(folder, socketFile)) > maxSocket {
 		return fmt.Errorf("path of the run folder %s: longer than a socket's may be", t.dir)
 	}
-	want.Config = configText(folder, v, by)
 	x := t.tunnel(number)
 	x.op.Lock()
 	defer x.op.Unlock()
 	x.rest()
 	have, err := read(folder)
-	stands := err == nil && have.Config == want.Config && have.By == by && have.Link == v.Link && have.Alive() &&
+	if want.Ports, err = t.portsOf(v, have, err == nil); err != nil {
+		return err
+	}
+	want.Config = configText(folder, v.Mark, by, want.Ports)
+	stands := have.Number == number && have.Config == want.Config && have.By == by && have.Link == v.Link && have.Alive() &&
 		t.works(ctx, have) == nil
 	if stands {
 		want.Ident = have.Ident
@@ -228,6 +233,7 @@ func (t *Tunnels) Remove(ctx context.Context, v netstate.VPN) error {
 	x.leave()
 	t.mu.Lock()
 	delete(t.all, number)
+	delete(t.taken, number)
 	t.mu.Unlock()
 	if err := t.stop(ctx, v.Name); err != nil {
 		return err

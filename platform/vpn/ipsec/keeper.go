@@ -172,6 +172,9 @@ func isLiteral(address string) bool {
 	return err == nil
 }
 
+// anywhere are addresses that only default routes lead to. No packet is sent to them.
+var anywhere = []netip.Addr{netip.MustParseAddr("1.0.0.1"), netip.MustParseAddr("2001:4860::1")}
+
 // follow shows charon the address that its packets leave by. It returns why there is none.
 func (k *keeper) follow(sas []sa) string {
 	h, ns, err := k.t.host()
@@ -185,6 +188,9 @@ func (k *keeper) follow(sas []sa) string {
 		if a, err := netip.ParseAddr(x.remoteHost); err == nil {
 			to = append([]netip.Addr{a}, to...)
 		}
+	}
+	if len(to) == 0 && k.r.Ports.IKE == listenIKE {
+		to = anywhere
 	}
 	var v4, v6 netip.Addr
 	for _, a := range to {
@@ -201,6 +207,9 @@ func (k *keeper) follow(sas []sa) string {
 		return ""
 	}
 	if len(to) > 0 && !v4.IsValid() && !v6.IsValid() {
+		if k.r.Peer.Address == "" {
+			return "the network has no uplink at which peers could call"
+		}
 		return "no uplink of the network leads to the peer " + k.log.words.name()
 	}
 	return ""

@@ -10,6 +10,12 @@ import (
 	"edgespan/platform/proc"
 )
 
+// ports are the UDP ports of IKE, and of IKE and ESP behind a NAT.
+type ports struct {
+	IKE int `json:"ike"`
+	NAT int `json:"nat"`
+}
+
 // record is the file of a tunnel in its folder. It is written before the start, without an identity, and again after
 // it. It has no secret.
 type record struct {
@@ -23,6 +29,7 @@ type record struct {
 	Limits     netstate.ProcessLimits `json:"limits,omitzero"`
 	By         string                 `json:"by"`
 	Config     string                 `json:"config"` // strongswan.conf
+	Ports      ports                  `json:"ports"`
 	Peer       peer                   `json:"peer"`
 	Conn       map[string]any         `json:"conn"` // as it is loaded, without remote_addrs
 }
