@@ -31,7 +31,8 @@ func TestAnIPsecTunnelCarriesPacketsBothWays(t *testing.T) {
 		t.Fatalf("status: %+v", s)
 	}
 	p := s.Peers[0]
-	if !s.Up || s.By != "process" || s.Link != ipsecLink || s.Error != "" || !p.Up || p.Identity != "peer.example" ||
+	t.Logf("packets are carried by the %s", s.By)
+	if !s.Up || s.Link != ipsecLink || s.Error != "" || !p.Up || p.Identity != "peer.example" ||
 		p.Endpoint != ipsecPeer+":4500" || time.Since(p.LastHandshake) > time.Minute || p.Received < 40*84 || p.Sent < 40*84 ||
 		!strings.Contains(p.SPIs, "/") {
 		t.Errorf("status: %+v", s)
@@ -54,6 +55,58 @@ func TestAnIPsecTunnelCarriesPacketsBothWays(t *testing.T) {
 	}
 	if _, err := os.Stat(l.dir + "/run/ni/3/vpn"); err == nil {
 		t.Error("its folder stays")
+	}
+}
+
+// Where the kernel has ESP, it carries the packets: make vm runs this on a kernel of Debian's.
+func TestIPsecByTheKernel(t *testing.T) {
+	t.Parallel()
+	l := newIPsecLab(t)
+	l.startSwan(swanPSK(ipsecSecret, "", ""))
+	v := l.vpn(1)
+	v.IPsec.RekeyChild = 5
+	l.put(v)
+	if l.up().By != "kernel" {
+		t.Skip("the kernel of this machine has no ESP")
+	}
+	if out := l.node.Exec(t, "ip", "-d", "link", "show", ipsecLink); !strings.Contains(out, "xfrm if_id 0xe50003") {
+		t.Errorf("its link: %s", out)
+	}
+	l.carries()
+	if lost := pings(t, l.node, ipsecInside, peerInside, 600, "0.02"); lost > 0 {
+		t.Errorf("%d of 600 packets are lost while keys are renewed", lost)
+	}
+	if s := l.status(); s.Peers[0].Rekeys == 0 || s.Peers[0].Received < 600*84 {
+		t.Errorf("status: %+v", s)
+	}
+	lost := l.flow(300, "0.02")
+	time.Sleep(time.Second)
+	l.choose("up1")
+	if n := lost(); n > 150 {
+		t.Errorf("a switch of the uplink loses %d of 300 packets, 50 a second", n)
+	} else {
+		t.Logf("a switch of the uplink loses %d packets of 20 ms", n)
+	}
+	if out, err := l.swan.swanctl("--list-sas"); err != nil || !strings.Contains(out, "198.18.2.2") {
+		t.Errorf("the peer does not see the node at its other uplink: %v\n%s", err, out)
+	}
+	// Another daemon takes it over, and what stands of the kernel goes with the tunnel.
+	l.open()
+	if have, found := l.observe(); !found || have.Text() != v.Text() {
+		t.Errorf("observed %v %q, want %q", found, have.Text(), v.Text())
+	}
+	l.put(v)
+	l.carries()
+	ctx, cancel := context.WithTimeout(t.Context(), ipsecTimeout)
+	defer cancel()
+	if err := l.tunnels.Remove(ctx, v); err != nil {
+		t.Fatal(err)
+	}
+	if out := l.node.Exec(t, "ip", "xfrm", "state") + l.node.Exec(t, "ip", "xfrm", "policy"); out != "" {
+		t.Errorf("what stays of IPsec: %s", out)
+	}
+	if out, err := l.node.Try("ip", "link", "show", ipsecLink); err == nil {
+		t.Errorf("its link stays: %s", out)
 	}
 }
 

@@ -303,6 +303,8 @@ func TestIPsecFindsDrift(t *testing.T) {
 			t.Errorf("%s, and mended: observed as %v %q", name, found, have.Text())
 		}
 		l.up()
+		// The kernel opens the queue of a link that was down a moment after it is up.
+		until(t, "packets pass", func() bool { return pings(t, l.node, ipsecInside, peerInside, 1, "0.01") == 0 })
 		l.carries()
 	}
 }
