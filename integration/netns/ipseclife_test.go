@@ -326,6 +326,8 @@ func TestIPsecListens(t *testing.T) {
 		t.Errorf("connect: %v: %s", err, out)
 	}
 	l.up()
+	// Who answers is ready before who has called.
+	until(t, "packets pass", func() bool { return pings(t, l.node, ipsecInside, peerInside, 1, "0.01") == 0 })
 	l.carries()
 	// The ports are taken: another tunnel that listens is refused, and this one is not disturbed.
 	w := v

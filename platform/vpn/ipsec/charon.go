@@ -132,7 +132,7 @@ func (t *Tunnels) stop(ctx context.Context, name string) error {
 		}
 	}
 	if err == nil && r.Pid != 0 {
-		return t.dropLink(r)
+		return t.dropKernel(r.Number, r.Link)
 	}
 	if _, statErr := os.Stat(t.folder(name)); errors.Is(statErr, os.ErrNotExist) {
 		return nil
@@ -147,7 +147,11 @@ func (t *Tunnels) stop(ctx context.Context, name string) error {
 			return err
 		}
 	}
-	return nil
+	number, err := numberOf(name)
+	if err != nil {
+		return err
+	}
+	return t.dropKernel(number, fmt.Sprintf("evpn%d", number))
 }
 
 // portsOf returns the ports of a tunnel: those of IKE if it listens, or else free ones, which it keeps.

@@ -6,7 +6,7 @@ import (
 	"net"
 	"net/netip"
 	"os"
-	"runtime"
+	"slices"
 	"strings"
 	"time"
 
@@ -195,7 +195,7 @@ func (t *Tunnels) linkState(r record) (mtu int, up bool) {
 
 // linkFree refuses a name that a foreign link has, and removes a link of an ended charon.
 func (t *Tunnels) linkFree(r record) error {
-	if err := t.dropLink(r); err != nil {
+	if err := t.dropKernel(r.Number, r.Link); err != nil {
 		return err
 	}
 	name := r.Link
@@ -218,25 +218,6 @@ func (t *Tunnels) linkFree(r record) error {
 			return fmt.Errorf("interface name %s is in use by another link", name)
 		}
 	}
-}
-
-// dropLink removes a link of the kernel's IPsec that is edgespan's.
-func (t *Tunnels) dropLink(r record) error {
-	h, ns, err := t.host()
-	if err != nil {
-		return err
-	}
-	defer ns.Close()
-	defer h.Close()
-	l, err := h.LinkByName(r.Link)
-	x, ok := l.(*netlink.Xfrmi)
-	if err != nil || !ok || x.Ifid != r.Mark || x.Alias != aliasOf(r.Number) && x.Alias != "" { // none before setUp
-		return nil
-	}
-	if err := h.LinkDel(l); err != nil {
-		return fmt.Errorf("remove link %s: %w", r.Link, err)
-	}
-	return nil
 }
 
 // hasLink reports whether the link of a tunnel is that of its charon, by an error.
@@ -290,7 +271,8 @@ func setView(pid int, v4, v6 netip.Addr) error {
 		if err != nil {
 			return err
 		}
-		if x.want.IsValid() {
+		stands := slices.ContainsFunc(have, func(a netlink.Addr) bool { return addrOf(a) == x.want })
+		if x.want.IsValid() && !stands { // each change makes charon think about its path
 			if err := h.AddrReplace(l, address(x.want)); err != nil {
 				return fmt.Errorf("add address %s for charon: %w", x.want, err)
 			}
@@ -301,14 +283,20 @@ func setView(pid int, v4, v6 netip.Addr) error {
 			}
 		}
 		for _, a := range have {
-			if ip, ok := netip.AddrFromSlice(a.IP); ok && ip.Unmap() != x.want {
-				if err := h.AddrDel(l, &a); err != nil && !errors.Is(err, unix.EADDRNOTAVAIL) {
-					return fmt.Errorf("remove address %s of charon: %w", ip, err)
-				}
+			if addrOf(a) == x.want {
+				continue
+			}
+			if err := h.AddrDel(l, &a); err != nil && !errors.Is(err, unix.EADDRNOTAVAIL) {
+				return fmt.Errorf("remove address %s of charon: %w", a.IP, err)
 			}
 		}
 	}
 	return nil
+}
+
+func addrOf(a netlink.Addr) netip.Addr {
+	ip, _ := netip.AddrFromSlice(a.IP) // the kernel's are right
+	return ip.Unmap()
 }
 
 // source is the address that packets with a mark to a peer leave by.
@@ -323,55 +311,4 @@ func source(h *netlink.Handle, to netip.Addr, mark uint32) (netip.Addr, error) {
 		}
 	}
 	return netip.Addr{}, unix.ENETUNREACH
-}
-
-// probed returns what carries packets here: the kernel if it has all that a tunnel needs, which is tried out in an
-// empty network namespace.
-func (t *Tunnels) probed() string {
-	t.probe.Do(func() {
-		t.carrier = byKernel
-		if t.lacks = probeKernel(); t.lacks != nil {
-			t.carrier = byProcess
-		}
-	})
-	return t.carrier
-}
-
-func probeKernel() error {
-	done := make(chan error, 1)
-	go func() {
-		runtime.LockOSThread() // never unlocked: the thread ends with this goroutine, and the namespace with it
-		done <- func() error {
-			if unix.Gettid() == unix.Getpid() {
-				defer runtime.UnlockOSThread()
-				return probeKernel() // the main thread can't end
-			}
-			if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {
-				return fmt.Errorf("new network namespace: %w", err)
-			}
-			h, err := netlink.NewHandle(unix.NETLINK_ROUTE, unix.NETLINK_XFRM)
-			if err != nil {
-				return fmt.Errorf("open netlink: %w", err)
-			}
-			defer h.Close()
-			if err := h.SetSocketTimeout(askTime); err != nil {
-				return err
-			}
-			attrs := netlink.NewLinkAttrs()
-			attrs.Name = "probe"
-			if err := h.LinkAdd(&netlink.Xfrmi{LinkAttrs: attrs, Ifid: 1}); err != nil {
-				return fmt.Errorf("xfrm interface: %w", err)
-			}
-			err = h.XfrmStateAdd(&netlink.XfrmState{
-				Src: net.IPv4(127, 0, 0, 1), Dst: net.IPv4(127, 0, 0, 2), Proto: netlink.XFRM_PROTO_ESP,
-				Mode: netlink.XFRM_MODE_TUNNEL, Spi: 0x1000, Reqid: 1, ReplayWindow: 32, Ifid: 1,
-				Aead: &netlink.XfrmStateAlgo{Name: "rfc4106(gcm(aes))", Key: make([]byte, 20), ICVLen: 128},
-			})
-			if err != nil {
-				return fmt.Errorf("state of ESP: %w", err)
-			}
-			return nil
-		}()
-	}()
-	return <-done
 }
