@@ -194,7 +194,7 @@ var mayImport = map[string][]string{
 	"platform/host": {
 		"netinst/netstate", "netinst/probe", "platform/dhcp", "platform/dnsmasq", "platform/firewall", "platform/ipset",
 		"platform/kernel", "platform/nft", "platform/probe", "platform/proc", "platform/resolvconf", "platform/vpn",
-		"platform/watch",
+		"platform/vpn/ipsec", "platform/vpn/wireguard", "platform/watch",
 	},
 	"platform/ipset":                 {"netinst/netstate", "platform/dump"},
 	"platform/vpn":                   {"netinst/netstate"},
@@ -226,6 +226,7 @@ var mayImport = map[string][]string{
 	"platform/store/conformance":    {"config/kv", "platform/store/backend"},
 	"platform/store/etcd":           {"config/kv", "platform/store/backend"},
 	"platform/store/etcd/etcdtest":  {},
+	"platform/vpn/ipsec":            {"netinst/netstate", "platform/pki", "platform/proc"},
 
 	// Wiring.
 	"cmd/edgespan": {
@@ -486,6 +487,7 @@ var places = []place{
 	{"google.golang.org/protobuf", []string{"platform/nodelink", "actors"}},
 	{"github.com/prometheus", []string{"config/httpapi/metrics"}},      // ADR 0075
 	{"golang.zx2c4.com/wireguard", []string{"platform/vpn/wireguard"}}, // ADR 0089
+	{"github.com/strongswan/govici", []string{"platform/vpn/ipsec"}},   // ADR 0090
 	{"go.etcd.io", []string{"platform/store"}},
 	{"os/exec", []string{"platform/proc", "platform/lab", "cmd/edgespan-controller/ctltest"}},
 	{"net/http", []string{"config/httpapi", "platform", "cmd"}},
