@@ -104,6 +104,13 @@ func VPNNumber(link string) (int, bool) {
 	return n, is && err == nil && n > 0 && VPNLink(n) == link
 }
 
+// VPNNameNumber returns the number of the network whose tunnel has a name, and whether it is the name of a tunnel.
+func VPNNameNumber(name string) (int, bool) {
+	digits := strings.TrimSuffix(strings.TrimPrefix(name, "ni/"), "/vpn")
+	n, err := strconv.Atoi(digits)
+	return n, err == nil && n > 0 && VPNName(n) == name
+}
+
 // linkNeeds returns what must exist before something can be on one of edgespan's links; kind is what it takes of a link
 // that is no tunnel's: the link of a tunnel is part of it, and up.
 func linkNeeds(kind Kind, link string) []ID {

@@ -110,6 +110,7 @@ func New(cfg Config) (*Host, error) {
 // Close closes what New opened and leaves the host unchanged.
 func (h *Host) Close() error {
 	h.help.Close()
+	h.vpn.Close()
 	h.kernel.Close()
 	h.nft.Close()
 	h.sets.Close()

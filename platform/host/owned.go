@@ -34,8 +34,7 @@ func ownedByNumber(o netstate.Owner, obj netstate.Object) error {
 	case netstate.Rule:
 		n, ok = kernel.PriorityNumber(obj.Priority)
 	case netstate.VPN:
-		n, ok = netstate.VPNNumber(obj.Link)
-		ok = ok && obj.Name == netstate.VPNName(n)
+		n, ok = netstate.VPNNameNumber(obj.Name)
 	case netstate.Set:
 		n, ok = ipset.Number(obj.Name)
 	}

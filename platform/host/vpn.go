@@ -3,10 +3,13 @@ package host
 import (
 	"context"
 	"errors"
+	"path/filepath"
 
 	"edgespan/netinst/netstate"
 	"edgespan/platform/proc"
 	"edgespan/platform/vpn"
+	"edgespan/platform/vpn/ipsec"
+	"edgespan/platform/vpn/wireguard"
 )
 
 // observeTunnel adds the tunnel of a network.
@@ -29,22 +32,11 @@ func (h *Host) TunnelStatus(ctx context.Context, o netstate.Owner) (netstate.Tun
 }
 
 // newTunnels opens the tunnels of this host.
-func newTunnels(cfg Config, _ *proc.Runner) *vpn.Tunnels {
-	return vpn.New(cfg.RunDir, unavailable{}, unavailable{})
+func newTunnels(cfg Config, run *proc.Runner) *vpn.Tunnels {
+	state := cfg.StateDir
+	if state == "" {
+		state = filepath.Join(cfg.RunDir, "state")
+	}
+	return vpn.New(cfg.RunDir, wireguard.New(run, cfg.NetnsPath, cfg.RunDir, state),
+		ipsec.New(run, cfg.NetnsPath, cfg.RunDir, state))
 }
-
-// unavailable is a method whose package is not part of this build.
-type unavailable struct{}
-
-func (unavailable) Put(context.Context, netstate.VPN) error {
-	return errors.New("this build has no tunnels of this method")
-}
-func (unavailable) Remove(context.Context, netstate.VPN) error { return nil }
-func (unavailable) Forget(string) error                        { return nil }
-func (unavailable) Observe(context.Context, int) (netstate.VPN, bool, error) {
-	return netstate.VPN{}, false, nil
-}
-func (unavailable) Status(context.Context, int) (netstate.TunnelStatus, error) {
-	return netstate.TunnelStatus{}, vpn.ErrNone
-}
-func (unavailable) Ended() <-chan int { return nil }

@@ -17,14 +17,21 @@ type Method interface {
 	Put(ctx context.Context, v netstate.VPN) error
 	// Remove removes a tunnel with its process, link and folder. A missing one is no error.
 	Remove(ctx context.Context, v netstate.VPN) error
-	// Forget deletes what is kept of a network that is deleted.
-	Forget(uuid string) error
 	// Observe returns the tunnel of a network, with the Text of the one that was put last if nothing has changed since.
 	Observe(ctx context.Context, number int) (v netstate.VPN, found bool, err error)
 	// Status asks the tunnel of a network for its state.
 	Status(ctx context.Context, number int) (netstate.TunnelStatus, error)
 	// Ended delivers the numbers of networks whose process has ended by itself.
 	Ended() <-chan int
+	// Close ends what the daemon does for tunnels, and leaves them as they are.
+	Close()
+}
+
+// Keeper is a method that keeps something of a network beyond its tunnel.
+type Keeper interface {
+	Method
+	// Forget deletes what is kept of a network that is deleted.
+	Forget(uuid string) error
 }
 
 // ErrNone is the error of a network without a tunnel.
@@ -34,6 +41,7 @@ var ErrNone = errors.New("the network has no tunnel")
 type Tunnels struct {
 	dir     string // run directory
 	methods [2]Method
+	keeper  Keeper
 }
 
 // The indexes of the methods.
@@ -43,8 +51,15 @@ const (
 )
 
 // New returns the tunnels whose folders are below a run directory.
-func New(runDir string, wireguard, ipsecs Method) *Tunnels {
-	return &Tunnels{dir: runDir, methods: [2]Method{wireguard, ipsecs}}
+func New(runDir string, wireguard Keeper, ipsecs Method) *Tunnels {
+	return &Tunnels{dir: runDir, methods: [2]Method{wireguard, ipsecs}, keeper: wireguard}
+}
+
+// Close ends what the daemon does for tunnels, and leaves them as they are.
+func (t *Tunnels) Close() {
+	for _, m := range t.methods {
+		m.Close()
+	}
 }
 
 // Put creates or changes a tunnel. One of another method is removed first: they share the link's name.
@@ -68,19 +83,23 @@ func (t *Tunnels) Put(ctx context.Context, v netstate.VPN) error {
 	return t.methods[want].Put(ctx, v)
 }
 
-// Remove removes a tunnel.
+// Remove removes a tunnel: by the method that has made it, because the others would delete its folder and leave the
+// process; by all methods if none knows what a crash has left.
 func (t *Tunnels) Remove(ctx context.Context, v netstate.VPN) error {
-	var errs []error
-	for _, m := range t.methods {
-		errs = append(errs, m.Remove(ctx, v))
+	n, is := netstate.VPNNameNumber(v.Name)
+	if !is {
+		return fmt.Errorf("tunnel %s: must be of a network", v.Name)
 	}
-	return errors.Join(errs...)
+	for _, m := range t.methods {
+		if _, found, _ := m.Observe(ctx, n); found { // one that does not answer is found, with an error
+			return m.Remove(ctx, v)
+		}
+	}
+	return errors.Join(t.methods[ipsec].Remove(ctx, v), t.methods[wireGuard].Remove(ctx, v))
 }
 
 // Forget deletes what is kept of a network that is deleted.
-func (t *Tunnels) Forget(uuid string) error {
-	return errors.Join(t.methods[wireGuard].Forget(uuid), t.methods[ipsec].Forget(uuid))
-}
+func (t *Tunnels) Forget(uuid string) error { return t.keeper.Forget(uuid) }
 
 // folder is the run folder of the tunnel of a network; without it there is none.
 func (t *Tunnels) folder(number int) bool {
