@@ -13,7 +13,7 @@ import (
 
 // vpnDoc is a document with n networks whose tunnels have been assigned their addresses.
 func vpnDoc(n int) string {
-	text := "ports: {wan: {ifName: eth0, uplink: true}}\nnetworkInstances:\n"
+	text := "ports: {wan: {ifName: uplink0, uplink: true}}\nnetworkInstances:\n"
 	for i := 1; i <= n; i++ {
 		text += fmt.Sprintf("  %s: {displayName: net%d, type: vpn, port: wan, ipv4: {subnet: 10.%d.0.0/24}, vpn: {method: ipsec, "+
 			"nat: true, ipsec: {remote: 192.0.2.7, psk: secret-canary, virtualIP: true}}}\n", niID(i), i, i)
@@ -80,7 +80,7 @@ func TestATunnelIsFollowedAndOneThatHangsHoldsUpNothing(t *testing.T) {
 		if fmt.Sprint(texts) != fmt.Sprint(want) {
 			t.Errorf("events %q, want %q", texts, want)
 		}
-		r.apply("ports: {wan: {ifName: eth0, uplink: true}}\n")
+		r.apply("ports: {wan: {ifName: uplink0, uplink: true}}\n")
 		r.settle(10 * time.Second)
 		if list, err := r.node.List(t.Context(), "tunnel"); err != nil || len(list) != 0 || len(r.host.State(1)) != 0 {
 			t.Errorf("left: %+v, %v, %v", list, err, r.host.State(1))

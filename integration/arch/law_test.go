@@ -193,8 +193,8 @@ var mayImport = map[string][]string{
 	"platform/dhcp":       {"netinst/netstate", "platform/proc"},
 	"platform/host": {
 		"netinst/netstate", "netinst/probe", "platform/dhcp", "platform/dnsmasq", "platform/firewall", "platform/ipset",
-		"platform/kernel", "platform/nft", "platform/probe", "platform/proc", "platform/resolvconf", "platform/vpn",
-		"platform/vpn/ipsec", "platform/vpn/wireguard", "platform/watch",
+		"platform/kernel", "platform/nft", "platform/pki", "platform/probe", "platform/proc", "platform/resolvconf",
+		"platform/vpn", "platform/vpn/ipsec", "platform/vpn/wireguard", "platform/watch",
 	},
 	"platform/ipset":                 {"netinst/netstate", "platform/dump"},
 	"platform/vpn":                   {"netinst/netstate"},

@@ -124,7 +124,13 @@ func (w *world) until(what string, cond func() bool) {
 // outside of the tunnel.
 func newVPNWorld(t *testing.T) (*world, *vpnPeer) {
 	t.Helper()
-	w := newWorld(t, "web")
+	return newVPNWorldOf(t, lab.Options{Apps: []string{"web"}})
+}
+
+// newVPNWorldOf is newVPNWorld with more options of the lab.
+func newVPNWorldOf(t *testing.T, o lab.Options) (*world, *vpnPeer) {
+	t.Helper()
+	w := newWorldOf(t, o)
 	p := &vpnPeer{world: w, folder: filepath.Join(t.TempDir(), "peer")}
 	if err := os.MkdirAll(p.folder, 0o700); err != nil {
 		t.Fatal(err)

@@ -99,7 +99,7 @@ func (h *Host) doItem(ctx context.Context, o netstate.Owner, verb netstate.Verb,
 	}
 	switch obj := obj.(type) {
 	case netstate.VPN:
-		return pick(verb, func() error { return h.vpn.Put(ctx, obj) }, func() error { return h.vpn.Remove(ctx, obj) })
+		return pick(verb, func() error { return h.putTunnel(ctx, obj) }, func() error { return h.vpn.Remove(ctx, obj) })
 	case netstate.Link:
 		return h.doLink(ctx, verb, obj)
 	case netstate.Port:

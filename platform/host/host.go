@@ -26,6 +26,7 @@ import (
 	"edgespan/platform/ipset"
 	"edgespan/platform/kernel"
 	"edgespan/platform/nft"
+	"edgespan/platform/pki"
 	shots "edgespan/platform/probe"
 	"edgespan/platform/proc"
 	"edgespan/platform/vpn"
@@ -42,6 +43,8 @@ type Config struct {
 	RunDir string // absolute; created if missing
 	// StateDir is the folder that keeps the keys which tunnels make; "" for one below RunDir.
 	StateDir string
+	// Identity returns the node's own certificate for tunnels that show it (auth node); nil: there is none.
+	Identity func() (pki.Identity, error)
 	Log      *zap.Logger
 	// NetnsPath is the network namespace to work in, "" for the process's own.
 	NetnsPath string
@@ -63,6 +66,7 @@ type Host struct {
 	sets   *ipset.Sets
 	help   *dnsmasq.Helpers
 	vpn    *vpn.Tunnels
+	who    func() (pki.Identity, error)
 	sys    sysctls
 	linked linked
 	swept  sync.Once // by the first Owners, before anything is created
@@ -102,7 +106,7 @@ func New(cfg Config) (*Host, error) {
 	}
 	h.fw = firewall.New(h.run, h.nft, h.folder)
 	h.help = dnsmasq.New(h.run, cfg.NetnsPath, cfg.RunDir)
-	h.vpn = newTunnels(cfg, h.run)
+	h.vpn, h.who = newTunnels(cfg, h.run), cfg.Identity
 	h.sys = sysctls{netns: cfg.NetnsPath, path: filepath.Join(cfg.RunDir, "host", "sysctl.json")}
 	return h, nil
 }

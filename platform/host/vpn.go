@@ -1,11 +1,14 @@
 package host
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"path/filepath"
 
 	"edgespan/netinst/netstate"
+	"edgespan/platform/pki"
 	"edgespan/platform/proc"
 	"edgespan/platform/vpn"
 	"edgespan/platform/vpn/ipsec"
@@ -19,6 +22,28 @@ func (h *Host) observeTunnel(ctx context.Context, number int, s netstate.State) 
 		s.Add(v)
 	}
 	return err
+}
+
+// byNode is the value of IPsecEnd.Auth of a tunnel that shows the node's own certificate.
+const byNode = "node"
+
+// putTunnel creates or changes a tunnel. The node's certificate is read here, so that no config and no state holds it.
+func (h *Host) putTunnel(ctx context.Context, v netstate.VPN) error {
+	if v.IPsec == nil || v.IPsec.Local.Auth != byNode {
+		return h.vpn.Put(ctx, v)
+	}
+	if h.who == nil {
+		return fmt.Errorf("show the node's certificate: %w", pki.ErrNotJoined)
+	}
+	own, err := h.who()
+	if err != nil {
+		return err
+	}
+	x := *v.IPsec
+	x.Local.Auth, x.Local.Certificate, x.Local.Key = "pubkey", own.Certificate, own.Key
+	x.Remote.CA = cmp.Or(x.Remote.CA, own.CA)
+	v.IPsec = &x
+	return h.vpn.Put(ctx, v)
 }
 
 // TunnelStatus asks the tunnel of a network for its state. It returns by ctx's

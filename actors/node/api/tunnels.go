@@ -2,10 +2,12 @@ package api
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	"edgespan/config/httpapi/nodeapi"
 	"edgespan/netinst"
+	"edgespan/netinst/doctor"
 	"edgespan/netinst/netstate"
 )
 
@@ -80,4 +82,23 @@ func (n *Reader) explainTunnel(id string, now time.Time) string {
 		}
 	}
 	return text
+}
+
+// doctorTunnels returns the tunnels of networks for the doctor.
+func (n *Reader) doctorTunnels(networks []netinst.NetworkInstanceConfig) (out []doctor.Tunnel) {
+	for _, c := range networks {
+		if !c.HasTunnel() {
+			continue
+		}
+		t := doctor.Tunnel{Network: c}
+		t.Status, _ = n.Topics.Tunnels.Get("", c.UUID.String())
+		trouble, _ := n.Topics.Trouble.Get("", c.UUID.String())
+		for _, f := range trouble.Failing {
+			if strings.Contains(f.Op, " "+string(netstate.KindVPN)+" ") && !f.Blocked {
+				t.Fault = f.Error
+			}
+		}
+		out = append(out, t)
+	}
+	return out
 }

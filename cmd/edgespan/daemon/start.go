@@ -167,7 +167,8 @@ func flowStore(dir string) *datadir.Lines {
 }
 
 func (o *nodeOptions) host(log *zap.Logger) host.Config {
-	return host.Config{RunDir: o.RunDir, StateDir: o.StateDir, Log: log.Named(logHost), ResolverRoot: o.ResolverRoot}
+	return host.Config{RunDir: o.RunDir, StateDir: o.StateDir, Log: log.Named(logHost), ResolverRoot: o.ResolverRoot,
+		Identity: func() (pki.Identity, error) { return pki.IdentityOf(o.StateDir) }}
 }
 
 // record writes down what the daemon was started with, for support archives. The daemon works without it.
