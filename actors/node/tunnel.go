@@ -91,6 +91,9 @@ func (b *bridge) followTunnel(c actor.Context, config netinst.NetworkInstanceCon
 // one, with the reason.
 func (b *bridge) tunnelPolled(c actor.Context, msg tunnelPolled) {
 	t, s := &b.tunnel, msg.status
+	if !t.on { // a poll that was under way
+		s, msg.err = netstate.TunnelStatus{}, nil
+	}
 	if msg.err != nil {
 		s = t.last
 		s.Error = "its state is not known: " + msg.err.Error()
