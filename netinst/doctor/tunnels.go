@@ -23,12 +23,11 @@ func tunnels(_ netstate.Facts, n Node) []Finding {
 		fix := "edgespan explain ni/" + t.Network.UUID.String()
 		switch {
 		case strings.Contains(t.Fault, "not installed"):
-			out = append(out, Finding{Level: Problem, Text: fmt.Sprintf("network %s has no tunnel: %s", name(t.Network), t.Fault),
+			out = append(out, Finding{Level: Problem, Text: without(t),
 				Fix: "apt-get install charon-systemd libcharon-extra-plugins libcharon-extauth-plugins " +
 					"libstrongswan-standard-plugins libstrongswan-extra-plugins"})
 		case t.Fault != "":
-			out = append(out, Finding{Level: Problem, Text: fmt.Sprintf("network %s has no tunnel: %s", name(t.Network), t.Fault),
-				Fix: fix})
+			out = append(out, Finding{Level: Problem, Text: without(t), Fix: fix})
 		case t.Status.Kind != "" && !t.Status.Up:
 			out = append(out, Finding{Level: Warning, Fix: fix,
 				Text: strings.TrimSuffix(fmt.Sprintf("the tunnel of network %s is down: %s", name(t.Network), t.Status.Error),
@@ -41,6 +40,10 @@ func tunnels(_ netstate.Facts, n Node) []Finding {
 		}
 	}
 	return out
+}
+
+func without(t Tunnel) string {
+	return fmt.Sprintf("network %s has no tunnel: %s", name(t.Network), t.Fault)
 }
 
 // modules are the kernel modules that carry the packets of tunnels.

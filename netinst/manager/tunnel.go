@@ -56,8 +56,8 @@ func (m *Manager) tunnelWarning() string {
 	return "the tunnel is down: " + cmp.Or(m.tunnel.Error, "no peer has answered yet")
 }
 
-// TunnelEvents returns what has happened to a tunnel from one status to the next, in a sentence each: that it went up or
-// down, that a peer did, and that one was heard from another address.
+// TunnelEvents returns what has happened to a tunnel from one status to the next, in a sentence each: that it went up
+// or down, that a peer did, and that one was heard from another address.
 func TunnelEvents(was, now netstate.TunnelStatus) (texts []string) {
 	switch {
 	case now.Kind == "":
