@@ -44,15 +44,16 @@ type Tunnels struct {
 	keeper  Keeper
 }
 
-// The indexes of the methods.
+// The indexes of the methods, in the order in which they are asked: IPsec knows its tunnels by their records, WireGuard
+// also by the type of their links, which those of IPsec in userspace have too.
 const (
-	wireGuard = iota
-	ipsec
+	ipsec = iota
+	wireGuard
 )
 
 // New returns the tunnels whose folders are below a run directory.
 func New(runDir string, wireguard Keeper, ipsecs Method) *Tunnels {
-	return &Tunnels{dir: runDir, methods: [2]Method{wireguard, ipsecs}, keeper: wireguard}
+	return &Tunnels{dir: runDir, methods: [2]Method{ipsecs, wireguard}, keeper: wireguard}
 }
 
 // Close ends what the daemon does for tunnels, and leaves them as they are.
@@ -72,13 +73,17 @@ func (t *Tunnels) Put(ctx context.Context, v netstate.VPN) error {
 	if !is || v.Name != netstate.VPNName(n) || (v.WireGuard != nil) == (v.IPsec != nil) {
 		return fmt.Errorf("tunnel %s on %s: must be of one network and one method", v.Name, v.Link)
 	}
-	other := t.methods[1-want]
-	old, found, err := other.Observe(ctx, n)
-	if err == nil && found {
-		err = other.Remove(ctx, old)
-	}
-	if err != nil {
-		return fmt.Errorf("replace the tunnel of another method: %w", err)
+	for i, m := range t.methods {
+		old, found, err := m.Observe(ctx, n)
+		if found && i != want {
+			err = m.Remove(ctx, old)
+		}
+		if err != nil && i != want {
+			return fmt.Errorf("replace the tunnel of another method: %w", err)
+		}
+		if found {
+			break
+		}
 	}
 	return t.methods[want].Put(ctx, v)
 }
