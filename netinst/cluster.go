@@ -2,6 +2,7 @@ package netinst
 
 import (
 	"fmt"
+	"net/netip"
 	"regexp"
 	"slices"
 	"strings"
@@ -16,6 +17,26 @@ import (
 //
 // The rules of apps still apply: only frames that the rules can match pass from an open port to an app. The node is not
 // a station of that network: no frame is delivered to it.
+
+// Tunnel is this node's end of a VXLAN tunnel (RFC 7348) that is a port of its network's bridge.
+type Tunnel struct {
+	Name     string     // shown to people and in reports: the node at its other end
+	VNI      uint32     // 24 bits
+	Local    netip.Addr // invalid: unknown, the tunnel waits
+	Remote   netip.Addr // invalid: unknown, the tunnel waits
+	Port     uint16     // UDP
+	MTU      int        // octets of payload
+	Isolated bool       // frames of other isolated ports do not leave by it
+	// Encrypted is the WireGuard peer through which the tunnel's packets go; nil: they go in the clear. Local and Remote
+	// are then addresses inside WireGuard.
+	Encrypted *TunnelKey `json:",omitempty"`
+}
+
+// TunnelKey is the WireGuard peer at the other end of a tunnel.
+type TunnelKey struct {
+	PublicKey string         // base64; "": unknown, the tunnel waits
+	Endpoint  netip.AddrPort // invalid: unknown, the other end begins
+}
 
 // TunnelIfName is the link of the tunnel with a number on network n.
 func TunnelIfName(n int, vni uint32) IfName {
@@ -164,6 +185,9 @@ func (t Tunnel) waits() string {
 	}
 	if !t.Remote.IsValid() {
 		not = append(not, fmt.Sprintf("the address of %s is not known yet", t.Name))
+	}
+	if t.Encrypted != nil && t.Encrypted.PublicKey == "" {
+		not = append(not, fmt.Sprintf("the key of %s is not known yet", t.Name))
 	}
 	if not == nil && t.Local.Is4() != t.Remote.Is4() {
 		not = append(not, fmt.Sprintf("the local address %s and the address %s of %s are of different families", t.Local,

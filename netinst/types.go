@@ -100,6 +100,8 @@ type NetworkInstanceConfig struct {
 	// across nodes (docs/peers.md). (omitempty: the digests of configs without them do not change.)
 	Tunnels []Tunnel `json:",omitempty"` // by Name
 	Members []IfName `json:",omitempty"` // links of the host, sorted
+	// WireGuardPort is the UDP port at which the node listens for the other ends of its encrypted tunnels.
+	WireGuardPort int `json:",omitempty"`
 	// Sharers is the number of equal shares into which half of the node's table of tracked flows is divided (FlowShare):
 	// the result of function Sharers.
 	Sharers int `json:",omitempty"`
@@ -117,17 +119,6 @@ type NetworkInstanceConfig struct {
 type AccessPort struct {
 	Label string
 	VLAN  int
-}
-
-// Tunnel is this node's end of a VXLAN tunnel (RFC 7348) that is a port of its network's bridge.
-type Tunnel struct {
-	Name     string     // shown to people and in reports: the node at its other end
-	VNI      uint32     // 24 bits
-	Local    netip.Addr // invalid: unknown, the tunnel waits
-	Remote   netip.Addr // invalid: unknown, the tunnel waits
-	Port     uint16     // UDP
-	MTU      int        // octets of payload
-	Isolated bool       // frames of other isolated ports do not leave by it
 }
 
 // AdapterKey names one adapter: key of AppAdapterConfig and AppAdapterStatus.

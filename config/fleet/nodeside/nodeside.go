@@ -73,5 +73,5 @@ func Ports(all map[string]netinst.PortStatus) []nodeproto.Port {
 
 // SamePort reports whether two ports have equal values.
 func SamePort(a, b nodeproto.Port) bool {
-	return a.Label == b.Label && a.MTU == b.MTU && slices.Equal(a.Addresses, b.Addresses)
+	return a.Label == b.Label && a.MTU == b.MTU && a.PublicKey == b.PublicKey && slices.Equal(a.Addresses, b.Addresses)
 }
