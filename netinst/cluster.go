@@ -1,6 +1,7 @@
 package netinst
 
 import (
+	"cmp"
 	"fmt"
 	"net/netip"
 	"regexp"
@@ -45,6 +46,102 @@ func TunnelIfName(n int, vni uint32) IfName {
 
 // ownName matches the names reserved for edgespan's own links.
 var ownName = regexp.MustCompile(`^(` + linkPrefix + `[0-9]+([av][0-9]+)?|evpn[0-9]+)$`)
+
+// The packets of an encrypted cluster's tunnels go through WireGuard: one interface (evpn<n>) for each cluster, with one
+// peer for each other node, whose only address is the one inside (TunnelKey, Tunnel.Remote). WireGuard's own packets are
+// routed like others of the host. The VXLAN of each cluster has a UDP port of its own, and the guard (sealed) lets the
+// node take packets for it only from that interface, and from the interface nothing else but ICMPv6: so neither a
+// neighbour on the underlay nor a member of another cluster can send frames into a cluster, and being a member gives
+// access to no service of the node.
+
+// ClustersIdentity is the name of the node's key for its encrypted clusters.
+const ClustersIdentity = "clusters"
+
+// clusterKeepalive is how often, in seconds, something is sent to each peer: a node behind NAT stays reachable.
+const clusterKeepalive = 25
+
+// vxlanOverhead is what VXLAN over IPv6 adds to a packet (RFC 7348 §5), in octets.
+const vxlanOverhead = 40 + 8 + 8 + 14
+
+// IsEncrypted reports whether tunnels of a cluster's network go through WireGuard.
+func (c NetworkInstanceConfig) IsEncrypted() bool {
+	return slices.ContainsFunc(c.Tunnels, func(t Tunnel) bool { return t.Encrypted != nil })
+}
+
+// SealedPort is the UDP port of an encrypted cluster's VXLAN, 0 for another network.
+func (c NetworkInstanceConfig) SealedPort() uint16 {
+	for _, t := range c.Tunnels {
+		if t.Encrypted != nil {
+			return t.Port
+		}
+	}
+	return 0
+}
+
+// encryption returns the WireGuard interface of an encrypted cluster and its address, once any peer is known.
+func (nw network) encryption() []netstate.Object {
+	w := netstate.WireGuard{Identity: ClustersIdentity, ListenPort: nw.Config.WireGuardPort}
+	var own netip.Addr
+	mtu := 0
+	for _, t := range nw.Config.Tunnels {
+		if t.Encrypted == nil || t.waits() != "" {
+			continue
+		}
+		own, mtu = t.Local, max(mtu, cmp.Or(t.MTU, nw.mtu)+vxlanOverhead)
+		p := netstate.WireGuardPeer{Name: t.Name, PublicKey: t.Encrypted.PublicKey, Keepalive: clusterKeepalive,
+			AllowedIPs: []netip.Prefix{netip.PrefixFrom(t.Remote, t.Remote.BitLen())}}
+		if t.Encrypted.Endpoint.IsValid() {
+			p.Endpoint = t.Encrypted.Endpoint.String()
+		}
+		// A node may claim the key of another: then it shares the other's tunnel, and harms only itself.
+		same := func(q netstate.WireGuardPeer) bool { return q.PublicKey == p.PublicKey }
+		if i := slices.IndexFunc(w.Peers, same); i >= 0 {
+			w.Peers[i].AllowedIPs = append(w.Peers[i].AllowedIPs, p.AllowedIPs...)
+			continue
+		}
+		w.Peers = append(w.Peers, p)
+	}
+	if len(w.Peers) == 0 {
+		return nil
+	}
+	link := netstate.VPNLink(nw.n)
+	return []netstate.Object{
+		netstate.VPN{Name: netstate.VPNName(nw.n), Link: link, MTU: mtu, Generation: nw.Config.Generation, WireGuard: &w,
+			Limits: nw.Config.HelperLimits()},
+		netstate.Address{Link: link, Prefix: netip.PrefixFrom(own, 64).String()},
+	}
+}
+
+// sealedSets are the guard's sets for encrypted clusters, and the chain for what arrives by their interfaces.
+func sealedSets(ns []HostNetwork) []string {
+	var ports, links, pairs []string
+	for _, n := range ns {
+		if n.Sealed != 0 {
+			link := fmt.Sprintf("%q", netstate.VPNLink(n.Number))
+			ports, links = append(ports, fmt.Sprint(n.Sealed)), append(links, link)
+			pairs = append(pairs, fmt.Sprintf("%d . %s", n.Sealed, link))
+		}
+	}
+	if links == nil {
+		return nil
+	}
+	slices.Sort(ports)
+	slices.Sort(links)
+	slices.Sort(pairs)
+	return slices.Concat(
+		nftSet("sealed-ports", "type inet_service;", slices.Compact(ports), setSize),
+		nftSet("sealed-links", "type ifname;", links, setSize),
+		nftSet("sealed", "type inet_service . ifname;", pairs, setSize),
+		[]string{"chain unseal {", "meta l4proto ipv6-icmp accept", "udp dport . iifname @sealed accept", "drop", "}"})
+}
+
+// sealedRules are those of the guard for packets to the node.
+func sealedRules(ns []HostNetwork) []string {
+	if sealedSets(ns) == nil {
+		return nil
+	}
+	return []string{"iifname @sealed-links goto unseal", "udp dport @sealed-ports drop"}
+}
 
 // Part is one tunnel or member of a network.
 type Part struct {
@@ -122,6 +219,7 @@ func (nw network) parts() ([]Part, []netstate.Object) {
 		}
 		parts, objs = append(parts, p), append(objs, os...)
 	}
+	objs = nw.encryption()
 	br := string(nw.bridge)
 	taken := map[uint32]string{}
 	for _, t := range nw.Config.Tunnels {

@@ -132,7 +132,7 @@ func guard(ns []HostNetwork, unmarked []int) netstate.Chain {
 			after = slices.Insert(after, 1, append(tunnelRule(ns), neighbourRule)...)
 			after = append(append(after, closedRules(ns)...), tunnelCloses(ns)...)
 		case "input":
-			before = append(append(before, answerRule(ns)...), "meta nfproto ipv4 ip daddr @gateways goto visits")
+			before = append(append(append(before, sealedRules(ns)...), answerRule(ns)...), "meta nfproto ipv4 ip daddr @gateways goto visits")
 		}
 		chain("before-"+h.name, before...)
 		chain("after-"+h.name, after...)

@@ -36,6 +36,8 @@ type HostNetwork struct {
 	FlowLog bool
 	// VPN means that it has a tunnel, and VPN6 that the tunnel's own packets may be of IPv6.
 	VPN, VPN6 bool
+	// Sealed is the UDP port of the VXLAN of an encrypted cluster, 0 for another network.
+	Sealed uint16
 	// Returns means that what comes back to it must be led to it (NeedsReturns).
 	Returns bool
 }

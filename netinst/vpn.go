@@ -83,8 +83,9 @@ type Assigned struct {
 // HasVPN reports whether a network reaches the world through a tunnel alone.
 func (c NetworkInstanceConfig) HasVPN() bool { return c.Type == VPN && c.VPN != nil }
 
-// HasTunnel reports whether a network has its tunnel now, unless it is withdrawn.
-func (c NetworkInstanceConfig) HasTunnel() bool { return c.HasVPN() && !c.Inactive }
+// HasTunnel reports whether a network has a tunnel with a status now, unless it is withdrawn: one of type vpn its own,
+// an encrypted cluster the interface of its tunnels.
+func (c NetworkInstanceConfig) HasTunnel() bool { return c.HasVPN() && !c.Inactive || c.IsEncrypted() }
 
 // addresses returns the tunnel's addresses of one family.
 func (v VPNConfig) addresses(a Assigned, ipv6 bool) []netip.Prefix {
@@ -353,7 +354,7 @@ func tunnelGate(ns []HostNetwork) (rules []netstate.Object) {
 // tunnelCloses are rules of the guard: what arrives by a tunnel is forwarded to networks alone, whose chains have
 // accepted it, and nothing of the host enters a tunnel.
 func tunnelCloses(ns []HostNetwork) []string {
-	if !slices.ContainsFunc(ns, func(n HostNetwork) bool { return n.VPN }) {
+	if !slices.ContainsFunc(ns, func(n HostNetwork) bool { return n.VPN || n.Sealed != 0 }) {
 		return nil
 	}
 	return []string{fromTunnel + toOwn + " accept", fromTunnel + "drop", toTunnel + fromOwn + " accept", toTunnel + "drop"}
@@ -385,7 +386,7 @@ func tunnelSets(ns []HostNetwork) []string {
 
 // tunnelRule leads packets from these bridges to that chain, before any rule accepts them.
 func tunnelRule(ns []HostNetwork) []string {
-	if tunnelCloses(ns) != nil {
+	if tunnelSets(ns) != nil {
 		return []string{"iifname @tunnelled jump tunnelled"}
 	}
 	return nil

@@ -42,7 +42,7 @@ func (m *Manager) tunnelSeen(s netstate.TunnelStatus) []Effect {
 // awaitsTunnel reports whether the manager must know of the tunnel before it applies anything: it would remove the
 // addresses that a running tunnel has been assigned.
 func (m *Manager) awaitsTunnel(t tunnelState) bool {
-	return m.config.HasTunnel() && m.config.VPN.IPsec != nil && m.config.VPN.IPsec.VirtualIP && !t.known
+	return m.config.HasTunnel() && m.config.VPN != nil && m.config.VPN.IPsec != nil && m.config.VPN.IPsec.VirtualIP && !t.known
 }
 
 // tunnelWarning says why the network's tunnel is down, "" if it is up, unknown or not desired.

@@ -85,8 +85,11 @@ func planOrder(o Object) int {
 	case Chain:
 		return 3
 	case Link:
-		if o.Type == Bridge {
+		switch o.Type {
+		case Bridge:
 			return 4
+		case VXLAN:
+			return 6 // like addresses, and sorted after them: it may lie between addresses of an encrypted tunnel
 		}
 		return 5
 	case VPN:

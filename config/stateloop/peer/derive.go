@@ -147,16 +147,18 @@ func (d *deriver) addCluster(c Cluster, deployed Deployment) {
 		}
 		local, remote := d.ends(c, d.Name, other)
 		var encrypted *EncryptedValue
+		port := VXLANPort
 		if c.Encryption == EncryptionWireGuard {
 			encrypted = &EncryptedValue{
 				ListenPort: deployed.WireGuardPort, PublicKey: d.Nodes[other].Ports[KeyLabel].PublicKey, Endpoint: remote,
 			}
+			port = deployed.WireGuardPort + vxlanAfter
 			local, remote = InnerAddress(c.ID, d.self().ID), InnerAddress(c.ID, far)
 		}
 		id := TunnelID(network, far)
 		d.add(DeclaredParameter{ID: id, Kind: KindTunnel, Tunnel: &TunnelValue{
 			Network: network, Peer: other, Type: TunnelVXLAN, VNI: deployed.VNIs[TunnelName(d.Name, other)],
-			Local: local, Remote: remote, Port: VXLANPort, MTU: mtu, Isolated: c.Topology == Mesh, Encrypted: encrypted,
+			Local: local, Remote: remote, Port: port, MTU: mtu, Isolated: c.Topology == Mesh, Encrypted: encrypted,
 		}})
 		d.add(DeclaredParameter{
 			ID: CheckID(network, far), Kind: KindCheck, Dependencies: []string{join(id)},

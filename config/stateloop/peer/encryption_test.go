@@ -65,11 +65,11 @@ func TestTheTunnelsOfAnEncryptedClusterLieInsideWireGuard(t *testing.T) {
 	}
 	n := Derive(Input{Name: "b", Nodes: nodes, Fleet: f}).Networks()[NetworkOf(id(900), nodes["b"].ID)].Config
 	if n.WireGuardPort != FirstWireGuardPort || len(n.Tunnels) != 2 ||
-		n.Tunnels[0].Encrypted.Endpoint.String() != "192.0.2.1:51821" {
+		n.Tunnels[0].Encrypted.Endpoint.String() != "192.0.2.1:21821" {
 		t.Errorf("the network of b: %+v", n)
 	}
 	for name, text := range map[string]string{
-		"a":             "to b: vxlan 256 " + ab.Local.String() + " > " + ab.Remote.String() + ", MTU 1370, by WireGuard to 192.0.2.2:51821",
+		"a":             "to b: vxlan 256 " + ab.Local.String() + " > " + ab.Remote.String() + ", MTU 1370, by WireGuard to 192.0.2.2:21821",
 		"without a key": "whose key at the other end is not known yet",
 		"no address":    "which the other end begins",
 	} {

@@ -195,10 +195,12 @@ func (f *Inventory) Deploy(name string) (Deployment, config.Faults) {
 	return d, nil
 }
 
-// The range of UDP ports at which members of encrypted clusters listen.
+// The range of UDP ports at which members of encrypted clusters listen. It ends before the ports that kernels choose
+// for clients, and so does that of the VXLAN inside: the same number and vxlanAfter.
 const (
-	FirstWireGuardPort = 51821
-	LastWireGuardPort  = 53820
+	FirstWireGuardPort = 21821
+	LastWireGuardPort  = 23820
+	vxlanAfter         = 2000
 )
 
 // freePort returns the port that a cluster had, else the lowest that is free in the fleet, 0 without one.
