@@ -54,9 +54,6 @@ var ownName = regexp.MustCompile(`^(` + linkPrefix + `[0-9]+([av][0-9]+)?|evpn[0
 // neighbour on the underlay nor a member of another cluster can send frames into a cluster, and being a member gives
 // access to no service of the node.
 
-// ClustersIdentity is the name of the node's key for its encrypted clusters.
-const ClustersIdentity = "clusters"
-
 // clusterKeepalive is how often, in seconds, something is sent to each peer: a node behind NAT stays reachable.
 const clusterKeepalive = 25
 
@@ -80,7 +77,7 @@ func (c NetworkInstanceConfig) SealedPort() uint16 {
 
 // encryption returns the WireGuard interface of an encrypted cluster and its address, once any peer is known.
 func (nw network) encryption() []netstate.Object {
-	w := netstate.WireGuard{Identity: ClustersIdentity, ListenPort: nw.Config.WireGuardPort}
+	w := netstate.WireGuard{Identity: netstate.ClustersIdentity, ListenPort: nw.Config.WireGuardPort}
 	var own netip.Addr
 	mtu := 0
 	for _, t := range nw.Config.Tunnels {
@@ -112,35 +109,40 @@ func (nw network) encryption() []netstate.Object {
 	}
 }
 
-// sealedSets are the guard's sets for encrypted clusters, and the chain for what arrives by their interfaces.
-func sealedSets(ns []HostNetwork) []string {
-	var ports, links, pairs []string
-	for _, n := range ns {
-		if n.Sealed != 0 {
-			link := fmt.Sprintf("%q", netstate.VPNLink(n.Number))
-			ports, links = append(ports, fmt.Sprint(n.Sealed)), append(links, link)
-			pairs = append(pairs, fmt.Sprintf("%d . %s", n.Sealed, link))
-		}
-	}
-	if links == nil {
-		return nil
-	}
-	slices.Sort(ports)
-	slices.Sort(links)
-	slices.Sort(pairs)
-	return slices.Concat(
-		nftSet("sealed-ports", "type inet_service;", slices.Compact(ports), setSize),
-		nftSet("sealed-links", "type ifname;", links, setSize),
-		nftSet("sealed", "type inet_service . ifname;", pairs, setSize),
-		[]string{"chain unseal {", "meta l4proto ipv6-icmp accept", "udp dport . iifname @sealed accept", "drop", "}"})
+// sealed are the networks of encrypted clusters, by number.
+func sealed(ns []HostNetwork) []HostNetwork {
+	return slices.DeleteFunc(slices.Clone(ns), func(n HostNetwork) bool { return n.Sealed == 0 })
 }
 
-// sealedRules are those of the guard for packets to the node.
-func sealedRules(ns []HostNetwork) []string {
-	if sealedSets(ns) == nil {
+// sealedChains are the guard's part for encrypted clusters: the map from each one's interface to a chain for what
+// arrives by it, and the chain for packets that arrive elsewhere for the ports of their VXLAN.
+func sealedChains(ns []HostNetwork) (rules []string) {
+	var elements, ports []string
+	for _, n := range sealed(ns) {
+		chain := fmt.Sprintf("unseal-%d", n.Number)
+		port := fmt.Sprintf("meta nfproto ipv6 udp dport %d ", n.Sealed)
+		elements = append(elements, fmt.Sprintf("%q : goto %s", netstate.VPNLink(n.Number), chain))
+		ports = append(ports, port+"drop")
+		rules = append(rules, "chain "+chain+" {", "meta l4proto 58 accept", port+"accept", "drop", "}")
+	}
+	if elements == nil {
 		return nil
 	}
-	return []string{"iifname @sealed-links goto unseal", "udp dport @sealed-ports drop"}
+	return slices.Concat([]string{"map seals {", "type ifname : verdict;", mapSize,
+		"elements = { " + strings.Join(elements, ", ") + " }", "}"}, rules,
+		[]string{"chain sealed {"}, ports, []string{"}"})
+}
+
+// sealedRules are those of the guard for packets to the node. All but those of the ports' range leave after two.
+func sealedRules(ns []HostNetwork) []string {
+	all := sealed(ns)
+	if len(all) == 0 {
+		return nil
+	}
+	byPort := func(a, b HostNetwork) int { return cmp.Compare(a.Sealed, b.Sealed) }
+	first, last := slices.MinFunc(all, byPort).Sealed, slices.MaxFunc(all, byPort).Sealed
+	return []string{"iifname vmap @seals",
+		fmt.Sprintf("meta nfproto ipv6 udp dport >= %d udp dport < %d jump sealed", first, last+1)}
 }
 
 // Part is one tunnel or member of a network.

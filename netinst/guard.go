@@ -95,7 +95,7 @@ func closedRules(ns []HostNetwork) (out []string) {
 // guard returns the table. The links of unmarked networks pass as they did before the table existed.
 func guard(ns []HostNetwork, unmarked []int) netstate.Chain {
 	c := netstate.Chain{Family: netstate.InetFamily, Name: GuardTable, Rules: slices.Concat(
-		nftSet("gateways", "type ipv4_addr;", gatewaysOf(ns), setSize), flowRules(ns), sizeRules, answerSets(ns),
+		nftSet("gateways", "type ipv4_addr;", gatewaysOf(ns), setSize), flowRules(ns), sizeRules, answerSets(ns), sealedChains(ns),
 		tunnelSets(ns))}
 	lengths, subnets := subnetsOf(ns)
 	for _, l := range lengths {

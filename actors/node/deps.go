@@ -179,13 +179,15 @@ type counted struct {
 	work    metrics.Work
 }
 
-// processRun identifies one run of the process.
+// processRun identifies one run of the process, and the node.
 type processRun struct {
 	boot    uint64               // identifies the process: differs at each start
 	machine string               // its boot id
 	uptime  func() time.Duration // of the machine; nil: that of the process
 	began   time.Time
 	epochs  atomic.Uint64
+	// clusterKey is the node's public key for encrypted clusters, "" for none.
+	clusterKey string
 }
 
 // clock returns the time by the clocks of the machine.

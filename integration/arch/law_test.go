@@ -66,7 +66,7 @@ var mayImport = map[string][]string{
 	"config/fleet/relayflow": {},
 	"config/fleet/nodeside": {
 		"config", "config/fleet/nodeproto", "config/layers", "config/layers/metadata", "config/nodeconf/action",
-		"netinst",
+		"config/stateloop/peer", "netinst", "netinst/netstate",
 	},
 	"config/fleet/ops": {
 		"config", "config/fleet", "config/fleet/controllerconf", "config/fleet/history", "config/fleet/optimize",

@@ -39,6 +39,9 @@ type WireGuard struct {
 	Peers      []WireGuardPeer
 }
 
+// ClustersIdentity is the Identity of the node's key for all its encrypted clusters.
+const ClustersIdentity = "clusters"
+
 // WireGuardPeer is one peer of a WireGuard interface.
 type WireGuardPeer struct {
 	Name         string // for people

@@ -56,6 +56,9 @@ func (h *Host) TunnelStatus(ctx context.Context, o netstate.Owner) (netstate.Tun
 	return s, err
 }
 
+// ClusterKey returns the node's public WireGuard key for encrypted clusters; the first call makes the key.
+func (h *Host) ClusterKey() (string, error) { return h.vpn.PublicKey(netstate.ClustersIdentity) }
+
 // newTunnels opens the tunnels of this host.
 func newTunnels(cfg Config, run *proc.Runner) *vpn.Tunnels {
 	state := cfg.StateDir

@@ -32,6 +32,8 @@ type Keeper interface {
 	Method
 	// Forget deletes what is kept of a network that is deleted.
 	Forget(uuid string) error
+	// PublicKey returns the public half of the node's own key of an identity, which is made if it does not exist.
+	PublicKey(identity string) (string, error)
 }
 
 // ErrNone is the error of a network without a tunnel.
@@ -102,6 +104,9 @@ func (t *Tunnels) Remove(ctx context.Context, v netstate.VPN) error {
 	}
 	return errors.Join(t.methods[ipsec].Remove(ctx, v), t.methods[wireGuard].Remove(ctx, v))
 }
+
+// PublicKey returns the public half of the node's own key of an identity, which is made if it does not exist.
+func (t *Tunnels) PublicKey(identity string) (string, error) { return t.keeper.PublicKey(identity) }
 
 // Forget deletes what is kept of a network that is deleted.
 func (t *Tunnels) Forget(uuid string) error { return t.keeper.Forget(uuid) }

@@ -119,6 +119,11 @@ func startNode(ctx context.Context, o nodeOptions, log *zap.Logger) (runningNode
 	if err != nil {
 		return nil, errors.Join(err, n.close())
 	}
+	if facts.Controller != "" {
+		if facts.ClusterKey, err = n.host.ClusterKey(); err != nil {
+			log.Warn("encrypted clusters wait: the node has no key for them", zap.Error(err))
+		}
+	}
 	if err := n.tracing.start(o.Traces, o.Version, id, log); err != nil {
 		return nil, errors.Join(err, n.close())
 	}

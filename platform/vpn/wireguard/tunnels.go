@@ -74,6 +74,19 @@ func (t *Tunnels) Close() {
 // watched.
 func (t *Tunnels) Ended() <-chan int { return t.guard.ended }
 
+// PublicKey returns the public half of the key that the node keeps under an identity; it makes one if there is none.
+func (t *Tunnels) PublicKey(identity string) (string, error) {
+	private, err := t.keys.get(identity)
+	if err != nil {
+		return "", err
+	}
+	public, err := private.public()
+	if err != nil {
+		return "", err
+	}
+	return public.base64(), nil
+}
+
 // Forget deletes the kept key of a deleted network.
 func (t *Tunnels) Forget(uuid string) error { return t.keys.forget(uuid) }
 
