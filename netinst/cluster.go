@@ -57,6 +57,9 @@ var ownName = regexp.MustCompile(`^(` + linkPrefix + `[0-9]+([av][0-9]+)?|evpn[0
 // clusterKeepalive is how often, in seconds, something is sent to each peer: a node behind NAT stays reachable.
 const clusterKeepalive = 25
 
+// insideBits is the length of the prefix that the addresses inside a cluster's WireGuard have in common.
+const insideBits = 64
+
 // vxlanOverhead is what VXLAN over IPv6 adds to a packet (RFC 7348 §5), in octets.
 const vxlanOverhead = 40 + 8 + 8 + 14
 
@@ -101,11 +104,16 @@ func (nw network) encryption() []netstate.Object {
 	if len(w.Peers) == 0 {
 		return nil
 	}
-	link := netstate.VPNLink(nw.n)
+	link, table := netstate.VPNLink(nw.n), Table(nw.n)
+	end := netstate.Route{Table: table, Dst: anywhere6.String(), Type: netstate.Unreachable, Metric: unreachableMetric}
 	return []netstate.Object{
 		netstate.VPN{Name: netstate.VPNName(nw.n), Link: link, MTU: mtu, Generation: nw.Config.Generation, WireGuard: &w,
 			Limits: nw.Config.HelperLimits()},
-		netstate.Address{Link: link, Prefix: netip.PrefixFrom(own, 64).String()},
+		netstate.Address{Link: link, Prefix: netip.PrefixFrom(own, insideBits).String()},
+		// What has the address as its source goes to the cluster, or nowhere.
+		end, nw.unicast(netip.PrefixFrom(own, insideBits).Masked(), netstate.Route{Table: table, Dev: link}),
+		netstate.Rule{Priority: ruleFromBase + nw.n, From: netip.PrefixFrom(own, own.BitLen()).String(), Table: table,
+			IPv6: true, After: end.ID()},
 	}
 }
 

@@ -89,7 +89,7 @@ func planOrder(o Object) int {
 		case Bridge:
 			return 4
 		case VXLAN:
-			return 6 // like addresses, and sorted after them: it may lie between addresses of an encrypted tunnel
+			return 10 // after the address, the route and the rule that lead an encrypted one into its tunnel
 		}
 		return 5
 	case VPN:
