@@ -137,7 +137,13 @@ func newWGLab(t testing.TB, peers int) *wgLab {
 	return l
 }
 
-func wgUnder(i int) netip.Addr  { return netip.AddrFrom4([4]byte{198, 18, 0, byte(i)}) }
+func wgUnder(i int) netip.Addr { return netip.AddrFrom4([4]byte{198, 18, 0, byte(i)}) }
+
+// wgUnder6 are addresses of the underlay, too.
+func wgUnder6(i int) netip.Addr {
+	return netip.AddrFrom16([16]byte{0xfd, 0, 1, 0x98, 15: byte(i)})
+}
+
 func wgInside(i int) netip.Addr { return netip.AddrFrom4([4]byte{10, 7, 0, byte(i)}) }
 
 // plug connects a namespace with the underlay.
@@ -147,6 +153,7 @@ func (l *wgLab) plug(ns *netns.NS, i int) {
 	l.under.Exec(l, "ip", "link", "set", "p"+n, "master", "sw", "up")
 	ns.Exec(l, "ip", "link", "set", "u0", "addrgenmode", "none", "up")
 	ns.Exec(l, "ip", "addr", "add", wgUnder(i).String()+"/24", "dev", "u0")
+	ns.Exec(l, "ip", "addr", "add", wgUnder6(i).String()+"/64", "dev", "u0", "nodad")
 }
 
 // open is another start of the daemon.
@@ -205,7 +212,7 @@ func (l *wgLab) asDesired(v netstate.VPN) {
 
 func (l *wgLab) status() netstate.TunnelStatus {
 	l.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), wgTimeout)
 	defer cancel()
 	s, err := l.tunnels.Status(ctx, wgNumber)
 	if err != nil {
@@ -307,10 +314,10 @@ func ping(t testing.TB, ns *netns.NS, to netip.Addr, count int, interval string)
 	return count - got
 }
 
-// reached waits until a packet is answered.
+// reached waits until a packet is answered: a handshake that is lost is repeated after 5 s.
 func reached(t testing.TB, ns *netns.NS, to netip.Addr) {
 	t.Helper()
-	until(t, "answer of "+to.String(), func() bool {
+	wgUntil(t, wgTimeout, "answer of "+to.String(), func() bool {
 		_, err := ns.Try("ping", "-q", "-c", "1", "-W", "1", to.String())
 		return err == nil
 	})

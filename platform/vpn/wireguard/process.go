@@ -25,9 +25,12 @@ const (
 	stopGrace  = time.Second
 	lastWords  = 1 << 10 // bytes of output in an error
 	answerTime = 2 * time.Second
+	startTime  = 10 * time.Second
 	answerWait = 10 * time.Millisecond // between two looks for a socket
-	// memoryShare is the part of its limit that a helper's heap stays below, if it can.
+	// memoryShare is the part of its limit that a helper's memory stays below, if it can, and untouched what Go counts in
+	// addition: buffers for 3 times 128 packets of 64 KiB, of which only the beginnings are ever used.
 	memoryShare = 0.8
+	untouched   = 24 << 20
 )
 
 // record is what is kept of a tunnel in its folder: written before anything is made or changed, and
@@ -153,6 +156,8 @@ func (t *Tunnels) process(ctx context.Context, r *record, number int) error {
 
 // await waits until a new helper answers.
 func (t *Tunnels) await(ctx context.Context, folder string, id proc.Ident) error {
+	ctx, cancel := context.WithTimeout(ctx, startTime)
+	defer cancel()
 	ended := make(chan struct{})
 	stop, err := id.Watch(func() { close(ended) })
 	if err != nil {
@@ -208,7 +213,7 @@ func (t *Tunnels) limit(ctx context.Context, r *record, number int, l netstate.P
 		return
 	}
 	_ = t.group.Put(nameOf(number), r.Ident, l)
-	bytes := int64(float64(l.Memory<<20) * memoryShare)
+	bytes := int64(float64(l.Memory<<20)*memoryShare) + untouched
 	_, _ = socket(t.folder(number)).ask(ctx, fmt.Sprintf("%s=%d\n\n", helper.MemoryRequest, bytes)) // of an older release?
 	r.Limits = l
 }

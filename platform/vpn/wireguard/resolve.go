@@ -69,16 +69,17 @@ func (one *tunnel) lookupError(public key) error {
 func (t *Tunnels) attend(one *tunnel, number int, r record) {
 	one.mu.Lock()
 	defer one.mu.Unlock()
-	ends := map[key]*end{}
+	ends, changed := map[key]*end{}, false
 	for _, p := range r.Peers {
 		public, err := parseKey(p.PublicKey)
 		if err != nil || p.Endpoint == "" {
 			continue
 		}
-		ends[public] = &end{endpoint: p.Endpoint}
 		if old := one.ends[public]; old != nil && old.endpoint == p.Endpoint {
 			ends[public] = old
+			continue
 		}
+		ends[public], changed = &end{endpoint: p.Endpoint}, true
 	}
 	one.ends = ends
 	if one.tend == nil && len(ends) > 0 {
@@ -86,9 +87,11 @@ func (t *Tunnels) attend(one *tunnel, number int, r record) {
 		one.tend = cancel
 		go t.tend(ctx, one, number)
 	}
-	select {
-	case one.wake <- struct{}{}:
-	default:
+	if changed {
+		select {
+		case one.wake <- struct{}{}:
+		default:
+		}
 	}
 }
 
