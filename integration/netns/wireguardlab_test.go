@@ -3,12 +3,14 @@ package netns_test
 import (
 	"context"
 	"crypto/ecdh"
-	"crypto/rand"
+	crand "crypto/rand"
 	"encoding/base64"
+	"encoding/binary"
 	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"net"
 	"net/netip"
 	"os"
@@ -17,6 +19,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -51,7 +54,7 @@ type wgKeys struct{ private, public [32]byte }
 
 func newWGKeys(t testing.TB) wgKeys {
 	t.Helper()
-	k, err := ecdh.X25519().GenerateKey(rand.Reader)
+	k, err := ecdh.X25519().GenerateKey(crand.Reader)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -323,31 +326,68 @@ func reached(t testing.TB, ns *netns.NS, to netip.Addr) {
 	})
 }
 
-// during pings all the time while f runs, and returns how many packets are lost.
+// during sends an echo request every 10 ms while f runs, and returns how many are not answered.
 func during(t testing.TB, ns *netns.NS, to netip.Addr, f func()) (lost int) {
 	t.Helper()
-	cmd := exec.Command("nsenter", "--net="+ns.Path, "--", "ping", "-q", "-i", "0.01", "-W", "2", "-w", "180", to.String())
-	out := &strings.Builder{}
-	cmd.Stdout, cmd.Stderr = out, out
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	time.Sleep(200 * time.Millisecond) // some packets before
+	var conn *net.IPConn
+	ns.Do(t, func() (err error) {
+		conn, err = net.DialIP("ip4:icmp", nil, &net.IPAddr{IP: to.AsSlice()})
+		return err
+	})
+	var sent, got atomic.Int64
+	stop, done := make(chan struct{}), make(chan struct{})
+	id := uint16(rand.Uint32())
+	go func() {
+		defer close(done)
+		for tick := time.NewTicker(10 * time.Millisecond); ; {
+			select {
+			case <-stop:
+				return
+			case <-tick.C:
+				_, _ = conn.Write(echoRequest(id, uint16(sent.Add(1)))) // one that can't be sent is lost
+			}
+		}
+	}()
+	go func() {
+		seen := map[uint16]bool{}
+		for buf := make([]byte, 1500); ; {
+			n, _, err := conn.ReadFromIP(buf)
+			if errors.Is(err, net.ErrClosed) {
+				return
+			}
+			if err != nil || n < 8 || buf[0] != 0 || binary.BigEndian.Uint16(buf[4:]) != id {
+				continue // an error of an earlier one, or not an answer of ours
+			}
+			if seq := binary.BigEndian.Uint16(buf[6:]); !seen[seq] {
+				seen[seq] = true
+				got.Add(1)
+			}
+		}
+	}()
+	wgUntil(t, wgTimeout, "20 packets before", func() bool { return got.Load() >= 20 })
 	f()
-	time.Sleep(300 * time.Millisecond) // and after
-	if err := cmd.Process.Signal(os.Interrupt); err != nil {
-		t.Fatal(err)
+	after := got.Load() + 20
+	wgUntil(t, wgTimeout, "20 packets after", func() bool { return got.Load() >= after })
+	close(stop)
+	<-done
+	for end := time.Now().Add(3 * time.Second); got.Load() < sent.Load() && time.Now().Before(end); {
+		time.Sleep(5 * time.Millisecond)
 	}
-	_ = cmd.Wait()
-	m := pingCounts.FindStringSubmatch(out.String())
-	if m == nil {
-		t.Fatalf("ping: %s", out)
+	lost = int(sent.Load() - got.Load())
+	_ = conn.Close()
+	return lost
+}
+
+// echoRequest is an ICMP message (RFC 792) with its checksum.
+func echoRequest(id, seq uint16) []byte {
+	m := make([]byte, 56)
+	m[0] = 8
+	binary.BigEndian.PutUint16(m[4:], id)
+	binary.BigEndian.PutUint16(m[6:], seq)
+	sum := uint32(8)<<8 + uint32(id) + uint32(seq)
+	for sum>>16 > 0 {
+		sum = sum&0xffff + sum>>16
 	}
-	sent, _ := strconv.Atoi(m[1])
-	got, _ := strconv.Atoi(m[2])
-	if sent < 20 {
-		t.Fatalf("only %d packets in the time", sent)
-	}
-	// The last one may be on its way when ping ends.
-	return max(0, sent-got-1)
+	binary.BigEndian.PutUint16(m[2:], ^uint16(sum))
+	return m
 }

@@ -1,11 +1,20 @@
 package netns_test
 
 import (
+	"context"
+	"errors"
+	"fmt"
 	"net"
+	"os/exec"
+	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
+
+	"edgespan/netinst/netstate"
+	"edgespan/platform/vpn/wireguard/helper"
 )
 
 func TestAPeerRoams(t *testing.T) {
@@ -133,4 +142,82 @@ func TestNewKeysUnderTrafficLoseNoPacket(t *testing.T) {
 	if now := l.status().Peers[0]; now.Rekeys != 1 {
 		t.Errorf("%d rekeys are counted", now.Rekeys)
 	}
+}
+
+func TestFiftyTunnelsOfANode(t *testing.T) {
+	t.Parallel()
+	const tunnels = 50
+	l := newWGLab(t, 1)
+	of := func(n int) netstate.VPN {
+		v := l.vpn(1)
+		v.Name, v.Link, v.Mark = fmt.Sprintf("ni/%d/vpn", n), fmt.Sprintf("evpn%d", n), 0xe50000|uint32(n)
+		v.WireGuard.ListenPort, v.WireGuard.PrivateKey, v.WireGuard.Identity = 0, "", fmt.Sprintf("n%d", n)
+		return v
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	defer cancel()
+	took := make([]time.Duration, tunnels)
+	all := func(what string, f func(i int) error) {
+		t.Helper()
+		var together errgroup
+		begin := time.Now()
+		for i := range tunnels {
+			together.run(func() error { return f(i) })
+		}
+		if err := together.wait(); err != nil {
+			t.Fatalf("%s: %v", what, err)
+		}
+		t.Logf("%s: %v", what, time.Since(begin))
+	}
+	all("put", func(i int) error {
+		begin := time.Now()
+		defer func() { took[i] = time.Since(begin) }()
+		return l.tunnels.Put(ctx, of(i+1))
+	})
+	t.Logf("the slowest: %v", slices.Max(took))
+	keys := map[string]bool{}
+	for i := range tunnels {
+		v := of(i + 1)
+		got, found, err := l.tunnels.Observe(ctx, i+1)
+		if err != nil || !found || got.Text() != v.Text() {
+			t.Errorf("tunnel %d: %s, %v", i+1, got.Text(), err)
+		}
+		s, err := l.tunnels.Status(ctx, i+1)
+		if err != nil {
+			t.Errorf("tunnel %d: %v", i+1, err)
+		}
+		keys[s.PublicKey] = true
+	}
+	if len(keys) != tunnels {
+		t.Errorf("%d keys", len(keys))
+	}
+	all("remove", func(i int) error { return l.tunnels.Remove(ctx, of(i+1)) })
+	if out := l.node.Exec(t, "ip", "-br", "link"); strings.Contains(out, "evpn") {
+		t.Errorf("left:\n%s", out)
+	}
+	if out, err := exec.Command("pgrep", "-f", helper.Command+" "+l.run+"/").Output(); err == nil {
+		t.Errorf("processes are left: %s", out)
+	}
+}
+
+// errgroup runs functions together and joins their errors.
+type errgroup struct {
+	sync.WaitGroup
+	mu  sync.Mutex
+	err error
+}
+
+func (g *errgroup) run(f func() error) {
+	g.Go(func() {
+		if err := f(); err != nil {
+			g.mu.Lock()
+			defer g.mu.Unlock()
+			g.err = errors.Join(g.err, err)
+		}
+	})
+}
+
+func (g *errgroup) wait() error {
+	g.Wait()
+	return g.err
 }

@@ -13,6 +13,7 @@ import (
 	"sync"
 
 	"edgespan/netinst/netstate"
+	"edgespan/platform/dump"
 	"edgespan/platform/proc"
 )
 
@@ -24,6 +25,7 @@ type Tunnels struct {
 	program string // whose command helper.Command runs a helper
 	keys    keys
 	links   *links
+	procs   *dump.Shared[[]proc.Process]
 	group   *proc.Groups
 	guard   *guard
 	lookup  func(ctx context.Context, host string) ([]netip.Addr, error)
@@ -53,7 +55,8 @@ func New(run *proc.Runner, netnsPath, runDir, stateDir string) *Tunnels {
 	}
 	return &Tunnels{
 		run: run, netns: netnsPath, dir: runDir, program: strings.TrimSuffix(program, " (deleted)"),
-		keys: keys(filepath.Join(stateDir, "wireguard")), links: &links{netns: netnsPath}, group: proc.NewGroups(runDir),
+		procs: dump.New(listTime, func(context.Context) ([]proc.Process, error) { return proc.List() }),
+		keys:  keys(filepath.Join(stateDir, "wireguard")), links: &links{netns: netnsPath}, group: proc.NewGroups(runDir),
 		guard: newGuard(), lookup: resolver(netnsPath), each: map[int]*tunnel{},
 	}
 }
@@ -192,7 +195,8 @@ func (t *Tunnels) stand(ctx context.Context, r *record, v netstate.VPN, number i
 	if at.Link != nil && !at.own && !r.Making {
 		return fmt.Errorf("link %s: was made by others: remove or rename it", v.Link)
 	}
-	if at.Link == nil {
+	fresh := at.Link == nil // and no process runs
+	if fresh {
 		if at, err = t.addLink(ctx, r, v, number); err != nil {
 			return err
 		}
@@ -202,15 +206,18 @@ func (t *Tunnels) stand(ctx context.Context, r *record, v netstate.VPN, number i
 		return err
 	}
 	r.Making = false
-	if r.Kernel {
+	switch {
+	case r.Kernel:
 		return nil
+	case fresh:
+		return t.start(ctx, r, number)
 	}
 	return t.process(ctx, r, number)
 }
 
 // addLink makes the link of a tunnel. A process whose link is gone is about to end.
 func (t *Tunnels) addLink(ctx context.Context, r *record, v netstate.VPN, number int) (link, error) {
-	old, err := t.helpers(t.folder(number))
+	old, err := t.helpers(ctx, t.folder(number))
 	if err != nil {
 		return link{}, err
 	}
@@ -297,7 +304,7 @@ func (t *Tunnels) Remove(ctx context.Context, v netstate.VPN) error {
 		err = t.stop(ctx, number, []proc.Ident{r.Ident})
 	} else if err != nil || !r.Kernel || !r.Whole {
 		var found []proc.Ident
-		if found, err = t.helpers(folder); err == nil {
+		if found, err = t.helpers(ctx, folder); err == nil {
 			err = t.stop(ctx, number, found)
 		}
 	}

@@ -33,7 +33,8 @@ func openBind(t *testing.T) (b *bind, at []conn.Endpoint, got []chan []byte) {
 		c := make(chan []byte, 1<<12)
 		at, got = append(at, e), append(got, c)
 		go func() {
-			packets, sizes, eps := make([][]byte, b.BatchSize()), make([]int, b.BatchSize()), make([]conn.Endpoint, b.BatchSize())
+			n := b.BatchSize()
+			packets, sizes, eps := make([][]byte, n), make([]int, n), make([]conn.Endpoint, n)
 			for i := range packets {
 				packets[i] = make([]byte, 1<<16)
 			}
