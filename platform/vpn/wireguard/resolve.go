@@ -67,6 +67,9 @@ func (one *tunnel) lookupError(public key) error {
 
 // attend makes a goroutine look after the endpoints of a tunnel, as recorded.
 func (t *Tunnels) attend(one *tunnel, number int, r record) {
+	if r.Kernel {
+		t.steered(number)
+	}
 	one.mu.Lock()
 	defer one.mu.Unlock()
 	ends, changed := map[key]*end{}, false

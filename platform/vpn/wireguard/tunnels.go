@@ -32,8 +32,10 @@ type Tunnels struct {
 	// processOnly makes new tunnels of processes even if the kernel has WireGuard.
 	processOnly bool
 
-	mu   sync.Mutex
-	each map[int]*tunnel // by number of the network instance
+	mu       sync.Mutex
+	each     map[int]*tunnel // by number of the network instance
+	kernel   map[int]bool    // numbers of tunnels of the kernel's
+	steering func()          // ends steering, nil while there was none
 }
 
 // tunnel is what is known of one network's tunnel beside its record.
@@ -57,7 +59,7 @@ func New(run *proc.Runner, netnsPath, runDir, stateDir string) *Tunnels {
 		run: run, netns: netnsPath, dir: runDir, program: strings.TrimSuffix(program, " (deleted)"),
 		procs: dump.New(listTime, func(context.Context) ([]proc.Process, error) { return proc.List() }),
 		keys:  keys(filepath.Join(stateDir, "wireguard")), links: &links{netns: netnsPath}, group: proc.NewGroups(runDir),
-		guard: newGuard(), lookup: resolver(netnsPath), each: map[int]*tunnel{},
+		guard: newGuard(), lookup: resolver(netnsPath), each: map[int]*tunnel{}, kernel: map[int]bool{},
 	}
 }
 
@@ -66,6 +68,9 @@ func (t *Tunnels) Close() {
 	t.mu.Lock()
 	for _, one := range t.each {
 		one.leave()
+	}
+	if t.steering != nil {
+		t.steering()
 	}
 	t.mu.Unlock()
 	t.guard.close()
@@ -327,6 +332,7 @@ func (t *Tunnels) Remove(ctx context.Context, v netstate.VPN) error {
 	}
 	t.mu.Lock()
 	delete(t.each, number)
+	delete(t.kernel, number)
 	t.mu.Unlock()
 	return t.group.Remove(nameOf(number))
 }
