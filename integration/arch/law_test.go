@@ -217,7 +217,7 @@ var mayImport = map[string][]string{
 	"platform/store":           {},
 	"platform/support":         {"config/layers/redact", "platform/proc", "platform/store"},
 	"platform/vpn/wireguard": {
-		"netinst/netstate", "platform/proc", "platform/store", "platform/vpn/wireguard/helper",
+		"netinst/netstate", "platform/dump", "platform/proc", "platform/store", "platform/vpn/wireguard/helper",
 	},
 	"platform/vpn/wireguard/helper": {},
 	"platform/watch":                {"netinst/netstate", "platform/proc"},

@@ -3,12 +3,14 @@ package netns_test
 import (
 	"context"
 	"crypto/ecdh"
-	"crypto/rand"
+	crand "crypto/rand"
 	"encoding/base64"
+	"encoding/binary"
 	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"net"
 	"net/netip"
 	"os"
@@ -17,6 +19,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -51,7 +54,7 @@ type wgKeys struct{ private, public [32]byte }
 
 func newWGKeys(t testing.TB) wgKeys {
 	t.Helper()
-	k, err := ecdh.X25519().GenerateKey(rand.Reader)
+	k, err := ecdh.X25519().GenerateKey(crand.Reader)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -137,7 +140,13 @@ func newWGLab(t testing.TB, peers int) *wgLab {
 	return l
 }
 
-func wgUnder(i int) netip.Addr  { return netip.AddrFrom4([4]byte{198, 18, 0, byte(i)}) }
+func wgUnder(i int) netip.Addr { return netip.AddrFrom4([4]byte{198, 18, 0, byte(i)}) }
+
+// wgUnder6 are addresses of the underlay, too.
+func wgUnder6(i int) netip.Addr {
+	return netip.AddrFrom16([16]byte{0xfd, 0, 1, 0x98, 15: byte(i)})
+}
+
 func wgInside(i int) netip.Addr { return netip.AddrFrom4([4]byte{10, 7, 0, byte(i)}) }
 
 // plug connects a namespace with the underlay.
@@ -147,6 +156,7 @@ func (l *wgLab) plug(ns *netns.NS, i int) {
 	l.under.Exec(l, "ip", "link", "set", "p"+n, "master", "sw", "up")
 	ns.Exec(l, "ip", "link", "set", "u0", "addrgenmode", "none", "up")
 	ns.Exec(l, "ip", "addr", "add", wgUnder(i).String()+"/24", "dev", "u0")
+	ns.Exec(l, "ip", "addr", "add", wgUnder6(i).String()+"/64", "dev", "u0", "nodad")
 }
 
 // open is another start of the daemon.
@@ -205,7 +215,7 @@ func (l *wgLab) asDesired(v netstate.VPN) {
 
 func (l *wgLab) status() netstate.TunnelStatus {
 	l.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), wgTimeout)
 	defer cancel()
 	s, err := l.tunnels.Status(ctx, wgNumber)
 	if err != nil {
@@ -307,40 +317,77 @@ func ping(t testing.TB, ns *netns.NS, to netip.Addr, count int, interval string)
 	return count - got
 }
 
-// reached waits until a packet is answered.
+// reached waits until a packet is answered: a handshake that is lost is repeated after 5 s.
 func reached(t testing.TB, ns *netns.NS, to netip.Addr) {
 	t.Helper()
-	until(t, "answer of "+to.String(), func() bool {
+	wgUntil(t, wgTimeout, "answer of "+to.String(), func() bool {
 		_, err := ns.Try("ping", "-q", "-c", "1", "-W", "1", to.String())
 		return err == nil
 	})
 }
 
-// during pings all the time while f runs, and returns how many packets are lost.
+// during sends an echo request every 10 ms while f runs, and returns how many are not answered.
 func during(t testing.TB, ns *netns.NS, to netip.Addr, f func()) (lost int) {
 	t.Helper()
-	cmd := exec.Command("nsenter", "--net="+ns.Path, "--", "ping", "-q", "-i", "0.01", "-W", "2", "-w", "180", to.String())
-	out := &strings.Builder{}
-	cmd.Stdout, cmd.Stderr = out, out
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	time.Sleep(200 * time.Millisecond) // some packets before
+	var conn *net.IPConn
+	ns.Do(t, func() (err error) {
+		conn, err = net.DialIP("ip4:icmp", nil, &net.IPAddr{IP: to.AsSlice()})
+		return err
+	})
+	var sent, got atomic.Int64
+	stop, done := make(chan struct{}), make(chan struct{})
+	id := uint16(rand.Uint32())
+	go func() {
+		defer close(done)
+		for tick := time.NewTicker(10 * time.Millisecond); ; {
+			select {
+			case <-stop:
+				return
+			case <-tick.C:
+				_, _ = conn.Write(echoRequest(id, uint16(sent.Add(1)))) // one that can't be sent is lost
+			}
+		}
+	}()
+	go func() {
+		seen := map[uint16]bool{}
+		for buf := make([]byte, 1500); ; {
+			n, _, err := conn.ReadFromIP(buf)
+			if errors.Is(err, net.ErrClosed) {
+				return
+			}
+			if err != nil || n < 8 || buf[0] != 0 || binary.BigEndian.Uint16(buf[4:]) != id {
+				continue // an error of an earlier one, or not an answer of ours
+			}
+			if seq := binary.BigEndian.Uint16(buf[6:]); !seen[seq] {
+				seen[seq] = true
+				got.Add(1)
+			}
+		}
+	}()
+	wgUntil(t, wgTimeout, "20 packets before", func() bool { return got.Load() >= 20 })
 	f()
-	time.Sleep(300 * time.Millisecond) // and after
-	if err := cmd.Process.Signal(os.Interrupt); err != nil {
-		t.Fatal(err)
+	after := got.Load() + 20
+	wgUntil(t, wgTimeout, "20 packets after", func() bool { return got.Load() >= after })
+	close(stop)
+	<-done
+	for end := time.Now().Add(3 * time.Second); got.Load() < sent.Load() && time.Now().Before(end); {
+		time.Sleep(5 * time.Millisecond)
 	}
-	_ = cmd.Wait()
-	m := pingCounts.FindStringSubmatch(out.String())
-	if m == nil {
-		t.Fatalf("ping: %s", out)
+	lost = int(sent.Load() - got.Load())
+	_ = conn.Close()
+	return lost
+}
+
+// echoRequest is an ICMP message (RFC 792) with its checksum.
+func echoRequest(id, seq uint16) []byte {
+	m := make([]byte, 56)
+	m[0] = 8
+	binary.BigEndian.PutUint16(m[4:], id)
+	binary.BigEndian.PutUint16(m[6:], seq)
+	sum := uint32(8)<<8 + uint32(id) + uint32(seq)
+	for sum>>16 > 0 {
+		sum = sum&0xffff + sum>>16
 	}
-	sent, _ := strconv.Atoi(m[1])
-	got, _ := strconv.Atoi(m[2])
-	if sent < 20 {
-		t.Fatalf("only %d packets in the time", sent)
-	}
-	// The last one may be on its way when ping ends.
-	return max(0, sent-got-1)
+	binary.BigEndian.PutUint16(m[2:], ^uint16(sum))
+	return m
 }

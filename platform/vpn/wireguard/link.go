@@ -122,6 +122,9 @@ func (l *links) add(name string, kernel bool) error {
 
 func makeTun(name string) error {
 	f, err := os.OpenFile(tunDevice, os.O_RDWR, 0)
+	if errors.Is(err, os.ErrNotExist) || errors.Is(err, unix.ENODEV) {
+		return fmt.Errorf("the kernel has neither WireGuard nor tun devices (module wireguard or tun): %w", err)
+	}
 	if err != nil {
 		return err
 	}
@@ -155,7 +158,7 @@ func (l *links) setUp(at link, v netstate.VPN, number int) error {
 		{"set MTU of", func() error { return h.LinkSetMTU(at, v.MTU) }},
 		{"set up", func() error { return h.LinkSetUp(at) }},
 	}
-	needed := []bool{!at.own, v.MTU != 0 && at.mtu != v.MTU, !at.up}
+	needed := []bool{!at.own, at.mtu != v.MTU, !at.up}
 	if needed[0] { // a new one: a link-local address would make it send
 		err := h.LinkSetIP6AddrGenMode(at, 1) // IN6_ADDR_GEN_MODE_NONE
 		if err != nil && !errors.Is(err, unix.EAFNOSUPPORT) && !errors.Is(err, unix.EOPNOTSUPP) {

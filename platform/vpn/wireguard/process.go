@@ -25,9 +25,13 @@ const (
 	stopGrace  = time.Second
 	lastWords  = 1 << 10 // bytes of output in an error
 	answerTime = 2 * time.Second
+	startTime  = 10 * time.Second
+	listTime   = 3 * time.Second // of a listing of all processes, which those who wait share
 	answerWait = 10 * time.Millisecond // between two looks for a socket
-	// memoryShare is the part of its limit that a helper's heap stays below, if it can.
+	// memoryShare is the part of its limit that a helper's memory stays below, if it can, and untouched what Go counts in
+	// addition: buffers for 3 times 128 packets of 64 KiB, of which only the beginnings are ever used.
 	memoryShare = 0.8
+	untouched   = 24 << 20
 )
 
 // record is what is kept of a tunnel in its folder: written before anything is made or changed, and
@@ -128,7 +132,7 @@ func (t *Tunnels) process(ctx context.Context, r *record, number int) error {
 	if t.running(*r, folder) && answers() {
 		return nil
 	}
-	strays, err := t.helpers(folder)
+	strays, err := t.helpers(ctx, folder)
 	if err != nil {
 		return err
 	}
@@ -139,6 +143,12 @@ func (t *Tunnels) process(ctx context.Context, r *record, number int) error {
 	if err := t.stop(ctx, number, strays); err != nil {
 		return err
 	}
+	return t.start(ctx, r, number)
+}
+
+// start starts the helper of a folder, in which none runs.
+func (t *Tunnels) start(ctx context.Context, r *record, number int) error {
+	folder := t.folder(number)
 	id, err := t.run.Start(t.argv(folder, r.Link), filepath.Join(folder, outFile), confinement)
 	if err != nil {
 		return err
@@ -153,6 +163,8 @@ func (t *Tunnels) process(ctx context.Context, r *record, number int) error {
 
 // await waits until a new helper answers.
 func (t *Tunnels) await(ctx context.Context, folder string, id proc.Ident) error {
+	ctx, cancel := context.WithTimeout(ctx, startTime)
+	defer cancel()
 	ended := make(chan struct{})
 	stop, err := id.Watch(func() { close(ended) })
 	if err != nil {
@@ -176,8 +188,8 @@ func (t *Tunnels) await(ctx context.Context, folder string, id proc.Ident) error
 }
 
 // helpers lists the running helpers of a folder.
-func (t *Tunnels) helpers(folder string) ([]proc.Ident, error) {
-	all, err := proc.List()
+func (t *Tunnels) helpers(ctx context.Context, folder string) ([]proc.Ident, error) {
+	all, err := t.procs.Get(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -208,7 +220,7 @@ func (t *Tunnels) limit(ctx context.Context, r *record, number int, l netstate.P
 		return
 	}
 	_ = t.group.Put(nameOf(number), r.Ident, l)
-	bytes := int64(float64(l.Memory<<20) * memoryShare)
+	bytes := int64(float64(l.Memory<<20)*memoryShare) + untouched
 	_, _ = socket(t.folder(number)).ask(ctx, fmt.Sprintf("%s=%d\n\n", helper.MemoryRequest, bytes)) // of an older release?
 	r.Limits = l
 }

@@ -67,18 +67,22 @@ func (one *tunnel) lookupError(public key) error {
 
 // attend makes a goroutine look after the endpoints of a tunnel, as recorded.
 func (t *Tunnels) attend(one *tunnel, number int, r record) {
+	if r.Kernel {
+		t.steered(number)
+	}
 	one.mu.Lock()
 	defer one.mu.Unlock()
-	ends := map[key]*end{}
+	ends, changed := map[key]*end{}, false
 	for _, p := range r.Peers {
 		public, err := parseKey(p.PublicKey)
 		if err != nil || p.Endpoint == "" {
 			continue
 		}
-		ends[public] = &end{endpoint: p.Endpoint}
 		if old := one.ends[public]; old != nil && old.endpoint == p.Endpoint {
 			ends[public] = old
+			continue
 		}
+		ends[public], changed = &end{endpoint: p.Endpoint}, true
 	}
 	one.ends = ends
 	if one.tend == nil && len(ends) > 0 {
@@ -86,9 +90,11 @@ func (t *Tunnels) attend(one *tunnel, number int, r record) {
 		one.tend = cancel
 		go t.tend(ctx, one, number)
 	}
-	select {
-	case one.wake <- struct{}{}:
-	default:
+	if changed {
+		select {
+		case one.wake <- struct{}{}:
+		default:
+		}
 	}
 }
 

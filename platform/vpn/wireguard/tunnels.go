@@ -13,6 +13,7 @@ import (
 	"sync"
 
 	"edgespan/netinst/netstate"
+	"edgespan/platform/dump"
 	"edgespan/platform/proc"
 )
 
@@ -24,14 +25,17 @@ type Tunnels struct {
 	program string // whose command helper.Command runs a helper
 	keys    keys
 	links   *links
+	procs   *dump.Shared[[]proc.Process]
 	group   *proc.Groups
 	guard   *guard
 	lookup  func(ctx context.Context, host string) ([]netip.Addr, error)
 	// processOnly makes new tunnels of processes even if the kernel has WireGuard.
 	processOnly bool
 
-	mu   sync.Mutex
-	each map[int]*tunnel // by number of the network instance
+	mu       sync.Mutex
+	each     map[int]*tunnel // by number of the network instance
+	kernel   map[int]bool    // numbers of tunnels of the kernel's
+	steering func()          // ends steering, nil while there was none
 }
 
 // tunnel is what is known of one network's tunnel beside its record.
@@ -53,8 +57,9 @@ func New(run *proc.Runner, netnsPath, runDir, stateDir string) *Tunnels {
 	}
 	return &Tunnels{
 		run: run, netns: netnsPath, dir: runDir, program: strings.TrimSuffix(program, " (deleted)"),
-		keys: keys(filepath.Join(stateDir, "wireguard")), links: &links{netns: netnsPath}, group: proc.NewGroups(runDir),
-		guard: newGuard(), lookup: resolver(netnsPath), each: map[int]*tunnel{},
+		procs: dump.New(listTime, func(context.Context) ([]proc.Process, error) { return proc.List() }),
+		keys:  keys(filepath.Join(stateDir, "wireguard")), links: &links{netns: netnsPath}, group: proc.NewGroups(runDir),
+		guard: newGuard(), lookup: resolver(netnsPath), each: map[int]*tunnel{}, kernel: map[int]bool{},
 	}
 }
 
@@ -63,6 +68,9 @@ func (t *Tunnels) Close() {
 	t.mu.Lock()
 	for _, one := range t.each {
 		one.leave()
+	}
+	if t.steering != nil {
+		t.steering()
 	}
 	t.mu.Unlock()
 	t.guard.close()
@@ -205,7 +213,8 @@ func (t *Tunnels) stand(ctx context.Context, r *record, v netstate.VPN, number i
 	if at.Link != nil && !at.own && !r.Making {
 		return fmt.Errorf("link %s: was made by others: remove or rename it", v.Link)
 	}
-	if at.Link == nil {
+	fresh := at.Link == nil // and no process runs
+	if fresh {
 		if at, err = t.addLink(ctx, r, v, number); err != nil {
 			return err
 		}
@@ -215,15 +224,18 @@ func (t *Tunnels) stand(ctx context.Context, r *record, v netstate.VPN, number i
 		return err
 	}
 	r.Making = false
-	if r.Kernel {
+	switch {
+	case r.Kernel:
 		return nil
+	case fresh:
+		return t.start(ctx, r, number)
 	}
 	return t.process(ctx, r, number)
 }
 
 // addLink makes the link of a tunnel. A process whose link is gone is about to end.
 func (t *Tunnels) addLink(ctx context.Context, r *record, v netstate.VPN, number int) (link, error) {
-	old, err := t.helpers(t.folder(number))
+	old, err := t.helpers(ctx, t.folder(number))
 	if err != nil {
 		return link{}, err
 	}
@@ -310,7 +322,7 @@ func (t *Tunnels) Remove(ctx context.Context, v netstate.VPN) error {
 		err = t.stop(ctx, number, []proc.Ident{r.Ident})
 	} else if err != nil || !r.Kernel || !r.Whole {
 		var found []proc.Ident
-		if found, err = t.helpers(folder); err == nil {
+		if found, err = t.helpers(ctx, folder); err == nil {
 			err = t.stop(ctx, number, found)
 		}
 	}
@@ -333,6 +345,7 @@ func (t *Tunnels) Remove(ctx context.Context, v netstate.VPN) error {
 	}
 	t.mu.Lock()
 	delete(t.each, number)
+	delete(t.kernel, number)
 	t.mu.Unlock()
 	return t.group.Remove(nameOf(number))
 }

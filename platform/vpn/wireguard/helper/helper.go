@@ -18,7 +18,6 @@ import (
 	"strings"
 	"syscall"
 
-	"golang.zx2c4.com/wireguard/conn"
 	"golang.zx2c4.com/wireguard/device"
 	"golang.zx2c4.com/wireguard/tun"
 )
@@ -41,7 +40,7 @@ func Run(folder, link string) error {
 		return fmt.Errorf("attach to link %s: %w", link, err)
 	}
 	noticed := newNoticed(os.Stderr)
-	dev := device.NewDevice(t, conn.NewDefaultBind(), noticed.logger())
+	dev := device.NewDevice(t, &bind{}, noticed.logger())
 	defer dev.Close()
 	if err := dev.Up(); err != nil {
 		return fmt.Errorf("start: %w", err)
