@@ -14,10 +14,13 @@ import (
 
 	"edgespan/netinst/netstate"
 	"edgespan/platform/proc"
+
+	"github.com/vishvananda/netlink"
 )
 
 const (
 	round      = 500 * time.Millisecond // between two looks at a charon
+	roundUp    = time.Second            // while all stands
 	hangsAfter = 3                      // looks without an answer
 	tryFirst   = time.Second            // between two tries to connect; doubles up to tryLast
 	tryLast    = 30 * time.Second
@@ -42,6 +45,8 @@ type keeper struct {
 	loaded []netip.Addr // those that charon has
 	missed int          // looks without an answer, in a row
 	log    logReader
+	host   *netlink.Handle
+	v4, v6 netip.Addr        // what charon sees
 	totals map[string]totals // by the identity of the peer
 
 	mu   sync.Mutex
@@ -79,33 +84,43 @@ func (k *keeper) stop() { k.end() }
 
 func (k *keeper) run(ctx context.Context) {
 	defer close(k.done)
+	h, ns, err := k.t.host()
+	if err != nil {
+		return // the namespace is gone
+	}
+	defer ns.Close()
+	defer h.Close()
+	k.host = h
 	for ctx.Err() == nil {
 		if !k.r.Alive() {
 			return // Watch has told
 		}
-		k.look(ctx)
+		wait := round
+		if k.look(ctx) {
+			wait = roundUp
+		}
 		select {
 		case <-ctx.Done():
-		case <-time.After(round):
+		case <-time.After(wait):
 		}
 	}
 }
 
-// look takes one look at charon, and does what is due.
-func (k *keeper) look(ctx context.Context) {
+// look takes one look at charon, and does what is due. It reports whether all stands.
+func (k *keeper) look(ctx context.Context) bool {
 	one, cancel := context.WithTimeout(ctx, askTime)
 	defer cancel()
 	k.log.read()
 	sas, err := k.c.sas(one)
 	if err != nil {
 		if ctx.Err() != nil {
-			return
+			return false
 		}
 		if k.missed++; k.missed%hangsAfter == 0 {
 			k.t.emit(k.r.Number)
 		}
 		k.publish(nil, "charon does not answer")
-		return
+		return false
 	}
 	k.missed = 0
 	missing := k.missing(sas)
@@ -123,6 +138,7 @@ func (k *keeper) look(ctx context.Context) {
 		k.log.words.lacks = netip.Prefix{}
 	}
 	k.publish(sas, why)
+	return len(missing) == 0
 }
 
 // missing are the children that don't stand.
@@ -177,12 +193,6 @@ var anywhere = []netip.Addr{netip.MustParseAddr("1.0.0.1"), netip.MustParseAddr(
 
 // follow shows charon the address that its packets leave by. It returns why there is none.
 func (k *keeper) follow(sas []sa) string {
-	h, ns, err := k.t.host()
-	if err != nil {
-		return ""
-	}
-	defer ns.Close()
-	defer h.Close()
 	to := slices.Clone(k.at)
 	for _, x := range sas {
 		if a, err := netip.ParseAddr(x.remoteHost); err == nil {
@@ -194,7 +204,7 @@ func (k *keeper) follow(sas []sa) string {
 	}
 	var v4, v6 netip.Addr
 	for _, a := range to {
-		from, err := source(h, a, k.r.Mark)
+		from, err := source(k.host, a, k.r.Mark)
 		switch {
 		case err != nil:
 		case from.Is4() && !v4.IsValid():
@@ -203,8 +213,11 @@ func (k *keeper) follow(sas []sa) string {
 			v6 = from
 		}
 	}
-	if err := setView(k.r.Pid, v4, v6); err != nil {
-		return ""
+	if v4 != k.v4 || v6 != k.v6 {
+		if err := setView(k.r.Pid, v4, v6); err != nil {
+			return "" // the next look repeats it
+		}
+		k.v4, k.v6 = v4, v6
 	}
 	if len(to) > 0 && !v4.IsValid() && !v6.IsValid() {
 		if k.r.Peer.Address == "" {
