@@ -20,8 +20,8 @@ import (
 
 const (
 	round      = 500 * time.Millisecond // between two looks at a charon
-	roundUp    = time.Second            // while all stands
-	hangsAfter = 3                      // looks without an answer
+	askUp      = 2 * time.Second        // between two questions to one whose children all stand and whose log is silent
+	hangsAfter = 2                      // questions without an answer
 	tryFirst   = time.Second            // between two tries to connect; doubles up to tryLast
 	tryLast    = 30 * time.Second
 	lookUpTime = 3 * time.Second
@@ -43,7 +43,9 @@ type keeper struct {
 	looked time.Time // when the peer's name was looked up
 	at     []netip.Addr
 	loaded []netip.Addr // those that charon has
-	missed int          // looks without an answer, in a row
+	missed int          // questions without an answer, in a row
+	sas    []sa         // of the last answer
+	asked  time.Time    // when that was; zero if children were missing
 	log    logReader
 	host   *netlink.Handle
 	v4, v6 netip.Addr        // what charon sees
@@ -95,32 +97,35 @@ func (k *keeper) run(ctx context.Context) {
 		if !k.r.Alive() {
 			return // Watch has told
 		}
-		wait := round
-		if k.look(ctx) {
-			wait = roundUp
-		}
+		k.look(ctx)
 		select {
 		case <-ctx.Done():
-		case <-time.After(wait):
+		case <-time.After(round):
 		}
 	}
 }
 
-// look takes one look at charon, and does what is due. It reports whether all stands.
-func (k *keeper) look(ctx context.Context) bool {
+// look takes one look at charon, and does what is due.
+func (k *keeper) look(ctx context.Context) {
 	one, cancel := context.WithTimeout(ctx, askTime)
 	defer cancel()
-	k.log.read()
+	if news := k.log.read(); !news && time.Since(k.asked) < askUp {
+		if why := k.follow(k.sas); why != "" {
+			k.publish(k.sas, why)
+		}
+		return
+	}
+	k.asked = time.Time{}
 	sas, err := k.c.sas(one)
 	if err != nil {
 		if ctx.Err() != nil {
-			return false
+			return
 		}
 		if k.missed++; k.missed%hangsAfter == 0 {
 			k.t.emit(k.r.Number)
 		}
 		k.publish(nil, "charon does not answer")
-		return false
+		return
 	}
 	k.missed = 0
 	missing := k.missing(sas)
@@ -137,8 +142,10 @@ func (k *keeper) look(ctx context.Context) bool {
 		k.addLocal(k.log.words.lacks)
 		k.log.words.lacks = netip.Prefix{}
 	}
+	if k.sas = sas; len(missing) == 0 {
+		k.asked = time.Now()
+	}
 	k.publish(sas, why)
-	return len(missing) == 0
 }
 
 // missing are the children that don't stand.
