@@ -232,6 +232,8 @@ func (s *plainSwan) start() {
 	_ = os.Remove(filepath.Join(s.dir, "vici")) // of one that was killed
 	s.cmd = exec.Command("nsenter", "--net="+s.ns.Path, "--", "/usr/sbin/charon-systemd")
 	s.cmd.Env = append(os.Environ(), "STRONGSWAN_CONF="+file)
+	// As a service: in a session of its own, which the scheduler gives a share of its own (autogroup).
+	s.cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	if err := s.cmd.Start(); err != nil {
 		s.t.Fatal(err)
 	}
