@@ -353,5 +353,5 @@ func (x *tunnel) leave() {
 	}
 }
 
-// groupOf is the group of a process: that of its network.
-func groupOf(name string) string { return filepath.Dir(name) }
+// groupOf is the group of a charon: its own, since whoever removes one ends all that is in it.
+func groupOf(name string) string { return name }

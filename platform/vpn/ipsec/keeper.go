@@ -109,7 +109,7 @@ func (k *keeper) run(ctx context.Context) {
 func (k *keeper) look(ctx context.Context) {
 	one, cancel := context.WithTimeout(ctx, askTime)
 	defer cancel()
-	if news := k.log.read(); !news && time.Since(k.asked) < askUp {
+	if added := k.log.read(); !added && time.Since(k.asked) < askUp {
 		if why := k.follow(k.sas); why != "" {
 			k.publish(k.sas, why)
 		}
