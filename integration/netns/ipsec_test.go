@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -100,6 +101,24 @@ func TestIPsecByTheKernel(t *testing.T) {
 	}
 	l.put(v)
 	l.carries()
+	// A killed one leaves what it has told the kernel: it is removed before the next one starts.
+	foreign := []string{"ip", "xfrm", "state", "add", "src", "192.0.2.1", "dst", "192.0.2.2", "proto", "esp", "spi", "0x77", "reqid",
+		"7", "mode", "tunnel", "aead", "rfc4106(gcm(aes))", "0x" + strings.Repeat("77", 20), "128"}
+	l.node.Exec(t, foreign...)
+	if err := syscall.Kill(l.charonPID(ipsecNumber), syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	<-l.tunnels.Ended()
+	left := l.node.Exec(t, "ip", "xfrm", "state")
+	l.put(v)
+	l.up()
+	l.carries()
+	for line := range strings.Lines(l.node.Exec(t, "ip", "xfrm", "state")) {
+		if strings.Contains(line, "spi 0x") && strings.Contains(left, line) && !strings.Contains(line, "0x00000077") {
+			t.Errorf("what a killed charon has left: %s", line)
+		}
+	}
+	l.node.Exec(t, "ip", "xfrm", "state", "delete", "src", "192.0.2.1", "dst", "192.0.2.2", "proto", "esp", "spi", "0x77")
 	ctx, cancel := context.WithTimeout(t.Context(), ipsecTimeout)
 	defer cancel()
 	if err := l.tunnels.Remove(ctx, v); err != nil {

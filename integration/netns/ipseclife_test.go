@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/netip"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -12,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"edgespan/integration/netns"
 	"edgespan/netinst/netstate"
 )
 
@@ -151,20 +153,65 @@ func TestIPsecMovesToAnotherAddress(t *testing.T) {
 	l.carries()
 }
 
-// Another daemon takes over what stands: the process, its tunnel and each packet.
+// starterOf is the environment variable by which TestIPsecOutlivesItsDaemon tells its child the namespace and the folder.
+const starterOf = "EDGESPAN_TEST_IPSEC_STARTER"
+
+// limited is the tunnel of TestIPsecOutlivesItsDaemon.
+func (l *ipsecLab) limited() netstate.VPN {
+	v := l.vpn(1)
+	v.Limits = netstate.ProcessLimits{Memory: 256, Processor: 100, Processes: 64}
+	return v
+}
+
+// TestIPsecStarter is the daemon that is killed: it makes the tunnel, and waits.
+func TestIPsecStarter(t *testing.T) {
+	path, dir, ok := strings.Cut(os.Getenv(starterOf), " ")
+	if !ok {
+		t.Skip("the child of another test")
+	}
+	l := &ipsecLab{t: t, node: &netns.NS{Name: filepath.Base(path), Path: path}, dir: dir}
+	l.open()
+	l.put(l.limited())
+	l.up()
+	time.Sleep(time.Minute)
+}
+
+// answers sends one packet to the peer, as soon as the tunnel has its address.
+func (l *ipsecLab) answers() bool {
+	_, err := l.node.Try("ping", "-q", "-c1", "-W1", "-I", ipsecInside, peerInside)
+	return err == nil
+}
+
+// The daemon is killed, and another one takes over what stands: the process, its tunnel and each packet.
 func TestIPsecOutlivesItsDaemon(t *testing.T) {
 	t.Parallel()
 	l := newIPsecLab(t)
 	l.startSwan(swanPSK(ipsecSecret, "", ""))
-	v := l.vpn(1)
-	v.Limits = netstate.ProcessLimits{Memory: 256, Processor: 100, Processes: 64}
-	l.put(v)
-	before := l.up().Peers[0].SPIs
+	v := l.limited()
+	starter := exec.Command(os.Args[0], "-test.run", "^TestIPsecStarter$")
+	starter.Env = append(os.Environ(), starterOf+"="+l.node.Path+" "+l.dir)
+	if err := starter.Start(); err != nil {
+		t.Fatal(err)
+	}
+	ended := false
+	end := func() {
+		if !ended {
+			_, ended = starter.Process.Kill(), true
+			_ = starter.Wait() // it was killed
+		}
+	}
+	t.Cleanup(end)
+	for begin := time.Now(); !l.answers(); {
+		if time.Since(begin) > ipsecTimeout {
+			t.Fatal("the tunnel of the daemon that is to be killed carries no packets")
+		}
+	}
 	pid := l.charonPID(3)
 	lost := l.flow(300, "0.01")
-	l.tunnels.Close()
 	time.Sleep(500 * time.Millisecond)
-	l.open()
+	end()
+	time.Sleep(500 * time.Millisecond)
+	before := l.up().Peers[0].SPIs
 	have, found := l.observe()
 	if !found || have.Text() != v.Text() {
 		t.Errorf("observed %v %q, want %q", found, have.Text(), v.Text())
@@ -427,7 +474,7 @@ func TestIPsecHidesSecrets(t *testing.T) {
 func TestManyIPsecTunnels(t *testing.T) {
 	t.Parallel()
 	l := newIPsecLab(t)
-	const count = 24
+	const count = 50
 	conf := "connections {\n"
 	for i := 1; i <= count; i++ {
 		conf += fmt.Sprintf(`gw%[1]d { version = 2

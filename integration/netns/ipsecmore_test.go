@@ -194,3 +194,18 @@ func memoryOf(t *testing.T, pid int) (kib int) {
 	}
 	return kib
 }
+
+// Routes decide what goes into a tunnel without children: what the peer narrows it to is accepted, also if this node has
+// no address in it yet.
+func TestIPsecFollowsWhatThePeerNarrows(t *testing.T) {
+	t.Parallel()
+	l := newIPsecLab(t)
+	l.startSwan(swanPSK(ipsecSecret, "", ""))
+	v := l.vpn(1)
+	v.IPsec.Policies, v.IPsec.Children = false, nil
+	l.put(v)
+	begin := time.Now()
+	l.up()
+	t.Logf("up after %.1f s", time.Since(begin).Seconds())
+	l.carries()
+}
