@@ -30,7 +30,7 @@ const (
 	ipsecNumber  = 3
 	ipsecLink    = "evpn3"
 	ipsecMark    = 0xe50003
-	ipsecTimeout = 20 * time.Second
+	ipsecTimeout = time.Minute // a virtual machine without KVM is slow
 	ipsecInside  = "10.1.0.1" // behind the node
 	peerInside   = "10.2.0.1" // behind the peer
 	ipsecPeer    = "198.18.0.9"
