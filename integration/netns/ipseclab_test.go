@@ -31,8 +31,8 @@ const (
 	ipsecLink    = "evpn3"
 	ipsecMark    = 0xe50003
 	ipsecTimeout = time.Minute // a virtual machine without KVM is slow
-	ipsecInside  = "10.1.0.1" // behind the node
-	peerInside   = "10.2.0.1" // behind the peer
+	ipsecInside  = "10.1.0.1"  // behind the node
+	peerInside   = "10.2.0.1"  // behind the peer
 	ipsecPeer    = "198.18.0.9"
 	ipsecSecret  = "a secret of the test"
 )
