@@ -84,6 +84,7 @@ func newIPsecLab(t testing.TB) *ipsecLab {
 	l.choose("up0")
 	l.node.Exec(t, "ip", "rule", "add", "prio", "14003", "fwmark", fmt.Sprintf("%#x/0xffffff", ipsecMark), "lookup", "50003")
 	l.open()
+	t.Cleanup(l.endAll)
 	t.Cleanup(func() {
 		l.tunnels.Close()
 		if t.Failed() {
@@ -97,6 +98,25 @@ func newIPsecLab(t testing.TB) *ipsecLab {
 		}
 	})
 	return l
+}
+
+// endAll ends the charons of the lab. They are in namespaces of their own, so those of the lab do not end them.
+func (l *ipsecLab) endAll() {
+	folders, err := filepath.Glob(filepath.Join(l.dir, "run", "ni", "*", "vpn"))
+	if err != nil {
+		l.t.Error(err)
+	}
+	for _, folder := range folders {
+		strays, err := proc.Marked("STRONGSWAN_CONF=" + filepath.Join(folder, "strongswan.conf"))
+		if err != nil {
+			l.t.Error(err)
+		}
+		for _, id := range strays {
+			if err := id.Stop(context.Background(), 0); err != nil {
+				l.t.Errorf("end charon: %v", err)
+			}
+		}
+	}
 }
 
 // open starts as another daemon would.
