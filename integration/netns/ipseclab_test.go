@@ -30,9 +30,9 @@ const (
 	ipsecNumber  = 3
 	ipsecLink    = "evpn3"
 	ipsecMark    = 0xe50003
-	ipsecTimeout = 20 * time.Second
-	ipsecInside  = "10.1.0.1" // behind the node
-	peerInside   = "10.2.0.1" // behind the peer
+	ipsecTimeout = time.Minute // a virtual machine without KVM is slow
+	ipsecInside  = "10.1.0.1"  // behind the node
+	peerInside   = "10.2.0.1"  // behind the peer
 	ipsecPeer    = "198.18.0.9"
 	ipsecSecret  = "a secret of the test"
 )
@@ -84,6 +84,7 @@ func newIPsecLab(t testing.TB) *ipsecLab {
 	l.choose("up0")
 	l.node.Exec(t, "ip", "rule", "add", "prio", "14003", "fwmark", fmt.Sprintf("%#x/0xffffff", ipsecMark), "lookup", "50003")
 	l.open()
+	t.Cleanup(l.endAll)
 	t.Cleanup(func() {
 		l.tunnels.Close()
 		if t.Failed() {
@@ -97,6 +98,25 @@ func newIPsecLab(t testing.TB) *ipsecLab {
 		}
 	})
 	return l
+}
+
+// endAll ends the charons of the lab. They are in namespaces of their own, so those of the lab do not end them.
+func (l *ipsecLab) endAll() {
+	folders, err := filepath.Glob(filepath.Join(l.dir, "run", "ni", "*", "vpn"))
+	if err != nil {
+		l.t.Error(err)
+	}
+	for _, folder := range folders {
+		strays, err := proc.Marked("STRONGSWAN_CONF=" + filepath.Join(folder, "strongswan.conf"))
+		if err != nil {
+			l.t.Error(err)
+		}
+		for _, id := range strays {
+			if err := id.Stop(context.Background(), 0); err != nil {
+				l.t.Errorf("end charon: %v", err)
+			}
+		}
+	}
 }
 
 // open starts as another daemon would.
@@ -232,6 +252,8 @@ func (s *plainSwan) start() {
 	_ = os.Remove(filepath.Join(s.dir, "vici")) // of one that was killed
 	s.cmd = exec.Command("nsenter", "--net="+s.ns.Path, "--", "/usr/sbin/charon-systemd")
 	s.cmd.Env = append(os.Environ(), "STRONGSWAN_CONF="+file)
+	// As a service: in a session of its own, which the scheduler gives a share of its own (autogroup).
+	s.cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	if err := s.cmd.Start(); err != nil {
 		s.t.Fatal(err)
 	}
@@ -410,15 +432,18 @@ func (l *ipsecLab) certified(ca *ipsecCA, end time.Time) netstate.VPN {
 	return v
 }
 
-// carries fails the test if packets of either end are lost.
+// carries fails the test if packets of either end are lost. On a loaded machine one is lost at times in the first second
+// of a tunnel, so it tries three times; what must lose nothing at all is counted by flow.
 func (l *ipsecLab) carries() {
 	l.t.Helper()
-	if lost := pings(l.t, l.node, ipsecInside, peerInside, 10, "0.01"); lost > 0 {
-		l.t.Errorf("%d of 10 packets to the peer are lost", lost)
+	var to, from int
+	for range 3 {
+		to = pings(l.t, l.node, ipsecInside, peerInside, 10, "0.01")
+		if from = pings(l.t, l.peer, peerInside, ipsecInside, 10, "0.01"); to+from == 0 {
+			return
+		}
 	}
-	if lost := pings(l.t, l.peer, peerInside, ipsecInside, 10, "0.01"); lost > 0 {
-		l.t.Errorf("%d of 10 packets from the peer are lost", lost)
-	}
+	l.t.Errorf("%d of 10 packets to the peer and %d of 10 from it are lost", to, from)
 }
 
 // fails waits for a sentence in the status, which must come within 10 s.

@@ -44,7 +44,7 @@ func (t *Tunnels) mark(name string) string {
 	return configVariable + "=" + filepath.Join(t.folder(name), configFile)
 }
 
-// start replaces the charon of a tunnel and returns when it answers and the link exists.
+// start starts the charon of a tunnel, of which none runs, and returns when it answers and the link exists.
 func (t *Tunnels) start(ctx context.Context, r record) (proc.Ident, error) {
 	program := ""
 	for _, path := range programs {
@@ -57,10 +57,7 @@ func (t *Tunnels) start(ctx context.Context, r record) (proc.Ident, error) {
 		return proc.Ident{}, errors.New("charon-systemd is not installed (packages charon-systemd, " +
 			"libcharon-extra-plugins, libcharon-extauth-plugins, libstrongswan-standard-plugins, libstrongswan-extra-plugins)")
 	}
-	if err := t.stop(ctx, r.Name); err != nil {
-		return proc.Ident{}, err
-	}
-	if err := errors.Join(t.portsFree(r.Ports), t.linkFree(r)); err != nil {
+	if err := t.linkFree(r); err != nil {
 		return proc.Ident{}, err
 	}
 	folder := t.folder(r.Name)
@@ -179,6 +176,20 @@ func (t *Tunnels) portsOf(v netstate.VPN, have record, known bool) (ports, error
 	}
 	t.taken[number] = p
 	return p, nil
+}
+
+// movePorts gives a tunnel, of which no charon runs, other ports if another program has its own. Those of IKE can't be
+// replaced.
+func (t *Tunnels) movePorts(r *record, v netstate.VPN) error {
+	err := t.portsFree(r.Ports)
+	if err == nil || v.IPsec.Listen {
+		return err
+	}
+	if r.Ports, err = t.portsOf(v, record{}, false); err != nil {
+		return err
+	}
+	r.Config = configText(t.folder(r.Name), v.Mark, r.By, r.Ports)
+	return nil
 }
 
 // freePort is a UDP port that no program uses and no tunnel has. charon shares ports with others (SO_REUSEADDR), and so

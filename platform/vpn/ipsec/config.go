@@ -218,16 +218,18 @@ func endOf(e netstate.IPsecEnd, local bool) map[string]any {
 	if local && e.Auth == "eap-mschapv2" && e.EAPUser != "" {
 		end["eap_id"] = e.EAPUser
 	}
-	add := func(key, from string) {
-		if text, err := material(from); err == nil && text != "" { // secretsOf has told the error
-			end[key] = []string{text}
+	text := func(from string) []string {
+		text, err := material(from)
+		if err != nil {
+			return nil // secretsOf has told
 		}
+		return blocks(text)
 	}
-	if e.Auth == "pubkey" {
-		add("certs", e.Certificate)
+	if certs := text(e.Certificate); e.Auth == "pubkey" && len(certs) > 0 {
+		end["certs"] = certs[:1] // those of its issuers follow, and are loaded beside
 	}
-	if !local {
-		add("cacerts", e.CA)
+	if cas := text(e.CA); !local && len(cas) > 0 {
+		end["cacerts"] = cas
 	}
 	return end
 }

@@ -178,12 +178,18 @@ func (t *Tunnels) Put(ctx context.Context, v netstate.VPN) error {
 		return err
 	}
 	want.Config = configText(folder, v.Mark, by, want.Ports)
-	stands := have.Number == number && have.Config == want.Config && have.By == by && have.Link == v.Link && have.Alive() &&
-		t.works(ctx, have) == nil
+	stands := have.Number == number && have.Config == want.Config && have.By == by && have.Link == v.Link &&
+		have.Alive() && t.works(ctx, have) == nil
 	if stands {
 		want.Ident = have.Ident
 	} else {
 		x.leave()
+		if err := t.stop(ctx, v.Name); err != nil {
+			return err
+		}
+		if err := t.movePorts(&want, v); err != nil {
+			return err
+		}
 		if want.Ident, err = t.start(ctx, want); err != nil {
 			return err
 		}
@@ -347,5 +353,5 @@ func (x *tunnel) leave() {
 	}
 }
 
-// groupOf is the group of a process: that of its network.
-func groupOf(name string) string { return filepath.Dir(name) }
+// groupOf is the group of a charon: its own, since whoever removes one ends all that is in it.
+func groupOf(name string) string { return name }

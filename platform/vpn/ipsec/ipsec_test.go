@@ -2,6 +2,8 @@ package ipsec
 
 import (
 	"encoding/json"
+	"encoding/pem"
+	"fmt"
 	"net/netip"
 	"os"
 	"path/filepath"
@@ -185,4 +187,55 @@ func TestOctetsOfEndedChildrenCountOn(t *testing.T) {
 	if len(c) > 300 {
 		t.Errorf("%d children are kept", len(c))
 	}
+}
+
+func TestAChainIsLoadedWhole(t *testing.T) {
+	block := func(name string) string {
+		return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: []byte(name)}))
+	}
+	v := sample()
+	v.IPsec.Local = netstate.IPsecEnd{Auth: "pubkey", Certificate: block("node") + block("issuer"), Key: block("key")}
+	v.IPsec.Remote = netstate.IPsecEnd{Auth: "pubkey", CA: block("one") + block("two")}
+	conn := connOf(v, byProcess)
+	certs, cas := conn["local"].(map[string]any)["certs"], conn["remote"].(map[string]any)["cacerts"]
+	if got := certs.([]string); len(got) != 1 || got[0] != block("node") {
+		t.Errorf("certificate of this node: %q", got)
+	}
+	if got := cas.([]string); len(got) != 2 || got[1] != block("two") {
+		t.Errorf("CAs of the peer: %q", got)
+	}
+	all, err := secretsOf(v.IPsec)
+	if err != nil || len(all) != 5 { // key, certificate, issuer, two CAs
+		t.Errorf("%d requests, %v", len(all), err)
+	}
+	v.IPsec.Remote.CA = filepath.Join(t.TempDir(), "missing.pem")
+	if _, err := secretsOf(v.IPsec); err == nil || !strings.Contains(err.Error(), "CA of the peer") {
+		t.Errorf("a file that is missing: %v", err)
+	}
+}
+
+func TestAnAddressNeedsNoResolver(t *testing.T) {
+	x := New(nil, "", t.TempDir(), "")
+	for in, want := range map[string]string{"192.0.2.9": "[192.0.2.9]", "::ffff:192.0.2.9": "[192.0.2.9]", "": "[]"} {
+		if got, err := x.lookUp(t.Context(), in); err != nil || fmt.Sprint(got) != want {
+			t.Errorf("%q: %v, %v, want %s", in, got, err, want)
+		}
+	}
+}
+
+// The log has what peers send: whatever it is, there is at most one sentence on one line.
+func FuzzWordsOfTheLog(f *testing.F) {
+	f.Add("1 01[IKE] IDir 'c' does not match to 'b'")
+	f.Add("1 01[KNL] error installing route with policy 10.1.0.0/24 === 10.2.0.0/24 out")
+	f.Add("1 01[CFG] subject certificate invalid (valid from x to y)")
+	f.Fuzz(func(t *testing.T, line string) {
+		if strings.Contains(line, "\n") {
+			t.Skip("a line has one")
+		}
+		w := words{peer: peer{Address: "vpn", Auth: "psk"}}
+		w.hear(line)
+		if strings.Contains(w.said, "\n") || w.lacks.IsValid() && within(w.lacks) == (netip.Addr{}) {
+			t.Errorf("%q: said %q, lacks %v", line, w.said, w.lacks)
+		}
+	})
 }

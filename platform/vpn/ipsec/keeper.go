@@ -14,11 +14,14 @@ import (
 
 	"edgespan/netinst/netstate"
 	"edgespan/platform/proc"
+
+	"github.com/vishvananda/netlink"
 )
 
 const (
 	round      = 500 * time.Millisecond // between two looks at a charon
-	hangsAfter = 3                      // looks without an answer
+	askUp      = 2 * time.Second        // between two questions to one whose children all stand and whose log is silent
+	hangsAfter = 2                      // questions without an answer
 	tryFirst   = time.Second            // between two tries to connect; doubles up to tryLast
 	tryLast    = 30 * time.Second
 	lookUpTime = 3 * time.Second
@@ -40,8 +43,12 @@ type keeper struct {
 	looked time.Time // when the peer's name was looked up
 	at     []netip.Addr
 	loaded []netip.Addr // those that charon has
-	missed int          // looks without an answer, in a row
+	missed int          // questions without an answer, in a row
+	sas    []sa         // of the last answer
+	asked  time.Time    // when that was; zero if children were missing
 	log    logReader
+	host   *netlink.Handle
+	v4, v6 netip.Addr        // what charon sees
 	totals map[string]totals // by the identity of the peer
 
 	mu   sync.Mutex
@@ -79,6 +86,13 @@ func (k *keeper) stop() { k.end() }
 
 func (k *keeper) run(ctx context.Context) {
 	defer close(k.done)
+	h, ns, err := k.t.host()
+	if err != nil {
+		return // the namespace is gone
+	}
+	defer ns.Close()
+	defer h.Close()
+	k.host = h
 	for ctx.Err() == nil {
 		if !k.r.Alive() {
 			return // Watch has told
@@ -95,7 +109,13 @@ func (k *keeper) run(ctx context.Context) {
 func (k *keeper) look(ctx context.Context) {
 	one, cancel := context.WithTimeout(ctx, askTime)
 	defer cancel()
-	k.log.read()
+	if added := k.log.read(); !added && time.Since(k.asked) < askUp {
+		if why := k.follow(k.sas); why != "" {
+			k.publish(k.sas, why)
+		}
+		return
+	}
+	k.asked = time.Time{}
 	sas, err := k.c.sas(one)
 	if err != nil {
 		if ctx.Err() != nil {
@@ -121,6 +141,9 @@ func (k *keeper) look(ctx context.Context) {
 	if k.log.words.lacks.IsValid() { // charon had no address within a selector that the peer has narrowed
 		k.addLocal(k.log.words.lacks)
 		k.log.words.lacks = netip.Prefix{}
+	}
+	if k.sas = sas; len(missing) == 0 {
+		k.asked = time.Now()
 	}
 	k.publish(sas, why)
 }
@@ -177,12 +200,6 @@ var anywhere = []netip.Addr{netip.MustParseAddr("1.0.0.1"), netip.MustParseAddr(
 
 // follow shows charon the address that its packets leave by. It returns why there is none.
 func (k *keeper) follow(sas []sa) string {
-	h, ns, err := k.t.host()
-	if err != nil {
-		return ""
-	}
-	defer ns.Close()
-	defer h.Close()
 	to := slices.Clone(k.at)
 	for _, x := range sas {
 		if a, err := netip.ParseAddr(x.remoteHost); err == nil {
@@ -194,7 +211,7 @@ func (k *keeper) follow(sas []sa) string {
 	}
 	var v4, v6 netip.Addr
 	for _, a := range to {
-		from, err := source(h, a, k.r.Mark)
+		from, err := source(k.host, a, k.r.Mark)
 		switch {
 		case err != nil:
 		case from.Is4() && !v4.IsValid():
@@ -203,8 +220,11 @@ func (k *keeper) follow(sas []sa) string {
 			v6 = from
 		}
 	}
-	if err := setView(k.r.Pid, v4, v6); err != nil {
-		return ""
+	if v4 != k.v4 || v6 != k.v6 {
+		if err := setView(k.r.Pid, v4, v6); err != nil {
+			return "" // the next look repeats it
+		}
+		k.v4, k.v6 = v4, v6
 	}
 	if len(to) > 0 && !v4.IsValid() && !v6.IsValid() {
 		if k.r.Peer.Address == "" {

@@ -18,7 +18,7 @@ import (
 )
 
 // staleAfter is the age of a status that says nothing about now.
-const staleAfter = askTime + 2*round
+const staleAfter = askTime + askUp + 2*round
 
 // Status returns what the keeper of a tunnel has observed last, at most a moment ago. It asks no process, so it never
 // hangs.

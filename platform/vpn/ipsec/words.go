@@ -21,16 +21,16 @@ type logReader struct {
 	words words
 }
 
-// read reads the new lines. A log that can't be read now can be at the next time.
-func (l *logReader) read() {
+// read reads the new lines and reports whether there are any. A log that can't be read now can be at the next time.
+func (l *logReader) read() bool {
 	f, err := os.OpenFile(l.path, os.O_RDWR, 0)
 	if err != nil {
-		return
+		return false
 	}
 	defer f.Close()
 	st, err := f.Stat()
 	if err != nil {
-		return
+		return false
 	}
 	if st.Size() < l.at {
 		l.at, l.rest = 0, nil
@@ -38,7 +38,7 @@ func (l *logReader) read() {
 	text, err := io.ReadAll(io.NewSectionReader(f, l.at, st.Size()-l.at))
 	l.at += int64(len(text))
 	if err != nil {
-		return
+		return false
 	}
 	lines := bytes.Split(append(l.rest, text...), []byte{'\n'})
 	l.rest = bytes.Clone(lines[len(lines)-1])
@@ -48,6 +48,7 @@ func (l *logReader) read() {
 	if l.at > logMax && f.Truncate(0) == nil { // charon appends
 		l.at, l.rest = 0, nil
 	}
+	return len(text) > 0
 }
 
 // words turn the log of a charon into one sentence about what keeps its tunnel from working.
