@@ -47,12 +47,12 @@ func TunnelIfName(n int, vni uint32) IfName {
 // ownName matches the names reserved for edgespan's own links.
 var ownName = regexp.MustCompile(`^(` + linkPrefix + `[0-9]+([av][0-9]+)?|evpn[0-9]+)$`)
 
-// The packets of an encrypted cluster's tunnels go through WireGuard: one interface (evpn<n>) for each cluster, with one
-// peer for each other node, whose only address is the one inside (TunnelKey, Tunnel.Remote). WireGuard's own packets are
-// routed like others of the host. The VXLAN of each cluster has a UDP port of its own, and the guard (sealed) lets the
-// node take packets for it only from that interface, and from the interface nothing else but ICMPv6: so neither a
-// neighbour on the underlay nor a member of another cluster can send frames into a cluster, and being a member gives
-// access to no service of the node.
+// The packets of an encrypted cluster's tunnels go through WireGuard: one interface (evpn<n>) for each cluster, with
+// one peer for each other node, whose only address is the one inside (TunnelKey, Tunnel.Remote). WireGuard's own
+// packets are routed like others of the host. The VXLAN of each cluster has a UDP port of its own, and the guard
+// (sealed) lets the node take packets for it only from that interface, and from the interface nothing else but ICMPv6:
+// so neither a neighbour on the underlay nor a member of another cluster can send frames into a cluster, and being a
+// member gives access to no service of the node.
 
 // clusterKeepalive is how often, in seconds, something is sent to each peer: a node behind NAT stays reachable.
 const clusterKeepalive = 25

@@ -95,8 +95,8 @@ func closedRules(ns []HostNetwork) (out []string) {
 // guard returns the table. The links of unmarked networks pass as they did before the table existed.
 func guard(ns []HostNetwork, unmarked []int) netstate.Chain {
 	c := netstate.Chain{Family: netstate.InetFamily, Name: GuardTable, Rules: slices.Concat(
-		nftSet("gateways", "type ipv4_addr;", gatewaysOf(ns), setSize), flowRules(ns), sizeRules, answerSets(ns), sealedChains(ns),
-		tunnelSets(ns))}
+		nftSet("gateways", "type ipv4_addr;", gatewaysOf(ns), setSize), flowRules(ns), sizeRules, answerSets(ns),
+		sealedChains(ns), tunnelSets(ns))}
 	lengths, subnets := subnetsOf(ns)
 	for _, l := range lengths {
 		c.Rules = append(c.Rules, nftSet(subnetSet(l), "type ipv4_addr;", slices.Compact(subnets[l]), setSize)...)
@@ -132,7 +132,8 @@ func guard(ns []HostNetwork, unmarked []int) netstate.Chain {
 			after = slices.Insert(after, 1, append(tunnelRule(ns), neighbourRule)...)
 			after = append(append(after, closedRules(ns)...), tunnelCloses(ns)...)
 		case "input":
-			before = append(append(append(before, sealedRules(ns)...), answerRule(ns)...), "meta nfproto ipv4 ip daddr @gateways goto visits")
+			before = slices.Concat(before, sealedRules(ns), answerRule(ns),
+				[]string{"meta nfproto ipv4 ip daddr @gateways goto visits"})
 		}
 		chain("before-"+h.name, before...)
 		chain("after-"+h.name, after...)

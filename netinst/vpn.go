@@ -83,8 +83,7 @@ type Assigned struct {
 // HasVPN reports whether a network reaches the world through a tunnel alone.
 func (c NetworkInstanceConfig) HasVPN() bool { return c.Type == VPN && c.VPN != nil }
 
-// HasTunnel reports whether a network has a tunnel with a status now, unless it is withdrawn: one of type vpn its own,
-// an encrypted cluster the interface of its tunnels.
+// HasTunnel reports whether a network, unless it is withdrawn, has a tunnel: its own, or an encrypted cluster's.
 func (c NetworkInstanceConfig) HasTunnel() bool { return c.HasVPN() && !c.Inactive || c.IsEncrypted() }
 
 // addresses returns the tunnel's addresses of one family.

@@ -201,7 +201,7 @@ var mayImport = map[string][]string{
 	"platform/kernel":                {"netinst/netstate", "platform/dump", "platform/proc", "pubsub/backoff"},
 	"platform/keystone":              {"config", "platform/pki", "pubsub/backoff"},
 	"platform/keystone/keystonetest": {},
-	"platform/lab":                   {"config"},
+	"platform/lab":                   {"config", "platform/proc"},
 	"platform/nft":                   {"netinst/netstate", "platform/proc"},
 	"platform/nodelink": {
 		"config", "config/fleet/nodeproto", "platform/conns", "platform/nodelink/linkpb", "platform/pki",

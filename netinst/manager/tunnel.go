@@ -42,7 +42,8 @@ func (m *Manager) tunnelSeen(s netstate.TunnelStatus) []Effect {
 // awaitsTunnel reports whether the manager must know of the tunnel before it applies anything: it would remove the
 // addresses that a running tunnel has been assigned.
 func (m *Manager) awaitsTunnel(t tunnelState) bool {
-	return m.config.HasTunnel() && m.config.VPN != nil && m.config.VPN.IPsec != nil && m.config.VPN.IPsec.VirtualIP && !t.known
+	v := m.config.VPN
+	return m.config.HasTunnel() && v != nil && v.IPsec != nil && v.IPsec.VirtualIP && !t.known
 }
 
 // tunnelWarning says why the network's tunnel is down, "" if it is up, unknown or not desired.

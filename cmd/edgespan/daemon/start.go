@@ -119,11 +119,6 @@ func startNode(ctx context.Context, o nodeOptions, log *zap.Logger) (runningNode
 	if err != nil {
 		return nil, errors.Join(err, n.close())
 	}
-	if facts.Controller != "" {
-		if facts.ClusterKey, err = n.host.ClusterKey(); err != nil {
-			log.Warn("encrypted clusters wait: the node has no key for them", zap.Error(err))
-		}
-	}
 	if err := n.tracing.start(o.Traces, o.Version, id, log); err != nil {
 		return nil, errors.Join(err, n.close())
 	}
@@ -213,7 +208,11 @@ func (n *node) who(o nodeOptions, id uuid.UUID, log *zap.Logger) (agent.NodeFact
 	if fleet.Name != "" {
 		facts.Name = fleet.Name
 	}
-	facts.Controller = fleet.Controller
+	if facts.Controller = fleet.Controller; facts.Controller != "" {
+		if facts.ClusterKey, err = n.host.ClusterKey(); err != nil {
+			log.Warn("encrypted clusters wait: the node has no key for them", zap.Error(err))
+		}
+	}
 	record(o, facts.Name, log)
 	return facts, creds, nil
 }

@@ -26,7 +26,7 @@ const (
 	lastWords  = 1 << 10 // bytes of output in an error
 	answerTime = 2 * time.Second
 	startTime  = 10 * time.Second
-	listTime   = 3 * time.Second // of a listing of all processes, which those who wait share
+	listTime   = 3 * time.Second       // of a listing of all processes, which those who wait share
 	answerWait = 10 * time.Millisecond // between two looks for a socket
 	// memoryShare is the part of its limit that a helper's memory stays below, if it can, and untouched what Go counts in
 	// addition: buffers for 3 times 128 packets of 64 KiB, of which only the beginnings are ever used.

@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/netip"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"unsafe"
 
@@ -25,12 +26,15 @@ const (
 	portTries   = 100 // for a port that is free for IPv4 and IPv6
 )
 
-// bind is the two UDP sockets of a tunnel. Packets leave by the routes of their mark, with the source address that the
-// routes have. It replaces wireguard-go's own, which sends to a wrong address if peers have both IPv4 and IPv6
-// endpoints: it reuses a shortened address (https://github.com/WireGuard/wireguard-go/pull/135, open).
+// bind is the two UDP sockets of a tunnel. Packets with a mark leave by the routes of their mark, with the source
+// address that the routes have, so they follow when these change. Without a mark, a peer that called is answered from
+// the address that it has called, until a handshake fails: another one would be a move of this end. It replaces
+// wireguard-go's own, which sends to a wrong address if peers have both IPv4 and IPv6 endpoints: it reuses a shortened
+// address (https://github.com/WireGuard/wireguard-go/pull/135, open).
 type bind struct {
 	mu     sync.Mutex
 	v4, v6 *socket
+	mark   uint32
 }
 
 // socket is one of them; segments means that the kernel splits and merges datagrams (UDP_SEGMENT, UDP_GRO).
@@ -40,16 +44,29 @@ type socket struct {
 	segments bool
 }
 
-// endpoint is where a peer is.
-type endpoint struct{ netip.AddrPort }
+// endpoint is where a peer is, and at which address of this machine it has called last.
+type endpoint struct {
+	netip.AddrPort
+	called  netip.Addr // invalid if it has not called
+	cleared atomic.Bool
+}
 
-func (endpoint) ClearSrc()             {}
-func (endpoint) SrcToString() string   { return "" }
-func (endpoint) SrcIP() netip.Addr     { return netip.Addr{} }
-func (e endpoint) DstIP() netip.Addr   { return e.Addr() }
-func (e endpoint) DstToString() string { return e.String() }
+// ClearSrc forgets the address at which the peer has called.
+func (e *endpoint) ClearSrc() { e.cleared.Store(true) }
 
-func (e endpoint) DstToBytes() []byte {
+// SrcIP returns the address at which the peer has called.
+func (e *endpoint) SrcIP() netip.Addr {
+	if e.cleared.Load() {
+		return netip.Addr{}
+	}
+	return e.called
+}
+
+func (e *endpoint) SrcToString() string { return e.SrcIP().String() }
+func (e *endpoint) DstIP() netip.Addr   { return e.Addr() }
+func (e *endpoint) DstToString() string { return e.String() }
+
+func (e *endpoint) DstToBytes() []byte {
 	b, _ := e.MarshalBinary() // never fails
 	return b
 }
@@ -57,7 +74,7 @@ func (e endpoint) DstToBytes() []byte {
 // ParseEndpoint parses ADDRESS:PORT.
 func (*bind) ParseEndpoint(s string) (conn.Endpoint, error) {
 	a, err := netip.ParseAddrPort(s)
-	return endpoint{netip.AddrPortFrom(a.Addr().Unmap(), a.Port())}, err
+	return &endpoint{AddrPort: netip.AddrPortFrom(a.Addr().Unmap(), a.Port())}, err
 }
 
 // BatchSize is the number of packets that a call may receive and send.
@@ -104,6 +121,8 @@ func listen(network string, port uint16) (*socket, uint16, error) {
 			for _, option := range []int{unix.SO_RCVBUF, unix.SO_SNDBUF, unix.SO_RCVBUFFORCE, unix.SO_SNDBUFFORCE} {
 				_ = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, option, socketBuffer) // smaller ones cost speed
 			}
+			_ = unix.SetsockoptInt(int(fd), unix.IPPROTO_IP, unix.IP_PKTINFO, 1)
+			_ = unix.SetsockoptInt(int(fd), unix.IPPROTO_IPV6, unix.IPV6_RECVPKTINFO, 1) // one of them fails
 			_, err := unix.GetsockoptInt(int(fd), unix.IPPROTO_UDP, unix.UDP_SEGMENT)
 			s.segments = err == nil && unix.SetsockoptInt(int(fd), unix.IPPROTO_UDP, unix.UDP_GRO, 1) == nil
 		})
@@ -136,6 +155,7 @@ func (b *bind) Close() error {
 func (b *bind) SetMark(mark uint32) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	b.mark = mark
 	for _, s := range []*socket{b.v4, b.v6} {
 		if s == nil {
 			continue
@@ -157,13 +177,13 @@ func (b *bind) SetMark(mark uint32) error {
 
 // receive receives one datagram, or several of one peer that the kernel has merged.
 func (s *socket) receive(packets [][]byte, sizes []int, eps []conn.Endpoint) (int, error) {
-	var oob [64]byte
+	var oob [128]byte
 	n, used, _, from, err := s.ReadMsgUDPAddrPort(packets[0], oob[:])
 	if err != nil {
 		return 0, err
 	}
-	var at conn.Endpoint = endpoint{netip.AddrPortFrom(from.Addr().Unmap(), from.Port())}
-	size := merged(oob[:used])
+	size, called := controls(oob[:used])
+	at := &endpoint{AddrPort: netip.AddrPortFrom(from.Addr().Unmap(), from.Port()), called: called}
 	if size <= 0 || size > n {
 		size = n
 	}
@@ -176,26 +196,44 @@ func (s *socket) receive(packets [][]byte, sizes []int, eps []conn.Endpoint) (in
 	return count, nil
 }
 
-// merged returns the size of the datagrams that the kernel has merged, 0 if there is one.
-func merged(oob []byte) int {
+// controls returns what the kernel says of a datagram: the size of those that it has merged, 0 if there is one, and the
+// address at which it has arrived.
+func controls(oob []byte) (size int, called netip.Addr) {
 	for len(oob) > unix.SizeofCmsghdr {
 		h, data, rest, err := unix.ParseOneSocketControlMessage(oob)
 		if err != nil {
-			return 0
+			break
 		}
-		if h.Level == unix.SOL_UDP && h.Type == unix.UDP_GRO && len(data) >= 4 {
-			return int(binary.NativeEndian.Uint32(data))
+		switch {
+		case h.Level == unix.SOL_UDP && h.Type == unix.UDP_GRO && len(data) >= 4:
+			size = int(binary.NativeEndian.Uint32(data))
+		case h.Level == unix.IPPROTO_IP && h.Type == unix.IP_PKTINFO && len(data) >= unix.SizeofInet4Pktinfo:
+			called = netip.AddrFrom4([4]byte(data[4:8])) // ipi_spec_dst (ip(7))
+		case h.Level == unix.IPPROTO_IPV6 && h.Type == unix.IPV6_PKTINFO && len(data) >= unix.SizeofInet6Pktinfo:
+			called = netip.AddrFrom16([16]byte(data[:16]))
 		}
 		oob = rest
 	}
-	return 0
+	return size, called
+}
+
+// fromAddress is the control message that gives a datagram its source address, nil for that of the route. A link-local
+// one needs its link, which the route knows.
+func fromAddress(a netip.Addr) []byte {
+	switch {
+	case !a.IsValid() || a.IsUnspecified() || a.IsLinkLocalUnicast() || a.IsMulticast():
+		return nil
+	case a.Is4():
+		return unix.PktInfo4(&unix.Inet4Pktinfo{Spec_dst: a.As4()})
+	}
+	return unix.PktInfo6(&unix.Inet6Pktinfo{Addr: a.As16()})
 }
 
 var buffers = sync.Pool{New: func() any { return new([maxDatagram]byte) }}
 
 // Send sends packets to a peer, those of one size together.
 func (b *bind) Send(packets [][]byte, to conn.Endpoint) error {
-	at, ok := to.(endpoint)
+	at, ok := to.(*endpoint)
 	if !ok {
 		return conn.ErrWrongEndpointType
 	}
@@ -203,6 +241,10 @@ func (b *bind) Send(packets [][]byte, to conn.Endpoint) error {
 	s := b.v4
 	if at.Addr().Is6() {
 		s = b.v6
+	}
+	var from []byte
+	if b.mark == 0 {
+		from = fromAddress(at.SrcIP())
 	}
 	b.mu.Unlock()
 	if s == nil {
@@ -213,7 +255,12 @@ func (b *bind) Send(packets [][]byte, to conn.Endpoint) error {
 		if s.segmenting() {
 			n = together(packets)
 		}
-		if err := s.send(packets[:n], at.AddrPort); err != nil {
+		err := s.send(packets[:n], at.AddrPort, from)
+		if err != nil && from != nil { // it is no address of this machine any more, or no route leads from it
+			at.ClearSrc()
+			from, err = nil, s.send(packets[:n], at.AddrPort, nil)
+		}
+		if err != nil {
 			return err
 		}
 		packets = packets[n:]
@@ -240,9 +287,9 @@ func together(packets [][]byte) int {
 	return n
 }
 
-func (s *socket) send(packets [][]byte, to netip.AddrPort) error {
+func (s *socket) send(packets [][]byte, to netip.AddrPort, from []byte) error {
 	if len(packets) > 1 {
-		err := s.sendSegments(packets, to)
+		err := s.sendSegments(packets, to, from)
 		if err == nil {
 			return nil
 		}
@@ -255,7 +302,7 @@ func (s *socket) send(packets [][]byte, to netip.AddrPort) error {
 		}
 	}
 	for _, p := range packets {
-		if _, err := s.WriteToUDPAddrPort(p, to); err != nil {
+		if _, _, err := s.WriteMsgUDPAddrPort(p, from, to); err != nil {
 			return err
 		}
 	}
@@ -269,7 +316,7 @@ type segmentOption struct {
 	_    [6]byte // CmsgSpace aligns it
 }
 
-func (s *socket) sendSegments(packets [][]byte, to netip.AddrPort) error {
+func (s *socket) sendSegments(packets [][]byte, to netip.AddrPort, from []byte) error {
 	buf := buffers.Get().(*[maxDatagram]byte)
 	defer buffers.Put(buf)
 	n := 0
@@ -280,6 +327,6 @@ func (s *socket) sendSegments(packets [][]byte, to netip.AddrPort) error {
 	option.Level, option.Type = unix.SOL_UDP, unix.UDP_SEGMENT
 	option.SetLen(unix.CmsgLen(2))
 	oob := unsafe.Slice((*byte)(unsafe.Pointer(&option)), unix.CmsgSpace(2))
-	_, _, err := s.WriteMsgUDPAddrPort(buf[:n], oob, to)
+	_, _, err := s.WriteMsgUDPAddrPort(buf[:n], append(oob, from...), to)
 	return err
 }

@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"net"
 	"net/netip"
+	"slices"
 	"testing"
 	"time"
 
@@ -127,7 +128,7 @@ func slicesOf(n, size int) (out []int) {
 
 func TestAPortInUseIsAnError(t *testing.T) {
 	b, at, _ := openBind(t)
-	port := at[0].(endpoint).Port()
+	port := at[0].(*endpoint).Port()
 	if _, _, err := (&bind{}).Open(port); err == nil {
 		t.Error("opened twice")
 	}
@@ -140,7 +141,67 @@ func TestAPortInUseIsAnError(t *testing.T) {
 	if _, got, err := b.Open(port); err != nil || got != port {
 		t.Errorf("port %d, %v", got, err)
 	}
-	if err := b.Send([][]byte{{1}}, endpoint{netip.AddrPort{}}); err == nil {
+	if err := b.Send([][]byte{{1}}, &endpoint{}); err == nil {
 		t.Error("sent to no address")
+	}
+}
+
+// Who calls at one of several addresses is answered from that one, until it is cleared, and while it is an address of
+// this machine; with a mark the route decides.
+func TestAnAnswerComesFromTheAddressThatWasCalled(t *testing.T) {
+	b := &bind{}
+	receive, port, err := b.Open(0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = b.Close() })
+	caller, err := net.ListenUDP("udp4", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer caller.Close()
+	const called = "127.0.0.42"
+	to := netip.AddrPortFrom(netip.MustParseAddr(called), port)
+	if _, err := caller.WriteToUDPAddrPort([]byte("call"), to); err != nil {
+		t.Fatal(err)
+	}
+	packets, sizes, eps := [][]byte{make([]byte, 2000)}, make([]int, 1), make([]conn.Endpoint, 1)
+	if n, err := receive[0](packets, sizes, eps); err != nil || n != 1 {
+		t.Fatalf("%d, %v", n, err)
+	}
+	at := eps[0].(*endpoint)
+	answered := func(count int) (from string) {
+		t.Helper()
+		if err := b.Send(slices.Repeat([][]byte{{1, 2, 3}}, count), at); err != nil {
+			t.Fatal(err)
+		}
+		buf := make([]byte, 2000)
+		for range count {
+			_ = caller.SetReadDeadline(time.Now().Add(10 * time.Second))
+			_, a, err := caller.ReadFromUDPAddrPort(buf)
+			if err != nil {
+				t.Fatal(err)
+			}
+			from = a.Addr().String()
+		}
+		return from
+	}
+	for _, count := range []int{1, 3} {
+		if got := answered(count); got != called {
+			t.Errorf("%d answered from %s, want %s", count, got, called)
+		}
+	}
+	b.mark = 1
+	if got := answered(1); got == called {
+		t.Error("with a mark, too")
+	}
+	b.mark = 0
+	at.called = netip.MustParseAddr("192.0.2.77") // of nobody
+	if got := answered(1); got == called || at.SrcIP().IsValid() {
+		t.Errorf("from %s, which is none of this machine: kept %s", got, at.SrcIP())
+	}
+	at.called = netip.MustParseAddr(called)
+	if got := answered(1); got == called {
+		t.Error("after it was cleared")
 	}
 }
