@@ -1,7 +1,9 @@
 package netinst
 
 import (
+	"cmp"
 	"fmt"
+	"net/netip"
 	"regexp"
 	"slices"
 	"strings"
@@ -17,13 +19,139 @@ import (
 // The rules of apps still apply: only frames that the rules can match pass from an open port to an app. The node is not
 // a station of that network: no frame is delivered to it.
 
+// Tunnel is this node's end of a VXLAN tunnel (RFC 7348) that is a port of its network's bridge.
+type Tunnel struct {
+	Name     string     // shown to people and in reports: the node at its other end
+	VNI      uint32     // 24 bits
+	Local    netip.Addr // invalid: unknown, the tunnel waits
+	Remote   netip.Addr // invalid: unknown, the tunnel waits
+	Port     uint16     // UDP
+	MTU      int        // octets of payload
+	Isolated bool       // frames of other isolated ports do not leave by it
+	// Encrypted is the WireGuard peer through which the tunnel's packets go; nil: they go in the clear. Local and Remote
+	// are then addresses inside WireGuard.
+	Encrypted *TunnelKey `json:",omitempty"`
+}
+
+// TunnelKey is the WireGuard peer at the other end of a tunnel.
+type TunnelKey struct {
+	PublicKey string         // base64; "": unknown, the tunnel waits
+	Endpoint  netip.AddrPort // invalid: unknown, the other end begins
+}
+
 // TunnelIfName is the link of the tunnel with a number on network n.
 func TunnelIfName(n int, vni uint32) IfName {
 	return IfName(fmt.Sprintf("%s%dv%d", linkPrefix, n, vni))
 }
 
 // ownName matches the names reserved for edgespan's own links.
-var ownName = regexp.MustCompile(`^` + linkPrefix + `[0-9]+([av][0-9]+)?$`)
+var ownName = regexp.MustCompile(`^(` + linkPrefix + `[0-9]+([av][0-9]+)?|evpn[0-9]+)$`)
+
+// The packets of an encrypted cluster's tunnels go through WireGuard: one interface (evpn<n>) for each cluster, with
+// one peer for each other node, whose only address is the one inside (TunnelKey, Tunnel.Remote). WireGuard's own
+// packets are routed like others of the host. The VXLAN of each cluster has a UDP port of its own, and the guard
+// (sealed) lets the node take packets for it only from that interface, and from the interface nothing else but ICMPv6:
+// so neither a neighbour on the underlay nor a member of another cluster can send frames into a cluster, and being a
+// member gives access to no service of the node.
+
+// clusterKeepalive is how often, in seconds, something is sent to each peer: a node behind NAT stays reachable.
+const clusterKeepalive = 25
+
+// insideBits is the length of the prefix that the addresses inside a cluster's WireGuard have in common.
+const insideBits = 64
+
+// vxlanOverhead is what VXLAN over IPv6 adds to a packet (RFC 7348 §5), in octets.
+const vxlanOverhead = 40 + 8 + 8 + 14
+
+// IsEncrypted reports whether tunnels of a cluster's network go through WireGuard.
+func (c NetworkInstanceConfig) IsEncrypted() bool {
+	return slices.ContainsFunc(c.Tunnels, func(t Tunnel) bool { return t.Encrypted != nil })
+}
+
+// SealedPort is the UDP port of an encrypted cluster's VXLAN, 0 for another network.
+func (c NetworkInstanceConfig) SealedPort() uint16 {
+	for _, t := range c.Tunnels {
+		if t.Encrypted != nil {
+			return t.Port
+		}
+	}
+	return 0
+}
+
+// encryption returns the WireGuard interface of an encrypted cluster and its address, once any peer is known.
+func (nw network) encryption() []netstate.Object {
+	w := netstate.WireGuard{Identity: netstate.ClustersIdentity, ListenPort: nw.Config.WireGuardPort}
+	var own netip.Addr
+	mtu := 0
+	for _, t := range nw.Config.Tunnels {
+		if t.Encrypted == nil || t.waits() != "" {
+			continue
+		}
+		own, mtu = t.Local, max(mtu, cmp.Or(t.MTU, nw.mtu)+vxlanOverhead)
+		p := netstate.WireGuardPeer{Name: t.Name, PublicKey: t.Encrypted.PublicKey, Keepalive: clusterKeepalive,
+			AllowedIPs: []netip.Prefix{netip.PrefixFrom(t.Remote, t.Remote.BitLen())}}
+		if t.Encrypted.Endpoint.IsValid() {
+			p.Endpoint = t.Encrypted.Endpoint.String()
+		}
+		// A node may claim the key of another: then it shares the other's tunnel, and harms only itself.
+		same := func(q netstate.WireGuardPeer) bool { return q.PublicKey == p.PublicKey }
+		if i := slices.IndexFunc(w.Peers, same); i >= 0 {
+			w.Peers[i].AllowedIPs = append(w.Peers[i].AllowedIPs, p.AllowedIPs...)
+			continue
+		}
+		w.Peers = append(w.Peers, p)
+	}
+	if len(w.Peers) == 0 {
+		return nil
+	}
+	link, table := netstate.VPNLink(nw.n), Table(nw.n)
+	end := netstate.Route{Table: table, Dst: anywhere6.String(), Type: netstate.Unreachable, Metric: unreachableMetric}
+	return []netstate.Object{
+		netstate.VPN{Name: netstate.VPNName(nw.n), Link: link, MTU: mtu, Generation: nw.Config.Generation, WireGuard: &w,
+			Limits: nw.Config.HelperLimits()},
+		netstate.Address{Link: link, Prefix: netip.PrefixFrom(own, insideBits).String()},
+		// What has the address as its source goes to the cluster, or nowhere.
+		end, nw.unicast(netip.PrefixFrom(own, insideBits).Masked(), netstate.Route{Table: table, Dev: link}),
+		netstate.Rule{Priority: ruleFromBase + nw.n, From: netip.PrefixFrom(own, own.BitLen()).String(), Table: table,
+			IPv6: true, After: end.ID()},
+	}
+}
+
+// sealed are the networks of encrypted clusters, by number.
+func sealed(ns []HostNetwork) []HostNetwork {
+	return slices.DeleteFunc(slices.Clone(ns), func(n HostNetwork) bool { return n.Sealed == 0 })
+}
+
+// sealedChains are the guard's part for encrypted clusters: the map from each one's interface to a chain for what
+// arrives by it, and the chain for packets that arrive elsewhere for the ports of their VXLAN.
+func sealedChains(ns []HostNetwork) (rules []string) {
+	var elements, ports []string
+	for _, n := range sealed(ns) {
+		chain := fmt.Sprintf("unseal-%d", n.Number)
+		port := fmt.Sprintf("meta nfproto ipv6 udp dport %d ", n.Sealed)
+		elements = append(elements, fmt.Sprintf("%q : goto %s", netstate.VPNLink(n.Number), chain))
+		ports = append(ports, port+"drop")
+		rules = append(rules, "chain "+chain+" {", "meta l4proto 58 accept", port+"accept", "drop", "}")
+	}
+	if elements == nil {
+		return nil
+	}
+	return slices.Concat([]string{"map seals {", "type ifname : verdict;", mapSize,
+		"elements = { " + strings.Join(elements, ", ") + " }", "}"}, rules,
+		[]string{"chain sealed {"}, ports, []string{"}"})
+}
+
+// sealedRules are those of the guard for packets to the node. All but those of the ports' range leave after two.
+func sealedRules(ns []HostNetwork) []string {
+	all := sealed(ns)
+	if len(all) == 0 {
+		return nil
+	}
+	byPort := func(a, b HostNetwork) int { return cmp.Compare(a.Sealed, b.Sealed) }
+	first, last := slices.MinFunc(all, byPort).Sealed, slices.MaxFunc(all, byPort).Sealed
+	return []string{"iifname vmap @seals",
+		fmt.Sprintf("meta nfproto ipv6 udp dport >= %d udp dport < %d jump sealed", first, last+1)}
+}
 
 // Part is one tunnel or member of a network.
 type Part struct {
@@ -101,6 +229,7 @@ func (nw network) parts() ([]Part, []netstate.Object) {
 		}
 		parts, objs = append(parts, p), append(objs, os...)
 	}
+	objs = nw.encryption()
 	br := string(nw.bridge)
 	taken := map[uint32]string{}
 	for _, t := range nw.Config.Tunnels {
@@ -164,6 +293,9 @@ func (t Tunnel) waits() string {
 	}
 	if !t.Remote.IsValid() {
 		not = append(not, fmt.Sprintf("the address of %s is not known yet", t.Name))
+	}
+	if t.Encrypted != nil && t.Encrypted.PublicKey == "" {
+		not = append(not, fmt.Sprintf("the key of %s is not known yet", t.Name))
 	}
 	if not == nil && t.Local.Is4() != t.Remote.Is4() {
 		not = append(not, fmt.Sprintf("the local address %s and the address %s of %s are of different families", t.Local,

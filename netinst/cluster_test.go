@@ -23,6 +23,19 @@ func clusterInput(adapters ...Adapter) Input {
 	return in
 }
 
+// encryptedInput is the same with encrypted tunnels: the place of beta is known, gamma must begin.
+func encryptedInput(adapters ...Adapter) Input {
+	in := clusterInput(adapters...)
+	in.Config.WireGuardPort = 21821
+	for i := range in.Config.Tunnels {
+		t := &in.Config.Tunnels[i]
+		t.Local, t.Remote, t.Port, t.MTU = ip("fd12:3456:789a::1"), ip(fmt.Sprint("fd12:3456:789a::", i+2)), 23821, 1370
+		t.Encrypted = &TunnelKey{PublicKey: fmt.Sprint("key of ", t.Name)}
+	}
+	in.Config.Tunnels[0].Encrypted.Endpoint = netip.MustParseAddrPort("192.0.2.2:21821")
+	return in
+}
+
 func TestDesiredOfAClusterGolden(t *testing.T) {
 	vm := web()
 	vm.Config.Spec.Kind, vm.Config.Spec.HostIfName = Tap, "vm0"
@@ -32,8 +45,9 @@ func TestDesiredOfAClusterGolden(t *testing.T) {
 	}
 	alone := clusterInput()
 	alone.Config.Members = nil
+	encrypted := encryptedInput(web())
 	for name, in := range map[string]Input{"cluster_star": clusterInput(web()), "cluster_mesh": mesh,
-		"cluster_tunnels": alone} {
+		"cluster_tunnels": alone, "cluster_encrypted": encrypted} {
 		t.Run(name, func(t *testing.T) { golden(t, name, describe(DesiredState(in))) })
 	}
 }
@@ -152,6 +166,69 @@ func TestAConfigWithoutTunnelsIsSpelledAsBefore(t *testing.T) {
 	for _, word := range []string{"Tunnels", "Members"} {
 		if strings.Contains(string(text), word) {
 			t.Errorf("%s in %s", word, text)
+		}
+	}
+}
+
+// The peers of an encrypted cluster, each with one address inside. A node that claims the key of another shares that
+// one's tunnel; a tunnel without a key waits alone.
+func TestThePeersOfAnEncryptedCluster(t *testing.T) {
+	peersOf := func(in Input) string {
+		for _, o := range DesiredState(in).State {
+			if v, is := o.(netstate.VPN); is {
+				if v.Mark != 0 || v.MTU != 1440 || v.WireGuard.ListenPort != 21821 ||
+					v.WireGuard.Identity != netstate.ClustersIdentity {
+					t.Errorf("the interface: %s, %+v", v.Text(), v.WireGuard)
+				}
+				return fmt.Sprint(v.WireGuard.Peers)
+			}
+		}
+		return "none"
+	}
+	in := encryptedInput()
+	if got, want := peersOf(in), "[{beta key of beta  192.0.2.2:21821 [fd12:3456:789a::2/128] 25} "+
+		"{gamma key of gamma   [fd12:3456:789a::3/128] 25}]"; got != want {
+		t.Errorf("got %s\nwant %s", got, want)
+	}
+	in.Config.Tunnels[1].Encrypted.PublicKey = in.Config.Tunnels[0].Encrypted.PublicKey
+	if got, want := peersOf(in), "[{beta key of beta  192.0.2.2:21821 [fd12:3456:789a::2/128 fd12:3456:789a::3/128] 25}]"; got !=
+		want {
+		t.Errorf("one key twice: got %s\nwant %s", got, want)
+	}
+	in.Config.Tunnels[1].Encrypted.PublicKey = ""
+	d := DesiredState(in)
+	if got := d.Parts[1].Waits; got != "the key of gamma is not known yet" {
+		t.Errorf("without a key: %q", got)
+	}
+	in.Config.Tunnels[0].Encrypted.PublicKey = ""
+	if got := peersOf(in); got != "none" {
+		t.Errorf("without any key: %s", got)
+	}
+}
+
+// The guard takes the VXLAN of an encrypted cluster from its own interface alone, and nothing else from there.
+func TestAnEncryptedClusterIsSealed(t *testing.T) {
+	rules := func(ns ...HostNetwork) string {
+		for _, o := range HostState(ns) {
+			if c, is := o.(netstate.Chain); is && c.Family == netstate.InetFamily {
+				return strings.Join(c.Rules, "\n")
+			}
+		}
+		return ""
+	}
+	plain := rules(HostNetwork{Number: 1, Switch: true})
+	if strings.Contains(plain, "seal") || strings.Contains(plain, "evpn") {
+		t.Errorf("without an encrypted cluster:\n%s", plain)
+	}
+	got := rules(HostNetwork{Number: 1, Switch: true, Sealed: 23821}, HostNetwork{Number: 7, Switch: true, Sealed: 23822})
+	for _, want := range []string{
+		`elements = { "evpn1" : goto unseal-1, "evpn7" : goto unseal-7 }`,
+		"chain unseal-7 {\nmeta l4proto 58 accept\nmeta nfproto ipv6 udp dport 23822 accept\ndrop\n}",
+		"iifname vmap @seals\nmeta nfproto ipv6 udp dport >= 23821 udp dport < 23823 jump sealed\n",
+		"chain sealed {\nmeta nfproto ipv6 udp dport 23821 drop\nmeta nfproto ipv6 udp dport 23822 drop\n}",
+		`iifname "evpn*" drop`, `oifname "evpn*" drop`} {
+		if !strings.Contains(got, want) {
+			t.Errorf("no %q in\n%s", want, got)
 		}
 	}
 }

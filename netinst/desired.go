@@ -36,6 +36,8 @@ type Input struct {
 	MaxTracked int
 	// MTU is the network's current MTU, 0 for none. It is kept while the config names a port and none is usable.
 	MTU int
+	// Assigned is what the other end of the tunnel has assigned, of a network of type vpn.
+	Assigned Assigned
 	// Observed is the state before an apply and Changed the chains that it has changed, both for DeniesFlow alone.
 	Observed netstate.State
 	Changed  map[netstate.ID]bool
@@ -76,6 +78,7 @@ type network struct {
 	// withdrawn is why nothing of the network may be visible outside its bridge: no address, route, rule or process, and
 	// no chain that filters or changes packets of others.
 	withdrawn string
+	under     *underlay // of the tunnel of a network of type vpn; nil without a tunnel
 	// own are the addresses of hosts, in rules, that the network's DNS server answers itself.
 	own map[Hostname]*AddressSet
 }
@@ -88,8 +91,8 @@ func DesiredState(in Input) Desired {
 		State: netstate.State{}, ByAdapter: map[AdapterKey][]netstate.ID{}, PortError: why, Withdrawn: nw.withdrawn,
 		Warning: joinTexts(nw.routeFaults(), nw.dnsFault(), in.Overlap.Warning(), nw.ipv6Fault(), nw.joinFault), MTU: nw.mtu,
 	}
-	if nw.port != nil {
-		d.Port = nw.port.Label
+	if p := nw.leavesBy(); p != nil {
+		d.Port = p.Label
 	}
 	d.State.Add(nw.links()...)
 	parts, objs := nw.parts()
@@ -110,6 +113,7 @@ func DesiredState(in Input) Desired {
 			d.State.Add(nw.addresses6()...)
 		}
 		d.State.Add(nw.routing()...)
+		d.State.Add(nw.tunnel()...)
 		d.State.Add(nw.files()...)
 		d.State.Add(nw.dnsmasq())
 	}
@@ -141,13 +145,17 @@ func newNetwork(in Input) (network, string) {
 	slices.SortFunc(in.Adapters, func(a, b Adapter) int { return a.Lease.Number - b.Lease.Number })
 	in.Ports = slices.Clone(in.Ports)
 	slices.SortFunc(in.Ports, func(a, b PortStatus) int { return cmp.Compare(a.Label, b.Label) })
-	nw := network{Input: in, n: in.Owner.Number, bridge: BridgeName(in.Owner.Number)}
+	in, under := throughTunnel(in)
+	nw := network{Input: in, n: in.Owner.Number, bridge: BridgeName(in.Owner.Number), under: under}
 	p, why := in.choose(in.Config.Port)
 	if nw.isSwitch() {
 		p, why = nw.join()
 	}
 	if p.Label != "" {
 		nw.port, why = &p, p.UnusableReason()
+	}
+	if under != nil {
+		why = under.why
 	}
 	nw.vlans = nw.usedVLANs()
 	nw.port6 = nw.port
@@ -168,11 +176,23 @@ func newNetwork(in Input) (network, string) {
 	if nw.withdrawn != "" { // traffic leaves by no port; the links keep their MTU
 		nw.port, nw.ports, nw.shares = nil, nil, nil
 		nw.port6, nw.ports6, nw.shares6 = nil, nil, nil
+		nw.under = nil
 	}
 	if in.Config.Inactive { // its DNS server still sends queries through the port
 		nw.ports, nw.ports6 = nil, nil
 	}
+	if in.Config.Inactive && under != nil { // but not without a tunnel
+		nw.port, nw.port6, nw.under = nil, nil, nil
+	}
 	return nw, why
+}
+
+// leavesBy returns the port of the host by which the network's packets leave, through its tunnel if it has one.
+func (nw network) leavesBy() *PortStatus {
+	if nw.under != nil {
+		return nw.under.port()
+	}
+	return nw.port
 }
 
 // usedPorts returns the ports that one family of the network uses, by label.

@@ -127,6 +127,9 @@ func (nw network) upstream() string {
 	if nw.port != nil {
 		list(*nw.port)
 	}
+	if nw.asksOutside() {
+		list(*nw.under.port())
+	}
 	for _, p := range nw.shares {
 		if p.Label != nw.port.Label && !otherDefault(p.PortStatus) {
 			list(p.PortStatus)

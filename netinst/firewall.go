@@ -196,7 +196,9 @@ func (nw network) forward() netstate.Chain {
 	if NeedsReturns(nw.Config) { // a map of another network leads to the app here that has the address of the one there
 		rules = append(rules, "-i "+br+" "+ledByMap+" -j DROP")
 	}
-	rules = append(rules, "-i "+br+" ! -o "+br+" "+untranslated)
+	if nw.Config.Translates() {
+		rules = append(rules, "-i "+br+" ! -o "+br+" "+untranslated)
+	}
 	rules = append(rules, nw.acceptsKnown()...)
 	rules = append(rules, "-i "+br+" -j "+egr, "-i "+br+" -o "+br+" -j "+ing)
 	for _, p := range nw.ports {
@@ -257,7 +259,9 @@ func (nw network) postrouting() netstate.Chain {
 		Hooks: []netstate.Hook{sourceHook(nw.Config.IPv4.Subnet)},
 	}
 	for _, p := range nw.ports {
-		c.Rules = append(c.Rules, "-o "+string(p.IfName)+" -j MASQUERADE")
+		if nw.Config.Translates() {
+			c.Rules = append(c.Rules, "-o "+string(p.IfName)+" -j MASQUERADE")
+		}
 	}
 	if nw.hasPortmaps() {
 		c.Rules = append(c.Rules, nw.hairpin())

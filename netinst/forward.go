@@ -136,7 +136,7 @@ const maxHostForwards = 64
 // HostPorts returns the existing ports that a network may use by its config: not only the one in use, so that a
 // failover needs no wait.
 func HostPorts(c NetworkInstanceConfig, ports []PortConfig, f netstate.Forwarding) []HostPort {
-	if c.Type == Switch || c.Inactive {
+	if c.Type == Switch || c.Inactive || c.HasVPN() { // of a tunnel, only its own packets leave by ports
 		return nil
 	}
 	var out []HostPort

@@ -89,7 +89,8 @@ func closedRules(ns []HostNetwork) (out []string) {
 // guard returns the table. The links of unmarked networks pass as they did before the table existed.
 func guard(ns []HostNetwork, unmarked []int) netstate.Chain {
 	c := netstate.Chain{Family: netstate.InetFamily, Name: GuardTable, Rules: slices.Concat(
-		nftSet("gateways", "type ipv4_addr;", gatewaysOf(ns), setSize), flowRules(ns), sizeRules, answerSets(ns))}
+		nftSet("gateways", "type ipv4_addr;", gatewaysOf(ns), setSize), flowRules(ns), sizeRules, answerSets(ns),
+		sealedChains(ns), tunnelSets(ns))}
 	lengths, subnets := subnetsOf(ns)
 	for _, l := range lengths {
 		c.Rules = append(c.Rules, nftSet(subnetSet(l), "type ipv4_addr;", slices.Compact(subnets[l]), setSize)...)
@@ -99,13 +100,8 @@ func guard(ns []HostNetwork, unmarked []int) netstate.Chain {
 	}
 	chain("wipe", fmt.Sprintf("meta mark set meta mark & %#x", ^uint32(PassMark)))
 	chain("wipes", fromOwn+" goto wipe", toOwn+" goto wipe")
-	for _, d := range []struct{ name, match, own string }{{"from", "iifname", fromOwn}, {"to", "oifname", toOwn}} {
-		var spared []string
-		for _, n := range unmarked {
-			spared = append(spared, fmt.Sprintf("%s %q accept", d.match, BridgeName(n)))
-		}
-		chain(d.name, append(spared, d.own+" drop")...)
-	}
+	chain("from", spared(unmarked, "iifname", fromOwn)...)
+	chain("to", spared(unmarked, "oifname", toOwn)...)
 	// What a network sends to another's subnet would leave by its own port, also by an ICMP error that NAT has led there.
 	chain("crosses", toOwn+" accept", fromOwn+" drop")
 	// The node reaches the gateways over lo. Its own requests may have such an address as their source.
@@ -128,16 +124,19 @@ func guard(ns []HostNetwork, unmarked []int) netstate.Chain {
 		case "forward": // most packets meet the first rule alone
 			before = append(append(slices.Insert(before, 1, quickly), sizeRule),
 				inSubnets("ct state new,related ", "ip daddr", lengths, "goto crosses")...)
-			after = append(slices.Insert(after, 1, marked+"ct state established accept", neighbourRule), closedRules(ns)...)
+			after = slices.Insert(after, 1,
+				append(tunnelRule(ns), marked+"ct state established accept", neighbourRule)...)
+			after = slices.Concat(after, closedRules(ns), tunnelCloses(ns))
 		case "input":
-			before = append(append(before, answerRule(ns)...), "meta nfproto ipv4 ip daddr @gateways goto visits")
+			before = slices.Concat(before, sealedRules(ns), answerRule(ns),
+				[]string{"meta nfproto ipv4 ip daddr @gateways goto visits"})
 		}
 		chain("before-"+h.name, before...)
 		chain("after-"+h.name, after...)
 	}
 	// After iptables' NAT chains (100): only the first packet of a flow that no rule has translated meets it. One that
 	// wraps a frame for a tunnel is the node's own, and leaves outside the bridge.
-	chain("leaves", toOwn+" accept", fromOwn+" drop")
+	chain("leaves", slices.Concat([]string{toOwn + " accept"}, tunnelLeaves(ns), []string{fromOwn + " drop"})...)
 	chain("after-nat", "type nat hook postrouting priority 110; policy accept;",
 		fmt.Sprintf("meta nfproto ipv4 meta iifkind \"bridge\" iifname \"%s*\" jump leaves", linkPrefix))
 	// Before tracking (-200) and raw tables of others (-300). The node itself sends by lo.
@@ -152,6 +151,14 @@ func guard(ns []HostNetwork, unmarked []int) netstate.Chain {
 // connection (sizeRule), whose header has the flags there. Other protocols have anything there: of their packets, those
 // with this bit meet the other rules, too, in vain.
 var quickly = fmt.Sprintf("meta mark & %#x == 0 ct state established @th,104,8 & 0x02 == 0 accept", PassMark)
+
+// spared drops packets of edgespan's links, except of those of unmarked networks.
+func spared(unmarked []int, match, own string) (rules []string) {
+	for _, n := range unmarked {
+		rules = append(rules, fmt.Sprintf("%s %q accept", match, BridgeName(n)))
+	}
+	return append(rules, own+" drop")
+}
 
 // acrossChain marks what a port map has led, after translation (-100): a packet's destination is where it goes.
 func acrossChain(ns []HostNetwork) []string {

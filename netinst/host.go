@@ -36,6 +36,10 @@ type HostNetwork struct {
 	MayOverlap bool
 	// FlowLog means that its flows are recorded.
 	FlowLog bool
+	// VPN means that it has a tunnel, and VPN6 that the tunnel's own packets may be of IPv6.
+	VPN, VPN6 bool
+	// Sealed is the UDP port of the VXLAN of an encrypted cluster, 0 for another network.
+	Sealed uint16
 	// Returns means that what comes back to it must be led to it (NeedsReturns).
 	Returns bool
 }
@@ -99,8 +103,7 @@ func HostState(ns []HostNetwork, unmarked ...int) netstate.State {
 	tree := ruleTree(ns)
 	s.Add(tree...)
 	s.Add(rulesOfMaps(ns, len(tree) > 0)...)
-	s.Add(host6(ns)...)
-	s.Add(flowGate(ns)...)
+	s.Add(slices.Concat(host6(ns), flowGate(ns), tunnelGate(ns))...)
 	if slices.ContainsFunc(ns, func(n HostNetwork) bool { return n.VLANs }) {
 		s.Add(netstate.Sysctl{Key: netstate.TaggedFilter, Value: "1"})
 	}
@@ -301,7 +304,7 @@ func host6(ns []HostNetwork) []netstate.Object {
 		c.Rules = append(c.Rules, nftSet("switches", "type ifname;", switches, setSize)...)
 		forward = append(forward, "iifname @switches oifname @switches accept")
 	}
-	forward = append(forward, drop...)
+	forward = slices.Concat(forward, drop, tunnelCloses6(ns))
 	if closed {
 		forward = append(forward, closed6(ns)...)
 	}

@@ -73,6 +73,9 @@ func (nw network) ipv6Fault() string {
 	case nw.port6 == nil || nw.Config.Inactive || leadsOut6(*nw.port6):
 		return ""
 	}
+	if nw.under != nil {
+		return "IPv6 stays on the node: the tunnel carries none"
+	}
 	return fmt.Sprintf("IPv6 stays on the node: port %s (%s) has no IPv6 default route", nw.port6.Label, nw.port6.IfName)
 }
 

@@ -71,7 +71,7 @@ const rankNoAddress = 2
 func (p PortStatus) rank() int {
 	_, out := p.DefaultRoute()
 	switch {
-	case len(connected(p)) == 0:
+	case len(connected(p)) == 0 && !p.Tunnel:
 		return rankNoAddress
 	case !out:
 		return 1

@@ -2,8 +2,10 @@ package netinst
 
 import (
 	"cmp"
+	"fmt"
 	"net/netip"
 	"slices"
+	"strings"
 
 	"edgespan/netinst/netstate"
 )
@@ -50,7 +52,7 @@ func (p PortStatus) DefaultRoute() (netstate.DefaultRoute, bool) {
 	for _, r := range routes {
 		own := func(a netip.Prefix) bool { return a.Addr() == r.Gateway }
 		global := func(a netip.Prefix) bool { return !a.Addr().IsLinkLocalUnicast() }
-		if r.IPv6 || slices.ContainsFunc(p.Addresses, own) || !r.Gateway.IsValid() &&
+		if r.IPv6 || slices.ContainsFunc(p.Addresses, own) || !r.Gateway.IsValid() && !p.Tunnel &&
 			!slices.ContainsFunc(connected(p), global) {
 			continue
 		}
@@ -101,4 +103,134 @@ func (p PortStatus) Describe() string {
 		return "up with " + text + " " + r.String()
 	}
 	return "up with " + text + ", without default route"
+}
+
+// LearntDNS are the DNS servers that other programs of the host have learnt for a port.
+type LearntDNS struct {
+	Servers []netip.Addr `json:",omitempty"`
+	Source  string       `json:",omitempty"` // as "systemd-networkd (/run/systemd/netif/links/2)"; "" without servers
+	Skipped string       `json:",omitempty"` // what was left out and why, "" for nothing
+}
+
+// maxLearnt limits the servers of a port: dnsmasq asks all of them now and then.
+const maxLearnt = 8
+
+// learntDNS returns the servers for interface i: those of the interface's first source that has any; else the host's
+// servers that belong to i: in a subnet of i, or in no interface's subnet while i has the host's best default route.
+//
+// It skips servers on the host itself, such as the stub of systemd-resolved or the gateway of a network: they would ask
+// themselves.
+func learntDNS(i netstate.Interface, all []netstate.Interface) LearntDNS {
+	var out LearntDNS
+	var skipped []string
+	skip := func(s netstate.DNSSource, why string) {
+		if len(skipped) < 4 {
+			skipped = append(skipped, s.Path+": "+why)
+		}
+	}
+	shared := false
+	for _, s := range i.DNS {
+		if s.Skipped != "" {
+			skip(s, s.Skipped)
+		}
+		if s.Link && s.Lease.IsValid() && !hasAddress(i, s.Lease) {
+			skip(s, fmt.Sprintf("the lease of %s is over", s.Lease))
+			continue
+		}
+		if len(out.Servers) > 0 || shared {
+			continue
+		}
+		usable := s.Servers
+		for _, a := range s.Servers {
+			if why := unusableServer(a, s); why != "" {
+				skip(s, fmt.Sprintf("server %s %s", a, why))
+				usable = slices.DeleteFunc(slices.Clone(usable), func(b netip.Addr) bool { return a == b })
+			}
+		}
+		if !s.Link {
+			shared = len(usable) > 0 // a source with less knowledge is not used in addition
+			usable = ofInterface(usable, i, all)
+		}
+		if len(usable) > 0 {
+			out.Servers, out.Source = usable[:min(len(usable), maxLearnt)], fmt.Sprintf("%s (%s)", s.Program, s.Path)
+		}
+	}
+	out.Skipped = strings.Join(skipped, "; ")
+	return out
+}
+
+// unusableServer returns why an address is not used as a server, "" if it is.
+func unusableServer(a netip.Addr, s netstate.DNSSource) string {
+	switch {
+	case a.IsLoopback() || slices.Contains(s.Own, a):
+		return "is the host itself"
+	case a.IsUnspecified() || a.IsMulticast() || a == broadcast:
+		return "is not a host"
+	case a.Is6() && a.IsLinkLocalUnicast():
+		return "is known on one link only"
+	}
+	return ""
+}
+
+func hasAddress(i netstate.Interface, a netip.Addr) bool {
+	return slices.ContainsFunc(i.Addresses, func(p netip.Prefix) bool { return p.Addr() == a })
+}
+
+// ofInterface returns the host's servers that are reached by i.
+func ofInterface(servers []netip.Addr, i netstate.Interface, all []netstate.Interface) []netip.Addr {
+	near := func(j netstate.Interface, a netip.Addr) bool {
+		return slices.ContainsFunc(j.Addresses, func(p netip.Prefix) bool { return p.Contains(a) })
+	}
+	elsewhere := func(a netip.Addr) bool {
+		return slices.ContainsFunc(all, func(j netstate.Interface) bool {
+			return j.Name != i.Name && (near(j, a) || slices.ContainsFunc(j.DNS, func(s netstate.DNSSource) bool {
+				return s.Link && slices.Contains(s.Servers, a)
+			}))
+		})
+	}
+	return slices.DeleteFunc(slices.Clone(servers), func(a netip.Addr) bool {
+		return !near(i, a) && (elsewhere(a) || bestDefault(all, a.Is6()) != i.Name)
+	})
+}
+
+// bestDefault returns the interface with the default route of the lowest metric, the first by name of several; ""
+// without one.
+func bestDefault(all []netstate.Interface, ipv6 bool) string {
+	best, metric := "", 0
+	for _, i := range all {
+		for _, r := range i.DefaultRoutes {
+			if r.IPv6 == ipv6 && i.Up && (best == "" || r.Metric < metric || r.Metric == metric && i.Name < best) {
+				best, metric = i.Name, r.Metric
+			}
+		}
+	}
+	return best
+}
+
+// DNS returns the servers that networks on p ask, and their source: configured ones, else those that were learnt.
+func (p PortStatus) DNS() (servers []netip.Addr, source string) {
+	if len(p.DNSServers) > 0 {
+		return p.DNSServers, "config"
+	}
+	return p.Learnt.Servers, p.Learnt.Source
+}
+
+// dnsFault is the network's warning that it has no DNS server, "" if it has one.
+func (nw network) dnsFault() string {
+	if nw.isSwitch() || nw.port == nil || len(nw.upstreamServers()) > 0 || nw.port.UnusableReason() != "" {
+		return ""
+	}
+	if nw.under != nil {
+		if nw.asksOutside() && nw.upstream() != "" {
+			return ""
+		}
+		return "no DNS server: dns.servers is empty, and the other end of the tunnel has assigned none"
+	}
+	p := nw.port
+	text := fmt.Sprintf("no DNS server: dns.servers and ports.%s.dnsServers are empty, and none was learned from %s",
+		p.Label, p.IfName)
+	if p.Learnt.Skipped != "" {
+		text += " (" + p.Learnt.Skipped + ")"
+	}
+	return text
 }

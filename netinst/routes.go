@@ -218,7 +218,7 @@ func (nw network) rules() []netstate.Object {
 // than the configured one, or none. The rule matches only sockets that are bound to the port: no other traffic of the
 // host may change its route.
 func (nw network) asksByOwnTable() bool {
-	return nw.port != nil && len(nw.upstreamServers()) > 0 && otherDefault(*nw.port)
+	return nw.port != nil && nw.under == nil && len(nw.upstreamServers()) > 0 && otherDefault(*nw.port)
 }
 
 // otherDefault reports whether networks have another default route by a port than the host's main table has, if any.

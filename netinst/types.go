@@ -20,10 +20,11 @@ const CheckEvery = time.Minute
 // Type is the type of a network instance.
 type Type string
 
-// The types. (The configuration knows vpn, and refuses it until it is implemented.)
+// The types.
 const (
 	Local  Type = "local"  // NAT, with its own DHCP and DNS
 	Switch Type = "switch" // only a bridge, or a bridge with a port of the host in it
+	VPN    Type = "vpn"    // a local network whose only way out is its tunnel (vpn.go)
 )
 
 // IPv4Config is the IPv4 side of a network, with every default filled in.
@@ -37,10 +38,9 @@ type IPv4Config struct {
 	MayOverlap bool `json:",omitempty"`
 }
 
-// IPv6Mode is how the apps of a network get their IPv6 addresses.
+// IPv6Mode is how the apps of a network get their IPv6 addresses; a network without a mode has no IPv6.
 type IPv6Mode string
 
-// The modes. A network without one has no IPv6.
 const (
 	SLAAC  IPv6Mode = "slaac"  // each makes its own from the prefix and its MAC (RFC 4862)
 	DHCPv6 IPv6Mode = "dhcpv6" // RFC 8415
@@ -100,6 +100,8 @@ type NetworkInstanceConfig struct {
 	// across nodes (docs/peers.md). (omitempty: the digests of configs without them do not change.)
 	Tunnels []Tunnel `json:",omitempty"` // by Name
 	Members []IfName `json:",omitempty"` // links of the host, sorted
+	// WireGuardPort is the UDP port at which the node listens for the other ends of its encrypted tunnels.
+	WireGuardPort int `json:",omitempty"`
 	// Sharers is the number of equal shares into which half of the node's table of tracked flows is divided (FlowShare):
 	// the result of function Sharers.
 	Sharers int `json:",omitempty"`
@@ -108,25 +110,15 @@ type NetworkInstanceConfig struct {
 	// Limits is what the helpers of the network may take; a zero value is the default (HelperLimits).
 	Limits ProcessLimits `json:",omitzero"`
 	// Mapped means that an app of the node has a port map, by which apps of all local networks may reach it.
-	Mapped     bool   `json:",omitempty"`
-	Generation uint64 // the generation in which this object last changed
+	Mapped     bool       `json:",omitempty"`
+	VPN        *VPNConfig `json:",omitempty"` // of a network of type vpn
+	Generation uint64     // the generation in which this object last changed
 }
 
 // AccessPort gives the ports of a label one VLAN: 2 to 4094, or netstate.NativeVLAN.
 type AccessPort struct {
 	Label string
 	VLAN  int
-}
-
-// Tunnel is this node's end of a VXLAN tunnel (RFC 7348) that is a port of its network's bridge.
-type Tunnel struct {
-	Name     string     // shown to people and in reports: the node at its other end
-	VNI      uint32     // 24 bits
-	Local    netip.Addr // invalid: unknown, the tunnel waits
-	Remote   netip.Addr // invalid: unknown, the tunnel waits
-	Port     uint16     // UDP
-	MTU      int        // octets of payload
-	Isolated bool       // frames of other isolated ports do not leave by it
 }
 
 // AdapterKey names one adapter: key of AppAdapterConfig and AppAdapterStatus.
@@ -275,7 +267,7 @@ type AdapterLink struct {
 	MaxFlows, MaxFragments, MaxNeighbours int
 }
 
-// AppAdapterStatus is a bridge manager's answer: TargetVersion echoes that of the config it answers.
+// AppAdapterStatus is a bridge manager's answer: TargetVersion echoes that of its config.
 type AppAdapterStatus struct {
 	AppUUID       uuid.UUID
 	Index         int
@@ -307,8 +299,8 @@ const (
 	Unclaimed              NIState = "Unclaimed"
 )
 
-// NetworkInstanceStatus is the status of a network, published by its bridge manager. The network is online from its
-// first status until that status is removed from its topic.
+// NetworkInstanceStatus is published by a network's bridge manager. The network is online from its first status until
+// that is removed from its topic.
 type NetworkInstanceStatus struct {
 	UUID         uuid.UUID
 	DisplayName  string
@@ -388,8 +380,10 @@ type PortStatus struct {
 	Up     bool // carrier
 	// PointToPoint means that its link has no neighbours.
 	PointToPoint bool `json:",omitempty"`
-	LinkMTU      int
-	Addresses    []netip.Prefix
+	// Tunnel means that it is the tunnel of a network of type vpn, for that network alone.
+	Tunnel    bool `json:",omitempty"`
+	LinkMTU   int
+	Addresses []netip.Prefix
 	// DefaultRoutes are those of the kernel's main table through the port, best metric first.
 	DefaultRoutes []netstate.DefaultRoute
 	Learnt        LearntDNS // if DNSServers is not configured

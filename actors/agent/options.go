@@ -103,6 +103,7 @@ type NodeFacts struct {
 	Hardware   map[string]config.Object // of its board; nil if the board has no hardware type
 	Metadata   *metadata.Metadata
 	Actions    action.ActionTable
+	ClusterKey string // public WireGuard key for encrypted clusters, "" for none
 }
 
 // Notes are stored in addition to the configs.

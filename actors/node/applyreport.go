@@ -1,9 +1,12 @@
 package node
 
 import (
+	"context"
 	"fmt"
 	"strings"
+	"time"
 
+	"github.com/asynkron/protoactor-go/actor"
 	"go.uber.org/zap"
 
 	"edgespan/actors/node/api"
@@ -11,6 +14,8 @@ import (
 	"edgespan/config/httpapi/nodeapi"
 	"edgespan/netinst"
 	"edgespan/netinst/manager"
+	"edgespan/netinst/netstate"
+	"edgespan/netinst/registry"
 )
 
 // logApplyReport writes log lines and events for the result of an apply of a network or of the host state: one for each
@@ -102,4 +107,46 @@ func aboutOp(object string, f manager.FailedOp) string {
 		return "adapter/" + api.AdapterID(key.AppUUID.String(), key.Index)
 	}
 	return object
+}
+
+// hostApplier is the applier of the host state. It also finds the networks that have objects on the host, since that
+// blocks too.
+type hostApplier struct{ applier }
+
+func (g *hostApplier) Receive(c actor.Context) {
+	_, start := c.Message().(*actor.Started)
+	if _, again := c.Message().(findOwners); start || again {
+		ctx, cancel := context.WithTimeout(g.d.ctx, observeDeadline)
+		owners, err := g.d.host.Owners(ctx)
+		cancel()
+		if err != nil {
+			panic(fmt.Errorf("find edgespan's networks on the host: %w", err)) // retried after the back-off
+		}
+		c.Send(c.Parent(), ownersFound{owners})
+	}
+	g.applier.Receive(c)
+}
+
+func firstFailure(r applyResult) string {
+	if r.err != "" || len(r.failures) == 0 {
+		return r.err
+	}
+	return r.failures[0].Err
+}
+
+// seqOf returns the number of an apply of the host state or of ports, which have no incarnation of their own.
+func (r *processRun) seqOf(msg applyResult) manager.ApplySeq {
+	return manager.ApplySeq{Epoch: r.boot << 32, N: msg.seq.N}
+}
+
+// hostApplied passes the result of an apply of the host state to the registry, and publishes what is wrong with it and
+// when it is retried.
+func (r *router) hostApplied(c actor.Context, msg applyResult) {
+	want := r.want // the step may change it
+	retry := r.step(c, registry.HostApplied{Seq: msg.seq.N, Failed: firstFailure(msg)})
+	a := r.ledger.Record(want,
+		manager.ApplyOutcome{Failures: msg.failures, Err: msg.err, Done: msg.done, At: time.Now(), Retry: retry})
+	a.Seq = r.d.seqOf(msg)
+	r.d.logApplyReport(netstate.HostOwner, "", a)
+	must(r.trouble.Publish("", netstate.HostOwner, api.Trouble{Failing: a.Failing, Retry: a.Retry}))
 }

@@ -46,6 +46,7 @@ type bridge struct {
 	bridgeInputs
 	bridgeOutputs
 	prober prober
+	tunnel bridgeTunnel
 
 	applier *actor.PID
 	mtu     int // of the bridge when the applier started
@@ -138,6 +139,10 @@ func (b *bridge) Receive(c actor.Context) {
 	case chooserDue:
 		b.choose(c, probe.TimerDue{Token: msg.token, At: time.Now()})
 		b.sendPorts(c)
+	case tunnelReady:
+		c.Send(msg.pid, pollTunnel{b.tunnel.on})
+	case tunnelPolled:
+		b.tunnelPolled(c, msg)
 	case watcherReady:
 		b.watcher = msg.pid
 		c.Send(b.watcher, b.listen)
@@ -167,6 +172,8 @@ func (b *bridge) started(c actor.Context) {
 	b.subs = subscriptions{wake: waker(c)}
 	b.bridgeInputs = newBridgeInputs(&b.subs, t, b.key, number)
 	b.prober = newProber(&b.subs, t, b.key)
+	b.tunnel = bridgeTunnel{pub: t.Tunnels.Publisher("ni/" + b.key)}
+	b.tunnel.pub.Adopt("", b.key)
 	b.drain(c)
 	// Statuses of an earlier incarnation that no config matches any more: they are withdrawn after the first reconcile,
 	// because until then the adapter may be on the host. The configs were drained before, so a config deleted from now on
@@ -208,9 +215,11 @@ func (b *bridge) drain(c actor.Context) {
 	for _, ch := range configs {
 		switch ch.Kind {
 		case pubsub.Deleted:
+			b.followTunnel(c, netinst.NetworkInstanceConfig{})
 			b.step(c, manager.ConfigGone{})
 		case pubsub.Created, pubsub.Modified:
 			b.step(c, manager.ConfigChanged{Config: ch.New, Uplinks: b.setUplinkConfig(c, ch.New)})
+			b.followTunnel(c, ch.New)
 		}
 	}
 	compared, probed := b.sendOverlap(c), b.drainProbes(c)

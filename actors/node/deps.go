@@ -47,6 +47,8 @@ type Host interface {
 	// Counters returns what the rules of these chains have counted since each was written, in order. A chain that does
 	// not exist is left out.
 	Counters(ctx context.Context, o netstate.Owner, chains []netstate.ID) (map[netstate.ID][]netstate.Counter, error)
+	// TunnelStatus asks the tunnel of a network for its state; without a tunnel the result has no Kind.
+	TunnelStatus(ctx context.Context, o netstate.Owner) (netstate.TunnelStatus, error)
 	// LinkCounters returns what each link has carried, by name.
 	LinkCounters() (map[string]netstate.LinkCounters, error)
 	// HelperUsage returns what the processes of the networks use, by program.
@@ -179,13 +181,15 @@ type counted struct {
 	work    metrics.Work
 }
 
-// processRun identifies one run of the process.
+// processRun identifies one run of the process, and the node.
 type processRun struct {
 	boot    uint64               // identifies the process: differs at each start
 	machine string               // its boot id
 	uptime  func() time.Duration // of the machine; nil: that of the process
 	began   time.Time
 	epochs  atomic.Uint64
+	// clusterKey is the node's public key for encrypted clusters, "" for none.
+	clusterKey string
 }
 
 // clock returns the time by the clocks of the machine.

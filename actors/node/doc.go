@@ -20,6 +20,7 @@
 //	  /telemetry       reads the counters of access rules from time to time
 //	  /ni/<uuid>       bridge manager, hosts a netinst/manager.Manager and a netinst/probe.Chooser
 //	    /applier       the only actor that writes that network to the host
+//	    /tunnel        asks the tunnel of a network of type vpn for its status
 //	    /watcher       learns the addresses that the apps of a switch network use, and their leases and DNS answers
 //	  /app/<uuid>      app network, hosts an appnet.Machine
 //

@@ -94,8 +94,9 @@ func Start(o Options) (*Node, error) {
 		ctx: ctx, logged: logged{log: o.Log, tracer: o.Tracer},
 		host: o.Host, files: o.Files, executors: o.Executors, echo: o.Echo, facts: o.Facts,
 		topics: topics, storage: o.Storage, warning: o.Warning, runDir: o.RunDir,
-		processRun: processRun{boot: o.Boot, machine: o.Machine, uptime: o.Uptime, began: time.Now()},
-		census:     c, slots: newSemaphore(), notify: o.Notify, setLevel: o.SetLevel,
+		processRun: processRun{boot: o.Boot, machine: o.Machine, uptime: o.Uptime, began: time.Now(),
+			clusterKey: o.About.ClusterKey},
+		census: c, slots: newSemaphore(), notify: o.Notify, setLevel: o.SetLevel,
 		counted:    counted{hits: newRuleHits(), watched: newWatchedNetworks()},
 		eventState: eventState{eventStore: o.EventStore},
 		fail: func(err error) {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"net/netip"
+	"reflect"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -83,7 +84,19 @@ func (n *Node) Plan(ctx context.Context, doc []byte) ([]nodeapi.Change, error) {
 	if faults := n.d.clashes(cfg); len(faults) > 0 {
 		return nil, rejected(faults)
 	}
+	n.d.keepGenerations(cfg)
 	return observe(ctx, n, "plan", func(ctx context.Context) ([]nodeapi.Change, error) { return n.d.plan(ctx, cfg) })
+}
+
+// keepGenerations gives the networks of a config that equal the published ones their generation, which stands for the
+// secrets of a tunnel: a document has none.
+func (d *deps) keepGenerations(cfg nodeconf.Config) {
+	for id, c := range cfg.Networks {
+		now, published := d.topics.NetworkConfig.Get("", id.String())
+		if c.Generation = now.Generation; published && reflect.DeepEqual(c, now) {
+			cfg.Networks[id] = c
+		}
+	}
 }
 
 // PlanFlows returns which flows of apps applying a document would allow or deny, without applying it.
@@ -202,6 +215,8 @@ func (d *deps) networkInput(o netstate.Owner, cfg nodeconf.Config, ports []netin
 		Overlap: clash,
 	}
 	in.Uplinks = netinst.UplinksOf(d.uplinksOf(o.Name, cfg.Networks[id], ports))
+	t, _ := d.topics.Tunnels.Get("", o.Name)
+	in.Assigned = netinst.Assigned{Addresses: t.Addresses, DNS: t.DNS}
 	for _, a := range adapters {
 		if l, ok := alloc.Leases[a.Key()]; ok {
 			in.Adapters = append(in.Adapters, netinst.Adapter{Config: a, Lease: l})

@@ -48,8 +48,11 @@ func TestTheTreeIsAsItIsDrawn(t *testing.T) {
 	onDisk(t, func(r *rig, _ *memEvents) {
 		r.netns("ns1")
 		dhcp := strings.Replace(doc(1, 1), "  wan: ", "  lan: {ifName: eth7, addressing: dhcp}\n  wan: ", 1)
+		_, tunnel, _ := strings.Cut(vpnDoc(2), "networkInstances:\n")
+		_, tunnel, _ = strings.Cut(tunnel, "\n") // of the second network
+		dhcp = strings.Replace(dhcp, "appNetworks:\n", tunnel+"appNetworks:\n", 1)
 		r.pushBoth(1, dhcp, encoded(t, runs("job", "/bin/job")))
-		r.ready(time.Minute, "ni/"+niID(1), "app/"+appID(1))
+		r.ready(time.Minute, "ni/"+niID(1), "ni/"+niID(2), "app/"+appID(1))
 		runs := map[string]bool{}
 		for _, a := range r.node.d.census.List() {
 			runs[shape(a.ID)] = true

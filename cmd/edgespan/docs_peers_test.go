@@ -317,15 +317,14 @@ func TestWhatIsNotBuiltIsRefusedByName(t *testing.T) {
 	env := clitest.ServeFleet(t, newPeersBackend(t))
 	const text = `kind: PeerDescriptor
 metadata: {name: edge-1}
-spec: {underlays: {office: {vpn: office}, wan: {port: wan0, type: gre}}}
+spec: {underlays: {office: {port: wan0, vpn: office}, wan: {port: wan0, type: gre}}}
 ---
 kind: ClusterDescriptor
 metadata: {name: lab}
 spec: {leader: edge-1, tunnel: wireguard, members: {edge-1: {underlay: wan}, edge-2: {underlay: wan}}}
 `
 	wants := []struct{ path, detail, allowed string }{
-		{"peer/edge-1.spec.underlays.office.vpn", "names a network, and none can be an underlay",
-			"must be port or address, also the address of a VPN that the host itself has"},
+		{"peer/edge-1.spec.underlays.office.vpn", "unknown field", "must be port, address or network"},
 		{"peer/edge-1.spec.underlays.wan.type", `invalid value "gre"`, "no type of tunnel is to be named, all are vxlan"},
 		{"cluster/lab.spec.tunnel", `invalid value "wireguard"`, "no type of tunnel is to be named, all are vxlan"},
 	}

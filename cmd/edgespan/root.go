@@ -13,6 +13,7 @@ import (
 	"edgespan/cmd/edgespan/nodecli"
 	"edgespan/cmd/edgespan/reach"
 	"edgespan/cmd/edgespan/supportcli"
+	"edgespan/cmd/edgespan/tunnel"
 	"edgespan/cmd/term"
 
 	"github.com/spf13/cobra"
@@ -47,7 +48,7 @@ func newRoot(a *reach.App) *cobra.Command {
 	node.AddCommand(fleetcli.NodeCommands(a)...)
 	root.AddCommand(node, daemon.NewJoin(a))
 	root.AddCommand(nodecli.Commands(a)...)
-	root.AddCommand(supportcli.New(a, version))
+	root.AddCommand(supportcli.New(a, version), tunnel.New())
 	root.AddCommand(demo.Commands(a.Streams)...)
 	inGroup("node", root.Commands())
 	fleet := slices.Concat(fleetcli.Commands(a), configdbcli.Commands(a), []*cobra.Command{reach.NewContext(a)})

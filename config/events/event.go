@@ -66,12 +66,13 @@ const (
 	Storage   = "storage"   // the disk rejects changes, or accepts them again; findings at start
 	Lease     = "lease"     // an adapter got, lost or gave back its address
 	Security  = "security"  // another process holds the name of the daemon's lock
+	Tunnel    = "tunnel"    // the tunnel of a network went up or down, or a peer moved
 )
 
 // Kinds returns the kinds of event.
 func Kinds() []string {
 	return []string{State, Applied, Failed, Recovered, Repaired, Contested, Process, Port, Uplink, Config, Crash, Storage,
-		Lease, Security}
+		Lease, Security, Tunnel}
 }
 
 // What begins an apply.
@@ -86,6 +87,7 @@ const (
 	BeganCheck    = "check"    // the regular comparison with the host
 	BeganStart    = "start"    // the daemon, or an actor of it, has started
 	BeganLearning = "learning" // an app uses another address
+	BeganTunnel   = "tunnel"   // the other end of the tunnel assigned other addresses
 )
 
 // Changed returns the number of the last change of the event: its Rev or its Seq.

@@ -41,6 +41,9 @@ func (c *checker) checkNetworks() {
 		ni.AccessPorts = c.readAccessPorts(o.objectOrEmpty("vlanAccessPorts"))
 		ni.IPv6 = c.readIPv6(o)
 		ni.Routes = c.readRoutes(o.objectOrEmpty("routes"), ni)
+		if ni.VPN = c.readVPN(o, ni); ni.HasVPN() {
+			ni.IPv6.NAT = ni.VPN.NAT && ni.HasIPv6()
+		}
 		c.readSets(ni.UUID, o.objectOrEmpty("sets"))
 		c.checkLabel(o, "port", ni.Port)
 		c.checkAirGap(o, ni)
@@ -60,6 +63,7 @@ func (c *checker) checkNetworks() {
 	c.checkOverlaps(subnets)
 	c.checkOverlaps(subnets6)
 	c.checkSwitchPorts()
+	c.checkTunnels()
 }
 
 // OverlapFaults returns the faults of networks whose subnet overlaps one of the host, by UUID. Parse can't find them,
@@ -183,10 +187,14 @@ func (c *checker) readRoutes(all *object, ni netinst.NetworkInstanceConfig) []ne
 func (c *checker) checkMTU(o *object, ni netinst.NetworkInstanceConfig) {
 	ports, _ := c.portsOf(ni.Port)
 	for _, p := range ports {
-		if ni.MTU > 0 && p.MTU > 0 && ni.MTU > p.MTU {
+		limit := p.MTU
+		if ni.HasVPN() && limit > 0 {
+			limit = ni.VPN.Carries(limit)
+		}
+		if ni.MTU > 0 && limit > 0 && ni.MTU > limit {
 			path := config.FormatPath(c.ports.objectOrEmpty(p.Label).pathOf("mtu"))
 			c.addFault(o.pathOf("mtu"), fmt.Sprintf("invalid value %d", ni.MTU),
-				fmt.Sprintf("must be at most %d, by %s", p.MTU, path))
+				fmt.Sprintf("must be at most %d, by %s", limit, path))
 			return
 		}
 	}

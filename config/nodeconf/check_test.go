@@ -98,10 +98,10 @@ func TestNetworks(t *testing.T) {
 			N1.ipv4: duplicate key (2 times)`},
 		{"later fields", "type: vpn, ipv6: {mode: slaac}, flowLog: true, vpn: {x: 1}", `
 			N1.ipv6.subnet: required: must be an IPv6 subnet of /64, unicast and not link-local, such as fd00:1::/64
-			N1.type: not supported yet
-			N1.vpn: not supported yet`},
+			N1.vpn.method: required: must be wireguard or ipsec
+			N1.vpn.x: unknown field: must be address, dnsOutside, ipsec, method, mtu, nat or wireguard`},
 		{"not activated", "activate: false", ""},
-		{"a type that is none", "type: bridge", `N1.type: invalid value "bridge": must be local or switch`},
+		{"a type that is none", "type: bridge", `N1.type: invalid value "bridge": must be local, switch or vpn`},
 		{"air-gapped", `port: "", dns: {domain: x, hosts: {a: 10.0.0.9}}, ntpServers: 10.0.0.9, routes: {a: ` +
 			`{destination: 192.0.2.0/24, gateway: 10.0.0.9}}`, ""},
 		{"air-gapped with a way out",
@@ -268,10 +268,10 @@ func TestAdapters(t *testing.T) {
 				"external, hostIfName: vm0}}, 2: {networkInstance: $ni2, attach: {kind: tap, hostIfName: vm0}}, 3: " +
 				"{networkInstance: $ni2, attach: {kind: external, hostIfName: lo}}", `
 			A1.adapters.0.attach.hostIfName: invalid value "es1a1": must be an interface other than lo and those of ` +
-				`edgespan (es followed by a digit)
+				`edgespan (es or evpn followed by a digit)
 			A1.adapters.2.attach.hostIfName: duplicate value vm0, also at A1.adapters.1.attach.hostIfName: must be unique
 			A1.adapters.3.attach.hostIfName: invalid value "lo": must be an interface other than lo and those of edgespan ` +
-				`(es followed by a digit)`},
+				`(es or evpn followed by a digit)`},
 		{"attach of the wrong type", "0: {networkInstance: $ni1, attach: veth}",
 			"A1.adapters.0.attach: invalid type string: must be a mapping"},
 		{"no UUID", "0: {networkInstance: lan, attach: {kind: veth, netns: a}}",

@@ -36,17 +36,17 @@ func (c *checker) checkAirGap(o *object, ni netinst.NetworkInstanceConfig) {
 }
 
 // ofLocal lists the fields that only a local network has.
-var ofLocal = []string{"dns", "flows", "ipv4", "ntpServers", "probe", "routes", "share"}
+var ofLocal = []string{"dns", "flows", "ipv4", "ntpServers", "probe", "routes", "share"} // and vpn: see readVPN
 
 // checkSwitch refuses fields that a switch network does not have, and those that only it has. Its ports are named,
 // since the bridge receives everything that arrives there.
 func (c *checker) checkSwitch(o *object, ni netinst.NetworkInstanceConfig) {
 	if ni.Type != netinst.Switch {
 		if ni.ForwardLLDP && !o.isInvalid("type") {
-			c.addFault(o.pathOf("forwardLLDP"), "invalid for a local network", "only type switch has it")
+			c.addFault(o.pathOf("forwardLLDP"), "invalid for a "+string(ni.Type)+" network", "only type switch has it")
 		}
 		if len(ni.AccessPorts) > 0 && !o.isInvalid("type") {
-			c.addFault(o.pathOf("vlanAccessPorts"), "invalid for a local network", "only type switch has it")
+			c.addFault(o.pathOf("vlanAccessPorts"), "invalid for a "+string(ni.Type)+" network", "only type switch has it")
 		}
 		return
 	}
@@ -144,7 +144,7 @@ func (c *checker) checkAttach(attach *object, a netinst.AdapterSpec, u uniques) 
 	switch first, again := u.host.firstUse(a.HostIfName, path); {
 	case isOwnKey(a.HostIfName) || a.HostIfName == "lo":
 		c.addFault(path, config.Invalid(string(a.HostIfName)),
-			"must be an interface other than lo and those of edgespan (es followed by a digit)")
+			"must be an interface other than lo and those of edgespan (es or evpn followed by a digit)")
 	case again:
 		c.addFault(path, duplicateText(a.HostIfName, first), "must be unique")
 	}

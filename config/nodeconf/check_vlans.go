@@ -33,7 +33,7 @@ func (c *checker) checkVLANs() {
 		switch {
 		case p.VLAN.Parent == "" || p.VLAN.ID == 0: // not given, or a fault already
 		case isOwnKey(p.VLAN.Parent):
-			c.addFault(path, invalid, "must be an interface other than those of edgespan (es followed by a digit)")
+			c.addFault(path, invalid, "must be an interface other than those of edgespan (es or evpn followed by a digit)")
 		case p.VLAN.Parent == p.IfName:
 			c.addFault(path, invalid+", the port's own interface", "must be another one")
 		case created[p.VLAN.Parent] != "":

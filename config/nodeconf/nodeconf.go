@@ -197,7 +197,7 @@ func (c *checker) checkPorts() {
 		if p.IfName != "" {
 			if isOwnKey(p.IfName) {
 				c.addFault(o.pathOf("ifName"), config.Invalid(string(p.IfName)),
-					"must be an interface other than those of edgespan (es followed by a digit)")
+					"must be an interface other than those of edgespan (es or evpn followed by a digit)")
 			} else if first := names[p.IfName]; first != nil {
 				c.addFault(o.pathOf("ifName"), duplicateText(p.IfName, first), "must be unique: one port for each interface")
 			} else {
@@ -216,8 +216,12 @@ func (c *checker) checkPorts() {
 
 // isOwnKey reports whether edgespan uses names of this form for its own links (docs/architecture.md, law 3).
 func isOwnKey(n netinst.IfName) bool {
-	rest, ok := strings.CutPrefix(string(n), "es")
-	return ok && rest != "" && rest[0] >= '0' && rest[0] <= '9'
+	for _, prefix := range []string{"es", "evpn"} {
+		if rest, ok := strings.CutPrefix(string(n), prefix); ok && rest != "" && rest[0] >= '0' && rest[0] <= '9' {
+			return true
+		}
+	}
+	return false
 }
 
 // portsOf lists the ports that a label selects; ok is false if no port has the label.

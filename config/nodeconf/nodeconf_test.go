@@ -212,8 +212,8 @@ func TestPorts(t *testing.T) {
 		{"one interface twice", "a: {ifName: eth0}, b: {ifName: eth0}",
 			"ports.b.ifName: duplicate value eth0, also at ports.a.ifName: must be unique: one port for each interface"},
 		{"an interface of ours", "a: {ifName: es1}, b: {ifName: es1a1}, c: {ifName: es}, d: {ifName: esx0}", `
-			ports.a.ifName: invalid value "es1": must be an interface other than those of edgespan (es followed by a digit)
-			ports.b.ifName: invalid value "es1a1": must be an interface other than those of edgespan (es followed by a digit)`},
+			ports.a.ifName: invalid value "es1": must be an interface other than those of edgespan (es or evpn followed by a digit)
+			ports.b.ifName: invalid value "es1a1": must be an interface other than those of edgespan (es or evpn followed by a digit)`},
 		{"a reserved label", "uplink: {ifName: eth0}, wan: {ifName: eth1, labels: all}", `
 			ports.uplink: invalid key: must be 1 to 64 letters, digits, '.', '_' and '-', but not uplink, freeuplink or all
 			ports.wan.labels: invalid value "all": must be labels of 1 to 64 letters, digits, '.', '_' and '-', not ` +
@@ -229,7 +229,7 @@ func TestPorts(t *testing.T) {
 		{"what is no VLAN", "a: {ifName: a, vlan: {parent: es1, id: 1}}, b: {ifName: b, vlan: {parent: b, id: 1}}, " +
 			"c: {ifName: c, vlan: {parent: eth0, id: 1}}, d: {ifName: d, vlan: {parent: c, id: 1}}, " +
 			"e: {ifName: e, vlan: {parent: eth0, id: 1}}, f: {ifName: f, vlan: {parent: eth0, id: 4095}}", `
-			ports.a.vlan.parent: invalid value "es1": must be an interface other than those of edgespan (es followed by a digit)
+			ports.a.vlan.parent: invalid value "es1": must be an interface other than those of edgespan (es or evpn followed by a digit)
 			ports.b.vlan.parent: invalid value "b", the port's own interface: must be another one
 			ports.d.vlan.parent: invalid value "c", itself a VLAN of ports.c: must be an interface that another program creates
 			ports.e.vlan.id: duplicate value 1, also at ports.c.vlan.id: must be unique for one parent

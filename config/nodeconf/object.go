@@ -88,6 +88,11 @@ func (o *object) isGiven(key string) bool { s := o.find(key); return s != nil &&
 // isInvalid reports whether the value of a key is invalid.
 func (o *object) isInvalid(key string) bool { s := o.find(key); return s != nil && s.wrong }
 
+// hasInvalid reports whether a value is invalid, at o or below it.
+func (o *object) hasInvalid() bool {
+	return slices.ContainsFunc(o.slots, func(s slot) bool { return s.wrong || s.below != nil && s.below.hasInvalid() })
+}
+
 // objectAt returns the object at a key, or nil.
 func (o *object) objectAt(key string) *object {
 	if s := o.find(key); s != nil {

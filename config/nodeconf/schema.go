@@ -40,6 +40,7 @@ type Entry struct {
 	Required    bool
 	When        string // "attach.kind=veth": Required only under this condition, relative to the nearest parent in <>
 	Optional    bool   // has no default: Description says what its absence means
+	Secret      bool   // its value is shown nowhere, also if it is invalid
 	Description string
 }
 

@@ -44,6 +44,7 @@ func (r *rule) add(key string, below *rule) {
 func (c compiler) compileEntry(m config.Object, path []string) *rule {
 	e := Entry{
 		Description: stringAt(m, "desc"), When: stringAt(m, "requiredWhen"), Optional: isTrue(m, "optional"),
+		Secret:   isTrue(m, "secret"),
 		Required: isTrue(m, "required") || stringAt(m, "requiredWhen") != "", Unsupported: unsupportedValues(m),
 	}
 	if d, has := m["default"]; has {

@@ -178,6 +178,9 @@ func (w walker) checkLeaf(e Entry, given any, o *object, key string) (any, bool)
 		if bad, isList := v.(badItems); isList {
 			what = string(bad)
 		}
+		if e.Secret {
+			what = "invalid value"
+		}
 		w.faults.Add(o.pathOf(key), what, allowed)
 	}
 	return v, ok
@@ -280,7 +283,7 @@ func (w walker) reportMissing(r *rule, o, entry *object) {
 	}
 }
 
-// evaluateCondition evaluates a condition such as "attach.kind=veth" for an entry.
+// evaluateCondition evaluates a condition such as "attach.kind=veth" or "type=local|vpn" for an entry.
 func evaluateCondition(when string, o *object) bool {
 	if when == "" {
 		return true
@@ -290,5 +293,5 @@ func evaluateCondition(when string, o *object) bool {
 	for _, s := range segments[:len(segments)-1] {
 		o = o.objectOrEmpty(s)
 	}
-	return value[string](o, segments[len(segments)-1]) == want
+	return slices.Contains(strings.Split(want, "|"), value[string](o, segments[len(segments)-1]))
 }

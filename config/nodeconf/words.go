@@ -52,6 +52,14 @@ const (
 	wordRate       Word = "rate"
 	wordPortRange  Word = "port range"
 	wordVLAN       Word = "VLAN"
+	wordOwnPrefix  Word = "address with prefix length"
+	wordKey        Word = "WireGuard key"
+	wordEndpoint   Word = "endpoint"
+	wordHostOrIP   Word = "host name or address"
+	wordIdentity   Word = "IKE identity"
+	wordProposals  Word = "proposals"
+	wordSecret     Word = "secret text"
+	wordPEM        Word = "PEM text or path"
 )
 
 // word is the implementation of a Word. parse returns false for an invalid string, with a hint for the message if the
@@ -90,7 +98,8 @@ var words = map[Word]word{
 	wordIPv4:   {parse: noHint(parseIPv4), allowed: "a unicast IPv4 address", plural: "unicast IPv4 addresses"},
 	wordSubnet: {parse: parseSubnet,
 		allowed: "an IPv4 subnet of /8 to /30, unicast and neither loopback nor link-local"},
-	wordPrefix:     {parse: parseAnyPrefix, allowed: "a prefix such as 10.0.0.0/24 or 2001:db8::/32"},
+	wordPrefix: {parse: parseAnyPrefix, allowed: "a prefix such as 10.0.0.0/24 or 2001:db8::/32",
+		plural: "prefixes such as 10.0.0.0/24 or 2001:db8::/32"},
 	wordGateway:    {parse: noHint(parseGateway), allowed: "a unicast IP address"},
 	wordPrefixOrIP: {parse: parsePrefixOrIP, allowed: "a prefix such as 10.0.0.0/24 or 2001:db8::/32, or an IP address"},
 	wordIPv6:       {parse: noHint(parseIPv6), allowed: "a unicast IPv6 address"},
@@ -106,6 +115,20 @@ var words = map[Word]word{
 	wordPorts: {parse: noHint(parsePorts),
 		allowed: `a port of 1 to 65535, a range such as "80-90" or a list such as "80,443" of at most 15, a range ` +
 			`counting as two`},
+	wordOwnPrefix: {parse: noHint(parseOwnPrefix),
+		allowed: "a unicast address with its prefix length such as 192.0.2.2/24",
+		plural:  "unicast addresses with their prefix lengths such as 192.0.2.2/24"},
+	wordKey: {parse: noHint(parseWireGuardKey), allowed: `a key of 32 octets in base64, as "wg genkey" writes it`},
+	wordEndpoint: {parse: noHint(parseTargetHostPort),
+		allowed: "HOST:PORT of a host name or an address, such as 192.0.2.1:51820 or [2001:db8::1]:51820"},
+	wordHostOrIP: {parse: noHint(parseHostOrIP), allowed: "a host name or a unicast IP address"},
+	wordIdentity: {parse: noHint(parseIdentity),
+		allowed: "1 to 255 ASCII characters without quotes, backslashes, braces, semicolons and $"},
+	wordProposals: {parse: noHint(parseProposals),
+		allowed: "names of algorithms joined by hyphens, in lower case, such as aes256gcm16-prfsha384-x25519"},
+	wordSecret: {parse: noHint(parseSecretText), allowed: "1 to 255 octets of printable characters"},
+	wordPEM: {parse: noHint(parsePEM),
+		allowed: "PEM blocks, or the clean absolute path of a file in ASCII without spaces and quotes"},
 	wordVLAN:      {parse: noHint(parseVLAN), allowed: "a VLAN of 2 to 4094", plural: "VLANs of 2 to 4094"},
 	wordPortRange: {parse: noHint(parsePortRange), allowed: `a port of 1 to 65535 or a range such as "8000-8010"`},
 	wordRate: {parse: noHint(netinst.ParseRate),

@@ -66,7 +66,7 @@ var mayImport = map[string][]string{
 	"config/fleet/relayflow": {},
 	"config/fleet/nodeside": {
 		"config", "config/fleet/nodeproto", "config/layers", "config/layers/metadata", "config/nodeconf/action",
-		"netinst",
+		"config/stateloop/peer", "netinst", "netinst/netstate",
 	},
 	"config/fleet/ops": {
 		"config", "config/fleet", "config/fleet/controllerconf", "config/fleet/history", "config/fleet/optimize",
@@ -193,39 +193,45 @@ var mayImport = map[string][]string{
 	"platform/dhcp":       {"netinst/netstate", "platform/proc"},
 	"platform/host": {
 		"netinst/netstate", "netinst/probe", "platform/dhcp", "platform/dnsmasq", "platform/dump", "platform/firewall",
-		"platform/ipset", "platform/kernel", "platform/nft", "platform/probe", "platform/proc", "platform/resolvconf",
-		"platform/watch",
+		"platform/ipset", "platform/kernel", "platform/nft", "platform/pki", "platform/probe", "platform/proc",
+		"platform/resolvconf", "platform/vpn", "platform/vpn/ipsec", "platform/vpn/wireguard", "platform/watch",
 	},
 	"platform/ipset":                 {"netinst/netstate", "platform/dump"},
+	"platform/vpn":                   {"netinst/netstate"},
 	"platform/kernel":                {"netinst/netstate", "platform/dump", "platform/proc", "pubsub/backoff"},
 	"platform/keystone":              {"config", "platform/pki", "pubsub/backoff"},
 	"platform/keystone/keystonetest": {},
-	"platform/lab":                   {"config"},
+	"platform/lab":                   {"config", "platform/proc"},
 	"platform/nft":                   {"netinst/netstate", "platform/proc"},
 	"platform/nodelink": {
 		"config", "config/fleet/nodeproto", "platform/conns", "platform/nodelink/linkpb", "platform/pki",
 		"pubsub/backoff", "pubsub/ratelimit",
 	},
-	"platform/nodelink/linkpb":     {},
-	"platform/otlp":                {"platform/pki", "pubsub/backoff", "pubsub/trace"},
-	"platform/passwd":              {},
-	"platform/pki":                 {"platform/store"},
-	"platform/probe":               {"netinst/probe", "platform/pki", "platform/proc"},
-	"platform/proc":                {"netinst/netstate"},
-	"platform/resolvconf":          {"netinst/netstate"},
-	"platform/store":               {},
-	"platform/support":             {"config/layers/redact", "platform/proc", "platform/store"},
-	"platform/watch":               {"netinst/netstate", "platform/proc"},
-	"platform/store/backend":       {"config/kv"},
-	"platform/store/bolt":          {"config", "config/kv", "platform/store/backend"},
-	"platform/store/conformance":   {"config/kv", "platform/store/backend"},
-	"platform/store/etcd":          {"config/kv", "platform/store/backend"},
-	"platform/store/etcd/etcdtest": {},
+	"platform/nodelink/linkpb": {},
+	"platform/otlp":            {"platform/pki", "pubsub/backoff", "pubsub/trace"},
+	"platform/passwd":          {},
+	"platform/pki":             {"platform/store"},
+	"platform/probe":           {"netinst/probe", "platform/pki", "platform/proc"},
+	"platform/proc":            {"netinst/netstate"},
+	"platform/resolvconf":      {"netinst/netstate"},
+	"platform/store":           {},
+	"platform/support":         {"config/layers/redact", "platform/proc", "platform/store"},
+	"platform/vpn/wireguard": {
+		"netinst/netstate", "platform/dump", "platform/proc", "platform/store", "platform/vpn/wireguard/helper",
+	},
+	"platform/vpn/wireguard/helper": {},
+	"platform/watch":                {"netinst/netstate", "platform/proc"},
+	"platform/store/backend":        {"config/kv"},
+	"platform/store/bolt":           {"config", "config/kv", "platform/store/backend"},
+	"platform/store/conformance":    {"config/kv", "platform/store/backend"},
+	"platform/store/etcd":           {"config/kv", "platform/store/backend"},
+	"platform/store/etcd/etcdtest":  {},
+	"platform/vpn/ipsec":            {"netinst/netstate", "platform/pki", "platform/proc"},
 
 	// Wiring.
 	"cmd/edgespan": {
 		"cmd/edgespan/configdbcli", "cmd/edgespan/daemon", "cmd/edgespan/demo", "cmd/edgespan/fleetcli",
-		"cmd/edgespan/layerscli", "cmd/edgespan/nodecli", "cmd/edgespan/reach", "cmd/edgespan/supportcli", "cmd/term",
+		"cmd/edgespan/layerscli", "cmd/edgespan/nodecli", "cmd/edgespan/reach", "cmd/edgespan/supportcli", "cmd/edgespan/tunnel", "cmd/term",
 	},
 	"cmd/edgespan-controller": {
 		"cmd/edgespan-controller/offline", "cmd/edgespan-controller/serve", "cmd/edgespan-controller/simulate",
@@ -304,10 +310,11 @@ var mayImport = map[string][]string{
 		"netinst/doctor", "platform/confdir", "platform/daemon", "platform/facts", "platform/store",
 		"platform/support",
 	},
-	"cmd/edgespan/reach": {"cmd/term", "config/httpapi/fleetapi", "config/httpapi/nodeapi", "platform/store"},
-	"cmd/term":           {"config", "config/httpapi/fleetapi", "config/httpapi/rest", "platform/confdir", "platform/pki", "pubsub/loglevel"},
-	"deploy":             {},
-	"examples":           {},
+	"cmd/edgespan/tunnel": {"cmd/term", "platform/vpn/wireguard/helper"},
+	"cmd/edgespan/reach":  {"cmd/term", "config/httpapi/fleetapi", "config/httpapi/nodeapi", "platform/store"},
+	"cmd/term":            {"config", "config/httpapi/fleetapi", "config/httpapi/rest", "platform/confdir", "platform/pki", "pubsub/loglevel"},
+	"deploy":              {},
+	"examples":            {},
 
 	// Tests of whole processes; no production code imports them.
 	"integration/arch":       {},
@@ -478,7 +485,9 @@ var places = []place{
 	// there only how etcd's client connects
 	{"google.golang.org/grpc", []string{"platform/nodelink", "actors", "platform/store/etcd"}},
 	{"google.golang.org/protobuf", []string{"platform/nodelink", "actors"}},
-	{"github.com/prometheus", []string{"config/httpapi/metrics"}}, // ADR 0075
+	{"github.com/prometheus", []string{"config/httpapi/metrics"}},      // ADR 0075
+	{"golang.zx2c4.com/wireguard", []string{"platform/vpn/wireguard"}}, // ADR 0089
+	{"github.com/strongswan/govici", []string{"platform/vpn/ipsec"}},   // ADR 0090
 	{"go.etcd.io", []string{"platform/store"}},
 	{"os/exec", []string{"platform/proc", "platform/lab", "cmd/edgespan-controller/ctltest"}},
 	{"net/http", []string{"config/httpapi", "platform", "cmd"}},

@@ -184,7 +184,7 @@ func picture(t *testing.T, ns *netns.NS) string {
 }
 
 // until waits for a condition.
-func until(t *testing.T, what string, cond func() bool) {
+func until(t testing.TB, what string, cond func() bool) {
 	t.Helper()
 	for end := time.Now().Add(5 * time.Second); !cond(); time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(end) {

@@ -153,7 +153,20 @@ func mountAll(modules string) error {
 	if err := os.Symlink(modules, filepath.Join("/lib/modules", filepath.Base(modules))); err != nil {
 		return err
 	}
-	return setLoopbackUp()
+	return errors.Join(makeTunNode(), setLoopbackUp())
+}
+
+// makeTunNode makes the node that loads the module tun when it is opened; on other machines, udev or kmod makes it.
+func makeTunNode() error {
+	if err := os.MkdirAll("/dev/net", 0o755); err != nil {
+		return err
+	}
+	const tunNode = "/dev/net/tun"
+	err := unix.Mknod(tunNode, unix.S_IFCHR|0o666, int(unix.Mkdev(10, 200))) // linux/miscdevice.h: TUN_MINOR
+	if err != nil && !errors.Is(err, unix.EEXIST) {
+		return fmt.Errorf("make %s: %w", tunNode, err)
+	}
+	return nil
 }
 
 // setLoopbackUp makes 127.0.0.1 work, as on any machine that has started.

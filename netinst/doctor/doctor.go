@@ -40,6 +40,7 @@ type Node struct {
 	Differs    bool                            // the file is not the running config
 	Refused    string                          // why the newest file was refused
 	Rules      []AdapterRule
+	Tunnels    []Tunnel
 	State      State
 }
 
@@ -63,6 +64,7 @@ var checks = []check{
 	{"flows", "the machine tracks flows enough for every adapter", flows},
 	{"dns", "every network with a port has a DNS server to ask", dns},
 	{"ports", "every port is set up as the config says", portFaults},
+	{"tunnels", "every tunnel is up, and carried by the kernel", tunnels},
 	{"vlans", "the kernel keeps the VLANs of every switch apart", unfiltered},
 	{"port-subnets", "no two ports are in one subnet", sharedSubnets},
 	{"drains", "no port is drained without an end", drains},
@@ -240,7 +242,8 @@ func dns(_ netstate.Facts, n Node) []Finding {
 	for _, ni := range n.Networks {
 		p, _ := netinst.ChoosePort(ni.Port, n.Ports)
 		servers, _ := p.DNS()
-		if ni.Type == netinst.Switch || p.Label == "" || len(ni.DNS.Servers)+len(servers) > 0 || p.UnusableReason() != "" {
+		if ni.Type == netinst.Switch || ni.HasVPN() || p.Label == "" || len(ni.DNS.Servers)+len(servers) > 0 ||
+			p.UnusableReason() != "" {
 			continue
 		}
 		out = append(out, Finding{

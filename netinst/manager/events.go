@@ -118,6 +118,7 @@ const (
 	BeganCheck    Began = "check"
 	BeganStart    Began = "start"
 	BeganLearning Began = "learning"
+	BeganTunnel   Began = "tunnel"
 )
 
 // beganBy returns what an event begins if it makes an apply due; timer says more of a TimerDue.
@@ -135,6 +136,8 @@ func beganBy(e Event) Began {
 		return BeganHost
 	case ProcessEnded:
 		return BeganProcess
+	case TunnelSeen:
+		return BeganTunnel
 	case AddressObserved:
 		return BeganLearning
 	case TimerDue:

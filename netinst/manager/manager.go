@@ -128,6 +128,7 @@ type Manager struct {
 	ends        processEnds
 	parts       []partState
 	overlap     overlapState
+	tunnel      tunnelState
 	ledger      Ledger
 }
 
@@ -172,6 +173,8 @@ func (m *Manager) Step(e Event) []Effect {
 		return m.overlapChanged(e.Overlap)
 	case FlowsCapped:
 		m.maxTracked = e.MaxTracked
+	case TunnelSeen:
+		return m.tunnelSeen(e.Status)
 	case Synchronized:
 		return m.synchronized()
 	case AdaptersKnown:
@@ -190,10 +193,7 @@ func (m *Manager) Step(e Event) []Effect {
 		m.mtu = cmp.Or(m.mtu, e.MTU)
 		return m.next()
 	case OpStarted:
-		if m.flight != nil && m.flight.seq == e.Seq {
-			m.flight.op, m.flight.opSince, m.flight.slowShow = e.Op, e.At, false
-		}
-		return nil
+		return m.opStarted(e)
 	case Applied:
 		f := m.flight
 		return m.recordApply(f, e, m.applied(e))
@@ -205,6 +205,14 @@ func (m *Manager) Step(e Event) []Effect {
 		return m.timer(e)
 	}
 	return m.change()
+}
+
+// opStarted notes which op of the apply in flight runs.
+func (m *Manager) opStarted(e OpStarted) []Effect {
+	if m.flight != nil && m.flight.seq == e.Seq {
+		m.flight.op, m.flight.opSince, m.flight.slowShow = e.Op, e.At, false
+	}
+	return nil
 }
 
 // synchronized proceeds after graceTime without the adapters of apps that do not start.
@@ -276,7 +284,7 @@ func (m *Manager) next() []Effect {
 		return m.show(netinst.Unclaimed, "no config says whether it is still desired")
 	}
 	if !m.applier || m.flight != nil || !m.dirty || m.intent == desired &&
-		!(m.portsKnown && m.adaptersKnown && m.overlap.matches(m.config)) {
+		(!(m.portsKnown && m.adaptersKnown && m.overlap.matches(m.config)) || m.awaitsTunnel(m.tunnel)) {
 		return nil
 	}
 	m.dirty, m.ends.restTok = false, 0 // this apply restarts what has ended
@@ -320,7 +328,7 @@ func (m *Manager) computeDesired(f *flight, eff *Apply) []Effect {
 	f.ports = netinst.DesiredPorts(m.config, netinst.ConfigsOf(m.ports))
 	in := netinst.Input{
 		Owner: m.owner, Config: m.config, Ports: m.ports, Uplinks: m.uplinks, RunDir: m.runDir,
-		MaxTracked: m.maxTracked, Overlap: m.overlap.effective(), MTU: m.mtu,
+		MaxTracked: m.maxTracked, Overlap: m.overlap.effective(), MTU: m.mtu, Assigned: m.tunnel.assigned(),
 	}
 	in.Adapters = m.inputAdapters(alloc, false)
 	f.desired = m.computed.DesiredState(in)

@@ -370,8 +370,8 @@ func (m *Manager) timer(e TimerDue) []Effect {
 
 // show publishes the network's status if it has changed.
 func (m *Manager) show(state netinst.NIState, why string) []Effect {
-	warnings := slices.DeleteFunc([]string{m.warning, m.partsWarning(), m.damping.text(), m.droppedWarning()},
-		func(s string) bool { return s == "" })
+	warnings := slices.DeleteFunc([]string{m.warning, m.tunnelWarning(), m.partsWarning(), m.damping.text(),
+		m.droppedWarning()}, func(s string) bool { return s == "" })
 	s := netinst.NetworkInstanceStatus{
 		UUID: m.config.UUID, DisplayName: m.config.DisplayName, State: state, Bridge: netinst.BridgeName(m.owner.Number),
 		Number: m.owner.Number, Generation: m.appliedGen, DesiredPorts: m.appliedFor, Port: m.port, Error: why,

@@ -36,7 +36,7 @@ func (a Address) Needs() []ID {
 	case a.Foreign:
 		return nil
 	}
-	return []ID{{KindLink, a.Link}}
+	return linkNeeds(KindLink, a.Link)
 }
 
 func (a Address) Text() string {

@@ -125,7 +125,7 @@ func (r Route) Needs() []ID {
 	if r.Dev == "" {
 		return nil
 	}
-	n := []ID{{KindPort, r.Dev}} // fails only for edgespan's links; others are external
+	n := linkNeeds(KindPort, r.Dev) // fails only for edgespan's links; others are external
 	if r.After != (ID{}) {
 		n = append(n, r.After)
 	}

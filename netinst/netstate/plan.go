@@ -55,6 +55,8 @@ func (o Op) Deadline() time.Duration {
 	switch {
 	case o.Kind == KindProcess:
 		return 3 * time.Second
+	case o.Kind == KindVPN: // charon loads its plugins, and may read certificates
+		return 10 * time.Second
 	case o.Kind == KindLink && o.Verb == Remove:
 		// Removals of links at the same time run together, and a thousand bridges take the kernel 17 s.
 		return 30 * time.Second
@@ -83,10 +85,15 @@ func planOrder(o Object) int {
 	case Chain:
 		return 3
 	case Link:
-		if o.Type == Bridge {
+		switch o.Type {
+		case Bridge:
 			return 4
+		case VXLAN:
+			return 10 // after the address, the route and the rule that lead an encrypted one into its tunnel
 		}
 		return 5
+	case VPN:
+		return 4 // before what is on its link, and after the chains that filter what comes by it
 	case Address:
 		return 6
 	case Port:
@@ -121,7 +128,7 @@ func removalOrder(o Object) int {
 			return 0
 		}
 		return 6
-	case Process:
+	case Process, VPN: // while the rules still lead what a tunnel sends at its end to the uplink
 		return 1
 	case Rule:
 		if o.IsEnd() {

@@ -15,7 +15,7 @@ func (s Sysctl) Needs() []ID {
 	if s.Link == "" {
 		return nil
 	}
-	return []ID{{KindLink, s.Link}}
+	return linkNeeds(KindLink, s.Link)
 }
 func (s Sysctl) Text() string { return s.Value }
 

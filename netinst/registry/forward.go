@@ -124,6 +124,9 @@ func (r *Registry) Networks(ids []uuid.UUID) []netinst.HostNetwork {
 			n.Subnet6, n.Gateway6, n.Closed6 = m.config.IPv6.Subnet, m.config.IPv6.Gateway, r.closes6()
 			n.Flows6 = netinst.MarksFlows6(m.config)
 		}
+		n.VPN = m.config.HasVPN() && m.config.HasTunnel()
+		n.Sealed = m.config.SealedPort()
+		n.VPN6 = n.VPN && !r.forward.Forwarding.No6
 		n.Switch = m.config.Type == netinst.Switch
 		n.VLANs = n.Switch && len(m.config.VLANs) > 0
 		n.Bridged6 = m.config.BridgesIPv6() && !r.forward.Forwarding.No6

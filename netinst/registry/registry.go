@@ -260,13 +260,14 @@ func (r *Registry) networkDesired(c netinst.NetworkInstanceConfig) []Effect {
 	had := netinst.HostPorts(m.config, r.forward.Ports, r.forward.Forwarding)
 	gateway, six, flows := m.config.IPv4.Gateway, m.config.IPv6, netinst.MarksFlows(m.config)
 	mapped, overlap, log := m.config.Mapped, m.config.IPv4.MayOverlap, m.config.FlowLog
-	returns := netinst.NeedsReturns(m.config)
+	returns, tunnel, sealed := netinst.NeedsReturns(m.config), m.config.HasTunnel(), m.config.SealedPort()
 	vlans := len(m.config.VLANs) > 0
 	m.config = c
 	has := netinst.HostPorts(c, r.forward.Ports, r.forward.Forwarding)
 	r.dirty = r.dirty || m.subnet != c.IPv4.Subnet || m.number == 0 || gateway != c.IPv4.Gateway ||
 		six != c.IPv6 || overlap != c.IPv4.MayOverlap || returns != netinst.NeedsReturns(c) || log != c.FlowLog ||
-		mapped != c.Mapped || flows != netinst.MarksFlows(c) || vlans != (len(c.VLANs) > 0) || !reflect.DeepEqual(had, has)
+		mapped != c.Mapped || tunnel != c.HasTunnel() || sealed != c.SealedPort() || flows != netinst.MarksFlows(c) ||
+		vlans != (len(c.VLANs) > 0) || !reflect.DeepEqual(had, has)
 	m.subnet = c.IPv4.Subnet
 	if !r.found {
 		return nil

@@ -197,6 +197,14 @@ func (n *network) routed(a *netinst.Adapter, p Packet) Answer {
 		x.Route = &r.Route
 		return x
 	}
+	return n.leaves(r, p, out)
+}
+
+// leaves answers for a packet that may leave the node by a port.
+func (n *network) leaves(r *way, p Packet, out Check) Answer {
+	if !n.Config.Translates() {
+		return Answer{Verdict: Allow, Checks: []Check{out}, To: Outside, Route: &r.Route, Src: p.Src}
+	}
 	return Answer{Verdict: Translate, Checks: []Check{out}, To: Outside, Route: &r.Route, Src: r.source(p.Dst),
 		NATPort: r.port.Label}
 }

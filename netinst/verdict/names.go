@@ -85,8 +85,7 @@ func (w *World) toName(p Packet) Answer {
 		x.Route = &r.Route
 		return x
 	}
-	return Answer{Verdict: Translate, Checks: []Check{out}, To: Outside, Route: &r.Route, Src: r.source(p.Dst),
-		NATPort: r.port.Label}
+	return n.leaves(r, p, out)
 }
 
 // compareNames compares what an adapter sends to the names of its rules' hosts.

@@ -204,6 +204,7 @@ func New(inputs []netinst.Input, host []netip.Addr) *World {
 		w.own[a] = true
 	}
 	for _, in := range inputs {
+		in = netinst.ThroughTunnel(in)
 		n := &network{Input: in, world: w, withdrawn: in.Config.Type != netinst.Switch && in.Overlap.Clash != "",
 			byIP: map[netip.Addr]*netinst.Adapter{}, byKey: map[netinst.AdapterKey]*netinst.Adapter{},
 			uses: map[string]bool{}, uses6: map[string]bool{}}

@@ -62,6 +62,7 @@ type Host struct {
 	dhcp        func(string, netstate.DHCPQuery) []netstate.DHCPReply
 	noDHCP      func(string) error
 	probes      func(probe.ID) error
+	tunnels     tunnels
 }
 
 // New returns an empty host.
@@ -373,6 +374,10 @@ func (h *Host) do(o netstate.Owner, op netstate.Op) error {
 
 // remove removes an object and what the kernel removes with it: a link's port, addresses and routes.
 func (h *Host) remove(st netstate.State, id netstate.ID) {
+	if v, tunnel := st[id].(netstate.VPN); tunnel { // its link goes with it
+		id = netstate.ID{Kind: netstate.KindLink, Name: v.Link}
+		delete(st, v.ID())
+	}
 	delete(st, id)
 	if id.Kind == netstate.KindLink {
 		delete(st, netstate.ID{Kind: netstate.KindPort, Name: id.Name})

@@ -30,13 +30,13 @@ func (h *Host) allowed(st netstate.State, op netstate.Op, it netstate.Item) erro
 		return h.link(w)
 	case netstate.Sysctl:
 		if w.Link != "" {
-			return need(st, netstate.KindLink, w.Link)
+			return onLink(st, netstate.KindLink, w.Link)
 		}
 	case netstate.Address:
 		if w.Foreign {
 			return h.exists(w.Link)
 		}
-		return cmp.Or(h.subnetFree(w), need(st, netstate.KindLink, w.Link))
+		return cmp.Or(h.subnetFree(w), onLink(st, netstate.KindLink, w.Link))
 	case netstate.Port:
 		if h.vanished[w.Link] && st[netstate.ID{Kind: netstate.KindLink, Name: w.Link}] == nil {
 			return errTaken
@@ -48,8 +48,8 @@ func (h *Host) allowed(st netstate.State, op netstate.Op, it netstate.Item) erro
 		}
 		return needs(st, w)
 	case netstate.Route:
-		if w.Dev != "" && strings.HasPrefix(w.Dev, "es") {
-			return need(st, netstate.KindPort, w.Dev) // the kernel refuses a route on a link that is down
+		if _, tunnel := netstate.VPNNumber(w.Dev); tunnel || strings.HasPrefix(w.Dev, "es") {
+			return onLink(st, netstate.KindPort, w.Dev) // the kernel refuses a route on a link that is down
 		}
 	case netstate.Process:
 		return needs(st, w)

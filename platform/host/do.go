@@ -98,6 +98,8 @@ func (h *Host) doItem(ctx context.Context, o netstate.Owner, verb netstate.Verb,
 		return err
 	}
 	switch obj := obj.(type) {
+	case netstate.VPN:
+		return pick(verb, func() error { return h.putTunnel(ctx, obj) }, func() error { return h.vpn.Remove(ctx, obj) })
 	case netstate.Link:
 		return h.doLink(ctx, verb, obj)
 	case netstate.Port:

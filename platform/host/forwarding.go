@@ -19,11 +19,35 @@ import (
 	"go.uber.org/zap"
 )
 
-// observeSettings adds the settings of a network's bridge, unless they are 0; those but the forwarding of IPv4 only if
-// the bridge has an address for which they are set: on another one they mean nothing, and a bridge may have got them
-// from the host's defaults.
+// observeSettings adds the settings of a network's bridge and of its tunnel's link, unless they are 0; those but the
+// forwarding of IPv4 only if the bridge has an address for which they are set: on another one they mean nothing, and a
+// bridge may have got them from the host's defaults.
 func (h *Host) observeSettings(number int, s netstate.State) error {
-	br := bridgeName(number)
+	br, tunnel := bridgeName(number), netstate.VPNLink(number)
+	links := map[string]string{} // by key
+	if s[netstate.ID{Kind: netstate.KindVPN, Name: netstate.VPNName(number)}] != nil {
+		links[netstate.ForwardingOf(tunnel)] = tunnel
+	}
+	for key := range bridgeSettings(br, s) {
+		links[key] = br
+	}
+	for key, link := range links {
+		value, err := readSysctl(h.netns, key)
+		if errors.Is(err, os.ErrNotExist) { // deleted meanwhile
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		if value != "0" {
+			s.Add(netstate.Sysctl{Key: key, Value: value, Link: link})
+		}
+	}
+	return nil
+}
+
+// bridgeSettings returns the settings that a network's bridge may have.
+func bridgeSettings(br string, s netstate.State) map[string]bool {
 	if s[netstate.ID{Kind: netstate.KindLink, Name: br}] == nil {
 		return nil
 	}
@@ -38,26 +62,15 @@ func (h *Host) observeSettings(number int, s netstate.State) error {
 			keys[netstate.RPFilterOf(br)], keys[netstate.ARPAnnounceOf(br)] = true, true
 		}
 	}
-	for key := range keys {
-		value, err := readSysctl(h.netns, key)
-		if errors.Is(err, os.ErrNotExist) { // deleted meanwhile
-			continue
-		}
-		if err != nil {
-			return err
-		}
-		if value != "0" {
-			s.Add(netstate.Sysctl{Key: key, Value: value, Link: br})
-		}
-	}
-	return nil
+	return keys
 }
 
 // setOwn changes a setting of a network's own bridge. It records nothing, since the setting is removed with its link.
 // One that is given up while the bridge stays gets the value that the host gives to new links; forwarding is off.
 func (h *Host) setOwn(o netstate.Owner, verb netstate.Verb, want netstate.Sysctl) error {
 	br := bridgeName(o.Number)
-	forwards := want.Key == netstate.ForwardingOf(br) || want.Key == netstate.Forwarding6Of(br)
+	forwards := want.Key == netstate.ForwardingOf(br) || want.Key == netstate.Forwarding6Of(br) ||
+		want.Key == netstate.ForwardingOf(netstate.VPNLink(o.Number))
 	if !forwards && want.Key != netstate.RPFilterOf(br) && want.Key != netstate.ARPAnnounceOf(br) {
 		return fmt.Errorf("%s is not of owner %d", want.ID(), o.Number)
 	}

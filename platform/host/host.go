@@ -26,8 +26,10 @@ import (
 	"edgespan/platform/ipset"
 	"edgespan/platform/kernel"
 	"edgespan/platform/nft"
+	"edgespan/platform/pki"
 	shots "edgespan/platform/probe"
 	"edgespan/platform/proc"
+	"edgespan/platform/vpn"
 	"edgespan/platform/watch"
 
 	"go.uber.org/zap"
@@ -39,7 +41,11 @@ const filterPause = 10 * time.Second
 // Config configures a Host.
 type Config struct {
 	RunDir string // absolute; created if missing
-	Log    *zap.Logger
+	// StateDir is the folder that keeps the keys which tunnels make; "" for one below RunDir.
+	StateDir string
+	// Identity returns the node's own certificate for tunnels that show it (auth node); nil: there is none.
+	Identity func() (pki.Identity, error)
+	Log      *zap.Logger
 	// NetnsPath is the network namespace to work in, "" for the process's own.
 	NetnsPath string
 	// ResolverRoot is the root folder of other programs' files about DNS servers; "" for the machine's own if its links
@@ -59,6 +65,8 @@ type Host struct {
 	fw     *firewall.Firewall
 	sets   *ipset.Sets
 	help   *dnsmasq.Helpers
+	vpn    *vpn.Tunnels
+	who    func() (pki.Identity, error)
 	sys    sysctls
 	linked linked
 	files  seenFiles
@@ -99,6 +107,7 @@ func New(cfg Config) (*Host, error) {
 	}
 	h.fw = firewall.New(h.run, h.nft, h.folder)
 	h.help = dnsmasq.New(h.run, cfg.NetnsPath, cfg.RunDir)
+	h.vpn, h.who = newTunnels(cfg, h.run), cfg.Identity
 	h.sys = sysctls{netns: cfg.NetnsPath, path: filepath.Join(cfg.RunDir, "host", "sysctl.json")}
 	return h, nil
 }
@@ -106,6 +115,7 @@ func New(cfg Config) (*Host, error) {
 // Close closes what New opened and leaves the host unchanged.
 func (h *Host) Close() error {
 	h.help.Close()
+	h.vpn.Close()
 	h.kernel.Close()
 	h.nft.Close()
 	h.sets.Close()
@@ -160,6 +170,9 @@ func (h *Host) observe(ctx context.Context, o netstate.Owner, full bool) (netsta
 		return nil, err
 	}
 	maps.Copy(s, sets)
+	if err := h.observeTunnel(ctx, o.Number, s); err != nil {
+		return nil, err
+	}
 	if err := h.observeSettings(o.Number, s); err != nil {
 		return nil, err
 	}
@@ -301,6 +314,7 @@ func (h *Host) Watch(ctx context.Context, emit func(netstate.HostEvent)) error {
 		h.help.Watch(ctx, func(ns []int) { tell(netstate.HostEvent{Ended: ns}) })
 	})
 	helpers.Go(func() { h.watchFilter(ctx, tell) })
+	helpers.Go(func() { h.vpn.Watch(ctx, func(n int) { tell(netstate.HostEvent{Ended: []int{n}}) }) })
 	defer helpers.Wait()
 	defer cancel()
 	dns := h.learn(ctx, tell)

@@ -33,6 +33,8 @@ func ownedByNumber(o netstate.Owner, obj netstate.Object) error {
 		n, ok = kernel.TableNumber(obj.Table)
 	case netstate.Rule:
 		n, ok = kernel.PriorityNumber(obj.Priority)
+	case netstate.VPN:
+		n, ok = netstate.VPNNameNumber(obj.Name)
 	case netstate.Set:
 		n, ok = ipset.Number(obj.Name)
 	}
@@ -115,6 +117,11 @@ func (h *Host) removeRunDir(ctx context.Context, o netstate.Owner) error {
 	}
 	if err := os.RemoveAll(h.folder(o.Number)); err != nil {
 		return fmt.Errorf("remove run folder: %w", err)
+	}
+	if o.Number > 0 {
+		if err := h.vpn.Forget(o.Name); err != nil {
+			return err
+		}
 	}
 	// Remove the parent with the last network; a failure is no error.
 	_ = os.Remove(filepath.Join(h.dir, "ni"))

@@ -39,6 +39,9 @@ const (
 	// Rules of networks whose subnet others may have, by link and by address.
 	ruleBoundBase  = 15000
 	ruleAnswerBase = 16000
+	// Rules for the own packets of tunnels, and the tables to which they lead; also the host's rules around them.
+	ruleTunnelBase = 14000
+	tableUnderlay  = 50000
 	maxNumber      = 999
 	maxAdapter     = 9999
 	maxVNI         = 1<<24 - 1
@@ -194,8 +197,11 @@ func (r raw) do(what, flags int, data ...nl.NetlinkRequestData) error {
 }
 
 // LinkNumber returns the network instance number in a link's name, and whether the name is one of edgespan's: es<n>,
-// es<n>a<k> or es<n>v<vni>.
+// es<n>a<k>, es<n>v<vni> or evpn<n>.
 func LinkNumber(name string) (int, bool) {
+	if n, tunnel := netstate.VPNNumber(name); tunnel {
+		return n, n <= maxNumber
+	}
 	rest, ok := strings.CutPrefix(name, "es")
 	if !ok {
 		return 0, false
@@ -223,8 +229,11 @@ func number(s string, low, high int) (int, bool) {
 }
 
 // TableNumber returns the network instance number of a route table, and whether the table is one of edgespan's (20001
-// to 20999, and 30017 to 45999 for known flows).
+// to 20999, 30017 to 45999 for known flows, and 50001 to 50999 for the own packets of tunnels).
 func TableNumber(table int) (int, bool) {
+	if n := table - tableUnderlay; n >= 1 && n <= maxNumber {
+		return n, true
+	}
 	n := table - tableBase
 	if of := table - tableFlows; of > 0 && of%tablesOfFlows != 0 {
 		n = of / tablesOfFlows
@@ -233,14 +242,16 @@ func TableNumber(table int) (int, bool) {
 }
 
 // PriorityNumber returns the network instance number of a policy rule's priority, 0 for host, and whether the priority
-// is one of edgespan's (15000, 16000, 18000, 20000, 21000 and 22000 plus the number; host's are 17999, 18000,
-// 19000 to 19999, 21000 and 22000).
+// is one of edgespan's (14000, 15000, 16000, 18000, 20000, 21000 and 22000 plus the number; host's are 14000, 15000,
+// 17999, 18000, 19000 to 19999, 21000 and 22000).
 func PriorityNumber(prio int) (int, bool) {
 	if prio >= ruleTreeBase && prio < tableBase || prio == ruleSpareBase ||
-		prio == ruleFlowsBase || prio == ruleMaps || prio == ruleToBase {
+		prio == ruleFlowsBase || prio == ruleMaps || prio == ruleToBase || prio == ruleTunnelBase ||
+		prio == ruleBoundBase {
 		return 0, true
 	}
-	for _, base := range []int{ruleBoundBase, ruleAnswerBase, ruleFlowsBase, tableBase, ruleToBase, ruleSpareBase} {
+	for _, base := range []int{ruleTunnelBase, ruleBoundBase, ruleAnswerBase, ruleFlowsBase, tableBase, ruleToBase,
+		ruleSpareBase} {
 		if n := prio - base; n >= 1 && n <= maxNumber {
 			return n, true
 		}

@@ -30,6 +30,9 @@ func (k *Kernel) Observe(ctx context.Context, n int) (netstate.State, error) {
 	defer peers.keep()
 	for _, l := range links.own[n] {
 		own[l.index] = l.name
+		if _, tunnel := netstate.VPNNumber(l.name); tunnel { // not a link by itself: see netstate.VPN
+			continue
+		}
 		if err := k.addLinkObjects(ctx, s, l, names, &under, peers); err != nil {
 			return nil, err
 		}

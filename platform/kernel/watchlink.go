@@ -43,7 +43,7 @@ func (o ownLinks) learn(index int, name, alias string) {
 
 func newOwnLink(num int, name string) *ownLink {
 	l := &ownLink{num: num}
-	if name != bridgeName(num) {
+	if _, tunnel := netstate.VPNNumber(name); name != bridgeName(num) && !tunnel {
 		l.name = name
 	}
 	return l

@@ -11,6 +11,8 @@ import (
 	"slices"
 	"strings"
 	"sync/atomic"
+
+	"edgespan/platform/proc"
 )
 
 // The provider as the node sees it (addresses of RFC 5737).
@@ -238,7 +240,20 @@ func (l *Lab) Down(ctx context.Context) error {
 	for _, p := range l.providers {
 		p.closeWire()
 	}
-	return errors.Join(l.removeHost(ctx), os.RemoveAll(l.Dir))
+	return errors.Join(l.endTunnels(ctx), l.removeHost(ctx), os.RemoveAll(l.Dir))
+}
+
+// endTunnels ends what carries IPsec: it runs in namespaces of its own, which have no name.
+func (l *Lab) endTunnels(ctx context.Context) error {
+	confs, err := filepath.Glob(filepath.Join(l.RunDir(), "ni", "*", "vpn", "strongswan.conf"))
+	for _, conf := range confs {
+		found, fault := proc.Marked("STRONGSWAN_CONF=" + conf)
+		err = errors.Join(err, fault)
+		for _, id := range found {
+			err = errors.Join(err, id.Stop(ctx, 0))
+		}
+	}
+	return err
 }
 
 // removeHost removes processes and namespaces.

@@ -76,7 +76,7 @@ func toWireReport(m nodeproto.Report) *pb.Report {
 		Events: m.Events,
 		Ports: convertEach(m.Ports, func(p nodeproto.Port) *pb.Port {
 			return &pb.Port{Label: validUTF8(p.Label), Addresses: validTexts(p.Addresses),
-				Mtu: uint32(max(0, min(p.MTU, math.MaxInt32)))}
+				Mtu: uint32(max(0, min(p.MTU, math.MaxInt32))), PublicKey: validUTF8(p.PublicKey)}
 		}),
 		Health: convertEach(m.Health, func(h nodeproto.HealthReport) *pb.Health {
 			return &pb.Health{Name: validUTF8(h.Name), Good: h.Good, Detail: validUTF8(h.Detail)}
@@ -154,7 +154,8 @@ func fromWireReport(m *pb.Report) nodeproto.Report {
 		Restores: fromWireGeneration(m.GetRestores()), Actions: convertEach(m.GetActions(), actionOf), Peer: m.GetPeer(),
 		Events: m.GetEvents(),
 		Ports: convertEach(m.GetPorts(), func(p *pb.Port) nodeproto.Port {
-			return nodeproto.Port{Label: p.GetLabel(), Addresses: p.GetAddresses(), MTU: int(min(p.GetMtu(), math.MaxInt32))}
+			return nodeproto.Port{Label: p.GetLabel(), Addresses: p.GetAddresses(),
+				MTU: int(min(p.GetMtu(), math.MaxInt32)), PublicKey: p.GetPublicKey()}
 		}),
 		Health: convertEach(m.GetHealth(), func(h *pb.Health) nodeproto.HealthReport {
 			return nodeproto.HealthReport{Name: h.GetName(), Good: h.GetGood(), Detail: h.GetDetail()}

@@ -229,3 +229,26 @@ func (c *Credentials) Peer() (Peer, error) {
 func IsUnknownCA(err error) bool {
 	return err != nil && strings.Contains(err.Error(), x509.UnknownAuthorityError{}.Error())
 }
+
+// Identity is a node's certificate with its key and the roots that it trusts, as PEM texts for other programs.
+type Identity struct{ Certificate, Key, CA string }
+
+// IdentityOf reads the identity in a node's state folder. Without one the error wraps ErrNotJoined.
+func IdentityOf(dir string) (Identity, error) {
+	b, err := readBundle(filepath.Join(dir, linkFile), 0o077)
+	if errors.Is(err, fs.ErrNotExist) {
+		err = ErrNotJoined
+	}
+	if err != nil {
+		return Identity{}, fmt.Errorf("read the node's identity: %w", err)
+	}
+	var texts [3]string
+	for i, part := range []bundle{{chain: b.chain}, {key: b.key}, {chain: b.roots}} {
+		text, err := part.format()
+		if err != nil {
+			return Identity{}, fmt.Errorf("read the node's identity: %w", err)
+		}
+		texts[i] = string(text)
+	}
+	return Identity{texts[0], texts[1], texts[2]}, nil
+}

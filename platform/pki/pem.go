@@ -11,6 +11,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"time"
 )
 
 // Types of PEM blocks. Trusted roots share a node's file with its own chain and have a type of their own, so that the
@@ -54,6 +55,20 @@ func readBundle(path string, forbidden os.FileMode) (bundle, error) {
 			path, info.Mode().Perm())
 	}
 	return b, nil
+}
+
+// Life returns when the first certificate of a PEM text is valid.
+func Life(text []byte) (begin, end time.Time, err error) {
+	for block, rest := pem.Decode(text); block != nil; block, rest = pem.Decode(rest) {
+		if block.Type == blockCert {
+			c, err := x509.ParseCertificate(block.Bytes)
+			if err != nil {
+				return time.Time{}, time.Time{}, fmt.Errorf("parse certificate: %w", err)
+			}
+			return c.NotBefore, c.NotAfter, nil
+		}
+	}
+	return time.Time{}, time.Time{}, errors.New("parse certificate: no certificate in PEM form")
 }
 
 func parseBundle(text []byte) (bundle, error) {

@@ -329,6 +329,14 @@ func TestTheNodesKeyIsPrivateAndItsOwn(t *testing.T) {
 	if _, err := os.Stat(filepath.Join(c.dir, joinFile)); err == nil {
 		t.Error("the key of the join is still there")
 	}
+	own, err := IdentityOf(c.dir)
+	if err != nil || !strings.Contains(own.Key, "PRIVATE KEY") || !strings.HasPrefix(own.Certificate, "-----BEGIN CERTIFICATE") ||
+		!strings.HasPrefix(own.CA, "-----BEGIN CERTIFICATE") || strings.Contains(own.Certificate+own.CA, "KEY") {
+		t.Errorf("identity for other programs: %v", err)
+	}
+	if _, err := IdentityOf(t.TempDir()); !errors.Is(err, ErrNotJoined) {
+		t.Errorf("identity of a node that has not joined: %v", err)
+	}
 	_, err = OpenCredentials(c.dir, nodeB, c.now)
 	wantErr(t, err, "the certificate is for node "+nodeA.String())
 }

@@ -20,8 +20,12 @@ type Confinement struct {
 	Keep   []uintptr // capabilities, such as unix.CAP_NET_ADMIN
 	Memory uint64    // bytes of address space
 	Files  uint64    // open files
+	// FileSize bounds each file that it writes; what it would write beyond gets lost.
+	FileSize uint64
 	// Netfilter allows sockets to the kernel's packet filter, for a helper that fills sets.
 	Netfilter bool
+	// apart means that the daemon makes the helper's UDP sockets.
+	apart bool
 }
 
 // start calls f, which starts a process, on a confined thread in the network namespace at path.
@@ -34,7 +38,7 @@ func (c Confinement) start(path string, f func() error) error {
 					return err
 				}
 			}
-			if err := c.thread(); err != nil {
+			if _, err := c.thread(); err != nil {
 				return fmt.Errorf("confine the helper: %w", err)
 			}
 			return f()
@@ -60,10 +64,11 @@ func onNewThread(f func()) {
 	runtime.UnlockOSThread()
 }
 
-// thread confines the calling thread, and so what it forks.
-func (c Confinement) thread() error {
+// thread confines the calling thread, and so what it forks. listener receives the requests for sockets of a helper that
+// is apart, and is -1 for any other.
+func (c Confinement) thread() (listener int, err error) {
 	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
-		return fmt.Errorf("no new privileges: %w", err)
+		return -1, fmt.Errorf("no new privileges: %w", err)
 	}
 	for cp := uintptr(0); ; cp++ {
 		has, err := unix.PrctlRetInt(unix.PR_CAPBSET_READ, cp, 0, 0, 0)
@@ -75,24 +80,33 @@ func (c Confinement) thread() error {
 		}
 		// Without CAP_SETPCAP the process can't drop anything, and has little to pass on.
 		if err := unix.Prctl(unix.PR_CAPBSET_DROP, cp, 0, 0, 0); err != nil && !errors.Is(err, unix.EPERM) {
-			return fmt.Errorf("drop capability %d: %w", cp, err)
+			return -1, fmt.Errorf("drop capability %d: %w", cp, err)
 		}
 	}
-	filter := seccompFilter(c.Netfilter)
+	filter := seccompFilter(c.Netfilter, c.apart)
 	if len(filter) == 0 {
-		return nil
+		return -1, nil
+	}
+	flags := uintptr(0)
+	if c.apart {
+		flags = unix.SECCOMP_FILTER_FLAG_NEW_LISTENER
 	}
 	prog := unix.SockFprog{Len: uint16(len(filter)), Filter: &filter[0]}
-	_, _, errno := unix.Syscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, 0, uintptr(unsafe.Pointer(&prog)))
-	if errno != 0 && errno != unix.EINVAL && errno != unix.ENOSYS { // a kernel without seccomp
-		return fmt.Errorf("install seccomp filter: %w", errno)
+	fd, _, errno := unix.Syscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, flags, uintptr(unsafe.Pointer(&prog)))
+	switch {
+	case errno == 0 && c.apart:
+		return int(fd), nil
+	case errno != 0 && (c.apart || errno != unix.EINVAL && errno != unix.ENOSYS): // a kernel without seccomp
+		return -1, fmt.Errorf("install seccomp filter: %w", errno)
 	}
-	return nil
+	return -1, nil
 }
 
 // limit sets the resource limits of a started process.
 func (c Confinement) limit(pid int) error {
-	for what, limit := range map[int]uint64{unix.RLIMIT_AS: c.Memory, unix.RLIMIT_NOFILE: c.Files} {
+	for what, limit := range map[int]uint64{
+		unix.RLIMIT_AS: c.Memory, unix.RLIMIT_NOFILE: c.Files, unix.RLIMIT_FSIZE: c.FileSize,
+	} {
 		if limit > 0 {
 			if err := unix.Prlimit(pid, what, &unix.Rlimit{Cur: limit, Max: limit}, nil); err != nil {
 				return fmt.Errorf("limit process %d: %w", pid, err)

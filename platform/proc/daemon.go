@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"strconv"
 	"strings"
 	"syscall"
@@ -25,31 +24,7 @@ type Ident struct {
 // Start starts argv as a helper that outlives the daemon: in a new session, in the root folder, without input,
 // confined by c. Its output goes to the file out, which is truncated first.
 func (r *Runner) Start(argv []string, out string, c Confinement) (Ident, error) {
-	file, err := os.OpenFile(out, os.O_WRONLY|os.O_CREATE|os.O_TRUNC|os.O_APPEND, 0o644)
-	if err != nil {
-		return Ident{}, fmt.Errorf("open output: %w", err)
-	}
-	defer file.Close()
-	cmd := exec.Command(argv[0], argv[1:]...) //nolint:noctx // it outlives the daemon and every context
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
-	cmd.Dir = "/"
-	cmd.Stdout, cmd.Stderr = file, file
-	if err := c.start(r.netns, cmd.Start); err != nil {
-		return Ident{}, &Error{Argv: argv, Err: err}
-	}
-	// An ended child keeps its pid until it is waited for.
-	pid := cmd.Process.Pid
-	st, err := readStat(pid)
-	if err != nil {
-		_ = cmd.Process.Kill()
-		_ = cmd.Wait()
-		return Ident{}, fmt.Errorf("identify %s: %w", argv[0], err)
-	}
-	_ = cmd.Process.Release() // closes os.Process's own pidfd; Watch opens another
-	id := Ident{Pid: pid, Start: st.start}
-	_ = c.limit(pid) // the process may have ended
-	id.reap()
-	return id, nil
+	return r.launch(argv, out, c, func(start func() error) error { return c.start(r.netns, start) })
 }
 
 // reap waits for an ended child, so that it does not remain a zombie. A wait(2) would hold a thread for each child,

@@ -49,7 +49,8 @@ const (
 
 // seccompFilter refuses the forbidden calls, new namespaces, and all sockets except IP, Unix, rtnetlink and, if
 // netfilter is set, nfnetlink with EPERM, and clone3 with ENOSYS (a filter can't read its flags; libc then uses clone).
-func seccompFilter(netfilter bool) []unix.SockFilter {
+// With apart, it asks the listener for sockets of UDP and of XFRM.
+func seccompFilter(netfilter, apart bool) []unix.SockFilter {
 	arch := auditArch()
 	if arch == 0 {
 		return nil
@@ -69,13 +70,23 @@ func seccompFilter(netfilter bool) []unix.SockFilter {
 		jump(unix.BPF_JEQ, unix.SYS_CLONE3, 0, 1), deny(unix.ENOSYS),
 		jump(unix.BPF_JEQ, unix.SYS_CLONE, 0, 4), load(dataArg0), jump(unix.BPF_JSET, newNamespaces, 0, 1), deny(unix.EPERM),
 		allow,
+	}
+	if apart {
+		f = append(f, jump(unix.BPF_JEQ, unix.SYS_SOCKET, 0, 9), load(dataArg0),
+			jump(unix.BPF_JEQ, unix.AF_INET, 2, 0), jump(unix.BPF_JEQ, unix.AF_INET6, 1, 0),
+			jump(unix.BPF_JEQ, unix.AF_NETLINK, 2, 5),
+			load(dataArg2), jump(unix.BPF_JEQ, unix.IPPROTO_UDP, 2, 3),
+			load(dataArg2), jump(unix.BPF_JEQ, unix.NETLINK_XFRM, 0, 1),
+			stmt(unix.BPF_RET|unix.BPF_K, unix.SECCOMP_RET_USER_NOTIF), load(dataNr))
+	}
+	f = append(f,
 		jump(unix.BPF_JEQ, unix.SYS_SOCKET, 0, 10), load(dataArg0),
 		jump(unix.BPF_JEQ, unix.AF_UNIX, 7, 0), jump(unix.BPF_JEQ, unix.AF_INET, 6, 0),
 		jump(unix.BPF_JEQ, unix.AF_INET6, 5, 0),
 		jump(unix.BPF_JEQ, unix.AF_NETLINK, 0, 3), load(dataArg2), jump(unix.BPF_JEQ, unix.NETLINK_ROUTE, 2, 0),
 		jump(unix.BPF_JEQ, other, 1, 0),
 		deny(unix.EPERM), allow,
-	}
+	)
 	for _, nr := range forbidden {
 		f = append(f, jump(unix.BPF_JEQ, nr, 0, 1), deny(unix.EPERM))
 	}

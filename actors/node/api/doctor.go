@@ -64,6 +64,7 @@ func (n *Reader) doctorView() (doctor.Node, error) {
 			p.Unfiltered = append(p.Unfiltered, c)
 		}
 	}
+	p.Tunnels = n.doctorTunnels(p.Networks)
 	p.Rules = activeRules(t.AppConfig.List(""))
 	fw := n.Forwarding()
 	p.Closed = registry.ClosedPorts(p.Networks, fw.Ports, fw.Forwarding)

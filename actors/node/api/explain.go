@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"edgespan/appnet"
 	"edgespan/config/httpapi/nodeapi"
@@ -55,7 +56,7 @@ func (n *Reader) explainNetwork(id string) (nodeapi.Explanation, error) {
 	switch {
 	case r.Ready:
 		x.Summary = fmt.Sprintf("ready: %s at generation %d on bridge %s", s.State, s.Generation, s.Bridge) +
-			n.explainEgress(c, s)
+			n.explainEgress(c, s) + n.explainTunnel(id, time.Now())
 		x.Warning = s.Warning
 	case !desired:
 		x.Summary = "not ready: not in the config"

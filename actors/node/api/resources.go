@@ -33,6 +33,8 @@ func (n *Reader) List(ctx context.Context, kind string) ([]nodeapi.Resource, err
 			rs = append(rs, nodeapi.Resource{ID: e.Key, Kind: kind,
 				Spec: nodeapi.ParamSpec{Kind: e.Value.Kind, Target: e.Value.Target}, Status: nodeapi.ParamStatus(e.Value)})
 		}
+	case "tunnel":
+		rs = n.tunnels()
 	case "lease":
 		rs = n.leases()
 	case "dns":
@@ -50,8 +52,7 @@ func (n *Reader) List(ctx context.Context, kind string) ([]nodeapi.Resource, err
 			rs = append(rs, nodeapi.Resource{ID: a.ID, Kind: kind, Spec: map[string]any{}, Status: a})
 		}
 	default:
-		return nil, fmt.Errorf("list %q: %w: must be ni, app, adapter, port, lease, dns, param, actor, config or pending",
-			kind, rest.ErrNotFound)
+		return nil, fmt.Errorf("list %q: %w: must be one of %s", kind, rest.ErrNotFound, strings.Join(nodeapi.Kinds(), ", "))
 	}
 	slices.SortFunc(rs, func(a, b nodeapi.Resource) int { return cmp.Compare(a.ID, b.ID) })
 	return rs, nil
@@ -156,7 +157,7 @@ func networkSpec(c netinst.NetworkInstanceConfig) nodeapi.NetworkSpec {
 		}
 		return spec
 	}
-	spec.Flows, spec.Share = string(c.Flows), c.Share
+	spec.Flows, spec.Share, spec.VPN = string(c.Flows), c.Share, vpnSpec(c.VPN)
 	hosts := map[string]string{}
 	for h, ips := range c.DNS.Hosts {
 		hosts[string(h)] = Joined(ips)

@@ -16,6 +16,7 @@ func (n *Reader) Snapshot() metrics.Snapshot {
 	s := metrics.Snapshot{Ready: true, Hits: n.Hits,
 		Networks: t.NetworkConfig.List(""), NetworkStatuses: t.NetworkStatus.List(""), Apps: t.AppConfig.List(""),
 		Ports: t.PortConfig.List(""), PortStatuses: t.PortStatus.List(""), Choices: t.Uplinks.List(""),
+		Tunnels:  t.Tunnels.List(""),
 		Adapters: map[netinst.AdapterKey]netinst.AppAdapterStatus{}, Watched: map[string]watched.Counts{},
 	}
 	n.Watched(func(ni uuid.UUID, net *watched.Network) { s.Watched[ni.String()] = net.Counts() })

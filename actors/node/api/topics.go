@@ -114,6 +114,8 @@ type Topics struct {
 	Reported   *pubsub.Topic[nodestate.ParameterStatus] // key parameter id; owner config
 	// key NI uuid, owner the bridge manager; key "host", owner router; key "ports", owner ports
 	Trouble *pubsub.Topic[Trouble]
+	// key NI uuid; owner the bridge manager; of networks of type vpn, renewed with each poll
+	Tunnels *pubsub.Topic[netstate.TunnelStatus]
 	Events  *pubsub.Topic[nodeapi.Event] // key a number that sorts; owner events
 	Storage *pubsub.Topic[StorageHealth] // key "node"; owner router
 
@@ -163,6 +165,7 @@ func NewTopics(j pubsub.Journal, s Storage) (*Topics, error) {
 		Forwarding:    pubsub.NewTopic[netstate.Forwarding]("forwarding"),
 		HostChanged:   pubsub.NewTopic[HostChange]("host-changed"),
 		Trouble:       pubsub.NewTopic[Trouble]("trouble"),
+		Tunnels:       pubsub.NewTopic[netstate.TunnelStatus]("tunnel-status"),
 		Events:        pubsub.NewTopic[nodeapi.Event]("event"),
 		Storage:       pubsub.NewTopic[StorageHealth]("storage"),
 		Probing: Probing{

@@ -23,6 +23,7 @@ func (s Snapshot) Collect(to *metrics.Scrape) {
 	s.collectNetworks(to)
 	s.collectWatched(to)
 	s.collectPorts(to)
+	s.collectTunnels(to)
 	s.collectProbes(to)
 	s.collectAdapters(to)
 	s.FlowLog.collect(to)

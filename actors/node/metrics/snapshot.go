@@ -28,7 +28,8 @@ type Snapshot struct {
 	Ports           map[string]netinst.PortConfig
 	PortStatuses    map[string]netinst.PortStatus
 	Outcomes        []probe.Outcomes
-	Failing         int // ops that fail
+	Tunnels         map[string]netstate.TunnelStatus // by network
+	Failing         int                              // ops that fail
 
 	// Hits returns the hits of an adapter on a network, as last read.
 	Hits func(netinst.AdapterKey, uuid.UUID) (map[hits.Key]hits.Total, time.Time)

@@ -167,7 +167,8 @@ func flowStore(dir string) *datadir.Lines {
 }
 
 func (o *nodeOptions) host(log *zap.Logger) host.Config {
-	return host.Config{RunDir: o.RunDir, Log: log.Named(logHost), ResolverRoot: o.ResolverRoot}
+	return host.Config{RunDir: o.RunDir, StateDir: o.StateDir, Log: log.Named(logHost), ResolverRoot: o.ResolverRoot,
+		Identity: func() (pki.Identity, error) { return pki.IdentityOf(o.StateDir) }}
 }
 
 // record writes down what the daemon was started with, for support archives. The daemon works without it.
@@ -207,7 +208,11 @@ func (n *node) who(o nodeOptions, id uuid.UUID, log *zap.Logger) (agent.NodeFact
 	if fleet.Name != "" {
 		facts.Name = fleet.Name
 	}
-	facts.Controller = fleet.Controller
+	if facts.Controller = fleet.Controller; facts.Controller != "" {
+		if facts.ClusterKey, err = n.host.ClusterKey(); err != nil {
+			log.Warn("encrypted clusters wait: the node has no key for them", zap.Error(err))
+		}
+	}
 	record(o, facts.Name, log)
 	return facts, creds, nil
 }

@@ -28,6 +28,8 @@ func cellsOf(kind string) func(nodeapi.Resource) []cell {
 		return adapterCells
 	case "port":
 		return portCells
+	case "tunnel":
+		return tunnelCells
 	case "lease":
 		return leaseCells
 	case "dns":

@@ -62,7 +62,7 @@ func watched(ctx context.Context, c *nodeapi.Client, kind, id string) (string, e
 }
 
 // namedKinds are the kinds whose objects have display names, or whose app has one.
-var namedKinds = []string{"ni", "app", "adapter", "lease", "dns"}
+var namedKinds = []string{"ni", "app", "adapter", "lease", "dns", "tunnel"}
 
 // typedNames returns, by ID, the display names that can replace a UUID on the command line: unique ones that every
 // shell reads as one word.

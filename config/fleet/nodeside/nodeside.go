@@ -10,7 +10,9 @@ import (
 	"edgespan/config/layers"
 	"edgespan/config/layers/metadata"
 	"edgespan/config/nodeconf/action"
+	"edgespan/config/stateloop/peer"
 	"edgespan/netinst"
+	"edgespan/netinst/netstate"
 )
 
 // Preview lists the actions that a document would trigger on a node.
@@ -71,7 +73,40 @@ func Ports(all map[string]netinst.PortStatus) []nodeproto.Port {
 	return out
 }
 
+// TunnelFacts are what Tunnels reads, by the keys of the topics.
+type TunnelFacts struct {
+	Networks  map[string]netinst.NetworkInstanceConfig
+	Networked map[string]netinst.NetworkInstanceStatus
+	Tunnels   map[string]netstate.TunnelStatus
+	Ports     map[string]netinst.PortStatus
+	Key       string // the node's public key for encrypted clusters, "" for none
+}
+
+// Tunnels returns the tunnels of networks of type vpn in the form of ports, at which tunnels of other nodes may reach
+// this one, by peer.TunnelLabel, and the node's key for encrypted clusters, by peer.KeyLabel.
+func Tunnels(f TunnelFacts) []nodeproto.Port {
+	var out []nodeproto.Port
+	for _, id := range slices.Sorted(maps.Keys(f.Networks)) {
+		c := f.Networks[id]
+		if !c.HasVPN() || !c.HasTunnel() {
+			continue
+		}
+		p := nodeproto.Port{Label: peer.TunnelLabel(c.UUID), MTU: c.VPN.MTU}
+		if under := f.Ports[f.Networked[id].Port]; p.MTU == 0 && under.LinkMTU != 0 {
+			p.MTU = c.VPN.Carries(cmp.Or(under.MTU, under.LinkMTU))
+		}
+		for _, a := range slices.Concat(c.VPN.Address, f.Tunnels[id].Addresses) {
+			p.Addresses = append(p.Addresses, a.Addr().String())
+		}
+		out = append(out, p)
+	}
+	if f.Key != "" {
+		out = append(out, nodeproto.Port{Label: peer.KeyLabel, PublicKey: f.Key})
+	}
+	return out
+}
+
 // SamePort reports whether two ports have equal values.
 func SamePort(a, b nodeproto.Port) bool {
-	return a.Label == b.Label && a.MTU == b.MTU && slices.Equal(a.Addresses, b.Addresses)
+	return a.Label == b.Label && a.MTU == b.MTU && a.PublicKey == b.PublicKey && slices.Equal(a.Addresses, b.Addresses)
 }

@@ -1,17 +1,21 @@
 package nodeside
 
 import (
+	"fmt"
 	"maps"
 	"net/netip"
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/google/uuid"
+
 	"edgespan/config"
 	"edgespan/config/fleet/nodeproto"
 	"edgespan/config/layers/metadata"
 	"edgespan/config/layers/schema"
 	"edgespan/netinst"
+	"edgespan/netinst/netstate"
 )
 
 // Of each kind a node tells the latest only, by number, and nothing where it has no type for its board.
@@ -59,5 +63,34 @@ func TestThePortsThatOthersNeed(t *testing.T) {
 		if c.change(&p); SamePort(p, other) != c.same {
 			t.Errorf("where %s is another the ports are the same: %v", name, !c.same)
 		}
+	}
+}
+
+// A node tells others of the addresses and the size of its tunnels, and of its key: each under a label that no port of a
+// config can have.
+func TestWhatOthersAreToldOfTunnels(t *testing.T) {
+	over := uuid.MustParse("0a000000-0000-4000-8000-000000000001")
+	idle := uuid.MustParse("0a000000-0000-4000-8000-000000000002")
+	vpn := netinst.VPNConfig{Address: []netip.Prefix{netip.MustParsePrefix("10.99.0.1/24")},
+		WireGuard: &netinst.WireGuard{Peers: []netinst.WireGuardPeer{{Endpoint: "192.0.2.7:51820"}}}}
+	f := TunnelFacts{
+		Networks: map[string]netinst.NetworkInstanceConfig{
+			over.String(): {UUID: over, Type: netinst.VPN, VPN: &vpn},
+			idle.String(): {UUID: idle, Type: netinst.VPN, VPN: &vpn, Inactive: true},
+			"local":       {Type: netinst.Local},
+		},
+		Networked: map[string]netinst.NetworkInstanceStatus{over.String(): {Port: "wan"}},
+		Tunnels: map[string]netstate.TunnelStatus{
+			over.String(): {Addresses: []netip.Prefix{netip.MustParsePrefix("fd00::7/128")}},
+		},
+		Ports: map[string]netinst.PortStatus{"wan": {LinkMTU: 1492}},
+		Key:   "key",
+	}
+	got := fmt.Sprint(Tunnels(f))
+	if want := "[{vpn/" + over.String() + " [10.99.0.1 fd00::7] 1432 } {key/clusters [] 0 key}]"; got != want {
+		t.Errorf("got %s\nwant %s", got, want)
+	}
+	if got := Tunnels(TunnelFacts{}); got != nil {
+		t.Errorf("without anything: %v", got)
 	}
 }

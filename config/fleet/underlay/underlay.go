@@ -24,13 +24,14 @@ type Port struct {
 	Label     string       `json:"label"`
 	Addresses []netip.Addr `json:"addresses,omitempty"`
 	MTU       int          `json:"mtu,omitempty"` // octets
+	PublicKey string       `json:"publicKey,omitempty"`
 }
 
 // ByLabel returns the ports by label.
 func (u Ports) ByLabel() map[string]peer.Port {
 	out := make(map[string]peer.Port, len(u.Ports))
 	for _, p := range u.Ports {
-		out[p.Label] = peer.Port{Addresses: p.Addresses, MTU: p.MTU}
+		out[p.Label] = peer.Port{Addresses: p.Addresses, MTU: p.MTU, PublicKey: p.PublicKey}
 	}
 	return out
 }
@@ -68,7 +69,10 @@ func FromReport(ports []nodeproto.Port, before Ports) Ports {
 		if len(p.Label) > maxLabel || len(out.Ports) == maxPorts {
 			continue
 		}
-		port := Port{Label: p.Label, MTU: cmp.Or(p.MTU, was[p.Label].MTU)}
+		port := Port{Label: p.Label, MTU: cmp.Or(p.MTU, was[p.Label].MTU), PublicKey: was[p.Label].PublicKey}
+		if p.Label == peer.KeyLabel && peer.IsPublicKey(p.PublicKey) {
+			port.PublicKey = p.PublicKey
+		}
 		for _, text := range p.Addresses {
 			a, err := netip.ParseAddr(text)
 			if err == nil && len(port.Addresses) < maxAddresses && ReachableAddress(text) != "" && !a.IsMulticast() {

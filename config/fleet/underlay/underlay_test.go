@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"edgespan/config/fleet/nodeproto"
+	"edgespan/config/stateloop/peer"
 )
 
 func port(label, address string, mtu int) Port {
@@ -111,5 +112,21 @@ func TestThePortsThatAreKept(t *testing.T) {
 	}
 	if got := FromReport(many, before); len(got.Ports) != maxPorts {
 		t.Errorf("%d ports are kept", len(got.Ports))
+	}
+}
+
+// A key counts only under its label, only if it is one, and is kept while the node does not say it.
+func TestTheKeyThatIsKept(t *testing.T) {
+	t.Parallel()
+	key, next := "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAE=", "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAI="
+	before := FromReport([]nodeproto.Port{{Label: peer.KeyLabel, PublicKey: key}, {Label: "wan", PublicKey: key}}, Ports{})
+	if got := before.ByLabel(); got[peer.KeyLabel].PublicKey != key || got["wan"].PublicKey != "" {
+		t.Errorf("%s", encode(before))
+	}
+	for said, want := range map[string]string{"": key, "rubbish": key, next: next} {
+		got := FromReport([]nodeproto.Port{{Label: peer.KeyLabel, PublicKey: said}}, before)
+		if got.ByLabel()[peer.KeyLabel].PublicKey != want {
+			t.Errorf("%q: %s", said, encode(got))
+		}
 	}
 }

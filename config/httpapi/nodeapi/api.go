@@ -9,7 +9,7 @@ const MaxDocument = 4 << 20
 
 // Kinds returns the kinds of resource that List accepts, in display order.
 func Kinds() []string {
-	return []string{"ni", "app", "adapter", "port", "lease", "dns", "param", "actor", "config", "pending"}
+	return []string{"ni", "app", "adapter", "port", "tunnel", "lease", "dns", "param", "actor", "config", "pending"}
 }
 
 // WaitKinds returns the kinds that Ready accepts.

@@ -21,7 +21,8 @@ const (
 )
 
 // named maps the kinds that have display names to their words in errors.
-var named = map[string][2]string{"ni": {"network instance", "network instances"}, "app": {"app", "apps"}}
+var named = map[string][2]string{"ni": {"network instance", "network instances"}, "app": {"app", "apps"},
+	"tunnel": {"tunnel of network", "tunnels of networks"}}
 
 // IsUUID reports whether a text has the form of a UUID: the API never takes it for a display name.
 func IsUUID(text string) bool {
@@ -39,6 +40,8 @@ func (r Resource) DisplayName() string {
 		case AppSpec:
 			name = p.DisplayName
 		case NetworkStatus:
+			name = p.DisplayName
+		case TunnelStatus:
 			name = p.DisplayName
 		case AppStatus:
 			name = p.DisplayName

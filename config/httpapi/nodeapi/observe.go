@@ -101,6 +101,7 @@ const (
 	EventStorage   = events.Storage
 	EventLease     = events.Lease
 	EventSecurity  = events.Security
+	EventTunnel    = events.Tunnel
 )
 
 // EventKinds returns the kinds of event.

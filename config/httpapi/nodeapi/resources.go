@@ -31,6 +31,7 @@ type NetworkSpec struct {
 	ForwardLLDP bool                 `json:"forwardLLDP,omitempty"`
 	Tunnels     []TunnelSpec         `json:"tunnels,omitzero"`
 	Type        string               `json:"type"`
+	VPN         *VPNSpec             `json:"vpn,omitempty"`
 
 	VLANAccessPorts map[string]int `json:"vlanAccessPorts,omitempty"` // VLANs by label
 }

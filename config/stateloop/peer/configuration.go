@@ -73,6 +73,18 @@ type TunnelValue struct {
 	Port     int        `json:"port"`     // UDP
 	MTU      int        `json:"mtu"`      // octets of the inner packets
 	Isolated bool       `json:"isolated"` // forwards no frame from another isolated port
+	// Encrypted leads the tunnel's packets through WireGuard: Local and Remote are then addresses inside it.
+	Encrypted *EncryptedValue `json:"encrypted,omitempty"`
+}
+
+// EncryptedValue is the WireGuard peer at the other end of a tunnel (https://www.wireguard.com/protocol). The node has
+// one interface for each encrypted cluster. A node of a version without it builds a tunnel between addresses that lead
+// nowhere: nothing leaves in the clear.
+type EncryptedValue struct {
+	ListenPort int    `json:"listenPort"` // UDP, of both ends
+	PublicKey  string `json:"publicKey"`  // of the other node; "": not known yet
+	// Endpoint is the other node's address in the underlay; invalid: it is not known, so that node must begin.
+	Endpoint netip.Addr `json:"endpoint"`
 }
 
 // TunnelVXLAN is VXLAN (RFC 7348), one VNI for each tunnel.
@@ -112,6 +124,18 @@ type Configuration struct {
 	Parameters []DeclaredParameter `json:"parameters"`
 }
 
+func (e *EncryptedValue) describe() string {
+	switch {
+	case e == nil:
+		return ""
+	case e.PublicKey == "":
+		return ", by WireGuard, whose key at the other end is not known yet"
+	case !e.Endpoint.IsValid():
+		return ", by WireGuard, which the other end begins"
+	}
+	return ", by WireGuard to " + netip.AddrPortFrom(e.Endpoint, uint16(e.ListenPort)).String()
+}
+
 // Describe returns the value of the parameter for people.
 func (p DeclaredParameter) Describe() string {
 	switch {
@@ -125,7 +149,7 @@ func (p DeclaredParameter) Describe() string {
 		if t.Local.IsValid() && t.Remote.IsValid() {
 			ends = t.Local.String() + " > " + t.Remote.String()
 		}
-		return fmt.Sprintf("to %s: %s %d %s, MTU %d", t.Peer, t.Type, t.VNI, ends, t.MTU)
+		return fmt.Sprintf("to %s: %s %d %s, MTU %d%s", t.Peer, t.Type, t.VNI, ends, t.MTU, t.Encrypted.describe())
 	case p.Joined != nil:
 		return p.Joined.Link + " in " + BridgeID(p.Joined.Network)
 	case p.Executor != nil && p.Executor.Unit != "":

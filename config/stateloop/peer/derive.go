@@ -2,6 +2,7 @@ package peer
 
 import (
 	"crypto/md5" //nolint:gosec // a digest for comparison, like that of configs
+	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
 	"maps"
@@ -23,6 +24,7 @@ type Node struct {
 type Port struct {
 	Addresses []netip.Addr // the first of the needed family counts
 	MTU       int          // octets; 0: not known
+	PublicKey string       // of WireGuard, in base64; only under KeyLabel
 }
 
 // Input holds the sources of one node's parameters.
@@ -144,10 +146,19 @@ func (d *deriver) addCluster(c Cluster, deployed Deployment) {
 			continue
 		}
 		local, remote := d.ends(c, d.Name, other)
+		var encrypted *EncryptedValue
+		port := VXLANPort
+		if c.Encryption == EncryptionWireGuard {
+			encrypted = &EncryptedValue{
+				ListenPort: deployed.WireGuardPort, PublicKey: d.Nodes[other].Ports[KeyLabel].PublicKey, Endpoint: remote,
+			}
+			port = deployed.WireGuardPort + vxlanAfter
+			local, remote = InnerAddress(c.ID, d.self().ID), InnerAddress(c.ID, far)
+		}
 		id := TunnelID(network, far)
 		d.add(DeclaredParameter{ID: id, Kind: KindTunnel, Tunnel: &TunnelValue{
 			Network: network, Peer: other, Type: TunnelVXLAN, VNI: deployed.VNIs[TunnelName(d.Name, other)],
-			Local: local, Remote: remote, Port: VXLANPort, MTU: mtu, Isolated: c.Topology == Mesh,
+			Local: local, Remote: remote, Port: port, MTU: mtu, Isolated: c.Topology == Mesh, Encrypted: encrypted,
 		}})
 		d.add(DeclaredParameter{
 			ID: CheckID(network, far), Kind: KindCheck, Dependencies: []string{join(id)},
@@ -166,12 +177,26 @@ func (d *deriver) addCluster(c Cluster, deployed Deployment) {
 		Dependencies: []string{BridgeID(network)}})
 }
 
+// InnerAddress returns the address of a node inside the WireGuard tunnels of a cluster: one of a unique local /64 of
+// the cluster (RFC 4193), which both ends compute alike.
+func InnerAddress(cluster, node uuid.UUID) netip.Addr {
+	net, host := sha256.Sum256(append([]byte("edgespan cluster "), cluster[:]...)),
+		sha256.Sum256(append(cluster[:], node[:]...))
+	a := [16]byte{0: 0xfd}
+	copy(a[1:6], net[:])
+	copy(a[8:], host[:])
+	return netip.AddrFrom16(a)
+}
+
 // Overhead of a tunnel in the MTU of its underlay (RFC 7348 §4.3): outer headers without the outer Ethernet header,
 // and the inner Ethernet header.
 const (
-	overhead4  = 20 + 8 + 8 + 14
-	overhead6  = 40 + 8 + 8 + 14
-	defaultMTU = 1500
+	overhead4 = 20 + 8 + 8 + 14
+	overhead6 = 40 + 8 + 8 + 14
+	// WireGuard's: outer headers of IPv4 or IPv6, UDP, its own header and its tag.
+	overheadWireGuard4 = 20 + 8 + 16 + 16
+	overheadWireGuard6 = 40 + 8 + 16 + 16
+	defaultMTU         = 1500
 	// Bounds of a port's MTU: one member's value sets the size of all members' tunnels. Every IPv6 link carries 1280
 	// (RFC 8200 §5).
 	minMTU = 1280
@@ -182,7 +207,7 @@ const (
 func (d *deriver) mtu(c Cluster, t [2]string) int {
 	least := 0
 	for _, name := range t {
-		port := d.Nodes[name].Ports[d.Fleet.Peers[name].Underlays[c.Members[name].Underlay].Port]
+		port := d.Nodes[name].Ports[d.Fleet.Peers[name].Underlays[c.Members[name].Underlay].PortLabel()]
 		if size := min(max(port.MTU, minMTU), maxMTU); port.MTU > 0 && (least == 0 || size < least) {
 			least = size
 		}
@@ -190,7 +215,13 @@ func (d *deriver) mtu(c Cluster, t [2]string) int {
 	if least == 0 {
 		least = defaultMTU
 	}
-	if local, _ := d.ends(c, t[0], t[1]); local.Is6() {
+	local, _ := d.ends(c, t[0], t[1])
+	switch {
+	case c.Encryption == EncryptionWireGuard && local.Is4():
+		return least - overheadWireGuard4 - overhead6
+	case c.Encryption == EncryptionWireGuard:
+		return least - overheadWireGuard6 - overhead6
+	case local.Is6():
 		return least - overhead6
 	}
 	return least - overhead4
@@ -214,7 +245,7 @@ func (d *deriver) addresses(c Cluster, name string) []netip.Addr {
 	if u.Address.IsValid() {
 		return []netip.Addr{u.Address}
 	}
-	return d.Nodes[name].Ports[u.Port].Addresses
+	return d.Nodes[name].Ports[u.PortLabel()].Addresses
 }
 
 // With returns the configuration together with the parameters to remove and the dependencies among these. They are

@@ -45,11 +45,27 @@ const (
 	RestartNever  = "never"  // Present once it has ended with status 0
 )
 
-// Underlay is the local end of a peer's tunnels. Either Port or Address is set.
+// Underlay is the local end of a peer's tunnels. Exactly one of Port, Address and Network is set.
 type Underlay struct {
 	Port    string     // label of a port of the node: its first address, by config or report
 	Address netip.Addr // a fixed address
+	Network uuid.UUID  // a network of type vpn of the node: the first address of its tunnel, as reported
 }
+
+// PortLabel is the label under which the node reports the underlay's addresses, "" for a fixed address.
+func (u Underlay) PortLabel() string {
+	if u.Network != uuid.Nil {
+		return TunnelLabel(u.Network)
+	}
+	return u.Port
+}
+
+// TunnelLabel is the label under which a node reports the address and the MTU of the tunnel of a network of type vpn.
+// No port of a config has a label with '/'.
+func TunnelLabel(network uuid.UUID) string { return "vpn/" + network.String() }
+
+// KeyLabel is the label under which a node reports its public key for encrypted clusters.
+const KeyLabel = "key/clusters"
 
 // Topology selects the pairs of members that have a tunnel.
 type Topology string
@@ -60,13 +76,21 @@ const (
 	Mesh Topology = "mesh" // between each two members
 )
 
+// The kinds of encryption of a cluster.
+const (
+	EncryptionNone      = ""
+	EncryptionWireGuard = "wireguard"
+)
+
 // Cluster describes a layer-2 network of peers.
 type Cluster struct {
 	Name     string
 	ID       uuid.UUID // v5 of the name if the document has none
 	Leader   string    // name of a member; in a mesh it only appears in the status
 	Topology Topology  // Star if the document has none
-	Members  map[string]MemberDescriptor
+	// Encryption protects the tunnels: EncryptionNone ("") or EncryptionWireGuard.
+	Encryption string
+	Members    map[string]MemberDescriptor
 }
 
 // MemberDescriptor is one peer of a cluster.
@@ -80,6 +104,9 @@ type MemberDescriptor struct {
 type Deployment struct {
 	Cluster string            // name
 	VNIs    map[string]uint32 // of each tunnel, by Pair: 24 bits, used by no other tunnel of the fleet
+	// WireGuardPort is the UDP port at which members of an encrypted cluster listen, used by no other cluster of the
+	// fleet; 0 for a cluster without encryption.
+	WireGuardPort int
 }
 
 // TunnelName returns the name of the tunnel between two peers, the same from either side.

@@ -44,6 +44,7 @@ func ChangedNodes(a, b *Inventory) []string {
 	for name := range unionKeys(a.Deployments, b.Deployments) {
 		was, now := a.Clusters[name], b.Clusters[name]
 		differs := !sameCluster(was, now) || !maps.Equal(a.Deployments[name].VNIs, b.Deployments[name].VNIs) ||
+			a.Deployments[name].WireGuardPort != b.Deployments[name].WireGuardPort ||
 			hasKey(a.Deployments, name) != hasKey(b.Deployments, name)
 		for member := range unionKeys(was.Members, now.Members) {
 			differs = differs || changed[member]
@@ -168,6 +169,12 @@ func (f *Inventory) Deploy(name string) (Deployment, config.Faults) {
 	}
 	was := f.Deployments[name]
 	d := Deployment{Cluster: name, VNIs: map[string]uint32{}}
+	if f.Clusters[name].Encryption == EncryptionWireGuard {
+		if d.WireGuardPort = f.freePort(was.WireGuardPort); d.WireGuardPort == 0 {
+			return Deployment{}, config.Faults{{Problem: "no UDP port is left for WireGuard",
+				Expectation: fmt.Sprintf("must be at most %d encrypted clusters", LastWireGuardPort-FirstWireGuardPort+1)}}
+		}
+	}
 	next := uint32(FirstVNI)
 	for _, t := range f.Clusters[name].tunnels() {
 		pair := TunnelName(t[0], t[1])
@@ -188,19 +195,48 @@ func (f *Inventory) Deploy(name string) (Deployment, config.Faults) {
 	return d, nil
 }
 
+// The range of UDP ports at which members of encrypted clusters listen. It ends before the ports that kernels choose
+// for clients, and so does that of the VXLAN inside: the same number and vxlanAfter.
+const (
+	FirstWireGuardPort = 21821
+	LastWireGuardPort  = 23820
+	vxlanAfter         = 2000
+)
+
+// freePort returns the port that a cluster had, else the lowest that is free in the fleet, 0 without one.
+func (f *Inventory) freePort(was int) int {
+	if was != 0 {
+		return was
+	}
+	used := map[int]bool{}
+	for _, d := range f.Deployments {
+		used[d.WireGuardPort] = true
+	}
+	for p := FirstWireGuardPort; p <= LastWireGuardPort; p++ {
+		if !used[p] {
+			return p
+		}
+	}
+	return 0
+}
+
 // Document returns the stored form of the deployment.
 func (d Deployment) Document() config.Object {
 	vnis := config.Object{}
 	for pair, n := range d.VNIs {
 		vnis[pair] = int64(n)
 	}
-	return config.Object{"cluster": d.Cluster, "vnis": vnis}
+	doc := config.Object{"cluster": d.Cluster, "vnis": vnis}
+	if d.WireGuardPort != 0 {
+		doc["wireGuardPort"] = int64(d.WireGuardPort)
+	}
+	return doc
 }
 
 // ParseDeployment parses the output of Document.
 func ParseDeployment(doc config.Object) (Deployment, config.Faults) {
 	var r reader
-	r.checkKeys(nil, doc, "cluster", "vnis")
+	r.checkKeys(nil, doc, "cluster", "vnis", "wireGuardPort")
 	d := Deployment{Cluster: r.readText(nil, doc, "cluster", true), VNIs: map[string]uint32{}}
 	vnis := r.readObject(nil, doc, "vnis", true)
 	for _, pair := range config.Keys(vnis) {
@@ -210,6 +246,14 @@ func ParseDeployment(doc config.Object) (Deployment, config.Faults) {
 				fmt.Sprintf("must be %d to %d", FirstVNI, LastVNI))
 		}
 		d.VNIs[pair] = uint32(n)
+	}
+	if v, has := doc["wireGuardPort"]; has {
+		n, ok := v.(int64)
+		if !ok || n < FirstWireGuardPort || n > LastWireGuardPort {
+			r.faults.Add([]string{"wireGuardPort"}, config.InvalidValue(config.OneLine(v)),
+				fmt.Sprintf("must be %d to %d", FirstWireGuardPort, LastWireGuardPort))
+		}
+		d.WireGuardPort = int(n)
 	}
 	return d, r.faults
 }

@@ -1,9 +1,11 @@
 package peer
 
 import (
+	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"maps"
+	"net/netip"
 	"slices"
 	"strings"
 
@@ -88,7 +90,7 @@ func (p DeclaredParameter) checkValue() (known, has bool) {
 	case KindTunnel:
 		t := p.Tunnel
 		return true, t != nil && t.Type == TunnelVXLAN && t.VNI >= FirstVNI && t.VNI <= LastVNI && t.Port > 0 &&
-			t.Port < 1<<16 && isLinkMTU(t.MTU)
+			t.Port < 1<<16 && isLinkMTU(t.MTU) && t.Encrypted.isValid()
 	case KindJoined:
 		return true, p.Joined != nil
 	case KindExecutor:
@@ -99,6 +101,16 @@ func (p DeclaredParameter) checkValue() (known, has bool) {
 		return true, true
 	}
 	return false, false
+}
+
+func (e *EncryptedValue) isValid() bool {
+	return e == nil || e.ListenPort > 0 && e.ListenPort < 1<<16 && (e.PublicKey == "" || IsPublicKey(e.PublicKey))
+}
+
+// IsPublicKey reports whether a text is a key of WireGuard as wg(8) writes it: 32 octets in base64.
+func IsPublicKey(s string) bool {
+	b, err := base64.StdEncoding.Strict().DecodeString(s)
+	return err == nil && len(b) == 32
 }
 
 // isLinkMTU reports whether a kernel accepts an MTU for a link; 0 is its default.
@@ -146,9 +158,17 @@ func (c Configuration) Networks() map[uuid.UUID]Network {
 		case KindTunnel:
 			t := link.Tunnel
 			name := t.Peer
-			n.Config.Tunnels = append(n.Config.Tunnels, netinst.Tunnel{
+			tunnel := netinst.Tunnel{
 				Name: name, VNI: t.VNI, Local: t.Local, Remote: t.Remote, Port: uint16(t.Port), MTU: t.MTU, Isolated: t.Isolated,
-			})
+			}
+			if e := t.Encrypted; e != nil {
+				tunnel.Encrypted = &netinst.TunnelKey{PublicKey: e.PublicKey}
+				if e.Endpoint.IsValid() {
+					tunnel.Encrypted.Endpoint = netip.AddrPortFrom(e.Endpoint, uint16(e.ListenPort))
+				}
+				n.Config.WireGuardPort = e.ListenPort
+			}
+			n.Config.Tunnels = append(n.Config.Tunnels, tunnel)
 			n.Tunnels[name] = link.ID
 		case KindInterface:
 			n.Config.Members = append(n.Config.Members, netinst.IfName(link.Interface.IfName))

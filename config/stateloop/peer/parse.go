@@ -55,13 +55,20 @@ func ParseCluster(doc config.Object) (Cluster, config.Faults) {
 		c.ID = uuid.NewSHA1(uuid.NameSpaceOID, []byte("edgespan cluster "+c.Name))
 	}
 	at := []string{"spec"}
-	r.checkKeys(at, r.removeTunnels(at, spec), "leader", "topology", "members")
+	r.checkKeys(at, r.removeTunnels(at, spec), "leader", "topology", "encryption", "members")
 	c.Leader = r.readText(at, spec, "leader", true)
 	if t := r.readText(at, spec, "topology", false); t != "" {
 		c.Topology = Topology(t)
 	}
 	if c.Topology != Star && c.Topology != Mesh {
 		r.faults.Add(config.Below(at, "topology"), config.Invalid(string(c.Topology)), "must be star or mesh")
+	}
+	switch e := r.readText(at, spec, "encryption", false); e {
+	case EncryptionNone, "none":
+	case EncryptionWireGuard:
+		c.Encryption = e
+	default:
+		r.faults.Add(config.Below(at, "encryption"), config.Invalid(e), "must be none or wireguard")
 	}
 	for name, o := range r.readEntries(at, spec, "members") {
 		below := config.Below(at, "members", name)
@@ -152,21 +159,19 @@ func (r *reader) readInterface(at []string, o config.Object) Interface {
 }
 
 func (r *reader) readUnderlay(at []string, o config.Object) Underlay {
-	known := r.removeTunnels(at, o)
-	ofVPN := false
-	for _, k := range []string{"vpn", "network", "networkInstance"} {
-		if _, has := known[k]; has {
-			ofVPN = true
-			delete(known, k)
-			r.faults.Add(config.Below(at, k), "names a network, and none can be an underlay",
-				"must be port or address, also the address of a VPN that the host itself has")
-		}
-	}
-	r.checkKeys(at, known, "port", "address")
+	r.checkKeys(at, r.removeTunnels(at, o), "port", "address", "network")
 	u := Underlay{Port: r.readText(at, o, "port", false)}
-	text := r.readText(at, o, "address", false)
-	if (u.Port == "") == (text == "") && !ofVPN {
-		r.faults.Add(at, "port and address, or neither", "must be either port or address")
+	text, network := r.readText(at, o, "address", false), r.readText(at, o, "network", false)
+	named := slices.DeleteFunc([]string{u.Port, text, network}, func(s string) bool { return s == "" })
+	if n := len(named); n != 1 {
+		r.faults.Add(at, fmt.Sprintf("%d of port, address and network", n), "must be one of port, address and network")
+	}
+	if network != "" {
+		id, err := uuid.Parse(network)
+		if err != nil || id == uuid.Nil || len(network) != len(uuid.Nil.String()) {
+			r.faults.Add(config.Below(at, "network"), config.Invalid(network), "must be the UUID of a network of type vpn")
+		}
+		u.Network = id
 	}
 	if text != "" {
 		a, err := netip.ParseAddr(text)

@@ -76,7 +76,7 @@ spec.executors.z.dir: invalid value "rel": must be an absolute path
 spec.interfaces.b.ifName: duplicate value "eth0", also of a: must be unique
 spec.interfaces.c.ifName: invalid interface name: must be 1 to 15 letters, digits, '.', '_' and '-'
 spec.interfaces.d: invalid type int64: must be a mapping
-spec.underlays.u: port and address, or neither: must be either port or address
+spec.underlays.u: 0 of port, address and network: must be one of port, address and network
 spec.underlays.v.address: invalid value "224.0.0.1": must be a unicast address of IPv4 or IPv6`},
 		"cluster": {func(o config.Object) config.Faults { _, f := ParseCluster(o); return f }, `
 kind: ClusterDescriptor
@@ -94,11 +94,20 @@ kind: PeerDescriptor
 metadata: {name: a}
 spec: {underlays: {u: {vpn: office}, v: {network: 0a000000-0000-4000-8000-000000000001, port: wan}, w: {type: ` +
 			`gre, address: 192.0.2.1}}}
-`, `spec.underlays.u.vpn: names a network, and none can be an underlay: must be port or address, also the address ` +
-			`of a VPN that the host itself has
-spec.underlays.v.network: names a network, and none can be an underlay: must be port or address, also the address ` +
-			`of a VPN that the host itself has
+`, `spec.underlays.u: 0 of port, address and network: must be one of port, address and network
+spec.underlays.u.vpn: unknown field: must be port, address or network
+spec.underlays.v: 2 of port, address and network: must be one of port, address and network
 spec.underlays.w.type: invalid value "gre": no type of tunnel is to be named, all are vxlan`},
+		"a network that is none": {func(o config.Object) config.Faults { _, f := ParsePeer(o); return f }, `
+kind: PeerDescriptor
+metadata: {name: a}
+spec: {underlays: {u: {network: office}}}
+`, `spec.underlays.u.network: invalid value "office": must be the UUID of a network of type vpn`},
+		"an encryption that is not built": {func(o config.Object) config.Faults { _, f := ParseCluster(o); return f }, `
+kind: ClusterDescriptor
+metadata: {name: c}
+spec: {leader: a, encryption: macsec, members: {a: {underlay: u}, b: {underlay: u}}}
+`, `spec.encryption: invalid value "macsec": must be none or wireguard`},
 		"a tunnel that is not built": {func(o config.Object) config.Faults { _, f := ParseCluster(o); return f }, `
 kind: ClusterDescriptor
 metadata: {name: c}

@@ -1073,8 +1073,9 @@ func (x *Report) GetEvents() uint64 {
 type Port struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Label         string                 `protobuf:"bytes,1,opt,name=label,proto3" json:"label,omitempty"`
-	Addresses     []string               `protobuf:"bytes,2,rep,name=addresses,proto3" json:"addresses,omitempty"` // without prefixes, the first one counts
-	Mtu           uint32                 `protobuf:"varint,3,opt,name=mtu,proto3" json:"mtu,omitempty"`            // octets, 0 for unknown
+	Addresses     []string               `protobuf:"bytes,2,rep,name=addresses,proto3" json:"addresses,omitempty"`                  // without prefixes, the first one counts
+	Mtu           uint32                 `protobuf:"varint,3,opt,name=mtu,proto3" json:"mtu,omitempty"`                             // octets, 0 for unknown
+	PublicKey     string                 `protobuf:"bytes,4,opt,name=public_key,json=publicKey,proto3" json:"public_key,omitempty"` // of WireGuard, in base64; only of label key/clusters
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1128,6 +1129,13 @@ func (x *Port) GetMtu() uint32 {
 		return x.Mtu
 	}
 	return 0
+}
+
+func (x *Port) GetPublicKey() string {
+	if x != nil {
+		return x.PublicKey
+	}
+	return ""
 }
 
 type Held struct {
@@ -2545,11 +2553,13 @@ const file_link_proto_rawDesc = "" +
 	"goneHealth\x12\x16\n" +
 	"\x06events\x18\x16 \x01(\x04R\x06eventsB\n" +
 	"\n" +
-	"\b_managed\"L\n" +
+	"\b_managed\"k\n" +
 	"\x04Port\x12\x14\n" +
 	"\x05label\x18\x01 \x01(\tR\x05label\x12\x1c\n" +
 	"\taddresses\x18\x02 \x03(\tR\taddresses\x12\x10\n" +
-	"\x03mtu\x18\x03 \x01(\rR\x03mtu\":\n" +
+	"\x03mtu\x18\x03 \x01(\rR\x03mtu\x12\x1d\n" +
+	"\n" +
+	"public_key\x18\x04 \x01(\tR\tpublicKey\":\n" +
 	"\x04Held\x12\x0e\n" +
 	"\x02by\x18\x01 \x01(\tR\x02by\x12\"\n" +
 	"\rsince_unix_ms\x18\x02 \x01(\x03R\vsinceUnixMs\"\x9a\x01\n" +

@@ -1,0 +1,70 @@
+package host
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+
+	"edgespan/netinst/netstate"
+	"edgespan/platform/pki"
+	"edgespan/platform/proc"
+	"edgespan/platform/vpn"
+	"edgespan/platform/vpn/ipsec"
+	"edgespan/platform/vpn/wireguard"
+)
+
+// observeTunnel adds the tunnel of a network.
+func (h *Host) observeTunnel(ctx context.Context, number int, s netstate.State) error {
+	v, found, err := h.vpn.Observe(ctx, number)
+	if found {
+		s.Add(v)
+	}
+	return err
+}
+
+// byNode is the value of IPsecEnd.Auth of a tunnel that shows the node's own certificate.
+const byNode = "node"
+
+// putTunnel creates or changes a tunnel. The node's certificate is read here, so that no config and no state holds it.
+func (h *Host) putTunnel(ctx context.Context, v netstate.VPN) error {
+	if v.IPsec == nil || v.IPsec.Local.Auth != byNode {
+		return h.vpn.Put(ctx, v)
+	}
+	if h.who == nil {
+		return fmt.Errorf("show the node's certificate: %w", pki.ErrNotJoined)
+	}
+	own, err := h.who()
+	if err != nil {
+		return err
+	}
+	x := *v.IPsec
+	x.Local.Auth, x.Local.Certificate, x.Local.Key = "pubkey", own.Certificate, own.Key
+	x.Remote.CA = cmp.Or(x.Remote.CA, own.CA)
+	v.IPsec = &x
+	return h.vpn.Put(ctx, v)
+}
+
+// TunnelStatus asks the tunnel of a network for its state. It returns by ctx's
+// deadline; without a tunnel the result has no Kind.
+func (h *Host) TunnelStatus(ctx context.Context, o netstate.Owner) (netstate.TunnelStatus, error) {
+	s, err := h.vpn.Status(ctx, o.Number)
+	if errors.Is(err, vpn.ErrNone) {
+		return netstate.TunnelStatus{Number: o.Number}, nil
+	}
+	return s, err
+}
+
+// ClusterKey returns the node's public WireGuard key for encrypted clusters; the first call makes the key.
+func (h *Host) ClusterKey() (string, error) { return h.vpn.PublicKey(netstate.ClustersIdentity) }
+
+// newTunnels opens the tunnels of this host.
+func newTunnels(cfg Config, run *proc.Runner) *vpn.Tunnels {
+	state := cfg.StateDir
+	if state == "" {
+		state = filepath.Join(cfg.RunDir, "state")
+	}
+	return vpn.New(cfg.RunDir, wireguard.New(run, cfg.NetnsPath, cfg.RunDir, state),
+		ipsec.New(run, cfg.NetnsPath, cfg.RunDir, state))
+}

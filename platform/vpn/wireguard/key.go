@@ -1,0 +1,108 @@
+package wireguard
+
+import (
+	"crypto/ecdh"
+	"crypto/rand"
+	"encoding/base64"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"edgespan/platform/store"
+)
+
+// key is a private, public or preshared key. The zero preshared key stands for none.
+type key [32]byte
+
+func parseKey(s string) (key, error) {
+	b, err := base64.StdEncoding.DecodeString(s)
+	if err != nil || len(b) != len(key{}) {
+		return key{}, errors.New("must be 32 bytes in base64") // never with its text: it may be a secret
+	}
+	return key(b), nil
+}
+
+func parseHexKey(s string) (key, error) {
+	b, err := hex.DecodeString(s)
+	if err != nil || len(b) != len(key{}) {
+		return key{}, errors.New("key: must be 64 hexadecimal digits")
+	}
+	return key(b), nil
+}
+
+func (k key) base64() string { return base64.StdEncoding.EncodeToString(k[:]) }
+func (k key) hex() string    { return hex.EncodeToString(k[:]) }
+
+// clamped returns the private key in the form in which the kernel and wireguard-go keep it (RFC 7748 §5).
+func (k key) clamped() key {
+	k[0] &= 248
+	k[31] = k[31]&127 | 64
+	return k
+}
+
+// public returns the public key of a private one.
+func (k key) public() (key, error) {
+	private, err := ecdh.X25519().NewPrivateKey(k[:])
+	if err != nil {
+		return key{}, fmt.Errorf("private key: %w", err)
+	}
+	return key(private.PublicKey().Bytes()), nil
+}
+
+// keys are the private keys that the node made, one file each below a folder.
+type keys string
+
+func (d keys) path(identity string) (string, error) {
+	if identity == "" || identity != filepath.Base(identity) || strings.HasPrefix(identity, ".") {
+		return "", fmt.Errorf("identity %q: must be the name of a file", identity)
+	}
+	return filepath.Join(string(d), identity), nil
+}
+
+// get returns the key of an identity, and makes one if there is none. An unreadable one is an error: a new key in its
+// place would cut off the peers.
+func (d keys) get(identity string) (key, error) {
+	path, err := d.path(identity)
+	if err != nil {
+		return key{}, err
+	}
+	text, err := os.ReadFile(path)
+	switch {
+	case err == nil:
+		k, err := parseKey(strings.TrimSpace(string(text)))
+		if err != nil {
+			return key{}, fmt.Errorf("kept key %s: %w", path, err)
+		}
+		return k, nil
+	case !errors.Is(err, fs.ErrNotExist):
+		return key{}, fmt.Errorf("read kept key: %w", err)
+	}
+	private, err := ecdh.X25519().GenerateKey(rand.Reader)
+	if err != nil {
+		return key{}, fmt.Errorf("make key: %w", err)
+	}
+	k := key(private.Bytes()).clamped()
+	if err := os.MkdirAll(string(d), 0o700); err != nil {
+		return key{}, fmt.Errorf("keep key: %w", err)
+	}
+	if err := store.WriteFile(path, []byte(k.base64()+"\n"), 0o600); err != nil {
+		return key{}, fmt.Errorf("keep key: %w", err)
+	}
+	return k, nil
+}
+
+// forget deletes the key of an identity. A missing one is no error.
+func (d keys) forget(identity string) error {
+	path, err := d.path(identity)
+	if err != nil {
+		return err
+	}
+	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("forget key: %w", err)
+	}
+	return nil
+}
