@@ -70,8 +70,7 @@ func New() *Host {
 	return &Host{state: map[int]netstate.State{}, unseen: map[int]netstate.State{}, netns: map[string]bool{},
 		links: map[string]bool{}, snoops: map[string]func(netstate.ObservedAddress){},
 		messages: map[string]func(netstate.Messages){}, leases: map[string][]netstate.HeldLease{},
-		vanished: map[string]bool{},
-		emit:     map[int]func(netstate.HostEvent){}, broken: map[int][]netstate.OpFailure{}}
+		vanished: map[string]bool{}, emit: map[int]func(netstate.HostEvent){}, broken: map[int][]netstate.OpFailure{}}
 }
 
 // SetFault sets the function that injects faults into ops; nil for none.
