@@ -1,0 +1,90 @@
+package scenario
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// Two commands make an encrypted cluster, and no key is typed: the nodes make them, and tell each other by the
+// controller. On the segment between them there is WireGuard and nothing of the cluster. A daemon that is killed loses
+// no packet, and a node that has lost its key makes another one, which the others learn.
+func TestAnEncryptedClusterTakesTwoCommands(t *testing.T) {
+	t.Parallel()
+	f := newField(t, 3)
+	before := f.pictures()
+	cluster := strings.Replace(f.describeCluster(f.peers[0], "star"), "  members:", "  encryption: wireguard\n  members:", 1)
+	f.apply(f.describePeers() + "---\n" + cluster)
+	f.ok("clusters", "deploy", "yard")
+	f.untilReady()
+	f.connected()
+	f.carries(1370)
+	if said := f.ok("clusters", "describe", "yard"); !strings.Contains(said, "yard: deployed, green, ready") {
+		t.Errorf("describe says %s", said)
+	}
+	for _, p := range f.peers {
+		if said := p.cli("get", "tunnel"); !strings.Contains(said, "wireguard") {
+			t.Errorf("%s: get tunnel: %s", p.name, said)
+		}
+	}
+	f.onlyWireGuard(t)
+
+	pings := f.pingAll()
+	for _, l := range pings {
+		if err := l.WaitGood(f.w.ctx, 20); err != nil {
+			t.Fatal(err)
+		}
+	}
+	p := f.peers[1]
+	if err := p.node.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	p.restart()
+	f.is(p.name, "InSync", ready)
+	f.unharmed("a killed daemon", pings)
+
+	key := filepath.Join(p.StateDir(), "wireguard", "clusters")
+	was, err := os.ReadFile(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(p.node.Kill(), os.Remove(key)); err != nil {
+		t.Fatal(err)
+	}
+	p.restart()
+	f.reconnected()
+	if now, err := os.ReadFile(key); err != nil || string(now) == string(was) {
+		t.Errorf("the key is as it was: %v", err)
+	}
+	f.undeploy(before)
+}
+
+// onlyWireGuard checks that the segment carries no IP packet between nodes but WireGuard's.
+func (f *field) onlyWireGuard(t *testing.T) {
+	t.Helper()
+	rules := []string{"-p udp --dport 21821:23820 -j ACCEPT", "-p icmp -j ACCEPT", "-j ACCEPT"}
+	for _, p := range f.peers {
+		for _, rule := range rules {
+			p.in("node", strings.Fields("iptables -A OUTPUT -o under0 "+rule)...)
+		}
+	}
+	if bad := f.cross(5e9); len(bad) > 0 {
+		t.Fatalf("%v can't reach each other", bad)
+	}
+	for _, p := range f.peers {
+		var counted []string
+		for line := range strings.Lines(p.in("node", "iptables", "-nvxL", "OUTPUT")) {
+			if words := strings.Fields(line); strings.Contains(line, "under0") {
+				counted = append(counted, words[0])
+			}
+		}
+		if len(counted) != 3 || counted[0] == "0" || counted[2] != "0" {
+			t.Errorf("%s sent to the segment: %v packets of WireGuard, of ICMP and others", p.name, counted)
+		}
+		for _, rule := range rules {
+			p.in("node", strings.Fields("iptables -D OUTPUT -o under0 "+rule)...)
+		}
+	}
+}
