@@ -19,7 +19,7 @@ const (
 	sealedPort = 23821 // of the VXLAN inside it
 )
 
-var sealedHost = netinst.HostState([]netinst.HostNetwork{{Number: 1, Sealed: sealedPort}})
+var sealedHost = netinst.HostState([]netinst.HostNetwork{{Number: 1, Switch: true, Sealed: sealedPort}})
 
 func insideOf(i int) netip.Addr { return netip.MustParseAddr(fmt.Sprint("fd12:3456:789a::", i+1)) }
 
