@@ -18,7 +18,7 @@ import (
 // spares.
 
 // TouchNetworks requests an observation of networks: their objects that others changed depend on the host's chains,
-// which were repaired first.
+// which were repaired first; or their subnet or type has changed, and with it the chains of host's that lead to them.
 type TouchNetworks struct {
 	Networks []int
 	Full     bool // requested by an operator: everything is observed
@@ -29,18 +29,23 @@ func (TouchNetworks) registryEffect() {}
 // hostChanged observes the host state, and then the networks. While an apply fails, the next one waits for its retry,
 // regardless of further changes.
 func (r *Registry) hostChanged(e HostChanged) []Effect {
-	if r.held == nil {
-		r.held = map[int]bool{}
-	}
-	for _, n := range e.Networks {
-		r.held[n] = true
-	}
+	r.hold(e.Networks...)
 	r.heldFull = r.heldFull || e.Full
 	if len(r.members) == 0 || r.backoff > 0 || !r.found || !r.known || !r.ready {
 		return r.touchHeld()
 	}
 	r.dirty = true
 	return r.next()
+}
+
+// hold has networks touched once the host state is as desired.
+func (r *Registry) hold(numbers ...int) {
+	if r.held == nil {
+		r.held = map[int]bool{}
+	}
+	for _, n := range numbers {
+		r.held[n] = true
+	}
 }
 
 // touchHeld touches the networks that waited, unless another apply is due before them.
@@ -113,4 +118,9 @@ func lowestFree(used map[int]bool) int {
 		n++
 	}
 	return n
+}
+
+// OrphanUUID names an orphan of which only the number is known.
+func OrphanUUID(n int) uuid.UUID {
+	return uuid.NewSHA1(uuid.NameSpaceOID, fmt.Appendf(nil, "edgespan orphan %d", n))
 }

@@ -1,7 +1,6 @@
 package registry
 
 import (
-	"fmt"
 	"maps"
 	"net/netip"
 	"reflect"
@@ -245,11 +244,6 @@ func (r *Registry) forgetUnused() []Effect {
 	return out
 }
 
-// OrphanUUID names an orphan of which only the number is known.
-func OrphanUUID(n int) uuid.UUID {
-	return uuid.NewSHA1(uuid.NameSpaceOID, fmt.Appendf(nil, "edgespan orphan %d", n))
-}
-
 func (r *Registry) networkDesired(c netinst.NetworkInstanceConfig) []Effect {
 	m := r.members[c.UUID]
 	if m == nil {
@@ -262,9 +256,13 @@ func (r *Registry) networkDesired(c netinst.NetworkInstanceConfig) []Effect {
 	mapped, overlap, log := m.config.Mapped, m.config.IPv4.MayOverlap, m.config.FlowLog
 	returns, tunnel, sealed := netinst.NeedsReturns(m.config), m.config.HasTunnel(), m.config.SealedPort()
 	vlans := len(m.config.VLANs) > 0
+	moves := m.subnet != c.IPv4.Subnet || m.config.Type != c.Type
+	if moves && m.spawned && m.config.UUID != uuid.Nil {
+		r.hold(m.number) // it may be there before the branches of host's that lead to it now
+	}
 	m.config = c
 	has := netinst.HostPorts(c, r.forward.Ports, r.forward.Forwarding)
-	r.dirty = r.dirty || m.subnet != c.IPv4.Subnet || m.number == 0 || gateway != c.IPv4.Gateway ||
+	r.dirty = r.dirty || moves || m.number == 0 || gateway != c.IPv4.Gateway ||
 		six != c.IPv6 || overlap != c.IPv4.MayOverlap || returns != netinst.NeedsReturns(c) || log != c.FlowLog ||
 		mapped != c.Mapped || tunnel != c.HasTunnel() || sealed != c.SealedPort() || flows != netinst.MarksFlows(c) ||
 		vlans != (len(c.VLANs) > 0) || !reflect.DeepEqual(had, has)
@@ -332,7 +330,9 @@ func (r *Registry) endApply(e HostApplied) []Effect {
 	if e.Seq != r.seq || !r.inFlight {
 		return nil
 	}
-	r.inFlight = false
+	if r.inFlight = false; e.Failed == "" {
+		r.backoff = 0
+	}
 	return append(r.touchHeld(), r.hostApplied(e)...)
 }
 
@@ -343,7 +343,6 @@ func (r *Registry) hostApplied(e HostApplied) []Effect {
 		r.token++
 		return []Effect{HostProblem{e.Failed}, HostRetry{r.token, r.backoff, false}}
 	}
-	r.backoff = 0
 	out := []Effect{HostProblem{}}
 	if len(r.members) > 0 { // changes of the host state by others are not reported: observe again
 		r.token++

@@ -129,6 +129,18 @@ func TestRegistry(t *testing.T) {
 			{ConfigKnown{}, "ground#1 of 1"},
 			{HostApplied{Seq: 1}, "spawn ni2=1"},
 		},
+		"a network whose subnet changes is touched once the chains that lead to it are there": {
+			{HostApplierReady{}, ""}, {OwnersFound{}, ""},
+			{NetworkDesired{a}, "record ni1=1"},
+			{ConfigKnown{}, "ground#1 of 1"},
+			{HostApplied{Seq: 1}, "spawn ni1=1"},
+			{NetworkDesired{moved(a)}, "ground#2 of 1"},
+			{HostApplied{Seq: 2, Failed: "no"}, "touch [1], ground: no, retry in 100ms"},
+			{HostRetryDue{2}, "ground#3 of 1"},
+			{NetworkDesired{a}, ""},
+			{HostApplied{Seq: 3}, "ground#4 of 1"},
+			{HostApplied{Seq: 4}, "touch [1]"},
+		},
 		"the guard spares what a former release made, until it was made anew": {
 			{HostApplierReady{}, ""},
 			{OwnersFound{[]netstate.Owner{{Name: netA.String(), Number: 5, Unmarked: true}}}, "record ni1=5, spawn ni1=5"},
@@ -371,4 +383,10 @@ func TestALateSearchGivesNoNumberTwice(t *testing.T) {
 	if r.Number(gone) != 0 || r.Number(heir) != 1 || r.Number(old) != 2 {
 		t.Errorf("numbers %d, %d, %d: want 0, 1, 2", r.Number(gone), r.Number(heir), r.Number(old))
 	}
+}
+
+// moved returns a network with another subnet.
+func moved(c netinst.NetworkInstanceConfig) netinst.NetworkInstanceConfig {
+	c.IPv4.Subnet = netip.MustParsePrefix("10.77.0.0/24")
+	return c
 }

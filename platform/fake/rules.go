@@ -140,6 +140,12 @@ func (h *Host) peerFree(w netstate.Link) error {
 	return nil
 }
 
+// isBranch reports whether a chain is one of host's that come and go with the networks to which it leads, such as
+// ES-NETS-FROM-1: a network whose subnet or type changes may be there before it.
+func isBranch(name string) bool {
+	return strings.HasPrefix(name, "ES-") && name[len(name)-1] >= '0' && name[len(name)-1] <= '9'
+}
+
 // hooks refuses a rule that refers to a chain that does not exist.
 func (h *Host) hooks(st netstate.State, op netstate.Op, c netstate.Chain) error {
 	exists := func(name string) bool {
@@ -158,9 +164,14 @@ func (h *Host) hooks(st netstate.State, op netstate.Op, c netstate.Chain) error 
 		return false
 	}
 	for _, k := range c.Hooks {
-		if strings.HasPrefix(k.Parent, "ES") && !exists(k.Parent) {
-			return fmt.Errorf("no chain %s to hook %s into", k.Parent, c.Name)
+		if !strings.HasPrefix(k.Parent, "ES") || exists(k.Parent) {
+			continue
 		}
+		err := fmt.Errorf("no chain %s to hook %s into", k.Parent, c.Name)
+		if isBranch(k.Parent) {
+			err = fmt.Errorf("%w: %w", err, netstate.ErrWaiting)
+		}
+		return err
 	}
 	if c.Family.Native() {
 		return nil
