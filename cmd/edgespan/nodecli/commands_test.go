@@ -197,7 +197,7 @@ func TestEveryExitCode(t *testing.T) {
 		{"no such file", ok, "apply -f /nonexistent/x", 1, "/nonexistent/x"},
 		{"unknown command", ok, "frobnicate", 2, `"frobnicate"`},
 		{"unknown flag", ok, "get ni --frob", 2, "--frob: unknown flag"},
-		{"unknown type", ok, "get pod", 2, "must be ni, app, adapter, port, lease, dns, param, actor, config or pending"},
+		{"unknown type", ok, "get pod", 2, "must be ni, app, adapter, port, tunnel, lease, dns, param, actor, config or pending"},
 		{"unknown form", ok, "get ni -o xml", 2, "must be table, wide, json, yaml or name"},
 		{"unknown form of a plan", ok, "plan -f - -o xml", 2, "must be table, wide, json, yaml or name"},
 		{"apply with -o", ok, "apply -f - -o json", 2, "requires --dry-run"},
