@@ -93,10 +93,12 @@ func (nw network) encryption() []netstate.Object {
 		if t.Encrypted.Endpoint.IsValid() {
 			p.Endpoint = t.Encrypted.Endpoint.String()
 		}
-		// A node may claim the key of another: then it shares the other's tunnel, and harms only itself.
+		// A node may claim the key of another: then it shares the other's tunnel, whose owner must call, wherever that node
+		// says that it is.
 		same := func(q netstate.WireGuardPeer) bool { return q.PublicKey == p.PublicKey }
 		if i := slices.IndexFunc(w.Peers, same); i >= 0 {
 			w.Peers[i].AllowedIPs = append(w.Peers[i].AllowedIPs, p.AllowedIPs...)
+			w.Peers[i].Endpoint = ""
 			continue
 		}
 		w.Peers = append(w.Peers, p)

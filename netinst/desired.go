@@ -89,7 +89,8 @@ func DesiredState(in Input) Desired {
 	nw, why := newNetwork(in)
 	d := Desired{
 		State: netstate.State{}, ByAdapter: map[AdapterKey][]netstate.ID{}, PortError: why, Withdrawn: nw.withdrawn,
-		Warning: joinTexts(nw.routeFaults(), nw.dnsFault(), in.Overlap.Warning(), nw.ipv6Fault(), nw.joinFault), MTU: nw.mtu,
+		Warning: joinTexts(nw.routeFaults(), nw.dnsFault(), nw.tunnelFault(),
+			in.Overlap.Warning(), nw.ipv6Fault(), nw.joinFault), MTU: nw.mtu,
 	}
 	if p := nw.leavesBy(); p != nil {
 		d.Port = p.Label

@@ -138,6 +138,12 @@ func (nw network) upstream() string {
 	return b.String()
 }
 
+// asksOutside reports whether the network's DNS server asks the servers of the underlay, outside of the tunnel.
+func (nw network) asksOutside() bool {
+	return nw.under != nil && nw.under.port() != nil && nw.Config.VPN.DNSOutside && nw.port != nil &&
+		len(nw.serversOf(*nw.port)) == 0
+}
+
 // upstreamServers returns the network's own DNS servers, else its port's, configured or learnt.
 func (nw network) upstreamServers() []netip.Addr {
 	if nw.port == nil {

@@ -172,6 +172,76 @@ func unusableServer(a netip.Addr, s netstate.DNSSource) string {
 	return ""
 }
 
+// acceptable returns what a network takes of what the other end of its tunnel assigns, and why it does not take the
+// rest. An address of the tunnel is one of the node: the other end must not be able to take the place of a neighbour, a
+// server or an app, nor to have the node's own packets. One of each family is enough.
+func (in Input) acceptable(a Assigned) (Assigned, string) {
+	var out Assigned
+	var refused []string
+	taken := map[bool]bool{}
+	for _, p := range a.Addresses {
+		why := in.unassignable(p.Addr())
+		if why == "" && taken[p.Addr().Is6()] {
+			why = "is one too many"
+		}
+		if why != "" {
+			refused = append(refused, p.Addr().String()+" "+why)
+			continue
+		}
+		taken[p.Addr().Is6()] = true
+		out.Addresses = append(out.Addresses, p)
+	}
+	own := netstate.DNSSource{}
+	for _, p := range slices.Concat(a.Addresses, in.Config.VPN.Address) {
+		own.Own = append(own.Own, p.Addr())
+	}
+	for _, p := range in.Ports {
+		for _, x := range p.Addresses {
+			own.Own = append(own.Own, x.Addr())
+		}
+	}
+	for _, server := range a.DNS {
+		if why := unusableServer(server, own); why != "" {
+			refused = append(refused, server.String()+" "+why)
+		} else if len(out.DNS) < maxLearnt {
+			out.DNS = append(out.DNS, server)
+		}
+	}
+	if refused == nil {
+		return out, ""
+	}
+	return out, "not taken of what the tunnel assigns: " + strings.Join(refused[:min(len(refused), maxLearnt)], ", ")
+}
+
+// tunnelFault is the network's warning about what the other end of its tunnel assigns.
+func (nw network) tunnelFault() string {
+	if nw.under == nil {
+		return ""
+	}
+	return nw.under.refused
+}
+
+// unassignable returns why an address must not become one of the tunnel, "" if it may.
+func (in Input) unassignable(a netip.Addr) string {
+	subnets := []netip.Prefix{in.Config.IPv4.Subnet, in.Config.IPv6.Subnet}
+	switch x := in.Config.VPN.IPsec; {
+	case !a.IsGlobalUnicast():
+		return "is no unicast address"
+	case slices.ContainsFunc(subnets, func(p netip.Prefix) bool { return p.IsValid() && p.Contains(a) }):
+		return "is in the network's own subnet"
+	case slices.Contains(in.Config.DNS.Servers, a) || x != nil && x.Address == a.String():
+		return "is a server's"
+	}
+	for _, p := range in.Ports {
+		servers, _ := p.DNS()
+		own := func(x netip.Prefix) bool { return x.Addr() == a }
+		if slices.ContainsFunc(p.Addresses, own) || slices.Contains(p.Gateways(), a) || slices.Contains(servers, a) {
+			return "is an address, a gateway or a server of port " + p.Label
+		}
+	}
+	return ""
+}
+
 func hasAddress(i netstate.Interface, a netip.Addr) bool {
 	return slices.ContainsFunc(i.Addresses, func(p netip.Prefix) bool { return p.Addr() == a })
 }

@@ -148,6 +148,8 @@ type underlay struct {
 	ports map[bool]*PortStatus // by whether it is for IPv6; nil without a usable port
 	why   string               // why there is none for IPv4
 	ipv6  bool                 // the tunnel may send packets of IPv6
+	// refused says which assigned addresses are not used, "" for none.
+	refused string
 }
 
 // port is the one that people know as the network's.
@@ -167,6 +169,7 @@ func throughTunnel(in Input) (Input, *underlay) {
 	if q, _ := in.choose6(in.Config.Port); q.Label != "" && leadsOut6(q) {
 		u.ports[true] = &q
 	}
+	in.Assigned, u.refused = in.acceptable(in.Assigned)
 	u.ipv6 = in.Config.VPN.mayMeetIPv6() && slices.ContainsFunc(in.Ports, func(p PortStatus) bool {
 		return slices.ContainsFunc(p.Addresses, func(a netip.Prefix) bool { return a.Addr().Is6() })
 	})
@@ -221,12 +224,6 @@ func (in Input) tunnelMTU(u underlay) int {
 
 // Translates reports whether IPv4 packets leave the node with an address of the port, and not with the app's own.
 func (c NetworkInstanceConfig) Translates() bool { return !c.HasVPN() || c.VPN.NAT }
-
-// asksOutside reports whether the network's DNS server asks the servers of the underlay, outside of the tunnel.
-func (nw network) asksOutside() bool {
-	return nw.under != nil && nw.under.port() != nil && nw.Config.VPN.DNSOutside && nw.port != nil &&
-		len(nw.serversOf(*nw.port)) == 0
-}
 
 // tunnel returns the tunnel, what is on its link, and the way of its own packets.
 func (nw network) tunnel() []netstate.Object {

@@ -247,3 +247,41 @@ func TestNoTextOfAStateHasASecret(t *testing.T) {
 		}
 	}
 }
+
+// The other end of a tunnel can assign an address and servers, but take the place of nobody.
+func TestWhatATunnelMayAssign(t *testing.T) {
+	in := ipsecInput()
+	in.Config.DNS.Servers = []netip.Addr{ip("198.51.100.9")}
+	own := in.Ports[0].Addresses[0].Addr()
+	prefixes := func(words ...string) (list []netip.Prefix) {
+		for _, w := range words {
+			list = append(list, netip.PrefixFrom(ip(w), ip(w).BitLen()))
+		}
+		return list
+	}
+	for name, c := range map[string]struct {
+		addresses []netip.Prefix
+		dns       []netip.Addr
+		want, why string
+	}{
+		"one of each family": {prefixes("172.16.9.9", "fd00:9::9"), []netip.Addr{ip("172.16.9.1")},
+			"[172.16.9.9/32 fd00:9::9/128] [172.16.9.1]", ""},
+		"more": {prefixes("172.16.9.9", "172.16.9.10"), nil, "[172.16.9.9/32] []", "172.16.9.10 is one too many"},
+		"the node's own": {prefixes(own.String()), []netip.Addr{own}, "[] []",
+			own.String() + " is an address, a gateway or a server of port"},
+		"a server":     {prefixes("198.51.100.9"), nil, "[] []", "198.51.100.9 is a server's"},
+		"an app's":     {prefixes(in.Config.IPv4.Gateway.Next().String()), nil, "[] []", "is in the network's own subnet"},
+		"none":         {prefixes("127.0.0.1", "224.0.0.1", "0.0.0.0"), nil, "[] []", "224.0.0.1 is no unicast address"},
+		"its resolver": {nil, []netip.Addr{ip("127.0.0.53"), ip("ff02::1")}, "[] []", "127.0.0.53 is the host itself"},
+	} {
+		got, why := in.acceptable(Assigned{c.addresses, c.dns})
+		s := fmt.Sprint(got.Addresses, " ", got.DNS)
+		if s != c.want || !strings.Contains(why, c.why) || (why == "") != (c.why == "") {
+			t.Errorf("%s: %s, %q; want %s, %q", name, s, why, c.want, c.why)
+		}
+	}
+	in.Assigned = Assigned{Addresses: prefixes(own.String())}
+	if d := DesiredState(in); !strings.Contains(d.Warning, "not taken of what the tunnel assigns: "+own.String()) {
+		t.Errorf("the warning is %q", d.Warning)
+	}
+}

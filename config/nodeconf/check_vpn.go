@@ -158,6 +158,9 @@ func (c *checker) readIPsec(o *object, ni netinst.NetworkInstanceConfig, v netin
 		VirtualIP: value[bool](o, "virtualIP"), Policies: value[bool](o, "policies"), DPD: value[int](o, "dpd"),
 		RekeyChild: value[int](o, "rekeyChild"), RekeyIKE: value[int](o, "rekeyIKE"), NoMOBIKE: !value[bool](o, "mobike"),
 	}
+	if x.Remote.ID == "" && auth != authPSK { // else any certificate of the CA would do
+		x.Remote.ID = x.Address
+	}
 	switch auth {
 	case authPSK:
 		x.Remote.Auth, x.Remote.Secret = authPSK, x.Local.Secret

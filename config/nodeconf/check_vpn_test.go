@@ -137,6 +137,12 @@ func TestAWholeTunnel(t *testing.T) {
 		len(psk.Children) != 1 || psk.Children[0].Local[0].String() != "10.0.0.0/24" {
 		t.Errorf("%+v", psk)
 	}
+	// Without remoteId any certificate of the CA would do.
+	named := read(vpnDoc("vpn: {method: ipsec, ipsec: {auth: eap-mschapv2, eapUser: anna, eapPassword: word, ca: " +
+		"/etc/ca.pem, remote: vpn.example.org}}")).VPN.IPsec
+	if named.Remote.ID != "vpn.example.org" || psk.Remote.ID != "" {
+		t.Errorf("identities %q, %q", named.Remote.ID, psk.Remote.ID)
+	}
 }
 
 // No fault repeats a secret, whatever is wrong with it.

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"os"
 
 	"edgespan/netinst/netstate"
 	"edgespan/platform/proc"
@@ -75,13 +74,7 @@ func (k *Kernel) finish(l netstate.Link) error {
 // ignoreRouters makes a link accept no router advertisement: the kernel hands the node those that its own server sends,
 // and while the link does not forward, it would make an address and a route of the prefix in them.
 func (k *Kernel) ignoreRouters(link string) error {
-	err := proc.In(k.path, func() error {
-		return os.WriteFile("/proc/sys/net/ipv6/conf/"+link+"/accept_ra", []byte("0"), 0o644)
-	})
-	if errors.Is(err, os.ErrNotExist) { // a kernel without IPv6
-		return nil
-	}
-	return err
+	return proc.SetIn(k.path, "/proc/sys/net/ipv6/conf/"+link+"/accept_ra", "0")
 }
 
 func (k *Kernel) addBridge(l netstate.Link) error {

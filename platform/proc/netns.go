@@ -1,6 +1,7 @@
 package proc
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"runtime"
@@ -49,4 +50,14 @@ func enter(path string) error {
 		return fmt.Errorf("enter namespace %s: %w", path, err)
 	}
 	return nil
+}
+
+// SetIn writes a file of /proc/sys as a network namespace has it (In). A missing one is no error, as a kernel may lack
+// IPv6.
+func SetIn(netnsPath, file, value string) error {
+	err := In(netnsPath, func() error { return os.WriteFile(file, []byte(value), 0o644) })
+	if errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	return err
 }

@@ -100,7 +100,8 @@ func TestAnEncryptedTunnelIsSentWhole(t *testing.T) {
 	if len(faults) > 0 || again.Digest() != c.Digest() {
 		t.Errorf("%v, digest %s, want %s", faults, again.Digest(), c.Digest())
 	}
-	for _, key := range []string{"short", wireGuardKey(2) + "x"} {
+	for _, key := range []string{"short", wireGuardKey(2) + "x", wireGuardKey(2) + "\\n",
+		wireGuardKey(0)} {
 		bad := strings.ReplaceAll(string(text), wireGuardKey(2), key)
 		if _, faults := Decode([]byte(bad)); len(faults) == 0 {
 			t.Errorf("the key %q is accepted", key)

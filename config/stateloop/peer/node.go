@@ -109,8 +109,8 @@ func (e *EncryptedValue) isValid() bool {
 
 // IsPublicKey reports whether a text is a key of WireGuard as wg(8) writes it: 32 octets in base64.
 func IsPublicKey(s string) bool {
-	b, err := base64.StdEncoding.Strict().DecodeString(s)
-	return err == nil && len(b) == 32
+	b, err := base64.StdEncoding.Strict().DecodeString(s) // it skips line ends
+	return err == nil && len(b) == 32 && base64.StdEncoding.EncodeToString(b) == s && [32]byte(b) != [32]byte{}
 }
 
 // isLinkMTU reports whether a kernel accepts an MTU for a link; 0 is its default.

@@ -2,7 +2,9 @@ package ipsec
 
 import (
 	"encoding/pem"
+	"errors"
 	"fmt"
+	"io"
 	"net/netip"
 	"os"
 	"path/filepath"
@@ -12,6 +14,8 @@ import (
 
 	"edgespan/netinst/netstate"
 	"edgespan/platform/pki"
+
+	"golang.org/x/sys/unix"
 )
 
 // What carries the packets of a tunnel (netstate.TunnelStatus.By).
@@ -298,8 +302,27 @@ func material(from string) (string, error) {
 	if !strings.HasPrefix(from, "/") {
 		return from, nil
 	}
-	b, err := os.ReadFile(from)
-	return string(b), err
+	return readMaterial(from)
+}
+
+// maxMaterial bounds a file of certificates, in octets.
+const maxMaterial = 1 << 20
+
+// readMaterial reads a regular file: a pipe would hold up the network for ever, and a device has no end.
+func readMaterial(from string) (string, error) {
+	f, err := os.OpenFile(from, os.O_RDONLY|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() {
+		return "", errors.Join(err, fmt.Errorf("%s: must be a regular file", from))
+	}
+	text, err := io.ReadAll(io.LimitReader(f, maxMaterial+1))
+	if err == nil && len(text) > maxMaterial {
+		err = fmt.Errorf("%s: must have at most %d octets", from, maxMaterial)
+	}
+	return string(text), err
 }
 
 // blocks splits a PEM text: each certificate of a chain is one.

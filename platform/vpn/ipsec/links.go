@@ -10,6 +10,8 @@ import (
 	"strings"
 	"time"
 
+	"edgespan/platform/proc"
+
 	"github.com/vishvananda/netlink"
 	"github.com/vishvananda/netlink/nl"
 	"github.com/vishvananda/netns"
@@ -162,7 +164,9 @@ func (t *Tunnels) setUp(r record) error {
 	if err != nil {
 		return fmt.Errorf("find link %s: %w", r.Link, err)
 	}
-	err = errors.Join(quiet(h, l), h.LinkSetMTU(l, r.MTU), h.LinkSetAlias(l, aliasOf(r.Number)), h.LinkSetUp(l))
+	// A router advertisement of the peer would lead the node's own IPv6 packets into the tunnel.
+	err = errors.Join(quiet(h, l), proc.SetIn(t.netns, "/proc/sys/net/ipv6/conf/"+r.Link+"/accept_ra", "0"),
+		h.LinkSetMTU(l, r.MTU), h.LinkSetAlias(l, aliasOf(r.Number)), h.LinkSetUp(l))
 	if err != nil {
 		return fmt.Errorf("set link %s up: %w", r.Link, err)
 	}

@@ -50,6 +50,8 @@ func desired(v netstate.VPN, private key) (config, error) {
 		switch _, twice := c.peers[public]; {
 		case err != nil:
 			return config{}, fmt.Errorf("peer %s: %w", p.Name, err)
+		case public == own && w.Identity == netstate.ClustersIdentity: // a member claims it: the others must not suffer
+			continue
 		case public == own:
 			return config{}, fmt.Errorf("peer %s: public key: is this node's own", p.Name)
 		case twice:

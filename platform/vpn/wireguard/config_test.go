@@ -30,6 +30,30 @@ func base() config {
 	}}
 }
 
+// A member of a cluster may claim the node's own key: it is left out, and the others are not.
+func TestAClaimedKeyHarmsNoOtherMember(t *testing.T) {
+	private, err := parseKey("QEqJ1YLkYvTC3SUpVUXdQVTjD6CzxGmVkUcYQdxH7kQ=")
+	if err != nil {
+		t.Fatal(err)
+	}
+	own, err := private.clamped().public()
+	if err != nil {
+		t.Fatal(err)
+	}
+	other := netstate.WireGuardPeer{Name: "b", PublicKey: key{1}.base64(),
+		AllowedIPs: []netip.Prefix{netip.MustParsePrefix("fd00::2/128")}}
+	w := netstate.WireGuard{Identity: netstate.ClustersIdentity, Peers: []netstate.WireGuardPeer{{Name: "a",
+		PublicKey: own.base64(), AllowedIPs: []netip.Prefix{netip.MustParsePrefix("fd00::1/128")}}, other}}
+	got, err := desired(netstate.VPN{WireGuard: &w}, private)
+	if err != nil || len(got.peers) != 1 {
+		t.Errorf("%v, %v", got.peers, err)
+	}
+	w.Identity = "0a000000-0000-4000-8000-000000000001"
+	if _, err := desired(netstate.VPN{WireGuard: &w}, private); err == nil {
+		t.Error("of a network of type vpn it is no fault")
+	}
+}
+
 func TestAChangeHasOnlyWhatDiffers(t *testing.T) {
 	moved := func(key) bool { return false }
 	text := func(change func(c *config)) string {

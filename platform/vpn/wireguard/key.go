@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 
 	"edgespan/platform/store"
 )
@@ -63,6 +64,9 @@ func (d keys) path(identity string) (string, error) {
 	return filepath.Join(string(d), identity), nil
 }
 
+// makingKey keeps two tunnels from making different keys of one identity.
+var makingKey sync.Mutex
+
 // get returns the key of an identity, and makes one if there is none. An unreadable one is an error: a new key in its
 // place would cut off the peers.
 func (d keys) get(identity string) (key, error) {
@@ -70,6 +74,8 @@ func (d keys) get(identity string) (key, error) {
 	if err != nil {
 		return key{}, err
 	}
+	makingKey.Lock()
+	defer makingKey.Unlock()
 	text, err := os.ReadFile(path)
 	switch {
 	case err == nil:

@@ -165,6 +165,9 @@ func (l *links) setUp(at link, v netstate.VPN, number int) error {
 			return fmt.Errorf("set addr_gen_mode of link %s: %w", v.Link, err)
 		}
 	}
+	if err := l.ignoreRouters(v.Link); err != nil {
+		return fmt.Errorf("set accept_ra of link %s: %w", v.Link, err)
+	}
 	for i, s := range steps {
 		if needed[i] {
 			if err := s.do(); err != nil {
@@ -173,6 +176,12 @@ func (l *links) setUp(at link, v netstate.VPN, number int) error {
 		}
 	}
 	return nil
+}
+
+// ignoreRouters makes a link accept no router advertisement: a peer would lead the node's own IPv6 packets into the
+// tunnel.
+func (l *links) ignoreRouters(link string) error {
+	return proc.SetIn(l.netns, "/proc/sys/net/ipv6/conf/"+link+"/accept_ra", "0")
 }
 
 // remove removes a link. A missing one is no error.
