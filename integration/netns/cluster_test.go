@@ -89,7 +89,7 @@ func TestAStopAfterAnyOpOfAClusterConverges(t *testing.T) {
 	none := desiredStates{foundation: map[int]netinst.HostNetwork{}}
 	desired := func(c netinst.NetworkInstanceConfig, as ...netinst.Adapter) desiredStates {
 		return desiredStates{nets: map[int]netstate.State{1: l.desired(c, as...)},
-			foundation: map[int]netinst.HostNetwork{1: {Number: 1}}}
+			foundation: map[int]netinst.HostNetwork{1: {Number: 1, Switch: true}}}
 	}
 	star, mesh := desired(clusterOf(3, 0, false), a), desired(moved)
 	start := picture(t, l.ns)
