@@ -240,10 +240,11 @@ func (l *Lab) Down(ctx context.Context) error {
 	for _, p := range l.providers {
 		p.closeWire()
 	}
-	return errors.Join(l.endTunnels(ctx), l.removeHost(ctx), os.RemoveAll(l.Dir))
+	return errors.Join(l.removeHost(ctx), l.endTunnels(ctx), os.RemoveAll(l.Dir))
 }
 
-// endTunnels ends what carries IPsec: it runs in namespaces of its own, which have no name.
+// endTunnels ends what carries IPsec, once no daemon can start it again: it runs in namespaces of its own, which have no
+// name.
 func (l *Lab) endTunnels(ctx context.Context) error {
 	confs, err := filepath.Glob(filepath.Join(l.RunDir(), "ni", "*", "vpn", "strongswan.conf"))
 	for _, conf := range confs {
