@@ -243,8 +243,7 @@ func (l *Lab) Down(ctx context.Context) error {
 	return errors.Join(l.removeHost(ctx), l.endTunnels(ctx), os.RemoveAll(l.Dir))
 }
 
-// endTunnels ends what carries IPsec, once no daemon can start it again: it runs in namespaces of its own, which have no
-// name.
+// endTunnels ends what carries IPsec, once no daemon can start it again: it runs in namespaces without a name.
 func (l *Lab) endTunnels(ctx context.Context) error {
 	confs, err := filepath.Glob(filepath.Join(l.RunDir(), "ni", "*", "vpn", "strongswan.conf"))
 	for _, conf := range confs {
