@@ -105,7 +105,7 @@ func routesGiven(t interface{ Fatalf(string, ...any) }, opts string, tags ...str
 	return found
 }
 
-// tagsAt are the tags that dnsmasq gives whoever leases an address.
+// tagsAt are the tags that dnsmasq gives a client that leases an address.
 func tagsAt(nw network, address string) (tags []string) {
 	for line := range strings.Lines(nw.dnsmasqConf()) {
 		if words := strings.Split(line, ","); words[0] == "dhcp-range=tag:known" && words[2] == address {

@@ -1,6 +1,7 @@
 package netinst
 
 import (
+	"encoding/base64"
 	"fmt"
 	"net/netip"
 	"strconv"
@@ -104,6 +105,13 @@ func ParseIfName(s string) (IfName, error) {
 		return "", fmt.Errorf("invalid interface name: must be 1 to 15 letters, digits, '.', '_' and '-'")
 	}
 	return IfName(s), nil
+}
+
+// IsWireGuardKey reports whether a text is a key as wg(8) writes it: the 32 octets of a Curve25519 key (RFC 7748), not
+// all of them 0, in base64. A decoder alone would skip line ends.
+func IsWireGuardKey(s string) bool {
+	b, err := base64.StdEncoding.Strict().DecodeString(s)
+	return err == nil && len(b) == 32 && [32]byte(b) != [32]byte{} && base64.StdEncoding.EncodeToString(b) == s
 }
 
 func isAlnum(c byte) bool {

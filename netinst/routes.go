@@ -259,7 +259,7 @@ func (nw network) appGateways() (list []netip.Addr) {
 	return list
 }
 
-// gatewayRanges give whoever leases the address of such a gateway a tag of its own (classlessOptions). The ranges are
+// gatewayRanges give a client with the address of such a gateway a tag of its own (classlessOptions). The ranges are
 // for clients with a reservation alone, and so for the one that has this address reserved.
 //
 // A reservation could set a tag by itself, but dnsmasq 2.90 crashes when it reads reservations again after one with a

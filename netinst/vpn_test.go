@@ -248,7 +248,7 @@ func TestNoTextOfAStateHasASecret(t *testing.T) {
 	}
 }
 
-// The other end of a tunnel can assign an address and servers, but take the place of nobody.
+// The other end of a tunnel can assign an address and servers, but none that is another's.
 func TestWhatATunnelMayAssign(t *testing.T) {
 	in := ipsecInput()
 	in.Config.DNS.Servers = []netip.Addr{ip("198.51.100.9")}

@@ -44,7 +44,7 @@ func TestATunnelIsFollowedAndOneThatHangsHoldsUpNothing(t *testing.T) {
 		}
 		address := netstate.ID{Kind: netstate.KindAddress, Name: "evpn1 172.16.0.1/32"}
 		if r.host.State(1)[address] != nil {
-			t.Error("an address that nobody has assigned")
+			t.Error("an address that was not assigned")
 		}
 		r.host.SetTunnel(1, tunnelOf(1, true, ""))
 		r.settle(5 * time.Second)

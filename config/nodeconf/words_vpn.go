@@ -1,13 +1,14 @@
 package nodeconf
 
 import (
-	"encoding/base64"
 	"encoding/pem"
 	"net/netip"
 	"path"
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"edgespan/netinst"
 )
 
 // parseOwnPrefix parses the address of a tunnel with the length of its subnet.
@@ -20,15 +21,7 @@ func parseOwnPrefix(s string) (netip.Prefix, bool) {
 	return p, ok && p.Bits() >= 8
 }
 
-// wireGuardKeySize is the length of a Curve25519 key (RFC 7748) in octets.
-const wireGuardKeySize = 32
-
-// parseWireGuardKey parses a key as wg(8) writes it.
-func parseWireGuardKey(s string) (string, bool) {
-	b, err := base64.StdEncoding.Strict().DecodeString(s)
-	zero := strings.Trim(string(b), "\x00") == ""
-	return s, err == nil && len(b) == wireGuardKeySize && !zero && base64.StdEncoding.EncodeToString(b) == s
-}
+func parseWireGuardKey(s string) (string, bool) { return s, netinst.IsWireGuardKey(s) }
 
 // parseHostOrIP parses a host name or a unicast address.
 func parseHostOrIP(s string) (string, bool) {

@@ -82,7 +82,7 @@ var mayImport = map[string][]string{
 	},
 	"config/fleet/topology":        {"config"},
 	"config/fleet/topology/sketch": {"config/fleet/topology"},
-	"config/fleet/underlay":        {"config/fleet/nodeproto", "config/fleet/pace", "config/stateloop/peer"},
+	"config/fleet/underlay":        {"config/fleet/nodeproto", "config/fleet/pace", "config/stateloop/peer", "netinst"},
 	"config/configdb":              {"config"},
 	"config/configdb/hieratree":    {"config", "config/configdb", "config/configdb/model"},
 	"config/configdb/model":        {"config", "config/configdb", "config/kv"},

@@ -229,7 +229,7 @@ func TestIPsecOutlivesItsDaemon(t *testing.T) {
 	if now := l.charonPID(3); now != pid {
 		t.Errorf("another process: %d, was %d", now, pid)
 	}
-	// Its end is noticed by whoever has only observed it.
+	// One that has only observed it notices its end.
 	l.open()
 	l.observe()
 	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
@@ -251,7 +251,7 @@ func TestIPsecOutlivesItsDaemon(t *testing.T) {
 	l.carries()
 }
 
-// A start that was interrupted leaves a process that nobody has recorded.
+// A start that was interrupted leaves a process without a record.
 func TestIPsecEndsAStray(t *testing.T) {
 	t.Parallel()
 	l := newIPsecLab(t)
@@ -428,7 +428,7 @@ func TestIPsecLeavesTheHostAlone(t *testing.T) {
 	}
 }
 
-// Nobody but root can read the folder of a tunnel, and no secret is in it or on a command line.
+// Only root can read the folder of a tunnel, and no secret is in it or on a command line.
 func TestIPsecHidesSecrets(t *testing.T) {
 	t.Parallel()
 	l, ca := newIPsecLab(t), newIPsecCA(t)

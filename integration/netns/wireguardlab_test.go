@@ -356,7 +356,7 @@ func during(t testing.TB, ns *netns.NS, to netip.Addr, f func()) (lost int) {
 				return
 			}
 			if err != nil || n < 8 || buf[0] != 0 || binary.BigEndian.Uint16(buf[4:]) != id {
-				continue // an error of an earlier one, or not an answer of ours
+				continue // an error of an earlier one, or not an answer to this query
 			}
 			if seq := binary.BigEndian.Uint16(buf[6:]); !seen[seq] {
 				seen[seq] = true

@@ -27,7 +27,7 @@ type vpnPeer struct {
 	set    string // its configuration
 }
 
-// The keys of the peer, which are of nobody else, and what must be shown nowhere.
+// The keys of the peer, which no other has, and what must be shown nowhere.
 const (
 	peerPrivate = "QEqJ1YLkYvTC3SUpVUXdQVTjD6CzxGmVkUcYQdxH7kQ="
 	preshared   = "Y2FuYXJ5Y2FuYXJ5Y2FuYXJ5Y2FuYXJ5Y2FuYXJ5Y2E="

@@ -97,6 +97,9 @@ const vpnLinkPrefix = "evpn"
 // VPNLink returns the link of the tunnel of network n, and VPNName the name of the tunnel.
 func VPNLink(n int) string { return vpnLinkPrefix + strconv.Itoa(n) }
 
+// VPNAlias is the mark of ownership on the link of the tunnel of network n.
+func VPNAlias(n int) string { return fmt.Sprintf("edgespan vpn %d", n) }
+
 // VPNName returns the name of the tunnel of network n.
 func VPNName(n int) string { return fmt.Sprintf("ni/%d/vpn", n) }
 

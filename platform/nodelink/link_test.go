@@ -455,7 +455,7 @@ func TestManyStreamsAtOnceAndNoGoroutineIsLeft(t *testing.T) {
 		take(t, r.messages)
 	}
 	t.Logf("%.1f goroutines for a pair of node and stream", float64(runtime.NumGoroutine()-before)/many)
-	until(t, "an idle stream has one goroutine of ours", func() bool {
+	until(t, "an idle stream has one goroutine of this package", func() bool {
 		stacks := make([]byte, 16<<20)
 		stacks = stacks[:runtime.Stack(stacks, true)]
 		return bytes.Count(stacks, []byte("nodelink.(*Server).link(")) == many &&

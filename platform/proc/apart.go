@@ -148,13 +148,13 @@ func (s *Sockets) serve(listener int, r *Runner, a Apart) {
 		}
 		var ask notification
 		if ioctl(listener, unix.SECCOMP_IOCTL_NOTIF_RECV, unsafe.Pointer(&ask)) != nil {
-			continue // whoever asked has ended
+			continue // the process that asked has ended
 		}
 		s.reply(listener, r, a, ask)
 	}
 }
 
-// reply answers one request with a socket or an error. If whoever asked has ended, there is no answer to give.
+// reply answers one request with a socket or an error. If the process that asked has ended, there is no answer to give.
 func (s *Sockets) reply(listener int, r *Runner, a Apart, ask notification) {
 	domain, kind, protocol := int(int32(ask.args[0])), int(int32(ask.args[1])), int(int32(ask.args[2]))
 	err := error(unix.EPERM)

@@ -12,6 +12,7 @@ import (
 	"edgespan/config/fleet/nodeproto"
 	"edgespan/config/fleet/pace"
 	"edgespan/config/stateloop/peer"
+	"edgespan/netinst"
 )
 
 // Ports is the value of the key with a node's ports.
@@ -70,7 +71,7 @@ func FromReport(ports []nodeproto.Port, before Ports) Ports {
 			continue
 		}
 		port := Port{Label: p.Label, MTU: cmp.Or(p.MTU, was[p.Label].MTU), PublicKey: was[p.Label].PublicKey}
-		if p.Label == peer.KeyLabel && peer.IsPublicKey(p.PublicKey) {
+		if p.Label == peer.KeyLabel && netinst.IsWireGuardKey(p.PublicKey) {
 			port.PublicKey = p.PublicKey
 		}
 		for _, text := range p.Addresses {

@@ -1,7 +1,6 @@
 package peer
 
 import (
-	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -104,13 +103,8 @@ func (p DeclaredParameter) checkValue() (known, has bool) {
 }
 
 func (e *EncryptedValue) isValid() bool {
-	return e == nil || e.ListenPort > 0 && e.ListenPort < 1<<16 && (e.PublicKey == "" || IsPublicKey(e.PublicKey))
-}
-
-// IsPublicKey reports whether a text is a key of WireGuard as wg(8) writes it: 32 octets in base64.
-func IsPublicKey(s string) bool {
-	b, err := base64.StdEncoding.Strict().DecodeString(s) // it skips line ends
-	return err == nil && len(b) == 32 && base64.StdEncoding.EncodeToString(b) == s && [32]byte(b) != [32]byte{}
+	return e == nil || e.ListenPort > 0 && e.ListenPort < 1<<16 &&
+		(e.PublicKey == "" || netinst.IsWireGuardKey(e.PublicKey))
 }
 
 // isLinkMTU reports whether a kernel accepts an MTU for a link; 0 is its default.

@@ -132,9 +132,6 @@ func (t *Tunnels) tunnel(number int) *tunnel {
 
 func (t *Tunnels) folder(name string) string { return filepath.Join(t.dir, name) }
 
-// nameOf is the name of a network's tunnel.
-func nameOf(number int) string { return fmt.Sprintf("ni/%d/vpn", number) }
-
 func numberOf(name string) (int, error) {
 	parts := strings.Split(name, "/")
 	if len(parts) == 3 && parts[0] == "ni" && parts[2] == "vpn" {
@@ -253,7 +250,7 @@ func (t *Tunnels) Remove(ctx context.Context, v netstate.VPN) error {
 // Observe returns the tunnel of a network as it stands. Whatever keeps it from working makes its text differ from that
 // of any desired one.
 func (t *Tunnels) Observe(ctx context.Context, number int) (netstate.VPN, bool, error) {
-	name := nameOf(number)
+	name := netstate.VPNName(number)
 	r, err := read(t.folder(name))
 	if errors.Is(err, os.ErrNotExist) {
 		if _, err := os.Stat(filepath.Join(t.folder(name), configFile)); err != nil {
@@ -353,5 +350,5 @@ func (x *tunnel) leave() {
 	}
 }
 
-// groupOf is the group of a charon: its own, since whoever removes one ends all that is in it.
+// groupOf is the group of a charon: its own, since removing one ends all that is in it.
 func groupOf(name string) string { return name }

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"edgespan/netinst/netstate"
 	"edgespan/platform/proc"
 
 	"github.com/vishvananda/netlink"
@@ -25,9 +26,6 @@ const (
 	// outside is the link in charon's namespace that has the address by which the peer is reached.
 	outside = "outside"
 )
-
-// aliasOf marks the link of a network's tunnel as edgespan's.
-func aliasOf(number int) string { return fmt.Sprintf("edgespan vpn %d", number) }
 
 // host opens the namespace of the host.
 func (t *Tunnels) host() (*netlink.Handle, netns.NsHandle, error) {
@@ -166,7 +164,7 @@ func (t *Tunnels) setUp(r record) error {
 	}
 	// A router advertisement of the peer would lead the node's own IPv6 packets into the tunnel.
 	err = errors.Join(quiet(h, l), proc.SetIn(t.netns, "/proc/sys/net/ipv6/conf/"+r.Link+"/accept_ra", "0"),
-		h.LinkSetMTU(l, r.MTU), h.LinkSetAlias(l, aliasOf(r.Number)), h.LinkSetUp(l))
+		h.LinkSetMTU(l, r.MTU), h.LinkSetAlias(l, netstate.VPNAlias(r.Number)), h.LinkSetUp(l))
 	if err != nil {
 		return fmt.Errorf("set link %s up: %w", r.Link, err)
 	}
@@ -194,7 +192,7 @@ func (t *Tunnels) linkState(r record) (mtu int, up bool) {
 	if err != nil {
 		return 0, false
 	}
-	return l.Attrs().MTU, l.Attrs().Flags&net.FlagUp != 0 && l.Attrs().Alias == aliasOf(r.Number)
+	return l.Attrs().MTU, l.Attrs().Flags&net.FlagUp != 0 && l.Attrs().Alias == netstate.VPNAlias(r.Number)
 }
 
 // linkFree refuses a name that a foreign link has, and removes a link of an ended charon.

@@ -28,7 +28,7 @@ func (t *Tunnels) Status(ctx context.Context, number int) (netstate.TunnelStatus
 	k := x.keeper
 	x.mu.Unlock()
 	if k == nil { // of an earlier daemon, and not observed yet
-		r, err := read(t.folder(nameOf(number)))
+		r, err := read(t.folder(netstate.VPNName(number)))
 		if err != nil {
 			return netstate.TunnelStatus{}, err
 		}

@@ -10,6 +10,8 @@ import (
 	"github.com/vishvananda/netlink/nl"
 	"github.com/vishvananda/netns"
 	"golang.org/x/sys/unix"
+
+	"edgespan/netinst/netstate"
 )
 
 // dropKernel removes what an ended charon has left of a network's tunnel by the kernel: the link, and the states and
@@ -23,7 +25,7 @@ func (t *Tunnels) dropKernel(number int, link string) error {
 	defer h.Close()
 	l, err := h.LinkByName(link)
 	x, ok := l.(*netlink.Xfrmi)
-	if err != nil || !ok || x.Alias != aliasOf(number) && x.Alias != "" { // none before setUp
+	if err != nil || !ok || x.Alias != netstate.VPNAlias(number) && x.Alias != "" { // none before setUp
 		return nil
 	}
 	if err := dropStates(ns, int(x.Ifid)); err != nil {

@@ -65,9 +65,6 @@ func (l *links) close() {
 	}
 }
 
-// aliasOf is the mark of a network's link.
-func aliasOf(number int) string { return fmt.Sprintf("edgespan vpn %d", number) }
-
 // link is what is observed of a link; the zero one is missing.
 type link struct {
 	netlink.Link
@@ -92,7 +89,7 @@ func (l *links) find(name string, number int) (link, error) {
 	}
 	a := found.Attrs()
 	return link{Link: found, mtu: a.MTU, up: a.RawFlags&unix.IFF_UP != 0, kernel: found.Type() == kernelType,
-		own: a.Alias == aliasOf(number) && (found.Type() == kernelType || found.Type() == processType)}, nil
+		own: a.Alias == netstate.VPNAlias(number) && (found.Type() == kernelType || found.Type() == processType)}, nil
 }
 
 // errNoKernel means that the kernel has no WireGuard.
@@ -154,7 +151,7 @@ func (l *links) setUp(at link, v netstate.VPN, number int) error {
 		what string
 		do   func() error
 	}{
-		{"mark", func() error { return h.LinkSetAlias(at, aliasOf(number)) }},
+		{"mark", func() error { return h.LinkSetAlias(at, netstate.VPNAlias(number)) }},
 		{"set MTU of", func() error { return h.LinkSetMTU(at, v.MTU) }},
 		{"set up", func() error { return h.LinkSetUp(at) }},
 	}

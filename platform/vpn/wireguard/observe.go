@@ -2,18 +2,14 @@ package wireguard
 
 import (
 	"context"
-	"fmt"
 
 	"edgespan/netinst/netstate"
 )
 
-// linkOf is the name of a network's link, which a lost record does not tell.
-func linkOf(number int) string { return fmt.Sprintf("evpn%d", number) }
-
 // Observe returns what stands of a network's tunnel. It equals the desired one exactly if nothing must be done: a
 // difference that no field shows makes its Generation 0.
 func (t *Tunnels) Observe(ctx context.Context, number int) (v netstate.VPN, found bool, err error) {
-	v = netstate.VPN{Name: nameOf(number), Link: linkOf(number), WireGuard: &netstate.WireGuard{}}
+	v = netstate.VPN{Name: netstate.VPNName(number), Link: netstate.VPNLink(number), WireGuard: &netstate.WireGuard{}}
 	r, err := readRecord(t.folder(number))
 	lost := missing(err)
 	if err != nil && !lost {
@@ -43,7 +39,7 @@ func (t *Tunnels) Observe(ctx context.Context, number int) (v netstate.VPN, foun
 			return v, true, nil
 		}
 		t.guard.watch(number, r.Ident)
-		if r.Limits != (netstate.ProcessLimits{}) && !t.group.Has(nameOf(number), r.Ident) {
+		if r.Limits != (netstate.ProcessLimits{}) && !t.group.Has(netstate.VPNName(number), r.Ident) {
 			v.Limits = netstate.ProcessLimits{} // somebody took it out of its group
 		}
 	}

@@ -219,7 +219,7 @@ func (t *Tunnels) limit(ctx context.Context, r *record, number int, l netstate.P
 		r.Limits = l
 		return
 	}
-	_ = t.group.Put(nameOf(number), r.Ident, l)
+	_ = t.group.Put(netstate.VPNName(number), r.Ident, l)
 	bytes := int64(float64(l.Memory<<20)*memoryShare) + untouched
 	_, _ = socket(t.folder(number)).ask(ctx, fmt.Sprintf("%s=%d\n\n", helper.MemoryRequest, bytes)) // of an older release?
 	r.Limits = l

@@ -25,7 +25,7 @@ type count struct {
 
 // Status returns what is observed of a network's tunnel.
 func (t *Tunnels) Status(ctx context.Context, number int) (netstate.TunnelStatus, error) {
-	s := netstate.TunnelStatus{Number: number, Kind: "wireguard", Link: linkOf(number)}
+	s := netstate.TunnelStatus{Number: number, Kind: "wireguard", Link: netstate.VPNLink(number)}
 	r, err := readRecord(t.folder(number))
 	if err != nil {
 		return s, err

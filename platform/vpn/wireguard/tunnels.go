@@ -98,9 +98,7 @@ func (t *Tunnels) PublicKey(identity string) (string, error) {
 // Forget deletes the kept key of a deleted network.
 func (t *Tunnels) Forget(uuid string) error { return t.keys.forget(uuid) }
 
-func nameOf(number int) string { return filepath.Join("ni", strconv.Itoa(number), "vpn") }
-
-func (t *Tunnels) folder(number int) string { return filepath.Join(t.dir, nameOf(number)) }
+func (t *Tunnels) folder(number int) string { return filepath.Join(t.dir, netstate.VPNName(number)) }
 
 // numberOf is the network's number in the name of its tunnel, ni/<n>/vpn.
 func numberOf(name string) (int, error) {
@@ -347,5 +345,5 @@ func (t *Tunnels) Remove(ctx context.Context, v netstate.VPN) error {
 	delete(t.each, number)
 	delete(t.kernel, number)
 	t.mu.Unlock()
-	return t.group.Remove(nameOf(number))
+	return t.group.Remove(netstate.VPNName(number))
 }

@@ -196,7 +196,7 @@ func TestAnAnswerComesFromTheAddressThatWasCalled(t *testing.T) {
 		t.Error("with a mark, too")
 	}
 	b.mark = 0
-	at.called = netip.MustParseAddr("192.0.2.77") // of nobody
+	at.called = netip.MustParseAddr("192.0.2.77") // no host's
 	if got := answered(1); got == called || at.SrcIP().IsValid() {
 		t.Errorf("from %s, which is none of this machine: kept %s", got, at.SrcIP())
 	}

@@ -48,7 +48,7 @@ func Run(folder, link string) error {
 	if err := os.Remove(SocketName); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return err
 	}
-	// Bound under another name: whoever finds the socket can connect.
+	// Bound under another name: once the socket is found, it accepts connections.
 	listen, err := net.ListenUnix("unix", &net.UnixAddr{Name: SocketName + ".new", Net: "unix"})
 	if err != nil {
 		return err
