@@ -175,7 +175,8 @@ var mayImport = map[string][]string{
 		"config/fleet/topology", "config/httpapi/fleetapi", "config/nodeconf/action",
 		"config/nodeconf/commitconfirm", "pubsub/trace",
 	},
-	"actors/supervise": {"pubsub/backoff", "pubsub/trace"},
+	"actors/shell/protocol": {},
+	"actors/supervise":      {"pubsub/backoff", "pubsub/trace"},
 
 	// The platform obeys: it knows the vocabulary of host state, of stores and links, and itself.
 	"platform/confdir":    {"config", "config/layers", "platform/store"},
