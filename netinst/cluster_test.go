@@ -226,7 +226,7 @@ func TestAnEncryptedClusterIsSealed(t *testing.T) {
 		"chain unseal-7 {\nmeta l4proto 58 accept\nmeta nfproto ipv6 udp dport 23822 accept\ndrop\n}",
 		"iifname vmap @seals\nmeta nfproto ipv6 udp dport >= 23821 udp dport < 23823 jump sealed\n",
 		"chain sealed {\nmeta nfproto ipv6 udp dport 23821 drop\nmeta nfproto ipv6 udp dport 23822 drop\n}",
-		`iifname "evpn*" drop`, `oifname "evpn*" drop`} {
+		fromTunnel + "drop", toTunnel + "drop"} {
 		if !strings.Contains(got, want) {
 			t.Errorf("no %q in\n%s", want, got)
 		}

@@ -35,8 +35,9 @@ import (
 const (
 	ruleTunnelBase    = 14000 // to ruleBoundBase
 	tableUnderlayBase = 50000
-	fromTunnel        = `iifname "evpn*" `
-	toTunnel          = `oifname "evpn*" `
+	// The prefix and a digit: the prefix alone would match foreign links, such as one named evpn-core.
+	fromTunnel = `iifname >= "evpn1" iifname < "evpn:" `
+	toTunnel   = `oifname >= "evpn1" oifname < "evpn:" `
 )
 
 // TunnelMark and the number of a network are the mark of its tunnel's own packets, in the bits of TunnelMask.
