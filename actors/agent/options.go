@@ -103,7 +103,9 @@ type NodeFacts struct {
 	Hardware   map[string]config.Object // of its board; nil if the board has no hardware type
 	Metadata   *metadata.Metadata
 	Actions    action.ActionTable
-	ClusterKey string // public WireGuard key for encrypted clusters, "" for none
+	// ClusterKey returns the public WireGuard key for encrypted clusters, "" while there is none. It never blocks. nil:
+	// there is never one.
+	ClusterKey func() string
 }
 
 // Notes are stored in addition to the configs.

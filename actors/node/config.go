@@ -234,7 +234,7 @@ func (h *configHost) Observe() agent.Observation {
 	l.Ports = nodeside.Ports(t.PortStatus.List(""))
 	l.Ports = append(l.Ports, nodeside.Tunnels(nodeside.TunnelFacts{Networks: t.NetworkConfig.List(""),
 		Networked: t.NetworkStatus.List(""), Tunnels: t.Tunnels.List(""), Ports: t.PortStatus.List(""),
-		Key: h.d.clusterKey})...)
+		Key: h.d.clusterKey()})...)
 	for label, c := range t.PortConfig.List("") {
 		s, _ := t.PortStatus.Get("", label)
 		s.IfName = c.IfName // it may have no status yet

@@ -188,8 +188,8 @@ type processRun struct {
 	uptime  func() time.Duration // of the machine; nil: that of the process
 	began   time.Time
 	epochs  atomic.Uint64
-	// clusterKey is the node's public key for encrypted clusters, "" for none.
-	clusterKey string
+	// clusterKey returns the node's public key for encrypted clusters, "" while there is none.
+	clusterKey func() string
 }
 
 // clock returns the time by the clocks of the machine.

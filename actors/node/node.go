@@ -65,6 +65,14 @@ type Node struct {
 	stop   sync.Once
 }
 
+// clusterKey returns the function that returns the node's public key.
+func (o *Options) clusterKey() func() string {
+	if o.About.ClusterKey == nil {
+		return func() string { return "" }
+	}
+	return o.About.ClusterKey
+}
+
 func (o *Options) setDefaults() {
 	if o.Storage == nil {
 		o.Storage = alwaysPersists{}
@@ -95,7 +103,7 @@ func Start(o Options) (*Node, error) {
 		host: o.Host, files: o.Files, executors: o.Executors, echo: o.Echo, facts: o.Facts,
 		topics: topics, storage: o.Storage, warning: o.Warning, runDir: o.RunDir,
 		processRun: processRun{boot: o.Boot, machine: o.Machine, uptime: o.Uptime, began: time.Now(),
-			clusterKey: o.About.ClusterKey},
+			clusterKey: o.clusterKey()},
 		census: c, slots: newSemaphore(), notify: o.Notify, setLevel: o.SetLevel,
 		counted:    counted{hits: newRuleHits(), watched: newWatchedNetworks()},
 		eventState: eventState{eventStore: o.EventStore},

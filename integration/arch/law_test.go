@@ -284,8 +284,8 @@ var mayImport = map[string][]string{
 		"netinst/netstate", "platform/confdir", "platform/conns", "platform/daemon",
 		"platform/datadir", "platform/executor", "platform/factlink",
 		"platform/facts", "platform/flowexport", "platform/host", "platform/nodelink", "platform/otlp", "platform/pki",
-		"platform/probe", "platform/proc", "platform/store", "platform/support", "pubsub", "pubsub/loglevel",
-		"pubsub/trace",
+		"platform/probe", "platform/proc", "platform/store", "platform/support", "pubsub", "pubsub/backoff",
+		"pubsub/loglevel", "pubsub/trace",
 	},
 	"cmd/edgespan/demo": {"cmd/term", "config", "examples", "platform/lab"},
 	"cmd/edgespan/fleetcli": {

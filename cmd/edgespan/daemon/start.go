@@ -46,6 +46,8 @@ type node struct {
 	stopped chan struct{}
 
 	uninform func(context.Context) error // ends the upload of facts
+	key      clusterKey
+	keyless  context.CancelFunc // ends the tries to make it; nil: there are none
 }
 
 // dialFlows connects to where the flow log is sent.
@@ -209,9 +211,10 @@ func (n *node) who(o nodeOptions, id uuid.UUID, log *zap.Logger) (agent.NodeFact
 		facts.Name = fleet.Name
 	}
 	if facts.Controller = fleet.Controller; facts.Controller != "" {
-		if facts.ClusterKey, err = n.host.ClusterKey(); err != nil {
-			log.Warn("encrypted clusters wait: the node has no key for them", zap.Error(err))
-		}
+		ctx, cancel := context.WithCancel(context.Background())
+		n.keyless = cancel
+		n.key.obtain(ctx, n.host.ClusterKey, log)
+		facts.ClusterKey = n.key.get
 	}
 	record(o, facts.Name, log)
 	return facts, creds, nil
@@ -266,6 +269,9 @@ func (n *node) Stop(ctx context.Context) error {
 
 func (n *node) close() error {
 	n.tracing.stop()
+	if n.keyless != nil {
+		n.keyless()
+	}
 	var err error
 	if n.host != nil {
 		err = n.host.Close()
