@@ -251,20 +251,28 @@ func TestIPsecOutlivesItsDaemon(t *testing.T) {
 	l.carries()
 }
 
-// A start that was interrupted leaves a process without a record.
+// A start that was interrupted leaves a process without a record, and a run folder that others have deleted one without
+// a folder.
 func TestIPsecEndsAStray(t *testing.T) {
 	t.Parallel()
+	for name, lost := range map[string]string{"record": "charon.json", "folder": ""} {
+		t.Run(name, func(t *testing.T) { t.Parallel(); endsAStray(t, lost) })
+	}
+}
+
+func endsAStray(t *testing.T, lost string) {
+	t.Helper()
 	l := newIPsecLab(t)
 	l.startSwan(swanPSK(ipsecSecret, "", ""))
 	v := l.vpn(1)
 	l.put(v)
 	pid := l.charonPID(3)
 	l.tunnels.Close()
-	if err := os.Remove(filepath.Join(l.dir, "run", "ni", "3", "vpn", "charon.json")); err != nil {
+	if err := os.RemoveAll(filepath.Join(l.dir, "run", "ni", "3", "vpn", lost)); err != nil {
 		t.Fatal(err)
 	}
 	l.open()
-	if have, found := l.observe(); !found || have.Text() == v.Text() {
+	if have, found := l.observe(); found == (lost == "") || have.Text() == v.Text() {
 		t.Errorf("without its record, observed as %v %q", found, have.Text())
 	}
 	l.put(v)

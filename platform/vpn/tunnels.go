@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"sync"
@@ -19,7 +20,7 @@ type Method interface {
 	Remove(ctx context.Context, v netstate.VPN) error
 	// Observe returns the tunnel of a network, with the Text of the one that was put last if nothing has changed since.
 	Observe(ctx context.Context, number int) (v netstate.VPN, found bool, err error)
-	// Status asks the tunnel of a network for its state.
+	// Status returns the state of a network's tunnel. The error of one that the method has not made is fs.ErrNotExist.
 	Status(ctx context.Context, number int) (netstate.TunnelStatus, error)
 	// Ended delivers the numbers of networks whose process has ended by itself.
 	Ended() <-chan int
@@ -136,10 +137,8 @@ func (t *Tunnels) Observe(ctx context.Context, number int) (netstate.VPN, bool, 
 func (t *Tunnels) Status(ctx context.Context, number int) (netstate.TunnelStatus, error) {
 	if t.folder(number) {
 		for _, m := range t.methods {
-			if _, found, err := m.Observe(ctx, number); err != nil {
-				return netstate.TunnelStatus{}, err
-			} else if found {
-				return m.Status(ctx, number)
+			if s, err := m.Status(ctx, number); !errors.Is(err, fs.ErrNotExist) {
+				return s, err
 			}
 		}
 	}

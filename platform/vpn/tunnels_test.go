@@ -3,6 +3,7 @@ package vpn
 import (
 	"context"
 	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -41,6 +42,9 @@ func (m *method) Observe(_ context.Context, n int) (netstate.VPN, bool, error) {
 }
 
 func (m *method) Status(_ context.Context, n int) (netstate.TunnelStatus, error) {
+	if _, has := m.has[n]; !has {
+		return netstate.TunnelStatus{}, fs.ErrNotExist
+	}
 	return netstate.TunnelStatus{Number: n, Kind: m.name}, nil
 }
 func (m *method) Ended() <-chan int   { return m.ended }
@@ -68,6 +72,9 @@ func TestEachTunnelBelongsToItsMethod(t *testing.T) {
 	}
 	if _, found, err := tunnels.Observe(ctx, 3); !found || err != nil {
 		t.Errorf("a folder that a crash has left: %v, %v", found, err)
+	}
+	if _, err := tunnels.Status(ctx, 3); !errors.Is(err, ErrNone) {
+		t.Errorf("status of what a crash has left: %v", err)
 	}
 	a, b := of(3, &netstate.WireGuard{}, nil), of(3, nil, &netstate.IPsec{})
 	for _, err := range []error{tunnels.Put(ctx, a), tunnels.Put(ctx, b), tunnels.Put(ctx, b), tunnels.Remove(ctx, b),

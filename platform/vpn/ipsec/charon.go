@@ -119,7 +119,7 @@ func (t *Tunnels) awaitStart(ctx context.Context, r record) error {
 	}
 }
 
-// stop ends the recorded charon of a tunnel and any other that has its configuration, and removes a link of the kernel
+// stop ends the recorded charon of a tunnel, else any that has its configuration, and removes a link of the kernel
 // that one of them has left; a tun device ends with its process.
 func (t *Tunnels) stop(ctx context.Context, name string) error {
 	r, err := read(t.folder(name))
@@ -131,10 +131,7 @@ func (t *Tunnels) stop(ctx context.Context, name string) error {
 	if err == nil && r.Pid != 0 {
 		return t.dropKernel(r.Number, r.Link)
 	}
-	if _, statErr := os.Stat(t.folder(name)); errors.Is(statErr, os.ErrNotExist) {
-		return nil
-	}
-	// A crash between a start and its record leaves a process with an unknown pid.
+	// A crash between a start and its record leaves a process with an unknown pid, and so does the loss of the run folder.
 	strays, err := proc.Marked(t.mark(name))
 	if err != nil {
 		return err
