@@ -19,6 +19,12 @@ import (
 // The rules of apps still apply: only frames that the rules can match pass from an open port to an app. The node is not
 // a station of that network: no frame is delivered to it.
 
+// FirstClusterPort and LastClusterPort are the UDP ports of encrypted clusters (config/stateloop/peer).
+const (
+	FirstClusterPort = 21821
+	LastClusterPort  = 25820
+)
+
 // Tunnel is this node's end of a VXLAN tunnel (RFC 7348) that is a port of its network's bridge.
 type Tunnel struct {
 	Name     string     // shown to people and in reports: the node at its other end

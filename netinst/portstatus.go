@@ -229,6 +229,8 @@ func (in Input) unassignable(a netip.Addr) string {
 		return "is no unicast address"
 	case slices.ContainsFunc(subnets, func(p netip.Prefix) bool { return p.IsValid() && p.Contains(a) }):
 		return "is in the network's own subnet"
+	case slices.ContainsFunc(in.Config.VPN.Elsewhere, func(p netip.Prefix) bool { return p.Contains(a) }):
+		return "is of another network"
 	case slices.Contains(in.Config.DNS.Servers, a) || x != nil && x.Address == a.String():
 		return "is a server's"
 	}

@@ -73,6 +73,8 @@ type VPNConfig struct {
 	DNSOutside bool                `json:",omitempty"`
 	WireGuard  *netstate.WireGuard `json:",omitempty"`
 	IPsec      *netstate.IPsec     `json:",omitempty"`
+	// Elsewhere are the prefixes of other networks and tunnels of the node, of which the other end may assign none.
+	Elsewhere []netip.Prefix `json:",omitempty"`
 }
 
 // Assigned is what the other end of a tunnel has assigned to this one.

@@ -252,6 +252,7 @@ func TestNoTextOfAStateHasASecret(t *testing.T) {
 func TestWhatATunnelMayAssign(t *testing.T) {
 	in := ipsecInput()
 	in.Config.DNS.Servers = []netip.Addr{ip("198.51.100.9")}
+	in.Config.VPN.Elsewhere = []netip.Prefix{prefix("10.77.0.0/24")}
 	own := in.Ports[0].Addresses[0].Addr()
 	prefixes := func(words ...string) (list []netip.Prefix) {
 		for _, w := range words {
@@ -269,10 +270,11 @@ func TestWhatATunnelMayAssign(t *testing.T) {
 		"more": {prefixes("172.16.9.9", "172.16.9.10"), nil, "[172.16.9.9/32] []", "172.16.9.10 is one too many"},
 		"the node's own": {prefixes(own.String()), []netip.Addr{own}, "[] []",
 			own.String() + " is an address, a gateway or a server of port"},
-		"a server":     {prefixes("198.51.100.9"), nil, "[] []", "198.51.100.9 is a server's"},
-		"an app's":     {prefixes(in.Config.IPv4.Gateway.Next().String()), nil, "[] []", "is in the network's own subnet"},
-		"none":         {prefixes("127.0.0.1", "224.0.0.1", "0.0.0.0"), nil, "[] []", "224.0.0.1 is no unicast address"},
-		"its resolver": {nil, []netip.Addr{ip("127.0.0.53"), ip("ff02::1")}, "[] []", "127.0.0.53 is the host itself"},
+		"a server":          {prefixes("198.51.100.9"), nil, "[] []", "198.51.100.9 is a server's"},
+		"an app's":          {prefixes(in.Config.IPv4.Gateway.Next().String()), nil, "[] []", "is in the network's own subnet"},
+		"another network's": {prefixes("10.77.0.9"), nil, "[] []", "10.77.0.9 is of another network"},
+		"none":              {prefixes("127.0.0.1", "224.0.0.1", "0.0.0.0"), nil, "[] []", "224.0.0.1 is no unicast address"},
+		"its resolver":      {nil, []netip.Addr{ip("127.0.0.53"), ip("ff02::1")}, "[] []", "127.0.0.53 is the host itself"},
 	} {
 		got, why := in.acceptable(Assigned{c.addresses, c.dns})
 		s := fmt.Sprint(got.Addresses, " ", got.DNS)

@@ -237,11 +237,17 @@ func (c *checker) checkTunnels() {
 		}
 		if w := ni.VPN.WireGuard; w != nil && w.ListenPort != 0 {
 			path := v.objectOrEmpty(methodWireGuard).pathOf("listenPort")
+			if why := portOfOthers(w.ListenPort); why != "" {
+				c.addFault(path, fmt.Sprintf("invalid value %d, %s", w.ListenPort, why), "must be a UDP port of no other service")
+			}
 			if first := ports[w.ListenPort]; first != nil {
 				c.addFault(path, duplicateText(strconv.Itoa(w.ListenPort), first), "must be unique")
 			} else {
 				ports[w.ListenPort] = path
 			}
+		}
+		if x := ni.VPN.IPsec; x != nil && x.VirtualIP {
+			ni.VPN.Elsewhere = c.elsewhere(ni.UUID)
 		}
 		if x := ni.VPN.IPsec; x != nil && x.Listen {
 			path := v.objectOrEmpty(methodIPsec).pathOf("listen")
@@ -253,6 +259,38 @@ func (c *checker) checkTunnels() {
 			}
 		}
 	}
+}
+
+// portOfOthers returns what else of edgespan listens at a UDP port, "" for nothing.
+func portOfOthers(port int) string {
+	switch {
+	case port >= netinst.FirstClusterPort && port <= netinst.LastClusterPort:
+		return fmt.Sprintf("one of %d to %d, which encrypted clusters have", netinst.FirstClusterPort, netinst.LastClusterPort)
+	case slices.Contains([]int{53, 67, 68, 546, 547}, port):
+		return "which DNS or DHCP of the node has"
+	}
+	return ""
+}
+
+// elsewhere returns the subnets of all networks but one, and the addresses of their tunnels, in order.
+func (c *checker) elsewhere(but uuid.UUID) (all []netip.Prefix) {
+	for id, ni := range c.cfg.Networks {
+		if id == but {
+			continue
+		}
+		for _, subnet := range []netip.Prefix{ni.IPv4.Subnet, ni.IPv6.Subnet} {
+			if subnet.IsValid() {
+				all = append(all, subnet)
+			}
+		}
+		if ni.HasVPN() {
+			for _, a := range ni.VPN.Address {
+				all = append(all, netip.PrefixFrom(a.Addr(), a.Addr().BitLen()))
+			}
+		}
+	}
+	slices.SortFunc(all, netip.Prefix.Compare)
+	return slices.Compact(all)
 }
 
 // checkTunnelAddress refuses an address of a tunnel whose subnet another link of the node has.

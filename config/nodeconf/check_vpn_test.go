@@ -2,6 +2,7 @@ package nodeconf
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -104,11 +105,39 @@ func TestTunnelsOfOneNode(t *testing.T) {
 			"{listenPort: 51820, " + hub + "}}}, " + ni2 + ": {type: vpn, ipv4: {subnet: 10.0.1.0/24}, vpn: {method: wireguard, " +
 			"wireguard: {listenPort: 51820, " + hub + "}}}}",
 			`N2.vpn.wireguard.listenPort: duplicate value 51820, also at N1.vpn.wireguard.listenPort: must be unique`},
+		{"ports of others", "networkInstances: {" + ni1 + ": {type: vpn, ipv4: {subnet: 10.0.0.0/24}, vpn: {method: wireguard, " +
+			"wireguard: {listenPort: 25820, " + hub + "}}}, " + ni2 + ": {type: vpn, ipv4: {subnet: 10.0.1.0/24}, vpn: {method: " +
+			"wireguard, wireguard: {listenPort: 53, " + hub + "}}}}", `
+			N1.vpn.wireguard.listenPort: invalid value 25820, one of 21821 to 25820, which encrypted clusters have: must be a UDP ` +
+			`port of no other service
+			N2.vpn.wireguard.listenPort: invalid value 53, which DNS or DHCP of the node has: must be a UDP port of no other service`},
 		{"other types", "networkInstances: {" + ni1 + ": {ipv4: {subnet: 10.0.0.0/24}, vpn: {method: wireguard, wireguard: {" + hub +
 			"}}}, " + ni2 + ": {type: switch, port: \"\", vpn: {nat: true}}}", `
 			N1.vpn: invalid for a local network: only type vpn has it
 			N2.vpn: invalid for a switch network: only type vpn has it`},
 	})
+}
+
+// The other end of a tunnel assigns none of the prefixes that the node's other networks and tunnels have.
+func TestWhatATunnelsOtherEndMayNotAssign(t *testing.T) {
+	document, faults := config.ReadObject([]byte("networkInstances: {" + ni1 + ": {type: vpn, ipv4: {subnet: 10.0.0.0/24}, vpn: " +
+		"{method: ipsec, ipsec: {remote: 192.0.2.1, psk: x, virtualIP: true}}}, " + ni2 + ": {type: vpn, ipv4: {subnet: " +
+		"10.0.1.0/24}, vpn: {method: wireguard, address: 10.9.0.2/24, wireguard: {" + hub + "}}}, " + ni3 +
+		": {ipv4: {subnet: 10.0.2.0/24}, ipv6: {subnet: \"fd00:2::/64\"}}}"))
+	if faults != nil {
+		t.Fatal(faults)
+	}
+	c, err := Parse(document)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := "[10.0.1.0/24 10.0.2.0/24 10.9.0.2/32 fd00:2::/64]"
+	if got := fmt.Sprint(c.Networks[uuid.MustParse(ni1)].VPN.Elsewhere); got != want {
+		t.Errorf("%s, want %s", got, want)
+	}
+	if got := c.Networks[uuid.MustParse(ni2)].VPN.Elsewhere; got != nil {
+		t.Errorf("of a tunnel that is assigned nothing: %v", got)
+	}
 }
 
 // A config with every field is read as it is meant.

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"edgespan/config"
+	"edgespan/netinst"
 )
 
 // Inventory holds all descriptors and deployments. It is immutable.
@@ -196,11 +197,12 @@ func (f *Inventory) Deploy(name string) (Deployment, config.Faults) {
 }
 
 // The range of UDP ports at which members of encrypted clusters listen. It ends before the ports that kernels choose
-// for clients, and so does that of the VXLAN inside: the same number and vxlanAfter.
+// for clients, and so does that of the VXLAN inside: the same number and vxlanAfter. No network of a node may listen at
+// one of either range.
 const (
-	FirstWireGuardPort = 21821
-	LastWireGuardPort  = 23820
-	vxlanAfter         = 2000
+	FirstWireGuardPort = netinst.FirstClusterPort
+	LastWireGuardPort  = FirstWireGuardPort + vxlanAfter - 1
+	vxlanAfter         = (netinst.LastClusterPort - netinst.FirstClusterPort + 1) / 2
 )
 
 // freePort returns the port that a cluster had, else the lowest that is free in the fleet, 0 without one.
