@@ -33,7 +33,11 @@ func (m *Manager) processEnded(at time.Time) []Effect {
 		return m.change()
 	}
 	p.rest = retries.Next(p.rest)
-	p.why = fmt.Sprintf("process dnsmasq has ended by itself %d times in a row; next start in %v", p.count, p.rest)
+	which := "process dnsmasq has ended by itself"
+	if m.config.HasTunnel() {
+		which = "process dnsmasq or that of the tunnel has ended by itself or hung"
+	}
+	p.why = fmt.Sprintf("%s %d times in a row; next start in %v", which, p.count, p.rest)
 	m.token++
 	p.restTok = m.token
 	return append(m.show(netinst.CheckPresentFailed, p.why), Timer{p.restTok, p.rest, false})

@@ -7,6 +7,19 @@ import (
 	"edgespan/netinst/netstate"
 )
 
+// A network with a tunnel has two processes, and the manager is not told which it was.
+func TestAProcessOfATunnelIsNotCalledDnsmasq(t *testing.T) {
+	m := New(netstate.Owner{Name: niA.String(), Number: 1}, "/run", 1, nil)
+	m.config = vpnNetwork(false)
+	m.intent = desired
+	m.processEnded(time.Unix(100, 0))
+	m.processEnded(time.Unix(101, 0))
+	const want = "process dnsmasq or that of the tunnel has ended by itself or hung 2 times in a row; next start in 100ms"
+	if m.ends.why != want {
+		t.Errorf("it says %q, want %q", m.ends.why, want)
+	}
+}
+
 func TestAProcessThatEndsByItself(t *testing.T) {
 	ended := func(second int64) ProcessEnded { return ProcessEnded{At: time.Unix(second, 0)} }
 	again := func(times, rest string) string {
