@@ -128,7 +128,7 @@ func newVPNWorld(t *testing.T) (*world, *vpnPeer) {
 }
 
 // newVPNWorldOf is newVPNWorld with more options of the lab.
-func newVPNWorldOf(t *testing.T, o lab.Options) (*world, *vpnPeer) {
+func newVPNWorldOf(t testing.TB, o lab.Options) (*world, *vpnPeer) {
 	t.Helper()
 	w := newWorldOf(t, o)
 	p := &vpnPeer{world: w, folder: filepath.Join(t.TempDir(), "peer")}

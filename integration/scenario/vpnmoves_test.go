@@ -71,6 +71,39 @@ func TestATunnelMovesToAnotherUplink(t *testing.T) {
 	}
 }
 
+// BenchmarkUplinkTunnelMoves measures, for each loss of the carrier of the uplink in use, how long it takes until a
+// packet that an app sends afterwards is answered through a WireGuard tunnel. No packet may leave outside of it.
+func BenchmarkUplinkTunnelMoves(b *testing.B) {
+	w, p := newVPNWorldOf(b, lab.Options{Apps: []string{"web"}, Second: true})
+	w.joinProviders()
+	network := strings.Replace(vpnNetwork(""), lab.WebAddr, meetingPoint, 1)
+	w.start(strings.Replace(doc([]string{network}, onNet(1, 1, "web", allowAll)), wan,
+		wan+"  lte: {ifName: uplink1, uplink: true}\n", 1))
+	w.wait("ready", "ni/"+ni(1), "app/"+app(1))
+	p.learn()
+	w.lease("web")
+	answered := func() bool {
+		r, err := w.Exec(w.ctx, "web", "ping", "-q", "-c", "1", "-W", "0.2", insidePeer)
+		return err == nil && r.Code == 0
+	}
+	w.until("the app reaches the peer", answered)
+	var took []time.Duration
+	for b.Loop() {
+		used := map[any]int{"wan": 0, "lte": 1}[w.status("ni", ni(1))["port"]]
+		at := w.breakUplink(used, lab.LinkDown)
+		w.until("an answer by the other uplink", answered)
+		took = append(took, time.Since(at))
+		w.until("the network leaves by the other uplink", func() bool {
+			return w.status("ni", ni(1))["port"] == uplinkLabels[1-used]
+		})
+		w.repairUplink(used, lab.LinkDown)
+	}
+	if n := w.leaks(); n > 0 {
+		b.Errorf("%d packets left outside of the tunnel", n)
+	}
+	distribution(b, took)
+}
+
 // swan is a plain strongSwan at the provider's web server, without edgespan.
 type swan struct {
 	*world
