@@ -107,6 +107,10 @@ func (n *Node) explainNotInSync(v verdict) string {
 			"here: nothing is pushed", differs, n.report.Board, n.report.Software)
 	case RolledBack:
 		f := n.mem.findFailure(n.desired.Digest)
+		if f == nil { // isCutOff
+			return fmt.Sprintf("%s; %s, %d times in a row: it may cut the node off", differs, n.describePush(),
+				n.mem.Push.Undos)
+		}
 		return fmt.Sprintf("%s; it was %s: %s", differs, describeFailure(*f), f.Why)
 	case stateComparing:
 		return differs + "; it runs a config from before it joined, which is being compared with the desired one"
@@ -211,6 +215,9 @@ func (n *Node) describeNextOther(v verdict) string {
 		return fmt.Sprintf("its base config, asked for at %s, ends this once it is accepted (edgespan boards list); it may "+
 			"be asked again%s", formatTime(n.queried), describeRetry(v))
 	case RolledBack:
+		if !v.at.IsZero() {
+			return "it is pushed again, ever more rarely, until its config or its versions change" + describeRetry(v)
+		}
 		return "nothing, until its config or its versions change, or a retry is asked for"
 	case stateComparing:
 		return "it gets a push after that, unless that would remove something"

@@ -5,6 +5,7 @@ import (
 
 	"edgespan/config/layers"
 	"edgespan/config/stateloop/peer"
+	"edgespan/pubsub/backoff"
 )
 
 // Settings apply to all nodes.
@@ -235,7 +236,9 @@ func (n *Node) evaluateOther(now time.Time) verdict {
 		return verdict{state: stateApplying}
 	}
 	if p := n.mem.Push; p.Number > 0 && p.Digest == want {
-		if at := n.pushAgain(); now.Before(at) {
+		if at := n.pushAgain(); now.Before(at) && n.isCutOff() {
+			return verdict{state: RolledBack, at: at}
+		} else if now.Before(at) {
 			return verdict{state: stateWaiting, at: at}
 		}
 	}
@@ -245,12 +248,26 @@ func (n *Node) evaluateOther(now time.Time) verdict {
 // pushAgain returns when the config that was pushed last may be pushed again.
 func (n *Node) pushAgain() time.Time {
 	at := n.mem.Push.At.Add(n.set.Interval)
+	if n.mem.Push.Undone {
+		at = n.mem.Push.At.Add(backoff.Backoff{First: n.set.Interval, Max: max(n.set.Interval, longestUndone)}.After(
+			max(n.mem.Push.Undos, 1)))
+	}
 	if n.isPushLost() {
 		// The node reports the outcome of a push only after its first report on the stream.
 		at = earlier(at, n.begun.Add(n.set.Resend))
 	}
 	return at
 }
+
+// longestUndone is the longest time between two pushes of a config that the node keeps undoing, unconfirmed, and cutOff
+// is how many such undos in a row an operator must know of: each may have cost the node its connection for a while.
+const (
+	longestUndone = 24 * time.Hour
+	cutOff        = 3
+)
+
+// isCutOff reports whether the desired config seems to cut the node off: it was undone again and again, unconfirmed.
+func (n *Node) isCutOff() bool { return n.HasUndone() && n.mem.Push.Undos >= cutOff }
 
 // Adopted reports whether the controller's configs may remove objects of the node. The objects that it ran before no
 // longer matter then.

@@ -97,6 +97,7 @@ func (n *Node) applyLasting(now time.Time, e Event) (save bool) {
 			return false
 		}
 		m.Push.Undone, m.Push.At = true, now
+		m.Push.Undos++
 		return true
 	case AdoptionDecided:
 		save = e.Replace && !m.Adopted
@@ -109,7 +110,7 @@ func (n *Node) applyLasting(now time.Time, e Event) (save bool) {
 		m.Releasing = e.By
 	case Retry:
 		m.forget(func(f ConfigFailure) bool { return f.Digest == n.desired.Digest })
-		m.Floor, m.Push.At = m.Push.Number, time.Time{}
+		m.Floor, m.Push.At, m.Push.Undos = m.Push.Number, time.Time{}, 0
 		return true
 	case Unread:
 		n.unread = e.Why
@@ -297,9 +298,13 @@ func (n *Node) confirm(now time.Time, v verdict, out []Effect) []Effect {
 func (n *Node) push(now time.Time, out []Effect) []Effect {
 	m := &n.mem
 	again := m.Push.Number > 0 && m.Push.Digest == n.desired.Digest && now.Before(m.Push.At.Add(n.set.Interval))
+	undos := 0
+	if m.Push.Digest == n.desired.Digest {
+		undos = m.Push.Undos
+	}
 	m.Push = Attempt{
 		Number: m.Push.Number + 1, Generation: n.desired.Generation, Digest: n.desired.Digest, For: n.desired.For, At: now,
-		On: n.stream, Again: again,
+		On: n.stream, Again: again, Undos: undos,
 	}
 	m.Adopted = true
 	m.recordPush(n.desired.With)

@@ -54,7 +54,7 @@ var mayImport = map[string][]string{
 	"config/stateloop/peer/task": {"config/stateloop", "pubsub/backoff"},
 	"config/fleet": {
 		"config", "config/fleet/nodeproto", "config/layers", "config/layers/metadata", "config/stateloop",
-		"config/stateloop/peer",
+		"config/stateloop/peer", "pubsub/backoff",
 	},
 	"config/fleet/backup":         {"config", "config/fleet", "config/fleet/history", "config/kv"},
 	"config/fleet/controllerconf": {"config", "config/layers/metadata"},
