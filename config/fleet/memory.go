@@ -23,9 +23,8 @@ const (
 	Invalid Reason = "rejected"
 	// Unhealthy: the config broke something that was good before. It is not pushed again either.
 	Unhealthy Reason = "unhealthy"
-	// Unconfirmed: the config was not confirmed in time and is otherwise fine. It is pushed again after the interval, which
-	// doubles with each such undo in a row: it may be the config that cuts the node off, or an outage that has nothing to
-	// do with it.
+	// Unconfirmed: the config was not confirmed in time and is otherwise fine. It is pushed again after the interval,
+	// which doubles with each such undo in a row: the config may be what cuts the node off, or nothing of it.
 	Unconfirmed Reason = "unconfirmed"
 )
 
@@ -52,7 +51,7 @@ type Attempt struct {
 	For        layers.Versions `json:"for"` // the versions that it was computed for
 	At         time.Time       `json:"at"`  // of the push, or of its undo: the interval starts here
 	Undone     bool            `json:"undone,omitempty"`
-	Undos      int             `json:"undos,omitempty"` // how many attempts of this digest were undone in a row, unconfirmed
+	Undos      int             `json:"undos,omitempty"` // unconfirmed attempts of this digest in a row, up to this one
 	On         string          `json:"on,omitempty"`    // the stream that it was sent on
 	Again      bool            `json:"again,omitempty"` // a resend of a lost push, within its interval
 }

@@ -265,7 +265,8 @@ func (c *checker) checkTunnels() {
 func portOfOthers(port int) string {
 	switch {
 	case port >= netinst.FirstClusterPort && port <= netinst.LastClusterPort:
-		return fmt.Sprintf("one of %d to %d, which encrypted clusters have", netinst.FirstClusterPort, netinst.LastClusterPort)
+		return fmt.Sprintf("one of %d to %d, which encrypted clusters have", netinst.FirstClusterPort,
+			netinst.LastClusterPort)
 	case slices.Contains([]int{53, 67, 68, 546, 547}, port):
 		return "which DNS or DHCP of the node has"
 	}

@@ -49,7 +49,7 @@ machine's own network.`,
 		Example: "  edgespan demo up",
 		Args:    term.ExactArgs(0, ""),
 		RunE:    func(cmd *cobra.Command, _ []string) error { return a.demoUp(cmd.Context()) },
-	}, &cobra.Command{
+	}, newVPN(a), &cobra.Command{
 		Use: "down", Short: "Remove the lab that demo up built",
 		Example: "  edgespan demo down",
 		Args:    term.ExactArgs(0, ""),
@@ -104,32 +104,24 @@ func (a demoProgram) demo(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	defer func() {
-		// Clean up after an interrupt too.
-		downCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), downTimeout)
-		defer cancel()
-		if downErr := l.Down(downCtx); downErr != nil {
-			err = errors.Join(err, fmt.Errorf("demo: remove lab: %w", downErr))
-		}
-	}()
+	defer func() { err = errors.Join(err, remove(ctx, l)) }()
 	d, err := newDemoRun(a, l)
 	if err != nil {
 		return err
 	}
-	began := time.Now()
 	for _, s := range d.steps() {
 		d.runStep(ctx, s)
 	}
-	a.Printf("")
-	t := term.Table{Head: []string{"STEP", "SEEN", "OK"}, Rows: d.rows, Wide: true}
-	if err := t.Write(a.Out, a.Color); err != nil {
-		return err
+	return d.end(func() string { return l.LastWords(10) })
+}
+
+// remove removes a lab, after an interrupt too.
+func remove(ctx context.Context, l *lab.Lab) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), downTimeout)
+	defer cancel()
+	if err := l.Down(ctx); err != nil {
+		return fmt.Errorf("demo: remove lab: %w", err)
 	}
-	if d.failed > 0 {
-		return fmt.Errorf("demo: %d of %d steps failed: the daemon's last log lines:\n%s", d.failed, len(d.rows),
-			d.lab.LastWords(10))
-	}
-	a.Printf("all %d steps passed in %s", len(d.rows), time.Since(began).Round(100*time.Millisecond))
 	return nil
 }
 

@@ -30,17 +30,23 @@ type step struct {
 	do    func(ctx context.Context) (seen string, err error)
 }
 
-// demoRun is one run of the demo.
-type demoRun struct {
+// report is what a demo has shown.
+type report struct {
 	a      demoProgram
-	lab    *lab.Lab
-	ex     example
-	node   *lab.Node
-	webIP  netip.Addr
-	ip     netip.Addr // the client's, of its newest lease
+	began  time.Time
 	rows   [][]string
 	failed int
 	over   bool // a vital step failed
+}
+
+// demoRun is one run of the demo.
+type demoRun struct {
+	report
+	lab   *lab.Lab
+	ex    example
+	node  *lab.Node
+	webIP netip.Addr
+	ip    netip.Addr // the client's, of its newest lease
 }
 
 func newDemoRun(a demoProgram, l *lab.Lab) (*demoRun, error) {
@@ -48,11 +54,25 @@ func newDemoRun(a demoProgram, l *lab.Lab) (*demoRun, error) {
 	if err != nil {
 		return nil, fmt.Errorf("demo: %w", err)
 	}
-	return &demoRun{a: a, lab: l, ex: ex}, nil
+	return &demoRun{report: report{a: a, began: time.Now()}, lab: l, ex: ex}, nil
+}
+
+// end prints the table of all steps. The error of failed steps ends with words of the daemon.
+func (d *report) end(words func() string) error {
+	d.a.Printf("")
+	t := term.Table{Head: []string{"STEP", "SEEN", "OK"}, Rows: d.rows, Wide: true}
+	if err := t.Write(d.a.Out, d.a.Color); err != nil {
+		return err
+	}
+	if d.failed > 0 {
+		return fmt.Errorf("demo: %d of %d steps failed: the daemon's last log lines:\n%s", d.failed, len(d.rows), words())
+	}
+	d.a.Printf("all %d steps passed in %s", len(d.rows), time.Since(d.began).Round(100*time.Millisecond))
+	return nil
 }
 
 // runStep runs one step and prints its result at once.
-func (d *demoRun) runStep(ctx context.Context, s step) {
+func (d *report) runStep(ctx context.Context, s step) {
 	if d.over {
 		d.rows = append(d.rows, []string{s.name, "skipped", "-"})
 		d.failed++
@@ -308,12 +328,17 @@ func (d *demoRun) removed(ctx context.Context) (string, error) {
 			return "", err
 		}
 	}
-	// No status shows when the host's own chains and sysctls are removed, which happens after the last network.
+	return nothingLeft(ctx, d.lab)
+}
+
+// nothingLeft waits until nothing of edgespan is left in a lab's node. No status shows when the host's own chains and
+// sysctls are removed, which happens after the last network.
+func nothingLeft(ctx context.Context, l *lab.Lab) (string, error) {
 	tick := time.NewTicker(50 * time.Millisecond)
 	defer tick.Stop()
 	last := "not checked yet"
 	for {
-		left, err := d.leftovers(ctx)
+		left, err := leftovers(ctx, l)
 		switch {
 		case err == nil && left == "":
 			return "no link, rule or process of edgespan is left", nil
@@ -330,12 +355,12 @@ func (d *demoRun) removed(ctx context.Context) (string, error) {
 	}
 }
 
-// leftovers lists the objects of edgespan in the node's namespace.
-func (d *demoRun) leftovers(ctx context.Context) (string, error) {
-	const look = `ip -o link | grep -o ' es[0-9][a-z0-9]*' ; ip rule | grep -E '^2[0-2][0-9]{3}:' ;
+// leftovers lists the objects of edgespan in the namespace of a lab's node.
+func leftovers(ctx context.Context, l *lab.Lab) (string, error) {
+	const look = `ip -o link | grep -oE ' (es|evpn)[0-9][a-z0-9]*' ; ip rule | grep -E '^2[0-2][0-9]{3}:' ;
 iptables-save | grep -E '^(:|-A )ES' ; nft list tables bridge | grep ' es[0-9]' ;
 for p in $(ip netns pids "$1"); do grep -qsx dnsmasq /proc/$p/comm && echo dnsmasq $p; done; :`
-	r, err := d.lab.Exec(ctx, "node", "sh", "-c", look, "sh", d.lab.NS("node"))
+	r, err := l.Exec(ctx, "node", "sh", "-c", look, "sh", l.NS("node"))
 	if err == nil && r.Code != 0 {
 		err = fmt.Errorf("status %d: %s", r.Code, strings.TrimSpace(r.Err))
 	}
@@ -346,16 +371,18 @@ for p in $(ip netns pids "$1"); do grep -qsx dnsmasq /proc/$p/comm && echo dnsma
 }
 
 func (d *demoRun) apply(ctx context.Context, doc string) error {
-	r, err := d.lab.CLIWith(ctx, doc, "apply", "-f", "-")
-	if err == nil && r.Code != 0 {
-		err = fmt.Errorf("edgespan apply: exit %d: %s", r.Code, strings.TrimSpace(r.Err))
-	}
+	_, err := command(ctx, d.lab, doc, "apply", "-f", "-")
 	return err
 }
 
 // cli runs this program's command line against the lab's daemon.
 func (d *demoRun) cli(ctx context.Context, args ...string) (string, error) {
-	r, err := d.lab.CLI(ctx, args...)
+	return command(ctx, d.lab, "", args...)
+}
+
+// command runs this program's command line against the daemon of a lab.
+func command(ctx context.Context, l *lab.Lab, stdin string, args ...string) (string, error) {
+	r, err := l.CLIWith(ctx, stdin, args...)
 	if err == nil && r.Code != 0 {
 		err = fmt.Errorf("edgespan %s: exit %d: %s", strings.Join(args, " "), r.Code, strings.TrimSpace(r.Err))
 	}
