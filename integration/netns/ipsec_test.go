@@ -165,6 +165,10 @@ func TestIPsecAuthenticatesByCertificatesAndEAP(t *testing.T) {
 			t.Errorf("with another certificate, the peers have connected anew: %s, was %s", now, before)
 		}
 	})
+	t.Run("renewed files", func(t *testing.T) {
+		t.Parallel()
+		renewsFiles(t)
+	})
 	t.Run("EAP", func(t *testing.T) {
 		t.Parallel()
 		l, ca := newIPsecLab(t), newIPsecCA(t)
@@ -173,6 +177,50 @@ func TestIPsecAuthenticatesByCertificatesAndEAP(t *testing.T) {
 		l.up()
 		l.carries()
 	})
+}
+
+// renewsFiles renews the files that certificates are from, as programs do that know nothing of edgespan, and the node
+// itself with its own (auth: node).
+func renewsFiles(t *testing.T) {
+	t.Helper()
+	l, ca := newIPsecLab(t), newIPsecCA(t)
+	l.startSwanWith(ca, inAYear(), swanCert("auth = pubkey\n id = node.example", ""))
+	v := l.certified(ca, inAYear())
+	own := filepath.Join(l.dir, "own.pem") // as one file of the node's own identity
+	issue := func() {
+		next := l.certified(ca, inAYear()).IPsec.Local
+		v.IPsec.Local.Certificate, v.IPsec.Local.Key = next.Certificate, next.Key
+		if err := os.WriteFile(own, []byte(next.Certificate+next.Key), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	v.IPsec.Files = []string{own}
+	issue()
+	l.put(v)
+	l.up()
+	l.carries()
+	before := l.status().Peers[0].SPIs
+	if have, found := l.observe(); !found || have.Text() != v.Text() {
+		t.Errorf("observed %q, want %q", have.Text(), v.Text())
+	}
+	issue()
+	if have, found := l.observe(); !found || have.Text() == v.Text() {
+		t.Error("another certificate in the file is not seen")
+	}
+	l.put(v)
+	if have, found := l.observe(); !found || have.Text() != v.Text() {
+		t.Errorf("with the new one, observed %q, want %q", have.Text(), v.Text())
+	}
+	l.carries()
+	if now := l.status().Peers[0].SPIs; now != before {
+		t.Errorf("the peers have connected anew: %s, was %s", now, before)
+	}
+	if err := os.Remove(own); err != nil {
+		t.Fatal(err)
+	}
+	if have, found := l.observe(); !found || have.Text() != v.Text() {
+		t.Errorf("without the file, what stands is to be replaced: %q", have.Text())
+	}
 }
 
 func TestIPsecHasSeveralChildren(t *testing.T) {

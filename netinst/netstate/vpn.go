@@ -71,6 +71,8 @@ type IPsec struct {
 	// Rekey are the lives of a CHILD_SA and of the IKE_SA in seconds, after which new keys are made; 0 for the defaults.
 	RekeyChild, RekeyIKE int
 	NoMOBIKE             bool // RFC 4555
+	// Files are files that certificates or keys were read from. A change of one is a change of the tunnel.
+	Files []string
 }
 
 // IPsecEnd is how one end of an IKEv2 connection shows who it is.
@@ -91,7 +93,7 @@ type IPsecChild struct {
 }
 
 // vpnLinkPrefix and a number are the name of a tunnel's link. Host state that is the same for every network matches the
-// prefix.
+// prefix and a digit.
 const vpnLinkPrefix = "evpn"
 
 // VPNLink returns the link of the tunnel of network n, and VPNName the name of the tunnel.

@@ -35,15 +35,23 @@ func (h *Host) putTunnel(ctx context.Context, v netstate.VPN) error {
 	if h.who == nil {
 		return fmt.Errorf("show the node's certificate: %w", pki.ErrNotJoined)
 	}
-	own, err := h.who()
-	if err != nil {
-		return err
+	for {
+		own, err := h.who()
+		if err != nil {
+			return err
+		}
+		x := *v.IPsec
+		x.Local.Auth, x.Local.Certificate, x.Local.Key = "pubkey", own.Certificate, own.Key
+		x.Remote.CA, x.Files = cmp.Or(x.Remote.CA, own.CA), []string{own.Path}
+		given := v
+		given.IPsec = &x
+		if err := h.vpn.Put(ctx, given); err != nil {
+			return err
+		}
+		if now, err := h.who(); err != nil || now == own || ctx.Err() != nil {
+			return nil // otherwise it was renewed meanwhile, and the tunnel has the old one beside the digest of the new one
+		}
 	}
-	x := *v.IPsec
-	x.Local.Auth, x.Local.Certificate, x.Local.Key = "pubkey", own.Certificate, own.Key
-	x.Remote.CA = cmp.Or(x.Remote.CA, own.CA)
-	v.IPsec = &x
-	return h.vpn.Put(ctx, v)
 }
 
 // TunnelStatus asks the tunnel of a network for its state. It returns by ctx's

@@ -230,8 +230,9 @@ func IsUnknownCA(err error) bool {
 	return err != nil && strings.Contains(err.Error(), x509.UnknownAuthorityError{}.Error())
 }
 
-// Identity is a node's certificate with its key and the roots that it trusts, as PEM texts for other programs.
-type Identity struct{ Certificate, Key, CA string }
+// Identity is a node's certificate with its key and the roots that it trusts, as PEM texts for other programs. Path is
+// the file that they are from, which changes when they are renewed.
+type Identity struct{ Certificate, Key, CA, Path string }
 
 // IdentityOf reads the identity in a node's state folder. Without one the error wraps ErrNotJoined.
 func IdentityOf(dir string) (Identity, error) {
@@ -250,5 +251,5 @@ func IdentityOf(dir string) (Identity, error) {
 		}
 		texts[i] = string(text)
 	}
-	return Identity{texts[0], texts[1], texts[2]}, nil
+	return Identity{texts[0], texts[1], texts[2], filepath.Join(dir, linkFile)}, nil
 }

@@ -153,6 +153,7 @@ func (t *Tunnels) Put(ctx context.Context, v netstate.VPN) error {
 	if v.IPsec == nil {
 		return fmt.Errorf("tunnel %s: not one of IPsec", v.Name)
 	}
+	files := filesOf(v.IPsec) // before they are read: one that changes in between is read again
 	secrets, err := secretsOf(v.IPsec)
 	if err != nil {
 		return err
@@ -160,7 +161,7 @@ func (t *Tunnels) Put(ctx context.Context, v netstate.VPN) error {
 	by := t.probed()
 	want := record{
 		Number: number, Name: v.Name, Link: v.Link, MTU: v.MTU, Mark: v.Mark, Generation: v.Generation, Limits: v.Limits,
-		By: by, Peer: peerOf(v.IPsec), Conn: connOf(v, by),
+		By: by, Peer: peerOf(v.IPsec), Conn: connOf(v, by), Files: files,
 	}
 	folder := t.folder(v.Name)
 	if len(filepath.Join(folder, socketFile)) > maxSocket {
@@ -277,6 +278,9 @@ func (t *Tunnels) Observe(ctx context.Context, number int) (netstate.VPN, bool, 
 	}
 	if mtu, up := t.linkState(r); !up || mtu != r.MTU {
 		v.MTU = -1
+	}
+	if r.isRenewed() {
+		v.Generation = 0 // no desired one is like that
 	}
 	t.keep(t.tunnel(number), r)
 	return v, true, nil

@@ -1,10 +1,13 @@
 package ipsec
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"edgespan/netinst/netstate"
 	"edgespan/platform/proc"
@@ -32,6 +35,8 @@ type record struct {
 	Ports      ports                  `json:"ports"`
 	Peer       peer                   `json:"peer"`
 	Conn       map[string]any         `json:"conn"` // as it is loaded, without remote_addrs
+	// Files are the digests of the files that certificates and keys are from, by path.
+	Files map[string]string `json:"files,omitempty"`
 }
 
 func read(folder string) (record, error) {
@@ -70,4 +75,34 @@ func normal(conn map[string]any) map[string]any {
 		_ = json.Unmarshal(b, &out) // what was just marshaled
 	}
 	return out
+}
+
+// filesOf returns the digests of the files that the certificates and keys of a connection are from, by path. One that
+// can't be read has none: the tunnel is not made without it, and one that stands keeps what it has.
+func filesOf(c *netstate.IPsec) map[string]string {
+	out := map[string]string{}
+	for _, path := range append([]string{c.Local.Certificate, c.Local.Key, c.Local.CA, c.Remote.CA}, c.Files...) {
+		if !strings.HasPrefix(path, "/") {
+			continue
+		}
+		if text, err := readMaterial(path); err == nil {
+			out[path] = digest(text)
+		}
+	}
+	return out
+}
+
+func digest(text string) string {
+	sum := sha256.Sum256([]byte(text))
+	return hex.EncodeToString(sum[:])
+}
+
+// isRenewed reports whether a file has other certificates or keys than charon was given.
+func (r record) isRenewed() bool {
+	for path, was := range r.Files {
+		if text, err := readMaterial(path); err == nil && digest(text) != was {
+			return true
+		}
+	}
+	return false
 }
