@@ -220,7 +220,7 @@ var mayImport = map[string][]string{
 	"platform/vpn/wireguard": {
 		"netinst/netstate", "platform/dump", "platform/proc", "platform/store", "platform/vpn/wireguard/helper",
 	},
-	"platform/vpn/wireguard/helper": {},
+	"platform/vpn/wireguard/helper": {"netinst/netstate"},
 	"platform/watch":                {"netinst/netstate", "platform/proc"},
 	"platform/store/backend":        {"config/kv"},
 	"platform/store/bolt":           {"config", "config/kv", "platform/store/backend"},

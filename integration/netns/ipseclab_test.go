@@ -65,6 +65,9 @@ func newIPsecLab(t testing.TB) *ipsecLab {
 	}
 	l.dir = dir
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	if err := os.Chmod(dir, 0o755); err != nil { // like that of the run folder: a charon is not root
+		t.Fatal(err)
+	}
 	for _, w := range []struct {
 		ns         *netns.NS
 		link, addr string
@@ -88,7 +91,7 @@ func newIPsecLab(t testing.TB) *ipsecLab {
 	t.Cleanup(func() {
 		l.tunnels.Close()
 		if t.Failed() {
-			for _, file := range []string{"out", "log"} {
+			for _, file := range []string{"out", "own/log"} {
 				text, _ := os.ReadFile(filepath.Join(dir, "run", "ni", "3", "vpn", file))
 				t.Logf("%s of charon:\n%s", file, text[max(0, len(text)-6000):])
 			}

@@ -129,7 +129,7 @@ func TestIPsecWithstandsAFlood(t *testing.T) {
 	l.up()
 	before := memoryOf(t, l.charonPID(3))
 	largest := int64(0)
-	log := filepath.Join(l.dir, "run", "ni", "3", "vpn", "log")
+	log := filepath.Join(l.dir, "run", "ni", "3", "vpn", "own", "log")
 	err := proc.In(l.router.Path, func() error {
 		c, err := net.Dial("udp", "198.18.1.2:500")
 		if err != nil {

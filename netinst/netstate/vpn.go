@@ -92,6 +92,9 @@ type IPsecChild struct {
 	Local, Remote []netip.Prefix
 }
 
+// VPNUser is the user that the processes of tunnels become, if the machine has it.
+const VPNUser = "edgespan-vpn"
+
 // vpnLinkPrefix and a number are the name of a tunnel's link. Host state that is the same for every network matches the
 // prefix and a digit.
 const vpnLinkPrefix = "evpn"

@@ -78,8 +78,15 @@ func (r *Runner) launch(argv []string, out string, c Confinement, through func(f
 		return Ident{}, fmt.Errorf("open output: %w", err)
 	}
 	defer file.Close()
+	if c.User != nil {
+		argv = c.limited(argv)
+	}
 	cmd := exec.Command(argv[0], argv[1:]...) //nolint:noctx // it outlives the daemon and every context
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	if c.User != nil {
+		cmd.SysProcAttr.Credential = &syscall.Credential{Uid: c.User.UID, Gid: c.User.GID}
+		cmd.SysProcAttr.AmbientCaps = c.Keep
+	}
 	cmd.Dir = "/"
 	cmd.Stdout, cmd.Stderr = file, file
 	if err := through(cmd.Start); err != nil {

@@ -4,8 +4,10 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/user"
 	"runtime"
 	"slices"
+	"strconv"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -22,10 +24,32 @@ type Confinement struct {
 	Files  uint64    // open files
 	// FileSize bounds each file that it writes; what it would write beyond gets lost.
 	FileSize uint64
+	// User is whom the helper runs as, with the capabilities of Keep; nil: as the daemon.
+	User *User
 	// Netfilter allows sockets to the kernel's packet filter, for a helper that fills sets.
 	Netfilter bool
 	// apart means that the daemon makes the helper's UDP sockets.
 	apart bool
+}
+
+// User is a user and its group, by numbers.
+type User struct{ UID, GID uint32 }
+
+// LookupUser returns a user of the machine, nil if there is none of that name.
+func LookupUser(name string) *User {
+	u, err := user.Lookup(name)
+	if err != nil {
+		return nil
+	}
+	uid, err := strconv.ParseUint(u.Uid, 10, 32)
+	if err != nil {
+		return nil
+	}
+	gid, err := strconv.ParseUint(u.Gid, 10, 32)
+	if err != nil {
+		return nil
+	}
+	return &User{uint32(uid), uint32(gid)}
 }
 
 // start calls f, which starts a process, on a confined thread in the network namespace at path.
@@ -100,6 +124,21 @@ func (c Confinement) thread() (listener int, err error) {
 		return -1, fmt.Errorf("install seccomp filter: %w", errno)
 	}
 	return -1, nil
+}
+
+// limited returns argv with a shell around it that sets the resource limits: those of another user's process take
+// CAP_SYS_RESOURCE, which root may lack.
+func (c Confinement) limited(argv []string) []string {
+	line := "ulimit -c 0"
+	for _, x := range []struct {
+		option      string
+		limit, unit uint64 // sh(1): POSIX's unit of files is 512 octets
+	}{{"-v", c.Memory, 1 << 10}, {"-n", c.Files, 1}, {"-f", c.FileSize, 512}} {
+		if x.limit > 0 {
+			line += fmt.Sprintf(" && ulimit %s %d", x.option, x.limit/x.unit)
+		}
+	}
+	return append([]string{"sh", "-c", line + ` && exec "$@"`, "sh"}, argv...)
 }
 
 // limit sets the resource limits of a started process.

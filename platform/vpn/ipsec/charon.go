@@ -61,20 +61,22 @@ func (t *Tunnels) start(ctx context.Context, r record) (proc.Ident, error) {
 		return proc.Ident{}, err
 	}
 	folder := t.folder(r.Name)
-	if err := errors.Join(os.MkdirAll(folder, 0o700), os.Chmod(folder, 0o700)); err != nil {
-		return proc.Ident{}, fmt.Errorf("make folder: %w", err)
+	confinement := confinement
+	confinement.User = userOf(r.By)
+	if err := makeFolder(folder, confinement.User); err != nil {
+		return proc.Ident{}, err
 	}
-	for _, left := range []string{recordFile, socketFile, logFile, dnsFile} {
-		if err := os.Remove(filepath.Join(folder, left)); err != nil && !errors.Is(err, os.ErrNotExist) {
-			return proc.Ident{}, fmt.Errorf("clear folder: %w", err)
-		}
+	if err := makeOwn(filepath.Join(folder, ownFolder), confinement.User); err != nil {
+		return proc.Ident{}, err
 	}
-	for _, made := range []string{outFile, logFile} { // with the right mode
-		if err := writeFile(filepath.Join(folder, made), nil); err != nil {
-			return proc.Ident{}, fmt.Errorf("make log: %w", err)
-		}
+	if err := os.Remove(filepath.Join(folder, recordFile)); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return proc.Ident{}, fmt.Errorf("clear folder: %w", err)
 	}
-	if err := writeFile(filepath.Join(folder, configFile), []byte(r.Config)); err != nil {
+	if err := writeFile(filepath.Join(folder, outFile), nil); err != nil { // with the right mode
+		return proc.Ident{}, fmt.Errorf("make log: %w", err)
+	}
+	file := filepath.Join(folder, configFile)
+	if err := errors.Join(writeFile(file, []byte(r.Config)), shareWith(confinement.User, file, 0o640)); err != nil {
 		return proc.Ident{}, fmt.Errorf("write configuration: %w", err)
 	}
 	// charon gets this environment only, and no signal when its log is full. Few arenas keep its memory small.
@@ -96,6 +98,66 @@ func (t *Tunnels) start(ctx context.Context, r record) (proc.Ident, error) {
 		return proc.Ident{}, errors.Join(err, id.Stop(context.WithoutCancel(ctx), stopGrace))
 	}
 	return id, nil
+}
+
+// userOf returns whom a charon runs as, nil for root: on machines without that user, and where only root may make a tun
+// device.
+func userOf(by string) *proc.User {
+	if by == byProcess {
+		if info, err := os.Stat("/dev/net/tun"); err != nil || info.Mode().Perm()&0o006 != 0o006 {
+			return nil
+		}
+	}
+	return proc.LookupUser(netstate.VPNUser)
+}
+
+// makeFolder makes the folder of a tunnel, which a charon may enter.
+func makeFolder(folder string, u *proc.User) error {
+	if err := errors.Join(os.MkdirAll(filepath.Dir(folder), 0o755), os.MkdirAll(folder, 0o700),
+		shareWith(u, folder, 0o710)); err != nil {
+		return fmt.Errorf("make folder: %w", err)
+	}
+	return nil
+}
+
+// shareWith gives the group of a user what a mode says.
+func shareWith(u *proc.User, path string, mode os.FileMode) error {
+	if u == nil {
+		return os.Chmod(path, mode&0o700)
+	}
+	return errors.Join(os.Lchown(path, 0, int(u.GID)), os.Chmod(path, mode))
+}
+
+// makeOwn makes the folder in which a charon writes, anew: whatever it has put there, by whatever name, is gone.
+func makeOwn(folder string, u *proc.User) error {
+	if err := errors.Join(os.RemoveAll(folder), os.Mkdir(folder, 0o700)); err != nil {
+		return fmt.Errorf("make folder: %w", err)
+	}
+	log := filepath.Join(folder, filepath.Base(logFile))
+	if err := writeFile(log, nil); err != nil { // with the right mode
+		return fmt.Errorf("make log: %w", err)
+	}
+	if u == nil {
+		return nil
+	}
+	for _, path := range []string{log, folder} {
+		if err := os.Lchown(path, int(u.UID), int(u.GID)); err != nil {
+			return fmt.Errorf("make folder: %w", err)
+		}
+	}
+	return nil
+}
+
+// openOwn opens a file in the folder of a charon, which may be hostile: no link leads elsewhere, and no pipe waits.
+func openOwn(path string, flags int) (*os.File, error) {
+	f, err := os.OpenFile(path, flags|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, err
+	}
+	if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() {
+		return nil, errors.Join(err, fmt.Errorf("%s: must be a regular file", path), f.Close())
+	}
+	return f, nil
 }
 
 // awaitStart waits until a charon answers.
@@ -243,9 +305,18 @@ func (t *Tunnels) lastWords(name string) string {
 	const maxWords = 1 << 10
 	words := ""
 	for _, file := range []string{outFile, logFile} {
-		b, err := os.ReadFile(filepath.Join(t.folder(name), file))
-		if err == nil && len(b) > 0 {
-			words += "; " + strings.Join(strings.FieldsFunc(string(b[max(0, len(b)-maxWords):]), isNewline), "; ")
+		f, err := openOwn(filepath.Join(t.folder(name), file), os.O_RDONLY)
+		if err != nil {
+			continue
+		}
+		b := make([]byte, maxWords)
+		st, err := f.Stat()
+		if err == nil {
+			n, _ := f.ReadAt(b, max(0, st.Size()-maxWords)) // io.EOF is the end
+			b = b[:n]
+		}
+		if f.Close(); err == nil && len(b) > 0 {
+			words += "; " + strings.Join(strings.FieldsFunc(string(b), isNewline), "; ")
 		}
 	}
 	return words

@@ -31,10 +31,11 @@ import (
 const (
 	recordFile = "charon.json"
 	configFile = "strongswan.conf"
-	outFile    = "out"  // of the process, before its log is open
-	logFile    = "log"  // of charon
-	socketFile = "vici" // its control socket
-	dnsFile    = "resolv.conf"
+	outFile    = "out" // of the process, before its log is open
+	ownFolder  = "own" // what is charon's own: it may write nowhere else
+	logFile    = ownFolder + "/log"
+	socketFile = ownFolder + "/vici" // its control socket
+	dnsFile    = ownFolder + "/resolv.conf"
 	stopGrace  = time.Second
 	askTime    = 3 * time.Second // for one answer of a charon
 	maxSocket  = 107             // bytes of the path of a socket, unix(7)

@@ -3,12 +3,14 @@ package ipsec
 import (
 	"encoding/json"
 	"encoding/pem"
+	"errors"
 	"fmt"
 	"net/netip"
 	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 
 	"edgespan/netinst/netstate"
@@ -238,4 +240,36 @@ func FuzzWordsOfTheLog(f *testing.F) {
 			t.Errorf("%q: said %q, lacks %v", line, w.said, w.lacks)
 		}
 	})
+}
+
+// A charon may be hostile: what it leaves in its folder leads to no other file, and holds up nothing.
+func TestWhatACharonLeavesIsNotFollowed(t *testing.T) {
+	dir := t.TempDir()
+	secret := filepath.Join(dir, "secret")
+	if err := os.WriteFile(secret, []byte("root's own\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	own := filepath.Join(dir, "own")
+	for name, leave := range map[string]func(path string) error{
+		"a link":   func(path string) error { return os.Symlink(secret, path) },
+		"a pipe":   func(path string) error { return syscall.Mkfifo(path, 0o600) },
+		"a folder": func(path string) error { return os.Mkdir(path, 0o700) },
+	} {
+		if err := makeOwn(own, nil); err != nil {
+			t.Fatal(err)
+		}
+		log := filepath.Join(dir, logFile)
+		if err := errors.Join(os.Remove(log), leave(log), leave(filepath.Join(dir, dnsFile))); err != nil {
+			t.Fatal(err)
+		}
+		if r := (logReader{path: log, at: logMax}); r.read() {
+			t.Errorf("%s is read as a log", name)
+		}
+		if got := assignedDNS(filepath.Join(dir, dnsFile)); got != nil {
+			t.Errorf("%s is a list of servers: %v", name, got)
+		}
+	}
+	if text, err := os.ReadFile(secret); err != nil || string(text) != "root's own\n" {
+		t.Errorf("the file of another is %q, %v", text, err)
+	}
 }

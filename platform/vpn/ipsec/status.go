@@ -183,7 +183,7 @@ func (t totals) sums() (in, out uint64) {
 
 // assignedDNS are the servers that charon's plugin resolve has written.
 func assignedDNS(path string) []netip.Addr {
-	f, err := os.Open(path)
+	f, err := openOwn(path, os.O_RDONLY)
 	if err != nil {
 		return nil
 	}

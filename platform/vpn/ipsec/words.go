@@ -23,7 +23,7 @@ type logReader struct {
 
 // read reads the new lines and reports whether there are any. A log that can't be read now can be at the next time.
 func (l *logReader) read() bool {
-	f, err := os.OpenFile(l.path, os.O_RDWR, 0)
+	f, err := openOwn(l.path, os.O_RDWR)
 	if err != nil {
 		return false
 	}
@@ -35,7 +35,7 @@ func (l *logReader) read() bool {
 	if st.Size() < l.at {
 		l.at, l.rest = 0, nil
 	}
-	text, err := io.ReadAll(io.NewSectionReader(f, l.at, st.Size()-l.at))
+	text, err := io.ReadAll(io.NewSectionReader(f, l.at, min(st.Size()-l.at, int64(confinement.FileSize))))
 	l.at += int64(len(text))
 	if err != nil {
 		return false

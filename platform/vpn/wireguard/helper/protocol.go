@@ -1,12 +1,14 @@
 package helper
 
+import "edgespan/netinst/netstate"
+
 const (
 	// Command is the word of the command line that runs a helper.
 	Command = "wireguard-tunnel"
 	// SocketName is the name of a helper's socket in its folder.
 	SocketName = "wg.sock"
 	// User is the user that a helper becomes, if the machine has it.
-	User = "edgespan-vpn"
+	User = netstate.VPNUser
 
 	// NotesRequest asks for what the helper has noticed: lines KIND=ADDRESS SECONDS, the time as in Unix time.
 	NotesRequest = "notes=1"
