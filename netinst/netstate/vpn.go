@@ -72,7 +72,7 @@ type IPsec struct {
 	RekeyChild, RekeyIKE int
 	NoMOBIKE             bool // RFC 4555
 	// Files are files that certificates or keys were read from. A change of one is a change of the tunnel.
-	Files []string
+	Files []string `json:",omitempty"`
 }
 
 // IPsecEnd is how one end of an IKEv2 connection shows who it is.
