@@ -305,6 +305,7 @@ var mayImport = map[string][]string{
 		"cmd/edgespan/fleetcli", "cmd/edgespan/reach", "cmd/term", "config",
 		"config/httpapi/nodeapi", "config/httpapi/rest", "netinst/doctor", "platform/facts", "pubsub/loglevel",
 	},
+	"cmd/edgespan/shellcli": {"actors/shell/protocol", "cmd/term", "config"},
 	"cmd/edgespan/supportcli": {
 		"cmd/edgespan/reach", "cmd/term", "config", "config/httpapi/nodeapi", "config/httpapi/rest",
 		"config/layers/metadata", "config/layers/schema", "config/nodeconf/commitconfirm", "config/layers/redact",
