@@ -13,6 +13,7 @@ import (
 	"edgespan/cmd/edgespan/nodecli"
 	"edgespan/cmd/edgespan/reach"
 	"edgespan/cmd/edgespan/supportcli"
+	"edgespan/cmd/edgespan/top"
 	"edgespan/cmd/edgespan/tunnel"
 	"edgespan/cmd/term"
 
@@ -48,7 +49,7 @@ func newRoot(a *reach.App) *cobra.Command {
 	node.AddCommand(fleetcli.NodeCommands(a)...)
 	root.AddCommand(node, daemon.NewJoin(a))
 	root.AddCommand(nodecli.Commands(a)...)
-	root.AddCommand(supportcli.New(a, version), tunnel.New())
+	root.AddCommand(supportcli.New(a, version), top.New(a), tunnel.New())
 	root.AddCommand(demo.Commands(a.Streams)...)
 	inGroup("node", root.Commands())
 	fleet := slices.Concat(fleetcli.Commands(a), configdbcli.Commands(a), []*cobra.Command{reach.NewContext(a)})

@@ -232,7 +232,8 @@ var mayImport = map[string][]string{
 	// Wiring.
 	"cmd/edgespan": {
 		"cmd/edgespan/configdbcli", "cmd/edgespan/daemon", "cmd/edgespan/demo", "cmd/edgespan/fleetcli",
-		"cmd/edgespan/layerscli", "cmd/edgespan/nodecli", "cmd/edgespan/reach", "cmd/edgespan/supportcli", "cmd/edgespan/tunnel", "cmd/term",
+		"cmd/edgespan/layerscli", "cmd/edgespan/nodecli", "cmd/edgespan/reach", "cmd/edgespan/supportcli", "cmd/edgespan/top",
+		"cmd/edgespan/tunnel", "cmd/term",
 	},
 	"cmd/edgespan-controller": {
 		"cmd/edgespan-controller/offline", "cmd/edgespan-controller/serve", "cmd/edgespan-controller/simulate",
@@ -312,6 +313,9 @@ var mayImport = map[string][]string{
 		"netinst/doctor", "platform/confdir", "platform/daemon", "platform/facts", "platform/store",
 		"platform/support",
 	},
+	"cmd/edgespan/top": {
+		"cmd/edgespan/reach", "cmd/term", "config/httpapi/nodeapi", "config/httpapi/rest",
+	},
 	"cmd/edgespan/tunnel": {"cmd/term", "platform/vpn/wireguard/helper"},
 	"cmd/edgespan/reach":  {"cmd/term", "config/httpapi/fleetapi", "config/httpapi/nodeapi", "platform/store"},
 	"cmd/term":            {"config", "config/httpapi/fleetapi", "config/httpapi/rest", "platform/confdir", "platform/pki", "pubsub/loglevel"},
@@ -374,6 +378,7 @@ var testsMayImport = map[string][]string{
 	"cmd/edgespan/layerscli":      {"cmd/edgespan/clitest", "cmd/edgespan/reach"},
 	"cmd/edgespan/nodecli":        {"cmd/edgespan/clitest", "config/events"},
 	"cmd/edgespan/supportcli":     {"cmd/edgespan/clitest"},
+	"cmd/edgespan/top":            {"cmd/edgespan/clitest"},
 	"config/fleet/backup":         {"config/layers"},
 	"config/fleet/controllerconf": {"config/layers/schema"},
 	"config/fleet/history": {
