@@ -227,6 +227,7 @@ var mayImport = map[string][]string{
 	"platform/store/conformance":    {"config/kv", "platform/store/backend"},
 	"platform/store/etcd":           {"config/kv", "platform/store/backend"},
 	"platform/store/etcd/etcdtest":  {},
+	"platform/tty":                  {},
 	"platform/vpn/ipsec":            {"netinst/netstate", "platform/pki", "platform/proc"},
 
 	// Wiring.
@@ -314,7 +315,7 @@ var mayImport = map[string][]string{
 		"platform/support",
 	},
 	"cmd/edgespan/top": {
-		"cmd/edgespan/reach", "cmd/term", "config/httpapi/nodeapi", "config/httpapi/rest",
+		"cmd/edgespan/reach", "cmd/term", "config/httpapi/nodeapi", "config/httpapi/rest", "platform/tty",
 	},
 	"cmd/edgespan/tunnel": {"cmd/term", "platform/vpn/wireguard/helper"},
 	"cmd/edgespan/reach":  {"cmd/term", "config/httpapi/fleetapi", "config/httpapi/nodeapi", "platform/store"},

@@ -18,7 +18,7 @@ const maxLine = 16 << 10
 // hold a word together, and # starts a comment that ends with the line.
 func Split(script string) ([][]string, error) {
 	if len(script) > maxLine {
-		return nil, term.Usagef("line: %d bytes: must be at most %d", len(script), maxLine)
+		return nil, term.Usagef("line: %d bytes: must be at limit %d", len(script), maxLine)
 	}
 	var s splitter
 	for _, r := range script {
@@ -92,7 +92,7 @@ func Parse(words []string, write bool) (protocol.Request, error) {
 		return protocol.Request{}, term.NotOneOf("command", words[0], opNames())
 	}
 	args := words[1:]
-	need, most := bounds(op)
+	need, limit := bounds(op)
 	if op.Faults && len(args) > 0 && (args[0] == "list" || args[0] == "clear") {
 		need = 1
 	}
@@ -100,8 +100,8 @@ func Parse(words []string, write bool) (protocol.Request, error) {
 	case len(args) < need:
 		return protocol.Request{}, term.Usagef("%s: %s missing: must be %s", op.Name,
 			term.Many(need-len(args), "argument"), usage(op))
-	case len(args) > most:
-		return protocol.Request{}, term.Usagef("%s: unexpected argument: must be %s", config.Quote(args[most]), usage(op))
+	case len(args) > limit:
+		return protocol.Request{}, term.Usagef("%s: unexpected argument: must be %s", config.Quote(args[limit]), usage(op))
 	case op.Writes && !write:
 		return protocol.Request{}, term.WithClass(term.ExitPermission,
 			fmt.Errorf("%s: changes the node: must be in a shell that was started with --write", op.Name))
@@ -127,8 +127,8 @@ func After(words []string) Next {
 		return Next{Help: config.Quote(words[0]) + ": unknown command: '?' lists them"}
 	}
 	next, at := Next{Help: usage(op) + ": " + op.Summary}, len(words)-1
-	_, most := bounds(op)
-	if at >= most {
+	_, limit := bounds(op)
+	if at >= limit {
 		next.Help += "; nothing more may follow"
 	}
 	if at < len(op.Args) {
@@ -157,14 +157,14 @@ func opNames() []string {
 }
 
 // bounds returns how many arguments an operation needs and takes: optional ones have brackets in its usage.
-func bounds(op protocol.Op) (need, most int) {
+func bounds(op protocol.Op) (need, limit int) {
 	for word := range strings.FieldsSeq(op.Usage) {
-		most++
+		limit++
 		if word[0] != '[' {
 			need++
 		}
 	}
-	return need, most
+	return need, limit
 }
 
 func usage(op protocol.Op) string { return strings.TrimSpace(op.Name + " " + op.Usage) }

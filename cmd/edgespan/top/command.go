@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"strconv"
 	"strings"
 	"time"
@@ -14,6 +15,7 @@ import (
 	"edgespan/cmd/term"
 	"edgespan/config/httpapi/nodeapi"
 	"edgespan/config/httpapi/rest"
+	"edgespan/platform/tty"
 )
 
 // lookTimeout bounds one look at the daemon: a frozen one must not freeze the screen.
@@ -40,8 +42,8 @@ func New(a *reach.App) *cobra.Command {
 		Example: "  edgespan top\n  edgespan top --once",
 		Long: `top shows ports with their latency, networks, apps and the daemon's actors, what needs attention
 first. It refreshes until interrupted (Ctrl-C). A daemon that does not answer is shown as
-such, above what it said last. The size of the screen is taken from COLUMNS and LINES, else
-80 x 24; --once prints one frame of any height.`,
+such, above what it said last. The size of the screen is the terminal's, else that of COLUMNS and
+LINES, else 80 x 24; --once prints one frame of any height.`,
 		Args: term.ExactArgs(0, ""),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if o.interval < 100*time.Millisecond {
@@ -60,7 +62,7 @@ func run(ctx context.Context, a *reach.App, o options) error {
 	c := a.Client()
 	defer c.Close()
 	var m Model
-	width := size(a.Env("COLUMNS"), defaultWidth)
+	width, height := screenOf(a)
 	if o.once {
 		s := look(ctx, c)
 		if s.Err != nil {
@@ -70,7 +72,14 @@ func run(ctx context.Context, a *reach.App, o options) error {
 		_, err := fmt.Fprintln(a.Out, strings.Join(m.Lines(width, maxSize, o.ascii), "\n"))
 		return err
 	}
-	height := size(a.Env("LINES"), defaultHeight)
+	if f, ok := a.Out.(*os.File); ok {
+		if !tty.Is(f) {
+			return term.Usagef("stdout: no terminal: must be one, or use --once")
+		}
+		// Another screen, without a cursor: what was on the terminal comes back at the end.
+		_, _ = fmt.Fprint(f, "\x1b[?1049h\x1b[?25l")
+		defer func() { _, _ = fmt.Fprint(f, "\x1b[?25h\x1b[?1049l") }()
+	}
 	tick := time.NewTicker(o.interval)
 	defer tick.Stop()
 	for {
@@ -79,6 +88,7 @@ func run(ctx context.Context, a *reach.App, o options) error {
 			return nil // interrupted, which is how top ends
 		}
 		m.Add(s)
+		width, height = screenOf(a) // it may have been resized
 		if _, err := fmt.Fprint(a.Out, paint(m.Lines(width, height-1, o.ascii))); err != nil {
 			return fmt.Errorf("write screen: %w", err)
 		}
@@ -108,6 +118,16 @@ func look(ctx context.Context, c *nodeapi.Client) Sample {
 // paint writes over the screen in place: each line clears only its own rest, so that nothing flickers.
 func paint(lines []string) string {
 	return "\x1b[H" + strings.Join(lines, "\x1b[K\r\n") + "\x1b[K\r\n\x1b[J"
+}
+
+// screenOf returns the columns and lines of the screen.
+func screenOf(a *reach.App) (width, height int) {
+	if f, ok := a.Out.(*os.File); ok {
+		if w, h, ok := tty.Size(f); ok {
+			return min(w, maxSize), min(h, maxSize)
+		}
+	}
+	return size(a.Env("COLUMNS"), defaultWidth), size(a.Env("LINES"), defaultHeight)
 }
 
 // size reads a size of the terminal from the environment.

@@ -171,11 +171,33 @@ func (m *Model) apps() section {
 func (m *Model) actors() section {
 	s := section{title: "actors", head: []string{"ACTOR", "STATE", "RESTARTS", "MESSAGES", "ERROR"},
 		widths: []int{28, 11, 9, 9}}
+	names := m.names()
 	for _, r := range m.last.Items["actor"] {
 		a := nodeapi.As(r.Status, nodeapi.ActorStatus{})
-		s.add(a.State != "running", r.ID, a.State, fmt.Sprint(a.Crashes), fmt.Sprint(a.Messages), a.Last)
+		s.add(a.State != "running", named(r.ID, names), a.State, fmt.Sprint(a.Crashes), fmt.Sprint(a.Messages), a.Last)
 	}
 	return s.sorted()
+}
+
+// names returns the display names of networks and apps by UUID.
+func (m *Model) names() map[string]string {
+	names := map[string]string{}
+	for _, r := range m.last.Items["ni"] {
+		names[r.ID] = nodeapi.As(r.Status, nodeapi.NetworkStatus{}).DisplayName
+	}
+	for _, r := range m.last.Items["app"] {
+		names[r.ID] = nodeapi.As(r.Status, nodeapi.AppStatus{}).DisplayName
+	}
+	return names
+}
+
+// named returns the path of an actor with names in place of UUIDs.
+func named(id string, names map[string]string) string {
+	parts := strings.Split(id, "/")
+	for i, p := range parts {
+		parts[i] = cmp.Or(names[p], p)
+	}
+	return strings.Join(parts, "/")
 }
 
 func (s *section) add(bad bool, cells ...string) {

@@ -5,7 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
+	"net"
 	"strings"
 	"testing"
 	"time"
@@ -33,7 +33,7 @@ func sample(networks, at int) Sample {
 		"app": {{ID: "a", Status: nodeapi.AppStatus{DisplayName: "web", Activated: true}}},
 		"actor": {
 			{ID: "router", Status: nodeapi.ActorStatus{State: "running", Messages: 42}},
-			{ID: "router/ni-1", Status: nodeapi.ActorStatus{State: "restarting", Crashes: 3, Last: "index out of range"}},
+			{ID: "router/ni/1/watcher", Status: nodeapi.ActorStatus{State: "restarting", Crashes: 3, Last: "index out of range"}},
 		},
 	}
 	for i := range networks {
@@ -61,7 +61,7 @@ net-000              Present                es1     -          -
 APP                  STATE                  ADAPTERS   ERROR
 web                  ready                  0/0        -
 ACTOR                        STATE       RESTARTS  MESSAGES  ERROR
-router/ni-1                  restarting  3         0         index out of range
+router/ni/net-001/watcher    restarting  3         0         index out of range
 router                       running     0         42        -`
 	if got := strings.Join(m.Lines(80, 24, true), "\n"); got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
@@ -88,7 +88,7 @@ func TestAHundredNetworksFitEachScreenAndHideNothingBad(t *testing.T) {
 		if size[1] < 24 {
 			continue
 		}
-		for _, want := range []string{"net-099", "more", "web", "router/ni-1", "wan"} {
+		for _, want := range []string{"net-099", "more", "web", "router/ni/net", "wan"} {
 			if !strings.Contains(text, want) {
 				t.Errorf("%v: %s is not shown:\n%s", size, want, text)
 			}
@@ -160,14 +160,12 @@ func TestNoDaemonIsUnreachable(t *testing.T) {
 
 // A daemon that accepts and never answers ends a look at its deadline, and the screen says so.
 func TestAFrozenDaemonDoesNotFreezeTop(t *testing.T) {
-	free := make(chan struct{})
-	socket := clitest.ServeHandler(t, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
-		select {
-		case <-free:
-		case <-r.Context().Done():
-		}
-	}))
-	defer close(free)
+	socket := clitest.Scratch(t) + "/frozen.sock"
+	l, err := net.Listen("unix", socket) // nobody accepts
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
 	ctx, cancel := context.WithTimeout(t.Context(), 5*lookTimeout)
 	defer cancel()
 	c := nodeapi.NewClient(socket)
