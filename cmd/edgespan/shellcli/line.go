@@ -18,7 +18,7 @@ const maxLine = 16 << 10
 // hold a word together, and # starts a comment that ends with the line.
 func Split(script string) ([][]string, error) {
 	if len(script) > maxLine {
-		return nil, term.Usagef("line: %d bytes: must be at limit %d", len(script), maxLine)
+		return nil, term.Usagef("line: %d bytes: must be at most %d", len(script), maxLine)
 	}
 	var s splitter
 	for _, r := range script {
