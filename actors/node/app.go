@@ -191,6 +191,7 @@ func (a *app) sendDesired(c actor.Context, ni uuid.UUID) {
 
 func (a *app) step(c actor.Context, e appnet.Event) {
 	for _, eff := range a.mach.Step(e) {
+		a.d.census.Effect(c.Self().Id, eff)
 		var err error
 		switch e := eff.(type) {
 		case appnet.PublishAdapterConfig:

@@ -11,6 +11,7 @@ import (
 	"github.com/asynkron/protoactor-go/actor"
 	"go.uber.org/zap"
 
+	"edgespan/actors/shell/protocol"
 	"edgespan/netinst"
 	"edgespan/netinst/manager"
 	"edgespan/netinst/netstate"
@@ -101,9 +102,12 @@ func (a *applier) Receive(c actor.Context) {
 		c.Send(c.Parent(), a.observeOwned())
 	case applyRequest:
 		began := time.Now()
+		a.d.census.Step(protocol.TraceItem{Depth: 1, Where: a.where(), What: "compares with the host", Network: a.owner.Name})
 		span := a.startSpan()
 		result := a.apply(msg, func(op netstate.Op) { c.Send(c.Parent(), opStarted{msg.seq, op.String(), time.Now()}) })
 		endSpan(span, result)
+		a.d.census.Step(protocol.TraceItem{Depth: 1, Where: a.where(), Network: a.owner.Name, Took: time.Since(began),
+			What: fmt.Sprintf("ops done: %d", len(result.done)), Error: firstFailure(result)})
 		a.d.work.Reconciled(time.Since(began), len(result.done) > 0, result.err != "" || len(result.failures) > 0)
 		a.endConnections()
 		c.Send(c.Parent(), result)
@@ -236,13 +240,35 @@ func (a *applier) do(op netstate.Op, starting func(netstate.Op)) error {
 	defer span.End()
 	ctx, cancel := context.WithTimeout(a.d.ctx, op.Deadline())
 	defer cancel()
+	began := time.Now()
 	err := a.d.host.Do(ctx, a.owner, op)
+	a.traceOp(op, time.Since(began), err)
 	if span.On() {
 		span.Set("edgespan.op", string(op.Verb)+" "+string(op.Kind))
 		span.Set("edgespan.objects", op.Objects())
 		span.FailIf(err)
 	}
 	return err
+}
+
+// traceOp shows an op to debug shells.
+func (a *applier) traceOp(op netstate.Op, took time.Duration, err error) {
+	if !a.d.census.IsTraced() {
+		return
+	}
+	i := protocol.TraceItem{Depth: 2, Where: a.where(), What: op.String(), Took: took, Network: a.owner.Name}
+	if err != nil {
+		i.Error = err.Error()
+	}
+	a.d.census.Step(i)
+}
+
+// where returns the object that the applier writes for.
+func (a *applier) where() string {
+	if a.owner.Number > 0 {
+		return "ni/" + a.owner.Name
+	}
+	return a.owner.Name
 }
 
 // startSpan starts the span of an apply, if a config with a trace is being applied.

@@ -193,9 +193,7 @@ func (b *bridge) started(c actor.Context) {
 		panic(err) // the name is free: children of an earlier incarnation are gone before Started
 	}
 	watches := func() actor.Actor { return &watcher{d: b.d, ni: b.id, number: b.owner.Number} }
-	if _, err := c.SpawnNamed(b.d.props(watches), "watcher"); err != nil {
-		panic(err)
-	}
+	spawn(c, b.d.props(watches), "watcher")
 }
 
 // drain passes changes of the topics to the manager. It reads the topic Source first and sends it last, as
@@ -352,6 +350,7 @@ func (b *bridge) sendOverlap(c actor.Context) bool {
 func (b *bridge) step(c actor.Context, e manager.Event) {
 	var cause events.Cause // of what follows from an apply
 	for _, eff := range b.mgr.Step(e) {
+		b.d.census.Effect(c.Self().Id, eff)
 		var err error
 		switch e := eff.(type) {
 		case manager.PublishNetwork:

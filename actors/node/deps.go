@@ -13,6 +13,7 @@ import (
 
 	"edgespan/actors/agent"
 	"edgespan/actors/node/api"
+	"edgespan/actors/node/census"
 	"edgespan/actors/node/flows"
 	"edgespan/actors/node/metrics"
 	"edgespan/actors/supervise"
@@ -99,7 +100,7 @@ type deps struct {
 	processRun
 	strategy      *supervise.Backoff
 	slots         *semaphore
-	census        *census
+	census        *census.Census
 	fail          func(error)
 	notify        func(string)         // of systemd
 	journalRecord func(api.NodeRecord) // journals what the config actor counted

@@ -161,6 +161,7 @@ func (p *dhcpPort) close() {
 // step carries out the effects of the client.
 func (p *dhcpPort) step(c actor.Context, what dhcpclient.What) {
 	for _, eff := range p.client.Step(dhcpclient.Event{At: time.Now(), Random: rand.Uint32(), What: what}) {
+		p.d.census.Effect(c.Self().Id, eff)
 		switch e := eff.(type) {
 		case dhcpclient.Send:
 			if p.send == nil {

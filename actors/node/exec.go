@@ -185,6 +185,7 @@ func (x *exec) setTasks(c actor.Context) {
 
 func (x *exec) step(c actor.Context, e task.Event) {
 	for _, do := range x.m.Step(e) {
+		x.d.census.Effect(c.Self().Id, do)
 		x.do(c, do)
 	}
 	gone := false

@@ -12,6 +12,7 @@ import (
 
 	"edgespan/actors/agent"
 	"edgespan/actors/node/api"
+	"edgespan/actors/node/census"
 	"edgespan/actors/node/flows"
 	"edgespan/actors/node/metrics"
 	"edgespan/actors/relay"
@@ -97,7 +98,7 @@ func Start(o Options) (*Node, error) {
 	o.setDefaults()
 	ctx, cancel := context.WithCancel(context.Background())
 	n := &Node{cancel: cancel, ended: make(chan error, 1)}
-	c := &census{actors: map[string]*api.ActorState{}}
+	c := census.New()
 	n.d = &deps{
 		ctx: ctx, logged: logged{log: o.Log, tracer: o.Tracer},
 		host: o.Host, files: o.Files, executors: o.Executors, echo: o.Echo, facts: o.Facts,
@@ -234,7 +235,7 @@ func (n *Node) Scrape(version string, to *scrapes.Scrape) {
 		d.of(logTelemetry).Warn("scrape", zap.Error(err))
 	}
 	for _, a := range d.census.List() {
-		s.Actors = append(s.Actors, metrics.Actor{ID: a.ID, State: a.State, Waiting: d.census.waiting(a.ID)})
+		s.Actors = append(s.Actors, metrics.Actor{ID: a.ID, State: a.State, Waiting: d.census.Waiting(a.ID)})
 	}
 	s.Collect(to)
 	if d.ctx.Err() == nil {

@@ -195,6 +195,7 @@ func (p *ports) publishTrouble() {
 // never.
 func (p *ports) step(c actor.Context, e addressing.Event) (retry time.Duration) {
 	for _, eff := range p.m.Step(e) {
+		p.d.census.Effect(c.Self().Id, eff)
 		switch e := eff.(type) {
 		case addressing.Apply:
 			p.want = e.Want

@@ -115,6 +115,7 @@ func (b *bridge) drainProbes(c actor.Context) (some bool) {
 func (b *bridge) choose(c actor.Context, e probe.Event) {
 	p := &b.prober
 	for _, eff := range b.withKnown(p.chooser.Step(e)) {
+		b.d.census.Effect(c.Self().Id, eff)
 		switch e := eff.(type) {
 		case probe.Watch:
 			must(b.watchProbes(e.IDs))

@@ -261,6 +261,7 @@ func (r *router) step(c actor.Context, e registry.Event) (retry time.Duration) {
 	effs := r.reg.Step(e)
 	r.d.settled.Store(r.reg.IsSettled())
 	for _, eff := range effs {
+		r.d.census.Effect(c.Self().Id, eff)
 		switch e := eff.(type) {
 		case registry.RecordNumber:
 			must(r.numbers.Publish("", e.NI.String(), e.Number))

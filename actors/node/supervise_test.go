@@ -10,7 +10,7 @@ import (
 	"github.com/asynkron/protoactor-go/actor"
 	"go.uber.org/zap"
 
-	"edgespan/actors/node/api"
+	"edgespan/actors/node/census"
 	"edgespan/actors/supervise"
 	"edgespan/config/httpapi/nodeapi"
 )
@@ -55,7 +55,7 @@ func (p *parent) Receive(c actor.Context) {
 
 // supervising returns deps for actors that are only supervised.
 func supervising() *deps {
-	d := &deps{logged: logged{log: zap.NewNop()}, census: &census{actors: map[string]*api.ActorState{}},
+	d := &deps{logged: logged{log: zap.NewNop()}, census: census.New(),
 		eventState: eventState{recordEvent: func(nodeapi.Event) {}}}
 	d.strategy = &supervise.Backoff{Log: d.log, Crashed: d.crashed}
 	return d
@@ -128,7 +128,7 @@ func TestWhatWaitsInMailboxesIsCountedOverCrashes(t *testing.T) {
 		waiting := func() (n int) {
 			synctest.Wait()
 			for _, a := range d.census.List() {
-				n += d.census.waiting(a.ID)
+				n += d.census.Waiting(a.ID)
 			}
 			return n
 		}
@@ -148,8 +148,8 @@ func TestWhatWaitsInMailboxesIsCountedOverCrashes(t *testing.T) {
 		if err := sys.Root.StopFuture(top).Wait(); err != nil {
 			t.Error(err)
 		}
-		if synctest.Wait(); len(d.census.mailboxes) > 0 {
-			t.Errorf("mailboxes of actors that are gone: %v", d.census.mailboxes)
+		if synctest.Wait(); d.census.Len() > 0 {
+			t.Errorf("mailboxes of actors that are gone: %v", d.census.List())
 		}
 		sys.Shutdown()
 		synctest.Wait()

@@ -120,11 +120,18 @@ type Inspection struct {
 	State json.RawMessage `json:"state"` // of its core; secrets are masked
 }
 
+// The ways of a TailItem: a message that an actor gets, an effect of its core, and the end of a message that took long.
+const (
+	In      = "in"
+	Out     = "out"
+	Handled = "handled"
+)
+
 // TailItem is an item of tail.
 type TailItem struct {
 	At    time.Time     `json:"at"`
 	Actor string        `json:"actor"`
-	Way   string        `json:"way"` // in, out
+	Way   string        `json:"way"` // In, Out or Handled
 	Type  string        `json:"type"`
 	Text  string        `json:"text,omitempty"` // cut at a bound, without secrets
 	Took  time.Duration `json:"took,omitempty"`

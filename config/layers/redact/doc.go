@@ -101,7 +101,7 @@ func (r *Redactor) masked(m *metadata.Metadata, path []string, v any) any {
 			switch {
 			case below == nil:
 				out[key] = nil
-			case known && e.Secret || isSecretName(key):
+			case known && e.Secret || IsSecretName(key):
 				r.Learn(below)
 				out[key] = override.Hidden()
 			case !known && !isObject(below): // its text is not learnt: it may be an ordinary word
@@ -129,7 +129,7 @@ func (r *Redactor) Names(v any) any {
 		out := make(config.Object, len(v))
 		named := namesSecret(v)
 		for key, below := range v {
-			if out[key] = any(override.Hidden()); below == nil || !isSecretName(key) && !(named && key == "value") {
+			if out[key] = any(override.Hidden()); below == nil || !IsSecretName(key) && !(named && key == "value") {
 				out[key] = r.Names(below)
 			} else if !override.IsMasked(below) {
 				r.Learn(below)
@@ -153,14 +153,14 @@ func (r *Redactor) Names(v any) any {
 func namesSecret(v map[string]any) bool {
 	name, _ := v["name"].(string)
 	key, _ := v["key"].(string)
-	return isSecretName(name) || isSecretName(key)
+	return IsSecretName(name) || IsSecretName(key)
 }
 
 // isSecretFlag reports whether a word of a command line says that the next one is a secret; a file's name is none.
 func isSecretFlag(word any) bool {
 	text, _ := word.(string)
 	name := plainName(text)
-	return strings.HasPrefix(text, "-") && !strings.ContainsAny(text, "= ") && isSecretName(text) &&
+	return strings.HasPrefix(text, "-") && !strings.ContainsAny(text, "= ") && IsSecretName(text) &&
 		(strings.HasSuffix(name, "pass") ||
 			slices.ContainsFunc(secretNames, func(end string) bool { return strings.HasSuffix(name, end) }))
 }
@@ -207,8 +207,8 @@ var secretNames = []string{"password", "passwd", "passphrase", "passcode", "pwd"
 	"privatekey", "apikey", "accesskey", "authkey", "encryptionkey", "signingkey", "masterkey", "credential",
 	"authorization", "cookie"}
 
-// isSecretName reports whether a key has the name of a secret, or of an environment, which may hold some.
-func isSecretName(key string) bool {
+// IsSecretName reports whether a key has the name of a secret, or of an environment, which may hold some.
+func IsSecretName(key string) bool {
 	plain := plainName(key)
 	switch {
 	case plain == "env", plain == "environment", strings.HasSuffix(plain, "pass") && !strings.HasSuffix(plain, "bypass"):

@@ -1,0 +1,227 @@
+package census
+
+import (
+	"reflect"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+
+	"edgespan/actors/shell/protocol"
+	"edgespan/config/httpapi/nodeapi"
+)
+
+// Census counts the actors of a tree. Its middleware writes it and everybody may read it.
+type Census struct {
+	mu     sync.Mutex
+	actors map[string]*entry
+	taps   atomic.Pointer[[]*Tap] // nil: nobody follows messages
+	traces traces
+	Mask   func(string) string // replaces secrets in a text; nil: nothing is masked but by name
+}
+
+// New returns an empty census.
+func New() *Census { return &Census{actors: map[string]*entry{}} }
+
+// entry is one actor. Its incarnations have one mailbox.
+type entry struct {
+	box   *mailbox
+	vital bool
+
+	mu    sync.Mutex
+	state nodeapi.ActorStatus
+	now   reflect.Type // of the message that it handles; nil: none
+	since time.Time    // of now
+}
+
+// Activity is what an actor does at this moment.
+type Activity struct {
+	nodeapi.ActorStatus
+	Waiting  int           // messages in its mailbox
+	Oldest   time.Duration // how long the first of them has waited, or at least that long
+	Now      string        // type of the message that it handles, or ""
+	NowSince time.Duration // for how long
+	Vital    bool          // the process ends if it crashes
+}
+
+// Crashed records that an actor has crashed and when it restarts.
+func (s *Census) Crashed(id string, times int, why string, restarts time.Duration) {
+	e := s.entry(id)
+	// The library does not report the message that crashed it as received.
+	e.box.MessageReceived(nil)
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.now = nil
+	e.state.Crashes, e.state.State, e.state.Last = times, "restarting", why
+	e.state.LastAt, e.state.Next = time.Now(), restarts.String()
+}
+
+// Waiting returns how many messages wait for an actor.
+func (s *Census) Waiting(id string) int {
+	s.mu.Lock()
+	e := s.actors[id]
+	s.mu.Unlock()
+	if e == nil {
+		return 0
+	}
+	return e.box.waiting()
+}
+
+// Len returns how many actors there are.
+func (s *Census) Len() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.actors)
+}
+
+func (s *Census) entry(id string) *entry {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	e := s.actors[id]
+	if e == nil {
+		e = newEntry(&mailbox{}, false, id)
+		s.actors[id] = e
+	}
+	return e
+}
+
+func newEntry(box *mailbox, vital bool, id string) *entry {
+	return &entry{box: box, vital: vital, state: nodeapi.ActorStatus{ID: id, State: "running"}}
+}
+
+// all returns the entries of all actors.
+func (s *Census) all() []*entry {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	out := make([]*entry, 0, len(s.actors))
+	for _, e := range s.actors {
+		out = append(out, e)
+	}
+	return out
+}
+
+// List returns the state of all actors.
+func (s *Census) List() []nodeapi.ActorStatus {
+	all := s.all()
+	out := make([]nodeapi.ActorStatus, 0, len(all))
+	for _, e := range all {
+		e.mu.Lock()
+		out = append(out, e.state)
+		e.mu.Unlock()
+	}
+	return out
+}
+
+// Activities returns what all actors do now.
+func (s *Census) Activities() []Activity {
+	all := s.all()
+	out := make([]Activity, 0, len(all))
+	for _, e := range all {
+		out = append(out, e.activity(time.Now()))
+	}
+	return out
+}
+
+func (e *entry) activity(now time.Time) Activity {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	a := Activity{ActorStatus: e.state, Waiting: e.box.waiting(), Oldest: e.box.oldest(now), Vital: e.vital}
+	if e.now != nil {
+		a.Now, a.NowSince = e.now.String(), now.Sub(e.since)
+	}
+	return a
+}
+
+// Down returns an actor that waits for its restart.
+func (s *Census) Down(id string) (nodeapi.ActorStatus, bool) {
+	s.mu.Lock()
+	e := s.actors[id]
+	s.mu.Unlock()
+	if e == nil {
+		return nodeapi.ActorStatus{}, false
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.state, e.state.State == "restarting"
+}
+
+// Options returns the options of one actor's Props that maintain the census: new ones for each spawn. ended is called
+// once the actor has stopped for good; further middleware is the inner one.
+func (s *Census) Options(vital bool, ended func(id string), more ...actor.ReceiverMiddleware) []actor.PropsOption {
+	box := &mailbox{}
+	return []actor.PropsOption{
+		actor.WithMailbox(actor.Unbounded(box)),
+		actor.WithReceiverMiddleware(append([]actor.ReceiverMiddleware{s.receive(box, vital, ended)}, more...)...),
+	}
+}
+
+// receive counts the messages of one actor and shows them to taps. It answers questions of a shell itself: the actor
+// does not see them.
+func (s *Census) receive(box *mailbox, vital bool, ended func(id string)) actor.ReceiverMiddleware {
+	return func(next actor.ReceiverFunc) actor.ReceiverFunc {
+		var own *entry
+		return func(c actor.ReceiverContext, env *actor.MessageEnvelope) {
+			switch msg := env.Message.(type) {
+			case *actor.Started:
+				own = s.started(c.Self().Id, box, vital)
+			case *actor.Stopped:
+				s.stopped(c.Self().Id)
+				ended(c.Self().Id)
+			case *actor.Stopping, *actor.Restarting:
+			case question:
+				msg.answer(c.Actor())
+				return
+			case crash:
+				panic(msg.why)
+			default:
+				if own == nil {
+					break // an actor gets nothing before Started
+				}
+				s.handle(own, next, c, env)
+				return
+			}
+			next(c, env)
+		}
+	}
+}
+
+func (s *Census) started(id string, box *mailbox, vital bool) *entry {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	e := s.actors[id]
+	if e == nil || e.box != box {
+		e = newEntry(box, vital, id)
+		s.actors[id] = e
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.state.State, e.state.Next = "running", ""
+	return e
+}
+
+func (s *Census) stopped(id string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.actors, id)
+}
+
+// handle passes an ordinary message on.
+func (s *Census) handle(e *entry, next actor.ReceiverFunc, c actor.ReceiverContext, env *actor.MessageEnvelope) {
+	began := time.Now()
+	e.mu.Lock()
+	e.state.Messages++
+	e.now, e.since = reflect.TypeOf(env.Message), began
+	e.mu.Unlock()
+	taps := s.taps.Load()
+	if taps != nil {
+		show(*taps, c.Self().Id, protocol.In, env.Message)
+	}
+	next(c, env)
+	e.mu.Lock()
+	e.now = nil
+	e.mu.Unlock()
+	if taps != nil {
+		took(*taps, c.Self().Id, env.Message, time.Since(began))
+	}
+}

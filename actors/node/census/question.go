@@ -1,0 +1,72 @@
+package census
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+
+	"edgespan/config/layers/redact/plain"
+)
+
+// question is a message that makes an actor show its state between two messages, where nothing else writes it.
+type question struct {
+	mask  func(string) string
+	reply chan any
+}
+
+func (q question) answer(a actor.Actor) { q.reply <- plain.Data(a, stateSize, q.mask) }
+
+// crash is a message that makes an actor crash.
+type crash struct{ why string }
+
+// Errors of Ask and Crash.
+var (
+	ErrUnknown = errors.New("no such actor")
+	ErrVital   = errors.New("the daemon ends if it crashes")
+)
+
+// stateSize bounds the values of one state that are shown.
+const stateSize = 20_000
+
+// Ask returns the state of an actor as plain data: numbers, texts, lists and maps by name, with secrets masked. An
+// actor that handles a message answers after it; the error of one that does not answer in time says what it does.
+func (s *Census) Ask(ctx context.Context, system *actor.ActorSystem, id string) (any, error) {
+	s.mu.Lock()
+	e := s.actors[id]
+	s.mu.Unlock()
+	if e == nil {
+		return nil, ErrUnknown
+	}
+	q := question{s.mask, make(chan any, 1)}
+	system.Root.Send(actor.NewPID(system.Address(), id), q)
+	select {
+	case state := <-q.reply:
+		return state, nil
+	case <-ctx.Done():
+	}
+	switch a := e.activity(time.Now()); {
+	case a.State != "running":
+		return nil, fmt.Errorf("does not answer: it restarts in %s", a.Next)
+	case a.Now != "":
+		return nil, fmt.Errorf("does not answer: it has handled %s for %v", a.Now, a.NowSince.Round(time.Millisecond))
+	}
+	return nil, errors.New("does not answer")
+}
+
+// Crash makes an actor crash, as if by a defect. One without which the process ends is left alone.
+func (s *Census) Crash(system *actor.ActorSystem, id, why string) error {
+	s.mu.Lock()
+	e := s.actors[id]
+	s.mu.Unlock()
+	switch {
+	case e == nil:
+		return ErrUnknown
+	case e.vital:
+		return ErrVital
+	}
+	system.Root.Send(actor.NewPID(system.Address(), id), crash{why})
+	return nil
+}
