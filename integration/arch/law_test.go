@@ -177,6 +177,7 @@ var mayImport = map[string][]string{
 		"config/fleet/topology", "config/httpapi/fleetapi", "config/nodeconf/action",
 		"config/nodeconf/commitconfirm", "pubsub/trace",
 	},
+	"actors/shell":          {"actors/shell/protocol", "actors/supervise"},
 	"actors/shell/protocol": {},
 	"actors/supervise":      {"pubsub/backoff", "pubsub/trace"},
 

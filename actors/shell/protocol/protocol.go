@@ -8,6 +8,9 @@ import (
 // Version is the version of the protocol. A gateway refuses requests of another one with an error that names both.
 const Version = 1
 
+// AdminGroup is the group whose members may change something, besides root.
+const AdminGroup = "edgespan-admin"
+
 // Request is one command. A shell may have several under way.
 type Request struct {
 	Version int      `json:"version"`

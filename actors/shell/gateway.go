@@ -1,0 +1,190 @@
+package shell
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"slices"
+	"sync/atomic"
+
+	"github.com/asynkron/protoactor-go/actor"
+	"go.uber.org/zap"
+
+	"edgespan/actors/shell/protocol"
+)
+
+// maxUnderWay is how many requests of one shell may be under way.
+const maxUnderWay = 16
+
+// Who is the user at the other end of a shell's connection, as the kernel knows it, or an operator of a controller.
+type Who struct {
+	UID   uint32
+	PID   int32  // of the process that has connected
+	Name  string // of an operator; "" for a user of this machine
+	Admin bool   // may change something: root, or a member of the group for it
+}
+
+// String names the user for the audit.
+func (w Who) String() string {
+	if w.Name != "" {
+		return "operator " + w.Name
+	}
+	return fmt.Sprintf("uid %d, pid %d", w.UID, w.PID)
+}
+
+// Emit passes one answer on. Of a stream it drops the answer if the shell reads too slowly, otherwise it waits.
+// dropped is how many others the node has left out itself. An error means that nobody wants more.
+type Emit func(answer any, dropped uint64) error
+
+// Node answers requests.
+type Node interface {
+	// Do carries out an operation of protocol.Ops, which the caller may do, until it is done or ctx ends. It is called in
+	// several goroutines at a time, and may block.
+	Do(ctx context.Context, who Who, r protocol.Request, emit Emit) error
+}
+
+// gateway is the actor of one shell: it owns its requests under way. What they do runs beside it.
+type gateway struct {
+	node Node
+	who  Who
+	log  *zap.Logger
+	out  *queue
+	ctx  context.Context //nolint:containedctx // ends with the connection
+
+	last  uint64 // ID of the last request
+	under map[uint64]context.CancelFunc
+}
+
+type (
+	// received is a request; done is called once it is handled, which is before it has ended.
+	received struct {
+		request protocol.Request
+		done    func()
+	}
+	requestEnded struct{ id uint64 }
+)
+
+func (g *gateway) Receive(c actor.Context) {
+	switch msg := c.Message().(type) {
+	case *actor.Started:
+		g.under = map[uint64]context.CancelFunc{}
+	case received:
+		g.handle(c, msg.request)
+		msg.done()
+	case requestEnded:
+		delete(g.under, msg.id)
+	}
+}
+
+func (g *gateway) handle(c actor.Context, r protocol.Request) {
+	if r.Cancel {
+		if cancel := g.under[r.ID]; cancel != nil {
+			cancel()
+		}
+		return
+	}
+	if err := g.admit(r); err != nil {
+		if m, size, err := pack(shellName, failure(r.ID, err)); err == nil {
+			g.out.offer(m, size) // one that does not read its refusals gets none
+		}
+		return
+	}
+	g.last = r.ID
+	ctx, cancel := context.WithCancel(g.ctx)
+	g.under[r.ID] = cancel
+	self, root := c.Self(), c.ActorSystem().Root
+	go func() {
+		defer cancel()
+		g.run(ctx, r)
+		root.Send(self, requestEnded{r.ID})
+	}()
+}
+
+// admit returns why a request is refused.
+func (g *gateway) admit(r protocol.Request) error {
+	at := slices.IndexFunc(protocol.Ops, func(op protocol.Op) bool { return op.Name == r.Op })
+	switch {
+	case r.Version != protocol.Version:
+		return protocol.Failf(protocol.ExitError, "version %d of the shell's protocol: the daemon has version %d",
+			r.Version, protocol.Version)
+	case r.ID <= g.last:
+		return protocol.Failf(protocol.ExitError, "request %d: is repeated: IDs must rise", r.ID)
+	case at < 0:
+		return protocol.Failf(protocol.ExitUsage, "%.40q: no command of the daemon's version", r.Op)
+	case len(g.under) >= maxUnderWay:
+		return protocol.Failf(protocol.ExitError, "%d commands are under way: end one first", maxUnderWay)
+	case !protocol.Ops[at].Writes:
+		return nil
+	case !r.Write:
+		return protocol.Failf(protocol.ExitPermission, "changes the node: must be in a shell that was started with --write")
+	case !g.who.Admin:
+		g.log.Warn("command refused", zap.String("op", r.Op), zap.Stringer("by", g.who))
+		return protocol.Failf(protocol.ExitPermission, "not permitted to uid %d: must be root or in the group %s", g.who.UID,
+			protocol.AdminGroup)
+	}
+	return nil
+}
+
+// run does one request and sends its end.
+func (g *gateway) run(ctx context.Context, r protocol.Request) {
+	a := &answers{ctx: ctx, id: r.ID, out: g.out, stream: streams(r.Op)}
+	end := protocol.Frame{ID: r.ID, End: true}
+	if err := g.do(ctx, r, a.emit); err != nil && ctx.Err() == nil {
+		end = failure(r.ID, err)
+	}
+	end.Dropped = a.dropped.Load()
+	if m, size, err := pack(shellName, end); err == nil {
+		_ = g.out.add(g.ctx, m, size) // its only error is that the shell is gone
+	}
+}
+
+func streams(op string) bool {
+	return slices.ContainsFunc(protocol.Ops, func(o protocol.Op) bool { return o.Name == op && o.Streams })
+}
+
+// do contains a panic of an operation: a defect there costs one answer.
+func (g *gateway) do(ctx context.Context, r protocol.Request, emit Emit) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			g.log.Error("panic", zap.String("op", r.Op), zap.Any("err", p), zap.ByteString("stack", debug.Stack()))
+			err = errors.New("the daemon failed to answer: its log says why")
+		}
+	}()
+	return g.node.Do(ctx, g.who, r, emit)
+}
+
+// answers passes the answers of one request on.
+type answers struct {
+	ctx     context.Context //nolint:containedctx // of the request
+	id      uint64
+	out     *queue
+	stream  bool
+	dropped atomic.Uint64 // and not yet said
+}
+
+func (a *answers) emit(answer any, dropped uint64) error {
+	if a.ctx.Err() != nil {
+		return a.ctx.Err()
+	}
+	text, err := json.Marshal(answer)
+	if err != nil {
+		return fmt.Errorf("encode an answer: %w", err)
+	}
+	if len(text) > maxFrame-1024 {
+		return protocol.Failf(protocol.ExitError, "the answer has %d octets: at most %d are sent", len(text), maxFrame-1024)
+	}
+	said := a.dropped.Swap(0) + dropped
+	m, size, err := pack(shellName, protocol.Frame{ID: a.id, Data: text, Dropped: said})
+	if err != nil {
+		return err
+	}
+	if !a.stream {
+		return a.out.add(a.ctx, m, size)
+	}
+	if added, _ := a.out.offer(m, size); !added {
+		a.dropped.Add(said + 1)
+	}
+	return nil
+}
