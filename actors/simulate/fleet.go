@@ -230,5 +230,6 @@ func (f *SimulatedFleet) setReachable(reached []bool) {
 
 // props returns Props for a node's agent; after a panic it continues from what is on its disk.
 func (f *SimulatedFleet) props(a *agent.Agent) *actor.Props {
-	return actor.PropsFromProducer(a.Producer, actor.WithReceiverMiddleware(supervise.Lifecycle(f.o.Log)))
+	return actor.PropsFromProducer(a.Producer, supervise.Mailbox(),
+		actor.WithReceiverMiddleware(supervise.Lifecycle(f.o.Log)))
 }

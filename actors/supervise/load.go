@@ -43,9 +43,9 @@ func (l *Load) kind(name string) *kindLoad {
 // so its messages do not count for ever.
 func (l *Load) Mailbox(kind string) actor.PropsOption {
 	if l == nil {
-		return actor.WithMailbox(actor.Unbounded())
+		return Mailbox()
 	}
-	return actor.WithMailbox(actor.Unbounded(l.kind(kind)))
+	return Mailbox(l.kind(kind))
 }
 
 // Crashed counts a crash of an actor that restarts. The library does not report the message that crashed it as

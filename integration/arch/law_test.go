@@ -148,14 +148,14 @@ var mayImport = map[string][]string{
 		"pubsub/backoff", "pubsub/ratelimit", "pubsub/trace",
 	},
 	"actors/node": {
-		"actors/agent", "actors/node/api", "actors/node/census", "actors/node/flows", "actors/node/metrics",
+		"actors/agent", "actors/node/api", "actors/node/census", "actors/node/console", "actors/node/flows", "actors/node/metrics",
 		"actors/relay", "actors/shell/protocol", "actors/supervise", "appnet", "config", "config/events", "config/fleet/nodeproto", "config/fleet/nodeside",
 		"config/httpapi/metrics",
 		"config/httpapi/nodeapi", "config/httpapi/rest", "config/nodeconf",
 		"config/nodeconf/action", "config/nodeconf/commitconfirm", "config/stateloop", "config/stateloop/nodestate",
 		"config/stateloop/peer", "config/stateloop/peer/task", "netinst", "netinst/addressing", "netinst/dhcpclient",
 		"netinst/flowlog", "netinst/hits", "netinst/manager", "netinst/netstate", "netinst/overlap", "netinst/probe",
-		"netinst/registry", "netinst/verdict", "netinst/watched", "pubsub", "pubsub/trace",
+		"netinst/registry", "netinst/verdict", "netinst/watched", "pubsub", "pubsub/loglevel", "pubsub/trace",
 	},
 	"actors/node/flows": {
 		"actors/node/metrics", "config/httpapi/nodeapi", "config/httpapi/rest", "netinst", "netinst/flowlog",
@@ -166,7 +166,9 @@ var mayImport = map[string][]string{
 		"config/stateloop/peer/task", "netinst", "netinst/dhcpclient", "netinst/doctor", "netinst/hits", "netinst/manager",
 		"netinst/netstate", "netinst/overlap", "netinst/probe", "netinst/registry", "netinst/verdict", "netinst/watched", "pubsub",
 	},
-	"actors/node/census": {"actors/shell/protocol", "config/httpapi/nodeapi", "config/layers/redact/plain"},
+	"actors/node/console": {"actors/node/api", "actors/node/census", "actors/shell/protocol", "config/httpapi/nodeapi",
+		"config/layers/redact", "config/layers/redact/plain", "pubsub", "pubsub/loglevel"},
+	"actors/node/census": {"actors/shell/protocol", "actors/supervise", "config/httpapi/nodeapi", "config/layers/redact/plain"},
 	"actors/node/metrics": {
 		"appnet", "config/httpapi/metrics", "netinst", "netinst/hits", "netinst/netstate", "netinst/probe",
 		"netinst/watched",
@@ -337,73 +339,6 @@ var mayImport = map[string][]string{
 	"integration/puppet":     {},
 	"integration/scenario":   {},
 	"integration/vm":         {},
-}
-
-// testsMayImport is what test files may import beyond mayImport. Those of integration
-// may import anything.
-var testsMayImport = map[string][]string{
-	"actors/configdb": {
-		"config/fleet/backup", "platform/store/bolt", "platform/store/etcd", "platform/store/etcd/etcdtest",
-	},
-	"actors/controller": {
-		"config/events", "config/httpapi/metrics", "config/fleet/backup", "config/fleet/optimize", "config/fleet/rollout", "config/fleet/topology/sketch",
-		"platform/store/backend", "platform/store/bolt", "platform/store/etcd",
-	},
-	"actors/controller/metrics": {"config/fleet/rollout"},
-	"actors/node":               {"config/layers/metadata", "config/layers/schema", "platform/fake"},
-	"actors/node/census":        {"actors/supervise", "config/layers/redact", "netinst"},
-	"actors/node/flows":         {"netinst/verdict"},
-	"actors/simulate":           {"config/fleet/rollout", "config/fleet/topology/sketch", "config/layers/metadata"},
-	"appnet":                    {"netinst/manager", "netinst/netstate"},
-	"netinst/flowlog/ipfix":     {"netinst/netstate", "netinst/verdict"},
-	"netinst/verdict":           {"netinst/netstate", "netinst/overlap"},
-	"cmd/edgespan": {
-		"cmd/edgespan/clitest", "config", "config/fleet", "config/fleet/history", "config/fleet/ops",
-		"config/httpapi/fleetapi", "config/stateloop", "config/stateloop/peer", "platform/pki",
-	},
-	"cmd/edgespan-controller": {
-		"cmd/edgespan-controller/ctltest", "cmd/edgespan/clitest", "config", "config/fleet", "config/fleet/backup",
-		"config/fleet/history", "config/fleet/ops", "config/httpapi/fleetapi", "config/httpapi/rest", "config/kv",
-		"config/layers", "config/layers/override", "platform/confdir", "platform/datadir", "platform/keystone",
-		"platform/store/bolt", "platform/store/etcd/etcdtest",
-	},
-	"cmd/edgespan-controller/offline": {
-		"cmd/edgespan-controller/ctltest", "platform/store/bolt", "platform/store/etcd/etcdtest",
-	},
-	"cmd/edgespan-controller/serve": {
-		"cmd/edgespan-controller/ctltest", "config/layers", "platform/keystone/keystonetest",
-		"platform/store/etcd/etcdtest",
-	},
-	"cmd/edgespan-controller/simulate": {"cmd/edgespan-controller/ctltest", "config/fleet"},
-	"cmd/edgespan/configdbcli":         {"cmd/edgespan/clitest", "platform/keystone/keystonetest", "platform/pki"},
-	"cmd/edgespan/daemon":              {"cmd/edgespan/clitest", "config/configdb/model", "config/nodeconf", "netinst"},
-	"cmd/edgespan/demo":                {"cmd/edgespan/clitest", "cmd/edgespan/reach"},
-	"cmd/edgespan/fleetcli": {"cmd/edgespan/clitest", "config/kv", "config/layers/redact", "config/layers/override",
-		"config/layers/schema"},
-	"cmd/edgespan/layerscli":      {"cmd/edgespan/clitest", "cmd/edgespan/reach"},
-	"cmd/edgespan/nodecli":        {"cmd/edgespan/clitest", "config/events"},
-	"cmd/edgespan/supportcli":     {"cmd/edgespan/clitest"},
-	"cmd/edgespan/top":            {"cmd/edgespan/clitest"},
-	"config/fleet/backup":         {"config/layers"},
-	"config/fleet/controllerconf": {"config/layers/schema"},
-	"config/fleet/history": {
-		"platform/store/backend", "platform/store/bolt", "platform/store/etcd", "platform/store/etcd/etcdtest",
-	},
-	"config/fleet/nodeside":        {"config/layers/schema"},
-	"config/fleet/ops":             {"config/layers/schema"},
-	"config/fleet/topology/sketch": {"config/fleet/rollout"},
-	"config/httpapi/configdbapi":   {"config/kv"},
-	"config/httpapi/fleetapi":      {"config/kv", "pubsub/trace"},
-	"config/layers/lint":           {"config/layers/schema"},
-	"config/layers/migrate":        {"config/layers/metadata"},
-	"config/layers/override":       {"config/layers/schema", "config/nodeconf"},
-	"config/stateloop":             {"netinst"},
-	"config/stateloop/nodestate":   {"config/layers/schema"},
-	"platform/factlink":            {"config/configdb"},
-	"platform/keystone":            {"platform/keystone/keystonetest"},
-	"platform/store/backend":       {"platform/store/bolt"},
-	"platform/store/bolt":          {"platform/store/conformance"},
-	"platform/store/etcd":          {"platform/store/conformance", "platform/store/etcd/etcdtest"},
 }
 
 // pure are the cores: values in, values out.
