@@ -133,13 +133,14 @@ const (
 	logPorts     = "ports"
 	logProbe     = "probe"
 	logRouter    = "router"
+	logShell     = "shell" // commands of operators
 	logTelemetry = "telemetry"
 )
 
 // LogNames returns the subsystems of the actors' log.
 func LogNames() []string {
 	return []string{logActors, logApplier, logBridge, logConfig, logExec, logFlows, logMonitor, logPorts, logProbe,
-		logRouter, logTelemetry}
+		logRouter, logShell, logTelemetry}
 }
 
 // of returns the log of a subsystem.

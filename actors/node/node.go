@@ -13,6 +13,7 @@ import (
 	"edgespan/actors/agent"
 	"edgespan/actors/node/api"
 	"edgespan/actors/node/census"
+	"edgespan/actors/node/console"
 	"edgespan/actors/node/flows"
 	"edgespan/actors/node/metrics"
 	"edgespan/actors/relay"
@@ -21,6 +22,7 @@ import (
 	"edgespan/config/httpapi/nodeapi"
 	"edgespan/config/stateloop/nodestate"
 	"edgespan/pubsub"
+	"edgespan/pubsub/loglevel"
 	"edgespan/pubsub/trace"
 )
 
@@ -122,6 +124,7 @@ func Start(o Options) (*Node, error) {
 			n.system.Root.Send(keeper, e)
 		}
 	}
+	c.Mask = (&console.Secrets{Topics: topics}).Mask
 	n.d.flows = n.d.newFlows(o.FlowStore, o.FlowDial)
 	n.d.strategy = &supervise.Backoff{Log: n.d.of(logActors), Crashed: n.d.crashed}
 	recorder := actor.NewPID(n.system.Address(), recorderID)
@@ -218,6 +221,17 @@ func (n *Node) WaitStarted(ctx context.Context) error { return n.d.agent.WaitSta
 
 // Agent returns the config actor, for the link to the controller.
 func (n *Node) Agent() *agent.Agent { return n.d.agent }
+
+// Console returns what answers debug shells. Without faults it injects none.
+func (n *Node) Console(levels *loglevel.Levels, faults console.Faults) *console.Console {
+	send := func(to string, m any) { n.system.Root.Send(actor.NewPID(n.system.Address(), to), m) }
+	return &console.Console{
+		Census: n.d.census, System: n.system, Topics: n.d.topics, Log: n.d.of(logShell), Events: n.Events,
+		Record: n.d.recordEvent, Levels: levels, Faults: faults,
+		Reconcile: func(number int) { send("router/monitor", observeFull{[]int{number}}) },
+		Reprobe:   func(network string) { send("router/probes", probeNow{network}) },
+	}
+}
 
 // Scrape adds the numbers of the node as of now. It sends no actor a message but telemetry, which reads the counters of
 // access rules for the next scrape.

@@ -53,7 +53,9 @@ const (
 )
 
 type (
-	shotDue struct {
+	// probeNow requests that the probes of a network are sent now.
+	probeNow struct{ network string }
+	shotDue  struct {
 		key  string
 		turn uint64
 	}
@@ -91,6 +93,12 @@ func (p *probes) Receive(c actor.Context) {
 		p.subs.close()
 	case wake:
 		p.drain(c)
+	case probeNow:
+		for key, x := range p.running {
+			if x.needs[msg.network] {
+				p.hasten(c, key, x, 0)
+			}
+		}
 	case shotDue:
 		if x := p.running[msg.key]; x != nil && x.turn == msg.turn {
 			p.shoot(c, msg.key, x)

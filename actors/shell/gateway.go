@@ -18,37 +18,10 @@ import (
 // maxUnderWay is how many requests of one shell may be under way.
 const maxUnderWay = 16
 
-// Who is the user at the other end of a shell's connection, as the kernel knows it, or an operator of a controller.
-type Who struct {
-	UID   uint32
-	PID   int32  // of the process that has connected
-	Name  string // of an operator; "" for a user of this machine
-	Admin bool   // may change something: root, or a member of the group for it
-}
-
-// String names the user for the audit.
-func (w Who) String() string {
-	if w.Name != "" {
-		return "operator " + w.Name
-	}
-	return fmt.Sprintf("uid %d, pid %d", w.UID, w.PID)
-}
-
-// Emit passes one answer on. Of a stream it drops the answer if the shell reads too slowly, otherwise it waits.
-// dropped is how many others the node has left out itself. An error means that nobody wants more.
-type Emit func(answer any, dropped uint64) error
-
-// Node answers requests.
-type Node interface {
-	// Do carries out an operation of protocol.Ops, which the caller may do, until it is done or ctx ends. It is called in
-	// several goroutines at a time, and may block.
-	Do(ctx context.Context, who Who, r protocol.Request, emit Emit) error
-}
-
 // gateway is the actor of one shell: it owns its requests under way. What they do runs beside it.
 type gateway struct {
-	node Node
-	who  Who
+	node protocol.Node
+	who  protocol.Who
 	log  *zap.Logger
 	out  *queue
 	ctx  context.Context //nolint:containedctx // ends with the connection
@@ -145,7 +118,7 @@ func streams(op string) bool {
 }
 
 // do contains a panic of an operation: a defect there costs one answer.
-func (g *gateway) do(ctx context.Context, r protocol.Request, emit Emit) (err error) {
+func (g *gateway) do(ctx context.Context, r protocol.Request, emit protocol.Emit) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			g.log.Error("panic", zap.String("op", r.Op), zap.Any("err", p), zap.ByteString("stack", debug.Stack()))

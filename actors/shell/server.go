@@ -35,9 +35,9 @@ const (
 
 // Server serves shells.
 type Server struct {
-	Node Node
+	Node protocol.Node
 	// Identify returns the user at the other end of a connection.
-	Identify func(net.Conn) (Who, error)
+	Identify func(net.Conn) (protocol.Who, error)
 	Log      *zap.Logger
 
 	remote.UnimplementedRemotingServer // refuses calls other than the one stream
@@ -80,7 +80,7 @@ func (s *Server) Count() int {
 }
 
 // enter counts a shell, and returns its number.
-func (s *Server) enter(who Who) (uint64, error) {
+func (s *Server) enter(who protocol.Who) (uint64, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	limit := maxShells
@@ -108,7 +108,7 @@ func (s *Server) Receive(stream grpc.BidiStreamingServer[remote.RemoteMessage, r
 	}
 	ctx, cancel := context.WithCancelCause(stream.Context())
 	g := &gateway{node: s.Node, who: who.Who, log: s.Log, out: newQueue(), ctx: ctx}
-	pid, err := s.system.Root.SpawnNamed(actor.PropsFromProducer(func() actor.Actor { return g },
+	pid, err := s.system.Root.SpawnNamed(actor.PropsFromProducer(func() actor.Actor { return g }, supervise.Mailbox(),
 		actor.WithReceiverMiddleware(supervise.Lifecycle(s.Log))), fmt.Sprintf("%s-%d", gatewayName, number))
 	sending := make(chan struct{})
 	go func() {
@@ -202,14 +202,14 @@ func (c *counted) Close() error {
 // identity is a user as gRPC carries it.
 type identity struct {
 	credentials.CommonAuthInfo
-	Who
+	protocol.Who
 }
 
 func (identity) AuthType() string { return "unix" }
 
 // kernel are credentials of the server's side: the user is known before gRPC reads an octet.
 type kernel struct {
-	identify func(net.Conn) (Who, error)
+	identify func(net.Conn) (protocol.Who, error)
 }
 
 var errServerOnly = errors.New("only a server has these credentials")

@@ -35,7 +35,7 @@ type scripted struct {
 	ending atomic.Int64 // streams that have ended
 }
 
-func (n *scripted) Do(ctx context.Context, who Who, r protocol.Request, emit Emit) error {
+func (n *scripted) Do(ctx context.Context, who protocol.Who, r protocol.Request, emit protocol.Emit) error {
 	n.mu.Lock()
 	n.done = append(n.done, strings.TrimSpace(fmt.Sprintf("%s %s by %s", r.Op, strings.Join(r.Args, " "), who)))
 	n.mu.Unlock()
@@ -96,7 +96,7 @@ func serve(t *testing.T) *place {
 	ctx, cancel := context.WithCancel(context.Background())
 	p.stop = cancel
 	p.server = &Server{Node: p.node, Log: zap.NewNop(),
-		Identify: func(net.Conn) (Who, error) { return Who{UID: 7, PID: 8, Admin: p.admin.Load()}, nil }}
+		Identify: func(net.Conn) (protocol.Who, error) { return protocol.Who{UID: 7, PID: 8, Admin: p.admin.Load()}, nil }}
 	go func() { p.ended <- p.server.Serve(ctx, l) }()
 	t.Cleanup(func() {
 		cancel()

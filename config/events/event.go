@@ -67,12 +67,13 @@ const (
 	Lease     = "lease"     // an adapter got, lost or gave back its address
 	Security  = "security"  // another process holds the name of the daemon's lock
 	Tunnel    = "tunnel"    // the tunnel of a network went up or down, or a peer moved
+	Shell     = "shell"     // an operator changed something by the debug shell, or tried to
 )
 
 // Kinds returns the kinds of event.
 func Kinds() []string {
 	return []string{State, Applied, Failed, Recovered, Repaired, Contested, Process, Port, Uplink, Config, Crash, Storage,
-		Lease, Security, Tunnel}
+		Lease, Security, Tunnel, Shell}
 }
 
 // What begins an apply.

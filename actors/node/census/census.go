@@ -9,6 +9,7 @@ import (
 	"github.com/asynkron/protoactor-go/actor"
 
 	"edgespan/actors/shell/protocol"
+	"edgespan/actors/supervise"
 	"edgespan/config/httpapi/nodeapi"
 )
 
@@ -151,7 +152,7 @@ func (s *Census) Down(id string) (nodeapi.ActorStatus, bool) {
 func (s *Census) Options(vital bool, ended func(id string), more ...actor.ReceiverMiddleware) []actor.PropsOption {
 	box := &mailbox{}
 	return []actor.PropsOption{
-		actor.WithMailbox(actor.Unbounded(box)),
+		supervise.Mailbox(box),
 		actor.WithReceiverMiddleware(append([]actor.ReceiverMiddleware{s.receive(box, vital, ended)}, more...)...),
 	}
 }

@@ -98,7 +98,7 @@ func TestWhatAnActorDoesIsKnownWhileItDoesIt(t *testing.T) {
 		}
 		ctx, cancel := context.WithTimeout(r.Context(), time.Second)
 		defer cancel()
-		_, err := r.census.Ask(ctx, r.system, r.pid.Id)
+		_, err := r.census.Ask(ctx, r.system, r.pid.Id, 1000)
 		if err == nil || err.Error() != "does not answer: it has handled string for 6s" {
 			r.Errorf("asked: %v", err)
 		}
@@ -135,7 +135,7 @@ func TestAStateIsShownWithoutSecrets(t *testing.T) {
 		known.Learn("canary-two")
 		r.census.Mask = func(s string) string { return string(known.Text([]byte(s))) }
 		r.send(secret("holds canary-two"))
-		state, err := r.census.Ask(r.Context(), r.system, r.pid.Id)
+		state, err := r.census.Ask(r.Context(), r.system, r.pid.Id, 1000)
 		if err != nil {
 			r.Fatal(err)
 		}
@@ -154,7 +154,7 @@ func TestAStateIsShownWithoutSecrets(t *testing.T) {
 				r.Errorf("%s in %s", no, text)
 			}
 		}
-		if _, err := r.census.Ask(r.Context(), r.system, "other"); !errors.Is(err, ErrUnknown) {
+		if _, err := r.census.Ask(r.Context(), r.system, "other", 1000); !errors.Is(err, ErrUnknown) {
 			r.Errorf("an unknown actor: %v", err)
 		}
 	})

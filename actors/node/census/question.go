@@ -13,11 +13,12 @@ import (
 
 // question is a message that makes an actor show its state between two messages, where nothing else writes it.
 type question struct {
+	size  int
 	mask  func(string) string
 	reply chan any
 }
 
-func (q question) answer(a actor.Actor) { q.reply <- plain.Data(a, stateSize, q.mask) }
+func (q question) answer(a actor.Actor) { q.reply <- plain.Data(a, q.size, q.mask) }
 
 // crash is a message that makes an actor crash.
 type crash struct{ why string }
@@ -28,19 +29,17 @@ var (
 	ErrVital   = errors.New("the daemon ends if it crashes")
 )
 
-// stateSize bounds the values of one state that are shown.
-const stateSize = 20_000
-
-// Ask returns the state of an actor as plain data: numbers, texts, lists and maps by name, with secrets masked. An
-// actor that handles a message answers after it; the error of one that does not answer in time says what it does.
-func (s *Census) Ask(ctx context.Context, system *actor.ActorSystem, id string) (any, error) {
+// Ask returns the state of an actor as plain data of at most so many values: numbers, texts, lists and maps by name,
+// with secrets masked. An actor that handles a message answers after it; the error of one that does not answer in time
+// says what it does.
+func (s *Census) Ask(ctx context.Context, system *actor.ActorSystem, id string, size int) (any, error) {
 	s.mu.Lock()
 	e := s.actors[id]
 	s.mu.Unlock()
 	if e == nil {
 		return nil, ErrUnknown
 	}
-	q := question{s.mask, make(chan any, 1)}
+	q := question{size, s.Masked, make(chan any, 1)}
 	system.Root.Send(actor.NewPID(system.Address(), id), q)
 	select {
 	case state := <-q.reply:

@@ -39,7 +39,7 @@ type Tap struct {
 // until stop is called. A sample of them is shown if they are many; dropped returns how many were not since the last
 // call.
 func (s *Census) Follow(id string, emit func(protocol.TailItem)) (dropped func() uint64, stop func()) {
-	t := &Tap{actor: id, emit: emit, mask: s.mask, tokens: tapBurst, filled: time.Now()}
+	t := &Tap{actor: id, emit: emit, mask: s.Masked, tokens: tapBurst, filled: time.Now()}
 	s.changeTaps(func(all []*Tap) []*Tap { return append(all, t) })
 	return func() uint64 { return t.dropped.Swap(0) }, func() {
 		s.changeTaps(func(all []*Tap) []*Tap {
@@ -62,7 +62,8 @@ func (s *Census) changeTaps(change func([]*Tap) []*Tap) {
 	s.taps.Store(&all)
 }
 
-func (s *Census) mask(text string) string {
+// Masked returns a text without secrets.
+func (s *Census) Masked(text string) string {
 	if s.Mask == nil {
 		return text
 	}

@@ -54,7 +54,7 @@ func (s *Census) Step(i protocol.TraceItem) {
 		return
 	}
 	i.At = time.Now()
-	i.What, i.Error = s.mask(i.What), s.mask(i.Error)
+	i.What, i.Error = s.Masked(i.What), s.Masked(i.Error)
 	for _, r := range *all {
 		if (r.network == "" || i.Network == "" || i.Network == r.network) && r.admit() {
 			r.emit(i)

@@ -102,6 +102,7 @@ const (
 	EventLease     = events.Lease
 	EventSecurity  = events.Security
 	EventTunnel    = events.Tunnel
+	EventShell     = events.Shell
 )
 
 // EventKinds returns the kinds of event.
