@@ -222,6 +222,9 @@ func (n *Node) WaitStarted(ctx context.Context) error { return n.d.agent.WaitSta
 // Agent returns the config actor, for the link to the controller.
 func (n *Node) Agent() *agent.Agent { return n.d.agent }
 
+// Note stores an event.
+func (n *Node) Note(kind, object, text string) { n.d.recordEvent(event(kind, object, "", text)) }
+
 // Console returns what answers debug shells. Without faults it injects none.
 func (n *Node) Console(levels *loglevel.Levels, faults console.Faults) *console.Console {
 	send := func(to string, m any) { n.system.Root.Send(actor.NewPID(n.system.Address(), to), m) }

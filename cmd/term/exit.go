@@ -109,8 +109,8 @@ func ExitCode(err error) int {
 	return ExitError
 }
 
-// report prints err on stderr, one line for each fault, and returns its exit code.
-func (s Streams) report(err error) int {
+// Report prints err on stderr, one line for each fault, and returns its exit code.
+func (s Streams) Report(err error) int {
 	if err == nil {
 		return ExitOK
 	}

@@ -50,5 +50,5 @@ func (s Streams) NewVersion(program, version string) *cobra.Command {
 // Run executes a command line and returns its exit code. It prints errors on Err, one line each.
 func (s Streams) Run(ctx context.Context, root *cobra.Command, args []string) int {
 	root.SetArgs(args)
-	return s.report(root.ExecuteContext(ctx))
+	return s.Report(root.ExecuteContext(ctx))
 }

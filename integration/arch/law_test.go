@@ -157,6 +157,7 @@ var mayImport = map[string][]string{
 		"netinst/flowlog", "netinst/hits", "netinst/manager", "netinst/netstate", "netinst/overlap", "netinst/probe",
 		"netinst/registry", "netinst/verdict", "netinst/watched", "pubsub", "pubsub/loglevel", "pubsub/trace",
 	},
+	"actors/node/fault": {"actors/node", "netinst/netstate", "netinst/probe", "pubsub"},
 	"actors/node/flows": {
 		"actors/node/metrics", "config/httpapi/nodeapi", "config/httpapi/rest", "netinst", "netinst/flowlog",
 		"netinst/flowlog/ipfix", "netinst/netstate", "pubsub/backoff",
@@ -238,8 +239,8 @@ var mayImport = map[string][]string{
 	// Wiring.
 	"cmd/edgespan": {
 		"cmd/edgespan/configdbcli", "cmd/edgespan/daemon", "cmd/edgespan/demo", "cmd/edgespan/fleetcli",
-		"cmd/edgespan/layerscli", "cmd/edgespan/nodecli", "cmd/edgespan/reach", "cmd/edgespan/supportcli", "cmd/edgespan/top",
-		"cmd/edgespan/tunnel", "cmd/term",
+		"cmd/edgespan/layerscli", "cmd/edgespan/nodecli", "cmd/edgespan/reach", "cmd/edgespan/shellcli",
+		"cmd/edgespan/supportcli", "cmd/edgespan/top", "cmd/edgespan/tunnel", "cmd/term",
 	},
 	"cmd/edgespan-controller": {
 		"cmd/edgespan-controller/offline", "cmd/edgespan-controller/serve", "cmd/edgespan-controller/simulate",
@@ -272,11 +273,12 @@ var mayImport = map[string][]string{
 		"platform/pki", "platform/proc", "platform/store", "pubsub/backoff",
 	},
 	"cmd/edgespan/clitest": {
-		"actors/configdb", "cmd/edgespan/reach", "cmd/term", "config", "config/events", "config/fleet",
+		"actors/configdb", "actors/shell/protocol", "cmd/edgespan/reach", "cmd/term", "config", "config/events", "config/fleet",
 		"config/fleet/backup", "config/fleet/history", "config/fleet/nodeproto", "config/fleet/ops",
 		"config/httpapi/configdbapi", "config/httpapi/fleetapi",
 		"config/httpapi/metrics", "config/httpapi/nodeapi", "config/httpapi/rest", "config/kv", "config/layers",
 		"config/layers/metadata", "config/layers/schema", "config/stateloop/peer", "platform/confdir", "platform/pki", "platform/store/bolt",
+		"platform/tty", "pubsub/loglevel",
 	},
 	"cmd/edgespan/configdbcli": {
 		"cmd/edgespan/reach", "cmd/term", "config", "config/configdb", "config/configdb/hieratree",
@@ -284,7 +286,8 @@ var mayImport = map[string][]string{
 		"platform/store",
 	},
 	"cmd/edgespan/daemon": {
-		"actors/agent", "actors/node", "actors/node/api", "actors/node/flows", "actors/node/metrics", "actors/relay",
+		"actors/agent", "actors/node", "actors/node/api", "actors/node/fault", "actors/node/flows", "actors/node/metrics",
+		"actors/relay", "actors/shell", "actors/shell/protocol",
 		"cmd/edgespan/reach", "cmd/term", "config", "config/fleet/nodeproto", "config/fleet/relayflow",
 		"config/configdb", "config/httpapi/configdbapi", "config/httpapi/metrics", "config/httpapi/nodeapi",
 		"config/httpapi/rest", "config/layers", "config/layers/metadata", "config/layers/schema", "config/nodeconf/action",
@@ -312,7 +315,10 @@ var mayImport = map[string][]string{
 		"cmd/edgespan/fleetcli", "cmd/edgespan/reach", "cmd/term", "config",
 		"config/httpapi/nodeapi", "config/httpapi/rest", "netinst/doctor", "platform/facts", "pubsub/loglevel",
 	},
-	"cmd/edgespan/shellcli": {"actors/shell/protocol", "cmd/term", "config"},
+	"cmd/edgespan/shellcli": {
+		"actors/shell", "actors/shell/protocol", "cmd/edgespan/reach", "cmd/term", "config", "config/httpapi/nodeapi",
+		"platform/support", "platform/tty",
+	},
 	"cmd/edgespan/supportcli": {
 		"cmd/edgespan/reach", "cmd/term", "config", "config/httpapi/nodeapi", "config/httpapi/rest",
 		"config/layers/metadata", "config/layers/schema", "config/nodeconf/commitconfirm", "config/layers/redact",
@@ -419,6 +425,7 @@ var places = []place{
 	{"github.com/coreos/go-iptables", []string{"platform/firewall"}}, // detection only, ADR 0011
 	{"github.com/insomniacslk/dhcp", []string{"platform/dhcp"}},      // ADR 0061
 	{"golang.org/x/sys", []string{"platform"}},
+	{"golang.org/x/term", []string{"cmd"}}, // ADR 0095
 	{"golang.org/x/crypto", []string{"platform/passwd"}},
 	{"golang.org/x/time/rate", []string{"pubsub/ratelimit", "platform"}}, // ADR 0056
 	{"github.com/google/uuid", []string{"netinst", "appnet", "config", "actors", "platform", "cmd"}},

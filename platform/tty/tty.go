@@ -1,4 +1,4 @@
-// Package tty reads the size of a terminal. It never changes how a terminal works.
+// Package tty reads the size of a terminal, and makes terminals for tests. It never changes how a terminal works.
 package tty
 
 import (

@@ -18,7 +18,7 @@ const (
 	tapRate  = 500
 	tapBurst = 500
 	maxText  = 400
-	textSize = 60 // values of one message that are looked at
+	textSize = 100 // values of one message that are looked at
 	// tookFrom is how long a message takes at least that is shown again at its end.
 	tookFrom = time.Millisecond
 )

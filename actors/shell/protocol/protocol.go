@@ -50,7 +50,7 @@ const (
 	NamesKey       = "key" // of the topic before it
 	NamesSubsystem = "subsystem"
 	NamesLevel     = "level"
-	NamesFault     = "fault" // active ones
+	NamesFault     = "fault" // kinds of them, list and clear
 )
 
 // Ops are the operations that a gateway answers, in the order of help.
@@ -98,7 +98,7 @@ var Ops = []Op{
 	},
 	{
 		Name: "fault", Summary: "inject a fault that ends by itself: hang, fail, drop-probes, slow-disk; list, clear",
-		Usage: "KIND [NETWORK] DURATION", Writes: true, Faults: true,
+		Usage: "KIND [NETWORK] DURATION", Writes: true, Faults: true, Args: []string{NamesFault, NamesNetwork},
 	},
 }
 

@@ -10,9 +10,11 @@ import (
 	"testing"
 	"time"
 
+	"edgespan/actors/shell/protocol"
 	"edgespan/config/httpapi/metrics"
 	"edgespan/config/httpapi/nodeapi"
 	"edgespan/config/httpapi/rest"
+	"edgespan/pubsub/loglevel"
 )
 
 // Daemon is a daemon without actors: the test sets its answers.
@@ -225,4 +227,13 @@ func Filled() *Daemon {
 		},
 		ReadyAt: func(int) (nodeapi.Readiness, error) { return nodeapi.Readiness{Ready: true}, nil },
 	}
+}
+
+// Shell answers debug shells with the name of each operation.
+func (f *Daemon) Shell(*loglevel.Levels) protocol.Node { return echo{} }
+
+type echo struct{}
+
+func (echo) Do(_ context.Context, _ protocol.Who, r protocol.Request, emit protocol.Emit) error {
+	return emit(r.Op, 0)
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/pflag"
 	"go.uber.org/zap"
 
+	"edgespan/actors/shell/protocol"
 	"edgespan/cmd/edgespan/reach"
 	"edgespan/cmd/term"
 	"edgespan/config/httpapi/metrics"
@@ -45,7 +46,9 @@ type nodeOptions struct {
 	Trace    otlp.Options
 	Traces   *otlp.Config // from Trace and the environment; nil for no traces
 	Strict   bool         // damage in the state folder is an error
-	Warning  string       // a warning from before the start, or ""
+	// AllowFaults lets debug shells inject faults.
+	AllowFaults bool
+	Warning     string // a warning from before the start, or ""
 	// ResolverRoot replaces "/" in tests and in the demo: the daemon looks for DNS servers in other programs' files below
 	// it.
 	ResolverRoot string
@@ -63,6 +66,8 @@ type aboutFiles struct {
 // runningNode is a started node, as `node` needs it.
 type runningNode interface {
 	nodeapi.Backend
+	// Shell returns what answers debug shells.
+	Shell(levels *loglevel.Levels) protocol.Node
 	// Scrape adds the node's metrics.
 	Scrape(version string, to *metrics.Scrape)
 	// Reload rereads the config file (SIGHUP).
@@ -154,6 +159,7 @@ func (o *nodeOptions) flags(f *pflag.FlagSet) {
 		", if it exists)")
 	f.BoolVar(&o.Strict, "strict", false,
 		"exit with code 1 if the state folder is damaged or read-only (default: start, and report it)")
+	f.BoolVar(&o.AllowFaults, "allow-faults", false, "let 'edgespan shell --write' inject faults for a while (for tests)")
 	f.StringVar(&o.Config, "config", "", "node config file (default "+reach.DefaultConfig+")")
 	f.StringVar(&o.Metrics, "metrics", "", "serve metrics for Prometheus on http://ADDR/metrics; ADDR is a "+
 		"port of 127.0.0.1, or IP:PORT (default off)")
@@ -234,6 +240,7 @@ func (a program) runNode(ctx context.Context, o nodeOptions, hup <-chan os.Signa
 			nodeapi.Handler(d, nodeapi.WithVersion(o.Version), nodeapi.WithMetrics(page),
 				nodeapi.WithLogLevels(o.Level)))
 	}()
+	go serveShells(serveCtx, o.Socket, d.Shell(o.Level), log.Named(logShell))
 	if o.Metrics != "" {
 		go serveMetrics(serveCtx, o.Metrics, page, log)
 	}

@@ -15,6 +15,7 @@ import (
 	"edgespan/actors/agent"
 	tree "edgespan/actors/node"
 	"edgespan/actors/node/api"
+	"edgespan/actors/node/fault"
 	"edgespan/actors/node/flows"
 	"edgespan/netinst/netstate"
 	"edgespan/platform/daemon"
@@ -48,6 +49,7 @@ type node struct {
 	uninform func(context.Context) error // ends the upload of facts
 	key      clusterKey
 	keyless  context.CancelFunc // ends the tries to make it; nil: there are none
+	faults   *fault.Faults      // nil: none can be injected
 }
 
 // dialFlows connects to where the flow log is sent.
@@ -126,9 +128,10 @@ func startNode(ctx context.Context, o nodeOptions, log *zap.Logger) (runningNode
 	}
 	reader := machine.Reader{Root: "/", RunDir: o.RunDir, Iptables: n.iptables, Flushable: n.host.Flushable,
 		Unlimited: n.host.Unlimited, AtLimit: n.host.AtLimit}
+	machineHost, records := n.withFaults(o, log)
 	n.Node, err = tree.Start(tree.Options{
 		About: facts, Machine: daemon.MachineBoot(), Uptime: daemon.Uptime, Commands: commands{proc.New(""), n},
-		Host: n.host, Executors: executor.New(proc.New(""), o.RunDir), Echo: probe.Echo, Journal: journal,
+		Host: machineHost, Executors: executor.New(proc.New(""), o.RunDir), Echo: probe.Echo, Journal: records,
 		Storage: n.storage(o), Warning: o.Warning,
 		FlowStore: flowStore(o.StateDir),
 		FlowDial:  dialFlows, Files: daemon.NewFiles(o.Config, o.StateDir).WithReserve(journal.ReleaseReserve),
@@ -285,6 +288,7 @@ const (
 	logLink  = "link"
 	logFacts = "facts"
 	logTrace = "trace"
+	logShell = "shell"
 )
 
 func logNames() []string { return append(tree.LogNames(), logHost, logLink, logFacts, logTrace) }

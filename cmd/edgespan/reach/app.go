@@ -17,6 +17,7 @@ const (
 	DefaultStateDir = "/var/lib/edgespan"
 	DefaultConfig   = "/etc/edgespan/node.yaml"
 	SocketName      = "edgespan.sock"
+	shellSocketName = "shell.sock"
 )
 
 // App is one run of the command line: its streams, and its way to the node and the controller.
@@ -46,6 +47,9 @@ func (a *App) SocketPath() string {
 	}
 	return a.Setting("", "EDGESPAN_SOCKET", filepath.Join(a.RunFolder(), SocketName))
 }
+
+// ShellSocket returns the socket of debug shells, which is beside the control socket.
+func ShellSocket(control string) string { return filepath.Join(filepath.Dir(control), shellSocketName) }
 
 // Client returns a client of the node's daemon.
 func (a *App) Client() *nodeapi.Client { return nodeapi.NewClient(a.SocketPath()) }

@@ -12,7 +12,7 @@ import (
 
 	"edgespan/actors/shell/protocol"
 	"edgespan/cmd/term"
-	"edgespan/config"
+	"edgespan/config/httpapi/nodeapi"
 )
 
 // maxItem is the longest text of one item, in characters: a longer one is cut, since nobody reads it as it passes.
@@ -28,7 +28,7 @@ func render(w io.Writer, color bool, op string, data json.RawMessage) error {
 			if err := renderTree(w, color, []protocol.Actor{i.Actor}); err != nil {
 				return err
 			}
-			return renderJSON(w, i.State)
+			return renderState(w, i.State)
 		})
 	case "tail":
 		return decoded(data, func(i protocol.TailItem) error {
@@ -41,6 +41,18 @@ func render(w io.Writer, color bool, op string, data json.RawMessage) error {
 				value = "deleted"
 			}
 			return printLine(w, clock(i.At), i.Topic, i.Key, value)
+		})
+	case "events":
+		return decoded(data, func(e nodeapi.Event) error {
+			by := ""
+			if e.Cause.By != "" {
+				by = "by " + e.Cause.By
+			}
+			failed := ""
+			if e.Error != "" {
+				failed = "error: " + e.Error
+			}
+			return printLine(w, clock(e.At()), e.Kind, e.Object, e.Name, e.Text, by, failed)
 		})
 	case "trace":
 		return decoded(data, func(i protocol.TraceItem) error {
@@ -80,13 +92,14 @@ func renderTree(w io.Writer, color bool, all []protocol.Actor) error {
 	slices.SortFunc(all, func(a, b protocol.Actor) int {
 		return slices.Compare(strings.Split(a.ID, "/"), strings.Split(b.ID, "/"))
 	})
-	table := term.Table{Head: []string{"ACTOR", "STATE", "CRASHES", "WAITING", "OLDEST", "NOW"}}
+	table := term.Table{Head: []string{"ACTOR", "STATE", "CRASHES", "MESSAGES", "WAITING", "OLDEST", "NOW"}}
 	for i, a := range all {
 		now := a.Now
 		if now != "" {
 			now += " for " + short(a.NowSince)
 		}
-		table.Add(indented(all[:i], a.ID), a.State, fmt.Sprint(a.Crashes), fmt.Sprint(a.Waiting), took(a.Oldest), now)
+		table.Add(indented(all[:i], a.ID), a.State, fmt.Sprint(a.Crashes), fmt.Sprint(a.Messages),
+			fmt.Sprint(a.Waiting), took(a.Oldest), now)
 	}
 	if err := table.Write(w, color); err != nil {
 		return err
@@ -115,6 +128,50 @@ func indented(before []protocol.Actor, id string) string {
 		}
 	}
 	return strings.Repeat("  ", min(depth, 20)) + strings.TrimPrefix(id, parent)
+}
+
+// renderState prints the state of an actor without what is empty or zero: most of it says nothing.
+func renderState(w io.Writer, state json.RawMessage) error {
+	var v any
+	d := json.NewDecoder(bytes.NewReader(state))
+	d.UseNumber()
+	if err := d.Decode(&v); err != nil {
+		return fmt.Errorf("answer: not understood: %w", err)
+	}
+	text, err := json.Marshal(filled(v))
+	if err != nil {
+		return fmt.Errorf("answer: not understood: %w", err)
+	}
+	return renderJSON(w, text)
+}
+
+// filled returns a value without what is empty or zero in it.
+func filled(v any) any {
+	switch v := v.(type) {
+	case map[string]any:
+		for name, x := range v {
+			if v[name] = filled(x); isEmpty(v[name]) {
+				delete(v, name)
+			}
+		}
+	case []any:
+		for i, x := range v {
+			v[i] = filled(x)
+		}
+	}
+	return v
+}
+
+func isEmpty(v any) bool {
+	switch v := v.(type) {
+	case map[string]any:
+		return len(v) == 0
+	case []any:
+		return len(v) == 0
+	case json.Number:
+		return v == "0"
+	}
+	return v == nil || v == "" || v == false
 }
 
 func renderJSON(w io.Writer, data json.RawMessage) error {
@@ -176,5 +233,5 @@ func refused(op string, f protocol.Frame) error {
 	if code < term.ExitError || code > term.ExitNotFound {
 		code = term.ExitError // a daemon's odd status must not look like success
 	}
-	return term.WithClass(code, fmt.Errorf("%s: %s", op, config.OneLine(f.Error)))
+	return term.WithClass(code, fmt.Errorf("%s: %s", op, term.Printable(f.Error)))
 }

@@ -29,24 +29,9 @@ var scriptOutputs = []string{"table", "json"}
 // Run runs the commands in order and stops at the first that fails. It reads all of them before it sends one: a script
 // with a mistake changes nothing.
 func (c Script) Run(ctx context.Context, s term.Streams, with Session) error {
-	if !slices.Contains(scriptOutputs, c.Output) {
-		return term.NotOneOf("-o", c.Output, scriptOutputs)
-	}
-	commands, err := Split(c.Commands)
+	requests, err := c.requests()
 	if err != nil {
 		return err
-	}
-	if len(commands) == 0 {
-		return term.Required("-c", "a command: 'edgespan shell -c tree'")
-	}
-	var requests []protocol.Request
-	for _, words := range commands {
-		r, err := Parse(words, c.Write)
-		if err != nil {
-			return err
-		}
-		r.ID = uint64(len(requests) + 1)
-		requests = append(requests, r)
 	}
 	for _, r := range requests {
 		if err := c.do(ctx, s, with, r); err != nil {
@@ -54,6 +39,30 @@ func (c Script) Run(ctx context.Context, s term.Streams, with Session) error {
 		}
 	}
 	return nil
+}
+
+// requests reads the commands.
+func (c Script) requests() ([]protocol.Request, error) {
+	if !slices.Contains(scriptOutputs, c.Output) {
+		return nil, term.NotOneOf("-o", c.Output, scriptOutputs)
+	}
+	commands, err := Split(c.Commands)
+	if err != nil {
+		return nil, err
+	}
+	if len(commands) == 0 {
+		return nil, term.Required("-c", "a command: 'edgespan shell -c tree'")
+	}
+	var requests []protocol.Request
+	for _, words := range commands {
+		r, err := Parse(words, c.Write)
+		if err != nil {
+			return nil, err
+		}
+		r.ID = uint64(len(requests) + 1)
+		requests = append(requests, r)
+	}
+	return requests, nil
 }
 
 // do runs one command. An answer without an end is not complete, also if the session reports no error.

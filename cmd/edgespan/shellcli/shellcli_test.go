@@ -97,10 +97,10 @@ func TestTreeReadsWellAt80Columns(t *testing.T) {
 	if err := render(&out, false, "tree", data); err != nil {
 		t.Fatal(err)
 	}
-	const want = `ACTOR        STATE       CRASHES  WAITING  OLDEST  NOW
-router       running     0        0        -       -
-  ni-blue    restarting  2        0        -       -
-    applier  running     0        3        1.23s   apply for 15s
+	const want = `ACTOR        STATE       CRASHES  MESSAGES  WAITING  OLDEST  NOW
+router       running     0        0         0        -       -
+  ni-blue    restarting  2        0         0        -       -
+    applier  running     0        0         3        1.23s   apply for 15s
 router/ni-blue: crashed 03:04:05.000: index out of range; restarts in 1.6s
 `
 	if out.String() != want {
@@ -124,7 +124,7 @@ func TestNoControlCharacterReachesTheTerminal(t *testing.T) {
 		"tail":    protocol.TailItem{Actor: evil, Type: evil, Text: evil},
 		"watch":   protocol.WatchItem{Topic: evil, Key: evil, Value: json.RawMessage("\"\u009b\"")},
 		"trace":   protocol.TraceItem{Where: evil, What: evil, Error: evil, Depth: 1 << 40},
-		"events":  map[string]string{evil: evil},
+		"events":  map[string]string{"kind": evil, "object": evil, "text": evil, "error": evil},
 		"restart": protocol.Done{Text: evil},
 	}
 	for op, answer := range answers {
@@ -176,7 +176,7 @@ func TestScriptStopsAtTheFirstFailure(t *testing.T) {
 		{"a mistake in the last command sends none", "tree; tree; nope", nil, term.ExitUsage, 0},
 		{"nothing to do", " ; # nothing", nil, term.ExitUsage, 0},
 		{"a write without --write sends none", "tree; restart router", nil, term.ExitPermission, 0},
-		{"both commands", "tree; events", []protocol.Frame{{Data: []byte("[]"), End: true}}, term.ExitOK, 2},
+		{"both commands", "tree; names actor", []protocol.Frame{{Data: []byte("[]"), End: true}}, term.ExitOK, 2},
 		{"the daemon refuses", "inspect x; tree", []protocol.Frame{{End: true, Error: "no", Exit: 10}}, 10, 1},
 		{"an error never exits 0", "tree", []protocol.Frame{{End: true, Error: "no", Exit: 256}}, term.ExitError, 1},
 		{"the daemon went away", "tree; tree", []protocol.Frame{{Data: []byte("[]")}}, term.ExitPartial, 1},

@@ -30,7 +30,7 @@ const (
 // Serve serves h on the unix socket at socketPath until ctx ends, which is no error. The socket has mode 0660. A socket
 // file without a listener is replaced; if a daemon answers on it, Serve returns ErrConflict and does not touch it.
 func Serve(ctx context.Context, socketPath string, h http.Handler) error {
-	l, err := listen(ctx, socketPath)
+	l, err := Listen(ctx, socketPath)
 	if err != nil {
 		return fmt.Errorf("listen on %s: %w", socketPath, err)
 	}
@@ -104,9 +104,10 @@ func callerOf(ctx context.Context) string {
 	return caller
 }
 
-// listen creates the socket under another name, sets its mode and renames it, so that no socket with a wrong mode can
-// ever be connected to, and a stale one is replaced atomically.
-func listen(ctx context.Context, socketPath string) (net.Listener, error) {
+// Listen creates a Unix socket of mode 0660: under another name, which it changes once the mode is set, so that no
+// socket with a wrong mode can ever be connected to, and a stale one is replaced atomically. If a daemon answers on it,
+// Listen returns ErrConflict and does not touch it.
+func Listen(ctx context.Context, socketPath string) (net.Listener, error) {
 	if len(socketPath) > maxSocketPath {
 		return nil, fmt.Errorf("path too long (%d octets): must be at most %d", len(socketPath), maxSocketPath)
 	}

@@ -120,8 +120,12 @@ func (d *dumper) text(s string) string {
 // known returns the text of types that have a usual one.
 func known(v reflect.Value) (string, bool) {
 	switch v.Type() {
-	case reflect.TypeFor[uuid.UUID](), reflect.TypeFor[netip.Addr](), reflect.TypeFor[netip.Prefix](),
-		reflect.TypeFor[netip.AddrPort](), reflect.TypeFor[time.Duration]():
+	case reflect.TypeFor[uuid.UUID](), reflect.TypeFor[time.Duration]():
+		return fmt.Sprint(v.Interface()), true
+	case reflect.TypeFor[netip.Addr](), reflect.TypeFor[netip.Prefix](), reflect.TypeFor[netip.AddrPort]():
+		if v.IsZero() {
+			return "", true
+		}
 		return fmt.Sprint(v.Interface()), true
 	case reflect.TypeFor[time.Time]():
 		if t := v.Interface().(time.Time); !t.IsZero() {
@@ -198,7 +202,7 @@ func (d *dumper) fields(v reflect.Value, depth int) (any, bool) {
 		field := reflect.NewAt(f.Type, unsafe.Pointer(v.Field(i).UnsafeAddr())).Elem()
 		switch x, ok := d.value(field, depth+1); {
 		case !ok:
-		case redact.IsSecretName(f.Name) && !field.IsZero():
+		case isSecret(f.Name, field):
 			out[f.Name] = redact.Mark
 		case f.Anonymous && isMap(x):
 			for name, below := range x.(map[string]any) {
@@ -209,6 +213,11 @@ func (d *dumper) fields(v reflect.Value, depth int) (any, bool) {
 		}
 	}
 	return out, len(out) > 0 || t.NumField() == 0
+}
+
+// isSecret reports whether a value may be a secret by its name. A number, such as that of a timer's token, is none.
+func isSecret(name string, v reflect.Value) bool {
+	return redact.IsSecretName(name) && !v.IsZero() && !v.CanInt() && !v.CanUint() && v.Kind() != reflect.Bool
 }
 
 func isMap(x any) bool {
@@ -245,7 +254,7 @@ func (d *dumper) entries(v reflect.Value, depth int) (any, bool) {
 		if !ok {
 			return nil, false
 		}
-		if redact.IsSecretName(name) {
+		if isSecret(name, v.MapIndex(texts[name])) {
 			x = redact.Mark
 		}
 		out[d.text(name)] = x
@@ -265,6 +274,9 @@ func (d *dumper) key(k reflect.Value) (string, bool) {
 	case reflect.Pointer, reflect.Chan, reflect.UnsafePointer:
 		return "", false
 	case reflect.Struct, reflect.Array, reflect.Interface:
+		if s, ok := k.Interface().(fmt.Stringer); ok && isShown(k.Type()) {
+			return s.String(), true // a key has no secret
+		}
 		x, ok := d.value(k, maxDepth-3)
 		return Line(x, maxString), ok
 	case reflect.String:

@@ -1,0 +1,83 @@
+package daemon
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"os"
+
+	"go.uber.org/zap"
+
+	tree "edgespan/actors/node"
+	"edgespan/actors/node/fault"
+	"edgespan/actors/shell"
+	"edgespan/actors/shell/protocol"
+	"edgespan/cmd/edgespan/reach"
+	"edgespan/config/httpapi/nodeapi"
+	"edgespan/platform/daemon"
+	"edgespan/pubsub"
+	"edgespan/pubsub/loglevel"
+)
+
+// readGroup is the group whose members may attach a shell. Those of protocol.AdminGroup may also change something.
+const readGroup = "edgespan"
+
+// serveShells serves debug shells on their own socket until ctx ends. The daemon works without them.
+func serveShells(ctx context.Context, control string, n protocol.Node, log *zap.Logger) {
+	path := reach.ShellSocket(control)
+	l, err := nodeapi.Listen(ctx, path)
+	if err != nil {
+		log.Error("no debug shells", zap.Error(err))
+		return
+	}
+	own, err := os.Lstat(path)
+	if err != nil {
+		log.Error("no debug shells", zap.Error(err))
+	}
+	for _, group := range []string{readGroup, protocol.AdminGroup} {
+		if gid, ok := daemon.GroupID(group); ok {
+			if err := os.Chown(path, -1, gid); err != nil {
+				log.Warn("debug shells are for root alone", zap.Error(err))
+			}
+			break
+		}
+	}
+	s := &shell.Server{Node: n, Identify: identify, Log: log}
+	if err := s.Serve(ctx, l); err != nil {
+		log.Error("debug shells ended", zap.Error(err))
+	}
+	// A successor may have put its own socket there meanwhile: keep that one.
+	if now, err := os.Lstat(path); err == nil && own != nil && os.SameFile(own, now) {
+		_ = os.Remove(path) // the next start replaces it
+	}
+}
+
+// identify returns the user at the other end.
+func identify(c net.Conn) (protocol.Who, error) {
+	p, err := daemon.PeerOf(c)
+	if err != nil {
+		return protocol.Who{}, err
+	}
+	return protocol.Who{UID: p.UID, PID: p.PID, Admin: p.UID == 0 || p.IsIn(protocol.AdminGroup)}, nil
+}
+
+// Shell returns what answers debug shells.
+func (n *node) Shell(levels *loglevel.Levels) protocol.Node {
+	if n.faults == nil {
+		return n.Console(levels, nil)
+	}
+	return n.Console(levels, n.faults)
+}
+
+// withFaults returns the host and the journal for the actors, on which faults may happen if they are allowed.
+func (n *node) withFaults(o nodeOptions, log *zap.Logger) (tree.Host, pubsub.Journal) {
+	if !o.AllowFaults {
+		return n.host, n.journal
+	}
+	n.faults = &fault.Faults{Ended: func(what string) {
+		log.Warn("injected fault ended", zap.String("fault", what))
+		n.Node.Note(nodeapi.EventShell, "node", fmt.Sprintf("fault %s ended by itself", what))
+	}}
+	log.Warn("faults can be injected by debug shells: --allow-faults")
+	return n.faults.Host(n.host), n.faults.Journal(n.journal)
+}
