@@ -1,0 +1,239 @@
+package scenario
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// shell runs commands in a debug shell that must succeed.
+func (w *world) shell(commands string, args ...string) string {
+	w.Helper()
+	return w.cli(append([]string{"shell", "-c", commands}, args...)...)
+}
+
+// shellFails runs commands that must fail with a code.
+func (w *world) shellFails(code int, commands string, args ...string) string {
+	w.Helper()
+	r, err := w.CLI(w.ctx, append([]string{"shell", "-c", commands}, args...)...)
+	if err != nil || r.Code != code {
+		w.Errorf("shell -c %q: exit %d, want %d, %v: %s%s", commands, r.Code, code, err, r.Err, r.Out)
+	}
+	return r.Err
+}
+
+// withFaults starts a daemon whose shells may inject faults.
+func (w *world) withFaults(doc string) {
+	w.Helper()
+	if err := w.WriteConfig([]byte(doc)); err != nil {
+		w.Fatal(err)
+	}
+	n, err := w.StartNode(w.NodeCmd("--allow-faults"))
+	if err != nil {
+		w.Fatal(err)
+	}
+	w.node = n
+	if _, err := w.WaitControl(w.ctx, n); err != nil {
+		w.Fatal(err)
+	}
+}
+
+// As an operator with a shell on the box I see each actor, follow one change down to the kernel, and make one network
+// look at the host again.
+func TestADebugShellShowsAndMends(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.start(doc([]string{network(1, "")}))
+	w.wait("ready", "ni/"+ni(1))
+	if tree := w.shell("tree"); !strings.Contains(tree, "\n  ni/"+ni(1)) || !strings.Contains(tree, "\n    applier") {
+		t.Errorf("tree:\n%s", tree)
+	}
+	state := w.shell("inspect ni/"+ni(1), "-o", "json")
+	if !json.Valid([]byte(state)) || !strings.Contains(state, `"mgr"`) {
+		t.Errorf("inspect: %.500s", state)
+	}
+	trace, tail := w.stream("shell", "-c", "trace"), w.stream("shell", "-c", "tail monitor")
+	watch := w.stream("shell", "-c", "watch network-instance-status")
+	w.says(watch.text, ni(1), `"State":"Present"`)
+	// The taps stand once a message has passed them.
+	w.eventually("both taps", func() bool {
+		w.shell("reconcile "+ni(1), "--write")
+		return strings.Contains(trace.text(), "compares with the host") && strings.Contains(tail.text(), "node.observeFull")
+	})
+	w.apply(doc([]string{network(1, ""), network(2, "")}))
+	w.wait("ready", "ni/"+ni(2))
+	w.says(trace.text, "config  accepted", "ni/"+ni(2)+"  add link es2", "ni/"+ni(2)+"  add process ni/2/dnsmasq")
+	w.says(watch.text, ni(2))
+	// What somebody else breaks is mended at once, on request.
+	w.in("node", "ip", "link", "set", "es2", "down")
+	w.shell("reconcile "+ni(2), "--write")
+	w.eventually("the bridge is up again", func() bool { return w.linkIs("es2", "UP") })
+	if all := w.cli("events", "-o", "json"); !strings.Contains(all, "reconcile "+ni(2)) ||
+		!strings.Contains(all, `"by": "uid 0, pid `) {
+		t.Errorf("the audit is missing: %s", all)
+	}
+}
+
+func (w *world) linkIs(name, state string) bool {
+	return strings.Contains(w.in("node", "ip", "-br", "link", "show", name), state)
+}
+
+// A fault hits one network alone and ends by itself, though the shell that began it is killed; a daemon that was started
+// without --allow-faults injects none.
+func TestAFaultEndsThoughItsShellIsKilled(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.withFaults(doc([]string{network(1, "")}))
+	w.wait("ready", "ni/"+ni(1))
+	said := w.shellFails(7, "fault hang "+ni(1)+" 5s")
+	if !strings.Contains(said, "must be in a shell that was started with --write") {
+		t.Errorf("without --write: %s", said)
+	}
+	// The shell goes on with a stream and dies with it.
+	cmd := exec.Command(w.Binary, "shell", "--write", "-c", "fault hang "+ni(1)+" 6s; events")
+	cmd.Env = append(os.Environ(), "EDGESPAN_SOCKET="+w.Socket())
+	out := &reader{}
+	cmd.Stdout, cmd.Stderr = out, out
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	w.says(out.text, "hang: injected, ends by itself after 6s", "shell  ni/"+ni(1))
+	began := time.Now()
+	if err := cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = cmd.Wait()
+	w.apply(doc([]string{network(1, "    mtu: 1400\n"), network(2, "")}))
+	w.wait("ready", "ni/"+ni(2))
+	if d := time.Since(began); d > 5*time.Second {
+		t.Errorf("the other network waited for the fault: %v", d)
+	}
+	if all := w.shell("fault list", "--write"); !strings.Contains(all, "hang ni/"+ni(1)+" for another ") {
+		t.Errorf("fault list: %s", all)
+	}
+	if tree := w.shell("tree ni/" + ni(1)); !strings.Contains(tree, "node.applyRequest for ") {
+		t.Errorf("the tree does not show who hangs:\n%s", tree)
+	}
+	w.eventually("the fault has ended and the network has its MTU", func() bool {
+		return strings.Contains(w.in("node", "ip", "link", "show", "es1"), "mtu 1400")
+	})
+	if all := w.shell("fault list", "--write"); !strings.Contains(all, "no fault lasts") {
+		t.Errorf("fault list: %s", all)
+	}
+	if all := w.cli("events", "-o", "json"); !strings.Contains(all, "fault hang ni/"+ni(1)+" ended by itself") {
+		t.Errorf("the end of the fault is no event: %s", all)
+	}
+}
+
+// A daemon that is frozen, killed or gone is described from outside, while the network works on; after its return the
+// shell works again. Another user is refused by the kernel.
+func TestAShellOfADaemonThatDoesNotAnswer(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, "web")
+	w.start(doc([]string{network(1, "")}, onNet(1, 1, "web", allowAll)))
+	w.wait("ready", "app/"+app(1))
+	w.lease("web")
+	ping := w.pingOut("web")[0]
+	if err := ping.WaitGood(w.ctx, 50); err != nil {
+		t.Fatal(err)
+	}
+	pid := w.daemonPID()
+	if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	said := w.shellFails(8, "tree")
+	for _, want := range []string{fmt.Sprintf("process %d", pid), "stopped by a signal", "says nothing", "edgespan support"} {
+		if !strings.Contains(said, want) {
+			t.Errorf("frozen: %q is missing in %s", want, said)
+		}
+	}
+	if err := syscall.Kill(pid, syscall.SIGCONT); err != nil {
+		t.Fatal(err)
+	}
+	trace := exec.Command(w.Binary, "shell", "-c", "trace")
+	trace.Env = append(os.Environ(), "EDGESPAN_SOCKET="+w.Socket())
+	var gone bytes.Buffer
+	trace.Stderr = &gone
+	w.eventually("the daemon answers", func() bool {
+		r, err := w.CLI(w.ctx, "shell", "-c", "tree")
+		return err == nil && r.Code == 0
+	})
+	if err := trace.Start(); err != nil {
+		t.Fatal(err)
+	}
+	w.eventually("the shell is attached", func() bool { return len(openSockets(trace.Process.Pid)) > 0 })
+	if err := w.node.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	if err := trace.Wait(); err == nil || !strings.Contains(gone.String(), "the daemon went away") {
+		t.Errorf("killed: %v, %s", err, gone.String())
+	}
+	if said := w.shellFails(8, "tree"); !strings.Contains(said, "daemon: not running; version ") {
+		t.Errorf("gone: %s", said)
+	}
+	w.restart()
+	w.shell("tree")
+	if c := ping.Stop(); c.Lost+c.Wrong > 0 || c.Good < 100 {
+		t.Errorf("pings: %v", c)
+	}
+
+	other := exec.Command("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", w.Binary, "shell", "-c", "tree")
+	other.Env = append(os.Environ(), "EDGESPAN_SOCKET="+w.Socket())
+	text, err := other.CombinedOutput()
+	if err == nil || !strings.Contains(string(text), "must be root or a member of the group edgespan") {
+		t.Errorf("another user: %v, %s", err, text)
+	}
+}
+
+// openSockets returns the sockets that a process holds.
+func openSockets(pid int) (all []string) {
+	folder := fmt.Sprintf("/proc/%d/fd/", pid)
+	entries, err := os.ReadDir(folder)
+	if err != nil {
+		return nil
+	}
+	for _, e := range entries {
+		if to, err := os.Readlink(folder + e.Name()); err == nil && strings.HasPrefix(to, "socket:") {
+			all = append(all, to)
+		}
+	}
+	return all
+}
+
+// A hundred shells at once get their answers, and the daemon keeps nothing of them.
+func TestAHundredShellsAtOnce(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.start(doc([]string{network(1, "")}))
+	w.wait("ready", "ni/"+ni(1))
+	w.shell("tree")
+	pid := w.daemonPID()
+	before := len(openSockets(pid))
+	var wait sync.WaitGroup
+	var mu sync.Mutex
+	var failed []string
+	for range 10 {
+		wait.Go(func() {
+			for range 10 {
+				r, err := w.CLI(w.ctx, "shell", "-c", "tree; inspect monitor; names actor")
+				if err != nil || r.Code != 0 || !strings.Contains(r.Out, "router") {
+					mu.Lock()
+					failed = append(failed, fmt.Sprint(err, r))
+					mu.Unlock()
+				}
+			}
+		})
+	}
+	wait.Wait()
+	if len(failed) > 0 {
+		t.Errorf("%d of 100 failed: %s", len(failed), failed[0])
+	}
+	w.eventually("no connection is left", func() bool { return len(openSockets(pid)) <= before })
+}
