@@ -1,6 +1,7 @@
 package controller
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -92,78 +93,107 @@ func (c *Controller) handleOf(s nodeproto.ToNode) *nodes.Handle {
 	return nil
 }
 
-// Limits of a support archive that a node sends, as it comes: it could send without an end.
+// Limits of what a node sends through a relay, as it comes: it could send without an end.
 const (
 	maxArchive     = 64 << 20 // bytes
 	archiveTimeout = 4 * time.Minute
 	archiveSilence = time.Minute // between two pieces
+	maxShell       = 16 << 20    // bytes of one command's answer
+	shellTimeout   = 10 * time.Minute
 )
 
 // Support asks a node for a support archive. Its error says why the node does not begin to send one.
 func (c *Controller) Support(ctx context.Context, node string, q nodeproto.SupportRequest) (fleetapi.Archive, error) {
+	in := &relayReader{what: "support", instead: "run 'edgespan support' on it", silence: archiveSilence,
+		until: time.Now().Add(archiveTimeout), limit: maxArchive, left: maxArchive}
+	if err := c.open(in, node, nodeproto.RelaySupport, q); err != nil {
+		return fleetapi.Archive{}, err
+	}
+	var err error
+	if in.first, err = in.begin(ctx); err != nil {
+		in.channel.Close(err)
+		return fleetapi.Archive{}, in.refusal(ctx, err)
+	}
+	return in.archive(), nil
+}
+
+// Shell asks a node one command of a debug shell.
+func (c *Controller) Shell(_ context.Context, node string, q nodeproto.ShellRequest) (fleetapi.Archive, error) {
+	in := &relayReader{what: "shell", instead: "run 'edgespan shell' on it", silence: shellTimeout,
+		until: time.Now().Add(shellTimeout), limit: maxShell, left: maxShell, lines: true}
+	if err := c.open(in, node, nodeproto.RelayShell, q); err != nil {
+		return fleetapi.Archive{}, err
+	}
+	in.first = make([]byte, 0, relayflow.PieceSize)
+	return in.archive(), nil
+}
+
+// open begins a relay with a connected node.
+func (c *Controller) open(in *relayReader, node, kind string, q any) error {
 	handle := c.d.dir.nodeByName(node)
 	if handle == nil {
-		return fleetapi.Archive{}, &ops.NotFoundError{What: fmt.Sprintf("node %q", node)}
+		return &ops.NotFoundError{What: fmt.Sprintf("node %q", node)}
 	}
 	stream, _ := handle.Connection()
 	if _, replica, _ := handle.At(); stream == nil && replica != "" && replica != c.d.Replica {
-		return fleetapi.Archive{}, fmt.Errorf("support: %w: the node is connected to replica %s: ask that one",
-			fleetapi.ErrRefused, replica)
+		return fmt.Errorf("%s: %w: the node is connected to replica %s: ask that one", in.what, fleetapi.ErrRefused,
+			replica)
 	}
 	if stream == nil {
-		return fleetapi.Archive{}, fmt.Errorf("support: %w: node offline: run 'edgespan support' on it",
-			fleetapi.ErrRefused)
+		return fmt.Errorf("%s: %w: node offline: %s", in.what, fleetapi.ErrRefused, in.instead)
 	}
 	argument, err := json.Marshal(q)
 	if err != nil {
-		return fleetapi.Archive{}, err
+		return err
 	}
-	channel, err := c.d.relays.Open(stream, nodeproto.RelaySupport, argument)
+	in.channel, err = c.d.relays.Open(stream, kind, argument)
 	switch {
 	case errors.Is(err, relay.ErrUnsupported):
-		return fleetapi.Archive{}, fmt.Errorf("%w: %w: run 'edgespan support' on it", fleetapi.ErrRefused, err)
+		return fmt.Errorf("%w: %w: %s", fleetapi.ErrRefused, err, in.instead)
 	case err != nil:
-		return fleetapi.Archive{}, fmt.Errorf("%w: %w", fleetapi.ErrBusy, err)
+		return fmt.Errorf("%w: %w", fleetapi.ErrBusy, err)
 	}
-	in := &archiveReader{channel: channel, until: time.Now().Add(archiveTimeout), left: maxArchive}
-	if in.first, err = in.begin(ctx); err != nil {
-		channel.Close(err)
-		return fleetapi.Archive{}, supportError(ctx, err)
-	}
-	return fleetapi.Archive{Write: in.writeTo, Close: func() { channel.Close(errors.New("the caller has gone")) }}, nil
+	return nil
 }
 
-// supportError returns why a node has not begun to send an archive.
-func supportError(ctx context.Context, err error) error {
+// relayReader reads what a node sends, within limits.
+type relayReader struct {
+	what, instead string // for errors: what is asked for, and where else to get it
+	channel       *relay.Channel
+	first         []byte // read to know whether the node sends anything
+	until         time.Time
+	silence       time.Duration // between two pieces
+	limit, left   int           // bytes
+	lines         bool          // an error comes as a last line
+}
+
+func (r *relayReader) archive() fleetapi.Archive {
+	return fleetapi.Archive{Write: r.writeTo, Close: func() { r.channel.Close(errors.New("the caller has gone")) }}
+}
+
+// refusal returns why a node has not begun to send anything.
+func (r *relayReader) refusal(ctx context.Context, err error) error {
 	var remote *relay.RemoteError
 	switch {
 	case ctx.Err() != nil:
 		return ctx.Err()
 	case errors.Is(err, context.DeadlineExceeded):
-		return fmt.Errorf("support: %w: the node sent nothing within %v", fleetapi.ErrRefused, archiveSilence)
+		return fmt.Errorf("%s: %w: the node sent nothing within %v", r.what, fleetapi.ErrRefused, r.silence)
 	case errors.As(err, &remote):
-		return fmt.Errorf("support: %w: the node says: %w", fleetapi.ErrRefused, err)
+		return fmt.Errorf("%s: %w: the node says: %w", r.what, fleetapi.ErrRefused, err)
 	}
-	return fmt.Errorf("support: %w: %w", fleetapi.ErrRefused, err)
-}
-
-// archiveReader reads an archive within the limits.
-type archiveReader struct {
-	channel *relay.Channel
-	first   []byte // read to know whether the node sends one
-	until   time.Time
-	left    int
+	return fmt.Errorf("%s: %w: %w", r.what, fleetapi.ErrRefused, err)
 }
 
 // begin waits for the first piece.
-func (r *archiveReader) begin(ctx context.Context) ([]byte, error) {
+func (r *relayReader) begin(ctx context.Context) ([]byte, error) {
 	p := make([]byte, relayflow.PieceSize)
 	n, err := r.read(ctx, p)
 	return p[:n], err
 }
 
-func (r *archiveReader) read(ctx context.Context, p []byte) (int, error) {
-	wait := min(archiveSilence, time.Until(r.until))
+func (r *relayReader) read(ctx context.Context, p []byte) (int, error) {
+	wait := min(r.silence, time.Until(r.until))
 	if wait <= 0 { // also if something waits here: a caller can be slow without an end
 		return 0, context.DeadlineExceeded
 	}
@@ -172,12 +202,12 @@ func (r *archiveReader) read(ctx context.Context, p []byte) (int, error) {
 	return r.channel.Read(ctx, p)
 }
 
-// writeTo writes the archive as it comes.
-func (r *archiveReader) writeTo(ctx context.Context, w io.Writer) error {
+// writeTo writes what comes, as it comes.
+func (r *relayReader) writeTo(ctx context.Context, w io.Writer) error {
 	p := r.first
 	for {
 		if r.left -= len(p); r.left < 0 {
-			return fmt.Errorf("support: the node sends more than %d bytes", maxArchive)
+			return fmt.Errorf("%s: the node sends more than %d bytes", r.what, r.limit)
 		}
 		if _, err := w.Write(p); err != nil {
 			return err
@@ -187,10 +217,29 @@ func (r *archiveReader) writeTo(ctx context.Context, w io.Writer) error {
 		if p = p[:n]; errors.Is(err, io.EOF) {
 			return nil
 		}
+		if err != nil && r.lines {
+			return r.endLine(ctx, w, err)
+		}
 		if err != nil {
-			return fmt.Errorf("support: %w", err)
+			return fmt.Errorf("%s: %w", r.what, err)
 		}
 	}
+}
+
+// endLine says in a last line why nothing more comes: the status was sent long ago.
+func (r *relayReader) endLine(ctx context.Context, w io.Writer, why error) error {
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	if errors.Is(why, context.DeadlineExceeded) {
+		why = fmt.Errorf("a command takes at most %v through the controller", shellTimeout)
+	}
+	text, err := json.Marshal(map[string]any{"end": true, "exit": 1, "error": r.refusal(ctx, why).Error()})
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(w, bytes.NewReader(append(append([]byte{'\n'}, text...), '\n')))
+	return err
 }
 
 // admit asks the fleet to answer once it knows a node and, if joining is set, that join.

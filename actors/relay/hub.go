@@ -34,7 +34,7 @@ type Hub struct {
 type ofStream struct {
 	to    nodeproto.ToNode
 	open  map[uint64]*Channel
-	kinds map[string]bool
+	kinds map[string]int
 }
 
 // Connected starts a stream. Nodes that do not know relays have none.
@@ -101,11 +101,11 @@ func (h *Hub) enter(s nodeproto.ToNode, kind string) (*Channel, error) {
 	switch {
 	case of == nil:
 		return nil, ErrUnsupported
-	case h.open >= maxRelays || len(of.open) >= maxOfNode || of.kinds[kind]:
+	case h.open >= maxRelays || len(of.open) >= maxOfNode || of.kinds[kind] >= nodeproto.RelaysOf(kind):
 		return nil, ErrBusy
 	}
 	if of.open == nil {
-		of.open, of.kinds = map[uint64]*Channel{}, map[string]bool{}
+		of.open, of.kinds = map[uint64]*Channel{}, map[string]int{}
 	}
 	h.last++
 	h.open++
@@ -117,10 +117,11 @@ func (h *Hub) enter(s nodeproto.ToNode, kind string) (*Channel, error) {
 			defer h.mu.Unlock()
 			h.open--
 			delete(of.open, id)
-			delete(of.kinds, kind)
+			of.kinds[kind]--
 		})
 	})
-	of.open[id], of.kinds[kind] = c, true
+	of.open[id] = c
+	of.kinds[kind]++
 	return c, nil
 }
 

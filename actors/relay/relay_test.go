@@ -202,8 +202,10 @@ func TestRefusalsAndEnds(t *testing.T) {
 		}
 		w.server.Down() // the handlers return
 		synctest.Wait()
-		if len(w.server.busy) != 0 {
-			t.Errorf("%v is busy", w.server.busy)
+		for kind, n := range w.server.busy {
+			if n != 0 {
+				t.Errorf("%d of kind %s are busy", n, kind)
+			}
 		}
 	})
 }

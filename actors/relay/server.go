@@ -25,7 +25,7 @@ type Server struct {
 	mu     sync.Mutex
 	stream nodeproto.ToController // nil: none
 	open   map[uint64]*running
-	busy   map[string]bool
+	busy   map[string]int
 }
 
 // running is one relay that is answered.
@@ -40,7 +40,7 @@ func (s *Server) Up(stream nodeproto.ToController) {
 	defer s.mu.Unlock()
 	s.stream, s.open = stream, map[uint64]*running{}
 	if s.busy == nil {
-		s.busy = map[string]bool{}
+		s.busy = map[string]int{}
 	}
 }
 
@@ -87,7 +87,7 @@ func (s *Server) begin(m nodeproto.Relay) {
 	switch {
 	case !known:
 		refusal = fmt.Sprintf("%.40q is not supported by this version of the node", m.Kind)
-	case s.busy[m.Kind]:
+	case s.busy[m.Kind] >= nodeproto.RelaysOf(m.Kind):
 		refusal = "busy: another one is under way on this node: try again later"
 	}
 	if refusal != "" {
@@ -98,7 +98,8 @@ func (s *Server) begin(m nodeproto.Relay) {
 	r := &running{cancel: cancel}
 	r.channel = newChannel(m.ID, send, func() { s.ended(m.ID, r) })
 	r.channel.out.Credited(m.Credit)
-	s.open[m.ID], s.busy[m.Kind] = r, true
+	s.open[m.ID] = r
+	s.busy[m.Kind]++
 	go s.answer(ctx, m, r, handler)
 }
 
@@ -110,7 +111,7 @@ func (s *Server) answer(ctx context.Context, m nodeproto.Relay, r *running, hand
 	}
 	r.cancel()
 	s.mu.Lock()
-	delete(s.busy, m.Kind) // before the controller learns that it has ended, and may ask again
+	s.busy[m.Kind]-- // before the controller learns that it has ended, and may ask again
 	s.mu.Unlock()
 	r.channel.Close(err)
 }

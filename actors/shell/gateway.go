@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"runtime/debug"
-	"slices"
 	"sync/atomic"
 
 	"github.com/asynkron/protoactor-go/actor"
@@ -59,7 +58,7 @@ func (g *gateway) handle(c actor.Context, r protocol.Request) {
 		return
 	}
 	if err := g.admit(r); err != nil {
-		if m, size, err := pack(shellName, failure(r.ID, err)); err == nil {
+		if m, size, err := pack(shellName, protocol.Failure(r.ID, err)); err == nil {
 			g.out.offer(m, size) // one that does not read its refusals gets none
 		}
 		return
@@ -77,44 +76,30 @@ func (g *gateway) handle(c actor.Context, r protocol.Request) {
 
 // admit returns why a request is refused.
 func (g *gateway) admit(r protocol.Request) error {
-	at := slices.IndexFunc(protocol.Ops, func(op protocol.Op) bool { return op.Name == r.Op })
 	switch {
-	case r.Version != protocol.Version:
-		return protocol.Failf(protocol.ExitError, "version %d of the shell's protocol: the daemon has version %d",
-			r.Version, protocol.Version)
 	case r.ID <= g.last:
 		return protocol.Failf(protocol.ExitError, "request %d: is repeated: IDs must rise", r.ID)
-	case at < 0:
-		return protocol.Failf(protocol.ExitUsage, "%.40q: no command of the daemon's version", r.Op)
 	case len(g.under) >= maxUnderWay:
 		return protocol.Failf(protocol.ExitError, "%d commands are under way: end one first", maxUnderWay)
-	case !protocol.Ops[at].Writes:
-		return nil
-	case !r.Write:
-		return protocol.Failf(protocol.ExitPermission, "changes the node: must be in a shell that was started with --write")
-	case !g.who.Admin:
-		g.log.Warn("command refused", zap.String("op", r.Op), zap.Stringer("by", g.who))
-		return protocol.Failf(protocol.ExitPermission, "not permitted to uid %d: must be root or in the group %s", g.who.UID,
-			protocol.AdminGroup)
 	}
-	return nil
+	err := r.Permit(g.who)
+	if err != nil && r.Write {
+		g.log.Warn("command refused", zap.String("op", r.Op), zap.Stringer("by", g.who), zap.Error(err))
+	}
+	return err
 }
 
 // run does one request and sends its end.
 func (g *gateway) run(ctx context.Context, r protocol.Request) {
-	a := &answers{ctx: ctx, id: r.ID, out: g.out, stream: streams(r.Op)}
+	a := &answers{ctx: ctx, id: r.ID, out: g.out, stream: r.Streams()}
 	end := protocol.Frame{ID: r.ID, End: true}
 	if err := g.do(ctx, r, a.emit); err != nil && ctx.Err() == nil {
-		end = failure(r.ID, err)
+		end = protocol.Failure(r.ID, err)
 	}
 	end.Dropped = a.dropped.Load()
 	if m, size, err := pack(shellName, end); err == nil {
 		_ = g.out.add(g.ctx, m, size) // its only error is that the shell is gone
 	}
-}
-
-func streams(op string) bool {
-	return slices.ContainsFunc(protocol.Ops, func(o protocol.Op) bool { return o.Name == op && o.Streams })
 }
 
 // do contains a panic of an operation: a defect there costs one answer.

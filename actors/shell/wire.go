@@ -8,8 +8,6 @@ import (
 	"github.com/asynkron/protoactor-go/remote"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/wrapperspb"
-
-	"edgespan/actors/shell/protocol"
 )
 
 // The two targets, and the one type of what is sent to them: JSON in a BytesValue.
@@ -74,14 +72,4 @@ func unpack[V any](m *remote.RemoteMessage, target string) ([]V, error) {
 		out = append(out, v)
 	}
 	return out, nil
-}
-
-// failure is the last frame of a request that failed.
-func failure(id uint64, err error) protocol.Frame {
-	f := protocol.Frame{ID: id, End: true, Error: err.Error(), Exit: protocol.ExitError}
-	var known *protocol.Error
-	if errors.As(err, &known) {
-		f.Exit = known.Exit
-	}
-	return f
 }

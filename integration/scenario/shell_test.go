@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"sync"
 	"syscall"
@@ -236,4 +237,65 @@ func TestAHundredShellsAtOnce(t *testing.T) {
 		t.Errorf("%d of 100 failed: %s", len(failed), failed[0])
 	}
 	w.eventually("no connection is left", func() bool { return len(openSockets(pid)) <= before })
+}
+
+// As an operator of a fleet I use a node's shell through the controller, while the node may be reached by nothing else.
+// Both sides record who I am; a viewer gets nothing, and an operator injects no fault.
+func TestAShellThroughTheController(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	c := w.open("one", 8443, quick...)
+	c.remember(c.line("CA sha256:"))
+	if r := w.join(c.run("nodes", "invite", "edge-1").Out, "--state-dir", w.StateDir()); r.Code != 0 {
+		t.Fatalf("join: %+v", r)
+	}
+	w.withFaults(doc([]string{network(1, "")}))
+	w.wait("ready", "ni/"+ni(1))
+	w.eventually("the node is connected", func() bool {
+		return strings.Contains(c.ok("nodes", "describe", "edge-1", "-o", "json"), `"online": true`)
+	})
+	if tree := c.ok("shell", "--node", "edge-1", "-c", "tree; names network"); !strings.Contains(tree, "ni/"+ni(1)) ||
+		!strings.Contains(tree, `"net1"`) {
+		t.Errorf("tree: %s", tree)
+	}
+	c.ok("shell", "--node", "edge-1", "--write", "-c", "reconcile net1; fault drop-probes 1s")
+	if r := c.run("shell", "--node", "edge-1", "-c", "inspect nothing"); r.Code != 10 ||
+		!strings.Contains(r.Err, `inspect: "nothing": no such actor`) {
+		t.Errorf("a failure: %+v", r)
+	}
+	if r := c.run("shell", "--node", "edge-2", "-c", "tree"); r.Code != 10 || !strings.Contains(r.Err, `node "edge-2"`) {
+		t.Errorf("an unknown node: %+v", r)
+	}
+	said, err := os.ReadFile(w.NodeLog())
+	if err != nil || !strings.Contains(string(said), `"command":"reconcile net1","by":"operator `) {
+		t.Errorf("the node's log does not have it: %v", err)
+	}
+	audited := false
+	if err := filepath.WalkDir(c.dir, func(path string, _ os.DirEntry, err error) error {
+		if text, err := os.ReadFile(path); err == nil && strings.HasPrefix(filepath.Base(path), "audit") {
+			audited = audited || strings.Contains(string(text), "nodes/edge-1/shell") &&
+				strings.Contains(string(text), "reconcile net1")
+		}
+		return err
+	}); err != nil || !audited {
+		t.Errorf("the controller's audit log does not have it: %v", err)
+	}
+	// A stream shows what happens, and ends with the node's connection.
+	argv := c.argv([]string{w.Binary, "shell", "--node", "edge-1", "-c", "trace"})
+	cmd := exec.Command("ip", append([]string{"netns", "exec", w.NS("isp")}, argv...)...)
+	stream := &reader{}
+	cmd.Stdout, cmd.Stderr = stream, stream
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	w.eventually("the stream shows a reconcile", func() bool {
+		w.shell("reconcile net1", "--write")
+		return strings.Contains(stream.text(), "compares with the host")
+	})
+	if err := w.node.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Wait(); err == nil || !strings.Contains(stream.text(), "the node has disconnected") {
+		t.Errorf("after the node has gone: %v, %s", err, stream.text())
+	}
 }

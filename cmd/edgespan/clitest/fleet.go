@@ -41,6 +41,7 @@ type FleetBackend struct {
 
 	BackupText  string
 	ArchiveText string
+	ShellText   string // frames
 
 	RolloutNext string
 	Decisions   []fleetapi.Verdict
@@ -108,6 +109,13 @@ func (f *FleetBackend) Backup(context.Context, string) (func(context.Context, io
 }
 
 // Support sends ArchiveText as the archive of any node.
+func (f *FleetBackend) Shell(_ context.Context, node string, q nodeproto.ShellRequest) (fleetapi.Archive, error) {
+	return fleetapi.Archive{Close: func() {}, Write: func(_ context.Context, w io.Writer) error {
+		_, err := io.WriteString(w, f.ShellText)
+		return err
+	}}, f.note("shell %s %+v", node, q)
+}
+
 func (f *FleetBackend) Support(_ context.Context, node string, q nodeproto.SupportRequest) (fleetapi.Archive, error) {
 	return fleetapi.Archive{Close: func() {}, Write: func(_ context.Context, w io.Writer) error {
 		_, err := io.WriteString(w, f.ArchiveText)

@@ -2,7 +2,10 @@ package daemon
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
 	"net"
 	"os"
 
@@ -13,6 +16,8 @@ import (
 	"edgespan/actors/shell"
 	"edgespan/actors/shell/protocol"
 	"edgespan/cmd/edgespan/reach"
+	"edgespan/config"
+	"edgespan/config/fleet/nodeproto"
 	"edgespan/config/httpapi/nodeapi"
 	"edgespan/platform/daemon"
 	"edgespan/pubsub"
@@ -80,4 +85,30 @@ func (n *node) withFaults(o nodeOptions, log *zap.Logger) (tree.Host, pubsub.Jou
 	}}
 	log.Warn("faults can be injected by debug shells: --allow-faults")
 	return n.faults.Host(n.host), n.faults.Journal(n.journal)
+}
+
+// answerShell answers one command that an operator gives through the controller, which has checked the role. Each frame
+// is a line.
+func answerShell(ctx context.Context, n protocol.Node, argument []byte, to io.Writer) error {
+	var q nodeproto.ShellRequest
+	if err := json.Unmarshal(argument, &q); err != nil {
+		return errors.New("the request is no valid JSON")
+	}
+	frames := json.NewEncoder(to)
+	r := protocol.Request{Version: protocol.Version, ID: 1, Op: q.Op, Args: q.Args, Write: q.Write}
+	who := protocol.Who{Name: config.Truncate(q.By, nodeproto.MaxName), Admin: true}
+	err := r.Permit(who)
+	if err == nil {
+		err = n.Do(ctx, who, r, func(answer any, dropped uint64) error {
+			text, err := json.Marshal(answer)
+			if err != nil {
+				return err
+			}
+			return frames.Encode(protocol.Frame{ID: r.ID, Data: text, Dropped: dropped})
+		})
+	}
+	if err != nil {
+		return frames.Encode(protocol.Failure(r.ID, err))
+	}
+	return frames.Encode(protocol.Frame{ID: r.ID, End: true})
 }

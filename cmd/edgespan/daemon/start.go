@@ -137,7 +137,7 @@ func startNode(ctx context.Context, o nodeOptions, log *zap.Logger) (runningNode
 		FlowDial:  dialFlows, Files: daemon.NewFiles(o.Config, o.StateDir).WithReserve(journal.ReleaseReserve),
 		EventStore: datadir.NewTail(filepath.Join(o.StateDir, eventsName), tree.EventFileLimit, diskSpare),
 		Facts:      reader,
-		RunDir:     o.RunDir, Boot: boot, Log: log, Tracer: n.tracer, Relays: relays(o, log),
+		RunDir:     o.RunDir, Boot: boot, Log: log, Tracer: n.tracer, Relays: n.relays(o, log),
 		Notify: n.notify, SetLevel: setLevel(o.Level),
 	})
 	if err != nil {

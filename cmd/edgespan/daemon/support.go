@@ -27,10 +27,13 @@ const supportTimeout = 3 * time.Minute
 const maxSupport = 64 << 20
 
 // relays answers the controller's relays.
-func relays(o nodeOptions, log *zap.Logger) *relay.Server {
+func (n *node) relays(o nodeOptions, log *zap.Logger) *relay.Server {
 	return &relay.Server{Log: log, Kinds: map[string]relay.Handler{
 		nodeproto.RelaySupport: func(ctx context.Context, argument []byte, with io.ReadWriter) error {
 			return sendSupport(ctx, o, log, argument, with)
+		},
+		nodeproto.RelayShell: func(ctx context.Context, argument []byte, with io.ReadWriter) error {
+			return answerShell(ctx, n.Shell(o.Level), argument, with)
 		},
 	}}
 }

@@ -23,6 +23,7 @@ const dialTimeout = 3 * time.Second
 // options are the flags of the shell.
 type options struct {
 	commands, output string
+	node             string
 	write, stack     bool
 }
 
@@ -40,6 +41,9 @@ what each does now (tree), the state of one (inspect), its messages and effects 
 kernel (trace). With --write it also changes something: reconcile, reprobe, restart, loglevel and,
 if the daemon was started with --allow-faults, fault. Each such command is audited.
 
+With --node the controller passes each command on to a node that is connected to it, for operators;
+fault is for admins. Both sides record who asked, and a command ends after 10 minutes or 16 MiB.
+
 It takes access to the socket: root, or a member of the group edgespan. To change something takes
 root or the group ` + protocol.AdminGroup + `.
 
@@ -51,6 +55,7 @@ what may come next, Tab completes live names, and Ctrl-C ends a command that goe
 	cmd.Flags().StringVarP(&o.commands, "command", "c", "", "commands to run, with ; between them")
 	cmd.Flags().StringVarP(&o.output, "output", "o", "table", "form of the answers: table, or json, one line each")
 	cmd.Flags().BoolVar(&o.write, "write", false, "allow commands that change something")
+	cmd.Flags().StringVar(&o.node, "node", "", "a node of the controller's fleet: ask it through the controller")
 	cmd.Flags().BoolVar(&o.stack, "stack", false,
 		"end a daemon that does not answer, with what its goroutines do in its log (SIGQUIT)")
 	return cmd
@@ -72,15 +77,28 @@ func run(cmd *cobra.Command, a *reach.App, o options) error {
 			return err // before anything is asked
 		}
 	}
-	s, err := dial(cmd.Context(), reach.ShellSocket(a.SocketPath()))
+	s, err := o.session(cmd, a)
 	if err != nil {
-		return unreachable(a, err, o.stack)
+		return err
 	}
 	defer s.Close() //nolint:errcheck // it is over either way
 	if script {
 		return c.Run(cmd.Context(), a.Streams, s)
 	}
 	return interact(cmd.Context(), a.Streams, s, c)
+}
+
+// session connects to the daemon of this node, or to that of another through the controller.
+func (o options) session(cmd *cobra.Command, a *reach.App) (Session, error) {
+	if cmd.Flags().Changed("node") {
+		client, err := a.FleetClient()
+		return dialFleet(client, err, o.node)
+	}
+	s, err := dial(cmd.Context(), reach.ShellSocket(a.SocketPath()))
+	if err != nil {
+		return nil, unreachable(a, err, o.stack)
+	}
+	return s, nil
 }
 
 func isTerminal(x any) bool {

@@ -283,7 +283,24 @@ type Relay struct {
 // The kinds of Relay.
 const (
 	RelaySupport = "support" // a support archive; Data is a SupportRequest in JSON
+	RelayShell   = "shell"   // one command of a debug shell; Data is a ShellRequest, and each answer a frame, in JSON lines
 )
+
+// RelaysOf returns how many relays of a kind one node answers at a time.
+func RelaysOf(kind string) int {
+	if kind == RelayShell { // a stream, and what is asked beside it
+		return 3
+	}
+	return 1
+}
+
+// ShellRequest is one command of a debug shell (actors/shell/protocol).
+type ShellRequest struct {
+	Op    string   `json:"op"`
+	Args  []string `json:"args,omitempty"`
+	Write bool     `json:"write,omitempty"`
+	By    string   `json:"by"` // who asks the controller for it
+}
 
 // SupportRequest says what a support archive of a node has.
 type SupportRequest struct {

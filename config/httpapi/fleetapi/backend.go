@@ -95,6 +95,9 @@ type Backend interface {
 	// Support asks a connected node for a support archive, and returns once the node has begun to send it. ErrRefused
 	// says why it can't.
 	Support(ctx context.Context, node string, q nodeproto.SupportRequest) (Archive, error)
+	// Shell asks a connected node one command of a debug shell, and returns once it is under way. The answer is frames,
+	// one a line, until the command or the time for it ends. ErrRefused says why it can't.
+	Shell(ctx context.Context, node string, q nodeproto.ShellRequest) (Archive, error)
 	// Await waits until this replica knows a revision. It returns ErrBusy if that takes too long, ErrNoRevision if the
 	// store does not have it.
 	Await(ctx context.Context, revision uint64) error

@@ -2,6 +2,7 @@ package fleetapi
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -241,6 +242,15 @@ func (c *Client) Support(ctx context.Context, node string, q nodeproto.SupportRe
 		v.Set("since", q.Since.String())
 	}
 	return c.Copy(ctx, request{Method: http.MethodPost, Path: route("nodes", node, "support"), Query: v}, w)
+}
+
+// Shell asks a node one command of a debug shell, and writes the frames of the answer as they come, one a line.
+func (c *Client) Shell(ctx context.Context, node string, q ShellCommand, w io.Writer) error {
+	body, err := json.Marshal(q)
+	if err != nil {
+		return err
+	}
+	return c.Copy(ctx, request{Method: http.MethodPost, Path: route("nodes", node, "shell"), Body: body}, w)
 }
 
 // Ready reports whether the controller can serve requests.

@@ -147,6 +147,13 @@ func (f *fake) Backup(_ context.Context, version string) (func(context.Context, 
 }
 
 // Support sends "archive" as the archive of any node.
+func (f *fake) Shell(_ context.Context, node string, q nodeproto.ShellRequest) (Archive, error) {
+	return Archive{Close: func() { _ = f.note("Shell closed") }, Write: func(_ context.Context, w io.Writer) error {
+		_, err := io.WriteString(w, "{\"end\":true}\n")
+		return err
+	}}, f.note("Shell %s %+v", node, q)
+}
+
 func (f *fake) Support(_ context.Context, node string, q nodeproto.SupportRequest) (Archive, error) {
 	return Archive{Close: func() { _ = f.note("Support closed") }, Write: func(_ context.Context, w io.Writer) error {
 		_, err := io.WriteString(w, "archive")

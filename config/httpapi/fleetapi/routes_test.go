@@ -44,6 +44,8 @@ var routeCases = []struct{ ask, body, heard string }{
 	{`POST nodes/n1/renew`, ``, `Command n1 renew by=admin-1`},
 	{`POST nodes/n1/support?since=2h`, ``,
 		`Support n1 {Since:2h0m0s NoLogs:false Flows:false By:admin-1}; Support closed`},
+	{`POST nodes/n1/shell`, `{"op": "restart", "args": ["a"], "write": true}`,
+		`Shell n1 {Op:restart Args:[a] Write:true By:admin-1}; Shell closed`},
 	{`POST nodes/n1/forget`, ``, `Command n1 forget by=admin-1`},
 	{`GET events?node=n1&object=ni%2Fa&kind=state&since=2026-01-31T10:00:00Z&last=7&why=1`, ``,
 		`Events n1 ni/a state 2026-01-31T10:00:00Z 7 true`},

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"edgespan/config"
@@ -308,6 +309,32 @@ func serveSupport(a *api, c *call) (reply, error) {
 	q.Since, _ = time.ParseDuration(c.texts["since"]) // readQuery has checked it; absent is 0
 	archive, err := a.backend.Support(c.Context(), c.values["node"], q)
 	return reply{Stream: archive.Write, Done: archive.Close, Kind: rest.ZippedArchive}, err
+}
+
+// ShellCommand is one command of a debug shell.
+type ShellCommand struct {
+	Op    string   `json:"op"`
+	Args  []string `json:"args,omitempty"`
+	Write bool     `json:"write,omitempty"`
+}
+
+// adminOps are the commands of a debug shell that only admins may give through the controller: they break something on
+// purpose.
+var adminOps = []string{"fault"}
+
+// serveShell passes the answer of a node's shell on as it comes. The audit has the command.
+func serveShell(a *api, c *call) (reply, error) {
+	var q ShellCommand
+	if err := c.decode(&q); err != nil {
+		return reply{}, err
+	}
+	c.Entry.Message = strings.TrimSpace(q.Op + " " + strings.Join(q.Args, " "))
+	if slices.Contains(adminOps, q.Op) && !c.Caller.Role.Includes(Admin) {
+		return reply{}, rest.Refuse(rest.TypePermission, "%s: not permitted to a %s: an admin can", q.Op, c.Caller.Role)
+	}
+	frames, err := a.backend.Shell(c.Context(), c.values["node"],
+		nodeproto.ShellRequest{Op: q.Op, Args: q.Args, Write: q.Write, By: c.Caller.Name})
+	return reply{Stream: frames.Write, Done: frames.Close, Kind: rest.JSONLines, Live: true}, err
 }
 
 func serveLive(*api, *call) (reply, error) { return answer(Alive{Status: "ok"}, nil) }

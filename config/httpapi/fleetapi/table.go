@@ -122,7 +122,13 @@ func nodeRows() []row {
 			Answer: nothing, Serve: command(c.cmd),
 		})
 	}
-	return append(rows, supportRow)
+	return append(rows, supportRow, shellRow)
+}
+
+var shellRow = row{
+	Method: "POST", Path: "nodes/{node}/shell", Role: Operator,
+	Summary: "one command of a debug shell on a connected node; audited", Effect: rest.Acts, Lines: true,
+	Body: reflect.TypeFor[ShellCommand](), Answer: anObject, Serve: serveShell,
 }
 
 var supportRow = row{

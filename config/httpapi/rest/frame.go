@@ -124,6 +124,11 @@ func (f *Frame) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func (f *Frame) stream(w http.ResponseWriter, r *http.Request, path string, answer Reply) {
 	ctx := r.Context()
 	var out io.Writer = Line{ResponseWriter: w, Wait: AnswerTimeout}
+	if answer.Live {
+		live := FlushingWriter{ResponseWriter: w}
+		defer live.End()
+		out = live
+	}
 	if answer.Events {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, StreamDeadline)

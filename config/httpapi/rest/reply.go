@@ -24,6 +24,7 @@ type Reply struct {
 
 	Stream func(context.Context, io.Writer) error // lines or events, instead of a body
 	Events bool                                   // Stream writes events
+	Live   bool                                   // what Stream writes reaches the reader at once
 	Done   func()                                 // releases resources; may be nil
 }
 
