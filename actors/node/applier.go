@@ -11,10 +11,10 @@ import (
 	"github.com/asynkron/protoactor-go/actor"
 	"go.uber.org/zap"
 
-	"edgespan/actors/shell/protocol"
 	"edgespan/netinst"
 	"edgespan/netinst/manager"
 	"edgespan/netinst/netstate"
+	"edgespan/pubsub/shellproto"
 	"edgespan/pubsub/trace"
 )
 
@@ -102,11 +102,12 @@ func (a *applier) Receive(c actor.Context) {
 		c.Send(c.Parent(), a.observeOwned())
 	case applyRequest:
 		began := time.Now()
-		a.d.census.Step(protocol.TraceItem{Depth: 1, Where: a.where(), What: "compares with the host", Network: a.owner.Name})
+		a.d.census.Step(shellproto.TraceItem{Depth: 1, Where: a.where(), What: "compares with the host",
+			Network: a.owner.Name})
 		span := a.startSpan()
 		result := a.apply(msg, func(op netstate.Op) { c.Send(c.Parent(), opStarted{msg.seq, op.String(), time.Now()}) })
 		endSpan(span, result)
-		a.d.census.Step(protocol.TraceItem{Depth: 1, Where: a.where(), Network: a.owner.Name, Took: time.Since(began),
+		a.d.census.Step(shellproto.TraceItem{Depth: 1, Where: a.where(), Network: a.owner.Name, Took: time.Since(began),
 			What: fmt.Sprintf("ops done: %d", len(result.done)), Error: firstFailure(result)})
 		a.d.work.Reconciled(time.Since(began), len(result.done) > 0, result.err != "" || len(result.failures) > 0)
 		a.endConnections()
@@ -256,7 +257,7 @@ func (a *applier) traceOp(op netstate.Op, took time.Duration, err error) {
 	if !a.d.census.IsTraced() {
 		return
 	}
-	i := protocol.TraceItem{Depth: 2, Where: a.where(), What: op.String(), Took: took, Network: a.owner.Name}
+	i := shellproto.TraceItem{Depth: 2, Where: a.where(), What: op.String(), Took: took, Network: a.owner.Name}
 	if err != nil {
 		i.Error = err.Error()
 	}

@@ -13,7 +13,6 @@ import (
 
 	"edgespan/actors/agent"
 	"edgespan/actors/node/api"
-	"edgespan/actors/shell/protocol"
 	"edgespan/actors/supervise"
 	"edgespan/appnet"
 	core "edgespan/config"
@@ -29,6 +28,7 @@ import (
 	"edgespan/netinst"
 	"edgespan/netinst/probe"
 	"edgespan/pubsub"
+	"edgespan/pubsub/shellproto"
 	"edgespan/pubsub/trace"
 )
 
@@ -159,7 +159,7 @@ func (h *configHost) recordPublished(p commitconfirm.Publish, cfg nodestate.Vali
 
 // recordDecision records what becomes of a config after it is published: it is confirmed, undone or renumbered.
 func (d *deps) recordDecision(x agent.Event) {
-	d.census.Step(protocol.TraceItem{Where: "config", What: fmt.Sprint(x.What, " ", x.About.Generation), Error: x.Why})
+	d.census.Step(shellproto.TraceItem{Where: "config", What: fmt.Sprint(x.What, " ", x.About.Generation), Error: x.Why})
 	switch text := string(x.What); x.What {
 	case commitconfirm.NowConfirmed, commitconfirm.Renumbered, commitconfirm.OnFallback, agent.UndoBegan:
 		e := event(nodeapi.EventConfig, "config", "", text)

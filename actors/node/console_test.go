@@ -13,10 +13,10 @@ import (
 	"time"
 
 	"edgespan/actors/node/console"
-	"edgespan/actors/shell/protocol"
 	"edgespan/config/httpapi/nodeapi"
 	"edgespan/netinst/probe"
 	"edgespan/pubsub/loglevel"
+	"edgespan/pubsub/shellproto"
 )
 
 // operator is a debug shell without the remoting.
@@ -30,12 +30,12 @@ func (r *rig) operator() operator {
 	return operator{r, r.node.Console(levels, nil)}
 }
 
-var root = protocol.Who{UID: 0, PID: 77, Admin: true}
+var root = shellproto.Who{UID: 0, PID: 77, Admin: true}
 
 // do returns the answers of a command, one a line, and its error.
 func (o operator) do(words ...string) (string, error) {
 	var out strings.Builder
-	err := o.c.Do(context.Background(), root, protocol.Request{Op: words[0], Args: words[1:]},
+	err := o.c.Do(context.Background(), root, shellproto.Request{Op: words[0], Args: words[1:]},
 		func(v any, _ uint64) error {
 			text, err := json.Marshal(v)
 			fmt.Fprintf(&out, "%s\n", text)
@@ -52,7 +52,7 @@ func (o operator) follow(words ...string) func() string {
 	var out strings.Builder
 	ended := make(chan error, 1)
 	go func() {
-		ended <- o.c.Do(ctx, root, protocol.Request{Op: words[0], Args: words[1:]}, func(v any, dropped uint64) error {
+		ended <- o.c.Do(ctx, root, shellproto.Request{Op: words[0], Args: words[1:]}, func(v any, dropped uint64) error {
 			text, err := json.Marshal(v)
 			mu.Lock()
 			defer mu.Unlock()
@@ -86,7 +86,7 @@ func TestEveryActorShowsItsStateWithoutSecrets(t *testing.T) {
 		if tree, err = o.do("tree"); err != nil {
 			r.Fatal(err)
 		}
-		var all []protocol.Actor
+		var all []shellproto.Actor
 		if err := json.Unmarshal([]byte(tree), &all); err != nil || len(all) < 15 {
 			r.Fatalf("%d actors, %v", len(all), err)
 		}

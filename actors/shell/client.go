@@ -16,7 +16,7 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/status"
 
-	"edgespan/actors/shell/protocol"
+	"edgespan/pubsub/shellproto"
 )
 
 // Errors of a Session.
@@ -45,7 +45,7 @@ type Session struct {
 
 // pending is a request that waits for frames.
 type pending struct {
-	frames chan protocol.Frame
+	frames chan shellproto.Frame
 	done   chan struct{} // closed when nobody reads them any more
 }
 
@@ -95,7 +95,7 @@ func (s *Session) receive() {
 			s.why = ended(err)
 			return
 		}
-		frames, err := unpack[protocol.Frame](m, shellName)
+		frames, err := unpack[shellproto.Frame](m, shellName)
 		if err != nil {
 			s.why = fmt.Errorf("%w: %w", ErrGone, err)
 			s.cancel()
@@ -129,8 +129,8 @@ func ended(err error) error {
 
 // Do sends a request and calls each with the frames of its answer, until the last one. The session chooses the ID. If
 // ctx ends, it cancels the request and returns the cause.
-func (s *Session) Do(ctx context.Context, r protocol.Request, each func(protocol.Frame) error) error {
-	p := &pending{frames: make(chan protocol.Frame, unread), done: make(chan struct{})}
+func (s *Session) Do(ctx context.Context, r shellproto.Request, each func(shellproto.Frame) error) error {
+	p := &pending{frames: make(chan shellproto.Frame, unread), done: make(chan struct{})}
 	id, err := s.begin(r, p)
 	if err != nil {
 		return err
@@ -168,12 +168,12 @@ func (s *Session) Do(ctx context.Context, r protocol.Request, each func(protocol
 }
 
 // begin sends a request under the next ID. IDs reach the daemon in order.
-func (s *Session) begin(r protocol.Request, p *pending) (uint64, error) {
+func (s *Session) begin(r shellproto.Request, p *pending) (uint64, error) {
 	s.sending.Lock()
 	defer s.sending.Unlock()
 	s.mu.Lock()
 	s.last++
-	r.ID, r.Version = s.last, protocol.Version
+	r.ID, r.Version = s.last, shellproto.Version
 	s.open[r.ID] = p
 	s.mu.Unlock()
 	err := s.send(r)
@@ -185,13 +185,13 @@ func (s *Session) begin(r protocol.Request, p *pending) (uint64, error) {
 	return r.ID, err
 }
 
-func (s *Session) send(r protocol.Request) error {
+func (s *Session) send(r shellproto.Request) error {
 	m, size, err := pack(gatewayName, r)
 	if err != nil {
 		return err
 	}
 	if size > maxRequest-1024 {
-		return protocol.Failf(protocol.ExitUsage, "the command has %d octets: at most %d are sent", size, maxRequest-1024)
+		return shellproto.Failf(shellproto.ExitUsage, "the command has %d octets: at most %d are sent", size, maxRequest-1024)
 	}
 	if err := s.stream.Send(m); err != nil {
 		select {
@@ -207,7 +207,7 @@ func (s *Session) send(r protocol.Request) error {
 func (s *Session) cancelRequest(id uint64) {
 	s.sending.Lock()
 	defer s.sending.Unlock()
-	_ = s.send(protocol.Request{ID: id, Cancel: true}) // a daemon that is gone has ended it
+	_ = s.send(shellproto.Request{ID: id, Cancel: true}) // a daemon that is gone has ended it
 }
 
 // Close ends the session, and with it what is under way.

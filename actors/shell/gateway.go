@@ -11,7 +11,7 @@ import (
 	"github.com/asynkron/protoactor-go/actor"
 	"go.uber.org/zap"
 
-	"edgespan/actors/shell/protocol"
+	"edgespan/pubsub/shellproto"
 )
 
 // maxUnderWay is how many requests of one shell may be under way.
@@ -19,8 +19,8 @@ const maxUnderWay = 16
 
 // gateway is the actor of one shell: it owns its requests under way. What they do runs beside it.
 type gateway struct {
-	node protocol.Node
-	who  protocol.Who
+	node shellproto.Node
+	who  shellproto.Who
 	log  *zap.Logger
 	out  *queue
 	ctx  context.Context //nolint:containedctx // ends with the connection
@@ -32,7 +32,7 @@ type gateway struct {
 type (
 	// received is a request; done is called once it is handled, which is before it has ended.
 	received struct {
-		request protocol.Request
+		request shellproto.Request
 		done    func()
 	}
 	requestEnded struct{ id uint64 }
@@ -50,7 +50,7 @@ func (g *gateway) Receive(c actor.Context) {
 	}
 }
 
-func (g *gateway) handle(c actor.Context, r protocol.Request) {
+func (g *gateway) handle(c actor.Context, r shellproto.Request) {
 	if r.Cancel {
 		if cancel := g.under[r.ID]; cancel != nil {
 			cancel()
@@ -58,7 +58,7 @@ func (g *gateway) handle(c actor.Context, r protocol.Request) {
 		return
 	}
 	if err := g.admit(r); err != nil {
-		if m, size, err := pack(shellName, protocol.Failure(r.ID, err)); err == nil {
+		if m, size, err := pack(shellName, shellproto.Failure(r.ID, err)); err == nil {
 			g.out.offer(m, size) // one that does not read its refusals gets none
 		}
 		return
@@ -75,12 +75,12 @@ func (g *gateway) handle(c actor.Context, r protocol.Request) {
 }
 
 // admit returns why a request is refused.
-func (g *gateway) admit(r protocol.Request) error {
+func (g *gateway) admit(r shellproto.Request) error {
 	switch {
 	case r.ID <= g.last:
-		return protocol.Failf(protocol.ExitError, "request %d: is repeated: IDs must rise", r.ID)
+		return shellproto.Failf(shellproto.ExitError, "request %d: is repeated: IDs must rise", r.ID)
 	case len(g.under) >= maxUnderWay:
-		return protocol.Failf(protocol.ExitError, "%d commands are under way: end one first", maxUnderWay)
+		return shellproto.Failf(shellproto.ExitError, "%d commands are under way: end one first", maxUnderWay)
 	}
 	err := r.Permit(g.who)
 	if err != nil && r.Write {
@@ -90,11 +90,11 @@ func (g *gateway) admit(r protocol.Request) error {
 }
 
 // run does one request and sends its end.
-func (g *gateway) run(ctx context.Context, r protocol.Request) {
+func (g *gateway) run(ctx context.Context, r shellproto.Request) {
 	a := &answers{ctx: ctx, id: r.ID, out: g.out, stream: r.Streams()}
-	end := protocol.Frame{ID: r.ID, End: true}
+	end := shellproto.Frame{ID: r.ID, End: true}
 	if err := g.do(ctx, r, a.emit); err != nil && ctx.Err() == nil {
-		end = protocol.Failure(r.ID, err)
+		end = shellproto.Failure(r.ID, err)
 	}
 	end.Dropped = a.dropped.Load()
 	if m, size, err := pack(shellName, end); err == nil {
@@ -103,7 +103,7 @@ func (g *gateway) run(ctx context.Context, r protocol.Request) {
 }
 
 // do contains a panic of an operation: a defect there costs one answer.
-func (g *gateway) do(ctx context.Context, r protocol.Request, emit protocol.Emit) (err error) {
+func (g *gateway) do(ctx context.Context, r shellproto.Request, emit shellproto.Emit) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			g.log.Error("panic", zap.String("op", r.Op), zap.Any("err", p), zap.ByteString("stack", debug.Stack()))
@@ -131,10 +131,11 @@ func (a *answers) emit(answer any, dropped uint64) error {
 		return fmt.Errorf("encode an answer: %w", err)
 	}
 	if len(text) > maxFrame-1024 {
-		return protocol.Failf(protocol.ExitError, "the answer has %d octets: at most %d are sent", len(text), maxFrame-1024)
+		return shellproto.Failf(shellproto.ExitError, "the answer has %d octets: at most %d are sent", len(text),
+			maxFrame-1024)
 	}
 	said := a.dropped.Swap(0) + dropped
-	m, size, err := pack(shellName, protocol.Frame{ID: a.id, Data: text, Dropped: said})
+	m, size, err := pack(shellName, shellproto.Frame{ID: a.id, Data: text, Dropped: said})
 	if err != nil {
 		return err
 	}

@@ -18,8 +18,8 @@ import (
 	"google.golang.org/grpc/peer"
 	"google.golang.org/grpc/status"
 
-	"edgespan/actors/shell/protocol"
 	"edgespan/actors/supervise"
+	"edgespan/pubsub/shellproto"
 )
 
 // Bounds of a server.
@@ -35,9 +35,9 @@ const (
 
 // Server serves shells.
 type Server struct {
-	Node protocol.Node
+	Node shellproto.Node
 	// Identify returns the user at the other end of a connection.
-	Identify func(net.Conn) (protocol.Who, error)
+	Identify func(net.Conn) (shellproto.Who, error)
 	Log      *zap.Logger
 
 	remote.UnimplementedRemotingServer // refuses calls other than the one stream
@@ -80,7 +80,7 @@ func (s *Server) Count() int {
 }
 
 // enter counts a shell, and returns its number.
-func (s *Server) enter(who protocol.Who) (uint64, error) {
+func (s *Server) enter(who shellproto.Who) (uint64, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	limit := maxShells
@@ -138,7 +138,7 @@ func (s *Server) receive(stream grpc.BidiStreamingServer[remote.RemoteMessage, r
 		if err != nil {
 			return nil //nolint:nilerr // the shell has gone, which is how it ends
 		}
-		requests, err := unpack[protocol.Request](m, gatewayName)
+		requests, err := unpack[shellproto.Request](m, gatewayName)
 		if err != nil {
 			return status.Error(codes.InvalidArgument, err.Error())
 		}
@@ -202,14 +202,14 @@ func (c *counted) Close() error {
 // identity is a user as gRPC carries it.
 type identity struct {
 	credentials.CommonAuthInfo
-	protocol.Who
+	shellproto.Who
 }
 
 func (identity) AuthType() string { return "unix" }
 
 // kernel are credentials of the server's side: the user is known before gRPC reads an octet.
 type kernel struct {
-	identify func(net.Conn) (protocol.Who, error)
+	identify func(net.Conn) (shellproto.Who, error)
 }
 
 var errServerOnly = errors.New("only a server has these credentials")

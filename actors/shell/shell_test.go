@@ -25,7 +25,7 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 
-	"edgespan/actors/shell/protocol"
+	"edgespan/pubsub/shellproto"
 )
 
 // scripted is a node whose operations do what their first argument says.
@@ -35,13 +35,13 @@ type scripted struct {
 	ending atomic.Int64 // streams that have ended
 }
 
-func (n *scripted) Do(ctx context.Context, who protocol.Who, r protocol.Request, emit protocol.Emit) error {
+func (n *scripted) Do(ctx context.Context, who shellproto.Who, r shellproto.Request, emit shellproto.Emit) error {
 	n.mu.Lock()
 	n.done = append(n.done, strings.TrimSpace(fmt.Sprintf("%s %s by %s", r.Op, strings.Join(r.Args, " "), who)))
 	n.mu.Unlock()
 	switch how := append(r.Args, "")[0]; how {
 	case "fail":
-		return protocol.Failf(protocol.ExitNotFound, "no such thing")
+		return shellproto.Failf(shellproto.ExitNotFound, "no such thing")
 	case "panic":
 		panic("as asked")
 	case "flood":
@@ -96,7 +96,9 @@ func serve(t *testing.T) *place {
 	ctx, cancel := context.WithCancel(context.Background())
 	p.stop = cancel
 	p.server = &Server{Node: p.node, Log: zap.NewNop(),
-		Identify: func(net.Conn) (protocol.Who, error) { return protocol.Who{UID: 7, PID: 8, Admin: p.admin.Load()}, nil }}
+		Identify: func(net.Conn) (shellproto.Who, error) {
+			return shellproto.Who{UID: 7, PID: 8, Admin: p.admin.Load()}, nil
+		}}
 	go func() { p.ended <- p.server.Serve(ctx, l) }()
 	t.Cleanup(func() {
 		cancel()
@@ -131,11 +133,11 @@ func (p *place) until(what string, is func() bool) {
 }
 
 // ask returns the answer of a request as one text.
-func ask(s *Session, r protocol.Request) string {
+func ask(s *Session, r shellproto.Request) string {
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
 	var out []string
-	err := s.Do(ctx, r, func(f protocol.Frame) error {
+	err := s.Do(ctx, r, func(f shellproto.Frame) error {
 		out = append(out, fmt.Sprintf("%s %d %t %s %d", f.Data, f.Dropped, f.End, f.Error, f.Exit))
 		return nil
 	})
@@ -146,23 +148,23 @@ func TestAShellGetsAnswersAndRefusals(t *testing.T) {
 	p := serve(t)
 	s := p.dial()
 	for _, c := range []struct {
-		r    protocol.Request
+		r    shellproto.Request
 		want string
 	}{
-		{protocol.Request{Op: "tree"}, `"tree" 1 false  0|"tree" 1 false  0|"tree" 1 false  0| 0 true  0 <nil>`},
-		{protocol.Request{Op: "tree", Args: []string{"fail"}}, " 0 true no such thing 10 <nil>"},
-		{protocol.Request{Op: "tree", Args: []string{"panic"}}, " 0 true the daemon failed to answer: its log says why 1 <nil>"},
-		{protocol.Request{Op: "inspect", Args: []string{"long"}},
+		{shellproto.Request{Op: "tree"}, `"tree" 1 false  0|"tree" 1 false  0|"tree" 1 false  0| 0 true  0 <nil>`},
+		{shellproto.Request{Op: "tree", Args: []string{"fail"}}, " 0 true no such thing 10 <nil>"},
+		{shellproto.Request{Op: "tree", Args: []string{"panic"}}, " 0 true the daemon failed to answer: its log says why 1 <nil>"},
+		{shellproto.Request{Op: "inspect", Args: []string{"long"}},
 			" 0 true the answer has 1048578 octets: at most 1047552 are sent 1 <nil>"},
-		{protocol.Request{Op: "nonsense"}, ` 0 true "nonsense": no command of the daemon's version 2 <nil>`},
-		{protocol.Request{Op: "reconcile", Args: []string{"n"}},
+		{shellproto.Request{Op: "nonsense"}, ` 0 true "nonsense": no command of the daemon's version 2 <nil>`},
+		{shellproto.Request{Op: "reconcile", Args: []string{"n"}},
 			" 0 true changes the node: must be in a shell that was started with --write 7 <nil>"},
 	} {
 		if got := ask(s, c.r); got != c.want {
 			t.Errorf("%+v:\n%s\nwant\n%s", c.r, got, c.want)
 		}
 	}
-	write := protocol.Request{Op: "reconcile", Args: []string{"n"}, Write: true}
+	write := shellproto.Request{Op: "reconcile", Args: []string{"n"}, Write: true}
 	if got := ask(s, write); !strings.HasSuffix(got, " 0 true  0 <nil>") {
 		t.Errorf("an administrator: %s", got)
 	}
@@ -182,16 +184,16 @@ func TestAShellGetsAnswersAndRefusals(t *testing.T) {
 func TestAnotherVersionIsToldWhichTheDaemonHas(t *testing.T) {
 	p := serve(t)
 	s := p.dial()
-	got := sendRaw(t, s, protocol.Request{ID: 1, Version: 2, Op: "tree"})
+	got := sendRaw(t, s, shellproto.Request{ID: 1, Version: 2, Op: "tree"})
 	if got.Error != "version 2 of the shell's protocol: the daemon has version 1" {
 		t.Errorf("%+v", got)
 	}
 }
 
 // sendRaw sends a request as it is and returns the first frame under its ID.
-func sendRaw(t *testing.T, s *Session, r protocol.Request) protocol.Frame {
+func sendRaw(t *testing.T, s *Session, r shellproto.Request) shellproto.Frame {
 	t.Helper()
-	w := &pending{frames: make(chan protocol.Frame, 64), done: make(chan struct{})}
+	w := &pending{frames: make(chan shellproto.Frame, 64), done: make(chan struct{})}
 	s.mu.Lock()
 	s.open[r.ID] = w
 	s.mu.Unlock()
@@ -203,14 +205,14 @@ func sendRaw(t *testing.T, s *Session, r protocol.Request) protocol.Frame {
 		return f
 	case <-time.After(10 * time.Second):
 		t.Fatal("no answer")
-		return protocol.Frame{}
+		return shellproto.Frame{}
 	}
 }
 
 func TestARepeatedRequestIsRefused(t *testing.T) {
 	p := serve(t)
 	s := p.dial()
-	r := protocol.Request{ID: 5, Version: protocol.Version, Op: "restart", Args: []string{"a"}, Write: true}
+	r := shellproto.Request{ID: 5, Version: shellproto.Version, Op: "restart", Args: []string{"a"}, Write: true}
 	if f := sendRaw(t, s, r); f.Error != "" {
 		t.Fatalf("%+v", f)
 	}
@@ -236,7 +238,7 @@ func TestAShellHasABoundOnWhatIsUnderWay(t *testing.T) {
 	started := make(chan struct{}, maxUnderWay)
 	for range maxUnderWay {
 		wait.Go(func() {
-			err := s.Do(ctx, protocol.Request{Op: "watch", Args: []string{"wait"}}, func(protocol.Frame) error {
+			err := s.Do(ctx, shellproto.Request{Op: "watch", Args: []string{"wait"}}, func(shellproto.Frame) error {
 				started <- struct{}{}
 				return nil
 			})
@@ -248,14 +250,14 @@ func TestAShellHasABoundOnWhatIsUnderWay(t *testing.T) {
 	for range maxUnderWay {
 		<-started
 	}
-	if got := ask(s, protocol.Request{Op: "tree"}); !strings.Contains(got, "16 commands are under way: end one first") {
+	if got := ask(s, shellproto.Request{Op: "tree"}); !strings.Contains(got, "16 commands are under way: end one first") {
 		t.Errorf("one more: %s", got)
 	}
 	cancel()
 	wait.Wait()
 	p.until("all cancelled", func() bool { return p.node.ending.Load() == maxUnderWay })
 	p.until("room for another", func() bool {
-		return strings.HasSuffix(ask(s, protocol.Request{Op: "tree"}), "| 0 true  0 <nil>")
+		return strings.HasSuffix(ask(s, shellproto.Request{Op: "tree"}), "| 0 true  0 <nil>")
 	})
 }
 
@@ -268,8 +270,8 @@ func TestASlowReaderLosesItemsAndNobodyElseDoes(t *testing.T) {
 	var got, dropped, last uint64
 	result := make(chan error, 1)
 	go func() {
-		result <- slow.Do(context.Background(), protocol.Request{Op: "tail", Args: []string{"flood"}},
-			func(f protocol.Frame) error {
+		result <- slow.Do(context.Background(), shellproto.Request{Op: "tail", Args: []string{"flood"}},
+			func(f shellproto.Frame) error {
 				select {
 				case first <- struct{}{}:
 					<-blocked
@@ -288,7 +290,7 @@ func TestASlowReaderLosesItemsAndNobodyElseDoes(t *testing.T) {
 	}()
 	p.until("the stream has begun", func() bool { return len(first) == 1 })
 	for range 20 {
-		if got := ask(other, protocol.Request{Op: "tree"}); !strings.HasSuffix(got, "| 0 true  0 <nil>") {
+		if got := ask(other, shellproto.Request{Op: "tree"}); !strings.HasSuffix(got, "| 0 true  0 <nil>") {
 			t.Fatalf("another shell: %s", got)
 		}
 	}
@@ -311,8 +313,8 @@ func TestADaemonThatIsGoneOrMuteIsReported(t *testing.T) {
 	begun := make(chan struct{}, 1)
 	result := make(chan error, 1)
 	go func() {
-		result <- s.Do(context.Background(), protocol.Request{Op: "watch", Args: []string{"wait"}},
-			func(protocol.Frame) error { begun <- struct{}{}; return nil })
+		result <- s.Do(context.Background(), shellproto.Request{Op: "watch", Args: []string{"wait"}},
+			func(shellproto.Frame) error { begun <- struct{}{}; return nil })
 	}()
 	<-begun
 	p.stop()
@@ -362,7 +364,7 @@ func (p *place) attack(all ...*remote.RemoteMessage) error {
 func TestForgedMessagesAreRefusedAndTheDaemonStands(t *testing.T) {
 	p := serve(t)
 	forged := func(change func(*remote.MessageBatch)) *remote.RemoteMessage {
-		m, _, err := pack(gatewayName, protocol.Request{ID: 1, Version: 1, Op: "tree"})
+		m, _, err := pack(gatewayName, shellproto.Request{ID: 1, Version: 1, Op: "tree"})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -428,7 +430,7 @@ func TestForgedMessagesAreRefusedAndTheDaemonStands(t *testing.T) {
 	if len(p.node.done) != 0 {
 		t.Errorf("done: %q", p.node.done)
 	}
-	if got := ask(p.dial(), protocol.Request{Op: "tree"}); !strings.HasSuffix(got, "| 0 true  0 <nil>") {
+	if got := ask(p.dial(), shellproto.Request{Op: "tree"}); !strings.HasSuffix(got, "| 0 true  0 <nil>") {
 		t.Errorf("a shell after it: %s", got)
 	}
 	p.until("no gateway is left but one", func() bool { return p.server.Count() == 1 })
@@ -438,7 +440,7 @@ func TestForgedMessagesAreRefusedAndTheDaemonStands(t *testing.T) {
 func TestGarbageAndSilentConnectionsLeaveNothing(t *testing.T) {
 	p := serve(t)
 	beside := p.dial()
-	ask(beside, protocol.Request{Op: "tree"})
+	ask(beside, shellproto.Request{Op: "tree"})
 	before := runtime.NumGoroutine()
 	for _, garbage := range []string{"", "GET / HTTP/1.1\r\n\r\n", "\x00\x00\x00", strings.Repeat("\xff", 1<<16),
 		"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\xff\xff\xff\xff\xff\xff\xff\xff\xff"} {
@@ -449,7 +451,7 @@ func TestGarbageAndSilentConnectionsLeaveNothing(t *testing.T) {
 		_, _ = c.Write([]byte(garbage))
 		defer c.Close() //nolint:errcheck // a test
 	}
-	if got := ask(beside, protocol.Request{Op: "tree"}); !strings.HasSuffix(got, "| 0 true  0 <nil>") {
+	if got := ask(beside, shellproto.Request{Op: "tree"}); !strings.HasSuffix(got, "| 0 true  0 <nil>") {
 		t.Errorf("a shell beside it: %s", got)
 	}
 	p.until("all goroutines are gone", func() bool { return runtime.NumGoroutine() <= before })
@@ -476,18 +478,18 @@ func TestShellsAreBoundedAndCostLittle(t *testing.T) {
 		t.Logf("%d shells: %.1f MB on both ends", p.server.Count(), mb)
 	}
 	one := p.dial()
-	if got := ask(one, protocol.Request{Op: "tree"}); !strings.Contains(got, "112 shells are attached: end one first") {
+	if got := ask(one, shellproto.Request{Op: "tree"}); !strings.Contains(got, "112 shells are attached: end one first") {
 		t.Errorf("one more: %s", got)
 	}
 	p.admin.Store(true)
-	if got := ask(p.dial(), protocol.Request{Op: "tree"}); !strings.HasSuffix(got, "| 0 true  0 <nil>") {
+	if got := ask(p.dial(), shellproto.Request{Op: "tree"}); !strings.HasSuffix(got, "| 0 true  0 <nil>") {
 		t.Errorf("an administrator: %s", got)
 	}
 }
 
 // No octets make a value out of a message to somebody else, or end the process.
 func FuzzUnpack(f *testing.F) {
-	m, _, err := pack(gatewayName, protocol.Request{ID: 1, Version: 1, Op: "tree", Args: []string{"a"}})
+	m, _, err := pack(gatewayName, shellproto.Request{ID: 1, Version: 1, Op: "tree", Args: []string{"a"}})
 	if err != nil {
 		f.Fatal(err)
 	}
@@ -502,7 +504,7 @@ func FuzzUnpack(f *testing.F) {
 		if proto.Unmarshal(data, &m) != nil {
 			return
 		}
-		all, err := unpack[protocol.Request](&m, gatewayName)
+		all, err := unpack[shellproto.Request](&m, gatewayName)
 		if err == nil && (len(all) == 0 || len(all) > maxBatch || m.GetMessageBatch().GetTargets()[0] != gatewayName) {
 			t.Errorf("%q became %+v", data, all)
 		}

@@ -100,11 +100,12 @@ var mayImport = map[string][]string{
 	"config/httpapi/rest":    {"config", "pubsub/ratelimit", "pubsub/trace"},
 
 	// Topics.
-	"pubsub":           {},
-	"pubsub/backoff":   {},
-	"pubsub/ratelimit": {},
-	"pubsub/loglevel":  {},
-	"pubsub/trace":     {},
+	"pubsub":            {},
+	"pubsub/backoff":    {},
+	"pubsub/ratelimit":  {},
+	"pubsub/loglevel":   {},
+	"pubsub/shellproto": {},
+	"pubsub/trace":      {},
 
 	// The shell: actors.
 	"actors/agent": {
@@ -149,7 +150,7 @@ var mayImport = map[string][]string{
 	},
 	"actors/node": {
 		"actors/agent", "actors/node/api", "actors/node/census", "actors/node/console", "actors/node/flows", "actors/node/metrics",
-		"actors/relay", "actors/shell/protocol", "actors/supervise", "appnet", "config", "config/events", "config/fleet/nodeproto", "config/fleet/nodeside",
+		"actors/relay", "pubsub/shellproto", "actors/supervise", "appnet", "config", "config/events", "config/fleet/nodeproto", "config/fleet/nodeside",
 		"config/httpapi/metrics",
 		"config/httpapi/nodeapi", "config/httpapi/rest", "config/nodeconf",
 		"config/nodeconf/action", "config/nodeconf/commitconfirm", "config/stateloop", "config/stateloop/nodestate",
@@ -167,9 +168,9 @@ var mayImport = map[string][]string{
 		"config/stateloop/peer/task", "netinst", "netinst/dhcpclient", "netinst/doctor", "netinst/hits", "netinst/manager",
 		"netinst/netstate", "netinst/overlap", "netinst/probe", "netinst/registry", "netinst/verdict", "netinst/watched", "pubsub",
 	},
-	"actors/node/console": {"actors/node/api", "actors/node/census", "actors/shell/protocol", "config/httpapi/nodeapi",
+	"actors/node/console": {"actors/node/api", "actors/node/census", "pubsub/shellproto", "config/httpapi/nodeapi",
 		"config/layers/redact", "config/layers/redact/plain", "pubsub", "pubsub/loglevel"},
-	"actors/node/census": {"actors/shell/protocol", "actors/supervise", "config/httpapi/nodeapi", "config/layers/redact/plain"},
+	"actors/node/census": {"pubsub/shellproto", "actors/supervise", "config/httpapi/nodeapi", "config/layers/redact/plain"},
 	"actors/node/metrics": {
 		"appnet", "config/httpapi/metrics", "netinst", "netinst/hits", "netinst/netstate", "netinst/probe",
 		"netinst/watched",
@@ -180,9 +181,8 @@ var mayImport = map[string][]string{
 		"config/fleet/topology", "config/httpapi/fleetapi", "config/nodeconf/action",
 		"config/nodeconf/commitconfirm", "pubsub/trace",
 	},
-	"actors/shell":          {"actors/shell/protocol", "actors/supervise"},
-	"actors/shell/protocol": {},
-	"actors/supervise":      {"pubsub/backoff", "pubsub/trace"},
+	"actors/shell":     {"pubsub/shellproto", "actors/supervise"},
+	"actors/supervise": {"pubsub/backoff", "pubsub/trace"},
 
 	// The platform obeys: it knows the vocabulary of host state, of stores and links, and itself.
 	"platform/confdir":    {"config", "config/layers", "platform/store"},
@@ -273,7 +273,7 @@ var mayImport = map[string][]string{
 		"platform/pki", "platform/proc", "platform/store", "pubsub/backoff",
 	},
 	"cmd/edgespan/clitest": {
-		"actors/configdb", "actors/shell/protocol", "cmd/edgespan/reach", "cmd/term", "config", "config/events", "config/fleet",
+		"actors/configdb", "pubsub/shellproto", "cmd/edgespan/reach", "cmd/term", "config", "config/events", "config/fleet",
 		"config/fleet/backup", "config/fleet/history", "config/fleet/nodeproto", "config/fleet/ops",
 		"config/httpapi/configdbapi", "config/httpapi/fleetapi",
 		"config/httpapi/metrics", "config/httpapi/nodeapi", "config/httpapi/rest", "config/kv", "config/layers",
@@ -287,7 +287,7 @@ var mayImport = map[string][]string{
 	},
 	"cmd/edgespan/daemon": {
 		"actors/agent", "actors/node", "actors/node/api", "actors/node/fault", "actors/node/flows", "actors/node/metrics",
-		"actors/relay", "actors/shell", "actors/shell/protocol",
+		"actors/relay", "actors/shell", "pubsub/shellproto",
 		"cmd/edgespan/reach", "cmd/term", "config", "config/fleet/nodeproto", "config/fleet/relayflow",
 		"config/configdb", "config/httpapi/configdbapi", "config/httpapi/metrics", "config/httpapi/nodeapi",
 		"config/httpapi/rest", "config/layers", "config/layers/metadata", "config/layers/schema", "config/nodeconf/action",
@@ -316,8 +316,8 @@ var mayImport = map[string][]string{
 		"config/httpapi/nodeapi", "config/httpapi/rest", "netinst/doctor", "platform/facts", "pubsub/loglevel",
 	},
 	"cmd/edgespan/shellcli": {
-		"actors/shell", "actors/shell/protocol", "cmd/edgespan/reach", "cmd/term", "config", "config/httpapi/nodeapi",
-		"platform/support", "platform/tty",
+		"actors/shell", "pubsub/shellproto", "cmd/edgespan/reach", "cmd/term", "config", "config/httpapi/fleetapi",
+		"config/httpapi/nodeapi", "config/httpapi/rest", "platform/support", "platform/tty",
 	},
 	"cmd/edgespan/supportcli": {
 		"cmd/edgespan/reach", "cmd/term", "config", "config/httpapi/nodeapi", "config/httpapi/rest",

@@ -160,6 +160,8 @@ func (w *world) example(e example) {
 		return
 	case args[0] == "support" && !slices.Contains(args, "-o"): // it writes into the current folder
 		args = append(args, "--force", "-o", filepath.Join(w.Dir, "support.tar.gz"))
+	case args[0] == "shell" && !slices.Contains(args, "-c"): // it reads from a terminal
+		args = append(args, "-c", "tree")
 	case args[0] == "top" && !slices.Contains(args, "--once"): // its screen wants a terminal
 		args = append(args, "--once")
 	}

@@ -8,9 +8,9 @@ import (
 
 	"github.com/asynkron/protoactor-go/actor"
 
-	"edgespan/actors/shell/protocol"
 	"edgespan/actors/supervise"
 	"edgespan/config/httpapi/nodeapi"
+	"edgespan/pubsub/shellproto"
 )
 
 // Census counts the actors of a tree. Its middleware writes it and everybody may read it.
@@ -216,7 +216,7 @@ func (s *Census) handle(e *entry, next actor.ReceiverFunc, c actor.ReceiverConte
 	e.mu.Unlock()
 	taps := s.taps.Load()
 	if taps != nil {
-		show(*taps, c.Self().Id, protocol.In, env.Message)
+		show(*taps, c.Self().Id, shellproto.In, env.Message)
 	}
 	next(c, env)
 	e.mu.Lock()

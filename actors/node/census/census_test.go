@@ -15,10 +15,10 @@ import (
 	"github.com/google/uuid"
 	"go.uber.org/zap"
 
-	"edgespan/actors/shell/protocol"
 	"edgespan/actors/supervise"
 	"edgespan/config/layers/redact"
 	"edgespan/netinst"
+	"edgespan/pubsub/shellproto"
 )
 
 // worker waits at "hold" until it may go on, and keeps the last config.
@@ -164,7 +164,7 @@ func TestATapShowsMessagesAndEffectsAndCountsTheRest(t *testing.T) {
 	run(t, false, func(r *rig) {
 		var mu sync.Mutex
 		var got []string
-		dropped, stop := r.census.Follow(r.pid.Id, func(i protocol.TailItem) {
+		dropped, stop := r.census.Follow(r.pid.Id, func(i shellproto.TailItem) {
 			mu.Lock()
 			defer mu.Unlock()
 			got = append(got, fmt.Sprintf("%s %s %s %v", i.Way, i.Type, i.Text, i.Took))
@@ -198,16 +198,16 @@ func TestATraceHasTheStepsOfANetworkAndTheNodes(t *testing.T) {
 	c := New()
 	c.Mask = func(s string) string { return strings.ReplaceAll(s, "canary", "") }
 	var one, all []string
-	dropped, stop := c.Trace("n1", func(i protocol.TraceItem) { one = append(one, i.Where+i.What+i.Error) })
-	_, stopAll := c.Trace("", func(i protocol.TraceItem) { all = append(all, i.Where) })
+	dropped, stop := c.Trace("n1", func(i shellproto.TraceItem) { one = append(one, i.Where+i.What+i.Error) })
+	_, stopAll := c.Trace("", func(i shellproto.TraceItem) { all = append(all, i.Where) })
 	for _, n := range []string{"n1", "n2", ""} {
-		c.Step(protocol.TraceItem{Where: "at " + n, Network: n, What: " canary", Error: " canary"})
+		c.Step(shellproto.TraceItem{Where: "at " + n, Network: n, What: " canary", Error: " canary"})
 	}
 	if fmt.Sprint(one) != "[at n1   at   ]" || len(all) != 3 || !c.IsTraced() {
 		t.Errorf("%q, %q", one, all)
 	}
 	for range 2 * tapBurst {
-		c.Step(protocol.TraceItem{})
+		c.Step(shellproto.TraceItem{})
 	}
 	if n := dropped(); n < tapBurst || len(one) > 2*tapBurst {
 		t.Errorf("%d dropped, %d shown", n, len(one))
@@ -247,7 +247,7 @@ func BenchmarkAMessage(b *testing.B) {
 			c := New()
 			own := c.started("worker", &mailbox{}, false)
 			if follow {
-				_, stop := c.Follow("worker", func(protocol.TailItem) {})
+				_, stop := c.Follow("worker", func(shellproto.TailItem) {})
 				defer stop()
 			}
 			next := func(actor.ReceiverContext, *actor.MessageEnvelope) {}

@@ -8,8 +8,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"edgespan/actors/shell/protocol"
 	"edgespan/config/layers/redact/plain"
+	"edgespan/pubsub/shellproto"
 )
 
 // Bounds on what following messages may cost the actors: items of one tap in a second and at once, and the size of what
@@ -26,7 +26,7 @@ const (
 // Tap shows the messages and effects of one actor as they pass.
 type Tap struct {
 	actor string
-	emit  func(protocol.TailItem) // never blocks
+	emit  func(shellproto.TailItem) // never blocks
 	mask  func(string) string
 
 	dropped atomic.Uint64
@@ -38,7 +38,7 @@ type Tap struct {
 // Follow shows the messages and effects of an actor to emit, which is called by several goroutines and must not block,
 // until stop is called. A sample of them is shown if they are many; dropped returns how many were not since the last
 // call.
-func (s *Census) Follow(id string, emit func(protocol.TailItem)) (dropped func() uint64, stop func()) {
+func (s *Census) Follow(id string, emit func(shellproto.TailItem)) (dropped func() uint64, stop func()) {
 	t := &Tap{actor: id, emit: emit, mask: s.Masked, tokens: tapBurst, filled: time.Now()}
 	s.changeTaps(func(all []*Tap) []*Tap { return append(all, t) })
 	return func() uint64 { return t.dropped.Swap(0) }, func() {
@@ -73,14 +73,14 @@ func (s *Census) Masked(text string) string {
 // Effect shows an effect of an actor's core to taps.
 func (s *Census) Effect(id string, effect any) {
 	if taps := s.taps.Load(); taps != nil {
-		show(*taps, id, protocol.Out, effect)
+		show(*taps, id, shellproto.Out, effect)
 	}
 }
 
 func show(taps []*Tap, id, way string, what any) {
 	for _, t := range taps {
 		if t.actor == id && t.admit() {
-			t.emit(protocol.TailItem{At: time.Now(), Actor: id, Way: way, Type: typeOf(what), Text: t.text(what)})
+			t.emit(shellproto.TailItem{At: time.Now(), Actor: id, Way: way, Type: typeOf(what), Text: t.text(what)})
 		}
 	}
 }
@@ -88,7 +88,7 @@ func show(taps []*Tap, id, way string, what any) {
 func took(taps []*Tap, id string, what any, d time.Duration) {
 	for _, t := range taps {
 		if t.actor == id && d >= tookFrom && t.admit() {
-			t.emit(protocol.TailItem{At: time.Now(), Actor: id, Way: protocol.Handled, Type: typeOf(what), Took: d})
+			t.emit(shellproto.TailItem{At: time.Now(), Actor: id, Way: shellproto.Handled, Type: typeOf(what), Took: d})
 		}
 	}
 }

@@ -5,7 +5,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"edgespan/actors/shell/protocol"
+	"edgespan/pubsub/shellproto"
 )
 
 // traces are the readers of what a change does on its way.
@@ -15,12 +15,12 @@ type traces struct{ readers atomic.Pointer[[]*steps] }
 type steps struct {
 	Tap
 	network string // "" for all
-	emit    func(protocol.TraceItem)
+	emit    func(shellproto.TraceItem)
 }
 
 // Trace shows the steps of changes to emit, which must not block, until stop is called: those that concern one network,
 // and those that concern none, or all steps if network is "".
-func (s *Census) Trace(network string, emit func(protocol.TraceItem)) (dropped func() uint64, stop func()) {
+func (s *Census) Trace(network string, emit func(shellproto.TraceItem)) (dropped func() uint64, stop func()) {
 	r := &steps{Tap: Tap{tokens: tapBurst, filled: time.Now()}, network: network, emit: emit}
 	s.changeTraces(func(all []*steps) []*steps { return append(all, r) })
 	return func() uint64 { return r.dropped.Swap(0) }, func() {
@@ -48,7 +48,7 @@ func (s *Census) changeTraces(change func([]*steps) []*steps) {
 func (s *Census) IsTraced() bool { return s.traces.readers.Load() != nil }
 
 // Step shows a step to readers.
-func (s *Census) Step(i protocol.TraceItem) {
+func (s *Census) Step(i shellproto.TraceItem) {
 	all := s.traces.readers.Load()
 	if all == nil {
 		return

@@ -15,9 +15,9 @@ import (
 
 	"edgespan/actors/node/api"
 	"edgespan/actors/node/census"
-	"edgespan/actors/shell/protocol"
 	"edgespan/config/httpapi/nodeapi"
 	"edgespan/pubsub/loglevel"
+	"edgespan/pubsub/shellproto"
 )
 
 // Console answers debug shells.
@@ -65,7 +65,7 @@ const (
 var stateSizes = []int{10_000, 2_000, 200}
 
 // Do carries out an operation.
-func (c *Console) Do(ctx context.Context, who protocol.Who, r protocol.Request, emit protocol.Emit) error {
+func (c *Console) Do(ctx context.Context, who shellproto.Who, r shellproto.Request, emit shellproto.Emit) error {
 	args := append(slices.Clone(r.Args), "", "", "")
 	switch r.Op {
 	case "tree":
@@ -89,11 +89,11 @@ func (c *Console) Do(ctx context.Context, who protocol.Who, r protocol.Request, 
 	if err != nil {
 		return err
 	}
-	return emit(protocol.Done{Text: text}, 0)
+	return emit(shellproto.Done{Text: text}, 0)
 }
 
 // audit records who changed what, or tried to.
-func (c *Console) audit(who protocol.Who, r protocol.Request, object string, err error) {
+func (c *Console) audit(who shellproto.Who, r shellproto.Request, object string, err error) {
 	command := strings.TrimSpace(r.Op + " " + strings.Join(r.Args, " "))
 	c.Log.Warn("shell command", zap.String("command", command), zap.Stringer("by", who), zap.Error(err))
 	e := nodeapi.Event{Time: time.Now(), Kind: nodeapi.EventShell, Object: object, Text: fmt.Sprintf("%.200s", command)}
@@ -105,7 +105,7 @@ func (c *Console) audit(who protocol.Who, r protocol.Request, object string, err
 }
 
 // change does what changes something, and returns what it did and to what.
-func (c *Console) change(who protocol.Who, op string, args []string) (text, object string, err error) {
+func (c *Console) change(who shellproto.Who, op string, args []string) (text, object string, err error) {
 	switch op {
 	case "reconcile", "reprobe":
 		id, number, err := c.network(args[0])
@@ -125,7 +125,7 @@ func (c *Console) change(who protocol.Who, op string, args []string) (text, obje
 		}
 		err = c.Census.Crash(c.System, id, "restart requested by "+who.String())
 		if errors.Is(err, census.ErrVital) {
-			err = protocol.Failf(protocol.ExitConflict,
+			err = shellproto.Failf(shellproto.ExitConflict,
 				"%s: without it the daemon ends: 'systemctl restart edgespan' restarts all, and no packet is lost", id)
 		}
 		return "actor " + id + " restarts", "actor/" + id, err
@@ -135,20 +135,20 @@ func (c *Console) change(who protocol.Who, op string, args []string) (text, obje
 	case "fault":
 		return c.fault(args)
 	}
-	return "", "node", protocol.Failf(protocol.ExitUsage, "%s: no command of the daemon's version", op)
+	return "", "node", shellproto.Failf(shellproto.ExitUsage, "%s: no command of the daemon's version", op)
 }
 
-func (c *Console) setLevel(who protocol.Who, args []string) (string, error) {
+func (c *Console) setLevel(who shellproto.Who, args []string) (string, error) {
 	to := loglevel.Change{Subsystem: args[0], Level: args[1], By: who.String()}
 	if args[2] != "" {
 		lasts, err := time.ParseDuration(args[2])
 		if err != nil || lasts <= 0 {
-			return "", protocol.Failf(protocol.ExitUsage, "%.40q: no duration: must be such as 10m", args[2])
+			return "", shellproto.Failf(shellproto.ExitUsage, "%.40q: no duration: must be such as 10m", args[2])
 		}
 		to.For = lasts
 	}
 	if field, problem := c.Levels.Check(to); field != "" {
-		return "", protocol.Failf(protocol.ExitUsage, "%s: %s", field, problem)
+		return "", shellproto.Failf(shellproto.ExitUsage, "%s: %s", field, problem)
 	}
 	c.Levels.Set(to)
 	if to.Level == loglevel.Reset {
@@ -162,7 +162,7 @@ func (c *Console) setLevel(who protocol.Who, args []string) (string, error) {
 
 func (c *Console) fault(args []string) (text, object string, err error) {
 	if c.Faults == nil {
-		return "", "node", protocol.Failf(protocol.ExitConflict,
+		return "", "node", shellproto.Failf(shellproto.ExitConflict,
 			"the daemon was started without --allow-faults: it injects none")
 	}
 	switch args[0] {
@@ -177,7 +177,7 @@ func (c *Console) fault(args []string) (text, object string, err error) {
 	kind, lasts, object := args[0], args[1], "node"
 	ofNetwork, known := c.Faults.Kinds()[kind]
 	if !known {
-		return "", object, protocol.Failf(protocol.ExitUsage, "%.40q: no fault: must be list, clear or one of %s", kind,
+		return "", object, shellproto.Failf(shellproto.ExitUsage, "%.40q: no fault: must be list, clear or one of %s", kind,
 			strings.Join(sortedKeys(c.Faults.Kinds()), ", "))
 	}
 	network := ""
@@ -189,29 +189,29 @@ func (c *Console) fault(args []string) (text, object string, err error) {
 	}
 	d, err := time.ParseDuration(lasts)
 	if err != nil {
-		return "", object, protocol.Failf(protocol.ExitUsage, "%.40q: no duration: must be such as 30s", lasts)
+		return "", object, shellproto.Failf(shellproto.ExitUsage, "%.40q: no duration: must be such as 30s", lasts)
 	}
 	if err := c.Faults.Inject(kind, network, d); err != nil {
-		return "", object, protocol.Failf(protocol.ExitUsage, "%v", err)
+		return "", object, shellproto.Failf(shellproto.ExitUsage, "%v", err)
 	}
 	return fmt.Sprintf("%s: injected, ends by itself after %v", kind, d), object, nil
 }
 
 // tree shows the actors whose path begins with one, or all.
-func (c *Console) tree(of string, emit protocol.Emit) error {
+func (c *Console) tree(of string, emit shellproto.Emit) error {
 	if of != "" {
 		var err error
 		if of, err = c.actor(of); err != nil {
 			return err
 		}
 	}
-	all := make([]protocol.Actor, 0, actorsAtOnce)
+	all := make([]shellproto.Actor, 0, actorsAtOnce)
 	for _, a := range c.Census.Activities() {
 		if of == "" || a.ID == of || strings.HasPrefix(a.ID, of+"/") {
 			all = append(all, shown(a))
 		}
 	}
-	slices.SortFunc(all, func(a, b protocol.Actor) int { return strings.Compare(a.ID, b.ID) })
+	slices.SortFunc(all, func(a, b shellproto.Actor) int { return strings.Compare(a.ID, b.ID) })
 	for part := range slices.Chunk(all, actorsAtOnce) {
 		if err := emit(part, 0); err != nil {
 			return err
@@ -220,17 +220,17 @@ func (c *Console) tree(of string, emit protocol.Emit) error {
 	return nil
 }
 
-func shown(a census.Activity) protocol.Actor {
-	return protocol.Actor{ID: a.ID, State: a.State, Crashes: a.Crashes, Last: a.Last, LastAt: a.LastAt, Next: a.Next,
+func shown(a census.Activity) shellproto.Actor {
+	return shellproto.Actor{ID: a.ID, State: a.State, Crashes: a.Crashes, Last: a.Last, LastAt: a.LastAt, Next: a.Next,
 		Messages: a.Messages, Waiting: a.Waiting, Oldest: a.Oldest, Now: a.Now, NowSince: a.NowSince}
 }
 
-func (c *Console) inspect(ctx context.Context, name string, emit protocol.Emit) error {
+func (c *Console) inspect(ctx context.Context, name string, emit shellproto.Emit) error {
 	id, err := c.actor(name)
 	if err != nil {
 		return err
 	}
-	var out protocol.Inspection
+	var out shellproto.Inspection
 	for _, a := range c.Census.Activities() {
 		if a.ID == id {
 			out.Actor = shown(a)
@@ -241,7 +241,7 @@ func (c *Console) inspect(ctx context.Context, name string, emit protocol.Emit) 
 	for _, size := range stateSizes {
 		state, err := c.Census.Ask(ctx, c.System, id, size)
 		if err != nil {
-			return protocol.Failf(protocol.ExitTimeout, "%s: %v", id, err)
+			return shellproto.Failf(shellproto.ExitTimeout, "%s: %v", id, err)
 		}
 		if out.State, err = json.Marshal(state); err != nil {
 			return fmt.Errorf("show the state: %w", err)
@@ -253,15 +253,17 @@ func (c *Console) inspect(ctx context.Context, name string, emit protocol.Emit) 
 	return emit(out, 0)
 }
 
-func (c *Console) tail(ctx context.Context, name string, emit protocol.Emit) error {
+func (c *Console) tail(ctx context.Context, name string, emit shellproto.Emit) error {
 	id, err := c.actor(name)
 	if err != nil {
 		return err
 	}
-	return stream(ctx, emit, func(add func(protocol.TailItem)) (func() uint64, func()) { return c.Census.Follow(id, add) })
+	return stream(ctx, emit, func(add func(shellproto.TailItem)) (func() uint64, func()) {
+		return c.Census.Follow(id, add)
+	})
 }
 
-func (c *Console) trace(ctx context.Context, name string, emit protocol.Emit) error {
+func (c *Console) trace(ctx context.Context, name string, emit shellproto.Emit) error {
 	id := ""
 	if name != "" {
 		var err error
@@ -269,11 +271,13 @@ func (c *Console) trace(ctx context.Context, name string, emit protocol.Emit) er
 			return err
 		}
 	}
-	return stream(ctx, emit, func(add func(protocol.TraceItem)) (func() uint64, func()) { return c.Census.Trace(id, add) })
+	return stream(ctx, emit, func(add func(shellproto.TraceItem)) (func() uint64, func()) {
+		return c.Census.Trace(id, add)
+	})
 }
 
 // stream passes items on that actors add, without ever making them wait.
-func stream[T any](ctx context.Context, emit protocol.Emit, follow func(add func(T)) (func() uint64, func())) error {
+func stream[T any](ctx context.Context, emit shellproto.Emit, follow func(add func(T)) (func() uint64, func())) error {
 	items := make(chan T, streamed)
 	var lost atomic.Uint64
 	dropped, stop := follow(func(i T) {

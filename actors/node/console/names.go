@@ -6,8 +6,8 @@ import (
 	"slices"
 	"strings"
 
-	"edgespan/actors/shell/protocol"
 	"edgespan/pubsub/loglevel"
+	"edgespan/pubsub/shellproto"
 )
 
 // named is a network by the names that people use.
@@ -46,11 +46,11 @@ func (c *Console) network(name string) (id string, number int, err error) {
 	}
 	switch len(found) {
 	case 0:
-		return "", 0, protocol.Failf(protocol.ExitNotFound, "%.60q: no such network", name)
+		return "", 0, shellproto.Failf(shellproto.ExitNotFound, "%.60q: no such network", name)
 	case 1:
 		return found[0].id, found[0].number, nil
 	}
-	return "", 0, protocol.Failf(protocol.ExitUsage, "%.60q: several networks: must be a UUID, such as %s", name,
+	return "", 0, shellproto.Failf(shellproto.ExitUsage, "%.60q: several networks: must be a UUID, such as %s", name,
 		found[0].id)
 }
 
@@ -62,7 +62,7 @@ func (c *Console) actor(name string) (string, error) {
 			return id, nil
 		}
 	}
-	return "", protocol.Failf(protocol.ExitNotFound, "%.80q: no such actor: 'tree' lists them", name)
+	return "", shellproto.Failf(shellproto.ExitNotFound, "%.80q: no such actor: 'tree' lists them", name)
 }
 
 // byName returns the path below the router for "ni/DISPLAY NAME" and "app/DISPLAY NAME", also with what is below them.
@@ -100,35 +100,35 @@ func (c *Console) actors() []string {
 }
 
 // names answers with the live names of one kind.
-func (c *Console) names(kind, of string, emit protocol.Emit) error {
+func (c *Console) names(kind, of string, emit shellproto.Emit) error {
 	var all []string
 	switch kind {
-	case protocol.NamesActor:
+	case shellproto.NamesActor:
 		for _, id := range c.actors() {
 			all = append(all, strings.TrimPrefix(id, "router/"))
 		}
-	case protocol.NamesNetwork:
+	case shellproto.NamesNetwork:
 		for _, n := range c.networks() {
 			all = append(all, cmp.Or(n.display, n.id))
 		}
-	case protocol.NamesTopic:
+	case shellproto.NamesTopic:
 		all = sortedKeys(c.topics())
-	case protocol.NamesKey:
+	case shellproto.NamesKey:
 		if t, ok := c.topics()[of]; ok {
 			all = t.keys()
 		}
-	case protocol.NamesSubsystem:
+	case shellproto.NamesSubsystem:
 		for _, l := range c.Levels.List() {
 			all = append(all, l.Subsystem)
 		}
-	case protocol.NamesLevel:
+	case shellproto.NamesLevel:
 		all = append(loglevel.Words(), loglevel.Reset)
-	case protocol.NamesFault:
+	case shellproto.NamesFault:
 		if c.Faults != nil {
 			all = append(sortedKeys(c.Faults.Kinds()), "clear", "list")
 		}
 	default:
-		return protocol.Failf(protocol.ExitUsage, "%.40q: no kind of names", kind)
+		return shellproto.Failf(shellproto.ExitUsage, "%.40q: no kind of names", kind)
 	}
 	return emit(all, 0)
 }

@@ -7,9 +7,9 @@ import (
 	"strings"
 	"time"
 
-	"edgespan/actors/shell/protocol"
 	"edgespan/config/layers/redact/plain"
 	"edgespan/pubsub"
+	"edgespan/pubsub/shellproto"
 )
 
 // valueSize bounds what is shown of one value of a topic, and valueLimit its octets.
@@ -21,7 +21,7 @@ const (
 // topic is a topic whatever its values are.
 type topic struct {
 	keys  func() []string
-	watch func(ctx context.Context, key string, mask func(string) string, emit protocol.Emit) error
+	watch func(ctx context.Context, key string, mask func(string) string, emit shellproto.Emit) error
 }
 
 // topics returns all topics of the node by name.
@@ -75,7 +75,7 @@ func add[V any](to map[string]topic, t *pubsub.Topic[V]) {
 			slices.Sort(all)
 			return all
 		},
-		watch: func(ctx context.Context, key string, mask func(string) string, emit protocol.Emit) error {
+		watch: func(ctx context.Context, key string, mask func(string) string, emit shellproto.Emit) error {
 			return watch(ctx, t, key, mask, emit)
 		},
 	}
@@ -84,7 +84,7 @@ func add[V any](to map[string]topic, t *pubsub.Topic[V]) {
 // watch emits the values of a topic, of all keys or of one, which may also be a scope, and then the changes. Of a key
 // that changes faster than the shell reads, it emits the newest value.
 func watch[V any](ctx context.Context, t *pubsub.Topic[V], of string, mask func(string) string,
-	emit protocol.Emit) error {
+	emit shellproto.Emit) error {
 	wake := make(chan struct{}, 1)
 	sub := t.Subscribe(pubsub.Selector{AllScopes: true}, func() {
 		select {
@@ -99,7 +99,7 @@ func watch[V any](ctx context.Context, t *pubsub.Topic[V], of string, mask func(
 			if ch.Kind == pubsub.Synchronized || of != "" && ref != of && ch.Key != of && !strings.HasPrefix(ref, of+"/") {
 				continue
 			}
-			i := protocol.WatchItem{At: time.Now(), Topic: t.Name(), Key: ref, Deleted: ch.Kind == pubsub.Deleted}
+			i := shellproto.WatchItem{At: time.Now(), Topic: t.Name(), Key: ref, Deleted: ch.Kind == pubsub.Deleted}
 			if !i.Deleted {
 				i.Value = text(ch.New, mask)
 			}
@@ -123,11 +123,11 @@ func text(v any, mask func(string) string) json.RawMessage {
 	return out
 }
 
-func (c *Console) watch(ctx context.Context, name, key string, emit protocol.Emit) error {
+func (c *Console) watch(ctx context.Context, name, key string, emit shellproto.Emit) error {
 	all := c.topics()
 	t, ok := all[name]
 	if !ok {
-		return protocol.Failf(protocol.ExitNotFound, "%.60q: no topic: must be one of %s", name,
+		return shellproto.Failf(shellproto.ExitNotFound, "%.60q: no topic: must be one of %s", name,
 			strings.Join(sortedKeys(all), ", "))
 	}
 	return t.watch(ctx, key, c.Census.Masked, emit)

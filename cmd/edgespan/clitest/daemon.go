@@ -10,11 +10,11 @@ import (
 	"testing"
 	"time"
 
-	"edgespan/actors/shell/protocol"
 	"edgespan/config/httpapi/metrics"
 	"edgespan/config/httpapi/nodeapi"
 	"edgespan/config/httpapi/rest"
 	"edgespan/pubsub/loglevel"
+	"edgespan/pubsub/shellproto"
 )
 
 // Daemon is a daemon without actors: the test sets its answers.
@@ -230,10 +230,10 @@ func Filled() *Daemon {
 }
 
 // Shell answers debug shells with the name of each operation.
-func (f *Daemon) Shell(*loglevel.Levels) protocol.Node { return echo{} }
+func (f *Daemon) Shell(*loglevel.Levels) shellproto.Node { return echo{} }
 
 type echo struct{}
 
-func (echo) Do(_ context.Context, _ protocol.Who, r protocol.Request, emit protocol.Emit) error {
+func (echo) Do(_ context.Context, _ shellproto.Who, r shellproto.Request, emit shellproto.Emit) error {
 	return emit(r.Op, 0)
 }

@@ -14,7 +14,6 @@ import (
 	"github.com/spf13/pflag"
 	"go.uber.org/zap"
 
-	"edgespan/actors/shell/protocol"
 	"edgespan/cmd/edgespan/reach"
 	"edgespan/cmd/term"
 	"edgespan/config/httpapi/metrics"
@@ -24,6 +23,7 @@ import (
 	"edgespan/platform/daemon"
 	"edgespan/platform/otlp"
 	"edgespan/pubsub/loglevel"
+	"edgespan/pubsub/shellproto"
 )
 
 // Two locks allow one daemon per network namespace: a file of the lock folder, and the abstract socket that older
@@ -67,7 +67,7 @@ type aboutFiles struct {
 type runningNode interface {
 	nodeapi.Backend
 	// Shell returns what answers debug shells.
-	Shell(levels *loglevel.Levels) protocol.Node
+	Shell(levels *loglevel.Levels) shellproto.Node
 	// Scrape adds the node's metrics.
 	Scrape(version string, to *metrics.Scrape)
 	// Reload rereads the config file (SIGHUP).

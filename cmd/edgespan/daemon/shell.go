@@ -14,7 +14,6 @@ import (
 	tree "edgespan/actors/node"
 	"edgespan/actors/node/fault"
 	"edgespan/actors/shell"
-	"edgespan/actors/shell/protocol"
 	"edgespan/cmd/edgespan/reach"
 	"edgespan/config"
 	"edgespan/config/fleet/nodeproto"
@@ -22,13 +21,14 @@ import (
 	"edgespan/platform/daemon"
 	"edgespan/pubsub"
 	"edgespan/pubsub/loglevel"
+	"edgespan/pubsub/shellproto"
 )
 
-// readGroup is the group whose members may attach a shell. Those of protocol.AdminGroup may also change something.
+// readGroup is the group whose members may attach a shell. Those of shellproto.AdminGroup may also change something.
 const readGroup = "edgespan"
 
 // serveShells serves debug shells on their own socket until ctx ends. The daemon works without them.
-func serveShells(ctx context.Context, control string, n protocol.Node, log *zap.Logger) {
+func serveShells(ctx context.Context, control string, n shellproto.Node, log *zap.Logger) {
 	path := reach.ShellSocket(control)
 	l, err := nodeapi.Listen(ctx, path)
 	if err != nil {
@@ -39,7 +39,7 @@ func serveShells(ctx context.Context, control string, n protocol.Node, log *zap.
 	if err != nil {
 		log.Error("no debug shells", zap.Error(err))
 	}
-	for _, group := range []string{readGroup, protocol.AdminGroup} {
+	for _, group := range []string{readGroup, shellproto.AdminGroup} {
 		if gid, ok := daemon.GroupID(group); ok {
 			if err := os.Chown(path, -1, gid); err != nil {
 				log.Warn("debug shells are for root alone", zap.Error(err))
@@ -58,16 +58,16 @@ func serveShells(ctx context.Context, control string, n protocol.Node, log *zap.
 }
 
 // identify returns the user at the other end.
-func identify(c net.Conn) (protocol.Who, error) {
+func identify(c net.Conn) (shellproto.Who, error) {
 	p, err := daemon.PeerOf(c)
 	if err != nil {
-		return protocol.Who{}, err
+		return shellproto.Who{}, err
 	}
-	return protocol.Who{UID: p.UID, PID: p.PID, Admin: p.UID == 0 || p.IsIn(protocol.AdminGroup)}, nil
+	return shellproto.Who{UID: p.UID, PID: p.PID, Admin: p.UID == 0 || p.IsIn(shellproto.AdminGroup)}, nil
 }
 
 // Shell returns what answers debug shells.
-func (n *node) Shell(levels *loglevel.Levels) protocol.Node {
+func (n *node) Shell(levels *loglevel.Levels) shellproto.Node {
 	if n.faults == nil {
 		return n.Console(levels, nil)
 	}
@@ -89,14 +89,14 @@ func (n *node) withFaults(o nodeOptions, log *zap.Logger) (tree.Host, pubsub.Jou
 
 // answerShell answers one command that an operator gives through the controller, which has checked the role. Each frame
 // is a line.
-func answerShell(ctx context.Context, n protocol.Node, argument []byte, to io.Writer) error {
+func answerShell(ctx context.Context, n shellproto.Node, argument []byte, to io.Writer) error {
 	var q nodeproto.ShellRequest
 	if err := json.Unmarshal(argument, &q); err != nil {
 		return errors.New("the request is no valid JSON")
 	}
 	frames := json.NewEncoder(to)
-	r := protocol.Request{Version: protocol.Version, ID: 1, Op: q.Op, Args: q.Args, Write: q.Write}
-	who := protocol.Who{Name: config.Truncate(q.By, nodeproto.MaxName), Admin: true}
+	r := shellproto.Request{Version: shellproto.Version, ID: 1, Op: q.Op, Args: q.Args, Write: q.Write}
+	who := shellproto.Who{Name: config.Truncate(q.By, nodeproto.MaxName), Admin: true}
 	err := r.Permit(who)
 	if err == nil {
 		err = n.Do(ctx, who, r, func(answer any, dropped uint64) error {
@@ -104,11 +104,11 @@ func answerShell(ctx context.Context, n protocol.Node, argument []byte, to io.Wr
 			if err != nil {
 				return err
 			}
-			return frames.Encode(protocol.Frame{ID: r.ID, Data: text, Dropped: dropped})
+			return frames.Encode(shellproto.Frame{ID: r.ID, Data: text, Dropped: dropped})
 		})
 	}
 	if err != nil {
-		return frames.Encode(protocol.Failure(r.ID, err))
+		return frames.Encode(shellproto.Failure(r.ID, err))
 	}
-	return frames.Encode(protocol.Frame{ID: r.ID, End: true})
+	return frames.Encode(shellproto.Frame{ID: r.ID, End: true})
 }

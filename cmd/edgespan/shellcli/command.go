@@ -11,10 +11,10 @@ import (
 	"github.com/spf13/cobra"
 
 	"edgespan/actors/shell"
-	"edgespan/actors/shell/protocol"
 	"edgespan/cmd/edgespan/reach"
 	"edgespan/cmd/term"
 	"edgespan/platform/tty"
+	"edgespan/pubsub/shellproto"
 )
 
 // dialTimeout bounds how long a daemon may take to accept a shell.
@@ -45,7 +45,7 @@ With --node the controller passes each command on to a node that is connected to
 fault is for admins. Both sides record who asked, and a command ends after 10 minutes or 16 MiB.
 
 It takes access to the socket: root, or a member of the group edgespan. To change something takes
-root or the group ` + protocol.AdminGroup + `.
+root or the group ` + shellproto.AdminGroup + `.
 
 Without -c it reads commands from the terminal, or a script from stdin. In the terminal, ? shows
 what may come next, Tab completes live names, and Ctrl-C ends a command that goes on.`,
@@ -120,7 +120,7 @@ func dial(ctx context.Context, path string) (Session, error) {
 // worded is a session whose errors have exit codes.
 type worded struct{ *shell.Session }
 
-func (w worded) Do(ctx context.Context, r protocol.Request, each func(protocol.Frame) error) error {
+func (w worded) Do(ctx context.Context, r shellproto.Request, each func(shellproto.Frame) error) error {
 	err := w.Session.Do(ctx, r, each)
 	if errors.Is(err, shell.ErrGone) {
 		return term.WithClass(term.ExitUnreachable, err)

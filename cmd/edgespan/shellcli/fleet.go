@@ -8,10 +8,10 @@ import (
 	"fmt"
 	"io"
 
-	"edgespan/actors/shell/protocol"
 	"edgespan/cmd/term"
 	"edgespan/config/httpapi/fleetapi"
 	"edgespan/config/httpapi/rest"
+	"edgespan/pubsub/shellproto"
 )
 
 // maxLineOfNode bounds one frame that comes through a controller: the node may be hostile.
@@ -23,7 +23,7 @@ type remote struct {
 	node   string
 }
 
-func (r remote) Do(ctx context.Context, q protocol.Request, each func(protocol.Frame) error) error {
+func (r remote) Do(ctx context.Context, q shellproto.Request, each func(shellproto.Frame) error) error {
 	in, out := io.Pipe()
 	asked := make(chan error, 1)
 	go func() {
@@ -51,14 +51,14 @@ func (r remote) Do(ctx context.Context, q protocol.Request, each func(protocol.F
 }
 
 // frames reads frames, one a line, until the last one.
-func frames(from io.Reader, each func(protocol.Frame) error) error {
+func frames(from io.Reader, each func(shellproto.Frame) error) error {
 	lines := bufio.NewScanner(from)
 	lines.Buffer(make([]byte, 0, 64<<10), maxLineOfNode)
 	for lines.Scan() {
 		if len(lines.Bytes()) == 0 {
 			continue
 		}
-		var f protocol.Frame
+		var f shellproto.Frame
 		if err := json.Unmarshal(lines.Bytes(), &f); err != nil {
 			return fmt.Errorf("answer of the node: not understood: %w", err)
 		}

@@ -15,8 +15,8 @@ import (
 
 	xterm "golang.org/x/term"
 
-	"edgespan/actors/shell/protocol"
 	"edgespan/cmd/term"
+	"edgespan/pubsub/shellproto"
 )
 
 // nameTimeout bounds how long a completion waits for live names.
@@ -182,8 +182,8 @@ func (e *editor) choices(next Next) []string {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), nameTimeout)
 	defer cancel()
-	r := protocol.Request{Op: "names", Args: []string{next.Kind, next.Of}}
-	_ = e.with.Do(ctx, r, func(f protocol.Frame) error { // without an answer nothing is completed
+	r := shellproto.Request{Op: "names", Args: []string{next.Kind, next.Of}}
+	_ = e.with.Do(ctx, r, func(f shellproto.Frame) error { // without an answer nothing is completed
 		var names []string
 		if json.Unmarshal(f.Data, &names) == nil {
 			for _, n := range names {
@@ -206,7 +206,7 @@ func quoteWord(word string) string {
 // help returns the table of commands.
 func help() string {
 	var b strings.Builder
-	for _, op := range protocol.Ops {
+	for _, op := range shellproto.Ops {
 		if op.Name != "names" {
 			fmt.Fprintf(&b, "  %-34s %s\n", usage(op), op.Summary)
 		}

@@ -6,9 +6,9 @@ import (
 	"strings"
 	"unicode"
 
-	"edgespan/actors/shell/protocol"
 	"edgespan/cmd/term"
 	"edgespan/config"
+	"edgespan/pubsub/shellproto"
 )
 
 // maxLine is the longest line or script, in bytes: the gateway refuses longer requests anyway.
@@ -86,10 +86,10 @@ func (s *splitter) endCommand() {
 
 // Parse reads one command. write says whether the shell was started with --write; without it, a command that changes
 // something fails here, before anything is sent.
-func Parse(words []string, write bool) (protocol.Request, error) {
+func Parse(words []string, write bool) (shellproto.Request, error) {
 	op, ok := find(words[0])
 	if !ok {
-		return protocol.Request{}, term.NotOneOf("command", words[0], opNames())
+		return shellproto.Request{}, term.NotOneOf("command", words[0], opNames())
 	}
 	args := words[1:]
 	need, limit := bounds(op)
@@ -98,29 +98,29 @@ func Parse(words []string, write bool) (protocol.Request, error) {
 	}
 	switch {
 	case len(args) < need:
-		return protocol.Request{}, term.Usagef("%s: %s missing: must be %s", op.Name,
+		return shellproto.Request{}, term.Usagef("%s: %s missing: must be %s", op.Name,
 			term.Many(need-len(args), "argument"), usage(op))
 	case len(args) > limit:
-		return protocol.Request{}, term.Usagef("%s: unexpected argument: must be %s", config.Quote(args[limit]), usage(op))
+		return shellproto.Request{}, term.Usagef("%s: unexpected argument: must be %s", config.Quote(args[limit]), usage(op))
 	case op.Writes && !write:
-		return protocol.Request{}, term.WithClass(term.ExitPermission,
+		return shellproto.Request{}, term.WithClass(term.ExitPermission,
 			fmt.Errorf("%s: changes the node: must be in a shell that was started with --write", op.Name))
 	}
-	return protocol.Request{Version: protocol.Version, Op: op.Name, Args: args, Write: write && op.Writes}, nil
+	return shellproto.Request{Version: shellproto.Version, Op: op.Name, Args: args, Write: write && op.Writes}, nil
 }
 
 // Next is what may come at one place of a line.
 type Next struct {
-	Ops  []protocol.Op // the commands, at the first word
-	Kind string        // of live names that complete an argument, or ""
-	Of   string        // the word before it, which a key belongs to
-	Help string        // the usage of the command, and what it is for
+	Ops  []shellproto.Op // the commands, at the first word
+	Kind string          // of live names that complete an argument, or ""
+	Of   string          // the word before it, which a key belongs to
+	Help string          // the usage of the command, and what it is for
 }
 
 // After returns what may follow the whole words of a command.
 func After(words []string) Next {
 	if len(words) == 0 {
-		return Next{Ops: protocol.Ops, Help: "a command:"}
+		return Next{Ops: shellproto.Ops, Help: "a command:"}
 	}
 	op, ok := find(words[0])
 	if !ok {
@@ -134,30 +134,30 @@ func After(words []string) Next {
 	if at < len(op.Args) {
 		next.Kind = op.Args[at]
 	}
-	if next.Kind == protocol.NamesKey {
+	if next.Kind == shellproto.NamesKey {
 		next.Of = words[len(words)-1]
 	}
 	return next
 }
 
-func find(name string) (protocol.Op, bool) {
-	at := slices.IndexFunc(protocol.Ops, func(op protocol.Op) bool { return op.Name == name })
+func find(name string) (shellproto.Op, bool) {
+	at := slices.IndexFunc(shellproto.Ops, func(op shellproto.Op) bool { return op.Name == name })
 	if at < 0 {
-		return protocol.Op{}, false
+		return shellproto.Op{}, false
 	}
-	return protocol.Ops[at], true
+	return shellproto.Ops[at], true
 }
 
 func opNames() []string {
-	names := make([]string, 0, len(protocol.Ops))
-	for _, op := range protocol.Ops {
+	names := make([]string, 0, len(shellproto.Ops))
+	for _, op := range shellproto.Ops {
 		names = append(names, op.Name)
 	}
 	return names
 }
 
 // bounds returns how many arguments an operation needs and takes: optional ones have brackets in its usage.
-func bounds(op protocol.Op) (need, limit int) {
+func bounds(op shellproto.Op) (need, limit int) {
 	for word := range strings.FieldsSeq(op.Usage) {
 		limit++
 		if word[0] != '[' {
@@ -167,4 +167,4 @@ func bounds(op protocol.Op) (need, limit int) {
 	return need, limit
 }
 
-func usage(op protocol.Op) string { return strings.TrimSpace(op.Name + " " + op.Usage) }
+func usage(op shellproto.Op) string { return strings.TrimSpace(op.Name + " " + op.Usage) }

@@ -10,9 +10,9 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"edgespan/actors/shell/protocol"
 	"edgespan/cmd/term"
 	"edgespan/config/httpapi/nodeapi"
+	"edgespan/pubsub/shellproto"
 )
 
 // maxItem is the longest text of one item, in characters: a longer one is cut, since nobody reads it as it passes.
@@ -22,20 +22,20 @@ const maxItem = 400
 func render(w io.Writer, color bool, op string, data json.RawMessage) error {
 	switch op {
 	case "tree":
-		return decoded(data, func(all []protocol.Actor) error { return renderTree(w, color, all) })
+		return decoded(data, func(all []shellproto.Actor) error { return renderTree(w, color, all) })
 	case "inspect":
-		return decoded(data, func(i protocol.Inspection) error {
-			if err := renderTree(w, color, []protocol.Actor{i.Actor}); err != nil {
+		return decoded(data, func(i shellproto.Inspection) error {
+			if err := renderTree(w, color, []shellproto.Actor{i.Actor}); err != nil {
 				return err
 			}
 			return renderState(w, i.State)
 		})
 	case "tail":
-		return decoded(data, func(i protocol.TailItem) error {
+		return decoded(data, func(i shellproto.TailItem) error {
 			return printLine(w, clock(i.At), i.Actor, i.Way, i.Type, took(i.Took), i.Text)
 		})
 	case "watch":
-		return decoded(data, func(i protocol.WatchItem) error {
+		return decoded(data, func(i shellproto.WatchItem) error {
 			value := string(i.Value)
 			if i.Deleted {
 				value = "deleted"
@@ -55,7 +55,7 @@ func render(w io.Writer, color bool, op string, data json.RawMessage) error {
 			return printLine(w, clock(e.At()), e.Kind, e.Object, e.Name, e.Text, by, failed)
 		})
 	case "trace":
-		return decoded(data, func(i protocol.TraceItem) error {
+		return decoded(data, func(i shellproto.TraceItem) error {
 			depth := min(max(i.Depth, 0), 20) // a wrong one must not fill the screen
 			failed := ""
 			if i.Error != "" {
@@ -71,8 +71,8 @@ func render(w io.Writer, color bool, op string, data json.RawMessage) error {
 }
 
 // done returns the answer of an operation that changes something.
-func done(op string, data json.RawMessage) (protocol.Done, bool) {
-	var d protocol.Done
+func done(op string, data json.RawMessage) (shellproto.Done, bool) {
+	var d shellproto.Done
 	known, _ := find(op)
 	return d, known.Writes && json.Unmarshal(data, &d) == nil && d.Text != ""
 }
@@ -87,9 +87,9 @@ func decoded[T any](data json.RawMessage, print func(T) error) error {
 }
 
 // renderTree prints actors below their parents, and then why some of them crashed.
-func renderTree(w io.Writer, color bool, all []protocol.Actor) error {
+func renderTree(w io.Writer, color bool, all []shellproto.Actor) error {
 	all = slices.Clone(all)
-	slices.SortFunc(all, func(a, b protocol.Actor) int {
+	slices.SortFunc(all, func(a, b shellproto.Actor) int {
 		return slices.Compare(strings.Split(a.ID, "/"), strings.Split(b.ID, "/"))
 	})
 	table := term.Table{Head: []string{"ACTOR", "STATE", "CRASHES", "MESSAGES", "WAITING", "OLDEST", "NOW"}}
@@ -120,7 +120,7 @@ func renderTree(w io.Writer, color bool, all []protocol.Actor) error {
 }
 
 // indented returns an actor's name below the nearest actor before it whose path its own continues.
-func indented(before []protocol.Actor, id string) string {
+func indented(before []shellproto.Actor, id string) string {
 	depth, parent := 0, ""
 	for _, b := range before {
 		if strings.HasPrefix(id, b.ID+"/") {
@@ -228,7 +228,7 @@ func short(d time.Duration) string {
 }
 
 // refused is the error of an answer, as the daemon wrote it, with the exit status for a script.
-func refused(op string, f protocol.Frame) error {
+func refused(op string, f shellproto.Frame) error {
 	code := f.Exit
 	if code < term.ExitError || code > term.ExitNotFound {
 		code = term.ExitError // a daemon's odd status must not look like success

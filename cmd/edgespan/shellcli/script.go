@@ -6,13 +6,13 @@ import (
 	"fmt"
 	"slices"
 
-	"edgespan/actors/shell/protocol"
 	"edgespan/cmd/term"
+	"edgespan/pubsub/shellproto"
 )
 
 // Session is a shell's connection to a daemon, by actor remoting or through a controller.
 type Session interface {
-	Do(ctx context.Context, r protocol.Request, each func(protocol.Frame) error) error
+	Do(ctx context.Context, r shellproto.Request, each func(shellproto.Frame) error) error
 	Close() error
 }
 
@@ -42,7 +42,7 @@ func (c Script) Run(ctx context.Context, s term.Streams, with Session) error {
 }
 
 // requests reads the commands.
-func (c Script) requests() ([]protocol.Request, error) {
+func (c Script) requests() ([]shellproto.Request, error) {
 	if !slices.Contains(scriptOutputs, c.Output) {
 		return nil, term.NotOneOf("-o", c.Output, scriptOutputs)
 	}
@@ -53,7 +53,7 @@ func (c Script) requests() ([]protocol.Request, error) {
 	if len(commands) == 0 {
 		return nil, term.Required("-c", "a command: 'edgespan shell -c tree'")
 	}
-	var requests []protocol.Request
+	var requests []shellproto.Request
 	for _, words := range commands {
 		r, err := Parse(words, c.Write)
 		if err != nil {
@@ -66,9 +66,9 @@ func (c Script) requests() ([]protocol.Request, error) {
 }
 
 // do runs one command. An answer without an end is not complete, also if the session reports no error.
-func (c Script) do(ctx context.Context, s term.Streams, with Session, r protocol.Request) error {
+func (c Script) do(ctx context.Context, s term.Streams, with Session, r shellproto.Request) error {
 	ended := false
-	err := with.Do(ctx, r, func(f protocol.Frame) error {
+	err := with.Do(ctx, r, func(f shellproto.Frame) error {
 		renderDropped(s, f.Dropped)
 		if f.Error != "" {
 			ended = true

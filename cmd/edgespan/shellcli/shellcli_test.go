@@ -10,8 +10,8 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"edgespan/actors/shell/protocol"
 	"edgespan/cmd/term"
+	"edgespan/pubsub/shellproto"
 )
 
 func TestSplitReadsQuotesCommentsAndSeveralCommands(t *testing.T) {
@@ -53,7 +53,7 @@ func TestParseNamesTheWordTheProblemAndWhatIsExpected(t *testing.T) {
 		}
 	}
 	r, err := Parse([]string{"fault", "list"}, true)
-	if err != nil || !r.Write || r.Version != protocol.Version {
+	if err != nil || !r.Write || r.Version != shellproto.Version {
 		t.Errorf("fault list: got %+v, %v", r, err)
 	}
 	if r, err := Parse([]string{"tree"}, true); err != nil || r.Write {
@@ -62,12 +62,12 @@ func TestParseNamesTheWordTheProblemAndWhatIsExpected(t *testing.T) {
 }
 
 func TestAfterSaysWhatMayComeNext(t *testing.T) {
-	if next := After(nil); len(next.Ops) != len(protocol.Ops) {
+	if next := After(nil); len(next.Ops) != len(shellproto.Ops) {
 		t.Errorf("at the start: got %d commands, want all", len(next.Ops))
 	}
 	for line, want := range map[string]Next{
-		"inspect": {Kind: protocol.NamesActor, Help: "inspect ACTOR: the state of an actor as data, without secrets"},
-		"watch NIs": {Kind: protocol.NamesKey, Of: "NIs",
+		"inspect": {Kind: shellproto.NamesActor, Help: "inspect ACTOR: the state of an actor as data, without secrets"},
+		"watch NIs": {Kind: shellproto.NamesKey, Of: "NIs",
 			Help: "watch TOPIC [KEY]: values of a topic, now and as they change"},
 		"tree router": {
 			Help: "tree [ACTOR]: the actors: state, restarts, mailbox, what each does now; nothing more may follow",
@@ -80,7 +80,7 @@ func TestAfterSaysWhatMayComeNext(t *testing.T) {
 	}
 }
 
-var someActors = []protocol.Actor{
+var someActors = []shellproto.Actor{
 	{ID: "router/ni-blue/applier", State: "running", Waiting: 3, Oldest: 1234567 * time.Microsecond,
 		Now: "apply", NowSince: 15 * time.Second},
 	{ID: "router/ni-blue", State: "restarting", Crashes: 2, Last: "index out of range",
@@ -119,13 +119,13 @@ func TestNoControlCharacterReachesTheTerminal(t *testing.T) {
 	const state = `"\u009b\u001b[2J` + "\u009b" + `"`
 	const evil = "\x1b]0;owned\x07\x1b[2J\u009b31m\r\nroot# "
 	answers := map[string]any{
-		"tree":    []protocol.Actor{{ID: evil, State: evil, Now: evil, Last: evil, Next: evil}},
-		"inspect": protocol.Inspection{Actor: protocol.Actor{ID: evil}, State: json.RawMessage(state)},
-		"tail":    protocol.TailItem{Actor: evil, Type: evil, Text: evil},
-		"watch":   protocol.WatchItem{Topic: evil, Key: evil, Value: json.RawMessage("\"\u009b\"")},
-		"trace":   protocol.TraceItem{Where: evil, What: evil, Error: evil, Depth: 1 << 40},
+		"tree":    []shellproto.Actor{{ID: evil, State: evil, Now: evil, Last: evil, Next: evil}},
+		"inspect": shellproto.Inspection{Actor: shellproto.Actor{ID: evil}, State: json.RawMessage(state)},
+		"tail":    shellproto.TailItem{Actor: evil, Type: evil, Text: evil},
+		"watch":   shellproto.WatchItem{Topic: evil, Key: evil, Value: json.RawMessage("\"\u009b\"")},
+		"trace":   shellproto.TraceItem{Where: evil, What: evil, Error: evil, Depth: 1 << 40},
 		"events":  map[string]string{"kind": evil, "object": evil, "text": evil, "error": evil},
-		"restart": protocol.Done{Text: evil},
+		"restart": shellproto.Done{Text: evil},
 	}
 	for op, answer := range answers {
 		data, err := json.Marshal(answer)
@@ -136,7 +136,7 @@ func TestNoControlCharacterReachesTheTerminal(t *testing.T) {
 		for _, output := range scriptOutputs {
 			var out, msg bytes.Buffer
 			script := Script{Commands: op + args, Output: output, Write: true}
-			with := &answering{frames: []protocol.Frame{{Data: data}, {End: true}}}
+			with := &answering{frames: []shellproto.Frame{{Data: data}, {End: true}}}
 			if err := script.Run(t.Context(), term.Streams{Out: &out, Err: &msg}, with); err != nil {
 				t.Errorf("%s: %v", op, err)
 			}
@@ -151,11 +151,11 @@ func TestNoControlCharacterReachesTheTerminal(t *testing.T) {
 
 // answering is a session that answers each request with the same frames.
 type answering struct {
-	frames []protocol.Frame
-	asked  []protocol.Request
+	frames []shellproto.Frame
+	asked  []shellproto.Request
 }
 
-func (a *answering) Do(_ context.Context, r protocol.Request, each func(protocol.Frame) error) error {
+func (a *answering) Do(_ context.Context, r shellproto.Request, each func(shellproto.Frame) error) error {
 	a.asked = append(a.asked, r)
 	for _, f := range a.frames {
 		if err := each(f); err != nil {
@@ -170,17 +170,17 @@ func (a *answering) Close() error { return nil }
 func TestScriptStopsAtTheFirstFailure(t *testing.T) {
 	for _, c := range []struct {
 		name, commands string
-		frames         []protocol.Frame
+		frames         []shellproto.Frame
 		code, asked    int
 	}{
 		{"a mistake in the last command sends none", "tree; tree; nope", nil, term.ExitUsage, 0},
 		{"nothing to do", " ; # nothing", nil, term.ExitUsage, 0},
 		{"a write without --write sends none", "tree; restart router", nil, term.ExitPermission, 0},
-		{"both commands", "tree; names actor", []protocol.Frame{{Data: []byte("[]"), End: true}}, term.ExitOK, 2},
-		{"the daemon refuses", "inspect x; tree", []protocol.Frame{{End: true, Error: "no", Exit: 10}}, 10, 1},
-		{"an error never exits 0", "tree", []protocol.Frame{{End: true, Error: "no", Exit: 256}}, term.ExitError, 1},
-		{"the daemon went away", "tree; tree", []protocol.Frame{{Data: []byte("[]")}}, term.ExitPartial, 1},
-		{"garbage", "tree; tree", []protocol.Frame{{Data: []byte("{"), End: true}}, term.ExitError, 1},
+		{"both commands", "tree; names actor", []shellproto.Frame{{Data: []byte("[]"), End: true}}, term.ExitOK, 2},
+		{"the daemon refuses", "inspect x; tree", []shellproto.Frame{{End: true, Error: "no", Exit: 10}}, 10, 1},
+		{"an error never exits 0", "tree", []shellproto.Frame{{End: true, Error: "no", Exit: 256}}, term.ExitError, 1},
+		{"the daemon went away", "tree; tree", []shellproto.Frame{{Data: []byte("[]")}}, term.ExitPartial, 1},
+		{"garbage", "tree; tree", []shellproto.Frame{{Data: []byte("{"), End: true}}, term.ExitError, 1},
 	} {
 		var out, msg bytes.Buffer
 		with := &answering{frames: c.frames}
@@ -194,7 +194,7 @@ func TestScriptStopsAtTheFirstFailure(t *testing.T) {
 
 func TestDroppedItemsAreCounted(t *testing.T) {
 	var out, msg bytes.Buffer
-	with := &answering{frames: []protocol.Frame{{Dropped: 7}, {End: true}}}
+	with := &answering{frames: []shellproto.Frame{{Dropped: 7}, {End: true}}}
 	err := Script{Commands: "tail x", Output: "table"}.Run(t.Context(), term.Streams{Out: &out, Err: &msg}, with)
 	if err != nil || msg.String() != "7 items dropped: this shell reads too slowly\n" {
 		t.Errorf("got %q, %v", msg.String(), err)

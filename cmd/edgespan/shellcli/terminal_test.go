@@ -14,32 +14,32 @@ import (
 	"go.uber.org/zap"
 
 	"edgespan/actors/shell"
-	"edgespan/actors/shell/protocol"
 	"edgespan/cmd/edgespan/clitest"
 	"edgespan/cmd/edgespan/reach"
 	"edgespan/cmd/term"
+	"edgespan/pubsub/shellproto"
 )
 
 // someNode is a node with two networks.
 type someNode struct{}
 
-func (someNode) Do(ctx context.Context, who protocol.Who, r protocol.Request, emit protocol.Emit) error {
+func (someNode) Do(ctx context.Context, who shellproto.Who, r shellproto.Request, emit shellproto.Emit) error {
 	switch r.Op {
 	case "names":
-		return emit(map[string][]string{protocol.NamesNetwork: {"blue", "blue two", "green"},
-			protocol.NamesActor: {"monitor", "ni/blue", "ni/green"}}[r.Args[0]], 0)
+		return emit(map[string][]string{shellproto.NamesNetwork: {"blue", "blue two", "green"},
+			shellproto.NamesActor: {"monitor", "ni/blue", "ni/green"}}[r.Args[0]], 0)
 	case "tree":
-		return emit([]protocol.Actor{{ID: "router", State: "running", Messages: 7}}, 0)
+		return emit([]shellproto.Actor{{ID: "router", State: "running", Messages: 7}}, 0)
 	case "trace":
-		if err := emit(protocol.TraceItem{Where: "config", What: "accepted"}, 0); err != nil {
+		if err := emit(shellproto.TraceItem{Where: "config", What: "accepted"}, 0); err != nil {
 			return err
 		}
 		<-ctx.Done()
 		return ctx.Err()
 	case "reconcile":
-		return emit(protocol.Done{Text: "network " + r.Args[0] + " asked by " + who.String()}, 0)
+		return emit(shellproto.Done{Text: "network " + r.Args[0] + " asked by " + who.String()}, 0)
 	}
-	return protocol.Failf(protocol.ExitNotFound, "%q: no such actor", strings.Join(r.Args, " "))
+	return shellproto.Failf(shellproto.ExitNotFound, "%q: no such actor", strings.Join(r.Args, " "))
 }
 
 // place is a run folder whose shells a server answers, or nothing.
@@ -59,7 +59,7 @@ func serve(t *testing.T) *place {
 	ctx, cancel := context.WithCancel(context.Background())
 	p.stop = cancel
 	s := &shell.Server{Node: someNode{}, Log: zap.NewNop(),
-		Identify: func(net.Conn) (protocol.Who, error) { return protocol.Who{UID: 3, PID: 4, Admin: true}, nil }}
+		Identify: func(net.Conn) (shellproto.Who, error) { return shellproto.Who{UID: 3, PID: 4, Admin: true}, nil }}
 	ended := make(chan error, 1)
 	go func() { ended <- s.Serve(ctx, l) }()
 	t.Cleanup(func() { cancel(); <-ended })

@@ -283,7 +283,8 @@ type Relay struct {
 // The kinds of Relay.
 const (
 	RelaySupport = "support" // a support archive; Data is a SupportRequest in JSON
-	RelayShell   = "shell"   // one command of a debug shell; Data is a ShellRequest, and each answer a frame, in JSON lines
+	// RelayShell is one command of a debug shell: Data is a ShellRequest, and each answer a frame, in lines of JSON.
+	RelayShell = "shell"
 )
 
 // RelaysOf returns how many relays of a kind one node answers at a time.
@@ -294,7 +295,7 @@ func RelaysOf(kind string) int {
 	return 1
 }
 
-// ShellRequest is one command of a debug shell (actors/shell/protocol).
+// ShellRequest is one command of a debug shell (pubsub/shellproto).
 type ShellRequest struct {
 	Op    string   `json:"op"`
 	Args  []string `json:"args,omitempty"`

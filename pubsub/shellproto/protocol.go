@@ -1,4 +1,4 @@
-package protocol
+package shellproto
 
 import (
 	"encoding/json"
