@@ -62,7 +62,7 @@ func (o operator) follow(words ...string) func() string {
 	}()
 	o.settle(0)
 	return func() string {
-		o.settle(0)
+		o.settle(time.Second) // what is collected is sent together
 		cancel()
 		if err := <-ended; !errors.Is(err, context.Canceled) {
 			o.Errorf("%v: %v", words, err)

@@ -58,19 +58,17 @@ func (q *queue) add(ctx context.Context, m *remote.RemoteMessage, size int) erro
 	}
 }
 
-// take returns the first message. It takes up room until sent is called.
+// take returns the first messages as one. They take up room until sent is called.
 func (q *queue) take(ctx context.Context) (m *remote.RemoteMessage, sent func(), err error) {
 	for {
 		q.mu.Lock()
 		if len(q.all) > 0 {
-			first := q.all[0]
-			q.all[0] = queued{}
-			q.all = q.all[1:]
+			m, size := q.first()
 			q.mu.Unlock()
-			return first.m, func() {
+			return m, func() {
 				q.mu.Lock()
 				defer q.mu.Unlock()
-				q.size -= first.size
+				q.size -= size
 				q.change()
 			}, nil
 		}
@@ -82,4 +80,21 @@ func (q *queue) take(ctx context.Context) (m *remote.RemoteMessage, sent func(),
 			return nil, nil, context.Cause(ctx)
 		}
 	}
+}
+
+// first takes as many messages out as one may have.
+func (q *queue) first() (m *remote.RemoteMessage, size int) {
+	n := 0
+	for n < min(len(q.all), maxBatch) && (n == 0 || size+q.all[n].size <= maxQueued) {
+		size += q.all[n].size
+		if n == 0 {
+			m = q.all[0].m
+		} else {
+			m.GetMessageBatch().Envelopes = append(m.GetMessageBatch().Envelopes, q.all[n].m.GetMessageBatch().Envelopes...)
+		}
+		q.all[n] = queued{}
+		n++
+	}
+	q.all = q.all[n:]
+	return m, size
 }

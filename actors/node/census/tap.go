@@ -15,8 +15,8 @@ import (
 // Bounds on what following messages may cost the actors: items of one tap in a second and at once, and the size of what
 // describes one. More are counted only.
 const (
-	tapRate  = 500
-	tapBurst = 500
+	tapRate  = 200
+	tapBurst = 200
 	maxText  = 400
 	textSize = 100 // values of one message that are looked at
 	// tookFrom is how long a message takes at least that is shown again at its end.

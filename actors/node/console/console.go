@@ -56,6 +56,8 @@ const (
 	eventsBefore = 20
 	// streamed is how many items of a stream wait between the actors and the shell.
 	streamed = 256
+	// together is how long the first of several items waits for others.
+	together = 50 * time.Millisecond
 	// askTimeout is how long an actor may take to show its state.
 	askTimeout = 2 * time.Second
 	// stateLimit is the longest state in octets that is sent, and stateSizes the sizes that are tried for it.
@@ -292,9 +294,22 @@ func stream[T any](ctx context.Context, emit shellproto.Emit, follow func(add fu
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
-		case i := <-items:
-			if err := emit(i, dropped()+lost.Swap(0)); err != nil {
-				return err
+		case first := <-items:
+			// To wake the shell for each item would cost more than the items.
+			select {
+			case <-ctx.Done():
+				return ctx.Err()
+			case <-time.After(together):
+			}
+			for i, more := first, true; more; {
+				if err := emit(i, dropped()+lost.Swap(0)); err != nil {
+					return err
+				}
+				select {
+				case i = <-items:
+				default:
+					more = false
+				}
 			}
 		}
 	}

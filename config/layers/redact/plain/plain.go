@@ -217,7 +217,7 @@ func (d *dumper) fields(v reflect.Value, depth int) (any, bool) {
 
 // isSecret reports whether a value may be a secret by its name. A number, such as that of a timer's token, is none.
 func isSecret(name string, v reflect.Value) bool {
-	return redact.IsSecretName(name) && !v.IsZero() && !v.CanInt() && !v.CanUint() && v.Kind() != reflect.Bool
+	return !v.CanInt() && !v.CanUint() && v.Kind() != reflect.Bool && !v.IsZero() && redact.IsSecretName(name)
 }
 
 func isMap(x any) bool {
