@@ -105,7 +105,10 @@ func (a *applier) Receive(c actor.Context) {
 		a.d.census.Step(shellproto.TraceItem{Depth: 1, Where: a.where(), What: "compares with the host",
 			Network: a.owner.Name})
 		span := a.startSpan()
-		result := a.apply(msg, func(op netstate.Op) { c.Send(c.Parent(), opStarted{msg.seq, op.String(), time.Now()}) })
+		result := a.apply(msg, func(op netstate.Op) {
+			a.d.census.Doing(c.Self().Id, op.String())
+			c.Send(c.Parent(), opStarted{msg.seq, op.String(), time.Now()})
+		})
 		endSpan(span, result)
 		a.d.census.Step(shellproto.TraceItem{Depth: 1, Where: a.where(), Network: a.owner.Name, Took: time.Since(began),
 			What: fmt.Sprintf("ops done: %d", len(result.done)), Error: firstFailure(result)})

@@ -316,7 +316,8 @@ var mayImport = map[string][]string{
 		"config/httpapi/nodeapi", "config/httpapi/rest", "netinst/doctor", "platform/facts", "pubsub/loglevel",
 	},
 	"cmd/edgespan/shellcli": {
-		"actors/shell", "pubsub/shellproto", "cmd/edgespan/reach", "cmd/term", "config", "config/httpapi/fleetapi",
+		"actors/shell", "pubsub/shellproto", "cmd/edgespan/reach", "cmd/edgespan/top", "cmd/term", "config",
+		"config/httpapi/fleetapi",
 		"config/httpapi/nodeapi", "config/httpapi/rest", "platform/support", "platform/tty",
 	},
 	"cmd/edgespan/supportcli": {
@@ -326,7 +327,7 @@ var mayImport = map[string][]string{
 		"platform/support",
 	},
 	"cmd/edgespan/top": {
-		"cmd/edgespan/reach", "cmd/term", "config/httpapi/nodeapi", "config/httpapi/rest", "platform/tty",
+		"cmd/edgespan/nodecli", "cmd/edgespan/reach", "cmd/term", "config/httpapi/nodeapi", "config/httpapi/rest", "platform/tty",
 	},
 	"cmd/edgespan/tunnel": {"cmd/term", "platform/vpn/wireguard/helper"},
 	"cmd/edgespan/reach":  {"cmd/term", "config/httpapi/fleetapi", "config/httpapi/nodeapi", "platform/store"},

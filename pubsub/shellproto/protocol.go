@@ -56,15 +56,15 @@ const (
 // Ops are the operations that a gateway answers, in the order of help.
 var Ops = []Op{
 	{
-		Name: "tree", Summary: "the actors: state, restarts, mailbox, what each does now",
+		Name: "tree", Summary: "actors: state, restarts, mailbox, what each does now",
 		Usage: "[ACTOR]", Args: []string{NamesActor},
 	},
 	{
-		Name: "inspect", Summary: "the state of an actor as data, without secrets",
+		Name: "inspect", Summary: "state of an actor as data, without secrets",
 		Usage: "ACTOR", Args: []string{NamesActor},
 	},
 	{
-		Name: "tail", Summary: "messages in and effects out of an actor, as they pass",
+		Name: "tail", Summary: "messages and effects of an actor, as they pass",
 		Usage: "ACTOR", Streams: true, Args: []string{NamesActor},
 	},
 	{
@@ -72,11 +72,11 @@ var Ops = []Op{
 		Usage: "TOPIC [KEY]", Streams: true, Args: []string{NamesTopic, NamesKey},
 	},
 	{
-		Name: "events", Summary: "events, the newest first ones and then as they happen",
+		Name: "events", Summary: "the newest events, and then each as it happens",
 		Usage: "[TYPE]", Streams: true,
 	},
 	{
-		Name: "trace", Summary: "one change, from the config to each operation of the kernel",
+		Name: "trace", Summary: "changes, from the config to each kernel operation",
 		Usage: "[NETWORK]", Streams: true, Args: []string{NamesNetwork},
 	},
 	{Name: "names", Summary: "live names of one kind, for completion", Usage: "KIND [OF]"},
@@ -97,7 +97,7 @@ var Ops = []Op{
 		Usage: "SUBSYSTEM LEVEL [DURATION]", Writes: true, Args: []string{NamesSubsystem, NamesLevel},
 	},
 	{
-		Name: "fault", Summary: "inject a fault that ends by itself: hang, fail, drop-probes, slow-disk; list, clear",
+		Name: "fault", Summary: "break something for a while; list, clear",
 		Usage: "KIND [NETWORK] DURATION", Writes: true, Faults: true, Args: []string{NamesFault, NamesNetwork},
 	},
 }

@@ -33,17 +33,16 @@ type entry struct {
 	mu    sync.Mutex
 	state nodeapi.ActorStatus
 	now   reflect.Type // of the message that it handles; nil: none
-	since time.Time    // of now
+	since time.Time    // of now, or of doing
+	doing string       // what it does for that message, in its own words
 }
 
 // Activity is what an actor does at this moment.
 type Activity struct {
 	nodeapi.ActorStatus
-	Waiting  int           // messages in its mailbox
-	Oldest   time.Duration // how long the first of them has waited, or at least that long
-	Now      string        // type of the message that it handles, or ""
-	NowSince time.Duration // for how long
-	Vital    bool          // the process ends if it crashes
+	Oldest time.Duration // how long the first message in its mailbox has waited, or at least that long
+	For    time.Duration // how long it has done what Now says
+	Vital  bool          // the process ends if it crashes
 }
 
 // Crashed records that an actor has crashed and when it restarts.
@@ -53,7 +52,7 @@ func (s *Census) Crashed(id string, times int, why string, restarts time.Duratio
 	e.box.MessageReceived(nil)
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.now = nil
+	e.now, e.doing = nil, ""
 	e.state.Crashes, e.state.State, e.state.Last = times, "restarting", why
 	e.state.LastAt, e.state.Next = time.Now(), restarts.String()
 }
@@ -107,9 +106,7 @@ func (s *Census) List() []nodeapi.ActorStatus {
 	all := s.all()
 	out := make([]nodeapi.ActorStatus, 0, len(all))
 	for _, e := range all {
-		e.mu.Lock()
-		out = append(out, e.state)
-		e.mu.Unlock()
+		out = append(out, e.status())
 	}
 	return out
 }
@@ -124,14 +121,41 @@ func (s *Census) Activities() []Activity {
 	return out
 }
 
-func (e *entry) activity(now time.Time) Activity {
+// status returns the state of an actor with what it does now.
+func (e *entry) status() nodeapi.ActorStatus {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	a := Activity{ActorStatus: e.state, Waiting: e.box.waiting(), Oldest: e.box.oldest(now), Vital: e.vital}
-	if e.now != nil {
-		a.Now, a.NowSince = e.now.String(), now.Sub(e.since)
+	s := e.state
+	s.Waiting = e.box.waiting()
+	if e.now == nil {
+		return s
+	}
+	s.Now, s.NowSince = e.now.String(), e.since
+	if e.doing != "" {
+		s.Now = e.doing
+	}
+	return s
+}
+
+func (e *entry) activity(now time.Time) Activity {
+	a := Activity{ActorStatus: e.status(), Oldest: e.box.oldest(now), Vital: e.vital}
+	if a.Now != "" {
+		a.For = now.Sub(a.NowSince)
 	}
 	return a
+}
+
+// Doing records what an actor does for the message that it handles, such as an operation on the host.
+func (s *Census) Doing(id, what string) {
+	s.mu.Lock()
+	e := s.actors[id]
+	s.mu.Unlock()
+	if e == nil {
+		return
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.doing, e.since = what, time.Now()
 }
 
 // Down returns an actor that waits for its restart.
@@ -220,7 +244,7 @@ func (s *Census) handle(e *entry, next actor.ReceiverFunc, c actor.ReceiverConte
 	}
 	next(c, env)
 	e.mu.Lock()
-	e.now = nil
+	e.now, e.doing = nil, ""
 	e.mu.Unlock()
 	if taps != nil {
 		took(*taps, c.Self().Id, env.Message, time.Since(began))

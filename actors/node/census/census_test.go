@@ -93,7 +93,7 @@ func TestWhatAnActorDoesIsKnownWhileItDoesIt(t *testing.T) {
 		}
 		time.Sleep(2 * time.Second)
 		a := r.census.Activities()[0]
-		if a.Now != "string" || a.NowSince != 5*time.Second || a.Waiting != 101 || a.Oldest < 2*time.Second {
+		if a.Now != "string" || a.For != 5*time.Second || a.Waiting != 101 || a.Oldest < 2*time.Second {
 			r.Errorf("%+v", a)
 		}
 		ctx, cancel := context.WithTimeout(r.Context(), time.Second)

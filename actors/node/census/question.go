@@ -50,7 +50,7 @@ func (s *Census) Ask(ctx context.Context, system *actor.ActorSystem, id string, 
 	case a.State != "running":
 		return nil, fmt.Errorf("does not answer: it restarts in %s", a.Next)
 	case a.Now != "":
-		return nil, fmt.Errorf("does not answer: it has handled %s for %v", a.Now, a.NowSince.Round(time.Millisecond))
+		return nil, fmt.Errorf("does not answer: it has handled %s for %v", a.Now, a.For.Round(time.Millisecond))
 	}
 	return nil, errors.New("does not answer")
 }

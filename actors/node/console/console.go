@@ -224,7 +224,7 @@ func (c *Console) tree(of string, emit shellproto.Emit) error {
 
 func shown(a census.Activity) shellproto.Actor {
 	return shellproto.Actor{ID: a.ID, State: a.State, Crashes: a.Crashes, Last: a.Last, LastAt: a.LastAt, Next: a.Next,
-		Messages: a.Messages, Waiting: a.Waiting, Oldest: a.Oldest, Now: a.Now, NowSince: a.NowSince}
+		Messages: a.Messages, Waiting: a.Waiting, Oldest: a.Oldest, Now: a.Now, NowSince: a.For}
 }
 
 func (c *Console) inspect(ctx context.Context, name string, emit shellproto.Emit) error {

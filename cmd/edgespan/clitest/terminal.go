@@ -21,6 +21,9 @@ type Terminal struct {
 	mu       sync.Mutex
 	cells    [][]rune
 	row, col int
+	saved    [][]rune // of the first screen, while another one is shown
+	savedRow int
+	savedCol int
 	rest     string // of a sequence or a character that has not come as a whole
 	raw      strings.Builder
 }
@@ -160,6 +163,18 @@ func (s *Terminal) scroll(height int) {
 // sequence carries out an escape sequence without its first character.
 func (s *Terminal) sequence(q string) {
 	height, width := len(s.cells), len(s.cells[0])
+	switch q {
+	case "[?1049h": // another screen, and back
+		s.saved, s.savedRow, s.savedCol = s.cells, s.row, s.col
+		s.cells = make([][]rune, height)
+		for i := range s.cells {
+			s.cells[i] = blank(width)
+		}
+		return
+	case "[?1049l":
+		s.cells, s.row, s.col = s.saved, s.savedRow, s.savedCol
+		return
+	}
 	if q[0] != '[' {
 		return
 	}

@@ -246,7 +246,7 @@ func TestExplainShowsTheRulesThatWereHit(t *testing.T) {
     (no rule) (drop, egress): 7 packets, 5 only observed, last 1h0m0s ago
     https (allow, both): 12 packets
 `
-	if got := explained(x, now); got != want {
+	if got := Explained(x, now); got != want {
 		t.Errorf("%s\nwant\n%s", got, want)
 	}
 }

@@ -61,14 +61,14 @@ func (a commands) explain(ctx context.Context, kind, id, output string) error {
 		return err
 	}
 	if output == "table" || output == "wide" {
-		_, err := fmt.Fprint(a.Out, explained(x, time.Now()))
+		_, err := fmt.Fprint(a.Out, Explained(x, time.Now()))
 		return err
 	}
 	return a.Show(term.Shown{Data: x, Names: append([]string{x.Object}, objectsOf(x.Causes)...)}, output)
 }
 
-// explained formats an explanation: each cause is indented below its consequence.
-func explained(x nodeapi.Explanation, now time.Time) string {
+// Explained formats an explanation: each cause is indented below its consequence.
+func Explained(x nodeapi.Explanation, now time.Time) string {
 	var b strings.Builder
 	b.WriteString(x.Object)
 	if x.Name != "" {

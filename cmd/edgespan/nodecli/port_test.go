@@ -110,7 +110,7 @@ func TestTheDecisionAboutUplinksAsText(t *testing.T) {
 				Ports: []nodeapi.PortScore{}},
 			{Selector: "lab", Routes: []string{"hall", "yard"}, Since: ago(60), Why: "no port", Ports: []nodeapi.PortScore{}},
 		}}
-	if got, want := explained(network, now), `ni/`+clitest.NiID+` "shop": ready: Present
+	if got, want := Explained(network, now), `ni/`+clitest.NiID+` "shop": ready: Present
   port = uplink: uses lte for 14s: lte: works; wan: no target answers (dns 198.51.100.53: no answer)
     lte  works for 1h0m             cost 10  loss 0 %, 40 ms    -
     dsl  held for 4s                cost 5   loss 3 %, 12.5 ms  works again since a short time, held until `+
@@ -143,7 +143,7 @@ func TestTheDecisionAboutUplinksAsText(t *testing.T) {
 				{NetworkName: nodeapi.NetworkName{ID: clitest.AppID}, Selector: "wan", Uses: true, Since: ago(3600),
 					Score: nodeapi.PortScore{Class: "works", Since: ago(3600), LatencyMs: 8}},
 			}}}
-	if got, want := explained(port, now), `port/wan "uplink0": ready: up with 192.0.2.2/24 via 192.0.2.1, used by 1 of 2 `+
+	if got, want := Explained(port, now), `port/wan "uplink0": ready: up with 192.0.2.2/24 via 192.0.2.1, used by 1 of 2 `+
 		`networks that may use it
   drained until 2026-11-23T19:00:00Z, by ro`+"\ufffd"+`ot
   probes may send and receive 4194304 bytes a day, now 150000

@@ -299,6 +299,8 @@ func actorCells(r nodeapi.Resource) []cell {
 		{head: "ID", text: r.ID},
 		{head: "STATE", text: s.State},
 		{head: "RESTARTS", text: strconv.Itoa(s.Crashes)},
+		{head: "WAITING", text: strconv.Itoa(s.Waiting), wide: true},
+		{head: "NOW", text: s.Now, wide: true},
 		{head: "ERROR", text: s.Last},
 	}
 }

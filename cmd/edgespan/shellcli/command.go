@@ -12,6 +12,7 @@ import (
 
 	"edgespan/actors/shell"
 	"edgespan/cmd/edgespan/reach"
+	"edgespan/cmd/edgespan/top"
 	"edgespan/cmd/term"
 	"edgespan/platform/tty"
 	"edgespan/pubsub/shellproto"
@@ -85,7 +86,11 @@ func run(cmd *cobra.Command, a *reach.App, o options) error {
 	if script {
 		return c.Run(cmd.Context(), a.Streams, s)
 	}
-	return interact(cmd.Context(), a.Streams, s, c)
+	screen := func(ctx context.Context) error { return top.Run(ctx, a) }
+	if cmd.Flags().Changed("node") {
+		screen = nil
+	}
+	return interact(cmd.Context(), a.Streams, s, c, screen)
 }
 
 // session connects to the daemon of this node, or to that of another through the controller.

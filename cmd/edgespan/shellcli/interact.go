@@ -28,8 +28,8 @@ const (
 	writePrompt = "edgespan# "
 )
 
-// interact reads commands from the terminal until its end.
-func interact(ctx context.Context, s term.Streams, with Session, c Script) error {
+// interact reads commands from the terminal until its end. top shows this node's screen, nil if it is another node.
+func interact(ctx context.Context, s term.Streams, with Session, c Script, top func(context.Context) error) error {
 	// Ctrl-C ends a command, not the shell.
 	ctx, stop := signal.NotifyContext(context.WithoutCancel(ctx), syscall.SIGTERM, syscall.SIGHUP)
 	defer stop()
@@ -39,6 +39,7 @@ func interact(ctx context.Context, s term.Streams, with Session, c Script) error
 		prompt = writePrompt
 	}
 	screen := xterm.NewTerminal(readWriter{in, out}, prompt)
+	screen.History = openHistory(s.Env)
 	e := &editor{screen: screen, with: with}
 	screen.AutoCompleteCallback = e.key
 	s.Printf("? shows what may come next, Tab completes, exit ends")
@@ -54,6 +55,10 @@ func interact(ctx context.Context, s term.Streams, with Session, c Script) error
 		case len(words) == 0:
 		case words[0] == "exit" || words[0] == "quit":
 			return nil
+		case words[0] == "top" && top != nil:
+			if err := top(ctx); err != nil {
+				s.Report(err)
+			}
 		case words[0] == "help":
 			_, _ = fmt.Fprint(s.Out, help())
 		default:
@@ -208,11 +213,23 @@ func help() string {
 	var b strings.Builder
 	for _, op := range shellproto.Ops {
 		if op.Name != "names" {
-			fmt.Fprintf(&b, "  %-34s %s\n", usage(op), op.Summary)
+			writeHelp(&b, usage(op), op.Summary)
 		}
 	}
-	b.WriteString("  exit\n")
+	writeHelp(&b, "top", "the screen of this node, with its own keys")
+	writeHelp(&b, "exit", "")
 	return b.String()
+}
+
+// helpColumn is where summaries begin: a screen may have 80 columns.
+const helpColumn = 25
+
+func writeHelp(b *strings.Builder, usage, summary string) {
+	if len(usage) >= helpColumn {
+		fmt.Fprintf(b, "  %s\n", usage)
+		usage = ""
+	}
+	b.WriteString(strings.TrimRight(fmt.Sprintf("  %-*s%s", helpColumn, usage, summary), " ") + "\n")
 }
 
 // helpOf returns what ? shows.

@@ -66,11 +66,11 @@ func TestAfterSaysWhatMayComeNext(t *testing.T) {
 		t.Errorf("at the start: got %d commands, want all", len(next.Ops))
 	}
 	for line, want := range map[string]Next{
-		"inspect": {Kind: shellproto.NamesActor, Help: "inspect ACTOR: the state of an actor as data, without secrets"},
+		"inspect": {Kind: shellproto.NamesActor, Help: "inspect ACTOR: state of an actor as data, without secrets"},
 		"watch NIs": {Kind: shellproto.NamesKey, Of: "NIs",
 			Help: "watch TOPIC [KEY]: values of a topic, now and as they change"},
 		"tree router": {
-			Help: "tree [ACTOR]: the actors: state, restarts, mailbox, what each does now; nothing more may follow",
+			Help: "tree [ACTOR]: actors: state, restarts, mailbox, what each does now; nothing more may follow",
 		},
 		"nope": {Help: `"nope": unknown command: '?' lists them`},
 	} {

@@ -2,6 +2,7 @@ package shellcli
 
 import (
 	"context"
+	"fmt"
 	"net"
 	"os"
 	"path/filepath"
@@ -118,7 +119,13 @@ func TestAPersonTypesOnATerminal(t *testing.T) {
 	on.Type("nonsense\r")
 	on.Until(`command: invalid value "nonsense"`)
 	on.Type("?")
-	on.Until("  trace [NETWORK]")
+	on.Until("  trace [NETWORK]          changes, from the config to each kernel operation\n")
+	on.Type("top\r")
+	on.Until("no answer since") // this place has no control socket
+	on.Type("q")
+	on.Until("edgespan# top\nedgespan#") // the first screen is back
+	on.Type("tree\r")                    // every key is the shell's again
+	on.Until("edgespan# tree\nACTOR")
 	on.Type("exit\r")
 	p.exits(code, 0)
 }
@@ -149,6 +156,38 @@ func TestAShellWhoseDaemonGoesEnds(t *testing.T) {
 	p.stop()
 	on.Until("the daemon went away")
 	p.exits(code, term.ExitUnreachable)
+}
+
+func TestLinesAreKeptForLaterShells(t *testing.T) {
+	home := t.TempDir()
+	env := func(key string) string { return map[string]string{"HOME": home}[key] }
+	h := openHistory(env)
+	for i := range historyLimit + 10 {
+		h.Add(fmt.Sprint("tree ", i))
+	}
+	h.Add(fmt.Sprint("tree ", historyLimit+9)) // again
+	h.Add("  ")
+	later := openHistory(env)
+	if later.Len() != historyLimit || later.At(0) != fmt.Sprint("tree ", historyLimit+9) || later.At(historyLimit-1) != "tree 10" {
+		t.Errorf("%d lines, the newest %q", later.Len(), later.At(0))
+	}
+	info, err := os.Stat(filepath.Join(home, ".local/state/edgespan/shell_history"))
+	if err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("%v, %v", info, err)
+	}
+	if err := os.RemoveAll(home); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(home, nil, 0o600); err != nil { // no place for it
+		t.Fatal(err)
+	}
+	later.Add("events")
+	if later.At(0) != "events" || openHistory(env).Len() != 0 {
+		t.Error("a disk that takes nothing costs this shell its history")
+	}
+	if none := openHistory(func(string) string { return "" }); none.Len() != 0 {
+		t.Error("a user without a home has a history")
+	}
 }
 
 func TestWithoutADaemonWhatIsKnownFromOutsideIsSaid(t *testing.T) {

@@ -15,6 +15,9 @@ import (
 // Kinds are what a frame shows, in the order of the screen.
 var Kinds = []string{"port", "ni", "app", "actor"}
 
+// hanging is how long an actor may handle one message before it needs attention.
+const hanging = 2 * time.Second
+
 // history is how many latencies of an uplink a sparkline shows.
 const history = 20
 
@@ -54,12 +57,14 @@ func (m *Model) Add(s Sample) {
 
 // row is one line of a section. A row that needs attention sorts first, so that a small screen shows it.
 type row struct {
+	id    string // of the resource
 	bad   bool
 	cells []string
 }
 
 // section is one kind with its columns; the last one takes the width that is left.
 type section struct {
+	kind   string // of its resources
 	title  string
 	head   []string
 	widths []int
@@ -68,7 +73,7 @@ type section struct {
 
 // Lines returns the screen, at most height lines of at most width characters. ascii draws sparklines without UTF-8.
 func (m *Model) Lines(width, height int, ascii bool) []string {
-	sections := []section{m.uplinks(ascii), m.networks(), m.apps(), m.actors()}
+	sections := m.sections(ascii)
 	out := []string{m.status(sections)}
 	room := height - 1
 	for i, s := range sections {
@@ -83,6 +88,11 @@ func (m *Model) Lines(width, height int, ascii bool) []string {
 		out[i] = strings.TrimRight(fit(l, width, ascii), " ")
 	}
 	return out
+}
+
+// sections returns what is shown, in the order of Kinds.
+func (m *Model) sections(ascii bool) []section {
+	return []section{m.uplinks(ascii), m.networks(), m.apps(), m.actors()}
 }
 
 // status is the first line: whether the daemon answers, and how much is wrong.
@@ -113,7 +123,7 @@ func (m *Model) status(sections []section) string {
 }
 
 func (m *Model) uplinks(ascii bool) section {
-	s := section{title: "ports", head: []string{"PORT", "STATE", "LOSS", "LATENCY", "PAST", "PROBE"},
+	s := section{kind: "port", title: "ports", head: []string{"PORT", "STATE", "LOSS", "LATENCY", "PAST", "PROBE"},
 		widths: []int{12, 8, 5, 9, history}}
 	for _, r := range m.last.Items["port"] {
 		p := nodeapi.As(r.Status, nodeapi.PortStatus{Exists: true})
@@ -130,25 +140,26 @@ func (m *Model) uplinks(ascii bool) section {
 		if p.LatencyMs > 0 {
 			latency = fmt.Sprintf("%.1f ms", p.LatencyMs)
 		}
-		s.add(state != "up" || p.Error != "" || p.Loss > 0, r.ID, state, loss, latency,
+		s.add(r.ID, state != "up" || p.Error != "" || p.Loss > 0, r.ID, state, loss, latency,
 			Sparkline(m.latencies[r.ID], ascii), cmp.Or(p.Error, p.Probe))
 	}
 	return s.sorted()
 }
 
 func (m *Model) networks() section {
-	s := section{title: "networks", head: []string{"NETWORK", "STATE", "BRIDGE", "PORT", "ERROR"},
+	s := section{kind: "ni", title: "networks", head: []string{"NETWORK", "STATE", "BRIDGE", "PORT", "ERROR"},
 		widths: []int{20, 22, 7, 10}}
 	for _, r := range m.last.Items["ni"] {
 		n := nodeapi.As(r.Status, nodeapi.NetworkStatus{})
-		s.add(n.State != "Present" || n.Error != "" || n.Warning != "", cmp.Or(n.DisplayName, r.ID), n.State, n.Bridge,
+		s.add(r.ID, n.State != "Present" || n.Error != "" || n.Warning != "", cmp.Or(n.DisplayName, r.ID), n.State, n.Bridge,
 			n.Port, cmp.Or(n.Error, n.Warning))
 	}
 	return s.sorted()
 }
 
 func (m *Model) apps() section {
-	s := section{title: "apps", head: []string{"APP", "STATE", "ADAPTERS", "ERROR"}, widths: []int{20, 22, 10}}
+	s := section{kind: "app", title: "apps", head: []string{"APP", "STATE", "ADAPTERS", "ERROR"},
+		widths: []int{20, 22, 10}}
 	for _, r := range m.last.Items["app"] {
 		a := nodeapi.As(r.Status, nodeapi.AppStatus{Pending: true})
 		state, active := "inactive", 0
@@ -162,19 +173,25 @@ func (m *Model) apps() section {
 				active++
 			}
 		}
-		s.add(state != "ready" || a.Error != "", cmp.Or(a.DisplayName, r.DisplayName(), r.ID), state,
+		s.add(r.ID, state != "ready" || a.Error != "", cmp.Or(a.DisplayName, r.DisplayName(), r.ID), state,
 			fmt.Sprintf("%d/%d", active, len(a.Adapters)), a.Error)
 	}
 	return s.sorted()
 }
 
 func (m *Model) actors() section {
-	s := section{title: "actors", head: []string{"ACTOR", "STATE", "RESTARTS", "MESSAGES", "ERROR"},
-		widths: []int{28, 11, 9, 9}}
+	s := section{kind: "actor", title: "actors", head: []string{"ACTOR", "STATE", "RESTARTS", "WAITING", "NOW"},
+		widths: []int{28, 11, 9, 8}}
 	names := m.names()
 	for _, r := range m.last.Items["actor"] {
 		a := nodeapi.As(r.Status, nodeapi.ActorStatus{})
-		s.add(a.State != "running", named(r.ID, names), a.State, fmt.Sprint(a.Crashes), fmt.Sprint(a.Messages), a.Last)
+		now := a.Last
+		if a.Now != "" {
+			now = a.Now + " for " + max(0, m.last.At.Sub(a.NowSince)).Round(100*time.Millisecond).String()
+		}
+		hangs := a.Now != "" && m.last.At.Sub(a.NowSince) > hanging
+		s.add(r.ID, a.State != "running" || hangs, named(r.ID, names), a.State, fmt.Sprint(a.Crashes),
+			fmt.Sprint(a.Waiting), now)
 	}
 	return s.sorted()
 }
@@ -200,11 +217,11 @@ func named(id string, names map[string]string) string {
 	return strings.Join(parts, "/")
 }
 
-func (s *section) add(bad bool, cells ...string) {
+func (s *section) add(id string, bad bool, cells ...string) {
 	for i, c := range cells {
 		cells[i] = term.Printable(cmp.Or(c, "-"))
 	}
-	s.rows = append(s.rows, row{bad, cells})
+	s.rows = append(s.rows, row{id, bad, cells})
 }
 
 // sorted returns the section with what needs attention first, then by name.

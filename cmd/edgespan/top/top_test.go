@@ -60,9 +60,9 @@ net-001              CreatingFailed         es2     -          no room for a br~
 net-000              Present                es1     -          -
 APP                  STATE                  ADAPTERS   ERROR
 web                  ready                  0/0        -
-ACTOR                        STATE       RESTARTS  MESSAGES  ERROR
-router/ni/net-001/watcher    restarting  3         0         index out of range
-router                       running     0         42        -`
+ACTOR                        STATE       RESTARTS  WAITING  NOW
+router/ni/net-001/watcher    restarting  3         0        index out of range
+router                       running     0         0        -`
 	if got := strings.Join(m.Lines(80, 24, true), "\n"); got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}

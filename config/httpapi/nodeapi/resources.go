@@ -285,6 +285,10 @@ type ActorStatus struct {
 	LastAt   time.Time `json:"-"`
 	Next     string    `json:"next"` // current back-off
 	Messages uint64    `json:"messages"`
+	Waiting  int       `json:"waiting,omitempty"` // messages in its mailbox
+	// Now is the message that it handles, and what it does for that; "" for none. NowSince is when that began.
+	Now      string    `json:"now,omitempty"`
+	NowSince time.Time `json:"nowSince,omitzero"`
 }
 
 // SourceStatus is the origin of the running config.
