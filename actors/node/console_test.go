@@ -92,6 +92,7 @@ func TestEveryActorShowsItsStateWithoutSecrets(t *testing.T) {
 		}
 		seen := 0
 		for _, a := range all {
+			r.settle(250 * time.Millisecond) // questions have a rate
 			got, err := o.do("inspect", a.ID)
 			if err != nil {
 				r.Errorf("%s: %v", a.ID, err)
@@ -106,6 +107,7 @@ func TestEveryActorShowsItsStateWithoutSecrets(t *testing.T) {
 		if seen < 2 { // the two bridge managers hold it
 			r.Errorf("%d actors show that there is a secret", seen)
 		}
+		r.settle(time.Second)
 		got, err := o.do("inspect", "ni/net1")
 		if err != nil || !strings.Contains(got, `"DisplayName":"net1"`) || !strings.Contains(got, `"mgr":{`) {
 			r.Errorf("%v: %.2000s", err, got)
@@ -192,6 +194,41 @@ func TestWhatChangesSomethingIsDoneAndAudited(t *testing.T) {
 		if len(audited) != 9 || audited[0] != "ni/"+niID(1)+" reconcile net1 by uid 0, pid 77 failed false" ||
 			audited[3] != "actor/router restart router by uid 0, pid 77 failed true" {
 			r.Errorf("audited: %q", audited)
+		}
+	})
+}
+
+// What all shells together may cost the actors is bounded: streams in number, and questions by a rate.
+func TestWhatShellsMayCostIsBounded(t *testing.T) {
+	onRig(t, func(r *rig) {
+		o := r.operator()
+		var ends []func() string
+		for range 64 {
+			ends = append(ends, o.follow("tail", "monitor"))
+		}
+		if _, err := o.do("tail", "monitor"); err == nil || !strings.Contains(err.Error(), "64 streams are under way") {
+			r.Errorf("one more: %v", err)
+		}
+		for _, end := range ends {
+			end()
+		}
+		if again := o.follow("tail", "monitor"); again() != "" {
+			r.Error("what was over is counted")
+		}
+		asked := 0
+		for range 100 {
+			if _, err := o.do("inspect", "monitor"); err == nil {
+				asked++
+			} else if !strings.Contains(err.Error(), "too many questions") {
+				r.Error(err)
+			}
+		}
+		if asked != 20 {
+			r.Errorf("%d of 100 questions at once were passed on", asked)
+		}
+		r.settle(time.Second)
+		if _, err := o.do("inspect", "monitor"); err != nil {
+			r.Error(err)
 		}
 	})
 }

@@ -58,7 +58,9 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 		grpc.KeepaliveParams(keepalive.ServerParameters{MaxConnectionIdle: silence}))
 	remote.RegisterRemotingServer(g, s)
 	ended := make(chan error, 1)
-	go func() { ended <- g.Serve(&bounded{Listener: l, free: make(chan struct{}, maxConnections)}) }()
+	limited := &bounded{Listener: l, identify: s.Identify, others: make(chan struct{}, maxConnections-sparedForAdmin),
+		admins: make(chan struct{}, sparedForAdmin)}
+	go func() { ended <- g.Serve(limited) }()
 	var err error
 	select {
 	case err = <-ended:
@@ -168,10 +170,28 @@ func send(ctx context.Context, out *queue, stream grpc.BidiStreamingServer[remot
 	}
 }
 
-// bounded is a listener with a bound on connections that are open. One more is closed at once.
+// bounded is a listener with a bound on connections that are open. One more is closed at once. Administrators have
+// places of their own.
 type bounded struct {
 	net.Listener
-	free chan struct{}
+	identify       func(net.Conn) (shellproto.Who, error)
+	others, admins chan struct{}
+}
+
+// place takes a place for a connection, nil if there is none.
+func (b *bounded) place(c net.Conn) chan struct{} {
+	places := []chan struct{}{b.others}
+	if who, err := b.identify(c); err == nil && who.Admin {
+		places = append(places, b.admins)
+	}
+	for _, free := range places {
+		select {
+		case free <- struct{}{}:
+			return free
+		default:
+		}
+	}
+	return nil
 }
 
 func (b *bounded) Accept() (net.Conn, error) {
@@ -180,12 +200,10 @@ func (b *bounded) Accept() (net.Conn, error) {
 		if err != nil {
 			return nil, err
 		}
-		select {
-		case b.free <- struct{}{}:
-			return &counted{Conn: c, gone: sync.OnceFunc(func() { <-b.free })}, nil
-		default:
-			_ = c.Close()
+		if free := b.place(c); free != nil {
+			return &counted{Conn: c, gone: sync.OnceFunc(func() { <-free })}, nil
 		}
+		_ = c.Close()
 	}
 }
 

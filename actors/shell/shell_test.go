@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"path/filepath"
@@ -455,6 +456,28 @@ func TestGarbageAndSilentConnectionsLeaveNothing(t *testing.T) {
 		t.Errorf("a shell beside it: %s", got)
 	}
 	p.until("all goroutines are gone", func() bool { return runtime.NumGoroutine() <= before })
+}
+
+// Somebody who may only read takes all the connections that there are for him: an administrator still gets in.
+func TestConnectionsOfOthersKeepNoAdministratorOut(t *testing.T) {
+	p := serve(t)
+	p.admin.Store(false)
+	var last net.Conn
+	for range maxConnections + 20 {
+		c, err := net.Dial("unix", p.path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close() //nolint:errcheck // a test
+		last = c
+	}
+	if _, err := last.Read(make([]byte, 1)); !errors.Is(err, io.EOF) {
+		t.Fatalf("one too many: %v", err)
+	}
+	p.admin.Store(true)
+	if got := ask(p.dial(), shellproto.Request{Op: "tree"}); !strings.HasSuffix(got, "| 0 true  0 <nil>") {
+		t.Errorf("an administrator: %s", got)
+	}
 }
 
 // More shells than the bound are refused with a sentence; an administrator still gets in.

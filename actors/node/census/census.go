@@ -18,12 +18,13 @@ type Census struct {
 	mu     sync.Mutex
 	actors map[string]*entry
 	taps   atomic.Pointer[[]*Tap] // nil: nobody follows messages
+	asks   *rate                  // of Ask
 	traces traces
 	Mask   func(string) string // replaces secrets in a text; nil: nothing is masked but by name
 }
 
 // New returns an empty census.
-func New() *Census { return &Census{actors: map[string]*entry{}} }
+func New() *Census { return &Census{actors: map[string]*entry{}, asks: newRate(askRate, askBurst)} }
 
 // entry is one actor. Its incarnations have one mailbox.
 type entry struct {

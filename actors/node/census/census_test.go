@@ -186,6 +186,16 @@ func TestATapShowsMessagesAndEffectsAndCountsTheRest(t *testing.T) {
 		if n := dropped(); n != 2*tapBurst+1 || dropped() != 0 || len(got) != 4+tapBurst-1 {
 			r.Errorf("%d dropped, %d shown", n, len(got))
 		}
+		others, stopOther := r.census.Follow(r.pid.Id, func(shellproto.TailItem) {})
+		time.Sleep(time.Minute)
+		got = nil
+		for range tapBurst {
+			r.send("shared")
+		}
+		if n := dropped(); len(got) != tapBurst/2 || n != tapBurst/2 || others() != tapBurst/2 {
+			r.Errorf("of two taps one shows %d and drops %d", len(got), n)
+		}
+		stopOther()
 		stop()
 		r.send("after")
 		if n := dropped(); n != 0 || r.census.taps.Load() != nil {

@@ -23,8 +23,15 @@ func (q question) answer(a actor.Actor) { q.reply <- plain.Data(a, q.size, q.mas
 // crash is a message that makes an actor crash.
 type crash struct{ why string }
 
+// What all shells together may ask in a second, and at once: an actor is held up by its answer for some milliseconds.
+const (
+	askRate  = 5
+	askBurst = 20
+)
+
 // Errors of Ask and Crash.
 var (
+	ErrBusy    = errors.New("too many questions to actors: try again in a second")
 	ErrUnknown = errors.New("no such actor")
 	ErrVital   = errors.New("the daemon ends if it crashes")
 )
@@ -36,8 +43,11 @@ func (s *Census) Ask(ctx context.Context, system *actor.ActorSystem, id string, 
 	s.mu.Lock()
 	e := s.actors[id]
 	s.mu.Unlock()
-	if e == nil {
+	switch {
+	case e == nil:
 		return nil, ErrUnknown
+	case !s.asks.admit():
+		return nil, ErrBusy
 	}
 	q := question{size, s.Masked, make(chan any, 1)}
 	system.Root.Send(actor.NewPID(system.Address(), id), q)

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -12,8 +11,8 @@ import (
 	"edgespan/pubsub/shellproto"
 )
 
-// Bounds on what following messages may cost the actors: items of one tap in a second and at once, and the size of what
-// describes one. More are counted only.
+// Bounds on what following messages may cost the actors: items of all taps together in a second, and at once, and the
+// size of what describes one. More are counted only.
 const (
 	tapRate  = 200
 	tapBurst = 200
@@ -30,16 +29,14 @@ type Tap struct {
 	mask  func(string) string
 
 	dropped atomic.Uint64
-	mu      sync.Mutex
-	tokens  float64
-	filled  time.Time
+	rate    *rate
 }
 
 // Follow shows the messages and effects of an actor to emit, which is called by several goroutines and must not block,
 // until stop is called. A sample of them is shown if they are many; dropped returns how many were not since the last
 // call.
 func (s *Census) Follow(id string, emit func(shellproto.TailItem)) (dropped func() uint64, stop func()) {
-	t := &Tap{actor: id, emit: emit, mask: s.Masked, tokens: tapBurst, filled: time.Now()}
+	t := &Tap{actor: id, emit: emit, mask: s.Masked, rate: newRate(tapRate, tapBurst)}
 	s.changeTaps(func(all []*Tap) []*Tap { return append(all, t) })
 	return func() uint64 { return t.dropped.Swap(0) }, func() {
 		s.changeTaps(func(all []*Tap) []*Tap {
@@ -58,6 +55,9 @@ func (s *Census) changeTaps(change func([]*Tap) []*Tap) {
 	if all = change(all); len(all) == 0 {
 		s.taps.Store(nil)
 		return
+	}
+	for _, t := range all { // an equal share for each
+		t.rate.set(tapRate/float64(len(all)), max(1, tapBurst/float64(len(all))))
 	}
 	s.taps.Store(&all)
 }
@@ -95,17 +95,11 @@ func took(taps []*Tap, id string, what any, d time.Duration) {
 
 // admit reports whether one more item may be shown now, and counts it if not.
 func (t *Tap) admit() bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	now := time.Now()
-	t.tokens = min(tapBurst, t.tokens+now.Sub(t.filled).Seconds()*tapRate)
-	t.filled = now
-	if t.tokens < 1 {
-		t.dropped.Add(1)
-		return false
+	if t.rate.admit() {
+		return true
 	}
-	t.tokens--
-	return true
+	t.dropped.Add(1)
+	return false
 }
 
 func typeOf(what any) string { return fmt.Sprint(reflect.TypeOf(what)) }

@@ -21,7 +21,7 @@ type steps struct {
 // Trace shows the steps of changes to emit, which must not block, until stop is called: those that concern one network,
 // and those that concern none, or all steps if network is "".
 func (s *Census) Trace(network string, emit func(shellproto.TraceItem)) (dropped func() uint64, stop func()) {
-	r := &steps{Tap: Tap{tokens: tapBurst, filled: time.Now()}, network: network, emit: emit}
+	r := &steps{Tap: Tap{rate: newRate(tapRate, tapBurst)}, network: network, emit: emit}
 	s.changeTraces(func(all []*steps) []*steps { return append(all, r) })
 	return func() uint64 { return r.dropped.Swap(0) }, func() {
 		s.changeTraces(func(all []*steps) []*steps {
@@ -40,6 +40,9 @@ func (s *Census) changeTraces(change func([]*steps) []*steps) {
 	if all = change(all); len(all) == 0 {
 		s.traces.readers.Store(nil)
 		return
+	}
+	for _, r := range all {
+		r.rate.set(tapRate/float64(len(all)), max(1, tapBurst/float64(len(all))))
 	}
 	s.traces.readers.Store(&all)
 }

@@ -36,6 +36,8 @@ type Console struct {
 	Reprobe   func(network string)
 	Levels    *loglevel.Levels
 	Faults    Faults // nil: the daemon was started without them
+
+	streams atomic.Int64 // under way
 }
 
 // Faults injects faults for a while.
@@ -54,6 +56,8 @@ type Faults interface {
 const (
 	actorsAtOnce = 2000
 	eventsBefore = 20
+	// maxStreams bounds the streams of all shells together: each costs every publisher of its topic a little.
+	maxStreams = 64
 	// streamed is how many items of a stream wait between the actors and the shell.
 	streamed = 256
 	// together is how long the first of several items waits for others.
@@ -69,6 +73,12 @@ var stateSizes = []int{10_000, 2_000, 200}
 // Do carries out an operation.
 func (c *Console) Do(ctx context.Context, who shellproto.Who, r shellproto.Request, emit shellproto.Emit) error {
 	args := append(slices.Clone(r.Args), "", "", "")
+	if r.Streams() {
+		defer c.streams.Add(-1)
+		if c.streams.Add(1) > maxStreams {
+			return shellproto.Failf(shellproto.ExitError, "%d streams are under way in all shells: end one first", maxStreams)
+		}
+	}
 	switch r.Op {
 	case "tree":
 		return c.tree(args[0], emit)
@@ -242,7 +252,10 @@ func (c *Console) inspect(ctx context.Context, name string, emit shellproto.Emit
 	defer cancel()
 	for _, size := range stateSizes {
 		state, err := c.Census.Ask(ctx, c.System, id, size)
-		if err != nil {
+		switch {
+		case errors.Is(err, census.ErrBusy):
+			return err
+		case err != nil:
 			return shellproto.Failf(shellproto.ExitTimeout, "%s: %v", id, err)
 		}
 		if out.State, err = json.Marshal(state); err != nil {
