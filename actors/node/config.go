@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
+	"net/netip"
 	"slices"
 	"strings"
 
@@ -123,6 +124,7 @@ func (h *configHost) Publish(p commitconfirm.Publish, of trace.Context) {
 	for _, id := range inOrder(cfg.Networks) { // the order of their numbers, in which a plan has them, too
 		n := cfg.Networks[id]
 		n.Generation = h.record.Networks[id.String()].Generation
+		n.VPN = withController(n.VPN, h.d.controller)
 		must(h.networks.Publish("", id.String(), n))
 	}
 	for _, id := range inOrder(cfg.Apps) {
@@ -142,6 +144,18 @@ func (h *configHost) Publish(p commitconfirm.Publish, of trace.Context) {
 	log.Info("config published", zap.String("source", string(p.Source)), zap.Uint64("gen", p.Seq),
 		zap.String("md5", md5),
 		zap.Int("networks", len(cfg.Networks)), zap.Int("apps", len(cfg.Apps)))
+}
+
+// withController returns the tunnel of a network, whose other end may not assign the address of the node's controller:
+// the node would cut itself off. A controller that is named is not covered: its address may change at any time.
+func withController(v *netinst.VPNConfig, controller string) *netinst.VPNConfig {
+	at, err := netip.ParseAddrPort(controller)
+	if err != nil || v == nil || v.IPsec == nil || !v.IPsec.VirtualIP {
+		return v
+	}
+	out := *v
+	out.Elsewhere = append(slices.Clone(v.Elsewhere), netip.PrefixFrom(at.Addr().Unmap(), at.Addr().Unmap().BitLen()))
+	return &out
 }
 
 // recordPublished records the event of a config, before anything is published that it causes.

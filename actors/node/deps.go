@@ -192,6 +192,7 @@ type processRun struct {
 	epochs  atomic.Uint64
 	// clusterKey returns the node's public key for encrypted clusters, "" while there is none.
 	clusterKey func() string
+	controller string // HOST:PORT of the node's controller, "" for none
 }
 
 // clock returns the time by the clocks of the machine.

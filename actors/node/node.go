@@ -106,7 +106,7 @@ func Start(o Options) (*Node, error) {
 		host: o.Host, files: o.Files, executors: o.Executors, echo: o.Echo, facts: o.Facts,
 		topics: topics, storage: o.Storage, warning: o.Warning, runDir: o.RunDir,
 		processRun: processRun{boot: o.Boot, machine: o.Machine, uptime: o.Uptime, began: time.Now(),
-			clusterKey: o.clusterKey()},
+			clusterKey: o.clusterKey(), controller: o.About.Controller},
 		census: c, slots: newSemaphore(), notify: o.Notify, setLevel: o.SetLevel,
 		counted:    counted{hits: newRuleHits(), watched: newWatchedNetworks()},
 		eventState: eventState{eventStore: o.EventStore},

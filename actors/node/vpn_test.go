@@ -30,6 +30,25 @@ func tunnelOf(n int, up bool, why string) netstate.TunnelStatus {
 	return s
 }
 
+// The other end of a tunnel may not take the controller's address for this node: its packets to it would stay here.
+func TestATunnelAssignsNoAddressOfTheController(t *testing.T) {
+	onHost(t, func(r *rig) {
+		r.about.Controller = "172.16.0.1:8443"
+		r.start()
+		r.apply(vpnDoc(1))
+		r.host.SetTunnel(1, tunnelOf(1, true, "")) // with 172.16.0.1
+		r.ready(10*time.Second, "ni/"+niID(1))
+		r.settle(5 * time.Second)
+		if r.host.State(1)[netstate.ID{Kind: netstate.KindAddress, Name: "evpn1 172.16.0.1/32"}] != nil {
+			t.Error("the node cuts itself off from its controller")
+		}
+		s, _ := r.node.d.topics.NetworkStatus.Get("", niID(1))
+		if !strings.Contains(s.Warning, "172.16.0.1 is of another network, or the controller's") {
+			t.Errorf("the warning is %q", s.Warning)
+		}
+	})
+}
+
 // A network of type vpn shows the state of its tunnel, takes the addresses that the other end assigns, and says why it is
 // down; a tunnel that hangs holds up no other network.
 func TestATunnelIsFollowedAndOneThatHangsHoldsUpNothing(t *testing.T) {
