@@ -458,6 +458,43 @@ func TestGarbageAndSilentConnectionsLeaveNothing(t *testing.T) {
 	p.until("all goroutines are gone", func() bool { return runtime.NumGoroutine() <= before })
 }
 
+// A stream that is opened and then says nothing, or half of a message, holds one place and no more; with its connection
+// it is gone.
+func TestHalfOpenStreamsHoldAPlaceAndNoMore(t *testing.T) {
+	p := serve(t)
+	var conns []*grpc.ClientConn
+	for range 5 {
+		conn, err := grpc.NewClient("unix:"+p.path, grpc.WithTransportCredentials(insecure.NewCredentials()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		conns = append(conns, conn)
+		stream, err := remote.NewRemotingClient(conn).Receive(context.Background())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := stream.CloseSend(); err != nil { // it will read, and never say anything
+			t.Fatal(err)
+		}
+		if _, err := stream.Recv(); !errors.Is(err, io.EOF) {
+			t.Errorf("a stream that is closed on its side: %v", err)
+		}
+		if _, err := remote.NewRemotingClient(conn).Receive(context.Background()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	p.until("the open ones are counted", func() bool { return p.server.Count() == len(conns) })
+	if got := ask(p.dial(), shellproto.Request{Op: "tree"}); !strings.HasSuffix(got, "| 0 true  0 <nil>") {
+		t.Errorf("a shell beside them: %s", got)
+	}
+	for _, c := range conns {
+		if err := c.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+	p.until("they are gone", func() bool { return p.server.Count() == 1 })
+}
+
 // Somebody who may only read takes all the connections that there are for him: an administrator still gets in.
 func TestConnectionsOfOthersKeepNoAdministratorOut(t *testing.T) {
 	p := serve(t)

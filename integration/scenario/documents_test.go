@@ -111,7 +111,7 @@ var fleets = []string{
 // ofAFleet reports whether an example is one of those; node alone is the daemon.
 func ofAFleet(e example) bool {
 	about := append(slices.Clone(e.argv[2:]), "")[0]
-	return slices.Contains(fleets, e.argv[1]) || e.argv[1] == "node" && about != "" && !strings.HasPrefix(about, "-") ||
+	return slices.Contains(fleets, e.argv[1]) || e.argv[1] == "shell" && slices.Contains(e.argv, "--node") || e.argv[1] == "node" && about != "" && !strings.HasPrefix(about, "-") ||
 		e.argv[1] == "wait" && (strings.HasPrefix(about, "peer/") || strings.HasPrefix(about, "cluster/"))
 }
 

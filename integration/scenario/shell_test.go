@@ -152,7 +152,8 @@ func TestAShellOfADaemonThatDoesNotAnswer(t *testing.T) {
 		t.Fatal(err)
 	}
 	said := w.shellFails(8, "tree")
-	for _, want := range []string{fmt.Sprintf("process %d", pid), "stopped by a signal", "says nothing", "edgespan support"} {
+	for _, want := range []string{fmt.Sprintf("process %d", pid), "stopped by a signal", "says nothing", "edgespan support",
+		"journal: " + w.StateDir() + ", last written "} {
 		if !strings.Contains(said, want) {
 			t.Errorf("frozen: %q is missing in %s", want, said)
 		}
@@ -186,6 +187,96 @@ func TestAShellOfADaemonThatDoesNotAnswer(t *testing.T) {
 	if c := ping.Stop(); c.Lost+c.Wrong > 0 || c.Good < 100 {
 		t.Errorf("pings: %v", c)
 	}
+}
+
+// Whatever is killed at whatever step, a shell or the daemon, the other one goes on or says so, and no connection stays.
+func TestKillsAtEveryStepOfAShell(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.withFaults(doc([]string{network(1, "")}))
+	w.wait("ready", "ni/"+ni(1))
+	w.shell("tree")
+	steps := []string{"tree", "inspect monitor", "watch network-instance-status", "trace", "tail monitor", "events",
+		"reconcile net1; trace", "fault drop-probes 1s; tail monitor"}
+	start := func(commands string) (*exec.Cmd, *reader) {
+		cmd := exec.Command(w.Binary, "shell", "--write", "-c", commands)
+		cmd.Env = append(os.Environ(), "EDGESPAN_SOCKET="+w.Socket())
+		said := &reader{}
+		cmd.Stdout, cmd.Stderr = said, said
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		return cmd, said
+	}
+	before := len(openSockets(w.daemonPID()))
+	for _, commands := range steps {
+		for _, after := range []time.Duration{0, 2 * time.Millisecond, 10 * time.Millisecond, 50 * time.Millisecond} {
+			cmd, _ := start(commands)
+			<-time.After(after) // at another step each time
+			_ = cmd.Process.Kill()
+			_ = cmd.Wait()
+		}
+	}
+	w.eventually("no connection of a shell is left", func() bool { return len(openSockets(w.daemonPID())) <= before })
+	w.shell("tree")
+	for i, commands := range steps {
+		cmd, said := start(commands)
+		<-time.After(time.Duration(i) * 4 * time.Millisecond)
+		if err := w.node.Kill(); err != nil {
+			t.Fatal(err)
+		}
+		ended := make(chan error, 1)
+		go func() { ended <- cmd.Wait() }()
+		select {
+		case err := <-ended:
+			// One that had its answers before is content, the others say what has happened.
+			if err != nil && !strings.Contains(said.text(), "daemon") {
+				t.Errorf("%s: %v, %s", commands, err, said.text())
+			}
+		case <-time.After(20 * time.Second):
+			_ = cmd.Process.Kill()
+			t.Errorf("%s: goes on without a daemon", commands)
+		}
+		w.restart()
+	}
+	w.shell("tree")
+	w.wait("ready", "ni/"+ni(1))
+}
+
+// A daemon that is stuck is asked for its stack, which ends it; the network stands.
+func TestAStackOfADaemonThatDoesNotAnswer(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.start(doc([]string{network(1, "")}))
+	w.wait("ready", "ni/"+ni(1))
+	pid := w.daemonPID()
+	if r, err := w.CLI(w.ctx, "shell", "--stack", "-c", "tree"); err != nil || r.Code != 0 {
+		t.Errorf("of a daemon that answers: %d, %v: %s", r.Code, err, r.Err)
+	}
+	if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	r, err := w.CLI(w.ctx, "shell", "--stack", "-c", "tree")
+	if err != nil || r.Code != 8 || !strings.Contains(r.Err, fmt.Sprintf("process %d ends and writes", pid)) {
+		t.Errorf("of one that does not: %d, %v: %s", r.Code, err, r.Err)
+	}
+	if err := syscall.Kill(pid, syscall.SIGCONT); err != nil { // a stopped one gets no signal before
+		t.Fatal(err)
+	}
+	select {
+	case <-w.node.Ended():
+	case <-time.After(20 * time.Second):
+		t.Fatal("the daemon goes on")
+	}
+	said, err := os.ReadFile(w.NodeLog())
+	if err != nil || !strings.Contains(string(said), "SIGQUIT: quit") || !strings.Contains(string(said), "goroutine ") {
+		t.Errorf("the log has no stack: %v", err)
+	}
+	if !w.linkIs("es1", "UP") {
+		t.Error("the network is gone")
+	}
+	w.restart()
+	w.shell("tree")
 }
 
 // Another user than root gets in by a group alone: members of edgespan read, those of edgespan-admin may change

@@ -105,4 +105,4 @@ func (t *Tap) admit() bool {
 func typeOf(what any) string { return fmt.Sprint(reflect.TypeOf(what)) }
 
 // text describes a message in one line.
-func (t *Tap) text(what any) string { return plain.Line(plain.Data(what, textSize, t.mask), maxText) }
+func (t *Tap) text(what any) string { return plain.Line(plain.Shared(what, textSize, t.mask), maxText) }

@@ -116,7 +116,7 @@ func watch[V any](ctx context.Context, t *pubsub.Topic[V], of string, mask func(
 }
 
 func text(v any, mask func(string) string) json.RawMessage {
-	out, err := json.Marshal(plain.Data(v, valueSize, mask))
+	out, err := json.Marshal(plain.Shared(v, valueSize, mask))
 	if err != nil || len(out) > valueLimit {
 		return json.RawMessage(`"(too long)"`)
 	}

@@ -10,6 +10,7 @@ import (
 	"regexp"
 	"strings"
 	"syscall"
+	"time"
 
 	"edgespan/actors/shell"
 	"edgespan/cmd/edgespan/reach"
@@ -37,6 +38,9 @@ func unreachable(a *reach.App, err error, stack bool) error {
 	default:
 		a.Printf("daemon: process %d, version %s, started %s: %s", pid, d.Version, d.Started.Format("2006-01-02 15:04:05Z"),
 			stateOf(pid))
+	}
+	if known == nil {
+		a.Printf("journal: %s", lastWritten(d.StateDir, time.Now()))
 	}
 	a.Printf("data plane: %s", standing())
 	a.Printf("next: %s", advice(pid))
@@ -80,6 +84,24 @@ func stateOf(pid int) string {
 		return word
 	}
 	return "state unknown"
+}
+
+// lastWritten says when a state folder was last changed: a daemon that works writes to it now and then.
+func lastWritten(folder string, now time.Time) string {
+	entries, err := os.ReadDir(folder)
+	if err != nil {
+		return "unknown: " + err.Error()
+	}
+	var last time.Time
+	for _, e := range entries {
+		if info, err := e.Info(); err == nil && info.Mode().IsRegular() && info.ModTime().After(last) {
+			last = info.ModTime()
+		}
+	}
+	if last.IsZero() {
+		return folder + " has no files"
+	}
+	return fmt.Sprintf("%s, last written %v ago", folder, max(0, now.Sub(last)).Round(time.Second))
 }
 
 // bridgeNames are the links of networks.

@@ -40,7 +40,13 @@ var common = map[string]bool{"deps": true, "Node": true}
 
 // Data returns a value as plain data. It reads at most size values, follows no pointer twice, and leaves out what is no
 // data: functions, channels, locks, and whatever other libraries keep.
-func Data(v any, size int, mask func(string) string) any {
+func Data(v any, size int, mask func(string) string) any { return data(v, size, mask, true) }
+
+// Shared is Data of a value that is not the caller's alone, such as a message: pointers are followed only to what never
+// changes, the types of the cores.
+func Shared(v any, size int, mask func(string) string) any { return data(v, size, mask, false) }
+
+func data(v any, size int, mask func(string) string, own bool) any {
 	d := dumper{left: size, mask: mask, seen: map[unsafe.Pointer]bool{}}
 	r := reflect.ValueOf(v)
 	if !r.IsValid() {
@@ -50,7 +56,9 @@ func Data(v any, size int, mask func(string) string) any {
 		d.seen[r.UnsafePointer()] = true
 		r = r.Elem()
 	}
-	d.room = r.Type().PkgPath()
+	if own {
+		d.room = r.Type().PkgPath()
+	}
 	out, ok := d.value(r, 0)
 	if !ok {
 		return map[string]any{}
@@ -60,7 +68,7 @@ func Data(v any, size int, mask func(string) string) any {
 
 type dumper struct {
 	left int
-	room string // of the type of the value
+	room string // of the type of the value that is the caller's own
 	mask func(string) string
 	seen map[unsafe.Pointer]bool // pointers on the way to this value
 }
@@ -169,7 +177,7 @@ func (d *dumper) interfaced(v reflect.Value, depth int) (any, bool) {
 
 // isOwn reports whether a pointer to this type belongs to one actor alone: others may write what it points to.
 func (d *dumper) isOwn(t reflect.Type) bool {
-	if !isShown(t) && (t.PkgPath() != d.room || common[t.Name()]) {
+	if !isShown(t) && (d.room == "" || t.PkgPath() != d.room || common[t.Name()]) {
 		return false
 	}
 	for i := range t.NumField() {
