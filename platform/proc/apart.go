@@ -107,7 +107,7 @@ func (r *Runner) launch(argv []string, out string, c Confinement, through func(f
 	return id, nil
 }
 
-// The kernel's structures of seccomp_unotify(2), and the request that adds a socket and answers at once (Linux 5.14).
+// The kernel's structures of seccomp_unotify(2), and the request that adds a descriptor (Linux 5.9).
 type (
 	notification struct {
 		id    uint64
@@ -154,7 +154,7 @@ func (s *Sockets) serve(listener int, r *Runner, a Apart) {
 			return
 		}
 		var ask notification
-		if ioctl(listener, unix.SECCOMP_IOCTL_NOTIF_RECV, unsafe.Pointer(&ask)) != nil {
+		if _, err := ioctl(listener, unix.SECCOMP_IOCTL_NOTIF_RECV, unsafe.Pointer(&ask)); err != nil {
 			continue // the process that asked has ended
 		}
 		s.reply(listener, r, a, ask)
@@ -162,6 +162,11 @@ func (s *Sockets) serve(listener int, r *Runner, a Apart) {
 }
 
 // reply answers one request with a socket or an error. If the process that asked has ended, there is no answer to give.
+//
+// It adds the socket first and answers then. The kernel can do both at once (SECCOMP_ADDFD_FLAG_SEND), but if a signal
+// interrupts that, such as one by which Go's scheduler preempts, the helper's socket(2) returns 0: the descriptor of its
+// stdin. In two steps each can be repeated. A helper that is interrupted between them asks again and has one descriptor
+// more than it knows.
 func (s *Sockets) reply(listener int, r *Runner, a Apart, ask notification) {
 	domain, kind, protocol := int(int32(ask.args[0])), int(int32(ask.args[1])), int(int32(ask.args[2]))
 	err := error(unix.EPERM)
@@ -173,28 +178,30 @@ func (s *Sockets) reply(listener int, r *Runner, a Apart, ask notification) {
 		})
 		if err == nil {
 			defer unix.Close(fd)
-			add := addFD{id: ask.id, flags: unix.SECCOMP_ADDFD_FLAG_SEND, srcFD: uint32(fd)}
+			add := addFD{id: ask.id, srcFD: uint32(fd)}
 			if kind&unix.SOCK_CLOEXEC != 0 {
 				add.fdFlags = unix.O_CLOEXEC
 			}
-			if err = ioctl(listener, ioctlAddFD, unsafe.Pointer(&add)); err == nil {
+			var theirs uintptr
+			if theirs, err = ioctl(listener, ioctlAddFD, unsafe.Pointer(&add)); err == nil {
+				_, _ = ioctl(listener, unix.SECCOMP_IOCTL_NOTIF_SEND, unsafe.Pointer(&answer{id: ask.id, val: int64(theirs)}))
 				return
 			}
 		}
 	}
 	errno := unix.EPERM
 	_ = errors.As(err, &errno)
-	_ = ioctl(listener, unix.SECCOMP_IOCTL_NOTIF_SEND, unsafe.Pointer(&answer{id: ask.id, error: -int32(errno)}))
+	_, _ = ioctl(listener, unix.SECCOMP_IOCTL_NOTIF_SEND, unsafe.Pointer(&answer{id: ask.id, error: -int32(errno)}))
 }
 
-func ioctl(fd int, request uintptr, arg unsafe.Pointer) error {
+func ioctl(fd int, request uintptr, arg unsafe.Pointer) (uintptr, error) {
 	for {
-		_, _, errno := unix.Syscall(unix.SYS_IOCTL, uintptr(fd), request, uintptr(arg))
+		out, _, errno := unix.Syscall(unix.SYS_IOCTL, uintptr(fd), request, uintptr(arg))
 		if errno == 0 {
-			return nil
+			return out, nil
 		}
 		if errno != unix.EINTR {
-			return errno
+			return 0, errno
 		}
 	}
 }

@@ -4,8 +4,12 @@ import (
 	"context"
 	"os"
 	"path/filepath"
+	"strconv"
+	"sync/atomic"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // A helper that is apart has its UDP sockets where its Runner is, and all else in its own namespace; later, and for
@@ -72,4 +76,52 @@ func awaitText(t *testing.T, path, want string) {
 			t.Fatalf("said %q, want %q: %v", text, want, err)
 		}
 	}
+}
+
+// Signals interrupt the daemon's threads all the time: Go preempts by them. Each socket of a helper is one all the same,
+// and none takes the place of its stdin.
+func TestAHelperApartGetsItsSocketsUnderSignals(t *testing.T) {
+	if auditArch() == 0 {
+		t.Skip("no filter for this architecture")
+	}
+	if !HasCommand("python3") || os.Geteuid() != 0 {
+		t.Skip("needs python3, and root to make a namespace")
+	}
+	out := filepath.Join(t.TempDir(), "out")
+	id, sockets, err := New("").StartApart([]string{"python3", "-c", `
+import os, socket, stat
+wrong = 0
+for i in range(4000):
+    s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM, 17)
+    if s.fileno() < 3 or not stat.S_ISSOCK(os.fstat(s.fileno()).st_mode):
+        wrong += 1
+        s.detach()
+    else:
+        s.close()
+print("wrong", wrong, flush=True)
+`}, out, Confinement{Keep: nil}, Apart{Prepare: func() error { return nil }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = id.Stop(context.Background(), time.Second) })
+	var over atomic.Bool
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		for !over.Load() {
+			threads, err := os.ReadDir("/proc/self/task")
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			for _, th := range threads {
+				if tid, err := strconv.Atoi(th.Name()); err == nil {
+					_ = unix.Tgkill(os.Getpid(), tid, unix.SIGURG)
+				}
+			}
+		}
+	}()
+	defer func() { over.Store(true); <-ended }()
+	awaitText(t, out, "wrong 0\n")
+	sockets.Close()
 }
