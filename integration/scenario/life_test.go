@@ -344,7 +344,7 @@ func TestAnEmptyConfigLeavesTheHostAsItWas(t *testing.T) {
 		}
 	}
 	left, err := os.ReadDir(w.RunDir())
-	if err != nil || len(left) != 4 { // the control socket, daemon.json and the foreign files
+	if err != nil || len(left) != 5 { // both sockets, daemon.json and the foreign files
 		t.Errorf("the run directory holds %v, %v", left, err)
 	}
 	if now := w.in("web", "ip", "-o", "link"); strings.Contains(now, "eth0") {

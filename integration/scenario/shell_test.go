@@ -350,7 +350,7 @@ func TestAHundredShellsAtOnce(t *testing.T) {
 	for range 10 {
 		wait.Go(func() {
 			for range 10 {
-				r, err := w.CLI(w.ctx, "shell", "-c", "tree; inspect monitor; names actor")
+				r, err := w.CLI(w.ctx, "shell", "-c", "tree; names actor; tree monitor")
 				if err != nil || r.Code != 0 || !strings.Contains(r.Out, "router") {
 					mu.Lock()
 					failed = append(failed, fmt.Sprint(err, r))
