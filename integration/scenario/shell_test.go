@@ -135,6 +135,42 @@ func TestAFaultEndsThoughItsShellIsKilled(t *testing.T) {
 	}
 }
 
+// Each fault does to a real node what it says, and what it did is over with it.
+func TestEachFaultIsFeltAndOverWithItsTime(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	uplinks := func(mtu string) string {
+		return uplinkPorts(1, 0) + "networkInstances:\n" +
+			strings.Replace(network(1, mtu), "port: wan", "port: uplink", 1)
+	}
+	w.withFaults(uplinks(""))
+	w.wait("ready", "ni/"+ni(1))
+	w.eventually("the port is probed", func() bool { return w.status("port", "wan")["latencyMs"] != nil })
+
+	w.shell("fault fail net1 4s; fault drop-probes 15s; fault slow-disk 2s", "--write")
+	w.apply(uplinks("    mtu: 1400\n"))
+	w.eventually("the network says why it fails", func() bool {
+		return strings.Contains(fmt.Sprint(w.status("ni", ni(1))["error"]), "fault fail: injected by an operator")
+	})
+	w.eventually("the probes have no answers", func() bool {
+		loss, _ := w.status("port", "wan")["loss"].(float64)
+		return loss > 0
+	})
+	w.eventually("the network has its MTU", func() bool {
+		return strings.Contains(w.in("node", "ip", "link", "show", "es1"), "mtu 1400")
+	})
+	w.wait("ready", "ni/"+ni(1))
+	w.eventually("no fault lasts", func() bool {
+		return strings.Contains(w.shell("fault list", "--write"), "no fault lasts")
+	})
+	w.eventually("each end is an event", func() bool {
+		all := w.cli("events", "--kind", "shell", "-o", "json")
+		return strings.Contains(all, "fault fail ni/"+ni(1)+" ended by itself") &&
+			strings.Contains(all, "fault drop-probes ended by itself") &&
+			strings.Contains(all, "fault slow-disk ended by itself")
+	})
+}
+
 // A daemon that is frozen, killed or gone is described from outside, while the network works on; after its return the
 // shell works again.
 func TestAShellOfADaemonThatDoesNotAnswer(t *testing.T) {

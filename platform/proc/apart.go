@@ -164,9 +164,9 @@ func (s *Sockets) serve(listener int, r *Runner, a Apart) {
 // reply answers one request with a socket or an error. If the process that asked has ended, there is no answer to give.
 //
 // It adds the socket first and answers then. The kernel can do both at once (SECCOMP_ADDFD_FLAG_SEND), but if a signal
-// interrupts that, such as one by which Go's scheduler preempts, the helper's socket(2) returns 0: the descriptor of its
-// stdin. In two steps each can be repeated. A helper that is interrupted between them asks again and has one descriptor
-// more than it knows.
+// interrupts that, such as one by which Go's scheduler preempts, the helper's socket(2) returns 0, which is its stdin.
+// In two steps each can be repeated. A helper that is interrupted between them asks again and has one descriptor more
+// than it knows.
 func (s *Sockets) reply(listener int, r *Runner, a Apart, ask notification) {
 	domain, kind, protocol := int(int32(ask.args[0])), int(int32(ask.args[1])), int(int32(ask.args[2]))
 	err := error(unix.EPERM)
@@ -184,7 +184,8 @@ func (s *Sockets) reply(listener int, r *Runner, a Apart, ask notification) {
 			}
 			var theirs uintptr
 			if theirs, err = ioctl(listener, ioctlAddFD, unsafe.Pointer(&add)); err == nil {
-				_, _ = ioctl(listener, unix.SECCOMP_IOCTL_NOTIF_SEND, unsafe.Pointer(&answer{id: ask.id, val: int64(theirs)}))
+				done := answer{id: ask.id, val: int64(theirs)}
+				_, _ = ioctl(listener, unix.SECCOMP_IOCTL_NOTIF_SEND, unsafe.Pointer(&done))
 				return
 			}
 		}
