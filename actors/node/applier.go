@@ -102,16 +102,17 @@ func (a *applier) Receive(c actor.Context) {
 		c.Send(c.Parent(), a.observeOwned())
 	case applyRequest:
 		began := time.Now()
-		a.d.census.Step(shellproto.TraceItem{Depth: 1, Where: a.where(), What: "compares with the host",
-			Network: a.owner.Name})
+		a.trace(func() shellproto.TraceItem { return shellproto.TraceItem{Depth: 1, What: "compares with the host"} })
 		span := a.startSpan()
 		result := a.apply(msg, func(op netstate.Op) {
 			a.d.census.Doing(c.Self().Id, op.String())
 			c.Send(c.Parent(), opStarted{msg.seq, op.String(), time.Now()})
 		})
 		endSpan(span, result)
-		a.d.census.Step(shellproto.TraceItem{Depth: 1, Where: a.where(), Network: a.owner.Name, Took: time.Since(began),
-			What: fmt.Sprintf("ops done: %d", len(result.done)), Error: firstFailure(result)})
+		a.trace(func() shellproto.TraceItem {
+			return shellproto.TraceItem{Depth: 1, Took: time.Since(began), Error: firstFailure(result),
+				What: fmt.Sprintf("ops done: %d", len(result.done))}
+		})
 		a.d.work.Reconciled(time.Since(began), len(result.done) > 0, result.err != "" || len(result.failures) > 0)
 		a.endConnections()
 		c.Send(c.Parent(), result)
@@ -246,7 +247,13 @@ func (a *applier) do(op netstate.Op, starting func(netstate.Op)) error {
 	defer cancel()
 	began := time.Now()
 	err := a.d.host.Do(ctx, a.owner, op)
-	a.traceOp(op, time.Since(began), err)
+	a.trace(func() shellproto.TraceItem {
+		i := shellproto.TraceItem{Depth: 2, What: op.String(), Took: time.Since(began)}
+		if err != nil {
+			i.Error = err.Error()
+		}
+		return i
+	})
 	if span.On() {
 		span.Set("edgespan.op", string(op.Verb)+" "+string(op.Kind))
 		span.Set("edgespan.objects", op.Objects())
@@ -255,24 +262,17 @@ func (a *applier) do(op netstate.Op, starting func(netstate.Op)) error {
 	return err
 }
 
-// traceOp shows an op to debug shells.
-func (a *applier) traceOp(op netstate.Op, took time.Duration, err error) {
+// trace shows a step to debug shells. Without any it is not described.
+func (a *applier) trace(step func() shellproto.TraceItem) {
 	if !a.d.census.IsTraced() {
 		return
 	}
-	i := shellproto.TraceItem{Depth: 2, Where: a.where(), What: op.String(), Took: took, Network: a.owner.Name}
-	if err != nil {
-		i.Error = err.Error()
+	i := step()
+	i.Network, i.Where = a.owner.Name, a.owner.Name
+	if a.owner.Number > 0 {
+		i.Where = "ni/" + a.owner.Name
 	}
 	a.d.census.Step(i)
-}
-
-// where returns the object that the applier writes for.
-func (a *applier) where() string {
-	if a.owner.Number > 0 {
-		return "ni/" + a.owner.Name
-	}
-	return a.owner.Name
 }
 
 // startSpan starts the span of an apply, if a config with a trace is being applied.

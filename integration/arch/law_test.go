@@ -170,7 +170,8 @@ var mayImport = map[string][]string{
 	},
 	"actors/node/console": {"actors/node/api", "actors/node/census", "pubsub/shellproto", "config/httpapi/nodeapi",
 		"config/layers/redact", "config/layers/redact/plain", "pubsub", "pubsub/loglevel"},
-	"actors/node/census": {"pubsub/shellproto", "actors/supervise", "config/httpapi/nodeapi", "config/layers/redact/plain"},
+	"actors/node/census": {"pubsub/shellproto", "pubsub/ratelimit", "actors/supervise", "config/httpapi/nodeapi",
+		"config/layers/redact/plain"},
 	"actors/node/metrics": {
 		"appnet", "config/httpapi/metrics", "netinst", "netinst/hits", "netinst/netstate", "netinst/probe",
 		"netinst/watched",

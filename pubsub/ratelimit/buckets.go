@@ -1,6 +1,5 @@
 // Package ratelimit owns the token buckets of many callers: one golang.org/x/time/rate.Limiter per name, up to a
-// maximum number of names. A caller that needs a single bucket uses a rate.Limiter directly. It never waits, and reads
-// no clock.
+// maximum number of names. A single one is a Bucket. It never waits, and reads no clock.
 package ratelimit
 
 import (
@@ -110,3 +109,20 @@ func (b *Buckets) forget(now time.Time) {
 		clear(b.have)
 	}
 }
+
+// Bucket is a token bucket by itself.
+type Bucket struct{ l *rate.Limiter }
+
+// NewBucket returns a full bucket.
+func NewBucket(perSecond float64, burst int) Bucket {
+	return Bucket{rate.NewLimiter(rate.Limit(perSecond), max(1, burst))}
+}
+
+// Set changes what the bucket holds and how fast it is refilled.
+func (b Bucket) Set(perSecond float64, burst int, now time.Time) {
+	b.l.SetLimitAt(now, rate.Limit(perSecond))
+	b.l.SetBurstAt(now, max(1, burst))
+}
+
+// Allow takes a token, if there is one.
+func (b Bucket) Allow(now time.Time) bool { return b.l.AllowN(now, 1) }

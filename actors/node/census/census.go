@@ -3,13 +3,13 @@ package census
 import (
 	"reflect"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
 
 	"edgespan/actors/supervise"
 	"edgespan/config/httpapi/nodeapi"
+	"edgespan/pubsub/ratelimit"
 	"edgespan/pubsub/shellproto"
 )
 
@@ -17,14 +17,16 @@ import (
 type Census struct {
 	mu     sync.Mutex
 	actors map[string]*entry
-	taps   atomic.Pointer[[]*Tap] // nil: nobody follows messages
-	asks   *rate                  // of Ask
-	traces traces
-	Mask   func(string) string // replaces secrets in a text; nil: nothing is masked but by name
+	taps   readers[shellproto.TailItem]  // by actor
+	traces readers[shellproto.TraceItem] // by network, "" for all
+	asks   ratelimit.Bucket              // of Ask
+	Mask   func(string) string           // replaces secrets in a text; nil: nothing is masked but by name
 }
 
 // New returns an empty census.
-func New() *Census { return &Census{actors: map[string]*entry{}, asks: newRate(askRate, askBurst)} }
+func New() *Census {
+	return &Census{actors: map[string]*entry{}, asks: ratelimit.NewBucket(askRate, askBurst)}
+}
 
 // entry is one actor. Its incarnations have one mailbox.
 type entry struct {
@@ -60,13 +62,17 @@ func (s *Census) Crashed(id string, times int, why string, restarts time.Duratio
 
 // Waiting returns how many messages wait for an actor.
 func (s *Census) Waiting(id string) int {
-	s.mu.Lock()
-	e := s.actors[id]
-	s.mu.Unlock()
-	if e == nil {
-		return 0
+	if e := s.find(id); e != nil {
+		return e.box.waiting()
 	}
-	return e.box.waiting()
+	return 0
+}
+
+// find returns an actor, nil if there is none of that name.
+func (s *Census) find(id string) *entry {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.actors[id]
 }
 
 // Len returns how many actors there are.
@@ -122,6 +128,15 @@ func (s *Census) Activities() []Activity {
 	return out
 }
 
+// Activity returns what one actor does now, false if there is none of that name.
+func (s *Census) Activity(id string) (Activity, bool) {
+	e := s.find(id)
+	if e == nil {
+		return Activity{}, false
+	}
+	return e.activity(time.Now()), true
+}
+
 // status returns the state of an actor with what it does now.
 func (e *entry) status() nodeapi.ActorStatus {
 	e.mu.Lock()
@@ -148,9 +163,7 @@ func (e *entry) activity(now time.Time) Activity {
 
 // Doing records what an actor does for the message that it handles, such as an operation on the host.
 func (s *Census) Doing(id, what string) {
-	s.mu.Lock()
-	e := s.actors[id]
-	s.mu.Unlock()
+	e := s.find(id)
 	if e == nil {
 		return
 	}
@@ -161,9 +174,7 @@ func (s *Census) Doing(id, what string) {
 
 // Down returns an actor that waits for its restart.
 func (s *Census) Down(id string) (nodeapi.ActorStatus, bool) {
-	s.mu.Lock()
-	e := s.actors[id]
-	s.mu.Unlock()
+	e := s.find(id)
 	if e == nil {
 		return nodeapi.ActorStatus{}, false
 	}
@@ -241,7 +252,7 @@ func (s *Census) handle(e *entry, next actor.ReceiverFunc, c actor.ReceiverConte
 	e.mu.Unlock()
 	taps := s.taps.Load()
 	if taps != nil {
-		show(*taps, c.Self().Id, shellproto.In, env.Message)
+		s.show(*taps, c.Self().Id, shellproto.In, env.Message)
 	}
 	next(c, env)
 	e.mu.Lock()

@@ -40,13 +40,11 @@ var (
 // with secrets masked. An actor that handles a message answers after it; the error of one that does not answer in time
 // says what it does.
 func (s *Census) Ask(ctx context.Context, system *actor.ActorSystem, id string, size int) (any, error) {
-	s.mu.Lock()
-	e := s.actors[id]
-	s.mu.Unlock()
+	e := s.find(id)
 	switch {
 	case e == nil:
 		return nil, ErrUnknown
-	case !s.asks.admit():
+	case !s.asks.Allow(time.Now()):
 		return nil, ErrBusy
 	}
 	q := question{size, s.Masked, make(chan any, 1)}
@@ -67,10 +65,7 @@ func (s *Census) Ask(ctx context.Context, system *actor.ActorSystem, id string, 
 
 // Crash makes an actor crash, as if by a defect. One without which the process ends is left alone.
 func (s *Census) Crash(system *actor.ActorSystem, id, why string) error {
-	s.mu.Lock()
-	e := s.actors[id]
-	s.mu.Unlock()
-	switch {
+	switch e := s.find(id); {
 	case e == nil:
 		return ErrUnknown
 	case e.vital:

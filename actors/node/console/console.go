@@ -60,8 +60,8 @@ const (
 	maxStreams = 64
 	// streamed is how many items of a stream wait between the actors and the shell.
 	streamed = 256
-	// together is how long the first of several items waits for others.
-	together = 50 * time.Millisecond
+	// gathering is how long the first of several items waits for others.
+	gathering = 50 * time.Millisecond
 	// askTimeout is how long an actor may take to show its state.
 	askTimeout = 2 * time.Second
 	// stateLimit is the longest state in octets that is sent, and stateSizes the sizes that are tried for it.
@@ -245,10 +245,8 @@ func (c *Console) inspect(ctx context.Context, name string, emit shellproto.Emit
 		return err
 	}
 	var out shellproto.Inspection
-	for _, a := range c.Census.Activities() {
-		if a.ID == id {
-			out.Actor = shown(a)
-		}
+	if a, there := c.Census.Activity(id); there {
+		out.Actor = shown(a)
 	}
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
@@ -310,20 +308,19 @@ func stream[T any](ctx context.Context, emit shellproto.Emit, follow func(add fu
 		case <-ctx.Done():
 			return ctx.Err()
 		case first := <-items:
+			together := []T{first}
 			// To wake the shell for each item would cost more than the items.
 			select {
 			case <-ctx.Done():
 				return ctx.Err()
-			case <-time.After(together):
+			case <-time.After(gathering):
 			}
-			for i, more := first, true; more; {
+			for len(items) > 0 { // only this goroutine receives them
+				together = append(together, <-items)
+			}
+			for _, i := range together {
 				if err := emit(i, dropped()+lost.Swap(0)); err != nil {
 					return err
-				}
-				select {
-				case i = <-items:
-				default:
-					more = false
 				}
 			}
 		}

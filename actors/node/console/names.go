@@ -56,9 +56,8 @@ func (c *Console) network(name string) (id string, number int, err error) {
 
 // actor finds an actor by its path, with or without "router/", or that of a network or an app by its display name.
 func (c *Console) actor(name string) (string, error) {
-	ids := c.actors()
 	for _, id := range []string{name, "router/" + name, "router/" + c.byName(name)} {
-		if slices.Contains(ids, id) {
+		if _, there := c.Census.Activity(id); there {
 			return id, nil
 		}
 	}
