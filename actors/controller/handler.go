@@ -1,7 +1,6 @@
 package controller
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -238,7 +237,7 @@ func (r *relayReader) endLine(ctx context.Context, w io.Writer, why error) error
 	if err != nil {
 		return err
 	}
-	_, err = io.Copy(w, bytes.NewReader(append(append([]byte{'\n'}, text...), '\n')))
+	_, err = fmt.Fprintf(w, "\n%s\n", text)
 	return err
 }
 

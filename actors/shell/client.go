@@ -46,7 +46,7 @@ type Session struct {
 // pending is a request that waits for frames.
 type pending struct {
 	frames chan shellproto.Frame
-	done   chan struct{} // closed when nobody reads them any more
+	done   chan struct{} // closed when they are no longer read
 }
 
 // Dial connects to the daemon that listens on a Unix socket. Its error wraps ErrUnreachable if none answers before ctx

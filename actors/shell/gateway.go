@@ -6,11 +6,14 @@ import (
 	"errors"
 	"fmt"
 	"runtime/debug"
+	"strconv"
 	"sync/atomic"
+	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
 	"go.uber.org/zap"
 
+	"edgespan/pubsub/ratelimit"
 	"edgespan/pubsub/shellproto"
 )
 
@@ -23,7 +26,9 @@ type gateway struct {
 	who  shellproto.Who
 	log  *zap.Logger
 	out  *queue
-	ctx  context.Context //nolint:containedctx // ends with the connection
+	// refusals bounds what is logged of refused commands, for all shells of a user.
+	refusals *ratelimit.Buckets
+	ctx      context.Context //nolint:containedctx // ends with the connection
 
 	last  uint64 // ID of the last request
 	under map[uint64]context.CancelFunc
@@ -83,7 +88,7 @@ func (g *gateway) admit(r shellproto.Request) error {
 		return shellproto.Failf(shellproto.ExitError, "%d commands are under way: end one first", maxUnderWay)
 	}
 	err := r.Permit(g.who)
-	if err != nil && r.Write {
+	if err != nil && r.Write && g.refusals.Allow(strconv.FormatUint(uint64(g.who.UID), 10), time.Now()) == 0 {
 		g.log.Warn("command refused", zap.String("op", r.Op), zap.Stringer("by", g.who), zap.Error(err))
 	}
 	return err

@@ -19,6 +19,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"edgespan/actors/supervise"
+	"edgespan/pubsub/ratelimit"
 	"edgespan/pubsub/shellproto"
 )
 
@@ -31,6 +32,9 @@ const (
 	silence        = 10 * time.Second // after which a connection without a shell is closed
 	bufferSize     = 4 << 10          // of a connection, each way
 	pidBuckets     = 1
+	// What is logged of refused commands, for each user: a person is heard, a program that fills the log is not.
+	refusalRate  = 0.1
+	refusalBurst = 5
 )
 
 // Server serves shells.
@@ -42,15 +46,17 @@ type Server struct {
 
 	remote.UnimplementedRemotingServer // refuses calls other than the one stream
 
-	system *actor.ActorSystem
-	mu     sync.Mutex
-	shells int
-	last   uint64
+	system   *actor.ActorSystem
+	refusals *ratelimit.Buckets
+	mu       sync.Mutex
+	shells   int
+	last     uint64
 }
 
 // Serve serves shells on a listener until ctx ends, which is no error. It closes the listener.
 func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	s.system = supervise.System(s.Log, pidBuckets)
+	s.refusals = ratelimit.NewBuckets(refusalRate, refusalBurst)
 	defer s.system.Shutdown()
 	g := grpc.NewServer(grpc.Creds(kernel{identify: s.Identify}), grpc.MaxRecvMsgSize(maxRequest),
 		grpc.MaxConcurrentStreams(1), grpc.ReadBufferSize(bufferSize), grpc.WriteBufferSize(bufferSize),
@@ -109,7 +115,7 @@ func (s *Server) Receive(stream grpc.BidiStreamingServer[remote.RemoteMessage, r
 		return err
 	}
 	ctx, cancel := context.WithCancelCause(stream.Context())
-	g := &gateway{node: s.Node, who: who.Who, log: s.Log, out: newQueue(), ctx: ctx}
+	g := &gateway{node: s.Node, who: who.Who, log: s.Log, out: newQueue(), refusals: s.refusals, ctx: ctx}
 	pid, err := s.system.Root.SpawnNamed(actor.PropsFromProducer(func() actor.Actor { return g }, supervise.Mailbox(),
 		actor.WithReceiverMiddleware(supervise.Lifecycle(s.Log))), fmt.Sprintf("%s-%d", gatewayName, number))
 	sending := make(chan struct{})

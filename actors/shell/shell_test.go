@@ -20,6 +20,7 @@ import (
 	"github.com/asynkron/protoactor-go/actor"
 	"github.com/asynkron/protoactor-go/remote"
 	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials/insecure"
@@ -83,6 +84,11 @@ type place struct {
 
 func serve(t *testing.T) *place {
 	t.Helper()
+	return serveLogged(t, zap.NewNop())
+}
+
+func serveLogged(t *testing.T, log *zap.Logger) *place {
+	t.Helper()
 	// A short path: that of a socket has at most 107 octets.
 	dir, err := os.MkdirTemp("", "shell")
 	if err != nil {
@@ -96,7 +102,7 @@ func serve(t *testing.T) *place {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	p.stop = cancel
-	p.server = &Server{Node: p.node, Log: zap.NewNop(),
+	p.server = &Server{Node: p.node, Log: log,
 		Identify: func(net.Conn) (shellproto.Who, error) {
 			return shellproto.Who{UID: 7, PID: 8, Admin: p.admin.Load()}, nil
 		}}
@@ -264,7 +270,7 @@ func TestAShellHasABoundOnWhatIsUnderWay(t *testing.T) {
 
 // A shell that does not read loses items of its streams, which are counted, and costs the daemon a bounded amount. Others
 // are served as ever.
-func TestASlowReaderLosesItemsAndNobodyElseDoes(t *testing.T) {
+func TestASlowReaderAloneLosesItems(t *testing.T) {
 	p := serve(t)
 	slow, other := p.dial(), p.dial()
 	blocked, first := make(chan struct{}), make(chan struct{}, 1)
@@ -569,4 +575,24 @@ func FuzzUnpack(f *testing.F) {
 			t.Errorf("%q became %+v", data, all)
 		}
 	})
+}
+
+// A member who may only read could fill the log, and with it a disk, by commands that are refused.
+func TestRefusedCommandsFillNoLog(t *testing.T) {
+	core, logged := observer.New(zap.WarnLevel)
+	p := serveLogged(t, zap.New(core))
+	p.admin.Store(false)
+	for range 3 { // other shells of the same user have no share of their own
+		s := p.dial()
+		for range 200 {
+			var end shellproto.Frame
+			if err := s.Do(t.Context(), shellproto.Request{Op: "restart", Args: []string{"monitor"}, Write: true},
+				func(f shellproto.Frame) error { end = f; return nil }); err != nil || end.Exit != shellproto.ExitPermission {
+				t.Fatalf("a reader restarts an actor: %+v, %v", end, err)
+			}
+		}
+	}
+	if n := logged.FilterMessage("command refused").Len(); n < 1 || n > refusalBurst+10 {
+		t.Errorf("%d lines of 600 refused commands", n)
+	}
 }

@@ -182,7 +182,7 @@ var mayImport = map[string][]string{
 		"config/fleet/topology", "config/httpapi/fleetapi", "config/nodeconf/action",
 		"config/nodeconf/commitconfirm", "pubsub/trace",
 	},
-	"actors/shell":     {"pubsub/shellproto", "actors/supervise"},
+	"actors/shell":     {"pubsub/shellproto", "pubsub/ratelimit", "actors/supervise"},
 	"actors/supervise": {"pubsub/backoff", "pubsub/trace"},
 
 	// The platform obeys: it knows the vocabulary of host state, of stores and links, and itself.

@@ -105,12 +105,18 @@ func (r *reader) text() string {
 	return r.out.String()
 }
 
+// command returns a command of this node's daemon, not started.
+func (w *world) command(name string, args ...string) *exec.Cmd {
+	cmd := exec.Command(name, args...)
+	cmd.Env = append(os.Environ(), "EDGESPAN_SOCKET="+w.Socket())
+	return cmd
+}
+
 // stream starts a command that keeps running until an interrupt at the end of the test ends it.
 func (w *world) stream(args ...string) *reader {
 	w.Helper()
 	r := &reader{}
-	cmd := exec.Command(w.Binary, args...)
-	cmd.Env = append(os.Environ(), "EDGESPAN_SOCKET="+w.Socket())
+	cmd := w.command(w.Binary, args...)
 	cmd.Stdout, cmd.Stderr = r, r
 	if err := cmd.Start(); err != nil {
 		w.Fatal(err)

@@ -100,8 +100,7 @@ func TestAFaultEndsThoughItsShellIsKilled(t *testing.T) {
 		t.Errorf("without --write: %s", said)
 	}
 	// The shell goes on with a stream and dies with it.
-	cmd := exec.Command(w.Binary, "shell", "--write", "-c", "fault hang "+ni(1)+" 6s; events")
-	cmd.Env = append(os.Environ(), "EDGESPAN_SOCKET="+w.Socket())
+	cmd := w.command(w.Binary, "shell", "--write", "-c", "fault hang "+ni(1)+" 6s; events")
 	out := &reader{}
 	cmd.Stdout, cmd.Stderr = out, out
 	if err := cmd.Start(); err != nil {
@@ -197,8 +196,7 @@ func TestAShellOfADaemonThatDoesNotAnswer(t *testing.T) {
 	if err := syscall.Kill(pid, syscall.SIGCONT); err != nil {
 		t.Fatal(err)
 	}
-	trace := exec.Command(w.Binary, "shell", "-c", "trace")
-	trace.Env = append(os.Environ(), "EDGESPAN_SOCKET="+w.Socket())
+	trace := w.command(w.Binary, "shell", "-c", "trace")
 	var gone bytes.Buffer
 	trace.Stderr = &gone
 	w.eventually("the daemon answers", func() bool {
@@ -235,8 +233,7 @@ func TestKillsAtEveryStepOfAShell(t *testing.T) {
 	steps := []string{"tree", "inspect monitor", "watch network-instance-status", "trace", "tail monitor", "events",
 		"reconcile net1; trace", "fault drop-probes 1s; tail monitor"}
 	start := func(commands string) (*exec.Cmd, *reader) {
-		cmd := exec.Command(w.Binary, "shell", "--write", "-c", commands)
-		cmd.Env = append(os.Environ(), "EDGESPAN_SOCKET="+w.Socket())
+		cmd := w.command(w.Binary, "shell", "--write", "-c", commands)
 		said := &reader{}
 		cmd.Stdout, cmd.Stderr = said, said
 		if err := cmd.Start(); err != nil {
@@ -329,8 +326,7 @@ func TestAShellOfAnotherUser(t *testing.T) {
 	}
 	as := func(groups string, args ...string) string {
 		argv := append([]string{"--reuid=65534", "--regid=65534", groups, w.Binary, "shell"}, args...)
-		cmd := exec.Command("setpriv", argv...)
-		cmd.Env = append(os.Environ(), "EDGESPAN_SOCKET="+w.Socket())
+		cmd := w.command("setpriv", argv...)
 		out, err := cmd.CombinedOutput()
 		return fmt.Sprintf("%s%v", out, err)
 	}

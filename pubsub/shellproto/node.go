@@ -22,7 +22,7 @@ func (w Who) String() string {
 }
 
 // Emit passes one answer on. Of a stream it drops the answer if the shell reads too slowly, otherwise it waits.
-// dropped is how many others the node has left out itself. An error means that nobody wants more.
+// dropped is how many others the node has left out itself. An error means that no more is wanted.
 type Emit func(answer any, dropped uint64) error
 
 // Node answers requests.

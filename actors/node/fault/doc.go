@@ -2,6 +2,6 @@
 // network that hang or fail, probes that nothing answers, a slow disk. They sit between the actors and the platform,
 // where the weather is.
 //
-// It never lets a fault outlive its time, whoever injected it, and a daemon that was started without faults has none of
-// this code on its way.
+// It never lets a fault outlive its time, and a daemon that was started without faults has none of this code on its
+// way.
 package fault

@@ -62,13 +62,13 @@ func (f *Faults) Kinds() map[string]bool { return maps.Clone(kinds) }
 // Inject begins a fault that ends by itself. One that lasts already lasts as long as it is asked for now.
 func (f *Faults) Inject(kind, network string, lasts time.Duration) error {
 	if lasts < MinLasts || lasts > MaxLasts {
-		return fmt.Errorf("duration %v: must be from %v to %v", lasts, MinLasts, MaxLasts)
+		return fmt.Errorf("duration %v: out of range: must be from %v to %v", lasts, MinLasts, MaxLasts)
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	k := key{kind, network}
 	if f.lasts[k] == nil && len(f.lasts) >= maxFaults {
-		return fmt.Errorf("%d faults last: at most %d", len(f.lasts), maxFaults)
+		return fmt.Errorf("%d faults last: too many: must be at most %d", len(f.lasts), maxFaults)
 	}
 	f.end(k)
 	if f.lasts == nil {

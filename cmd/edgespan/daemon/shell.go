@@ -35,10 +35,6 @@ func serveShells(ctx context.Context, control string, n shellproto.Node, log *za
 		log.Error("no debug shells", zap.Error(err))
 		return
 	}
-	own, err := os.Lstat(path)
-	if err != nil {
-		log.Error("no debug shells", zap.Error(err))
-	}
 	for _, group := range []string{readGroup, shellproto.AdminGroup} {
 		if gid, ok := daemon.GroupID(group); ok {
 			if err := os.Chown(path, -1, gid); err != nil {
@@ -51,10 +47,7 @@ func serveShells(ctx context.Context, control string, n shellproto.Node, log *za
 	if err := s.Serve(ctx, l); err != nil {
 		log.Error("debug shells ended", zap.Error(err))
 	}
-	// A successor may have put its own socket there meanwhile: keep that one.
-	if now, err := os.Lstat(path); err == nil && own != nil && os.SameFile(own, now) {
-		_ = os.Remove(path) // the next start replaces it
-	}
+	_ = l.Remove() // the next start replaces it
 }
 
 // identify returns the user at the other end.
@@ -74,7 +67,7 @@ func (n *node) Shell(levels *loglevel.Levels) shellproto.Node {
 	return n.Console(levels, n.faults)
 }
 
-// withFaults returns the host and the journal for the actors, on which faults may happen if they are allowed.
+// withFaults returns the host and the journal for the actors, on which faults may happen with --allow-faults.
 func (n *node) withFaults(o nodeOptions, log *zap.Logger) (tree.Host, pubsub.Journal) {
 	if !o.AllowFaults {
 		return n.host, n.journal

@@ -16,6 +16,7 @@ import (
 	xterm "golang.org/x/term"
 
 	"edgespan/cmd/term"
+	"edgespan/platform/tty"
 	"edgespan/pubsub/shellproto"
 )
 
@@ -86,7 +87,7 @@ func readLine(in, out *os.File, screen *xterm.Terminal) (string, error) {
 		return "", err
 	}
 	defer func() { _ = xterm.Restore(int(in.Fd()), before) }()
-	if width, height, err := xterm.GetSize(int(out.Fd())); err == nil && width > 0 {
+	if width, height, ok := tty.Size(out); ok && width > 0 {
 		_ = screen.SetSize(width, height) // its error is that of writing
 	}
 	return screen.ReadLine()
@@ -203,7 +204,11 @@ func (e *editor) choices(next Next) []string {
 // quoteWord returns a word as it must be typed.
 func quoteWord(word string) string {
 	if strings.ContainsAny(word, " \t;#'\"") {
-		return "'" + strings.ReplaceAll(word, "'", "") + "'"
+		quote := "'"
+		if strings.Contains(word, quote) {
+			quote = `"` // a name has no control characters and not both quotes, or it can't be typed
+		}
+		return quote + word + quote
 	}
 	return word
 }

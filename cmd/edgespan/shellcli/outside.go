@@ -43,6 +43,11 @@ func unreachable(a *reach.App, err error, stack bool) error {
 		a.Printf("journal: %s", lastWritten(d.StateDir, time.Now()))
 	}
 	a.Printf("data plane: %s", standing())
+	if pid > 0 && lacksShell(a) {
+		a.Printf("next: this daemon has no debug shell: its release is older, or its log (%s) says why; "+
+			"'edgespan get' asks it", logOf(d))
+		return term.WithClass(term.ExitUnreachable, err) // it may be well: --stack would end it
+	}
 	a.Printf("next: %s", advice(pid))
 	if stack && pid > 0 {
 		if err := syscall.Kill(pid, syscall.SIGQUIT); err != nil {
@@ -51,6 +56,12 @@ func unreachable(a *reach.App, err error, stack bool) error {
 		a.Printf("process %d ends and writes what its goroutines do to its log: %s", pid, logOf(d))
 	}
 	return term.WithClass(term.ExitUnreachable, err)
+}
+
+// lacksShell reports whether the daemon has made no socket for shells: a frozen one has.
+func lacksShell(a *reach.App) bool {
+	_, err := os.Lstat(reach.ShellSocket(a.SocketPath()))
+	return errors.Is(err, fs.ErrNotExist)
 }
 
 func advice(pid int) string {

@@ -15,7 +15,7 @@ import (
 	"edgespan/pubsub/shellproto"
 )
 
-// maxItem is the longest text of one item, in characters: a longer one is cut, since nobody reads it as it passes.
+// maxItem is the longest text of one item, in characters: a longer one is cut, as it passes too fast to be read.
 const maxItem = 400
 
 // render prints one answer for people.

@@ -18,6 +18,7 @@ import (
 	"edgespan/cmd/edgespan/clitest"
 	"edgespan/cmd/edgespan/reach"
 	"edgespan/cmd/term"
+	"edgespan/platform/support"
 	"edgespan/pubsub/shellproto"
 )
 
@@ -203,5 +204,22 @@ func TestWithoutADaemonWhatIsKnownFromOutsideIsSaid(t *testing.T) {
 		"tree\nnope", "shell", "--run-dir", p.dir)
 	if script.Code != term.ExitUsage || !strings.Contains(script.Err, `command: invalid value "nope"`) {
 		t.Errorf("a script with a mistake: %+v", script)
+	}
+}
+
+// The daemon of an older release may be well: it is not ended for want of a socket that it never had. The daemon of
+// this test is the test itself, which a SIGQUIT would end.
+func TestADaemonWithoutShellsIsNotEnded(t *testing.T) {
+	p := &place{T: t, dir: clitest.Scratch(t)}
+	socket := filepath.Join(p.dir, "edgespan.sock")
+	if err := support.WriteDaemon(support.Daemon{Version: "0.9.0", RunDir: p.dir, Socket: socket,
+		StateDir: t.TempDir()}); err != nil {
+		t.Fatal(err)
+	}
+	said := clitest.Run(t, clitest.RootOf(func(a *reach.App) []*cobra.Command { return []*cobra.Command{New(a)} }), nil, "",
+		"shell", "--stack", "--run-dir", p.dir, "-c", "tree")
+	if said.Code != term.ExitUnreachable || !strings.Contains(said.Err, "version 0.9.0") ||
+		!strings.Contains(said.Err, "this daemon has no debug shell") || strings.Contains(said.Err, "'edgespan shell --stack'") {
+		t.Errorf("%+v", said)
 	}
 }

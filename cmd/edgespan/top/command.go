@@ -139,7 +139,7 @@ func follow(ctx context.Context, a *reach.App, c *nodeapi.Client, o options, key
 			m.Add(sample)
 			next.Reset(o.interval)
 		case t := <-texts:
-			if s.IsWaiting() { // nobody has gone back meanwhile
+			if s.IsWaiting() { // the person has not gone back meanwhile
 				s.Show(t)
 			}
 		case key, open := <-keys:

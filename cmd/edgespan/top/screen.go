@@ -77,14 +77,6 @@ func (s *Screen) Key(key rune, m *Model) Ask {
 	switch key {
 	case 'q', 3, 4: // Ctrl-C and Ctrl-D in raw mode
 		return Ask{Quit: true}
-	case KeyUp, 'k':
-		s.row--
-	case KeyDown, 'j':
-		s.row++
-	case KeyPageUp:
-		s.row -= 10
-	case KeyPageDown:
-		s.row += 10
 	case KeyTab:
 		s.focus, s.row = (s.focus+1)%len(sections), 0
 	case '/':
@@ -102,7 +94,7 @@ func (s *Screen) Key(key rune, m *Model) Ask {
 			return Ask{Kind: sections[s.focus].kind, ID: rows[s.at(rows)].id, Events: key == 'e'}
 		}
 	}
-	s.row = min(max(s.row, 0), max(0, len(s.sections(m, true)[s.focus].rows)-1))
+	s.row = min(max(s.row+move(key), 0), max(0, len(s.sections(m, true)[s.focus].rows)-1))
 	return Ask{}
 }
 
@@ -130,16 +122,24 @@ func (s *Screen) keyInText(key rune) Ask {
 		s.text = nil
 	case 3, 4:
 		return Ask{Quit: true}
-	case KeyUp, 'k':
-		s.offset--
-	case KeyDown, 'j':
-		s.offset++
-	case KeyPageUp:
-		s.offset -= 10
-	case KeyPageDown:
-		s.offset += 10
 	}
+	s.offset += move(key)
 	return Ask{}
+}
+
+// move returns how many lines down a key moves.
+func move(key rune) int {
+	switch key {
+	case KeyUp, 'k':
+		return -1
+	case KeyDown, 'j':
+		return 1
+	case KeyPageUp:
+		return -10
+	case KeyPageDown:
+		return 10
+	}
+	return 0
 }
 
 // sections returns those of a model as the person wants them.

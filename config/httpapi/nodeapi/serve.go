@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net"
 	"net/http"
 	"os"
@@ -48,10 +49,6 @@ func Serve(ctx context.Context, socketPath string, h http.Handler) error {
 		IdleTimeout:       2 * time.Minute,
 		MaxHeaderBytes:    64 << 10,
 	}
-	own, err := os.Lstat(socketPath)
-	if err != nil {
-		return errors.Join(fmt.Errorf("listen on %s: %w", socketPath, err), l.Close())
-	}
 	srv.RegisterOnShutdown(endStreams)
 	ended := make(chan error, 1)
 	go func() { ended <- srv.Serve(l) }()
@@ -67,11 +64,7 @@ func Serve(ctx context.Context, socketPath string, h http.Handler) error {
 			err = errors.Join(err, served)
 		}
 	}
-	// A successor may have put its own socket there meanwhile: keep that one.
-	if now, statErr := os.Lstat(socketPath); statErr == nil && os.SameFile(own, now) {
-		err = errors.Join(err, os.Remove(socketPath))
-	}
-	if err != nil {
+	if err = errors.Join(err, l.Remove()); err != nil {
 		return fmt.Errorf("serve on %s: %w", socketPath, err)
 	}
 	return nil
@@ -107,7 +100,7 @@ func callerOf(ctx context.Context) string {
 // Listen creates a Unix socket of mode 0660: under another name, which it changes once the mode is set, so that no
 // socket with a wrong mode can ever be connected to, and a stale one is replaced atomically. If a daemon answers on it,
 // Listen returns ErrConflict and does not touch it.
-func Listen(ctx context.Context, socketPath string) (net.Listener, error) {
+func Listen(ctx context.Context, socketPath string) (*Socket, error) {
 	if len(socketPath) > maxSocketPath {
 		return nil, fmt.Errorf("path too long (%d octets): must be at most %d", len(socketPath), maxSocketPath)
 	}
@@ -133,14 +126,33 @@ func Listen(ctx context.Context, socketPath string) (net.Listener, error) {
 		return nil, err
 	}
 	l.(*net.UnixListener).SetUnlinkOnClose(false) // its first name is gone after the rename
+	s := &Socket{Listener: l, path: socketPath}
 	err = os.Chmod(fresh, 0o660)
+	if err == nil {
+		s.own, err = os.Lstat(fresh)
+	}
 	if err == nil {
 		err = os.Rename(fresh, socketPath)
 	}
 	if err != nil {
 		return nil, errors.Join(err, l.Close(), os.Remove(fresh))
 	}
-	return l, nil
+	return s, nil
+}
+
+// Socket is a Unix socket that Listen has created.
+type Socket struct {
+	net.Listener
+	path string
+	own  fs.FileInfo
+}
+
+// Remove removes the file of a closed socket, unless a successor has put its own there meanwhile.
+func (s *Socket) Remove() error {
+	if now, err := os.Lstat(s.path); err != nil || !os.SameFile(s.own, now) {
+		return nil //nolint:nilerr // it is gone
+	}
+	return os.Remove(s.path)
 }
 
 // mayReplace returns why the file at socketPath must not be replaced: it is no socket, or a daemon answers on it.
