@@ -24,7 +24,7 @@ for user in edgespan-dns edgespan-vpn; do
 		useradd --system --user-group --no-create-home --home-dir /nonexistent --shell /usr/sbin/nologin "$user"
 	fi
 done
-# Whose members may attach a debug shell, and change something with it (docs/shell.md). They have no members at first.
+# The groups whose members may attach a debug shell, and change something with it (docs/shell.md). Both begin empty.
 for group in edgespan edgespan-admin; do
 	if [ "$(id -u)" = 0 ] && ! getent group "$group" >/dev/null 2>&1 && command -v groupadd >/dev/null 2>&1; then
 		groupadd --system "$group"

@@ -6,14 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"runtime/debug"
-	"strconv"
 	"sync/atomic"
 	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
 	"go.uber.org/zap"
 
-	"edgespan/pubsub/ratelimit"
 	"edgespan/pubsub/shellproto"
 )
 
@@ -26,9 +24,9 @@ type gateway struct {
 	who  shellproto.Who
 	log  *zap.Logger
 	out  *queue
-	// refusals bounds what is logged of refused commands, for all shells of a user.
-	refusals *ratelimit.Buckets
-	ctx      context.Context //nolint:containedctx // ends with the connection
+	ctx  context.Context //nolint:containedctx // ends with the connection
+
+	refusals *refusals // of all shells
 
 	last  uint64 // ID of the last request
 	under map[uint64]context.CancelFunc
@@ -88,8 +86,8 @@ func (g *gateway) admit(r shellproto.Request) error {
 		return shellproto.Failf(shellproto.ExitError, "%d commands are under way: end one first", maxUnderWay)
 	}
 	err := r.Permit(g.who)
-	if err != nil && r.Write && g.refusals.Allow(strconv.FormatUint(uint64(g.who.UID), 10), time.Now()) == 0 {
-		g.log.Warn("command refused", zap.String("op", r.Op), zap.Stringer("by", g.who), zap.Error(err))
+	if err != nil && r.Write {
+		g.refusals.note(g.who, r.Op, err, time.Now())
 	}
 	return err
 }

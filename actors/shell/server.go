@@ -19,7 +19,6 @@ import (
 	"google.golang.org/grpc/status"
 
 	"edgespan/actors/supervise"
-	"edgespan/pubsub/ratelimit"
 	"edgespan/pubsub/shellproto"
 )
 
@@ -32,9 +31,6 @@ const (
 	silence        = 10 * time.Second // after which a connection without a shell is closed
 	bufferSize     = 4 << 10          // of a connection, each way
 	pidBuckets     = 1
-	// What is logged of refused commands, for each user: a person is heard, a program that fills the log is not.
-	refusalRate  = 0.1
-	refusalBurst = 5
 )
 
 // Server serves shells.
@@ -47,7 +43,7 @@ type Server struct {
 	remote.UnimplementedRemotingServer // refuses calls other than the one stream
 
 	system   *actor.ActorSystem
-	refusals *ratelimit.Buckets
+	refusals *refusals
 	mu       sync.Mutex
 	shells   int
 	last     uint64
@@ -56,7 +52,7 @@ type Server struct {
 // Serve serves shells on a listener until ctx ends, which is no error. It closes the listener.
 func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	s.system = supervise.System(s.Log, pidBuckets)
-	s.refusals = ratelimit.NewBuckets(refusalRate, refusalBurst)
+	s.refusals = newRefusals(s.Log)
 	defer s.system.Shutdown()
 	g := grpc.NewServer(grpc.Creds(kernel{identify: s.Identify}), grpc.MaxRecvMsgSize(maxRequest),
 		grpc.MaxConcurrentStreams(1), grpc.ReadBufferSize(bufferSize), grpc.WriteBufferSize(bufferSize),

@@ -20,7 +20,6 @@ import (
 	"github.com/asynkron/protoactor-go/actor"
 	"github.com/asynkron/protoactor-go/remote"
 	"go.uber.org/zap"
-	"go.uber.org/zap/zaptest/observer"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials/insecure"
@@ -575,24 +574,4 @@ func FuzzUnpack(f *testing.F) {
 			t.Errorf("%q became %+v", data, all)
 		}
 	})
-}
-
-// A member who may only read could fill the log, and with it a disk, by commands that are refused.
-func TestRefusedCommandsFillNoLog(t *testing.T) {
-	core, logged := observer.New(zap.WarnLevel)
-	p := serveLogged(t, zap.New(core))
-	p.admin.Store(false)
-	for range 3 { // other shells of the same user have no share of their own
-		s := p.dial()
-		for range 200 {
-			var end shellproto.Frame
-			if err := s.Do(t.Context(), shellproto.Request{Op: "restart", Args: []string{"monitor"}, Write: true},
-				func(f shellproto.Frame) error { end = f; return nil }); err != nil || end.Exit != shellproto.ExitPermission {
-				t.Fatalf("a reader restarts an actor: %+v, %v", end, err)
-			}
-		}
-	}
-	if n := logged.FilterMessage("command refused").Len(); n < 1 || n > refusalBurst+10 {
-		t.Errorf("%d lines of 600 refused commands", n)
-	}
 }

@@ -12,7 +12,7 @@ func (s *Census) Trace(network string, emit func(shellproto.TraceItem)) (dropped
 	return s.traces.add(network, emit)
 }
 
-// IsTraced reports whether anybody reads steps: otherwise none need be described.
+// IsTraced reports whether a shell reads steps: otherwise none need be described.
 func (s *Census) IsTraced() bool { return s.traces.Load() != nil }
 
 // Step shows a step to readers.

@@ -206,7 +206,7 @@ func quoteWord(word string) string {
 	if strings.ContainsAny(word, " \t;#'\"") {
 		quote := "'"
 		if strings.Contains(word, quote) {
-			quote = `"` // a name has no control characters and not both quotes, or it can't be typed
+			quote = `"` // a name with both kinds can't be typed
 		}
 		return quote + word + quote
 	}

@@ -44,8 +44,8 @@ func unreachable(a *reach.App, err error, stack bool) error {
 	}
 	a.Printf("data plane: %s", standing())
 	if pid > 0 && lacksShell(a) {
-		a.Printf("next: this daemon has no debug shell: its release is older, or its log (%s) says why; "+
-			"'edgespan get' asks it", logOf(d))
+		a.Printf("next: this daemon has no debug shell, and is left alone: its release is older, or its log (%s) says why; "+
+			"'edgespan get' shows its state", logOf(d))
 		return term.WithClass(term.ExitUnreachable, err) // it may be well: --stack would end it
 	}
 	a.Printf("next: %s", advice(pid))

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -217,4 +218,14 @@ func FuzzSplitAndParse(f *testing.F) {
 			After(words)
 		}
 	})
+}
+
+// What completion types is read as the name that it stands for.
+func TestACompletedNameIsReadAsItIs(t *testing.T) {
+	for _, name := range []string{"blue", "blue two", "it's", `the "new" one`, "a;b", "#1"} {
+		if got, err := Split("inspect " + quoteWord(name)); err != nil || len(got) != 1 || !slices.Equal(got[0],
+			[]string{"inspect", name}) {
+			t.Errorf("%s is typed as %s and read as %q, %v", name, quoteWord(name), got, err)
+		}
+	}
 }
