@@ -309,6 +309,10 @@ func TestAKernelWithoutVLANFilteringMixesNothing(t *testing.T) {
 	w.apply(doc(nets, apps("vlan: 10")...))
 	w.eventually("the reason of the other", func() bool { return says(2) })
 	w.eventually("the app's reason", func() bool { return strings.Contains(w.adapterStatus(3, "error"), missing) })
+	// The network may have the new config, and its app that reason, before the app has its own new one.
+	w.eventually("the port is set down", func() bool {
+		return !strings.Contains(w.in("node", "ip", "-o", "link", "show", "es2a1"), ",UP")
+	})
 	w.meetsOnly("c", nil, "10.9.0.4")
 	w.meetsOnly("d", nil, "10.9.0.3")
 	w.apply(doc(nets, apps("vlan: 1")...))
