@@ -42,6 +42,7 @@ type Tunnel struct {
 // TunnelKey is the WireGuard peer at the other end of a tunnel.
 type TunnelKey struct {
 	PublicKey string         // base64; "": unknown, the tunnel waits
+	NextKey   string         `json:",omitempty"` // the one that the node will have instead; "" for none
 	Endpoint  netip.AddrPort // invalid: unknown, the other end begins
 }
 
@@ -74,6 +75,14 @@ func (c NetworkInstanceConfig) IsEncrypted() bool {
 	return slices.ContainsFunc(c.Tunnels, func(t Tunnel) bool { return t.Encrypted != nil })
 }
 
+// KeyFor returns what ClusterKey is on a node with a public key: only encrypted clusters have one.
+func (c NetworkInstanceConfig) KeyFor(key string) string {
+	if !c.IsEncrypted() {
+		return ""
+	}
+	return key
+}
+
 // SealedPort is the UDP port of an encrypted cluster's VXLAN, 0 for another network.
 func (c NetworkInstanceConfig) SealedPort() uint16 {
 	for _, t := range c.Tunnels {
@@ -86,7 +95,8 @@ func (c NetworkInstanceConfig) SealedPort() uint16 {
 
 // encryption returns the WireGuard interface of an encrypted cluster and its address, once any peer is known.
 func (nw network) encryption() []netstate.Object {
-	w := netstate.WireGuard{Identity: netstate.ClustersIdentity, ListenPort: nw.Config.WireGuardPort}
+	w := netstate.WireGuard{Identity: netstate.ClustersIdentity, ListenPort: nw.Config.WireGuardPort,
+		PublicKey: nw.Config.ClusterKey}
 	var own netip.Addr
 	mtu := 0
 	for _, t := range nw.Config.Tunnels {
@@ -112,6 +122,7 @@ func (nw network) encryption() []netstate.Object {
 	if len(w.Peers) == 0 {
 		return nil
 	}
+	w.Peers = append(w.Peers, nw.successors(w.Peers)...)
 	link, table := netstate.VPNLink(nw.n), Table(nw.n)
 	end := netstate.Route{Table: table, Dst: anywhere6.String(), Type: netstate.Unreachable, Metric: unreachableMetric}
 	return []netstate.Object{
@@ -123,6 +134,34 @@ func (nw network) encryption() []netstate.Object {
 		netstate.Rule{Priority: ruleFromBase + nw.n, From: netip.PrefixFrom(own, own.BitLen()).String(), Table: table,
 			IPv6: true, After: end.ID()},
 	}
+}
+
+// successors returns peers for the keys that other nodes have announced. They have no addresses until they show
+// themselves: a node that replaces its key is then followed at once, also while this one does not hear its controller.
+// A key that two nodes claim, or that is in use, succeeds nothing: no node can take another's place by announcing.
+func (nw network) successors(peers []netstate.WireGuardPeer) (out []netstate.WireGuardPeer) {
+	claims := map[string]int{nw.Config.ClusterKey: 1}
+	for _, p := range peers {
+		claims[p.PublicKey]++
+	}
+	for _, t := range nw.Config.Tunnels {
+		if t.Encrypted != nil {
+			claims[t.Encrypted.NextKey]++
+		}
+	}
+	for _, t := range nw.Config.Tunnels {
+		if t.Encrypted == nil || t.Encrypted.NextKey == "" || claims[t.Encrypted.NextKey] > 1 {
+			continue
+		}
+		alone := func(p netstate.WireGuardPeer) bool {
+			return p.PublicKey == t.Encrypted.PublicKey && len(p.AllowedIPs) == 1
+		}
+		if slices.ContainsFunc(peers, alone) {
+			out = append(out, netstate.WireGuardPeer{Name: t.Name, PublicKey: t.Encrypted.NextKey,
+				Succeeds: t.Encrypted.PublicKey})
+		}
+	}
+	return out
 }
 
 // sealed are the networks of encrypted clusters, by number.

@@ -186,12 +186,12 @@ func TestThePeersOfAnEncryptedCluster(t *testing.T) {
 		return "none"
 	}
 	in := encryptedInput()
-	if got, want := peersOf(in), "[{beta key of beta  192.0.2.2:21821 [fd12:3456:789a::2/128] 25} "+
-		"{gamma key of gamma   [fd12:3456:789a::3/128] 25}]"; got != want {
+	if got, want := peersOf(in), "[{beta key of beta  192.0.2.2:21821 [fd12:3456:789a::2/128] 25 } "+
+		"{gamma key of gamma   [fd12:3456:789a::3/128] 25 }]"; got != want {
 		t.Errorf("got %s\nwant %s", got, want)
 	}
 	in.Config.Tunnels[1].Encrypted.PublicKey = in.Config.Tunnels[0].Encrypted.PublicKey
-	if got, want := peersOf(in), "[{beta key of beta   [fd12:3456:789a::2/128 fd12:3456:789a::3/128] 25}]"; got !=
+	if got, want := peersOf(in), "[{beta key of beta   [fd12:3456:789a::2/128 fd12:3456:789a::3/128] 25 }]"; got !=
 		want {
 		t.Errorf("one key twice: got %s\nwant %s", got, want)
 	}
@@ -203,6 +203,48 @@ func TestThePeersOfAnEncryptedCluster(t *testing.T) {
 	in.Config.Tunnels[0].Encrypted.PublicKey = ""
 	if got := peersOf(in); got != "none" {
 		t.Errorf("without any key: %s", got)
+	}
+}
+
+// A key that another node has announced is a peer without addresses. One that is claimed twice, or in use, is none: a
+// member that announces another's key gets nothing of that one's, and neither does one that shares its key.
+func TestTheSuccessorsOfAnEncryptedCluster(t *testing.T) {
+	for name, c := range map[string]struct {
+		change func(beta, gamma *TunnelKey)
+		want   string
+	}{
+		"none":             {func(_, _ *TunnelKey) {}, ""},
+		"one":              {func(b, _ *TunnelKey) { b.NextKey = "next" }, "beta next after key of beta"},
+		"both":             {func(b, g *TunnelKey) { b.NextKey, g.NextKey = "x", "y" }, "beta x after key of beta, gamma y after key of gamma"},
+		"one key of two":   {func(b, g *TunnelKey) { b.NextKey, g.NextKey = "x", "x" }, ""},
+		"another's key":    {func(b, _ *TunnelKey) { b.NextKey = "key of gamma" }, ""},
+		"its own key":      {func(b, _ *TunnelKey) { b.NextKey = b.PublicKey }, ""},
+		"this node's":      {func(b, _ *TunnelKey) { b.NextKey = "own" }, ""},
+		"of a shared key":  {func(b, g *TunnelKey) { g.PublicKey, g.NextKey = b.PublicKey, "mine" }, ""},
+		"of a waiting one": {func(_, g *TunnelKey) { g.PublicKey, g.NextKey = "", "mine" }, ""},
+	} {
+		in := encryptedInput()
+		in.Config.ClusterKey = "own"
+		c.change(in.Config.Tunnels[0].Encrypted, in.Config.Tunnels[1].Encrypted)
+		var got []string
+		for _, o := range DesiredState(in).State {
+			if v, is := o.(netstate.VPN); is {
+				if !strings.Contains(v.Text(), "wireguard key own ") {
+					t.Errorf("%s: another key is no other tunnel: %s", name, v.Text())
+				}
+				for _, p := range v.WireGuard.Peers {
+					if p.Succeeds != "" {
+						got = append(got, p.Name+" "+p.PublicKey+" after "+p.Succeeds)
+					}
+					if p.Succeeds != "" && len(p.AllowedIPs)+p.Keepalive > 0 {
+						t.Errorf("%s: %+v", name, p)
+					}
+				}
+			}
+		}
+		if strings.Join(got, ", ") != c.want {
+			t.Errorf("%s: %v, want %s", name, got, c.want)
+		}
 	}
 }
 

@@ -103,9 +103,16 @@ type NodeFacts struct {
 	Hardware   map[string]config.Object // of its board; nil if the board has no hardware type
 	Metadata   *metadata.Metadata
 	Actions    action.ActionTable
-	// ClusterKey returns the public WireGuard key for encrypted clusters, "" while there is none. It never blocks. nil:
-	// there is never one.
-	ClusterKey func() string
+	// ClusterKeys are the node's public WireGuard keys for encrypted clusters. nil: there are never any.
+	ClusterKeys ClusterKeys
+}
+
+// ClusterKeys are a node's public WireGuard keys for encrypted clusters. The methods never block.
+type ClusterKeys interface {
+	// Get returns the key in use, and the one that will replace it; "" while there is none.
+	Get() (key, next string)
+	// Watch makes f be called after each change, from any goroutine, in place of an earlier f.
+	Watch(f func())
 }
 
 // Notes are stored in addition to the configs.

@@ -6,12 +6,14 @@ import (
 	"fmt"
 	"net/netip"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/google/uuid"
 
 	"edgespan/actors/node/api"
+	"edgespan/config/httpapi/nodeapi"
 	"edgespan/netinst"
 	"edgespan/netinst/netstate"
 )
@@ -33,6 +35,82 @@ func (r *rig) shown(id string) string {
 		}
 	}
 	return ""
+}
+
+// memKeys are keys that tests replace.
+type memKeys struct {
+	mu   sync.Mutex
+	key  string
+	wake func()
+}
+
+func (k *memKeys) Get() (key, next string) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.key, ""
+}
+
+func (k *memKeys) Watch(f func()) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.wake = f
+}
+
+func (k *memKeys) set(key string) {
+	k.mu.Lock()
+	k.key = key
+	wake := k.wake
+	k.mu.Unlock()
+	wake()
+}
+
+// A replaced key of the node is another tunnel of each encrypted cluster, at once and with no new config; other networks
+// don't notice. It is an event.
+func TestAReplacedKeyReachesEachEncryptedCluster(t *testing.T) {
+	onHost(t, func(r *rig) {
+		keys := &memKeys{key: "first"}
+		r.about.ClusterKeys = keys
+		r.start()
+		r.apply(doc(1, 0))
+		r.ready(time.Second, "ni/"+niID(1))
+		topics := r.node.Topics()
+		c, _ := topics.NetworkConfig.Get("", niID(1))
+		c.UUID, c.Type, c.Port, c.IPv4, c.MTU = uuid.MustParse(niID(9)), netinst.Switch, "", netinst.IPv4Config{}, 1370
+		c.WireGuardPort, c.ClusterKey = 21821, keys.key
+		c.Tunnels = []netinst.Tunnel{{Name: "beta", VNI: 256, Local: netip.MustParseAddr("fd12::1"),
+			Remote: netip.MustParseAddr("fd12::2"), Port: 23821, MTU: 1370,
+			Encrypted: &netinst.TunnelKey{PublicKey: "of beta", Endpoint: netip.MustParseAddrPort("192.0.2.9:21821")}}}
+		if err := topics.NetworkConfig.Publisher(api.OwnerConfig).Publish("", niID(9), c); err != nil {
+			t.Fatal(err)
+		}
+		r.settle(time.Second)
+		tunnel := func() string {
+			n, _ := topics.Numbers.Get("", niID(9))
+			v, _ := r.host.State(n)[netstate.ID{Kind: netstate.KindVPN, Name: netstate.VPNName(n)}].(netstate.VPN)
+			if v.WireGuard == nil {
+				return "none"
+			}
+			return v.WireGuard.PublicKey
+		}
+		if got := tunnel(); got != "first" {
+			t.Fatalf("the tunnel has the key %q", got)
+		}
+		r.host.Done()
+		keys.set("second")
+		r.settle(time.Second)
+		if got := tunnel(); got != "second" {
+			t.Errorf("the tunnel has the key %q", got)
+		}
+		for _, op := range r.host.Done() {
+			if !strings.Contains(op, "vpn") {
+				t.Errorf("%s had nothing to do with it", op)
+			}
+		}
+		found := r.events(nodeapi.EventQuery{Kind: nodeapi.EventSecurity})
+		if len(found) != 1 || found[0].Text != "key for encrypted clusters: first -> second" {
+			t.Errorf("events: %+v", found)
+		}
+	})
 }
 
 // A tunnel exists while the underlay's address and the route to its other end do. The rest of its network doesn't

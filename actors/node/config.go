@@ -41,6 +41,7 @@ type configHost struct {
 	last    commitconfirm.Publish
 	settled bool // every status answers the last config
 	fault   string
+	key     string // of encrypted clusters, as published
 
 	networks    *pubsub.Publisher[netinst.NetworkInstanceConfig]
 	apps        *pubsub.Publisher[appnet.AppNetworkConfig]
@@ -83,6 +84,7 @@ func (h *configHost) Start(wake func()) {
 	h.states = subscribe(&h.subs, t.PortStatus, pubsub.Selector{})
 	h.choices = subscribe(&h.subs, t.Uplinks, pubsub.Selector{})
 	h.swept = subscribe(&h.subs, t.TasksSwept, pubsub.Selector{})
+	h.d.clusterKeys.Watch(wake)
 }
 
 // Stop ends the subscriptions.
@@ -120,11 +122,12 @@ func (h *configHost) Publish(p commitconfirm.Publish, of trace.Context) {
 		p.Generation = h.record.Ports[label].Generation
 		must(h.ports.Publish("", label, p))
 	}
+	h.key, _ = h.d.clusterKeys.Get()
 	h.publishApps(cfg.Apps)                    // before the networks, which wait for the apps named here
 	for _, id := range inOrder(cfg.Networks) { // the order of their numbers, in which a plan has them, too
 		n := cfg.Networks[id]
 		n.Generation = h.record.Networks[id.String()].Generation
-		n.VPN = withController(n.VPN, h.d.controller)
+		n.VPN, n.ClusterKey = withController(n.VPN, h.d.controller), n.KeyFor(h.key)
 		must(h.networks.Publish("", id.String(), n))
 	}
 	for _, id := range inOrder(cfg.Apps) {
@@ -144,6 +147,23 @@ func (h *configHost) Publish(p commitconfirm.Publish, of trace.Context) {
 	log.Info("config published", zap.String("source", string(p.Source)), zap.Uint64("gen", p.Seq),
 		zap.String("md5", md5),
 		zap.Int("networks", len(cfg.Networks)), zap.Int("apps", len(cfg.Apps)))
+}
+
+// followKey publishes encrypted clusters again once the node's key has been replaced.
+func (h *configHost) followKey() {
+	before := h.key
+	if h.key, _ = h.d.clusterKeys.Get(); h.key == before {
+		return
+	}
+	for id, n := range h.d.topics.NetworkConfig.List("") {
+		if n.IsEncrypted() {
+			n.ClusterKey = h.key
+			must(h.networks.Publish("", id, n))
+		}
+	}
+	if before != "" {
+		h.d.recordEvent(event(nodeapi.EventSecurity, "node", "", "key for encrypted clusters: "+before+" -> "+h.key))
+	}
 }
 
 // withController returns the tunnel of a network, whose other end may not assign the address of the node's controller:
@@ -222,6 +242,7 @@ func (h *configHost) Drain() {
 // Observe reports the health of the node: its networks, adapters and ports.
 func (h *configHost) Observe() agent.Observation {
 	h.Drain()
+	h.followKey()
 	t := h.d.topics
 	if !h.settled && h.last.Config != nil && h.d.view().AllAnswered() {
 		h.settled = true
@@ -247,10 +268,11 @@ func (h *configHost) Observe() agent.Observation {
 			l.Parameters = append(l.Parameters, parameter(p, h.last.Generation))
 		}
 	}
+	_, next := h.d.clusterKeys.Get()
 	l.Ports = nodeside.Ports(t.PortStatus.List(""))
 	l.Ports = append(l.Ports, nodeside.Tunnels(nodeside.TunnelFacts{Networks: t.NetworkConfig.List(""),
 		Networked: t.NetworkStatus.List(""), Tunnels: t.Tunnels.List(""), Ports: t.PortStatus.List(""),
-		Key: h.d.clusterKey()})...)
+		Key: h.key, NextKey: next})...)
 	for label, c := range t.PortConfig.List("") {
 		s, _ := t.PortStatus.Get("", label)
 		s.IfName = c.IfName // it may have no status yet

@@ -68,17 +68,18 @@ type Node struct {
 	stop   sync.Once
 }
 
-// clusterKey returns the function that returns the node's public key.
-func (o *Options) clusterKey() func() string {
-	if o.About.ClusterKey == nil {
-		return func() string { return "" }
-	}
-	return o.About.ClusterKey
-}
+// noKeys are the keys of a node without a controller.
+type noKeys struct{}
+
+func (noKeys) Get() (key, next string) { return "", "" }
+func (noKeys) Watch(func())            {}
 
 func (o *Options) setDefaults() {
 	if o.Storage == nil {
 		o.Storage = alwaysPersists{}
+	}
+	if o.About.ClusterKeys == nil {
+		o.About.ClusterKeys = noKeys{}
 	}
 	if o.Notify == nil {
 		o.Notify = func(string) {}
@@ -106,7 +107,7 @@ func Start(o Options) (*Node, error) {
 		host: o.Host, files: o.Files, executors: o.Executors, echo: o.Echo, facts: o.Facts,
 		topics: topics, storage: o.Storage, warning: o.Warning, runDir: o.RunDir,
 		processRun: processRun{boot: o.Boot, machine: o.Machine, uptime: o.Uptime, began: time.Now(),
-			clusterKey: o.clusterKey(), controller: o.About.Controller},
+			clusterKeys: o.About.ClusterKeys, controller: o.About.Controller},
 		census: c, slots: newSemaphore(), notify: o.Notify, setLevel: o.SetLevel,
 		counted:    counted{hits: newRuleHits(), watched: newWatchedNetworks()},
 		eventState: eventState{eventStore: o.EventStore},

@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 )
 
 // Two commands make an encrypted cluster, and no key is typed: the nodes make them, and tell each other by the
@@ -87,4 +88,80 @@ func (f *field) onlyWireGuard(t *testing.T) {
 			p.in("node", strings.Fields("iptables -D OUTPUT -o under0 "+rule)...)
 		}
 	}
+}
+
+// A node's key is replaced by itself, under traffic: the next one is announced, the others learn it, and follow the node
+// when it uses it. No command is typed, and the controller need not be quick.
+func TestTheKeyOfAnEncryptedClusterIsReplaced(t *testing.T) {
+	t.Parallel()
+	f := newField(t, 2)
+	f.apply(f.describePeers() + "---\n" +
+		strings.Replace(f.describeCluster(f.peers[0], "star"), "  members:", "  encryption: wireguard\n  members:", 1))
+	f.ok("clusters", "deploy", "yard")
+	f.untilReady()
+	f.connected()
+	p, other := f.peers[0], f.peers[1]
+	if err := p.node.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	p.restart("EDGESPAN_CLUSTER_KEY_LIFE=10m")
+	f.is(p.name, "InSync", ready)
+
+	key := filepath.Join(p.StateDir(), "wireguard", "clusters")
+	read := func(path string) string {
+		text, err := os.ReadFile(path)
+		if err != nil && !os.IsNotExist(err) {
+			t.Fatal(err)
+		}
+		return string(text)
+	}
+	age := func(path string, by time.Duration) {
+		at := time.Now().Add(-by)
+		if err := os.Chtimes(path, at, at); err != nil {
+			t.Fatal(err)
+		}
+	}
+	knows := func() (text string) { // what the other node's tunnel is recorded to have
+		found, err := filepath.Glob(filepath.Join(other.RunDir(), "ni", "*", "vpn", "wireguard.json"))
+		if err != nil || len(found) != 1 {
+			t.Fatalf("%v, %v", found, err)
+		}
+		return read(found[0])
+	}
+	was := read(key)
+	age(key, 10*time.Minute)
+	f.w.eventually("the other node knows the next key", func() bool { return strings.Contains(knows(), `"succeeds"`) })
+	if read(key) != was {
+		t.Error("the key is replaced before the others know the next one")
+	}
+	next := read(key + ".next")
+
+	pings := f.pingAll()
+	for _, l := range pings {
+		if err := l.WaitGood(f.w.ctx, 20); err != nil {
+			t.Fatal(err)
+		}
+	}
+	age(key+".next", 2*time.Minute)
+	f.w.eventually("the next key is in the place of the old one", func() bool { return read(key) == next })
+	if next == was || next == "" {
+		t.Errorf("the next key is %d octets", len(next))
+	}
+	f.w.eventually("the other node has forgotten the old key", func() bool { return !strings.Contains(knows(), `"succeeds"`) })
+	for pair, l := range pings {
+		if err := l.WaitGood(f.w.ctx, 20); err != nil {
+			t.Fatal(err)
+		}
+		c := l.Stop()
+		t.Logf("pings %s: %s", pair, c)
+		if c.Lost+c.Wrong > 100 { // of 100 a second
+			t.Errorf("pings %s: %s: more than a second is lost", pair, c)
+		}
+	}
+	if said := p.cli("events", "--kind", "security"); !strings.Contains(said, "key for encrypted clusters: ") ||
+		strings.Contains(said, strings.TrimSpace(next)) {
+		t.Errorf("the events say %s", said)
+	}
+	f.is(p.name, "InSync", ready)
+	f.connected()
 }

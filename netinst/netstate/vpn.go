@@ -35,12 +35,24 @@ type WireGuard struct {
 	// PrivateKey is in base64, as wg(8) writes it; "": the node makes one and keeps it (Identity).
 	PrivateKey string
 	Identity   string // name of the key that the node keeps: the UUID of the network
+	// PublicKey is the public half of the kept key where that may be replaced (ClustersIdentity), so that another key
+	// is another tunnel; else "".
+	PublicKey  string `json:",omitempty"`
 	ListenPort int    // UDP, 0 for any
 	Peers      []WireGuardPeer
 }
 
 // ClustersIdentity is the Identity of the node's key for all its encrypted clusters.
 const ClustersIdentity = "clusters"
+
+// KeptKey is a key that the node keeps, and the one that shall replace it.
+type KeptKey struct {
+	Public string    // base64
+	Made   time.Time // by the wall clock
+	Next   string    // public key of the one that shall replace it, base64; "" for none
+	// Announced is when the next one was made; zero without one.
+	Announced time.Time
+}
 
 // WireGuardPeer is one peer of a WireGuard interface.
 type WireGuardPeer struct {
@@ -52,6 +64,9 @@ type WireGuardPeer struct {
 	Endpoint   string
 	AllowedIPs []netip.Prefix
 	Keepalive  int // seconds, 0 for none
+	// Succeeds is the public key of another peer whose node has announced this one: what that peer has is this one's as
+	// soon as it has shown itself by a handshake. "" for a peer of its own.
+	Succeeds string `json:",omitempty"`
 }
 
 // IPsec is the configuration of one IKEv2 connection (RFC 7296) of a charon of its own.
@@ -139,6 +154,9 @@ func (v VPN) Text() string {
 	kind := "ipsec"
 	if v.WireGuard != nil {
 		kind = "wireguard"
+		if v.WireGuard.PublicKey != "" {
+			kind += " key " + v.WireGuard.PublicKey
+		}
 	}
 	return fmt.Sprintf("%s link %s mtu %d mark %#x generation %d memory %d processor %d processes %d", kind, v.Link, v.MTU,
 		v.Mark, v.Generation, v.Limits.Memory, v.Limits.Processor, v.Limits.Processes)

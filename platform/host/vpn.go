@@ -67,6 +67,17 @@ func (h *Host) TunnelStatus(ctx context.Context, o netstate.Owner) (netstate.Tun
 // ClusterKey returns the node's public WireGuard key for encrypted clusters; the first call makes the key.
 func (h *Host) ClusterKey() (string, error) { return h.vpn.PublicKey(netstate.ClustersIdentity) }
 
+// ClusterKeys returns what is known of that key and of the one that shall replace it.
+func (h *Host) ClusterKeys() (netstate.KeptKey, error) {
+	return h.vpn.Keeper().Kept(netstate.ClustersIdentity)
+}
+
+// AnnounceClusterKey makes the key that shall replace the node's key for encrypted clusters, unless there is one.
+func (h *Host) AnnounceClusterKey() error { return h.vpn.Keeper().Announce(netstate.ClustersIdentity) }
+
+// ReplaceClusterKey puts the announced key in the place of the node's key for encrypted clusters.
+func (h *Host) ReplaceClusterKey() error { return h.vpn.Keeper().Replace(netstate.ClustersIdentity) }
+
 // newTunnels opens the tunnels of this host.
 func newTunnels(cfg Config, run *proc.Runner) *vpn.Tunnels {
 	state := cfg.StateDir

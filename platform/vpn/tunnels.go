@@ -35,6 +35,10 @@ type Keeper interface {
 	Forget(uuid string) error
 	// PublicKey returns the public half of the node's own key of an identity, which is made if it does not exist.
 	PublicKey(identity string) (string, error)
+	// Kept, Announce and Replace are for a key that is replaced once its successor is known elsewhere.
+	Kept(identity string) (netstate.KeptKey, error)
+	Announce(identity string) error
+	Replace(identity string) error
 }
 
 // ErrNone is the error of a network without a tunnel.
@@ -108,6 +112,9 @@ func (t *Tunnels) Remove(ctx context.Context, v netstate.VPN) error {
 
 // PublicKey returns the public half of the node's own key of an identity, which is made if it does not exist.
 func (t *Tunnels) PublicKey(identity string) (string, error) { return t.keeper.PublicKey(identity) }
+
+// Keeper returns the method that keeps keys.
+func (t *Tunnels) Keeper() Keeper { return t.keeper }
 
 // Forget deletes what is kept of a network that is deleted.
 func (t *Tunnels) Forget(uuid string) error { return t.keeper.Forget(uuid) }

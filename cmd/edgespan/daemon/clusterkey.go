@@ -2,48 +2,208 @@ package daemon
 
 import (
 	"context"
+	"fmt"
+	"hash/fnv"
 	"sync/atomic"
 	"time"
 
 	"go.uber.org/zap"
 
+	"edgespan/actors/agent"
+	"edgespan/config/fleet/nodeproto"
+	"edgespan/netinst/netstate"
 	"edgespan/pubsub/backoff"
 )
 
-// keyRetries are the delays between two tries to make the node's key.
+// keyRetries are the delays between two tries to make or replace the node's key.
 var keyRetries = backoff.Backoff{First: time.Second, Max: time.Minute}
 
-// clusterKey is the node's public key for encrypted clusters. The key is made at the first start with a controller,
-// which fails while the disk is full.
-type clusterKey struct{ text atomic.Value }
-
-// get returns the key, "" while there is none.
-func (k *clusterKey) get() string {
-	text, _ := k.text.Load().(string)
-	return text
+// keyStore keeps the node's key for encrypted clusters (host.Host).
+type keyStore interface {
+	ClusterKeys() (netstate.KeptKey, error)
+	AnnounceClusterKey() error
+	ReplaceClusterKey() error
 }
 
-// obtain calls read, and if that fails again in the background, after a delay, until ctx ends. It returns once read has
-// been called.
-func (k *clusterKey) obtain(ctx context.Context, read func() (string, error), log *zap.Logger) {
-	text, err := read()
-	if err == nil {
-		k.text.Store(text)
+// clusterKey is the node's public key for encrypted clusters, and the one that shall replace it. The key is made at the
+// first start with a controller, which fails while the disk is full.
+type clusterKey struct {
+	kept atomic.Pointer[netstate.KeptKey]
+	wake atomic.Pointer[func()]
+	link atomic.Pointer[time.Time] // since when the controller has been connected; nil: it is not
+}
+
+var _ agent.ClusterKeys = (*clusterKey)(nil)
+
+// Get returns the key and the next one, "" while there is none.
+func (k *clusterKey) Get() (key, next string) {
+	if kept := k.kept.Load(); kept != nil {
+		return kept.Public, kept.Next
+	}
+	return "", ""
+}
+
+// Watch makes f be called after each change.
+func (k *clusterKey) Watch(f func()) { k.wake.Store(&f) }
+
+func (k *clusterKey) set(kept netstate.KeptKey) {
+	was := k.kept.Swap(&kept)
+	f := k.wake.Load()
+	if f != nil && (was == nil || *was != kept) {
+		(*f)()
+	}
+}
+
+// keep reads or makes the key, and replaces it each time that its life has passed, until ctx ends; 0: never. It returns
+// after the first try; the rest is in the background.
+func (k *clusterKey) keep(ctx context.Context, store keyStore, life time.Duration, log *zap.Logger) {
+	err := k.look(store, 0, log)
+	if err != nil {
+		log.Warn("encrypted clusters wait: the node has no key for them", zap.Error(err))
+	}
+	if err == nil && life == 0 {
 		return
 	}
-	log.Warn("encrypted clusters wait: the node has no key for them", zap.Error(err))
 	go func() {
-		for tries := 1; ; tries++ {
+		tries, waits := 0, err != nil
+		for {
+			if err != nil {
+				tries++
+			} else {
+				tries = 0
+			}
+			wait := keyRetries.After(tries)
+			if err == nil {
+				wait = keyPlan{life}.every()
+			}
 			select {
-			case <-time.After(keyRetries.After(tries)):
+			case <-time.After(wait):
 			case <-ctx.Done():
 				return
 			}
-			if text, err := read(); err == nil {
-				k.text.Store(text)
+			if err = k.look(store, life, log); err != nil {
+				continue
+			}
+			if waits {
+				waits = false
 				log.Info("the node has its key for encrypted clusters", zap.Int("tries", tries+1))
+			}
+			if life == 0 {
 				return
 			}
 		}
 	}()
+}
+
+// look reads the keys, and does what is due.
+func (k *clusterKey) look(store keyStore, life time.Duration, log *zap.Logger) error {
+	kept, err := store.ClusterKeys()
+	if err != nil {
+		return err
+	}
+	k.set(kept)
+	if life == 0 {
+		return nil
+	}
+	var said string
+	switch (keyPlan{life}).due(time.Now(), kept, k.link.Load()) {
+	case keyStays:
+		return nil
+	case keyAnnounced:
+		said, err = "the next key for encrypted clusters is announced", store.AnnounceClusterKey()
+	case keyReplaced:
+		said, err = "the key for encrypted clusters is replaced", store.ReplaceClusterKey()
+	}
+	if err != nil {
+		log.Warn("the key for encrypted clusters is not replaced yet", zap.Error(err))
+		return err
+	}
+	if kept, err = store.ClusterKeys(); err == nil {
+		k.set(kept)
+		log.Info(said, zap.String("key", kept.Public), zap.String("next", kept.Next))
+	}
+	return err
+}
+
+// keyStep is what is due with a key.
+type keyStep int
+
+const (
+	keyStays     keyStep = iota
+	keyAnnounced         // the next one is made, so that the other nodes learn it
+	keyReplaced          // the next one takes its place
+)
+
+// keyPlan says when a key is replaced.
+type keyPlan struct {
+	life time.Duration // of a key, at most; it ends up to a twentieth sooner, so that nodes of one day spread
+}
+
+const (
+	minKeyLife     = 10 * time.Minute
+	defaultKeyLife = 90 * 24 * time.Hour
+)
+
+// notice is how long the next key is known before it is used: a node that was off for less than that has learned it.
+func (p keyPlan) notice() time.Duration { return p.life / 10 }
+
+// every is the time between two looks at the age of a key.
+func (p keyPlan) every() time.Duration { return min(p.life/120, time.Minute) }
+
+// settled is how long the controller must have been connected before the key is replaced: nodes that have missed the
+// notice hear of the new one soon, and those that were told late have it.
+func (p keyPlan) settled() time.Duration { return min(p.notice()/6, time.Minute) }
+
+// due returns what is due. link is since when the controller has been connected, nil while it is not.
+func (p keyPlan) due(now time.Time, k netstate.KeptKey, link *time.Time) keyStep {
+	h := fnv.New32a()
+	_, _ = h.Write([]byte(k.Public)) // never fails
+	sooner := time.Duration(float64(p.life) / 20 * float64(h.Sum32()) / (1 << 32))
+	if now.Sub(k.Made) < p.life-p.notice()-sooner {
+		return keyStays
+	}
+	if k.Next == "" {
+		return keyAnnounced
+	}
+	if now.Sub(k.Announced) < p.notice() || link == nil || now.Sub(*link) < p.settled() {
+		return keyStays
+	}
+	return keyReplaced
+}
+
+// parseKeyLife reads the life of a key as a person has given it, "" for the default. 0 means that no key is replaced.
+func parseKeyLife(text string) (time.Duration, error) {
+	if text == "" {
+		return defaultKeyLife, nil
+	}
+	life, err := time.ParseDuration(text)
+	if err != nil || life != 0 && life < minKeyLife {
+		return 0, fmt.Errorf("--cluster-key-life: %q: must be 0, or a time of at least %v such as 720h", text, minKeyLife)
+	}
+	return life, nil
+}
+
+// watchedLink notes since when the controller has been connected.
+type watchedLink struct {
+	agentLink
+	key *clusterKey
+}
+
+type agentLink interface {
+	Up(s nodeproto.ToController)
+	Received(m nodeproto.FromController)
+	Down(cause error)
+}
+
+var _ agentLink = (*agent.Agent)(nil)
+
+func (l watchedLink) Up(s nodeproto.ToController) {
+	now := time.Now()
+	l.key.link.Store(&now)
+	l.agentLink.Up(s)
+}
+
+func (l watchedLink) Down(cause error) {
+	l.key.link.Store(nil)
+	l.agentLink.Down(cause)
 }

@@ -3,57 +3,211 @@ package daemon
 import (
 	"context"
 	"errors"
+	"fmt"
+	"math/rand/v2"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"go.uber.org/zap"
+
+	"edgespan/netinst/netstate"
 )
+
+// memKeys are keys of a disk that may be full.
+type memKeys struct {
+	netstate.KeptKey
+	full  bool
+	tries int
+	made  int
+}
+
+var errFull = errors.New("no space left on device")
+
+func (m *memKeys) next() string { m.made++; return fmt.Sprint("key ", m.made) }
+
+func (m *memKeys) ClusterKeys() (netstate.KeptKey, error) {
+	if m.tries++; m.full {
+		return netstate.KeptKey{}, errFull
+	}
+	if m.Public == "" {
+		m.Public, m.Made = m.next(), time.Now()
+	}
+	return m.KeptKey, nil
+}
+
+func (m *memKeys) AnnounceClusterKey() error {
+	if m.full {
+		return errFull
+	}
+	m.Next, m.Announced = m.next(), time.Now()
+	return nil
+}
+
+func (m *memKeys) ReplaceClusterKey() error {
+	if m.full {
+		return errFull
+	}
+	m.KeptKey = netstate.KeptKey{Public: m.Next, Made: time.Now()}
+	return nil
+}
 
 // A disk that was full at the start is not for ever: the key is made once there is room, and nothing tries after it.
 func TestTheClusterKeyIsMadeOnceThereIsRoom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
-		full, tries := true, 0
+		m := &memKeys{full: true}
 		var k clusterKey
-		k.obtain(ctx, func() (string, error) {
-			if tries++; full {
-				return "", errors.New("no space left on device")
-			}
-			return "public", nil
-		}, zap.NewNop())
+		k.keep(ctx, m, 0, zap.NewNop())
 		time.Sleep(time.Hour)
 		synctest.Wait()
-		if k.get() != "" || tries < 50 || tries > 80 {
-			t.Errorf("within an hour of a full disk: key %q, %d tries, want none and about one a minute", k.get(), tries)
+		if key, _ := k.Get(); key != "" || m.tries < 50 || m.tries > 80 {
+			t.Errorf("within an hour of a full disk: key %q, %d tries, want none and about one a minute", key, m.tries)
 		}
-		full = false
+		m.full = false
 		time.Sleep(time.Minute)
 		synctest.Wait()
-		if k.get() != "public" {
+		if key, _ := k.Get(); key != "key 1" {
 			t.Error("there is no key a minute after there is room")
 		}
-		before := tries
+		before := m.tries
 		time.Sleep(time.Hour)
-		if synctest.Wait(); tries != before {
-			t.Errorf("%d tries after the key was made", tries-before)
+		if synctest.Wait(); m.tries != before {
+			t.Errorf("%d tries after the key was made", m.tries-before)
 		}
 		cancel()
 	})
 }
 
 func TestTheTriesForAClusterKeyEndWithTheDaemon(t *testing.T) {
+	for _, life := range []time.Duration{0, defaultKeyLife} {
+		synctest.Test(t, func(t *testing.T) {
+			ctx, cancel := context.WithCancel(t.Context())
+			m := &memKeys{full: true}
+			var k clusterKey
+			k.keep(ctx, m, life, zap.NewNop())
+			cancel()
+			synctest.Wait()
+			before := m.tries
+			time.Sleep(time.Hour)
+			if synctest.Wait(); m.tries != before {
+				t.Errorf("%d tries after the end", m.tries-before)
+			}
+		})
+	}
+}
+
+// A key is replaced within its life, after the other nodes have known the next one for a tenth of it.
+func TestTheClusterKeyIsReplacedAfterANotice(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
-		tries := 0
+		defer cancel()
+		m := &memKeys{}
 		var k clusterKey
-		k.obtain(ctx, func() (string, error) { tries++; return "", errors.New("no space left on device") }, zap.NewNop())
-		cancel()
-		synctest.Wait()
-		before := tries
-		time.Sleep(time.Hour)
-		if synctest.Wait(); tries != before {
-			t.Errorf("%d tries after the end", tries-before)
+		linked, told := time.Now(), 0
+		k.link.Store(&linked)
+		k.Watch(func() { told++ })
+		k.keep(ctx, m, defaultKeyLife, zap.NewNop())
+		began, noticed, replaced := time.Now(), time.Time{}, 0
+		for before, _ := k.Get(); replaced < 4 && time.Since(began) < 5*defaultKeyLife; time.Sleep(time.Hour) {
+			key, next := k.Get()
+			if next != "" && noticed.IsZero() {
+				noticed = time.Now()
+			}
+			if key == before {
+				continue
+			}
+			if age := time.Since(began); age > defaultKeyLife+2*time.Hour || age < defaultKeyLife*94/100 {
+				t.Errorf("%s was replaced after %v of %v", before, age, defaultKeyLife)
+			}
+			if known := time.Since(noticed); noticed.IsZero() || known < defaultKeyLife/10-time.Hour {
+				t.Errorf("%s was known for %v", key, known)
+			}
+			before, began, noticed = key, time.Now(), time.Time{}
+			replaced++
+		}
+		if replaced != 4 || told != 9 { // the first, and for each an announcement and the replacement
+			t.Errorf("%d keys were replaced, %d changes told", replaced, told)
 		}
 	})
+}
+
+// Without a controller, nobody would learn that a key is in use: it stays until the controller has been there for a
+// while. A full disk postpones it, too.
+func TestNoClusterKeyIsReplacedUnheard(t *testing.T) {
+	p := keyPlan{defaultKeyLife}
+	now := time.Date(2026, 11, 27, 0, 0, 0, 0, time.UTC)
+	old := netstate.KeptKey{Public: "a", Made: now.Add(-10 * p.life), Next: "b", Announced: now.Add(-5 * p.life)}
+	at := func(d time.Duration) *time.Time { x := now.Add(-d); return &x }
+	for name, c := range map[string]struct {
+		key  netstate.KeptKey
+		link *time.Time
+		want keyStep
+	}{
+		"no controller":        {old, nil, keyStays},
+		"just connected":       {old, at(time.Second), keyStays},
+		"connected":            {old, at(time.Hour), keyReplaced},
+		"not announced":        {netstate.KeptKey{Public: "a", Made: old.Made}, at(time.Hour), keyAnnounced},
+		"announced just now":   {netstate.KeptKey{Public: "a", Made: old.Made, Next: "b", Announced: now}, at(time.Hour), keyStays},
+		"young":                {netstate.KeptKey{Public: "a", Made: now}, at(time.Hour), keyStays},
+		"a clock that is back": {netstate.KeptKey{Public: "a", Made: now.Add(p.life)}, at(time.Hour), keyStays},
+	} {
+		if got := p.due(now, c.key, c.link); got != c.want {
+			t.Errorf("%s: %d, want %d", name, got, c.want)
+		}
+	}
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		m := &memKeys{KeptKey: netstate.KeptKey{Public: "a", Made: time.Now().Add(-p.life)}}
+		var k clusterKey
+		linked := time.Now()
+		k.link.Store(&linked)
+		k.keep(ctx, m, p.life, zap.NewNop())
+		time.Sleep(time.Hour)
+		m.full = true
+		time.Sleep(p.life)
+		if key, next := k.Get(); key != "a" || next == "" {
+			t.Errorf("on a full disk: key %q, next %q", key, next)
+		}
+		m.full = false
+		time.Sleep(2 * time.Minute)
+		if key, _ := k.Get(); key == "a" {
+			t.Error("the key is not replaced once there is room")
+		}
+	})
+}
+
+// Keys that were made at one time are not replaced at one time.
+func TestNodesOfOneDaySpreadTheirReplacements(t *testing.T) {
+	p := keyPlan{defaultKeyLife}
+	made := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	days := map[int]int{}
+	random := rand.New(rand.NewPCG(1, 2))
+	for range 1000 {
+		k := netstate.KeptKey{Public: fmt.Sprint(random.Uint64()), Made: made}
+		for day := range 91 {
+			if p.due(made.AddDate(0, 0, day), k, nil) == keyAnnounced {
+				days[day]++
+				break
+			}
+		}
+	}
+	for day, n := range days {
+		if n > 400 || day > 81 || day < 76 {
+			t.Errorf("%d of 1000 on day %d", n, day)
+		}
+	}
+	if len(days) < 4 {
+		t.Errorf("on %d days", len(days))
+	}
+}
+
+func TestTheLifeOfAClusterKeyIsChecked(t *testing.T) {
+	for text, want := range map[string]time.Duration{"": defaultKeyLife, "0": 0, "10m": minKeyLife, "720h": 720 * time.Hour,
+		"1m": -1, "-1h": -1, "soon": -1, "90": -1} {
+		if got, err := parseKeyLife(text); (err == nil) != (want >= 0) || err == nil && got != want {
+			t.Errorf("%q: %v, %v", text, got, err)
+		}
+	}
 }

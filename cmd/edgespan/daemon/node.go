@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -52,6 +53,8 @@ type nodeOptions struct {
 	// ResolverRoot replaces "/" in tests and in the demo: the daemon looks for DNS servers in other programs' files below
 	// it.
 	ResolverRoot string
+	// KeyLife is the life of the node's key for encrypted clusters; 0: it is never replaced.
+	KeyLife time.Duration
 }
 
 // aboutFiles are the files that describe the node; "" is none.
@@ -99,6 +102,7 @@ func New(a *reach.App, version string) *cobra.Command {
 func newNode(with *reach.App, a program) *cobra.Command {
 	a.App = with
 	var o nodeOptions
+	var life string
 	cmd := &cobra.Command{
 		Use:     "node",
 		Short:   "Run the daemon in the foreground, in the current network namespace",
@@ -123,6 +127,10 @@ The subcommands read and change the overrides of single nodes on a controller.`,
 			o.StateDir = a.Setting(o.StateDir, "EDGESPAN_STATE_DIR", reach.DefaultStateDir)
 			o.RunDir, o.Socket, o.Version = a.RunFolder(), a.SocketPath(), a.version
 			o.About = o.About.withDefaults("")
+			var err error
+			if o.KeyLife, err = parseKeyLife(a.Setting(life, "EDGESPAN_CLUSTER_KEY_LIFE", "")); err != nil {
+				return term.Usagef("%w", err)
+			}
 			if err := o.makeAbsolute(); err != nil {
 				return err
 			}
@@ -143,6 +151,8 @@ The subcommands read and change the overrides of single nodes on a controller.`,
 		},
 	}
 	o.flags(cmd.Flags())
+	cmd.Flags().StringVar(&life, "cluster-key-life", "", fmt.Sprintf("time within which the node's key for encrypted "+
+		"clusters is replaced, without an interruption, 0 for never (default %v)", defaultKeyLife))
 	return cmd
 }
 

@@ -216,8 +216,8 @@ func (n *node) who(o nodeOptions, id uuid.UUID, log *zap.Logger) (agent.NodeFact
 	if facts.Controller = fleet.Controller; facts.Controller != "" {
 		ctx, cancel := context.WithCancel(context.Background())
 		n.keyless = cancel
-		n.key.obtain(ctx, n.host.ClusterKey, log)
-		facts.ClusterKey = n.key.get
+		n.key.keep(ctx, n.host, o.KeyLife, log)
+		facts.ClusterKeys = &n.key
 	}
 	record(o, facts.Name, log)
 	return facts, creds, nil
@@ -233,7 +233,8 @@ func (n *node) link(creds *pki.Credentials, controller string, log *zap.Logger) 
 	ctx, cancel := context.WithCancel(context.Background())
 	n.unlink = cancel
 	client := nodelink.NewClient(nodelink.ClientOptions{
-		Controller: controller, Credentials: creds, Hello: n.Agent().Hello, Listener: n.Agent(), Log: log.Named(logLink),
+		Controller: controller, Credentials: creds, Hello: n.Agent().Hello, Listener: watchedLink{n.Agent(), &n.key},
+		Log: log.Named(logLink),
 	})
 	go func() {
 		defer close(n.linked)

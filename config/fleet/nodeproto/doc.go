@@ -100,7 +100,7 @@ type Port struct {
 	Label     string
 	Addresses []string // IP addresses without prefixes; the first of each family is used
 	MTU       int      // octets; 0: unknown
-	PublicKey string   // of WireGuard; only under peer.KeyLabel
+	PublicKey string   // of WireGuard; only under peer.KeyLabel and peer.NextKeyLabel
 }
 
 // Held says who holds a node locally, and since when.

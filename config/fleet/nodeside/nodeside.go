@@ -79,11 +79,13 @@ type TunnelFacts struct {
 	Networked map[string]netinst.NetworkInstanceStatus
 	Tunnels   map[string]netstate.TunnelStatus
 	Ports     map[string]netinst.PortStatus
-	Key       string // the node's public key for encrypted clusters, "" for none
+	// Key is the node's public key for encrypted clusters, and NextKey the one that will replace it; "" for none.
+	Key, NextKey string
 }
 
 // Tunnels returns the tunnels of networks of type vpn in the form of ports, at which tunnels of other nodes may reach
-// this one, by peer.TunnelLabel, and the node's key for encrypted clusters, by peer.KeyLabel.
+// this one, by peer.TunnelLabel, and the node's key for encrypted clusters, by peer.KeyLabel and
+// peer.NextKeyLabel.
 func Tunnels(f TunnelFacts) []nodeproto.Port {
 	var out []nodeproto.Port
 	for _, id := range slices.Sorted(maps.Keys(f.Networks)) {
@@ -102,6 +104,9 @@ func Tunnels(f TunnelFacts) []nodeproto.Port {
 	}
 	if f.Key != "" {
 		out = append(out, nodeproto.Port{Label: peer.KeyLabel, PublicKey: f.Key})
+	}
+	if f.NextKey != "" {
+		out = append(out, nodeproto.Port{Label: peer.NextKeyLabel, PublicKey: f.NextKey})
 	}
 	return out
 }

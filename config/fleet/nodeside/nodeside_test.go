@@ -84,10 +84,10 @@ func TestWhatOthersAreToldOfTunnels(t *testing.T) {
 			over.String(): {Addresses: []netip.Prefix{netip.MustParsePrefix("fd00::7/128")}},
 		},
 		Ports: map[string]netinst.PortStatus{"wan": {LinkMTU: 1492}},
-		Key:   "key",
+		Key:   "key", NextKey: "next",
 	}
 	got := fmt.Sprint(Tunnels(f))
-	if want := "[{vpn/" + over.String() + " [10.99.0.1 fd00::7] 1432 } {key/clusters [] 0 key}]"; got != want {
+	if want := "[{vpn/" + over.String() + " [10.99.0.1 fd00::7] 1432 } {key/clusters [] 0 key} {key/clusters/next [] 0 next}]"; got != want {
 		t.Errorf("got %s\nwant %s", got, want)
 	}
 	if got := Tunnels(TunnelFacts{}); got != nil {

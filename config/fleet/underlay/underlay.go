@@ -71,7 +71,7 @@ func FromReport(ports []nodeproto.Port, before Ports) Ports {
 			continue
 		}
 		port := Port{Label: p.Label, MTU: cmp.Or(p.MTU, was[p.Label].MTU), PublicKey: was[p.Label].PublicKey}
-		if p.Label == peer.KeyLabel && netinst.IsWireGuardKey(p.PublicKey) {
+		if (p.Label == peer.KeyLabel || p.Label == peer.NextKeyLabel) && netinst.IsWireGuardKey(p.PublicKey) {
 			port.PublicKey = p.PublicKey
 		}
 		for _, text := range p.Addresses {

@@ -129,4 +129,14 @@ func TestTheKeyThatIsKept(t *testing.T) {
 			t.Errorf("%q: %s", said, encode(got))
 		}
 	}
+	// The next key is kept in the same way, and ends with its report.
+	both := FromReport([]nodeproto.Port{{Label: peer.KeyLabel, PublicKey: key},
+		{Label: peer.NextKeyLabel, PublicKey: next}}, before)
+	if got := both.ByLabel(); got[peer.KeyLabel].PublicKey != key || got[peer.NextKeyLabel].PublicKey != next {
+		t.Errorf("%s", encode(both))
+	}
+	after := FromReport([]nodeproto.Port{{Label: peer.KeyLabel, PublicKey: next}}, both)
+	if got := after.ByLabel(); got[peer.KeyLabel].PublicKey != next || got[peer.NextKeyLabel].PublicKey != "" {
+		t.Errorf("%s", encode(after))
+	}
 }

@@ -83,6 +83,8 @@ type TunnelValue struct {
 type EncryptedValue struct {
 	ListenPort int    `json:"listenPort"` // UDP, of both ends
 	PublicKey  string `json:"publicKey"`  // of the other node; "": not known yet
+	// NextKey is the key that will replace it, known before so that the replacement interrupts nothing; "" for none.
+	NextKey string `json:"nextKey,omitempty"`
 	// Endpoint is the other node's address in the underlay; invalid: it is not known, so that node must begin.
 	Endpoint netip.Addr `json:"endpoint"`
 }

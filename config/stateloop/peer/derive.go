@@ -24,7 +24,7 @@ type Node struct {
 type Port struct {
 	Addresses []netip.Addr // the first of the needed family counts
 	MTU       int          // octets; 0: not known
-	PublicKey string       // of WireGuard, in base64; only under KeyLabel
+	PublicKey string       // of WireGuard, in base64; only under KeyLabel and NextKeyLabel
 }
 
 // Input holds the sources of one node's parameters.
@@ -149,9 +149,7 @@ func (d *deriver) addCluster(c Cluster, deployed Deployment) {
 		var encrypted *EncryptedValue
 		port := VXLANPort
 		if c.Encryption == EncryptionWireGuard {
-			encrypted = &EncryptedValue{
-				ListenPort: deployed.WireGuardPort, PublicKey: d.Nodes[other].Ports[KeyLabel].PublicKey, Endpoint: remote,
-			}
+			encrypted = d.Nodes[other].encrypted(deployed.WireGuardPort, remote)
 			port = deployed.WireGuardPort + vxlanAfter
 			local, remote = InnerAddress(c.ID, d.self().ID), InnerAddress(c.ID, far)
 		}
@@ -175,6 +173,15 @@ func (d *deriver) addCluster(c Cluster, deployed Deployment) {
 		Bridge: &BridgeValue{Network: network, DisplayName: c.Name, MTU: mtu}})
 	d.add(DeclaredParameter{ID: stateloop.NetworkID(network.String()), Kind: KindNetwork,
 		Dependencies: []string{BridgeID(network)}})
+}
+
+// encrypted returns the WireGuard peer that this node is for others.
+func (n Node) encrypted(port int, endpoint netip.Addr) *EncryptedValue {
+	e := &EncryptedValue{ListenPort: port, PublicKey: n.Ports[KeyLabel].PublicKey, Endpoint: endpoint}
+	if next := n.Ports[NextKeyLabel].PublicKey; next != e.PublicKey {
+		e.NextKey = next
+	}
+	return e
 }
 
 // InnerAddress returns the address of a node inside the WireGuard tunnels of a cluster: one of a unique local /64 of

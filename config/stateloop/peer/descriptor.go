@@ -67,6 +67,9 @@ func TunnelLabel(network uuid.UUID) string { return "vpn/" + network.String() }
 // KeyLabel is the label under which a node reports its public key for encrypted clusters.
 const KeyLabel = "key/clusters"
 
+// NextKeyLabel is the label under which a node reports the key that will replace that one.
+const NextKeyLabel = KeyLabel + "/next"
+
 // Topology selects the pairs of members that have a tunnel.
 type Topology string
 

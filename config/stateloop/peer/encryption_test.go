@@ -88,6 +88,56 @@ func TestTheTunnelsOfAnEncryptedClusterLieInsideWireGuard(t *testing.T) {
 	}
 }
 
+// The key that a node has announced goes to the other ends, unless it is the one in use.
+func TestTheNextKeyOfANodeIsTold(t *testing.T) {
+	f, nodes := encrypted(t)
+	next := func() string {
+		t.Helper()
+		c := Derive(Input{Name: "a", Nodes: nodes, Fleet: f})
+		text, err := c.Encode()
+		if err != nil {
+			t.Fatal(err)
+		}
+		again, faults := Decode(text)
+		if len(faults) > 0 {
+			t.Fatal(faults)
+		}
+		for _, k := range again.Networks()[NetworkOf(id(900), nodes["a"].ID)].Config.Tunnels {
+			if k.Name == "b" {
+				return k.Encrypted.NextKey
+			}
+		}
+		t.Fatal("no tunnel to b")
+		return ""
+	}
+	if got := next(); got != "" {
+		t.Errorf("without an announcement: %q", got)
+	}
+	before := Derive(Input{Name: "a", Nodes: nodes, Fleet: f}).Digest()
+	nodes["b"].Ports[NextKeyLabel] = Port{PublicKey: wireGuardKey(7)}
+	if got := next(); got != wireGuardKey(7) || Derive(Input{Name: "a", Nodes: nodes, Fleet: f}).Digest() == before {
+		t.Errorf("announced: %q", got)
+	}
+	nodes["b"].Ports[KeyLabel] = Port{PublicKey: wireGuardKey(7)}
+	if got := next(); got != "" {
+		t.Errorf("in use: %q", got)
+	}
+	c := Derive(Input{Name: "c", Nodes: nodes, Fleet: f}) // has no tunnel to a
+	for _, p := range c.Parameters {
+		if p.Tunnel != nil && p.Tunnel.Encrypted.NextKey != "" {
+			t.Errorf("told of a key of another tunnel: %s", p.Describe())
+		}
+	}
+	nodes["b"].Ports[NextKeyLabel] = Port{PublicKey: wireGuardKey(8)}
+	text, err := Derive(Input{Name: "a", Nodes: nodes, Fleet: f}).Encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, faults := Decode([]byte(strings.ReplaceAll(string(text), wireGuardKey(8), "rubbish"))); len(faults) == 0 {
+		t.Error("a next key that is none is accepted")
+	}
+}
+
 // What is sent is what is read, and a key that is none is refused.
 func TestAnEncryptedTunnelIsSentWhole(t *testing.T) {
 	f, nodes := encrypted(t)

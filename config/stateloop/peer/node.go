@@ -104,7 +104,8 @@ func (p DeclaredParameter) checkValue() (known, has bool) {
 
 func (e *EncryptedValue) isValid() bool {
 	return e == nil || e.ListenPort > 0 && e.ListenPort < 1<<16 &&
-		(e.PublicKey == "" || netinst.IsWireGuardKey(e.PublicKey))
+		(e.PublicKey == "" || netinst.IsWireGuardKey(e.PublicKey)) &&
+		(e.NextKey == "" || netinst.IsWireGuardKey(e.NextKey))
 }
 
 // isLinkMTU reports whether a kernel accepts an MTU for a link; 0 is its default.
@@ -156,7 +157,7 @@ func (c Configuration) Networks() map[uuid.UUID]Network {
 				Name: name, VNI: t.VNI, Local: t.Local, Remote: t.Remote, Port: uint16(t.Port), MTU: t.MTU, Isolated: t.Isolated,
 			}
 			if e := t.Encrypted; e != nil {
-				tunnel.Encrypted = &netinst.TunnelKey{PublicKey: e.PublicKey}
+				tunnel.Encrypted = &netinst.TunnelKey{PublicKey: e.PublicKey, NextKey: e.NextKey}
 				if e.Endpoint.IsValid() {
 					tunnel.Encrypted.Endpoint = netip.AddrPortFrom(e.Endpoint, uint16(e.ListenPort))
 				}

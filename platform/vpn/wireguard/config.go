@@ -109,6 +109,11 @@ func sorted(ps []netip.Prefix) []netip.Prefix {
 	return slices.Compact(ps)
 }
 
+func (c config) clone() config {
+	c.peers = maps.Clone(c.peers)
+	return c
+}
+
 // digest is of everything of a configuration that must be as desired, with the salt of its record. A peer's endpoint
 // roams, so it is not part of it, and neither is a port that may be any.
 func (c config) digest(salt string, anyPort bool) string {

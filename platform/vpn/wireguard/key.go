@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"time"
 
 	"edgespan/platform/store"
 )
@@ -99,6 +100,48 @@ func (d keys) get(identity string) (key, error) {
 		return key{}, fmt.Errorf("keep key: %w", err)
 	}
 	return k, nil
+}
+
+// nextSuffix is what the name of a key that shall replace another has in addition to the other's.
+const nextSuffix = ".next"
+
+// made returns when the key of an identity was written. A missing one is fs.ErrNotExist. A time that is yet to come, as
+// of a clock that was wrong, becomes the present: the key would otherwise be kept until then.
+func (d keys) made(identity string) (time.Time, error) {
+	path, err := d.path(identity)
+	if err != nil {
+		return time.Time{}, err
+	}
+	info, err := os.Stat(path)
+	if err != nil {
+		return time.Time{}, fmt.Errorf("look at kept key: %w", err)
+	}
+	if now := time.Now(); info.ModTime().After(now) {
+		return now, os.Chtimes(path, now, now)
+	}
+	return info.ModTime(), nil
+}
+
+// replace puts the next key of an identity in its place, at once or not at all. An end in between leaves both, which is
+// no other key.
+func (d keys) replace(identity string) error {
+	path, err := d.path(identity)
+	if err != nil {
+		return err
+	}
+	makingKey.Lock()
+	defer makingKey.Unlock()
+	text, err := os.ReadFile(path + nextSuffix)
+	if err != nil {
+		return fmt.Errorf("replace key: %w", err)
+	}
+	if _, err := parseKey(strings.TrimSpace(string(text))); err != nil {
+		return fmt.Errorf("replace key: %s: %w", path+nextSuffix, err)
+	}
+	if err := store.WriteFile(path, text, 0o600); err != nil {
+		return fmt.Errorf("replace key: %w", err)
+	}
+	return d.forget(identity + nextSuffix)
 }
 
 // forget deletes the key of an identity. A missing one is no error.

@@ -1,10 +1,16 @@
 package wireguard
 
 import (
+	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
+
+	"edgespan/netinst/netstate"
+	"edgespan/platform/proc"
 )
 
 func TestAKeyIsMadeOnceAndKept(t *testing.T) {
@@ -56,6 +62,94 @@ func TestAKeyThatCannotBeReadIsNotReplaced(t *testing.T) {
 		}
 		if err := dir.forget(name); err == nil {
 			t.Errorf("identity %q is forgotten", name)
+		}
+	}
+}
+
+// The next key is made beside the kept one, which it replaces whole; an end in between leaves no other key than these.
+func TestAKeyIsReplacedByTheOneAnnounced(t *testing.T) {
+	dir := t.TempDir()
+	tunnels := New(proc.New(""), "", dir, dir)
+	defer tunnels.Close()
+	kept := func() netstate.KeptKey {
+		t.Helper()
+		k, err := tunnels.Kept("clusters")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return k
+	}
+	first := kept()
+	if first.Public == "" || first.Next != "" || !first.Announced.IsZero() || time.Since(first.Made) > time.Minute {
+		t.Errorf("at first: %+v", first)
+	}
+	if err := tunnels.Replace("clusters"); err == nil || kept().Public != first.Public {
+		t.Errorf("replaced by none: %v, %+v", err, kept())
+	}
+	for range 2 { // once
+		if err := tunnels.Announce("clusters"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	path := filepath.Join(dir, "wireguard", "clusters")
+	old := time.Now().Add(-time.Hour)
+	if err := os.Chtimes(path, old, old); err != nil {
+		t.Fatal(err)
+	}
+	second := kept()
+	if second.Public != first.Public || second.Next == "" || second.Next == first.Public || second.Announced.IsZero() ||
+		time.Since(second.Made) < time.Hour {
+		t.Errorf("announced: %+v", second)
+	}
+	text, err := os.ReadFile(path + nextSuffix)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, cut := range []bool{false, true} {
+		if err := tunnels.Replace("clusters"); err != nil {
+			t.Fatal(err)
+		}
+		if cut { // the end came before the announced one was deleted
+			if err := os.WriteFile(path+nextSuffix, text, 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if now := kept(); now.Public != second.Next || now.Next != "" || time.Since(now.Made) > time.Minute {
+			t.Errorf("replaced: %+v", now)
+		}
+		if _, err := os.Stat(path + nextSuffix); !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("the announced key is left: %v", err)
+		}
+		if err := tunnels.Announce("clusters"); err != nil {
+			t.Fatal(err)
+		}
+		if text, err = os.ReadFile(path + nextSuffix); err != nil {
+			t.Fatal(err)
+		}
+		second = kept()
+	}
+	if err := os.WriteFile(path+nextSuffix, []byte("half of a ke"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := tunnels.Replace("clusters"); err == nil || strings.Contains(err.Error(), "half") {
+		t.Errorf("replaced by half a key: %v", err)
+	}
+}
+
+// A clock that was wrong when the key was made keeps it for no longer than its life.
+func TestAKeyOfTheFutureIsOfToday(t *testing.T) {
+	dir := keys(t.TempDir())
+	if _, err := dir.get("clusters"); err != nil {
+		t.Fatal(err)
+	}
+	late := time.Now().Add(1000 * time.Hour)
+	path := filepath.Join(string(dir), "clusters")
+	if err := os.Chtimes(path, late, late); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if at, err := dir.made("clusters"); err != nil || time.Until(at) > 0 || time.Since(at) > time.Minute {
+			t.Errorf("made %v, %v", at, err)
 		}
 	}
 }

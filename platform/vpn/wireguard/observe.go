@@ -27,9 +27,12 @@ func (t *Tunnels) Observe(ctx context.Context, number int) (v netstate.VPN, foun
 	}
 	v.MTU, v.Mark, v.Limits = at.mtu, r.Mark, r.Limits
 	v.WireGuard.Identity, v.WireGuard.ListenPort = r.Identity, r.ListenPort
+	if r.Replaced {
+		v.WireGuard.PublicKey = r.PublicKey
+	}
 	for _, p := range r.Peers {
 		v.WireGuard.Peers = append(v.WireGuard.Peers, netstate.WireGuardPeer(netstate.WireGuardPeer{
-			Name: p.Name, PublicKey: p.PublicKey, Endpoint: p.Endpoint}))
+			Name: p.Name, PublicKey: p.PublicKey, Endpoint: p.Endpoint, Succeeds: p.Succeeds}))
 	}
 	if lost || !r.Whole || !at.own || !at.up || at.kernel != r.Kernel {
 		return v, true, nil

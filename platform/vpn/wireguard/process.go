@@ -48,6 +48,7 @@ type record struct {
 	Limits     netstate.ProcessLimits `json:"limits,omitzero"`
 	Identity   string                 `json:"identity"`
 	PublicKey  string                 `json:"publicKey"`
+	Replaced   bool                   `json:"replaced,omitzero"` // netstate.WireGuard.PublicKey is set
 	ListenPort int                    `json:"listenPort"`
 	Salt       string                 `json:"salt"`
 	Digest     string                 `json:"digest"` // of the configuration
@@ -58,6 +59,7 @@ type recordedPeer struct {
 	Name      string `json:"name"`
 	PublicKey string `json:"publicKey"`
 	Endpoint  string `json:"endpoint,omitzero"` // as configured
+	Succeeds  string `json:"succeeds,omitzero"`
 }
 
 // endpoint returns the configured endpoint of a peer.

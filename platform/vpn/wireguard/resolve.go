@@ -85,7 +85,10 @@ func (t *Tunnels) attend(one *tunnel, number int, r record) {
 		ends[public], changed = &end{endpoint: p.Endpoint}, true
 	}
 	one.ends = ends
-	if one.tend == nil && len(ends) > 0 {
+	if r.hasSuccessors() && !one.follows {
+		one.follows, changed = true, true
+	}
+	if one.tend == nil && (len(ends) > 0 || one.follows) {
 		ctx, cancel := context.WithCancel(context.Background())
 		one.tend = cancel
 		go t.tend(ctx, one, number)
@@ -106,7 +109,7 @@ func (one *tunnel) leave() {
 		one.tend()
 		one.tend = nil
 	}
-	one.ends = map[key]*end{}
+	one.ends, one.follows = map[key]*end{}, false
 }
 
 // tend gives silent peers the address of their configured endpoint: a name may have another address now, and a peer
@@ -140,6 +143,15 @@ func (t *Tunnels) tendOnce(ctx context.Context, one *tunnel, number int) time.Du
 		return tendEvery
 	}
 	wait := tendEvery
+	if r.hasSuccessors() {
+		more := t.follow(ctx, one, number, r, have)
+		one.mu.Lock()
+		one.follows = more
+		one.mu.Unlock()
+		if more {
+			wait = succeedEvery
+		}
+	}
 	for public, host := range one.due(have, time.Now()) {
 		addresses, err := t.find(ctx, host)
 		if address, ok := one.found(public, host, addresses, err); ok && address != have.peers[public].endpoint {

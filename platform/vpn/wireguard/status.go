@@ -70,10 +70,11 @@ func (t *Tunnels) Status(ctx context.Context, number int) (netstate.TunnelStatus
 
 // peers adds the peers of a tunnel to its status.
 func (one *tunnel) peers(s *netstate.TunnelStatus, r record, have config, noted notes, now time.Time) {
+	hidden := r.hidden(have)
 	for _, known := range r.Peers {
 		public, err := parseKey(known.PublicKey)
 		p, there := have.peers[public]
-		if err != nil || !there {
+		if err != nil || !there || hidden[known.PublicKey] {
 			continue
 		}
 		out := netstate.TunnelPeer{

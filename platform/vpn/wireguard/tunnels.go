@@ -5,12 +5,14 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net/netip"
 	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
 	"sync"
+	"time"
 
 	"edgespan/netinst/netstate"
 	"edgespan/platform/dump"
@@ -47,6 +49,8 @@ type tunnel struct {
 	wake   chan struct{}
 	ends   map[key]*end // of peers with an endpoint
 	counts map[key]*count
+	// follows means that successors of peers are waited for.
+	follows bool
 }
 
 // New returns the Tunnels whose folders are below runDir, and whose kept keys are below stateDir.
@@ -94,6 +98,38 @@ func (t *Tunnels) PublicKey(identity string) (string, error) {
 	}
 	return public.base64(), nil
 }
+
+// Kept returns what is known of the key that the node keeps under an identity; it makes one if there is none.
+func (t *Tunnels) Kept(identity string) (netstate.KeptKey, error) {
+	var out netstate.KeptKey
+	var err error
+	if out.Public, err = t.PublicKey(identity); err != nil {
+		return out, err
+	}
+	if out.Made, err = t.keys.made(identity); err != nil {
+		return out, err
+	}
+	next := identity + nextSuffix
+	if out.Announced, err = t.keys.made(next); errors.Is(err, fs.ErrNotExist) {
+		return out, nil
+	} else if err != nil {
+		return out, err
+	}
+	if out.Next, err = t.PublicKey(next); err == nil && out.Next == out.Public { // replacing has been cut short
+		out.Next, out.Announced = "", time.Time{}
+		err = t.keys.forget(next)
+	}
+	return out, err
+}
+
+// Announce makes the key that shall replace the one that the node keeps under an identity, unless there is one.
+func (t *Tunnels) Announce(identity string) error {
+	_, err := t.keys.get(identity + nextSuffix)
+	return err
+}
+
+// Replace puts the announced key of an identity into the place of the kept one. Tunnels have it with the next Put.
+func (t *Tunnels) Replace(identity string) error { return t.keys.replace(identity) }
 
 // Forget deletes the kept key of a deleted network.
 func (t *Tunnels) Forget(uuid string) error { return t.keys.forget(uuid) }
@@ -278,6 +314,7 @@ func (t *Tunnels) configure(ctx context.Context, r *record, v netstate.VPN, want
 			want.peers[public] = w
 		}
 	}
+	want = succeed(have, want, v.WireGuard.Peers)
 	c := diff(have, want, func(public key) bool { return r.endpoint(public) != endpoints[public] })
 	if !r.Whole && want.port != 0 { // wireguard-go shows the port of a failed change, without a socket
 		c.port = &want.port
@@ -296,10 +333,11 @@ func (t *Tunnels) configure(ctx context.Context, r *record, v netstate.VPN, want
 		}
 	}
 	r.MTU, r.Mark, r.Generation, r.Identity = v.MTU, v.Mark, v.Generation, v.WireGuard.Identity
-	r.PublicKey, r.ListenPort = own.base64(), want.port
+	r.PublicKey, r.ListenPort, r.Replaced = own.base64(), want.port, v.WireGuard.PublicKey != ""
 	r.Digest, r.Peers = want.digest(r.Salt, want.port == 0), nil
 	for _, p := range v.WireGuard.Peers {
-		r.Peers = append(r.Peers, recordedPeer{Name: p.Name, PublicKey: p.PublicKey, Endpoint: p.Endpoint})
+		r.Peers = append(r.Peers, recordedPeer{Name: p.Name, PublicKey: p.PublicKey, Endpoint: p.Endpoint,
+			Succeeds: p.Succeeds})
 	}
 	return nil
 }
