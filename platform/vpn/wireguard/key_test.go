@@ -136,6 +136,32 @@ func TestAKeyIsReplacedByTheOneAnnounced(t *testing.T) {
 	}
 }
 
+// Who deletes the kept key, because somebody has a copy of it, is rid of the announced one, too.
+func TestADeletedKeyTakesTheAnnouncedOneWithIt(t *testing.T) {
+	dir := t.TempDir()
+	tunnels := New(proc.New(""), "", dir, dir)
+	defer tunnels.Close()
+	if _, err := tunnels.Kept("clusters"); err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(dir, "wireguard", "clusters")
+	if err := tunnels.Announce("clusters"); err != nil {
+		t.Fatal(err)
+	}
+	before := time.Now().Add(-time.Second) // files have times of the kernel's tick
+	if err := errors.Join(os.Chtimes(path+nextSuffix, before, before), os.Remove(path)); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if k, err := tunnels.Kept("clusters"); err != nil || k.Next != "" || !k.Announced.IsZero() {
+			t.Errorf("%+v, %v", k, err)
+		}
+	}
+	if _, err := os.Stat(path + nextSuffix); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("the announced key is left: %v", err)
+	}
+}
+
 // A clock that was wrong when the key was made keeps it for no longer than its life.
 func TestAKeyOfTheFutureIsOfToday(t *testing.T) {
 	dir := keys(t.TempDir())

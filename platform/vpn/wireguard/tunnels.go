@@ -115,7 +115,9 @@ func (t *Tunnels) Kept(identity string) (netstate.KeptKey, error) {
 	} else if err != nil {
 		return out, err
 	}
-	if out.Next, err = t.PublicKey(next); err == nil && out.Next == out.Public { // replacing has been cut short
+	out.Next, err = t.PublicKey(next)
+	// Replacing has been cut short; or somebody has deleted the kept key, so as to have no part of it any more.
+	if old := out.Announced.Before(out.Made); err == nil && (old || out.Next == out.Public) {
 		out.Next, out.Announced = "", time.Time{}
 		err = t.keys.forget(next)
 	}
