@@ -75,14 +75,6 @@ func (c NetworkInstanceConfig) IsEncrypted() bool {
 	return slices.ContainsFunc(c.Tunnels, func(t Tunnel) bool { return t.Encrypted != nil })
 }
 
-// KeyFor returns what ClusterKey is on a node with a public key: only encrypted clusters have one.
-func (c NetworkInstanceConfig) KeyFor(key string) string {
-	if !c.IsEncrypted() {
-		return ""
-	}
-	return key
-}
-
 // SealedPort is the UDP port of an encrypted cluster's VXLAN, 0 for another network.
 func (c NetworkInstanceConfig) SealedPort() uint16 {
 	for _, t := range c.Tunnels {

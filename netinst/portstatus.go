@@ -230,7 +230,9 @@ func (in Input) unassignable(a netip.Addr) string {
 	case slices.ContainsFunc(subnets, func(p netip.Prefix) bool { return p.IsValid() && p.Contains(a) }):
 		return "is in the network's own subnet"
 	case slices.ContainsFunc(in.Config.VPN.Elsewhere, func(p netip.Prefix) bool { return p.Contains(a) }):
-		return "is of another network, or the controller's"
+		return "is of another network"
+	case slices.Contains(in.Config.VPN.Controllers, a):
+		return "is the controller's"
 	case slices.Contains(in.Config.DNS.Servers, a) || x != nil && x.Address == a.String():
 		return "is a server's"
 	}

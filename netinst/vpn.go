@@ -73,8 +73,9 @@ type VPNConfig struct {
 	DNSOutside bool                `json:",omitempty"`
 	WireGuard  *netstate.WireGuard `json:",omitempty"`
 	IPsec      *netstate.IPsec     `json:",omitempty"`
-	// Elsewhere are the prefixes of other networks and tunnels of the node, of which the other end may assign none.
-	Elsewhere []netip.Prefix `json:",omitempty"`
+	// The other end may assign no address of other networks and tunnels (Elsewhere), and none of the controllers.
+	Elsewhere   []netip.Prefix `json:",omitempty"`
+	Controllers []netip.Addr   `json:",omitempty"`
 }
 
 // Assigned is what the other end of a tunnel has assigned to this one.
@@ -148,11 +149,10 @@ func (v VPNConfig) Carries(mtu int) int {
 
 // underlay is where the own packets of a network's tunnel leave.
 type underlay struct {
-	ports map[bool]*PortStatus // by whether it is for IPv6; nil without a usable port
-	why   string               // why there is none for IPv4
-	ipv6  bool                 // the tunnel may send packets of IPv6
-	// refused says which assigned addresses are not used, "" for none.
-	refused string
+	ports   map[bool]*PortStatus // by whether it is for IPv6; nil without a usable port
+	why     string               // why there is none for IPv4
+	ipv6    bool                 // the tunnel may send packets of IPv6
+	refused string               // which assigned addresses are not used, "" for none
 }
 
 // port is the one that people know as the network's.

@@ -2,6 +2,7 @@ package agent
 
 import (
 	"context"
+	"net/netip"
 	"time"
 
 	"go.uber.org/zap"
@@ -103,14 +104,18 @@ type NodeFacts struct {
 	Hardware   map[string]config.Object // of its board; nil if the board has no hardware type
 	Metadata   *metadata.Metadata
 	Actions    action.ActionTable
-	// ClusterKeys are the node's public WireGuard keys for encrypted clusters. nil: there are never any.
-	ClusterKeys ClusterKeys
+	// Link is what changes with the link to the controller. nil: there is no controller.
+	Link LinkFacts
 }
 
-// ClusterKeys are a node's public WireGuard keys for encrypted clusters. The methods never block.
-type ClusterKeys interface {
-	// Get returns the key in use, and the one that will replace it; "" while there is none.
-	Get() (key, next string)
+// LinkFacts are what a node knows of its link to the controller, and what it has for it. The methods never block.
+type LinkFacts interface {
+	// ClusterKeys returns the public WireGuard key for encrypted clusters, and the one that will replace it; "" while
+	// there is none.
+	ClusterKeys() (key, next string)
+	// Controllers returns the addresses of the controllers, sorted: those given, and those of their names, as far as they
+	// were resolved.
+	Controllers() []netip.Addr
 	// Watch makes f be called after each change, from any goroutine, in place of an earlier f.
 	Watch(f func())
 }

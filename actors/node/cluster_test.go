@@ -37,30 +37,37 @@ func (r *rig) shown(id string) string {
 	return ""
 }
 
-// memKeys are keys that tests replace.
-type memKeys struct {
-	mu   sync.Mutex
-	key  string
-	wake func()
+// memLink is a link that tests change.
+type memLink struct {
+	mu          sync.Mutex
+	key         string
+	controllers []netip.Addr
+	wake        func()
 }
 
-func (k *memKeys) Get() (key, next string) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	return k.key, ""
+func (l *memLink) ClusterKeys() (key, next string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.key, ""
 }
 
-func (k *memKeys) Watch(f func()) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	k.wake = f
+func (l *memLink) Controllers() []netip.Addr {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.controllers
 }
 
-func (k *memKeys) set(key string) {
-	k.mu.Lock()
-	k.key = key
-	wake := k.wake
-	k.mu.Unlock()
+func (l *memLink) Watch(f func()) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.wake = f
+}
+
+func (l *memLink) set(key string, controllers ...netip.Addr) {
+	l.mu.Lock()
+	l.key, l.controllers = key, controllers
+	wake := l.wake
+	l.mu.Unlock()
 	wake()
 }
 
@@ -68,8 +75,8 @@ func (k *memKeys) set(key string) {
 // don't notice. It is an event.
 func TestAReplacedKeyReachesEachEncryptedCluster(t *testing.T) {
 	onHost(t, func(r *rig) {
-		keys := &memKeys{key: "first"}
-		r.about.ClusterKeys = keys
+		keys := &memLink{key: "first"}
+		r.about.Link = keys
 		r.start()
 		r.apply(doc(1, 0))
 		r.ready(time.Second, "ni/"+niID(1))

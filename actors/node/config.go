@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
-	"net/netip"
 	"slices"
 	"strings"
 
@@ -41,7 +40,7 @@ type configHost struct {
 	last    commitconfirm.Publish
 	settled bool // every status answers the last config
 	fault   string
-	key     string // of encrypted clusters, as published
+	linked  nodeside.Link // as published
 
 	networks    *pubsub.Publisher[netinst.NetworkInstanceConfig]
 	apps        *pubsub.Publisher[appnet.AppNetworkConfig]
@@ -84,7 +83,7 @@ func (h *configHost) Start(wake func()) {
 	h.states = subscribe(&h.subs, t.PortStatus, pubsub.Selector{})
 	h.choices = subscribe(&h.subs, t.Uplinks, pubsub.Selector{})
 	h.swept = subscribe(&h.subs, t.TasksSwept, pubsub.Selector{})
-	h.d.clusterKeys.Watch(wake)
+	h.d.link.Watch(wake)
 }
 
 // Stop ends the subscriptions.
@@ -122,12 +121,12 @@ func (h *configHost) Publish(p commitconfirm.Publish, of trace.Context) {
 		p.Generation = h.record.Ports[label].Generation
 		must(h.ports.Publish("", label, p))
 	}
-	h.key, _ = h.d.clusterKeys.Get()
+	h.followLink()                             // before the networks are other ones
 	h.publishApps(cfg.Apps)                    // before the networks, which wait for the apps named here
 	for _, id := range inOrder(cfg.Networks) { // the order of their numbers, in which a plan has them, too
 		n := cfg.Networks[id]
 		n.Generation = h.record.Networks[id.String()].Generation
-		n.VPN, n.ClusterKey = withController(n.VPN, h.d.controller), n.KeyFor(h.key)
+		n, _ = h.linked.Apply(n)
 		must(h.networks.Publish("", id.String(), n))
 	}
 	for _, id := range inOrder(cfg.Apps) {
@@ -149,33 +148,22 @@ func (h *configHost) Publish(p commitconfirm.Publish, of trace.Context) {
 		zap.Int("networks", len(cfg.Networks)), zap.Int("apps", len(cfg.Apps)))
 }
 
-// followKey publishes encrypted clusters again once the node's key has been replaced.
-func (h *configHost) followKey() {
-	before := h.key
-	if h.key, _ = h.d.clusterKeys.Get(); h.key == before {
+// followLink publishes again what depends on the link to the controller, once that has changed.
+func (h *configHost) followLink() {
+	before := h.linked
+	h.linked = nodeside.LinkOf(h.d.link.ClusterKeys())
+	h.linked.Controllers = h.d.link.Controllers()
+	if h.linked.Same(before) {
 		return
 	}
 	for id, n := range h.d.topics.NetworkConfig.List("") {
-		if n.IsEncrypted() {
-			n.ClusterKey = h.key
-			must(h.networks.Publish("", id, n))
+		if now, other := h.linked.Apply(n); other {
+			must(h.networks.Publish("", id, now))
 		}
 	}
-	if before != "" {
-		h.d.recordEvent(event(nodeapi.EventSecurity, "node", "", "key for encrypted clusters: "+before+" -> "+h.key))
+	if text := h.linked.Describe(before); text != "" {
+		h.d.recordEvent(event(nodeapi.EventSecurity, "node", "", text))
 	}
-}
-
-// withController returns the tunnel of a network, whose other end may not assign the address of the node's controller:
-// the node would cut itself off. A controller that is named is not covered: its address may change at any time.
-func withController(v *netinst.VPNConfig, controller string) *netinst.VPNConfig {
-	at, err := netip.ParseAddrPort(controller)
-	if err != nil || v == nil || v.IPsec == nil || !v.IPsec.VirtualIP {
-		return v
-	}
-	out := *v
-	out.Elsewhere = append(slices.Clone(v.Elsewhere), netip.PrefixFrom(at.Addr().Unmap(), at.Addr().Unmap().BitLen()))
-	return &out
 }
 
 // recordPublished records the event of a config, before anything is published that it causes.
@@ -242,7 +230,7 @@ func (h *configHost) Drain() {
 // Observe reports the health of the node: its networks, adapters and ports.
 func (h *configHost) Observe() agent.Observation {
 	h.Drain()
-	h.followKey()
+	h.followLink()
 	t := h.d.topics
 	if !h.settled && h.last.Config != nil && h.d.view().AllAnswered() {
 		h.settled = true
@@ -268,11 +256,10 @@ func (h *configHost) Observe() agent.Observation {
 			l.Parameters = append(l.Parameters, parameter(p, h.last.Generation))
 		}
 	}
-	_, next := h.d.clusterKeys.Get()
 	l.Ports = nodeside.Ports(t.PortStatus.List(""))
 	l.Ports = append(l.Ports, nodeside.Tunnels(nodeside.TunnelFacts{Networks: t.NetworkConfig.List(""),
 		Networked: t.NetworkStatus.List(""), Tunnels: t.Tunnels.List(""), Ports: t.PortStatus.List(""),
-		Key: h.key, NextKey: next})...)
+		Link: h.linked})...)
 	for label, c := range t.PortConfig.List("") {
 		s, _ := t.PortStatus.Get("", label)
 		s.IfName = c.IfName // it may have no status yet

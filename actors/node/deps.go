@@ -185,13 +185,12 @@ type counted struct {
 
 // processRun identifies one run of the process, and the node.
 type processRun struct {
-	boot        uint64               // identifies the process: differs at each start
-	machine     string               // its boot id
-	uptime      func() time.Duration // of the machine; nil: that of the process
-	began       time.Time
-	epochs      atomic.Uint64
-	clusterKeys agent.ClusterKeys
-	controller  string // HOST:PORT of the node's controller, "" for none
+	boot    uint64               // identifies the process: differs at each start
+	machine string               // its boot id
+	uptime  func() time.Duration // of the machine; nil: that of the process
+	began   time.Time
+	epochs  atomic.Uint64
+	link    agent.LinkFacts
 }
 
 // clock returns the time by the clocks of the machine.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/netip"
 	"sync"
 	"time"
 
@@ -68,18 +69,19 @@ type Node struct {
 	stop   sync.Once
 }
 
-// noKeys are the keys of a node without a controller.
-type noKeys struct{}
+// noLink is the link of a node without a controller.
+type noLink struct{}
 
-func (noKeys) Get() (key, next string) { return "", "" }
-func (noKeys) Watch(func())            {}
+func (noLink) ClusterKeys() (key, next string) { return "", "" }
+func (noLink) Controllers() []netip.Addr       { return nil }
+func (noLink) Watch(func())                    {}
 
 func (o *Options) setDefaults() {
 	if o.Storage == nil {
 		o.Storage = alwaysPersists{}
 	}
-	if o.About.ClusterKeys == nil {
-		o.About.ClusterKeys = noKeys{}
+	if o.About.Link == nil {
+		o.About.Link = noLink{}
 	}
 	if o.Notify == nil {
 		o.Notify = func(string) {}
@@ -107,7 +109,7 @@ func Start(o Options) (*Node, error) {
 		host: o.Host, files: o.Files, executors: o.Executors, echo: o.Echo, facts: o.Facts,
 		topics: topics, storage: o.Storage, warning: o.Warning, runDir: o.RunDir,
 		processRun: processRun{boot: o.Boot, machine: o.Machine, uptime: o.Uptime, began: time.Now(),
-			clusterKeys: o.About.ClusterKeys, controller: o.About.Controller},
+			link: o.About.Link},
 		census: c, slots: newSemaphore(), notify: o.Notify, setLevel: o.SetLevel,
 		counted:    counted{hits: newRuleHits(), watched: newWatchedNetworks()},
 		eventState: eventState{eventStore: o.EventStore},

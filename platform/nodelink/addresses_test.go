@@ -4,10 +4,13 @@ import (
 	"context"
 	"errors"
 	"net"
+	"net/netip"
 	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	"google.golang.org/grpc/credentials/insecure"
 )
 
 // deaf is an address where nobody answers: what connects is closed at once.
@@ -100,5 +103,29 @@ func TestAJoinAsksTheNextController(t *testing.T) {
 	o.Controller = dead + "," + deaf(t)
 	if _, err := Join(ctx, o); err == nil || strings.Count(err.Error(), "join 127.0.0.1:") != 2 {
 		t.Errorf("two that don't answer: %v", err)
+	}
+}
+
+// The address of a controller that is known by its name is told before it is dialed, also if nobody answers there.
+func TestTheAddressOfANameIsTold(t *testing.T) {
+	_, port, err := net.SplitHostPort(deaf(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	dialed := make(chan netip.Addr, 16)
+	conn, err := connect(net.JoinHostPort("localhost", port), insecure.NewCredentials(), Keepalive{},
+		func(a netip.Addr) {
+			select {
+			case dialed <- a:
+			default:
+			}
+		})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	conn.Connect()
+	if a := take(t, dialed); !a.IsLoopback() {
+		t.Errorf("dialed %s", a)
 	}
 }

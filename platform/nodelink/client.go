@@ -5,13 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"net/netip"
 	"sync"
 	"time"
 
 	"go.uber.org/zap"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials"
-	"google.golang.org/grpc/keepalive"
 	"google.golang.org/protobuf/proto"
 
 	"edgespan/config/fleet/nodeproto"
@@ -38,10 +38,12 @@ type ClientOptions struct {
 	Credentials *pki.Credentials
 	Hello       func() nodeproto.Hello // called at the start of each stream; Node is filled in
 	Listener    Listener
-	Log         *zap.Logger      // none
-	Now         func() time.Time // the clock
-	Random      func() float64   // 0 to 1; math/rand
-	Keepalive   Keepalive        // 30 s, 10 s; gRPC raises a time below 10 s to 10 s
+	// Dialing is called with each address before it is dialed, from any goroutine; nil for nothing.
+	Dialing   func(netip.Addr)
+	Log       *zap.Logger      // none
+	Now       func() time.Time // the clock
+	Random    func() float64   // 0 to 1; math/rand
+	Keepalive Keepalive        // 30 s, 10 s; gRPC raises a time below 10 s to 10 s
 }
 
 func (o *ClientOptions) defaults() {
@@ -54,11 +56,6 @@ func (o *ClientOptions) defaults() {
 	}
 	setDefault(&o.Keepalive.Time, 30*time.Second)
 	setDefault(&o.Keepalive.Timeout, 10*time.Second)
-}
-
-// clientKeepalive pings only while a stream is open, as the server requires.
-func clientKeepalive(k Keepalive) keepalive.ClientParameters {
-	return keepalive.ClientParameters{Time: k.Time, Timeout: k.Timeout}
 }
 
 // Client is the node's end of the link.
@@ -156,7 +153,7 @@ func (c *Client) session(ctx context.Context, address string) (streamEnd, error)
 	if err != nil {
 		return streamEnd{}, err
 	}
-	conn, err := connect(address, credentials.NewTLS(settings), c.opts.Keepalive)
+	conn, err := connect(address, credentials.NewTLS(settings), c.opts.Keepalive, c.opts.Dialing)
 	if err != nil {
 		return streamEnd{}, err
 	}

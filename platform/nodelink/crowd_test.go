@@ -29,7 +29,7 @@ func flap(t *testing.T, r *rig, cred *pki.Credentials) error {
 	if err != nil {
 		t.Fatal(err)
 	}
-	conn, err := connect(r.addr, credentials.NewTLS(settings), Keepalive{time.Second, time.Second})
+	conn, err := connect(r.addr, credentials.NewTLS(settings), Keepalive{time.Second, time.Second}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

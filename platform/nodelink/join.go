@@ -6,8 +6,10 @@ import (
 	"fmt"
 	"math"
 	"net"
+	"net/netip"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 
 	"go.uber.org/zap"
@@ -15,6 +17,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/keepalive"
 	"google.golang.org/grpc/peer"
 	"google.golang.org/grpc/status"
 	"google.golang.org/grpc/tap"
@@ -157,7 +160,7 @@ func joinAt(ctx context.Context, address string, csr []byte, o JoinOptions) (nam
 	if err != nil {
 		return "", err
 	}
-	conn, err := connect(address, credentials.NewTLS(pki.PinnedTLS(o.Pin, host, o.Now)), Keepalive{})
+	conn, err := connect(address, credentials.NewTLS(pki.PinnedTLS(o.Pin, host, o.Now)), Keepalive{}, nil)
 	if err != nil {
 		return "", err
 	}
@@ -233,8 +236,14 @@ func hostOf(address string) (string, error) {
 
 // connect returns a connection that is dialled at the first call, without a proxy, retries or settings from DNS: the
 // client decides when to retry.
-func connect(address string, creds credentials.TransportCredentials, ka Keepalive) (*grpc.ClientConn, error) {
-	dialer := &net.Dialer{Timeout: dialTimeout}
+func connect(address string, creds credentials.TransportCredentials, ka Keepalive,
+	dialing func(netip.Addr)) (*grpc.ClientConn, error) {
+	dialer := &net.Dialer{Timeout: dialTimeout, Control: func(_, address string, _ syscall.RawConn) error {
+		if at, err := netip.ParseAddrPort(address); err == nil && dialing != nil {
+			dialing(at.Addr())
+		}
+		return nil
+	}}
 	opts := []grpc.DialOption{
 		grpc.WithTransportCredentials(creds),
 		grpc.WithContextDialer(func(ctx context.Context, addr string) (net.Conn,
@@ -250,6 +259,11 @@ func connect(address string, creds credentials.TransportCredentials, ka Keepaliv
 		opts = append(opts, grpc.WithKeepaliveParams(clientKeepalive(ka)))
 	}
 	return grpc.NewClient("passthrough:///"+address, opts...)
+}
+
+// clientKeepalive pings only while a stream is open, as the server requires.
+func clientKeepalive(k Keepalive) keepalive.ClientParameters {
+	return keepalive.ClientParameters{Time: k.Time, Timeout: k.Timeout}
 }
 
 // renew answers a signing request. The node's identity comes from the certificate.

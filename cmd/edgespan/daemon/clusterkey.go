@@ -9,8 +9,6 @@ import (
 
 	"go.uber.org/zap"
 
-	"edgespan/actors/agent"
-	"edgespan/config/fleet/nodeproto"
 	"edgespan/netinst/netstate"
 	"edgespan/pubsub/backoff"
 )
@@ -29,28 +27,22 @@ type keyStore interface {
 // first start with a controller, which fails while the disk is full.
 type clusterKey struct {
 	kept atomic.Pointer[netstate.KeptKey]
-	wake atomic.Pointer[func()]
 	link atomic.Pointer[time.Time] // since when the controller has been connected; nil: it is not
+	// changed is called after each change; nil: nobody is told.
+	changed func()
 }
 
-var _ agent.ClusterKeys = (*clusterKey)(nil)
-
-// Get returns the key and the next one, "" while there is none.
-func (k *clusterKey) Get() (key, next string) {
+// ClusterKeys returns the key and the next one, "" while there is none.
+func (k *clusterKey) ClusterKeys() (key, next string) {
 	if kept := k.kept.Load(); kept != nil {
 		return kept.Public, kept.Next
 	}
 	return "", ""
 }
 
-// Watch makes f be called after each change.
-func (k *clusterKey) Watch(f func()) { k.wake.Store(&f) }
-
 func (k *clusterKey) set(kept netstate.KeptKey) {
-	was := k.kept.Swap(&kept)
-	f := k.wake.Load()
-	if f != nil && (was == nil || *was != kept) {
-		(*f)()
+	if was := k.kept.Swap(&kept); k.changed != nil && (was == nil || *was != kept) {
+		k.changed()
 	}
 }
 
@@ -181,29 +173,4 @@ func parseKeyLife(text string) (time.Duration, error) {
 		return 0, fmt.Errorf("--cluster-key-life: %q: must be 0, or a time of at least %v such as 720h", text, minKeyLife)
 	}
 	return life, nil
-}
-
-// watchedLink notes since when the controller has been connected.
-type watchedLink struct {
-	agentLink
-	key *clusterKey
-}
-
-type agentLink interface {
-	Up(s nodeproto.ToController)
-	Received(m nodeproto.FromController)
-	Down(cause error)
-}
-
-var _ agentLink = (*agent.Agent)(nil)
-
-func (l watchedLink) Up(s nodeproto.ToController) {
-	now := time.Now()
-	l.key.link.Store(&now)
-	l.agentLink.Up(s)
-}
-
-func (l watchedLink) Down(cause error) {
-	l.key.link.Store(nil)
-	l.agentLink.Down(cause)
 }

@@ -61,13 +61,13 @@ func TestTheClusterKeyIsMadeOnceThereIsRoom(t *testing.T) {
 		k.keep(ctx, m, 0, zap.NewNop())
 		time.Sleep(time.Hour)
 		synctest.Wait()
-		if key, _ := k.Get(); key != "" || m.tries < 50 || m.tries > 80 {
+		if key, _ := k.ClusterKeys(); key != "" || m.tries < 50 || m.tries > 80 {
 			t.Errorf("within an hour of a full disk: key %q, %d tries, want none and about one a minute", key, m.tries)
 		}
 		m.full = false
 		time.Sleep(time.Minute)
 		synctest.Wait()
-		if key, _ := k.Get(); key != "key 1" {
+		if key, _ := k.ClusterKeys(); key != "key 1" {
 			t.Error("there is no key a minute after there is room")
 		}
 		before := m.tries
@@ -106,11 +106,11 @@ func TestTheClusterKeyIsReplacedAfterANotice(t *testing.T) {
 		var k clusterKey
 		linked, told := time.Now(), 0
 		k.link.Store(&linked)
-		k.Watch(func() { told++ })
+		k.changed = func() { told++ }
 		k.keep(ctx, m, defaultKeyLife, zap.NewNop())
 		began, noticed, replaced := time.Now(), time.Time{}, 0
-		for before, _ := k.Get(); replaced < 4 && time.Since(began) < 5*defaultKeyLife; time.Sleep(time.Hour) {
-			key, next := k.Get()
+		for before, _ := k.ClusterKeys(); replaced < 4 && time.Since(began) < 5*defaultKeyLife; time.Sleep(time.Hour) {
+			key, next := k.ClusterKeys()
 			if next != "" && noticed.IsZero() {
 				noticed = time.Now()
 			}
@@ -167,12 +167,12 @@ func TestNoClusterKeyIsReplacedUnheard(t *testing.T) {
 		time.Sleep(time.Hour)
 		m.full = true
 		time.Sleep(p.life)
-		if key, next := k.Get(); key != "a" || next == "" {
+		if key, next := k.ClusterKeys(); key != "a" || next == "" {
 			t.Errorf("on a full disk: key %q, next %q", key, next)
 		}
 		m.full = false
 		time.Sleep(2 * time.Minute)
-		if key, _ := k.Get(); key == "a" {
+		if key, _ := k.ClusterKeys(); key == "a" {
 			t.Error("the key is not replaced once there is room")
 		}
 	})

@@ -47,7 +47,7 @@ type node struct {
 	stopped chan struct{}
 
 	uninform func(context.Context) error // ends the upload of facts
-	key      clusterKey
+	facts    *linkFacts
 	keyless  context.CancelFunc // ends the tries to make it; nil: there are none
 	faults   *fault.Faults      // nil: none can be injected
 }
@@ -213,11 +213,11 @@ func (n *node) who(o nodeOptions, id uuid.UUID, log *zap.Logger) (agent.NodeFact
 	if fleet.Name != "" {
 		facts.Name = fleet.Name
 	}
-	if facts.Controller = fleet.Controller; facts.Controller != "" {
+	facts.Controller, n.facts = fleet.Controller, newLinkFacts(fleet.Controller)
+	if facts.Link = n.facts; facts.Controller != "" {
 		ctx, cancel := context.WithCancel(context.Background())
 		n.keyless = cancel
-		n.key.keep(ctx, n.host, o.KeyLife, log)
-		facts.ClusterKeys = &n.key
+		n.facts.keep(ctx, n.host, o.KeyLife, log)
 	}
 	record(o, facts.Name, log)
 	return facts, creds, nil
@@ -233,8 +233,8 @@ func (n *node) link(creds *pki.Credentials, controller string, log *zap.Logger) 
 	ctx, cancel := context.WithCancel(context.Background())
 	n.unlink = cancel
 	client := nodelink.NewClient(nodelink.ClientOptions{
-		Controller: controller, Credentials: creds, Hello: n.Agent().Hello, Listener: watchedLink{n.Agent(), &n.key},
-		Log: log.Named(logLink),
+		Controller: controller, Credentials: creds, Hello: n.Agent().Hello, Listener: watchedLink{n.Agent(), n.facts},
+		Log: log.Named(logLink), Dialing: n.facts.dial,
 	})
 	go func() {
 		defer close(n.linked)

@@ -79,8 +79,7 @@ type TunnelFacts struct {
 	Networked map[string]netinst.NetworkInstanceStatus
 	Tunnels   map[string]netstate.TunnelStatus
 	Ports     map[string]netinst.PortStatus
-	// Key is the node's public key for encrypted clusters, and NextKey the one that will replace it; "" for none.
-	Key, NextKey string
+	Link      Link
 }
 
 // Tunnels returns the tunnels of networks of type vpn in the form of ports, at which tunnels of other nodes may reach
@@ -102,11 +101,11 @@ func Tunnels(f TunnelFacts) []nodeproto.Port {
 		}
 		out = append(out, p)
 	}
-	if f.Key != "" {
-		out = append(out, nodeproto.Port{Label: peer.KeyLabel, PublicKey: f.Key})
+	if f.Link.Key != "" {
+		out = append(out, nodeproto.Port{Label: peer.KeyLabel, PublicKey: f.Link.Key})
 	}
-	if f.NextKey != "" {
-		out = append(out, nodeproto.Port{Label: peer.NextKeyLabel, PublicKey: f.NextKey})
+	if f.Link.NextKey != "" {
+		out = append(out, nodeproto.Port{Label: peer.NextKeyLabel, PublicKey: f.Link.NextKey})
 	}
 	return out
 }

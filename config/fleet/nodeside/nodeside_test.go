@@ -84,7 +84,7 @@ func TestWhatOthersAreToldOfTunnels(t *testing.T) {
 			over.String(): {Addresses: []netip.Prefix{netip.MustParsePrefix("fd00::7/128")}},
 		},
 		Ports: map[string]netinst.PortStatus{"wan": {LinkMTU: 1492}},
-		Key:   "key", NextKey: "next",
+		Link:  Link{Key: "key", NextKey: "next"},
 	}
 	got := fmt.Sprint(Tunnels(f))
 	if want := "[{vpn/" + over.String() + " [10.99.0.1 fd00::7] 1432 } {key/clusters [] 0 key} {key/clusters/next [] 0 next}]"; got != want {
@@ -92,5 +92,38 @@ func TestWhatOthersAreToldOfTunnels(t *testing.T) {
 	}
 	if got := Tunnels(TunnelFacts{}); got != nil {
 		t.Errorf("without anything: %v", got)
+	}
+}
+
+// Only what depends on the link is other when the link is.
+func TestWhatALinkChanges(t *testing.T) {
+	at := netip.MustParseAddr("192.0.2.1")
+	cluster := netinst.NetworkInstanceConfig{Tunnels: []netinst.Tunnel{{Encrypted: &netinst.TunnelKey{}}}}
+	assigned := netinst.NetworkInstanceConfig{VPN: &netinst.VPNConfig{IPsec: &netinst.IPsec{VirtualIP: true}}}
+	fixed := netinst.NetworkInstanceConfig{VPN: &netinst.VPNConfig{IPsec: &netinst.IPsec{}}}
+	l := Link{Key: "key", NextKey: "next", Controllers: []netip.Addr{at}}
+	for name, c := range map[string]struct {
+		of    netinst.NetworkInstanceConfig
+		other bool
+	}{"cluster": {cluster, true}, "assigned": {assigned, true}, "fixed": {fixed, false}, "plain": {other: false}} {
+		got, other := l.Apply(c.of)
+		if other != c.other {
+			t.Errorf("%s: other is %v", name, other)
+		}
+		if _, again := l.Apply(got); again {
+			t.Errorf("%s: is other again", name)
+		}
+		if gone, _ := (Link{}).Apply(got); gone.ClusterKey != "" || gone.VPN != nil && gone.VPN.Controllers != nil {
+			t.Errorf("%s: without a link: %+v", name, gone)
+		}
+	}
+	if assigned.VPN.Controllers != nil {
+		t.Error("the config itself is changed")
+	}
+	if l.Same(Link{Key: "key", NextKey: "next"}) || l.Same(Link{Key: "key", Controllers: l.Controllers}) || !l.Same(l) {
+		t.Error("links that differ are the same")
+	}
+	if got := l.Describe(Link{Key: "old"}); got != "key for encrypted clusters: old -> key" || l.Describe(Link{}) != "" {
+		t.Errorf("described as %q", got)
 	}
 }
