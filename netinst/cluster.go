@@ -2,11 +2,15 @@ package netinst
 
 import (
 	"cmp"
+	"crypto/sha256"
+	"encoding/binary"
 	"fmt"
 	"net/netip"
 	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/google/uuid"
 
 	"edgespan/netinst/netstate"
 )
@@ -60,6 +64,10 @@ var ownName = regexp.MustCompile(`^(` + linkPrefix + `[0-9]+([av][0-9]+)?|evpn[0
 // (sealed) lets the node take packets for it only from that interface, and from the interface nothing else but ICMPv6:
 // so neither a neighbour on the underlay nor a member of another cluster can send frames into a cluster, and being a
 // member gives access to no service of the node.
+
+// If the underlay is a network of type vpn of the node, WireGuard's packets have its overMark, by which a rule of that
+// network leads them into its tunnel. While it has none, they meet the cluster's own rule, behind it, and are
+// unreachable: an address of such an underlay often has no subnet, so the host would send them to any provider.
 
 // clusterKeepalive is how often, in seconds, something is sent to each peer: a node behind NAT stays reachable.
 const clusterKeepalive = 25
@@ -115,17 +123,47 @@ func (nw network) encryption() []netstate.Object {
 		return nil
 	}
 	w.Peers = append(w.Peers, nw.successors(w.Peers)...)
-	link, table := netstate.VPNLink(nw.n), Table(nw.n)
+	link, table, mark := netstate.VPNLink(nw.n), Table(nw.n), overMark(nw.Config.Over)
 	end := netstate.Route{Table: table, Dst: anywhere6.String(), Type: netstate.Unreachable, Metric: unreachableMetric}
-	return []netstate.Object{
-		netstate.VPN{Name: netstate.VPNName(nw.n), Link: link, MTU: mtu, Generation: nw.Config.Generation, WireGuard: &w,
-			Limits: nw.Config.HelperLimits()},
+	return append([]netstate.Object{
+		netstate.VPN{Name: netstate.VPNName(nw.n), Link: link, MTU: mtu, Mark: mark, Generation: nw.Config.Generation,
+			WireGuard: &w, Limits: nw.Config.HelperLimits()},
 		netstate.Address{Link: link, Prefix: netip.PrefixFrom(own, insideBits).String()},
 		// What has the address as its source goes to the cluster, or nowhere.
 		end, nw.unicast(netip.PrefixFrom(own, insideBits).Masked(), netstate.Route{Table: table, Dev: link}),
 		netstate.Rule{Priority: ruleFromBase + nw.n, From: netip.PrefixFrom(own, own.BitLen()).String(), Table: table,
 			IPv6: true, After: end.ID()},
+	}, nw.nowhereElse(mark)...)
+}
+
+// overMark is the mark of packets that go through the tunnel of a network of type vpn, 0 for none. It has 22 bits of
+// its UUID, since no cluster knows the numbers of others, and is like none of the marks of tunnels (TunnelMark).
+func overMark(vpn uuid.UUID) uint32 {
+	if vpn == uuid.Nil {
+		return 0
 	}
+	sum := sha256.Sum256(vpn[:])
+	return overBit | (binary.BigEndian.Uint32(sum[:]) & (overBit>>1 - 1))
+}
+
+const overBit = 0x00800000
+
+// nowhereElse makes packets with a mark that no other rule leads unreachable.
+func (nw network) nowhereElse(mark uint32) (objs []netstate.Object) {
+	if mark == 0 {
+		return nil
+	}
+	table := UnderlayTable(nw.n)
+	for _, ipv6 := range []bool{false, true} {
+		dst := anywhere
+		if ipv6 {
+			dst = anywhere6
+		}
+		end := netstate.Route{Table: table, Dst: dst.String(), Type: netstate.Unreachable, Metric: unreachableMetric}
+		objs = append(objs, end, netstate.Rule{Priority: ruleBoundBase + nw.n, Mark: mark, Mask: TunnelMask, Table: table,
+			IPv6: ipv6, After: end.ID()})
+	}
+	return objs
 }
 
 // successors returns peers for the keys that other nodes have announced. They have no addresses until they show

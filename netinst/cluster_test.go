@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/uuid"
+
 	"edgespan/netinst/netstate"
 )
 
@@ -244,6 +246,47 @@ func TestTheSuccessorsOfAnEncryptedCluster(t *testing.T) {
 		}
 		if strings.Join(got, ", ") != c.want {
 			t.Errorf("%s: %v, want %s", name, got, c.want)
+		}
+	}
+}
+
+// The packets of an encrypted cluster over a network of type vpn have the mark by which that network's rule leads them
+// into its tunnel; without that rule they are unreachable.
+func TestAnEncryptedClusterOverATunnel(t *testing.T) {
+	in := encryptedInput()
+	in.Config.Over = uuid.MustParse("00000000-0000-4000-8000-000000000077")
+	mark := overMark(in.Config.Over)
+	if mark&^uint32(TunnelMask) != 0 || mark&tunnelBits == 0 || mark&overBit == 0 || mark>>16 == TunnelMark>>16 {
+		t.Errorf("mark %#x", mark)
+	}
+	state := DesiredState(in).State
+	if v := state[netstate.ID{Kind: netstate.KindVPN, Name: netstate.VPNName(in.Owner.Number)}].(netstate.VPN); v.Mark != mark {
+		t.Errorf("the tunnel has the mark %#x", v.Mark)
+	}
+	rules := func(s netstate.State, lookup int) (found int) {
+		for _, o := range s {
+			if r, is := o.(netstate.Rule); is && r.Mark == mark && r.Table == lookup && s[r.After] != nil {
+				found++
+			}
+		}
+		return found
+	}
+	if got := rules(state, UnderlayTable(in.Owner.Number)); got != 2 {
+		t.Errorf("%d rules lead what no tunnel takes nowhere", got)
+	}
+	over := vpnInput()
+	over.Config.UUID = in.Config.Over
+	if got := rules(DesiredState(over).State, Table(over.Owner.Number)); got != 1 {
+		t.Errorf("%d rules of the network lead into its tunnel", got)
+	}
+	if over.Config.Inactive = true; rules(DesiredState(over).State, Table(over.Owner.Number)) != 0 {
+		t.Error("without a tunnel there is a rule")
+	}
+	other := in
+	other.Config.Over = uuid.Nil
+	for _, o := range DesiredState(other).State {
+		if r, is := o.(netstate.Rule); is && r.Mark != 0 {
+			t.Errorf("over another underlay: %s", r.Text())
 		}
 	}
 }

@@ -102,6 +102,8 @@ type NetworkInstanceConfig struct {
 	Members []IfName `json:",omitempty"` // links of the host, sorted
 	// WireGuardPort is the UDP port at which the node listens for the other ends of its encrypted tunnels.
 	WireGuardPort int `json:",omitempty"`
+	// Over is the network of type vpn through whose tunnel those go; nil for none.
+	Over uuid.UUID `json:",omitzero"`
 	// ClusterKey is the public key by which the other ends of encrypted tunnels know this node; "" while it has none.
 	ClusterKey string `json:",omitempty"`
 	// Sharers is the number of equal shares into which half of the node's table of tracked flows is divided (FlowShare):

@@ -19,6 +19,7 @@ import (
 //
 //	14000    fwmark 0/0xff0000 goto 15000            of the host: packets without such a mark skip the rules below
 //	14005    fwmark 0xe50005/0xffffff lookup 50005   of network 5, and the same for IPv6
+//	14005    fwmark 0x8…/0xffffff lookup 20005       of encrypted clusters over its tunnel (overMark)
 //	15000    nop                                     the target
 //	50005    the subnets and the default route of the underlay; else unreachable
 //	20005    of the network: default dev evpn5; else unreachable
@@ -31,17 +32,15 @@ import (
 // drop what leaves untranslated spare the links of tunnels. It also drops what leaves such a network's bridge by
 // another link (tunnelSets): also if others delete policy rules, nothing leaves in the clear.
 
-// The numbers of tunnels, and the names of their links for rules of the host.
+// The numbers of tunnels, and the names of their links for rules of the host. TunnelMark and the number of a network
+// are the mark of its tunnel's own packets, in the bits of TunnelMask.
 const (
 	ruleTunnelBase    = 14000 // to ruleBoundBase
 	tableUnderlayBase = 50000
 	// The prefix and a digit: the prefix alone would match foreign links, such as one named evpn-core.
 	fromTunnel = `iifname >= "evpn1" iifname < "evpn:" `
 	toTunnel   = `oifname >= "evpn1" oifname < "evpn:" `
-)
 
-// TunnelMark and the number of a network are the mark of its tunnel's own packets, in the bits of TunnelMask.
-const (
 	TunnelMark = 0x00e50000
 	TunnelMask = 0x00ffffff
 	// tunnelBits are those that are 0 without such a mark, and in most marks of others.
@@ -312,6 +311,7 @@ func (nw network) tunnelRules() []netstate.Object {
 		if ipv6 && !nw.hasIPv6() {
 			continue
 		}
+		rule(netstate.Rule{Priority: ruleTunnelBase + nw.n, Mark: overMark(nw.Config.UUID), Mask: TunnelMask}, ipv6)
 		priority := ruleDNSBase + nw.n
 		if ipv6 { // which is taken, as below; the host has no tree of rules that would lead past this one
 			priority = ruleToBase + nw.n

@@ -87,6 +87,9 @@ type EncryptedValue struct {
 	NextKey string `json:"nextKey,omitempty"`
 	// Endpoint is the other node's address in the underlay; invalid: it is not known, so that node must begin.
 	Endpoint netip.Addr `json:"endpoint"`
+	// Over is the network of type vpn of this node through whose tunnel WireGuard's packets go; nil for none: they are
+	// routed as others of the host.
+	Over uuid.UUID `json:"over,omitzero"`
 }
 
 // TunnelVXLAN is VXLAN (RFC 7348), one VNI for each tunnel.

@@ -150,6 +150,7 @@ func (d *deriver) addCluster(c Cluster, deployed Deployment) {
 		port := VXLANPort
 		if c.Encryption == EncryptionWireGuard {
 			encrypted = d.Nodes[other].encrypted(deployed.WireGuardPort, remote)
+			encrypted.Over = d.Fleet.Peers[d.Name].Underlays[c.Members[d.Name].Underlay].Network
 			port = deployed.WireGuardPort + vxlanAfter
 			local, remote = InnerAddress(c.ID, d.self().ID), InnerAddress(c.ID, far)
 		}

@@ -217,6 +217,18 @@ func TestANetworkOfTypeVPNIsAnUnderlay(t *testing.T) {
 		nodes[name].Ports[TunnelLabel(over)] = Port{
 			Addresses: []netip.Addr{netip.AddrFrom4([4]byte{10, 99, 0, byte(i + 1)})}, MTU: 1420}
 	}
+	if n := Derive(Input{Name: "a", Nodes: nodes, Fleet: f}).Networks()[NetworkOf(id(900), nodes["a"].ID)]; n.Config.Over !=
+		uuid.Nil {
+		t.Errorf("what is not encrypted goes over %s", n.Config.Over)
+	}
+	c := f.Clusters["lab"]
+	c.Encryption = EncryptionWireGuard
+	g := NewFleet(f.Peers, map[string]Cluster{"lab": c}, map[string]Deployment{"lab": {Cluster: "lab",
+		VNIs: f.Deployments["lab"].VNIs, WireGuardPort: FirstWireGuardPort}})
+	if n := Derive(Input{Name: "a", Nodes: nodes, Fleet: g}).Networks()[NetworkOf(id(900), nodes["a"].ID)]; n.Config.Over !=
+		over {
+		t.Errorf("what is encrypted goes over %s, want %s", n.Config.Over, over)
+	}
 	for _, p := range Derive(Input{Name: "a", Nodes: nodes, Fleet: f}).Parameters {
 		if v := p.Tunnel; v != nil && (v.Local.String() != "10.99.0.1" || v.Remote.String() != "10.99.0.2" || v.MTU != 1370) {
 			t.Errorf("%s", p.Describe())

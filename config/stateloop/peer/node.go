@@ -161,7 +161,7 @@ func (c Configuration) Networks() map[uuid.UUID]Network {
 				if e.Endpoint.IsValid() {
 					tunnel.Encrypted.Endpoint = netip.AddrPortFrom(e.Endpoint, uint16(e.ListenPort))
 				}
-				n.Config.WireGuardPort = e.ListenPort
+				n.Config.WireGuardPort, n.Config.Over = e.ListenPort, e.Over
 			}
 			n.Config.Tunnels = append(n.Config.Tunnels, tunnel)
 			n.Tunnels[name] = link.ID
