@@ -1,6 +1,7 @@
 package netns_test
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"os/user"
@@ -9,6 +10,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -65,4 +67,32 @@ func TestACharonIsNotRoot(t *testing.T) {
 	if err != nil {
 		t.Error(err)
 	}
+}
+
+// A broken charon may put a link to another's control socket in place of its own: that other gets no secret, the status
+// says so, and the charon is replaced.
+func TestACharonCanNotSendTheDaemonElsewhere(t *testing.T) {
+	t.Parallel()
+	l := newIPsecLab(t)
+	l.startSwan(swanPSK(ipsecSecret, "", ""))
+	v := l.vpn(1)
+	l.put(v)
+	l.up()
+	pid, socket := l.charonPID(3), filepath.Join(l.dir, "run", "ni", "3", "vpn", "own", "vici")
+	if err := errors.Join(os.Remove(socket), os.Symlink(filepath.Join(l.swan.dir, "vici"), socket)); err != nil {
+		t.Fatal(err)
+	}
+	l.fails(time.Now(), "not charon's own", "a link")
+	select {
+	case <-l.tunnels.Ended():
+	case <-time.After(ipsecTimeout):
+		t.Fatal("it is not told as ended")
+	}
+	v.Generation++
+	l.put(v)
+	if l.charonPID(3) == pid {
+		t.Error("it is not replaced")
+	}
+	l.up()
+	l.carries()
 }

@@ -128,41 +128,9 @@ func shareWith(u *proc.User, path string, mode os.FileMode) error {
 	return errors.Join(os.Lchown(path, 0, int(u.GID)), os.Chmod(path, mode))
 }
 
-// makeOwn makes the folder in which a charon writes, anew: whatever it has put there, by whatever name, is gone.
-func makeOwn(folder string, u *proc.User) error {
-	if err := errors.Join(os.RemoveAll(folder), os.Mkdir(folder, 0o700)); err != nil {
-		return fmt.Errorf("make folder: %w", err)
-	}
-	log := filepath.Join(folder, filepath.Base(logFile))
-	if err := writeFile(log, nil); err != nil { // with the right mode
-		return fmt.Errorf("make log: %w", err)
-	}
-	if u == nil {
-		return nil
-	}
-	for _, path := range []string{log, folder} {
-		if err := os.Lchown(path, int(u.UID), int(u.GID)); err != nil {
-			return fmt.Errorf("make folder: %w", err)
-		}
-	}
-	return nil
-}
-
-// openOwn opens a file in the folder of a charon, which may be hostile: no link leads elsewhere, and no pipe waits.
-func openOwn(path string, flags int) (*os.File, error) {
-	f, err := os.OpenFile(path, flags|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
-	if err != nil {
-		return nil, err
-	}
-	if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() {
-		return nil, errors.Join(err, fmt.Errorf("%s: must be a regular file", path), f.Close())
-	}
-	return f, nil
-}
-
 // awaitStart waits until a charon answers.
 func (t *Tunnels) awaitStart(ctx context.Context, r record) error {
-	c := client{filepath.Join(t.folder(r.Name), socketFile)}
+	c := t.client(r)
 	for {
 		one, cancel := context.WithTimeout(ctx, askTime)
 		err := c.answers(one)
@@ -172,6 +140,8 @@ func (t *Tunnels) awaitStart(ctx context.Context, r record) error {
 			return nil
 		case !r.Alive():
 			return errors.New("it has ended")
+		case errors.Is(err, errForeign):
+			return err
 		}
 		select {
 		case <-ctx.Done():

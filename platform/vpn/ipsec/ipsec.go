@@ -208,7 +208,7 @@ func (t *Tunnels) configure(ctx context.Context, want, have record, stands bool,
 	if err := t.setUp(want); err != nil {
 		return err
 	}
-	c := client{filepath.Join(t.folder(want.Name), socketFile)}
+	c := t.client(want)
 	if err := c.load(ctx, secrets); err != nil {
 		return fmt.Errorf("load secrets: %w", err)
 	}
@@ -297,7 +297,7 @@ func (t *Tunnels) works(ctx context.Context, r record) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, askTime)
 	defer cancel()
-	return client{filepath.Join(t.folder(r.Name), socketFile)}.hasConn(ctx)
+	return t.client(r).hasConn(ctx)
 }
 
 // keep starts the keeper of a tunnel, unless one with the same record runs.

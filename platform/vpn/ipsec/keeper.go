@@ -2,6 +2,7 @@ package ipsec
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"net"
@@ -60,7 +61,7 @@ type keeper struct {
 func newKeeper(t *Tunnels, r record, old *keeper) *keeper {
 	ctx, cancel := context.WithCancel(context.Background())
 	k := &keeper{
-		t: t, r: r, c: client{filepath.Join(t.folder(r.Name), socketFile)}, end: cancel, done: make(chan struct{}),
+		t: t, r: r, c: t.client(r), end: cancel, done: make(chan struct{}),
 		log: logReader{path: filepath.Join(t.folder(r.Name), logFile)}, totals: map[string]totals{},
 	}
 	if old != nil && old.r.Ident == r.Ident {
@@ -124,7 +125,11 @@ func (k *keeper) look(ctx context.Context) {
 		if k.missed++; k.missed%hangsAfter == 0 {
 			k.t.emit(k.r.Number)
 		}
-		k.publish(nil, "charon does not answer")
+		why := "charon does not answer"
+		if errors.Is(err, errForeign) {
+			why = err.Error()
+		}
+		k.publish(nil, why)
 		return
 	}
 	k.missed = 0

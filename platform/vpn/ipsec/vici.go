@@ -5,14 +5,26 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"net"
 	"net/netip"
+	"path/filepath"
 	"slices"
 
 	"github.com/strongswan/govici/vici"
+
+	"edgespan/platform/proc"
 )
 
 // client speaks VICI with one charon. It opens a session for each use, so that one that hangs holds up no other.
-type client struct{ path string }
+type client struct {
+	path   string     // of its socket
+	charon proc.Ident // no other process is spoken to
+}
+
+// client speaks with a recorded charon.
+func (t *Tunnels) client(r record) client {
+	return client{path: filepath.Join(t.folder(r.Name), socketFile), charon: r.Ident}
+}
 
 // request is a command of VICI with its arguments.
 type request struct {
@@ -22,7 +34,9 @@ type request struct {
 
 // with calls f with a session.
 func (c client) with(f func(*vici.Session) error) error {
-	s, err := vici.NewSession(vici.WithAddr("unix", c.path))
+	s, err := vici.NewSession(vici.WithDialContext(func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return dialOwn(ctx, c.path, c.charon)
+	}))
 	if err != nil {
 		return err
 	}
