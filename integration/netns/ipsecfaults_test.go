@@ -1,6 +1,7 @@
 package netns_test
 
 import (
+	"strings"
 	"testing"
 	"time"
 )
@@ -122,4 +123,64 @@ func TestIPsecSaysWhatIsWrongWithCertificates(t *testing.T) {
 			test(t, newIPsecLab(t), newIPsecCA(t))
 		})
 	}
+}
+
+// What is wrong with a peer that calls is told by the end that listens. A stranger on the internet changes nothing of what
+// is told, neither before nor after it.
+func TestIPsecSaysWhatIsWrongWithItsCaller(t *testing.T) {
+	t.Parallel()
+	l := newIPsecLab(t)
+	const stranger = "198.18.0.77"
+	l.peer.Exec(t, "ip", "addr", "add", stranger+"/24", "dev", "eth0")
+	call := func(from, secret string) bool {
+		conf := swanPSK(secret, "remote_addrs = 198.18.1.2", "")
+		l.swan.load(strings.Replace(conf, "local_addrs = "+ipsecPeer, "local_addrs = "+from, 1))
+		_, err := l.swan.swanctl("--initiate", "--child", "lan", "--timeout", "5")
+		return err == nil
+	}
+	said := ""
+	strangers := func() {
+		t.Helper()
+		done := make(chan bool)
+		go func() {
+			defer close(done)
+			for range 5 {
+				if call(stranger, "of a stranger") {
+					t.Error("a stranger connects")
+				}
+				time.Sleep(300 * time.Millisecond)
+			}
+		}()
+		for calling := true; calling; time.Sleep(20 * time.Millisecond) {
+			select {
+			case <-done:
+				calling = false
+			default:
+			}
+			if s := l.status(); s.Error != said {
+				t.Fatalf("while a stranger calls the status says %q, not %q", s.Error, said)
+			}
+		}
+	}
+	l.startSwan(swanPSK(ipsecSecret, "remote_addrs = 198.18.1.2", ""))
+	v := l.vpn(1)
+	v.IPsec.Listen, v.IPsec.Port = true, 1500 // where the peer doesn't answer: it can only call
+	l.put(v)
+	l.fails(time.Now(), "does not answer", ipsecPeer)
+	said = l.status().Error
+	strangers()
+	if call(ipsecPeer, "another secret") {
+		t.Error("a peer with another key connects")
+	}
+	l.fails(time.Now(), "wrong pre-shared key", ipsecPeer)
+	said = l.status().Error
+	strangers()
+	if !call(ipsecPeer, ipsecSecret) {
+		t.Error("the peer does not connect")
+	}
+	if s := l.up(); s.Error != "" || len(s.Peers) == 0 || s.Peers[0].Error != "" {
+		t.Errorf("up, and says %+v", s)
+	}
+	said = ""
+	strangers()
 }

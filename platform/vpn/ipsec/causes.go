@@ -34,8 +34,12 @@ var causes = []cause{
 		says("no proposal chosen: the peer %s accepts none of the ESP proposals", who)},
 	{regexp.MustCompile(`received NO_PROPOSAL_CHOSEN notify`), 2, false,
 		says("no proposal chosen: the peer %s accepts none of the IKE proposals", who)},
-	{regexp.MustCompile(`received proposals unacceptable|no acceptable proposal found`), 2, false,
-		says("no proposal chosen: none of the proposals of the peer %s is accepted here", who)},
+	{regexp.MustCompile(`received proposals unacceptable`), 2, false,
+		says("no proposal chosen: none of the IKE proposals of the peer %s is accepted here", who)},
+	{regexp.MustCompile(`no acceptable proposal found`), 2, true,
+		says("no proposal chosen: none of the ESP proposals of the peer %s is accepted here", who)},
+	{regexp.MustCompile(`^traffic selectors .* unacceptable`), 2, true,
+		says("the traffic selectors of the peer %s are refused here: its subnets must match those of the children", who)},
 	{regexp.MustCompile(`received INVALID_KE_PAYLOAD.*(?:don't|not) (?:support|accept)`), 2, false,
 		says("no proposal chosen: the peer %s accepts none of the key exchange groups", who)},
 	{regexp.MustCompile(`subject certificate invalid \(valid from (.*) to (.*)\)`), 4, false, peerExpired},
@@ -54,7 +58,7 @@ var causes = []cause{
 			return fmt.Sprintf("identity mismatch: the peer %s does not prove to be %q", w.name(), f[1])
 		}},
 	{regexp.MustCompile(`no matching peer config found`), 3, false,
-		says("identity mismatch: a peer calls whose identity is not %s", func(w *words) string { return w.peer.RemoteID })},
+		otherCaller},
 	{regexp.MustCompile(`no trusted .*public key found for '(.*)'`), 2, false,
 		says("the certificate of the peer %s is not trusted", who)},
 	{regexp.MustCompile(`tried \d+ shared keys? for .* but MAC mismatched`), 4, false,
@@ -90,6 +94,14 @@ func peerExpired(w *words, f []string) string {
 
 func otherIdentity(w *words, f []string) string {
 	return fmt.Sprintf("identity mismatch: the peer %s says that it is %q, not %q", w.name(), f[1], f[2])
+}
+
+// otherCaller is that of a caller whose identity is not that of the peer, or who expects another of this node.
+func otherCaller(w *words, _ []string) string {
+	if w.peer.RemoteID == "" {
+		return "identity mismatch: a peer calls that expects another identity of this node" + w.identities()
+	}
+	return fmt.Sprintf("identity mismatch: a peer calls whose identity is not %s", w.peer.RemoteID)
 }
 
 func authFailed(w *words, _ []string) string {

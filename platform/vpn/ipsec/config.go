@@ -94,6 +94,7 @@ func configText(folder string, mark uint32, by string, at ports) string {
 			flush_line = yes
 			time_format = %%s
 			default = 1
+			ike_name = yes
 		}
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"edgespan/netinst/netstate"
 )
@@ -230,13 +231,17 @@ func FuzzWordsOfTheLog(f *testing.F) {
 	f.Add("1 01[IKE] IDir 'c' does not match to 'b'")
 	f.Add("1 01[KNL] error installing route with policy 10.1.0.0/24 === 10.2.0.0/24 out")
 	f.Add("1 01[CFG] subject certificate invalid (valid from x to y)")
+	f.Add("1 01[CFG] <net|1> subject certificate invalid (valid from x to y)")
+	f.Add("1 01[NET] <1> received packet: from 192.0.2.7[500] to")
 	f.Fuzz(func(t *testing.T, line string) {
 		if strings.Contains(line, "\n") {
 			t.Skip("a line has one")
 		}
 		w := words{peer: peer{Address: "vpn", Auth: "psk"}}
+		w.callers.left = callerLines
+		w.hear("1 01[NET] <1> received packet: from 192.0.2.7[500] to 192.0.2.1[500] (1 bytes)")
 		w.hear(line)
-		if strings.Contains(w.said, "\n") || w.lacks.IsValid() && within(w.lacks) == (netip.Addr{}) {
+		if strings.Contains(w.sentence(time.Now(), false), "\n") || w.lacks.IsValid() && within(w.lacks) == (netip.Addr{}) {
 			t.Errorf("%q: said %q, lacks %v", line, w.said, w.lacks)
 		}
 	})

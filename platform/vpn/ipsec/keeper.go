@@ -68,6 +68,7 @@ func newKeeper(t *Tunnels, r record, old *keeper) *keeper {
 		<-old.done
 		k.log, k.totals = old.log, old.totals
 		k.last, k.when = old.last, old.when
+		k.log.words.callers.clear() // what was wrong may have changed
 	}
 	k.log.words.peer = r.Peer
 	go k.run(ctx)
@@ -110,7 +111,14 @@ func (k *keeper) run(ctx context.Context) {
 func (k *keeper) look(ctx context.Context) {
 	one, cancel := context.WithTimeout(ctx, askTime)
 	defer cancel()
+	if k.when.IsZero() { // which of the IKE_SAs in the log of an earlier daemon are no stranger's
+		if sas, err := k.c.sas(one); err == nil {
+			k.log.words.keepOwn(sas)
+		}
+	}
+	k.log.words.callers.peers = k.at
 	if added := k.log.read(); !added && time.Since(k.asked) < askUp {
+		k.log.words.callers.clear() // all children stand
 		if why := k.follow(k.sas); why != "" {
 			k.publish(k.sas, why)
 		}
@@ -133,6 +141,7 @@ func (k *keeper) look(ctx context.Context) {
 		return
 	}
 	k.missed = 0
+	k.log.words.keepOwn(sas)
 	missing := k.missing(sas)
 	why := k.resolve(one, len(missing) > 0)
 	if w := k.follow(sas); w != "" && why == "" {

@@ -80,7 +80,8 @@ func (k *keeper) empty(why string) netstate.TunnelStatus {
 // publish keeps what was observed. why is a cause that charon does not know, "" for none.
 func (k *keeper) publish(sas []sa, why string) {
 	s := k.empty("")
-	said := k.log.words.said
+	up := slices.ContainsFunc(sas, func(x sa) bool { return slices.ContainsFunc(x.children, childSA.carries) })
+	said := k.log.words.sentence(time.Now(), up)
 	if why != "" {
 		said = why
 	}

@@ -119,6 +119,7 @@ type sa struct {
 	established                            string // seconds
 	vips                                   []string
 	busy                                   bool // it has tasks with the peer
+	initiator                              bool // this node has begun it
 	children                               []childSA
 }
 
@@ -150,7 +151,7 @@ func saOf(m *vici.Message) sa {
 	x := sa{
 		id: text(m, "uniqueid"), state: text(m, "state"), localHost: text(m, "local-host"),
 		remoteHost: text(m, "remote-host"), remotePort: text(m, "remote-port"), who: text(m, "remote-id"),
-		established: text(m, "established"), vips: texts(m, "local-vips"),
+		established: text(m, "established"), vips: texts(m, "local-vips"), initiator: text(m, "initiator") == "yes",
 		busy: len(texts(m, "tasks-active"))+len(texts(m, "tasks-queued")) > 0,
 	}
 	if eap := text(m, "remote-eap-id"); eap != "" {

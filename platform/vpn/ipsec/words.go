@@ -7,7 +7,9 @@ import (
 	"net/netip"
 	"os"
 	"regexp"
+	"strconv"
 	"strings"
+	"time"
 )
 
 // logMax is the size at which a log is cut; charon's limit (confinement) is larger.
@@ -21,7 +23,8 @@ type logReader struct {
 	words words
 }
 
-// read reads the new lines and reports whether there are any. A log that can't be read now can be at the next time.
+// read reads the new lines and reports whether any is about the tunnel itself, not only about those who call. A log
+// that can't be read now can be at the next time.
 func (l *logReader) read() bool {
 	f, err := openOwn(l.path, os.O_RDWR)
 	if err != nil {
@@ -42,13 +45,15 @@ func (l *logReader) read() bool {
 	}
 	lines := bytes.Split(append(l.rest, text...), []byte{'\n'})
 	l.rest = bytes.Clone(lines[len(lines)-1])
+	own := false
+	l.words.callers.left = callerLines
 	for _, line := range lines[:len(lines)-1] {
-		l.words.hear(string(line))
+		own = l.words.hear(string(line)) || own
 	}
 	if l.at > logMax && f.Truncate(0) == nil { // charon appends
 		l.at, l.rest = 0, nil
 	}
-	return len(text) > 0
+	return own
 }
 
 // words turn the log of a charon into one sentence about what keeps its tunnel from working.
@@ -60,6 +65,9 @@ type words struct {
 	child  bool   // said is about a child, not about the connection
 	rekeys int
 	lacks  netip.Prefix // charon has no address within this selector
+
+	own     map[uint64]bool // the numbers of the IKE_SAs that are no stranger's
+	callers callers
 }
 
 // name is how people know the peer.
@@ -76,31 +84,86 @@ func (w *words) name() string {
 var (
 	retransmits = regexp.MustCompile(`retransmit \d+ of request`)
 	noAddress   = regexp.MustCompile(`error installing route with policy (\S+) === `)
+	begins      = regexp.MustCompile(`^initiating IKE_SA ` + connName + `\[(\d+)\] to `)
+	stands      = regexp.MustCompile(`^IKE_SA ` + connName + `\[(\d+)\] (established|rekeyed) between `)
 )
 
-// hear takes one line of the log into account.
-func (w *words) hear(line string) {
-	_, line, ok := strings.Cut(line, "] ")
+// entry is a line of charon's log.
+type entry struct {
+	at     time.Time
+	group  string // what of charon it is from, such as IKE
+	number uint64 // of the IKE_SA that it is about
+	tagged bool   // there is one
+	text   string
+}
+
+// entryOf takes a line apart: "1795767858 16[IKE] <net|1> tried 1 shared key". An IKE_SA that another has begun has no
+// name until charon has found a connection for it: "<1>". ok is false for what is no line of a log.
+func entryOf(line string) (e entry, ok bool) {
+	head, text, ok := strings.Cut(line, "] ")
 	if !ok {
-		return
+		return e, false
 	}
+	var seconds string
+	seconds, e.group, _ = strings.Cut(head, " ")
+	if n, err := strconv.ParseInt(seconds, 10, 64); err == nil {
+		e.at = time.Unix(n, 0)
+	}
+	_, e.group, _ = strings.Cut(e.group, "[")
+	e.text = text
+	if rest, found := strings.CutPrefix(text, "<"); found {
+		tag, rest, _ := strings.Cut(rest, "> ")
+		number, err := strconv.ParseUint(strings.TrimPrefix(tag, connName+"|"), 10, 64)
+		if err == nil {
+			e.number, e.tagged, e.text = number, true, rest
+		}
+	}
+	return e, true
+}
+
+// hear takes one line of the log into account, and reports whether it is about the tunnel itself, not about a caller.
+func (w *words) hear(line string) bool {
+	e, ok := entryOf(line)
+	if !ok {
+		return false
+	}
+	for _, r := range []*regexp.Regexp{begins, stands} {
+		if f := r.FindStringSubmatch(e.text); f != nil {
+			n, err := strconv.ParseUint(f[1], 10, 64)
+			if err == nil && (n == e.number || !e.tagged || w.isOwn(e.number)) {
+				w.setOwn(n)
+			}
+		}
+	}
+	if e.tagged && !w.isOwn(e.number) {
+		w.callers.hear(w, e.number, e.at, e.group, e.text)
+		return false
+	}
+	w.hearOwn(e.text)
+	return true
+}
+
+// hearOwn takes a line into account that is not about a caller.
+func (w *words) hearOwn(line string) {
 	switch {
-	case strings.Contains(line, "initiating IKE_SA "), strings.HasPrefix(line, "parsed IKE_SA_INIT request"):
+	case begins.MatchString(line):
 		w.rank = 0
 		return
-	case strings.Contains(line, "IKE_SA ") && strings.Contains(line, " established between "):
-		if !w.child {
-			w.said, w.rank = "", 0
+	case stands.MatchString(line):
+		if strings.Contains(line, " rekeyed between ") {
+			w.rekeys++
+			return
 		}
-		return
-	case strings.Contains(line, " rekeyed between "):
-		w.rekeys++
+		if w.rank = 0; !w.child {
+			w.said, w.silent = "", false
+		}
 		return
 	case strings.HasPrefix(line, "outbound CHILD_SA ") && strings.Contains(line, " established "):
 		w.rekeys++
 		return
 	case strings.HasPrefix(line, "CHILD_SA ") && strings.Contains(line, " established "):
 		w.said, w.rank, w.child, w.silent = "", 0, false, false
+		w.callers.clear()
 		return
 	case strings.HasPrefix(line, "parsed "):
 		if w.silent {
