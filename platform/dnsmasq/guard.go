@@ -12,45 +12,27 @@ import (
 
 // guard notices at once when a helper ends by itself. It keeps the event until Watch delivers it.
 type guard struct {
-	mu      sync.Mutex
-	on      map[string]guarded // by process name
-	ended   map[int]bool       // by number of the network instance
-	pending chan struct{}      // has one element while ended is not empty
-	fresh   chan struct{}      // has one element after a helper was added
-}
-
-type guarded struct {
-	proc.Ident
-	stop func()
+	proc.Guard[string] // by process name
+	mu                 sync.Mutex
+	ended              map[int]bool  // by number of the network instance
+	pending            chan struct{} // has one element while ended is not empty
+	fresh              chan struct{} // has one element after a helper was added
 }
 
 func newGuard() *guard {
-	return &guard{on: map[string]guarded{}, ended: map[int]bool{}, pending: make(chan struct{}, 1),
-		fresh: make(chan struct{}, 1)}
+	return &guard{ended: map[int]bool{}, pending: make(chan struct{}, 1), fresh: make(chan struct{}, 1)}
 }
 
-// watch watches the process of a name instead of any other. If that fails, the next observation finds the end.
+// watch watches the process of a name instead of any other.
 func (g *guard) watch(name string, number int, id proc.Ident) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if g.on[name].Ident == id {
-		return
-	}
-	g.drop(name)
-	stop, err := id.Watch(func() { g.died(name, number, id) })
-	if err == nil {
-		g.on[name] = guarded{Ident: id, stop: stop}
+	if g.Watch(name, id, func() { g.died(number) }) {
 		signal(g.fresh)
 	}
 }
 
-func (g *guard) died(name string, number int, id proc.Ident) {
+func (g *guard) died(number int) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.on[name].Ident != id {
-		return // the daemon stopped it
-	}
-	delete(g.on, name)
 	g.ended[number] = true
 	signal(g.pending)
 }
@@ -59,20 +41,6 @@ func signal(c chan<- struct{}) {
 	select {
 	case c <- struct{}{}:
 	default: // already signaled
-	}
-}
-
-// leave forgets the process of a name, which is about to be stopped.
-func (g *guard) leave(name string) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.drop(name)
-}
-
-func (g *guard) drop(name string) {
-	if x, ok := g.on[name]; ok {
-		x.stop()
-		delete(g.on, name)
 	}
 }
 
@@ -118,9 +86,5 @@ func (h *Helpers) Watch(ctx context.Context, emit func(numbers []int)) {
 // Close ends the watches; the helpers keep running.
 func (h *Helpers) Close() {
 	h.group.Close()
-	h.guard.mu.Lock()
-	defer h.guard.mu.Unlock()
-	for name := range h.guard.on {
-		h.guard.drop(name)
-	}
+	h.guard.Close()
 }

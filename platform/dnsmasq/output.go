@@ -94,11 +94,9 @@ func trim(path string) {
 
 // outPaths returns the outputs of the helpers that run.
 func (h *Helpers) outPaths() []string {
-	h.guard.mu.Lock()
-	defer h.guard.mu.Unlock()
-	paths := make([]string, 0, len(h.guard.on))
-	for name := range h.guard.on {
-		paths = append(paths, filepath.Join(h.folder(name), outFile))
+	names := h.guard.Running()
+	for i, name := range names {
+		names[i] = filepath.Join(h.folder(name), outFile)
 	}
-	return paths
+	return names
 }

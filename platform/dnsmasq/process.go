@@ -116,7 +116,7 @@ func (h *Helpers) Start(ctx context.Context, p netstate.Process, bridge int) err
 	}()
 	defer func() { <-limited }()
 	giveUp := func(err error) error {
-		h.guard.leave(p.Name) // an observation may have seen it meanwhile
+		h.guard.Leave(p.Name) // an observation may have seen it meanwhile
 		return errors.Join(err, id.Stop(context.WithoutCancel(ctx), stopGrace))
 	}
 	st.Ident, st.Limits = id, p.Limits
@@ -168,7 +168,7 @@ func (h *Helpers) stop(ctx context.Context, name string, argv []string) error {
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
 		st = state{} // unreadable: only the command line identifies it
 	}
-	h.guard.leave(name)
+	h.guard.Leave(name)
 	h.records.forget(name)
 	if running(st) {
 		if err := st.Stop(ctx, stopGrace); err != nil {

@@ -47,6 +47,7 @@ type Tunnels struct {
 	netns string // path, "" for the process's own
 	dir   string
 	group *proc.Groups
+	guard proc.Guard[int] // by number of the network
 	ended chan int
 	done  chan struct{}
 
@@ -65,10 +66,8 @@ type Tunnels struct {
 type tunnel struct {
 	op sync.Mutex // held by Put and Remove
 
-	mu      sync.Mutex
-	keeper  *keeper
-	watched proc.Ident
-	unwatch func()
+	mu     sync.Mutex
+	keeper *keeper
 }
 
 // New returns the tunnels whose folders are below the run directory.
@@ -92,6 +91,7 @@ func (t *Tunnels) Close() {
 	all := t.all
 	t.all = map[int]*tunnel{}
 	t.mu.Unlock()
+	t.guard.Close()
 	for _, x := range all {
 		x.leave()
 	}
@@ -182,6 +182,7 @@ func (t *Tunnels) Put(ctx context.Context, v netstate.VPN) error {
 	if stands {
 		want.Ident = have.Ident
 	} else {
+		t.guard.Leave(number)
 		x.leave()
 		if err := t.stop(ctx, v.Name); err != nil {
 			return err
@@ -235,6 +236,7 @@ func (t *Tunnels) Remove(ctx context.Context, v netstate.VPN) error {
 	x := t.tunnel(number)
 	x.op.Lock()
 	defer x.op.Unlock()
+	t.guard.Leave(number)
 	x.leave()
 	t.mu.Lock()
 	delete(t.all, number)
@@ -310,16 +312,7 @@ func (t *Tunnels) keep(x *tunnel, r record) {
 	if closed {
 		return
 	}
-	if x.watched != r.Ident {
-		if x.unwatch != nil {
-			x.unwatch()
-			x.unwatch = nil
-		}
-		stop, err := r.Watch(func() { t.emit(r.Number) })
-		if err == nil { // else the next observation finds the end
-			x.watched, x.unwatch = r.Ident, stop
-		}
-	}
+	t.guard.Watch(r.Number, r.Ident, func() { t.emit(r.Number) })
 	if x.keeper != nil && x.keeper.serves(r) {
 		return
 	}
@@ -344,11 +337,6 @@ func (x *tunnel) rest() {
 func (x *tunnel) leave() {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	if x.unwatch != nil {
-		x.unwatch()
-		x.unwatch = nil
-	}
-	x.watched = proc.Ident{}
 	if x.keeper != nil {
 		x.keeper.stop()
 		x.keeper = nil

@@ -14,6 +14,7 @@ import (
 	"sync"
 	"time"
 
+	"edgespan/netinst/netstate"
 	"edgespan/platform/store"
 )
 
@@ -155,3 +156,37 @@ func (d keys) forget(identity string) error {
 	}
 	return nil
 }
+
+// Kept returns what is known of the key that the node keeps under an identity; it makes one if there is none.
+func (t *Tunnels) Kept(identity string) (netstate.KeptKey, error) {
+	var out netstate.KeptKey
+	var err error
+	if out.Public, err = t.PublicKey(identity); err != nil {
+		return out, err
+	}
+	if out.Made, err = t.keys.made(identity); err != nil {
+		return out, err
+	}
+	next := identity + nextSuffix
+	if out.Announced, err = t.keys.made(next); errors.Is(err, fs.ErrNotExist) {
+		return out, nil
+	} else if err != nil {
+		return out, err
+	}
+	out.Next, err = t.PublicKey(next)
+	// Replacing has been cut short; or somebody has deleted the kept key, so as to have no part of it any more.
+	if old := out.Announced.Before(out.Made); err == nil && (old || out.Next == out.Public) {
+		out.Next, out.Announced = "", time.Time{}
+		err = t.keys.forget(next)
+	}
+	return out, err
+}
+
+// Announce makes the key that shall replace the one that the node keeps under an identity, unless there is one.
+func (t *Tunnels) Announce(identity string) error {
+	_, err := t.keys.get(identity + nextSuffix)
+	return err
+}
+
+// Replace puts the announced key of an identity into the place of the kept one. Tunnels have it with the next Put.
+func (t *Tunnels) Replace(identity string) error { return t.keys.replace(identity) }

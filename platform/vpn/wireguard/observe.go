@@ -41,7 +41,7 @@ func (t *Tunnels) Observe(ctx context.Context, number int) (v netstate.VPN, foun
 		if !t.running(r, t.folder(number)) {
 			return v, true, nil
 		}
-		t.guard.watch(number, r.Ident)
+		t.watch(number, r.Ident)
 		if r.Limits != (netstate.ProcessLimits{}) && !t.group.Has(netstate.VPNName(number), r.Ident) {
 			v.Limits = netstate.ProcessLimits{} // somebody took it out of its group
 		}

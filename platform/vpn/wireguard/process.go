@@ -206,7 +206,7 @@ func (t *Tunnels) helpers(ctx context.Context, folder string) ([]proc.Ident, err
 
 // stop stops helpers of a network.
 func (t *Tunnels) stop(ctx context.Context, number int, ids []proc.Ident) error {
-	t.guard.leave(number)
+	t.guard.Leave(number)
 	for _, id := range ids {
 		if err := id.Stop(ctx, stopGrace); err != nil {
 			return err

@@ -5,14 +5,12 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
-	"io/fs"
 	"net/netip"
 	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
 	"sync"
-	"time"
 
 	"edgespan/netinst/netstate"
 	"edgespan/platform/dump"
@@ -29,7 +27,9 @@ type Tunnels struct {
 	links   *links
 	procs   *dump.Shared[[]proc.Process]
 	group   *proc.Groups
-	guard   *guard
+	guard   proc.Guard[int] // by number of the network instance
+	ended   chan int
+	closed  chan struct{}
 	lookup  func(ctx context.Context, host string) ([]netip.Addr, error)
 	// processOnly makes new tunnels of processes even if the kernel has WireGuard.
 	processOnly bool
@@ -63,7 +63,8 @@ func New(run *proc.Runner, netnsPath, runDir, stateDir string) *Tunnels {
 		run: run, netns: netnsPath, dir: runDir, program: strings.TrimSuffix(program, " (deleted)"),
 		procs: dump.New(listTime, func(context.Context) ([]proc.Process, error) { return proc.List() }),
 		keys:  keys(filepath.Join(stateDir, "wireguard")), links: &links{netns: netnsPath}, group: proc.NewGroups(runDir),
-		guard: newGuard(), lookup: resolver(netnsPath), each: map[int]*tunnel{}, kernel: map[int]bool{},
+		ended: make(chan int), closed: make(chan struct{}),
+		lookup: resolver(netnsPath), each: map[int]*tunnel{}, kernel: map[int]bool{},
 	}
 }
 
@@ -77,14 +78,25 @@ func (t *Tunnels) Close() {
 		t.steering()
 	}
 	t.mu.Unlock()
-	t.guard.close()
+	t.guard.Close()
+	close(t.closed)
 	t.group.Close()
 	t.links.close()
 }
 
 // Ended emits the numbers of networks whose process has ended by itself. Each process that was put or observed is
 // watched.
-func (t *Tunnels) Ended() <-chan int { return t.guard.ended }
+func (t *Tunnels) Ended() <-chan int { return t.ended }
+
+// watch watches the process of a network.
+func (t *Tunnels) watch(number int, id proc.Ident) {
+	t.guard.Watch(number, id, func() {
+		select {
+		case t.ended <- number:
+		case <-t.closed:
+		}
+	})
+}
 
 // PublicKey returns the public half of the key that the node keeps under an identity; it makes one if there is none.
 func (t *Tunnels) PublicKey(identity string) (string, error) {
@@ -98,40 +110,6 @@ func (t *Tunnels) PublicKey(identity string) (string, error) {
 	}
 	return public.base64(), nil
 }
-
-// Kept returns what is known of the key that the node keeps under an identity; it makes one if there is none.
-func (t *Tunnels) Kept(identity string) (netstate.KeptKey, error) {
-	var out netstate.KeptKey
-	var err error
-	if out.Public, err = t.PublicKey(identity); err != nil {
-		return out, err
-	}
-	if out.Made, err = t.keys.made(identity); err != nil {
-		return out, err
-	}
-	next := identity + nextSuffix
-	if out.Announced, err = t.keys.made(next); errors.Is(err, fs.ErrNotExist) {
-		return out, nil
-	} else if err != nil {
-		return out, err
-	}
-	out.Next, err = t.PublicKey(next)
-	// Replacing has been cut short; or somebody has deleted the kept key, so as to have no part of it any more.
-	if old := out.Announced.Before(out.Made); err == nil && (old || out.Next == out.Public) {
-		out.Next, out.Announced = "", time.Time{}
-		err = t.keys.forget(next)
-	}
-	return out, err
-}
-
-// Announce makes the key that shall replace the one that the node keeps under an identity, unless there is one.
-func (t *Tunnels) Announce(identity string) error {
-	_, err := t.keys.get(identity + nextSuffix)
-	return err
-}
-
-// Replace puts the announced key of an identity into the place of the kept one. Tunnels have it with the next Put.
-func (t *Tunnels) Replace(identity string) error { return t.keys.replace(identity) }
 
 // Forget deletes the kept key of a deleted network.
 func (t *Tunnels) Forget(uuid string) error { return t.keys.forget(uuid) }
@@ -200,7 +178,7 @@ func (t *Tunnels) Put(ctx context.Context, v netstate.VPN) error {
 	}
 	if !r.Kernel {
 		t.limit(ctx, &r, number, v.Limits)
-		t.guard.watch(number, r.Ident)
+		t.watch(number, r.Ident)
 	} else {
 		r.Limits = v.Limits
 	}
