@@ -11,6 +11,7 @@ import (
 	"edgespan/netinst"
 	"edgespan/netinst/manager"
 	"edgespan/netinst/netstate"
+	"edgespan/netinst/probe"
 	"edgespan/pubsub"
 )
 
@@ -69,6 +70,8 @@ type bridgeTunnel struct {
 	on     bool // the config has one
 	poller *actor.PID
 	last   netstate.TunnelStatus
+	heard  manager.Silence
+	silent time.Time // since when, as passed to the chooser
 	pub    *pubsub.Publisher[netstate.TunnelStatus]
 }
 
@@ -109,4 +112,9 @@ func (b *bridge) tunnelPolled(c actor.Context, msg tunnelPolled) {
 		must(t.pub.Publish("", b.key, s))
 	}
 	b.step(c, manager.TunnelSeen{Status: s})
+	if since := t.heard.See(b.prober.config, s, time.Now()); !since.Equal(t.silent) {
+		t.silent = since
+		b.choose(c, probe.TunnelSeen{Silent: since, At: time.Now()})
+		b.sendPorts(c)
+	}
 }

@@ -1,6 +1,7 @@
 package node
 
 import (
+	"encoding/json"
 	"fmt"
 	"net/netip"
 	"strings"
@@ -9,6 +10,7 @@ import (
 
 	"edgespan/config/httpapi/nodeapi"
 	"edgespan/netinst/netstate"
+	"edgespan/netinst/probe"
 )
 
 // vpnDoc is a document with n networks whose tunnels have been assigned their addresses.
@@ -136,5 +138,41 @@ func TestARestartLeavesAssignedAddresses(t *testing.T) {
 				t.Errorf("the restart does %s", op)
 			}
 		}
+	})
+}
+
+// A tunnel that is not answered by an uplink whose probes are answered leaves by the other one, and people are told why.
+func TestATunnelThatIsNotAnsweredLeavesItsUplink(t *testing.T) {
+	onRig(t, func(r *rig) {
+		r.setUplinks()
+		r.host.SetTunnel(1, tunnelOf(1, true, ""))
+		r.apply(strings.NewReplacer("port: wan", "port: uplink", "uplink: true}}",
+			"uplink: true}, lte: {ifName: ppp0, uplink: true, cost: 10, dnsServers: 198.51.100.54}}").Replace(vpnDoc(1)))
+		r.ready(10*time.Second, "ni/"+niID(1))
+		r.settle(10 * time.Second)
+		r.uses("at first", "wan")
+		down := tunnelOf(1, false, "wrong pre-shared key")
+		r.host.SetTunnel(1, down)
+		r.settle(2 * probe.TunnelSilence)
+		r.uses("refused", "wan")
+		down.Silent, down.Error = true, "the peer does not answer"
+		r.host.SetTunnel(1, down)
+		r.settle(probe.TunnelSilence - 10*time.Second)
+		r.uses("for less than a minute of silence", "wan")
+		r.settle(20 * time.Second)
+		r.uses("after a minute of silence", "lte")
+		x, err := r.node.Explain(t.Context(), "ni", niID(1))
+		if text, _ := json.Marshal(x); err != nil || !strings.Contains(string(text), "the other end of the tunnel did not answer by it") {
+			t.Errorf("explain: %s, %v", text, err)
+		}
+		found := r.events(nodeapi.EventQuery{Of: "ni/" + niID(1), Kind: nodeapi.EventUplink})
+		if n := len(found); n == 0 || !strings.HasPrefix(found[n-1].Text, "wan -> lte: lte: works; wan: tunnel not answered (") {
+			t.Errorf("events: %+v", found)
+		}
+		r.host.SetTunnel(1, tunnelOf(1, true, ""))
+		r.settle(8 * time.Minute)
+		r.uses("answered", "lte")
+		r.settle(3 * time.Minute)
+		r.uses("after ten minutes", "wan")
 	})
 }

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"edgespan/netinst/probe"
 	"edgespan/platform/lab"
 )
 
@@ -68,6 +69,45 @@ func TestATunnelMovesToAnotherUplink(t *testing.T) {
 	}
 	if n := w.in("isp2", "iptables", "-t", "raw", "-L", "PREROUTING", "-nvx"); !strings.Contains(n, "\n       0        0 DROP") {
 		t.Errorf("packets at the second provider: %s", n)
+	}
+}
+
+// The provider of the first uplink lets everything pass but the tunnel: its probes are answered, and the tunnel is dead.
+// Within little more than a minute it leaves by the other one, where it is answered, and nothing leaves in the clear.
+func TestATunnelThatAProviderDropsLeavesByTheOther(t *testing.T) {
+	t.Parallel()
+	w, p := newVPNWorldOf(t, lab.Options{Apps: []string{"web"}, Second: true})
+	w.joinProviders()
+	network := strings.Replace(vpnNetwork(""), lab.WebAddr, meetingPoint, 1)
+	w.start(strings.Replace(doc([]string{network}, onNet(1, 1, "web", allowAll)), wan,
+		wan+"  lte: {ifName: uplink1, uplink: true, cost: 10}\n", 1))
+	w.wait("ready", "ni/"+ni(1), "app/"+app(1))
+	p.learn()
+	w.lease("web")
+	w.until("the app reaches the peer", func() bool { return w.answered("web", insidePeer) })
+	for _, rule := range []string{"PREROUTING ! -i between -p udp --dport", "OUTPUT ! -o between -p udp --sport"} {
+		w.in("isp", strings.Fields("iptables -t mangle -A "+rule+" "+fmt.Sprint(peerPort)+" -j DROP")...)
+	}
+	began := time.Now()
+	w.until("the app does not reach the peer", func() bool { return !w.answered("web", insidePeer) })
+	end := time.Now().Add(probe.TunnelSilence + 45*time.Second)
+	for !w.answered("web", insidePeer) {
+		if time.Now().After(end) {
+			t.Fatalf("the tunnel is dead for %v: %v", time.Since(began), w.status("ni", ni(1)))
+		}
+	}
+	t.Logf("an answer %v after the provider began to drop the tunnel", time.Since(began))
+	if port := w.status("ni", ni(1))["port"]; port != "lte" {
+		t.Errorf("the network leaves by %v", port)
+	}
+	if said := w.cli("explain", "ni/"+ni(1)); !strings.Contains(said, "wan: tunnel not answered") {
+		t.Errorf("explain says %s", said)
+	}
+	if said := w.cli("get", "port", "-o", "wide"); !strings.Contains(said, "tunnel not answered") {
+		t.Errorf("get port says %s", said)
+	}
+	if n := w.leaks(); n > 0 {
+		t.Errorf("%d packets left outside of the tunnel", n)
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"time"
 
 	"edgespan/netinst"
 	"edgespan/netinst/netstate"
@@ -55,6 +56,73 @@ func (m *Manager) tunnelWarning() string {
 		return "tunnel: " + m.tunnel.Error
 	}
 	return "the tunnel is down: " + cmp.Or(m.tunnel.Error, "no peer has answered yet")
+}
+
+// Silence knows since when a tunnel has got no answer, from what is observed of it. It begins with the zero value.
+//
+// IPsec says so itself. WireGuard has no question that must be answered: but a peer that gets data answers within 10 s,
+// if only by an empty message, and who gets no answer begins a handshake, again every 5 s (WireGuard, §6). So a tunnel
+// that has sent more than its keepalives since it was heard last waits for an answer. A handshake that the other end
+// begins is none: it does the same if only what this one sends is lost. A tunnel that asks nothing is not silent, and
+// neither is one of which a single peer is heard.
+type Silence struct {
+	known    bool
+	received map[string]uint64 // octets, by the peer's identity
+	last     time.Time         // handshake
+	sent     uint64            // octets to all peers, when one was heard last
+	at       time.Time         // when that was
+	since    time.Time
+}
+
+// Octets of WireGuard's messages: a handshake's first one, and an empty one. Messages with data are multiples of 16.
+const (
+	initiation = 148
+	keepalive  = 32
+)
+
+// See takes what is observed of a network's tunnel, and returns since when it has got no answer; zero: it gets answers,
+// or asks nothing.
+func (q *Silence) See(c netinst.NetworkInstanceConfig, s netstate.TunnelStatus, now time.Time) time.Time {
+	asks := s.Silent
+	if v := c.VPN; v != nil && v.WireGuard != nil {
+		asks = q.waits(*v.WireGuard, s, now)
+	}
+	if !c.HasVPN() || !asks {
+		q.since = time.Time{}
+	} else if q.since.IsZero() {
+		q.since = now
+	}
+	return q.since
+}
+
+// waits reports whether a WireGuard tunnel waits for an answer.
+func (q *Silence) waits(w netinst.WireGuard, s netstate.TunnelStatus, now time.Time) bool {
+	heard, sent := !q.known, uint64(0)
+	received, last := map[string]uint64{}, time.Time{}
+	for _, p := range s.Peers {
+		sent += p.Sent
+		received[p.Identity] = p.Received
+		if p.LastHandshake.After(last) {
+			last = p.LastHandshake
+		}
+		before, known := q.received[p.Identity]
+		heard = heard || !known || p.Received < before || (p.Received-before)%initiation != 0
+	}
+	if heard || sent < q.sent || !last.Equal(q.last) {
+		q.known, q.last, q.sent, q.at = true, last, sent, now
+	}
+	q.received = received
+	return sent-q.sent > 2*initiation+uint64(keepalives(w)*now.Sub(q.at).Seconds())
+}
+
+// keepalives returns how many octets of keepalives a tunnel sends in a second, with some to spare.
+func keepalives(w netinst.WireGuard) (perSecond float64) {
+	for _, p := range w.Peers {
+		if p.Keepalive > 0 {
+			perSecond += 1.5 * keepalive / float64(p.Keepalive)
+		}
+	}
+	return perSecond
 }
 
 // TunnelEvents returns what has happened to a tunnel from one status to the next, in a sentence each: that it went up

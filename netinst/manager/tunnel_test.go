@@ -5,6 +5,7 @@ import (
 	"net/netip"
 	"strings"
 	"testing"
+	"time"
 
 	"edgespan/netinst"
 	"edgespan/netinst/netstate"
@@ -91,6 +92,66 @@ func TestTunnelEvents(t *testing.T) {
 	} {
 		if got := strings.Join(TunnelEvents(c.was, c.now), "; "); got != c.want {
 			t.Errorf("from %+v to %+v: %q, want %q", c.was, c.now, got, c.want)
+		}
+	}
+}
+
+// A tunnel is silent since it has asked without an answer: WireGuard's by what it has sent beyond its keepalives, an
+// IPsec one by its own word.
+func TestSinceWhenATunnelIsSilent(t *testing.T) {
+	began := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	network := func(keepalives ...int) netinst.NetworkInstanceConfig {
+		c := testNetwork(1)
+		c.Type, c.VPN = netinst.VPN, &netinst.VPNConfig{WireGuard: &netinst.WireGuard{}}
+		for _, k := range keepalives {
+			c.VPN.WireGuard.Peers = append(c.VPN.WireGuard.Peers, netinst.WireGuardPeer{Keepalive: k})
+		}
+		return c
+	}
+	type seen struct {
+		at             int // seconds
+		sent, received uint64
+		handshake      int // seconds; 0 for none
+		silent         int // the seconds since when; -1 for not
+	}
+	for name, c := range map[string]struct {
+		of   netinst.NetworkInstanceConfig
+		seen []seen
+	}{
+		"idle":             {network(0), []seen{{0, 148, 92, 1, -1}, {60, 148, 92, 1, -1}, {600, 148, 92, 1, -1}}},
+		"keepalives alone": {network(25), []seen{{0, 0, 0, 1, -1}, {50, 64, 0, 1, -1}, {110, 128, 0, 1, -1}}},
+		"every second":     {network(1), []seen{{0, 0, 0, 1, -1}, {50, 1600, 0, 1, -1}, {110, 3520, 0, 1, -1}}},
+		"an answer to data": {network(0), []seen{{0, 0, 0, 1, -1}, {2, 9000, 0, 1, 2}, {10, 9000, 0, 1, 2}, {12, 9000, 32, 1, -1},
+			{14, 9200, 32, 1, -1}, {16, 9400, 32, 1, 16}}},
+		"handshakes without an answer": {network(25), []seen{{0, 0, 0, 1, -1}, {120, 280, 0, 1, -1}, {130, 576, 0, 1, 130},
+			{200, 2648, 0, 1, 130}, {210, 2800, 0, 209, -1}}},
+		"handshakes of the other end alone": {network(0), []seen{{0, 0, 0, 1, -1}, {2, 900, 0, 1, 2}, {8, 1100, 148, 1, 2},
+			{14, 1300, 444, 1, 2}, {20, 1500, 524, 1, -1}}},
+		"one of two peers":   {network(25, 25), []seen{{0, 0, 0, 1, -1}, {10, 900, 0, 1, 10}, {12, 900, 40, 1, -1}}},
+		"a process anew":     {network(0), []seen{{0, 9000, 900, 1, -1}, {2, 148, 0, 0, -1}, {4, 700, 0, 0, 4}}},
+		"no tunnel any more": {testNetwork(1), []seen{{0, 9000, 900, 1, -1}, {2, 99000, 900, 1, -1}}},
+	} {
+		var q Silence
+		for _, x := range c.seen {
+			s := netstate.TunnelStatus{Kind: "wireguard", Peers: []netstate.TunnelPeer{{Identity: "a", Sent: x.sent,
+				Received: x.received}, {Identity: "b"}}}
+			if x.handshake > 0 {
+				s.Peers[0].LastHandshake = began.Add(time.Duration(x.handshake) * time.Second)
+			}
+			got, want := q.See(c.of, s, began.Add(time.Duration(x.at)*time.Second)), time.Time{}
+			if x.silent >= 0 {
+				want = began.Add(time.Duration(x.silent) * time.Second)
+			}
+			if !got.Equal(want) {
+				t.Errorf("%s: after %d s silent since %v, want %v", name, x.at, got, want)
+			}
+		}
+	}
+	var q Silence
+	for i, silent := range []bool{false, true, true, false} {
+		got := q.See(vpnNetwork(true), netstate.TunnelStatus{Kind: "ipsec", Silent: silent}, began.Add(time.Duration(i)*time.Second))
+		if silent != got.Equal(began.Add(time.Second)) || silent == got.IsZero() {
+			t.Errorf("IPsec %d: %v", i, got)
 		}
 	}
 }

@@ -175,7 +175,9 @@ type TunnelStatus struct {
 	Addresses []netip.Prefix
 	DNS       []netip.Addr
 	Peers     []TunnelPeer // by Name
-	Error     string       // one sentence for people: why it is not up, "" if nothing is known or it is up
+	// Silent means that an IPsec peer has not answered what it was sent last.
+	Silent bool
+	Error  string // one sentence for people: why it is not up, "" if nothing is known or it is up
 }
 
 // TunnelPeer is what is observed of one peer of a tunnel.

@@ -21,6 +21,7 @@ type Chooser struct {
 	shown     map[string]Choice
 	record    Record
 	written   time.Time // when the record was journalled last
+	tunnel    tunnel
 	token     uint64
 	due       time.Time // of the timer, zero for none
 }
@@ -34,6 +35,7 @@ type port struct {
 	seen            bool // alive is known
 	limit           Hold // after a limit of loss or latency was exceeded
 	within          bool // the limits
+	away            Hold // after the tunnel was not answered by it
 }
 
 // held returns until when a network does not return to the port.
@@ -55,6 +57,7 @@ type Record struct {
 	Chosen map[string]chosen `json:"chosen,omitempty"` // by selector
 	Holds  map[string]Hold   `json:"holds,omitempty"`  // by label, of IPv6 by OfIPv6
 	Limits map[string]Hold   `json:"limits,omitempty"` // in the same way
+	Aways  map[string]Hold   `json:"aways,omitempty"`  // of a tunnel, in the same way
 }
 
 // Choice is the decision about one selector.
@@ -118,6 +121,8 @@ type (
 		Ports map[string]time.Time
 		At    time.Time
 	}
+	// TunnelSeen says since when the network's tunnel has got no answer; zero: it gets answers, or asks nothing.
+	TunnelSeen struct{ Silent, At time.Time }
 	// TimerDue answers a Timer.
 	TimerDue struct {
 		Token uint64
@@ -129,6 +134,7 @@ func (Configured) chooserEvent()   {}
 func (PortsSeen) chooserEvent()    {}
 func (OutcomesSeen) chooserEvent() {}
 func (Drained) chooserEvent()      {}
+func (TunnelSeen) chooserEvent()   {}
 func (TimerDue) chooserEvent()     {}
 
 // Effect is what a Chooser wants done.
@@ -196,6 +202,9 @@ func (c *Chooser) Step(e Event) []Effect {
 		at = e.At
 	case Drained:
 		c.drained, at = maps.Clone(e.Ports), e.At
+	case TunnelSeen:
+		c.tunnelSeen(e.Silent)
+		at = e.At
 	case TimerDue:
 		if e.Token != c.token {
 			return nil
@@ -211,6 +220,7 @@ func (c *Chooser) Step(e Event) []Effect {
 		out = c.plan()
 	}
 	c.age(at)
+	c.leaveSilent(at)
 	return append(out, c.decide(at)...)
 }
 
@@ -219,7 +229,8 @@ func (c *Chooser) portsSeen(list []Port) {
 	for _, p := range list {
 		x := c.ports[p.name()]
 		if x == nil {
-			x = &port{hold: c.record.Holds[p.name()], limit: c.record.Limits[p.name()], within: true}
+			x = &port{hold: c.record.Holds[p.name()], limit: c.record.Limits[p.name()], within: true,
+				away: c.record.Aways[p.name()]}
 			x.seen = x.hold.Failed
 		}
 		x.Port = p
@@ -289,6 +300,7 @@ func (c *Chooser) decide(now time.Time) (out []Effect) {
 			choice.Port, choice.Since = best, now
 			choice.Why = reason(scores, before.Label)
 			c.chosen[s], moved = chosen{best, now}, true
+			c.tunnel.lost = false
 			choice.Ports = c.scores(s, now) // what was left may be held from now on
 			c.date(choice.Ports, s, now)
 		}
@@ -324,6 +336,12 @@ func (c *Chooser) newRecord() Record {
 			}
 			r.Limits[name] = p.limit
 		}
+		if p.away != (Hold{}) {
+			if r.Aways == nil {
+				r.Aways = map[string]Hold{}
+			}
+			r.Aways[name] = p.away
+		}
 	}
 	return r
 }
@@ -341,7 +359,11 @@ func (c *Chooser) timer(now time.Time, stale bool) []Effect {
 			consider(p.hold.Until)
 		}
 		consider(p.limit.Until)
+		consider(p.away.Until)
 		consider(c.drained[p.Label])
+	}
+	for _, x := range c.chosen {
+		consider(c.lostAt(x.Since))
 	}
 	if stale {
 		consider(c.written.Add(journalEvery))

@@ -11,14 +11,15 @@ type Class uint8
 
 // The classes, the worst first.
 const (
-	Unusable    Class = iota // missing or down
-	Addressless              // up, without an address
-	Routeless                // up, with an address
-	Dead                     // up, with a default route, and its gateway does not answer
-	NoTarget                 // no remote target answers; its gateway does, or can't be asked
-	DrainedPort              // works, but an operator keeps it free
-	Held                     // works again, and not for long enough
-	Degraded                 // works, beyond a limit of loss or latency
+	Unusable     Class = iota // missing or down
+	Addressless               // up, without an address
+	Routeless                 // up, with an address
+	Dead                      // up, with a default route, and its gateway does not answer
+	NoTarget                  // no remote target answers; its gateway does, or can't be asked
+	TunnelSilent              // works, but the network's tunnel was not answered by it
+	DrainedPort               // works, but an operator keeps it free
+	Held                      // works again, and not for long enough
+	Degraded                  // works, beyond a limit of loss or latency
 	Working
 )
 
@@ -29,8 +30,8 @@ const lowestWorking = DrainedPort
 func (c Class) Works() bool { return c >= lowestWorking }
 
 func (c Class) String() string {
-	return [...]string{"unusable", "no address", "no default route", "dead", "no target answers", "drained", "held",
-		"degraded", "works"}[c]
+	return [...]string{"unusable", "no address", "no default route", "dead", "no target answers",
+		"tunnel not answered", "drained", "held", "degraded", "works"}[c]
 }
 
 // classify returns the class of a port whatever its hold-down, and why it is no better one.
@@ -169,8 +170,11 @@ func (c *Chooser) scores(selector string, now time.Time) []Score {
 			s.Loss = c.leastLoss(p)
 		}
 		until, drained := c.drained[p.Label]
+		why := p.unanswered(now)
 		switch {
 		case s.Class < lowestWorking:
+		case why != "":
+			s.Class, s.Why = TunnelSilent, why
 		case drained && (until.IsZero() || now.Before(until)):
 			s.Class, s.Why = DrainedPort, "until it is undrained"
 			if !until.IsZero() {

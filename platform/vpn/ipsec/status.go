@@ -102,6 +102,7 @@ func (k *keeper) publish(sas []sa, why string) {
 	slices.SortFunc(s.Peers, func(a, b netstate.TunnelPeer) int {
 		return strings.Compare(a.Name+a.Endpoint, b.Name+b.Endpoint)
 	})
+	s.Silent = !s.Up && why == "" && k.log.words.silent
 	if s.Up {
 		s.DNS = assignedDNS(filepath.Join(k.t.folder(k.r.Name), dnsFile))
 	} else {
