@@ -238,7 +238,7 @@ func (d *deps) uplinksOf(ni string, c netinst.NetworkInstanceConfig,
 	}
 	events := []probe.Event{
 		probe.Drained{Ports: drained, At: now},
-		probe.Configured{Config: c.Probe, Selectors: netinst.Selectors(c), At: now},
+		probe.Configured{Config: c.Probe, Selectors: netinst.Selectors(c), Tunnel: c.HasVPN(), At: now},
 		probe.PortsSeen{Ports: netinst.ProbePorts(c, ports), At: now},
 	}
 	for len(events) > 0 {

@@ -72,7 +72,7 @@ func (b *bridge) setUplinkConfig(c actor.Context, config netinst.NetworkInstance
 		p.seen = netinst.ProbePorts(config, slices.Collect(maps.Values(b.portStatuses)))
 	}
 	b.choose(c, probe.Configured{Config: config.Probe, Selectors: netinst.Selectors(config), Ports: p.seen,
-		At: time.Now()})
+		Tunnel: config.HasVPN(), At: time.Now()})
 	p.sent = p.found
 	return p.found
 }

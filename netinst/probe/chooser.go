@@ -68,18 +68,6 @@ type Choice struct {
 	Ports []Score // the ports of the selector, the best first
 }
 
-// Equals returns the labels of the ports that are as good as the first: those that work, if it does, at its cost. They
-// are sorted.
-func (c Choice) Equals() (labels []string) {
-	for _, s := range c.Ports {
-		if s.Class == Working && s.Cost == c.Ports[0].Cost {
-			labels = append(labels, s.Label)
-		}
-	}
-	slices.Sort(labels)
-	return labels
-}
-
 // Score is how one port was judged.
 type Score struct {
 	Label   string
@@ -104,6 +92,7 @@ type (
 		Config    Config
 		Selectors []string
 		Ports     []Port // as in PortsSeen, since they name the selectors; nil: not known yet
+		Tunnel    bool   // the network has a tunnel, of which TunnelSeen tells
 		At        time.Time
 	}
 	// PortsSeen are all ports that a selector may select, as the host shows them now.
@@ -187,6 +176,9 @@ func (c *Chooser) Step(e Event) []Effect {
 		c.config, c.selectors, at = e.Config, slices.Clone(e.Selectors), e.At
 		if e.Ports != nil {
 			c.portsSeen(e.Ports)
+		}
+		if !e.Tunnel {
+			c.forgetTunnel()
 		}
 	case PortsSeen:
 		c.portsSeen(e.Ports)

@@ -50,3 +50,15 @@ func Report(choices map[string]Choice, selector string) string {
 	}
 	return text
 }
+
+// Equals returns the labels of the ports that are as good as the first: those that work, if it does, at its cost. They
+// are sorted.
+func (c Choice) Equals() (labels []string) {
+	for _, s := range c.Ports {
+		if s.Class == Working && s.Cost == c.Ports[0].Cost {
+			labels = append(labels, s.Label)
+		}
+	}
+	slices.Sort(labels)
+	return labels
+}

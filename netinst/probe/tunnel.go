@@ -43,6 +43,14 @@ func (c *Chooser) tunnelSeen(silent time.Time) {
 	c.tunnel.lost = c.tunnel.lost && !silent.IsZero()
 }
 
+// forgetTunnel forgets that of a network that had one.
+func (c *Chooser) forgetTunnel() {
+	c.tunnel, c.record.Aways = tunnel{}, nil
+	for _, p := range c.ports {
+		p.away = Hold{}
+	}
+}
+
 // lostAt returns when a tunnel that remains silent counts as lost by a port in use since a time; zero: it is answered.
 func (c *Chooser) lostAt(since time.Time) time.Time {
 	if c.tunnel.silent.IsZero() {

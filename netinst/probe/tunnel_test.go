@@ -19,6 +19,7 @@ type tunnelled struct {
 
 func newTunnelled(t *testing.T) *tunnelled {
 	w := &tunnelled{town: newTown(t, Config{}), dead: map[string]bool{}}
+	w.step(Configured{Selectors: []string{"uplink"}, Tunnel: true, At: w.now})
 	w.seconds(10)
 	w.is("wan", "at first")
 	return w
@@ -81,6 +82,22 @@ func TestATunnelLeavesAnUplinkByWhichItIsNotAnswered(t *testing.T) {
 	w.is("wan", "later")
 }
 
+// A network that is no longer one of type vpn keeps away from no port.
+func TestANetworkWithoutATunnelKeepsAwayFromNoUplink(t *testing.T) {
+	w := newTunnelled(t)
+	w.dead["wan"] = true
+	w.hear(2 * time.Minute)
+	w.is("lte", "after the silence")
+	if len(w.record.Aways) != 1 {
+		t.Errorf("journalled: %+v", w.record)
+	}
+	w.step(Configured{Selectors: []string{"uplink"}, At: w.now})
+	w.is("wan", "without a tunnel")
+	if w.pass(time.Minute); len(w.record.Aways) > 0 {
+		t.Errorf("journalled: %+v", w.record)
+	}
+}
+
 // If the other end is away, each uplink is tried from time to time; once it is back, the best one is used at once.
 func TestATunnelWhoseOtherEndIsAwayBlamesNoUplink(t *testing.T) {
 	w := newTunnelled(t)
@@ -141,7 +158,7 @@ func TestATunnelKeepsAwayOverARestart(t *testing.T) {
 		r.Aways["wan"] = h
 		again := &tunnelled{town: &town{T: t, c: New(r), now: w.now, runs: map[ID]*Outcomes{}, timers: map[uint64]time.Time{},
 			ports: w.ports, port: "lte"}, dead: map[string]bool{}}
-		again.step(Configured{Selectors: []string{"uplink"}, At: w.now})
+		again.step(Configured{Selectors: []string{"uplink"}, Tunnel: true, At: w.now})
 		again.see()
 		again.hear(5 * time.Minute)
 		again.is("lte", name+": soon after the restart")
@@ -171,7 +188,7 @@ func TestATunnelFindsAPathInAnyHistory(t *testing.T) {
 				}
 			}
 		}
-		step(Configured{Selectors: []string{"uplink"}, At: now})
+		step(Configured{Selectors: []string{"uplink"}, Tunnel: true, At: now})
 		step(PortsSeen{ports, now})
 		passes, since := map[string]bool{}, map[string]time.Time{}
 		var silent, lost time.Time
