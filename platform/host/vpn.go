@@ -75,6 +75,9 @@ func (h *Host) ClusterKeys() (netstate.KeptKey, error) {
 // AnnounceClusterKey makes the key that shall replace the node's key for encrypted clusters, unless there is one.
 func (h *Host) AnnounceClusterKey() error { return h.vpn.Keeper().Announce(netstate.ClustersIdentity) }
 
+// DateClusterKey makes the node's key for encrypted clusters and the announced one as of now.
+func (h *Host) DateClusterKey() error { return h.vpn.Keeper().Date(netstate.ClustersIdentity) }
+
 // ReplaceClusterKey puts the announced key in the place of the node's key for encrypted clusters.
 func (h *Host) ReplaceClusterKey() error { return h.vpn.Keeper().Replace(netstate.ClustersIdentity) }
 

@@ -58,6 +58,7 @@ func (m *method) Kept(identity string) (netstate.KeptKey, error) {
 	return netstate.KeptKey{Public: "key of " + identity}, nil
 }
 func (m *method) Announce(identity string) error { m.note("announces " + identity); return nil }
+func (m *method) Date(identity string) error     { m.note("dates " + identity); return nil }
 func (m *method) Replace(identity string) error  { m.note("replaces " + identity); return nil }
 
 // Each operation goes to the method of the tunnel; another method's tunnel of the same network is removed first, by the

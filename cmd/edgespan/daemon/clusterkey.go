@@ -20,6 +20,7 @@ var keyRetries = backoff.Backoff{First: time.Second, Max: time.Minute}
 type keyStore interface {
 	ClusterKeys() (netstate.KeptKey, error)
 	AnnounceClusterKey() error
+	DateClusterKey() error
 	ReplaceClusterKey() error
 }
 
@@ -103,6 +104,8 @@ func (k *clusterKey) look(store keyStore, life time.Duration, log *zap.Logger) e
 		return nil
 	case keyAnnounced:
 		said, err = "the next key for encrypted clusters is announced", store.AnnounceClusterKey()
+	case keyDated:
+		said, err = "the key for encrypted clusters is of the future: its life begins now", store.DateClusterKey()
 	case keyReplaced:
 		said, err = "the key for encrypted clusters is replaced", store.ReplaceClusterKey()
 	}
@@ -123,6 +126,7 @@ type keyStep int
 const (
 	keyStays     keyStep = iota
 	keyAnnounced         // the next one is made, so that the other nodes learn it
+	keyDated             // its life begins now: it was made by a clock that was ahead
 	keyReplaced          // the next one takes its place
 )
 
@@ -151,6 +155,12 @@ func (p keyPlan) due(now time.Time, k netstate.KeptKey, link *time.Time) keyStep
 	h := fnv.New32a()
 	_, _ = h.Write([]byte(k.Public)) // never fails
 	sooner := time.Duration(float64(p.life) / 20 * float64(h.Sum32()) / (1 << 32))
+	if settled := link != nil && now.Sub(*link) >= p.settled(); now.Before(k.Made) || now.Before(k.Announced) {
+		if settled { // certificates are valid now, so the clock is right; without a battery it may begin in 1970
+			return keyDated
+		}
+		return keyStays
+	}
 	if now.Sub(k.Made) < p.life-p.notice()-sooner {
 		return keyStays
 	}

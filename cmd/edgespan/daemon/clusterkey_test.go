@@ -44,6 +44,16 @@ func (m *memKeys) AnnounceClusterKey() error {
 	return nil
 }
 
+func (m *memKeys) DateClusterKey() error {
+	if m.full {
+		return errFull
+	}
+	if m.Made = time.Now(); m.Next != "" {
+		m.Announced = m.Made
+	}
+	return nil
+}
+
 func (m *memKeys) ReplaceClusterKey() error {
 	if m.full {
 		return errFull
@@ -150,7 +160,10 @@ func TestNoClusterKeyIsReplacedUnheard(t *testing.T) {
 		"not announced":        {netstate.KeptKey{Public: "a", Made: old.Made}, at(time.Hour), keyAnnounced},
 		"announced just now":   {netstate.KeptKey{Public: "a", Made: old.Made, Next: "b", Announced: now}, at(time.Hour), keyStays},
 		"young":                {netstate.KeptKey{Public: "a", Made: now}, at(time.Hour), keyStays},
-		"a clock that is back": {netstate.KeptKey{Public: "a", Made: now.Add(p.life)}, at(time.Hour), keyStays},
+		"a clock that is back": {netstate.KeptKey{Public: "a", Made: now.Add(p.life)}, at(time.Hour), keyDated},
+		"a clock at 1970":      {netstate.KeptKey{Public: "a", Made: now.Add(p.life)}, nil, keyStays},
+		"a next key of a clock that was ahead": {netstate.KeptKey{Public: "a", Made: old.Made, Next: "b",
+			Announced: now.Add(p.life)}, at(time.Hour), keyDated},
 	} {
 		if got := p.due(now, c.key, c.link); got != c.want {
 			t.Errorf("%s: %d, want %d", name, got, c.want)

@@ -106,8 +106,7 @@ func (d keys) get(identity string) (key, error) {
 // nextSuffix is what the name of a key that shall replace another has in addition to the other's.
 const nextSuffix = ".next"
 
-// made returns when the key of an identity was written. A missing one is fs.ErrNotExist. A time that is yet to come, as
-// of a clock that was wrong, becomes the present: the key would otherwise be kept until then.
+// made returns when the key of an identity was written. A missing one is fs.ErrNotExist.
 func (d keys) made(identity string) (time.Time, error) {
 	path, err := d.path(identity)
 	if err != nil {
@@ -117,10 +116,23 @@ func (d keys) made(identity string) (time.Time, error) {
 	if err != nil {
 		return time.Time{}, fmt.Errorf("look at kept key: %w", err)
 	}
-	if now := time.Now(); info.ModTime().After(now) {
-		return now, os.Chtimes(path, now, now)
-	}
 	return info.ModTime(), nil
+}
+
+// date makes the key of an identity, and the next one, if there is one, as of now.
+func (d keys) date(identity string) error {
+	path, err := d.path(identity)
+	if err != nil {
+		return err
+	}
+	now := time.Now()
+	if err := os.Chtimes(path, now, now); err != nil {
+		return fmt.Errorf("date key: %w", err)
+	}
+	if err := os.Chtimes(path+nextSuffix, now, now); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("date key: %w", err)
+	}
+	return nil
 }
 
 // replace puts the next key of an identity in its place, at once or not at all. An end in between leaves both, which is
@@ -187,6 +199,9 @@ func (t *Tunnels) Announce(identity string) error {
 	_, err := t.keys.get(identity + nextSuffix)
 	return err
 }
+
+// Date makes the kept key of an identity and the announced one as of now: that of a clock that was ahead.
+func (t *Tunnels) Date(identity string) error { return t.keys.date(identity) }
 
 // Replace puts the announced key of an identity into the place of the kept one. Tunnels have it with the next Put.
 func (t *Tunnels) Replace(identity string) error { return t.keys.replace(identity) }

@@ -162,20 +162,36 @@ func TestADeletedKeyTakesTheAnnouncedOneWithIt(t *testing.T) {
 	}
 }
 
-// A clock that was wrong when the key was made keeps it for no longer than its life.
-func TestAKeyOfTheFutureIsOfToday(t *testing.T) {
-	dir := keys(t.TempDir())
-	if _, err := dir.get("clusters"); err != nil {
-		t.Fatal(err)
-	}
+// Keys of a clock that was ahead become keys of now, both of them.
+func TestKeysOfTheFutureBecomeThoseOfNow(t *testing.T) {
+	dir := t.TempDir()
+	tunnels := New(proc.New(""), "", dir, dir)
+	defer tunnels.Close()
 	late := time.Now().Add(1000 * time.Hour)
-	path := filepath.Join(string(dir), "clusters")
-	if err := os.Chtimes(path, late, late); err != nil {
-		t.Fatal(err)
-	}
-	for range 2 {
-		if at, err := dir.made("clusters"); err != nil || time.Until(at) > 0 || time.Since(at) > time.Minute {
-			t.Errorf("made %v, %v", at, err)
+	path := filepath.Join(dir, "wireguard", "clusters")
+	for _, next := range []bool{false, true} {
+		before, err := tunnels.Kept("clusters")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if next {
+			err = errors.Join(tunnels.Announce("clusters"), os.Chtimes(path+nextSuffix, late, late))
+		}
+		if err := errors.Join(err, os.Chtimes(path, late, late)); err != nil {
+			t.Fatal(err)
+		}
+		if k, err := tunnels.Kept("clusters"); err != nil || !k.Made.Equal(late) {
+			t.Errorf("%+v, %v", k, err)
+		}
+		if err := tunnels.Date("clusters"); err != nil {
+			t.Fatal(err)
+		}
+		k, err := tunnels.Kept("clusters")
+		if err != nil || time.Since(k.Made).Abs() > time.Minute || k.Public != before.Public {
+			t.Errorf("%+v, %v", k, err)
+		}
+		if next != (k.Next != "") || next && time.Since(k.Announced).Abs() > time.Minute {
+			t.Errorf("the next one: %+v", k)
 		}
 	}
 }
