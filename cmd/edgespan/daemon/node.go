@@ -152,7 +152,7 @@ The subcommands read and change the overrides of single nodes on a controller.`,
 	}
 	o.flags(cmd.Flags())
 	cmd.Flags().StringVar(&life, "cluster-key-life", "", fmt.Sprintf("time within which the node's key for encrypted "+
-		"clusters is replaced, without an interruption, 0 for never (default %v)", defaultKeyLife))
+		"clusters is replaced, 0 for never (default %vh)", defaultKeyLife.Hours()))
 	return cmd
 }
 
