@@ -82,6 +82,31 @@ func TestATunnelLeavesAnUplinkByWhichItIsNotAnswered(t *testing.T) {
 	w.is("wan", "later")
 }
 
+// A short silence elsewhere blames nobody: the tunnel still keeps away from where it was lost. And a port that is used
+// although the tunnel keeps away from it, since there is no other, is not blamed twice.
+func TestATunnelKeepsAwayFromWhereItWasLostAlone(t *testing.T) {
+	w := newTunnelled(t)
+	w.dead["wan"] = true
+	w.hear(2 * time.Minute)
+	w.is("lte", "after the silence")
+	w.dead["lte"] = true
+	w.hear(TunnelSilence / 2)
+	w.dead["lte"] = false
+	w.hear(time.Minute)
+	w.is("lte", "after a short silence there")
+	w.ports["lte"].Reach = Down
+	w.see()
+	w.is("wan", "without another")
+	w.hear(2 * time.Minute)
+	w.ports["lte"].Reach = Out
+	w.see()
+	w.hear(time.Minute)
+	w.is("lte", "once it is back")
+	if h := w.c.ports["wan"].away; h.Fails != 1 {
+		t.Errorf("wan is blamed %d times", h.Fails)
+	}
+}
+
 // A network that is no longer one of type vpn keeps away from no port.
 func TestANetworkWithoutATunnelKeepsAwayFromNoUplink(t *testing.T) {
 	w := newTunnelled(t)
