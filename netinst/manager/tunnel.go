@@ -31,7 +31,7 @@ func (t tunnelState) assigned() netinst.Assigned {
 func (m *Manager) tunnelSeen(s netstate.TunnelStatus) []Effect {
 	was := m.tunnel
 	m.tunnel = tunnelState{true, s}
-	if !was.known && m.awaitsTunnel(was) || !slices.Equal(was.Addresses, s.Addresses) || !slices.Equal(was.DNS, s.DNS) {
+	if m.awaitsTunnel(was) || !slices.Equal(was.Addresses, s.Addresses) || !slices.Equal(was.DNS, s.DNS) {
 		return m.change()
 	}
 	if !m.shown || m.intent != desired {

@@ -66,6 +66,42 @@ func TestATunnelsStatusIsShownAndItsAddressesAreApplied(t *testing.T) {
 	}
 }
 
+// What is heard of a tunnel before there is anything to show, or of one whose addresses are fixed, changes nothing.
+func TestATunnelsStatusAloneAppliesNothing(t *testing.T) {
+	m := New(netstate.Owner{Name: niA.String(), Number: 1}, "/run", 1, nil)
+	m.Step(ConfigChanged{Config: vpnNetwork(false)})
+	if said := text(m.Step(TunnelSeen{netstate.TunnelStatus{Kind: "ipsec", Error: "the pre-shared key differs"}})); said != "" {
+		t.Errorf("before the first apply: %s", said)
+	}
+	cluster := netinst.NetworkInstanceConfig{Type: netinst.Switch, Tunnels: []netinst.Tunnel{{Encrypted: &netinst.TunnelKey{}}}}
+	if (&Manager{config: cluster}).awaitsTunnel(tunnelState{}) {
+		t.Error("an encrypted cluster waits for addresses")
+	}
+}
+
+func TestWhatIsWarnedOfATunnel(t *testing.T) {
+	of := func(kind string, up bool, why string) netstate.TunnelStatus {
+		return netstate.TunnelStatus{Kind: kind, Up: up, Error: why}
+	}
+	for _, c := range []struct {
+		config netinst.NetworkInstanceConfig
+		seen   netstate.TunnelStatus
+		want   string
+	}{
+		{vpnNetwork(false), of("", false, "x"), ""},
+		{testNetwork(1), of("ipsec", false, "x"), ""},
+		{vpnNetwork(false), of("ipsec", true, ""), ""},
+		{vpnNetwork(false), of("ipsec", true, "x"), "tunnel: x"},
+		{vpnNetwork(false), of("ipsec", false, "x"), "the tunnel is down: x"},
+		{vpnNetwork(false), of("ipsec", false, ""), "the tunnel is down: no peer has answered yet"},
+	} {
+		m := &Manager{config: c.config, tunnel: tunnelState{true, c.seen}}
+		if got := m.tunnelWarning(); got != c.want {
+			t.Errorf("%s, %+v: %q, want %q", c.config.Type, c.seen, got, c.want)
+		}
+	}
+}
+
 func TestTunnelEvents(t *testing.T) {
 	peer := func(up bool, at string) netstate.TunnelPeer {
 		return netstate.TunnelPeer{Name: "hub", Up: up, Endpoint: at, Error: "no answer"}
@@ -85,6 +121,11 @@ func TestTunnelEvents(t *testing.T) {
 		{of(true, ""), of(false, ""), "down: no peer answers"},
 		{of(false, "a"), of(false, "b"), "still down: b"},
 		{of(false, "a"), of(false, ""), ""},
+		{of(true, "a"), of(true, "b"), ""},
+		{of(true, "", peer(true, "a:1")), of(false, "x", peer(false, "a:1")), "down: x"},
+		{of(false, "", peer(false, "a:1")), of(true, "", peer(true, "a:1")), "up"},
+		{of(true, "", peer(true, "")), of(true, "", peer(true, "b:1")), ""},
+		{of(true, "", peer(true, "a:1")), of(true, "", peer(true, "")), ""},
 		{of(true, "", peer(true, "a:1")), of(true, "", peer(true, "b:1")), "peer hub moved from a:1 to b:1"},
 		{of(true, "", peer(true, "a:1"), other), of(true, "", peer(false, "a:1"), other), "peer hub is down: no answer"},
 		{of(true, "", peer(false, "a:1"), other), of(true, "", peer(true, "a:1"), other), "peer hub is up"},
@@ -119,6 +160,8 @@ func TestSinceWhenATunnelIsSilent(t *testing.T) {
 		seen []seen
 	}{
 		"idle":             {network(0), []seen{{0, 148, 92, 1, -1}, {60, 148, 92, 1, -1}, {600, 148, 92, 1, -1}}},
+		"just as much":     {network(0), []seen{{0, 0, 0, 1, -1}, {2, 296, 0, 1, -1}, {4, 297, 0, 1, 4}}},
+		"a pause":          {network(25), []seen{{0, 0, 0, 1, -1}, {100, 0, 0, 1, -1}, {130, 400, 0, 1, -1}}},
 		"keepalives alone": {network(25), []seen{{0, 0, 0, 1, -1}, {50, 64, 0, 1, -1}, {110, 128, 0, 1, -1}}},
 		"every second":     {network(1), []seen{{0, 0, 0, 1, -1}, {50, 1600, 0, 1, -1}, {110, 3520, 0, 1, -1}}},
 		"an answer to data": {network(0), []seen{{0, 0, 0, 1, -1}, {2, 9000, 0, 1, 2}, {10, 9000, 0, 1, 2}, {12, 9000, 32, 1, -1},
