@@ -88,10 +88,13 @@ func (b *Backoff) count(id string, now time.Time) int {
 }
 
 // Lifecycle is the middleware that logs the stack of a panic. It also prevents a panic in Stopping, Stopped or
-// Restarting from hanging the parent's stop.
+// Restarting from hanging the parent's stop, and lets an actor handle nothing between Stopping and Stopped.
 func Lifecycle(log *zap.Logger) actor.ReceiverMiddleware {
 	return func(next actor.ReceiverFunc) actor.ReceiverFunc {
 		return func(c actor.ReceiverContext, e *actor.MessageEnvelope) {
+			if ended(c, e) {
+				return
+			}
 			defer func() {
 				r := recover()
 				if r == nil {
