@@ -73,7 +73,8 @@ func TestTheJournalForgetsADeletedNetwork(t *testing.T) {
 
 		// Leftovers of a crash: a network that is neither desired nor on the host.
 		r.stop()
-		for topic, v := range map[string]string{"network-instance-number": "3", "network-instance-leases": "{}"} {
+		topics := []string{"network-instance-number", "network-instance-leases", "network-instance-stood", "uplink-choice"}
+		for topic, v := range map[string]string{topics[0]: "3", topics[1]: "{}", topics[2]: "{}", topics[3]: "{}"} {
 			if err := r.journal.Put(topic, "0:/"+niID(3), []byte(v)); err != nil {
 				t.Fatal(err)
 			}
@@ -82,6 +83,8 @@ func TestTheJournalForgetsADeletedNetwork(t *testing.T) {
 		r.ready(time.Second, "ni/"+niID(1), "app/"+appID(1))
 		r.journals("network-instance-leases", niID(1))
 		r.journals("network-instance-number", niID(1))
+		r.journals("network-instance-stood")
+		r.journals("uplink-choice", niID(1))
 	})
 }
 

@@ -76,6 +76,7 @@ type routerOutputs struct {
 	trouble  *pubsub.Publisher[api.Trouble]
 	storage  *pubsub.Publisher[api.StorageHealth]
 	drains   *pubsub.Publisher[probe.Drain]
+	uplinks  *pubsub.Publisher[probe.Record]
 }
 
 func newRouterInputs(s *subscriptions, t *api.Topics) routerInputs {
@@ -97,7 +98,7 @@ func newRouterOutputs(t *api.Topics) routerOutputs {
 		numbers: t.Numbers.Publisher(name), leases: t.Leases.Publisher(name), applied: t.Applied.Publisher(name),
 		records: t.AppRecords.Publisher(name), orphaned: t.AdapterStatus.Publisher(name),
 		trouble: t.Trouble.Publisher(name), storage: t.Storage.Publisher(name),
-		drains: t.Drains.Publisher(name),
+		drains: t.Drains.Publisher(name), uplinks: t.UplinkRecords.Publisher(name),
 	}
 }
 
@@ -268,6 +269,7 @@ func (r *router) step(c actor.Context, e registry.Event) (retry time.Duration) {
 		case registry.ForgetNumber:
 			forget(r.leases, r.d.topics.Leases, e.NI.String()) // the number last: a restart looks for it
 			forget(r.applied, r.d.topics.Applied, e.NI.String())
+			forget(r.uplinks, r.d.topics.UplinkRecords, e.NI.String())
 			must(r.numbers.Unpublish("", e.NI.String()))
 		case registry.ApplyHost:
 			r.want = e.Want
