@@ -100,7 +100,7 @@ func (nw network) encryption() []netstate.Object {
 	var own netip.Addr
 	mtu := 0
 	for _, t := range nw.Config.Tunnels {
-		if t.Encrypted == nil || t.waits() != "" {
+		if t.Encrypted == nil || nw.waits(t) != "" {
 			continue
 		}
 		own, mtu = t.Local, max(mtu, cmp.Or(t.MTU, nw.mtu)+vxlanOverhead)
@@ -270,7 +270,7 @@ func (nw network) openPorts(whatever string) []string {
 func (nw network) tunnelLinks() []IfName {
 	var links []IfName
 	for _, t := range nw.Config.Tunnels {
-		if l := TunnelIfName(nw.n, t.VNI); t.waits() == "" && !slices.Contains(links, l) {
+		if l := TunnelIfName(nw.n, t.VNI); nw.waits(t) == "" && !slices.Contains(links, l) {
 			links = append(links, l)
 		}
 	}
@@ -310,7 +310,7 @@ func (nw network) parts() ([]Part, []netstate.Object) {
 	br := string(nw.bridge)
 	taken := map[uint32]string{}
 	for _, t := range nw.Config.Tunnels {
-		p := Part{Kind: PartTunnel, Name: t.Name, Waits: t.waits()}
+		p := Part{Kind: PartTunnel, Name: t.Name, Waits: nw.waits(t)}
 		if other, twice := taken[t.VNI]; twice {
 			p.Waits = fmt.Sprintf("its number %d is that of the tunnel to %s", t.VNI, other)
 		}
@@ -360,6 +360,16 @@ func (nw network) tunnelAlias(name string) string {
 func TunnelOf(alias string) (name string, is bool) {
 	_, name, is = strings.Cut(alias, tunnelWord)
 	return name, is
+}
+
+// waits returns what a tunnel of the network waits for. A member that reports this node's own key can be no peer, and
+// without one its frames would leave in the clear.
+func (nw network) waits(t Tunnel) string {
+	why := t.waits()
+	if why == "" && t.Encrypted != nil && t.Encrypted.PublicKey == nw.Config.ClusterKey {
+		why = t.Name + " reports this node's own key"
+	}
+	return why
 }
 
 // waits returns which address of a tunnel is missing, "" if none is.

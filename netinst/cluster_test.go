@@ -208,6 +208,36 @@ func TestThePeersOfAnEncryptedCluster(t *testing.T) {
 	}
 }
 
+// A member that reports this node's own key is no peer. Its tunnel waits: with no peer at all there is no WireGuard, and
+// a VXLAN without it would send frames in the clear.
+func TestAMemberWithThisNodesKeyHasNoTunnel(t *testing.T) {
+	for name, claimants := range map[string]int{"one": 1, "all": 2} {
+		in := encryptedInput()
+		in.Config.ClusterKey = "own"
+		for i := range claimants {
+			in.Config.Tunnels[1-i].Encrypted.PublicKey = "own"
+		}
+		d := DesiredState(in)
+		links, peers := 0, 0
+		for _, o := range d.State {
+			switch o := o.(type) {
+			case netstate.Link:
+				if o.Type == netstate.VXLAN {
+					links++
+				}
+			case netstate.VPN:
+				peers += len(o.WireGuard.Peers)
+			}
+		}
+		if want := 2 - claimants; links != want || peers != want {
+			t.Errorf("%s: %d links and %d peers, want %d", name, links, peers, want)
+		}
+		if got := d.Parts[1].Waits; got != "gamma reports this node's own key" {
+			t.Errorf("%s: waits for %q", name, got)
+		}
+	}
+}
+
 // A key that another node has announced is a peer without addresses. One that is claimed twice, or in use, is none: a
 // member that announces another's key gets nothing of that one's, and neither does one that shares its key.
 func TestTheSuccessorsOfAnEncryptedCluster(t *testing.T) {

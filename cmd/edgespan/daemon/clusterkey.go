@@ -138,6 +138,8 @@ type keyPlan struct {
 const (
 	minKeyLife     = 10 * time.Minute
 	defaultKeyLife = 90 * 24 * time.Hour
+	// overdueSpread is over which time overdue keys are replaced.
+	overdueSpread = time.Hour
 )
 
 // notice is how long the next key is known before it is used: a node that was off for less than that has learned it.
@@ -152,9 +154,7 @@ func (p keyPlan) settled() time.Duration { return min(p.notice()/6, time.Minute)
 
 // due returns what is due. link is since when the controller has been connected, nil while it is not.
 func (p keyPlan) due(now time.Time, k netstate.KeptKey, link *time.Time) keyStep {
-	h := fnv.New32a()
-	_, _ = h.Write([]byte(k.Public)) // never fails
-	sooner := time.Duration(float64(p.life) / 20 * float64(h.Sum32()) / (1 << 32))
+	sooner := spread(k.Public, p.life/20)
 	if settled := link != nil && now.Sub(*link) >= p.settled(); now.Before(k.Made) || now.Before(k.Announced) {
 		if settled { // certificates are valid now, so the clock is right; without a battery it may begin in 1970
 			return keyDated
@@ -167,10 +167,21 @@ func (p keyPlan) due(now time.Time, k netstate.KeptKey, link *time.Time) keyStep
 	if k.Next == "" {
 		return keyAnnounced
 	}
-	if now.Sub(k.Announced) < p.notice() || link == nil || now.Sub(*link) < p.settled() {
+	settled := p.settled()
+	if now.Sub(k.Made) > p.life { // nodes that were off return on one day, or their controller does
+		settled += spread(k.Public, min(p.life/20, overdueSpread))
+	}
+	if now.Sub(k.Announced) < p.notice() || link == nil || now.Sub(*link) < settled {
 		return keyStays
 	}
 	return keyReplaced
+}
+
+// spread returns a time below over, which depends on the key alone.
+func spread(key string, over time.Duration) time.Duration {
+	h := fnv.New32a()
+	_, _ = h.Write([]byte(key)) // never fails
+	return time.Duration(float64(over) * float64(h.Sum32()) / (1 << 32))
 }
 
 // parseKeyLife reads the life of a key as a person has given it, "" for the default. 0 means that no key is replaced.

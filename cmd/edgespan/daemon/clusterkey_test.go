@@ -156,7 +156,7 @@ func TestNoClusterKeyIsReplacedUnheard(t *testing.T) {
 	}{
 		"no controller":        {old, nil, keyStays},
 		"just connected":       {old, at(time.Second), keyStays},
-		"connected":            {old, at(time.Hour), keyReplaced},
+		"connected":            {old, at(2 * time.Hour), keyReplaced},
 		"not announced":        {netstate.KeptKey{Public: "a", Made: old.Made}, at(time.Hour), keyAnnounced},
 		"announced just now":   {netstate.KeptKey{Public: "a", Made: old.Made, Next: "b", Announced: now}, at(time.Hour), keyStays},
 		"young":                {netstate.KeptKey{Public: "a", Made: now}, at(time.Hour), keyStays},
@@ -213,6 +213,28 @@ func TestNodesOfOneDaySpreadTheirReplacements(t *testing.T) {
 	}
 	if len(days) < 4 {
 		t.Errorf("on %d days", len(days))
+	}
+}
+
+// Nodes whose keys are overdue, since they or their controller were away, replace them over an hour.
+func TestOverdueKeysSpreadTheirReplacements(t *testing.T) {
+	p := keyPlan{defaultKeyLife}
+	now := time.Date(2026, 11, 27, 0, 0, 0, 0, time.UTC)
+	after := func(d time.Duration) (n int) {
+		link := now.Add(-d)
+		for i := range 1000 {
+			k := netstate.KeptKey{Public: fmt.Sprint("key ", i), Made: now.Add(-2 * p.life), Next: "b",
+				Announced: now.Add(-p.life)}
+			if p.due(now, k, &link) == keyReplaced {
+				n++
+			}
+		}
+		return n
+	}
+	settled := p.settled()
+	first, half, all := after(settled+time.Second), after(settled+overdueSpread/2), after(settled+overdueSpread)
+	if first > 10 || half < 350 || half > 650 || all != 1000 {
+		t.Errorf("of 1000 keys are replaced: %d at once, %d within half an hour, %d within the hour", first, half, all)
 	}
 }
 

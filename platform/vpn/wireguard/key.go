@@ -21,10 +21,13 @@ import (
 // key is a private, public or preshared key. The zero preshared key stands for none.
 type key [32]byte
 
+// errNotKey never has the text: it may be a secret.
+var errNotKey = errors.New("must be 32 bytes in base64")
+
 func parseKey(s string) (key, error) {
 	b, err := base64.StdEncoding.DecodeString(s)
 	if err != nil || len(b) != len(key{}) {
-		return key{}, errors.New("must be 32 bytes in base64") // never with its text: it may be a secret
+		return key{}, errNotKey
 	}
 	return key(b), nil
 }
@@ -96,6 +99,10 @@ func (d keys) get(identity string) (key, error) {
 	k := key(private.Bytes()).clamped()
 	if err := os.MkdirAll(string(d), 0o700); err != nil {
 		return key{}, fmt.Errorf("keep key: %w", err)
+	}
+	// Somebody has deleted the kept key to be rid of it, and of a copy that may exist: the announced one goes, too.
+	if err := d.forget(identity + nextSuffix); err != nil {
+		return key{}, err
 	}
 	if err := store.WriteFile(path, []byte(k.base64()+"\n"), 0o600); err != nil {
 		return key{}, fmt.Errorf("keep key: %w", err)
@@ -186,8 +193,12 @@ func (t *Tunnels) Kept(identity string) (netstate.KeptKey, error) {
 		return out, err
 	}
 	out.Next, err = t.PublicKey(next)
-	// Replacing has been cut short; or somebody has deleted the kept key, so as to have no part of it any more.
-	if old := out.Announced.Before(out.Made); err == nil && (old || out.Next == out.Public) {
+	broken := errors.Is(err, errNotKey)
+	if broken { // cut off by a power cut, or edited: another one is announced
+		err = nil
+	}
+	// Otherwise replacing has been cut short, or the next key is of an older life than the kept one.
+	if old := out.Announced.Before(out.Made); err == nil && (broken || old || out.Next == out.Public) {
 		out.Next, out.Announced = "", time.Time{}
 		err = t.keys.forget(next)
 	}

@@ -134,6 +134,9 @@ func TestAKeyIsReplacedByTheOneAnnounced(t *testing.T) {
 	if err := tunnels.Replace("clusters"); err == nil || strings.Contains(err.Error(), "half") {
 		t.Errorf("replaced by half a key: %v", err)
 	}
+	if now := kept(); now.Public != second.Public || now.Next != "" { // so that another one is announced
+		t.Errorf("beside half a key: %+v, want %s alone", now, second.Public)
+	}
 }
 
 // Who deletes the kept key, because somebody has a copy of it, is rid of the announced one, too.
@@ -145,16 +148,18 @@ func TestADeletedKeyTakesTheAnnouncedOneWithIt(t *testing.T) {
 		t.Fatal(err)
 	}
 	path := filepath.Join(dir, "wireguard", "clusters")
-	if err := tunnels.Announce("clusters"); err != nil {
-		t.Fatal(err)
-	}
-	before := time.Now().Add(-time.Second) // files have times of the kernel's tick
-	if err := errors.Join(os.Chtimes(path+nextSuffix, before, before), os.Remove(path)); err != nil {
-		t.Fatal(err)
-	}
-	for range 2 {
-		if k, err := tunnels.Kept("clusters"); err != nil || k.Next != "" || !k.Announced.IsZero() {
-			t.Errorf("%+v, %v", k, err)
+	for _, clock := range []time.Duration{-time.Second, time.Hour} { // also one that is behind now
+		if err := tunnels.Announce("clusters"); err != nil {
+			t.Fatal(err)
+		}
+		announced := time.Now().Add(clock)
+		if err := errors.Join(os.Chtimes(path+nextSuffix, announced, announced), os.Remove(path)); err != nil {
+			t.Fatal(err)
+		}
+		for range 2 {
+			if k, err := tunnels.Kept("clusters"); err != nil || k.Next != "" || !k.Announced.IsZero() {
+				t.Errorf("%+v, %v", k, err)
+			}
 		}
 	}
 	if _, err := os.Stat(path + nextSuffix); !errors.Is(err, fs.ErrNotExist) {

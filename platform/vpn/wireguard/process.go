@@ -62,14 +62,22 @@ type recordedPeer struct {
 	Succeeds  string `json:"succeeds,omitzero"`
 }
 
-// endpoint returns the configured endpoint of a peer.
+// endpoint returns the configured endpoint of a peer. A successor's is that of the peer that it succeeds: once it has
+// taken the place of that one in the configuration, it stays where it was heard.
 func (r record) endpoint(public key) string {
-	for _, p := range r.Peers {
-		if p.PublicKey == public.base64() {
-			return p.Endpoint
+	named := func(text string) recordedPeer {
+		for _, p := range r.Peers {
+			if p.PublicKey == text {
+				return p
+			}
 		}
+		return recordedPeer{}
 	}
-	return ""
+	p := named(public.base64())
+	if p.Succeeds != "" {
+		p = named(p.Succeeds)
+	}
+	return p.Endpoint
 }
 
 func readRecord(folder string) (record, error) {

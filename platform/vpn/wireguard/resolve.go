@@ -85,6 +85,7 @@ func (t *Tunnels) attend(one *tunnel, number int, r record) {
 		ends[public], changed = &end{endpoint: p.Endpoint}, true
 	}
 	one.ends = ends
+	one.attended++
 	if r.hasSuccessors() && !one.follows {
 		one.follows, changed = true, true
 	}
@@ -131,25 +132,22 @@ func (t *Tunnels) tend(ctx context.Context, one *tunnel, number int) {
 
 // tendOnce returns the time until a peer may need something.
 func (t *Tunnels) tendOnce(ctx context.Context, one *tunnel, number int) time.Duration {
+	began, attended := time.Now(), one.attends()
 	r, err := readRecord(t.folder(number))
 	if err != nil || !r.Whole {
-		return tendEvery // a Put wakes
+		return one.rest()
 	}
 	dev := t.device(r, number)
 	ask, cancel := context.WithTimeout(ctx, answerTime)
 	defer cancel()
 	have, err := dev.get(ask)
 	if err != nil {
-		return tendEvery
+		return one.rest()
 	}
 	wait := tendEvery
 	if r.hasSuccessors() {
-		more := t.follow(ctx, one, number, r, have)
-		one.mu.Lock()
-		one.follows = more
-		one.mu.Unlock()
-		if more {
-			wait = succeedEvery
+		if more := t.follow(ctx, one, number, r, have); one.setFollows(more, attended) {
+			wait = t.looks.rest(began, time.Now())
 		}
 	}
 	for public, host := range one.due(have, time.Now()) {
@@ -166,7 +164,7 @@ func (t *Tunnels) tendOnce(ctx context.Context, one *tunnel, number int) time.Du
 	one.mu.Lock()
 	defer one.mu.Unlock()
 	for public, e := range one.ends {
-		if silent(have.peers[public], time.Now()) {
+		if p, known := have.peers[public]; known && silent(p, time.Now()) {
 			wait = min(wait, max(0, time.Until(e.next)))
 		}
 	}

@@ -3,6 +3,7 @@ package wireguard
 import (
 	"context"
 	"slices"
+	"sync"
 	"time"
 
 	"edgespan/netinst/netstate"
@@ -14,8 +15,60 @@ import (
 // for up to 180 s, but what it sends itself under the new ones is dropped here. So the time between two looks is what
 // a replacement interrupts.
 
-// succeedEvery is the time between two looks for a successor.
-const succeedEvery = 250 * time.Millisecond
+const (
+	// succeedEvery is the least time between two looks for a successor.
+	succeedEvery = 250 * time.Millisecond
+	// lookShare is how many times as long as a look took all tunnels rest after it: together they take 2 % of a core.
+	lookShare = 50
+	// dearestLook is the most that one look counts: what takes longer has waited for a process that is slow, for which no
+	// other tunnel must wait.
+	dearestLook = 20 * time.Millisecond
+)
+
+// looks bounds what the looks for successors cost: of all tunnels together.
+type looks struct {
+	mu   sync.Mutex
+	free time.Time // when all looks so far are paid
+}
+
+// rest returns the time until the next look of a tunnel whose last one began at a time and ended now.
+func (l *looks) rest(began, now time.Time) time.Duration {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.free.Before(began) {
+		l.free = began
+	}
+	l.free = l.free.Add(lookShare * min(now.Sub(began), dearestLook))
+	return max(succeedEvery, l.free.Sub(now))
+}
+
+// rest returns the time until a tunnel is looked at again that could not be looked at now.
+func (one *tunnel) rest() time.Duration {
+	one.mu.Lock()
+	defer one.mu.Unlock()
+	if one.follows {
+		return succeedEvery
+	}
+	return tendEvery
+}
+
+// attends returns how often the tunnel was attended to.
+func (one *tunnel) attends() uint64 {
+	one.mu.Lock()
+	defer one.mu.Unlock()
+	return one.attended
+}
+
+// setFollows notes whether successors are still waited for, unless the tunnel was attended to since: then there may be
+// others. It returns whether some are.
+func (one *tunnel) setFollows(more bool, attended uint64) bool {
+	one.mu.Lock()
+	defer one.mu.Unlock()
+	if one.attended == attended {
+		one.follows = more
+	}
+	return one.follows
+}
 
 // succeed returns the desired configuration with what has passed from peers to their successors: a successor that has
 // shown itself keeps what it has got, whoever shows up with the old key.

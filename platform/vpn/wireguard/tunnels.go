@@ -33,6 +33,7 @@ type Tunnels struct {
 	lookup  func(ctx context.Context, host string) ([]netip.Addr, error)
 	// processOnly makes new tunnels of processes even if the kernel has WireGuard.
 	processOnly bool
+	looks       looks
 
 	mu       sync.Mutex
 	each     map[int]*tunnel // by number of the network instance
@@ -50,7 +51,8 @@ type tunnel struct {
 	ends   map[key]*end // of peers with an endpoint
 	counts map[key]*count
 	// follows means that successors of peers are waited for.
-	follows bool
+	follows  bool
+	attended uint64 // how often attend was called
 }
 
 // New returns the Tunnels whose folders are below runDir, and whose kept keys are below stateDir.
