@@ -197,8 +197,8 @@ func (a *Agent) Hello() nodeproto.Hello {
 	if a.o.Relays != nil {
 		h.Capabilities = []string{nodeproto.CanRelay}
 	}
-	if s, err := a.Status(ctx); err == nil {
-		h.MD5, h.Generation = s.Echo.MD5, s.Echo.Generation
+	if e, err := request(ctx, a, func(reply chan<- commitconfirm.Echo) any { return hello{reply} }); err == nil {
+		h.MD5, h.Generation = e.MD5, e.Generation
 	}
 	return h
 }

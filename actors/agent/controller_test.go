@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -113,6 +114,40 @@ func TestAnAppliedPushIsReportedOnce(t *testing.T) {
 		}
 		if !slices.Equal(pending, []bool{true}) {
 			t.Errorf("reports of the pending config, by whether it has settled: %v", pending)
+		}
+	})
+}
+
+// heard is all that the node has said.
+func (c *controller) heard() []nodeproto.FromNode {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.Clone(c.said)
+}
+
+// A controller that is there before the config file is validated hears of the node once the file's config runs: it would
+// take the node for one without a config, and what it pushes would remove what the file has.
+func TestAControllerHearsOfAStartOnceItsConfigIsDecided(t *testing.T) {
+	onRig(t, func(r *rig) {
+		r.stop()
+		r.hasFile, r.file = true, []byte("a: 7\n")
+		free := make(chan struct{})
+		r.disk.hang = free
+		r.start()
+		introduced := make(chan nodeproto.Hello, 1)
+		go func() { introduced <- r.agent.Hello() }()
+		r.connect()
+		r.agent.Received(nodeproto.Request{ID: 1, Kind: nodeproto.RequestConfig})
+		r.settle(2 * time.Second)
+		if n := len(r.ctl.heard()); n > 0 || len(introduced) > 0 {
+			t.Errorf("%d messages, %d introductions before the file's config runs", n, len(introduced))
+		}
+		close(free)
+		r.settle(time.Second)
+		said := fmt.Sprintf("%T %T %s", r.ctl.heard()[0], r.ctl.heard()[1], r.ctl.heard()[1].(nodeproto.Answer).Data)
+		said = strings.Join(strings.Fields(said), " ")
+		if want := `nodeproto.Report nodeproto.Answer { "a": 7 }`; said != want || len(introduced) == 0 {
+			t.Errorf("it said %s, want %s; introduced: %d", said, want, len(introduced))
 		}
 	})
 }

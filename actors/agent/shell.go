@@ -106,6 +106,7 @@ type (
 	}
 	stopping struct{ reply chan<- struct{} }
 	begun    struct{ reply chan<- struct{} }
+	hello    struct{ reply chan<- commitconfirm.Echo }
 )
 
 func (s *shell) Receive(c actor.Context) {
@@ -130,12 +131,32 @@ func (s *shell) Receive(c actor.Context) {
 		s.submit(msg)
 	case timeoutDue:
 		s.answerTimeout(msg.of)
-	case streamUp, streamDown, nodeproto.FromController, reload, releaseRequest, *command, stopping, begun:
-		if !s.booted {
-			s.early = append(s.early, msg)
-			return
-		}
-		s.handleReady(msg)
+	case streamUp, streamDown, nodeproto.FromController, hello, reload, releaseRequest, *command, stopping, begun:
+		s.receive(msg)
+	}
+}
+
+// receive keeps messages until they can be handled. Those of a stream wait until the config of this start is decided: a
+// controller that hears of none, while a new file is validated, would push its own, and remove what the file has.
+func (s *shell) receive(m any) {
+	ofStream := false
+	switch m.(type) {
+	case streamUp, streamDown, nodeproto.FromController, hello:
+		ofStream = true
+	}
+	if !s.booted || ofStream && s.held != nil {
+		s.early = append(s.early, m)
+		return
+	}
+	s.handleReady(m)
+}
+
+// receiveEarly handles the messages that were kept, as far as they can be handled now.
+func (s *shell) receiveEarly() {
+	early := s.early
+	s.early = nil
+	for _, m := range early {
+		s.receive(m)
 	}
 }
 
@@ -149,6 +170,8 @@ func (s *shell) handleReady(m any) {
 		s.setTickInterval()
 	case nodeproto.FromController:
 		s.handleMessage(msg)
+	case hello:
+		msg.reply <- s.machineState().Echo
 	case reload:
 		s.reload()
 	case releaseRequest:
@@ -250,11 +273,7 @@ func (s *shell) boot(d commitconfirm.Disk, n Notes, faults []error, f fileRead) 
 			s.submit(o)
 		}
 	}
-	early := s.early
-	s.early = nil
-	for _, m := range early {
-		s.handleReady(m)
-	}
+	s.receiveEarly()
 	s.next()
 }
 
@@ -290,6 +309,9 @@ func (s *shell) step(event commitconfirm.Event) {
 		s.sendAnswer = nil
 	}
 	s.answerStart()
+	if s.held == nil && len(s.early) > 0 {
+		s.receiveEarly()
+	}
 	s.setTickInterval()
 	s.next()
 }
