@@ -47,8 +47,8 @@ func UplinksOf(choices map[string]probe.Choice) Uplinks {
 }
 
 // Selectors returns the values of `port` by which a network and its routes select ports of the host. A switch network
-// selects none by its state: it has the port that its config names. Those by which its IPv6 does are probe.OfIPv6 of
-// the values.
+// selects none by its state: it has the port that its config names. Those by which its IPv6 does, or that of its
+// tunnel's own packets, are probe.OfIPv6 of the values.
 func Selectors(c NetworkInstanceConfig) []string {
 	if c.Type == Switch {
 		return nil
@@ -57,7 +57,7 @@ func Selectors(c NetworkInstanceConfig) []string {
 	if c.Port != "" {
 		list = append(list, c.Port)
 	}
-	if c.Port != "" && c.HasIPv6() {
+	if c.Port != "" && (c.HasIPv6() || c.HasVPN() && c.VPN.mayMeetIPv6()) {
 		list = append(list, probe.OfIPv6(c.Port))
 	}
 	for _, r := range c.Routes {

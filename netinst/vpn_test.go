@@ -135,6 +135,43 @@ func TestAnotherUplinkChangesOnlyTheUnderlay(t *testing.T) {
 	}
 }
 
+// The tunnel's own IPv6 packets leave by the port that probing chooses, also where the network itself has no IPv6: unless
+// each end is called at an IPv4 address.
+func TestTheIPv6UplinkOfATunnelIsChosen(t *testing.T) {
+	for endpoint, want := range map[string]string{"vpn.example.org:51820": "lte", "[2001:db8:5::1]:51820": "lte",
+		"198.51.100.1:51820": "eth"} {
+		in := vpnInput(web())
+		in.Config.Port = "all"
+		in.Config.VPN.WireGuard.Peers[0].Endpoint = endpoint
+		second := uplink()
+		second.Label, second.IfName, second.Cost = "lte", "wwan0", 1
+		for i, p := range []*PortStatus{&in.Ports[0], &second} {
+			p.Addresses = append(p.Addresses, prefix(fmt.Sprintf("2001:db8:%d::2/64", i)))
+			p.DefaultRoutes = append(p.DefaultRoutes, netstate.DefaultVia(ip(fmt.Sprintf("fe80::%d", i+1))))
+		}
+		in.Ports = append(in.Ports, second)
+		in.Chosen = map[string]string{}
+		for _, s := range Selectors(in.Config) {
+			if in.Chosen[s] = "eth"; strings.HasSuffix(s, "(IPv6)") { // the first port's IPv6 is dead
+				in.Chosen[s] = "lte"
+			}
+		}
+		probed := 0
+		for _, p := range ProbePorts(in.Config, in.Ports) {
+			if p.IPv6 {
+				probed++
+			}
+		}
+		if want == "lte" && probed != 2 || want == "eth" && probed != 0 {
+			t.Errorf("%s: IPv6 of %d ports is probed", endpoint, probed)
+		}
+		_, u := throughTunnel(in)
+		if got := u.ports[true]; got == nil || got.Label != want || u.port().Label != "eth" {
+			t.Errorf("%s: IPv6 leaves by %+v", endpoint, got)
+		}
+	}
+}
+
 // A tunnel is made before what is on its link, and removed while its own packets still leave.
 func TestTheOrderOfATunnel(t *testing.T) {
 	s := DesiredState(withIPv6(vpnInput(web()))).State

@@ -181,6 +181,7 @@ func (b *bridge) moved(choices map[string]probe.Choice) {
 	b.prober.found = netinst.UplinksOf(choices)
 	for selector, choice := range choices {
 		if was, known := before[selector]; known && was != choice.Port {
+			b.tunnel.told.Answered = false // by this one
 			family := ""
 			if probe.IsOfIPv6(selector) {
 				family = "IPv6: "

@@ -71,7 +71,7 @@ type bridgeTunnel struct {
 	poller *actor.PID
 	last   netstate.TunnelStatus
 	heard  manager.Silence
-	silent time.Time // since when, as passed to the chooser
+	told   probe.Heard // as passed to the chooser
 	pub    *pubsub.Publisher[netstate.TunnelStatus]
 }
 
@@ -112,9 +112,17 @@ func (b *bridge) tunnelPolled(c actor.Context, msg tunnelPolled) {
 		must(t.pub.Publish("", b.key, s))
 	}
 	b.step(c, manager.TunnelSeen{Status: s})
-	if since := t.heard.See(b.prober.config, s, time.Now()); !since.Equal(t.silent) {
-		t.silent = since
-		b.choose(c, probe.TunnelSeen{Silent: since, At: time.Now()})
-		b.sendPorts(c)
+	b.tellHeard(c, probe.Heard(t.heard.See(b.prober.config, s, time.Now())))
+}
+
+// tellHeard tells the chooser what is heard of the tunnel, if it does not know: of answers by one port, the first is
+// enough.
+func (b *bridge) tellHeard(c actor.Context, h probe.Heard) {
+	same := h
+	if same.Answered = b.tunnel.told.Answered; same == b.tunnel.told && (same.Answered || !h.Answered) {
+		return
 	}
+	b.tunnel.told = h
+	b.choose(c, probe.TunnelSeen{Heard: h, At: time.Now()})
+	b.sendPorts(c)
 }

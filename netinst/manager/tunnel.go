@@ -3,6 +3,7 @@ package manager
 import (
 	"cmp"
 	"fmt"
+	"net/netip"
 	"slices"
 	"time"
 
@@ -58,6 +59,13 @@ func (m *Manager) tunnelWarning() string {
 	return "the tunnel is down: " + cmp.Or(m.tunnel.Error, "no peer has answered yet")
 }
 
+// Heard is what is heard of a tunnel, as the choice of ports takes it.
+type Heard struct {
+	Silent     time.Time // since when it has got no answer; zero: it gets answers, or asks nothing
+	Answered   bool      // there was an answer since the last time
+	IPv4, IPv6 bool      // the families by which it calls other ends; none if that is not known
+}
+
 // Silence knows since when a tunnel has got no answer, from what is observed of it. It begins with the zero value.
 //
 // IPsec says so itself. WireGuard has no question that must be answered: but a peer that gets data answers within 10 s,
@@ -80,24 +88,35 @@ const (
 	keepalive  = 32
 )
 
-// See takes what is observed of a network's tunnel, and returns since when it has got no answer; zero: it gets answers,
-// or asks nothing.
-func (q *Silence) See(c netinst.NetworkInstanceConfig, s netstate.TunnelStatus, now time.Time) time.Time {
-	asks := s.Silent
-	if v := c.VPN; v != nil && v.WireGuard != nil {
-		asks = q.waits(*v.WireGuard, s, now)
+// See takes what is observed of a network's tunnel, and returns what is heard of it.
+func (q *Silence) See(c netinst.NetworkInstanceConfig, s netstate.TunnelStatus, now time.Time) Heard {
+	if !c.HasVPN() {
+		*q = Silence{}
+		return Heard{}
 	}
-	if !c.HasVPN() || !asks {
+	waits, answered := q.hear(c.VPN.WireGuard, s, now)
+	if c.VPN.WireGuard == nil {
+		waits = s.Silent
+	}
+	if !waits {
 		q.since = time.Time{}
 	} else if q.since.IsZero() {
 		q.since = now
 	}
-	return q.since
+	h := Heard{Silent: q.since, Answered: answered && !waits}
+	for _, p := range s.Peers {
+		if end, err := netip.ParseAddrPort(p.Endpoint); err == nil {
+			six := end.Addr().Unmap().Is6()
+			h.IPv4, h.IPv6 = h.IPv4 || !six, h.IPv6 || six
+		}
+	}
+	return h
 }
 
-// waits reports whether a WireGuard tunnel waits for an answer.
-func (q *Silence) waits(w netinst.WireGuard, s netstate.TunnelStatus, now time.Time) bool {
-	heard, sent := !q.known, uint64(0)
+// hear reports whether a WireGuard tunnel waits for an answer, and whether any tunnel has got one since the last time.
+// What is seen first, or of another process, is none.
+func (q *Silence) hear(w *netinst.WireGuard, s netstate.TunnelStatus, now time.Time) (waits, answered bool) {
+	anew, sent := !q.known, uint64(0)
 	received, last := map[string]uint64{}, time.Time{}
 	for _, p := range s.Peers {
 		sent += p.Sent
@@ -106,13 +125,16 @@ func (q *Silence) waits(w netinst.WireGuard, s netstate.TunnelStatus, now time.T
 			last = p.LastHandshake
 		}
 		before, known := q.received[p.Identity]
-		heard = heard || !known || p.Received < before || (p.Received-before)%initiation != 0
+		anew = anew || !known || p.Received < before
+		answered = answered || known && p.Received > before && (w == nil || (p.Received-before)%initiation != 0)
 	}
-	if heard || sent < q.sent || !last.Equal(q.last) {
+	anew = anew || sent < q.sent
+	answered = !anew && (answered || last.After(q.last))
+	if anew || answered || !last.Equal(q.last) {
 		q.known, q.last, q.sent, q.at = true, last, sent, now
 	}
 	q.received = received
-	return sent-q.sent > 2*initiation+uint64(keepalives(w)*now.Sub(q.at).Seconds())
+	return w != nil && sent-q.sent > 2*initiation+uint64(keepalives(*w)*now.Sub(q.at).Seconds()), answered
 }
 
 // keepalives returns how many octets of keepalives a tunnel sends in a second, with some to spare.

@@ -181,7 +181,7 @@ func TestSinceWhenATunnelIsSilent(t *testing.T) {
 			if x.handshake > 0 {
 				s.Peers[0].LastHandshake = began.Add(time.Duration(x.handshake) * time.Second)
 			}
-			got, want := q.See(c.of, s, began.Add(time.Duration(x.at)*time.Second)), time.Time{}
+			got, want := q.See(c.of, s, began.Add(time.Duration(x.at)*time.Second)).Silent, time.Time{}
 			if x.silent >= 0 {
 				want = began.Add(time.Duration(x.silent) * time.Second)
 			}
@@ -192,9 +192,58 @@ func TestSinceWhenATunnelIsSilent(t *testing.T) {
 	}
 	var q Silence
 	for i, silent := range []bool{false, true, true, false} {
-		got := q.See(vpnNetwork(true), netstate.TunnelStatus{Kind: "ipsec", Silent: silent}, began.Add(time.Duration(i)*time.Second))
+		got := q.See(vpnNetwork(true), netstate.TunnelStatus{Kind: "ipsec", Silent: silent},
+			began.Add(time.Duration(i)*time.Second)).Silent
 		if silent != got.Equal(began.Add(time.Second)) || silent == got.IsZero() {
 			t.Errorf("IPsec %d: %v", i, got)
+		}
+	}
+}
+
+// An answer is what a peer has sent since the last look, or a handshake: not what is seen first, nor what another process
+// has counted, nor handshakes that the other end begins.
+func TestWhatIsAnAnswerOfATunnel(t *testing.T) {
+	wireguard := testNetwork(1)
+	wireguard.Type, wireguard.VPN = netinst.VPN, &netinst.VPNConfig{WireGuard: &netinst.WireGuard{}}
+	began := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	for name, c := range map[string]struct {
+		of       netinst.NetworkInstanceConfig
+		received []uint64
+		shakes   []int // seconds, 0 for none
+		want     string
+	}{
+		"WireGuard":                  {wireguard, []uint64{500, 532, 532, 700}, nil, "[false true false true]"},
+		"a handshake":                {wireguard, []uint64{500, 500, 500}, []int{1, 1, 2}, "[false false true]"},
+		"handshakes of the other":    {wireguard, []uint64{500, 648, 944}, nil, "[false false false]"},
+		"a process anew":             {wireguard, []uint64{500, 60, 92}, nil, "[false false true]"},
+		"IPsec":                      {vpnNetwork(false), []uint64{500, 648, 648}, nil, "[false true false]"},
+		"a network without a tunnel": {testNetwork(1), []uint64{500, 648, 648}, nil, "[false false false]"},
+	} {
+		var q Silence
+		var got []bool
+		for i, n := range c.received {
+			s := netstate.TunnelStatus{Peers: []netstate.TunnelPeer{{Identity: "a", Received: n}}}
+			if i < len(c.shakes) {
+				s.Peers[0].LastHandshake = began.Add(time.Duration(c.shakes[i]) * time.Second)
+			}
+			got = append(got, q.See(c.of, s, began.Add(time.Duration(i)*time.Second)).Answered)
+		}
+		if fmt.Sprint(got) != c.want {
+			t.Errorf("%s: %v, want %s", name, got, c.want)
+		}
+	}
+}
+
+func TestTheFamiliesByWhichATunnelCalls(t *testing.T) {
+	for ends, want := range map[string]string{"": "false false", "192.0.2.1:500": "true false", "[2001:db8::1]:500": "false true",
+		"192.0.2.1:500 [2001:db8::1]:4500": "true true", "[::ffff:192.0.2.1]:500": "true false", "hub": "false false"} {
+		var q Silence
+		var s netstate.TunnelStatus
+		for i, end := range strings.Fields(ends) {
+			s.Peers = append(s.Peers, netstate.TunnelPeer{Identity: fmt.Sprint(i), Endpoint: end})
+		}
+		if h := q.See(vpnNetwork(false), s, time.Unix(1e9, 0)); fmt.Sprint(h.IPv4, h.IPv6) != want {
+			t.Errorf("%q: %v %v, want %s", ends, h.IPv4, h.IPv6, want)
 		}
 	}
 }

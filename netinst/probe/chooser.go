@@ -110,8 +110,11 @@ type (
 		Ports map[string]time.Time
 		At    time.Time
 	}
-	// TunnelSeen says since when the network's tunnel has got no answer; zero: it gets answers, or asks nothing.
-	TunnelSeen struct{ Silent, At time.Time }
+	// TunnelSeen says what is heard of the network's tunnel.
+	TunnelSeen struct {
+		Heard
+		At time.Time
+	}
 	// TimerDue answers a Timer.
 	TimerDue struct {
 		Token uint64
@@ -195,7 +198,7 @@ func (c *Chooser) Step(e Event) []Effect {
 	case Drained:
 		c.drained, at = maps.Clone(e.Ports), e.At
 	case TunnelSeen:
-		c.tunnelSeen(e.Silent)
+		c.tunnelSeen(e)
 		at = e.At
 	case TimerDue:
 		if e.Token != c.token {

@@ -12,6 +12,8 @@ type Hold struct {
 	Until time.Time `json:"until"`
 	// Failed means that it failed last: after a restart it must answer before it counts as working.
 	Failed bool `json:"failed,omitempty"`
+	// Proven means, of a tunnel that keeps away, that it was answered by another port since: the path is to blame.
+	Proven bool `json:"proven,omitempty"`
 }
 
 // The longest hold-down of a port that works again, to which that of the config doubles with each failure, and the calm

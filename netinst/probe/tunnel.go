@@ -11,6 +11,8 @@ import (
 // longer each time: returning is a trial that may interrupt a tunnel that works elsewhere. Nobody knows whether the
 // path is to blame or the other end. If a port to which the tunnel has moved is as silent, it was the other end, once
 // that answers again: then all ports are as before. While it is silent, all ports are tried again from time to time.
+// But if it is answered by a port to which it has moved, the one before is to blame until it is answered by that
+// one: the other end may be away later, for its own reasons.
 
 // TunnelSilence is how long a tunnel must have been asked without an answer, by the port in use, to leave it.
 const TunnelSilence = time.Minute
@@ -25,22 +27,58 @@ const (
 	maxRest = 30 * time.Minute
 )
 
+// Heard is what is heard of a tunnel.
+type Heard struct {
+	Silent     time.Time // since when it has got no answer; zero: it gets answers, or asks nothing
+	Answered   bool      // there was an answer since the last time
+	IPv4, IPv6 bool      // the families by which it calls other ends; none if that is not known
+}
+
+// calls reports whether it calls other ends by a family, as far as that is known.
+func (h Heard) calls(ipv6 bool) bool {
+	return h.IPv4 == h.IPv6 || ipv6 == h.IPv6
+}
+
 // tunnel is what is known of the network's tunnel.
 type tunnel struct {
-	silent time.Time // since when it is not answered; zero: it is, or was not asked
+	Heard // with all families since it is silent
 	// lost means that it has not been answered by the port in use for TunnelSilence.
 	lost bool
 }
 
-// tunnelSeen takes into account since when the tunnel is not answered.
-func (c *Chooser) tunnelSeen(silent time.Time) {
-	if silent.IsZero() && c.tunnel.lost { // by the same port: the other end was away
+// tunnelSeen takes into account what is heard of the tunnel.
+func (c *Chooser) tunnelSeen(e TunnelSeen) {
+	was, now := c.tunnel, e.Heard
+	if !now.Silent.IsZero() && !was.Silent.IsZero() {
+		now.IPv4, now.IPv6 = now.IPv4 || was.IPv4, now.IPv6 || was.IPv6
+	}
+	c.tunnel = tunnel{Heard: now, lost: was.lost && !now.Silent.IsZero()}
+	if now.Silent.IsZero() && was.lost { // by the same port: the other end was away
 		for _, p := range c.ports {
-			p.away.Until = time.Time{}
+			if !p.away.Proven {
+				p.away.Until = time.Time{}
+			}
 		}
 	}
-	c.tunnel.silent = silent
-	c.tunnel.lost = c.tunnel.lost && !silent.IsZero()
+	if now.Answered {
+		c.answered(e.At)
+	}
+}
+
+// answered clears the ports in use by which the tunnel is answered, and blames those from which it keeps away.
+func (c *Chooser) answered(now time.Time) {
+	for selector, x := range c.chosen {
+		used := c.portOf(selector, x.Label)
+		if used == nil || !c.tunnel.calls(used.IPv6) {
+			continue
+		}
+		for _, p := range c.ports {
+			if p != used && p.IPv6 == used.IPv6 && now.Before(p.away.Until) {
+				p.away.Proven = true
+			}
+		}
+		used.away.Proven, used.away.Until = false, time.Time{}
+	}
 }
 
 // forgetTunnel forgets that of a network that had one.
@@ -53,11 +91,11 @@ func (c *Chooser) forgetTunnel() {
 
 // lostAt returns when a tunnel that remains silent counts as lost by a port in use since a time; zero: it is answered.
 func (c *Chooser) lostAt(since time.Time) time.Time {
-	if c.tunnel.silent.IsZero() {
+	if c.tunnel.Silent.IsZero() {
 		return time.Time{}
 	}
-	if c.tunnel.silent.After(since) {
-		since = c.tunnel.silent
+	if c.tunnel.Silent.After(since) {
+		since = c.tunnel.Silent
 	}
 	return since.Add(TunnelSilence)
 }
@@ -71,7 +109,7 @@ func (c *Chooser) leaveSilent(now time.Time) {
 	}
 	for selector, x := range c.chosen {
 		at := c.lostAt(x.Since)
-		if at.IsZero() || now.Before(at) {
+		if at.IsZero() || now.Before(at) || !c.tunnel.calls(IsOfIPv6(selector)) {
 			continue
 		}
 		c.tunnel.lost = true
@@ -91,14 +129,19 @@ func (h *Hold) keepAway(now time.Time) {
 	if h.Last.Add(calmAway).Before(now) {
 		h.Fails = 0
 	}
-	h.Fails, h.Last = h.Fails+1, now
+	h.Fails, h.Last, h.Proven = h.Fails+1, now, false
 	h.Until = now.Add(min(firstAway<<min(h.Fails-1, 10), maxAway))
 }
 
-// shortenRests lets the tunnel try a port again that it keeps away from, while no other is better.
+// shortenRests lets the tunnel try a port again that it keeps away from, while no other is better; one that is to blame
+// only after it has been silent for long.
 func (c *Chooser) shortenRests() {
 	for _, p := range c.ports {
-		if rest := p.away.Last.Add(maxRest); p.away.Until.After(rest) {
+		rest := p.away.Last.Add(maxRest)
+		if p.away.Proven {
+			rest = c.tunnel.Silent.Add(maxRest)
+		}
+		if p.away.Until.After(rest) {
 			p.away.Until = rest
 		}
 	}

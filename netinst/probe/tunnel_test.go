@@ -42,7 +42,7 @@ func (w *tunnelled) hear(d time.Duration) {
 		case w.silent.IsZero():
 			w.silent = w.now
 		}
-		w.step(TunnelSeen{w.silent, w.now})
+		w.step(TunnelSeen{Heard{Silent: w.silent, Answered: w.silent.IsZero()}, w.now})
 	}
 }
 
@@ -160,6 +160,127 @@ func TestATunnelWithoutAnotherUplinkStays(t *testing.T) {
 	}
 }
 
+// The other end is away for some minutes while the tunnel is by the second provider, since the first drops it: it does not
+// return to the first, whose trials go on as before, also after a restart; and if it is silent for long, it does.
+func TestATunnelDoesNotReturnToWhereItIsDropped(t *testing.T) {
+	for _, restarted := range []bool{false, true} {
+		w := newTunnelled(t)
+		w.dead["wan"] = true
+		w.hear(2 * time.Minute)
+		if w.is("lte", "after the silence"); !w.c.ports["wan"].away.Proven {
+			t.Fatalf("answered by lte: %+v", w.c.ports["wan"].away)
+		}
+		if restarted {
+			w = w.restart()
+		}
+		before := w.moves
+		w.dead["lte"] = true
+		w.hear(4 * time.Minute)
+		w.dead["lte"] = false
+		w.hear(time.Minute)
+		if w.is("lte", "once the other end is back"); w.moves != before {
+			t.Errorf("%d moves", w.moves-before)
+		}
+		w.dead["lte"] = true
+		w.hear(maxRest + 2*time.Minute)
+		if w.moves == before {
+			t.Error("after a long silence the first is not tried")
+		}
+		w.dead["wan"] = false
+		w.hear(time.Hour)
+		w.is("wan", "once the first lets it pass")
+		if h := w.c.ports["wan"].away; h.Proven {
+			t.Errorf("it is still to blame: %+v", h)
+		}
+	}
+}
+
+// What is not silent yet is no answer: right after a restart, nothing is proven.
+func TestARestartProvesNothingOfATunnel(t *testing.T) {
+	w := newTunnelled(t)
+	w.dead["wan"], w.dead["lte"] = true, true
+	w.hear(70 * time.Second)
+	w.is("lte", "after the silence")
+	w = w.restart()
+	w.step(TunnelSeen{Heard{}, w.now})
+	if h := w.c.ports["wan"].away; h.Proven || h.Until.IsZero() {
+		t.Errorf("after a restart: %+v", h)
+	}
+}
+
+// restart goes on with what is journalled.
+func (w *tunnelled) restart() *tunnelled {
+	text, err := json.Marshal(w.record)
+	if err != nil {
+		w.Fatal(err)
+	}
+	var r Record
+	if err := json.Unmarshal(text, &r); err != nil {
+		w.Fatal(err)
+	}
+	again := &tunnelled{town: &town{T: w.T, c: New(r), now: w.now, runs: map[ID]*Outcomes{}, timers: map[uint64]time.Time{},
+		ports: w.ports, port: w.port}, dead: w.dead}
+	again.step(Configured{Selectors: []string{"uplink"}, Tunnel: true, At: w.now})
+	again.see()
+	return again
+}
+
+// A tunnel that calls by one family leaves the port of that family alone, whether or not the other one has another port.
+func TestATunnelLeavesAPortOfItsFamily(t *testing.T) {
+	for _, ipv6 := range []bool{false, true} {
+		c, now := New(Record{}), time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+		used := map[string]string{}
+		step := func(e Event) {
+			for _, eff := range c.Step(e) {
+				if eff, is := eff.(Choose); is {
+					for s, x := range eff.Choices {
+						used[s] = x.Port
+					}
+				}
+			}
+		}
+		selectors := []string{"uplink", OfIPv6("uplink")}
+		var ports []Port
+		for i, label := range []string{"lte", "wan"} {
+			for j, six := range []bool{false, true} {
+				if label == "lte" && six != ipv6 {
+					continue // the family by which the tunnel does not call has no other port
+				}
+				ports = append(ports, Port{Label: label, IfName: label, IPv6: six, Selectors: selectors[j : j+1], Reach: Out, Cost: 1 - i,
+					Servers: addrs("198.51.100.1")})
+			}
+		}
+		step(Configured{Selectors: selectors, Ports: ports, Tunnel: true, At: now})
+		silent := now
+		var trials []time.Duration
+		for range 12 * 60 * 3 { // three hours
+			before := used[selectors[1]]
+			if !ipv6 {
+				before = used[selectors[0]]
+			}
+			h := Heard{Silent: silent, IPv4: !ipv6, IPv6: ipv6}
+			if before == "lte" { // which lets it pass
+				h.Silent, h.Answered, silent = time.Time{}, true, now
+			}
+			step(TunnelSeen{h, now})
+			after, other := used[selectors[1]], used[selectors[0]]
+			if !ipv6 {
+				after, other = other, after
+			}
+			if other != "wan" {
+				t.Fatalf("IPv6 %v: the other family uses %s", ipv6, other)
+			}
+			if before == "lte" && after == "wan" {
+				trials = append(trials, now.Sub(c.ports[map[bool]string{false: "wan", true: OfIPv6("wan")}[ipv6]].away.Last))
+			}
+			now = now.Add(5 * time.Second)
+		}
+		if len(trials) < 3 || trials[1] < 19*time.Minute || trials[2] < 39*time.Minute {
+			t.Errorf("IPv6 %v: trials after %v", ipv6, trials)
+		}
+	}
+}
+
 // A restart goes on where it was, and a record of a clock that was ahead keeps no tunnel away for ever.
 func TestATunnelKeepsAwayOverARestart(t *testing.T) {
 	w := newTunnelled(t)
@@ -231,7 +352,7 @@ func TestATunnelFindsAPathInAnyHistory(t *testing.T) {
 				case silent.IsZero():
 					silent, lost = now, now
 				}
-				step(TunnelSeen{silent, now})
+				step(TunnelSeen{Heard{Silent: silent, Answered: silent.IsZero()}, now})
 				for _, label := range labels {
 					good := now.Sub(since[label])
 					if limit := maxRest + 4*time.Minute; passes[label] && good > limit && !lost.IsZero() && now.Sub(lost) > limit {
