@@ -38,7 +38,7 @@ func TestAHungDiskStopsTheConfigActorFromNothingElse(t *testing.T) {
 		r.apply("sysParams: {watchdogSeconds: 5}\n" + doc(1, 0))
 		r.ready(time.Second, "ni/"+niID(1))
 		free := make(chan struct{})
-		r.files.block(free)
+		r.files.Block(free)
 		first := r.applying(doc(2, 0))
 		r.settle(time.Second)
 		second := r.applying(doc(3, 0))
@@ -84,7 +84,7 @@ func TestAHungDiskStopsTheConfigActorFromNothingElse(t *testing.T) {
 func TestAConfigThatCanNotBeStoredChangesNothing(t *testing.T) {
 	onRig(t, func(r *rig) {
 		r.apply(doc(1, 0))
-		r.files.fail(errors.New("no space left"))
+		r.files.Fail(errors.New("no space left"))
 		if _, err := r.node.Apply(context.Background(), []byte(doc(2, 0)), nodeapi.ApplyOptions{}); err == nil ||
 			err.Error() != "store the config: no space left" {
 			t.Errorf("apply answers %v", err)
@@ -94,14 +94,14 @@ func TestAConfigThatCanNotBeStoredChangesNothing(t *testing.T) {
 			t.Errorf("%d networks are published, want the one before", got)
 		}
 		// A start with the new file runs the previous config too: the new one can't be stored.
-		r.files.write(doc(2, 0))
+		r.files.SetConfig(doc(2, 0))
 		r.stop()
 		r.start()
 		r.ready(time.Second, "ni/"+niID(1))
 		if got := len(r.node.Topics().NetworkConfig.List("")); got != 1 {
 			t.Errorf("%d networks are published after a restart, want the one before", got)
 		}
-		r.files.fail(nil)
+		r.files.Fail(nil)
 		r.node.Reload()
 		r.settle(0)
 		r.ready(time.Second, "ni/"+niID(2))
@@ -111,7 +111,7 @@ func TestAConfigThatCanNotBeStoredChangesNothing(t *testing.T) {
 func TestAppliesAreStoredOneByOneInOrder(t *testing.T) {
 	onRig(t, func(r *rig) {
 		free := make(chan struct{})
-		r.files.block(free)
+		r.files.Block(free)
 		var answers []<-chan error
 		for n := 1; n <= 3; n++ {
 			answers = append(answers, r.applying(doc(n, 0)))
@@ -127,7 +127,7 @@ func TestAppliesAreStoredOneByOneInOrder(t *testing.T) {
 		if got := len(r.node.Topics().NetworkConfig.List("")); got != 3 || s.Generation != 3 {
 			t.Errorf("%d networks at generation %d, want the last document's 3 at 3", got, s.Generation)
 		}
-		if got := r.files.stored(t); got != canonical(t, doc(3, 0)) {
+		if got := r.stored(); got != canonical(t, doc(3, 0)) {
 			t.Errorf("stored is %q", got)
 		}
 	})
@@ -152,7 +152,7 @@ func TestTheSourceOfTheConfigIsShown(t *testing.T) {
 	const good, bad = "sysParams: {logLevel: warn}\n", "sysParams: {logLevel: loud}\n"
 	onRig(t, func(r *rig) {
 		hup := func(text string) {
-			r.files.write(text)
+			r.files.SetConfig(text)
 			r.node.Reload()
 			r.settle(0)
 		}
@@ -178,7 +178,7 @@ func TestTheSourceOfTheConfigIsShown(t *testing.T) {
 		hup(bad)
 		r.apply("{}")
 		r.sourceIs("after an apply beside a bad file", "apply", 3, "")
-		r.files.write(good) // as recorded, and not what runs
+		r.files.SetConfig(good) // as recorded, and not what runs
 		r.stop()
 		r.start()
 		if s := r.sourceIs("after a start on the recorded file", "apply", 3,

@@ -178,7 +178,7 @@ func TestALeaseEnds(t *testing.T) {
 		}
 		r.start()
 		r.settle(time.Second)
-		if left := r.journal.keys("port-lease"); len(left) > 0 {
+		if left := r.journal.Keys("port-lease"); len(left) > 0 {
 			t.Errorf("journalled leases: %v", left)
 		}
 	})
@@ -286,10 +286,8 @@ func TestALeaseSurvivesAClockThatIsSet(t *testing.T) {
 // setJournalledLease changes the lease of port wan in the journal, while the node is stopped.
 func (r *rig) setJournalledLease(change func(*dhcpclient.Lease)) {
 	r.Helper()
-	r.journal.mu.Lock()
-	defer r.journal.mu.Unlock()
 	var l dhcpclient.Lease
-	if err := json.Unmarshal(r.journal.data["port-lease"]["0:/wan"], &l); err != nil {
+	if err := json.Unmarshal(r.journal.Get("port-lease", "0:/wan"), &l); err != nil {
 		r.Fatal(err)
 	}
 	change(&l)
@@ -297,7 +295,9 @@ func (r *rig) setJournalledLease(change func(*dhcpclient.Lease)) {
 	if err != nil {
 		r.Fatal(err)
 	}
-	r.journal.data["port-lease"]["0:/wan"] = b
+	if err := r.journal.Put("port-lease", "0:/wan", b); err != nil {
+		r.Fatal(err)
+	}
 }
 
 // An interface on which no socket can be opened, such as one without MAC addresses, is tried once a second, however

@@ -29,7 +29,7 @@ func (r *rig) levels() map[string]string {
 func TestTheDoctorKnowsTheNodesConfigAndItsFile(t *testing.T) {
 	onRig(t, func(r *rig) {
 		r.facts.Facts = netstate.Facts{}
-		r.files.file, r.files.hasFile = []byte(doc(1, 0)), true
+		r.files.SetConfig(doc(1, 0))
 		r.node.Reload()
 		r.settle(0)
 		r.ready(time.Second, "ni/"+niID(1))
@@ -50,7 +50,7 @@ func TestTheDoctorKnowsTheNodesConfigAndItsFile(t *testing.T) {
 			len(got) != 2 {
 			t.Errorf("forwarding is off, and another config was applied: %v", got)
 		}
-		r.files.file = []byte("nonsense: 1")
+		r.files.SetConfig("nonsense: 1")
 		r.node.Reload()
 		r.settle(0)
 		if got := r.levels(); got["config"] == "" || got["config"][:5] != "apply" {

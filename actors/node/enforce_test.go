@@ -88,7 +88,7 @@ func TestEnforceAppliesTheConfigWithoutObserve(t *testing.T) {
 func TestEnforceLeavesTheConfigFileAlone(t *testing.T) {
 	onRig(t, func(r *rig) {
 		r.netns("ns1")
-		r.files.write(observing(1, 1))
+		r.files.SetConfig(observing(1, 1))
 		r.node.Reload()
 		r.settle(0)
 		r.ready(time.Second, "app/"+appID(1))

@@ -3,8 +3,6 @@ package node
 import (
 	"encoding/json"
 	"fmt"
-	"maps"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -16,19 +14,13 @@ import (
 	"edgespan/platform/fake"
 )
 
-func (j *memJournal) keys(topic string) []string {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	return slices.Sorted(maps.Keys(j.data[topic]))
-}
-
 func (r *rig) journals(topic string, ids ...string) {
 	r.Helper()
 	var want []string
 	for _, id := range ids {
 		want = append(want, "0:/"+id)
 	}
-	if d := cmp.Diff(want, r.journal.keys(topic)); d != "" {
+	if d := cmp.Diff(want, r.journal.Keys(topic)); d != "" {
 		r.Errorf("%s:\n%s", topic, d)
 	}
 }
@@ -107,7 +99,7 @@ func TestTheJournalForgetsAppsThatWereDeletedLongAgo(t *testing.T) {
 		r.ready(time.Second, "app/"+appID(1))
 		r.apply(doc(1, 0))
 		r.settle(time.Second)
-		keys := r.journal.keys("app-record")
+		keys := r.journal.Keys("app-record")
 		if len(keys) != 1000 || keys[0] != "0:/"+appID(1) || keys[1] != "0:/2c000000-0000-4000-8000-000000000201" {
 			t.Errorf("%d records are left, from %v", len(keys), keys[:2])
 		}

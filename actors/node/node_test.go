@@ -162,7 +162,7 @@ func TestAnOrphanGoesOnlyOnceAValidConfigIsKnown(t *testing.T) {
 		r.apply(doc(2, 0))
 		r.ready(time.Second, "ni/"+niID(1), "ni/"+niID(2))
 		r.stop()
-		r.files.lose() // only the host remembers
+		r.files.Lose() // only the host remembers
 		r.start()
 		r.settle(time.Minute)
 		nis, _ := r.node.List(context.Background(), "ni")
@@ -451,11 +451,11 @@ func TestTheLastGoodConfigOfAnEarlierVersionIsTheConfirmedOne(t *testing.T) {
 		r.apply(doc(1, 0))
 		before, _ := r.node.Topics().Source.Get("", "node")
 		r.stop()
-		r.files.lose()
-		r.files.good = []byte(doc(2, 0))
+		r.files.Lose()
+		r.files.SetLastGood(doc(2, 0))
 		r.start()
-		if r.files.good != nil || r.files.stored(t) != canonical(t, doc(2, 0)) {
-			t.Errorf("kept is %s, and still of the earlier version %s", r.files.stored(t), r.files.good)
+		if r.lastGood() != nil || r.stored() != canonical(t, doc(2, 0)) {
+			t.Errorf("kept is %s, and still of the earlier version %s", r.stored(), r.lastGood())
 		}
 		r.ready(time.Second, "ni/"+niID(2))
 		after, _ := r.node.Topics().Source.Get("", "node")

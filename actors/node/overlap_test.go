@@ -151,7 +151,7 @@ func TestAnMTUThatNoTapTakesIsRefusedAndAStoredOneGoesOn(t *testing.T) {
 			}
 		}
 		refused(tap(1, 65535))
-		r.files.write(tap(1, 65535))
+		r.files.SetConfig(tap(1, 65535))
 		r.node.Reload()
 		r.settle(0)
 		r.ready(time.Second, "ni/"+niID(1), "app/"+appID(1))

@@ -95,7 +95,7 @@ func (h *lateHost) Owners(ctx context.Context) ([]netstate.Owner, error) {
 
 // putHook is a journal that calls a function before the number of a network is written.
 type putHook struct {
-	*memJournal
+	*fake.Journal
 	before func()
 }
 
@@ -103,7 +103,7 @@ func (j *putHook) Put(topic, key string, v []byte) error {
 	if topic == "network-instance-number" {
 		j.before()
 	}
-	return j.memJournal.Put(topic, key, v)
+	return j.Journal.Put(topic, key, v)
 }
 
 // The router learns by which links the host forwards while it is busy with the networks of the config. It must not apply
@@ -113,10 +113,10 @@ func TestARestartClosesNoPortWhenForwardingIsReportedLate(t *testing.T) {
 		r.apply(doc(2, 0))
 		r.ready(time.Second, "ni/"+niID(1), "ni/"+niID(2))
 		r.stop()
-		delete(r.journal.data, "network-instance-number")
+		r.journal.Lose("network-instance-number")
 		r.host.Done() // what was done once
 		h, read, puts := &lateHost{Host: r.host, late: make(chan struct{})}, make(chan struct{}), 0
-		r.files.block(read)
+		r.files.Block(read)
 		r.change = func(o *Options) {
 			o.Host, o.Journal = h, &putHook{r.journal, func() { // by the router
 				switch puts++; puts {

@@ -3,8 +3,6 @@ package node
 import (
 	"context"
 	"fmt"
-	"io/fs"
-	"maps"
 	"net/netip"
 	"os"
 	"strings"
@@ -27,155 +25,24 @@ import (
 	"edgespan/platform/fake"
 )
 
-// memJournal is a journal in memory that outlives the nodes of a rig.
-type memJournal struct {
-	mu   sync.Mutex
-	data map[string]map[string][]byte
-}
-
-func (j *memJournal) Load(topic string) (map[string][]byte, error) {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	return maps.Clone(j.data[topic]), nil
-}
-
-func (j *memJournal) Put(topic, key string, v []byte) error {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	if j.data[topic] == nil {
-		j.data[topic] = map[string][]byte{}
-	}
-	j.data[topic][key] = v
-	return nil
-}
-
-func (j *memJournal) Delete(topic, key string) error {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	delete(j.data[topic], key)
-	return nil
-}
-
-// memFiles are a config file and a state folder in memory.
-type memFiles struct {
-	mu         sync.Mutex
-	file, good []byte // good is an earlier version's last good config
-	slots      map[string][]byte
-	hasFile    bool
-	hang       <-chan struct{}
-	failing    error // of every write
-	aside      []string
-}
-
-// block makes the disk block until free is closed.
-func (f *memFiles) block(free <-chan struct{}) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.hang = free
-}
-
-// fail makes every write fail with err; nil for none.
-func (f *memFiles) fail(err error) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.failing = err
-}
-
-// write replaces the text of the config file.
-func (f *memFiles) write(text string) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.file, f.hasFile = []byte(text), true
-}
-
-func (f *memFiles) wait() {
-	f.mu.Lock()
-	hang := f.hang
-	f.mu.Unlock()
-	if hang != nil {
-		<-hang
-	}
-}
-
-func (f *memFiles) ReadConfig() ([]byte, string, error) {
-	f.wait()
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if !f.hasFile {
-		return nil, "", nil
-	}
-	return f.file, "node.yaml", nil
-}
-
-func (f *memFiles) ReadLastGood() ([]byte, error) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.good == nil {
-		return nil, fs.ErrNotExist
-	}
-	return f.good, nil
-}
-
-func (f *memFiles) RemoveLastGood() error {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.good = nil
-	return nil
-}
-
-func (f *memFiles) Read(name string) ([]byte, error) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	b, there := f.slots[name]
-	if !there {
-		return nil, fs.ErrNotExist
-	}
-	return b, nil
-}
-
-func (f *memFiles) Write(name string, content []byte) error {
-	return f.change(func() { f.slots[name] = content })
-}
-
-func (f *memFiles) SetAside(name string) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.aside = append(f.aside, name+": "+string(f.slots[name]))
-}
-
-func (f *memFiles) WriteSpare(name string, content []byte) error { return f.Write(name, content) }
-
-func (f *memFiles) Remove(name string) error { return f.change(func() { delete(f.slots, name) }) }
-
-func (f *memFiles) change(by func()) error {
-	f.wait()
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.failing == nil {
-		by()
-	}
-	return f.failing
-}
-
-// lose removes everything that the node has stored about its configs.
-func (f *memFiles) lose() {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	clear(f.slots)
-}
-
 // stored returns the confirmed config in its canonical form.
-func (f *memFiles) stored(t testing.TB) string {
-	t.Helper()
-	text, err := f.Read("confirmed")
+func (r *rig) stored() string {
+	r.Helper()
+	text, err := r.files.Read("confirmed")
 	if err != nil {
-		t.Fatal(err)
+		r.Fatal(err)
 	}
-	r, err := commitconfirm.DecodeRecord(text)
+	record, err := commitconfirm.DecodeRecord(text)
 	if err != nil {
-		t.Fatal(err)
+		r.Fatal(err)
 	}
-	return string(core.AppendCanonical(nil, r.Document))
+	return string(core.AppendCanonical(nil, record.Document))
+}
+
+// lastGood is an earlier version's last good config, nil for none.
+func (r *rig) lastGood() []byte {
+	text, _ := r.files.ReadLastGood() // there is none
+	return text
 }
 
 // canonical returns a document in its canonical form.
@@ -215,8 +82,8 @@ type rig struct {
 	*testing.T
 	host    *fake.Host
 	execs   *fake.Executors
-	journal *memJournal
-	files   *memFiles
+	journal *fake.Journal
+	files   *fake.Files
 	facts   memFacts
 	about   agent.NodeFacts
 	ran     commands
@@ -252,7 +119,7 @@ func onHost(t *testing.T, f func(r *rig)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		r := &rig{T: t, host: fake.New(), execs: fake.NewExecutors(),
-			journal: &memJournal{data: map[string]map[string][]byte{}}, files: &memFiles{slots: map[string][]byte{}}}
+			journal: fake.NewJournal(), files: fake.NewFiles()}
 		r.host.SetInterfaces(netstate.Interface{
 			Name: "uplink0", Up: true, MTU: 1500,
 			Addresses:     []netip.Prefix{netip.MustParsePrefix("192.0.2.2/24")},

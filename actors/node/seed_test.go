@@ -331,7 +331,7 @@ func TestSeed_BridgeManagerFollowsItsAdapters(t *testing.T) {
 }
 
 func TestSeed_RouterKeepsOnlineBridgeManagers(t *testing.T) {
-	topics, err := api.NewTopics(&memJournal{data: map[string]map[string][]byte{}}, nil)
+	topics, err := api.NewTopics(fake.NewJournal(), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -450,7 +450,7 @@ func TestTwoAppliesAtOnceEndInOneOfThem(t *testing.T) {
 			}
 			r.settle(time.Second)
 			want := 1
-			if r.files.stored(t) == canonical(t, docs[1]) {
+			if r.stored() == canonical(t, docs[1]) {
 				want = 3
 			}
 			if got := r.managers(); len(got) != want {

@@ -108,10 +108,10 @@ func TestAJournalThatCanNotBeDecodedIsLostAndNoMore(t *testing.T) {
 		record, _ := r.node.Topics().AppRecords.Get("", appID(2))
 		leases := r.node.Topics().Leases.List("")
 		r.stop()
-		for topic, keys := range r.journal.data {
+		for _, topic := range r.journal.Topics() {
 			if strings.HasPrefix(topic, "app-record") || strings.HasPrefix(topic, "network-instance") || topic == "node-record" {
-				for key := range keys {
-					keys[key] = []byte(`{"of": ["a newer release"`)
+				for _, key := range r.journal.Keys(topic) {
+					must(r.journal.Put(topic, key, []byte(`{"of": ["a newer release"`)))
 				}
 			}
 		}
@@ -127,8 +127,8 @@ func TestAJournalThatCanNotBeDecodedIsLostAndNoMore(t *testing.T) {
 		if got := r.host.Done(); len(got) > 0 {
 			t.Errorf("the host was changed: %q", got)
 		}
-		if len(s.lost) == 0 || len(r.journal.keys("app-record.unreadable")) != 2 {
-			t.Errorf("lost is %q, aside %q", s.lost, r.journal.keys("app-record.unreadable"))
+		if len(s.lost) == 0 || len(r.journal.Keys("app-record.unreadable")) != 2 {
+			t.Errorf("lost is %q, aside %q", s.lost, r.journal.Keys("app-record.unreadable"))
 		}
 		if now, _ := r.node.Topics().AppRecords.Get("", appID(2)); now.TargetVersion <= s.floor-1000 ||
 			now.TargetVersion == record.TargetVersion {
@@ -151,12 +151,12 @@ func TestAConfigThatCanNotBeReadIsSetAside(t *testing.T) {
 		r.apply(doc(1, 0))
 		r.ready(time.Second, "ni/"+niID(1))
 		r.stop()
-		r.files.slots["confirmed"] = []byte("garbage")
+		r.files.SetSlot("confirmed", "garbage")
 		r.start()
 		r.apply(doc(1, 0))
 		r.settle(time.Second)
-		if want := []string{"confirmed: garbage"}; !slices.Equal(r.files.aside, want) {
-			t.Errorf("set aside is %q, want %q", r.files.aside, want)
+		if want := []string{"confirmed: garbage"}; !slices.Equal(r.files.Aside(), want) {
+			t.Errorf("set aside is %q, want %q", r.files.Aside(), want)
 		}
 	})
 }
@@ -166,20 +166,20 @@ func TestAConfigThatCanNotBeReadIsSetAside(t *testing.T) {
 func TestTheLastGoodConfigOfAnEarlierVersionRunsOnADiskThatTakesNothing(t *testing.T) {
 	onRig(t, func(r *rig) {
 		r.stop()
-		r.files.lose()
-		r.files.good = []byte(doc(1, 0))
-		r.files.fail(errors.New("no space left on device"))
+		r.files.Lose()
+		r.files.SetLastGood(doc(1, 0))
+		r.files.Fail(errors.New("no space left on device"))
 		r.start()
 		r.ready(time.Second, "ni/"+niID(1))
-		if r.files.good == nil {
+		if r.lastGood() == nil {
 			t.Error("it was removed")
 		}
 		r.stop()
-		r.files.fail(nil)
+		r.files.Fail(nil)
 		r.start()
 		r.ready(time.Second, "ni/"+niID(1))
-		if r.files.good != nil || r.files.stored(t) != canonical(t, doc(1, 0)) {
-			t.Errorf("kept is %s", r.files.stored(t))
+		if r.lastGood() != nil || r.stored() != canonical(t, doc(1, 0)) {
+			t.Errorf("kept is %s", r.stored())
 		}
 	})
 }
@@ -204,9 +204,7 @@ func TestASurveyThatFailsIsTriedAgain(t *testing.T) {
 		r.apply(doc(1, 1))
 		r.ready(time.Second, "app/"+appID(1))
 		r.stop()
-		for key := range r.journal.data["network-instance-leases"] {
-			delete(r.journal.data["network-instance-leases"], key)
-		}
+		r.journal.Lose("network-instance-leases")
 		r.host.Done()
 		u := &blindHost{Host: r.host}
 		u.left.Store(3)

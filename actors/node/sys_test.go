@@ -52,7 +52,7 @@ func TestTheWatchdogIsFedEachSecondAndNotOnceTheConfigActorIsStuck(t *testing.T)
 		free := make(chan struct{})
 		stick := func() { <-free }
 		r.stick.Store(&stick)
-		r.files.write("sysParams: {watchdogSeconds: 5, logLevel: warn}\n")
+		r.files.SetConfig("sysParams: {watchdogSeconds: 5, logLevel: warn}\n")
 		r.node.Reload() // the config actor hangs
 		r.settle(10 * time.Second)
 		before = r.fed()

@@ -10,11 +10,13 @@ import (
 func (h *Host) WatchMessages(ctx context.Context, link string, _ func(string) int, emit func(netstate.Messages)) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.messages[link] = emit
+	h.messages[link] = &emit
 	context.AfterFunc(ctx, func() {
 		h.mu.Lock()
 		defer h.mu.Unlock()
-		delete(h.messages, link)
+		if h.messages[link] == &emit { // and not that of a later process
+			delete(h.messages, link)
+		}
 	})
 }
 
@@ -24,7 +26,7 @@ func (h *Host) SendMessages(m netstate.Messages) bool {
 	emit := h.messages[m.Link]
 	h.mu.Unlock()
 	if emit != nil {
-		emit(m)
+		(*emit)(m)
 	}
 	return emit != nil
 }

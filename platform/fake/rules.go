@@ -23,7 +23,7 @@ func (h *Host) allowed(st netstate.State, op netstate.Op, it netstate.Item) erro
 	case it.Want == nil && !has:
 		return nil // removing a missing object is no error
 	case it.Want == nil:
-		return h.checkUnused(st, it.Have)
+		return h.checkUnused(st, op, it.Have)
 	}
 	switch w := it.Want.(type) {
 	case netstate.Link:
@@ -113,8 +113,9 @@ func (h *Host) subnetFree(a netstate.Address) error {
 	for _, st := range h.state {
 		for _, o := range st {
 			other, ok := o.(netstate.Address)
-			if p, err := netip.ParsePrefix(other.Prefix); ok && err == nil && other.Link != a.Link && other.Label == "" &&
-				p.Overlaps(own) {
+			p, err := netip.ParsePrefix(other.Prefix)
+			if ok && err == nil && !p.Addr().IsLinkLocalUnicast() && other.Link != a.Link &&
+				other.Label == "" && p.Overlaps(own) {
 				return fmt.Errorf("%s still has %s: %w", other.Link, other.Prefix, netstate.ErrWaiting)
 			}
 		}
@@ -188,7 +189,7 @@ func (h *Host) hooks(st netstate.State, op netstate.Op, c netstate.Chain) error 
 }
 
 // checkUnused refuses to remove a chain that an active port needs, and a set that a chain names.
-func (h *Host) checkUnused(st netstate.State, have netstate.Object) error {
+func (h *Host) checkUnused(st netstate.State, op netstate.Op, have netstate.Object) error {
 	if s, ok := have.(netstate.Set); ok {
 		for _, o := range st {
 			if c, ok := o.(netstate.Chain); ok && slices.Contains(c.Needs(), s.ID()) {
@@ -196,7 +197,7 @@ func (h *Host) checkUnused(st netstate.State, have netstate.Object) error {
 			}
 		}
 	}
-	if c, ok := have.(netstate.Chain); ok && !ofOtherType(st, c) {
+	if c, ok := have.(netstate.Chain); ok && !ofOtherType(st, c) && !losesIPv6(op, c) {
 		for _, o := range st {
 			p, ok := o.(netstate.Port)
 			if !ok || p.Master == "" {
@@ -230,6 +231,15 @@ func ofOtherType(st netstate.State, c netstate.Chain) bool {
 		return has("nat", "POST")
 	}
 	return has("raw", "RAW") && (part == "POST" || part != "" && strings.Contains("DHMN", part[len(part)-1:]))
+}
+
+// losesIPv6 reports whether a chain goes with the IPv6 of its network: its ports are unchanged, and need it no more.
+func losesIPv6(op netstate.Op, c netstate.Chain) bool {
+	number, _, _ := strings.Cut(c.Name, "-")
+	return slices.ContainsFunc(op.Items, func(it netstate.Item) bool {
+		x, ok := it.Have.(netstate.Chain)
+		return ok && it.Want == nil && x.Family == netstate.IP6Family && x.Name == number+"-FWD"
+	})
 }
 
 // enslaved reports whether a foreign link is in another network's bridge.
