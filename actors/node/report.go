@@ -71,7 +71,7 @@ func (r *reporter) drain() {
 			r.replace(r.adapters, ch.Key, nil)
 		case pubsub.Created, pubsub.Modified:
 			desired, _ := r.topics.AppConfig.Get("", ch.Key)
-			r.replace(r.adapters, ch.Key, nodestate.AdapterParameters(ch.New, desired))
+			r.replace(r.adapters, ch.Key, nodestate.AdapterParameters(ch.New, desired, r.inactive))
 		}
 	}
 	for _, ch := range r.tasks.Drain() {
@@ -82,6 +82,12 @@ func (r *reporter) drain() {
 			r.publish(nodestate.TaskParameter(ch.New))
 		}
 	}
+}
+
+// inactive reports whether the config deactivates a network.
+func (r *reporter) inactive(network uuid.UUID) bool {
+	c, known := r.topics.NetworkConfig.Get("", network.String())
+	return known && c.Inactive
 }
 
 // publish publishes a parameter with the time since which it has this state.

@@ -65,18 +65,25 @@ func NetworkParameter(id string, s netinst.NetworkInstanceStatus, desired bool) 
 }
 
 // AdapterParameters returns the adapters of an app as parameters: the target is present for those that the config has
-// and activates, and absent for all others.
-func AdapterParameters(s appnet.AppNetworkStatus, desired appnet.AppNetworkConfig) []ParameterStatus {
+// and activates, and absent for all others. Whoever deactivates a network wants its adapters to be gone: inactive tells
+// which networks the config deactivates.
+func AdapterParameters(s appnet.AppNetworkStatus, desired appnet.AppNetworkConfig,
+	inactive func(network uuid.UUID) bool) []ParameterStatus {
 	var ps []ParameterStatus
 	for _, a := range s.Adapters {
 		p := ParameterStatus{
 			ID: "adapter/" + s.UUID.String() + "/" + strconv.Itoa(a.Index), Kind: stateloop.KindAdapter,
 			Target: absent, State: string(stateloop.Absent), Generation: a.TargetVersion, Error: a.Error,
 		}
-		if _, has := desired.Adapters[a.Index]; has && desired.Activate {
+		spec, has := desired.Adapters[a.Index]
+		waits := has && desired.Activate && inactive(spec.NetworkInstance)
+		switch {
+		case has && desired.Activate && !waits:
 			p.Target, p.State = present, string(a.State(true))
-		} else if a.Activated {
+		case a.Activated:
 			p.State = string(a.State(false))
+		case waits:
+			p.Error = "" // that its network is not activated
 		}
 		ps = append(ps, p)
 	}

@@ -37,9 +37,30 @@ func TestTheStateOfAnAdapterFollowsItsTarget(t *testing.T) {
 	} {
 		desired := appnet.AppNetworkConfig{UUID: app, Activate: c.desired,
 			Adapters: map[int]netinst.AdapterSpec{0: {}}}
-		p := AdapterParameters(appnet.AppNetworkStatus{UUID: app, Adapters: []appnet.AdapterStatus{c.is}}, desired)[0]
+		p := AdapterParameters(appnet.AppNetworkStatus{UUID: app, Adapters: []appnet.AdapterStatus{c.is}}, desired,
+			func(uuid.UUID) bool { return false })[0]
 		if got := p.Target + " " + p.State; got != c.want {
 			t.Errorf("%s: %s, want %s", name, got, c.want)
+		}
+	}
+}
+
+// A config that deactivates a network does not make its adapters bad: a push would be undone for doing what it says.
+func TestAnAdapterOfAnInactiveNetworkIsToBeAbsent(t *testing.T) {
+	network := uuid.New()
+	desired := appnet.AppNetworkConfig{Activate: true, Adapters: map[int]netinst.AdapterSpec{0: {NetworkInstance: network}}}
+	for name, c := range map[string]struct {
+		is   appnet.AdapterStatus
+		good bool
+	}{
+		"it is gone":           {appnet.AdapterStatus{Error: "network instance x is not activated", Waiting: true}, true},
+		"it is on its way out": {appnet.AdapterStatus{Activated: true}, true},
+		"it does not go":       {appnet.AdapterStatus{Activated: true, Error: "busy"}, false},
+	} {
+		p := AdapterParameters(appnet.AppNetworkStatus{Adapters: []appnet.AdapterStatus{c.is}}, desired,
+			func(n uuid.UUID) bool { return n == network })[0]
+		if good, counts := p.Healthy(); p.Target != absent || good != c.good || !counts {
+			t.Errorf("%s: %+v is good: %v, counts: %v", name, p, good, counts)
 		}
 	}
 }
