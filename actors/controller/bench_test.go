@@ -102,7 +102,7 @@ func overrideOf(b *testing.B, own bool, touched int, change func(int) ops.Write)
 	for i := range nodes {
 		id := fmt.Sprintf("00000000-0000-4000-8000-%012x", i)
 		name := fmt.Sprintf("n%05d", i)
-		if _, err := store.model.Commit(kv.Txn{Then: []kv.Op{
+		if _, err := store.Model().Commit(kv.Txn{Then: []kv.Op{
 			kv.Put(history.NodeKey(id), storage.Encode(history.JoinedNode{ID: id, Name: name})),
 			kv.Put(history.NameKey(name), []byte(id)),
 		}}); err != nil {
@@ -152,7 +152,7 @@ func overrideOf(b *testing.B, own bool, touched int, change func(int) ops.Write)
 	wait(nodes)
 	perNode := float64(heap()-before) / nodes
 	set, _ := c.d.Base.Read(layers.Choice{Base: "RELEASE_M20"})
-	commits := store.commits.Load()
+	commits := store.Commits()
 	b.ResetTimer()
 	for i := range b.N {
 		if _, err := c.Write(b.Context(), fleetapi.WriteRequest{Caller: alice, Write: change(i)}); err != nil {
@@ -162,7 +162,7 @@ func overrideOf(b *testing.B, own bool, touched int, change func(int) ops.Write)
 	}
 	b.StopTimer()
 	b.ReportMetric(perNode, "B/node")
-	b.ReportMetric(float64(store.commits.Load()-commits)/float64(b.N), "txns/op")
+	b.ReportMetric(float64(store.Commits()-commits)/float64(b.N), "txns/op")
 	took := b.Elapsed() / time.Duration(b.N)
 	at := time.Now()
 	for range touched {
@@ -185,7 +185,7 @@ func heap() int64 {
 func BenchmarkReport(b *testing.B) {
 	store := newMemory()
 	id := "00000000-0000-4000-8000-000000000000"
-	if _, err := store.model.Commit(kv.Txn{Then: []kv.Op{
+	if _, err := store.Model().Commit(kv.Txn{Then: []kv.Op{
 		kv.Put(history.NodeKey(id), storage.Encode(history.JoinedNode{ID: id, Name: "n"})),
 		kv.Put(history.NameKey("n"), []byte(id)),
 	}}); err != nil {

@@ -201,9 +201,7 @@ func compactsByBytes(t *testing.T, writes int) {
 	onRig(t, func(r *rig) {
 		r.start("a")
 		grow := func(bytes int64) {
-			r.store.mu.Lock()
-			defer r.store.mu.Unlock()
-			r.store.bytes += bytes
+			r.store.Grow(bytes)
 		}
 		grow(1 << 30) // the initial content is no growth
 		r.pass(2 * time.Minute)

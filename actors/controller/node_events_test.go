@@ -112,13 +112,9 @@ func TestEventsOfASilentReplica(t *testing.T) {
 		one.eventful(1)("ni/x", "Present")
 		two.eventful(1)("ni/y", "Present")
 		r.pass(20 * time.Second)
-		r.store.mu.Lock()
-		r.store.fault = errors.New("cut off")
-		r.store.mu.Unlock()
+		r.store.Fail(errors.New("cut off"))
 		got, silent := r.saw(a, fleetapi.EventQuery{})
-		r.store.mu.Lock()
-		r.store.fault = nil
-		r.store.mu.Unlock()
+		r.store.Fail(nil)
 		if strings.Join(got, ", ") != "n1 ni/x Present" || strings.Join(silent, ", ") != "b" {
 			t.Errorf("%q, silent %q", got, silent)
 		}

@@ -73,7 +73,7 @@ func TestEveryReplicaListsAllNodes(t *testing.T) {
 		if d := at(b); d.State != string(fleet.RolledBack) || d.Ready {
 			t.Errorf("b says %+v", d.Node)
 		}
-		count := r.store.commits.Load
+		count := r.store.Commits
 		before := count()
 		r.pass(time.Hour)
 		if n := count() - before; n > 0 {
@@ -100,9 +100,7 @@ func TestANodeThatLeavesWhileItsStateIsToldIsOffline(t *testing.T) {
 		r.synced(a, "n1")
 		r.pass(2 * time.Second)
 		fail := func(err error) {
-			r.store.mu.Lock()
-			defer r.store.mu.Unlock()
-			r.store.fault = err
+			r.store.Fail(err)
 		}
 		n := r.nodes["n1"]
 		n.mu.Lock()

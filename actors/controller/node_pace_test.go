@@ -36,7 +36,7 @@ func TestPortsThatFlap(t *testing.T) {
 		}
 		before, _ := a.got()
 		synctest.Wait()
-		commits := r.store.commits.Load()
+		commits := r.store.Commits()
 		r.say(c, bad, 60, func(i int) nodeproto.FromNode {
 			move(fmt.Sprintf("192.0.2.%d", 100+i%100))
 			bad.mu.Lock()
@@ -44,8 +44,8 @@ func TestPortsThatFlap(t *testing.T) {
 			return bad.report()
 		})
 		synctest.Wait()
-		if after, _ := a.got(); after > before || r.store.commits.Load() > commits {
-			t.Errorf("%d pushes to its neighbour and %d transactions in a minute", after-before, r.store.commits.Load()-commits)
+		if after, _ := a.got(); after > before || r.store.Commits() > commits {
+			t.Errorf("%d pushes to its neighbour and %d transactions in a minute", after-before, r.store.Commits()-commits)
 		}
 		for i := range 60 { // for an hour, a new address each minute
 			move(fmt.Sprintf("198.51.100.%d", i))

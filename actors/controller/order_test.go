@@ -329,9 +329,13 @@ func TestNobodyLeads(t *testing.T) {
 			}
 		}},
 		{"none can win", "no leader", storage.NoLeaderTimeout, func(r *rig) {
-			r.store.mu.Lock()
-			r.store.unled = true
-			r.store.mu.Unlock()
+			r.store.Refuse(func(t kv.Txn) error { // no candidate wins an election
+				if len(t.Compares) == 1 && t.Compares[0].Key == history.ElectionKey(storage.LeaderKeyName) && !t.Compares[0].Exists &&
+					t.Compares[0].Kind == kv.CompareExists {
+					return errSevered
+				}
+				return nil
+			})
 			if _, err := r.store.Commit(r.Context(),
 				kv.Txn{Then: []kv.Op{kv.Delete(history.ElectionKey(storage.LeaderKeyName))}}); err != nil {
 				r.Fatal(err)

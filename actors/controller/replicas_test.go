@@ -62,13 +62,9 @@ func TestADeadReplicasNodesAreOfflineAfterItsLease(t *testing.T) {
 		r.synced(a, "n1")
 		r.wants(b, "n1", "OtherReplica")
 		a.cancel() // it ends without releasing its lease, so the release is blocked
-		r.store.mu.Lock()
-		r.store.fault = errors.New("cut off")
-		r.store.mu.Unlock()
+		r.store.Fail(errors.New("cut off"))
 		time.Sleep(time.Second)
-		r.store.mu.Lock()
-		r.store.fault = nil
-		r.store.mu.Unlock()
+		r.store.Fail(nil)
 		r.pass(storage.LeaseTTL + 2*time.Second)
 		r.wants(b, "n1", "Offline")
 	})
@@ -203,9 +199,7 @@ func TestTheEndOfAStreamIsToldOnceTheStoreTakesIt(t *testing.T) {
 		a, b := r.start("a"), r.start("b")
 		r.synced(a, "n1")
 		fail := func(err error) {
-			r.store.mu.Lock()
-			defer r.store.mu.Unlock()
-			r.store.fault = err
+			r.store.Fail(err)
 		}
 		fail(errors.New("no store"))
 		r.nodes["n1"].cut()
@@ -222,9 +216,7 @@ func TestAStoreThatFailsForAWhileLosesNothing(t *testing.T) {
 		c := r.start("a")
 		r.synced(c, "n1", "n2")
 		fail := func(err error) {
-			r.store.mu.Lock()
-			defer r.store.mu.Unlock()
-			r.store.fault = err
+			r.store.Fail(err)
 		}
 		r.nodes["n2"].cut()
 		synctest.Wait()

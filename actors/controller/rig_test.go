@@ -19,142 +19,19 @@ import (
 	"edgespan/actors/controller/storage"
 	"edgespan/config"
 	"edgespan/config/fleet"
-	"edgespan/config/fleet/history"
 	"edgespan/config/fleet/nodeproto"
 	"edgespan/config/fleet/ops"
 	"edgespan/config/httpapi/fleetapi"
-	"edgespan/config/kv"
 	"edgespan/config/layers"
 	"edgespan/config/layers/metadata"
+	"edgespan/platform/fake"
 	"edgespan/platform/store/backend"
 )
 
-// memory is a store in memory, on the model that the real stores are checked against.
-type memory struct {
-	mu      sync.Mutex
-	model   *kv.Model
-	moved   chan struct{} // closed by the next transaction
-	commits atomic.Int64  // commits that changed something
-	bytes   int64         // what Size returns
-	fault   error         // the error of every call
-	unled   bool          // no candidate wins an election
-	lists   atomic.Int64  // calls of List
-}
+// memory is a store in memory.
+type memory = fake.Store
 
-// Size returns the size of all current values.
-func (m *memory) Size(context.Context) (size int64, err error) {
-	err = m.do(func() error { size = m.bytes; return nil })
-	return size, err
-}
-
-// CheckWritable never fails by itself.
-func (m *memory) CheckWritable() error { return nil }
-
-// CheckSpace never fails by itself.
-func (m *memory) CheckSpace() error { return nil }
-
-func newMemory() *memory { return &memory{model: kv.NewModel(), moved: make(chan struct{})} }
-
-func (m *memory) ID() string { return "6b1e0c1a-0000-4000-8000-000000000001" }
-
-// do executes one call at the current time.
-func (m *memory) do(f func() error) error {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.fault != nil {
-		return m.fault
-	}
-	_, before, _ := m.model.Get("x")
-	m.model.Expire(time.Now())
-	err := f()
-	if _, after, _ := m.model.Get("x"); after != before {
-		close(m.moved)
-		m.moved = make(chan struct{})
-	}
-	return err
-}
-
-func (m *memory) Get(_ context.Context, k kv.Key) (e kv.Entry, r kv.Revision, err error) {
-	err = m.do(func() error { e, r, err = m.model.Get(k); return err })
-	return e, r, err
-}
-
-func (m *memory) List(_ context.Context, p kv.Prefix, o kv.ListOptions) (page kv.Page, err error) {
-	m.lists.Add(1)
-	err = m.do(func() error { page, err = m.model.List(p, o); return err })
-	return page, err
-}
-
-func (m *memory) Commit(_ context.Context, t kv.Txn) (o kv.TxnResult, err error) {
-	err = m.do(func() error {
-		if m.unled && len(t.Compares) == 1 && t.Compares[0].Key == history.ElectionKey(storage.LeaderKeyName) &&
-			!t.Compares[0].Exists && t.Compares[0].Kind == kv.CompareExists {
-			return errSevered
-		}
-		_, before, _ := m.model.Get("x")
-		if o, err = m.model.Commit(t); o.Revision > before {
-			m.commits.Add(1)
-		}
-		return err
-	})
-	return o, err
-}
-
-func (m *memory) Compact(_ context.Context, at kv.Revision) error {
-	return m.do(func() error { return m.model.Compact(at) })
-}
-
-func (m *memory) Grant(_ context.Context, ttl time.Duration) (id kv.LeaseID, err error) {
-	err = m.do(func() error { id, err = m.model.Grant(time.Now(), ttl); return err })
-	return id, err
-}
-
-func (m *memory) KeepAlive(_ context.Context, id kv.LeaseID) (ttl time.Duration, err error) {
-	err = m.do(func() error { ttl, err = m.model.KeepAlive(time.Now(), id); return err })
-	return ttl, err
-}
-
-func (m *memory) Revoke(_ context.Context, id kv.LeaseID) error {
-	return m.do(func() error { return m.model.Revoke(id) })
-}
-
-func (m *memory) Watch(ctx context.Context, p kv.Prefix, after kv.Revision, deliver func(kv.Batch) error) error {
-	for {
-		var batches []kv.Batch
-		var moved chan struct{}
-		var now kv.Revision
-		if err := m.do(func() error { return nil }); err != nil { // leases expire
-			return err
-		}
-		err := m.do(func() (err error) {
-			moved = m.moved
-			_, now, _ = m.model.Get("x")
-			batches, err = m.model.Since(p, after)
-			return err
-		})
-		if err != nil {
-			return err
-		}
-		for _, b := range batches {
-			after = b.Revision
-			if err := deliver(b); err != nil {
-				return err
-			}
-		}
-		if now > after && len(batches) == 0 {
-			after = now
-		}
-		if len(batches) > 0 {
-			continue
-		}
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-moved:
-		case <-time.After(time.Second): // leases expire
-		}
-	}
-}
+func newMemory() *memory { return fake.NewStore() }
 
 // base is the source of the base files.
 type base struct {

@@ -195,7 +195,7 @@ var mayImport = map[string][]string{
 	"platform/executor":   {"netinst/netstate", "platform/proc", "platform/store"},
 	"platform/factlink":   {"config/configdb/model", "config/httpapi/configdbapi", "pubsub/backoff"},
 	"platform/facts":      {"netinst/netstate", "platform/proc"},
-	"platform/fake":       {"netinst/netstate", "netinst/probe"},
+	"platform/fake":       {"config/kv", "netinst/netstate", "netinst/probe"},
 	"platform/flowexport": {},
 	"platform/firewall":   {"netinst/netstate", "platform/dump", "platform/nft", "platform/proc", "pubsub/backoff"},
 	"platform/dhcp":       {"netinst/netstate", "platform/proc"},
@@ -346,6 +346,7 @@ var mayImport = map[string][]string{
 	"integration/netns":      {"platform/proc"},
 	"integration/puppet":     {},
 	"integration/scenario":   {},
+	"integration/simulation": {},
 	"integration/vm":         {},
 }
 

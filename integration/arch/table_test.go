@@ -8,7 +8,7 @@ var testsMayImport = map[string][]string{
 	},
 	"actors/controller": {
 		"config/events", "config/httpapi/metrics", "config/fleet/backup", "config/fleet/optimize", "config/fleet/rollout", "config/fleet/topology/sketch",
-		"platform/store/backend", "platform/store/bolt", "platform/store/etcd",
+		"platform/fake", "platform/store/backend", "platform/store/bolt", "platform/store/etcd",
 	},
 	"actors/controller/metrics": {"config/fleet/rollout"},
 	"actors/node":               {"config/layers/metadata", "config/layers/schema", "platform/fake"},
