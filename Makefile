@@ -13,6 +13,7 @@ FLEET         ?= 10000
 HISTORIES     ?= 1000
 ETCD_HISTORIES ?= 30
 PACKETS       ?= 1000000
+PLANS         ?= 1000
 SEED          ?= 1
 NODES         ?= 10000
 # What make vm runs: by default the tests that a kernel without VLANs, WireGuard and controllers of cgroup2 skips or
@@ -25,7 +26,7 @@ CORES         ?= config/layers/override config/stateloop netinst/netstate config
 VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
 TOOLS   := $(CURDIR)/.tools
 # Packages that need no root: all but those of integration, and of these the laws, the mutants and the guest.
-UNIT     = $(filter-out edgespan/integration/%,$(shell $(GO) list ./...)) ./integration/arch ./integration/benchtable ./integration/mutate ./integration/vm
+UNIT     = $(filter-out edgespan/integration/%,$(shell $(GO) list ./...)) ./integration/arch ./integration/benchtable ./integration/mutate ./integration/simulation ./integration/vm
 # Packages where goroutines meet: make test runs these under the race detector, and only there; the longest first.
 LONGEST  = edgespan/actors/node edgespan/actors/controller
 RACED    = $(LONGEST) $(filter-out $(LONGEST),$(shell $(GO) list ./actors/... ./pubsub ./platform/store/... ./platform/nodelink ./platform/fake))
@@ -45,11 +46,11 @@ export CGO_ENABLED = 0
 
 # Packages that need root: two at a time, the longest first, and four tests of each, since they mostly wait. The laws
 # are part of UNIT.
-ROOMS = ./integration/scenario $(filter-out %/arch %/benchtable %/mutate %/scenario %/vm,$(shell $(GO) list ./integration/...))
+ROOMS = ./integration/scenario $(filter-out %/arch %/benchtable %/mutate %/scenario %/simulation %/vm,$(shell $(GO) list ./integration/...))
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help build run test check vetted race unit integration release-testdata bench bench-fleet bench-rollout histories verdicts drill mutate vm fuzz fmt lint tools proto setup setup-tests clean
+.PHONY: help build run test check vetted race unit integration release-testdata bench bench-fleet bench-rollout histories verdicts simulate drill mutate vm fuzz fmt lint tools proto setup setup-tests clean
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-14s %s\n", $$1, $$2}'
@@ -97,6 +98,9 @@ integration: $(TOOLS)/gotestsum ## Run the tests that need root and namespaces (
 histories: ## Run all random histories, power cuts and draws that make test shortens (HISTORIES=1000 ETCD_HISTORIES=30)
 	$(GO) test -skip TestFaultyHistories -timeout 60m $(RACED)
 	EDGESPAN_HISTORIES=$(HISTORIES) EDGESPAN_ETCD_HISTORIES=$(ETCD_HISTORIES) $(GO) test ./actors/controller -run 'TestFaultyHistories' -v -timeout 120m
+
+simulate: ## Simulate nodes and fleets in random weather; a plan that fails is shortened and printed (PLANS=1000 SEED=1)
+	$(GO) test ./integration/simulation -run InAnyWeather -v -timeout 600m -plans $(PLANS) -seed $(SEED)
 
 verdicts: ## Compare a million packets over random rules with the answers about them (root; PACKETS=1000000 SEED=1)
 	$(GO) test ./integration/netns -run TestVerdictsAre -v -timeout 60m -verdict-packets $(PACKETS) -verdict-seed $(SEED)
