@@ -292,7 +292,7 @@ var mayImport = map[string][]string{
 		"cmd/edgespan/reach", "cmd/term", "config", "config/fleet/nodeproto", "config/fleet/relayflow",
 		"config/configdb", "config/httpapi/configdbapi", "config/httpapi/metrics", "config/httpapi/nodeapi",
 		"config/httpapi/rest", "config/layers", "config/layers/metadata", "config/layers/schema", "config/nodeconf/action",
-		"netinst/netstate", "platform/confdir", "platform/conns", "platform/daemon",
+		"netinst", "netinst/netstate", "platform/confdir", "platform/conns", "platform/daemon",
 		"platform/datadir", "platform/executor", "platform/factlink",
 		"platform/facts", "platform/flowexport", "platform/host", "platform/nodelink", "platform/otlp", "platform/pki",
 		"platform/probe", "platform/proc", "platform/store", "platform/support", "pubsub", "pubsub/backoff",

@@ -38,7 +38,7 @@ var testsMayImport = map[string][]string{
 	},
 	"cmd/edgespan-controller/simulate": {"cmd/edgespan-controller/ctltest", "config/fleet"},
 	"cmd/edgespan/configdbcli":         {"cmd/edgespan/clitest", "platform/keystone/keystonetest", "platform/pki"},
-	"cmd/edgespan/daemon":              {"cmd/edgespan/clitest", "config/configdb/model", "config/nodeconf", "netinst"},
+	"cmd/edgespan/daemon":              {"cmd/edgespan/clitest", "config/configdb/model", "config/nodeconf"},
 	"cmd/edgespan/demo":                {"cmd/edgespan/clitest", "cmd/edgespan/reach"},
 	"cmd/edgespan/fleetcli": {"cmd/edgespan/clitest", "config/kv", "config/layers/redact", "config/layers/override",
 		"config/layers/schema"},

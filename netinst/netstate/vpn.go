@@ -52,6 +52,8 @@ type KeptKey struct {
 	Next   string    // public key of the one that shall replace it, base64; "" for none
 	// Announced is when the next one was made; zero without one.
 	Announced time.Time
+	// Former is the public key of the one that it has replaced, base64, until it is proven; "" for none.
+	Former string
 }
 
 // WireGuardPeer is one peer of a WireGuard interface.

@@ -59,6 +59,7 @@ type Host struct {
 	ending      func(context.Context, string, []netstate.Flow) error
 	unseen      map[int]netstate.State // lost chains, which only a full observation notices
 	disturbed   map[int]bool           // owners that have lost objects since they were observed
+	hostLost    map[netstate.ID]bool   // what the host state has lost and not got back, on which networks depend
 	unread      []netstate.Interface   // the result of a RereadDNS; nil: unchanged
 	dhcp        func(string, netstate.DHCPQuery) []netstate.DHCPReply
 	noDHCP      func(string) error
@@ -70,6 +71,7 @@ type Host struct {
 func New() *Host {
 	return &Host{state: map[int]netstate.State{}, unseen: map[int]netstate.State{}, netns: map[string]bool{},
 		links: map[string]bool{}, snoops: map[string]*func(netstate.ObservedAddress){}, disturbed: map[int]bool{},
+		hostLost: map[netstate.ID]bool{},
 		messages: map[string]*func(netstate.Messages){}, leases: map[string][]netstate.HeldLease{},
 		vanished: map[string]bool{}, emit: map[int]func(netstate.HostEvent){}, broken: map[int][]netstate.OpFailure{}}
 }
@@ -344,7 +346,8 @@ func (h *Host) do(o netstate.Owner, op netstate.Op) error {
 	}
 	for _, it := range op.Items {
 		if err := h.allowed(st, op, it); err != nil {
-			if !errors.Is(err, netstate.ErrWaiting) && !errors.Is(err, errTaken) && !h.disturbed[o.Number] && !h.disturbed[0] {
+			if !errors.Is(err, netstate.ErrWaiting) && !errors.Is(err, errTaken) && !h.disturbed[o.Number] &&
+				len(h.hostLost) == 0 {
 				h.violation = append(h.violation, fmt.Sprintf("%s: %s: %v", o.Name, op, err))
 			}
 			return err
@@ -352,9 +355,13 @@ func (h *Host) do(o netstate.Owner, op netstate.Op) error {
 	}
 	for _, it := range op.Items {
 		if it.Want == nil {
+			delete(h.hostLost, it.ID())
 			h.remove(st, it.ID())
 		} else {
 			st[it.ID()] = it.Want
+			if o.Number == 0 {
+				delete(h.hostLost, it.ID())
+			}
 		}
 	}
 	h.done = append(h.done, fmt.Sprintf("%d: %s", o.Number, op))

@@ -6,9 +6,17 @@ import "edgespan/netinst/netstate"
 func (h *Host) Break(n int, id netstate.ID) {
 	h.mu.Lock()
 	h.remove(h.state[n], id)
-	h.disturbed[n] = true
+	h.lose(n, id)
 	h.mu.Unlock()
 	h.send(netstate.HostEvent{Touched: []int{n}, Host: n == 0})
+}
+
+// lose notes that others have removed an object: an op that was planned before, or that needs it of the host state, may
+// be out of order.
+func (h *Host) lose(n int, id netstate.ID) {
+	if h.disturbed[n] = true; n == 0 {
+		h.hostLost[id] = true
+	}
 }
 
 // Kill ends a process of an owner and notifies the watchers at once.
@@ -27,7 +35,7 @@ func (h *Host) Flush(seen bool) {
 		for id := range st {
 			if id.Kind == netstate.KindChain {
 				delete(st, id)
-				h.disturbed[n] = true
+				h.lose(n, id)
 			}
 		}
 	}
@@ -42,7 +50,7 @@ func (h *Host) Reboot() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.state, h.unseen = map[int]netstate.State{}, map[int]netstate.State{}
-	h.disturbed, h.vanished = map[int]bool{}, map[string]bool{}
+	h.disturbed, h.hostLost, h.vanished = map[int]bool{}, map[netstate.ID]bool{}, map[string]bool{}
 	h.forwardAll = false
 }
 
@@ -58,7 +66,7 @@ func (h *Host) RemoveSilently(n int, id netstate.ID) {
 		h.unseen[n][id] = c
 	}
 	delete(h.state[n], id)
-	h.disturbed[n] = true
+	h.lose(n, id)
 }
 
 // LearnDNS changes the interfaces without an event, as if a file had changed unnoticed: the next RereadDNS finds it.

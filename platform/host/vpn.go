@@ -81,6 +81,12 @@ func (h *Host) DateClusterKey() error { return h.vpn.Keeper().Date(netstate.Clus
 // ReplaceClusterKey puts the announced key in the place of the node's key for encrypted clusters.
 func (h *Host) ReplaceClusterKey() error { return h.vpn.Keeper().Replace(netstate.ClustersIdentity) }
 
+// RestoreClusterKey undoes ReplaceClusterKey.
+func (h *Host) RestoreClusterKey() error { return h.vpn.Keeper().Restore(netstate.ClustersIdentity) }
+
+// ProveClusterKey forgets the key that was replaced.
+func (h *Host) ProveClusterKey() error { return h.vpn.Keeper().Prove(netstate.ClustersIdentity) }
+
 // newTunnels opens the tunnels of this host.
 func newTunnels(cfg Config, run *proc.Runner) *vpn.Tunnels {
 	state := cfg.StateDir

@@ -35,11 +35,13 @@ type Keeper interface {
 	Forget(uuid string) error
 	// PublicKey returns the public half of the node's own key of an identity, which is made if it does not exist.
 	PublicKey(identity string) (string, error)
-	// Kept, Announce, Date and Replace are for a key that is replaced once its successor is known elsewhere.
+	// The next ones are for a key that is replaced once its successor is known elsewhere.
 	Kept(identity string) (netstate.KeptKey, error)
 	Announce(identity string) error
 	Date(identity string) error
 	Replace(identity string) error
+	Restore(identity string) error
+	Prove(identity string) error
 }
 
 // ErrNone is the error of a network without a tunnel.

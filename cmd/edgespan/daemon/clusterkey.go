@@ -22,6 +22,8 @@ type keyStore interface {
 	AnnounceClusterKey() error
 	DateClusterKey() error
 	ReplaceClusterKey() error
+	RestoreClusterKey() error
+	ProveClusterKey() error
 }
 
 // clusterKey is the node's public key for encrypted clusters, and the one that shall replace it. The key is made at the
@@ -29,6 +31,8 @@ type keyStore interface {
 type clusterKey struct {
 	kept atomic.Pointer[netstate.KeptKey]
 	link atomic.Pointer[time.Time] // since when the controller has been connected; nil: it is not
+	// unheard reports whether members of encrypted clusters are there and none has answered since a time; nil: not known.
+	unheard atomic.Pointer[func(since time.Time) bool]
 	// changed is called after each change; nil: nobody is told.
 	changed func()
 }
@@ -42,7 +46,8 @@ func (k *clusterKey) ClusterKeys() (key, next string) {
 }
 
 func (k *clusterKey) set(kept netstate.KeptKey) {
-	if was := k.kept.Swap(&kept); k.changed != nil && (was == nil || *was != kept) {
+	was := k.kept.Swap(&kept)
+	if k.changed != nil && (was == nil || was.Public != kept.Public || was.Next != kept.Next) {
 		k.changed()
 	}
 }
@@ -99,7 +104,7 @@ func (k *clusterKey) look(store keyStore, life time.Duration, log *zap.Logger) e
 		return nil
 	}
 	var said string
-	switch (keyPlan{life}).due(time.Now(), kept, k.link.Load()) {
+	switch (keyPlan{life}).due(time.Now(), kept, k.link.Load(), k.isUnheard(kept)) {
 	case keyStays:
 		return nil
 	case keyAnnounced:
@@ -108,6 +113,11 @@ func (k *clusterKey) look(store keyStore, life time.Duration, log *zap.Logger) e
 		said, err = "the key for encrypted clusters is of the future: its life begins now", store.DateClusterKey()
 	case keyReplaced:
 		said, err = "the key for encrypted clusters is replaced", store.ReplaceClusterKey()
+	case keyProven:
+		said, err = "the key for encrypted clusters is proven", store.ProveClusterKey()
+	case keyRestored:
+		said, err = "no member has answered to the new key for encrypted clusters: the former one is back",
+			store.RestoreClusterKey()
 	}
 	if err != nil {
 		log.Warn("the key for encrypted clusters is not replaced yet", zap.Error(err))
@@ -120,6 +130,11 @@ func (k *clusterKey) look(store keyStore, life time.Duration, log *zap.Logger) e
 	return err
 }
 
+func (k *clusterKey) isUnheard(kept netstate.KeptKey) bool {
+	f := k.unheard.Load()
+	return f != nil && kept.Former != "" && (*f)(kept.Made)
+}
+
 // keyStep is what is due with a key.
 type keyStep int
 
@@ -128,6 +143,8 @@ const (
 	keyAnnounced         // the next one is made, so that the other nodes learn it
 	keyDated             // its life begins now: it was made by a clock that was ahead
 	keyReplaced          // the next one takes its place
+	keyProven            // the former one is no longer needed
+	keyRestored          // the former one is put back
 )
 
 // keyPlan says when a key is replaced.
@@ -138,6 +155,8 @@ type keyPlan struct {
 const (
 	minKeyLife     = 10 * time.Minute
 	defaultKeyLife = 90 * 24 * time.Hour
+	// provenAfter is how long a new key has to be of use: a stream that it has cut off has ended by then.
+	provenAfter = 2 * time.Minute
 	// overdueSpread is over which time overdue keys are replaced.
 	overdueSpread = time.Hour
 )
@@ -152,14 +171,24 @@ func (p keyPlan) every() time.Duration { return min(p.life/120, time.Minute) }
 // notice hear of the new one soon, and those that were told late have it.
 func (p keyPlan) settled() time.Duration { return min(p.notice()/6, time.Minute) }
 
-// due returns what is due. link is since when the controller has been connected, nil while it is not.
-func (p keyPlan) due(now time.Time, k netstate.KeptKey, link *time.Time) keyStep {
+// due returns what is due. link is since when the controller has been connected, nil while it is not. unheard means
+// that no member has answered to a key that has replaced another.
+func (p keyPlan) due(now time.Time, k netstate.KeptKey, link *time.Time, unheard bool) keyStep {
 	sooner := spread(k.Public, p.life/20)
 	if settled := link != nil && now.Sub(*link) >= p.settled(); now.Before(k.Made) || now.Before(k.Announced) {
 		if settled { // certificates are valid now, so the clock is right; without a battery it may begin in 1970
 			return keyDated
 		}
 		return keyStays
+	}
+	switch {
+	case k.Former == "":
+	case now.Sub(k.Made) < provenAfter:
+		return keyStays
+	case link == nil && unheard:
+		return keyRestored
+	default:
+		return keyProven
 	}
 	if now.Sub(k.Made) < p.life-p.notice()-sooner {
 		return keyStays

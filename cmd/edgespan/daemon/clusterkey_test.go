@@ -58,9 +58,16 @@ func (m *memKeys) ReplaceClusterKey() error {
 	if m.full {
 		return errFull
 	}
-	m.KeptKey = netstate.KeptKey{Public: m.Next, Made: time.Now()}
+	m.KeptKey = netstate.KeptKey{Public: m.Next, Made: time.Now(), Former: m.Public}
 	return nil
 }
+
+func (m *memKeys) RestoreClusterKey() error {
+	m.KeptKey = netstate.KeptKey{Public: m.Former, Made: time.Now()}
+	return nil
+}
+
+func (m *memKeys) ProveClusterKey() error { m.Former = ""; return nil }
 
 // A disk that was full at the start is not for ever: the key is made once there is room, and nothing tries after it.
 func TestTheClusterKeyIsMadeOnceThereIsRoom(t *testing.T) {
@@ -165,7 +172,7 @@ func TestNoClusterKeyIsReplacedUnheard(t *testing.T) {
 		"a next key of a clock that was ahead": {netstate.KeptKey{Public: "a", Made: old.Made, Next: "b",
 			Announced: now.Add(p.life)}, at(time.Hour), keyDated},
 	} {
-		if got := p.due(now, c.key, c.link); got != c.want {
+		if got := p.due(now, c.key, c.link, false); got != c.want {
 			t.Errorf("%s: %d, want %d", name, got, c.want)
 		}
 	}
@@ -200,7 +207,7 @@ func TestNodesOfOneDaySpreadTheirReplacements(t *testing.T) {
 	for range 1000 {
 		k := netstate.KeptKey{Public: fmt.Sprint(random.Uint64()), Made: made}
 		for day := range 91 {
-			if p.due(made.AddDate(0, 0, day), k, nil) == keyAnnounced {
+			if p.due(made.AddDate(0, 0, day), k, nil, false) == keyAnnounced {
 				days[day]++
 				break
 			}
@@ -216,6 +223,42 @@ func TestNodesOfOneDaySpreadTheirReplacements(t *testing.T) {
 	}
 }
 
+// A new key to which no member answers, and by which the controller is not reached, is undone: somebody has announced it
+// as well, so that no member follows. One that is of any use stays.
+func TestAKeyThatCutsANodeOffIsUndone(t *testing.T) {
+	for name, c := range map[string]struct {
+		linked, unheard bool
+		restored        bool
+	}{"cut off": {false, true, true}, "a member answers": {false, false, false}, "the controller is there": {true, true, false}} {
+		synctest.Test(t, func(t *testing.T) {
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			m := &memKeys{KeptKey: netstate.KeptKey{Public: "a", Made: time.Now().Add(-defaultKeyLife), Next: "b",
+				Announced: time.Now().Add(-defaultKeyLife)}}
+			var k clusterKey
+			unheard := func(time.Time) bool { return c.unheard }
+			k.unheard.Store(&unheard)
+			linked := time.Now()
+			k.link.Store(&linked)
+			k.keep(ctx, m, defaultKeyLife, zap.NewNop())
+			for key := "a"; key == "a"; key, _ = k.ClusterKeys() {
+				time.Sleep(time.Second)
+			}
+			if !c.linked {
+				k.link.Store(nil)
+			}
+			time.Sleep(provenAfter - 5*time.Second)
+			if key, _ := k.ClusterKeys(); key != "b" || m.Former != "a" {
+				t.Errorf("%s: at first: %+v", name, m.KeptKey)
+			}
+			time.Sleep(2 * time.Minute)
+			if key, next := k.ClusterKeys(); (key == "a") != c.restored || next != "" || m.Former != "" {
+				t.Errorf("%s: later: %+v", name, m.KeptKey)
+			}
+		})
+	}
+}
+
 // Nodes whose keys are overdue, since they or their controller were away, replace them over an hour.
 func TestOverdueKeysSpreadTheirReplacements(t *testing.T) {
 	p := keyPlan{defaultKeyLife}
@@ -225,7 +268,7 @@ func TestOverdueKeysSpreadTheirReplacements(t *testing.T) {
 		for i := range 1000 {
 			k := netstate.KeptKey{Public: fmt.Sprint("key ", i), Made: now.Add(-2 * p.life), Next: "b",
 				Announced: now.Add(-p.life)}
-			if p.due(now, k, &link) == keyReplaced {
+			if p.due(now, k, &link, false) == keyReplaced {
 				n++
 			}
 		}

@@ -9,6 +9,8 @@ import (
 
 	"edgespan/actors/agent"
 	"edgespan/config/fleet/nodeproto"
+	"edgespan/netinst"
+	"edgespan/netinst/netstate"
 	"edgespan/platform/nodelink"
 )
 
@@ -50,6 +52,35 @@ func (l *linkFacts) up(is bool) {
 	} else {
 		l.link.Store(nil)
 	}
+}
+
+// hear lets what the node hears of its clusters decide about their key.
+func (n *node) hear() {
+	if n.facts == nil {
+		return
+	}
+	f := func(since time.Time) bool {
+		t := n.Topics()
+		return unheard(t.Tunnels.List(""), t.NetworkConfig.List(""), since)
+	}
+	n.facts.unheard.Store(&f)
+}
+
+// unheard reports whether the node has members of encrypted clusters as peers, of which none has answered since a time.
+func unheard(tunnels map[string]netstate.TunnelStatus, networks map[string]netinst.NetworkInstanceConfig,
+	since time.Time) bool {
+	peers := 0
+	for id, s := range tunnels {
+		if !networks[id].IsEncrypted() {
+			continue
+		}
+		for _, p := range s.Peers {
+			if peers++; p.LastHandshake.After(since) {
+				return false
+			}
+		}
+	}
+	return peers > 0
 }
 
 // maxDialed bounds the addresses of names that are remembered: resolvers may give any number, and always others.

@@ -4,6 +4,10 @@ import (
 	"fmt"
 	"net/netip"
 	"testing"
+	"time"
+
+	"edgespan/netinst"
+	"edgespan/netinst/netstate"
 )
 
 // The addresses of controllers are those given and those of their names, which are bounded; only another one is told.
@@ -35,4 +39,27 @@ func TestTheAddressesOfControllersAreKnown(t *testing.T) {
 	}
 	is(fmt.Sprint(append(append([]netip.Addr{}, netip.MustParseAddr("192.0.2.9"), netip.MustParseAddr("198.51.100.7")),
 		all[2:]...)))
+}
+
+func TestWhetherMembersAreHeard(t *testing.T) {
+	since := time.Unix(1e9, 0)
+	heard := netstate.TunnelPeer{LastHandshake: since.Add(time.Second)}
+	silent := netstate.TunnelPeer{LastHandshake: since.Add(-time.Second)}
+	networks := map[string]netinst.NetworkInstanceConfig{"vpn": {Type: netinst.VPN},
+		"cluster": {Type: netinst.Switch, Tunnels: []netinst.Tunnel{{Encrypted: &netinst.TunnelKey{}}}}}
+	for name, c := range map[string]struct {
+		of    string
+		peers []netstate.TunnelPeer
+		want  bool
+	}{
+		"no member":                 {"cluster", nil, false},
+		"all are silent":            {"cluster", []netstate.TunnelPeer{silent, {}}, true},
+		"one is heard":              {"cluster", []netstate.TunnelPeer{silent, heard}, false},
+		"the peers of a VPN":        {"vpn", []netstate.TunnelPeer{silent}, false},
+		"of a network that is gone": {"other", []netstate.TunnelPeer{silent}, false},
+	} {
+		if got := unheard(map[string]netstate.TunnelStatus{c.of: {Peers: c.peers}}, networks, since); got != c.want {
+			t.Errorf("%s: unheard is %v", name, got)
+		}
+	}
 }

@@ -144,6 +144,7 @@ func startNode(ctx context.Context, o nodeOptions, log *zap.Logger) (runningNode
 		return nil, errors.Join(err, n.close())
 	}
 	go n.passEnd()
+	n.hear()
 	n.link(creds, facts.Controller, log)
 	n.uninform = informer{id.String(), facts, reader, n.Topics(), creds, log.Named(logFacts)}.start()
 	// Once the daemon is ready, clients see the networks of its config. A disk that hangs delays the start by no more

@@ -65,8 +65,8 @@ func NetworkParameter(id string, s netinst.NetworkInstanceStatus, desired bool) 
 }
 
 // AdapterParameters returns the adapters of an app as parameters: the target is present for those that the config has
-// and activates, and absent for all others. Whoever deactivates a network wants its adapters to be gone: inactive tells
-// which networks the config deactivates.
+// and activates, and absent for all others, also those of networks that the config deactivates, as inactive
+// tells.
 func AdapterParameters(s appnet.AppNetworkStatus, desired appnet.AppNetworkConfig,
 	inactive func(network uuid.UUID) bool) []ParameterStatus {
 	var ps []ParameterStatus

@@ -100,8 +100,8 @@ func (d keys) get(identity string) (key, error) {
 	if err := os.MkdirAll(string(d), 0o700); err != nil {
 		return key{}, fmt.Errorf("keep key: %w", err)
 	}
-	// Somebody has deleted the kept key to be rid of it, and of a copy that may exist: the announced one goes, too.
-	if err := d.forget(identity + nextSuffix); err != nil {
+	// The kept key was deleted to be rid of it, and of a copy that may exist: the announced one and the former go, too.
+	if err := errors.Join(d.forget(identity+nextSuffix), d.forget(identity+formerSuffix)); err != nil {
 		return key{}, err
 	}
 	if err := store.WriteFile(path, []byte(k.base64()+"\n"), 0o600); err != nil {
@@ -110,8 +110,12 @@ func (d keys) get(identity string) (key, error) {
 	return k, nil
 }
 
-// nextSuffix is what the name of a key that shall replace another has in addition to the other's.
-const nextSuffix = ".next"
+// nextSuffix is what the name of a key that shall replace another has in addition to the other's, and formerSuffix that
+// of one that was replaced.
+const (
+	nextSuffix   = ".next"
+	formerSuffix = ".former"
+)
 
 // made returns when the key of an identity was written. A missing one is fs.ErrNotExist.
 func (d keys) made(identity string) (time.Time, error) {
@@ -142,8 +146,8 @@ func (d keys) date(identity string) error {
 	return nil
 }
 
-// replace puts the next key of an identity in its place, at once or not at all. An end in between leaves both, which is
-// no other key.
+// replace puts the next key of an identity in its place, at once or not at all, and keeps the former one. An end in
+// between leaves copies of one of them, which are no other keys.
 func (d keys) replace(identity string) error {
 	path, err := d.path(identity)
 	if err != nil {
@@ -151,17 +155,39 @@ func (d keys) replace(identity string) error {
 	}
 	makingKey.Lock()
 	defer makingKey.Unlock()
-	text, err := os.ReadFile(path + nextSuffix)
-	if err != nil {
-		return fmt.Errorf("replace key: %w", err)
+	if err := copyKey(path, path+formerSuffix); err != nil {
+		return fmt.Errorf("keep former key: %w", err)
 	}
-	if _, err := parseKey(strings.TrimSpace(string(text))); err != nil {
-		return fmt.Errorf("replace key: %s: %w", path+nextSuffix, err)
-	}
-	if err := store.WriteFile(path, text, 0o600); err != nil {
+	if err := copyKey(path+nextSuffix, path); err != nil {
 		return fmt.Errorf("replace key: %w", err)
 	}
 	return d.forget(identity + nextSuffix)
+}
+
+// restore puts the former key of an identity back, and forgets the next one.
+func (d keys) restore(identity string) error {
+	path, err := d.path(identity)
+	if err != nil {
+		return err
+	}
+	makingKey.Lock()
+	defer makingKey.Unlock()
+	if err := copyKey(path+formerSuffix, path); err != nil {
+		return fmt.Errorf("restore key: %w", err)
+	}
+	return errors.Join(d.forget(identity+formerSuffix), d.forget(identity+nextSuffix))
+}
+
+// copyKey copies a key's file, if it has one.
+func copyKey(from, to string) error {
+	text, err := os.ReadFile(from)
+	if err != nil {
+		return err
+	}
+	if _, err := parseKey(strings.TrimSpace(string(text))); err != nil {
+		return fmt.Errorf("%s: %w", from, err)
+	}
+	return store.WriteFile(to, text, 0o600)
 }
 
 // forget deletes the key of an identity. A missing one is no error.
@@ -186,6 +212,9 @@ func (t *Tunnels) Kept(identity string) (netstate.KeptKey, error) {
 	if out.Made, err = t.keys.made(identity); err != nil {
 		return out, err
 	}
+	if out.Former, err = t.former(identity, out.Public); err != nil {
+		return out, err
+	}
 	next := identity + nextSuffix
 	if out.Announced, err = t.keys.made(next); errors.Is(err, fs.ErrNotExist) {
 		return out, nil
@@ -205,6 +234,22 @@ func (t *Tunnels) Kept(identity string) (netstate.KeptKey, error) {
 	return out, err
 }
 
+// former returns the public half of the former key of an identity, "" for none. One that is the kept key is left of a
+// replacement that was cut short, or of one that was undone.
+func (t *Tunnels) former(identity, kept string) (string, error) {
+	former := identity + formerSuffix
+	if _, err := t.keys.made(former); errors.Is(err, fs.ErrNotExist) {
+		return "", nil
+	} else if err != nil {
+		return "", err
+	}
+	public, err := t.PublicKey(former)
+	if errors.Is(err, errNotKey) || err == nil && public == kept {
+		return "", t.keys.forget(former)
+	}
+	return public, err
+}
+
 // Announce makes the key that shall replace the one that the node keeps under an identity, unless there is one.
 func (t *Tunnels) Announce(identity string) error {
 	_, err := t.keys.get(identity + nextSuffix)
@@ -214,5 +259,12 @@ func (t *Tunnels) Announce(identity string) error {
 // Date makes the kept key of an identity and the announced one as of now: that of a clock that was ahead.
 func (t *Tunnels) Date(identity string) error { return t.keys.date(identity) }
 
-// Replace puts the announced key of an identity into the place of the kept one. Tunnels have it with the next Put.
+// Replace puts the announced key of an identity into the place of the kept one, which becomes the former one. Tunnels
+// have it with the next Put.
 func (t *Tunnels) Replace(identity string) error { return t.keys.replace(identity) }
+
+// Restore undoes a Replace, and forgets the announced key.
+func (t *Tunnels) Restore(identity string) error { return t.keys.restore(identity) }
+
+// Prove forgets the former key of an identity.
+func (t *Tunnels) Prove(identity string) error { return t.keys.forget(identity + formerSuffix) }

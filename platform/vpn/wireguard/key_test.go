@@ -139,6 +139,61 @@ func TestAKeyIsReplacedByTheOneAnnounced(t *testing.T) {
 	}
 }
 
+// A replacement is undone by the former key, until that is forgotten; one that was cut short leaves none.
+func TestAReplacedKeyComesBackUntilTheNewOneIsProven(t *testing.T) {
+	dir := t.TempDir()
+	tunnels := New(proc.New(""), "", dir, dir)
+	defer tunnels.Close()
+	kept := func() netstate.KeptKey {
+		t.Helper()
+		k, err := tunnels.Kept("clusters")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return k
+	}
+	first := kept()
+	replace := func() {
+		t.Helper()
+		if err := errors.Join(tunnels.Announce("clusters"), tunnels.Replace("clusters")); err != nil {
+			t.Fatal(err)
+		}
+		if k := kept(); k.Former != first.Public || k.Public == first.Public {
+			t.Errorf("replaced: %+v", k)
+		}
+	}
+	replace()
+	if err := errors.Join(tunnels.Announce("clusters"), tunnels.Restore("clusters")); err != nil {
+		t.Fatal(err)
+	}
+	if k := kept(); k.Public != first.Public || k.Former != "" || k.Next != "" {
+		t.Errorf("restored: %+v", k)
+	}
+	if err := tunnels.Restore("clusters"); err == nil {
+		t.Error("it is restored without a former key")
+	}
+	replace()
+	if err := tunnels.Prove("clusters"); err != nil {
+		t.Fatal(err)
+	}
+	if k := kept(); k.Former != "" || k.Public == first.Public {
+		t.Errorf("proven: %+v", k)
+	}
+	path := filepath.Join(dir, "wireguard", "clusters")
+	for what, from := range map[string]string{"cut short": path, "damaged": ""} {
+		text := []byte("half of a ke")
+		if from != "" {
+			text, _ = os.ReadFile(from)
+		}
+		if err := os.WriteFile(path+formerSuffix, text, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if k := kept(); k.Former != "" {
+			t.Errorf("%s: %+v", what, k)
+		}
+	}
+}
+
 // Who deletes the kept key, because somebody has a copy of it, is rid of the announced one, too.
 func TestADeletedKeyTakesTheAnnouncedOneWithIt(t *testing.T) {
 	dir := t.TempDir()
