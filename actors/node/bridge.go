@@ -221,7 +221,8 @@ func (b *bridge) drain(c actor.Context) {
 		}
 	}
 	compared, probed := b.sendOverlap(c), b.drainProbes(c)
-	if b.sentPorts == nil || compared || probed || len(sources)+len(ports)+len(configs) > 0 ||
+	moved := probed && !b.prober.isSent() // most outcomes change nothing, and come often
+	if b.sentPorts == nil || compared || moved || len(sources)+len(ports)+len(configs) > 0 ||
 		int(b.d.maxTracked.Load()) != b.sentMaxTracked {
 		b.sendPorts(c) // after the config: when a port is deleted, its network is removed before it
 	}

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -20,6 +21,12 @@ var (
 	steps = flag.Int("steps", 30, "steps of a plan")
 	tries = flag.Int("tries", 40, "runs by which a plan that fails is shortened")
 )
+
+// TestMain makes garbage collection rarer: each town is small, and is thrown away soon.
+func TestMain(m *testing.M) {
+	debug.SetGCPercent(400)
+	os.Exit(m.Run())
+}
 
 // Whatever happens to a node, it never stands still, it has what its config says soon after the surroundings work
 // again, a restart does nothing, and an empty config leaves nothing.
