@@ -333,7 +333,7 @@ func (s *shell) publishLastRun() {
 	if p == nil {
 		return
 	}
-	s.held = nil
+	s.decided()
 	if p.ID > 0 {
 		s.publish(*p, false)
 	}

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"edgespan/config"
@@ -125,29 +126,58 @@ func (c *controller) heard() []nodeproto.FromNode {
 	return slices.Clone(c.said)
 }
 
-// A controller that is there before the config file is validated hears of the node once the file's config runs: it would
+// A controller that is there before the config file is validated hears of the node once it is decided what runs: it would
 // take the node for one without a config, and what it pushes would remove what the file has.
 func TestAControllerHearsOfAStartOnceItsConfigIsDecided(t *testing.T) {
-	onRig(t, func(r *rig) {
-		r.stop()
-		r.hasFile, r.file = true, []byte("a: 7\n")
-		free := make(chan struct{})
-		r.disk.hang = free
-		r.start()
-		introduced := make(chan nodeproto.Hello, 1)
-		go func() { introduced <- r.agent.Hello() }()
+	for name, c := range map[string]struct {
+		file    string
+		managed bool
+		hangs   time.Duration
+		runs    string
+	}{
+		"a new file":              {"a: 7\n", false, 2 * time.Second, `{ "a": 7 }`},
+		"a faulty file":           {"bad: 7\n", false, 2 * time.Second, `{ "a": 1 }`},
+		"a file of a managed one": {"a: 7\n", true, 2 * time.Second, `{ "a": 1 }`},
+		"a disk that hangs":       {"a: 7\n", false, 2 * diskTimeout, `{ "a": 7 }`},
+	} {
+		t.Run(name, func(t *testing.T) { onRig(t, func(r *rig) { r.startsLate(c.file, c.managed, c.hangs, c.runs) }) })
+	}
+}
+
+// startsLate starts a node that ran {a:1} with a file, on a disk that hangs for some time, and judges what its controller
+// hears before and after it.
+func (r *rig) startsLate(file string, managed bool, hangs time.Duration, runs string) {
+	r.Helper()
+	if managed {
 		r.connect()
-		r.agent.Received(nodeproto.Request{ID: 1, Kind: nodeproto.RequestConfig})
-		r.settle(2 * time.Second)
-		if n := len(r.ctl.heard()); n > 0 || len(introduced) > 0 {
-			t.Errorf("%d messages, %d introductions before the file's config runs", n, len(introduced))
+		r.push(`{"a":1}`)
+	} else if err := r.apply(`{"a":1}`); err != nil {
+		r.Fatal(err)
+	}
+	r.settle(time.Minute)
+	r.stop()
+	r.hasFile, r.file = true, []byte(file)
+	free := make(chan struct{})
+	if !managed {
+		r.disk.hang = free
+	}
+	r.start()
+	r.connect()
+	r.agent.Received(nodeproto.Request{ID: 1, Kind: nodeproto.RequestConfig})
+	synctest.Wait()
+	if n := len(r.ctl.heard()); n > 0 && runs != `{ "a": 1 }` {
+		r.Errorf("%d messages before it is decided what runs", n)
+	}
+	r.settle(hangs)
+	close(free)
+	r.settle(time.Minute)
+	for _, m := range r.ctl.heard() {
+		if a, is := m.(nodeproto.Answer); is {
+			if got := strings.Join(strings.Fields(string(a.Data)), " "); got != runs {
+				r.Errorf("it runs %s, want %s", got, runs)
+			}
+			return
 		}
-		close(free)
-		r.settle(time.Second)
-		said := fmt.Sprintf("%T %T %s", r.ctl.heard()[0], r.ctl.heard()[1], r.ctl.heard()[1].(nodeproto.Answer).Data)
-		said = strings.Join(strings.Fields(said), " ")
-		if want := `nodeproto.Report nodeproto.Answer { "a": 7 }`; said != want || len(introduced) == 0 {
-			t.Errorf("it said %s, want %s; introduced: %d", said, want, len(introduced))
-		}
-	})
+	}
+	r.Errorf("no answer: %v", r.ctl.heard())
 }

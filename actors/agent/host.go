@@ -24,7 +24,7 @@ func (s *shell) publish(p commitconfirm.Publish, accepted bool) {
 		s.held = &p
 		return
 	}
-	s.held = nil
+	s.decided()
 	s.live = p
 	v := s.busyVerdict
 	if !accepted || v == nil {

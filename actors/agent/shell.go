@@ -144,11 +144,18 @@ func (s *shell) receive(m any) {
 	case streamUp, streamDown, nodeproto.FromController, hello:
 		ofStream = true
 	}
-	if !s.booted || ofStream && s.held != nil {
+	if !s.booted || ofStream && (s.held != nil || len(s.early) > 0) { // in order
 		s.early = append(s.early, m)
 		return
 	}
 	s.handleReady(m)
+}
+
+// decided notes that the config of this start is decided. What was kept until then is handled in a turn of its own.
+func (s *shell) decided() {
+	if s.held = nil; len(s.early) > 0 {
+		s.root.Send(s.self, done{s, s.receiveEarly})
+	}
 }
 
 // receiveEarly handles the messages that were kept, as far as they can be handled now.
@@ -309,9 +316,6 @@ func (s *shell) step(event commitconfirm.Event) {
 		s.sendAnswer = nil
 	}
 	s.answerStart()
-	if s.held == nil && len(s.early) > 0 {
-		s.receiveEarly()
-	}
 	s.setTickInterval()
 	s.next()
 }
