@@ -137,7 +137,7 @@ func (w *town) wrongOnHost() (list []string) {
 		if !x.off && w.want.active(x.network) {
 			want = numbers[networkID(x.network)]
 		}
-		if ports[end] != want && (want > 0 || !x.off) && w.want.active(x.network) {
+		if ports[end] != want {
 			list = append(list, fmt.Sprintf("%s is in network %d, want %d", end, ports[end], want))
 		}
 		delete(ports, end)
