@@ -31,8 +31,9 @@ type keyStore interface {
 type clusterKey struct {
 	kept atomic.Pointer[netstate.KeptKey]
 	link atomic.Pointer[time.Time] // since when the controller has been connected; nil: it is not
-	// unheard reports whether members of encrypted clusters are there and none has answered since a time; nil: not known.
-	unheard atomic.Pointer[func(since time.Time) bool]
+	// silenced reports whether a member of an encrypted cluster that was heard before a time has not answered since; nil:
+	// not known.
+	silenced atomic.Pointer[func(since time.Time) bool]
 	// changed is called after each change; nil: nobody is told.
 	changed func()
 }
@@ -104,7 +105,7 @@ func (k *clusterKey) look(store keyStore, life time.Duration, log *zap.Logger) e
 		return nil
 	}
 	var said string
-	switch (keyPlan{life}).due(time.Now(), kept, k.link.Load(), k.isUnheard(kept)) {
+	switch (keyPlan{life}).due(time.Now(), kept, k.link.Load(), k.isSilenced(kept)) {
 	case keyStays:
 		return nil
 	case keyAnnounced:
@@ -116,11 +117,11 @@ func (k *clusterKey) look(store keyStore, life time.Duration, log *zap.Logger) e
 	case keyProven:
 		said, err = "the key for encrypted clusters is proven", store.ProveClusterKey()
 	case keyRestored:
-		said, err = "no member has answered to the new key for encrypted clusters: the former one is back",
+		said, err = "members do not answer to the new key for encrypted clusters: the former one is back",
 			store.RestoreClusterKey()
 	}
 	if err != nil {
-		log.Warn("the key for encrypted clusters is not replaced yet", zap.Error(err))
+		log.Warn("a step with the key for encrypted clusters fails, and is tried again", zap.Error(err))
 		return err
 	}
 	if kept, err = store.ClusterKeys(); err == nil {
@@ -130,8 +131,8 @@ func (k *clusterKey) look(store keyStore, life time.Duration, log *zap.Logger) e
 	return err
 }
 
-func (k *clusterKey) isUnheard(kept netstate.KeptKey) bool {
-	f := k.unheard.Load()
+func (k *clusterKey) isSilenced(kept netstate.KeptKey) bool {
+	f := k.silenced.Load()
 	return f != nil && kept.Former != "" && (*f)(kept.Made)
 }
 
@@ -171,9 +172,10 @@ func (p keyPlan) every() time.Duration { return min(p.life/120, time.Minute) }
 // notice hear of the new one soon, and those that were told late have it.
 func (p keyPlan) settled() time.Duration { return min(p.notice()/6, time.Minute) }
 
-// due returns what is due. link is since when the controller has been connected, nil while it is not. unheard means
-// that no member has answered to a key that has replaced another.
-func (p keyPlan) due(now time.Time, k netstate.KeptKey, link *time.Time, unheard bool) keyStep {
+// due returns what is due. link is since when the controller has been connected, nil while it is not. silenced
+// means that a member has not answered since the key has replaced another, though it was heard just before. One that
+// answers proves nothing: it may be the one that keeps the others from following.
+func (p keyPlan) due(now time.Time, k netstate.KeptKey, link *time.Time, silenced bool) keyStep {
 	sooner := spread(k.Public, p.life/20)
 	if settled := link != nil && now.Sub(*link) >= p.settled(); now.Before(k.Made) || now.Before(k.Announced) {
 		if settled { // certificates are valid now, so the clock is right; without a battery it may begin in 1970
@@ -185,7 +187,7 @@ func (p keyPlan) due(now time.Time, k netstate.KeptKey, link *time.Time, unheard
 	case k.Former == "":
 	case now.Sub(k.Made) < provenAfter:
 		return keyStays
-	case link == nil && unheard:
+	case link == nil && silenced:
 		return keyRestored
 	default:
 		return keyProven

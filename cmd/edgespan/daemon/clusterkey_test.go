@@ -223,21 +223,21 @@ func TestNodesOfOneDaySpreadTheirReplacements(t *testing.T) {
 	}
 }
 
-// A new key to which no member answers, and by which the controller is not reached, is undone: somebody has announced it
-// as well, so that no member follows. One that is of any use stays.
+// A new key to which members do not answer, and by which the controller is not reached, is undone: another member has
+// announced it as well, so that they do not follow. One to which all answer, or by which the controller is there, stays.
 func TestAKeyThatCutsANodeOffIsUndone(t *testing.T) {
 	for name, c := range map[string]struct {
-		linked, unheard bool
-		restored        bool
-	}{"cut off": {false, true, true}, "a member answers": {false, false, false}, "the controller is there": {true, true, false}} {
+		linked, silenced bool
+		restored         bool
+	}{"cut off": {false, true, true}, "all members answer": {false, false, false}, "the controller is there": {true, true, false}} {
 		synctest.Test(t, func(t *testing.T) {
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
 			m := &memKeys{KeptKey: netstate.KeptKey{Public: "a", Made: time.Now().Add(-defaultKeyLife), Next: "b",
 				Announced: time.Now().Add(-defaultKeyLife)}}
 			var k clusterKey
-			unheard := func(time.Time) bool { return c.unheard }
-			k.unheard.Store(&unheard)
+			silenced := func(time.Time) bool { return c.silenced }
+			k.silenced.Store(&silenced)
 			linked := time.Now()
 			k.link.Store(&linked)
 			k.keep(ctx, m, defaultKeyLife, zap.NewNop())

@@ -61,26 +61,28 @@ func (n *node) hear() {
 	}
 	f := func(since time.Time) bool {
 		t := n.Topics()
-		return unheard(t.Tunnels.List(""), t.NetworkConfig.List(""), since)
+		return silenced(t.Tunnels.List(""), t.NetworkConfig.List(""), since)
 	}
-	n.facts.unheard.Store(&f)
+	n.facts.silenced.Store(&f)
 }
 
-// unheard reports whether the node has members of encrypted clusters as peers, of which none has answered since a time.
-func unheard(tunnels map[string]netstate.TunnelStatus, networks map[string]netinst.NetworkInstanceConfig,
+// upFor is how long a WireGuard peer counts as up after a handshake: one that is used has another each 2 minutes.
+const upFor = 3 * time.Minute
+
+// silenced reports whether a member of an encrypted cluster was up at a time and has not answered since.
+func silenced(tunnels map[string]netstate.TunnelStatus, networks map[string]netinst.NetworkInstanceConfig,
 	since time.Time) bool {
-	peers := 0
 	for id, s := range tunnels {
 		if !networks[id].IsEncrypted() {
 			continue
 		}
 		for _, p := range s.Peers {
-			if peers++; p.LastHandshake.After(since) {
-				return false
+			if last := p.LastHandshake; !last.After(since) && last.After(since.Add(-upFor)) {
+				return true
 			}
 		}
 	}
-	return peers > 0
+	return false
 }
 
 // maxDialed bounds the addresses of names that are remembered: resolvers may give any number, and always others.

@@ -41,10 +41,11 @@ func TestTheAddressesOfControllersAreKnown(t *testing.T) {
 		all[2:]...)))
 }
 
-func TestWhetherMembersAreHeard(t *testing.T) {
+func TestWhetherAMemberIsSilenced(t *testing.T) {
 	since := time.Unix(1e9, 0)
 	heard := netstate.TunnelPeer{LastHandshake: since.Add(time.Second)}
 	silent := netstate.TunnelPeer{LastHandshake: since.Add(-time.Second)}
+	away := netstate.TunnelPeer{LastHandshake: since.Add(-upFor)}
 	networks := map[string]netinst.NetworkInstanceConfig{"vpn": {Type: netinst.VPN},
 		"cluster": {Type: netinst.Switch, Tunnels: []netinst.Tunnel{{Encrypted: &netinst.TunnelKey{}}}}}
 	for name, c := range map[string]struct {
@@ -52,14 +53,16 @@ func TestWhetherMembersAreHeard(t *testing.T) {
 		peers []netstate.TunnelPeer
 		want  bool
 	}{
-		"no member":                 {"cluster", nil, false},
-		"all are silent":            {"cluster", []netstate.TunnelPeer{silent, {}}, true},
-		"one is heard":              {"cluster", []netstate.TunnelPeer{silent, heard}, false},
-		"the peers of a VPN":        {"vpn", []netstate.TunnelPeer{silent}, false},
-		"of a network that is gone": {"other", []netstate.TunnelPeer{silent}, false},
+		"no member":                    {"cluster", nil, false},
+		"all are silent":               {"cluster", []netstate.TunnelPeer{silent, {}}, true},
+		"all answer":                   {"cluster", []netstate.TunnelPeer{heard, heard}, false},
+		"one answers, who may be evil": {"cluster", []netstate.TunnelPeer{heard, silent}, true},
+		"one was away before":          {"cluster", []netstate.TunnelPeer{heard, away, {}}, false},
+		"the peers of a VPN":           {"vpn", []netstate.TunnelPeer{silent}, false},
+		"of a network that is gone":    {"other", []netstate.TunnelPeer{silent}, false},
 	} {
-		if got := unheard(map[string]netstate.TunnelStatus{c.of: {Peers: c.peers}}, networks, since); got != c.want {
-			t.Errorf("%s: unheard is %v", name, got)
+		if got := silenced(map[string]netstate.TunnelStatus{c.of: {Peers: c.peers}}, networks, since); got != c.want {
+			t.Errorf("%s: %v", name, got)
 		}
 	}
 }

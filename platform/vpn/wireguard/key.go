@@ -172,10 +172,17 @@ func (d keys) restore(identity string) error {
 	}
 	makingKey.Lock()
 	defer makingKey.Unlock()
-	if err := copyKey(path+formerSuffix, path); err != nil {
+	text, err := os.ReadFile(path + formerSuffix)
+	if err == nil {
+		_, err = parseKey(strings.TrimSpace(string(text)))
+	}
+	if err == nil {
+		err = os.Rename(path+formerSuffix, path) // which needs no room: on a full disk the node would stay cut off
+	}
+	if err != nil {
 		return fmt.Errorf("restore key: %w", err)
 	}
-	return errors.Join(d.forget(identity+formerSuffix), d.forget(identity+nextSuffix))
+	return d.forget(identity + nextSuffix)
 }
 
 // copyKey copies a key's file, if it has one.

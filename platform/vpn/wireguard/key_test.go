@@ -162,9 +162,14 @@ func TestAReplacedKeyComesBackUntilTheNewOneIsProven(t *testing.T) {
 			t.Errorf("replaced: %+v", k)
 		}
 	}
+	path := filepath.Join(dir, "wireguard", "clusters")
 	replace()
-	if err := errors.Join(tunnels.Announce("clusters"), tunnels.Restore("clusters")); err != nil {
+	former, err := os.Stat(path + formerSuffix)
+	if err := errors.Join(err, tunnels.Announce("clusters"), tunnels.Restore("clusters")); err != nil {
 		t.Fatal(err)
+	}
+	if back, err := os.Stat(path); err != nil || !os.SameFile(former, back) {
+		t.Errorf("another file, for which a full disk has no room: %v", err)
 	}
 	if k := kept(); k.Public != first.Public || k.Former != "" || k.Next != "" {
 		t.Errorf("restored: %+v", k)
@@ -179,7 +184,6 @@ func TestAReplacedKeyComesBackUntilTheNewOneIsProven(t *testing.T) {
 	if k := kept(); k.Former != "" || k.Public == first.Public {
 		t.Errorf("proven: %+v", k)
 	}
-	path := filepath.Join(dir, "wireguard", "clusters")
 	for what, from := range map[string]string{"cut short": path, "damaged": ""} {
 		text := []byte("half of a ke")
 		if from != "" {
