@@ -15,7 +15,7 @@ func (ending) ExtensionID() ctxext.ContextExtensionID { return endingID }
 // ended reports whether an actor that is about to stop gets a message that it must not handle any more.
 //
 // The library stops the children that an actor has at this moment, and goes on to deliver what is in its mailbox while
-// it waits for them. A child that is made then is stopped by nobody, and its parent waits for it for ever: so from
+// it waits for them. A child that is made then is never stopped, and its parent waits for it for ever: so from
 // Stopping on an actor gets nothing but Stopped, and a request is answered as if the actor were gone.
 func ended(c actor.ReceiverContext, e *actor.MessageEnvelope) bool {
 	if _, told := e.Message.(*actor.Stopping); told {

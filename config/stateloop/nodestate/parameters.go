@@ -76,9 +76,10 @@ func AdapterParameters(s appnet.AppNetworkStatus, desired appnet.AppNetworkConfi
 			Target: absent, State: string(stateloop.Absent), Generation: a.TargetVersion, Error: a.Error,
 		}
 		spec, has := desired.Adapters[a.Index]
-		waits := has && desired.Activate && inactive(spec.NetworkInstance)
+		active := has && desired.Activate
+		waits := active && inactive(spec.NetworkInstance)
 		switch {
-		case has && desired.Activate && !waits:
+		case active && !waits:
 			p.Target, p.State = present, string(a.State(true))
 		case a.Activated:
 			p.State = string(a.State(false))
