@@ -35,7 +35,6 @@ type crowd struct {
 	ctx     context.Context // of the links
 	endAll  context.CancelFunc
 	now     string
-	settled int
 	faults  []string
 
 	mu       sync.Mutex
@@ -93,16 +92,14 @@ func (f *crowd) join(i int) error {
 	if _, err := c.Join(f.ctx, nodeproto.Join{Token: invited.Token, Name: name, Node: m.id, Key: "key of " + name}); err != nil {
 		return err
 	}
-	if m.town, err = newTown(func(w *town) {
+	m.town = newTown(func(w *town) {
 		w.about.Name, w.about.Controller = name, "ctl:8444"
 		w.began = func(l *life) {
 			m.mu.Lock()
 			defer m.mu.Unlock()
 			m.life = l
 		}
-	}); err != nil {
-		return err
-	}
+	})
 	m.known = true // an empty config
 	m.link = &link{f: f, m: m, done: make(chan struct{})}
 	f.members = append(f.members, m)
@@ -255,7 +252,6 @@ func (f *crowd) settle() {
 			}
 		}
 		if len(wrong) == 0 {
-			f.settled++
 			f.look()
 			return
 		}

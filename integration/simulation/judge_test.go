@@ -57,7 +57,6 @@ func (w *town) settle() {
 		synctest.Wait()
 		w.revive() // it may have been about to die
 		if wrong = w.wrong(); len(wrong) == 0 {
-			w.settled++
 			w.look()
 			return
 		}

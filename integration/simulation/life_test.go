@@ -17,7 +17,6 @@ import (
 type life struct {
 	*fake.Host
 	journal *fake.Journal
-	files   *fake.Files
 	node    *node.Node
 	ctx     context.Context
 	end     context.CancelFunc
@@ -31,9 +30,9 @@ type life struct {
 
 var errKilled = errors.New("the process was killed")
 
-func newLife(h *fake.Host, j *fake.Journal, f *fake.Files) *life {
+func newLife(h *fake.Host, j *fake.Journal) *life {
 	ctx, end := context.WithCancel(context.Background())
-	return &life{Host: h, journal: j, files: f, ctx: ctx, end: end, beat: time.Now()}
+	return &life{Host: h, journal: j, ctx: ctx, end: end, beat: time.Now()}
 }
 
 func (l *life) dead() bool { return l.ctx.Err() != nil }

@@ -55,7 +55,7 @@ type simulated interface {
 }
 
 func ofNodes() world {
-	return world{"testdata/*.node", slices.Sorted(maps.Keys(verbs)), "config", func() (simulated, error) { return newTown() }}
+	return world{"testdata/*.node", slices.Sorted(maps.Keys(verbs)), "config", func() (simulated, error) { return newTown(), nil }}
 }
 
 func ofFleets() world {
@@ -125,7 +125,7 @@ func run(t *testing.T, of world, p plan) (faults []string, took time.Duration) {
 		}
 		start := time.Now()
 		for _, s := range p {
-			time.Sleep(start.Add(s.at).Sub(time.Now()))
+			time.Sleep(time.Until(start.Add(s.at)))
 			if faults = w.happens(s); len(faults) > 0 {
 				break
 			}

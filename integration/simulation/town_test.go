@@ -39,10 +39,9 @@ type town struct {
 	// diskFails means that the disk may refuse or delay a config.
 	diskFails bool
 
-	ifaces  []netstate.Interface
-	probes  probeWeather
-	settled int         // how often everything was as it should be
-	began   func(*life) // called for each process
+	ifaces []netstate.Interface
+	lost   map[string]int // of the probes of each port, in percent
+	began  func(*life)    // called for each process
 
 	faults []string
 }
@@ -67,7 +66,7 @@ var nodeMetadata = sync.OnceValue(func() *metadata.Metadata {
 	return m
 })
 
-func newTown(change ...func(*town)) (*town, error) {
+func newTown(change ...func(*town)) *town {
 	w := &town{host: fake.New(), execs: fake.NewExecutors(), journal: fake.NewJournal(), files: fake.NewFiles(),
 		about: agent.NodeFacts{Name: "n", Software: "EDGESPAN-0-1-0", Metadata: nodeMetadata(), Bases: schema.NodeBases()}}
 	w.unhang, w.began = func() {}, func(*life) {}
@@ -76,7 +75,7 @@ func newTown(change ...func(*town)) (*town, error) {
 	}
 	w.mend()
 	w.start()
-	return w, nil
+	return w
 }
 
 func (w *town) fault(format string, args ...any) {
@@ -86,7 +85,7 @@ func (w *town) fault(format string, args ...any) {
 // start begins the next process of the daemon.
 func (w *town) start() {
 	w.boot++
-	l := newLife(w.host, w.journal, w.files)
+	l := newLife(w.host, w.journal)
 	n, err := node.Start(node.Options{
 		Host: l, Executors: w.execs, Echo: w.execs.Echo, Files: lifeFiles{w.files, l}, Facts: facts{}, About: w.about,
 		Machine: fmt.Sprint("machine ", w.machine), Commands: commands{}, Journal: lifeJournal{l}, RunDir: "/run/edgespan",
@@ -155,7 +154,7 @@ func (w *town) mend() {
 	w.mendDisk()
 	w.host.SetFault(nil)
 	w.host.SetProbes(nil)
-	w.probes = probeWeather{}
+	w.lost = nil
 	for i := 1; i <= maxApps; i++ {
 		w.host.SetNetns(fmt.Sprint("ns", i), true)
 		w.host.SetLink(fmt.Sprint("vm", i), true)

@@ -137,18 +137,14 @@ func (w *town) setInterfaces(name string, to *netstate.Interface) {
 	w.host.SetInterfaces(w.ifaces...)
 }
 
-// probeWeather is how probes of each port fare: by the share that is answered, in percent.
-type probeWeather struct {
-	lost map[string]int
-}
-
+// setProbes loses a share of the probes of a port.
 func (w *town) setProbes(rng *rand.Rand) {
-	lost := maps.Clone(w.probes.lost)
+	lost := maps.Clone(w.lost)
 	if lost == nil {
 		lost = map[string]int{}
 	}
 	lost[[]string{"wan", "lte"}[rng.IntN(2)]] = []int{0, 20, 60, 100}[rng.IntN(4)]
-	w.probes.lost = lost
+	w.lost = lost
 	drawn := rand.New(rand.NewPCG(rng.Uint64(), 2))
 	w.host.SetProbes(func(id probe.ID) error { // under the host's lock
 		if drawn.IntN(100) < lost[id.Port] {

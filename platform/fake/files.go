@@ -2,7 +2,6 @@ package fake
 
 import (
 	"io/fs"
-	"maps"
 	"sync"
 )
 
@@ -67,13 +66,6 @@ func (f *Files) Lose() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	clear(f.slots)
-}
-
-// Slots returns what is stored, by name.
-func (f *Files) Slots() map[string][]byte {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return maps.Clone(f.slots)
 }
 
 func (f *Files) wait() {
