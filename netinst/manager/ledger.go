@@ -3,8 +3,10 @@ package manager
 import (
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
+	"edgespan/netinst"
 	"edgespan/netinst/netstate"
 )
 
@@ -157,15 +159,15 @@ func (m *Manager) recordApply(f *flight, e Applied, out []Effect) []Effect {
 		return out // from an applier that has since crashed
 	}
 	o := ApplyOutcome{Failures: slices.Concat(e.Failures, e.Drift), Err: e.Err, Done: e.Done, At: e.At}
-	owner := map[netstate.ID]string{}
 	if len(o.Failures) > 0 {
-		for k, ids := range f.desired.ByAdapter {
-			for _, id := range ids {
-				owner[id] = k.String()
+		owner := f.owners()
+		o.Adapter = func(id netstate.ID) string {
+			if k, of := owner[id]; of {
+				return k.String()
 			}
+			return ""
 		}
 	}
-	o.Adapter = func(id netstate.ID) string { return owner[id] }
 	for _, eff := range out {
 		if t, ok := eff.(Timer); ok && t.Token == m.retryTok {
 			o.Retry = t.After
@@ -175,4 +177,23 @@ func (m *Manager) recordApply(f *flight, e Applied, out []Effect) []Effect {
 	a.Seq, a.Generation, a.Trigger = f.seq, f.gen, f.began
 	m.damping.addToReport(&a)
 	return append([]Effect{ReportApply{a}}, out...)
+}
+
+// owners returns which adapter each object is of. One that leaves and one that has taken its number name the same
+// objects: they are of the one that stays.
+func (f *flight) owners() map[netstate.ID]netinst.AdapterKey {
+	out := map[netstate.ID]netinst.AdapterKey{}
+	keys := slices.SortedFunc(maps.Keys(f.desired.ByAdapter), func(a, b netinst.AdapterKey) int {
+		return strings.Compare(a.String(), b.String())
+	})
+	for _, stays := range []bool{false, true} {
+		for _, k := range keys {
+			if f.versions[k].Activate == stays {
+				for _, id := range f.desired.ByAdapter[k] {
+					out[id] = k
+				}
+			}
+		}
+	}
+	return out
 }

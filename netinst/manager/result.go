@@ -120,12 +120,7 @@ func (m *Manager) splitFailures(f *flight, fs []netstate.OpFailure) (owned []net
 	if len(fs) == 0 {
 		return nil, by, false
 	}
-	owner := map[netstate.ID]netinst.AdapterKey{}
-	for k, ids := range f.desired.ByAdapter {
-		for _, id := range ids {
-			owner[id] = k
-		}
-	}
+	owner := f.owners()
 	for _, x := range fs {
 		if k, ok := owner[x.ID]; ok {
 			by[k] = append(by[k], x)
