@@ -7,9 +7,11 @@ import (
 	"github.com/asynkron/protoactor-go/actor"
 	"github.com/google/uuid"
 
+	"edgespan/actors/node/cores"
 	"edgespan/appnet"
 	"edgespan/netinst"
 	"edgespan/pubsub"
+	"edgespan/pubsub/tape"
 )
 
 // appEnded tells the router that an app is removed completely.
@@ -21,6 +23,7 @@ type app struct {
 	id   uuid.UUID
 	key  string
 	mach *appnet.Machine
+	reel *tape.Reel
 
 	subs     subscriptions
 	config   *pubsub.Subscription[appnet.AppNetworkConfig]
@@ -65,6 +68,7 @@ func (a *app) started(c actor.Context) {
 			left = append(left, appnet.PublishedConfig{Scope: scope, Config: e.Value})
 		}
 	}
+	a.reel = a.d.tape.Reel(cores.App, a.key)
 	a.mach = appnet.NewMachine(a.id, record.Above(a.d.storage.Floor()), left)
 
 	name := "app/" + a.key
@@ -190,7 +194,7 @@ func (a *app) sendDesired(c actor.Context, ni uuid.UUID) {
 }
 
 func (a *app) step(c actor.Context, e appnet.Event) {
-	for _, eff := range a.mach.Step(e) {
+	for _, eff := range tape.Step(a.reel, a.mach, e) {
 		a.d.census.Effect(c.Self().Id, eff)
 		var err error
 		switch e := eff.(type) {

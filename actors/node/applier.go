@@ -11,10 +11,12 @@ import (
 	"github.com/asynkron/protoactor-go/actor"
 	"go.uber.org/zap"
 
+	"edgespan/actors/node/cores"
 	"edgespan/netinst"
 	"edgespan/netinst/manager"
 	"edgespan/netinst/netstate"
 	"edgespan/pubsub/shellproto"
+	"edgespan/pubsub/tape"
 	"edgespan/pubsub/trace"
 )
 
@@ -73,6 +75,7 @@ type applier struct {
 	ending     []*connections
 	span       trace.Context // of the apply in flight
 	limiting   limitingChains
+	reel       *tape.Reel // of its comparisons
 }
 
 // limitingChains are the chains of a desired state whose drops are reported.
@@ -91,6 +94,7 @@ func (l *limitingChains) get(of netstate.State) []netstate.ID {
 func (a *applier) Receive(c actor.Context) {
 	switch msg := c.Message().(type) {
 	case *actor.Started:
+		a.reel = a.d.tape.Reel(cores.Compare, a.owner.Name)
 		mtu := a.mtu()
 		if a.owner.Number > 0 && mtu == 0 {
 			a.d.slots.markBuilding(a.owner.Number) // it has no bridge yet (semaphore.go)
@@ -133,7 +137,7 @@ func (a *applier) apply(r applyRequest, starting func(netstate.Op)) applyResult 
 		r.want, drift = manager.LeaveDrift(have, r.want)
 	}
 	have = netstate.Claim(have, r.want)
-	plan := netstate.Diff(have, r.want)
+	plan := tape.Step(a.reel, cores.Comparison{}, cores.Compared{Have: have, Want: r.want})
 	counted := a.limits(r, len(plan) > 0)
 	a.readBefore(r.counting, plan)
 	// An earlier incarnation may have crashed after writing chains and before deleting flows.

@@ -13,6 +13,7 @@ import (
 	"go.uber.org/zap"
 
 	"edgespan/actors/node/api"
+	"edgespan/actors/node/cores"
 	"edgespan/config/events"
 	"edgespan/netinst"
 	"edgespan/netinst/manager"
@@ -20,6 +21,7 @@ import (
 	"edgespan/netinst/overlap"
 	"edgespan/netinst/probe"
 	"edgespan/pubsub"
+	"edgespan/pubsub/tape"
 )
 
 // networkEnded tells the router that a bridge manager has removed its network.
@@ -31,11 +33,11 @@ type networkEnded struct{ ni uuid.UUID }
 // Stopping or restarting it leaves the host untouched. It removes host state only by applying an empty desired state
 // after the config was deleted.
 type bridge struct {
-	d              *deps
-	id             uuid.UUID
-	key            string
-	owner          netstate.Owner
-	mgr            *manager.Manager
+	d     *deps
+	id    uuid.UUID
+	key   string
+	owner netstate.Owner
+	managed
 	log            *zap.Logger
 	portStatuses   map[string]netinst.PortStatus
 	sentPorts      map[string]netinst.PortStatus // as last sent to the manager; nil before that
@@ -160,7 +162,7 @@ func (b *bridge) started(c actor.Context) {
 	number, _ := b.d.topics.Numbers.Get("", b.key) // journalled by the router before the spawn
 	leases, _ := b.d.topics.Leases.Get("", b.key)
 	b.owner = netstate.Owner{Name: b.key, Number: number}
-	b.mgr = manager.New(b.owner, b.d.runDir, b.d.epoch(), leases)
+	b.managed = managed{manager.New(b.owner, b.d.runDir, b.d.epoch(), leases), b.d.tape.Reel(cores.Network, b.key)}
 	if s, _ := b.d.topics.Applied.Get("", b.key); s.Machine == b.d.machine {
 		b.mgr.Resume(s.Mark)
 	}
@@ -172,6 +174,7 @@ func (b *bridge) started(c actor.Context) {
 	b.subs = subscriptions{wake: waker(c)}
 	b.bridgeInputs = newBridgeInputs(&b.subs, t, b.key, number)
 	b.prober = newProber(&b.subs, t, b.key)
+	b.prober.reel = b.d.tape.Reel(cores.Uplinks, b.key)
 	b.tunnel = bridgeTunnel{pub: t.Tunnels.Publisher("ni/" + b.key)}
 	b.tunnel.pub.Adopt("", b.key)
 	b.drain(c)
@@ -335,22 +338,9 @@ func (b *bridge) sendPorts(c actor.Context) {
 	b.step(c, manager.PortsChanged{Ports: slices.Collect(maps.Values(b.portStatuses)), Uplinks: b.prober.sent})
 }
 
-// sendOverlap passes the overlaps of the subnet to the manager, before the ports: the manager applies nothing before it
-// knows both. It reports whether there were some to pass.
-func (b *bridge) sendOverlap(c actor.Context) bool {
-	changes := b.overlap.Drain()
-	for _, ch := range changes {
-		if ch.Kind == pubsub.Created || ch.Kind == pubsub.Modified {
-			b.sentOverlap = &ch.New
-			b.step(c, manager.OverlapChanged{Overlap: ch.New})
-		}
-	}
-	return len(changes) > 0
-}
-
 func (b *bridge) step(c actor.Context, e manager.Event) {
 	var cause events.Cause // of what follows from an apply
-	for _, eff := range b.mgr.Step(e) {
+	for _, eff := range tape.Step(b.reel, b.mgr, e) {
 		b.d.census.Effect(c.Self().Id, eff)
 		var err error
 		switch e := eff.(type) {

@@ -20,6 +20,7 @@ import (
 	"edgespan/netinst/netstate"
 	"edgespan/netinst/probe"
 	"edgespan/pubsub"
+	"edgespan/pubsub/tape"
 	"edgespan/pubsub/trace"
 )
 
@@ -113,11 +114,12 @@ type deps struct {
 	eventState
 }
 
-// logged is how the actors describe what they do: by lines, and by spans of the trace of the config that is being
-// applied.
+// logged is how the actors describe what they do: by lines, by spans of the trace of the config that is being applied,
+// and by the steps of their cores.
 type logged struct {
 	log     *zap.Logger
 	tracer  *trace.Tracer                   // nil: no traces
+	tape    *tape.Recorder                  // of what the cores are told and decide; nil: none
 	applied atomic.Pointer[applyingContext] // nil: no config is being applied
 }
 

@@ -9,10 +9,12 @@ import (
 	"github.com/asynkron/protoactor-go/actor"
 	"go.uber.org/zap"
 
+	"edgespan/actors/node/cores"
 	"edgespan/netinst"
 	"edgespan/netinst/dhcpclient"
 	"edgespan/netinst/netstate"
 	"edgespan/pubsub"
+	"edgespan/pubsub/tape"
 )
 
 // dhcpReopen is the time between two attempts to open a port's socket.
@@ -49,6 +51,7 @@ type dhcpPort struct {
 	label  string
 	ifName string
 	client *dhcpclient.Client
+	reel   *tape.Reel
 	timers timers
 
 	subs   subscriptions
@@ -103,7 +106,7 @@ func (p *dhcpPort) started(c actor.Context) {
 	if l, held := t.PortLeases.Get("", p.label); held {
 		lease = &l
 	}
-	p.client = dhcpclient.New(p.ifName, lease)
+	p.client, p.reel = dhcpclient.New(p.ifName, lease), p.d.tape.Reel(cores.DHCP, p.label)
 	p.subs = subscriptions{wake: waker(c)}
 	p.status = subscribe(&p.subs, t.PortStatus, pubsub.Selector{Key: p.label})
 	p.follow(c)
@@ -160,7 +163,8 @@ func (p *dhcpPort) close() {
 
 // step carries out the effects of the client.
 func (p *dhcpPort) step(c actor.Context, what dhcpclient.What) {
-	for _, eff := range p.client.Step(dhcpclient.Event{At: time.Now(), Random: rand.Uint32(), What: what}) {
+	e := dhcpclient.Event{At: time.Now(), Random: rand.Uint32(), What: what}
+	for _, eff := range tape.Step(p.reel, p.client, e) {
 		p.d.census.Effect(c.Self().Id, eff)
 		switch e := eff.(type) {
 		case dhcpclient.Send:

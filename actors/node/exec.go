@@ -10,11 +10,13 @@ import (
 	"go.uber.org/zap"
 
 	"edgespan/actors/node/api"
+	"edgespan/actors/node/cores"
 	"edgespan/config/httpapi/nodeapi"
 	"edgespan/config/stateloop/nodestate"
 	"edgespan/config/stateloop/peer/task"
 	"edgespan/netinst/netstate"
 	"edgespan/pubsub"
+	"edgespan/pubsub/tape"
 )
 
 // Executors runs the commands of peers: platform/executor. Every method but Ended may block, and returns by its
@@ -56,6 +58,7 @@ type (
 type exec struct {
 	d       *deps
 	m       task.Machine
+	reel    *tape.Reel
 	taskSet nodestate.TaskSet
 	workers map[string]*actor.PID
 	waiting map[string]task.Do // steps whose taskWorker is starting
@@ -104,6 +107,7 @@ func (x *exec) Receive(c actor.Context) {
 
 func (x *exec) started(c actor.Context) {
 	t := x.d.topics
+	x.reel = x.d.tape.Reel(cores.Tasks, "")
 	x.reported = map[string]task.Status{}
 	x.workers, x.waiting, x.running = map[string]*actor.PID{}, map[string]task.Do{}, map[string]task.Do{}
 	x.out, x.sweptPub = t.TaskStatus.Publisher(api.OwnerExec), t.TasksSwept.Publisher(api.OwnerExec)
@@ -184,7 +188,7 @@ func (x *exec) setTasks(c actor.Context) {
 }
 
 func (x *exec) step(c actor.Context, e task.Event) {
-	for _, do := range x.m.Step(e) {
+	for _, do := range tape.Step(x.reel, &x.m, e) {
 		x.d.census.Effect(c.Self().Id, do)
 		x.do(c, do)
 	}

@@ -24,6 +24,7 @@ import (
 	"edgespan/config/stateloop/nodestate"
 	"edgespan/pubsub"
 	"edgespan/pubsub/loglevel"
+	"edgespan/pubsub/tape"
 	"edgespan/pubsub/trace"
 )
 
@@ -52,8 +53,10 @@ type Options struct {
 	Boot       uint64      // differs at each start of the process
 	Log        *zap.Logger
 	Tracer     *trace.Tracer // nil: no traces
-	Relays     *relay.Server // answers the controller's relays; nil: none
-	Notify     func(string)  // notifies systemd; nil for no notification
+	// Tape records what the cores are told and decide; nil: nothing does.
+	Tape   *tape.Recorder
+	Relays *relay.Server // answers the controller's relays; nil: none
+	Notify func(string)  // notifies systemd; nil for no notification
 	// SetLevel changes the minimum level of Log: debug, info, warn or error. It is nil if the level of the log is fixed.
 	SetLevel func(string)
 }
@@ -105,7 +108,7 @@ func Start(o Options) (*Node, error) {
 	n := &Node{cancel: cancel, ended: make(chan error, 1)}
 	c := census.New()
 	n.d = &deps{
-		ctx: ctx, logged: logged{log: o.Log, tracer: o.Tracer},
+		ctx: ctx, logged: logged{log: o.Log, tracer: o.Tracer, tape: o.Tape},
 		host: o.Host, files: o.Files, executors: o.Executors, echo: o.Echo, facts: o.Facts,
 		topics: topics, storage: o.Storage, warning: o.Warning, runDir: o.RunDir,
 		processRun: processRun{boot: o.Boot, machine: o.Machine, uptime: o.Uptime, began: time.Now(),
@@ -123,6 +126,7 @@ func Start(o Options) (*Node, error) {
 	n.system = supervise.System(n.d.of(logActors), pidBuckets)
 	keeper := actor.NewPID(n.system.Address(), eventsID)
 	n.d.recordEvent = func(e nodeapi.Event) {
+		o.Tape.Say(e)
 		if ctx.Err() == nil { // at shutdown its keeper may be gone first
 			n.system.Root.Send(keeper, e)
 		}

@@ -8,12 +8,14 @@ import (
 	"github.com/asynkron/protoactor-go/actor"
 
 	"edgespan/actors/node/api"
+	"edgespan/actors/node/cores"
 	"edgespan/netinst"
 	"edgespan/netinst/addressing"
 	"edgespan/netinst/dhcpclient"
 	"edgespan/netinst/manager"
 	"edgespan/netinst/netstate"
 	"edgespan/pubsub"
+	"edgespan/pubsub/tape"
 )
 
 // ports sets the addresses and default routes of ports that the config does not leave to other programs. It owns no
@@ -21,6 +23,7 @@ import (
 type ports struct {
 	d       *deps
 	m       addressing.Machine
+	reel    *tape.Reel
 	want    netstate.State // of the last apply
 	ledger  manager.Ledger
 	applier *actor.PID
@@ -67,6 +70,7 @@ func (p *ports) Receive(c actor.Context) {
 
 func (p *ports) started(c actor.Context) {
 	t := p.d.topics
+	p.reel = p.d.tape.Reel(cores.Addressing, "")
 	p.trouble, p.leases = t.Trouble.Publisher(api.OwnerPorts), t.PortLeases.Publisher(api.OwnerPorts)
 	p.clients, p.faults = map[string]*actor.PID{}, map[string]manager.FailedOp{}
 	machine, booted := p.d.booted()
@@ -194,7 +198,7 @@ func (p *ports) publishTrouble() {
 // step carries out the effects of the machine, and returns after which time the apply is retried, 0 for at once or
 // never.
 func (p *ports) step(c actor.Context, e addressing.Event) (retry time.Duration) {
-	for _, eff := range p.m.Step(e) {
+	for _, eff := range tape.Step(p.reel, &p.m, e) {
 		p.d.census.Effect(c.Self().Id, eff)
 		switch e := eff.(type) {
 		case addressing.Apply:

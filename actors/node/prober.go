@@ -12,8 +12,10 @@ import (
 	"edgespan/actors/node/api"
 	"edgespan/config/httpapi/nodeapi"
 	"edgespan/netinst"
+	"edgespan/netinst/manager"
 	"edgespan/netinst/probe"
 	"edgespan/pubsub"
+	"edgespan/pubsub/tape"
 )
 
 // prober is the part of a bridge manager that chooses its ports. Choosing never blocks, so it belongs to the bridge
@@ -21,6 +23,7 @@ import (
 // sent by probes.go.
 type prober struct {
 	chooser  *probe.Chooser
+	reel     *tape.Reel
 	outcomes *pubsub.Subscription[probe.Outcomes]
 	drains   *pubsub.Subscription[probe.Drain]
 
@@ -35,6 +38,12 @@ type prober struct {
 	drained map[string]time.Time
 
 	sent netinst.Uplinks // as last sent to the manager
+}
+
+// managed is the core of a bridge manager, and what records it.
+type managed struct {
+	mgr  *manager.Manager
+	reel *tape.Reel
 }
 
 // isSent reports whether the manager knows the choice.
@@ -114,7 +123,7 @@ func (b *bridge) drainProbes(c actor.Context) (some bool) {
 // choose steps the chooser and carries out its effects. The manager hears of a move with the ports (sendPorts).
 func (b *bridge) choose(c actor.Context, e probe.Event) {
 	p := &b.prober
-	for _, eff := range b.withKnown(p.chooser.Step(e)) {
+	for _, eff := range b.withKnown(tape.Step(p.reel, p.chooser, e)) {
 		b.d.census.Effect(c.Self().Id, eff)
 		switch e := eff.(type) {
 		case probe.Watch:
@@ -140,7 +149,8 @@ func (b *bridge) withKnown(effects []probe.Effect) []probe.Effect {
 	}
 	for _, id := range effects[i].(probe.Watch).IDs {
 		if o, ok := b.d.topics.ProbeOutcomes.Get("", id.String()); ok {
-			effects = append(effects, b.prober.chooser.Step(probe.OutcomesSeen{Outcomes: o, At: time.Now()})...)
+			var e probe.Event = probe.OutcomesSeen{Outcomes: o, At: time.Now()}
+			effects = append(effects, tape.Step(b.prober.reel, b.prober.chooser, e)...)
 		}
 	}
 	decided := false
@@ -204,4 +214,17 @@ func (b *bridge) withdrawUplinks() error {
 		return err
 	}
 	return b.prober.recordPub.Unpublish("", b.key)
+}
+
+// sendOverlap passes the overlaps of the subnet to the manager, before the ports: the manager applies nothing before it
+// knows both. It reports whether there were some to pass.
+func (b *bridge) sendOverlap(c actor.Context) bool {
+	changes := b.overlap.Drain()
+	for _, ch := range changes {
+		if ch.Kind == pubsub.Created || ch.Kind == pubsub.Modified {
+			b.sentOverlap = &ch.New
+			b.step(c, manager.OverlapChanged{Overlap: ch.New})
+		}
+	}
+	return len(changes) > 0
 }

@@ -9,6 +9,7 @@ import (
 	"go.uber.org/zap"
 
 	"edgespan/actors/node/api"
+	"edgespan/actors/node/cores"
 	"edgespan/appnet"
 	"edgespan/config/httpapi/nodeapi"
 	"edgespan/netinst"
@@ -18,6 +19,7 @@ import (
 	"edgespan/netinst/probe"
 	"edgespan/netinst/registry"
 	"edgespan/pubsub"
+	"edgespan/pubsub/tape"
 )
 
 type (
@@ -31,6 +33,7 @@ type (
 type router struct {
 	d        *deps
 	reg      *registry.Registry
+	reel     *tape.Reel
 	timers   timers
 	host     *actor.PID
 	want     netstate.State // of the host, as last desired
@@ -153,7 +156,7 @@ func (r *router) started(c actor.Context) {
 		}
 	}
 	r.drains.AdoptAll("")
-	r.reg = registry.New(journal)
+	r.reg, r.reel = registry.New(journal), r.d.tape.Reel(cores.Registry, "")
 
 	r.subs = subscriptions{wake: waker(c)}
 	r.routerInputs = newRouterInputs(&r.subs, t)
@@ -259,7 +262,7 @@ func (r *router) claim(c actor.Context) {
 
 // step carries out the effects of the registry, and returns after which time to retry the host state, 0 for never.
 func (r *router) step(c actor.Context, e registry.Event) (retry time.Duration) {
-	effs := r.reg.Step(e)
+	effs := tape.Step(r.reel, r.reg, e)
 	r.d.settled.Store(r.reg.IsSettled())
 	for _, eff := range effs {
 		r.d.census.Effect(c.Self().Id, eff)

@@ -12,6 +12,7 @@ import (
 	"edgespan/cmd/edgespan/layerscli"
 	"edgespan/cmd/edgespan/nodecli"
 	"edgespan/cmd/edgespan/reach"
+	"edgespan/cmd/edgespan/replaycli"
 	"edgespan/cmd/edgespan/shellcli"
 	"edgespan/cmd/edgespan/supportcli"
 	"edgespan/cmd/edgespan/top"
@@ -50,7 +51,7 @@ func newRoot(a *reach.App) *cobra.Command {
 	node.AddCommand(fleetcli.NodeCommands(a)...)
 	root.AddCommand(node, daemon.NewJoin(a))
 	root.AddCommand(nodecli.Commands(a)...)
-	root.AddCommand(supportcli.New(a, version), shellcli.New(a), top.New(a), tunnel.New())
+	root.AddCommand(supportcli.New(a, version), replaycli.New(a), shellcli.New(a), top.New(a), tunnel.New())
 	root.AddCommand(demo.Commands(a.Streams)...)
 	inGroup("node", root.Commands())
 	fleet := slices.Concat(fleetcli.Commands(a), configdbcli.Commands(a), []*cobra.Command{reach.NewContext(a)})

@@ -105,6 +105,7 @@ var mayImport = map[string][]string{
 	"pubsub/ratelimit":  {},
 	"pubsub/loglevel":   {},
 	"pubsub/shellproto": {},
+	"pubsub/tape":       {},
 	"pubsub/trace":      {},
 
 	// The shell: actors.
@@ -149,14 +150,18 @@ var mayImport = map[string][]string{
 		"pubsub/backoff", "pubsub/ratelimit", "pubsub/trace",
 	},
 	"actors/node": {
-		"actors/agent", "actors/node/api", "actors/node/census", "actors/node/console", "actors/node/flows", "actors/node/metrics",
+		"actors/agent", "actors/node/api", "actors/node/census", "actors/node/console", "actors/node/cores", "actors/node/flows", "actors/node/metrics",
 		"actors/relay", "pubsub/shellproto", "actors/supervise", "appnet", "config", "config/events", "config/fleet/nodeproto", "config/fleet/nodeside",
 		"config/httpapi/metrics",
 		"config/httpapi/nodeapi", "config/httpapi/rest", "config/nodeconf",
 		"config/nodeconf/action", "config/nodeconf/commitconfirm", "config/stateloop", "config/stateloop/nodestate",
 		"config/stateloop/peer", "config/stateloop/peer/task", "netinst", "netinst/addressing", "netinst/dhcpclient",
 		"netinst/flowlog", "netinst/hits", "netinst/manager", "netinst/netstate", "netinst/overlap", "netinst/probe",
-		"netinst/registry", "netinst/verdict", "netinst/watched", "pubsub", "pubsub/loglevel", "pubsub/trace",
+		"netinst/registry", "netinst/verdict", "netinst/watched", "pubsub", "pubsub/loglevel", "pubsub/tape", "pubsub/trace",
+	},
+	"actors/node/cores": {
+		"appnet", "config/layers/redact", "config/stateloop/peer/task", "netinst", "netinst/addressing",
+		"netinst/dhcpclient", "netinst/manager", "netinst/netstate", "netinst/probe", "netinst/registry", "pubsub/tape",
 	},
 	"actors/node/fault": {"actors/node", "netinst/netstate", "netinst/probe", "pubsub"},
 	"actors/node/flows": {
@@ -234,13 +239,14 @@ var mayImport = map[string][]string{
 	"platform/store/conformance":    {"config/kv", "platform/store/backend"},
 	"platform/store/etcd":           {"config/kv", "platform/store/backend"},
 	"platform/store/etcd/etcdtest":  {},
+	"platform/tape":                 {},
 	"platform/tty":                  {},
 	"platform/vpn/ipsec":            {"netinst/netstate", "platform/pki", "platform/proc"},
 
 	// Wiring.
 	"cmd/edgespan": {
 		"cmd/edgespan/configdbcli", "cmd/edgespan/daemon", "cmd/edgespan/demo", "cmd/edgespan/fleetcli",
-		"cmd/edgespan/layerscli", "cmd/edgespan/nodecli", "cmd/edgespan/reach", "cmd/edgespan/shellcli",
+		"cmd/edgespan/layerscli", "cmd/edgespan/nodecli", "cmd/edgespan/reach", "cmd/edgespan/replaycli", "cmd/edgespan/shellcli",
 		"cmd/edgespan/supportcli", "cmd/edgespan/top", "cmd/edgespan/tunnel", "cmd/term",
 	},
 	"cmd/edgespan-controller": {
@@ -287,7 +293,7 @@ var mayImport = map[string][]string{
 		"platform/store",
 	},
 	"cmd/edgespan/daemon": {
-		"actors/agent", "actors/node", "actors/node/api", "actors/node/fault", "actors/node/flows", "actors/node/metrics",
+		"actors/agent", "actors/node", "actors/node/api", "actors/node/cores", "actors/node/fault", "actors/node/flows", "actors/node/metrics",
 		"actors/relay", "actors/shell", "pubsub/shellproto",
 		"cmd/edgespan/reach", "cmd/term", "config", "config/fleet/nodeproto", "config/fleet/relayflow",
 		"config/configdb", "config/httpapi/configdbapi", "config/httpapi/metrics", "config/httpapi/nodeapi",
@@ -295,8 +301,8 @@ var mayImport = map[string][]string{
 		"netinst", "netinst/netstate", "platform/confdir", "platform/conns", "platform/daemon",
 		"platform/datadir", "platform/executor", "platform/factlink",
 		"platform/facts", "platform/flowexport", "platform/host", "platform/nodelink", "platform/otlp", "platform/pki",
-		"platform/probe", "platform/proc", "platform/store", "platform/support", "pubsub", "pubsub/backoff",
-		"pubsub/loglevel", "pubsub/trace",
+		"platform/probe", "platform/proc", "platform/store", "platform/support", "platform/tape", "pubsub", "pubsub/backoff",
+		"pubsub/loglevel", "pubsub/tape", "pubsub/trace",
 	},
 	"cmd/edgespan/demo": {"cmd/term", "config", "examples", "platform/lab"},
 	"cmd/edgespan/fleetcli": {
@@ -316,6 +322,9 @@ var mayImport = map[string][]string{
 		"cmd/edgespan/fleetcli", "cmd/edgespan/reach", "cmd/term", "config",
 		"config/httpapi/nodeapi", "config/httpapi/rest", "netinst/doctor", "platform/facts", "pubsub/loglevel",
 	},
+	"cmd/edgespan/replaycli": {
+		"actors/node/cores", "cmd/edgespan/reach", "cmd/term", "platform/tape", "pubsub/tape",
+	},
 	"cmd/edgespan/shellcli": {
 		"actors/shell", "pubsub/shellproto", "cmd/edgespan/reach", "cmd/edgespan/top", "cmd/term", "config",
 		"config/httpapi/fleetapi",
@@ -325,7 +334,7 @@ var mayImport = map[string][]string{
 		"cmd/edgespan/reach", "cmd/term", "config", "config/httpapi/nodeapi", "config/httpapi/rest",
 		"config/layers/metadata", "config/layers/schema", "config/nodeconf/commitconfirm", "config/layers/redact",
 		"netinst/doctor", "platform/confdir", "platform/daemon", "platform/facts", "platform/store",
-		"platform/support",
+		"platform/support", "platform/tape",
 	},
 	"cmd/edgespan/top": {
 		"cmd/edgespan/nodecli", "cmd/edgespan/reach", "cmd/term", "config/httpapi/nodeapi", "config/httpapi/rest", "platform/tty",

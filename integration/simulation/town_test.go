@@ -42,6 +42,7 @@ type town struct {
 	ifaces []netstate.Interface
 	lost   map[string]int // of the probes of each port, in percent
 	began  func(*life)    // called for each process
+	tapes  *[]*memory     // the recording of each process; nil: none is recorded
 
 	faults []string
 }
@@ -90,6 +91,7 @@ func (w *town) start() {
 		Host: l, Executors: w.execs, Echo: w.execs.Echo, Files: lifeFiles{w.files, l}, Facts: facts{}, About: w.about,
 		Machine: fmt.Sprint("machine ", w.machine), Commands: commands{}, Journal: lifeJournal{l}, RunDir: "/run/edgespan",
 		Boot: w.boot, Log: zap.NewNop(), Notify: l.notify,
+		Tape: w.record(l),
 	})
 	if err != nil {
 		w.fault("start the node: %v", err)

@@ -41,7 +41,9 @@ type Part struct {
 	Missing string // why it is left out; "" if Collect returns it
 	Limit   int    // bytes; 0: PartLimit
 	Timeout time.Duration
-	Tail    bool // its end counts when it is too long, not its beginning
+	// Opaque is a content that Collect has checked for secrets: it is no text, and stays as it is.
+	Opaque bool
+	Tail   bool // its end counts when it is too long, not its beginning
 	JSON    bool // JSON values, which are masked by the names of their keys
 	// Mask returns the content without the secrets that only its form shows; nil: none. Of a content that is cut, or that
 	// it has an error for, nothing is kept. It must not quote the content in its error.
@@ -145,7 +147,7 @@ func (a *archive) add(ctx context.Context, p Part) error {
 	got := collect(ctx, p, min(cmp.Or(p.Limit, PartLimit), a.room))
 	text, fault := got.text, got.fault
 	switch {
-	case p.Mask != nil && (got.cut || fault != ""):
+	case (p.Mask != nil || p.Opaque) && (got.cut || fault != ""):
 		text = nil
 	case p.Mask != nil:
 		var err error
@@ -161,7 +163,10 @@ func (a *archive) add(ctx context.Context, p Part) error {
 	if a.o.Redactor.Forgotten() > 0 {
 		text, fault = nil, "there are too many secrets to find all of them in it"
 	}
-	if text = a.o.Redactor.Text(text); len(text) == 0 && (fault != "" || got.cut) {
+	if !p.Opaque {
+		text = a.o.Redactor.Text(text)
+	}
+	if len(text) == 0 && (fault != "" || got.cut) {
 		p.Missing = cmp.Or(fault, "larger than its limit")
 		a.leaveOut(p)
 		return nil

@@ -29,6 +29,7 @@ type Daemon struct {
 	StateDir string     `json:"stateDir"`
 	Metadata string     `json:"metadata,omitempty"` // the file of a vendor's metadata
 	Log      string     `json:"log,omitempty"`      // its log, if that is a file
+	Record   string     `json:"record,omitempty"`   // the folder of its recording
 }
 
 // WriteDaemon records this process as the daemon of its run folder.

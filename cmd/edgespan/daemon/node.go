@@ -53,6 +53,9 @@ type nodeOptions struct {
 	// ResolverRoot replaces "/" in tests and in the demo: the daemon looks for DNS servers in other programs' files below
 	// it.
 	ResolverRoot string
+	// Record is the folder of a recording, "" for none, and RecordSize how much of the disk it takes, in MiB.
+	Record     string
+	RecordSize int
 	// KeyLife is the life of the node's key for encrypted clusters; 0: it is never replaced.
 	KeyLife time.Duration
 }
@@ -131,8 +134,12 @@ The subcommands read and change the overrides of single nodes on a controller.`,
 			if o.KeyLife, err = parseKeyLife(a.Setting(life, "EDGESPAN_CLUSTER_KEY_LIFE", "")); err != nil {
 				return term.Usagef("%w", err)
 			}
+			o.Record = a.Setting(o.Record, "EDGESPAN_RECORD", "")
 			if err := o.makeAbsolute(); err != nil {
 				return err
+			}
+			if err := o.checkRecording(); err != nil {
+				return term.Usagef("%w", err)
 			}
 			if o.Metrics = a.Setting(o.Metrics, "EDGESPAN_METRICS", ""); o.Metrics != "" {
 				addr, err := metricsAddress(o.Metrics)
@@ -181,6 +188,10 @@ func (o *nodeOptions) flags(f *pflag.FlagSet) {
 	f.StringVar(&o.ResolverRoot, "resolver-root", "",
 		"root folder of the files with the DNS servers that other programs have learned")
 	_ = f.MarkHidden("resolver-root") // the flag exists
+	f.StringVar(&o.Record, "record", "", "folder that records what the daemon is told and decides, for 'edgespan replay' "+
+		"(default none)")
+	f.IntVar(&o.RecordSize, "record-size", defaultRecordSize, "MiB of disk that the recording takes; the oldest part is "+
+		"deleted")
 	f.StringVar(&o.StateDir, "state-dir", "", "state folder (default "+reach.DefaultStateDir+")")
 }
 
@@ -201,7 +212,7 @@ func (o *nodeOptions) setTraces(a *reach.App) error {
 // makeAbsolute makes every path absolute, since the daemon's children run in /.
 func (o *nodeOptions) makeAbsolute() error {
 	for _, p := range []*string{
-		&o.Config, &o.StateDir, &o.RunDir, &o.Socket,
+		&o.Config, &o.StateDir, &o.RunDir, &o.Socket, &o.Record,
 		&o.About.Version, &o.About.Firmware, &o.About.Info, &o.About.Metadata, &o.About.BaseDir, &o.About.Actions,
 	} {
 		if *p == "" {

@@ -105,7 +105,7 @@ func TestNodeServesUntilItIsTold(t *testing.T) {
 		t.Errorf("list: %+v, %v", got, err)
 	}
 	want := nodeOptions{n.dir + "/c", n.dir + "/state", n.dir + "/run", n.socket(), "v1.2.3", n.got.Level, aboutFiles{},
-		"", otlp.Options{}, nil, false, false, "", "", defaultKeyLife}
+		"", otlp.Options{}, nil, false, false, "", "", "", defaultRecordSize, defaultKeyLife}
 	if n.got != want {
 		t.Errorf("options %+v, want %+v", n.got, want)
 	}

@@ -44,6 +44,7 @@ type node struct {
 	linked  chan struct{} // closed when the link to the controller has ended
 	unlink  context.CancelFunc
 	tracing
+	recording
 	stopped chan struct{}
 
 	uninform func(context.Context) error // ends the upload of facts
@@ -138,7 +139,7 @@ func startNode(ctx context.Context, o nodeOptions, log *zap.Logger) (runningNode
 		EventStore: datadir.NewTail(filepath.Join(o.StateDir, eventsName), tree.EventFileLimit, diskSpare),
 		Facts:      reader,
 		RunDir:     o.RunDir, Boot: boot, Log: log, Tracer: n.tracer, Relays: n.relays(o, log),
-		Notify: n.notify, SetLevel: setLevel(o.Level),
+		Notify: n.notify, SetLevel: setLevel(o.Level), Tape: n.recording.start(o, boot, log),
 	})
 	if err != nil {
 		return nil, errors.Join(err, n.close())
@@ -180,7 +181,8 @@ func (o *nodeOptions) host(log *zap.Logger) host.Config {
 // record writes down what the daemon was started with, for support archives. The daemon works without it.
 func record(o nodeOptions, name string, log *zap.Logger) {
 	err := support.WriteDaemon(support.Daemon{RunDir: o.RunDir, Socket: o.Socket, Started: time.Now().UTC(),
-		Version: o.Version, Node: name, Config: o.Config, StateDir: o.StateDir, Metadata: o.About.Metadata})
+		Version: o.Version, Node: name, Config: o.Config, StateDir: o.StateDir, Metadata: o.About.Metadata,
+		Record: o.Record})
 	if err != nil {
 		log.Warn("record what the daemon was started with", zap.Error(err))
 	}
@@ -274,6 +276,7 @@ func (n *node) Stop(ctx context.Context) error {
 
 func (n *node) close() error {
 	n.tracing.stop()
+	n.recording.stop()
 	if n.keyless != nil {
 		n.keyless()
 	}
@@ -291,9 +294,12 @@ const (
 	logFacts = "facts"
 	logTrace = "trace"
 	logShell = "shell"
+	logTape  = "recording"
 )
 
-func logNames() []string { return append(tree.LogNames(), logHost, logLink, logFacts, logTrace) }
+func logNames() []string {
+	return append(tree.LogNames(), logHost, logLink, logFacts, logTrace, logTape)
+}
 
 // setLevel returns a function that sets a log's configured level by the config's word for it.
 func setLevel(l *loglevel.Levels) func(string) {

@@ -42,6 +42,7 @@ func (c *collection) parts(now time.Time) []support.Part {
 	out := c.configParts()
 	out = append(out, c.daemonParts(now)...)
 	out = append(out, c.doctorPart())
+	out = append(out, c.recordingParts()...)
 	out = append(out, host.Parts()...)
 	log := host.LogPart()
 	if c.noLogs {

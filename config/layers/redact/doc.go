@@ -85,6 +85,9 @@ func (r *Redactor) learnLine(s string) {
 // Forgotten returns how many secrets found no room: texts that contain them must be left out.
 func (r *Redactor) Forgotten() int { return r.left }
 
+// Knows reports whether a text contains a secret that was learnt, in any of its forms.
+func (r *Redactor) Knows(text string) bool { return r.replacer().Replace(text) != text }
+
 // Document returns a config without its secrets, and learns them. Secret are values that the metadata declares so,
 // values whose key has the name of a secret, and those that the metadata does not describe.
 func (r *Redactor) Document(m *metadata.Metadata, doc config.Object) config.Object {

@@ -1,0 +1,68 @@
+package daemon
+
+import (
+	"errors"
+	"fmt"
+
+	"go.uber.org/zap"
+
+	"edgespan/actors/node/cores"
+	"edgespan/platform/daemon"
+	ring "edgespan/platform/tape"
+	"edgespan/pubsub/tape"
+)
+
+// defaultRecordSize is how much of the disk a recording takes, in MiB.
+const defaultRecordSize = 64
+
+// recording is what records the cores; the zero value records nothing.
+type recording struct {
+	done, ended chan struct{} // nil: nothing is recorded
+}
+
+// start starts a recording, if there is a folder for it. A folder that can't be written is no reason not to start: the
+// networks matter more.
+func (r *recording) start(o nodeOptions, boot uint64, log *zap.Logger) *tape.Recorder {
+	if o.Record == "" {
+		return nil
+	}
+	log = log.Named(logTape)
+	disk, err := ring.Open(o.Record, int64(o.RecordSize)<<20)
+	if err != nil {
+		log.Error("nothing is recorded", zap.Error(err))
+		return nil
+	}
+	out := tape.NewRecorder(cores.Codec(), tape.Head{Version: o.Version, Machine: daemon.MachineBoot(), Start: boot})
+	r.done, r.ended = make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(r.ended)
+		out.Run(r.done, disk, func(err error) {
+			if err != nil {
+				log.Warn("the recording has a gap from here on", zap.Error(err))
+			} else {
+				log.Info("the recording goes on")
+			}
+		})
+		_ = disk.Close() // what was flushed is readable
+	}()
+	return out
+}
+
+// stop ends the recording.
+func (r *recording) stop() {
+	if r.done != nil {
+		close(r.done)
+		<-r.ended
+	}
+}
+
+// checkRecording returns what is wrong with the flags of a recording.
+func (o *nodeOptions) checkRecording() error {
+	if least := ring.MinSize >> 20; o.RecordSize < least || o.RecordSize > 1<<20 {
+		return fmt.Errorf("--record-size: %d: must be a number of MiB from %d to %d", o.RecordSize, least, 1<<20)
+	}
+	if o.Record != "" && o.Record == o.StateDir {
+		return errors.New("--record: must be a folder of its own, not the state folder")
+	}
+	return nil
+}

@@ -1,0 +1,147 @@
+package tape
+
+import (
+	"bytes"
+	"io"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+// noise is a text that can't be compressed much.
+func noise(n int) []byte {
+	out := make([]byte, n)
+	for i := range out {
+		out[i] = byte('!' + rand.IntN(90))
+	}
+	return append(out, '\n')
+}
+
+func size(t *testing.T, dir string) (sum int64, files int) {
+	t.Helper()
+	names, err := Segments(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range names {
+		info, err := os.Stat(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if info.Mode().Perm() != 0o600 {
+			t.Errorf("%s has mode %v", name, info.Mode())
+		}
+		sum += info.Size()
+	}
+	return sum, len(names)
+}
+
+func TestARingTakesABoundedPartOfTheDisk(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "record")
+	r, err := Open(dir, MinSize)
+	if err != nil {
+		t.Fatal(err)
+	}
+	foreign := filepath.Join(dir, "000000000.tape.gz.old")
+	if err := os.WriteFile(foreign, []byte("x"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	full := 0
+	for range 200 {
+		more, err := r.Append(noise(100 << 10))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if more {
+			full++
+			if err := r.Next(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if sum, files := size(t, dir); sum > MinSize+200<<10 || files > segments {
+			t.Fatalf("%d octets in %d files", sum, files)
+		}
+	}
+	if sum, files := size(t, dir); full < 20 || sum < MinSize/2 || files < 8 {
+		t.Errorf("%d segments were full; %d octets in %d files are left", full, sum, files)
+	}
+	if _, err := os.Stat(foreign); err != nil {
+		t.Error("a file that is no segment was deleted")
+	}
+	if err := r.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+// A process that is killed leaves what it flushed, and the next one goes on behind it.
+func TestASegmentIsReadableAtOnce(t *testing.T) {
+	dir := t.TempDir()
+	r, err := Open(dir, MinSize)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Open(dir, MinSize); err == nil {
+		t.Error("two processes record in one folder")
+	}
+	want := []byte("one\ntwo\n")
+	if _, err := r.Append(want); err != nil {
+		t.Fatal(err)
+	}
+	names, err := Segments(dir)
+	if err != nil || len(names) != 1 {
+		t.Fatalf("%q, %v", names, err)
+	}
+	file, err := os.Open(names[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines, err := Read(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := io.ReadAll(lines); !bytes.Equal(got, want) || err == nil {
+		t.Errorf("%q, %v: want the lines, and that the end is missing", got, err)
+	}
+	_ = r.lock.Close() // what is left of a killed process
+	again, err := Open(dir, MinSize)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if names, _ = Segments(dir); len(names) != 2 || filepath.Base(names[1]) != "000000002.tape.gz" {
+		t.Errorf("%q", names)
+	}
+	if err := again.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestAFolderThatCannotBeWritten(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Open(file, MinSize); err == nil {
+		t.Error("a file is a folder")
+	}
+	dir := t.TempDir()
+	r, err := Open(dir, MinSize)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.RemoveAll(dir); err != nil { // somebody tidies up
+		t.Fatal(err)
+	}
+	if err := r.Next(); err == nil {
+		t.Error("a segment is made in a folder that is gone")
+	}
+	if _, err := r.Append([]byte("x\n")); err == nil {
+		t.Error("a line is written nowhere")
+	}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.Next(); err != nil {
+		t.Errorf("the folder is back: %v", err)
+	}
+}

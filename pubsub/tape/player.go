@@ -1,0 +1,285 @@
+package tape
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"reflect"
+	"slices"
+	"time"
+)
+
+// maxLine bounds a line: the config of a node, and its states, with room.
+const maxLine = 64 << 20
+
+// Kind is a kind of core, of which a Player makes as many as a recording has.
+type Kind struct {
+	state, event reflect.Type
+	step         func(core, event any) []any // effects by their addresses
+}
+
+// KindOf returns the kind of the cores that make returns. After, if any, is what the actor of the core does to it after
+// each step.
+func KindOf[C Core[E, F], E, F any](after func(C)) Kind {
+	return Kind{state: reflect.TypeFor[C](), event: reflect.TypeFor[E](), step: func(core, event any) []any {
+		c := core.(C)
+		effects := c.Step(*event.(*E))
+		if after != nil {
+			after(c)
+		}
+		out := make([]any, len(effects))
+		for i := range effects {
+			out[i] = &effects[i]
+		}
+		return out
+	}}
+}
+
+// Moment is one line of a recording, replayed.
+type Moment struct {
+	N    uint64
+	At   time.Time
+	Core string // the kind of core, and of what it is
+	Of   string
+
+	Event   json.RawMessage   // with the name of its type
+	Effects []json.RawMessage // as recorded
+	Now     []json.RawMessage // as this release decides, if that differs; nil otherwise
+	Differs bool              // in effects
+	// State is what is different in the state before the step, as recorded and as replayed; "" for nothing.
+	State string
+	Skip  string // why the step was not replayed; "" if it was
+
+	Said json.RawMessage
+	Head *Head
+	Lost int
+}
+
+// Player replays a recording.
+type Player struct {
+	codec   *Codec
+	kinds   map[string]Kind
+	cores   map[string]any
+	shared  map[string]any    // trees, by digest
+	texts   map[string][]byte // texts, by digest
+	decoder decoder
+	start   uint64
+}
+
+// NewPlayer returns a player of cores of these kinds.
+func NewPlayer(c *Codec, kinds map[string]Kind) *Player {
+	p := &Player{codec: c, kinds: kinds, cores: map[string]any{}}
+	p.decoder = decoder{c: c, unknown: map[string]bool{}, shared: func(digest string) (any, bool) {
+		v, ok := p.shared[digest]
+		return v, ok
+	}}
+	return p
+}
+
+// Unknown returns the fields in the recording that this release does not know, as Type.Field.
+func (p *Player) Unknown() []string {
+	var out []string
+	for name := range p.decoder.unknown {
+		out = append(out, name)
+	}
+	slices.Sort(out)
+	return out
+}
+
+// Core returns the core of a kind and of what it is, nil if there is none yet.
+func (p *Player) Core(kind, of string) any { return p.cores[kind+" "+of] }
+
+// State returns the state of a core as plain data, without what is zero; nil if there is none.
+func (p *Player) State(kind, of string) any {
+	core := p.Core(kind, of)
+	if core == nil {
+		return nil
+	}
+	e := encoder{c: p.codec}
+	e.value(core)
+	for _, b := range e.blobs {
+		p.texts[b.digest] = b.text
+	}
+	return p.Whole(e.out)
+}
+
+// Play replays one segment, until each returns false: it is called after each step. A segment whose end is missing is
+// played as far as it goes: the process or the machine ended in the middle of it.
+func (p *Player) Play(segment io.Reader, each func(Moment) bool) (more bool, err error) {
+	p.shared, p.texts = map[string]any{}, map[string][]byte{}
+	lines := bufio.NewScanner(segment)
+	lines.Buffer(make([]byte, 0, 1<<20), maxLine)
+	headed := false
+	for lines.Scan() {
+		var l line
+		if err := json.Unmarshal(lines.Bytes(), &l); err != nil {
+			if headed {
+				return true, nil // cut within a line
+			}
+			return true, fmt.Errorf("line 1: no recording: %w", err)
+		}
+		if !headed && l.Head == nil {
+			return true, errors.New("line 1: no recording: it must begin with the head of a segment")
+		}
+		headed = true
+		if l.Digest != "" {
+			p.texts[l.Digest] = bytes.Clone(l.Is)
+			if p.shared[l.Digest], err = tree(l.Is); err != nil {
+				return true, err
+			}
+			continue
+		}
+		if m := p.moment(l); !each(m) {
+			return false, nil
+		}
+	}
+	if err := lines.Err(); err != nil && !errors.Is(err, io.ErrUnexpectedEOF) {
+		return true, err
+	}
+	return true, nil
+}
+
+func tree(text []byte) (v any, err error) {
+	d := json.NewDecoder(bytes.NewReader(text))
+	d.UseNumber()
+	return v, d.Decode(&v)
+}
+
+// moment replays one line.
+func (p *Player) moment(l line) Moment {
+	m := Moment{N: l.N, At: l.At, Core: l.Core, Of: l.Of, Event: l.Event, Effects: l.Effects, Said: l.Said, Head: l.Head,
+		Lost: l.Lost}
+	switch {
+	case l.Head != nil:
+		if m.At = l.Head.At; l.Head.Start != p.start { // another process: its cores began anew
+			p.start = l.Head.Start
+			clear(p.cores)
+		}
+	case l.Lost > 0:
+		clear(p.cores)
+	case l.Core != "":
+		m.Skip = p.step(l, &m)
+	}
+	return m
+}
+
+// step replays a step, and returns why it could not.
+func (p *Player) step(l line, m *Moment) (why string) {
+	name := l.Core + " " + l.Of
+	kind, known := p.kinds[l.Core]
+	if !known {
+		return "this release has no core of this kind"
+	}
+	if l.New {
+		delete(p.cores, name)
+	}
+	if l.Why != "" {
+		delete(p.cores, name)
+		return l.Why
+	}
+	if len(l.State) > 0 {
+		if m.State, why = p.restore(name, kind, l.State); why != "" {
+			return why
+		}
+	}
+	core := p.cores[name]
+	if core == nil {
+		return "its state is in a part of the recording that is lost"
+	}
+	t, err := tree(l.Event)
+	if err != nil {
+		return err.Error()
+	}
+	event, err := p.decoder.value(kind.event, t)
+	if err != nil {
+		delete(p.cores, name)
+		return "event: " + err.Error()
+	}
+	e := encoder{c: p.codec}
+	var now []json.RawMessage
+	for _, f := range kind.step(core, event.Addr().Interface()) {
+		e.out = nil
+		e.value(f)
+		now = append(now, e.out)
+	}
+	if e.err != nil {
+		delete(p.cores, name)
+		return "effects: " + e.err.Error()
+	}
+	if !slices.EqualFunc(l.Effects, now, func(a, b json.RawMessage) bool { return bytes.Equal(a, b) }) {
+		m.Differs, m.Now = true, now
+		for _, b := range e.blobs {
+			p.texts[b.digest] = b.text
+		}
+	}
+	return ""
+}
+
+// restore sets the state of a core to the recorded one, and returns how that differs from the replayed one.
+func (p *Player) restore(name string, kind Kind, recorded json.RawMessage) (differs, why string) {
+	t, err := tree(recorded)
+	if err != nil {
+		return "", err.Error()
+	}
+	core, err := p.decoder.value(kind.state, t)
+	if err != nil {
+		delete(p.cores, name)
+		return "", "state: " + err.Error()
+	}
+	if old := p.cores[name]; old != nil {
+		e := encoder{c: p.codec}
+		if e.value(old); e.err == nil && !bytes.Equal(e.out, recorded) {
+			for _, b := range e.blobs {
+				p.texts[b.digest] = b.text
+			}
+			differs = difference(p.Whole(recorded), p.Whole(e.out))
+		}
+	}
+	p.cores[name] = core.Interface()
+	return differs, ""
+}
+
+// Difference says what is different in the effects of a moment, a line for each place.
+func (p *Player) Difference(m Moment) string {
+	list := func(of []json.RawMessage) any {
+		out := make([]any, len(of))
+		for i, f := range of {
+			out[i] = p.Whole(f)
+		}
+		return out
+	}
+	return difference(list(m.Effects), list(m.Now))
+}
+
+// Whole returns a text with its shared values in their places.
+func (p *Player) Whole(text []byte) any {
+	t, err := tree(text)
+	if err != nil {
+		return string(text)
+	}
+	return p.whole(t, 0)
+}
+
+func (p *Player) whole(t any, depth int) any {
+	switch v := t.(type) {
+	case map[string]any:
+		if digest, is := v["="].(string); is && len(v) == 1 && depth < maxDepth {
+			text, known := p.texts[digest]
+			if below, err := tree(text); known && err == nil {
+				return p.whole(below, depth+1)
+			}
+			return "(lost)"
+		}
+		for name := range v {
+			v[name] = p.whole(v[name], depth+1)
+		}
+	case []any:
+		for i := range v {
+			v[i] = p.whole(v[i], depth+1)
+		}
+	}
+	return t
+}
