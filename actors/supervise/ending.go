@@ -25,8 +25,12 @@ func ended(c actor.ReceiverContext, e *actor.MessageEnvelope) bool {
 	if c.Get(endingID) == nil {
 		return false
 	}
-	if _, last := e.Message.(*actor.Stopped); last {
+	switch e.Message.(type) {
+	case *actor.Stopped:
 		return false
+	case *actor.Started: // a restart after a crash was due meanwhile: the library makes the actor again, and lets it live
+		c.ActorSystem().Root.Stop(c.Self())
+		return true
 	}
 	if e.Sender != nil {
 		c.ActorSystem().Root.Send(e.Sender, &actor.DeadLetterResponse{Target: c.Self()})
