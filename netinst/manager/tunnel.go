@@ -79,6 +79,7 @@ type Silence struct {
 	last     time.Time         // handshake
 	sent     uint64            // octets to all peers, when one was heard last
 	at       time.Time         // when that was
+	seen     time.Time         // when the tunnel was looked at last
 	since    time.Time
 }
 
@@ -86,6 +87,13 @@ type Silence struct {
 const (
 	initiation = 148
 	keepalive  = 32
+)
+
+const (
+	// callsEvery is the time between two first messages of a handshake that is not answered (REKEY_TIMEOUT).
+	callsEvery = 5 * time.Second
+	// handshakeError is how exact the time of a handshake is: charon has the age of an SA in whole seconds.
+	handshakeError = 2 * time.Second
 )
 
 // See takes what is observed of a network's tunnel, and returns what is heard of it.
@@ -117,6 +125,8 @@ func (q *Silence) See(c netinst.NetworkInstanceConfig, s netstate.TunnelStatus, 
 // What is seen first, or of another process, is none.
 func (q *Silence) hear(w *netinst.WireGuard, s netstate.TunnelStatus, now time.Time) (waits, answered bool) {
 	anew, sent := !q.known, uint64(0)
+	calls := 2 + uint64(max(0, now.Sub(q.seen)/callsEvery)) // of a peer that does not hear us
+	q.seen = now
 	received, last := map[string]uint64{}, time.Time{}
 	for _, p := range s.Peers {
 		sent += p.Sent
@@ -126,10 +136,11 @@ func (q *Silence) hear(w *netinst.WireGuard, s netstate.TunnelStatus, now time.T
 		}
 		before, known := q.received[p.Identity]
 		anew = anew || !known || p.Received < before
-		answered = answered || known && p.Received > before && (w == nil || (p.Received-before)%initiation != 0)
+		more := p.Received - before
+		answered = answered || known && p.Received > before && (w == nil || more%initiation != 0 || more > calls*initiation)
 	}
 	anew = anew || sent < q.sent
-	answered = !anew && (answered || last.After(q.last))
+	answered = !anew && (answered || last.Sub(q.last) > handshakeError)
 	if anew || answered || !last.Equal(q.last) {
 		q.known, q.last, q.sent, q.at = true, last, sent, now
 	}

@@ -213,7 +213,7 @@ func TestWhatIsAnAnswerOfATunnel(t *testing.T) {
 		want     string
 	}{
 		"WireGuard":                  {wireguard, []uint64{500, 532, 532, 700}, nil, "[false true false true]"},
-		"a handshake":                {wireguard, []uint64{500, 500, 500}, []int{1, 1, 2}, "[false false true]"},
+		"a handshake":                {wireguard, []uint64{500, 500, 500}, []int{1, 1, 121}, "[false false true]"},
 		"handshakes of the other":    {wireguard, []uint64{500, 648, 944}, nil, "[false false false]"},
 		"a process anew":             {wireguard, []uint64{500, 60, 92}, nil, "[false false true]"},
 		"IPsec":                      {vpnNetwork(false), []uint64{500, 648, 648}, nil, "[false true false]"},
@@ -245,5 +245,54 @@ func TestTheFamiliesByWhichATunnelCalls(t *testing.T) {
 		if h := q.See(vpnNetwork(false), s, time.Unix(1e9, 0)); fmt.Sprint(h.IPv4, h.IPv6) != want {
 			t.Errorf("%q: %v %v, want %s", ends, h.IPv4, h.IPv6, want)
 		}
+	}
+}
+
+// Packets of a certain size have octets in the same number as messages of handshakes that are not answered.
+func TestPacketsOfTheSizeOfCallsAreHeard(t *testing.T) {
+	c := testNetwork(1)
+	c.Type, c.VPN = netinst.VPN, &netinst.VPNConfig{WireGuard: &netinst.WireGuard{}}
+	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	for packets, want := range map[uint64]bool{20: false, 0: true} { // of 560 octets, in each 2 s
+		var q Silence
+		p, silent := netstate.TunnelPeer{Identity: "a", LastHandshake: now}, false
+		for i := range 100 {
+			p.Received += packets * 4 * initiation
+			if i%3 == 0 { // it calls
+				p.Received += initiation
+			}
+			p.Sent += 20 * 592
+			now = now.Add(2 * time.Second)
+			h := q.See(c, netstate.TunnelStatus{Peers: []netstate.TunnelPeer{p}}, now)
+			silent = silent || !h.Silent.IsZero() && now.Sub(h.Silent) > 10*time.Second
+		}
+		if silent != want {
+			t.Errorf("%d packets: silent is %v", packets, silent)
+		}
+	}
+}
+
+// The time of an SA is known to the second, and not always to the same one.
+func TestTheAgeOfAnSAIsNoAnswer(t *testing.T) {
+	c := netinst.NetworkInstanceConfig{Type: netinst.VPN, VPN: &netinst.VPNConfig{IPsec: &netinst.IPsec{Address: "vpn"}}}
+	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	made := now
+	var q Silence
+	answers := 0
+	see := func(shown time.Time) {
+		now = now.Add(2 * time.Second)
+		p := netstate.TunnelPeer{Identity: "hub", LastHandshake: shown, Received: 1000}
+		if q.See(c, netstate.TunnelStatus{Kind: "ipsec", Up: true, Peers: []netstate.TunnelPeer{p}}, now).Answered {
+			answers++
+		}
+	}
+	for i := range 60 {
+		see(made.Add(time.Duration(i%2) * time.Second))
+	}
+	if answers > 0 {
+		t.Errorf("%d answers of a peer that has sent nothing", answers)
+	}
+	if see(now); answers != 1 {
+		t.Errorf("%d answers after another handshake", answers)
 	}
 }

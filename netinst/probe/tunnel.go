@@ -108,6 +108,12 @@ func (c *Chooser) leaveSilent(now time.Time) {
 		}
 	}
 	for selector, x := range c.chosen {
+		if x.Since.After(now) { // chosen by such a clock
+			x.Since = now
+			c.chosen[selector] = x
+		}
+	}
+	for selector, x := range c.chosen {
 		at := c.lostAt(x.Since)
 		if at.IsZero() || now.Before(at) || !c.tunnel.calls(IsOfIPv6(selector)) {
 			continue
@@ -115,8 +121,8 @@ func (c *Chooser) leaveSilent(now time.Time) {
 		c.tunnel.lost = true
 		p := c.portOf(selector, x.Label)
 		switch {
-		case p == nil || now.Before(p.away.Until):
-		case c.another(selector, x.Label, now):
+		case p == nil:
+		case !now.Before(p.away.Until) && c.another(selector, x.Label, now):
 			p.away.keepAway(now)
 		default:
 			c.shortenRests()
@@ -133,8 +139,8 @@ func (h *Hold) keepAway(now time.Time) {
 	h.Until = now.Add(min(firstAway<<min(h.Fails-1, 10), maxAway))
 }
 
-// shortenRests lets the tunnel try a port again that it keeps away from, while no other is better; one that is to blame
-// only after it has been silent for long.
+// shortenRests lets the tunnel try a port again that it keeps away from, while no other is better, the one in use
+// included; one that is to blame only after it has been silent for long.
 func (c *Chooser) shortenRests() {
 	for _, p := range c.ports {
 		rest := p.away.Last.Add(maxRest)
