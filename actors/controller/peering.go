@@ -99,13 +99,15 @@ func (a *fleetActor) markClusterMembers(name string) {
 func (a *fleetActor) setUnderlay(e kv.Event, id string) {
 	setEntry(e, a.peers.underlays, id)
 	delete(a.peers.ports, id)
-	if text, ok := a.peers.underlays[id]; ok {
-		var u underlay.Ports
+	text, ok := a.peers.underlays[id]
+	var u underlay.Ports
+	if ok {
 		if err := json.Unmarshal(text.Value, &u); err != nil {
 			a.d.Log.Error("read a key of the store", zap.String("key", string(e.Entry.Key)), zap.Error(err))
 		}
 		a.peers.ports[id] = u.ByLabel()
 	}
+	a.d.dir.marks.SetKeys(id, u.Keys(), ok)
 	a.passUnderlay(id)
 	a.markClusterMembers(a.members[id].Name)
 }

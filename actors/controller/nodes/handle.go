@@ -11,6 +11,7 @@ import (
 	"edgespan/config/fleet/nodeproto"
 	"edgespan/config/fleet/ops"
 	"edgespan/config/fleet/pace"
+	"edgespan/config/fleet/underlay"
 	"edgespan/config/httpapi/fleetapi"
 	"edgespan/config/layers"
 )
@@ -20,6 +21,27 @@ type Marks struct {
 	Changed atomic.Bool  // a node's facts changed since they were read last
 	Changes notices      // of peers and clusters
 	events  atomic.Int64 // bytes of the collected events
+
+	mu     sync.Mutex
+	owners underlay.Owners // of keys for encrypted clusters
+}
+
+// SetKeys sets the keys for encrypted clusters that a node has in the store; known is false if it is deleted.
+func (m *Marks) SetKeys(id string, keys []string, known bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if known {
+		m.owners.Set(id, keys)
+	} else {
+		m.owners.Forget(id)
+	}
+}
+
+// ownerOf returns the node that a key for encrypted clusters belongs to, "" for none.
+func (m *Marks) ownerOf(key string) string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.owners.Of(key)
 }
 
 // Handle is one node's state that outlives a crash of its actor, and that others read.

@@ -20,6 +20,7 @@ import (
 type places struct {
 	placing bool   // a write of its ports is in flight
 	placed  string // the ports that were written
+	copied  string // the last key that was another node's
 	ports   underlay.Debouncers
 	where   pace.Debouncer[string] // the address that it connects from
 
@@ -62,7 +63,8 @@ func (n *node) storeUnderlay() {
 	if has != nil && *has != "" && json.Unmarshal([]byte(*has), &before) != nil {
 		before = underlay.Ports{}
 	}
-	counts, wait := n.ports.Effective(n.d.Now(), underlay.FromReport(n.report.Ports, before), before)
+	said := underlay.FromReport(n.report.Ports, before, n.isOfAnother)
+	counts, wait := n.ports.Effective(n.d.Now(), said, before)
 	n.scheduleOnce(&n.portsDue, wait, portsDue{})
 	text := string(storage.Encode(counts))
 	if has != nil && *has == text {
@@ -70,6 +72,21 @@ func (n *node) storeUnderlay() {
 	}
 	n.placing, n.placed = true, text
 	n.storePlace()
+}
+
+// isOfAnother reports whether a key for encrypted clusters is another node's, which was the first to report it. All
+// members know each other's keys, and a node that has another's could take its place or cut it off.
+func (n *node) isOfAnother(key string) bool {
+	owner := n.handle.all.ownerOf(key)
+	if owner == "" || owner == n.id {
+		return false
+	}
+	if n.copied != key { // once, not with each report
+		n.copied = key
+		n.d.Log.Warn("a node reports a key for encrypted clusters that is another's: it is ignored",
+			zap.String("node", n.id), zap.String("of", owner), zap.String("key", key))
+	}
+	return true
 }
 
 func (n *node) storePlace() {

@@ -61,9 +61,19 @@ const (
 	maxLabel     = 64
 )
 
-// FromReport returns the reported ports in the form that is stored. A port without a usable address or MTU keeps the
-// stored one.
-func FromReport(ports []nodeproto.Port, before Ports) Ports {
+// Keys returns the keys for encrypted clusters.
+func (u Ports) Keys() (out []string) {
+	for _, p := range u.Ports {
+		if p.PublicKey != "" {
+			out = append(out, p.PublicKey)
+		}
+	}
+	return out
+}
+
+// FromReport returns the reported ports in the form that is stored. A port without a usable address, MTU or key keeps
+// the stored one; a key that is another node's is not usable.
+func FromReport(ports []nodeproto.Port, before Ports, ofAnother func(key string) bool) Ports {
 	was := before.ByLabel()
 	out := Ports{Ports: []Port{}}
 	for _, p := range ports {
@@ -71,7 +81,8 @@ func FromReport(ports []nodeproto.Port, before Ports) Ports {
 			continue
 		}
 		port := Port{Label: p.Label, MTU: cmp.Or(p.MTU, was[p.Label].MTU), PublicKey: was[p.Label].PublicKey}
-		if (p.Label == peer.KeyLabel || p.Label == peer.NextKeyLabel) && netinst.IsWireGuardKey(p.PublicKey) {
+		if (p.Label == peer.KeyLabel || p.Label == peer.NextKeyLabel) && netinst.IsWireGuardKey(p.PublicKey) &&
+			!ofAnother(p.PublicKey) {
 			port.PublicKey = p.PublicKey
 		}
 		for _, text := range p.Addresses {

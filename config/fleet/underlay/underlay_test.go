@@ -106,11 +106,11 @@ func TestThePortsThatAreKept(t *testing.T) {
 		"in the order of their names": {[]nodeproto.Port{said("c", 1), said("b", 2)},
 			[]Port{port("b", "", 2), port("c", "", 1)}},
 	} {
-		if got := FromReport(c.ports, before); string(encode(got)) != string(encode(Ports{Ports: c.want})) {
+		if got := FromReport(c.ports, before, ofNone); string(encode(got)) != string(encode(Ports{Ports: c.want})) {
 			t.Errorf("%s: %s, want %s", name, encode(got), encode(Ports{Ports: c.want}))
 		}
 	}
-	if got := FromReport(many, before); len(got.Ports) != maxPorts {
+	if got := FromReport(many, before, ofNone); len(got.Ports) != maxPorts {
 		t.Errorf("%d ports are kept", len(got.Ports))
 	}
 }
@@ -119,24 +119,37 @@ func TestThePortsThatAreKept(t *testing.T) {
 func TestTheKeyThatIsKept(t *testing.T) {
 	t.Parallel()
 	key, next := "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAE=", "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAI="
-	before := FromReport([]nodeproto.Port{{Label: peer.KeyLabel, PublicKey: key}, {Label: "wan", PublicKey: key}}, Ports{})
+	before := FromReport([]nodeproto.Port{{Label: peer.KeyLabel, PublicKey: key}, {Label: "wan", PublicKey: key}}, Ports{}, ofNone)
 	if got := before.ByLabel(); got[peer.KeyLabel].PublicKey != key || got["wan"].PublicKey != "" {
 		t.Errorf("%s", encode(before))
 	}
 	for said, want := range map[string]string{"": key, "rubbish": key, next: next} {
-		got := FromReport([]nodeproto.Port{{Label: peer.KeyLabel, PublicKey: said}}, before)
+		got := FromReport([]nodeproto.Port{{Label: peer.KeyLabel, PublicKey: said}}, before, ofNone)
 		if got.ByLabel()[peer.KeyLabel].PublicKey != want {
 			t.Errorf("%q: %s", said, encode(got))
 		}
 	}
 	// The next key is kept in the same way, and ends with its report.
 	both := FromReport([]nodeproto.Port{{Label: peer.KeyLabel, PublicKey: key},
-		{Label: peer.NextKeyLabel, PublicKey: next}}, before)
+		{Label: peer.NextKeyLabel, PublicKey: next}}, before, ofNone)
 	if got := both.ByLabel(); got[peer.KeyLabel].PublicKey != key || got[peer.NextKeyLabel].PublicKey != next {
 		t.Errorf("%s", encode(both))
 	}
-	after := FromReport([]nodeproto.Port{{Label: peer.KeyLabel, PublicKey: next}}, both)
+	after := FromReport([]nodeproto.Port{{Label: peer.KeyLabel, PublicKey: next}}, both, ofNone)
 	if got := after.ByLabel(); got[peer.KeyLabel].PublicKey != next || got[peer.NextKeyLabel].PublicKey != "" {
 		t.Errorf("%s", encode(after))
 	}
+	// One that is another's is as good as none.
+	another := func(key string) bool { return key == next }
+	taken := FromReport([]nodeproto.Port{{Label: peer.KeyLabel, PublicKey: key},
+		{Label: peer.NextKeyLabel, PublicKey: next}}, before, another)
+	if got := taken.ByLabel(); got[peer.KeyLabel].PublicKey != key || got[peer.NextKeyLabel].PublicKey != "" {
+		t.Errorf("%s", encode(taken))
+	}
+	if got := FromReport([]nodeproto.Port{{Label: peer.KeyLabel, PublicKey: next}}, before, another); got.
+		ByLabel()[peer.KeyLabel].PublicKey != key {
+		t.Errorf("%s", encode(got))
+	}
 }
+
+func ofNone(string) bool { return false }
