@@ -1,6 +1,8 @@
 package scenario
 
 import (
+	"bytes"
+	"encoding/base64"
 	"errors"
 	"os"
 	"path/filepath"
@@ -129,7 +131,7 @@ func TestTheKeyOfAnEncryptedClusterIsReplaced(t *testing.T) {
 		return read(found[0])
 	}
 	was := read(key)
-	age(key, 10*time.Minute)
+	age(key, 9*time.Minute+20*time.Second) // due, and not overdue, which is spread over time
 	f.w.eventually("the other node knows the next key", func() bool { return strings.Contains(knows(), `"succeeds"`) })
 	if read(key) != was {
 		t.Error("the key is replaced before the others know the next one")
@@ -164,4 +166,49 @@ func TestTheKeyOfAnEncryptedClusterIsReplaced(t *testing.T) {
 	}
 	f.is(p.name, "InSync", ready)
 	f.connected()
+}
+
+// A node whose members do not know its new key, while the controller is away, has its former key back some minutes later
+// by itself, and keeps it once the controller is there. It is what a node behind a cluster needs that a member has cut
+// off.
+func TestAKeyThatNoMemberKnowsIsUndone(t *testing.T) {
+	t.Parallel()
+	f := newField(t, 2)
+	f.apply(f.describePeers() + "---\n" +
+		strings.Replace(f.describeCluster(f.peers[0], "star"), "  members:", "  encryption: wireguard\n  members:", 1))
+	f.ok("clusters", "deploy", "yard")
+	f.untilReady()
+	f.connected()
+	p := f.peers[0]
+	key := filepath.Join(p.StateDir(), "wireguard", "clusters")
+	was, err := os.ReadFile(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.kill()
+	if err := p.node.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	unknown := base64.StdEncoding.EncodeToString(bytes.Repeat([]byte{0x40}, 32)) + "\n"
+	if err := errors.Join(os.Rename(key, key+".former"), os.WriteFile(key, []byte(unknown), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	p.restart("EDGESPAN_CLUSTER_KEY_LIFE=10m")
+	holds := func(path, want string) bool {
+		text, err := os.ReadFile(path)
+		return err == nil && string(text) == want || os.IsNotExist(err) && want == ""
+	}
+	f.w.eventuallyIn(30*time.Second, "no member answers", func() bool { return len(f.cross(time.Second)) > 0 })
+	if !holds(key, unknown) {
+		t.Error("the new key is not tried at all")
+	}
+	f.w.eventuallyIn(150*time.Second, "the former key is tried", func() bool {
+		return holds(key, string(was)) && holds(key+".tried", unknown)
+	})
+	f.w.eventually("the members answer", func() bool { return len(f.cross(time.Second)) == 0 })
+	f.begin()
+	f.w.eventuallyIn(time.Minute, "the former key stays", func() bool {
+		return holds(key, string(was)) && holds(key+".tried", "") && holds(key+".former", "")
+	})
+	f.is(p.name, "InSync", ready)
 }

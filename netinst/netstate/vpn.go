@@ -54,6 +54,9 @@ type KeptKey struct {
 	Announced time.Time
 	// Former is the public key of the one that it has replaced, base64, until it is proven; "" for none.
 	Former string
+	// Tried is the public key of the one that had replaced this one, base64, while this one is tried again since members
+	// did not answer to it; "" otherwise.
+	Tried string
 }
 
 // WireGuardPeer is one peer of a WireGuard interface.

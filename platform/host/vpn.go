@@ -81,11 +81,14 @@ func (h *Host) DateClusterKey() error { return h.vpn.Keeper().Date(netstate.Clus
 // ReplaceClusterKey puts the announced key in the place of the node's key for encrypted clusters.
 func (h *Host) ReplaceClusterKey() error { return h.vpn.Keeper().Replace(netstate.ClustersIdentity) }
 
-// RestoreClusterKey undoes ReplaceClusterKey.
-func (h *Host) RestoreClusterKey() error { return h.vpn.Keeper().Restore(netstate.ClustersIdentity) }
+// TryFormerClusterKey puts the key back that was replaced, and keeps the one that has replaced it.
+func (h *Host) TryFormerClusterKey() error { return h.vpn.Keeper().TryFormer(netstate.ClustersIdentity) }
 
-// ProveClusterKey forgets the key that was replaced.
-func (h *Host) ProveClusterKey() error { return h.vpn.Keeper().Prove(netstate.ClustersIdentity) }
+// TryClusterKey undoes TryFormerClusterKey.
+func (h *Host) TryClusterKey() error { return h.vpn.Keeper().TryAgain(netstate.ClustersIdentity) }
+
+// SettleClusterKey forgets the other one of the two.
+func (h *Host) SettleClusterKey() error { return h.vpn.Keeper().Settle(netstate.ClustersIdentity) }
 
 // newTunnels opens the tunnels of this host.
 func newTunnels(cfg Config, run *proc.Runner) *vpn.Tunnels {

@@ -40,8 +40,9 @@ type Keeper interface {
 	Announce(identity string) error
 	Date(identity string) error
 	Replace(identity string) error
-	Restore(identity string) error
-	Prove(identity string) error
+	TryFormer(identity string) error
+	TryAgain(identity string) error
+	Settle(identity string) error
 }
 
 // ErrNone is the error of a network without a tunnel.

@@ -60,8 +60,9 @@ func (m *method) Kept(identity string) (netstate.KeptKey, error) {
 func (m *method) Announce(identity string) error { m.note("announces " + identity); return nil }
 func (m *method) Date(identity string) error     { m.note("dates " + identity); return nil }
 func (m *method) Replace(identity string) error  { m.note("replaces " + identity); return nil }
-func (m *method) Restore(identity string) error  { m.note("restores " + identity); return nil }
-func (m *method) Prove(identity string) error    { m.note("proves " + identity); return nil }
+func (m *method) TryFormer(identity string) error  { m.note("restores " + identity); return nil }
+func (m *method) TryAgain(identity string) error  { m.note("restores " + identity); return nil }
+func (m *method) Settle(identity string) error    { m.note("proves " + identity); return nil }
 
 // Each operation goes to the method of the tunnel; another method's tunnel of the same network is removed first, by the
 // method that has made it.

@@ -22,8 +22,9 @@ type keyStore interface {
 	AnnounceClusterKey() error
 	DateClusterKey() error
 	ReplaceClusterKey() error
-	RestoreClusterKey() error
-	ProveClusterKey() error
+	TryFormerClusterKey() error
+	TryClusterKey() error
+	SettleClusterKey() error
 }
 
 // clusterKey is the node's public key for encrypted clusters, and the one that shall replace it. The key is made at the
@@ -34,6 +35,10 @@ type clusterKey struct {
 	// silenced reports whether a member of an encrypted cluster that was heard before a time has not answered since; nil:
 	// not known.
 	silenced atomic.Pointer[func(since time.Time) bool]
+	// since is when the key was first seen in use, and backs how often the former one was tried since one was settled; of
+	// look alone.
+	since time.Time
+	backs int
 	// changed is called after each change; nil: nobody is told.
 	changed func()
 }
@@ -48,6 +53,9 @@ func (k *clusterKey) ClusterKeys() (key, next string) {
 
 func (k *clusterKey) set(kept netstate.KeptKey) {
 	was := k.kept.Swap(&kept)
+	if was == nil || was.Public != kept.Public {
+		k.since = time.Now()
+	}
 	if k.changed != nil && (was == nil || was.Public != kept.Public || was.Next != kept.Next) {
 		k.changed()
 	}
@@ -60,7 +68,7 @@ func (k *clusterKey) keep(ctx context.Context, store keyStore, life time.Duratio
 	if err != nil {
 		log.Warn("encrypted clusters wait: the node has no key for them", zap.Error(err))
 	}
-	if err == nil && life == 0 {
+	if err == nil && life == 0 && !k.isOnTrial() {
 		return
 	}
 	go func() {
@@ -87,7 +95,7 @@ func (k *clusterKey) keep(ctx context.Context, store keyStore, life time.Duratio
 				waits = false
 				log.Info("the node has its key for encrypted clusters", zap.Int("tries", tries+1))
 			}
-			if life == 0 {
+			if life == 0 && !k.isOnTrial() {
 				return
 			}
 		}
@@ -101,11 +109,8 @@ func (k *clusterKey) look(store keyStore, life time.Duration, log *zap.Logger) e
 		return err
 	}
 	k.set(kept)
-	if life == 0 {
-		return nil
-	}
 	var said string
-	switch (keyPlan{life}).due(time.Now(), kept, k.link.Load(), k.isSilenced(kept)) {
+	switch k.due(time.Now(), kept, life) {
 	case keyStays:
 		return nil
 	case keyAnnounced:
@@ -114,11 +119,15 @@ func (k *clusterKey) look(store keyStore, life time.Duration, log *zap.Logger) e
 		said, err = "the key for encrypted clusters is of the future: its life begins now", store.DateClusterKey()
 	case keyReplaced:
 		said, err = "the key for encrypted clusters is replaced", store.ReplaceClusterKey()
-	case keyProven:
-		said, err = "the key for encrypted clusters is proven", store.ProveClusterKey()
-	case keyRestored:
-		said, err = "members do not answer to the new key for encrypted clusters: the former one is back",
-			store.RestoreClusterKey()
+	case keySettled:
+		k.backs = 0
+		said, err = "the key for encrypted clusters is proven: the controller is connected", store.SettleClusterKey()
+	case keyBack:
+		k.backs++
+		said, err = "members do not answer to the new key for encrypted clusters: the former one is tried",
+			store.TryFormerClusterKey()
+	case keyAgain:
+		said, err = "the former key for encrypted clusters does not help: the new one is tried again", store.TryClusterKey()
 	}
 	if err != nil {
 		log.Warn("a step with the key for encrypted clusters fails, and is tried again", zap.Error(err))
@@ -131,9 +140,27 @@ func (k *clusterKey) look(store keyStore, life time.Duration, log *zap.Logger) e
 	return err
 }
 
-func (k *clusterKey) isSilenced(kept netstate.KeptKey) bool {
-	f := k.silenced.Load()
-	return f != nil && kept.Former != "" && (*f)(kept.Made)
+// due returns what is due with the key.
+func (k *clusterKey) due(now time.Time, kept netstate.KeptKey, life time.Duration) keyStep {
+	link := k.link.Load()
+	switch {
+	case kept.Former != "" || kept.Tried != "":
+		f := k.silenced.Load()
+		t := trial{inUse: time.Since(k.since), backs: k.backs, silenced: f != nil && (*f)(kept.Made)}
+		if link != nil {
+			t.linked = max(now.Sub(*link), 1)
+		}
+		return t.due(kept)
+	case life == 0:
+		return keyStays
+	}
+	return keyPlan{life}.due(now, kept, link)
+}
+
+// isOnTrial reports whether one of two keys is not proven yet.
+func (k *clusterKey) isOnTrial() bool {
+	kept := k.kept.Load()
+	return kept != nil && (kept.Former != "" || kept.Tried != "")
 }
 
 // keyStep is what is due with a key.
@@ -144,8 +171,9 @@ const (
 	keyAnnounced         // the next one is made, so that the other nodes learn it
 	keyDated             // its life begins now: it was made by a clock that was ahead
 	keyReplaced          // the next one takes its place
-	keyProven            // the former one is no longer needed
-	keyRestored          // the former one is put back
+	keySettled           // the one in use is the right one: the other is no longer needed
+	keyBack              // the former one is tried
+	keyAgain             // the new one is tried again
 )
 
 // keyPlan says when a key is replaced.
@@ -158,6 +186,8 @@ const (
 	defaultKeyLife = 90 * 24 * time.Hour
 	// provenAfter is how long a new key has to be of use: a stream that it has cut off has ended by then.
 	provenAfter = 2 * time.Minute
+	// triedFor is how long the former one is tried: the controller is dialed at least once a minute.
+	triedFor = 3 * time.Minute
 	// overdueSpread is over which time overdue keys are replaced.
 	overdueSpread = time.Hour
 )
@@ -166,31 +196,61 @@ const (
 func (p keyPlan) notice() time.Duration { return p.life / 10 }
 
 // every is the time between two looks at the age of a key.
-func (p keyPlan) every() time.Duration { return min(p.life/120, time.Minute) }
+func (p keyPlan) every() time.Duration {
+	if p.life == 0 { // one of two is not proven yet
+		return time.Minute
+	}
+	return min(p.life/120, time.Minute)
+}
 
 // settled is how long the controller must have been connected before the key is replaced: nodes that have missed the
 // notice hear of the new one soon, and those that were told late have it.
 func (p keyPlan) settled() time.Duration { return min(p.notice()/6, time.Minute) }
 
-// due returns what is due. link is since when the controller has been connected, nil while it is not. silenced
-// means that a member has not answered since the key has replaced another, though it was heard just before. One that
-// answers proves nothing: it may be the one that keeps the others from following.
-func (p keyPlan) due(now time.Time, k netstate.KeptKey, link *time.Time, silenced bool) keyStep {
+// trial is what is known of a key that has replaced another, or of that one while it is tried again. No wall clock is
+// in it: after a boot without a battery it may begin in 1970, and be set by servers behind the clusters.
+type trial struct {
+	inUse  time.Duration // of the key
+	linked time.Duration // for how long the controller has been connected; 0: it is not
+	// silenced means that a member does not answer to the key. One that answers proves nothing: it may be the one that
+	// keeps the others from following. One that does not may be evil, too, or just be away.
+	silenced bool
+	backs    int // how often the former key was tried before
+}
+
+// due returns what is due. Only the controller proves a key. While it is away and a member is silent, the former key is
+// tried for some minutes, each time later: members that have followed do not hear the node then.
+func (t trial) due(k netstate.KeptKey) keyStep {
+	switch {
+	case k.Tried != "" && t.linked >= keySettles:
+		return keySettled
+	case k.Tried != "" && t.linked == 0 && t.inUse >= triedFor:
+		return keyAgain
+	case k.Tried != "" || t.inUse < provenAfter:
+		return keyStays
+	case t.linked > 0:
+		return keySettled
+	case t.silenced && t.inUse >= backsAfter[min(t.backs, len(backsAfter)-1)]:
+		return keyBack
+	}
+	return keyStays
+}
+
+// backsAfter are the times for which a key is in use before the former one is tried, for the first time and then.
+var backsAfter = []time.Duration{provenAfter, 10 * time.Minute, time.Hour}
+
+// keySettles is for how long the controller must be connected by the former key before that counts.
+const keySettles = 30 * time.Second
+
+// due returns what is due with a key that is proven. link is since when the controller has been connected, nil while it
+// is not.
+func (p keyPlan) due(now time.Time, k netstate.KeptKey, link *time.Time) keyStep {
 	sooner := spread(k.Public, p.life/20)
 	if settled := link != nil && now.Sub(*link) >= p.settled(); now.Before(k.Made) || now.Before(k.Announced) {
 		if settled { // certificates are valid now, so the clock is right; without a battery it may begin in 1970
 			return keyDated
 		}
 		return keyStays
-	}
-	switch {
-	case k.Former == "":
-	case now.Sub(k.Made) < provenAfter:
-		return keyStays
-	case link == nil && silenced:
-		return keyRestored
-	default:
-		return keyProven
 	}
 	if now.Sub(k.Made) < p.life-p.notice()-sooner {
 		return keyStays

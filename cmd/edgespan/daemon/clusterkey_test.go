@@ -62,12 +62,17 @@ func (m *memKeys) ReplaceClusterKey() error {
 	return nil
 }
 
-func (m *memKeys) RestoreClusterKey() error {
-	m.KeptKey = netstate.KeptKey{Public: m.Former, Made: time.Now()}
+func (m *memKeys) TryFormerClusterKey() error {
+	m.KeptKey = netstate.KeptKey{Public: m.Former, Made: time.Now(), Tried: m.Public}
 	return nil
 }
 
-func (m *memKeys) ProveClusterKey() error { m.Former = ""; return nil }
+func (m *memKeys) TryClusterKey() error {
+	m.KeptKey = netstate.KeptKey{Public: m.Tried, Made: time.Now(), Former: m.Public}
+	return nil
+}
+
+func (m *memKeys) SettleClusterKey() error { m.Former, m.Tried = "", ""; return nil }
 
 // A disk that was full at the start is not for ever: the key is made once there is room, and nothing tries after it.
 func TestTheClusterKeyIsMadeOnceThereIsRoom(t *testing.T) {
@@ -172,7 +177,7 @@ func TestNoClusterKeyIsReplacedUnheard(t *testing.T) {
 		"a next key of a clock that was ahead": {netstate.KeptKey{Public: "a", Made: old.Made, Next: "b",
 			Announced: now.Add(p.life)}, at(time.Hour), keyDated},
 	} {
-		if got := p.due(now, c.key, c.link, false); got != c.want {
+		if got := p.due(now, c.key, c.link); got != c.want {
 			t.Errorf("%s: %d, want %d", name, got, c.want)
 		}
 	}
@@ -207,7 +212,7 @@ func TestNodesOfOneDaySpreadTheirReplacements(t *testing.T) {
 	for range 1000 {
 		k := netstate.KeptKey{Public: fmt.Sprint(random.Uint64()), Made: made}
 		for day := range 91 {
-			if p.due(made.AddDate(0, 0, day), k, nil, false) == keyAnnounced {
+			if p.due(made.AddDate(0, 0, day), k, nil) == keyAnnounced {
 				days[day]++
 				break
 			}
@@ -223,40 +228,77 @@ func TestNodesOfOneDaySpreadTheirReplacements(t *testing.T) {
 	}
 }
 
-// A new key to which members do not answer, and by which the controller is not reached, is undone: another member has
-// announced it as well, so that they do not follow. One to which all answer, or by which the controller is there, stays.
+// Only the controller proves a new key. While it is away and a member is silent, the former one is tried.
 func TestAKeyThatCutsANodeOffIsUndone(t *testing.T) {
 	for name, c := range map[string]struct {
 		linked, silenced bool
-		restored         bool
-	}{"cut off": {false, true, true}, "all members answer": {false, false, false}, "the controller is there": {true, true, false}} {
+		life             time.Duration
+		wall             time.Duration // by which the wall clock is wrong, for what was written before
+		proven           string        // by which key the controller is reached; "": by none
+		want             string
+	}{
+		"cut off":                   {silenced: true, life: defaultKeyLife, proven: "a", want: "a"},
+		"cut off, never replaced":   {silenced: true, proven: "a", want: "a"},
+		"cut off, a clock at 1970":  {silenced: true, life: defaultKeyLife, wall: 1e6 * time.Hour, proven: "a", want: "a"},
+		"a member that is evil":     {silenced: true, life: defaultKeyLife, proven: "b", want: "b"},
+		"all members answer":        {life: defaultKeyLife, want: "b"},
+		"the controller is there":   {linked: true, silenced: true, life: defaultKeyLife, want: "b"},
+		"the controller comes back": {life: defaultKeyLife, proven: "b", want: "b"},
+	} {
 		synctest.Test(t, func(t *testing.T) {
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
-			m := &memKeys{KeptKey: netstate.KeptKey{Public: "a", Made: time.Now().Add(-defaultKeyLife), Next: "b",
-				Announced: time.Now().Add(-defaultKeyLife)}}
+			m := &memKeys{KeptKey: netstate.KeptKey{Public: "b", Made: time.Now().Add(c.wall), Former: "a"}}
 			var k clusterKey
 			silenced := func(time.Time) bool { return c.silenced }
 			k.silenced.Store(&silenced)
-			linked := time.Now()
-			k.link.Store(&linked)
-			k.keep(ctx, m, defaultKeyLife, zap.NewNop())
-			for key := "a"; key == "a"; key, _ = k.ClusterKeys() {
-				time.Sleep(time.Second)
+			up := func(is bool) {
+				if at := time.Now(); !is {
+					k.link.Store(nil)
+				} else if k.link.Load() == nil {
+					k.link.Store(&at)
+				}
 			}
-			if !c.linked {
-				k.link.Store(nil)
-			}
+			up(c.linked)
+			k.keep(ctx, m, c.life, zap.NewNop())
 			time.Sleep(provenAfter - 5*time.Second)
 			if key, _ := k.ClusterKeys(); key != "b" || m.Former != "a" {
 				t.Errorf("%s: at first: %+v", name, m.KeptKey)
 			}
-			time.Sleep(2 * time.Minute)
-			if key, next := k.ClusterKeys(); (key == "a") != c.restored || next != "" || m.Former != "" {
+			for range 3 * 3600 { // the controller needs a minute to be back
+				if time.Sleep(time.Second); c.proven != "" {
+					key, _ := k.ClusterKeys()
+					up(key == c.proven && time.Since(k.since) > time.Minute)
+				}
+			}
+			settled := c.linked || c.proven != ""
+			if key, _ := k.ClusterKeys(); key != c.want || settled != (m.Former+m.Tried == "") {
 				t.Errorf("%s: later: %+v", name, m.KeptKey)
 			}
 		})
 	}
+}
+
+// A silent member and a controller that is away for long cost the members that have followed little.
+func TestTheFormerKeyIsTriedSeldom(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		m := &memKeys{KeptKey: netstate.KeptKey{Public: "b", Made: time.Now(), Former: "a"}}
+		var k clusterKey
+		silenced := func(time.Time) bool { return true }
+		k.silenced.Store(&silenced)
+		k.keep(ctx, m, defaultKeyLife, zap.NewNop())
+		former := 0
+		for range 24 * 60 {
+			if time.Sleep(time.Minute); m.Tried != "" {
+				former++
+			}
+		}
+		if former < 30 || former > 120 {
+			t.Errorf("the former key was in use for %d minutes of a day", former)
+		}
+	})
 }
 
 // Nodes whose keys are overdue, since they or their controller were away, replace them over an hour.
@@ -268,7 +310,7 @@ func TestOverdueKeysSpreadTheirReplacements(t *testing.T) {
 		for i := range 1000 {
 			k := netstate.KeptKey{Public: fmt.Sprint("key ", i), Made: now.Add(-2 * p.life), Next: "b",
 				Announced: now.Add(-p.life)}
-			if p.due(now, k, &link, false) == keyReplaced {
+			if p.due(now, k, &link) == keyReplaced {
 				n++
 			}
 		}

@@ -69,20 +69,26 @@ func (n *node) hear() {
 // upFor is how long a WireGuard peer counts as up after a handshake: one that is used has another each 2 minutes.
 const upFor = 3 * time.Minute
 
-// silenced reports whether a member of an encrypted cluster was up at a time and has not answered since.
+// silenced reports whether a member of an encrypted cluster was up at a time and has not answered since, or whether
+// none has: after a boot it is not known which were up.
 func silenced(tunnels map[string]netstate.TunnelStatus, networks map[string]netinst.NetworkInstanceConfig,
 	since time.Time) bool {
+	members, answered := 0, 0
 	for id, s := range tunnels {
 		if !networks[id].IsEncrypted() {
 			continue
 		}
 		for _, p := range s.Peers {
-			if last := p.LastHandshake; !last.After(since) && last.After(since.Add(-upFor)) {
+			members++
+			switch last := p.LastHandshake; {
+			case last.After(since):
+				answered++
+			case last.After(since.Add(-upFor)):
 				return true
 			}
 		}
 	}
-	return false
+	return members > 0 && answered == 0
 }
 
 // maxDialed bounds the addresses of names that are remembered: resolvers may give any number, and always others.

@@ -59,6 +59,8 @@ func TestWhetherAMemberIsSilenced(t *testing.T) {
 		"one answers, who may be evil": {"cluster", []netstate.TunnelPeer{heard, silent}, true},
 		"one was away before":          {"cluster", []netstate.TunnelPeer{heard, away, {}}, false},
 		"the peers of a VPN":           {"vpn", []netstate.TunnelPeer{silent}, false},
+		"it is not known who was up":   {"cluster", []netstate.TunnelPeer{{}, {}}, true},
+		"one answers, others unknown":  {"cluster", []netstate.TunnelPeer{{}, heard}, false},
 		"of a network that is gone":    {"other", []netstate.TunnelPeer{silent}, false},
 	} {
 		if got := silenced(map[string]netstate.TunnelStatus{c.of: {Peers: c.peers}}, networks, since); got != c.want {

@@ -7,6 +7,7 @@ package replaycli
 import (
 	"context"
 	"fmt"
+	"runtime/debug"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -30,6 +31,9 @@ type replay struct {
 	stopped bool
 	input   lines
 }
+
+// collectAt is GOGC: what a step makes is garbage after it, and a core is small.
+const collectAt = 400
 
 // totals are what a replay has found.
 type totals struct {
@@ -85,6 +89,7 @@ func (r *replay) run(ctx context.Context, names []string) error {
 	r.player = tape.NewPlayer(cores.Codec(), cores.Kinds())
 	r.total.cores = map[string]bool{}
 	r.input = newLines(r.In)
+	defer debug.SetGCPercent(debug.SetGCPercent(collectAt))
 	began := time.Now()
 	for _, s := range segments {
 		if err := ctx.Err(); err != nil {

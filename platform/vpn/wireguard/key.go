@@ -101,7 +101,8 @@ func (d keys) get(identity string) (key, error) {
 		return key{}, fmt.Errorf("keep key: %w", err)
 	}
 	// The kept key was deleted to be rid of it, and of a copy that may exist: the announced one and the former go, too.
-	if err := errors.Join(d.forget(identity+nextSuffix), d.forget(identity+formerSuffix)); err != nil {
+	if err := errors.Join(d.forget(identity+nextSuffix), d.forget(identity+formerSuffix),
+		d.forget(identity+triedSuffix)); err != nil {
 		return key{}, err
 	}
 	if err := store.WriteFile(path, []byte(k.base64()+"\n"), 0o600); err != nil {
@@ -111,10 +112,11 @@ func (d keys) get(identity string) (key, error) {
 }
 
 // nextSuffix is what the name of a key that shall replace another has in addition to the other's, and formerSuffix that
-// of one that was replaced.
+// of one that was replaced. triedSuffix is that of the one by which it was, while the former one is tried again.
 const (
 	nextSuffix   = ".next"
 	formerSuffix = ".former"
+	triedSuffix  = ".tried"
 )
 
 // made returns when the key of an identity was written. A missing one is fs.ErrNotExist.
@@ -164,25 +166,33 @@ func (d keys) replace(identity string) error {
 	return d.forget(identity + nextSuffix)
 }
 
-// restore puts the former key of an identity back, and forgets the next one.
-func (d keys) restore(identity string) error {
+// swap puts another key of an identity in its place, at once or not at all, and keeps the one that was there under a
+// suffix. An end in between leaves that one twice, which is no other key. It needs no room: on a full disk the node
+// would stay cut off.
+func (d keys) swap(identity, from, to string) error {
 	path, err := d.path(identity)
 	if err != nil {
 		return err
 	}
 	makingKey.Lock()
 	defer makingKey.Unlock()
-	text, err := os.ReadFile(path + formerSuffix)
+	text, err := os.ReadFile(path + from)
 	if err == nil {
 		_, err = parseKey(strings.TrimSpace(string(text)))
 	}
+	if now := time.Now(); err == nil { // since when it is in use
+		err = errors.Join(d.forget(identity+to), os.Chtimes(path+from, now, now))
+	}
+	if err == nil && os.Link(path, path+to) != nil {
+		err = copyKey(path, path+to) // a file system without links
+	}
 	if err == nil {
-		err = os.Rename(path+formerSuffix, path) // which needs no room: on a full disk the node would stay cut off
+		err = os.Rename(path+from, path)
 	}
 	if err != nil {
-		return fmt.Errorf("restore key: %w", err)
+		return fmt.Errorf("try the key %s: %w", path+from, err)
 	}
-	return d.forget(identity + nextSuffix)
+	return nil
 }
 
 // copyKey copies a key's file, if it has one.
@@ -219,7 +229,10 @@ func (t *Tunnels) Kept(identity string) (netstate.KeptKey, error) {
 	if out.Made, err = t.keys.made(identity); err != nil {
 		return out, err
 	}
-	if out.Former, err = t.former(identity, out.Public); err != nil {
+	if out.Former, err = t.other(identity, formerSuffix, out.Public); err != nil {
+		return out, err
+	}
+	if out.Tried, err = t.other(identity, triedSuffix, out.Public); err != nil {
 		return out, err
 	}
 	next := identity + nextSuffix
@@ -241,10 +254,10 @@ func (t *Tunnels) Kept(identity string) (netstate.KeptKey, error) {
 	return out, err
 }
 
-// former returns the public half of the former key of an identity, "" for none. One that is the kept key is left of a
-// replacement that was cut short, or of one that was undone.
-func (t *Tunnels) former(identity, kept string) (string, error) {
-	former := identity + formerSuffix
+// other returns the public half of the former key of an identity, or of the one that is tried, "" for none. One that is
+// the kept key is left of a change that was cut short.
+func (t *Tunnels) other(identity, suffix, kept string) (string, error) {
+	former := identity + suffix
 	if _, err := t.keys.made(former); errors.Is(err, fs.ErrNotExist) {
 		return "", nil
 	} else if err != nil {
@@ -270,8 +283,17 @@ func (t *Tunnels) Date(identity string) error { return t.keys.date(identity) }
 // have it with the next Put.
 func (t *Tunnels) Replace(identity string) error { return t.keys.replace(identity) }
 
-// Restore undoes a Replace, and forgets the announced key.
-func (t *Tunnels) Restore(identity string) error { return t.keys.restore(identity) }
+// TryFormer puts the former key of an identity back, keeps the other one, and forgets the announced key.
+func (t *Tunnels) TryFormer(identity string) error {
+	return errors.Join(t.keys.swap(identity, formerSuffix, triedSuffix), t.keys.forget(identity+nextSuffix))
+}
 
-// Prove forgets the former key of an identity.
-func (t *Tunnels) Prove(identity string) error { return t.keys.forget(identity + formerSuffix) }
+// TryAgain undoes TryFormer.
+func (t *Tunnels) TryAgain(identity string) error {
+	return t.keys.swap(identity, triedSuffix, formerSuffix)
+}
+
+// Settle forgets the key of an identity that is not in use.
+func (t *Tunnels) Settle(identity string) error {
+	return errors.Join(t.keys.forget(identity+formerSuffix), t.keys.forget(identity+triedSuffix))
+}

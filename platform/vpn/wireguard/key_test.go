@@ -139,11 +139,73 @@ func TestAKeyIsReplacedByTheOneAnnounced(t *testing.T) {
 	}
 }
 
-// A replacement is undone by the former key, until that is forgotten; one that was cut short leaves none.
-func TestAReplacedKeyComesBackUntilTheNewOneIsProven(t *testing.T) {
+// The former key is tried again, and the new one, until one of them is proven. What was cut short leaves no third one.
+func TestAReplacedKeyIsTriedAgainUntilOneIsProven(t *testing.T) {
 	dir := t.TempDir()
 	tunnels := New(proc.New(""), "", dir, dir)
 	defer tunnels.Close()
+	first, second := "", ""
+	is := func(what, public, former, tried string) {
+		t.Helper()
+		k, err := tunnels.Kept("clusters")
+		if err != nil || k.Public != public || k.Former != former || k.Tried != tried || k.Next != "" ||
+			time.Since(k.Made) > time.Minute {
+			t.Errorf("%s: %+v, %v", what, k, err)
+		}
+	}
+	replace := func() {
+		t.Helper()
+		k, err := tunnels.Kept("clusters")
+		first = k.Public
+		if err := errors.Join(err, tunnels.Announce("clusters"), tunnels.Replace("clusters")); err != nil {
+			t.Fatal(err)
+		}
+		if second, err = tunnels.PublicKey("clusters"); err != nil {
+			t.Fatal(err)
+		}
+		is("replaced", second, first, "")
+	}
+	does := func(f func(string) error) {
+		t.Helper()
+		if err := f("clusters"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	path := filepath.Join(dir, "wireguard", "clusters")
+	old := time.Now().Add(-time.Hour)
+	replace()
+	for range 3 {
+		if err := os.Chtimes(path+formerSuffix, old, old); err != nil {
+			t.Fatal(err)
+		}
+		former, err := os.Stat(path + formerSuffix)
+		if err != nil {
+			t.Fatal(err)
+		}
+		does(tunnels.Announce)
+		does(tunnels.TryFormer)
+		if back, err := os.Stat(path); err != nil || !os.SameFile(former, back) {
+			t.Errorf("another file, for which a full disk has no room: %v", err)
+		}
+		is("the former one is tried", first, "", second)
+		if err := tunnels.TryFormer("clusters"); err == nil {
+			t.Error("a former key is tried that is not there")
+		}
+		does(tunnels.TryAgain)
+		is("the new one is tried again", second, first, "")
+	}
+	does(tunnels.Settle)
+	is("the new one is proven", second, "", "")
+	replace()
+	does(tunnels.TryFormer)
+	does(tunnels.Settle)
+	is("the former one is proven", first, "", "")
+	replace()
+	if err := os.Link(path, path+triedSuffix); err != nil { // a trial that was cut short
+		t.Fatal(err)
+	}
+	is("cut short", second, first, "")
+	does(tunnels.Settle)
 	kept := func() netstate.KeptKey {
 		t.Helper()
 		k, err := tunnels.Kept("clusters")
@@ -151,38 +213,6 @@ func TestAReplacedKeyComesBackUntilTheNewOneIsProven(t *testing.T) {
 			t.Fatal(err)
 		}
 		return k
-	}
-	first := kept()
-	replace := func() {
-		t.Helper()
-		if err := errors.Join(tunnels.Announce("clusters"), tunnels.Replace("clusters")); err != nil {
-			t.Fatal(err)
-		}
-		if k := kept(); k.Former != first.Public || k.Public == first.Public {
-			t.Errorf("replaced: %+v", k)
-		}
-	}
-	path := filepath.Join(dir, "wireguard", "clusters")
-	replace()
-	former, err := os.Stat(path + formerSuffix)
-	if err := errors.Join(err, tunnels.Announce("clusters"), tunnels.Restore("clusters")); err != nil {
-		t.Fatal(err)
-	}
-	if back, err := os.Stat(path); err != nil || !os.SameFile(former, back) {
-		t.Errorf("another file, for which a full disk has no room: %v", err)
-	}
-	if k := kept(); k.Public != first.Public || k.Former != "" || k.Next != "" {
-		t.Errorf("restored: %+v", k)
-	}
-	if err := tunnels.Restore("clusters"); err == nil {
-		t.Error("it is restored without a former key")
-	}
-	replace()
-	if err := tunnels.Prove("clusters"); err != nil {
-		t.Fatal(err)
-	}
-	if k := kept(); k.Former != "" || k.Public == first.Public {
-		t.Errorf("proven: %+v", k)
 	}
 	for what, from := range map[string]string{"cut short": path, "damaged": ""} {
 		text := []byte("half of a ke")
