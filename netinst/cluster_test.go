@@ -253,6 +253,7 @@ func TestTheSuccessorsOfAnEncryptedCluster(t *testing.T) {
 		"its own key":      {func(b, _ *TunnelKey) { b.NextKey = b.PublicKey }, ""},
 		"this node's":      {func(b, _ *TunnelKey) { b.NextKey = "own" }, ""},
 		"of a shared key":  {func(b, g *TunnelKey) { g.PublicKey, g.NextKey = b.PublicKey, "mine" }, ""},
+		"of the only peer": {func(b, g *TunnelKey) { b.NextKey, g.PublicKey = "x", "" }, "beta x after key of beta"},
 		"of a waiting one": {func(_, g *TunnelKey) { g.PublicKey, g.NextKey = "", "mine" }, ""},
 	} {
 		in := encryptedInput()
@@ -293,23 +294,24 @@ func TestAnEncryptedClusterOverATunnel(t *testing.T) {
 	if v := state[netstate.ID{Kind: netstate.KindVPN, Name: netstate.VPNName(in.Owner.Number)}].(netstate.VPN); v.Mark != mark {
 		t.Errorf("the tunnel has the mark %#x", v.Mark)
 	}
-	rules := func(s netstate.State, lookup int) (found int) {
+	rules := func(s netstate.State, lookup, base int) (found int) {
 		for _, o := range s {
-			if r, is := o.(netstate.Rule); is && r.Mark == mark && r.Table == lookup && s[r.After] != nil {
+			if r, is := o.(netstate.Rule); is && r.Mark == mark && r.Table == lookup && s[r.After] != nil &&
+				r.Priority == base+in.Owner.Number {
 				found++
 			}
 		}
 		return found
 	}
-	if got := rules(state, UnderlayTable(in.Owner.Number)); got != 2 {
+	if got := rules(state, UnderlayTable(in.Owner.Number), ruleBoundBase); got != 2 {
 		t.Errorf("%d rules lead what no tunnel takes nowhere", got)
 	}
 	over := vpnInput()
 	over.Config.UUID = in.Config.Over
-	if got := rules(DesiredState(over).State, Table(over.Owner.Number)); got != 1 {
+	if got := rules(DesiredState(over).State, Table(over.Owner.Number), ruleTunnelBase); got != 1 {
 		t.Errorf("%d rules of the network lead into its tunnel", got)
 	}
-	if over.Config.Inactive = true; rules(DesiredState(over).State, Table(over.Owner.Number)) != 0 {
+	if over.Config.Inactive = true; rules(DesiredState(over).State, Table(over.Owner.Number), ruleTunnelBase) != 0 {
 		t.Error("without a tunnel there is a rule")
 	}
 	other := in

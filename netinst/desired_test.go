@@ -410,9 +410,12 @@ func TestEveryAdapterObjectIsInTheState(t *testing.T) {
 	if len(ids) != 13 {
 		t.Errorf("got %v", ids)
 	}
-	for _, id := range ids {
-		if d.State[id] == nil {
-			t.Errorf("%s is not in the state", id)
+	logged, both := DesiredState(logging(input(web()))), DesiredState(logging(input6(web())))
+	for _, d := range []Desired{d, logged, both} {
+		for _, id := range d.ByAdapter[key(appA, 0)] {
+			if d.State[id] == nil {
+				t.Errorf("%s is not in the state", id)
+			}
 		}
 	}
 	for id, o := range d.State {

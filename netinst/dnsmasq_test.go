@@ -143,6 +143,9 @@ func TestAGatewayGetsNoRouteToItself(t *testing.T) {
 		if got := routesGiven(t, opts, tagsAt(nw, "10.1.0.7")...); got != x.itself {
 			t.Errorf("%s: the app at 10.1.0.7 gets %q, want %q", name, got, x.itself)
 		}
+		if strings.Contains(opts, classlessOption+",\n") {
+			t.Errorf("%s: an option without routes in\n%s", name, opts)
+		}
 		digest := nw.dnsmasqDigest()
 		in.Adapters = nil
 		if nw, _ := newNetwork(in); nw.dhcpOptions() != opts || nw.dnsmasqDigest() != digest {
@@ -265,5 +268,56 @@ func TestEachFileThatChangesIsReadAgain(t *testing.T) {
 	_, one := of(func(in *Input) { in.Adapters[0].Config.Spec.Hostname = "1h" })
 	if _, two := of(func(in *Input) { in.Adapters[0].Config.Spec.Hostname = "2h" }); one.Reload == two.Reload {
 		t.Error("an app's name that is not in its reservation changes, and is not read again")
+	}
+}
+
+// An option of DHCP holds 63 addresses.
+func TestMoreServersThanAnOptionHolds(t *testing.T) {
+	in := input()
+	for i := range 70 {
+		in.Config.NTPServers = append(in.Config.NTPServers, netip.AddrFrom4([4]byte{192, 0, 2, byte(i)}))
+	}
+	nw, _ := newNetwork(in)
+	for line := range strings.Lines(nw.dhcpOptions()) {
+		if list, is := strings.CutPrefix(line, "option:ntp-server,"); is {
+			if n := len(strings.Split(list, ",")); n != 63 {
+				t.Errorf("%d servers", n)
+			}
+			return
+		}
+	}
+	t.Error("no servers")
+}
+
+// No more apps are gateways by DHCP than an option holds routes; those after them are reached by the network's gateway.
+func TestMoreGatewaysThanAnOptionHolds(t *testing.T) {
+	in := input()
+	for i := range 43 {
+		r := StaticRoute{Name: fmt.Sprintf("%02d", i), Destination: prefix("172.16.0.0/16"),
+			Gateway: ip(fmt.Sprint("10.1.0.", i+10))}
+		if i == 42 {
+			r.Destination = prefix("172.17.0.0/16")
+		}
+		in.Config.Routes = append(in.Config.Routes, r)
+	}
+	nw, _ := newNetwork(in)
+	if got := nw.appGateways(); len(got) != 42 || got[41] != ip("10.1.0.51") {
+		t.Errorf("%d gateways: %v", len(got), got)
+	}
+	words, gateways := nw.classlessRoutes(netip.Addr{}, 0)
+	if got, want := strings.Join(words, " "), "172.16.0.0/16 10.1.0.10 0.0.0.0/0 10.1.0.1 172.17.0.0/16 10.1.0.1 "+
+		"192.0.2.0/24 10.1.0.1"; got != want || !slices.Equal(gateways, []netip.Addr{ip("10.1.0.10")}) {
+		t.Errorf("%s by %v, want %s", got, gateways, want)
+	}
+}
+
+// A line takes a route that just fits.
+func TestALineOfDnsmasqTakesWhatJustFits(t *testing.T) {
+	nw, _ := newNetwork(input())
+	room := len(",0.0.0.0/0,10.1.0.1")
+	for begins, want := range map[int]int{maxOptionLine - room: 2, maxOptionLine - room + 1: 0} {
+		if words, _ := nw.classlessRoutes(netip.Addr{}, begins); len(words) != want {
+			t.Errorf("behind %d octets: %q", begins, words)
+		}
 	}
 }

@@ -46,6 +46,26 @@ func TestSharesOfTheFlowTable(t *testing.T) {
 	})
 }
 
+// The flows of each family are counted by themselves: with both, each gets half of the adapter's share.
+func TestAFamilyGetsHalfOfAShare(t *testing.T) {
+	for want, c := range map[int]NetworkInstanceConfig{
+		8192: {Type: Local}, 4096: {Type: Local, IPv6: IPv6Config{Mode: SLAAC}},
+	} {
+		bridge := c
+		if bridge.Type = Switch; c.HasIPv6() {
+			bridge.IPv6.Mode = Bridged
+		}
+		for _, x := range []NetworkInstanceConfig{c, bridge} {
+			if got := FlowBound(AdapterSpec{MaxFlows: 1000000}, x, 262144); got != want {
+				t.Errorf("%s, IPv6 %q: %d, want %d", x.Type, x.IPv6.Mode, got, want)
+			}
+			if got := FlowBound(AdapterSpec{}, x, 0); got != DefaultMaxFlows {
+				t.Errorf("%s, IPv6 %q, a table of unknown size: %d", x.Type, x.IPv6.Mode, got)
+			}
+		}
+	}
+}
+
 // A change of rules leaves the counting chain unchanged; a changed limit is written.
 func TestTheBoundOfFlowsIsASeparateChain(t *testing.T) {
 	at := func(in Input) netstate.State { return DesiredState(in).State }
@@ -238,6 +258,9 @@ func TestTheTextOfDrops(t *testing.T) {
 		if got := s.DroppedText(); got != want {
 			t.Errorf("%q, want %q", got, want)
 		}
+		if d := s.Dropped; d.Any() != (want != "") || d.Any() != (d.Sum() > 0) {
+			t.Errorf("%v: any is %v, their sum %d", d, d.Any(), d.Sum())
+		}
 	}
 }
 
@@ -249,17 +272,13 @@ func logging(in Input) Input {
 
 func TestTheChainThatDeniedNamesItsAdapter(t *testing.T) {
 	for name, want := range map[string]string{
-		"ES1-2XE": "1 2 egress true", "ES999-12XI": "999 12 ingress true", "ES1-2E": "0 0  false", "ES1-2XF": "1 2  false",
-		"ES1-2X": "0 0  false", "": "0 0  false", "ES-1-2XE": "0 0  false", "ES01-2XE": "0 0  false", "ES1-2XEE": "1 2  false",
-		"ES1-2XE x": "0 0  false",
+		"ES1-2XE": "1 2 egress", "ES1-1XI": "1 1 ingress", "ES999-12XI": "999 12 ingress",
+		"ES0-2XE": "", "ES1-0XE": "", "ES-1-2XE": "", "ES1--2XE": "", "ES01-2XE": "", "ES1-2E": "", "ES1-2X": "", "ES1-2XF": "",
+		"ES1-2XEE": "", "ES1-2XE x": "", "": "",
 	} {
 		n, k, d, ok := DeniedBy(name)
-		if !ok {
-			n, k = 0, 0
-			want = "0 0  false"
-		}
-		if got := fmt.Sprintf("%d %d %s %t", n, k, d, ok); got != want {
-			t.Errorf("%q: %s, want %s", name, got, want)
+		if got := fmt.Sprint(n, k, " ", d); ok != (want != "") || ok && got != want {
+			t.Errorf("%q: %s, %v, want %q", name, got, ok, want)
 		}
 	}
 }

@@ -162,3 +162,29 @@ func TestAFirstPacketMeetsFewAdapters(t *testing.T) {
 		}
 	}
 }
+
+// A subnet as wide as the first level hangs in the root.
+func TestTheHookOfASubnet(t *testing.T) {
+	for subnet, parent := range map[string]string{"10.0.0.0/8": RootPostrouting, "10.0.0.0/12": "ES-POST-10.0.0.0-8",
+		"10.1.5.0/24": "ES-POST-10.1.0.0-20", "10.1.5.8/29": "ES-POST-10.1.5.0-28"} {
+		if h := sourceHook(prefix(subnet)); h.Parent != parent || h.Match != "-s "+subnet {
+			t.Errorf("%s: %+v, want in %s", subnet, h, parent)
+		}
+	}
+}
+
+func TestTheHostDoesNotDependOnTheOrderOfNetworks(t *testing.T) {
+	ns := []HostNetwork{{Number: 3, Switch: true, Sealed: 23823}, {Number: 1, Switch: true, Sealed: 23821},
+		{Number: 2, Switch: true, Sealed: 23822}, {Number: 12, Subnet: prefix("10.1.0.0/24"), Gateway: ip("10.1.0.1")},
+		{Number: 7, Subnet: prefix("10.2.0.0/24"), Gateway: ip("10.2.0.1")}}
+	want := HostState(ns).String()
+	for range len(ns) {
+		ns = append(ns[1:], ns[0])
+		if got := HostState(ns).String(); got != want {
+			t.Errorf("from %d on:\n%s\nwant\n%s", ns[0].Number, got, want)
+		}
+	}
+	if ns[0].Number != 3 {
+		t.Error("the caller's networks were sorted")
+	}
+}

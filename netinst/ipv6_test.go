@@ -146,7 +146,8 @@ func TestFlowsOfIPv6AreValidated(t *testing.T) {
 func TestWhereIPv6IsNotToBeHad(t *testing.T) {
 	small := input6(web())
 	small.Config.MTU = 1279
-	noRoute := input6(web())
+	noRoute, least := input6(web()), input6(web())
+	least.Config.MTU = 1280
 	alone := input6(web())
 	alone.Config.Port = ""
 	withdrawn := input6(web())
@@ -158,11 +159,12 @@ func TestWhereIPv6IsNotToBeHad(t *testing.T) {
 		warning string
 		has     bool
 	}{
-		"a small MTU": {small, "no IPv6: the network's MTU is 1279, and IPv6 needs 1280", false},
-		"no way out":  {noRoute, "IPv6 stays on the node: port eth (eth0) has no IPv6 default route", true},
-		"air-gapped":  {alone, "", true},
-		"withdrawn":   {withdrawn, "", false},
-		"a switch":    {switched, "", false},
+		"a small MTU":   {small, "no IPv6: the network's MTU is 1279, and IPv6 needs 1280", false},
+		"the least MTU": {least, "IPv6 stays on the node: port eth (eth0) has no IPv6 default route", true},
+		"no way out":    {noRoute, "IPv6 stays on the node: port eth (eth0) has no IPv6 default route", true},
+		"air-gapped":    {alone, "", true},
+		"withdrawn":     {withdrawn, "", false},
+		"a switch":      {switched, "", false},
 	} {
 		d := DesiredState(c.in)
 		if diff := cmp.Diff(c.warning, d.Warning); diff != "" {
@@ -220,5 +222,32 @@ func TestStaticRoutesOfIPv6(t *testing.T) {
 	in.Config.MTU = 1279
 	if d := DesiredState(in); !strings.Contains(d.Warning, "route a is left out: the network has no IPv6") {
 		t.Errorf("without IPv6: %q", d.Warning)
+	}
+}
+
+// The routes of a port may be of IPv6 alone, or of both, in any order.
+func TestTheDefaultRouteOfIPv6(t *testing.T) {
+	for want, routes := range map[string][]string{"": {"192.0.2.1"}, "fe80::1": {"inet6"}, "fe80::1 ": {"192.0.2.1", "inet6"},
+		"fe80::1  ": {"inet6", "192.0.2.1"}} {
+		r, out := leads("wan", 0, nil, routes...).DefaultRoute6()
+		if want = strings.TrimSpace(want); out != (want != "") || out && r.Gateway != ip(want) {
+			t.Errorf("%q: %v, %v", routes, r, out)
+		}
+	}
+}
+
+// A network without IPv6 uses no port for it.
+func TestANetworkWithoutIPv6LeavesByOnePort(t *testing.T) {
+	in := input(web())
+	lte := leads("lte", 9, []string{"203.0.113.2/24", "2001:db8:9::2/64"}, "203.0.113.1", "inet6")
+	in.Ports = append(in.Ports, lte)
+	nw, _ := newNetwork(in)
+	if nw.port6 == nil || nw.port6.Label != "eth" || len(nw.onlyIPv6()) != 0 {
+		t.Errorf("%+v, IPv6 alone by %v", nw.port6, nw.onlyIPv6())
+	}
+	for id, o := range DesiredState(in).State {
+		if strings.Contains(o.Text(), "if-lte") {
+			t.Errorf("%s: %s", id, o.Text())
+		}
 	}
 }

@@ -296,6 +296,12 @@ func TestASharedFlowStays(t *testing.T) {
 			t.Errorf("with the mark of %s, the static route by sat is not used, but %s", dev, way)
 		}
 	}
+	to, host := in, flowBy(wan) // the narrowest of the routes is looked at first
+	host.Dst = netip.MustParseAddrPort("172.16.0.9:443")
+	to.Config.Routes = []StaticRoute{{Name: "a", Destination: prefix("172.16.0.9/32"), Port: "sat"}}
+	if !DeniesFlow(to)(host) {
+		t.Error("a flow to a host that is reached by sat now stays on wan")
+	}
 	s := DesiredState(in).State
 	text := func(id netstate.ID) string { return s[id].Text() }
 	if nat := text(chainID(tableNAT, "ES1-POST")); !strings.Contains(nat, "-o eth0 -j MASQ") || !strings.Contains(nat, "-o eth2 -j MASQ") {
@@ -317,5 +323,60 @@ func TestASharedFlowStays(t *testing.T) {
 	// Its mark remains, so that no moment of the change routes it by the port that died.
 	if rules := strings.Join(flowRulesOf(in), "\n"); !strings.Contains(rules, "daddr "+lte) || strings.Contains(rules, "daddr "+wan) {
 		t.Errorf("marks:\n%s", rules)
+	}
+}
+
+func TestWhichNetworksMarkFlows(t *testing.T) {
+	six := IPv6Config{Mode: SLAAC, NAT: true}
+	for name, c := range map[string]struct {
+		config     NetworkInstanceConfig
+		four, both bool
+	}{
+		"resets":                {NetworkInstanceConfig{Type: Local, IPv6: six}, false, false},
+		"keeps":                 {NetworkInstanceConfig{Type: Local, Flows: FlowsKeep}, true, false},
+		"drains, with IPv6":     {NetworkInstanceConfig{Type: Local, Flows: FlowsDrain, IPv6: six}, true, true},
+		"shares, with IPv6":     {NetworkInstanceConfig{Type: Local, Share: true, IPv6: six}, true, true},
+		"keeps, IPv6 is routed": {NetworkInstanceConfig{Type: Local, Flows: FlowsKeep, IPv6: IPv6Config{Mode: SLAAC}}, true, false},
+		"not active":            {NetworkInstanceConfig{Type: Local, Flows: FlowsKeep, IPv6: six, Inactive: true}, false, false},
+		"a switch":              {NetworkInstanceConfig{Type: Switch, Flows: FlowsKeep, IPv6: six}, false, false},
+	} {
+		if four, both := MarksFlows(c.config), MarksFlows6(c.config); four != c.four || both != c.both {
+			t.Errorf("%s: %v, of IPv6 %v", name, four, both)
+		}
+	}
+}
+
+// A mark has room for fifteen ports: the flows of those after them begin anew.
+func TestAMarkNamesFifteenPorts(t *testing.T) {
+	in := keepInput(FlowsKeep)
+	for i := range maxFlowPorts {
+		p := in.Ports[0]
+		p.Label, p.IfName = fmt.Sprintf("z%02d", i), IfName(fmt.Sprint("if", i))
+		p.Addresses = []netip.Prefix{prefix(fmt.Sprintf("198.18.%d.10/24", i))}
+		in.Ports = append(in.Ports, p)
+	}
+	nw, _ := newNetwork(in)
+	ports := nw.flowPorts(false)
+	if last := ports[len(ports)-1]; len(ports) != maxFlowPorts || last.index != maxFlowPorts || last.Label != "z11" ||
+		flowMark(last.index) != FlowMask {
+		t.Errorf("%d ports, the last is %s with index %d", len(ports), last.Label, last.index)
+	}
+	for addr, want := range map[string]bool{"198.18.11.10": false, "198.18.12.10": true} {
+		if got := DeniesFlow(in)(flowBy(addr)); got != want {
+			t.Errorf("a flow by %s begins anew: %v", addr, got)
+		}
+	}
+}
+
+// A route through the bridge needs the bridge's address of its family; one by a port needs none.
+func TestWhatARouteNeeds(t *testing.T) {
+	nw, _ := newNetwork(input6())
+	four, six := nw.address().ID(), nw.addresses6()[0].ID()
+	for dst, bridged := range map[string]netstate.ID{"10.8.0.0/16": four, "2001:db8:1::/48": six} {
+		for dev, want := range map[string]netstate.ID{"es1": bridged, "eth0": {}} {
+			if r := nw.unicast(prefix(dst), netstate.Route{Dev: dev}); r.After != want || r.Dst != dst {
+				t.Errorf("%s by %s: %+v", dst, dev, r)
+			}
+		}
 	}
 }

@@ -71,3 +71,40 @@ func TestEveryKernelRuleCountsForItsAccessRule(t *testing.T) {
 		}
 	}
 }
+
+func TestRatesOfLimits(t *testing.T) {
+	for text, want := range map[string]RateLimit{
+		"1/s": {1, "sec", 0}, "10/m": {10, "min", 0}, "10000/h": {10000, "hour", 0},
+		"": {}, "10": {}, "/s": {}, "0/s": {}, "10001/s": {}, "70000/s": {}, "-1/s": {}, "10/d": {}, "10/": {}, "10/s/s": {},
+		"010/s": {}, "+1/s": {}, " 1/s": {}, "1/sec": {},
+	} {
+		if got, ok := ParseRate(text); got != want || ok != (want != RateLimit{}) {
+			t.Errorf("%q: %+v, %v", text, got, ok)
+		}
+	}
+}
+
+// A bucket is full again within a day, and no larger than iptables counts.
+func TestTheLargestBurstOfARate(t *testing.T) {
+	for limit, want := range map[RateLimit]int{
+		{1, "hour", 0}: 24, {10, "hour", 7}: 240, {1, "min", 0}: 1440, {6, "min", 0}: 8640, {7, "min", 0}: maxLimit,
+		{1, "sec", 0}: maxLimit, {1, "", 0}: maxLimit, {0, "hour", 0}: 0,
+	} {
+		if got := limit.MaxBurst(); got != want {
+			t.Errorf("%+v: %d, want %d", limit, got, want)
+		}
+	}
+}
+
+// Packets to and from the node have buckets of their own where what exceeds the others passes.
+func TestTheBucketsOfALimit(t *testing.T) {
+	for w, want := range map[Way][2]string{Sent: {"EB3", "EB3"}, Received: {"IB3", "IB3"}, SentToNode: {"EB3", "NB3"},
+		ReceivedFromNode: {"IB3", "MB3"}} {
+		for i, in := range []Input{input(web()), observing(input(web()))} {
+			nw, _ := newNetwork(in)
+			if got := nw.bucket(nw.Adapters[0], w, 3); got != "ES1-1"+want[i] {
+				t.Errorf("%s, observed %v: %s, want %s", w, i == 1, got, want[i])
+			}
+		}
+	}
+}

@@ -200,3 +200,20 @@ func TestAWithdrawnNetworkWhoseSubnetOthersMayHave(t *testing.T) {
 		}
 	}
 }
+
+// Its questions to DNS servers follow its own table by a rule of a priority that is free.
+func TestQuestionsOfANetworkWhoseSubnetOthersMayHave(t *testing.T) {
+	for gateway, want := range map[string]string{"192.0.2.1": "", "192.0.2.9": "iif lo oif eth0 dport 53 lookup 20001"} {
+		in := shared(web())
+		in.Config.Port, in.Ports[0].Gateway = "uplink", ip(gateway)
+		got := ""
+		for _, o := range DesiredState(in).State {
+			if r, is := o.(netstate.Rule); is && r.Priority == ruleBoundBase+1 && r.OIF == "eth0" {
+				got = r.Text()
+			}
+		}
+		if got != want {
+			t.Errorf("by %s: %q, want %q", gateway, got, want)
+		}
+	}
+}

@@ -1,6 +1,7 @@
 package netinst
 
 import (
+	"encoding/base64"
 	"strings"
 	"testing"
 )
@@ -58,6 +59,25 @@ func TestKeysOfAdapters(t *testing.T) {
 		"#": false, appA.String(): false, "": false} {
 		if got, err := ParseAdapterKey(text); (err == nil) != ok || ok && got != k {
 			t.Errorf("%q: %v, %v", text, got, err)
+		}
+	}
+}
+
+func TestKeysOfWireGuard(t *testing.T) {
+	octets := func(n int, last byte) string {
+		b := make([]byte, n)
+		b[n-1] = last
+		return base64.StdEncoding.EncodeToString(b)
+	}
+	key := octets(32, 1)
+	for text, want := range map[string]bool{
+		key: true, "": false, "x": false, octets(32, 0): false, octets(31, 1): false, octets(33, 1): false, octets(3, 1): false,
+		// what a decoder would accept too, and wg(8) does not write
+		key + "\n": false, key[:20] + "\r\n" + key[20:]: false, strings.TrimSuffix(key, "="): false,
+		strings.TrimSuffix(key, "E=") + "F=": false,
+	} {
+		if got := IsWireGuardKey(text); got != want {
+			t.Errorf("%q: %v", text, got)
 		}
 	}
 }

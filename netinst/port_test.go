@@ -261,6 +261,15 @@ func TestWhatAPortIsJoinedFrom(t *testing.T) {
 	seen := []netstate.Interface{{Name: "eth0", Up: true}, {Name: "eth1"}, {Name: netstate.Loopback, Up: true}}
 	got := PortStatuses([]PortConfig{{Label: "a", IfName: "eth0"}, {Label: "b", IfName: "eth1"},
 		{Label: "c", IfName: "eth2"}, {Label: "d", IfName: netstate.Loopback}}, seen)
+	vlan := func(label string, parent IfName) PortConfig {
+		return PortConfig{Label: label, IfName: "eth7." + IfName(label), VLAN: VLAN{parent, 7}}
+	}
+	for _, p := range PortStatuses([]PortConfig{{Label: "a", IfName: "eth7"}, vlan("b", "eth0"), vlan("c", "eth8"),
+		vlan("d", netstate.Loopback)}, seen) {
+		if p.NoParent != (p.Label == "c" || p.Label == "d") {
+			t.Errorf("%s has no parent: %v", p.Label, p.NoParent)
+		}
+	}
 	for i, want := range []struct{ exists, up bool }{{true, true}, {true, false}, {false, false}, {false, false}} {
 		if got[i].Exists != want.exists || got[i].Up != want.up {
 			t.Errorf("%s exists %v, is up %v", got[i].Label, got[i].Exists, got[i].Up)
@@ -319,6 +328,63 @@ func TestAPortInAFewWords(t *testing.T) {
 	} {
 		if got := p.Describe(); got != want {
 			t.Errorf("%+v is %q, want %q", p, got, want)
+		}
+	}
+}
+
+// A tap device limits the MTU of all links of its network to less than other links can have.
+func TestATapLimitsTheMTU(t *testing.T) {
+	for _, c := range []struct {
+		kind      AttachKind
+		mtu, want int
+	}{{Veth, 65535, 65535}, {External, 65535, 65535}, {Tap, 65535, 65521}, {Tap, 65521, 65521}, {Tap, 1400, 1400}} {
+		other := adapter(appB, 0, 2, "10.1.0.129", "b")
+		other.Config.Spec.Kind = c.kind
+		in := input(web(), other)
+		if in.Config.MTU = c.mtu; DesiredState(in).MTU != c.want {
+			t.Errorf("%s, %d: %d, want %d", c.kind, c.mtu, DesiredState(in).MTU, c.want)
+		}
+	}
+}
+
+func TestTheProblemOfAPort(t *testing.T) {
+	vlan := PortConfig{Label: "wan", IfName: "eth0.7", VLAN: VLAN{"eth0", 7}}
+	for want, p := range map[string]PortStatus{
+		"no interface eth0, of which eth0.7 would be VLAN 7": {PortConfig: vlan, NoParent: true},
+		"no interface eth0.7":                                {PortConfig: vlan},
+		"interface eth0.7 is down":                           {PortConfig: vlan, Exists: true, NoParent: true},
+		"":                                                   {PortConfig: vlan, Exists: true, Up: true},
+		"uplink eth (eth0) has no IPv4 address":              {PortConfig: uplink().PortConfig, Exists: true, Up: true},
+	} {
+		if got := p.Problem(); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}
+
+// What probing has chosen for a label stands for a static route by that label, if it reaches the gateway.
+func TestAStaticRouteTakesTheChosenPort(t *testing.T) {
+	port := func(label string, cost int, addr string) PortStatus {
+		p := leads(label, cost, []string{addr})
+		p.Labels = []string{"both"}
+		return p
+	}
+	for _, c := range []struct{ gateway, second, want string }{
+		{"", "203.0.113.2/24", "unicast dev if-b"},
+		{"192.0.2.7", "192.0.2.3/24", "unicast via 192.0.2.7 dev if-b"},
+		{"192.0.2.7", "203.0.113.2/24", "unicast via 192.0.2.7 dev if-a"},
+	} {
+		in := input()
+		in.Ports = []PortStatus{port("a", 0, "192.0.2.2/24"), port("b", 9, c.second)}
+		in.Chosen = map[string]string{"both": "b"}
+		r := StaticRoute{Name: "r", Destination: prefix("198.18.0.0/15"), Port: "both"}
+		if c.gateway != "" {
+			r.Gateway = ip(c.gateway)
+		}
+		in.Config.Routes = []StaticRoute{r}
+		o := DesiredState(in).State[netstate.Route{Table: 20001, Dst: "198.18.0.0/15"}.ID()]
+		if o == nil || o.Text() != c.want {
+			t.Errorf("by %q with %s: %v, want %q", c.gateway, c.second, o, c.want)
 		}
 	}
 }

@@ -3,6 +3,7 @@ package netinst
 import (
 	"fmt"
 	"net/netip"
+	"slices"
 	"strings"
 	"testing"
 
@@ -125,6 +126,18 @@ func TestLearntServersAreBounded(t *testing.T) {
 	l := learntDNS(i, []netstate.Interface{i})
 	if len(l.Servers) != maxLearnt || len(l.Skipped) > 400 {
 		t.Errorf("%d servers, skipped %q", len(l.Servers), l.Skipped)
+	}
+}
+
+// So are those that the other end of a tunnel assigns.
+func TestAssignedServersAreBounded(t *testing.T) {
+	in := ipsecInput()
+	in.Assigned.DNS = nil
+	for n := range maxLearnt + 2 {
+		in.Assigned.DNS = append(in.Assigned.DNS, ip(fmt.Sprintf("172.16.0.%d", n+1)))
+	}
+	if got, why := in.acceptable(in.Assigned); !slices.Equal(got.DNS, in.Assigned.DNS[:maxLearnt]) || why != "" {
+		t.Errorf("%v, %q", got.DNS, why)
 	}
 }
 

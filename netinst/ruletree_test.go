@@ -134,3 +134,33 @@ func TestTheTreeIsFlat(t *testing.T) {
 		}
 	}
 }
+
+// A prefix as long as a level of the tree is not below a branch of its own.
+func TestThePathToAPrefix(t *testing.T) {
+	for p, want := range map[string]int{"10.0.0.0/8": 1, "10.0.0.0/11": 2, "10.0.0.0/12": 2, "10.1.0.0/16": 4,
+		"10.1.4.0/22": 7, "10.1.5.0/24": 8, "10.1.5.64/28": 9, "10.1.5.64/30": 10} {
+		path := pathTo(prefix(p), treeFromBase, 20005)
+		if last := path[len(path)-1]; len(path) != want || last.To != p || last.Goto != 20005 {
+			t.Errorf("%s: %d rules, want %d: %+v", p, len(path), want, path)
+		}
+	}
+}
+
+// Up to fewAdapters, each adapter has a rule of its own, and with one more there is a tree.
+func TestFewAdaptersNeedNoTree(t *testing.T) {
+	for n, flat := range map[int]bool{1: true, fewAdapters: true, fewAdapters + 1: false} {
+		var as []Adapter
+		for i := range n {
+			as = append(as, adapter(appA, i, i+1, fmt.Sprint("10.1.0.", i*8+2), "a"))
+		}
+		nw, _ := newNetwork(input(as...))
+		links, branches := nw.toAdapters("EGR", "-i ", "", "E")
+		if (len(links) == n) != flat || (len(branches) == 0) != flat {
+			t.Errorf("%d adapters by their links: %q, %d branches", n, links, len(branches))
+		}
+		addresses, branches := nw.toAddresses("ING", "I")
+		if (len(addresses) == n) != flat || (len(branches) == 0) != flat {
+			t.Errorf("%d adapters by their addresses: %q, %d branches", n, addresses, len(branches))
+		}
+	}
+}

@@ -1,12 +1,16 @@
 package netinst
 
 import (
+	"fmt"
 	"net/netip"
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"edgespan/netinst/netstate"
+	"edgespan/netinst/probe"
 )
 
 // Of several routes to one destination, the one of lowest cost whose port works is used; if none works, the cheapest.
@@ -172,6 +176,102 @@ func TestFlowsOfTheFamilyThatMovedAreReset(t *testing.T) {
 	} {
 		if got := denied(c.flow); got != c.want {
 			t.Errorf("%s: denied is %v", name, got)
+		}
+	}
+}
+
+// What a network knows of its ports follows from the scores of both families, which are told apart by the names.
+func TestWhatFollowsFromAChoice(t *testing.T) {
+	score := func(label string, c probe.Class, resting bool) probe.Score {
+		return probe.Score{Label: label, Class: c, Resting: resting}
+	}
+	got := UplinksOf(map[string]probe.Choice{
+		"uplink": {Port: "a", Ports: []probe.Score{score("a", probe.Working, false), score("b", probe.Working, false),
+			score("rests", probe.Working, true), score("slow", probe.Degraded, false), score("held", probe.Held, true),
+			score("drained", probe.DrainedPort, false), score("silent", probe.TunnelSilent, false),
+			score("gone", probe.Unusable, false)}},
+		probe.OfIPv6("uplink"): {Port: "b", Ports: []probe.Score{score("b", probe.Working, false), score("a", probe.Dead, false)}},
+	})
+	six := probe.OfIPv6
+	want := Uplinks{
+		Chosen:  map[string]string{"uplink": "a", six("uplink"): "b"},
+		Failing: map[string]bool{"rests": true, "held": true, "drained": true, "silent": true, "gone": true, six("a"): true},
+		Broken:  map[string]bool{"silent": true, "gone": true, six("a"): true},
+		Equals:  map[string][]string{"uplink": {"a", "b", "rests"}, six("uplink"): {"b"}},
+	}
+	if d := cmp.Diff(want, got); d != "" {
+		t.Errorf("-want +got:\n%s", d)
+	}
+}
+
+// Each value of a port is chosen for by itself, of each family that the network has.
+func TestWhichSelectorsANetworkHas(t *testing.T) {
+	local := config()
+	change := func(f func(*NetworkInstanceConfig)) NetworkInstanceConfig { c := local; f(&c); return c }
+	routes := []StaticRoute{{Destination: prefix("10.8.0.0/16"), Port: "lab"}, {Destination: prefix("10.9.0.0/16")},
+		{Destination: prefix("10.7.0.0/16"), Port: "uplink"}, {Destination: prefix("2001:db8::/32"), Port: "six"},
+		{Destination: prefix("2001:db9::/32")}}
+	for name, x := range map[string]struct {
+		config NetworkInstanceConfig
+		want   string
+	}{
+		"a local network": {local, "uplink"},
+		"with IPv6":       {change(func(c *NetworkInstanceConfig) { c.IPv6.Mode = SLAAC }), "uplink|uplink (IPv6)"},
+		"with routes":     {change(func(c *NetworkInstanceConfig) { c.Routes = routes }), "lab|uplink"},
+		"with both": {change(func(c *NetworkInstanceConfig) { c.Routes, c.IPv6.Mode = routes, SLAAC }),
+			"lab|six (IPv6)|uplink|uplink (IPv6)"},
+		"air-gapped":   {change(func(c *NetworkInstanceConfig) { c.Port, c.IPv6.Mode = "", SLAAC }), ""},
+		"routes alone": {change(func(c *NetworkInstanceConfig) { c.Port, c.Routes = "", routes[:2] }), "lab"},
+		"a switch":     {change(func(c *NetworkInstanceConfig) { c.Type, c.Routes = Switch, routes }), ""},
+	} {
+		if got := strings.Join(Selectors(x.config), "|"); got != x.want {
+			t.Errorf("%s: %s, want %s", name, got, x.want)
+		}
+	}
+}
+
+// Each family of a port has its own gateway, servers and reach; servers of the other family are used if there are no
+// others.
+func TestWhatIsProbedOfAPort(t *testing.T) {
+	c := config()
+	c.IPv6.Mode = SLAAC
+	both := []string{"192.0.2.2/24", "2001:db8::2/64"}
+	servers := func(p PortStatus, list ...string) PortStatus {
+		for _, s := range list {
+			p.DNSServers = append(p.DNSServers, ip(s))
+		}
+		return p
+	}
+	state := func(exists, up bool) PortStatus {
+		p := leads("wan", 0, both, "192.0.2.1", "inet6")
+		p.Exists, p.Up = exists, up
+		return p
+	}
+	for name, x := range map[string]struct {
+		port      PortStatus
+		four, six string // reach, gateway and servers
+	}{
+		"leads out": {servers(state(true, true), "9.9.9.9", "2001:db8::53"), fmt.Sprint(probe.Out, " 192.0.2.1 [9.9.9.9]"),
+			fmt.Sprint(probe.Out, " fe80::1 [2001:db8::53]")},
+		"servers of IPv4": {servers(state(true, true), "9.9.9.9"), fmt.Sprint(probe.Out, " 192.0.2.1 [9.9.9.9]"),
+			fmt.Sprint(probe.Out, " fe80::1 [9.9.9.9]")},
+		"no way out of IPv6": {leads("wan", 0, both, "192.0.2.1"), fmt.Sprint(probe.Out, " 192.0.2.1 []"),
+			fmt.Sprint(probe.NoRoute, " invalid IP []")},
+		"IPv4 alone": {leads("wan", 0, both[:1], "192.0.2.1"), fmt.Sprint(probe.Out, " 192.0.2.1 []"),
+			fmt.Sprint(probe.NoAddress, " invalid IP []")},
+		"no way out of IPv4": {leads("wan", 0, both, "inet6"), fmt.Sprint(probe.NoRoute, " invalid IP []"),
+			fmt.Sprint(probe.Out, " fe80::1 []")},
+		"IPv6 alone": {leads("wan", 0, both[1:], "inet6"), fmt.Sprint(probe.NoAddress, " invalid IP []"),
+			fmt.Sprint(probe.Out, " fe80::1 []")},
+		"down": {state(true, false), fmt.Sprint(probe.Down, " 192.0.2.1 []"), fmt.Sprint(probe.Down, " fe80::1 []")},
+		"gone": {state(false, true), fmt.Sprint(probe.Down, " 192.0.2.1 []"), fmt.Sprint(probe.Down, " fe80::1 []")},
+	} {
+		var got []string
+		for _, p := range ProbePorts(c, []PortStatus{x.port}) {
+			got = append(got, fmt.Sprint(p.Reach, " ", p.Gateway, " ", p.Servers))
+		}
+		if !slices.Equal(got, []string{x.four, x.six}) {
+			t.Errorf("%s: %q, want %q and %q", name, got, x.four, x.six)
 		}
 	}
 }

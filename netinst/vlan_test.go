@@ -57,6 +57,13 @@ func TestTheNativeVLANAloneChangesNothing(t *testing.T) {
 	if strings.Contains(without, "vlan") {
 		t.Errorf("without VLANs:\n%s", without)
 	}
+	in.Config.VLANs = []int{netstate.NativeVLAN}
+	for i := range in.Adapters {
+		in.Adapters[i].Config.Spec.VLAN = netstate.NativeVLAN
+	}
+	if got := describe(DesiredState(in)); got != without {
+		t.Errorf("with adapters in the native VLAN:\n%s", got)
+	}
 }
 
 // Each VLAN has a zone of its own, which no other VLAN of the node has, and which only few changes of VLANs change.
@@ -148,5 +155,33 @@ func TestTheGuardsOfATrunkReadTheTag(t *testing.T) {
 	}
 	if strings.Contains(strings.Join(append(rules("1F"), rules("2F")...), "\n"), "vlan") {
 		t.Error("an access port may send tagged frames")
+	}
+}
+
+// Two adapters reach each other in a VLAN that both have, tagged or not.
+func TestWhichAdaptersShareAVLAN(t *testing.T) {
+	in := func(vlan int, trunk ...int) AdapterSpec { return AdapterSpec{VLAN: vlan, Trunk: trunk} }
+	for _, c := range []struct {
+		a, b AdapterSpec
+		want bool
+	}{
+		{in(0), in(0), true}, {in(0), in(netstate.NativeVLAN), true}, {in(10), in(10), true}, {in(0), in(10), false},
+		{in(10), in(20), false}, {in(30, 10, 50), in(10), true}, {in(30, 10, 50), in(50), true}, {in(30, 10), in(20), false},
+		{in(30, 10), in(20, 10), true}, {in(30, 10), in(20, 30), true}, {in(30, 10), in(20, 40), false},
+	} {
+		if a, b := c.a.SharesVLAN(c.b), c.b.SharesVLAN(c.a); a != c.want || b != c.want {
+			t.Errorf("%+v and %+v: %v, %v", c.a, c.b, a, b)
+		}
+	}
+}
+
+// The native VLAN has the zone of its network, which needs no bits of a mark.
+func TestTheMarkOfAVLAN(t *testing.T) {
+	nw, _ := newNetwork(vlanInput())
+	for vid, want := range map[int]string{netstate.NativeVLAN: "meta mark set meta mark & 0xffff0000",
+		10: "meta mark set meta mark & 0xffff0000 | 0x5212"} {
+		if got := nw.markOf(vid); got != want {
+			t.Errorf("VLAN %d: %s, want %s", vid, got, want)
+		}
 	}
 }

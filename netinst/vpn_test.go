@@ -263,6 +263,7 @@ func TestTheServersOfAVPNNetwork(t *testing.T) {
 		{"outside", func(in *Input) { in.Config.VPN.DNSOutside = true }, "server=192.0.2.53@eth0; "},
 		{"outside is the last choice", func(in *Input) { assigned(in); in.Config.VPN.DNSOutside = true },
 			"server=10.9.0.53@evpn1; "},
+		{"outside, where none is known", func(in *Input) { in.Config.VPN.DNSOutside, in.Ports[0].DNSServers = true, nil }, none},
 		{"outside without an uplink", func(in *Input) { in.Config.VPN.DNSOutside, in.Ports[0].Up = true, false }, none},
 		{"not active", func(in *Input) { assigned(in); in.Config.Inactive = true }, "; "},
 	} {
