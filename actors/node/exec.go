@@ -150,6 +150,7 @@ func (x *exec) drain(c actor.Context) {
 	for _, ch := range x.desired.Drain() {
 		switch ch.Kind {
 		case pubsub.Created, pubsub.Modified:
+			x.d.tape.Learn(ch.New) // what it prints may quote its environment
 			x.taskSet.SetDesired(ch.Key, ch.New)
 		case pubsub.Deleted:
 			x.taskSet.RemoveDesired(ch.Key)

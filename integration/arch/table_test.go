@@ -13,6 +13,7 @@ var testsMayImport = map[string][]string{
 	"actors/controller/metrics": {"config/fleet/rollout"},
 	"actors/node":               {"config/layers/metadata", "config/layers/schema", "platform/fake"},
 	"actors/node/census":        {"config/layers/redact", "netinst"},
+	"actors/node/cores":         {"config/stateloop"},
 	"actors/node/fault":         {"platform/fake"},
 	"actors/node/flows":         {"netinst/verdict"},
 	"actors/simulate":           {"config/fleet/rollout", "config/fleet/topology/sketch", "config/layers/metadata"},

@@ -82,7 +82,9 @@ func (h *Host) DateClusterKey() error { return h.vpn.Keeper().Date(netstate.Clus
 func (h *Host) ReplaceClusterKey() error { return h.vpn.Keeper().Replace(netstate.ClustersIdentity) }
 
 // TryFormerClusterKey puts the key back that was replaced, and keeps the one that has replaced it.
-func (h *Host) TryFormerClusterKey() error { return h.vpn.Keeper().TryFormer(netstate.ClustersIdentity) }
+func (h *Host) TryFormerClusterKey() error {
+	return h.vpn.Keeper().TryFormer(netstate.ClustersIdentity)
+}
 
 // TryClusterKey undoes TryFormerClusterKey.
 func (h *Host) TryClusterKey() error { return h.vpn.Keeper().TryAgain(netstate.ClustersIdentity) }

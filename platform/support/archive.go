@@ -44,7 +44,7 @@ type Part struct {
 	// Opaque is a content that Collect has checked for secrets: it is no text, and stays as it is.
 	Opaque bool
 	Tail   bool // its end counts when it is too long, not its beginning
-	JSON    bool // JSON values, which are masked by the names of their keys
+	JSON   bool // JSON values, which are masked by the names of their keys
 	// Mask returns the content without the secrets that only its form shows; nil: none. Of a content that is cut, or that
 	// it has an error for, nothing is kept. It must not quote the content in its error.
 	Mask func(text []byte) ([]byte, error)

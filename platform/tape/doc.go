@@ -20,10 +20,16 @@ import (
 
 const (
 	suffix = ".tape.gz"
-	// segments is how many a folder has at most: each part of a recording that is deleted is one.
-	segments = 16
+	// parts is how many segments a recording of the full size has at least: the part that is deleted at a time is one.
+	parts = 16
+	// maxSegment is the size of the largest one, in octets: a support archive takes whole segments.
+	maxSegment = 4 << 20
+	// maxSegments bounds the files: each start of the daemon begins one, however short.
+	maxSegments = 1024
 	// MinSize is the smallest size of a recording, in octets: a segment begins with the state of each core.
 	MinSize = 4 << 20
+	// MaxSize is the largest size.
+	MaxSize = maxSegments / 2 * maxSegment
 )
 
 // Ring is a folder that one process writes. It is for one goroutine.
@@ -35,6 +41,7 @@ type Ring struct {
 	file   *os.File
 	zip    *gzip.Writer
 	size   int64 // of file
+	good   bool  // lines were written to file
 }
 
 // Open opens a folder for writing, and makes it if it is not there. Size is in octets of disk, at least MinSize.
@@ -99,8 +106,12 @@ func (r *Ring) Append(lines []byte) (full bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	return r.size >= r.limit/segments, nil
+	r.good = true
+	return r.size >= r.segment(), nil
 }
+
+// segment is the size of one segment.
+func (r *Ring) segment() int64 { return min(r.limit/parts, maxSegment) }
 
 // counter counts what the segment takes.
 type counter struct{ r *Ring }
@@ -123,7 +134,7 @@ func (r *Ring) Next() error {
 	if err != nil {
 		return err
 	}
-	r.file, r.size = file, 0
+	r.file, r.size, r.good = file, 0, false
 	r.zip, err = gzip.NewWriterLevel(counter{r}, gzip.BestSpeed)
 	return err
 }
@@ -135,6 +146,9 @@ func (r *Ring) end() {
 	}
 	_ = r.zip.Close()
 	_ = r.file.Close()
+	if !r.good { // a disk that is full for hours must not cost the segments before
+		_ = os.Remove(r.file.Name())
+	}
 	r.file, r.zip = nil, nil
 }
 
@@ -145,7 +159,7 @@ func (r *Ring) sweep() error {
 		return err
 	}
 	sizes := make([]int64, len(names))
-	room := r.limit - r.limit/segments
+	room := r.limit - r.segment()
 	for i, name := range names {
 		info, err := os.Lstat(name)
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -156,7 +170,7 @@ func (r *Ring) sweep() error {
 		}
 		room -= sizes[i]
 	}
-	for i := 0; i < len(names) && (room < 0 || len(names)-i >= segments); i++ {
+	for i := 0; i < len(names) && (room < 0 || len(names)-i >= maxSegments); i++ {
 		if err := os.Remove(names[i]); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}

@@ -59,7 +59,7 @@ func TestARingTakesABoundedPartOfTheDisk(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if sum, files := size(t, dir); sum > MinSize+200<<10 || files > segments {
+		if sum, files := size(t, dir); sum > MinSize+200<<10 || files > maxSegments {
 			t.Fatalf("%d octets in %d files", sum, files)
 		}
 	}
@@ -68,6 +68,42 @@ func TestARingTakesABoundedPartOfTheDisk(t *testing.T) {
 	}
 	if _, err := os.Stat(foreign); err != nil {
 		t.Error("a file that is no segment was deleted")
+	}
+	if err := r.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+// A daemon that crashes again and again must not lose the recording of why, nor one whose disk is full.
+func TestManyShortSegmentsKeepTheOldest(t *testing.T) {
+	dir := t.TempDir()
+	r, err := Open(dir, MinSize)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cause := noise(1 << 20)
+	if _, err := r.Append(cause); err != nil {
+		t.Fatal(err)
+	}
+	for range 100 {
+		if err := r.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if r, err = Open(dir, MinSize); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := r.Append([]byte("it starts\n")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for range 1000 { // tries on a full disk
+		if err := r.Next(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	names, err := Segments(dir)
+	if err != nil || len(names) != 102 || filepath.Base(names[0]) != name(1) {
+		t.Errorf("%d segments, from %q, %v", len(names), names[:1], err)
 	}
 	if err := r.Close(); err != nil {
 		t.Error(err)
@@ -106,6 +142,9 @@ func TestASegmentIsReadableAtOnce(t *testing.T) {
 	_ = r.lock.Close() // what is left of a killed process
 	again, err := Open(dir, MinSize)
 	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := again.Append(want); err != nil {
 		t.Fatal(err)
 	}
 	if names, _ = Segments(dir); len(names) != 2 || filepath.Base(names[1]) != "000000002.tape.gz" {

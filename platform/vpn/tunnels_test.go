@@ -57,10 +57,10 @@ func (m *method) PublicKey(identity string) (string, error) {
 func (m *method) Kept(identity string) (netstate.KeptKey, error) {
 	return netstate.KeptKey{Public: "key of " + identity}, nil
 }
-func (m *method) Announce(identity string) error { m.note("announces " + identity); return nil }
-func (m *method) Date(identity string) error     { m.note("dates " + identity); return nil }
-func (m *method) Replace(identity string) error  { m.note("replaces " + identity); return nil }
-func (m *method) TryFormer(identity string) error  { m.note("restores " + identity); return nil }
+func (m *method) Announce(identity string) error  { m.note("announces " + identity); return nil }
+func (m *method) Date(identity string) error      { m.note("dates " + identity); return nil }
+func (m *method) Replace(identity string) error   { m.note("replaces " + identity); return nil }
+func (m *method) TryFormer(identity string) error { m.note("restores " + identity); return nil }
 func (m *method) TryAgain(identity string) error  { m.note("restores " + identity); return nil }
 func (m *method) Settle(identity string) error    { m.note("proves " + identity); return nil }
 

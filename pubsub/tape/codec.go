@@ -4,6 +4,7 @@ import (
 	"encoding"
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -19,6 +20,8 @@ type Codec struct {
 	// IsSecret reports whether a text is a secret by the name of the field that holds it, Type.Field, or of the key in a
 	// map. It may be nil.
 	IsSecret func(name string) bool
+	// Mask returns a text for people without the usual forms of secrets that are not known. It may be nil.
+	Mask func(text string) string
 
 	named     map[string]reflect.Type // what may be in an interface
 	transient map[reflect.Type]bool
@@ -91,8 +94,12 @@ type field struct {
 	name   string
 	offset uintptr
 	secret bool
+	free   bool // it is for people, and may quote anything
 	plan   *plan
 }
+
+// freeTexts are the names of fields with texts for people, or for programs: they may quote a secret, however short.
+var freeTexts = []string{"Cause", "Command", "Content", "Err", "Error", "Op", "Output", "Reason", "Text", "Why"}
 
 var (
 	textMarshaler   = reflect.TypeFor[encoding.TextMarshaler]()
@@ -184,7 +191,7 @@ func (c *Codec) fillFields(p *plan, making map[reflect.Type]*plan) {
 		}
 		p.byName[f.Name] = len(p.fields)
 		p.fields = append(p.fields, field{f.Name, f.Offset, c.isSecret(p.t.Name() + "." + f.Name),
-			c.make(f.Type, making)})
+			slices.Contains(freeTexts, f.Name), c.make(f.Type, making)})
 	}
 }
 

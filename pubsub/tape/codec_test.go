@@ -60,7 +60,7 @@ func coded[V any](t *testing.T, c *Codec, v V) (V, string) {
 	if err != nil {
 		t.Fatalf("%s: %v", e.out, err)
 	}
-	d := decoder{c: c, unknown: map[string]bool{}}
+	d := decoder{c: c, left: maxValues, unknown: map[string]bool{}}
 	out, err := d.value(reflect.TypeFor[V](), x)
 	if err != nil {
 		t.Fatalf("%s: %v", e.out, err)
@@ -108,6 +108,45 @@ func TestATimeKeepsItsMonotonicReading(t *testing.T) {
 	}
 }
 
+// Cores change one thing in several places, and things know each other.
+func TestTwoPointersToOneThingRemainTwo(t *testing.T) {
+	type node struct {
+		n    int
+		next *node
+	}
+	type state struct {
+		byName map[string]*node
+		order  []*node
+		none   *node
+	}
+	a, b := &node{n: 1}, &node{n: 2}
+	a.next, b.next = b, a
+	e := encoder{c: testCodec(), strict: true}
+	e.value(&state{map[string]*node{"a": a, "b": b}, []*node{b, a, nil}, nil})
+	x, err := tree(e.out)
+	if err != nil || e.err != nil {
+		t.Fatalf("%s: %v, %v", e.out, err, e.err)
+	}
+	d := decoder{c: testCodec(), left: maxValues}
+	v, err := d.state(reflect.TypeFor[*state](), x)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := v.Interface().(*state)
+	got.byName["a"].n = 7
+	if len(got.order) != 3 || got.order[1].n != 7 || got.order[0] != got.byName["b"] || got.byName["b"].next.n != 7 ||
+		got.order[2] != nil || got.none != nil {
+		t.Errorf("%s is read as %+v", e.out, got)
+	}
+	for _, wrong := range []string{`{"&":1,"is":{"none":{"&":7}}}`, `{"&":1,"is":{"none":{"&":7},"order":7}}`} {
+		x, _ := tree([]byte(wrong))
+		d.things = nil
+		if v, err := d.state(reflect.TypeFor[*state](), x); err == nil {
+			t.Errorf("%s is read as %v", wrong, v)
+		}
+	}
+}
+
 // A core that goes on without a recording is better than one that is recorded wrongly.
 func TestWhatHasNoTextIsAFault(t *testing.T) {
 	type holder struct{ Shape shape }
@@ -138,7 +177,7 @@ func (strange) area() int { return 0 }
 // An older and a newer release have other fields and types.
 func TestAnotherReleaseIsReadAsFarAsItFits(t *testing.T) {
 	c := testCodec()
-	d := decoder{c: c, unknown: map[string]bool{}}
+	d := decoder{c: c, left: maxValues, unknown: map[string]bool{}}
 	x, err := tree([]byte(`{"Side":4,"Colour":"red"}`))
 	if err != nil {
 		t.Fatal(err)
@@ -177,7 +216,7 @@ func FuzzRead(f *testing.F) {
 		if err != nil {
 			return
 		}
-		d := decoder{c: c, unknown: map[string]bool{}, shared: func(string) (any, bool) { return nil, false }}
+		d := decoder{c: c, left: maxValues, unknown: map[string]bool{}, shared: func(string) (any, bool) { return nil, false }}
 		_, _ = d.value(reflect.TypeFor[inner](), x)
 	})
 }

@@ -20,7 +20,14 @@ type decoder struct {
 	zones  map[int]*time.Location          // one for each offset: times are compared by ==, too
 	// unknown are the fields of an older or newer release that this one does not know, as Type.Field.
 	unknown map[string]bool
+	left    int                      // values that may be read
+	things  map[string]reflect.Value // pointers by the number of what they point to
+	defined map[string]any           // trees of things by their numbers; nil: not needed yet
+	root    any                      // tree of the state
 }
+
+// errLarge is the fault of a line that somebody made to use up memory.
+var errLarge = errors.New("it has more values than a daemon records")
 
 // errLost is the fault of a value that stood in a part of the recording that is lost.
 var errLost = errors.New("a value is in a part of the recording that is lost")
@@ -31,7 +38,68 @@ func (d *decoder) value(t reflect.Type, tree any) (reflect.Value, error) {
 	return v.Elem(), d.at(d.c.plan(t), v.UnsafePointer(), tree)
 }
 
+// pointer reads a pointer. Two to one thing are two to one again, in whatever order they are read.
+func (d *decoder) pointer(p *plan, v reflect.Value, tree any) error {
+	o, _ := tree.(map[string]any)
+	n, numbered := o["&"].(json.Number)
+	if !numbered {
+		x := reflect.New(p.t.Elem())
+		v.Set(x)
+		return d.at(p.elem, x.UnsafePointer(), tree)
+	}
+	if x, known := d.things[string(n)]; known && x.Type() == p.t {
+		v.Set(x)
+		return nil
+	}
+	below, here := o["is"]
+	if !here {
+		if d.defined == nil {
+			d.defined = map[string]any{}
+			d.define(d.root)
+		}
+		if below, here = d.defined[string(n)]; !here {
+			return fmt.Errorf("there is no %v with the number %s", p.t, n)
+		}
+	}
+	x := reflect.New(p.t.Elem())
+	if x.Type() != p.t {
+		return wrong(p, tree)
+	}
+	if d.things == nil {
+		d.things = map[string]reflect.Value{}
+	}
+	d.things[string(n)] = x
+	v.Set(x)
+	return d.at(p.elem, x.UnsafePointer(), below)
+}
+
+// define notes what has a number in a tree.
+func (d *decoder) define(tree any) {
+	switch t := tree.(type) {
+	case map[string]any:
+		if n, numbered := t["&"].(json.Number); numbered && len(t) == 2 {
+			d.defined[string(n)] = t["is"]
+		}
+		for _, below := range t {
+			d.define(below)
+		}
+	case []any:
+		for _, below := range t {
+			d.define(below)
+		}
+	}
+}
+
+// state reads a value in which things have numbers.
+func (d *decoder) state(t reflect.Type, tree any) (reflect.Value, error) {
+	d.things, d.defined, d.root = nil, nil, tree
+	return d.value(t, tree)
+}
+
 func (d *decoder) at(p *plan, ptr unsafe.Pointer, tree any) error {
+	if d.left--; d.left < 0 {
+		return errLarge
+	}
 	if o, is := tree.(map[string]any); is && p.shared && len(o) == 1 {
 		if digest, is := o["="].(string); is {
 			var known bool
@@ -89,9 +157,7 @@ func (d *decoder) plain(p *plan, ptr unsafe.Pointer, tree any) error {
 	case formList:
 		return d.list(p, v, tree)
 	case formPointer:
-		x := reflect.New(p.t.Elem())
-		v.Set(x)
-		return d.at(p.elem, x.UnsafePointer(), tree)
+		return d.pointer(p, v, tree)
 	case formInterface:
 		return d.held(p, v, tree)
 	case formError:

@@ -36,9 +36,12 @@ type encoder struct {
 	out    []byte
 	blobs  []blob // shared values, in the order in which they end
 	masks  *masks // nil: no secret is replaced
-	strict bool   // functions are faults
+	strict bool   // of a state: functions are faults, and two pointers to one thing remain two
 	err    error
 	depth  int
+	free   bool                   // within a text for people
+	within int                    // shared values, which stand by themselves
+	known  map[unsafe.Pointer]int // numbers of the things that a state points to
 }
 
 // value writes any value, nil included.
@@ -48,6 +51,7 @@ func (e *encoder) value(v any) {
 		return
 	}
 	x := addressable(reflect.ValueOf(v))
+	e.known = nil
 	e.at(e.c.plan(x.Type()), x.Addr().UnsafePointer())
 }
 
@@ -67,6 +71,10 @@ func (e *encoder) at(p *plan, ptr unsafe.Pointer) {
 		return
 	}
 	start := len(e.out)
+	if p.shared {
+		e.within++
+		defer func() { e.within-- }()
+	}
 	e.plain(p, ptr)
 	e.depth--
 	if p.shared && len(e.out)-start >= shareFrom {
@@ -99,7 +107,7 @@ func (e *encoder) plain(p *plan, ptr unsafe.Pointer) {
 			e.fail(err)
 			return
 		}
-		e.text(string(text))
+		e.quote(string(text)) // an address, an identifier: no secret
 	case formBytes:
 		if b := at(p.t, ptr); b.IsNil() {
 			e.out = append(e.out, "null"...)
@@ -113,24 +121,44 @@ func (e *encoder) plain(p *plan, ptr unsafe.Pointer) {
 	case formList:
 		e.list(p, at(p.t, ptr))
 	case formPointer:
-		if to := *(*unsafe.Pointer)(ptr); to == nil {
-			e.out = append(e.out, "null"...)
-		} else {
-			e.at(p.elem, to)
-		}
+		e.pointer(p, *(*unsafe.Pointer)(ptr))
 	case formInterface:
 		e.held(at(p.t, ptr))
 	case formError:
 		if err, _ := at(p.t, ptr).Interface().(error); err == nil {
 			e.out = append(e.out, "null"...)
 		} else {
+			was := e.free
+			e.free = true
 			e.text(err.Error())
+			e.free = was
 		}
 	default:
 		e.out = append(e.out, "null"...)
 		if e.strict && !at(p.t, ptr).IsZero() {
 			e.fail(errFunction)
 		}
+	}
+}
+
+// pointer writes what a pointer points to. In a state it has a number there, under which it stands once: cores change
+// one thing in several places.
+func (e *encoder) pointer(p *plan, to unsafe.Pointer) {
+	switch n, again := e.known[to]; {
+	case to == nil:
+		e.out = append(e.out, "null"...)
+	case !e.strict || e.within > 0 || p.elem.t.Size() == 0:
+		e.at(p.elem, to)
+	case again:
+		e.out = append(strconv.AppendInt(append(e.out, `{"&":`...), int64(n), 10), '}')
+	default:
+		if e.known == nil {
+			e.known = map[unsafe.Pointer]int{}
+		}
+		e.known[to] = len(e.known) + 1
+		e.out = append(strconv.AppendInt(append(e.out, `{"&":`...), int64(len(e.known)), 10), `,"is":`...)
+		e.at(p.elem, to)
+		e.out = append(e.out, '}')
 	}
 }
 
@@ -158,7 +186,10 @@ func (e *encoder) time(t time.Time) {
 // text writes a text without its secrets; one that is no UTF-8 in a list, as base64.
 func (e *encoder) text(s string) {
 	if e.masks != nil {
-		s = e.masks.text(s)
+		s = e.masks.text(s, e.free)
+	}
+	if e.free && e.c.Mask != nil { // also in a replay: its texts are compared with masked ones
+		s = e.c.Mask(s)
 	}
 	e.quote(s)
 }
@@ -189,7 +220,7 @@ func (e *encoder) masked(b []byte) []byte {
 	if e.masks == nil {
 		return b
 	}
-	return []byte(e.masks.text(string(b)))
+	return []byte(e.masks.text(string(b), true))
 }
 
 // fields writes a struct without the fields that are zero.
@@ -213,12 +244,32 @@ func (e *encoder) fields(p *plan, ptr unsafe.Pointer) {
 			e.out = append(e.out, ',')
 		}
 		e.out = append(append(append(e.out, '"'), f.name...), '"', ':')
-		if f.secret && e.masks != nil {
-			e.masks.learn(v, f.name)
+		if f.secret && e.secret(f.plan, v, f.name) {
+			continue
 		}
+		was := e.free
+		e.free = was || f.free
 		e.at(f.plan, below)
+		e.free = was
 	}
 	e.out = append(e.out, '}')
+}
+
+// secret learns what a field or key with the name of a secret holds, and writes it if that is one text, of any length:
+// a short one is replaced nowhere else.
+func (e *encoder) secret(p *plan, v reflect.Value, name string) (written bool) {
+	if e.masks == nil {
+		return false
+	}
+	e.masks.learn(v, name)
+	if p.form != formString {
+		return false
+	}
+	if word := e.masks.word(v.String()); word != "" {
+		e.quote(word)
+		return true
+	}
+	return false
 }
 
 // entries writes a map in the order of its keys.
@@ -227,25 +278,25 @@ func (e *encoder) entries(p *plan, m reflect.Value) {
 		e.out = append(e.out, "null"...)
 		return
 	}
-	type entry struct{ key, value []byte }
-	entries, dict := make([]entry, 0, m.Len()), p.form == formDict
-	key, value := reflect.New(p.key.t).Elem(), reflect.New(p.elem.t).Elem()
-	outer := e.out
-	e.out = make([]byte, 0, 64*m.Len())
-	for it := m.MapRange(); it.Next(); {
-		key.SetIterKey(it)
-		value.SetIterValue(it)
-		start := len(e.out)
-		dict = dict && utf8.ValidString(key.String())
-		if p.form == formDict && e.masks != nil && e.c.isSecret(key.String()) {
-			e.masks.learn(value, key.String())
-		}
-		e.at(p.key, key.Addr().UnsafePointer())
-		middle := len(e.out)
-		e.at(p.elem, value.Addr().UnsafePointer())
-		entries = append(entries, entry{e.out[start:middle:middle], e.out[middle:len(e.out):len(e.out)]})
+	type entry struct {
+		text []byte
+		key  reflect.Value
 	}
-	slices.SortFunc(entries, func(a, b entry) int { return bytes.Compare(a.key, b.key) })
+	entries, dict := make([]entry, 0, m.Len()), p.form == formDict
+	outer := e.out
+	e.out = make([]byte, 0, 32*m.Len())
+	for it := m.MapRange(); it.Next(); {
+		key := addressable(it.Key())
+		dict = dict && utf8.ValidString(key.String())
+		start := len(e.out)
+		if p.form == formDict {
+			e.quote(key.String())
+		} else {
+			e.at(p.key, key.Addr().UnsafePointer())
+		}
+		entries = append(entries, entry{e.out[start:len(e.out):len(e.out)], key})
+	}
+	slices.SortFunc(entries, func(a, b entry) int { return bytes.Compare(a.text, b.text) })
 	e.out = outer
 	open, between, end, shut := "[", ",", "]", "]"
 	if dict {
@@ -254,11 +305,17 @@ func (e *encoder) entries(p *plan, m reflect.Value) {
 	} else {
 		e.out = append(e.out, '[')
 	}
+	value := reflect.New(p.elem.t).Elem()
 	for i, x := range entries {
 		if i > 0 {
 			e.out = append(e.out, ',')
 		}
-		e.out = append(append(append(append(append(e.out, open...), x.key...), between...), x.value...), end...)
+		value.Set(m.MapIndex(x.key))
+		e.out = append(append(append(e.out, open...), x.text...), between...)
+		if p.form != formDict || !e.c.isSecret(x.key.String()) || !e.secret(p.elem, value, x.key.String()) {
+			e.at(p.elem, value.Addr().UnsafePointer())
+		}
+		e.out = append(e.out, end...)
 	}
 	e.out = append(e.out, shut...)
 }

@@ -12,8 +12,12 @@ import (
 	"time"
 )
 
-// maxLine bounds a line: the config of a node, and its states, with room.
-const maxLine = 64 << 20
+// Bounds on recordings, which may be anybody's: a line has the config of a node, and its states, with room.
+const (
+	maxLine    = 64 << 20
+	maxSegment = 1 << 30
+	maxValues  = 4 << 20 // of one line, with the shared ones
+)
 
 // Kind is a kind of core, of which a Player makes as many as a recording has.
 type Kind struct {
@@ -38,6 +42,16 @@ func KindOf[C Core[E, F], E, F any](after func(C)) Kind {
 	}}
 }
 
+// safely steps a core, and returns how it panicked: the recording may be of another release, whose states are others.
+func (k Kind) safely(core, event any) (effects []any, panics string) {
+	defer func() {
+		if why := recover(); why != nil {
+			panics = fmt.Sprint(why)
+		}
+	}()
+	return k.step(core, event), ""
+}
+
 // Moment is one line of a recording, replayed.
 type Moment struct {
 	N    uint64
@@ -52,6 +66,8 @@ type Moment struct {
 	// State is what is different in the state before the step, as recorded and as replayed; "" for nothing.
 	State string
 	Skip  string // why the step was not replayed; "" if it was
+	// Panics is how this release panics in the step, "" if it does not. It differs if the recorded one did otherwise.
+	Panics string
 
 	Said json.RawMessage
 	Head *Head
@@ -67,6 +83,7 @@ type Player struct {
 	texts   map[string][]byte // texts, by digest
 	decoder decoder
 	start   uint64
+	left    int // values that may be shown of a line
 }
 
 // NewPlayer returns a player of cores of these kinds.
@@ -98,7 +115,7 @@ func (p *Player) State(kind, of string) any {
 	if core == nil {
 		return nil
 	}
-	e := encoder{c: p.codec}
+	e := encoder{c: p.codec, strict: true}
 	e.value(core)
 	for _, b := range e.blobs {
 		p.texts[b.digest] = b.text
@@ -106,14 +123,19 @@ func (p *Player) State(kind, of string) any {
 	return p.Whole(e.out)
 }
 
-// Play replays one segment, until each returns false: it is called after each step. A segment whose end is missing is
-// played as far as it goes: the process or the machine ended in the middle of it.
+// Play replays one segment, until each returns false: it is called after each step. A segment whose end is missing or
+// damaged is played as far as it goes: the process or the machine ended in the middle of it. An error means that
+// nothing of it could be read.
 func (p *Player) Play(segment io.Reader, each func(Moment) bool) (more bool, err error) {
 	p.shared, p.texts = map[string]any{}, map[string][]byte{}
 	lines := bufio.NewScanner(segment)
 	lines.Buffer(make([]byte, 0, 1<<20), maxLine)
-	headed := false
+	headed, size := false, 0
 	for lines.Scan() {
+		if size += len(lines.Bytes()); size > maxSegment {
+			return true, fmt.Errorf("a segment of more than %d octets: no daemon writes such", maxSegment)
+		}
+		p.decoder.left, p.left = maxValues, maxValues
 		var l line
 		if err := json.Unmarshal(lines.Bytes(), &l); err != nil {
 			if headed {
@@ -136,7 +158,7 @@ func (p *Player) Play(segment io.Reader, each func(Moment) bool) (more bool, err
 			return false, nil
 		}
 	}
-	if err := lines.Err(); err != nil && !errors.Is(err, io.ErrUnexpectedEOF) {
+	if err := lines.Err(); err != nil && !headed {
 		return true, err
 	}
 	return true, nil
@@ -176,7 +198,7 @@ func (p *Player) step(l line, m *Moment) (why string) {
 	if l.New {
 		delete(p.cores, name)
 	}
-	if l.Why != "" {
+	if l.Why != "" && l.Why != panicked {
 		delete(p.cores, name)
 		return l.Why
 	}
@@ -198,9 +220,15 @@ func (p *Player) step(l line, m *Moment) (why string) {
 		delete(p.cores, name)
 		return "event: " + err.Error()
 	}
+	effects, panics := kind.safely(core, event.Addr().Interface())
+	if m.Panics = panics; panics != "" || l.Why == panicked {
+		delete(p.cores, name)
+		m.Differs = (panics != "") != (l.Why == panicked)
+		return ""
+	}
 	e := encoder{c: p.codec}
 	var now []json.RawMessage
-	for _, f := range kind.step(core, event.Addr().Interface()) {
+	for _, f := range effects {
 		e.out = nil
 		e.value(f)
 		now = append(now, e.out)
@@ -224,13 +252,13 @@ func (p *Player) restore(name string, kind Kind, recorded json.RawMessage) (diff
 	if err != nil {
 		return "", err.Error()
 	}
-	core, err := p.decoder.value(kind.state, t)
+	core, err := p.decoder.state(kind.state, t)
 	if err != nil {
 		delete(p.cores, name)
 		return "", "state: " + err.Error()
 	}
 	if old := p.cores[name]; old != nil {
-		e := encoder{c: p.codec}
+		e := encoder{c: p.codec, strict: true}
 		if e.value(old); e.err == nil && !bytes.Equal(e.out, recorded) {
 			for _, b := range e.blobs {
 				p.texts[b.digest] = b.text
@@ -264,6 +292,9 @@ func (p *Player) Whole(text []byte) any {
 }
 
 func (p *Player) whole(t any, depth int) any {
+	if p.left--; p.left < 0 {
+		return "…"
+	}
 	switch v := t.(type) {
 	case map[string]any:
 		if digest, is := v["="].(string); is && len(v) == 1 && depth < maxDepth {
@@ -272,6 +303,12 @@ func (p *Player) whole(t any, depth int) any {
 				return p.whole(below, depth+1)
 			}
 			return "(lost)"
+		}
+		if _, numbered := v["&"].(json.Number); numbered && len(v) <= 2 {
+			if below, first := v["is"]; first {
+				return p.whole(below, depth+1)
+			}
+			return "(as above)"
 		}
 		for name := range v {
 			v[name] = p.whole(v[name], depth+1)

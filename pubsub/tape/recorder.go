@@ -44,7 +44,8 @@ type Recorder struct {
 	segment uint64
 	seen    map[string]bool // shared values that are in the segment
 	n       uint64
-	lost    int  // steps that were not written since the last line
+	lost    int  // steps that were not written, and no line says so
+	told    int  // those of which a line that waits says so
 	off     bool // the sink fails or hangs
 	due     chan struct{}
 	closed  bool
@@ -66,7 +67,7 @@ func (r *Recorder) begin() {
 	r.put(line{Head: &h})
 	if r.lost > 0 {
 		r.put(line{Lost: r.lost, At: r.head.At})
-		r.lost = 0
+		r.told, r.lost = r.lost, 0
 	}
 }
 
@@ -113,8 +114,8 @@ func (r *Recorder) flush(sink Sink, last bool) error {
 // give gives what waits to the sink. With next, what comes then is of another segment.
 func (r *Recorder) give(sink Sink, last, next bool) (full bool, err error) {
 	r.mu.Lock()
-	text, steps := r.waiting, r.steps
-	r.waiting, r.steps = nil, 0
+	text, steps, told := r.waiting, r.steps, r.told
+	r.waiting, r.steps, r.told = nil, 0, 0
 	r.closed = r.closed || last
 	if next {
 		r.off = false
@@ -126,7 +127,7 @@ func (r *Recorder) give(sink Sink, last, next bool) (full bool, err error) {
 	}
 	if full, err = sink.Append(text); err != nil {
 		r.mu.Lock()
-		r.lost += steps
+		r.lost += steps + told
 		r.mu.Unlock()
 	}
 	return full, err
@@ -142,8 +143,8 @@ func (r *Recorder) isOff() bool {
 func (r *Recorder) rest(done <-chan struct{}, sink Sink) bool {
 	r.mu.Lock()
 	r.off = true
-	r.lost += r.steps
-	r.waiting, r.steps = nil, 0
+	r.lost += r.steps + r.told
+	r.waiting, r.steps, r.told = nil, 0, 0
 	r.mu.Unlock()
 	for {
 		select {
@@ -173,11 +174,26 @@ func (r *Recorder) Say(v any) {
 	r.write(line{At: time.Now().Round(0), Said: e.out}, e.blobs)
 }
 
+// Close ends a recorder that has no sink.
+func (r *Recorder) Close() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.closed, r.waiting = true, nil
+}
+
+// Learn takes a value that is not recorded for one with secrets: they are replaced wherever they stand from now on.
+func (r *Recorder) Learn(v any) {
+	if r != nil {
+		e := encoder{c: r.codec, masks: r.masks}
+		e.value(v)
+	}
+}
+
 // write writes a line after the values that it shares, and returns the segment in which it is, 0 if it is lost.
 func (r *Recorder) write(l line, blobs []blob) (in uint64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.closed {
+	if r.closed || r.masks.isFull() { // a secret that was not learnt may be in it
 		return 0
 	}
 	if !r.off && len(r.waiting) > maxWaiting {
@@ -242,21 +258,28 @@ func Step[E, F any](l *Reel, core Core[E, F], event E) []F {
 		return core.Step(event)
 	}
 	s := l.before(core, &event)
+	if s == nil {
+		return core.Step(event)
+	}
+	s.line.Why = panicked
+	defer l.after(s) // the event of a core that panics is the one to look at
 	effects := core.Step(event)
-	if s != nil {
-		for i := range effects {
-			s.effect(&effects[i])
-		}
-		l.after(s)
+	s.line.Why = ""
+	for i := range effects {
+		s.effect(&effects[i])
 	}
 	return effects
 }
 
 // step is a step that is being written.
 type step struct {
-	e    encoder
-	line line
+	e         encoder
+	line      line
+	unwritten string // why the state is not in the line, though it should be
 }
+
+// panicked is why a core can't be replayed after a step in which it has panicked.
+const panicked = "the core has panicked"
 
 // before writes the event, and the state of the core if the segment has it not; nil if nothing is recorded now. The
 // order matters: an event says what is a secret in everything that follows.
@@ -274,7 +297,7 @@ func (l *Reel) before(core, event any) *step {
 		s.e.strict = true
 		s.e.value(core)
 		if s.line.State = s.cut(); s.e.err != nil {
-			s.line.State, s.line.Why = nil, s.e.err.Error()
+			s.line.State, s.unwritten = nil, s.e.err.Error()
 			s.e.err = nil
 		}
 		s.e.strict = false
@@ -297,6 +320,9 @@ func (s *step) effect(f any) {
 
 // after writes the step.
 func (l *Reel) after(s *step) {
+	if s.unwritten != "" {
+		s.line.Why = s.unwritten
+	}
 	if s.e.err != nil { // a value that this release can't write: so the core goes on without a recording of it
 		s.line = line{At: s.line.At, Core: l.kind, Of: l.of, New: s.line.New, Why: s.e.err.Error()}
 		s.e.blobs = nil

@@ -62,6 +62,13 @@ func Kinds() map[string]tape.Kind {
 func Codec() *tape.Codec {
 	c := tape.NewCodec(types...)
 	c.IsSecret = isSecret
+	var forms redact.Redactor
+	c.Mask = func(text string) string {
+		if strings.IndexByte(text, '\n') < 0 && !strings.ContainsAny(text, "=:") {
+			return text
+		}
+		return string(forms.Text([]byte(text)))
+	}
 	c.Transient(netinst.Memo{})
 	c.Shared(netstate.State{}, netinst.NetworkInstanceConfig{}, netinst.AppAdapterConfig{}, netinst.Uplinks{},
 		netinst.NetworkInstanceStatus{}, netinst.AppAdapterStatus{}, []netinst.PortStatus{}, []probe.Port{},

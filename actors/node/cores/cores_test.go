@@ -10,6 +10,9 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"edgespan/config/stateloop/peer/task"
+	"edgespan/pubsub/tape"
 )
 
 // marks are the methods by which types become events, effects and objects, by package.
@@ -57,10 +60,28 @@ func TestWhichFieldsAreSecrets(t *testing.T) {
 	for name, want := range map[string]bool{
 		"IPsecEnd.Secret": true, "IPsecEnd.Key": true, "WireGuard.PrivateKey": true, "WireGuardPeer.PresharedKey": true,
 		"psk": true, "Spec.Env": true,
-		"WireGuard.PublicKey": false, "AdapterStatus.Key": false, "Timer.Token": true, "Lease.MAC": false,
+		"WireGuard.PublicKey": false, "AdapterStatus.Key": false, "Lease.MAC": false,
 	} {
 		if got := isSecret(name); got != want {
 			t.Errorf("%s is a secret: %v", name, got)
 		}
+	}
+}
+
+// What a program prints of secrets of its own, which no config names, is masked by its form.
+func TestTheReasonOfATaskHasNoSecret(t *testing.T) {
+	r := tape.NewRecorder(Codec(), tape.Head{})
+	done, ended := make(chan struct{}), make(chan struct{})
+	var disk memory
+	go func() {
+		defer close(ended)
+		r.Run(done, &disk, func(error) {})
+	}()
+	m, l := &task.Machine{}, r.Reel(Tasks, "")
+	tape.Step(l, m, task.Event(task.Answered{ID: "a", Reason: "exited with status 1: login failed: password=hunter2"}))
+	close(done)
+	<-ended
+	if text := disk.String(); strings.Contains(text, "hunter2") || !strings.Contains(text, "login failed") {
+		t.Errorf("%s", text)
 	}
 }

@@ -110,7 +110,8 @@ func (k *clusterKey) look(store keyStore, life time.Duration, log *zap.Logger) e
 	}
 	k.set(kept)
 	var said string
-	switch k.due(time.Now(), kept, life) {
+	step := k.due(time.Now(), kept, life)
+	switch step {
 	case keyStays:
 		return nil
 	case keyAnnounced:
@@ -120,10 +121,8 @@ func (k *clusterKey) look(store keyStore, life time.Duration, log *zap.Logger) e
 	case keyReplaced:
 		said, err = "the key for encrypted clusters is replaced", store.ReplaceClusterKey()
 	case keySettled:
-		k.backs = 0
 		said, err = "the key for encrypted clusters is proven: the controller is connected", store.SettleClusterKey()
 	case keyBack:
-		k.backs++
 		said, err = "members do not answer to the new key for encrypted clusters: the former one is tried",
 			store.TryFormerClusterKey()
 	case keyAgain:
@@ -132,6 +131,12 @@ func (k *clusterKey) look(store keyStore, life time.Duration, log *zap.Logger) e
 	if err != nil {
 		log.Warn("a step with the key for encrypted clusters fails, and is tried again", zap.Error(err))
 		return err
+	}
+	switch step {
+	case keyBack:
+		k.backs++
+	case keySettled:
+		k.backs = 0
 	}
 	if kept, err = store.ClusterKeys(); err == nil {
 		k.set(kept)
@@ -146,7 +151,12 @@ func (k *clusterKey) due(now time.Time, kept netstate.KeptKey, life time.Duratio
 	switch {
 	case kept.Former != "" || kept.Tried != "":
 		f := k.silenced.Load()
-		t := trial{inUse: time.Since(k.since), backs: k.backs, silenced: f != nil && (*f)(kept.Made)}
+		// Handshakes are dated by the wall clock, as it is now: the file's date may be of another.
+		since := now.Add(-time.Since(k.since))
+		if before := since.Sub(kept.Made); before > 0 && before < maxBefore {
+			since = kept.Made // by another process
+		}
+		t := trial{inUse: time.Since(k.since), backs: k.backs, silenced: f != nil && (*f)(since)}
 		if link != nil {
 			t.linked = max(now.Sub(*link), 1)
 		}
@@ -156,6 +166,9 @@ func (k *clusterKey) due(now time.Time, kept netstate.KeptKey, life time.Duratio
 	}
 	return keyPlan{life}.due(now, kept, link)
 }
+
+// maxBefore is how long before the start of this process a key may have come into use, by a clock that is right.
+const maxBefore = 24 * time.Hour
 
 // isOnTrial reports whether one of two keys is not proven yet.
 func (k *clusterKey) isOnTrial() bool {

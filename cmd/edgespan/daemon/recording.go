@@ -3,6 +3,7 @@ package daemon
 import (
 	"errors"
 	"fmt"
+	"time"
 
 	"go.uber.org/zap"
 
@@ -20,22 +21,26 @@ type recording struct {
 	done, ended chan struct{} // nil: nothing is recorded
 }
 
+// recordingEnds bounds the end of a recording: a disk that hangs must not delay that of the daemon.
+const recordingEnds = 2 * time.Second
+
 // start starts a recording, if there is a folder for it. A folder that can't be written is no reason not to start: the
-// networks matter more.
+// networks matter more; nor is one that hangs.
 func (r *recording) start(o nodeOptions, boot uint64, log *zap.Logger) *tape.Recorder {
 	if o.Record == "" {
 		return nil
 	}
 	log = log.Named(logTape)
-	disk, err := ring.Open(o.Record, int64(o.RecordSize)<<20)
-	if err != nil {
-		log.Error("nothing is recorded", zap.Error(err))
-		return nil
-	}
 	out := tape.NewRecorder(cores.Codec(), tape.Head{Version: o.Version, Machine: daemon.MachineBoot(), Start: boot})
 	r.done, r.ended = make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(r.ended)
+		disk, err := ring.Open(o.Record, int64(o.RecordSize)<<20)
+		if err != nil {
+			log.Error("nothing is recorded", zap.Error(err))
+			out.Close()
+			return
+		}
 		out.Run(r.done, disk, func(err error) {
 			if err != nil {
 				log.Warn("the recording has a gap from here on", zap.Error(err))
@@ -50,16 +55,21 @@ func (r *recording) start(o nodeOptions, boot uint64, log *zap.Logger) *tape.Rec
 
 // stop ends the recording.
 func (r *recording) stop() {
-	if r.done != nil {
-		close(r.done)
-		<-r.ended
+	if r.done == nil {
+		return
+	}
+	close(r.done)
+	select {
+	case <-r.ended:
+	case <-time.After(recordingEnds):
 	}
 }
 
 // checkRecording returns what is wrong with the flags of a recording.
 func (o *nodeOptions) checkRecording() error {
-	if least := ring.MinSize >> 20; o.RecordSize < least || o.RecordSize > 1<<20 {
-		return fmt.Errorf("--record-size: %d: must be a number of MiB from %d to %d", o.RecordSize, least, 1<<20)
+	if least, largest := ring.MinSize>>20, ring.MaxSize>>20; o.RecordSize < least ||
+		o.RecordSize > largest {
+		return fmt.Errorf("--record-size: %d: must be a number of MiB from %d to %d", o.RecordSize, least, largest)
 	}
 	if o.Record != "" && o.Record == o.StateDir {
 		return errors.New("--record: must be a folder of its own, not the state folder")

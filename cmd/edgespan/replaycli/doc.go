@@ -89,6 +89,7 @@ func (r *replay) run(ctx context.Context, names []string) error {
 	r.player = tape.NewPlayer(cores.Codec(), cores.Kinds())
 	r.total.cores = map[string]bool{}
 	r.input = newLines(r.In)
+	var unread []error
 	defer debug.SetGCPercent(debug.SetGCPercent(collectAt))
 	began := time.Now()
 	for _, s := range segments {
@@ -97,11 +98,17 @@ func (r *replay) run(ctx context.Context, names []string) error {
 		}
 		more, err := s.play(r.player, func(m tape.Moment) bool { return ctx.Err() == nil && r.see(m) })
 		if err != nil {
-			return fmt.Errorf("%s: %w", term.Printable(s.name), err)
+			unread = append(unread, fmt.Errorf("%s: %w", term.Printable(s.name), err))
 		}
 		if !more {
 			break
 		}
+	}
+	if len(unread) == len(segments) {
+		return unread[0]
+	}
+	for _, err := range unread { // of a power cut, for example
+		r.Printf("%v", err)
 	}
 	r.sum(time.Since(began))
 	switch {
@@ -113,6 +120,14 @@ func (r *replay) run(ctx context.Context, names []string) error {
 			term.Printable(r.until)))
 	}
 	return nil
+}
+
+// others is a word if some steps could not be replayed.
+func others(skipped int) string {
+	if skipped > 0 {
+		return "others "
+	}
+	return ""
 }
 
 // sum prints what the replay has found.
@@ -128,14 +143,14 @@ func (r *replay) sum(took time.Duration) {
 		r.sayf("%s could not be replayed", term.Many(t.skipped, "step"))
 	}
 	for _, name := range r.player.Unknown() {
-		r.sayf("this version has no field %s: what it says is ignored", name)
+		r.sayf("this version has no field %s: what it says is ignored", term.Printable(name))
 	}
 	speed := ""
 	if span > took && took > 0 && !r.step {
 		speed = fmt.Sprintf(", %.0f times as fast as it was", float64(span)/float64(took))
 	}
 	if t.differ+t.states == 0 {
-		r.sayf("all decide as recorded%s", speed)
+		r.sayf("all %sdecide as recorded%s", others(t.skipped), speed)
 	} else {
 		r.sayf("%d decide otherwise, %d have another state%s", t.differ, t.states, speed)
 	}

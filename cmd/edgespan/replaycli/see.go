@@ -90,7 +90,7 @@ func (r *replay) see(m tape.Moment) (more bool) {
 	if m.Core != "" && !r.concerns(m) {
 		return true
 	}
-	if m.Differs || m.State != "" {
+	if m.Differs || m.State != "" || m.Panics != "" {
 		r.showDifference(m)
 	} else if r.show || r.step && m.Skip == "" {
 		r.sayf("%s", r.line(m))
@@ -196,7 +196,9 @@ func (r *replay) showDifference(m tape.Moment) {
 	if m.State != "" {
 		r.sayf("  another state before it:\n%s", indent(m.State))
 	}
-	if m.Differs {
+	if m.Panics != "" {
+		r.sayf("  this version panics: %s", term.Printable(m.Panics))
+	} else if m.Differs {
 		r.sayf("  this version decides otherwise:\n%s", indent(r.player.Difference(m)))
 	}
 }
@@ -226,7 +228,9 @@ func (r *replay) print(what string, v any) {
 	if err != nil {
 		text = fmt.Appendf(nil, "%v", v)
 	}
-	r.sayf("%s", text)
+	for line := range strings.Lines(string(text)) { // whatever it is, it moves no cursor
+		r.sayf("%s", term.Printable(strings.TrimSuffix(line, "\n")))
+	}
 }
 
 // lines are those of a person.

@@ -112,7 +112,7 @@ func (s segment) play(p *tape.Player, each func(tape.Moment) bool) (more bool, e
 		return true, nil // a process ended before it wrote anything
 	}
 	if err != nil {
-		return false, err
+		return true, err
 	}
 	return p.Play(lines, each)
 }

@@ -53,7 +53,11 @@ func (c *collection) copySegment(name string, w io.Writer) error {
 		return err
 	}
 	defer func() { _ = file.Close() }() // it is only read
-	lines, err := tape.Read(file)
+	info, err := file.Stat()
+	if err != nil {
+		return err
+	}
+	lines, err := tape.Read(io.LimitReader(file, info.Size())) // the daemon may write more
 	if err != nil {
 		return err
 	}
@@ -64,12 +68,12 @@ func (c *collection) copySegment(name string, w io.Writer) error {
 			return errors.New("a secret is in it")
 		}
 	}
-	if err := scan.Err(); err != nil && !errors.Is(err, io.ErrUnexpectedEOF) { // the daemon still writes it
+	if err := scan.Err(); errors.Is(err, bufio.ErrTooLong) { // otherwise its end is missing, and nobody can read it
 		return err
 	}
 	if _, err := file.Seek(0, io.SeekStart); err != nil {
 		return err
 	}
-	_, err = io.Copy(w, file)
+	_, err = io.CopyN(w, file, info.Size())
 	return err
 }

@@ -81,6 +81,9 @@ func FromReport(ports []nodeproto.Port, before Ports, ofAnother func(key string)
 			continue
 		}
 		port := Port{Label: p.Label, MTU: cmp.Or(p.MTU, was[p.Label].MTU), PublicKey: was[p.Label].PublicKey}
+		if port.PublicKey != "" && ofAnother(port.PublicKey) { // stored by a former release
+			port.PublicKey = ""
+		}
 		if (p.Label == peer.KeyLabel || p.Label == peer.NextKeyLabel) && netinst.IsWireGuardKey(p.PublicKey) &&
 			!ofAnother(p.PublicKey) {
 			port.PublicKey = p.PublicKey
@@ -115,6 +118,7 @@ func (p *Debouncers) Effective(now time.Time, said, stored Ports) (counts Ports,
 		*p = Debouncers{}
 	}
 	reported, was := said.encodeByLabel(), stored.encodeByLabel()
+	replaced := said.hasReplaced(stored)
 	maps.DeleteFunc(*p, func(label string, s *pace.Debouncer[string]) bool {
 		return reported[label] == "" && was[label] == "" && s.Idle(now, rule)
 	})
@@ -134,6 +138,9 @@ func (p *Debouncers) Effective(now time.Time, said, stored Ports) (counts Ports,
 			s.Assume(was[label]) // another replica may have stored it meanwhile
 		}
 		s.Set(now, reported[label])
+		if replaced && (label == peer.KeyLabel || label == peer.NextKeyLabel) {
+			s.Assume(reported[label])
+		}
 		text, late := s.Value(now, rule)
 		if late > 0 && (wait == 0 || late < wait) {
 			wait = late
@@ -144,6 +151,13 @@ func (p *Debouncers) Effective(now time.Time, said, stored Ports) (counts Ports,
 		}
 	}
 	return counts, wait
+}
+
+// hasReplaced reports whether a node uses the key that it has announced. That and the end of the announcement take
+// effect at once and together: in between the key would be no node's.
+func (u Ports) hasReplaced(stored Ports) bool {
+	next := stored.ByLabel()[peer.NextKeyLabel].PublicKey
+	return next != "" && u.ByLabel()[peer.KeyLabel].PublicKey == next
 }
 
 // unionEntries yields the entries of two maps.

@@ -153,3 +153,23 @@ func TestTheKeyThatIsKept(t *testing.T) {
 }
 
 func ofNone(string) bool { return false }
+
+// A key that was announced and is used now is at no time neither of both, though other changes wait.
+func TestAReplacedKeyTakesEffectAtOnce(t *testing.T) {
+	t.Parallel()
+	first, second := "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAE=", "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAI="
+	now := time.Unix(1e9, 0)
+	stored := Ports{Ports: []Port{{Label: peer.KeyLabel, PublicKey: first}, {Label: peer.NextKeyLabel, PublicKey: second}}}
+	var d Debouncers
+	if got, _ := d.Effective(now, stored, stored); string(encode(got)) != string(encode(stored)) {
+		t.Errorf("at first %s", encode(got))
+	}
+	said := Ports{Ports: []Port{{Label: peer.KeyLabel, PublicKey: second}}}
+	if got, wait := d.Effective(now, said, stored); string(encode(got)) != string(encode(said)) || wait != 0 {
+		t.Errorf("replaced: %s, wait %v", encode(got), wait)
+	}
+	other := Ports{Ports: []Port{{Label: peer.KeyLabel, PublicKey: first}}}
+	if got, wait := d.Effective(now.Add(time.Second), other, said); string(encode(got)) != string(encode(said)) || wait == 0 {
+		t.Errorf("another change: %s, wait %v", encode(got), wait)
+	}
+}

@@ -1,0 +1,68 @@
+package cores
+
+import (
+	"bytes"
+	"testing"
+	"time"
+
+	"edgespan/config/stateloop"
+	"edgespan/config/stateloop/peer/task"
+	"edgespan/pubsub/tape"
+)
+
+// memory is a disk for a recording.
+type memory struct{ bytes.Buffer }
+
+func (m *memory) Append(lines []byte) (bool, error) { m.Write(lines); return false, nil }
+func (m *memory) Next() error                       { return nil }
+
+// The machine of tasks has each of them in several places.
+func TestTasksReplay(t *testing.T) {
+	r := tape.NewRecorder(Codec(), tape.Head{})
+	done, ended := make(chan struct{}), make(chan struct{})
+	var disk memory
+	go func() {
+		defer close(ended)
+		r.Run(done, &disk, func(error) {})
+	}()
+	m, l := &task.Machine{}, r.Reel(Tasks, "")
+	now := time.Now()
+	var due []task.Do
+	step := func(e task.Event) {
+		due = append(due, tape.Step(l, m, e)...)
+		m.Changed()
+	}
+	step(task.Desired{At: now, Tasks: []task.Task{
+		{ID: "a", Target: stateloop.ToBePresent, Version: 1, Every: time.Second},
+		{ID: "b", Target: stateloop.ToBePresent, Version: 1, Every: time.Second, Needs: []string{"a"}},
+	}})
+	for i := range 1200 {
+		now = now.Add(time.Second)
+		if len(due) == 0 {
+			step(task.Tick{At: now})
+			continue
+		}
+		x := due[0]
+		due = due[1:]
+		found := task.Present
+		if i%3 == 0 {
+			found = task.Absent
+		}
+		step(task.Answered{At: now, ID: x.ID, Seq: x.Seq, Found: found})
+	}
+	close(done)
+	<-ended
+	p := tape.NewPlayer(Codec(), Kinds())
+	steps := 0
+	if _, err := p.Play(&disk, func(m tape.Moment) bool {
+		if m.Core != "" {
+			steps++
+		}
+		if m.Differs || m.State != "" || m.Skip != "" {
+			t.Errorf("step %d: %s%s%s", m.N, p.Difference(m), m.State, m.Skip)
+		}
+		return steps < 1000
+	}); err != nil || steps < 1000 {
+		t.Errorf("%d steps, %v", steps, err)
+	}
+}
