@@ -3,6 +3,7 @@ package supervise
 import (
 	"context"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -34,13 +35,13 @@ func TestARestartThatIsDueWhileAnActorStops(t *testing.T) {
 			}
 		}
 		var mid *actor.PID
-		ended := false
+		var ended atomic.Bool
 		top := sys.Root.Spawn(actor.PropsFromFunc(func(c actor.Context) {
 			switch c.Message().(type) {
 			case *actor.Started:
 				mid = c.Spawn(actor.PropsFromFunc(middle, opts...))
 			case *actor.Terminated:
-				ended = true
+				ended.Store(true)
 			}
 			if c.Message() == "stop" {
 				c.Stop(mid)
@@ -55,7 +56,7 @@ func TestARestartThatIsDueWhileAnActorStops(t *testing.T) {
 		time.Sleep(time.Second) // the restart is due
 		close(release)
 		time.Sleep(time.Minute)
-		if !ended {
+		if !ended.Load() {
 			t.Error("the parent never hears that it has ended")
 		}
 		ctx, cancel := context.WithTimeout(context.Background(), time.Hour)

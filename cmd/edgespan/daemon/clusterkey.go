@@ -220,8 +220,8 @@ func (p keyPlan) every() time.Duration {
 // notice hear of the new one soon, and those that were told late have it.
 func (p keyPlan) settled() time.Duration { return min(p.notice()/6, time.Minute) }
 
-// trial is what is known of a key that has replaced another, or of that one while it is tried again. No wall clock is
-// in it: after a boot without a battery it may begin in 1970, and be set by servers behind the clusters.
+// trial is what is known of a key that has replaced another, or of that one while it is tried again. Its times are of
+// the monotonic clock: that of the wall may begin in 1970, and be set by servers behind the clusters.
 type trial struct {
 	inUse  time.Duration // of the key
 	linked time.Duration // for how long the controller has been connected; 0: it is not
