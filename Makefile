@@ -19,7 +19,7 @@ NODES         ?= 10000
 # What make vm runs: by default the tests that a kernel without VLANs, WireGuard and controllers of cgroup2 skips or
 # weakens.
 VM            ?=
-VM_TESTS      := TestAVLAN|VLAN|TestATrunkOfAnApp|TestAProcessInAGroup|TestTheHelpersOfANetwork|TestTheKernelsWireGuard|TestATunnelLeaves|TestIPsecByTheKernel|TestACharonIsNotRoot
+VM_TESTS      := TestAVLAN|VLAN|TestATrunkOfAnApp|TestAProcessInAGroup|TestTheHelpersOfANetwork|TestTheKernelsWireGuard|TestATunnelLeaves|TestIPsecByTheKernel|TestACharonIsNotRoot|TestTheKeyOfAnEncrypted|TestAnEncryptedClusterTakes
 # The pure cores that make mutate checks, the fastest first.
 CORES         ?= config/layers/override config/stateloop netinst/netstate config/fleet/rollout appnet config/nodeconf/commitconfirm config/fleet/history netinst netinst/manager netinst/registry
 
