@@ -63,6 +63,12 @@ type bridge struct {
 	replayed int  // subscriptions of host-changed that replayed their state: later changes are new
 }
 
+// managed is the core of a bridge manager, and what records it.
+type managed struct {
+	mgr  *manager.Manager
+	reel *tape.Reel
+}
+
 // bridgeInputs are the subscriptions of a bridge manager.
 type bridgeInputs struct {
 	source     *pubsub.Subscription[api.Source]

@@ -5,13 +5,16 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/asynkron/protoactor-go/actor"
 	"github.com/google/uuid"
 
 	core "edgespan/config"
 	"edgespan/config/nodeconf"
 	"edgespan/netinst"
+	"edgespan/netinst/manager"
 	"edgespan/netinst/overlap"
 	"edgespan/netinst/registry"
+	"edgespan/pubsub"
 )
 
 // comparePrefixes compares every subnet with the host's current prefixes, if they have changed. A bridge manager wakes
@@ -100,4 +103,17 @@ func (d *deps) forwardingChanged() registry.ForwardingChanged {
 func sortedPorts(ports []netinst.PortConfig) []netinst.PortConfig {
 	slices.SortFunc(ports, func(a, b netinst.PortConfig) int { return cmp.Compare(a.Label, b.Label) })
 	return ports
+}
+
+// sendOverlap passes the overlaps of the subnet to the manager, before the ports: the manager applies nothing before it
+// knows both. It reports whether there were some to pass.
+func (b *bridge) sendOverlap(c actor.Context) bool {
+	changes := b.overlap.Drain()
+	for _, ch := range changes {
+		if ch.Kind == pubsub.Created || ch.Kind == pubsub.Modified {
+			b.sentOverlap = &ch.New
+			b.step(c, manager.OverlapChanged{Overlap: ch.New})
+		}
+	}
+	return len(changes) > 0
 }

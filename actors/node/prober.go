@@ -12,7 +12,6 @@ import (
 	"edgespan/actors/node/api"
 	"edgespan/config/httpapi/nodeapi"
 	"edgespan/netinst"
-	"edgespan/netinst/manager"
 	"edgespan/netinst/probe"
 	"edgespan/pubsub"
 	"edgespan/pubsub/tape"
@@ -38,12 +37,6 @@ type prober struct {
 	drained map[string]time.Time
 
 	sent netinst.Uplinks // as last sent to the manager
-}
-
-// managed is the core of a bridge manager, and what records it.
-type managed struct {
-	mgr  *manager.Manager
-	reel *tape.Reel
 }
 
 // isSent reports whether the manager knows the choice.
@@ -214,17 +207,4 @@ func (b *bridge) withdrawUplinks() error {
 		return err
 	}
 	return b.prober.recordPub.Unpublish("", b.key)
-}
-
-// sendOverlap passes the overlaps of the subnet to the manager, before the ports: the manager applies nothing before it
-// knows both. It reports whether there were some to pass.
-func (b *bridge) sendOverlap(c actor.Context) bool {
-	changes := b.overlap.Drain()
-	for _, ch := range changes {
-		if ch.Kind == pubsub.Created || ch.Kind == pubsub.Modified {
-			b.sentOverlap = &ch.New
-			b.step(c, manager.OverlapChanged{Overlap: ch.New})
-		}
-	}
-	return len(changes) > 0
 }

@@ -2,7 +2,6 @@ package simulation
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
 	"strings"
 	"sync"
@@ -21,17 +20,11 @@ const segmentSize = 300 << 10
 type memory struct {
 	mu       sync.Mutex
 	segments []*bytes.Buffer
-	fails    bool
 }
-
-var errNoSpace = errors.New("no space left on device")
 
 func (m *memory) Append(lines []byte) (full bool, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.fails {
-		return false, errNoSpace
-	}
 	last := m.segments[len(m.segments)-1]
 	last.Write(lines)
 	return last.Len() > segmentSize, nil
@@ -40,17 +33,8 @@ func (m *memory) Append(lines []byte) (full bool, err error) {
 func (m *memory) Next() error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.fails {
-		return errNoSpace
-	}
 	m.segments = append(m.segments, &bytes.Buffer{})
 	return nil
-}
-
-func (m *memory) fail(fails bool) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.fails = fails
 }
 
 // record returns a recorder of a process, nil if none is recorded.

@@ -179,13 +179,18 @@ func (m *Manager) recordApply(f *flight, e Applied, out []Effect) []Effect {
 	return append([]Effect{ReportApply{a}}, out...)
 }
 
+// inOrder returns the keys of a map in the order of their texts.
+func inOrder[V any](of map[netinst.AdapterKey]V) []netinst.AdapterKey {
+	return slices.SortedFunc(maps.Keys(of), func(a, b netinst.AdapterKey) int {
+		return strings.Compare(a.String(), b.String())
+	})
+}
+
 // owners returns which adapter each object is of. One that leaves and one that has taken its number name the same
 // objects: they are of the one that stays.
 func (f *flight) owners() map[netstate.ID]netinst.AdapterKey {
 	out := map[netstate.ID]netinst.AdapterKey{}
-	keys := slices.SortedFunc(maps.Keys(f.desired.ByAdapter), func(a, b netinst.AdapterKey) int {
-		return strings.Compare(a.String(), b.String())
-	})
+	keys := inOrder(f.desired.ByAdapter)
 	for _, stays := range []bool{false, true} {
 		for _, k := range keys {
 			if f.versions[k].Activate == stays {

@@ -6,7 +6,6 @@ import (
 	"net/netip"
 	"reflect"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/google/uuid"
@@ -393,8 +392,4 @@ func (m *Manager) inputAdapters(alloc netinst.Allocation, all bool) []netinst.Ad
 	return as
 }
 
-func (m *Manager) keys() []netinst.AdapterKey {
-	return slices.SortedFunc(maps.Keys(m.adapters), func(a, b netinst.AdapterKey) int {
-		return strings.Compare(a.String(), b.String())
-	})
-}
+func (m *Manager) keys() []netinst.AdapterKey { return inOrder(m.adapters) }

@@ -111,10 +111,7 @@ func (d *decoder) at(p *plan, ptr unsafe.Pointer, tree any) error {
 	if tree == nil {
 		return nil
 	}
-	if err := d.plain(p, ptr, tree); err != nil {
-		return err
-	}
-	return nil
+	return d.plain(p, ptr, tree)
 }
 
 // wrong is the fault of a tree that is no value of a type.

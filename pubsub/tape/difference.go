@@ -11,9 +11,7 @@ import (
 // maxShown bounds how many places of a difference are shown.
 const maxShown = 5
 
-// Difference says, a line a place, what is other in the second of two trees of JSON: "path: before -> after".
-func Difference(a, b any) string { return difference(a, b) }
-
+// difference says, a line a place, what is other in the second of two trees of JSON: "path: before -> after".
 func difference(a, b any) string {
 	var d differ
 	d.compare("", a, b)

@@ -23,7 +23,7 @@ const (
 // masks replaces secrets by words that say nothing of them. The same secret has the same word in all of one recording,
 // so that a replay decides as the recorded run did: cores compare secrets and pass them on, and look into none.
 type masks struct {
-	key []byte // forgotten with the process: nobody can try secrets against the words
+	key []byte // forgotten with the process: no secret can be tried against the words
 
 	mu    sync.RWMutex
 	words map[string]string

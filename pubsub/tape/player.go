@@ -117,10 +117,15 @@ func (p *Player) State(kind, of string) any {
 	}
 	e := encoder{c: p.codec, strict: true}
 	e.value(core)
-	for _, b := range e.blobs {
+	p.know(e.blobs)
+	return p.Whole(e.out)
+}
+
+// know keeps values that a replay shares, to show them.
+func (p *Player) know(blobs []blob) {
+	for _, b := range blobs {
 		p.texts[b.digest] = b.text
 	}
-	return p.Whole(e.out)
 }
 
 // Play replays one segment, until each returns false: it is called after each step. A segment whose end is missing or
@@ -239,9 +244,7 @@ func (p *Player) step(l line, m *Moment) (why string) {
 	}
 	if !slices.EqualFunc(l.Effects, now, func(a, b json.RawMessage) bool { return bytes.Equal(a, b) }) {
 		m.Differs, m.Now = true, now
-		for _, b := range e.blobs {
-			p.texts[b.digest] = b.text
-		}
+		p.know(e.blobs)
 	}
 	return ""
 }
@@ -260,9 +263,7 @@ func (p *Player) restore(name string, kind Kind, recorded json.RawMessage) (diff
 	if old := p.cores[name]; old != nil {
 		e := encoder{c: p.codec, strict: true}
 		if e.value(old); e.err == nil && !bytes.Equal(e.out, recorded) {
-			for _, b := range e.blobs {
-				p.texts[b.digest] = b.text
-			}
+			p.know(e.blobs)
 			differs = difference(p.Whole(recorded), p.Whole(e.out))
 		}
 	}

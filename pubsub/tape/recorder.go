@@ -18,7 +18,7 @@ const (
 
 // Sink takes the text of segments. Its calls come from one goroutine, and may block.
 type Sink interface {
-	// Append appends whole lines to the segment, and reports whether the next ones shall begin another.
+	// Append appends whole lines to the segment, and reports whether the next ones are to begin another.
 	Append(lines []byte) (full bool, err error)
 	// Next begins another segment.
 	Next() error

@@ -35,7 +35,7 @@ const (
 	Compare    = "compare"    // Comparison, of each owner of objects on the host
 )
 
-// Comparison is the core of an applier: it compares what is on the host with what shall be there.
+// Comparison is the core of an applier: it compares what is on the host with what is desired.
 type Comparison struct{}
 
 // Compared is what a Comparison is told.

@@ -70,17 +70,11 @@ func TestWhichFieldsAreSecrets(t *testing.T) {
 
 // What a program prints of secrets of its own, which no config names, is masked by its form.
 func TestTheReasonOfATaskHasNoSecret(t *testing.T) {
-	r := tape.NewRecorder(Codec(), tape.Head{})
-	done, ended := make(chan struct{}), make(chan struct{})
 	var disk memory
-	go func() {
-		defer close(ended)
-		r.Run(done, &disk, func(error) {})
-	}()
+	r, end := recorder(&disk)
 	m, l := &task.Machine{}, r.Reel(Tasks, "")
 	tape.Step(l, m, task.Event(task.Answered{ID: "a", Reason: "exited with status 1: login failed: password=hunter2"}))
-	close(done)
-	<-ended
+	end()
 	if text := disk.String(); strings.Contains(text, "hunter2") || !strings.Contains(text, "login failed") {
 		t.Errorf("%s", text)
 	}

@@ -16,15 +16,24 @@ type memory struct{ bytes.Buffer }
 func (m *memory) Append(lines []byte) (bool, error) { m.Write(lines); return false, nil }
 func (m *memory) Next() error                       { return nil }
 
-// The machine of tasks has each of them in several places.
-func TestTasksReplay(t *testing.T) {
-	r := tape.NewRecorder(Codec(), tape.Head{})
+// recorder returns a recorder, and what ends it.
+func recorder(to *memory) (r *tape.Recorder, end func()) {
+	r = tape.NewRecorder(Codec(), tape.Head{})
 	done, ended := make(chan struct{}), make(chan struct{})
-	var disk memory
 	go func() {
 		defer close(ended)
-		r.Run(done, &disk, func(error) {})
+		r.Run(done, to, func(error) {})
 	}()
+	return r, func() {
+		close(done)
+		<-ended
+	}
+}
+
+// The machine of tasks has each of them in several places.
+func TestTasksReplay(t *testing.T) {
+	var disk memory
+	r, end := recorder(&disk)
 	m, l := &task.Machine{}, r.Reel(Tasks, "")
 	now := time.Now()
 	var due []task.Do
@@ -50,8 +59,7 @@ func TestTasksReplay(t *testing.T) {
 		}
 		step(task.Answered{At: now, ID: x.ID, Seq: x.Seq, Found: found})
 	}
-	close(done)
-	<-ended
+	end()
 	p := tape.NewPlayer(Codec(), Kinds())
 	steps := 0
 	if _, err := p.Play(&disk, func(m tape.Moment) bool {

@@ -1,7 +1,6 @@
 package daemon
 
 import (
-	"errors"
 	"fmt"
 	"time"
 
@@ -67,12 +66,11 @@ func (r *recording) stop() {
 
 // checkRecording returns what is wrong with the flags of a recording.
 func (o *nodeOptions) checkRecording() error {
-	if least, largest := ring.MinSize>>20, ring.MaxSize>>20; o.RecordSize < least ||
-		o.RecordSize > largest {
+	if least, largest := ring.MinSize>>20, ring.MaxSize>>20; o.RecordSize < least || o.RecordSize > largest {
 		return fmt.Errorf("--record-size: %d: must be a number of MiB from %d to %d", o.RecordSize, least, largest)
 	}
 	if o.Record != "" && o.Record == o.StateDir {
-		return errors.New("--record: must be a folder of its own, not the state folder")
+		return fmt.Errorf("--record: %s: is the state folder: must be a folder of its own", o.Record)
 	}
 	return nil
 }

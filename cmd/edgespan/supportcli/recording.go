@@ -68,7 +68,7 @@ func (c *collection) copySegment(name string, w io.Writer) error {
 			return errors.New("a secret is in it")
 		}
 	}
-	if err := scan.Err(); errors.Is(err, bufio.ErrTooLong) { // otherwise its end is missing, and nobody can read it
+	if err := scan.Err(); errors.Is(err, bufio.ErrTooLong) { // otherwise its end is missing, and no reader gets it
 		return err
 	}
 	if _, err := file.Seek(0, io.SeekStart); err != nil {
