@@ -37,6 +37,7 @@ type crowd struct {
 	now     string
 	faults  []string
 
+	clocks   []wallClock // of the machines of the replicas
 	mu       sync.Mutex
 	replicas []*replica // nil: it does not run
 	stopping sync.WaitGroup
@@ -62,7 +63,8 @@ const (
 var person = fleetapi.Caller{Name: "alice", Role: fleetapi.Admin}
 
 func newCrowd() (*crowd, error) {
-	f := &crowd{store: fake.NewStore(), base: bases(schema.NodeBases()), replicas: make([]*replica, crowdReplicas)}
+	f := &crowd{store: fake.NewStore(), base: bases(schema.NodeBases()), replicas: make([]*replica, crowdReplicas),
+		clocks: make([]wallClock, crowdReplicas)}
 	f.ctx, f.endAll = context.WithCancel(context.Background())
 	for i := range f.replicas {
 		f.begin(i)
@@ -122,7 +124,8 @@ func (f *crowd) begin(i int) {
 	name := fmt.Sprint("replica", i+1)
 	c, err := controller.Start(controller.Options{Store: f.store, Elector: elector, Replica: name, Log: zap.NewNop(),
 		Base: f.base, Metadata: nodeMetadata(), Issuer: &f.issuer, Settings: fleet.Defaults(name), Shared: true,
-		MaskKey: []byte("k"), NodeLink: "ctl:8444"})
+		MaskKey: []byte("k"), NodeLink: "ctl:8444",
+		Now: f.clocks[i].now})
 	if err != nil {
 		f.fault("start %s: %v", name, err)
 		return
@@ -362,6 +365,7 @@ var fleetVerbs = map[string]func(*crowd, *rand.Rand){
 		f.one(rng).link.set(func(l *link) { l.delay = delay })
 	},
 	"store":   (*crowd).setStore,
+	"clock":   func(f *crowd, rng *rand.Rand) { f.clocks[rng.IntN(crowdReplicas)].jump(rng) },
 	"replica": (*crowd).setReplica,
 	"revert":  (*crowd).breakAndRevert,
 	"node":    (*crowd).happen,

@@ -41,6 +41,7 @@ func (w *town) look() {
 	for _, v := range w.host.Violations() {
 		w.fault("an op is out of order: %s", v)
 	}
+	w.lateDrains()
 }
 
 // settle mends the surroundings, and judges whether the node has what its config says within the time.
@@ -150,6 +151,31 @@ func (w *town) wrongOnHost() (list []string) {
 	return list
 }
 
+// wrongUplinks returns the networks that have a choice of uplinks and do not use the cheapest one: all of them work.
+func (w *town) wrongUplinks() (list []string) {
+	owners, err := w.host.Owners(context.Background())
+	if err != nil {
+		return []string{err.Error()}
+	}
+	for _, o := range owners {
+		for n, form := range w.want.networks {
+			if o.Name != networkID(n) || !strings.HasPrefix(networkForms[form], "type: local, port: uplink") || !w.want.active(n) {
+				continue
+			}
+			by := map[string]int{}
+			for _, x := range w.host.State(o.Number) {
+				if r, is := x.(netstate.Route); is {
+					by[r.Dev]++
+				}
+			}
+			if by["uplink0"] == 0 || by["uplink1"] > 0 {
+				list = append(list, fmt.Sprintf("network %d has routes by %v, want uplink0", n, by))
+			}
+		}
+	}
+	return list
+}
+
 // wrongInJournal returns what the journal has of networks that are gone.
 func (w *town) wrongInJournal() (list []string) {
 	for _, topic := range []string{"network-instance-number", "network-instance-leases", "network-instance-stood",
@@ -193,6 +219,9 @@ func (w *town) end() {
 		return
 	}
 	time.Sleep(patience) // until hold-downs are over
+	if wrong := w.wrongUplinks(); len(wrong) > 0 {
+		w.fault("%v after everything works: %s", patience, strings.Join(wrong, "; "))
+	}
 	before := w.actors()
 	w.host.Done()
 	w.kill()

@@ -21,6 +21,7 @@ type life struct {
 	ctx     context.Context
 	end     context.CancelFunc
 
+	began time.Time
 	mu    sync.Mutex
 	ops   int // until it is killed by itself; 0 for never
 	whole bool
@@ -32,7 +33,7 @@ var errKilled = errors.New("the process was killed")
 
 func newLife(h *fake.Host, j *fake.Journal) *life {
 	ctx, end := context.WithCancel(context.Background())
-	return &life{Host: h, journal: j, ctx: ctx, end: end, beat: time.Now()}
+	return &life{Host: h, journal: j, ctx: ctx, end: end, began: time.Now(), beat: time.Now()}
 }
 
 func (l *life) dead() bool { return l.ctx.Err() != nil }

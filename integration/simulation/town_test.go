@@ -30,8 +30,11 @@ type town struct {
 	life    *life
 	boot    uint64
 	machine int
-	killed  sync.WaitGroup // processes that go on for a while
-	now     string         // the step, for faults
+	booted  time.Time // the machine
+	clock   wallClock
+	drains  map[string]*drained // of each port, by label
+	killed  sync.WaitGroup      // processes that go on for a while
+	now     string              // the step, for faults
 
 	want   scene
 	known  bool   // want is the config that the node has
@@ -71,6 +74,7 @@ func newTown(change ...func(*town)) *town {
 	w := &town{host: fake.New(), execs: fake.NewExecutors(), journal: fake.NewJournal(), files: fake.NewFiles(),
 		about: agent.NodeFacts{Name: "n", Software: "EDGESPAN-0-1-0", Metadata: nodeMetadata(), Bases: schema.NodeBases()}}
 	w.unhang, w.began = func() {}, func(*life) {}
+	w.booted, w.drains = time.Now(), map[string]*drained{}
 	for _, f := range change {
 		f(w)
 	}
@@ -83,6 +87,13 @@ func (w *town) fault(format string, args ...any) {
 	w.faults = append(w.faults, fmt.Sprintf("%s: %s", w.now, fmt.Sprintf(format, args...)))
 }
 
+// boots makes the machine boot.
+func (w *town) boots() {
+	w.machine++
+	w.booted = time.Now()
+	w.bootDrains()
+}
+
 // start begins the next process of the daemon.
 func (w *town) start() {
 	w.boot++
@@ -91,7 +102,7 @@ func (w *town) start() {
 		Host: l, Executors: w.execs, Echo: w.execs.Echo, Files: lifeFiles{w.files, l}, Facts: facts{}, About: w.about,
 		Machine: fmt.Sprint("machine ", w.machine), Commands: commands{}, Journal: lifeJournal{l}, RunDir: "/run/edgespan",
 		Boot: w.boot, Log: zap.NewNop(), Notify: l.notify,
-		Tape: w.record(l),
+		Tape: w.record(l), Now: w.clock.now, Uptime: w.uptime(),
 	})
 	if err != nil {
 		w.fault("start the node: %v", err)
@@ -102,6 +113,12 @@ func (w *town) start() {
 	l.node, w.life = n, l
 	w.began(l)
 	synctest.Wait()
+}
+
+// uptime returns the clock that no one sets, of this boot.
+func (w *town) uptime() func() time.Duration {
+	booted := w.booted
+	return func() time.Duration { return time.Since(booted) }
 }
 
 // kill ends the process at once, and waits for nothing.
@@ -177,7 +194,9 @@ func (w *town) mend() {
 	}
 	w.life.dieAfter(0, false)                      // an end that was still to come
 	for _, label := range []string{"wan", "lte"} { // a process that has just begun may know no ports; a drain ends by itself
-		_, _ = w.life.node.Undrain(context.Background(), label)
+		if _, err := w.life.node.Undrain(context.Background(), label); err == nil {
+			delete(w.drains, label)
+		}
 	}
 }
 

@@ -23,7 +23,7 @@ var verbs map[string]func(*town, *rand.Rand)
 func init() { // some refer to it
 	verbs = map[string]func(*town, *rand.Rand){
 		"config":  func(w *town, rng *rand.Rand) { w.apply(drawScene(rng), w.diskFails) },
-		"kill":    func(w *town, _ *rand.Rand) { w.kill(); w.start() },
+		"kill":    (*town).crash,
 		"kill-op": func(w *town, rng *rand.Rand) { w.life.dieAfter(1+rng.IntN(30), rng.IntN(2) == 0) },
 		"restart": func(w *town, _ *rand.Rand) { w.stop(); w.start() },
 		"reboot":  (*town).reboot,
@@ -45,6 +45,7 @@ func init() { // some refer to it
 		"forward": func(w *town, rng *rand.Rand) { w.host.SetForwarding(rng.IntN(2) == 0) },
 		"address": (*town).takeAddress,
 		"explain": (*town).explain,
+		"clock":   func(w *town, rng *rand.Rand) { w.clock.jump(rng) },
 	}
 }
 
@@ -53,10 +54,23 @@ func nodeVerbs() []string {
 	return slices.DeleteFunc(slices.Sorted(maps.Keys(verbs)), func(v string) bool { return v == "config" || v == "settle" })
 }
 
-func (w *town) reboot(*rand.Rand) {
+// crash kills the process; sometimes the clock is set before the next one begins.
+func (w *town) crash(rng *rand.Rand) {
 	w.kill()
-	w.machine++
+	if rng.IntN(3) == 0 {
+		w.clock.jump(rng)
+	}
+	w.start()
+}
+
+// reboot is a power cut; a machine without a battery has another time afterwards.
+func (w *town) reboot(rng *rand.Rand) {
+	w.kill()
+	w.boots()
 	w.host.Reboot()
+	if rng.IntN(2) == 0 {
+		w.clock.jump(rng)
+	}
 	w.start()
 }
 
@@ -189,14 +203,6 @@ func (w *town) setDisk(rng *rand.Rand) {
 			w.files.Block(nil)
 		}
 	}
-}
-
-func (w *town) drain(rng *rand.Rand) {
-	label := []string{"wan", "lte"}[rng.IntN(2)]
-	how := nodeapi.DrainOptions{For: time.Duration(1+rng.IntN(600)) * time.Second, By: "a person"}
-	ctx, cancel := context.WithTimeout(context.Background(), applyTimeout)
-	defer cancel()
-	_, _ = w.life.node.Drain(ctx, label, how) // a process that has just begun may know no ports
 }
 
 // takeAddress lets an app use an address, its own or another's.
