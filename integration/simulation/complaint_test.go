@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"edgespan/config/httpapi/nodeapi"
+	"edgespan/netinst/netstate"
 )
 
 // Each judge complains about a world in which what it judges is wrong.
@@ -32,6 +33,32 @@ func TestJudgesComplain(t *testing.T) {
 			w.setInterfaces("uplink0", &lost)
 			time.Sleep(time.Minute)
 			return w.wrongUplinks()
+		}},
+		{"a DNS server that answers no more", networkID(1), func(w *town) []string {
+			for id := range w.host.State(1) {
+				if id.Kind == netstate.KindProcess {
+					w.host.SetBroken(1, netstate.OpFailure{ID: id, Observe: true, Err: "self-test: no answer"})
+				}
+			}
+			time.Sleep(3 * time.Minute)
+			return w.wrong()
+		}},
+		{"a network of no config", "which is none of the config", func(w *town) []string {
+			w.want = scene{}
+			return w.wrong()
+		}},
+		{"a network that is not there", "network 2 has no bridge", func(w *town) []string {
+			w.want = scene{networks: map[int]int{1: 0, 2: 0}}
+			return w.wrong()
+		}},
+		{"something is left", "an empty config leaves of owner 1", func(w *town) []string {
+			w.leavesNothing()
+			return w.faults
+		}},
+		{"a hungry watchdog", "the watchdog was not fed", func(w *town) []string {
+			w.life.late = watchdog + 1
+			w.look()
+			return w.faults
 		}},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -38,6 +38,7 @@ type crowd struct {
 	faults  []string
 
 	clocks   []wallClock // of the machines of the replicas
+	ways     []*way      // of the replicas to the store
 	mu       sync.Mutex
 	replicas []*replica // nil: it does not run
 	stopping sync.WaitGroup
@@ -67,6 +68,7 @@ func newCrowd() (*crowd, error) {
 		clocks: make([]wallClock, crowdReplicas)}
 	f.ctx, f.endAll = context.WithCancel(context.Background())
 	for i := range f.replicas {
+		f.ways = append(f.ways, newWay(f.store))
 		f.begin(i)
 	}
 	time.Sleep(time.Minute) // until one leads
@@ -122,7 +124,7 @@ func (f *crowd) fault(format string, args ...any) {
 // begin starts a replica.
 func (f *crowd) begin(i int) {
 	name := fmt.Sprint("replica", i+1)
-	c, err := controller.Start(controller.Options{Store: f.store, Elector: elector, Replica: name, Log: zap.NewNop(),
+	c, err := controller.Start(controller.Options{Store: f.ways[i], Elector: elector, Replica: name, Log: zap.NewNop(),
 		Base: f.base, Metadata: nodeMetadata(), Issuer: &f.issuer, Settings: fleet.Defaults(name), Shared: true,
 		MaskKey: []byte("k"), NodeLink: "ctl:8444",
 		Now: f.clocks[i].now})
@@ -217,7 +219,7 @@ func (f *crowd) look() {
 
 // mend ends all that is wrong with the surroundings.
 func (f *crowd) mend() {
-	f.store.Fail(nil)
+	f.mendStore()
 	for i := range f.replicas {
 		f.mu.Lock()
 		gone := f.replicas[i] == nil
@@ -372,16 +374,6 @@ var fleetVerbs = map[string]func(*crowd, *rand.Rand){
 }
 
 func (f *crowd) one(rng *rand.Rand) *member { return f.members[rng.IntN(len(f.members))] }
-
-var errAway = errors.New("the store is away")
-
-func (f *crowd) setStore(rng *rand.Rand) {
-	if rng.IntN(2) == 0 {
-		f.store.Fail(nil)
-	} else {
-		f.store.Fail(errAway)
-	}
-}
 
 func (f *crowd) setReplica(rng *rand.Rand) {
 	i := rng.IntN(crowdReplicas)

@@ -173,7 +173,11 @@ func (w *town) mend() {
 	w.mendDisk()
 	w.host.SetFault(nil)
 	w.host.SetProbes(nil)
+	w.host.SetEcho(false)
 	w.lost = nil
+	for n := 1; n <= maxOwners; n++ {
+		w.host.SetBroken(n)
+	}
 	for i := 1; i <= maxApps; i++ {
 		w.host.SetNetns(fmt.Sprint("ns", i), true)
 		w.host.SetLink(fmt.Sprint("vm", i), true)
@@ -205,6 +209,9 @@ func (w *town) mendDisk() {
 	w.unhang, w.diskFails = func() {}, false
 	w.files.Fail(nil)
 }
+
+// maxOwners is above the numbers of all networks.
+const maxOwners = 2 * maxNetworks
 
 const uplinks = 2
 

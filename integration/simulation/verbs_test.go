@@ -31,7 +31,10 @@ func init() { // some refer to it
 		"ops":     (*town).failOps,
 		"break":   (*town).breakObject,
 		"flush":   func(w *town, rng *rand.Rand) { w.host.Flush(rng.IntN(2) == 0) },
-		"lost":    func(w *town, _ *rand.Rand) { w.host.Resync() },
+		"lost":    (*town).loseEvents,
+		"echo":    func(w *town, rng *rand.Rand) { w.host.SetEcho(rng.IntN(3) > 0) },
+		"stopped": (*town).stopHelper,
+		"flap":    (*town).flap,
 		"helper":  (*town).endHelper,
 		"namespace": func(w *town, rng *rand.Rand) {
 			w.host.SetNetns(fmt.Sprint("ns", 1+rng.IntN(maxApps)), rng.IntN(2) == 0)
@@ -106,6 +109,39 @@ func (w *town) breakObject(rng *rand.Rand) {
 	}
 }
 
+// loseEvents overflows the socket of events, once or again and again.
+func (w *town) loseEvents(rng *rand.Rand) {
+	for range 1 + rng.IntN(20)*rng.IntN(2) {
+		w.host.Resync()
+		time.Sleep(time.Duration(rng.IntN(300)) * time.Millisecond)
+	}
+}
+
+// stopHelper stops a network's DNS server, which is there and answers no more, or lets it continue.
+func (w *town) stopHelper(rng *rand.Rand) {
+	n := 1 + rng.IntN(maxNetworks)
+	w.host.SetBroken(n)
+	if rng.IntN(3) == 0 {
+		return
+	}
+	for id := range w.host.State(n) {
+		if id.Kind == netstate.KindProcess {
+			w.host.SetBroken(n, netstate.OpFailure{ID: id, Observe: true, Err: "self-test: DNS of the gateway: no answer"})
+		}
+	}
+}
+
+// flap lets an uplink go and come, fast or slowly.
+func (w *town) flap(rng *rand.Rand) {
+	i, pause := rng.IntN(uplinks), time.Duration(50+rng.IntN(2000))*time.Millisecond
+	for turn := range 2 * (1 + rng.IntN(15)) {
+		to := uplink(i)
+		to.Up = turn%2 == 1
+		w.setInterfaces(to.Name, &to)
+		time.Sleep(pause)
+	}
+}
+
 func (w *town) endHelper(rng *rand.Rand) {
 	n := 1 + rng.IntN(maxNetworks)
 	for id := range w.host.State(n) {
@@ -151,7 +187,7 @@ func (w *town) setInterfaces(name string, to *netstate.Interface) {
 	w.host.SetInterfaces(w.ifaces...)
 }
 
-// setProbes loses a share of the probes of a port.
+// setProbes loses a share of the probes of a port; some of the others are slow.
 func (w *town) setProbes(rng *rand.Rand) {
 	lost := maps.Clone(w.lost)
 	if lost == nil {
@@ -159,10 +195,13 @@ func (w *town) setProbes(rng *rand.Rand) {
 	}
 	lost[[]string{"wan", "lte"}[rng.IntN(2)]] = []int{0, 20, 60, 100}[rng.IntN(4)]
 	w.lost = lost
-	drawn := rand.New(rand.NewPCG(rng.Uint64(), 2))
+	drawn, slow := rand.New(rand.NewPCG(rng.Uint64(), 2)), rng.IntN(2)*rng.IntN(3000)
 	w.host.SetProbes(func(id probe.ID) error { // under the host's lock
-		if drawn.IntN(100) < lost[id.Port] {
+		switch {
+		case drawn.IntN(100) < lost[id.Port]:
 			return context.DeadlineExceeded
+		case slow > 0 && drawn.IntN(4) == 0:
+			return fake.Slow(time.Duration(drawn.IntN(slow)) * time.Millisecond)
 		}
 		return nil
 	})
