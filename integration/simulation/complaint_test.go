@@ -77,3 +77,45 @@ func TestJudgesComplain(t *testing.T) {
 		})
 	}
 }
+
+// The model of staged rollouts complains about a change that goes on before it may.
+func TestTheModelOfRolloutsComplains(t *testing.T) {
+	sent := func(nodes ...string) func(*changes) {
+		return func(x *changes) {
+			for _, n := range nodes {
+				x.push(n, 1)
+			}
+		}
+	}
+	confirmed := func(nodes ...string) func(*changes) {
+		return func(x *changes) {
+			for _, n := range nodes {
+				x.confirm(n, []byte(`{"displayName":"net1-r1"}`))
+			}
+		}
+	}
+	for _, c := range []struct {
+		name, want string
+		calm       bool
+		happened   []func(*changes)
+	}{
+		{"batch by batch", "", true, []func(*changes){sent("a", "a"), confirmed("a"), sent("b", "c"), confirmed("c", "b"), sent("d", "e")}},
+		{"two before the canary has confirmed", "change 1 is on [a b] before a node has confirmed it, want 1", true,
+			[]func(*changes){sent("a", "b")}},
+		{"the next batch before the end of one", "change 1 is on [a b c d], of which 3 have not confirmed it, want 2", true,
+			[]func(*changes){sent("a"), confirmed("a"), sent("b", "c", "d")}},
+		{"a node that went offline is left behind", "", true,
+			[]func(*changes){sent("a"), confirmed("a"), (*changes).disturb, sent("b", "c", "d")}},
+		{"a batch finds another one under way", "", false, []func(*changes){sent("a", "b", "c")}},
+		{"a node more than that", "change 1 is on [a b c d e] before", false, []func(*changes){sent("a", "b", "c", "d", "e")}},
+	} {
+		x := &changes{all: map[int]*change{}, calm: c.calm}
+		x.next()
+		for _, f := range c.happened {
+			f(x)
+		}
+		if got := strings.Join(x.wrong, "\n"); (got == "") != (c.want == "") || !strings.HasPrefix(got, c.want) {
+			t.Errorf("%s: %q, want %q", c.name, got, c.want)
+		}
+	}
+}

@@ -37,6 +37,10 @@ type crowd struct {
 	now     string
 	faults  []string
 
+	flags    map[string]string
+	verbs    map[string]func(*crowd, *rand.Rand)
+	changes  *changes // of a staged fleet; nil: it is none
+	patience time.Duration
 	clocks   []wallClock // of the machines of the replicas
 	ways     []*way      // of the replicas to the store
 	mu       sync.Mutex
@@ -63,10 +67,13 @@ const (
 
 var person = fleetapi.Caller{Name: "alice", Role: fleetapi.Admin}
 
-func newCrowd() (*crowd, error) {
-	f := &crowd{store: fake.NewStore(), base: bases(schema.NodeBases()), replicas: make([]*replica, crowdReplicas),
+func newCrowd(nodes int, change ...func(*crowd)) (*crowd, error) {
+	f := &crowd{patience: crowdPatience, verbs: fleetVerbs, store: fake.NewStore(), base: bases(schema.NodeBases()), replicas: make([]*replica, crowdReplicas),
 		clocks: make([]wallClock, crowdReplicas)}
 	f.ctx, f.endAll = context.WithCancel(context.Background())
+	for _, by := range change {
+		by(f)
+	}
 	for i := range f.replicas {
 		f.ways = append(f.ways, newWay(f.store))
 		f.begin(i)
@@ -76,7 +83,7 @@ func newCrowd() (*crowd, error) {
 	if err := f.write(ops.SetNetwork{Overrides: config.Object{"sysParams": config.Object{"managedConfig": true}}}); err != nil {
 		return nil, err
 	}
-	for i := range crowdNodes {
+	for i := range nodes {
 		if err := f.join(i); err != nil {
 			return nil, err
 		}
@@ -127,7 +134,7 @@ func (f *crowd) begin(i int) {
 	c, err := controller.Start(controller.Options{Store: f.ways[i], Elector: elector, Replica: name, Log: zap.NewNop(),
 		Base: f.base, Metadata: nodeMetadata(), Issuer: &f.issuer, Settings: fleet.Defaults(name), Shared: true,
 		MaskKey: []byte("k"), NodeLink: "ctl:8444",
-		Now: f.clocks[i].now})
+		Now: f.clocks[i].now, Flags: f.flags})
 	if err != nil {
 		f.fault("start %s: %v", name, err)
 		return
@@ -195,6 +202,15 @@ func (f *crowd) give(m *member, s scene, mayFail bool) {
 	}
 }
 
+// again gives a node the config that it is to have.
+func (f *crowd) again(m *member, mayFail bool) {
+	if f.changes != nil {
+		_ = f.change(copyOf(m.want), "", mayFail)
+	} else {
+		f.give(m, m.want, mayFail)
+	}
+}
+
 // look judges what must be true at all times.
 func (f *crowd) look() {
 	for _, m := range f.members {
@@ -203,6 +219,7 @@ func (f *crowd) look() {
 		f.faults = append(f.faults, m.faults...)
 		m.faults = nil
 	}
+	f.lookAtChanges()
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for i, r := range f.replicas {
@@ -241,15 +258,16 @@ func (f *crowd) settle() {
 	f.mend()
 	for _, m := range f.members {
 		for end := time.Now().Add(5 * time.Minute); !m.known; time.Sleep(5 * time.Second) {
-			f.give(m, m.want, time.Now().Before(end)) // once the store can be written
+			f.again(m, time.Now().Before(end)) // once the store can be written
 			if len(f.faults) > 0 {
 				return
 			}
 		}
 	}
-	for end := time.Now().Add(crowdPatience); ; time.Sleep(5 * time.Second) {
+	for end := time.Now().Add(f.patience); ; time.Sleep(5 * time.Second) {
 		synctest.Wait()
-		var wrong []string
+		f.carryOn()
+		wrong := f.unfinished()
 		for _, m := range f.members {
 			m.revive()
 			for _, what := range slices.Concat(m.wrong(), f.notInSync(m)) {
@@ -261,7 +279,7 @@ func (f *crowd) settle() {
 			return
 		}
 		if time.Now().After(end) {
-			f.fault("%v after everything works: %s", crowdPatience, strings.Join(wrong, "; "))
+			f.fault("%v after everything works: %s", f.patience, strings.Join(wrong, "; "))
 			return
 		}
 	}
@@ -296,8 +314,10 @@ func (f *crowd) notInSync(m *member) (list []string) {
 
 // happens lets one step happen.
 func (f *crowd) happens(s step) []string {
-	f.now = s.String()
-	fleetVerbs[s.verb](f, rand.New(rand.NewPCG(s.number, 3)))
+	if f.now = s.String(); f.changes != nil {
+		f.changes.disturb()
+	}
+	f.verbs[s.verb](f, rand.New(rand.NewPCG(s.number, 3)))
 	f.look()
 	return f.faults
 }
@@ -315,9 +335,7 @@ func (f *crowd) ends(well bool) []string {
 // end judges the end: empty layers leave nothing on any node.
 func (f *crowd) end() {
 	if f.settle(); len(f.faults) == 0 {
-		for _, m := range f.members {
-			f.give(m, scene{}, false)
-		}
+		f.empty()
 		f.settle()
 		time.Sleep(quiet)
 		for _, m := range f.members {
@@ -326,6 +344,21 @@ func (f *crowd) end() {
 		f.look()
 	}
 	f.leave()
+}
+
+// empty gives all nodes an empty config.
+func (f *crowd) empty() {
+	for _, m := range f.members {
+		if m.want = (scene{}); f.changes == nil {
+			f.give(m, scene{}, false)
+		}
+	}
+	if f.changes == nil {
+		return
+	}
+	if err := f.overrideAll(scene{}.document()); err != nil {
+		f.fault("write: %v", err)
+	}
 }
 
 // leave ends all processes.
