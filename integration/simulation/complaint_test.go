@@ -28,7 +28,7 @@ func TestJudgesComplain(t *testing.T) {
 			return w.faults
 		}},
 		{"a network that stays on a dear uplink", "uplink1:2], want uplink0", func(w *town) []string {
-			lost := uplink(0)
+			lost := w.uplink(0)
 			lost.Addresses, lost.DefaultRoutes = nil, nil
 			w.setInterfaces("uplink0", &lost)
 			time.Sleep(time.Minute)

@@ -39,7 +39,8 @@ type crowd struct {
 
 	flags    map[string]string
 	verbs    map[string]func(*crowd, *rand.Rand)
-	changes  *changes // of a staged fleet; nil: it is none
+	clusters *clusters // what people want of clusters; nil: there are none
+	changes  *changes  // of a staged fleet; nil: it is none
 	patience time.Duration
 	clocks   []wallClock // of the machines of the replicas
 	ways     []*way      // of the replicas to the store
@@ -104,6 +105,7 @@ func (f *crowd) join(i int) error {
 		return err
 	}
 	m.town = newTown(func(w *town) {
+		w.place = i
 		w.about.Name, w.about.Controller = name, "ctl:8444"
 		w.began = func(l *life) {
 			m.mu.Lock()
@@ -256,6 +258,12 @@ func (f *crowd) mend() {
 // knows.
 func (f *crowd) settle() {
 	f.mend()
+	for end := time.Now().Add(5 * time.Minute); f.mendClusters() != nil; time.Sleep(5 * time.Second) {
+		if time.Now().After(end) {
+			f.fault("the cluster: %v", f.mendClusters())
+			return
+		}
+	}
 	for _, m := range f.members {
 		for end := time.Now().Add(5 * time.Minute); !m.known; time.Sleep(5 * time.Second) {
 			f.again(m, time.Now().Before(end)) // once the store can be written
@@ -267,7 +275,7 @@ func (f *crowd) settle() {
 	for end := time.Now().Add(f.patience); ; time.Sleep(5 * time.Second) {
 		synctest.Wait()
 		f.carryOn()
-		wrong := f.unfinished()
+		wrong := slices.Concat(f.unfinished(), f.wrongInClusters())
 		for _, m := range f.members {
 			m.revive()
 			for _, what := range slices.Concat(m.wrong(), f.notInSync(m)) {
@@ -301,6 +309,9 @@ func (f *crowd) notInSync(m *member) (list []string) {
 			inSync++
 		case d.State == string(fleet.RolledBack): // undone while something was wrong: a person asks for another try
 			_ = r.c.Command(f.ctx, person, m.name, fleetapi.Retry) // its effect is judged
+			fallthrough
+		case d.State == string(fleet.NeedsAdoption): // it was forgotten and joined again
+			_ = r.c.Command(f.ctx, person, m.name, fleetapi.AdoptReplace)
 			fallthrough
 		default:
 			list = append(list, fmt.Sprintf("replica %d: %s: %s", i+1, d.State, strings.Join(d.Explain, ", ")))
@@ -352,6 +363,9 @@ func (f *crowd) empty() {
 		if m.want = (scene{}); f.changes == nil {
 			f.give(m, scene{}, false)
 		}
+	}
+	if err := f.endClusters(); err != nil {
+		f.fault("the end of the cluster: %v", err)
 	}
 	if f.changes == nil {
 		return

@@ -115,7 +115,7 @@ func (w *town) wrongOnHost() (list []string) {
 	ports := map[string]int{} // the network's number, by the app's end
 	for _, o := range owners {
 		state := w.host.State(o.Number)
-		if !wanted[o.Number] {
+		if !wanted[o.Number] && !ofCluster(o.Name) {
 			list = append(list, fmt.Sprintf("network %q (%d), which is none of the config, has %d objects", o.Name, o.Number, len(state)))
 		}
 		for _, x := range state {
@@ -143,8 +143,8 @@ func (w *town) wrongOnHost() (list []string) {
 		delete(ports, end)
 	}
 	for end, n := range ports {
-		if strings.HasPrefix(end, "lan") {
-			continue // the port of a switch
+		if strings.HasPrefix(end, "lan") || end == clusterLink {
+			continue // the port of a switch, or of a cluster
 		}
 		list = append(list, fmt.Sprintf("%s of no app is in network %d", end, n))
 	}
@@ -181,7 +181,7 @@ func (w *town) wrongInJournal() (list []string) {
 	for _, topic := range []string{"network-instance-number", "network-instance-leases", "network-instance-stood",
 		"uplink-choice"} {
 		for _, key := range w.journal.Keys(topic) {
-			known := false
+			known := ofCluster(key[strings.LastIndexByte(key, '/')+1:])
 			for n := range w.want.networks {
 				known = known || strings.HasSuffix(key, networkID(n))
 			}

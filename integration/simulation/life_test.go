@@ -161,3 +161,19 @@ func (f lifeFiles) Remove(name string) error {
 	}
 	return f.Files.Remove(name)
 }
+
+// lifeExecutors are the processes of peers, which outlive the daemon.
+type lifeExecutors struct {
+	*fake.Executors
+	l *life
+}
+
+func (x lifeExecutors) Make(ctx context.Context, e netstate.Executor) error {
+	_, err := while(ctx, x.l, func(ctx context.Context) (struct{}, error) { return struct{}{}, x.Executors.Make(ctx, e) })
+	return err
+}
+
+func (x lifeExecutors) Remove(ctx context.Context, id string) error {
+	_, err := while(ctx, x.l, func(ctx context.Context) (struct{}, error) { return struct{}{}, x.Executors.Remove(ctx, id) })
+	return err
+}

@@ -16,7 +16,7 @@ import (
 )
 
 var (
-	plans = flag.Int("plans", 16, "random plans of nodes; of fleets a quarter, and of rollouts a sixteenth as many")
+	plans = flag.Int("plans", 16, "random plans of nodes; of fleets a quarter, of clusters and of rollouts a sixteenth as many")
 	seed  = flag.Uint64("seed", 1, "seed of the first plan")
 	steps = flag.Int("steps", 30, "steps of a plan; those of rollouts have half as many")
 	tries = flag.Int("tries", 40, "runs by which a plan that fails is shortened")
@@ -40,6 +40,10 @@ func TestFleetsInAnyWeather(t *testing.T) { inAnyWeather(t, ofFleets(), (*plans+
 // before others have confirmed it, one that no node can keep reaches the canary alone and is undone there, and in the
 // end each node has what its layers say.
 func TestRolloutsInAnyWeather(t *testing.T) { inAnyWeather(t, ofStaged(), (*plans+15)/16, *steps/2) }
+
+// Whatever happens to a fleet with a cluster, whose nodes leave, are forgotten and join again, each member soon has a
+// bridge, its link and a tunnel to each other one that it is to reach, and others have nothing of it.
+func TestClustersInAnyWeather(t *testing.T) { inAnyWeather(t, ofClusters(), (*plans+15)/16, *steps) }
 
 // Plans that have failed once.
 func TestNodesInKnownWeather(t *testing.T)  { inKnownWeather(t, ofNodes()) }
@@ -66,6 +70,11 @@ func ofNodes() world {
 func ofFleets() world {
 	return world{"testdata/*.fleet", slices.Sorted(maps.Keys(fleetVerbs)), "layers",
 		func() (simulated, error) { return newCrowd(crowdNodes) }}
+}
+
+func ofClusters() world {
+	return world{"testdata/*.cluster", slices.Sorted(maps.Keys(clusterVerbs)), "cluster",
+		func() (simulated, error) { return newClustered() }}
 }
 
 func ofStaged() world {

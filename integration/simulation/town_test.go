@@ -28,6 +28,7 @@ type town struct {
 	files   *fake.Files
 	about   agent.NodeFacts
 	life    *life
+	place   int // among the nodes of a fleet: each has addresses of its own
 	boot    uint64
 	machine int
 	booted  time.Time // the machine
@@ -99,7 +100,7 @@ func (w *town) start() {
 	w.boot++
 	l := newLife(w.host, w.journal)
 	n, err := node.Start(node.Options{
-		Host: l, Executors: w.execs, Echo: w.execs.Echo, Files: lifeFiles{w.files, l}, Facts: facts{}, About: w.about,
+		Host: l, Executors: lifeExecutors{w.execs, l}, Echo: w.execs.Echo, Files: lifeFiles{w.files, l}, Facts: facts{}, About: w.about,
 		Machine: fmt.Sprint("machine ", w.machine), Commands: commands{}, Journal: lifeJournal{l}, RunDir: "/run/edgespan",
 		Boot: w.boot, Log: zap.NewNop(), Notify: l.notify,
 		Tape: w.record(l), Now: w.clock.now, Uptime: w.uptime(),
@@ -184,9 +185,10 @@ func (w *town) mend() {
 		w.host.HangTunnel(i, false)
 		w.host.SetTunnel(i, tunnel(i, 0))
 	}
+	w.host.SetLink(clusterLink, true)
 	w.ifaces = nil
 	for i := range uplinks {
-		w.ifaces = append(w.ifaces, uplink(i))
+		w.ifaces = append(w.ifaces, w.uplink(i))
 	}
 	for n := 1; n <= maxNetworks; n++ {
 		w.host.SetLink(fmt.Sprint("lan", n), true)
@@ -216,11 +218,11 @@ const maxOwners = 2 * maxNetworks
 const uplinks = 2
 
 // uplink is an uplink as it is when nothing is wrong with it.
-func uplink(i int) netstate.Interface {
+func (w *town) uplink(i int) netstate.Interface {
 	at := []string{"192.0.2", "203.0.113"}[i]
 	return netstate.Interface{Name: fmt.Sprint("uplink", i), Up: true, MTU: 1500,
-		Addresses: []netip.Prefix{netip.MustParsePrefix(at + ".2/24"),
-			netip.MustParsePrefix(fmt.Sprintf("2001:db8:%d::2/64", i))},
+		Addresses: []netip.Prefix{netip.MustParsePrefix(fmt.Sprintf("%s.%d/24", at, 2+w.place)),
+			netip.MustParsePrefix(fmt.Sprintf("2001:db8:%d::%d/64", i, 2+w.place))},
 		DefaultRoutes: []netstate.DefaultRoute{netstate.DefaultVia(netip.MustParseAddr(at + ".1")),
 			netstate.DefaultVia(netip.MustParseAddr(fmt.Sprintf("fe80::%d", i+1)))}}
 }

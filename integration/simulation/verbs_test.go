@@ -135,7 +135,7 @@ func (w *town) stopHelper(rng *rand.Rand) {
 func (w *town) flap(rng *rand.Rand) {
 	i, pause := rng.IntN(uplinks), time.Duration(50+rng.IntN(2000))*time.Millisecond
 	for turn := range 2 * (1 + rng.IntN(15)) {
-		to := uplink(i)
+		to := w.uplink(i)
 		to.Up = turn%2 == 1
 		w.setInterfaces(to.Name, &to)
 		time.Sleep(pause)
@@ -159,7 +159,7 @@ func (w *town) setLink(rng *rand.Rand) {
 // setUplink changes an uplink.
 func (w *town) setUplink(rng *rand.Rand) {
 	i := rng.IntN(uplinks)
-	to := uplink(i)
+	to := w.uplink(i)
 	switch rng.IntN(7) {
 	case 0:
 		to.Up = false
