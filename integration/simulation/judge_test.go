@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
-	"slices"
 	"strings"
 	"testing/synctest"
 	"time"
@@ -54,7 +53,7 @@ func (w *town) settle() {
 		}
 	}
 	var wrong []string
-	for end := time.Now().Add(patience); ; time.Sleep(5 * time.Second) {
+	for end := time.Now().Add(patience); len(w.faults) == 0; time.Sleep(5 * time.Second) {
 		synctest.Wait()
 		w.revive() // it may have been about to die
 		if wrong = w.wrong(); len(wrong) == 0 {
@@ -222,21 +221,7 @@ func (w *town) end() {
 	if wrong := w.wrongUplinks(); len(wrong) > 0 {
 		w.fault("%v after everything works: %s", patience, strings.Join(wrong, "; "))
 	}
-	before := w.actors()
-	w.host.Done()
-	w.kill()
-	w.start()
-	time.Sleep(quiet)
-	synctest.Wait()
-	if done := w.host.Done(); len(done) > 0 {
-		w.fault("a restart did %d ops:\n%s", len(done), strings.Join(done, "\n"))
-	}
-	if wrong := w.wrong(); len(wrong) > 0 {
-		w.fault("after a restart: %s", strings.Join(wrong, "; "))
-	}
-	if after := w.actors(); !slices.Equal(before, after) {
-		w.fault("actors before a restart: %v\nafter it: %v", before, after)
-	}
+	w.restartInPeace(func() {})
 	w.apply(scene{}, false)
 	w.settle()
 	time.Sleep(quiet)

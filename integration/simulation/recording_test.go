@@ -133,7 +133,7 @@ func TestRecordingsReplay(t *testing.T) {
 			}
 			wrong := all.wrong
 			for _, m := range tapes {
-				for from := 1; from < len(m.segments); from += max(3, len(m.segments)/8) {
+				for from := 1; from < len(m.segments); from += max(3, len(m.segments)/4) {
 					wrong = append(wrong, replay(t, m, from).wrong...)
 				}
 			}

@@ -18,7 +18,7 @@ import (
 var (
 	plans = flag.Int("plans", 16, "random plans of nodes; of fleets a quarter, of clusters and of rollouts a sixteenth as many")
 	seed  = flag.Uint64("seed", 1, "seed of the first plan")
-	steps = flag.Int("steps", 30, "steps of a plan; those of rollouts have half as many")
+	steps = flag.Int("steps", 30, "steps of a plan; those of rollouts have a third as many")
 	tries = flag.Int("tries", 40, "runs by which a plan that fails is shortened")
 )
 
@@ -39,7 +39,7 @@ func TestFleetsInAnyWeather(t *testing.T) { inAnyWeather(t, ofFleets(), (*plans+
 // Whatever happens to a fleet in which changes are rolled out in stages, no change reaches more nodes than its batch
 // before others have confirmed it, one that no node can keep reaches the canary alone and is undone there, and in the
 // end each node has what its layers say.
-func TestRolloutsInAnyWeather(t *testing.T) { inAnyWeather(t, ofStaged(), (*plans+15)/16, *steps/2) }
+func TestRolloutsInAnyWeather(t *testing.T) { inAnyWeather(t, ofStaged(), (*plans+15)/16, *steps/3) }
 
 // Whatever happens to a fleet with a cluster, whose nodes leave, are forgotten and join again, each member soon has a
 // bridge, its link and a tunnel to each other one that it is to reach, and others have nothing of it.

@@ -39,22 +39,26 @@ func init() { // some refer to it
 		"namespace": func(w *town, rng *rand.Rand) {
 			w.host.SetNetns(fmt.Sprint("ns", 1+rng.IntN(maxApps)), rng.IntN(2) == 0)
 		},
-		"link":    (*town).setLink,
-		"uplink":  (*town).setUplink,
-		"probes":  (*town).setProbes,
-		"tunnel":  (*town).setTunnel,
-		"disk":    (*town).setDisk,
-		"drain":   (*town).drain,
-		"forward": func(w *town, rng *rand.Rand) { w.host.SetForwarding(rng.IntN(2) == 0) },
-		"address": (*town).takeAddress,
-		"explain": (*town).explain,
-		"clock":   func(w *town, rng *rand.Rand) { w.clock.jump(rng) },
+		"link":      (*town).setLink,
+		"uplink":    (*town).setUplink,
+		"probes":    (*town).setProbes,
+		"tunnel":    (*town).setTunnel,
+		"disk":      (*town).setDisk,
+		"drain":     (*town).drain,
+		"forward":   func(w *town, rng *rand.Rand) { w.host.SetForwarding(rng.IntN(2) == 0) },
+		"address":   (*town).takeAddress,
+		"explain":   (*town).explain,
+		"upgrade":   (*town).becomeOld,
+		"downgrade": (*town).beDowngraded,
+		"clock":     func(w *town, rng *rand.Rand) { w.clock.jump(rng) },
 	}
 }
 
-// nodeVerbs are those that need no config of a person at the node.
+// nodeVerbs are those that need no config of a person at the node, and leave it its disk.
 func nodeVerbs() []string {
-	return slices.DeleteFunc(slices.Sorted(maps.Keys(verbs)), func(v string) bool { return v == "config" || v == "settle" })
+	return slices.DeleteFunc(slices.Sorted(maps.Keys(verbs)), func(v string) bool {
+		return slices.Contains([]string{"config", "settle", "upgrade", "downgrade"}, v)
+	})
 }
 
 // crash kills the process; sometimes the clock is set before the next one begins.
