@@ -45,9 +45,11 @@ func TestRolloutsInAnyWeather(t *testing.T) { inAnyWeather(t, ofStaged(), (*plan
 // bridge, its link and a tunnel to each other one that it is to reach, and others have nothing of it.
 func TestClustersInAnyWeather(t *testing.T) { inAnyWeather(t, ofClusters(), (*plans+15)/16, *steps) }
 
-// Plans that have failed once.
-func TestNodesInKnownWeather(t *testing.T)  { inKnownWeather(t, ofNodes()) }
-func TestFleetsInKnownWeather(t *testing.T) { inKnownWeather(t, ofFleets()) }
+// Plans that have failed once, with the product or with a broken one.
+func TestNodesInKnownWeather(t *testing.T)    { inKnownWeather(t, ofNodes()) }
+func TestFleetsInKnownWeather(t *testing.T)   { inKnownWeather(t, ofFleets()) }
+func TestRolloutsInKnownWeather(t *testing.T) { inKnownWeather(t, ofStaged()) }
+func TestClustersInKnownWeather(t *testing.T) { inKnownWeather(t, ofClusters()) }
 
 // world is what plans happen to.
 type world struct {
