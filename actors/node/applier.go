@@ -110,7 +110,7 @@ func (a *applier) Receive(c actor.Context) {
 		span := a.startSpan()
 		result := a.apply(msg, func(op netstate.Op) {
 			a.d.census.Doing(c.Self().Id, op.String())
-			c.Send(c.Parent(), opStarted{msg.seq, op.String(), time.Now()})
+			c.Send(c.Parent(), opStarted{msg.seq, op.String(), a.d.now()})
 		})
 		endSpan(span, result)
 		a.trace(func() shellproto.TraceItem {
@@ -127,7 +127,7 @@ func (a *applier) Receive(c actor.Context) {
 // without effect counts as a failure (docs/architecture.md, law 11).
 func (a *applier) apply(r applyRequest, starting func(netstate.Op)) applyResult {
 	defer a.d.slots.markBuilt(a.owner.Number)
-	began := time.Now() // also the beginning of the first observation
+	began := a.d.now() // also the beginning of the first observation
 	have, err := a.observe(r.full)
 	if err != nil {
 		return applyResult{seq: r.seq, err: err.Error()}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"strings"
-	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
 	"go.uber.org/zap"
@@ -145,7 +144,7 @@ func (r *router) hostApplied(c actor.Context, msg applyResult) {
 	want := r.want // the step may change it
 	retry := r.step(c, registry.HostApplied{Seq: msg.seq.N, Failed: firstFailure(msg)})
 	a := r.ledger.Record(want,
-		manager.ApplyOutcome{Failures: msg.failures, Err: msg.err, Done: msg.done, At: time.Now(), Retry: retry})
+		manager.ApplyOutcome{Failures: msg.failures, Err: msg.err, Done: msg.done, At: r.d.now(), Retry: retry})
 	a.Seq = r.d.seqOf(msg)
 	r.d.logApplyReport(netstate.HostOwner, "", a)
 	must(r.trouble.Publish("", netstate.HostOwner, api.Trouble{Failing: a.Failing, Retry: a.Retry}))

@@ -145,7 +145,7 @@ func (b *bridge) Receive(c actor.Context) {
 		}
 		b.step(c, manager.ApplierReady{MTU: b.mtu})
 	case chooserDue:
-		b.choose(c, probe.TimerDue{Token: msg.token, At: time.Now()})
+		b.choose(c, probe.TimerDue{Token: msg.token, At: b.d.now()})
 		b.sendPorts(c)
 	case tunnelReady:
 		c.Send(msg.pid, pollTunnel{b.tunnel.on})
@@ -158,7 +158,7 @@ func (b *bridge) Receive(c actor.Context) {
 		b.step(c, manager.OpStarted{Seq: msg.seq, Op: msg.op, At: msg.at})
 	case applyResult:
 		b.step(c, manager.Applied{Seq: msg.seq, Failures: msg.failures, Drift: msg.drift, Before: msg.before, Err: msg.err,
-			Done: msg.done, Counted: msg.counted, Began: msg.began, ObservedAt: msg.observedAt, At: time.Now()})
+			Done: msg.done, Counted: msg.counted, Began: msg.began, ObservedAt: msg.observedAt, At: b.d.now()})
 	case manager.Event:
 		b.step(c, msg)
 	}
@@ -275,7 +275,7 @@ func (b *bridge) drainHost(c actor.Context) {
 }
 
 func (b *bridge) hostChanged(c actor.Context, ch pubsub.Change[api.HostChange]) {
-	now := time.Now()
+	now := b.d.now()
 	if ch.New.Touched != ch.Old.Touched {
 		e := manager.HostTouched{Namespaces: ch.Key == api.NamespacesKey, At: ch.New.At}
 		if ch.Key != api.NetworkKey && !e.Namespaces {
@@ -384,7 +384,7 @@ func (b *bridge) step(c actor.Context, e manager.Event) {
 			err = b.troublePub.Publish("", b.key, api.Trouble{Failing: e.Report.Failing, Retry: e.Report.Retry})
 		case manager.Timer:
 			b.timers.after(c, b.d.wait(e.After, e.Shared),
-				func() any { return manager.TimerDue{Token: e.Token, At: time.Now()} })
+				func() any { return manager.TimerDue{Token: e.Token, At: b.d.now()} })
 		case manager.Done:
 			c.Send(c.Parent(), networkEnded{b.id})
 			c.Stop(c.Self())

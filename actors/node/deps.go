@@ -190,6 +190,7 @@ type processRun struct {
 	boot    uint64               // identifies the process: differs at each start
 	machine string               // its boot id
 	uptime  func() time.Duration // of the machine; nil: that of the process
+	now     func() time.Time     // the wall clock, with its reading of the monotonic one
 	began   time.Time
 	epochs  atomic.Uint64
 	link    agent.LinkFacts
@@ -197,7 +198,7 @@ type processRun struct {
 
 // clock returns the time by the clocks of the machine.
 func (r *processRun) clock() probe.Clock {
-	now := probe.Clock{Wall: time.Now(), Machine: r.machine, Uptime: time.Since(r.began)}
+	now := probe.Clock{Wall: r.now(), Machine: r.machine, Uptime: time.Since(r.began)}
 	if r.uptime != nil {
 		now.Uptime = r.uptime()
 	}

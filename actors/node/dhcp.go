@@ -163,7 +163,7 @@ func (p *dhcpPort) close() {
 
 // step carries out the effects of the client.
 func (p *dhcpPort) step(c actor.Context, what dhcpclient.What) {
-	e := dhcpclient.Event{At: time.Now(), Random: rand.Uint32(), What: what}
+	e := dhcpclient.Event{At: p.d.now(), Random: rand.Uint32(), What: what}
 	for _, eff := range tape.Step(p.reel, p.client, e) {
 		p.d.census.Effect(c.Self().Id, eff)
 		switch e := eff.(type) {

@@ -173,7 +173,7 @@ func (m *monitor) hostEvent(ev netstate.HostEvent) {
 		m.comparePrefixes(first)
 	}
 	if ev.At.IsZero() {
-		ev.At = time.Now()
+		ev.At = m.d.now()
 	}
 	if ev.Forwarding != nil {
 		must(m.forward.Publish("", "node", *ev.Forwarding))

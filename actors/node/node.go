@@ -41,6 +41,8 @@ type Options struct {
 	About     agent.NodeFacts      // facts about the node; its Metadata and Bases are required
 	Machine   string               // the machine's boot id
 	Uptime    func() time.Duration // of the machine; nil: that of the process
+	// Now is the wall clock, with a reading of the monotonic one, for what is kept over restarts; nil: time.Now.
+	Now       func() time.Time
 	Commands  Commands
 	Journal   pubsub.Journal
 	FlowStore flows.Store
@@ -86,6 +88,9 @@ func (o *Options) setDefaults() {
 	if o.About.Link == nil {
 		o.About.Link = noLink{}
 	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
 	if o.Notify == nil {
 		o.Notify = func(string) {}
 	}
@@ -111,8 +116,8 @@ func Start(o Options) (*Node, error) {
 		ctx: ctx, logged: logged{log: o.Log, tracer: o.Tracer, tape: o.Tape},
 		host: o.Host, files: o.Files, executors: o.Executors, echo: o.Echo, facts: o.Facts,
 		topics: topics, storage: o.Storage, warning: o.Warning, runDir: o.RunDir,
-		processRun: processRun{boot: o.Boot, machine: o.Machine, uptime: o.Uptime, began: time.Now(),
-			link: o.About.Link},
+		processRun: processRun{boot: o.Boot, machine: o.Machine, uptime: o.Uptime, now: o.Now,
+			began: time.Now(), link: o.About.Link},
 		census: c, slots: newSemaphore(), notify: o.Notify, setLevel: o.SetLevel,
 		counted:    counted{hits: newRuleHits(), watched: newWatchedNetworks()},
 		eventState: eventState{eventStore: o.EventStore},

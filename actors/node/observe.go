@@ -142,7 +142,7 @@ func (a *applier) observeBeside(op netstate.Op, rest *observation, changed bool)
 			return
 		case <-time.After(eventDelay):
 		}
-		rest.began = time.Now()
+		rest.began = a.d.now()
 		if have, err := a.observe(false); err == nil {
 			rest.state = have
 		}
@@ -164,7 +164,7 @@ func (a *applier) observeAfter(rest *observation) (netstate.State, time.Time, er
 		<-rest.ended
 	}
 	if rest == nil || rest.state == nil {
-		began := time.Now()
+		began := a.d.now()
 		have, err := a.observe(false)
 		return have, began, err
 	}

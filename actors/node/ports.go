@@ -168,7 +168,7 @@ func (p *ports) clientEnded(c actor.Context, pid *actor.PID) {
 func (p *ports) applied(c actor.Context, msg applyResult) {
 	retry := p.step(c, addressing.Applied{Seq: msg.seq.N, Changed: len(msg.done) > 0, Failed: firstFailure(msg) != ""})
 	a := p.ledger.Record(p.want,
-		manager.ApplyOutcome{Failures: msg.failures, Err: msg.err, Done: msg.done, At: time.Now(), Retry: retry,
+		manager.ApplyOutcome{Failures: msg.failures, Err: msg.err, Done: msg.done, At: p.d.now(), Retry: retry,
 			Adapter: addressing.Labels(p.configs, p.want)})
 	a.Seq = p.d.seqOf(msg)
 	p.d.logApplyReport(netstate.PortsOwner, "", a)
@@ -181,7 +181,7 @@ func (p *ports) setFault(msg leaseFault) {
 	delete(p.faults, msg.label)
 	if msg.text != "" {
 		p.faults[msg.label] = manager.FailedOp{Op: "lease an address by DHCP", Error: msg.text, Adapter: msg.label,
-			Waiting: true, Since: time.Now()}
+			Waiting: true, Since: p.d.now()}
 	}
 	p.publishTrouble()
 }

@@ -74,7 +74,7 @@ func (b *bridge) setUplinkConfig(c actor.Context, config netinst.NetworkInstance
 		p.seen = netinst.ProbePorts(config, slices.Collect(maps.Values(b.portStatuses)))
 	}
 	b.choose(c, probe.Configured{Config: config.Probe, Selectors: netinst.Selectors(config), Ports: p.seen,
-		Tunnel: config.HasVPN(), At: time.Now()})
+		Tunnel: config.HasVPN(), At: b.d.now()})
 	p.sent = p.found
 	return p.found
 }
@@ -84,7 +84,7 @@ func (b *bridge) seePorts(c actor.Context) {
 	ports := netinst.ProbePorts(b.prober.config, slices.Collect(maps.Values(b.portStatuses)))
 	if b.prober.seen == nil || !reflect.DeepEqual(ports, b.prober.seen) {
 		b.prober.seen = ports
-		b.choose(c, probe.PortsSeen{Ports: ports, At: time.Now()})
+		b.choose(c, probe.PortsSeen{Ports: ports, At: b.d.now()})
 	}
 }
 
@@ -93,7 +93,7 @@ func (b *bridge) seePorts(c actor.Context) {
 func (b *bridge) drainProbes(c actor.Context) (some bool) {
 	for _, ch := range b.prober.outcomes.Drain() {
 		if b.prober.needed[ch.Key] && (ch.Kind == pubsub.Created || ch.Kind == pubsub.Modified) {
-			b.choose(c, probe.OutcomesSeen{Outcomes: ch.New, At: time.Now()})
+			b.choose(c, probe.OutcomesSeen{Outcomes: ch.New, At: b.d.now()})
 			some = true
 		}
 	}
@@ -108,7 +108,7 @@ func (b *bridge) drainProbes(c actor.Context) (some bool) {
 		}
 	}
 	if changed {
-		b.choose(c, probe.Drained{Ports: b.prober.drained, At: time.Now()})
+		b.choose(c, probe.Drained{Ports: b.prober.drained, At: b.d.now()})
 	}
 	return some || changed
 }
@@ -142,7 +142,7 @@ func (b *bridge) withKnown(effects []probe.Effect) []probe.Effect {
 	}
 	for _, id := range effects[i].(probe.Watch).IDs {
 		if o, ok := b.d.topics.ProbeOutcomes.Get("", id.String()); ok {
-			var e probe.Event = probe.OutcomesSeen{Outcomes: o, At: time.Now()}
+			var e probe.Event = probe.OutcomesSeen{Outcomes: o, At: b.d.now()}
 			effects = append(effects, tape.Step(b.prober.reel, b.prober.chooser, e)...)
 		}
 	}

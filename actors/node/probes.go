@@ -80,7 +80,7 @@ func (p *probes) Receive(c actor.Context) {
 		p.subs = subscriptions{wake: waker(c)}
 		p.needed = subscribe(&p.subs, p.d.topics.ProbeRequest, pubsub.Selector{AllScopes: true})
 		p.out = p.d.topics.ProbeOutcomes.Publisher(api.OwnerProbes)
-		p.budgets = newBudgets(p.d.topics)
+		p.budgets = newBudgets(p.d.topics, p.d.now)
 		before := p.out.AdoptAll("")
 		p.drain(c)
 		for _, ref := range before { // what an earlier incarnation sent for networks that are gone
@@ -172,9 +172,9 @@ func (p *probes) shoot(c actor.Context, key string, x *probing) {
 	go func() {
 		ctx, cancel := context.WithTimeout(d.ctx, id.Timeout)
 		defer cancel()
-		began := time.Now()
+		began := d.now()
 		took, bytes, err := d.host.Probe(ctx, id)
-		o := probe.Outcome{At: began, Took: took, Lasted: time.Since(began)}
+		o := probe.Outcome{At: began, Took: took, Lasted: d.now().Sub(began)}
 		if o.None = errors.Is(err, probe.ErrNone); err != nil {
 			o.Error = err.Error()
 			if errors.Is(err, context.DeadlineExceeded) {
@@ -233,6 +233,7 @@ func (p *probes) hasten(c actor.Context, key string, x *probing, after time.Dura
 // again and again has sent no more than it knows of, and the journal is written rarely.
 type budgets struct {
 	topics *api.Topics
+	clock  func() time.Time
 	pub    *pubsub.Publisher[probe.Budget]
 	now    map[string]probe.Budget // by port
 }
@@ -240,8 +241,8 @@ type budgets struct {
 // partsPerDay is how many times a day's bytes are journalled.
 const partsPerDay = 200
 
-func newBudgets(t *api.Topics) budgets {
-	b := budgets{topics: t, pub: t.ProbeBudgets.Publisher(api.OwnerProbes), now: map[string]probe.Budget{}}
+func newBudgets(t *api.Topics, clock func() time.Time) budgets {
+	b := budgets{topics: t, clock: clock, pub: t.ProbeBudgets.Publisher(api.OwnerProbes), now: map[string]probe.Budget{}}
 	b.pub.AdoptAll("")
 	return b
 }
@@ -249,7 +250,7 @@ func newBudgets(t *api.Topics) budgets {
 // take takes bytes of a port's budget, and returns how long the shot that needs them must wait.
 func (b *budgets) take(port string, bytes int) (wait time.Duration) {
 	config, _ := b.topics.PortConfig.Get("", port)
-	perDay, now := config.ProbeBudget(), time.Now()
+	perDay, now := config.ProbeBudget(), b.clock()
 	if perDay == 0 {
 		return 0
 	}

@@ -112,7 +112,7 @@ func (b *bridge) tunnelPolled(c actor.Context, msg tunnelPolled) {
 		must(t.pub.Publish("", b.key, s))
 	}
 	b.step(c, manager.TunnelSeen{Status: s})
-	b.tellHeard(c, probe.Heard(t.heard.See(b.prober.config, s, time.Now())))
+	b.tellHeard(c, probe.Heard(t.heard.See(b.prober.config, s, b.d.now())))
 }
 
 // tellHeard tells the chooser what is heard of the tunnel, if it does not know: of answers by one port, the first is
@@ -123,6 +123,6 @@ func (b *bridge) tellHeard(c actor.Context, h probe.Heard) {
 		return
 	}
 	b.tunnel.told = h
-	b.choose(c, probe.TunnelSeen{Heard: h, At: time.Now()})
+	b.choose(c, probe.TunnelSeen{Heard: h, At: b.d.now()})
 	b.sendPorts(c)
 }

@@ -62,7 +62,7 @@ func (w *watcher) listen(c actor.Context, to manager.Listen) {
 	parent, self, root := c.Parent(), c.Self(), c.ActorSystem().Root
 	w.follow(w.running, to.Links, func(ctx context.Context, link string) {
 		w.d.host.Snoop(ctx, link, func(s netstate.ObservedAddress) {
-			root.Send(parent, manager.AddressObserved{Address: s, At: time.Now()})
+			root.Send(parent, manager.AddressObserved{Address: s, At: w.d.now()})
 		})
 	})
 	if w.net.use(to.Watched) {

@@ -46,6 +46,7 @@ var ruleForms = []string{
 type scene struct {
 	networks map[int]int // the form of each
 	apps     map[int]app
+	mark     int // a number that the name of a network carries; 0: none
 }
 
 type app struct {
@@ -99,7 +100,11 @@ func (s scene) document() string {
 		b.WriteString("networkInstances:\n")
 	}
 	for _, n := range slices.Sorted(maps.Keys(s.networks)) {
-		fmt.Fprintf(&b, "  %s: {displayName: net%d, %s}\n", networkID(n), n, spell(networkForms[s.networks[n]], n))
+		name := fmt.Sprint("net", n)
+		if s.mark > 0 && n == markedNetwork {
+			name += fmt.Sprint("-r", s.mark)
+		}
+		fmt.Fprintf(&b, "  %s: {displayName: %s, %s}\n", networkID(n), name, spell(networkForms[s.networks[n]], n))
 	}
 	if len(s.apps) > 0 {
 		b.WriteString("appNetworks:\n")

@@ -37,6 +37,13 @@ type crowd struct {
 	now     string
 	faults  []string
 
+	flags    map[string]string
+	verbs    map[string]func(*crowd, *rand.Rand)
+	clusters *clusters // what people want of clusters; nil: there are none
+	changes  *changes  // of a staged fleet; nil: it is none
+	patience time.Duration
+	clocks   []wallClock // of the machines of the replicas
+	ways     []*way      // of the replicas to the store
 	mu       sync.Mutex
 	replicas []*replica // nil: it does not run
 	stopping sync.WaitGroup
@@ -61,10 +68,15 @@ const (
 
 var person = fleetapi.Caller{Name: "alice", Role: fleetapi.Admin}
 
-func newCrowd() (*crowd, error) {
-	f := &crowd{store: fake.NewStore(), base: bases(schema.NodeBases()), replicas: make([]*replica, crowdReplicas)}
+func newCrowd(nodes int, change ...func(*crowd)) (*crowd, error) {
+	f := &crowd{patience: crowdPatience, verbs: fleetVerbs, store: fake.NewStore(), base: bases(schema.NodeBases()), replicas: make([]*replica, crowdReplicas),
+		clocks: make([]wallClock, crowdReplicas)}
 	f.ctx, f.endAll = context.WithCancel(context.Background())
+	for _, by := range change {
+		by(f)
+	}
 	for i := range f.replicas {
+		f.ways = append(f.ways, newWay(f.store))
 		f.begin(i)
 	}
 	time.Sleep(time.Minute) // until one leads
@@ -72,7 +84,7 @@ func newCrowd() (*crowd, error) {
 	if err := f.write(ops.SetNetwork{Overrides: config.Object{"sysParams": config.Object{"managedConfig": true}}}); err != nil {
 		return nil, err
 	}
-	for i := range crowdNodes {
+	for i := range nodes {
 		if err := f.join(i); err != nil {
 			return nil, err
 		}
@@ -93,6 +105,7 @@ func (f *crowd) join(i int) error {
 		return err
 	}
 	m.town = newTown(func(w *town) {
+		w.place = i
 		w.about.Name, w.about.Controller = name, "ctl:8444"
 		w.began = func(l *life) {
 			m.mu.Lock()
@@ -120,9 +133,10 @@ func (f *crowd) fault(format string, args ...any) {
 // begin starts a replica.
 func (f *crowd) begin(i int) {
 	name := fmt.Sprint("replica", i+1)
-	c, err := controller.Start(controller.Options{Store: f.store, Elector: elector, Replica: name, Log: zap.NewNop(),
+	c, err := controller.Start(controller.Options{Store: f.ways[i], Elector: elector, Replica: name, Log: zap.NewNop(),
 		Base: f.base, Metadata: nodeMetadata(), Issuer: &f.issuer, Settings: fleet.Defaults(name), Shared: true,
-		MaskKey: []byte("k"), NodeLink: "ctl:8444"})
+		MaskKey: []byte("k"), NodeLink: "ctl:8444",
+		Now: f.clocks[i].now, Flags: f.flags})
 	if err != nil {
 		f.fault("start %s: %v", name, err)
 		return
@@ -190,6 +204,15 @@ func (f *crowd) give(m *member, s scene, mayFail bool) {
 	}
 }
 
+// again gives a node the config that it is to have.
+func (f *crowd) again(m *member, mayFail bool) {
+	if f.changes != nil {
+		_ = f.change(copyOf(m.want), "", mayFail)
+	} else {
+		f.give(m, m.want, mayFail)
+	}
+}
+
 // look judges what must be true at all times.
 func (f *crowd) look() {
 	for _, m := range f.members {
@@ -198,6 +221,7 @@ func (f *crowd) look() {
 		f.faults = append(f.faults, m.faults...)
 		m.faults = nil
 	}
+	f.lookAtChanges()
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for i, r := range f.replicas {
@@ -214,7 +238,7 @@ func (f *crowd) look() {
 
 // mend ends all that is wrong with the surroundings.
 func (f *crowd) mend() {
-	f.store.Fail(nil)
+	f.mendStore()
 	for i := range f.replicas {
 		f.mu.Lock()
 		gone := f.replicas[i] == nil
@@ -234,17 +258,24 @@ func (f *crowd) mend() {
 // knows.
 func (f *crowd) settle() {
 	f.mend()
+	for end := time.Now().Add(5 * time.Minute); f.mendClusters() != nil; time.Sleep(5 * time.Second) {
+		if time.Now().After(end) {
+			f.fault("the cluster: %v", f.mendClusters())
+			return
+		}
+	}
 	for _, m := range f.members {
 		for end := time.Now().Add(5 * time.Minute); !m.known; time.Sleep(5 * time.Second) {
-			f.give(m, m.want, time.Now().Before(end)) // once the store can be written
+			f.again(m, time.Now().Before(end)) // once the store can be written
 			if len(f.faults) > 0 {
 				return
 			}
 		}
 	}
-	for end := time.Now().Add(crowdPatience); ; time.Sleep(5 * time.Second) {
+	for end := time.Now().Add(f.patience); ; time.Sleep(5 * time.Second) {
 		synctest.Wait()
-		var wrong []string
+		f.carryOn()
+		wrong := slices.Concat(f.unfinished(), f.wrongInClusters())
 		for _, m := range f.members {
 			m.revive()
 			for _, what := range slices.Concat(m.wrong(), f.notInSync(m)) {
@@ -256,7 +287,7 @@ func (f *crowd) settle() {
 			return
 		}
 		if time.Now().After(end) {
-			f.fault("%v after everything works: %s", crowdPatience, strings.Join(wrong, "; "))
+			f.fault("%v after everything works: %s", f.patience, strings.Join(wrong, "; "))
 			return
 		}
 	}
@@ -279,6 +310,9 @@ func (f *crowd) notInSync(m *member) (list []string) {
 		case d.State == string(fleet.RolledBack): // undone while something was wrong: a person asks for another try
 			_ = r.c.Command(f.ctx, person, m.name, fleetapi.Retry) // its effect is judged
 			fallthrough
+		case d.State == string(fleet.NeedsAdoption): // it was forgotten and joined again
+			_ = r.c.Command(f.ctx, person, m.name, fleetapi.AdoptReplace)
+			fallthrough
 		default:
 			list = append(list, fmt.Sprintf("replica %d: %s: %s", i+1, d.State, strings.Join(d.Explain, ", ")))
 		}
@@ -291,8 +325,10 @@ func (f *crowd) notInSync(m *member) (list []string) {
 
 // happens lets one step happen.
 func (f *crowd) happens(s step) []string {
-	f.now = s.String()
-	fleetVerbs[s.verb](f, rand.New(rand.NewPCG(s.number, 3)))
+	if f.now = s.String(); f.changes != nil {
+		f.changes.disturb()
+	}
+	f.verbs[s.verb](f, rand.New(rand.NewPCG(s.number, 3)))
 	f.look()
 	return f.faults
 }
@@ -310,9 +346,7 @@ func (f *crowd) ends(well bool) []string {
 // end judges the end: empty layers leave nothing on any node.
 func (f *crowd) end() {
 	if f.settle(); len(f.faults) == 0 {
-		for _, m := range f.members {
-			f.give(m, scene{}, false)
-		}
+		f.empty()
 		f.settle()
 		time.Sleep(quiet)
 		for _, m := range f.members {
@@ -321,6 +355,24 @@ func (f *crowd) end() {
 		f.look()
 	}
 	f.leave()
+}
+
+// empty gives all nodes an empty config.
+func (f *crowd) empty() {
+	for _, m := range f.members {
+		if m.want = (scene{}); f.changes == nil {
+			f.give(m, scene{}, false)
+		}
+	}
+	if err := f.endClusters(); err != nil {
+		f.fault("the end of the cluster: %v", err)
+	}
+	if f.changes == nil {
+		return
+	}
+	if err := f.overrideAll(scene{}.document()); err != nil {
+		f.fault("write: %v", err)
+	}
 }
 
 // leave ends all processes.
@@ -362,22 +414,13 @@ var fleetVerbs = map[string]func(*crowd, *rand.Rand){
 		f.one(rng).link.set(func(l *link) { l.delay = delay })
 	},
 	"store":   (*crowd).setStore,
+	"clock":   func(f *crowd, rng *rand.Rand) { f.clocks[rng.IntN(crowdReplicas)].jump(rng) },
 	"replica": (*crowd).setReplica,
 	"revert":  (*crowd).breakAndRevert,
 	"node":    (*crowd).happen,
 }
 
 func (f *crowd) one(rng *rand.Rand) *member { return f.members[rng.IntN(len(f.members))] }
-
-var errAway = errors.New("the store is away")
-
-func (f *crowd) setStore(rng *rand.Rand) {
-	if rng.IntN(2) == 0 {
-		f.store.Fail(nil)
-	} else {
-		f.store.Fail(errAway)
-	}
-}
 
 func (f *crowd) setReplica(rng *rand.Rand) {
 	i := rng.IntN(crowdReplicas)

@@ -21,6 +21,7 @@ type life struct {
 	ctx     context.Context
 	end     context.CancelFunc
 
+	began time.Time
 	mu    sync.Mutex
 	ops   int // until it is killed by itself; 0 for never
 	whole bool
@@ -32,7 +33,7 @@ var errKilled = errors.New("the process was killed")
 
 func newLife(h *fake.Host, j *fake.Journal) *life {
 	ctx, end := context.WithCancel(context.Background())
-	return &life{Host: h, journal: j, ctx: ctx, end: end, beat: time.Now()}
+	return &life{Host: h, journal: j, ctx: ctx, end: end, began: time.Now(), beat: time.Now()}
 }
 
 func (l *life) dead() bool { return l.ctx.Err() != nil }
@@ -159,4 +160,20 @@ func (f lifeFiles) Remove(name string) error {
 		return errKilled
 	}
 	return f.Files.Remove(name)
+}
+
+// lifeExecutors are the processes of peers, which outlive the daemon.
+type lifeExecutors struct {
+	*fake.Executors
+	l *life
+}
+
+func (x lifeExecutors) Make(ctx context.Context, e netstate.Executor) error {
+	_, err := while(ctx, x.l, func(ctx context.Context) (struct{}, error) { return struct{}{}, x.Executors.Make(ctx, e) })
+	return err
+}
+
+func (x lifeExecutors) Remove(ctx context.Context, id string) error {
+	_, err := while(ctx, x.l, func(ctx context.Context) (struct{}, error) { return struct{}{}, x.Executors.Remove(ctx, id) })
+	return err
 }

@@ -64,7 +64,12 @@ func (s *stream) put(queue chan any, m any) error {
 }
 
 // Send is the controller's.
-func (s *stream) Send(m nodeproto.FromController) error { return s.put(s.down, m) }
+func (s *stream) Send(m nodeproto.FromController) error {
+	if p, is := m.(nodeproto.Push); is {
+		s.link.f.pushed(s.link.m, p.Document)
+	}
+	return s.put(s.down, m)
+}
 
 // nodeEnd is the node's end of a stream.
 type nodeEnd struct{ *stream }

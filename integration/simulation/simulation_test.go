@@ -16,9 +16,9 @@ import (
 )
 
 var (
-	plans = flag.Int("plans", 16, "random plans; TestFleetsInAnyWeather has a quarter of them")
+	plans = flag.Int("plans", 16, "random plans of nodes; of fleets a quarter, of clusters and of rollouts a sixteenth as many")
 	seed  = flag.Uint64("seed", 1, "seed of the first plan")
-	steps = flag.Int("steps", 30, "steps of a plan")
+	steps = flag.Int("steps", 30, "steps of a plan; those of rollouts have a third as many")
 	tries = flag.Int("tries", 40, "runs by which a plan that fails is shortened")
 )
 
@@ -30,15 +30,26 @@ func TestMain(m *testing.M) {
 
 // Whatever happens to a node, it never stands still, it has what its config says soon after the surroundings work
 // again, a restart does nothing, and an empty config leaves nothing.
-func TestNodesInAnyWeather(t *testing.T) { inAnyWeather(t, ofNodes(), *plans) }
+func TestNodesInAnyWeather(t *testing.T) { inAnyWeather(t, ofNodes(), *plans, *steps) }
 
 // Whatever happens to a fleet, its nodes and its controllers, each node has what its layers say soon after the
 // surroundings work again, each replica knows it, and empty layers leave nothing.
-func TestFleetsInAnyWeather(t *testing.T) { inAnyWeather(t, ofFleets(), (*plans+3)/4) }
+func TestFleetsInAnyWeather(t *testing.T) { inAnyWeather(t, ofFleets(), (*plans+3)/4, *steps) }
 
-// Plans that have failed once.
-func TestNodesInKnownWeather(t *testing.T)  { inKnownWeather(t, ofNodes()) }
-func TestFleetsInKnownWeather(t *testing.T) { inKnownWeather(t, ofFleets()) }
+// Whatever happens to a fleet in which changes are rolled out in stages, no change reaches more nodes than its batch
+// before others have confirmed it, one that no node can keep reaches the canary alone and is undone there, and in the
+// end each node has what its layers say.
+func TestRolloutsInAnyWeather(t *testing.T) { inAnyWeather(t, ofStaged(), (*plans+15)/16, *steps/3) }
+
+// Whatever happens to a fleet with a cluster, whose nodes leave, are forgotten and join again, each member soon has a
+// bridge, its link and a tunnel to each other one that it is to reach, and others have nothing of it.
+func TestClustersInAnyWeather(t *testing.T) { inAnyWeather(t, ofClusters(), (*plans+15)/16, *steps) }
+
+// Plans that have failed once, with the product or with a broken one.
+func TestNodesInKnownWeather(t *testing.T)    { inKnownWeather(t, ofNodes()) }
+func TestFleetsInKnownWeather(t *testing.T)   { inKnownWeather(t, ofFleets()) }
+func TestRolloutsInKnownWeather(t *testing.T) { inKnownWeather(t, ofStaged()) }
+func TestClustersInKnownWeather(t *testing.T) { inKnownWeather(t, ofClusters()) }
 
 // world is what plans happen to.
 type world struct {
@@ -60,17 +71,27 @@ func ofNodes() world {
 
 func ofFleets() world {
 	return world{"testdata/*.fleet", slices.Sorted(maps.Keys(fleetVerbs)), "layers",
-		func() (simulated, error) { return newCrowd() }}
+		func() (simulated, error) { return newCrowd(crowdNodes) }}
 }
 
-func inAnyWeather(t *testing.T, w world, plans int) {
+func ofClusters() world {
+	return world{"testdata/*.cluster", slices.Sorted(maps.Keys(clusterVerbs)), "cluster",
+		func() (simulated, error) { return newClustered() }}
+}
+
+func ofStaged() world {
+	return world{"testdata/*.staged", slices.Sorted(maps.Keys(stagedVerbs)), "change",
+		func() (simulated, error) { return newStaged() }}
+}
+
+func inAnyWeather(t *testing.T, w world, plans, steps int) {
 	var total atomic.Int64
 	began := time.Now()
 	t.Run("plans", func(t *testing.T) {
 		for i := range uint64(plans) {
 			t.Run(fmt.Sprint(*seed+i), func(t *testing.T) {
 				t.Parallel()
-				total.Add(int64(judged(t, w, draw(*seed+i, *steps, w.verbs, w.gives))))
+				total.Add(int64(judged(t, w, draw(*seed+i, steps, w.verbs, w.gives))))
 			})
 		}
 	})

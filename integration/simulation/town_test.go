@@ -28,10 +28,14 @@ type town struct {
 	files   *fake.Files
 	about   agent.NodeFacts
 	life    *life
+	place   int // among the nodes of a fleet: each has addresses of its own
 	boot    uint64
 	machine int
-	killed  sync.WaitGroup // processes that go on for a while
-	now     string         // the step, for faults
+	booted  time.Time // the machine
+	clock   wallClock
+	drains  map[string]*drained // of each port, by label
+	killed  sync.WaitGroup      // processes that go on for a while
+	now     string              // the step, for faults
 
 	want   scene
 	known  bool   // want is the config that the node has
@@ -71,6 +75,7 @@ func newTown(change ...func(*town)) *town {
 	w := &town{host: fake.New(), execs: fake.NewExecutors(), journal: fake.NewJournal(), files: fake.NewFiles(),
 		about: agent.NodeFacts{Name: "n", Software: "EDGESPAN-0-1-0", Metadata: nodeMetadata(), Bases: schema.NodeBases()}}
 	w.unhang, w.began = func() {}, func(*life) {}
+	w.booted, w.drains = time.Now(), map[string]*drained{}
 	for _, f := range change {
 		f(w)
 	}
@@ -83,15 +88,22 @@ func (w *town) fault(format string, args ...any) {
 	w.faults = append(w.faults, fmt.Sprintf("%s: %s", w.now, fmt.Sprintf(format, args...)))
 }
 
+// boots makes the machine boot.
+func (w *town) boots() {
+	w.machine++
+	w.booted = time.Now()
+	w.bootDrains()
+}
+
 // start begins the next process of the daemon.
 func (w *town) start() {
 	w.boot++
 	l := newLife(w.host, w.journal)
 	n, err := node.Start(node.Options{
-		Host: l, Executors: w.execs, Echo: w.execs.Echo, Files: lifeFiles{w.files, l}, Facts: facts{}, About: w.about,
+		Host: l, Executors: lifeExecutors{w.execs, l}, Echo: w.execs.Echo, Files: lifeFiles{w.files, l}, Facts: facts{}, About: w.about,
 		Machine: fmt.Sprint("machine ", w.machine), Commands: commands{}, Journal: lifeJournal{l}, RunDir: "/run/edgespan",
 		Boot: w.boot, Log: zap.NewNop(), Notify: l.notify,
-		Tape: w.record(l),
+		Tape: w.record(l), Now: w.clock.now, Uptime: w.uptime(),
 	})
 	if err != nil {
 		w.fault("start the node: %v", err)
@@ -102,6 +114,12 @@ func (w *town) start() {
 	l.node, w.life = n, l
 	w.began(l)
 	synctest.Wait()
+}
+
+// uptime returns the clock that no one sets, of this boot.
+func (w *town) uptime() func() time.Duration {
+	booted := w.booted
+	return func() time.Duration { return time.Since(booted) }
 }
 
 // kill ends the process at once, and waits for nothing.
@@ -156,16 +174,21 @@ func (w *town) mend() {
 	w.mendDisk()
 	w.host.SetFault(nil)
 	w.host.SetProbes(nil)
+	w.host.SetEcho(false)
 	w.lost = nil
+	for n := 1; n <= maxOwners; n++ {
+		w.host.SetBroken(n)
+	}
 	for i := 1; i <= maxApps; i++ {
 		w.host.SetNetns(fmt.Sprint("ns", i), true)
 		w.host.SetLink(fmt.Sprint("vm", i), true)
 		w.host.HangTunnel(i, false)
 		w.host.SetTunnel(i, tunnel(i, 0))
 	}
+	w.host.SetLink(clusterLink, true)
 	w.ifaces = nil
 	for i := range uplinks {
-		w.ifaces = append(w.ifaces, uplink(i))
+		w.ifaces = append(w.ifaces, w.uplink(i))
 	}
 	for n := 1; n <= maxNetworks; n++ {
 		w.host.SetLink(fmt.Sprint("lan", n), true)
@@ -177,7 +200,9 @@ func (w *town) mend() {
 	}
 	w.life.dieAfter(0, false)                      // an end that was still to come
 	for _, label := range []string{"wan", "lte"} { // a process that has just begun may know no ports; a drain ends by itself
-		_, _ = w.life.node.Undrain(context.Background(), label)
+		if _, err := w.life.node.Undrain(context.Background(), label); err == nil {
+			delete(w.drains, label)
+		}
 	}
 }
 
@@ -187,14 +212,17 @@ func (w *town) mendDisk() {
 	w.files.Fail(nil)
 }
 
+// maxOwners is above the numbers of all networks.
+const maxOwners = 2 * maxNetworks
+
 const uplinks = 2
 
 // uplink is an uplink as it is when nothing is wrong with it.
-func uplink(i int) netstate.Interface {
+func (w *town) uplink(i int) netstate.Interface {
 	at := []string{"192.0.2", "203.0.113"}[i]
 	return netstate.Interface{Name: fmt.Sprint("uplink", i), Up: true, MTU: 1500,
-		Addresses: []netip.Prefix{netip.MustParsePrefix(at + ".2/24"),
-			netip.MustParsePrefix(fmt.Sprintf("2001:db8:%d::2/64", i))},
+		Addresses: []netip.Prefix{netip.MustParsePrefix(fmt.Sprintf("%s.%d/24", at, 2+w.place)),
+			netip.MustParsePrefix(fmt.Sprintf("2001:db8:%d::%d/64", i, 2+w.place))},
 		DefaultRoutes: []netstate.DefaultRoute{netstate.DefaultVia(netip.MustParseAddr(at + ".1")),
 			netstate.DefaultVia(netip.MustParseAddr(fmt.Sprintf("fe80::%d", i+1)))}}
 }

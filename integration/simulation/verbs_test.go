@@ -23,7 +23,7 @@ var verbs map[string]func(*town, *rand.Rand)
 func init() { // some refer to it
 	verbs = map[string]func(*town, *rand.Rand){
 		"config":  func(w *town, rng *rand.Rand) { w.apply(drawScene(rng), w.diskFails) },
-		"kill":    func(w *town, _ *rand.Rand) { w.kill(); w.start() },
+		"kill":    (*town).crash,
 		"kill-op": func(w *town, rng *rand.Rand) { w.life.dieAfter(1+rng.IntN(30), rng.IntN(2) == 0) },
 		"restart": func(w *town, _ *rand.Rand) { w.stop(); w.start() },
 		"reboot":  (*town).reboot,
@@ -31,32 +31,53 @@ func init() { // some refer to it
 		"ops":     (*town).failOps,
 		"break":   (*town).breakObject,
 		"flush":   func(w *town, rng *rand.Rand) { w.host.Flush(rng.IntN(2) == 0) },
-		"lost":    func(w *town, _ *rand.Rand) { w.host.Resync() },
+		"lost":    (*town).loseEvents,
+		"echo":    func(w *town, rng *rand.Rand) { w.host.SetEcho(rng.IntN(3) > 0) },
+		"stopped": (*town).stopHelper,
+		"flap":    (*town).flap,
 		"helper":  (*town).endHelper,
 		"namespace": func(w *town, rng *rand.Rand) {
 			w.host.SetNetns(fmt.Sprint("ns", 1+rng.IntN(maxApps)), rng.IntN(2) == 0)
 		},
-		"link":    (*town).setLink,
-		"uplink":  (*town).setUplink,
-		"probes":  (*town).setProbes,
-		"tunnel":  (*town).setTunnel,
-		"disk":    (*town).setDisk,
-		"drain":   (*town).drain,
-		"forward": func(w *town, rng *rand.Rand) { w.host.SetForwarding(rng.IntN(2) == 0) },
-		"address": (*town).takeAddress,
-		"explain": (*town).explain,
+		"link":      (*town).setLink,
+		"uplink":    (*town).setUplink,
+		"probes":    (*town).setProbes,
+		"tunnel":    (*town).setTunnel,
+		"disk":      (*town).setDisk,
+		"drain":     (*town).drain,
+		"forward":   func(w *town, rng *rand.Rand) { w.host.SetForwarding(rng.IntN(2) == 0) },
+		"address":   (*town).takeAddress,
+		"explain":   (*town).explain,
+		"upgrade":   (*town).becomeOld,
+		"downgrade": (*town).beDowngraded,
+		"clock":     func(w *town, rng *rand.Rand) { w.clock.jump(rng) },
 	}
 }
 
-// nodeVerbs are those that need no config of a person at the node.
+// nodeVerbs are those that need no config of a person at the node, and leave it its disk.
 func nodeVerbs() []string {
-	return slices.DeleteFunc(slices.Sorted(maps.Keys(verbs)), func(v string) bool { return v == "config" || v == "settle" })
+	return slices.DeleteFunc(slices.Sorted(maps.Keys(verbs)), func(v string) bool {
+		return slices.Contains([]string{"config", "settle", "upgrade", "downgrade"}, v)
+	})
 }
 
-func (w *town) reboot(*rand.Rand) {
+// crash kills the process; sometimes the clock is set before the next one begins.
+func (w *town) crash(rng *rand.Rand) {
 	w.kill()
-	w.machine++
+	if rng.IntN(3) == 0 {
+		w.clock.jump(rng)
+	}
+	w.start()
+}
+
+// reboot is a power cut; a machine without a battery has another time afterwards.
+func (w *town) reboot(rng *rand.Rand) {
+	w.kill()
+	w.boots()
 	w.host.Reboot()
+	if rng.IntN(2) == 0 {
+		w.clock.jump(rng)
+	}
 	w.start()
 }
 
@@ -92,6 +113,39 @@ func (w *town) breakObject(rng *rand.Rand) {
 	}
 }
 
+// loseEvents overflows the socket of events, once or again and again.
+func (w *town) loseEvents(rng *rand.Rand) {
+	for range 1 + rng.IntN(20)*rng.IntN(2) {
+		w.host.Resync()
+		time.Sleep(time.Duration(rng.IntN(300)) * time.Millisecond)
+	}
+}
+
+// stopHelper stops a network's DNS server, which is there and answers no more, or lets it continue.
+func (w *town) stopHelper(rng *rand.Rand) {
+	n := 1 + rng.IntN(maxNetworks)
+	w.host.SetBroken(n)
+	if rng.IntN(3) == 0 {
+		return
+	}
+	for id := range w.host.State(n) {
+		if id.Kind == netstate.KindProcess {
+			w.host.SetBroken(n, netstate.OpFailure{ID: id, Observe: true, Err: "self-test: DNS of the gateway: no answer"})
+		}
+	}
+}
+
+// flap lets an uplink go and come, fast or slowly.
+func (w *town) flap(rng *rand.Rand) {
+	i, pause := rng.IntN(uplinks), time.Duration(50+rng.IntN(2000))*time.Millisecond
+	for turn := range 2 * (1 + rng.IntN(15)) {
+		to := w.uplink(i)
+		to.Up = turn%2 == 1
+		w.setInterfaces(to.Name, &to)
+		time.Sleep(pause)
+	}
+}
+
 func (w *town) endHelper(rng *rand.Rand) {
 	n := 1 + rng.IntN(maxNetworks)
 	for id := range w.host.State(n) {
@@ -109,7 +163,7 @@ func (w *town) setLink(rng *rand.Rand) {
 // setUplink changes an uplink.
 func (w *town) setUplink(rng *rand.Rand) {
 	i := rng.IntN(uplinks)
-	to := uplink(i)
+	to := w.uplink(i)
 	switch rng.IntN(7) {
 	case 0:
 		to.Up = false
@@ -137,7 +191,7 @@ func (w *town) setInterfaces(name string, to *netstate.Interface) {
 	w.host.SetInterfaces(w.ifaces...)
 }
 
-// setProbes loses a share of the probes of a port.
+// setProbes loses a share of the probes of a port; some of the others are slow.
 func (w *town) setProbes(rng *rand.Rand) {
 	lost := maps.Clone(w.lost)
 	if lost == nil {
@@ -145,10 +199,13 @@ func (w *town) setProbes(rng *rand.Rand) {
 	}
 	lost[[]string{"wan", "lte"}[rng.IntN(2)]] = []int{0, 20, 60, 100}[rng.IntN(4)]
 	w.lost = lost
-	drawn := rand.New(rand.NewPCG(rng.Uint64(), 2))
+	drawn, slow := rand.New(rand.NewPCG(rng.Uint64(), 2)), rng.IntN(2)*rng.IntN(3000)
 	w.host.SetProbes(func(id probe.ID) error { // under the host's lock
-		if drawn.IntN(100) < lost[id.Port] {
+		switch {
+		case drawn.IntN(100) < lost[id.Port]:
 			return context.DeadlineExceeded
+		case slow > 0 && drawn.IntN(4) == 0:
+			return fake.Slow(time.Duration(drawn.IntN(slow)) * time.Millisecond)
 		}
 		return nil
 	})
@@ -189,14 +246,6 @@ func (w *town) setDisk(rng *rand.Rand) {
 			w.files.Block(nil)
 		}
 	}
-}
-
-func (w *town) drain(rng *rand.Rand) {
-	label := []string{"wan", "lte"}[rng.IntN(2)]
-	how := nodeapi.DrainOptions{For: time.Duration(1+rng.IntN(600)) * time.Second, By: "a person"}
-	ctx, cancel := context.WithTimeout(context.Background(), applyTimeout)
-	defer cancel()
-	_, _ = w.life.node.Drain(ctx, label, how) // a process that has just begun may know no ports
 }
 
 // takeAddress lets an app use an address, its own or another's.

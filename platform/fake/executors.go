@@ -55,6 +55,14 @@ func (x *Executors) Hang(id string, hung bool) {
 	x.hung[id] = hung
 }
 
+// Mend ends what Break and Hang have set, of all executors.
+func (x *Executors) Mend() {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	clear(x.broken)
+	clear(x.hung)
+}
+
 // SetDeaf sets whether an address ignores echo requests.
 func (x *Executors) SetDeaf(a netip.Addr, deaf bool) {
 	x.mu.Lock()
