@@ -58,6 +58,7 @@ var mayImport = map[string][]string{
 		"config/stateloop/peer", "pubsub/backoff",
 	},
 	"config/fleet/backup":         {"config", "config/fleet", "config/fleet/history", "config/kv"},
+	"config/fleet/bisect":         {"config", "config/fleet", "config/fleet/nodeproto", "config/stateloop"},
 	"config/fleet/controllerconf": {"config", "config/layers/metadata"},
 	"config/fleet/history": {
 		"config", "config/fleet/topology", "config/kv", "config/layers", "config/layers/override",
@@ -377,6 +378,7 @@ var pure = []string{
 	"config/fleet/optimize",
 	"config/fleet/rollout",
 	"config/fleet/rollout/staged",
+	"config/fleet/bisect",
 	"config/fleet/controllerconf",
 	"config/layers/migrate",
 	"config/layers/lint",
