@@ -288,6 +288,9 @@ func (n *Node) IsTrying(now time.Time) bool {
 	}
 }
 
+// Reported reports whether the node has reported on its present stream.
+func (n *Node) Reported() bool { return n.reported }
+
 // Failed returns what the node did with the desired config, if it does not keep it: Invalid, Unhealthy, Unconfirmed; ""
 // otherwise.
 func (n *Node) Failed() (Reason, string) {

@@ -74,7 +74,7 @@ func (n *canary) pass(pin string, controller bool) {
 
 func (n *canary) observe(pin string) Observation {
 	o := Observation{Online: !n.offline, Desired: n.desired, Pending: !n.until.IsZero(), Settled: !n.unsettle(n.runs),
-		Report: Snapshot{MD5: n.runs}}
+		Report: Snapshot{MD5: n.runs}, Heard: n.now}
 	if pin != "" {
 		o.Desired, o.Trial = pin, pin != n.desired
 	}

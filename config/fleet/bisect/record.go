@@ -145,6 +145,16 @@ func (r *Record) Pin() (Candidate, bool) {
 	return r.Candidates[r.Test.Index], true
 }
 
+// CandidateOf returns the candidate of a revision.
+func (r *Record) CandidateOf(revision uint64) (Candidate, bool) {
+	for _, c := range r.Candidates {
+		if c.Revision == revision {
+			return c, true
+		}
+	}
+	return Candidate{}, false
+}
+
 // First returns the first bad candidate, once it is found.
 func (r *Record) First() (Candidate, bool) {
 	if r.Result != Found {

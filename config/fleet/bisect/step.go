@@ -19,8 +19,9 @@ type Observation struct {
 	Why     string       // of Failed
 	Taken   bool         // it has received the desired config
 	Report  Snapshot
-	Pending bool // what it runs is not confirmed
-	Settled bool // with nothing left to do
+	Heard   time.Time // when the report came
+	Pending bool      // what it runs is not confirmed
+	Settled bool      // with nothing left to do
 }
 
 // Step continues the search, and reports whether the record has changed. The caller stores it before it steps again.
@@ -46,7 +47,7 @@ func (r *Record) observeFirst(now time.Time, o Observation) bool {
 	switch {
 	case o.Stuck != "":
 		r.end(Failed, "the canary takes no config: "+o.Stuck)
-	case o.Online && !o.Pending && o.Settled && o.Report.MD5 != "":
+	case o.Online && !o.Pending && o.Settled && o.Report.MD5 != "" && o.Heard.After(r.Began):
 		r.Before = &o.Report
 	case now.Sub(r.Began) < offlineLimit:
 		return false
@@ -137,7 +138,7 @@ func (r *Record) baseline(i int) *Snapshot {
 	return r.Baseline
 }
 
-// evaluateRejected judges a candidate that nodes reject. It fails in another way than a bad revision that runs, so it says
+// evaluateRejected judges a candidate that nodes reject. It fails in another way than a bad revision that runs: it says
 // nothing about that one.
 func (r *Record) evaluateRejected(i int) Verdict {
 	if i == len(r.Candidates)-1 {
@@ -186,7 +187,7 @@ func (r *Record) watch(now time.Time, o Observation) (changed bool) {
 	case o.Failed != "":
 		v, why := r.evaluateFailed(t.Index, o.Failed, o.Why, t.Lost)
 		return r.finish(now, v, why)
-	case runs && o.Settled && !t.Settled.IsZero() && now.Sub(t.Settled) >= r.Settle, runs && late:
+	case runs && (late || o.Settled && !t.Settled.IsZero() && o.Heard.Sub(t.Settled) >= r.Settle):
 		return r.finishBySnapshot(now, o)
 	case late:
 		return r.finish(now, Unsure, fmt.Sprintf("the node does not have it after %v", r.Timeout))
