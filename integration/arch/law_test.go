@@ -308,6 +308,7 @@ var mayImport = map[string][]string{
 	},
 	"cmd/edgespan/demo": {"cmd/term", "config", "examples", "platform/lab"},
 	"cmd/edgespan/fleetcli": {
+		"config/fleet/bisect",
 		"cmd/edgespan/layerscli", "cmd/edgespan/reach", "cmd/edgespan/supportcli", "cmd/term", "config",
 		"config/events", "config/fleet/backup", "config/fleet/history", "config/fleet/nodeproto", "config/fleet/ops",
 		"config/fleet/optimize", "config/httpapi/fleetapi",
