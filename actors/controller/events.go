@@ -51,6 +51,9 @@ func (a *fleetActor) queueListing(l storage.Listing) {
 	for id := range a.proposals {
 		gone(history.ProposedKey(id))
 	}
+	for id := range a.bisects {
+		gone(history.BisectKey(id))
+	}
 	for k := range a.operators {
 		gone(k)
 	}
@@ -102,6 +105,8 @@ func (a *fleetActor) event(c actor.Context, e kv.Event, n *changes) {
 		if put {
 			a.requestPreviews(e.Entry)
 		}
+	case history.InBisects.Has(k):
+		a.setBisect(c, e, id)
 	case history.InUnderlays.Has(k):
 		a.setUnderlay(e, id)
 	case history.InAccepted.Has(k):

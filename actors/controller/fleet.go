@@ -95,6 +95,7 @@ type keysKnown struct {
 	proposals map[string]proposal // by node
 	proposed  map[string][]byte   // by node id; encoded proposals of this replica's nodes
 	operators map[kv.Key]bool
+	bisects   map[string]*canary // by id
 }
 
 // admission is a caller that waits until a node is known.
@@ -153,6 +154,7 @@ func newFleetActor(d *deps) *fleetActor {
 			revoked: map[string]Revocation{},
 			learnt:  map[string]*baseConfig{}, counted: map[string]kv.Entry{}, owners: map[string]kv.Entry{},
 			proposals: map[string]proposal{}, proposed: map[string][]byte{}, operators: map[kv.Key]bool{},
+			bisects: map[string]*canary{},
 		},
 		admissions: newAdmissions(), peers: newPeering(),
 	}
@@ -218,6 +220,8 @@ func (a *fleetActor) handleNodeMessage(c actor.Context) {
 		a.updateFacts()
 	case tunnelsDue:
 		a.writeTunnelAddresses()
+	case trialRead:
+		a.setTrial(c, m)
 	case nodes.Learnt:
 		a.learn(m)
 	case nodes.Reached:
@@ -315,6 +319,9 @@ func (a *fleetActor) handle(c actor.Context, id string) {
 	if owner, ok := a.owners[id]; ok {
 		c.Send(r.pid, nodes.OwnerChanged{Entry: owner})
 	}
+	if k := a.bisects[id]; k != nil {
+		c.Send(r.pid, nodes.BisectChanged{Entry: k.entry})
+	}
 	if r.asked {
 		r.reported = false
 		a.publishTouched(c, a.computeDesired(r), nil)
@@ -352,6 +359,9 @@ func (a *fleetActor) publishTouched(c actor.Context, touched map[string]fleet.To
 		if w.By = fmt.Sprintf("the layers as of revision %d", a.state.Number); by != nil {
 			w.By = by.String()
 			w.Trace = by.Trace
+		}
+		if k := a.bisects[a.ids[name]]; k != nil && w.Trial > 0 {
+			w.By = k.by
 		}
 		if r.reported && r.sent == w.Desired {
 			continue

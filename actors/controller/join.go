@@ -204,6 +204,7 @@ func forget(id, name, why string, now time.Time) []kv.Op {
 	return []kv.Op{
 		kv.Put(history.RevokedKey(id), storage.Encode(Revocation{Node: id, At: now.UTC(), Reason: why})),
 		kv.Delete(history.NodeKey(id)), kv.Delete(history.NameKey(name)), kv.Delete(history.UnderlayKey(id)),
+		kv.Delete(history.BisectKey(id)),
 	}
 }
 

@@ -16,7 +16,7 @@ import (
 const pruneTries = 20
 
 // PruneHistory deletes the revisions before a time. It keeps the newest, those of staged rollouts that are under way or
-// ended since then, and the last author of each layer.
+// ended since then, those of searches that have not ended, and the last author of each layer.
 func (c *Controller) PruneHistory(ctx context.Context, by fleetapi.Caller, before time.Time,
 	dryRun bool) (fleetapi.PrunedHistory, error) {
 	if err := c.d.checkUpToDate(ctx); err != nil {
@@ -25,6 +25,15 @@ func (c *Controller) PruneHistory(ctx context.Context, by fleetapi.Caller, befor
 	limit, err := c.d.firstNeededByRollouts(ctx, before)
 	if err != nil {
 		return fleetapi.PrunedHistory{}, err
+	}
+	searches, err := c.Bisects(ctx)
+	if err != nil {
+		return fleetapi.PrunedHistory{}, err
+	}
+	for _, b := range searches {
+		if b.Ended == nil && b.Good > 0 && (limit == 0 || b.Good < limit) {
+			limit = b.Good
+		}
 	}
 	out := fleetapi.PrunedHistory{DryRun: dryRun}
 	for range pruneTries {

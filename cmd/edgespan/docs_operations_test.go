@@ -40,6 +40,17 @@ func pageFleet(t *testing.T) *clitest.LayersBackend {
 	b.Previews[0].ID = "7f3a"
 	b.Previews[0].Nodes = map[string]fleetapi.NodePreview{"node-1": answered,
 		"node-2": {State: "offline", Why: "it has had no stream since 12:40"}}
+	step := func(n uint64, keys []string, verdict, by, why string) fleetapi.BisectStep {
+		return fleetapi.BisectStep{Revision: n, Author: "alice", Time: at.Add(time.Duration(n-1) * time.Minute), Keys: keys,
+			Verdict: verdict, By: by, Why: why}
+	}
+	b.Searches = []fleetapi.Bisect{{
+		Node: "node-1", Nodes: []string{"node-1", "node-2"}, Good: 1, Bad: 4, State: "found", Candidates: 2, Pushes: 2,
+		MaxPushes: 3, First: 2, LastGood: 1, Canary: "its desired config", Began: at, Ended: &at,
+		Steps: []fleetapi.BisectStep{step(1, nil, "good", "push", "nothing is bad"),
+			step(4, []string{"sysParams.managedConfig"}, "bad", "report", "good before and bad now: port/wan"),
+			step(2, []string{"sysParams.managedConfig"}, "bad", "push", "good before and bad now: port/wan")},
+	}}
 	b.RolloutList = []fleetapi.Rollout{{
 		Revision: 2, State: "running", Nodes: 3, Acked: 1, Failed: map[string]string{"node-2": "unhealthy: uplink"},
 		Waiting: map[string]string{"node-3": "NeedsAdoption"},
@@ -74,7 +85,7 @@ func TestEveryExampleOfTheOperationsPage(t *testing.T) {
 			t.Errorf("%s\nexit %d and\n%s%swant\n%s", e.Command, got.Code, got.Out, got.Err, e.Output)
 		}
 	}
-	for _, c := range []string{"context add", "optimize channel", "nodes invite", "network modify", "network actions",
+	for _, c := range []string{"context add", "optimize channel", "nodes invite", "network modify", "network actions", "bisect --nodes",
 		"node modify", "history revert", "history rollback", "nodes explain", "nodes describe", "explain port/wan", "port drain", "port undrain"} {
 		if !commands[c] {
 			t.Errorf("%s has no example of %s, but of %v", operationsPage, c, commands)

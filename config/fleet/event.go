@@ -29,6 +29,9 @@ type (
 		// long as it declares the same.
 		With  *peer.Configuration
 		Fault string // why there is no config ("ports: is an object in …"); Digest and Managed are then invalid
+		// Trial is the time after which the node undoes the config: it is on trial, whatever a rollout admits, and never
+		// confirmed. 0: it is not.
+		Trial time.Duration
 	}
 	// Connected reports a node's stream to any replica of the controller. It replaces the stream before.
 	Connected struct{ Stream, Replica string }

@@ -72,7 +72,7 @@ func (n *Node) explainState(now time.Time, v verdict) string {
 		return "sysParams.managedConfig is false for it: nothing is pushed"
 	case HeldLocally:
 		return fmt.Sprintf("by %s since %s: nothing is pushed", n.report.Held.By, formatTime(n.report.Held.Since))
-	case InSync, stateRenumbering, stateSettling, Degraded, stateConfirming:
+	case InSync, stateRenumbering, stateSettling, Degraded, stateConfirming, stateTrying:
 		return n.explainInSync(v)
 	default:
 		return n.explainNotInSync(v)
@@ -93,6 +93,8 @@ func (n *Node) explainInSync(v verdict) string {
 			strings.Join(n.report.Pending.Worse, ", "))
 	case stateConfirming:
 		return fmt.Sprintf("it runs generation %s, has settled and is not worse than before", n.desired.Generation)
+	case stateTrying:
+		return fmt.Sprintf("it tries generation %s for a bisect, and has settled", n.desired.Generation)
 	default:
 		return fmt.Sprintf("it runs the desired config, generation %s", n.desired.Generation)
 	}
@@ -195,6 +197,8 @@ func (n *Node) describeNext(v verdict) string {
 		return "it is confirmed if all is as good as before in time; else the node undoes it" + n.describeUndo()
 	case stateConfirming:
 		return "a round trip on its stream confirms it; the next one is sent" + describeRetry(v)
+	case stateTrying:
+		return "the bisect goes on; the config is never confirmed: else the node undoes it" + n.describeUndo()
 	case InSync:
 		return "nothing, until something changes"
 	default:

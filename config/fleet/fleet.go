@@ -3,6 +3,7 @@ package fleet
 import (
 	"fmt"
 	"slices"
+	"time"
 
 	"edgespan/config"
 	"edgespan/config/layers"
@@ -18,6 +19,13 @@ type DesiredConfigs struct {
 	kinds     map[string]bool
 	nodes     map[string]*nodeDesired
 	peers     Peers // nil: no config has a PeerConfiguration
+	trials    map[string]Trial
+}
+
+// Trial replaces layers of one node for a while: its config is tried, and not confirmed.
+type Trial struct {
+	Network, Auto, Own config.Object
+	Undo               time.Duration // after which the node undoes it
 }
 
 // Peers returns the PeerConfiguration that belongs to the config of a node, nil for none, and its digest, from the
@@ -46,7 +54,7 @@ func NewFleet(authority string, h Hardware, network config.Object) (*DesiredConf
 	}
 	return &DesiredConfigs{
 		authority: authority, hardware: h, layers: layers.NewFleet(network),
-		kinds: map[string]bool{}, nodes: map[string]*nodeDesired{},
+		kinds: map[string]bool{}, nodes: map[string]*nodeDesired{}, trials: map[string]Trial{},
 	}, nil
 }
 
@@ -129,8 +137,44 @@ func (f *DesiredConfigs) Counted(node string) (Counted, bool) {
 	return Counted{}, false
 }
 
-// Layers returns the layers of a node.
-func (f *DesiredConfigs) Layers(node string) (layers.Set, bool) { return f.layers.Layers(node) }
+// SetTrial begins or ends (nil) the trial of a config on a node. It lasts until then, also if the node is removed and
+// put again.
+func (f *DesiredConfigs) SetTrial(node string, t *Trial) ([]Touched, error) {
+	if t == nil {
+		delete(f.trials, node)
+	} else {
+		f.trials[node] = *t
+	}
+	return f.Recompute(node)
+}
+
+// Layers returns the layers of a node's desired config.
+func (f *DesiredConfigs) Layers(node string) (layers.Set, bool) {
+	set, known := f.layers.Layers(node)
+	if t, tried := f.trials[node]; tried {
+		set[layers.Network], set[layers.Auto], set[layers.Node] = t.Network, t.Auto, t.Own
+	}
+	return set, known
+}
+
+// effective returns the digest of a node's desired config, or its clashes, and how long it is tried: 0 for a config
+// that the node should have anyway.
+func (f *DesiredConfigs) effective(node string) (md5 string, clashes layers.Clashes, trial time.Duration) {
+	md5, clashes = f.layers.MD5(node)
+	t, tried := f.trials[node]
+	if !tried {
+		return md5, clashes, 0
+	}
+	set, _ := f.Layers(node)
+	o, clashes := set.Effective()
+	if clashes != nil {
+		return "", clashes, 0
+	}
+	if own := config.MD5(o); own != md5 {
+		return own, nil, t.Undo
+	}
+	return md5, nil, 0
+}
 
 func (f *DesiredConfigs) changedConfigs(names []string) ([]Touched, error) {
 	return f.updateConfigs(names, false)
@@ -142,12 +186,12 @@ func (f *DesiredConfigs) updateConfigs(names []string, tell bool) (out []Touched
 	for _, name := range names {
 		w := f.nodes[name]
 		next := Desired{Generation: w.counted.Generation, For: w.desired.For, Unknown: w.kind.Unknown}
-		md5, clashes := f.layers.MD5(name)
+		md5, clashes, trial := f.effective(name)
 		if clashes != nil {
 			next.Fault = clashes.Error()
 		} else {
-			set, _ := f.layers.Layers(name)
-			next.Digest = Digest{Config: md5}
+			set, _ := f.Layers(name)
+			next.Digest, next.Trial = Digest{Config: md5}, trial
 			if f.peers != nil {
 				next.With, next.Digest.Peer = f.peers(name, set, md5)
 			}
@@ -155,6 +199,7 @@ func (f *DesiredConfigs) updateConfigs(names []string, tell bool) (out []Touched
 			if err != nil {
 				return out, fmt.Errorf("node %s: %w", name, err)
 			}
+			counted.Trial = trial > 0
 			w.counted, next.Generation = counted, counted.Generation
 			next.Managed = isManaged(set)
 		}

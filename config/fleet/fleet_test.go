@@ -85,7 +85,7 @@ func TestOnlyNodesWhoseEffectiveConfigChangedAreTouched(t *testing.T) {
 		{"a node", put("n1", `{"envParams": {"A": "1"}}`), "n1 s:1"},
 		{"another", put("n2", `{}`), "n2 s:1"},
 		{"and one that the store counted before",
-			touchedText(f.Put("n3", v1, nil, parse(`{"envParams": {"B": "1"}}`), Counted{gen(7), a})), "n3 s:8"},
+			touchedText(f.Put("n3", v1, nil, parse(`{"envParams": {"B": "1"}}`), Counted{Generation: gen(7), Digest: a})), "n3 s:8"},
 		{"the network layer touches those that it does not leave as they are", network(`{"envParams": {"A": "1"}}`),
 			"n2 s:2, n3 s:9"},
 		{"and no one where it says the same", network(`{"envParams": {"A": "1"}}`), ""},
@@ -162,7 +162,7 @@ func TestFleetFaults(t *testing.T) {
 	}
 	f := tiny(t, `{}`)
 	const end = "n1 s:18446744073709551615"
-	last := Counted{Generation{Authority: "s", Counter: 1<<64 - 1}, Digest{Config: config.MD5(nil)}}
+	last := Counted{Generation: Generation{Authority: "s", Counter: 1<<64 - 1}, Digest: Digest{Config: config.MD5(nil)}}
 	if got := touchedText(f.Put("n1", v1, nil, nil, last)); got != end {
 		t.Error(got)
 	}

@@ -21,6 +21,7 @@ type Digest struct {
 type Counted struct {
 	Generation Generation `json:"generation"`
 	Digest     Digest     `json:"digest"`
+	Trial      bool       `json:"trial,omitempty"` // the config is on trial: no rollout brings it
 }
 
 // Allocate returns the generation of a desired config, given the stored count of the node. The same config keeps its
@@ -33,11 +34,12 @@ func (c Counted) Allocate(authority string, d Digest) (next Counted, changed boo
 	}
 	switch {
 	case c.Generation.Authority != authority:
-		return Counted{Generation{Authority: authority, Counter: 1}, d}, true, nil
+		return Counted{Generation: Generation{Authority: authority, Counter: 1}, Digest: d}, true, nil
 	case c.Digest == d && c.Generation.Counter > 0:
 		return c, false, nil
 	case c.Generation.Counter == math.MaxUint64:
 		return c, false, errors.New("allocate generation: the counter is at its end: a store with another id begins anew")
 	}
-	return Counted{Generation{Authority: authority, Counter: c.Generation.Counter + 1}, d}, true, nil
+	g := Generation{Authority: authority, Counter: c.Generation.Counter + 1}
+	return Counted{Generation: g, Digest: d}, true, nil
 }

@@ -65,7 +65,7 @@ func FuzzParseGeneration(f *testing.F) {
 
 func TestAllocate(t *testing.T) {
 	at := func(authority string, counter uint64, d Digest) Counted {
-		return Counted{Generation{Authority: authority, Counter: counter}, d}
+		return Counted{Generation: Generation{Authority: authority, Counter: counter}, Digest: d}
 	}
 	for _, c := range []struct {
 		name      string

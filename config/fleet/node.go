@@ -206,6 +206,8 @@ func (n *Node) evaluateSame(now time.Time) verdict {
 		return verdict{state: stateSettling}
 	case len(p.Worse) > 0:
 		return verdict{state: Degraded}
+	case n.desired.Trial > 0:
+		return verdict{state: stateTrying}
 	}
 	v := verdict{state: stateConfirming}
 	if n.probed == n.desired.Generation && !n.probeAt.IsZero() {
@@ -230,7 +232,7 @@ func (n *Node) evaluateOther(now time.Time) verdict {
 		return verdict{state: stateComparing}
 	case !n.mem.Adopted && len(n.removes) > 0:
 		return verdict{state: NeedsAdoption}
-	case n.admission.Staged && n.admission.Open != want:
+	case n.admission.Staged && n.admission.Open != want && n.desired.Trial == 0:
 		return verdict{state: stateStaged}
 	case n.report.Pending != nil && n.report.Pending.Generation == n.desired.Generation:
 		return verdict{state: stateApplying}
@@ -277,13 +279,37 @@ func (n *Node) Adopted() bool { return n.mem.Adopted }
 // undone it.
 func (n *Node) IsTrying(now time.Time) bool {
 	switch n.evaluate(now).state {
-	case stateApplying, stateSettling, Degraded, stateConfirming:
+	case stateApplying, stateSettling, Degraded, stateConfirming, stateTrying:
 		return true
 	case stateWaiting:
 		return n.acked == n.mem.Push.Number && n.unstored == (NotStored{}) && !n.mem.Push.Undone
 	default:
 		return false
 	}
+}
+
+// Reported reports whether the node has reported on its present stream.
+func (n *Node) Reported() bool { return n.reported }
+
+// Failed returns what the node did with the desired config, if it does not keep it: Invalid, Unhealthy, Unconfirmed; ""
+// otherwise.
+func (n *Node) Failed() (Reason, string) {
+	if f := n.mem.findFailure(n.desired.Digest); f != nil {
+		return f.Reason, f.Why
+	}
+	if n.HasUndone() {
+		return Unconfirmed, ""
+	}
+	return "", ""
+}
+
+// Blocked says why nothing can be pushed to a connected node before an operator has acted; "" if it can.
+func (n *Node) Blocked(now time.Time) string {
+	v := n.evaluate(now)
+	if v.state == RolledBack || v.state == ConfigError && n.unread == "" || !v.state.NeedsOperator() {
+		return ""
+	}
+	return n.explainState(now, v)
 }
 
 // HasUndone reports whether the node undid the desired config because it was not confirmed, and no operator has asked

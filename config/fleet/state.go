@@ -33,6 +33,7 @@ const (
 	stateApplying    State = "applying"    // the node applies the push
 	stateSettling    State = "settling"    // the node has the config and runs its actions
 	stateConfirming  State = "confirming"  // the node has the config; a round trip will confirm it
+	stateTrying      State = "trying"      // the node has a config on trial, which is not confirmed
 	stateRenumbering State = "renumbering" // the node has the config, but another number
 )
 
@@ -41,7 +42,7 @@ func (s State) shown() State {
 	switch s {
 	case stateComputing, stateComparing, stateStaged:
 		return Pending
-	case stateDue, stateWaiting, stateApplying, stateSettling, stateConfirming, stateRenumbering:
+	case stateDue, stateWaiting, stateApplying, stateSettling, stateConfirming, stateTrying, stateRenumbering:
 		return Pushing
 	default:
 		return s

@@ -1,6 +1,7 @@
 package fleet
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
@@ -310,7 +311,7 @@ func (n *Node) push(now time.Time, out []Effect) []Effect {
 	m.recordPush(n.desired.With)
 	return append(out, Save{m.clone()},
 		Push{Attempt: m.Push.Number, Generation: n.desired.Generation, Digest: n.desired.Digest, Whole: true,
-			Confirm: n.set.Confirm})
+			Confirm: cmp.Or(n.desired.Trial, n.set.Confirm)})
 }
 
 // publishState emits a Status if the state changed, and sets the timer.

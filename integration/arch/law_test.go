@@ -58,6 +58,7 @@ var mayImport = map[string][]string{
 		"config/stateloop/peer", "pubsub/backoff",
 	},
 	"config/fleet/backup":         {"config", "config/fleet", "config/fleet/history", "config/kv"},
+	"config/fleet/bisect":         {"config", "config/fleet", "config/fleet/nodeproto", "config/stateloop"},
 	"config/fleet/controllerconf": {"config", "config/layers/metadata"},
 	"config/fleet/history": {
 		"config", "config/fleet/topology", "config/kv", "config/layers", "config/layers/override",
@@ -70,7 +71,7 @@ var mayImport = map[string][]string{
 		"config/stateloop/peer", "netinst", "netinst/netstate",
 	},
 	"config/fleet/ops": {
-		"config", "config/fleet", "config/fleet/controllerconf", "config/fleet/history", "config/fleet/optimize",
+		"config", "config/fleet", "config/fleet/bisect", "config/fleet/controllerconf", "config/fleet/history", "config/fleet/optimize",
 		"config/fleet/topology", "config/kv", "config/layers", "config/layers/metadata", "config/layers/migrate",
 		"config/layers/override", "config/nodeconf", "config/stateloop/peer",
 	},
@@ -93,7 +94,7 @@ var mayImport = map[string][]string{
 	"config/httpapi/fleetapi": {
 		"config", "config/events", "config/fleet/backup", "config/fleet/history", "config/fleet/nodeproto",
 		"config/fleet/ops", "config/fleet/optimize", "config/httpapi/rest", "config/layers", "config/layers/override",
-		"config/stateloop/peer", "pubsub/loglevel",
+		"config/stateloop/peer", "pubsub/loglevel", "config/fleet/bisect",
 	},
 	"config/httpapi/metrics": {"config/httpapi/rest"},
 	"config/httpapi/nodeapi": {"config", "config/events", "config/httpapi/rest", "pubsub/loglevel"},
@@ -121,7 +122,7 @@ var mayImport = map[string][]string{
 	"actors/controller": {
 		"actors/controller/metrics",
 		"actors/controller/nodes", "actors/controller/rollouts", "actors/controller/storage", "actors/relay",
-		"actors/supervise", "config", "config/fleet", "config/fleet/controllerconf",
+		"actors/supervise", "config", "config/fleet", "config/fleet/bisect", "config/fleet/controllerconf",
 		"config/fleet/history", "config/fleet/nodeproto", "config/fleet/ops", "config/fleet/pace",
 		"config/fleet/relayflow", "config/fleet/rollout/staged", "config/fleet/topology", "config/fleet/underlay",
 		"config/httpapi/fleetapi", "config/httpapi/rest", "config/kv", "config/layers",
@@ -134,7 +135,8 @@ var mayImport = map[string][]string{
 	},
 	"actors/controller/nodes": {
 		"actors/controller/metrics",
-		"actors/controller/storage", "config", "config/events", "config/fleet", "config/fleet/history",
+		"actors/controller/storage", "config", "config/events", "config/fleet", "config/fleet/bisect",
+		"config/fleet/history",
 		"config/fleet/nodeproto", "config/fleet/ops", "config/fleet/pace", "config/fleet/underlay",
 		"config/httpapi/fleetapi", "config/kv", "config/layers", "config/stateloop", "config/stateloop/peer",
 		"pubsub/trace",
@@ -281,7 +283,7 @@ var mayImport = map[string][]string{
 	},
 	"cmd/edgespan/clitest": {
 		"actors/configdb", "pubsub/shellproto", "cmd/edgespan/reach", "cmd/term", "config", "config/events", "config/fleet",
-		"config/fleet/backup", "config/fleet/history", "config/fleet/nodeproto", "config/fleet/ops",
+		"config/fleet/backup", "config/fleet/bisect", "config/fleet/history", "config/fleet/nodeproto", "config/fleet/ops",
 		"config/httpapi/configdbapi", "config/httpapi/fleetapi",
 		"config/httpapi/metrics", "config/httpapi/nodeapi", "config/httpapi/rest", "config/kv", "config/layers",
 		"config/layers/metadata", "config/layers/schema", "config/stateloop/peer", "platform/confdir", "platform/pki", "platform/store/bolt",
@@ -306,6 +308,7 @@ var mayImport = map[string][]string{
 	},
 	"cmd/edgespan/demo": {"cmd/term", "config", "examples", "platform/lab"},
 	"cmd/edgespan/fleetcli": {
+		"config/fleet/bisect",
 		"cmd/edgespan/layerscli", "cmd/edgespan/reach", "cmd/edgespan/supportcli", "cmd/term", "config",
 		"config/events", "config/fleet/backup", "config/fleet/history", "config/fleet/nodeproto", "config/fleet/ops",
 		"config/fleet/optimize", "config/httpapi/fleetapi",
@@ -377,6 +380,7 @@ var pure = []string{
 	"config/fleet/optimize",
 	"config/fleet/rollout",
 	"config/fleet/rollout/staged",
+	"config/fleet/bisect",
 	"config/fleet/controllerconf",
 	"config/layers/migrate",
 	"config/layers/lint",

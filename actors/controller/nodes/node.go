@@ -80,12 +80,18 @@ type node struct {
 	questions
 	progressState
 	places
-	versions    pace.Debouncer[layers.Versions] // reported
-	versionsDue bool                            // a computeDue is scheduled
+	search
+	versionsState
 
 	views
 	pushTrace
 	lines lines // logged on its behalf
+}
+
+// versionsState is the versions that the node reports.
+type versionsState struct {
+	versions    pace.Debouncer[layers.Versions]
+	versionsDue bool // a computeDue is scheduled
 }
 
 // Deps are the dependencies of the nodes' actors.
@@ -186,6 +192,11 @@ func (n *node) receive(m any) {
 		}
 	case fleet.Changed:
 		n.step(m)
+	case BisectChanged:
+		n.handleBisect(m.Entry)
+	case bisectDue:
+		n.checkDue = false
+		n.stepBisect()
 	case AdmissionChanged:
 		n.step(*n.handle.admission.Load())
 	case tick:
@@ -368,4 +379,5 @@ func (n *node) stepThen(e fleet.Event, then any) {
 	}
 	n.show(now)
 	n.runEffects()
+	n.stepBisect()
 }

@@ -28,7 +28,8 @@ type progressState struct {
 // the last progress on this stream.
 func (n *node) publishProgress(now time.Time) {
 	g := n.handle.admission.Load()
-	if g == nil || !g.Staged || n.stream == nil || n.report == nil || n.desired.Digest == (fleet.Digest{}) {
+	if g == nil || !g.Staged || n.stream == nil || n.report == nil || n.desired.Digest == (fleet.Digest{}) ||
+		n.desired.Trial > 0 { // a test is of no rollout
 		return
 	}
 	s, says := n.machine.RolloutProgress(now, n.desired.Digest, config.Truncate(n.status, nodeproto.MaxText),
@@ -51,7 +52,7 @@ func (n *node) publishProgress(now time.Time) {
 // publishDisconnected publishes that the node's stream ended after it got its desired config, before it confirmed or
 // undid it.
 func (n *node) publishDisconnected() {
-	if g := n.handle.admission.Load(); g == nil || !g.Staged || !n.machine.IsTrying(n.d.Now()) {
+	if g := n.handle.admission.Load(); g == nil || !g.Staged || n.desired.Trial > 0 || !n.machine.IsTrying(n.d.Now()) {
 		return
 	}
 	n.progressSent = storage.Encode(fleet.RolloutProgress{Digest: n.desired.Digest, State: fleet.ProgressAcked})

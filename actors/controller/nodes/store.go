@@ -25,6 +25,7 @@ const (
 	savedShown
 	savedProgress
 	savedUnderlay
+	savedBisect
 	savedNothing
 )
 
@@ -139,6 +140,8 @@ func (n *node) handleSaved(m storage.Saved) {
 		n.handleProgressSaved(m)
 	case savedUnderlay:
 		n.handleUnderlaySaved(m)
+	case savedBisect:
+		n.handleBisectSaved(m)
 	}
 }
 
@@ -260,6 +263,9 @@ func (n *node) retry() {
 	}
 	if failed[savedCount] {
 		n.countGeneration()
+	}
+	if failed[savedBisect] && n.inFlight != nil {
+		n.saveBisect()
 	}
 	if failed[savedOwner] {
 		n.announceOwnership()

@@ -257,7 +257,7 @@ func (a *rolloutActor) applyEvent(e kv.Event) {
 	case history.InNodes.Has(k):
 		a.setNodeName(node, storage.ValueOf[history.JoinedNode](e).Name)
 	case history.InGenerations.Has(k):
-		if counted := storage.ValueOf[fleet.Counted](e); counted.Digest != node.Desired {
+		if counted := storage.ValueOf[fleet.Counted](e); counted.Digest != node.Desired && !counted.Trial {
 			node.Desired, node.Since = counted.Digest, e.Entry.ModRevision
 			a.touched[node.Name] = node.Name != ""
 			delete(a.touched, "")

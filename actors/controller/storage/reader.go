@@ -83,6 +83,7 @@ var followedFolders = []kv.Prefix{
 	history.InNodes, history.InTokens, history.InGenerations, history.InOwners, history.InOutboxes, history.InProposed,
 	history.InAccepted,
 	history.InOperators, history.InRevoked, history.InRollouts, history.InAdmissions, history.InRolloutProgress,
+	history.InBisects,
 	history.InUnderlays,
 }
 

@@ -49,6 +49,8 @@ type FleetBackend struct {
 	Invited     fleetapi.Invitation
 	OnWrite     func(ops.Write) // may be nil
 
+	Searches []fleetapi.Bisect // the first is the one that StartBisect begins; each Bisects takes it a step further
+
 	PeerList    []fleetapi.PeerDetail
 	ClusterList []fleetapi.ClusterDetail
 	Changes     chan func(*FleetBackend) // each runs while Mu is held

@@ -11,6 +11,7 @@ import (
 
 	"edgespan/cmd/edgespan/reach"
 	"edgespan/cmd/term"
+	"edgespan/config/fleet/bisect"
 	"edgespan/config/httpapi/fleetapi"
 )
 
@@ -62,13 +63,15 @@ type fleetCall struct {
 	before                    uint64
 	age                       string
 	events                    fleetapi.EventQuery
+	search                    bisect.Request
+	testTimeout, settle       time.Duration
 }
 
 // Commands returns the commands that ask a controller, except those below `node`.
 func Commands(a *reach.App) []*cobra.Command {
 	var out []*cobra.Command
 	for _, specs := range [][]fleetSpec{layerSpecs, e2eSpecs, topologySpecs, nodesSpecs, peerSpecs, historySpecs,
-		rolloutSpecs, hardwareSpecs, operatorSpecs, backupSpecs} {
+		rolloutSpecs, bisectSpecs, hardwareSpecs, operatorSpecs, backupSpecs} {
 		for _, s := range specs {
 			out = append(out, s.command(a))
 		}

@@ -144,6 +144,8 @@ func TestEveryCommandAsksTheController(t *testing.T) {
 		"rollout resume 13":         "rollout 13 resume",
 		"rollout abort 13":          "rollout 13 abort",
 		"rollout abort 13 --revert": "rollout 13 revert",
+		"bisect list":               "bisects",
+		"bisect abort pop-1":        "bisect abort pop-1",
 		"operators list":            "operators",
 		"boards list":               "hardware",
 		"nodes events":              `events "" "" "" 100 false`,
@@ -236,6 +238,8 @@ func TestWrongFleetCommandsAskNothing(t *testing.T) {
 		"nodes adopt x --import --replace", "nodes retry", "nodes explain x",
 		"nodes explain x ..", "nodes invite x --life -1s", "history base", "history show x", "history diff 1 0",
 		"history --limit -1", "history rollback x", "history rollback 1 nodes",
+		"bisect", "bisect --nodes a --good 1 --bad 2 --timeout 1ms", "bisect --nodes a --settle -1s", "bisect abort",
+		"bisect --nodes a --wait -1s", "bisect show",
 		"rollout show", "rollout pause", "rollout abort x", "rollout watch 13 --wait -1s", "operators add x",
 		"operators add x --role root", "operators add x --role admin --life -1h", "actions",
 	} {

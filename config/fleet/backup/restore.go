@@ -176,6 +176,7 @@ func (r *Restore) newValue(l line) []byte {
 		if err != nil {
 			return l.Value
 		}
+		next.Trial = c.Trial
 		return encode(next, l.Value)
 	case history.InPushes.Has(l.Key):
 		m, err := fleet.ParseMemory(l.Value)

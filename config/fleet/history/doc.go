@@ -27,6 +27,7 @@
 //	operators/<hash>         the owner of an operator token, and its permissions
 //	revoked/<uuid>           a node whose certificates are revoked
 //	rollouts/<id>            the state of one rollout
+//	bisects/<uuid>           the last search that tested configs on this node (config/fleet/bisect)
 //	gates/<uuid>             the config that a staged rollout admits for a node
 //	standings/<uuid>         a node's progress to its desired config, for a staged rollout
 //	formats/store            the format of the keys, and the oldest that a controller must support

@@ -29,6 +29,7 @@ const (
 	folderProposed        = "proposed/"
 	folderAccepted        = "accepted/"
 	folderRollouts        = "rollouts/"
+	folderBisects         = "bisects/"
 	folderElections       = "elections/"
 	folderOperators       = "operators/"
 	folderRevoked         = "revoked/"
@@ -53,6 +54,7 @@ const (
 	InOperators       = kv.Prefix(folderOperators)
 	InRevoked         = kv.Prefix(folderRevoked)
 	InRollouts        = kv.Prefix(folderRollouts)
+	InBisects         = kv.Prefix(folderBisects)
 	InAdmissions      = kv.Prefix(folderAdmissions)
 	InRolloutProgress = kv.Prefix(folderRolloutProgress)
 	InUnderlays       = kv.Prefix(folderUnderlays)
@@ -130,6 +132,9 @@ func AcceptedKey(board string) kv.Key { return key(folderAccepted, board) }
 
 // RolloutKey is the key of the state of a rollout.
 func RolloutKey(id string) kv.Key { return key(folderRollouts, id) }
+
+// BisectKey is the key of the last search for the revision that made a node bad, by the node that tests.
+func BisectKey(id string) kv.Key { return key(folderBisects, id) }
 
 // AdmissionKey is the key of the config that a staged rollout admits for a node.
 func AdmissionKey(id string) kv.Key { return key(folderAdmissions, id) }

@@ -91,6 +91,7 @@ type Backend interface {
 	Backup(ctx context.Context, version string) (func(ctx context.Context, w io.Writer) error, error)
 
 	Peers
+	Bisects
 
 	// Support asks a connected node for a support archive, and returns once the node has begun to send it. ErrRefused
 	// says why it can't.

@@ -15,6 +15,7 @@ import (
 	"edgespan/config"
 	"edgespan/config/events"
 	"edgespan/config/fleet/backup"
+	"edgespan/config/fleet/bisect"
 	"edgespan/config/fleet/history"
 	"edgespan/config/fleet/nodeproto"
 	"edgespan/config/fleet/ops"
@@ -291,6 +292,17 @@ func (f *fake) ForgetHardware(_ context.Context, c Caller, board string) error {
 func (f *fake) PruneHistory(_ context.Context, c Caller, before time.Time, dryRun bool) (PrunedHistory, error) {
 	return PrunedHistory{From: 7, Revisions: 6, Objects: 20},
 		f.note("PruneHistory %s dry=%t by=%s", before.UTC().Format(time.RFC3339), dryRun, c.Name)
+}
+
+func (f *fake) StartBisect(_ context.Context, c Caller, q bisect.Request) (Bisect, error) {
+	return NewBisect(&bisect.Record{Node: q.Nodes[0], Candidates: make([]bisect.Candidate, 2)}),
+		f.note("StartBisect %+v by=%s", q, c.Name)
+}
+
+func (f *fake) Bisects(context.Context) ([]Bisect, error) { return nil, f.note("Bisects") }
+
+func (f *fake) AbortBisect(_ context.Context, c Caller, node string) error {
+	return f.note("AbortBisect %s by=%s", node, c.Name)
 }
 
 func (f *fake) Operators(context.Context) ([]OperatorToken, error) {
