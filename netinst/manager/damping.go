@@ -74,7 +74,7 @@ func (d *damping) due(what string, at time.Time) time.Time {
 	switch {
 	case !known:
 	case what == touchRouting && b.n < touchBurst: // it waits for routeRest in any case
-	case b.n < touchBurst || what == touchRouting:
+	case b.n < touchBurst || what == touchRouting || what == touchNamespaces: // what waits has no other retry as soon
 		at = later(at, b.last.Add(touchGap))
 	default:
 		at = later(at, b.last.Add(touchRest))
@@ -141,6 +141,15 @@ func later(a, b time.Time) time.Time {
 		return a
 	}
 	return b
+}
+
+// slowestWait returns the longest time between two retries of what waits. Where a HostEvent reports the appearance of
+// all of it, touched applies at once, and the retry is for an event that was lost.
+func slowestWait(fs []netstate.OpFailure) time.Duration {
+	if slices.ContainsFunc(fs, func(x netstate.OpFailure) bool { return !x.Announced && !x.Blocked }) {
+		return waitRetry
+	}
+	return retries.Max
 }
 
 // touched schedules an observation of the network, if the touch may concern it, as soon as its bucket allows.

@@ -224,6 +224,47 @@ func TestAFailingOpWaitsForItsRetryWhateverItTouches(t *testing.T) {
 	}
 }
 
+// Hundreds of networks may wait for namespaces or links that never appear: each try reads the host. What an event
+// announces is tried at once when it comes, and else as rarely as what fails.
+func TestWhatIsAnnouncedIsRetriedRarely(t *testing.T) {
+	link := netstate.OpFailure{ID: netstate.ID{Kind: netstate.KindLink, Name: "es1a1"}, Waiting: true, Announced: true,
+		Err: "no namespace"}
+	blocked := netstate.OpFailure{ID: netstate.ID{Kind: netstate.KindPort, Name: "es1a1"}, Waiting: true, Blocked: true,
+		Err: "waits for link es1a1"}
+	address := netstate.OpFailure{ID: netstate.ID{Kind: netstate.KindAddress, Name: "es1 10.1.0.1/24"}, Waiting: true,
+		Err: "es2 still has 10.1.0.1/24"}
+	for name, x := range map[string]struct {
+		fails       []netstate.OpFailure
+		least, most int // tries in ten minutes
+	}{
+		"announced":                  {[]netstate.OpFailure{link, blocked}, 10, 30},
+		"not announced":              {[]netstate.OpFailure{address}, 590, 650},
+		"announced beside another":   {[]netstate.OpFailure{link, blocked, address}, 590, 650},
+		"announced beside a failure": {[]netstate.OpFailure{link, fail(netstate.KindRule, "20001", "no memory")}, 10, 30},
+	} {
+		c := newClocked()
+		c.result = func() Applied { return Applied{Failures: x.fails} }
+		c.step(AdapterChanged{testAdapter(appW, 2, true)})
+		c.run(10 * time.Minute)
+		if n := len(c.applies); n < x.least || n > x.most {
+			t.Errorf("%s: tried %d times in ten minutes, want %d to %d", name, n, x.least, x.most)
+		}
+		for i := range 60 { // on a host where namespaces come and go all the time
+			c.applies = nil
+			c.step(HostTouched{Namespaces: true, At: c.now})
+			if c.run(time.Second + echoTime); len(c.applies) == 0 && name == "announced" {
+				t.Fatalf("%s: the namespace event %d is tried later than a second", name, i)
+			}
+		}
+		c.result = func() Applied { return Applied{Failures: []netstate.OpFailure{fail(netstate.KindLink, "es1a1", "no")}} }
+		c.applies = nil
+		c.step(AdapterChanged{testAdapter(appW, 3, true)})
+		if c.run(3 * time.Second); name == "announced" && len(c.applies) < 2 {
+			t.Errorf("%s: what fails after it waits as long", name)
+		}
+	}
+}
+
 func TestChainsFlushedWhileSomethingFailsAreBackSoon(t *testing.T) {
 	c := newClocked()
 	c.result = func() Applied {

@@ -20,7 +20,7 @@ var retries = backoff.Backoff{First: 100 * time.Millisecond, Max: time.Minute}
 
 // Other times of a bridge manager.
 const (
-	waitRetry = time.Second // for a dependency outside edgespan, such as a namespace
+	waitRetry = time.Second // for a dependency outside edgespan that no event announces, such as a subnet's removal
 	// routeRest collects changes of the host's routes: some hosts have many each second.
 	routeRest = 100 * time.Millisecond
 	slowOp    = time.Second // an op that runs longer shows in the status

@@ -66,18 +66,18 @@ func (m *Manager) applied(e Applied) []Effect {
 	if !failed && len(owned) == 0 {
 		out = append(out, m.markApplied(f)...)
 	}
-	out = append(append(out, m.startNext(failed, waits || len(owned) > 0)...), m.scheduleObserve()...)
+	out = append(append(out, m.startNext(failed, waits || len(owned) > 0, e.Failures)...), m.scheduleObserve()...)
 	return append(out, m.checkTouched(e.At)...)
 }
 
 // startNext returns the next step after an apply: a retry if something failed or waits, otherwise the next apply.
-func (m *Manager) startNext(failed, waits bool) []Effect {
+func (m *Manager) startNext(failed, waits bool, fs []netstate.OpFailure) []Effect {
 	switch {
 	case failed:
 		return m.retryOr(m.growBackoff())
 	case waits:
 		m.failing = false
-		m.backoff = min(retries.Next(m.backoff), waitRetry)
+		m.backoff = min(retries.Next(m.backoff), slowestWait(fs))
 		return m.retryOr(m.backoff)
 	}
 	m.backoff, m.failing = 0, false
@@ -308,6 +308,9 @@ func (m *Manager) showFailed(f *flight, errs []string, check bool) []Effect {
 
 // growBackoff returns the next waiting time of the back-off.
 func (m *Manager) growBackoff() time.Duration {
+	if !m.failing { // a wait that was announced is no reason to try others so late
+		m.backoff = min(m.backoff, waitRetry)
+	}
 	m.backoff, m.failing = retries.Next(m.backoff), true
 	return m.backoff
 }
@@ -320,8 +323,11 @@ func (m *Manager) retryOr(d time.Duration) []Effect {
 	}
 	m.token++
 	m.retryTok = m.token
-	return []Effect{Timer{m.retryTok, d, false}}
+	return []Effect{Timer{m.retryTok, d, m.waitsLong()}}
 }
+
+// waitsLong reports whether the retry is as rare as the check, and at the same time: then it is the check.
+func (m *Manager) waitsLong() bool { return !m.failing && m.backoff == netinst.CheckEvery }
 
 // timer handles the end of a timer that still counts.
 func (m *Manager) timer(e TimerDue) []Effect {
@@ -330,11 +336,14 @@ func (m *Manager) timer(e TimerDue) []Effect {
 		return nil
 	case m.retryTok:
 		m.retryTok = 0
+		if m.waitsLong() {
+			m.full, m.checkTok = true, 0
+		}
 		return m.change()
 	case m.checkTok:
 		m.checkTok, m.event = 0, BeganCheck
 		m.full = true
-		if m.failing && m.retryTok != 0 { // the retry observes everything, within retries.Max
+		if (m.failing || m.waitsLong()) && m.retryTok != 0 { // the retry observes everything, within retries.Max
 			return nil
 		}
 		return m.change()

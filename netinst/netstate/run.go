@@ -6,6 +6,15 @@ import "errors"
 // that does not exist yet. That is not a failure.
 var ErrWaiting = errors.New("waiting for a dependency")
 
+// ErrAnnounced is an ErrWaiting for something whose appearance HostEvent.Namespaces reports: a named network namespace
+// or a foreign link.
+var ErrAnnounced error = announced{}
+
+type announced struct{}
+
+func (announced) Error() string { return ErrWaiting.Error() }
+func (announced) Unwrap() error { return ErrWaiting }
+
 // OpError is why an op failed: the command, if one was run, and its output.
 type OpError struct {
 	Op      string
@@ -30,7 +39,9 @@ type OpFailure struct {
 	Remove  bool // it should have been removed
 	Observe bool // it was applied successfully and observed different later
 	Blocked bool // not tried: it needs an object that failed
-	Err     string
+	// Announced means that a HostEvent will report what it waits for (ErrAnnounced).
+	Announced bool
+	Err       string
 
 	// The parts of Err, to show them separately: the op, the command that it ran, if any, and its output. Op is "" for an
 	// object that was observed different.
@@ -92,8 +103,8 @@ func (r *Run) Done(op Op, err error) {
 	if err == nil {
 		return
 	}
-	f := OpFailure{Waiting: errors.Is(err, ErrWaiting), Remove: op.Verb == Remove, Err: err.Error(), Op: op.String(),
-		Cause: err.Error()}
+	f := OpFailure{Waiting: errors.Is(err, ErrWaiting), Announced: errors.Is(err, ErrAnnounced),
+		Remove: op.Verb == Remove, Err: err.Error(), Op: op.String(), Cause: err.Error()}
 	var parts *OpError
 	if errors.As(err, &parts) {
 		f.Command, f.Cause = parts.Command, parts.Err.Error()

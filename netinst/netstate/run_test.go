@@ -67,6 +67,15 @@ func TestAFailedOpStopsOnlyWhatNeedsIt(t *testing.T) {
 				{ID: ID{KindPort, "es1a1"}, Waiting: true, Err: "waits for link es1a1"},
 			},
 		},
+		"a namespace that is announced": {
+			have: State{}, want: goldenFrom(),
+			bad:     map[string]error{"add link es1a1": fmt.Errorf("netns a: %w", ErrAnnounced)},
+			skipped: []string{addPort1},
+			failures: []OpFailure{
+				{ID: ID{KindLink, "es1a1"}, Waiting: true, Announced: true, Err: "netns a: waiting for a dependency"},
+				{ID: ID{KindPort, "es1a1"}, Waiting: true, Err: "waits for link es1a1"},
+			},
+		},
 		"the bridge": {
 			have: State{}, want: goldenFrom(), bad: map[string]error{"add link es1": no},
 			skipped: []string{"add address es1 10.1.0.1/24", "add port es1", addPort1, addPort2},

@@ -78,7 +78,7 @@ func (h *Host) link(w netstate.Link) error {
 	case w.Peer == nil:
 		return nil
 	case !h.netns[w.Peer.Netns]:
-		return fmt.Errorf("network namespace %s does not exist: %w", w.Peer.Netns, netstate.ErrWaiting)
+		return fmt.Errorf("network namespace %s does not exist: %w", w.Peer.Netns, netstate.ErrAnnounced)
 	}
 	return h.peerFree(w)
 }
@@ -89,7 +89,7 @@ func (h *Host) foreignPort(w netstate.Port) error {
 	case w.Master == "":
 		return h.exists(w.Link)
 	case !h.links[w.Link]:
-		return fmt.Errorf("interface %s does not exist: %w", w.Link, netstate.ErrWaiting)
+		return fmt.Errorf("interface %s does not exist: %w", w.Link, netstate.ErrAnnounced)
 	case h.enslaved(w):
 		return fmt.Errorf("interface %s is in another bridge: %w", w.Link, netstate.ErrWaiting)
 	}

@@ -15,7 +15,7 @@ import (
 func (k *Kernel) enslave(p netstate.Port) error {
 	l, err := k.linkByName(p.Link)
 	if isNotFound(err) {
-		return fmt.Errorf("interface %s does not exist: %w", p.Link, netstate.ErrWaiting)
+		return fmt.Errorf("interface %s does not exist: %w", p.Link, netstate.ErrAnnounced)
 	} else if err != nil {
 		return fmt.Errorf("find link %s: %w", p.Link, err)
 	}

@@ -174,6 +174,17 @@ func fileAt(fd int) (nsFile, error) {
 	return nsFile{st.Dev, st.Ino}, err
 }
 
+// missing returns what an opening waits for. Watch reports names in the folder, and namespaces that are mounted there,
+// but neither the target of a symbolic link nor other folders.
+func (o *netnsOpener) missing(path string) error {
+	st, err := os.Lstat(path)
+	watched := errors.Is(err, os.ErrNotExist) || err == nil && st.Mode().IsRegular()
+	if !watched || filepath.Dir(path) != filepath.Clean(o.dir) {
+		return netstate.ErrWaiting
+	}
+	return netstate.ErrAnnounced
+}
+
 // openPath opens a namespace and nothing else. It examines the object at the path before it opens it for good: opening
 // a FIFO waits for a writer, and opening a device can have any effect.
 //
@@ -187,7 +198,7 @@ func (o *netnsOpener) openPath(path string) (*os.File, error) {
 		&unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC, Resolve: unix.RESOLVE_NO_MAGICLINKS})
 	switch {
 	case errors.Is(err, unix.ENOENT):
-		return nil, fmt.Errorf("it does not exist: %w", netstate.ErrWaiting)
+		return nil, fmt.Errorf("it does not exist: %w", o.missing(path))
 	case errors.Is(err, unix.ELOOP):
 		return nil, errors.New("path leads through /proc, where process numbers are reused, or is a loop of links: give " +
 			"the namespace a name (ip netns attach NAME PID)")
@@ -203,7 +214,7 @@ func (o *netnsOpener) openPath(path string) (*os.File, error) {
 	switch {
 	case fs.Type == unix.NSFS_MAGIC:
 	case st.Mode&unix.S_IFMT == unix.S_IFREG && fs.Type != unix.PROC_SUPER_MAGIC:
-		return nil, fmt.Errorf("it is not mounted: %w", netstate.ErrWaiting)
+		return nil, fmt.Errorf("it is not mounted: %w", o.missing(path))
 	default:
 		return nil, errors.New("not a network namespace")
 	}

@@ -64,6 +64,29 @@ func TestWhatIsNoNamespaceIsRefused(t *testing.T) {
 	}
 }
 
+// Only what Watch reports may be retried rarely: a name in its folder, or a namespace mounted on a file there.
+func TestWhatIsAnnounced(t *testing.T) {
+	o := newTestOpener(t)
+	elsewhere := filepath.Join(t.TempDir(), "missing")
+	for _, err := range []error{
+		os.WriteFile(filepath.Join(o.dir, "plain"), nil, 0o644), os.Symlink(elsewhere, filepath.Join(o.dir, "dangling")),
+		os.Symlink("plain", filepath.Join(o.dir, "link")),
+	} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	for name, announced := range map[string]bool{
+		"missing": true, "plain": true, filepath.Join(o.dir, "missing"): true,
+		"dangling": false, "link": false, elsewhere: false,
+	} {
+		_, err := o.get(t.Context(), name)
+		if !errors.Is(err, netstate.ErrWaiting) || errors.Is(err, netstate.ErrAnnounced) != announced {
+			t.Errorf("%s: %v; want announced %v", name, err, announced)
+		}
+	}
+}
+
 // A path on a file system that does not answer costs the first who asks a second, the next ones
 // nothing, and others nothing at all.
 func TestAnOpeningThatHangsHoldsNobodyUp(t *testing.T) {
