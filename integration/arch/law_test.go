@@ -241,7 +241,7 @@ var mayImport = map[string][]string{
 	"platform/store/conformance":    {"config/kv", "platform/store/backend"},
 	"platform/store/etcd":           {"config/kv", "platform/store/backend"},
 	"platform/store/etcd/etcdtest":  {},
-	"platform/tape":                 {},
+	"platform/tape":                 {"platform/datadir"},
 	"platform/tty":                  {},
 	"platform/vpn/ipsec":            {"netinst/netstate", "platform/pki", "platform/proc"},
 

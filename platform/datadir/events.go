@@ -53,7 +53,7 @@ func (t *Tail) Append(lines []byte) error {
 	if l.size+int64(len(lines)) > l.Limit {
 		return fmt.Errorf("write %s: longer than %d KiB", l.Path, l.Limit>>10)
 	}
-	if err := l.room(); err != nil {
+	if err := Room(l.file, l.Spare); err != nil {
 		return err
 	}
 	return l.append(lines)
@@ -70,7 +70,7 @@ func (t *Tail) Replace(lines []byte) error {
 	if err := l.open(); err != nil {
 		return err
 	}
-	if err := l.room(); err != nil {
+	if err := Room(l.file, l.Spare); err != nil {
 		return err
 	}
 	l.close()

@@ -44,7 +44,7 @@ func (l *Lines) Write(lines []byte) error {
 		return err
 	}
 	if l.size/spareEvery != (l.size+int64(len(lines)))/spareEvery || l.size == 0 {
-		if err := l.room(); err != nil {
+		if err := Room(l.file, l.Spare); err != nil {
 			return err
 		}
 	}
@@ -63,15 +63,15 @@ func (l *Lines) append(lines []byte) error {
 	return nil
 }
 
-// room returns an error if the disk has no space to spare.
-func (l *Lines) room() error {
+// Room returns an error if the disk of an open file or folder has no space to spare.
+func Room(file *os.File, spare uint64) error {
 	var disk unix.Statfs_t
-	if err := unix.Fstatfs(int(l.file.Fd()), &disk); err != nil {
+	if err := unix.Fstatfs(int(file.Fd()), &disk); err != nil {
 		return os.NewSyscallError("fstatfs", err)
 	}
-	if free := disk.Bavail * uint64(disk.Bsize); free < l.Spare+spareEvery { // the kernel returns no negative size
-		return fmt.Errorf("write %s: the disk has %d KiB left: must be %d or more: %w", l.Path, free>>10,
-			(l.Spare+spareEvery)>>10, unix.ENOSPC)
+	if free := disk.Bavail * uint64(disk.Bsize); free < spare+spareEvery { // the kernel returns no negative size
+		return fmt.Errorf("write %s: the disk has %d KiB left: must be %d or more: %w", file.Name(), free>>10,
+			(spare+spareEvery)>>10, unix.ENOSPC)
 	}
 	return nil
 }

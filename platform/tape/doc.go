@@ -1,5 +1,5 @@
 // Package tape owns the files of a recording: segments of compressed lines in a folder, of which the oldest are
-// deleted, so that a recording takes a bounded part of the disk for ever.
+// deleted, so that a recording takes a bounded part of the disk for ever, and leaves the last of it to others.
 //
 // It never looks into the lines, and never deletes a file that is no segment.
 package tape
@@ -16,6 +16,8 @@ import (
 	"slices"
 	"strings"
 	"syscall"
+
+	"edgespan/platform/datadir"
 )
 
 const (
@@ -36,6 +38,7 @@ const (
 type Ring struct {
 	dir    string
 	limit  int64
+	spare  uint64
 	lock   *os.File
 	number int
 	file   *os.File
@@ -44,8 +47,9 @@ type Ring struct {
 	good   bool  // lines were written to file
 }
 
-// Open opens a folder for writing, and makes it if it is not there. Size is in octets of disk, at least MinSize.
-func Open(dir string, size int64) (*Ring, error) {
+// Open opens a folder for writing, and makes it if it is not there. Size is in octets of disk, at least MinSize, and
+// spare how many octets of the disk are left to others: a disk that has less is a full one.
+func Open(dir string, size int64, spare uint64) (*Ring, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, err
 	}
@@ -57,15 +61,15 @@ func Open(dir string, size int64) (*Ring, error) {
 		_ = lock.Close()
 		return nil, fmt.Errorf("%s: another process records here: %w", dir, err)
 	}
-	r := &Ring{dir: dir, limit: max(size, MinSize), lock: lock}
+	r := &Ring{dir: dir, limit: max(size, MinSize), spare: spare, lock: lock}
 	names, err := Segments(dir)
 	if err == nil {
 		if n := len(names); n > 0 {
 			_, err = fmt.Sscanf(filepath.Base(names[n-1]), "%d", &r.number)
 		}
 	}
-	if err == nil {
-		err = r.Next()
+	if err == nil { // a disk that is full now is no reason to record nothing later
+		err = r.next()
 	}
 	if err != nil {
 		_ = r.Close()
@@ -100,6 +104,9 @@ func (r *Ring) Append(lines []byte) (full bool, err error) {
 	if r.file == nil {
 		return false, errors.New("no segment is open")
 	}
+	if err := datadir.Room(r.file, r.spare); err != nil {
+		return false, err
+	}
 	if _, err = r.zip.Write(lines); err == nil {
 		err = r.zip.Flush()
 	}
@@ -122,8 +129,19 @@ func (c counter) Write(b []byte) (int, error) {
 	return n, err
 }
 
-// Next ends the segment, deletes the oldest ones, and begins another.
+// Next ends the segment, deletes the oldest ones, and begins another if the disk has room for it.
 func (r *Ring) Next() error {
+	if err := r.next(); err != nil {
+		return err
+	}
+	if err := datadir.Room(r.file, r.spare); err != nil {
+		r.end()
+		return err
+	}
+	return nil
+}
+
+func (r *Ring) next() error {
 	r.end()
 	if err := r.sweep(); err != nil {
 		return err

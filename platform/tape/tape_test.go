@@ -2,10 +2,12 @@ package tape
 
 import (
 	"bytes"
+	"errors"
 	"io"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"syscall"
 	"testing"
 )
 
@@ -39,7 +41,7 @@ func size(t *testing.T, dir string) (sum int64, files int) {
 
 func TestARingTakesABoundedPartOfTheDisk(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "record")
-	r, err := Open(dir, MinSize)
+	r, err := Open(dir, MinSize, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -77,7 +79,7 @@ func TestARingTakesABoundedPartOfTheDisk(t *testing.T) {
 // A daemon that crashes again and again must not lose the recording of why, nor one whose disk is full.
 func TestManyShortSegmentsKeepTheOldest(t *testing.T) {
 	dir := t.TempDir()
-	r, err := Open(dir, MinSize)
+	r, err := Open(dir, MinSize, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -89,7 +91,7 @@ func TestManyShortSegmentsKeepTheOldest(t *testing.T) {
 		if err := r.Close(); err != nil {
 			t.Fatal(err)
 		}
-		if r, err = Open(dir, MinSize); err != nil {
+		if r, err = Open(dir, MinSize, 0); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := r.Append([]byte("it starts\n")); err != nil {
@@ -113,11 +115,11 @@ func TestManyShortSegmentsKeepTheOldest(t *testing.T) {
 // A process that is killed leaves what it flushed, and the next one goes on behind it.
 func TestASegmentIsReadableAtOnce(t *testing.T) {
 	dir := t.TempDir()
-	r, err := Open(dir, MinSize)
+	r, err := Open(dir, MinSize, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Open(dir, MinSize); err == nil {
+	if _, err := Open(dir, MinSize, 0); err == nil {
 		t.Error("two processes record in one folder")
 	}
 	want := []byte("one\ntwo\n")
@@ -140,7 +142,7 @@ func TestASegmentIsReadableAtOnce(t *testing.T) {
 		t.Errorf("%q, %v: want the lines, and that the end is missing", got, err)
 	}
 	_ = r.lock.Close() // what is left of a killed process
-	again, err := Open(dir, MinSize)
+	again, err := Open(dir, MinSize, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -160,11 +162,11 @@ func TestAFolderThatCannotBeWritten(t *testing.T) {
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Open(file, MinSize); err == nil {
+	if _, err := Open(file, MinSize, 0); err == nil {
 		t.Error("a file is a folder")
 	}
 	dir := t.TempDir()
-	r, err := Open(dir, MinSize)
+	r, err := Open(dir, MinSize, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -182,5 +184,35 @@ func TestAFolderThatCannotBeWritten(t *testing.T) {
 	}
 	if err := r.Next(); err != nil {
 		t.Errorf("the folder is back: %v", err)
+	}
+}
+
+// A recording is the first that goes without on a disk that is nearly full, and goes on when there is room again.
+func TestARingLeavesTheDiskToOthers(t *testing.T) {
+	dir := t.TempDir()
+	r, err := Open(dir, MinSize, 1<<62) // more than any disk has
+	if err != nil {
+		t.Fatalf("nothing is recorded later, either: %v", err)
+	}
+	if _, err := r.Append([]byte("lost\n")); !errors.Is(err, syscall.ENOSPC) {
+		t.Errorf("it takes what others need: %v", err)
+	}
+	for range 3 {
+		if err := r.Next(); !errors.Is(err, syscall.ENOSPC) {
+			t.Errorf("another segment begins: %v", err)
+		}
+	}
+	if sum, files := size(t, dir); sum > 0 || files > 0 {
+		t.Errorf("%d octets in %d files", sum, files)
+	}
+	r.spare = 0 // others have deleted something
+	if err := r.Next(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := r.Append([]byte("kept\n")); err != nil {
+		t.Error(err)
+	}
+	if err := r.Close(); err != nil {
+		t.Error(err)
 	}
 }

@@ -34,7 +34,7 @@ func (r *recording) start(o nodeOptions, boot uint64, log *zap.Logger) *tape.Rec
 	r.done, r.ended = make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(r.ended)
-		disk, err := ring.Open(o.Record, int64(o.RecordSize)<<20)
+		disk, err := ring.Open(o.Record, int64(o.RecordSize)<<20, diskSpare)
 		if err != nil {
 			log.Error("nothing is recorded", zap.Error(err))
 			out.Close()
