@@ -66,6 +66,13 @@ func (r *rig) unchanged(c *Controller, n *fakeNode, md5 string) {
 	}
 }
 
+// set changes how the node behaves.
+func (n *fakeNode) set(change func()) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	change()
+}
+
 func steps(b fleetapi.Bisect) (out []string) {
 	for _, s := range b.Steps {
 		out = append(out, fmt.Sprintf("%d %s by %s: %s", s.Revision, s.Verdict, s.By, s.Why))
@@ -86,7 +93,8 @@ func TestTheRevisionThatMadeANodeSickIsFound(t *testing.T) {
 				n, other := r.node(c, "pop"), r.node(c, "other")
 				numbers := r.sixteen(c, 9)
 				r.pass(10 * time.Minute)
-				n.sick, other.sick = "SICK", "SICK" // as when its health goes bad later
+				n.set(func() { n.sick = "SICK" }) // as when its health goes bad later
+				other.set(func() { other.sick = "SICK" })
 				r.wants(c, "pop", "InSync")
 				r.wants(c, "other", "InSync")
 				_, head := n.got()
@@ -121,7 +129,7 @@ func TestASearchSurvivesItsReplicaAndEndsOnRequest(t *testing.T) {
 		n := r.node(c, "pop")
 		r.node(c, "other")
 		numbers := r.sixteen(c, 5)
-		n.sick = "SICK"
+		n.set(func() { n.sick = "SICK" })
 		r.pass(time.Minute)
 		_, head := n.got()
 		q := bisect.Request{Nodes: []string{"pop"}, Good: numbers[0], Bad: numbers[15]}
@@ -167,7 +175,7 @@ func TestACanaryGoesBackWithoutAnyController(t *testing.T) {
 		n := r.node(c, "pop")
 		r.node(c, "other")
 		numbers := r.sixteen(c, 5)
-		n.sick = "SICK"
+		n.set(func() { n.sick = "SICK" })
 		r.pass(time.Minute)
 		_, head := n.got()
 		r.bisect(c, bisect.Request{Nodes: []string{"pop"}, Good: numbers[0], Bad: numbers[15], TimeoutS: 60})
@@ -191,7 +199,7 @@ func TestWhatNodesUndidAndRejectedIsKnown(t *testing.T) {
 		c := r.start("a")
 		n := r.node(c, "pop")
 		r.node(c, "other")
-		n.unhealthy = "SICK"
+		n.set(func() { n.unhealthy = "SICK" })
 		numbers := r.sixteen(c, 12)
 		r.pass(time.Minute)
 		r.wants(c, "pop", "RolledBack")
