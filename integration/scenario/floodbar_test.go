@@ -47,11 +47,18 @@ func newFloodWorld(t testing.TB) *floodWorld {
 	return w
 }
 
-// floodDoc is the config of a floodWorld, with the rules of web.
+// floodDoc is the config of a floodWorld, with the rules of web. The others ping with fragments, 40 a second, and so need
+// more of them than an adapter has by default: they would lose pings by their own limit.
 func floodDoc(rules string) string {
 	second := strings.Replace(net6, ":7:1:", ":7:2:", 1)
 	return doc([]string{network6(1, `subnet: "`+net6+`", nat: true`), network6(2, `subnet: "`+second+`", nat: true`)},
-		onNet(1, 1, "web", rules), onNet(2, 1, "client", allowAll), onNet(3, 2, "mate", allowAll))
+		onNet(1, 1, "web", rules), fragmenting(onNet(2, 1, "client", allowAll)),
+		fragmenting(onNet(3, 2, "mate", allowAll)))
+}
+
+// fragmenting lets an app of onNet send many fragments.
+func fragmenting(app string) string {
+	return strings.Replace(app, "acl:", "maxFragments: 1000, acl:", 1)
 }
 
 // within is the world for a part of the test.
