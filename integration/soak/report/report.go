@@ -65,6 +65,10 @@ type Counter struct {
 // MaxGrowth is the growth in percent an hour above which a series that must be flat grows.
 const MaxGrowth = 1.0
 
+// MinJudged is the time after SettledFrom without which a report shows slopes and judges none: over a few minutes, one
+// tooth of a garbage collector's saw is growth.
+const MinJudged = 20 * time.Minute
+
 // SettledFrom is when the slopes of a run begin: caches fill before. That is an hour, or half of a shorter run.
 func (r Run) SettledFrom() time.Duration { return min(time.Hour, r.end()/2) }
 
@@ -187,6 +191,7 @@ type growth struct {
 	series  Series
 	slope   Slope
 	known   bool // else there is too little to say
+	judged  bool // else the time is too short
 	growing bool
 }
 
@@ -194,10 +199,13 @@ type growth struct {
 func (r Run) growths() []growth {
 	var list []growth
 	from := r.SettledFrom()
+	judged := r.end()-from >= MinJudged
 	for _, s := range r.Series {
 		if s.Flat {
 			slope, ok := SlopeOf(s, from)
-			list = append(list, growth{series: s, slope: slope, known: ok, growing: ok && slope.Grows(MaxGrowth)})
+			g := growth{series: s, slope: slope, known: ok, judged: judged}
+			g.growing = ok && judged && slope.Grows(MaxGrowth)
+			list = append(list, g)
 		}
 	}
 	slices.SortStableFunc(list, func(a, b growth) int {
@@ -216,6 +224,8 @@ func (g growth) verdict() string {
 	switch {
 	case !g.known:
 		return "too few samples"
+	case !g.judged:
+		return "too short to judge"
 	case g.growing:
 		return "grows"
 	}

@@ -276,6 +276,17 @@ func TestMarksThatAreLeftOutAreTheOldChanges(t *testing.T) {
 	}
 }
 
+func TestAShortRunIsNotJudged(t *testing.T) {
+	t.Parallel()
+	for length, want := range map[time.Duration]string{39 * time.Minute: "too short to judge", 41 * time.Minute: "grows"} {
+		s := every(10*time.Second, length, func(at time.Duration) float64 { return 100 + 9*at.Hours() })
+		got := text(t, Run{Length: length, Series: []Series{s}})
+		if !strings.Contains(got, want+"\n") || strings.Contains(got, "must be flat grows") != (want == "grows") {
+			t.Errorf("%s: want %q in\n%s", length, want, got)
+		}
+	}
+}
+
 // A violation that the soak marks, too, is one mark.
 func TestAViolationIsMarkedOnce(t *testing.T) {
 	t.Parallel()
