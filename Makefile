@@ -25,8 +25,8 @@ CORES         ?= config/layers/override config/stateloop netinst/netstate config
 
 VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
 TOOLS   := $(CURDIR)/.tools
-# Packages that need no root: all but those of integration, and of these the laws, the mutants and the guest.
-UNIT     = $(filter-out edgespan/integration/%,$(shell $(GO) list ./...)) ./integration/arch ./integration/benchtable ./integration/mutate ./integration/simulation ./integration/vm
+# Packages that need no root: all but those of integration, and of these the laws, the mutants, the report and the guest.
+UNIT     = $(filter-out edgespan/integration/%,$(shell $(GO) list ./...)) ./integration/arch ./integration/benchtable ./integration/mutate ./integration/simulation ./integration/soak/report ./integration/vm
 # Packages where goroutines meet: make test runs these under the race detector, and only there; the longest first.
 LONGEST  = edgespan/actors/node edgespan/actors/controller
 RACED    = $(LONGEST) $(filter-out $(LONGEST),$(shell $(GO) list ./actors/... ./pubsub ./platform/store/... ./platform/nodelink ./platform/fake))
@@ -46,7 +46,7 @@ export CGO_ENABLED = 0
 
 # Packages that need root: two at a time, the longest first, and four tests of each, since they mostly wait. The laws
 # are part of UNIT.
-ROOMS = ./integration/scenario $(filter-out %/arch %/benchtable %/mutate %/scenario %/simulation %/vm,$(shell $(GO) list ./integration/...))
+ROOMS = ./integration/scenario $(filter-out %/arch %/benchtable %/mutate %/scenario %/simulation %/soak/report %/vm,$(shell $(GO) list ./integration/...))
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:

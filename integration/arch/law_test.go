@@ -346,17 +346,18 @@ var mayImport = map[string][]string{
 	"examples":            {},
 
 	// Tests of whole processes; no production code imports them.
-	"integration/arch":       {},
-	"integration/bench":      {},
-	"integration/benchtable": {},
-	"integration/cluster":    {},
-	"integration/fleet":      {},
-	"integration/mutate":     {},
-	"integration/netns":      {"platform/proc"},
-	"integration/puppet":     {},
-	"integration/scenario":   {},
-	"integration/simulation": {},
-	"integration/vm":         {},
+	"integration/arch":        {},
+	"integration/bench":       {},
+	"integration/benchtable":  {},
+	"integration/cluster":     {},
+	"integration/fleet":       {},
+	"integration/mutate":      {},
+	"integration/netns":       {"platform/proc"},
+	"integration/puppet":      {},
+	"integration/scenario":    {},
+	"integration/simulation":  {},
+	"integration/soak/report": {},
+	"integration/vm":          {},
 }
 
 // pure are the cores: values in, values out.
