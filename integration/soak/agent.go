@@ -105,15 +105,17 @@ func (a *agent) start(m message) {
 	go func() {
 		lines := bufio.NewScanner(read)
 		lines.Buffer(nil, 1<<20)
+		ended := make(chan struct{})
 		go func() { // a process that it leaves behind may hold the pipe
-			_ = cmd.Wait()
+			_ = cmd.Wait() // the exit code says all
 			_ = read.SetReadDeadline(deadlineSoon())
+			close(ended)
 		}()
 		for lines.Scan() {
 			a.send(message{Op: "out", ID: m.ID, Data: lines.Text()})
 		}
 		_ = read.Close()
-		_ = cmd.Wait()
+		<-ended
 		a.mu.Lock()
 		delete(a.running, m.ID)
 		a.mu.Unlock()

@@ -80,7 +80,7 @@ func (r *run) unsettled(ctx context.Context, m *machine) string {
 	}
 	var nodes []struct {
 		Name, State, Why string
-		Online              bool
+		Online           bool
 	}
 	if err := json.Unmarshal([]byte(out), &nodes); err != nil {
 		return err.Error()

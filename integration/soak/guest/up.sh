@@ -14,6 +14,7 @@ for app in 1 2 3 4 5; do
 done
 mkdir -p /run/soak-hang
 ip link show foreign0 >/dev/null 2>&1 || ip link add foreign0 type bridge
+ip link set foreign0 up
 ip addr replace 172.31.77.1/24 dev foreign0
 ip route replace 172.31.78.0/24 dev foreign0 table 4242
 ip rule show | grep -q 'lookup 4242' || ip rule add from 172.31.77.0/24 lookup 4242 priority 31000
