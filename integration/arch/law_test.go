@@ -356,6 +356,10 @@ var mayImport = map[string][]string{
 	"integration/puppet":      {},
 	"integration/scenario":    {},
 	"integration/simulation":  {},
+	"integration/soak":        {"integration/soak/field", "integration/soak/guest", "integration/soak/model"},
+	"integration/soak/field":  {"integration/soak/guest", "integration/soak/model", "integration/soak/report"},
+	"integration/soak/guest":  {"integration/soak/model"},
+	"integration/soak/model":  {},
 	"integration/soak/report": {},
 	"integration/vm":          {},
 }

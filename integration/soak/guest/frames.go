@@ -1,4 +1,4 @@
-package main
+package guest
 
 import (
 	"encoding/binary"
@@ -6,8 +6,8 @@ import (
 	"strconv"
 )
 
-// spoofed is the sender that the beacons of a hostile app name.
-const spoofed = "66.66"
+// Spoofed is the sender that the beacons of a hostile app name.
+const Spoofed = "66.66"
 
 func hexOf(n int) string  { return fmt.Sprintf("%014x", n) }
 func portOf(n int) string { return strconv.Itoa(10000 + n) }
@@ -27,14 +27,14 @@ func hostileFrame(kind string, n int, mac []byte) []byte {
 		copy(frame[6:], []byte{2, 0x66, byte(n >> 8), byte(n), 0, 1}) // #nosec G115
 		return append(frame, make([]byte, n%1400)...)
 	case "fragments":
-		return append(frame, packetOf(src, [4]byte{198, 51, 100, 80}, 0x2000|uint16(n%100), nil)...) // #nosec G115
+		return append(frame, PacketOf(src, [4]byte{198, 51, 100, 80}, 0x2000|uint16(n%100), nil)...) // #nosec G115
 	}
-	text := []byte(beaconMagic + spoofed + " x 0")
-	return append(frame, packetOf(src, [4]byte{10, byte(n % 30), 0, byte(n%250 + 2)}, 0, text)...) // #nosec G115
+	text := []byte(BeaconMagic + Spoofed + " x 0")
+	return append(frame, PacketOf(src, [4]byte{10, byte(n % 30), 0, byte(n%250 + 2)}, 0, text)...) // #nosec G115
 }
 
-// packetOf is a UDP packet to the served port, with a right checksum of the header of IP and none of UDP.
-func packetOf(src, dst [4]byte, fragment uint16, payload []byte) []byte {
+// PacketOf is a UDP packet to the served port, with a right checksum of the header of IP and none of UDP.
+func PacketOf(src, dst [4]byte, fragment uint16, payload []byte) []byte {
 	p := make([]byte, 28, 28+len(payload))
 	p[0], p[8], p[9] = 0x45, 64, 17
 	binary.BigEndian.PutUint16(p[2:], uint16(28+len(payload))) // #nosec G115

@@ -1,4 +1,4 @@
-package main
+package guest
 
 import (
 	"encoding/json"
@@ -10,8 +10,8 @@ import (
 	"strings"
 )
 
-// measured is what a guest says of its daemon.
-type measured struct {
+// Measured is what a guest says of its daemon.
+type Measured struct {
 	PID                               int
 	RSS, Descriptors, Actors, Threads float64 // RSS in MB
 	Ticks                             float64 // processor time, in hundredths of a second
@@ -29,7 +29,7 @@ func sampleMain() error {
 	return json.NewEncoder(os.Stdout).Encode(m)
 }
 
-func measure() (m measured, err error) {
+func measure() (m Measured, err error) {
 	out, err := exec.Command("systemctl", "show", "edgespan", "-p", "MainPID", "-p", "NRestarts").Output()
 	if err != nil {
 		return m, err

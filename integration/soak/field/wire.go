@@ -1,4 +1,4 @@
-package main
+package field
 
 import (
 	"encoding/binary"
@@ -17,7 +17,7 @@ import (
 // device. Each frame of a machine passes the judge, and what the faults of its port let through goes on.
 type segment struct {
 	number int
-	judge  func(node, segment int, frame []byte)
+	watch  func(node, segment int, frame []byte)
 
 	mu    sync.Mutex    // of all below
 	ports map[int]*port // by node; 0 is the router
@@ -33,8 +33,8 @@ type port struct {
 	block netip.Addr // packets to and from it are lost, if valid
 }
 
-func newSegment(number int, seed uint64, judge func(node, segment int, frame []byte)) *segment {
-	return &segment{number: number, judge: judge, ports: map[int]*port{}, where: map[[6]byte]int{},
+func newSegment(number int, seed uint64, watch func(node, segment int, frame []byte)) *segment {
+	return &segment{number: number, watch: watch, ports: map[int]*port{}, where: map[[6]byte]int{},
 		drawn: rand.New(rand.NewPCG(seed, uint64(number)))} // #nosec G115 G404 -- it must repeat
 }
 
@@ -74,7 +74,7 @@ func (s *segment) carry(from int, read func([]byte) (int, error)) {
 			continue
 		}
 		if from != 0 {
-			s.judge(from, s.number, frame[:n])
+			s.watch(from, s.number, frame[:n])
 		}
 		s.forward(from, frame[:n])
 	}

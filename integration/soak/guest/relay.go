@@ -1,11 +1,13 @@
-package main
+package guest
 
 import (
 	"errors"
 	"fmt"
 	"net"
 	"os"
+	"os/exec"
 	"runtime"
+	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -14,7 +16,7 @@ import (
 // relayMain is a virtual machine in place of one: it has the node's tap device open, as a hypervisor does, and passes
 // frames between it and a tap device in a namespace, with the same MAC, in which the client of the app runs.
 func relayMain(hostTap, namespace, link, mac string) error {
-	inner, err := tapIn(namespace, link)
+	inner, err := TapIn(namespace, link)
 	if err != nil {
 		return err
 	}
@@ -81,8 +83,8 @@ func openTap(name string) (*os.File, error) {
 	return os.NewFile(uintptr(fd), name), nil
 }
 
-// tapIn makes a tap device in a namespace.
-func tapIn(namespace, name string) (*os.File, error) {
+// TapIn makes a tap device in a namespace.
+func TapIn(namespace, name string) (*os.File, error) {
 	runtime.LockOSThread() // it ends with the goroutine, or goes back
 	defer runtime.UnlockOSThread()
 	own, err := os.Open("/proc/thread-self/ns/net")
@@ -104,3 +106,12 @@ func tapIn(namespace, name string) (*os.File, error) {
 	}
 	return tap, err
 }
+
+func command(argv ...string) error {
+	if out, err := exec.Command(argv[0], argv[1:]...).CombinedOutput(); err != nil { // #nosec G204 -- our own words
+		return fmt.Errorf("%s: %w: %s", strings.Join(argv, " "), err, out)
+	}
+	return nil
+}
+
+func deadlineSoon() time.Time { return time.Now().Add(200 * time.Millisecond) }

@@ -1,4 +1,4 @@
-package main
+package guest
 
 import (
 	"net"
@@ -8,8 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The attacks of a hostile app, each for some seconds.
-var attacks = []string{"spoof", "arp", "flows", "dhcp", "fragments", "random"}
+// The Attacks of a hostile app, each for some seconds.
+var Attacks = []string{"spoof", "arp", "flows", "dhcp", "fragments", "random"}
 
 // attack sends what an app must not, from its link. What it sends carries no beacon, but for "spoof", whose beacons
 // name no app: none may arrive anywhere.

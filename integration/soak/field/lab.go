@@ -1,4 +1,4 @@
-package main
+package field
 
 import (
 	"context"
@@ -9,21 +9,34 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"sync"
 	"syscall"
 	"time"
 
+	"edgespan/integration/soak/guest"
 	"edgespan/integration/soak/model"
 )
 
+// starts are the processes to start. They end with the thread that has started them, so that is one which does not end.
+var starts = make(chan func())
+
+func init() {
+	go func() {
+		runtime.LockOSThread()
+		for do := range starts {
+			do()
+		}
+	}()
+}
+
 // start starts a process that ends with this one.
 func start(cmd *exec.Cmd) error {
-	if cmd.SysProcAttr == nil {
-		cmd.SysProcAttr = &syscall.SysProcAttr{}
-	}
-	cmd.SysProcAttr.Pdeathsig = syscall.SIGKILL
-	if err := cmd.Start(); err != nil {
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	started := make(chan error)
+	starts <- func() { started <- cmd.Start() }
+	if err := <-started; err != nil {
 		return fmt.Errorf("start %s: %w", cmd.Path, err)
 	}
 	return nil
@@ -35,8 +48,6 @@ func command(argv ...string) error {
 	}
 	return nil
 }
-
-func deadlineSoon() time.Time { return time.Now().Add(200 * time.Millisecond) }
 
 // lab is all that is not a node: both providers, the server outside, and the controller, in one network namespace of
 // this machine.
@@ -74,12 +85,13 @@ func (l *lab) fill(ctx context.Context) error {
 	}
 	for i, s := range l.segments {
 		name := fmt.Sprintf("isp%d", i)
-		tap, err := tapIn(l.namespace, name)
+		tap, err := guest.TapIn(l.namespace, name)
 		if err != nil {
 			return err
 		}
 		s.connectRouter(tap)
-		steps = append(steps, []string{"addr", "add", model.Segments[i] + ".1/24", "dev", name}, []string{"link", "set", name, "up"})
+		steps = append(steps, []string{"addr", "add", model.Segments[i] + ".1/24", "dev", name},
+			[]string{"link", "set", name, "up"})
 	}
 	for _, s := range steps {
 		if err := command(append([]string{"ip", "-n", l.namespace}, s...)...); err != nil {
@@ -229,7 +241,7 @@ func (l *lab) down() error {
 type appLine struct {
 	endpoint model.Endpoint
 	order    func(string) // nil for the server outside
-	judge    func(to model.Endpoint, s sighting)
+	watch    func(to model.Endpoint, s guest.Sighting)
 
 	mu     sync.Mutex // of all below
 	addr   netip.Addr
@@ -242,7 +254,7 @@ type appLine struct {
 // hear reads what an app tells until it ends.
 func (a *appLine) hear(in *json.Decoder) {
 	for {
-		var t told
+		var t guest.Told
 		if in.Decode(&t) != nil {
 			return
 		}
@@ -250,7 +262,7 @@ func (a *appLine) hear(in *json.Decoder) {
 	}
 }
 
-func (a *appLine) took(t told) {
+func (a *appLine) took(t guest.Told) {
 	a.mu.Lock()
 	a.heard, a.err = time.Now(), t.Err
 	a.addr, _ = netip.ParseAddr(t.Addr) // none: it has no lease
@@ -263,11 +275,11 @@ func (a *appLine) took(t told) {
 	for k, n := range t.Echoed {
 		a.echoed[k] += n
 	}
-	judge := a.judge
+	watch := a.watch
 	a.mu.Unlock()
 	for _, s := range t.Seen {
-		if judge != nil {
-			judge(a.endpoint, s)
+		if watch != nil {
+			watch(a.endpoint, s)
 		}
 	}
 }

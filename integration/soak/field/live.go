@@ -1,4 +1,4 @@
-package main
+package field
 
 import (
 	"bytes"
@@ -21,8 +21,9 @@ func probe(ctx context.Context, img image) string {
 	}
 	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, "qemu-system-x86_64", "-accel", "kvm", "-cpu", "host", "-m", "256", "-nodefaults", // #nosec G204
-		"-nographic", "-no-reboot", "-kernel", img.kernel, "-append", "console=ttyS0 panic=-1", "-serial", "stdio")
+	cmd := exec.CommandContext(ctx, "qemu-system-x86_64", "-accel", "kvm", "-cpu", "host", "-m", "256",
+		"-nodefaults", "-nographic", "-no-reboot", "-kernel", img.kernel, "-append", "console=ttyS0 panic=-1",
+		"-serial", "stdio") // #nosec G204 -- our own words
 	var out bytes.Buffer
 	cmd.Stdout = &out
 	_ = cmd.Run() // a kernel without a root ends by itself; one that hangs is killed
@@ -44,7 +45,7 @@ func (r *run) live(ctx context.Context) {
 	if err == nil {
 		err = r.quiet(ctx)
 	}
-	for err == nil && time.Since(begin) < *length {
+	for err == nil && time.Since(begin) < r.Length {
 		s := r.plan.Next()
 		if err = r.step(ctx, s); err == nil {
 			err = r.pause(ctx, s.Pause)
@@ -55,7 +56,7 @@ func (r *run) live(ctx context.Context) {
 		err = r.quiet(ctx)
 	}
 	if err != nil && !errors.Is(err, context.Canceled) {
-		r.judge.violated("soak", "the soak itself works", err.Error())
+		r.referee.violated("soak", "the soak itself works", err.Error())
 	}
 	for _, m := range r.machines {
 		if m.current() != nil {
@@ -83,43 +84,43 @@ func (r *run) manage(ctx context.Context) error {
 }
 
 // finish judges the whole run, checks that recordings replay, and writes the report.
-func (r *run) finish() (code int, err error) {
+func (r *run) finish() (violated bool, err error) {
 	r.replay()
 	rep := &r.report
-	rep.Title, rep.Seed, rep.Begin = "edgespan soak", r.seed, r.begin
-	rep.Repeat = fmt.Sprintf("make soak SOAK=%v SEED=%d SOAKFLAGS='-nodes %d'", *length, r.seed, *nodes)
+	rep.Title, rep.Seed, rep.Begin = "edgespan soak", r.Seed, r.begin
+	rep.Repeat = fmt.Sprintf("make soak SOAK=%v SEED=%d SOAKFLAGS='-nodes %d'", r.Length, r.Seed, r.Nodes)
 	if out, err := exec.Command("git", "describe", "--tags", "--always", "--dirty").Output(); err == nil {
 		rep.Version = strings.TrimSpace(string(out))
 	}
+	settled := rep.SettledFrom()
+	long := rep.Length-settled >= report.MinJudged
 	for _, s := range r.series {
 		rep.Series = append(rep.Series, *s)
-		if slope, ok := report.SlopeOf(*s, time.Hour); ok && s.Flat && slope.Grows(1) {
-			r.judge.violated(s.Machine, "nothing grows", fmt.Sprintf("%s: %+.1f ± %.1f %% an hour", s.Name, slope.PerHour, slope.Error))
+		if slope, ok := report.SlopeOf(*s, settled); ok && long && s.Flat && slope.Grows(report.MaxGrowth) {
+			r.referee.violated(s.Machine, "nothing grows",
+				fmt.Sprintf("%s: %+.1f ± %.1f %% an hour", s.Name, slope.PerHour, slope.Error))
 		}
 	}
-	rep.Counters = []report.Counter{{Name: "frames judged on the wire", Value: r.judge.onWire},
-		{Name: "beacons judged at apps", Value: r.judge.atApps}}
-	rep.Violations = r.judge.violations
+	rep.Counters = []report.Counter{{Name: "frames judged on the wire", Value: r.referee.onWire},
+		{Name: "beacons judged at apps", Value: r.referee.atApps}}
+	rep.Violations = r.referee.violations
 	for name, write := range map[string]func(*os.File) error{
 		"report.html": func(f *os.File) error { return rep.HTML(f) },
 		"report.txt":  func(f *os.File) error { return rep.Text(f) },
 	} {
-		f, err := os.Create(filepath.Join(r.dir, name))
+		f, err := os.Create(filepath.Join(r.Dir, name))
 		if err != nil {
-			return 2, err
+			return false, err
 		}
 		if err := errors.Join(write(f), f.Close()); err != nil {
-			return 2, err
+			return false, err
 		}
 	}
 	if err := rep.Text(os.Stdout); err != nil {
-		return 2, err
+		return false, err
 	}
-	fmt.Println("the report is", filepath.Join(r.dir, "report.html"))
-	if len(rep.Violations) > 0 {
-		return 1, nil
-	}
-	return 0, nil
+	fmt.Println("the report is", filepath.Join(r.Dir, "report.html"))
+	return len(rep.Violations) > 0, nil
 }
 
 // replay runs again what each node has recorded: its states must follow from its inputs.
@@ -127,7 +128,7 @@ func (r *run) replay() {
 	for _, m := range r.machines {
 		dir := filepath.Join(m.out(), filepath.Base(recordDir))
 		if _, err := os.Stat(dir); err != nil {
-			r.judge.violated(nodeName(m.node), "recordings replay", err.Error())
+			r.referee.violated(nodeName(m.node), "recordings replay", err.Error())
 			continue
 		}
 		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
@@ -135,7 +136,8 @@ func (r *run) replay() {
 		cancel()
 		_ = os.WriteFile(m.path("replay.txt"), out, 0o600)
 		if err != nil {
-			r.judge.violated(nodeName(m.node), "recordings replay", fmt.Sprintf("%v: %s", err, tail(m.path("replay.txt"), 400)))
+			r.referee.violated(nodeName(m.node), "recordings replay",
+				fmt.Sprintf("%v: %s", err, tail(m.path("replay.txt"), 400)))
 		}
 	}
 }

@@ -1,4 +1,4 @@
-package main
+package field
 
 import (
 	"bytes"
@@ -12,9 +12,9 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
-	"syscall"
 	"time"
 
+	"edgespan/integration/soak/guest"
 	"edgespan/integration/soak/model"
 )
 
@@ -71,11 +71,11 @@ func (m *machine) boot(ctx context.Context) error {
 		"-drive", "if=virtio,format=raw,readonly=on,file=" + m.payload,
 		"-device", "virtio-rng-pci", "-device", "virtio-serial-pci",
 		"-chardev", "socket,id=agent,server=on,wait=off,path=" + agent,
-		"-device", "virtserialport,chardev=agent,name=" + agentPort,
+		"-device", "virtserialport,chardev=agent,name=" + guest.AgentPort,
 		"-virtfs", "local,mount_tag=out,security_model=none,path=" + m.out()}
 	for segment := range model.Segments {
-		args = append(args, "-netdev", fmt.Sprintf("dgram,id=n%d,local.type=unix,local.path=%s,remote.type=unix,remote.path=%s",
-			segment, m.guestPath(segment), m.wirePath(segment)),
+		args = append(args, "-netdev", fmt.Sprintf("dgram,id=n%d,local.type=unix,local.path=%s,remote.type=unix,"+
+			"remote.path=%s", segment, m.guestPath(segment), m.wirePath(segment)),
 			"-device", fmt.Sprintf("virtio-net-pci,netdev=n%d,mac=%s", segment, nicMAC(m.node, segment)))
 	}
 	cmd := exec.Command("qemu-system-x86_64", args...) // #nosec G204 -- our own paths
@@ -85,7 +85,6 @@ func (m *machine) boot(ctx context.Context) error {
 	}
 	defer log.Close()
 	cmd.Stdout, cmd.Stderr = log, log
-	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	if err := start(cmd); err != nil {
 		return err
 	}
@@ -210,7 +209,7 @@ func dialLine(ctx context.Context, path string, limit time.Duration) (*line, err
 		in := json.NewDecoder(conn)
 		deadline, _ := ctx.Deadline()
 		_ = conn.SetReadDeadline(deadline)
-		var m message
+		var m guest.Message
 		for m.Data != "ready" {
 			if err := in.Decode(&m); err != nil {
 				return nil, errors.Join(err, conn.Close())
@@ -226,7 +225,7 @@ func dialLine(ctx context.Context, path string, limit time.Duration) (*line, err
 func (l *line) read(in *json.Decoder) {
 	defer close(l.done)
 	for {
-		var m message
+		var m guest.Message
 		if err := in.Decode(&m); err != nil {
 			_ = l.conn.Close()
 			break
@@ -271,14 +270,14 @@ func (l *line) start(argv []string) (*process, error) {
 	l.next++
 	p := &process{line: l, id: l.next, lines: make(chan string, 4096)}
 	l.runs[p.id] = p
-	return p, l.out.Encode(message{Op: "start", ID: p.id, Argv: argv})
+	return p, l.out.Encode(guest.Message{Op: "start", ID: p.id, Argv: argv})
 }
 
 func (p *process) send(op, data string) {
 	p.line.mu.Lock()
 	defer p.line.mu.Unlock()
 	if p.line.err == nil {
-		_ = p.line.out.Encode(message{Op: op, ID: p.id, Data: data}) // a line that breaks ends read
+		_ = p.line.out.Encode(guest.Message{Op: op, ID: p.id, Data: data}) // a line that breaks ends read
 	}
 }
 

@@ -1,4 +1,4 @@
-package main
+package field
 
 import (
 	"context"
@@ -6,6 +6,7 @@ import (
 	"net/netip"
 	"time"
 
+	"edgespan/integration/soak/guest"
 	"edgespan/integration/soak/model"
 )
 
@@ -23,15 +24,16 @@ var scripts = map[model.Kind]struct{ do, undo string }{
 		"seq $n | sed 's/.*/link del flood&/' >>/run/flood; ip -force -batch /run/flood", ""},
 	model.FillDisk: {"fallocate -l $(df -B1 --output=avail / | tail -1) /var/full 2>/dev/null; " +
 		"dd if=/dev/zero of=/var/fuller bs=64k 2>/dev/null; true", "rm -f /var/full /var/fuller"},
-	model.JumpClock: {"set -- '+5 hours' '-5 hours' '1970-01-01 00:01' '+90 days'; shift $((ARG % 4)); date -s \"$1\"", ""},
+	model.JumpClock: {"set -- '+5 hours' '-5 hours' '1970-01-01 00:01' '+90 days'; shift $((ARG % 4)); " +
+		"date -s \"$1\"", ""},
 	model.ChangeMTU: {"set -- 1300 1400 9000; shift $((ARG % 3)); ip link set eth0 mtu $1", "ip link set eth0 mtu 1500"},
 	model.Flush: {"case $((ARG % 8)) in 0) iptables -F ;; 1) iptables -t nat -F ;; 2) iptables -t mangle -F ;; " +
 		"3) nft flush ruleset ;; 4) conntrack -F ;; 5) iptables -t raw -F ;; 6) ip6tables -F ;; " +
-		"7) iptables -P FORWARD DROP; iptables -P FORWARD ACCEPT ;; esac 2>&1; sh /opt/soak/up.sh $NODE $UPLINK $GATEWAY", ""},
-	model.DeleteObjects: {"case $((ARG % 4)) in 0) what=bridge ;; 1) what=veth ;; 2) what=tun ;; 3) what=addr ;; esac; " +
-		"if [ $what = addr ]; then dev=$(ip -o link show type bridge | grep -o 'es[0-9]*' | sort -u | head -1); " +
-		"[ -z \"$dev\" ] || ip addr flush dev $dev; else dev=$(ip -o link show type $what | awk -F'[ :@]+' '$2 ~ /^es/ {print $2}' | head -1); " +
-		"[ -z \"$dev\" ] || ip link del $dev; fi", ""},
+		"7) iptables -P FORWARD DROP; iptables -P FORWARD ACCEPT ;; esac 2>&1; " +
+		"sh /opt/soak/up.sh $NODE $UPLINK $GATEWAY", ""},
+	model.DeleteObjects: {"set -- bridge veth tun; shift $((ARG % 3)); " +
+		"dev=$(ip -o link show type $1 | awk -F'[ :@]+' '$2 ~ /^(es|soaktap)/ {print $2}' | head -1); " +
+		"[ -n \"$dev\" ] || exit 0; if [ $((ARG % 2)) = 0 ]; then ip addr flush dev $dev; else ip link del $dev; fi", ""},
 }
 
 const (
@@ -122,7 +124,7 @@ func (r *run) attack(s model.Step) error {
 	for n := 1; n <= model.TapApp; n++ {
 		app := 1 + (s.Arg+n)%model.TapApp
 		if _, ok := s.Fleet.Node(s.Node).Apps[app]; ok && app != model.TapApp {
-			r.order(model.Endpoint{Node: s.Node, App: app}, orders{Attack: attacks[s.Arg%len(attacks)]})
+			r.order(model.Endpoint{Node: s.Node, App: app}, guest.Orders{Attack: guest.Attacks[s.Arg%len(guest.Attacks)]})
 			return nil
 		}
 	}

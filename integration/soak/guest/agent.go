@@ -1,4 +1,6 @@
-package main
+// Package guest is what runs in the machines of a soak: the agent that does what the host asks for, apps with their
+// beacons and attacks, the client of a tap device, and what measures the daemon. It decides and judges nothing.
+package guest
 
 import (
 	"bufio"
@@ -13,7 +15,7 @@ import (
 
 // message is what goes over the line between a guest's agent and the host. The host starts processes, writes lines to
 // them and kills them; the agent tells their lines and their ends.
-type message struct {
+type Message struct {
 	Op   string // "start", "in", "kill"; "out", "exit"
 	ID   int
 	Argv []string `json:",omitempty"`
@@ -21,10 +23,29 @@ type message struct {
 	Code int      `json:",omitempty"` // of "exit"; -1: killed, or not started
 }
 
-// agentLine is the guest's end of the line: a virtio-serial port.
-const agentLine = "/dev/virtio-ports/" + agentPort
+// Dir is where a machine has the programs and scripts of a run.
+const Dir = "/opt/soak"
 
-const agentPort = "soak"
+// Main does what the arguments ask for, if they are those of a guest; is tells whether they are.
+func Main(args []string) (err error, is bool) {
+	switch {
+	case args[0] == "agent":
+		return agentMain(), true
+	case args[0] == "app" && len(args) == 3:
+		return appMain(args[1], args[2]), true
+	case args[0] == "relay" && len(args) == 5:
+		return relayMain(args[1], args[2], args[3], args[4]), true
+	case args[0] == "sample":
+		return sampleMain(), true
+	}
+	return nil, false
+}
+
+// agentLine is the guest's end of the line: a virtio-serial port.
+const agentLine = "/dev/virtio-ports/" + AgentPort
+
+// AgentPort is the name of the virtio-serial port between the agent and the host.
+const AgentPort = "soak"
 
 // agentMain serves the host until the line breaks.
 func agentMain() error {
@@ -34,10 +55,10 @@ func agentMain() error {
 	}
 	defer line.Close()
 	a := agent{out: json.NewEncoder(line), running: map[int]*child{}}
-	a.send(message{Op: "out", Data: "ready"})
+	a.send(Message{Op: "out", Data: "ready"})
 	in := json.NewDecoder(line)
 	for {
-		var m message
+		var m Message
 		if err := in.Decode(&m); err != nil {
 			return fmt.Errorf("read the line: %w", err)
 		}
@@ -56,7 +77,7 @@ type child struct {
 	in  io.WriteCloser
 }
 
-func (a *agent) send(m message) {
+func (a *agent) send(m Message) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if err := a.out.Encode(m); err != nil {
@@ -65,7 +86,7 @@ func (a *agent) send(m message) {
 	}
 }
 
-func (a *agent) handle(m message) {
+func (a *agent) handle(m Message) {
 	a.mu.Lock()
 	c := a.running[m.ID]
 	a.mu.Unlock()
@@ -81,7 +102,7 @@ func (a *agent) handle(m message) {
 }
 
 // start runs a process, with its standard error in its output, and tells its lines.
-func (a *agent) start(m message) {
+func (a *agent) start(m Message) {
 	cmd := exec.Command(m.Argv[0], m.Argv[1:]...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	in, inErr := cmd.StdinPipe()
@@ -95,8 +116,8 @@ func (a *agent) start(m message) {
 		_ = write.Close()
 	}
 	if err != nil {
-		a.send(message{Op: "out", ID: m.ID, Data: err.Error()})
-		a.send(message{Op: "exit", ID: m.ID, Code: -1})
+		a.send(Message{Op: "out", ID: m.ID, Data: err.Error()})
+		a.send(Message{Op: "exit", ID: m.ID, Code: -1})
 		return
 	}
 	a.mu.Lock()
@@ -112,7 +133,7 @@ func (a *agent) start(m message) {
 			close(ended)
 		}()
 		for lines.Scan() {
-			a.send(message{Op: "out", ID: m.ID, Data: lines.Text()})
+			a.send(Message{Op: "out", ID: m.ID, Data: lines.Text()})
 		}
 		_ = read.Close()
 		<-ended
@@ -120,6 +141,6 @@ func (a *agent) start(m message) {
 		delete(a.running, m.ID)
 		a.mu.Unlock()
 		_ = in.Close()
-		a.send(message{Op: "exit", ID: m.ID, Code: cmd.ProcessState.ExitCode()})
+		a.send(Message{Op: "exit", ID: m.ID, Code: cmd.ProcessState.ExitCode()})
 	}()
 }

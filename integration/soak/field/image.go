@@ -1,4 +1,4 @@
-package main
+package field
 
 import (
 	"context"
@@ -10,13 +10,12 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+
+	"edgespan/integration/soak/guest"
 )
 
-// Folders of a guest: what the run gives it, and where it leaves files for the host.
-const (
-	guestDir = "/opt/soak"
-	outDir   = "/mnt/out"
-)
+// outDir is where a guest leaves files for the host.
+const outDir = "/mnt/out"
 
 // packages are what a node has beside Debian's minimal system: the kernel, systemd, what the daemon runs, and what the
 // soak looks with.
@@ -28,13 +27,14 @@ var packages = []string{"systemd-sysv", "udev", "kmod", "dbus", "linux-image-amd
 
 // files are what the image has of its own.
 var files = map[string]string{
-	"etc/fstab":    "LABEL=payload " + guestDir + " ext4 ro 0 0\nout " + outDir + " 9p trans=virtio,version=9p2000.L 0 0\n",
+	"etc/fstab": "LABEL=payload " + guest.Dir + " ext4 ro 0 0\n" +
+		"out " + outDir + " 9p trans=virtio,version=9p2000.L 0 0\n",
 	"etc/hostname": "edge\n",
 	"etc/hosts":    "127.0.0.1 localhost edge\n",
 	// The journal stays after a cut of the power.
 	"etc/systemd/journald.conf.d/soak.conf": "[Journal]\nStorage=persistent\nSystemMaxUse=64M\nSyncIntervalSec=5s\n",
 	"etc/systemd/system/soak-agent.service": "[Unit]\nDescription=soak: the line to the host\n" +
-		"RequiresMountsFor=" + guestDir + " " + outDir + "\n[Service]\nExecStart=" + guestDir + "/soak agent\n" +
+		"RequiresMountsFor=" + guest.Dir + " " + outDir + "\n[Service]\nExecStart=" + guest.Dir + "/soak agent\n" +
 		"Restart=always\nRestartSec=1\nKillMode=process\n[Install]\nWantedBy=multi-user.target\n",
 	"etc/initramfs-tools/conf.d/soak": "MODULES=list\n", // the guest has no other hardware
 	"etc/initramfs-tools/modules":     "virtio_pci\nvirtio_blk\next4\n",
@@ -83,9 +83,9 @@ func makeImage(ctx context.Context, dir string) error {
 		return err
 	}
 	// The files are there before the packages, since the initramfs is made as they say.
-	argv := []string{"mmdebstrap", "--quiet", "--variant=minbase", "--mode=root", "--include=" + strings.Join(packages, ","),
-		"--dpkgopt=force-confold", "--setup-hook=copy-in " + own + "/etc /", "bookworm", root,
-		"http://deb.debian.org/debian"}
+	argv := []string{"mmdebstrap", "--quiet", "--variant=minbase", "--mode=root",
+		"--include=" + strings.Join(packages, ","), "--dpkgopt=force-confold",
+		"--setup-hook=copy-in " + own + "/etc /", "bookworm", root, "http://deb.debian.org/debian"}
 	if out, err := exec.CommandContext(ctx, argv[0], argv[1:]...).CombinedOutput(); err != nil { // #nosec G204
 		return fmt.Errorf("mmdebstrap: %w: %s", err, out)
 	}

@@ -1,4 +1,4 @@
-package main
+package field
 
 import (
 	"context"
@@ -8,15 +8,16 @@ import (
 	"maps"
 	"net/netip"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
+	"edgespan/integration/soak/guest"
 	"edgespan/integration/soak/model"
 )
 
 // How long a node may take without faults, on real hardware.
 const (
+	syncLimit   = time.Minute      // until the controller has pushed, in stages; a node that was cut off tries seldom
 	settleLimit = 10 * time.Second // until what is observed equals what is desired
 	reachLimit  = 20 * time.Second // until apps have leases and reach what they may
 )
@@ -41,39 +42,48 @@ func (r *run) quiet(ctx context.Context) error {
 	if err := r.pause(ctx, inForce); err != nil {
 		return err
 	}
-	r.judge.settled()
+	r.referee.settled()
 	r.reach(ctx)
 	for _, m := range r.machines {
 		r.inspect(ctx, m)
 	}
-	r.say("quiet: settled, %d frames on the wire and %d beacons at apps judged, %d violations", r.judge.onWire,
-		r.judge.atApps, len(r.judge.violations))
+	r.say("quiet: settled, %d frames on the wire and %d beacons at apps judged, %d violations", r.referee.onWire,
+		r.referee.atApps, len(r.referee.violations))
 	return ctx.Err()
 }
 
-// settle waits until a node observes what it desires and the controller has nothing more for it.
+// settle waits until the controller has nothing more for a node, and then until the node observes what it desires.
 func (r *run) settle(ctx context.Context, m *machine, begin time.Time) {
-	wrong := "not looked at"
-	for late := false; ctx.Err() == nil; time.Sleep(300 * time.Millisecond) {
-		if wrong = r.unsettled(ctx, m); wrong == "" {
-			break
-		}
-		if !late && time.Since(begin) > r.limit(settleLimit) {
-			late = true
-			r.judge.violated(nodeName(m.node), "observed equals desired", fmt.Sprintf("after %v: %s",
-				r.limit(settleLimit), wrong))
-		}
-		if time.Since(begin) > 3*r.limit(settleLimit) {
-			break
-		}
-	}
+	r.within(ctx, m, syncLimit, "the fleet is in sync", r.outOfSync)
+	last := time.Now()
+	r.within(ctx, m, settleLimit, "observed equals desired", r.unsettled)
 	r.add(m.node, "convergence", "s", false, time.Since(begin).Seconds())
+	r.add(m.node, "convergence once in sync", "s", false, time.Since(last).Seconds())
 }
 
-// unsettled says why a node is not settled, or "".
-func (r *run) unsettled(ctx context.Context, m *machine) string {
-	ctx, cancel := context.WithTimeout(ctx, time.Minute)
-	defer cancel()
+// within repeats a check until it finds nothing wrong. After its limit this is a violation, and after three times as
+// long it is given up.
+func (r *run) within(ctx context.Context, m *machine, limit time.Duration, invariant string,
+	check func(context.Context, *machine) string,
+) {
+	limit = r.limit(limit)
+	for begin, late := time.Now(), false; ctx.Err() == nil; time.Sleep(300 * time.Millisecond) {
+		short, cancel := context.WithTimeout(ctx, time.Minute)
+		wrong := check(short, m)
+		cancel()
+		took := time.Since(begin)
+		if wrong == "" || took > 3*limit {
+			return
+		}
+		if !late && took > limit {
+			late = true
+			r.referee.violated(nodeName(m.node), invariant, fmt.Sprintf("after %v: %s", limit, wrong))
+		}
+	}
+}
+
+// outOfSync says what the controller still has to do for a node, or "".
+func (r *run) outOfSync(ctx context.Context, m *machine) string {
 	out, err := r.lab.operator(ctx, "", "nodes", "list", "-o", "json")
 	if err != nil {
 		return err.Error()
@@ -86,22 +96,28 @@ func (r *run) unsettled(ctx context.Context, m *machine) string {
 		return err.Error()
 	}
 	for _, n := range nodes {
-		if n.Name == nodeName(m.node) && (!n.Online || n.State != "InSync") {
+		if n.Name == nodeName(m.node) {
+			if n.Online && n.State == "InSync" {
+				return ""
+			}
 			return fmt.Sprintf("online %v, %s: %s", n.Online, n.State, n.Why)
 		}
 	}
-	res, err := m.run(ctx, "sh", "-c", "edgespan diff && edgespan get pending -o name")
+	return "the controller does not know it"
+}
+
+// unsettled says what a node has not done yet, or "".
+func (r *run) unsettled(ctx context.Context, m *machine) string {
+	res, err := m.run(ctx, "sh", "-c",
+		"edgespan diff >/run/soak-diff 2>&1 || { cat /run/soak-diff; exit 9; }; edgespan get app 2>/dev/null | grep -w pending")
 	if err != nil {
 		return err.Error()
 	}
-	if res.Code != 0 || strings.TrimSpace(strings.TrimPrefix(res.Out, nothingDiffers)) != "" {
+	if res.Code != 1 || res.Out != "" { // 1: no app is pending
 		return fmt.Sprintf("exit code %d: %s", res.Code, res.Out)
 	}
 	return ""
 }
-
-// nothingDiffers is what edgespan diff prints where nothing does.
-const nothingDiffers = "nothing differs"
 
 // reach waits until each app reaches what it may: beacons of the last seconds are answered.
 func (r *run) reach(ctx context.Context) {
@@ -111,15 +127,15 @@ func (r *run) reach(ctx context.Context) {
 	for ctx.Err() == nil && time.Since(begin) < r.limit(reachLimit) {
 		r.aim()
 		r.reset()
-		time.Sleep(2*tellEvery + time.Second)
+		time.Sleep(2*guest.TellEvery + time.Second)
 		if missing = r.missing(f); len(missing) == 0 {
 			break
 		}
 	}
 	for _, text := range missing {
-		r.judge.violated("fleet", "what is allowed passes", fmt.Sprintf("%s, after %v", text, r.limit(reachLimit)))
+		r.referee.violated("fleet", "what may pass does", fmt.Sprintf("%s, after %v", text, r.limit(reachLimit)))
 	}
-	r.add(0, "time until all that is allowed passes", "s", false, time.Since(begin).Seconds())
+	r.add(0, "time until all that may pass does", "s", false, time.Since(begin).Seconds())
 }
 
 func (r *run) reset() {
@@ -142,8 +158,8 @@ func (r *run) missing(f model.Fleet) []string {
 			for _, to := range append(endpoints(f), model.Outside) {
 				for _, port := range model.Beacons {
 					if f.MayReach(from, to, port) && r.echoes(from, to, port) == 0 {
-						out = append(out, fmt.Sprintf("app %v (%v) does not reach %v (%v) at port %d", from, r.address(from), to,
-							r.address(to), port))
+						out = append(out, fmt.Sprintf("app %v (%v) does not reach %v (%v) at port %d",
+							from, r.address(from), to, r.address(to), port))
 					}
 				}
 			}
@@ -193,11 +209,12 @@ func (r *run) address(e model.Endpoint) string {
 }
 
 // targetsOf are the beacons' destinations of an app: all others that have an address, and the server outside.
-func targetsOf(others []*appLine) []target {
-	var out []target
+func targetsOf(others []*appLine) []guest.Target {
+	var out []guest.Target
 	add := func(e model.Endpoint, a netip.Addr) {
 		for _, port := range model.Beacons {
-			out = append(out, target{e.String(), netip.AddrPortFrom(a, uint16(port))}) // #nosec G115 -- a constant
+			at := netip.AddrPortFrom(a, uint16(port)) // #nosec G115 -- a constant
+			out = append(out, guest.Target{To: e.String(), Addr: at})
 		}
 	}
 	for _, b := range others {
@@ -212,20 +229,20 @@ func targetsOf(others []*appLine) []target {
 }
 
 // bad are lines of a node's journal that must not be there.
-const bad = `edgespan.*(panic:|fatal error:|DATA RACE)|edgespan.service: (Watchdog timeout|Failed with result 'watchdog')`
+const bad = `edgespan.*(panic:|fatal error:|DATA RACE)|edgespan.service: Watchdog timeout`
 
 // inspect judges what other programs own, and what the journal says.
 func (r *run) inspect(ctx context.Context, m *machine) {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
-	foreign, err := m.sh(ctx, "sh "+guestDir+"/foreign.sh")
+	foreign, err := m.sh(ctx, "sh "+guest.Dir+"/foreign.sh")
 	if err != nil && !errors.Is(err, errCut) {
-		r.judge.violated(nodeName(m.node), "nothing foreign is touched", err.Error())
+		r.referee.violated(nodeName(m.node), "nothing foreign is touched", err.Error())
 	} else if was := r.foreign[m.node-1]; foreign != was {
-		r.judge.violated(nodeName(m.node), "nothing foreign is touched", fmt.Sprintf("%q was %q", foreign, was))
+		r.referee.violated(nodeName(m.node), "nothing foreign is touched", fmt.Sprintf("%q was %q", foreign, was))
 	}
-	res, err := m.run(ctx, "sh", "-c", "journalctl --no-pager -q | grep -E '"+strings.ReplaceAll(bad, "'", `'\''`)+"' | head -3")
+	res, err := m.run(ctx, "sh", "-c", "journalctl --no-pager -q | grep -E '"+bad+"' | head -3")
 	if err == nil && res.Out != "" {
-		r.judge.violated(nodeName(m.node), "the watchdog is fed, nothing crashes", res.Out)
+		r.referee.violated(nodeName(m.node), "the watchdog is fed, nothing crashes", res.Out)
 	}
 }

@@ -23,7 +23,12 @@ iptables -C FOREIGN -s 172.31.77.0/24 -j DROP 2>/dev/null || iptables -A FOREIGN
 iptables -C FORWARD -j FOREIGN 2>/dev/null || iptables -A FORWARD -j FOREIGN
 nft list table ip foreign >/dev/null 2>&1 || nft -f - <<'END'
 table ip foreign {
-	set people { type ipv4_addr; elements = { 172.31.77.9 } }
-	chain seen { ip saddr @people counter }
+	set people {
+		type ipv4_addr
+		elements = { 172.31.77.9 }
+	}
+	chain seen {
+		ip saddr @people counter
+	}
 }
 END

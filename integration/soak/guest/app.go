@@ -1,4 +1,4 @@
-package main
+package guest
 
 import (
 	"bufio"
@@ -23,35 +23,35 @@ import (
 // An app sends a beacon to each of its targets every beaconEvery, answers those that come to its ports, and tells what
 // it sees on all of its links, also what is not for it.
 const (
-	beaconMagic = "ESSOAK "
+	BeaconMagic = "ESSOAK "
 	echoMagic   = "ESECHO "
 	beaconEvery = 500 * time.Millisecond
-	tellEvery   = 2 * time.Second
+	TellEvery   = 2 * time.Second
 )
 
 // orders are what an app is told, a line of JSON each.
-type orders struct {
-	Targets []target
+type Orders struct {
+	Targets []Target
 	Every   time.Duration // between two beacons to one target; 0: beaconEvery
 	Attack  string        `json:",omitempty"` // what a hostile app does; "" for nothing
 }
 
-type target struct {
+type Target struct {
 	To   string // the endpoint
 	Addr netip.AddrPort
 }
 
-// sighting is how many beacons of one sender to one port an app has seen.
-type sighting struct {
+// Sighting is how many beacons of one sender to one port an app has seen.
+type Sighting struct {
 	From string
 	Port int
 	N    int
 }
 
 // told is what an app tells, a line of JSON each.
-type told struct {
+type Told struct {
 	Addr   string // its address, "" without
-	Seen   []sighting
+	Seen   []Sighting
 	Sent   map[string]int // by target and port
 	Echoed map[string]int
 	Err    string `json:",omitempty"`
@@ -60,8 +60,8 @@ type told struct {
 type beaconer struct {
 	name   string
 	mu     sync.Mutex // of all below
-	orders orders
-	seen   map[sighting]int
+	orders Orders
+	seen   map[Sighting]int
 	sent   map[string]int
 	echoed map[string]int
 	err    string
@@ -69,7 +69,7 @@ type beaconer struct {
 
 // appMain is one app, in its namespace. link is the one that gets an address by DHCP, or "".
 func appMain(name, link string) error {
-	b := &beaconer{name: name, seen: map[sighting]int{}, sent: map[string]int{}, echoed: map[string]int{}}
+	b := &beaconer{name: name, seen: map[Sighting]int{}, sent: map[string]int{}, echoed: map[string]int{}}
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	if link != "" {
@@ -84,7 +84,7 @@ func appMain(name, link string) error {
 	lines := bufio.NewScanner(os.Stdin)
 	lines.Buffer(nil, 1<<20)
 	for lines.Scan() {
-		var o orders
+		var o Orders
 		if err := json.Unmarshal(lines.Bytes(), &o); err != nil {
 			return err
 		}
@@ -106,7 +106,7 @@ func keepLease(ctx context.Context, link string) {
 			short, cancel := context.WithTimeout(ctx, 30*time.Second)
 			// It ends with its first lease: the next one may be of another network, and asks soon.
 			_ = exec.CommandContext(short, "udhcpc", "-i", link, "-f", "-q", "-n", "-t", "3", "-T", "2", "-A", "1",
-				"-O", "staticroutes", "-O", "mtu", "-s", guestDir+"/lease.sh").Run()
+				"-O", "staticroutes", "-O", "mtu", "-s", Dir+"/lease.sh").Run()
 			cancel()
 		}
 		time.Sleep(3 * time.Second)
@@ -140,9 +140,9 @@ func (b *beaconer) watch() {
 		if !ok || at.Pkttype == unix.PACKET_OUTGOING {
 			continue
 		}
-		if u, ok := parseUDP(packet[:n]); ok && u.beacon() != "" {
+		if u, ok := ParseUDP(packet[:n]); ok && u.Beacon() != "" {
 			b.mu.Lock()
-			b.seen[sighting{From: u.beacon(), Port: int(u.dst.Port())}]++
+			b.seen[Sighting{From: u.Beacon(), Port: int(u.Dst.Port())}]++
 			b.mu.Unlock()
 		}
 	}
@@ -167,7 +167,7 @@ func (b *beaconer) serve(port int) {
 		if err != nil {
 			continue
 		}
-		if text, ok := strings.CutPrefix(string(packet[:n]), beaconMagic); ok {
+		if text, ok := strings.CutPrefix(string(packet[:n]), BeaconMagic); ok {
 			_, _ = s.WriteToUDPAddrPort([]byte(echoMagic+text), from) // the sender counts
 		}
 	}
@@ -200,7 +200,7 @@ func (b *beaconer) send() {
 		b.mu.Unlock()
 		for _, t := range o.Targets {
 			key := fmt.Sprintf("%s:%d", t.To, t.Addr.Port())
-			text := fmt.Sprintf("%s%s %s %d", beaconMagic, b.name, key, number)
+			text := fmt.Sprintf("%s%s %s %d", BeaconMagic, b.name, key, number)
 			_, err := s.WriteToUDPAddrPort([]byte(text), t.Addr)
 			b.mu.Lock()
 			if err == nil {
@@ -217,14 +217,14 @@ func (b *beaconer) send() {
 
 // tell prints what is new, for ever.
 func (b *beaconer) tell(link string) {
-	for out := json.NewEncoder(os.Stdout); ; time.Sleep(tellEvery) {
+	for out := json.NewEncoder(os.Stdout); ; time.Sleep(TellEvery) {
 		b.mu.Lock()
-		t := told{Addr: address(link), Sent: b.sent, Echoed: b.echoed, Err: b.err}
+		t := Told{Addr: address(link), Sent: b.sent, Echoed: b.echoed, Err: b.err}
 		for s, n := range b.seen {
 			s.N = n
 			t.Seen = append(t.Seen, s)
 		}
-		b.sent, b.echoed, b.seen = map[string]int{}, map[string]int{}, map[sighting]int{}
+		b.sent, b.echoed, b.seen = map[string]int{}, map[string]int{}, map[Sighting]int{}
 		b.mu.Unlock()
 		if out.Encode(t) != nil {
 			os.Exit(1)

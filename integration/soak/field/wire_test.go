@@ -1,4 +1,4 @@
-package main
+package field
 
 import (
 	"net/netip"
@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"edgespan/integration/soak/guest"
 	"edgespan/integration/soak/model"
 )
 
@@ -13,12 +14,13 @@ import (
 func frameOf(from, src, dst string) []byte {
 	s, d := netip.MustParseAddr(src).As4(), netip.MustParseAddr(dst).As4()
 	head := []byte{2, 0, 0, 0, 0, 9, 2, 0, 0, 0, 0, 1, 8, 0}
-	return append(head, packetOf(s, d, 0, []byte(beaconMagic+from+" x 0"))...)
+	return append(head, guest.PacketOf(s, d, 0, []byte(guest.BeaconMagic+from+" x 0"))...)
 }
 
-func testJudge() *judge {
-	return newJudge(time.Now(), model.Fleet{{Networks: map[int]model.Network{1: {Port: "uplink"}, 2: {}},
-		Apps: map[int]model.App{1: {Network: 1, Rules: model.Narrow, Active: true}, 2: {Network: 2, Rules: model.Open, Active: true}}}})
+func testReferee() *referee {
+	return newReferee(time.Now(), model.Fleet{{Networks: map[int]model.Network{1: {Port: "uplink"}, 2: {}},
+		Apps: map[int]model.App{1: {Network: 1, Rules: model.Narrow, Active: true},
+			2: {Network: 2, Rules: model.Open, Active: true}}}})
 }
 
 // The judge beside the wire takes what a node may send, and notes all else.
@@ -33,10 +35,10 @@ func TestTheJudgeBesideTheWire(t *testing.T) {
 		{"with the address of an app", "1.1", "10.11.0.2", model.ServerAddr, "a packet from 10.11.0.2"},
 		{"of an app whose network has no port", "1.2", uplink, model.ServerAddr, "beacon of \"1.2\""},
 		{"of an app of another node", "2.1", uplink, model.ServerAddr, "beacon of \"2.1\""},
-		{"of a spoofing app", spoofed, uplink, model.ServerAddr, "beacon of"},
+		{"of a spoofing app", guest.Spoofed, uplink, model.ServerAddr, "beacon of"},
 		{"from another node's address", "1.1", model.Uplink(2, 0), model.ServerAddr, "a packet from"},
 	} {
-		j := testJudge()
+		j := testReferee()
 		j.frame(1, 0, frameOf(c.from, c.src, c.dst))
 		switch {
 		case c.want == "" && len(j.violations) > 0:
@@ -45,7 +47,7 @@ func TestTheJudgeBesideTheWire(t *testing.T) {
 			t.Errorf("%s: %+v, want %q", c.name, j.violations, c.want)
 		}
 	}
-	j := testJudge()
+	j := testReferee()
 	j.frame(1, 0, frameOf("1.1", uplink, model.ServerAddr)[:30]) // cut off: no judge fails
 	j.frame(1, 0, make([]byte, 14))
 	if len(j.violations) > 0 {
@@ -55,9 +57,9 @@ func TestTheJudgeBesideTheWire(t *testing.T) {
 
 // What the former configuration allowed may arrive until the new one is settled, and not after.
 func TestTheJudgeOfApps(t *testing.T) {
-	j := testJudge()
+	j := testReferee()
 	e := model.Endpoint{Node: 1, App: 1}
-	seen := sighting{From: e.String(), Port: model.Served, N: 1}
+	seen := guest.Sighting{From: e.String(), Port: model.Served, N: 1}
 	closed := j.history[0].fleet.Clone()
 	closed[0].Apps[1] = model.App{Network: 1, Rules: model.Closed, Active: true}
 	j.changed(closed)
@@ -120,18 +122,18 @@ func TestASegmentSwitches(t *testing.T) {
 
 func TestBeaconsAreParsed(t *testing.T) {
 	whole := frameOf("1.1", "10.1.0.2", "198.51.100.80")[14:]
-	u, ok := parseUDP(whole)
-	if !ok || u.beacon() != "1.1" || u.dst.String() != "198.51.100.80:7001" || u.src.Addr().String() != "10.1.0.2" {
+	u, ok := guest.ParseUDP(whole)
+	if !ok || u.Beacon() != "1.1" || u.Dst.String() != "198.51.100.80:7001" || u.Src.Addr().String() != "10.1.0.2" {
 		t.Errorf("%+v, %v", u, ok)
 	}
 	for n := range 28 {
-		if _, ok := parseUDP(whole[:n]); ok {
+		if _, ok := guest.ParseUDP(whole[:n]); ok {
 			t.Errorf("%d octets are a packet", n)
 		}
 	}
 	later := append([]byte(nil), whole...)
 	later[7] = 1 // a later fragment has no ports
-	if _, ok := parseUDP(later); ok {
+	if _, ok := guest.ParseUDP(later); ok {
 		t.Error("a later fragment is read")
 	}
 }

@@ -1,35 +1,34 @@
-package main
+package field
 
 import (
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 	"strings"
 	"sync"
 	"time"
 
+	"edgespan/integration/soak/guest"
 	"edgespan/integration/soak/model"
 	"edgespan/integration/soak/report"
 )
 
 // run is one soak.
 type run struct {
-	dir, bin, payload string
-	seed              uint64
-	slow              float64 // how many times as long as on real hardware things may take
-	begin             time.Time
-	keys              model.Keys
-	plan              *model.Plan
-	segments          []*segment
-	lab               *lab
-	machines          []*machine
-	judge             *judge
-	report            report.Run
-	foreign           []string // what each node's foreign objects are
-	undo              []ending // of the faults that last
+	Options
+	bin, payload string
+	slow         float64 // how many times as long as on real hardware things may take
+	begin        time.Time
+	keys         model.Keys
+	plan         *model.Plan
+	segments     []*segment
+	lab          *lab
+	machines     []*machine
+	referee      *referee
+	report       report.Run
+	foreign      []string // what each node's foreign objects are
+	undo         []ending // of the faults that last
 
 	mu     sync.Mutex // of all below
 	apps   map[model.Endpoint]*appLine
@@ -64,12 +63,12 @@ func (r *run) boot(ctx context.Context, m *machine) error {
 	if err := m.boot(ctx); err != nil {
 		return err
 	}
-	_, err := m.sh(ctx, fmt.Sprintf("date -s @%d; sh %s/up.sh %d %s %s.1", time.Now().Unix(), guestDir, m.node,
+	_, err := m.sh(ctx, fmt.Sprintf("date -s @%d; sh %s/up.sh %d %s %s.1", time.Now().Unix(), guest.Dir, m.node,
 		model.Uplink(m.node, 0), model.Segments[0]))
 	if err != nil {
 		return err
 	}
-	relay, err := m.current().start([]string{guestDir + "/soak", "relay", model.TapName(model.TapApp),
+	relay, err := m.current().start([]string{guest.Dir + "/soak", "relay", model.TapName(model.TapApp),
 		model.Namespace(model.TapApp), "eth0", model.MAC(m.node, model.TapApp)})
 	if err != nil {
 		return err
@@ -93,18 +92,18 @@ func drain(node int, p *process) {
 
 func (r *run) startApp(m *machine, app int) error {
 	e := model.Endpoint{Node: m.node, App: app}
-	p, err := m.current().start([]string{"ip", "netns", "exec", model.Namespace(app), guestDir + "/soak", "app",
+	p, err := m.current().start([]string{"ip", "netns", "exec", model.Namespace(app), guest.Dir + "/soak", "app",
 		e.String(), "eth0"})
 	if err != nil {
 		return err
 	}
-	a := &appLine{endpoint: e, order: p.tell, judge: r.judge.app}
+	a := &appLine{endpoint: e, order: p.tell, watch: r.referee.app}
 	r.mu.Lock()
 	r.apps[e] = a
 	r.mu.Unlock()
 	go func() {
 		for text := range p.lines {
-			var t told
+			var t guest.Told
 			if json.Unmarshal([]byte(text), &t) != nil {
 				fmt.Printf("          app %v: %s\n", e, text)
 				continue
@@ -124,11 +123,11 @@ func (r *run) aim() {
 	}
 	r.mu.Unlock()
 	for _, a := range all {
-		r.order(a.endpoint, orders{})
+		r.order(a.endpoint, guest.Orders{})
 	}
 }
 
-func (r *run) order(e model.Endpoint, o orders) {
+func (r *run) order(e model.Endpoint, o guest.Orders) {
 	r.mu.Lock()
 	a := r.apps[e]
 	var others []*appLine
@@ -169,8 +168,8 @@ func (r *run) sample(ctx context.Context, m *machine) {
 	if m.current() == nil {
 		return
 	}
-	res, err := m.run(ctx, guestDir+"/soak", "sample")
-	var s measured
+	res, err := m.run(ctx, guest.Dir+"/soak", "sample")
+	var s guest.Measured
 	if err != nil || json.Unmarshal([]byte(res.Out), &s) != nil || s.Err != "" {
 		return // its power is cut, or no daemon runs
 	}
@@ -207,7 +206,7 @@ func (r *run) add(node int, name, unit string, flat bool, value float64) {
 
 // install installs a release on a node, and starts it.
 func (r *run) install(ctx context.Context, m *machine, release, flags string) error {
-	_, err := m.sh(ctx, fmt.Sprintf("sh %s/install.sh %s/%s '%s'", guestDir, guestDir, release, flags))
+	_, err := m.sh(ctx, fmt.Sprintf("sh %s/install.sh %s/%s '%s'", guest.Dir, guest.Dir, release, flags))
 	return err
 }
 
@@ -235,7 +234,7 @@ func (r *run) join(ctx context.Context, m *machine) error {
 
 // push makes the controller write a node's configuration.
 func (r *run) push(ctx context.Context, node int, f model.Fleet, why string) error {
-	r.judge.changed(f)
+	r.referee.changed(f)
 	_, err := r.lab.operator(ctx, string(f.Document(node, r.keys)), "node", "set", nodeName(node), "-f", "-", "-m", why)
 	return err
 }
@@ -311,8 +310,8 @@ func (r *run) leave(ctx context.Context, m *machine) {
 		"edgespan support -o " + outDir + "/support.tar.gz",
 		"cp -r " + recordDir + " " + outDir + "/",
 	} {
-		if _, err := m.sh(ctx, script); err != nil && !errors.Is(err, errCut) {
-			_ = os.WriteFile(filepath.Join(m.out(), "not-left.txt"), []byte(err.Error()), 0o600)
+		if _, err := m.sh(ctx, script); err != nil {
+			r.say("node %d does not leave all: %v", m.node, err)
 		}
 	}
 }
