@@ -33,7 +33,8 @@ func init() {
 
 // start starts a process that ends with this one.
 func start(cmd *exec.Cmd) error {
-	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	// In groups of their own, so that Ctrl-C ends this process alone, which then lets nodes leave what they know.
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setpgid: true}
 	started := make(chan error)
 	starts <- func() { started <- cmd.Start() }
 	if err := <-started; err != nil {

@@ -171,13 +171,14 @@ func (m *machine) sh(ctx context.Context, script string) (string, error) {
 
 // line is the host's end of a line to an agent.
 type line struct {
-	conn net.Conn
-	mu   sync.Mutex // of all below
-	out  *json.Encoder
-	next int
-	runs map[int]*process
-	err  error
-	done chan struct{}
+	conn    net.Conn
+	sending sync.Mutex // of out; reading never waits for it
+	out     *json.Encoder
+	mu      sync.Mutex // of all below
+	next    int
+	runs    map[int]*process
+	err     error
+	done    chan struct{}
 }
 
 // process is one that runs in a guest. lines ends when it has ended, and then code and err are set.
@@ -263,23 +264,26 @@ func (l *line) cut() {
 
 func (l *line) start(argv []string) (*process, error) {
 	l.mu.Lock()
-	defer l.mu.Unlock()
 	if l.err != nil {
+		l.mu.Unlock()
 		return nil, l.err
 	}
 	l.next++
 	p := &process{line: l, id: l.next, lines: make(chan string, 4096)}
 	l.runs[p.id] = p
-	return p, l.out.Encode(guest.Message{Op: "start", ID: p.id, Argv: argv})
+	l.mu.Unlock()
+	l.send(guest.Message{Op: "start", ID: p.id, Argv: argv})
+	return p, nil
 }
 
-func (p *process) send(op, data string) {
-	p.line.mu.Lock()
-	defer p.line.mu.Unlock()
-	if p.line.err == nil {
-		_ = p.line.out.Encode(guest.Message{Op: op, ID: p.id, Data: data}) // a line that breaks ends read
-	}
+// send tells the agent something. A line that breaks ends read, and with it all that runs.
+func (l *line) send(m guest.Message) {
+	l.sending.Lock()
+	defer l.sending.Unlock()
+	_ = l.out.Encode(m)
 }
+
+func (p *process) send(op, data string) { p.line.send(guest.Message{Op: op, ID: p.id, Data: data}) }
 
 func (p *process) kill()         { p.send("kill", "") }
 func (p *process) tell(s string) { p.send("in", s) }

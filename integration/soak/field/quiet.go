@@ -44,6 +44,9 @@ func (r *run) quiet(ctx context.Context) error {
 	}
 	r.referee.settled()
 	r.reach(ctx)
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
 	for _, m := range r.machines {
 		r.inspect(ctx, m)
 	}
@@ -131,6 +134,9 @@ func (r *run) reach(ctx context.Context) {
 		if missing = r.missing(f); len(missing) == 0 {
 			break
 		}
+	}
+	if ctx.Err() != nil {
+		return
 	}
 	for _, text := range missing {
 		r.referee.violated("fleet", "what may pass does", fmt.Sprintf("%s, after %v", text, r.limit(reachLimit)))

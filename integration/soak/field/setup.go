@@ -154,6 +154,9 @@ func (r *run) build(ctx context.Context) error {
 	if err == nil {
 		err = os.CopyFS(content, scripts)
 	}
+	if err == nil {
+		err = os.Chmod(filepath.Join(content, "lease.sh"), 0o755) // #nosec G302 -- udhcpc runs it
+	}
 	if err != nil {
 		return err
 	}

@@ -66,9 +66,11 @@ func agentMain() error {
 	}
 }
 
+// agent reads while others send: if a line that is full held up its reading, both ends would wait for ever.
 type agent struct {
-	mu      sync.Mutex // of all
+	sending sync.Mutex // of out
 	out     *json.Encoder
+	mu      sync.Mutex // of running
 	running map[int]*child
 }
 
@@ -78,8 +80,8 @@ type child struct {
 }
 
 func (a *agent) send(m Message) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
+	a.sending.Lock()
+	defer a.sending.Unlock()
 	if err := a.out.Encode(m); err != nil {
 		fmt.Fprintln(os.Stderr, "soak: agent:", err)
 		os.Exit(1) // systemd starts it again
