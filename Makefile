@@ -19,14 +19,16 @@ NODES         ?= 10000
 # What make vm runs: by default the tests that a kernel without VLANs, WireGuard and controllers of cgroup2 skips or
 # weakens.
 VM            ?=
-VM_TESTS      := TestAVLAN|VLAN|TestATrunkOfAnApp|TestAProcessInAGroup|TestTheHelpersOfANetwork|TestTheKernelsWireGuard|TestATunnelLeaves|TestIPsecByTheKernel|TestACharonIsNotRoot|TestTheKeyOfAnEncrypted|TestAnEncryptedClusterTakes
+# How long make soak runs beside its setting up, and more of its flags: '-nodes 3 -faults "flush rules"'.
+SOAK          ?= 5m
+SOAKFLAGS     ?=
 # The pure cores that make mutate checks, the fastest first.
 CORES         ?= config/layers/override config/stateloop netinst/netstate config/fleet/rollout appnet config/nodeconf/commitconfirm config/fleet/history netinst netinst/manager netinst/registry
 
 VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
 TOOLS   := $(CURDIR)/.tools
-# Packages that need no root: all but those of integration, and of these the laws, the mutants and the guest.
-UNIT     = $(filter-out edgespan/integration/%,$(shell $(GO) list ./...)) ./integration/arch ./integration/benchtable ./integration/mutate ./integration/simulation ./integration/vm
+# Packages that need no root: all but those of integration, and of these the laws, the mutants, the report and the guest.
+UNIT     = $(filter-out edgespan/integration/%,$(shell $(GO) list ./...)) ./integration/arch ./integration/benchtable ./integration/mutate ./integration/simulation ./integration/soak/... ./integration/vm
 # Packages where goroutines meet: make test runs these under the race detector, and only there; the longest first.
 LONGEST  = edgespan/actors/node edgespan/actors/controller
 RACED    = $(LONGEST) $(filter-out $(LONGEST),$(shell $(GO) list ./actors/... ./pubsub ./platform/store/... ./platform/nodelink ./platform/fake))
@@ -46,11 +48,11 @@ export CGO_ENABLED = 0
 
 # Packages that need root: two at a time, the longest first, and four tests of each, since they mostly wait. The laws
 # are part of UNIT.
-ROOMS = ./integration/scenario $(filter-out %/arch %/benchtable %/mutate %/scenario %/simulation %/vm,$(shell $(GO) list ./integration/...))
+ROOMS = ./integration/scenario $(filter-out %/arch %/benchtable %/mutate %/scenario %/simulation %/soak %/soak/model %/soak/report %/vm,$(shell $(GO) list ./integration/...))
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help build run test check vetted race unit integration release-testdata bench bench-fleet bench-rollout histories verdicts simulate drill mutate vm fuzz fmt lint tools proto setup setup-tests clean
+.PHONY: help build run test check vetted race unit integration release-testdata bench bench-fleet bench-rollout histories verdicts simulate drill mutate soak vm fuzz fmt lint tools proto setup setup-tests clean
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-14s %s\n", $$1, $$2}'
@@ -125,6 +127,10 @@ drill: ## Kill, stop and disconnect each part of a working fleet (no root, 10 mi
 mutate: ## Mutate the pure cores, and count the mutants that their tests kill (no root, 40 minutes; CORES='appnet config/stateloop')
 	@test -x $(TOOLS)/gremlins || GOBIN=$(TOOLS) $(GO) install github.com/go-gremlins/gremlins/cmd/gremlins@$(GREMLINS)
 	$(GO) run ./integration/mutate -gremlins $(TOOLS)/gremlins $(CORES)
+
+soak: ## Soak a fleet of virtual machines in changes and faults, and report (root, Debian; SOAK=5m|2h|24h SEED=1, 0 for a new one)
+	@scripts/setup.sh soak
+	$(GO) run ./integration/soak -length $(SOAK) -seed $(SEED) $(SOAKFLAGS)
 
 vm: ## Run tests on Debian's kernel in a virtual machine (root, Debian; VM='-run VLAN ./integration/netns')
 	@scripts/setup.sh vm

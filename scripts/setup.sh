@@ -1,16 +1,17 @@
 #!/bin/sh
 # Installs the Debian packages of the commands that the daemon and the demo run, and with
 # the word 'tests' also of those that only tests do: the race detector is linked by a C
-# compiler, whose headers come with gencat; with 'vm' also what a virtual machine needs, and with 'ipsec'
+# compiler, whose headers come with gencat; with 'vm' also what a virtual machine needs, with 'soak' what makes the
+# image of one as well, and with 'ipsec'
 # also strongSwan, which a node needs for networks of type vpn with IPsec. It does so
 # only where a command is missing: on a machine that has them it needs neither root nor a network.
 # As root it makes the users that dnsmasq and the processes of WireGuard tunnels run as.
 set -eu
 
 case "${*-}" in
-'' | tests | vm | ipsec) ;;
+'' | tests | vm | soak | ipsec) ;;
 *)
-	echo "setup: $*: nothing, 'tests', 'vm' or 'ipsec' is allowed" >&2
+	echo "setup: $*: nothing, 'tests', 'vm', 'soak' or 'ipsec' is allowed" >&2
 	exit 2
 	;;
 esac
@@ -41,7 +42,8 @@ while read -r command package; do
 	fi
 done <<END
 $(if [ "${1-}" = tests ]; then printf '%s\n' 'hiera hiera' 'puppet puppet-agent' 'ruby ruby' 'mount mount' 'gcc gcc' 'gencat libc6-dev' 'nfcapd nfdump' 'nfdump nfdump' 'promtool prometheus'; fi)
-$(if [ "${1-}" = vm ]; then printf '%s\n' 'qemu-system-x86_64 qemu-system-x86' 'depmod kmod' 'mount mount'; fi)
+$(if [ "${1-}" = vm ] || [ "${1-}" = soak ]; then printf '%s\n' 'qemu-system-x86_64 qemu-system-x86' 'depmod kmod' 'mount mount'; fi)
+$(if [ "${1-}" = soak ]; then printf '%s\n' 'mmdebstrap mmdebstrap' 'qemu-img qemu-utils' 'mkfs.ext4 e2fsprogs'; fi)
 $(if [ -n "${1-}" ]; then printf '%s\n' 'charon-systemd charon-systemd' 'swanctl strongswan-swanctl'; fi)
 dnsmasq dnsmasq-base
 iptables-restore iptables

@@ -349,17 +349,22 @@ var mayImport = map[string][]string{
 	"examples":            {},
 
 	// Tests of whole processes; no production code imports them.
-	"integration/arch":       {},
-	"integration/bench":      {},
-	"integration/benchtable": {},
-	"integration/cluster":    {},
-	"integration/fleet":      {},
-	"integration/mutate":     {},
-	"integration/netns":      {"platform/proc"},
-	"integration/puppet":     {},
-	"integration/scenario":   {},
-	"integration/simulation": {},
-	"integration/vm":         {},
+	"integration/arch":        {},
+	"integration/bench":       {},
+	"integration/benchtable":  {},
+	"integration/cluster":     {},
+	"integration/fleet":       {},
+	"integration/mutate":      {},
+	"integration/netns":       {"platform/proc"},
+	"integration/puppet":      {},
+	"integration/scenario":    {},
+	"integration/simulation":  {},
+	"integration/soak":        {"integration/soak/field", "integration/soak/guest", "integration/soak/model"},
+	"integration/soak/field":  {"integration/soak/guest", "integration/soak/model", "integration/soak/report"},
+	"integration/soak/guest":  {"integration/soak/model"},
+	"integration/soak/model":  {},
+	"integration/soak/report": {},
+	"integration/vm":          {},
 }
 
 // pure are the cores: values in, values out.

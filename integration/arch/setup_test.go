@@ -76,15 +76,20 @@ var tunnels = map[string]string{
 	"swanctl": "strongswan-swanctl",
 }
 
+// image is what makes the image of a machine.
+var image = map[string]string{"mmdebstrap": "mmdebstrap", "qemu-img": "qemu-utils", "mkfs.ext4": "e2fsprogs"}
+
 // setups are what the script is told, and what it is then to install.
 func setups() map[string]map[string]string {
-	all, vm, ipsec := maps.Clone(helpers), maps.Clone(helpers), maps.Clone(helpers)
+	all, vm, soak, ipsec := maps.Clone(helpers), maps.Clone(helpers), maps.Clone(helpers), maps.Clone(helpers)
 	maps.Copy(all, clients)
 	maps.Copy(vm, machine)
-	for _, m := range []map[string]string{all, vm, ipsec} {
+	maps.Copy(soak, machine)
+	maps.Copy(soak, image)
+	for _, m := range []map[string]string{all, vm, soak, ipsec} {
 		maps.Copy(m, tunnels)
 	}
-	return map[string]map[string]string{"": helpers, "tests": all, "vm": vm, "ipsec": ipsec}
+	return map[string]map[string]string{"": helpers, "tests": all, "vm": vm, "soak": soak, "ipsec": ipsec}
 }
 
 func TestSetupInstallsWhatAMachineLacks(t *testing.T) {
@@ -122,7 +127,7 @@ func TestSetupInstallsOnlyWhatIsMissing(t *testing.T) {
 
 func TestSetupSaysWhatItCanNotInstall(t *testing.T) {
 	if _, words, err := newBare(t).setup(t, "test"); err == nil ||
-		!strings.Contains(words, "test: nothing, 'tests', 'vm' or 'ipsec' is allowed") {
+		!strings.Contains(words, "test: nothing, 'tests', 'vm', 'soak' or 'ipsec' is allowed") {
 		t.Errorf("with a word it does not know: %v: %s", err, words)
 	}
 	user := newBare(t)

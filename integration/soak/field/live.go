@@ -1,0 +1,143 @@
+package field
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"edgespan/integration/soak/report"
+)
+
+// probe tells how guests run here: kvm if a kernel gets as far as its first message by it within 20 s, else tcg.
+func probe(ctx context.Context, img image) string {
+	if _, err := os.Stat("/dev/kvm"); err != nil {
+		return "tcg"
+	}
+	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, "qemu-system-x86_64", "-accel", "kvm", "-cpu", "host", "-m", "256",
+		"-nodefaults", "-nographic", "-no-reboot", "-kernel", img.kernel, "-append", "console=ttyS0 panic=-1",
+		"-serial", "stdio") // #nosec G204 -- our own words
+	var out bytes.Buffer
+	cmd.Stdout = &out
+	_ = cmd.Run() // a kernel without a root ends by itself; one that hangs is killed
+	if strings.Contains(out.String(), "Linux version") && strings.Contains(out.String(), "Unable to mount root") {
+		return "kvm"
+	}
+	return "tcg"
+}
+
+// live runs the fleet for its time. What fails in the soak itself, and not in the product, is noted as a violation of
+// its own: a run in which a fault could not be made has proven less.
+func (r *run) live(ctx context.Context) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	err := r.manage(ctx)
+	go r.sampling(ctx)
+	r.say("the fleet is managed: the soak begins")
+	begin := time.Now()
+	if err == nil {
+		err = r.quiet(ctx)
+	}
+	for err == nil && time.Since(begin) < r.Length {
+		s := r.plan.Next()
+		if err = r.step(ctx, s); err == nil {
+			err = r.pause(ctx, s.Pause)
+		}
+	}
+	r.report.Length = time.Since(begin)
+	if err == nil && ctx.Err() == nil {
+		err = r.quiet(ctx)
+	}
+	if err != nil && !errors.Is(err, context.Canceled) {
+		r.referee.violated("soak", "the soak itself works", err.Error())
+	}
+	for _, m := range r.machines {
+		if m.current() != nil {
+			r.leave(context.WithoutCancel(ctx), m)
+		}
+	}
+}
+
+// manage gives all nodes their first configuration, by the controller, and turns on staged rollouts.
+func (r *run) manage(ctx context.Context) error {
+	for _, args := range [][]string{
+		{"network", "modify", "sysParams.managedConfig=true", "-m", "all nodes are ours"},
+		{"controller", "modify", "flags.config_staged_rollout_enabled=true", "-m", "changes of all nodes go in stages"},
+	} {
+		if _, err := r.lab.operator(ctx, "", args...); err != nil {
+			return err
+		}
+	}
+	for n := range r.machines {
+		if err := r.push(ctx, n+1, r.plan.Fleet(), "the first configuration"); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// finish judges the whole run, checks that recordings replay, and writes the report.
+func (r *run) finish() (violated bool, err error) {
+	r.replay()
+	rep := &r.report
+	rep.Title, rep.Seed, rep.Begin = "edgespan soak", r.Seed, r.begin
+	rep.Repeat = fmt.Sprintf("make soak SOAK=%v SEED=%d SOAKFLAGS='-nodes %d'", r.Length, r.Seed, r.Nodes)
+	if out, err := exec.Command("git", "describe", "--tags", "--always", "--dirty").Output(); err == nil {
+		rep.Version = strings.TrimSpace(string(out))
+	}
+	settled := rep.SettledFrom()
+	long := rep.Length-settled >= report.MinJudged
+	for _, s := range r.series {
+		rep.Series = append(rep.Series, *s)
+		if slope, ok := report.SlopeOf(*s, settled); ok && long && s.Flat && slope.Grows(report.MaxGrowth) {
+			r.referee.violated(s.Machine, "nothing grows",
+				fmt.Sprintf("%s: %+.1f ± %.1f %% an hour", s.Name, slope.PerHour, slope.Error))
+		}
+	}
+	rep.Counters = []report.Counter{{Name: "frames judged on the wire", Value: r.referee.onWire},
+		{Name: "beacons judged at apps", Value: r.referee.atApps}}
+	rep.Violations = r.referee.violations
+	for name, write := range map[string]func(*os.File) error{
+		"report.html": func(f *os.File) error { return rep.HTML(f) },
+		"report.txt":  func(f *os.File) error { return rep.Text(f) },
+	} {
+		f, err := os.Create(filepath.Join(r.Dir, name))
+		if err != nil {
+			return false, err
+		}
+		if err := errors.Join(write(f), f.Close()); err != nil {
+			return false, err
+		}
+	}
+	if err := rep.Text(os.Stdout); err != nil {
+		return false, err
+	}
+	fmt.Println("the report is", filepath.Join(r.Dir, "report.html"))
+	return len(rep.Violations) > 0, nil
+}
+
+// replay runs again what each node has recorded: its states must follow from its inputs.
+func (r *run) replay() {
+	for _, m := range r.machines {
+		dir := filepath.Join(m.out(), filepath.Base(recordDir))
+		if _, err := os.Stat(dir); err != nil {
+			r.referee.violated(nodeName(m.node), "recordings replay", err.Error())
+			continue
+		}
+		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
+		out, err := exec.CommandContext(ctx, filepath.Join(r.bin, "edgespan"), "replay", dir).CombinedOutput() // #nosec G204
+		cancel()
+		_ = os.WriteFile(m.path("replay.txt"), out, 0o600)
+		if err != nil {
+			r.referee.violated(nodeName(m.node), "recordings replay",
+				fmt.Sprintf("%v: %s", err, tail(m.path("replay.txt"), 400)))
+		}
+	}
+}

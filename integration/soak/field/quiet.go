@@ -1,0 +1,254 @@
+package field
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"net/netip"
+	"slices"
+	"sync"
+	"time"
+
+	"edgespan/integration/soak/guest"
+	"edgespan/integration/soak/model"
+)
+
+// How long a node may take without faults, on real hardware.
+const (
+	syncLimit   = time.Minute      // until the controller has pushed, in stages; a node that was cut off tries seldom
+	settleLimit = 10 * time.Second // until what is observed equals what is desired
+	reachLimit  = 20 * time.Second // until apps have leases and reach what they may
+)
+
+func (r *run) limit(d time.Duration) time.Duration { return time.Duration(float64(d) * r.slow) }
+
+// quiet ends all faults and judges: every node settles, everything that may be reached is, nothing foreign has changed,
+// and no daemon crashed or missed its watchdog.
+func (r *run) quiet(ctx context.Context) error {
+	if err := r.endFaults(ctx, true); err != nil {
+		return err
+	}
+	for _, s := range r.segments {
+		s.heal()
+	}
+	begin := time.Now()
+	var wg sync.WaitGroup
+	for _, m := range r.machines {
+		wg.Go(func() { r.settle(ctx, m, begin) })
+	}
+	wg.Wait()
+	if err := r.pause(ctx, inForce); err != nil {
+		return err
+	}
+	r.referee.settled()
+	r.reach(ctx)
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	for _, m := range r.machines {
+		r.inspect(ctx, m)
+	}
+	r.say("quiet: settled, %d frames on the wire and %d beacons at apps judged, %d violations", r.referee.onWire,
+		r.referee.atApps, len(r.referee.violations))
+	return ctx.Err()
+}
+
+// settle waits until the controller has nothing more for a node, and then until the node observes what it desires.
+func (r *run) settle(ctx context.Context, m *machine, begin time.Time) {
+	r.within(ctx, m, syncLimit, "the fleet is in sync", r.outOfSync)
+	last := time.Now()
+	r.within(ctx, m, settleLimit, "observed equals desired", r.unsettled)
+	r.add(m.node, "convergence", "s", false, time.Since(begin).Seconds())
+	r.add(m.node, "convergence once in sync", "s", false, time.Since(last).Seconds())
+}
+
+// within repeats a check until it finds nothing wrong. After its limit this is a violation, and after three times as
+// long it is given up.
+func (r *run) within(ctx context.Context, m *machine, limit time.Duration, invariant string,
+	check func(context.Context, *machine) string,
+) {
+	limit = r.limit(limit)
+	for begin, late := time.Now(), false; ctx.Err() == nil; time.Sleep(300 * time.Millisecond) {
+		short, cancel := context.WithTimeout(ctx, time.Minute)
+		wrong := check(short, m)
+		cancel()
+		took := time.Since(begin)
+		if wrong == "" || took > 3*limit {
+			return
+		}
+		if !late && took > limit {
+			late = true
+			r.referee.violated(nodeName(m.node), invariant, fmt.Sprintf("after %v: %s", limit, wrong))
+		}
+	}
+}
+
+// outOfSync says what the controller still has to do for a node, or "".
+func (r *run) outOfSync(ctx context.Context, m *machine) string {
+	out, err := r.lab.operator(ctx, "", "nodes", "list", "-o", "json")
+	if err != nil {
+		return err.Error()
+	}
+	var nodes []struct {
+		Name, State, Why string
+		Online           bool
+	}
+	if err := json.Unmarshal([]byte(out), &nodes); err != nil {
+		return err.Error()
+	}
+	for _, n := range nodes {
+		if n.Name == nodeName(m.node) {
+			if n.Online && n.State == "InSync" {
+				return ""
+			}
+			return fmt.Sprintf("online %v, %s: %s", n.Online, n.State, n.Why)
+		}
+	}
+	return "the controller does not know it"
+}
+
+// unsettled says what a node has not done yet, or "".
+func (r *run) unsettled(ctx context.Context, m *machine) string {
+	res, err := m.run(ctx, "sh", "-c",
+		"edgespan diff >/run/soak-diff 2>&1 || { cat /run/soak-diff; exit 9; }; edgespan get app 2>/dev/null | grep -w pending")
+	if err != nil {
+		return err.Error()
+	}
+	if res.Code != 1 || res.Out != "" { // 1: no app is pending
+		return fmt.Sprintf("exit code %d: %s", res.Code, res.Out)
+	}
+	return ""
+}
+
+// reach waits until each app reaches what it may: beacons of the last seconds are answered.
+func (r *run) reach(ctx context.Context) {
+	f := r.plan.Fleet()
+	begin := time.Now()
+	var missing []string
+	for ctx.Err() == nil && time.Since(begin) < r.limit(reachLimit) {
+		r.aim()
+		r.reset()
+		time.Sleep(2*guest.TellEvery + time.Second)
+		if missing = r.missing(f); len(missing) == 0 {
+			break
+		}
+	}
+	if ctx.Err() != nil {
+		return
+	}
+	for _, text := range missing {
+		r.referee.violated("fleet", "what may pass does", fmt.Sprintf("%s, after %v", text, r.limit(reachLimit)))
+	}
+	r.add(0, "time until all that may pass does", "s", false, time.Since(begin).Seconds())
+}
+
+func (r *run) reset() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, a := range r.apps {
+		a.mu.Lock()
+		clear(a.sent)
+		clear(a.echoed)
+		a.mu.Unlock()
+	}
+}
+
+// missing names what a fleet's apps may reach and do not.
+func (r *run) missing(f model.Fleet) []string {
+	var out []string
+	for n := 1; n <= len(f); n++ {
+		for _, app := range slices.Sorted(maps.Keys(f.Node(n).Apps)) {
+			from := model.Endpoint{Node: n, App: app}
+			for _, to := range append(endpoints(f), model.Outside) {
+				for _, port := range model.Beacons {
+					if f.MayReach(from, to, port) && r.echoes(from, to, port) == 0 {
+						out = append(out, fmt.Sprintf("app %v (%v) does not reach %v (%v) at port %d",
+							from, r.address(from), to, r.address(to), port))
+					}
+				}
+			}
+		}
+	}
+	return out
+}
+
+func endpoints(f model.Fleet) []model.Endpoint {
+	var out []model.Endpoint
+	for n := 1; n <= len(f); n++ {
+		for _, app := range slices.Sorted(maps.Keys(f.Node(n).Apps)) {
+			out = append(out, model.Endpoint{Node: n, App: app})
+		}
+	}
+	return out
+}
+
+func (r *run) app(e model.Endpoint) *appLine {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.apps[e]
+}
+
+func (r *run) echoes(from, to model.Endpoint, port int) int {
+	a := r.app(from)
+	if a == nil {
+		return 0
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.echoed[fmt.Sprintf("%v:%d", to, port)]
+}
+
+func (r *run) address(e model.Endpoint) string {
+	if e == model.Outside {
+		return model.ServerAddr
+	}
+	if a := r.app(e); a != nil {
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		if a.addr.IsValid() {
+			return a.addr.String()
+		}
+	}
+	return "no address"
+}
+
+// targetsOf are the beacons' destinations of an app: all others that have an address, and the server outside.
+func targetsOf(others []*appLine) []guest.Target {
+	var out []guest.Target
+	add := func(e model.Endpoint, a netip.Addr) {
+		for _, port := range model.Beacons {
+			at := netip.AddrPortFrom(a, uint16(port)) // #nosec G115 -- a constant
+			out = append(out, guest.Target{To: e.String(), Addr: at})
+		}
+	}
+	for _, b := range others {
+		b.mu.Lock()
+		if b.addr.IsValid() {
+			add(b.endpoint, b.addr)
+		}
+		b.mu.Unlock()
+	}
+	add(model.Outside, netip.MustParseAddr(model.ServerAddr))
+	return out
+}
+
+// bad are lines of a node's journal that must not be there.
+const bad = `edgespan.*(panic:|fatal error:|DATA RACE)|edgespan.service: Watchdog timeout`
+
+// inspect judges what other programs own, and what the journal says.
+func (r *run) inspect(ctx context.Context, m *machine) {
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	foreign, err := m.sh(ctx, "sh "+guest.Dir+"/foreign.sh")
+	if err != nil && !errors.Is(err, errCut) {
+		r.referee.violated(nodeName(m.node), "nothing foreign is touched", err.Error())
+	} else if was := r.foreign[m.node-1]; foreign != was {
+		r.referee.violated(nodeName(m.node), "nothing foreign is touched", fmt.Sprintf("%q was %q", foreign, was))
+	}
+	res, err := m.run(ctx, "sh", "-c", "journalctl --no-pager -q | grep -E '"+bad+"' | head -3")
+	if err == nil && res.Out != "" {
+		r.referee.violated(nodeName(m.node), "the watchdog is fed, nothing crashes", res.Out)
+	}
+}

@@ -1,0 +1,124 @@
+package field
+
+import (
+	"fmt"
+	"sync"
+	"time"
+
+	"edgespan/integration/soak/guest"
+	"edgespan/integration/soak/model"
+	"edgespan/integration/soak/report"
+)
+
+// inForce is how long after a change packets may still be treated, and told, as before it: an app tells what it has
+// seen every guest.TellEvery.
+const inForce = guest.TellEvery + 3*time.Second
+
+// judge holds the configurations that may be in force, and what was seen against them.
+type referee struct {
+	begin time.Time
+
+	mu         sync.Mutex // of all below
+	history    []dated    // what may be in force: the last is the newest
+	violations []report.Violation
+	told       map[string]int // equal violations, to tell each a few times only
+	onWire     int64          // frames judged
+	atApps     int64          // beacons judged
+}
+
+type dated struct {
+	since time.Time
+	fleet model.Fleet
+}
+
+func newReferee(begin time.Time, fleet model.Fleet) *referee {
+	return &referee{begin: begin, history: []dated{{begin, fleet}}, told: map[string]int{}}
+}
+
+// changed tells that another configuration may be in force from now on.
+func (j *referee) changed(f model.Fleet) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.history = append(j.history, dated{time.Now(), f})
+}
+
+// settled tells that the newest configuration is in force on all nodes, and has been for as long as anything is told.
+func (j *referee) settled() {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.history = j.history[len(j.history)-1:]
+}
+
+// violated notes a broken invariant. Of equal ones it notes the first three.
+func (j *referee) violated(machine, invariant, text string) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.note(machine, invariant, text)
+}
+
+func (j *referee) note(machine, invariant, text string) {
+	key := machine + invariant + text
+	if j.told[key]++; j.told[key] <= 3 && len(j.violations) < 1000 {
+		at := time.Since(j.begin).Round(time.Millisecond)
+		j.violations = append(j.violations, report.Violation{At: at, Machine: machine, Invariant: invariant, Text: text})
+		fmt.Printf("%8s  VIOLATED on %s: %s: %s\n", at.Round(time.Second), machine, invariant, text)
+	}
+}
+
+// app judges beacons that an app, or the server outside, has seen.
+func (j *referee) app(to model.Endpoint, s guest.Sighting) {
+	from, err := model.ParseEndpoint(s.From)
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.atApps += int64(s.N)
+	if err != nil || s.From == guest.Spoofed {
+		j.note(nodeName(to.Node), "no packet past a rule", fmt.Sprintf("app %v saw %d beacons of %q", to, s.N, s.From))
+		return
+	}
+	for _, d := range j.history {
+		if d.fleet.MayReach(from, to, s.Port) {
+			return
+		}
+	}
+	j.note(nodeName(to.Node), "no packet past a rule",
+		fmt.Sprintf("app %v saw %d beacons of app %v to port %d", to, s.N, from, s.Port))
+}
+
+// frame judges a frame that a node has sent to a provider.
+func (j *referee) frame(node, segment int, frame []byte) {
+	wrong := leak(frame, node, segment)
+	u, isUDP := guest.UDP{}, false
+	if len(frame) > 34 && frame[12] == 8 && frame[13] == 0 {
+		u, isUDP = guest.ParseUDP(frame[14:])
+	}
+	from := ""
+	if isUDP {
+		from = u.Beacon()
+	}
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.onWire++
+	if wrong != "" {
+		j.note(nodeName(node), "no address of an app outside", wrong)
+	}
+	if from == "" {
+		return
+	}
+	e, err := model.ParseEndpoint(from)
+	for _, d := range j.history {
+		if err == nil && e.Node == node && d.fleet.MayReach(e, model.Outside, int(u.Dst.Port())) {
+			return
+		}
+	}
+	j.note(nodeName(node), "no packet past a rule",
+		fmt.Sprintf("a beacon of %q to %v left by %s", from, u.Dst, linkName(segment)))
+}
+
+func nodeName(node int) string {
+	if node == 0 {
+		return "outside"
+	}
+	return fmt.Sprintf("node%d", node)
+}
+
+func linkName(segment int) string { return fmt.Sprintf("eth%d", segment) }

@@ -1,0 +1,319 @@
+package field
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"edgespan/integration/soak/guest"
+	"edgespan/integration/soak/model"
+	"edgespan/integration/soak/report"
+)
+
+// run is one soak.
+type run struct {
+	Options
+	bin, payload string
+	slow         float64 // how many times as long as on real hardware things may take
+	begin        time.Time
+	keys         model.Keys
+	plan         *model.Plan
+	segments     []*segment
+	lab          *lab
+	machines     []*machine
+	referee      *referee
+	report       report.Run
+	foreign      []string // what each node's foreign objects are
+	undo         []ending // of the faults that last
+
+	mu     sync.Mutex // of all below
+	apps   map[model.Endpoint]*appLine
+	series map[string]*report.Series
+	ticks  map[int]ticked
+	kills  map[int]int
+}
+
+type ending struct {
+	due time.Time
+	do  func(context.Context) error
+}
+
+type ticked struct {
+	at    time.Time
+	pid   int
+	ticks float64
+}
+
+func (r *run) since() time.Duration { return time.Since(r.begin) }
+
+func (r *run) say(format string, args ...any) {
+	fmt.Printf("%8s  %s\n", r.since().Round(time.Second), fmt.Sprintf(format, args...))
+}
+
+func (r *run) mark(kind, machine, text string, end time.Duration) {
+	r.report.Marks = append(r.report.Marks, report.Mark{At: r.since(), End: end, Machine: machine, Kind: kind, Text: text})
+}
+
+// boot starts a machine and what another program starts on it, and its apps.
+func (r *run) boot(ctx context.Context, m *machine) error {
+	if err := m.boot(ctx); err != nil {
+		return err
+	}
+	_, err := m.sh(ctx, fmt.Sprintf("date -s @%d; sh %s/up.sh %d %s %s.1", time.Now().Unix(), guest.Dir, m.node,
+		model.Uplink(m.node, 0), model.Segments[0]))
+	if err != nil {
+		return err
+	}
+	relay, err := m.current().start([]string{guest.Dir + "/soak", "relay", model.TapName(model.TapApp),
+		model.Namespace(model.TapApp), "eth0", model.MAC(m.node, model.TapApp)})
+	if err != nil {
+		return err
+	}
+	go drain(m.node, relay)
+	for app := 1; app <= model.TapApp; app++ {
+		if err := r.startApp(m, app); err != nil {
+			return err
+		}
+	}
+	r.aim()
+	return nil
+}
+
+// drain prints what a process says that should say nothing.
+func drain(node int, p *process) {
+	for text := range p.lines {
+		fmt.Printf("          node %d: %s\n", node, text)
+	}
+}
+
+func (r *run) startApp(m *machine, app int) error {
+	e := model.Endpoint{Node: m.node, App: app}
+	p, err := m.current().start([]string{"ip", "netns", "exec", model.Namespace(app), guest.Dir + "/soak", "app",
+		e.String(), "eth0"})
+	if err != nil {
+		return err
+	}
+	a := &appLine{endpoint: e, order: p.tell, watch: r.referee.app}
+	r.mu.Lock()
+	r.apps[e] = a
+	r.mu.Unlock()
+	go func() {
+		for text := range p.lines {
+			var t guest.Told
+			if json.Unmarshal([]byte(text), &t) != nil {
+				fmt.Printf("          app %v: %s\n", e, text)
+				continue
+			}
+			a.took(t)
+		}
+	}()
+	return nil
+}
+
+// aim tells each app where all others are.
+func (r *run) aim() {
+	r.mu.Lock()
+	all := make([]*appLine, 0, len(r.apps))
+	for _, a := range r.apps {
+		all = append(all, a)
+	}
+	r.mu.Unlock()
+	for _, a := range all {
+		r.order(a.endpoint, guest.Orders{})
+	}
+}
+
+func (r *run) order(e model.Endpoint, o guest.Orders) {
+	r.mu.Lock()
+	a := r.apps[e]
+	var others []*appLine
+	for _, b := range r.apps {
+		if b != a {
+			others = append(others, b)
+		}
+	}
+	r.mu.Unlock()
+	if a == nil {
+		return
+	}
+	o.Targets = targetsOf(others)
+	text, err := json.Marshal(o)
+	if err != nil {
+		panic(err) // strings and numbers
+	}
+	a.order(string(text))
+}
+
+// sampling measures all nodes until the context ends, and tells apps where the others are: addresses change.
+func (r *run) sampling(ctx context.Context) {
+	for ctx.Err() == nil {
+		for _, m := range r.machines {
+			r.sample(ctx, m)
+		}
+		r.aim()
+		select {
+		case <-ctx.Done():
+		case <-time.After(10 * time.Second):
+		}
+	}
+}
+
+func (r *run) sample(ctx context.Context, m *machine) {
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	if m.current() == nil {
+		return
+	}
+	res, err := m.run(ctx, guest.Dir+"/soak", "sample")
+	var s guest.Measured
+	if err != nil || json.Unmarshal([]byte(res.Out), &s) != nil || s.Err != "" {
+		return // its power is cut, or no daemon runs
+	}
+	now := time.Now()
+	r.mu.Lock()
+	before, ok := r.ticks[m.node]
+	r.ticks[m.node] = ticked{now, s.PID, s.Ticks}
+	r.mu.Unlock()
+	if ok && before.pid == s.PID {
+		r.add(m.node, "processor of the daemon", "%", false, (s.Ticks-before.ticks)/now.Sub(before.at).Seconds())
+	}
+	flat := m.node == 1 // the one whose daemon runs all the time
+	r.add(m.node, "resident memory", "MB", flat, s.RSS)
+	r.add(m.node, "descriptors", "", flat, s.Descriptors)
+	r.add(m.node, "actors", "", flat, s.Actors)
+	r.add(m.node, "threads", "", flat, s.Threads)
+	r.add(m.node, "sets", "", flat, s.Sets)
+	r.add(m.node, "files", "", flat, s.Files)
+	r.add(m.node, "tracked flows", "", flat, s.Tracked)
+	r.add(m.node, "helpers", "", flat, s.Children)
+}
+
+func (r *run) add(node int, name, unit string, flat bool, value float64) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	key := fmt.Sprintf("%s\x00%d", name, node)
+	s := r.series[key]
+	if s == nil {
+		s = &report.Series{Machine: nodeName(node), Name: name, Unit: unit, Flat: flat}
+		r.series[key] = s
+	}
+	s.Samples = append(s.Samples, report.Sample{At: r.since(), Value: value})
+}
+
+// install installs a release on a node, and starts it.
+func (r *run) install(ctx context.Context, m *machine, release, flags string) error {
+	_, err := m.sh(ctx, fmt.Sprintf("sh %s/install.sh %s/%s '%s'", guest.Dir, guest.Dir, release, flags))
+	return err
+}
+
+// join makes a node one of the fleet.
+func (r *run) join(ctx context.Context, m *machine) error {
+	printed, err := r.lab.operator(ctx, "", "nodes", "invite", nodeName(m.node))
+	if err != nil {
+		return err
+	}
+	var line string
+	for text := range strings.Lines(printed) {
+		if strings.HasPrefix(text, "edgespan join") {
+			line = strings.TrimSpace(text)
+		}
+	}
+	if line == "" {
+		return fmt.Errorf("nodes invite printed no command: %s", printed)
+	}
+	if _, err := m.sh(ctx, line); err != nil {
+		return err
+	}
+	_, err = m.sh(ctx, "systemctl restart edgespan")
+	return err
+}
+
+// push makes the controller write a node's configuration.
+func (r *run) push(ctx context.Context, node int, f model.Fleet, why string) error {
+	r.referee.changed(f)
+	_, err := r.lab.operator(ctx, string(f.Document(node, r.keys)), "node", "set", nodeName(node), "-f", "-", "-m", why)
+	return err
+}
+
+// step does one step of the plan.
+func (r *run) step(ctx context.Context, s model.Step) error {
+	r.say("%v", s)
+	r.report.Steps++
+	switch s.Kind {
+	case model.Quiet:
+		return r.quiet(ctx)
+	case model.Change:
+		r.report.Changes++
+		r.mark("change", nodeName(s.Node), s.Text, 0)
+		// A controller that was just killed may not answer yet.
+		return r.lab.eventually(ctx, 30*time.Second, func() error { return r.push(ctx, s.Node, s.Fleet, s.Text) })
+	case model.Rollout:
+		r.report.Changes++
+		r.mark("change", "", s.Text, 0)
+		level := []string{"info", "debug"}[s.Arg]
+		return r.lab.eventually(ctx, 30*time.Second, func() error {
+			_, err := r.lab.operator(ctx, "", "network", "modify", "sysParams.logLevel="+level, "-m", s.Text)
+			return err
+		})
+	}
+	r.report.Faults++
+	end := time.Duration(0)
+	if s.For > 0 {
+		end = r.since() + s.For
+	}
+	r.mark("fault", nodeName(s.Node), s.String(), end)
+	undo, err := r.inject(ctx, s)
+	if undo != nil {
+		r.undo = append(r.undo, ending{time.Now().Add(s.For), undo})
+	}
+	return err
+}
+
+// endFaults ends those that are due, or all.
+func (r *run) endFaults(ctx context.Context, all bool) error {
+	var kept []ending
+	var failed []error
+	for _, e := range r.undo {
+		if all || !time.Now().Before(e.due) {
+			failed = append(failed, e.do(ctx))
+		} else {
+			kept = append(kept, e)
+		}
+	}
+	r.undo = kept
+	return errors.Join(failed...)
+}
+
+// pause waits, and ends faults meanwhile.
+func (r *run) pause(ctx context.Context, d time.Duration) error {
+	for until := time.Now().Add(d); time.Now().Before(until) && ctx.Err() == nil; time.Sleep(200 * time.Millisecond) {
+		if err := r.endFaults(ctx, false); err != nil {
+			return err
+		}
+	}
+	return ctx.Err()
+}
+
+// leave copies what a node knows about itself to the host.
+func (r *run) leave(ctx context.Context, m *machine) {
+	ctx, cancel := context.WithTimeout(ctx, 3*time.Minute)
+	defer cancel()
+	for _, script := range []string{
+		"journalctl --no-pager >" + outDir + "/journal.txt", "edgespan events >" + outDir + "/events.txt 2>&1",
+		"edgespan diff >" + outDir + "/diff.txt 2>&1", "edgespan doctor >" + outDir + "/doctor.txt 2>&1",
+		"ps axf >" + outDir + "/processes.txt",
+		"for n in 1 2 3 4 5; do echo app$n; ip -n app$n addr; ip -n app$n route; done >" + outDir + "/apps.txt 2>&1",
+		"iptables-save >" + outDir + "/iptables.txt", "ip -d addr >" + outDir + "/addr.txt",
+		"ip rule >" + outDir + "/rules.txt; ip route show table all >>" + outDir + "/rules.txt",
+		"edgespan support -o " + outDir + "/support.tar.gz",
+		"cp -r " + recordDir + " " + outDir + "/",
+	} {
+		if _, err := m.sh(ctx, script); err != nil {
+			r.say("node %d does not leave all: %v", m.node, err)
+		}
+	}
+}

@@ -1,0 +1,139 @@
+package field
+
+import (
+	"net/netip"
+	"strings"
+	"testing"
+	"time"
+
+	"edgespan/integration/soak/guest"
+	"edgespan/integration/soak/model"
+)
+
+// frameOf is an Ethernet frame with a beacon.
+func frameOf(from, src, dst string) []byte {
+	s, d := netip.MustParseAddr(src).As4(), netip.MustParseAddr(dst).As4()
+	head := []byte{2, 0, 0, 0, 0, 9, 2, 0, 0, 0, 0, 1, 8, 0}
+	return append(head, guest.PacketOf(s, d, 0, []byte(guest.BeaconMagic+from+" x 0"))...)
+}
+
+func testReferee() *referee {
+	return newReferee(time.Now(), model.Fleet{{Networks: map[int]model.Network{1: {Port: "uplink"}, 2: {}},
+		Apps: map[int]model.App{1: {Network: 1, Rules: model.Narrow, Active: true},
+			2: {Network: 2, Rules: model.Open, Active: true}}}})
+}
+
+// The judge beside the wire takes what a node may send, and notes all else.
+func TestTheJudgeBesideTheWire(t *testing.T) {
+	uplink := model.Uplink(1, 0)
+	for _, c := range []struct {
+		name, from, src, dst string
+		want                 string // part of the violation, "" for none
+	}{
+		{"a beacon that is allowed", "1.1", uplink, model.ServerAddr, ""},
+		{"from the other uplink's address", "1.1", model.Uplink(1, 1), model.ServerAddr, ""},
+		{"with the address of an app", "1.1", "10.11.0.2", model.ServerAddr, "a packet from 10.11.0.2"},
+		{"of an app whose network has no port", "1.2", uplink, model.ServerAddr, "beacon of \"1.2\""},
+		{"of an app of another node", "2.1", uplink, model.ServerAddr, "beacon of \"2.1\""},
+		{"of a spoofing app", guest.Spoofed, uplink, model.ServerAddr, "beacon of"},
+		{"from another node's address", "1.1", model.Uplink(2, 0), model.ServerAddr, "a packet from"},
+	} {
+		j := testReferee()
+		j.frame(1, 0, frameOf(c.from, c.src, c.dst))
+		switch {
+		case c.want == "" && len(j.violations) > 0:
+			t.Errorf("%s: %+v", c.name, j.violations)
+		case c.want != "" && (len(j.violations) == 0 || !strings.Contains(j.violations[0].Text, c.want)):
+			t.Errorf("%s: %+v, want %q", c.name, j.violations, c.want)
+		}
+	}
+	j := testReferee()
+	j.frame(1, 0, frameOf("1.1", uplink, model.ServerAddr)[:30]) // cut off: no judge fails
+	j.frame(1, 0, make([]byte, 14))
+	if len(j.violations) > 0 {
+		t.Errorf("%+v", j.violations)
+	}
+}
+
+// What the former configuration allowed may arrive until the new one is settled, and not after.
+func TestTheJudgeOfApps(t *testing.T) {
+	j := testReferee()
+	e := model.Endpoint{Node: 1, App: 1}
+	seen := guest.Sighting{From: e.String(), Port: model.Served, N: 1}
+	closed := j.history[0].fleet.Clone()
+	closed[0].Apps[1] = model.App{Network: 1, Rules: model.Closed, Active: true}
+	j.changed(closed)
+	j.app(model.Outside, seen)
+	if len(j.violations) > 0 {
+		t.Errorf("before it is settled: %+v", j.violations)
+	}
+	j.settled()
+	j.app(model.Outside, seen)
+	if len(j.violations) != 1 {
+		t.Errorf("after it is settled: %+v", j.violations)
+	}
+	for range 5000 {
+		j.app(model.Outside, seen)
+	}
+	if len(j.violations) != 3 {
+		t.Errorf("%d equal violations are noted, want 3", len(j.violations))
+	}
+}
+
+// A switch sends a frame where its destination is, and to all if it does not know; faults lose it.
+func TestASegmentSwitches(t *testing.T) {
+	got := map[int]int{}
+	s := newSegment(0, 1, func(int, int, []byte) {})
+	for n := range 3 {
+		s.ports[n] = &port{write: func([]byte) error { got[n]++; return nil }}
+	}
+	frame := func(dst, src byte) []byte {
+		f := frameOf("1.1", "192.0.2.11", model.ControllerAddr)
+		f[5], f[11] = dst, src
+		return f
+	}
+	expect := func(what string, from int, f []byte, want map[int]int) {
+		t.Helper()
+		clear(got)
+		s.forward(from, f)
+		for n := range 3 {
+			if got[n] != want[n] {
+				t.Errorf("%s: port %d got %d frames, want %d", what, n, got[n], want[n])
+			}
+		}
+	}
+	expect("unknown", 1, frame(2, 1), map[int]int{0: 1, 2: 1})
+	expect("known", 2, frame(1, 2), map[int]int{1: 1})
+	expect("known by now", 1, frame(2, 1), map[int]int{2: 1})
+	s.set(2, func(p *port) { p.down = true })
+	expect("to a link that is cut", 1, frame(2, 1), nil)
+	expect("from a link that is cut", 2, frame(1, 2), nil)
+	s.heal()
+	s.set(1, func(p *port) { p.block = netip.MustParseAddr(model.ControllerAddr) })
+	expect("to an address that is blocked", 1, frame(2, 1), nil)
+	s.heal()
+	s.set(1, func(p *port) { p.loss = 1 })
+	expect("on a link that loses all", 1, frame(2, 1), nil)
+	s.heal()
+	broadcast := frame(2, 1)
+	broadcast[0] = 0xff
+	expect("broadcast", 1, broadcast, map[int]int{0: 1, 2: 1})
+}
+
+func TestBeaconsAreParsed(t *testing.T) {
+	whole := frameOf("1.1", "10.1.0.2", "198.51.100.80")[14:]
+	u, ok := guest.ParseUDP(whole)
+	if !ok || u.Beacon() != "1.1" || u.Dst.String() != "198.51.100.80:7001" || u.Src.Addr().String() != "10.1.0.2" {
+		t.Errorf("%+v, %v", u, ok)
+	}
+	for n := range 28 {
+		if _, ok := guest.ParseUDP(whole[:n]); ok {
+			t.Errorf("%d octets are a packet", n)
+		}
+	}
+	later := append([]byte(nil), whole...)
+	later[7] = 1 // a later fragment has no ports
+	if _, ok := guest.ParseUDP(later); ok {
+		t.Error("a later fragment is read")
+	}
+}

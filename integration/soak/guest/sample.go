@@ -1,0 +1,89 @@
+package guest
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+)
+
+// Measured is what a guest says of its daemon.
+type Measured struct {
+	PID                               int
+	RSS, Descriptors, Actors, Threads float64 // RSS in MB
+	Ticks                             float64 // processor time, in hundredths of a second
+	Sets, Files, Tracked, Children    float64
+	Restarts                          int
+	Err                               string `json:",omitempty"`
+}
+
+// sampleMain prints what a daemon takes.
+func sampleMain() error {
+	m, err := measure()
+	if err != nil {
+		m.Err = err.Error()
+	}
+	return json.NewEncoder(os.Stdout).Encode(m)
+}
+
+func measure() (m Measured, err error) {
+	out, err := exec.Command("systemctl", "show", "edgespan", "-p", "MainPID", "-p", "NRestarts").Output()
+	if err != nil {
+		return m, err
+	}
+	for line := range strings.Lines(string(out)) {
+		key, value, _ := strings.Cut(strings.TrimSpace(line), "=")
+		n, _ := strconv.Atoi(value) // 0: none
+		if key == "MainPID" {
+			m.PID = n
+		} else {
+			m.Restarts = n
+		}
+	}
+	if m.PID == 0 {
+		return m, fmt.Errorf("no daemon runs")
+	}
+	proc := fmt.Sprintf("/proc/%d/", m.PID)
+	status, err := os.ReadFile(proc + "status")
+	if err != nil {
+		return m, err
+	}
+	for line := range strings.Lines(string(status)) {
+		if f := strings.Fields(line); len(f) > 1 && f[0] == "VmRSS:" {
+			kb, _ := strconv.ParseFloat(f[1], 64)
+			m.RSS = kb / 1024
+		} else if len(f) > 1 && f[0] == "Threads:" {
+			m.Threads, _ = strconv.ParseFloat(f[1], 64)
+		}
+	}
+	stat, err := os.ReadFile(proc + "stat")
+	if err != nil {
+		return m, err
+	}
+	if f := strings.Fields(string(stat[strings.LastIndexByte(string(stat), ')')+1:])); len(f) > 12 {
+		user, _ := strconv.ParseFloat(f[11], 64)
+		system, _ := strconv.ParseFloat(f[12], 64)
+		m.Ticks = user + system
+	}
+	fds, _ := os.ReadDir(proc + "fd")
+	m.Descriptors = float64(len(fds))
+	sets, _ := exec.Command("/usr/sbin/ipset", "list", "-n").Output()
+	m.Sets = float64(strings.Count(string(sets), "\n"))
+	m.Files = countFiles("/run/edgespan") + countFiles("/var/lib/edgespan")
+	tracked, _ := os.ReadFile("/proc/sys/net/netfilter/nf_conntrack_count")
+	m.Tracked, _ = strconv.ParseFloat(strings.TrimSpace(string(tracked)), 64)
+	children, _ := exec.Command("pgrep", "-c", "dnsmasq|charon|wireguard").Output()
+	m.Children, _ = strconv.ParseFloat(strings.TrimSpace(string(children)), 64)
+	actors, _ := exec.Command("edgespan", "get", "actor", "-o", "name").Output()
+	m.Actors = float64(strings.Count(string(actors), "\n"))
+	return m, nil
+}
+
+func countFiles(dir string) float64 {
+	n := 0.0
+	_ = filepath.WalkDir(dir, func(string, os.DirEntry, error) error { n++; return nil })
+	return n
+}

@@ -1,0 +1,135 @@
+package model
+
+import (
+	"bytes"
+	"encoding/base64"
+	"reflect"
+	"slices"
+	"testing"
+	"time"
+
+	"edgespan/config/nodeconf"
+)
+
+// keys are n keys of any 32 octets.
+func keys(n int) (k Keys) {
+	for i := range n {
+		of := base64.StdEncoding.EncodeToString(bytes.Repeat([]byte{byte(i + 1)}, 32))
+		k.Private, k.Public = append(k.Private, of), append(k.Public, of)
+	}
+	return k
+}
+
+// Each configuration that a plan draws is one that a node takes.
+func TestEachConfigurationIsValid(t *testing.T) {
+	for seed := range uint64(20) {
+		p := NewPlan(seed, 3)
+		for range 100 {
+			s := p.Next()
+			if s.Kind != Change {
+				continue
+			}
+			for node := 1; node <= 3; node++ {
+				if err := valid(s.Fleet.Document(node, keys(3))); err != nil {
+					t.Fatalf("seed %d, %v: node %d: %v", seed, s, node, err)
+				}
+			}
+		}
+	}
+}
+
+func TestASeedRepeatsAPlan(t *testing.T) {
+	a, b, c := NewPlan(7, 2), NewPlan(7, 2), NewPlan(8, 2)
+	same := true
+	for range 200 {
+		x, y, z := a.Next(), b.Next(), c.Next()
+		if !reflect.DeepEqual(x, y) {
+			t.Fatalf("one seed gives %v and %v", x, y)
+		}
+		same = same && x.String() == z.String()
+	}
+	if same {
+		t.Error("another seed gives the same plan")
+	}
+}
+
+// A plan has each fault before it has any a second time; each lasts as long as it may, and node 1's daemon stays.
+func TestAPlanHasEachFault(t *testing.T) {
+	p, seen := NewPlan(3, 2), []Kind(nil)
+	for len(seen) < len(FaultKinds()) {
+		s := p.Next()
+		if s.Kind == Change || s.Kind == Rollout || s.Kind == Quiet {
+			continue
+		}
+		if slices.Contains(seen, s.Kind) {
+			t.Errorf("%q comes again before %d others have come", s.Kind, len(FaultKinds())-len(seen))
+		}
+		if (s.Kind == KillDaemon || s.Kind == PowerCut || s.Kind == StopDaemon) && s.Node == 1 {
+			t.Errorf("%v", s)
+		}
+		if s.For < 0 || s.For > time.Minute {
+			t.Errorf("%v", s)
+		}
+		seen = append(seen, s.Kind)
+	}
+}
+
+func TestAPlanDrawsOnlyTheFaultsAskedFor(t *testing.T) {
+	for p := NewPlan(3, 2, Flush); p.number < 60; {
+		if s := p.Next(); slices.Contains(FaultKinds(), s.Kind) && s.Kind != Flush {
+			t.Errorf("%v", s)
+		}
+	}
+}
+
+func TestWhatMayReachWhat(t *testing.T) {
+	f := Fleet{
+		{Networks: map[int]Network{1: {Port: "uplink"}, 2: {}, VPN: {Port: "uplink"}}, Apps: map[int]App{
+			1: {1, Open, true}, 2: {1, Server, true}, 3: {2, Open, true}, 4: {VPN, Open, true}, 5: {1, Narrow, true}}},
+		{Networks: map[int]Network{1: {Port: "wan"}, VPN: {Port: "uplink"}}, Apps: map[int]App{
+			1: {1, Open, true}, 2: {1, Closed, true}, 3: {1, Open, false}, 4: {VPN, Open, true}, 5: {3, Open, true}}},
+	}
+	for _, c := range []struct {
+		from, to Endpoint
+		port     int
+		want     bool
+	}{
+		{Endpoint{1, 1}, Endpoint{1, 2}, Served, true},
+		{Endpoint{1, 1}, Endpoint{1, 2}, Other, false},  // a server takes one port
+		{Endpoint{1, 2}, Endpoint{1, 1}, Other, true},   // and sends to all
+		{Endpoint{1, 1}, Endpoint{1, 3}, Served, false}, // another network
+		{Endpoint{1, 1}, Endpoint{2, 1}, Served, false}, // another node
+		{Endpoint{1, 4}, Endpoint{2, 4}, Other, true},   // but for the tunnel
+		{Endpoint{1, 4}, Outside, Served, false},        // which leads nowhere else
+		{Endpoint{1, 1}, Outside, Other, true},          //
+		{Endpoint{1, 3}, Outside, Served, false},        // a network without a port
+		{Endpoint{1, 5}, Outside, Served, true},         //
+		{Endpoint{1, 5}, Outside, Other, false},         //
+		{Endpoint{1, 5}, Endpoint{1, 1}, Served, false}, //
+		{Endpoint{2, 2}, Outside, Served, false},        // closed
+		{Endpoint{2, 1}, Endpoint{2, 3}, Served, false}, // not active
+		{Endpoint{2, 5}, Outside, Served, false},        // its network does not exist
+		{Endpoint{1, 1}, Endpoint{1, 1}, Served, false}, // itself
+		{Endpoint{1, 9}, Endpoint{9, 1}, Served, false}, // neither exists
+	} {
+		if got := f.MayReach(c.from, c.to, c.port); got != c.want {
+			t.Errorf("%v to %v at %d: %v", c.from, c.to, c.port, got)
+		}
+	}
+}
+
+func TestTheFormOfEndpoints(t *testing.T) {
+	if e, err := ParseEndpoint("3.14"); err != nil || e != (Endpoint{3, 14}) {
+		t.Errorf("3.14 is %v, %v", e, err)
+	}
+	for _, wrong := range []string{"", "3", "3.", "3.x", " 3.1", "3.1 ", "3.01"} {
+		if e, err := ParseEndpoint(wrong); err == nil {
+			t.Errorf("%q is %v", wrong, e)
+		}
+	}
+}
+
+func valid(doc []byte) error {
+	_, _, err := nodeconf.Read(doc)
+	return err
+}
