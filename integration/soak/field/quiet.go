@@ -112,7 +112,8 @@ func (r *run) outOfSync(ctx context.Context, m *machine) string {
 // unsettled says what a node has not done yet, or "".
 func (r *run) unsettled(ctx context.Context, m *machine) string {
 	res, err := m.run(ctx, "sh", "-c",
-		"edgespan diff >/run/soak-diff 2>&1 || { cat /run/soak-diff; exit 9; }; edgespan get app 2>/dev/null | grep -w pending")
+		"edgespan diff >/run/soak-diff 2>&1 || { cat /run/soak-diff; exit 9; }; "+
+			"edgespan get app 2>/dev/null | grep -w pending")
 	if err != nil {
 		return err.Error()
 	}
