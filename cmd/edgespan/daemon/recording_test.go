@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"path/filepath"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"go.uber.org/zap"
 	"go.uber.org/zap/zaptest/observer"
@@ -26,4 +28,22 @@ func TestTheLogTellsThatARecordingEnds(t *testing.T) {
 		said[0].ContextMap()["error"] != tape.ErrSecrets.Error() {
 		t.Errorf("%+v", said)
 	}
+}
+
+// A disk that hangs delays the end of the daemon by a bounded time, one that works not at all.
+func TestTheEndOfARecordingIsBounded(t *testing.T) {
+	for hangs, want := range map[bool]time.Duration{true: recordingEnds, false: 0} {
+		synctest.Test(t, func(t *testing.T) {
+			r := recording{done: make(chan struct{}), ended: make(chan struct{})}
+			if !hangs {
+				go func() { defer close(r.ended); <-r.done }()
+			}
+			began := time.Now()
+			r.stop()
+			if took := time.Since(began); took != want {
+				t.Errorf("hangs %v: it took %v, want %v", hangs, took, want)
+			}
+		})
+	}
+	(&recording{}).stop() // nothing is recorded
 }

@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"unicode"
 
 	"edgespan/cmd/edgespan/reach"
 	"edgespan/cmd/term"
@@ -35,5 +36,34 @@ func TestAReplayPrintsWhyARecordingEnds(t *testing.T) {
 	if want := "12:00:01.500  the recording ends before its daemon: more than 4096 secrets\n"; err != nil ||
 		!strings.Contains(out, want) {
 		t.Errorf("%v, want %q in\n%s", err, want, out)
+	}
+}
+
+// Who makes a recording is not to be trusted with the terminal of whom it is sent to.
+func TestARecordingMovesNoCursor(t *testing.T) {
+	evil := func(s string) string { return strings.ReplaceAll(s, "!", `\u001b[2J\u0007\u009b1m\r`) }
+	lines := []string{
+		evil(`{"lost":1,"at":"2026-11-28T12:00:00Z"}`),
+		evil(`{"n":1,"at":"2026-11-28T12:00:01Z","said":{"Kind":"!kind","Object":"!object","Text":"!text"}}`),
+		evil(`{"n":2,"at":"2026-11-28T12:00:02Z","core":"!core","of":"!of","new":true,` +
+			`"event":{"a.!E":{}},"effects":[{"a.!F":{}}]}`),
+		evil(`{"n":3,"at":"2026-11-28T12:00:03Z","core":"dhcp","of":"!of","new":true,"state":{"!field":"!"},` +
+			`"event":{"!":"!event"},"effects":["!effect"],"why":"!why"}`),
+		evil(`{"n":4,"at":"2026-11-28T12:00:04Z","core":"registry","of":"!of","new":true,"state":{"!field":1},` +
+			`"event":{"!type":{"!":"!"}},"effects":[{"!":"!"}]}`),
+		evil(`{"at":"2026-11-28T12:00:05Z","end":"!end"}`),
+	}
+	for _, args := range [][]string{{"--show"}, {"--until", "event"}, {"--until", "4"}, {"--until", "\x1b[2J"},
+		{"--core", "\x1b[2J"}} {
+		out, err := replayed(t, evil(strings.Replace(head, "v1", "v1!", 1)), lines, args...)
+		if err != nil {
+			out += err.Error()
+		}
+		if i := strings.IndexFunc(out, func(r rune) bool { return r != '\n' && unicode.IsControl(r) }); i >= 0 {
+			t.Errorf("%q: a terminal gets %q", args, out[max(0, i-40):min(len(out), i+40)])
+		}
+		if want := "kind"; args[0] == "--show" && !strings.Contains(out, want) || len(out) < 20 {
+			t.Errorf("%q prints\n%s", args, out)
+		}
 	}
 }
