@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// line is one line of a recording. Exactly one of Head, Digest, Core, Said and Lost says what it is.
+// line is one line of a recording. Exactly one of Head, Digest, Core, Said, Lost and End says what it is.
 type line struct {
 	Head   *Head           `json:"head,omitempty"`
 	Digest string          `json:"value,omitempty"` // of a shared value, which is Is
@@ -24,6 +24,7 @@ type line struct {
 
 	Said json.RawMessage `json:"said,omitempty"` // what the program told people
 	Lost int             `json:"lost,omitempty"` // steps before this line that are not in the recording
+	End  string          `json:"end,omitempty"`  // why nothing more of this process is recorded
 }
 
 // append writes the line as its tags say, and its parts as they are: package json would read them all again.
@@ -68,6 +69,7 @@ func (l line) append(to []byte) []byte {
 	if l.Lost > 0 {
 		w.raw("lost", strconv.AppendInt(nil, int64(l.Lost), 10))
 	}
+	w.text("end", l.End)
 	return append(w.out, '}')
 }
 

@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
+	"fmt"
 	"reflect"
 	"slices"
 	"strings"
@@ -19,6 +20,9 @@ const (
 	minPart    = 8
 	maxSecrets = 4096
 )
+
+// ErrSecrets is why a recording ends before its process: it says nothing of the secrets.
+var ErrSecrets = fmt.Errorf("more than %d secrets: any other could no longer be replaced", maxSecrets)
 
 // masks replaces secrets by words that say nothing of them. The same secret has the same word in all of one recording,
 // so that a replay decides as the recorded run did: cores compare secrets and pass them on, and look into none.

@@ -72,6 +72,7 @@ type Moment struct {
 	Said json.RawMessage
 	Head *Head
 	Lost int
+	End  string // why nothing more of that process was recorded; "" if it was
 }
 
 // Player replays a recording.
@@ -178,7 +179,7 @@ func tree(text []byte) (v any, err error) {
 // moment replays one line.
 func (p *Player) moment(l line) Moment {
 	m := Moment{N: l.N, At: l.At, Core: l.Core, Of: l.Of, Event: l.Event, Effects: l.Effects, Said: l.Said, Head: l.Head,
-		Lost: l.Lost}
+		Lost: l.Lost, End: l.End}
 	switch {
 	case l.Head != nil:
 		if m.At = l.Head.At; l.Head.Start != p.start { // another process: its cores began anew

@@ -47,6 +47,7 @@ type Recorder struct {
 	lost    int  // steps that were not written, and no line says so
 	told    int  // those of which a line that waits says so
 	off     bool // the sink fails or hangs
+	ended   bool // the line that says why nothing more comes waits or is written
 	due     chan struct{}
 	closed  bool
 }
@@ -77,16 +78,20 @@ func (r *Recorder) put(l line) {
 }
 
 // Run gives the lines to the sink until done is closed, and then what is left. Failed is called when the sink begins to
-// fail, with nil when it works again.
+// fail, with nil when it works again, and once with ErrSecrets if the recording ends before that.
 func (r *Recorder) Run(done <-chan struct{}, sink Sink, failed func(error)) {
 	tick := time.NewTicker(writeEvery)
 	defer tick.Stop()
-	for ended := false; !ended; {
+	for ended, full := false, false; !ended; {
 		select {
 		case <-done:
 			ended = true
 		case <-tick.C:
 		case <-r.due:
+		}
+		if !full && r.masks.isFull() {
+			full = true
+			failed(ErrSecrets)
 		}
 		if err := r.flush(sink, ended); err != nil {
 			failed(err)
@@ -114,6 +119,10 @@ func (r *Recorder) flush(sink Sink, last bool) error {
 // give gives what waits to the sink. With next, what comes then is of another segment.
 func (r *Recorder) give(sink Sink, last, next bool) (full bool, err error) {
 	r.mu.Lock()
+	if !r.ended && !r.off && !r.closed && r.masks.isFull() {
+		r.ended = true
+		r.put(line{At: time.Now().Round(0), End: ErrSecrets.Error()})
+	}
 	text, steps, told := r.waiting, r.steps, r.told
 	r.waiting, r.steps, r.told = nil, 0, 0
 	r.closed = r.closed || last
@@ -128,6 +137,7 @@ func (r *Recorder) give(sink Sink, last, next bool) (full bool, err error) {
 	if full, err = sink.Append(text); err != nil {
 		r.mu.Lock()
 		r.lost += steps + told
+		r.ended = false
 		r.mu.Unlock()
 	}
 	return full, err
@@ -144,7 +154,7 @@ func (r *Recorder) rest(done <-chan struct{}, sink Sink) bool {
 	r.mu.Lock()
 	r.off = true
 	r.lost += r.steps + r.told
-	r.waiting, r.steps, r.told = nil, 0, 0
+	r.waiting, r.steps, r.told, r.ended = nil, 0, 0, false
 	r.mu.Unlock()
 	for {
 		select {

@@ -124,7 +124,7 @@ func play(t *testing.T, kinds map[string]Kind, segments []*bytes.Buffer) (all []
 	p = NewPlayer(testCodec(), kinds)
 	for i, s := range segments {
 		if _, err := p.Play(bytes.NewReader(s.Bytes()), func(m Moment) bool {
-			if m.Core != "" || m.Said != nil || m.Lost > 0 {
+			if m.Core != "" || m.Said != nil || m.Lost > 0 || m.End != "" {
 				all = append(all, m)
 			}
 			return true
@@ -349,28 +349,60 @@ func TestAShortSecret(t *testing.T) {
 	}
 }
 
-// More secrets than can be known are no reason to write one.
+// More secrets than can be known are no reason to write one: the recording ends, and says why, also after a full disk.
 func TestARecordingEndsWithTooManySecrets(t *testing.T) {
-	d := newDisk(1 << 30)
-	record(t, d, func(r *Recorder) {
-		c, l := &counter{}, r.Reel("counter", "a")
-		for i := range maxSecrets + 10 {
-			Step(l, c, add{N: 1, Password: fmt.Sprintf("secret number %d", i)})
+	one := func(i int) string { return fmt.Sprintf("%05d secret number", i*10) }
+	for what, f := range map[string]func(*Recorder, *disk){
+		"in steps": func(r *Recorder, _ *disk) {
+			c, l := &counter{}, r.Reel("counter", "a")
+			for i := range maxSecrets + 10 {
+				Step(l, c, add{N: 1, Password: one(i)})
+			}
+		},
+		"in one state": func(r *Recorder, _ *disk) {
+			c, l := &counter{notes: map[string]string{}}, r.Reel("counter", "a")
+			for i := range maxSecrets + 10 {
+				c.notes[fmt.Sprint(i, " password")] = one(i)
+			}
+			Step(l, c, add{N: 1})
+		},
+		"in what is learnt, while the disk is full": func(r *Recorder, d *disk) {
+			Step(r.Reel("counter", "a"), &counter{}, add{N: 1})
+			d.set(errors.New("no space left on device"), nil)
+			for i := range maxSecrets + 10 {
+				r.Learn(map[string]string{"password": one(i)})
+			}
+			time.Sleep(time.Minute)
+			d.set(nil, nil)
+		},
+	} {
+		d := newDisk(1 << 30)
+		faults := record(t, d, func(r *Recorder) {
+			f(r, d)
+			time.Sleep(time.Minute)
+			r.Say(said{"it goes on"})
+			Step(r.Reel("counter", "b"), &counter{}, add{N: 1, Note: one(maxSecrets + 5)})
+		})
+		if n := strings.Count(strings.Join(faults, "\n"), ErrSecrets.Error()); n != 1 {
+			t.Errorf("%s: it is told %d times: %q", what, n, faults)
 		}
-	})
-	if text := d.segments[0].String(); strings.Contains(text, "secret number") {
-		t.Error("one is in it")
-	}
-	d = newDisk(1 << 30)
-	record(t, d, func(r *Recorder) {
-		c, l := &counter{notes: map[string]string{}}, r.Reel("counter", "a")
-		for i := range maxSecrets + 10 { // all in one state
-			c.notes[fmt.Sprint(i, " password")] = fmt.Sprintf("secret number %d", i)
+		text := ""
+		for _, s := range d.segments {
+			text += s.String()
 		}
-		Step(l, c, add{N: 1})
-	})
-	if text := d.segments[0].String(); strings.Contains(text, "secret number") {
-		t.Error("one of a large state is in it")
+		if strings.Contains(text, "secret number") || strings.Contains(text, "it goes on") {
+			t.Errorf("%s: one is in it, or what came after the end", what)
+		}
+		all, _ := play(t, counters(), d.segments)
+		ends := 0
+		for _, m := range all {
+			if m.End != "" {
+				ends++
+			}
+		}
+		if n := len(all); ends != 1 || all[n-1].End != ErrSecrets.Error() || all[n-1].At.IsZero() {
+			t.Errorf("%s: %d moments, %d ends, the last is %+v", what, n, ends, all[n-1])
+		}
 	}
 }
 

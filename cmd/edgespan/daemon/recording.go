@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"errors"
 	"fmt"
 	"time"
 
@@ -41,9 +42,12 @@ func (r *recording) start(o nodeOptions, boot uint64, log *zap.Logger) *tape.Rec
 			return
 		}
 		out.Run(r.done, disk, func(err error) {
-			if err != nil {
+			switch {
+			case errors.Is(err, tape.ErrSecrets):
+				log.Warn("the recording ends until the next start", zap.Error(err))
+			case err != nil:
 				log.Warn("the recording has a gap from here on", zap.Error(err))
-			} else {
+			default:
 				log.Info("the recording goes on")
 			}
 		})

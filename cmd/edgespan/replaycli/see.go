@@ -84,6 +84,10 @@ func (r *replay) concerns(m tape.Moment) bool {
 // see counts and shows one line of the recording. It reports whether the replay goes on.
 func (r *replay) see(m tape.Moment) (more bool) {
 	r.count(m)
+	if m.End != "" {
+		r.sayf("%s", cut(m.At.Format("15:04:05.000")+"  the recording ends before its daemon: "+m.End))
+		return true
+	}
 	if m.Head != nil || m.Lost > 0 {
 		return true
 	}

@@ -102,7 +102,8 @@ func (d keys) get(identity string) (key, error) {
 	}
 	// The kept key was deleted to be rid of it, and of a copy that may exist: the announced one and the former go, too.
 	if err := errors.Join(d.forget(identity+nextSuffix), d.forget(identity+formerSuffix),
-		d.forget(identity+triedSuffix)); err != nil {
+		d.forget(identity+triedSuffix), d.forget(identity+formerSuffix+swapSuffix),
+		d.forget(identity+triedSuffix+swapSuffix)); err != nil {
 		return key{}, err
 	}
 	if err := store.WriteFile(path, []byte(k.base64()+"\n"), 0o600); err != nil {
@@ -117,6 +118,7 @@ const (
 	nextSuffix   = ".next"
 	formerSuffix = ".former"
 	triedSuffix  = ".tried"
+	swapSuffix   = ".new" // of a file that is not in its place yet
 )
 
 // made returns when the key of an identity was written. A missing one is fs.ErrNotExist.
@@ -167,8 +169,8 @@ func (d keys) replace(identity string) error {
 }
 
 // swap puts another key of an identity in its place, at once or not at all, and keeps the one that was there under a
-// suffix. An end in between leaves that one twice, which is no other key. It needs no room: on a full disk the node
-// would stay cut off.
+// suffix. An end or a fault in between leaves that one twice, which is no other key. It needs no room: on a full disk
+// the node would stay cut off.
 func (d keys) swap(identity, from, to string) error {
 	path, err := d.path(identity)
 	if err != nil {
@@ -181,10 +183,17 @@ func (d keys) swap(identity, from, to string) error {
 		_, err = parseKey(strings.TrimSpace(string(text)))
 	}
 	if now := time.Now(); err == nil { // since when it is in use
-		err = errors.Join(d.forget(identity+to), os.Chtimes(path+from, now, now))
+		err = errors.Join(d.forget(identity+to+swapSuffix), os.Chtimes(path+from, now, now))
 	}
-	if err == nil && os.Link(path, path+to) != nil {
-		err = copyKey(path, path+to) // a file system without links
+	if err == nil {
+		if os.Link(path, path+to+swapSuffix) == nil {
+			err = os.Rename(path+to+swapSuffix, path+to)
+		} else {
+			err = copyKey(path, path+to) // a file system without links
+		}
+	}
+	if err == nil { // a rename to another name of the same file does nothing
+		err = d.forget(identity + to + swapSuffix)
 	}
 	if err == nil {
 		err = os.Rename(path+from, path)
@@ -285,7 +294,10 @@ func (t *Tunnels) Replace(identity string) error { return t.keys.replace(identit
 
 // TryFormer puts the former key of an identity back, keeps the other one, and forgets the announced key.
 func (t *Tunnels) TryFormer(identity string) error {
-	return errors.Join(t.keys.swap(identity, formerSuffix, triedSuffix), t.keys.forget(identity+nextSuffix))
+	if err := t.keys.swap(identity, formerSuffix, triedSuffix); err != nil {
+		return err
+	}
+	return t.keys.forget(identity + nextSuffix)
 }
 
 // TryAgain undoes TryFormer.

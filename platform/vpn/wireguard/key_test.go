@@ -228,6 +228,53 @@ func TestAReplacedKeyIsTriedAgainUntilOneIsProven(t *testing.T) {
 	}
 }
 
+// A trial that fails on the way, as on a full disk, loses no key, and succeeds when it is tried again.
+func TestATrialThatFailsLosesNoKey(t *testing.T) {
+	dir := t.TempDir()
+	tunnels := New(proc.New(""), "", dir, dir)
+	defer tunnels.Close()
+	path := filepath.Join(dir, "wireguard", "clusters")
+	made := map[string]string{}
+	is := func(what string, suffix, key string) {
+		t.Helper()
+		if got, err := tunnels.PublicKey("clusters" + suffix); err != nil || got != key {
+			t.Errorf("%s: clusters%s is %q, %v, want %q", what, suffix, got, err, key)
+		}
+	}
+	for _, suffix := range []string{"", formerSuffix, triedSuffix, nextSuffix} {
+		var err error
+		if made[suffix], err = tunnels.PublicKey("clusters" + suffix); err != nil {
+			t.Fatal(err)
+		}
+	}
+	// A folder can be neither linked nor copied.
+	if err := errors.Join(os.Rename(path, path+".aside"), os.Mkdir(path, 0o700)); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if err := tunnels.TryFormer("clusters"); err == nil {
+			t.Fatal("a key was replaced that could not be kept")
+		}
+	}
+	for _, suffix := range []string{formerSuffix, triedSuffix, nextSuffix} {
+		is("after a fault", suffix, made[suffix])
+	}
+	if err := errors.Join(os.Remove(path), os.Rename(path+".aside", path)); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Link(path, path+triedSuffix+swapSuffix); err != nil { // of a process that ended there
+		t.Fatal(err)
+	}
+	if err := tunnels.TryFormer("clusters"); err != nil {
+		t.Fatal(err)
+	}
+	is("tried again", "", made[formerSuffix])
+	is("tried again", triedSuffix, made[""])
+	if left, err := filepath.Glob(path + "*"); err != nil || len(left) != 2 {
+		t.Errorf("%q are left, %v", left, err)
+	}
+}
+
 // Who deletes the kept key, because somebody has a copy of it, is rid of the announced one, too.
 func TestADeletedKeyTakesTheAnnouncedOneWithIt(t *testing.T) {
 	dir := t.TempDir()
