@@ -119,3 +119,37 @@ func TestTheModelOfRolloutsComplains(t *testing.T) {
 		}
 	}
 }
+
+// The model of clusters complains about hosts that lack what people want, and about a process that is not to run.
+func TestTheModelOfClustersComplains(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := &crowd{ctx: context.Background(), clusters: &clusters{members: []string{"a", "b"}}}
+		for i, name := range []string{"a", "b", "c"} {
+			f.members = append(f.members, &member{name: name, town: newTown(func(w *town) { w.place = i })})
+		}
+		for _, c := range []struct {
+			name, want string
+			change     func()
+		}{
+			{"nothing is wanted", "", func() {}},
+			{"it is deployed", "a has tunnels to [], want [192.0.2.3]; a: a bridge of the cluster: false, " +
+				"its link in it: false, want true; b has tunnels to [], want [192.0.2.2]; " +
+				"b: a bridge of the cluster: false, its link in it: false, want true",
+				func() { f.clusters.deployed = true }},
+			{"a process that does not run", "a runs [], want one process: true; b runs [], want one process: true; " +
+				"c runs [], want one process: true", func() { f.clusters.deployed, f.clusters.process = false, true }},
+			{"a process that is not to run", "c runs [x], want one process: false", func() {
+				f.clusters.process = false
+				_ = f.members[2].execs.Make(f.ctx, netstate.Executor{ID: "x"})
+			}},
+		} {
+			c.change()
+			if got := strings.Join(f.wrongInClusters(), "; "); got != c.want {
+				t.Errorf("%s: %q, want %q", c.name, got, c.want)
+			}
+		}
+		for _, m := range f.members {
+			m.leave()
+		}
+	})
+}
