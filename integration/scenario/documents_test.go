@@ -102,7 +102,7 @@ var sick = []string{"doctor"}
 // fleets are the commands that need a controller, or a pending config from one. The tests of cmd/edgespan, which has
 // one, and the fleet tests here run them. A replay needs a recording (TestTheTranscriptsOfReplaysRun).
 var fleets = []string{
-	"actions", "aggregator", "backup", "base", "boards", "clusters", "confirm", "context", "controller", "firmware",
+	"actions", "aggregator", "backup", "base", "bisect", "boards", "clusters", "confirm", "context", "controller", "firmware",
 	"hardware", "history", "join", "metadata",
 	"network", "nodes", "operators", "optimize", "peers", "release", "replay", "rollback", "rollout", "topology",
 	"config", "env", "comp", "def", "lvl",

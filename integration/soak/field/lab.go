@@ -135,6 +135,9 @@ func (l *lab) startServers() error {
 	}
 	outside := l.in(context.Background(), self, "app", model.Outside.String(), "")
 	read, err := outside.StdoutPipe()
+	if err == nil {
+		_, err = outside.StdinPipe() // it ends with its input
+	}
 	if err != nil {
 		return err
 	}
