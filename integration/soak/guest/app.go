@@ -156,7 +156,11 @@ func htons(v uint16) uint16 {
 
 // serve answers the beacons to a port.
 func (b *beaconer) serve(port int) {
-	s, err := net.ListenUDP("udp4", &net.UDPAddr{Port: port})
+	at := &net.UDPAddr{Port: port}
+	if b.name == model.Outside.String() {
+		at.IP = net.ParseIP(model.ServerAddr) // or answers come from the address of a gateway
+	}
+	s, err := net.ListenUDP("udp4", at)
 	if err != nil {
 		b.fail(err)
 		return
