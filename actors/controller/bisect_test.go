@@ -122,7 +122,7 @@ func TestTheRevisionThatMadeANodeSickIsFound(t *testing.T) {
 	}
 }
 
-// Whoever goes away or ends it: the canary has what it had. Another replica continues the search.
+// However the search ends, and if its replica goes away, the canary has what it had. Another replica continues the search.
 func TestASearchSurvivesItsReplicaAndEndsOnRequest(t *testing.T) {
 	onRig(t, func(r *rig) {
 		c, d := r.start("a"), r.start("b")

@@ -190,10 +190,8 @@ func (c *fleetCall) endBisect(b fleetapi.Bisect) error {
 	case len(b.Suspects) > 0:
 		text = fmt.Sprintf("the first bad revision is one of %s", strings.Trim(fmt.Sprint(b.Suspects), "[]"))
 	}
-	if b.Why != "" {
-		text += ": " + b.Why
-	}
-	if err := c.line("%s; %s; %s has %s", text, many(b.Pushes, "push", "pushes"), b.Node, b.Canary); err != nil {
+	err := c.line("%s%s; %s; %s has %s", text, reasonOf(b.Why), many(b.Pushes, "push", "pushes"), b.Node, b.Canary)
+	if err != nil {
 		return err
 	}
 	if b.First == 0 {

@@ -38,7 +38,7 @@ func newCanary(head string) *canary {
 		failed: map[string]fleet.Reason{}, bad: no, rejects: no, cutsOff: no, unsettle: no}
 }
 
-// pass lets a second pass, with the controller's wish for the canary: a pin, or head, which is confirmed. Without a
+// pass lets a second pass, with what the controller desires of the canary: a pin, or head, which is confirmed. Without a
 // controller nothing is pushed.
 func (n *canary) pass(pin string, controller bool) {
 	n.now = n.now.Add(time.Second)
@@ -166,7 +166,7 @@ func TestTheFirstBadRevisionIsFoundInFewPushes(t *testing.T) {
 	}
 }
 
-// Whatever the nodes reject, whatever can't be judged, and whoever aborts when: the canary ends with what it had, and
+// Whatever the nodes reject, whatever can't be judged, and whenever it is aborted: the canary ends with what it had, and
 // what is called the first bad revision is bad after a good one.
 func TestTheCanaryAlwaysGoesBack(t *testing.T) {
 	t.Parallel()

@@ -43,13 +43,6 @@ func start(cmd *exec.Cmd) error {
 	return nil
 }
 
-func command(argv ...string) error {
-	if out, err := exec.Command(argv[0], argv[1:]...).CombinedOutput(); err != nil { // #nosec G204 -- our own words
-		return fmt.Errorf("%s: %w: %s", strings.Join(argv, " "), err, out)
-	}
-	return nil
-}
-
 // lab is all that is not a node: both providers, the server outside, and the controller, in one network namespace of
 // this machine.
 type lab struct {
@@ -69,7 +62,7 @@ const ctl = "127.0.0.1:8443"
 // upLab makes the namespace and starts what is in it.
 func upLab(ctx context.Context, dir, bin string, segments []*segment) (*lab, error) {
 	l := &lab{dir: dir, bin: bin, namespace: fmt.Sprintf("essoak%d", os.Getpid()), segments: segments}
-	if err := command("ip", "netns", "add", l.namespace); err != nil {
+	if err := guest.Command("ip", "netns", "add", l.namespace); err != nil {
 		return nil, err
 	}
 	err := l.fill(ctx)
@@ -95,7 +88,7 @@ func (l *lab) fill(ctx context.Context) error {
 			[]string{"link", "set", name, "up"})
 	}
 	for _, s := range steps {
-		if err := command(append([]string{"ip", "-n", l.namespace}, s...)...); err != nil {
+		if err := guest.Command(append([]string{"ip", "-n", l.namespace}, s...)...); err != nil {
 			return err
 		}
 	}
@@ -238,7 +231,7 @@ func (l *lab) down() error {
 			_ = cmd.Wait()
 		}
 	}
-	return command("ip", "netns", "del", l.namespace)
+	return guest.Command("ip", "netns", "del", l.namespace)
 }
 
 // appLine hears one app, and gives it orders.
@@ -251,8 +244,6 @@ type appLine struct {
 	addr   netip.Addr
 	sent   map[string]int // since the last reset
 	echoed map[string]int
-	heard  time.Time
-	err    string
 }
 
 // hear reads what an app tells until it ends.
@@ -267,8 +258,10 @@ func (a *appLine) hear(in *json.Decoder) {
 }
 
 func (a *appLine) took(t guest.Told) {
+	if t.Err != "" { // it hears or sends less than it should, and so proves less
+		fmt.Printf("          app %v: %s\n", a.endpoint, t.Err)
+	}
 	a.mu.Lock()
-	a.heard, a.err = time.Now(), t.Err
 	a.addr, _ = netip.ParseAddr(t.Addr) // none: it has no lease
 	if a.sent == nil {
 		a.sent, a.echoed = map[string]int{}, map[string]int{}

@@ -101,9 +101,10 @@ func (r *run) finish() (violated bool, err error) {
 				fmt.Sprintf("%s: %+.1f ± %.1f %% an hour", s.Name, slope.PerHour, slope.Error))
 		}
 	}
-	rep.Counters = []report.Counter{{Name: "frames judged on the wire", Value: r.referee.onWire},
-		{Name: "beacons judged at apps", Value: r.referee.atApps}}
-	rep.Violations = r.referee.violations
+	frames, beacons, violations := r.referee.seen()
+	rep.Counters = []report.Counter{{Name: "frames judged on the wire", Value: frames},
+		{Name: "beacons judged at apps", Value: beacons}}
+	rep.Violations = violations
 	for name, write := range map[string]func(*os.File) error{
 		"report.html": func(f *os.File) error { return rep.HTML(f) },
 		"report.txt":  func(f *os.File) error { return rep.Text(f) },

@@ -50,8 +50,9 @@ func (r *run) quiet(ctx context.Context) error {
 	for _, m := range r.machines {
 		r.inspect(ctx, m)
 	}
-	r.say("quiet: settled, %d frames on the wire and %d beacons at apps judged, %d violations", r.referee.onWire,
-		r.referee.atApps, len(r.referee.violations))
+	frames, beacons, violations := r.referee.seen()
+	r.say("quiet: settled, %d frames on the wire and %d beacons at apps judged, %d violations", frames, beacons,
+		len(violations))
 	return ctx.Err()
 }
 
@@ -159,15 +160,13 @@ func (r *run) reset() {
 // missing names what a fleet's apps may reach and do not.
 func (r *run) missing(f model.Fleet) []string {
 	var out []string
-	for n := 1; n <= len(f); n++ {
-		for _, app := range slices.Sorted(maps.Keys(f.Node(n).Apps)) {
-			from := model.Endpoint{Node: n, App: app}
-			for _, to := range append(endpoints(f), model.Outside) {
-				for _, port := range model.Beacons {
-					if f.MayReach(from, to, port) && r.echoes(from, to, port) == 0 {
-						out = append(out, fmt.Sprintf("app %v (%v) does not reach %v (%v) at port %d",
-							from, r.address(from), to, r.address(to), port))
-					}
+	all := endpoints(f)
+	for _, from := range all {
+		for _, to := range append(all, model.Outside) {
+			for _, port := range model.Beacons {
+				if f.MayReach(from, to, port) && r.echoes(from, to, port) == 0 {
+					out = append(out, fmt.Sprintf("app %v (%v) does not reach %v (%v) at port %d",
+						from, r.address(from), to, r.address(to), port))
 				}
 			}
 		}

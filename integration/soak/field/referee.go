@@ -2,6 +2,7 @@ package field
 
 import (
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -14,7 +15,7 @@ import (
 // seen every guest.TellEvery.
 const inForce = guest.TellEvery + 3*time.Second
 
-// judge holds the configurations that may be in force, and what was seen against them.
+// referee holds the configurations that may be in force, and what was seen against them.
 type referee struct {
 	begin time.Time
 
@@ -63,6 +64,13 @@ func (j *referee) note(machine, invariant, text string) {
 		j.violations = append(j.violations, report.Violation{At: at, Machine: machine, Invariant: invariant, Text: text})
 		fmt.Printf("%8s  VIOLATED on %s: %s: %s\n", at.Round(time.Second), machine, invariant, text)
 	}
+}
+
+// seen returns how much was judged, and what was found.
+func (j *referee) seen() (frames, beacons int64, violations []report.Violation) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.onWire, j.atApps, slices.Clone(j.violations)
 }
 
 // app judges beacons that an app, or the server outside, has seen.

@@ -34,7 +34,6 @@ type run struct {
 	apps   map[model.Endpoint]*appLine
 	series map[string]*report.Series
 	ticks  map[int]ticked
-	kills  map[int]int
 }
 
 type ending struct {

@@ -16,7 +16,7 @@ import (
 )
 
 // segment is the network of one provider: a switch between the machines' links and the provider's router, a tap
-// device. Each frame of a machine passes the judge, and what the faults of its port let through goes on.
+// device. Each frame of a machine passes the referee, and what the faults of its port let through goes on.
 type segment struct {
 	number int
 	watch  func(node, segment int, frame []byte)

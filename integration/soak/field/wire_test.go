@@ -23,14 +23,14 @@ func testReferee() *referee {
 			2: {Network: 2, Rules: model.Open, Active: true}}}})
 }
 
-// The judge beside the wire takes what a node may send, and notes all else.
+// The referee beside the wire takes what a node may send, and notes all else.
 func TestTheJudgeBesideTheWire(t *testing.T) {
 	uplink := model.Uplink(1, 0)
 	for _, c := range []struct {
 		name, from, src, dst string
 		want                 string // part of the violation, "" for none
 	}{
-		{"a beacon that is allowed", "1.1", uplink, model.ServerAddr, ""},
+		{"a beacon that may pass", "1.1", uplink, model.ServerAddr, ""},
 		{"from the other uplink's address", "1.1", model.Uplink(1, 1), model.ServerAddr, ""},
 		{"with the address of an app", "1.1", "10.11.0.2", model.ServerAddr, "a packet from 10.11.0.2"},
 		{"of an app whose network has no port", "1.2", uplink, model.ServerAddr, "beacon of \"1.2\""},
@@ -48,7 +48,7 @@ func TestTheJudgeBesideTheWire(t *testing.T) {
 		}
 	}
 	j := testReferee()
-	j.frame(1, 0, frameOf("1.1", uplink, model.ServerAddr)[:30]) // cut off: no judge fails
+	j.frame(1, 0, frameOf("1.1", uplink, model.ServerAddr)[:30]) // cut off: it does not fail
 	j.frame(1, 0, make([]byte, 14))
 	if len(j.violations) > 0 {
 		t.Errorf("%+v", j.violations)

@@ -20,7 +20,7 @@ func relayMain(hostTap, namespace, link, mac string) error {
 	if err != nil {
 		return err
 	}
-	if err := command("ip", "-n", namespace, "link", "set", link, "address", mac, "up"); err != nil {
+	if err := Command("ip", "-n", namespace, "link", "set", link, "address", mac, "up"); err != nil {
 		return err
 	}
 	for { // the node makes its device, and may make it again
@@ -107,7 +107,8 @@ func TapIn(namespace, name string) (*os.File, error) {
 	return tap, err
 }
 
-func command(argv ...string) error {
+// Command runs a command that must succeed.
+func Command(argv ...string) error {
 	if out, err := exec.Command(argv[0], argv[1:]...).CombinedOutput(); err != nil { // #nosec G204 -- our own words
 		return fmt.Errorf("%s: %w: %s", strings.Join(argv, " "), err, out)
 	}

@@ -16,7 +16,6 @@ type Measured struct {
 	RSS, Descriptors, Actors, Threads float64 // RSS in MB
 	Ticks                             float64 // processor time, in hundredths of a second
 	Sets, Files, Tracked, Children    float64
-	Restarts                          int
 	Err                               string `json:",omitempty"`
 }
 
@@ -30,18 +29,12 @@ func sampleMain() error {
 }
 
 func measure() (m Measured, err error) {
-	out, err := exec.Command("systemctl", "show", "edgespan", "-p", "MainPID", "-p", "NRestarts").Output()
+	out, err := exec.Command("systemctl", "show", "edgespan", "-p", "MainPID", "--value").Output()
+	if err == nil {
+		m.PID, err = strconv.Atoi(strings.TrimSpace(string(out)))
+	}
 	if err != nil {
 		return m, err
-	}
-	for line := range strings.Lines(string(out)) {
-		key, value, _ := strings.Cut(strings.TrimSpace(line), "=")
-		n, _ := strconv.Atoi(value) // 0: none
-		if key == "MainPID" {
-			m.PID = n
-		} else {
-			m.Restarts = n
-		}
 	}
 	if m.PID == 0 {
 		return m, fmt.Errorf("no daemon runs")

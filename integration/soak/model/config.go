@@ -12,7 +12,7 @@ import (
 // Rules is one of the sets of access rules that apps have.
 type Rules string
 
-// The sets of access rules. Nothing is allowed that none of them names.
+// The sets of access rules. What none of them names does not pass.
 const (
 	Open   Rules = "open"   // all may come, and all may go
 	Server Rules = "server" // UDP to Served may come, all may go
