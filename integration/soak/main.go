@@ -55,6 +55,8 @@ func options() (o field.Options, err error) {
 	flag.IntVar(&o.Nodes, "nodes", 2, "number of nodes, 2 to 9")
 	flag.StringVar(&o.Accel, "accel", "", "how guests run: kvm or tcg (default: kvm if it works)")
 	flag.StringVar(&o.Dir, "out", "", "folder of the report and of what nodes leave (default: a new one)")
+	flag.StringVar(&o.Release, "release", "", "commit to upgrade from and downgrade to under traffic, or "+
+		field.NoRelease+" (default: the newest recorded release)")
 	only := flag.String("faults", "", "only these kinds of faults, separated by commas (default: all)")
 	flag.Parse()
 	if o.Nodes < 2 || o.Nodes > 9 {

@@ -246,6 +246,15 @@ type appLine struct {
 	echoed map[string]int
 }
 
+// tell gives an app orders.
+func (a *appLine) tell(o guest.Orders) {
+	text, err := json.Marshal(o)
+	if err != nil {
+		panic(err) // strings and numbers
+	}
+	a.order(string(text))
+}
+
 // hear reads what an app tells until it ends.
 func (a *appLine) hear(in *json.Decoder) {
 	for {

@@ -88,7 +88,8 @@ func (r *run) finish() (violated bool, err error) {
 	r.replay()
 	rep := &r.report
 	rep.Title, rep.Seed, rep.Begin = "edgespan soak", r.Seed, r.begin
-	rep.Repeat = fmt.Sprintf("make soak SOAK=%v SEED=%d SOAKFLAGS='-nodes %d'", r.Length, r.Seed, r.Nodes)
+	rep.Repeat = fmt.Sprintf("make soak SOAK=%v SEED=%d SOAKFLAGS='-nodes %d -release %.12s'", r.Length, r.Seed, r.Nodes,
+		r.Release)
 	if out, err := exec.Command("git", "describe", "--tags", "--always", "--dirty").Output(); err == nil {
 		rep.Version = strings.TrimSpace(string(out))
 	}
@@ -102,8 +103,8 @@ func (r *run) finish() (violated bool, err error) {
 		}
 	}
 	frames, beacons, violations := r.referee.seen()
-	rep.Counters = []report.Counter{{Name: "frames judged on the wire", Value: frames},
-		{Name: "beacons judged at apps", Value: beacons}}
+	r.count("frames judged on the wire", frames)
+	r.count("beacons judged at apps", beacons)
 	rep.Violations = violations
 	for name, write := range map[string]func(*os.File) error{
 		"report.html": func(f *os.File) error { return rep.HTML(f) },

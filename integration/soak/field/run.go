@@ -54,6 +54,8 @@ func (r *run) say(format string, args ...any) {
 }
 
 func (r *run) mark(kind, machine, text string, end time.Duration) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	r.report.Marks = append(r.report.Marks, report.Mark{At: r.since(), End: end, Machine: machine, Kind: kind, Text: text})
 }
 
@@ -131,7 +133,7 @@ func (r *run) order(e model.Endpoint, o guest.Orders) {
 	a := r.apps[e]
 	var others []*appLine
 	for _, b := range r.apps {
-		if b != a {
+		if b != a && (o.Every == 0 || b.endpoint.Node == e.Node) { // what is counted stays on the node
 			others = append(others, b)
 		}
 	}
@@ -140,11 +142,20 @@ func (r *run) order(e model.Endpoint, o guest.Orders) {
 		return
 	}
 	o.Targets = targetsOf(others)
-	text, err := json.Marshal(o)
-	if err != nil {
-		panic(err) // strings and numbers
+	a.tell(o)
+}
+
+// count adds to a counter of the report.
+func (r *run) count(name string, n int64) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for i := range r.report.Counters {
+		if r.report.Counters[i].Name == name {
+			r.report.Counters[i].Value += n
+			return
+		}
 	}
-	a.order(string(text))
+	r.report.Counters = append(r.report.Counters, report.Counter{Name: name, Value: n})
 }
 
 // sampling measures all nodes until the context ends, and tells apps where the others are: addresses change.

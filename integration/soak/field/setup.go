@@ -15,6 +15,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"time"
 
 	"edgespan/integration/soak/guest"
@@ -30,6 +31,8 @@ type Options struct {
 	Accel  string       // "kvm" or "tcg"; "": kvm if it works
 	Dir    string       // of the report and of what nodes leave
 	Faults []model.Kind // only these; none: all
+	// Release is the commit that nodes are upgraded from at the begin; "": the newest recorded release, or NoRelease.
+	Release string
 }
 
 // recordDir is where a node records what its cores decide.
@@ -89,7 +92,6 @@ func (r *run) setUp(ctx context.Context) error {
 
 // bootAll boots all machines at a time, and joins their nodes.
 func (r *run) bootAll(ctx context.Context, img image, how string) error {
-	failed := make(chan error, r.Nodes)
 	for n := 1; n <= r.Nodes; n++ {
 		m := &machine{node: n, dir: filepath.Join(r.Dir, nodeName(n)), payload: r.payload, img: img, accel: how}
 		r.machines = append(r.machines, m)
@@ -102,43 +104,50 @@ func (r *run) bootAll(ctx context.Context, img image, how string) error {
 				return err
 			}
 		}
-		go func() { failed <- r.first(ctx, m) }()
 	}
-	var all []error
-	for range r.Nodes {
-		all = append(all, <-failed)
+	if err := r.each(func(m *machine) error { return r.first(ctx, m) }); err != nil {
+		return err
 	}
-	return errors.Join(all...)
+	if r.Release != NoRelease {
+		if err := r.each(func(m *machine) error { return r.upgrades(ctx, m) }); err != nil {
+			return err
+		}
+	}
+	return r.each(func(m *machine) error {
+		if r.Release == NoRelease {
+			if err := r.install(ctx, m, "new", nodeFlags); err != nil {
+				return err
+			}
+		}
+		return r.join(ctx, m)
+	})
 }
 
-// first brings a machine to the point where its node has joined the fleet with the last release.
+// each does something for all machines at a time.
+func (r *run) each(do func(m *machine) error) error {
+	failed := make([]error, len(r.machines))
+	var wg sync.WaitGroup
+	for i, m := range r.machines {
+		wg.Go(func() { failed[i] = do(m) })
+	}
+	wg.Wait()
+	return errors.Join(failed...)
+}
+
+// first boots a machine, and looks at what other programs have there.
 func (r *run) first(ctx context.Context, m *machine) (err error) {
 	if err := r.boot(ctx, m); err != nil {
 		return err
 	}
 	r.say("node %d is up", m.node)
-	if r.foreign[m.node-1], err = m.sh(ctx, "sh "+guest.Dir+"/foreign.sh"); err != nil {
-		return err
-	}
-	if err := r.install(ctx, m, "new", nodeFlags); err != nil {
-		return err
-	}
-	return r.join(ctx, m)
+	r.foreign[m.node-1], err = m.sh(ctx, "sh "+guest.Dir+"/foreign.sh")
+	return err
 }
 
-// build builds the programs of this version, and the disk that all guests share.
+// build builds the programs of this version and of the last release, and the disk that all guests share.
 func (r *run) build(ctx context.Context) error {
 	content := filepath.Join(r.Dir, "payload")
 	r.bin, r.payload = filepath.Join(content, "new"), filepath.Join(r.Dir, "payload.ext4")
-	if err := os.MkdirAll(r.bin, 0o755); err != nil {
-		return err
-	}
-	cmd := exec.CommandContext(ctx, "go", "build", "-ldflags=-s -w", "-o", r.bin+"/", "edgespan/cmd/edgespan",
-		"edgespan/cmd/edgespan-controller")
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return fmt.Errorf("go build: %w: %s", err, out)
-	}
 	self, err := os.Executable()
 	if err != nil {
 		return err
@@ -148,8 +157,19 @@ func (r *run) build(ctx context.Context) error {
 		return fmt.Errorf("find the module: %w", err)
 	}
 	top := strings.TrimSpace(string(root))
-	copies := map[string]string{self: "soak", filepath.Join(top, "deploy/edgespan.service"): "new/edgespan.service",
-		filepath.Join(top, "scripts/setup.sh"): "new/setup.sh"}
+	if err := buildPrograms(ctx, top, r.bin, "./cmd/edgespan", "./cmd/edgespan-controller"); err != nil {
+		return err
+	}
+	if r.Release == "" {
+		if r.Release, err = lastRelease(ctx, top); err != nil {
+			return err
+		}
+	}
+	if r.Release != NoRelease {
+		if err := buildRelease(ctx, top, r.Release, filepath.Join(content, "old")); err != nil {
+			return fmt.Errorf("release %s: %w", r.Release, err)
+		}
+	}
 	scripts, err := fs.Sub(scriptFiles, "scripts")
 	if err == nil {
 		err = os.CopyFS(content, scripts)
@@ -160,16 +180,39 @@ func (r *run) build(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if err := copyFiles(map[string]string{self: filepath.Join(content, "soak"),
+		filepath.Join(top, "deploy/edgespan.service"): filepath.Join(r.bin, "edgespan.service"),
+		filepath.Join(top, "scripts/setup.sh"):        filepath.Join(r.bin, "setup.sh")}); err != nil {
+		return err
+	}
+	return makeDisk(ctx, r.payload, "payload", content, "512M")
+}
+
+// buildPrograms builds programs from the sources in a folder, static ones, into a folder that it makes.
+func buildPrograms(ctx context.Context, src, to string, programs ...string) error {
+	if err := os.MkdirAll(to, 0o755); err != nil {
+		return err
+	}
+	args := append([]string{"build", "-trimpath", "-ldflags=-s -w", "-o", to + "/"}, programs...)
+	cmd := exec.CommandContext(ctx, "go", args...) // #nosec G204 -- our own words
+	cmd.Dir, cmd.Env = src, append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("go build: %w: %s", err, out)
+	}
+	return nil
+}
+
+func copyFiles(copies map[string]string) error {
 	for from, to := range copies {
 		text, err := os.ReadFile(from)
 		if err != nil {
 			return err
 		}
-		if err := os.WriteFile(filepath.Join(content, to), text, 0o755); err != nil { // #nosec G306 -- programs
+		if err := os.WriteFile(to, text, 0o755); err != nil { // #nosec G306 -- programs
 			return err
 		}
 	}
-	return makeDisk(ctx, r.payload, "payload", content, "512M")
+	return nil
 }
 
 // tearDown ends all that was started.

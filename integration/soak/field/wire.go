@@ -33,6 +33,7 @@ type port struct {
 	down  bool
 	loss  float64
 	block netip.Addr // packets to and from it are lost, if valid
+	full  int        // frames that it did not take
 }
 
 func newSegment(number int, seed uint64, watch func(node, segment int, frame []byte)) *segment {
@@ -108,9 +109,18 @@ func (s *segment) forward(from int, frame []byte) {
 	to, known := s.where[[6]byte(frame[:6])]
 	for number, p := range s.ports {
 		if number != from && (!known || number == to || frame[0]&1 == 1) && !s.loses(p, frame) {
-			_ = p.write(frame)
+			if p.write(frame) != nil {
+				p.full++
+			}
 		}
 	}
+}
+
+// dropped returns how many frames a node, or the router, did not take.
+func (s *segment) dropped(node int) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.ports[node].full
 }
 
 func (s *segment) loses(p *port, frame []byte) bool {

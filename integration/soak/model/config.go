@@ -76,6 +76,17 @@ func (f Fleet) Clone() Fleet {
 	return out
 }
 
+// Alone returns configurations in which one node has all but its tunnels, which no older release knows, and the others
+// have nothing.
+func (f Fleet) Alone(node int) Fleet {
+	out := make(Fleet, len(f))
+	n := f.Node(node).Clone()
+	delete(n.Networks, VPN)
+	maps.DeleteFunc(n.Apps, func(_ int, a App) bool { return a.Network == VPN })
+	out[node-1] = n
+	return out
+}
+
 // Node returns the configuration of a node.
 func (f Fleet) Node(n int) Node { return f[n-1] }
 

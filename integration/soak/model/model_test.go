@@ -133,3 +133,18 @@ func valid(doc []byte) error {
 	_, _, err := nodeconf.Read(doc)
 	return err
 }
+
+// A node alone has its networks, apps and rules without tunnels, in a configuration that a node takes.
+func TestANodeAloneHasNoTunnels(t *testing.T) {
+	f := NewPlan(5, 2).Fleet().Alone(2)
+	if err := valid(f.Document(2, keys(2))); err != nil {
+		t.Fatal(err)
+	}
+	if doc := f.Document(2, Keys{}); bytes.Contains(doc, []byte("vpn")) || !bytes.Contains(doc, []byte(AppID(1))) {
+		t.Errorf("%s", doc)
+	}
+	one, two := Endpoint{2, 1}, Endpoint{2, 2}
+	if !f.MayReach(one, two, Served) || !f.MayReach(one, Outside, Other) || f.MayReach(Endpoint{1, 1}, Outside, Served) {
+		t.Errorf("%+v", f)
+	}
+}

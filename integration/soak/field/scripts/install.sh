@@ -4,7 +4,7 @@
 set -eu
 cp "$1/edgespan" /usr/bin/edgespan.new
 mv /usr/bin/edgespan.new /usr/bin/edgespan
-cp "$1/edgespan.service" /etc/systemd/system/edgespan.service
+install -m 644 "$1/edgespan.service" /etc/systemd/system/edgespan.service
 sh "$1/setup.sh"
 echo "EDGESPAN_NODE_FLAGS=$2" >/etc/default/edgespan
 # A command of one of these names hangs while a file of the name exists: /usr/local is searched first.
