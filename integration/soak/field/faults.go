@@ -105,10 +105,7 @@ func flap(ctx context.Context, link *segment, node int) func(context.Context) er
 		defer close(ended)
 		for down := true; ctx.Err() == nil; down = !down {
 			link.set(node, func(p *port) { p.down = down })
-			select {
-			case <-ctx.Done():
-			case <-time.After(time.Second):
-			}
+			_ = wait(ctx, time.Second) // the loop ends with its context
 		}
 	}()
 	return func(context.Context) error {

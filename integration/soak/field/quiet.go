@@ -131,7 +131,7 @@ func (r *run) reach(ctx context.Context) {
 	var missing []string
 	for ctx.Err() == nil && time.Since(begin) < r.limit(reachLimit) {
 		r.aim()
-		r.reset()
+		r.reset(f)
 		time.Sleep(2*guest.TellEvery + time.Second)
 		if missing = r.missing(f); len(missing) == 0 {
 			break
@@ -146,10 +146,10 @@ func (r *run) reach(ctx context.Context) {
 	r.add(0, "time until all that may pass does", "s", false, time.Since(begin).Seconds())
 }
 
-func (r *run) reset() {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	for _, a := range r.apps {
+// reset forgets what the apps of a configuration have told.
+func (r *run) reset(f model.Fleet) {
+	for _, e := range endpoints(f) {
+		a := r.app(e)
 		a.mu.Lock()
 		clear(a.sent)
 		clear(a.echoed)
@@ -160,18 +160,27 @@ func (r *run) reset() {
 // missing names what a fleet's apps may reach and do not.
 func (r *run) missing(f model.Fleet) []string {
 	var out []string
+	eachWay(f, func(from, to model.Endpoint, port int) {
+		if _, echoed := r.told(from, to, port); echoed == 0 {
+			out = append(out, fmt.Sprintf("app %v (%v) does not reach %v (%v) at port %d",
+				from, r.address(from), to, r.address(to), port))
+		}
+	})
+	return out
+}
+
+// eachWay calls do for each way that a beacon may take.
+func eachWay(f model.Fleet, do func(from, to model.Endpoint, port int)) {
 	all := endpoints(f)
 	for _, from := range all {
 		for _, to := range append(all, model.Outside) {
 			for _, port := range model.Beacons {
-				if f.MayReach(from, to, port) && r.echoes(from, to, port) == 0 {
-					out = append(out, fmt.Sprintf("app %v (%v) does not reach %v (%v) at port %d",
-						from, r.address(from), to, r.address(to), port))
+				if f.MayReach(from, to, port) {
+					do(from, to, port)
 				}
 			}
 		}
 	}
-	return out
 }
 
 func endpoints(f model.Fleet) []model.Endpoint {
@@ -190,14 +199,16 @@ func (r *run) app(e model.Endpoint) *appLine {
 	return r.apps[e]
 }
 
-func (r *run) echoes(from, to model.Endpoint, port int) int {
+// told returns how many beacons an app has sent one way since the last reset, and how many were answered.
+func (r *run) told(from, to model.Endpoint, port int) (sent, echoed int) {
 	a := r.app(from)
 	if a == nil {
-		return 0
+		return 0, 0
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return a.echoed[fmt.Sprintf("%v:%d", to, port)]
+	key := fmt.Sprintf("%v:%d", to, port)
+	return a.sent[key], a.echoed[key]
 }
 
 func (r *run) address(e model.Endpoint) string {

@@ -1,6 +1,7 @@
 package field
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -29,13 +30,16 @@ func lastRelease(ctx context.Context, top string) (string, error) {
 	}
 	best, newest := "", int64(0)
 	for _, e := range entries {
+		if !e.IsDir() {
+			continue
+		}
 		for _, rev := range []string{e.Name(), "v" + e.Name()} {
 			out, err := git(ctx, top, "log", "-1", "--format=%H %ct", rev, "--")
 			if err != nil {
-				continue // a file, or not the name of a tag
+				continue // not the name of a commit, or of a tag
 			}
 			commit, at, _ := strings.Cut(strings.TrimSpace(string(out)), " ")
-			if when, err := strconv.ParseInt(at, 10, 64); err == nil && e.IsDir() && when > newest {
+			if when, err := strconv.ParseInt(at, 10, 64); err == nil && when > newest {
 				best, newest = commit, when
 			}
 		}
@@ -47,9 +51,12 @@ func lastRelease(ctx context.Context, top string) (string, error) {
 }
 
 func git(ctx context.Context, top string, args ...string) ([]byte, error) {
-	out, err := exec.CommandContext(ctx, "git", append([]string{"-C", top}, args...)...).Output() // #nosec G204
+	cmd := exec.CommandContext(ctx, "git", append([]string{"-C", top}, args...)...) // #nosec G204 -- as the operator asks
+	var said bytes.Buffer
+	cmd.Stderr = &said
+	out, err := cmd.Output()
 	if err != nil {
-		return nil, fmt.Errorf("git %s: %w", strings.Join(args, " "), err)
+		return nil, fmt.Errorf("git %s: %w: %s", strings.Join(args, " "), err, said.Bytes())
 	}
 	return out, nil
 }
@@ -66,7 +73,7 @@ func buildRelease(ctx context.Context, top, commit, to string) error {
 		return err
 	}
 	unpack := exec.CommandContext(ctx, "tar", "-x", "-C", src) // #nosec G204 -- our own path
-	unpack.Stdin = strings.NewReader(string(sources))
+	unpack.Stdin = bytes.NewReader(sources)
 	if out, err := unpack.CombinedOutput(); err != nil {
 		return fmt.Errorf("tar: %w: %s", err, out)
 	}
@@ -97,7 +104,8 @@ func (r *run) upgrades(ctx context.Context, m *machine) error {
 		r.aim() // addresses come
 		return strings.Join(r.missing(f), "; ")
 	})
-	capture, err := m.current().start([]string{"tcpdump", "-i", "any", "-n", "-s", "120", "-w", "/run/upgrades.pcap",
+	capture, err := m.current().start([]string{"tcpdump", "-i", "any", "-n", "-s", "120", "-c", "200000", "-w",
+		"/run/upgrades.pcap", // 24 MB at the most: it is in the guest's memory
 		fmt.Sprintf("udp and portrange %d-%d", model.Served, model.Other)})
 	if err != nil {
 		return err
@@ -110,7 +118,7 @@ func (r *run) upgrades(ctx context.Context, m *machine) error {
 		count, err := r.counted(ctx, m, f, func() error {
 			err := r.install(ctx, m, way.to, way.flags)
 			r.within(ctx, m, settleLimit, "observed equals desired", func(ctx context.Context, m *machine) string {
-				time.Sleep(2 * time.Second) // each look takes processor from what is judged
+				_ = wait(ctx, 2*time.Second) // each look takes processor from what is judged
 				return r.unsettled(ctx, m)
 			})
 			return err
@@ -141,62 +149,47 @@ const counting = 250 * time.Millisecond
 // counted lets the apps of a machine send while something is done, and counts what is not answered.
 func (r *run) counted(ctx context.Context, m *machine, f model.Fleet, do func() error) (counted, error) {
 	drain := r.limit(2 * guest.TellEvery)
-	r.send(m.node, f, nil)
-	if err := r.pause(ctx, drain); err != nil { // until what was sent before is told
+	r.send(f, 0)
+	if err := wait(ctx, drain); err != nil { // until what was sent before is told
 		return counted{}, err
 	}
-	r.reset()
+	r.reset(f)
 	dropped := r.dropped(m.node)
-	r.send(m.node, f, &guest.Orders{Every: counting})
+	r.send(f, counting)
 	err := do()
-	err = errors.Join(err, r.pause(ctx, 3*time.Second))
-	r.send(m.node, f, nil)
-	err = errors.Join(err, r.pause(ctx, drain))
+	err = errors.Join(err, wait(ctx, 3*time.Second))
+	r.send(f, 0)
+	err = errors.Join(err, wait(ctx, drain))
 	return r.lossOf(f, r.dropped(m.node)-dropped), err
 }
 
 // lossOf compares what the apps of a configuration have sent with what was answered. What the wires did not pass
 // on is not lost by the node.
 func (r *run) lossOf(f model.Fleet, dropped int) (c counted) {
-	for _, from := range endpoints(f) {
-		for _, to := range append(endpoints(f), model.Outside) {
-			for _, port := range model.Beacons {
-				if !f.MayReach(from, to, port) {
-					continue
-				}
-				sent, lost := r.unanswered(from, to, port)
-				c.sent += sent
-				if to == model.Outside { // what the wire could not pass on, it has lost
-					excused := min(lost, dropped)
-					lost, dropped = lost-excused, dropped-excused
-				}
-				for range lost {
-					c.lost = append(c.lost, fmt.Sprintf("app %v to %v at port %d", from, to, port))
-				}
-			}
+	eachWay(f, func(from, to model.Endpoint, port int) {
+		sent, echoed := r.told(from, to, port)
+		c.sent += sent
+		lost := max(0, sent-echoed)
+		if to == model.Outside { // what the wire could not pass on, it has lost
+			excused := min(lost, dropped)
+			lost, dropped = lost-excused, dropped-excused
 		}
-	}
+		for range lost {
+			c.lost = append(c.lost, fmt.Sprintf("app %v to %v at port %d", from, to, port))
+		}
+	})
 	return c
 }
 
-// send makes the apps of a machine send to all others, or stop it.
-func (r *run) send(node int, f model.Fleet, o *guest.Orders) {
+// send makes the apps of a configuration send to those of their node and outside, or, every 0, stop it.
+func (r *run) send(f model.Fleet, every time.Duration) {
 	for _, e := range endpoints(f) {
-		if e.Node == node && o != nil {
-			r.order(e, *o)
-		} else if e.Node == node {
+		if every > 0 {
+			r.order(e, guest.Orders{Every: every})
+		} else {
 			r.app(e).tell(guest.Orders{})
 		}
 	}
-}
-
-// unanswered returns how many beacons an app has sent since the last reset, and how many were not answered.
-func (r *run) unanswered(from, to model.Endpoint, port int) (sent, lost int) {
-	a := r.app(from)
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	key := fmt.Sprintf("%v:%d", to, port)
-	return a.sent[key], max(0, a.sent[key]-a.echoed[key])
 }
 
 // dropped is how many frames the wires could not pass on to a machine, or to a router.

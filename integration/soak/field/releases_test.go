@@ -82,3 +82,19 @@ func TestWhatIsLostOfCountedPackets(t *testing.T) {
 		}
 	}
 }
+
+// While the packets of one node are counted, another begins: what the first has told stays.
+func TestCountingANodeLeavesTheOthers(t *testing.T) {
+	one, two := model.Endpoint{Node: 1, App: 1}, model.Endpoint{Node: 2, App: 1}
+	told := func() *appLine {
+		return &appLine{sent: map[string]int{"0.0:7001": 5}, echoed: map[string]int{"0.0:7001": 4}}
+	}
+	r := &run{apps: map[model.Endpoint]*appLine{one: told(), two: told()}}
+	r.reset(model.Fleet{{}, {Apps: map[int]model.App{1: {}}}})
+	if sent, echoed := r.told(one, model.Outside, 7001); sent != 5 || echoed != 4 {
+		t.Errorf("of the other node: %d sent, %d answered", sent, echoed)
+	}
+	if sent, echoed := r.told(two, model.Outside, 7001); sent != 0 || echoed != 0 {
+		t.Errorf("of the node: %d sent, %d answered", sent, echoed)
+	}
+}

@@ -165,11 +165,17 @@ func (r *run) sampling(ctx context.Context) {
 			r.sample(ctx, m)
 		}
 		r.aim()
-		select {
-		case <-ctx.Done():
-		case <-time.After(10 * time.Second):
-		}
+		_ = wait(ctx, 10*time.Second) // the loop ends with its context
 	}
+}
+
+// wait waits for a time, or until the context ends.
+func wait(ctx context.Context, d time.Duration) error {
+	select {
+	case <-ctx.Done():
+	case <-time.After(d):
+	}
+	return ctx.Err()
 }
 
 func (r *run) sample(ctx context.Context, m *machine) {

@@ -31,7 +31,7 @@ type Options struct {
 	Accel  string       // "kvm" or "tcg"; "": kvm if it works
 	Dir    string       // of the report and of what nodes leave
 	Faults []model.Kind // only these; none: all
-	// Release is the commit that nodes are upgraded from at the begin; "": the newest recorded release, or NoRelease.
+	// Release is the commit that nodes are upgraded from first; "": the newest recorded release, or NoRelease.
 	Release string
 }
 
@@ -90,7 +90,7 @@ func (r *run) setUp(ctx context.Context) error {
 	return r.bootAll(ctx, img, how)
 }
 
-// bootAll boots all machines at a time, and joins their nodes.
+// bootAll boots all machines at a time, upgrades their nodes, and joins them.
 func (r *run) bootAll(ctx context.Context, img image, how string) error {
 	for n := 1; n <= r.Nodes; n++ {
 		m := &machine{node: n, dir: filepath.Join(r.Dir, nodeName(n)), payload: r.payload, img: img, accel: how}
