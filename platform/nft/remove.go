@@ -41,31 +41,28 @@ func merge(a, b map[string][]string) map[string][]string {
 func (c *Conn) Remove(r Removal) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	b, err := retryInterrupted(func() (batch, error) {
-		b := batch{}
+	ch, err := retryInterrupted(func() (change, error) {
+		var ch change
 		for _, table := range slices.Sorted(maps.Keys(r.Chains)) {
-			if err := c.removeChains(&b, table, r.Chains[table], r.Parents[table]); err != nil {
-				return b, fmt.Errorf("remove chains of %s: %w", table, err)
+			if err := c.removeChains(&ch.now, table, r.Chains[table], r.Parents[table]); err != nil {
+				return ch, fmt.Errorf("remove chains of %s: %w", table, err)
 			}
 		}
 		for _, u := range r.Updates {
-			if err := c.addUpdate(&b, u); err != nil {
-				return b, fmt.Errorf("remove chains of table %s: %w", u.Table, err)
+			if err := c.addUpdate(&ch, u); err != nil {
+				return ch, fmt.Errorf("remove chains of table %s: %w", u.Table, err)
 			}
 		}
-		return b, nil
+		return ch, nil
 	})
 	if err != nil {
 		return err
 	}
 	for _, t := range r.Tables { // created first, since only an existing table can be deleted
-		b.addTo(families[t.Family], unix.NFT_MSG_NEWTABLE, unix.NLM_F_CREATE, attr(unix.NFTA_TABLE_NAME, text(t.Name)))
-		b.addTo(families[t.Family], unix.NFT_MSG_DELTABLE, 0, attr(unix.NFTA_TABLE_NAME, text(t.Name)))
+		ch.now.addTo(families[t.Family], unix.NFT_MSG_NEWTABLE, unix.NLM_F_CREATE, attr(unix.NFTA_TABLE_NAME, text(t.Name)))
+		ch.now.addTo(families[t.Family], unix.NFT_MSG_DELTABLE, 0, attr(unix.NFTA_TABLE_NAME, text(t.Name)))
 	}
-	if len(b.msgs) == 0 {
-		return nil
-	}
-	if err := c.commit(b); err != nil {
+	if err := c.make(ch); err != nil {
 		return fmt.Errorf("remove chains: %w", err)
 	}
 	return nil

@@ -41,33 +41,56 @@ func (e Element) Chain() string {
 	return ""
 }
 
-// Update changes parts of tables in one transaction: all of them or none.
+// Update changes parts of tables in one transaction: all of them or none. Base chains to delete lose their rules in it,
+// and are deleted in a second one.
 func (c *Conn) Update(us ...Update) error {
 	if len(us) == 0 {
 		return nil
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	b, err := retryInterrupted(func() (batch, error) {
-		b := batch{}
+	ch, err := retryInterrupted(func() (change, error) {
+		var ch change
 		for _, u := range us {
-			if err := c.addUpdate(&b, u); err != nil {
-				return b, fmt.Errorf("update table %s: %w", u.Table, err)
+			if err := c.addUpdate(&ch, u); err != nil {
+				return ch, fmt.Errorf("update table %s: %w", u.Table, err)
 			}
 		}
-		return b, nil
+		return ch, nil
 	})
-	if err != nil || len(b.msgs) == 0 {
+	if err != nil {
 		return err
 	}
-	if err := c.commit(b); err != nil {
+	if err := c.make(ch); err != nil {
 		return fmt.Errorf("update table %s: %w", us[0].Table, err)
 	}
 	return nil
 }
 
-// addUpdate adds the messages of an update to b. Rules and elements that lead to a deleted chain are deleted before it.
-func (c *Conn) addUpdate(b *batch, u Update) error {
+// change is what changes in one transaction, and what is deleted in a second one, when it has no effect any more.
+//
+// A base chain that a transaction deletes outlives it for a moment (nf_tables_commit; seen in Linux 6.1 and 6.18): until
+// the kernel has unregistered the hook, packets meet the chain's old rules, but the chains to which these jump are as the
+// transaction left them. So a base chain is emptied first.
+type change struct{ now, then batch }
+
+// make sends a change.
+func (c *Conn) make(ch change) error {
+	for _, b := range []batch{ch.now, ch.then} {
+		if len(b.msgs) == 0 {
+			continue
+		}
+		if err := c.commit(b); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// addUpdate adds the messages of an update to a change. Rules and elements that lead to a deleted chain are deleted
+// before it.
+func (c *Conn) addUpdate(to *change, u Update) error {
+	b := &to.now
 	body, err := compile(u.Table.Family, u.Lines, c.setNumber)
 	if err != nil {
 		return err
@@ -84,7 +107,7 @@ func (c *Conn) addUpdate(b *batch, u Update) error {
 	if err != nil {
 		return err
 	}
-	gone, err := c.there(u)
+	gone, base, err := c.there(u)
 	if err != nil {
 		return err
 	}
@@ -108,7 +131,11 @@ func (c *Conn) addUpdate(b *batch, u Update) error {
 		b.addTo(family, unix.NFT_MSG_DELSET, 0, attr(unix.NFTA_SET_TABLE, name), attr(unix.NFTA_SET_NAME, text(s)))
 	}
 	for _, ch := range gone {
-		b.addTo(family, unix.NFT_MSG_DELCHAIN, 0, attr(unix.NFTA_CHAIN_TABLE, name), attr(unix.NFTA_CHAIN_NAME, text(ch)))
+		in := b
+		if slices.Contains(base, ch) {
+			in = &to.then
+		}
+		in.addTo(family, unix.NFT_MSG_DELCHAIN, 0, attr(unix.NFTA_CHAIN_TABLE, name), attr(unix.NFTA_CHAIN_NAME, text(ch)))
 	}
 	return nil
 }
@@ -213,21 +240,23 @@ func (c *Conn) valuesOf(t Table, elements []Element) ([]string, error) {
 	return values, err
 }
 
-// there returns the chains of u.Delete that exist.
-func (c *Conn) there(u Update) ([]string, error) {
+// there returns the chains of u.Delete that exist, and those of them that are base chains.
+func (c *Conn) there(u Update) (list, base []string, err error) {
 	requests := make([]request, len(u.Delete))
 	for i, ch := range u.Delete {
 		requests[i] = request{unix.NFT_MSG_GETCHAIN, join(genmsg(families[u.Table.Family], 0), [][]byte{
 			attr(unix.NFTA_CHAIN_TABLE, text(u.Table.Name)), attr(unix.NFTA_CHAIN_NAME, text(ch))})}
 	}
 	found, err := c.query(requests)
-	var list []string
 	for i, a := range found {
 		if a[unix.NFTA_CHAIN_NAME] != nil {
 			list = append(list, u.Delete[i])
 		}
+		if a[unix.NFTA_CHAIN_HOOK] != nil {
+			base = append(base, u.Delete[i])
+		}
 	}
-	return list, err
+	return list, base, err
 }
 
 // request asks for one object.
