@@ -24,7 +24,7 @@ var scripts = map[model.Kind]struct{ do, undo string }{
 		"seq $n | sed 's/.*/link del flood&/' >>/run/flood; ip -force -batch /run/flood", ""},
 	model.FillDisk: {"fallocate -l $(df -B1 --output=avail / | tail -1) /var/full 2>/dev/null; " +
 		"dd if=/dev/zero of=/var/fuller bs=64k 2>/dev/null; true", "rm -f /var/full /var/fuller"},
-	model.JumpClock: {"set -- '+5 hours' '-5 hours' '1970-01-01 00:01' '+90 days'; shift $((ARG % 4)); " +
+	model.JumpClock: {"set -- '+5 hours' '-5 hours' '1980-01-01' '+90 days'; shift $((ARG % 4)); " +
 		"date -s \"$1\"", ""},
 	model.ChangeMTU: {"set -- 1300 1400 9000; shift $((ARG % 3)); ip link set eth0 mtu $1", "ip link set eth0 mtu 1500"},
 	model.Flush: {"case $((ARG % 8)) in 0) iptables -F ;; 1) iptables -t nat -F ;; 2) iptables -t mangle -F ;; " +

@@ -83,13 +83,24 @@ func (r *run) manage(ctx context.Context) error {
 	return nil
 }
 
+// repeat returns the command with the same decisions.
+func (o Options) repeat() string {
+	flags := fmt.Sprintf("-nodes %d -release %.12s", o.Nodes, o.Release)
+	if len(o.Faults) > 0 {
+		kinds := make([]string, len(o.Faults))
+		for i, k := range o.Faults {
+			kinds[i] = string(k)
+		}
+		flags += fmt.Sprintf(" -faults %q", strings.Join(kinds, ","))
+	}
+	return fmt.Sprintf("make soak SOAK=%v SEED=%d SOAKFLAGS='%s'", o.Length, o.Seed, flags)
+}
+
 // finish judges the whole run, checks that recordings replay, and writes the report.
 func (r *run) finish() (violated bool, err error) {
 	r.replay()
 	rep := &r.report
-	rep.Title, rep.Seed, rep.Begin = "edgespan soak", r.Seed, r.begin
-	rep.Repeat = fmt.Sprintf("make soak SOAK=%v SEED=%d SOAKFLAGS='-nodes %d -release %.12s'", r.Length, r.Seed, r.Nodes,
-		r.Release)
+	rep.Title, rep.Seed, rep.Begin, rep.Repeat = "edgespan soak", r.Seed, r.begin, r.repeat()
 	if out, err := exec.Command("git", "describe", "--tags", "--always", "--dirty").Output(); err == nil {
 		rep.Version = strings.TrimSpace(string(out))
 	}

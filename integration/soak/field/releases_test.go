@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"edgespan/integration/soak/model"
 )
@@ -96,5 +97,17 @@ func TestCountingANodeLeavesTheOthers(t *testing.T) {
 	}
 	if sent, echoed := r.told(two, model.Outside, 7001); sent != 0 || echoed != 0 {
 		t.Errorf("of the node: %d sent, %d answered", sent, echoed)
+	}
+}
+
+func TestTheCommandThatRepeatsARunNamesItsFaults(t *testing.T) {
+	o := Options{Length: 5 * time.Minute, Seed: 7, Nodes: 2, Release: NoRelease}
+	const want = "make soak SOAK=5m0s SEED=7 SOAKFLAGS='-nodes 2 -release none"
+	if got := o.repeat(); got != want+"'" {
+		t.Errorf("%s, want %s'", got, want)
+	}
+	o.Faults = []model.Kind{model.Flush, model.PowerCut}
+	if got := o.repeat(); got != want+` -faults "flush rules,cut the power"'` {
+		t.Error(got)
 	}
 }
