@@ -103,6 +103,9 @@ func (s *shell) candidateFromFile(f fileRead) *candidate {
 	case f.err != nil:
 		if errors.Is(f.err, fs.ErrNotExist) {
 			s.log.Info("no config file", zap.String("file", f.name))
+			if s.cameOtherwise() {
+				return nil
+			}
 		}
 		s.refuse("read the config file", f.err)
 		return nil
@@ -125,6 +128,12 @@ func (s *shell) candidateFromFile(f fileRead) *candidate {
 		return nil
 	}
 	return o
+}
+
+// cameOtherwise reports whether the config in force is from a person or a controller, so that no file has to be there.
+func (s *shell) cameOtherwise() bool {
+	live := s.m.Live()
+	return live.Seq > 0 && live.Source != commitconfirm.File && live.Source != commitconfirm.Base
 }
 
 // reload reads the config file again.

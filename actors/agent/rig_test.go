@@ -242,6 +242,7 @@ type rig struct {
 	facts   NodeFacts
 	file    []byte
 	hasFile bool
+	fileErr error
 	attempt uint64
 	counter uint64
 	tracer  *trace.Tracer
@@ -334,7 +335,7 @@ func (r *rig) start() {
 			if !r.hasFile {
 				return nil, "", nil
 			}
-			return r.file, "node.yaml", nil
+			return r.file, "node.yaml", r.fileErr
 		},
 	})
 	pid, err := r.system.Root.SpawnNamed(actor.PropsFromProducer(r.agent.Producer), fmt.Sprintf("agent%d", r.starts))
