@@ -69,9 +69,9 @@ func (c *Conn) Update(us ...Update) error {
 
 // change is what changes in one transaction, and what is deleted in a second one, when it has no effect any more.
 //
-// A base chain that a transaction deletes outlives it for a moment (nf_tables_commit; seen in Linux 6.1 and 6.18): until
-// the kernel has unregistered the hook, packets meet the chain's old rules, but the chains to which these jump are as the
-// transaction left them. So a base chain is emptied first.
+// A base chain that a transaction deletes outlives it for a moment (nf_tables_commit; seen in Linux 6.1 and 6.18):
+// until the kernel has unregistered the hook, packets meet the chain's old rules, but the chains to which these jump
+// are as the transaction left them. So a base chain is emptied first.
 type change struct{ now, then batch }
 
 // make sends a change.

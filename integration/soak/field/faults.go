@@ -42,6 +42,20 @@ const (
 	choose = "set -- iptables-restore ip6tables-restore ipset nft conntrack; shift $((ARG % 5)); "
 )
 
+// The choice of flushing that removes all tables, and how many there are.
+const flushRuleset, flushChoices = 3, 8
+
+// repairLimit is how long a node takes to have its rules back (docs/operations.md).
+const repairLimit = 2 * time.Second
+
+// keepsTables reports whether a kernel, by its release, lets the owner of tables keep them from other programs, and
+// itself keeps them for the owner's next start.
+func keepsTables(release string) bool {
+	var major, minor int
+	_, err := fmt.Sscanf(release, "%d.%d", &major, &minor)
+	return err == nil && (major > 6 || major == 6 && minor >= 9)
+}
+
 // inject makes the fault of a step, and returns what ends it; nil: nothing does.
 func (r *run) inject(ctx context.Context, s model.Step) (undo func(context.Context) error, err error) {
 	if s.Kind == model.KillControl {
@@ -77,6 +91,10 @@ func (r *run) inject(ctx context.Context, s model.Step) (undo func(context.Conte
 	script, ok := scripts[s.Kind]
 	if !ok {
 		return nil, fmt.Errorf("fault %q is not known", s.Kind)
+	}
+	if s.Kind == model.Flush && s.Arg%flushChoices == flushRuleset && !m.keepsTables {
+		r.referee.opened(s.Node, time.Now().Add(time.Minute))
+		defer func() { r.referee.opened(s.Node, time.Now().Add(r.limit(repairLimit))) }()
 	}
 	_, err = m.sh(ctx, r.with(s, script.do))
 	if script.undo == "" {

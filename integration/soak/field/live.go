@@ -99,6 +99,7 @@ func (o Options) repeat() string {
 // finish judges the whole run, checks that recordings replay, and writes the report.
 func (r *run) finish() (violated bool, err error) {
 	r.replay()
+	defer r.capturing.Wait()
 	rep := &r.report
 	rep.Title, rep.Seed, rep.Begin, rep.Repeat = "edgespan soak", r.Seed, r.begin, r.repeat()
 	if out, err := exec.Command("git", "describe", "--tags", "--always", "--dirty").Output(); err == nil {
@@ -113,9 +114,10 @@ func (r *run) finish() (violated bool, err error) {
 				fmt.Sprintf("%s: %+.1f ± %.1f %% an hour", s.Name, slope.PerHour, slope.Error))
 		}
 	}
-	frames, beacons, violations := r.referee.seen()
+	frames, beacons, openly, violations := r.referee.seen()
 	r.count("frames judged on the wire", frames)
 	r.count("beacons judged at apps", beacons)
+	r.count("packets past rules that another program had flushed", openly)
 	rep.Violations = violations
 	for name, write := range map[string]func(*os.File) error{
 		"report.html": func(f *os.File) error { return rep.HTML(f) },

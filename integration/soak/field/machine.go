@@ -25,6 +25,8 @@ type machine struct {
 	payload string
 	img     image
 	accel   string
+	// keepsTables means that its kernel keeps a daemon's tables of nftables from other programs (docs/operations.md).
+	keepsTables bool
 
 	mu   sync.Mutex // of all below
 	qemu *exec.Cmd

@@ -50,7 +50,7 @@ func (r *run) quiet(ctx context.Context) error {
 	for _, m := range r.machines {
 		r.inspect(ctx, m)
 	}
-	frames, beacons, violations := r.referee.seen()
+	frames, beacons, _, violations := r.referee.seen()
 	r.say("quiet: settled, %d frames on the wire and %d beacons at apps judged, %d violations", frames, beacons,
 		len(violations))
 	return ctx.Err()

@@ -17,14 +17,17 @@ const inForce = guest.TellEvery + 3*time.Second
 
 // referee holds the configurations that may be in force, and what was seen against them.
 type referee struct {
-	begin time.Time
+	begin   time.Time
+	capture func(number int) // told of each violation that is noted, and does not wait; nil: nothing
 
 	mu         sync.Mutex // of all below
 	history    []dated    // what may be in force: the last is the newest
 	violations []report.Violation
-	told       map[string]int // equal violations, to tell each a few times only
-	onWire     int64          // frames judged
-	atApps     int64          // beacons judged
+	told       map[string]int    // equal violations, to tell each a few times only
+	onWire     int64             // frames judged
+	atApps     int64             // beacons judged
+	open       map[int]time.Time // until when packets may pass a node openly
+	openly     int64             // packets that did
 }
 
 type dated struct {
@@ -33,7 +36,21 @@ type dated struct {
 }
 
 func newReferee(begin time.Time, fleet model.Fleet) *referee {
-	return &referee{begin: begin, history: []dated{{begin, fleet}}, told: map[string]int{}}
+	return &referee{begin: begin, history: []dated{{begin, fleet}}, told: map[string]int{},
+		open: map[int]time.Time{}}
+}
+
+// opened tells that another program has removed all rules of a node, which has them back at a time, and that nothing
+// could stop that: meanwhile what passes there is counted, and is no violation.
+func (j *referee) opened(node int, until time.Time) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.open[node] = until
+}
+
+// isOpen reports whether what is told that much later than it was seen may have passed one of the nodes openly.
+func (j *referee) isOpen(later time.Duration, nodes ...int) bool {
+	return slices.ContainsFunc(nodes, func(n int) bool { return time.Now().Before(j.open[n].Add(later)) })
 }
 
 // changed tells that another configuration may be in force from now on.
@@ -62,15 +79,18 @@ func (j *referee) note(machine, invariant, text string) {
 	if j.told[key]++; j.told[key] <= 3 && len(j.violations) < 1000 {
 		at := time.Since(j.begin).Round(time.Millisecond)
 		j.violations = append(j.violations, report.Violation{At: at, Machine: machine, Invariant: invariant, Text: text})
+		if j.capture != nil {
+			j.capture(len(j.violations))
+		}
 		fmt.Printf("%8s  VIOLATED on %s: %s: %s\n", at.Round(time.Second), machine, invariant, text)
 	}
 }
 
-// seen returns how much was judged, and what was found.
-func (j *referee) seen() (frames, beacons int64, violations []report.Violation) {
+// seen returns how much was judged, how many packets passed openly, and what was found.
+func (j *referee) seen() (frames, beacons, openly int64, violations []report.Violation) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	return j.onWire, j.atApps, slices.Clone(j.violations)
+	return j.onWire, j.atApps, j.openly, slices.Clone(j.violations)
 }
 
 // app judges beacons that an app, or the server outside, has seen.
@@ -79,17 +99,22 @@ func (j *referee) app(to model.Endpoint, s guest.Sighting) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	j.atApps += int64(s.N)
+	text := fmt.Sprintf("app %v saw %d beacons of app %v to port %d", to, s.N, from, s.Port)
 	if err != nil || s.From == guest.Spoofed {
-		j.note(nodeName(to.Node), "no packet past a rule", fmt.Sprintf("app %v saw %d beacons of %q", to, s.N, s.From))
+		text = fmt.Sprintf("app %v saw %d beacons of %q", to, s.N, s.From)
+	} else if j.mayReach(from, to, s.Port) {
 		return
 	}
-	for _, d := range j.history {
-		if d.fleet.MayReach(from, to, s.Port) {
-			return
-		}
+	if j.isOpen(inForce, from.Node, to.Node) {
+		j.openly += int64(s.N)
+		return
 	}
-	j.note(nodeName(to.Node), "no packet past a rule",
-		fmt.Sprintf("app %v saw %d beacons of app %v to port %d", to, s.N, from, s.Port))
+	j.note(nodeName(to.Node), "no packet past a rule", text)
+}
+
+// mayReach reports whether a configuration that may be in force allows a beacon.
+func (j *referee) mayReach(from, to model.Endpoint, port int) bool {
+	return slices.ContainsFunc(j.history, func(d dated) bool { return d.fleet.MayReach(from, to, port) })
 }
 
 // frame judges a frame that a node has sent to a provider.
@@ -103,23 +128,23 @@ func (j *referee) frame(node, segment int, frame []byte) {
 	if isUDP {
 		from = u.Beacon()
 	}
+	e, err := model.ParseEndpoint(from)
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	j.onWire++
+	past := from != "" &&
+		(err != nil || e.Node != node || !j.mayReach(e, model.Outside, int(u.Dst.Port())))
+	if (wrong != "" || past) && j.isOpen(0, node) {
+		j.openly++
+		return
+	}
 	if wrong != "" {
 		j.note(nodeName(node), "no address of an app outside", wrong)
 	}
-	if from == "" {
-		return
+	if past {
+		j.note(nodeName(node), "no packet past a rule",
+			fmt.Sprintf("a beacon of %q to %v left by %s", from, u.Dst, linkName(segment)))
 	}
-	e, err := model.ParseEndpoint(from)
-	for _, d := range j.history {
-		if err == nil && e.Node == node && d.fleet.MayReach(e, model.Outside, int(u.Dst.Port())) {
-			return
-		}
-	}
-	j.note(nodeName(node), "no packet past a rule",
-		fmt.Sprintf("a beacon of %q to %v left by %s", from, u.Dst, linkName(segment)))
 }
 
 func nodeName(node int) string {

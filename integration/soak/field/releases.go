@@ -192,11 +192,11 @@ func (r *run) send(f model.Fleet, every time.Duration) {
 	}
 }
 
-// dropped is how many frames the wires could not pass on to a machine, or to a router.
+// dropped is how many frames from or to a machine the wires could not pass on.
 func (r *run) dropped(node int) int {
 	n := 0
 	for _, s := range r.segments {
-		n += s.dropped(node) + s.dropped(0)
+		n += s.dropped(node)
 	}
 	return n
 }

@@ -29,6 +29,7 @@ type run struct {
 	report       report.Run
 	foreign      []string // what each node's foreign objects are
 	undo         []ending // of the faults that last
+	capturing    sync.WaitGroup
 
 	mu     sync.Mutex // of all below
 	apps   map[model.Endpoint]*appLine
@@ -202,6 +203,7 @@ func (r *run) sample(ctx context.Context, m *machine) {
 	r.add(m.node, "descriptors", "", flat, s.Descriptors)
 	r.add(m.node, "actors", "", flat, s.Actors)
 	r.add(m.node, "threads", "", flat, s.Threads)
+	r.add(m.node, "goroutines", "", flat, s.Goroutines)
 	r.add(m.node, "sets", "", flat, s.Sets)
 	r.add(m.node, "files", "", flat, s.Files)
 	r.add(m.node, "tracked flows", "", flat, s.Tracked)

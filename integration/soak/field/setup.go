@@ -82,6 +82,7 @@ func (r *run) setUp(ctx context.Context) error {
 		r.keys.Public = append(r.keys.Public, base64.StdEncoding.EncodeToString(key.PublicKey().Bytes()))
 	}
 	r.referee = newReferee(r.begin, r.plan.Fleet())
+	r.referee.capture = r.capture
 	r.segments = []*segment{newSegment(0, r.Seed, r.referee.frame), newSegment(1, r.Seed, r.referee.frame)}
 	if r.lab, err = upLab(ctx, r.Dir, r.bin, r.segments); err != nil {
 		return err
@@ -140,6 +141,11 @@ func (r *run) first(ctx context.Context, m *machine) (err error) {
 		return err
 	}
 	r.say("node %d is up", m.node)
+	kernel, err := m.sh(ctx, "uname -r")
+	if err != nil {
+		return err
+	}
+	m.keepsTables = keepsTables(kernel)
 	r.foreign[m.node-1], err = m.sh(ctx, "sh "+guest.Dir+"/foreign.sh")
 	return err
 }

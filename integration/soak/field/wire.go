@@ -9,6 +9,7 @@ import (
 	"net/netip"
 	"os"
 	"sync"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -18,8 +19,9 @@ import (
 // segment is the network of one provider: a switch between the machines' links and the provider's router, a tap
 // device. Each frame of a machine passes the referee, and what the faults of its port let through goes on.
 type segment struct {
-	number int
-	watch  func(node, segment int, frame []byte)
+	number  int
+	watch   func(node, segment int, frame []byte)
+	capture capture
 
 	mu    sync.Mutex    // of all below
 	ports map[int]*port // by node; 0 is the router
@@ -33,7 +35,7 @@ type port struct {
 	down  bool
 	loss  float64
 	block netip.Addr // packets to and from it are lost, if valid
-	full  int        // frames that it did not take
+	full  int        // frames that it did not take, or that others did not take from it
 }
 
 func newSegment(number int, seed uint64, watch func(node, segment int, frame []byte)) *segment {
@@ -87,6 +89,7 @@ func (s *segment) carry(from int, read func([]byte) (int, error)) {
 		if err != nil || n < 14 {
 			continue
 		}
+		s.capture.add(time.Now(), frame[:n])
 		if from != 0 {
 			s.watch(from, s.number, frame[:n])
 		}
@@ -111,12 +114,13 @@ func (s *segment) forward(from int, frame []byte) {
 		if number != from && (!known || number == to || frame[0]&1 == 1) && !s.loses(p, frame) {
 			if p.write(frame) != nil {
 				p.full++
+				s.ports[from].full++
 			}
 		}
 	}
 }
 
-// dropped returns how many frames a node, or the router, did not take.
+// dropped returns how many frames from or to a node the segment could not pass on.
 func (s *segment) dropped(node int) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -1,6 +1,7 @@
 package field
 
 import (
+	"fmt"
 	"net/netip"
 	"strings"
 	"testing"
@@ -77,6 +78,51 @@ func TestTheJudgeOfApps(t *testing.T) {
 	}
 	if len(j.violations) != 3 {
 		t.Errorf("%d equal violations are noted, want 3", len(j.violations))
+	}
+}
+
+// What passes a node whose rules another program has removed is no violation until they are to be back, and is counted.
+func TestTheRefereeOfFlushedRules(t *testing.T) {
+	forged := frameOf("1.1", "10.11.0.2", model.ServerAddr)
+	seen := guest.Sighting{From: guest.Spoofed, Port: model.Served, N: 4}
+	app := model.Endpoint{Node: 1, App: 1}
+	j := testReferee()
+	j.opened(1, time.Now().Add(time.Minute))
+	j.frame(1, 0, forged)
+	j.frame(1, 0, frameOf("1.1", model.Uplink(1, 0), model.ServerAddr)) // allowed
+	j.app(app, seen)
+	if _, _, openly, violations := j.seen(); openly != 5 || len(violations) > 0 {
+		t.Errorf("while they are away: %d packets, %+v", openly, violations)
+	}
+	j.frame(2, 0, forged)
+	if len(j.violations) != 2 {
+		t.Errorf("by another node: %+v", j.violations)
+	}
+	j.opened(1, time.Now().Add(-time.Second))
+	j.app(app, seen) // it may be told later
+	if len(j.violations) != 2 {
+		t.Errorf("told later: %+v", j.violations)
+	}
+	j.frame(1, 0, forged)
+	j.opened(1, time.Now().Add(-time.Minute))
+	j.app(app, seen)
+	if len(j.violations) != 4 {
+		t.Errorf("with rules again: %+v", j.violations)
+	}
+}
+
+func TestKernelsThatKeepTables(t *testing.T) {
+	for release, want := range map[string]bool{"6.1.0-40-amd64": false, "6.9.0": true, "6.12.48+deb13-amd64": true,
+		"7.0": true, "5.10.0": false, "": false} {
+		if got := keepsTables(release); got != want {
+			t.Errorf("%q: %v", release, got)
+		}
+	}
+	// The script does what its number says.
+	script := scripts[model.Flush].do
+	if !strings.Contains(script, fmt.Sprintf("ARG %% %d)", flushChoices)) ||
+		!strings.Contains(script, fmt.Sprintf(" %d) nft flush ruleset ", flushRuleset)) {
+		t.Error(script)
 	}
 }
 

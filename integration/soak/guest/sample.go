@@ -1,13 +1,18 @@
 package guest
 
 import (
+	"bufio"
+	"context"
 	"encoding/json"
 	"fmt"
+	"net"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // Measured is what a guest says of its daemon.
@@ -15,6 +20,7 @@ type Measured struct {
 	PID                               int
 	RSS, Descriptors, Actors, Threads float64 // RSS in MB
 	Ticks                             float64 // processor time, in hundredths of a second
+	Goroutines                        float64
 	Sets, Files, Tracked, Children    float64
 	Err                               string `json:",omitempty"`
 }
@@ -72,7 +78,32 @@ func measure() (m Measured, err error) {
 	m.Children, _ = strconv.ParseFloat(strings.TrimSpace(string(children)), 64)
 	actors, _ := exec.Command("edgespan", "get", "actor", "-o", "name").Output()
 	m.Actors = float64(strings.Count(string(actors), "\n"))
-	return m, nil
+	m.Goroutines, err = goroutines("/run/edgespan/edgespan.sock")
+	return m, err
+}
+
+// goroutines asks a daemon how many goroutines it has.
+func goroutines(socket string) (float64, error) {
+	dial := func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return new(net.Dialer).DialContext(ctx, "unix", socket)
+	}
+	c := http.Client{Transport: &http.Transport{DialContext: dial, DisableKeepAlives: true}, Timeout: 10 * time.Second}
+	answer, err := c.Get("http://edgespan/v1/debug/goroutines")
+	if err != nil {
+		return 0, err
+	}
+	defer answer.Body.Close()
+	head, err := bufio.NewReader(answer.Body).ReadString('\n') // version …, 42 goroutines, heap …
+	if err != nil {
+		return 0, err
+	}
+	words := strings.Fields(head)
+	for i, w := range words {
+		if strings.HasPrefix(w, "goroutines") && i > 0 {
+			return strconv.ParseFloat(words[i-1], 64)
+		}
+	}
+	return 0, fmt.Errorf("goroutines: %s: no number in %q", answer.Status, head)
 }
 
 func countFiles(dir string) float64 {
