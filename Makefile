@@ -19,6 +19,7 @@ NODES         ?= 10000
 # What make vm runs: by default the tests that a kernel without VLANs, WireGuard and controllers of cgroup2 skips or
 # weakens.
 VM            ?=
+VM_TESTS      := TestAVLAN|VLAN|TestATrunkOfAnApp|TestAProcessInAGroup|TestTheHelpersOfANetwork|TestTheKernelsWireGuard|TestATunnelLeaves|TestIPsecByTheKernel|TestACharonIsNotRoot|TestTheKeyOfAnEncrypted|TestAnEncryptedClusterTakes
 # How long make soak runs beside its setting up, and more of its flags: '-nodes 3 -faults "flush rules"'.
 SOAK          ?= 5m
 SOAKFLAGS     ?=
@@ -27,7 +28,7 @@ CORES         ?= config/layers/override config/stateloop netinst/netstate config
 
 VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
 TOOLS   := $(CURDIR)/.tools
-# Packages that need no root: all but those of integration, and of these the laws, the mutants, the report and the guest.
+# Packages that need no root: all but those of integration, and of these the laws, the mutants, and what soaks, simulates and boots.
 UNIT     = $(filter-out edgespan/integration/%,$(shell $(GO) list ./...)) ./integration/arch ./integration/benchtable ./integration/mutate ./integration/simulation ./integration/soak/... ./integration/vm
 # Packages where goroutines meet: make test runs these under the race detector, and only there; the longest first.
 LONGEST  = edgespan/actors/node edgespan/actors/controller
@@ -48,7 +49,7 @@ export CGO_ENABLED = 0
 
 # Packages that need root: two at a time, the longest first, and four tests of each, since they mostly wait. The laws
 # are part of UNIT.
-ROOMS = ./integration/scenario $(filter-out %/arch %/benchtable %/mutate %/scenario %/simulation %/soak %/soak/model %/soak/report %/vm,$(shell $(GO) list ./integration/...))
+ROOMS = ./integration/scenario $(filter-out %/arch %/benchtable %/mutate %/scenario %/simulation %/soak %/soak/field %/soak/guest %/soak/model %/soak/report %/vm,$(shell $(GO) list ./integration/...))
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
