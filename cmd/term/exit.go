@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"strings"
+	"unicode"
 
 	"edgespan/config"
 	"edgespan/config/httpapi/rest"
@@ -129,10 +130,12 @@ func (s Streams) Report(err error) int {
 	return ExitCode(err)
 }
 
-// Printable escapes the characters that move a terminal's cursor or end the line.
+// Printable escapes the characters that move a terminal's cursor, end the line, or show other characters in another
+// order (Unicode Standard Annex 9): names and messages come from others.
 func Printable(s string) string {
 	return strings.Map(func(r rune) rune {
-		if r < 0x20 || r >= 0x7f && r < 0xa0 || r == '\u2028' || r == '\u2029' {
+		if r < 0x20 || r >= 0x7f && r < 0xa0 || r == '\u2028' || r == '\u2029' ||
+			unicode.Is(unicode.Bidi_Control, r) {
 			return '\ufffd'
 		}
 		return r

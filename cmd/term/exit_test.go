@@ -37,3 +37,19 @@ func TestAnErrorCarriesItsExitClass(t *testing.T) {
 		}
 	}
 }
+
+func TestPrintableTextStaysOnItsLineAndInItsOrder(t *testing.T) {
+	for in, want := range map[string]string{
+		"plain, ümläut, 日本語, שלום, 👩‍💻": "plain, ümläut, 日本語, שלום, 👩‍💻",
+		"two\nlines":                    "two; lines",
+		"up\x1b[A":                      "up\ufffd[A",
+		"c1\u0085\u009b":                "c1\ufffd\ufffd",
+		"lines\u2028\u2029":             "lines\ufffd\ufffd",
+		"not UTF-8 \xff":                "not UTF-8 \ufffd",
+		"edge\u202etxt.exe\u2066\u061c": "edge\ufffdtxt.exe\ufffd\ufffd",
+	} {
+		if got := Printable(in); got != want {
+			t.Errorf("%q: %q, want %q", in, got, want)
+		}
+	}
+}
