@@ -331,16 +331,16 @@ func (b *bridge) sendPorts(c actor.Context) {
 		return // the monitor has not yet compared this subnet with the host
 	}
 	b.seePorts(c)
+	if n := int(b.d.maxTracked.Load()); n != b.sentMaxTracked {
+		b.sentMaxTracked = n
+		b.step(c, manager.FlowsCapped{MaxTracked: n})
+	}
 	if b.sentPorts != nil && reflect.DeepEqual(b.sentPorts, b.portStatuses) &&
 		b.prober.isSent() {
 		return
 	}
 	b.sentPorts = maps.Clone(b.portStatuses)
 	b.prober.sent = b.prober.found
-	if n := int(b.d.maxTracked.Load()); n != b.sentMaxTracked {
-		b.sentMaxTracked = n
-		b.step(c, manager.FlowsCapped{MaxTracked: n})
-	}
 	b.step(c, manager.PortsChanged{Ports: slices.Collect(maps.Values(b.portStatuses)), Uplinks: b.prober.sent})
 }
 

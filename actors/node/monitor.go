@@ -168,12 +168,14 @@ func (m *monitor) hostEvent(ev netstate.HostEvent) {
 	if ev.Interfaces != nil || ev.Resync {
 		m.interfaces, m.known = ev.Interfaces, true
 		m.d.lastInterfaces.Store(&ev.Interfaces)
-		m.d.maxTracked.Store(int64(ev.MaxTracked))
 		m.publish()
 		m.comparePrefixes(first)
 	}
 	if ev.At.IsZero() {
 		ev.At = m.d.now()
+	}
+	if n := ev.MaxTracked; n != nil && m.d.maxTracked.Swap(int64(*n)) != int64(*n) && !first {
+		m.countAll(api.HostChange{Touched: 1, At: ev.At}) // the limits of all adapters depend on it
 	}
 	if ev.Forwarding != nil {
 		must(m.forward.Publish("", "node", *ev.Forwarding))

@@ -364,6 +364,10 @@ func TestWatchReportsEveryChange(t *testing.T) {
 		!slices.Contains(first.Interfaces[0].Addresses, netip.MustParsePrefix("192.0.2.2/24")) {
 		t.Errorf("first event: %+v", first)
 	}
+	text, _ := os.ReadFile("/proc/sys/net/netfilter/nf_conntrack_max") // none without the module
+	if max, _ := strconv.Atoi(strings.TrimSpace(string(text))); first.MaxTracked == nil || *first.MaxTracked != max {
+		t.Errorf("the limit of tracked flows is %v, want %d", first.MaxTracked, max)
+	}
 	for _, c := range []struct {
 		cmd  string
 		what func(netstate.HostEvent) bool

@@ -72,7 +72,7 @@ type HostEvent struct {
 	Resync      bool        // first event, or events were lost: everything may have changed
 	Interfaces  []Interface // every foreign interface, by name; nil if unchanged
 	Forwarding  *Forwarding // nil if unchanged
-	MaxTracked  int         // nf_conntrack_max, set together with Interfaces; 0 if unknown
+	MaxTracked  *int        // nf_conntrack_max; 0 if unknown, nil if unchanged
 	Touched     []int       // numbers of network instances of which an object changed
 	Links       []LinkTouch // links of adapters that changed, and foreign links in edgespan's bridges
 	Namespaces  bool        // a network namespace or a foreign link appeared or disappeared

@@ -323,17 +323,20 @@ func TestWatchersAreToldEveryChangeUntilTheyEnd(t *testing.T) {
 		h.SetNetns("ns1", false)
 		h.SetNetns("ns9", true)
 		h.RemoveSilently(1, up.ID())
+		h.SetMaxTracked(70)
 		h.Resync()
+		unknown, tracked := 0, 70
 		want := []netstate.HostEvent{
 			{Resync: true, Interfaces: []netstate.Interface{{Name: "eth0"}},
-				Forwarding: &netstate.Forwarding{Off: []string{"eth0"}}},
+				Forwarding: &netstate.Forwarding{Off: []string{"eth0"}}, MaxTracked: &unknown},
 			{Interfaces: []netstate.Interface{{Name: "eth1"}}, HostRouting: true,
 				Forwarding: &netstate.Forwarding{Off: []string{"eth1"}}},
 			{Touched: []int{1}},
 			{Namespaces: true, Touched: []int{1}},
 			{Namespaces: true},
+			{MaxTracked: &tracked},
 			{Resync: true, Interfaces: []netstate.Interface{{Name: "eth1"}},
-				Forwarding: &netstate.Forwarding{Off: []string{"eth1"}}},
+				Forwarding: &netstate.Forwarding{Off: []string{"eth1"}}, MaxTracked: &tracked},
 		}
 		if d := cmp.Diff(want, reported); d != "" {
 			t.Errorf("events (-want +got):\n%s", d)

@@ -60,6 +60,7 @@ type Host struct {
 	unseen      map[int]netstate.State // lost chains, which only a full observation notices
 	disturbed   map[int]bool           // owners that have lost objects since they were observed
 	hostLost    map[netstate.ID]bool   // what the host state has lost and not got back, on which networks depend
+	maxTracked  int                    // nf_conntrack_max
 	unread      []netstate.Interface   // the result of a RereadDNS; nil: unchanged
 	dhcp        func(string, netstate.DHCPQuery) []netstate.DHCPReply
 	noDHCP      func(string) error
@@ -132,15 +133,6 @@ func (h *Host) SetLink(name string, exists bool) {
 		}
 	}
 	h.mu.Unlock()
-	h.send(ev)
-}
-
-// Resync notifies the watchers that events were lost, as after an overflow.
-func (h *Host) Resync() {
-	h.mu.Lock()
-	ev := netstate.HostEvent{Resync: true, Interfaces: slices.Clone(h.ifaces)}
-	h.mu.Unlock()
-	ev.Forwarding = h.forwarding()
 	h.send(ev)
 }
 
@@ -266,31 +258,6 @@ func (h *Host) Announce(s netstate.ObservedAddress) bool {
 		(*emit)(s)
 	}
 	return emit != nil
-}
-
-// Watch emits the interfaces at once and every change until ctx ends.
-func (h *Host) Watch(ctx context.Context, emit func(netstate.HostEvent)) error {
-	h.mu.Lock()
-	h.watchers++
-	n := h.watchers
-	h.emit[n] = emit
-	ok := h.ifaces
-	h.mu.Unlock()
-	emit(netstate.HostEvent{Resync: true, Interfaces: slices.Clone(ok), Forwarding: h.forwarding()})
-	<-ctx.Done()
-	h.mu.Lock()
-	delete(h.emit, n)
-	h.mu.Unlock()
-	return ctx.Err()
-}
-
-func (h *Host) send(ev netstate.HostEvent) {
-	h.mu.Lock()
-	fs := slices.Collect(maps.Values(h.emit))
-	h.mu.Unlock()
-	for _, f := range fs {
-		f(ev)
-	}
 }
 
 // Do performs one op.

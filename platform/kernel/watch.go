@@ -90,6 +90,7 @@ func (k *Kernel) Watch(ctx context.Context, emit func(netstate.HostEvent)) error
 func (k *Kernel) emitChanges(ctx context.Context, in <-chan changes, emit func(netstate.HostEvent)) error {
 	var last []netstate.Interface
 	var forwarding netstate.Forwarding
+	var tracked limit
 	pending := changes{lost: true}
 	timer := time.NewTimer(0)
 	defer timer.Stop()
@@ -126,7 +127,6 @@ func (k *Kernel) emitChanges(ctx context.Context, in <-chan changes, emit func(n
 				if pending.lost || !reflect.DeepEqual(now, last) {
 					ev.Namespaces = ev.Namespaces || !slices.Equal(names(now), names(last))
 					ev.Interfaces, last = now, now
-					ev.MaxTracked = maxTracked()
 				}
 			}
 			if pending.lost || pending.foreign || pending.forward {
@@ -139,13 +139,32 @@ func (k *Kernel) emitChanges(ctx context.Context, in <-chan changes, emit func(n
 					ev.Forwarding, forwarding = &reported, f
 				}
 			}
+			ev.MaxTracked = tracked.changed(pending.lost)
 			pending = changes{}
-			if ev.Resync || ev.Interfaces != nil || ev.Forwarding != nil || ev.Namespaces || ev.HostRouting || len(ev.Touched)+
-				len(ev.Links) > 0 {
+			if !isEmpty(ev) {
 				emit(ev)
 			}
 		}
 	}
+}
+
+func isEmpty(ev netstate.HostEvent) bool {
+	return !ev.Resync && ev.Interfaces == nil && ev.Forwarding == nil && ev.MaxTracked == nil && !ev.Namespaces &&
+		!ev.HostRouting && len(ev.Touched)+len(ev.Links) == 0
+}
+
+// limit is the machine's limit of tracked flows, as last reported. The kernel tells of no change, and has none until
+// rules load the module.
+type limit int
+
+// changed returns the limit if it has changed, or always.
+func (l *limit) changed(always bool) *int {
+	n := maxTracked()
+	if !always && n == int(*l) {
+		return nil
+	}
+	*l = limit(n)
+	return &n
 }
 
 // maxTracked returns the limit of tracked flows of the machine, over all of its network namespaces; 0 if it tracks none
