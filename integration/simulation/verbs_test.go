@@ -50,7 +50,10 @@ func init() { // some refer to it
 		"explain":   (*town).explain,
 		"upgrade":   (*town).becomeOld,
 		"downgrade": (*town).beDowngraded,
-		"clock":     func(w *town, rng *rand.Rand) { w.clock.jump(rng) },
+		"tracked": func(w *town, rng *rand.Rand) {
+			w.host.SetMaxTracked([]int{0, 1 << 12, 1 << 16}[rng.IntN(3)])
+		},
+		"clock": func(w *town, rng *rand.Rand) { w.clock.jump(rng) },
 	}
 }
 
