@@ -16,6 +16,7 @@ import (
 
 	"edgespan/netinst/netstate"
 
+	"github.com/vishvananda/netlink"
 	"github.com/vishvananda/netlink/nl"
 	"github.com/vishvananda/netns"
 	"golang.org/x/sys/unix"
@@ -83,14 +84,25 @@ func (k *Kernel) Watch(ctx context.Context, emit func(netstate.HostEvent)) error
 	if err := watchNetns(ctx, k.netns.dir, inotify, in); err != nil {
 		return err
 	}
-	return k.emitChanges(ctx, in, emit)
+	return emitChanges(ctx, k, in, emit)
+}
+
+// lister lists what an event carries whole.
+type lister interface {
+	Interfaces() ([]netstate.Interface, error)
+	Forwarding() (netstate.Forwarding, error)
+}
+
+// reported is what the last events carried.
+type reported struct {
+	interfaces []netstate.Interface
+	forwarding netstate.Forwarding
+	tracked    limit
 }
 
 // emitChanges merges changes into events.
-func (k *Kernel) emitChanges(ctx context.Context, in <-chan changes, emit func(netstate.HostEvent)) error {
-	var last []netstate.Interface
-	var forwarding netstate.Forwarding
-	var tracked limit
+func emitChanges(ctx context.Context, k lister, in <-chan changes, emit func(netstate.HostEvent)) error {
+	var last reported
 	pending := changes{lost: true}
 	timer := time.NewTimer(0)
 	defer timer.Stop()
@@ -111,41 +123,62 @@ func (k *Kernel) emitChanges(ctx context.Context, in <-chan changes, emit func(n
 			}
 		case <-timer.C:
 			running = false
-			ev := netstate.HostEvent{
-				Resync: pending.lost, Namespaces: pending.netns || pending.lost,
-				HostRouting: pending.foreign || pending.lost, Touched: slices.Sorted(maps.Keys(pending.touched)),
-				Links: slices.SortedFunc(maps.Keys(pending.links), compareTouches), At: pending.at,
+			var ev netstate.HostEvent
+			var err error
+			ev, gap, err = last.event(k, pending)
+			switch {
+			case errors.Is(err, netlink.ErrDumpInterrupted): // others change links faster than these can be listed
+				timer.Reset(gap)
+				running = true
+				if pending.lost {
+					continue
+				}
+				pending = changes{foreign: pending.foreign, forward: pending.forward}
+			case err != nil:
+				return err
+			default:
+				pending = changes{}
 			}
-			gap = coalesce
-			if pending.lost || pending.foreign {
-				began := time.Now()
-				now, err := k.Interfaces()
-				gap = min(max(coalesce, listShare*time.Since(began)), listRest)
-				if err != nil {
-					return err
-				}
-				if pending.lost || !reflect.DeepEqual(now, last) {
-					ev.Namespaces = ev.Namespaces || !slices.Equal(names(now), names(last))
-					ev.Interfaces, last = now, now
-				}
-			}
-			if pending.lost || pending.foreign || pending.forward {
-				f, err := k.Forwarding()
-				if err != nil {
-					return err
-				}
-				if pending.lost || !f.Equal(forwarding) {
-					reported := f // the receiver adds to it
-					ev.Forwarding, forwarding = &reported, f
-				}
-			}
-			ev.MaxTracked = tracked.changed(pending.lost)
-			pending = changes{}
 			if !isEmpty(ev) {
 				emit(ev)
 			}
 		}
 	}
+}
+
+// event returns what there is to report of changes, and how long the next ones are merged. After an error it lacks what
+// could not be listed.
+func (r *reported) event(k lister, pending changes) (ev netstate.HostEvent, gap time.Duration, err error) {
+	ev = netstate.HostEvent{
+		Resync: pending.lost, Namespaces: pending.netns || pending.lost,
+		HostRouting: pending.foreign || pending.lost, Touched: slices.Sorted(maps.Keys(pending.touched)),
+		Links: slices.SortedFunc(maps.Keys(pending.links), compareTouches), At: pending.at,
+	}
+	gap = coalesce
+	if pending.lost || pending.foreign {
+		began := time.Now()
+		now, err := k.Interfaces()
+		gap = min(max(coalesce, listShare*time.Since(began)), listRest)
+		if err != nil {
+			return ev, gap, err
+		}
+		if pending.lost || !reflect.DeepEqual(now, r.interfaces) {
+			ev.Namespaces = ev.Namespaces || !slices.Equal(names(now), names(r.interfaces))
+			ev.Interfaces, r.interfaces = now, now
+		}
+	}
+	if pending.lost || pending.foreign || pending.forward {
+		f, err := k.Forwarding()
+		if err != nil {
+			return ev, gap, err
+		}
+		if pending.lost || !f.Equal(r.forwarding) {
+			sent := f // the receiver adds to it
+			ev.Forwarding, r.forwarding = &sent, f
+		}
+	}
+	ev.MaxTracked = r.tracked.changed(pending.lost)
+	return ev, gap, nil
 }
 
 func isEmpty(ev netstate.HostEvent) bool {
