@@ -2,6 +2,7 @@ package field
 
 import (
 	"fmt"
+	"net/netip"
 	"slices"
 	"sync"
 	"time"
@@ -117,6 +118,13 @@ func (j *referee) mayReach(from, to model.Endpoint, port int) bool {
 	return slices.ContainsFunc(j.history, func(d dated) bool { return d.fleet.MayReach(from, to, port) })
 }
 
+// mayLeave reports whether a configuration that may be in force allows a beacon to leave its node.
+func (j *referee) mayLeave(from model.Endpoint, to netip.AddrPort) bool {
+	return slices.ContainsFunc(j.history, func(d dated) bool {
+		return d.fleet.MayLeave(from, to.Addr().String(), int(to.Port()))
+	})
+}
+
 // frame judges a frame that a node has sent to a provider.
 func (j *referee) frame(node, segment int, frame []byte) {
 	wrong := leak(frame, node, segment)
@@ -133,7 +141,7 @@ func (j *referee) frame(node, segment int, frame []byte) {
 	defer j.mu.Unlock()
 	j.onWire++
 	past := from != "" &&
-		(err != nil || e.Node != node || !j.mayReach(e, model.Outside, int(u.Dst.Port())))
+		(err != nil || e.Node != node || !j.mayLeave(e, u.Dst))
 	if (wrong != "" || past) && j.isOpen(0, node) {
 		j.openly++
 		return
