@@ -50,6 +50,7 @@ type lab struct {
 	segments            []*segment
 	outside             *appLine
 	daemons             []*exec.Cmd
+	logRead             int64 // how much of the controller's log was judged
 
 	mu         sync.Mutex
 	controller *exec.Cmd

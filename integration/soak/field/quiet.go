@@ -3,7 +3,6 @@ package field
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"maps"
 	"net/netip"
@@ -49,6 +48,9 @@ func (r *run) quiet(ctx context.Context) error {
 	}
 	for _, m := range r.machines {
 		r.inspect(ctx, m)
+	}
+	for _, line := range r.lab.crashes() {
+		r.referee.violated("controller", "nothing crashes", line)
 	}
 	frames, beacons, _, violations := r.referee.seen()
 	r.say("quiet: settled, %d frames on the wire and %d beacons at apps judged, %d violations", frames, beacons,
@@ -243,23 +245,4 @@ func targetsOf(others []*appLine) []guest.Target {
 	}
 	add(model.Outside, netip.MustParseAddr(model.ServerAddr))
 	return out
-}
-
-// bad are lines of a node's journal that must not be there.
-const bad = `edgespan.*(panic:|fatal error:|DATA RACE)|edgespan.service: Watchdog timeout`
-
-// inspect judges what other programs own, and what the journal says.
-func (r *run) inspect(ctx context.Context, m *machine) {
-	ctx, cancel := context.WithTimeout(ctx, time.Minute)
-	defer cancel()
-	foreign, err := m.sh(ctx, "sh "+guest.Dir+"/foreign.sh")
-	if err != nil && !errors.Is(err, errCut) {
-		r.referee.violated(nodeName(m.node), "nothing foreign is touched", err.Error())
-	} else if was := r.foreign[m.node-1]; foreign != was {
-		r.referee.violated(nodeName(m.node), "nothing foreign is touched", fmt.Sprintf("%q was %q", foreign, was))
-	}
-	res, err := m.run(ctx, "sh", "-c", "journalctl --no-pager -q | grep -E '"+bad+"' | head -3")
-	if err == nil && res.Out != "" {
-		r.referee.violated(nodeName(m.node), "the watchdog is fed, nothing crashes", res.Out)
-	}
 }

@@ -190,24 +190,31 @@ func (r *run) sample(ctx context.Context, m *machine) {
 	if err != nil || json.Unmarshal([]byte(res.Out), &s) != nil || s.Err != "" {
 		return // its power is cut, or no daemon runs
 	}
-	now := time.Now()
+	r.measured(m.node, s, time.Now())
+}
+
+// measured takes what a node's daemon takes, and judges that node 1's has never ended.
+func (r *run) measured(node int, s guest.Measured, now time.Time) {
 	r.mu.Lock()
-	before, ok := r.ticks[m.node]
-	r.ticks[m.node] = ticked{now, s.PID, s.Ticks}
+	before, ok := r.ticks[node]
+	r.ticks[node] = ticked{now, s.PID, s.Ticks}
 	r.mu.Unlock()
+	flat := node == 1 // the one whose daemon runs all the time
 	if ok && before.pid == s.PID {
-		r.add(m.node, "processor of the daemon", "%", false, (s.Ticks-before.ticks)/now.Sub(before.at).Seconds())
+		r.add(node, "processor of the daemon", "%", false, (s.Ticks-before.ticks)/now.Sub(before.at).Seconds())
+	} else if ok && flat {
+		r.referee.violated(nodeName(node), "the watchdog is fed, nothing crashes",
+			fmt.Sprintf("the daemon is process %d, was %d: no step of the plan ends it", s.PID, before.pid))
 	}
-	flat := m.node == 1 // the one whose daemon runs all the time
-	r.add(m.node, "resident memory", "MB", flat, s.RSS)
-	r.add(m.node, "descriptors", "", flat, s.Descriptors)
-	r.add(m.node, "actors", "", flat, s.Actors)
-	r.add(m.node, "threads", "", flat, s.Threads)
-	r.add(m.node, "goroutines", "", flat, s.Goroutines)
-	r.add(m.node, "sets", "", flat, s.Sets)
-	r.add(m.node, "files", "", flat, s.Files)
-	r.add(m.node, "tracked flows", "", flat, s.Tracked)
-	r.add(m.node, "helpers", "", flat, s.Children)
+	r.add(node, "resident memory", "MB", flat, s.RSS)
+	r.add(node, "descriptors", "", flat, s.Descriptors)
+	r.add(node, "actors", "", flat, s.Actors)
+	r.add(node, "threads", "", flat, s.Threads)
+	r.add(node, "goroutines", "", flat, s.Goroutines)
+	r.add(node, "sets", "", flat, s.Sets)
+	r.add(node, "files", "", flat, s.Files)
+	r.add(node, "tracked flows", "", flat, s.Tracked)
+	r.add(node, "helpers", "", flat, s.Children)
 }
 
 func (r *run) add(node int, name, unit string, flat bool, value float64) {
