@@ -170,6 +170,17 @@ func (r *run) sampling(ctx context.Context) {
 	}
 }
 
+// beginSampling begins to measure, and returns what ends it: nothing is measured after that.
+func (r *run) beginSampling(ctx context.Context) (end func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	var measuring sync.WaitGroup
+	measuring.Go(func() { r.sampling(ctx) })
+	return func() {
+		cancel()
+		measuring.Wait()
+	}
+}
+
 // wait waits for a time, or until the context ends.
 func wait(ctx context.Context, d time.Duration) error {
 	select {
