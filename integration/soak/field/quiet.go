@@ -132,7 +132,7 @@ func (r *run) reach(ctx context.Context) {
 	begin := time.Now()
 	var missing []string
 	for ctx.Err() == nil && time.Since(begin) < r.limit(reachLimit) {
-		r.aim()
+		r.aim(0)
 		r.reset(f)
 		time.Sleep(2*guest.TellEvery + time.Second)
 		if missing = r.missing(f); len(missing) == 0 {

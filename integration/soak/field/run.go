@@ -81,7 +81,7 @@ func (r *run) boot(ctx context.Context, m *machine) error {
 			return err
 		}
 	}
-	r.aim()
+	r.aim(0)
 	return nil
 }
 
@@ -116,12 +116,14 @@ func (r *run) startApp(m *machine, app int) error {
 	return nil
 }
 
-// aim tells each app where all others are.
-func (r *run) aim() {
+// aim tells each app of a node where all others are. Node 0 are all nodes.
+func (r *run) aim(node int) {
 	r.mu.Lock()
 	all := make([]*appLine, 0, len(r.apps))
 	for _, a := range r.apps {
-		all = append(all, a)
+		if node == 0 || a.endpoint.Node == node {
+			all = append(all, a)
+		}
 	}
 	r.mu.Unlock()
 	for _, a := range all {
@@ -165,7 +167,7 @@ func (r *run) sampling(ctx context.Context) {
 		for _, m := range r.machines {
 			r.sample(ctx, m)
 		}
-		r.aim()
+		r.aim(0)
 		_ = wait(ctx, 10*time.Second) // the loop ends with its context
 	}
 }
