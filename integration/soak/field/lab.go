@@ -61,8 +61,12 @@ type lab struct {
 const ctl = "127.0.0.1:8443"
 
 // upLab makes the namespace and starts what is in it.
-func upLab(ctx context.Context, dir, bin string, segments []*segment) (*lab, error) {
-	l := &lab{dir: dir, bin: bin, namespace: fmt.Sprintf("essoak%d", os.Getpid()), segments: segments}
+// What the server outside sees is told to watch.
+func upLab(ctx context.Context, dir, bin string, segments []*segment,
+	watch func(to model.Endpoint, s guest.Sighting),
+) (*lab, error) {
+	l := &lab{dir: dir, bin: bin, namespace: fmt.Sprintf("essoak%d", os.Getpid()), segments: segments,
+		outside: &appLine{endpoint: model.Outside, watch: watch}}
 	if err := guest.Command("ip", "netns", "add", l.namespace); err != nil {
 		return nil, err
 	}
@@ -139,7 +143,6 @@ func (l *lab) startServers() error {
 		return err
 	}
 	l.daemons = append(l.daemons, outside)
-	l.outside = &appLine{endpoint: model.Outside}
 	go l.outside.hear(json.NewDecoder(read))
 	return nil
 }

@@ -117,6 +117,17 @@ func TestTheJudgeOfApps(t *testing.T) {
 	}
 }
 
+// A node that is broken for a day takes no more memory than one that is broken for a minute.
+func TestViolationsHaveABound(t *testing.T) {
+	j := testReferee()
+	for n := range 20 * maxViolations {
+		j.violated("node1", "x", fmt.Sprint(n))
+	}
+	if len(j.violations) != maxViolations || len(j.told) > maxViolations {
+		t.Errorf("%d violations, %d texts", len(j.violations), len(j.told))
+	}
+}
+
 // What passes a node whose rules another program has removed is no violation until they are to be back, and is counted.
 func TestTheRefereeOfFlushedRules(t *testing.T) {
 	forged := frameOf("1.1", "10.11.0.2", model.ServerAddr)
