@@ -246,9 +246,15 @@ type appLine struct {
 
 	mu     sync.Mutex // of all below
 	addr   netip.Addr
-	sent   map[string]int // since the last reset
+	sent   map[string]int // since the last reset, by target and port
 	echoed map[string]int
+	heard  map[string]int // since the last reset, by sender and port
+	total  map[string]beacons
+	before map[string]beacons // at the last look
 }
+
+// beacons are how many went one way.
+type beacons struct{ sent, echoed int }
 
 // tell gives an app orders.
 func (a *appLine) tell(o guest.Orders) {
@@ -277,13 +283,18 @@ func (a *appLine) took(t guest.Told) {
 	a.mu.Lock()
 	a.addr, _ = netip.ParseAddr(t.Addr) // none: it has no lease
 	if a.sent == nil {
-		a.sent, a.echoed = map[string]int{}, map[string]int{}
+		a.sent, a.echoed, a.heard, a.total = map[string]int{}, map[string]int{}, map[string]int{}, map[string]beacons{}
 	}
 	for k, n := range t.Sent {
 		a.sent[k] += n
+		a.total[k] = beacons{a.total[k].sent + n, a.total[k].echoed}
 	}
 	for k, n := range t.Echoed {
 		a.echoed[k] += n
+		a.total[k] = beacons{a.total[k].sent, a.total[k].echoed + n}
+	}
+	for _, s := range t.Seen {
+		a.heard[wayOf(s.From, s.Port)] += s.N
 	}
 	watch := a.watch
 	a.mu.Unlock()

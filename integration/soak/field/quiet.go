@@ -155,17 +155,28 @@ func (r *run) reset(f model.Fleet) {
 		a.mu.Lock()
 		clear(a.sent)
 		clear(a.echoed)
+		clear(a.heard)
 		a.mu.Unlock()
+		r.referee.forgetLeft(e)
+		if out := r.line(model.Outside); out != nil {
+			out.mu.Lock()
+			for _, port := range model.Beacons {
+				delete(out.heard, wayOf(e.String(), port))
+			}
+			out.mu.Unlock()
+		}
 	}
 }
 
-// missing names what a fleet's apps may reach and do not.
+// missing names what a fleet's apps may reach and do not, and what of it no judge has seen.
 func (r *run) missing(f model.Fleet) []string {
 	var out []string
 	eachWay(f, func(from, to model.Endpoint, port int) {
 		if _, echoed := r.told(from, to, port); echoed == 0 {
 			out = append(out, fmt.Sprintf("app %v (%v) does not reach %v (%v) at port %d",
 				from, r.address(from), to, r.address(to), port))
+		} else if text := r.deaf(from, to, port); text != "" {
+			out = append(out, text)
 		}
 	})
 	return out
@@ -209,7 +220,7 @@ func (r *run) told(from, to model.Endpoint, port int) (sent, echoed int) {
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	key := fmt.Sprintf("%v:%d", to, port)
+	key := wayOf(to.String(), port)
 	return a.sent[key], a.echoed[key]
 }
 

@@ -27,11 +27,12 @@ type referee struct {
 	mu         sync.Mutex // of all below
 	history    []dated    // what may be in force: the last is the newest
 	violations []report.Violation
-	told       map[string]int    // equal violations, to tell each a few times only
-	onWire     int64             // frames judged
-	atApps     int64             // beacons judged
-	open       map[int]time.Time // until when packets may pass a node openly
-	openly     int64             // packets that did
+	told       map[string]int          // equal violations, to tell each a few times only
+	onWire     int64                   // frames judged
+	atApps     int64                   // beacons judged
+	open       map[int]time.Time       // until when packets may pass a node openly
+	openly     int64                   // packets that did
+	left       map[model.Endpoint]bool // whose beacons the wire has seen, of what may leave
 }
 
 type dated struct {
@@ -41,7 +42,7 @@ type dated struct {
 
 func newReferee(begin time.Time, fleet model.Fleet) *referee {
 	return &referee{begin: begin, history: []dated{{begin, fleet}}, told: map[string]int{},
-		open: map[int]time.Time{}}
+		open: map[int]time.Time{}, left: map[model.Endpoint]bool{}}
 }
 
 // opened tells that another program has removed all rules of a node, which has them back at a time, and that nothing
@@ -131,6 +132,26 @@ func (j *referee) mayLeave(from model.Endpoint, to netip.AddrPort) bool {
 	})
 }
 
+// mustReach reports whether each configuration that may be in force allows a beacon.
+func (j *referee) mustReach(from, to model.Endpoint, port int) bool {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return !slices.ContainsFunc(j.history, func(d dated) bool { return !d.fleet.MayReach(from, to, port) })
+}
+
+// hasLeft reports whether the wire has seen a beacon of an app since forgetLeft.
+func (j *referee) hasLeft(from model.Endpoint) bool {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.left[from]
+}
+
+func (j *referee) forgetLeft(from model.Endpoint) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	delete(j.left, from)
+}
+
 // frame judges a frame that a node has sent to a provider.
 func (j *referee) frame(node, segment int, frame []byte) {
 	wrong := leak(frame, node, segment)
@@ -148,6 +169,9 @@ func (j *referee) frame(node, segment int, frame []byte) {
 	j.onWire++
 	past := from != "" &&
 		(err != nil || e.Node != node || !j.mayLeave(e, u.Dst))
+	if from != "" && !past {
+		j.left[e] = true
+	}
 	if (wrong != "" || past) && j.isOpen(0, node) {
 		j.openly++
 		return

@@ -111,7 +111,7 @@ func TestCountingANodeLeavesTheOthers(t *testing.T) {
 	told := func() *appLine {
 		return &appLine{sent: map[string]int{"0.0:7001": 5}, echoed: map[string]int{"0.0:7001": 4}}
 	}
-	r := &run{apps: map[model.Endpoint]*appLine{one: told(), two: told()}}
+	r := &run{referee: testReferee(), apps: map[model.Endpoint]*appLine{one: told(), two: told()}}
 	r.reset(model.Fleet{{}, {Apps: map[int]model.App{1: {}}}})
 	if sent, echoed := r.told(one, model.Outside, 7001); sent != 5 || echoed != 4 {
 		t.Errorf("of the other node: %d sent, %d answered", sent, echoed)

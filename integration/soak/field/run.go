@@ -167,6 +167,7 @@ func (r *run) sampling(ctx context.Context) {
 		for _, m := range r.machines {
 			r.sample(ctx, m)
 		}
+		r.measureLoss()
 		r.aim(0)
 		_ = wait(ctx, 10*time.Second) // the loop ends with its context
 	}
