@@ -8,6 +8,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"go.uber.org/zap"
+
 	"edgespan/config/httpapi/nodeapi"
 	"edgespan/netinst/netstate"
 )
@@ -53,6 +55,11 @@ func TestJudgesComplain(t *testing.T) {
 		}},
 		{"something is left", "an empty config leaves of owner 1", func(w *town) []string {
 			w.leavesNothing()
+			return w.faults
+		}},
+		{"an actor that crashed, and goes on", "an actor crashed: reader", func(w *town) []string {
+			zap.New(w.life.crashes).Error("panic", zap.String("actor", "reader"), zap.String("err", "index out of range"))
+			w.look()
 			return w.faults
 		}},
 		{"a hungry watchdog", "the watchdog was not fed", func(w *town) []string {

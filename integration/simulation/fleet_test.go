@@ -36,6 +36,7 @@ type crowd struct {
 	endAll  context.CancelFunc
 	now     string
 	faults  []string
+	crashes crashes // of the replicas
 
 	flags    map[string]string
 	verbs    map[string]func(*crowd, *rand.Rand)
@@ -133,7 +134,7 @@ func (f *crowd) fault(format string, args ...any) {
 // begin starts a replica.
 func (f *crowd) begin(i int) {
 	name := fmt.Sprint("replica", i+1)
-	c, err := controller.Start(controller.Options{Store: f.ways[i], Elector: elector, Replica: name, Log: zap.NewNop(),
+	c, err := controller.Start(controller.Options{Store: f.ways[i], Elector: elector, Replica: name, Log: zap.New(&f.crashes),
 		Base: f.base, Metadata: nodeMetadata(), Issuer: &f.issuer, Settings: fleet.Defaults(name), Shared: true,
 		MaskKey: []byte("k"), NodeLink: "ctl:8444",
 		Now: f.clocks[i].now, Flags: f.flags})
@@ -220,6 +221,9 @@ func (f *crowd) look() {
 		m.look()
 		f.faults = append(f.faults, m.faults...)
 		m.faults = nil
+	}
+	for _, c := range f.crashes.taken() {
+		f.fault("an actor of a replica crashed: %s", c)
 	}
 	f.lookAtChanges()
 	f.mu.Lock()

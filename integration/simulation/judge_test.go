@@ -26,6 +26,9 @@ const (
 // look judges what must be true at all times.
 func (w *town) look() {
 	synctest.Wait()
+	for _, c := range w.life.crashes.taken() {
+		w.fault("an actor crashed: %s", c)
+	}
 	if w.life.dead() {
 		return
 	}

@@ -18,6 +18,7 @@ type life struct {
 	*fake.Host
 	journal *fake.Journal
 	node    *node.Node
+	crashes *crashes
 	ctx     context.Context
 	end     context.CancelFunc
 
@@ -33,7 +34,7 @@ var errKilled = errors.New("the process was killed")
 
 func newLife(h *fake.Host, j *fake.Journal) *life {
 	ctx, end := context.WithCancel(context.Background())
-	return &life{Host: h, journal: j, ctx: ctx, end: end, began: time.Now(), beat: time.Now()}
+	return &life{Host: h, journal: j, crashes: new(crashes), ctx: ctx, end: end, began: time.Now(), beat: time.Now()}
 }
 
 func (l *life) dead() bool { return l.ctx.Err() != nil }

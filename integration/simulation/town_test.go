@@ -102,7 +102,7 @@ func (w *town) start() {
 	n, err := node.Start(node.Options{
 		Host: l, Executors: lifeExecutors{w.execs, l}, Echo: w.execs.Echo, Files: lifeFiles{w.files, l}, Facts: facts{}, About: w.about,
 		Machine: fmt.Sprint("machine ", w.machine), Commands: commands{}, Journal: lifeJournal{l}, RunDir: "/run/edgespan",
-		Boot: w.boot, Log: zap.NewNop(), Notify: l.notify,
+		Boot: w.boot, Log: zap.New(l.crashes), Notify: l.notify,
 		Tape: w.record(l), Now: w.clock.now, Uptime: w.uptime(),
 	})
 	if err != nil {

@@ -34,6 +34,7 @@ func main() {
 		}
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	context.AfterFunc(ctx, stop) // a second signal ends the soak at once, and what it started with it
 	o, err := options()
 	violated := false
 	if err == nil {
@@ -76,8 +77,22 @@ func options() (o field.Options, err error) {
 			return o, err
 		}
 	}
-	o.Dir, err = filepath.Abs(o.Dir)
+	if o.Dir, err = filepath.Abs(o.Dir); err == nil {
+		err = unused(o.Dir)
+	}
 	return o, err
+}
+
+// unused makes a folder, or fails if it has something in it: what another run has left there would be judged, too.
+func unused(dir string) error {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	entries, err := os.ReadDir(dir)
+	if err == nil && len(entries) > 0 {
+		err = fmt.Errorf("-out %s: has files: must be new or empty", dir)
+	}
+	return err
 }
 
 func kinds(text string) ([]model.Kind, error) {

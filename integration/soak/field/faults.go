@@ -12,13 +12,15 @@ import (
 
 // scripts are the faults that one command in the guest makes, and how each is undone. $ARG is the step's choice.
 var scripts = map[model.Kind]struct{ do, undo string }{
-	model.KillDaemon: {"kill -9 $(systemctl show -p MainPID --value edgespan)", ""},
+	model.KillDaemon: {"for i in 1 2 3 4 5; do p=$(systemctl show -p MainPID --value edgespan); [ \"$p\" = 0 ] || " +
+		"break; sleep 1; done; [ \"$p\" = 0 ] || kill -9 $p" + orGone, ""}, // 0 would be the script itself
 	model.StopDaemon: {"systemctl restart edgespan", ""},
-	model.KillHelper: {helper + "kill -9 $1", ""},
-	model.StopHelper: {helper + "kill -STOP $1; echo $1 >/run/soak-stopped",
-		"[ ! -e /run/soak-stopped ] || kill -CONT $(cat /run/soak-stopped) 2>/dev/null || true; rm -f /run/soak-stopped"},
+	model.KillHelper: {helper + "p=$1; kill -9 $p" + orGone, ""},
+	model.StopHelper: {helper + "p=$1; echo $p >>/run/soak-stopped; kill -STOP $p" + orGone,
+		"for p in $(cat /run/soak-stopped 2>/dev/null); do kill -CONT $p 2>/dev/null; done; rm -f /run/soak-stopped"},
 	// The kernel picks the process with the highest score.
-	model.OOMHelper:   {helper + "echo 1000 >/proc/$1/oom_score_adj; echo f >/proc/sysrq-trigger", ""},
+	model.OOMHelper: {helper + "{ echo 1000 >/proc/$1/oom_score_adj; } 2>/dev/null || exit 0; " +
+		"echo f >/proc/sysrq-trigger", ""},
 	model.HangCommand: {choose + "touch /run/soak-hang/$1", "rm -f /run/soak-hang/*"},
 	model.Overflow: {"n=400; seq $n | sed 's/.*/link add flood& type dummy/' >/run/flood; " +
 		"seq $n | sed 's/.*/link del flood&/' >>/run/flood; ip -force -batch /run/flood", ""},
@@ -33,12 +35,15 @@ var scripts = map[model.Kind]struct{ do, undo string }{
 		"sh /opt/soak/up.sh $NODE $UPLINK $GATEWAY", ""},
 	model.DeleteObjects: {"set -- bridge veth tun; shift $((ARG % 3)); " +
 		"dev=$(ip -o link show type $1 | awk -F'[ :@]+' '$2 ~ /^(es|soaktap)/ {print $2}' | head -1); " +
-		"[ -n \"$dev\" ] || exit 0; if [ $((ARG % 2)) = 0 ]; then ip addr flush dev $dev; else ip link del $dev; fi", ""},
+		"[ -n \"$dev\" ] || exit 0; if [ $((ARG % 2)) = 0 ]; then ip addr flush dev $dev; else ip link del $dev; fi || " +
+		"! ip link show $dev >/dev/null 2>&1", ""}, // the node may have deleted it meanwhile
 }
 
 const (
 	// helper sets $1 to a process that belongs to a network.
 	helper = "set -- $(pgrep '^(dnsmasq|charon|edgespan-wg)'); [ $# -gt 0 ] || exit 0; shift $((ARG % $#)); "
+	// orGone lets the signal to $p fail if that process has just ended.
+	orGone = " 2>/dev/null || [ ! -e /proc/$p ]"
 	choose = "set -- iptables-restore ip6tables-restore ipset nft conntrack; shift $((ARG % 5)); "
 )
 

@@ -11,6 +11,8 @@ import (
 	"path/filepath"
 	"strings"
 
+	"golang.org/x/sys/unix"
+
 	"edgespan/integration/soak/guest"
 )
 
@@ -62,17 +64,37 @@ func findImage(ctx context.Context) (image, error) {
 	if _, err := os.Stat(img.root); err == nil {
 		return img, nil
 	}
-	fmt.Fprintf(os.Stderr, "soak: making an image of Debian's packages in %s\n", dir)
-	if err := makeImage(ctx, dir); err != nil {
+	if err := os.MkdirAll(filepath.Dir(dir), 0o755); err != nil {
+		return image{}, err
+	}
+	err = once(dir+".lock", img.root, func() error {
+		fmt.Fprintf(os.Stderr, "soak: making an image of Debian's packages in %s\n", dir)
+		return makeImage(ctx, dir)
+	})
+	if err != nil {
 		return image{}, fmt.Errorf("make an image: %w", err)
 	}
 	return img, nil
 }
 
-func makeImage(ctx context.Context, dir string) error {
-	if err := os.MkdirAll(filepath.Dir(dir), 0o755); err != nil {
+// once makes what does not exist. Of two soaks that begin at a time one makes it, and the other waits: guests that run
+// have the file below their disks, so that it must not become another one.
+func once(lock, path string, do func() error) error {
+	f, err := os.OpenFile(lock, os.O_CREATE|os.O_RDWR, 0o600) // #nosec G304 -- in the user's cache
+	if err != nil {
 		return err
 	}
+	defer f.Close() // which unlocks it
+	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX); err != nil {
+		return fmt.Errorf("lock %s: %w", lock, err)
+	}
+	if _, err := os.Stat(path); err == nil {
+		return nil
+	}
+	return do()
+}
+
+func makeImage(ctx context.Context, dir string) error {
 	tmp, err := os.MkdirTemp(filepath.Dir(dir), "making")
 	if err != nil {
 		return err

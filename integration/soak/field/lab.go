@@ -50,6 +50,7 @@ type lab struct {
 	segments            []*segment
 	outside             *appLine
 	daemons             []*exec.Cmd
+	logRead             int64 // how much of the controller's log was judged
 
 	mu         sync.Mutex
 	controller *exec.Cmd
@@ -60,8 +61,12 @@ type lab struct {
 const ctl = "127.0.0.1:8443"
 
 // upLab makes the namespace and starts what is in it.
-func upLab(ctx context.Context, dir, bin string, segments []*segment) (*lab, error) {
-	l := &lab{dir: dir, bin: bin, namespace: fmt.Sprintf("essoak%d", os.Getpid()), segments: segments}
+// What the server outside sees is told to watch.
+func upLab(ctx context.Context, dir, bin string, segments []*segment,
+	watch func(to model.Endpoint, s guest.Sighting),
+) (*lab, error) {
+	l := &lab{dir: dir, bin: bin, namespace: fmt.Sprintf("essoak%d", os.Getpid()), segments: segments,
+		outside: &appLine{endpoint: model.Outside, watch: watch}}
 	if err := guest.Command("ip", "netns", "add", l.namespace); err != nil {
 		return nil, err
 	}
@@ -138,7 +143,6 @@ func (l *lab) startServers() error {
 		return err
 	}
 	l.daemons = append(l.daemons, outside)
-	l.outside = &appLine{endpoint: model.Outside}
 	go l.outside.hear(json.NewDecoder(read))
 	return nil
 }
@@ -242,9 +246,15 @@ type appLine struct {
 
 	mu     sync.Mutex // of all below
 	addr   netip.Addr
-	sent   map[string]int // since the last reset
+	sent   map[string]int // since the last reset, by target and port
 	echoed map[string]int
+	heard  map[string]int // since the last reset, by sender and port
+	total  map[string]beacons
+	before map[string]beacons // at the last look
 }
+
+// beacons are how many went one way.
+type beacons struct{ sent, echoed int }
 
 // tell gives an app orders.
 func (a *appLine) tell(o guest.Orders) {
@@ -273,13 +283,18 @@ func (a *appLine) took(t guest.Told) {
 	a.mu.Lock()
 	a.addr, _ = netip.ParseAddr(t.Addr) // none: it has no lease
 	if a.sent == nil {
-		a.sent, a.echoed = map[string]int{}, map[string]int{}
+		a.sent, a.echoed, a.heard, a.total = map[string]int{}, map[string]int{}, map[string]int{}, map[string]beacons{}
 	}
 	for k, n := range t.Sent {
 		a.sent[k] += n
+		a.total[k] = beacons{a.total[k].sent + n, a.total[k].echoed}
 	}
 	for k, n := range t.Echoed {
 		a.echoed[k] += n
+		a.total[k] = beacons{a.total[k].sent, a.total[k].echoed + n}
+	}
+	for _, s := range t.Seen {
+		a.heard[wayOf(s.From, s.Port)] += s.N
 	}
 	watch := a.watch
 	a.mu.Unlock()

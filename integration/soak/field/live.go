@@ -5,9 +5,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -39,7 +41,7 @@ func (r *run) live(ctx context.Context) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	err := r.manage(ctx)
-	go r.sampling(ctx)
+	defer r.beginSampling(ctx)()
 	r.say("the fleet is managed: the soak begins")
 	begin := time.Now()
 	if err == nil {
@@ -55,7 +57,7 @@ func (r *run) live(ctx context.Context) {
 	if err == nil && ctx.Err() == nil {
 		err = r.quiet(ctx)
 	}
-	if err != nil && !errors.Is(err, context.Canceled) {
+	if err != nil && ctx.Err() == nil { // else a person has ended it
 		r.referee.violated("soak", "the soak itself works", err.Error())
 	}
 	for _, m := range r.machines {
@@ -102,17 +104,24 @@ func (r *run) finish() (violated bool, err error) {
 	defer r.capturing.Wait()
 	rep := &r.report
 	rep.Title, rep.Seed, rep.Begin, rep.Repeat = "edgespan soak", r.Seed, r.begin, r.repeat()
+	rep.Release = r.Options.Release
 	if out, err := exec.Command("git", "describe", "--tags", "--always", "--dirty").Output(); err == nil {
 		rep.Version = strings.TrimSpace(string(out))
 	}
-	settled := rep.SettledFrom()
-	long := rep.Length-settled >= report.MinJudged
-	for _, s := range r.series {
-		rep.Series = append(rep.Series, *s)
-		if slope, ok := report.SlopeOf(*s, settled); ok && long && s.Flat && slope.Grows(report.MaxGrowth) {
-			r.referee.violated(s.Machine, "nothing grows",
-				fmt.Sprintf("%s: %+.1f ± %.1f %% an hour", s.Name, slope.PerHour, slope.Error))
-		}
+	for _, key := range slices.Sorted(maps.Keys(r.series)) {
+		rep.Series = append(rep.Series, *r.series[key])
+	}
+	if _, ok := r.ticks[1]; !ok && rep.Length > report.MinJudged {
+		r.referee.violated("soak", "the soak itself works", "the daemon of node 1 was never measured")
+	}
+	growing, unknown := rep.Growing()
+	for _, g := range growing {
+		r.referee.violated(g.Machine, "nothing grows",
+			fmt.Sprintf("%s: %+.1f ± %.1f %% an hour", g.Name, g.PerHour, g.Error))
+	}
+	for _, s := range unknown { // what is not measured is not judged
+		r.referee.violated("soak", "the soak itself works",
+			fmt.Sprintf("%s of %s has not been measured for long enough", s.Name, s.Machine))
 	}
 	frames, beacons, openly, violations := r.referee.seen()
 	r.count("frames judged on the wire", frames)

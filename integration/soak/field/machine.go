@@ -159,8 +159,13 @@ func (m *machine) run(ctx context.Context, argv ...string) (result, error) {
 	}
 }
 
+// shLimit is how long a script may take in a guest that works: its slowest commands hang for a minute, a few times.
+const shLimit = 15 * time.Minute
+
 // sh runs a script in the guest that must succeed.
 func (m *machine) sh(ctx context.Context, script string) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, shLimit)
+	defer cancel()
 	r, err := m.run(ctx, "sh", "-c", script)
 	if err == nil && r.Code != 0 {
 		err = fmt.Errorf("exit code %d: %s", r.Code, r.Out)
@@ -208,21 +213,30 @@ func dialLine(ctx context.Context, path string, limit time.Duration) (*line, err
 			time.Sleep(100 * time.Millisecond)
 			continue
 		}
-		l := &line{conn: conn, out: json.NewEncoder(conn), runs: map[int]*process{}, done: make(chan struct{})}
-		in := json.NewDecoder(conn)
-		deadline, _ := ctx.Deadline()
-		_ = conn.SetReadDeadline(deadline)
-		var m guest.Message
-		for m.Data != "ready" {
-			if err := in.Decode(&m); err != nil {
-				return nil, errors.Join(err, conn.Close())
-			}
-		}
-		_ = conn.SetReadDeadline(time.Time{})
-		go l.read(in)
-		return l, nil
+		return greet(ctx, conn)
 	}
 }
+
+// greet waits until the agent at the other end is ready.
+func greet(ctx context.Context, conn net.Conn) (*line, error) {
+	l := &line{conn: conn, out: json.NewEncoder(conn), runs: map[int]*process{}, done: make(chan struct{})}
+	in := json.NewDecoder(conn)
+	stop := context.AfterFunc(ctx, func() { _ = conn.SetReadDeadline(time.Unix(1, 0)) })
+	defer stop()
+	for m := (guest.Message{}); m.Data != agentReady; {
+		if err := in.Decode(&m); err != nil {
+			return nil, errors.Join(ctx.Err(), err, conn.Close())
+		}
+	}
+	if !stop() {
+		return nil, errors.Join(ctx.Err(), conn.Close())
+	}
+	go l.read(in)
+	return l, nil
+}
+
+// agentReady is the first that an agent says.
+const agentReady = "ready"
 
 // read passes on what the agent tells. When the line breaks, all that runs has ended.
 func (l *line) read(in *json.Decoder) {
@@ -232,6 +246,10 @@ func (l *line) read(in *json.Decoder) {
 		if err := in.Decode(&m); err != nil {
 			_ = l.conn.Close()
 			break
+		}
+		if m.ID == 0 && m.Data == agentReady { // it has ended, and started again: it knows of nothing that runs
+			l.end(nil)
+			continue
 		}
 		l.mu.Lock()
 		p := l.runs[m.ID]
@@ -248,14 +266,19 @@ func (l *line) read(in *json.Decoder) {
 			close(p.lines)
 		}
 	}
+	l.end(errCut)
+}
+
+// end ends all that runs. With an error, nothing starts any more.
+func (l *line) end(err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.err = errCut
+	l.err = err
 	for _, p := range l.runs {
 		p.code, p.err = -1, errCut
 		close(p.lines)
 	}
-	l.runs = nil
+	clear(l.runs)
 }
 
 // cut breaks the line.
@@ -278,11 +301,17 @@ func (l *line) start(argv []string) (*process, error) {
 	return p, nil
 }
 
-// send tells the agent something. A line that breaks ends read, and with it all that runs.
+// sendLimit is how long a guest may take nothing.
+const sendLimit = 2 * time.Minute
+
+// send tells the agent something. A line that breaks, or whose guest hangs, ends read, and with it all that runs.
 func (l *line) send(m guest.Message) {
 	l.sending.Lock()
 	defer l.sending.Unlock()
-	_ = l.out.Encode(m)
+	_ = l.conn.SetWriteDeadline(time.Now().Add(sendLimit))
+	if l.out.Encode(m) != nil {
+		_ = l.conn.Close() // a part of m may be on its way
+	}
 }
 
 func (p *process) send(op, data string) { p.line.send(guest.Message{Op: op, ID: p.id, Data: data}) }

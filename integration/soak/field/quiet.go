@@ -3,7 +3,6 @@ package field
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"maps"
 	"net/netip"
@@ -49,6 +48,9 @@ func (r *run) quiet(ctx context.Context) error {
 	}
 	for _, m := range r.machines {
 		r.inspect(ctx, m)
+	}
+	for _, line := range r.lab.crashes() {
+		r.referee.violated("controller", "nothing crashes", line)
 	}
 	frames, beacons, _, violations := r.referee.seen()
 	r.say("quiet: settled, %d frames on the wire and %d beacons at apps judged, %d violations", frames, beacons,
@@ -130,7 +132,7 @@ func (r *run) reach(ctx context.Context) {
 	begin := time.Now()
 	var missing []string
 	for ctx.Err() == nil && time.Since(begin) < r.limit(reachLimit) {
-		r.aim()
+		r.aim(0)
 		r.reset(f)
 		time.Sleep(2*guest.TellEvery + time.Second)
 		if missing = r.missing(f); len(missing) == 0 {
@@ -153,17 +155,28 @@ func (r *run) reset(f model.Fleet) {
 		a.mu.Lock()
 		clear(a.sent)
 		clear(a.echoed)
+		clear(a.heard)
 		a.mu.Unlock()
+		r.referee.forgetLeft(e)
+		if out := r.line(model.Outside); out != nil {
+			out.mu.Lock()
+			for _, port := range model.Beacons {
+				delete(out.heard, wayOf(e.String(), port))
+			}
+			out.mu.Unlock()
+		}
 	}
 }
 
-// missing names what a fleet's apps may reach and do not.
+// missing names what a fleet's apps may reach and do not, and what of it no judge has seen.
 func (r *run) missing(f model.Fleet) []string {
 	var out []string
 	eachWay(f, func(from, to model.Endpoint, port int) {
 		if _, echoed := r.told(from, to, port); echoed == 0 {
 			out = append(out, fmt.Sprintf("app %v (%v) does not reach %v (%v) at port %d",
 				from, r.address(from), to, r.address(to), port))
+		} else if text := r.deaf(from, to, port); text != "" {
+			out = append(out, text)
 		}
 	})
 	return out
@@ -207,7 +220,7 @@ func (r *run) told(from, to model.Endpoint, port int) (sent, echoed int) {
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	key := fmt.Sprintf("%v:%d", to, port)
+	key := wayOf(to.String(), port)
 	return a.sent[key], a.echoed[key]
 }
 
@@ -243,23 +256,4 @@ func targetsOf(others []*appLine) []guest.Target {
 	}
 	add(model.Outside, netip.MustParseAddr(model.ServerAddr))
 	return out
-}
-
-// bad are lines of a node's journal that must not be there.
-const bad = `edgespan.*(panic:|fatal error:|DATA RACE)|edgespan.service: Watchdog timeout`
-
-// inspect judges what other programs own, and what the journal says.
-func (r *run) inspect(ctx context.Context, m *machine) {
-	ctx, cancel := context.WithTimeout(ctx, time.Minute)
-	defer cancel()
-	foreign, err := m.sh(ctx, "sh "+guest.Dir+"/foreign.sh")
-	if err != nil && !errors.Is(err, errCut) {
-		r.referee.violated(nodeName(m.node), "nothing foreign is touched", err.Error())
-	} else if was := r.foreign[m.node-1]; foreign != was {
-		r.referee.violated(nodeName(m.node), "nothing foreign is touched", fmt.Sprintf("%q was %q", foreign, was))
-	}
-	res, err := m.run(ctx, "sh", "-c", "journalctl --no-pager -q | grep -E '"+bad+"' | head -3")
-	if err == nil && res.Out != "" {
-		r.referee.violated(nodeName(m.node), "the watchdog is fed, nothing crashes", res.Out)
-	}
 }

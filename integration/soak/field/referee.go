@@ -2,6 +2,7 @@ package field
 
 import (
 	"fmt"
+	"net/netip"
 	"slices"
 	"sync"
 	"time"
@@ -15,6 +16,9 @@ import (
 // seen every guest.TellEvery.
 const inForce = guest.TellEvery + 3*time.Second
 
+// maxViolations are noted, and no more.
+const maxViolations = 1000
+
 // referee holds the configurations that may be in force, and what was seen against them.
 type referee struct {
 	begin   time.Time
@@ -23,11 +27,12 @@ type referee struct {
 	mu         sync.Mutex // of all below
 	history    []dated    // what may be in force: the last is the newest
 	violations []report.Violation
-	told       map[string]int    // equal violations, to tell each a few times only
-	onWire     int64             // frames judged
-	atApps     int64             // beacons judged
-	open       map[int]time.Time // until when packets may pass a node openly
-	openly     int64             // packets that did
+	told       map[string]int          // equal violations, to tell each a few times only
+	onWire     int64                   // frames judged
+	atApps     int64                   // beacons judged
+	open       map[int]time.Time       // until when packets may pass a node openly
+	openly     int64                   // packets that did
+	left       map[model.Endpoint]bool // whose beacons the wire has seen, of what may leave
 }
 
 type dated struct {
@@ -37,7 +42,7 @@ type dated struct {
 
 func newReferee(begin time.Time, fleet model.Fleet) *referee {
 	return &referee{begin: begin, history: []dated{{begin, fleet}}, told: map[string]int{},
-		open: map[int]time.Time{}}
+		open: map[int]time.Time{}, left: map[model.Endpoint]bool{}}
 }
 
 // opened tells that another program has removed all rules of a node, which has them back at a time, and that nothing
@@ -75,8 +80,11 @@ func (j *referee) violated(machine, invariant, text string) {
 }
 
 func (j *referee) note(machine, invariant, text string) {
+	if len(j.violations) >= maxViolations { // a broken node makes as many texts as it sends packets
+		return
+	}
 	key := machine + invariant + text
-	if j.told[key]++; j.told[key] <= 3 && len(j.violations) < 1000 {
+	if j.told[key]++; j.told[key] <= 3 {
 		at := time.Since(j.begin).Round(time.Millisecond)
 		j.violations = append(j.violations, report.Violation{At: at, Machine: machine, Invariant: invariant, Text: text})
 		if j.capture != nil {
@@ -117,6 +125,33 @@ func (j *referee) mayReach(from, to model.Endpoint, port int) bool {
 	return slices.ContainsFunc(j.history, func(d dated) bool { return d.fleet.MayReach(from, to, port) })
 }
 
+// mayLeave reports whether a configuration that may be in force allows a beacon to leave its node.
+func (j *referee) mayLeave(from model.Endpoint, to netip.AddrPort) bool {
+	return slices.ContainsFunc(j.history, func(d dated) bool {
+		return d.fleet.MayLeave(from, to.Addr().String(), int(to.Port()))
+	})
+}
+
+// mustReach reports whether each configuration that may be in force allows a beacon.
+func (j *referee) mustReach(from, to model.Endpoint, port int) bool {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return !slices.ContainsFunc(j.history, func(d dated) bool { return !d.fleet.MayReach(from, to, port) })
+}
+
+// hasLeft reports whether the wire has seen a beacon of an app since forgetLeft.
+func (j *referee) hasLeft(from model.Endpoint) bool {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.left[from]
+}
+
+func (j *referee) forgetLeft(from model.Endpoint) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	delete(j.left, from)
+}
+
 // frame judges a frame that a node has sent to a provider.
 func (j *referee) frame(node, segment int, frame []byte) {
 	wrong := leak(frame, node, segment)
@@ -133,7 +168,10 @@ func (j *referee) frame(node, segment int, frame []byte) {
 	defer j.mu.Unlock()
 	j.onWire++
 	past := from != "" &&
-		(err != nil || e.Node != node || !j.mayReach(e, model.Outside, int(u.Dst.Port())))
+		(err != nil || e.Node != node || !j.mayLeave(e, u.Dst))
+	if from != "" && !past {
+		j.left[e] = true
+	}
 	if (wrong != "" || past) && j.isOpen(0, node) {
 		j.openly++
 		return

@@ -101,7 +101,7 @@ func (r *run) upgrades(ctx context.Context, m *machine) error {
 	}
 	r.within(ctx, m, settleLimit, "observed equals desired", r.unsettled)
 	r.within(ctx, m, reachLimit, "what may pass does", func(context.Context, *machine) string {
-		r.aim() // addresses come
+		r.aim(m.node) // addresses come
 		return strings.Join(r.missing(f), "; ")
 	})
 	capture, err := m.current().start([]string{"tcpdump", "-i", "any", "-n", "-s", "120", "-c", "200000", "-w",
@@ -169,6 +169,9 @@ func (r *run) lossOf(f model.Fleet, dropped int) (c counted) {
 	eachWay(f, func(from, to model.Endpoint, port int) {
 		sent, echoed := r.told(from, to, port)
 		c.sent += sent
+		if sent == 0 { // nothing has shown that this way stayed
+			c.lost = append(c.lost, fmt.Sprintf("app %v to %v at port %d: nothing was sent", from, to, port))
+		}
 		lost := max(0, sent-echoed)
 		if to == model.Outside { // what the wire could not pass on, it has lost
 			excused := min(lost, dropped)

@@ -68,12 +68,14 @@ func TestWhatIsLostOfCountedPackets(t *testing.T) {
 		dropped      int
 		want         counted
 	}{
-		{"all answered", map[string]int{"0.0:7001": 5}, map[string]int{"0.0:7001": 5}, 0, counted{sent: 5}},
-		{"two lost", map[string]int{"0.0:7001": 5}, map[string]int{"0.0:7001": 3}, 0,
-			counted{5, []string{"app 1.1 to 0.0 at port 7001", "app 1.1 to 0.0 at port 7001"}}},
+		{"all answered", map[string]int{"0.0:7001": 5, "0.0:7002": 1}, map[string]int{"0.0:7001": 5, "0.0:7002": 1}, 0,
+			counted{sent: 6}},
+		{"two lost", map[string]int{"0.0:7001": 5, "0.0:7002": 1}, map[string]int{"0.0:7001": 3, "0.0:7002": 1}, 0,
+			counted{6, []string{"app 1.1 to 0.0 at port 7001", "app 1.1 to 0.0 at port 7001"}}},
 		{"the wire dropped them", map[string]int{"0.0:7001": 5, "0.0:7002": 2}, map[string]int{"0.0:7001": 3}, 3,
 			counted{7, []string{"app 1.1 to 0.0 at port 7002"}}},
-		{"not to be answered", map[string]int{"1.2:7001": 9}, nil, 0, counted{}},
+		{"none sent on a way", map[string]int{"0.0:7001": 5, "1.2:7001": 9}, map[string]int{"0.0:7001": 5}, 3,
+			counted{5, []string{"app 1.1 to 0.0 at port 7002: nothing was sent"}}},
 	} {
 		r := &run{apps: map[model.Endpoint]*appLine{{Node: 1, App: 1}: {sent: c.sent, echoed: c.echoed},
 			{Node: 1, App: 2}: {}}}
@@ -84,13 +86,32 @@ func TestWhatIsLostOfCountedPackets(t *testing.T) {
 	}
 }
 
+// While the packets of one node are counted, another waits for its apps to reach each other: those of the first go on as
+// they were told.
+func TestANodeAimsItsOwnApps(t *testing.T) {
+	told := map[model.Endpoint]int{}
+	r := &run{apps: map[model.Endpoint]*appLine{}}
+	for node := 1; node <= 2; node++ {
+		e := model.Endpoint{Node: node, App: 1}
+		r.apps[e] = &appLine{endpoint: e, order: func(string) { told[e]++ }}
+	}
+	r.aim(2)
+	if len(told) != 1 || told[model.Endpoint{Node: 2, App: 1}] != 1 {
+		t.Errorf("%v", told)
+	}
+	r.aim(0)
+	if len(told) != 2 || told[model.Endpoint{Node: 2, App: 1}] != 2 {
+		t.Errorf("all: %v", told)
+	}
+}
+
 // While the packets of one node are counted, another begins: what the first has told stays.
 func TestCountingANodeLeavesTheOthers(t *testing.T) {
 	one, two := model.Endpoint{Node: 1, App: 1}, model.Endpoint{Node: 2, App: 1}
 	told := func() *appLine {
 		return &appLine{sent: map[string]int{"0.0:7001": 5}, echoed: map[string]int{"0.0:7001": 4}}
 	}
-	r := &run{apps: map[model.Endpoint]*appLine{one: told(), two: told()}}
+	r := &run{referee: testReferee(), apps: map[model.Endpoint]*appLine{one: told(), two: told()}}
 	r.reset(model.Fleet{{}, {Apps: map[int]model.App{1: {}}}})
 	if sent, echoed := r.told(one, model.Outside, 7001); sent != 5 || echoed != 4 {
 		t.Errorf("of the other node: %d sent, %d answered", sent, echoed)

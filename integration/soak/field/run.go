@@ -81,7 +81,7 @@ func (r *run) boot(ctx context.Context, m *machine) error {
 			return err
 		}
 	}
-	r.aim()
+	r.aim(0)
 	return nil
 }
 
@@ -116,12 +116,14 @@ func (r *run) startApp(m *machine, app int) error {
 	return nil
 }
 
-// aim tells each app where all others are.
-func (r *run) aim() {
+// aim tells each app of a node where all others are. Node 0 are all nodes.
+func (r *run) aim(node int) {
 	r.mu.Lock()
 	all := make([]*appLine, 0, len(r.apps))
 	for _, a := range r.apps {
-		all = append(all, a)
+		if node == 0 || a.endpoint.Node == node {
+			all = append(all, a)
+		}
 	}
 	r.mu.Unlock()
 	for _, a := range all {
@@ -165,8 +167,20 @@ func (r *run) sampling(ctx context.Context) {
 		for _, m := range r.machines {
 			r.sample(ctx, m)
 		}
-		r.aim()
+		r.measureLoss()
+		r.aim(0)
 		_ = wait(ctx, 10*time.Second) // the loop ends with its context
+	}
+}
+
+// beginSampling begins to measure, and returns what ends it: nothing is measured after that.
+func (r *run) beginSampling(ctx context.Context) (end func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	var measuring sync.WaitGroup
+	measuring.Go(func() { r.sampling(ctx) })
+	return func() {
+		cancel()
+		measuring.Wait()
 	}
 }
 
@@ -190,24 +204,31 @@ func (r *run) sample(ctx context.Context, m *machine) {
 	if err != nil || json.Unmarshal([]byte(res.Out), &s) != nil || s.Err != "" {
 		return // its power is cut, or no daemon runs
 	}
-	now := time.Now()
+	r.measured(m.node, s, time.Now())
+}
+
+// measured takes what a node's daemon takes, and judges that node 1's has never ended.
+func (r *run) measured(node int, s guest.Measured, now time.Time) {
 	r.mu.Lock()
-	before, ok := r.ticks[m.node]
-	r.ticks[m.node] = ticked{now, s.PID, s.Ticks}
+	before, ok := r.ticks[node]
+	r.ticks[node] = ticked{now, s.PID, s.Ticks}
 	r.mu.Unlock()
+	flat := node == 1 // the one whose daemon runs all the time
 	if ok && before.pid == s.PID {
-		r.add(m.node, "processor of the daemon", "%", false, (s.Ticks-before.ticks)/now.Sub(before.at).Seconds())
+		r.add(node, "processor of the daemon", "%", false, (s.Ticks-before.ticks)/now.Sub(before.at).Seconds())
+	} else if ok && flat {
+		r.referee.violated(nodeName(node), "the watchdog is fed, nothing crashes",
+			fmt.Sprintf("the daemon is process %d, was %d: no step of the plan ends it", s.PID, before.pid))
 	}
-	flat := m.node == 1 // the one whose daemon runs all the time
-	r.add(m.node, "resident memory", "MB", flat, s.RSS)
-	r.add(m.node, "descriptors", "", flat, s.Descriptors)
-	r.add(m.node, "actors", "", flat, s.Actors)
-	r.add(m.node, "threads", "", flat, s.Threads)
-	r.add(m.node, "goroutines", "", flat, s.Goroutines)
-	r.add(m.node, "sets", "", flat, s.Sets)
-	r.add(m.node, "files", "", flat, s.Files)
-	r.add(m.node, "tracked flows", "", flat, s.Tracked)
-	r.add(m.node, "helpers", "", flat, s.Children)
+	r.add(node, "resident memory", "MB", flat, s.RSS)
+	r.add(node, "descriptors", "", flat, s.Descriptors)
+	r.add(node, "actors", "", flat, s.Actors)
+	r.add(node, "threads", "", flat, s.Threads)
+	r.add(node, "goroutines", "", flat, s.Goroutines)
+	r.add(node, "sets", "", flat, s.Sets)
+	r.add(node, "files", "", flat, s.Files)
+	r.add(node, "tracked flows", "", flat, s.Tracked)
+	r.add(node, "helpers", "", flat, s.Children)
 }
 
 func (r *run) add(node int, name, unit string, flat bool, value float64) {

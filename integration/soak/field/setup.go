@@ -84,10 +84,9 @@ func (r *run) setUp(ctx context.Context) error {
 	r.referee = newReferee(r.begin, r.plan.Fleet())
 	r.referee.capture = r.capture
 	r.segments = []*segment{newSegment(0, r.Seed, r.referee.frame), newSegment(1, r.Seed, r.referee.frame)}
-	if r.lab, err = upLab(ctx, r.Dir, r.bin, r.segments); err != nil {
+	if r.lab, err = upLab(ctx, r.Dir, r.bin, r.segments, r.referee.app); err != nil {
 		return err
 	}
-	r.lab.outside.watch = r.referee.app
 	return r.bootAll(ctx, img, how)
 }
 

@@ -154,21 +154,35 @@ func (s *segment) heal() {
 	}
 }
 
-// leak says what is wrong with a frame that a node has sent to its provider, or "". The addresses of apps never appear
-// outside.
+// leak says what is wrong with a frame that a node has sent to its provider, or "". What apps send never appears there
+// under an address of theirs, of any layer, and neither do tags of VLANs: no uplink has one.
 func leak(frame []byte, node, segment int) string {
-	if binary.BigEndian.Uint16(frame[12:]) != 0x0800 || len(frame) < 34 {
+	if mac := net.HardwareAddr(frame[6:12]); mac.String() != nicMAC(node, segment) {
+		return fmt.Sprintf("a frame from %v", mac)
+	}
+	var src, dst netip.Addr
+	var protocol byte
+	switch kind := binary.BigEndian.Uint16(frame[12:]); {
+	case kind == unix.ETH_P_8021Q || kind == unix.ETH_P_8021AD:
+		return "a frame with the tag of a VLAN"
+	case kind == unix.ETH_P_IP && len(frame) >= 34:
+		src, dst = netip.AddrFrom4([4]byte(frame[26:30])), netip.AddrFrom4([4]byte(frame[30:34]))
+		protocol = frame[23]
+	case kind == unix.ETH_P_IPV6 && len(frame) >= 54:
+		src, dst = netip.AddrFrom16([16]byte(frame[22:38])), netip.AddrFrom16([16]byte(frame[38:54]))
+		protocol = frame[20]
+	default:
 		return ""
 	}
-	src := netip.AddrFrom4([4]byte(frame[26:30]))
 	own := netip.MustParseAddr(model.Uplink(node, segment))
 	other := netip.MustParseAddr(model.Uplink(node, 1-segment))
 	switch {
 	case src == own || src == other || src.IsUnspecified() || segment == 1 && inProvider(src, segment):
 		return ""
+	case src.Is6() && src.IsLinkLocalUnicast(): // no provider has other IPv6
+		return ""
 	}
-	dst := netip.AddrFrom4([4]byte(frame[30:34]))
-	return fmt.Sprintf("a packet from %v to %v, protocol %d", src, dst, frame[23])
+	return fmt.Sprintf("a packet from %v to %v, protocol %d", src, dst, protocol)
 }
 
 // inProvider tells whether an address is one that a provider assigns.

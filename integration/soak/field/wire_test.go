@@ -14,7 +14,7 @@ import (
 // frameOf is an Ethernet frame with a beacon.
 func frameOf(from, src, dst string) []byte {
 	s, d := netip.MustParseAddr(src).As4(), netip.MustParseAddr(dst).As4()
-	head := []byte{2, 0, 0, 0, 0, 9, 2, 0, 0, 0, 0, 1, 8, 0}
+	head := []byte{0x52, 0x54, 0, 0, 0, 9, 0x52, 0x54, 0, 0, 0, 1, 8, 0} // of node 1 on segment 0
 	return append(head, guest.PacketOf(s, d, 0, []byte(guest.BeaconMagic+from+" x 0"))...)
 }
 
@@ -38,6 +38,7 @@ func TestTheJudgeBesideTheWire(t *testing.T) {
 		{"of an app of another node", "2.1", uplink, model.ServerAddr, "beacon of \"2.1\""},
 		{"of a spoofing app", guest.Spoofed, uplink, model.ServerAddr, "beacon of"},
 		{"from another node's address", "1.1", model.Uplink(2, 0), model.ServerAddr, "a packet from"},
+		{"to what its rules do not name", "1.1", uplink, "10.21.0.2", "beacon of \"1.1\" to 10.21.0.2"},
 	} {
 		j := testReferee()
 		j.frame(1, 0, frameOf(c.from, c.src, c.dst))
@@ -50,9 +51,44 @@ func TestTheJudgeBesideTheWire(t *testing.T) {
 	}
 	j := testReferee()
 	j.frame(1, 0, frameOf("1.1", uplink, model.ServerAddr)[:30]) // cut off: it does not fail
-	j.frame(1, 0, make([]byte, 14))
+	j.frame(1, 0, frameOf("1.1", uplink, model.ServerAddr)[:14])
 	if len(j.violations) > 0 {
 		t.Errorf("%+v", j.violations)
+	}
+}
+
+// What apps send appears on the wire of a provider under no address of theirs, of any layer and family.
+func TestAFrameOfAnAppOnTheWireIsALeak(t *testing.T) {
+	ipv6 := func(src string) []byte {
+		head := append(frameOf("1.1", "0.0.0.0", "0.0.0.0")[:12], 0x86, 0xdd, 0x60, 0, 0, 0, 0, 0, 17, 64)
+		s, d := netip.MustParseAddr(src).As16(), netip.MustParseAddr("2001:db8::1").As16()
+		return append(append(head, s[:]...), d[:]...)
+	}
+	changed := func(change func(frame []byte)) []byte {
+		f := frameOf("x", model.Uplink(1, 0), model.ServerAddr)
+		change(f)
+		return f
+	}
+	arp := func(f []byte) { f[12], f[13] = 8, 6 }
+	for _, c := range []struct {
+		name  string
+		frame []byte
+		want  string // "" for none
+	}{
+		{"of the node", changed(func([]byte) {}), ""},
+		{"ARP of the node", changed(arp), ""},
+		{"ARP of an app", changed(func(f []byte) { arp(f); copy(f[6:], []byte{2, 0x50, 0, 0, 1, 1}) }),
+			"a frame from 02:50:00:00:01:01"},
+		{"of another node", changed(func(f []byte) { f[11] = 2 }), "a frame from 52:54:00:00:00:02"},
+		{"with a tag", changed(func(f []byte) { f[12], f[13] = 0x81, 0 }), "a frame with the tag of a VLAN"},
+		{"IPv6 of the node", ipv6("fe80::5054:ff:fe00:1"), ""},
+		{"IPv6 without an address", ipv6("::"), ""},
+		{"IPv6 of an app", ipv6("fd00:10:11::2"), "a packet from fd00:10:11::2 to 2001:db8::1, protocol 17"},
+		{"IPv6 that is cut off", ipv6("fd00:10:11::2")[:50], ""},
+	} {
+		if got := leak(c.frame, 1, 0); got != c.want {
+			t.Errorf("%s: %q, want %q", c.name, got, c.want)
+		}
 	}
 }
 
@@ -78,6 +114,17 @@ func TestTheJudgeOfApps(t *testing.T) {
 	}
 	if len(j.violations) != 3 {
 		t.Errorf("%d equal violations are noted, want 3", len(j.violations))
+	}
+}
+
+// A node that is broken for a day takes no more memory than one that is broken for a minute.
+func TestViolationsHaveABound(t *testing.T) {
+	j := testReferee()
+	for n := range 20 * maxViolations {
+		j.violated("node1", "x", fmt.Sprint(n))
+	}
+	if len(j.violations) != maxViolations || len(j.told) > maxViolations {
+		t.Errorf("%d violations, %d texts", len(j.violations), len(j.told))
 	}
 }
 

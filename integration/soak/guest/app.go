@@ -203,20 +203,22 @@ func (b *beaconer) send() {
 		o := b.orders
 		b.mu.Unlock()
 		for _, t := range o.Targets {
-			key := fmt.Sprintf("%s:%d", t.To, t.Addr.Port())
-			text := fmt.Sprintf("%s%s %s %d", BeaconMagic, b.name, key, number)
-			_, err := s.WriteToUDPAddrPort([]byte(text), t.Addr)
-			b.mu.Lock()
-			if err == nil {
-				b.sent[key]++
-			}
-			b.mu.Unlock()
+			b.beacon(s, t, number)
 		}
 		if o.Every == 0 {
 			o.Every = beaconEvery
 		}
 		time.Sleep(o.Every)
 	}
+}
+
+// beacon sends one. One that the kernel refuses, as without a link or a route, is sent and will not be answered.
+func (b *beaconer) beacon(s *net.UDPConn, t Target, number int) {
+	key := fmt.Sprintf("%s:%d", t.To, t.Addr.Port())
+	_, _ = s.WriteToUDPAddrPort(fmt.Appendf(nil, "%s%s %s %d", BeaconMagic, b.name, key, number), t.Addr)
+	b.mu.Lock()
+	b.sent[key]++
+	b.mu.Unlock()
 }
 
 // tell prints what is new, for ever.

@@ -69,14 +69,20 @@ func measure() (m Measured, err error) {
 	}
 	fds, _ := os.ReadDir(proc + "fd")
 	m.Descriptors = float64(len(fds))
-	sets, _ := exec.Command("/usr/sbin/ipset", "list", "-n").Output()
+	sets, err := exec.Command("/usr/sbin/ipset", "list", "-n").Output()
+	if err != nil { // as below: what cannot be measured is not 0
+		return m, err
+	}
 	m.Sets = float64(strings.Count(string(sets), "\n"))
 	m.Files = countFiles("/run/edgespan") + countFiles("/var/lib/edgespan")
 	tracked, _ := os.ReadFile("/proc/sys/net/netfilter/nf_conntrack_count")
 	m.Tracked, _ = strconv.ParseFloat(strings.TrimSpace(string(tracked)), 64)
 	children, _ := exec.Command("pgrep", "-c", "dnsmasq|charon|wireguard").Output()
 	m.Children, _ = strconv.ParseFloat(strings.TrimSpace(string(children)), 64)
-	actors, _ := exec.Command("edgespan", "get", "actor", "-o", "name").Output()
+	actors, err := exec.Command("edgespan", "get", "actor", "-o", "name").Output()
+	if err != nil {
+		return m, err
+	}
 	m.Actors = float64(strings.Count(string(actors), "\n"))
 	m.Goroutines, err = goroutines("/run/edgespan/edgespan.sock")
 	return m, err

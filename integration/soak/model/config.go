@@ -137,6 +137,12 @@ func (f Fleet) MayReach(from, to Endpoint, port int) bool {
 	return ok && out && in && connected
 }
 
+// MayLeave tells whether a beacon of an app to a port of an address may leave its node by an uplink.
+func (f Fleet) MayLeave(from Endpoint, to string, port int) bool {
+	a, _ := f.app(from)
+	return f.MayReach(from, Outside, port) && (to == ServerAddr || a.Rules != Narrow)
+}
+
 // Uplink returns the address of a node's uplink: on segment 0, which another program of the node sets, and on segment
 // 1, which the node gets by DHCP.
 func Uplink(node, segment int) string {

@@ -118,6 +118,26 @@ func TestWhatMayReachWhat(t *testing.T) {
 	}
 }
 
+// An app whose rules name the server outside sends to no other address there.
+func TestWhatMayLeaveANode(t *testing.T) {
+	f := Fleet{{Networks: map[int]Network{1: {Port: "uplink"}, 2: {}}, Apps: map[int]App{
+		1: {1, Open, true}, 2: {1, Narrow, true}, 3: {2, Open, true}, 4: {1, Closed, true}}}}
+	for _, c := range []struct {
+		app  int
+		to   string
+		port int
+		want bool
+	}{
+		{1, ServerAddr, Other, true}, {1, "10.21.0.2", Other, true},
+		{2, ServerAddr, Served, true}, {2, ServerAddr, Other, false}, {2, "10.21.0.2", Served, false},
+		{3, ServerAddr, Served, false}, {3, "10.21.0.2", Served, false}, {4, ServerAddr, Served, false},
+	} {
+		if got := f.MayLeave(Endpoint{1, c.app}, c.to, c.port); got != c.want {
+			t.Errorf("app %d to %s at %d: %v", c.app, c.to, c.port, got)
+		}
+	}
+}
+
 func TestTheFormOfEndpoints(t *testing.T) {
 	if e, err := ParseEndpoint("3.14"); err != nil || e != (Endpoint{3, 14}) {
 		t.Errorf("3.14 is %v, %v", e, err)

@@ -220,6 +220,30 @@ func (r Run) growths() []growth {
 	return list
 }
 
+// Growth is the slope of a series that must be flat and grows.
+type Growth struct {
+	Machine, Name string
+	Slope
+}
+
+// Growing are the series that must be flat and grow, and those of a run that is long enough of which that is not known:
+// they have too few samples, or none of the last minutes. A series that is always 0 is flat.
+func (r Run) Growing() (growing []Growth, unknown []Series) {
+	for _, g := range r.growths() {
+		n, last, zero := 0, time.Duration(0), true
+		for _, x := range g.series.Samples {
+			n, last, zero = n+1, max(last, x.At), zero && x.Value == 0
+		}
+		switch {
+		case g.growing:
+			growing = append(growing, Growth{g.series.Machine, g.series.Name, g.slope})
+		case g.judged && (r.end()-last > MinJudged || n < minSlopeSamples || !g.known && !zero):
+			unknown = append(unknown, g.series)
+		}
+	}
+	return growing, unknown
+}
+
 func (g growth) verdict() string {
 	switch {
 	case !g.known:
