@@ -22,7 +22,7 @@ type crashes struct {
 // maxCrashes of a look are told.
 const maxCrashes = 3
 
-func (*crashes) Enabled(l zapcore.Level) bool        { return l >= zapcore.ErrorLevel }
+func (*crashes) Enabled(l zapcore.Level) bool        { return l >= zapcore.WarnLevel }
 func (c *crashes) With([]zapcore.Field) zapcore.Core { return c }
 func (*crashes) Sync() error                         { return nil }
 
