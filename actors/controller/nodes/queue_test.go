@@ -1,12 +1,15 @@
 package nodes
 
 import (
+	"errors"
 	"fmt"
 	"testing"
 	"time"
 
+	"edgespan/actors/controller/storage"
 	"edgespan/config/fleet"
 	"edgespan/config/fleet/nodeproto"
+	"edgespan/config/kv"
 )
 
 // While a node's record is not loaded yet, a bounded number of its messages is kept.
@@ -70,5 +73,22 @@ func TestWhatWaitsForTheStoreIsBounded(t *testing.T) {
 	}
 	if acks != maxQueued {
 		t.Errorf("%d acknowledgements wait", acks)
+	}
+}
+
+// An actor that begins gets the results of writes of the one that had its name before.
+func TestWritesOfAFormerActorAreNotTakenForOwn(t *testing.T) {
+	for what := savedRead + 1; what < savedNothing; what++ {
+		for _, m := range []storage.Saved{
+			{What: what, Done: true, Rev: 7},
+			{What: what, Now: kv.Entry{Key: "k", Value: []byte("{}"), ModRevision: 7}},
+			{What: what, Err: errors.New("full")},
+		} {
+			n := &node{}
+			n.handleSaved(m)
+			if n.machine != nil || n.waiting || n.ownings != 0 || n.memoryRevision != 0 || n.countRevision != 0 {
+				t.Errorf("result %+v: %+v", m, n)
+			}
+		}
 	}
 }
