@@ -30,6 +30,7 @@ type Head struct {
 	Machine string    // of the boot of the machine
 	Start   uint64    // of the process
 	At      time.Time // of the segment
+	Format  int       // of the lines; 0 is 1
 }
 
 // Recorder records the steps of cores. It is for any number of goroutines. The nil Recorder records nothing.
@@ -63,7 +64,7 @@ func NewRecorder(c *Codec, h Head) *Recorder {
 func (r *Recorder) begin() {
 	r.segment++
 	r.seen = map[string]bool{}
-	r.head.At = time.Now().Round(0)
+	r.head.At, r.head.Format = time.Now().Round(0), format
 	h := r.head
 	r.put(line{Head: &h})
 	if r.lost > 0 {

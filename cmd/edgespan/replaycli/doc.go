@@ -6,6 +6,7 @@ package replaycli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"runtime/debug"
 	"time"
@@ -89,7 +90,7 @@ func (r *replay) run(ctx context.Context, names []string) error {
 	r.player = tape.NewPlayer(cores.Codec(), cores.Kinds())
 	r.total.cores = map[string]bool{}
 	r.input = newLines(r.In)
-	var unread []error
+	var unread, damaged []error
 	defer debug.SetGCPercent(debug.SetGCPercent(collectAt))
 	began := time.Now()
 	for _, s := range segments {
@@ -97,8 +98,10 @@ func (r *replay) run(ctx context.Context, names []string) error {
 			return err
 		}
 		more, err := s.play(r.player, func(m tape.Moment) bool { return ctx.Err() == nil && r.see(m) })
-		if err != nil {
-			unread = append(unread, fmt.Errorf("%s: %w", term.Printable(s.name), err))
+		if err = s.named(err); errors.Is(err, tape.ErrDamaged) {
+			damaged = append(damaged, err)
+		} else if err != nil {
+			unread = append(unread, err)
 		}
 		if !more {
 			break
@@ -107,7 +110,7 @@ func (r *replay) run(ctx context.Context, names []string) error {
 	if len(unread) == len(segments) {
 		return unread[0]
 	}
-	for _, err := range unread { // of a power cut, for example
+	for _, err := range append(unread, damaged...) { // of a power cut, for example
 		r.Printf("%v", err)
 	}
 	r.sum(time.Since(began))

@@ -39,6 +39,19 @@ func TestAReplayPrintsWhyARecordingEnds(t *testing.T) {
 	}
 }
 
+// What is left of a damaged recording is replayed, and that it is not all of it is said.
+func TestAReplaySaysThatARecordingIsDamaged(t *testing.T) {
+	step := `{"n":1,"at":"2026-11-28T12:00:01Z","core":"dhcp","of":"a","why":"no state"}`
+	out, err := replayed(t, head, []string{step, step[9:], step})
+	if err != nil || !strings.Contains(out, "1 step could not be replayed") ||
+		!strings.Contains(out, "segment: line 3: damaged: what follows is not replayed") {
+		t.Errorf("%v\n%s", err, out)
+	}
+	if out, err := replayed(t, head, []string{step, step[:40]}); err != nil || strings.Contains(out, "damaged") {
+		t.Errorf("the end of a process: %v\n%s", err, out)
+	}
+}
+
 // Who makes a recording is not to be trusted with the terminal of whom it is sent to.
 func TestARecordingMovesNoCursor(t *testing.T) {
 	evil := func(s string) string { return strings.ReplaceAll(s, "!", `\u001b[2J\u0007\u009b1m\r`) }

@@ -28,6 +28,14 @@ const (
 	archiveLimit = 256 << 20
 )
 
+// named adds the segment's name to its fault; nil remains nil.
+func (s segment) named(err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("%s: %w", term.Printable(s.name), err)
+}
+
 // find returns the segments that names name, the oldest first.
 func find(names []string) ([]segment, error) {
 	var out []segment
