@@ -2,11 +2,11 @@ package node
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
 
-	"edgespan/config/fleet/nodeproto"
 	"edgespan/netinst/netstate"
 	"edgespan/netinst/probe"
 	"edgespan/platform/fake"
@@ -106,10 +106,8 @@ func (r *rig) eventful(restart func()) {
 	task := runs("a", "/bin/a")
 	task.Executor.Env = map[string]string{"TOKEN": "canary of the environment"}
 	r.pushBoth(1, eventfulDoc, encoded(r, task, runs("b", "/bin/b")))
-	for _, m := range s.said {
-		if x, is := m.(nodeproto.Result); is && x.Outcome.String() != "accepted" {
-			r.Fatalf("it is not accepted: %+v", x)
-		}
+	if got := s.outcomes(); !slices.Equal(got, []string{"accepted"}) {
+		r.Fatalf("the config is answered with %q", got)
 	}
 	r.host.SetTunnel(3, tunnelOf(3, true, ""))
 	r.settle(6 * time.Second)
