@@ -53,7 +53,7 @@ ROOMS = ./integration/scenario $(filter-out %/arch %/benchtable %/mutate %/scena
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help build run test check vetted race unit integration release-testdata bench bench-fleet bench-rollout histories verdicts simulate drill mutate soak vm fuzz fmt lint tools proto setup setup-tests clean
+.PHONY: help build run test check vetted race unit integration release-testdata replay-testdata bench bench-fleet bench-rollout histories verdicts simulate drill mutate soak vm fuzz fmt lint tools proto setup setup-tests clean
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-14s %s\n", $$1, $$2}'
@@ -111,6 +111,10 @@ verdicts: ## Compare a million packets over random rules with the answers about 
 release-testdata: ## Record what this release leaves on a host, for later upgrade tests (root; RELEASE=0.2.0)
 	@test -n "$(RELEASE)" || { echo 'make release-testdata: say RELEASE=0.2.0' >&2; exit 1; }
 	$(GO) test ./integration/scenario -count=1 -run TestRecordARelease -record-release $(RELEASE)
+
+replay-testdata: ## Record a node of this release, for replays by later ones (no root; RELEASE=0.2.0)
+	@test -n "$(RELEASE)" || { echo 'make replay-testdata: say RELEASE=0.2.0' >&2; exit 1; }
+	$(GO) test ./actors/node -count=1 -run TestARecordingIsKept -record-replay $(RELEASE)
 
 bench: ## Run the benchmarks, print a table and fail if a bar is missed (root for all of it; < 20 min; BENCHFLAGS='-only Packets')
 	@test "$$(id -u)" != 0 || scripts/setup.sh

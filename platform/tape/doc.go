@@ -14,6 +14,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 
@@ -28,6 +29,10 @@ const (
 	maxSegment = 4 << 20
 	// maxSegments bounds the files: each start of the daemon begins one, however short.
 	maxSegments = 1024
+	// maxForeign bounds the names that something else has.
+	maxForeign = 100
+	// maxNumber is the last one: a segment each millisecond for 31 years.
+	maxNumber = 1_000_000_000_000
 	// MinSize is the smallest size of a recording, in octets: a segment begins with the state of each core.
 	MinSize = 4 << 20
 	// MaxSize is the largest size.
@@ -50,22 +55,14 @@ type Ring struct {
 // Open opens a folder for writing, and makes it if it is not there. Size is in octets of disk, at least MinSize, and
 // spare how many octets of the disk are left to others: a disk that has less is a full one.
 func Open(dir string, size int64, spare uint64) (*Ring, error) {
-	if err := os.MkdirAll(dir, 0o700); err != nil {
+	r := &Ring{dir: dir, limit: max(size, MinSize), spare: spare}
+	if err := r.hold(); err != nil {
 		return nil, err
 	}
-	lock, err := os.OpenFile(filepath.Join(dir, "lock"), os.O_CREATE|os.O_RDWR|syscall.O_CLOEXEC, 0o600)
-	if err != nil {
-		return nil, err
-	}
-	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
-		_ = lock.Close()
-		return nil, fmt.Errorf("%s: another process records here: %w", dir, err)
-	}
-	r := &Ring{dir: dir, limit: max(size, MinSize), spare: spare, lock: lock}
 	names, err := Segments(dir)
 	if err == nil {
 		if n := len(names); n > 0 {
-			_, err = fmt.Sscanf(filepath.Base(names[n-1]), "%d", &r.number)
+			r.number = numberOf(filepath.Base(names[n-1]))
 		}
 	}
 	if err == nil { // a disk that is full now is no reason to record nothing later
@@ -78,7 +75,35 @@ func Open(dir string, size int64, spare uint64) (*Ring, error) {
 	return r, nil
 }
 
-// Segments returns the segments in a folder, the oldest first.
+// hold makes the folder, and keeps other processes from recording there.
+func (r *Ring) hold() error {
+	if err := os.MkdirAll(r.dir, 0o700); err != nil {
+		return err
+	}
+	lock, err := os.OpenFile(filepath.Join(r.dir, "lock"), os.O_CREATE|os.O_RDWR|syscall.O_CLOEXEC, 0o600)
+	if err != nil {
+		return err
+	}
+	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+		_ = lock.Close()
+		return fmt.Errorf("%s: another process records here: %w", r.dir, err)
+	}
+	r.lock = lock
+	return nil
+}
+
+// isGone reports whether somebody has deleted a file that is open.
+func isGone(file *os.File) bool {
+	info, err := file.Stat()
+	if err != nil {
+		return true
+	}
+	st, is := info.Sys().(*syscall.Stat_t)
+	return is && st.Nlink == 0
+}
+
+// Segments returns the segments in a folder, the oldest first. What has the name of one and is no file is none: nothing
+// could delete a folder, and reading a pipe has no end.
 func Segments(dir string) ([]string, error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -86,14 +111,24 @@ func Segments(dir string) ([]string, error) {
 	}
 	var out []string
 	for _, e := range entries {
-		if n := 0; strings.HasSuffix(e.Name(), suffix) {
-			if _, err := fmt.Sscanf(e.Name(), "%d"+suffix, &n); err == nil && e.Name() == name(n) {
-				out = append(out, filepath.Join(dir, e.Name()))
-			}
+		if e.Type().IsRegular() && IsSegment(e.Name()) {
+			out = append(out, filepath.Join(dir, e.Name()))
 		}
 	}
-	slices.Sort(out)
+	slices.SortFunc(out, func(a, b string) int { return numberOf(filepath.Base(a)) - numberOf(filepath.Base(b)) })
 	return out, nil
+}
+
+// IsSegment reports whether a file has the name of a segment.
+func IsSegment(file string) bool { return numberOf(file) > 0 }
+
+// numberOf returns the number of a segment by its name, 0 if it is none.
+func numberOf(file string) int {
+	digits, is := strings.CutSuffix(file, suffix)
+	if n, err := strconv.Atoi(digits); is && err == nil && n > 0 && n <= maxNumber && file == name(n) {
+		return n
+	}
+	return 0
 }
 
 func name(number int) string { return fmt.Sprintf("%09d%s", number, suffix) }
@@ -103,6 +138,9 @@ func name(number int) string { return fmt.Sprintf("%09d%s", number, suffix) }
 func (r *Ring) Append(lines []byte) (full bool, err error) {
 	if r.file == nil {
 		return false, errors.New("no segment is open")
+	}
+	if isGone(r.file) {
+		return false, fmt.Errorf("%s: somebody has deleted it", r.file.Name())
 	}
 	if err := datadir.Room(r.file, r.spare); err != nil {
 		return false, err
@@ -143,12 +181,16 @@ func (r *Ring) Next() error {
 
 func (r *Ring) next() error {
 	r.end()
+	if isGone(r.lock) { // with its folder, by somebody who wants room, or a new beginning
+		_ = r.lock.Close()
+		if err := r.hold(); err != nil {
+			return err
+		}
+	}
 	if err := r.sweep(); err != nil {
 		return err
 	}
-	r.number++
-	file, err := os.OpenFile(filepath.Join(r.dir, name(r.number)), os.O_CREATE|os.O_EXCL|os.O_WRONLY|syscall.O_NOFOLLOW,
-		0o600)
+	file, err := r.create()
 	if err != nil {
 		return err
 	}
@@ -157,14 +199,28 @@ func (r *Ring) next() error {
 	return err
 }
 
+// create creates the file of the next number. Something else may have its name.
+func (r *Ring) create() (file *os.File, err error) {
+	for range maxForeign {
+		r.number++
+		file, err = os.OpenFile(filepath.Join(r.dir, name(r.number)),
+			os.O_CREATE|os.O_EXCL|os.O_WRONLY|syscall.O_NOFOLLOW, 0o600)
+		if !errors.Is(err, fs.ErrExist) {
+			break
+		}
+	}
+	return file, err
+}
+
 // end ends the segment, as well as it can: what was flushed is readable without its end.
 func (r *Ring) end() {
 	if r.file == nil {
 		return
 	}
 	_ = r.zip.Close()
+	gone := isGone(r.file) // its name may be another's
 	_ = r.file.Close()
-	if !r.good { // a disk that is full for hours must not cost the segments before
+	if !r.good && !gone { // a disk that is full for hours must not cost the segments before
 		_ = os.Remove(r.file.Name())
 	}
 	r.file, r.zip = nil, nil

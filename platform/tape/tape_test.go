@@ -165,25 +165,66 @@ func TestAFolderThatCannotBeWritten(t *testing.T) {
 	if _, err := Open(file, MinSize, 0); err == nil {
 		t.Error("a file is a folder")
 	}
-	dir := t.TempDir()
+}
+
+// Somebody tidies up: what is written into a deleted file is lost, so the next segment begins in a new folder, which is
+// this process's alone, too.
+func TestAFolderThatIsDeletedComesBack(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "record")
 	r, err := Open(dir, MinSize, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := os.RemoveAll(dir); err != nil { // somebody tidies up
+	if _, err := r.Append([]byte("deleted\n")); err != nil {
 		t.Fatal(err)
 	}
-	if err := r.Next(); err == nil {
-		t.Error("a segment is made in a folder that is gone")
+	if err := os.RemoveAll(dir); err != nil {
+		t.Fatal(err)
 	}
-	if _, err := r.Append([]byte("x\n")); err == nil {
+	if _, err := r.Append([]byte("lost\n")); err == nil {
 		t.Error("a line is written nowhere")
 	}
-	if err := os.MkdirAll(dir, 0o700); err != nil {
+	if err := os.WriteFile(dir, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if err := r.Next(); err == nil {
+			t.Error("a file is a folder")
+		}
+	}
+	if err := os.Remove(dir); err != nil {
 		t.Fatal(err)
 	}
 	if err := r.Next(); err != nil {
-		t.Errorf("the folder is back: %v", err)
+		t.Fatal(err)
+	}
+	if _, err := r.Append([]byte("kept\n")); err != nil {
+		t.Error(err)
+	}
+	if _, err := Open(dir, MinSize, 0); err == nil {
+		t.Error("two processes record in one folder")
+	}
+	if sum, files := size(t, dir); sum == 0 || files != 1 {
+		t.Errorf("%d octets in %d files", sum, files)
+	}
+	if err := os.RemoveAll(dir); err != nil {
+		t.Fatal(err)
+	}
+	other, err := Open(dir, MinSize, 0) // of another process, which was faster
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := r.Next(); err == nil {
+		t.Error("two processes record in one folder")
+	}
+	if err := other.Close(); err != nil {
+		t.Error(err)
+	}
+	if _, files := size(t, dir); files != 0 { // without a line
+		t.Errorf("%d files", files)
+	}
+	if err := r.Close(); err != nil && !errors.Is(err, os.ErrClosed) {
+		t.Error(err)
 	}
 }
 
@@ -214,5 +255,61 @@ func TestARingLeavesTheDiskToOthers(t *testing.T) {
 	}
 	if err := r.Close(); err != nil {
 		t.Error(err)
+	}
+}
+
+// What is in the folder and is no file of the ring is neither read nor deleted, and ends no recording; and the order of
+// segments is that of their numbers, however many digits those have.
+func TestWhatIsNoSegmentEndsNoRecording(t *testing.T) {
+	dir := t.TempDir()
+	for _, foreign := range []string{name(1) + "/x", name(2) + "/x", "000" + suffix + "/x"} {
+		if err := os.MkdirAll(filepath.Join(dir, foreign), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Symlink("/dev/zero", filepath.Join(dir, name(3))); err != nil {
+		t.Fatal(err)
+	}
+	if err := syscall.Mkfifo(filepath.Join(dir, name(4)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, number := range []string{"-00000001", "99999999999999999999", "+00000001", "00000001 "} {
+		if err := os.WriteFile(filepath.Join(dir, number+suffix), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 3 {
+		r, err := Open(dir, MinSize, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for range 3 * MinSize / (256 << 10) { // all segments before are deleted
+			if _, err := r.Append(noise(256 << 10)); err != nil {
+				t.Fatal(err)
+			}
+			if err := r.Next(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := r.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(dir, name(999_999_990)), []byte("x"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	names, err := Segments(dir)
+	if n := len(names); err != nil || n < 8 || filepath.Base(names[n-1]) < "1000000001" || len(filepath.Base(names[1])) !=
+		len(name(1_000_000_000)) {
+		t.Errorf("%q, %v", names, err)
+	}
+	for _, e := range entries {
+		if _, err := os.Lstat(filepath.Join(dir, e.Name())); err != nil {
+			t.Error(err)
+		}
 	}
 }

@@ -34,14 +34,29 @@ var errLost = errors.New("a value is in a part of the recording that is lost")
 
 // value reads a value of a type.
 func (d *decoder) value(t reflect.Type, tree any) (reflect.Value, error) {
+	if err := d.take(t, 1); err != nil {
+		return reflect.Zero(t), err
+	}
 	v := reflect.New(t)
 	return v.Elem(), d.at(d.c.plan(t), v.UnsafePointer(), tree)
+}
+
+// take counts the room that values of a type take beyond that of a small one each: a few octets of text may be a large
+// struct.
+func (d *decoder) take(t reflect.Type, n int) error {
+	if d.left -= n * int(t.Size()>>6); d.left < 0 {
+		return errLarge
+	}
+	return nil
 }
 
 // pointer reads a pointer. Two to one thing are two to one again, in whatever order they are read.
 func (d *decoder) pointer(p *plan, v reflect.Value, tree any) error {
 	o, _ := tree.(map[string]any)
 	n, numbered := o["&"].(json.Number)
+	if err := d.take(p.elem.t, 1); err != nil {
+		return err
+	}
 	if !numbered {
 		x := reflect.New(p.t.Elem())
 		v.Set(x)
@@ -103,7 +118,9 @@ func (d *decoder) at(p *plan, ptr unsafe.Pointer, tree any) error {
 	if o, is := tree.(map[string]any); is && p.shared && len(o) == 1 {
 		if digest, is := o["="].(string); is {
 			var known bool
-			if tree, known = d.shared(digest); !known {
+			if tree, known = d.shared(digest); !known && d.left < 0 {
+				return errLarge
+			} else if !known {
 				return errLost
 			}
 		}
@@ -177,15 +194,15 @@ func (d *decoder) number(p *plan, v reflect.Value, tree any) (err error) {
 		switch p.form {
 		case formInt:
 			var x int64
-			x, err = strconv.ParseInt(string(n), 10, 64)
+			x, err = strconv.ParseInt(string(n), 10, p.t.Bits())
 			v.SetInt(x)
 		case formUint:
 			var x uint64
-			x, err = strconv.ParseUint(string(n), 10, 64)
+			x, err = strconv.ParseUint(string(n), 10, p.t.Bits())
 			v.SetUint(x)
 		case formFloat:
 			var x float64
-			x, err = strconv.ParseFloat(string(n), 64)
+			x, err = strconv.ParseFloat(string(n), p.t.Bits())
 			v.SetFloat(x)
 		default:
 			err = wrong(p, tree)
@@ -252,7 +269,7 @@ func (d *decoder) fields(p *plan, ptr unsafe.Pointer, tree any) error {
 	for name, below := range o {
 		i, known := p.byName[name]
 		if !known {
-			if d.unknown != nil {
+			if d.unknown != nil && len(d.unknown) < maxUnknown {
 				d.unknown[p.t.String()+"."+name] = true
 			}
 			continue
@@ -267,6 +284,9 @@ func (d *decoder) fields(p *plan, ptr unsafe.Pointer, tree any) error {
 
 func (d *decoder) entries(p *plan, v reflect.Value, tree any) error {
 	if o, is := tree.(map[string]any); is && p.form == formDict {
+		if err := d.take(p.elem.t, len(o)); err != nil {
+			return err
+		}
 		v.Set(reflect.MakeMapWithSize(p.t, len(o)))
 		for name, below := range o {
 			x, err := d.value(p.elem.t, below)
@@ -280,6 +300,9 @@ func (d *decoder) entries(p *plan, v reflect.Value, tree any) error {
 	pairs, is := tree.([]any)
 	if !is {
 		return wrong(p, tree)
+	}
+	if err := d.take(p.elem.t, len(pairs)); err != nil {
+		return err
 	}
 	v.Set(reflect.MakeMapWithSize(p.t, len(pairs)))
 	for _, pair := range pairs {
@@ -306,6 +329,9 @@ func (d *decoder) list(p *plan, v reflect.Value, tree any) error {
 		return wrong(p, tree)
 	}
 	if v.Kind() == reflect.Slice {
+		if err := d.take(p.elem.t, len(l)); err != nil {
+			return err
+		}
 		v.Set(reflect.MakeSlice(p.t, len(l), len(l)))
 	}
 	for i, below := range l {

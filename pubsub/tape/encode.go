@@ -36,6 +36,7 @@ type encoder struct {
 	out    []byte
 	blobs  []blob // shared values, in the order in which they end
 	masks  *masks // nil: no secret is replaced
+	taught bool   // there was a secret that was unknown
 	strict bool   // of a state: functions are faults, and two pointers to one thing remain two
 	err    error
 	depth  int
@@ -206,14 +207,19 @@ func (e *encoder) quote(s string) {
 	case plain:
 		e.out = append(append(append(e.out, '"'), s...), '"')
 	case utf8.ValidString(s):
-		text, err := json.Marshal(s)
-		if err != nil {
-			panic(err) // a string is always encoded
-		}
-		e.out = append(e.out, text...)
+		e.out = append(e.out, jsonText(s)...)
 	default:
 		e.out = append(base64.StdEncoding.AppendEncode(append(e.out, `["`...), []byte(s)), `"]`...)
 	}
+}
+
+// jsonText returns a text in the quotes of JSON.
+func jsonText(s string) string {
+	text, err := json.Marshal(s)
+	if err != nil {
+		panic(err) // a string is always encoded
+	}
+	return string(text)
 }
 
 func (e *encoder) masked(b []byte) []byte {
@@ -261,7 +267,7 @@ func (e *encoder) secret(p *plan, v reflect.Value, name string) (written bool) {
 	if e.masks == nil {
 		return false
 	}
-	e.masks.learn(v, name)
+	e.taught = e.masks.learn(v, name) || e.taught
 	if p.form != formString {
 		return false
 	}

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 )
@@ -30,13 +31,17 @@ type masks struct {
 	key []byte // forgotten with the process: no secret can be tried against the words
 
 	mu    sync.RWMutex
-	words map[string]string
+	known int               // secrets
+	words map[string]string // of them, in each of their forms
 	// begins are the secrets by their first minSecret octets, the longest first, and pairs whether one begins with two
 	// octets: a text is looked through once, however many secrets there are.
 	begins map[string][]string
 	pairs  *[1 << 16]bool
 	full   bool // some were too many: nothing may be written any more
 }
+
+// minLine is the length of the shortest line of a secret of several lines that is replaced by itself.
+const minLine = 8
 
 func newMasks() *masks {
 	m := &masks{key: make([]byte, sha256.Size), words: map[string]string{}, begins: map[string][]string{},
@@ -47,51 +52,88 @@ func newMasks() *masks {
 	return m
 }
 
-// learn takes the texts in a value for secrets; a key may be the path of a file, which is none.
-func (m *masks) learn(v reflect.Value, name string) {
+// learn takes the texts in a value for secrets, and reports whether one was unknown; a key may be the path of a file,
+// which is none.
+func (m *masks) learn(v reflect.Value, name string) (taught bool) {
 	switch v.Kind() {
 	case reflect.String:
 		if s := v.String(); name != "Key" || !strings.HasPrefix(s, "/") {
-			m.add(s)
+			return m.add(s)
 		}
 	case reflect.Interface, reflect.Pointer:
 		if !v.IsNil() {
-			m.learn(v.Elem(), name)
+			return m.learn(v.Elem(), name)
 		}
 	case reflect.Map:
 		for it := v.MapRange(); it.Next(); {
-			m.learn(it.Value(), name)
+			taught = m.learn(it.Value(), name) || taught
 		}
 	case reflect.Slice, reflect.Array:
 		for i := range v.Len() {
-			m.learn(v.Index(i), name)
+			taught = m.learn(v.Index(i), name) || taught
 		}
 	case reflect.Struct:
 		for i := range v.NumField() {
-			m.learn(v.Field(i), name)
+			taught = m.learn(v.Field(i), name) || taught
 		}
 	}
+	return taught
 }
 
-func (m *masks) add(s string) {
+// add takes a text for a secret, and reports whether it was unknown.
+func (m *masks) add(s string) bool {
+	if s == "" || m.word(s) != "" {
+		return false
+	}
+	word, forms := m.made(s), formsOf(s)
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if s == "" || m.words[s] != "" {
-		return
+	if m.words[s] != "" {
+		return false
 	}
-	if len(m.words) >= maxSecrets {
+	if m.known >= maxSecrets {
 		m.full = true
-		return
+		return false
 	}
+	m.known++
+	for _, form := range forms {
+		if m.words[form] != "" {
+			continue
+		}
+		if m.words[form] = word; len(form) < minSecret {
+			continue
+		}
+		same := append(m.begins[form[:minSecret]], form)
+		slices.SortFunc(same, func(a, b string) int { return len(b) - len(a) })
+		m.begins[form[:minSecret]], m.pairs[pair(form, 0)] = same, true
+	}
+	return true
+}
+
+// made returns the word that replaces a secret.
+func (m *masks) made(s string) string {
 	h := hmac.New(sha256.New, m.key)
 	h.Write([]byte(s))
-	m.words[s] = "secret-" + hex.EncodeToString(h.Sum(nil)[:6])
-	if len(s) < minSecret {
-		return
+	return "secret-" + hex.EncodeToString(h.Sum(nil)[:6])
+}
+
+// formsOf returns the forms of a secret in texts: as it is, as Go and JSON quote it, and its lines, which programs
+// print one by one. The lines of PEM around a key only say that it is one.
+func formsOf(s string) []string {
+	out := []string{s}
+	for _, quoted := range []string{strconv.Quote(s), strconv.QuoteToASCII(s), jsonText(s)} {
+		if quoted = quoted[1 : len(quoted)-1]; quoted != s {
+			out = append(out, quoted)
+		}
 	}
-	same := append(m.begins[s[:minSecret]], s)
-	slices.SortFunc(same, func(a, b string) int { return len(b) - len(a) })
-	m.begins[s[:minSecret]], m.pairs[pair(s, 0)] = same, true
+	if strings.Contains(s, "\n") {
+		for line := range strings.Lines(s) {
+			if line = strings.TrimSpace(line); len(line) >= minLine && !strings.HasPrefix(line, "-----") {
+				out = append(out, line)
+			}
+		}
+	}
+	return out
 }
 
 // word returns what a secret is replaced by; "" if it is none.
@@ -104,11 +146,9 @@ func (m *masks) word(s string) string {
 // pair returns two octets of a text as a number.
 func pair(s string, i int) int { return int(s[i])<<8 | int(s[i+1]) }
 
-// text returns a text without secrets, however short if it is free. The password in a URL is one.
+// text returns a text without secrets, however short if it is free, and without those of URLs.
 func (m *masks) text(s string, free bool) string {
-	for _, password := range passwordsIn(s) {
-		m.add(password)
-	}
+	s = m.urls(s)
 	m.mu.RLock()
 	defer m.mu.RUnlock()
 	if len(m.begins) == 0 || len(s) < minSecret {
@@ -140,22 +180,39 @@ func (m *masks) text(s string, free bool) string {
 	return out.String()
 }
 
-// passwordsIn returns the passwords of the URLs in a text.
-func passwordsIn(s string) (out []string) {
+// urls returns a text without the passwords in its URLs, or the users where there are none: those are tokens. They are
+// replaced there alone: whoever can make a program print a URL must not choose the words that are secrets.
+func (m *masks) urls(s string) string {
+	var out strings.Builder
 	for {
-		_, rest, is := strings.Cut(s, "://")
+		before, rest, is := strings.Cut(s, "://")
 		if !is {
-			return out
+			break
 		}
+		out.WriteString(before)
+		out.WriteString("://")
 		s = rest
-		if end := strings.IndexAny(rest, "/?# \t\n"); end >= 0 {
+		if end := strings.IndexAny(rest, "/?#\" \t\n"); end >= 0 {
 			rest = rest[:end]
 		}
-		user, _, named := strings.Cut(rest, "@")
-		if _, password, has := strings.Cut(user, ":"); named && has && password != "" {
-			out = append(out, password)
+		at := strings.LastIndexByte(rest, '@')
+		if at <= 0 {
+			continue
 		}
+		from := 0
+		if colon := strings.IndexByte(rest[:at], ':'); colon >= 0 {
+			from = colon + 1
+		}
+		if out.WriteString(rest[:from]); from < at {
+			out.WriteString(m.made(rest[from:at]))
+		}
+		s = s[at:]
 	}
+	if out.Len() == 0 {
+		return s
+	}
+	out.WriteString(s)
+	return out.String()
 }
 
 func (m *masks) isFull() bool {

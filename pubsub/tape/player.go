@@ -16,8 +16,16 @@ import (
 const (
 	maxLine    = 64 << 20
 	maxSegment = 1 << 30
-	maxValues  = 4 << 20 // of one line, with the shared ones
+	maxValues  = 4 << 20   // of one line, with the shared ones
+	maxTexts   = 256 << 20 // octets of the shared values of a segment
+	maxUnknown = 1000      // names of unknown fields
 )
+
+// format is that of the lines. A field or type more or less is no other format: they have names.
+const format = 1
+
+// ErrDamaged is the fault of a segment that goes on behind what can't be read: its process did not end there.
+var ErrDamaged = errors.New("damaged: what follows is not replayed")
 
 // Kind is a kind of core, of which a Player makes as many as a recording has.
 type Kind struct {
@@ -80,7 +88,8 @@ type Player struct {
 	codec   *Codec
 	kinds   map[string]Kind
 	cores   map[string]any
-	shared  map[string]any    // trees, by digest
+	shared  map[string]any    // some trees, by digest
+	held    int               // values in them
 	texts   map[string][]byte // texts, by digest
 	decoder decoder
 	start   uint64
@@ -90,11 +99,43 @@ type Player struct {
 // NewPlayer returns a player of cores of these kinds.
 func NewPlayer(c *Codec, kinds map[string]Kind) *Player {
 	p := &Player{codec: c, kinds: kinds, cores: map[string]any{}}
-	p.decoder = decoder{c: c, unknown: map[string]bool{}, shared: func(digest string) (any, bool) {
-		v, ok := p.shared[digest]
-		return v, ok
-	}}
+	p.decoder = decoder{c: c, unknown: map[string]bool{}, shared: p.tree}
 	return p
+}
+
+// tree returns a shared value. Those of a line in memory are bounded, not those of a segment: it may be read again.
+func (p *Player) tree(digest string) (any, bool) {
+	if t, held := p.shared[digest]; held {
+		return t, true
+	}
+	text, known := p.texts[digest]
+	if !known {
+		return nil, false
+	}
+	n := values(text)
+	if p.decoder.left -= n; p.decoder.left < 0 {
+		return nil, false
+	}
+	t, err := tree(text)
+	if err != nil {
+		return nil, false
+	}
+	if p.held += n; p.held > maxValues {
+		clear(p.shared)
+		p.held = n
+	}
+	p.shared[digest] = t
+	return t, true
+}
+
+// values returns how many values a text of JSON has, or some more.
+func values(text []byte) (n int) {
+	for _, c := range text {
+		if c == ',' || c == '[' || c == '{' {
+			n++
+		}
+	}
+	return n + 1
 }
 
 // Unknown returns the fields in the recording that this release does not know, as Type.Field.
@@ -129,45 +170,71 @@ func (p *Player) know(blobs []blob) {
 	}
 }
 
-// Play replays one segment, until each returns false: it is called after each step. A segment whose end is missing or
-// damaged is played as far as it goes: the process or the machine ended in the middle of it. An error means that
-// nothing of it could be read.
+// Play replays one segment, until each returns false: it is called after each step. A segment without an end is played
+// as far as it goes: the process or the machine ended in the middle of it. One that goes on behind a fault is
+// ErrDamaged after the part before. Any other error means that nothing of it could be read.
 func (p *Player) Play(segment io.Reader, each func(Moment) bool) (more bool, err error) {
-	p.shared, p.texts = map[string]any{}, map[string][]byte{}
+	p.shared, p.held, p.texts = map[string]any{}, 0, map[string][]byte{}
 	lines := bufio.NewScanner(segment)
 	lines.Buffer(make([]byte, 0, 1<<20), maxLine)
-	headed, size := false, 0
+	size, texts, n := 0, 0, 0
 	for lines.Scan() {
+		n++
 		if size += len(lines.Bytes()); size > maxSegment {
 			return true, fmt.Errorf("a segment of more than %d octets: no daemon writes such", maxSegment)
 		}
 		p.decoder.left, p.left = maxValues, maxValues
-		var l line
-		if err := json.Unmarshal(lines.Bytes(), &l); err != nil {
-			if headed {
-				return true, nil // cut within a line
-			}
+		l, err := read(lines.Bytes(), n == 1)
+		switch {
+		case err == nil:
+		case n == 1:
 			return true, fmt.Errorf("line 1: no recording: %w", err)
+		case errors.Is(err, errLarge) || lines.Scan():
+			return true, cutOrDamaged(err, n)
+		default:
+			return true, cutOrDamaged(lines.Err(), n) // within a line
 		}
-		if !headed && l.Head == nil {
-			return true, errors.New("line 1: no recording: it must begin with the head of a segment")
-		}
-		headed = true
 		if l.Digest != "" {
-			p.texts[l.Digest] = bytes.Clone(l.Is)
-			if p.shared[l.Digest], err = tree(l.Is); err != nil {
-				return true, err
+			if texts += len(l.Is); texts > maxTexts {
+				return true, fmt.Errorf("line %d: %w: %w", n, ErrDamaged, errLarge)
 			}
+			p.texts[l.Digest] = bytes.Clone(l.Is)
+			delete(p.shared, l.Digest)
 			continue
 		}
 		if m := p.moment(l); !each(m) {
 			return false, nil
 		}
 	}
-	if err := lines.Err(); err != nil && !headed {
+	if err := lines.Err(); err != nil && n == 0 {
 		return true, err
 	}
-	return true, nil
+	return true, cutOrDamaged(lines.Err(), n)
+}
+
+// cutOrDamaged returns the fault of the text behind line n, if it has not just ended.
+func cutOrDamaged(err error, n int) error {
+	if err == nil || errors.Is(err, io.ErrUnexpectedEOF) {
+		return nil
+	}
+	return fmt.Errorf("line %d: %w: %w", n, ErrDamaged, err)
+}
+
+// read reads a line. The first one must be a head.
+func read(text []byte, first bool) (l line, err error) {
+	if values(text) > maxValues {
+		return l, errLarge
+	}
+	if err = json.Unmarshal(text, &l); err != nil {
+		return l, err
+	}
+	if first && l.Head == nil {
+		return l, errors.New("it must begin with the head of a segment")
+	}
+	if l.Head != nil && l.Head.Format > format {
+		return l, fmt.Errorf("format %d: must be %d at most for this version", l.Head.Format, format)
+	}
+	return l, nil
 }
 
 func tree(text []byte) (v any, err error) {

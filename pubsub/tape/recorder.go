@@ -30,6 +30,7 @@ type Head struct {
 	Machine string    // of the boot of the machine
 	Start   uint64    // of the process
 	At      time.Time // of the segment
+	Format  int       // of the lines; 0 is 1
 }
 
 // Recorder records the steps of cores. It is for any number of goroutines. The nil Recorder records nothing.
@@ -63,7 +64,7 @@ func NewRecorder(c *Codec, h Head) *Recorder {
 func (r *Recorder) begin() {
 	r.segment++
 	r.seen = map[string]bool{}
-	r.head.At = time.Now().Round(0)
+	r.head.At, r.head.Format = time.Now().Round(0), format
 	h := r.head
 	r.put(line{Head: &h})
 	if r.lost > 0 {
@@ -178,7 +179,12 @@ func (r *Recorder) Say(v any) {
 		return
 	}
 	e := encoder{c: r.codec, masks: r.masks}
-	if e.value(v); e.err != nil {
+	e.value(v)
+	if e.taught { // it may be quoted before the field that names it
+		e = encoder{c: r.codec, masks: r.masks}
+		e.value(v)
+	}
+	if e.err != nil {
 		return
 	}
 	r.write(line{At: time.Now().Round(0), Said: e.out}, e.blobs)
@@ -299,20 +305,27 @@ func (l *Reel) before(core, event any) *step {
 		l.segment = 0
 		return nil
 	}
-	s := &step{e: encoder{c: l.r.codec, masks: l.r.masks}}
-	s.line = line{At: time.Now().Round(0), Core: l.kind, Of: l.of, New: !l.old}
-	s.e.value(event)
-	s.line.Event = s.cut()
-	if l.segment != segment || l.steps >= stateEvery {
-		s.e.strict = true
-		s.e.value(core)
-		if s.line.State = s.cut(); s.e.err != nil {
-			s.line.State, s.unwritten = nil, s.e.err.Error()
-			s.e.err = nil
+	s := &step{line: line{At: time.Now().Round(0), Core: l.kind, Of: l.of, New: !l.old}}
+	withState := l.segment != segment || l.steps >= stateEvery
+	for first := true; first || s.e.taught; first = false { // a secret may be quoted before the field that names it
+		s.e, s.unwritten = encoder{c: l.r.codec, masks: l.r.masks}, ""
+		s.e.value(event)
+		if s.line.Event = s.cut(); withState {
+			s.state(core)
 		}
-		s.e.strict = false
 	}
 	return s
+}
+
+// state writes the state of the core.
+func (s *step) state(core any) {
+	s.e.strict = true
+	s.e.value(core)
+	if s.line.State = s.cut(); s.e.err != nil {
+		s.line.State, s.unwritten = nil, s.e.err.Error()
+		s.e.err = nil
+	}
+	s.e.strict = false
 }
 
 // cut returns what was encoded since the last cut.

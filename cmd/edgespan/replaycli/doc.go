@@ -6,6 +6,7 @@ package replaycli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"runtime/debug"
 	"time"
@@ -58,10 +59,12 @@ results of operations, outcomes of probes, leases and times. DIR is the folder o
 'edgespan node --record', FILE a segment of it or a support archive.
 
 It prints each step in which this version decides otherwise than the recorded one, or comes to
-another state, and exits with 1 if there are any. It changes nothing and needs no daemon.
+another state, and exits with 1 if there are any, or if no step could be replayed. It changes
+nothing and needs no daemon.
 
---until stops after the first step that fits, and shows its event and the core's state. EVENT is the number of a
-step, a time (RFC 3339, or 15:04:05 of any day), or a text in the event or in what the daemon told people.
+--until stops after the first step that fits, and shows its event and the core's state. EVENT is the
+number of a step, a time (RFC 3339, or 15:04:05: the next one after the recording begins), or a text
+in the event or in what the daemon told people.
 --step stops after each step: Enter goes on, "s" shows the core, "e" the event, "c" continues, "q" ends.`,
 		Args: term.RangeArgs(1, 1000, "DIR or FILE"),
 		RunE: func(cmd *cobra.Command, args []string) error { return r.run(cmd.Context(), args) },
@@ -89,7 +92,7 @@ func (r *replay) run(ctx context.Context, names []string) error {
 	r.player = tape.NewPlayer(cores.Codec(), cores.Kinds())
 	r.total.cores = map[string]bool{}
 	r.input = newLines(r.In)
-	var unread []error
+	var unread, damaged []error
 	defer debug.SetGCPercent(debug.SetGCPercent(collectAt))
 	began := time.Now()
 	for _, s := range segments {
@@ -97,17 +100,22 @@ func (r *replay) run(ctx context.Context, names []string) error {
 			return err
 		}
 		more, err := s.play(r.player, func(m tape.Moment) bool { return ctx.Err() == nil && r.see(m) })
-		if err != nil {
-			unread = append(unread, fmt.Errorf("%s: %w", term.Printable(s.name), err))
+		if err = s.named(err); errors.Is(err, tape.ErrDamaged) {
+			damaged = append(damaged, err)
+		} else if err != nil {
+			unread = append(unread, err)
 		}
 		if !more {
 			break
 		}
 	}
+	if err := ctx.Err(); err != nil {
+		return err
+	}
 	if len(unread) == len(segments) {
 		return unread[0]
 	}
-	for _, err := range unread { // of a power cut, for example
+	for _, err := range append(unread, damaged...) { // of a power cut, for example
 		r.Printf("%v", err)
 	}
 	r.sum(time.Since(began))
@@ -115,12 +123,17 @@ func (r *replay) run(ctx context.Context, names []string) error {
 	case r.total.differ+r.total.states > 0:
 		return term.WithClass(term.ExitError, fmt.Errorf("%d of %s differ", r.total.differ+r.total.states,
 			term.Many(r.total.steps, "step")))
+	case r.total.steps == 0 && !r.stopped:
+		return errNothing
 	case r.until != "" && !r.stopped:
 		return term.WithClass(term.ExitError, fmt.Errorf("--until: %s: nothing in the recording fits",
 			term.Printable(r.until)))
 	}
 	return nil
 }
+
+// errNothing is the end of a replay that says nothing of this version.
+var errNothing = term.WithClass(term.ExitError, errors.New("no step could be replayed"))
 
 // others is a word if some steps could not be replayed.
 func others(skipped int) string {
@@ -149,9 +162,11 @@ func (r *replay) sum(took time.Duration) {
 	if span > took && took > 0 && !r.step {
 		speed = fmt.Sprintf(", %.0f times as fast as it was", float64(span)/float64(took))
 	}
-	if t.differ+t.states == 0 {
+	switch {
+	case t.steps == 0: // errNothing follows
+	case t.differ+t.states == 0:
 		r.sayf("all %sdecide as recorded%s", others(t.skipped), speed)
-	} else {
+	default:
 		r.sayf("%d decide otherwise, %d have another state%s", t.differ, t.states, speed)
 	}
 }

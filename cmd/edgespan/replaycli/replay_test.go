@@ -2,14 +2,19 @@ package replaycli
 
 import (
 	"bytes"
+	"context"
+	"errors"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 	"unicode"
 
 	"edgespan/cmd/edgespan/reach"
 	"edgespan/cmd/term"
+	"edgespan/pubsub/tape"
 )
 
 // replayed is what the command prints of a segment with these lines after its head.
@@ -33,9 +38,22 @@ const head = `{"head":{"Version":"v1","Start":1,"At":"2026-11-28T12:00:00Z"}}`
 // A recording that ended before its daemon says why.
 func TestAReplayPrintsWhyARecordingEnds(t *testing.T) {
 	out, err := replayed(t, head, []string{`{"at":"2026-11-28T12:00:01.5Z","end":"more than 4096 secrets"}`})
-	if want := "12:00:01.500  the recording ends before its daemon: more than 4096 secrets\n"; err != nil ||
+	if want := "12:00:01.500  the recording ends before its daemon: more than 4096 secrets\n"; err == nil ||
 		!strings.Contains(out, want) {
 		t.Errorf("%v, want %q in\n%s", err, want, out)
+	}
+}
+
+// What is left of a damaged recording is replayed, and that it is not all of it is said.
+func TestAReplaySaysThatARecordingIsDamaged(t *testing.T) {
+	step := `{"n":1,"at":"2026-11-28T12:00:01Z","core":"dhcp","of":"a","why":"no state"}`
+	out, err := replayed(t, head, []string{step, step[9:], step})
+	if !errors.Is(err, errNothing) || !strings.Contains(out, "1 step could not be replayed") ||
+		!strings.Contains(out, "segment: line 3: damaged: what follows is not replayed") {
+		t.Errorf("%v\n%s", err, out)
+	}
+	if out, err := replayed(t, head, []string{step, step[:40]}); !errors.Is(err, errNothing) || strings.Contains(out, "damaged") {
+		t.Errorf("the end of a process: %v\n%s", err, out)
 	}
 }
 
@@ -65,5 +83,71 @@ func TestARecordingMovesNoCursor(t *testing.T) {
 		if want := "kind"; args[0] == "--show" && !strings.Contains(out, want) || len(out) < 20 {
 			t.Errorf("%q prints\n%s", args, out)
 		}
+	}
+}
+
+const noState = `{"n":1,"at":"2026-11-28T12:00:01Z","core":"dhcp","of":"a","new":true,"why":"no state"}`
+
+// A script that asks whether all decide as recorded must not hear yes of nothing.
+func TestAReplayOfNothingIsNoSuccess(t *testing.T) {
+	for what, lines := range map[string][]string{"no step": nil, "none that can be replayed": {noState, noState}} {
+		out, err := replayed(t, head, lines)
+		if err == nil || !strings.Contains(err.Error(), "no step could be replayed") || strings.Contains(out, "all ") {
+			t.Errorf("%s: %v\n%s", what, err, out)
+		}
+	}
+}
+
+// Who interrupts a replay has not seen that all decide as recorded.
+func TestAnInterruptedReplayIsNoSuccess(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	r := &replay{App: &reach.App{Streams: term.Streams{In: strings.NewReader(""), Out: writer(cancel), Err: io.Discard}},
+		show: true}
+	name := filepath.Join(t.TempDir(), "segment")
+	if err := os.WriteFile(name, []byte(head+"\n"+strings.Repeat(noState+"\n", 10)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.run(ctx, []string{name}); !errors.Is(err, context.Canceled) {
+		t.Errorf("%v", err)
+	}
+}
+
+// writer ends a context with the first line that is shown.
+type writer func()
+
+func (w writer) Write(b []byte) (int, error) { w(); return len(b), nil }
+
+// What --until is given stands in the lines that a replay shows, and a time of the day may be of the next one.
+func TestUntil(t *testing.T) {
+	at := func(s string) tape.Moment {
+		at, err := time.Parse(time.RFC3339Nano, s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return tape.Moment{At: at, N: 7, Event: []byte(`{"a.ConfigGone":{}}`)}
+	}
+	const first = "2026-11-28T17:37:32.126Z"
+	for _, c := range []struct {
+		until, at string
+		want      bool
+	}{
+		{"17:37:32", first, true}, {"17:37:32.126", first, true}, {"17:37:32.242", first, false},
+		{"17:37:32.242", "2026-11-28T17:37:32.2425Z", true}, {"17:37:33", "2026-11-28T17:37:32.9Z", false},
+		{"03:00:00", first, false}, {"03:00:00", "2026-11-29T02:59:59Z", false}, {"03:00:00", "2026-11-29T03:00:00Z", true},
+		{"2026-11-28T17:37:33Z", first, false}, {"2026-11-28T17:37:32Z", first, true},
+		{"7", first, true}, {"8", first, false}, {"ConfigGone", first, true}, {"configgone", first, false},
+		{"-1", first, false}, {"", first, false}, {"18446744073709551616", first, false}, {"25:00:00", first, false},
+	} {
+		u, err := parseMoment(c.until)
+		if err != nil {
+			t.Errorf("%s: %v", c.until, err)
+			continue
+		}
+		if u.begin(at(first).At); u.fits(at(c.at)) != c.want {
+			t.Errorf("%s at %s: fits %v, want %v", c.until, c.at, !c.want, c.want)
+		}
+	}
+	if _, err := parseMoment("0"); err == nil {
+		t.Error("there is a step 0")
 	}
 }

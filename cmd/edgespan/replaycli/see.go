@@ -22,8 +22,8 @@ const maxLine = 160
 // moment is what --until stops at: the first of these that is set.
 type moment struct {
 	n       uint64
-	at      time.Time // 15:04:05 if clock
-	clock   bool
+	at      time.Time
+	clock   bool // at is a time of a day that is not known yet
 	text    string
 	anytime bool // nothing
 }
@@ -47,6 +47,20 @@ func parseMoment(s string) (moment, error) {
 	return moment{text: s}, nil
 }
 
+// begin sets the day of a time of the day, from when the recording begins: it is the next such time. A second begins
+// with its first step, since lines have more digits than people type.
+func (u *moment) begin(at time.Time) {
+	if !u.clock || at.IsZero() {
+		return
+	}
+	u.clock = false
+	hour, minute, second := u.at.Clock()
+	u.at = time.Date(at.Year(), at.Month(), at.Day(), hour, minute, second, u.at.Nanosecond(), at.Location())
+	if u.at.Before(at.Truncate(time.Second)) {
+		u.at = u.at.AddDate(0, 0, 1)
+	}
+}
+
 // fits reports whether a step is what --until waits for.
 func (u moment) fits(m tape.Moment) bool {
 	switch {
@@ -55,7 +69,7 @@ func (u moment) fits(m tape.Moment) bool {
 	case u.n > 0:
 		return m.N >= u.n
 	case u.clock:
-		return m.At.Format(time.TimeOnly) >= u.at.Format(time.TimeOnly)
+		return false
 	case !u.at.IsZero():
 		return !m.At.Before(u.at)
 	}
@@ -84,6 +98,7 @@ func (r *replay) concerns(m tape.Moment) bool {
 // see counts and shows one line of the recording. It reports whether the replay goes on.
 func (r *replay) see(m tape.Moment) (more bool) {
 	r.count(m)
+	r.stop.begin(m.At)
 	if m.End != "" {
 		r.sayf("%s", cut(m.At.Format("15:04:05.000")+"  the recording ends before its daemon: "+m.End))
 		return true

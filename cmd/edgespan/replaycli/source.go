@@ -22,11 +22,20 @@ type segment struct {
 	text []byte // of an archive, compressed
 }
 
-// archived is the folder of a recording in a support archive, and archiveLimit how much of an archive is read.
+// archived is the folder of a recording in a support archive. The others bound what is read of one.
 const (
-	archived     = "recording"
-	archiveLimit = 256 << 20
+	archived        = "recording"
+	archiveLimit    = 256 << 20
+	archiveSegments = 2048
 )
+
+// named adds the segment's name to its fault; nil remains nil.
+func (s segment) named(err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("%s: %w", term.Printable(s.name), err)
+}
 
 // find returns the segments that names name, the oldest first.
 func find(names []string) ([]segment, error) {
@@ -82,8 +91,11 @@ func fromArchive(name string) ([]segment, error) {
 		if err != nil {
 			return nil, err
 		}
-		if path.Base(path.Dir(h.Name)) != archived {
+		if h.Typeflag != tar.TypeReg || path.Base(path.Dir(h.Name)) != archived || !ring.IsSegment(path.Base(h.Name)) {
 			continue
+		}
+		if len(out) >= archiveSegments {
+			return nil, fmt.Errorf("its recording has more than %d segments", archiveSegments)
 		}
 		text, err := io.ReadAll(io.LimitReader(files, room))
 		if err != nil {
