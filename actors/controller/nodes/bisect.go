@@ -3,6 +3,7 @@ package nodes
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"time"
 
 	"go.uber.org/zap"
@@ -69,7 +70,8 @@ func (n *node) stepBisect() {
 
 func (n *node) observeBisect() bisect.Observation {
 	now := n.d.Now()
-	o := bisect.Observation{Online: n.stream != nil && n.report != nil && n.machine.Reported(),
+	o := bisect.Observation{Process: fmt.Sprint(n.d.Replica, "/", n.d.Began.UnixNano()), Up: n.d.Began,
+		Online:  n.stream != nil && n.report != nil && n.machine.Reported(),
 		Desired: n.desired.Config, Trial: n.desired.Trial > 0, Fault: n.desired.Fault}
 	if !o.Online {
 		return o

@@ -72,6 +72,7 @@ type Record struct {
 	Why        string          `json:"why,omitempty"`
 	Has        string          `json:"has,omitempty"` // what the canary has at the end
 
+	Since    time.Time              `json:"since,omitzero"` // when a replica first looked at the canary, by its clock
 	Test     *Test                  `json:"test,omitempty"`
 	Before   *Snapshot              `json:"before,omitempty"`   // the canary before the search
 	Baseline *Snapshot              `json:"baseline,omitempty"` // with the good revision
@@ -92,6 +93,7 @@ type Test struct {
 	Index   int       `json:"index"`
 	Since   time.Time `json:"since"`
 	Settled time.Time `json:"settled,omitzero"` // since when the canary has settled
+	On      string    `json:"on,omitempty"`     // the process that had the canary's stream last
 	Taken   bool      `json:"taken,omitempty"`  // the canary has the config
 	Lost    bool      `json:"lost,omitempty"`   // it went offline with it
 	Away    bool      `json:"away,omitempty"`   // it is offline, and does not have it
