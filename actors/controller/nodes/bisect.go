@@ -89,9 +89,9 @@ func (n *node) observeBisect() bisect.Observation {
 }
 
 func (n *node) saveBisect() {
+	// Not on the node's budget: a large record would hold up the pushes. A search writes a few times for each test.
 	compare := kv.AtRevision(history.BisectKey(n.id), n.search.revision)
-	n.d.Saver.Add(storage.Save{Op: kv.Put(compare.Key, n.inFlight), Compare: &compare, To: n.self, What: savedBisect,
-		Of: &n.handle.spends})
+	n.d.Saver.Add(storage.Save{Op: kv.Put(compare.Key, n.inFlight), Compare: &compare, To: n.self, What: savedBisect})
 }
 
 // handleBisectSaved handles the result of that write. If another one was first, the search continues with that.

@@ -28,6 +28,8 @@ type Candidate struct {
 const (
 	MaxCandidates = 1000
 	maxUnsure     = 10               // tests that show nothing
+	maxLosses     = 10               // losses of the canary's connection in one test: each is stored
+	maxReason     = 200              // bytes of a reason
 	offlineLimit  = 10 * time.Minute // without the canary
 )
 
@@ -92,10 +94,11 @@ type Record struct {
 type Test struct {
 	Index   int       `json:"index"`
 	Since   time.Time `json:"since"`
-	Settled time.Time `json:"settled,omitzero"` // since when the canary has settled
+	Settled time.Time `json:"-"`                // since when the canary has settled
 	On      string    `json:"on,omitempty"`     // the process that had the canary's stream last
 	Taken   bool      `json:"taken,omitempty"`  // the canary has the config
 	Lost    bool      `json:"lost,omitempty"`   // it went offline with it
+	Losses  int       `json:"losses,omitempty"` // how often it went offline or to another process
 	Away    bool      `json:"away,omitempty"`   // it is offline, and does not have it
 	Pushed  bool      `json:"pushed,omitempty"` // it had another config when the test began
 }

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"edgespan/config"
 	"edgespan/config/fleet"
 )
 
@@ -239,12 +240,12 @@ func (r *Record) watch(now time.Time, o Observation) (changed bool) {
 	}
 	if t.On != o.Process {
 		t.On, changed = o.Process, true
+		t.Losses++
 	}
 	if settled := runs && o.Settled; settled == t.Settled.IsZero() {
 		if t.Settled = (time.Time{}); settled {
 			t.Settled = now
 		}
-		changed = true
 	}
 	return changed
 }
@@ -259,13 +260,17 @@ func (r *Record) watchOffline(now time.Time, o Observation, late bool) (changed 
 		return r.finish(now, Bad, fmt.Sprintf("the node went offline with it, and was not back after %v", r.Timeout))
 	case t.Taken && late:
 		return r.finish(now, Unsure, fmt.Sprintf("the controller was away, and the node was not back after %v", r.Timeout))
+	case t.Losses >= maxLosses:
+		return r.finish(now, Unsure, fmt.Sprintf("the node has lost its connection %d times", t.Losses))
 	case t.Taken && !t.Lost && lost:
 		t.Lost, t.Settled = true, time.Time{}
+		t.Losses++
 		return true
 	case t.Taken:
 		return false
 	case !t.Away:
 		t.Away, t.Lost, t.Since = true, lost, now // it may have taken the config: only its return tells
+		t.Losses++
 		return true
 	case now.Sub(t.Since) >= offlineLimit:
 		r.end(Failed, fmt.Sprintf("the canary has been offline for %v", offlineLimit))
@@ -301,6 +306,7 @@ func (r *Record) finish(now time.Time, v Verdict, why string) bool {
 // record records a verdict, and what follows for the candidates.
 func (r *Record) record(now time.Time, i int, v Verdict, by, why string) {
 	c := r.Candidates[i]
+	why = config.Truncate(why, maxReason)
 	r.Steps = append(r.Steps, Step{At: now.UTC(), Revision: c.Revision, Verdict: v, By: by, Why: why})
 	if r.Known == nil {
 		r.Known = map[string]knownResult{}

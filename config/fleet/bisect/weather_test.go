@@ -160,3 +160,27 @@ func TestAControllerThatWasAwayDoesNotBlameTheConfig(t *testing.T) {
 		}
 	}
 }
+
+// A canary that keeps losing its connection can neither make a test last forever nor have it stored without end.
+func TestALostConnectionIsCountedInATest(t *testing.T) {
+	t.Parallel()
+	for _, taken := range []bool{false, true} {
+		now := time.Date(2026, 11, 28, 0, 0, 0, 0, time.UTC)
+		r := search("a", "b", "c")
+		r.Before, r.Test = &Snapshot{MD5: "x"}, &Test{Since: now}
+		writes := 0
+		for i := 0; len(r.Steps) == 0 && i < 1000; i++ {
+			now = now.Add(time.Second)
+			o := Observation{Online: i%2 == 0, Desired: "a", Trial: true, Taken: taken, Settled: i%4 == 0, Heard: now}
+			if taken && o.Online {
+				o.Report.MD5 = "a"
+			}
+			if r.Step(now, o) {
+				writes++
+			}
+		}
+		if len(r.Steps) != 1 || r.Steps[0].Verdict != Unsure || writes > 3*maxLosses {
+			t.Errorf("%d writes: %+v", writes, r.Steps)
+		}
+	}
+}
