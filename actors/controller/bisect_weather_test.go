@@ -8,9 +8,48 @@ import (
 
 	"edgespan/config/fleet/bisect"
 	"edgespan/config/fleet/history"
+	"edgespan/config/fleet/nodeproto"
 	"edgespan/config/fleet/ops"
 	"edgespan/config/kv"
 )
+
+// tests waits until the node runs another config than that.
+func (r *rig) tests(n *fakeNode, head string) {
+	r.Helper()
+	for range 600 {
+		r.pass(time.Second)
+		if _, md5 := n.got(); md5 != head {
+			return
+		}
+	}
+	r.Fatalf("%s tests nothing", n.name)
+}
+
+// A search whose test came to nothing can be repeated: the node is asked again at once.
+func TestASearchCanBeRepeated(t *testing.T) {
+	onRig(t, func(r *rig) {
+		c := r.start("a")
+		n := r.node(c, "pop")
+		r.node(c, "other")
+		numbers := r.sixteen(c, 5)
+		n.set(func() { n.sick = "SICK" })
+		r.pass(time.Minute)
+		_, head := n.got()
+		q := bisect.Request{Nodes: []string{"pop"}, Good: numbers[0], Bad: numbers[15], TimeoutS: 20, SettleS: 5}
+		n.tap = func(*Controller, nodeproto.Push) { n.untidy = true }
+		r.bisect(c, q)
+		if b := r.searched(c, 10*time.Minute); b.State != bisect.Failed {
+			t.Errorf("%+v\n%s", b, strings.Join(steps(b), "\n"))
+		}
+		n.set(func() { n.tap, n.untidy = nil, false })
+		r.unchanged(c, n, head)
+		r.bisect(c, q)
+		if b := r.searched(c, 10*time.Minute); b.State != bisect.Found || b.First != numbers[5] {
+			t.Errorf("%+v\n%s", b, strings.Join(steps(b), "\n"))
+		}
+		r.unchanged(c, n, head)
+	})
+}
 
 // A search over many revisions ends as one over few does, though its record is large.
 func TestASearchOverManyRevisions(t *testing.T) {
