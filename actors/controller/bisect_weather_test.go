@@ -51,6 +51,28 @@ func TestASearchCanBeRepeated(t *testing.T) {
 	})
 }
 
+// Whoever sets the node unmanaged during a search ends it: nothing more is pushed.
+func TestANodeThatIsNoLongerManagedIsNotTested(t *testing.T) {
+	onRig(t, func(r *rig) {
+		c := r.start("a")
+		n := r.node(c, "pop")
+		r.node(c, "other")
+		numbers := r.sixteen(c, 5)
+		n.set(func() { n.sick = "SICK" })
+		r.pass(time.Minute)
+		_, head := n.got()
+		r.bisect(c, bisect.Request{Nodes: []string{"pop"}, Good: numbers[0], Bad: numbers[15]})
+		r.tests(n, head)
+		r.write(c, ops.SetNodes{Overrides: r.doc(`{"pop":{"sysParams":{"managedConfig":false}}}`), Modify: true})
+		before, _ := n.got()
+		b := r.searched(c, 20*time.Minute)
+		if after, _ := n.got(); after != before || b.State != bisect.Failed {
+			t.Errorf("%d pushes: %+v\n%s", after-before, b, strings.Join(steps(b), "\n"))
+		}
+		r.unchanged(c, n, head)
+	})
+}
+
 // A search over many revisions ends as one over few does, though its record is large.
 func TestASearchOverManyRevisions(t *testing.T) {
 	onRig(t, func(r *rig) {

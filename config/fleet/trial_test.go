@@ -99,6 +99,8 @@ func TestATrialReplacesTheLayersOfOneNode(t *testing.T) {
 			"n1 s:2 faulty"},
 		{"what it should have", touchedText(f.SetTrial("n1", &Trial{Network: parse(`{"y": 1}`), Own: parse(`{"x": 3}`),
 			Undo: time.Minute})), "n1 s:3 managed"},
+		{"the end of its management", put("n1", `{"sysParams": {"managedConfig": false}}`), "n1 s:4"},
+		{"the trial again", put("n1", `{"x": 3}`), "n1 s:5 managed"},
 		{"the end", touchedText(f.SetTrial("n1", nil)), ""},
 		{"an unknown node", touchedText(f.SetTrial("n9", nil)), ""},
 	} {
