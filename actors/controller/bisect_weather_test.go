@@ -51,6 +51,43 @@ func TestASearchCanBeRepeated(t *testing.T) {
 	})
 }
 
+// A canary that is renamed takes its test along; a node that gets its name gets nothing of it.
+func TestARenamedCanaryTakesItsTestAlong(t *testing.T) {
+	onRig(t, func(r *rig) {
+		c := r.start("a")
+		r.write(c, ops.SetTopology{Document: r.doc(`{"sites":[{"name":"s","location":{"latitude":1,"longitude":1,
+			"altitude":1,"accuracy":1}}],"nodes":[{"name":"pop","mac_addr":"02:00:00:00:00:01","node_type":2,"site_name":"s",
+			"pop_node":true}]}`)})
+		n := r.node(c, "pop")
+		r.node(c, "other")
+		numbers := r.sixteen(c, 5)
+		n.set(func() { n.sick = "SICK" })
+		r.pass(time.Minute)
+		r.bisect(c, bisect.Request{Nodes: []string{"pop"}, Good: numbers[0], Bad: numbers[15]})
+		_, head := n.got()
+		r.tests(n, head)
+		r.write(c, ops.EditTopology{Object: "node", Op: "rename", Name: "pop", To: "pop2"})
+		r.pass(5 * time.Second)
+		m := r.node(c, "pop")
+		r.pass(10 * time.Second)
+		r.wants(c, "pop", "InSync")
+		if pushes, _ := m.got(); pushes != 1 {
+			t.Errorf("the node with the canary's old name got %d pushes", pushes)
+		}
+		all, _ := c.Bisects(r.Context())
+		if all[0].Node != "pop2" {
+			t.Errorf("%+v", all)
+		}
+		b := r.searched(c, 20*time.Minute)
+		if b.State != bisect.Found || b.First != numbers[5] {
+			t.Errorf("%+v\n%s", b, strings.Join(steps(b), "\n"))
+		}
+		r.pass(time.Minute)
+		r.wants(c, "pop2", "InSync")
+		r.wants(c, "pop", "InSync")
+	})
+}
+
 // Whoever sets the node unmanaged during a search ends it: nothing more is pushed.
 func TestANodeThatIsNoLongerManagedIsNotTested(t *testing.T) {
 	onRig(t, func(r *rig) {
@@ -70,6 +107,38 @@ func TestANodeThatIsNoLongerManagedIsNotTested(t *testing.T) {
 			t.Errorf("%d pushes: %+v\n%s", after-before, b, strings.Join(steps(b), "\n"))
 		}
 		r.unchanged(c, n, head)
+	})
+}
+
+// With staged rollouts a change during a search reaches the canary after it.
+func TestAChangeDuringASearchReachesTheCanaryAfterIt(t *testing.T) {
+	onRig(t, func(r *rig) {
+		r.change = func(o *Options) {
+			o.Flags = map[string]string{"config_staged_rollout_enabled": "true"}
+		}
+		c := r.start("a")
+		n := r.node(c, "pop")
+		other := r.node(c, "other")
+		numbers := r.sixteen(c, 5)
+		r.pass(10 * time.Minute)
+		n.set(func() { n.sick = "SICK" })
+		r.wants(c, "pop", "InSync")
+		_, head := n.got()
+		r.bisect(c, bisect.Request{Nodes: []string{"pop"}, Good: numbers[0], Bad: numbers[15]})
+		r.tests(n, head)
+		r.network(c, `{"envParams":{"N":"new"}}`)
+		b := r.searched(c, 20*time.Minute)
+		if b.State != bisect.Found || b.First != numbers[5] {
+			t.Errorf("%+v\n%s", b, strings.Join(steps(b), "\n"))
+		}
+		r.pass(20 * time.Minute)
+		r.wants(c, "pop", "InSync")
+		r.wants(c, "other", "InSync")
+		for _, x := range []*fakeNode{n, other} {
+			if !contains(x.doc, `"new"`) || x.pending != nil {
+				t.Errorf("%s has %s, %+v", x.name, x.doc, x.pending)
+			}
+		}
 	})
 }
 

@@ -27,6 +27,7 @@ type canary struct {
 	pin   string // revision and search of the test whose config the node shall have; "" for none
 	by    string // who pushes it, for people
 	name  string // of the node whose trial has begun
+	trial *fleet.Trial
 }
 
 // trialRead is the layers as of the revision that a search tests.
@@ -37,7 +38,7 @@ type trialRead struct {
 }
 
 // setBisect follows the search of a node: the node's actor gets it, and the layers that it tests are read. A test whose
-// layers can't be read ends without a verdict.
+// layers can't be read within its time limit ends without a verdict.
 func (a *fleetActor) setBisect(c actor.Context, e kv.Event, id string) {
 	k := a.bisects[id]
 	if k == nil {
@@ -62,7 +63,7 @@ func (a *fleetActor) setBisect(c actor.Context, e kv.Event, id string) {
 	switch {
 	case pin == k.pin:
 	case !tests:
-		k.pin = ""
+		k.pin, k.trial = "", nil
 		a.publishTrial(c, k.name, nil)
 	default:
 		k.pin, k.by = pin, fmt.Sprintf("a bisect by %s, which tests revision %d", record.By, candidate.Revision)
@@ -99,11 +100,23 @@ func (a *fleetActor) setTrial(c actor.Context, m trialRead) {
 	case m.err != nil:
 		a.d.Log.Warn("read the layers that a bisect tests", zap.String("node", m.id), zap.Error(m.err))
 	default:
-		if name := a.members[m.id].Name; name != k.name {
-			a.publishTrial(c, k.name, nil) // it was renamed
-			k.name = name
+		k.name, k.trial = a.members[m.id].Name, &m.trial
+		a.publishTrial(c, k.name, k.trial)
+	}
+}
+
+// renameTrials moves the trials of renamed nodes, by id, before the fleet knows the nodes by their new names.
+func (a *fleetActor) renameTrials(c actor.Context, ids []string) {
+	for _, id := range ids {
+		if k := a.bisects[id]; k != nil {
+			a.publishTrial(c, k.name, nil)
 		}
-		a.publishTrial(c, k.name, &m.trial)
+	}
+	for _, id := range ids {
+		if k := a.bisects[id]; k != nil {
+			k.name = a.members[id].Name
+			a.publishTrial(c, k.name, k.trial)
+		}
 	}
 }
 
@@ -237,7 +250,13 @@ func (c *Controller) Bisects(ctx context.Context) ([]fleetapi.Bisect, error) {
 		if err := json.Unmarshal(e.Value, &r); err != nil {
 			return nil, fmt.Errorf("read the search on a node: %w", err)
 		}
-		out = append(out, fleetapi.NewBisect(&r))
+		b := fleetapi.NewBisect(&r)
+		if id := history.KeyTexts(e.Key); len(id) > 0 {
+			if s := c.d.dir.node(id[0]); s != nil {
+				b.Node, _ = s.Names() // it may have been renamed
+			}
+		}
+		out = append(out, b)
 	}
 	slices.SortFunc(out, func(a, b fleetapi.Bisect) int { return b.Began.Compare(a.Began) })
 	return out, nil
