@@ -1,8 +1,11 @@
 package controller
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -166,6 +169,52 @@ func TestASearchOverManyRevisions(t *testing.T) {
 		t.Logf("%v, %d pushes, %d bytes", time.Since(at), b.Pushes, len(page.Entries[0].Value))
 		if b.State != bisect.Found || b.First != numbers[300] || time.Since(at) > 10*time.Minute {
 			t.Errorf("%v: %s %s %d\n%s", time.Since(at), b.State, b.Why, b.First, strings.Join(steps(b), "\n"))
+		}
+		r.unchanged(c, n, head)
+	})
+}
+
+// unreadable is a store that can't be read for a while.
+type unreadable struct {
+	*memory
+	fails atomic.Bool
+}
+
+func (u *unreadable) Get(ctx context.Context, k kv.Key) (kv.Entry, kv.Revision, error) {
+	if u.fails.Load() {
+		return kv.Entry{}, 0, errors.New("unreadable")
+	}
+	return u.memory.Get(ctx, k)
+}
+
+func (u *unreadable) Commit(ctx context.Context, t kv.Txn) (kv.TxnResult, error) {
+	if u.fails.Load() && !t.Writes() {
+		return kv.TxnResult{}, errors.New("unreadable")
+	}
+	return u.memory.Commit(ctx, t)
+}
+
+// A store that can't be read for some seconds costs a test nothing but time.
+func TestATestWaitsForLayersThatCanNotBeRead(t *testing.T) {
+	onRig(t, func(r *rig) {
+		store := &unreadable{memory: r.store}
+		r.change = func(o *Options) { o.Store = store }
+		c := r.start("a")
+		n := r.node(c, "pop")
+		r.node(c, "other")
+		numbers := r.sixteen(c, 5)
+		n.set(func() { n.sick = "SICK" })
+		r.pass(time.Minute)
+		_, head := n.got()
+		r.bisect(c, bisect.Request{Nodes: []string{"pop"}, Good: numbers[0], Bad: numbers[15]})
+		store.fails.Store(true)
+		r.pass(20 * time.Second)
+		if _, md5 := n.got(); md5 != head {
+			t.Error("the store could be read")
+		}
+		store.fails.Store(false)
+		if b := r.searched(c, 20*time.Minute); b.State != bisect.Found || b.First != numbers[5] {
+			t.Errorf("%+v\n%s", b, strings.Join(steps(b), "\n"))
 		}
 		r.unchanged(c, n, head)
 	})

@@ -32,9 +32,10 @@ type canary struct {
 
 // trialRead is the layers as of the revision that a search tests.
 type trialRead struct {
-	id, pin string
-	trial   fleet.Trial
-	err     error
+	id, pin   string
+	candidate bisect.Candidate
+	trial     fleet.Trial
+	err       error
 }
 
 // setBisect follows the search of a node: the node's actor gets it, and the layers that it tests are read. A test whose
@@ -67,12 +68,15 @@ func (a *fleetActor) setBisect(c actor.Context, e kv.Event, id string) {
 		a.publishTrial(c, k.name, nil)
 	default:
 		k.pin, k.by = pin, fmt.Sprintf("a bisect by %s, which tests revision %d", record.By, candidate.Revision)
-		a.d.Leaf("trial", func() {
-			m := trialRead{id: id, pin: pin, trial: fleet.Trial{Undo: record.Timeout}}
-			m.err = a.d.readTrial(candidate, &m.trial)
-			a.d.Send(a.self, m)
-		})
+		a.readTrial(trialRead{id: id, pin: pin, candidate: candidate, trial: fleet.Trial{Undo: record.Timeout}})
 	}
+}
+
+func (a *fleetActor) readTrial(m trialRead) {
+	a.d.Leaf("trial", func() {
+		m.err = a.d.readTrial(m.candidate, &m.trial)
+		a.d.Send(a.self, m)
+	})
 }
 
 // readTrial is the leaf that reads the layers of a candidate.
@@ -99,6 +103,7 @@ func (a *fleetActor) setTrial(c actor.Context, m trialRead) {
 		a.d.After(storage.StoreBackoff, func() { a.d.Send(a.self, m) })
 	case m.err != nil:
 		a.d.Log.Warn("read the layers that a bisect tests", zap.String("node", m.id), zap.Error(m.err))
+		a.d.After(storage.StoreBackoff, func() { a.readTrial(m) }) // until the test ends
 	default:
 		k.name, k.trial = a.members[m.id].Name, &m.trial
 		a.publishTrial(c, k.name, k.trial)
