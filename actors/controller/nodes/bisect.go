@@ -23,6 +23,7 @@ type search struct {
 	record   *bisect.Record // nil: none
 	revision kv.Revision    // that wrote the key last
 	inFlight []byte         // the record that is being stored
+	other    *kv.Entry      // another writer's record meanwhile
 	checkDue bool           // a bisectDue is scheduled
 }
 
@@ -34,8 +35,12 @@ const bisectInterval = time.Second
 // handleBisect handles a change of the key by another writer: an operator, the API, another replica.
 func (n *node) handleBisect(e kv.Entry) {
 	s := &n.search
-	if e.ModRevision <= s.revision || s.inFlight != nil {
-		return // a save that has not seen this write fails, and returns it
+	if e.ModRevision <= s.revision {
+		return
+	}
+	if s.inFlight != nil {
+		s.other = &e // the save may have been before it
+		return
 	}
 	n.loadBisect(e)
 	n.stepBisect()
@@ -111,6 +116,9 @@ func (n *node) handleBisectSaved(m storage.Saved) {
 	default:
 		n.loadBisect(m.Now)
 	}
-	s.inFlight = nil
+	other := s.other
+	if s.inFlight, s.other = nil, nil; other != nil && other.ModRevision > s.revision {
+		n.loadBisect(*other)
+	}
 	n.stepBisect()
 }
