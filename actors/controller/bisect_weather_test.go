@@ -145,6 +145,46 @@ func TestAChangeDuringASearchReachesTheCanaryAfterIt(t *testing.T) {
 	})
 }
 
+// A prune keeps the revisions of a search, but not for a canary that never comes back.
+func TestASearchKeepsItsRevisionsWhileItTests(t *testing.T) {
+	onRig(t, func(r *rig) {
+		c := r.start("a")
+		n := r.node(c, "pop")
+		r.node(c, "other")
+		numbers := r.sixteen(c, 5)
+		for range 3 {
+			r.sixteen(c, 5) // more than a prune keeps anyway
+		}
+		n.set(func() { n.sick = "SICK" })
+		r.pass(time.Minute)
+		_, head := n.got()
+		kept := func() uint64 {
+			r.Helper()
+			p, err := c.PruneHistory(r.Context(), alice, time.Now().Add(time.Hour), true)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return p.From
+		}
+		if before := kept(); before <= numbers[15] {
+			t.Fatalf("without a search a prune keeps revision %d", before)
+		}
+		r.bisect(c, bisect.Request{Nodes: []string{"pop"}, Good: numbers[1], Bad: numbers[15]})
+		r.tests(n, head)
+		if from := kept(); from != numbers[1] {
+			t.Errorf("during a search from %d a prune keeps revision %d", numbers[1], from)
+		}
+		n.cut()
+		r.pass(10 * time.Minute)
+		if all, err := c.Bisects(r.Context()); err != nil || all[0].State != bisect.Undoing {
+			t.Errorf("%+v, %v", all, err)
+		}
+		if from := kept(); from <= numbers[15] {
+			t.Errorf("after the tests a prune keeps revision %d", from)
+		}
+	})
+}
+
 // A search over many revisions ends as one over few does, though its record is large.
 func TestASearchOverManyRevisions(t *testing.T) {
 	onRig(t, func(r *rig) {

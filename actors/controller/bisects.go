@@ -253,7 +253,8 @@ func (c *Controller) Bisects(ctx context.Context) ([]fleetapi.Bisect, error) {
 	for _, e := range entries {
 		var r bisect.Record
 		if err := json.Unmarshal(e.Value, &r); err != nil {
-			return nil, fmt.Errorf("read the search on a node: %w", err)
+			c.d.Log.Error("read the search on a node: it is left out", zap.String("key", string(e.Key)), zap.Error(err))
+			continue
 		}
 		b := fleetapi.NewBisect(&r)
 		if id := history.KeyTexts(e.Key); len(id) > 0 {
