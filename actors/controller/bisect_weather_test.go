@@ -259,3 +259,31 @@ func TestATestWaitsForLayersThatCanNotBeRead(t *testing.T) {
 		r.unchanged(c, n, head)
 	})
 }
+
+// A damaged record of a search harms nothing else, and the next search replaces it.
+func TestADamagedSearchIsReplaced(t *testing.T) {
+	onRig(t, func(r *rig) {
+		c := r.start("a")
+		n := r.node(c, "pop")
+		other := r.node(c, "other")
+		numbers := r.sixteen(c, 5)
+		n.set(func() { n.sick = "SICK" })
+		r.pass(time.Minute)
+		for id, text := range map[string]string{n.id: `{"phase":"testing","lo":0,"hi":0,"test":{"index":7}}`, other.id: `{`} {
+			if _, err := r.store.Commit(r.Context(), kv.Txn{Then: []kv.Op{kv.Put(history.BisectKey(id), []byte(text))}}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		r.pass(time.Minute)
+		if all, err := c.Bisects(r.Context()); err != nil || len(all) != 0 {
+			t.Errorf("%+v, %v", all, err)
+		}
+		if _, err := c.PruneHistory(r.Context(), alice, time.Now().Add(time.Hour), true); err != nil {
+			t.Error(err)
+		}
+		r.bisect(c, bisect.Request{Nodes: []string{"pop"}, Good: numbers[0], Bad: numbers[15]})
+		if b := r.searched(c, 20*time.Minute); b.State != bisect.Found || b.First != numbers[5] {
+			t.Errorf("%+v", b)
+		}
+	})
+}

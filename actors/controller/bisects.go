@@ -163,7 +163,14 @@ func (c *Controller) StartBisect(ctx context.Context, by fleetapi.Caller, q bise
 	if err != nil {
 		return fleetapi.Bisect{}, err
 	}
-	_, id := c.d.dir.nodeByName(q.Canary).Names()
+	if len(storage.Encode(record)) > bisect.MaxRecord {
+		return fleetapi.Bisect{}, refuseLargeSearch()
+	}
+	canary := c.d.dir.nodeByName(q.Canary)
+	if canary == nil { // forgotten meanwhile
+		return fleetapi.Bisect{}, &ops.NotFoundError{What: fmt.Sprintf("node %q", q.Canary)}
+	}
+	_, id := canary.Names()
 	err = c.d.changeBisect(ctx, id, func(old *bisect.Record) (*bisect.Record, error) {
 		if old != nil && old.Phase != bisect.Ended {
 			return nil, fmt.Errorf("bisect on %s: %w: %s has begun one at %s: wait for its end, or run 'edgespan bisect "+
@@ -172,6 +179,11 @@ func (c *Controller) StartBisect(ctx context.Context, by fleetapi.Caller, q bise
 		return record, nil
 	})
 	return fleetapi.NewBisect(record), err
+}
+
+func refuseLargeSearch() error {
+	return ops.RefuseRequest(config.Faults{{Path: []string{"good"}, Problem: "too many revisions for one search",
+		Expectation: "must be nearer to the bad revision"}})
 }
 
 // fitForBisect says whether a node has joined, and why it can't test configs.
@@ -217,7 +229,8 @@ func (d *deps) changeBisect(ctx context.Context, id string, change func(*bisect.
 		if e := entries[0]; e.Exists() {
 			old = &bisect.Record{}
 			if err := json.Unmarshal(e.Value, old); err != nil {
-				return fmt.Errorf("read the search on a node: %w", err)
+				d.Log.Error("read the search on a node: another one replaces it", zap.String("node", id), zap.Error(err))
+				old = nil
 			}
 		}
 		record, err := change(old)
@@ -229,8 +242,7 @@ func (d *deps) changeBisect(ctx context.Context, id string, change func(*bisect.
 			Then: []kv.Op{kv.Put(at.Key, storage.Encode(record))}})
 		switch {
 		case errors.Is(err, kv.ErrTooLarge):
-			return ops.RefuseRequest(config.Faults{{Path: []string{"good"}, Problem: "too many revisions for one search",
-				Expectation: "must be nearer to the bad revision"}})
+			return refuseLargeSearch()
 		case err != nil:
 			return fmt.Errorf("store the search: %w", err)
 		case o.Succeeded:

@@ -1,6 +1,8 @@
 package bisect
 
 import (
+	"errors"
+	"fmt"
 	"math/bits"
 	"slices"
 	"time"
@@ -27,6 +29,7 @@ type Candidate struct {
 // Bounds on one search.
 const (
 	MaxCandidates = 1000
+	MaxRecord     = 384 << 10        // bytes of a new record; with all verdicts it fits into a transaction of the store
 	maxUnsure     = 10               // tests that show nothing
 	maxLosses     = 10               // losses of the canary's connection in one test: each is stored
 	maxReason     = 200              // bytes of a reason
@@ -130,10 +133,24 @@ const (
 // written is Record without its methods for JSON.
 type written Record
 
-// UnmarshalJSON keeps unknown fields.
+// UnmarshalJSON keeps unknown fields. A record that names a candidate which it does not have is an error.
 func (r *Record) UnmarshalJSON(text []byte) (err error) {
-	r.other, err = config.ReadRecord(text, (*written)(r))
-	return err
+	if r.other, err = config.ReadRecord(text, (*written)(r)); err != nil {
+		return err
+	}
+	named := []int{r.Lo, r.Hi}
+	if r.Test != nil {
+		named = append(named, r.Test.Index)
+	}
+	for _, i := range append(named, r.Unsure...) {
+		if i < 0 || i >= max(len(r.Candidates), 1) || r.Test != nil && len(r.Candidates) == 0 || r.Lo > r.Hi {
+			return fmt.Errorf("candidate %d: must be one of the %d candidates of the search", i, len(r.Candidates))
+		}
+	}
+	if r.Result == Found && len(r.Candidates) == 0 {
+		return errors.New("a search that has found a revision has no candidates")
+	}
+	return nil
 }
 
 // MarshalJSON writes the unknown fields too.

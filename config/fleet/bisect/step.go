@@ -364,6 +364,8 @@ func (r *Record) awaitUndo(now time.Time, o Observation) bool {
 		r.Has = "the config from before"
 	case o.Stuck != "":
 		r.Has = "its own config: " + o.Stuck
+	case o.Failed == fleet.Invalid || o.Failed == fleet.Unhealthy:
+		r.Has = "the config that it confirmed last: it does not keep its desired one"
 	default:
 		return false
 	}

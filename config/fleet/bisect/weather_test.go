@@ -1,8 +1,10 @@
 package bisect
 
 import (
+	"encoding/json"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -182,5 +184,69 @@ func TestALostConnectionIsCountedInATest(t *testing.T) {
 		if len(r.Steps) != 1 || r.Steps[0].Verdict != Unsure || writes > 3*maxLosses {
 			t.Errorf("%d writes: %+v", writes, r.Steps)
 		}
+	}
+}
+
+// A new record of the largest size still fits into the store when everything is judged.
+func TestALargeRecordFitsIntoTheStoreToTheEnd(t *testing.T) {
+	t.Parallel()
+	const storeMax = 3 << 19 // kv.MaxSize
+	r := search(texts(MaxCandidates)...)
+	size := func() int {
+		text, err := json.Marshal(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return len(text)
+	}
+	for i := 0; size() < MaxRecord-20000; i++ {
+		for k := range 100 {
+			c := &r.Candidates[(100*i+k)%MaxCandidates]
+			c.Message, c.Invalid = c.Message+strings.Repeat("m", 30), c.Invalid+strings.Repeat("\x01", 20)
+		}
+	}
+	r.Before, r.Baseline, r.Verified = &Snapshot{}, &Snapshot{}, 2
+	for range maxBad {
+		r.Before.Bad = append(r.Before.Bad, strings.Repeat("n", 256))
+	}
+	r.Baseline.Bad = r.Before.Bad
+	for i, c := range r.Candidates {
+		by, why := bySimulation, "nodes reject it: "+c.Invalid
+		if i < 40 {
+			by, why = byPush, strings.Repeat("\x01", 5000)
+		}
+		r.record(r.Began, i, Unsure, by, why)
+	}
+	if got := size(); got > storeMax-1000 {
+		t.Errorf("the record has %d bytes, at most %d fit", got, storeMax)
+	}
+}
+
+func TestADamagedRecordIsAnError(t *testing.T) {
+	t.Parallel()
+	for _, text := range []string{
+		`{"phase":"testing","lo":0,"hi":0,"test":{"index":0}}`, `{"phase":"testing","candidates":[{},{}],"lo":0,"hi":2}`,
+		`{"phase":"testing","candidates":[{},{}],"lo":0,"hi":1,"test":{"index":-1}}`, `{"result":"found"}`,
+		`{"candidates":[{},{}],"lo":1,"hi":0}`, `{"candidates":[{},{}],"lo":0,"hi":1,"unsure":[9]}`,
+	} {
+		var r Record
+		if err := json.Unmarshal([]byte(text), &r); err == nil {
+			t.Errorf("%s is read as %+v", text, r)
+		}
+	}
+}
+
+// A canary whose desired config failed while it was tested keeps the one that it confirmed last: the search ends.
+func TestASearchEndsThoughTheDesiredConfigFails(t *testing.T) {
+	t.Parallel()
+	r := search("a", "b")
+	r.Before, r.Pushes = &Snapshot{MD5: "was"}, 1
+	r.Abort("alice")
+	o := Observation{Online: true, Desired: "head", Report: Snapshot{MD5: "confirmed during the search"}}
+	if r.Step(r.Began, o) {
+		t.Error("it ends while the desired config may come")
+	}
+	if o.Failed = fleet.Unhealthy; !r.Step(r.Began, o) || r.Phase != Ended || !strings.Contains(r.Has, "confirmed last") {
+		t.Errorf("%+v", r)
 	}
 }
