@@ -152,9 +152,6 @@ func TestASearchSurvivesItsReplicaAndEndsOnRequest(t *testing.T) {
 			_, md5 := n.got()
 			testing = md5 != head
 		}
-		if p, err := d.PruneHistory(r.Context(), alice, time.Now().Add(time.Hour), true); err != nil || p.From > q.Good {
-			t.Errorf("a prune during a search: %+v, %v", p, err)
-		}
 		if err := d.AbortBisect(r.Context(), alice, "pop"); err != nil {
 			t.Fatal(err)
 		}

@@ -27,17 +27,19 @@ type canary struct {
 	pin   string // revision and search of the test whose config the node shall have; "" for none
 	by    string // who pushes it, for people
 	name  string // of the node whose trial has begun
+	trial *fleet.Trial
 }
 
 // trialRead is the layers as of the revision that a search tests.
 type trialRead struct {
-	id, pin string
-	trial   fleet.Trial
-	err     error
+	id, pin   string
+	candidate bisect.Candidate
+	trial     fleet.Trial
+	err       error
 }
 
 // setBisect follows the search of a node: the node's actor gets it, and the layers that it tests are read. A test whose
-// layers can't be read ends without a verdict.
+// layers can't be read within its time limit ends without a verdict.
 func (a *fleetActor) setBisect(c actor.Context, e kv.Event, id string) {
 	k := a.bisects[id]
 	if k == nil {
@@ -62,16 +64,19 @@ func (a *fleetActor) setBisect(c actor.Context, e kv.Event, id string) {
 	switch {
 	case pin == k.pin:
 	case !tests:
-		k.pin = ""
+		k.pin, k.trial = "", nil
 		a.publishTrial(c, k.name, nil)
 	default:
 		k.pin, k.by = pin, fmt.Sprintf("a bisect by %s, which tests revision %d", record.By, candidate.Revision)
-		a.d.Leaf("trial", func() {
-			m := trialRead{id: id, pin: pin, trial: fleet.Trial{Undo: record.Timeout}}
-			m.err = a.d.readTrial(candidate, &m.trial)
-			a.d.Send(a.self, m)
-		})
+		a.readTrial(trialRead{id: id, pin: pin, candidate: candidate, trial: fleet.Trial{Undo: record.Timeout}})
 	}
+}
+
+func (a *fleetActor) readTrial(m trialRead) {
+	a.d.Leaf("trial", func() {
+		m.err = a.d.readTrial(m.candidate, &m.trial)
+		a.d.Send(a.self, m)
+	})
 }
 
 // readTrial is the leaf that reads the layers of a candidate.
@@ -98,12 +103,25 @@ func (a *fleetActor) setTrial(c actor.Context, m trialRead) {
 		a.d.After(storage.StoreBackoff, func() { a.d.Send(a.self, m) })
 	case m.err != nil:
 		a.d.Log.Warn("read the layers that a bisect tests", zap.String("node", m.id), zap.Error(m.err))
+		a.d.After(storage.StoreBackoff, func() { a.readTrial(m) }) // until the test ends
 	default:
-		if name := a.members[m.id].Name; name != k.name {
-			a.publishTrial(c, k.name, nil) // it was renamed
-			k.name = name
+		k.name, k.trial = a.members[m.id].Name, &m.trial
+		a.publishTrial(c, k.name, k.trial)
+	}
+}
+
+// renameTrials moves the trials of renamed nodes, by id, before the fleet knows the nodes by their new names.
+func (a *fleetActor) renameTrials(c actor.Context, ids []string) {
+	for _, id := range ids {
+		if k := a.bisects[id]; k != nil {
+			a.publishTrial(c, k.name, nil)
 		}
-		a.publishTrial(c, k.name, &m.trial)
+	}
+	for _, id := range ids {
+		if k := a.bisects[id]; k != nil {
+			k.name = a.members[id].Name
+			a.publishTrial(c, k.name, k.trial)
+		}
 	}
 }
 
@@ -145,7 +163,14 @@ func (c *Controller) StartBisect(ctx context.Context, by fleetapi.Caller, q bise
 	if err != nil {
 		return fleetapi.Bisect{}, err
 	}
-	_, id := c.d.dir.nodeByName(q.Canary).Names()
+	if len(storage.Encode(record)) > bisect.MaxRecord {
+		return fleetapi.Bisect{}, refuseLargeSearch()
+	}
+	canary := c.d.dir.nodeByName(q.Canary)
+	if canary == nil { // forgotten meanwhile
+		return fleetapi.Bisect{}, &ops.NotFoundError{What: fmt.Sprintf("node %q", q.Canary)}
+	}
+	_, id := canary.Names()
 	err = c.d.changeBisect(ctx, id, func(old *bisect.Record) (*bisect.Record, error) {
 		if old != nil && old.Phase != bisect.Ended {
 			return nil, fmt.Errorf("bisect on %s: %w: %s has begun one at %s: wait for its end, or run 'edgespan bisect "+
@@ -154,6 +179,11 @@ func (c *Controller) StartBisect(ctx context.Context, by fleetapi.Caller, q bise
 		return record, nil
 	})
 	return fleetapi.NewBisect(record), err
+}
+
+func refuseLargeSearch() error {
+	return ops.RefuseRequest(config.Faults{{Path: []string{"good"}, Problem: "too many revisions for one search",
+		Expectation: "must be nearer to the bad revision"}})
 }
 
 // fitForBisect says whether a node has joined, and why it can't test configs.
@@ -199,7 +229,8 @@ func (d *deps) changeBisect(ctx context.Context, id string, change func(*bisect.
 		if e := entries[0]; e.Exists() {
 			old = &bisect.Record{}
 			if err := json.Unmarshal(e.Value, old); err != nil {
-				return fmt.Errorf("read the search on a node: %w", err)
+				d.Log.Error("read the search on a node: another one replaces it", zap.String("node", id), zap.Error(err))
+				old = nil
 			}
 		}
 		record, err := change(old)
@@ -211,8 +242,7 @@ func (d *deps) changeBisect(ctx context.Context, id string, change func(*bisect.
 			Then: []kv.Op{kv.Put(at.Key, storage.Encode(record))}})
 		switch {
 		case errors.Is(err, kv.ErrTooLarge):
-			return ops.RefuseRequest(config.Faults{{Path: []string{"good"}, Problem: "too many revisions for one search",
-				Expectation: "must be nearer to the bad revision"}})
+			return refuseLargeSearch()
 		case err != nil:
 			return fmt.Errorf("store the search: %w", err)
 		case o.Succeeded:
@@ -235,9 +265,16 @@ func (c *Controller) Bisects(ctx context.Context) ([]fleetapi.Bisect, error) {
 	for _, e := range entries {
 		var r bisect.Record
 		if err := json.Unmarshal(e.Value, &r); err != nil {
-			return nil, fmt.Errorf("read the search on a node: %w", err)
+			c.d.Log.Error("read the search on a node: it is left out", zap.String("key", string(e.Key)), zap.Error(err))
+			continue
 		}
-		out = append(out, fleetapi.NewBisect(&r))
+		b := fleetapi.NewBisect(&r)
+		if id := history.KeyTexts(e.Key); len(id) > 0 {
+			if s := c.d.dir.node(id[0]); s != nil {
+				b.Node, _ = s.Names() // it may have been renamed
+			}
+		}
+		out = append(out, b)
 	}
 	slices.SortFunc(out, func(a, b fleetapi.Bisect) int { return b.Began.Compare(a.Began) })
 	return out, nil

@@ -172,6 +172,7 @@ func (a *fleetActor) syncNodes(c actor.Context, n *changes) {
 	if !n.all && len(n.names) == 0 {
 		return
 	}
+	var renamed []string
 	for id, r := range a.nodes {
 		m, ok := a.members[id]
 		if !n.names[r.name] && !n.names[m.Name] && !n.all {
@@ -182,8 +183,10 @@ func (a *fleetActor) syncNodes(c actor.Context, n *changes) {
 		} else if r.name != m.Name {
 			a.fleet.Remove(r.name)
 			r.name, r.reported = m.Name, false
+			renamed = append(renamed, id)
 		}
 	}
+	a.renameTrials(c, renamed)
 	names := maps.Clone(n.names)
 	if n.all {
 		names = a.allNames()

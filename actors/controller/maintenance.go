@@ -8,6 +8,7 @@ import (
 
 	"edgespan/actors/controller/rollouts"
 	"edgespan/actors/controller/storage"
+	"edgespan/config/fleet/bisect"
 	"edgespan/config/fleet/history"
 	"edgespan/config/httpapi/fleetapi"
 )
@@ -16,7 +17,7 @@ import (
 const pruneTries = 20
 
 // PruneHistory deletes the revisions before a time. It keeps the newest, those of staged rollouts that are under way or
-// ended since then, those of searches that have not ended, and the last author of each layer.
+// ended since then, those of searches that test, and the last author of each layer.
 func (c *Controller) PruneHistory(ctx context.Context, by fleetapi.Caller, before time.Time,
 	dryRun bool) (fleetapi.PrunedHistory, error) {
 	if err := c.d.checkUpToDate(ctx); err != nil {
@@ -31,7 +32,7 @@ func (c *Controller) PruneHistory(ctx context.Context, by fleetapi.Caller, befor
 		return fleetapi.PrunedHistory{}, err
 	}
 	for _, b := range searches {
-		if b.Ended == nil && b.Good > 0 && (limit == 0 || b.Good < limit) {
+		if b.State == bisect.Testing && b.Good > 0 && (limit == 0 || b.Good < limit) {
 			limit = b.Good
 		}
 	}

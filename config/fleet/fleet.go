@@ -148,10 +148,20 @@ func (f *DesiredConfigs) SetTrial(node string, t *Trial) ([]Touched, error) {
 	return f.Recompute(node)
 }
 
+// trialOf returns the trial of a node. It has none while an operator does not want the node to be managed.
+func (f *DesiredConfigs) trialOf(node string) (t Trial, tried bool) {
+	if t, tried = f.trials[node]; !tried {
+		return t, false
+	}
+	own, _ := f.layers.Layers(node)
+	_, clashes := f.layers.MD5(node)
+	return t, clashes != nil || isManaged(own)
+}
+
 // Layers returns the layers of a node's desired config.
 func (f *DesiredConfigs) Layers(node string) (layers.Set, bool) {
 	set, known := f.layers.Layers(node)
-	if t, tried := f.trials[node]; tried {
+	if t, tried := f.trialOf(node); tried {
 		set[layers.Network], set[layers.Auto], set[layers.Node] = t.Network, t.Auto, t.Own
 	}
 	return set, known
@@ -161,7 +171,7 @@ func (f *DesiredConfigs) Layers(node string) (layers.Set, bool) {
 // that the node should have anyway.
 func (f *DesiredConfigs) effective(node string) (md5 string, clashes layers.Clashes, trial time.Duration) {
 	md5, clashes = f.layers.MD5(node)
-	t, tried := f.trials[node]
+	t, tried := f.trialOf(node)
 	if !tried {
 		return md5, clashes, 0
 	}

@@ -36,6 +36,7 @@ func (n *Node) applyEvent(now time.Time, e Event) (save bool) {
 	case Known:
 		n.known = e
 	case Desired:
+		save = n.restartTrial(e)
 		n.desired, n.hasWant = e, true
 		if e.Fault == "" {
 			n.managed = &e.Managed
@@ -69,7 +70,18 @@ func (n *Node) applyEvent(now time.Time, e Event) (save bool) {
 	default:
 		return n.applyLasting(now, e)
 	}
-	return false
+	return save
+}
+
+// restartTrial prepares for a trial that begins: an operator asks for it, so it does not wait because the same config
+// was pushed before, and an undo of that push is no result of this trial.
+func (n *Node) restartTrial(d Desired) (save bool) {
+	m := &n.mem
+	if d.Trial == 0 || !n.hasWant || n.desired.Digest == d.Digest || m.Push.Digest != d.Digest {
+		return false
+	}
+	m.Floor, m.Push.At, m.Push.Undos = m.Push.Number, time.Time{}, 0
+	return true
 }
 
 // applyLasting is applyEvent for events that concern the memory.

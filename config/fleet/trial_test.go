@@ -35,6 +35,25 @@ func TestATrialIsNeverConfirmed(t *testing.T) {
 	})
 }
 
+// What the node undid before a trial began is tried again at once, and the late result of that undo is no failure of it.
+func TestATrialIsPushedAtOnceThoughItWasUndoneBefore(t *testing.T) {
+	t.Parallel()
+	trial := with(want(b, 2), func(d *Desired) { d.Trial = time.Minute })
+	n := New("n", adopted, Defaults("me"))
+	now := run(t, "trial", n, joined(
+		step{0, has(a, 1), "is InSync"},
+		step{0, trial, "save, push#1 B s:2, is waiting, timer 2m0s"},
+		step{5 * sec, Undone{Attempt: 1, Digest: b, Reason: Unconfirmed}, "save, timer 2m0s"},
+		step{0, want(a, 3), "number s:3, is renumbering, timer 15s"},
+		step{0, has(a, 3), "is InSync, no timer"},
+		step{0, with(trial, func(d *Desired) { d.Generation = gen(4) }), "save, save, push#2 B s:4, is waiting, timer 2m0s"},
+		step{0, Undone{Attempt: 1, Digest: b, Reason: Unconfirmed}, ""},
+	))
+	if reason, why := n.Failed(); reason != "" {
+		t.Errorf("at %v: %s %s", now, reason, why)
+	}
+}
+
 func TestWhatANodeDidWithItsConfig(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -80,6 +99,8 @@ func TestATrialReplacesTheLayersOfOneNode(t *testing.T) {
 			"n1 s:2 faulty"},
 		{"what it should have", touchedText(f.SetTrial("n1", &Trial{Network: parse(`{"y": 1}`), Own: parse(`{"x": 3}`),
 			Undo: time.Minute})), "n1 s:3 managed"},
+		{"the end of its management", put("n1", `{"sysParams": {"managedConfig": false}}`), "n1 s:4"},
+		{"the trial again", put("n1", `{"x": 3}`), "n1 s:5 managed"},
 		{"the end", touchedText(f.SetTrial("n1", nil)), ""},
 		{"an unknown node", touchedText(f.SetTrial("n9", nil)), ""},
 	} {

@@ -57,7 +57,9 @@ var mayImport = map[string][]string{
 		"config", "config/fleet/nodeproto", "config/layers", "config/layers/metadata", "config/stateloop",
 		"config/stateloop/peer", "pubsub/backoff",
 	},
-	"config/fleet/backup":         {"config", "config/fleet", "config/fleet/history", "config/kv"},
+	"config/fleet/backup": {
+		"config", "config/fleet", "config/fleet/bisect", "config/fleet/history", "config/kv",
+	},
 	"config/fleet/bisect":         {"config", "config/fleet", "config/fleet/nodeproto", "config/stateloop"},
 	"config/fleet/controllerconf": {"config", "config/layers/metadata"},
 	"config/fleet/history": {

@@ -3,6 +3,7 @@ package nodes
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"time"
 
 	"go.uber.org/zap"
@@ -22,6 +23,7 @@ type search struct {
 	record   *bisect.Record // nil: none
 	revision kv.Revision    // that wrote the key last
 	inFlight []byte         // the record that is being stored
+	other    *kv.Entry      // another writer's record meanwhile
 	checkDue bool           // a bisectDue is scheduled
 }
 
@@ -33,8 +35,12 @@ const bisectInterval = time.Second
 // handleBisect handles a change of the key by another writer: an operator, the API, another replica.
 func (n *node) handleBisect(e kv.Entry) {
 	s := &n.search
-	if e.ModRevision <= s.revision || s.inFlight != nil {
-		return // a save that has not seen this write fails, and returns it
+	if e.ModRevision <= s.revision {
+		return
+	}
+	if s.inFlight != nil {
+		s.other = &e // the save may have been before it
+		return
 	}
 	n.loadBisect(e)
 	n.stepBisect()
@@ -69,7 +75,8 @@ func (n *node) stepBisect() {
 
 func (n *node) observeBisect() bisect.Observation {
 	now := n.d.Now()
-	o := bisect.Observation{Online: n.stream != nil && n.report != nil && n.machine.Reported(),
+	o := bisect.Observation{Process: fmt.Sprint(n.d.Replica, "/", n.d.Began.UnixNano()), Up: n.d.Began,
+		Online:  n.stream != nil && n.report != nil && n.machine.Reported(),
 		Desired: n.desired.Config, Trial: n.desired.Trial > 0, Fault: n.desired.Fault}
 	if !o.Online {
 		return o
@@ -87,9 +94,9 @@ func (n *node) observeBisect() bisect.Observation {
 }
 
 func (n *node) saveBisect() {
+	// Not on the node's budget: a large record would hold up the pushes. A search writes a few times for each test.
 	compare := kv.AtRevision(history.BisectKey(n.id), n.search.revision)
-	n.d.Saver.Add(storage.Save{Op: kv.Put(compare.Key, n.inFlight), Compare: &compare, To: n.self, What: savedBisect,
-		Of: &n.handle.spends})
+	n.d.Saver.Add(storage.Save{Op: kv.Put(compare.Key, n.inFlight), Compare: &compare, To: n.self, What: savedBisect})
 }
 
 // handleBisectSaved handles the result of that write. If another one was first, the search continues with that.
@@ -109,6 +116,9 @@ func (n *node) handleBisectSaved(m storage.Saved) {
 	default:
 		n.loadBisect(m.Now)
 	}
-	s.inFlight = nil
+	other := s.other
+	if s.inFlight, s.other = nil, nil; other != nil && other.ModRevision > s.revision {
+		n.loadBisect(*other)
+	}
 	n.stepBisect()
 }

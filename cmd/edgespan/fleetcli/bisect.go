@@ -3,6 +3,7 @@ package fleetcli
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -100,18 +101,26 @@ func startBisect(c *fleetCall) error {
 	}
 	c.a.Printf("%s tests configs: %s change its config, at most %d pushes", b.Node, term.Many(b.Candidates, "revision"),
 		b.MaxPushes)
-	err = c.followBisect(b)
-	if c.cmd.Context().Err() == nil || err == nil {
+	if err = c.followBisect(b); c.cmd.Context().Err() == nil || err == nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(c.ctx), reach.Timeout)
+	return c.interruptBisect(b.Node)
+}
+
+// interruptBisect aborts a search because its command was interrupted.
+func (c *fleetCall) interruptBisect(node string) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(c.cmd.Context()), reach.Timeout)
 	defer cancel()
-	if failed := c.client.AbortBisect(ctx, b.Node); failed != nil {
-		c.a.Printf("end it with: edgespan bisect abort %s", b.Node)
-		return failed
+	switch err := c.client.AbortBisect(ctx, node); {
+	case errors.Is(err, rest.ErrConflict):
+		c.a.Printf("interrupted: the search has tested all that it needs; 'edgespan bisect show %s' shows its result", node)
+	case err != nil:
+		c.a.Printf("interrupted: end the search with 'edgespan bisect abort %s'", node)
+		return err
+	default:
+		c.a.Printf("interrupted: the search is aborted, and %s goes back to what it should have", node)
 	}
-	c.a.Printf("interrupted: the search is aborted, and %s goes back to what it should have", b.Node)
-	return err
+	return &rest.Incomplete{Missing: []string{"the first bad revision is not known"}}
 }
 
 // bisectOf returns the last search on a node.
@@ -132,6 +141,7 @@ func (c *fleetCall) bisectOf(ctx context.Context, node string) (fleetapi.Bisect,
 func (c *fleetCall) followBisect(b fleetapi.Bisect) error {
 	tick := time.NewTicker(bisectPoll)
 	defer tick.Stop()
+	lost := false
 	for shown := 0; ; {
 		if c.output == "table" || c.output == "wide" {
 			for _, s := range b.Steps[min(shown, len(b.Steps)):] {
@@ -150,11 +160,16 @@ func (c *fleetCall) followBisect(b fleetapi.Bisect) error {
 				"' follows it"}}
 		case <-tick.C:
 		}
-		next, err := c.bisectOf(c.ctx, b.Node)
-		if err != nil {
+		switch next, err := c.bisectOf(c.ctx, b.Node); {
+		case err == nil:
+			b, lost = next, false
+		case c.ctx.Err() != nil: // said above
+		case !passing(err):
 			return err
+		case !lost:
+			lost = true
+			c.a.Printf("%s: retrying; the search goes on", term.Printable(err.Error()))
 		}
-		b = next
 	}
 }
 

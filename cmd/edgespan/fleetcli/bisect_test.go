@@ -1,6 +1,8 @@
 package fleetcli
 
 import (
+	"bytes"
+	"context"
 	"strings"
 	"testing"
 	"time"
@@ -81,5 +83,65 @@ func TestHowABisectEnds(t *testing.T) {
 		if got := cli(t, env, "", strings.Fields(c.line)...); got.Code != c.code || !strings.Contains(got.Out+got.Err, c.want) {
 			t.Errorf("%s: exit %d, %s%s\nwant %s", name, got.Code, got.Out, got.Err, c.want)
 		}
+	}
+}
+
+// searching is a controller with one search, whose answers a test gives.
+type searching struct {
+	*clitest.FleetBackend
+	bisects func() ([]fleetapi.Bisect, error)
+	abort   error
+}
+
+func (s *searching) Bisects(context.Context) ([]fleetapi.Bisect, error) { return s.bisects() }
+
+func (s *searching) AbortBisect(context.Context, fleetapi.Caller, string) error { return s.abort }
+
+// An interrupt ends the search, and the command says what became of it and nothing else.
+func TestAnInterruptedBisectSaysWhatBecomesOfTheSearch(t *testing.T) {
+	for name, c := range map[string]struct {
+		abort error
+		code  int
+		want  string
+	}{
+		"aborted": {nil, term.ExitPartial, "interrupted: the search is aborted, and pop-1 goes back to what it should have"},
+		"tested all": {fleetapi.ErrRefused, term.ExitPartial,
+			"interrupted: the search has tested all that it needs; 'edgespan bisect show pop-1' shows its result"},
+	} {
+		ctx, interrupt := context.WithCancel(t.Context())
+		b := searchOf(func(b *fleetapi.Bisect) { b.Ended, b.State, b.First, b.Steps = nil, "testing", 0, nil })
+		f := &searching{clitest.SmallFleet(), func() ([]fleetapi.Bisect, error) {
+			interrupt()
+			return []fleetapi.Bisect{b}, nil
+		}, c.abort}
+		f.Searches = []fleetapi.Bisect{b}
+		env := clitest.ServeFleet(t, f)
+		var out, errs bytes.Buffer
+		code := clitest.RunStreams(ctx, program, term.Streams{Out: &out, Err: &errs, Env: func(k string) string { return env[k] }},
+			"bisect", "--nodes", "pop-1", "--good", "11", "--bad", "15")
+		said := errs.String()
+		if code != c.code || !strings.Contains(said, c.want) || strings.Contains(said, "bisect watch") {
+			t.Errorf("%s: exit %d, %s", name, code, said)
+		}
+	}
+}
+
+// A controller that does not answer for a while ends neither the search nor the command that follows it.
+func TestABisectIsFollowedOverALossOfTheController(t *testing.T) {
+	answers := []error{nil, context.DeadlineExceeded, context.DeadlineExceeded, nil}
+	f := &searching{FleetBackend: clitest.SmallFleet()}
+	f.bisects = func() ([]fleetapi.Bisect, error) {
+		err := answers[0]
+		answers = answers[1:]
+		return []fleetapi.Bisect{searchOf(func(b *fleetapi.Bisect) {
+			if len(answers) > 0 {
+				b.Ended, b.State, b.First = nil, "testing", 0
+			}
+		})}, err
+	}
+	got := cli(t, clitest.ServeFleet(t, f), "", "bisect", "watch", "pop-1")
+	if got.Code != term.ExitOK || !strings.Contains(got.Out, "the first bad revision is 13") ||
+		strings.Count(got.Err, "retrying; the search goes on") != 1 {
+		t.Errorf("exit %d, %s%s", got.Code, got.Out, got.Err)
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"edgespan/config/fleet"
+	"edgespan/config/fleet/bisect"
 	"edgespan/config/fleet/history"
 	"edgespan/config/kv"
 )
@@ -185,6 +186,12 @@ func (r *Restore) newValue(l line) []byte {
 		}
 		m.Push.Number += ahead
 		return encode(m, l.Value)
+	case history.InBisects.Has(l.Key): // the restored controller must not push tests
+		var search bisect.Record
+		if json.Unmarshal(l.Value, &search) != nil || !search.Abort("the restore of a backup") {
+			return l.Value
+		}
+		return encode(search, l.Value)
 	case barrierOf(l) > 0:
 		fields := map[string]json.RawMessage{}
 		if json.Unmarshal(l.Value, &fields) != nil {

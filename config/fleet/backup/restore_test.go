@@ -16,6 +16,7 @@ import (
 	"pgregory.net/rapid"
 
 	"edgespan/config/fleet"
+	"edgespan/config/fleet/bisect"
 	"edgespan/config/fleet/history"
 	"edgespan/config/kv"
 	"edgespan/config/layers"
@@ -314,6 +315,25 @@ func TestAFileThatChangesMeanwhile(t *testing.T) {
 		}
 		if !more {
 			t.Fatal("what was changed meanwhile is restored")
+		}
+	}
+}
+
+// A search that a backup caught in the middle pushes no more tests from the restored store.
+func TestARestoreEndsSearches(t *testing.T) {
+	for phase, want := range map[string]string{bisect.Testing: "undoing aborted", bisect.Ended: "ended "} {
+		text, err := json.Marshal(bisect.Record{Phase: phase, Test: &bisect.Test{}, Candidates: make([]bisect.Candidate, 2), Hi: 1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var r bisect.Record
+		l := line{Key: history.BisectKey(nodeOne), Value: text}
+		if err := json.Unmarshal((&Restore{}).newValue(l), &r); err != nil {
+			t.Fatal(err)
+		}
+		_, tests := r.Pin()
+		if got := r.Phase + " " + r.Result; got != want || tests {
+			t.Errorf("a search that is %s: %s", phase, got)
 		}
 	}
 }

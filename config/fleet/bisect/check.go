@@ -32,6 +32,7 @@ func isItem(check string) bool { return check != Healthy && check != Applied }
 type Snapshot struct {
 	MD5  string   `json:"md5"`
 	Bad  []string `json:"bad,omitempty"`  // items and parameters that are bad, sorted; at most maxBad
+	More bool     `json:"more,omitempty"` // others, which follow by name, are bad too
 	Item Verdict  `json:"item,omitempty"` // of the item that the check names; "" if it is not reported
 }
 
@@ -59,6 +60,7 @@ func SnapshotOf(r *nodeproto.Report, check string) Snapshot {
 	}
 	slices.Sort(s.Bad)
 	s.Bad = slices.Compact(s.Bad)
+	s.More = len(s.Bad) > maxBad
 	s.Bad = slices.Clip(s.Bad[:min(len(s.Bad), maxBad)])
 	return s
 }
@@ -77,9 +79,24 @@ func evaluate(check string, good *Snapshot, s Snapshot) (Verdict, string) {
 	case good == nil:
 		return Good, "bad with it, and not counted: " + list(s.Bad)
 	}
-	bad := slices.DeleteFunc(slices.Clone(s.Bad), func(name string) bool { return slices.Contains(good.Bad, name) })
-	if len(bad) > 0 {
+	var bad []string
+	unknown := good.More && s.More
+	for _, name := range s.Bad {
+		switch _, found := slices.BinarySearch(good.Bad, name); {
+		case found:
+		case good.More && name > good.Bad[len(good.Bad)-1]:
+			unknown = true
+		default:
+			bad = append(bad, name)
+		}
+	}
+	switch {
+	case len(bad) > 0:
 		return Bad, "good before and bad now: " + list(bad)
+	case s.More && !good.More:
+		return Bad, "more is bad than with the good revision"
+	case unknown:
+		return Unsure, fmt.Sprintf("more than %d items are bad: check one of them by its name", maxBad)
 	}
 	return Good, "nothing is worse"
 }

@@ -1,6 +1,8 @@
 package bisect
 
 import (
+	"errors"
+	"fmt"
 	"math/bits"
 	"slices"
 	"time"
@@ -27,7 +29,10 @@ type Candidate struct {
 // Bounds on one search.
 const (
 	MaxCandidates = 1000
+	MaxRecord     = 384 << 10        // bytes of a new record; with all verdicts it fits into a transaction of the store
 	maxUnsure     = 10               // tests that show nothing
+	maxLosses     = 10               // losses of the canary's connection in one test: each is stored
+	maxReason     = 200              // bytes of a reason
 	offlineLimit  = 10 * time.Minute // without the canary
 )
 
@@ -72,6 +77,7 @@ type Record struct {
 	Why        string          `json:"why,omitempty"`
 	Has        string          `json:"has,omitempty"` // what the canary has at the end
 
+	Since    time.Time              `json:"since,omitzero"` // when a replica first looked at the canary, by its clock
 	Test     *Test                  `json:"test,omitempty"`
 	Before   *Snapshot              `json:"before,omitempty"`   // the canary before the search
 	Baseline *Snapshot              `json:"baseline,omitempty"` // with the good revision
@@ -91,9 +97,11 @@ type Record struct {
 type Test struct {
 	Index   int       `json:"index"`
 	Since   time.Time `json:"since"`
-	Settled time.Time `json:"settled,omitzero"` // since when the canary has settled
+	Settled time.Time `json:"-"`                // since when the canary has settled
+	On      string    `json:"on,omitempty"`     // the process that had the canary's stream last
 	Taken   bool      `json:"taken,omitempty"`  // the canary has the config
 	Lost    bool      `json:"lost,omitempty"`   // it went offline with it
+	Losses  int       `json:"losses,omitempty"` // how often it went offline or to another process
 	Away    bool      `json:"away,omitempty"`   // it is offline, and does not have it
 	Pushed  bool      `json:"pushed,omitempty"` // it had another config when the test began
 }
@@ -125,10 +133,24 @@ const (
 // written is Record without its methods for JSON.
 type written Record
 
-// UnmarshalJSON keeps unknown fields.
+// UnmarshalJSON keeps unknown fields. A record that names a candidate which it does not have is an error.
 func (r *Record) UnmarshalJSON(text []byte) (err error) {
-	r.other, err = config.ReadRecord(text, (*written)(r))
-	return err
+	if r.other, err = config.ReadRecord(text, (*written)(r)); err != nil {
+		return err
+	}
+	named := []int{r.Lo, r.Hi}
+	if r.Test != nil {
+		named = append(named, r.Test.Index)
+	}
+	for _, i := range append(named, r.Unsure...) {
+		if i < 0 || i >= max(len(r.Candidates), 1) || r.Test != nil && len(r.Candidates) == 0 || r.Lo > r.Hi {
+			return fmt.Errorf("candidate %d: must be one of the %d candidates of the search", i, len(r.Candidates))
+		}
+	}
+	if r.Result == Found && len(r.Candidates) == 0 {
+		return errors.New("a search that has found a revision has no candidates")
+	}
+	return nil
 }
 
 // MarshalJSON writes the unknown fields too.

@@ -1,15 +1,19 @@
 package bisect
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 	"time"
 
+	"edgespan/config"
 	"edgespan/config/fleet"
 )
 
 // Observation is what the replica with the canary's stream knows of the canary.
 type Observation struct {
+	Process string    // of the controller that observes
+	Up      time.Time // since when that runs
 	Online  bool
 	Desired string       // MD5 of the config that the controller desires on it
 	Trial   bool         // that is a config to test, which is not confirmed
@@ -26,6 +30,7 @@ type Observation struct {
 
 // Step continues the search, and reports whether the record has changed. The caller stores it before it steps again.
 func (r *Record) Step(now time.Time, o Observation) (changed bool) {
+	r.clamp(now)
 	switch {
 	case r.Phase == Undoing:
 		return r.awaitUndo(now, o)
@@ -36,20 +41,35 @@ func (r *Record) Step(now time.Time, o Observation) (changed bool) {
 	default:
 		changed = r.watch(now, o)
 	}
-	if changed && r.Phase == Testing && r.Test == nil {
+	if changed && r.Phase == Testing && r.Test == nil && r.Before != nil {
 		r.next(now, o) // in the same step: without a test the canary would go back
 	}
 	return changed
 }
 
+// clamp limits recorded times to now: the clock may have been set back, and that of another replica may be ahead.
+func (r *Record) clamp(now time.Time) {
+	times := []*time.Time{&r.Since}
+	if r.Test != nil {
+		times = append(times, &r.Test.Since, &r.Test.Settled)
+	}
+	for _, t := range times {
+		if t.After(now) {
+			*t = now
+		}
+	}
+}
+
 // observeFirst records what the canary has before the first test.
 func (r *Record) observeFirst(now time.Time, o Observation) bool {
 	switch {
+	case r.Since.IsZero():
+		r.Since = now
 	case o.Stuck != "":
 		r.end(Failed, "the canary takes no config: "+o.Stuck)
-	case o.Online && !o.Pending && o.Settled && o.Report.MD5 != "" && o.Heard.After(r.Began):
+	case o.Online && !o.Pending && o.Settled && o.Report.MD5 != "" && o.Heard.After(r.Since):
 		r.Before = &o.Report
-	case now.Sub(r.Began) < offlineLimit:
+	case now.Sub(r.Since) < offlineLimit:
 		return false
 	default:
 		r.end(Failed, fmt.Sprintf("the canary was not connected and settled within %v", offlineLimit))
@@ -68,6 +88,9 @@ func (r *Record) next(now time.Time, o Observation) {
 		v, by, why := r.evaluateUntested(i)
 		if v == "" {
 			r.Test = &Test{Index: i, Since: now, Pushed: o.Report.MD5 != r.Candidates[i].MD5}
+			if o.Online {
+				r.Test.On = o.Process
+			}
 			if r.Test.Pushed {
 				r.Pushes++
 			}
@@ -159,10 +182,25 @@ func (r *Record) evaluateFailed(i int, reason fleet.Reason, why string, lost boo
 		return Bad, "the node went offline with it, and undid it"
 	case reason == fleet.Unconfirmed:
 		return Unsure, "the node undid it before it could be judged"
-	case isItem(r.Check) && !strings.Contains(why, r.Check):
+	case isItem(r.Check) && !namesItem(why, r.Check):
 		return Unsure, "the node undid it for another reason: " + why
 	}
 	return Bad, "the node undid it: " + why
+}
+
+// namesItem reports whether a node's reason for an undo, which lists the items that are worse, names this one.
+func namesItem(why, item string) bool {
+	for from := 0; ; {
+		i := strings.Index(why[from:], item)
+		if i < 0 {
+			return false
+		}
+		i += from
+		from = i + len(item)
+		if (i == 0 || why[i-1] == ' ') && (from == len(why) || strings.IndexByte(", :", why[from]) >= 0) {
+			return true
+		}
+	}
 }
 
 // watch follows the test that is under way.
@@ -172,8 +210,9 @@ func (r *Record) watch(now time.Time, o Observation) (changed bool) {
 	runs := o.Report.MD5 == c.MD5
 	switch {
 	case !o.Online:
-		return r.watchOffline(now, late)
+		return r.watchOffline(now, o, late)
 	case t.Away:
+		t.Lost = t.Lost && !o.Up.After(t.Since)
 		t.Away, t.Since = false, now
 		return true
 	case o.Stuck != "":
@@ -181,11 +220,12 @@ func (r *Record) watch(now time.Time, o Observation) (changed bool) {
 		return true
 	case o.Desired != c.MD5:
 		if late {
-			return r.finish(now, Unsure, "its config could not be computed again: "+o.Fault)
+			return r.finish(now, Unsure, "its config can't be computed again: "+
+				cmp.Or(o.Fault, "the node's versions or base files have changed, or the layers could not be read"))
 		}
 		return false
 	case o.Failed != "":
-		v, why := r.evaluateFailed(t.Index, o.Failed, o.Why, t.Lost)
+		v, why := r.evaluateFailed(t.Index, o.Failed, o.Why, t.Lost && !o.Up.After(t.Since))
 		return r.finish(now, v, why)
 	case runs && (late || o.Settled && !t.Settled.IsZero() && o.Heard.Sub(t.Settled) >= r.Settle):
 		return r.finishBySnapshot(now, o)
@@ -198,28 +238,39 @@ func (r *Record) watch(now time.Time, o Observation) (changed bool) {
 	if runs && t.Lost {
 		t.Lost, changed = false, true
 	}
+	if t.On != o.Process {
+		t.On, changed = o.Process, true
+		t.Losses++
+	}
 	if settled := runs && o.Settled; settled == t.Settled.IsZero() {
 		if t.Settled = (time.Time{}); settled {
 			t.Settled = now
 		}
-		changed = true
 	}
 	return changed
 }
 
-// watchOffline follows a test while the canary is offline: the config may have cut it off.
-func (r *Record) watchOffline(now time.Time, late bool) (changed bool) {
+// watchOffline follows a test while the canary is offline: the config may have cut it off. That shows only if the
+// process that had its stream saw the end of it: the controller may have been away itself.
+func (r *Record) watchOffline(now time.Time, o Observation, late bool) (changed bool) {
 	t := r.Test
+	lost := t.On == o.Process
 	switch {
-	case t.Taken && late:
+	case t.Taken && late && t.Lost && !o.Up.After(t.Since):
 		return r.finish(now, Bad, fmt.Sprintf("the node went offline with it, and was not back after %v", r.Timeout))
-	case t.Taken && !t.Lost:
+	case t.Taken && late:
+		return r.finish(now, Unsure, fmt.Sprintf("the controller was away, and the node was not back after %v", r.Timeout))
+	case t.Losses >= maxLosses:
+		return r.finish(now, Unsure, fmt.Sprintf("the node has lost its connection %d times", t.Losses))
+	case t.Taken && !t.Lost && lost:
 		t.Lost, t.Settled = true, time.Time{}
+		t.Losses++
 		return true
 	case t.Taken:
 		return false
 	case !t.Away:
-		t.Away, t.Lost, t.Since = true, true, now // it may have taken the config: only its return tells
+		t.Away, t.Lost, t.Since = true, lost, now // it may have taken the config: only its return tells
+		t.Losses++
 		return true
 	case now.Sub(t.Since) >= offlineLimit:
 		r.end(Failed, fmt.Sprintf("the canary has been offline for %v", offlineLimit))
@@ -232,8 +283,8 @@ func (r *Record) watchOffline(now time.Time, late bool) (changed bool) {
 func (r *Record) finishBySnapshot(now time.Time, o Observation) bool {
 	i := r.Test.Index
 	v, why := evaluate(r.Check, r.baseline(i), o.Report)
-	if v == Good && !o.Settled {
-		v, why = Unsure, fmt.Sprintf("the node has not settled after %v", r.Timeout)
+	if t := r.Test.Settled; v == Good && (!o.Settled || t.IsZero() || o.Heard.Sub(t) < r.Settle) {
+		v, why = Unsure, fmt.Sprintf("the node has not been settled for %v within %v", r.Settle, r.Timeout)
 	}
 	if i == 0 {
 		r.Baseline = &o.Report
@@ -255,6 +306,7 @@ func (r *Record) finish(now time.Time, v Verdict, why string) bool {
 // record records a verdict, and what follows for the candidates.
 func (r *Record) record(now time.Time, i int, v Verdict, by, why string) {
 	c := r.Candidates[i]
+	why = config.Truncate(why, maxReason)
 	r.Steps = append(r.Steps, Step{At: now.UTC(), Revision: c.Revision, Verdict: v, By: by, Why: why})
 	if r.Known == nil {
 		r.Known = map[string]knownResult{}
@@ -274,10 +326,20 @@ func (r *Record) record(now time.Time, i int, v Verdict, by, why string) {
 	case v == Bad:
 		r.Hi = i
 	default:
-		if r.Unsure = append(r.Unsure, i); len(r.Unsure) >= maxUnsure {
+		if r.Unsure = append(r.Unsure, i); r.unsureTests() >= maxUnsure {
 			r.end(Inconclusive, fmt.Sprintf("%d tests have shown nothing", maxUnsure))
 		}
 	}
+}
+
+// unsureTests returns how many tests on the canary have shown nothing.
+func (r *Record) unsureTests() (n int) {
+	for _, s := range r.Steps {
+		if s.Verdict == Unsure && (s.By == byPush || s.By == byRunning) {
+			n++
+		}
+	}
+	return n
 }
 
 // endRevision returns the revision that the caller called good or bad: its config is that of a candidate.
@@ -302,6 +364,8 @@ func (r *Record) awaitUndo(now time.Time, o Observation) bool {
 		r.Has = "the config from before"
 	case o.Stuck != "":
 		r.Has = "its own config: " + o.Stuck
+	case o.Failed == fleet.Invalid || o.Failed == fleet.Unhealthy:
+		r.Has = "the config that it confirmed last: it does not keep its desired one"
 	default:
 		return false
 	}

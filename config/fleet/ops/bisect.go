@@ -35,19 +35,20 @@ func (s *Snapshot) Candidates(q bisect.Request, reader history.Reader) ([]bisect
 	}
 	b := bisection{check: s.newCheck(), reader: reader, last: map[string]config.Object{}}
 	slices.Reverse(records)
+	names := namesAsOf(q.Nodes, records)
 	for i, r := range records {
 		if r.Number > q.Bad {
 			break
 		}
 		if i > 0 {
-			if touches, err := b.touches(q.Nodes, records[i:]); err != nil || !touches {
+			if touches, err := b.touches(names[i], r.Number); err != nil || !touches {
 				if err != nil {
 					return nil, err
 				}
 				continue
 			}
 		}
-		if err := b.add(q, r, records[i+1:]); err != nil {
+		if err := b.add(q, r, names[i]); err != nil {
 			return nil, err
 		}
 		if len(b.out) > bisect.MaxCandidates {
@@ -78,55 +79,60 @@ type bisection struct {
 	out    []bisect.Candidate
 }
 
-// touches reports whether the first of some revisions, oldest first up to the newest, wrote a layer of the nodes.
-func (b *bisection) touches(nodes []string, records []history.RevisionRecord) (bool, error) {
+// touches reports whether a revision wrote a layer of nodes with these names.
+func (b *bisection) touches(names []string, number uint64) (bool, error) {
 	if b.Ended != nil {
 		if err := b.Ended(); err != nil {
 			return false, err
 		}
 	}
-	changed, err := history.ChangedLayers(b.reader, records[0].Number)
+	changed, err := history.ChangedLayers(b.reader, number)
 	return slices.ContainsFunc(changed, func(l history.Layer) bool {
 		own := l.Kind == history.Node || l.Kind == history.Auto
-		return l.Kind == history.Network || own && slices.ContainsFunc(nodes, func(name string) bool {
-			return nameAsOf(name, records[1:]) == l.Name
-		})
+		return l.Kind == history.Network || own && slices.Contains(names, l.Name)
 	}), problemOf(err)
 }
 
-// nameAsOf returns the name that a node had before some revisions, oldest first.
-func nameAsOf(name string, later []history.RevisionRecord) string {
-	for _, r := range slices.Backward(later) {
-		for _, rename := range r.Renamed {
-			if rename.To == name {
-				name = rename.From
-				break
+// namesAsOf returns the names that nodes had at each of some revisions, oldest first up to the newest.
+func namesAsOf(nodes []string, records []history.RevisionRecord) [][]string {
+	out := make([][]string, len(records))
+	names := nodes
+	for i := len(records) - 1; i >= 0; i-- {
+		out[i] = names
+		later := names
+		for _, rename := range records[i].Renamed {
+			for k, name := range later {
+				if name != rename.To {
+					continue
+				}
+				if &names[0] == &later[0] {
+					names = slices.Clone(later)
+				}
+				names[k] = rename.From
 			}
 		}
 	}
-	return name
+	return out
 }
 
-// add adds a revision if it changes the canary's config.
-func (b *bisection) add(q bisect.Request, r history.RevisionRecord, later []history.RevisionRecord) error {
+// add adds a revision if it changes the canary's config. The names are those of the nodes as of it.
+func (b *bisection) add(q bisect.Request, r history.RevisionRecord, names []string) error {
 	state, err := history.At(b.reader, r.Number)
 	if err != nil {
 		return problemOf(err)
 	}
 	c := bisect.Candidate{Revision: r.Number, Author: r.Author, Time: r.Time,
-		Message: config.Truncate(r.Message, 100), As: nameAsOf(q.Canary, later)}
+		Message: config.Truncate(r.Message, 100), As: names[slices.Index(q.Nodes, q.Canary)]}
 	was, began := b.last[q.Canary]
-	for _, name := range q.Nodes {
-		own := c
-		own.Invalid = ""
-		now, err := b.effective(state, name, nameAsOf(name, later), &own)
+	for i, name := range q.Nodes {
+		m, err := b.merge(state, name, names[i])
 		if err != nil {
 			return err
 		}
 		before, known := b.last[name]
-		if b.last[name] = now; name == q.Canary {
-			c.MD5, c.Invalid, c.Unfit = own.MD5, own.Invalid, own.Unfit
-		} else if known && !config.Equal(before, now) && len(c.Others) < shownKeys {
+		if b.last[name] = m.full; name == q.Canary {
+			b.evaluate(name, m, &c)
+		} else if known && len(c.Others) < shownKeys && !config.Equal(before, m.full) {
 			c.Others = append(c.Others, name)
 		}
 	}
@@ -145,49 +151,63 @@ func (b *bisection) add(q bisect.Request, r history.RevisionRecord, later []hist
 	return nil
 }
 
-// effective computes the config of a node as of a revision, and says in c whether nodes take it.
-func (b *bisection) effective(state history.State, node, as string, c *bisect.Candidate) (config.Object, error) {
+// merged is the config of a node as of a revision.
+type merged struct {
+	full    config.Object
+	learnt  bool   // its base files are those of its board
+	failure string // what kind of fault it has, and which
+	why     string
+}
+
+// merge computes the config of a node as of a revision.
+func (b *bisection) merge(state history.State, node, as string) (merged, error) {
 	kind, set, err := b.kind(b.versions(node))
 	if err != nil {
-		return nil, refuseRequest("nodes."+node, err.Error(), "must have base files that can be read")
+		return merged{}, refuseRequest("nodes."+node, err.Error(), "must have base files that can be read")
 	}
 	versions, err := state.Layers(networkLayer, autoLayer(as), nodeLayer(as))
 	if damaged := new(history.DamagedError); errors.As(err, &damaged) {
-		c.MD5, c.Invalid = fmt.Sprintf("damaged, revision %d", c.Revision), damaged.Error()
-		return nil, nil
+		return merged{failure: "damaged", why: damaged.Error()}, nil
 	} else if err != nil {
-		return nil, problemOf(err)
+		return merged{}, problemOf(err)
 	}
 	set[layers.Network], set[layers.Auto], set[layers.Node] = versions[0].Document, versions[1].Document,
 		versions[2].Document
 	full, clashes := set.Effective()
 	if clashes != nil {
-		c.MD5, c.Invalid = fmt.Sprintf("clash, revision %d", c.Revision), clashes[0].Error()
-		return full, nil
+		return merged{full: full, failure: "clash", why: clashes[0].Error()}, nil
 	}
-	c.MD5 = config.MD5(full)
-	present := nodeconf.DropAbsent(full)
-	if _, faults := nodeconf.Check(present); len(faults) > 0 {
-		c.Invalid = withoutValue(faults[0].Path, faults[0].Expectation)
-	} else if m := b.rulesFor(node, kind.Learnt); m != nil {
-		c.Invalid = b.newFault(node, m.Validate(present).Faults)
-	}
-	if on, _ := config.Lookup(full, []string{"sysParams", "managedConfig"}); on != true {
-		c.Unfit = "sysParams.managedConfig is not true: nothing is pushed"
-	}
-	return full, nil
+	return merged{full: full, learnt: kind.Learnt}, nil
 }
 
-// newFault returns a fault that a node's config did not have with the good revision; "" for none.
-func (b *bisection) newFault(node string, faults []metadata.Violation) string {
+// evaluate says in c whether nodes take a config.
+func (b *bisection) evaluate(node string, m merged, c *bisect.Candidate) {
+	if m.failure != "" {
+		c.MD5, c.Invalid = fmt.Sprintf("%s, revision %d", m.failure, c.Revision), m.why
+		return
+	}
+	c.MD5 = config.MD5(m.full)
+	present := nodeconf.DropAbsent(m.full)
+	if _, faults := nodeconf.Check(present); len(faults) > 0 {
+		c.Invalid = withoutValue(faults[0].Path, faults[0].Expectation)
+	} else if rules := b.rulesFor(node, m.learnt); rules != nil {
+		c.Invalid = b.newFault(rules.Validate(present).Faults)
+	}
+	if on, _ := config.Lookup(m.full, []string{"sysParams", "managedConfig"}); on != true {
+		c.Unfit = "sysParams.managedConfig is not true: nothing is pushed"
+	}
+}
+
+// newFault returns a fault that the canary's config did not have with the good revision; "" for none.
+func (b *bisection) newFault(faults []metadata.Violation) string {
 	if b.was == nil {
 		b.was = map[string]bool{}
 	}
 	for _, f := range faults {
 		text := withoutValue(f.Path, f.Expectation)
 		if len(b.out) == 0 {
-			b.was[node+" "+text] = true
-		} else if !b.was[node+" "+text] {
+			b.was[text] = true
+		} else if !b.was[text] {
 			return text
 		}
 	}

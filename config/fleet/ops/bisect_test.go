@@ -7,6 +7,7 @@ import (
 
 	"edgespan/config"
 	"edgespan/config/fleet/bisect"
+	"edgespan/config/fleet/history"
 )
 
 // tellCandidates formats candidates, one a line.
@@ -95,5 +96,34 @@ func TestTheCandidatesOfARenamedNode(t *testing.T) {
 	want := fmt.Sprintf("%d n1\n%d n1 envParams.A\n%d n9 topologyInfo.nodeName\n", good, good+1, good+2)
 	if got := tellCandidates(all); !strings.HasPrefix(got, want) || !strings.HasSuffix(got, "n9 envParams.A") {
 		t.Errorf("%s\nwant %s", got, want)
+	}
+}
+
+// The names of nodes are known for each of ten thousand revisions without a walk over the later ones for each: lists that
+// are the same are one list. Two nodes can take each other's names in one revision.
+func TestTheNamesOfNodesAsOfEachRevision(t *testing.T) {
+	records := make([]history.RevisionRecord, 10000)
+	records[7000].Renamed = []history.Rename{{From: "a", To: "b"}, {From: "b", To: "a"}}
+	records[3000].Renamed = []history.Rename{{From: "x", To: "a"}, {From: "other", To: "y"}}
+	names := namesAsOf([]string{"a", "b", "c", "a"}, records)
+	before, lists := []string(nil), 0
+	for i, now := range names {
+		want := "a b c a"
+		switch {
+		case i < 3000:
+			want = "b x c b"
+		case i < 7000:
+			want = "b a c b"
+		}
+		if got := strings.Join(now, " "); got != want {
+			t.Fatalf("as of %d: %s, want %s", i, got, want)
+		}
+		if i == 0 || &before[0] != &now[0] {
+			lists++
+		}
+		before = now
+	}
+	if lists != 3 {
+		t.Errorf("%d lists", lists)
 	}
 }
