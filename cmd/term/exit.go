@@ -130,12 +130,16 @@ func (s Streams) Report(err error) int {
 	return ExitCode(err)
 }
 
+// moves reports whether a character moves a terminal's cursor, ends the line, or sets the order of others.
+func moves(r rune) bool {
+	return r < 0x20 || r >= 0x7f && r < 0xa0 || r == '\u2028' || r == '\u2029' || unicode.Is(unicode.Bidi_Control, r)
+}
+
 // Printable escapes the characters that move a terminal's cursor, end the line, or show other characters in another
 // order (Unicode Standard Annex 9): names and messages come from others.
 func Printable(s string) string {
 	return strings.Map(func(r rune) rune {
-		if r < 0x20 || r >= 0x7f && r < 0xa0 || r == '\u2028' || r == '\u2029' ||
-			unicode.Is(unicode.Bidi_Control, r) {
+		if moves(r) {
 			return '\ufffd'
 		}
 		return r
