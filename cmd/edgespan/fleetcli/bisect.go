@@ -85,6 +85,11 @@ func startBisect(c *fleetCall) error {
 	if len(c.search.Nodes) == 0 {
 		return term.Required("--nodes", "the nodes whose health went bad")
 	}
+	for _, flag := range []string{"good", "bad"} {
+		if !c.cmd.Flags().Changed(flag) {
+			return term.Required("--"+flag, "a revision of 'edgespan history'")
+		}
+	}
 	for _, d := range []struct {
 		flag  string
 		given time.Duration

@@ -66,8 +66,9 @@ func TestHowABisectEnds(t *testing.T) {
 		code   int
 		want   string
 	}{
-		"in JSON": {nil, "bisect watch pop-1 -o json", term.ExitOK, `"first": 13`},
-		"by name": {nil, "bisect watch pop-1 -o name", term.ExitOK, "13\n"},
+		"without --bad": {nil, "bisect --nodes pop-1 --good 11", term.ExitUsage, "--bad: required"},
+		"in JSON":       {nil, "bisect watch pop-1 -o json", term.ExitOK, `"first": 13`},
+		"by name":       {nil, "bisect watch pop-1 -o name", term.ExitOK, "13\n"},
 		"failed": {func(b *fleetapi.Bisect) { b.State, b.First, b.Why = "failed", 0, "revision 11 is not good" },
 			"bisect watch pop-1", term.ExitPartial, "failed: revision 11 is not good; 3 pushes; pop-1 has its desired config"},
 		"inconclusive": {func(b *fleetapi.Bisect) { b.State, b.First, b.Suspects = "inconclusive", 0, []uint64{12, 13} },
