@@ -74,8 +74,8 @@ func (s Streams) PrintJSON(v any) error {
 	return err
 }
 
-// EscapeJSON escapes characters that JSON permits and a terminal may interpret: DEL, the C1 control characters, the line
-// and paragraph separators, and those that set the order of others. They occur only in strings.
+// EscapeJSON escapes characters that JSON permits and a terminal may interpret: DEL, the C1 control characters, the
+// line and paragraph separators, and those that set the order of others. They occur only in strings.
 func EscapeJSON(text []byte) []byte {
 	unsafe := func(r rune) bool { return r >= 0x7f && moves(r) }
 	if !bytes.ContainsFunc(text, unsafe) {
