@@ -148,8 +148,10 @@ func (k *Kernel) filters(bridge int) error {
 
 // leaveVLANs takes the bridge itself out of all VLANs.
 func (k *Kernel) leaveVLANs(l netlink.Link) error {
-	if b, is := l.(*netlink.Bridge); !is || b.VlanFiltering == nil || !*b.VlanFiltering {
+	if err := k.filters(l.Attrs().Index); errors.Is(err, netstate.ErrNoVLANFilter) {
 		return nil
+	} else if err != nil {
+		return err
 	}
 	return k.setVLANs(l, nil, true)
 }
