@@ -28,6 +28,14 @@ func (r *rig) tests(n *fakeNode, head string) {
 	r.Fatalf("%s tests nothing", n.name)
 }
 
+// finds waits for the end of the search, which must name a revision as the first bad one.
+func (r *rig) finds(c *Controller, within time.Duration, first uint64) {
+	r.Helper()
+	if b := r.searched(c, within); b.State != bisect.Found || b.First != first {
+		r.Errorf("%+v\n%s", b, strings.Join(steps(b), "\n"))
+	}
+}
+
 // A search whose test came to nothing can be repeated: the node is asked again at once.
 func TestASearchCanBeRepeated(t *testing.T) {
 	onRig(t, func(r *rig) {
@@ -47,9 +55,7 @@ func TestASearchCanBeRepeated(t *testing.T) {
 		n.set(func() { n.tap, n.untidy = nil, false })
 		r.unchanged(c, n, head)
 		r.bisect(c, q)
-		if b := r.searched(c, 10*time.Minute); b.State != bisect.Found || b.First != numbers[5] {
-			t.Errorf("%+v\n%s", b, strings.Join(steps(b), "\n"))
-		}
+		r.finds(c, 10*time.Minute, numbers[5])
 		r.unchanged(c, n, head)
 	})
 }
@@ -91,7 +97,7 @@ func TestARenamedCanaryTakesItsTestAlong(t *testing.T) {
 	})
 }
 
-// Whoever sets the node unmanaged during a search ends it: nothing more is pushed.
+// A search ends when its node is set unmanaged: nothing more is pushed.
 func TestANodeThatIsNoLongerManagedIsNotTested(t *testing.T) {
 	onRig(t, func(r *rig) {
 		c := r.start("a")
@@ -253,9 +259,7 @@ func TestATestWaitsForLayersThatCanNotBeRead(t *testing.T) {
 			t.Error("the store could be read")
 		}
 		store.fails.Store(false)
-		if b := r.searched(c, 20*time.Minute); b.State != bisect.Found || b.First != numbers[5] {
-			t.Errorf("%+v\n%s", b, strings.Join(steps(b), "\n"))
-		}
+		r.finds(c, 20*time.Minute, numbers[5])
 		r.unchanged(c, n, head)
 	})
 }
@@ -282,8 +286,6 @@ func TestADamagedSearchIsReplaced(t *testing.T) {
 			t.Error(err)
 		}
 		r.bisect(c, bisect.Request{Nodes: []string{"pop"}, Good: numbers[0], Bad: numbers[15]})
-		if b := r.searched(c, 20*time.Minute); b.State != bisect.Found || b.First != numbers[5] {
-			t.Errorf("%+v", b)
-		}
+		r.finds(c, 20*time.Minute, numbers[5])
 	})
 }

@@ -181,7 +181,7 @@ func (m *masks) text(s string, free bool) string {
 }
 
 // urls returns a text without the passwords in its URLs, or the users where there are none: those are tokens. They are
-// replaced there alone: whoever can make a program print a URL must not choose the words that are secrets.
+// replaced there alone: who can make a program print a URL must not choose the words that are secrets.
 func (m *masks) urls(s string) string {
 	var out strings.Builder
 	for {

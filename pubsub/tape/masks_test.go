@@ -66,7 +66,7 @@ func TestASecretIsReplacedInTheFormsOfTexts(t *testing.T) {
 	}
 }
 
-// Whoever can make a program print a URL decides neither which other words are replaced nor when the recording ends.
+// Who makes a program print a URL decides neither which other words are replaced nor when the recording ends.
 func TestTheSecretsOfURLs(t *testing.T) {
 	text := masked(t, told{Error: "get https://app:p@ss:w0rd@h/x: ftp://t0ken@h: http://h/@x: http://h: https://[::1]:80/"},
 		told{By: map[string]string{"a": "https://app:p4ss@h, https://app:w4rd@h", "b": "p4ss"}})

@@ -36,7 +36,7 @@ func playable(from io.Reader) (steps int, err error) {
 	return steps, err
 }
 
-// The end of a process is no damage. What a disk or somebody has changed is said, with its line: whoever reads "all
+// The end of a process is no damage. What a disk or somebody has changed is said, with its line: one who reads "all
 // decide as recorded" must know that it is not all.
 func TestDamageIsSaid(t *testing.T) {
 	whole := steps(t, 20)

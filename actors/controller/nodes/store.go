@@ -122,8 +122,8 @@ func (n *node) handleCountSaved(m storage.Saved) {
 // handleSaved handles a result of the saver. Until the memory is read, results are of writes of an actor that had this
 // name before, of a node that was removed or an actor that crashed: what they have stored is there to be read.
 func (n *node) handleSaved(m storage.Saved) {
-	if isRead := m.What == savedRead; n.machine == nil || isRead {
-		if n.machine == nil && isRead {
+	if n.machine == nil {
+		if m.What == savedRead {
 			n.wake(m)
 		}
 		return

@@ -24,13 +24,7 @@ func parseWay(text string) (e model.Endpoint, port int, err error) {
 // its way at a look is lost in this one and found in the next.
 func (r *run) measureLoss() {
 	sent, lost := map[int]int{}, map[int]int{}
-	r.mu.Lock()
-	all := make([]*appLine, 0, len(r.apps))
-	for _, a := range r.apps {
-		all = append(all, a)
-	}
-	r.mu.Unlock()
-	for _, a := range all {
+	for _, a := range r.appLines() {
 		node := a.endpoint.Node
 		for way, n := range a.sinceLook() {
 			if to, port, err := parseWay(way); err == nil && r.referee.mustReach(a.endpoint, to, port) {

@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -118,17 +120,18 @@ func (r *run) startApp(m *machine, app int) error {
 
 // aim tells each app of a node where all others are. Node 0 are all nodes.
 func (r *run) aim(node int) {
-	r.mu.Lock()
-	all := make([]*appLine, 0, len(r.apps))
-	for _, a := range r.apps {
+	for _, a := range r.appLines() {
 		if node == 0 || a.endpoint.Node == node {
-			all = append(all, a)
+			r.order(a.endpoint, guest.Orders{})
 		}
 	}
-	r.mu.Unlock()
-	for _, a := range all {
-		r.order(a.endpoint, guest.Orders{})
-	}
+}
+
+// appLines returns the lines to all apps.
+func (r *run) appLines() []*appLine {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Collect(maps.Values(r.apps))
 }
 
 func (r *run) order(e model.Endpoint, o guest.Orders) {
