@@ -5,11 +5,42 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 
+	"edgespan/integration/netns"
 	"edgespan/netinst/netstate"
+	"edgespan/platform/nft"
 )
+
+// A change that another program makes as soon as the watch says that it listens is told.
+func TestAWatchOfNfTablesHearsWhatComesOnceItListens(t *testing.T) {
+	t.Parallel()
+	ns := netns.New(t)
+	c := openNft(t, ns)
+	for range 20 {
+		ctx, cancel := context.WithCancel(t.Context())
+		var told atomic.Bool
+		done := make(chan error, 1)
+		change := func() {
+			ns.Exec(t, "nft", "add table bridge edgespan; add chain bridge edgespan c; delete table bridge edgespan")
+		}
+		go func() {
+			done <- c.Watch(ctx, change, func(list []nft.Change, _ bool) {
+				if slices.ContainsFunc(list, func(ch nft.Change) bool { return ch.Gone && !c.Own(ch) }) {
+					told.Store(true)
+				}
+			})
+		}()
+		until(t, "the change is told", told.Load)
+		cancel()
+		if err := <-done; err != nil {
+			t.Fatal(err)
+		}
+	}
+}
 
 // What others do to the table of frames is told to the network whose chain it is about, to host, or, if all of it is
 // gone, to all.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"maps"
 	"slices"
+	"sync"
 	"time"
 
 	"edgespan/netinst/netstate"
@@ -35,11 +36,11 @@ type Changed struct {
 }
 
 // Watch emits others' changes of edgespan's chains and tables until ctx ends (then it returns nil) or it can no longer
-// listen to the kernel. It ignores changes of foreign chains, except the built-in chains that begin with edgespan's
-// jumps. The next Observe reads the changed chains.
-func (f *Firewall) Watch(ctx context.Context, emit func(Changed)) error {
+// listen to the kernel. It calls listening once it hears of every later change in nf_tables: what was read before may
+// be outdated. It ignores changes of foreign chains, except the built-in chains that begin with edgespan's jumps. The
+// next Observe reads the changed chains.
+func (f *Firewall) Watch(ctx context.Context, listening func(), emit func(Changed)) error {
 	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
 	in, failed := make(chan touches), make(chan error, 2)
 	send := func(t touches) {
 		select {
@@ -47,8 +48,12 @@ func (f *Firewall) Watch(ctx context.Context, emit func(Changed)) error {
 		case <-ctx.Done():
 		}
 	}
-	go func() {
-		failed <- f.nft.Watch(ctx, func(changes []nft.Change, lost bool) {
+	var watchers sync.WaitGroup
+	watchers.Go(func() {
+		failed <- f.nft.Watch(ctx, func() {
+			f.invalidate(Changed{All: true})
+			listening()
+		}, func(changes []nft.Change, lost bool) {
 			t := touches{all: lost}
 			for _, ch := range changes {
 				if ch.Gone && isShared(ch.Table) {
@@ -61,15 +66,14 @@ func (f *Firewall) Watch(ctx context.Context, emit func(Changed)) error {
 				send(t)
 			}
 		})
-	}()
-	polled := make(chan struct{})
-	go func() {
-		defer close(polled)
+	})
+	watchers.Go(func() {
 		if err := f.pollLegacy(ctx, func() { send(touches{all: true, paced: true}) }); err != nil {
 			failed <- err
 		}
-	}()
-	defer func() { cancel(); <-polled }()
+	})
+	defer watchers.Wait()
+	defer cancel()
 	return f.gather(ctx, in, failed, emit)
 }
 

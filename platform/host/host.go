@@ -35,9 +35,6 @@ import (
 	"go.uber.org/zap"
 )
 
-// filterPause is the pause after a failed watch of the packet filter.
-const filterPause = 10 * time.Second
-
 // Config configures a Host.
 type Config struct {
 	RunDir string // absolute; created if missing
@@ -292,62 +289,6 @@ func (h *Host) Flushable() bool { return !h.nft.OwnsTables() }
 
 // Backend returns the host's iptables and its features, or why none can be used.
 func (h *Host) Backend(ctx context.Context) (firewall.Backend, error) { return h.fw.Backend(ctx) }
-
-// Watch emits changes of the host until ctx ends, one event at a time. See netstate.HostEvent.
-func (h *Host) Watch(ctx context.Context, emit func(netstate.HostEvent)) error {
-	var one sync.Mutex
-	tell := func(ev netstate.HostEvent) {
-		one.Lock()
-		defer one.Unlock()
-		if ev.Forwarding != nil {
-			opened, all6, err := h.sys.opened()
-			if err != nil {
-				h.log.Error("links with forwarding enabled by edgespan", zap.Error(err))
-			}
-			ev.Forwarding.Opened, ev.Forwarding.Opened6 = opened, all6
-		}
-		emit(ev)
-	}
-	ctx, cancel := context.WithCancel(ctx)
-	var helpers sync.WaitGroup
-	helpers.Go(func() {
-		h.help.Watch(ctx, func(ns []int) { tell(netstate.HostEvent{Ended: ns}) })
-	})
-	helpers.Go(func() { h.watchFilter(ctx, tell) })
-	helpers.Go(func() { h.vpn.Watch(ctx, func(n int) { tell(netstate.HostEvent{Ended: []int{n}}) }) })
-	defer helpers.Wait()
-	defer cancel()
-	dns := h.learn(ctx, tell)
-	if err := h.kernel.Watch(ctx, func(ev netstate.HostEvent) { dns.forward(ctx, ev, tell) }); err != nil {
-		return fmt.Errorf("watch host: %w", err)
-	}
-	return nil
-}
-
-// watchFilter emits others' changes of the packet filter. If it can't listen to the kernel, full observations find
-// them.
-func (h *Host) watchFilter(ctx context.Context, tell func(netstate.HostEvent)) {
-	for ctx.Err() == nil {
-		err := h.fw.Watch(ctx, func(c firewall.Changed) {
-			ev := netstate.HostEvent{Filter: c.All}
-			for _, n := range c.Owners {
-				if n == 0 {
-					ev.Host = true
-				} else {
-					ev.Touched = append(ev.Touched, n)
-				}
-			}
-			tell(ev)
-		})
-		if err != nil {
-			h.log.Error("watch the packet filter", zap.Error(err))
-			select {
-			case <-ctx.Done():
-			case <-time.After(filterPause):
-			}
-		}
-	}
-}
 
 // Snoop starts emitting the addresses that the app behind a link uses, until ctx ends.
 func (h *Host) Snoop(ctx context.Context, link string, emit func(netstate.ObservedAddress)) {

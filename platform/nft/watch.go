@@ -32,9 +32,10 @@ const (
 )
 
 // Watch emits changes by any program until ctx ends (then it returns nil): of chains and rules, removals of tables,
-// and, in the families that edgespan's tables use, changes of set elements. It emits equal consecutive changes once.
-// lost means that events were lost: anything may have changed. emit must be fast.
-func (c *Conn) Watch(ctx context.Context, emit func(changes []Change, lost bool)) error {
+// and, in the families that edgespan's tables use, changes of set elements. It calls listening once every later change
+// is sure to be emitted. It emits equal consecutive changes once. lost means that events were lost: anything may have
+// changed. Both functions must be fast.
+func (c *Conn) Watch(ctx context.Context, listening func(), emit func(changes []Change, lost bool)) error {
 	fd := -1
 	err := proc.In(c.netns, func() (err error) {
 		fd, err = unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, unix.NETLINK_NETFILTER)
@@ -54,6 +55,7 @@ func (c *Conn) Watch(ctx context.Context, emit func(changes []Change, lost bool)
 		return fmt.Errorf("subscribe to nf_tables: %w", err)
 	}
 	defer context.AfterFunc(ctx, func() { _ = sock.Close() })()
+	listening()
 	buf := make([]byte, 1<<16)
 	for ctx.Err() == nil {
 		n, err := sock.Read(buf)
