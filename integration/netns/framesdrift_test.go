@@ -90,3 +90,31 @@ func TestWhatOthersDoToTheTableOfFramesIsTold(t *testing.T) {
 		t.Errorf("watch: %v", err)
 	}
 }
+
+// A network hears of it when others flush, or take its jump from, a chain of host that leads to it.
+func TestANetworkHearsOfItsJumpsInChainsOfHost(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	l.must(hostOwner, root())
+	l.must(owner(1), l.network(1))
+	ctx, cancel := context.WithCancel(t.Context())
+	e, done := &events{}, make(chan error, 1)
+	go func() {
+		done <- l.host.Watch(ctx, func(ev netstate.HostEvent) { e.mu.Lock(); e.list = append(e.list, ev); e.mu.Unlock() })
+	}()
+	until(t, "first event", func() bool { return e.any(func(ev netstate.HostEvent) bool { return ev.Resync }) })
+	for _, cmd := range []string{"-t filter -D ES-NETS-FROM-1 -i es1 -j ES1-FWD", "-t nat -F ES-POST-10.1.0.0-20"} {
+		e.clear()
+		l.ns.Exec(t, append([]string{"iptables"}, strings.Fields(cmd)...)...)
+		until(t, cmd, func() bool { return e.any(touches(1)) && e.any(func(ev netstate.HostEvent) bool { return ev.Host }) })
+		if e.any(touches(2)) {
+			t.Errorf("%s: network 2 is told of it", cmd)
+		}
+		l.must(owner(1), l.network(1))
+		l.equal(owner(1), l.network(1))
+	}
+	cancel()
+	if err := <-done; err != nil {
+		t.Errorf("watch: %v", err)
+	}
+}

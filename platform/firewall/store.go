@@ -192,6 +192,16 @@ func (s *store) shown() (netstate.State, bool) {
 	return maps.Clone(s.objs), true
 }
 
+// leadsFrom reports whether one of the chains has a jump in one of these parents.
+func (s *store) leadsFrom(parents map[string]bool) bool {
+	for _, e := range s.all() {
+		if slices.ContainsFunc(e.Hooks, func(h netstate.Hook) bool { return parents[h.Parent] }) {
+			return true
+		}
+	}
+	return false
+}
+
 func (s *store) rules() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()

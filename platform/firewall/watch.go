@@ -59,7 +59,7 @@ func (f *Firewall) Watch(ctx context.Context, listening func(), emit func(Change
 				if ch.Gone && isShared(ch.Table) {
 					t.all = true // also by edgespan itself: it had to write the table anew
 				} else if n, own := ownerOfChange(ch); own && !f.nft.Own(ch) {
-					t.add(ch.Port, n)
+					t.add(ch.Port, place{n, ch.Chain})
 				}
 			}
 			if t.all || len(t.by) > 0 {
@@ -103,41 +103,63 @@ func (f *Firewall) pollLegacy(ctx context.Context, tell func()) error {
 	return nil
 }
 
-// touches holds, per netlink port, the owners whose chains or tables that port changed.
+// place is a chain of an owner that was changed, or "" for a table or an element that leads to no chain.
+type place struct {
+	owner int
+	chain string
+}
+
+// touches holds, per netlink port, the places that that port changed.
 type touches struct {
-	by  map[uint32]map[int]bool
+	by  map[uint32]map[place]bool
 	all bool
 	// paced changes arrive at most once per legacyEvery, so they need no long gathering.
 	paced bool
 }
 
-func (t *touches) add(port uint32, owner int) {
+func (t *touches) add(port uint32, at place) {
 	if t.by == nil {
-		t.by = map[uint32]map[int]bool{}
+		t.by = map[uint32]map[place]bool{}
 	}
 	if t.by[port] == nil {
-		t.by[port] = map[int]bool{}
+		t.by[port] = map[place]bool{}
 	}
-	t.by[port][owner] = true
+	t.by[port][at] = true
 }
 
 func (t *touches) join(o touches) {
 	t.all = t.all || o.all
-	for port, owners := range o.by {
-		for n := range owners {
-			t.add(port, n)
+	for port, places := range o.by {
+		for at := range places {
+			t.add(port, at)
 		}
 	}
 }
 
-// byOthers returns the changes that edgespan's own commands did not make.
+// byOthers returns the changes that edgespan's own commands did not make. A change of a chain of host is also one of
+// each network that has a jump there: the network's own chains may be as they were.
 func (f *Firewall) byOthers(t touches) Changed {
-	owners := map[int]bool{}
-	for port, ns := range t.by {
-		if !f.run.Ran(int(port)) {
-			maps.Copy(owners, ns)
+	owners, parents := map[int]bool{}, map[string]bool{}
+	for port, places := range t.by {
+		if f.run.Ran(int(port)) {
+			continue
+		}
+		for at := range places {
+			owners[at.owner] = true
+			if at.owner == 0 && at.chain != "" {
+				parents[at.chain] = true
+			}
 		}
 	}
+	if len(parents) > 0 {
+		f.mu.Lock()
+		stores := maps.Clone(f.stores)
+		f.mu.Unlock()
+		for n, st := range stores {
+			owners[n] = owners[n] || st.leadsFrom(parents)
+		}
+	}
+	maps.DeleteFunc(owners, func(_ int, touched bool) bool { return !touched })
 	return Changed{slices.Sorted(maps.Keys(owners)), t.all}
 }
 

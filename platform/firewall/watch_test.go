@@ -54,7 +54,7 @@ func TestChangesByOthersAreToldEverMoreSeldom(t *testing.T) {
 		touch := func(owners ...int) {
 			var x touches
 			for _, n := range owners {
-				x.add(7, n)
+				x.add(7, place{owner: n})
 			}
 			in <- x
 		}
@@ -91,4 +91,25 @@ func TestChangesByOthersAreToldEverMoreSeldom(t *testing.T) {
 			time.Sleep(legacyEvery)
 		}
 	})
+}
+
+// A chain of host in which networks have jumps is also theirs: flushed, it leaves a network's own chains as they were.
+func TestAChangeOfAChainOfHostIsOneOfTheNetworksInIt(t *testing.T) {
+	f := New(proc.New(""), nil, func(int) string { return t.TempDir() })
+	for n, parent := range map[int]string{0: "POSTROUTING", 3: "ES-POST-10.1.0.0-20", 4: "ES-POST-10.2.0.0-20"} {
+		c := netstate.Chain{Family: netstate.IPv4, Table: "nat", Name: fmt.Sprintf("ES%d-POST", n),
+			Hooks: []netstate.Hook{{Parent: parent}}}
+		if err := f.store(n).change(func(m map[netstate.ID]entry) { m[c.ID()] = written(c) }); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for chain, want := range map[string]string{
+		"ES-POST-10.1.0.0-20": "[0 3]", "ES-POST-10.2.0.0-20": "[0 4]", "POSTROUTING": "[0]", "": "[0]", "ES-BASE": "[0]",
+	} {
+		var x touches
+		x.add(7, place{0, chain})
+		if got := f.byOthers(x); fmt.Sprint(got.Owners) != want || got.All {
+			t.Errorf("%q: %v, want %s", chain, got, want)
+		}
+	}
 }
