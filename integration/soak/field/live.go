@@ -105,9 +105,6 @@ func (r *run) finish() (violated bool, err error) {
 	rep := &r.report
 	rep.Title, rep.Seed, rep.Begin, rep.Repeat = "edgespan soak", r.Seed, r.begin, r.repeat()
 	rep.Release = r.Options.Release
-	if out, err := exec.Command("git", "describe", "--tags", "--always", "--dirty").Output(); err == nil {
-		rep.Version = strings.TrimSpace(string(out))
-	}
 	for _, key := range slices.Sorted(maps.Keys(r.series)) {
 		rep.Series = append(rep.Series, *r.series[key])
 	}

@@ -162,6 +162,9 @@ func (r *run) build(ctx context.Context) error {
 		return fmt.Errorf("find the module: %w", err)
 	}
 	top := strings.TrimSpace(string(root))
+	if out, err := git(ctx, top, "describe", "--tags", "--always", "--dirty"); err == nil {
+		r.report.Version = strings.TrimSpace(string(out)) // as it is built: the sources may change before the report
+	}
 	if err := buildPrograms(ctx, top, r.bin, "./cmd/edgespan", "./cmd/edgespan-controller"); err != nil {
 		return err
 	}
