@@ -22,8 +22,9 @@ var scripts = map[model.Kind]struct{ do, undo string }{
 	model.OOMHelper: {helper + "{ echo 1000 >/proc/$1/oom_score_adj; } 2>/dev/null || exit 0; " +
 		"echo f >/proc/sysrq-trigger", ""},
 	model.HangCommand: {choose + "touch /run/soak-hang/$1", "rm -f /run/soak-hang/*"},
+	// It is over when udev and systemd have looked at each link, which by TCG takes as long as the flood itself.
 	model.Overflow: {"n=400; seq $n | sed 's/.*/link add flood& type dummy/' >/run/flood; " +
-		"seq $n | sed 's/.*/link del flood&/' >>/run/flood; ip -force -batch /run/flood", ""},
+		"seq $n | sed 's/.*/link del flood&/' >>/run/flood; ip -force -batch /run/flood; udevadm settle --timeout=180", ""},
 	model.FillDisk: {"fallocate -l $(df -B1 --output=avail / | tail -1) /var/full 2>/dev/null; " +
 		"dd if=/dev/zero of=/var/fuller bs=64k 2>/dev/null; true", "rm -f /var/full /var/fuller"},
 	model.JumpClock: {"set -- '+5 hours' '-5 hours' '1980-01-01' '+90 days'; shift $((ARG % 4)); " +
@@ -32,7 +33,7 @@ var scripts = map[model.Kind]struct{ do, undo string }{
 	model.Flush: {"case $((ARG % 8)) in 0) iptables -F ;; 1) iptables -t nat -F ;; 2) iptables -t mangle -F ;; " +
 		"3) nft flush ruleset ;; 4) conntrack -F ;; 5) iptables -t raw -F ;; 6) ip6tables -F ;; " +
 		"7) iptables -P FORWARD DROP; iptables -P FORWARD ACCEPT ;; esac 2>&1; " +
-		"sh /opt/soak/up.sh $NODE $UPLINK $GATEWAY", ""},
+		"sh /opt/soak/up.sh $NODE $UPLINK $GATEWAY $YARD $YARDADDR", ""},
 	model.DeleteObjects: {"set -- bridge veth tun; shift $((ARG % 3)); " +
 		"dev=$(ip -o link show type $1 | awk -F'[ :@]+' '$2 ~ /^(es|soaktap)/ {print $2}' | head -1); " +
 		"[ -n \"$dev\" ] || exit 0; if [ $((ARG % 2)) = 0 ]; then ip addr flush dev $dev; else ip link del $dev; fi || " +
@@ -110,8 +111,8 @@ func (r *run) inject(ctx context.Context, s model.Step) (undo func(context.Conte
 
 // with puts what a script may use before it.
 func (r *run) with(s model.Step, script string) string {
-	return fmt.Sprintf("ARG=%d NODE=%d UPLINK=%s GATEWAY=%s.1; %s", s.Arg, s.Node, model.Uplink(s.Node, 0),
-		model.Segments[0], script)
+	return fmt.Sprintf("ARG=%d NODE=%d UPLINK=%s GATEWAY=%s.1 YARD=%s YARDADDR=%s; %s", s.Arg, s.Node,
+		model.Uplink(s.Node, 0), model.Segments[0], model.ClusterLink, model.ClusterAddr(s.Node), script)
 }
 
 func (r *run) block(node int, a netip.Addr) {

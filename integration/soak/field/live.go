@@ -82,7 +82,7 @@ func (r *run) manage(ctx context.Context) error {
 			return err
 		}
 	}
-	return nil
+	return r.layer(ctx, r.plan.Port(), "the first overrides of all nodes")
 }
 
 // repeat returns the command with the same decisions.

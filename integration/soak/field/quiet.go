@@ -202,6 +202,9 @@ func endpoints(f model.Fleet) []model.Endpoint {
 		for _, app := range slices.Sorted(maps.Keys(f.Node(n).Apps)) {
 			out = append(out, model.Endpoint{Node: n, App: app})
 		}
+		if f.Node(n).Joined {
+			out = append(out, model.Endpoint{Node: n, App: model.ClusterApp})
+		}
 	}
 	return out
 }

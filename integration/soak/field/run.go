@@ -67,8 +67,8 @@ func (r *run) boot(ctx context.Context, m *machine) error {
 	if err := m.boot(ctx); err != nil {
 		return err
 	}
-	_, err := m.sh(ctx, fmt.Sprintf("date -s @%d; sh %s/up.sh %d %s %s.1", time.Now().Unix(), guest.Dir, m.node,
-		model.Uplink(m.node, 0), model.Segments[0]))
+	_, err := m.sh(ctx, fmt.Sprintf("date -s @%d; sh %s/up.sh %d %s %s.1 %s %s", time.Now().Unix(), guest.Dir, m.node,
+		model.Uplink(m.node, 0), model.Segments[0], model.ClusterLink, model.ClusterAddr(m.node)))
 	if err != nil {
 		return err
 	}
@@ -78,7 +78,7 @@ func (r *run) boot(ctx context.Context, m *machine) error {
 		return err
 	}
 	go drain(m.node, relay)
-	for app := 1; app <= model.TapApp; app++ {
+	for app := 1; app <= model.ClusterApp; app++ {
 		if err := r.startApp(m, app); err != nil {
 			return err
 		}
@@ -281,6 +281,26 @@ func (r *run) push(ctx context.Context, node int, f model.Fleet, why string) err
 	return err
 }
 
+// layer makes the controller write the overrides of all nodes.
+func (r *run) layer(ctx context.Context, port, why string) error {
+	_, err := r.lab.operator(ctx, string(model.LayerDocument(port)), "network", "modify", "-f", "-", "-m", why)
+	return err
+}
+
+// deploy describes the cluster of all nodes, and deploys or undeploys it.
+func (r *run) deploy(ctx context.Context, c model.Cluster, why string) error {
+	docs := string(model.ClusterDocuments(r.Nodes, c))
+	if _, err := r.lab.operator(ctx, docs, "apply", "-f", "-", "-m", why); err != nil {
+		return err
+	}
+	do := "undeploy"
+	if c.Deployed {
+		do = "deploy"
+	}
+	_, err := r.lab.operator(ctx, "", "clusters", do, model.ClusterName, "-m", why)
+	return err
+}
+
 // step does one step of the plan.
 func (r *run) step(ctx context.Context, s model.Step) error {
 	r.say("%v", s)
@@ -301,6 +321,16 @@ func (r *run) step(ctx context.Context, s model.Step) error {
 			_, err := r.lab.operator(ctx, "", "network", "modify", "sysParams.logLevel="+level, "-m", s.Text)
 			return err
 		})
+	case model.Layer:
+		r.report.Changes++
+		r.mark("change", "", s.Text, 0)
+		r.referee.changed(s.Fleet)
+		return r.lab.eventually(ctx, 30*time.Second, func() error { return r.layer(ctx, s.Port, s.Text) })
+	case model.Deploy:
+		r.report.Changes++
+		r.mark("change", "", s.Text, 0)
+		r.referee.changed(s.Fleet)
+		return r.lab.eventually(ctx, 30*time.Second, func() error { return r.deploy(ctx, s.Cluster, s.Text) })
 	}
 	r.report.Faults++
 	end := time.Duration(0)
@@ -349,7 +379,7 @@ func (r *run) leave(ctx context.Context, m *machine) {
 		"edgespan diff >" + outDir + "/diff.txt 2>&1 || true", // 1: something differs
 		"edgespan doctor >" + outDir + "/doctor.txt 2>&1 || true",
 		"ps axf >" + outDir + "/processes.txt",
-		"for n in 1 2 3 4 5; do echo app$n; ip -n app$n addr; ip -n app$n route; done >" + outDir + "/apps.txt 2>&1",
+		"for n in 1 2 3 4 5 6; do echo app$n; ip -n app$n addr; ip -n app$n route; done >" + outDir + "/apps.txt 2>&1",
 		"iptables-save >" + outDir + "/iptables.txt", "ip -d addr >" + outDir + "/addr.txt",
 		"ip rule >" + outDir + "/rules.txt; ip route show table all >>" + outDir + "/rules.txt",
 		"edgespan support -o " + outDir + "/support.tar.gz",

@@ -67,12 +67,12 @@ type beaconer struct {
 	err    string
 }
 
-// appMain is one app, in its namespace. link is the one that gets an address by DHCP, or "".
+// appMain is one app, in its namespace. link is the one that has an address, or "": by DHCP, but for model.ClusterApp.
 func appMain(name, link string) error {
 	b := &beaconer{name: name, seen: map[Sighting]int{}, sent: map[string]int{}, echoed: map[string]int{}}
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	if link != "" {
+	if e, err := model.ParseEndpoint(name); link != "" && (err != nil || e.App != model.ClusterApp) {
 		go keepLease(ctx, link)
 	}
 	go b.watch()

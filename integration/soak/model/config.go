@@ -42,10 +42,19 @@ const TapApp = 5
 // VPN is the number of the network that is joined to that of the other nodes by WireGuard tunnels.
 const VPN = 4
 
+// ClusterApp is the number of the app behind the link that clusters may use: no node's configuration names it, and its
+// address is fixed.
+const ClusterApp = 6
+
+// ClusterLink is the host's end of that link.
+const ClusterLink = "soakyard"
+
 // Network is a network of a node.
 type Network struct {
 	Port string // the label of its port, or "" for none
 	MTU  int
+	// Layered says that the node's overrides leave the port to those of all nodes. Port is what these say.
+	Layered bool
 }
 
 // App is an app of a node, with one adapter.
@@ -59,10 +68,13 @@ type App struct {
 type Node struct {
 	Networks map[int]Network
 	Apps     map[int]App
+	Joined   bool // it is a member of the cluster, which is deployed
 }
 
 // Clone returns a configuration that shares nothing with n.
-func (n Node) Clone() Node { return Node{Networks: maps.Clone(n.Networks), Apps: maps.Clone(n.Apps)} }
+func (n Node) Clone() Node {
+	return Node{Networks: maps.Clone(n.Networks), Apps: maps.Clone(n.Apps), Joined: n.Joined}
+}
 
 // Fleet are the configurations of all nodes, from node 1.
 type Fleet []Node
@@ -76,12 +88,17 @@ func (f Fleet) Clone() Fleet {
 	return out
 }
 
-// Alone returns configurations in which one node has all but its tunnels, which no older release knows, and the others
-// have nothing.
+// Alone returns configurations in which one node has all but its tunnels, which no older release knows, and what only a
+// controller gives it. The others have nothing.
 func (f Fleet) Alone(node int) Fleet {
 	out := make(Fleet, len(f))
 	n := f.Node(node).Clone()
 	delete(n.Networks, VPN)
+	for number, w := range n.Networks {
+		w.Layered = false
+		n.Networks[number] = w
+	}
+	n.Joined = false
 	maps.DeleteFunc(n.Apps, func(_ int, a App) bool { return a.Network == VPN })
 	out[node-1] = n
 	return out
@@ -120,8 +137,16 @@ func (f Fleet) app(e Endpoint) (App, bool) {
 	return a, ok
 }
 
+// inCluster tells whether an endpoint is the app behind a member's link in the cluster.
+func (f Fleet) inCluster(e Endpoint) bool {
+	return e.App == ClusterApp && e.Node >= 1 && e.Node <= len(f) && f.Node(e.Node).Joined
+}
+
 // MayReach tells whether a beacon of one endpoint to a port of another may arrive.
 func (f Fleet) MayReach(from, to Endpoint, port int) bool {
+	if from.App == ClusterApp || to.App == ClusterApp {
+		return from != to && f.inCluster(from) && f.inCluster(to)
+	}
 	a, ok := f.app(from)
 	if !ok || from == to {
 		return false
@@ -170,6 +195,9 @@ func NetworkID(network int) string { return fmt.Sprintf("10000000-0000-4000-8000
 // AppID returns the UUID of an app.
 func AppID(app int) string { return fmt.Sprintf("a0000000-0000-4000-8000-%012d", app) }
 
+// ClusterAddr is the address of the app behind a node's link for clusters.
+func ClusterAddr(node int) string { return fmt.Sprintf("172.20.0.%d", node) }
+
 type object = map[string]any
 
 // Keys are the WireGuard keys of the nodes, in base64: of node 1 first.
@@ -180,8 +208,11 @@ func (f Fleet) Document(node int, keys Keys) []byte {
 	n := f.Node(node)
 	networks, apps := object{}, object{}
 	for number, w := range n.Networks {
-		o := object{"displayName": fmt.Sprintf("net%d", number), "type": "local", "port": w.Port,
+		o := object{"displayName": fmt.Sprintf("net%d", number), "type": "local",
 			"ipv4": object{"subnet": Subnet(node, number)}, "dns": object{"domain": fmt.Sprintf("n%d.soak", number)}}
+		if !w.Layered {
+			o["port"] = w.Port
+		}
 		if w.MTU != 0 {
 			o["mtu"] = w.MTU
 		}
@@ -200,17 +231,50 @@ func (f Fleet) Document(node int, keys Keys) []byte {
 			"adapters": object{"0": object{"networkInstance": NetworkID(a.Network), "attach": attach,
 				"mac": MAC(node, number), "acl": rules[a.Rules]}}}
 	}
-	text, err := json.Marshal(object{
+	return text(object{
 		"ports": object{
 			"wan": object{"ifName": "eth0", "uplink": true, "dnsServers": DNSAddr},
 			"lte": object{"ifName": "eth1", "uplink": true, "cost": 10, "addressing": "dhcp", "dnsServers": DNSAddr},
 		},
 		"networkInstances": networks, "appNetworks": apps,
 	})
+}
+
+// LayerDocument returns the overrides of all nodes: the port of network 1, for the nodes that leave it to them.
+func LayerDocument(port string) []byte {
+	return text(object{"networkInstances": object{NetworkID(1): object{"port": port}}})
+}
+
+// ClusterName is the name of the fleet's one cluster, of all nodes.
+const ClusterName = "yard"
+
+// ClusterDocuments returns the descriptors of all nodes and of the cluster, by documents of JSON that follow one
+// another.
+func ClusterDocuments(nodes int, c Cluster) []byte {
+	var out []byte
+	members := object{}
+	for n := 1; n <= nodes; n++ {
+		name := fmt.Sprintf("node%d", n)
+		out = append(out, text(object{"kind": "PeerDescriptor", "metadata": object{"name": name}, "spec": object{
+			"interfaces": object{"app": object{"ifName": ClusterLink}}, "underlays": object{"wan": object{"port": "wan"}}}})...)
+		members[name] = object{"interfaces": "app", "underlay": "wan"}
+	}
+	spec := object{"leader": "node1", "topology": "star", "members": members, "encryption": "none"}
+	if c.Mesh {
+		spec["topology"] = "mesh"
+	}
+	if c.Encrypted {
+		spec["encryption"] = "wireguard"
+	}
+	return append(out, text(object{"kind": "ClusterDescriptor", "metadata": object{"name": ClusterName}, "spec": spec})...)
+}
+
+func text(o object) []byte {
+	b, err := json.Marshal(o)
 	if err != nil {
 		panic(err) // strings and numbers
 	}
-	return text
+	return b
 }
 
 // tunnel returns the vpn of a node: a peer for each other node that has such a network.

@@ -3,12 +3,15 @@ package model
 import (
 	"bytes"
 	"encoding/base64"
+	"encoding/json"
 	"reflect"
 	"slices"
 	"testing"
 	"time"
 
+	"edgespan/config"
 	"edgespan/config/nodeconf"
+	"edgespan/config/stateloop/peer"
 )
 
 // keys are n keys of any 32 octets.
@@ -20,22 +23,102 @@ func keys(n int) (k Keys) {
 	return k
 }
 
-// Each configuration that a plan draws is one that a node takes.
+// Each configuration that a plan draws is one that a node takes, with the overrides of all nodes below its own, and has
+// the port that the judges go by.
 func TestEachConfigurationIsValid(t *testing.T) {
+	layered := 0
 	for seed := range uint64(20) {
 		p := NewPlan(seed, 3)
 		for range 100 {
 			s := p.Next()
-			if s.Kind != Change {
+			if s.Kind != Change && s.Kind != Layer {
 				continue
 			}
 			for node := 1; node <= 3; node++ {
-				if err := valid(s.Fleet.Document(node, keys(3))); err != nil {
+				own := s.Fleet.Document(node, keys(3))
+				doc, _ := config.Merge(readObject(t, LayerDocument(s.Port)), readObject(t, own))
+				text, err := json.Marshal(doc)
+				if err == nil {
+					err = valid(text)
+				}
+				if err != nil {
 					t.Fatalf("seed %d, %v: node %d: %v", seed, s, node, err)
+				}
+				w := s.Fleet.Node(node).Networks[1]
+				if got := portOf(doc); got != w.Port {
+					t.Fatalf("seed %d, %v: node %d: port %q, judged by %q", seed, s, node, got, w.Port)
+				}
+				if portOf(readObject(t, own)) == nil {
+					layered++
 				}
 			}
 		}
 	}
+	if layered == 0 {
+		t.Error("no node ever leaves its port to the overrides of all nodes")
+	}
+}
+
+// A plan deploys the cluster plain and encrypted, as a star and as a mesh, changes and undeploys it, and its members are
+// all nodes.
+func TestAPlanHasClusters(t *testing.T) {
+	seen := map[Cluster]bool{}
+	for seed := range uint64(20) {
+		for p := NewPlan(seed, 3); p.number < 100; {
+			s := p.Next()
+			seen[s.Cluster] = true
+			for node := 1; node <= 3; node++ {
+				if s.Fleet.Node(node).Joined != s.Cluster.Deployed {
+					t.Fatalf("seed %d, %v: node %d: %+v", seed, s, node, s.Fleet.Node(node))
+				}
+			}
+			if s.Kind == Deploy {
+				described(t, ClusterDocuments(3, s.Cluster), s.Cluster)
+			}
+		}
+	}
+	if len(seen) != 8 {
+		t.Errorf("%d kinds of clusters: %v", len(seen), seen)
+	}
+}
+
+// described reads descriptors as the controller does.
+func described(t *testing.T, docs []byte, want Cluster) {
+	t.Helper()
+	peers := 0
+	for in := json.NewDecoder(bytes.NewReader(docs)); in.More(); {
+		var text json.RawMessage
+		if err := in.Decode(&text); err != nil {
+			t.Fatal(err)
+		}
+		doc := readObject(t, text)
+		if doc["kind"] == "PeerDescriptor" {
+			if _, faults := peer.ParsePeer(doc); faults != nil {
+				t.Fatal(faults)
+			}
+			peers++
+			continue
+		}
+		c, faults := peer.ParseCluster(doc)
+		if faults != nil || len(c.Members) != peers || (c.Topology == "mesh") != want.Mesh ||
+			(c.Encryption == peer.EncryptionWireGuard) != want.Encrypted {
+			t.Fatalf("%+v: %+v, %v", want, c, faults)
+		}
+	}
+}
+
+// portOf returns the port of network 1, or nil.
+func portOf(doc config.Object) any {
+	return doc["networkInstances"].(config.Object)[NetworkID(1)].(config.Object)["port"]
+}
+
+func readObject(t *testing.T, text []byte) config.Object {
+	t.Helper()
+	o, faults := config.ParseObject(text)
+	if faults != nil {
+		t.Fatal(faults)
+	}
+	return o
 }
 
 func TestASeedRepeatsAPlan(t *testing.T) {
@@ -58,7 +141,7 @@ func TestAPlanHasEachFault(t *testing.T) {
 	p, seen := NewPlan(3, 2), []Kind(nil)
 	for len(seen) < len(FaultKinds()) {
 		s := p.Next()
-		if s.Kind == Change || s.Kind == Rollout || s.Kind == Quiet {
+		if !slices.Contains(FaultKinds(), s.Kind) {
 			continue
 		}
 		if slices.Contains(seen, s.Kind) {
@@ -115,6 +198,27 @@ func TestWhatMayReachWhat(t *testing.T) {
 		if got := f.MayReach(c.from, c.to, c.port); got != c.want {
 			t.Errorf("%v to %v at %d: %v", c.from, c.to, c.port, got)
 		}
+	}
+}
+
+// In a cluster, the apps behind the members' links reach each other, and nothing else.
+func TestWhatAClusterConnects(t *testing.T) {
+	f := Fleet{{Networks: map[int]Network{1: {Port: "wan"}}, Apps: map[int]App{1: {1, Open, true}}, Joined: true},
+		{Joined: true}, {}}
+	one, two, apart := Endpoint{1, ClusterApp}, Endpoint{2, ClusterApp}, Endpoint{3, ClusterApp}
+	for _, port := range Beacons {
+		if !f.MayReach(one, two, port) || !f.MayReach(two, one, port) {
+			t.Errorf("port %d does not pass", port)
+		}
+		for _, c := range [][2]Endpoint{{one, one}, {one, apart}, {apart, two}, {one, Outside}, {Outside, one},
+			{{1, 1}, one}, {one, {1, 1}}, {one, {4, ClusterApp}}} {
+			if f.MayReach(c[0], c[1], port) {
+				t.Errorf("%v reaches %v at port %d", c[0], c[1], port)
+			}
+		}
+	}
+	if f.MayLeave(one, ServerAddr, Served) {
+		t.Error("the app behind a link of a cluster may leave by an uplink")
 	}
 }
 

@@ -14,8 +14,10 @@ type Kind string
 // The changes. Change writes the configuration of one node to the controller.
 const (
 	Change  Kind = "change"
-	Rollout Kind = "rollout" // a setting of all nodes, in stages
-	Quiet   Kind = "quiet"   // ends all faults, waits until all nodes are settled, and judges
+	Rollout Kind = "rollout"                // a setting of all nodes, in stages
+	Layer   Kind = "overrides of all nodes" // in stages, too
+	Deploy  Kind = "cluster"                // of all nodes, described and deployed, or undeployed
+	Quiet   Kind = "quiet"                  // ends all faults, waits until all nodes are settled, and judges
 )
 
 // The faults.
@@ -50,8 +52,14 @@ type Step struct {
 	For    time.Duration // how long a fault lasts
 	Pause  time.Duration // until the next step
 	Fleet  Fleet         // the configurations after the step
-	Text   string
+	// Port is that of network 1 in the overrides of all nodes, and Cluster the cluster, after the step.
+	Port    string
+	Cluster Cluster
+	Text    string
 }
+
+// Cluster is what the cluster of all nodes is like.
+type Cluster struct{ Deployed, Mesh, Encrypted bool }
 
 // String says what the step does.
 func (s Step) String() string {
@@ -95,6 +103,8 @@ type Plan struct {
 	random *rand.Rand
 	number int
 	fleet  Fleet
+	port   string // of network 1 in the overrides of all nodes
+	yard   Cluster
 	due    []Kind // faults of the current round: each comes once before any comes again
 	round  int    // steps until the next Quiet
 	only   []Kind
@@ -102,7 +112,7 @@ type Plan struct {
 
 // NewPlan returns the plan of a seed. With only, it draws no other faults.
 func NewPlan(seed uint64, nodes int, only ...Kind) *Plan {
-	p := &Plan{random: rand.New(rand.NewPCG(seed, 24)), only: only} // #nosec G404 -- it must repeat
+	p := &Plan{random: rand.New(rand.NewPCG(seed, 24)), only: only, port: "uplink"} // #nosec G404 -- it must repeat
 	for range nodes {
 		p.fleet = append(p.fleet, p.firstNode())
 	}
@@ -112,9 +122,12 @@ func NewPlan(seed uint64, nodes int, only ...Kind) *Plan {
 // Fleet returns the configurations at the begin, or after the last step.
 func (p *Plan) Fleet() Fleet { return p.fleet.Clone() }
 
+// Port returns the port of network 1 in the overrides of all nodes.
+func (p *Plan) Port() string { return p.port }
+
 func (p *Plan) firstNode() Node {
 	return Node{
-		Networks: map[int]Network{1: {Port: "uplink"}, 2: {Port: "wan"}, VPN: {Port: "uplink"}},
+		Networks: map[int]Network{1: {Port: p.port, Layered: true}, 2: {Port: "wan"}, VPN: {Port: "uplink"}},
 		Apps: map[int]App{1: {1, Open, true}, 2: {1, Server, true}, 3: {2, Narrow, true}, 4: {VPN, Open, true},
 			TapApp: {2, Open, true}},
 	}
@@ -138,7 +151,7 @@ func (p *Plan) Next() Step {
 		p.round++
 		p.drawFault(&s)
 	}
-	s.Fleet = p.fleet.Clone()
+	s.Fleet, s.Port, s.Cluster = p.fleet.Clone(), p.port, p.yard
 	return s
 }
 
@@ -190,7 +203,7 @@ func (p *Plan) refill() {
 func (p *Plan) drawChange(s *Step) {
 	s.Kind, s.Node = Change, 1+p.random.IntN(len(p.fleet))
 	n := p.fleet.Node(s.Node)
-	switch p.random.IntN(8) {
+	switch p.random.IntN(10) {
 	case 0:
 		s.Kind, s.Node, s.Text = Rollout, 0, "the level of the log"
 		s.Arg = p.random.IntN(2)
@@ -202,10 +215,41 @@ func (p *Plan) drawChange(s *Step) {
 		n.Networks[1], s.Text = w, fmt.Sprintf("network 1 has the MTU %d", w.MTU)
 	case 3:
 		w := n.Networks[1]
-		w.Port = []string{"uplink", "wan", "lte"}[p.random.IntN(3)]
-		n.Networks[1], s.Text = w, fmt.Sprintf("network 1 leads out by %q", w.Port)
+		w.Port, w.Layered = []string{"uplink", "wan", "lte"}[p.random.IntN(3)], false
+		s.Text = fmt.Sprintf("network 1 leads out by %q", w.Port)
+		if p.random.IntN(2) == 0 {
+			w.Port, w.Layered = p.port, true
+			s.Text = "network 1 leads out by what the overrides of all nodes say"
+		}
+		n.Networks[1] = w
+	case 4:
+		p.drawLayer(s)
+	case 5:
+		p.drawCluster(s)
 	default:
 		p.drawApp(s, n)
+	}
+}
+
+// drawLayer changes the overrides of all nodes, which hold where a node's own say nothing.
+func (p *Plan) drawLayer(s *Step) {
+	p.port = []string{"uplink", "wan", "lte", ""}[p.random.IntN(4)]
+	s.Kind, s.Node, s.Text = Layer, 0, fmt.Sprintf("network 1 leads out by %q where its node does not say", p.port)
+	for _, n := range p.fleet {
+		if w := n.Networks[1]; w.Layered {
+			w.Port = p.port
+			n.Networks[1] = w
+		}
+	}
+}
+
+// drawCluster deploys the cluster, changes it, or undeploys it.
+func (p *Plan) drawCluster(s *Step) {
+	s.Kind, s.Node = Deploy, 0
+	p.yard = Cluster{p.random.IntN(4) > 0, p.random.IntN(2) == 0, p.random.IntN(2) == 0}
+	s.Text = fmt.Sprintf("deployed %v, mesh %v, encrypted %v", p.yard.Deployed, p.yard.Mesh, p.yard.Encrypted)
+	for i := range p.fleet {
+		p.fleet[i].Joined = p.yard.Deployed
 	}
 }
 

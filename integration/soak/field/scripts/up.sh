@@ -1,17 +1,21 @@
 #!/bin/sh
 # What another program does when the machine starts: the address of the first uplink, the namespaces of apps, and
 # objects that the daemon must never touch. Everything may be there already. $1 is the node, $2 the address of the
-# first uplink, $3 its gateway.
+# first uplink, $3 its gateway, $4 the link that clusters may use, $5 the address of the app behind it.
 set -eu
 modprobe tun
 ip link set lo up
 ip link set eth0 up
 ip addr replace "$2/24" dev eth0
 ip route replace default via "$3" dev eth0
-for app in 1 2 3 4 5; do
+for app in 1 2 3 4 5 6; do
 	[ -e "/run/netns/app$app" ] || ip netns add "app$app"
 	ip -n "app$app" link set lo up
 done
+ip link show "$4" >/dev/null 2>&1 || ip link add "$4" type veth peer name eth0 netns app6
+ip link set "$4" up
+ip -n app6 link set eth0 up
+ip -n app6 addr replace "$5/24" dev eth0
 mkdir -p /run/soak-hang
 ip link show foreign0 >/dev/null 2>&1 || ip link add foreign0 type bridge
 ip link set foreign0 up
