@@ -208,25 +208,34 @@ func forget(id, name, why string, now time.Time) []kv.Op {
 	}
 }
 
-// forget forgets a node; its certificates are revoked.
+// forget forgets a node; its certificates are revoked. Of a node that has not joined, it withdraws the invitation.
 func (d *deps) forget(ctx context.Context, by fleetapi.Caller, s *nodes.Handle) error {
 	for range maxTries {
 		name, id := s.Names()
-		if id == "" {
-			return fmt.Errorf("forget %q: %w: not joined", name, fleetapi.ErrRefused)
-		}
-		now := d.Now()
-		o, err := d.Commit(ctx, kv.Txn{
+		txn := kv.Txn{
 			Compares: []kv.Compare{kv.HasValue(history.NameKey(name), []byte(id)), kv.Exists(history.NodeKey(id))},
-			Then:     append(forget(id, name, "forgotten by "+storage.Author(by), now), kv.Delete(history.TokenKey(name))),
-		})
+			Then: append(forget(id, name, "forgotten by "+storage.Author(by), d.Now()),
+				kv.Delete(history.TokenKey(name))),
+		}
+		if id == "" {
+			e, err := d.Reader(ctx).Get(history.TokenKey(name))
+			switch {
+			case err != nil:
+				return fmt.Errorf("forget %q: %w", name, err)
+			case !e[0].Exists():
+				return fmt.Errorf("forget %q: %w: neither joined nor invited", name, fleetapi.ErrRefused)
+			}
+			txn = kv.Txn{Compares: []kv.Compare{kv.Absent(history.NameKey(name))},
+				Then: []kv.Op{kv.Delete(history.TokenKey(name))}}
+		}
+		o, err := d.Commit(ctx, txn)
 		if err != nil {
 			return fmt.Errorf("forget %q: %w", name, err)
 		}
 		if o.Succeeded {
 			return nil
 		}
-		d.Pause(10 * time.Millisecond) // it was renamed: the fleet learns its new name
+		d.Pause(10 * time.Millisecond) // it joined or was renamed: the fleet learns it
 	}
 	return errMoved
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/google/uuid"
 
 	"edgespan/config/fleet/nodeproto"
+	"edgespan/config/fleet/ops"
 	"edgespan/config/httpapi/fleetapi"
 )
 
@@ -84,6 +85,40 @@ func TestJoin(t *testing.T) {
 		r.pass(time.Second)
 		if _, err := c.Node(r.Context(), "n1"); err == nil || other.stream != nil {
 			t.Error("a forgotten node is known:", err)
+		}
+	})
+}
+
+// TestAnInvitationIsWithdrawn forgets a name that was invited by mistake: its token is worth nothing, and the fleet no
+// longer expects it.
+func TestAnInvitationIsWithdrawn(t *testing.T) {
+	onRig(t, func(r *rig) {
+		c := r.start("a")
+		inv, err := c.Invite(r.Context(), alice, "n1", time.Hour, false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.pass(time.Second)
+		r.wants(c, "n1", "NotJoined")
+		if err := c.Command(r.Context(), alice, "n1", fleetapi.Forget); err != nil {
+			t.Fatal(err)
+		}
+		r.pass(time.Second)
+		if _, err := c.Node(r.Context(), "n1"); err == nil {
+			t.Error("it is still expected")
+		}
+		for _, name := range []string{"n1", ""} {
+			j := nodeproto.Join{Token: inv.Token, Name: name, Node: uuid.NewString(), Key: "k"}
+			if refusal(c.Join(r.Context(), j)) == nil {
+				t.Errorf("its token was taken for the name %q", name)
+			}
+		}
+		r.write(c, ops.SetTopology{Document: r.doc(`{"sites":[{"name":"s","location":{"latitude":1,"longitude":1,
+			"altitude":1,"accuracy":1}}],"nodes":[{"name":"n1","mac_addr":"02:00:00:00:00:01","node_type":2,"site_name":"s",
+			"pop_node":true}]}`)})
+		r.pass(time.Second)
+		if err := c.Command(r.Context(), alice, "n1", fleetapi.Forget); !errors.Is(err, fleetapi.ErrRefused) {
+			t.Error("a node that is only in the topology is forgotten:", err)
 		}
 	})
 }

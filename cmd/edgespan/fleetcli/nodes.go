@@ -44,7 +44,7 @@ parameter, its desired value, and its state as derived from the node's reports.`
 		commandSpec("release", fleetapi.Release, "End a local hold, so that the controller manages the node again"),
 		commandSpec("confirm", fleetapi.Confirm, "Confirm the config that waits for confirmation"),
 		commandSpec("renew", fleetapi.Renew, "Make a node renew its certificate now, not when it is due"),
-		commandSpec("forget", fleetapi.Forget, "Revoke a node's certificate and remove the node from the fleet"),
+		commandSpec("forget", fleetapi.Forget, "Revoke a node's certificate or invitation, and forget the node"),
 		{
 			use: "adopt NODE --import|--replace", short: "Adopt a node that has its own config",
 			example: "  edgespan nodes adopt edge-1 --import",

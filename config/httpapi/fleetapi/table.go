@@ -115,7 +115,8 @@ func nodeRows() []row {
 		{Release, Operator, "end a local hold"},
 		{Confirm, Operator, "confirm the pending config by hand"},
 		{Renew, Operator, "have a node renew its certificate now"},
-		{Forget, Admin, "revoke the certificate of a node and forget that it joined"},
+		{Forget, Admin, "revoke the certificate of a node and forget that it joined; withdraw the invitation " +
+			"of one that has not"},
 	} {
 		rows = append(rows, row{
 			Method: "POST", Path: "nodes/{node}/" + string(c.cmd), Role: c.role, Summary: c.summary, Effect: rest.Acts,
