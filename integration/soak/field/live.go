@@ -70,6 +70,7 @@ func (r *run) live(ctx context.Context) {
 // manage gives all nodes their first configuration, by the controller, and turns on staged rollouts.
 func (r *run) manage(ctx context.Context) error {
 	for _, args := range [][]string{
+		{"nodes", "forget", "node-1"}, // whom a new controller invites: overrides of all nodes would not do for it
 		{"network", "modify", "sysParams.managedConfig=true", "-m", "all nodes are ours"},
 		{"controller", "modify", "flags.config_staged_rollout_enabled=true", "-m", "changes of all nodes go in stages"},
 	} {
