@@ -290,6 +290,7 @@ func (nw network) links() []netstate.Object {
 		}
 		objs = append(objs, netstate.Port{
 			Link: link.Name, Master: br, Foreign: foreign, Guarded: nw.spans(), VLANs: nw.vlansOf(a.Config.Spec),
+			Unflooded: nw.Config.SpoofGuard, MAC: a.Lease.MAC,
 			After: append(nw.adapterChainIDs(a), nw.guardOf(link.Name)...),
 		})
 	}

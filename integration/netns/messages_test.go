@@ -56,10 +56,10 @@ func frameWith(six bool, proto byte, from, to uint16, payload []byte) []byte {
 	return append(append(frame, ip...), payload...)
 }
 
-// sender returns what sends frames by a link of a namespace.
-func sender(t testing.TB, ns *netns.NS, link string) func(frame []byte) {
+// rawSocket opens a socket for the frames of a link of a namespace, which hears those of a protocol; 0: none.
+func rawSocket(t testing.TB, ns *netns.NS, link string, protocol uint16) (fd int) {
 	t.Helper()
-	fd := -1
+	fd = -1
 	ns.Do(t, func() error {
 		i, err := net.InterfaceByName(link)
 		if err != nil {
@@ -68,9 +68,16 @@ func sender(t testing.TB, ns *netns.NS, link string) func(frame []byte) {
 		if fd, err = unix.Socket(unix.AF_PACKET, unix.SOCK_RAW|unix.SOCK_CLOEXEC, 0); err != nil {
 			return err
 		}
-		return unix.Bind(fd, &unix.SockaddrLinklayer{Ifindex: i.Index})
+		return unix.Bind(fd, &unix.SockaddrLinklayer{Protocol: htons(protocol), Ifindex: i.Index})
 	})
 	t.Cleanup(func() { _ = unix.Close(fd) })
+	return fd
+}
+
+// sender returns what sends frames by a link of a namespace.
+func sender(t testing.TB, ns *netns.NS, link string) func(frame []byte) {
+	t.Helper()
+	fd := rawSocket(t, ns, link, 0)
 	return func(frame []byte) {
 		for {
 			_, err := unix.Write(fd, frame)

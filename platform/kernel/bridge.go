@@ -2,8 +2,10 @@ package kernel
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"maps"
+	"net"
 
 	"edgespan/netinst/netstate"
 
@@ -113,6 +115,37 @@ func (k *Kernel) guard(l netlink.Link, p netstate.Port, joined bool) error {
 		return fmt.Errorf("set link %s down: %w", p.Link, err)
 	}
 	return nil // the caller sets it up
+}
+
+// limitFlooding sets whether the bridge floods a port of one station, and its address (netstate.Port). A station that
+// says nothing for longer than the bridge remembers it must still be found: its entry is static, until the port leaves
+// the bridge. It is there before the port is no longer flooded, so that no frame is lost between the two.
+func (k *Kernel) limitFlooding(index int, p netstate.Port) error {
+	if p.MAC == "" {
+		return nil
+	}
+	mac, err := net.ParseMAC(p.MAC)
+	if err != nil {
+		return fmt.Errorf("set flooding of link %s: %w", p.Link, err)
+	}
+	l := indexed(index, p.Link)
+	entry := &netlink.Neigh{LinkIndex: index, Family: unix.AF_BRIDGE, Flags: unix.NTF_MASTER, State: unix.NUD_NOARP,
+		HardwareAddr: mac}
+	if p.Unflooded {
+		err = k.h.NeighSet(entry)
+	}
+	if err == nil {
+		err = k.h.LinkSetFlood(l, !p.Unflooded)
+	}
+	if err == nil && !p.Unflooded {
+		if err = k.h.NeighDel(entry); errors.Is(err, unix.ENOENT) {
+			err = nil // the bridge has learnt no such address
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("set flooding of link %s: %w", p.Link, err)
+	}
+	return nil
 }
 
 // oddAttrs returns the attributes in a bridge's IFLA_INFO_DATA that differ from those of edgespan's bridges, nil for

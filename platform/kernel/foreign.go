@@ -42,6 +42,9 @@ func (k *Kernel) enslave(p netstate.Port) error {
 	if err := k.guard(l, p, joined); err != nil {
 		return err
 	}
+	if err := k.limitFlooding(a.Index, p); err != nil {
+		return err
+	}
 	if err := k.change(func() error { return k.h.LinkSetUp(l) }); err != nil {
 		return fmt.Errorf("set link %s up: %w", p.Link, err)
 	}

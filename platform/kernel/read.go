@@ -24,6 +24,7 @@ type link struct {
 	netns              int // the kernel's ID for the namespace of a veth's peer, -1 for its own
 	name, alias, mac   string
 	up                 bool
+	unflooded          bool // of a bridge port: netstate.Port
 	kind               netstate.LinkType
 	odd                map[string]uint64 // of a bridge: attributes that differ from those of edgespan's bridges
 	vxlan              *netlink.Vxlan    // of a tunnel
@@ -71,7 +72,8 @@ func parseLink(m []byte) (link, error) {
 	}
 	msg := nl.DeserializeIfInfomsg(m)
 	l := link{index: int(msg.Index), up: msg.Flags&unix.IFF_UP != 0, netns: -1, kind: "device"}
-	var info []byte
+	var info, slave []byte
+	enslaved := ""
 	eachAttr(m[unix.SizeofIfInfomsg:], func(kind uint16, value []byte) {
 		switch kind {
 		case unix.IFLA_IFNAME:
@@ -95,10 +97,21 @@ func parseLink(m []byte) (link, error) {
 					l.kind = netstate.LinkType(cString(value))
 				case nl.IFLA_INFO_DATA:
 					info = value
+				case unix.IFLA_INFO_SLAVE_KIND:
+					enslaved = cString(value)
+				case unix.IFLA_INFO_SLAVE_DATA:
+					slave = value
 				}
 			})
 		}
 	})
+	if enslaved == string(netstate.Bridge) {
+		eachAttr(slave, func(kind uint16, value []byte) {
+			if kind == nl.IFLA_BRPORT_UNICAST_FLOOD {
+				l.unflooded = len(value) == 1 && value[0] == 0
+			}
+		})
+	}
 	switch l.kind {
 	case netstate.Bridge:
 		l.odd = oddAttrs(info)

@@ -191,9 +191,9 @@ const (
 	brFDBLearned        = 48
 )
 
-// portMadeWith returns the bridge port settings that edgespan controls: isolation and learning.
+// portMadeWith returns the bridge port settings that edgespan controls: isolation, learning and flooding.
 func portMadeWith(info []byte) string {
-	made := make([]byte, 2)
+	made := make([]byte, 3)
 	eachAttr(info, func(t uint16, v []byte) {
 		if len(v) != 1 {
 			return
@@ -203,6 +203,8 @@ func portMadeWith(info []byte) string {
 			made[0] = v[0]
 		case nl.IFLA_BRPORT_LEARNING:
 			made[1] = v[0]
+		case nl.IFLA_BRPORT_UNICAST_FLOOD:
+			made[2] = v[0]
 		}
 	})
 	return string(made)
