@@ -265,3 +265,64 @@ func TestAWholeTableChangesInPlace(t *testing.T) {
 		}
 	}
 }
+
+// A map whose elements are in the same part as the map keeps them however often the part is written, and another value
+// replaces the one before.
+func TestElementsOfAPartOutlastItsWrites(t *testing.T) {
+	t.Parallel()
+	c := openNft(t, netns.New(t))
+	part := func(elements string) nft.Update {
+		u := hostPart()
+		u.Lines = append(slices.Clone(u.Lines), "map more {", "type ifname : verdict;", "elements = { "+elements+" }", "}",
+			"chain one {", "drop", "}", "chain two {", "drop", "}")
+		return u
+	}
+	for _, elements := range []string{
+		`"a" : goto one`, `"a" : goto one`, `"a" : goto one`, `"a" : goto two, "b" : goto one`, `"b" : goto one`,
+		`"b" : goto one`, `"a" : drop, "b" : goto one`, `"a" : drop, "b" : goto one`,
+	} {
+		if err := c.Update(part(elements)); err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for _, e := range contentOf(t, c).Elements {
+			if e.Map == "more" {
+				got = append(got, e.Key+" : "+e.Value)
+			}
+		}
+		if have := strings.Join(got, ", "); have != elements {
+			t.Errorf("the map has %s, want %s", have, elements)
+		}
+	}
+}
+
+// An encrypted cluster stays open for what comes through its own interface, whatever networks come and go beside it, and
+// where a former release has closed it.
+func TestAnEncryptedClusterStaysOpen(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	state := func(others ...int) netstate.State {
+		ns := []netinst.HostNetwork{{Number: 1, Switch: true, Sealed: 23821}}
+		for _, n := range others {
+			ns = append(ns, netinst.HostNetwork{Number: n, Subnet: subnetOf(n)})
+		}
+		return netinst.HostState(ns)
+	}
+	const element = `"evpn1" : goto unseal-1`
+	has := func() bool {
+		return strings.Contains(l.ns.Exec(t, "nft", "list", "map", "inet", "edgespan", "seals"), element)
+	}
+	for i, want := range []netstate.State{state(), state(2), state(2, 3), state(3), state()} {
+		l.must(hostOwner, want)
+		if !has() {
+			t.Errorf("step %d: the map of interfaces lacks that of the cluster", i)
+		}
+	}
+	l.close() // the table has an owner until then
+	l.ns.Exec(t, "nft", "delete", "element", "inet", "edgespan", "seals", `{ "evpn1" }`)
+	l.open()
+	l.must(hostOwner, state())
+	if !has() {
+		t.Error("the element is missing after a restart")
+	}
+}

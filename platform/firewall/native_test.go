@@ -91,3 +91,27 @@ func TestHostsPartOfATable(t *testing.T) {
 		t.Errorf("networks with a table of their own (-want +got):\n%s", d)
 	}
 }
+
+// A table whose map lacks an element that is written with it is not as written: neither when it was just written, nor
+// when it was read so before.
+func TestATableWithoutAnElementOfItsMapIsNotAsWritten(t *testing.T) {
+	c := netstate.Chain{Family: frames.Family, Name: frames.Name, Rules: []string{"map seals {", "type ifname : verdict;",
+		`elements = { "evpn1" : goto unseal-1, "evpn7" : goto unseal-7 }`, "}", "set x {", "elements = { 10.0.0.1 }", "}"}}
+	one := nft.Element{Map: "seals", Key: `"evpn1"`, Value: "goto unseal-1"}
+	seven := nft.Element{Map: "seals", Key: `"evpn7"`, Value: "goto unseal-7"}
+	for name, x := range map[string]struct {
+		elements []nft.Element
+		same     bool
+	}{
+		"all": {[]nft.Element{seven, one}, true}, "one": {[]nft.Element{one}, false}, "none": {nil, false},
+		"another value": {[]nft.Element{one, {Map: "seals", Key: `"evpn7"`, Value: "goto unseal-1"}}, false},
+		"another map":   {[]nft.Element{one, {Map: "other", Key: `"evpn7"`, Value: "goto unseal-7"}}, false},
+	} {
+		n := framesOf(x.elements...)
+		for _, left := range []entry{written(c), read(c, n.text(frames))} {
+			if e, there := n.found(left); !there || (e.chain().Text() == c.Text()) != x.same {
+				t.Errorf("%s, unread %v: %v %+v", name, left.Unread, there, e)
+			}
+		}
+	}
+}

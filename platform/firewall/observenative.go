@@ -91,13 +91,35 @@ func (n native) found(left entry) (entry, bool) {
 	switch {
 	case text == "":
 		return entry{}, false
-	case left.Unread:
+	case left.Unread && !lacksElement(c.Rules, n.tables[tableOfChain(c)]):
 		return read(c, text), true
-	case left.Kernel != text:
+	case left.Kernel != text || lacksElement(c.Rules, n.tables[tableOfChain(c)]):
 		c.Rules = strings.Split(strings.TrimSpace(text), "\n")
 		return read(c, text), true
 	}
 	return left, true
+}
+
+// lacksElement reports whether a map that is written with its elements lacks one: what the kernel shows is no spelling
+// of such a table, even if it was just written (former releases deleted them with each second write).
+func lacksElement(lines []string, content nft.Content) bool {
+	name := ""
+	for _, line := range lines {
+		switch list, of := strings.CutPrefix(line, "elements = { "); {
+		case strings.HasPrefix(line, "map "):
+			name = strings.TrimSuffix(strings.TrimPrefix(line, "map "), " {")
+		case line == "}":
+			name = ""
+		case of && name != "":
+			for e := range strings.SplitSeq(strings.TrimSuffix(list, " }"), ", ") {
+				key, value, _ := strings.Cut(e, " : ")
+				if !slices.Contains(content.Elements, nft.Element{Map: name, Key: key, Value: value}) {
+					return true
+				}
+			}
+		}
+	}
+	return false
 }
 
 // foundChain is found for a chain of a shared table.

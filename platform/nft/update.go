@@ -169,11 +169,45 @@ func (c *Conn) addStrays(u *Update, body body) (sets []string, stale map[string]
 		}
 	}
 	for _, e := range content.Elements {
-		if e.Value != "" && !slices.Contains(sets, e.Map) && (e.Chain() == "" || !u.Keep(e.Chain())) {
+		if e.Value == "" || slices.Contains(sets, e.Map) {
+			continue
+		}
+		have, _ := compiledElement(e) // without a value if its verdict is none of edgespan's
+		switch want, of := body.element(e.Map, have.key); {
+		case of && bytes.Equal(want.value, have.value):
+		case of: // the body adds it anew
+			stale[e.Map] = append(stale[e.Map], have)
+		case e.Chain() == "" || !u.Keep(e.Chain()):
 			u.Unset = append(u.Unset, e)
 		}
 	}
 	return sets, stale, nil
+}
+
+// element returns the element of a set of the body with a key, and whether there is one.
+func (b body) element(set string, key []byte) (element, bool) {
+	for _, s := range b.sets {
+		if s.name != set {
+			continue
+		}
+		for _, e := range s.elements {
+			if bytes.Equal(e.key, key) {
+				return e, true
+			}
+		}
+	}
+	return element{}, false
+}
+
+// compiledElement returns an element in the kernel's form.
+func compiledElement(e Element) (c element, err error) {
+	if c.key, err = elementKey(e.Key); err == nil {
+		c.value, err = elementValue(e.Value)
+	}
+	if err != nil {
+		return c, fmt.Errorf("map %s: %w", e.Map, err)
+	}
+	return c, nil
 }
 
 // elements returns the elements to delete and to add, by map, after comparing them with the kernel's.
@@ -185,11 +219,8 @@ func (c *Conn) elements(u Update) (unset, set map[string][]element, err error) {
 	}
 	compiled := make([]element, len(all))
 	for i, e := range all {
-		if compiled[i].key, err = elementKey(e.Key); err == nil {
-			compiled[i].value, err = elementValue(e.Value)
-		}
-		if err != nil {
-			return nil, nil, fmt.Errorf("map %s: %w", e.Map, err)
+		if compiled[i], err = compiledElement(e); err != nil {
+			return nil, nil, err
 		}
 	}
 	values, err := c.valuesOf(u.Table, all)
