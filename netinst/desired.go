@@ -290,11 +290,19 @@ func (nw network) links() []netstate.Object {
 		}
 		objs = append(objs, netstate.Port{
 			Link: link.Name, Master: br, Foreign: foreign, Guarded: nw.spans(), VLANs: nw.vlansOf(a.Config.Spec),
-			Unflooded: nw.Config.SpoofGuard, MAC: a.Lease.MAC,
-			After: append(nw.adapterChainIDs(a), nw.guardOf(link.Name)...),
+			Station: nw.station(a),
+			After:   append(nw.adapterChainIDs(a), nw.guardOf(link.Name)...),
 		})
 	}
 	return objs
+}
+
+// station returns the address behind an adapter's port, "" if there may be others: see netstate.Port.
+func (nw network) station(a Adapter) string {
+	if !nw.Config.SpoofGuard {
+		return ""
+	}
+	return a.Lease.MAC
 }
 
 // link returns an adapter's link on the host; foreign means that another program creates it.

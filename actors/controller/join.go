@@ -225,7 +225,7 @@ func (d *deps) forget(ctx context.Context, by fleetapi.Caller, s *nodes.Handle) 
 			case !e[0].Exists():
 				return fmt.Errorf("forget %q: %w: neither joined nor invited", name, fleetapi.ErrRefused)
 			}
-			txn = kv.Txn{Compares: []kv.Compare{kv.Absent(history.NameKey(name))},
+			txn = kv.Txn{Compares: []kv.Compare{kv.Absent(history.NameKey(name)), kv.AtRevision(e[0].Key, e[0].ModRevision)},
 				Then: []kv.Op{kv.Delete(history.TokenKey(name))}}
 		}
 		o, err := d.Commit(ctx, txn)

@@ -225,7 +225,7 @@ func TestSeed_ANetworkHasWhatItsTypeNeeds(t *testing.T) {
 			"== rule 20001\nfrom 10.1.0.0/24 lookup 20001", "== rule 21001\nto 10.1.0.0/24 lookup 20001")
 	})
 	t.Run("EBM-29", func(t *testing.T) {
-		has(t, "== link es1a1", "== port es1a1\nup master es1", "-d 10.1.0.128/32 -g ES1-1I")
+		has(t, "== link es1a1", "== port es1a1\nup master es1 station 02:47:27:37:73:12", "-d 10.1.0.128/32 -g ES1-1I")
 	})
 	t.Run("EBM-30", func(t *testing.T) { has(t, "== chain ipv4/filter/ES1-1E", "== chain ipv4/filter/ES1-1I") })
 }

@@ -78,6 +78,18 @@ func TestNoAppGetsFramesOfAnother(t *testing.T) {
 		{"another program has it flooded", func() {
 			l.ns.Exec(t, "bridge", "link", "set", "dev", "es1a3", "flood", "on")
 			l.must(owner(1), want(true))
+			forget()
+		}, true, false},
+		{"the curious one says that it is the silent one", func() {
+			steal := sender(t, apps["curious"], "eth0")
+			for _, to := range []string{"01:80:c2:00:00:0e", "01:80:c2:00:00:02", "ff:ff:ff:ff:ff:ff"} {
+				steal(fwFrame(fwMAC(t, to), mac(12), 0x88cc, []byte("steal")))
+			}
+		}, true, false},
+		{"the entry of the silent one is gone", func() {
+			l.ns.Exec(t, "bridge", "fdb", "del", "02:00:00:00:00:12", "dev", "es1a2", "master", "static")
+			l.must(owner(1), want(true))
+			l.equal(owner(1), want(true))
 		}, true, false},
 		{"apps may have other addresses", func() { // then the bridge is like any switch
 			l.must(owner(1), want(false))

@@ -26,6 +26,7 @@ func TestObjectsAsText(t *testing.T) {
 		{Link{Name: "eth0.5", Type: VLAN, Tag: &VLANTag{"eth0", 5}}, "link eth0.5", "vlan 5 of eth0"},
 		{Port{Link: "es1"}, "port es1", "up"},
 		{Port{Link: "es1a1", Master: "es1", After: []ID{{KindChain, "c"}}}, "port es1a1", "up master es1"},
+		{Port{Link: "es1a2", Master: "es1", Station: "02:00:00:00:00:12"}, "port es1a2", "up master es1 station 02:00:00:00:00:12"},
 		{Address{Link: "es1", Prefix: "10.1.0.1/24"}, "address es1 10.1.0.1/24", "noprefixroute"},
 		{Route{Table: 20001, Dst: "0.0.0.0/0", Type: Unicast, Dev: "eth0", Via: "192.0.2.1", Src: "10.1.0.1"},
 			"route 0.0.0.0/0 table 20001 metric 0", "unicast via 192.0.2.1 dev eth0 src 10.1.0.1"},
@@ -61,10 +62,10 @@ func TestObjectsAsText(t *testing.T) {
 }
 
 // Every field that is applied to the host shows in the text or the name: a difference in any other could never be
-// repaired. The exceptions only order the steps, identify a process, are part of another field, or save time.
+// repaired. The exceptions only order the steps, identify a process, or are part of another field.
 func TestEveryFieldIsComparedButThese(t *testing.T) {
 	silent := map[string]bool{"Address.Unmarked": true, "Link.Unmarked": true, "Address.After": true, "Port.After": true,
-		"Port.MAC": true, "Process.After": true, "Route.After": true, "Rule.After": true, "Process.Probe": true,
+		"Process.After": true, "Route.After": true, "Rule.After": true, "Process.Probe": true,
 		"Process.Argv": true, "Process.Leases": true, "Link.Peer": true, "Sysctl.Link": true}
 	for _, o := range []Object{
 		Sysctl{}, File{}, Link{}, Port{}, Address{}, Route{}, Rule{}, Process{}, Chain{Family: IPv4},

@@ -17,11 +17,10 @@ type Port struct {
 	// Guarded ports of a bridge are disabled by the kernel when a BPDU (IEEE 802.1D §9) arrives, until their link goes
 	// down and up. Cut is observed only: that has happened.
 	Guarded, Cut bool
-	// Unflooded ports of a bridge get no frame for an address that the bridge has not learnt: it would be one of another
-	// port, whose link is down, or which has been silent. MAC, which is desired only, is the address that the bridge need
-	// not learn then, of the one station behind the port.
-	Unflooded bool
-	MAC       string
+	// Station is the address of the one station behind a port of a bridge, "" for any number. The bridge need not learn
+	// it, and sends the port no frame for an address that it has not learnt: that would be one of another port, whose link
+	// is down, or which has been silent.
+	Station string
 	// VLANs are the VLANs of a port of a bridge that filters them, sorted by ID. Of other bridges they are unknown and
 	// mean nothing. The bridge itself has none: the node is a station of no VLAN.
 	VLANs []VLANMember
@@ -57,8 +56,8 @@ func (p Port) Text() string {
 	if p.Guarded {
 		s += " guarded"
 	}
-	if p.Unflooded {
-		s += " unflooded"
+	if p.Station != "" {
+		s += " station " + p.Station
 	}
 	for _, v := range p.VLANs {
 		s += " " + v.String()

@@ -26,7 +26,7 @@ func sameFields(a, b Object) bool {
 	case Port:
 		b, ok := b.(Port)
 		return ok && a.Master == b.Master && a.Foreign == b.Foreign && a.Down == b.Down && a.Isolated == b.Isolated &&
-			a.Guarded == b.Guarded && a.Cut == b.Cut && a.Unflooded == b.Unflooded && slices.Equal(a.VLANs, b.VLANs)
+			a.Guarded == b.Guarded && a.Cut == b.Cut && a.Station == b.Station && slices.Equal(a.VLANs, b.VLANs)
 	case File:
 		b, ok := b.(File)
 		return ok && a.Dir == b.Dir && a.Content == b.Content

@@ -2,10 +2,11 @@ package kernel
 
 import (
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"maps"
 	"net"
+	"slices"
+	"strings"
 
 	"edgespan/netinst/netstate"
 
@@ -117,37 +118,6 @@ func (k *Kernel) guard(l netlink.Link, p netstate.Port, joined bool) error {
 	return nil // the caller sets it up
 }
 
-// limitFlooding sets whether the bridge floods a port of one station, and its address (netstate.Port). A station that
-// says nothing for longer than the bridge remembers it must still be found: its entry is static, until the port leaves
-// the bridge. It is there before the port is no longer flooded, so that no frame is lost between the two.
-func (k *Kernel) limitFlooding(index int, p netstate.Port) error {
-	if p.MAC == "" {
-		return nil
-	}
-	mac, err := net.ParseMAC(p.MAC)
-	if err != nil {
-		return fmt.Errorf("set flooding of link %s: %w", p.Link, err)
-	}
-	l := indexed(index, p.Link)
-	entry := &netlink.Neigh{LinkIndex: index, Family: unix.AF_BRIDGE, Flags: unix.NTF_MASTER, State: unix.NUD_NOARP,
-		HardwareAddr: mac}
-	if p.Unflooded {
-		err = k.h.NeighSet(entry)
-	}
-	if err == nil {
-		err = k.h.LinkSetFlood(l, !p.Unflooded)
-	}
-	if err == nil && !p.Unflooded {
-		if err = k.h.NeighDel(entry); errors.Is(err, unix.ENOENT) {
-			err = nil // the bridge has learnt no such address
-		}
-	}
-	if err != nil {
-		return fmt.Errorf("set flooding of link %s: %w", p.Link, err)
-	}
-	return nil
-}
-
 // oddAttrs returns the attributes in a bridge's IFLA_INFO_DATA that differ from those of edgespan's bridges, nil for
 // none. Attributes the kernel was built without are absent and don't count.
 func oddAttrs(info []byte) map[string]uint64 {
@@ -168,4 +138,107 @@ func oddAttrs(info []byte) map[string]uint64 {
 		}
 	})
 	return odd
+}
+
+// setStation sets the one station behind a bridge port, or that there may be any number (netstate.Port). The bridge has
+// an entry for it that is static, since a station that says nothing for longer than the bridge remembers must still be
+// found, and sticky, since the bridge learns addresses also from frames that pass no rule (to 01:80:c2:00:00:0x and to
+// its own address). It is there before the port is no longer flooded, so that no frame is lost between the two.
+func (k *Kernel) setStation(index int, p netstate.Port) error {
+	l := indexed(index, p.Link)
+	wrap := func(err error) error { return fmt.Errorf("set the station of link %s: %w", p.Link, err) }
+	entry := func(mac net.HardwareAddr) *netlink.Neigh {
+		return &netlink.Neigh{LinkIndex: index, Family: unix.AF_BRIDGE, Flags: unix.NTF_MASTER | netlink.NTF_STICKY,
+			State: unix.NUD_NOARP, HardwareAddr: mac}
+	}
+	if p.Station != "" {
+		mac, err := net.ParseMAC(p.Station)
+		if err == nil {
+			err = k.h.NeighSet(entry(mac))
+		}
+		if err != nil {
+			return wrap(err)
+		}
+	}
+	all, err := k.listStations(index)
+	if err != nil {
+		return wrap(err)
+	}
+	for _, old := range all[index] {
+		if old.String() == p.Station {
+			continue
+		}
+		if err := k.h.NeighDel(entry(old)); err != nil {
+			return wrap(err)
+		}
+	}
+	if err := k.h.LinkSetFlood(l, p.Station == ""); err != nil {
+		return wrap(err)
+	}
+	return nil
+}
+
+// stationsOf returns the stations of those links that are bridge ports and not flooded, by index: one address, or what
+// differs from any.
+func (k *Kernel) stationsOf(links []link) (map[int]string, error) {
+	if !slices.ContainsFunc(links, func(l link) bool { return l.unflooded }) {
+		return nil, nil
+	}
+	all, err := k.listStations(0)
+	if err != nil {
+		return nil, err
+	}
+	found := map[int]string{}
+	for _, l := range links {
+		if !l.unflooded {
+			continue
+		}
+		var list []string
+		for _, mac := range all[l.index] {
+			list = append(list, mac.String())
+		}
+		if slices.Sort(list); len(list) == 0 {
+			list = []string{"none"}
+		}
+		found[l.index] = strings.Join(list, ",")
+	}
+	return found, nil
+}
+
+// listStations returns the static entries of bridges by the index of the port, of one port or, for 0, of all.
+func (k *Kernel) listStations(port int) (map[int][]net.HardwareAddr, error) {
+	return retry(func() (map[int][]net.HardwareAddr, error) {
+		found := map[int][]net.HardwareAddr{}
+		err := k.rt.request(unix.RTM_GETNEIGH, unix.NLM_F_DUMP, &netlink.Ndmsg{Family: unix.AF_BRIDGE, Index: uint32(port)}).
+			ExecuteIter(unix.NETLINK_ROUTE, unix.RTM_NEWNEIGH, func(m []byte) bool {
+				if index, mac := staticEntry(m); mac != nil && (port == 0 || index == port) && !slices.ContainsFunc(found[index],
+					func(x net.HardwareAddr) bool { return slices.Equal(x, mac) }) { // it is in each VLAN of the port
+					found[index] = append(found[index], mac)
+				}
+				return true
+			})
+		return found, err
+	})
+}
+
+// staticEntry returns the port and the address of an entry of a bridge, in a struct ndmsg (linux/neighbour.h) with
+// attributes; no address if the entry is not static.
+func staticEntry(m []byte) (port int, mac net.HardwareAddr) {
+	const size = 12 // family, 3 octets, index, state, flags, type
+	if len(m) < size || binary.NativeEndian.Uint16(m[8:]) != unix.NUD_NOARP {
+		return 0, nil
+	}
+	ofBridge := false
+	eachAttr(m[size:], func(kind uint16, value []byte) {
+		switch kind {
+		case unix.NDA_LLADDR:
+			mac = slices.Clone(net.HardwareAddr(value))
+		case unix.NDA_MASTER:
+			ofBridge = true
+		}
+	})
+	if !ofBridge || len(mac) != 6 {
+		return 0, nil
+	}
+	return int(binary.NativeEndian.Uint32(m[4:])), mac
 }

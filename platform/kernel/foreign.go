@@ -42,7 +42,7 @@ func (k *Kernel) enslave(p netstate.Port) error {
 	if err := k.guard(l, p, joined); err != nil {
 		return err
 	}
-	if err := k.limitFlooding(a.Index, p); err != nil {
+	if err := k.setStation(a.Index, p); err != nil {
 		return err
 	}
 	if err := k.change(func() error { return k.h.LinkSetUp(l) }); err != nil {

@@ -88,6 +88,8 @@ type world struct {
 	addrs  addrList
 	routes map[int][]route         // edgespan's own, by number
 	rules  map[int][]netstate.Rule // edgespan's own, by number
+	// stations are those of bridge ports that are not flooded, by link index.
+	stations map[int]string
 }
 
 func (k *Kernel) share() {
@@ -107,6 +109,9 @@ func (k *Kernel) listWorld() (w world, err error) {
 		return w, fmt.Errorf("list links: %w", err)
 	}
 	w.links = newLinkList(links)
+	if w.stations, err = k.stationsOf(links); err != nil {
+		return w, fmt.Errorf("list the stations of bridges: %w", err)
+	}
 	if w.addrs, err = k.listAddresses(); err != nil {
 		return w, fmt.Errorf("list addresses: %w", err)
 	}

@@ -24,7 +24,7 @@ type link struct {
 	netns              int // the kernel's ID for the namespace of a veth's peer, -1 for its own
 	name, alias, mac   string
 	up                 bool
-	unflooded          bool // of a bridge port: netstate.Port
+	unflooded          bool // of a bridge port
 	kind               netstate.LinkType
 	odd                map[string]uint64 // of a bridge: attributes that differ from those of edgespan's bridges
 	vxlan              *netlink.Vxlan    // of a tunnel
