@@ -296,6 +296,24 @@ func TestElementsOfAPartOutlastItsWrites(t *testing.T) {
 	}
 }
 
+// What another program puts into a map, though edgespan could not have, goes with the next write of the part.
+func TestStrangeElementsGo(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	l.must(hostOwner, root())
+	want := l.ns.Exec(t, "nft", "list", "table", "bridge", "edgespan")
+	l.close() // the table has an owner until then
+	for _, element := range []string{`"foo" : continue`, `"bar" : return`, `"es5a1" : accept`} {
+		l.ns.Exec(t, "nft", "add element bridge edgespan ports { "+element+" }")
+	}
+	l.open()
+	l.must(hostOwner, root())
+	if got := l.ns.Exec(t, "nft", "list", "table", "bridge", "edgespan"); regexp.MustCompile(" # progname .*").
+		ReplaceAllString(got, "") != regexp.MustCompile(" # progname .*").ReplaceAllString(want, "") {
+		t.Errorf("the table was\n%s\nand is\n%s", want, got)
+	}
+}
+
 // An encrypted cluster stays open for what comes through its own interface, whatever networks come and go beside it, and
 // where a former release has closed it.
 func TestAnEncryptedClusterStaysOpen(t *testing.T) {

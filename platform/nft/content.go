@@ -25,6 +25,8 @@ type Content struct {
 	// Elements are those of maps, sorted.
 	Elements []Element
 	keys     map[string][][]byte // the elements of each set
+	// strange are the keys of elements of maps that edgespan could not have written, such as those that continue.
+	strange map[Element][]byte
 }
 
 // Text returns the whole table as one text.
@@ -215,7 +217,7 @@ func (c *Conn) tablesOf(family netstate.Family, own func(Table) bool, tables map
 		{unix.NFT_MSG_GETTABLE, func(a attributeSet) {
 			if t := (Table{family, str(a[unix.NFTA_TABLE_NAME])}); own(t) {
 				tables[t] = Content{Unowned: keeps && flags(a)&flagOwner == 0, Chains: map[string]string{},
-					Sets: map[string]string{}, keys: map[string][][]byte{}}
+					Sets: map[string]string{}, keys: map[string][][]byte{}, strange: map[Element][]byte{}}
 			}
 		}},
 		{unix.NFT_MSG_GETCHAIN, func(a attributeSet) {
@@ -269,7 +271,11 @@ func (c *Conn) setsOf(family netstate.Family, tables map[Table]Content) error {
 				e := attributes(elem)
 				key := attributes(e[unix.NFTA_SET_ELEM_KEY])[unix.NFTA_DATA_VALUE]
 				if s.isMap {
-					t.Elements = append(t.Elements, Element{s.name, keyText(key), valueText(e[unix.NFTA_SET_ELEM_DATA])})
+					one := Element{s.name, keyText(key), valueText(e[unix.NFTA_SET_ELEM_DATA])}
+					t.Elements = append(t.Elements, one)
+					if _, err := compiledElement(one); err != nil {
+						t.strange[one] = bytes.Clone(key)
+					}
 				} else {
 					keys = append(keys, fmt.Sprintf("%x/%x", key, e[unix.NFTA_SET_ELEM_FLAGS]))
 					t.keys[s.name] = append(t.keys[s.name], bytes.Clone(key)) // the next receive overwrites it

@@ -177,7 +177,10 @@ func (c *Conn) addStrays(u *Update, body body) (sets []string, stale map[string]
 		case of && bytes.Equal(want.value, have.value):
 		case of: // the body adds it anew
 			stale[e.Map] = append(stale[e.Map], have)
-		case e.Chain() == "" || !u.Keep(e.Chain()):
+		case e.Chain() != "" && u.Keep(e.Chain()):
+		case content.strange[e] != nil:
+			stale[e.Map] = append(stale[e.Map], element{key: content.strange[e]})
+		default:
 			u.Unset = append(u.Unset, e)
 		}
 	}
