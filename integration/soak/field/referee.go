@@ -172,6 +172,12 @@ func (j *referee) frame(node, segment int, frame []byte) {
 	if from != "" && !past {
 		j.left[e] = true
 	}
+	clear := isUDP && u.Carries() &&
+		!slices.ContainsFunc(j.history, func(d dated) bool { return d.fleet.MayTunnel(node) })
+	if clear {
+		j.note(nodeName(node), "tunnels are encrypted", fmt.Sprintf("a beacon inside a packet to %v left by %s in the clear",
+			u.Dst, linkName(segment)))
+	}
 	if (wrong != "" || past) && j.isOpen(0, node) {
 		j.openly++
 		return

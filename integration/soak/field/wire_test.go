@@ -24,6 +24,36 @@ func testReferee() *referee {
 			2: {Network: 2, Rules: model.Open, Active: true}}}})
 }
 
+// What went into a tunnel leaves in the clear only while a cluster without encryption may be in force.
+func TestTheJudgeLooksIntoTunnels(t *testing.T) {
+	src, dst := netip.MustParseAddr(model.Uplink(1, 0)).As4(), netip.MustParseAddr(model.Uplink(2, 0)).As4()
+	outer := func(payload []byte) []byte {
+		return append(frameOf("1.6", model.Uplink(1, 0), model.ServerAddr)[:14], guest.PacketOf(src, dst, 0, payload)...)
+	}
+	inner := append([]byte{8, 0, 0, 0, 0, 1, 0, 0}, frameOf("1.6", "172.20.0.1", "172.20.0.2")...) // VXLAN's head
+	for _, c := range []struct {
+		name          string
+		joined, plain bool
+		frame         []byte
+		wrong         bool
+	}{
+		{"a cluster without encryption", true, true, outer(inner), false},
+		{"an encrypted one", true, false, outer(inner), true},
+		{"none", false, true, outer(inner), true},
+		{"what is encrypted", true, false, outer(make([]byte, len(inner))), false},
+		{"cut off", true, false, outer(inner)[:40], false},
+	} {
+		j := testReferee()
+		f := j.history[0].fleet.Clone()
+		f[0].Joined, f[0].Plain = c.joined, c.plain
+		j.history[0].fleet = f
+		j.frame(1, 0, c.frame)
+		if _, _, _, got := j.seen(); (len(got) > 0) != c.wrong || c.wrong && got[0].Invariant != "tunnels are encrypted" {
+			t.Errorf("%s: %+v", c.name, got)
+		}
+	}
+}
+
 // The referee beside the wire takes what a node may send, and notes all else.
 func TestTheJudgeBesideTheWire(t *testing.T) {
 	uplink := model.Uplink(1, 0)

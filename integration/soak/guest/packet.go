@@ -1,6 +1,7 @@
 package guest
 
 import (
+	"bytes"
 	"encoding/binary"
 	"net/netip"
 	"strings"
@@ -25,6 +26,11 @@ func ParseUDP(p []byte) (UDP, bool) {
 	p = p[head:]
 	return UDP{netip.AddrPortFrom(src, binary.BigEndian.Uint16(p)),
 		netip.AddrPortFrom(dst, binary.BigEndian.Uint16(p[2:])), p[8:]}, true
+}
+
+// Carries tells whether a packet is no beacon and has one inside, as one that went through a tunnel has.
+func (u UDP) Carries() bool {
+	return u.Beacon() == "" && bytes.Contains(u.payload, []byte(BeaconMagic))
 }
 
 // Beacon returns the sender of a beacon, or "".

@@ -69,11 +69,12 @@ type Node struct {
 	Networks map[int]Network
 	Apps     map[int]App
 	Joined   bool // it is a member of the cluster, which is deployed
+	Plain    bool // without encryption
 }
 
 // Clone returns a configuration that shares nothing with n.
 func (n Node) Clone() Node {
-	return Node{Networks: maps.Clone(n.Networks), Apps: maps.Clone(n.Apps), Joined: n.Joined}
+	return Node{Networks: maps.Clone(n.Networks), Apps: maps.Clone(n.Apps), Joined: n.Joined, Plain: n.Plain}
 }
 
 // Fleet are the configurations of all nodes, from node 1.
@@ -275,6 +276,11 @@ func text(o object) []byte {
 		panic(err) // strings and numbers
 	}
 	return b
+}
+
+// MayTunnel tells whether a node may send what is for another one through a tunnel that is not encrypted.
+func (f Fleet) MayTunnel(node int) bool {
+	return node >= 1 && node <= len(f) && f.Node(node).Joined && f.Node(node).Plain
 }
 
 // tunnel returns the vpn of a node: a peer for each other node that has such a network.

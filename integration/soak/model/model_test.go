@@ -68,7 +68,8 @@ func TestAPlanHasClusters(t *testing.T) {
 			s := p.Next()
 			seen[s.Cluster] = true
 			for node := 1; node <= 3; node++ {
-				if s.Fleet.Node(node).Joined != s.Cluster.Deployed {
+				if s.Fleet.Node(node).Joined != s.Cluster.Deployed ||
+					s.Fleet.MayTunnel(node) != (s.Cluster.Deployed && !s.Cluster.Encrypted) {
 					t.Fatalf("seed %d, %v: node %d: %+v", seed, s, node, s.Fleet.Node(node))
 				}
 			}

@@ -249,7 +249,7 @@ func (p *Plan) drawCluster(s *Step) {
 	p.yard = Cluster{p.random.IntN(4) > 0, p.random.IntN(2) == 0, p.random.IntN(2) == 0}
 	s.Text = fmt.Sprintf("deployed %v, mesh %v, encrypted %v", p.yard.Deployed, p.yard.Mesh, p.yard.Encrypted)
 	for i := range p.fleet {
-		p.fleet[i].Joined = p.yard.Deployed
+		p.fleet[i].Joined, p.fleet[i].Plain = p.yard.Deployed, !p.yard.Encrypted
 	}
 }
 
