@@ -3,6 +3,7 @@ package netns_test
 import (
 	"fmt"
 	"net/netip"
+	"strings"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -112,5 +113,28 @@ func TestNoAppGetsFramesOfAnother(t *testing.T) {
 				t.Errorf("%s: the silent one does not get it", c.name)
 			}
 		}
+	}
+}
+
+// At a port that may have any number of stations, entries of other programs stay. A port that they have taken out of
+// the flood is flooded again.
+func TestEntriesOfOthersStayAtAnOpenPort(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	l.must(hostOwner, root())
+	l.ns.Exec(t, "ip", "link", "add", "vm0", "type", "veth", "peer", "name", "vm0p")
+	l.must(owner(1), l.borrowed("vm0"))
+	l.ns.Exec(t, "bridge", "fdb", "add", "02:00:00:00:00:77", "dev", "vm0", "master", "static")
+	l.equal(owner(1), l.borrowed("vm0"))
+	l.ns.Exec(t, "ip", "link", "set", "vm0", "down")
+	l.must(owner(1), l.borrowed("vm0"))
+	if out := l.ns.Exec(t, "bridge", "fdb", "show", "dev", "vm0"); !strings.Contains(out, "02:00:00:00:00:77") {
+		t.Errorf("the entry of another program is gone:\n%s", out)
+	}
+	l.ns.Exec(t, "bridge", "link", "set", "dev", "vm0", "flood", "off")
+	l.must(owner(1), l.borrowed("vm0"))
+	l.equal(owner(1), l.borrowed("vm0"))
+	if out := l.ns.Exec(t, "bridge", "-d", "link", "show", "dev", "vm0"); !strings.Contains(out, " flood on") {
+		t.Errorf("the port is not flooded:\n%s", out)
 	}
 }

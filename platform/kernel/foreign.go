@@ -42,7 +42,11 @@ func (k *Kernel) enslave(p netstate.Port) error {
 	if err := k.guard(l, p, joined); err != nil {
 		return err
 	}
-	if err := k.setStation(a.Index, p); err != nil {
+	found, err := k.find(p.Link)
+	if err != nil {
+		return fmt.Errorf("find link %s: %w", p.Link, err)
+	}
+	if err := k.setStation(found, p); err != nil {
 		return err
 	}
 	if err := k.change(func() error { return k.h.LinkSetUp(l) }); err != nil {

@@ -226,7 +226,7 @@ func (k *Kernel) SetPort(p netstate.Port) error {
 		if err := k.joinVLANs(l, p, master); err != nil {
 			return err
 		}
-		if err := k.setStation(found.index, p); err != nil {
+		if err := k.setStation(found, p); err != nil {
 			return err
 		}
 	} else if err := k.leaveVLANs(l); err != nil {
