@@ -206,4 +206,11 @@ func writeLine(path, text string) error {
 }
 
 // drain waits until a serial line has sent all.
-func drain(f *os.File) error { return unix.IoctlSetInt(int(f.Fd()), unix.TCSBRK, 1) }
+func drain(f *os.File) error {
+	for {
+		// Go's runtime interrupts threads by signals, and the kernel does not start this call anew.
+		if err := unix.IoctlSetInt(int(f.Fd()), unix.TCSBRK, 1); !errors.Is(err, unix.EINTR) {
+			return err
+		}
+	}
+}
