@@ -49,6 +49,7 @@ func TestNoAppGetsFramesOfAnother(t *testing.T) {
 	answered := rawSocket(t, apps["sender"], "eth0", unix.ETH_P_ALL)
 	curious := rawSocket(t, apps["curious"], "eth0", unix.ETH_P_ALL)
 	mac := func(n int) []byte { return fwMAC(t, fmt.Sprintf("02:00:00:00:00:%02d", n)) }
+	ip := func(n byte) netip.Addr { return netip.AddrFrom4([4]byte{10, 1, 0, n}) }
 	// send sends a packet for the silent app, and a broadcast that all get after it.
 	round := 0
 	send := func() (packet, end string) {
@@ -56,8 +57,8 @@ func TestNoAppGetsFramesOfAnother(t *testing.T) {
 		round++
 		packet, end = fmt.Sprintf("packet %d.", round), fmt.Sprintf("end %d.", round)
 		for _, f := range [][]byte{
-			fwFrame(mac(12), mac(11), 0x0800, fwUDP(netip.MustParseAddr("10.1.0.11"), netip.MustParseAddr("10.1.0.12"), 5000, 7000, packet)),
-			fwFrame(fwMAC(t, "ff:ff:ff:ff:ff:ff"), mac(11), 0x0806, fwARP(mac(11), netip.MustParseAddr("10.1.0.11"), netip.MustParseAddr("10.1.0.13"), end)),
+			fwFrame(mac(12), mac(11), 0x0800, fwUDP(ip(11), ip(12), 5000, 7000, packet)),
+			fwFrame(fwMAC(t, "ff:ff:ff:ff:ff:ff"), mac(11), 0x0806, fwARP(mac(11), ip(11), ip(13), end)),
 		} {
 			out(f)
 		}
@@ -67,7 +68,7 @@ func TestNoAppGetsFramesOfAnother(t *testing.T) {
 	_, end := send()
 	fwHear(t, silent, nil, end)
 	sender(t, apps["silent"], "eth0")(fwFrame(mac(11), mac(12), 0x0800,
-		fwUDP(netip.MustParseAddr("10.1.0.12"), netip.MustParseAddr("10.1.0.11"), 7000, 5000, "answer")))
+		fwUDP(ip(12), ip(11), 7000, 5000, "answer")))
 	fwHear(t, answered, nil, "answer")
 	forget := func() { l.ns.Exec(t, "ip", "link", "set", "dev", "es1", "type", "bridge", "fdb_flush") }
 	for _, c := range []struct {

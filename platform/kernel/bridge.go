@@ -164,16 +164,18 @@ func (k *Kernel) setStation(found link, p netstate.Port) error {
 			return wrap(err)
 		}
 	}
-	all, err := k.listStations(index)
-	if err != nil {
-		return wrap(err)
-	}
-	for _, old := range all[index] {
-		if old.String() == p.Station {
-			continue
-		}
-		if err := k.h.NeighDel(entry(old)); err != nil {
+	if found.unflooded { // else it has had no station
+		all, err := k.listStations(index)
+		if err != nil {
 			return wrap(err)
+		}
+		for _, old := range all[index] {
+			if old.String() == p.Station {
+				continue
+			}
+			if err := k.h.NeighDel(entry(old)); err != nil {
+				return wrap(err)
+			}
 		}
 	}
 	if err := k.h.LinkSetFlood(indexed(index, p.Link), p.Station == ""); err != nil {
@@ -182,18 +184,17 @@ func (k *Kernel) setStation(found link, p netstate.Port) error {
 	return nil
 }
 
-// stationsOf returns the stations of those links that are bridge ports and not flooded, by index: one address, or what
-// differs from any.
-func (k *Kernel) stationsOf(links []link) (map[int]string, error) {
+// addStations adds the stations of those links that are bridge ports and not flooded: one address, or what differs from
+// any.
+func (k *Kernel) addStations(links []link) error {
 	if !slices.ContainsFunc(links, func(l link) bool { return l.unflooded }) {
-		return nil, nil
+		return nil
 	}
 	all, err := k.listStations(0)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	found := map[int]string{}
-	for _, l := range links {
+	for i, l := range links {
 		if !l.unflooded {
 			continue
 		}
@@ -204,9 +205,9 @@ func (k *Kernel) stationsOf(links []link) (map[int]string, error) {
 		if slices.Sort(list); len(list) == 0 {
 			list = []string{"none"}
 		}
-		found[l.index] = strings.Join(list, ",")
+		links[i].station = strings.Join(list, ",")
 	}
-	return found, nil
+	return nil
 }
 
 // listStations returns the static entries of bridges by the index of the port, of one port or, for 0, of all.

@@ -88,8 +88,6 @@ type world struct {
 	addrs  addrList
 	routes map[int][]route         // edgespan's own, by number
 	rules  map[int][]netstate.Rule // edgespan's own, by number
-	// stations are those of bridge ports that are not flooded, by link index.
-	stations map[int]string
 }
 
 func (k *Kernel) share() {
@@ -108,10 +106,10 @@ func (k *Kernel) listWorld() (w world, err error) {
 	if err != nil {
 		return w, fmt.Errorf("list links: %w", err)
 	}
-	w.links = newLinkList(links)
-	if w.stations, err = k.stationsOf(links); err != nil {
+	if err := k.addStations(links); err != nil {
 		return w, fmt.Errorf("list the stations of bridges: %w", err)
 	}
+	w.links = newLinkList(links)
 	if w.addrs, err = k.listAddresses(); err != nil {
 		return w, fmt.Errorf("list addresses: %w", err)
 	}

@@ -33,7 +33,6 @@ func (k *Kernel) Observe(ctx context.Context, n int) (netstate.State, error) {
 		if _, tunnel := netstate.VPNNumber(l.name); tunnel { // not a link by itself: see netstate.VPN
 			continue
 		}
-		under.station = w.stations[l.index]
 		if err := k.addLinkObjects(ctx, s, l, names, &under, peers); err != nil {
 			return nil, err
 		}
@@ -45,7 +44,7 @@ func (k *Kernel) Observe(ctx context.Context, n int) (netstate.State, error) {
 	}
 	for _, l := range links.foreign[n] {
 		s.Add(netstate.Port{Link: l.name, Master: bridgeName(n), Foreign: true, Down: !l.up, VLANs: vlans[l.index],
-			Guarded: under.ports[l.index].guarded, Cut: under.ports[l.index].cut, Station: w.stations[l.index]})
+			Guarded: under.ports[l.index].guarded, Cut: under.ports[l.index].cut, Station: l.station})
 	}
 	observeAddresses(s, own, w.addrs)
 	observeRoutes(s, w.routes[n], names)
@@ -72,7 +71,7 @@ func (k *Kernel) addLinkObjects(ctx context.Context, s netstate.State, l link, n
 	s.Add(o)
 	if f := ports[l.index]; l.up {
 		s.Add(netstate.Port{Link: l.name, Master: names[l.master], Isolated: f.isolated, Guarded: f.guarded,
-			Cut: f.cut, VLANs: under.vlans[l.index], Station: under.station})
+			Cut: f.cut, VLANs: under.vlans[l.index], Station: l.station})
 	}
 	return nil
 }

@@ -24,7 +24,8 @@ type link struct {
 	netns              int // the kernel's ID for the namespace of a veth's peer, -1 for its own
 	name, alias, mac   string
 	up                 bool
-	unflooded          bool // of a bridge port
+	unflooded          bool   // of a bridge port
+	station            string // of one that is not flooded: see addStations
 	kind               netstate.LinkType
 	odd                map[string]uint64 // of a bridge: attributes that differ from those of edgespan's bridges
 	vxlan              *netlink.Vxlan    // of a tunnel

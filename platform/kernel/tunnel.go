@@ -135,7 +135,6 @@ type underlay struct {
 	vlans map[int][]netstate.VLANMember
 	// spanning means that the network's bridge runs spanning tree.
 	spanning bool
-	station  string // of the link
 }
 
 // portFlags are flags of a bridge port. Cut means that it is guarded and disabled while its link has a carrier.
