@@ -73,7 +73,7 @@ func (r *run) within(ctx context.Context, m *machine, limit time.Duration, invar
 	check func(context.Context, *machine) string,
 ) {
 	limit = r.limit(limit)
-	for begin, late := time.Now(), false; ctx.Err() == nil; time.Sleep(300 * time.Millisecond) {
+	for begin, late := time.Now(), false; ctx.Err() == nil; time.Sleep(r.limit(300 * time.Millisecond)) {
 		short, cancel := context.WithTimeout(ctx, time.Minute)
 		wrong := check(short, m)
 		cancel()

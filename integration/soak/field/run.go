@@ -134,12 +134,18 @@ func (r *run) appLines() []*appLine {
 	return slices.Collect(maps.Values(r.apps))
 }
 
+// beaconEvery is the time between two beacons of an app to one target, on real hardware: an emulated processor would
+// be busy with them alone.
+const beaconEvery = 500 * time.Millisecond
+
+// order tells an app what to do. Between two beacons that are counted passes the time that the orders say.
 func (r *run) order(e model.Endpoint, o guest.Orders) {
 	r.mu.Lock()
 	a := r.apps[e]
+	counted := o.Every != 0
 	var others []*appLine
 	for _, b := range r.apps {
-		if b != a && (o.Every == 0 || b.endpoint.Node == e.Node) { // what is counted stays on the node
+		if b != a && (!counted || b.endpoint.Node == e.Node) { // what is counted stays on the node
 			others = append(others, b)
 		}
 	}
@@ -147,7 +153,9 @@ func (r *run) order(e model.Endpoint, o guest.Orders) {
 	if a == nil {
 		return
 	}
-	o.Targets = targetsOf(others)
+	if o.Targets = targetsOf(others); !counted {
+		o.Every = r.limit(beaconEvery)
+	}
 	a.tell(o)
 }
 

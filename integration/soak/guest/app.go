@@ -2,6 +2,7 @@ package guest
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"encoding/binary"
 	"encoding/json"
@@ -20,19 +21,18 @@ import (
 	"edgespan/integration/soak/model"
 )
 
-// An app sends a beacon to each of its targets every beaconEvery, answers those that come to its ports, and tells what
+// An app sends beacons to each of its targets, answers those that come to its ports, and tells what
 // it sees on all of its links, also what is not for it.
 const (
 	BeaconMagic = "ESSOAK "
 	echoMagic   = "ESECHO "
-	beaconEvery = 500 * time.Millisecond
 	TellEvery   = 2 * time.Second
 )
 
 // orders are what an app is told, a line of JSON each.
 type Orders struct {
 	Targets []Target
-	Every   time.Duration // between two beacons to one target; 0: beaconEvery
+	Every   time.Duration // between two beacons to one target
 	Attack  string        `json:",omitempty"` // what a hostile app does; "" for nothing
 }
 
@@ -205,10 +205,7 @@ func (b *beaconer) send() {
 		for _, t := range o.Targets {
 			b.beacon(s, t, number)
 		}
-		if o.Every == 0 {
-			o.Every = beaconEvery
-		}
-		time.Sleep(o.Every)
+		time.Sleep(cmp.Or(o.Every, 100*time.Millisecond)) // 0 before the first orders
 	}
 }
 
