@@ -136,7 +136,7 @@ func (r *run) appLines() []*appLine {
 
 // beaconEvery is the time between two beacons of an app to one target, on real hardware: an emulated processor would
 // be busy with them alone.
-const beaconEvery = 500 * time.Millisecond
+const beaconEvery = 250 * time.Millisecond
 
 // order tells an app what to do. Between two beacons that are counted passes the time that the orders say.
 func (r *run) order(e model.Endpoint, o guest.Orders) {
@@ -180,7 +180,7 @@ func (r *run) sampling(ctx context.Context) {
 		}
 		r.measureLoss()
 		r.aim(0)
-		_ = wait(ctx, 10*time.Second) // the loop ends with its context
+		_ = wait(ctx, r.limit(5*time.Second)) // the loop ends with its context
 	}
 }
 
