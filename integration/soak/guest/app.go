@@ -109,8 +109,36 @@ func keepLease(ctx context.Context, link string) {
 				"-O", "staticroutes", "-O", "mtu", "-s", Dir+"/lease.sh").Run()
 			cancel()
 		}
-		time.Sleep(3 * time.Second)
+		waitToAsk(ctx, func() string { return stateOf(link) })
 	}
+}
+
+// How soon an app asks for an address again: each client and its script are some ten programs.
+const (
+	askAgain = 15 * time.Second
+	askSoon  = 3 * time.Second // without an address
+)
+
+// waitToAsk waits until an address may be another one: its link has changed, or time has passed.
+func waitToAsk(ctx context.Context, state func() string) {
+	was, begin := state(), time.Now()
+	for ctx.Err() == nil {
+		time.Sleep(time.Second)
+		took := time.Since(begin)
+		if took >= askAgain || took >= askSoon && (was == "" || state() != was) {
+			return
+		}
+	}
+}
+
+// stateOf tells which link of a name there is, how it is and what address it has; "" if none has an address.
+func stateOf(link string) string {
+	l, err := net.InterfaceByName(link)
+	addr := address(link)
+	if err != nil || addr == "" {
+		return ""
+	}
+	return fmt.Sprint(l.Index, l.Flags, l.HardwareAddr, addr)
 }
 
 func (b *beaconer) fail(err error) {

@@ -4,7 +4,34 @@ import (
 	"net"
 	"net/netip"
 	"testing"
+	"testing/synctest"
+	"time"
 )
+
+func TestAnAppAsksForAnAddressWhenItMayBeAnotherOne(t *testing.T) {
+	for name, c := range map[string]struct {
+		was, then string // after 5 s
+		want      time.Duration
+	}{
+		"no address":  {"", "", askSoon},
+		"as before":   {"7 up 10.1.0.2", "7 up 10.1.0.2", askAgain},
+		"a new link":  {"7 up 10.1.0.2", "8 up 10.1.0.2", 6 * time.Second},
+		"no link now": {"7 up 10.1.0.2", "", 6 * time.Second},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			begin := time.Now()
+			waitToAsk(t.Context(), func() string {
+				if time.Since(begin) > 5*time.Second {
+					return c.then
+				}
+				return c.was
+			})
+			if took := time.Since(begin); took != c.want {
+				t.Errorf("%s: after %v, want %v", name, took, c.want)
+			}
+		})
+	}
+}
 
 // Where an upgrade takes an app's link or route away, the kernel refuses what the app sends: it is lost.
 func TestABeaconThatTheKernelRefusesCounts(t *testing.T) {
