@@ -57,6 +57,15 @@ func (m *machine) prepare(ctx context.Context) error {
 	return nil
 }
 
+// processor is the model of the guest's processor. What newer ones can do costs an emulated one more than it saves: a
+// program that starts and ends takes 30 ms on a Westmere, which has AES, and 60 ms with all that can be emulated.
+func (m *machine) processor() string {
+	if m.accel == "tcg" {
+		return "Westmere"
+	}
+	return "max"
+}
+
 // boot starts a machine, and waits until its agent answers.
 func (m *machine) boot(ctx context.Context) error {
 	agent := m.path("agent")
@@ -65,8 +74,8 @@ func (m *machine) boot(ctx context.Context) error {
 			return err
 		}
 	}
-	args := []string{"-accel", m.accel, "-cpu", "max", "-smp", "1", "-m", "768", "-nodefaults", "-nographic", "-no-reboot",
-		"-kernel", m.img.kernel, "-initrd", m.img.initrd,
+	args := []string{"-accel", m.accel, "-cpu", m.processor(), "-smp", "1", "-m", "768", "-nodefaults", "-nographic",
+		"-no-reboot", "-kernel", m.img.kernel, "-initrd", m.img.initrd,
 		"-append", "root=/dev/vda rw console=ttyS0 quiet mitigations=off net.ifnames=0 panic=5",
 		"-chardev", "file,id=console,append=on,path=" + m.console(), "-serial", "chardev:console",
 		"-drive", "if=virtio,format=qcow2,cache=writeback,file=" + m.path("disk"),

@@ -66,7 +66,7 @@ func (r *run) setUp(ctx context.Context) error {
 		how = probe(ctx, img)
 	}
 	if how != "kvm" {
-		r.slow = 6
+		r.slow = 3
 	}
 	r.report.Accel = how
 	r.say("seed %d, %d nodes by %s, %v; everything is left in %s", r.Seed, r.Nodes, how, r.Length, r.Dir)
