@@ -139,3 +139,29 @@ func TestEntriesOfOthersStayAtAnOpenPort(t *testing.T) {
 		t.Errorf("the port is not flooded:\n%s", out)
 	}
 }
+
+// Frames to 01:80:c2:00:00:0x meet no hook in which the spoof guard could drop them: a bridge that learnt from them would
+// have an entry, in the kernel's memory, for each address that an app makes up.
+func TestABridgeLearnsNothingFromLinkLocalFrames(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	l.must(hostOwner, root())
+	l.ns.Exec(t, "ip", "link", "add", "vm0", "type", "veth", "peer", "name", "vm0p")
+	l.ns.Exec(t, "ip", "link", "set", "vm0p", "up")
+	l.must(owner(1), l.borrowed("vm0"))
+	l.equal(owner(1), l.borrowed("vm0"))
+	send := sender(t, l.ns, "vm0p")
+	frame := func(to, from string) { send(fwFrame(fwMAC(t, to), fwMAC(t, from), 0x88cc, []byte("made up"))) }
+	for _, last := range []string{"02", "03", "0e"} { // not 00: those are BPDUs
+		frame("01:80:c2:00:00:"+last, "02:66:00:00:00:"+last)
+	}
+	frame("ff:ff:ff:ff:ff:ff", "02:77:00:00:00:01")
+	entries := ""
+	until(t, "the bridge has learnt from a broadcast", func() bool {
+		entries = l.ns.Exec(t, "bridge", "fdb", "show", "br", "es1")
+		return strings.Contains(entries, "02:77:00:00:00:01")
+	})
+	if strings.Contains(entries, "02:66:00:") {
+		t.Errorf("the bridge has learnt what was made up:\n%s", entries)
+	}
+}

@@ -95,15 +95,18 @@ func (l Link) mark() (VethMark, bool) {
 }
 
 // BridgeAttrs are the attributes of every bridge that edgespan creates, by their names in ip-link(8). The nf_call ones
-// pass bridged packets to the adapters' chains. The others are the kernel's defaults, on which the data path relies:
-// with an ageing time of 0 every frame is flooded; with stp or vlan_filtering ports stop forwarding. Link.Attrs has
-// the exceptions.
+// pass bridged packets to the adapters' chains. With no_linklocal_learn the bridge does not learn from frames to
+// 01:80:c2:00:00:0x, which the spoof guard never sees, and fdb_max_learned bounds what it learns where there is no
+// spoof guard: an app could fill the kernel's memory with addresses. The others are the kernel's defaults, on which the
+// data path relies: with an ageing time of 0 every frame is flooded; with stp or vlan_filtering ports stop forwarding.
+// Link.Attrs has the exceptions.
 func BridgeAttrs() map[string]uint64 {
 	return map[string]uint64{
 		"nf_call_iptables": 1, "nf_call_ip6tables": 1, "nf_call_arptables": 0,
 		"ageing_time": 30000, // hundredths of a second
 		"stp_state":   0, vlanFiltering: 0, "mcast_snooping": 1, "group_fwd_mask": 0,
 		"priority": 0x8000, vlanDefault: 1,
+		"no_linklocal_learn": 1, "fdb_max_learned": 16384, // as many as switches of an access layer
 	}
 }
 

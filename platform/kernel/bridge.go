@@ -19,20 +19,49 @@ import (
 type bridgeAttr struct {
 	name string // key in netstate.BridgeAttrs
 	kind int
-	size int // in octets
+	size int    // in octets
+	bit  uint32 // of an attribute with several booleans (struct br_boolopt_multi, linux/if_bridge.h); 0: a number
+}
+
+// value returns the value in an attribute of the kernel, false if it has none.
+func (a bridgeAttr) value(b []byte) (uint64, bool) {
+	if len(b) < a.size {
+		return 0, false
+	}
+	var octets [8]byte
+	copy(octets[:], b[:a.size])
+	if a.bit == 0 {
+		return binary.NativeEndian.Uint64(octets[:]), true
+	}
+	set, known := binary.NativeEndian.Uint32(octets[:]), binary.NativeEndian.Uint32(octets[4:])
+	if set&a.bit != 0 {
+		return 1, known&a.bit != 0
+	}
+	return 0, known&a.bit != 0
+}
+
+// encode returns the attribute that sets a value.
+func (a bridgeAttr) encode(value uint64) []byte {
+	if a.bit == 0 {
+		return binary.NativeEndian.AppendUint64(nil, value)[:a.size]
+	}
+	set := a.bit * uint32(value&1) // #nosec G115 -- 0 or 1
+	return binary.NativeEndian.AppendUint32(binary.NativeEndian.AppendUint32(nil, set), a.bit)
 }
 
 var bridgeAttrs = []bridgeAttr{
-	{"ageing_time", nl.IFLA_BR_AGEING_TIME, 4},
-	{"priority", nl.IFLA_BR_PRIORITY, 2}, // before stp_state
-	{"stp_state", nl.IFLA_BR_STP_STATE, 4},
-	{"vlan_filtering", nl.IFLA_BR_VLAN_FILTERING, 1},
-	{"vlan_default_pvid", nl.IFLA_BR_VLAN_DEFAULT_PVID, 2}, // after vlan_filtering: the kernel keeps it while that is on
-	{"group_fwd_mask", nl.IFLA_BR_GROUP_FWD_MASK, 2},
-	{"mcast_snooping", nl.IFLA_BR_MCAST_SNOOPING, 1},
-	{"nf_call_iptables", nl.IFLA_BR_NF_CALL_IPTABLES, 1},
-	{"nf_call_ip6tables", nl.IFLA_BR_NF_CALL_IP6TABLES, 1},
-	{"nf_call_arptables", nl.IFLA_BR_NF_CALL_ARPTABLES, 1},
+	{"ageing_time", nl.IFLA_BR_AGEING_TIME, 4, 0},
+	{"priority", nl.IFLA_BR_PRIORITY, 2, 0}, // before stp_state
+	{"stp_state", nl.IFLA_BR_STP_STATE, 4, 0},
+	{"vlan_filtering", nl.IFLA_BR_VLAN_FILTERING, 1, 0},
+	{"vlan_default_pvid", nl.IFLA_BR_VLAN_DEFAULT_PVID, 2, 0}, // after vlan_filtering: kept while that is on
+	{"group_fwd_mask", nl.IFLA_BR_GROUP_FWD_MASK, 2, 0},
+	{"mcast_snooping", nl.IFLA_BR_MCAST_SNOOPING, 1, 0},
+	{"nf_call_iptables", nl.IFLA_BR_NF_CALL_IPTABLES, 1, 0},
+	{"nf_call_ip6tables", nl.IFLA_BR_NF_CALL_IP6TABLES, 1, 0},
+	{"nf_call_arptables", nl.IFLA_BR_NF_CALL_ARPTABLES, 1, 0},
+	{"no_linklocal_learn", unix.IFLA_BR_MULTI_BOOLOPT, 8, 1 << 0}, // BR_BOOLOPT_NO_LL_LEARN, Linux 5.0
+	{"fdb_max_learned", unix.IFLA_BR_FDB_MAX_LEARNED, 4, 0},       // Linux 6.7
 }
 
 var desiredAttrs = netstate.BridgeAttrs()
@@ -80,7 +109,7 @@ func (k *Kernel) setAttrs(index int, from, to map[string]uint64) error {
 	data := info.AddRtAttr(nl.IFLA_INFO_DATA, nil)
 	for _, a := range bridgeAttrs {
 		if have, want := attrOf(from, a.name), attrOf(to, a.name); have != want {
-			data.AddRtAttr(a.kind, binary.NativeEndian.AppendUint64(nil, want)[:a.size])
+			data.AddRtAttr(a.kind, a.encode(want))
 		}
 	}
 	return k.do(unix.RTM_NEWLINK, 0, msg, info)
@@ -124,12 +153,10 @@ func oddAttrs(info []byte) map[string]uint64 {
 	var odd map[string]uint64
 	eachAttr(info, func(kind uint16, value []byte) {
 		for _, a := range bridgeAttrs {
-			if int(kind) != a.kind || len(value) < a.size {
+			if int(kind) != a.kind {
 				continue
 			}
-			var octets [8]byte
-			copy(octets[:], value[:a.size])
-			if n := binary.NativeEndian.Uint64(octets[:]); n != desiredAttrs[a.name] {
+			if n, is := a.value(value); is && n != desiredAttrs[a.name] {
 				if odd == nil {
 					odd = map[string]uint64{}
 				}
