@@ -65,6 +65,7 @@ func (r *run) settle(ctx context.Context, m *machine, begin time.Time) {
 	r.within(ctx, m, settleLimit, "observed equals desired", r.unsettled)
 	r.add(m.node, "convergence", "s", false, time.Since(begin).Seconds())
 	r.add(m.node, "convergence once in sync", "s", false, time.Since(last).Seconds())
+	r.within(ctx, m, settleLimit, "a restart would lose nothing", r.unlikeJournal)
 }
 
 // within repeats a check until it finds nothing wrong. After its limit this is a violation, and after three times as

@@ -1,5 +1,6 @@
 // Package guest is what runs in the machines of a soak: the agent that does what the host asks for, apps with their
-// beacons and attacks, the client of a tap device, and what measures the daemon. It decides and judges nothing.
+// beacons and attacks, the client of a tap device, and what measures the daemon and reads its records. It decides and
+// judges nothing.
 package guest
 
 import (
@@ -37,6 +38,8 @@ func Main(args []string) (err error, is bool) {
 		return relayMain(args[1], args[2], args[3], args[4]), true
 	case args[0] == "sample":
 		return sampleMain(), true
+	case args[0] == "records":
+		return recordsMain(), true
 	}
 	return nil, false
 }
