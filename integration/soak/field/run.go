@@ -136,7 +136,7 @@ func (r *run) appLines() []*appLine {
 
 // beaconEvery is the time between two beacons of an app to one target, on real hardware: an emulated processor would
 // be busy with them alone.
-const beaconEvery = 250 * time.Millisecond
+const beaconEvery = 500 * time.Millisecond
 
 // order tells an app what to do. Between two beacons that are counted passes the time that the orders say.
 func (r *run) order(e model.Endpoint, o guest.Orders) {
