@@ -65,7 +65,8 @@ func (r *run) settle(ctx context.Context, m *machine, begin time.Time) {
 	r.within(ctx, m, settleLimit, "observed equals desired", r.unsettled)
 	r.add(m.node, "convergence", "s", false, time.Since(begin).Seconds())
 	r.add(m.node, "convergence once in sync", "s", false, time.Since(last).Seconds())
-	r.within(ctx, m, settleLimit, "a restart would lose nothing", r.unlikeJournal)
+	// What a full disk refused is tried again each 10 s.
+	r.within(ctx, m, 2*settleLimit, "a restart would lose nothing", r.unlikeJournal)
 }
 
 // within repeats a check until it finds nothing wrong. After its limit this is a violation, and after three times as
@@ -135,7 +136,7 @@ func (r *run) reach(ctx context.Context) {
 	for ctx.Err() == nil && time.Since(begin) < r.limit(reachLimit) {
 		r.aim(0)
 		r.reset(f)
-		time.Sleep(2*guest.TellEvery + time.Second)
+		time.Sleep(2*guest.TellEvery + r.limit(time.Second))
 		if missing = r.missing(f); len(missing) == 0 {
 			break
 		}

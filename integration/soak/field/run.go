@@ -180,7 +180,7 @@ func (r *run) sampling(ctx context.Context) {
 		}
 		r.measureLoss()
 		r.aim(0)
-		_ = wait(ctx, r.limit(5*time.Second)) // the loop ends with its context
+		_ = wait(ctx, max(10*time.Second, r.limit(5*time.Second))) // the loop ends with its context
 	}
 }
 

@@ -1,14 +1,15 @@
 package guest
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
 	"reflect"
-	"sync"
 	"time"
 
 	"edgespan/actors/node/api"
@@ -25,8 +26,10 @@ type Records struct {
 	Stored map[string]string // what it would have after a restart
 }
 
-// unchanged is how long a topic's values must be silent to be complete.
-const unchanged = time.Second
+// watchLimit is how long the values of one topic may take.
+const watchLimit = 5 * time.Second
+
+var errIncomplete = errors.New("a value does not come: it may just have been deleted")
 
 // recordsMain prints the records of a daemon.
 func recordsMain() error {
@@ -55,24 +58,30 @@ func readRecords(ctx context.Context, socket, stateDir string) (r Records, err e
 	if err != nil {
 		return r, err
 	}
-	if r.Stored, err = values(ctx, topicsOf(stored), func(ctx context.Context, q shellproto.Request, each emit) error {
+	if r.Stored, err = values(ctx, topicsOf(stored), func(ctx context.Context, q shellproto.Request,
+		each func(json.RawMessage) error,
+	) error {
 		return (&console.Console{Topics: stored, Census: census.New()}).Do(ctx, shellproto.Who{}, q,
-			func(item any, _ uint64) error { return each(item.(shellproto.WatchItem)) })
+			func(answer any, _ uint64) error {
+				text, err := json.Marshal(answer)
+				return errors.Join(err, each(text))
+			})
 	}); err != nil {
 		return r, err
 	}
-	r.Known, err = values(ctx, topicsOf(stored), func(ctx context.Context, q shellproto.Request, each emit) error {
+	r.Known, err = values(ctx, topicsOf(stored), func(ctx context.Context, q shellproto.Request,
+		each func(json.RawMessage) error,
+	) error {
 		return daemon.Do(ctx, q, func(f shellproto.Frame) error {
-			var item shellproto.WatchItem
 			switch {
 			case f.Error != "":
 				return errors.New(f.Error)
 			case f.Dropped > 0:
 				return errors.New("the daemon has left out values")
-			case f.End:
+			case len(f.Data) == 0:
 				return nil
 			}
-			return errors.Join(json.Unmarshal(f.Data, &item), each(item))
+			return each(f.Data)
 		})
 	})
 	return r, err
@@ -112,41 +121,45 @@ func topicsOf(t *api.Topics) (names []string) {
 	return names
 }
 
-type emit = func(shellproto.WatchItem) error
+// ask carries out a request of the debug shell, and passes on what is answered.
+type ask = func(context.Context, shellproto.Request, func(answer json.RawMessage) error) error
 
-// values returns the values of topics that watching them tells.
-func values(ctx context.Context, topics []string,
-	watch func(context.Context, shellproto.Request, emit) error,
-) (map[string]string, error) {
+// values returns the values of topics. Watching a topic never ends: what has a value is asked for before.
+func values(ctx context.Context, topics []string, do ask) (map[string]string, error) {
 	out := map[string]string{}
-	var mu sync.Mutex
-	var watching sync.WaitGroup
-	var failed []error
 	for _, topic := range topics {
-		watching.Go(func() {
-			silent, enough := context.WithCancel(ctx)
-			defer enough()
-			timer := time.AfterFunc(unchanged, enough)
-			defer timer.Stop()
-			q := shellproto.Request{Version: shellproto.Version, Op: "watch", Args: []string{topic}}
-			err := watch(silent, q, func(i shellproto.WatchItem) error {
-				timer.Reset(unchanged)
-				mu.Lock()
-				defer mu.Unlock()
-				if key := topic + " " + i.Key; i.Deleted {
-					delete(out, key)
-				} else {
-					out[key] = string(i.Value)
+		missing := map[string]bool{}
+		names := shellproto.Request{Version: shellproto.Version, Op: "names", Args: []string{shellproto.NamesKey, topic}}
+		if err := do(ctx, names, func(answer json.RawMessage) error {
+			var keys []string
+			err := json.Unmarshal(answer, &keys)
+			for _, key := range keys {
+				missing[key] = true
+			}
+			return err
+		}); err != nil {
+			return nil, fmt.Errorf("%s: %w", topic, err)
+		}
+		if len(missing) == 0 {
+			continue
+		}
+		watching, enough := context.WithTimeoutCause(ctx, watchLimit, errIncomplete)
+		err := do(watching, shellproto.Request{Version: shellproto.Version, Op: "watch", Args: []string{topic}},
+			func(answer json.RawMessage) error {
+				var i shellproto.WatchItem
+				if err := json.Unmarshal(answer, &i); err != nil {
+					return err
+				}
+				out[topic+" "+i.Key] = string(i.Value)
+				if delete(missing, i.Key); len(missing) == 0 {
+					enough()
 				}
 				return nil
 			})
-			mu.Lock()
-			defer mu.Unlock()
-			if ctx.Err() != nil || silent.Err() == nil { // else it has told all
-				failed = append(failed, errors.Join(err, ctx.Err()))
-			}
-		})
+		enough()
+		if len(missing) > 0 {
+			return nil, fmt.Errorf("%s: %w", topic, cmp.Or(err, errIncomplete))
+		}
 	}
-	watching.Wait()
-	return out, errors.Join(failed...)
+	return out, nil
 }
