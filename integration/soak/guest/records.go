@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -89,19 +88,11 @@ func readRecords(ctx context.Context, socket, stateDir string) (r Records, err e
 
 // replayed returns what a journal has, from a copy of it in dir.
 func replayed(journal, dir string) (*api.Topics, error) {
-	from, err := os.Open(journal) // #nosec G304 -- the node's
+	data, err := os.ReadFile(journal) // #nosec G304 -- the node's
 	if err != nil {
 		return nil, err
 	}
-	defer from.Close()
-	to, err := os.OpenFile(filepath.Join(dir, "journal"), os.O_CREATE|os.O_WRONLY|os.O_EXCL, 0o600) // #nosec G304 -- ours
-	if err != nil {
-		return nil, err
-	}
-	if _, err := io.Copy(to, from); err != nil {
-		return nil, errors.Join(err, to.Close())
-	}
-	if err := to.Close(); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, "journal"), data, 0o600); err != nil {
 		return nil, err
 	}
 	j, err := store.OpenJournal(dir)
