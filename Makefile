@@ -95,7 +95,7 @@ unit: $(TOOLS)/gotestsum ## Run the other unit tests, with all crashes and rando
 
 integration: $(TOOLS)/gotestsum ## Run the tests that need root and namespaces (root)
 	@test "$$(id -u)" = 0 || { echo 'make integration: needs root, for network namespaces' >&2; exit 1; }
-	$(TESTRUN) --packages='$(ROOMS)' -- $(TESTFLAGS) -count=1 -p 2 -parallel 4 -timeout 25m
+	$(TESTRUN) --packages='$(ROOMS)' -- $(TESTFLAGS) -count=1 -p 2 -parallel 4 -timeout 40m
 	@$(REPORT)
 
 histories: ## Run all random histories, power cuts and draws that make test shortens (HISTORIES=1000 ETCD_HISTORIES=30)

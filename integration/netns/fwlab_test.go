@@ -1,6 +1,7 @@
 package netns_test
 
 import (
+	"bytes"
 	"fmt"
 	"net/netip"
 	"os"
@@ -85,7 +86,23 @@ func (l *fwLab) cmd(stdin string, argv ...string) string {
 
 func (l *fwLab) in(ns string, argv ...string) string {
 	l.t.Helper()
-	return l.cmd("", append([]string{"ip", "netns", "exec", l.ns(ns)}, argv...)...)
+	out, err := l.run(ns, argv...)
+	if err != nil {
+		l.t.Fatalf("%s: %v\n%s", strings.Join(argv, " "), err, out)
+	}
+	return out
+}
+
+// run runs a command in a namespace, without a program that enters it first, and returns its output.
+func (l *fwLab) run(ns string, argv ...string) (string, error) {
+	c := exec.Command(argv[0], argv[1:]...)
+	var out bytes.Buffer
+	c.Stdout, c.Stderr = &out, &out
+	if err := l.inside(ns, c.Start); err != nil {
+		return "", err
+	}
+	err := c.Wait()
+	return out.String(), err
 }
 
 // do runs f on a thread inside a namespace and fails the test on an error.
@@ -243,16 +260,23 @@ func (l *fwLab) process(verb netstate.Verb, p netstate.Process) {
 
 // try runs a command that may fail and returns its output.
 func (l *fwLab) try(ns string, argv ...string) string {
-	out, _ := exec.Command("ip", append([]string{"netns", "exec", l.ns(ns)}, argv...)...).Output()
-	return string(out)
+	c := exec.Command(argv[0], argv[1:]...)
+	var out strings.Builder
+	c.Stdout = &out
+	if l.inside(ns, c.Start) == nil {
+		_ = c.Wait() // it may fail
+	}
+	return out.String()
 }
 
 func (l *fwLab) until(what string, ok func() bool) {
 	l.t.Helper()
 	for end := time.Now().Add(10 * time.Second); time.Now().Before(end); {
+		asked := time.Now()
 		if ok() {
 			return
 		}
+		time.Sleep(min(max(5*time.Millisecond, time.Since(asked)), 200*time.Millisecond))
 	}
 	l.t.Fatalf("no %s within 10 s", what)
 }

@@ -21,7 +21,9 @@ func TestTheCarrierOfAnAppsLinkIsNoChange(t *testing.T) {
 	l, app := newLab(t), netns.New(t)
 	do := func(cmd string) { l.ns.Exec(t, strings.Fields(cmd)...) }
 	for _, c := range []string{
-		"ip link add es7 type bridge", "ip link set es7 mtu 1500", "ip link set es7 up",
+		"ip link add es7 type bridge", "ip link set es7 mtu 1500",
+		"ip link set es7 addrgenmode none", // as those of the daemon: else an address comes and goes with the carrier
+		"ip link set es7 up",
 		"ip link add es7a1 type veth peer name eth0 netns " + app.Name,
 		"ip link set es7a1 master es7", "ip link set es7a1 up",
 		"ip tuntap add tap7 mode tap", "ip link set tap7 master es7", "ip link set tap7 up",

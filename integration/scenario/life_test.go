@@ -391,18 +391,21 @@ func (w *world) eventually(what string, ok func() bool) {
 	w.eventuallyIn(20*time.Second, what, ok)
 }
 
-// eventuallyIn is eventually with another limit.
+// eventuallyIn is eventually with another limit. Where an answer costs a program, it asks less often: the tests beside
+// this one need the processors, too.
 func (w *world) eventuallyIn(limit time.Duration, what string, ok func() bool) {
 	w.Helper()
 	ctx, cancel := context.WithTimeout(w.ctx, limit)
 	defer cancel()
-	tick := time.NewTicker(20 * time.Millisecond)
-	defer tick.Stop()
-	for !ok() {
+	for {
+		asked := time.Now()
+		if ok() {
+			return
+		}
 		select {
 		case <-ctx.Done():
 			w.Fatalf("%s never came", what)
-		case <-tick.C:
+		case <-time.After(min(max(20*time.Millisecond, 2*time.Since(asked)), 400*time.Millisecond)):
 		}
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/netip"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 )
@@ -30,9 +31,9 @@ func (l *Lab) DHCP(ctx context.Context, short, ifName string) (Lease, error) {
 	for _, o := range []string{"staticroutes", "mtu", "ntpsrv", "hostname"} {
 		argv = append(argv, "-O", o)
 	}
-	cmd := l.Command(ctx, short, argv...)
+	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
 	cmd.Env = append(os.Environ(), "LAB_LEASE="+lease, "LAB_RESOLV="+l.resolv(short))
-	r, err := runToEnd(cmd)
+	r, err := l.runInside(short, cmd)
 	if err != nil {
 		return Lease{}, err
 	}

@@ -161,12 +161,10 @@ func (l *Lab) addNamespace(ctx context.Context, ns string) error {
 	if err := command(ctx, "ip", "netns", "add", ns); err != nil {
 		return err
 	}
-	const quiet = `for f in iptables ip6tables arptables; do
-	f=/proc/sys/net/bridge/bridge-nf-call-$f
-	if [ -e $f ]; then echo 0 >$f || exit 1; fi
-done`
-	if err := command(ctx, "ip", "netns", "exec", ns, "sh", "-c", quiet); err != nil {
-		return err
+	for _, f := range []string{"iptables", "ip6tables", "arptables"} {
+		if err := proc.SetIn("/run/netns/"+ns, "/proc/sys/net/bridge/bridge-nf-call-"+f, "0"); err != nil {
+			return err
+		}
 	}
 	return command(ctx, "ip", "-n", ns, "link", "set", "lo", "up")
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/binary"
 	"encoding/json"
+	"net"
 	"net/netip"
 	"os"
 	"path/filepath"
@@ -298,6 +299,11 @@ esac
 	if err != nil {
 		t.Fatal(err)
 	}
+	socket, err := net.Listen("unix", l.Socket())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer socket.Close()
 	if _, err := l.WaitControl(ctx, n); err != nil {
 		t.Fatal(err)
 	}
