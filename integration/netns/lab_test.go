@@ -183,12 +183,17 @@ func picture(t *testing.T, ns *netns.NS) string {
 	return connlimit.ReplaceAllString(indexes.ReplaceAllString(b.String(), ""), "xt match connlimit")
 }
 
-// until waits for a condition.
+// until waits for a condition. It asks less often where an answer costs a program.
 func until(t testing.TB, what string, cond func() bool) {
 	t.Helper()
-	for end := time.Now().Add(5 * time.Second); !cond(); time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("not within 5 s: %s", what)
+	for end := time.Now().Add(10 * time.Second); ; {
+		asked := time.Now()
+		if cond() {
+			return
 		}
+		if time.Now().After(end) {
+			t.Fatalf("not within 10 s: %s", what)
+		}
+		time.Sleep(min(max(5*time.Millisecond, time.Since(asked)), 200*time.Millisecond))
 	}
 }

@@ -5,6 +5,7 @@
 package netns
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"os"
@@ -87,15 +88,26 @@ func (n *NS) Do(t testing.TB, f func() error) {
 // Exec runs a command inside the namespace and returns its output.
 func (n *NS) Exec(t testing.TB, argv ...string) string {
 	t.Helper()
-	return run(t, append([]string{"nsenter", "--net=" + n.Path, "--"}, argv...)...)
+	out, err := n.Try(argv...)
+	if err != nil {
+		t.Fatalf("in namespace %s: %s: %v: %s", n.Name, strings.Join(argv, " "), err, out)
+	}
+	return out
 }
 
-// Try is Exec for a command that may fail.
+// Try is Exec for a command that may fail. A thread enters the namespace, since a program for it would be one more
+// start for each command.
 func (n *NS) Try(argv ...string) (string, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), commandTimeout)
 	defer cancel()
-	out, err := exec.CommandContext(ctx, "nsenter", append([]string{"--net=" + n.Path, "--"}, argv...)...).CombinedOutput()
-	return string(out), err
+	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
+	var out bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &out
+	if err := proc.In(n.Path, cmd.Start); err != nil {
+		return "", err
+	}
+	err := cmd.Wait()
+	return out.String(), err
 }
 
 // commandTimeout limits one command, so that the error names a command that hangs.
