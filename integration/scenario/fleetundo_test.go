@@ -61,7 +61,7 @@ func TestAPushThatBreaksTheUplinkComesBackAndTheControllerSaysSo(t *testing.T) {
 	}
 	n := o.is("edge-1", "RolledBack")
 	took := time.Since(began)
-	if took < 9*time.Second || took > 20*time.Second {
+	if took < 9*time.Second || took > scaled(20*time.Second) {
 		t.Errorf("it came back after %v, not after the confirm time of 10 s", took)
 	}
 	if len(n.Failures) != 1 || n.Failures[0].Reason != "unhealthy" || !strings.Contains(n.Failures[0].Why, "port/wan") {

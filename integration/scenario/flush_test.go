@@ -116,7 +116,7 @@ func TestAFlushByOthersOpensNothingAndIsRepaired(t *testing.T) {
 	}
 	passes := func(when string) {
 		t.Helper()
-		ctx, cancel := context.WithTimeout(w.ctx, soon)
+		ctx, cancel := context.WithTimeout(w.ctx, scaled(soon))
 		defer cancel()
 		if err := allowed.WaitGood(ctx, 1); err != nil {
 			t.Errorf("%s: what is allowed does not pass: %v", when, err)
@@ -165,8 +165,8 @@ func TestAFlushByOthersOpensNothingAndIsRepaired(t *testing.T) {
 	slices.Sort(took)
 	p99 := took[(len(took)*99+99)/100-1]
 	t.Logf("back of %d flushes: median %v, p99 %v, longest %v", len(took), took[len(took)/2], p99, took[len(took)-1])
-	if p99 > soon {
-		t.Errorf("p99 of what was flushed being back is %v, more than %v", p99, soon)
+	if p99 > scaled(soon) {
+		t.Errorf("p99 of what was flushed being back is %v, more than %v", p99, scaled(soon))
 	}
 }
 

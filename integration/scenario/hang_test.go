@@ -146,7 +146,7 @@ func (h *hangs) noneLeft(detecting int) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.Logf("a hung command lived for at most %v", h.longest)
-	if h.longest == 0 || h.longest > 10*time.Second {
+	if h.longest == 0 || h.longest > scaled(10*time.Second) {
 		h.Errorf("a hung command lived for %v, want one to hang, and for at most 5s", h.longest)
 	}
 }
@@ -228,7 +228,7 @@ func (h *heart) steady(begin time.Time) {
 	took := last.Sub(begin)
 	h.Logf("in %v of hanging the watchdog was fed %d times, with a gap of at most %v", took.Round(time.Millisecond), n-1,
 		gap.Round(time.Millisecond))
-	if took < 3*time.Second || gap > 4*time.Second {
+	if took < 3*time.Second || gap > scaled(4*time.Second) {
 		h.Errorf("the watchdog was not fed for %v of %v", gap, took)
 	}
 }

@@ -12,7 +12,7 @@ import (
 func TestAnHTTPClientIsAnsweredSoonAfterASwitch(t *testing.T) {
 	t.Parallel()
 	w := newUplinkWorld(t, lab.Options{Uplinks: 2}, 10)
-	if took := w.answeredAfterSwitch(w.watchExits(2, exitEvery), w.askForEver(), 0); took > time.Second {
+	if took := w.answeredAfterSwitch(w.watchExits(2, exitEvery), w.askForEver(), 0); took > scaled(time.Second) {
 		t.Errorf("the first answer came %v after the switch", took)
 	}
 }

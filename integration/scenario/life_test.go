@@ -97,7 +97,7 @@ func TestAKilledDaemonLosesNoPacketAndNoAnswer(t *testing.T) {
 			t.Fatal(err)
 		}
 		flow(t, w, ping, ask)
-		if took := w.restart(); took > time.Second {
+		if took := w.restart(); took > scaled(time.Second) {
 			t.Errorf("control came back after %v, want 1s", took)
 		}
 		w.wait("ready", "ni/"+ni(1), "app/"+app(1))
@@ -391,11 +391,11 @@ func (w *world) eventually(what string, ok func() bool) {
 	w.eventuallyIn(20*time.Second, what, ok)
 }
 
-// eventuallyIn is eventually with another limit. Where an answer costs a program, it asks less often: the tests beside
+// eventuallyIn is eventually with another limit, scaled. Where an answer costs a program, it asks less often: the tests beside
 // this one need the processors, too.
 func (w *world) eventuallyIn(limit time.Duration, what string, ok func() bool) {
 	w.Helper()
-	ctx, cancel := context.WithTimeout(w.ctx, limit)
+	ctx, cancel := context.WithTimeout(w.ctx, scaled(limit))
 	defer cancel()
 	for {
 		asked := time.Now()

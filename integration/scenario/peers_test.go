@@ -76,7 +76,7 @@ func (f *field) reconnected() {
 func (f *field) tellsTheTruth(tunnels map[string]int) {
 	f.w.Helper()
 	for _, p := range f.peers { // a cluster may be ready before its peers' other parameters
-		f.ok("wait", "peer/"+p.name, "--for", "ready", "--timeout", "20s")
+		f.ok("wait", "peer/"+p.name, "--for", "ready", "--timeout", scaled(20*time.Second).String())
 	}
 	c := f.cluster()
 	if c.State != "deployed" || !c.Ready || c.Health != "green" {

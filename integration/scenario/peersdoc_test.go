@@ -5,6 +5,7 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+	"time"
 )
 
 // The commands of docs/peers.md work on nodes as in examples/fleet/cluster.yaml, except for /usr/bin/collector: no
@@ -35,7 +36,7 @@ func TestTheExampleOfAClusterRunsAsItIsTyped(t *testing.T) {
 			strings.Contains(r.Out, "executor/collector: CreatingFailed")
 	})
 	for _, name := range []string{"edge-1", "edge-2"} {
-		f.ok("wait", "peer/"+name, "--for", "ready", "--timeout", "20s")
+		f.ok("wait", "peer/"+name, "--for", "ready", "--timeout", scaled(20*time.Second).String())
 	}
 	for _, line := range []string{
 		"peers list", "clusters list", "clusters status lab", "clusters describe lab", "peers describe edge-3",
@@ -45,6 +46,6 @@ func TestTheExampleOfAClusterRunsAsItIsTyped(t *testing.T) {
 		t.Logf("edgespan %s\n%s", line, said)
 	}
 	f.ok("clusters", "undeploy", "lab")
-	f.ok("wait", "cluster/lab", "--for", "undeployed", "--timeout", "20s")
+	f.ok("wait", "cluster/lab", "--for", "undeployed", "--timeout", scaled(20*time.Second).String())
 	f.ok("clusters", "delete", "lab", "-m", "the lab is over")
 }

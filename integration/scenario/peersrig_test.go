@@ -76,7 +76,7 @@ func newField(t testing.TB, count int, extra ...string) *field {
 // bareWorld returns a lab of namespaces without links.
 func bareWorld(t testing.TB, apps ...string) *world {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 4*time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), scaled(4*time.Minute))
 	l, err := lab.Up(ctx,
 		lab.Options{Binary: binary, Child: []string{os.Args[0], lab.ChildCommand}, Apps: apps, Bare: true})
 	if err != nil {
@@ -169,7 +169,7 @@ func (f *field) apply(docs string) {
 // untilReady waits for the cluster with `wait`.
 func (f *field) untilReady() {
 	f.w.Helper()
-	if r := f.run("wait", "cluster/yard", "--for", "ready", "--timeout", "20s"); r.Code != 0 {
+	if r := f.run("wait", "cluster/yard", "--for", "ready", "--timeout", scaled(20*time.Second).String()); r.Code != 0 {
 		f.w.Fatalf("wait cluster/yard: exit %d: %s%s\n%s", r.Code, r.Out, r.Err, f.told())
 	}
 }
@@ -300,7 +300,7 @@ func (f *field) undeploy(before map[string]string) {
 // networks of a node share are removed after the last network.
 func (f *field) isAsBefore(before map[string]string) {
 	f.w.Helper()
-	f.ok("wait", "cluster/yard", "--for", "undeployed", "--timeout", "20s")
+	f.ok("wait", "cluster/yard", "--for", "undeployed", "--timeout", scaled(20*time.Second).String())
 	var now map[string]string
 	defer func() {
 		for name := range before {

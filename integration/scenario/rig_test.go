@@ -56,7 +56,34 @@ func run(m *testing.M) int {
 		fmt.Fprintf(os.Stderr, "build edgespan: %v\n%s", err, out)
 		return 1
 	}
+	start := medianStart()
+	slowness = min(max(float64(start)/float64(commonStart), 1), maxSlowness)
+	fmt.Printf("scenario: a program starts within %v: limits are %.1f times as long\n", start.Round(10*time.Microsecond), slowness)
 	return m.Run()
+}
+
+// slowness is how many times as long things take as on a common machine. Limits of time grow with it, and nothing else
+// does: what a test asks for is the same everywhere.
+var slowness float64
+
+const (
+	commonStart = 3 * time.Millisecond // of a program, beside other tests
+	maxSlowness = 6
+)
+
+// scaled returns a limit as this machine has it.
+func scaled(limit time.Duration) time.Duration { return time.Duration(float64(limit) * slowness) }
+
+// medianStart measures the start of a program: most of what tests wait for begins with one.
+func medianStart() time.Duration {
+	var took []time.Duration
+	for range 25 {
+		began := time.Now()
+		_ = exec.Command("true").Run() // only its time counts
+		took = append(took, time.Since(began))
+	}
+	slices.Sort(took)
+	return took[len(took)/2]
 }
 
 // world is a lab with a daemon in it.
@@ -76,7 +103,7 @@ func newWorld(t testing.TB, apps ...string) *world {
 // newWorldOf is newWorld with more options of the lab: MTUs, a second uplink.
 func newWorldOf(t testing.TB, o lab.Options) *world {
 	t.Helper()
-	limit := 4 * time.Minute * time.Duration(max(1, *flushRuns/5))
+	limit := scaled(4*time.Minute) * time.Duration(max(1, *flushRuns/5))
 	if _, bench := t.(*testing.B); bench {
 		limit = time.Hour // of all runs; go test -timeout ends it
 	}
@@ -142,7 +169,7 @@ func (w *world) apply(doc string) {
 func (w *world) wait(what string, targets ...string) {
 	w.Helper()
 	for _, t := range targets {
-		if r, err := w.CLI(w.ctx, "wait", t, "--for", what, "--timeout", "20s"); err != nil || r.Code != 0 {
+		if r, err := w.CLI(w.ctx, "wait", t, "--for", what, "--timeout", scaled(20*time.Second).String()); err != nil || r.Code != 0 {
 			w.Fatalf("wait %s for %s: exit %d, %v: %s", t, what, r.Code, err, r.Err)
 		}
 	}

@@ -114,7 +114,7 @@ func TestAFaultEndsThoughItsShellIsKilled(t *testing.T) {
 	_ = cmd.Wait()
 	w.apply(doc([]string{network(1, "    mtu: 1400\n"), network(2, "")}))
 	w.wait("ready", "ni/"+ni(2))
-	if d := time.Since(began); d > 5*time.Second {
+	if d := time.Since(began); d > scaled(5*time.Second) {
 		t.Errorf("the other network waited for the fault: %v", d)
 	}
 	if all := w.shell("fault list", "--write"); !strings.Contains(all, "hang ni/"+ni(1)+" for another ") {
@@ -210,7 +210,9 @@ func TestAShellOfADaemonThatDoesNotAnswer(t *testing.T) {
 	if err := w.node.Kill(); err != nil {
 		t.Fatal(err)
 	}
-	if err := trace.Wait(); err == nil || !strings.Contains(gone.String(), "the daemon went away") {
+	// It may end before it has greeted the shell, which says so.
+	if err := trace.Wait(); err == nil || !strings.Contains(gone.String(), "the daemon went away") &&
+		!strings.Contains(gone.String(), "daemon: not running") {
 		t.Errorf("killed: %v, %s", err, gone.String())
 	}
 	if said := w.shellFails(8, "tree"); !strings.Contains(said, "daemon: not running; version ") {

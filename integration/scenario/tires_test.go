@@ -98,7 +98,7 @@ func TestNothingThatOthersDoInALoopTiresTheNode(t *testing.T) {
 		w.in("node", "ip", "link", "set", "es1", "down")
 		began = time.Now()
 		w.eventually("the bridge is up again", func() bool { return up("es1") })
-		if d := time.Since(began); d > 2*time.Second {
+		if d := time.Since(began); d > scaled(2*time.Second) {
 			t.Errorf("beside it a repair takes %v", d)
 		}
 	})
