@@ -80,10 +80,11 @@ func diffText(have, want netstate.Object) string {
 }
 
 // desiredMark returns a digest that is equal for two desired states exactly when a network applied for one of them also
-// satisfies the other.
-func desiredMark(f *flight) string {
+// satisfies the other. bridges are the attributes that each bridge has (netstate.BridgeAttrs): what another release
+// applied has others, and is applied anew instead of being called drift.
+func desiredMark(f *flight, bridges map[string]uint64) string {
 	sum := sha256.New()
-	fmt.Fprintf(sum, "%d\n%s\n%s", f.gen, f.ports, f.desired.State)
+	fmt.Fprintf(sum, "%d\n%s\n%v\n%s", f.gen, f.ports, bridges, f.desired.State)
 	return hex.EncodeToString(sum.Sum(nil))
 }
 
@@ -118,7 +119,7 @@ func (m *Manager) Adopt(found map[netinst.AdapterKey]netinst.Lease, onHost bool)
 // until the apply is done, so that a crash during it makes the next incarnation apply from the start.
 func (m *Manager) beginObserve(f *flight) []Effect {
 	if m.config.Observe {
-		f.mark = desiredMark(f)
+		f.mark = desiredMark(f, netstate.BridgeAttrs())
 	}
 	if m.foundRunning && f.mark != "" {
 		m.foundRunning, m.appliedMark, f.observeOnly = false, f.mark, true

@@ -129,6 +129,16 @@ func TestWhatStoodIsKnownToTheNextIncarnation(t *testing.T) {
 	}
 }
 
+// A release whose bridges have another attribute applies them once, and does not call what stands drift.
+func TestTheMarkOfWhatIsAppliedNamesBridges(t *testing.T) {
+	f := &flight{gen: 1}
+	now, older := netstate.BridgeAttrs(), netstate.BridgeAttrs()
+	delete(older, "no_linklocal_learn")
+	if desiredMark(f, now) != desiredMark(f, netstate.BridgeAttrs()) || desiredMark(f, now) == desiredMark(f, older) {
+		t.Error("the mark does not follow the attributes of bridges")
+	}
+}
+
 // An observe-only network counts as applied once everything was created: not with a failed adapter, or a port that is
 // waited for.
 func TestWhatIsNotAppliedIsNotRemembered(t *testing.T) {
