@@ -169,9 +169,9 @@ func oddAttrs(info []byte) map[string]uint64 {
 
 // setStation sets the one station behind a bridge port, or that there may be any number (netstate.Port). The bridge has
 // an entry for it that is static, since a station that says nothing for longer than the bridge remembers must still be
-// found, and sticky, since the bridge learns addresses also from frames that pass no rule (to 01:80:c2:00:00:0x and to
-// its own address). It is there before the port is no longer flooded, so that no frame is lost between the two. Entries
-// of other programs at a port that is flooded, and is to be, are left alone.
+// found, and sticky, since the bridge learns addresses also from frames that pass no rule (to 01:80:c2:00:00:0x). It is
+// there before the port is no longer flooded, so that no frame is lost between the two. Entries of other programs at a
+// port that is flooded, and is to be, are left alone.
 func (k *Kernel) setStation(found link, p netstate.Port) error {
 	if p.Station == "" && !found.unflooded {
 		return nil
