@@ -391,8 +391,8 @@ func (w *world) eventually(what string, ok func() bool) {
 	w.eventuallyIn(20*time.Second, what, ok)
 }
 
-// eventuallyIn is eventually with another limit, scaled. Where an answer costs a program, it asks less often: the tests beside
-// this one need the processors, too.
+// eventuallyIn is eventually with another limit, scaled. Where an answer costs a program, it asks less often: the tests
+// beside this one need the processors, too.
 func (w *world) eventuallyIn(limit time.Duration, what string, ok func() bool) {
 	w.Helper()
 	ctx, cancel := context.WithTimeout(w.ctx, scaled(limit))

@@ -58,7 +58,8 @@ func run(m *testing.M) int {
 	}
 	start := medianStart()
 	slowness = min(max(float64(start)/float64(commonStart), 1), maxSlowness)
-	fmt.Printf("scenario: a program starts within %v: limits are %.1f times as long\n", start.Round(10*time.Microsecond), slowness)
+	fmt.Printf("scenario: a program starts within %v: limits are %.1f times as long\n", start.Round(10*time.Microsecond),
+		slowness)
 	return m.Run()
 }
 
@@ -169,7 +170,8 @@ func (w *world) apply(doc string) {
 func (w *world) wait(what string, targets ...string) {
 	w.Helper()
 	for _, t := range targets {
-		if r, err := w.CLI(w.ctx, "wait", t, "--for", what, "--timeout", scaled(20*time.Second).String()); err != nil || r.Code != 0 {
+		r, err := w.CLI(w.ctx, "wait", t, "--for", what, "--timeout", scaled(20*time.Second).String())
+		if err != nil || r.Code != 0 {
 			w.Fatalf("wait %s for %s: exit %d, %v: %s", t, what, r.Code, err, r.Err)
 		}
 	}
