@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"os"
 	"os/exec"
@@ -177,7 +178,10 @@ func TestAnOpThatIsStoppedIsAnOpError(t *testing.T) {
 }
 
 // kills is the number of times at which each change is killed.
-const kills = 5
+const kills = 3
+
+// everyNthOp is how many ops lie between two stops of a cluster; 1 stops after each.
+var everyNthOp = flag.Int("every-nth-op", 3, "stop a cluster after each nth op only")
 
 // childEnv makes a copy of this test program the process to be killed. It contains the namespaces, the run folder, and
 // the number of the change.

@@ -68,8 +68,8 @@ func run(m *testing.M) int {
 var slowness float64
 
 const (
-	commonStart = 3 * time.Millisecond // of a program, beside other tests
-	maxSlowness = 6
+	commonStart = time.Millisecond // of a program, with nothing beside
+	maxSlowness = 5
 )
 
 // scaled returns a limit as this machine has it.
