@@ -64,7 +64,7 @@ build: ## Build bin/edgespan and bin/edgespan-controller, static
 run: setup build ## Show a node at work, in its own network namespaces (root)
 	bin/edgespan demo
 
-test: setup-tests $(TOOLS)/gotestsum vetted race unit integration ## Run all tests, after installing what they need (root, < 15 min)
+test: setup-tests $(TOOLS)/gotestsum vetted race unit integration ## Run all tests, after installing what they need (root; 18 min, 40 on a slow machine)
 
 check: vetted ## Check format, vet, build, run short unit tests and the laws (no root, < 90 s)
 	$(GO) test $(TESTFLAGS) -short -p 4 -timeout 5m $(UNIT)
