@@ -79,7 +79,7 @@ func notMember(lines []string) []string {
 // For each k: after k ops of a change, another process, which only has the run folder and the kernel, completes the
 // change.
 //
-// In one run it stops after every third op, from another one on in each run: all of them take minutes.
+// A run takes every third k, from a random one on: all of them take minutes.
 func TestAStopAfterAnyOpOfAClusterConverges(t *testing.T) {
 	t.Parallel()
 	w := newTown(t, 3)

@@ -1,27 +1,25 @@
 package netns_test
 
 import (
-	"bytes"
 	"fmt"
 	"net/netip"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/google/uuid"
-	"github.com/vishvananda/netns"
 
+	"edgespan/integration/netns"
 	"edgespan/netinst"
 	"edgespan/netinst/netstate"
 	"edgespan/platform/nft"
+	"edgespan/platform/proc"
 )
 
 // fwLab is a node with two networks, an uplink and a world behind it, each in a separate network namespace. It applies
@@ -86,50 +84,22 @@ func (l *fwLab) cmd(stdin string, argv ...string) string {
 
 func (l *fwLab) in(ns string, argv ...string) string {
 	l.t.Helper()
-	out, err := l.run(ns, argv...)
-	if err != nil {
-		l.t.Fatalf("%s: %v\n%s", strings.Join(argv, " "), err, out)
-	}
-	return out
+	return l.space(ns).Exec(l.t, argv...)
 }
 
-// run runs a command in a namespace, without a program that enters it first, and returns its output.
-func (l *fwLab) run(ns string, argv ...string) (string, error) {
-	c := exec.Command(argv[0], argv[1:]...)
-	var out bytes.Buffer
-	c.Stdout, c.Stderr = &out, &out
-	if err := l.inside(ns, c.Start); err != nil {
-		return "", err
-	}
-	err := c.Wait()
-	return out.String(), err
+// space returns a namespace of the lab.
+func (l *fwLab) space(ns string) *netns.NS {
+	return &netns.NS{Name: l.ns(ns), Path: "/run/netns/" + l.ns(ns)}
 }
 
 // do runs f on a thread inside a namespace and fails the test on an error.
 func (l *fwLab) do(ns string, f func() error) {
 	l.t.Helper()
-	if err := l.inside(ns, f); err != nil {
-		l.t.Fatalf("in %s: %v", ns, err)
-	}
+	l.space(ns).Do(l.t, f)
 }
 
-// inside runs f on a thread inside a namespace; the thread ends afterwards.
-func (l *fwLab) inside(ns string, f func() error) error {
-	done := make(chan error)
-	go func() {
-		runtime.LockOSThread() // never unlocked: the runtime drops the thread
-		h, err := netns.GetFromName(l.ns(ns))
-		if err == nil {
-			err = netns.Set(h)
-			_ = h.Close()
-		}
-		if err == nil {
-			err = f()
-		}
-		done <- err
-	}()
-	return <-done
-}
+// inside runs f on a thread inside a namespace.
+func (l *fwLab) inside(ns string, f func() error) error { return proc.In(l.space(ns).Path, f) }
 
 // apply performs the plan from have to want.
 func (l *fwLab) apply(have, want netstate.State) {
@@ -271,14 +241,7 @@ func (l *fwLab) try(ns string, argv ...string) string {
 
 func (l *fwLab) until(what string, ok func() bool) {
 	l.t.Helper()
-	for end := time.Now().Add(10 * time.Second); time.Now().Before(end); {
-		asked := time.Now()
-		if ok() {
-			return
-		}
-		time.Sleep(min(max(5*time.Millisecond, time.Since(asked)), 200*time.Millisecond))
-	}
-	l.t.Fatalf("no %s within 10 s", what)
+	until(l.t, what, ok)
 }
 
 func (l *fwLab) stop(name string) {

@@ -211,7 +211,8 @@ func (l *Lab) WaitControl(ctx context.Context, n *Node) (time.Duration, error) {
 	defer tick.Stop()
 	for {
 		var r Result
-		c, err := net.Dial("unix", l.Socket()) // a program for each try would slow down what it waits for
+		// A program for each try would slow down what it waits for.
+		c, err := (&net.Dialer{}).DialContext(ctx, "unix", l.Socket())
 		if err == nil {
 			_ = c.Close() // nothing was said
 			r, err = l.CLI(ctx, "get", "ni", "-o", "json")
