@@ -118,10 +118,9 @@ func (g *hostApplier) Receive(c actor.Context) {
 		ctx, cancel := context.WithTimeout(g.d.ctx, observeDeadline)
 		owners, err := g.d.host.Owners(ctx)
 		cancel()
-		if err != nil {
-			panic(fmt.Errorf("find edgespan's networks on the host: %w", err)) // retried after the back-off
+		if err == nil || g.d.ctx.Err() == nil { // else the daemon ends
+			c.Send(c.Parent(), search{owners, err})
 		}
-		c.Send(c.Parent(), ownersFound{owners})
 	}
 	g.applier.Receive(c)
 }

@@ -5,10 +5,9 @@ import (
 	"errors"
 	"reflect"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
-
-	"go.uber.org/zap"
 
 	"edgespan/config/httpapi/nodeapi"
 	"edgespan/config/httpapi/rest"
@@ -343,26 +342,30 @@ func TestPlanShowsWhatApplyDoes(t *testing.T) {
 	})
 }
 
-// unseen is a host that can't list its networks.
-type unseen struct{ *fake.Host }
-
-func (unseen) Owners(context.Context) ([]netstate.Owner, error) {
-	return nil, errors.New("no listing today")
+// unseen is a host that can't list its networks while it is busy.
+type unseen struct {
+	*fake.Host
+	busy atomic.Bool
 }
 
+func (h *unseen) Owners(ctx context.Context) ([]netstate.Owner, error) {
+	if h.busy.Load() {
+		return nil, errors.New("no listing today")
+	}
+	return h.Host.Owners(ctx)
+}
+
+// While another program makes and deletes links, no listing of them may come to its end. A daemon that starts then says
+// so, tries again and crashes nothing.
 func TestANetworkSaysThatTheHostCanNotBeSeen(t *testing.T) {
 	onRig(t, func(r *rig) {
 		r.stop()
-		n, err := Start(Options{
-			Host: unseen{r.host}, Files: r.files, About: r.about, Journal: r.journal, RunDir: "/run/edgespan", Boot: 9,
-			Log: zap.NewNop(), Notify: func(string) {},
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
-		r.node = n
+		host := &unseen{Host: r.host}
+		host.busy.Store(true)
+		r.change = func(o *Options) { o.Host = host }
+		r.start()
 		r.apply(doc(1, 0))
-		r.settle(5 * time.Second)
+		r.settle(time.Minute)
 		nis, err := r.node.List(context.Background(), "ni")
 		if err != nil || len(nis) != 1 {
 			t.Fatalf("%v, %v", nis, err)
@@ -370,6 +373,12 @@ func TestANetworkSaysThatTheHostCanNotBeSeen(t *testing.T) {
 		if st := nis[0].Status.(nodeapi.NetworkStatus); st.State != "WaitingForDependencies" ||
 			!strings.Contains(st.Error, "no listing today") {
 			t.Errorf("it says %+v", st)
+		}
+		host.busy.Store(false)
+		r.settle(time.Minute)
+		r.ready(time.Second, "ni/"+niID(1))
+		if all := r.told(nodeapi.EventQuery{Kind: nodeapi.EventCrash}); len(all) > 0 {
+			t.Errorf("crashes: %v", all)
 		}
 	})
 }

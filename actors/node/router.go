@@ -23,9 +23,12 @@ import (
 )
 
 type (
-	ownersFound struct{ owners []netstate.Owner }
-	searchDue   struct{}
-	findOwners  struct{}
+	search struct { // a search for networks on the host has ended
+		found []netstate.Owner
+		err   error
+	}
+	searchDue  struct{}
+	findOwners struct{}
 )
 
 // router is the top of the tree: it spawns, counts and watches actors. netinst/registry decides which networks exist
@@ -117,8 +120,8 @@ func (r *router) Receive(c actor.Context) {
 		r.drain(c)
 	case applierReady:
 		r.step(c, registry.HostApplierReady{})
-	case ownersFound:
-		r.step(c, registry.OwnersFound{Owners: msg.owners})
+	case search:
+		r.searched(c, msg)
 	case applyResult:
 		r.hostApplied(c, msg)
 	case storageChanged:
@@ -180,6 +183,14 @@ func (r *router) started(c actor.Context) {
 	r.planner = spawn(c, r.d.props(func() actor.Actor { return planner{} }), "planner")
 	spawn(c, r.d.props(func() actor.Actor { return &telemetry{d: r.d} }), "telemetry")
 	r.beat(c)
+}
+
+func (r *router) searched(c actor.Context, s search) {
+	if s.err == nil {
+		r.step(c, registry.OwnersFound{Owners: s.found})
+		return
+	}
+	r.step(c, registry.OwnersUnread{Error: fmt.Sprintf("find edgespan's networks on the host: %v", s.err)})
 }
 
 func spawn(c actor.Context, p *actor.Props, name string) *actor.PID {

@@ -2,15 +2,12 @@ package registry
 
 import (
 	"cmp"
-	"fmt"
 	"maps"
 	"slices"
 	"time"
 
 	"github.com/google/uuid"
 
-	"edgespan/netinst"
-	"edgespan/netinst/netstate"
 	"edgespan/pubsub/backoff"
 )
 
@@ -59,17 +56,8 @@ func (r *Registry) touchHeld() []Effect {
 	return []Effect{touch}
 }
 
-// The waiting times before a failed apply is retried, and before networks of a former release are searched again.
-var (
-	hostRetries = backoff.Backoff{First: 100 * time.Millisecond, Max: time.Minute}
-	searches    = backoff.Backoff{First: time.Second, Max: netinst.CheckEvery}
-)
-
-// FindOwners asks for an OwnersFound after a while: the host state spares networks whose chains or table were written
-// by a former release, until their managers have rewritten them.
-type FindOwners struct{ After time.Duration }
-
-func (FindOwners) registryEffect() {}
+// hostRetries are the delays before a failed apply is retried.
+var hostRetries = backoff.Backoff{First: 100 * time.Millisecond, Max: time.Minute}
 
 // unmarked returns the numbers of the networks that the guard spares.
 func (r *Registry) unmarked() []int {
@@ -82,34 +70,6 @@ func (r *Registry) unmarked() []int {
 	return ns
 }
 
-// scheduleSearch searches for networks that still have chains or a table of a former release: at once after an upgrade,
-// then less and less often while one remains, such as one that no config claims.
-func (r *Registry) scheduleSearch() []Effect {
-	old := slices.ContainsFunc(slices.Collect(maps.Values(r.members)), func(m *member) bool { return m.oldFrames })
-	if len(r.unmarked()) == 0 && !old || r.searching {
-		return nil
-	}
-	r.searching = true
-	r.search = searches.Next(r.search)
-	return []Effect{FindOwners{r.search}}
-}
-
-// mergeSearch takes from a later search only what networks still have of a former release: the search may be older than
-// the end of a network, whose number may belong to another by now.
-func (r *Registry) mergeSearch(os []netstate.Owner) []Effect {
-	found := map[string]netstate.Owner{}
-	for _, o := range os {
-		found[fmt.Sprint(o.Name, " ", o.Number)] = o
-	}
-	for id, m := range r.members {
-		named, nameless := found[fmt.Sprint(id, " ", m.number)], found[fmt.Sprint(" ", m.number)]
-		m.unmarked = m.unmarked && (named.Unmarked || nameless.Unmarked)
-		m.oldFrames = m.oldFrames && (named.OldFrames || nameless.OldFrames)
-	}
-	r.dirty = true
-	return r.next()
-}
-
 func compareUUIDs(a, b uuid.UUID) int { return cmp.Compare(a.String(), b.String()) }
 
 func lowestFree(used map[int]bool) int {
@@ -118,9 +78,4 @@ func lowestFree(used map[int]bool) int {
 		n++
 	}
 	return n
-}
-
-// OrphanUUID names an orphan of which only the number is known.
-func OrphanUUID(n int) uuid.UUID {
-	return uuid.NewSHA1(uuid.NameSpaceOID, fmt.Appendf(nil, "edgespan orphan %d", n))
 }

@@ -18,8 +18,6 @@ type Event interface{ registryEvent() }
 
 // The events of a Registry.
 type (
-	// OwnersFound carries the network instances that have objects on the host.
-	OwnersFound struct{ Owners []netstate.Owner }
 	// NetworkDesired carries a network's config.
 	NetworkDesired struct{ Config netinst.NetworkInstanceConfig }
 	// NetworkUndesired reports the deletion of a network's config.
@@ -51,7 +49,6 @@ type (
 	}
 )
 
-func (OwnersFound) registryEvent()      {}
 func (NetworkDesired) registryEvent()   {}
 func (NetworkUndesired) registryEvent() {}
 func (NetworkWithdrawn) registryEvent() {}
@@ -145,6 +142,8 @@ func (r *Registry) Step(e Event) []Effect {
 	switch e := e.(type) {
 	case OwnersFound:
 		return append(r.adoptOwners(e.Owners), r.forgetUnused()...)
+	case OwnersUnread:
+		return r.ownersUnread(e.Error)
 	case NetworkDesired:
 		return r.networkDesired(e.Config)
 	case NetworkUndesired:
@@ -183,49 +182,6 @@ func (r *Registry) Step(e Event) []Effect {
 		return r.hostChanged(e)
 	}
 	return nil
-}
-
-// adoptOwners takes over the networks found on the host. The alias wins over the journal; a number of an unknown owner
-// is managed as an orphan under a UUID derived from it.
-func (r *Registry) adoptOwners(os []netstate.Owner) []Effect {
-	r.searching = false
-	if r.found {
-		return r.mergeSearch(os)
-	}
-	var out []Effect
-	r.found = true
-	for _, o := range os {
-		id, err := uuid.Parse(o.Name)
-		if err != nil {
-			id = OrphanUUID(o.Number)
-			for j, n := range r.journal {
-				if n == o.Number {
-					id = j
-				}
-			}
-		}
-		m := r.members[id]
-		switch {
-		case m == nil:
-			m = &member{}
-			r.members[id] = m
-		case m.number != 0 && m.number != o.Number: // two networks claim one uuid
-			id = OrphanUUID(o.Number)
-			m = &member{}
-			r.members[id] = m
-		}
-		m.number, m.unmarked, m.oldFrames = o.Number, o.Unmarked, o.OldFrames
-		out = append(out, r.recordNumber(id, o.Number)...)
-		if !m.spawned { // the host state has included it since it was created
-			m.spawned = true
-			out = append(out, SpawnManager{netstate.Owner{Name: id.String(), Number: o.Number}})
-		}
-	}
-	for _, id := range r.ids() {
-		out = append(out, r.assignNumber(id)...)
-	}
-	r.dirty = true
-	return append(out, r.next()...)
 }
 
 // forgetUnused forgets networks that are neither desired nor on the host: a crash came between their removal and

@@ -3,6 +3,7 @@ package registry
 import (
 	"fmt"
 	"net/netip"
+	"slices"
 	"strings"
 	"testing"
 
@@ -121,6 +122,18 @@ func TestRegistry(t *testing.T) {
 			{NetworkDesired{a}, ""},
 			{ConfigKnown{}, ""},
 			{OwnersFound{}, "record ni1=1, ground#1 of 1, forget ni9"},
+		},
+		"networks wait while the host can't be read, and it is searched again, less and less often": {
+			{HostApplierReady{}, ""},
+			{NetworkDesired{a}, ""},
+			{ConfigKnown{}, ""},
+			{OwnersUnread{"too busy"}, "find owners in 1s, ground: too busy"},
+			{OwnersUnread{"too busy"}, "find owners in 2s, ground: too busy"},
+			{OwnersFound{[]netstate.Owner{{Name: netA.String(), Number: 5, Unmarked: true}}},
+				"record ni1=5, spawn ni1=5, ground#1 of 1 with unmarked ones"},
+			{HostApplied{Seq: 1}, "find owners in 1s"},
+			{OwnersUnread{"too busy"}, "find owners in 2s"}, // the host state is as desired
+			{OwnersFound{[]netstate.Owner{{Name: netA.String(), Number: 5}}}, "ground#2 of 1"},
 		},
 		"what is on the host is managed though no config names it, and the ground is left alone": {
 			{HostApplierReady{}, ""},
@@ -363,6 +376,15 @@ func TestNetworksThatHaveNoNumberAreNotTheHosts(t *testing.T) {
 	r := New(nil)
 	r.Step(NetworkDesired{lan(1)}) // before the host is known
 	if got := r.Networks([]uuid.UUID{netA, netB}); len(got) > 0 {
+		t.Errorf("%+v", got)
+	}
+}
+
+// A node without a valid config applies no host state, whose success would end the problem.
+func TestAHostThatCanBeReadAgainIsNoProblem(t *testing.T) {
+	r := New(nil)
+	r.Step(OwnersUnread{"too busy"})
+	if got := r.Step(OwnersFound{}); !slices.Contains(got, Effect(HostProblem{})) {
 		t.Errorf("%+v", got)
 	}
 }

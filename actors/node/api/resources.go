@@ -102,11 +102,6 @@ func (n *Reader) noManagerReason() string {
 	if fault := n.hostFault(); fault != "" {
 		return "waits for the " + fault
 	}
-	for _, a := range n.Actors.List() { // it can't even read the host
-		if a.ID == "router/ground" && a.Last != "" {
-			return "waits for the host: " + a.Last
-		}
-	}
 	return "waits for the host"
 }
 

@@ -110,8 +110,9 @@ var types = []any{
 	appnet.PublishAdapterConfig{}, appnet.UnpublishAdapterConfig{}, appnet.ResendAdapterConfig{},
 	appnet.PublishStatus{}, appnet.WithdrawStatus{}, appnet.Record{}, appnet.ResendAfter{}, appnet.Done{},
 
-	registry.OwnersFound{}, registry.NetworkDesired{}, registry.NetworkUndesired{}, registry.NetworkWithdrawn{},
-	registry.ConfigKnown{}, registry.HostApplied{}, registry.HostApplierReady{}, registry.ManagerEnded{},
+	registry.OwnersFound{}, registry.OwnersUnread{},
+	registry.NetworkDesired{}, registry.NetworkUndesired{}, registry.NetworkWithdrawn{}, registry.ConfigKnown{},
+	registry.HostApplied{}, registry.HostApplierReady{}, registry.ManagerEnded{},
 	registry.HostRetryDue{}, registry.HostChanged{}, registry.ForwardingChanged{},
 	registry.RecordNumber{}, registry.ForgetNumber{}, registry.ApplyHost{}, registry.TouchNetworks{},
 	registry.FindOwners{}, registry.SpawnManager{}, registry.HostRetry{}, registry.HostProblem{},
