@@ -3,6 +3,7 @@ package fleet
 import (
 	"edgespan/config/fleet/nodeproto"
 	"edgespan/config/stateloop"
+	"edgespan/config/stateloop/peer"
 )
 
 // ReportOf converts a node's report on a stream to the event Report.
@@ -35,8 +36,9 @@ func ReportOf(r *nodeproto.Report, on string) ReportReceived {
 	return out
 }
 
-// NewlyBad names an item that is bad on the node and was good before its batch, or a parameter that is not ready and
-// was; "" for none. Without an earlier report, all parameters must be ready.
+// NewlyBad names an item that is bad on the node and was not before its batch, or a parameter that is not ready and was
+// not there or ready; "" for none. Without an earlier report, all parameters must be ready. What waits for other nodes
+// does not count, as in the node's own judgement: they may wait for this node's answer.
 func NewlyBad(earlier, now *nodeproto.Report) string {
 	before := map[string]bool{}
 	if earlier != nil {
@@ -53,11 +55,23 @@ func NewlyBad(earlier, now *nodeproto.Report) string {
 		}
 	}
 	for _, p := range now.Parameters {
-		if !isReady(p) && !before[p.ID] {
+		if !isReady(p) && !before[p.ID] && !waitsForOthers(p) {
 			return p.ID
 		}
 	}
 	return ""
+}
+
+// waitsForOthers reports whether a parameter may become ready only once other nodes have their part of the config: the
+// way to one, and a tunnel whose other end has told neither its address nor its key.
+func waitsForOthers(p nodeproto.ParameterReport) bool {
+	switch p.Kind {
+	case peer.KindCheck:
+		return true
+	case peer.KindTunnel, peer.KindJoined:
+		return p.State == string(stateloop.WaitingForDependencies)
+	}
+	return false
 }
 
 func isReady(p nodeproto.ParameterReport) bool {

@@ -64,6 +64,26 @@ func TestAnEncryptedClusterTakesTwoCommands(t *testing.T) {
 	f.undeploy(before)
 }
 
+// With staged rollouts, a change of all nodes begins with one. Its way to the others is encrypted, and leads nowhere until
+// they have their part: the one must not wait for them while they wait for it.
+func TestAnEncryptedClusterIsDeployedInStages(t *testing.T) {
+	t.Parallel()
+	f := newField(t, 2)
+	before := f.pictures()
+	f.ok("controller", "modify", "flags.config_staged_rollout_enabled=true", "-m", "changes go in stages")
+	f.apply(f.describePeers() + "---\n" +
+		strings.Replace(f.describeCluster(f.peers[0], "star"), "  members:", "  encryption: wireguard\n  members:", 1))
+	for range 2 {
+		f.ok("clusters", "deploy", "yard")
+		f.untilReady()
+		f.connected()
+		if said := f.ok("rollout", "list"); !strings.Contains(said, "2      2      0") {
+			t.Errorf("not both nodes have answered:\n%s", said)
+		}
+		f.undeploy(before)
+	}
+}
+
 // onlyWireGuard checks that the segment carries no IP packet between nodes but WireGuard's.
 func (f *field) onlyWireGuard(t *testing.T) {
 	t.Helper()
