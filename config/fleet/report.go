@@ -36,9 +36,9 @@ func ReportOf(r *nodeproto.Report, on string) ReportReceived {
 	return out
 }
 
-// NewlyBad names an item that is bad on the node and was not before its batch, or a parameter that is not ready and was
-// not there or ready; "" for none. Without an earlier report, all parameters must be ready. What waits for other nodes
-// does not count, as in the node's own judgement: they may wait for this node's answer.
+// NewlyBad names an item that is bad on the node and was not bad before its batch, or a parameter that is not ready and
+// was ready or missing; "" for none. Without an earlier report, all parameters must be ready. Parameters that wait for
+// other nodes do not count, as for the node itself (nodestate.ParameterStatus.Healthy): those may wait for its batch.
 func NewlyBad(earlier, now *nodeproto.Report) string {
 	before := map[string]bool{}
 	if earlier != nil {
@@ -62,8 +62,8 @@ func NewlyBad(earlier, now *nodeproto.Report) string {
 	return ""
 }
 
-// waitsForOthers reports whether a parameter may become ready only once other nodes have their part of the config: the
-// way to one, and a tunnel whose other end has told neither its address nor its key.
+// waitsForOthers reports whether a parameter may become ready only once other nodes have their part of the config: a
+// connection check, and a tunnel whose other end has not reported its address or its key.
 func waitsForOthers(p nodeproto.ParameterReport) bool {
 	switch p.Kind {
 	case peer.KindCheck:

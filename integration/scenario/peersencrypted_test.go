@@ -18,8 +18,7 @@ func TestAnEncryptedClusterTakesTwoCommands(t *testing.T) {
 	t.Parallel()
 	f := newField(t, 3)
 	before := f.pictures()
-	cluster := strings.Replace(f.describeCluster(f.peers[0], "star"), "  members:", "  encryption: wireguard\n  members:", 1)
-	f.apply(f.describePeers() + "---\n" + cluster)
+	f.apply(f.describePeers() + "---\n" + f.describeEncrypted())
 	f.ok("clusters", "deploy", "yard")
 	f.untilReady()
 	f.connected()
@@ -64,15 +63,14 @@ func TestAnEncryptedClusterTakesTwoCommands(t *testing.T) {
 	f.undeploy(before)
 }
 
-// With staged rollouts, a change of all nodes begins with one. Its way to the others is encrypted, and leads nowhere until
-// they have their part: the one must not wait for them while they wait for it.
+// With staged rollouts, a change of all nodes begins with one. Its connection checks go through WireGuard and fail until
+// the others have their part: it must not wait for them while they wait for it.
 func TestAnEncryptedClusterIsDeployedInStages(t *testing.T) {
 	t.Parallel()
 	f := newField(t, 2)
 	before := f.pictures()
 	f.ok("controller", "modify", "flags.config_staged_rollout_enabled=true", "-m", "changes go in stages")
-	f.apply(f.describePeers() + "---\n" +
-		strings.Replace(f.describeCluster(f.peers[0], "star"), "  members:", "  encryption: wireguard\n  members:", 1))
+	f.apply(f.describePeers() + "---\n" + f.describeEncrypted())
 	for range 2 {
 		f.ok("clusters", "deploy", "yard")
 		f.untilReady()
@@ -117,8 +115,7 @@ func (f *field) onlyWireGuard(t *testing.T) {
 func TestTheKeyOfAnEncryptedClusterIsReplaced(t *testing.T) {
 	t.Parallel()
 	f := newField(t, 2)
-	f.apply(f.describePeers() + "---\n" +
-		strings.Replace(f.describeCluster(f.peers[0], "star"), "  members:", "  encryption: wireguard\n  members:", 1))
+	f.apply(f.describePeers() + "---\n" + f.describeEncrypted())
 	f.ok("clusters", "deploy", "yard")
 	f.untilReady()
 	f.connected()
@@ -194,8 +191,7 @@ func TestTheKeyOfAnEncryptedClusterIsReplaced(t *testing.T) {
 func TestAKeyThatNoMemberKnowsIsUndone(t *testing.T) {
 	t.Parallel()
 	f := newField(t, 2)
-	f.apply(f.describePeers() + "---\n" +
-		strings.Replace(f.describeCluster(f.peers[0], "star"), "  members:", "  encryption: wireguard\n  members:", 1))
+	f.apply(f.describePeers() + "---\n" + f.describeEncrypted())
 	f.ok("clusters", "deploy", "yard")
 	f.untilReady()
 	f.connected()

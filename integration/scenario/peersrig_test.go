@@ -158,6 +158,11 @@ func (f *field) describeCluster(leader *onePeer, topology string) string {
 	return text
 }
 
+// describeEncrypted describes the cluster as a star that the first peer leads, with WireGuard between its members.
+func (f *field) describeEncrypted() string {
+	return strings.Replace(f.describeCluster(f.peers[0], "star"), "  members:", "  encryption: wireguard\n  members:", 1)
+}
+
 // apply sends documents to the controller.
 func (f *field) apply(docs string) {
 	f.w.Helper()
