@@ -241,7 +241,9 @@ func (x *Executors) Make(ctx context.Context, e netstate.Executor) error {
 	spec.Ended = func(code int) {
 		p := <-started
 		x.mu.Lock()
-		x.codes[p] = code
+		if x.watched[e.ID] == p { // not removed: its end is of interest
+			x.codes[p] = code
+		}
 		x.mu.Unlock()
 		x.notify(e.ID, p)
 	}

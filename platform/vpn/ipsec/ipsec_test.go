@@ -192,6 +192,19 @@ func TestOctetsOfEndedChildrenCountOn(t *testing.T) {
 	}
 }
 
+// A tunnel that listens keeps the octets of a bounded number of peers, and of all that are connected.
+func TestOctetsOfOnlySoManyPeersAreKept(t *testing.T) {
+	k := keeper{totals: map[string]totals{}}
+	home := sa{who: "home"}
+	for i := range 10 * maxTotals {
+		k.peerStatus(home)
+		k.peerStatus(sa{who: strconv.Itoa(i)})
+		if k.forgetTotals([]sa{home}); len(k.totals) > maxTotals || k.totals["home"] == nil {
+			t.Fatalf("%d peers, home %v", len(k.totals), k.totals["home"])
+		}
+	}
+}
+
 func TestAChainIsLoadedWhole(t *testing.T) {
 	block := func(name string) string {
 		return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: []byte(name)}))
