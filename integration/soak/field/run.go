@@ -231,15 +231,14 @@ func (r *run) measured(node int, s guest.Measured, now time.Time) {
 		r.referee.violated(nodeName(node), "the watchdog is fed, nothing crashes",
 			fmt.Sprintf("the daemon is process %d, was %d: no step of the plan ends it", s.PID, before.pid))
 	}
+	for name, value := range map[string]float64{
+		"descriptors": s.Descriptors, "actors": s.Actors, "threads": s.Threads, "goroutines": s.Goroutines,
+		"sets": s.Sets, "files": s.Files, "tracked flows": s.Tracked, "helpers": s.Children,
+	} {
+		r.add(node, name, "", flat, value)
+	}
 	r.add(node, "resident memory", "MB", flat, s.RSS)
-	r.add(node, "descriptors", "", flat, s.Descriptors)
-	r.add(node, "actors", "", flat, s.Actors)
-	r.add(node, "threads", "", flat, s.Threads)
-	r.add(node, "goroutines", "", flat, s.Goroutines)
-	r.add(node, "sets", "", flat, s.Sets)
-	r.add(node, "files", "", flat, s.Files)
-	r.add(node, "tracked flows", "", flat, s.Tracked)
-	r.add(node, "helpers", "", flat, s.Children)
+	r.add(node, "anonymous memory", "MB", flat, s.Anonymous)
 }
 
 func (r *run) add(node int, name, unit string, flat bool, value float64) {

@@ -17,12 +17,13 @@ import (
 
 // Measured is what a guest says of its daemon.
 type Measured struct {
-	PID                               int
-	RSS, Descriptors, Actors, Threads float64 // RSS in MB
-	Ticks                             float64 // processor time, in hundredths of a second
-	Goroutines                        float64
-	Sets, Files, Tracked, Children    float64
-	Err                               string `json:",omitempty"`
+	PID                            int
+	RSS, Anonymous                 float64 // in MB; Anonymous is without the pages of files, which come and go
+	Descriptors, Actors, Threads   float64
+	Ticks                          float64 // processor time, in hundredths of a second
+	Goroutines                     float64
+	Sets, Files, Tracked, Children float64
+	Err                            string `json:",omitempty"`
 }
 
 // sampleMain prints what a daemon takes.
@@ -50,14 +51,7 @@ func measure() (m Measured, err error) {
 	if err != nil {
 		return m, err
 	}
-	for line := range strings.Lines(string(status)) {
-		if f := strings.Fields(line); len(f) > 1 && f[0] == "VmRSS:" {
-			kb, _ := strconv.ParseFloat(f[1], 64)
-			m.RSS = kb / 1024
-		} else if len(f) > 1 && f[0] == "Threads:" {
-			m.Threads, _ = strconv.ParseFloat(f[1], 64)
-		}
-	}
+	m.read(string(status))
 	stat, err := os.ReadFile(proc + "stat")
 	if err != nil {
 		return m, err
@@ -86,6 +80,20 @@ func measure() (m Measured, err error) {
 	m.Actors = float64(strings.Count(string(actors), "\n"))
 	m.Goroutines, err = goroutines("/run/edgespan/edgespan.sock")
 	return m, err
+}
+
+// read reads what /proc/PID/status says (proc_pid_status(5)).
+func (m *Measured) read(status string) {
+	for line := range strings.Lines(status) {
+		name, text, _ := strings.Cut(line, ":")
+		of := map[string]*float64{"VmRSS": &m.RSS, "RssAnon": &m.Anonymous, "Threads": &m.Threads}[name]
+		if f := strings.Fields(text); of != nil && len(f) > 0 {
+			*of, _ = strconv.ParseFloat(f[0], 64)
+			if len(f) > 1 { // kB
+				*of /= 1024
+			}
+		}
+	}
 }
 
 // goroutines asks a daemon how many goroutines it has.

@@ -7,6 +7,14 @@ import (
 	"testing"
 )
 
+func TestTheKernelSaysWhatADaemonTakes(t *testing.T) {
+	var m Measured
+	m.read("Name:\tedgespan\nVmPeak:\t 1240000 kB\nVmRSS:\t   38912 kB\nRssAnon:\t   24576 kB\nThreads:\t11\n")
+	if m.RSS != 38 || m.Anonymous != 24 || m.Threads != 11 {
+		t.Errorf("%+v", m)
+	}
+}
+
 func TestADaemonIsAskedForItsGoroutines(t *testing.T) {
 	for text, want := range map[string]float64{
 		"version 0.3 of today, 42 goroutines, heap 7 bytes\n\ngoroutine 1\n": 42, "busy\n": 0, "": 0,
