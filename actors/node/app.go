@@ -61,6 +61,7 @@ func (a *app) Receive(c actor.Context) {
 		for _, n := range a.networks {
 			n.status.Close()
 		}
+		a.withdrawSynced()
 	case wake:
 		a.drain(c)
 	case appnet.Event:
@@ -212,12 +213,16 @@ func (a *app) publishSynced() {
 	for _, u := range a.named {
 		must(a.syncedPub.Publish(u.String(), a.key, a.d.boot))
 	}
+	a.withdrawSynced()
+	a.syncedOn = a.named // which is replaced as a whole
+}
+
+func (a *app) withdrawSynced() {
 	for _, u := range a.syncedOn {
 		if !slices.Contains(a.named, u) {
 			must(a.syncedPub.Unpublish(u.String(), a.key))
 		}
 	}
-	a.syncedOn = a.named // which is replaced as a whole
 }
 
 // sendDesired tells the machine whether a network is in the config.

@@ -270,8 +270,9 @@ func (x *Executors) Remove(ctx context.Context, id string) error {
 		return nil
 	}
 	x.mu.Lock()
-	delete(x.watched, id) // its end is intended
 	delete(x.codes, st.Ident)
+	delete(x.codes, x.watched[id]) // another one if its start could not be recorded
+	delete(x.watched, id)          // its end is intended
 	delete(x.kept, id)
 	x.mu.Unlock()
 	if st.Unit != "" {

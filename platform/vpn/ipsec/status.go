@@ -161,7 +161,7 @@ const maxTotals = 256
 
 // forgetTotals forgets the totals of peers that have no connection, if there are too many.
 func (k *keeper) forgetTotals(sas []sa) {
-	if len(k.totals) > maxTotals {
+	if len(sas) > 0 && len(k.totals) > maxTotals { // none: charon has not answered
 		maps.DeleteFunc(k.totals, func(who string, _ totals) bool {
 			return !slices.ContainsFunc(sas, func(x sa) bool { return x.who == who })
 		})
