@@ -112,9 +112,7 @@ func (r *reporter) replace(of map[string][]string, key string, ps []nodestate.Pa
 			must(r.out.Unpublish("", id))
 		}
 	}
-	if of[key] = ids; ids == nil {
-		delete(of, key)
-	}
+	of[key] = ids
 }
 
 // reportParts reports the parts of a cluster's network from the bridge manager's status.
@@ -123,6 +121,7 @@ func (r *reporter) reportParts(network string, s netinst.NetworkInstanceStatus, 
 	n, cluster := r.clusters[id]
 	if err != nil || !ok || !cluster {
 		r.replace(r.parts, network, nil)
+		delete(r.parts, network)
 		return
 	}
 	r.replace(r.parts, network, nodestate.ClusterParameters(id, n, s))
