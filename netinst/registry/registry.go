@@ -212,16 +212,17 @@ func (r *Registry) networkDesired(c netinst.NetworkInstanceConfig) []Effect {
 	mapped, overlap, log := m.config.Mapped, m.config.IPv4.MayOverlap, m.config.FlowLog
 	returns, tunnel, sealed := netinst.NeedsReturns(m.config), m.config.HasTunnel(), m.config.SealedPort()
 	vlans := len(m.config.VLANs) > 0
-	moves := m.subnet != c.IPv4.Subnet || m.config.Type != c.Type
-	if moves && m.spawned && m.config.UUID != uuid.Nil {
-		r.hold(m.number) // it may be there before the branches of host's that lead to it now
+	changes := m.subnet != c.IPv4.Subnet || m.config.Type != c.Type || gateway != c.IPv4.Gateway ||
+		six != c.IPv6 || overlap != c.IPv4.MayOverlap || returns != netinst.NeedsReturns(c) || log != c.FlowLog ||
+		mapped != c.Mapped || tunnel != c.HasTunnel() || sealed != c.SealedPort() || flows != netinst.MarksFlows(c) ||
+		vlans != (len(c.VLANs) > 0)
+	if changes && m.spawned && m.config.UUID != uuid.Nil {
+		r.hold(m.number) // a branch that led to it may go and come back, without the chains that hung there
+		r.heldFull = true
 	}
 	m.config = c
 	has := netinst.HostPorts(c, r.forward.Ports, r.forward.Forwarding)
-	r.dirty = r.dirty || moves || m.number == 0 || gateway != c.IPv4.Gateway ||
-		six != c.IPv6 || overlap != c.IPv4.MayOverlap || returns != netinst.NeedsReturns(c) || log != c.FlowLog ||
-		mapped != c.Mapped || tunnel != c.HasTunnel() || sealed != c.SealedPort() || flows != netinst.MarksFlows(c) ||
-		vlans != (len(c.VLANs) > 0) || !reflect.DeepEqual(had, has)
+	r.dirty = r.dirty || changes || m.number == 0 || !reflect.DeepEqual(had, has)
 	m.subnet = c.IPv4.Subnet
 	if !r.found {
 		return nil

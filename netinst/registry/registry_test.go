@@ -148,11 +148,23 @@ func TestRegistry(t *testing.T) {
 			{ConfigKnown{}, "ground#1 of 1"},
 			{HostApplied{Seq: 1}, "spawn ni1=1"},
 			{NetworkDesired{moved(a)}, "ground#2 of 1"},
-			{HostApplied{Seq: 2, Failed: "no"}, "touch [1], ground: no, retry in 100ms"},
+			{HostApplied{Seq: 2, Failed: "no"}, "touch [1] in full, ground: no, retry in 100ms"},
 			{HostRetryDue{2}, "ground#3 of 1"},
 			{NetworkDesired{a}, ""},
 			{HostApplied{Seq: 3}, "ground#4 of 1"},
-			{HostApplied{Seq: 4}, "touch [1]"},
+			{HostApplied{Seq: 4}, "touch [1] in full"},
+		},
+		"a network that changes and changes back is looked at whole: the branch that led to it went and came": {
+			{HostApplierReady{}, ""}, {OwnersFound{}, ""},
+			{NetworkDesired{overlaps(a)}, "record ni1=1"},
+			{ConfigKnown{}, "ground#1 of 1"},
+			{HostApplied{Seq: 1}, "spawn ni1=1"},
+			{NetworkDesired{a}, "ground#2 of 1"},
+			{NetworkDesired{overlaps(a)}, ""},
+			{HostApplied{Seq: 2}, "ground#3 of 1"},
+			{HostApplied{Seq: 3}, "touch [1] in full"},
+			{HostRetryDue{3}, "ground#4 of 1"},
+			{HostApplied{Seq: 4}, ""},
 		},
 		"the guard spares what a former release made, until it was made anew": {
 			{HostApplierReady{}, ""},
@@ -238,7 +250,7 @@ func TestRegistry(t *testing.T) {
 			{HostApplied{Seq: 1}, "spawn ni1=1"},
 			{NetworkDesired{func() netinst.NetworkInstanceConfig { c := a; c.Flows = netinst.FlowsDrain; return c }()},
 				"ground#2 of 1"},
-			{HostApplied{Seq: 2}, ""},
+			{HostApplied{Seq: 2}, "touch [1] in full"},
 			{NetworkDesired{func() netinst.NetworkInstanceConfig { c := a; c.Flows = netinst.FlowsKeep; return c }()}, ""},
 			{NetworkDesired{a}, "ground#3 of 1"},
 		},
@@ -248,16 +260,15 @@ func TestRegistry(t *testing.T) {
 			{NetworkDesired{a}, "record ni1=1"},
 			{ConfigKnown{}, "ground#1 of 1"},
 			{HostApplied{Seq: 1}, "spawn ni1=1"},
-			{NetworkDesired{func() netinst.NetworkInstanceConfig { c := a; c.IPv4.MayOverlap = true; return c }()},
-				"ground#2 of 1"},
-			{HostApplied{Seq: 2}, ""},
-			{NetworkDesired{func() netinst.NetworkInstanceConfig { c := a; c.IPv4.MayOverlap = true; return c }()}, ""},
+			{NetworkDesired{overlaps(a)}, "ground#2 of 1"},
+			{HostApplied{Seq: 2}, "touch [1] in full"},
+			{NetworkDesired{overlaps(a)}, ""},
 			{NetworkDesired{func() netinst.NetworkInstanceConfig {
-				c := a
-				c.IPv4.MayOverlap, c.Port = true, "" // nothing comes back to it
+				c := overlaps(a)
+				c.Port = "" // nothing comes back to it
 				return c
 			}()}, "ground#3 of 1"},
-			{HostApplied{Seq: 3}, ""},
+			{HostApplied{Seq: 3}, "touch [1] in full"},
 			{NetworkDesired{a}, "ground#4 of 1"},
 		},
 		"owners found twice are spawned once": {
@@ -322,6 +333,11 @@ func TestRegistry(t *testing.T) {
 			}
 		})
 	}
+}
+
+func overlaps(c netinst.NetworkInstanceConfig) netinst.NetworkInstanceConfig {
+	c.IPv4.MayOverlap = true
+	return c
 }
 
 // orphan returns registryText's name for the orphan of a number.
