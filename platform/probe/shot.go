@@ -196,11 +196,21 @@ func familyOf(a netip.Addr) int {
 	return unix.AF_INET6
 }
 
-// filter makes the kernel drop what prog does not accept.
+// maxQueued is more packets than the receive buffer of a socket has room for.
+const maxQueued = 4096
+
+// filter makes the kernel drop what prog does not accept, and drops what the socket has received before: a raw one
+// receives from all the world as soon as it is open.
 func filter(sock *os.File, prog []unix.SockFilter) error {
 	return control(sock, func(fd int) error {
-		return unix.SetsockoptSockFprog(fd, unix.SOL_SOCKET, unix.SO_ATTACH_FILTER,
+		err := unix.SetsockoptSockFprog(fd, unix.SOL_SOCKET, unix.SO_ATTACH_FILTER,
 			&unix.SockFprog{Len: uint16(len(prog)), Filter: &prog[0]})
+		for range maxQueued {
+			if _, _, empty := unix.Recvfrom(fd, make([]byte, 1), unix.MSG_DONTWAIT); empty != nil {
+				break
+			}
+		}
+		return err
 	})
 }
 

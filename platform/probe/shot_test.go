@@ -10,12 +10,14 @@ import (
 	"net/http"
 	"net/netip"
 	"net/url"
+	"os"
 	"strings"
 	"testing"
 
 	"edgespan/netinst/probe"
 
 	"github.com/miekg/dns"
+	"golang.org/x/sys/unix"
 )
 
 func TestAShotThatCannotBeShotSaysWhy(t *testing.T) {
@@ -233,5 +235,30 @@ func TestAnAdvertisementMatchesInEachField(t *testing.T) {
 		if isAdvert(good[:i], remote) {
 			t.Errorf("the first %d bytes are an answer", i)
 		}
+	}
+}
+
+// What arrives between the opening of a socket and its filter is not taken for an answer, nor for bytes of the port.
+func TestAFilterDropsWhatCameBeforeIt(t *testing.T) {
+	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	from, to := os.NewFile(uintptr(fds[0]), "from"), os.NewFile(uintptr(fds[1]), "to")
+	defer func() { _, _ = from.Close(), to.Close() }()
+	send := func(text string) {
+		if _, err := from.WriteString(text); err != nil {
+			t.Fatal(err)
+		}
+	}
+	send("early")
+	send("as early")
+	if err := filter(to, []unix.SockFilter{{Code: unix.BPF_RET | unix.BPF_K, K: 256}}); err != nil {
+		t.Fatal(err)
+	}
+	send("answer")
+	got := make([]byte, 16)
+	if n, err := to.Read(got); err != nil || string(got[:n]) != "answer" {
+		t.Errorf("%q, %v, want the answer", got[:n], err)
 	}
 }
