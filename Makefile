@@ -41,8 +41,8 @@ TESTFLAGS := -vet=off -ldflags=-s
 check vetted race unit: export GOGC ?= 400
 
 # What make test and CI run tests with: a test that fails is run again, alone, and must pass then; a report names it
-# (docs/adr/0084). More than three failures, a data race, a panic or a timeout end the run at once.
-TESTRUN = $(TOOLS)/gotestsum --format standard-quiet --hide-summary skipped --rerun-fails=1 --rerun-fails-max-failures=3 \
+# (docs/adr/0084). More than eight failures, a data race, a panic or a timeout end the run at once.
+TESTRUN = $(TOOLS)/gotestsum --format standard-quiet --hide-summary skipped --rerun-fails=1 --rerun-fails-max-failures=8 \
 	--rerun-fails-run-root-test --rerun-fails-abort-on-data-race --rerun-fails-report=$(TOOLS)/reruns-$@.txt
 
 export CGO_ENABLED = 0
