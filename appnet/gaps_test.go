@@ -393,6 +393,48 @@ func TestGap_ANetworkThatIsInNoConfigIsCalledSo(t *testing.T) {
 	}
 }
 
+// An app that moves through networks may forget each of them once nothing of it is left there, and not before.
+func TestGap_ANetworkIsUsedUntilNothingIsLeftThere(t *testing.T) {
+	s := play(t)
+	for i, x := range []struct {
+		event     appnet.Event
+		blue, red bool
+	}{
+		{on(blue), false, false},
+		{appnet.Synchronized{}, true, false},
+		{online(blue), true, false},
+		{told(blue, 0, 1, true), true, false},
+		{online(red), true, false},
+		{on(red), true, false},
+		{told(blue, 0, 2, false), true, false}, // its status is still there
+		{appnet.AdapterStatusGone{Scope: blue, Key: adapter(0)}, false, true},
+		{appnet.NetworkForgotten{NI: blue}, false, true},
+		{told(red, 0, 2, true), false, true},
+	} {
+		for _, f := range s.m.Step(x.event) {
+			s.sentence(f)
+		}
+		if b, r := s.m.Uses(blue), s.m.Uses(red); b != x.blue || r != x.red {
+			t.Errorf("event %d %T: blue is used %v, red %v", i, x.event, b, r)
+		}
+	}
+	if s.last.Pending || !s.last.Activated {
+		t.Errorf("the app is %+v", s.last)
+	}
+	s.m.Step(on(blue))
+	s.m.Step(appnet.AdapterStatusGone{Scope: red, Key: adapter(0)})
+	for _, f := range s.m.Step(told(red, 0, 3, false)) {
+		s.sentence(f)
+	}
+	for _, f := range s.m.Step(appnet.AdapterStatusGone{Scope: red, Key: adapter(0)}) {
+		s.sentence(f)
+	}
+	want := "network instance " + blue.String() + " is not online"
+	if a := s.last.Adapters[0]; a.NetworkInstance != blue || a.Error != want {
+		t.Errorf("the adapter is %+v on a network that was forgotten", a)
+	}
+}
+
 // Two crashes can leave an adapter on two networks, active on both. It stays active where it is desired, and the status
 // shows that network; only an adapter that is not active there yet waits until it has left the other.
 func TestGap_AnAdapterFoundOnTwoNetworksStaysWhereItIsDesired(t *testing.T) {

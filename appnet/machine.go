@@ -108,6 +108,8 @@ func (m *Machine) applyEvent(e Event) {
 		n := v.Networks[e.NI]
 		n.Undesired = !e.Desired
 		v.Networks[e.NI] = n
+	case NetworkForgotten:
+		delete(v.Networks, e.NI)
 	case AdapterStatusChanged:
 		p := AdapterScope{e.Scope, e.Status.Key()}
 		// Versions only rise: a status with a lower one is late.
@@ -119,6 +121,21 @@ func (m *Machine) applyEvent(e Event) {
 	case Synchronized:
 		m.synced = true
 	}
+}
+
+// Uses reports whether a config or a status of the app is left in the scope of a network instance.
+func (m *Machine) Uses(ni uuid.UUID) bool {
+	for p := range m.view.Published {
+		if p.Scope == ni {
+			return true
+		}
+	}
+	for p := range m.view.Statuses {
+		if p.Scope == ni {
+			return true
+		}
+	}
+	return false
 }
 
 // assignVersion gives a changed config its version.

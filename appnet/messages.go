@@ -34,6 +34,10 @@ type NetworkDesired struct {
 	Desired bool
 }
 
+// NetworkForgotten reports that a network instance is not followed any more: the config does not name it, and Uses says
+// that nothing is left there.
+type NetworkForgotten struct{ NI uuid.UUID }
+
 // AdapterStatusChanged carries a status in the scope of a network instance.
 type AdapterStatusChanged struct {
 	Scope  uuid.UUID
@@ -61,6 +65,7 @@ func (ConfigDeleted) event()        {}
 func (NetworkOnline) event()        {}
 func (NetworkOffline) event()       {}
 func (NetworkDesired) event()       {}
+func (NetworkForgotten) event()     {}
 func (AdapterStatusChanged) event() {}
 func (AdapterStatusGone) event()    {}
 func (Synchronized) event()         {}

@@ -105,6 +105,7 @@ func configText(c config) string {
 
 // deliver delivers one value of one topic to the app's actor, and reports whether there was one.
 func (w *world) deliver() bool {
+	defer w.forget()
 	if w.m == nil {
 		if w.crashed || w.desired.have() {
 			w.start()
@@ -116,6 +117,7 @@ func (w *world) deliver() bool {
 	case n == 0:
 		pending := w.desired.behind()
 		if c := w.desired.next(w.r); c != nil {
+			w.follow(c)
 			w.tell(appnet.ConfigChanged{Config: *c})
 		} else {
 			w.tell(appnet.ConfigDeleted{})
@@ -125,7 +127,9 @@ func (w *world) deliver() bool {
 		ni := w.nis[n-1]
 		t := &w.nets[ni].online
 		pending := t.behind()
-		if s := t.next(w.r); s != nil {
+		if w.forgotten[ni] {
+			t.replay()
+		} else if s := t.next(w.r); s != nil {
 			w.tell(appnet.NetworkOnline{NI: ni, Status: *s})
 		} else {
 			w.tell(appnet.NetworkOffline{NI: ni})
@@ -356,10 +360,10 @@ func runModel(t *testing.T, seed uint64) *world {
 
 // coverage counts how often the interesting events happened, so that the test fails if the model no longer produces
 // them.
-type coverage [11]int
+type coverage [12]int
 
-var coverageWords = [11]string{
-	"app: crashes after", "bm %: crashes", "app: resend", "told v", "still on", "app: done", "not online",
+var coverageWords = [12]string{
+	"app: forgets", "app: crashes after", "bm %: crashes", "app: resend", "told v", "still on", "app: done", "not online",
 	"applier %: fails", "applier %: hangs", "applier %: dies", "host %: loses",
 }
 

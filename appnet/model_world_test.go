@@ -66,10 +66,12 @@ type world struct {
 	crashed  bool                               // m is nil; its supervisor restarts it, the app desired or not
 	view     map[place]netinst.AppAdapterStatus // statuses the machine was notified of, newest version
 	nisSeen  map[uuid.UUID]bool                 // online according to the machine's notifications
-	timers   []appnet.ResendDue
-	highest  map[place]uint64 // version published at a place
-	excused  map[place]bool   // left without an answer of a network that seemed offline
-	broken   string
+	// forgotten are the networks of which the machine is not notified.
+	forgotten map[uuid.UUID]bool
+	timers    []appnet.ResendDue
+	highest   map[place]uint64 // version published at a place
+	excused   map[place]bool   // left without an answer of a network that seemed offline
+	broken    string
 }
 
 func newWorld(seed uint64) *world {
@@ -154,6 +156,7 @@ func (w *world) start() {
 	w.crashed = false
 	w.m = appnet.NewMachine(w.app, w.journal, left)
 	w.view, w.nisSeen = map[place]netinst.AppAdapterStatus{}, map[uuid.UUID]bool{}
+	w.forgotten = map[uuid.UUID]bool{}
 	for _, ni := range w.nis {
 		if s := w.nets[ni].online.replay(); s != nil {
 			w.tell(appnet.NetworkOnline{NI: ni, Status: *s})
@@ -204,6 +207,47 @@ func (w *world) tell(e appnet.Event) {
 		w.say("app: crashes after %d of %d effects of %T", crash, len(fx), e)
 		w.crash()
 	}
+}
+
+// follow notifies the machine again of networks that it has forgotten and that a config names.
+func (w *world) follow(c *config) {
+	for _, ni := range w.nis {
+		if !w.forgotten[ni] || !names(c, ni) {
+			continue
+		}
+		delete(w.forgotten, ni)
+		if s := w.nets[ni].online.replay(); s != nil {
+			w.tell(appnet.NetworkOnline{NI: ni, Status: *s})
+		}
+	}
+}
+
+// forget lets the machine forget each network that the config does not name and where nothing is left.
+func (w *world) forget() {
+	c := w.desired.seen()
+	for _, ni := range w.nis {
+		if w.m == nil || c == nil || w.forgotten[ni] || names(c, ni) || w.m.Uses(ni) {
+			continue
+		}
+		w.say("app: forgets %d", ni[15])
+		for _, p := range w.nets[ni].places() {
+			if _, told := w.view[p]; told || w.adapters[p].have() {
+				w.fail("network %d may be forgotten while %s is left", ni[15], name(p))
+			}
+		}
+		w.forgotten[ni] = true
+		delete(w.nisSeen, ni)
+		w.tell(appnet.NetworkForgotten{NI: ni})
+	}
+}
+
+func names(c *config, ni uuid.UUID) bool {
+	for _, a := range c.Adapters {
+		if a.NetworkInstance == ni {
+			return true
+		}
+	}
+	return false
 }
 
 func (w *world) crash() { w.m, w.timers, w.crashed = nil, nil, true }

@@ -28,18 +28,24 @@ type app struct {
 	subs     subscriptions
 	config   *pubsub.Subscription[appnet.AppNetworkConfig]
 	statuses *pubsub.Subscription[netinst.AppAdapterStatus]
-	followed map[uuid.UUID]bool                                    // by network
-	networks []*pubsub.Subscription[netinst.NetworkInstanceStatus] // one for each network that the app names or named
+	// networks are those that the config names, or where something of the app is left.
+	networks []followed
 	desired  []*pubsub.Subscription[netinst.NetworkInstanceConfig] // one for each that config names
 
 	adapterPub *pubsub.Publisher[netinst.AppAdapterConfig]
 	statusPub  *pubsub.Publisher[appnet.AppNetworkStatus]
 	recordPub  *pubsub.Publisher[appnet.JournalRecord]
 	syncedPub  *pubsub.Publisher[uint64]
-	ready      bool               // everything published before the actor started has been read
-	named      []uuid.UUID        // the networks that the config names
-	syncedOn   map[uuid.UUID]bool // where publishSynced has published
+	ready      bool        // everything published before the actor started has been read
+	named      []uuid.UUID // the networks that the config names
+	syncedOn   []uuid.UUID // where publishSynced has published
 	timers     timers
+}
+
+// followed is a network whose status an app follows.
+type followed struct {
+	id     uuid.UUID
+	status *pubsub.Subscription[netinst.NetworkInstanceStatus]
 }
 
 func (d *deps) newApp(id uuid.UUID) actor.Actor { return &app{d: d, id: id, key: id.String()} }
@@ -49,9 +55,16 @@ func (a *app) Receive(c actor.Context) {
 	case *actor.Started:
 		a.started(c)
 	case *actor.Stopping, *actor.Restarting:
+		if _, again := c.Message().(*actor.Restarting); again {
+			a.named = nil // until it starts again the config may name others, and nothing else would withdraw these
+		}
 		a.timers.stop()
 		a.subs.close()
 		a.unfollowConfigs()
+		for _, n := range a.networks {
+			n.status.Close()
+		}
+		a.withdrawSynced()
 	case wake:
 		a.drain(c)
 	case appnet.Event:
@@ -79,7 +92,7 @@ func (a *app) started(c actor.Context) {
 
 	a.subs = subscriptions{wake: waker(c)}
 	a.config = subscribe(&a.subs, t.AppConfig, pubsub.Selector{Key: a.key})
-	a.followed, a.syncedOn = map[uuid.UUID]bool{}, map[uuid.UUID]bool{}
+	a.networks, a.syncedOn = nil, nil
 	for _, p := range left {
 		a.followStatus(c, p.Scope)
 	}
@@ -99,7 +112,7 @@ func (a *app) unfollowConfigs() {
 
 func (a *app) drain(c actor.Context) {
 	for _, n := range a.networks {
-		a.drainNetwork(c, n)
+		a.drainNetwork(c, n.status)
 	}
 	for _, ch := range a.statuses.Drain() {
 		scope, err := uuid.Parse(ch.Scope)
@@ -134,6 +147,7 @@ func (a *app) drain(c actor.Context) {
 			}
 		}
 	}
+	a.forgetNetworks(c)
 }
 
 func (a *app) drainNetwork(c actor.Context, n *pubsub.Subscription[netinst.NetworkInstanceStatus]) {
@@ -148,16 +162,33 @@ func (a *app) drainNetwork(c actor.Context, n *pubsub.Subscription[netinst.Netwo
 	}
 }
 
-// followStatus follows the status of a network for as long as the app's actor lives: the actor must still see a network
-// go after the app has left it. It subscribes to no other network, since every status change would then wake every app.
+// followStatus follows the status of a network until forgetNetworks: the actor must still see a network go while the
+// app leaves it. It subscribes to no other network, since every status change would then wake every app.
 func (a *app) followStatus(c actor.Context, ni uuid.UUID) {
-	if a.followed[ni] {
+	if slices.ContainsFunc(a.networks, func(n followed) bool { return n.id == ni }) {
 		return
 	}
-	a.followed[ni] = true
-	n := subscribe(&a.subs, a.d.topics.NetworkStatus, pubsub.Selector{Key: ni.String()})
+	n := followed{ni, a.d.topics.NetworkStatus.Subscribe(pubsub.Selector{Key: ni.String()}, waker(c))}
 	a.networks = append(a.networks, n)
-	a.drainNetwork(c, n)
+	a.drainNetwork(c, n.status)
+}
+
+// forgetNetworks ends what followStatus began, for networks that the app has left completely: an app may outlive any
+// number of them.
+func (a *app) forgetNetworks(c actor.Context) {
+	if !a.ready {
+		return
+	}
+	kept := a.networks[:0:0]
+	for _, n := range a.networks {
+		if slices.Contains(a.named, n.id) || a.mach.Uses(n.id) {
+			kept = append(kept, n)
+			continue
+		}
+		n.status.Close()
+		a.step(c, appnet.NetworkForgotten{NI: n.id})
+	}
+	a.networks = kept
 }
 
 // followConfigs subscribes to the configs of the networks that the app names, and to no others: those would wake every
@@ -176,14 +207,24 @@ func (a *app) followConfigs(c actor.Context, config appnet.AppNetworkConfig) {
 	}
 }
 
-// publishSynced publishes, for each network that the app names, that the app's config for it is published.
+// publishSynced publishes, for each network that the app names, that the app's config for it is published, and
+// withdraws this for those that it no longer names.
 func (a *app) publishSynced() {
 	if !a.ready {
 		return
 	}
 	for _, u := range a.named {
 		must(a.syncedPub.Publish(u.String(), a.key, a.d.boot))
-		a.syncedOn[u] = true
+	}
+	a.withdrawSynced()
+	a.syncedOn = a.named // which is replaced as a whole
+}
+
+func (a *app) withdrawSynced() {
+	for _, u := range a.syncedOn {
+		if !slices.Contains(a.named, u) {
+			must(a.syncedPub.Unpublish(u.String(), a.key))
+		}
 	}
 }
 
@@ -215,7 +256,7 @@ func (a *app) step(c actor.Context, e appnet.Event) {
 		case appnet.ResendAfter:
 			a.timers.after(c, jitter(e.After), func() any { return appnet.ResendDue{Key: e.Key, Token: e.Token} })
 		case appnet.Done:
-			for ni := range a.syncedOn {
+			for _, ni := range a.syncedOn {
 				err = errors.Join(err, a.syncedPub.Unpublish(ni.String(), a.key))
 			}
 			c.Send(c.Parent(), appEnded{a.id})

@@ -9,7 +9,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"edgespan/actors/node/api"
 	"edgespan/appnet"
+	"edgespan/config/stateloop/nodestate"
 	"edgespan/netinst/netstate"
 	"edgespan/platform/fake"
 )
@@ -104,4 +106,78 @@ func TestTheJournalForgetsAppsThatWereDeletedLongAgo(t *testing.T) {
 			t.Errorf("%d records are left, from %v", len(keys), keys[:2])
 		}
 	})
+}
+
+// An app that outlives networks neither follows those that it has left nor is anything of it left in their scopes.
+func TestAnAppForgetsTheNetworksThatItHasLeft(t *testing.T) {
+	onRig(t, func(r *rig) {
+		r.netns("ns1")
+		on := func(n int, networks string) string {
+			app := "appNetworks:\n  " + appID(1) + ": {displayName: app1, activate: true, adapters: {0: {networkInstance: "
+			return networks + app + niID(n) + ", attach: {kind: veth, netns: ns1}}}}\n"
+		}
+		its := func() api.ActorState {
+			for _, a := range r.node.d.census.List() {
+				if strings.HasSuffix(a.ID, "app/"+appID(1)) {
+					return a
+				}
+			}
+			t.Fatal("the app has no actor")
+			return api.ActorState{}
+		}
+		received := func() uint64 { return its().Messages }
+		for n := 1; n <= 3; n++ {
+			r.apply(on(n, doc(3, 0)))
+			r.ready(5*time.Second, "ni/"+niID(n), "app/"+appID(1))
+			r.settle(time.Second)
+			all := r.node.Topics().AppSynced.All()
+			if len(all) != 1 || all[0].Scope != niID(n) {
+				t.Errorf("on network %d the app is synced on %+v", n, all)
+			}
+		}
+		before := received()
+		r.apply(on(3, strings.NewReplacer("displayName: net1", "displayName: blue", "displayName: net2", "displayName: red").
+			Replace(doc(3, 0))))
+		r.settle(time.Second)
+		if n := received() - before; n > 0 {
+			t.Errorf("%d messages about networks that the app has left", n)
+		}
+		r.apply(on(3, strings.Replace(doc(3, 0), "displayName: net3", "displayName: green", 1)))
+		r.settle(time.Second)
+		if received() == before {
+			t.Error("no message about the network that the app is on")
+		}
+		r.apply(on(1, doc(3, 0)))
+		r.ready(5*time.Second, "ni/"+niID(1), "app/"+appID(1))
+
+		if err := r.node.d.census.Crash(r.node.system, its().ID, "a test"); err != nil {
+			t.Fatal(err)
+		}
+		r.apply(on(2, doc(3, 0))) // before it starts again
+		r.settle(time.Second)
+		r.ready(5*time.Second, "ni/"+niID(2), "app/"+appID(1))
+		if all := r.node.Topics().AppSynced.All(); its().Crashes != 1 || len(all) != 1 || all[0].Scope != niID(2) {
+			t.Errorf("after a crash and another network the app is synced on %+v: %+v", all, its())
+		}
+	})
+}
+
+// Parameters of an object that is gone leave nothing behind in the reporter.
+func TestTheReporterForgetsADeletedObject(t *testing.T) {
+	topics, err := api.NewTopics(nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := reporter{topics: topics, out: topics.Reported.Publisher(api.OwnerConfig)}
+	of := map[string][]string{}
+	for range 3 {
+		r.replace(of, "app", []nodestate.ParameterStatus{{ID: "adapter/1"}, {ID: "adapter/2"}})
+		if n := len(topics.Reported.All()); n != 2 || len(of) != 1 {
+			t.Fatalf("%d parameters of %v", n, of)
+		}
+		r.replace(of, "app", nil)
+		if n := len(topics.Reported.All()); n > 0 || len(of) > 0 {
+			t.Errorf("%d parameters, and those of %v, are left", n, of)
+		}
+	}
 }

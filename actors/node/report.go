@@ -112,7 +112,9 @@ func (r *reporter) replace(of map[string][]string, key string, ps []nodestate.Pa
 			must(r.out.Unpublish("", id))
 		}
 	}
-	of[key] = ids
+	if of[key] = ids; ids == nil {
+		delete(of, key)
+	}
 }
 
 // reportParts reports the parts of a cluster's network from the bridge manager's status.
@@ -121,7 +123,6 @@ func (r *reporter) reportParts(network string, s netinst.NetworkInstanceStatus, 
 	n, cluster := r.clusters[id]
 	if err != nil || !ok || !cluster {
 		r.replace(r.parts, network, nil)
-		delete(r.parts, network)
 		return
 	}
 	r.replace(r.parts, network, nodestate.ClusterParameters(id, n, s))

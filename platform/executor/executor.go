@@ -241,7 +241,9 @@ func (x *Executors) Make(ctx context.Context, e netstate.Executor) error {
 	spec.Ended = func(code int) {
 		p := <-started
 		x.mu.Lock()
-		x.codes[p] = code
+		if x.watched[e.ID] == p { // not removed: its end is of interest
+			x.codes[p] = code
+		}
 		x.mu.Unlock()
 		x.notify(e.ID, p)
 	}
@@ -268,8 +270,9 @@ func (x *Executors) Remove(ctx context.Context, id string) error {
 		return nil
 	}
 	x.mu.Lock()
-	delete(x.watched, id) // its end is intended
 	delete(x.codes, st.Ident)
+	delete(x.codes, x.watched[id]) // another one if its start could not be recorded
+	delete(x.watched, id)          // its end is intended
 	delete(x.kept, id)
 	x.mu.Unlock()
 	if st.Unit != "" {

@@ -219,6 +219,27 @@ func TestAStopEndsAllThatWasStartedAndNothingElse(t *testing.T) {
 	}
 }
 
+// What ran and was removed leaves nothing behind: a daemon that runs for years replaces executors again and again.
+func TestARemovedOneIsForgotten(t *testing.T) {
+	b := newBench(t)
+	for range 3 {
+		e := sh("a", "sleep 600")
+		b.make(e)
+		b.x.mu.Lock()
+		p := b.x.watched[e.ID]
+		b.x.mu.Unlock()
+		if err := b.x.Remove(t.Context(), e.ID); err != nil {
+			t.Fatal(err)
+		}
+		b.wait("its end is collected", func() bool { _, err := os.Stat(fmt.Sprintf("/proc/%d", p.Pid)); return err != nil })
+	}
+	b.x.mu.Lock()
+	defer b.x.mu.Unlock()
+	if n := len(b.x.codes) + len(b.x.watched); n > 0 {
+		t.Errorf("%d entries are left: %v, %v", n, b.x.codes, b.x.watched)
+	}
+}
+
 func TestItsWorldIsWhatItsDescriptionSays(t *testing.T) {
 	b := newBench(t)
 	dir := t.TempDir()

@@ -105,8 +105,8 @@ var types = []any{
 	probe.Watch{}, probe.Choose{}, probe.Journal{}, probe.Timer{},
 
 	appnet.ConfigChanged{}, appnet.ConfigDeleted{}, appnet.NetworkOnline{}, appnet.NetworkOffline{},
-	appnet.NetworkDesired{}, appnet.AdapterStatusChanged{}, appnet.AdapterStatusGone{}, appnet.Synchronized{},
-	appnet.ResendDue{},
+	appnet.NetworkDesired{}, appnet.NetworkForgotten{}, appnet.AdapterStatusChanged{}, appnet.AdapterStatusGone{},
+	appnet.Synchronized{}, appnet.ResendDue{},
 	appnet.PublishAdapterConfig{}, appnet.UnpublishAdapterConfig{}, appnet.ResendAdapterConfig{},
 	appnet.PublishStatus{}, appnet.WithdrawStatus{}, appnet.Record{}, appnet.ResendAfter{}, appnet.Done{},
 

@@ -192,6 +192,24 @@ func TestOctetsOfEndedChildrenCountOn(t *testing.T) {
 	}
 }
 
+// A tunnel that listens keeps the octets of a bounded number of peers, and of all that are connected.
+func TestOctetsOfOnlySoManyPeersAreKept(t *testing.T) {
+	k := keeper{totals: map[string]totals{}, t: &Tunnels{dir: t.TempDir()}}
+	var all []sa
+	for i := range 2 * maxTotals {
+		all = append(all, sa{who: strconv.Itoa(i)})
+	}
+	for i := range all {
+		if k.publish([]sa{all[0], all[i]}, ""); len(k.totals) > maxTotals || k.totals["0"] == nil {
+			t.Fatalf("%d peers, the one that stays has %v", len(k.totals), k.totals["0"])
+		}
+	}
+	k.publish(all, "")
+	if k.publish(nil, "charon does not answer"); len(k.totals) != len(all) {
+		t.Errorf("%d of %d connected peers are left once charon did not answer", len(k.totals), len(all))
+	}
+}
+
 func TestAChainIsLoadedWhole(t *testing.T) {
 	block := func(name string) string {
 		return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: []byte(name)}))

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"net/netip"
 	"os"
@@ -96,6 +97,7 @@ func (k *keeper) publish(sas []sa, why string) {
 			}
 		}
 	}
+	k.forgetTotals(sas)
 	if len(s.Peers) == 0 && k.r.Peer.Address != "" {
 		s.Peers = []netstate.TunnelPeer{{Name: k.log.words.name(), Identity: k.r.Peer.RemoteID, Error: said}}
 	}
@@ -151,6 +153,19 @@ func (k *keeper) peerStatus(x sa) netstate.TunnelPeer {
 		}
 	}
 	return p
+}
+
+// maxTotals is how many peers have totals: those that are not connected lose theirs first. A tunnel that listens has as
+// many as its authority has named.
+const maxTotals = 256
+
+// forgetTotals forgets the totals of peers that have no connection, if there are too many.
+func (k *keeper) forgetTotals(sas []sa) {
+	if len(sas) > 0 && len(k.totals) > maxTotals { // none: charon has not answered
+		maps.DeleteFunc(k.totals, func(who string, _ totals) bool {
+			return !slices.ContainsFunc(sas, func(x sa) bool { return x.who == who })
+		})
+	}
 }
 
 // totals are the octets of each child that was seen: those of an ended one count on.

@@ -186,6 +186,27 @@ func TestWhatAnInterfaceTells(t *testing.T) {
 	}
 }
 
+// Keys of peers are replaced as long as a tunnel lives: only those that it has are counted.
+func TestHandshakesOfAReplacedPeerAreForgotten(t *testing.T) {
+	one := tunnel{counts: map[key]*count{}}
+	for i := range 100 {
+		public := key{1, byte(i)}
+		r := record{}
+		r.Peers = []recordedPeer{{Name: "b", PublicKey: public.base64()}}
+		have := config{peers: map[key]peer{public: {handshake: time.Unix(10, 0)}}}
+		var s netstate.TunnelStatus
+		one.peers(&s, r, have, notes{}, time.Unix(20, 0))
+		have.peers[public] = peer{handshake: time.Unix(15, 0)}
+		s = netstate.TunnelStatus{}
+		if one.peers(&s, r, have, notes{}, time.Unix(20, 0)); len(s.Peers) != 1 || s.Peers[0].Rekeys != 1 {
+			t.Fatalf("key %d: %+v", i, s.Peers)
+		}
+	}
+	if len(one.counts) != 1 {
+		t.Errorf("%d peers are counted", len(one.counts))
+	}
+}
+
 func TestErrorsOfAConfigHaveNoSecret(t *testing.T) {
 	const secret = "c2VjcmV0c2VjcmV0"
 	good := netstate.WireGuardPeer{Name: "hub", PublicKey: keyA.base64(), AllowedIPs: prefixes("10.0.0.0/8")}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"path/filepath"
 	"slices"
 	"time"
@@ -71,6 +72,7 @@ func (t *Tunnels) Status(ctx context.Context, number int) (netstate.TunnelStatus
 // peers adds the peers of a tunnel to its status.
 func (one *tunnel) peers(s *netstate.TunnelStatus, r record, have config, noted notes, now time.Time) {
 	hidden := r.hidden(have)
+	one.forgetCounts(r)
 	for _, known := range r.Peers {
 		public, err := parseKey(known.PublicKey)
 		p, there := have.peers[public]
@@ -118,6 +120,19 @@ func (one *tunnel) count(public key, handshake time.Time) int {
 		c.last = handshake
 	}
 	return c.rekeys
+}
+
+// forgetCounts forgets the handshakes of peers that the tunnel no longer has: keys are replaced as long as it lives.
+func (one *tunnel) forgetCounts(r record) {
+	has := map[key]bool{}
+	for _, p := range r.Peers {
+		if public, err := parseKey(p.PublicKey); err == nil {
+			has[public] = true
+		}
+	}
+	one.mu.Lock()
+	defer one.mu.Unlock()
+	maps.DeleteFunc(one.counts, func(public key, _ *count) bool { return !has[public] })
 }
 
 // silence says why a peer is not up, as far as this end can know: WireGuard does not answer what it can't authenticate.
