@@ -116,7 +116,7 @@ replay-testdata: ## Record a node of this release, for replays by later ones (no
 	@test -n "$(RELEASE)" || { echo 'make replay-testdata: say RELEASE=0.2.0' >&2; exit 1; }
 	$(GO) test ./actors/node -count=1 -run TestARecordingIsKept -record-replay $(RELEASE)
 
-bench: ## Run the benchmarks, print a table and fail if a bar is missed (root for all of it; < 20 min; BENCHFLAGS='-only Packets')
+bench: ## Run the benchmarks, print a table and fail if a bar is missed (root for all of it; < 20 min; BENCHFLAGS='-only Packets', -all for more)
 	@test "$$(id -u)" != 0 || scripts/setup.sh
 	$(GO) run ./integration/benchtable $(BENCHFLAGS)
 

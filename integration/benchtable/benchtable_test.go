@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -8,7 +9,7 @@ import (
 	"testing"
 )
 
-// Every bar of the plan belongs to a benchmark that its step runs.
+// Every bar of the plan belongs to a benchmark that its step runs. One that runs others has no result of its own.
 func TestThePlanNamesBenchmarksThatExist(t *testing.T) {
 	steps, err := parsePlan(planText)
 	if err != nil {
@@ -19,7 +20,7 @@ func TestThePlanNamesBenchmarksThatExist(t *testing.T) {
 	}
 	exists := func(name string) bool {
 		dir, function, _ := strings.Cut(name, ".")
-		function, _, _ = strings.Cut(function, "/")
+		function, _, part := strings.Cut(function, "/")
 		files, err := filepath.Glob(filepath.Join("../..", dir, "*_test.go"))
 		if err != nil {
 			t.Fatal(err)
@@ -29,8 +30,9 @@ func TestThePlanNamesBenchmarksThatExist(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if strings.Contains(string(text), "func Benchmark"+function+"(b *testing.B)") {
-				return true
+			if _, body, ok := strings.Cut(string(text), "func Benchmark"+function+"(b *testing.B)"); ok {
+				body, _, _ = strings.Cut(body, "\n}\n")
+				return part == strings.Contains(body, "b.Run(")
 			}
 		}
 		return false
@@ -160,13 +162,28 @@ func TestNumbersHaveAUnitThatFits(t *testing.T) {
 
 func TestAPlanThatCanNotBeReadIsRefused(t *testing.T) {
 	for _, text := range []string{
-		"\tconfig.MD5 ratio <= 2", "soon ./config", "1m", "1m root", "1m ./config\n\tconfig.MD5 ratio < 2",
+		"\tconfig.MD5 ratio <= 2", "soon ./config", "1m", "1m root", "1m all", "1m ./config\n\tconfig.MD5 ratio < 2",
 		"1m ./config\n\tconfig.MD5 ratio <= two", "1m ./config\n\tconfig.( ratio <= 2", "1m ./config\n\tconfig.MD5 ratio",
 		"1m ./config\n\tconfig.MD5 ratio <= 2 times config.Other",
 	} {
 		if steps, err := parsePlan(text); err == nil {
 			t.Errorf("%q: read as %+v", text, steps)
 		}
+	}
+}
+
+func TestAStepSaysWhatItNeeds(t *testing.T) {
+	steps, err := parsePlan("1m ./a\n1m root ./b\n1m all ./c\n1m all root ./d -v")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var said []string
+	for _, s := range steps {
+		said = append(said, fmt.Sprintf("%t %t %s", s.all, s.root, strings.Join(s.args, " ")))
+	}
+	want := "false false ./a, false true ./b, true false ./c, true true ./d -v"
+	if got := strings.Join(said, ", "); got != want {
+		t.Errorf("%s, want %s", got, want)
 	}
 }
 

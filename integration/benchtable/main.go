@@ -24,15 +24,22 @@ import (
 //go:embed plan.txt
 var planText string
 
+// defaultBudget is how long make bench may take.
+const defaultBudget = 20 * time.Minute
+
 var (
 	only   = flag.String("only", "", "run only the steps whose line in plan.txt matches this regular expression")
-	budget = flag.Duration("budget", 20*time.Minute, "how long all of it may take; what runs then is stopped")
+	budget = flag.Duration("budget", defaultBudget, "how long all of it may take; what runs then is stopped")
 	read   = flag.String("read", "", "run nothing: compare with all bars the output of go test -bench in this file")
 	full   = flag.Bool("v", false, "show the output of each step")
+	all    = flag.Bool("all", false, "run also what is long or has no bar, for up to an hour or -budget")
 )
 
 func main() {
 	flag.Parse()
+	if *all && *budget == defaultBudget {
+		*budget = time.Hour
+	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	missed, err := run(ctx, os.Stdout)
@@ -70,7 +77,7 @@ func run(ctx context.Context, out io.Writer) (missed int, err error) {
 	began := time.Now()
 	fmt.Fprintf(out, "%s: kernel, load, processors:%s\n", began.UTC().Format(time.DateTime), machine())
 	for _, s := range steps {
-		if !match.MatchString(s.line) {
+		if !match.MatchString(s.line) || s.all && *only == "" && !*all {
 			continue
 		}
 		rows = append(rows, s.run(ctx, out, began.Add(*budget))...)

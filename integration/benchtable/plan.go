@@ -12,6 +12,7 @@ import (
 type step struct {
 	line  string
 	limit time.Duration
+	all   bool // runs only with -all, or where -only names it
 	root  bool
 	args  []string
 	bars  []bar
@@ -27,9 +28,9 @@ type bar struct {
 	times string // a benchmark whose value of the same unit the limit is multiplied by, or ""
 }
 
-// parsePlan reads lines "LIMIT [root] ARGUMENTS", each followed by indented lines "NAME UNIT <=|>= LIMIT [x OTHER]".
-// NAME is a regular expression for PACKAGE.BENCHMARK, without the word Benchmark, and OTHER such a name: the limit is
-// so many times what OTHER has. Lines that begin with # are comments.
+// parsePlan reads lines "LIMIT [all] [root] ARGUMENTS", each followed by indented lines
+// "NAME UNIT <=|>= LIMIT [x OTHER]". NAME is a regular expression for PACKAGE.BENCHMARK, without the word Benchmark,
+// and OTHER such a name: the limit is so many times what OTHER has. Lines that begin with # are comments.
 func parsePlan(text string) ([]step, error) {
 	var steps []step
 	for i, line := range strings.Split(text, "\n") {
@@ -65,6 +66,9 @@ func parseStep(fields []string) (step, error) {
 		return s, err
 	}
 	s.limit, s.args = limit, fields[1:]
+	if len(s.args) > 0 && s.args[0] == "all" {
+		s.all, s.args = true, s.args[1:]
+	}
 	if len(s.args) > 0 && s.args[0] == "root" {
 		s.root, s.args = true, s.args[1:]
 	}

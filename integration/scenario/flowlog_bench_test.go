@@ -22,8 +22,9 @@ const (
 )
 
 // BenchmarkFlowLog lets apps open 10,000 flows a second, of one packet each, and compares the lines of the flow log with
-// the packets that the apps sent and the server's host received. A core is that of the daemon alone. With export, the log
-// is also sent to a collector by UDP.
+// the packets that the server's host received of those that the apps sent: the kernel itself drops a packet or two whose
+// flow gets a port that NAT gives another one at the same instant (insert_failed of conntrack -S). A core is that of the
+// daemon alone. With export, the log is also sent to a collector by UDP.
 func BenchmarkFlowLog(b *testing.B) {
 	b.Run("file", func(b *testing.B) { benchmarkFlowLog(b, false) })
 	b.Run("export", func(b *testing.B) { benchmarkFlowLog(b, true) })
@@ -67,11 +68,11 @@ func benchmarkFlowLog(b *testing.B, export bool) {
 			return w.number("/proc/sys/net/netfilter/nf_conntrack_count") < 100
 		})
 		used, lines, lost := cpuTime(b, w.daemonPID())-before, 0, 0
+		received := w.dropped(isp)
 		w.eventually("each flow has a line or is counted", func() bool {
 			lines, lost = w.countLines()
-			return lines+lost >= sent
+			return lines+lost >= received
 		})
-		received := w.dropped(isp)
 		if export {
 			const counter = `{destination="collector"}`
 			w.eventually("everything is exported", func() bool {
@@ -93,7 +94,7 @@ func benchmarkFlowLog(b *testing.B, export bool) {
 		b.ReportMetric(100*used.Seconds()/took.Seconds(), "%core")
 		b.ReportMetric(float64(lost), "lost-lines")
 		b.ReportMetric(float64(sent-received), "lost-packets")
-		b.ReportMetric(float64(sent-lines-lost), "uncounted")
+		b.ReportMetric(float64(received-lines-lost), "uncounted")
 		b.ReportMetric(float64(w.daemonMemory())/1024, "MB-rss-peak")
 	}
 }
