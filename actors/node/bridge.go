@@ -292,6 +292,9 @@ func (b *bridge) hostChanged(c actor.Context, ch pubsub.Change[api.HostChange]) 
 	if ch.New.Asked != ch.Old.Asked {
 		b.step(c, manager.HostTouched{What: manager.TouchAsked, At: now})
 	}
+	if ch.New.Moved != ch.Old.Moved {
+		b.step(c, manager.HostTouched{What: manager.TouchMoved, At: now})
+	}
 	if ch.New.Ended != ch.Old.Ended {
 		b.log.Warn("a process of the network exited unexpectedly")
 		b.step(c, manager.ProcessEnded{At: now})

@@ -66,8 +66,12 @@ func (m *monitor) Receive(c actor.Context) {
 			c.Send(c.Parent(), registry.HostChanged{Networks: ns, Full: true})
 		}
 	case observeFull:
+		why := api.HostChange{Asked: 1}
+		if msg.moved {
+			why = api.HostChange{Moved: 1}
+		}
 		for _, n := range msg.networks {
-			m.count(strconv.Itoa(n), api.NetworkKey, api.HostChange{Asked: 1})
+			m.count(strconv.Itoa(n), api.NetworkKey, why)
 		}
 	case ping:
 		c.Send(c.Parent(), pong{"monitor", msg.beat})
@@ -118,7 +122,10 @@ func (m *monitor) drainNetworks() {
 type observeAgain struct{ tunnels bool }
 
 // observeFull requests a full comparison of networks.
-type observeFull struct{ networks []int }
+type observeFull struct {
+	networks []int
+	moved    bool // since edgespan itself may have removed what led to them
+}
 
 // numbers returns the networks that an observeAgain means.
 func (m *monitor) numbers(l observeAgain) []int {
@@ -217,6 +224,7 @@ func (m *monitor) count(scope, key string, by api.HostChange) {
 	now.Ended += by.Ended
 	now.HostRouting += by.HostRouting
 	now.Asked += by.Asked
+	now.Moved += by.Moved
 	now.Lost += by.Lost
 	if !by.At.IsZero() {
 		now.At = by.At

@@ -243,7 +243,7 @@ func (n *Node) Console(levels *loglevel.Levels, faults console.Faults) *console.
 	return &console.Console{
 		Census: n.d.census, System: n.system, Topics: n.d.topics, Log: n.d.of(logShell), Events: n.Events,
 		Record: n.d.recordEvent, Levels: levels, Faults: faults,
-		Reconcile: func(number int) { send("router/monitor", observeFull{[]int{number}}) },
+		Reconcile: func(number int) { send("router/monitor", observeFull{networks: []int{number}}) },
 		Reprobe:   func(network string) { send("router/probes", probeNow{network}) },
 	}
 }

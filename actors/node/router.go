@@ -289,8 +289,8 @@ func (r *router) step(c actor.Context, e registry.Event) (retry time.Duration) {
 			r.want = e.Want
 			c.Send(r.host, applyRequest{seq: manager.ApplySeq{N: e.Seq}, want: e.Want, full: true})
 		case registry.TouchNetworks:
-			if e.Full {
-				c.Send(r.monitor, observeFull{e.Networks})
+			if e.Full || e.Moved {
+				c.Send(r.monitor, observeFull{e.Networks, e.Moved})
 			} else {
 				c.Send(r.monitor, netstate.HostEvent{Touched: e.Networks})
 			}

@@ -20,6 +20,7 @@ const (
 	TouchRules      = "rules"      // chains and tables: only a full observation reads them
 	TouchLost       = "lost"       // events were lost: anything may have changed
 	TouchAsked      = "asked"      // an operator asked for a full observation: never delayed
+	TouchMoved      = "moved"      // edgespan itself may have removed what led to the network: never delayed
 	touchNamespaces = "namespaces" // namespaces and links of other programs that appeared or disappeared
 	touchRouting    = "routing"    // the host's addresses and routes
 )
@@ -130,7 +131,8 @@ func (d *damping) waits(what string, at time.Time) bool {
 // isAdapterLink reports whether a subject is the link of one adapter.
 func isAdapterLink(what string) bool {
 	switch what {
-	case TouchNetwork, TouchPorts, TouchRules, TouchLost, TouchAsked, touchNamespaces, touchRouting:
+	case TouchNetwork, TouchPorts, TouchRules, TouchLost, TouchAsked, TouchMoved, touchNamespaces,
+		touchRouting:
 		return false
 	}
 	return true
@@ -162,6 +164,9 @@ func (m *Manager) touched(e HostTouched) []Effect {
 		return nil
 	case what == TouchAsked:
 		m.full = true
+		return m.change()
+	case what == TouchMoved:
+		m.full, m.anew = true, true
 		return m.change()
 	case e.Namespaces:
 		what = touchNamespaces

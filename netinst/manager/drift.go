@@ -126,7 +126,8 @@ func (m *Manager) beginObserve(f *flight) []Effect {
 		return []Effect{AppliedMark{f.mark}}
 	}
 	m.foundRunning = false
-	f.observeOnly = f.mark != "" && f.mark == m.appliedMark
+	f.observeOnly = f.mark != "" && f.mark == m.appliedMark && !m.anew
+	m.anew = false
 	if f.observeOnly || m.appliedMark == "" {
 		return nil
 	}

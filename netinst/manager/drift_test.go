@@ -186,6 +186,19 @@ func TestDriftIsRepairedOtherwise(t *testing.T) {
 	}
 }
 
+// What edgespan itself has removed with a branch that led to the network is no drift of others.
+func TestWhatEdgespanItselfRemovedIsAppliedAgain(t *testing.T) {
+	m, _ := stands(t, true)
+	a, ok := look(m.Step(HostTouched{What: TouchMoved}))
+	if !ok || a.ObserveOnly || !a.Full {
+		t.Errorf("once something else leads to it: %+v", a)
+	}
+	m.Step(Applied{Seq: a.Seq})
+	if a, ok := look(m.Step(HostTouched{At: at(500)})); !ok || !a.ObserveOnly {
+		t.Errorf("from then on: %+v", a)
+	}
+}
+
 func TestWhatComesAndGoesByItselfIsNoDrift(t *testing.T) {
 	up := func(link, master string, foreign bool, after ...netstate.ID) netstate.Port {
 		return netstate.Port{Link: link, Master: master, Foreign: foreign, After: after}

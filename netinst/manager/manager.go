@@ -121,6 +121,7 @@ type Manager struct {
 	appliedGen  uint64
 	appliedFor  string // netinst.DesiredPorts of the apply of appliedGen
 	wasApplied  bool   // this generation was once fully applied
+	anew        bool   // what is missing was removed by edgespan itself: it is no drift
 	appliedMark string // mark of the desired state that is applied completely; "" while something is missing
 	port        string // label of the port that the last apply used
 	warning     string // of the last apply's desired state

@@ -14,11 +14,14 @@ import (
 // Handling of other programs, which flush chains, and of chains from a former release, which the guard (guard.go)
 // spares.
 
-// TouchNetworks requests an observation of networks: their objects that others changed depend on the host's chains,
-// which were repaired first; or their subnet or type has changed, and with it the chains of host's that lead to them.
+// TouchNetworks requests an observation of networks, whose objects that others changed depend on the host's chains,
+// which were repaired first.
 type TouchNetworks struct {
 	Networks []int
 	Full     bool // requested by an operator: everything is observed
+	// Moved means that the host state itself has changed what leads to them: what hung there may have gone with it, and
+	// is applied again.
+	Moved bool
 }
 
 func (TouchNetworks) registryEffect() {}
@@ -45,14 +48,35 @@ func (r *Registry) hold(numbers ...int) {
 	}
 }
 
+// move has a network that may be on the host touched once the host state is as desired: the branch that leads to it may
+// go and come back, without the chains that hung there.
+func (r *Registry) move(m *member) {
+	if m.spawned && r.seq > 0 {
+		if r.moved == nil {
+			r.moved = map[int]bool{}
+		}
+		r.moved[m.number] = true
+	}
+}
+
 // touchHeld touches the networks that waited, unless another apply is due before them.
 func (r *Registry) touchHeld() []Effect {
 	if len(r.held) == 0 || r.dirty && r.backoff == 0 && r.ready && r.known && r.found {
 		return nil
 	}
-	touch := TouchNetworks{slices.Sorted(maps.Keys(r.held)), r.heldFull}
+	touch := TouchNetworks{Networks: slices.Sorted(maps.Keys(r.held)), Full: r.heldFull}
 	clear(r.held)
 	r.heldFull = false
+	return []Effect{touch}
+}
+
+// touchMoved touches the networks to which something else leads, after an apply that succeeded.
+func (r *Registry) touchMoved() []Effect {
+	if len(r.moved) == 0 || r.dirty {
+		return nil
+	}
+	touch := TouchNetworks{Networks: slices.Sorted(maps.Keys(r.moved)), Moved: true}
+	clear(r.moved)
 	return []Effect{touch}
 }
 

@@ -130,6 +130,7 @@ type Registry struct {
 	searching bool
 	held      map[int]bool // networks to touch once the host state is restored
 	heldFull  bool
+	moved     map[int]bool // networks to touch once the host state that leads to them is as desired
 }
 
 // New starts from the journalled numbers.
@@ -156,6 +157,7 @@ func (r *Registry) Step(e Event) []Effect {
 	case NetworkWithdrawn:
 		if m := r.members[e.NI]; m != nil && m.clash != e.Withdrawn {
 			m.clash, r.dirty = e.Withdrawn, true
+			r.move(m)
 			return r.next()
 		}
 	case ForwardingChanged:
@@ -216,9 +218,8 @@ func (r *Registry) networkDesired(c netinst.NetworkInstanceConfig) []Effect {
 		six != c.IPv6 || overlap != c.IPv4.MayOverlap || returns != netinst.NeedsReturns(c) || log != c.FlowLog ||
 		mapped != c.Mapped || tunnel != c.HasTunnel() || sealed != c.SealedPort() || flows != netinst.MarksFlows(c) ||
 		vlans != (len(c.VLANs) > 0)
-	if changes && m.spawned && m.config.UUID != uuid.Nil {
-		r.hold(m.number) // a branch that led to it may go and come back, without the chains that hung there
-		r.heldFull = true
+	if changes {
+		r.move(m)
 	}
 	m.config = c
 	has := netinst.HostPorts(c, r.forward.Ports, r.forward.Forwarding)
@@ -300,7 +301,7 @@ func (r *Registry) hostApplied(e HostApplied) []Effect {
 		r.token++
 		return []Effect{HostProblem{e.Failed}, HostRetry{r.token, r.backoff, false}}
 	}
-	out := []Effect{HostProblem{}}
+	out := append(r.touchMoved(), HostProblem{})
 	if len(r.members) > 0 { // changes of the host state by others are not reported: observe again
 		r.token++
 		out = append(out, HostRetry{r.token, netinst.CheckEvery, true})

@@ -52,6 +52,9 @@ func registryText(effs []Effect) string {
 			out = append(out, fmt.Sprintf("find owners in %v", e.After))
 		case TouchNetworks:
 			text := fmt.Sprintf("touch %v", e.Networks)
+			if e.Moved {
+				text = fmt.Sprintf("touch moved %v", e.Networks)
+			}
 			if e.Full {
 				text += " in full"
 			}
@@ -148,11 +151,11 @@ func TestRegistry(t *testing.T) {
 			{ConfigKnown{}, "ground#1 of 1"},
 			{HostApplied{Seq: 1}, "spawn ni1=1"},
 			{NetworkDesired{moved(a)}, "ground#2 of 1"},
-			{HostApplied{Seq: 2, Failed: "no"}, "touch [1] in full, ground: no, retry in 100ms"},
+			{HostApplied{Seq: 2, Failed: "no"}, "ground: no, retry in 100ms"},
 			{HostRetryDue{2}, "ground#3 of 1"},
 			{NetworkDesired{a}, ""},
 			{HostApplied{Seq: 3}, "ground#4 of 1"},
-			{HostApplied{Seq: 4}, "touch [1] in full"},
+			{HostApplied{Seq: 4}, "touch moved [1]"},
 		},
 		"a network that changes and changes back is looked at whole: the branch that led to it went and came": {
 			{HostApplierReady{}, ""}, {OwnersFound{}, ""},
@@ -162,9 +165,30 @@ func TestRegistry(t *testing.T) {
 			{NetworkDesired{a}, "ground#2 of 1"},
 			{NetworkDesired{overlaps(a)}, ""},
 			{HostApplied{Seq: 2}, "ground#3 of 1"},
-			{HostApplied{Seq: 3}, "touch [1] in full"},
+			{HostApplied{Seq: 3}, "touch moved [1]"},
 			{HostRetryDue{3}, "ground#4 of 1"},
 			{HostApplied{Seq: 4}, ""},
+			// While the host state fails, it waits.
+			{NetworkDesired{a}, "ground#5 of 1"},
+			{HostApplied{Seq: 5, Failed: "no"}, "ground: no, retry in 100ms"},
+			{NetworkDesired{overlaps(a)}, "ground#6 of 1"},
+			{HostChanged{Networks: []int{1}}, "touch [1]"},
+			{HostApplied{Seq: 6, Failed: "no"}, "ground: no, retry in 200ms"},
+			{HostRetryDue{6}, "ground#7 of 1"},
+			{HostApplied{Seq: 7}, "touch moved [1]"},
+			// Its subnet is the host's for a moment.
+			{NetworkWithdrawn{netA, true}, "ground#8 of 0"},
+			{NetworkWithdrawn{netA, false}, ""},
+			{HostApplied{Seq: 8}, "ground#9 of 1"},
+			{HostApplied{Seq: 9}, "touch moved [1]"},
+		},
+		"a network that was found, and gets its config late, is looked at whole": {
+			{HostApplierReady{}, ""},
+			{OwnersFound{[]netstate.Owner{{Name: netA.String(), Number: 5}}}, "record ni1=5, spawn ni1=5"},
+			{ConfigKnown{}, "ground#1 of 0"},
+			{NetworkDesired{a}, ""},
+			{HostApplied{Seq: 1}, "ground#2 of 1"},
+			{HostApplied{Seq: 2}, "touch moved [5]"},
 		},
 		"the guard spares what a former release made, until it was made anew": {
 			{HostApplierReady{}, ""},
@@ -250,7 +274,7 @@ func TestRegistry(t *testing.T) {
 			{HostApplied{Seq: 1}, "spawn ni1=1"},
 			{NetworkDesired{func() netinst.NetworkInstanceConfig { c := a; c.Flows = netinst.FlowsDrain; return c }()},
 				"ground#2 of 1"},
-			{HostApplied{Seq: 2}, "touch [1] in full"},
+			{HostApplied{Seq: 2}, "touch moved [1]"},
 			{NetworkDesired{func() netinst.NetworkInstanceConfig { c := a; c.Flows = netinst.FlowsKeep; return c }()}, ""},
 			{NetworkDesired{a}, "ground#3 of 1"},
 		},
@@ -261,14 +285,14 @@ func TestRegistry(t *testing.T) {
 			{ConfigKnown{}, "ground#1 of 1"},
 			{HostApplied{Seq: 1}, "spawn ni1=1"},
 			{NetworkDesired{overlaps(a)}, "ground#2 of 1"},
-			{HostApplied{Seq: 2}, "touch [1] in full"},
+			{HostApplied{Seq: 2}, "touch moved [1]"},
 			{NetworkDesired{overlaps(a)}, ""},
 			{NetworkDesired{func() netinst.NetworkInstanceConfig {
 				c := overlaps(a)
 				c.Port = "" // nothing comes back to it
 				return c
 			}()}, "ground#3 of 1"},
-			{HostApplied{Seq: 3}, "touch [1] in full"},
+			{HostApplied{Seq: 3}, "touch moved [1]"},
 			{NetworkDesired{a}, "ground#4 of 1"},
 		},
 		"owners found twice are spawned once": {

@@ -47,6 +47,7 @@ type HostChange struct {
 	Touched uint64    // changes
 	At      time.Time // of the last change
 	Asked   uint64    // requested observations
+	Moved   uint64    // changes by edgespan itself of what leads to the network
 	Lost    uint64    // times when events, and so perhaps changes, were lost
 	Ended   uint64    // processes that exited by themselves
 	// HostRouting counts changes of the host's addresses and routes, for networks with tunnels.
