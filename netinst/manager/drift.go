@@ -12,7 +12,8 @@ import (
 )
 
 // Drift is a change by another program to a network that was applied. It is repaired as soon as it is observed. With
-// NetworkInstanceConfig.Observe it is reported and left, until the desired state changes or the host matches it again.
+// NetworkInstanceConfig.Observe it is reported and left, until the desired state or what leads to the network
+// (TouchMoved) changes, or the host matches it again.
 // Objects that were never applied are created in either case.
 
 // LeaveDrift computes the target of an apply that leaves drift: everything that differs from want keeps its form in
@@ -121,7 +122,7 @@ func (m *Manager) beginObserve(f *flight) []Effect {
 	if m.config.Observe {
 		f.mark = desiredMark(f, netstate.BridgeAttrs())
 	}
-	if m.foundRunning && f.mark != "" {
+	if m.foundRunning && f.mark != "" && !m.anew {
 		m.foundRunning, m.appliedMark, f.observeOnly = false, f.mark, true
 		return []Effect{AppliedMark{f.mark}}
 	}

@@ -197,6 +197,21 @@ func TestWhatEdgespanItselfRemovedIsAppliedAgain(t *testing.T) {
 	if a, ok := look(m.Step(HostTouched{At: at(500)})); !ok || !a.ObserveOnly {
 		t.Errorf("from then on: %+v", a)
 	}
+
+	// One that was found without a mark, and whose config changes before its first apply.
+	next := New(netstate.Owner{Name: niA.String(), Number: 1}, "/run/edgespan", 8, nil)
+	next.Adopt(nil, true)
+	c := testNetwork(1)
+	c.Observe = true
+	for _, e := range []Event{ApplierReady{}, PortsChanged{Ports: testPort()}, ConfigChanged{Config: c},
+		HostTouched{What: TouchMoved}, AdaptersKnown{}, Synchronized{}} {
+		if a, ok := look(next.Step(e)); ok && a.ObserveOnly {
+			t.Errorf("%T: it is only looked at", e)
+		}
+	}
+	if next.anew || next.flight == nil {
+		t.Errorf("after its first apply began: %+v", next.flight)
+	}
 }
 
 func TestWhatComesAndGoesByItselfIsNoDrift(t *testing.T) {

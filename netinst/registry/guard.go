@@ -70,13 +70,16 @@ func (r *Registry) touchHeld() []Effect {
 	return []Effect{touch}
 }
 
-// touchMoved touches the networks to which something else leads, after an apply that succeeded.
-func (r *Registry) touchMoved() []Effect {
+// touchMoved touches the networks to which something else leads: after an apply that succeeded, and after each one that
+// failed, perhaps with something else.
+func (r *Registry) touchMoved(failed bool) []Effect {
 	if len(r.moved) == 0 || r.dirty {
 		return nil
 	}
 	touch := TouchNetworks{Networks: slices.Sorted(maps.Keys(r.moved)), Moved: true}
-	clear(r.moved)
+	if !failed {
+		clear(r.moved)
+	}
 	return []Effect{touch}
 }
 

@@ -299,9 +299,9 @@ func (r *Registry) hostApplied(e HostApplied) []Effect {
 	if e.Failed != "" {
 		r.backoff = hostRetries.Next(r.backoff)
 		r.token++
-		return []Effect{HostProblem{e.Failed}, HostRetry{r.token, r.backoff, false}}
+		return append(r.touchMoved(true), HostProblem{e.Failed}, HostRetry{r.token, r.backoff, false})
 	}
-	out := append(r.touchMoved(), HostProblem{})
+	out := append(r.touchMoved(false), HostProblem{})
 	if len(r.members) > 0 { // changes of the host state by others are not reported: observe again
 		r.token++
 		out = append(out, HostRetry{r.token, netinst.CheckEvery, true})

@@ -151,7 +151,7 @@ func TestRegistry(t *testing.T) {
 			{ConfigKnown{}, "ground#1 of 1"},
 			{HostApplied{Seq: 1}, "spawn ni1=1"},
 			{NetworkDesired{moved(a)}, "ground#2 of 1"},
-			{HostApplied{Seq: 2, Failed: "no"}, "ground: no, retry in 100ms"},
+			{HostApplied{Seq: 2, Failed: "no"}, "touch moved [1], ground: no, retry in 100ms"},
 			{HostRetryDue{2}, "ground#3 of 1"},
 			{NetworkDesired{a}, ""},
 			{HostApplied{Seq: 3}, "ground#4 of 1"},
@@ -168,12 +168,12 @@ func TestRegistry(t *testing.T) {
 			{HostApplied{Seq: 3}, "touch moved [1]"},
 			{HostRetryDue{3}, "ground#4 of 1"},
 			{HostApplied{Seq: 4}, ""},
-			// While the host state fails, it waits.
+			// While the host state fails, it is looked at after each failure, and once more.
 			{NetworkDesired{a}, "ground#5 of 1"},
-			{HostApplied{Seq: 5, Failed: "no"}, "ground: no, retry in 100ms"},
+			{HostApplied{Seq: 5, Failed: "no"}, "touch moved [1], ground: no, retry in 100ms"},
 			{NetworkDesired{overlaps(a)}, "ground#6 of 1"},
 			{HostChanged{Networks: []int{1}}, "touch [1]"},
-			{HostApplied{Seq: 6, Failed: "no"}, "ground: no, retry in 200ms"},
+			{HostApplied{Seq: 6, Failed: "no"}, "touch moved [1], ground: no, retry in 200ms"},
 			{HostRetryDue{6}, "ground#7 of 1"},
 			{HostApplied{Seq: 7}, "touch moved [1]"},
 			// Its subnet is the host's for a moment.
