@@ -24,21 +24,21 @@ import (
 //go:embed plan.txt
 var planText string
 
-// defaultBudget is how long make bench may take.
-const defaultBudget = 20 * time.Minute
-
 var (
 	only   = flag.String("only", "", "run only the steps whose line in plan.txt matches this regular expression")
-	budget = flag.Duration("budget", defaultBudget, "how long all of it may take; what runs then is stopped")
+	budget = flag.Duration("budget", 0, "how long it may take, 0 for 20m, or 1h with -all; what runs then is stopped")
 	read   = flag.String("read", "", "run nothing: compare with all bars the output of go test -bench in this file")
 	full   = flag.Bool("v", false, "show the output of each step")
-	all    = flag.Bool("all", false, "run also what is long or has no bar, for up to an hour or -budget")
+	all    = flag.Bool("all", false, "run also what is long or has no bar")
 )
 
 func main() {
 	flag.Parse()
-	if *all && *budget == defaultBudget {
-		*budget = time.Hour
+	if *budget == 0 {
+		*budget = 20 * time.Minute
+		if *all {
+			*budget = time.Hour
+		}
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
