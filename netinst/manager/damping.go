@@ -162,11 +162,8 @@ func (m *Manager) touched(e HostTouched) []Effect {
 		return nil
 	case e.HostRouting && (m.config.Type != netinst.Switch || len(m.config.Tunnels) == 0):
 		return nil
-	case what == TouchAsked:
-		m.full = true
-		return m.change()
-	case what == TouchMoved:
-		m.full, m.anew = true, true
+	case what == TouchAsked, what == TouchMoved:
+		m.full, m.anew = true, m.anew || what == TouchMoved
 		return m.change()
 	case e.Namespaces:
 		what = touchNamespaces

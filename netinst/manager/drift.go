@@ -13,8 +13,7 @@ import (
 
 // Drift is a change by another program to a network that was applied. It is repaired as soon as it is observed. With
 // NetworkInstanceConfig.Observe it is reported and left, until the desired state or what leads to the network
-// (TouchMoved) changes, or the host matches it again.
-// Objects that were never applied are created in either case.
+// (TouchMoved) changes, or the host matches it again. Objects that were never applied are created in either case.
 
 // LeaveDrift computes the target of an apply that leaves drift: everything that differs from want keeps its form in
 // have and is listed in drift, except objects that come and go by themselves.

@@ -29,7 +29,12 @@ func (TouchNetworks) registryEffect() {}
 // hostChanged observes the host state, and then the networks. While an apply fails, the next one waits for its retry,
 // regardless of further changes.
 func (r *Registry) hostChanged(e HostChanged) []Effect {
-	r.hold(e.Networks...)
+	if r.held == nil {
+		r.held = map[int]bool{}
+	}
+	for _, n := range e.Networks {
+		r.held[n] = true
+	}
 	r.heldFull = r.heldFull || e.Full
 	if len(r.members) == 0 || r.backoff > 0 || !r.found || !r.known || !r.ready {
 		return r.touchHeld()
@@ -38,26 +43,9 @@ func (r *Registry) hostChanged(e HostChanged) []Effect {
 	return r.next()
 }
 
-// hold has networks touched once the host state is as desired.
-func (r *Registry) hold(numbers ...int) {
-	if r.held == nil {
-		r.held = map[int]bool{}
-	}
-	for _, n := range numbers {
-		r.held[n] = true
-	}
-}
-
 // move has a network that may be on the host touched once the host state is as desired: the branch that leads to it may
 // go and come back, without the chains that hung there.
-func (r *Registry) move(m *member) {
-	if m.spawned && r.seq > 0 {
-		if r.moved == nil {
-			r.moved = map[int]bool{}
-		}
-		r.moved[m.number] = true
-	}
-}
+func (r *Registry) move(m *member) { m.moved = m.moved || m.spawned && r.seq > 0 }
 
 // touchHeld touches the networks that waited, unless another apply is due before them.
 func (r *Registry) touchHeld() []Effect {
@@ -73,12 +61,18 @@ func (r *Registry) touchHeld() []Effect {
 // touchMoved touches the networks to which something else leads: after an apply that succeeded, and after each one that
 // failed, perhaps with something else.
 func (r *Registry) touchMoved(failed bool) []Effect {
-	if len(r.moved) == 0 || r.dirty {
+	if r.dirty {
 		return nil
 	}
-	touch := TouchNetworks{Networks: slices.Sorted(maps.Keys(r.moved)), Moved: true}
-	if !failed {
-		clear(r.moved)
+	touch := TouchNetworks{Moved: true}
+	for _, id := range r.ids() {
+		if m := r.members[id]; m.moved {
+			touch.Networks = append(touch.Networks, m.number)
+			m.moved = failed
+		}
+	}
+	if touch.Networks == nil {
+		return nil
 	}
 	return []Effect{touch}
 }

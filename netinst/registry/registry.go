@@ -104,6 +104,7 @@ type member struct {
 	desired bool
 	spawned bool
 	since   uint64 // the first host apply that included it
+	moved   bool   // to be touched once the host state that leads to it is as desired
 	// unmarked means that its chains were written by a former release, and the guard spares it.
 	unmarked bool
 	// oldFrames means that a table of its own, made by a former release, filters its frames, and the shared one spares
@@ -130,7 +131,6 @@ type Registry struct {
 	searching bool
 	held      map[int]bool // networks to touch once the host state is restored
 	heldFull  bool
-	moved     map[int]bool // networks to touch once the host state that leads to them is as desired
 }
 
 // New starts from the journalled numbers.
